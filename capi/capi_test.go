@@ -25,18 +25,21 @@ func TestStatus(t *testing.T) {
 		want int32
 		text string
 	}{
-		"panic":         {panics("boom"), 9, "internal error: boom"},
-		"runtime panic": {guard(func() error { var p *planner.Plan; p.Cost = 1; return nil }), 9, "internal error: runtime error: invalid memory address or nil pointer dereference"},
+		"panic": {panics("boom"), 9, "internal error: boom"},
+		"runtime panic": {guard(func() error { var p *planner.Plan; p.Cost = 1; return nil }), 9,
+			"internal error: runtime error: invalid memory address or nil pointer dereference"},
 		"panicked with": {panics(dispatch.ErrClosed), 9, "internal error: closed"},
 		"argument":      {invalid("count %d", 3), 1, "count 3"},
-		"problem":       {fmt.Errorf("plan: %w", &planner.ProblemError{Index: 3, Arg: "M", Reason: "is odd"}), 1, "plan: problem 3: M is odd"},
-		"handle":        {unknown(7), 2, "handle 7 is unknown, or was closed"},
-		"closed":        {fmt.Errorf("A: %w", dispatch.ErrClosed), 2, "A: closed"},
-		"unavailable":   {dispatch.ErrUnavailable, 3, "unavailable"},
-		"memory":        {dispatch.ErrOutOfMemory, 4, "out of memory"},
-		"lost":          {fmt.Errorf("%w: %w", dispatch.ErrDeviceLost, dispatch.ErrOutOfMemory), 5, "device lost: out of memory"},
-		"time":          {context.DeadlineExceeded, 6, "context deadline exceeded"},
-		"other":         {errors.New("other"), 8, "other"},
+		"problem": {fmt.Errorf("plan: %w", &planner.ProblemError{Index: 3, Arg: "M", Reason: "is odd"}),
+			1, "plan: problem 3: M is odd"},
+		"handle":      {unknown(7), 2, "handle 7 is unknown, or was closed"},
+		"closed":      {fmt.Errorf("A: %w", dispatch.ErrClosed), 2, "A: closed"},
+		"unavailable": {dispatch.ErrUnavailable, 3, "unavailable"},
+		"memory":      {dispatch.ErrOutOfMemory, 4, "out of memory"},
+		"lost": {fmt.Errorf("%w: %w", dispatch.ErrDeviceLost, dispatch.ErrOutOfMemory), 5,
+			"device lost: out of memory"},
+		"time":  {context.DeadlineExceeded, 6, "context deadline exceeded"},
+		"other": {errors.New("other"), 8, "other"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.EqualError(t, c.err, c.text)

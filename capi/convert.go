@@ -20,7 +20,8 @@ import (
 )
 
 // numbers shows an array of C as a slice.
-func numbers[T element.Number | int8 | uint8 | uint16 | int32 | uint32](name string, data unsafe.Pointer, length C.int64_t) ([]T, error) {
+func numbers[T element.Number | int8 | uint8 | uint16 | int32 | uint32](name string, data unsafe.Pointer,
+	length C.int64_t) ([]T, error) {
 	size := C.int64_t(unsafe.Sizeof(*new(T)))
 	switch {
 	case length < 0:
@@ -53,19 +54,21 @@ const (
 // reports, and shorter, if for an older one.
 func versioned[T any](from *T, size int) (known T, ok bool) {
 	own := unsafe.Slice((*byte)(unsafe.Pointer(&known)), unsafe.Sizeof(known))
-	more := unsafe.Slice((*byte)(unsafe.Pointer(from)), size)[copy(own, unsafe.Slice((*byte)(unsafe.Pointer(from)), size)):]
+	more := unsafe.Slice((*byte)(unsafe.Pointer(from)),
+		size)[copy(own, unsafe.Slice((*byte)(unsafe.Pointer(from)), size)):]
 	return known, len(bytes.TrimLeft(more, "\x00")) == 0
 }
 
-// structOf is versioned of a bg_ struct of a name that begins with struct_size and a word that is 0, and had the size
-// first when it was first there.
+// structOf is versioned of a bg_ struct of a name that begins with struct_size and a word that is 0, and had
+// the size first when it was first there.
 func structOf[T any](name string, from *T, first uintptr) (own T, err error) {
 	if from == nil {
 		return own, invalid("%s is NULL", name)
 	}
 	size := *(*C.uint32_t)(unsafe.Pointer(from))
 	if uintptr(size) < first {
-		return own, invalid("%s: struct_size %d, must be sizeof(bg_%s), %d here", name, size, name, unsafe.Sizeof(own))
+		return own, invalid("%s: struct_size %d, must be sizeof(bg_%s), %d here", name, size, name,
+			unsafe.Sizeof(own))
 	}
 	own, ok := versioned(from, int(size))
 	if zero := (*[2]C.uint32_t)(unsafe.Pointer(&own))[1]; zero != 0 || !ok {
@@ -88,7 +91,8 @@ func batchOf(problems *C.bg_problem, count C.int64_t) (planner.Batch, error) {
 	}
 	size := int(problems.struct_size)
 	if size < int(firstProblem) || uintptr(size)%unsafe.Alignof(*problems) != 0 {
-		return nil, invalid("problem 0: struct_size %d, must be sizeof(bg_problem), %d here", size, C.sizeof_bg_problem)
+		return nil, invalid("problem 0: struct_size %d, must be sizeof(bg_problem), %d here", size,
+			C.sizeof_bg_problem)
 	}
 	batch := make(planner.Batch, count)
 	for i := range batch {
@@ -98,7 +102,8 @@ func batchOf(problems *C.bg_problem, count C.int64_t) (planner.Batch, error) {
 		}
 		own, ok := versioned(p, size)
 		if own.flags&^knownFlags != 0 || !ok {
-			return nil, invalid("problem %d: flags %#x, or a field behind scale_b, ask for what this version of the library does not know", i, own.flags)
+			return nil, invalid("problem %d: flags %#x, or a field behind scale_b, ask for what this "+
+				"version of the library does not know", i, own.flags)
 		}
 		batch[i] = problemOf(&own)
 	}
@@ -115,8 +120,9 @@ func problemOf(p *C.bg_problem) planner.Problem {
 		C: planner.Matrix{Offset: int(p.offset_c), LD: int(p.ldc)},
 
 		B2:   planner.Matrix{Offset: int(p.offset_b2), LD: int(p.ldb2)},
-		Bias: int(p.bias), RowsA: int(p.rows_a), RowsC: int(p.rows_c), Weights: int(p.weights), Pointers: int(p.pointers),
-		ScaleA: int(p.scale_a), ScaleB: int(p.scale_b),
+		Bias: int(p.bias), RowsA: int(p.rows_a), RowsC: int(p.rows_c), Weights: int(p.weights),
+		Pointers: int(p.pointers),
+		ScaleA:   int(p.scale_a), ScaleB: int(p.scale_b),
 	}
 }
 
@@ -140,11 +146,13 @@ func raggedOf(r *C.bg_ragged) (none planner.Ragged, err error) {
 	}
 	size := int(r.struct_size)
 	if size < int(firstRagged) {
-		return none, invalid("ragged: struct_size %d, must be sizeof(bg_ragged), %d here", size, C.sizeof_bg_ragged)
+		return none, invalid("ragged: struct_size %d, must be sizeof(bg_ragged), %d here", size,
+			C.sizeof_bg_ragged)
 	}
 	own, ok := versioned(r, size)
 	if r = &own; r.flags&^(knownFlags|restFlags) != 0 || !ok {
-		return none, invalid("ragged: flags %#x, or a field behind scale_b, ask for what this version of the library does not know", r.flags)
+		return none, invalid("ragged: flags %#x, or a field behind scale_b, ask for what this version of "+
+			"the library does not know", r.flags)
 	}
 	rest, err := restOf(r.flags & restFlags)
 	if err != nil {
@@ -163,13 +171,15 @@ func raggedOf(r *C.bg_ragged) (none planner.Ragged, err error) {
 		LenB2: int(r.len_b2), LenBias: int(r.len_bias), LenRows: int(r.len_rows),
 
 		B2:   planner.Matrix{Offset: int(r.offset_b2), LD: int(r.ldb2)},
-		Bias: int(r.bias), StrideBias: int(r.stride_bias), RowsA: int(r.rows_a), RowsC: int(r.rows_c), Weights: int(r.weights),
+		Bias: int(r.bias), StrideBias: int(r.stride_bias), RowsA: int(r.rows_a), RowsC: int(r.rows_c),
+		Weights:  int(r.weights),
 		Pointers: int(r.pointers), ScaleA: int(r.scale_a), ScaleB: int(r.scale_b),
 	}, nil
 }
 
 // toPlan is what a plan is made of.
-func toPlan(device C.bg_device, problems *C.bg_problem, count C.int64_t, options *C.char) (d *dispatch.Device, batch planner.Batch, o planner.Options, err error) {
+func toPlan(device C.bg_device, problems *C.bg_problem, count C.int64_t, options *C.char) (d *dispatch.Device,
+	batch planner.Batch, o planner.Options, err error) {
 	if d, err = find[*dispatch.Device](device); err != nil {
 		return nil, nil, o, err
 	}

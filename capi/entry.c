@@ -30,12 +30,13 @@ static const int needed_by_go[] = {SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIG
 
 static sigset_t while_loading;
 
-// Go starts its first thread in a constructor without a priority, that is behind this
+// Go starts its first thread in a constructor without a priority, that is after this
 // one, and before those of the C files. Its threads inherit the mask, except that Go
 // unblocks SIGCHLD, SIGPROF and signals 16 and 34.
 __attribute__((constructor(101))) static void block_signals(void) {
 	sigfillset(&in_go);
-	for (size_t i = 0; i < sizeof needed_by_go / sizeof *needed_by_go; i++) sigdelset(&in_go, needed_by_go[i]);
+	for (size_t i = 0; i < sizeof needed_by_go / sizeof *needed_by_go; i++)
+		sigdelset(&in_go, needed_by_go[i]);
 	pthread_sigmask(SIG_SETMASK, &in_go, &while_loading);
 }
 
@@ -94,7 +95,8 @@ bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *need
 	ENTER(goDeviceInfo(&mask, device, text, size, needed));
 }
 
-bg_status bg_plan_new(bg_device device, const bg_problem *problems, int64_t count, const char *options, bg_plan *plan) {
+bg_status bg_plan_new(bg_device device, const bg_problem *problems, int64_t count, const char *options,
+	bg_plan *plan) {
 	ENTER(goPlanNew(&mask, device, (bg_problem *)ARRAY(problems, count), count, (char *)options, plan));
 }
 
@@ -114,7 +116,8 @@ bg_status bg_update(bg_program program, const bg_problem *problems, int64_t coun
 	ENTER(goUpdate(&mask, program, (bg_problem *)ARRAY(problems, count), count));
 }
 
-bg_status bg_prepare_ragged(bg_device device, const bg_ragged *ragged, const char *options, bg_program *program) {
+bg_status bg_prepare_ragged(bg_device device, const bg_ragged *ragged, const char *options,
+	bg_program *program) {
 	ENTER(goPrepareRagged(&mask, device, (bg_ragged *)ragged, (char *)options, program));
 }
 
@@ -130,13 +133,17 @@ bg_status bg_buffer_wrap(bg_device device, uintptr_t address, int64_t count, bg_
 	ENTER(goBufferWrap(&mask, device, NULL, address, count, buffer));
 }
 
-bg_status bg_buffer_wrap_of(bg_device device, const char *type, uintptr_t address, int64_t count, bg_buffer *buffer) {
+bg_status bg_buffer_wrap_of(bg_device device, const char *type, uintptr_t address, int64_t count,
+	bg_buffer *buffer) {
 	ENTER(goBufferWrap(&mask, device, (char *)type, address, count, buffer));
 }
 
-bg_status bg_buffer_address(bg_buffer buffer, uint64_t *address) { ENTER(goBufferAddress(&mask, buffer, address)); }
+bg_status bg_buffer_address(bg_buffer buffer, uint64_t *address) {
+	ENTER(goBufferAddress(&mask, buffer, address));
+}
 
-bg_status bg_buffer_write(bg_buffer buffer, int64_t offset, const void *src, int64_t count, int64_t timeout_ms) {
+bg_status bg_buffer_write(bg_buffer buffer, int64_t offset, const void *src, int64_t count,
+	int64_t timeout_ms) {
 	ENTER(goBufferWrite(&mask, buffer, offset, (void *)ARRAY(src, count), count, timeout_ms));
 }
 
@@ -160,19 +167,25 @@ bg_status bg_read_notify(bg_read read, int fd) { ENTER(goReadNotify(&mask, read,
 
 bg_status bg_read_wait(bg_read read, int64_t timeout_ms) { ENTER(goReadWait(&mask, read, timeout_ms)); }
 
-bg_status bg_run(bg_program program, bg_buffer a, bg_buffer b, bg_buffer c) { ENTER(goRun(&mask, program, a, b, c)); }
+bg_status bg_run(bg_program program, bg_buffer a, bg_buffer b, bg_buffer c) {
+	ENTER(goRun(&mask, program, a, b, c));
+}
 
 bg_status bg_run_ragged(bg_program program, bg_buffer sizes, bg_buffer a, bg_buffer b, bg_buffer c) {
 	ENTER(goRunRagged(&mask, program, sizes, a, b, c));
 }
 
-bg_status bg_run_operands(bg_program program, const bg_operands *operands) { ENTER(goRunOperands(&mask, program, (bg_operands *)operands)); }
+bg_status bg_run_operands(bg_program program, const bg_operands *operands) {
+	ENTER(goRunOperands(&mask, program, (bg_operands *)operands));
+}
 
 bg_status bg_run_at(bg_program program, uintptr_t stream, const bg_addresses *addresses) {
 	ENTER(goRunAt(&mask, program, stream, (bg_addresses *)addresses));
 }
 
-bg_status bg_program_status(bg_program program, int64_t timeout_ms) { ENTER(goProgramStatus(&mask, program, timeout_ms)); }
+bg_status bg_program_status(bg_program program, int64_t timeout_ms) {
+	ENTER(goProgramStatus(&mask, program, timeout_ms));
+}
 
 bg_status bg_wait(bg_device device, int64_t timeout_ms) { ENTER(goWait(&mask, device, timeout_ms)); }
 
@@ -181,26 +194,33 @@ bg_status bg_gemm(bg_device device, const bg_problem *problems, int64_t count, c
 	return bg_gemm_of(device, problems, count, NULL, a, len_a, b, len_b, c, len_c, timeout_ms);
 }
 
-bg_status bg_gemm_of(bg_device device, const bg_problem *problems, int64_t count, const char *options, const void *a,
+bg_status bg_gemm_of(bg_device device, const bg_problem *problems, int64_t count, const char *options,
+	const void *a,
 	int64_t len_a, const void *b, int64_t len_b, void *c, int64_t len_c, int64_t timeout_ms) {
-	ENTER(goGEMM(&mask, device, (bg_problem *)ARRAY(problems, count), count, (char *)options, (void *)ARRAY(a, len_a), len_a,
+	ENTER(goGEMM(&mask, device, (bg_problem *)ARRAY(problems, count), count, (char *)options,
+		(void *)ARRAY(a, len_a), len_a,
 		(void *)ARRAY(b, len_b), len_b, ARRAY(c, len_c), len_c, timeout_ms));
 }
 
-bg_status bg_gemm_async(bg_device device, const bg_problem *problems, int64_t count, const char *options, const void *a,
+bg_status bg_gemm_async(bg_device device, const bg_problem *problems, int64_t count, const char *options,
+	const void *a,
 	int64_t len_a, const void *b, int64_t len_b, void *c, int64_t len_c, bg_read *read) {
-	ENTER(goGEMMAsync(&mask, device, (bg_problem *)ARRAY(problems, count), count, (char *)options, (void *)ARRAY(a, len_a), len_a,
+	ENTER(goGEMMAsync(&mask, device, (bg_problem *)ARRAY(problems, count), count, (char *)options,
+		(void *)ARRAY(a, len_a), len_a,
 		(void *)ARRAY(b, len_b), len_b, ARRAY(c, len_c), len_c, read));
 }
 
 bg_status bg_gemm_operands(bg_device device, const bg_problem *problems, int64_t count, const char *options,
 	const bg_host_operands *operands, int64_t timeout_ms) {
-	ENTER(goGEMMOperands(&mask, device, (bg_problem *)ARRAY(problems, count), count, (char *)options, (bg_host_operands *)operands, timeout_ms));
+	ENTER(goGEMMOperands(&mask, device, (bg_problem *)ARRAY(problems, count), count, (char *)options,
+		(bg_host_operands *)operands, timeout_ms));
 }
 
-bg_status bg_gemm_operands_async(bg_device device, const bg_problem *problems, int64_t count, const char *options,
+bg_status bg_gemm_operands_async(bg_device device, const bg_problem *problems, int64_t count,
+	const char *options,
 	const bg_host_operands *operands, bg_read *read) {
-	ENTER(goGEMMOperandsAsync(&mask, device, (bg_problem *)ARRAY(problems, count), count, (char *)options, (bg_host_operands *)operands, read));
+	ENTER(goGEMMOperandsAsync(&mask, device, (bg_problem *)ARRAY(problems, count), count, (char *)options,
+		(bg_host_operands *)operands, read));
 }
 
 /* Of a matrix, which has elements where neither size is 0. */
@@ -215,18 +235,23 @@ bg_status bg_unpack_int4(const uint32_t *words, int64_t n, int64_t k, uint8_t *w
 }
 
 bg_status bg_group_words(const float *scales, const uint8_t *zeros, int64_t count, uint32_t *words) {
-	ENTER(goGroupWords(&mask, (void *)ARRAY(scales, count), (void *)ARRAY(zeros, count), count, ARRAY(words, count)));
+	ENTER(goGroupWords(&mask, (void *)ARRAY(scales, count), (void *)ARRAY(zeros, count), count,
+		ARRAY(words, count)));
 }
 
 bg_status bg_split_group_words(const uint32_t *words, int64_t count, float *scales, uint8_t *zeros) {
-	ENTER(goSplitGroupWords(&mask, (void *)ARRAY(words, count), count, ARRAY(scales, count), ARRAY(zeros, count)));
+	ENTER(goSplitGroupWords(&mask, (void *)ARRAY(words, count), count, ARRAY(scales, count),
+		ARRAY(zeros, count)));
 }
 
-bg_status bg_quantize_int4(const float *numbers, int64_t n, int64_t k, int32_t group, uint32_t *words, uint32_t *groups) {
-	ENTER(goQuantizeInt4(&mask, (void *)MATRIX(numbers, n, k), n, k, group, MATRIX(words, n, k), MATRIX(groups, n, k)));
+bg_status bg_quantize_int4(const float *numbers, int64_t n, int64_t k, int32_t group, uint32_t *words,
+	uint32_t *groups) {
+	ENTER(goQuantizeInt4(&mask, (void *)MATRIX(numbers, n, k), n, k, group, MATRIX(words, n, k),
+		MATRIX(groups, n, k)));
 }
 
-bg_status bg_sum_columns(const int8_t *b, int64_t rows, int64_t cols, int64_t ld, uint32_t flags, int32_t *sums) {
+bg_status bg_sum_columns(const int8_t *b, int64_t rows, int64_t cols, int64_t ld, uint32_t flags,
+	int32_t *sums) {
 	ENTER(goSumColumns(&mask, (void *)MATRIX(b, rows, cols), rows, cols, ld, flags, ARRAY(sums, cols)));
 }
 

@@ -16,15 +16,18 @@ import (
 
 //export goGEMM
 func goGEMM(mask *C.sigset_t, device C.bg_device, problems *C.bg_problem, count C.int64_t, options *C.char,
-	a unsafe.Pointer, lenA C.int64_t, b unsafe.Pointer, lenB C.int64_t, c unsafe.Pointer, lenC, timeout C.int64_t,
+	a unsafe.Pointer, lenA C.int64_t, b unsafe.Pointer, lenB C.int64_t, c unsafe.Pointer, lenC,
+	timeout C.int64_t,
 ) C.bg_status {
 	return call(mask, func() error {
-		return gemmNow(device, problems, count, options, &hostArrays{{a, lenA}, {b, lenB}, {c, lenC}}, timeout)
+		return gemmNow(device, problems, count, options, &hostArrays{{a, lenA}, {b, lenB}, {c, lenC}},
+			timeout)
 	})
 }
 
 //export goGEMMOperands
-func goGEMMOperands(mask *C.sigset_t, device C.bg_device, problems *C.bg_problem, count C.int64_t, options *C.char,
+func goGEMMOperands(mask *C.sigset_t, device C.bg_device, problems *C.bg_problem, count C.int64_t,
+	options *C.char,
 	o *C.bg_host_operands, timeout C.int64_t,
 ) C.bg_status {
 	return call(mask, func() error {
@@ -36,7 +39,8 @@ func goGEMMOperands(mask *C.sigset_t, device C.bg_device, problems *C.bg_problem
 	})
 }
 
-func gemmNow(device C.bg_device, problems *C.bg_problem, count C.int64_t, options *C.char, host *hostArrays, timeout C.int64_t) error {
+func gemmNow(device C.bg_device, problems *C.bg_problem, count C.int64_t, options *C.char, host *hostArrays,
+	timeout C.int64_t) error {
 	d, batch, o, err := toPlan(device, problems, count, options)
 	if err != nil {
 		return err
@@ -45,8 +49,10 @@ func gemmNow(device C.bg_device, problems *C.bg_problem, count C.int64_t, option
 }
 
 //export goGEMMAsync
-func goGEMMAsync(mask *C.sigset_t, device C.bg_device, problems *C.bg_problem, count C.int64_t, options *C.char,
-	a unsafe.Pointer, lenA C.int64_t, b unsafe.Pointer, lenB C.int64_t, c unsafe.Pointer, lenC C.int64_t, out *C.bg_read,
+func goGEMMAsync(mask *C.sigset_t, device C.bg_device, problems *C.bg_problem, count C.int64_t,
+	options *C.char,
+	a unsafe.Pointer, lenA C.int64_t, b unsafe.Pointer, lenB C.int64_t, c unsafe.Pointer, lenC C.int64_t,
+	out *C.bg_read,
 ) C.bg_status {
 	return call(mask, func() error {
 		return gemmLater(device, problems, count, options, func() (*hostArrays, error) {
@@ -56,17 +62,21 @@ func goGEMMAsync(mask *C.sigset_t, device C.bg_device, problems *C.bg_problem, c
 }
 
 //export goGEMMOperandsAsync
-func goGEMMOperandsAsync(mask *C.sigset_t, device C.bg_device, problems *C.bg_problem, count C.int64_t, options *C.char,
+func goGEMMOperandsAsync(mask *C.sigset_t, device C.bg_device, problems *C.bg_problem, count C.int64_t,
+	options *C.char,
 	o *C.bg_host_operands, out *C.bg_read,
 ) C.bg_status {
 	return call(mask, func() error {
-		return gemmLater(device, problems, count, options, func() (*hostArrays, error) { return arraysOf(o) }, out)
+		return gemmLater(device, problems, count, options, func() (*hostArrays, error) {
+			return arraysOf(o)
+		}, out)
 	})
 }
 
 // gemmLater starts a product. The read is no object of the device: c is the caller's again when the call has
 // ended, not when the device is closed.
-func gemmLater(device C.bg_device, problems *C.bg_problem, count C.int64_t, options *C.char, arrays func() (*hostArrays, error), out *C.bg_read) error {
+func gemmLater(device C.bg_device, problems *C.bg_problem, count C.int64_t, options *C.char,
+	arrays func() (*hostArrays, error), out *C.bg_read) error {
 	return create(out, "read", 0, func() (object, error) {
 		host, err := arrays()
 		if err != nil {
@@ -131,7 +141,8 @@ func arraysOf(o *C.bg_host_operands) (*hostArrays, error) {
 
 // gemmOf is the product for types of elements. Where no such types go together it is any that
 // dispatch refuses.
-func gemmOf(o planner.Options) func(context.Context, *dispatch.Device, planner.Batch, planner.Options, *hostArrays) error {
+func gemmOf(o planner.Options) func(context.Context, *dispatch.Device, planner.Batch, planner.Options,
+	*hostArrays) error {
 	switch types := [2]element.Type{o.Type, o.TypeC}; types {
 	case [2]element.Type{element.BF16, element.F32}:
 		return gemm[element.BFloat16, float32]
@@ -157,8 +168,10 @@ func gemmOf(o planner.Options) func(context.Context, *dispatch.Device, planner.B
 	return gemm[float32, float32]
 }
 
-func gemm[T, U element.Number](ctx context.Context, d *dispatch.Device, batch planner.Batch, o planner.Options, host *hostArrays) (err error) {
-	x := dispatch.Operands[T, U]{A: array[T](host, 0, &err), B: array[T](host, 1, &err), C: array[U](host, 2, &err),
+func gemm[T, U element.Number](ctx context.Context, d *dispatch.Device, batch planner.Batch,
+	o planner.Options, host *hostArrays) (err error) {
+	x := dispatch.Operands[T, U]{A: array[T](host, 0, &err), B: array[T](host, 1, &err),
+		C:  array[U](host, 2, &err),
 		B2: array[T](host, 3, &err), Bias: array[U](host, 4, &err), Rows: array[int32](host, 5, &err)}
 	if err != nil {
 		return err
@@ -169,7 +182,8 @@ func gemm[T, U element.Number](ctx context.Context, d *dispatch.Device, batch pl
 // array is one of the arrays, up to the first error.
 func array[T element.Number | int32](host *hostArrays, i int, err *error) (s []T) {
 	if *err == nil {
-		s, *err = numbers[T]([...]string{"a", "b", "c", "b2", "bias", "rows"}[i], host[i].data, host[i].length)
+		s, *err = numbers[T]([...]string{"a", "b", "c", "b2", "bias", "rows"}[i], host[i].data,
+			host[i].length)
 	}
 	return s
 }

@@ -33,7 +33,8 @@ func TestInstalled(t *testing.T) {
 
 	t.Run("pkg-config", func(t *testing.T) {
 		needs(t, "pkg-config")
-		settings := []string{"PKG_CONFIG_LIBDIR=" + filepath.Join(root, libdir, "pkgconfig"), "PKG_CONFIG_SYSROOT_DIR=" + root}
+		settings := []string{"PKG_CONFIG_LIBDIR=" + filepath.Join(root, libdir, "pkgconfig"),
+			"PKG_CONFIG_SYSROOT_DIR=" + root}
 		require.Equal(t, version+"\n", run(t, settings, "pkg-config", "--modversion", "batchgemm"))
 		flags := strings.Fields(run(t, settings, "pkg-config", "--cflags", "--libs", "batchgemm"))
 		program := filepath.Join(t.TempDir(), "c-gemm")

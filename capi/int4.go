@@ -37,7 +37,8 @@ func goUnpackInt4(mask *C.sigset_t, from unsafe.Pointer, n, k C.int64_t, to unsa
 }
 
 // packed shows n rows of k weights, a byte each, and the words of a B of them.
-func packed(bytes unsafe.Pointer, n, k C.int64_t, in unsafe.Pointer) (weights []uint8, words []uint32, err error) {
+func packed(bytes unsafe.Pointer, n, k C.int64_t, in unsafe.Pointer) (weights []uint8,
+	words []uint32, err error) {
 	if err := ofPanels(n, k, element.Int4Panel, "a panel"); err != nil {
 		return nil, nil, err
 	}
@@ -75,7 +76,8 @@ func wordsOf(name string, data unsafe.Pointer, n, k C.int64_t, each int) ([]uint
 }
 
 //export goGroupWords
-func goGroupWords(mask *C.sigset_t, from, zerosFrom unsafe.Pointer, count C.int64_t, to unsafe.Pointer) C.bg_status {
+func goGroupWords(mask *C.sigset_t, from, zerosFrom unsafe.Pointer, count C.int64_t,
+	to unsafe.Pointer) C.bg_status {
 	return call(mask, func() error {
 		scales, zeros, words, err := ofGroups(from, zerosFrom, count, to)
 		if err != nil {
@@ -89,7 +91,8 @@ func goGroupWords(mask *C.sigset_t, from, zerosFrom unsafe.Pointer, count C.int6
 }
 
 //export goSplitGroupWords
-func goSplitGroupWords(mask *C.sigset_t, from unsafe.Pointer, count C.int64_t, to, zerosTo unsafe.Pointer) C.bg_status {
+func goSplitGroupWords(mask *C.sigset_t, from unsafe.Pointer, count C.int64_t, to,
+	zerosTo unsafe.Pointer) C.bg_status {
 	return call(mask, func() error {
 		scales, zeros, words, err := ofGroups(to, zerosTo, count, from)
 		if err != nil {
@@ -104,7 +107,8 @@ func goSplitGroupWords(mask *C.sigset_t, from unsafe.Pointer, count C.int64_t, t
 }
 
 // ofGroups shows what so many groups have.
-func ofGroups(atScales, atZeros unsafe.Pointer, count C.int64_t, atWords unsafe.Pointer) (scales []float32, zeros []uint8, words []uint32, err error) {
+func ofGroups(atScales, atZeros unsafe.Pointer, count C.int64_t, atWords unsafe.Pointer) (scales []float32,
+	zeros []uint8, words []uint32, err error) {
 	if scales, err = numbers[float32]("scales", atScales, count); err != nil {
 		return nil, nil, nil, err
 	}
@@ -116,11 +120,13 @@ func ofGroups(atScales, atZeros unsafe.Pointer, count C.int64_t, atWords unsafe.
 }
 
 //export goQuantizeInt4
-func goQuantizeInt4(mask *C.sigset_t, from unsafe.Pointer, n, k C.int64_t, group C.int32_t, to, groupsTo unsafe.Pointer) C.bg_status {
+func goQuantizeInt4(mask *C.sigset_t, from unsafe.Pointer, n, k C.int64_t, group C.int32_t, to,
+	groupsTo unsafe.Pointer) C.bg_status {
 	return call(mask, func() error {
 		unit := int(group)
 		if unit != planner.PerGroup64.Group() && unit != planner.PerGroup128.Group() {
-			return invalid("group %d: must be %d or %d", unit, planner.PerGroup64.Group(), planner.PerGroup128.Group())
+			return invalid("group %d: must be %d or %d", unit, planner.PerGroup64.Group(),
+				planner.PerGroup128.Group())
 		}
 		if err := ofPanels(n, k, unit, "the group"); err != nil {
 			return err

@@ -13,7 +13,8 @@ import (
 )
 
 //export goSumColumns
-func goSumColumns(mask *C.sigset_t, from unsafe.Pointer, rows, cols, ld C.int64_t, flags C.uint32_t, to unsafe.Pointer) C.bg_status {
+func goSumColumns(mask *C.sigset_t, from unsafe.Pointer, rows, cols, ld C.int64_t, flags C.uint32_t,
+	to unsafe.Pointer) C.bg_status {
 	return call(mask, func() error {
 		stored, length := rows, cols
 		if flags&C.BG_TRANS_B != 0 {

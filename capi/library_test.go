@@ -57,7 +57,8 @@ func library(t *testing.T) string {
 func compile(t *testing.T, compiler, source string, flags ...string) string {
 	t.Helper()
 	dir := library(t)
-	return compileAlone(t, compiler, source, append(flags, "-I", dir, "-L", dir, "-lbatchgemm", "-ldl", "-Wl,-rpath,"+dir)...)
+	return compileAlone(t, compiler, source, append(flags, "-I", dir, "-L", dir, "-lbatchgemm", "-ldl",
+		"-Wl,-rpath,"+dir)...)
 }
 
 // compileAlone makes a program without the library.
@@ -67,7 +68,8 @@ func compileAlone(t *testing.T, compiler, source string, flags ...string) string
 		t.Skip(err)
 	}
 	program := filepath.Join(t.TempDir(), "program")
-	args := append([]string{"-Wall", "-Wextra", "-Werror", "-pedantic", "-g", "-o", program, source, "-lm", "-lpthread"}, flags...)
+	args := append([]string{"-Wall", "-Wextra", "-Werror", "-pedantic", "-g", "-o", program, source, "-lm",
+		"-lpthread"}, flags...)
 	out, err := exec.Command(compiler, args...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return program
@@ -98,7 +100,8 @@ func sanitize(t *testing.T) {
 }
 
 func TestPrograms(t *testing.T) {
-	for _, name := range []string{"gemm", "halves", "int4", "int8", "epilogue", "program", "ragged", "network", "errors", "threads", "fork", "signals"} {
+	for _, name := range []string{"gemm", "halves", "int4", "int8", "epilogue", "program", "ragged",
+		"network", "errors", "threads", "fork", "signals"} {
 		source := filepath.Join("testdata", name+".c")
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, "ok\n", run(t, nil, compile(t, "gcc", source, "-std=c99")))
@@ -112,14 +115,16 @@ func TestPrograms(t *testing.T) {
 		require.Equal(t, "ok\n", run(t, nil, compile(t, "g++", "testdata/header.cc", "-std=c++11")))
 	})
 	t.Run("example", func(t *testing.T) {
-		out := run(t, []string{"BATCHGEMM_BACKEND=cpu"}, compile(t, "gcc", "../examples/c/gemm.c", "-std=c99"))
+		out := run(t, []string{"BATCHGEMM_BACKEND=cpu"},
+			compile(t, "gcc", "../examples/c/gemm.c", "-std=c99"))
 		require.Equal(t, strings.Repeat("4 5 10 11, 10 20 30\n", 2), out)
 	})
 }
 
 // The C half of the library, with C functions in place of those of Go.
 func TestEntry(t *testing.T) {
-	require.Equal(t, "ok\n", run(t, nil, compileAlone(t, "gcc", "testdata/entry.c", "-std=c99", "-Wno-unused-parameter", "-I", ".", "-I", "testdata/stub")))
+	require.Equal(t, "ok\n", run(t, nil, compileAlone(t, "gcc", "testdata/entry.c", "-std=c99",
+		"-Wno-unused-parameter", "-I", ".", "-I", "testdata/stub")))
 }
 
 // Mesa would print to stderr where there is no display.
@@ -140,7 +145,8 @@ func TestPython(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip(err)
 	}
-	settings := []string{"BATCHGEMM_LIBRARY=" + filepath.Join(library(t), "libbatchgemm.so"), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=../python"}
+	settings := []string{"BATCHGEMM_LIBRARY=" + filepath.Join(library(t), "libbatchgemm.so"),
+		"PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=../python"}
 	out := run(t, settings, "python3", "-W", "error", "-m", "unittest", "discover", "../python/tests")
 	require.Regexp(t, `\nOK( \(skipped=\d+\))?\n`, out) // without NumPy, or PyTorch
 	require.NotContains(t, out, "was not closed", "an error in a finalizer, which Python prints and forgets")
@@ -171,7 +177,8 @@ func declared(t *testing.T) (names []string) {
 	t.Helper()
 	header, err := os.ReadFile("batchgemm.h")
 	require.NoError(t, err)
-	for _, m := range regexp.MustCompile(`(?m)^(static )?[a-z][a-z0-9_ ]* \*?(bg_\w+)\(`).FindAllSubmatch(header, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^(static )?[a-z][a-z0-9_ ]* \*?(bg_\w+)\(`).FindAllSubmatch(
+		header, -1) {
 		if len(m[1]) == 0 { // others are in the header, and no symbols
 			names = append(names, string(m[2]))
 		}
@@ -220,13 +227,17 @@ func TestHeaderLists(t *testing.T) {
 		between [2]string
 		want    []string
 	}{
-		"backends":    {[2]string{"bg_open opens a device of a backend:", "NULL:"}, backendNames()},
-		"types":       {[2]string{`"type"      elements of A and B:`, `"type_c"`}, names(element.Types())},
-		"of buffers":  {[2]string{"bg_buffer_new for elements of a type:", "*/"}, names(append(element.Types(), element.Int4))},
-		"computes":    {[2]string{` "compute" `, `"rule"`}, names([]planner.Compute{planner.ComputeF32Emulated, planner.ComputeF32, planner.ComputeTF32})},
-		"rules":       {[2]string{` "rule" `, `"schedule"`}, names([]planner.Rule{planner.RuleCost, planner.RuleZhang2025})},
-		"schedules":   {[2]string{` "schedule" `, "(default"}, names(planner.Schedules())},
-		"activations": {[2]string{` "activation" `, `"bias"`}, names([]planner.Activation{planner.ReLU, planner.GELU, planner.SiLU})},
+		"backends": {[2]string{"bg_open opens a device of a backend:", "NULL:"}, backendNames()},
+		"types":    {[2]string{`"type"      elements of A and B:`, `"type_c"`}, names(element.Types())},
+		"of buffers": {[2]string{"bg_buffer_new for elements of a type:", "*/"},
+			names(append(element.Types(), element.Int4))},
+		"computes": {[2]string{` "compute" `, `"rule"`},
+			names([]planner.Compute{planner.ComputeF32Emulated, planner.ComputeF32, planner.ComputeTF32})},
+		"rules": {[2]string{` "rule" `, `"schedule"`},
+			names([]planner.Rule{planner.RuleCost, planner.RuleZhang2025})},
+		"schedules": {[2]string{` "schedule" `, "(default"}, names(planner.Schedules())},
+		"activations": {[2]string{` "activation" `, `"bias"`},
+			names([]planner.Activation{planner.ReLU, planner.GELU, planner.SiLU})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, text, found := strings.Cut(string(header), c.between[0])

@@ -53,7 +53,8 @@ func goOpenOnStream(mask *C.sigset_t, device C.bg_device, stream C.uintptr_t, ou
 }
 
 //export goDeviceInfo
-func goDeviceInfo(mask *C.sigset_t, device C.bg_device, text *C.char, size C.size_t, needed *C.size_t) C.bg_status {
+func goDeviceInfo(mask *C.sigset_t, device C.bg_device, text *C.char, size C.size_t,
+	needed *C.size_t) C.bg_status {
 	return call(mask, func() error {
 		return giveJSON(text, size, needed, func() (any, error) {
 			d, err := find[*dispatch.Device](device)
@@ -71,7 +72,8 @@ type plan struct{ *planner.Plan }
 func (plan) Close() error { return nil }
 
 //export goPlanNew
-func goPlanNew(mask *C.sigset_t, device C.bg_device, problems *C.bg_problem, count C.int64_t, options *C.char, out *C.bg_plan) C.bg_status {
+func goPlanNew(mask *C.sigset_t, device C.bg_device, problems *C.bg_problem, count C.int64_t, options *C.char,
+	out *C.bg_plan) C.bg_status {
 	return call(mask, func() error {
 		return create(out, "plan", 0, func() (object, error) {
 			d, batch, o, err := toPlan(device, problems, count, options)
@@ -85,7 +87,8 @@ func goPlanNew(mask *C.sigset_t, device C.bg_device, problems *C.bg_problem, cou
 }
 
 //export goWarm
-func goWarm(mask *C.sigset_t, device C.bg_device, options *C.char, flags C.uint32_t, timeout C.int64_t) C.bg_status {
+func goWarm(mask *C.sigset_t, device C.bg_device, options *C.char, flags C.uint32_t,
+	timeout C.int64_t) C.bg_status {
 	return call(mask, func() error {
 		d, err := find[*dispatch.Device](device)
 		if err != nil {
@@ -100,13 +103,15 @@ func goWarm(mask *C.sigset_t, device C.bg_device, options *C.char, flags C.uint3
 		}
 		trans := planner.Transposition{A: flags&C.BG_TRANS_A != 0, B: flags&C.BG_TRANS_B != 0}
 		return within(timeout, func(ctx context.Context) error {
-			return d.Warm(ctx, dispatch.WarmOptions{Plans: []planner.Options{o}, Transpositions: []planner.Transposition{trans}})
+			return d.Warm(ctx, dispatch.WarmOptions{Plans: []planner.Options{o},
+				Transpositions: []planner.Transposition{trans}})
 		})
 	})
 }
 
 //export goPlanExplain
-func goPlanExplain(mask *C.sigset_t, handle C.bg_plan, text *C.char, size C.size_t, needed *C.size_t) C.bg_status {
+func goPlanExplain(mask *C.sigset_t, handle C.bg_plan, text *C.char, size C.size_t,
+	needed *C.size_t) C.bg_status {
 	return call(mask, func() error {
 		return giveJSON(text, size, needed, func() (any, error) {
 			p, err := find[plan](handle)
@@ -151,7 +156,8 @@ func goUpdate(mask *C.sigset_t, program C.bg_program, problems *C.bg_problem, co
 }
 
 //export goPrepareRagged
-func goPrepareRagged(mask *C.sigset_t, device C.bg_device, ragged *C.bg_ragged, options *C.char, out *C.bg_program) C.bg_status {
+func goPrepareRagged(mask *C.sigset_t, device C.bg_device, ragged *C.bg_ragged, options *C.char,
+	out *C.bg_program) C.bg_status {
 	return call(mask, func() error {
 		return create(out, "program", device, func() (object, error) {
 			d, err := find[*dispatch.Device](device)
@@ -172,7 +178,8 @@ func goPrepareRagged(mask *C.sigset_t, device C.bg_device, ragged *C.bg_ragged, 
 }
 
 //export goBufferNew
-func goBufferNew(mask *C.sigset_t, device C.bg_device, name *C.char, count C.int64_t, out *C.bg_buffer) C.bg_status {
+func goBufferNew(mask *C.sigset_t, device C.bg_device, name *C.char, count C.int64_t,
+	out *C.bg_buffer) C.bg_status {
 	return call(mask, func() error {
 		return create(out, "buffer", device, func() (object, error) {
 			d, err := find[*dispatch.Device](device)
@@ -189,7 +196,8 @@ func goBufferNew(mask *C.sigset_t, device C.bg_device, name *C.char, count C.int
 }
 
 //export goBufferWrap
-func goBufferWrap(mask *C.sigset_t, device C.bg_device, name *C.char, address C.uintptr_t, count C.int64_t, out *C.bg_buffer) C.bg_status {
+func goBufferWrap(mask *C.sigset_t, device C.bg_device, name *C.char, address C.uintptr_t, count C.int64_t,
+	out *C.bg_buffer) C.bg_status {
 	return call(mask, func() error {
 		return create(out, "buffer", device, func() (object, error) {
 			d, err := find[*dispatch.Device](device)
@@ -223,16 +231,20 @@ func goBufferAddress(mask *C.sigset_t, buffer C.bg_buffer, address *C.uint64_t) 
 }
 
 //export goBufferWrite
-func goBufferWrite(mask *C.sigset_t, buffer C.bg_buffer, offset C.int64_t, src unsafe.Pointer, count, timeout C.int64_t) C.bg_status {
+func goBufferWrite(mask *C.sigset_t, buffer C.bg_buffer, offset C.int64_t, src unsafe.Pointer, count,
+	timeout C.int64_t) C.bg_status {
 	return call(mask, func() error {
-		return transfer((*dispatch.Buffer).Write, (*dispatch.Buffer).WriteBits, (*dispatch.Buffer).WriteBytes, (*dispatch.Buffer).WriteInt32, buffer, offset, "src", src, count, timeout)
+		return transfer((*dispatch.Buffer).Write, (*dispatch.Buffer).WriteBits, (*dispatch.Buffer).WriteBytes,
+			(*dispatch.Buffer).WriteInt32, buffer, offset, "src", src, count, timeout)
 	})
 }
 
 //export goBufferRead
-func goBufferRead(mask *C.sigset_t, buffer C.bg_buffer, offset C.int64_t, dst unsafe.Pointer, count, timeout C.int64_t) C.bg_status {
+func goBufferRead(mask *C.sigset_t, buffer C.bg_buffer, offset C.int64_t, dst unsafe.Pointer, count,
+	timeout C.int64_t) C.bg_status {
 	return call(mask, func() error {
-		return transfer((*dispatch.Buffer).Read, (*dispatch.Buffer).ReadBits, (*dispatch.Buffer).ReadBytes, (*dispatch.Buffer).ReadInt32, buffer, offset, "dst", dst, count, timeout)
+		return transfer((*dispatch.Buffer).Read, (*dispatch.Buffer).ReadBits, (*dispatch.Buffer).ReadBytes,
+			(*dispatch.Buffer).ReadInt32, buffer, offset, "dst", dst, count, timeout)
 	})
 }
 
@@ -272,7 +284,8 @@ func move[T float32 | uint16 | uint8 | int32](ctx context.Context, moves method[
 }
 
 // elements shows an array of C with so many elements of a buffer's type.
-func elements[T float32 | uint16 | uint8 | int32](b *dispatch.Buffer, name string, data unsafe.Pointer, count C.int64_t) ([]T, error) {
+func elements[T float32 | uint16 | uint8 | int32](b *dispatch.Buffer, name string, data unsafe.Pointer,
+	count C.int64_t) ([]T, error) {
 	if b.Type() != element.Int4 {
 		return numbers[T](name, data, count)
 	}
@@ -283,7 +296,8 @@ func elements[T float32 | uint16 | uint8 | int32](b *dispatch.Buffer, name strin
 }
 
 //export goBufferSlice
-func goBufferSlice(mask *C.sigset_t, buffer C.bg_buffer, offset, count C.int64_t, out *C.bg_buffer) C.bg_status {
+func goBufferSlice(mask *C.sigset_t, buffer C.bg_buffer, offset, count C.int64_t,
+	out *C.bg_buffer) C.bg_status {
 	return call(mask, func() error {
 		return create(out, "slice", handles.owner(buffer), func() (object, error) {
 			b, err := find[*dispatch.Buffer](buffer)
@@ -379,8 +393,11 @@ func goRunAt(mask *C.sigset_t, program C.bg_program, stream C.uintptr_t, at *C.b
 		if err != nil {
 			return err
 		}
-		return p.RunAt(context.Background(), uintptr(stream), dispatch.Addresses{A: uintptr(own.a), B: uintptr(own.b), C: uintptr(own.c),
-			Sizes: uintptr(own.sizes), B2: uintptr(own.b2), Bias: uintptr(own.bias), Rows: uintptr(own.rows), Extent: int(own.extent)})
+		return p.RunAt(context.Background(), uintptr(stream),
+			dispatch.Addresses{A: uintptr(own.a), B: uintptr(own.b), C: uintptr(own.c),
+				Sizes: uintptr(own.sizes), B2: uintptr(own.b2), Bias: uintptr(own.bias),
+				Rows:   uintptr(own.rows),
+				Extent: int(own.extent)})
 	})
 }
 

@@ -50,8 +50,8 @@ func decode(text string, to any) error {
 	return json.Unmarshal(whole, to)
 }
 
-// checkNames fails for a name in an object, or in one within it, that is not that of a field, or is there twice.
-// Package json ignores case, and takes the last.
+// checkNames fails for a name in an object, or in one within it, that is not that of a field, or is there
+// twice. Package json ignores case, and takes the last.
 func checkNames(object json.RawMessage, of reflect.Type, path string) error {
 	decoder := json.NewDecoder(strings.NewReader(string(object)))
 	if begin, err := decoder.Token(); err != nil || begin != json.Delim('{') || of.Kind() != reflect.Struct {

@@ -44,7 +44,8 @@ func (r reading) ended() bool {
 }
 
 //export goBufferReadAsync
-func goBufferReadAsync(mask *C.sigset_t, buffer C.bg_buffer, offset C.int64_t, dst unsafe.Pointer, count C.int64_t, out *C.bg_read) C.bg_status {
+func goBufferReadAsync(mask *C.sigset_t, buffer C.bg_buffer, offset C.int64_t, dst unsafe.Pointer,
+	count C.int64_t, out *C.bg_read) C.bg_status {
 	return call(mask, func() error {
 		return create(out, "read", handles.owner(buffer), func() (object, error) {
 			b, err := find[*dispatch.Buffer](buffer)
@@ -65,7 +66,8 @@ func goBufferReadAsync(mask *C.sigset_t, buffer C.bg_buffer, offset C.int64_t, d
 }
 
 // startRead reads by a method of the buffer for its type.
-func startRead[T float32 | uint16 | uint8 | int32](method func(*dispatch.Buffer, context.Context, int, []T) *dispatch.Reading,
+func startRead[T float32 | uint16 | uint8 | int32](method func(*dispatch.Buffer, context.Context, int,
+	[]T) *dispatch.Reading,
 	b *dispatch.Buffer, offset C.int64_t, dst unsafe.Pointer, count C.int64_t,
 ) (object, error) {
 	host, err := elements[T](b, "dst", dst, count)
@@ -107,7 +109,8 @@ func goReadNotify(mask *C.sigset_t, read C.bg_read, fd C.int) C.bg_status {
 		if err != nil {
 			return invalid("fd %d: %w", fd, err)
 		}
-		go func() { // ends: a read does when its device is closed, if not before, and a product when it is done
+		// ends: a read does when its device is closed, if not before, and a product when it is done
+		go func() {
 			<-r.Done()
 			tell(own)
 			_ = unix.Close(own)
@@ -116,8 +119,8 @@ func goReadNotify(mask *C.sigset_t, read C.bg_read, fd C.int) C.bg_status {
 	})
 }
 
-// tell adds 1 to an eventfd, if there is room. Otherwise whoever reads it has something to read already, and to
-// wait for room would keep a thread.
+// tell adds 1 to an eventfd, if there is room. Otherwise whoever reads it has something to read already, and
+// to wait for room would keep a thread.
 func tell(fd int) {
 	room := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
 	if n, err := unix.Poll(room, 0); n != 1 || err != nil || room[0].Revents != unix.POLLOUT {

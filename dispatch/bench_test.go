@@ -40,7 +40,9 @@ func BenchmarkLatency(b *testing.B) {
 			require.NoError(b, on[i].Write(b.Context(), 0, host[i]))
 		}
 		for name, call := range map[string]func() error{
-			"GEMM": func() error { return d.GEMM(b.Context(), batch, planner.Options{}, host[0], host[1], host[2]) },
+			"GEMM": func() error {
+				return d.GEMM(b.Context(), batch, planner.Options{}, host[0], host[1], host[2])
+			},
 			"RunAndWait": func() error {
 				if err := p.Run(b.Context(), on[0], on[1], on[2]); err != nil {
 					return err
@@ -67,7 +69,8 @@ func BenchmarkUpdate(b *testing.B) {
 	require.NoError(b, err)
 	defer func() { require.NoError(b, d.Close()) }()
 	b.Log(d.Info().Backend, d.Info().Name)
-	for _, c := range []struct{ count, least, most int }{{8, 16, 512}, {64, 16, 128}, {256, 16, 128}, {256, 16, 512}, {1024, 16, 512}, {4096, 8, 32}} {
+	for _, c := range []struct{ count, least, most int }{{8, 16, 512}, {64, 16, 128}, {256, 16, 128},
+		{256, 16, 512}, {1024, 16, 512}, {4096, 8, 32}} {
 		rng := rand.New(rand.NewPCG(1, 0))
 		size := func() int { return c.least + rng.IntN(c.most-c.least+1) }
 		var batches [2]planner.Batch
@@ -93,27 +96,28 @@ func BenchmarkUpdate(b *testing.B) {
 			require.NoError(b, on[i].Write(b.Context(), 0, make([]float32, n)))
 		}
 		for _, update := range []bool{false, true} {
-			b.Run(fmt.Sprintf("%d of %d to %d/update=%t", c.count, c.least, c.most, update), func(b *testing.B) {
-				var host []time.Duration
-				for step := 0; b.Loop(); step++ {
-					start := time.Now()
-					if update {
-						if err := p.Update(b.Context(), batches[step%2]); err != nil {
+			b.Run(fmt.Sprintf("%d of %d to %d/update=%t", c.count, c.least, c.most, update),
+				func(b *testing.B) {
+					var host []time.Duration
+					for step := 0; b.Loop(); step++ {
+						start := time.Now()
+						if update {
+							if err := p.Update(b.Context(), batches[step%2]); err != nil {
+								b.Fatal(err)
+							}
+						}
+						if err := p.Run(b.Context(), on[0], on[1], on[2]); err != nil {
 							b.Fatal(err)
 						}
+						host = append(host, time.Since(start))
+						if step%8 == 7 {
+							require.NoError(b, d.Wait(b.Context()))
+						}
 					}
-					if err := p.Run(b.Context(), on[0], on[1], on[2]); err != nil {
-						b.Fatal(err)
-					}
-					host = append(host, time.Since(start))
-					if step%8 == 7 {
-						require.NoError(b, d.Wait(b.Context()))
-					}
-				}
-				require.NoError(b, d.Wait(b.Context()))
-				slices.Sort(host)
-				b.ReportMetric(float64(host[len(host)/2].Nanoseconds())/1e3, "host-us/step")
-			})
+					require.NoError(b, d.Wait(b.Context()))
+					slices.Sort(host)
+					b.ReportMetric(float64(host[len(host)/2].Nanoseconds())/1e3, "host-us/step")
+				})
 		}
 		require.NoError(b, p.Close())
 		for _, x := range on {

@@ -15,7 +15,8 @@ func (b *Buffer) WriteBits(ctx context.Context, offset int, src []uint16) error 
 	return writeBits(ctx, b, offset, src)
 }
 
-// WriteBytes is WriteBits for elements of 8 bits (element.Type.NarrowBytes makes them), of which words have four.
+// WriteBytes is WriteBits for elements of 8 bits (element.Type.NarrowBytes makes them), of which words have
+// four.
 func (b *Buffer) WriteBytes(ctx context.Context, offset int, src []uint8) error {
 	return writeBits(ctx, b, offset, src)
 }

@@ -13,19 +13,18 @@ import (
 // host outside of Go. Each is a multiple of 16, or 0 where the program has no such operand.
 type Addresses struct {
 	A, B, C, Sizes, B2, Bias, Rows uintptr
-	// Extent is how much of a ragged program's bound is there in this run (planner.Ragged.Within): 0 to the bound,
-	// of which 0 is all. Groups beyond it are refused, and nothing beyond it is read or written.
+	// Extent is how much of a ragged program's bound is there in this run (planner.Ragged.Within): 0 to the
+	// bound, of which 0 is all. Groups beyond it are refused, and nothing beyond it is read or written.
 	Extent int
 }
 
-// RunAt queues one execution on memory, and on a stream, of the caller, which costs the host less than Wrap and
-// OnStream: what they check nobody checks here. Operands are as long as the problems reach, and with ragged
-// programs as the bounds and the extent of the run say. C is no other operand.
-// Kernels may read the line of 16 bytes that holds the last element whole. Memory and stream stay until
-// the work is done.
+// RunAt queues one execution on memory, and on a stream, of the caller, which costs the host less than Wrap
+// and OnStream: what they check nobody checks here. Operands are as long as the problems reach, and with
+// ragged programs as the bounds and the extent of the run say. C is no other operand. Kernels may read the
+// line of 16 bytes that holds the last element whole. Memory and stream stay until the work is done.
 //
-// Runs of a program share its workspace: those that are queued on two streams must be ordered by the caller, and
-// the first one comes behind a Wait of the device since Prepare. The stream is one of the GPU, as for
+// Runs of a program share its workspace: those that are queued on two streams must be ordered by the caller,
+// and the first one comes after a Wait of the device since Prepare. The stream is one of the GPU, as for
 // OnStream, and RunAt does nothing there but queue launches, so that the caller may capture it in a graph;
 // the CPU has stream 0, whose work Wait waits for. WebGPU has no such memory.
 func (p *Program) RunAt(ctx context.Context, stream uintptr, at Addresses) error {
@@ -53,7 +52,8 @@ func (p *Program) RunAt(ctx context.Context, stream uintptr, at Addresses) error
 		case address == 0 && arg.need > 0:
 			return invalid.Errorf("%s is 0", arg.name)
 		case address%driver.BorrowAlign != 0:
-			return invalid.Errorf("%s %#x is not a multiple of %d; take an earlier element, and offsets", arg.name, address, driver.BorrowAlign)
+			return invalid.Errorf("%s %#x is not a multiple of %d; take an earlier element, and offsets",
+				arg.name, address, driver.BorrowAlign)
 		case arg.used:
 			given[i] = borrower.At(address, wordsOf(arg.of, arg.need))
 		}

@@ -12,7 +12,8 @@ import (
 func TestRunAtExtent(t *testing.T) {
 	d, err := Open(t.Context(), WithBackend("cpu"))
 	require.NoError(t, err)
-	rows := planner.Ragged{Form: planner.EndsOfRows, Groups: 2, M: 6, N: 2, K: 2, A: planner.Matrix{LD: 2}, B: planner.Matrix{LD: 2}, C: planner.Matrix{LD: 2}}
+	rows := planner.Ragged{Form: planner.EndsOfRows, Groups: 2, M: 6, N: 2, K: 2, A: planner.Matrix{LD: 2},
+		B: planner.Matrix{LD: 2}, C: planner.Matrix{LD: 2}}
 	records := planner.Ragged{Form: planner.Records, Groups: 2, M: 6, N: 2, K: 2, LenA: 12, LenB: 4, LenC: 12}
 	whole := program(t, d, small(t))
 	for _, c := range []struct {

@@ -18,7 +18,7 @@ type Buffer struct {
 	n      int           // elements
 	of     element.Type
 
-	wrapped bool   // in memory of the caller, who may have more behind it
+	wrapped bool   // in memory of the caller, who may have more after it
 	slice   *slice // nil: it is none
 }
 
@@ -51,8 +51,8 @@ func (b *Buffer) enter() error {
 // NewBuffer allocates n float32, contents undefined.
 func (d *Device) NewBuffer(n int) (*Buffer, error) { return d.NewBufferOf(element.F32, n) }
 
-// NewBufferOf allocates n elements of a type, contents undefined; of Int4, which are written by words of eight, so many that
-// the last word is whole.
+// NewBufferOf allocates n elements of a type, contents undefined; of Int4, which are written by words of
+// eight, so many that the last word is whole.
 func (d *Device) NewBufferOf(of element.Type, n int) (*Buffer, error) {
 	if !of.Known() {
 		return nil, invalid.Errorf("buffer of elements of an unknown type %d", uint8(of))
@@ -93,7 +93,7 @@ func (b *Buffer) Len() int { return b.n }
 // Type is that of the elements.
 func (b *Buffer) Type() element.Type { return b.of }
 
-// Write copies src to elements [offset, offset+len(src)) of F32, behind the runs queued
+// Write copies src to elements [offset, offset+len(src)) of F32, after the runs queued
 // before. src may change when Write has returned.
 func (b *Buffer) Write(ctx context.Context, offset int, src []float32) error {
 	return b.transfer(ctx, "write", offset, src, driver.Buffer.Write)
@@ -105,8 +105,8 @@ func (b *Buffer) Read(ctx context.Context, offset int, dst []float32) error {
 	return b.transfer(ctx, "read", offset, dst, driver.Buffer.Read)
 }
 
-// WriteInt32 is Write of the same words as int32, such as the sizes of a ragged program. Of elements of Int4 each word has
-// eight (element.PackInt4), and offset is a multiple of 8.
+// WriteInt32 is Write of the same words as int32, such as the sizes of a ragged program. Of elements of Int4
+// each word has eight (element.PackInt4), and offset is a multiple of 8.
 func (b *Buffer) WriteInt32(ctx context.Context, offset int, src []int32) error {
 	return b.transferInt32(ctx, "write", offset, src, driver.Buffer.Write)
 }
@@ -135,7 +135,8 @@ func (b *Buffer) packed(what string, offset, words int) (word, n int, err error)
 	per := b.of.PerWord()
 	switch {
 	case offset%per != 0:
-		return 0, 0, invalid.Errorf("%s: offset %d is no multiple of %d, the elements of a word", what, offset, per)
+		return 0, 0, invalid.Errorf("%s: offset %d is no multiple of %d, the elements of a word",
+			what, offset, per)
 	case words > driver.MaxLen/per:
 		return 0, 0, b.within(what, offset, driver.MaxLen)
 	}

@@ -12,9 +12,10 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// BenchmarkChoices compares the planner's choice with the best of the plans of one tile and schedule that are predicted to take up to 1.7
-// times as long, for batches of many kinds, which it draws, as nodes of a CUDA graph: how many times as long it takes, as geometric
-// mean, least and most. Run it once, -benchtime 1x; -short takes a few batches of each kind.
+// BenchmarkChoices compares the planner's choice with the best of the plans of one tile and schedule that are
+// predicted to take up to 1.7 times as long, for batches of many kinds, which it draws, as nodes of a CUDA
+// graph: how many times as long it takes, as geometric mean, least and most. Run it once, -benchtime 1x;
+// -short takes a few batches of each kind.
 func BenchmarkChoices(b *testing.B) {
 	x := newShapes(b)
 	draws := 40
@@ -80,10 +81,15 @@ var benchmarkedKinds = []struct {
 	draw func(rng *rand.Rand) []planner.Problem
 }{
 	{"single", func(rng *rand.Rand) []planner.Problem {
-		return []planner.Problem{planner.GEMM(drawSide(rng, 32, 3000), drawSide(rng, 32, 3000), drawSide(rng, 64, 4096))}
+		return []planner.Problem{planner.GEMM(drawSide(rng, 32, 3000), drawSide(rng, 32, 3000),
+			drawSide(rng, 64, 4096))}
 	}},
-	{"few", func(rng *rand.Rand) []planner.Problem { return drawProblems(rng, 2+rng.IntN(14), 8, 512, 2048) }},
-	{"many", func(rng *rand.Rand) []planner.Problem { return drawProblems(rng, 16+rng.IntN(200), 16, 300, 600) }},
+	{"few", func(rng *rand.Rand) []planner.Problem {
+		return drawProblems(rng, 2+rng.IntN(14), 8, 512, 2048)
+	}},
+	{"many", func(rng *rand.Rand) []planner.Problem {
+		return drawProblems(rng, 16+rng.IntN(200), 16, 300, 600)
+	}},
 	{"tall", func(rng *rand.Rand) []planner.Problem {
 		all := drawProblems(rng, 4+rng.IntN(60), 40, 6000, 64)
 		for i := range all {
@@ -98,7 +104,9 @@ var benchmarkedKinds = []struct {
 		}
 		return all
 	}},
-	{"tiny", func(rng *rand.Rand) []planner.Problem { return drawProblems(rng, 64+rng.IntN(1000), 1, 32, 32) }},
+	{"tiny", func(rng *rand.Rand) []planner.Problem {
+		return drawProblems(rng, 64+rng.IntN(1000), 1, 32, 32)
+	}},
 	{"one giant", func(rng *rand.Rand) []planner.Problem {
 		return append(drawProblems(rng, 4+rng.IntN(60), 16, 128, 128), planner.GEMM(1024, 1024, 1024))
 	}},

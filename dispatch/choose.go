@@ -25,7 +25,7 @@ func (s Skip) String() string {
 	return fmt.Sprintf("%s: device %d (%s): %v", s.Backend, s.Device.Index, s.Device.Name, s.Err)
 }
 
-// Skips are what Open or OpenAll passed over. Backends behind the one that was opened are not
+// Skips are what Open or OpenAll passed over. Backends after the one that was opened are not
 // among them where they were not asked.
 type Skips []Skip
 
@@ -76,7 +76,8 @@ func (s *selection) find(ctx context.Context, d driver.Driver) (*found, error) {
 		case s.device == nil && gpu:
 			why = errors.New("software, and there is a GPU")
 		case !software:
-			why = fmt.Errorf("software, which is slower than the cpu backend; %s=%s takes it", BackendEnv, d.Name())
+			why = fmt.Errorf("software, which is slower than the cpu backend; %s=%s takes it",
+				BackendEnv, d.Name())
 		}
 		if why == nil {
 			f.take = append(f.take, candidate{d, infos[i]})
@@ -98,7 +99,8 @@ func names(infos []Info) string {
 
 // choose starts the fixed backend, or the first that is available. start returns what it skipped
 // where it found nothing to start.
-func choose[T any](ctx context.Context, s *selection, start func(f *found, skipped Skips) (*T, Skips, error)) (*T, error) {
+func choose[T any](ctx context.Context, s *selection, start func(f *found, skipped Skips) (*T, Skips,
+	error)) (*T, error) {
 	var skipped Skips
 	for _, d := range s.drivers {
 		if s.backend != "" && d.Name() != s.backend {
@@ -146,7 +148,8 @@ func openFirst(ctx context.Context, from []candidate, skipped Skips) (*Device, S
 func notNeeded(rest []candidate, opened *candidate) (skips Skips) {
 	for i := range rest {
 		skips = append(skips, Skip{rest[i].driver.Name(), &rest[i].info,
-			fmt.Errorf("%s device %d (%s) was opened", opened.driver.Name(), opened.info.Index, opened.info.Name)})
+			fmt.Errorf("%s device %d (%s) was opened", opened.driver.Name(), opened.info.Index,
+				opened.info.Name)})
 	}
 	return skips
 }
@@ -196,7 +199,9 @@ func openChosen(ctx context.Context, list []candidate, i int, skipped Skips) (*D
 	if err != nil {
 		return nil, fmt.Errorf("%s: device %d (%s): %w", c.driver.Name(), c.info.Index, c.info.Name, err)
 	}
-	skipped = slices.DeleteFunc(skipped, func(s Skip) bool { return s.Device != nil && !errors.Is(s.Err, ErrUnavailable) })
+	skipped = slices.DeleteFunc(skipped, func(s Skip) bool {
+		return s.Device != nil && !errors.Is(s.Err, ErrUnavailable)
+	})
 	return newDevice(made, append(skipped, notNeeded(slices.Delete(list, i, i+1), &c)...)), nil
 }
 

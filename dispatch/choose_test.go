@@ -45,47 +45,72 @@ func TestChoose(t *testing.T) {
 	}{
 		{name: "low power", options: []Option{WithPower(LowPower)}, opened: "webgpu:2"},
 		{name: "high power", options: []Option{WithPower(HighPower)}, opened: "cuda:0"},
-		{name: "high power, where the first backend has another kind", options: []Option{WithPower(HighPower)}, opened: "webgpu:0",
+		{name: "high power, where the first backend has another kind",
+			options: []Option{WithPower(HighPower)}, opened: "webgpu:0",
 			change: func(all []driver.Driver) { all[0].(*fakedriver.Driver).Kinds[0] = KindIntegrated }},
 		{name: "no preference", options: []Option{WithPower("")}, opened: "cuda:0"},
-		{name: "unknown power", options: []Option{WithPower("medium")}, failure: `WithPower: unknown power "medium" (known: low, high)`, wraps: ErrInvalid},
+		{name: "unknown power", options: []Option{WithPower("medium")},
+			failure: `WithPower: unknown power "medium" (known: low, high)`, wraps: ErrInvalid},
 		{name: "low power, in use", options: []Option{WithPower(LowPower)}, opened: "webgpu:1",
-			change: func(all []driver.Driver) { all[2].(*fakedriver.Driver).OpenErrs = map[int]error{2: inUse} }},
-		{name: "low power, broken", options: []Option{WithPower(LowPower)}, failure: "broken", wraps: errBroken,
-			change: func(all []driver.Driver) { all[2].(*fakedriver.Driver).OpenErrs = map[int]error{2: errBroken} }},
-		{name: "low power of a backend", options: []Option{WithPower(LowPower), WithBackend("cuda")}, opened: "cuda:0"},
-		{name: "low power of a backend that is not here", options: []Option{WithPower(LowPower), WithBackend("hip")},
+			change: func(all []driver.Driver) {
+				all[2].(*fakedriver.Driver).OpenErrs = map[int]error{2: inUse}
+			}},
+		{name: "low power, broken", options: []Option{WithPower(LowPower)}, failure: "broken",
+			wraps: errBroken,
+			change: func(all []driver.Driver) {
+				all[2].(*fakedriver.Driver).OpenErrs = map[int]error{2: errBroken}
+			}},
+		{name: "low power of a backend", options: []Option{WithPower(LowPower), WithBackend("cuda")},
+			opened: "cuda:0"},
+		{name: "low power of a backend that is not here",
+			options: []Option{WithPower(LowPower), WithBackend("hip")},
 			failure: "hip: unavailable: not in this build: a test", wraps: ErrUnavailable},
 		{name: "low power, no GPU", options: []Option{WithPower(LowPower)}, opened: "cpu:0", change: noGPU},
-		{name: "low power, a GPU required", options: []Option{WithPower(LowPower), RequireGPU()}, change: noGPU, wraps: ErrUnavailable,
-			failure: "no device: hip: unavailable: not in this build: a test; webgpu: device 0 (webgpu0): unavailable: software, where a GPU is required; " +
+		{name: "low power, a GPU required", options: []Option{WithPower(LowPower), RequireGPU()},
+			change: noGPU, wraps: ErrUnavailable,
+			failure: "no device: hip: unavailable: not in this build: a test; webgpu: device 0 (webgpu0): " +
+				"unavailable: software, where a GPU is required; " +
 				"cpu: device 0 (cpu0): unavailable: software, where a GPU is required"},
 
 		{name: "a GPU required", options: []Option{RequireGPU()}, opened: "cuda:0"},
 		{name: "a GPU required, none", options: []Option{RequireGPU()}, change: noGPU, wraps: ErrUnavailable,
-			failure: "no device: hip: unavailable: not in this build: a test; webgpu: device 0 (webgpu0): unavailable: software, where a GPU is required; " +
+			failure: "no device: hip: unavailable: not in this build: a test; webgpu: device 0 (webgpu0): " +
+				"unavailable: software, where a GPU is required; " +
 				"cpu: device 0 (cpu0): unavailable: software, where a GPU is required"},
-		{name: "a GPU required of the CPU", options: []Option{RequireGPU(), WithBackend("cpu")}, wraps: ErrUnavailable,
+		{name: "a GPU required of the CPU", options: []Option{RequireGPU(), WithBackend("cpu")},
+			wraps:   ErrUnavailable,
 			failure: "no device: cpu: device 0 (cpu0): unavailable: software, where a GPU is required"},
-		{name: "a GPU required, software asked for", options: []Option{RequireGPU(), WithBackend("webgpu"), WithDevice(3)}, wraps: ErrUnavailable,
-			failure: "no device: webgpu: device 0 (webgpu0): device 3 was asked for; webgpu: device 1 (webgpu1): device 3 was asked for; " +
-				"webgpu: device 2 (webgpu2): device 3 was asked for; webgpu: device 3 (webgpu3): unavailable: software, where a GPU is required"},
+		{name: "a GPU required, software asked for", options: []Option{RequireGPU(), WithBackend("webgpu"),
+			WithDevice(3)}, wraps: ErrUnavailable,
+			failure: "no device: webgpu: device 0 (webgpu0): device 3 was asked for; webgpu: device 1 " +
+				"(webgpu1): device 3 was asked for; " +
+				"webgpu: device 2 (webgpu2): device 3 was asked for; webgpu: device 3 (webgpu3): " +
+				"unavailable: software, where a GPU is required"},
 
 		{name: "by ID", options: []Option{byID("webgpu:2")}, opened: "webgpu:2"},
 		{name: "software by ID", options: []Option{byID("webgpu:3")}, opened: "webgpu:3"},
 		{name: "the CPU by ID", options: []Option{byID("cpu:0")}, opened: "cpu:0"},
 		{name: "an ID that is gone", options: []Option{byID("cuda:7")}, opened: "cuda:0"},
-		{name: "an ID that is gone, low power", options: []Option{byID("cuda:7"), WithPower(LowPower)}, opened: "webgpu:2"},
+		{name: "an ID that is gone, low power", options: []Option{byID("cuda:7"), WithPower(LowPower)},
+			opened: "webgpu:2"},
 		{name: "first by low power", options: []Option{index(0), WithPower(LowPower)}, opened: "webgpu:2"},
-		{name: "software where a GPU is required", options: []Option{byID("webgpu:3"), RequireGPU()}, opened: "cuda:0"},
-		{name: "of another backend", options: []Option{byID("webgpu:2"), WithBackend("cuda")}, opened: "cuda:0"},
-		{name: "too large", options: []Option{index(6)}, failure: "WithAdapter: chose 6 of 6 devices", wraps: ErrInvalid},
-		{name: "no option", options: []Option{RequireGPU(), nil}, failure: "option 1 is nil", wraps: ErrInvalid},
-		{name: "no function", options: []Option{WithAdapter(nil)}, failure: "WithAdapter: the function is nil", wraps: ErrInvalid},
-		{name: "by index too", options: []Option{index(0), WithBackend("cuda"), WithDevice(0)}, failure: "device 0: WithAdapter chooses the device", wraps: ErrInvalid},
-		{name: "chosen, in use", options: []Option{byID("webgpu:2")}, failure: "webgpu: device 2 (webgpu2): unavailable: in use", wraps: ErrUnavailable,
+		{name: "software where a GPU is required", options: []Option{byID("webgpu:3"), RequireGPU()},
+			opened: "cuda:0"},
+		{name: "of another backend", options: []Option{byID("webgpu:2"), WithBackend("cuda")},
+			opened: "cuda:0"},
+		{name: "too large", options: []Option{index(6)}, failure: "WithAdapter: chose 6 of 6 devices",
+			wraps: ErrInvalid},
+		{name: "no option", options: []Option{RequireGPU(), nil}, failure: "option 1 is nil",
+			wraps: ErrInvalid},
+		{name: "no function", options: []Option{WithAdapter(nil)},
+			failure: "WithAdapter: the function is nil", wraps: ErrInvalid},
+		{name: "by index too", options: []Option{index(0), WithBackend("cuda"), WithDevice(0)},
+			failure: "device 0: WithAdapter chooses the device", wraps: ErrInvalid},
+		{name: "chosen, in use", options: []Option{byID("webgpu:2")},
+			failure: "webgpu: device 2 (webgpu2): unavailable: in use", wraps: ErrUnavailable,
 			change: func(all []driver.Driver) { all[2].(*fakedriver.Driver).OpenErr = inUse }},
-		{name: "a broken backend", options: []Option{byID("cpu:0")}, failure: "cuda: broken", wraps: errBroken,
+		{name: "a broken backend", options: []Option{byID("cpu:0")}, failure: "cuda: broken",
+			wraps:  errBroken,
 			change: func(all []driver.Driver) { all[0].(*fakedriver.Driver).DevicesErr = errBroken }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -127,8 +152,10 @@ func TestAdapterList(t *testing.T) {
 	defer d.Close()
 	require.Equal(t, []string{"cuda:0", "webgpu:0", "webgpu:1", "webgpu:2", "cpu:0", "webgpu:3"}, got)
 	require.Equal(t, "hip: unavailable: not in this build: a test; "+
-		"cuda: device 0 (cuda0): webgpu device 1 (webgpu1) was opened; webgpu: device 0 (webgpu0): webgpu device 1 (webgpu1) was opened; "+
-		"webgpu: device 2 (webgpu2): webgpu device 1 (webgpu1) was opened; cpu: device 0 (cpu0): webgpu device 1 (webgpu1) was opened; "+
+		"cuda: device 0 (cuda0): webgpu device 1 (webgpu1) was opened; webgpu: device 0 (webgpu0): webgpu "+
+		"device 1 (webgpu1) was opened; "+
+		"webgpu: device 2 (webgpu2): webgpu device 1 (webgpu1) was opened; cpu: device 0 (cpu0): webgpu "+
+		"device 1 (webgpu1) was opened; "+
 		"webgpu: device 3 (webgpu3): webgpu device 1 (webgpu1) was opened", d.Skipped().String())
 }
 

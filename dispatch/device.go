@@ -61,7 +61,8 @@ func newDevice(d driver.Device, skipped Skips) *Device {
 }
 
 func deviceFor(d driver.Device, p *planner.Planner, skipped Skips) *Device {
-	device := &Device{life: &life{driver: d, info: d.Info()}, skipped: skipped, planner: p, gemm: hostgemm.New(d, p)}
+	device := &Device{life: &life{driver: d, info: d.Info()}, skipped: skipped, planner: p,
+		gemm: hostgemm.New(d, p)}
 	device.warmed.Store(new(planner.KernelSet))
 	device.open, device.shut = context.WithCancel(context.Background())
 	device.life.dropped = runtime.AddCleanup(device, (*life).drop, device.life)
@@ -109,9 +110,9 @@ func (d *Device) Info() Info { return d.info }
 func (d *Device) Skipped() Skips { return slices.Clone(d.skipped) }
 
 // Plan plans a batch for this device. The plan may be kept, prepared any number of
-// times, and outlives the device. It fails with ctx's error soon after ctx ends, and with ErrOutOfMemory where it would take more
-// than half of what limits leave of the host's memory; all other failures
-// wrap ErrInvalid: a *planner.ProblemError when the batch is wrong, others when the options are.
+// times, and outlives the device. It fails with ctx's error soon after ctx ends, and with ErrOutOfMemory
+// where it would take more than half of what limits leave of the host's memory; all other failures wrap
+// ErrInvalid: a *planner.ProblemError when the batch is wrong, others when the options are.
 func (d *Device) Plan(ctx context.Context, batch planner.Batch, o planner.Options) (*planner.Plan, error) {
 	return d.planner.Plan(ctx, batch, o)
 }
@@ -125,16 +126,18 @@ func (d *Device) Plan(ctx context.Context, batch planner.Batch, o planner.Option
 // A large batch is cut into parts, each with a plan of its own, so that copies of some
 // overlap the work on others. Plans and programs are kept for the last 32 batches, so
 // that a batch of the same sizes, scalars and offsets with the same options costs no
-// planning. Results are as large as C once more until the call ends, on the CPU in the device's memory, and memory of the
-// host that this takes, with pages of C that are not there yet, is known before anything is computed: ErrOutOfMemory. It
-// is given back when the call ends, or where others may use it again 2 s later; the device keeps buffers of up to
-// 32 MiB for each operand of a part. Calls on one device take turns. For what else an epilogue has, and elements of
-// other types, use GEMMOperands, and for operands that stay on the device Plan, Prepare and Run.
+// planning. Results are as large as C once more until the call ends, on the CPU in the device's memory, and
+// memory of the host that this takes, with pages of C that are not there yet, is known before anything is
+// computed: ErrOutOfMemory. It is given back when the call ends, or where others may use it again 2 s later;
+// the device keeps buffers of up to 32 MiB for each operand of a part. Calls on one device take turns. For
+// what else an epilogue has, and elements of other types, use GEMMOperands, and for operands that stay on the
+// device Plan, Prepare and Run.
 func (d *Device) GEMM(ctx context.Context, batch planner.Batch, o planner.Options, a, b, c []float32) error {
 	return d.gemm32(ctx, batch, o, hostgemm.Operands{A: a, B: b, C: c})
 }
 
-func (d *Device) gemm32(ctx context.Context, batch planner.Batch, o planner.Options, x hostgemm.Operands) error {
+func (d *Device) gemm32(ctx context.Context, batch planner.Batch, o planner.Options,
+	x hostgemm.Operands) error {
 	if err := d.acquire(); err != nil {
 		return err
 	}
@@ -167,7 +170,8 @@ func (d *Device) Prepare(ctx context.Context, p *planner.Plan) (*Program, error)
 	return newProgram(d, made, p), nil
 }
 
-// roomForItems fails where there is no memory for what a plan becomes on its way to the device, more than so many words.
+// roomForItems fails where there is no memory for what a plan becomes on its way to the device, more than so
+// many words.
 func roomForItems(p *planner.Plan, words int) error {
 	const few = 1 << 18
 	if p.Ragged != nil || p.Words < max(words, few) {
@@ -188,7 +192,7 @@ func (d *Device) Wait(ctx context.Context) error {
 	return d.driver.Wait(ctx)
 }
 
-// Close frees everything, including open buffers and programs, behind queued work;
+// Close frees everything, including open buffers and programs, after queued work;
 // the CPU abandons such work, which nobody could read any more. Reads of ReadAsync end. Later
 // calls fail with ErrClosed.
 func (d *Device) Close() error { return d.close() }

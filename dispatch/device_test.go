@@ -119,12 +119,26 @@ func TestBufferRefuses(t *testing.T) {
 	b := buffer(t, d, 4)
 	require.Equal(t, 4, b.Len())
 	for name, call := range map[string]func() error{
-		"write: 2 elements from 3 on, in a buffer of 4":                            func() error { return b.Write(ctx, 3, make([]float32, 2)) },
-		"read: 5 elements from 0 on, in a buffer of 4":                             func() error { return b.Read(ctx, 0, make([]float32, 5)) },
-		"read: 0 elements from -1 on, in a buffer of 4":                            func() error { return b.Read(ctx, -1, nil) },
-		fmt.Sprintf("write: 1 elements from %d on, in a buffer of 4", math.MaxInt): func() error { return b.Write(ctx, math.MaxInt, make([]float32, 1)) },
-		"buffer of -1 elements: negative size":                                     func() error { _, err := d.NewBuffer(-1); return err },
-		"prepare: the plan is nil":                                                 func() error { _, err := d.Prepare(ctx, nil); return err },
+		"write: 2 elements from 3 on, in a buffer of 4": func() error {
+			return b.Write(ctx, 3, make([]float32, 2))
+		},
+		"read: 5 elements from 0 on, in a buffer of 4": func() error {
+			return b.Read(ctx, 0, make([]float32, 5))
+		},
+		"read: 0 elements from -1 on, in a buffer of 4": func() error {
+			return b.Read(ctx, -1, nil)
+		},
+		fmt.Sprintf("write: 1 elements from %d on, in a buffer of 4", math.MaxInt): func() error {
+			return b.Write(ctx, math.MaxInt, make([]float32, 1))
+		},
+		"buffer of -1 elements: negative size": func() error {
+			_, err := d.NewBuffer(-1)
+			return err
+		},
+		"prepare: the plan is nil": func() error {
+			_, err := d.Prepare(ctx, nil)
+			return err
+		},
 	} {
 		require.EqualError(t, call(), name)
 	}
@@ -160,7 +174,8 @@ func TestClosedDevice(t *testing.T) {
 		"Time":      func() error { _, err := d.Time(ctx); return err },
 		"Wait":      func() error { return d.Wait(ctx) },
 		"GEMM": func() error {
-			return d.GEMM(ctx, batch, planner.Options{}, make([]float32, 4), make([]float32, 4), make([]float32, 4))
+			return d.GEMM(ctx, batch, planner.Options{}, make([]float32, 4), make([]float32, 4),
+				make([]float32, 4))
 		},
 		"Write": func() error { return b.Write(ctx, 0, make([]float32, 1)) },
 		"Read":  func() error { return b.Read(ctx, 0, make([]float32, 1)) },
@@ -224,7 +239,9 @@ func TestDeviceClosesDuringCalls(t *testing.T) {
 			"Read":    func() error { return b.Read(ctx, 0, make([]float32, 4)) },
 			"Prepare": func() error { made, err := d.Prepare(ctx, p.Plan()); return closed(made, err) },
 			"buffer":  func() error { made, err := d.NewBuffer(1); return closed(made, err) },
-			"GEMM":    func() error { return d.GEMM(ctx, batch, planner.Options{}, host, host, make([]float32, 4)) },
+			"GEMM": func() error {
+				return d.GEMM(ctx, batch, planner.Options{}, host, host, make([]float32, 4))
+			},
 		} {
 			started.Add(1)
 			group.Go(func() {
@@ -251,7 +268,7 @@ func closed(made interface{ Close() error }, err error) error {
 	return made.Close()
 }
 
-// What is closed during a call that uses it is closed behind the call. Close waits for
+// What is closed during a call that uses it is closed after the call. Close waits for
 // calls of the device, and not for those of a buffer or a program.
 func TestCloseIsBehindTheCall(t *testing.T) {
 	ctx := context.Background()
@@ -285,7 +302,8 @@ func TestCloseIsBehindTheCall(t *testing.T) {
 			require.NoError(t, <-done)
 			require.NoError(t, <-done)
 			require.Equal(t, map[string]int32{"buffer": 2, "program": 3, "device": 3}[name], f.Buffers.Load())
-			require.Equal(t, map[string]int32{"buffer": 1, "program": 0, "device": 1}[name], f.Programs.Load())
+			require.Equal(t, map[string]int32{"buffer": 1, "program": 0, "device": 1}[name],
+				f.Programs.Load())
 		})
 	}
 }

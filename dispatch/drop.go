@@ -11,7 +11,7 @@ import (
 
 // What users drop without Close is closed when the garbage collector finds it. A
 // cleanup has what outlives the dropped one: of a Buffer or Program its object, of a
-// Device its life, which is found with all of its buffers and programs and closed behind them. Memory
+// Device its life, which is found with all of its buffers and programs and closed after them. Memory
 // that a cleanup has stays for one collection more, so that what is closed, by itself or with its device,
 // has none any more: else devices that come and go would hold the more the faster they do.
 
@@ -98,7 +98,7 @@ func (l *life) drop() {
 	})
 }
 
-// closeDropped closes a dropped device behind the last of what was its.
+// closeDropped closes a dropped device after the last of what was its.
 func (l *life) closeDropped() {
 	if !l.unreachable || !l.none() || l.isClosed() {
 		return
@@ -117,7 +117,8 @@ func (l *life) warn(kept bool, attributes ...any) {
 	if kept {
 		text = "dropped without Close; left open, since graphs of its stream may use it"
 	}
-	driver.Logger().With(slog.String("backend", l.info.Backend), slog.String("device", l.info.Name)).Warn(text, attributes...)
+	driver.Logger().With(slog.String("backend", l.info.Backend),
+		slog.String("device", l.info.Name)).Warn(text, attributes...)
 }
 
 // reaper does tasks one after another, on a goroutine that is there while there are

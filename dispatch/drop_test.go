@@ -88,7 +88,10 @@ func TestDroppedObjectsAreClosed(t *testing.T) {
 	require.NoError(t, closed.Close())
 	collect(t, func() bool { return f.Buffers.Load() == 1 && f.Programs.Load() == 0 })
 	require.NoError(t, kept.Write(t.Context(), 0, make([]float32, 5)))
-	require.Equal(t, 3*rounds, log.count(`level=WARN msg="dropped without Close; closed now" backend=fake device=fake0 object=buffer size=4`))
+	require.Equal(t, 3*rounds,
+		log.count(
+			`level=WARN msg="dropped without Close; closed now" backend=fake device=fake0 object=buffer `+
+				`size=4`))
 	require.Equal(t, rounds, log.count("object=program size=1"))
 	require.Len(t, log.lines(), 4*rounds, "what is in use or was closed is not logged")
 	require.Zero(t, f.Closes.Load())
@@ -101,7 +104,8 @@ func openAndUse(t *testing.T) *fakedriver.Device {
 	require.NoError(t, err)
 	use(t, d)
 	batch := small(t)
-	require.NoError(t, d.GEMM(t.Context(), batch, planner.Options{}, make([]float32, 4), make([]float32, 4), make([]float32, 4)))
+	require.NoError(t, d.GEMM(t.Context(), batch, planner.Options{}, make([]float32, 4), make([]float32, 4),
+		make([]float32, 4)))
 	return f.Last()
 }
 
@@ -140,7 +144,7 @@ func TestBufferKeepsItsDevice(t *testing.T) {
 	require.Equal(t, []string{""}, log.lines())
 }
 
-// Objects that a call alone has are closed behind the call.
+// Objects that a call alone has are closed after the call.
 func TestDroppedDuringCall(t *testing.T) {
 	d, f := openFake(t)
 	started, end := make(chan struct{}), make(chan struct{})
@@ -202,8 +206,8 @@ func TestDroppedOnStream(t *testing.T) {
 	require.Equal(t, 4, log.count("dropped without Close; left open, since graphs of its stream may use it"))
 }
 
-// One collection frees all of devices that were closed, whatever of theirs was open. If it takes several, and each begins when
-// the heap has doubled, what is not freed yet grows without end where devices come and go.
+// One collection frees all of devices that were closed, whatever of theirs was open. If it takes several, and
+// each begins when the heap has doubled, what is not freed yet grows without end where devices come and go.
 func TestDevicesThatComeAndGo(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -217,9 +221,12 @@ func TestDevicesThatComeAndGo(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, s.Write(t.Context(), 0, []float32{1}))
 		}},
-		{"reads", func(t *testing.T, d *Device) { buffer(t, d, 1000).ReadAsync(t.Context(), 0, make([]float32, 1000)) }},
+		{"reads", func(t *testing.T, d *Device) {
+			buffer(t, d, 1000).ReadAsync(t.Context(), 0, make([]float32, 1000))
+		}},
 		{"operands on the host", func(t *testing.T, d *Device) {
-			require.NoError(t, d.GEMM(t.Context(), small(t), planner.Options{}, make([]float32, 4), make([]float32, 4), make([]float32, 4)))
+			require.NoError(t, d.GEMM(t.Context(), small(t), planner.Options{}, make([]float32, 4),
+				make([]float32, 4), make([]float32, 4)))
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

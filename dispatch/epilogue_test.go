@@ -16,7 +16,8 @@ import (
 func dressed() (planner.Batch, planner.Options) {
 	m := planner.Matrix{LD: 2}
 	return planner.Batch{{M: 2, N: 2, K: 2, A: m, B: m, C: m, B2: m, RowsC: 2, Weights: 4}},
-		planner.Options{Epilogue: planner.Epilogue{Activation: planner.ReLU, Bias: true, Gated: true, GatherRows: 3, ScatterRows: 4, Weights: true}}
+		planner.Options{Epilogue: planner.Epilogue{Activation: planner.ReLU, Bias: true, Gated: true,
+			GatherRows: 3, ScatterRows: 4, Weights: true}}
 }
 
 func rowsOf(t *testing.T, d *Device) *Buffer {
@@ -34,7 +35,8 @@ func TestEpilogue(t *testing.T) {
 	require.NoError(t, err)
 	p, err := d.Prepare(ctx, plan)
 	require.NoError(t, err)
-	run := Run{Program: p, A: buffer(t, d, 6, 1, 2, 9, 9, 3, 4), B: buffer(t, d, 4, 1, 0, 0, -1), B2: buffer(t, d, 4, 2, 0, 0, 2),
+	run := Run{Program: p, A: buffer(t, d, 6, 1, 2, 9, 9, 3, 4), B: buffer(t, d, 4, 1, 0, 0, -1),
+		B2:   buffer(t, d, 4, 2, 0, 0, 2),
 		Bias: buffer(t, d, 4, 0, 5, 0, -10), Rows: rowsOf(t, d), C: buffer(t, d, 8, 9, 9, 9, 9, 9, 9, 9, 9)}
 	want := []float32{9, 9, 2 * 3 * 6, 2 * 1 * -2, 9, 9, 0.5 * 1 * 2, 0.5 * 3 * -6}
 	require.NoError(t, d.Run(ctx, run))
@@ -53,19 +55,31 @@ func TestEpilogue(t *testing.T) {
 		edit func(r *Run)
 		want string
 	}{
-		"no B2":        {func(r *Run) { r.B2 = nil }, "run 1: B2 is nil"},
-		"no bias":      {func(r *Run) { r.Bias = nil }, "run 1: Bias is nil"},
-		"no rows":      {func(r *Run) { r.Rows = nil }, "run 1: Rows is nil"},
-		"short B2":     {func(r *Run) { r.B2 = buffer(t, d, 3) }, "run 1: B2 has 3 elements, the plan needs 4"},
-		"short bias":   {func(r *Run) { r.Bias = buffer(t, d, 3) }, "run 1: Bias has 3 elements, the plan needs 4"},
-		"short rows":   {func(r *Run) { r.Rows = buffer(t, d, 5) }, "run 1: Rows has 5 elements, the plan needs 6"},
-		"short A":      {func(r *Run) { r.A = buffer(t, d, 5) }, "run 1: A has 5 elements, the plan needs 6"},
-		"type of bias": {func(r *Run) { r.Bias = narrow }, "run 1: Bias has elements of bf16, the plan is for f32"},
-		"type of rows": {func(r *Run) { r.Rows = narrow }, "run 1: Rows has elements of bf16, the plan is for f32"},
-		"foreign bias": {func(r *Run) { r.Bias = buffer(t, other, 4) }, "run 1: Bias: belongs to another device"},
-		"C is B2":      {func(r *Run) { r.B2 = r.C }, "run 1: buffer C is also B2"},
-		"C is bias":    {func(r *Run) { r.Bias = r.C }, "run 1: buffer C is also Bias"},
-		"C is rows":    {func(r *Run) { r.Rows = r.C }, "run 1: buffer C is also Rows"},
+		"no B2":   {func(r *Run) { r.B2 = nil }, "run 1: B2 is nil"},
+		"no bias": {func(r *Run) { r.Bias = nil }, "run 1: Bias is nil"},
+		"no rows": {func(r *Run) { r.Rows = nil }, "run 1: Rows is nil"},
+		"short B2": {func(r *Run) {
+			r.B2 = buffer(t, d, 3)
+		}, "run 1: B2 has 3 elements, the plan needs 4"},
+		"short bias": {func(r *Run) {
+			r.Bias = buffer(t, d, 3)
+		}, "run 1: Bias has 3 elements, the plan needs 4"},
+		"short rows": {func(r *Run) {
+			r.Rows = buffer(t, d, 5)
+		}, "run 1: Rows has 5 elements, the plan needs 6"},
+		"short A": {func(r *Run) { r.A = buffer(t, d, 5) }, "run 1: A has 5 elements, the plan needs 6"},
+		"type of bias": {func(r *Run) {
+			r.Bias = narrow
+		}, "run 1: Bias has elements of bf16, the plan is for f32"},
+		"type of rows": {func(r *Run) {
+			r.Rows = narrow
+		}, "run 1: Rows has elements of bf16, the plan is for f32"},
+		"foreign bias": {func(r *Run) {
+			r.Bias = buffer(t, other, 4)
+		}, "run 1: Bias: belongs to another device"},
+		"C is B2":   {func(r *Run) { r.B2 = r.C }, "run 1: buffer C is also B2"},
+		"C is bias": {func(r *Run) { r.Bias = r.C }, "run 1: buffer C is also Bias"},
+		"C is rows": {func(r *Run) { r.Rows = r.C }, "run 1: buffer C is also Rows"},
 		"not asked for": {func(r *Run) { *r = Run{Program: plain, A: r.A, B: r.B, C: r.C, Rows: r.Rows} },
 			"run 1: Rows is not nil: the plan's epilogue has no use for it"},
 	} {
@@ -91,7 +105,8 @@ func TestEpilogueOnHost(t *testing.T) {
 	}
 	relu := planner.Options{Epilogue: planner.Epilogue{Activation: planner.ReLU}}
 	c := make([]float32, 4)
-	require.NoError(t, d.GEMM(t.Context(), small(t), relu, []float32{1, 2, 3, 4}, []float32{-1, 0, 0, 1}, c), "nothing beside A, B and C")
+	require.NoError(t, d.GEMM(t.Context(), small(t), relu, []float32{1, 2, 3, 4}, []float32{-1, 0, 0, 1}, c),
+		"nothing beside A, B and C")
 	require.Equal(t, []float32{0, 2, 0, 4}, c)
 
 	type half = element.BFloat16
@@ -110,7 +125,8 @@ func hostEpilogue[T, U element.Number](t *testing.T, on Host) {
 	ctx := t.Context()
 	batch, o := dressed()
 	half, two := int32(math.Float32bits(0.5)), int32(math.Float32bits(2))
-	x := Operands[T, U]{A: as[T]([]float32{1, 2, 9, 9, 3, 4}), B: as[T]([]float32{1, 0, 0, -1}), B2: as[T]([]float32{2, 0, 0, 2}), C: as[U]([]float32{9, 9, 9, 9, 9, 9, 9, 9}),
+	x := Operands[T, U]{A: as[T]([]float32{1, 2, 9, 9, 3, 4}), B: as[T]([]float32{1, 0, 0, -1}),
+		B2: as[T]([]float32{2, 0, 0, 2}), C: as[U]([]float32{9, 9, 9, 9, 9, 9, 9, 9}),
 		Bias: as[U]([]float32{0, 5, 0, -10}), Rows: []int32{2, 0, 1, 3, two, half}}
 	require.NoError(t, GEMMOperands(ctx, on, batch, o, x))
 	want := []float32{9, 9, 2 * 3 * 6, 2 * 1 * -2, 9, 9, 0.5 * 1 * 2, 0.5 * 3 * -6}
@@ -120,15 +136,42 @@ func hostEpilogue[T, U element.Number](t *testing.T, on Host) {
 	require.Equal(t, want, floats(x.C))
 
 	for failure, edit := range map[string]func(b *planner.Problem, o *planner.Options, x *Operands[T, U]){
-		"problem 0: A needs elements [0, 6) of a buffer of 4":                 func(_ *planner.Problem, _ *planner.Options, x *Operands[T, U]) { x.A = x.A[:4] },
-		"problem 0: C needs elements [0, 8) of a buffer of 6":                 func(_ *planner.Problem, _ *planner.Options, x *Operands[T, U]) { x.C = x.C[:6] },
-		"problem 0: B2 needs elements [0, 4) of a buffer of 0":                func(_ *planner.Problem, _ *planner.Options, x *Operands[T, U]) { x.B2 = nil },
-		"problem 0: bias needs elements [0, 4) of a buffer of 3":              func(_ *planner.Problem, _ *planner.Options, x *Operands[T, U]) { x.Bias = x.Bias[:3] },
-		"problem 0: weights need words [4, 6) of a buffer of 5":               func(_ *planner.Problem, _ *planner.Options, x *Operands[T, U]) { x.Rows = x.Rows[:5] },
-		"problem 0: beta 1 is not 0, and gated units read no C":               func(b *planner.Problem, _ *planner.Options, _ *Operands[T, U]) { b.Beta = 1 },
-		"Bias has 4 elements: the epilogue has no use for it":                 func(_ *planner.Problem, o *planner.Options, _ *Operands[T, U]) { o.Epilogue.Bias = false },
-		"unknown activation \"id\" (known: relu, gelu, silu)":                 func(_ *planner.Problem, o *planner.Options, _ *Operands[T, U]) { o.Epilogue.Activation = "id" },
-		"operands on the host are not by pointers: use Plan, Prepare and Run": func(_ *planner.Problem, o *planner.Options, _ *Operands[T, U]) { o.Epilogue.Pointers.A = true },
+		"problem 0: A needs elements [0, 6) of a buffer of 4": func(_ *planner.Problem,
+			_ *planner.Options, x *Operands[T, U]) {
+			x.A = x.A[:4]
+		},
+		"problem 0: C needs elements [0, 8) of a buffer of 6": func(_ *planner.Problem,
+			_ *planner.Options, x *Operands[T, U]) {
+			x.C = x.C[:6]
+		},
+		"problem 0: B2 needs elements [0, 4) of a buffer of 0": func(_ *planner.Problem,
+			_ *planner.Options, x *Operands[T, U]) {
+			x.B2 = nil
+		},
+		"problem 0: bias needs elements [0, 4) of a buffer of 3": func(_ *planner.Problem,
+			_ *planner.Options, x *Operands[T, U]) {
+			x.Bias = x.Bias[:3]
+		},
+		"problem 0: weights need words [4, 6) of a buffer of 5": func(_ *planner.Problem,
+			_ *planner.Options, x *Operands[T, U]) {
+			x.Rows = x.Rows[:5]
+		},
+		"problem 0: beta 1 is not 0, and gated units read no C": func(b *planner.Problem,
+			_ *planner.Options, _ *Operands[T, U]) {
+			b.Beta = 1
+		},
+		"Bias has 4 elements: the epilogue has no use for it": func(_ *planner.Problem,
+			o *planner.Options, _ *Operands[T, U]) {
+			o.Epilogue.Bias = false
+		},
+		"unknown activation \"id\" (known: relu, gelu, silu)": func(_ *planner.Problem,
+			o *planner.Options, _ *Operands[T, U]) {
+			o.Epilogue.Activation = "id"
+		},
+		"operands on the host are not by pointers: use Plan, Prepare and Run": func(_ *planner.Problem,
+			o *planner.Options, _ *Operands[T, U]) {
+			o.Epilogue.Pointers.A = true
+		},
 	} {
 		b, o, x := planner.Batch{batch[0]}, o, x
 		edit(&b[0], &o, &x)
@@ -150,9 +193,11 @@ func TestEpilogueRagged(t *testing.T) {
 	require.NoError(t, err)
 	bits := func(x float32) int32 { return int32(math.Float32bits(x)) }
 	rows, ends := buffer(t, d, 12), buffer(t, d, 3)
-	require.NoError(t, rows.WriteInt32(ctx, 0, []int32{1, 0, 1, 7, 3, 0, 2, 1, bits(1), bits(1), bits(-1), bits(2)}))
+	require.NoError(t, rows.WriteInt32(ctx, 0, []int32{1, 0, 1, 7, 3, 0, 2, 1, bits(1), bits(1),
+		bits(-1), bits(2)}))
 	require.NoError(t, ends.WriteInt32(ctx, 0, []int32{1, 1, 4}))
-	run := Run{Program: p, Sizes: ends, Rows: rows, A: buffer(t, d, 4, 1, 2, 3, 4), B: buffer(t, d, 12, 1, 0, 0, 1, 10, 0, 0, 10, 100, 0, 0, 100),
+	run := Run{Program: p, Sizes: ends, Rows: rows, A: buffer(t, d, 4, 1, 2, 3, 4),
+		B:    buffer(t, d, 12, 1, 0, 0, 1, 10, 0, 0, 10, 100, 0, 0, 100),
 		Bias: buffer(t, d, 6, 5, 6, 0, 0, 7, 8), C: buffer(t, d, 8, 0, 0, 0, 0, 0, 0, 0, 0)}
 	require.NoError(t, d.Run(ctx, run))
 	require.Equal(t, []float32{107, 208, 14, 16, -307, -408, 8, 10}, read(t, run.C))
@@ -165,13 +210,17 @@ func TestEpilogueRagged(t *testing.T) {
 func TestEpilogueDepth(t *testing.T) {
 	ctx := t.Context()
 	d, _ := openFake(t)
-	r := planner.Ragged{Form: planner.EndsOfDepth, Groups: 2, M: 1, N: 2, K: 3, A: planner.Matrix{LD: 3}, B: planner.Matrix{LD: 2}, C: planner.Matrix{LD: 2}, StrideC: 2, StrideBias: 2}
-	p, err := d.PrepareRagged(ctx, r, planner.Options{Epilogue: planner.Epilogue{Bias: true, Activation: planner.ReLU, Weights: true}})
+	r := planner.Ragged{Form: planner.EndsOfDepth, Groups: 2, M: 1, N: 2, K: 3, A: planner.Matrix{LD: 3},
+		B: planner.Matrix{LD: 2}, C: planner.Matrix{LD: 2}, StrideC: 2, StrideBias: 2}
+	p, err := d.PrepareRagged(ctx, r,
+		planner.Options{Epilogue: planner.Epilogue{Bias: true, Activation: planner.ReLU, Weights: true}})
 	require.NoError(t, err)
 	rows, ends := buffer(t, d, 2), buffer(t, d, 2)
-	require.NoError(t, rows.WriteInt32(ctx, 0, []int32{int32(math.Float32bits(2)), int32(math.Float32bits(0.5))}))
+	require.NoError(t, rows.WriteInt32(ctx, 0,
+		[]int32{int32(math.Float32bits(2)), int32(math.Float32bits(0.5))}))
 	require.NoError(t, ends.WriteInt32(ctx, 0, []int32{1, 3}))
-	run := Run{Program: p, Sizes: ends, Rows: rows, A: buffer(t, d, 3, 1, 2, 3), B: buffer(t, d, 6, 1, 0, 0, 1, 10, 10), Bias: buffer(t, d, 4, 5, 6, -100, 0), C: buffer(t, d, 4, 9, 9, 9, 9)}
+	run := Run{Program: p, Sizes: ends, Rows: rows, A: buffer(t, d, 3, 1, 2, 3), B: buffer(t, d, 6, 1, 0, 0,
+		1, 10, 10), Bias: buffer(t, d, 4, 5, 6, -100, 0), C: buffer(t, d, 4, 9, 9, 9, 9)}
 	require.NoError(t, d.Run(ctx, run))
 	require.Equal(t, []float32{12, 12, 0, 16}, read(t, run.C))
 	run.Rows = buffer(t, d, 1)
@@ -183,12 +232,15 @@ func TestEpilogueRecords(t *testing.T) {
 	ctx := t.Context()
 	d, _ := openFake(t)
 	batch, o := dressed()
-	r := planner.Ragged{Form: planner.Records, Groups: 2, M: 4, N: 2, K: 2, LenA: 6, LenB: 4, LenC: 8, LenB2: 4, LenBias: 4, LenRows: 6}
+	r := planner.Ragged{Form: planner.Records, Groups: 2, M: 4, N: 2, K: 2, LenA: 6, LenB: 4, LenC: 8,
+		LenB2: 4, LenBias: 4, LenRows: 6}
 	p, err := d.PrepareRagged(ctx, r, o)
 	require.NoError(t, err)
 	require.Equal(t, 40, p.Plan().SizesLen())
-	run := Run{Program: p, A: buffer(t, d, 6, 1, 2, 9, 9, 3, 4), B: buffer(t, d, 4, 1, 0, 0, -1), B2: buffer(t, d, 4, 2, 0, 0, 2),
-		Bias: buffer(t, d, 4, 0, 5, 0, -10), Rows: rowsOf(t, d), C: buffer(t, d, 8, 9, 9, 9, 9, 9, 9, 9, 9), Sizes: buffer(t, d, 40)}
+	run := Run{Program: p, A: buffer(t, d, 6, 1, 2, 9, 9, 3, 4), B: buffer(t, d, 4, 1, 0, 0, -1),
+		B2:   buffer(t, d, 4, 2, 0, 0, 2),
+		Bias: buffer(t, d, 4, 0, 5, 0, -10), Rows: rowsOf(t, d), C: buffer(t, d, 8, 9, 9, 9, 9, 9, 9, 9, 9),
+		Sizes: buffer(t, d, 40)}
 	records := func(b ...planner.Problem) {
 		words, err := planner.AppendEpilogueRecords(nil, b)
 		require.NoError(t, err)

@@ -110,5 +110,6 @@ func ExampleWithDriver_outOfMemory() {
 func TestOwnDriver(t *testing.T) {
 	const reason = "the driver inside has a test of its own"
 	backends := dispatch.Backends()
-	drivertest.Run(t, unplugged{backends[len(backends)-1], 1 << 30}, drivertest.OneTile(reason), drivertest.OneType(reason))
+	drivertest.Run(t, unplugged{backends[len(backends)-1], 1 << 30}, drivertest.OneTile(reason),
+		drivertest.OneType(reason))
 }

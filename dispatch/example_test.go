@@ -145,7 +145,8 @@ func ExampleOpenAll() {
 		log.Fatal(err)
 	}
 	c := make([]float32, 1)
-	if err := group.GEMM(ctx, batch, planner.Options{}, []float32{1, 2, 3}, []float32{4, 5, 6}, c); err != nil {
+	if err := group.GEMM(ctx, batch, planner.Options{}, []float32{1, 2, 3}, []float32{4, 5, 6},
+		c); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(len(group.Devices()), "device:", c)

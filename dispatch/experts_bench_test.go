@@ -18,10 +18,10 @@ import (
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
-// BenchmarkExperts is a layer of Qwen3-30B's experts on CUDA, of each type, with the sizes of its groups on the
-// device: the median of nodes in a CUDA graph, and of epilogues how many times that of the first of their type, which takes turns with
-// them: a GPU that draws all the power that it may has other clocks later. Tiles after the first, which is the planner's choice, are
-// forced. Int4 is that of the weights, with A of bf16.
+// BenchmarkExperts is a layer of Qwen3-30B's experts on CUDA, of each type, with the sizes of its groups on
+// the device: the median of nodes in a CUDA graph, and of epilogues how many times that of the first of their
+// type, which takes turns with them: a GPU that draws all the power that it may has other clocks later. Tiles
+// after the first, which is the planner's choice, are forced. Int4 is that of the weights, with A of bf16.
 func BenchmarkExperts(b *testing.B) {
 	d, stream := openTimed(b)
 	byRow := planner.Epilogue{ScaleA: planner.PerRow, ScaleB: planner.PerRow}
@@ -32,13 +32,17 @@ func BenchmarkExperts(b *testing.B) {
 		{"silu", planner.Epilogue{Activation: planner.SiLU}},
 		{"gated", planner.Epilogue{Activation: planner.SiLU, Gated: true}},
 	}
-	scaled := append(any[:3:3], benchmarkedEpilogue{"scales", byRow}, benchmarkedEpilogue{"scales,silu", byRowSiLU})
-	blocks := append(scaled[:len(scaled):len(scaled)], benchmarkedEpilogue{"blocks", planner.Epilogue{ScaleA: planner.PerBlock, ScaleB: planner.PerBlock}})
-	zeros := append(scaled[:len(scaled):len(scaled)], benchmarkedEpilogue{"zeros", planner.Epilogue{ScaleA: planner.PerRow, ScaleB: planner.PerRow, ZeroA: true}})
+	scaled := append(any[:3:3], benchmarkedEpilogue{"scales", byRow},
+		benchmarkedEpilogue{"scales,silu", byRowSiLU})
+	blocks := append(scaled[:len(scaled):len(scaled)],
+		benchmarkedEpilogue{"blocks", planner.Epilogue{ScaleA: planner.PerBlock, ScaleB: planner.PerBlock}})
+	zeros := append(scaled[:len(scaled):len(scaled)], benchmarkedEpilogue{"zeros",
+		planner.Epilogue{ScaleA: planner.PerRow, ScaleB: planner.PerRow, ZeroA: true}})
 	groups := []benchmarkedEpilogue{
 		{"groups", planner.Epilogue{ScaleB: planner.PerGroup128}},
 		{"groups,silu", planner.Epilogue{ScaleB: planner.PerGroup128, Activation: planner.SiLU}},
-		{"groups,gated", planner.Epilogue{ScaleB: planner.PerGroup128, Activation: planner.SiLU, Gated: true}},
+		{"groups,gated", planner.Epilogue{ScaleB: planner.PerGroup128, Activation: planner.SiLU,
+			Gated: true}},
 		{"groups of 64", planner.Epilogue{ScaleB: planner.PerGroup64}},
 	}
 	wide := []string{"", "wide-64x64", "wide-64x128", "wide-128x128"}
@@ -50,7 +54,8 @@ func BenchmarkExperts(b *testing.B) {
 		{element.BF16, element.BF16, any, wide},
 		{element.E4M3, element.E4M3, blocks, wide},
 		{element.Int8, element.Int8, zeros, wide},
-		{element.BF16, element.Int4, groups, []string{"", "int4-stream-16x128", "int4-wgmma-32x128", "int4-wgmma-64x128"}},
+		{element.BF16, element.Int4, groups, []string{"", "int4-stream-16x128", "int4-wgmma-32x128",
+			"int4-wgmma-64x128"}},
 	} {
 		b.Run(c.ofB.String(), func(b *testing.B) {
 			x := newExpertLayer(b, d, stream, c.of, c.ofB)
@@ -58,7 +63,8 @@ func BenchmarkExperts(b *testing.B) {
 				for _, tile := range c.tiles {
 					for _, tokens := range []int{1, 16, 64, 256, 1024, 4096} {
 						b.Run(fmt.Sprintf("%s/tile=%s/tokens=%d", e.name, tile, tokens), func(b *testing.B) {
-							o := planner.Options{Type: c.of, TypeC: element.BF16, Tile: tile, Epilogue: c.epilogues[0].what}
+							o := planner.Options{Type: c.of, TypeC: element.BF16, Tile: tile,
+								Epilogue: c.epilogues[0].what}
 							graphs := []*cublas.Graph{x.capture(b, tokens, o)}
 							if o.Epilogue = e.what; i > 0 {
 								graphs = append(graphs, x.capture(b, tokens, o))
@@ -110,8 +116,10 @@ const (
 func newExpertLayer(b *testing.B, d *Device, stream *cublas.Stream, of, ofB element.Type) *expertLayer {
 	const rows, weights = expertTop * expertTokens, expertGroups * expertN * expertK
 	alloc := allocRandom(b, d, stream)
-	return &expertLayer{d, stream, Addresses{A: alloc(of, rows*expertK), B: alloc(ofB, weights), B2: alloc(ofB, weights), C: alloc(element.BF16, rows*expertN),
-		Sizes: alloc(element.F32, expertGroups), Rows: alloc(element.F32, rows+expertGroups*expertN*2*expertK/64)}}
+	return &expertLayer{d, stream, Addresses{A: alloc(of, rows*expertK), B: alloc(ofB, weights),
+		B2: alloc(ofB, weights), C: alloc(element.BF16, rows*expertN),
+		Sizes: alloc(element.F32, expertGroups),
+		Rows:  alloc(element.F32, rows+expertGroups*expertN*2*expertK/64)}}
 }
 
 // allocRandom returns what allocates memory of the GPU for so many elements of a type, random ones.
@@ -168,8 +176,10 @@ func (x *expertLayer) capture(b *testing.B, tokens int, o planner.Options) *cubl
 	defer sizes.Close()
 	require.NoError(b, sizes.WriteInt32(b.Context(), 0, ends))
 
-	r := planner.Ragged{Form: planner.EndsOfRows, Groups: expertGroups, M: expertTop * tokens, N: expertN, K: expertK, TransB: true,
-		A: planner.Matrix{LD: expertK}, B: planner.Matrix{LD: expertK}, B2: planner.Matrix{LD: expertK}, C: planner.Matrix{LD: expertN},
+	r := planner.Ragged{Form: planner.EndsOfRows, Groups: expertGroups, M: expertTop * tokens, N: expertN,
+		K: expertK, TransB: true,
+		A: planner.Matrix{LD: expertK}, B: planner.Matrix{LD: expertK}, B2: planner.Matrix{LD: expertK},
+		C:       planner.Matrix{LD: expertN},
 		StrideB: expertN * expertK, ScaleB: expertTop * tokens * encoding.Blocks(expertK)}
 	if o.TypeB() == element.Int4 {
 		r.TransB, r.B.LD, r.B2.LD = false, expertN, expertN
@@ -194,7 +204,8 @@ func (x *expertLayer) capture(b *testing.B, tokens int, o planner.Options) *cubl
 	return graph
 }
 
-// nodeMicros are the median times of a node of each graph, in µs, of a GPU that is busy all the time, with graphs that take turns.
+// nodeMicros are the median times of a node of each graph, in µs, of a GPU that is busy all the time, with
+// graphs that take turns.
 func nodeMicros(b *testing.B, graphs ...*cublas.Graph) []float64 {
 	times := make([][]float64, len(graphs))
 	turn := func() {

@@ -36,7 +36,8 @@ func TestEveryCallFails(t *testing.T) {
 // runProgram does all that callers do with a program and buffers.
 func runProgram(t *testing.T, d *Device) error {
 	ctx := t.Context()
-	if err := d.Warm(ctx, WarmOptions{Plans: []planner.Options{{Tile: "small", Schedule: planner.ScheduleDataParallel}}}); err != nil {
+	if err := d.Warm(ctx, WarmOptions{
+		Plans: []planner.Options{{Tile: "small", Schedule: planner.ScheduleDataParallel}}}); err != nil {
 		return err
 	}
 	plan, err := d.Plan(ctx, small(t), planner.Options{})
@@ -63,7 +64,8 @@ func runProgram(t *testing.T, d *Device) error {
 		return err
 	}
 	ragged, err := d.PrepareRagged(ctx, planner.Ragged{Form: planner.EndsOfRows, Groups: 2, M: 2, N: 1, K: 1,
-		A: planner.Matrix{LD: 1}, B: planner.Matrix{LD: 1}, C: planner.Matrix{LD: 1}, StrideB: 1}, planner.Options{})
+		A: planner.Matrix{LD: 1}, B: planner.Matrix{LD: 1}, C: planner.Matrix{LD: 1}, StrideB: 1},
+		planner.Options{})
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,8 @@ type Host interface {
 
 // GEMMOf is Device.GEMM for slices of numbers of any type, which the options may leave out:
 // GEMMOperands with no more than A, B and C.
-func GEMMOf[T, U element.Number](ctx context.Context, d *Device, batch planner.Batch, o planner.Options, a, b []T, c []U) error {
+func GEMMOf[T, U element.Number](ctx context.Context, d *Device, batch planner.Batch, o planner.Options, a,
+	b []T, c []U) error {
 	return GEMMOperands(ctx, d, batch, o, Operands[T, U]{A: a, B: b, C: c})
 }
 
@@ -51,7 +52,8 @@ func GEMMOf[T, U element.Number](ctx context.Context, d *Device, batch planner.B
 // lie, up to the last element of the batch. It keeps nothing, cuts no batch into parts, and takes the
 // first device of a group. Operands of batches that come again are better off in buffers, by Plan,
 // Prepare and Run.
-func GEMMOperands[T, U element.Number](ctx context.Context, h Host, batch planner.Batch, o planner.Options, x Operands[T, U]) error {
+func GEMMOperands[T, U element.Number](ctx context.Context, h Host, batch planner.Batch, o planner.Options,
+	x Operands[T, U]) error {
 	if d, ok := h.(*Device); h == nil || ok && d == nil {
 		return invalid.Errorf("the device is nil")
 	}
@@ -64,7 +66,8 @@ func GEMMOperands[T, U element.Number](ctx context.Context, h Host, batch planne
 	if all, ok := any(x).(Operands[float32, float32]); ok {
 		return h.gemm32(ctx, batch, o, hostgemm.Operands(all))
 	}
-	have := planner.Lengths{A: len(x.A), B: len(x.B), C: len(x.C), B2: len(x.B2), Bias: len(x.Bias), Rows: len(x.Rows)}
+	have := planner.Lengths{A: len(x.A), B: len(x.B), C: len(x.C), B2: len(x.B2), Bias: len(x.Bias),
+		Rows: len(x.Rows)}
 	if err := hostgemm.CheckEpilogue(&o, have); err != nil {
 		return err
 	}
@@ -107,7 +110,8 @@ func setType(option *element.Type, is element.Type, of string) error {
 }
 
 // compute runs a plan once, on buffers of its own, and stores C.
-func compute[T, U element.Number](ctx context.Context, d *Device, plan *planner.Plan, x *Operands[T, U]) (err error) {
+func compute[T, U element.Number](ctx context.Context, d *Device, plan *planner.Plan,
+	x *Operands[T, U]) (err error) {
 	if err := x.room(d, plan); err != nil {
 		return fmt.Errorf("memory for the results: %w", err)
 	}
@@ -118,7 +122,8 @@ func compute[T, U element.Number](ctx context.Context, d *Device, plan *planner.
 	defer closing(program, &err)
 	e, on := &plan.Options.Epilogue, uploads{ctx: ctx, device: d}
 	defer on.close(&err)
-	run := Run{Program: program, A: place(&on, true, x.A, plan.ExtentA), B: place(&on, true, x.B, plan.ExtentB),
+	run := Run{Program: program, A: place(&on, true, x.A, plan.ExtentA),
+		B:  place(&on, true, x.B, plan.ExtentB),
 		B2: place(&on, e.Gated, x.B2, plan.ExtentB2), Bias: place(&on, e.Bias, x.Bias, plan.ExtentBias),
 		Rows: place(&on, e.UsesRows(), driver.Words(x.Rows), plan.ExtentRows)}
 	if readsC(plan.Batch, e) {
@@ -160,8 +165,8 @@ func (d *Device) inHost() driver.InHost {
 	return in
 }
 
-// room fails where the host has no memory for what compute will take of it: its copy of the results, or, in the host, the device's of all
-// operands; and pages of C that are not there yet.
+// room fails where the host has no memory for what compute will take of it: its copy of the results, or, in
+// the host, the device's of all operands; and pages of C that are not there yet.
 func (x *Operands[T, U]) room(d *Device, plan *planner.Plan) error {
 	const few = 1 << 22
 	words := wordsOf(element.TypeOf[U](), plan.ExtentC)
@@ -170,9 +175,11 @@ func (x *Operands[T, U]) room(d *Device, plan *planner.Plan) error {
 	}
 	took := []int{words}
 	if d.inHost() != nil {
-		took = append(took, wordsOf(plan.Options.Type, plan.ExtentA), wordsOf(plan.Options.Type, plan.ExtentB), wordsOf(plan.Options.Type, plan.ExtentB2))
+		took = append(took, wordsOf(plan.Options.Type, plan.ExtentA),
+			wordsOf(plan.Options.Type, plan.ExtentB), wordsOf(plan.Options.Type, plan.ExtentB2))
 	}
-	c := unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(x.C))), len(x.C)*int(unsafe.Sizeof(*new(U)))/4)
+	c := unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(x.C))),
+		len(x.C)*int(unsafe.Sizeof(*new(U)))/4)
 	return hostmem.CheckTouched(hostmem.Size(took...), hostmem.Untouched(c, hostmem.Size(words)))
 }
 

@@ -53,7 +53,8 @@ func typedGEMM[T, U element.Number](t *testing.T) {
 			k    int
 		}{{"product", 0, 30}, {"sum", 1, 30}, {"no products", 2, 0}} {
 			t.Run(tc.name, func(t *testing.T) {
-				batch, err := planner.Pack(planner.Problem{M: 7, N: 5, K: tc.k, Beta: tc.beta}, planner.Problem{M: 0, N: 3, K: 2},
+				batch, err := planner.Pack(planner.Problem{M: 7, N: 5, K: tc.k, Beta: tc.beta},
+					planner.Problem{M: 0, N: 3, K: 2},
 					planner.Problem{M: 33, N: 41, K: 3 * tc.k, TransA: true})
 				require.NoError(t, err)
 				batch[2].C.LD += 3
@@ -64,7 +65,8 @@ func typedGEMM[T, U element.Number](t *testing.T) {
 				before := floats(as[U](c)) // F16 has fewer small numbers
 				got := as[U](before)
 				require.NoError(t, GEMMOf(t.Context(), d, batch, planner.Options{}, as[T](a), as[T](b), got))
-				_, err = reference.CheckIn(reference.Arithmetic{TypeC: element.TypeOf[U]()}, batch, a, b, before, floats(got))
+				_, err = reference.CheckIn(reference.Arithmetic{TypeC: element.TypeOf[U]()}, batch, a, b,
+					before, floats(got))
 				require.NoError(t, err)
 			})
 		}
@@ -100,11 +102,16 @@ func TestGEMMOfMistakes(t *testing.T) {
 		name, want string
 		err        error
 	}{
-		{"another type", "options for elements of bf16, but A and B are of f16", call(planner.Options{Type: element.BF16}, half)},
-		{"another type of C", "options for elements of f16, but C are of f32", call(planner.Options{TypeC: element.F16}, half)},
-		{"C of neither", "elements of C cannot be bf16 where those of A and B are f16", GEMMOf(t.Context(), d, batch, planner.Options{}, half, half, other)},
-		{"C smaller than float32", "elements of C cannot be bf16 where those of A and B are f32", GEMMOf(t.Context(), d, batch, planner.Options{}, full, full, other)},
-		{"C of 8 bits", "elements of C cannot be e4m3 where those of A and B are e4m3", GEMMOf(t.Context(), d, batch, planner.Options{}, eighth, eighth, eighth)},
+		{"another type", "options for elements of bf16, but A and B are of f16",
+			call(planner.Options{Type: element.BF16}, half)},
+		{"another type of C", "options for elements of f16, but C are of f32",
+			call(planner.Options{TypeC: element.F16}, half)},
+		{"C of neither", "elements of C cannot be bf16 where those of A and B are f16",
+			GEMMOf(t.Context(), d, batch, planner.Options{}, half, half, other)},
+		{"C smaller than float32", "elements of C cannot be bf16 where those of A and B are f32",
+			GEMMOf(t.Context(), d, batch, planner.Options{}, full, full, other)},
+		{"C of 8 bits", "elements of C cannot be e4m3 where those of A and B are e4m3",
+			GEMMOf(t.Context(), d, batch, planner.Options{}, eighth, eighth, eighth)},
 		{"short A", "problem 0", call(planner.Options{}, half[:3])},
 		{"unknown tile", "unknown tile", call(planner.Options{Tile: "x"}, half)},
 	} {
@@ -118,7 +125,8 @@ func TestGEMMOfMistakes(t *testing.T) {
 	require.ErrorIs(t, GEMMOf(ended, d, batch, planner.Options{}, half, half, full), context.Canceled)
 }
 
-// TestGEMMOfFaults: whatever call of the driver fails, c is as before and nothing is held, with an epilogue too.
+// TestGEMMOfFaults: whatever call of the driver fails, c is as before and nothing is held, with an epilogue
+// too.
 func TestGEMMOfFaults(t *testing.T) {
 	type half = element.BFloat16
 	batch := small(t)
@@ -195,7 +203,8 @@ func TestGEMMInHostMemory(t *testing.T) {
 	}
 	halfA, halfC := half(a), half(c)
 	both := func(ctx context.Context) (error, error) {
-		return d.GEMM(ctx, batch, planner.Options{}, a, a, c), GEMMOf(ctx, d, batch, planner.Options{}, halfA, halfA, halfC)
+		return d.GEMM(ctx, batch, planner.Options{}, a, a, c), GEMMOf(ctx, d, batch, planner.Options{},
+			halfA, halfA, halfC)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -92,7 +92,8 @@ func (g *Group) GEMM(ctx context.Context, batch planner.Batch, o planner.Options
 	return g.gemm32(ctx, batch, o, hostgemm.Operands{A: a, B: b, C: c})
 }
 
-func (g *Group) gemm32(ctx context.Context, batch planner.Batch, o planner.Options, x hostgemm.Operands) error {
+func (g *Group) gemm32(ctx context.Context, batch planner.Batch, o planner.Options,
+	x hostgemm.Operands) error {
 	for i, d := range g.devices {
 		if err := d.acquire(); err != nil {
 			release(g.devices[:i])

@@ -78,25 +78,46 @@ func TestOpenAll(t *testing.T) {
 		passed  []string
 		failure string
 	}{
-		{name: "all GPUs of the first", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", Kinds: []driver.Kind{driver.KindDiscrete, driver.KindDiscrete}}, &fakedriver.Driver{TB: t, Backend: "hip", Kinds: []driver.Kind{driver.KindDiscrete}}},
+		{name: "all GPUs of the first",
+			drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda",
+				Kinds: []driver.Kind{driver.KindDiscrete, driver.KindDiscrete}},
+				&fakedriver.Driver{TB: t, Backend: "hip", Kinds: []driver.Kind{driver.KindDiscrete}}},
 			devices: []string{"cuda0", "cuda1"}},
-		{name: "no software beside GPUs", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "webgpu", Kinds: []driver.Kind{driver.KindDiscrete, driver.KindSoftware, driver.KindDiscrete}}}, env: "webgpu",
-			devices: []string{"webgpu0", "webgpu2"}, passed: []string{"webgpu: device 1 (webgpu1): software, and there is a GPU"}},
-		{name: "software where asked for", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "webgpu", Kinds: []driver.Kind{driver.KindSoftware, driver.KindSoftware}}, &fakedriver.Driver{TB: t, Backend: "cpu", Kinds: []driver.Kind{driver.KindSoftware}}},
+		{name: "no software beside GPUs",
+			drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "webgpu", Kinds: []driver.Kind{
+				driver.KindDiscrete, driver.KindSoftware, driver.KindDiscrete}}}, env: "webgpu",
+			devices: []string{"webgpu0", "webgpu2"},
+			passed:  []string{"webgpu: device 1 (webgpu1): software, and there is a GPU"}},
+		{name: "software where asked for",
+			drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "webgpu",
+				Kinds: []driver.Kind{driver.KindSoftware, driver.KindSoftware}},
+				&fakedriver.Driver{TB: t, Backend: "cpu", Kinds: []driver.Kind{driver.KindSoftware}}},
 			options: []Option{WithBackend("webgpu")}, devices: []string{"webgpu0", "webgpu1"}},
-		{name: "fallback", drivers: []driver.Driver{driver.Missing("cuda", "a test"), &fakedriver.Driver{TB: t, Backend: "cpu", Kinds: []driver.Kind{driver.KindSoftware}}},
+		{name: "fallback", drivers: []driver.Driver{driver.Missing("cuda", "a test"),
+			&fakedriver.Driver{TB: t, Backend: "cpu", Kinds: []driver.Kind{driver.KindSoftware}}},
 			devices: []string{"cpu0"}, passed: []string{"cuda: unavailable: not in this build: a test"}},
-		{name: "one device in use", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", Kinds: []driver.Kind{driver.KindDiscrete, driver.KindDiscrete}, OpenErrs: map[int]error{0: unavailable}}},
+		{name: "one device in use", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda",
+			Kinds:    []driver.Kind{driver.KindDiscrete, driver.KindDiscrete},
+			OpenErrs: map[int]error{0: unavailable}}},
 			devices: []string{"cuda1"}, passed: []string{"cuda: device 0 (cuda0): unavailable: in use"}},
-		{name: "all in use", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", Kinds: []driver.Kind{driver.KindDiscrete, driver.KindDiscrete}, OpenErr: unavailable}},
-			failure: "no device: cuda: device 0 (cuda0): unavailable: in use; cuda: device 1 (cuda1): unavailable: in use"},
-		{name: "broken device", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", Kinds: []driver.Kind{driver.KindDiscrete, driver.KindDiscrete}, OpenErrs: map[int]error{1: errBroken}}},
+		{name: "all in use", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda",
+			Kinds: []driver.Kind{driver.KindDiscrete, driver.KindDiscrete}, OpenErr: unavailable}},
+			failure: "no device: cuda: device 0 (cuda0): unavailable: in use; cuda: device 1 (cuda1): " +
+				"unavailable: in use"},
+		{name: "broken device", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda",
+			Kinds:    []driver.Kind{driver.KindDiscrete, driver.KindDiscrete},
+			OpenErrs: map[int]error{1: errBroken}}},
 			failure: "cuda: device 1: broken"},
-		{name: "unknown", drivers: []driver.Driver{driver.Missing("cuda", "a test")}, env: "metal", failure: `unknown backend "metal" (known: cuda)`},
-		{name: "device", drivers: []driver.Driver{driver.Missing("cuda", "a test")}, options: []Option{one}, failure: "device 0: OpenAll opens all devices; Open opens one"},
-		{name: "adapter", options: []Option{WithAdapter(func([]Info) int { return 0 })}, failure: "WithAdapter: OpenAll opens all devices; Open opens one"},
-		{name: "power", options: []Option{WithPower(LowPower)}, failure: "WithPower: OpenAll opens all devices; Open opens one"},
-		{name: "GPUs alone", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "webgpu", Kinds: []driver.Kind{driver.KindSoftware}}}, options: []Option{RequireGPU()},
+		{name: "unknown", drivers: []driver.Driver{driver.Missing("cuda", "a test")}, env: "metal",
+			failure: `unknown backend "metal" (known: cuda)`},
+		{name: "device", drivers: []driver.Driver{driver.Missing("cuda", "a test")}, options: []Option{one},
+			failure: "device 0: OpenAll opens all devices; Open opens one"},
+		{name: "adapter", options: []Option{WithAdapter(func([]Info) int { return 0 })},
+			failure: "WithAdapter: OpenAll opens all devices; Open opens one"},
+		{name: "power", options: []Option{WithPower(LowPower)},
+			failure: "WithPower: OpenAll opens all devices; Open opens one"},
+		{name: "GPUs alone", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "webgpu",
+			Kinds: []driver.Kind{driver.KindSoftware}}}, options: []Option{RequireGPU()},
 			failure: "no device: webgpu: device 0 (webgpu0): unavailable: software, where a GPU is required"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -133,11 +154,13 @@ func TestOpenAll(t *testing.T) {
 func TestGEMMOptions(t *testing.T) {
 	j := newJob(t, 60, 90)
 	g, fakes := openFakes(t, 2)
-	require.NoError(t, g.GEMM(t.Context(), j.batch, planner.Options{Tile: "medium"}, j.a, j.b, slices.Clone(j.c)))
+	require.NoError(t, g.GEMM(t.Context(), j.batch, planner.Options{Tile: "medium"}, j.a, j.b,
+		slices.Clone(j.c)))
 	for _, f := range fakes {
 		require.Equal(t, "medium", f.Plan.Load().Options.Tile)
 	}
-	require.NoError(t, g.Devices()[0].GEMM(t.Context(), j.batch, planner.Options{Compute: planner.ComputeF32}, j.a, j.b, slices.Clone(j.c)))
+	require.NoError(t, g.Devices()[0].GEMM(t.Context(), j.batch, planner.Options{Compute: planner.ComputeF32},
+		j.a, j.b, slices.Clone(j.c)))
 	require.Equal(t, planner.ComputeF32, fakes[0].Plan.Load().Options.Compute)
 }
 
@@ -152,7 +175,8 @@ func TestGEMMOnEveryBackend(t *testing.T) {
 				require.NotContains(t, os.Getenv(drivertest.RequireEnv), l.Backend)
 				t.Skip(l.Err)
 			}
-			f := &fakedriver.Driver{TB: t, Backend: l.Backend, Inner: Backends()[i], Kinds: make([]driver.Kind, 2)}
+			f := &fakedriver.Driver{TB: t, Backend: l.Backend, Inner: Backends()[i],
+				Kinds: make([]driver.Kind, 2)}
 			g, err := OpenAll(t.Context(), WithDriver(f))
 			require.NoError(t, err)
 			defer func() { require.NoError(t, g.Close()) }()
@@ -191,7 +215,7 @@ func TestGroupWaitingAndClosing(t *testing.T) {
 	require.ErrorIs(t, k.gemm(t.Context(), g), ErrClosed)
 }
 
-// Whatever becomes of a call, the devices of a group can be closed behind it.
+// Whatever becomes of a call, the devices of a group can be closed after it.
 func TestGroupGEMMLetsGo(t *testing.T) {
 	for name, fail := range map[string]func(g *Group, fakes []*fakedriver.Device) error{
 		"success": func(*Group, []*fakedriver.Device) error { return nil },

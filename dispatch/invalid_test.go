@@ -38,7 +38,8 @@ func TestErrInvalid(t *testing.T) {
 	closed, _ := openFake(t)
 	require.NoError(t, closed.Close())
 
-	drivers := []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", Kinds: []driver.Kind{driver.KindDiscrete}}}
+	drivers := []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda",
+		Kinds: []driver.Kind{driver.KindDiscrete}}}
 	start := func(options ...Option) error { return openBoth(ctx, drivers, options...) }
 	plan := func(b planner.Batch, o planner.Options) error { _, err := d.Plan(ctx, b, o); return err }
 	one := func(_ any, err error) error { return err }
@@ -75,7 +76,8 @@ func TestErrInvalid(t *testing.T) {
 		"GEMM: short":            d.GEMM(ctx, batch, planner.Options{}, full, full[:3], full),
 	} {
 		require.ErrorIs(t, err, ErrInvalid, name)
-		for _, k := range []error{ErrUnavailable, ErrOutOfMemory, ErrDeviceLost, ErrClosed, context.Canceled} {
+		for _, k := range []error{ErrUnavailable, ErrOutOfMemory, ErrDeviceLost, ErrClosed,
+			context.Canceled} {
 			require.NotErrorIs(t, err, k, name)
 		}
 	}
@@ -85,11 +87,13 @@ func TestErrInvalid(t *testing.T) {
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
 	for want, err := range map[error]error{
-		ErrClosed:        errors.Join(p.Run(ctx, gone, b, c), gone.Write(ctx, 0, full), closed.Wait(ctx)),
-		ErrOutOfMemory:   one(d.NewBuffer(driver.MaxLen + 1)),
-		ErrUnavailable:   openBoth(ctx, []driver.Driver{driver.Missing("cuda", "a test")}),
-		context.Canceled: errors.Join(d.GEMM(cancelled, batch, planner.Options{}, full, full, full), a.Write(cancelled, 0, full)),
-		errBroken:        openBoth(ctx, []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", DevicesErr: errBroken}}),
+		ErrClosed:      errors.Join(p.Run(ctx, gone, b, c), gone.Write(ctx, 0, full), closed.Wait(ctx)),
+		ErrOutOfMemory: one(d.NewBuffer(driver.MaxLen + 1)),
+		ErrUnavailable: openBoth(ctx, []driver.Driver{driver.Missing("cuda", "a test")}),
+		context.Canceled: errors.Join(d.GEMM(cancelled, batch, planner.Options{}, full, full, full),
+			a.Write(cancelled, 0, full)),
+		errBroken: openBoth(ctx,
+			[]driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", DevicesErr: errBroken}}),
 	} {
 		require.ErrorIs(t, err, want)
 		require.NotErrorIs(t, err, ErrInvalid)
@@ -104,11 +108,16 @@ func TestNilArguments(t *testing.T) {
 		err  error
 		text string
 	}{
-		"option":       {openBoth(ctx, backends, WithBackend("cpu"), nil), "option 1 is nil\noption 1 is nil"},
-		"driver":       {openBoth(ctx, backends, WithDriver(nil)), "WithDriver: the driver is nil\nWithDriver: the driver is nil"},
-		"function":     {openBoth(ctx, backends, WithAdapter(nil)), "WithAdapter: the function is nil\nWithAdapter: the function is nil"},
-		"host":         {GEMMOperands(ctx, nil, small(t), planner.Options{}, Operands[float32, float32]{}), "the device is nil"},
-		"host, halves": {GEMMOf[element.BFloat16, float32](ctx, nil, small(t), planner.Options{}, nil, nil, nil), "the device is nil"},
+		"option": {openBoth(ctx, backends, WithBackend("cpu"), nil),
+			"option 1 is nil\noption 1 is nil"},
+		"driver": {openBoth(ctx, backends, WithDriver(nil)),
+			"WithDriver: the driver is nil\nWithDriver: the driver is nil"},
+		"function": {openBoth(ctx, backends, WithAdapter(nil)),
+			"WithAdapter: the function is nil\nWithAdapter: the function is nil"},
+		"host": {GEMMOperands(ctx, nil, small(t), planner.Options{}, Operands[float32, float32]{}),
+			"the device is nil"},
+		"host, halves": {GEMMOf[element.BFloat16, float32](ctx, nil, small(t), planner.Options{}, nil, nil,
+			nil), "the device is nil"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.EqualError(t, c.err, c.text)

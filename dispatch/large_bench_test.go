@@ -10,8 +10,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// BenchmarkLarge is large products and batches of equal ones, whose tiles share rows of A and columns of B, by the planner's choice, in shares
-// and in turns, as nodes of a CUDA graph.
+// BenchmarkLarge is large products and batches of equal ones, whose tiles share rows of A and columns of B,
+// by the planner's choice, in shares and in turns, as nodes of a CUDA graph.
 func BenchmarkLarge(b *testing.B) {
 	d, stream := openTimed(b)
 	alloc := allocRandom(b, d, stream)
@@ -23,8 +23,10 @@ func BenchmarkLarge(b *testing.B) {
 		}
 		at := Addresses{A: alloc(of, most), B: alloc(of, most), C: alloc(o.TypeC, most)}
 		for _, c := range []struct{ m, n, k, count int }{
-			{4096, 4096, 4096, 1}, {2048, 2048, 2048, 1}, {2048, 2048, 2048, 4}, {3000, 3000, 3000, 1}, {640, 4096, 1024, 1}, {4096, 640, 1024, 1},
-			{128, 4096, 4096, 1}, {200, 2048, 512, 8}, {512, 1536, 512, 16}, {512, 512, 1024, 64}, {256, 768, 2048, 32}, {256, 256, 256, 128},
+			{4096, 4096, 4096, 1}, {2048, 2048, 2048, 1}, {2048, 2048, 2048, 4}, {3000, 3000, 3000, 1},
+			{640, 4096, 1024, 1}, {4096, 640, 1024, 1},
+			{128, 4096, 4096, 1}, {200, 2048, 512, 8}, {512, 1536, 512, 16}, {512, 512, 1024, 64},
+			{256, 768, 2048, 32}, {256, 256, 256, 128},
 		} {
 			q := make([]planner.Problem, c.count)
 			for i := range q {
@@ -34,9 +36,10 @@ func BenchmarkLarge(b *testing.B) {
 			batch, err := planner.Pack(q...)
 			require.NoError(b, err)
 			for _, o.Schedule = range []planner.Schedule{"", planner.ScheduleLPT, planner.ScheduleDynamic} {
-				b.Run(fmt.Sprintf("%s/%dx%dx%dx%d/%s", of, c.m, c.n, c.k, c.count, o.Schedule), func(b *testing.B) {
-					timeNodes(b, d, stream, batch, o, largeNodes, func(int) Addresses { return at })
-				})
+				b.Run(fmt.Sprintf("%s/%dx%dx%dx%d/%s", of, c.m, c.n, c.k, c.count, o.Schedule),
+					func(b *testing.B) {
+						timeNodes(b, d, stream, batch, o, largeNodes, func(int) Addresses { return at })
+					})
 			}
 		}
 	}

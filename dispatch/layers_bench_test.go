@@ -11,9 +11,10 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// BenchmarkLayers is dense layers of an 8B model (Llama 3) that decodes so many rows at once: of bf16, and with weights of 4 bits in groups of 128,
-// by the planner's choice and by schedules, as nodes of a CUDA graph. Each node has weights of its own, so that
-// they come from memory as they do where layers follow each other.
+// BenchmarkLayers is dense layers of an 8B model (Llama 3) that decodes so many rows at once: of bf16, and
+// with weights of 4 bits in groups of 128, by the planner's choice and by schedules, as nodes of a CUDA
+// graph. Each node has weights of its own, so that they come from memory as they do where layers follow each
+// other.
 func BenchmarkLayers(b *testing.B) {
 	const most = 14336 * 4096
 	d, stream := openTimed(b)
@@ -25,14 +26,16 @@ func BenchmarkLayers(b *testing.B) {
 		schedules := []planner.Schedule{""}
 		if ofB == element.Int4 {
 			at.Rows = rows
-			schedules = append(schedules, planner.ScheduleDataParallel, planner.ScheduleLPT, planner.ScheduleSplitK, planner.ScheduleStreamK)
+			schedules = append(schedules, planner.ScheduleDataParallel, planner.ScheduleLPT,
+				planner.ScheduleSplitK, planner.ScheduleStreamK)
 		}
 		for _, size := range [][2]int{{1024, 4096}, {4096, 4096}, {14336, 4096}, {4096, 14336}} {
 			for _, m := range []int{1, 16, 64} {
 				for _, schedule := range schedules {
-					b.Run(fmt.Sprintf("%s/%dx%dx%d/%s", ofB, m, size[0], size[1], schedule), func(b *testing.B) {
-						timeLayer(b, d, stream, at, ofB, m, size[0], size[1], schedule)
-					})
+					b.Run(fmt.Sprintf("%s/%dx%dx%d/%s", ofB, m, size[0], size[1], schedule),
+						func(b *testing.B) {
+							timeLayer(b, d, stream, at, ofB, m, size[0], size[1], schedule)
+						})
 				}
 			}
 		}
@@ -42,8 +45,10 @@ func BenchmarkLayers(b *testing.B) {
 const layerNodes = 20
 
 // timeLayer is timeNodes of a layer. at.B has the weights of all nodes.
-func timeLayer(b *testing.B, d *Device, stream *cublas.Stream, at Addresses, ofB element.Type, m, n, k int, schedule planner.Schedule) {
-	q := planner.Problem{M: m, N: n, K: k, TransB: true, Alpha: planner.Scale(1), A: planner.Matrix{LD: k}, B: planner.Matrix{LD: k}, C: planner.Matrix{LD: n}}
+func timeLayer(b *testing.B, d *Device, stream *cublas.Stream, at Addresses, ofB element.Type, m, n, k int,
+	schedule planner.Schedule) {
+	q := planner.Problem{M: m, N: n, K: k, TransB: true, Alpha: planner.Scale(1), A: planner.Matrix{LD: k},
+		B: planner.Matrix{LD: k}, C: planner.Matrix{LD: n}}
 	o := planner.Options{Type: element.BF16, TypeC: element.BF16, Schedule: schedule}
 	if ofB == element.Int4 {
 		q.TransB, q.B.LD, o.Epilogue.ScaleB = false, n, planner.PerGroup128
@@ -55,15 +60,19 @@ func timeLayer(b *testing.B, d *Device, stream *cublas.Stream, at Addresses, ofB
 	})
 }
 
-// timeNodes reports the time of a node of a graph of so many runs of a plan, each with operands of its own, and that predicted.
-func timeNodes(b *testing.B, d *Device, stream *cublas.Stream, batch planner.Batch, o planner.Options, nodes int, operands func(i int) Addresses) {
+// timeNodes reports the time of a node of a graph of so many runs of a plan, each with operands of its own,
+// and that predicted.
+func timeNodes(b *testing.B, d *Device, stream *cublas.Stream, batch planner.Batch, o planner.Options,
+	nodes int, operands func(i int) Addresses) {
 	plan, err := d.Plan(b.Context(), batch, o)
 	require.NoError(b, err)
 	p, err := d.Prepare(b.Context(), plan)
 	require.NoError(b, err)
 	defer func() { require.NoError(b, p.Close()) }()
 	require.NoError(b, d.Wait(b.Context()))
-	graph, err := stream.Capture(nodes, func(i int) error { return p.RunAt(b.Context(), stream.Native(), operands(i)) })
+	graph, err := stream.Capture(nodes, func(i int) error {
+		return p.RunAt(b.Context(), stream.Native(), operands(i))
+	})
 	require.NoError(b, err)
 	defer graph.Close()
 	b.ReportMetric(nodeMicros(b, graph)[0], "device-us")

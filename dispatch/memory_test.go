@@ -61,12 +61,18 @@ func TestReadAsync(t *testing.T) {
 		want error
 		text string
 	}{
-		{"beyond the end", b.ReadAsync(t.Context(), 3, got), ErrInvalid, "read: 3 elements from 3 on, in a buffer of 5"},
-		{"negative offset", half.ReadBitsAsync(t.Context(), -1, bits), ErrInvalid, "read: 4 elements from -1 on, in a buffer of 5"},
-		{"type", half.ReadAsync(t.Context(), 0, got), ErrInvalid, "read: the buffer has elements of bf16, not f32"},
-		{"type of 16 bits", b.ReadBitsAsync(t.Context(), 0, bits), ErrInvalid, "read: the buffer has elements of f32, not of 16 bits"},
-		{"within a word", packed.ReadInt32Async(t.Context(), 4, words), ErrInvalid, "read: offset 4 is no multiple of 8, the elements of a word"},
-		{"type of words", half.ReadInt32Async(t.Context(), 0, words), ErrInvalid, "read: the buffer has elements of bf16, not f32"},
+		{"beyond the end", b.ReadAsync(t.Context(), 3, got), ErrInvalid,
+			"read: 3 elements from 3 on, in a buffer of 5"},
+		{"negative offset", half.ReadBitsAsync(t.Context(), -1, bits), ErrInvalid,
+			"read: 4 elements from -1 on, in a buffer of 5"},
+		{"type", half.ReadAsync(t.Context(), 0, got), ErrInvalid,
+			"read: the buffer has elements of bf16, not f32"},
+		{"type of 16 bits", b.ReadBitsAsync(t.Context(), 0, bits), ErrInvalid,
+			"read: the buffer has elements of f32, not of 16 bits"},
+		{"within a word", packed.ReadInt32Async(t.Context(), 4, words), ErrInvalid,
+			"read: offset 4 is no multiple of 8, the elements of a word"},
+		{"type of words", half.ReadInt32Async(t.Context(), 0, words), ErrInvalid,
+			"read: the buffer has elements of bf16, not f32"},
 		{"closed", closed.ReadAsync(t.Context(), 0, got[:1]), ErrClosed, "read: buffer: closed"},
 		{"ended", b.ReadAsync(ended, 0, got), context.Canceled, "context canceled"},
 		{"ended, of nothing", b.ReadAsync(ended, 0, nil), context.Canceled, "context canceled"},
@@ -225,14 +231,20 @@ func TestSliceMistakes(t *testing.T) {
 		{"negative size", b, 0, -1, "slice: n is -1: negative size", ErrInvalid},
 		{"negative offset", b, -64, 1, "slice: 1 elements from -64 on, in a buffer of 200", ErrInvalid},
 		{"beyond the end", b, 128, 73, "slice: 73 elements from 128 on, in a buffer of 200", ErrInvalid},
-		{"not aligned", b, 32, 1, "slice: offset 32 is not a multiple of 64 elements (256 bytes)", ErrInvalid},
-		{"not aligned, of 16 bits", half, 64, 2, "slice: offset 64 is not a multiple of 128 elements (256 bytes)", ErrInvalid},
-		{"odd", half, 0, 33, "slice: n is 33: no multiple of 2, and the slice ends before the buffer does", ErrInvalid},
+		{"not aligned", b, 32, 1, "slice: offset 32 is not a multiple of 64 elements (256 bytes)",
+			ErrInvalid},
+		{"not aligned, of 16 bits", half, 64, 2,
+			"slice: offset 64 is not a multiple of 128 elements (256 bytes)", ErrInvalid},
+		{"odd", half, 0, 33, "slice: n is 33: no multiple of 2, and the slice ends before the buffer does",
+			ErrInvalid},
 		{"of 8 bits, at the end", eighth, 256, 3, "", nil},
-		{"of 8 bits, up to the last element", eighth, 256, 2, "slice: n is 2: no multiple of 4, and the slice ends before the buffer does", ErrInvalid},
+		{"of 8 bits, up to the last element", eighth, 256, 2,
+			"slice: n is 2: no multiple of 4, and the slice ends before the buffer does", ErrInvalid},
 		{"of 8 bits, nothing at the end", eighth, 256, 0, "", nil},
-		{"not aligned, of 8 bits", eighth, 128, 2, "slice: offset 128 is not a multiple of 256 elements (256 bytes)", ErrInvalid},
-		{"two of four", eighth, 0, 34, "slice: n is 34: no multiple of 4, and the slice ends before the buffer does", ErrInvalid},
+		{"not aligned, of 8 bits", eighth, 128, 2,
+			"slice: offset 128 is not a multiple of 256 elements (256 bytes)", ErrInvalid},
+		{"two of four", eighth, 0, 34, "slice: n is 34: no multiple of 4, and the slice ends before the " +
+			"buffer does", ErrInvalid},
 		{"closed", closed, 0, 1, "slice: buffer: closed", ErrClosed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -385,7 +397,8 @@ func TestTwoLayers(t *testing.T) {
 				ones[i] = 1
 			}
 			require.NoError(t, errors.Join(w1.Write(ctx, 0, ones), w2.Write(ctx, 0, ones)))
-			require.NoError(t, d.Run(ctx, Run{Program: first, A: x, B: w1, C: hidden}, Run{Program: second, A: hidden, B: w2, C: y}))
+			require.NoError(t, d.Run(ctx, Run{Program: first, A: x, B: w1, C: hidden},
+				Run{Program: second, A: hidden, B: w2, C: y}))
 			got := make([]float32, 6)
 			require.NoError(t, wait(t, y.ReadAsync(ctx, 0, got)))
 			require.Equal(t, []float32{210, 210, 490, 490, 770, 770}, got)

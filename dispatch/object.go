@@ -8,7 +8,7 @@ import (
 )
 
 // object is the life of a buffer or a program. Calls hold it while they use it,
-// so that Close during a call takes effect behind the call. It outlives its Buffer
+// so that Close during a call takes effect after the call. It outlives its Buffer
 // or Program.
 type object struct {
 	life *life // of the device

@@ -146,9 +146,9 @@ func Devices(ctx context.Context) ([]Listing, error) {
 //
 // The cpu backend has GOMAXPROCS threads, or BATCHGEMM_THREADS of them.
 //
-// A backend that there is not, and a device that a backend which runs here does not have, are ErrInvalid, and the
-// error lists those that there are. A backend or device is skipped only when it is unavailable; any other failure of it
-// is returned. When nothing can be opened the error wraps ErrUnavailable and lists all reasons.
+// A backend that there is not, and a device that a backend which runs here does not have, are ErrInvalid, and
+// the error lists those that there are. A backend or device is skipped only when it is unavailable; any other
+// failure of it is returned. When nothing can be opened the error wraps ErrUnavailable and lists all reasons.
 func Open(ctx context.Context, options ...Option) (*Device, error) {
 	return open(ctx, backends, options)
 }
@@ -159,7 +159,8 @@ func open(ctx context.Context, drivers []driver.Driver, options []Option) (*Devi
 		return nil, err
 	}
 	if s.backend == "" && s.device != nil {
-		return nil, invalid.Errorf("device %d of which backend? Fix one by WithBackend or %s", *s.device, BackendEnv)
+		return nil, invalid.Errorf("device %d of which backend? Fix one by WithBackend or %s",
+			*s.device, BackendEnv)
 	}
 	if s.adapter != nil && s.device != nil {
 		return nil, invalid.Errorf("device %d: WithAdapter chooses the device", *s.device)
@@ -193,7 +194,8 @@ func selected(drivers []driver.Driver, options []Option) (*selection, error) {
 		return nil, invalid.Errorf("WithAdapter: the function is nil")
 	}
 	if s.power != "" && s.power != LowPower && s.power != HighPower {
-		return nil, invalid.Errorf("WithPower: unknown power %q (known: %s, %s)", s.power, LowPower, HighPower)
+		return nil, invalid.Errorf("WithPower: unknown power %q (known: %s, %s)", s.power,
+			LowPower, HighPower)
 	}
 	return s, s.checkBackend()
 }

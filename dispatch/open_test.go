@@ -19,12 +19,14 @@ func TestOpen(t *testing.T) {
 		return &fakedriver.Driver{TB: t, Backend: name, DevicesErr: unavailable}
 	}
 	gpu := func(name string) driver.Driver {
-		return &fakedriver.Driver{TB: t, Backend: name, Kinds: []driver.Kind{driver.KindDiscrete, driver.KindDiscrete}}
+		return &fakedriver.Driver{TB: t, Backend: name, Kinds: []driver.Kind{driver.KindDiscrete,
+			driver.KindDiscrete}}
 	}
 	software := func(name string) driver.Driver {
 		return &fakedriver.Driver{TB: t, Backend: name, Kinds: []driver.Kind{driver.KindSoftware}}
 	}
-	two := &fakedriver.Driver{TB: t, Backend: "webgpu", Kinds: []driver.Kind{driver.KindSoftware, driver.KindDiscrete}}
+	two := &fakedriver.Driver{TB: t, Backend: "webgpu", Kinds: []driver.Kind{driver.KindSoftware,
+		driver.KindDiscrete}}
 	cases := []struct {
 		name    string
 		drivers []driver.Driver
@@ -38,34 +40,57 @@ func TestOpen(t *testing.T) {
 	}{
 		{name: "first", drivers: []driver.Driver{gpu("cuda"), gpu("hip")}, backend: "cuda",
 			passed: []string{"cuda: device 1 (cuda1): cuda device 0 (cuda0) was opened"}},
-		{name: "unavailable", drivers: []driver.Driver{none("cuda"), gpu("webgpu"), software("cpu")}, backend: "webgpu",
-			passed: []string{"cuda: unavailable: no driver", "webgpu: device 1 (webgpu1): webgpu device 0 (webgpu0) was opened"}},
-		{name: "software adapter", drivers: []driver.Driver{software("webgpu"), software("cpu")}, backend: "cpu",
-			passed: []string{"webgpu: device 0 (webgpu0): software, which is slower than the cpu backend; BATCHGEMM_BACKEND=webgpu takes it"}},
-		{name: "GPU behind a software adapter", drivers: []driver.Driver{two, software("cpu")}, backend: "webgpu", device: 1,
+		{name: "unavailable", drivers: []driver.Driver{none("cuda"), gpu("webgpu"), software("cpu")},
+			backend: "webgpu",
+			passed: []string{"cuda: unavailable: no driver",
+				"webgpu: device 1 (webgpu1): webgpu device 0 (webgpu0) was opened"}},
+		{name: "software adapter", drivers: []driver.Driver{software("webgpu"), software("cpu")},
+			backend: "cpu",
+			passed: []string{"webgpu: device 0 (webgpu0): software, which is slower than the cpu backend; " +
+				"BATCHGEMM_BACKEND=webgpu takes it"}},
+		{name: "GPU behind a software adapter", drivers: []driver.Driver{two, software("cpu")},
+			backend: "webgpu", device: 1,
 			passed: []string{"webgpu: device 0 (webgpu0): software, and there is a GPU"}},
-		{name: "cannot open", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", Kinds: []driver.Kind{driver.KindDiscrete}, OpenErr: unavailable}, software("cpu")}, backend: "cpu",
-			passed: []string{"cuda: device 0 (cuda0): unavailable: no driver"}},
-		{name: "broken list", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", DevicesErr: errBroken}, software("cpu")}, failure: "cuda: broken"},
-		{name: "broken open", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", Kinds: []driver.Kind{driver.KindDiscrete}, OpenErr: errBroken}, software("cpu")}, failure: "cuda: broken"},
+		{name: "cannot open", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda",
+			Kinds: []driver.Kind{driver.KindDiscrete}, OpenErr: unavailable}, software("cpu")},
+			backend: "cpu",
+			passed:  []string{"cuda: device 0 (cuda0): unavailable: no driver"}},
+		{name: "broken list", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda",
+			DevicesErr: errBroken}, software("cpu")}, failure: "cuda: broken"},
+		{name: "broken open", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda",
+			Kinds: []driver.Kind{driver.KindDiscrete}, OpenErr: errBroken}, software("cpu")},
+			failure: "cuda: broken"},
 		{name: "nothing", drivers: []driver.Driver{none("cuda"), none("cpu")},
 			failure: "no device: cuda: unavailable: no driver; cpu: unavailable: no driver"},
-		{name: "option", drivers: []driver.Driver{gpu("cuda"), software("webgpu")}, options: []Option{WithBackend("webgpu")}, backend: "webgpu"},
-		{name: "environment", drivers: []driver.Driver{gpu("cuda"), software("webgpu")}, env: "webgpu", backend: "webgpu"},
-		{name: "option over environment", drivers: []driver.Driver{gpu("cuda"), gpu("hip")}, env: "hip", options: []Option{WithBackend("cuda")}, backend: "cuda",
+		{name: "option", drivers: []driver.Driver{gpu("cuda"), software("webgpu")},
+			options: []Option{WithBackend("webgpu")}, backend: "webgpu"},
+		{name: "environment", drivers: []driver.Driver{gpu("cuda"), software("webgpu")}, env: "webgpu",
+			backend: "webgpu"},
+		{name: "option over environment", drivers: []driver.Driver{gpu("cuda"), gpu("hip")}, env: "hip",
+			options: []Option{WithBackend("cuda")}, backend: "cuda",
 			passed: []string{"cuda: device 1 (cuda1): cuda device 0 (cuda0) was opened"}},
-		{name: "empty option", drivers: []driver.Driver{gpu("cuda"), gpu("hip")}, env: "hip", options: []Option{WithBackend("")}, backend: "hip",
+		{name: "empty option", drivers: []driver.Driver{gpu("cuda"), gpu("hip")}, env: "hip",
+			options: []Option{WithBackend("")}, backend: "hip",
 			passed: []string{"hip: device 1 (hip1): hip device 0 (hip0) was opened"}},
-		{name: "device", drivers: []driver.Driver{gpu("cuda")}, options: []Option{WithBackend("cuda"), WithDevice(1)}, backend: "cuda", device: 1,
+		{name: "device", drivers: []driver.Driver{gpu("cuda")},
+			options: []Option{WithBackend("cuda"), WithDevice(1)}, backend: "cuda", device: 1,
 			passed: []string{"cuda: device 0 (cuda0): device 1 was asked for"}},
-		{name: "no such device", drivers: []driver.Driver{gpu("cuda")}, options: []Option{WithBackend("cuda"), WithDevice(2)}, failure: "cuda: no device 2 (known: 0 cuda0, 1 cuda1)", kind: ErrInvalid},
-		{name: "negative device", drivers: []driver.Driver{gpu("cuda")}, options: []Option{WithBackend("cuda"), WithDevice(-1)}, failure: "cuda: no device -1 (known: 0 cuda0, 1 cuda1)", kind: ErrInvalid},
-		{name: "device where the backend cannot run", drivers: []driver.Driver{none("cuda")}, options: []Option{WithBackend("cuda"), WithDevice(5)},
+		{name: "no such device", drivers: []driver.Driver{gpu("cuda")}, options: []Option{WithBackend("cuda"),
+			WithDevice(2)}, failure: "cuda: no device 2 (known: 0 cuda0, 1 cuda1)", kind: ErrInvalid},
+		{name: "negative device", drivers: []driver.Driver{gpu("cuda")},
+			options: []Option{WithBackend("cuda"), WithDevice(-1)},
+			failure: "cuda: no device -1 (known: 0 cuda0, 1 cuda1)", kind: ErrInvalid},
+		{name: "device where the backend cannot run", drivers: []driver.Driver{none("cuda")},
+			options: []Option{WithBackend("cuda"), WithDevice(5)},
 			failure: "cuda: unavailable: no driver", kind: ErrUnavailable},
-		{name: "device without backend", drivers: []driver.Driver{gpu("cuda")}, options: []Option{WithDevice(1)},
-			failure: "device 1 of which backend? Fix one by WithBackend or BATCHGEMM_BACKEND", kind: ErrInvalid},
-		{name: "fixed but unavailable", drivers: []driver.Driver{none("cuda"), software("cpu")}, env: "cuda", failure: "cuda: unavailable: no driver", kind: ErrUnavailable},
-		{name: "unknown", drivers: []driver.Driver{gpu("cuda"), gpu("hip")}, env: "metal", failure: `unknown backend "metal" (known: cuda, hip)`, kind: ErrInvalid},
+		{name: "device without backend", drivers: []driver.Driver{gpu("cuda")},
+			options: []Option{WithDevice(1)},
+			failure: "device 1 of which backend? Fix one by WithBackend or BATCHGEMM_BACKEND",
+			kind:    ErrInvalid},
+		{name: "fixed but unavailable", drivers: []driver.Driver{none("cuda"), software("cpu")}, env: "cuda",
+			failure: "cuda: unavailable: no driver", kind: ErrUnavailable},
+		{name: "unknown", drivers: []driver.Driver{gpu("cuda"), gpu("hip")}, env: "metal",
+			failure: `unknown backend "metal" (known: cuda, hip)`, kind: ErrInvalid},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -97,16 +122,19 @@ func TestOpen(t *testing.T) {
 
 func TestOpenNothingIsUnavailable(t *testing.T) {
 	t.Setenv(BackendEnv, "")
-	_, err := open(context.Background(), []driver.Driver{driver.Missing("cuda", "a test"), driver.Missing("hip", "a test")}, nil)
+	_, err := open(context.Background(), []driver.Driver{driver.Missing("cuda", "a test"),
+		driver.Missing("hip", "a test")}, nil)
 	require.ErrorIs(t, err, ErrUnavailable)
-	require.EqualError(t, err, "no device: cuda: unavailable: not in this build: a test; hip: unavailable: not in this build: a test")
+	require.EqualError(t, err, "no device: cuda: unavailable: not in this build: a test; hip: unavailable: "+
+		"not in this build: a test")
 }
 
 // WithDriver is the only driver that is tried, whatever the environment names.
 func TestWithDriver(t *testing.T) {
 	unavailable := fmt.Errorf("%w: no driver", driver.ErrUnavailable)
 	two := func() *fakedriver.Driver {
-		return &fakedriver.Driver{TB: t, Backend: "own", Kinds: []driver.Kind{driver.KindSoftware, driver.KindSoftware}}
+		return &fakedriver.Driver{TB: t, Backend: "own", Kinds: []driver.Kind{driver.KindSoftware,
+			driver.KindSoftware}}
 	}
 	for _, c := range []struct {
 		name    string
@@ -121,12 +149,16 @@ func TestWithDriver(t *testing.T) {
 		{name: "environment", driver: two(), env: "webgpu"},
 		{name: "its name", driver: two(), env: "cpu", options: []Option{WithBackend("own")}},
 		{name: "no name", driver: two(), options: []Option{WithBackend("")}},
-		{name: "another name", driver: two(), options: []Option{WithBackend("cpu")}, failure: `unknown backend "cpu" (known: own)`, invalid: true},
+		{name: "another name", driver: two(), options: []Option{WithBackend("cpu")},
+			failure: `unknown backend "cpu" (known: own)`, invalid: true},
 		{name: "device", driver: two(), options: []Option{WithDevice(1)}, device: 1},
-		{name: "no such device", driver: two(), options: []Option{WithDevice(2)}, failure: "own: no device 2 (known: 0 own0, 1 own1)", invalid: true},
+		{name: "no such device", driver: two(), options: []Option{WithDevice(2)},
+			failure: "own: no device 2 (known: 0 own0, 1 own1)", invalid: true},
 		{name: "nil", failure: "WithDriver: the driver is nil", invalid: true},
-		{name: "unavailable", driver: &fakedriver.Driver{TB: t, Backend: "own", DevicesErr: unavailable}, failure: "own: unavailable: no driver"},
-		{name: "broken", driver: &fakedriver.Driver{TB: t, Backend: "own", Kinds: []driver.Kind{driver.KindDiscrete}, OpenErr: errBroken}, failure: "own: broken"},
+		{name: "unavailable", driver: &fakedriver.Driver{TB: t, Backend: "own", DevicesErr: unavailable},
+			failure: "own: unavailable: no driver"},
+		{name: "broken", driver: &fakedriver.Driver{TB: t, Backend: "own",
+			Kinds: []driver.Kind{driver.KindDiscrete}, OpenErr: errBroken}, failure: "own: broken"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv(BackendEnv, c.env)

@@ -25,10 +25,12 @@ func TestPlanMemoryIsLimited(t *testing.T) {
 		before := memtest.Resident(t)
 		_, err = d.Plan(t.Context(), tall, planner.Options{})
 		require.ErrorIs(t, err, ErrOutOfMemory)
-		require.Regexp(t, `^plan of \d{8} tiles: out of memory: \d+\.\d MiB more are needed, RLIMIT_AS leaves `, err)
+		require.Regexp(t,
+			`^plan of \d{8} tiles: out of memory: \d+\.\d MiB more are needed, RLIMIT_AS leaves `, err)
 		_, err = d.Plan(t.Context(), many, planner.Options{})
 		require.ErrorIs(t, err, ErrOutOfMemory)
-		require.Regexp(t, `^plan of 2000000 problems: out of memory: \d+\.\d MiB more are needed, RLIMIT_AS leaves `, err)
+		require.Regexp(t,
+			`^plan of 2000000 problems: out of memory: \d+\.\d MiB more are needed, RLIMIT_AS leaves `, err)
 		require.Less(t, memtest.Resident(t), before+32<<20)
 
 		p := program(t, d, small(t))

@@ -25,14 +25,16 @@ func TestPointers(t *testing.T) {
 	f.Last().OnSubmit = func() error { return queued } // the CPU has no kernels for them
 	m := planner.Matrix{LD: 2}
 	prepare := func(by planner.Pointers, gated bool) *Program {
-		plan, err := d.Plan(ctx, planner.Batch{{M: 2, N: 2, K: 2, A: m, B: m, C: m, B2: m, Pointers: 1}}, planner.Options{Epilogue: planner.Epilogue{Gated: gated, Pointers: by}})
+		plan, err := d.Plan(ctx, planner.Batch{{M: 2, N: 2, K: 2, A: m, B: m, C: m, B2: m, Pointers: 1}},
+			planner.Options{Epilogue: planner.Epilogue{Gated: gated, Pointers: by}})
 		require.NoError(t, err)
 		p, err := d.Prepare(ctx, plan)
 		require.NoError(t, err)
 		return p
 	}
 	every := prepare(planner.Pointers{A: true, B: true, C: true}, true)
-	b, rows, four, none := prepare(planner.Pointers{B: true}, false), buffer(t, d, 9), buffer(t, d, 4), buffer(t, d, 0)
+	b, rows, four, none := prepare(planner.Pointers{B: true}, false), buffer(t, d, 9), buffer(t, d, 4),
+		buffer(t, d, 0)
 	narrow, err := d.NewBufferOf(element.BF16, 4)
 	require.NoError(t, err)
 	for _, c := range []struct {
@@ -45,13 +47,17 @@ func TestPointers(t *testing.T) {
 		{"some", Run{Program: every, A: four, B: four, C: buffer(t, d, 4), Rows: rows}, ""},
 		{"B", Run{Program: b, A: four, C: buffer(t, d, 4), Rows: rows}, ""},
 		{"no rows", Run{Program: every}, "run 0: Rows is nil"},
-		{"short rows", Run{Program: every, Rows: buffer(t, d, 8)}, "run 0: Rows has 8 elements, the plan needs 9"},
-		{"type", Run{Program: every, Rows: rows, A: narrow}, "run 0: A has elements of bf16, the plan is for f32"},
+		{"short rows", Run{Program: every, Rows: buffer(t, d, 8)},
+			"run 0: Rows has 8 elements, the plan needs 9"},
+		{"type", Run{Program: every, Rows: rows, A: narrow},
+			"run 0: A has elements of bf16, the plan is for f32"},
 		{"no A", Run{Program: b, C: four, Rows: rows}, "run 0: A is nil"},
 		{"no C", Run{Program: b, A: four, Rows: rows}, "run 0: C is nil"},
-		{"short A", Run{Program: b, A: none, C: four, Rows: rows}, "run 0: A has 0 elements, the plan needs 4"},
+		{"short A", Run{Program: b, A: none, C: four, Rows: rows},
+			"run 0: A has 0 elements, the plan needs 4"},
 		{"C is A", Run{Program: b, A: four, C: four, Rows: rows}, "run 0: buffer C is also A"},
-		{"B2 without use", Run{Program: b, A: four, C: buffer(t, d, 4), B2: four, Rows: rows}, "run 0: B2 is not nil: the plan's epilogue has no use for it"},
+		{"B2 without use", Run{Program: b, A: four, C: buffer(t, d, 4), B2: four, Rows: rows},
+			"run 0: B2 is not nil: the plan's epilogue has no use for it"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := d.Run(ctx, c.run)
@@ -65,7 +71,8 @@ func TestPointers(t *testing.T) {
 	}
 
 	real, _ := openFake(t) // of a CPU that does not claim to
-	_, err = real.Plan(ctx, planner.Batch{{M: 2, N: 2, K: 2, A: m, B: m, C: m}}, planner.Options{Epilogue: planner.Epilogue{Pointers: planner.Pointers{A: true}}})
+	_, err = real.Plan(ctx, planner.Batch{{M: 2, N: 2, K: 2, A: m, B: m, C: m}},
+		planner.Options{Epilogue: planner.Epilogue{Pointers: planner.Pointers{A: true}}})
 	require.ErrorContains(t, err, "has no kernels for pointers")
 	require.ErrorIs(t, err, ErrInvalid)
 }

@@ -24,7 +24,7 @@ type Program struct {
 	words    int             // the most that one of them had
 }
 
-// Plan returns the plan, which must not be changed. The second Update behind the call
+// Plan returns the plan, which must not be changed. The second Update after the call
 // replaces what it says. That of an Update may have Records in place of Batch.
 func (p *Program) Plan() *planner.Plan {
 	p.device.updates.RLock()
@@ -38,7 +38,7 @@ func (p *Program) Plan() *planner.Plan {
 // no run, unless its memory on CUDA and HIP must grow, or a software adapter compiles.
 //
 // GPUs get 48 bytes a problem, and make the work of their threads from that in a kernel of
-// 3 to 10 µs, on WebGPU 16 µs and more, in front of the first run (planner.Planner.Renew,
+// 3 to 10 µs, on WebGPU 16 µs and more, before the first run (planner.Planner.Renew,
 // which says when that cannot be: they get 48 bytes a tile then). Once the program has had
 // two plans as large, Update allocates nothing, but where a kernel is new, which WebGPU
 // compiles for 0.05 to 0.3 s (lavapipe 0.1 to 2) unless Device.Warm has. It fails as Plan does, and
@@ -96,7 +96,8 @@ func (p *Program) Close() error { return p.close() }
 type Run struct {
 	Program *Program
 	A, B, C *Buffer // any, or nil, where the plan's epilogue has them by pointers
-	Sizes   *Buffer // the sizes of a ragged program, as many words as Plan.SizesLen says, and not C; nil for others
+	// the sizes of a ragged program, as many words as Plan.SizesLen says, and not C; nil for others
+	Sizes *Buffer
 
 	// What the plan's epilogue asks for, nil where it does not: B2 with elements of B's type, Bias
 	// with those of C's, Rows of 32-bit words (WriteInt32), as many as the plan's ExtentB2,
@@ -228,7 +229,8 @@ type argument struct {
 
 // argumentsOf are A, B, C, Sizes, B2, Bias and Rows.
 func argumentsOf(plan *planner.Plan) [7]argument {
-	e, of, ofB, ofC, sizes := &plan.Options.Epilogue, plan.Options.Type, plan.Options.TypeB(), plan.Options.TypeC, plan.SizesLen()
+	e, of, ofB, ofC, sizes := &plan.Options.Epilogue, plan.Options.Type, plan.Options.TypeB(),
+		plan.Options.TypeC, plan.SizesLen()
 	return [...]argument{
 		{"A", true, plan.ExtentA, of, e.Pointers.A},
 		{"B", true, plan.ExtentB, ofB, e.Pointers.B},

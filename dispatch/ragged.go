@@ -24,7 +24,7 @@ func (d *Device) PrepareRagged(ctx context.Context, r planner.Ragged, o planner.
 
 // RunRagged queues one execution of a ragged program and returns without waiting. sizes
 // has as many words as the plan's SizesLen or more, of 32 bits each, and is not c; the run reads
-// them when its turn comes, behind whatever was queued before. The other buffers are as for
+// them when its turn comes, after whatever was queued before. The other buffers are as for
 // Run, and where there are more, of an epilogue, Device.Run takes them. Sizes that do not fit
 // are no error here: Status tells of them. Runs of one program may be queued from several
 // goroutines, each with sizes of its own or the same.

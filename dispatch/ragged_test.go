@@ -51,7 +51,8 @@ func TestRagged(t *testing.T) {
 	require.NoError(t, l.run(t, 2, 5, 4))
 	require.NoError(t, l.run(t, -1, 0, 4))
 	err := l.Status(ctx)
-	require.EqualError(t, err, "problem 2: sizes do not fit what the program was prepared for; it and the groups behind it were not computed")
+	require.EqualError(t, err, "problem 2: sizes do not fit what the program was prepared for; it and the "+
+		"groups behind it were not computed")
 	require.ErrorIs(t, err, ErrInvalid)
 	var problem *planner.ProblemError
 	require.ErrorAs(t, err, &problem)
@@ -104,24 +105,40 @@ func TestRaggedRefuses(t *testing.T) {
 		want string
 		is   error
 	}{
-		"Run":                {l.Run(ctx, l.a, l.b, l.c), "run 0: Sizes is nil: the program is ragged, its sizes are on the device", ErrInvalid},
-		"no sizes":           {l.RunRagged(ctx, nil, l.a, l.b, l.c), "run 0: Sizes is nil: the program is ragged, its sizes are on the device", ErrInvalid},
-		"not ragged":         {plain.RunRagged(ctx, l.sizes, l.a, l.b, l.c), "run 0: Sizes is not nil: the program is not ragged, its plan has the sizes", ErrInvalid},
-		"short sizes":        {l.RunRagged(ctx, buffer(t, d, 2), l.a, l.b, l.c), "run 0: Sizes has 2 elements, the plan needs 3", ErrInvalid},
-		"closed sizes":       {l.RunRagged(ctx, gone, l.a, l.b, l.c), "run 0: Sizes: closed", ErrClosed},
-		"foreign sizes":      {l.RunRagged(ctx, buffer(t, other, 3), l.a, l.b, l.c), "run 0: Sizes: belongs to another device", ErrInvalid},
-		"C is sizes":         {l.RunRagged(ctx, l.c, l.a, l.b, l.c), "run 0: buffer C is also Sizes", ErrInvalid},
-		"short B":            {l.RunRagged(ctx, l.sizes, l.a, l.a, l.c), "run 0: B has 8 elements, the plan needs 12", ErrInvalid},
-		"no A":               {l.RunRagged(ctx, l.sizes, nil, l.b, l.c), "run 0: A is nil", ErrInvalid},
-		"Time":               {one(d.Time(ctx, runOf(l.Program, l.a, l.b, l.c))), "run 0: Sizes is nil: the program is ragged, its sizes are on the device", ErrInvalid},
-		"Update":             {l.Update(ctx, small(t)), "update: the program's sizes are on the device", ErrInvalid},
-		"closed":             {closed.RunRagged(ctx, l.sizes, l.a, l.b, l.c), "run 0: program: closed", ErrClosed},
-		"Status of closed":   {closed.Status(ctx), "closed", ErrClosed},
-		"Status cancelled":   {l.Status(cancelled), "context canceled", context.Canceled},
-		"cancelled":          {one(d.PrepareRagged(cancelled, experts(), planner.Options{})), "context canceled", context.Canceled},
-		"description":        {one(d.PrepareRagged(ctx, bad, planner.Options{})), "ragged batch: problem 0: ldc 1 < row length 2", ErrInvalid},
-		"schedule":           {one(d.PrepareRagged(ctx, experts(), planner.Options{Schedule: planner.ScheduleLPT})), "ragged batch: schedules and rules of the caller's choice need sizes that the host knows", ErrInvalid},
-		"tile":               {one(d.PrepareRagged(ctx, experts(), planner.Options{Tile: "huge"})), "", ErrInvalid},
+		"Run": {l.Run(ctx, l.a, l.b, l.c),
+			"run 0: Sizes is nil: the program is ragged, its sizes are on the device", ErrInvalid},
+		"no sizes": {l.RunRagged(ctx, nil, l.a, l.b, l.c),
+			"run 0: Sizes is nil: the program is ragged, its sizes are on the device", ErrInvalid},
+		"not ragged": {plain.RunRagged(ctx, l.sizes, l.a, l.b, l.c),
+			"run 0: Sizes is not nil: the program is not ragged, its plan has the sizes", ErrInvalid},
+		"short sizes": {l.RunRagged(ctx, buffer(t, d, 2), l.a, l.b, l.c),
+			"run 0: Sizes has 2 elements, the plan needs 3", ErrInvalid},
+		"closed sizes": {l.RunRagged(ctx, gone, l.a, l.b, l.c), "run 0: Sizes: closed", ErrClosed},
+		"foreign sizes": {l.RunRagged(ctx, buffer(t, other, 3), l.a, l.b, l.c),
+			"run 0: Sizes: belongs to another device", ErrInvalid},
+		"C is sizes": {l.RunRagged(ctx, l.c, l.a, l.b, l.c), "run 0: buffer C is also Sizes",
+			ErrInvalid},
+		"short B": {l.RunRagged(ctx, l.sizes, l.a, l.a, l.c),
+			"run 0: B has 8 elements, the plan needs 12", ErrInvalid},
+		"no A": {l.RunRagged(ctx, l.sizes, nil, l.b, l.c), "run 0: A is nil", ErrInvalid},
+		"Time": {one(d.Time(ctx, runOf(l.Program, l.a, l.b, l.c))),
+			"run 0: Sizes is nil: the program is ragged, its sizes are on the device", ErrInvalid},
+		"Update": {l.Update(ctx, small(t)), "update: the program's sizes are on the device",
+			ErrInvalid},
+		"closed": {closed.RunRagged(ctx, l.sizes, l.a, l.b, l.c), "run 0: program: closed",
+			ErrClosed},
+		"Status of closed": {closed.Status(ctx), "closed", ErrClosed},
+		"Status cancelled": {l.Status(cancelled), "context canceled", context.Canceled},
+		"cancelled": {one(d.PrepareRagged(cancelled, experts(), planner.Options{})),
+			"context canceled", context.Canceled},
+		"description": {one(d.PrepareRagged(ctx, bad, planner.Options{})),
+			"ragged batch: problem 0: ldc 1 < row length 2", ErrInvalid},
+		"schedule": {
+			one(d.PrepareRagged(ctx, experts(), planner.Options{Schedule: planner.ScheduleLPT})),
+			"ragged batch: schedules and rules of the caller's choice need sizes that the host knows",
+			ErrInvalid},
+		"tile": {one(d.PrepareRagged(ctx, experts(), planner.Options{Tile: "huge"})),
+			"", ErrInvalid},
 		"also A: no mistake": {l.RunRagged(ctx, l.b, l.a, l.b, l.c), "", nil},
 	} {
 		require.ErrorIs(t, c.err, c.is, name)

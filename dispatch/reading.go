@@ -29,7 +29,7 @@ func (r *Reading) Err() error {
 	}
 }
 
-// ReadAsync is Read that does not wait: it queues a copy behind the runs queued before, and fills
+// ReadAsync is Read that does not wait: it queues a copy after the runs queued before, and fills
 // dst when that is done. What is queued later does not show. Mistakes too are told by Err, of a
 // Reading whose Done is closed already. When ctx ends, so does the read, with ctx's error, and when
 // the device is closed, with ErrClosed; the buffer may be closed meanwhile.

@@ -20,10 +20,12 @@ import (
 // shapeMost is the largest side of a product of BenchmarkShapes.
 const shapeMost = 8192
 
-// BenchmarkShapes is the evaluation of Stream-K by Osama et al. with 1,000 of its 32,824 shapes: single products in fp32 of M, N and K
-// drawn log-uniformly from 128 to 8192, as nodes of a CUDA graph. On one tile of plain fp32 and one of tensor cores Stream-K and the planner's
-// schedule are measured against data-parallel, and the planner's choice of both against cuBLAS SGEMM. How many times as fast one
-// is, is logged and reported: geometric mean, least and most, and of how many it is slower. Run it once, -benchtime 1x; -short takes 50.
+// BenchmarkShapes is the evaluation of Stream-K by Osama et al. with 1,000 of its 32,824 shapes: single
+// products in fp32 of M, N and K drawn log-uniformly from 128 to 8192, as nodes of a CUDA graph. On one tile
+// of plain fp32 and one of tensor cores Stream-K and the planner's schedule are measured against
+// data-parallel, and the planner's choice of both against cuBLAS SGEMM. How many times as fast one is, is
+// logged and reported: geometric mean, least and most, and of how many it is slower. Run it once, -benchtime
+// 1x; -short takes 50.
 func BenchmarkShapes(b *testing.B) {
 	x := newShapes(b)
 	count := 1000
@@ -35,8 +37,10 @@ func BenchmarkShapes(b *testing.B) {
 		options planner.Options
 		rivals  []planner.Schedule // with a tile
 	}{
-		{"large-8x4", planner.Options{Compute: planner.ComputeF32, Tile: "large-8x4"}, []planner.Schedule{planner.ScheduleStreamK, ""}},
-		{"wgmma-128x64", planner.Options{Tile: "wgmma-128x64"}, []planner.Schedule{planner.ScheduleStreamK, ""}},
+		{"large-8x4", planner.Options{Compute: planner.ComputeF32, Tile: "large-8x4"},
+			[]planner.Schedule{planner.ScheduleStreamK, ""}},
+		{"wgmma-128x64", planner.Options{Tile: "wgmma-128x64"},
+			[]planner.Schedule{planner.ScheduleStreamK, ""}},
 		{"f32", planner.Options{Compute: planner.ComputeF32}, nil},
 		{"default", planner.Options{}, nil},
 	} {
@@ -77,7 +81,8 @@ func newShapes(b *testing.B) *shapes {
 	b.Cleanup(func() { require.NoError(b, rival.Close()) })
 	const most = shapeMost * shapeMost
 	alloc := allocRandom(b, d, stream)
-	return &shapes{device: d, stream: stream, rival: rival, at: Addresses{A: alloc(element.F32, most), B: alloc(element.F32, most), C: alloc(element.F32, most)}}
+	return &shapes{device: d, stream: stream, rival: rival, at: Addresses{A: alloc(element.F32, most),
+		B: alloc(element.F32, most), C: alloc(element.F32, most)}}
 }
 
 func (x *shapes) String() string { return fmt.Sprintf("%dx%dx%d", x.m, x.n, x.k) }
@@ -93,7 +98,8 @@ func drawSide(rng *rand.Rand, least, most float64) int {
 	return int(least * math.Pow(most/least, rng.Float64()))
 }
 
-// ratios are how many times as fast schedules are as data-parallel, or without any the planner's choice as cuBLAS.
+// ratios are how many times as fast schedules are as data-parallel, or without any the planner's choice as
+// cuBLAS.
 func (x *shapes) ratios(b *testing.B, o planner.Options, schedules []planner.Schedule) map[string]float64 {
 	batch, err := planner.Pack(planner.GEMM(x.m, x.n, x.k))
 	require.NoError(b, err)
@@ -175,7 +181,8 @@ func (r *shapeRatios) report(b *testing.B, name string) {
 		}
 	}
 	mean := bench.GeoMean(r.all)
-	b.Logf("%s: mean %.3f, geometric mean %.3f, least %.3f (%s), most %.3f (%s), slower in %d of %d", name, sum/float64(len(r.all)), mean,
+	b.Logf("%s: mean %.3f, geometric mean %.3f, least %.3f (%s), most %.3f (%s), slower in %d of %d", name,
+		sum/float64(len(r.all)), mean,
 		r.all[least], r.shapes[least], r.all[most], r.shapes[most], slower, len(r.all))
 	b.ReportMetric(mean, name)
 }

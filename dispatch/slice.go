@@ -31,22 +31,25 @@ func (b *Buffer) Slice(offset, n int) (*Buffer, error) {
 	case offset < 0 || n > b.n-offset:
 		return nil, invalid.Errorf("slice: %d elements from %d on, in a buffer of %d", n, offset, b.n)
 	case offset%unit != 0:
-		return nil, invalid.Errorf("slice: offset %d is not a multiple of %d elements (%d bytes)", offset, unit, SliceBytes)
+		return nil, invalid.Errorf("slice: offset %d is not a multiple of %d elements (%d bytes)", offset,
+			unit, SliceBytes)
 	case n%per != 0 && offset+n < b.n:
-		return nil, invalid.Errorf("slice: n is %d: no multiple of %d, and the slice ends before the buffer does", n, per)
+		return nil, invalid.Errorf("slice: n is %d: no multiple of %d, and the slice ends before the "+
+			"buffer does", n, per)
 	}
 	if err := b.enter(); err != nil {
 		return nil, fmt.Errorf("slice: buffer: %w", err)
 	}
 	defer b.leave()
 	return &Buffer{
-		object: b.object, device: b.device, driver: b.driver.Slice(wordsOf(b.of, offset), wordsOf(b.of, n)), n: n, of: b.of,
+		object: b.object, device: b.device, driver: b.driver.Slice(wordsOf(b.of, offset), wordsOf(b.of, n)),
+		n: n, of: b.of,
 		wrapped: b.wrapped && offset+n == b.n, slice: &slice{of: b},
 	}, nil
 }
 
 // Copy queues a copy of src, whole, to dst, which has as many elements of the same type, and
-// returns without waiting, as Run does: it is done behind what was queued before. Parts are copied
+// returns without waiting, as Run does: it is done after what was queued before. Parts are copied
 // as slices. dst and src are of different memory.
 func (d *Device) Copy(ctx context.Context, dst, src *Buffer) error {
 	switch {

@@ -42,7 +42,8 @@ func TestTypedRun(t *testing.T) {
 	d, err := Open(ctx, WithBackend("cpu"))
 	require.NoError(t, err)
 	defer d.Close()
-	batch, err := planner.Pack(planner.Problem{M: 7, N: 5, K: 30, Beta: 1}, planner.Problem{M: 33, N: 41, K: 300, TransA: true})
+	batch, err := planner.Pack(planner.Problem{M: 7, N: 5, K: 30, Beta: 1},
+		planner.Problem{M: 33, N: 41, K: 300, TransA: true})
 	require.NoError(t, err)
 	for _, of := range []element.Type{element.BF16, element.F16, element.E4M3, element.Int8} {
 		for _, ofC := range of.TypesC() {
@@ -81,7 +82,8 @@ func TestTypedRun(t *testing.T) {
 					require.NoError(t, on[2].ReadBits(ctx, 0, bits))
 					ofC.Widen(got, bits)
 				}
-				_, err = reference.CheckIn(reference.Arithmetic{TypeC: ofC}, batch, numbers[0], numbers[1], numbers[2], got)
+				_, err = reference.CheckIn(reference.Arithmetic{TypeC: ofC}, batch, numbers[0], numbers[1],
+					numbers[2], got)
 				require.NoError(t, err)
 			})
 		}
@@ -96,8 +98,10 @@ type narrowMoves[T bits] struct {
 }
 
 var (
-	ofHalves = narrowMoves[uint16]{element.F16, (*Buffer).WriteBits, (*Buffer).ReadBits, (*Buffer).ReadBitsAsync}
-	ofBytes  = narrowMoves[uint8]{element.E4M3, (*Buffer).WriteBytes, (*Buffer).ReadBytes, (*Buffer).ReadBytesAsync}
+	ofHalves = narrowMoves[uint16]{element.F16, (*Buffer).WriteBits, (*Buffer).ReadBits,
+		(*Buffer).ReadBitsAsync}
+	ofBytes = narrowMoves[uint8]{element.E4M3, (*Buffer).WriteBytes, (*Buffer).ReadBytes,
+		(*Buffer).ReadBytesAsync}
 )
 
 // Each range of elements moves by itself.
@@ -172,7 +176,8 @@ func TestTypedMistakes(t *testing.T) {
 	require.NoError(t, err)
 	gpu.Types = nil
 	_, refused := planner.New(gpu).Plan(ctx, nil, planner.Options{Type: element.F16, TypeC: element.F16})
-	batch := planner.Batch{{M: 1, N: 1, K: 1, A: planner.Matrix{LD: 1}, B: planner.Matrix{LD: 1}, C: planner.Matrix{LD: 1}}}
+	batch := planner.Batch{{M: 1, N: 1, K: 1, A: planner.Matrix{LD: 1}, B: planner.Matrix{LD: 1},
+		C: planner.Matrix{LD: 1}}}
 	plan, err := d.Plan(ctx, batch, planner.Options{Type: element.BF16})
 	require.NoError(t, err)
 	p, err := d.Prepare(ctx, plan)
@@ -182,26 +187,28 @@ func TestTypedMistakes(t *testing.T) {
 		require.NoError(t, err)
 		return b
 	}
-	half, other, full, eighth := buffer(element.BF16), buffer(element.F16), buffer(element.F32), buffer(element.E4M3)
+	half, other, full, eighth := buffer(element.BF16), buffer(element.F16), buffer(element.F32),
+		buffer(element.E4M3)
 	typed := func(a, c element.Type) error {
 		_, err := d.Plan(ctx, batch, planner.Options{Type: a, TypeC: c})
 		return err
 	}
 	for want, err := range map[string]error{
-		"the plan is for bf16":                      p.Run(ctx, other, half, full),
-		"B has elements of f32":                     p.Run(ctx, half, full, full),
-		"C has elements of bf16, the plan":          p.Run(ctx, half, half, half),
-		"has elements of bf16, not f32":             half.Write(ctx, 0, make([]float32, 1)),
-		"read: the buffer has elements of bf16":     half.ReadInt32(ctx, 0, make([]int32, 1)),
-		"has elements of bf16, not of 8 bits":       half.WriteBytes(ctx, 0, make([]uint8, 1)),
-		"has elements of e4m3, not of 16 bits":      eighth.ReadBits(ctx, 0, make([]uint16, 1)),
-		"has elements of f32, not of 16 bits":       full.WriteBits(ctx, 0, make([]uint16, 1)),
-		"2 elements from 3 on, in a buffer of 4":    half.ReadBits(ctx, 3, make([]uint16, 2)),
-		"has no kernels for elements of f16":        refused,
-		"C cannot be f16 where those of A and B":    typed(element.BF16, element.F16),
-		"C cannot be bf16 where those of A":         typed(element.F32, element.BF16),
-		"unknown element types 9 and 0":             typed(9, 0),
-		"operands on the host are of f32, not bf16": d.GEMM(ctx, batch, planner.Options{Type: element.BF16}, nil, nil, nil),
+		"the plan is for bf16":                   p.Run(ctx, other, half, full),
+		"B has elements of f32":                  p.Run(ctx, half, full, full),
+		"C has elements of bf16, the plan":       p.Run(ctx, half, half, half),
+		"has elements of bf16, not f32":          half.Write(ctx, 0, make([]float32, 1)),
+		"read: the buffer has elements of bf16":  half.ReadInt32(ctx, 0, make([]int32, 1)),
+		"has elements of bf16, not of 8 bits":    half.WriteBytes(ctx, 0, make([]uint8, 1)),
+		"has elements of e4m3, not of 16 bits":   eighth.ReadBits(ctx, 0, make([]uint16, 1)),
+		"has elements of f32, not of 16 bits":    full.WriteBits(ctx, 0, make([]uint16, 1)),
+		"2 elements from 3 on, in a buffer of 4": half.ReadBits(ctx, 3, make([]uint16, 2)),
+		"has no kernels for elements of f16":     refused,
+		"C cannot be f16 where those of A and B": typed(element.BF16, element.F16),
+		"C cannot be bf16 where those of A":      typed(element.F32, element.BF16),
+		"unknown element types 9 and 0":          typed(9, 0),
+		"operands on the host are of f32, not bf16": d.GEMM(ctx, batch, planner.Options{Type: element.BF16},
+			nil, nil, nil),
 	} {
 		require.ErrorIs(t, err, ErrInvalid, want)
 		require.ErrorContains(t, err, want)

@@ -66,8 +66,12 @@ func TestUpdateFails(t *testing.T) {
 		update func(ctx context.Context, p *Program) error
 		want   error
 	}{
-		"bad batch": {func(ctx context.Context, p *Program) error { return p.Update(ctx, overlapping) }, ErrInvalid},
-		"refused":   {func(ctx context.Context, p *Program) error { return p.Update(ctx, twice(t)) }, errBroken},
+		"bad batch": {func(ctx context.Context, p *Program) error {
+			return p.Update(ctx, overlapping)
+		}, ErrInvalid},
+		"refused": {func(ctx context.Context, p *Program) error {
+			return p.Update(ctx, twice(t))
+		}, errBroken},
 		"cancelled": {func(ctx context.Context, p *Program) error {
 			ctx, cancel := context.WithCancel(ctx)
 			cancel()
@@ -113,7 +117,8 @@ func TestUpdateConcurrently(t *testing.T) {
 				}
 			}
 		})
-		a, b, c := buffer(t, d, 8, 1, 2, 3, 4, 5, 6, 7, 8), buffer(t, d, 8, 1, 2, 3, 4, 1, 0, 0, 1), buffer(t, d, 4)
+		a, b, c := buffer(t, d, 8, 1, 2, 3, 4, 5, 6, 7, 8), buffer(t, d, 8, 1, 2, 3, 4, 1, 0, 0, 1),
+			buffer(t, d, 4)
 		group.Go(func() {
 			for range 100 {
 				_ = p.Run(ctx, a, b, c) // too short for the larger batch

@@ -49,7 +49,8 @@ func TestWarm(t *testing.T) {
 
 	require.NoError(t, d.Warm(t.Context(), WarmOptions{}))
 	require.Same(t, warmed, d.Warmed(), "there is no more")
-	o = WarmOptions{Plans: []planner.Options{{}, {Type: element.BF16}}, Transpositions: []planner.Transposition{{}, {A: true}}}
+	o = WarmOptions{Plans: []planner.Options{{}, {Type: element.BF16}},
+		Transpositions: []planner.Transposition{{}, {A: true}}}
 	require.NoError(t, d.Warm(t.Context(), o))
 	require.Equal(t, 4*warmed.Len(), d.Warmed().Len())
 	plan, err = d.Plan(t.Context(), transposed, planner.Options{Kernels: d.Warmed(), Type: element.BF16})
@@ -106,7 +107,8 @@ func TestWarmTogether(t *testing.T) {
 	errs := make([]error, 4)
 	for i := range errs {
 		group.Go(func() {
-			errs[i] = d.Warm(t.Context(), WarmOptions{Transpositions: []planner.Transposition{{A: i&1 != 0, B: i&2 != 0}}})
+			errs[i] = d.Warm(t.Context(),
+				WarmOptions{Transpositions: []planner.Transposition{{A: i&1 != 0, B: i&2 != 0}}})
 		})
 	}
 	for range 20 {

@@ -35,7 +35,7 @@ func (d *Device) OnStream(stream uintptr) (*Device, error) {
 // as the sizes of ragged programs, such as the offs of torch's grouped products.
 func (d *Device) Wrap(ptr uintptr, n int) (*Buffer, error) { return d.WrapOf(element.F32, ptr, n) }
 
-// WrapOf is Wrap for n elements of a type, of Int4 a multiple of 8. Nothing is written behind the last one.
+// WrapOf is Wrap for n elements of a type, of Int4 a multiple of 8. Nothing is written after the last one.
 func (d *Device) WrapOf(of element.Type, ptr uintptr, n int) (*Buffer, error) {
 	if !of.Known() {
 		return nil, invalid.Errorf("wrap elements of an unknown type %d", uint8(of))
@@ -44,7 +44,8 @@ func (d *Device) WrapOf(of element.Type, ptr uintptr, n int) (*Buffer, error) {
 		return nil, invalid.Errorf("wrap %d elements: there must be one", n)
 	}
 	if per := of.PerWord(); of == element.Int4 && n%per != 0 {
-		return nil, invalid.Errorf("wrap %d elements of %s: no multiple of %d, the elements of a word", n, of, per)
+		return nil, invalid.Errorf("wrap %d elements of %s: no multiple of %d, the elements of a word", n, of,
+			per)
 	}
 	if n > driver.MaxLen {
 		return nil, invalid.Errorf("wrap %d elements: addresses do not reach so far", n)

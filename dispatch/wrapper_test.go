@@ -69,7 +69,7 @@ func TestWrapper(t *testing.T) {
 	require.ErrorIs(t, err, ErrClosed)
 }
 
-// TestWrapOf: what lies behind the last element of 16 bits is the caller's.
+// TestWrapOf: what lies after the last element of 16 bits is the caller's.
 func TestWrapOf(t *testing.T) {
 	d, _ := openSharing(t)
 	b, err := d.WrapOf(element.BF16, 64, 5)
@@ -105,7 +105,8 @@ func TestNoWrapper(t *testing.T) {
 func TestNoBorrower(t *testing.T) {
 	d, _ := openFake(t)
 	p := program(t, d, small(t))
-	require.EqualError(t, p.RunAt(t.Context(), 0, Addresses{}), "backend fake does not work in memory of its callers")
+	require.EqualError(t, p.RunAt(t.Context(), 0, Addresses{}),
+		"backend fake does not work in memory of its callers")
 	require.NoError(t, p.Close())
 	require.ErrorIs(t, p.RunAt(t.Context(), 0, Addresses{}), ErrClosed)
 	require.NoError(t, d.Close())

@@ -22,7 +22,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
-var update = flag.Bool("update", false, "rewrite docs/hip.md")
+var update = flag.Bool("update", false, "rewrite docs/hip-bringup.md")
 
 // TestGenerated keeps the lists of tiles equal to the tile table, the words of items to
 // planner/encoding, and what the planner is told of kernels to the products.

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
 )
 
 // tensorMutants are mistakes in how kernels of tensor.cuh find scales of blocks.

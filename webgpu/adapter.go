@@ -67,7 +67,8 @@ func identify(list []adapter, gpus []vulkanGPU) {
 		id := fmt.Sprintf("webgpu:%s:%04x:%04x", a.api(), a.props.VendorId, a.props.DeviceId)
 		for j := range gpus {
 			g := &gpus[j]
-			if taken[j] || g.vendor != a.props.VendorId || g.device != a.props.DeviceId || g.name != a.props.Name {
+			if taken[j] || g.vendor != a.props.VendorId || g.device != a.props.DeviceId ||
+				g.name != a.props.Name {
 				continue
 			}
 			a.vulkan, a.kind, taken[j] = g, cmp.Or(g.kind, driver.KindOther), true

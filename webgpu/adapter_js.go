@@ -68,7 +68,8 @@ func requestAdapters(ctx context.Context) ([]adapter, error) {
 	}
 	var list []adapter
 	for _, power := range []string{"high-performance", "low-power"} {
-		handle, err := await(ctx, navigator.Get("gpu").Call("requestAdapter", map[string]any{"powerPreference": power}))
+		handle, err := await(ctx, navigator.Get("gpu").Call("requestAdapter",
+			map[string]any{"powerPreference": power}))
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -107,7 +108,8 @@ func newAdapter(handle js.Value) adapter {
 		}
 		return 0
 	}
-	a.vendor, a.architecture, a.device, a.description = text("vendor"), text("architecture"), text("device"), text("description")
+	a.vendor, a.architecture, a.device, a.description = text("vendor"), text("architecture"), text("device"),
+		text("description")
 	a.minLanes, a.maxLanes = lanes("subgroupMinSize"), lanes("subgroupMaxSize")
 	if info.Get("isFallbackAdapter").Truthy() || handle.Get("isFallbackAdapter").Truthy() ||
 		a.architecture == "swiftshader" || a.vendorID() == vendorMesa {
@@ -137,7 +139,8 @@ func (a *adapter) id() string {
 }
 
 func (a *adapter) name() string {
-	return cmp.Or(a.description, strings.TrimSpace(a.vendor+" "+cmp.Or(a.device, a.architecture)), "a GPU of the browser")
+	return cmp.Or(a.description, strings.TrimSpace(a.vendor+" "+cmp.Or(a.device, a.architecture)),
+		"a GPU of the browser")
 }
 
 // subgroup is the size that the maker's drivers use most, of those that the browser tells.
@@ -171,7 +174,8 @@ func (a *adapter) facts(maxBinding uint64) planner.Device {
 	d := factsOf(nearest(a.device, a.vendorID()), a.limits, maxBinding)
 	d.Name = a.name()
 	d.WaveSize, _ = a.subgroup()
-	if cores := js.Global().Get("navigator").Get("hardwareConcurrency"); a.kind == driver.KindSoftware && cores.Truthy() {
+	if cores := js.Global().Get("navigator").Get("hardwareConcurrency"); a.kind == driver.KindSoftware &&
+		cores.Truthy() {
 		d.ComputeUnits = cores.Int()
 	}
 	wgsl.Describe(&d) // for these limits
@@ -185,7 +189,8 @@ func (d webgpuDriver) Devices(ctx context.Context) ([]driver.Info, error) {
 		return nil, err
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("%w: the browser has no adapter: hardware acceleration may be switched off, or this GPU is blocked", driver.ErrUnavailable)
+		return nil, fmt.Errorf("%w: the browser has no adapter: hardware acceleration may be switched off, "+
+			"or this GPU is blocked", driver.ErrUnavailable)
 	}
 	infos := make([]driver.Info, len(list))
 	for i := range list {
@@ -207,5 +212,6 @@ func (a *adapter) request(ctx context.Context) (js.Value, error) {
 	if a.handle.Get("features").Call("has", timestamps).Bool() {
 		features = append(features, timestamps)
 	}
-	return await(ctx, a.handle.Call("requestDevice", map[string]any{"requiredLimits": required, "requiredFeatures": features}))
+	return await(ctx, a.handle.Call("requestDevice", map[string]any{"requiredLimits": required,
+		"requiredFeatures": features}))
 }

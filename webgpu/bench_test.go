@@ -123,8 +123,8 @@ func benchmarkTime(b *testing.B, d *device, run driver.Run) float64 {
 	return micros[len(micros)/2]
 }
 
-// BenchmarkFewRows is the device's time for products of few rows, whose B are larger than a GPU's caches, of fp32, bf16 and
-// Int4. All numbers are 0.
+// BenchmarkFewRows is the device's time for products of few rows, whose B are larger than a GPU's caches, of
+// fp32, bf16 and Int4. All numbers are 0.
 func BenchmarkFewRows(b *testing.B) {
 	d := openBenchmark(b)
 	const n, k = 4096, 4096
@@ -142,14 +142,17 @@ func BenchmarkFewRows(b *testing.B) {
 			{"f32,transposed", true, planner.Options{}},
 			{"bf16", false, planner.Options{Type: element.BF16, TypeC: element.BF16}},
 			{"bf16,transposed", true, planner.Options{Type: element.BF16, TypeC: element.BF16}},
-			{"int4", false, planner.Options{Type: element.BF16, TypeC: element.BF16, Epilogue: planner.Epilogue{ScaleB: planner.PerGroup128}}},
+			{"int4", false, planner.Options{Type: element.BF16, TypeC: element.BF16,
+				Epilogue: planner.Epilogue{ScaleB: planner.PerGroup128}}},
 		} {
 			o := c.o
 			b.Run(fmt.Sprintf("rows=%d/%s", m, c.name), func(b *testing.B) {
 				var batch planner.Batch
 				for i := range count {
-					p := planner.Problem{M: m, N: n, K: k, TransB: c.transB, A: planner.Matrix{Offset: i * m * k, LD: k},
-						B: planner.Matrix{Offset: i * n * k, LD: k}, C: planner.Matrix{Offset: i * m * n, LD: n}}
+					p := planner.Problem{M: m, N: n, K: k, TransB: c.transB,
+						A: planner.Matrix{Offset: i * m * k, LD: k},
+						B: planner.Matrix{Offset: i * n * k, LD: k},
+						C: planner.Matrix{Offset: i * m * n, LD: n}}
 					p.ScaleB = i * o.Epilogue.ScalesB(&p)
 					batch = append(batch, p)
 				}
@@ -159,7 +162,8 @@ func BenchmarkFewRows(b *testing.B) {
 					b.Cleanup(func() { x.Close() })
 					return x
 				}
-				run := driver.Run{Program: p, A: words(o.Type, plan.ExtentA), B: words(o.TypeB(), plan.ExtentB), C: words(o.TypeC, plan.ExtentC)}
+				run := driver.Run{Program: p, A: words(o.Type, plan.ExtentA),
+					B: words(o.TypeB(), plan.ExtentB), C: words(o.TypeC, plan.ExtentC)}
 				if plan.ExtentRows > 0 {
 					run.Rows = words(element.F32, plan.ExtentRows)
 				}

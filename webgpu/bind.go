@@ -205,7 +205,8 @@ func (d *device) window(p part, of element.Type, base, elements int) (window, er
 	s := span{p.at + uint64(of.Size(base)), roundUp(uint64(of.Size(elements)), 16)}
 	align := uint64(d.limits.MinStorageBufferOffsetAlignment)
 	if s.size > d.binding || s.offset+s.size > p.at+p.size || s.offset%align != 0 {
-		return window{}, invalid.Errorf("webgpu: bytes [%d, %d) of a buffer of %d do not make a binding (limit %d bytes, from multiples of %d on)",
+		return window{}, invalid.Errorf("webgpu: bytes [%d, %d) of a buffer of %d do not make a binding "+
+			"(limit %d bytes, from multiples of %d on)",
 			s.offset, s.offset+s.size, p.at+p.size, d.binding, align)
 	}
 	return window{p.buffer, s}, nil

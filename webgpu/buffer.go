@@ -37,7 +37,7 @@ type buffer struct {
 	n     int
 	size  uint64
 	of    *buffer // whose slice it is; nil: of none
-	at    uint64  // bytes of that in front of it
+	at    uint64  // bytes of that before it
 	fresh bool    // never used, where that matters; belongs to dev.mu
 }
 
@@ -55,7 +55,8 @@ func (b *buffer) whole() *buffer {
 
 // Slice ends with its last line of 16 bytes, of which the whole buffer has all.
 func (b *buffer) Slice(offset, n int) driver.Buffer {
-	return &buffer{dev: b.dev, n: n, size: roundUp(4*uint64(n), 16), of: b.whole(), at: b.at + 4*uint64(offset), memory: b.memory}
+	return &buffer{dev: b.dev, n: n, size: roundUp(4*uint64(n), 16), of: b.whole(),
+		at: b.at + 4*uint64(offset), memory: b.memory}
 }
 
 func (b *buffer) Write(ctx context.Context, offset int, src []float32) error {

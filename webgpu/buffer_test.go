@@ -90,7 +90,8 @@ func TestBufferManyWritesWithoutSubmission(t *testing.T) {
 		require.NoError(t, b.Write(t.Context(), i, []float32{float32(i)}))
 		require.Less(t, d.unsent, pieceBytes)
 	}
-	require.GreaterOrEqual(t, d.submitted-before, uint64(1000/(pieceBytes/writeBytes)), "each has a staging buffer until then")
+	require.GreaterOrEqual(t, d.submitted-before, uint64(1000/(pieceBytes/writeBytes)),
+		"each has a staging buffer until then")
 	for i, v := range download(t, b, 1000) {
 		require.Equal(t, float32(i), v)
 	}
@@ -128,7 +129,7 @@ func TestStagingIsBounded(t *testing.T) {
 	require.Len(t, d.staging, idleStaging)
 }
 
-// Reads for which the queue has no room wait for it, in front of what is queued behind them.
+// Reads for which the queue has no room wait for it, before what is queued after them.
 func TestStartReadWaitsForRoom(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	d.inFlight = 1

@@ -34,7 +34,8 @@ func kernelsOf(t *testing.T, d *device, o planner.Options) (all []encoding.Kerne
 // A driver that has compiled nothing before compiles on other devices first, so that the device
 // itself is kept but for a moment; one without a cache, as long as that is of use.
 func TestCompileCold(t *testing.T) {
-	for name, env := range map[string]string{"cache": "MESA_SHADER_CACHE_DIR", "no cache": "MESA_SHADER_CACHE_DISABLE"} {
+	for name, env := range map[string]string{"cache": "MESA_SHADER_CACHE_DIR",
+		"no cache": "MESA_SHADER_CACHE_DISABLE"} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("MESA_SHADER_CACHE_DIR", t.TempDir())
 			if env == "MESA_SHADER_CACHE_DISABLE" {
@@ -52,7 +53,8 @@ func TestCompileCold(t *testing.T) {
 			start := time.Now()
 			c.work(t.Context())
 			require.NoError(t, c.failed)
-			t.Logf("%d kernels in %v: %v on a helper, %v on the device", len(kernels), time.Since(start), c.first, c.second)
+			t.Logf("%d kernels in %v: %v on a helper, %v on the device", len(kernels), time.Since(start),
+				c.first, c.second)
 			for _, k := range kernels {
 				require.True(t, d.compiled(k))
 			}
@@ -90,7 +92,8 @@ func TestPrepareCompiles(t *testing.T) {
 		d := opened.(*device)
 		maker := planner.New(&d.info.Planner)
 		var program driver.Program
-		for _, x := range []task{newTask(t, gemm(40, 8, 300)), newTask(t, gemm(8, 300, 16), gemm(100, 100, 8))} {
+		for _, x := range []task{newTask(t, gemm(40, 8, 300)),
+			newTask(t, gemm(8, 300, 16), gemm(100, 100, 8))} {
 			var plan planner.Plan
 			require.NoError(t, maker.Renew(t.Context(), &plan, x.batch, planner.Options{}))
 			if program == nil {

@@ -27,8 +27,10 @@ func TestDevices(t *testing.T) {
 		require.NotEmpty(t, info.Name)
 		require.Equal(t, planner.OccupancyLimits, info.Planner.Occupancy)
 		for _, n := range []int{
-			info.Planner.ComputeUnits, info.Planner.WaveSize, info.Planner.MaxWaves, info.Planner.MaxGroups, info.Planner.Shared,
-			info.Planner.MaxThreads, info.Planner.GroupShared, info.Planner.MaxWorkers, info.Planner.MaxBinding,
+			info.Planner.ComputeUnits, info.Planner.WaveSize, info.Planner.MaxWaves, info.Planner.MaxGroups,
+			info.Planner.Shared,
+			info.Planner.MaxThreads, info.Planner.GroupShared, info.Planner.MaxWorkers,
+			info.Planner.MaxBinding,
 		} {
 			require.Positive(t, n, "%+v", info.Planner)
 		}
@@ -49,10 +51,12 @@ func TestDevices(t *testing.T) {
 // TestIdentify: adapters of one model are told apart, by Vulkan's UUIDs where there are any.
 func TestIdentify(t *testing.T) {
 	of := func(vendor, device uint32, name string, api wgpu.BackendType, kind wgpu.AdapterType) adapter {
-		return adapter{props: wgpu.AdapterProperties{VendorId: vendor, DeviceId: device, Name: name, BackendType: api, AdapterType: kind}}
+		return adapter{props: wgpu.AdapterProperties{VendorId: vendor, DeviceId: device, Name: name,
+			BackendType: api, AdapterType: kind}}
 	}
 	const vulkan, metal, d3d12 = wgpu.BackendType_Vulkan, wgpu.BackendType_Metal, wgpu.BackendType_D3D12
-	const discrete, cpu, unknown = wgpu.AdapterType_DiscreteGPU, wgpu.AdapterType_CPU, wgpu.AdapterType_Unknown
+	const discrete, cpu, unknown = wgpu.AdapterType_DiscreteGPU, wgpu.AdapterType_CPU,
+		wgpu.AdapterType_Unknown
 	h200 := of(vendorNVIDIA, 0x2335, "NVIDIA H200", vulkan, discrete)
 	type want struct {
 		id, vendor string
@@ -66,20 +70,28 @@ func TestIdentify(t *testing.T) {
 		want []want
 	}{
 		{"two of a model", []adapter{h200, h200},
-			[]vulkanGPU{{vendor: vendorNVIDIA, device: 0x2335, name: "NVIDIA H200", kind: driver.KindDiscrete, uuid: [16]byte{1}, memory: 5},
-				{vendor: vendorNVIDIA, device: 0x2335, name: "NVIDIA H200", kind: driver.KindDiscrete, uuid: [16]byte{2}, memory: 6}},
+			[]vulkanGPU{{vendor: vendorNVIDIA, device: 0x2335, name: "NVIDIA H200", kind: driver.KindDiscrete,
+				uuid: [16]byte{1}, memory: 5},
+				{vendor: vendorNVIDIA, device: 0x2335, name: "NVIDIA H200", kind: driver.KindDiscrete,
+					uuid: [16]byte{2}, memory: 6}},
 			[]want{{"webgpu:vulkan:01000000-0000-0000-0000-000000000000", "NVIDIA", driver.KindDiscrete, 5},
 				{"webgpu:vulkan:02000000-0000-0000-0000-000000000000", "NVIDIA", driver.KindDiscrete, 6}}},
-		{"no Vulkan to ask", []adapter{h200, h200, of(vendorNVIDIA, 0x2335, "NVIDIA H200", d3d12, discrete)}, nil,
-			[]want{{"webgpu:vulkan:10de:2335", "NVIDIA", driver.KindDiscrete, 0}, {"webgpu:vulkan:10de:2335:2", "NVIDIA", driver.KindDiscrete, 0},
+		{"no Vulkan to ask", []adapter{h200, h200, of(vendorNVIDIA, 0x2335, "NVIDIA H200", d3d12, discrete)},
+			nil,
+			[]want{{"webgpu:vulkan:10de:2335", "NVIDIA", driver.KindDiscrete, 0},
+				{"webgpu:vulkan:10de:2335:2", "NVIDIA", driver.KindDiscrete, 0},
 				{"webgpu:d3d12:10de:2335", "NVIDIA", driver.KindDiscrete, 0}}},
-		{"a virtual GPU", []adapter{of(7, 8, "virtual", vulkan, cpu)}, []vulkanGPU{{vendor: 7, device: 8, name: "virtual", uuid: [16]byte{15: 1}}},
+		{"a virtual GPU", []adapter{of(7, 8, "virtual", vulkan, cpu)},
+			[]vulkanGPU{{vendor: 7, device: 8, name: "virtual", uuid: [16]byte{15: 1}}},
 			[]want{{"webgpu:vulkan:00000000-0000-0000-0000-000000000001", "", driver.KindOther, 0}}},
 		{"software", []adapter{of(vendorMesa, 0, "llvmpipe", vulkan, cpu)},
-			[]vulkanGPU{{vendor: vendorMesa, name: "llvmpipe", kind: driver.KindSoftware, uuid: [16]byte{1}, memory: 9}},
+			[]vulkanGPU{{vendor: vendorMesa, name: "llvmpipe", kind: driver.KindSoftware,
+				uuid: [16]byte{1}, memory: 9}},
 			[]want{{"webgpu:vulkan:10005:0000", "Mesa", driver.KindSoftware, 9}}},
-		{"Metal gives no numbers", []adapter{of(0, 0, "Apple M2", metal, unknown), of(0, 0, "Radeon", metal, unknown)}, nil,
-			[]want{{"webgpu:metal:0000:0000", "Apple", driver.KindOther, 0}, {"webgpu:metal:0000:0000:2", "", driver.KindOther, 0}}},
+		{"Metal gives no numbers", []adapter{of(0, 0, "Apple M2", metal, unknown),
+			of(0, 0, "Radeon", metal, unknown)}, nil,
+			[]want{{"webgpu:metal:0000:0000", "Apple", driver.KindOther, 0},
+				{"webgpu:metal:0000:0000:2", "", driver.KindOther, 0}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			identify(c.list, c.gpus)
@@ -93,7 +105,8 @@ func TestIdentify(t *testing.T) {
 
 func TestSubgroupTable(t *testing.T) {
 	for vendor, want := range map[uint32]int{
-		vendorNVIDIA: 32, vendorAMD: 64, vendorIntel: 32, vendorApple: 32, vendorARM: 16, vendorMesa: 8, vendorWARP: 4, 0: 32,
+		vendorNVIDIA: 32, vendorAMD: 64, vendorIntel: 32, vendorApple: 32, vendorARM: 16, vendorMesa: 8,
+		vendorWARP: 4, 0: 32,
 	} {
 		a := adapter{}
 		a.props.VendorId = vendor

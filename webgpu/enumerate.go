@@ -20,7 +20,8 @@ import (
 func (d webgpuDriver) Devices(context.Context) ([]driver.Info, error) {
 	adapters := listAdapters()
 	if len(adapters) == 0 {
-		return nil, fmt.Errorf("%w: no adapter: is a %s driver installed?", driver.ErrUnavailable, graphicsAPI())
+		return nil, fmt.Errorf("%w: no adapter: is a %s driver installed?", driver.ErrUnavailable,
+			graphicsAPI())
 	}
 	infos := make([]driver.Info, len(adapters))
 	for i, a := range adapters {

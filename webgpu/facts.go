@@ -52,7 +52,8 @@ func lanesOf(vendor uint32) (lanes int, source string) {
 func nearest(name string, vendor uint32) string {
 	name = strings.ToUpper(name) // Dawn has small letters
 	switch {
-	case strings.Contains(name, "H200"), strings.Contains(name, "H100") && strings.Contains(name, "HBM3"): // the latter SXM, whose units are the same
+	// the latter SXM, whose units are the same
+	case strings.Contains(name, "H200"), strings.Contains(name, "H100") && strings.Contains(name, "HBM3"):
 		return "h200-webgpu"
 	case vendor == vendorMesa:
 		return "lavapipe" // and with it the limit of loop turns

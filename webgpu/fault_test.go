@@ -20,7 +20,8 @@ func TestAllocationsFail(t *testing.T) {
 	want := reference(k.batch, k.a, k.b, k.c)
 	facts := d.info.Planner
 	facts.ComputeUnits = 1024 // so that tiles are split
-	plan, err := planner.New(&facts).Plan(t.Context(), k.batch, planner.Options{Tile: "small", Schedule: planner.ScheduleSplitK})
+	plan, err := planner.New(&facts).Plan(t.Context(), k.batch,
+		planner.Options{Tile: "small", Schedule: planner.ScheduleSplitK})
 	require.NoError(t, err)
 	p, err := d.Prepare(t.Context(), plan)
 	require.NoError(t, err)
@@ -34,17 +35,22 @@ func TestAllocationsFail(t *testing.T) {
 	}{
 		{"Alloc", 64, func() error { _, err := d.Alloc(17); return err }},
 		{"plan of Prepare", 64, func() error { _, err := d.Prepare(t.Context(), plan); return err }},
-		{"workspace of Prepare", 4 * uint64(plan.Words), func() error { _, err := d.Prepare(t.Context(), plan); return err }},
+		{"workspace of Prepare", 4 * uint64(plan.Words), func() error {
+			_, err := d.Prepare(t.Context(), plan)
+			return err
+		}},
 		{"staging of Read", 64, func() error { return c.Read(t.Context(), 0, make([]float32, 1)) }},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			buffers, programs, staging, limit := len(d.buffers), len(d.programs), len(d.staging), d.limits.MaxBufferSize
+			buffers, programs, staging, limit := len(d.buffers), len(d.programs), len(d.staging),
+				d.limits.MaxBufferSize
 			d.limits.MaxBufferSize = x.limit
 			err := x.do()
 			d.limits.MaxBufferSize = limit
 			require.ErrorIs(t, err, driver.ErrOutOfMemory)
 			require.ErrorContains(t, err, "webgpu: ")
-			require.Equal(t, [3]int{buffers, programs, staging}, [3]int{len(d.buffers), len(d.programs), len(d.staging)})
+			require.Equal(t, [3]int{buffers, programs, staging},
+				[3]int{len(d.buffers), len(d.programs), len(d.staging)})
 			require.NoError(t, d.Submit(t.Context(), runs))
 		})
 	}

@@ -30,7 +30,7 @@ __asm__(
 	"	movq %rsi, %rdi\n"
 	"	callq *%rax\n"
 	"	xorl %eax, %eax\n"
-	"gpu_caught:\n" // after an exception, which is in rax; else all is as behind the call
+	"gpu_caught:\n" // after an exception, which is in rax; else all is as after the call
 	"	popq %rbp\n"
 	"	.cfi_def_cfa %rsp, 8\n"
 	"	ret\n"
@@ -62,7 +62,8 @@ typedef struct {
 	void *data, *vtable;
 } box;
 
-__attribute__((weak)) box cleanup(struct _Unwind_Exception *) __asm__("_ZN3std9panicking3try7cleanup17hc98f0df44d621f22E");
+__attribute__((weak)) box cleanup(struct _Unwind_Exception *) __asm__(
+	"_ZN3std9panicking3try7cleanup17hc98f0df44d621f22E");
 
 int guard(void (*function)(void *), void *argument) {
 	struct _Unwind_Exception *exception = gpu_catch(function, argument);

@@ -56,7 +56,8 @@ func openDevice(_ context.Context, info driver.Info, maxBinding uint64) (*device
 	instance, adapters := enumerate()
 	if info.Index >= len(adapters) || adapters[info.Index].id != info.ID {
 		release(instance, adapters)
-		return nil, fmt.Errorf("webgpu: device %d (%s) is gone: %w", info.Index, info.Name, driver.ErrUnavailable)
+		return nil, fmt.Errorf("webgpu: device %d (%s) is gone: %w", info.Index, info.Name,
+			driver.ErrUnavailable)
 	}
 	a := &adapters[info.Index]
 	// The descriptor also silences the handler of lost devices, which aborts.
@@ -70,7 +71,8 @@ func openDevice(_ context.Context, info driver.Info, maxBinding uint64) (*device
 		return nil, fmt.Errorf("webgpu: open %s: %w: %w", info.Name, driver.ErrUnavailable, err)
 	}
 	d := newDevice(info, handle.GetLimits().Limits, maxBinding)
-	d.shader.Components = a.api() == "vulkan" && runtime.GOOS != "darwin" // where Vulkan is a layer upon Metal
+	// where Vulkan is a layer upon Metal
+	d.shader.Components = a.api() == "vulkan" && runtime.GOOS != "darwin"
 	d.library = library{instance: instance, adapters: adapters, handle: handle, queue: handle.GetQueue()}
 	if a.props.VendorId == vendorMesa {
 		d.inFlight = 1
@@ -233,10 +235,12 @@ func (d *device) makeGroup(of bound) (bindGroup, error) {
 	var entries []wgpu.BindGroupEntry
 	for binding, w := range of.at {
 		if w.buffer != nil {
-			entries = append(entries, wgpu.BindGroupEntry{Binding: uint32(binding), Buffer: w.buffer.handle, Offset: w.offset, Size: w.size})
+			entries = append(entries, wgpu.BindGroupEntry{Binding: uint32(binding), Buffer: w.buffer.handle,
+				Offset: w.offset, Size: w.size})
 		}
 	}
-	g, err := d.handle.CreateBindGroup(&wgpu.BindGroupDescriptor{Layout: of.pipeline.layout, Entries: entries})
+	g, err := d.handle.CreateBindGroup(&wgpu.BindGroupDescriptor{Layout: of.pipeline.layout,
+		Entries: entries})
 	if err = d.check("bind", err); err != nil {
 		if g != nil {
 			g.Release()
@@ -266,7 +270,8 @@ func (d *device) enqueue(w *work, then move) error {
 	// A dispatch is laid out as a gpu_dispatch.
 	var _ [unsafe.Sizeof(C.gpu_dispatch{})]byte = [unsafe.Sizeof(dispatch{})]byte{}
 	list := (*C.gpu_dispatch)(unsafe.Pointer(unsafe.SliceData(w.list)))
-	status := C.gpu_submit(d.gpu, unsafe.SliceData(d.clears), C.size_t(len(d.clears)), list, C.size_t(len(w.list)), c)
+	status := C.gpu_submit(d.gpu, unsafe.SliceData(d.clears), C.size_t(len(d.clears)), list,
+		C.size_t(len(w.list)), c)
 	if status != 0 {
 		return d.check("submit", nil)
 	}
@@ -293,7 +298,8 @@ func (d *device) watch(ctx context.Context, limit time.Duration, ask func() (don
 
 // makeQueries makes the two timestamps of a clock.
 func (d *device) makeQueries() (q queries, err error) {
-	q.QuerySet, err = d.handle.CreateQuerySet(&wgpu.QuerySetDescriptor{Type: wgpu.QueryType_Timestamp, Count: 2})
+	q.QuerySet, err = d.handle.CreateQuerySet(&wgpu.QuerySetDescriptor{Type: wgpu.QueryType_Timestamp,
+		Count: 2})
 	return q, d.check("timestamps", err)
 }
 

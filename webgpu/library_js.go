@@ -29,7 +29,7 @@ type events struct {
 	done    atomic.Uint64                 // submissions
 	failure atomic.Pointer[error]         // why the device is of no use; the first stays
 	changed atomic.Pointer[chan struct{}] // closed when something was told
-	closed  atomic.Bool                   // by Close, behind all work
+	closed  atomic.Bool                   // by Close, after all work
 
 	onDone, onLost, onError js.Func
 }
@@ -62,7 +62,8 @@ func openDevice(ctx context.Context, info driver.Info, maxBinding uint64) (*devi
 	}
 	i := slices.IndexFunc(list, func(a adapter) bool { return a.id() == info.ID })
 	if i < 0 {
-		return nil, fmt.Errorf("webgpu: device %d (%s) is gone: %w", info.Index, info.Name, driver.ErrUnavailable)
+		return nil, fmt.Errorf("webgpu: device %d (%s) is gone: %w", info.Index, info.Name,
+			driver.ErrUnavailable)
 	}
 	handle, err := list[i].request(ctx)
 	if ctx.Err() != nil {
@@ -75,7 +76,8 @@ func openDevice(ctx context.Context, info driver.Info, maxBinding uint64) (*devi
 	if handle.Get("features").Call("has", timestamps).Bool() {
 		d.period = 1
 	}
-	d.library = library{handle: handle, queue: handle.Get("queue"), last: js.Undefined(), events: listen(handle)}
+	d.library = library{handle: handle, queue: handle.Get("queue"), last: js.Undefined(),
+		events: listen(handle)}
 	if err := d.makeDummy(); err != nil {
 		_ = d.free() // nothing of it is in use
 		return nil, err
@@ -148,7 +150,7 @@ func (d *device) failed(op string) error {
 // scopes are the kinds of errors that a browser tells apart.
 var scopes = []string{"validation", "internal", "out-of-memory"}
 
-// scoped calls what makes an object, which browsers check behind the call, and waits for what they found.
+// scoped calls what makes an object, which browsers check after the call, and waits for what they found.
 func (d *device) scoped(op string, call func()) error {
 	var found []any
 	err := try(func() {
@@ -281,7 +283,8 @@ func (d *device) makeGroup(of bound) (g bindGroup, err error) {
 		}
 	}
 	err = try(func() {
-		g.Value = d.handle.Call("createBindGroup", map[string]any{"layout": of.pipeline.layout, "entries": entries})
+		g.Value = d.handle.Call("createBindGroup", map[string]any{"layout": of.pipeline.layout,
+			"entries": entries})
 	})
 	if err != nil {
 		return g, fmt.Errorf("webgpu: bind: %w", err)
@@ -304,7 +307,8 @@ func (d *device) enqueue(w *work, then move) error {
 		timed := map[string]any{} // what is told of a pass
 		if then.clock != nil {
 			timed["timestampWrites"] = map[string]any{
-				"querySet": then.clock.queries.Value, "beginningOfPassWriteIndex": 0, "endOfPassWriteIndex": 1}
+				"querySet": then.clock.queries.Value, "beginningOfPassWriteIndex": 0,
+				"endOfPassWriteIndex": 1}
 		}
 		if len(w.list) > 0 || then.clock != nil {
 			pass := encoder.Call("beginComputePass", timed)
@@ -322,7 +326,8 @@ func (d *device) enqueue(w *work, then move) error {
 			encoder.Call("resolveQuerySet", then.clock.queries.Value, 0, 2, then.clock.resolved.handle, 0)
 		}
 		if then.size > 0 {
-			encoder.Call("copyBufferToBuffer", then.source.handle, then.offset, then.destination.handle, then.to, then.size)
+			encoder.Call("copyBufferToBuffer", then.source.handle, then.offset, then.destination.handle,
+				then.to, then.size)
 		}
 		d.queue.Call("submit", []any{encoder.Call("finish")})
 		ends := []any{d.last, d.queue.Call("onSubmittedWorkDone")} // in order

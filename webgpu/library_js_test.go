@@ -25,7 +25,9 @@ func hide(t *testing.T, of js.Value, name string, value any) {
 func TestWithoutWebGPUInBrowser(t *testing.T) {
 	open(t, webgpuDriver{}) // skips without an adapter
 	gpu := js.Global().Get("navigator").Get("gpu")
-	none := js.FuncOf(func(js.Value, []js.Value) any { return js.Global().Get("Promise").Call("resolve", js.Null()) })
+	none := js.FuncOf(func(js.Value, []js.Value) any {
+		return js.Global().Get("Promise").Call("resolve", js.Null())
+	})
 	refuses := js.FuncOf(func(js.Value, []js.Value) any {
 		return js.Global().Get("Promise").Call("reject", js.Global().Get("Error").New("not today"))
 	})
@@ -38,8 +40,10 @@ func TestWithoutWebGPUInBrowser(t *testing.T) {
 		value  any
 		want   string
 	}{
-		{"old browser", js.Global().Get("navigator"), "gpu", js.Undefined(), "unavailable: no WebGPU of the browser: it has no navigator.gpu"},
-		{"no adapter", gpu, "requestAdapter", none, "unavailable: the browser has no adapter: hardware acceleration may be switched off, or this GPU is blocked"},
+		{"old browser", js.Global().Get("navigator"), "gpu", js.Undefined(),
+			"unavailable: no WebGPU of the browser: it has no navigator.gpu"},
+		{"no adapter", gpu, "requestAdapter", none, "unavailable: the browser has no adapter: hardware " +
+			"acceleration may be switched off, or this GPU is blocked"},
 		{"refused", gpu, "requestAdapter", refuses, "unavailable: the browser refuses an adapter: not today"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -96,7 +100,8 @@ func TestLostInBrowser(t *testing.T) {
 	l := load(t, d)
 	require.NoError(t, l.Wait(t.Context()))
 	d.handle.Call("destroy") // as the browser does
-	require.Eventually(t, func() bool { return d.events.failure.Load() != nil }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return d.events.failure.Load() != nil }, time.Minute,
+		time.Millisecond)
 	err = l.Wait(t.Context())
 	require.ErrorIs(t, err, driver.ErrDeviceLost)
 	l.requireLost(t, err.Error())
@@ -113,7 +118,8 @@ func TestRefusedLaterInBrowser(t *testing.T) {
 	k := newTask(t, planner.GEMM(20, 20, 20))
 	_, p := prepare(t, d, k.batch, planner.Options{})
 	work := driver.Run{Program: p, A: upload(t, d, k.a), B: upload(t, d, k.b), C: alloc(t, d, len(k.c))}
-	p.images[p.now].launches[0].Count = int(d.limits.MaxComputeWorkgroupsPerDimension) + 1 // which Prepare refuses
+	// which Prepare refuses
+	p.images[p.now].launches[0].Count = int(d.limits.MaxComputeWorkgroupsPerDimension) + 1
 	require.NoError(t, d.Submit(t.Context(), []driver.Run{work}))
 	err = work.C.Read(t.Context(), 0, make([]float32, len(k.c)))
 	require.ErrorIs(t, err, driver.ErrDeviceLost)
@@ -136,7 +142,8 @@ func TestEventLoopGoesOnInBrowser(t *testing.T) {
 	took, err := d.Time(t.Context(), []driver.Run{work, work, work, work})
 	require.NoError(t, err)
 	require.Greater(t, ticks, before)
-	if d.period > 0 && d.info.Kind == driver.KindSoftware { // where it takes longer than what browsers round to
+	// where it takes longer than what browsers round to
+	if d.period > 0 && d.info.Kind == driver.KindSoftware {
 		require.Equal(t, "timestamp", took.Clock)
 	}
 

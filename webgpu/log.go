@@ -17,7 +17,8 @@ import (
 func init() { C.gpu_log() }
 
 // logLevels are wgpu-native's, from 1 on: error, warn, info, debug, trace.
-var logLevels = [...]slog.Level{slog.LevelError, slog.LevelWarn, slog.LevelInfo, slog.LevelDebug, slog.LevelDebug}
+var logLevels = [...]slog.Level{slog.LevelError, slog.LevelWarn, slog.LevelInfo, slog.LevelDebug,
+	slog.LevelDebug}
 
 // webgpuLogged takes a line of the library's log, during a call of the library.
 //

@@ -28,7 +28,8 @@ func TestLogWithoutDriver(t *testing.T) {
 	for child, want := range map[string]string{"logger": "level=WARN", "silent": ""} {
 		t.Run(child, func(t *testing.T) {
 			cmd := exec.Command(os.Args[0], "-test.run=^TestLogWithoutDriver$")
-			cmd.Env = append(os.Environ(), inChild+"="+child, "VK_DRIVER_FILES=/nonexistent", "VK_ICD_FILENAMES=/nonexistent")
+			cmd.Env = append(os.Environ(), inChild+"="+child, "VK_DRIVER_FILES=/nonexistent",
+				"VK_ICD_FILENAMES=/nonexistent")
 			var stdout, stderr bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &stdout, &stderr
 			require.NoError(t, cmd.Run(), "%s%s", &stdout, &stderr)

@@ -25,7 +25,8 @@ func TestManyTilesLongerThanLavapipeAllows(t *testing.T) {
 	k := newTask(t, problems...)
 	a, b, c := upload(t, d, k.a), upload(t, d, k.b), alloc(t, d, len(k.c))
 	for _, schedule := range planner.Schedules() {
-		plan, err := planner.New(&facts).Plan(t.Context(), k.batch, planner.Options{Tile: "tiny-k4", Schedule: schedule})
+		plan, err := planner.New(&facts).Plan(t.Context(), k.batch,
+			planner.Options{Tile: "tiny-k4", Schedule: schedule})
 		require.NoError(t, err)
 		p, err := d.Prepare(t.Context(), plan)
 		require.NoError(t, err)

@@ -34,9 +34,12 @@ func TestLostInDriver(t *testing.T) {
 	env := append(os.Environ(), fakeDriver(t)...)
 	const submit, poll, idle = "vkQueueSubmit", "vkGetSemaphoreCounterValue", "vkWaitSemaphores"
 	for _, c := range []struct{ function, operation string }{
-		{submit, "Submit"}, {submit, "Time"}, {submit, "Read"}, {submit, "StartRead"}, {submit, "Copy"}, {submit, "large Write"}, {submit, "small Write, Wait"},
-		{poll, "Submit"}, {poll, "Time"}, {poll, "Read"}, {poll, "StartRead"}, {poll, "large Write"}, {poll, "small Write, Wait"},
-		{poll, "Submit before, Wait"}, {poll, "Submit before, Close"}, {poll, "Submit before, Close of a buffer"},
+		{submit, "Submit"}, {submit, "Time"}, {submit, "Read"}, {submit, "StartRead"}, {submit, "Copy"},
+		{submit, "large Write"}, {submit, "small Write, Wait"},
+		{poll, "Submit"}, {poll, "Time"}, {poll, "Read"}, {poll, "StartRead"}, {poll, "large Write"},
+		{poll, "small Write, Wait"},
+		{poll, "Submit before, Wait"}, {poll, "Submit before, Close"},
+		{poll, "Submit before, Close of a buffer"},
 		{idle, "Close"}, {"vkCreateDevice", "Open"},
 	} {
 		t.Run(c.function+"/"+c.operation, func(t *testing.T) {
@@ -66,7 +69,8 @@ func TestLostInDriverChild(t *testing.T) {
 		to := upload(t, broken, large)
 		long := newTask(t, gemm(500, 500, 500)) // some 30 ms
 		_, p := prepare(t, broken, long.batch, l.plan.Options)
-		work := []driver.Run{{Program: p, A: upload(t, broken, long.a), B: upload(t, broken, long.b), C: alloc(t, broken, len(long.c))}}
+		work := []driver.Run{{Program: p, A: upload(t, broken, long.a), B: upload(t, broken, long.b),
+			C: alloc(t, broken, len(long.c))}}
 		require.NoError(t, l.Submit(t.Context(), work))
 		require.NoError(t, l.Wait(t.Context()))
 		before, then, _ := strings.Cut(operation, " before, ")
@@ -107,7 +111,7 @@ func TestLostInDriverChild(t *testing.T) {
 }
 
 // fakeDriver builds testdata/lost.c and returns the environment in which it is the only
-// driver, in front of lavapipe.
+// driver, before lavapipe.
 func fakeDriver(t *testing.T) (env []string) {
 	t.Helper()
 	manifests, err := filepath.Glob("/usr/share/vulkan/icd.d/lvp_icd*.json")
@@ -125,10 +129,13 @@ func fakeDriver(t *testing.T) (env []string) {
 	require.NoError(t, json.Unmarshal(text, &manifest))
 	dir := t.TempDir()
 	library := filepath.Join(dir, "liblost.so")
-	out, err := exec.Command("cc", "-shared", "-fPIC", "-o", library, "testdata/lost.c", "-ldl").CombinedOutput()
+	out, err := exec.Command("cc", "-shared", "-fPIC", "-o", library, "testdata/lost.c",
+		"-ldl").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	icd := filepath.Join(dir, "lost.json")
 	require.NoError(t, os.WriteFile(icd, fmt.Appendf(nil,
-		`{"file_format_version": "1.0.0", "ICD": {"library_path": %q, "api_version": "1.1.0"}}`, library), 0o644))
-	return []string{"VK_DRIVER_FILES=" + icd, "VK_ICD_FILENAMES=" + icd, lostDriver + "=" + manifest.ICD.Library}
+		`{"file_format_version": "1.0.0", "ICD": {"library_path": %q, "api_version": "1.1.0"}}`, library),
+		0o644))
+	return []string{"VK_DRIVER_FILES=" + icd, "VK_ICD_FILENAMES=" + icd, lostDriver + "=" +
+		manifest.ICD.Library}
 }

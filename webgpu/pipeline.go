@@ -54,9 +54,11 @@ func (d *device) compile(s wgsl.Shader) (*pipeline, error) {
 	case len(s.Bindings) == 0:
 		return nil, errors.New("webgpu: the shader has no bindings")
 	case s.Threads > d.shader.Threads:
-		return nil, fmt.Errorf("webgpu: the shader has %d threads, the device allows %d", s.Threads, d.shader.Threads)
+		return nil, fmt.Errorf("webgpu: the shader has %d threads, the device allows %d", s.Threads,
+			d.shader.Threads)
 	case s.SharedBytes > d.shader.SharedBytes:
-		return nil, fmt.Errorf("webgpu: the shader has %d bytes of workgroup memory, the device allows %d", s.SharedBytes, d.shader.SharedBytes)
+		return nil, fmt.Errorf("webgpu: the shader has %d bytes of workgroup memory, the device allows %d",
+			s.SharedBytes, d.shader.SharedBytes)
 	}
 	k, err := d.makeKernel(s.Source)
 	if err != nil {

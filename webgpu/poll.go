@@ -43,7 +43,7 @@ func (d *device) poll(n uint64) (bool, error) {
 	return d.finished() >= n, err
 }
 
-// lockQueue takes the mutex when there is room for another submission, behind the copies that
+// lockQueue takes the mutex when there is room for another submission, after the copies that
 // wait for it.
 func (d *device) lockQueue(ctx context.Context) error {
 	for {

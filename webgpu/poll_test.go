@@ -185,7 +185,8 @@ func newSlow(t *testing.T, d *device) *slow {
 		t.Skip("needs seconds on a slow device")
 	}
 	d.mu.Lock()
-	pipeline, err := d.compile(wgsl.Shader{Threads: 64, Bindings: []wgsl.Binding{{Number: 0}, {Number: 1}, {Number: 2}, {Number: 3, Written: true}}, Source: `
+	bindings := []wgsl.Binding{{Number: 0}, {Number: 1}, {Number: 2}, {Number: 3, Written: true}}
+	pipeline, err := d.compile(wgsl.Shader{Threads: 64, Bindings: bindings, Source: `
 		@group(0) @binding(0) var<storage, read> items: array<u32>;
 		@group(0) @binding(1) var<storage, read> A: array<f32>;
 		@group(0) @binding(2) var<storage, read> B: array<f32>;
@@ -203,8 +204,10 @@ func newSlow(t *testing.T, d *device) *slow {
 }
 
 func (s *slow) program(workers int) *program {
-	l := launch{Launch: encoding.Launch{Count: workers, SpanA: 4, SpanB: 4, SpanC: workers}, pipeline: s.pipeline, items: span{0, 16}}
-	return &program{dev: s.device, images: [2]image{{launches: []launch{l}, words: s.zero}}, plans: 1, sets: newSets()}
+	l := launch{Launch: encoding.Launch{Count: workers, SpanA: 4, SpanB: 4, SpanC: workers},
+		pipeline: s.pipeline, items: span{0, 16}}
+	return &program{dev: s.device, images: [2]image{{launches: []launch{l}, words: s.zero}}, plans: 1,
+		sets: newSets()}
 }
 
 // run returns what so many workgroups take, and their C.

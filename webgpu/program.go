@@ -19,7 +19,7 @@ type program struct {
 	dev       *device
 	workspace *buffer // of the plans that it has had; nil: none split a tile
 	encoded   []uint32
-	turns     []uint32 // tables in turn of the plan that is uploaded
+	turns     []uint32 // tables of dynamic tiles, of the plan that is uploaded
 
 	images [2]image // of plans, in turn, so that the last stays where the next fails
 	now    int      // of images
@@ -109,7 +109,8 @@ func (p *program) Close() error {
 	delete(d.programs, p)
 	p.unbind()
 	d.mu.Unlock()
-	for _, b := range []*buffer{p.images[0].words, p.images[1].words, p.images[0].turns, p.images[1].turns, p.images[0].records, p.images[1].records, p.workspace} {
+	for _, b := range []*buffer{p.images[0].words, p.images[1].words, p.images[0].turns, p.images[1].turns,
+		p.images[0].records, p.images[1].records, p.workspace} {
 		if b != nil {
 			b.Close()
 		}

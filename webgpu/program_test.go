@@ -17,7 +17,8 @@ import (
 
 func TestSchedules(t *testing.T) {
 	d := open(t, webgpuDriver{})
-	scaled := planner.Problem{M: 20, N: 9, K: 33, Alpha: planner.Scale(2), Beta: -3, TransA: true, TransB: true}
+	scaled := planner.Problem{M: 20, N: 9, K: 33, Alpha: planner.Scale(2), Beta: -3,
+		TransA: true, TransB: true}
 	k := newTask(t, gemm(17, 33, 300), gemm(1, 1, 1), gemm(5, 0, 3), gemm(3, 4, 0), scaled)
 	for _, schedule := range planner.Schedules() {
 		t.Run(string(schedule), func(t *testing.T) {
@@ -34,7 +35,8 @@ func kernels() []encoding.Kernel {
 		list = append(list, encoding.Kernel{Tile: tile, Fixup: true})
 		for bits := range 32 {
 			set := func(i int) bool { return bits>>i&1 == 1 }
-			k := encoding.Kernel{Tile: tile, TransA: set(0), TransB: set(1), Wide: set(2), Loop: set(3), Split: set(4)}
+			k := encoding.Kernel{Tile: tile, TransA: set(0), TransB: set(1), Wide: set(2), Loop: set(3),
+				Split: set(4)}
 			if k.Wide && !k.TransA && k.TransB {
 				continue // both operands run along K
 			}
@@ -129,8 +131,8 @@ func TestMoreWorkersThanADispatchMayHave(t *testing.T) {
 	require.ErrorContains(t, err, "65536 workgroups, the device allows 65535")
 }
 
-// TestWholeVectors: tiles of all shapes, whole and cut, are exact too with the shaders of devices on which a store to a component may
-// touch all of a vector.
+// TestWholeVectors: tiles of all shapes, whole and cut, are exact too with the shaders of devices on which a
+// store to a component may touch all of a vector.
 func TestWholeVectors(t *testing.T) {
 	d := open(t, webgpuDriver{whole: true})
 	require.False(t, d.shader.Components)
@@ -156,8 +158,9 @@ func TestWholeVectors(t *testing.T) {
 
 // tinyShader is a valid shader with this much workgroup memory.
 func tinyShader(shared int) wgsl.Shader {
-	return wgsl.Shader{Threads: 1, SharedBytes: shared, Bindings: []wgsl.Binding{{Number: 0, Written: true}}, Source: fmt.Sprintf(
-		`@group(0) @binding(0) var<storage, read_write> x: array<u32>;
+	return wgsl.Shader{Threads: 1, SharedBytes: shared, Bindings: []wgsl.Binding{{Number: 0, Written: true}},
+		Source: fmt.Sprintf(
+			`@group(0) @binding(0) var<storage, read_write> x: array<u32>;
 		var<workgroup> w: array<u32, %d>;
 		@compute @workgroup_size(1) fn main() { w[0] = 1u; x[0] = w[0]; }`, shared/4)}
 }
@@ -170,9 +173,11 @@ func TestShaderLimits(t *testing.T) {
 		shader wgsl.Shader
 		want   string
 	}{
-		"empty":       {wgsl.Shader{Threads: 1}, "no bindings"},
-		"no bindings": {wgsl.Shader{Source: "@compute @workgroup_size(1) fn main() {}", Threads: 1}, "no bindings"},
-		"memory":      {tinyShader(limit + 1024), fmt.Sprintf("%d bytes of workgroup memory, the device allows %d", limit+1024, limit)},
+		"empty": {wgsl.Shader{Threads: 1}, "no bindings"},
+		"no bindings": {wgsl.Shader{Source: "@compute @workgroup_size(1) fn main() {}", Threads: 1},
+			"no bindings"},
+		"memory": {tinyShader(limit + 1024),
+			fmt.Sprintf("%d bytes of workgroup memory, the device allows %d", limit+1024, limit)},
 		"threads":     {wgsl.Shader{Bindings: one, Threads: 1 << 20}, "threads, the device allows"},
 		"not WGSL":    {wgsl.Shader{Source: "nonsense", Bindings: one, Threads: 1}, "shader"},
 		"no function": {wgsl.Shader{Source: "fn other() {}", Bindings: one, Threads: 1}, "pipeline"},

@@ -24,7 +24,9 @@ func await(ctx context.Context, promise js.Value) (js.Value, error) {
 		return nil
 	}
 	fulfilled = js.FuncOf(func(_ js.Value, args []js.Value) any { return settle(result{value: args[0]}) })
-	rejected = js.FuncOf(func(_ js.Value, args []js.Value) any { return settle(result{err: thrown(args[0])}) })
+	rejected = js.FuncOf(func(_ js.Value, args []js.Value) any {
+		return settle(result{err: thrown(args[0])})
+	})
 	promise.Call("then", fulfilled, rejected)
 	select {
 	case r := <-settled:

@@ -41,8 +41,10 @@ func prepareDressed(t *testing.T, d *device, r planner.Ragged, o planner.Options
 		to   *driver.Buffer
 		n    int
 		used bool
-	}{{&x.run.A, plan.ExtentA, true}, {&x.run.B, plan.ExtentB, true}, {&x.run.C, plan.ExtentC, true}, {&x.run.Sizes, plan.SizesLen(), true},
-		{&x.run.B2, plan.ExtentB2, e.Gated}, {&x.run.Bias, plan.ExtentBias, e.Bias}, {&x.run.Rows, plan.ExtentRows, e.UsesRows()}} {
+	}{{&x.run.A, plan.ExtentA, true}, {&x.run.B, plan.ExtentB, true}, {&x.run.C, plan.ExtentC, true},
+		{&x.run.Sizes, plan.SizesLen(), true},
+		{&x.run.B2, plan.ExtentB2, e.Gated}, {&x.run.Bias, plan.ExtentBias, e.Bias},
+		{&x.run.Rows, plan.ExtentRows, e.UsesRows()}} {
 		if o.used {
 			b := upload(t, d, make([]float32, max(o.n, 1)))
 			t.Cleanup(func() { require.NoError(t, b.Close()) })
@@ -66,7 +68,8 @@ func (x *dressedRun) check(t *testing.T, sizes []int32) {
 		l := &x.plan.Launches[2+i]
 		require.Equal(t, table, words[l.Table:][:l.Count+1], "table %d", i)
 		for at := 0; at < len(want.Items); at += l.ItemWords() {
-			require.Equal(t, want.Items[at:][:encoding.PointersAt], words[l.Items+at:][:encoding.PointersAt], "item at %d", at)
+			require.Equal(t, want.Items[at:][:encoding.PointersAt], words[l.Items+at:][:encoding.PointersAt],
+				"item at %d", at)
 			if l.Epilogue.Scaled() {
 				scales := at + int(encoding.ScaleAAt)
 				require.Equal(t, want.Items[scales:][:2], words[l.Items+scales:][:2], "item at %d", at)
@@ -97,7 +100,8 @@ func testRaggedEpilogues(t *testing.T, of element.Type, epilogues func(transA bo
 			t.Run(fmt.Sprintf("%d/%d", i, form), func(t *testing.T) {
 				drivertest.Sampled(t, d, 2)
 				r := drivertest.DressRagged(r, e)
-				x, all := prepareDressed(t, d, r, planner.Options{Type: of, Epilogue: e}), drivertest.DressedSizes(t, &r, e)
+				x, all := prepareDressed(t, d, r, planner.Options{Type: of, Epilogue: e}),
+					drivertest.DressedSizes(t, &r, e)
 				for _, name := range slices.Sorted(maps.Keys(all)) {
 					t.Run(name, func(t *testing.T) { x.check(t, all[name]) })
 				}
@@ -113,9 +117,11 @@ func testRaggedEpilogues(t *testing.T, of element.Type, epilogues func(transA bo
 	}
 }
 
-// They do so for scales of groups, whose number follows from leading dimensions, and refuse records that break what these ask.
+// They do so for scales of groups, whose number follows from leading dimensions, and refuse records that
+// break what these ask.
 func TestRaggedGroups(t *testing.T) {
-	for i, e := range []planner.Epilogue{{ScaleB: planner.PerGroup128}, {ScaleB: planner.PerGroup64, Gated: true, Bias: true}} {
+	for i, e := range []planner.Epilogue{{ScaleB: planner.PerGroup128},
+		{ScaleB: planner.PerGroup64, Gated: true, Bias: true}} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			rows, records, good := drivertest.RaggedOfGroups(t, e)
 			testRaggedOf(t, element.BF16, e, rows, records, good)
@@ -126,7 +132,8 @@ func TestRaggedGroups(t *testing.T) {
 // They do so for scales of blocks, whose number follows from K.
 func TestRaggedBlocks(t *testing.T) {
 	block := planner.PerBlock
-	for i, e := range []planner.Epilogue{{ScaleA: block, ScaleB: block}, {ScaleA: block, ScaleB: block, Gated: true, Bias: true},
+	for i, e := range []planner.Epilogue{{ScaleA: block, ScaleB: block},
+		{ScaleA: block, ScaleB: block, Gated: true, Bias: true},
 		{ScaleA: block, ScaleB: block, GatherRows: 60}} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			rows, records, good := drivertest.RaggedOfBlocks(t, e)
@@ -136,7 +143,8 @@ func TestRaggedBlocks(t *testing.T) {
 }
 
 // testRaggedOf takes ends of up to 150 rows in 5 groups, and records that fit and that may not.
-func testRaggedOf(t *testing.T, of element.Type, e planner.Epilogue, rows, records planner.Ragged, good []int32) {
+func testRaggedOf(t *testing.T, of element.Type, e planner.Epilogue, rows, records planner.Ragged,
+	good []int32) {
 	d := open(t, webgpuDriver{})
 	rng := rand.New(rand.NewPCG(7, 8))
 	o := planner.Options{Type: of, TypeC: element.BF16, Epilogue: e}

@@ -204,13 +204,15 @@ func narrow(t *testing.T, d *device, threads int) {
 func TestRaggedManyGroups(t *testing.T) {
 	const groups = planner.MaxGroups
 	rng := rand.New(rand.NewPCG(1, 2))
-	rows := planner.Ragged{Form: planner.EndsOfRows, Groups: groups, M: 9000, N: 7, K: 5, Rest: planner.RestZero,
-		A: planner.Matrix{LD: 5}, B: planner.Matrix{LD: 7}, C: planner.Matrix{LD: 9}, StrideB: 35}
+	rows := planner.Ragged{Form: planner.EndsOfRows, Groups: groups, M: 9000, N: 7, K: 5,
+		Rest: planner.RestZero,
+		A:    planner.Matrix{LD: 5}, B: planner.Matrix{LD: 7}, C: planner.Matrix{LD: 9}, StrideB: 35}
 	depth := planner.Ragged{Form: planner.EndsOfDepth, Groups: groups, M: 5, N: 3, K: 20_000, Beta: 1,
 		A: planner.Matrix{LD: 20_000}, B: planner.Matrix{LD: 3}, C: planner.Matrix{LD: 3}, StrideC: 16}
 	var problems []planner.Problem
 	for i := range groups {
-		problems = append(problems, planner.Problem{M: i % 5, N: 1 + i%11, K: rng.IntN(1 + 8*rng.IntN(1+rng.IntN(50))), Beta: float32(i % 3)})
+		problems = append(problems, planner.Problem{M: i % 5, N: 1 + i%11,
+			K: rng.IntN(1 + 8*rng.IntN(1+rng.IntN(50))), Beta: float32(i % 3)})
 	}
 	batch, err := planner.Pack(problems...)
 	require.NoError(t, err)
@@ -237,7 +239,8 @@ func TestRaggedManyGroups(t *testing.T) {
 			for _, c := range []struct {
 				planner.Ragged
 				sizes [][]int32
-			}{{rows, [][]int32{cut(9000), late}}, {depth, [][]int32{cut(20_000)}}, {any, [][]int32{table, beyond}}} {
+			}{{rows, [][]int32{cut(9000), late}}, {depth, [][]int32{cut(20_000)}},
+				{any, [][]int32{table, beyond}}} {
 				x := prepareRagged(t, d, c.Ragged, 64)
 				for _, sizes := range c.sizes {
 					x.check(t, sizes)
@@ -262,7 +265,8 @@ func TestRaggedChoosesKernels(t *testing.T) {
 		problems      []planner.Problem
 		first, second bool
 	}{
-		"both":   {[]planner.Problem{gemm(3, 5, 100), gemm(300, 290, 150), gemm(8, 8, 8), gemm(200, 256, 90)}, true, true},
+		"both": {[]planner.Problem{gemm(3, 5, 100), gemm(300, 290, 150), gemm(8, 8, 8), gemm(200, 256, 90)},
+			true, true},
 		"large":  {[]planner.Problem{gemm(256, 256, 100), gemm(256, 256, 90), {}, {}}, true, false},
 		"little": {[]planner.Problem{gemm(64, 64, 100), {}, {}, gemm(64, 64, 90)}, false, true},
 	} {
@@ -301,7 +305,8 @@ func TestRaggedSubmission(t *testing.T) {
 
 	_, err = x.program.Status(cancelled(t))
 	require.ErrorIs(t, err, context.Canceled)
-	for name, sizes := range map[string]driver.Buffer{"none": nil, "foreign": alloc(t, open(t, webgpuDriver{}), 7)} {
+	for name, sizes := range map[string]driver.Buffer{"none": nil,
+		"foreign": alloc(t, open(t, webgpuDriver{}), 7)} {
 		bad := runs[0]
 		bad.Sizes = sizes
 		err := d.Submit(t.Context(), []driver.Run{bad})
@@ -320,7 +325,8 @@ func TestRaggedFreshSizes(t *testing.T) {
 	r.Rest = planner.RestKept
 	x := prepareRagged(t, d, r, 16)
 	c := upload(t, d, x.c)
-	require.NoError(t, d.Submit(t.Context(), []driver.Run{{Program: x.program, A: x.A, B: x.B, C: c, Sizes: alloc(t, d, 7)}}))
+	require.NoError(t, d.Submit(t.Context(),
+		[]driver.Run{{Program: x.program, A: x.A, B: x.B, C: c, Sizes: alloc(t, d, 7)}}))
 	requireEqual(t, x.c, download(t, c, len(x.c)))
 	group, err := x.program.Status(t.Context())
 	require.NoError(t, err)

@@ -42,7 +42,7 @@ func (b *buffer) Read(ctx context.Context, offset int, dst []float32) error {
 type reading []*readback
 
 // StartRead stages everything: what is queued later may write the buffer. Where there is no
-// room in the queue, the copies wait for it before all that comes behind.
+// room in the queue, the copies wait for it before all that comes after.
 func (b *buffer) StartRead(ctx context.Context, offset int, dst []float32) (driver.Reading, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (all reading) Finish(ctx context.Context) error {
 type readback struct {
 	dev  *device
 	from *buffer
-	at   uint64 // bytes of from's memory in front of dst's first element
+	at   uint64 // bytes of from's memory before dst's first element
 	dst  []float32
 
 	staging *staging
@@ -127,7 +127,8 @@ func (r *readback) submit() (err error) {
 	s := r.span()
 	d.work.reset()
 	d.work.clear(r.from)
-	err = d.submit(move{source: r.from.memory, destination: r.staging.memory, offset: s.offset, size: s.size, read: true})
+	err = d.submit(move{source: r.from.memory, destination: r.staging.memory, offset: s.offset,
+		size: s.size, read: true})
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,8 @@ func newTargets(t *testing.T, n int) *targets {
 	k := newTask(t, planner.Problem{M: 9, N: 7, K: 300, Beta: 1})
 	facts := d.info.Planner
 	facts.ComputeUnits = 64 // so that the tile is split: two launches
-	plan, err := planner.New(&facts).Plan(t.Context(), k.batch, planner.Options{Schedule: planner.ScheduleSplitK})
+	plan, err := planner.New(&facts).Plan(t.Context(), k.batch,
+		planner.Options{Schedule: planner.ScheduleSplitK})
 	require.NoError(t, err)
 	require.Len(t, plan.Launches, 2)
 	p, err := d.Prepare(t.Context(), plan)
@@ -78,8 +79,10 @@ func TestSetsAreDroppedOneByOne(t *testing.T) {
 		require.NoError(t, s.Submit(t.Context(), []driver.Run{s.run(0), s.run(i)}))
 		require.Equal(t, min(i+1, backend.Remembered), s.program.sets.Len())
 	}
-	require.NotNil(t, s.program.sets.Get(operands{s.program.now, buffers{s.a.part(), s.b.part(), s.cs[0].part()}}, s.recording), "used by each")
-	require.Nil(t, s.program.sets.Get(operands{s.program.now, buffers{s.a.part(), s.b.part(), s.cs[10].part()}}, s.recording))
+	require.NotNil(t, s.program.sets.Get(operands{s.program.now,
+		buffers{s.a.part(), s.b.part(), s.cs[0].part()}}, s.recording), "used by each")
+	require.Nil(t, s.program.sets.Get(operands{s.program.now,
+		buffers{s.a.part(), s.b.part(), s.cs[10].part()}}, s.recording))
 	s.check(t)
 	for _, c := range s.cs {
 		require.NoError(t, c.Close())

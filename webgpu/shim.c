@@ -16,10 +16,12 @@ handle wgpuDeviceCreateCommandEncoder(handle, const void *);
 bool wgpuDevicePoll(handle, bool wait, const void *);
 handle wgpuCommandEncoderBeginComputePass(handle, const void *);
 void wgpuCommandEncoderClearBuffer(handle, handle buffer, uint64_t offset, uint64_t size);
-void wgpuCommandEncoderCopyBufferToBuffer(handle, handle source, uint64_t, handle destination, uint64_t, uint64_t size);
+void wgpuCommandEncoderCopyBufferToBuffer(handle, handle source, uint64_t, handle destination, uint64_t,
+	uint64_t size);
 handle wgpuCommandEncoderFinish(handle, const void *);
 void wgpuCommandEncoderRelease(handle);
-void wgpuCommandEncoderResolveQuerySet(handle, handle queries, uint32_t first, uint32_t count, handle destination, uint64_t offset);
+void wgpuCommandEncoderResolveQuerySet(handle, handle queries, uint32_t first, uint32_t count,
+	handle destination, uint64_t offset);
 void wgpuCommandEncoderWriteTimestamp(handle, handle queries, uint32_t index);
 void wgpuComputePassEncoderDispatchWorkgroups(handle, uint32_t, uint32_t, uint32_t);
 void wgpuComputePassEncoderEnd(handle);
@@ -111,7 +113,8 @@ static void submit(void *argument) {
 		wgpuCommandEncoderResolveQuerySet(encoder, copy.queries, 0, 2, copy.resolved, 0);
 	}
 	if (copy.source)
-		wgpuCommandEncoderCopyBufferToBuffer(encoder, copy.source, copy.offset, copy.destination, copy.to, copy.size);
+		wgpuCommandEncoderCopyBufferToBuffer(encoder, copy.source, copy.offset, copy.destination,
+			copy.to, copy.size);
 	handle commands = wgpuCommandEncoderFinish(encoder, NULL);
 	// Submitting invalid commands panics.
 	if (!g->errors) {

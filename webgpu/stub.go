@@ -18,5 +18,6 @@ func missing(system, arch string) string {
 	case "linux/amd64", "windows/amd64", "darwin/amd64", "darwin/arm64":
 		return "built without cgo, which takes CGO_ENABLED=1 and a C compiler"
 	}
-	return fmt.Sprintf("there is no WebGPU library for %s/%s, but for linux/amd64, windows/amd64 and darwin", system, arch)
+	return fmt.Sprintf("there is no WebGPU library for %s/%s, but for linux/amd64, windows/amd64 and darwin",
+		system, arch)
 }

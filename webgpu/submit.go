@@ -41,7 +41,7 @@ type dispatch struct {
 	count, pieces   uint32
 }
 
-// move is a copy of size bytes behind the dispatches, from offset of one buffer to another; of
+// move is a copy of size bytes after the dispatches, from offset of one buffer to another; of
 // none where size is 0.
 type move struct {
 	source, destination memory
@@ -155,7 +155,8 @@ func (d *device) Copy(ctx context.Context, dst, src driver.Buffer, bytes int) er
 	d.work.reset()
 	d.work.clear(from)
 	d.work.clear(to)
-	return d.submit(move{source: from.memory, destination: to.memory, offset: from.at, to: to.at, size: roundUp(uint64(bytes), 4)})
+	return d.submit(move{source: from.memory, destination: to.memory, offset: from.at, to: to.at,
+		size: roundUp(uint64(bytes), 4)})
 }
 
 // trim drops what programs keep beyond their limit, once the work is queued or given

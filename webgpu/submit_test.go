@@ -117,7 +117,8 @@ func TestInvalidCommands(t *testing.T) {
 	k := newTask(t, gemm(4, 4, 4))
 	_, p := prepare(t, d, k.batch, planner.Options{})
 	run := driver.Run{Program: p, A: upload(t, d, k.a), B: upload(t, d, k.b), C: upload(t, d, k.c)}
-	p.images[p.now].launches[0].Count = int(d.limits.MaxComputeWorkgroupsPerDimension) + 1 // which Prepare refuses
+	// which Prepare refuses
+	p.images[p.now].launches[0].Count = int(d.limits.MaxComputeWorkgroupsPerDimension) + 1
 	submitted := d.submitted
 	require.ErrorContains(t, d.Submit(t.Context(), []driver.Run{run}), "webgpu: submit: ")
 	require.Equal(t, submitted, d.submitted)

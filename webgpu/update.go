@@ -15,11 +15,12 @@ import (
 type image struct {
 	launches []launch
 	words    *buffer
-	turns    *buffer // tables in turn, in which launches count: what a launch writes it may not read by another binding
-	makers   int     // launches in front of the others, which make items
-	records  *buffer // from these
-	making   bindings
-	made     bool // makers were submitted, which the first run does
+	// tables of dynamic tiles, which launches write, and so may not read by another binding
+	turns   *buffer
+	makers  int     // launches before the others, which make items
+	records *buffer // from these
+	making  bindings
+	made    bool // makers were submitted, which the first run does
 }
 
 // Update makes the image of the plan beside that of the last, which stays if it fails.
@@ -101,7 +102,7 @@ func (p *program) upload(ctx context.Context, m *image, plan *planner.Plan) erro
 	return p.rebind(&m.making, m, m.launches[:m.makers], buffers{sizesBuffer: m.records.part()})
 }
 
-// putTurns writes the tables in turn, each a section of the buffer that has no others.
+// putTurns writes the tables of dynamic tiles, each a section of the buffer that has no others.
 func (p *program) putTurns(ctx context.Context, m *image) error {
 	if len(p.turns) == 0 {
 		return nil
@@ -114,7 +115,7 @@ func (p *program) putTurns(ctx context.Context, m *image) error {
 	return p.put(ctx, &m.turns, len(p.turns), p.turns)
 }
 
-// put writes words behind what was submitted, to b or to the larger buffer that takes its place.
+// put writes words after what was submitted, to b or to the larger buffer that takes its place.
 func (p *program) put(ctx context.Context, b **buffer, n int, words []uint32) error {
 	larger, err := p.dev.atLeast(*b, n)
 	if err != nil {

@@ -7,9 +7,10 @@ import (
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
-// Scales of blocks multiply numbers of A when these are stored to workgroup memory, both scales at once: all columns of a tile are
-// of one block, and all k's of a step. A product errs by two roundings more than without scales. Where a block begins each thread
-// loads those of the rows that it stores; sums of their own would take as many registers as a tile has.
+// Scales of blocks multiply numbers of A when these are stored to workgroup memory, both scales at once: all
+// columns of a tile are of one block, and all k's of a step. A product errs by two roundings more than
+// without scales. Where a block begins each thread loads those of the rows that it stores; sums of their own
+// would take as many registers as a tile has.
 
 // scaleStep writes the loads of the scales of a K step, where it is the first of a block.
 func (o *operand) scaleStep(w *writer) {
@@ -29,18 +30,20 @@ func (o *operand) scaleStep(w *writer) {
 	})
 }
 
-// scaleOf is the product of the scales of a row, so far from the thread's first one. One that is none has 0: its numbers are 0, and
-// 0*NaN is not.
+// scaleOf is the product of the scales of a row, so far from the thread's first one. One that is none has 0:
+// its numbers are 0, and 0*NaN is not.
 func (o *operand) scaleOf(row int) string {
 	if o.gather {
 		_, is := gathered(row)
-		return fmt.Sprintf("select(0.0, scaleB * bitcast<f32>(indices[%s + block]), %s)", scalesOfGathered(row), is)
+		return fmt.Sprintf("select(0.0, scaleB * bitcast<f32>(indices[%s + block]), %s)",
+			scalesOfGathered(row), is)
 	}
 	first := "across"
 	if !o.AlongK {
 		first = "along"
 	}
-	return fmt.Sprintf("scaleB * bitcast<f32>(indices[scaleAAt + %s * blocks + block])", paren(plus(times(o.Span, first+o.name), row)))
+	return fmt.Sprintf("scaleB * bitcast<f32>(indices[scaleAAt + %s * blocks + block])",
+		paren(plus(times(o.Span, first+o.name), row)))
 }
 
 // scalesOfGathered names the variable with the word of a row's first scale.

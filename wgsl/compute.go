@@ -124,7 +124,8 @@ func (r *renderer) kStep() {
 	if r.B.Direct {
 		short = func() { r.directRows(r.Tile.RM, true) }
 	}
-	if whole := r.B.Direct && r.b.packed(); !whole { // K of Int4 is of whole groups, which such steps do not cut
+	// K of Int4 is of whole groups, which such steps do not cut
+	if whole := r.B.Direct && r.b.packed(); !whole {
 		r.block(fmt.Sprintf("if (left < %du)", r.Tile.TK), func() {
 			short()
 			r.line("break;")

@@ -30,7 +30,8 @@ func describe(s *tile.Shape, lim Limits) (facts planner.KernelFacts, ok bool) {
 		return facts, false
 	}
 	for variant := range 8 {
-		k := encoding.Kernel{Tile: s, TransA: variant&1 != 0, TransB: variant&2 != 0, Wide: variant&4 != 0, TypeC: element.BF16}
+		k := encoding.Kernel{Tile: s, TransA: variant&1 != 0, TransB: variant&2 != 0, Wide: variant&4 != 0,
+			TypeC: element.BF16}
 		g, err := newGeometry(k, lim)
 		if err != nil {
 			return facts, false
@@ -38,7 +39,8 @@ func describe(s *tile.Shape, lim Limits) (facts planner.KernelFacts, ok bool) {
 		facts.Shared = max(facts.Shared, g.sharedBytes())
 	}
 	// Steps of int4 may be longer: see directSteps.
-	if g, err := newGeometry(encoding.Kernel{Tile: s, Type: element.BF16, TypeC: element.BF16, Epilogue: encoding.Epilogue{ScaleB: encoding.PerGroup128}}, lim); err == nil {
+	if g, err := newGeometry(encoding.Kernel{Tile: s, Type: element.BF16, TypeC: element.BF16,
+		Epilogue: encoding.Epilogue{ScaleB: encoding.PerGroup128}}, lim); err == nil {
 		facts.Shared = max(facts.Shared, g.sharedBytes())
 	}
 	return facts, true

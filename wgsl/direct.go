@@ -8,12 +8,14 @@ import (
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
-// Tiles of few rows wait for B, and where it has fewer bits for what is done to each number of it, of which workgroup memory is
-// a large part. Where no two threads of a K group multiply the same columns, each loads its own columns, and makes numbers of
-// them in registers. It multiplies no more rows than may exist, and where B runs along K all K groups of a column load side by side.
+// Tiles of few rows wait for B, and where it has fewer bits for what is done to each number of it, of which
+// workgroup memory is a large part. Where no two threads of a K group multiply the same columns, each loads
+// its own columns, and makes numbers of them in registers. It multiplies no more rows than may exist, and
+// where B runs along K all K groups of a column load side by side.
 
-// directSteps is the k's that a thread takes of a K step of 4 columns: 128 bytes, which are on their way while as many are
-// multiplied, or of elements of fewer than 16 bits two words of a column, four in groups of 128.
+// directSteps is the k's that a thread takes of a K step of 4 columns: 128 bytes, which are on their way
+// while as many are multiplied, or of elements of fewer than 16 bits two words of a column, four in groups of
+// 128.
 func directSteps(k encoding.Kernel) int {
 	switch of := k.TypeB(); {
 	case of == element.F32:
@@ -24,7 +26,8 @@ func directSteps(k encoding.Kernel) int {
 	return 16
 }
 
-// isDirect reports whether B goes to registers. No step then is longer than a group with a scale, nor cut by one.
+// isDirect reports whether B goes to registers. No step then is longer than a group with a scale, nor cut by
+// one.
 func isDirect(k encoding.Kernel, t *tile.Shape) bool {
 	group := 64
 	if of := k.TypeB(); of == element.Int4 {
@@ -39,7 +42,8 @@ func isDirect(k encoding.Kernel, t *tile.Shape) bool {
 func directStage(k encoding.Kernel, t tile.Shape) stage {
 	of := k.TypeB()
 	steps := directSteps(k)
-	s := stage{Extent: t.TN, AlongK: true, Wide: true, Direct: true, Together: steps, Element: t.RN, Apart: 1, Pitch: t.TN/t.RN | 1, Rows: max(1, t.TM/2/t.Groups()),
+	s := stage{Extent: t.TN, AlongK: true, Wide: true, Direct: true, Together: steps, Element: t.RN, Apart: 1,
+		Pitch: t.TN/t.RN | 1, Rows: max(1, t.TM/2/t.Groups()),
 		Span: 1, Lanes: 1}
 	switch {
 	case of == element.Int4:
@@ -61,7 +65,8 @@ func directStage(k encoding.Kernel, t tile.Shape) stage {
 	return s
 }
 
-// interleaved reports whether neighbouring threads are of different K groups, because they load neighbouring k's.
+// interleaved reports whether neighbouring threads are of different K groups, because they load neighbouring
+// k's.
 func (g *geometry) interleaved() bool { return g.B.Direct && g.B.AlongK }
 
 // directPlace is where a thread's first block lies.
@@ -96,9 +101,10 @@ func (o *operand) handed(b, i int) string {
 	return "four(" + words + ")"
 }
 
-// directStep multiplies a K step in as many rows as a vector has, or in all; of elements of fewer than 16 bits, whose products
-// take longer than memory does, also in one alone. Beside a branch compilers load the next step in front of the products, without
-// one behind them: 4096 x 4096 in bf16 and 8 rows take 184 and 216 us on an H100, but 254 and 209 where B runs along K.
+// directStep multiplies a K step in as many rows as a vector has, or in all; of elements of fewer than 16
+// bits, whose products take longer than memory does, also in one alone. Beside a branch compilers load the
+// next step before the products, without one after them: 4096 x 4096 in bf16 and 8 rows take 184 and
+// 216 us on an H100, but 254 and 209 where B runs along K.
 func (r *renderer) directStep() {
 	few, bytes := r.A.Element, r.kernel.TypeB().Bytes()
 	if bytes > 1 && r.B.AlongK {
@@ -126,7 +132,8 @@ func (r *renderer) directRows(rows int, last bool) {
 				numbers := make([]string, r.Tile.RN)
 				for c := range numbers {
 					numbers[c] = fmt.Sprintf("column%d", c)
-					r.line("let %s = %s;", numbers[c], r.b.handed(loads*c+4*i/r.B.Together, i%(r.B.Together/4)))
+					r.line("let %s = %s;", numbers[c],
+						r.b.handed(loads*c+4*i/r.B.Together, i%(r.B.Together/4)))
 				}
 				for j := range 4 {
 					r.directProducts(4*i+j, rows, last, across(numbers, j), accumulator)
@@ -140,8 +147,9 @@ func (r *renderer) directRows(rows int, last bool) {
 	}
 }
 
-// directGroup multiplies the words of each column. The products of a step are of one group, and are summed before they are
-// multiplied by its scale, which takes as many multiplications as there are sums, and not one for each weight.
+// directGroup multiplies the words of each column. The products of a step are of one group, and are summed
+// before they are multiplied by its scale, which takes as many multiplications as there are sums, and not one
+// for each weight.
 func (r *renderer) directGroup(rows int) {
 	part := func(i int) string { return fmt.Sprintf("part%d", i) }
 	scales := make([]string, r.Tile.RN)

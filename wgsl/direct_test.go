@@ -60,8 +60,8 @@ func (x *directThread) does(t *testing.T, line string) {
 	}
 }
 
-// B that goes to registers: the threads multiply every element of it once, by the k of A that it belongs to, whether a step is
-// whole or the last, and however many rows there are.
+// B that goes to registers: the threads multiply every element of it once, by the k of A that it belongs to,
+// whether a step is whole or the last, and however many rows there are.
 func TestDirectCoversTiles(t *testing.T) {
 	type key struct {
 		of     element.Type
@@ -107,7 +107,8 @@ func checkDirectB(t *testing.T, s Shader, steps int) {
 	type product struct{ col, k int }
 	seen, variants := map[product]int{}, 0
 	for i := range s.Threads {
-		x := &directThread{geometry: &g, env: thread(i, names), registers: map[string]int{}, words: map[string]int{}, columns: map[string]int{}}
+		x := &directThread{geometry: &g, env: thread(i, names), registers: map[string]int{},
+			words: map[string]int{}, columns: map[string]int{}}
 		group, ld := x.env["group"], directLD/4
 		if g.B.AlongK {
 			ld = directLD / g.B.Together
@@ -128,7 +129,7 @@ func checkDirectB(t *testing.T, s Shader, steps int) {
 			if m := directGuard.FindStringSubmatch(line); m != nil {
 				guard = m[1]
 			}
-			if !directLoad.MatchString(line) { // those of the step behind it
+			if !directLoad.MatchString(line) { // those of the step after it
 				x.does(t, line)
 			}
 			a := directA.FindStringSubmatch(line)
@@ -183,7 +184,8 @@ func TestDirectGroups(t *testing.T) {
 	s, err := tile.ByName("thin-8x64")
 	require.NoError(t, err)
 	for scaling, steps := range map[encoding.Scaling]int{encoding.PerGroup64: 64, encoding.PerGroup128: 128} {
-		k := encoding.Kernel{Tile: s, Type: element.BF16, TypeC: element.BF16, Epilogue: encoding.Epilogue{ScaleB: scaling}}
+		k := encoding.Kernel{Tile: s, Type: element.BF16, TypeC: element.BF16,
+			Epilogue: encoding.Epilogue{ScaleB: scaling}}
 		g, err := newGeometry(k, Limits{Threads: 256, SharedBytes: 16384, Subgroup: 32})
 		require.NoError(t, err)
 		require.True(t, g.B.Direct)

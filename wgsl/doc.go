@@ -13,12 +13,14 @@
 // (reduce.go). The tile then goes to C or, as one part of several, to the
 // workspace (store.go), where another kernel sums the parts (fixup.go).
 //
-// Workgroup memory has vectors, which threads read whole. They store them whole too, since a store to a component may touch the others,
-// except where an adapter is known to leave these alone (Limits.Components). Numbers of a vector of B are as many columns apart as there are
-// vectors, where C is of fp32 and B is not of narrow elements loaded four at a time, so that threads side by side load and store what is adjacent (stage.Apart).
+// Workgroup memory has vectors, which threads read whole. They store them whole too, since a store to a
+// component may touch the others, except where an adapter is known to leave these alone (Limits.Components).
+// Numbers of a vector of B are as many columns apart as there are vectors, where C is of fp32 and B is not of
+// narrow elements loaded four at a time, so that threads side by side load and store what is adjacent
+// (stage.Apart).
 //
-// turn.go has the loop over the items of a worker that has several. geometry.go derives all numbers, render.go puts the shader together. ragged.go has the
-// shaders that make items from sizes on the device.
+// turn.go has the loop over the items of a worker that has several. geometry.go derives all numbers,
+// render.go puts the shader together. ragged.go has the shaders that make items from sizes on the device.
 //
 // # Edges
 //
@@ -36,11 +38,12 @@
 // end at odd positions, in halves of words, for which threads tell each other the first and the last
 // number of each vector.
 //
-// B may have 4 bits, with scales of groups (int4.go): eight k's of a column lie in a word. Shaders widen it on the same way,
-// by the scale and the zero point of its group.
+// B may have 4 bits, with scales of groups (int4.go): eight k's of a column lie in a word. Shaders widen it
+// on the same way, by the scale and the zero point of its group.
 //
-// Of tiles of few rows B, of whatever type, goes to the registers of the threads that multiply it instead, where loads of 16 bytes can (direct.go). Scales of
-// groups then multiply the sums of a step, and not each weight.
+// Of tiles of few rows B, of whatever type, goes to the registers of the threads that multiply it instead,
+// where loads of 16 bytes can (direct.go). Scales of groups then multiply the sums of a step, and not each
+// weight.
 //
 // # Epilogues
 //
@@ -53,12 +56,13 @@
 // All are in group 0. A shader declares only those that it uses, and lists them (Shader.Bindings):
 //
 //	BindItems      array<vec4<u32>>, read: the launch's items
-//	BindA, BindB   array<f32>, read; array<vec4<f32>> with Wide for A transposed, and for B that goes to registers
-//	               elements of 16 bits: array<u32>, and array<vec2<u32>>, of B wherever it does not run along K; of 8 bits: array<u32>
-//	               B of 4 bits: array<u32>, array<vec2<u32>>, or array<vec4<u32>>, as many words as a thread loads at once
+//	BindA, BindB   array<f32>, read; array<vec4<f32>> with Wide for A transposed, and for B that goes to
+//	               registers. Elements of 16 bits: array<u32>, and array<vec2<u32>> for B that is not
+//	               K-major; of 8 bits: array<u32>. B of 4 bits: array<u32>, array<vec2<u32>> or
+//	               array<vec4<u32>>, as many words as a thread loads at once
 //	BindC          array<f32>, read and write; elements of 16 bits: array<atomic<u32>>
 //	BindTable      array<u32>, read: the launch's table, with Loop
-//	               array<atomic<u32>>, read and write, with InTurn: one that no other binding of the launch is of
+//	               array<atomic<u32>>, read and write, with InTurn, in a buffer of no other binding
 //	BindWorkspace  array<f32>, or of its vectors: written with Split, read by Fixup
 //	BindB2         as BindB, read; with gated units
 //	BindBias       array<f32>, read; elements of 16 bits: array<u32>

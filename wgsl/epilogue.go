@@ -10,7 +10,7 @@ import (
 
 // Epilogues are done in registers, between the sums of a tile and C. Of a gated tile a thread
 // keeps the first product in registers until it has the second, of which it computes the same
-// elements: both items are one turn of its worker behind the other.
+// elements: both items are one turn of its worker after the other.
 
 // activations are the texts of activate. NaN is told apart by its bits, since WGSL lets a
 // compiler assume that there is none. Numbers up to -88 have bits from those of -88 to those
@@ -62,11 +62,15 @@ func (r *renderer) epilogueFunctions() {
 // epilogueWords unpacks what an item, or a fix-up's, has for an epilogue.
 func (r *renderer) epilogueWords() {
 	e := &r.kernel.Epilogue
-	scatterAt, scatterRows, weightsAt, biasAt := word(encoding.ScatterAt), word(encoding.ScatterRows), word(encoding.WeightsAt), word(encoding.BiasAt)
-	gatherAt, gatherRows, scaleAAt, scaleBAt := word(encoding.GatherAt), word(encoding.GatherRows), word(encoding.ScaleAAt), word(encoding.ScaleBAt)
+	scatterAt, scatterRows, weightsAt, biasAt := word(encoding.ScatterAt), word(encoding.ScatterRows),
+		word(encoding.WeightsAt), word(encoding.BiasAt)
+	gatherAt, gatherRows, scaleAAt, scaleBAt := word(encoding.GatherAt), word(encoding.GatherRows),
+		word(encoding.ScaleAAt), word(encoding.ScaleBAt)
 	if r.kernel.Fixup {
-		scatterAt, scatterRows, weightsAt, biasAt = word(encoding.FixupScatterAt), word(encoding.FixupScatterRows), word(encoding.FixupWeightsAt), word(encoding.FixupBiasAt)
-		gatherAt, gatherRows, scaleAAt, scaleBAt = word(encoding.FixupGatherAt), word(encoding.FixupGatherRows), word(encoding.FixupScaleAAt), word(encoding.FixupScaleBAt)
+		scatterAt, scatterRows, weightsAt, biasAt = word(encoding.FixupScatterAt),
+			word(encoding.FixupScatterRows), word(encoding.FixupWeightsAt), word(encoding.FixupBiasAt)
+		gatherAt, gatherRows, scaleAAt, scaleBAt = word(encoding.FixupGatherAt),
+			word(encoding.FixupGatherRows), word(encoding.FixupScaleAAt), word(encoding.FixupScaleBAt)
 	}
 	for _, v := range []struct {
 		used       bool

@@ -36,10 +36,12 @@ func everyEpilogue() (all []encoding.Epilogue) {
 // variants are the kernels that plans have for an epilogue and a shape.
 func variants(s *tile.Shape, e encoding.Epilogue, of, ofC element.Type) (all []encoding.Kernel) {
 	for bits := range 8 {
-		k := encoding.Kernel{Tile: s, Type: of, TypeC: ofC, TransB: bits&1 != 0, Loop: bits&2 != 0 || e.Gated, Split: bits&4 != 0 && !e.Gated, Epilogue: e}
+		k := encoding.Kernel{Tile: s, Type: of, TypeC: ofC, TransB: bits&1 != 0, Loop: bits&2 != 0 || e.Gated,
+			Split: bits&4 != 0 && !e.Gated, Epilogue: e}
 		all = append(all, k)
 	}
-	all = append(all, encoding.Kernel{Tile: s, Type: of, TypeC: ofC, TransB: true, Loop: true, InTurn: true, Epilogue: e})
+	all = append(all, encoding.Kernel{Tile: s, Type: of, TypeC: ofC, TransB: true, Loop: true,
+		InTurn: true, Epilogue: e})
 	e.Gated = false // such tiles are never cut
 	return append(all, encoding.Kernel{Tile: s, TypeC: ofC, Fixup: true, Epilogue: e.OfFixup()})
 }
@@ -69,17 +71,20 @@ func TestEpilogueBindings(t *testing.T) {
 	small, err := tile.ByName("small")
 	require.NoError(t, err)
 	for _, e := range everyEpilogue() {
-		for _, k := range some(t, append(variants(small, e, element.F32, element.F32), variants(small, e, element.E4M3, element.BF16)...)) {
+		for _, k := range some(t, append(variants(small, e, element.F32, element.F32),
+			variants(small, e, element.E4M3, element.BF16)...)) {
 			s, err := Render(k, adapters["lavapipe"])
 			require.NoError(t, err)
 			names := declared(t, s)
 			require.LessOrEqual(t, len(names), granted, k)
 			for _, name := range names {
-				require.Greater(t, len(regexp.MustCompile(`\b`+name+`\[`).FindAllString(s.Source, -1)), 0, "%v declares %s alone", k, name)
+				require.Greater(t, len(regexp.MustCompile(`\b`+name+`\[`).FindAllString(s.Source, -1)), 0,
+					"%v declares %s alone", k, name)
 			}
 			require.Equal(t, e.Bias, slices.Contains(names, "Bias"))
 			require.Equal(t, e.Gated && !k.Fixup, slices.Contains(names, "B2"))
-			require.Equal(t, k.Epilogue.Gather || e.Scatter || e.Weights || e.Scaled(), slices.Contains(names, "indices"))
+			require.Equal(t, k.Epilogue.Gather || e.Scatter || e.Weights || e.Scaled(),
+				slices.Contains(names, "indices"))
 		}
 	}
 }
@@ -90,8 +95,10 @@ func TestEpilogueStores(t *testing.T) {
 	for _, name := range []string{"small", "medium-k4", "tall-8x4"} {
 		s, err := tile.ByName(name)
 		require.NoError(t, err)
-		for _, e := range []encoding.Epilogue{{Bias: true, Activation: encoding.SiLU, Gather: true}, {Gated: true, Weights: true}, {Bias: true, Scatter: true},
-			{ScaleA: encoding.PerRow, ScaleB: encoding.PerRow, Gather: true}, {ScaleA: encoding.PerRow, ScaleB: encoding.PerRow, Gather: true, Pairs: true, Zeros: true}} {
+		for _, e := range []encoding.Epilogue{{Bias: true, Activation: encoding.SiLU, Gather: true},
+			{Gated: true, Weights: true}, {Bias: true, Scatter: true},
+			{ScaleA: encoding.PerRow, ScaleB: encoding.PerRow, Gather: true},
+			{ScaleA: encoding.PerRow, ScaleB: encoding.PerRow, Gather: true, Pairs: true, Zeros: true}} {
 			for _, of := range []element.Type{element.F32, element.F16} {
 				if e.Scatter && of == element.F32 {
 					continue
@@ -134,7 +141,8 @@ func TestEpilogueShares(t *testing.T) {
 			} {
 				require.Len(t, uses, len(places)/2)
 				for i, m := range uses {
-					require.Equal(t, places[fmt.Sprint(place, i)], places[place+m[1]], "%s of output %d", place, i)
+					require.Equal(t, places[fmt.Sprint(place, i)], places[place+m[1]],
+						"%s of output %d", place, i)
 				}
 			}
 			if s.Name == "large-8x8" {

@@ -13,7 +13,8 @@ func ExampleRender() {
 	if err != nil {
 		panic(err)
 	}
-	s, err := wgsl.Render(encoding.Kernel{Tile: tile}, wgsl.Limits{Threads: 256, SharedBytes: 16384, Subgroup: 32})
+	s, err := wgsl.Render(encoding.Kernel{Tile: tile}, wgsl.Limits{Threads: 256, SharedBytes: 16384,
+		Subgroup: 32})
 	if err != nil {
 		panic(err)
 	}

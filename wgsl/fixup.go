@@ -56,7 +56,8 @@ func (r *renderer) fixup() {
 		r.line("var at = (%s + group) * %du + vector;", word(encoding.FixupSlot), vectors)
 		r.line("var sum = %s;", splat(width, "0.0"))
 		stride := groups * vectors
-		r.block(fmt.Sprintf("for (; at + %du < end; at = at + %du)", (fixupUnroll-1)*stride, fixupUnroll*stride), func() {
+		r.block(fmt.Sprintf("for (; at + %du < end; at = at + %du)", (fixupUnroll-1)*stride,
+			fixupUnroll*stride), func() {
 			for i := range fixupUnroll {
 				r.line("let part%d = workspace[%s];", i, plus("at", i*stride))
 			}
@@ -74,7 +75,8 @@ func (r *renderer) fixup() {
 				r.line("sum = sum + sums[%s];", plus("t", g*piece))
 			}
 		})
-		r.finish(width, []output{{Value: "sum", Row: over("vector", t.TN/width), Vector: rest("vector", t.TN/width)}})
+		r.finish(width, []output{{Value: "sum", Row: over("vector", t.TN/width),
+			Vector: rest("vector", t.TN/width)}})
 	})
 }
 

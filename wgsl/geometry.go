@@ -14,8 +14,8 @@ type Limits struct {
 	SharedBytes int // largest workgroup memory of a workgroup
 	Subgroup    int // lanes of a subgroup, 0 when unknown; only a hint for speed
 
-	// Components: a store to a component of a vector leaves the others as they are, whatever other threads store to them. Vulkan
-	// does, Metal and Direct3D do not, and WGSL promises nothing (gpuweb/gpuweb#2112).
+	// Components: a store to a component of a vector leaves the others as they are, whatever other threads
+	// store to them. Vulkan does, Metal and Direct3D do not, and WGSL promises nothing (gpuweb/gpuweb#2112).
 	Components bool
 }
 
@@ -81,7 +81,8 @@ func newGeometry(k encoding.Kernel, lim Limits) (*geometry, error) {
 	}
 	number := k.Type == element.F32 && lim.Components
 	g.A = newStage(t.TM, elementA, !k.TransA, k.Wide && k.TransA, number, t)
-	if k.Type == element.F32 && !number && !g.A.AlongK && !g.A.Wide && elementA > 1 { // whose elements are stored whole
+	// whose elements are stored whole
+	if k.Type == element.F32 && !number && !g.A.AlongK && !g.A.Wide && elementA > 1 {
 		g.A.Apart = t.TM / elementA
 	}
 	switch {
@@ -110,7 +111,8 @@ func newGeometry(k encoding.Kernel, lim Limits) (*geometry, error) {
 		g.A.Pad = 1 - g.A.row(g.Groups)%2
 	}
 	if k.TypeC != element.F32 && g.B.Element == 1 { // they would be no whole words
-		return nil, fmt.Errorf("tile %v: vectors of %d elements are too small for C of %s", k.Tile, g.B.Element, k.TypeC)
+		return nil, fmt.Errorf("tile %v: vectors of %d elements are too small for C of %s", k.Tile,
+			g.B.Element, k.TypeC)
 	}
 	if bytes := g.sharedBytes(); bytes > lim.SharedBytes {
 		return nil, fmt.Errorf("tile %v needs %d bytes of workgroup memory, the adapter allows %d",
@@ -132,7 +134,8 @@ func fit(t tile.Shape, lim Limits) (tile.Shape, error) {
 		switch {
 		case t.Groups()%2 == 0:
 		case t.RM*t.RN >= maxBlock:
-			return t, fmt.Errorf("tile %v cannot run with %d threads, the most that the adapter allows", &row, lim.Threads)
+			return t, fmt.Errorf("tile %v cannot run with %d threads, the most that the adapter allows",
+				&row, lim.Threads)
 		case t.RM <= t.RN:
 			t.RM *= 2
 		default:
@@ -143,8 +146,10 @@ func fit(t tile.Shape, lim Limits) (tile.Shape, error) {
 	for t.Threads < lim.Subgroup && 2*t.Threads <= lim.Threads && t.TK%(2*t.Groups()) == 0 {
 		t.Threads *= 2
 	}
-	if t.Threads*t.RM*t.RN != t.Groups()*t.TM*t.TN || t.TM%t.RM != 0 || t.TN%t.RN != 0 || t.TK%t.Groups() != 0 {
-		return t, fmt.Errorf("tile %v: %d threads of %dx%d do not cover it evenly", &row, t.Threads, t.RM, t.RN)
+	if t.Threads*t.RM*t.RN != t.Groups()*t.TM*t.TN || t.TM%t.RM != 0 || t.TN%t.RN != 0 ||
+		t.TK%t.Groups() != 0 {
+		return t, fmt.Errorf("tile %v: %d threads of %dx%d do not cover it evenly", &row,
+			t.Threads, t.RM, t.RN)
 	}
 	return t, nil
 }
@@ -210,11 +215,11 @@ func (g *geometry) sumRow(s *stage) int {
 // stage is the way of one operand into workgroup memory, where op(A) and op(B)
 // look alike: for each k, the TM rows or TN columns of the tile.
 //
-// Threads load blocks of Span rows or columns at one k, each into a register. No two of them store to one element of workgroup memory,
-// except where Limits.Components has it: elements then are stored by number. The sweep takes 0.97 of the time of whole elements,
-// which a thread loads from four places of a row (H100 through Vulkan).
-// Lanes threads stand side by side along the axis on which global memory is
-// contiguous, the others in rows of Lanes along the other axis.
+// Threads load blocks of Span rows or columns at one k, each into a register. No two of them store to one
+// element of workgroup memory, except where Limits.Components has it: elements then are stored by number. The
+// sweep takes 0.97 of the time of whole elements, which a thread loads from four places of a row (H100
+// through Vulkan). Lanes threads stand side by side along the axis on which global memory is contiguous, the
+// others in rows of Lanes along the other axis.
 //
 // Where memory runs along K, a block is gathered by scalar loads: vectors of 4
 // k's, transposed in registers, took 15 percent more time on an H200.
@@ -227,15 +232,17 @@ type stage struct {
 	// Together: Direct only, how many k's of a K group lie side by side.
 	Together int
 	Element  int // rows or columns in one element of workgroup memory: 1, 2 or 4
-	// Apart is how many rows or columns there are from one number of an element to the next: 1, or as many as there are elements. Then
-	// threads side by side load adjacent ones for each number of theirs, and columns of B they store to C together: a store of
-	// 16 threads touches 2 to 3 sectors of 32 bytes and not 16. The sweep takes 0.95 of the time, batches of K up to 128 0.77 to
-	// 0.99 (H100 through Vulkan). B of fp32 then is loaded by single numbers, also where it allows four: 0.96. B of 16 bits
-	// with C of fp32 is so where it does not allow four: 0.945 (27 batches of the sweep, K up to 128 0.89); where it does, that gains as much as it loses.
+	// Apart is how many rows or columns there are from one number of an element to the next: 1, or as many as
+	// there are elements. Then threads side by side load adjacent ones for each number of theirs, and columns
+	// of B they store to C together: a store of 16 threads touches 2 to 3 sectors of 32 bytes and not 16. The
+	// sweep takes 0.95 of the time, batches of K up to 128 0.77 to 0.99 (H100 through Vulkan). B of fp32 then
+	// is loaded by single numbers, also where it allows four: 0.96. B of 16 bits with C of fp32 is so where
+	// it does not allow four: 0.945 (27 batches of the sweep, K up to 128 0.89); where it does, that gains as
+	// much as it loses.
 	Apart int
 	Pitch int // elements from one k to the next
 	Rows  int // of workgroup memory, of Groups k's each
-	Pad   int // elements behind each of these
+	Pad   int // elements after each of these
 
 	Words  int // of each load, with 8 k's of one column each; 0: elements are no Int4
 	Span   int
@@ -264,7 +271,8 @@ type block struct {
 
 // newStage is that of an operand whose elements are stored whole, or by number where neither alongK nor wide.
 func newStage(extent, element int, alongK, wide, number bool, t tile.Shape) stage {
-	s := stage{Extent: extent, AlongK: alongK, Wide: wide, Element: element, Apart: 1, Pitch: extent / element, Rows: t.TK / t.Groups(), Span: 1}
+	s := stage{Extent: extent, AlongK: alongK, Wide: wide, Element: element, Apart: 1,
+		Pitch: extent / element, Rows: t.TK / t.Groups(), Span: 1}
 	switch {
 	case alongK:
 		// Neighbouring threads store to neighbouring k's. An odd distance between
@@ -282,15 +290,18 @@ func newStage(extent, element int, alongK, wide, number bool, t tile.Shape) stag
 	return s
 }
 
-// packedStage is that of Int4, of which a word lies along K. A thread loads a word of each column of an element.
+// packedStage is that of Int4, of which a word lies along K. A thread loads a word of each column of an
+// element.
 func packedStage(extent, element int, t tile.Shape) stage {
-	s := stage{Extent: extent, AlongK: true, Element: element, Apart: 1, Pitch: extent/element | 1, Rows: t.TK / t.Groups(), Span: 1, Words: 1}
+	s := stage{Extent: extent, AlongK: true, Element: element, Apart: 1, Pitch: extent/element | 1,
+		Rows: t.TK / t.Groups(), Span: 1, Words: 1}
 	s.share(t.TK/perPacked, extent/element, t.Threads)
 	elements := s.Blocks
 	s.Blocks = nil
 	for _, e := range elements {
 		for column := range element {
-			s.Blocks = append(s.Blocks, block{Along: e.Along, Across: element*e.Across + column, Limit: element * e.Limit})
+			s.Blocks = append(s.Blocks, block{Along: e.Along, Across: element*e.Across + column,
+				Limit: element * e.Limit})
 		}
 	}
 	return s

@@ -117,7 +117,8 @@ fn numbers(word: u32) -> vec2<f32> {
 `,
 		four: `
 fn four(word: u32) -> vec4<f32> {
-	return vec4<f32>(bitcast<vec4<i32>>(vec4<u32>(word << 24u, word << 16u, word << 8u, word)) >> vec4<u32>(24u));
+	return vec4<f32>(bitcast<vec4<i32>>(vec4<u32>(word << 24u, word << 16u, word << 8u, word)) >> ` +
+			`vec4<u32>(24u));
 }
 `,
 	},
@@ -183,7 +184,8 @@ func (r *renderer) loadVector(name, load string, width int) {
 			r.line("let word%d = %s;", i, fmt.Sprintf(load, plus("at / 2u", i)))
 		}
 		for i := range numbers {
-			pair := fmt.Sprintf("select(word%d, (word%d >> 16u) | (word%d << 16u), at %% 2u != 0u)", i, i, i+1)
+			pair := fmt.Sprintf("select(word%d, (word%d >> 16u) | (word%d << 16u), at %% 2u != 0u)", i, i,
+				i+1)
 			numbers[i] = "numbers" + r.suffixC() + "(" + pair + ")"
 		}
 		r.line("return %s(%s);", vec(width), strings.Join(numbers, ", "))
@@ -200,7 +202,8 @@ func (o *operand) variable(what string, c class) string {
 	return fmt.Sprintf("%s%s%d%d", what, o.name, c.along, c.row)
 }
 
-// classes are those of a thread's positions. Gathered rows have none, nor has Int4, of which words are loaded whole.
+// classes are those of a thread's positions. Gathered rows have none, nor has Int4, of which words are loaded
+// whole.
 func (o *operand) classes() (all []class) {
 	if !o.narrow() || o.Wide || o.gather || o.packed() {
 		return nil
@@ -279,8 +282,8 @@ func (o *operand) runNumbers(words []string, half string) string {
 	return numbers
 }
 
-// shiftedWord is the function that makes a word of two whose numbers begin within the first: of 16 bits in the middle, for which
-// constant shifts are one instruction.
+// shiftedWord is the function that makes a word of two whose numbers begin within the first: of 16 bits in
+// the middle, for which constant shifts are one instruction.
 func shiftedWord(of element.Type) string {
 	parts := "(word >> half) | (next << (32u - half))"
 	if of.PerWord() == 2 {

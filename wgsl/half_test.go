@@ -73,14 +73,17 @@ func functionValue(all map[string]procedure, e ast.Expr, env map[string]int) int
 // TestRounding: a pair of numbers becomes the bits that element.Type.Bits has, of which those of NaN
 // may differ in fp16. What pair alone gets wrong is rare, and rare says so.
 func TestRounding(t *testing.T) {
-	numbers := []uint32{0, 1, 1 << 31, 0x7f800000, 0xff800000, 0x7f800001, 0x7fc00000, 0x7fffffff, 0xffffffff, 0xffff8000}
-	for _, around := range []uint32{0x33000000, 0x33800000, 0x38000000, 0x38800000, 0x3f800000, 0x3f808000, 0x3f818000,
+	numbers := []uint32{0, 1, 1 << 31, 0x7f800000, 0xff800000, 0x7f800001, 0x7fc00000, 0x7fffffff,
+		0xffffffff, 0xffff8000}
+	for _, around := range []uint32{0x33000000, 0x33800000, 0x38000000, 0x38800000, 0x3f800000,
+		0x3f808000, 0x3f818000,
 		0x3f801000, 0x3f803000, 0x477fe000, 0x477ff000, 0x47800000, 0x7f7f8000, 0x7f7fffff} {
 		numbers = append(numbers, around-1, around, around+1, around|1<<31)
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 20000 {
-		numbers = append(numbers, rng.Uint32(), math.Float32bits(float32(rng.NormFloat64())), 0x32800000+rng.Uint32N(0x7000000))
+		numbers = append(numbers, rng.Uint32(), math.Float32bits(float32(rng.NormFloat64())),
+			0x32800000+rng.Uint32N(0x7000000))
 	}
 	for of, text := range narrows {
 		if of.Bytes() == 1 { // which C never has
@@ -100,7 +103,8 @@ func TestRounding(t *testing.T) {
 			}
 			size, least := x&0x7fffffff, 2*x-1
 			if call(all, "rare", int(size), int(least)) == 0 {
-				require.Equal(t, int(of.Bits(math.Float32frombits(x))), call(all, "pair", int(x), 0)&0xffff, "%s: %#x is not rare", of, x)
+				require.Equal(t, int(of.Bits(math.Float32frombits(x))), call(all, "pair", int(x), 0)&0xffff,
+					"%s: %#x is not rare", of, x)
 			}
 		}
 	}

@@ -6,15 +6,16 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// B of Int4 is loaded in words of eight k's of a column, whole since tiles are cut along K between groups alone, with the word of the group
-// that they belong to. Numbers are made of them when they are stored to workgroup memory, or when they are multiplied.
+// B of Int4 is loaded in words of eight k's of a column, whole since tiles are cut along K between groups
+// alone, with the word of the group that they belong to. Numbers are made of them when they are stored to
+// workgroup memory, or when they are multiplied.
 
 // perPacked is the weights of a word.
 const perPacked = 8
 
-// packedWeights are the weights less the zero point of four k's of a word, every second one, of which those of the others are
-// 16 bits above. The bits of a float32 of 2^23 and more take each as it lies, 1, 16, 256 or 4096 times as large: conversions of
-// integers are slow on GPUs, and so are shifts. No step rounds.
+// packedWeights are the weights less the zero point of four k's of a word, every second one, of which those
+// of the others are 16 bits above. The bits of a float32 of 2^23 and more take each as it lies, 1, 16, 256 or
+// 4096 times as large: conversions of integers are slow on GPUs, and so are shifts. No step rounds.
 const packedWeights = `
 fn zerosOf(group: u32) -> vec4<f32> {
 	let zero = bitcast<f32>((group & 15u) | 0x4b000000u) - 8388608.0;
@@ -35,7 +36,8 @@ func (o *operand) groupWord(b int) string { return o.registerOf("Group", b) }
 // perPanel is the loads of a column and a panel.
 func (o *operand) perPanel() int { return element.Int4Panel / o.unit() }
 
-// startPacked sets where the thread's columns and the words of their groups begin, and which loads of a column come first.
+// startPacked sets where the thread's columns and the words of their groups begin, and which loads of a
+// column come first.
 func (o *operand) startPacked(w *writer) {
 	w.line("let start%s = off%s + %s;", o.name, o.name, times(o.perPanel(), "across"+o.name))
 	w.line("let panel%s = %s;", o.name, times(o.perPanel(), "ld"+o.name))
@@ -46,7 +48,8 @@ func (o *operand) startPacked(w *writer) {
 // atPacked is the position of a load, so far from the thread's first one.
 func (o *operand) atPacked(along, column int) string {
 	at := plus("at"+o.name, along)
-	return fmt.Sprintf("%s + %s * panel%s + %s", plus("start"+o.name, o.perPanel()*column), over(at, o.perPanel()), o.name, rest(at, o.perPanel()))
+	return fmt.Sprintf("%s + %s * panel%s + %s", plus("start"+o.name, o.perPanel()*column),
+		over(at, o.perPanel()), o.name, rest(at, o.perPanel()))
 }
 
 // loadGroup loads the word of a block's group.

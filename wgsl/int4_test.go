@@ -25,16 +25,18 @@ func packedKernels() (all []encoding.Kernel) {
 	return all
 }
 
-// Every weight of a tile is loaded once, with the word of its group, and stored to the place in workgroup memory where the K
-// groups look for it, or multiplied at once.
+// Every weight of a tile is loaded once, with the word of its group, and stored to the place in workgroup
+// memory where the K groups look for it, or multiplied at once.
 func TestPackedStages(t *testing.T) {
 	scalings := []encoding.Scaling{encoding.PerGroup64, encoding.PerGroup128}
-	several := &tile.Shape{Name: "several", TM: 32, TN: 64, TK: 32, Threads: 32, RM: 8, RN: 8} // of which a thread has several elements
+	// of which a thread has several elements
+	several := &tile.Shape{Name: "several", TM: 32, TN: 64, TK: 32, Threads: 32, RM: 8, RN: 8}
 	seen := map[string]bool{}
 	for name, lim := range adapters {
 		t.Run(name, func(t *testing.T) {
 			for i, s := range append(tile.Of(tile.FMA), several) {
-				k := encoding.Kernel{Tile: s, Type: element.BF16, TypeC: element.F32, Epilogue: encoding.Epilogue{ScaleB: scalings[i%2]}}
+				k := encoding.Kernel{Tile: s, Type: element.BF16, TypeC: element.F32,
+					Epilogue: encoding.Epilogue{ScaleB: scalings[i%2]}}
 				if i/2%2 == 0 {
 					k.TypeC = k.Type
 				}
@@ -46,7 +48,8 @@ func TestPackedStages(t *testing.T) {
 				t.Run(s.Name, func(t *testing.T) {
 					sample.Shaders.Skip(t, 1)
 					facts, _ := describe(s, lim)
-					require.LessOrEqual(t, shader.SharedBytes, facts.Shared, "devices list what a tile shape takes at most")
+					require.LessOrEqual(t, shader.SharedBytes, facts.Shared,
+						"devices list what a tile shape takes at most")
 					for _, steps := range []int{0, 1, 13} {
 						if shader.geometry.B.Direct {
 							checkDirect(t, shader, k.Epilogue.ScaleB.Group(), steps)
@@ -62,18 +65,22 @@ func TestPackedStages(t *testing.T) {
 
 var (
 	packedLoad   = regexp.MustCompile(`^next(Group)?B(\d+) = (?:B|indices)\[(.*)\];$`)
-	packedNumber = regexp.MustCompile(`^let (even|odd)(\d) = scale(\d) \* weights\(nextB(\d+)( >> 16u)?, zeros(\d)\);$`)
-	directNumber = regexp.MustCompile(`^let (even|odd)(\d) = weights\(words(\d)(?:\.([xyzw]))?( >> 16u)?, zeros(\d)\);$`)
-	packedGroup  = regexp.MustCompile(`let (?:scale(\d) = bitcast<f32>\(|zeros(\d) = zerosOf\()nextGroupB(\d+)(?: & 0xfffffff0u)?\);`)
-	directSum    = regexp.MustCompile(`c(\d) = fma\(scales, part(\d), c(\d)\);`)
-	packedStore  = regexp.MustCompile(`^sharedB\[(.*?)\]\[(.*?)\] = (.*);$`)
-	oneNumber    = regexp.MustCompile(`(even\d|odd\d)\.([xyzw])`)
-	directB      = regexp.MustCompile(`^let b0 = vec4<f32>\((\w+)\.(\w), (\w+)\.(\w), (\w+)\.(\w), (\w+)\.(\w)\);$`)
-	directA      = regexp.MustCompile(`^let a0 = sharedA\[(\d+)u\]\[readA0\];$`)
+	packedNumber = regexp.MustCompile(
+		`^let (even|odd)(\d) = scale(\d) \* weights\(nextB(\d+)( >> 16u)?, zeros(\d)\);$`)
+	directNumber = regexp.MustCompile(
+		`^let (even|odd)(\d) = weights\(words(\d)(?:\.([xyzw]))?( >> 16u)?, zeros(\d)\);$`)
+	packedGroup = regexp.MustCompile(
+		`let (?:scale(\d) = bitcast<f32>\(|zeros(\d) = zerosOf\()nextGroupB(\d+)(?: & 0xfffffff0u)?\);`)
+	directSum   = regexp.MustCompile(`c(\d) = fma\(scales, part(\d), c(\d)\);`)
+	packedStore = regexp.MustCompile(`^sharedB\[(.*?)\]\[(.*?)\] = (.*);$`)
+	oneNumber   = regexp.MustCompile(`(even\d|odd\d)\.([xyzw])`)
+	directB     = regexp.MustCompile(
+		`^let b0 = vec4<f32>\((\w+)\.(\w), (\w+)\.(\w), (\w+)\.(\w), (\w+)\.(\w)\);$`)
+	directA = regexp.MustCompile(`^let a0 = sharedA\[(\d+)u\]\[readA0\];$`)
 )
 
-// packedLine is a line of the text that has to do with B: its kind, the parts that an expression above finds, and
-// the expressions among these.
+// packedLine is a line of the text that has to do with B: its kind, the parts that an expression above finds,
+// and the expressions among these.
 type packedLine struct {
 	kind  byte // g, }, l, c, n, s, b, a
 	parts []string
@@ -84,7 +91,8 @@ type packedLine struct {
 func packedLines(t *testing.T, source string) (all []packedLine) {
 	for _, line := range strings.Split(source, "\n") {
 		line = strings.TrimSpace(line)
-		if guard := guardLine.FindStringSubmatch(line); guard != nil && strings.Contains(guard[1], "acrossB") {
+		if guard := guardLine.FindStringSubmatch(line); guard != nil &&
+			strings.Contains(guard[1], "acrossB") {
 			all = append(all, packedLine{'g', guard, []expression{parse(t, guard[1])}})
 		} else if line == "}" {
 			all = append(all, packedLine{kind: '}'})
@@ -92,7 +100,8 @@ func packedLines(t *testing.T, source string) (all []packedLine) {
 			all = append(all, packedLine{'l', load, []expression{parse(t, load[3])}})
 		} else if made := packedNumber.FindStringSubmatch(line); made != nil {
 			require.Equal(t, made[3], made[6], "%s: the zero point of another column", line)
-			all = append(all, packedLine{'n', []string{made[0], made[1], made[2], made[4], "", made[5], made[3]}, nil})
+			all = append(all, packedLine{'n', []string{made[0], made[1], made[2], made[4], "", made[5],
+				made[3]}, nil})
 		} else if of := packedGroup.FindStringSubmatch(line); of != nil {
 			all = append(all, packedLine{'c', of, nil})
 		} else if made := directNumber.FindStringSubmatch(line); made != nil {
@@ -133,10 +142,14 @@ const packedLD, packedGroups = 1 << 10, 5 // columns of B, and the word of the f
 
 // packedThreads are all of a workgroup, so many K steps after the first.
 func packedThreads(t *testing.T, s Shader, group, steps int) (all []*packedThread) {
-	names, begins := lets(t, s.Source, `place|group|part|lane|ty|tx|readA0|alongB|acrossB`), lets(t, s.Source, `startB|panelB|scalesB`)
+	names, begins := lets(t, s.Source, `place|group|part|lane|ty|tx|readA0|alongB|acrossB`), lets(t, s.Source,
+		`startB|panelB|scalesB`)
 	for i := range s.Threads {
-		x := &packedThread{env: thread(i, names), registers: map[string]packedWord{}, groups: map[string]string{}, numbers: map[string]weight{}, group: group, unit: 8 * s.geometry.B.Words}
-		x.env["offB"], x.env["ldB"], x.env["scaleBAt"], x.env["atB"] = 0, packedLD, packedGroups, x.env["alongB"]+steps*s.geometry.Tile.TK/x.unit
+		x := &packedThread{env: thread(i, names), registers: map[string]packedWord{},
+			groups: map[string]string{}, numbers: map[string]weight{}, group: group,
+			unit: 8 * s.geometry.B.Words}
+		x.env["offB"], x.env["ldB"], x.env["scaleBAt"], x.env["atB"] = 0, packedLD, packedGroups,
+			x.env["alongB"]+steps*s.geometry.Tile.TK/x.unit
 		for _, l := range begins {
 			x.env[l.name] = l.value.in(x.env)
 		}
@@ -165,13 +178,15 @@ func (x *packedThread) does(t *testing.T, l packedLine) {
 		x.groups[l.parts[1]+l.parts[2]] += l.parts[3] + " "
 	case l.kind == 'n':
 		if len(l.parts) > 6 { // with the column whose scale and zero point it takes
-			require.True(t, strings.HasSuffix(x.groups[l.parts[6]], l.parts[3]+" "+l.parts[3]+" "), "%s: the scale or zero point of another column", l.parts[0])
+			require.True(t, strings.HasSuffix(x.groups[l.parts[6]], l.parts[3]+" "+l.parts[3]+" "),
+				"%s: the scale or zero point of another column", l.parts[0])
 		}
 		made, r := l.parts, x.registers[l.parts[3]]
 		word := r.at*x.unit/8 + max(0, strings.Index("xyzw", made[4]))
 		w := weight{word / 8 % packedLD, word/8/packedLD*64 + word%8*8 + btoi(made[1] == "odd")}
 		if at := w.k/x.group*packedLD + w.col; at != r.group || (made[1] == "odd") != (made[5] != "") {
-			require.Fail(t, "another group or half of a word", "%s: group at %d, not %d", made[0], r.group, at)
+			require.Fail(t, "another group or half of a word", "%s: group at %d, not %d",
+				made[0], r.group, at)
 		}
 		x.numbers[made[1]+made[2]] = w
 	}
@@ -215,7 +230,8 @@ func checkPacked(t *testing.T, s Shader, group, steps int) {
 	require.Len(t, placed, g.Tile.TK*g.Tile.TN)
 }
 
-// checkDirect: the threads multiply every weight once, by the k of A that it belongs to, however many rows there are.
+// checkDirect: the threads multiply every weight once, by the k of A that it belongs to, however many rows
+// there are.
 func checkDirect(t *testing.T, s Shader, group, steps int) {
 	g := s.geometry
 	checkStage(t, s, "A", g.A, 0, 1<<20, 2)
@@ -237,7 +253,8 @@ func checkDirect(t *testing.T, s Shader, group, steps int) {
 				}
 			case 'a':
 				for c, got := range all {
-					if want := (weight{4*x.env["tx"] + c, steps*g.Tile.TK + x.env["group"]*g.GroupSteps + number(l.parts[1])}); got != want {
+					if want := (weight{4*x.env["tx"] + c, steps*g.Tile.TK + x.env["group"]*g.GroupSteps +
+						number(l.parts[1])}); got != want {
 						require.Equal(t, want, got)
 					}
 					seen[got]++
@@ -252,7 +269,8 @@ func checkDirect(t *testing.T, s Shader, group, steps int) {
 	checkDirectScales(t, s)
 }
 
-// checkDirectScales: the sums of a step come to the others times the scales of their columns, which are those of the words loaded, as are zero points.
+// checkDirectScales: the sums of a step come to the others times the scales of their columns, which are those
+// of the words loaded, as are zero points.
 func checkDirectScales(t *testing.T, s Shader) {
 	const scales, zeros = 1, 2
 	made := map[int]int{}

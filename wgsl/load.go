@@ -30,11 +30,12 @@ func (o *operand) rows() int {
 	return 1
 }
 
-// place is where a number lies, as distances from the thread's first one along the contiguous axis and in rows.
+// place is where a number lies, as distances from the thread's first one along the contiguous axis and in
+// rows.
 type place struct{ along, row int }
 
-// places are those of what a register of a block is loaded from: of each of its numbers, or of the first one, where one load takes all, or
-// where they are a run.
+// places are those of what a register of a block is loaded from: of each of its numbers, or of the first one,
+// where one load takes all, or where they are a run.
 func (o *operand) places(b block) (all []place) {
 	switch {
 	case o.AlongK:
@@ -53,7 +54,8 @@ func (o *operand) places(b block) (all []place) {
 	return all
 }
 
-// run reports whether the numbers of a block are adjacent narrow ones, of which all words around them are loaded.
+// run reports whether the numbers of a block are adjacent narrow ones, of which all words around them are
+// loaded.
 func (o *operand) run() bool {
 	return o.narrow() && !o.AlongK && !o.Wide && o.Span > 1 && o.Apart == 1
 }
@@ -205,7 +207,8 @@ func (o *operand) start(w *writer) {
 	if o.run() {
 		along = times(o.Span, along)
 	}
-	first := fmt.Sprintf("at%s = off%s + %s + %s;", o.name, o.name, times(o.rows(), fmt.Sprintf("across%s * ld%s", o.name, o.name)), along)
+	first := fmt.Sprintf("at%s = off%s + %s + %s;", o.name, o.name,
+		times(o.rows(), fmt.Sprintf("across%s * ld%s", o.name, o.name)), along)
 	switch classes := o.classes(); {
 	case o.gather:
 		o.find(w)
@@ -283,7 +286,8 @@ func (o *operand) at(along, row int) string {
 	return at
 }
 
-// store writes the registers to workgroup memory, with k as the slow index, or hands them to the threads that multiply.
+// store writes the registers to workgroup memory, with k as the slow index, or hands them to the threads that
+// multiply.
 func (o *operand) store(w *writer) {
 	switch {
 	case o.Direct:

@@ -20,7 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var shaders = flag.String("shaders", "", "write the text of each kernel of the least device to this directory")
+var shaders = flag.String("shaders", "", "write the text of each kernel of the least device to this "+
+	"directory")
 
 // The limits that every device of WebGPU grants.
 const (
@@ -52,16 +53,18 @@ func eachOption(t *testing.T, test func(t *testing.T, o planner.Options)) {
 		for _, ofC := range of.TypesC() {
 			for name, e := range epilogues {
 				if of.Scaled() && ofC != element.F16 {
-					e.ScaleA, e.ScaleB, e.ZeroA = planner.PerRow, planner.PerRow, of.Whole() && ofC == element.F32
+					e.ScaleA, e.ScaleB, e.ZeroA = planner.PerRow, planner.PerRow, of.Whole() &&
+						ofC == element.F32
 				}
 				t.Run(fmt.Sprintf("%s, C of %s, %s", of, ofC, name), func(t *testing.T) {
 					test(t, planner.Options{Type: of, TypeC: ofC, Epilogue: e})
 				})
 				if of == element.E4M3 && ofC == element.F16 {
 					e.ScaleA, e.ScaleB = planner.PerBlock, planner.PerBlock
-					t.Run(fmt.Sprintf("%s, scales of blocks, C of %s, %s", of, ofC, name), func(t *testing.T) {
-						test(t, planner.Options{Type: of, TypeC: ofC, Epilogue: e})
-					})
+					t.Run(fmt.Sprintf("%s, scales of blocks, C of %s, %s", of, ofC, name),
+						func(t *testing.T) {
+							test(t, planner.Options{Type: of, TypeC: ofC, Epilogue: e})
+						})
 				}
 				if e.ScaleB = planner.PerGroup128; of.Bytes() == 2 {
 					t.Run(fmt.Sprintf("%s, B of int4, C of %s, %s", of, ofC, name), func(t *testing.T) {
@@ -77,7 +80,8 @@ func eachOption(t *testing.T, test func(t *testing.T, o planner.Options)) {
 func TestLeastDeviceKernels(t *testing.T) {
 	d, err := devices.Lookup("webgpu-default")
 	require.NoError(t, err)
-	require.Equal(t, [4]int{leastThreads, leastShared, leastBinding, leastWorkers}, [4]int{d.MaxThreads, d.GroupShared, d.MaxBinding, d.MaxWorkers})
+	require.Equal(t, [4]int{leastThreads, leastShared, leastBinding, leastWorkers},
+		[4]int{d.MaxThreads, d.GroupShared, d.MaxBinding, d.MaxWorkers})
 	seen := map[encoding.Kernel]bool{}
 	eachOption(t, func(t *testing.T, o planner.Options) {
 		for bits := range 4 {
@@ -136,7 +140,8 @@ func TestLeastDevicePlans(t *testing.T) {
 	require.NoError(t, err)
 	eachOption(t, func(t *testing.T, o planner.Options) {
 		ragged := planner.Ragged{Form: planner.EndsOfRows, Groups: 8, M: 300, N: 64, K: 32,
-			A: planner.Matrix{LD: 32}, B: planner.Matrix{LD: 64}, C: planner.Matrix{LD: 64}, B2: planner.Matrix{LD: 64}, StrideB: 64 * 32}
+			A: planner.Matrix{LD: 32}, B: planner.Matrix{LD: 64}, C: planner.Matrix{LD: 64},
+			B2: planner.Matrix{LD: 64}, StrideB: 64 * 32}
 		packed := o.TypeB() == element.Int4
 		if packed {
 			ragged.K, ragged.A.LD, ragged.StrideB = 128, 128, 128*64
@@ -151,7 +156,8 @@ func TestLeastDevicePlans(t *testing.T) {
 			r := ragged
 			r.Form, r.StrideB, r.StrideC = form, 0, 300*64
 			if form == planner.Records { // which have all that
-				r.A, r.B, r.C, r.B2, r.StrideC = planner.Matrix{}, planner.Matrix{}, planner.Matrix{}, planner.Matrix{}, 0
+				r.A, r.B, r.C, r.B2, r.StrideC = planner.Matrix{}, planner.Matrix{}, planner.Matrix{},
+					planner.Matrix{}, 0
 			}
 			plan, err := planner.New(d).PlanRagged(r, o)
 			require.NoError(t, err)
@@ -178,7 +184,8 @@ func requirePlan(t *testing.T, plan *planner.Plan) {
 		for _, x := range []struct {
 			base, span int
 			of         element.Type
-		}{{l.BaseA, l.SpanA, l.Type}, {l.BaseB, l.SpanB, l.TypeB()}, {l.BaseB2, l.SpanB2, l.TypeB()}, {l.BaseC, l.SpanC, l.TypeC}} {
+		}{{l.BaseA, l.SpanA, l.Type}, {l.BaseB, l.SpanB, l.TypeB()}, {l.BaseB2, l.SpanB2, l.TypeB()},
+			{l.BaseC, l.SpanC, l.TypeC}} {
 			require.Zero(t, x.of.Size(x.base)%leastOffset)
 			require.LessOrEqual(t, x.of.Size(x.span), leastBinding)
 		}

@@ -44,7 +44,8 @@ func renderRagged(k encoding.Kernel, lim Limits) (Shader, error) {
 		threads /= 2
 	}
 	if threads < raggedLeast {
-		return Shader{}, fmt.Errorf("ragged plans need %d threads, the adapter allows %d", raggedLeast, lim.Threads)
+		return Shader{}, fmt.Errorf("ragged plans need %d threads, the adapter allows %d",
+			raggedLeast, lim.Threads)
 	}
 	var head writer
 	head.bindWritten(BindItems, "words", "u32")
@@ -54,10 +55,12 @@ func renderRagged(k encoding.Kernel, lim Limits) (Shader, error) {
 	text := raggedProblem + "\n" + raggedExpand
 	if k.Ragged == encoding.RaggedPlan {
 		text = raggedProblem + "\n" + raggedPlan
-		s.SharedBytes = 4 * (threads + raggedKeyWords + raggedPairs*min(threads, raggedChunks) + raggedPairs + 3)
+		s.SharedBytes = 4 * (threads + raggedKeyWords + raggedPairs*min(threads, raggedChunks) +
+			raggedPairs + 3)
 	}
 	if s.SharedBytes > lim.SharedBytes {
-		return Shader{}, fmt.Errorf("ragged plans need %d bytes of workgroup memory, the adapter allows %d", s.SharedBytes, lim.SharedBytes)
+		return Shader{}, fmt.Errorf("ragged plans need %d bytes of workgroup memory, the adapter allows %d",
+			s.SharedBytes, lim.SharedBytes)
 	}
 	n := raggedNumbers(threads)
 	n.number("item", uint32(k.ItemWords()*k.Epilogue.Products()))
@@ -116,10 +119,13 @@ func raggedNumbers(threads int) names {
 		"keys.packed": raggedKeyWords, "chunks": chunks, "pairs": raggedPairs, "counts": raggedPairs * chunks,
 		"second": raggedSecond, "entry": raggedSecond - 1,
 		"most": planner.MaxDim, "one": math.Float32bits(1), "status": encoding.StatusWord,
-		"rows": uint32(encoding.EndsOfRows), "depth": uint32(encoding.EndsOfDepth), "records": uint32(encoding.Records),
-		"second.flag": encoding.ItemSecond, "tile": uint32(encoding.BoundTile), "tile.words": encoding.KernelWords,
-		"split.tiles": encoding.SplitTiles, "split.total": encoding.SplitTotal, "split.groups": encoding.SplitGroups,
-		"shift.cols": encoding.ColsShift, "final": encoding.Final, "wide.flag": encoding.ItemWide,
+		"rows": uint32(encoding.EndsOfRows), "depth": uint32(encoding.EndsOfDepth),
+		"records":     uint32(encoding.Records),
+		"second.flag": encoding.ItemSecond, "tile": uint32(encoding.BoundTile),
+		"tile.words":  encoding.KernelWords,
+		"split.tiles": encoding.SplitTiles, "split.total": encoding.SplitTotal,
+		"split.groups": encoding.SplitGroups,
+		"shift.cols":   encoding.ColsShift, "final": encoding.Final, "wide.flag": encoding.ItemWide,
 	} {
 		all.number(name, number)
 	}

@@ -10,16 +10,19 @@ import (
 // raggedEpilogue is what the texts have more for an epilogue, by name: nothing for none. Adapters have
 // no kernels for pointers.
 func raggedEpilogue(e encoding.Epilogue) map[string]string {
-	texts := map[string]string{"epilogue.fields": "", "epilogue.listed": "", "epilogue.record": "", "epilogue.product": "", "epilogue.fits": "", "epilogue.between": "",
+	texts := map[string]string{"epilogue.fields": "", "epilogue.listed": "", "epilogue.record": "",
+		"epilogue.product": "", "epilogue.fits": "", "epilogue.between": "",
 		"epilogue.written": "", "epilogue.item": "", "epilogue.each": "", "epilogue.end": "",
-		"apart.b": fmt.Sprintf("%du", e.ScaleB.ApartB()), "stored.a": "select(p.m, p.depth, transA)", "stored.c": "p.m"}
+		"apart.b": fmt.Sprintf("%du", e.ScaleB.ApartB()), "stored.a": "select(p.m, p.depth, transA)",
+		"stored.c": "p.m"}
 	if e == (encoding.Epilogue{}) {
 		return texts
 	}
 	texts["epilogue.written"] = " && false" // C = 1*C is changed too
 	texts["epilogue.fields"], texts["epilogue.record"] = raggedFields, raggedRecord
 	texts["epilogue.listed"] = raggedListed
-	texts["epilogue.fits"], texts["epilogue.between"], texts["epilogue.item"] = raggedFits(e), raggedBetween, raggedDress
+	texts["epilogue.fits"], texts["epilogue.between"], texts["epilogue.item"] = raggedFits(e),
+		raggedBetween, raggedDress
 	if e.Scaled() {
 		texts["epilogue.fields"] += raggedScaleFields
 		texts["epilogue.record"] += raggedScaleRecord
@@ -75,7 +78,8 @@ fn listed(first: u32, n: u32, length: u32) -> bool {
 
 // raggedProduct: B2 fits where it is read.
 const raggedProduct = `
-			let fitsB2 = within(p.offB2, p.ldB2, select(p.depth, p.n, transB), select(p.n, p.depth, transB), words[${lenB2}u]);
+			let fitsB2 = within(p.offB2, p.ldB2, select(p.depth, p.n, transB), ` +
+	`select(p.n, p.depth, transB), words[${lenB2}u]);
 			p.fits = p.fits && fitsB2;`
 
 // raggedFits: what a record names beside matrices lies in its buffers.
@@ -93,7 +97,8 @@ func raggedFits(e encoding.Epilogue) string {
 	fits(e.Weights, "listed(p.weights, p.m, words[${lenRows}u])")
 	fits(e.ScaleA != "", "listed(p.scaleA, "+raggedScalesA(e)+", words[${lenRows}u])")
 	fits(e.ScaleB != "", "listed(p.scaleB, "+raggedScalesB(e)+", words[${lenRows}u])")
-	fits(e.Pairs, fmt.Sprintf("p.n <= words[${lenRows}u] / %du", e.Products()*e.ScaleWords())) // else words may not have 32 bits
+	// else words may not have 32 bits
+	fits(e.Pairs, fmt.Sprintf("p.n <= words[${lenRows}u] / %du", e.Products()*e.ScaleWords()))
 	fits(e.ScaleB.Group() > 0, raggedGroupsFit(e))
 	fits(e.Blocks(), raggedBlocksFit(e))
 	return b.String()
@@ -127,8 +132,12 @@ func raggedSecondItem(e encoding.Epilogue) string {
 	}
 	return `
 	let second = at + ${item.words}u;
-` + w.text.String() + `	words[second + ${item.offB}u] = p.offB2 + col * select(${apart.b}, p.ldB2, words[${transB}u] == 1u);
+` + w.text.String() +
+		`	words[second + ${item.offB}u] = p.offB2 + col * ` +
+		`select(${apart.b}, p.ldB2, words[${transB}u] == 1u);
 	words[second + ${item.ldb}u] = p.ldB2;
 	words[second + ${item.biasAt}u] = words[at + ${item.biasAt}u] + p.n;
-	words[second + ${item.flags}u] = ${second.flag}u | select(0u, ${wide.flag}u, ((p.offA | p.ldA | p.offB2 | p.ldB2) & words[${wide}u]) == 0u);` + raggedSecondScales(e)
+	words[second + ${item.flags}u] = ${second.flag}u | ` +
+		`select(0u, ${wide.flag}u, ((p.offA | p.ldA | p.offB2 | p.ldB2) & words[${wide}u]) == 0u);` +
+		raggedSecondScales(e)
 }

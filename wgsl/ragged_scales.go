@@ -64,13 +64,15 @@ func raggedScalesOf(e encoding.Epilogue, ld string) string {
 	return "1u"
 }
 
-// raggedGroupsFit is what scales of groups ask of a record. Those that pass have a number of scales in 32 bits.
+// raggedGroupsFit is what scales of groups ask of a record. Those that pass have a number of scales in 32
+// bits.
 func raggedGroupsFit(e encoding.Epilogue) string {
 	group := e.ScaleB.Group()
 	most := fmt.Sprintf("words[${lenRows}u] / max(p.depth / %du, 1u)", group)
 	few, lds, offsets := "p.ldB <= "+most, "p.ldB", "p.offB"
 	if e.Gated {
-		few, lds, offsets = "("+few+" && p.ldB2 <= "+most+" - p.ldB)", "(p.ldB | p.ldB2)", "(p.offB | p.offB2)"
+		few, lds, offsets = "("+few+" && p.ldB2 <= "+most+
+			" - p.ldB)", "(p.ldB | p.ldB2)", "(p.offB | p.offB2)"
 	}
 	return fmt.Sprintf("(p.depth == 0u || %s) && p.depth %% %du == 0u && %s %% %du == 0u && %s %% %du == 0u",
 		few, group, lds, element.Int4.PerWord(), offsets, element.Int4.Line())
@@ -79,10 +81,12 @@ func raggedGroupsFit(e encoding.Epilogue) string {
 // raggedBlocksFit is that numbers of scales of blocks have 32 bits.
 func raggedBlocksFit(e encoding.Epilogue) string {
 	most := fmt.Sprintf("words[${lenRows}u] / max(%s, 1u)", blocksOf("p.depth"))
-	return fmt.Sprintf("%s <= %s && %du * %s <= %s", raggedRowsA(e), most, e.Products(), blocksOf("p.n"), most)
+	return fmt.Sprintf("%s <= %s && %du * %s <= %s", raggedRowsA(e), most, e.Products(),
+		blocksOf("p.n"), most)
 }
 
-// raggedScaleBetween finds the scales of a group that ends give: those of B are behind those of the group before.
+// raggedScaleBetween finds the scales of a group that ends give: those of B are after those of the group
+// before.
 func raggedScaleBetween(e encoding.Epilogue) (text string) {
 	text = `
 	p.scaleA = words[${scaleA}u];
@@ -98,7 +102,7 @@ func raggedScaleBetween(e encoding.Epilogue) (text string) {
 	return text
 }
 
-// scalesOfRow is how far the scales of a row are behind the first ones.
+// scalesOfRow is how far the scales of a row are after the first ones.
 func scalesOfRow(e encoding.Epilogue) string {
 	if e.Blocks() {
 		return "row * " + blocksOf("p.depth")

@@ -18,9 +18,11 @@ func TestRaggedRespectsLimits(t *testing.T) {
 	for name, lim := range adapters {
 		t.Run(name, func(t *testing.T) {
 			for i := range 4 {
-				k := encoding.Kernel{Ragged: []encoding.RaggedStage{encoding.RaggedPlan, encoding.RaggedExpand}[i%2]}
+				k := encoding.Kernel{Ragged: []encoding.RaggedStage{encoding.RaggedPlan,
+					encoding.RaggedExpand}[i%2]}
 				if i > 1 {
-					k.Epilogue = encoding.Epilogue{Bias: true, Gated: true, Gather: true, Scatter: true, Weights: true}
+					k.Epilogue = encoding.Epilogue{Bias: true, Gated: true, Gather: true, Scatter: true,
+						Weights: true}
 				}
 				s, err := Render(k, lim)
 				require.NoError(t, err)

@@ -11,8 +11,8 @@ import (
 // Accumulator i of the chunk, of the thread at place p in group g, goes to slot
 // g, position i*GroupThreads + p. Since a thread's number is group*GroupThreads
 // + place, the thread of group g finds there the accumulators g, g + Groups,
-// ... of its own place (interleaved threads have other numbers); it sums them over the slots, always in the same order.
-// The first half of the slots lies in sharedA, the rest in sharedB.
+// ... of its own place (interleaved threads have other numbers); it sums them over the slots, always in the
+// same order. The first half of the slots lies in sharedA, the rest in sharedB.
 func (r *renderer) reduce() []output {
 	half, own := (r.Groups+1)/2, "t"
 	if r.interleaved() {
@@ -25,7 +25,8 @@ func (r *renderer) reduce() []output {
 			return func() {
 				r.line("let at = %s + place;", times(slot, group))
 				for i := range r.Chunk {
-					r.line("%s = %s;", r.slotElement(o, plus("at", i*r.GroupThreads)), o.hold(o.Element, accumulator(first+i)))
+					r.line("%s = %s;", r.slotElement(o, plus("at", i*r.GroupThreads)),
+						o.hold(o.Element, accumulator(first+i)))
 				}
 			}
 		}

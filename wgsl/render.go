@@ -79,8 +79,10 @@ func Render(k encoding.Kernel, lim Limits) (Shader, error) {
 	}
 	r := renderer{
 		geometry: g, kernel: k, threads: g.Tile.Threads,
-		a: operand{stage: &g.A, name: "A", of: k.Type, groups: g.Groups, step: g.Tile.TK, near: g.B.Together, gather: k.Epilogue.Gather, blocks: k.Epilogue.Blocks()},
-		b: operand{stage: &g.B, name: "B", of: k.TypeB(), groups: g.Groups, step: g.Tile.TK, near: g.B.Together, gated: k.Epilogue.Gated,
+		a: operand{stage: &g.A, name: "A", of: k.Type, groups: g.Groups, step: g.Tile.TK, near: g.B.Together,
+			gather: k.Epilogue.Gather, blocks: k.Epilogue.Blocks()},
+		b: operand{stage: &g.B, name: "B", of: k.TypeB(), groups: g.Groups, step: g.Tile.TK,
+			near: g.B.Together, gated: k.Epilogue.Gated,
 			group: k.Epilogue.ScaleB.Group(), bits: k.TypeC != element.F32},
 	}
 	shared := g.sharedBytes()
@@ -88,10 +90,12 @@ func Render(k encoding.Kernel, lim Limits) (Shader, error) {
 		shared += takenBytes
 	}
 	if shared > lim.SharedBytes {
-		return Shader{}, fmt.Errorf("wgsl: tile %v needs %d bytes of workgroup memory for tiles in turn, the adapter allows %d", k.Tile, shared, lim.SharedBytes)
+		return Shader{}, fmt.Errorf("wgsl: tile %v needs %d bytes of workgroup memory for tiles in turn, "+
+			"the adapter allows %d", k.Tile, shared, lim.SharedBytes)
 	}
 	r.gemm()
-	return Shader{Source: r.text.String(), Threads: r.threads, SharedBytes: shared, Pieces: 1, Bindings: r.bindings, geometry: *g}, nil
+	return Shader{Source: r.text.String(), Threads: r.threads, SharedBytes: shared, Pieces: 1,
+		Bindings: r.bindings, geometry: *g}, nil
 }
 
 // renderer writes one shader.
@@ -107,7 +111,8 @@ type renderer struct {
 func (r *renderer) main(body func()) {
 	r.line("")
 	r.line("@compute @workgroup_size(%d)", r.threads)
-	r.block(fmt.Sprintf("fn %s(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_index) t: u32)", EntryPoint), body)
+	r.block(fmt.Sprintf("fn %s(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_index) "+
+		"t: u32)", EntryPoint), body)
 }
 
 // gemm writes the kernel that multiplies.

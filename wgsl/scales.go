@@ -6,8 +6,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
-// centre takes off from outputs, which are A*B, what zero points of rows are worth, times the sums of their columns. Without products there
-// are none.
+// centre takes off from outputs, which are A*B, what zero points of rows are worth, times the sums of their
+// columns. Without products there are none.
 func (r *renderer) centre(width int, outputs []output) {
 	if !r.kernel.Epilogue.Zeros {
 		return
@@ -16,14 +16,16 @@ func (r *renderer) centre(width int, outputs []output) {
 		for i, o := range outputs {
 			zero := r.ofRow("zero", i, r.zeroOfRow)
 			sums := r.ofColumns("sums", i, func(i int) string {
-				return pack(each(width, func(j int) string { return wholeAt("scaleBAt", r.scaleOfColumn(width, i, j)) }))
+				return pack(each(width, func(j int) string {
+					return wholeAt("scaleBAt", r.scaleOfColumn(width, i, j))
+				}))
 			})
 			r.line("%s = fma(%s, %s, %s);", o.Value, splat(width, "-"+zero), sums, o.Value)
 		}
 	})
 }
 
-// wholeAt is the whole number behind a scale.
+// wholeAt is the whole number after a scale.
 func wholeAt(at, scale string) string { return "f32(bitcast<i32>(indices[" + at + scale + " + 1u]))" }
 
 // zeroOfRow is the zero point of the row of A of an output. A row of zeros has none.
@@ -50,7 +52,7 @@ func (r *renderer) findRow(i int) {
 	r.line("let is%d = from%d < gatherRows;", i, i)
 }
 
-// scaleOfColumn is how far behind the first the scale of a column of an output is.
+// scaleOfColumn is how far after the first the scale of a column of an output is.
 func (r *renderer) scaleOfColumn(width, i, j int) string {
 	words := r.kernel.Epilogue.ScaleWords()
 	return " + " + times(words, r.column(width, i, j))
@@ -64,8 +66,8 @@ func (r *renderer) hasProducts() string {
 	return "if (depth != 0u)"
 }
 
-// scale multiplies outputs, which are alpha*A*B, by the scales of their rows and columns. Without products there
-// are none.
+// scale multiplies outputs, which are alpha*A*B, by the scales of their rows and columns. Without products
+// there are none.
 func (r *renderer) scale(width int, outputs []output) {
 	if !r.kernel.Epilogue.ScaledSums() {
 		return

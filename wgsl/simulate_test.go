@@ -191,7 +191,8 @@ func TestThreadsCoverTile(t *testing.T) {
 					acc = round*g.Chunk + n%sums*g.Groups + group
 				}
 				inBlock, col := acc/vectorsB, acc%vectorsB
-				element := env[fmt.Sprintf("readA%d", inBlock/g.A.Element)] - group*g.A.Pitch*min(1, g.Groups-1)
+				element := env[fmt.Sprintf("readA%d", inBlock/g.A.Element)] -
+					group*g.A.Pitch*min(1, g.Groups-1)
 				got := vector{env[fmt.Sprintf("row%d", n)], env[fmt.Sprintf("vector%d", n)]}
 				require.Equal(t, g.A.member(element, inBlock%g.A.Element), got.row)
 				vector := env["tx"]
@@ -254,7 +255,8 @@ func TestStagesCoverTiles(t *testing.T) {
 // elementsOfWord is how many elements of A and B a word has.
 func elementsOfWord(s Shader) int {
 	switch {
-	case strings.Contains(s.Source, narrows[element.E4M3].numbers), strings.Contains(s.Source, narrows[element.Int8].numbers):
+	case strings.Contains(s.Source, narrows[element.E4M3].numbers),
+		strings.Contains(s.Source, narrows[element.Int8].numbers):
 		return 4
 	case strings.Contains(s.Source, "fn numbers"):
 		return 2
@@ -334,7 +336,8 @@ func checkStage(t *testing.T, s Shader, name string, stage stage, off, ld, per i
 	require.Len(t, placed, g.Tile.TK*stage.Extent)
 }
 
-// elementOf is the element of workgroup memory with a row or column, and which of its numbers that is; member is the other way.
+// elementOf is the element of workgroup memory with a row or column, and which of its numbers that is; member
+// is the other way.
 func (s *stage) elementOf(i int) (element, number int) {
 	if s.Apart > 1 {
 		return i % s.Apart, i / s.Apart
@@ -382,7 +385,8 @@ func firstStage(t *testing.T, source, name string) []stageLine {
 		if text == "workgroupBarrier();" {
 			break
 		}
-		guard, start, store := guardLine.FindStringSubmatch(text), startLine.FindStringSubmatch(text), storeLine.FindStringSubmatch(text)
+		guard, start, store := guardLine.FindStringSubmatch(text), startLine.FindStringSubmatch(text),
+			storeLine.FindStringSubmatch(text)
 		half := halfLine.FindStringSubmatch(text)
 		switch {
 		case guard != nil && strings.Contains(guard[1], "across"+name):
@@ -392,9 +396,11 @@ func firstStage(t *testing.T, source, name string) []stageLine {
 			lines = append(lines, stageLine{kind: '}'})
 			inGuard = false
 		case start != nil && start[2] == name:
-			lines = append(lines, stageLine{kind: 's', at: []expression{parse(t, start[3])}, register: start[1]})
+			lines = append(lines, stageLine{kind: 's', at: []expression{parse(t, start[3])},
+				register: start[1]})
 		case half != nil && strings.HasPrefix(half[1], "half"+name):
-			lines = append(lines, stageLine{kind: 's', at: []expression{parse(t, half[2])}, register: half[1]})
+			lines = append(lines, stageLine{kind: 's', at: []expression{parse(t, half[2])},
+				register: half[1]})
 		case loadLine.MatchString(text) && strings.HasPrefix(text, "next"+name):
 			l := stageLine{kind: 'l'}
 			l.register, _, _ = strings.Cut(text, " ")
@@ -407,8 +413,10 @@ func firstStage(t *testing.T, source, name string) []stageLine {
 			if store[3] != "" {
 				l.at = append(l.at, parse(t, store[3]))
 			}
-			if run := runValue.FindStringSubmatch(store[4]); run != nil { // as many numbers as an element has, from half a word on
-				require.Equal(t, strings.Count(store[4], "shifted("), len(runWords.FindAllString(store[4], -1)), "words that follow each other")
+			// as many numbers as an element has, from half a word on
+			if run := runValue.FindStringSubmatch(store[4]); run != nil {
+				require.Equal(t, strings.Count(store[4], "shifted("),
+					len(runWords.FindAllString(store[4], -1)), "words that follow each other")
 				l.values = []value{{run[1], -1, run[2]}}
 				lines = append(lines, l)
 				continue

@@ -19,8 +19,8 @@ func (r *renderer) column(width, i, j int) string {
 	return plus(times(stride, fmt.Sprintf("vector%d", i)), j*r.apart())
 }
 
-// apart is how many columns there are from one number of an output to the next: see stage.Apart. Those of fix-ups are adjacent, as
-// they are in the workspace.
+// apart is how many columns there are from one number of an output to the next: see stage.Apart. Those of
+// fix-ups are adjacent, as they are in the workspace.
 func (r *renderer) apart() int {
 	if r.kernel.Fixup {
 		return 1
@@ -51,8 +51,9 @@ func (r *renderer) output(value, number string) output {
 		vector += " + " + times(r.ThreadCols, rest(number, r.vectorsB()))
 	}
 	return output{
-		Value:  value,
-		Row:    fmt.Sprintf("%s + %s + %s", times(r.A.stride(), "ty"), times(r.A.stride()*r.ThreadRows, over(row, e)), times(r.A.Apart, rest(row, e))),
+		Value: value,
+		Row: fmt.Sprintf("%s + %s + %s", times(r.A.stride(), "ty"),
+			times(r.A.stride()*r.ThreadRows, over(row, e)), times(r.A.Apart, rest(row, e))),
 		Vector: vector,
 	}
 }
@@ -95,7 +96,8 @@ func (r *renderer) finish(width int, outputs []output) {
 	}, toC)
 }
 
-// bindWorkspace declares the workspace, which holds rows of partial tiles one behind the other: threads store what is adjacent.
+// bindWorkspace declares the workspace, which holds rows of partial tiles one after the other: threads store
+// what is adjacent.
 func (r *renderer) bindWorkspace() {
 	of := vec(r.B.Element)
 	if r.B.Apart > 1 {
@@ -109,11 +111,13 @@ func (r *renderer) storePart(width int, outputs []output) {
 	size := r.Tile.TM * r.Tile.TN
 	for i, o := range outputs {
 		if r.B.Apart == 1 {
-			r.line("workspace[slot * %du + row%d * %du + vector%d] = %s;", size/width, i, r.Tile.TN/width, i, o.Value)
+			r.line("workspace[slot * %du + row%d * %du + vector%d] = %s;", size/width, i,
+				r.Tile.TN/width, i, o.Value)
 			continue
 		}
 		for j := range width {
-			r.line("workspace[slot * %du + row%d * %du + %s] = %s;", size, i, r.Tile.TN, r.column(width, i, j), component(width, o.Value, j))
+			r.line("workspace[slot * %du + row%d * %du + %s] = %s;", size, i, r.Tile.TN,
+				r.column(width, i, j), component(width, o.Value, j))
 		}
 	}
 }
@@ -182,7 +186,8 @@ func (r *renderer) storeSome(width int, outputs []output) {
 	for i, o := range outputs {
 		r.block(fmt.Sprintf("if (%s)", r.stored(i)), func() {
 			for j := range width {
-				r.line("if (%s < cols) { %s = %s; }", r.column(width, i, j), r.elementC(i, j), component(width, o.Value, j))
+				r.line("if (%s < cols) { %s = %s; }", r.column(width, i, j), r.elementC(i, j),
+					component(width, o.Value, j))
 			}
 		})
 	}

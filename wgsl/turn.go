@@ -12,8 +12,8 @@ const takenBytes = 16
 // noTile is the number of no tile.
 const noTile = "0xffffffffu"
 
-// bindTable declares the table of a launch with several items a worker. One in turn has a counter, and so its other words are read
-// as atomics too.
+// bindTable declares the table of a launch with several items a worker. That of dynamic tiles has a counter,
+// and so its other words are read as atomics too.
 func (r *renderer) bindTable() {
 	switch {
 	case r.kernel.InTurn:
@@ -33,10 +33,10 @@ func (r *renderer) loop() {
 	})
 }
 
-// turns writes the work on tiles that are taken in turn (encoding.TurnNext). The first thread counts before
-// the work on a tile, and looks what it got behind it, when the answer is there. Who counts last sets the counter back: nobody
-// counts behind it in this run. All threads learn of the next tile by workgroupUniformLoad, which
-// waits for them, so that they meet at barriers as ever.
+// turns writes the work on dynamic tiles (encoding.TurnNext). The first thread counts before
+// the work on a tile, and looks what it got after it, when the answer is there. Who counts last sets the
+// counter back: nobody counts after it in this run. All threads learn of the next tile by
+// workgroupUniformLoad, which waits for them, so that they meet at barriers as ever.
 func (r *renderer) turns() {
 	r.block(fmt.Sprintf("for (var tile = worker.x; tile != %s;)", noTile), func() {
 		r.line("var counted = 0u;")
@@ -61,8 +61,9 @@ func (r *renderer) products() {
 		r.item()
 		return
 	}
-	r.block(fmt.Sprintf("for (var item = %du * tile; item < %du * tile + %du; item = item + 1u)", n, n, n), func() {
-		r.item()
-		r.line("workgroupBarrier();") // the next item overwrites workgroup memory
-	})
+	r.block(fmt.Sprintf("for (var item = %du * tile; item < %du * tile + %du; item = item + 1u)", n, n, n),
+		func() {
+			r.item()
+			r.line("workgroupBarrier();") // the next item overwrites workgroup memory
+		})
 }

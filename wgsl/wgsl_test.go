@@ -38,13 +38,15 @@ func kernels() []encoding.Kernel {
 		for bits := range 32 {
 			all = append(all, encoding.Kernel{
 				Tile:   s,
-				TransA: bits&1 != 0, TransB: bits&2 != 0, Wide: bits&4 != 0, Loop: bits&8 != 0, Split: bits&16 != 0,
+				TransA: bits&1 != 0, TransB: bits&2 != 0, Wide: bits&4 != 0, Loop: bits&8 != 0,
+				Split: bits&16 != 0,
 			})
 		}
 	}
 	for _, s := range tile.Of(tile.FMA) {
 		for bits := range 8 {
-			all = append(all, encoding.Kernel{Tile: s, TransA: bits&1 != 0, TransB: bits&2 != 0, Wide: bits&4 != 0, Loop: true, InTurn: true})
+			all = append(all, encoding.Kernel{Tile: s, TransA: bits&1 != 0, TransB: bits&2 != 0,
+				Wide: bits&4 != 0, Loop: true, InTurn: true})
 		}
 	}
 	return all
@@ -75,7 +77,9 @@ func fixups() (all []encoding.Kernel) {
 
 // some are the kernels whose text runs in a test (package sample).
 func some(t *testing.T, all []encoding.Kernel) []encoding.Kernel {
-	return slices.DeleteFunc(all, func(k encoding.Kernel) bool { return !sample.Shaders.Drawn(t.Name()+"/"+k.String(), 1) })
+	return slices.DeleteFunc(all, func(k encoding.Kernel) bool {
+		return !sample.Shaders.Drawn(t.Name()+"/"+k.String(), 1)
+	})
 }
 
 // renderFor renders a kernel unless its tile is larger than the adapter's
@@ -202,13 +206,17 @@ func TestRenderErrors(t *testing.T) {
 			"tile large 64x64x16/256 needs 8448 bytes of workgroup memory, the adapter allows 8000"},
 		{"threads", encoding.Kernel{Tile: large}, Limits{Threads: 32, SharedBytes: 16384},
 			"tile large 64x64x16/256 cannot run with 32 threads"},
-		{"no limits", encoding.Kernel{Tile: large}, Limits{}, "tile large 64x64x16/256 cannot run with 0 threads"},
-		{"words of C", encoding.Kernel{Tile: &tile.Shape{Name: "thin", TM: 16, TN: 16, TK: 16, Threads: 64, RM: 4, RN: 1}, TypeC: element.F16},
+		{"no limits", encoding.Kernel{Tile: large}, Limits{},
+			"tile large 64x64x16/256 cannot run with 0 threads"},
+		{"words of C", encoding.Kernel{Tile: &tile.Shape{Name: "thin", TM: 16, TN: 16, TK: 16, Threads: 64,
+			RM: 4, RN: 1}, TypeC: element.F16},
 			adapters["nvidia"], "tile thin 16x16x16/64: vectors of 1 elements are too small for C of f16"},
 		{"no tile", encoding.Kernel{}, adapters["nvidia"], "the kernel has no tile"},
-		{"threads of ragged plans", encoding.Kernel{Ragged: encoding.RaggedExpand}, Limits{Threads: 31, SharedBytes: 16384},
+		{"threads of ragged plans", encoding.Kernel{Ragged: encoding.RaggedExpand},
+			Limits{Threads: 31, SharedBytes: 16384},
 			"wgsl: ragged plans need 32 threads, the adapter allows 31"},
-		{"workgroup memory of ragged plans", encoding.Kernel{Ragged: encoding.RaggedPlan}, Limits{Threads: 256, SharedBytes: 8192},
+		{"workgroup memory of ragged plans", encoding.Kernel{Ragged: encoding.RaggedPlan},
+			Limits{Threads: 256, SharedBytes: 8192},
 			"wgsl: ragged plans need 13456 bytes of workgroup memory, the adapter allows 8192"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -237,7 +245,8 @@ func TestNewGeometryRejectsUnevenTiles(t *testing.T) {
 func TestText(t *testing.T) {
 	lim := adapters["nvidia"]
 	all := some(t, slices.Concat(kernels(), typed(kernels()), packedKernels(), fixups()))
-	all = append(all, encoding.Kernel{Ragged: encoding.RaggedPlan}, encoding.Kernel{Ragged: encoding.RaggedExpand})
+	all = append(all, encoding.Kernel{Ragged: encoding.RaggedPlan},
+		encoding.Kernel{Ragged: encoding.RaggedExpand})
 	minus := regexp.MustCompile(`-\d|\w-|-\w`) // naga reads x-1u as x and -1u
 	integer := regexp.MustCompile(`[^\w.]\d+[^\w.]`)
 	for _, k := range all {
@@ -277,7 +286,8 @@ func TestText(t *testing.T) {
 
 			require.Equal(t, 1, strings.Count(s.Source, "fn "+EntryPoint+"("))
 			for number, used := range map[int]bool{
-				BindItems: true, BindA: !k.Fixup && k.Ragged == 0, BindB: !k.Fixup && k.Ragged == 0, BindC: k.Ragged == 0,
+				BindItems: true, BindA: !k.Fixup && k.Ragged == 0, BindB: !k.Fixup && k.Ragged == 0,
+				BindC:     k.Ragged == 0,
 				BindTable: k.Loop, BindWorkspace: k.Split || k.Fixup, BindSizes: k.Ragged > 0,
 			} {
 				declared := strings.Contains(s.Source, fmt.Sprintf("@group(0) @binding(%d) ", number))
@@ -287,12 +297,15 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestWholeVectors: where stores to components may touch the others, no shader has one: other threads store to these.
+// TestWholeVectors: where stores to components may touch the others, no shader has one: other threads store
+// to these.
 func TestWholeVectors(t *testing.T) {
-	toComponent := regexp.MustCompile(`\.[xyzw] = |\bshared[AB](\[[^][]*\]){3} = |\b(C|workspace|words|sums|items)(\[[^][]*\]){2} = `)
+	toComponent := regexp.MustCompile(
+		`\.[xyzw] = |\bshared[AB](\[[^][]*\]){3} = |\b(C|workspace|words|sums|items)(\[[^][]*\]){2} = `)
 	lim := adapters["nvidia"]
 	all := some(t, slices.Concat(kernels(), typed(kernels()), packedKernels(), fixups()))
-	for _, k := range append(all, encoding.Kernel{Ragged: encoding.RaggedPlan}, encoding.Kernel{Ragged: encoding.RaggedExpand}) {
+	for _, k := range append(all, encoding.Kernel{Ragged: encoding.RaggedPlan},
+		encoding.Kernel{Ragged: encoding.RaggedExpand}) {
 		lim.Components = false
 		s, err := Render(k, lim)
 		require.NoError(t, err)
@@ -304,8 +317,9 @@ func TestWholeVectors(t *testing.T) {
 	}
 }
 
-// stagesNumbers reports whether a kernel stores an operand by number: one that does not run along K, of which A is of fp32 and allows no wide
-// loads, and B comes with C of fp32, does not go to registers, and has no wide loads, which it has of narrow elements alone.
+// stagesNumbers reports whether a kernel stores an operand by number: one that does not run along K, of which
+// A is of fp32 and allows no wide loads, and B comes with C of fp32, does not go to registers, and has no
+// wide loads, which it has of narrow elements alone.
 func stagesNumbers(k encoding.Kernel) bool {
 	f32, direct := k.Type == element.F32, k.Wide && k.Tile.RM == k.Tile.TM
 	return f32 && k.TransA && !k.Wide && k.Tile.RM > 1 ||
@@ -350,52 +364,73 @@ func TestGolden(t *testing.T) {
 		{"medium-k4-nn-loop-split", "medium-k4", encoding.Kernel{Loop: true, Split: true}},
 		{"small-nn", "small", encoding.Kernel{}},
 		{"small-nn-in-turn", "small", encoding.Kernel{Loop: true, InTurn: true}},
-		{"small-nt-gated-in-turn", "small", encoding.Kernel{TransB: true, Loop: true, InTurn: true, Epilogue: encoding.Epilogue{Gated: true}}},
+		{"small-nt-gated-in-turn", "small", encoding.Kernel{TransB: true, Loop: true, InTurn: true,
+			Epilogue: encoding.Epilogue{Gated: true}}},
 		{"small-k8-tn", "small-k8", encoding.Kernel{TransA: true}},
 		{"tiny-k4-nn", "tiny-k4", encoding.Kernel{}},
 		{"medium-k4-fixup", "medium-k4", encoding.Kernel{Fixup: true}},
 		{"small-nn-bf16", "small", encoding.Kernel{Type: element.BF16, TypeC: element.BF16}},
-		{"tiny-k4-tt-f16-wide", "tiny-k4", encoding.Kernel{Type: element.F16, TransA: true, TransB: true, Wide: true}},
+		{"tiny-k4-tt-f16-wide", "tiny-k4", encoding.Kernel{Type: element.F16, TransA: true,
+			TransB: true, Wide: true}},
 		{"medium-k4-fixup-f16", "medium-k4", encoding.Kernel{TypeC: element.F16, Fixup: true}},
 		{"small-nn-gated", "small", encoding.Kernel{Loop: true, Epilogue: encoding.Epilogue{
 			Activation: encoding.SiLU, Bias: true, Gated: true, Gather: true, Scatter: true, Weights: true}}},
-		{"tiny-k4-nt-f16-relu-scatter", "tiny-k4", encoding.Kernel{TransB: true, Type: element.F16, TypeC: element.F16,
+		{"tiny-k4-nt-f16-relu-scatter", "tiny-k4", encoding.Kernel{TransB: true, Type: element.F16,
+			TypeC:    element.F16,
 			Epilogue: encoding.Epilogue{Activation: encoding.ReLU, Bias: true, Scatter: true}}},
-		{"medium-k4-fixup-gelu", "medium-k4", encoding.Kernel{Fixup: true, Epilogue: encoding.Epilogue{Activation: encoding.GELU, Weights: true}}},
-		{"small-nn-e4m3-scales", "small", encoding.Kernel{Type: element.E4M3, TypeC: element.BF16, Wide: true, Split: true,
-			Epilogue: encoding.Epilogue{Gather: true, Bias: true, ScaleA: encoding.PerRow, ScaleB: encoding.PerRow}}},
+		{"medium-k4-fixup-gelu", "medium-k4", encoding.Kernel{Fixup: true,
+			Epilogue: encoding.Epilogue{Activation: encoding.GELU, Weights: true}}},
+		{"small-nn-e4m3-scales", "small", encoding.Kernel{Type: element.E4M3, TypeC: element.BF16,
+			Wide: true, Split: true,
+			Epilogue: encoding.Epilogue{Gather: true, Bias: true, ScaleA: encoding.PerRow,
+				ScaleB: encoding.PerRow}}},
 		{"small-nt-e4m3", "small", encoding.Kernel{Type: element.E4M3, TransB: true}},
 		{"small-nt-int8", "small", encoding.Kernel{Type: element.Int8, TransB: true}},
 		{"small-tn-int8-wide", "small", encoding.Kernel{Type: element.Int8, TransA: true, Wide: true}},
-		{"thin-8x64-nn-groups", "thin-8x64", encoding.Kernel{Type: element.BF16, TypeC: element.BF16, Epilogue: encoding.Epilogue{ScaleB: encoding.PerGroup128}}},
-		{"thin-8x64-nt-bf16", "thin-8x64", encoding.Kernel{TransB: true, Type: element.BF16, TypeC: element.BF16, Wide: true}},
-		{"small-nn-gated-groups", "small", encoding.Kernel{Type: element.F16, Loop: true, Epilogue: encoding.Epilogue{Gated: true, ScaleB: encoding.PerGroup64}}},
+		{"thin-8x64-nn-groups", "thin-8x64", encoding.Kernel{Type: element.BF16, TypeC: element.BF16,
+			Epilogue: encoding.Epilogue{ScaleB: encoding.PerGroup128}}},
+		{"thin-8x64-nt-bf16", "thin-8x64", encoding.Kernel{TransB: true, Type: element.BF16,
+			TypeC: element.BF16, Wide: true}},
+		{"small-nn-gated-groups", "small", encoding.Kernel{Type: element.F16, Loop: true,
+			Epilogue: encoding.Epilogue{Gated: true, ScaleB: encoding.PerGroup64}}},
 		{"small-nn-e4m3-blocks", "small", encoding.Kernel{Type: element.E4M3, TypeC: element.BF16, Loop: true,
-			Epilogue: encoding.Epilogue{Gather: true, Gated: true, ScaleA: encoding.PerBlock, ScaleB: encoding.PerBlock}}},
-		{"tiny-k4-tt-e4m3-blocks", "tiny-k4", encoding.Kernel{Type: element.E4M3, TransA: true, TransB: true, Wide: true,
+			Epilogue: encoding.Epilogue{Gather: true, Gated: true, ScaleA: encoding.PerBlock,
+				ScaleB: encoding.PerBlock}}},
+		{"tiny-k4-tt-e4m3-blocks", "tiny-k4", encoding.Kernel{Type: element.E4M3, TransA: true,
+			TransB: true, Wide: true,
 			Epilogue: encoding.Epilogue{ScaleA: encoding.PerBlock, ScaleB: encoding.PerBlock}}},
-		{"ragged-plan-blocks", "", encoding.Kernel{Ragged: encoding.RaggedPlan, Epilogue: encoding.Epilogue{ScaleA: encoding.PerBlock, ScaleB: encoding.PerBlock}}},
+		{"ragged-plan-blocks", "", encoding.Kernel{Ragged: encoding.RaggedPlan,
+			Epilogue: encoding.Epilogue{ScaleA: encoding.PerBlock, ScaleB: encoding.PerBlock}}},
 		{"ragged-expand-blocks", "", encoding.Kernel{Ragged: encoding.RaggedExpand,
 			Epilogue: encoding.Epilogue{Gated: true, ScaleA: encoding.PerBlock, ScaleB: encoding.PerBlock}}},
 		{"medium-k4-fixup-scales", "medium-k4", encoding.Kernel{Fixup: true,
 			Epilogue: encoding.Epilogue{Gather: true, ScaleA: encoding.PerRow, ScaleB: encoding.PerTensor}}},
 		{"ragged-expand-scales", "", encoding.Kernel{Ragged: encoding.RaggedExpand,
 			Epilogue: encoding.Epilogue{Gated: true, ScaleA: encoding.PerRow, ScaleB: encoding.PerRow}}},
-		{"small-nn-int8-zeros", "small", encoding.Kernel{Type: element.Int8, TypeC: element.BF16, Wide: true, Split: true,
-			Epilogue: encoding.Epilogue{Gather: true, ScaleA: encoding.PerRow, ScaleB: encoding.PerRow, Pairs: true, Zeros: true}}},
+		{"small-nn-int8-zeros", "small", encoding.Kernel{Type: element.Int8, TypeC: element.BF16,
+			Wide: true, Split: true,
+			Epilogue: encoding.Epilogue{Gather: true, ScaleA: encoding.PerRow, ScaleB: encoding.PerRow,
+				Pairs: true, Zeros: true}}},
 		{"medium-k4-fixup-zeros", "medium-k4", encoding.Kernel{Fixup: true,
-			Epilogue: encoding.Epilogue{Gather: true, ScaleA: encoding.PerTensor, ScaleB: encoding.PerRow, Pairs: true, Zeros: true}}},
+			Epilogue: encoding.Epilogue{Gather: true, ScaleA: encoding.PerTensor, ScaleB: encoding.PerRow,
+				Pairs: true, Zeros: true}}},
 		{"ragged-plan-zeros", "", encoding.Kernel{Ragged: encoding.RaggedPlan,
-			Epilogue: encoding.Epilogue{ScaleA: encoding.PerRow, ScaleB: encoding.PerRow, Pairs: true, Zeros: true}}},
+			Epilogue: encoding.Epilogue{ScaleA: encoding.PerRow, ScaleB: encoding.PerRow, Pairs: true,
+				Zeros: true}}},
 		{"ragged-expand-zeros", "", encoding.Kernel{Ragged: encoding.RaggedExpand,
-			Epilogue: encoding.Epilogue{Gated: true, ScaleA: encoding.PerRow, ScaleB: encoding.PerRow, Pairs: true, Zeros: true}}},
-		{"ragged-plan-groups", "", encoding.Kernel{Ragged: encoding.RaggedPlan, Epilogue: encoding.Epilogue{ScaleB: encoding.PerGroup128}}},
-		{"ragged-expand-groups", "", encoding.Kernel{Ragged: encoding.RaggedExpand, Epilogue: encoding.Epilogue{Gated: true, ScaleB: encoding.PerGroup64}}},
+			Epilogue: encoding.Epilogue{Gated: true, ScaleA: encoding.PerRow, ScaleB: encoding.PerRow,
+				Pairs: true, Zeros: true}}},
+		{"ragged-plan-groups", "", encoding.Kernel{Ragged: encoding.RaggedPlan,
+			Epilogue: encoding.Epilogue{ScaleB: encoding.PerGroup128}}},
+		{"ragged-expand-groups", "", encoding.Kernel{Ragged: encoding.RaggedExpand,
+			Epilogue: encoding.Epilogue{Gated: true, ScaleB: encoding.PerGroup64}}},
 		{"ragged-plan", "", encoding.Kernel{Ragged: encoding.RaggedPlan}},
 		{"ragged-expand", "", encoding.Kernel{Ragged: encoding.RaggedExpand}},
-		{"ragged-plan-epilogue", "", encoding.Kernel{Ragged: encoding.RaggedPlan, Epilogue: encoding.Epilogue{Gather: true}}},
+		{"ragged-plan-epilogue", "", encoding.Kernel{Ragged: encoding.RaggedPlan,
+			Epilogue: encoding.Epilogue{Gather: true}}},
 		{"ragged-expand-epilogue", "", encoding.Kernel{Ragged: encoding.RaggedExpand, Type: element.BF16,
-			Epilogue: encoding.Epilogue{Bias: true, Gated: true, Gather: true, Scatter: true, Weights: true}}},
+			Epilogue: encoding.Epilogue{Bias: true, Gated: true, Gather: true, Scatter: true,
+				Weights: true}}},
 	} {
 		t.Run(test.file, func(t *testing.T) {
 			if test.tile != "" {

@@ -31,7 +31,7 @@ fn storeEnds(at: u32, cols: u32, first: u32, last: u32) {
 
 // vectorFunctions writes the functions for a vector in words, of which so many numbers are in the tile:
 // ends is its first number and, in the high half, its last; storeVector stores the words that are no
-// halves. Before is the ends of the vector in front, in front of column 0 of none.
+// halves. Before is the ends of the vector in front, before column 0 of none.
 func (r *renderer) vectorFunctions(width int) {
 	words := []string{"worda", "wordb"}[:width/2]
 	given, last := strings.Join(words, ": u32, ")+": u32", "worda"
@@ -121,7 +121,8 @@ func (r *renderer) storeShifted(width int, words [][]string) {
 			r.line("let at = max(%s, 1u) - 1u;", at)
 			for j, i := range outputs {
 				before := r.held("at") + r.numbered(j)
-				r.line("storeVector(atC%d, vector%d, numbers%d, %s, %s);", i, i, i, before, strings.Join(words[i], ", "))
+				r.line("storeVector(atC%d, vector%d, numbers%d, %s, %s);", i, i, i, before,
+					strings.Join(words[i], ", "))
 			}
 		})
 		r.storeHalves(&t)
@@ -148,7 +149,8 @@ func (r *renderer) storeHalves(t *telling) {
 		r.block("if ("+exists+")", func() {
 			r.line("let at = %s;", times(t.vectors, over("own", t.together)))
 			last := "at + " + over("cols - 1u", t.width)
-			r.line("storeEnds(offC + %s * ldC, cols, %s%s, %s%s);", row, r.held("at"), number, r.held(last), number)
+			r.line("storeEnds(offC + %s * ldC, cols, %s%s, %s%s);", row, r.held("at"), number,
+				r.held(last), number)
 		})
 	})
 }

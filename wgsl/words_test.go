@@ -34,7 +34,8 @@ type procedure struct {
 }
 
 func parseProcedure(t *testing.T, parameters, body string) procedure {
-	body = strings.NewReplacer("let ", "", "var ", "", " = ", " := ", "~", "^", "select(", "choose(").Replace(suffix.ReplaceAllString(vectors.ReplaceAllString(body, "vector"), "$1"))
+	body = strings.NewReplacer("let ", "", "var ", "", " = ", " := ", "~", "^", "select(",
+		"choose(").Replace(suffix.ReplaceAllString(vectors.ReplaceAllString(body, "vector"), "$1"))
 	body = forLoop.ReplaceAllString(body, "for $1 =$2 {")
 	file, err := parser.ParseFile(token.NewFileSet(), "", "package p\nfunc f() {\n"+body+"\n}\n", 0)
 	require.NoError(t, err, body)
@@ -188,7 +189,7 @@ func (w *workgroup) told(place string) int {
 	return found.value
 }
 
-// place is the component of an expression so many behind it, within workgroup memory.
+// place is the component of an expression so many after it, within workgroup memory.
 func (w *workgroup) place(e ast.Expr, behind int, env map[string]int) string {
 	var indexes []int
 	for {
@@ -259,7 +260,8 @@ func (w *workgroup) id(row, col int) int { return row*w.shader.geometry.Tile.TN 
 func checkWords(t *testing.T, s Shader, width int) {
 	source := strings.ReplaceAll(s.Source, "worker.y", "piece")
 	names := lets(t, source, `place|group|part|lane|tx|ty|row\d+|vector\d*|to\d+|kept\d+|atC\d+`)
-	w := &workgroup{T: t, shader: s, width: width, functions: map[string]procedure{}, outputs: map[string][2]string{}}
+	w := &workgroup{T: t, shader: s, width: width, functions: map[string]procedure{},
+		outputs: map[string][2]string{}}
 	for _, m := range function.FindAllStringSubmatch(source, -1) {
 		w.functions[m[1]] = parseProcedure(t, m[2], m[3])
 	}
@@ -276,11 +278,13 @@ func checkWords(t *testing.T, s Shader, width int) {
 	}
 	end := parseProcedure(t, "", text)
 	tile := s.geometry.Tile
-	for i, size := range [][2]int{{tile.TM, tile.TN}, {tile.TM - 1, tile.TN - 1}, {tile.TM, tile.TN - 2}, {1, 1}, {2, 3}} {
+	for i, size := range [][2]int{{tile.TM, tile.TN}, {tile.TM - 1, tile.TN - 1}, {tile.TM, tile.TN - 2},
+		{1, 1}, {2, 3}} {
 		for _, ld := range []int{tile.TN, tile.TN + 1} {
 			for off := range 2 {
 				if i == 0 || off != ld%2 || tile.TM < 64 {
-					w.check(names, end, map[string]int{"offC": 10 + off, "ldC": ld, "rows": size[0], "cols": size[1]})
+					w.check(names, end, map[string]int{"offC": 10 + off, "ldC": ld, "rows": size[0],
+						"cols": size[1]})
 				}
 			}
 		}
@@ -327,7 +331,8 @@ func (w *workgroup) check(names []let, end procedure, item map[string]int) {
 				continue
 			}
 			if got := w.c[at/2] >> (16 * (at % 2)) & 0xffff; got != w.id(row, col) || w.times[at] != 1 {
-				w.Fatalf("row %d, column %d has %#x, stored %d times, in %v", row, col, got, w.times[at], item)
+				w.Fatalf("row %d, column %d has %#x, stored %d times, in %v", row, col, got,
+					w.times[at], item)
 			}
 		}
 	}

@@ -14,7 +14,8 @@
 #define CHECK(condition) \
 	do { \
 		if (!(condition)) { \
-			fprintf(stderr, "%s:%d: %s (last error: %s)\n", __FILE__, __LINE__, #condition, bg_last_error()); \
+			fprintf(stderr, "%s:%d: %s (last error: %s)\n", __FILE__, __LINE__, #condition, \
+				bg_last_error()); \
 			exit(1); \
 		} \
 	} while (0)
@@ -73,14 +74,15 @@ static inline void call_all(bg_status want) {
 }
 
 #define CANARY 12345.5f
-#define GAP 3 /* elements between rows, and behind matrices */
+#define GAP 3 /* elements between rows, and after matrices */
 
 static inline uint32_t draw(uint32_t *state) { /* xorshift of Marsaglia, 2003 */
 	*state ^= *state << 13, *state ^= *state >> 17, *state ^= *state << 5;
 	return *state;
 }
 
-static inline float uniform(uint32_t *state) { return (float)draw(state) / 2147483648.0f - 1; } /* in [-1, 1] */
+/* in [-1, 1] */
+static inline float uniform(uint32_t *state) { return (float)draw(state) / 2147483648.0f - 1; }
 
 typedef struct {
 	int count;
@@ -111,7 +113,8 @@ static inline batch new_batch(int count, int limit, uint32_t seed) {
 		bg_problem *p = &t.problems[i];
 		p->struct_size = sizeof *p;
 		p->flags = draw(&state) % 4;
-		p->m = draw(&state) % (limit + 1), p->n = draw(&state) % (limit + 1), p->k = draw(&state) % (limit + 1);
+		p->m = draw(&state) % (limit + 1), p->n = draw(&state) % (limit + 1),
+			p->k = draw(&state) % (limit + 1);
 		p->alpha = 0.5f, p->beta = i % 3 ? 0 : -2;
 		p->lda = (p->flags & BG_TRANS_A ? p->m : p->k) + GAP;
 		p->ldb = (p->flags & BG_TRANS_B ? p->k : p->n) + GAP;
@@ -136,7 +139,9 @@ static inline batch new_batch(int count, int limit, uint32_t seed) {
 	return t;
 }
 
-static inline void free_batch(batch *t) { free(t->problems), free(t->a), free(t->b), free(t->c), free(t->before); }
+static inline void free_batch(batch *t) {
+	free(t->problems), free(t->a), free(t->b), free(t->c), free(t->before);
+}
 
 /* check_batch compares every element of C: |c - ref| <= (K+3) 2^-24 (|alpha| sum
  * |a||b| + |beta c|) holds for any order of summation, to first order; twice that

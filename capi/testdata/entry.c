@@ -16,7 +16,8 @@ static void test_arrays(void) {
 #define HANDS_ON(call, p, q, r, s) \
 	do { \
 		CHECK((call) == BG_ERR_FAILED); \
-		CHECK(seen.arrays[0] == (p) && seen.arrays[1] == (q) && seen.arrays[2] == (r) && seen.arrays[3] == (s)); \
+		CHECK(seen.arrays[0] == (p) && seen.arrays[1] == (q) && seen.arrays[2] == (r) && \
+			seen.arrays[3] == (s)); \
 	} while (0)
 	HANDS_ON(bg_plan_new(1, none, 0, NULL, &plan), NULL, NULL, NULL, NULL);
 	HANDS_ON(bg_plan_new(1, &p, 1, NULL, &plan), &p, NULL, NULL, NULL);
@@ -73,12 +74,14 @@ static void test_signals(void) {
 	CHECK(!sigismember(&now, SIGALRM)); /* as before loading */
 	for (int i = 0; i < 2; i++) {
 		call_all(BG_ERR_FAILED);
-		CHECK(same(&seen.mask, &host)); /* and so it was behind the call before */
+		CHECK(same(&seen.mask, &host)); /* and so it was after the call before */
 	}
 	CHECK(pthread_sigmask(SIG_SETMASK, NULL, &now) == 0 && same(&now, &host));
-	static const int blocked[] = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE, SIGALRM, SIGTERM, SIGCHLD, SIGTSTP, SIGIO, SIGPROF};
+	static const int blocked[] = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE, SIGALRM, SIGTERM,
+		SIGCHLD, SIGTSTP, SIGIO, SIGPROF};
 	static const int open[] = {SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS, SIGURG};
-	for (size_t i = 0; i < sizeof blocked / sizeof *blocked; i++) CHECK(sigismember(&seen.blocked, blocked[i]) == 1);
+	for (size_t i = 0; i < sizeof blocked / sizeof *blocked; i++)
+		CHECK(sigismember(&seen.blocked, blocked[i]) == 1);
 	for (size_t i = 0; i < sizeof open / sizeof *open; i++) CHECK(sigismember(&seen.blocked, open[i]) == 0);
 	for (int s = SIGRTMIN; s <= SIGRTMAX; s++) CHECK(sigismember(&seen.blocked, s) == 1);
 }

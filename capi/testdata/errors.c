@@ -50,7 +50,8 @@ static void test_problems(bg_device device) {
 	FAILS(bg_gemm(device, &one, 1, NULL, 4, a, 4, c, 4, 0), BG_ERR_INVALID, "a is NULL");
 	FAILS(bg_gemm(device, &one, 1, a, 4, a, -4, c, 4, 0), BG_ERR_INVALID, "b: length -4 is negative");
 	FAILS(bg_gemm(device, &one, 1, a, 4, a, 4, c, INT64_MAX, 0), BG_ERR_INVALID, "c: ");
-	FAILS(bg_gemm(device, &one, 1, a, 4, a, 4, c, INT64_MAX / 4 + 1, 0), BG_ERR_INVALID, "c: 2305843009213693952 elements are more than");
+	FAILS(bg_gemm(device, &one, 1, a, 4, a, 4, c, INT64_MAX / 4 + 1, 0), BG_ERR_INVALID,
+		"c: 2305843009213693952 elements are more than");
 	FAILS(bg_gemm(device, &one, 1, a, 4, a, 4, c, 4, -1), BG_ERR_INVALID, "timeout_ms -1");
 	for (int i = 0; i < 4; i++) CHECK(c[i] == 7);
 	OK(gemm(device, one, INT64_MAX / 4)); /* of which it needs 4 */
@@ -62,8 +63,10 @@ static void test_options(bg_device device) {
 		{"", "options"}, {"[]", "options"}, {"{\"tiles\": 1}", "tiles"}, {"{} {}", "more behind"},
 		{"{\"tile\": \"huge\"}", "unknown tile \"huge\""}, {"{\"rule\": \"luck\"}", "unknown rule"},
 		{"{\"compute\": \"f64\"}", "unknown compute"}, {"{\"schedule\": 3}", "options"},
-		{"{\"Compute\": \"f32\"}", "options: unknown field \"Compute\""}, {"{\"WARMED\": true}", "unknown field \"WARMED\""},
-		{"{\"\": 1}", "unknown field \"\""}, {"{\"-\": 1}", "unknown field \"-\""}, {"{\"Options\": {}}", "unknown field \"Options\""},
+		{"{\"Compute\": \"f32\"}", "options: unknown field \"Compute\""},
+		{"{\"WARMED\": true}", "unknown field \"WARMED\""},
+		{"{\"\": 1}", "unknown field \"\""}, {"{\"-\": 1}", "unknown field \"-\""},
+		{"{\"Options\": {}}", "unknown field \"Options\""},
 		{"{\"epilogue\": {\"Bias\": true}}", "unknown field \"epilogue.Bias\""},
 		{"{\"epilogue\": {\"pointers\": {\"A\": true}}}", "unknown field \"epilogue.pointers.A\""},
 		{"{\"tile\": \"tiny\", \"tile\": \"small\"}", "field \"tile\" is there twice"},
@@ -126,7 +129,8 @@ static void test_handles(bg_device device) {
 	FAILS(bg_run(program, x, 0, z), BG_ERR_HANDLE, "b is missing: its handle is 0");
 	FAILS(bg_run(program, x, y, 0), BG_ERR_HANDLE, "c is missing: its handle is 0");
 	FAILS(bg_run_ragged(program, 0, x, y, z), BG_ERR_HANDLE, "sizes is missing: its handle is 0");
-	FAILS(bg_run(program, x, UINT64_MAX, z), BG_ERR_HANDLE, "b: buffer: handle 18446744073709551615 is unknown");
+	FAILS(bg_run(program, x, UINT64_MAX, z), BG_ERR_HANDLE,
+		"b: buffer: handle 18446744073709551615 is unknown");
 	FAILS(bg_wait(program, 0), BG_ERR_HANDLE, "is a program");
 	FAILS(bg_plan_explain(device, NULL, 0, NULL), BG_ERR_HANDLE, "is a device");
 	size_t needed = 99;
@@ -178,8 +182,10 @@ static void test_timeout(bg_device device) {
 	enum { SIZE = 2048, COUNT = 4 };
 	bg_problem p[COUNT];
 	float *x = numbers((int64_t)SIZE * SIZE, 1), *y = numbers((int64_t)COUNT * SIZE * SIZE, 5);
-	for (int i = 0; i < COUNT; i++) p[i] = bg_problem_of(SIZE, SIZE, SIZE), p[i].offset_c = (int64_t)i * SIZE * SIZE;
-	FAILS(bg_gemm(device, p, COUNT, x, SIZE * SIZE, x, SIZE * SIZE, y, (int64_t)COUNT * SIZE * SIZE, 1), BG_ERR_TIMEOUT, "the time limit of 1 ms was reached");
+	for (int i = 0; i < COUNT; i++)
+		p[i] = bg_problem_of(SIZE, SIZE, SIZE), p[i].offset_c = (int64_t)i * SIZE * SIZE;
+	FAILS(bg_gemm(device, p, COUNT, x, SIZE * SIZE, x, SIZE * SIZE, y, (int64_t)COUNT * SIZE * SIZE, 1),
+		BG_ERR_TIMEOUT, "the time limit of 1 ms was reached");
 	for (int64_t i = 0; i < (int64_t)COUNT * SIZE * SIZE; i++) CHECK(y[i] == 5);
 	free(x), free(y);
 }

@@ -7,7 +7,8 @@ typedef struct { /* a bg_problem of a newer version */
 } longer_problem;
 
 static bg_status gemm(bg_device device, batch *t) {
-	return bg_gemm(device, t->problems, t->count, t->a, t->len_a, t->b, t->len_b, t->c, t->len_c, BG_NO_TIMEOUT);
+	return bg_gemm(device, t->problems, t->count, t->a, t->len_a, t->b, t->len_b, t->c, t->len_c,
+		BG_NO_TIMEOUT);
 }
 
 /* The same batch with the structs that a newer header would have. */
@@ -15,11 +16,13 @@ static void test_longer_structs(bg_device device) {
 	batch t = new_batch(5, 20, 77);
 	longer_problem *longer = calloc(5, sizeof *longer);
 	CHECK(longer);
-	for (int i = 0; i < t.count; i++) longer[i].known = t.problems[i], longer[i].known.struct_size = sizeof *longer;
+	for (int i = 0; i < t.count; i++)
+		longer[i].known = t.problems[i], longer[i].known.struct_size = sizeof *longer;
 	OK(bg_gemm(device, &longer[0].known, 5, t.a, t.len_a, t.b, t.len_b, t.c, t.len_c, BG_NO_TIMEOUT));
 	check_batch(&t);
 	longer[3].more = 1;
-	FAILS(bg_gemm(device, &longer[0].known, 5, t.a, t.len_a, t.b, t.len_b, t.c, t.len_c, BG_NO_TIMEOUT), BG_ERR_INVALID,
+	FAILS(bg_gemm(device, &longer[0].known, 5, t.a, t.len_a, t.b, t.len_b, t.c, t.len_c, BG_NO_TIMEOUT),
+		BG_ERR_INVALID,
 		"problem 3: flags");
 	free(longer);
 	free_batch(&t);
@@ -38,7 +41,8 @@ static void test_empty(bg_device device) {
 
 static bg_read start(bg_device device, batch *t) {
 	bg_read read;
-	OK(bg_gemm_async(device, t->problems, t->count, NULL, t->a, t->len_a, t->b, t->len_b, t->c, t->len_c, &read));
+	OK(bg_gemm_async(device, t->problems, t->count, NULL, t->a, t->len_a, t->b, t->len_b, t->c,
+		t->len_c, &read));
 	return read;
 }
 
@@ -61,9 +65,11 @@ static void test_async(void) {
 
 	enum { SIZE = 2048 };
 	bg_problem p = bg_problem_of(SIZE, SIZE, SIZE);
-	batch large = {.count = 1, .problems = &p, .len_a = SIZE * SIZE, .len_b = SIZE * SIZE, .len_c = SIZE * SIZE};
-	large.a = numbers(large.len_a, 1), large.b = numbers(large.len_b, 1), large.c = numbers(large.len_c, CANARY);
-	for (int i = 0; i < 2; i++) { /* the second time is behind nothing of the first */
+	batch large = {.count = 1, .problems = &p, .len_a = SIZE * SIZE, .len_b = SIZE * SIZE,
+		.len_c = SIZE * SIZE};
+	large.a = numbers(large.len_a, 1), large.b = numbers(large.len_b, 1),
+		large.c = numbers(large.len_c, CANARY);
+	for (int i = 0; i < 2; i++) { /* the second time is after nothing of the first */
 		reads[i] = start(device, &large);
 		CHECK(bg_read_wait(reads[i], 1) == BG_ERR_TIMEOUT);
 		OK(bg_close(reads[i]));
@@ -75,7 +81,8 @@ static void test_async(void) {
 	reads[0] = start(device, &large);
 	FAILS(bg_read_wait(reads[0], BG_NO_TIMEOUT), BG_ERR_INVALID, "problem 0: lda 2047 < row length 2048");
 	OK(bg_close(reads[0]));
-	FAILS(bg_gemm_async(device, &p, 1, "{\"no\": 1}", NULL, 0, NULL, 0, NULL, 0, &reads[0]), BG_ERR_INVALID, "options");
+	FAILS(bg_gemm_async(device, &p, 1, "{\"no\": 1}", NULL, 0, NULL, 0, NULL, 0, &reads[0]),
+		BG_ERR_INVALID, "options");
 	CHECK(reads[0] == 0);
 	p.lda = SIZE;
 	reads[0] = start(device, &large);

@@ -8,7 +8,8 @@
 typedef struct {
 	const char *name;
 	int bytes;
-	int top, bias; /* the bit behind the exponent, of a float's; by how much float's exponents are larger. 0: no float */
+	/* the bit after the exponent, of a float's; by how much float's exponents are larger. 0: no float */
+	int top, bias;
 } type;
 
 static uint16_t narrow(const type *t, float x) {
@@ -74,11 +75,13 @@ static void test_type(bg_device device, const type *t, const type *of_c, uint32_
 	bg_program program;
 	OK(bg_plan_new(device, x.problems, x.count, options, &plan));
 	OK(bg_prepare(device, plan, &program));
-	bg_buffer on_a = upload(device, t->name, a, x.len_a, t->bytes), on_b = upload(device, t->name, b, x.len_b, t->bytes);
+	bg_buffer on_a = upload(device, t->name, a, x.len_a, t->bytes),
+		on_b = upload(device, t->name, b, x.len_b, t->bytes);
 	bg_buffer on_c = upload(device, type_c, host, x.len_c, bytes);
 	OK(bg_run(program, on_a, on_b, on_c));
 
-	OK(bg_gemm_of(device, x.problems, x.count, options, a, x.len_a, b, x.len_b, host, x.len_c, BG_NO_TIMEOUT));
+	OK(bg_gemm_of(device, x.problems, x.count, options, a, x.len_a, b, x.len_b, host, x.len_c,
+		BG_NO_TIMEOUT));
 	for (int64_t i = 0; of_c && i < x.len_c; i++) x.c[i] = widen(of_c, c[i]);
 	check_batch(&x);
 
@@ -107,20 +110,26 @@ static void test_mistakes(bg_device device) {
 	FAILS(bg_buffer_write(b, 0, x, INT64_MAX, 0), BG_ERR_INVALID, "src: ");
 	OK(bg_close(b));
 	FAILS(bg_gemm_of(device, &p, 1, "{\"type_c\": \"bf16\"}", x, 1, x, 1, c, 1, 0), BG_ERR_INVALID, "bf16");
-	FAILS(bg_gemm_of(device, &p, 1, "{\"type\": \"bf16\", \"type_c\": \"f16\"}", x, 1, x, 1, c, 1, 0), BG_ERR_INVALID, "f16");
-	FAILS(bg_gemm_of(device, &p, 1, "{\"type\": \"e4m3\", \"type_c\": \"e4m3\"}", x, 1, x, 1, c, 1, 0), BG_ERR_INVALID, "e4m3");
+	FAILS(bg_gemm_of(device, &p, 1, "{\"type\": \"bf16\", \"type_c\": \"f16\"}", x, 1, x, 1, c, 1, 0),
+		BG_ERR_INVALID, "f16");
+	FAILS(bg_gemm_of(device, &p, 1, "{\"type\": \"e4m3\", \"type_c\": \"e4m3\"}", x, 1, x, 1, c, 1, 0),
+		BG_ERR_INVALID, "e4m3");
 	FAILS(bg_gemm_of(device, &p, 1, "{\"type\": \"i8\"}", x, 1, x, 1, c, 1, 0), BG_ERR_INVALID, "i8");
-	FAILS(bg_gemm_of(device, &p, 1, "{\"type\": \"bf16\"}", x, 1, NULL, 1, c, 1, 0), BG_ERR_INVALID, "b is NULL");
+	FAILS(bg_gemm_of(device, &p, 1, "{\"type\": \"bf16\"}", x, 1, NULL, 1, c, 1, 0),
+		BG_ERR_INVALID, "b is NULL");
 	CHECK(c[0] == 7);
 }
 
 int main(void) {
-	static const type bf16 = {"bf16", 2, 16, 0}, f16 = {"f16", 2, 13, 112}, e4m3 = {"e4m3", 1, 20, 120}, int8 = {"int8", 1, 0, 0};
+	static const type bf16 = {"bf16", 2, 16, 0}, f16 = {"f16", 2, 13, 112}, e4m3 = {"e4m3", 1, 20, 120},
+		int8 = {"int8", 1, 0, 0};
 	static const type *const pairs[][2] = {{&bf16, &bf16}, {&bf16}, {&f16, &f16}, {&f16},
-	                                  {&e4m3, &bf16}, {&e4m3, &f16}, {&e4m3}, {&int8, &bf16}, {&int8, &f16}, {&int8}};
+	                                  {&e4m3, &bf16}, {&e4m3, &f16}, {&e4m3}, {&int8, &bf16},
+	                                  {&int8, &f16}, {&int8}};
 	bg_device device;
 	OK(bg_open("cpu", -1, &device));
-	for (uint32_t i = 0; i < sizeof pairs / sizeof *pairs; i++) test_type(device, pairs[i][0], pairs[i][1], i + 1);
+	for (uint32_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+		test_type(device, pairs[i][0], pairs[i][1], i + 1);
 	test_mistakes(device);
 	OK(bg_close(device));
 	puts("ok");

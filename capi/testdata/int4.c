@@ -7,7 +7,8 @@ static void test_pack(void) {
 	uint8_t weights[N * K], back[N * K];
 	uint32_t words[LD * K / 8], state = 1;
 	for (int i = 0; i < N * K; i++) weights[i] = (uint8_t)(draw(&state) >> 28);
-	for (int i = 0; i < 8; i++) weights[K + 64 + 16 + i] = (uint8_t)i; /* column 1, the second panel, its third word */
+	/* column 1, the second panel, its third word */
+	for (int i = 0; i < 8; i++) weights[K + 64 + 16 + i] = (uint8_t)i;
 	OK(bg_pack_int4(weights, N, K, words));
 	CHECK(words[8 * LD + 8 + 2] == 0x75316420);
 	for (int i = 0; i < LD * K / 8; i++) CHECK(i % (8 * LD) < 8 * N || words[i] == 0);
@@ -24,7 +25,8 @@ static void test_pack(void) {
 }
 
 static void test_groups(void) {
-	const float scales[4] = {1.5f, -0.25f, 1 + 1.0f / 1048576, 0}; /* of the third no more than 20 bits stay */
+	/* of the third no more than 20 bits stay */
+	const float scales[4] = {1.5f, -0.25f, 1 + 1.0f / 1048576, 0};
 	const uint8_t zeros[4] = {8, 0, 15, 3};
 	uint32_t words[4];
 	float scale[4];
@@ -43,7 +45,8 @@ static void test_quantize(void) {
 	float numbers[N * K], scales[PARTS * LD];
 	uint32_t words[LD * K / 8], groups[PARTS * LD];
 	uint8_t weights[N * K], zeros[PARTS * LD];
-	for (int i = 0; i < N * K; i++) numbers[i] = (float)(1 << i / GROUP) * (float)(i % 16 - 8); /* each group has a scale of its own */
+	/* each group has a scale of its own */
+	for (int i = 0; i < N * K; i++) numbers[i] = (float)(1 << i / GROUP) * (float)(i % 16 - 8);
 	OK(bg_quantize_int4(numbers, N, K, GROUP, words, groups));
 	OK(bg_unpack_int4(words, N, K, weights));
 	OK(bg_split_group_words(groups, PARTS * LD, scales, zeros));
@@ -53,13 +56,16 @@ static void test_quantize(void) {
 	}
 	for (int i = 0; i < PARTS * LD; i++) CHECK(i % LD < N || groups[i] == 0);
 	FAILS(bg_quantize_int4(numbers, N, K, 32, words, groups), BG_ERR_INVALID, "group 32: must be 64 or 128");
-	FAILS(bg_quantize_int4(numbers, N, 64, 128, words, groups), BG_ERR_INVALID, "k 64 is no multiple of 128, the group");
+	FAILS(bg_quantize_int4(numbers, N, 64, 128, words, groups), BG_ERR_INVALID,
+		"k 64 is no multiple of 128, the group");
 	FAILS(bg_quantize_int4(numbers, -1, K, GROUP, words, groups), BG_ERR_INVALID, "n -1 is not in [0, ");
-	FAILS(bg_quantize_int4(numbers, (int64_t)INT32_MAX + 1, 0, GROUP, words, groups), BG_ERR_INVALID, "n 2147483648 is not in [0, 2147483647]");
+	FAILS(bg_quantize_int4(numbers, (int64_t)INT32_MAX + 1, 0, GROUP, words, groups), BG_ERR_INVALID,
+		"n 2147483648 is not in [0, 2147483647]");
 	OK(bg_quantize_int4(NULL, INT32_MAX, 0, GROUP, NULL, NULL));
 	FAILS(bg_quantize_int4(numbers, N, K, GROUP, words, NULL), BG_ERR_INVALID, "groups is NULL");
 	numbers[K + 5] = NAN;
-	FAILS(bg_quantize_int4(numbers, N, K, GROUP, words, groups), BG_ERR_INVALID, "row 1, column 5 is NaN, for which int4 has no number");
+	FAILS(bg_quantize_int4(numbers, N, K, GROUP, words, groups), BG_ERR_INVALID,
+		"row 1, column 5 is NaN, for which int4 has no number");
 }
 
 static bg_buffer upload(bg_device device, const char *type, const void *from, int64_t count) {
@@ -113,23 +119,28 @@ static void test_product(bg_device device) {
 	}
 	OK(bg_pack_int4(weights, N, K, words));
 	OK(bg_group_words(scales, zeros, PARTS * LD, groups));
-	bg_problem p = {.struct_size = sizeof p, .m = M, .n = N, .k = K, .lda = K, .ldb = LD, .ldc = N, .alpha = 1};
+	bg_problem p = {.struct_size = sizeof p, .m = M, .n = N, .k = K, .lda = K, .ldb = LD,
+		.ldc = N, .alpha = 1};
 	const char *options = "{\"type\": \"bf16\", \"epilogue\": {\"scale_b\": \"group-64\"}}";
 	bg_plan plan;
 	bg_program program;
 	OK(bg_plan_new(device, &p, 1, options, &plan));
 	OK(bg_prepare(device, plan, &program));
-	bg_operands o = {.struct_size = sizeof o, .a = upload(device, "bf16", a, M * K), .b = upload(device, "int4", words, LD * K),
-	                 .c = upload(device, "f32", want, M * N), .rows = upload(device, "f32", groups, PARTS * LD)};
+	bg_operands o = {.struct_size = sizeof o, .a = upload(device, "bf16", a, M * K),
+	                 .b = upload(device, "int4", words, LD * K),
+	                 .c = upload(device, "f32", want, M * N),
+	                 .rows = upload(device, "f32", groups, PARTS * LD)};
 	OK(bg_run_operands(program, &o));
 	OK(bg_buffer_read(o.c, 0, c, M * N, BG_NO_TIMEOUT));
 	CHECK(memcmp(c, want, sizeof want) == 0);
 
-	bg_host_operands host = {.struct_size = sizeof host, .a = a, .len_a = M * K, .b = words, .len_b = LD * K, .c = c, .len_c = M * N,
+	bg_host_operands host = {.struct_size = sizeof host, .a = a, .len_a = M * K, .b = words, .len_b = LD * K,
+	                         .c = c, .len_c = M * N,
 	                         .rows = groups, .len_rows = PARTS * LD};
 	FAILS(bg_gemm_operands(device, &p, 1, options, &host, 0), BG_ERR_INVALID, "int4");
 	p.k = 96;
-	FAILS(bg_plan_new(device, &p, 1, options, &plan), BG_ERR_INVALID, "problem 0: K 96 is no multiple of the group of 64");
+	FAILS(bg_plan_new(device, &p, 1, options, &plan), BG_ERR_INVALID,
+		"problem 0: K 96 is no multiple of the group of 64");
 }
 
 int main(void) {

@@ -18,7 +18,8 @@ static void test_sums(void) {
 	FAILS(bg_sum_columns(b, 3, 2, 2, BG_TRANS_B, sums), BG_ERR_INVALID, "ld 2 is not in [3, ");
 	FAILS(bg_sum_columns(b, 131072, 1, 1, 0, sums), BG_ERR_INVALID, "rows 131072 is not in [0, 131071]");
 	FAILS(bg_sum_columns(b, 1, -1, 1, 0, sums), BG_ERR_INVALID, "cols -1 is not in [0, ");
-	FAILS(bg_sum_columns(b, 1, 1, 1, BG_TRANS_A, sums), BG_ERR_INVALID, "flags 0x1, of which BG_TRANS_B alone");
+	FAILS(bg_sum_columns(b, 1, 1, 1, BG_TRANS_A, sums), BG_ERR_INVALID,
+		"flags 0x1, of which BG_TRANS_B alone");
 	FAILS(bg_sum_columns(NULL, 1, 1, 1, 0, sums), BG_ERR_INVALID, "b is NULL");
 	FAILS(bg_sum_columns(b, 1, 1, 1, 0, NULL), BG_ERR_INVALID, "sums is NULL");
 }
@@ -36,15 +37,19 @@ static void test_product(bg_device device) {
 		memcpy(&rows[2 * i], &scales[i], sizeof scales[i]);
 		rows[2 * i + 1] = i < M ? zeros[i] : sums[i - M];
 	}
-	bg_problem p = {.struct_size = sizeof p, .m = M, .n = N, .k = K, .lda = K, .ldb = LD, .ldc = N, .alpha = 1, .scale_b = 2 * M};
-	bg_host_operands o = {.struct_size = sizeof o, .a = a, .len_a = M * K, .b = b, .len_b = K * LD, .c = c, .len_c = M * N, .rows = rows, .len_rows = 2 * (M + N)};
-	OK(bg_gemm_operands(device, &p, 1, "{\"type\": \"int8\", \"epilogue\": {\"scale_a\": \"row\", \"scale_b\": \"row\", \"zero_a\": true}}", &o, BG_NO_TIMEOUT));
+	bg_problem p = {.struct_size = sizeof p, .m = M, .n = N, .k = K, .lda = K, .ldb = LD, .ldc = N,
+		.alpha = 1, .scale_b = 2 * M};
+	bg_host_operands o = {.struct_size = sizeof o, .a = a, .len_a = M * K, .b = b, .len_b = K * LD, .c = c,
+		.len_c = M * N, .rows = rows, .len_rows = 2 * (M + N)};
+	OK(bg_gemm_operands(device, &p, 1, "{\"type\": \"int8\", \"epilogue\": {\"scale_a\": \"row\", "
+		"\"scale_b\": \"row\", \"zero_a\": true}}", &o, BG_NO_TIMEOUT));
 	for (int i = 0; i < M * N; i++) {
 		int sum = 0;
 		for (int k = 0; k < K; k++) sum += (a[i / N * K + k] - zeros[i / N]) * b[k * LD + i % N];
 		CHECK(c[i] == (float)sum * scales[i / N] * scales[M + i % N]);
 	}
-	FAILS(bg_gemm_operands(device, &p, 1, "{\"type\": \"int8\", \"epilogue\": {\"zero_a\": true}}", &o, 0), BG_ERR_INVALID, "zero points of A are behind its scales");
+	FAILS(bg_gemm_operands(device, &p, 1, "{\"type\": \"int8\", \"epilogue\": {\"zero_a\": true}}", &o, 0),
+		BG_ERR_INVALID, "zero points of A are behind its scales");
 }
 
 int main(void) {

@@ -26,7 +26,8 @@ static void test_layers(bg_device device) {
 	OK(bg_plan_new(device, &p, 1, "{\"compute\": \"f32\", \"warmed\": true}", &plan));
 	OK(bg_prepare(device, plan, &program));
 	OK(bg_close(plan));
-	FAILS(bg_plan_new(device, &p, 1, "{\"type\": \"bf16\", \"warmed\": true}", &plan), BG_ERR_INVALID, "Kernels");
+	FAILS(bg_plan_new(device, &p, 1, "{\"type\": \"bf16\", \"warmed\": true}", &plan),
+		BG_ERR_INVALID, "Kernels");
 	bg_buffer all, results;
 	OK(bg_buffer_new(device, ELEMENTS, &all));
 	OK(bg_buffer_new(device, ELEMENTS, &results));
@@ -148,7 +149,8 @@ static void test_full_pipe(bg_device device) {
 	close(ends[0]);
 	OK(bg_read_notify(reading, ends[1])); /* nobody reads: no SIGPIPE */
 	close(ends[1]);
-	for (int ms = 0; entries("/proc/self/fd") > descriptors - 2; ms++) CHECK(ms < 60000 && poll(NULL, 0, 1) == 0);
+	for (int ms = 0; entries("/proc/self/fd") > descriptors - 2; ms++)
+		CHECK(ms < 60000 && poll(NULL, 0, 1) == 0);
 	OK(bg_close(reading));
 	OK(bg_close(buffer));
 }
@@ -190,7 +192,8 @@ static void test_errors(bg_device device) {
 	OK(bg_buffer_new(device, 99, &other));
 	FAILS(bg_buffer_slice(buffer, 1, 4, &slice), BG_ERR_INVALID, "offset 1 is not a multiple of 64 elements");
 	CHECK(slice == 0);
-	FAILS(bg_buffer_slice(buffer, 64, 37, &slice), BG_ERR_INVALID, "37 elements from 64 on, in a buffer of 100");
+	FAILS(bg_buffer_slice(buffer, 64, 37, &slice), BG_ERR_INVALID,
+		"37 elements from 64 on, in a buffer of 100");
 	FAILS(bg_buffer_slice(buffer, 0, 4, NULL), BG_ERR_INVALID, "slice is NULL");
 	FAILS(bg_copy(device, buffer, other), BG_ERR_INVALID, "dst has 100 elements, src has 99");
 	FAILS(bg_copy(device, buffer, 0), BG_ERR_HANDLE, "src: buffer: the handle is 0");

@@ -24,7 +24,8 @@ static bg_buffer upload(bg_device device, const float *from, int64_t count) {
 }
 
 static void run_program(bg_device device, bg_program program, batch *t) {
-	bg_buffer a = upload(device, t->a, t->len_a), b = upload(device, t->b, t->len_b), c = upload(device, t->before, t->len_c);
+	bg_buffer a = upload(device, t->a, t->len_a), b = upload(device, t->b, t->len_b),
+		c = upload(device, t->before, t->len_c);
 	for (int run = 0; run < 3; run++) {
 		OK(bg_buffer_write(c, 0, t->before, t->len_c, BG_NO_TIMEOUT));
 		OK(bg_run(program, a, b, c));
@@ -70,7 +71,8 @@ int main(void) {
 	test_program(device, NULL, "\"rule\":\"cost\"");
 	test_program(device, "{}", "\"rule\":\"cost\"");
 	test_program(device, "{\"compute\": \"f32\", \"schedule\": \"stream-k\"}", "\"schedule\":\"stream-k\"");
-	test_program(device, "{\"rule\": \"zhang2025\", \"tlp\": 3, \"threshold\": 1000}", "\"rule\":\"zhang2025\"");
+	test_program(device, "{\"rule\": \"zhang2025\", \"tlp\": 3, \"threshold\": 1000}",
+		"\"rule\":\"zhang2025\"");
 	OK(bg_close(device));
 	puts("ok");
 	return 0;

@@ -18,7 +18,8 @@ static bg_ragged experts(void) {
 static const float rows[ROWS * K] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
 static const float factors[GROUPS * K * N] = {1, 0, 0, 1, 10, 0, 0, 10, 100, 0, 0, 100};
 
-static void run_and_compare(bg_program program, bg_buffer sizes, const void *words, int64_t count, bg_buffer a, bg_buffer b, bg_buffer c, const float *want) {
+static void run_and_compare(bg_program program, bg_buffer sizes, const void *words, int64_t count,
+	bg_buffer a, bg_buffer b, bg_buffer c, const float *want) {
 	float got[ROWS * N], before[ROWS * N];
 	for (int i = 0; i < ROWS * N; i++) before[i] = CANARY;
 	OK(bg_buffer_write(c, 0, before, ROWS * N, BG_NO_TIMEOUT));
@@ -71,11 +72,13 @@ static void test_records(bg_device device, bg_buffer a, bg_buffer b, bg_buffer c
 	bg_record records[GROUPS] = {
 		{.m = 1, .n = N, .k = K, .lda = K, .ldb = N, .ldc = N, .offset_b = K * N, .alpha = 1},
 		{.m = 0},
-		{.m = 2, .n = N, .k = K, .lda = K, .ldb = N, .ldc = N, .offset_a = K, .offset_c = 3 * N, .alpha = 2, .beta = 1},
+		{.m = 2, .n = N, .k = K, .lda = K, .ldb = N, .ldc = N, .offset_a = K, .offset_c = 3 * N,
+		.alpha = 2, .beta = 1},
 	};
 	const int64_t words = sizeof records / 4;
 	bg_buffer sizes = upload(device, records, words);
-	float want[ROWS * N] = {10, 20, CANARY, CANARY, CANARY, CANARY, CANARY + 6, CANARY + 8, CANARY + 10, CANARY + 12, CANARY, CANARY};
+	float want[ROWS * N] = {10, 20, CANARY, CANARY, CANARY, CANARY, CANARY + 6, CANARY + 8, CANARY + 10,
+		CANARY + 12, CANARY, CANARY};
 	run_and_compare(program, sizes, records, words, a, b, c, want);
 	OK(bg_program_status(program, 60000));
 	records[2].offset_c = 4 * N + 1;
@@ -93,7 +96,7 @@ static uint64_t copied(const void *from, size_t size) { /* glibc aligns it to 16
 	return (uint64_t)(uintptr_t)p;
 }
 
-/* Memory of the host, of fewer rows than the bound: canaries stand for what lies behind it. */
+/* Memory of the host, of fewer rows than the bound: canaries stand for what lies after it. */
 static void test_at(bg_device device) {
 	bg_ragged r = experts();
 	bg_program program;
@@ -103,7 +106,8 @@ static void test_at(bg_device device) {
 	const float want[ROWS * N] = {1, 2, 300, 400, 500, 600, CANARY, CANARY, CANARY, CANARY, CANARY, CANARY};
 	float before[ROWS * N];
 	for (int i = 0; i < ROWS * N; i++) before[i] = CANARY;
-	bg_addresses at = {.struct_size = sizeof at, .a = copied(rows, 3 * K * sizeof *rows), .b = copied(factors, sizeof factors),
+	bg_addresses at = {.struct_size = sizeof at, .a = copied(rows, 3 * K * sizeof *rows),
+		.b = copied(factors, sizeof factors),
 		.c = copied(before, sizeof before), .sizes = copied(ends, sizeof ends)};
 	float *c = (float *)(uintptr_t)at.c;
 	OK(bg_run_at(program, 0, &at));

@@ -61,7 +61,8 @@ static void test_masks(void) {
 
 static void *work(void *number) {
 	for (uint32_t round = 0; count() < SENT; round++) {
-		batch t = new_batch(3, 40, 1 + 100000 * *(uint32_t *)number + round); /* new sizes: Go plans and collects garbage */
+		/* new sizes: Go plans and collects garbage */
+		batch t = new_batch(3, 40, 1 + 100000 * *(uint32_t *)number + round);
 		OK(bg_gemm(device, t.problems, t.count, t.a, t.len_a, t.b, t.len_b, t.c, t.len_c, BG_NO_TIMEOUT));
 		check_batch(&t);
 		free_batch(&t);
@@ -94,10 +95,12 @@ static void long_call(void) {
 	enum { SIZE = 2048, COUNT = 4 };
 	bg_problem p[COUNT];
 	float *x = numbers((int64_t)SIZE * SIZE, 1), *y = numbers((int64_t)COUNT * SIZE * SIZE, 5);
-	for (int i = 0; i < COUNT; i++) p[i] = bg_problem_of(SIZE, SIZE, SIZE), p[i].offset_c = (int64_t)i * SIZE * SIZE;
+	for (int i = 0; i < COUNT; i++)
+		p[i] = bg_problem_of(SIZE, SIZE, SIZE), p[i].offset_c = (int64_t)i * SIZE * SIZE;
 	struct itimerval after = {.it_value = {.tv_usec = 30000}};
 	CHECK(setitimer(ITIMER_REAL, &after, NULL) == 0);
-	bg_status s = bg_gemm(device, p, COUNT, x, SIZE * SIZE, x, SIZE * SIZE, y, (int64_t)COUNT * SIZE * SIZE, 300);
+	bg_status s = bg_gemm(device, p, COUNT, x, SIZE * SIZE, x, SIZE * SIZE, y, (int64_t)COUNT * SIZE * SIZE,
+		300);
 	CHECK(s == BG_OK || s == BG_ERR_TIMEOUT);
 	free(x), free(y);
 }

@@ -11,9 +11,11 @@ static int (*cuDevicePrimaryCtxRetain)(void **, int), (*cuDevicePrimaryCtxReleas
 static int (*cuCtxGetCurrent)(void **), (*cuCtxSetCurrent)(void *);
 static int (*cuStreamCreate)(void **, unsigned), (*cuStreamDestroy_v2)(void *);
 static int (*cuMemAlloc_v2)(pointer *, size_t), (*cuMemFree_v2)(pointer);
-static int (*cuMemcpyHtoDAsync_v2)(pointer, const void *, size_t, void *), (*cuMemcpyDtoHAsync_v2)(void *, pointer, size_t, void *);
+static int (*cuMemcpyHtoDAsync_v2)(pointer, const void *, size_t, void *),
+	(*cuMemcpyDtoHAsync_v2)(void *, pointer, size_t, void *);
 static int (*cuStreamBeginCapture_v2)(void *, int), (*cuStreamEndCapture)(void *, void **);
-static int (*cuGraphInstantiateWithFlags)(void **, void *, unsigned long long), (*cuGraphLaunch)(void *, void *);
+static int (*cuGraphInstantiateWithFlags)(void **, void *, unsigned long long),
+	(*cuGraphLaunch)(void *, void *);
 static int (*cuGraphDestroy)(void *), (*cuGraphExecDestroy)(void *);
 
 static void load(void) {
@@ -57,10 +59,12 @@ static void *capture(bg_program program, bg_buffer a, bg_buffer b, bg_buffer c, 
 	return launchable;
 }
 
-/* A program of a device with a stream of its own, on the stream and in the memory of the caller, and in a graph. */
+/* A program of a device with a stream of its own, on the stream and in the memory of the caller, and in a
+ * graph. */
 static void test_at(bg_device device, bg_device on_stream, void *stream) {
 	batch t = new_batch(20, 90, 6);
-	bg_addresses at = {.struct_size = sizeof at, .a = allocate(t.len_a), .b = allocate(t.len_b), .c = allocate(t.len_c)};
+	bg_addresses at = {.struct_size = sizeof at, .a = allocate(t.len_a), .b = allocate(t.len_b),
+		.c = allocate(t.len_c)};
 	bg_plan plan;
 	bg_program program;
 	OK(bg_plan_new(device, t.problems, t.count, "{\"compute\": \"f32\"}", &plan));
@@ -82,7 +86,8 @@ static void test_at(bg_device device, bg_device on_stream, void *stream) {
 		OK(bg_wait(on_stream, 60000));
 		check_batch(&t);
 	}
-	FAILS(bg_run_at(program, (uintptr_t)stream, &(bg_addresses){.struct_size = sizeof at, .a = at.a + 4, .b = at.b, .c = at.c}),
+	FAILS(bg_run_at(program, (uintptr_t)stream, &(bg_addresses){.struct_size = sizeof at, .a = at.a + 4,
+		.b = at.b, .c = at.c}),
 		BG_ERR_INVALID, "is not a multiple of 16");
 	CHECK(cuGraphExecDestroy(launchable) == 0);
 	OK(bg_close(program));
@@ -138,20 +143,23 @@ static void test_run(bg_device device, void *stream) {
 	free_batch(&t);
 }
 
-/* The caller's memory by its addresses, one of them 4 bytes behind the start, and offsets. */
+/* The caller's memory by its addresses, one of them 4 bytes after the start, and offsets. */
 static void test_pointers(bg_device device) {
 	enum { M = 3, N = 2, K = 2 };
 	const float x[] = {9, 1, 2, 3, -4, 5, 6}, y[] = {9, 9, 1, -2, 3, 1};
 	float got[M * N + 1];
 	pointer a = allocate(7), b = allocate(6), c = allocate(M * N + 1);
 	CHECK(cuMemcpyHtoDAsync_v2(a, x, sizeof x, NULL) == 0 && cuMemcpyHtoDAsync_v2(b, y, sizeof y, NULL) == 0);
-	bg_problem p = {.struct_size = sizeof p, .m = M, .n = N, .k = K, .lda = K, .offset_b = 2, .ldb = N, .ldc = N, .alpha = 1, .pointers = 1};
+	bg_problem p = {.struct_size = sizeof p, .m = M, .n = N, .k = K, .lda = K, .offset_b = 2, .ldb = N,
+		.ldc = N, .alpha = 1, .pointers = 1};
 	bg_plan plan;
 	bg_program program;
 	bg_buffer rows, wrapped;
 	uint64_t address, words[] = {(uint64_t)a + 4, b, (uint64_t)c + 4, 0};
-	FAILS(bg_plan_new(device, &p, 1, "{\"epilogue\": {\"pointers\": {\"aligned\": true}}}", &plan), BG_ERR_INVALID, "none of A, B and C");
-	OK(bg_plan_new(device, &p, 1, "{\"epilogue\": {\"pointers\": {\"a\": true, \"b\": true, \"c\": true}}}", &plan));
+	FAILS(bg_plan_new(device, &p, 1, "{\"epilogue\": {\"pointers\": {\"aligned\": true}}}", &plan),
+		BG_ERR_INVALID, "none of A, B and C");
+	OK(bg_plan_new(device, &p, 1, "{\"epilogue\": {\"pointers\": {\"a\": true, \"b\": true, \"c\": true}}}",
+		&plan));
 	OK(bg_prepare(device, plan, &program));
 	OK(bg_buffer_new(device, 9, &rows));
 	OK(bg_buffer_write(rows, 1, words, 8, BG_NO_TIMEOUT));
@@ -160,8 +168,10 @@ static void test_pointers(bg_device device) {
 	CHECK(cuMemcpyDtoHAsync_v2(got, c, sizeof got, NULL) == 0);
 	OK(bg_wait(device, BG_NO_TIMEOUT));
 	for (int i = 0; i < M; i++)
-		for (int j = 0; j < N; j++) CHECK(got[1 + i * N + j] == x[1 + i * K] * y[2 + j] + x[2 + i * K] * y[2 + N + j]);
-	FAILS(bg_run_operands(program, &(bg_operands){.struct_size = sizeof(bg_operands)}), BG_ERR_INVALID, "Rows is nil");
+		for (int j = 0; j < N; j++)
+			CHECK(got[1 + i * N + j] == x[1 + i * K] * y[2 + j] + x[2 + i * K] * y[2 + N + j]);
+	FAILS(bg_run_operands(program, &(bg_operands){.struct_size = sizeof(bg_operands)}), BG_ERR_INVALID,
+		"Rows is nil");
 
 	OK(bg_buffer_wrap(device, (uintptr_t)a, 7, &wrapped));
 	OK(bg_buffer_address(wrapped, &address));
@@ -204,7 +214,8 @@ int main(void) {
 	void *context, *stream, *current;
 	bg_device device, on_stream, on_default;
 	load();
-	CHECK(cuInit(0) == 0 && cuDeviceGet(&ordinal, 0) == 0 && cuDevicePrimaryCtxRetain(&context, ordinal) == 0);
+	CHECK(cuInit(0) == 0 && cuDeviceGet(&ordinal, 0) == 0 &&
+		cuDevicePrimaryCtxRetain(&context, ordinal) == 0);
 	CHECK(cuCtxSetCurrent(context) == 0 && cuStreamCreate(&stream, 1) == 0);
 	for (int i = 0; i < KINDS; i++) before[i] = counted(i);
 

@@ -88,7 +88,8 @@ with --type-b int4 plain's B is of --type.
 			return nil
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return append([]string{sweep, "random:", "moe:"}, workload.Names()...), cobra.ShellCompDirectiveDefault
+			return append([]string{sweep, "random:", "moe:"}, workload.Names()...),
+				cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return flags.run(cmd, args) },
 	}
@@ -97,9 +98,12 @@ with --type-b int4 plain's B is of --type.
 	cmd.Flags().StringSliceVar(&flags.vs, "vs", nil, "compare with: "+strings.Join(rivals, ", "))
 	cmd.Flags().BoolVar(&flags.csv, "csv", false, "print CSV, a line for each way to time a method")
 	cmd.Flags().BoolVar(&flags.cold, "cold", false, "rotate the matrices beyond the L2 cache")
-	cmd.Flags().BoolVar(&flags.regret, "regret", false, "also time every tile, or that of --tile, under every schedule, to judge the planner's choice")
-	cmd.Flags().BoolVar(&flags.live, "live", false, "also time steps in which the program is updated before each run, as where sizes change")
-	cmd.Flags().StringVar(&flags.data, "data", "", "fill the matrices with "+strings.Join(dataNames(), ", ")+" numbers, and sum up the errors")
+	cmd.Flags().BoolVar(&flags.regret, "regret", false,
+		"also time every tile, or that of --tile, under every schedule, to judge the planner's choice")
+	cmd.Flags().BoolVar(&flags.live, "live", false,
+		"also time steps in which the program is updated before each run, as where sizes change")
+	cmd.Flags().StringVar(&flags.data, "data", "", "fill the matrices with "+strings.Join(dataNames(), ", ")+
+		" numbers, and sum up the errors")
 	cmd.Flags().IntVar(&flags.repeat, "repeat", 10, "repetitions to take the median of")
 	cmd.Flags().StringVar(&flags.page, "report", "", "write index.html, plots and bench.csv to this `DIR`")
 	complete(cmd, "vs", func() []string { return rivals })
@@ -132,7 +136,8 @@ func (f *benchFlags) run(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	defer func() { err = cmp.Or(err, device.Close()) }()
-	b := &bencher{device: device, options: options, repeat: f.repeat, cold: f.cold, regret: f.regret, live: f.live, data: f.data}
+	b := &bencher{device: device, options: options, repeat: f.repeat, cold: f.cold, regret: f.regret,
+		live: f.live, data: f.data}
 	defer func() { err = cmp.Or(err, b.close()) }()
 	notes, err := b.open(ctx, f.vs)
 	if err != nil {
@@ -140,8 +145,10 @@ func (f *benchFlags) run(cmd *cobra.Command, args []string) (err error) {
 	}
 
 	info := device.Info()
-	found := &bench.Report{Device: fmt.Sprintf("%s %d: %s", info.Backend, info.Index, info.Name), Driver: info.Driver,
-		Library: b.library(), Type: options.Type, TypeB: typeB(&options), TypeC: options.TypeC, Epilogue: showEpilogue(options.Epilogue), Repeat: f.repeat, Cold: f.cold, Notes: notes}
+	found := &bench.Report{Device: fmt.Sprintf("%s %d: %s", info.Backend, info.Index, info.Name),
+		Driver:  info.Driver,
+		Library: b.library(), Type: options.Type, TypeB: typeB(&options), TypeC: options.TypeC,
+		Epilogue: showEpilogue(options.Epilogue), Repeat: f.repeat, Cold: f.cold, Notes: notes}
 	bar := newProgress(cmd, len(loads))
 	defer bar.stop()
 	for _, w := range loads {
@@ -175,7 +182,8 @@ func (f *benchFlags) check(cmd *cobra.Command, o *planner.Options) error {
 			return usageError{fmt.Errorf("--vs %s takes matrices of %s, not %s", name, element.F32, of)}
 		}
 		if dressed && !slices.Contains(dressedRivals, name) {
-			return usageError{fmt.Errorf("--vs %s has no epilogues: with --epilogue there are %s", name, strings.Join(dressedRivals, " and "))}
+			return usageError{fmt.Errorf("--vs %s has no epilogues: with --epilogue there are %s", name,
+				strings.Join(dressedRivals, " and "))}
 		}
 	}
 	if f.data != "" {
@@ -184,7 +192,8 @@ func (f *benchFlags) check(cmd *cobra.Command, o *planner.Options) error {
 		}
 		i := slices.Index(dataNames(), f.data)
 		if i < 0 {
-			return usageError{fmt.Errorf("--data %q is not one of %s", f.data, strings.Join(dataNames(), ", "))}
+			return usageError{fmt.Errorf("--data %q is not one of %s", f.data,
+				strings.Join(dataNames(), ", "))}
 		}
 		if !dataKinds[i].suits(of) {
 			return usageError{fmt.Errorf("--data %s has numbers that %s has not", f.data, of)}

@@ -114,7 +114,8 @@ func (b *bencher) bench(ctx context.Context, w *workload.Workload) (out *bench.C
 		return nil, err
 	}
 	explained := plan.Explain()
-	out = &bench.Case{Workload: w.Name, Problems: len(w.Batch), GFLOP: explained.GFLOP, Bytes: moved(w.Batch, &options), Schedule: explained.Schedule}
+	out = &bench.Case{Workload: w.Name, Problems: len(w.Batch), GFLOP: explained.GFLOP,
+		Bytes: moved(w.Batch, &options), Schedule: explained.Schedule}
 	if out.Plan, err = planMicros(ctx, plan, b.repeat, (*planner.Planner).Replan); err != nil {
 		return nil, err
 	}
@@ -190,7 +191,8 @@ func (c *benchCase) contenders(ctx context.Context, plan *planner.Plan) ([]*cont
 		all = append(all, rival)
 	}
 	if c.webgpu != nil {
-		rival, err := c.beside(ctx, &benchCase{bencher: c.webgpu, options: inF32, batch: c.batch, ops: c.ops}, ownWebGPU)
+		rival, err := c.beside(ctx, &benchCase{bencher: c.webgpu, options: inF32, batch: c.batch, ops: c.ops},
+			ownWebGPU)
 		if err != nil {
 			return nil, err
 		}

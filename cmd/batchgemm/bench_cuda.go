@@ -25,11 +25,14 @@ type cudaBench struct {
 // openCUDA prepares what CUDA has beside the device, and those of vs that are
 // cuBLAS's. What cannot be compared with is told in notes.
 func (b *bencher) openCUDA(vs []string) (notes []string, err error) {
-	vs = slices.DeleteFunc(slices.Clone(vs), func(name string) bool { return !strings.HasPrefix(name, "cublas") })
+	vs = slices.DeleteFunc(slices.Clone(vs), func(name string) bool {
+		return !strings.HasPrefix(name, "cublas")
+	})
 	info := b.device.Info()
 	if info.Backend != "cuda" {
 		if len(vs) > 0 {
-			notes = append(notes, "no comparison with cuBLAS: unavailable: it needs the backend cuda, this is "+info.Backend)
+			notes = append(notes, "no comparison with cuBLAS: unavailable: it needs the backend cuda, this "+
+				"is "+info.Backend)
 		}
 		return notes, nil
 	}
@@ -56,7 +59,8 @@ func (b *bencher) openCUDA(vs []string) (notes []string, err error) {
 	b.cuda.vs = slices.DeleteFunc(vs, func(name string) bool {
 		grouped := name == cublasGrouped || name == cublasPadded
 		if grouped {
-			notes = append(notes, "no comparison with "+name+": it needs cuBLAS 12.5, this is "+b.cuda.handle.String())
+			notes = append(notes, "no comparison with "+name+": it needs cuBLAS 12.5, this is "+
+				b.cuda.handle.String())
 		}
 		return grouped
 	})
@@ -85,7 +89,8 @@ type sharedBuffer struct {
 }
 
 // buffer allocates n elements for a case.
-func (g *cudaBench) buffer(c *benchCase, of element.Type, n int) (own *dispatch.Buffer, shared sharedBuffer, err error) {
+func (g *cudaBench) buffer(c *benchCase, of element.Type, n int) (own *dispatch.Buffer,
+	shared sharedBuffer, err error) {
 	n = max(n, 1)
 	ptr, err := g.stream.Alloc(roundUp(of.Size(n), 4)) // whole words, which the device moves
 	if err != nil {
@@ -102,7 +107,8 @@ func (g *cudaBench) buffer(c *benchCase, of element.Type, n int) (own *dispatch.
 }
 
 // ownGraph times a plan as a node of a graph. sizes are of a ragged plan, or nil.
-func (g *cudaBench) ownGraph(ctx context.Context, c *benchCase, plan *planner.Plan, sizes *dispatch.Buffer) (bench.Method, error) {
+func (g *cudaBench) ownGraph(ctx context.Context, c *benchCase, plan *planner.Plan,
+	sizes *dispatch.Buffer) (bench.Method, error) {
 	program, err := g.device.Prepare(ctx, plan)
 	if err != nil {
 		return bench.Method{}, err
@@ -187,7 +193,8 @@ func (c *benchCase) padded(ctx context.Context) (*benchCase, error) {
 		return nil, err
 	}
 	there := &benchCase{bencher: c.bencher, options: c.options, batch: batch}
-	if there.ops, err = c.operands(&workload.Workload{Name: cublasPadded, Batch: batch}, &c.options); err != nil {
+	if there.ops, err = c.operands(&workload.Workload{Name: cublasPadded, Batch: batch},
+		&c.options); err != nil {
 		return nil, err
 	}
 	c.closers = append(c.closers, there.close)
@@ -198,7 +205,8 @@ func (c *benchCase) padded(ctx context.Context) (*benchCase, error) {
 func copies(kernelsOfOne int) int { return max(1, kernels/max(kernelsOfOne, 1)) }
 
 // inStream times back-to-back executions, which run queues.
-func (g *cudaBench) inStream(c *benchCase, name string, kernelsOfOne int, run func(set int) error) bench.Method {
+func (g *cudaBench) inStream(c *benchCase, name string, kernelsOfOne int,
+	run func(set int) error) bench.Method {
 	return bench.Method{Name: name, Timed: bench.Stream, Sample: func(context.Context) (bench.Sample, error) {
 		device, host, err := g.stream.Time(copies(kernelsOfOne), func(int) error { return run(c.turn()) })
 		return bench.Sample{Device: device, Host: host}, err
@@ -207,7 +215,8 @@ func (g *cudaBench) inStream(c *benchCase, name string, kernelsOfOne int, run fu
 
 // inGraph times executions that were captured in a graph, each set of operands
 // equally often.
-func (g *cudaBench) inGraph(c *benchCase, name string, kernelsOfOne int, run func(set int) error) (bench.Method, error) {
+func (g *cudaBench) inGraph(c *benchCase, name string, kernelsOfOne int,
+	run func(set int) error) (bench.Method, error) {
 	if err := run(0); err != nil { // loads kernels, which a capture cannot
 		return bench.Method{}, err
 	}

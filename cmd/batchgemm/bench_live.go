@@ -28,7 +28,8 @@ func inTurn(b planner.Batch) [2]planner.Batch {
 
 // liveSteps times steps that update a program, to the batch and to the same in reverse in
 // turn, and run it.
-func (c *benchCase) liveSteps(ctx context.Context, plan *planner.Plan) (func(context.Context) (bench.Sample, error), error) {
+func (c *benchCase) liveSteps(ctx context.Context, plan *planner.Plan) (func(context.Context) (bench.Sample,
+	error), error) {
 	program, err := c.device.Prepare(ctx, plan)
 	if err != nil {
 		return nil, err
@@ -78,7 +79,9 @@ func (c *benchCase) onDevicePlanned(ctx context.Context, of *planner.Plan) ([]*c
 		return nil, err
 	}
 	planning := *whole
-	planning.Launches = slices.DeleteFunc(slices.Clone(whole.Launches), func(l encoding.Launch) bool { return l.Ragged == 0 })
+	planning.Launches = slices.DeleteFunc(slices.Clone(whole.Launches), func(l encoding.Launch) bool {
+		return l.Ragged == 0
+	})
 	var all []*contender
 	for _, m := range []struct {
 		name string
@@ -100,7 +103,8 @@ func (c *benchCase) onDevicePlanned(ctx context.Context, of *planner.Plan) ([]*c
 }
 
 // ragged prepares a ragged plan as a contender.
-func (c *benchCase) ragged(ctx context.Context, name string, plan *planner.Plan, records []int32) (*contender, error) {
+func (c *benchCase) ragged(ctx context.Context, name string, plan *planner.Plan, records []int32) (*contender,
+	error) {
 	sizes, onStream, err := c.sizes(ctx, records)
 	if err != nil {
 		return nil, err

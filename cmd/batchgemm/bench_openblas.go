@@ -91,6 +91,7 @@ func (o *openBLASBench) contender(c *benchCase) (*contender, error) {
 		n = enough(time.Since(start))
 		return slices.Clone(to[:len(c.ops.C)]), err
 	}
-	return &contender{on: c, name: openBLAS, timed: []bench.Method{{Name: openBLAS, Timed: bench.Calls, Sample: sample}},
+	return &contender{on: c, name: openBLAS,
+		timed:  []bench.Method{{Name: openBLAS, Timed: bench.Calls, Sample: sample}},
 		result: result, largest: sampleFLOPs}, nil
 }

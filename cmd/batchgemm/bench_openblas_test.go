@@ -27,7 +27,8 @@ func benchOpenBLAS(t *testing.T, flags ...string) (r bench.Report) {
 	for _, other := range []string{"libopenblas.so.0", "libopenblas.so"} { // before what is installed
 		require.NoError(t, os.Link(fake, filepath.Join(dir, other)))
 	}
-	cmd := exec.Command(os.Args[0], "bench", "-", "inception-1", "--backend", "cpu", "--vs", "openblas", "--repeat", "2", "--cold", "--json")
+	cmd := exec.Command(os.Args[0], "bench", "-", "inception-1", "--backend", "cpu", "--vs", "openblas",
+		"--repeat", "2", "--cold", "--json")
 	cmd.Env = append(os.Environ(), asCommand+"=1", "LD_LIBRARY_PATH="+dir)
 	cmd.Stdin, cmd.Stderr = strings.NewReader(tiny), os.Stderr
 	text, err := cmd.Output()
@@ -60,7 +61,8 @@ func TestBenchOpenBLAS(t *testing.T) {
 func TestBenchWithoutOpenBLAS(t *testing.T) {
 	r := benchOpenBLAS(t, "-DNO_SET_NUM_THREADS")
 	require.Len(t, r.Notes, 1)
-	require.Contains(t, r.Notes[0], "no comparison with OpenBLAS: unavailable: install libopenblas0-pthread (Debian, Ubuntu)")
+	require.Contains(t, r.Notes[0], "no comparison with OpenBLAS: unavailable: install "+
+		"libopenblas0-pthread (Debian, Ubuntu)")
 	require.Empty(t, r.Library)
 	require.Len(t, r.Cases[0].Rows, 1)
 }

@@ -56,15 +56,18 @@ func (c *benchCase) force(ctx context.Context) ([]*forced, error) {
 			continue
 		}
 		for _, schedule := range planner.Schedules() {
-			if schedule == planner.ScheduleCluster && !facts.Kernels[i].Clusters || schedule == planner.ScheduleDynamic && facts.KernelKind == planner.KernelsCPU {
+			if schedule == planner.ScheduleCluster && !facts.Kernels[i].Clusters ||
+				schedule == planner.ScheduleDynamic && facts.KernelKind == planner.KernelsCPU {
 				continue // the same as data-parallel
 			}
 			plan, err := c.device.Plan(ctx, c.batch, planner.Options{
-				Type: c.options.Type, TypeC: c.options.TypeC, Compute: c.options.Compute, Tile: shape.Name, Schedule: schedule, Epilogue: c.options.Epilogue})
+				Type: c.options.Type, TypeC: c.options.TypeC, Compute: c.options.Compute, Tile: shape.Name,
+				Schedule: schedule, Epilogue: c.options.Epilogue})
 			if err != nil {
 				continue // the device cannot run this tile
 			}
-			f := &forced{Forced: bench.Forced{Tile: shape.Name, Schedule: string(schedule), Predicted: plan.Cost}}
+			f := &forced{Forced: bench.Forced{Tile: shape.Name, Schedule: string(schedule),
+				Predicted: plan.Cost}}
 			if f.method, err = c.ownMethod(ctx, plan); err != nil {
 				return nil, fmt.Errorf("tile %s, %s: %w", shape.Name, schedule, err)
 			}

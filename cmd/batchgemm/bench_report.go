@@ -19,7 +19,8 @@ import (
 )
 
 // writePage shows a report as a page, with the timeline of a workload's plan.
-func (b *bencher) writePage(ctx context.Context, dir *report.Dir, found *bench.Report, w *workload.Workload) error {
+func (b *bencher) writePage(ctx context.Context, dir *report.Dir, found *bench.Report,
+	w *workload.Workload) error {
 	data := &report.Data{Bench: found, Device: b.device.Info().Planner, Compute: b.options.Compute,
 		Version: version.Version, Date: time.Now(), Command: commandLine(ctx)}
 	var err error
@@ -81,7 +82,8 @@ func (b *bencher) chosen(ctx context.Context, w *workload.Workload) (*report.Tim
 		return t, nil
 	}
 	if of := options.Type; of != element.F32 {
-		t.Missing = fmt.Sprintf("workgroups are measured for matrices of %s alone, these are of %s", element.F32, of)
+		t.Missing = fmt.Sprintf("workgroups are measured for matrices of %s alone, these are of %s",
+			element.F32, of)
 		return t, nil
 	}
 	if options.Epilogue != (planner.Epilogue{}) {
@@ -107,7 +109,8 @@ func (b *bencher) chosen(ctx context.Context, w *workload.Workload) (*report.Tim
 // planMicros is the median time to make a plan again in the memory of an earlier
 // one, its encoding included.
 func planMicros(ctx context.Context, like *planner.Plan, repeat int,
-	again func(*planner.Planner, context.Context, *planner.Plan, planner.Batch, planner.Options) error) (float64, error) {
+	again func(*planner.Planner, context.Context, *planner.Plan, planner.Batch, planner.Options) error) (
+	float64, error) {
 	maker := planner.New(like.Device)
 	var p planner.Plan
 	var words []uint32

@@ -28,14 +28,22 @@ func TestBenchErrors(t *testing.T) {
 		want string
 	}{
 		{"no workload", []string{"bench"}, "bench takes one WORKLOAD or more"},
-		{"unknown workload", []string{"bench", "inception-1", "zhang-1-2-3"}, `unknown workload "zhang-1-2-3": not a file`},
-		{"unknown rival", []string{"bench", "inception-1", "--vs", "cublas-loop,magma"}, `--vs "magma" is not one of cublas-loop, cublas-graph, cublas-grouped`},
+		{"unknown workload", []string{"bench", "inception-1", "zhang-1-2-3"},
+			`unknown workload "zhang-1-2-3": not a file`},
+		{"unknown rival", []string{"bench", "inception-1", "--vs", "cublas-loop,magma"},
+			`--vs "magma" is not one of cublas-loop, cublas-graph, cublas-grouped`},
 		{"repeat", []string{"bench", "inception-1", "--repeat", "0"}, `--repeat 0 is not in [1, 1000000]`},
-		{"two formats", []string{"bench", "inception-1", "--csv", "--json"}, `--csv and --json exclude each other`},
-		{"rival of float32", []string{"bench", "inception-1", "--type", "bf16", "--vs", "openblas"}, `--vs openblas takes matrices of f32, not bf16`},
-		{"rival without epilogues", []string{"bench", "inception-1", "--epilogue", "relu", "--vs", "f32,cublas-loop"}, `--vs cublas-loop has no epilogues: with --epilogue there are f32 and webgpu`},
-		{"data and epilogue", []string{"bench", "inception-1", "--epilogue", "relu", "--data", "mixed"}, `--data and --epilogue exclude each other`},
-		{"numbers too small", []string{"bench", "inception-1", "--type", "f16", "--data", "tiny"}, `--data tiny has numbers that f16 has not`},
+		{"two formats", []string{"bench", "inception-1", "--csv", "--json"},
+			`--csv and --json exclude each other`},
+		{"rival of float32", []string{"bench", "inception-1", "--type", "bf16", "--vs", "openblas"},
+			`--vs openblas takes matrices of f32, not bf16`},
+		{"rival without epilogues", []string{"bench", "inception-1", "--epilogue", "relu", "--vs",
+			"f32,cublas-loop"},
+			`--vs cublas-loop has no epilogues: with --epilogue there are f32 and webgpu`},
+		{"data and epilogue", []string{"bench", "inception-1", "--epilogue", "relu", "--data", "mixed"},
+			`--data and --epilogue exclude each other`},
+		{"numbers too small", []string{"bench", "inception-1", "--type", "f16", "--data", "tiny"},
+			`--data tiny has numbers that f16 has not`},
 		{"unknown tile", []string{"bench", "inception-1", "--tile", "x"}, `--tile: unknown tile "x"`},
 		{"unknown backend", []string{"bench", "inception-1", "--backend", "x"}, `unknown backend "x"`},
 	} {
@@ -49,9 +57,11 @@ func TestBenchErrors(t *testing.T) {
 }
 
 func TestBench(t *testing.T) {
-	r := decode[bench.Report](t, tiny, "bench", "-", "random:mn=20,k=20,batch=3", "--repeat", "3", "--vs", "cublas-loop")
+	r := decode[bench.Report](t, tiny, "bench", "-", "random:mn=20,k=20,batch=3", "--repeat", "3", "--vs",
+		"cublas-loop")
 	require.Equal(t, 3, r.Repeat)
-	require.Equal(t, []string{"no comparison with cuBLAS: unavailable: it needs the backend cuda, this is cpu"}, r.Notes)
+	require.Equal(t, []string{"no comparison with cuBLAS: unavailable: it needs the backend cuda, this is " +
+		"cpu"}, r.Notes)
 	require.Len(t, r.Cases, 2)
 	for i, name := range []string{"-", "random:mn=20,k=20,batch=3"} {
 		c := r.Cases[i]
@@ -86,11 +96,13 @@ func TestBenchLive(t *testing.T) {
 	require.Equal(t, [2]string{"batchgemm", bench.Live}, [2]string{row.Method, row.Timed})
 	require.Positive(t, row.Host.Median)
 	require.LessOrEqual(t, row.Host.Median, row.Device.Max)
-	require.Contains(t, succeed(t, tiny, "bench", "-", "--repeat", "1", "--live"), "batchgemm/live  the program gets the batch anew")
+	require.Contains(t, succeed(t, tiny, "bench", "-", "--repeat", "1", "--live"),
+		"batchgemm/live  the program gets the batch anew")
 }
 
 func TestBenchText(t *testing.T) {
-	text := succeed(t, tiny, "bench", "-", "--repeat", "1", "--cold", "--schedule", "split-k", "--tile", "small")
+	text := succeed(t, tiny, "bench", "-", "--repeat", "1", "--cold", "--schedule", "split-k",
+		"--tile", "small")
 	require.Regexp(t, `(?m)^workload +GFLOP +plan +batchgemm/wall +TFLOP/s +host +error$`, text)
 	require.Regexp(t, `(?m)^- +0\.0000\d+ +\S+ +\S+ \(\S+-\S+\) +\S+ +\S+ +\S+$`, text)
 	require.Contains(t, text, "rotated beyond the L2 cache")
@@ -99,19 +111,24 @@ func TestBenchText(t *testing.T) {
 // TestBenchReport: the page is written whole, and says what the CPU cannot show.
 func TestBenchReport(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "page")
-	text := succeed(t, tiny, "bench", "random:mn=20,k=20,batch=3", "-", "--repeat", "1", "--csv", "--report", dir)
+	text := succeed(t, tiny, "bench", "random:mn=20,k=20,batch=3", "-", "--repeat", "1", "--csv",
+		"--report", dir)
 	written, err := os.ReadFile(filepath.Join(dir, "bench.csv"))
 	require.NoError(t, err)
 	require.Equal(t, text, string(written))
 	page, err := os.ReadFile(filepath.Join(dir, "index.html"))
 	require.NoError(t, err)
 	for _, want := range []string{
-		"<td>random:mn=20,k=20,batch=3</td>", "<td>-</td>", "No rival was measured", "the peak rates of cpu are not known",
-		"Timeline of -", "workgroups are measured on the backend cuda alone, this is cpu", `id="planning"`, `id="errors"`, `id="roofline"`, `id="occupancy"`,
+		"<td>random:mn=20,k=20,batch=3</td>", "<td>-</td>", "No rival was measured",
+		"the peak rates of cpu are not known",
+		"Timeline of -", "workgroups are measured on the backend cuda alone, this is cpu", `id="planning"`,
+		`id="errors"`, `id="roofline"`, `id="occupancy"`,
 	} {
 		require.Contains(t, string(page), want)
 	}
-	require.Regexp(t, `Version: <b>`+version.Version+`</b>.*Date: <b>\d{4}-\d\d-\d\d \d\d:\d\d UTC</b>.*Command: <b>batchgemm bench random:mn=20,k=20,batch=3 - --repeat 1 --csv --report `, string(page))
+	require.Regexp(t, `Version: <b>`+version.Version+
+		`</b>.*Date: <b>\d{4}-\d\d-\d\d \d\d:\d\d UTC</b>.*Command: <b>batchgemm bench `+
+		`random:mn=20,k=20,batch=3 - --repeat 1 --csv --report `, string(page))
 	for _, name := range []string{"roofline", "errors", "occupancy", "planning", "timeline"} {
 		require.FileExists(t, filepath.Join(dir, name+".svg"))
 		require.FileExists(t, filepath.Join(dir, name+".png"))

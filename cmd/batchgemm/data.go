@@ -28,7 +28,8 @@ var dataKinds = []dataKind{
 	{"uniform", "in [-1, 1)", uniform, 1, 1, false},
 	{"positive", "in [0, 1)", (*rand.Rand).Float32, 1, 1, false},
 	{"mixed", "signs and mantissas at random, exponents from -15 to 14", mixed, 1, 1, false},
-	{"cancelling", "the second half of each sum takes back the first but for 2^-12 of it", uniform, 1, 1, true},
+	{"cancelling", "the second half of each sum takes back the first but for 2^-12 of it",
+		uniform, 1, 1, true},
 	{"tiny", "A 2^-115 times uniform, B 2^100 times", uniform, 0x1p-115, 0x1p100, false},
 	{"huge", "2^56 times uniform", uniform, 0x1p56, 0x1p56, false},
 }

@@ -32,7 +32,8 @@ func TestDataKinds(t *testing.T) {
 			require.Equal(t, ops, again)
 			least, most, negative := math.Inf(1), 0.0, false
 			for _, x := range ops.A {
-				least, most, negative = min(least, math.Abs(float64(x))), max(most, math.Abs(float64(x))), negative || x < 0
+				least, most, negative = min(least, math.Abs(float64(x))), max(most, math.Abs(float64(x))),
+					negative || x < 0
 			}
 			ends := want[k.name]
 			require.GreaterOrEqual(t, least, ends[0])
@@ -126,7 +127,8 @@ func TestBenchRegretOfOneTile(t *testing.T) {
 		require.Equal(t, "medium", f.Tile)
 		schedules = append(schedules, planner.Schedule(f.Schedule))
 	}
-	none := func(s planner.Schedule) bool { // the tile has no clusters, and threads of a CPU take tiles in turn anyway
+	// the tile has no clusters, and threads of a CPU take tiles from a counter anyway
+	none := func(s planner.Schedule) bool {
 		return s == planner.ScheduleCluster || s == planner.ScheduleDynamic
 	}
 	require.ElementsMatch(t, slices.DeleteFunc(planner.Schedules(), none), schedules)

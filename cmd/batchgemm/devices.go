@@ -31,7 +31,8 @@ type backendListing struct {
 
 type deviceListing struct {
 	dispatch.Info
-	Rates        string `json:"rates"`                   // of its kernels: shipped with the package, or measured by tune
+	// of its kernels: shipped with the package, or measured by tune
+	Rates        string `json:"rates"`
 	RatesIgnored string `json:"rates_ignored,omitempty"` // why a file of measured ones does not serve
 }
 
@@ -114,7 +115,9 @@ func computes(d *dispatch.Info) string {
 // elements lists types of elements, in parentheses those that are stored alone.
 func elements(d *planner.Device) string {
 	native := append([]element.Type{element.F32}, d.Native...)
-	stored := slices.DeleteFunc(slices.Clone(d.Types), func(t element.Type) bool { return slices.Contains(native, t) })
+	stored := slices.DeleteFunc(slices.Clone(d.Types), func(t element.Type) bool {
+		return slices.Contains(native, t)
+	})
 	text := strings.Trim(fmt.Sprint(native), "[]")
 	if len(stored) > 0 {
 		text += " (" + strings.Trim(fmt.Sprint(stored), "[]") + ")"
@@ -131,7 +134,8 @@ func showMemory(bytes int64) string {
 }
 
 func (l *listing) text(w io.Writer) error {
-	rows := [][]string{{"BACKEND", "INDEX", "DEVICE", "VENDOR", "KIND", "MEMORY", "DRIVER", "SUBGROUP", "COMPUTE", "ELEMENTS", "RATES", "DEFAULT", "ID"}}
+	rows := [][]string{{"BACKEND", "INDEX", "DEVICE", "VENDOR", "KIND", "MEMORY", "DRIVER", "SUBGROUP",
+		"COMPUTE", "ELEMENTS", "RATES", "DEFAULT", "ID"}}
 	var notes []string
 	for _, b := range l.Backends {
 		if b.Unavailable != "" {
@@ -142,10 +146,13 @@ func (l *listing) text(w io.Writer) error {
 			if l.Default != nil && *l.Default == (deviceRef{d.Backend, d.Index}) {
 				chosen = "*"
 			}
-			rows = append(rows, []string{b.Backend, fmt.Sprint(d.Index), d.Name, cmp.Or(d.Vendor, "unknown"), string(cmp.Or(d.Kind, dispatch.KindOther)),
-				showMemory(d.Memory), d.Driver, d.Subgroup, computes(&d.Info), elements(&d.Planner), d.Rates, chosen, d.ID})
+			rows = append(rows, []string{b.Backend, fmt.Sprint(d.Index), d.Name, cmp.Or(d.Vendor, "unknown"),
+				string(cmp.Or(d.Kind, dispatch.KindOther)),
+				showMemory(d.Memory), d.Driver, d.Subgroup, computes(&d.Info), elements(&d.Planner), d.Rates,
+				chosen, d.ID})
 			if d.RatesIgnored != "" {
-				notes = append(notes, fmt.Sprintf("%s %d: measured rates are ignored, batchgemm tune makes new ones: %s", b.Backend, d.Index, d.RatesIgnored))
+				notes = append(notes, fmt.Sprintf("%s %d: measured rates are ignored, batchgemm tune makes "+
+					"new ones: %s", b.Backend, d.Index, d.RatesIgnored))
 			}
 		}
 	}

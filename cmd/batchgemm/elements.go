@@ -42,9 +42,11 @@ func (f *typeFlags) flags(cmd *cobra.Command) {
 		}
 		return names
 	}
-	cmd.Flags().StringVar(&f.a, "type", "", "elements of A and B: "+element.List(element.Types(), " or ")+" (default f32)")
+	cmd.Flags().StringVar(&f.a, "type", "", "elements of A and B: "+element.List(element.Types(), " or ")+
+		" (default f32)")
 	cmd.Flags().StringVar(&f.b, "type-b", "", "elements of B: int4 with A of bf16 or f16 (default as A)")
-	cmd.Flags().StringVar(&f.c, "type-c", "", "elements of C: f32, or as of A; of e4m3 and int8 "+element.List(element.Int8.TypesC(), " or ")+" (default as A, of e4m3 and int8 bf16)")
+	cmd.Flags().StringVar(&f.c, "type-c", "", "elements of C: f32, or as of A; of e4m3 and int8 "+
+		element.List(element.Int8.TypesC(), " or ")+" (default as A, of e4m3 and int8 bf16)")
 	complete(cmd, "type", names)
 	complete(cmd, "type-b", func() []string { return append(names(), element.Int4.String()) })
 	complete(cmd, "type-c", names)
@@ -114,7 +116,8 @@ func inBuffers(ops *workload.Operands, o *planner.Options) [5]content {
 	if b.of == element.Int4 {
 		b = content{of: b.of, packed: ops.Packed}
 	}
-	return [5]content{{of: o.Type, numbers: ops.A}, b, {of: o.TypeC, numbers: ops.C}, {of: o.TypeC, numbers: ops.Bias}, {numbers: driver.Words(ops.Rows)}}
+	return [5]content{{of: o.Type, numbers: ops.A}, b, {of: o.TypeC, numbers: ops.C},
+		{of: o.TypeC, numbers: ops.Bias}, {numbers: driver.Words(ops.Rows)}}
 }
 
 // len is the number of elements.

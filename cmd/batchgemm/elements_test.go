@@ -33,12 +33,16 @@ var typeCases = []struct {
 	{"f32", []string{"--type", "f32", "--type-c", "f32"}, element.F32, element.F32, ""},
 	{"bf16", []string{"--type", "bf16"}, element.BF16, element.BF16, "bf16, C of bf16"},
 	{"f16", []string{"--type", "f16"}, element.F16, element.F16, "f16, C of f16"},
-	{"bf16 to f32", []string{"--type", "bf16", "--type-c", "f32"}, element.BF16, element.F32, "bf16, C of f32"},
+	{"bf16 to f32", []string{"--type", "bf16", "--type-c", "f32"}, element.BF16, element.F32,
+		"bf16, C of f32"},
 	{"e4m3", []string{"--type", "e4m3"}, element.E4M3, element.BF16, "e4m3, C of bf16"},
-	{"e4m3 to f16", []string{"--type", "e4m3", "--type-c", "f16"}, element.E4M3, element.F16, "e4m3, C of f16"},
-	{"e4m3 to f32", []string{"--type", "e4m3", "--type-c", "f32"}, element.E4M3, element.F32, "e4m3, C of f32"},
+	{"e4m3 to f16", []string{"--type", "e4m3", "--type-c", "f16"}, element.E4M3, element.F16,
+		"e4m3, C of f16"},
+	{"e4m3 to f32", []string{"--type", "e4m3", "--type-c", "f32"}, element.E4M3, element.F32,
+		"e4m3, C of f32"},
 	{"int8", []string{"--type", "int8"}, element.Int8, element.BF16, "int8, C of bf16"},
-	{"int8 to f32", []string{"--type", "int8", "--type-c", "f32"}, element.Int8, element.F32, "int8, C of f32"},
+	{"int8 to f32", []string{"--type", "int8", "--type-c", "f32"}, element.Int8, element.F32,
+		"int8, C of f32"},
 	{"f16 to f32", []string{"--type", "f16", "--type-c", "f32"}, element.F16, element.F32, "f16, C of f32"},
 }
 
@@ -46,7 +50,8 @@ var typeCases = []struct {
 // prints unless they are float32.
 func TestTypes(t *testing.T) {
 	for _, tc := range typeCases {
-		for _, command := range []string{"plan -", "run - --verify", "verify - --backend cpu", "bench - --repeat 1"} {
+		for _, command := range []string{"plan -", "run - --verify", "verify - --backend cpu",
+			"bench - --repeat 1"} {
 			t.Run(command+"/"+tc.name, func(t *testing.T) {
 				args := append(strings.Fields(command), tc.flags...)
 				text := succeed(t, tiny, args...)
@@ -79,7 +84,8 @@ func TestTypes(t *testing.T) {
 func TestVerifyTypes(t *testing.T) {
 	for _, tc := range typeCases {
 		t.Run(tc.name, func(t *testing.T) {
-			for _, c := range decode[[]check](t, "70 60 1\n", append([]string{"verify", "-", "--backend", "cpu"}, tc.flags...)...) {
+			for _, c := range decode[[]check](t, "70 60 1\n",
+				append([]string{"verify", "-", "--backend", "cpu"}, tc.flags...)...) {
 				require.Empty(t, c.Failure)
 				switch {
 				case tc.ab == element.E4M3, tc.ab == element.Int8 && tc.c == element.F32:
@@ -143,10 +149,13 @@ func TestRunNPZTypes(t *testing.T) {
 	}{
 		{"as they are", nil, npz.Float32, []float32{2 * between, 70000}},
 		{"bf16", []string{"--type", "bf16"}, npz.Float32, []float32{2, 70144}},
-		{"bf16 to f32", []string{"--type", "bf16", "--type-c", "f32"}, npz.Float32, []float32{1 + between, 70144}},
+		{"bf16 to f32", []string{"--type", "bf16", "--type-c", "f32"}, npz.Float32,
+			[]float32{1 + between, 70144}},
 		{"e4m3", []string{"--type", "e4m3"}, npz.Float32, []float32{2, 448}},
-		{"e4m3 to f32", []string{"--type", "e4m3", "--type-c", "f32"}, npz.Float32, []float32{1 + between, 448}},
-		{"int8 to f32", []string{"--type", "int8", "--type-c", "f32"}, npz.Float32, []float32{1 + between, 127}},
+		{"e4m3 to f32", []string{"--type", "e4m3", "--type-c", "f32"}, npz.Float32,
+			[]float32{1 + between, 448}},
+		{"int8 to f32", []string{"--type", "int8", "--type-c", "f32"}, npz.Float32,
+			[]float32{1 + between, 127}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			succeed(t, "", append([]string{"run", in, "-o", out, "--verify"}, tc.args...)...)
@@ -180,7 +189,8 @@ func resultOf(t *testing.T, path string) npz.Array {
 // TestBenchTypes: forced plans, steps and pages are of the types too.
 func TestBenchTypes(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "page")
-	text := succeed(t, "64 64 64\n", "bench", "-", "--repeat", "1", "--type", "bf16", "--type-c", "f32", "--cold", "--live", "--regret", "--data", "mixed", "--csv", "--report", dir)
+	text := succeed(t, "64 64 64\n", "bench", "-", "--repeat", "1", "--type", "bf16", "--type-c", "f32",
+		"--cold", "--live", "--regret", "--data", "mixed", "--csv", "--report", dir)
 	records, err := csv.NewReader(strings.NewReader(text)).ReadAll()
 	require.NoError(t, err)
 	for _, record := range records[1:] {

@@ -61,7 +61,8 @@ var epilogueParts = []epiloguePart{
 	{"gather", func(e *planner.Epilogue) { e.GatherRows = max(e.GatherRows, 1) }},
 	{"scatter", func(e *planner.Epilogue) { e.ScatterRows = max(e.ScatterRows, 1) }},
 	{"weights", func(e *planner.Epilogue) { e.Weights = true }},
-	scaling("row-scales", planner.PerRow), scaling("tensor-scales", planner.PerTensor), scaling("block-scales", planner.PerBlock),
+	scaling("row-scales", planner.PerRow), scaling("tensor-scales", planner.PerTensor),
+	scaling("block-scales", planner.PerBlock),
 	{string(planner.PerGroup64), func(e *planner.Epilogue) { e.ScaleB = planner.PerGroup64 }},
 	{string(planner.PerGroup128), func(e *planner.Epilogue) { e.ScaleB = planner.PerGroup128 }},
 	{"zeros", func(e *planner.Epilogue) { e.ZeroA = true }},
@@ -75,7 +76,8 @@ func epilogueNames() (names []string) {
 }
 
 func epilogueFlag(cmd *cobra.Command, value *[]string) {
-	cmd.Flags().StringSliceVar(value, "epilogue", nil, "also do to C, or by rows: "+strings.Join(epilogueNames(), ", "))
+	cmd.Flags().StringSliceVar(value, "epilogue", nil, "also do to C, or by rows: "+
+		strings.Join(epilogueNames(), ", "))
 	complete(cmd, "epilogue", epilogueNames)
 }
 
@@ -90,7 +92,8 @@ func parseEpilogue(names []string) (e planner.Epilogue, err error) {
 		switch {
 		case before.Activation != "" && before.Activation != e.Activation:
 			return e, fmt.Errorf("--epilogue has both %s and %s", before.Activation, e.Activation)
-		case before.ScaleB != "" && before.ScaleB != e.ScaleB, before.ScaleA != e.ScaleB && before.ScaleA != "":
+		case before.ScaleB != "" && before.ScaleB != e.ScaleB, before.ScaleA != e.ScaleB &&
+			before.ScaleA != "":
 			return e, fmt.Errorf("--epilogue has scales of each %s and of each %s", before.ScaleB, e.ScaleB)
 		}
 	}
@@ -110,7 +113,7 @@ func showEpilogue(e planner.Epilogue) string {
 }
 
 // dress places what an epilogue needs, for which the workload has no words, and says in the
-// options how many rows lists may name. B2 lies in the buffer of B, behind all of them, so that
+// options how many rows lists may name. B2 lies in the buffer of B, after all of them, so that
 // it can be the B of other problems.
 func dress(w *workload.Workload, o planner.Options) (*workload.Workload, planner.Options) {
 	e := &o.Epilogue
@@ -145,7 +148,8 @@ func dress(w *workload.Workload, o planner.Options) (*workload.Workload, planner
 	return &dressed, o
 }
 
-// aligned is an offset behind n elements of any type that is aligned as the first one is: 16 bytes have no more than 32.
+// aligned is an offset after n elements of any type that is aligned as the first one is: 16 bytes have no
+// more than 32.
 func aligned(n int) int { return roundUp(n, element.Int4.Line()) }
 
 func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }
@@ -181,7 +185,8 @@ func withEpilogue(ops *workload.Operands, b planner.Batch, o *planner.Options) (
 	}
 	rng := rand.New(rand.NewPCG(2, 0)) // another than that of A, B and C
 	all := &workload.Operands{A: longer(ops.A, lenA), B: longer(ops.B, lenB), C: longer(ops.C, lenC),
-		Packed: longer(ops.Packed, packed), Groups: ops.Groups, Bias: make([]float32, biases), Rows: make([]int32, words)}
+		Packed: longer(ops.Packed, packed), Groups: ops.Groups, Bias: make([]float32, biases),
+		Rows: make([]int32, words)}
 	reference.Uniform(rng, all.Bias)
 	if e.Gated {
 		reference.UniformOf(o.Type, rng, all.B[atB2:])
@@ -194,7 +199,7 @@ func withEpilogue(ops *workload.Operands, b planner.Batch, o *planner.Options) (
 			for at := p.Weights; at < p.ScaleB+e.ScalesB(p); at++ { // scales too
 				all.Rows[at] = int32(math.Float32bits(0.5 + rng.Float32()))
 			}
-			if e.ZeroA { // behind each scale
+			if e.ZeroA { // after each scale
 				for at := p.ScaleA + 1; at < p.ScaleB+e.ScalesB(p); at += 2 {
 					all.Rows[at] = int32(rng.IntN(256) - 128)
 				}
@@ -210,7 +215,7 @@ func withEpilogue(ops *workload.Operands, b planner.Batch, o *planner.Options) (
 	return all, nil
 }
 
-// longer is s with zeros behind it.
+// longer is s with zeros after it.
 func longer[T float32 | uint32](s []T, n int) []T {
 	if n <= len(s) {
 		return s
@@ -268,7 +273,7 @@ func movedBeside(p *planner.Problem, o *planner.Options) (bytes float64) {
 const withoutEpilogue = "plain"
 
 // plain prepares it. The products of a gated unit are problems of their own, whose C of B2 lie
-// behind all others.
+// after all others.
 func (c *benchCase) plain(ctx context.Context) (*contender, error) {
 	there := &benchCase{bencher: c.bencher, options: c.options, batch: c.batch,
 		ops: &workload.Operands{A: c.ops.A, B: c.ops.B, C: c.ops.C}}

@@ -15,7 +15,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// dressable has few rows behind many, and problems without elements or products.
+// dressable has few rows after many, and problems without elements or products.
 const dressable = "40 20 30\n0 5 5\n3 50 40 n t\n6 0 4\n7 5 0\n"
 
 // epilogueCases are lists, and the kernels that are meant.
@@ -26,32 +26,43 @@ var epilogueCases = []struct{ name, list, kernel, shown string }{
 	{"gated", "gated,silu", "/silu/gated", "silu, gated"},
 	{"rows", "gather,scatter", "/gather/scatter", "gather, scatter"},
 	{"weights", "weights", "/weights", "weights"},
-	{"all", "weights,scatter,gather,gated,gelu,bias", "/gather/bias/gelu/gated/weights/scatter", "bias, gelu, gated, gather, scatter, weights"},
+	{"all", "weights,scatter,gather,gated,gelu,bias", "/gather/bias/gelu/gated/weights/scatter",
+		"bias, gelu, gated, gather, scatter, weights"},
 }
 
 // scaledCases are those of 8 bits.
 var scaledCases = []struct{ list, kernel, shown string }{
 	{"row-scales", "/scale-a-row/scale-b-row", "row-scales"},
 	{"tensor-scales,bias", "/scale-a-tensor/scale-b-tensor/bias", "bias, tensor-scales"},
-	{"row-scales,gather,scatter,gated,silu,bias,weights", "/gather/scale-a-row/scale-b-row/bias/silu/gated/weights/scatter",
+	{"row-scales,gather,scatter,gated,silu,bias,weights",
+		"/gather/scale-a-row/scale-b-row/bias/silu/gated/weights/scatter",
 		"bias, silu, gated, gather, scatter, weights, row-scales"},
-	{"row-scales,zeros,gather,gated", "/gather/scale-a-row/scale-b-row/zeros/gated", "gated, gather, row-scales, zeros"},
-	{"block-scales,gather,gated,relu", "/gather/scale-a-block/scale-b-block/relu/gated", "relu, gated, gather, block-scales"},
+	{"row-scales,zeros,gather,gated", "/gather/scale-a-row/scale-b-row/zeros/gated",
+		"gated, gather, row-scales, zeros"},
+	{"block-scales,gather,gated,relu", "/gather/scale-a-block/scale-b-block/relu/gated",
+		"relu, gated, gather, block-scales"},
 }
 
 // TestScales: elements of 8 bits have scales, others have none.
 func TestScales(t *testing.T) {
 	for _, tc := range scaledCases {
 		t.Run(tc.list, func(t *testing.T) {
-			for _, types := range [][2]string{{"e4m3", "bf16"}, {"e4m3", "f16"}, {"e4m3", "f32"}, {"int8", "bf16"}, {"int8", "f32"}} {
-				if types[0] != "e4m3" && strings.HasPrefix(tc.list, "block-scales") || types[0] != "int8" && strings.Contains(tc.list, "zeros") {
+			for _, types := range [][2]string{{"e4m3", "bf16"}, {"e4m3", "f16"}, {"e4m3", "f32"},
+				{"int8", "bf16"}, {"int8", "f32"}} {
+				if types[0] != "e4m3" && strings.HasPrefix(tc.list, "block-scales") || types[0] != "int8" &&
+					strings.Contains(tc.list, "zeros") {
 					continue
 				}
-				with := []string{"-", "--backend", "cpu", "--type", types[0], "--type-c", types[1], "--epilogue", tc.list}
-				require.Contains(t, succeed(t, dressable, append([]string{"plan"}, with...)...), tc.kernel+" ")
-				require.Regexp(t, `(?m)^epilogue +`+tc.shown+`$`, succeed(t, dressable, append([]string{"run", "--verify"}, with...)...))
-				require.Contains(t, succeed(t, dressable, append([]string{"verify"}, with...)...), "\nepilogue: "+tc.shown+"\n")
-				require.Regexp(t, `(?m)^epilogue +`+tc.shown+`; plain is without$`, succeed(t, dressable, append([]string{"bench", "--repeat", "1"}, with...)...))
+				with := []string{"-", "--backend", "cpu", "--type", types[0], "--type-c", types[1],
+					"--epilogue", tc.list}
+				require.Contains(t, succeed(t, dressable, append([]string{"plan"}, with...)...),
+					tc.kernel+" ")
+				require.Regexp(t, `(?m)^epilogue +`+tc.shown+`$`,
+					succeed(t, dressable, append([]string{"run", "--verify"}, with...)...))
+				require.Contains(t, succeed(t, dressable, append([]string{"verify"}, with...)...),
+					"\nepilogue: "+tc.shown+"\n")
+				require.Regexp(t, `(?m)^epilogue +`+tc.shown+`; plain is without$`,
+					succeed(t, dressable, append([]string{"bench", "--repeat", "1"}, with...)...))
 			}
 		})
 	}
@@ -67,9 +78,12 @@ func TestEpilogue(t *testing.T) {
 			require.Contains(t, succeed(t, dressable, append([]string{"plan"}, with...)...), tc.kernel+" ")
 			for _, of := range [][]string{nil, {"--type", "f16"}, {"--type", "bf16", "--type-c", "f32"}} {
 				with := append(with, of...)
-				require.Regexp(t, `(?m)^epilogue +`+tc.shown+`$`, succeed(t, dressable, append([]string{"run", "--verify"}, with...)...))
-				require.Contains(t, succeed(t, dressable, append([]string{"verify"}, with...)...), "\nepilogue: "+tc.shown+"\n")
-				require.Regexp(t, `(?m)^epilogue +`+tc.shown+`; plain is without$`, succeed(t, dressable, append([]string{"bench", "--repeat", "1"}, with...)...))
+				require.Regexp(t, `(?m)^epilogue +`+tc.shown+`$`,
+					succeed(t, dressable, append([]string{"run", "--verify"}, with...)...))
+				require.Contains(t, succeed(t, dressable, append([]string{"verify"}, with...)...),
+					"\nepilogue: "+tc.shown+"\n")
+				require.Regexp(t, `(?m)^epilogue +`+tc.shown+`; plain is without$`,
+					succeed(t, dressable, append([]string{"bench", "--repeat", "1"}, with...)...))
 			}
 		})
 	}
@@ -151,7 +165,8 @@ func TestDressAgain(t *testing.T) {
 	require.NoError(t, err)
 	bare, err := operands(w, new(planner.Options))
 	require.NoError(t, err)
-	dressed, o := dress(w, planner.Options{Epilogue: planner.Epilogue{Bias: true, Gated: true, GatherRows: 1, ScatterRows: 1}})
+	dressed, o := dress(w, planner.Options{Epilogue: planner.Epilogue{Bias: true, Gated: true, GatherRows: 1,
+		ScatterRows: 1}})
 	ops, err := operands(dressed, &o)
 	require.NoError(t, err)
 	again, err := operands(dressed, &o)
@@ -165,7 +180,8 @@ func TestDressAgain(t *testing.T) {
 // TestBenchEpilogue: plain does the same products, and every way to time goes with an epilogue.
 func TestBenchEpilogue(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "page")
-	r := decode[bench.Report](t, dressable, "bench", "-", "random:mn=20,k=20,batch=3", "--repeat", "1", "--epilogue", "gated,gelu,gather,scatter",
+	r := decode[bench.Report](t, dressable, "bench", "-", "random:mn=20,k=20,batch=3", "--repeat", "1",
+		"--epilogue", "gated,gelu,gather,scatter",
 		"--vs", "f32", "--cold", "--live", "--regret", "--report", dir)
 	require.Equal(t, "gelu, gated, gather, scatter", r.Epilogue)
 	require.Equal(t, 2*2*(40*20*30+3*50*40)/1e9, r.Cases[0].GFLOP)
@@ -175,9 +191,11 @@ func TestBenchEpilogue(t *testing.T) {
 		for _, row := range c.Rows {
 			methods = append(methods, row.Method+"/"+row.Timed)
 			require.Positive(t, row.Error)
-			require.Equal(t, map[bool]int{false: c.Problems, true: 2 * c.Problems}[row.Method == withoutEpilogue], row.Checked)
+			require.Equal(t, map[bool]int{false: c.Problems,
+				true: 2 * c.Problems}[row.Method == withoutEpilogue], row.Checked)
 		}
-		want := []string{"batchgemm/wall", "batchgemm/live", "plain/wall", "batchgemm-ragged/wall", "f32/wall"}
+		want := []string{"batchgemm/wall", "batchgemm/live", "plain/wall",
+			"batchgemm-ragged/wall", "f32/wall"}
 		if c.Problems == 5 { // whose transpositions differ
 			want = slices.Delete(want, 3, 4)
 		}
@@ -203,8 +221,10 @@ func TestMovedBeside(t *testing.T) {
 		{"scales of rows", planner.Epilogue{ScaleA: planner.PerRow, ScaleB: planner.PerRow}, 4 * (2 + 3)},
 		{"scales of tensors", planner.Epilogue{ScaleA: planner.PerTensor, ScaleB: planner.PerTensor}, 4 * 2},
 		{"scales of rows of A", planner.Epilogue{ScaleA: planner.PerRow, GatherRows: 9}, 4*2 + 4*2},
-		{"zero points", planner.Epilogue{ScaleA: planner.PerRow, ScaleB: planner.PerRow, ZeroA: true}, 2 * 4 * (2 + 3)},
-		{"scales of blocks", planner.Epilogue{ScaleA: planner.PerBlock, ScaleB: planner.PerBlock, Gated: true}, 2*4*3 + 4*(2+2)},
+		{"zero points", planner.Epilogue{ScaleA: planner.PerRow, ScaleB: planner.PerRow, ZeroA: true},
+			2 * 4 * (2 + 3)},
+		{"scales of blocks", planner.Epilogue{ScaleA: planner.PerBlock, ScaleB: planner.PerBlock,
+			Gated: true}, 2*4*3 + 4*(2+2)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			o := &planner.Options{Type: element.BF16, Epilogue: tc.e}
@@ -213,5 +233,6 @@ func TestMovedBeside(t *testing.T) {
 	}
 	p := planner.GEMM(2, 3, 4)
 	p.Alpha, p.Beta = planner.Scale(0), 1
-	require.Equal(t, 4.0*(6+6), moved(planner.Batch{p}, &planner.Options{Epilogue: planner.Epilogue{Activation: planner.ReLU}}), "1*C is changed too")
+	require.Equal(t, 4.0*(6+6), moved(planner.Batch{p},
+		&planner.Options{Epilogue: planner.Epilogue{Activation: planner.ReLU}}), "1*C is changed too")
 }

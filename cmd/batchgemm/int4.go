@@ -9,7 +9,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// randomPacked makes words of B of int4, behind those that are there already.
+// randomPacked makes words of B of int4, after those that are there already.
 func randomPacked(rng *rand.Rand, packed []uint32, from int) {
 	for i := from; i < len(packed); i++ {
 		packed[i] = rng.Uint32()
@@ -23,7 +23,8 @@ func randomGroups(rng *rand.Rand, groups []int32) {
 	}
 }
 
-// finishInt4 puts the words of groups that came with a workload where dress has placed them, and makes the numbers of B and B2.
+// finishInt4 puts the words of groups that came with a workload where dress has placed them, and makes the
+// numbers of B and B2.
 func finishInt4(ops *workload.Operands, b planner.Batch, e *planner.Epilogue) {
 	groups := ops.Groups
 	for i := range b {

@@ -24,9 +24,12 @@ const wholeGroups = "40 20 128\n0 5 5\n3 50 256 n n 0.5\n6 9 0\n7 5 128 n n 0\n7
 func TestInt4(t *testing.T) {
 	for _, tc := range []struct{ name, flags, elements, epilogue, kernel string }{
 		{"bf16", "--type bf16", "bf16, B of int4, C of bf16", "group-128", "/scale-b-group-128 "},
-		{"f16 to f32, groups of 64", "--type f16 --type-c f32 --epilogue group-64", "f16, B of int4, C of f32", "group-64", "/scale-b-group-64 "},
-		{"all", "--type bf16 --epilogue bias,silu,gated,gather,scatter,weights,group-128", "bf16, B of int4, C of bf16",
-			"bias, silu, gated, gather, scatter, weights, group-128", "/gather/scale-b-group-128/bias/silu/gated/weights/scatter "},
+		{"f16 to f32, groups of 64", "--type f16 --type-c f32 --epilogue group-64",
+			"f16, B of int4, C of f32", "group-64", "/scale-b-group-64 "},
+		{"all", "--type bf16 --epilogue bias,silu,gated,gather,scatter,weights,group-128",
+			"bf16, B of int4, C of bf16",
+			"bias, silu, gated, gather, scatter, weights, group-128",
+			"/gather/scale-b-group-128/bias/silu/gated/weights/scatter "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			with := append([]string{"-", "--backend", "cpu", "--type-b", "int4"}, strings.Fields(tc.flags)...)
@@ -62,14 +65,16 @@ func TestInt4JSON(t *testing.T) {
 	for _, c := range decode[[]types](t, wholeGroups, append([]string{"verify"}, with...)...) {
 		require.Equal(t, want, c)
 	}
-	require.Equal(t, want, decode[types](t, wholeGroups, append([]string{"bench", "--repeat", "1"}, with...)...))
+	require.Equal(t, want, decode[types](t, wholeGroups,
+		append([]string{"bench", "--repeat", "1"}, with...)...))
 	require.NotContains(t, succeed(t, wholeGroups, "run", "-", "--type", "f16", "--json"), "type_b")
 }
 
 // TestInt4Bench: every way to time goes with B of 4 bits, whose traffic is a quarter of that of plain's.
 func TestInt4Bench(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "page")
-	r := decode[bench.Report](t, "64 48 128\n", "bench", "-", "random:mn=20,k=200,batch=3", "--repeat", "1", "--type", "bf16", "--type-b", "int4",
+	r := decode[bench.Report](t, "64 48 128\n", "bench", "-", "random:mn=20,k=200,batch=3", "--repeat", "1",
+		"--type", "bf16", "--type-b", "int4",
 		"--cold", "--live", "--regret", "--report", dir)
 	require.Equal(t, 2*64*128+128*48/2+2*64*48+4*48.0, r.Cases[0].Bytes)
 	for _, c := range r.Cases {
@@ -79,7 +84,8 @@ func TestInt4Bench(t *testing.T) {
 			require.Positive(t, row.Error)
 			methods = append(methods, row.Method+"/"+row.Timed)
 		}
-		require.Equal(t, []string{"batchgemm/wall", "batchgemm/live", "plain/wall", "batchgemm-ragged/wall"}, methods)
+		require.Equal(t, []string{"batchgemm/wall", "batchgemm/live", "plain/wall", "batchgemm-ragged/wall"},
+			methods)
 		require.NotEmpty(t, c.Regret.Forced)
 	}
 	require.FileExists(t, filepath.Join(dir, "index.html"))
@@ -87,11 +93,13 @@ func TestInt4Bench(t *testing.T) {
 
 // TestLiveScales: records of programs with scales have words for them.
 func TestLiveScales(t *testing.T) {
-	r := decode[bench.Report](t, "8 9 16\n", "bench", "-", "--repeat", "1", "--type", "int8", "--epilogue", "row-scales,zeros", "--live")
+	r := decode[bench.Report](t, "8 9 16\n", "bench", "-", "--repeat", "1", "--type", "int8", "--epilogue",
+		"row-scales,zeros", "--live")
 	require.Len(t, r.Cases[0].Rows, 4)
 }
 
-// int4File writes A and B of 4 bits, in one of the forms that a file may have, and returns the numbers of B, k x n.
+// int4File writes A and B of 4 bits, in one of the forms that a file may have, and returns the numbers of B,
+// k x n.
 func int4File(t *testing.T, form string, a []float32, m, n, k, group int) (path string, b []float32) {
 	rng := rand.New(rand.NewPCG(3, 0))
 	rows, columns, b := make([]uint8, k*n), make([]uint8, k*n), make([]float32, k*n)
@@ -117,7 +125,8 @@ func int4File(t *testing.T, form string, a []float32, m, n, k, group int) (path 
 	case "floats":
 		arrays = append(arrays, npztest.Array{Name: "B0", Data: b, Shape: []int{k, n}})
 	case "integers":
-		arrays = append(arrays, npztest.Array{Name: "B0", Data: rows, Shape: []int{k, n}}, npztest.Array{Name: "S0", Data: scales, Shape: []int{k / group, n}},
+		arrays = append(arrays, npztest.Array{Name: "B0", Data: rows, Shape: []int{k, n}},
+			npztest.Array{Name: "S0", Data: scales, Shape: []int{k / group, n}},
 			npztest.Array{Name: "Z0", Data: zeros, Shape: []int{k / group, n}})
 	case "words":
 		ld := element.Int4LD(n)
@@ -126,13 +135,15 @@ func int4File(t *testing.T, form string, a []float32, m, n, k, group int) (path 
 		for i := range scales {
 			groups[i/n*ld+i%n] = element.GroupWord(scales[i], int(zeros[i]))
 		}
-		arrays = append(arrays, npztest.Array{Name: "B0", Data: words, Shape: []int{k / 64, ld, 8}}, npztest.Array{Name: "S0", Data: groups, Shape: []int{k / group, ld}},
+		arrays = append(arrays, npztest.Array{Name: "B0", Data: words, Shape: []int{k / 64, ld, 8}},
+			npztest.Array{Name: "S0", Data: groups, Shape: []int{k / group, ld}},
 			npztest.Array{Name: "C0", Data: make([]float32, m*n), Shape: []int{m, n}})
 	}
 	return npztest.Write(t, arrays...), b
 }
 
-// TestInt4Results: what is computed is the product with the numbers that a file's B stands for, exactly where they are small.
+// TestInt4Results: what is computed is the product with the numbers that a file's B stands for, exactly where
+// they are small.
 func TestInt4Results(t *testing.T) {
 	const m, n, k, group = 5, 11, 128, 64
 	a := make([]float32, m*k)
@@ -143,7 +154,8 @@ func TestInt4Results(t *testing.T) {
 		t.Run(form, func(t *testing.T) {
 			in, b := int4File(t, form, a, m, n, k, group)
 			out := filepath.Join(t.TempDir(), "out.npz")
-			succeed(t, "", "run", in, "-o", out, "--verify", "--type", "bf16", "--type-b", "int4", "--type-c", "f32", "--epilogue", "group-64")
+			succeed(t, "", "run", in, "-o", out, "--verify", "--type", "bf16", "--type-b", "int4", "--type-c",
+				"f32", "--epilogue", "group-64")
 			want := make([]float32, m*n)
 			for i := range want {
 				for l := range k {
@@ -151,15 +163,18 @@ func TestInt4Results(t *testing.T) {
 				}
 			}
 			require.Equal(t, []product{{m, n, want}}, products(t, contents(t, out)))
-			succeed(t, "", "verify", in, "--backend", "cpu", "--type", "bf16", "--type-b", "int4", "--epilogue", "group-64,silu,gather")
-			succeed(t, "", "bench", in, "--repeat", "1", "--type", "f16", "--type-b", "int4", "--epilogue", "group-64,relu")
+			succeed(t, "", "verify", in, "--backend", "cpu", "--type", "bf16", "--type-b", "int4",
+				"--epilogue", "group-64,silu,gather")
+			succeed(t, "", "bench", in, "--repeat", "1", "--type", "f16", "--type-b", "int4", "--epilogue",
+				"group-64,relu")
 		})
 	}
 }
 
-// TestInt4Operands: B2 has words and groups of its own behind those of B, and all numbers are those of words.
+// TestInt4Operands: B2 has words and groups of its own after those of B, and all numbers are those of words.
 func TestInt4Operands(t *testing.T) {
-	o := planner.Options{Type: element.BF16, TypeC: element.BF16, Epilogue: planner.Epilogue{ScaleB: planner.PerGroup64, Gated: true}}
+	o := planner.Options{Type: element.BF16, TypeC: element.BF16,
+		Epilogue: planner.Epilogue{ScaleB: planner.PerGroup64, Gated: true}}
 	in, numbers := int4File(t, "integers", make([]float32, 2*128), 2, 9, 128, 64)
 	w, err := workload.LoadOf(in, nil, &o)
 	require.NoError(t, err)
@@ -174,7 +189,7 @@ func TestInt4Operands(t *testing.T) {
 		scales int
 	}{{p.B, p.ScaleB}, {p.B2, p.ScaleB + 2*16}} {
 		words := make([]uint32, 128*16/8)
-		copy(words, ops.Packed[m.Offset/8:]) // behind the last column there may be none
+		copy(words, ops.Packed[m.Offset/8:]) // after the last column there may be none
 		element.UnpackInt4(elements, words, 9, 128)
 		for j := range 9 {
 			for k := range 128 {

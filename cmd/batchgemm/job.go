@@ -56,8 +56,9 @@ func unrounded(w *workload.Workload, o *planner.Options) (*workload.Operands, er
 // arithmetic is what a device does to numbers under options, for which these are the operands.
 func arithmetic(d *dispatch.Device, o *planner.Options, ops *workload.Operands) reference.Arithmetic {
 	info := d.Info()
-	return reference.Arithmetic{Compute: o.Compute, TypeC: o.TypeC, FlushesSubnormals: info.FlushesSubnormals, NarrowSums: info.Planner.NarrowSums(o.Type),
-		Epilogue: reference.Epilogue{Epilogue: o.Epilogue, B2: ops.B, Biases: ops.Bias, Rows: ops.Rows}}
+	return reference.Arithmetic{Compute: o.Compute, TypeC: o.TypeC, FlushesSubnormals: info.FlushesSubnormals,
+		NarrowSums: info.Planner.NarrowSums(o.Type),
+		Epilogue:   reference.Epilogue{Epilogue: o.Epilogue, B2: ops.B, Biases: ops.Bias, Rows: ops.Rows}}
 }
 
 // job is a batch on a device, ready to run.
@@ -72,7 +73,8 @@ type job struct {
 
 // newJob plans and prepares a batch and uploads its operands. The caller closes
 // the job, also after an error.
-func newJob(ctx context.Context, device *dispatch.Device, batch planner.Batch, ops *workload.Operands, options planner.Options) (*job, error) {
+func newJob(ctx context.Context, device *dispatch.Device, batch planner.Batch, ops *workload.Operands,
+	options planner.Options) (*job, error) {
 	j := &job{device: device}
 	start := time.Now()
 	plan, err := device.Plan(ctx, batch, options)

@@ -61,7 +61,8 @@ const grace = 500 * time.Millisecond
 // await returns the exit code of a command. The first signal cancels it; grace later,
 // or at a second signal, it is given up, and what it has not finished writing is
 // removed.
-func await(done <-chan int, signals <-chan os.Signal, cancel context.CancelCauseFunc, grace time.Duration) int {
+func await(done <-chan int, signals <-chan os.Signal, cancel context.CancelCauseFunc,
+	grace time.Duration) int {
 	var got interruption
 	select {
 	case code := <-done:
@@ -147,7 +148,8 @@ A WORKLOAD is one of
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
 	root.PersistentFlags().Bool("json", false, "print JSON")
-	root.AddCommand(newDevices(), newPlan(), newRun(), newVerify(), newBench(), newTune(tune.Cases), newVersion())
+	root.AddCommand(newDevices(), newPlan(), newRun(), newVerify(), newBench(),
+		newTune(tune.Cases), newVersion())
 	return root, started
 }
 
@@ -159,7 +161,8 @@ func oneWorkload(cmd *cobra.Command) {
 		}
 		return nil
 	}
-	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string,
+		cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -10,14 +9,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/internal/npz"
 	"github.com/batchgemm/batchgemm/internal/ratefile"
-	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/devices"
 )
@@ -76,7 +73,8 @@ func TestErrors(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
-	bad, huge, text := file("bad.txt", "1 2 3\n4 five 6\n"), file("huge.txt", "2147483647 1000000 1\n"), file("text.npz", "no zip")
+	bad, huge, text := file("bad.txt", "1 2 3\n4 five 6\n"), file("huge.txt", "2147483647 1000000 1\n"),
+		file("text.npz", "no zip")
 	sum := file("sum.txt", "1 2 3\n4 5 6 t n 1 2\n")
 	npy := file("a.npy", "\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }")
 	for _, tc := range []struct {
@@ -86,47 +84,88 @@ func TestErrors(t *testing.T) {
 		want string
 	}{
 		{"unknown command", []string{"plot"}, exitUsage, `unknown command "plot" for "batchgemm"`},
-		{"nearly a command", []string{"pla"}, exitUsage, `unknown command "pla" for "batchgemm" Did you mean this? plan`},
+		{"nearly a command", []string{"pla"}, exitUsage,
+			`unknown command "pla" for "batchgemm" Did you mean this? plan`},
 		{"unknown flag", []string{"run", "inception-1", "--fast"}, exitUsage, `unknown flag: --fast`},
-		{"bad flag value", []string{"run", "inception-1", "--repeat", "x"}, exitUsage, `invalid argument "x" for "--repeat" flag: strconv.ParseInt: parsing "x": invalid syntax`},
+		{"bad flag value", []string{"run", "inception-1", "--repeat", "x"}, exitUsage,
+			`invalid argument "x" for "--repeat" flag: strconv.ParseInt: parsing "x": invalid syntax`},
 		{"no workload", []string{"plan"}, exitUsage, `plan takes one WORKLOAD, not 0`},
 		{"two workloads", []string{"verify", "a", "b"}, exitUsage, `verify takes one WORKLOAD, not 2`},
-		{"devices with argument", []string{"devices", "x"}, exitUsage, `unknown command "x" for "batchgemm devices"`},
-		{"unknown workload", []string{"run", "inception-0"}, exitUsage, `unknown workload "inception-0": not a file, nor inception-1 .. inception-9, zhang-MN-K-BATCH, random:mn=N,k=N,batch=N,seed=N or moe:experts=N,top=N,tokens=N,n=N,k=N,skew=X,seed=N`},
-		{"too many experts of a token", []string{"plan", "moe:experts=4,top=5", "--device", "mi210"}, exitUsage, `unknown workload "moe:experts=4,top=5": top 5 is more than the 4 experts`},
-		{"bad parameter", []string{"plan", "random:k=1", "--device", "mi210"}, exitUsage, `unknown workload "random:k=1": k "1" is not in [16, 2147483647]`},
-		{"unknown rule", []string{"plan", "inception-1", "--rule", "x"}, exitUsage, `--rule: unknown rule "x" (known: cost, zhang2025)`},
-		{"unknown schedule", []string{"run", "inception-1", "--schedule", "x"}, exitUsage, `--schedule: unknown schedule "x" (known: data-parallel, batched, `},
-		{"unknown tile", []string{"run", "inception-1", "--tile", "x"}, exitUsage, `--tile: unknown tile "x" (known: `},
-		{"tlp", []string{"plan", "inception-1", "--rule", "zhang2025", "--tlp", "5"}, exitUsage, `--tlp: unknown TLP equation 5 (known: 3, 4)`},
-		{"threshold", []string{"plan", "inception-1", "--rule", "zhang2025", "--threshold", "nan"}, exitUsage, `--threshold: threshold NaN is not a finite number from 0 on`},
-		{"threshold without its rule", []string{"plan", "inception-1", "--threshold", "5"}, exitUsage, `--tlp and --threshold need --rule zhang2025`},
-		{"repeat", []string{"run", "inception-1", "--repeat", "0"}, exitUsage, `--repeat 0 is not in [1, 1000000]`},
-		{"unknown plan device", []string{"plan", "inception-1", "--device", "x"}, exitUsage, `unknown device "x" (known: mi210, `},
-		{"two plan devices", []string{"plan", "inception-1", "--device", "h200", "--backend", "cpu"}, exitUsage, `--device and --backend exclude each other`},
-		{"plan unknown backend", []string{"plan", "inception-1", "--backend", "x"}, exitUsage, `unknown backend "x" (known: cuda, hip, webgpu, cpu)`},
-		{"verify unknown compute", []string{"verify", "inception-1", "--compute", "x"}, exitUsage, `--compute: unknown compute mode "x" (known: f32-emulated, f32, tf32)`},
-		{"unknown type", []string{"run", "inception-1", "--type", "fp8"}, exitUsage, `--type "fp8" is not f32, bf16, f16, e4m3 or int8`},
-		{"unknown type of C", []string{"verify", "inception-1", "--type-c", "x"}, exitUsage, `--type-c "x" is not f32 where A is of f32`},
-		{"types that do not go together", []string{"plan", "inception-1", "--type-c", "f16"}, exitUsage, `--type-c "f16" is not f32 where A is of f32`},
-		{"tf32 of another type", []string{"verify", "inception-1", "--type", "f16", "--compute", "tf32"}, exitUsage, `compute mode tf32 is for operands of f32, not f16`},
-		{"unknown epilogue", []string{"run", "inception-1", "--epilogue", "bias,swish"}, exitUsage, `--epilogue "swish" is not one of bias, relu, gelu, silu, gated, gather, scatter, weights`},
-		{"two activations", []string{"verify", "inception-1", "--epilogue", "relu,gated,silu"}, exitUsage, `--epilogue has both relu and silu`},
-		{"gated sum", []string{"run", sum, "--epilogue", "gated"}, exitFailure, sum + `: problem 1: beta 2 is not 0, and gated units read no C`},
-		{"gathered transpose", []string{"bench", sum, "--epilogue", "gather"}, exitFailure, sum + `: problem 1: transA is set, but rows are gathered of an A that is not transposed`},
-		{"no kernels", []string{"plan", "inception-1", "--device", "a100", "--type", "f16", "--tile", "small"}, exitFailure, `inception-1: tile small 16x16x16/128: device a100 has no kernels of it for elements of 16 bits`},
-		{"unknown backend", []string{"run", "inception-1", "--backend", "x"}, exitUsage, `unknown backend "x" (known: cuda, hip, webgpu, cpu)`},
-		{"verify unknown backend", []string{"verify", "inception-1", "--backend", "x"}, exitUsage, `unknown backend "x" (known: cuda, hip, webgpu, cpu)`},
-		{"unknown device", []string{"run", "inception-1", "--backend", "cpu", "--device-index", "7"}, exitUsage, `cpu: no device 7 (known: 0 `},
-		{"negative device", []string{"verify", "inception-1", "--device-index", "-1"}, exitUsage, `cpu: no device -1 (known: 0 `},
+		{"devices with argument", []string{"devices", "x"}, exitUsage,
+			`unknown command "x" for "batchgemm devices"`},
+		{"unknown workload", []string{"run", "inception-0"}, exitUsage,
+			`unknown workload "inception-0": not a file, nor inception-1 .. inception-9, zhang-MN-K-BATCH, ` +
+				`random:mn=N,k=N,batch=N,seed=N or moe:experts=N,top=N,tokens=N,n=N,k=N,skew=X,seed=N`},
+		{"too many experts of a token", []string{"plan", "moe:experts=4,top=5", "--device", "mi210"},
+			exitUsage, `unknown workload "moe:experts=4,top=5": top 5 is more than the 4 experts`},
+		{"bad parameter", []string{"plan", "random:k=1", "--device", "mi210"}, exitUsage,
+			`unknown workload "random:k=1": k "1" is not in [16, 2147483647]`},
+		{"unknown rule", []string{"plan", "inception-1", "--rule", "x"}, exitUsage,
+			`--rule: unknown rule "x" (known: cost, zhang2025)`},
+		{"unknown schedule", []string{"run", "inception-1", "--schedule", "x"}, exitUsage,
+			`--schedule: unknown schedule "x" (known: data-parallel, batched, `},
+		{"unknown tile", []string{"run", "inception-1", "--tile", "x"}, exitUsage,
+			`--tile: unknown tile "x" (known: `},
+		{"tlp", []string{"plan", "inception-1", "--rule", "zhang2025", "--tlp", "5"}, exitUsage,
+			`--tlp: unknown TLP equation 5 (known: 3, 4)`},
+		{"threshold", []string{"plan", "inception-1", "--rule", "zhang2025", "--threshold", "nan"}, exitUsage,
+			`--threshold: threshold NaN is not a finite number from 0 on`},
+		{"threshold without its rule", []string{"plan", "inception-1", "--threshold", "5"}, exitUsage,
+			`--tlp and --threshold need --rule zhang2025`},
+		{"repeat", []string{"run", "inception-1", "--repeat", "0"}, exitUsage,
+			`--repeat 0 is not in [1, 1000000]`},
+		{"unknown plan device", []string{"plan", "inception-1", "--device", "x"}, exitUsage,
+			`unknown device "x" (known: mi210, `},
+		{"two plan devices", []string{"plan", "inception-1", "--device", "h200", "--backend", "cpu"},
+			exitUsage, `--device and --backend exclude each other`},
+		{"plan unknown backend", []string{"plan", "inception-1", "--backend", "x"}, exitUsage,
+			`unknown backend "x" (known: cuda, hip, webgpu, cpu)`},
+		{"verify unknown compute", []string{"verify", "inception-1", "--compute", "x"}, exitUsage,
+			`--compute: unknown compute mode "x" (known: f32-emulated, f32, tf32)`},
+		{"unknown type", []string{"run", "inception-1", "--type", "fp8"}, exitUsage,
+			`--type "fp8" is not f32, bf16, f16, e4m3 or int8`},
+		{"unknown type of C", []string{"verify", "inception-1", "--type-c", "x"}, exitUsage,
+			`--type-c "x" is not f32 where A is of f32`},
+		{"types that do not go together", []string{"plan", "inception-1", "--type-c", "f16"}, exitUsage,
+			`--type-c "f16" is not f32 where A is of f32`},
+		{"tf32 of another type", []string{"verify", "inception-1", "--type", "f16", "--compute", "tf32"},
+			exitUsage, `compute mode tf32 is for operands of f32, not f16`},
+		{"unknown epilogue", []string{"run", "inception-1", "--epilogue", "bias,swish"}, exitUsage,
+			`--epilogue "swish" is not one of bias, relu, gelu, silu, gated, gather, scatter, weights`},
+		{"two activations", []string{"verify", "inception-1", "--epilogue", "relu,gated,silu"}, exitUsage,
+			`--epilogue has both relu and silu`},
+		{"gated sum", []string{"run", sum, "--epilogue", "gated"}, exitFailure,
+			sum + `: problem 1: beta 2 is not 0, and gated units read no C`},
+		{"gathered transpose", []string{"bench", sum, "--epilogue", "gather"}, exitFailure,
+			sum + `: problem 1: transA is set, but rows are gathered of an A that is not transposed`},
+		{"no kernels", []string{"plan", "inception-1", "--device", "a100", "--type", "f16", "--tile",
+			"small"}, exitFailure,
+			`inception-1: tile small 16x16x16/128: device a100 has no kernels of it for elements of 16 bits`},
+		{"unknown backend", []string{"run", "inception-1", "--backend", "x"}, exitUsage,
+			`unknown backend "x" (known: cuda, hip, webgpu, cpu)`},
+		{"verify unknown backend", []string{"verify", "inception-1", "--backend", "x"}, exitUsage,
+			`unknown backend "x" (known: cuda, hip, webgpu, cpu)`},
+		{"unknown device", []string{"run", "inception-1", "--backend", "cpu", "--device-index", "7"},
+			exitUsage, `cpu: no device 7 (known: 0 `},
+		{"negative device", []string{"verify", "inception-1", "--device-index", "-1"}, exitUsage,
+			`cpu: no device -1 (known: 0 `},
 		{"malformed file", []string{"run", bad}, exitFailure, bad + `:2: N "five" is not a whole number`},
-		{"directory", []string{"plan", dir, "--device", "mi210"}, exitFailure, `read ` + dir + `: is a directory`},
-		{"one array", []string{"run", npy}, exitFailure, npy + ` is a .npy file with one array, want .npz with A0, B0[, C0], A1 and so on, as numpy.savez writes it`},
-		{"not a zip", []string{"run", text}, exitFailure, text + `: not an .npz file: zip: not a valid zip file`},
-		{"too large for memory", []string{"run", huge}, exitFailure, huge + `: the matrices: out of memory: 8000008.0 GiB more are needed, `},
-		{"output in no folder", []string{"run", "inception-1", "-o", dir + "/no/out.npz"}, exitFailure, dir + `/no/out.npz: no such file or directory`},
-		{"output is a folder", []string{"run", "inception-1", "-o", dir}, exitFailure, dir + `: is a directory`},
-		{"drawing in no folder", []string{"plan", "inception-1", "--device", "mi210", "--svg", dir + "/no/p.svg"}, exitFailure, dir + `/no/p.svg: no such file or directory`},
+		{"directory", []string{"plan", dir, "--device", "mi210"}, exitFailure,
+			`read ` + dir + `: is a directory`},
+		{"one array", []string{"run", npy}, exitFailure,
+			npy +
+				` is a .npy file with one array, want .npz with A0, B0[, C0], A1 and so on, as numpy.savez ` +
+				`writes it`},
+		{"not a zip", []string{"run", text}, exitFailure,
+			text + `: not an .npz file: zip: not a valid zip file`},
+		{"too large for memory", []string{"run", huge}, exitFailure,
+			huge + `: the matrices: out of memory: 8000008.0 GiB more are needed, `},
+		{"output in no folder", []string{"run", "inception-1", "-o", dir + "/no/out.npz"}, exitFailure,
+			dir + `/no/out.npz: no such file or directory`},
+		{"output is a folder", []string{"run", "inception-1", "-o", dir}, exitFailure,
+			dir + `: is a directory`},
+		{"drawing in no folder", []string{"plan", "inception-1", "--device", "mi210", "--svg",
+			dir + "/no/p.svg"}, exitFailure, dir + `/no/p.svg: no such file or directory`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			code, stdout, stderr := batchgemm(t, "", tc.args...)
@@ -193,7 +232,8 @@ func TestDevices(t *testing.T) {
 
 	text := succeed(t, "", "devices")
 	cpu := l.Backends[3].Devices[0]
-	require.Regexp(t, `(?m)^cpu +0 .+ software +.+ f32 +f32 \(bf16 f16 e4m3 int8 int4\) +shipped +\* +cpu *$`, text)
+	require.Regexp(t, `(?m)^cpu +0 .+ software +.+ f32 +f32 \(bf16 f16 e4m3 int8 int4\) +shipped +\* +cpu *$`,
+		text)
 	require.Equal(t, []string{}, l.Skipped, "the backend is fixed")
 	require.Equal(t, "cpu", cpu.ID)
 	require.Contains(t, text, cpu.Name)
@@ -209,7 +249,9 @@ func TestDevices(t *testing.T) {
 
 func TestElements(t *testing.T) {
 	for name, want := range map[string]string{
-		"h200": "f32 bf16 f16 e4m3 int8 (int4)", "a100": "f32 bf16 f16 (e4m3 int8 int4)", "mi210": "f32 bf16 f16 int8 (e4m3 int4)", "mi300x": "f32 bf16 f16 e4m3 int8 (int4)", "lavapipe": "f32 (bf16 f16 e4m3 int8 int4)",
+		"h200": "f32 bf16 f16 e4m3 int8 (int4)", "a100": "f32 bf16 f16 (e4m3 int8 int4)",
+		"mi210": "f32 bf16 f16 int8 (e4m3 int4)", "mi300x": "f32 bf16 f16 e4m3 int8 (int4)",
+		"lavapipe": "f32 (bf16 f16 e4m3 int8 int4)",
 	} {
 		d, err := devices.Lookup(name)
 		require.NoError(t, err)
@@ -222,7 +264,9 @@ func TestElements(t *testing.T) {
 func TestDevicesSkipped(t *testing.T) {
 	l := listing{
 		Backends: []backendListing{
-			{Backend: "webgpu", Devices: []deviceListing{{Info: dispatch.Info{Backend: "webgpu", ID: "webgpu:x", Name: "X", Vendor: "Intel", Kind: dispatch.KindIntegrated, Memory: 3 << 29}}}},
+			{Backend: "webgpu", Devices: []deviceListing{
+				{Info: dispatch.Info{Backend: "webgpu", ID: "webgpu:x", Name: "X", Vendor: "Intel",
+					Kind: dispatch.KindIntegrated, Memory: 3 << 29}}}},
 			{Backend: "hip", Unavailable: "unavailable: not in this build: a test"},
 			{Backend: "own", Devices: []deviceListing{{Info: dispatch.Info{Backend: "own", Name: "Y"}}}},
 		},
@@ -232,7 +276,8 @@ func TestDevicesSkipped(t *testing.T) {
 	require.NoError(t, l.text(&out))
 	require.Regexp(t, `webgpu +0 +X +Intel +integrated +1.5 GiB +.*webgpu:x`, out.String())
 	require.Regexp(t, `own +0 +Y +unknown +other +unknown`, out.String())
-	require.Contains(t, out.String(), "\nhip: unavailable: not in this build: a test\nnot the default: own: device 0 (Y): it is slow\n")
+	require.Contains(t, out.String(), "\nhip: unavailable: not in this build: a test\nnot the default: "+
+		"own: device 0 (Y): it is slow\n")
 }
 
 func TestPlanGolden(t *testing.T) {
@@ -257,7 +302,8 @@ func TestPlan(t *testing.T) {
 			Tile    string
 		} `json:"problems"`
 	}
-	p := decode[plan](t, "5 6 7 # one problem\n", "plan", "-", "--device", "gfx90a", "--rule", "zhang2025", "--tlp", "3", "--threshold", "1000")
+	p := decode[plan](t, "5 6 7 # one problem\n", "plan", "-", "--device", "gfx90a", "--rule", "zhang2025",
+		"--tlp", "3", "--threshold", "1000")
 	require.Equal(t, "mi210", p.Device)
 	require.Equal(t, "zhang2025", p.Rule)
 	require.True(t, p.Guess)
@@ -275,7 +321,8 @@ func TestPlan(t *testing.T) {
 func TestPlanBackend(t *testing.T) {
 	t.Setenv(dispatch.BackendEnv, "none")
 	var out, errs bytes.Buffer
-	code := execute(t.Context(), []string{"plan", "inception-2", "--backend", "cpu", "--device-index", "0"}, nil, &out, &errs)
+	code := execute(t.Context(), []string{"plan", "inception-2", "--backend", "cpu", "--device-index", "0"},
+		nil, &out, &errs)
 	require.Empty(t, errs.String())
 	require.Equal(t, exitOK, code)
 	require.Regexp(t, `(?m)^device +cpu$`, out.String())
@@ -299,7 +346,8 @@ type product struct {
 // numpyProducts are small integers, so that they are exact.
 var numpyProducts = []product{
 	{2, 4, []float32{38, 44, 50, 56, 83, 98, 113, 128}},
-	{3, 2, []float32{5*9 + 6*11 - 3, 5*10 + 6*12 - 2, 7*9 + 8*11 - 1, 7*10 + 8*12, 9*9 + 10*11 + 1, 9*10 + 10*12 + 2}},
+	{3, 2, []float32{5*9 + 6*11 - 3, 5*10 + 6*12 - 2, 7*9 + 8*11 - 1, 7*10 + 8*12, 9*9 + 10*11 + 1,
+		9*10 + 10*12 + 2}},
 	{0, 3, []float32{}},
 	{2, 2, []float32{7, 8, 9, 10}},
 }
@@ -360,7 +408,8 @@ func TestStandardStreams(t *testing.T) {
 }
 
 func TestRunText(t *testing.T) {
-	text := succeed(t, "20 30 40 t n 0.5 2\n0 5 5\n", "run", "-", "--verify", "--schedule", "split-k", "--repeat", "2")
+	text := succeed(t, "20 30 40 t n 0.5 2\n0 5 5\n", "run", "-", "--verify", "--schedule", "split-k",
+		"--repeat", "2")
 	for _, line := range []string{
 		`device    cpu 0: .+`,
 		`workload  -: 2 problems, 4.8e-05 GFLOP`,
@@ -371,108 +420,4 @@ func TestRunText(t *testing.T) {
 	} {
 		require.Regexp(t, `(?m)^`+line+`$`, text)
 	}
-}
-
-func TestVerify(t *testing.T) {
-	checks := decode[[]check](t, "", "verify", "random:mn=70,k=90,batch=6", "--backend", "cpu")
-	require.Len(t, checks, len(planner.Schedules()))
-	for i, schedule := range planner.Schedules() {
-		require.Equal(t, schedule, checks[i].Schedule)
-		require.Equal(t, "cpu", checks[i].Backend)
-		require.Equal(t, "f32-emulated", string(checks[i].Compute))
-		require.Empty(t, checks[i].Failure)
-		require.Positive(t, checks[i].Error)
-		require.Less(t, checks[i].Error, 1.0)
-	}
-	require.Regexp(t, `(?m)^cpu +0 +.+ stream-k +\d+ +.+s +0\..+ ok$`, succeed(t, "3 4 5", "verify", "-", "--backend", "cpu"))
-}
-
-// TestVerifyCompute: errors are seen against the bound of the mode, which is wider for
-// tf32; this backend computes alike in all modes.
-func TestVerifyCompute(t *testing.T) {
-	var worst []float64
-	for _, mode := range []string{"f32", "tf32"} {
-		checks := decode[[]check](t, "", "verify", "random:mn=70,k=90,batch=6", "--backend", "cpu", "--compute", mode)
-		require.Equal(t, mode, string(checks[0].Compute))
-		worst = append(worst, checks[0].Error)
-	}
-	require.Less(t, worst[1], worst[0]/1000)
-}
-
-// TestNothingToDo: sizes of 0, whose operands have no room.
-func TestNothingToDo(t *testing.T) {
-	var all []string
-	for sizes := range 8 {
-		line := fmt.Sprintf("%d %d %d", 5*(sizes&1), 4*(sizes>>1&1), 3*(sizes>>2&1))
-		succeed(t, line, "run", "-", "--verify")
-		all = append(all, line, line+" t t 1 2", line+" n t 0 3")
-	}
-	workload := strings.Join(all, "\n")
-	succeed(t, workload, "verify", "-", "--backend", "cpu")
-	for _, data := range dataNames() {
-		succeed(t, workload, "bench", "-", "--data", data, "--repeat", "1")
-	}
-	succeed(t, all[0], "bench", "-", "--data", "cancelling", "--repeat", "1")
-}
-
-func TestReport(t *testing.T) {
-	skipped := check{Backend: "hip", Skipped: "unavailable: no driver"}
-	good := check{Backend: "cpu", Device: "this one", Schedule: "batched", Launches: 1, Micros: 2, Error: 0.1}
-	wrong := check{Backend: "webgpu", Index: 1, Device: "that one", Schedule: "batched", Failure: "C is wrong"}
-	for _, tc := range []struct {
-		name   string
-		checks []check
-		want   string
-		err    string
-	}{
-		{"good", []check{skipped, good}, "cpu      0      this one  batched   1         2us   0.1          ok\n\nhip: unavailable: no driver\n", ""},
-		{"wrong", []check{good, wrong}, "webgpu   1      that one  batched   0         0us   -            FAILED: C is wrong\n", "1 of 2 checks failed"},
-		{"none", []check{skipped}, "\nhip: unavailable: no driver\n", "no device is available"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			cmd := newVerify()
-			var out bytes.Buffer
-			cmd.SetOut(&out)
-			err := reportChecks(cmd, tc.checks)
-			require.True(t, strings.HasSuffix(out.String(), tc.want), out.String())
-			if tc.err == "" {
-				require.NoError(t, err)
-			} else {
-				require.EqualError(t, err, tc.err)
-			}
-		})
-	}
-}
-
-// TestRunTimes: of several runs the median counts, and the least.
-func TestRunTimes(t *testing.T) {
-	device, err := dispatch.Open(t.Context(), dispatch.WithBackend("cpu"))
-	require.NoError(t, err)
-	defer device.Close()
-	w, err := workload.Load("-", strings.NewReader("2 3 4\n"))
-	require.NoError(t, err)
-	ops, err := operands(w, new(planner.Options))
-	require.NoError(t, err)
-	j, err := newJob(t.Context(), device, w.Batch, ops, planner.Options{})
-	require.NoError(t, err)
-	defer j.close()
-	us := time.Microsecond
-	r := newRunResult(w, j, []dispatch.Timing{{Device: 5 * us, Wall: 9 * us}, {Device: 2 * us, Wall: 30 * us}, {Device: 3 * us, Wall: 7 * us}})
-	require.Equal(t, [4]float64{3, 3, 2, 9}, [4]float64{float64(r.Runs), r.DeviceMicros, r.DeviceLeast, r.HostMicros})
-	require.InDelta(t, 2*2*3*4/3e-6/1e9, r.GFLOPS, 1e-9)
-}
-
-// TestVerifyCancelled: a command that is cancelled has no table of what failed for that.
-func TestVerifyCancelled(t *testing.T) {
-	w, err := workload.Load("-", strings.NewReader(tiny))
-	require.NoError(t, err)
-	ops, err := operands(w, new(planner.Options))
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	cmd := newVerify()
-	cmd.SetContext(ctx)
-	checks, err := verify(cmd, []check{{Backend: "cpu"}, {Backend: "cpu"}}, w, ops)
-	require.ErrorIs(t, err, context.Canceled)
-	require.Empty(t, checks)
 }

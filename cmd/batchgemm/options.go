@@ -23,7 +23,8 @@ type target struct {
 }
 
 func (t *target) flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&t.backend, "backend", "", "cuda, hip, webgpu or cpu (default: $"+dispatch.BackendEnv+", else the best)")
+	cmd.Flags().StringVar(&t.backend, "backend", "", "cuda, hip, webgpu or cpu (default: $"+
+		dispatch.BackendEnv+", else the best)")
 	cmd.Flags().IntVar(&t.index, "device-index", 0, "device of the backend, see batchgemm devices")
 	complete(cmd, "backend", func() (names []string) {
 		for _, d := range dispatch.Backends() {
@@ -106,19 +107,24 @@ func (f *planFlags) flags(cmd *cobra.Command) {
 		return names
 	}
 	f.productFlags.flags(cmd)
-	cmd.Flags().StringVar(&f.rule, "rule", "", "how tiles are chosen: "+strings.Join(rules, " or ")+" (default cost)")
+	cmd.Flags().StringVar(&f.rule, "rule", "", "how tiles are chosen: "+strings.Join(rules, " or ")+
+		" (default cost)")
 	cmd.Flags().StringVar(&f.schedule, "schedule", "auto", "who does what: "+strings.Join(schedules, ", "))
 	cmd.Flags().StringVar(&f.tile, "tile", "", "one tile for every problem: "+strings.Join(tiles(), ", "))
-	cmd.Flags().IntVar(&f.tlp, "tlp", int(planner.TLPEq4), "parallelism measure of zhang2025: equation 3 or 4")
-	cmd.Flags().Float64Var(&f.threshold, "threshold", 0, "parallelism that zhang2025 aims at, in threads (default: from the device)")
+	cmd.Flags().IntVar(&f.tlp, "tlp", int(planner.TLPEq4),
+		"parallelism measure of zhang2025: equation 3 or 4")
+	cmd.Flags().Float64Var(&f.threshold, "threshold", 0,
+		"parallelism that zhang2025 aims at, in threads (default: from the device)")
 	complete(cmd, "rule", func() []string { return rules })
 	complete(cmd, "schedule", func() []string { return schedules })
 	complete(cmd, "tile", tiles)
 }
 
 func computeFlag(cmd *cobra.Command, value *string) {
-	computes := []string{string(planner.ComputeF32Emulated), string(planner.ComputeF32), string(planner.ComputeTF32)}
-	cmd.Flags().StringVar(value, "compute", "", "arithmetic that is allowed: "+strings.Join(computes, ", ")+" (default "+computes[0]+")")
+	computes := []string{string(planner.ComputeF32Emulated), string(planner.ComputeF32),
+		string(planner.ComputeTF32)}
+	cmd.Flags().StringVar(value, "compute", "", "arithmetic that is allowed: "+strings.Join(computes, ", ")+
+		" (default "+computes[0]+")")
 	complete(cmd, "compute", func() []string { return computes })
 }
 
@@ -133,7 +139,8 @@ func (f *planFlags) options(cmd *cobra.Command) (planner.Options, error) {
 	for _, only := range []struct {
 		flag string
 		o    planner.Options
-	}{{"rule", planner.Options{Rule: o.Rule}}, {"schedule", planner.Options{Schedule: o.Schedule}}, {"tile", planner.Options{Tile: o.Tile}},
+	}{{"rule", planner.Options{Rule: o.Rule}}, {"schedule", planner.Options{Schedule: o.Schedule}},
+		{"tile", planner.Options{Tile: o.Tile}},
 		{"tlp", planner.Options{TLP: o.TLP}}, {"threshold", planner.Options{Threshold: o.Threshold}}} {
 		if err := only.o.Check(); err != nil {
 			return o, usageError{fmt.Errorf("--%s: %w", only.flag, err)}
@@ -164,7 +171,8 @@ func checkRepeat(n int) error {
 	return nil
 }
 
-// checkGiven fails for a flag that is given without a value, as by a variable of a shell that is not set. Lists may be empty.
+// checkGiven fails for a flag that is given without a value, as by a variable of a shell that is not set.
+// Lists may be empty.
 func checkGiven(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if f.Value.Type() == "string" && f.Value.String() == "" {
@@ -176,7 +184,8 @@ func checkGiven(cmd *cobra.Command) (err error) {
 
 // complete offers the values of a flag to the shell.
 func complete(cmd *cobra.Command, flag string, values func() []string) {
-	err := cmd.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	err := cmd.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string,
+		cobra.ShellCompDirective) {
 		return values(), cobra.ShellCompDirectiveNoFileComp
 	})
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 )
 
 func TestShowMicros(t *testing.T) {
-	for us, want := range map[float64]string{0: "0us", 1.234: "1.23us", 999: "999us", 1234: "1.23ms", 56_789: "56.8ms", 2_500_000: "2.5s"} {
+	for us, want := range map[float64]string{0: "0us", 1.234: "1.23us", 999: "999us", 1234: "1.23ms",
+		56_789: "56.8ms", 2_500_000: "2.5s"} {
 		require.Equal(t, want, showMicros(us))
 	}
 }
@@ -67,7 +68,8 @@ type fullDisk struct{}
 func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 
 func TestOutputFails(t *testing.T) {
-	for _, args := range [][]string{{"devices"}, {"devices", "--json"}, {"plan", "inception-1", "--device", "mi210"}, {"plan", "inception-1", "--device", "mi210", "--json"}} {
+	for _, args := range [][]string{{"devices"}, {"devices", "--json"}, {"plan", "inception-1", "--device",
+		"mi210"}, {"plan", "inception-1", "--device", "mi210", "--json"}} {
 		var errs bytes.Buffer
 		require.Equal(t, exitFailure, execute(t.Context(), args, nil, fullDisk{}, &errs))
 		require.Equal(t, "batchgemm: disk full\n", errs.String())

@@ -65,7 +65,8 @@ would take, or that of --backend. --svg draws which worker does what over the pr
 	oneWorkload(cmd)
 	flags.flags(cmd)
 	to.flags(cmd)
-	cmd.Flags().StringVar(&device, "device", "", "plan for a known GPU: mi210, h200, ... (default: the device that run takes)")
+	cmd.Flags().StringVar(&device, "device", "",
+		"plan for a known GPU: mi210, h200, ... (default: the device that run takes)")
 	cmd.Flags().StringVar(&svg, "svg", "", "draw the plan to this `FILE`, - for standard output")
 	complete(cmd, "device", devices.Names)
 	return cmd

@@ -87,7 +87,8 @@ every number of bf16.
 	oneWorkload(cmd)
 	flags.target.flags(cmd)
 	flags.planFlags.flags(cmd)
-	cmd.Flags().StringVarP(&flags.output, "output", "o", "", "write the results to this .npz `FILE`, - for standard output")
+	cmd.Flags().StringVarP(&flags.output, "output", "o", "",
+		"write the results to this .npz `FILE`, - for standard output")
 	cmd.Flags().IntVar(&flags.repeat, "repeat", 1, "runs to time")
 	cmd.Flags().BoolVar(&flags.verify, "verify", false, "check every element against float64")
 	return cmd
@@ -163,7 +164,8 @@ func (f *runFlags) run(cmd *cobra.Command, name string) (err error) {
 
 // measure times the runs and returns C of the first one. The others find C
 // changed where beta is not 0.
-func (f *runFlags) measure(ctx context.Context, j *job, bar *progress) (timings []dispatch.Timing, c []float32, err error) {
+func (f *runFlags) measure(ctx context.Context, j *job, bar *progress) (timings []dispatch.Timing,
+	c []float32, err error) {
 	for i := range f.repeat {
 		bar.next("run")
 		timing, err := j.time(ctx)
@@ -191,10 +193,14 @@ func newRunResult(w *workload.Workload, j *job, timings []dispatch.Timing) *runR
 	plan := j.plan.Explain()
 	r := &runResult{
 		Workload: w.Name, Problems: len(w.Batch), GFLOP: plan.GFLOP, Device: j.device.Info(),
-		Type: j.plan.Options.Type, TypeB: typeB(&j.plan.Options), TypeC: j.plan.Options.TypeC, Epilogue: j.plan.Options.Epilogue,
-		Schedule: plan.Schedule, Launches: len(j.plan.Launches), Workers: len(j.plan.Workers) - 1, Predicted: plan.Micros, Guess: plan.Guess,
-		PlanMicros: micros(j.planTime), PrepareMicros: micros(j.prepareTime), Runs: len(timings), Clock: timings[0].Clock,
-		DeviceMicros: micros(device[len(device)/2]), DeviceLeast: micros(device[0]), HostMicros: micros(host[len(host)/2]),
+		Type: j.plan.Options.Type, TypeB: typeB(&j.plan.Options), TypeC: j.plan.Options.TypeC,
+		Epilogue: j.plan.Options.Epilogue,
+		Schedule: plan.Schedule, Launches: len(j.plan.Launches), Workers: len(j.plan.Workers) - 1,
+		Predicted: plan.Micros, Guess: plan.Guess,
+		PlanMicros: micros(j.planTime), PrepareMicros: micros(j.prepareTime), Runs: len(timings),
+		Clock:        timings[0].Clock,
+		DeviceMicros: micros(device[len(device)/2]), DeviceLeast: micros(device[0]),
+		HostMicros: micros(host[len(host)/2]),
 	}
 	if r.DeviceMicros > 0 {
 		r.GFLOPS = r.GFLOP / r.DeviceMicros * 1e6
@@ -218,9 +224,12 @@ func (r *runResult) text(w io.Writer) error {
 	rows := [][]string{
 		{"device", fmt.Sprintf("%s %d: %s (%s)", d.Backend, d.Index, d.Name, d.Driver)},
 		{"workload", fmt.Sprintf("%s: %d problems%s, %.4g GFLOP", r.Workload, r.Problems, of, r.GFLOP)},
-		{"plan", fmt.Sprintf("%s, %d launches, %d workers, tiles %s; predicted %s", r.Schedule, r.Launches, r.Workers, strings.Join(r.Tiles, " "), predicted)},
-		{"host", fmt.Sprintf("plan %s, prepare %s, run %s", showMicros(r.PlanMicros), showMicros(r.PrepareMicros), showMicros(r.HostMicros))},
-		{"run", fmt.Sprintf("%s on the device (%s), %.4g GFLOP/s", showMicros(r.DeviceMicros), r.Clock, r.GFLOPS)},
+		{"plan", fmt.Sprintf("%s, %d launches, %d workers, tiles %s; predicted %s", r.Schedule, r.Launches,
+			r.Workers, strings.Join(r.Tiles, " "), predicted)},
+		{"host", fmt.Sprintf("plan %s, prepare %s, run %s", showMicros(r.PlanMicros),
+			showMicros(r.PrepareMicros), showMicros(r.HostMicros))},
+		{"run", fmt.Sprintf("%s on the device (%s), %.4g GFLOP/s", showMicros(r.DeviceMicros),
+			r.Clock, r.GFLOPS)},
 	}
 	if r.Epilogue != (planner.Epilogue{}) {
 		rows = slices.Insert(rows, 2, []string{"epilogue", showEpilogue(r.Epilogue)})
@@ -230,7 +239,8 @@ func (r *runResult) text(w io.Writer) error {
 		last[1] += fmt.Sprintf("; median of %d runs, least %s", r.Runs, showMicros(r.DeviceLeast))
 	}
 	if r.Verified != nil {
-		rows = append(rows, []string{"verified", fmt.Sprintf("all elements; largest error %.2g of its bound", *r.Verified)})
+		rows = append(rows, []string{"verified", fmt.Sprintf("all elements; largest error %.2g of its bound",
+			*r.Verified)})
 	}
 	if r.Output != "" {
 		rows = append(rows, []string{"output", r.Output})

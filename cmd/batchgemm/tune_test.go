@@ -30,7 +30,8 @@ func TestTuneErrors(t *testing.T) {
 		{"argument", []string{"tune", "x"}, exitUsage, `unknown command "x" for "batchgemm tune"`},
 		{"repeat", []string{"tune", "--repeat", "0"}, exitUsage, `--repeat 0 is not in [1, 1000000]`},
 		{"unknown backend", []string{"tune", "--backend", "x"}, exitUsage, `unknown backend "x"`},
-		{"cpu", []string{"tune"}, exitFailure, `backend cpu has one kernel for all tiles, and no rates to measure`},
+		{"cpu", []string{"tune"}, exitFailure,
+			`backend cpu has one kernel for all tiles, and no rates to measure`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			code, stdout, stderr := batchgemm(t, "", tc.args...)
@@ -67,9 +68,12 @@ func TestTune(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles all kernels")
 	}
-	open := func() (*dispatch.Device, error) { return dispatch.Open(t.Context(), dispatch.WithBackend("webgpu")) }
+	open := func() (*dispatch.Device, error) {
+		return dispatch.Open(t.Context(), dispatch.WithBackend("webgpu"))
+	}
 	device, err := open()
-	if errors.Is(err, dispatch.ErrUnavailable) && !strings.Contains(os.Getenv(drivertest.RequireEnv), "webgpu") {
+	if errors.Is(err, dispatch.ErrUnavailable) &&
+		!strings.Contains(os.Getenv(drivertest.RequireEnv), "webgpu") {
 		t.Skip(err)
 	}
 	require.NoError(t, err)
@@ -116,13 +120,15 @@ func TestTune(t *testing.T) {
 	require.NoError(t, os.WriteFile(r.File, []byte("{"), 0o600))
 	require.Equal(t, "shipped", rates().Rates)
 	require.Equal(t, r.File+": damaged: unexpected end of JSON input", rates().RatesIgnored)
-	require.Contains(t, succeed(t, "", "devices"), "\nwebgpu 0: measured rates are ignored, batchgemm tune makes new ones: "+r.File+": damaged")
+	require.Contains(t, succeed(t, "", "devices"),
+		"\nwebgpu 0: measured rates are ignored, batchgemm tune makes new ones: "+r.File+": damaged")
 }
 
 // TestTuneReport: rates are kept unless choices are worse by them, over all modes.
 func TestTuneReport(t *testing.T) {
 	regret := func(shipped, measured float64) tuneRegret {
-		return tuneRegret{"f32", bench.Summary{GeoMean: shipped, Worst: 2, Case: "a"}, bench.Summary{GeoMean: measured, Worst: 1.25, Case: "b"}}
+		return tuneRegret{"f32", bench.Summary{GeoMean: shipped, Worst: 2, Case: "a"},
+			bench.Summary{GeoMean: measured, Worst: 1.25, Case: "b"}}
 	}
 	const worse = "the planner chooses worse by the measured rates"
 	for _, tc := range []struct {
@@ -137,14 +143,17 @@ func TestTuneReport(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := &tuneReport{Device: "cuda 0: a GPU", Driver: "1", Regret: tc.regret,
-				Rows: []tuneRow{{"small", "f32", tile.Rate{Efficiency: 0.5, Step: 1234.5, Worker: 0.25}, 0.0567, tile.Rate{Efficiency: 0.25}}}}
+				Rows: []tuneRow{{"small", "f32", tile.Rate{Efficiency: 0.5, Step: 1234.5, Worker: 0.25},
+					0.0567, tile.Rate{Efficiency: 0.25}}}}
 			require.Equal(t, tc.better, r.better())
 			var out bytes.Buffer
 			require.NoError(t, r.text(&out))
-			require.Contains(t, out.String(), "small  f32      0.500       1234  0      0.250   5.7 %  0.250 0 0 0\n")
+			require.Contains(t, out.String(),
+				"small  f32      0.500       1234  0      0.250   5.7 %  0.250 0 0 0\n")
 			require.Equal(t, !tc.better, strings.Contains(out.String(), worse))
 			if tc.name == "better" {
-				require.Contains(t, out.String(), "regret on these batches, f32: 50.0 % (at most 100 %, a) by the shipped rates, 3.0 % (at most 25 %, b) by the measured ones\n")
+				require.Contains(t, out.String(), "regret on these batches, f32: 50.0 % (at most 100 %, a) "+
+					"by the shipped rates, 3.0 % (at most 25 %, b) by the measured ones\n")
 			}
 		})
 	}

@@ -118,16 +118,19 @@ func (t *target) places(cmd *cobra.Command, o *planner.Options) ([]check, error)
 }
 
 func newCheck(at *dispatch.Info, o *planner.Options) check {
-	return check{Backend: at.Backend, Index: at.Index, Device: at.Name, Type: o.Type, TypeB: typeB(o), TypeC: o.TypeC, Compute: o.Compute, Epilogue: o.Epilogue}
+	return check{Backend: at.Backend, Index: at.Index, Device: at.Name, Type: o.Type, TypeB: typeB(o),
+		TypeC: o.TypeC, Compute: o.Compute, Epilogue: o.Epilogue}
 }
 
 // options are those of the check.
 func (c *check) options() planner.Options {
-	return planner.Options{Type: c.Type, TypeC: c.TypeC, Compute: c.Compute, Schedule: c.Schedule, Epilogue: c.Epilogue}
+	return planner.Options{Type: c.Type, TypeC: c.TypeC, Compute: c.Compute, Schedule: c.Schedule,
+		Epilogue: c.Epilogue}
 }
 
 // verify runs every schedule at each place. It fails only when it is cancelled.
-func verify(cmd *cobra.Command, places []check, w *workload.Workload, ops *workload.Operands) (checks []check, err error) {
+func verify(cmd *cobra.Command, places []check, w *workload.Workload, ops *workload.Operands) (checks []check,
+	err error) {
 	ctx := cmd.Context()
 	bar := newProgress(cmd, len(places)*len(planner.Schedules()))
 	defer bar.stop()
@@ -136,7 +139,8 @@ func verify(cmd *cobra.Command, places []check, w *workload.Workload, ops *workl
 			checks = append(checks, place)
 			continue
 		}
-		device, err := dispatch.Open(ctx, dispatch.WithBackend(place.Backend), dispatch.WithDevice(place.Index))
+		device, err := dispatch.Open(ctx, dispatch.WithBackend(place.Backend),
+			dispatch.WithDevice(place.Index))
 		if err != nil {
 			place.Failure = err.Error()
 			checks = append(checks, place)
@@ -152,7 +156,8 @@ func verify(cmd *cobra.Command, places []check, w *workload.Workload, ops *workl
 
 // schedules checks every schedule on one device, and closes it. One without kernels for the
 // types is skipped.
-func (c check) schedules(ctx context.Context, device *dispatch.Device, w *workload.Workload, ops *workload.Operands, bar *progress) (checks []check) {
+func (c check) schedules(ctx context.Context, device *dispatch.Device, w *workload.Workload,
+	ops *workload.Operands, bar *progress) (checks []check) {
 	schedules := planner.Schedules()
 	if _, err := device.Plan(ctx, nil, c.options()); err != nil {
 		c.Skipped = err.Error()
@@ -168,13 +173,15 @@ func (c check) schedules(ctx context.Context, device *dispatch.Device, w *worklo
 		checks = append(checks, row)
 	}
 	if err := device.Close(); err != nil {
-		checks = append(checks, check{Backend: c.Backend, Index: c.Index, Device: c.Device, Failure: "close: " + err.Error()})
+		checks = append(checks, check{Backend: c.Backend, Index: c.Index, Device: c.Device,
+			Failure: "close: " + err.Error()})
 	}
 	return checks
 }
 
 // run computes and checks the batch under c.options.
-func (c *check) run(ctx context.Context, device *dispatch.Device, w *workload.Workload, ops *workload.Operands) (err error) {
+func (c *check) run(ctx context.Context, device *dispatch.Device, w *workload.Workload,
+	ops *workload.Operands) (err error) {
 	options := c.options()
 	j, err := newJob(ctx, device, w.Batch, ops, options)
 	defer func() { err = cmp.Or(err, j.close()) }()
@@ -201,12 +208,15 @@ func (c *check) run(ctx context.Context, device *dispatch.Device, w *workload.Wo
 // reportChecks prints the checks, and fails when one of them did.
 func reportChecks(cmd *cobra.Command, checks []check) error {
 	err := emit(cmd, checks, func(w io.Writer) error {
-		rows := [][]string{{"BACKEND", "INDEX", "DEVICE", "SCHEDULE", "LAUNCHES", "TIME", "ERROR/BOUND", "RESULT"}}
+		rows := [][]string{{"BACKEND", "INDEX", "DEVICE", "SCHEDULE", "LAUNCHES", "TIME",
+			"ERROR/BOUND", "RESULT"}}
 		var notes []string
 		if i := slices.IndexFunc(checks, func(c check) bool { return c.Type != element.F32 }); i >= 0 {
 			notes = append(notes, "elements: "+element.Show(checks[i].Type, checks[i].TypeB, checks[i].TypeC))
 		}
-		if i := slices.IndexFunc(checks, func(c check) bool { return c.Epilogue != planner.Epilogue{} }); i >= 0 {
+		if i := slices.IndexFunc(checks, func(c check) bool {
+			return c.Epilogue != planner.Epilogue{}
+		}); i >= 0 {
 			notes = append(notes, "epilogue: "+showEpilogue(checks[i].Epilogue))
 		}
 		for _, c := range checks {
@@ -240,7 +250,8 @@ func reportChecks(cmd *cobra.Command, checks []check) error {
 }
 
 func (c *check) row() []string {
-	row := []string{c.Backend, fmt.Sprint(c.Index), c.Device, string(c.Schedule), fmt.Sprint(c.Launches), showMicros(c.Micros), fmt.Sprintf("%.2g", c.Error), "ok"}
+	row := []string{c.Backend, fmt.Sprint(c.Index), c.Device, string(c.Schedule), fmt.Sprint(c.Launches),
+		showMicros(c.Micros), fmt.Sprintf("%.2g", c.Error), "ok"}
 	if c.Failure != "" {
 		row[6], row[7] = "-", "FAILED: "+c.Failure
 	}

@@ -40,7 +40,8 @@ run here is what devices says.`,
   batchgemm version --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			l := buildListing{Version: version.Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+			l := buildListing{Version: version.Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" +
+				runtime.GOARCH}
 			if info, ok := debug.ReadBuildInfo(); ok {
 				l.Revision, l.Modified = revision(info)
 			}

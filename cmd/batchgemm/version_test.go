@@ -20,7 +20,8 @@ func TestVersion(t *testing.T) {
 	require.Len(t, l.Backends, len(dispatch.Backends()))
 	require.Equal(t, builtBackend{Backend: "cpu"}, l.Backends[len(l.Backends)-1])
 
-	require.Regexp(t, `^batchgemm +`+version.Version+` \(.*\)\ngo +.*\nbackends +.*cpu\n`, succeed(t, "", "version"))
+	require.Regexp(t, `^batchgemm +`+version.Version+` \(.*\)\ngo +.*\nbackends +.*cpu\n`,
+		succeed(t, "", "version"))
 	require.Equal(t, "batchgemm version "+version.Version+"\n", succeed(t, "", "--version"))
 }
 
@@ -30,16 +31,20 @@ func TestVersionText(t *testing.T) {
 		want    string
 	}{
 		"all": {
-			buildListing{Version: "1.2.3", Revision: "abc", Go: "go1.25.0", Platform: "linux/amd64", Backends: []builtBackend{{Backend: "cuda"}, {Backend: "cpu"}}},
+			buildListing{Version: "1.2.3", Revision: "abc", Go: "go1.25.0", Platform: "linux/amd64",
+				Backends: []builtBackend{{Backend: "cuda"}, {Backend: "cpu"}}},
 			"batchgemm  1.2.3 (abc)\ngo         1.25.0 linux/amd64\nbackends   cuda cpu\n",
 		},
 		"modified": {
-			buildListing{Version: "1.2.3", Revision: "abc", Modified: true, Go: "go1.25.0", Platform: "linux/amd64", Backends: []builtBackend{{Backend: "cpu"}}},
+			buildListing{Version: "1.2.3", Revision: "abc", Modified: true, Go: "go1.25.0",
+				Platform: "linux/amd64", Backends: []builtBackend{{Backend: "cpu"}}},
 			"batchgemm  1.2.3 (abc, modified)\ngo         1.25.0 linux/amd64\nbackends   cpu\n",
 		},
 		"missing": {
-			buildListing{Version: "1.2.3", Go: "go1.25.0", Platform: "linux/arm", Backends: []builtBackend{{"cuda", "needs cgo"}, {Backend: "cpu"}}},
-			"batchgemm  1.2.3 (unknown revision)\ngo         1.25.0 linux/arm\nbackends   cpu\n\ncuda: not in this build: needs cgo\n",
+			buildListing{Version: "1.2.3", Go: "go1.25.0", Platform: "linux/arm",
+				Backends: []builtBackend{{"cuda", "needs cgo"}, {Backend: "cpu"}}},
+			"batchgemm  1.2.3 (unknown revision)\ngo         1.25.0 linux/arm\nbackends   cpu\n\ncuda: not " +
+				"in this build: needs cgo\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -59,10 +64,12 @@ func TestRevision(t *testing.T) {
 		revision string
 		modified bool
 	}{
-		"unknown":     {of("(devel)"), "", false},
-		"go install":  {of("v0.2.0"), "v0.2.0", false},
-		"go build":    {of("(devel)", debug.BuildSetting{Key: "vcs.revision", Value: "abc"}, debug.BuildSetting{Key: "vcs.modified", Value: "false"}), "abc", false},
-		"with a diff": {of("v0.2.1-0.2026+dirty", debug.BuildSetting{Key: "vcs.revision", Value: "abc"}, debug.BuildSetting{Key: "vcs.modified", Value: "true"}), "abc", true},
+		"unknown":    {of("(devel)"), "", false},
+		"go install": {of("v0.2.0"), "v0.2.0", false},
+		"go build": {of("(devel)", debug.BuildSetting{Key: "vcs.revision", Value: "abc"},
+			debug.BuildSetting{Key: "vcs.modified", Value: "false"}), "abc", false},
+		"with a diff": {of("v0.2.1-0.2026+dirty", debug.BuildSetting{Key: "vcs.revision", Value: "abc"},
+			debug.BuildSetting{Key: "vcs.modified", Value: "true"}), "abc", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, modified := revision(c.info)
@@ -73,6 +80,8 @@ func TestRevision(t *testing.T) {
 }
 
 func TestShellWords(t *testing.T) {
-	require.Equal(t, `batchgemm bench zhang --vs cublas-grouped,f32 'a b' 'it'\''s' '' 'x*' random:mn=4,k=2 -`,
-		shellWords([]string{"batchgemm", "bench", "zhang", "--vs", "cublas-grouped,f32", "a b", "it's", "", "x*", "random:mn=4,k=2", "-"}))
+	require.Equal(t,
+		`batchgemm bench zhang --vs cublas-grouped,f32 'a b' 'it'\''s' '' 'x*' random:mn=4,k=2 -`,
+		shellWords([]string{"batchgemm", "bench", "zhang", "--vs", "cublas-grouped,f32", "a b", "it's", "",
+			"x*", "random:mn=4,k=2", "-"}))
 }

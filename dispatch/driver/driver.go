@@ -106,7 +106,8 @@ const (
 	KindDiscrete   Kind = "discrete"   // a GPU with memory of its own
 	KindIntegrated Kind = "integrated" // a GPU that shares the host's
 	KindSoftware   Kind = "software"   // runs on the CPU
-	KindOther      Kind = "other"      // a GPU of which no more is known, or a part of one in a virtual machine
+	// a GPU of which no more is known, or a part of one in a virtual machine
+	KindOther Kind = "other"
 )
 
 // Device is an open device.
@@ -125,7 +126,7 @@ type Device interface {
 	// waiting for them; where the backend bounds how much is queued, it waits for
 	// room. Each run sees what the earlier ones wrote. Runs of one program share its
 	// workspace; the device keeps them apart. Submit does not keep the slice. A ctx
-	// that ends behind it changes nothing.
+	// that ends after it changes nothing.
 	Submit(ctx context.Context, runs []Run) error
 	// Copy queues a copy of the first bytes of src to the start of dst, which has as many and is
 	// of other memory, and returns as Submit does. Devices that move words copy the last one whole.
@@ -172,7 +173,7 @@ type Buffer interface {
 	Write(ctx context.Context, offset int, src []float32) error
 	// Read waits for queued work and copies [offset, offset+len(dst)).
 	Read(ctx context.Context, offset int, dst []float32) error
-	// StartRead queues what Read does behind the work queued before, and waits for nothing. What
+	// StartRead queues what Read does after the work queued before, and waits for nothing. What
 	// is queued later does not show in dst.
 	StartRead(ctx context.Context, offset int, dst []float32) (Reading, error)
 	// Slice returns elements [offset, offset+n) as a buffer in the same memory, of which the offset
@@ -193,10 +194,12 @@ type Reading interface {
 // it binds (WebGPU's limit of minStorageBufferOffsetAlignment), and the widest loads want 16.
 const SliceBytes = 256
 
-// InHost is a Device whose buffers are memory of the host, as the CPU's are. It fails no more to read what it has computed.
+// InHost is a Device whose buffers are memory of the host, as the CPU's are. It fails no more to read what it
+// has computed.
 type InHost interface {
 	Device
-	// Memory is what a buffer holds, once all work that was queued is done and while no other is: until it is closed.
+	// Memory is what a buffer holds, once all work that was queued is done and while no other is: until it is
+	// closed.
 	Memory(b Buffer) []float32
 }
 
@@ -217,7 +220,7 @@ type Program interface {
 	// Status waits for queued work and returns the first group of sizes that a run since the
 	// last call of Status refused; -1: none did, or the plan is not ragged.
 	Status(ctx context.Context) (group int, err error)
-	// Update puts another plan in the place of the program's, behind the runs queued
+	// Update puts another plan in the place of the program's, after the runs queued
 	// before, for which it does not wait unless memory must grow; where it fails the
 	// program stays as it was. It does not keep the plan. No memory of the device is
 	// allocated once the program has had two plans as large. Neither plan is ragged.

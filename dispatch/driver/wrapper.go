@@ -17,8 +17,8 @@ type Wrapper interface {
 // Borrower is a Device that runs programs on memory, and on streams, that stay the caller's.
 type Borrower interface {
 	Device
-	// At is n float32 at an address that the device can use, a multiple of BorrowAlign or, of nothing, 0. Nobody
-	// checks that they are there, which a run needs of those alone that it reaches. It is not closed.
+	// At is n float32 at an address that the device can use, a multiple of BorrowAlign or, of nothing, 0.
+	// Nobody checks that they are there, which a run needs of those alone that it reaches. It is not closed.
 	At(address uintptr, n int) Buffer
 	// SubmitOn is Submit of one run to a stream of the caller, where it does nothing but queue
 	// launches. It is not ordered with what Submit queued. The CPU has one stream, 0, that of Submit.

@@ -30,7 +30,8 @@ func (s *suite) testBlocks(t *testing.T) {
 			if j == 0 {
 				typed.testDressedTiles(t, blocksOf, (*suite).runBlocks)
 				typed.part(t, "Update", func(t *testing.T) {
-					typed.testDressedUpdate(t, blocksOf(planner.Epilogue{Activation: planner.ReLU, Gated: true}))
+					typed.testDressedUpdate(t,
+						blocksOf(planner.Epilogue{Activation: planner.ReLU, Gated: true}))
 				})
 			}
 			typed.part(t, "Random", typed.testBlocksRandom)
@@ -61,18 +62,22 @@ func blockCases() []dressedCase {
 		{name: "scattered", e: blocksOf(planner.Epilogue{ScatterRows: 150, Weights: true})},
 		{name: "bias", e: blocksOf(planner.Epilogue{Bias: true, Activation: planner.ReLU})},
 		{name: "all, SiLU", e: blocksOf(all)},
-		{name: "several tiles a worker", e: everything, o: planner.Options{Schedule: planner.ScheduleBatched}, edit: oneUnit},
-		{name: "in turn", e: blocksOf(planner.Epilogue{}), o: planner.Options{Schedule: planner.ScheduleDynamic}, edit: oneUnit},
+		{name: "several tiles a worker", e: everything, o: planner.Options{Schedule: planner.ScheduleBatched},
+			edit: oneUnit},
+		{name: "in turn", e: blocksOf(planner.Epilogue{}),
+			o: planner.Options{Schedule: planner.ScheduleDynamic}, edit: oneUnit},
 		{name: "a schedule that cuts others", e: blocksOf(planner.Epilogue{}), o: split, edit: manyUnits},
 	}
 }
 
-// blockBatch has K and N around multiples of 128, all transpositions that an epilogue allows, and rows of less than a tile and more.
+// blockBatch has K and N around multiples of 128, all transpositions that an epilogue allows, and rows of
+// less than a tile and more.
 func blockBatch(e planner.Epilogue) planner.Batch {
 	var b planner.Batch
 	for i, k := range []int{0, 1, 16, 100, 127, 128, 129, 256, 300, 513} {
 		for j, n := range []int{1, 60, 127, 128, 129, 260} {
-			p := planner.Problem{M: []int{1, 7, 16, 33, 70}[(i+j)%5], N: n, K: k, TransA: (i+j)%2 == 1 && e.GatherRows == 0, TransB: (i+j)/2%2 == 1,
+			p := planner.Problem{M: []int{1, 7, 16, 33, 70}[(i+j)%5], N: n, K: k, TransA: (i+j)%2 == 1 &&
+				e.GatherRows == 0, TransB: (i+j)/2%2 == 1,
 				Alpha: planner.Scale([]float32{1, -0.5, 0}[min(i*j%5, 2)])}
 			if !e.Gated {
 				p.Beta = []float32{0, 1, -0.5}[(i+j)%3]
@@ -89,12 +94,14 @@ func (s *suite) runBlocks(t *testing.T, c dressedCase) {
 	s.runScaled(t, c, blockBatch(c.e), func(d *dressed, i int, p *planner.Problem, rng *rand.Rand) {
 		d.drawBlocks(p, &c.e, rng)
 		if s.finiteOnly == "" && i%5 == 0 && c.e.ScalesB(p) > 0 {
-			d.rows[p.ScaleB] = int32(math.Float32bits(float32(math.NaN()))) // which rows that are none do not meet
+			// which rows that are none do not meet
+			d.rows[p.ScaleB] = int32(math.Float32bits(float32(math.NaN())))
 		}
 	})
 }
 
-// drawBlocks draws scales of which products are numbers of fp32, and those of rows of A that nobody gathers are none.
+// drawBlocks draws scales of which products are numbers of fp32, and those of rows of A that nobody gathers
+// are none.
 func (d *dressed) drawBlocks(p *planner.Problem, e *planner.Epilogue, rng *rand.Rand) {
 	draw := func(at, n int) {
 		for i := range n {
@@ -118,7 +125,8 @@ func (d *dressed) drawBlocks(p *planner.Problem, e *planner.Epilogue, rng *rand.
 }
 
 // testDressedTiles runs a case of each tile shape, forced, whose epilogue is one with scales.
-func (s *suite) testDressedTiles(t *testing.T, scaled func(planner.Epilogue) planner.Epilogue, run func(*suite, *testing.T, dressedCase)) {
+func (s *suite) testDressedTiles(t *testing.T, scaled func(planner.Epilogue) planner.Epilogue,
+	run func(*suite, *testing.T, dressedCase)) {
 	facts := s.device.Info().Planner
 	for i := range facts.Kernels {
 		shape := facts.Kernels[i].Tile
@@ -126,7 +134,8 @@ func (s *suite) testDressedTiles(t *testing.T, scaled func(planner.Epilogue) pla
 		if own := s.alongK(shape); own.fitsWith(&facts, shape, e) {
 			t.Run(shape.Name, func(t *testing.T) {
 				s.sampled(t, 8)
-				run(own, t, dressedCase{name: shape.Name, e: e, batch: mixed, o: planner.Options{Tile: shape.Name}})
+				run(own, t, dressedCase{name: shape.Name, e: e, batch: mixed,
+					o: planner.Options{Tile: shape.Name}})
 			})
 		}
 	}
@@ -168,7 +177,8 @@ func (s *suite) testBlocksRagged(t *testing.T) {
 
 // testBlockRecords runs any problems whose records are on the device.
 func (s *suite) testBlockRecords(t *testing.T) {
-	rows := planner.Epilogue{Activation: planner.ReLU, Bias: true, GatherRows: 80, ScatterRows: 100, Weights: true}
+	rows := planner.Epilogue{Activation: planner.ReLU, Bias: true, GatherRows: 80, ScatterRows: 100,
+		Weights: true}
 	for i, e := range []planner.Epilogue{blocksOf(planner.Epilogue{Gated: true}), blocksOf(rows)} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			b := recordProblems(e.GatherRows == 0, true, e.Gated)
@@ -180,15 +190,20 @@ func (s *suite) testBlockRecords(t *testing.T) {
 	}
 }
 
-// RaggedOfBlocks is a ragged batch of 5 groups of up to 150 rows in all with scales of blocks, and one of records with 6 that fit.
+// RaggedOfBlocks is a ragged batch of 5 groups of up to 150 rows in all with scales of blocks, and one of
+// records with 6 that fit.
 func RaggedOfBlocks(t *testing.T, e planner.Epilogue) (rows, records planner.Ragged, good []int32) {
 	t.Helper()
-	rows = planner.Ragged{Form: planner.EndsOfRows, Groups: 5, M: 150, N: 300, K: 200, A: planner.Matrix{LD: 200}, C: planner.Matrix{LD: 300},
-		B: planner.Matrix{Offset: 3, LD: 301}, B2: planner.Matrix{LD: 302}, StrideB: 200 * 302, ScaleA: 5, ScaleB: 9000}
+	rows = planner.Ragged{Form: planner.EndsOfRows, Groups: 5, M: 150, N: 300, K: 200,
+		A: planner.Matrix{LD: 200}, C: planner.Matrix{LD: 300},
+		B: planner.Matrix{Offset: 3, LD: 301}, B2: planner.Matrix{LD: 302}, StrideB: 200 * 302,
+		ScaleA: 5, ScaleB: 9000}
 	var b planner.Batch
 	for g := range 6 {
-		b = append(b, planner.Problem{M: 1 + 20*g, N: 3 + 70*(g%3), K: 90 * (g % 4), ScaleA: 7 * g, ScaleB: 5 * g,
-			A: planner.Matrix{Offset: g, LD: 301}, B: planner.Matrix{Offset: 3 * g, LD: 144}, B2: planner.Matrix{Offset: g, LD: 145}, C: planner.Matrix{LD: 150}})
+		b = append(b, planner.Problem{M: 1 + 20*g, N: 3 + 70*(g%3), K: 90 * (g % 4), ScaleA: 7 * g,
+			ScaleB: 5 * g,
+			A:      planner.Matrix{Offset: g, LD: 301}, B: planner.Matrix{Offset: 3 * g, LD: 144},
+			B2: planner.Matrix{Offset: g, LD: 145}, C: planner.Matrix{LD: 150}})
 	}
 	b[5].Alpha = planner.Scale(0) // whose scales fit all the same
 	good, err := planner.AppendScaledRecords(nil, b)

@@ -17,7 +17,8 @@ import (
 func (s *suite) testCompile(t *testing.T) {
 	ctx := context.Background()
 	facts := s.device.Info().Planner
-	groups, err := planner.New(&facts).Kernels(planner.Options{Tile: facts.Kernels[0].Tile.Name}, planner.Transposition{B: true})
+	groups, err := planner.New(&facts).Kernels(planner.Options{Tile: facts.Kernels[0].Tile.Name},
+		planner.Transposition{B: true})
 	require.NoError(t, err)
 	kernels := groups[0].Kernels
 	for range 2 {
@@ -38,10 +39,12 @@ func (s *suite) testCompile(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	require.ErrorIs(t, s.device.Compile(ended, kernels, func(int) { t.Error("a kernel is ready") }), context.Canceled)
+	require.ErrorIs(t, s.device.Compile(ended, kernels, func(int) { t.Error("a kernel is ready") }),
+		context.Canceled)
 	require.NoError(t, s.device.Compile(ctx, nil, nil))
 	batch := planner.Batch{{M: 33, N: 35, K: 300, TransB: true, Beta: 1}}
-	for _, o := range []planner.Options{{}, {Schedule: planner.ScheduleSplitK}, {Schedule: planner.ScheduleLPT}} {
+	for _, o := range []planner.Options{{}, {Schedule: planner.ScheduleSplitK},
+		{Schedule: planner.ScheduleLPT}} {
 		o.Tile = facts.Kernels[0].Tile.Name
 		s.prepare(t, slices.Clone(batch), narrow, o, nil).check(t, 5)
 	}
@@ -53,8 +56,11 @@ func (s *suite) testCompileFails(t *testing.T) {
 		t.Skip("kernels of the CPU are part of the program")
 	}
 	unheard := *s.device.Info().Planner.Kernels[0].Tile
-	unheard.Name, unheard.TM, unheard.Threads = "unheard-of", 6, 1<<20 // more threads alone would be made fewer for WGSL
-	err := s.device.Compile(context.Background(), []encoding.Kernel{{Tile: &unheard}}, func(int) { t.Error("it is ready") })
+	// more threads alone would be made fewer for WGSL
+	unheard.Name, unheard.TM, unheard.Threads = "unheard-of", 6, 1<<20
+	err := s.device.Compile(context.Background(), []encoding.Kernel{{Tile: &unheard}}, func(int) {
+		t.Error("it is ready")
+	})
 	require.ErrorContains(t, err, "unheard-of")
 	require.NotErrorIs(t, err, driver.ErrDeviceLost)
 	s.prepare(t, splitBatch(), narrow, split, nil).check(t, 6)

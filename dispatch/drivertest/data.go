@@ -14,7 +14,7 @@ import (
 // result takes.
 const canary = 1.5e30
 
-// guard is the number of elements behind the last matrix of each buffer.
+// guard is the number of elements after the last matrix of each buffer.
 const guard = 19
 
 // spacing says how matrices lie in their buffers.
@@ -40,7 +40,7 @@ func (s spacing) of(t element.Type) spacing {
 	return s
 }
 
-// place lays out the problems with gaps between matrices and behind rows, and
+// place lays out the problems with gaps between matrices and after rows, and
 // returns the lengths of the buffers.
 func (s spacing) place(b planner.Batch) (lenA, lenB, lenC int) {
 	step := s.step()
@@ -73,7 +73,8 @@ type operands struct{ a, b, c []float32 }
 // beta = 0, because it must not be read there.
 func fill(b planner.Batch, lens [3]int, values func([]float32)) operands {
 	nan := float32(math.NaN())
-	o := operands{slices.Repeat([]float32{nan}, lens[0]), slices.Repeat([]float32{nan}, lens[1]), slices.Repeat([]float32{canary}, lens[2])}
+	o := operands{slices.Repeat([]float32{nan}, lens[0]), slices.Repeat([]float32{nan}, lens[1]),
+		slices.Repeat([]float32{canary}, lens[2])}
 	for i := range b {
 		p := &b[i]
 		rowsA, colsA := p.ShapeA()
@@ -81,7 +82,9 @@ func fill(b planner.Batch, lens [3]int, values func([]float32)) operands {
 		eachRow(o.a, p.A, rowsA, colsA, values)
 		eachRow(o.b, p.B, rowsB, colsB, values)
 		if p.Beta == 0 {
-			eachRow(o.c, p.C, p.M, p.N, func(row []float32) { copy(row, slices.Repeat([]float32{nan}, len(row))) })
+			eachRow(o.c, p.C, p.M, p.N, func(row []float32) {
+				copy(row, slices.Repeat([]float32{nan}, len(row)))
+			})
 		} else {
 			eachRow(o.c, p.C, p.M, p.N, values)
 		}
@@ -137,7 +140,8 @@ func covering(rng *rand.Rand, m, n, k []int, transA, transB bool) planner.Batch 
 // scalars draws alpha and beta from {0, 1, -0.5}; alpha is 0 less often, because
 // such problems have no product.
 func scalars(rng *rand.Rand) (alpha planner.Factor, beta float32) {
-	return planner.Scale([...]float32{1, -0.5, 1, -0.5, 0}[rng.IntN(5)]), [...]float32{0, 1, -0.5}[rng.IntN(3)]
+	return planner.Scale([...]float32{1, -0.5, 1, -0.5, 0}[rng.IntN(5)]), [...]float32{0, 1,
+		-0.5}[rng.IntN(3)]
 }
 
 // irregular returns n problems with sizes up to maxMN and maxK, 0 included.
@@ -173,5 +177,7 @@ func primeFrom(n int) int {
 }
 
 func sameBits(x, y []float32) bool {
-	return slices.EqualFunc(x, y, func(v, w float32) bool { return math.Float32bits(v) == math.Float32bits(w) })
+	return slices.EqualFunc(x, y, func(v, w float32) bool {
+		return math.Float32bits(v) == math.Float32bits(w)
+	})
 }

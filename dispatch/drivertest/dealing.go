@@ -69,9 +69,10 @@ func DealDressed(bounds []uint32, batch planner.Batch, e planner.Epilogue) *Deal
 }
 
 // launch deals the tiles of a kernel to its workers, forth and back,
-// unless they take them in turn.
+// unless they take dynamic ones.
 func (d *Dealing) launch(all []dealt, kernel int) {
-	count, tm, tn := int(d.kernel(kernel)[encoding.KernelWorkers]), d.side(kernel, encoding.KernelTM), d.side(kernel, encoding.KernelTN)
+	count, tm, tn := int(d.kernel(kernel)[encoding.KernelWorkers]), d.side(kernel, encoding.KernelTM),
+		d.side(kernel, encoding.KernelTN)
 	workers, n := make([][]uint32, count), 0
 	var inTurn []uint32 // all items
 	for _, e := range all {
@@ -101,7 +102,8 @@ func (d *Dealing) launch(all []dealt, kernel int) {
 	if turn := d.kernel(kernel)[encoding.KernelTurn]; turn != 0 { // turns are of tiles
 		first /= uint32(products)
 		d.Items = append(d.Items, inTurn...)
-		d.Tables = append(d.Tables, []uint32{0, first + uint32(n), first + uint32(count)*turn, turn, math.MaxUint32})
+		d.Tables = append(d.Tables, []uint32{0, first + uint32(n), first + uint32(count)*turn, turn,
+			math.MaxUint32})
 		return
 	}
 	table := []uint32{first}
@@ -119,7 +121,8 @@ func (d *Dealing) Tiles(kernel int) int {
 	}
 	table := d.Tables[kernel]
 	if turn := d.kernel(kernel)[encoding.KernelTurn]; turn != 0 {
-		return int(table[encoding.TurnEnd] - (table[encoding.TurnFirst] - turn*d.kernel(kernel)[encoding.KernelWorkers]))
+		return int(table[encoding.TurnEnd] -
+			(table[encoding.TurnFirst] - turn*d.kernel(kernel)[encoding.KernelWorkers]))
 	}
 	items := int(table[len(table)-1] - table[0])
 	if d.epilogue.Gated {
@@ -145,7 +148,8 @@ func (d *Dealing) side(kernel int, w encoding.KernelWord) int { return 1 << d.ke
 // count is the tiles and the steps of a problem.
 func (d *Dealing) count(q *planner.Problem, kernel int) (tiles, steps int) {
 	parts := func(n int, w encoding.KernelWord) int { return (n + d.side(kernel, w) - 1) / d.side(kernel, w) }
-	return parts(q.M, encoding.KernelTM) * parts(q.N, encoding.KernelTN), max(parts(q.K, encoding.KernelTK), 1)
+	return parts(q.M, encoding.KernelTM) * parts(q.N, encoding.KernelTN), max(parts(q.K, encoding.KernelTK),
+		1)
 }
 
 func (d *Dealing) work(q *planner.Problem, kernel int) float32 {
@@ -172,9 +176,12 @@ func (d *Dealing) itemOf(q *planner.Problem, row, col, rows, cols int) []uint32 
 	if q.TransB {
 		b = col * q.B.LD
 	}
-	w[encoding.OffA], w[encoding.OffB], w[encoding.OffC] = uint32(q.A.Offset+a), uint32(q.B.Offset+b), uint32(q.C.Offset+row*q.C.LD+col)
-	w[encoding.Depth], w[encoding.LDA], w[encoding.LDB], w[encoding.LDC] = uint32(q.K), uint32(q.A.LD), uint32(q.B.LD), uint32(q.C.LD)
-	w[encoding.Extent], w[encoding.Beta], w[encoding.Slot] = encoding.PackExtent(rows, cols), math.Float32bits(q.Beta), encoding.Final
+	w[encoding.OffA], w[encoding.OffB], w[encoding.OffC] = uint32(q.A.Offset+a), uint32(q.B.Offset+b),
+		uint32(q.C.Offset+row*q.C.LD+col)
+	w[encoding.Depth], w[encoding.LDA], w[encoding.LDB], w[encoding.LDC] = uint32(q.K), uint32(q.A.LD),
+		uint32(q.B.LD), uint32(q.C.LD)
+	w[encoding.Extent], w[encoding.Beta], w[encoding.Slot] = encoding.PackExtent(rows, cols),
+		math.Float32bits(q.Beta), encoding.Final
 	if q.K > 0 {
 		w[encoding.Alpha] = math.Float32bits(q.Alpha.Value())
 	}
@@ -197,7 +204,8 @@ func (d *Dealing) dressedItem(q *planner.Problem, row, col, rows, cols int) []ui
 	if e.ScatterRows > 0 {
 		w[encoding.OffC] = uint32(q.C.Offset + col)
 	}
-	more := [...]int{q.RowsA + row, e.GatherRows, q.RowsC + row, e.ScatterRows, q.Weights + row, q.Bias + col, q.Pointers, q.ScaleA, q.ScaleB, 0, 0, 0}
+	more := [...]int{q.RowsA + row, e.GatherRows, q.RowsC + row, e.ScatterRows, q.Weights + row, q.Bias + col,
+		q.Pointers, q.ScaleA, q.ScaleB, 0, 0, 0}
 	for _, x := range more {
 		w = append(w, uint32(x))
 	}
@@ -224,7 +232,8 @@ func (d *Dealing) dressedItem(q *planner.Problem, row, col, rows, cols int) []ui
 	if q.TransB {
 		at = q.B2.Offset + col*q.B2.LD
 	}
-	second[encoding.OffB], second[encoding.LDB], second[encoding.BiasAt] = uint32(at), uint32(q.B2.LD), w[encoding.BiasAt]+uint32(q.N)
+	second[encoding.OffB], second[encoding.LDB], second[encoding.BiasAt] = uint32(at), uint32(q.B2.LD),
+		w[encoding.BiasAt]+uint32(q.N)
 	one := *e
 	one.Gated = false
 	second[encoding.ScaleBAt] += uint32(one.ScalesB(q))

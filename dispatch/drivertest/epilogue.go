@@ -53,7 +53,8 @@ func (s *suite) types() [buffersAll]element.Type {
 
 // dress places what an epilogue has, with gaps, and gives operands for it, with NaN where nothing
 // may be read, and canaries where nothing may be stored. A row of A in five, and of C, is none.
-func (s *suite) dress(b planner.Batch, e planner.Epilogue, rng *rand.Rand, values func([]float32)) (d dressed) {
+func (s *suite) dress(b planner.Batch, e planner.Epilogue, rng *rand.Rand,
+	values func([]float32)) (d dressed) {
 	nan := float32(math.NaN())
 	grow := func(of int, n int, with float32) {
 		d.numbers[of] = append(d.numbers[of], slices.Repeat([]float32{with}, n)...)
@@ -178,7 +179,8 @@ func (d *dressed) words(s *suite, of int) []float32 {
 }
 
 // prepareDressed plans a batch that dress placed, and prepares it.
-func (s *suite) prepareDressed(t *testing.T, b planner.Batch, d *dressed, o planner.Options, edit func(*planner.Device)) *dressedJob {
+func (s *suite) prepareDressed(t *testing.T, b planner.Batch, d *dressed, o planner.Options,
+	edit func(*planner.Device)) *dressedJob {
 	t.Helper()
 	j := &dressedJob{suite: s, batch: b, plan: s.planDressed(t, b, o, edit)}
 	var err error
@@ -189,7 +191,8 @@ func (s *suite) prepareDressed(t *testing.T, b planner.Batch, d *dressed, o plan
 	return j
 }
 
-func (s *suite) planDressed(t *testing.T, b planner.Batch, o planner.Options, edit func(*planner.Device)) *planner.Plan {
+func (s *suite) planDressed(t *testing.T, b planner.Batch, o planner.Options,
+	edit func(*planner.Device)) *planner.Plan {
 	t.Helper()
 	o.Type, o.TypeC = s.of, s.ofC
 	facts := s.device.Info().Planner
@@ -273,8 +276,10 @@ func (j *dressedJob) check(t *testing.T, d *dressed, exact bool) {
 	c, err := j.run(d)
 	require.NoError(t, err)
 	n := &d.numbers
-	how := reference.Arithmetic{Compute: j.plan.Options.Compute, FlushesSubnormals: j.device.Info().FlushesSubnormals, NarrowSums: j.plan.NarrowSums(), TypeC: j.ofC,
-		Epilogue: reference.Epilogue{Epilogue: j.plan.Options.Epilogue, B2: n[bufferB2], Biases: n[bufferBias], Rows: d.rows}}
+	how := reference.Arithmetic{Compute: j.plan.Options.Compute,
+		FlushesSubnormals: j.device.Info().FlushesSubnormals, NarrowSums: j.plan.NarrowSums(), TypeC: j.ofC,
+		Epilogue: reference.Epilogue{Epilogue: j.plan.Options.Epilogue, B2: n[bufferB2],
+			Biases: n[bufferBias], Rows: d.rows}}
 	if exact {
 		err = reference.CheckExactIn(how, j.batch, n[bufferA], n[bufferB], n[bufferC], c)
 	} else {

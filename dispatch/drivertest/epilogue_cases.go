@@ -18,7 +18,8 @@ import (
 )
 
 // all are all parts of an epilogue at once.
-var all = planner.Epilogue{Activation: planner.SiLU, Bias: true, Gated: true, GatherRows: 50, ScatterRows: 150, Weights: true}
+var all = planner.Epilogue{Activation: planner.SiLU, Bias: true, Gated: true, GatherRows: 50,
+	ScatterRows: 150, Weights: true}
 
 // few are integers so small that products of two products are exact.
 func few(rng *rand.Rand) func([]float32) {
@@ -62,9 +63,12 @@ func (s *suite) testEpilogues(t *testing.T) {
 // epilogue allows, without products, and that read C or do not.
 func mixed(e planner.Epilogue) planner.Batch {
 	b := planner.Batch{
-		{M: 70, N: 45, K: 33, Beta: 1}, {M: 5, N: 7, K: 130}, {M: 33, N: 64, Beta: 1}, {M: 1, N: 1, K: 1, Beta: -0.5},
-		{M: 40, N: 21, K: 8, Alpha: planner.Scale(0)}, {M: 17, N: 90, K: 20, Alpha: planner.Scale(-0.5)}, {N: 3, K: 4}, {M: 3, K: 4},
-		{M: 31, N: 33, K: 17, TransB: true, Beta: 1}, {M: 100, N: 40, K: 64, TransA: e.GatherRows == 0, TransB: true},
+		{M: 70, N: 45, K: 33, Beta: 1}, {M: 5, N: 7, K: 130}, {M: 33, N: 64, Beta: 1},
+		{M: 1, N: 1, K: 1, Beta: -0.5},
+		{M: 40, N: 21, K: 8, Alpha: planner.Scale(0)}, {M: 17, N: 90, K: 20, Alpha: planner.Scale(-0.5)},
+		{N: 3, K: 4}, {M: 3, K: 4},
+		{M: 31, N: 33, K: 17, TransB: true, Beta: 1}, {M: 100, N: 40, K: 64, TransA: e.GatherRows == 0,
+			TransB: true},
 		{M: 20, N: 50, K: 40, TransA: e.GatherRows == 0},
 	}
 	for i := range b {
@@ -130,20 +134,30 @@ func (s *suite) testParts(t *testing.T) {
 		{name: "gather from one row", e: planner.Epilogue{GatherRows: 1}, batch: mixed, more: true},
 		{name: "scatter", e: planner.Epilogue{ScatterRows: 120}, batch: mixed},
 		{name: "gated", e: planner.Epilogue{Gated: true}, batch: mixed},
-		{name: "gated with bias", e: planner.Epilogue{Gated: true, Bias: true, Activation: planner.GELU}, batch: mixed, more: true},
-		{name: "all but a gate", e: planner.Epilogue{Activation: planner.ReLU, Bias: true, GatherRows: 200, ScatterRows: 100, Weights: true}, batch: mixed},
+		{name: "gated with bias", e: planner.Epilogue{Gated: true, Bias: true, Activation: planner.GELU},
+			batch: mixed, more: true},
+		{name: "all but a gate", e: planner.Epilogue{Activation: planner.ReLU, Bias: true, GatherRows: 200,
+			ScatterRows: 100, Weights: true}, batch: mixed},
 		{name: "all", e: all, batch: mixed},
 		{name: "all exactly", e: relu, batch: mixed},
-		{name: "cut along K", e: planner.Epilogue{Activation: planner.ReLU, Bias: true, ScatterRows: 60, Weights: true}, batch: one,
+		{name: "cut along K", e: planner.Epilogue{Activation: planner.ReLU, Bias: true, ScatterRows: 60,
+			Weights: true}, batch: one,
 			o: split, edit: manyUnits, has: sumsParts},
-		{name: "cut along K, gathered", e: planner.Epilogue{Activation: planner.GELU, GatherRows: 60}, batch: one,
-			o: planner.Options{Tile: "small", Schedule: planner.ScheduleStreamK}, edit: manyUnits, has: sumsParts},
+		{name: "cut along K, gathered", e: planner.Epilogue{Activation: planner.GELU, GatherRows: 60},
+			batch: one,
+			o:     planner.Options{Tile: "small", Schedule: planner.ScheduleStreamK}, edit: manyUnits,
+			has: sumsParts},
 		{name: "not cut along K", e: relu, batch: whole, o: split, edit: manyUnits, has: isLoop},
-		{name: "several tiles a worker", e: all, batch: mixed, o: planner.Options{Schedule: planner.ScheduleBatched}, edit: oneUnit, has: isLoop},
-		{name: "tiles in turn", e: all, batch: mixed, o: planner.Options{Schedule: planner.ScheduleDynamic}, edit: fewPlaces, has: s.takesTurns},
-		{name: "loop", e: planner.Epilogue{Activation: planner.ReLU, GatherRows: 9, Weights: true}, batch: mixed,
-			o: planner.Options{Schedule: planner.ScheduleBatched}, edit: oneUnit, has: isLoop, more: true},
-		{name: "windows", e: planner.Epilogue{Activation: planner.ReLU, Gated: true, Bias: true, ScatterRows: 130}, batch: mixed, edit: windows,
+		{name: "several tiles a worker", e: all, batch: mixed,
+			o: planner.Options{Schedule: planner.ScheduleBatched}, edit: oneUnit, has: isLoop},
+		{name: "tiles in turn", e: all, batch: mixed, o: planner.Options{Schedule: planner.ScheduleDynamic},
+			edit: fewPlaces, has: s.takesTurns},
+		{name: "loop", e: planner.Epilogue{Activation: planner.ReLU, GatherRows: 9, Weights: true},
+			batch: mixed,
+			o:     planner.Options{Schedule: planner.ScheduleBatched}, edit: oneUnit,
+			has: isLoop, more: true},
+		{name: "windows", e: planner.Epilogue{Activation: planner.ReLU, Gated: true, Bias: true,
+			ScatterRows: 130}, batch: mixed, edit: windows,
 			has: func(l encoding.Launch) bool { return l.BaseA > 0 && l.BaseB2 > 0 && l.BaseC > 0 }},
 		{name: "large tile", e: all, batch: mixed, o: planner.Options{Tile: "large"}, more: true},
 		{name: "groups of K", e: relu, batch: mixed, o: planner.Options{Tile: "medium-k4"}, more: true},
@@ -174,24 +188,27 @@ func (s *suite) testParts(t *testing.T) {
 func (s *suite) longCases() []dressedCase {
 	long := func(e planner.Epilogue) planner.Batch {
 		trans := e.GatherRows == 0
-		return planner.Batch{{M: 9, N: 20, K: 400, Beta: -0.5}, {M: 5, N: 6, K: 7, Beta: 1}, {M: 20, N: 9, K: 1600, TransA: trans, TransB: true}, {M: 20, N: 9, Beta: 1}}
+		return planner.Batch{{M: 9, N: 20, K: 400, Beta: -0.5}, {M: 5, N: 6, K: 7, Beta: 1},
+			{M: 20, N: 9, K: 1600, TransA: trans, TransB: true}, {M: 20, N: 9, Beta: 1}}
 	}
 	least := func(d *planner.Device) { d.MaxTrips = 67 }
 	parts := func(l encoding.Launch) bool { return l.Epilogue.Activation == "" }
 	rows := planner.Epilogue{Activation: planner.ReLU, GatherRows: 30, ScatterRows: 50, Weights: true}
 	return []dressedCase{
-		{name: "long K", e: planner.Epilogue{Activation: planner.ReLU, Bias: true, Weights: true}, batch: long, edit: least, has: parts},
+		{name: "long K", e: planner.Epilogue{Activation: planner.ReLU, Bias: true, Weights: true},
+			batch: long, edit: least, has: parts},
 		{name: "long K of rows", e: rows, batch: long, edit: least, has: parts, more: true},
 	}
 }
 
-// testActivations takes numbers from far below 0 to far above, and some that are all near, also by tiles for warpgroups, whose kernels
-// have activations of their own (native/wgmma_epilogue.cuh).
+// testActivations takes numbers from far below 0 to far above, and some that are all near, also by tiles for
+// warpgroups, whose kernels have activations of their own (native/wgmma_epilogue.cuh).
 func (s *suite) testActivations(t *testing.T) {
 	tiles := []string{"small"}
 	facts := s.device.Info().Planner
 	for i := range facts.Kernels {
-		if k := facts.Kernels[i].Tile; k.Unit == tile.WGMMA && s.oneTile == "" && s.fitsWith(&facts, k, planner.Epilogue{Activation: planner.SiLU}) {
+		if k := facts.Kernels[i].Tile; k.Unit == tile.WGMMA && s.oneTile == "" &&
+			s.fitsWith(&facts, k, planner.Epilogue{Activation: planner.SiLU}) {
 			tiles = append(tiles, k.Name)
 		}
 	}
@@ -232,7 +249,8 @@ func (s *suite) testEpilogueNonFinite(t *testing.T) {
 		t.Skip(s.finiteOnly)
 	}
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
-	for _, e := range []planner.Epilogue{{Activation: planner.ReLU, Bias: true}, {Activation: planner.GELU}, {Activation: planner.SiLU, Gated: true}} {
+	for _, e := range []planner.Epilogue{{Activation: planner.ReLU, Bias: true}, {Activation: planner.GELU},
+		{Activation: planner.SiLU, Gated: true}} {
 		for _, x := range []float32{inf, -inf, nan} {
 			t.Run(fmt.Sprintf("%s/%v", e.Activation, x), func(t *testing.T) {
 				b := planner.Batch{{M: 20, N: 30, K: 5}, {M: 9, N: 17, K: 2}}
@@ -245,7 +263,8 @@ func (s *suite) testEpilogueNonFinite(t *testing.T) {
 						}
 					}
 				})
-				s.prepareDressed(t, b, &d, planner.Options{Epilogue: e, Tile: "small"}, nil).check(t, &d, false)
+				s.prepareDressed(t, b, &d, planner.Options{Epilogue: e, Tile: "small"},
+					nil).check(t, &d, false)
 			})
 		}
 	}
@@ -269,7 +288,8 @@ func LargeIntegers(rng *rand.Rand) func([]float32) {
 	}
 }
 
-// testSmallAlpha has results that are exact, though alpha is small: kernels that scale parts of fp32 multiply by that too.
+// testSmallAlpha has results that are exact, though alpha is small: kernels that scale parts of fp32 multiply
+// by that too.
 func (s *suite) testSmallAlpha(t *testing.T) {
 	if s.of != element.F32 || s.ofC != element.F32 {
 		t.Skip("numbers are of fp32")
@@ -329,8 +349,10 @@ func (s *suite) testEpilogueRandom(t *testing.T) {
 // randomEpilogue is any of rows up to so many, without scales.
 func randomEpilogue(rng *rand.Rand, rows int) planner.Epilogue {
 	flip := func() bool { return rng.IntN(2) == 0 }
-	return planner.Epilogue{Activation: []planner.Activation{"", planner.ReLU, planner.GELU, planner.SiLU}[rng.IntN(4)],
-		Bias: flip(), Gated: flip(), Weights: flip(), GatherRows: rng.IntN(2) * (1 + rng.IntN(rows)), ScatterRows: rng.IntN(2) * (rows + rng.IntN(rows))}
+	return planner.Epilogue{Activation: []planner.Activation{"", planner.ReLU, planner.GELU,
+		planner.SiLU}[rng.IntN(4)],
+		Bias: flip(), Gated: flip(), Weights: flip(), GatherRows: rng.IntN(2) * (1 + rng.IntN(rows)),
+		ScatterRows: rng.IntN(2) * (rows + rng.IntN(rows))}
 }
 
 // runRandom runs a batch with an epilogue, as far as that allows it, by any schedule.
@@ -344,5 +366,6 @@ func (s *suite) runRandom(t *testing.T, e planner.Epilogue, b planner.Batch, rng
 	}
 	o := planner.Options{Epilogue: e, Schedule: append(planner.Schedules(), "")[rng.IntN(7)]}
 	d := s.dress(b, e, rng, uniform(rng.Uint64()))
-	s.prepareDressed(t, b, &d, o, []func(*planner.Device){nil, manyUnits, oneUnit}[rng.IntN(3)]).check(t, &d, false)
+	s.prepareDressed(t, b, &d, o, []func(*planner.Device){nil, manyUnits, oneUnit}[rng.IntN(3)]).check(t, &d,
+		false)
 }

@@ -26,16 +26,23 @@ func (s *suite) testEpilogueRagged(t *testing.T) {
 	}{
 		{name: "all", e: relu},
 		{name: "all transposed", r: planner.Ragged{TransB: true}, e: relu},
-		{name: "bias", e: planner.Epilogue{Bias: true, Activation: planner.ReLU}, r: planner.Ragged{TransA: true, Beta: 1}, more: true},
+		{name: "bias", e: planner.Epilogue{Bias: true, Activation: planner.ReLU},
+			r: planner.Ragged{TransA: true, Beta: 1}, more: true},
 		{name: "gather", e: planner.Epilogue{GatherRows: 40}, r: planner.Ragged{Beta: -0.5}, more: true},
-		{name: "scatter with weights", e: planner.Epilogue{ScatterRows: 170, Weights: true}, r: planner.Ragged{Beta: 1}},
+		{name: "scatter with weights", e: planner.Epilogue{ScatterRows: 170, Weights: true},
+			r: planner.Ragged{Beta: 1}},
 		{name: "gated", e: planner.Epilogue{Gated: true, Activation: planner.SiLU}, more: true},
-		{name: "no product", e: planner.Epilogue{Bias: true, Weights: true}, r: planner.Ragged{Alpha: planner.Scale(0), Beta: 1}, more: true},
+		{name: "no product", e: planner.Epilogue{Bias: true, Weights: true},
+			r: planner.Ragged{Alpha: planner.Scale(0), Beta: 1}, more: true},
 		{name: "depth, all", e: relu, r: planner.Ragged{Form: planner.EndsOfDepth}},
-		{name: "depth, one C for all", e: planner.Epilogue{Bias: true, ScatterRows: 300, Weights: true}, r: planner.Ragged{Form: planner.EndsOfDepth, TransA: true, Beta: 1}},
-		{name: "depth, bias", e: planner.Epilogue{Bias: true, Activation: planner.ReLU}, r: planner.Ragged{Form: planner.EndsOfDepth, TransA: true, TransB: true, Beta: 1}, more: true},
-		{name: "depth, gated", e: planner.Epilogue{Gated: true, Activation: planner.SiLU}, r: planner.Ragged{Form: planner.EndsOfDepth, TransA: true}, more: true},
-		{name: "depth, gathered", e: planner.Epilogue{GatherRows: 30}, r: planner.Ragged{Form: planner.EndsOfDepth, TransB: true, Beta: -0.5}, more: true},
+		{name: "depth, one C for all", e: planner.Epilogue{Bias: true, ScatterRows: 300, Weights: true},
+			r: planner.Ragged{Form: planner.EndsOfDepth, TransA: true, Beta: 1}},
+		{name: "depth, bias", e: planner.Epilogue{Bias: true, Activation: planner.ReLU},
+			r: planner.Ragged{Form: planner.EndsOfDepth, TransA: true, TransB: true, Beta: 1}, more: true},
+		{name: "depth, gated", e: planner.Epilogue{Gated: true, Activation: planner.SiLU},
+			r: planner.Ragged{Form: planner.EndsOfDepth, TransA: true}, more: true},
+		{name: "depth, gathered", e: planner.Epilogue{GatherRows: 30},
+			r: planner.Ragged{Form: planner.EndsOfDepth, TransB: true, Beta: -0.5}, more: true},
 	} {
 		if c.more && s.slow() && s.of.Bytes() < 4 {
 			continue
@@ -62,7 +69,8 @@ func (s *suite) testDressedRagged(t *testing.T, r planner.Ragged, e planner.Epil
 	t.Helper()
 	j, d := s.prepareDressedRagged(t, r, e)
 	rng := newRand(9)
-	for i, sizes := range [][]int32{{30, 60, 90, 120, 150}, {0, 0, 0, 0, 0}, {0, 0, 150, 150, 150}, {10, 50, 20, 60, 70}, {1, 2, 3, 4, 151},
+	for i, sizes := range [][]int32{{30, 60, 90, 120, 150}, {0, 0, 0, 0, 0}, {0, 0, 150, 150, 150},
+		{10, 50, 20, 60, 70}, {1, 2, 3, 4, 151},
 		randomEnds(rng, 5, 150), randomEnds(rng, 5, 150), randomEnds(rng, 5, 60)} {
 		require.NoError(t, j.sizes.Write(context.Background(), 0, driver.Words(sizes)))
 		var refused int
@@ -77,7 +85,8 @@ func (s *suite) testDressedRagged(t *testing.T, r planner.Ragged, e planner.Epil
 // prepareDressedRagged places a layer of experts with all that an epilogue may have, with numbers
 // everywhere: who reads or stores other elements than told gets other results. With ends of depth, C is
 // one for all groups where there is room for the rows of all.
-func (s *suite) prepareDressedRagged(t *testing.T, r planner.Ragged, e planner.Epilogue) (*dressedJob, dressed) {
+func (s *suite) prepareDressedRagged(t *testing.T, r planner.Ragged, e planner.Epilogue) (*dressedJob,
+	dressed) {
 	t.Helper()
 	rng := newRand(uint64(len(fmt.Sprint(e))))
 	var d dressed
@@ -91,7 +100,8 @@ func (s *suite) prepareDressedRagged(t *testing.T, r planner.Ragged, e planner.E
 	whole := planner.Problem{M: max(r.M, e.GatherRows), N: r.N, K: r.K, TransA: r.TransA, TransB: r.TransB}
 	rowsA, colsA := whole.ShapeA()
 	rowsB, colsB := whole.ShapeB()
-	r.A.LD, r.B.LD, r.B2.LD, r.C.LD = roundUp(colsA+1, step), roundUp(colsB+2, step), roundUp(colsB+3, step), roundUp(r.N+3, step)
+	r.A.LD, r.B.LD, r.B2.LD, r.C.LD = roundUp(colsA+1, step), roundUp(colsB+2, step), roundUp(colsB+3, step),
+		roundUp(r.N+3, step)
 	r.StrideBias = 2*r.N + 1
 	lenB, lenC, lists := rowsB*r.B2.LD, max(r.M, e.ScatterRows)*r.C.LD, r.M
 	if r.Form == planner.EndsOfRows {

@@ -24,9 +24,11 @@ func (s *suite) testEpilogueRecords(t *testing.T) {
 		more           bool // only where kernels are made soon, or elements are of F32
 	}{
 		{name: "all", e: relu},
-		{name: "all but a gate", e: planner.Epilogue{Activation: planner.ReLU, Bias: true, GatherRows: 80, ScatterRows: 100, Weights: true}, transB: true},
+		{name: "all but a gate", e: planner.Epilogue{Activation: planner.ReLU, Bias: true, GatherRows: 80,
+			ScatterRows: 100, Weights: true}, transB: true},
 		{name: "bias", e: planner.Epilogue{Bias: true}, transA: true, more: true},
-		{name: "scatter with weights", e: planner.Epilogue{ScatterRows: 90, Weights: true}, transA: true, transB: true, more: true},
+		{name: "scatter with weights", e: planner.Epilogue{ScatterRows: 90, Weights: true}, transA: true,
+			transB: true, more: true},
 		{name: "gated", e: planner.Epilogue{Gated: true, Bias: true}, transB: true, more: true},
 	} {
 		if c.more && s.slow() && s.of.Bytes() < 4 {
@@ -51,8 +53,10 @@ func (s *suite) testEpilogueRecords(t *testing.T) {
 // and without.
 func recordProblems(transA, transB, gated bool) planner.Batch {
 	b := planner.Batch{
-		{M: 70, N: 45, K: 33, Beta: 1}, {M: 5, N: 7, K: 130}, {M: 33, N: 64, Beta: 1}, {M: 1, N: 1, K: 1, Beta: -0.5},
-		{M: 40, N: 21, K: 8, Alpha: planner.Scale(0)}, {M: 17, N: 90, K: 20, Alpha: planner.Scale(-0.5)}, {M: 31, N: 33, K: 17, Beta: 1},
+		{M: 70, N: 45, K: 33, Beta: 1}, {M: 5, N: 7, K: 130}, {M: 33, N: 64, Beta: 1},
+		{M: 1, N: 1, K: 1, Beta: -0.5},
+		{M: 40, N: 21, K: 8, Alpha: planner.Scale(0)}, {M: 17, N: 90, K: 20, Alpha: planner.Scale(-0.5)},
+		{M: 31, N: 33, K: 17, Beta: 1},
 	}
 	for i := range b {
 		if b[i].TransA, b[i].TransB = transA, transB; gated {
@@ -88,8 +92,10 @@ func (s *suite) prepareRecords(t *testing.T, b planner.Batch, e planner.Epilogue
 		}
 	}
 	j.moved = j.move(t, b, &j.d, e)
-	r := planner.Ragged{Form: planner.Records, Groups: len(b), TransA: b[0].TransA, TransB: b[0].TransB, LenA: len(n[bufferA]) - guard,
-		LenB: len(n[bufferB]) - guard, LenC: len(n[bufferC]) - guard, LenB2: len(n[bufferB2]) - guard, LenBias: len(n[bufferBias]) - guard, LenRows: len(j.d.rows)}
+	r := planner.Ragged{Form: planner.Records, Groups: len(b), TransA: b[0].TransA, TransB: b[0].TransB,
+		LenA: len(n[bufferA]) - guard,
+		LenB: len(n[bufferB]) - guard, LenC: len(n[bufferC]) - guard, LenB2: len(n[bufferB2]) - guard,
+		LenBias: len(n[bufferBias]) - guard, LenRows: len(j.d.rows)}
 	for i := range b {
 		r.M, r.N, r.K = r.M+b[i].M, max(r.N, b[i].N), max(r.K, b[i].K)
 		j.all = append(j.all, i)
@@ -147,7 +153,8 @@ func (j *recordsJob) runRecords(t *testing.T, words []int32, refused int, exact 
 		c, err := j.run(&j.d)
 		require.NoError(t, err)
 		for at, n := range j.writers(len(c)) {
-			require.True(t, n > 0 || sameBits(j.d.numbers[bufferC][at:at+1], c[at:at+1]), "element %d of C was written", at)
+			require.True(t, n > 0 || sameBits(j.d.numbers[bufferC][at:at+1], c[at:at+1]),
+				"element %d of C was written", at)
 		}
 	}
 	group, err := j.program.Status(ctx)
@@ -186,7 +193,8 @@ func (j *recordsJob) checkSets(t *testing.T) {
 	j.checkRecords(t, none, -1)
 	j.checkRecords(t, back, -1)
 	j.checkRecords(t, []int{-1, 0, -1, 6, 2, -1, -1}, -1)
-	twice := append([]int{0, 1, 2, 3, 4}, 0, 0) // 70 rows more than there are: the first of these is in place of 48
+	// 70 rows more than there are: the first of these is in place of 48
+	twice := append([]int{0, 1, 2, 3, 4}, 0, 0)
 	j.checkRecords(t, twice, 5)
 }
 
@@ -198,9 +206,11 @@ func (j *recordsJob) checkHostile(t *testing.T) {
 	q, r, e := &j.placed[g], j.plan.Ragged, j.plan.Options.Epilogue
 	rowsB, colsB := q.ShapeB()
 	for word, values := range map[encoding.RecordWord][]int{
-		encoding.RecordOffB2:   {q.B2.Offset + 1, r.LenB2 - end(q.B2, rowsB, colsB), r.LenB2 - end(q.B2, rowsB, colsB) + 1},
-		encoding.RecordLDB2:    {colsB - 1, colsB, math.MaxInt32},
-		encoding.RecordBias:    {q.Bias + 1, r.LenBias - 2*q.N, r.LenBias - 2*q.N + 1, r.LenBias - q.N, r.LenBias - q.N + 1},
+		encoding.RecordOffB2: {q.B2.Offset + 1, r.LenB2 - end(q.B2, rowsB, colsB),
+			r.LenB2 - end(q.B2, rowsB, colsB) + 1},
+		encoding.RecordLDB2: {colsB - 1, colsB, math.MaxInt32},
+		encoding.RecordBias: {q.Bias + 1, r.LenBias - 2*q.N, r.LenBias - 2*q.N + 1, r.LenBias - q.N,
+			r.LenBias - q.N + 1},
 		encoding.RecordRowsA:   {q.RowsA - 1, r.LenRows - q.M, r.LenRows - q.M + 1},
 		encoding.RecordRowsC:   {q.RowsC - 1, r.LenRows - q.M, r.LenRows - q.M + 1},
 		encoding.RecordWeights: {r.LenRows - q.M + 1}, // other words are weights that are not exact
@@ -213,7 +223,8 @@ func (j *recordsJob) checkHostile(t *testing.T) {
 			continue
 		}
 		for _, value := range append(values, -1, math.MinInt32) {
-			if word == encoding.RecordBeta && value != math.MinInt32 && !e.Gated { // -0 changes nothing, others read a C of NaN
+			// -0 changes nothing, others read a C of NaN
+			if word == encoding.RecordBeta && value != math.MinInt32 && !e.Gated {
 				continue
 			}
 			words := j.words(t, j.all)

@@ -58,9 +58,12 @@ func groupCases() []dressedCase {
 		{name: "gated", e: planner.Epilogue{ScaleB: one, Gated: true, Bias: true}},
 		{name: "all", e: everything},
 		{name: "all, SiLU", e: silu},
-		{name: "several tiles a worker", e: everything, o: planner.Options{Schedule: planner.ScheduleBatched}, edit: oneUnit},
-		{name: "in turn", e: planner.Epilogue{ScaleB: one}, o: planner.Options{Schedule: planner.ScheduleDynamic}, edit: oneUnit},
-		{name: "a schedule that cuts others", e: planner.Epilogue{ScaleB: one}, o: planner.Options{Schedule: planner.ScheduleSplitK}},
+		{name: "several tiles a worker", e: everything, o: planner.Options{Schedule: planner.ScheduleBatched},
+			edit: oneUnit},
+		{name: "in turn", e: planner.Epilogue{ScaleB: one},
+			o: planner.Options{Schedule: planner.ScheduleDynamic}, edit: oneUnit},
+		{name: "a schedule that cuts others", e: planner.Epilogue{ScaleB: one},
+			o: planner.Options{Schedule: planner.ScheduleSplitK}},
 	}
 }
 
@@ -104,9 +107,10 @@ func (s *suite) runGroupsOf(t *testing.T, c dressedCase, b planner.Batch) {
 	})
 }
 
-// runScaled checks a case on numbers whose results are exact, and on others, with scales that draw draws for problem i. On slow
-// devices it leaves out large problems.
-func (s *suite) runScaled(t *testing.T, c dressedCase, b planner.Batch, draw func(d *dressed, i int, p *planner.Problem, rng *rand.Rand)) {
+// runScaled checks a case on numbers whose results are exact, and on others, with scales that draw draws for
+// problem i. On slow devices it leaves out large problems.
+func (s *suite) runScaled(t *testing.T, c dressedCase, b planner.Batch,
+	draw func(d *dressed, i int, p *planner.Problem, rng *rand.Rand)) {
 	t.Helper()
 	if s.slow() {
 		b = slices.DeleteFunc(b, func(p planner.Problem) bool { return p.M*p.N > 3000 })
@@ -137,7 +141,8 @@ func (s *suite) testGroupTiles(t *testing.T) {
 	facts := s.device.Info().Planner
 	for i := range facts.Kernels {
 		shape := facts.Kernels[i].Tile
-		o := planner.Options{Type: s.of, TypeC: s.ofC, Tile: shape.Name, Epilogue: planner.Epilogue{ScaleB: []planner.Scaling{planner.PerGroup64, planner.PerGroup128}[i%2]}}
+		o := planner.Options{Type: s.of, TypeC: s.ofC, Tile: shape.Name, Epilogue: planner.Epilogue{
+			ScaleB: []planner.Scaling{planner.PerGroup64, planner.PerGroup128}[i%2]}}
 		cut := shape.TK%planner.PerGroup64.Group() == 0
 		if !facts.Fits(shape, o) {
 			continue
@@ -156,13 +161,17 @@ func (s *suite) testGroupTiles(t *testing.T) {
 			sampled(t)
 			var b planner.Batch
 			for i := range 80 {
-				b = append(b, planner.Problem{M: 5, N: 130, K: o.Epilogue.ScaleB.Group() * (i % 40 / 39), Alpha: planner.Scale(1), Beta: []float32{0, 1, -0.5}[i%3]})
+				b = append(b, planner.Problem{M: 5, N: 130, K: o.Epilogue.ScaleB.Group() * (i % 40 / 39),
+					Alpha: planner.Scale(1), Beta: []float32{0, 1, -0.5}[i%3]})
 			}
-			s.runGroupsOf(t, dressedCase{e: o.Epilogue, o: planner.Options{Tile: shape.Name, Schedule: planner.ScheduleBatched}, edit: oneUnit}, b)
+			s.runGroupsOf(t, dressedCase{e: o.Epilogue,
+				o: planner.Options{Tile: shape.Name, Schedule: planner.ScheduleBatched}, edit: oneUnit}, b)
 		})
 		for _, of := range []planner.Scaling{planner.PerGroup64, planner.PerGroup128} {
 			if shape.TK%of.Group() == 0 {
-				s.part(t, fmt.Sprintf("%s/cut along K/%s", shape.Name, of), func(t *testing.T) { s.testGroupsCut(t, shape, of) })
+				s.part(t, fmt.Sprintf("%s/cut along K/%s", shape.Name, of), func(t *testing.T) {
+					s.testGroupsCut(t, shape, of)
+				})
 			}
 		}
 	}
@@ -171,17 +180,20 @@ func (s *suite) testGroupTiles(t *testing.T) {
 // testGroupsCut cuts tiles along K, at the ends of groups.
 func (s *suite) testGroupsCut(t *testing.T, shape *tile.Shape, of planner.Scaling) {
 	for schedule, e := range map[planner.Schedule]planner.Epilogue{
-		planner.ScheduleSplitK:  {ScaleB: of},
-		planner.ScheduleStreamK: {ScaleB: of, Bias: true, Activation: planner.ReLU, GatherRows: 70, ScatterRows: 140, Weights: true},
+		planner.ScheduleSplitK: {ScaleB: of},
+		planner.ScheduleStreamK: {ScaleB: of, Bias: true, Activation: planner.ReLU, GatherRows: 70,
+			ScatterRows: 140, Weights: true},
 	} {
 		t.Run(string(schedule), func(t *testing.T) {
 			var b planner.Batch
 			for i, m := range []int{1, 8, 33, 70} {
 				for j, n := range []int{1, 64, 130} {
-					b = append(b, planner.Problem{M: m, N: n, K: shape.TK*(4*i+5*j) + of.Group(), Alpha: planner.Scale([]float32{1, -0.5}[i%2]), Beta: []float32{0, 1, -0.5}[(i+j)%3]})
+					b = append(b, planner.Problem{M: m, N: n, K: shape.TK*(4*i+5*j) + of.Group(),
+						Alpha: planner.Scale([]float32{1, -0.5}[i%2]), Beta: []float32{0, 1, -0.5}[(i+j)%3]})
 				}
 			}
-			s.runGroupsOf(t, dressedCase{e: e, o: planner.Options{Tile: shape.Name, Schedule: schedule}, edit: manyUnits, has: sumsParts}, b)
+			s.runGroupsOf(t, dressedCase{e: e, o: planner.Options{Tile: shape.Name, Schedule: schedule},
+				edit: manyUnits, has: sumsParts}, b)
 		})
 	}
 }
@@ -192,22 +204,25 @@ func (s *suite) testGroupsRagged(t *testing.T) {
 	everything.ScaleB, everything.Activation = planner.PerGroup64, planner.ReLU
 	for _, e := range []planner.Epilogue{{ScaleB: planner.PerGroup128}, everything} {
 		t.Run(string(e.ScaleB), func(t *testing.T) {
-			s.testDressedRagged(t, planner.Ragged{Form: planner.EndsOfRows, Groups: 5, M: 150, N: 70, K: 3 * e.ScaleB.Group()}, e)
+			s.testDressedRagged(t, planner.Ragged{Form: planner.EndsOfRows, Groups: 5, M: 150, N: 70,
+				K: 3 * e.ScaleB.Group()}, e)
 		})
 	}
 }
 
-// groupMatrix places a B of Int4 behind those before.
+// groupMatrix places a B of Int4 after those before.
 func (d *dressed) groupMatrix(of int, p *planner.Problem, rng *rand.Rand) planner.Matrix {
 	line := element.Int4.Line()
-	m := planner.Matrix{Offset: roundUp(len(d.numbers[of])+line*rng.IntN(2), line), LD: element.Int4LD(p.N) + 8*rng.IntN(3)}
+	m := planner.Matrix{Offset: roundUp(len(d.numbers[of])+line*rng.IntN(2), line), LD: element.Int4LD(p.N) +
+		8*rng.IntN(3)}
 	d.growGroups(of, m.Offset+p.K*m.LD, rng)
 	return m
 }
 
 // growGroups makes B larger, by weights of any kind whose numbers are none.
 func (d *dressed) growGroups(of, n int, rng *rand.Rand) {
-	d.numbers[of] = append(d.numbers[of], slices.Repeat([]float32{float32(math.NaN())}, n-len(d.numbers[of]))...)
+	d.numbers[of] = append(d.numbers[of], slices.Repeat([]float32{float32(math.NaN())},
+		n-len(d.numbers[of]))...)
 	for len(d.packed[of]) < (n+guard)/element.Int4.PerWord()+1 {
 		d.packed[of] = append(d.packed[of], rng.Uint32())
 	}
@@ -223,7 +238,8 @@ func (d *dressed) group(p *planner.Problem, e *planner.Epilogue, rng *rand.Rand)
 
 // groupWord is one by which small numbers have exact results.
 func groupWord(rng *rand.Rand) int32 {
-	return int32(element.GroupWord([]float32{1, -1, 2, 0.5, 0}[rng.IntN(5)], []int{8, rng.IntN(16)}[rng.IntN(2)]))
+	return int32(element.GroupWord([]float32{1, -1, 2, 0.5, 0}[rng.IntN(5)],
+		[]int{8, rng.IntN(16)}[rng.IntN(2)]))
 }
 
 // number makes the numbers that the weights of a problem stand for.
@@ -242,12 +258,13 @@ func (d *dressed) numberMatrix(of int, m planner.Matrix, p *planner.Problem, at,
 		for j := range p.N {
 			weight := d.packed[of][m.Offset/8+k/64*8*m.LD+8*j+k%64/8] >> (4 * order[k%8]) & 15
 			word := uint32(d.rows[at+k/group*m.LD+j])
-			d.numbers[of][m.Offset+k*m.LD+j] = math.Float32frombits(word>>4<<4) * (float32(weight) - float32(word%16))
+			d.numbers[of][m.Offset+k*m.LD+j] = math.Float32frombits(word>>4<<4) *
+				(float32(weight) - float32(word%16))
 		}
 	}
 }
 
-// withGroups is the B of a ragged batch of Int4, its groups one behind the other.
+// withGroups is the B of a ragged batch of Int4, its groups one after the other.
 func (d *dressed) withGroups(r *planner.Ragged, rng *rand.Rand) {
 	r.B.LD, r.B2.LD = element.Int4LD(r.N), element.Int4LD(r.N)+8
 	r.B.Offset, r.B2.Offset, r.StrideB = 32, 64, roundUp(r.K*r.B2.LD+1, 32)
@@ -266,16 +283,19 @@ func (d *dressed) groupsOf(r *planner.Ragged, e *planner.Epilogue, rng *rand.Ran
 	}
 }
 
-// RaggedOfGroups is a ragged batch of 5 groups of up to 150 rows in all with scales of groups, and one of records with 6 that fit.
+// RaggedOfGroups is a ragged batch of 5 groups of up to 150 rows in all with scales of groups, and one of
+// records with 6 that fit.
 func RaggedOfGroups(t *testing.T, e planner.Epilogue) (rows, records planner.Ragged, good []int32) {
 	t.Helper()
 	group := e.ScaleB.Group()
-	rows = planner.Ragged{Form: planner.EndsOfRows, Groups: 5, M: 150, N: 70, K: 3 * group, A: planner.Matrix{LD: 3 * group}, C: planner.Matrix{LD: 70},
+	rows = planner.Ragged{Form: planner.EndsOfRows, Groups: 5, M: 150, N: 70, K: 3 * group,
+		A: planner.Matrix{LD: 3 * group}, C: planner.Matrix{LD: 70},
 		B: planner.Matrix{Offset: 32, LD: 72}, B2: planner.Matrix{LD: 88}, StrideB: 3 * group * 88, ScaleB: 9}
 	var b planner.Batch
 	for g := range 6 {
 		b = append(b, planner.Problem{M: 1 + 20*g, N: 3 + 30*(g%3), K: group * (g % 4), ScaleB: 7 * g,
-			A: planner.Matrix{Offset: g, LD: 4 * group}, B: planner.Matrix{Offset: 32 * g, LD: 64}, B2: planner.Matrix{Offset: 64 * g, LD: 72}, C: planner.Matrix{LD: 100}})
+			A: planner.Matrix{Offset: g, LD: 4 * group}, B: planner.Matrix{Offset: 32 * g, LD: 64},
+			B2: planner.Matrix{Offset: 64 * g, LD: 72}, C: planner.Matrix{LD: 100}})
 	}
 	b[5].Alpha = planner.Scale(0) // nobody asks where its B ends
 	good, err := planner.AppendScaledRecords(nil, b)

@@ -109,7 +109,8 @@ func (s *suite) runSlices(t *testing.T) {
 	canaries := slices.Repeat([]float32{canary}, results.Len())
 	require.NoError(t, results.Write(ctx, 0, canaries))
 	shifted := operands.Slice(unit, operands.Len()-unit)
-	j.buffers = [3]driver.Buffer{shifted.Slice(unit, words[0]), operands.Slice(atB, words[1]), results.Slice(unit, words[2])}
+	j.buffers = [3]driver.Buffer{shifted.Slice(unit, words[0]), operands.Slice(atB, words[1]),
+		results.Slice(unit, words[2])}
 	for i, b := range j.buffers {
 		require.Equal(t, words[i], b.Len())
 	}
@@ -148,7 +149,8 @@ func (s *suite) testCopy(t *testing.T) {
 		require.NoError(t, dst.Read(ctx, 0, got))
 		require.True(t, sameBits(want, got[unit:][:n]), "%d elements", n)
 		for _, x := range slices.Concat(got[:unit], got[unit+n:]) {
-			require.Equal(t, math.Float32bits(canary), math.Float32bits(x), "%d elements: what lies beside them", n)
+			require.Equal(t, math.Float32bits(canary), math.Float32bits(x),
+				"%d elements: what lies beside them", n)
 		}
 		fresh := s.alloc(t, n)
 		require.NoError(t, s.device.Copy(ctx, fresh, dst.Slice(unit, n), 4*n))

@@ -11,16 +11,18 @@ import (
 )
 
 // NewTile is a row as somebody adds it to the tile table, which does not have it.
-var NewTile = &tile.Shape{Name: "new-2x4", TM: 16, TN: 64, TK: 16, Threads: 128, RM: 2, RN: 4, Rates: tile.Rates{
-	WGSL:   tile.Rate{Efficiency: 0.3, Step: 0.4, Fixed: 1, Worker: 0.2},
-	Native: tile.Rate{Efficiency: 0.3, Step: 0.5, Fixed: 0.1, Worker: 0.1},
-	CPU:    tile.Rate{Efficiency: 0.3, Worker: 0.1},
-}}
+var NewTile = &tile.Shape{Name: "new-2x4", TM: 16, TN: 64, TK: 16, Threads: 128, RM: 2, RN: 4,
+	Rates: tile.Rates{
+		WGSL:   tile.Rate{Efficiency: 0.3, Step: 0.4, Fixed: 1, Worker: 0.2},
+		Native: tile.Rate{Efficiency: 0.3, Step: 0.5, Fixed: 0.1, Worker: 0.1},
+		CPU:    tile.Rate{Efficiency: 0.3, Worker: 0.1},
+	}}
 
 // WithTile returns the device with kernels of one more tile shape.
 func WithTile(d *planner.Device, s *tile.Shape) *planner.Device {
 	own := *d
-	own.Kernels = append(slices.Clone(d.Kernels), planner.KernelFacts{Tile: s, Resources: planner.Resources{Registers: 64, Shared: 2 * s.StepBytes()}})
+	own.Kernels = append(slices.Clone(d.Kernels),
+		planner.KernelFacts{Tile: s, Resources: planner.Resources{Registers: 64, Shared: 2 * s.StepBytes()}})
 	return &own
 }
 

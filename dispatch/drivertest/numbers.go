@@ -30,7 +30,8 @@ func (s *suite) testTiles(t *testing.T) {
 			t.Log("one tile:", s.oneTile)
 			break
 		}
-		if s.tile() != "" && k.Tile.Name != "tiny-k4" && (k.Tile.Name != "thin-8x64" || s.of != element.BF16) {
+		if s.tile() != "" && k.Tile.Name != "tiny-k4" &&
+			(k.Tile.Name != "thin-8x64" || s.of != element.BF16) {
 			continue // which have vectors of 4 elements and K groups, or B in registers
 		}
 		if own := s.alongK(k.Tile); own.fits(&facts, k.Tile) {
@@ -84,10 +85,12 @@ func (s *suite) testTile(t *testing.T, facts *planner.Device, k *planner.KernelF
 				rng := newRand(seed)
 				var b planner.Batch
 				for _, trans := range [][2]bool{{false, false}, {false, true}, {true, false}, {true, true}} {
-					b = append(b, covering(rng, around(shape.TM), around(shape.TN), c.depths(shape.TK), trans[0], trans[1])...)
+					b = append(b, covering(rng, around(shape.TM), around(shape.TN), c.depths(shape.TK),
+						trans[0], trans[1])...)
 				}
 				for _, compute := range computes {
-					j := s.prepare(t, b, how, planner.Options{Compute: compute, Tile: shape.Name, Schedule: c.schedule}, edit)
+					j := s.prepare(t, b, how, planner.Options{Compute: compute, Tile: shape.Name,
+						Schedule: c.schedule}, edit)
 					requireKernels(t, j, c.schedule, how)
 					j.check(t, seed)
 				}
@@ -102,7 +105,9 @@ func requireKernels(t *testing.T, j *job, schedule planner.Schedule, how spacing
 	split := schedule == planner.ScheduleSplitK || schedule == planner.ScheduleStreamK
 	require.Equal(t, split, j.some(isSplit), j)
 	require.Equal(t, split, j.some(sumsParts), j)
-	require.Equal(t, schedule == planner.ScheduleCluster, j.some(func(l encoding.Launch) bool { return l.Cluster > 0 }), j)
+	require.Equal(t, schedule == planner.ScheduleCluster, j.some(func(l encoding.Launch) bool {
+		return l.Cluster > 0
+	}), j)
 	if schedule == planner.ScheduleBatched || schedule == planner.ScheduleLPT {
 		require.True(t, j.some(isLoop), j)
 	}
@@ -141,10 +146,14 @@ func (s *suite) testWindows(t *testing.T) {
 		return planner.Problem{M: m, N: n, K: k, TransA: transA, TransB: transB, Beta: -0.5}
 	}
 	cutWorkers := func(p *planner.Plan) bool {
-		return slices.ContainsFunc(p.Launches, func(l encoding.Launch) bool { return l.Kernel == p.Launches[0].Kernel && l.First > 0 })
+		return slices.ContainsFunc(p.Launches, func(l encoding.Launch) bool {
+			return l.Kernel == p.Launches[0].Kernel && l.First > 0
+		})
 	}
 	cutBuffers := func(p *planner.Plan) bool {
-		return slices.ContainsFunc(p.Launches, func(l encoding.Launch) bool { return l.BaseA > 0 && l.BaseB > 0 && l.BaseC > 0 })
+		return slices.ContainsFunc(p.Launches, func(l encoding.Launch) bool {
+			return l.BaseA > 0 && l.BaseB > 0 && l.BaseC > 0
+		})
 	}
 	bind := func(d *planner.Device) { d.MaxBinding = s.of.Bytes() << 14 }
 	cases := []struct {
@@ -168,11 +177,12 @@ func (s *suite) testWindows(t *testing.T) {
 		},
 		{
 			// Rows of 1040 elements: 16 of them nearly fill the binding of 16384.
-			name:  "tile beyond a binding",
-			batch: planner.Batch{sized(17, 5, 1040, false, true), sized(40, 20, 700, true, false), sized(1, 1, 1, false, false)},
-			edit:  bind,
-			cut:   cutDepth,
-			sums:  true,
+			name: "tile beyond a binding",
+			batch: planner.Batch{sized(17, 5, 1040, false, true), sized(40, 20, 700, true, false),
+				sized(1, 1, 1, false, false)},
+			edit: bind,
+			cut:  cutDepth,
+			sums: true,
 		},
 		{
 			name:  "K beyond the loop limit",
@@ -245,9 +255,11 @@ func (s *suite) testSubnormals(t *testing.T) {
 		{"results", 0x1p-60, 0x1p-40, 0x1p-90, 0x1p-30, 0x1p-38},
 	} {
 		for _, tile := range append(s.tensorTiles(), "small") {
-			for _, schedule := range []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleSplitK} {
+			for _, schedule := range []planner.Schedule{planner.ScheduleDataParallel,
+				planner.ScheduleSplitK} {
 				t.Run(fmt.Sprintf("%s/%s/%s", c.name, tile, schedule), func(t *testing.T) {
-					b := planner.Batch{{M: 9, N: 20, K: 7}, {M: 17, N: 5, K: 500, TransA: true}, {M: 5, N: 7, K: 300, TransB: true}}
+					b := planner.Batch{{M: 9, N: 20, K: 7}, {M: 17, N: 5, K: 500, TransA: true},
+						{M: 5, N: 7, K: 300, TransB: true}}
 					for i := range b {
 						b[i].Alpha, b[i].Beta = planner.Scale(c.alpha), c.beta
 					}
@@ -290,9 +302,15 @@ func (s *suite) testScalars(t *testing.T) {
 		edit     func(*planner.Device)
 		cut      func(*planner.Plan) bool // whether the plan has what the case is for
 	}{
-		{"whole tiles", planner.ScheduleDataParallel, 9, nil, func(p *planner.Plan) bool { return p.Workspace == 0 }},
-		{"split tiles", planner.ScheduleSplitK, 400, manyUnits, func(p *planner.Plan) bool { return p.Workspace > 0 }},
-		{"shared tiles", planner.ScheduleStreamK, 400, manyUnits, func(p *planner.Plan) bool { return p.Workspace > 0 }},
+		{"whole tiles", planner.ScheduleDataParallel, 9, nil, func(p *planner.Plan) bool {
+			return p.Workspace == 0
+		}},
+		{"split tiles", planner.ScheduleSplitK, 400, manyUnits, func(p *planner.Plan) bool {
+			return p.Workspace > 0
+		}},
+		{"shared tiles", planner.ScheduleStreamK, 400, manyUnits, func(p *planner.Plan) bool {
+			return p.Workspace > 0
+		}},
 		{"parts that add to C", "", 1100, func(d *planner.Device) { d.MaxTrips = 67 }, cutDepth},
 	} {
 		if c.edit != nil && c.schedule == "" && s.ofC != element.F32 {
@@ -304,7 +322,8 @@ func (s *suite) testScalars(t *testing.T) {
 				for _, alpha := range special {
 					for _, beta := range special {
 						for _, depth := range []int{0, c.depth} {
-							b = append(b, planner.Problem{M: 7, N: 18, K: depth, Alpha: planner.Scale(alpha), Beta: beta})
+							b = append(b, planner.Problem{M: 7, N: 18, K: depth, Alpha: planner.Scale(alpha),
+								Beta: beta})
 						}
 					}
 				}
@@ -313,7 +332,8 @@ func (s *suite) testScalars(t *testing.T) {
 				values := integers(11)
 				o := s.typed(fill(b, j.lens, func(row []float32) {
 					values(row)
-					for i, v := range row { // of one sign: alpha of Inf times parts of both gives NaN in some orders only
+					// of one sign: alpha of Inf times parts of both gives NaN in some orders only
+					for i, v := range row {
 						row[i] = max(v, -v)
 					}
 				}))
@@ -374,9 +394,10 @@ func (s *suite) testExtremes(t *testing.T) {
 func (s *suite) testEmpty(t *testing.T) {
 	nan := float32(math.NaN())
 	for name, b := range map[string]planner.Batch{
-		"no problems":    {},
-		"no elements":    {{M: 0, N: 5, K: 3}, {M: 5, N: 0, K: 3}},
-		"no products":    {{M: 5, N: 6, K: 0, Beta: -0.5}, {M: 7, N: 3, K: 0, Alpha: planner.Scale(nan)}, {M: 1, N: 1, K: 9, Alpha: planner.Scale(0)}},
+		"no problems": {},
+		"no elements": {{M: 0, N: 5, K: 3}, {M: 5, N: 0, K: 3}},
+		"no products": {{M: 5, N: 6, K: 0, Beta: -0.5}, {M: 7, N: 3, K: 0, Alpha: planner.Scale(nan)},
+			{M: 1, N: 1, K: 9, Alpha: planner.Scale(0)}},
 		"nothing to add": {{M: 5, N: 6, K: 0, Beta: 1}, {M: 1, N: 1, K: 4, Alpha: planner.Scale(0), Beta: 1}},
 	} {
 		t.Run(name, func(t *testing.T) { s.prepare(t, b, narrow, planner.Options{}, nil).check(t, 5) })

@@ -50,11 +50,13 @@ func (s *suite) testChain(t *testing.T) {
 	ctx := context.Background()
 	first := s.prepare(t, planner.Batch{{M: 20, N: 30, K: 40}}, narrow, planner.Options{Tile: "small"}, nil)
 	q := first.batch[0]
-	second := s.prepare(t, planner.Batch{{M: q.M, N: q.K, K: q.N, TransB: true, Beta: 1}}, narrow, planner.Options{Tile: "small"}, nil)
+	second := s.prepare(t, planner.Batch{{M: q.M, N: q.K, K: q.N, TransB: true, Beta: 1}}, narrow,
+		planner.Options{Tile: "small"}, nil)
 	// C of the first run is A of the second; B serves both.
 	p := second.batch[0]
 	p.A, p.B = q.C, q.B
-	chained, err := planner.New(second.plan.Device).Plan(ctx, planner.Batch{p}, planner.Options{Tile: "small"})
+	chained, err := planner.New(second.plan.Device).Plan(ctx, planner.Batch{p},
+		planner.Options{Tile: "small"})
 	require.NoError(t, err)
 	program, err := s.device.Prepare(ctx, chained)
 	require.NoError(t, err)
@@ -79,8 +81,8 @@ func (s *suite) testChain(t *testing.T) {
 	require.NoError(t, reference.CheckExact(planner.Batch{p}, between, o.b, last.c, after))
 }
 
-// testFollowing submits runs of each kernel at once, of which each moves the rows of what the one in front of it wrote: rows that
-// are read too soon, or written, are found.
+// testFollowing submits runs of each kernel at once, of which each moves the rows of what the one before
+// it wrote: rows that are read too soon, or written, are found.
 func (s *suite) testFollowing(t *testing.T) {
 	facts := s.device.Info().Planner
 	few := s.oneTile != "" || s.slow() || testing.Short()
@@ -93,7 +95,9 @@ func (s *suite) testFollowing(t *testing.T) {
 				continue
 			}
 			for _, problems := range []int{facts.ComputeUnits / 2, 5 * facts.ComputeUnits / 2} {
-				t.Run(fmt.Sprintf("%v/%s/%d", of, shape.Name, problems), func(t *testing.T) { typed.testMoved(t, shape, max(problems, 2)) })
+				t.Run(fmt.Sprintf("%v/%s/%d", of, shape.Name, problems), func(t *testing.T) {
+					typed.testMoved(t, shape, max(problems, 2))
+				})
 			}
 		}
 	}
@@ -102,13 +106,15 @@ func (s *suite) testFollowing(t *testing.T) {
 // testMoved has A move the rows of B up by one, of problems of a tile each, forth to another buffer and back.
 func (s *suite) testMoved(t *testing.T, shape *tile.Shape, problems int) {
 	ctx := context.Background()
-	const runs = 23 // forth and back: 46 rows, which is a multiple of no tile's, so that rows that stay are found
+	// forth and back: 46 rows, which is a multiple of no tile's, so that rows that stay are found
+	const runs = 23
 	rows, cols := shape.TM, shape.TN
 	b := make(planner.Batch, problems)
 	moves := make([]float32, problems*rows*rows)
 	numbers, want := make([]float32, problems*rows*cols), make([]float32, problems*rows*cols)
 	for i := range b {
-		b[i] = planner.Problem{M: rows, N: cols, K: rows, A: planner.Matrix{Offset: i * rows * rows, LD: rows}}
+		b[i] = planner.Problem{M: rows, N: cols, K: rows,
+			A: planner.Matrix{Offset: i * rows * rows, LD: rows}}
 		b[i].B = planner.Matrix{Offset: i * rows * cols, LD: cols}
 		b[i].C = b[i].B
 		for r := range rows {
@@ -120,15 +126,18 @@ func (s *suite) testMoved(t *testing.T, shape *tile.Shape, problems int) {
 		}
 	}
 	facts := s.device.Info().Planner
-	plan, err := planner.New(&facts).Plan(ctx, b, planner.Options{Type: s.of, TypeC: s.ofC, Tile: shape.Name, Schedule: planner.ScheduleDataParallel})
+	plan, err := planner.New(&facts).Plan(ctx, b, planner.Options{Type: s.of, TypeC: s.ofC, Tile: shape.Name,
+		Schedule: planner.ScheduleDataParallel})
 	require.NoError(t, err)
 	program, err := s.device.Prepare(ctx, plan)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, program.Close()) }()
-	a, x, y := s.alloc(t, wordsOf(s.of, len(moves))), s.alloc(t, wordsOf(s.of, len(numbers))), s.alloc(t, wordsOf(s.of, len(numbers)))
+	a, x, y := s.alloc(t, wordsOf(s.of, len(moves))), s.alloc(t, wordsOf(s.of, len(numbers))), s.alloc(t,
+		wordsOf(s.of, len(numbers)))
 	require.NoError(t, a.Write(ctx, 0, ToWords(s.of, moves)))
 	require.NoError(t, x.Write(ctx, 0, ToWords(s.of, numbers)))
-	forth, back := driver.Run{Program: program, A: a, B: x, C: y}, driver.Run{Program: program, A: a, B: y, C: x}
+	forth, back := driver.Run{Program: program, A: a, B: x, C: y}, driver.Run{Program: program,
+		A: a, B: y, C: x}
 	require.NoError(t, s.device.Submit(ctx, slices.Repeat([]driver.Run{forth, back}, runs)))
 	words := make([]float32, x.Len())
 	require.NoError(t, x.Read(ctx, 0, words))
@@ -136,7 +145,7 @@ func (s *suite) testMoved(t *testing.T, shape *tile.Shape, problems int) {
 }
 
 // testQueued submits work for half a second. Submit returns before it is done: a
-// call of Wait ends with its context. A Read behind it waits, and sees all of it.
+// call of Wait ends with its context. A Read after it waits, and sees all of it.
 func (s *suite) testQueued(t *testing.T) {
 	ctx := context.Background()
 	const side, enough = 256, 500 * time.Millisecond
@@ -299,7 +308,8 @@ func (s *suite) testForeign(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, device.Close()) }()
 	other := &suite{driver: s.driver, device: device, leave: true}
-	j, foreign := s.prepare(t, splitBatch(), narrow, split, nil), other.prepare(t, splitBatch(), narrow, split, nil)
+	j, foreign := s.prepare(t, splitBatch(), narrow, split, nil), other.prepare(t, splitBatch(),
+		narrow, split, nil)
 	o := fill(j.batch, j.lens, uniform(1))
 	j.run(t, o)
 	require.NoError(t, j.buffers[2].Write(ctx, 0, o.c))

@@ -75,12 +75,14 @@ type far struct {
 	values  [3][]float32 // of all problems, densely
 }
 
-func farTask(t *testing.T, d driver.Device, operand int, places []planner.Matrix, tile string, trans bool) *far {
+func farTask(t *testing.T, d driver.Device, operand int, places []planner.Matrix, tile string,
+	trans bool) *far {
 	t.Helper()
 	batch := make(planner.Batch, len(places))
 	for i, at := range places {
 		near := planner.Matrix{Offset: i * side * side, LD: side}
-		p := planner.Problem{M: side, N: side, K: side, TransA: trans, TransB: trans, Beta: -1, A: near, B: near, C: near}
+		p := planner.Problem{M: side, N: side, K: side, TransA: trans, TransB: trans, Beta: -1, A: near,
+			B: near, C: near}
 		*[...]*planner.Matrix{&p.A, &p.B, &p.C}[operand] = at
 		batch[i] = p
 	}
@@ -117,7 +119,8 @@ func (f *far) check(t *testing.T, large driver.Buffer) {
 		line := append([]float32{canary}, f.values[f.operand][row*side:][:side]...)
 		require.NoError(t, large.Write(ctx, at-1, append(line, canary)))
 	}
-	require.NoError(t, f.device.Submit(ctx, []driver.Run{{Program: program, A: buffers[0], B: buffers[1], C: buffers[2]}}))
+	require.NoError(t, f.device.Submit(ctx,
+		[]driver.Run{{Program: program, A: buffers[0], B: buffers[1], C: buffers[2]}}))
 	got := make([]float32, len(f.values[2]))
 	if f.operand == 2 {
 		for row, at := range f.rows() {

@@ -21,7 +21,7 @@ type apart struct {
 	of             int // which operand
 	first, end     int // of its elements
 	address        uint64
-	before, offset int // elements in front of it: in the buffer, and behind the address
+	before, offset int // elements before it: in the buffer, and after the address
 }
 
 // moveOut makes such a buffer. Addresses and offsets are any, or multiples of 16 bytes.
@@ -85,7 +85,8 @@ func (a *apart) read(ctx context.Context, s *suite, d *dressed, c []float32) err
 const nowhere = 0xdead_beef_0000_0004
 
 // preparePointed prepares a batch that dress placed with its operands by pointers in buffers of their own.
-func (s *suite) preparePointed(t *testing.T, b planner.Batch, d *dressed, o planner.Options, edit func(*planner.Device)) *dressedJob {
+func (s *suite) preparePointed(t *testing.T, b planner.Batch, d *dressed, o planner.Options,
+	edit func(*planner.Device)) *dressedJob {
 	t.Helper()
 	own := dressedJob{suite: s}
 	j := s.prepareDressed(t, own.move(t, b, d, o.Epilogue), d, o, edit)

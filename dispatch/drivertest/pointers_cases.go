@@ -35,7 +35,9 @@ func (s *suite) aligned(by *planner.Pointers) *suite {
 func (s *suite) testPointerParts(t *testing.T) {
 	a, b, c := planner.Pointers{A: true}, planner.Pointers{B: true}, planner.Pointers{C: true}
 	cut := func(planner.Epilogue) planner.Batch { return splitBatch() }
-	many := func(planner.Epilogue) planner.Batch { return slices.Repeat(planner.Batch{{M: 60, N: 50, K: 30}}, 20) }
+	many := func(planner.Epilogue) planner.Batch {
+		return slices.Repeat(planner.Batch{{M: 60, N: 50, K: 30}}, 20)
+	}
 	windows := func(d *planner.Device) { d.MaxBinding = 16 << 10 }
 	s.eachDressed(t, []dressedCase{
 		{name: "A", e: planner.Epilogue{Pointers: a}, batch: mixed},
@@ -47,17 +49,25 @@ func (s *suite) testPointerParts(t *testing.T) {
 		{name: "C aligned", e: planner.Epilogue{Pointers: c}, aligned: true, batch: mixed, more: true},
 		{name: "all aligned", e: planner.Epilogue{Pointers: every}, aligned: true, batch: mixed},
 		{name: "gated", e: planner.Epilogue{Gated: true, Pointers: b}, batch: mixed},
-		{name: "gated, aligned", e: planner.Epilogue{Gated: true, Activation: planner.ReLU, Pointers: every}, aligned: true, batch: mixed},
-		{name: "gated with B in a buffer", e: planner.Epilogue{Gated: true, Pointers: planner.Pointers{A: true, C: true}}, batch: mixed, more: true},
+		{name: "gated, aligned", e: planner.Epilogue{Gated: true, Activation: planner.ReLU, Pointers: every},
+			aligned: true, batch: mixed},
+		{name: "gated with B in a buffer", e: planner.Epilogue{Gated: true,
+			Pointers: planner.Pointers{A: true, C: true}}, batch: mixed, more: true},
 		{name: "gathered", e: planner.Epilogue{GatherRows: 37, Pointers: a}, batch: mixed},
 		{name: "scattered", e: planner.Epilogue{ScatterRows: 120, Pointers: c}, batch: mixed},
-		{name: "with all", e: planner.Epilogue{Activation: planner.ReLU, Bias: true, Gated: true, GatherRows: 50, ScatterRows: 150, Weights: true, Pointers: every}, batch: mixed},
-		{name: "with all, aligned", e: planner.Epilogue{Bias: true, GatherRows: 50, ScatterRows: 150, Weights: true, Pointers: every}, aligned: true, batch: mixed, more: true},
-		{name: "A and B cut along K", e: planner.Epilogue{Pointers: planner.Pointers{A: true, B: true}}, batch: cut, o: split, edit: manyUnits, has: sumsParts},
-		{name: "C cut along K", e: planner.Epilogue{Pointers: c}, batch: cut, o: split, edit: manyUnits, has: sumsParts},
+		{name: "with all", e: planner.Epilogue{Activation: planner.ReLU, Bias: true, Gated: true,
+			GatherRows: 50, ScatterRows: 150, Weights: true, Pointers: every}, batch: mixed},
+		{name: "with all, aligned", e: planner.Epilogue{Bias: true, GatherRows: 50, ScatterRows: 150,
+			Weights: true, Pointers: every}, aligned: true, batch: mixed, more: true},
+		{name: "A and B cut along K", e: planner.Epilogue{Pointers: planner.Pointers{A: true, B: true}},
+			batch: cut, o: split, edit: manyUnits, has: sumsParts},
+		{name: "C cut along K", e: planner.Epilogue{Pointers: c}, batch: cut, o: split, edit: manyUnits,
+			has: sumsParts},
 		{name: "all cut along K", e: planner.Epilogue{ScatterRows: 60, Pointers: every}, batch: cut,
-			o: planner.Options{Tile: "small", Schedule: planner.ScheduleStreamK}, edit: manyUnits, has: sumsParts},
-		{name: "several tiles a worker", e: planner.Epilogue{Bias: true, Pointers: every}, batch: mixed, o: planner.Options{Schedule: planner.ScheduleBatched}, edit: oneUnit, has: isLoop},
+			o: planner.Options{Tile: "small", Schedule: planner.ScheduleStreamK}, edit: manyUnits,
+			has: sumsParts},
+		{name: "several tiles a worker", e: planner.Epilogue{Bias: true, Pointers: every}, batch: mixed,
+			o: planner.Options{Schedule: planner.ScheduleBatched}, edit: oneUnit, has: isLoop},
 		{name: "windows", e: planner.Epilogue{Gated: true, Pointers: b}, batch: many, edit: windows,
 			has: func(l encoding.Launch) bool { return l.BaseA > 0 && l.BaseC > 0 }},
 	}, func(t *testing.T, c dressedCase) {
@@ -103,10 +113,12 @@ func (s *suite) testPointerTiles(t *testing.T) {
 				rng := newRand(uint64(i))
 				var b planner.Batch
 				for trans := range 4 {
-					b = append(b, planner.Problem{M: shape.TM + 5, N: shape.TN + 3, K: 2*shape.TK + 7, TransA: trans&1 != 0, TransB: trans&2 != 0, Beta: float32(trans % 3)})
+					b = append(b, planner.Problem{M: shape.TM + 5, N: shape.TN + 3, K: 2*shape.TK + 7,
+						TransA: trans&1 != 0, TransB: trans&2 != 0, Beta: float32(trans % 3)})
 				}
 				d := own.dress(b, e, rng, few(rng))
-				own.preparePointed(t, b, &d, planner.Options{Tile: shape.Name, Epilogue: e}, nil).check(t, &d, true)
+				own.preparePointed(t, b, &d, planner.Options{Tile: shape.Name, Epilogue: e},
+					nil).check(t, &d, true)
 			})
 		}
 	}
@@ -125,13 +137,19 @@ func (s *suite) testPointerRagged(t *testing.T) {
 		{name: "B", e: planner.Epilogue{Pointers: planner.Pointers{B: true}}, r: planner.Ragged{Beta: 1}},
 		{name: "B aligned", e: planner.Epilogue{Pointers: planner.Pointers{B: true}}, aligned: true},
 		{name: "B at any address", e: planner.Epilogue{Pointers: planner.Pointers{B: true}}, apart: true},
-		{name: "gated", e: planner.Epilogue{Gated: true, GatherRows: 40, Pointers: planner.Pointers{B: true}}, r: planner.Ragged{TransB: true}},
-		{name: "gated, at any address", e: planner.Epilogue{Gated: true, Pointers: planner.Pointers{B: true}}, apart: true},
+		{name: "gated", e: planner.Epilogue{Gated: true, GatherRows: 40, Pointers: planner.Pointers{B: true}},
+			r: planner.Ragged{TransB: true}},
+		{name: "gated, at any address", e: planner.Epilogue{Gated: true, Pointers: planner.Pointers{B: true}},
+			apart: true},
 		{name: "gated, aligned", e: planner.Epilogue{Gated: true, Pointers: every}, aligned: true},
-		{name: "A and C", e: planner.Epilogue{Bias: true, Pointers: planner.Pointers{A: true, C: true}}, r: planner.Ragged{TransA: true, Beta: 1}},
-		{name: "all", e: planner.Epilogue{Activation: planner.ReLU, GatherRows: 60, ScatterRows: 170, Weights: true, Pointers: every}},
-		{name: "depth", e: planner.Epilogue{Bias: true, Weights: true, Pointers: every}, r: planner.Ragged{Form: planner.EndsOfDepth, TransA: true, Beta: 1}},
-		{name: "depth, gated and aligned", e: planner.Epilogue{Gated: true, ScatterRows: 60, Pointers: every}, r: planner.Ragged{Form: planner.EndsOfDepth}, aligned: true},
+		{name: "A and C", e: planner.Epilogue{Bias: true, Pointers: planner.Pointers{A: true, C: true}},
+			r: planner.Ragged{TransA: true, Beta: 1}},
+		{name: "all", e: planner.Epilogue{Activation: planner.ReLU, GatherRows: 60, ScatterRows: 170,
+			Weights: true, Pointers: every}},
+		{name: "depth", e: planner.Epilogue{Bias: true, Weights: true, Pointers: every},
+			r: planner.Ragged{Form: planner.EndsOfDepth, TransA: true, Beta: 1}},
+		{name: "depth, gated and aligned", e: planner.Epilogue{Gated: true, ScatterRows: 60, Pointers: every},
+			r: planner.Ragged{Form: planner.EndsOfDepth}, aligned: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			own := s
@@ -153,8 +171,10 @@ func (s *suite) testPointerRecords(t *testing.T) {
 		aligned bool
 	}{
 		{name: "B", e: planner.Epilogue{Bias: true, Pointers: planner.Pointers{B: true}}},
-		{name: "A and C", e: planner.Epilogue{GatherRows: 75, Pointers: planner.Pointers{A: true, C: true}}, transB: true},
-		{name: "gated, aligned", e: planner.Epilogue{Gated: true, Activation: planner.ReLU, ScatterRows: 100, Weights: true, Pointers: every}, aligned: true},
+		{name: "A and C", e: planner.Epilogue{GatherRows: 75, Pointers: planner.Pointers{A: true, C: true}},
+			transB: true},
+		{name: "gated, aligned", e: planner.Epilogue{Gated: true, Activation: planner.ReLU, ScatterRows: 100,
+			Weights: true, Pointers: every}, aligned: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			own := s

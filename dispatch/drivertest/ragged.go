@@ -14,7 +14,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// layout is a ragged batch in buffers of some lengths, which have guards behind what it
+// layout is a ragged batch in buffers of some lengths, which have guards after what it
 // reaches, and sizes that suit it.
 type layout struct {
 	planner.Ragged
@@ -109,12 +109,14 @@ func (s spacing) anyRecords(t *testing.T, transA, transB bool) layout {
 }
 
 // layouts are ragged batches of each form, of a few groups.
-func (s spacing) layouts(t *testing.T, transA, transB bool, alpha planner.Factor, beta float32) map[string]layout {
+func (s spacing) layouts(t *testing.T, transA, transB bool, alpha planner.Factor,
+	beta float32) map[string]layout {
 	common := planner.Ragged{Groups: 6, TransA: transA, TransB: transB, Alpha: alpha, Beta: beta}
 	rows, depth := common, common
 	rows.Form, rows.M, rows.N, rows.K = planner.EndsOfRows, 150, 50, 40
 	depth.Form, depth.M, depth.N, depth.K = planner.EndsOfDepth, 40, 50, 150
-	return map[string]layout{"rows": s.ends(rows), "depth": s.ends(depth), "records": s.anyRecords(t, transA, transB)}
+	return map[string]layout{"rows": s.ends(rows), "depth": s.ends(depth),
+		"records": s.anyRecords(t, transA, transB)}
 }
 
 // prepareRagged plans and prepares a ragged batch.
@@ -138,11 +140,12 @@ func (s *suite) prepareRagged(t *testing.T, l layout, o planner.Options) *ragged
 	return j
 }
 
-// newSizes is a buffer of sizes with what is none behind them.
+// newSizes is a buffer of sizes with what is none after them.
 func (j *raggedJob) newSizes(t *testing.T) driver.Buffer {
 	t.Helper()
 	b := j.suite.alloc(t, j.SizesLen()+guard)
-	require.NoError(t, b.Write(context.Background(), j.SizesLen(), driver.Words(slices.Repeat([]int32{1 << 20}, guard))))
+	require.NoError(t, b.Write(context.Background(), j.SizesLen(),
+		driver.Words(slices.Repeat([]int32{1 << 20}, guard))))
 	return b
 }
 
@@ -163,7 +166,8 @@ func (j *raggedJob) batch(sizes []int32) (b planner.Batch, refused int) {
 
 // onto is a run of the program.
 func (j *raggedJob) onto(sizes, c driver.Buffer) driver.Run {
-	return driver.Run{Program: j.program, A: j.buffers[0], B: j.buffers[1], C: c, Sizes: sizes, Extent: j.extent}
+	return driver.Run{Program: j.program, A: j.buffers[0], B: j.buffers[1], C: c, Sizes: sizes,
+		Extent: j.extent}
 }
 
 // run computes the operands with the sizes.

@@ -55,7 +55,8 @@ func (s *suite) testRaggedScalars(t *testing.T) {
 	var records planner.Batch
 	for _, alpha := range []float32{1, -0.5, 0} {
 		for _, beta := range []float32{0, 1, -0.5} {
-			records = append(records, planner.Problem{M: 7, N: 20, K: 9, Alpha: planner.Scale(alpha), Beta: beta})
+			records = append(records,
+				planner.Problem{M: 7, N: 20, K: 9, Alpha: planner.Scale(alpha), Beta: beta})
 			for name, l := range narrow.layouts(t, false, false, planner.Scale(alpha), beta) {
 				if name == "records" {
 					continue
@@ -145,11 +146,13 @@ func (s *suite) testRaggedTiles(t *testing.T) {
 	for i := range facts.Kernels {
 		shape := facts.Kernels[i].Tile
 		for _, compute := range []planner.Compute{planner.ComputeF32Emulated, planner.ComputeTF32} {
-			if !facts.Fits(shape, planner.Options{Compute: compute}) || compute == planner.ComputeTF32 && !shape.Unit.Tensor() {
+			if !facts.Fits(shape, planner.Options{Compute: compute}) || compute == planner.ComputeTF32 &&
+				!shape.Unit.Tensor() {
 				continue
 			}
 			trans := transpositions[i%4]
-			l := spacing(i / 4 % 2).ends(planner.Ragged{Form: planner.EndsOfRows, Groups: 4, M: 3*shape.TM + 5, N: shape.TN + 3, K: 2*shape.TK + 1,
+			l := spacing(i / 4 % 2).ends(planner.Ragged{Form: planner.EndsOfRows, Groups: 4,
+				M: 3*shape.TM + 5, N: shape.TN + 3, K: 2*shape.TK + 1,
 				TransA: trans[0], TransB: trans[1], Beta: -0.5})
 			tm := int32(shape.TM)
 			l.sets = [][]int32{{tm - 1, 2 * tm, 2 * tm, 3*tm + 1}}
@@ -160,7 +163,8 @@ func (s *suite) testRaggedTiles(t *testing.T) {
 	}
 }
 
-// testRaggedHalfLines forces tiles that are for rows that begin with 16 bytes on rows that begin with 8, where they have kernels for such.
+// testRaggedHalfLines forces tiles that are for rows that begin with 16 bytes on rows that begin with 8,
+// where they have kernels for such.
 func (s *suite) testRaggedHalfLines(t *testing.T) {
 	facts := s.device.Info().Planner
 	for i := range facts.Kernels {
@@ -173,9 +177,12 @@ func (s *suite) testRaggedHalfLines(t *testing.T) {
 		if own.lines {
 			trans, how = [2]bool{false, true}, wideBytes
 		}
-		l := how.ends(planner.Ragged{Form: planner.EndsOfRows, Groups: 3, M: 2*shape.TM + 5, N: shape.TN + 4, K: 2 * shape.TK,
+		l := how.ends(planner.Ragged{Form: planner.EndsOfRows, Groups: 3, M: 2*shape.TM + 5, N: shape.TN + 4,
+			K:      2 * shape.TK,
 			TransA: trans[0], TransB: trans[1]})
-		t.Run(shape.Name, func(t *testing.T) { own.prepareRagged(t, l, planner.Options{Tile: shape.Name}).checkAll(t) })
+		t.Run(shape.Name, func(t *testing.T) {
+			own.prepareRagged(t, l, planner.Options{Tile: shape.Name}).checkAll(t)
+		})
 	}
 }
 
@@ -185,8 +192,10 @@ func (s *suite) testRaggedMany(t *testing.T) {
 	one := make(planner.Batch, groups)
 	one[groups-3] = planner.Problem{M: 70, N: 60, K: 50}
 	for name, l := range map[string]layout{
-		"rows":    narrow.ends(planner.Ragged{Form: planner.EndsOfRows, Groups: groups, M: 6000, N: 8, K: 7, Rest: planner.RestZero}),
-		"depth":   narrow.ends(planner.Ragged{Form: planner.EndsOfDepth, Groups: groups, M: 5, N: 6, K: 9000, Beta: 1}),
+		"rows": narrow.ends(planner.Ragged{Form: planner.EndsOfRows, Groups: groups, M: 6000, N: 8, K: 7,
+			Rest: planner.RestZero}),
+		"depth": narrow.ends(planner.Ragged{Form: planner.EndsOfDepth, Groups: groups, M: 5, N: 6,
+			K: 9000, Beta: 1}),
 		"records": narrow.records(t, false, false, irregular(newRand(2), groups, 9, 12), nil, one),
 	} {
 		s.part(t, name, func(t *testing.T) { s.prepareRagged(t, l, planner.Options{}).checkAll(t) })

@@ -78,7 +78,8 @@ func (s *suite) testRaggedHostile(t *testing.T) {
 				j.check(t, sizes, uint64(g))
 			}
 			for _, g := range []int{0, 2, j.Groups - 1} {
-				for _, by := range []int32{-1, math.MinInt32, math.MaxInt32, int32(bound) + 1, 1 << 30, j.sets[0][g] - int32(bound)/2} {
+				for _, by := range []int32{-1, math.MinInt32, math.MaxInt32, int32(bound) + 1, 1 << 30,
+					j.sets[0][g] - int32(bound)/2} {
 					change(g, by)
 				}
 			}
@@ -108,7 +109,8 @@ func (s *suite) testRaggedHostileRecords(t *testing.T) {
 		draws = 10
 	}
 	for _, trans := range [][2]bool{{false, false}, {true, true}} {
-		b := planner.Batch{{M: 20, N: 33, K: 17}, {M: 1, N: 1, K: 1, Beta: 1}, {M: 40, N: 9, K: 30, Alpha: planner.Scale(-0.5)}, {M: 9, N: 40, K: 5, Beta: -0.5}}
+		b := planner.Batch{{M: 20, N: 33, K: 17}, {M: 1, N: 1, K: 1, Beta: 1},
+			{M: 40, N: 9, K: 30, Alpha: planner.Scale(-0.5)}, {M: 9, N: 40, K: 5, Beta: -0.5}}
 		l := narrow.records(t, trans[0], trans[1], b)
 		t.Run(fmt.Sprint(trans), func(t *testing.T) {
 			j, rng := s.prepareRagged(t, l, planner.Options{}), newRand(6)
@@ -141,16 +143,19 @@ func (s *suite) testRaggedHostileRecords(t *testing.T) {
 		})
 	}
 	t.Run("unread", func(t *testing.T) { // what nobody reads may lie anywhere
-		b := planner.Batch{{M: 20, N: 33, K: 17, Alpha: planner.Scale(0), Beta: -0.5}, {M: 9, N: 5, K: 7, Beta: 1}, {M: 9, N: 5, K: 7}}
+		b := planner.Batch{{M: 20, N: 33, K: 17, Alpha: planner.Scale(0), Beta: -0.5},
+			{M: 9, N: 5, K: 7, Beta: 1}, {M: 9, N: 5, K: 7}}
 		j := s.prepareRagged(t, narrow.records(t, false, false, b), planner.Options{})
 		sizes := j.sets[0]
-		for _, w := range []encoding.RecordWord{encoding.RecordLDA, encoding.RecordLDB, encoding.RecordOffA, encoding.RecordOffB} {
+		for _, w := range []encoding.RecordWord{encoding.RecordLDA, encoding.RecordLDB, encoding.RecordOffA,
+			encoding.RecordOffB} {
 			sizes[w] = -1
 		}
 		for w := range encoding.RecordAlpha {
 			sizes[encoding.RecordWords+int(w)] = -1
 		}
-		sizes[encoding.RecordWords+int(encoding.RecordN)], sizes[encoding.RecordWords+int(encoding.RecordK)] = 5, 7
+		sizes[encoding.RecordWords+int(encoding.RecordN)], sizes[encoding.RecordWords+int(encoding.RecordK)] =
+			5, 7
 		sizes[encoding.RecordWords+int(encoding.RecordM)] = 0
 		_, refused := j.batch(sizes)
 		require.Equal(t, -1, refused)
@@ -211,7 +216,8 @@ func (s *suite) testRaggedStatus(t *testing.T) {
 			for _, c := range []struct {
 				groups []int // refused by runs in turn
 				want   int
-			}{{[]int{-1, 3, 1, -1}, 3}, {nil, -1}, {[]int{-1}, -1}, {[]int{0}, 0}, {[]int{-1, -1, 5, 4, 5}, 5}, {nil, -1}} {
+			}{{[]int{-1, 3, 1, -1}, 3}, {nil, -1}, {[]int{-1}, -1}, {[]int{0}, 0},
+				{[]int{-1, -1, 5, 4, 5}, 5}, {nil, -1}} {
 				for _, group := range c.groups {
 					queue(group)
 				}
@@ -225,7 +231,8 @@ func (s *suite) testRaggedStatus(t *testing.T) {
 // of the same submission.
 func (s *suite) testRaggedOrder(t *testing.T) {
 	ctx := context.Background()
-	j := s.prepareRagged(t, narrow.ends(planner.Ragged{Form: planner.EndsOfRows, Groups: 4, M: 40, N: 30, K: 20}), planner.Options{})
+	j := s.prepareRagged(t, narrow.ends(planner.Ragged{Form: planner.EndsOfRows, Groups: 4, M: 40, N: 30,
+		K: 20}), planner.Options{})
 	one := s.prepare(t, planner.Batch{{M: 1, N: 1, K: 1}}, narrow, planner.Options{Tile: "small"}, nil)
 	q := one.batch[0]
 	q.C.Offset = 0
@@ -235,7 +242,8 @@ func (s *suite) testRaggedOrder(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, program.Close()) }()
 	for _, buffer := range one.buffers[:2] {
-		require.NoError(t, buffer.Write(ctx, 0, slices.Repeat([]float32{1}, buffer.Len()))) // 1 is far more rows than there are
+		// 1 is far more rows than there are
+		require.NoError(t, buffer.Write(ctx, 0, slices.Repeat([]float32{1}, buffer.Len())))
 	}
 	b, _ := j.batch(j.sets[0])
 	o := fill(b, j.lens, integers(1))
@@ -263,7 +271,8 @@ func (s *suite) testRaggedMisuse(t *testing.T) {
 	l := narrow.ends(planner.Ragged{Form: planner.EndsOfRows, Groups: 4, M: 40, N: 30, K: 20})
 	j, foreign := s.prepareRagged(t, l, planner.Options{}), other.prepareRagged(t, l, planner.Options{})
 	j.check(t, j.sets[0], 1)
-	for name, sizes := range map[string]driver.Buffer{"no sizes": nil, "foreign sizes": foreign.sizes, "other sizes": struct{ driver.Buffer }{}} {
+	for name, sizes := range map[string]driver.Buffer{"no sizes": nil, "foreign sizes": foreign.sizes,
+		"other sizes": struct{ driver.Buffer }{}} {
 		good, bad := j.onto(j.sizes, j.buffers[2]), j.onto(sizes, j.buffers[2])
 		require.ErrorIs(t, s.device.Submit(ctx, []driver.Run{good, bad}), driver.ErrInvalid, name)
 		_, err := s.device.Time(ctx, []driver.Run{good, bad})

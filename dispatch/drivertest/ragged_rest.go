@@ -46,7 +46,7 @@ func (s *suite) testRaggedRest(t *testing.T) {
 	}
 }
 
-// testRaggedExtent has less of the bound than there may be: what is behind that is neither read nor written.
+// testRaggedExtent has less of the bound than there may be: what is after that is neither read nor written.
 func (s *suite) testRaggedExtent(t *testing.T) {
 	on := *s
 	on.borrows = true

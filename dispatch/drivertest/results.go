@@ -28,7 +28,8 @@ type job struct {
 
 // prepare lays out and plans the batch for the device's facts, which edit may
 // change, and prepares it.
-func (s *suite) prepare(t *testing.T, b planner.Batch, how spacing, o planner.Options, edit func(*planner.Device)) *job {
+func (s *suite) prepare(t *testing.T, b planner.Batch, how spacing, o planner.Options,
+	edit func(*planner.Device)) *job {
 	t.Helper()
 	if s.lines {
 		how = wide
@@ -138,8 +139,9 @@ func (j *job) String() string {
 
 // arithmetic is what the device does to numbers in the plan's compute mode.
 func (j *job) arithmetic() reference.Arithmetic {
-	return reference.Arithmetic{Compute: j.plan.Options.Compute, FlushesSubnormals: j.suite.device.Info().FlushesSubnormals,
-		NarrowSums: j.plan.NarrowSums(), TypeC: j.suite.ofC}
+	return reference.Arithmetic{Compute: j.plan.Options.Compute,
+		FlushesSubnormals: j.suite.device.Info().FlushesSubnormals,
+		NarrowSums:        j.plan.NarrowSums(), TypeC: j.suite.ofC}
 }
 
 // some reports whether a launch of the plan has the property.

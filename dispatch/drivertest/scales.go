@@ -15,13 +15,15 @@ import (
 func (s *suite) scaled(e planner.Epilogue, which int) planner.Epilogue {
 	if s.of.Scaled() {
 		row, tensor := planner.PerRow, planner.PerTensor
-		e.ScaleA, e.ScaleB = [...]planner.Scaling{row, row, tensor, "", tensor}[which%5], [...]planner.Scaling{row, tensor, row, row, ""}[which%5]
+		e.ScaleA, e.ScaleB = [...]planner.Scaling{row, row, tensor, "", tensor}[which%5],
+			[...]planner.Scaling{row, tensor, row, row, ""}[which%5]
 	}
 	return e
 }
 
 // scaledCases are epilogues with scales, on whatever plans cut tiles into.
-func (s *suite) scaledCases(one func(planner.Epilogue) planner.Batch, windows func(*planner.Device)) []dressedCase {
+func (s *suite) scaledCases(one func(planner.Epilogue) planner.Batch,
+	windows func(*planner.Device)) []dressedCase {
 	rows := planner.Epilogue{ScaleA: planner.PerRow, ScaleB: planner.PerRow}
 	with := func(e planner.Epilogue) planner.Epilogue {
 		e.ScaleA, e.ScaleB = rows.ScaleA, rows.ScaleB
@@ -30,28 +32,37 @@ func (s *suite) scaledCases(one func(planner.Epilogue) planner.Batch, windows fu
 	everything := with(all)
 	cut := planner.Options{Tile: "small", Schedule: planner.ScheduleSplitK}
 	return []dressedCase{
-		{name: "scales of tensors", e: planner.Epilogue{ScaleA: planner.PerTensor, ScaleB: planner.PerTensor}, batch: mixed},
+		{name: "scales of tensors", e: planner.Epilogue{ScaleA: planner.PerTensor, ScaleB: planner.PerTensor},
+			batch: mixed},
 		{name: "scales of rows", e: rows, batch: mixed},
 		{name: "scales of A", e: planner.Epilogue{ScaleA: planner.PerRow}, batch: mixed, more: true},
 		{name: "scales of B", e: planner.Epilogue{ScaleB: planner.PerRow}, batch: mixed, more: true},
-		{name: "scales of rows that are gathered", e: planner.Epilogue{ScaleA: planner.PerRow, ScaleB: planner.PerTensor, GatherRows: 37}, batch: mixed},
-		{name: "a scale of A that is gathered", e: planner.Epilogue{ScaleA: planner.PerTensor, GatherRows: 37}, batch: mixed, more: true},
+		{name: "scales of rows that are gathered", e: planner.Epilogue{ScaleA: planner.PerRow,
+			ScaleB: planner.PerTensor, GatherRows: 37}, batch: mixed},
+		{name: "a scale of A that is gathered", e: planner.Epilogue{ScaleA: planner.PerTensor,
+			GatherRows: 37}, batch: mixed, more: true},
 		{name: "scales of both of a gate", e: with(planner.Epilogue{Gated: true, Bias: true}), batch: mixed},
-		{name: "a scale of each of a gate", e: planner.Epilogue{Gated: true, ScaleB: planner.PerTensor}, batch: mixed, more: true},
+		{name: "a scale of each of a gate", e: planner.Epilogue{Gated: true, ScaleB: planner.PerTensor},
+			batch: mixed, more: true},
 		{name: "all with scales", e: everything, batch: mixed},
-		{name: "scales, cut along K", e: with(planner.Epilogue{Activation: planner.ReLU, Bias: true, ScatterRows: 60, Weights: true}), batch: one,
+		{name: "scales, cut along K", e: with(planner.Epilogue{Activation: planner.ReLU, Bias: true,
+			ScatterRows: 60, Weights: true}), batch: one,
 			o: cut, edit: manyUnits, has: sumsParts},
-		{name: "scales, gathered and cut along K", e: with(planner.Epilogue{GatherRows: 60}), batch: one, o: cut, edit: manyUnits, has: sumsParts},
-		{name: "scales of tensors, cut along K", e: planner.Epilogue{ScaleA: planner.PerTensor, ScaleB: planner.PerTensor, GatherRows: 60}, batch: one,
+		{name: "scales, gathered and cut along K", e: with(planner.Epilogue{GatherRows: 60}), batch: one,
+			o: cut, edit: manyUnits, has: sumsParts},
+		{name: "scales of tensors, cut along K", e: planner.Epilogue{ScaleA: planner.PerTensor,
+			ScaleB: planner.PerTensor, GatherRows: 60}, batch: one,
 			o: cut, edit: manyUnits, has: sumsParts, more: true},
-		{name: "scales, several tiles a worker", e: everything, batch: mixed, o: planner.Options{Schedule: planner.ScheduleBatched}, edit: oneUnit, has: isLoop, more: true},
-		{name: "scales, windows", e: with(planner.Epilogue{Gated: true, Bias: true, ScatterRows: 130}), batch: mixed, edit: windows,
+		{name: "scales, several tiles a worker", e: everything, batch: mixed,
+			o: planner.Options{Schedule: planner.ScheduleBatched}, edit: oneUnit, has: isLoop, more: true},
+		{name: "scales, windows", e: with(planner.Epilogue{Gated: true, Bias: true, ScatterRows: 130}),
+			batch: mixed, edit: windows,
 			has: func(l encoding.Launch) bool { return l.BaseC > 0 }},
 	}
 }
 
-// testScales takes scales that are not finite, zeros with a sign, and the ends of fp32's range. Where there are no
-// products they have no part.
+// testScales takes scales that are not finite, zeros with a sign, and the ends of fp32's range. Where there
+// are no products they have no part.
 func (s *suite) testScales(t *testing.T) {
 	if !s.of.Scaled() {
 		t.Skip("elements have no scales")
@@ -68,14 +79,17 @@ func (s *suite) testScales(t *testing.T) {
 		edit func(*planner.Device)
 	}{
 		{"whole tiles", []int{0, 9}, planner.Options{Tile: "small"}, nil},
-		{"split tiles", []int{400}, planner.Options{Tile: "small", Schedule: planner.ScheduleSplitK}, manyUnits},
+		{"split tiles", []int{400}, planner.Options{Tile: "small", Schedule: planner.ScheduleSplitK},
+			manyUnits},
 	} {
-		for _, e := range []planner.Epilogue{{ScaleA: planner.PerRow, ScaleB: planner.PerRow}, {ScaleA: planner.PerTensor, ScaleB: planner.PerRow}} {
+		for _, e := range []planner.Epilogue{{ScaleA: planner.PerRow, ScaleB: planner.PerRow},
+			{ScaleA: planner.PerTensor, ScaleB: planner.PerRow}} {
 			t.Run(fmt.Sprintf("%s/%s", c.name, e.ScaleA), func(t *testing.T) {
 				var b planner.Batch
 				for i, beta := range []float32{0, 1} {
 					for _, k := range c.k {
-						b = append(b, planner.Problem{M: len(special), N: len(special), K: k, Alpha: planner.Scale([]float32{1, -0.5}[i]), Beta: beta})
+						b = append(b, planner.Problem{M: len(special), N: len(special), K: k,
+							Alpha: planner.Scale([]float32{1, -0.5}[i]), Beta: beta})
 					}
 				}
 				d := s.dress(b, e, newRand(6), uniform(6))

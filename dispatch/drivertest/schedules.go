@@ -15,8 +15,9 @@ import (
 // fewPlaces makes few workers stay, which have many tiles.
 func fewPlaces(d *planner.Device) { d.ComputeUnits, d.MaxGroups = 1, 3 }
 
-// testSchedules: whoever computes whole tiles, and in whatever order, C has the same bits. Workers that take tiles in turn find their
-// counter as it was, in the next run of a queue, in the next submission, and behind an update.
+// testSchedules: whoever computes whole tiles, and in whatever order, C has the same bits. Workers that take
+// dynamic tiles find their counter as it was, in the next run of a queue, in the next submission, and after
+// an update.
 func (s *suite) testSchedules(t *testing.T) {
 	for _, tile := range append(s.tensorTiles(), "small") {
 		t.Run(tile, func(t *testing.T) {
@@ -24,14 +25,16 @@ func (s *suite) testSchedules(t *testing.T) {
 			for i := range b {
 				b[i].Beta = 1 // so that a tile that is computed twice shows
 			}
-			whole := s.prepare(t, b, narrow, planner.Options{Tile: tile, Schedule: planner.ScheduleDataParallel}, nil)
+			whole := s.prepare(t, b, narrow,
+				planner.Options{Tile: tile, Schedule: planner.ScheduleDataParallel}, nil)
 			o := s.typed(fill(b, whole.lens, uniform(21)))
 			counts := []int{1, 5, 1, 1}
 			want := make([][]float32, len(counts))
 			for i, n := range counts {
 				want[i] = whole.runs(t, o, n)
 			}
-			for _, schedule := range []planner.Schedule{planner.ScheduleBatched, planner.ScheduleLPT, planner.ScheduleDynamic} {
+			for _, schedule := range []planner.Schedule{planner.ScheduleBatched, planner.ScheduleLPT,
+				planner.ScheduleDynamic} {
 				j := s.prepare(t, b, narrow, planner.Options{Tile: tile, Schedule: schedule}, fewPlaces)
 				requireTurns(t, j, schedule)
 				for i, n := range counts {
@@ -45,16 +48,17 @@ func (s *suite) testSchedules(t *testing.T) {
 	}
 }
 
-// requireTurns fails where workers take tiles in turn, but under the schedule for that, or do not there.
+// requireTurns fails where workers take dynamic tiles, but under the schedule for that, or do not there.
 func requireTurns(t *testing.T, j *job, schedule planner.Schedule) {
 	t.Helper()
 	require.Equal(t, schedule == planner.ScheduleDynamic, j.some(j.suite.takesTurns), j)
 }
 
-// takesTurns reports whether workers of a launch take tiles in turn. Those of a CPU are threads, which take a tile at a time whatever
-// the plan is.
+// takesTurns reports whether workers of a launch take dynamic tiles. Those of a CPU are threads, which take a
+// tile at a time whatever the plan is.
 func (s *suite) takesTurns(l encoding.Launch) bool {
-	return l.InTurn || l.Schedule == string(planner.ScheduleDynamic) && s.device.Info().Planner.KernelKind == planner.KernelsCPU
+	return l.InTurn || l.Schedule == string(planner.ScheduleDynamic) &&
+		s.device.Info().Planner.KernelKind == planner.KernelsCPU
 }
 
 // runs does so many runs in one submission, and returns C.
@@ -76,7 +80,8 @@ func (s *suite) updateAndBack(t *testing.T, j *job) {
 	t.Helper()
 	ctx := context.Background()
 	other := new(planner.Plan)
-	require.NoError(t, planner.New(j.plan.Device).Replan(ctx, other, j.batch[:len(j.batch)/2], j.plan.Options))
+	require.NoError(t, planner.New(j.plan.Device).Replan(ctx, other, j.batch[:len(j.batch)/2],
+		j.plan.Options))
 	run := []driver.Run{{Program: j.program, A: j.buffers[0], B: j.buffers[1], C: j.buffers[2]}}
 	for _, plan := range []*planner.Plan{other, j.plan} {
 		require.NoError(t, s.device.Submit(ctx, run))

@@ -28,8 +28,9 @@ func RaggedBatches(transA, transB bool) map[planner.RaggedForm]planner.Ragged {
 	depth.Form, depth.M, depth.K, depth.Beta, depth.Rest = planner.EndsOfDepth, 90, 700, 3, planner.RestNaN
 	depth.A, depth.B, depth.C = shape(90, 700, transA), shape(700, n, transB), shape(90, n, false)
 	depth.StrideC = 91 * 80
-	records = planner.Ragged{Form: planner.Records, Groups: groups, M: 900, N: 300, K: 200, TransA: transA, TransB: transB,
-		LenA: 100_000, LenB: 300_000, LenC: 150_000}
+	records = planner.Ragged{Form: planner.Records, Groups: groups, M: 900, N: 300, K: 200, TransA: transA,
+		TransB: transB,
+		LenA:   100_000, LenB: 300_000, LenC: 150_000}
 	return map[planner.RaggedForm]planner.Ragged{rows.Form: rows, depth.Form: depth, records.Form: records}
 }
 
@@ -69,8 +70,9 @@ func RaggedRecords(t *testing.T, r *planner.Ragged) map[string][]int32 {
 	scalars := []float32{1, -2, 0, 3}
 	problems := make([]planner.Problem, r.Groups)
 	for i := range problems {
-		problems[i] = planner.Problem{M: 20 * i, N: 300 - 45*i, K: 200 - 20*i*i%200, TransA: r.TransA, TransB: r.TransB,
-			Alpha: planner.Scale(scalars[i%4]), Beta: scalars[(i+2)%4]}
+		problems[i] = planner.Problem{M: 20 * i, N: 300 - 45*i, K: 200 - 20*i*i%200, TransA: r.TransA,
+			TransB: r.TransB,
+			Alpha:  planner.Scale(scalars[i%4]), Beta: scalars[(i+2)%4]}
 	}
 	batch, err := planner.Pack(problems...)
 	require.NoError(t, err)

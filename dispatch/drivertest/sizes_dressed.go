@@ -21,7 +21,8 @@ func RaggedEpilogues(transA, pointers bool) []planner.Epilogue {
 		{Gated: true, Bias: true, GatherRows: 60, ScatterRows: 130, Weights: true},
 	}
 	if pointers {
-		all = append(all, planner.Epilogue{Pointers: planner.Pointers{A: true, C: true}}, planner.Epilogue{Gated: true, Bias: true, Pointers: planner.Pointers{B: true, Aligned: true}})
+		all = append(all, planner.Epilogue{Pointers: planner.Pointers{A: true, C: true}},
+			planner.Epilogue{Gated: true, Bias: true, Pointers: planner.Pointers{B: true, Aligned: true}})
 	}
 	for i := range all {
 		if transA {
@@ -31,8 +32,8 @@ func RaggedEpilogues(transA, pointers bool) []planner.Epilogue {
 	return all
 }
 
-// ScaledEpilogues are epilogues with scales of all kinds but those of blocks and groups, for elements of Int8, of which some have zero
-// points. Where A is transposed none gathers.
+// ScaledEpilogues are epilogues with scales of all kinds but those of blocks and groups, for elements of
+// Int8, of which some have zero points. Where A is transposed none gathers.
 func ScaledEpilogues(transA bool) []planner.Epilogue {
 	row, tensor := planner.PerRow, planner.PerTensor
 	all := []planner.Epilogue{
@@ -65,7 +66,8 @@ func DressRagged(r planner.Ragged, e planner.Epilogue) planner.Ragged {
 	r.ScaleA, r.ScaleB = 50_000, 60_000
 	if r.Form == planner.Records {
 		r.LenB2, r.LenBias, r.LenRows = r.LenB, 3000, 2000
-		r.B2, r.Bias, r.StrideBias, r.RowsA, r.RowsC, r.Weights, r.Pointers = planner.Matrix{}, 0, 0, 0, 0, 0, 0
+		r.B2, r.Bias, r.StrideBias, r.RowsA, r.RowsC, r.Weights, r.Pointers = planner.Matrix{},
+			0, 0, 0, 0, 0, 0
 	}
 	if e.Pointers.B {
 		r.StrideB = 0
@@ -102,7 +104,7 @@ func dressedRecords(t *testing.T, r *planner.Ragged, e planner.Epilogue) map[str
 			sets[name] = bad
 		}
 	}
-	const g = 5 // with products, behind others
+	const g = 5 // with products, after others
 	q := &batch[g]
 	rowsA, colsA := q.ShapeA()
 	rowsB, colsB := q.ShapeB()
@@ -152,7 +154,8 @@ func recordBatch(t *testing.T, r *planner.Ragged, e planner.Epilogue) planner.Ba
 	scalars := []float32{1, -2, 0, 3}
 	problems := make([]planner.Problem, r.Groups)
 	for i := range problems {
-		problems[i] = planner.Problem{M: 20 * i, N: 300 - 45*i, K: 200 - 20*i*i%200, TransA: r.TransA, TransB: r.TransB, Alpha: planner.Scale(scalars[i%4])}
+		problems[i] = planner.Problem{M: 20 * i, N: 300 - 45*i, K: 200 - 20*i*i%200, TransA: r.TransA,
+			TransB: r.TransB, Alpha: planner.Scale(scalars[i%4])}
 		if !e.Gated {
 			problems[i].Beta = scalars[(i+2)%4]
 		}

@@ -92,7 +92,8 @@ func (s *suite) testSpreads(t *testing.T) {
 		var b planner.Batch
 		for i, k := range []int{1, 2, 31, 70, 131} {
 			for trans := range 4 {
-				b = append(b, planner.Problem{M: 33 + 31*((i+trans)%4), N: 20 + 43*((i+2*trans)%4), K: k, TransA: trans%2 == 1, TransB: trans/2 == 1})
+				b = append(b, planner.Problem{M: 33 + 31*((i+trans)%4), N: 20 + 43*((i+2*trans)%4), K: k,
+					TransA: trans%2 == 1, TransB: trans/2 == 1})
 			}
 		}
 		j := s.prepare(t, b, narrow, planner.Options{Tile: tile}, nil)
@@ -115,7 +116,8 @@ func (s *suite) testSpreads(t *testing.T) {
 }
 
 // spread writes a matrix of `length` rows along K, or with across the transpose of one.
-func spread(rng *rand.Rand, to []float32, m planner.Matrix, length, depth int, across bool, change func(float32, int, int) float32) {
+func spread(rng *rand.Rand, to []float32, m planner.Matrix, length, depth int, across bool,
+	change func(float32, int, int) float32) {
 	for i := range length {
 		for k := range depth {
 			at := i*m.LD + k

@@ -63,8 +63,9 @@ func slow(d driver.Device) bool {
 	return info.Kind == driver.KindSoftware && info.Planner.KernelKind != planner.KernelsCPU
 }
 
-// turn reports whether case n of several runs with the suite's types: one of three does where a CPU plays a GPU, in turn,
-// since kernels for other types of C differ in stores alone, unless sample.Variable asks for all.
+// turn reports whether case n of several runs with the suite's types: one of three does where a CPU plays a
+// GPU, in turn, since kernels for other types of C differ in stores alone, unless sample.Variable asks for
+// all.
 func (s *suite) turn(n int) bool {
 	return !s.plays() || s.of == element.F32 || (n+2*int(s.of)+int(s.ofC))%3 == 0 || sample.All()
 }
@@ -80,7 +81,8 @@ func (s *suite) part(t *testing.T, name string, test func(*testing.T)) {
 	})
 }
 
-// sampled skips a test, a case of many that differ little, unless it is drawn by the text of what the suite tests (package sample).
+// sampled skips a test, a case of many that differ little, unless it is drawn by the text of what the suite
+// tests (package sample).
 func (s *suite) sampled(t testing.TB, many uint64) {
 	t.Helper()
 	switch info := s.device.Info(); {
@@ -93,8 +95,8 @@ func (s *suite) sampled(t testing.TB, many uint64) {
 	}
 }
 
-// Sampled skips a test of shaders, a case of many that differ little, unless it is drawn, where a CPU plays a GPU and makes a kernel
-// in a second.
+// Sampled skips a test of shaders, a case of many that differ little, unless it is drawn, where a CPU plays a
+// GPU and makes a kernel in a second.
 func Sampled(t testing.TB, d driver.Device, many uint64) {
 	t.Helper()
 	if slow(d) {
@@ -108,11 +110,12 @@ func (s *suite) fits(d *planner.Device, shape *tile.Shape) bool {
 }
 
 func (s *suite) fitsWith(d *planner.Device, shape *tile.Shape, e planner.Epilogue) bool {
-	return s.lines == s.alongK(shape).lines && d.Fits(shape, planner.Options{Type: s.of, TypeC: s.ofC, Epilogue: e})
+	return s.lines == s.alongK(shape).lines &&
+		d.Fits(shape, planner.Options{Type: s.of, TypeC: s.ofC, Epilogue: e})
 }
 
-// alongK is the suite for a tile shape: where its kernels take bytes along K alone, in rows that begin with 16 bytes, A and B of all
-// jobs lie so.
+// alongK is the suite for a tile shape: where its kernels take bytes along K alone, in rows that begin with
+// 16 bytes, A and B of all jobs lie so.
 func (s *suite) alongK(shape *tile.Shape) *suite {
 	own := *s
 	own.lines = shape.Aligned && s.of.Bytes() == 1
@@ -166,7 +169,8 @@ func (s *suite) testRounding(t *testing.T) {
 	factors := []float32{1, -1, s.of.Float(s.of.Bits(1.0 / 3)), 1.5, 0x1.02p3, 0x1.8p-10, 0x1p-13}
 	b := planner.Batch{{M: len(numbers), N: len(factors), K: 1}}
 	j := s.prepare(t, b, narrow, planner.Options{Tile: "small"}, nil)
-	o := operands{make([]float32, j.lens[0]), make([]float32, j.lens[1]), slices.Repeat([]float32{canary}, j.lens[2])}
+	o := operands{make([]float32, j.lens[0]), make([]float32, j.lens[1]),
+		slices.Repeat([]float32{canary}, j.lens[2])}
 	for i, x := range numbers {
 		o.a[b[0].A.Offset+i*b[0].A.LD] = x
 	}
@@ -175,8 +179,8 @@ func (s *suite) testRounding(t *testing.T) {
 	require.NoError(t, reference.CheckRounded(s.ofC, b, o.a, o.b, o.c, j.run(t, o)), j)
 }
 
-// testWhole multiplies all numbers of a type of whole ones by all, and sums the largest products, as many as are exact in
-// fp32: of all operands the rows of op(A) have one number each, and the columns of op(B).
+// testWhole multiplies all numbers of a type of whole ones by all, and sums the largest products, as many as
+// are exact in fp32: of all operands the rows of op(A) have one number each, and the columns of op(B).
 func (s *suite) testWhole(t *testing.T) {
 	numbers := make([]float32, 1<<(8*s.of.Bytes()))
 	for bits := range numbers {
@@ -187,7 +191,8 @@ func (s *suite) testWhole(t *testing.T) {
 	for _, how := range []spacing{narrow, wide} {
 		for _, trans := range [][2]bool{{false, false}, {false, true}, {true, false}, {true, true}} {
 			t.Run(fmt.Sprintf("%v/%v", how, trans), func(t *testing.T) {
-				b := planner.Batch{{M: len(numbers), N: len(numbers), K: 1}, {M: len(ends), N: len(ends), K: most}}
+				b := planner.Batch{{M: len(numbers), N: len(numbers), K: 1},
+					{M: len(ends), N: len(ends), K: most}}
 				for i := range b {
 					b[i].TransA, b[i].TransB = trans[0], trans[1]
 				}
@@ -228,8 +233,8 @@ func (s *suite) typed(o operands) operands {
 // canary16 is the canary of types that do not reach so far.
 const canary16 = 3e4
 
-// round makes numbers those of a type. Of whole ones fractions between -1 and 1 become those of the whole range, and NaN,
-// which these have not, the largest.
+// round makes numbers those of a type. Of whole ones fractions between -1 and 1 become those of the whole
+// range, and NaN, which these have not, the largest.
 func round(of element.Type, numbers []float32) {
 	if of == element.F32 {
 		return

@@ -30,7 +30,8 @@ func (s *suite) updates(t *testing.T) (steps []*step) {
 	random := func(n, limit int) (b planner.Batch) {
 		for i := range n {
 			b = append(b, planner.Problem{M: 1 + rng.IntN(limit), N: 1 + rng.IntN(limit), K: rng.IntN(limit),
-				TransA: i%2 == 1, TransB: i%3 == 1, Alpha: planner.Scale(float32(i%4) - 1), Beta: float32(i % 3)})
+				TransA: i%2 == 1, TransB: i%3 == 1, Alpha: planner.Scale(float32(i%4) - 1),
+				Beta: float32(i % 3)})
 		}
 		return b
 	}
@@ -65,7 +66,8 @@ func (s *suite) updates(t *testing.T) (steps []*step) {
 		{batch: many(600), options: small, renew: true},
 		{batch: random(40, 90), renew: true},
 	}
-	for _, name := range s.tensorTiles() { // of which some have workers that take tiles in turn, where each run deals anew
+	// of which some have workers that take dynamic tiles, where each run deals anew
+	for _, name := range s.tensorTiles() {
 		b := alike(0, random(9, 400))
 		for i := range b {
 			b[i].K %= 100 // tiles count, not steps
@@ -97,7 +99,9 @@ func (s *suite) replan(t *testing.T, plan *planner.Plan, c *step) {
 	if c.renew {
 		facts.LaunchMicros = min(facts.LaunchMicros, 1) // also where a CPU plays the device
 		require.NoError(t, planner.New(&facts).Renew(t.Context(), plan, c.batch, c.options))
-		mixed := slices.ContainsFunc(c.batch, func(q planner.Problem) bool { return q.TransA != c.batch[0].TransA || q.TransB != c.batch[0].TransB })
+		mixed := slices.ContainsFunc(c.batch, func(q planner.Problem) bool {
+			return q.TransA != c.batch[0].TransA || q.TransB != c.batch[0].TransB
+		})
 		require.Equal(t, facts.KernelKind != planner.KernelsCPU && !mixed, len(plan.Records) > 0)
 		return
 	}
@@ -120,7 +124,8 @@ func (s *suite) testUpdateOn(t *testing.T, program driver.Program, plan *planner
 		require.NoError(t, program.Update(context.Background(), plan))
 		got, err := s.compute(program, on, c.operands)
 		require.NoError(t, err)
-		require.NoError(t, reference.CheckRounded(s.ofC, c.batch, c.a, c.b, c.c, got), "batch %d on the buffers of all", i)
+		require.NoError(t, reference.CheckRounded(s.ofC, c.batch, c.a, c.b, c.c, got),
+			"batch %d on the buffers of all", i)
 	}
 }
 
@@ -141,7 +146,8 @@ func (s *suite) testUpdate(t *testing.T) {
 				require.NoError(t, program.Update(ctx, &plan))
 			}
 			run := driver.Run{Program: program, A: c.buffers[0], B: c.buffers[1], C: c.buffers[2]}
-			require.ErrorIs(t, s.device.Submit(ctx, []driver.Run{run, {Program: program}}), driver.ErrInvalid, "none of them is queued")
+			require.ErrorIs(t, s.device.Submit(ctx, []driver.Run{run, {Program: program}}), driver.ErrInvalid,
+				"none of them is queued")
 			for n := range times {
 				if n > 0 { // where it may wait for the run before
 					require.NoError(t, c.buffers[2].Write(ctx, 0, ToWords(s.ofC, c.c)))
@@ -153,7 +159,8 @@ func (s *suite) testUpdate(t *testing.T) {
 			got := make([]float32, wordsOf(s.ofC, len(c.c)))
 			require.NoError(t, c.buffers[2].Read(ctx, 0, got))
 			got = FromWords(s.ofC, got, len(c.c))
-			require.NoError(t, reference.CheckRounded(s.ofC, c.batch, c.a, c.b, c.c, got), fmt.Sprintf("round %d, batch %d", round, i))
+			require.NoError(t, reference.CheckRounded(s.ofC, c.batch, c.a, c.b, c.c, got),
+				fmt.Sprintf("round %d, batch %d", round, i))
 			require.NoError(t, c.buffers[2].Write(ctx, 0, ToWords(s.ofC, c.c)))
 		}
 	}
@@ -165,5 +172,6 @@ func (s *suite) testUpdate(t *testing.T) {
 	last := steps[len(steps)-1]
 	c, err := s.compute(program, last.buffers, last.operands)
 	require.NoError(t, err)
-	require.NoError(t, reference.CheckRounded(s.ofC, last.batch, last.a, last.b, last.c, c), "an update that failed changes nothing")
+	require.NoError(t, reference.CheckRounded(s.ofC, last.batch, last.a, last.b, last.c, c),
+		"an update that failed changes nothing")
 }

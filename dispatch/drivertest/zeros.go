@@ -14,7 +14,8 @@ import (
 
 // testZeros multiplies elements of Int8 of which A has zero points.
 func (s *suite) testZeros(t *testing.T) {
-	if facts := s.device.Info().Planner; s.oneType != "" || !facts.Epilogues || !slices.Contains(facts.Types, element.Int8) {
+	if facts := s.device.Info().Planner; s.oneType != "" || !facts.Epilogues ||
+		!slices.Contains(facts.Types, element.Int8) {
 		t.Skip("one type, or no kernels for int8 with an epilogue")
 	}
 	for i, ofC := range element.Int8.TypesC() {
@@ -29,7 +30,8 @@ func (s *suite) testZeros(t *testing.T) {
 			if i == 0 {
 				typed.testDressedTiles(t, zerosOf, (*suite).runZeros)
 				typed.part(t, "Update", func(t *testing.T) {
-					typed.testDressedUpdate(t, zerosOf(planner.Epilogue{Activation: planner.ReLU, Gated: true}))
+					typed.testDressedUpdate(t,
+						zerosOf(planner.Epilogue{Activation: planner.ReLU, Gated: true}))
 				})
 			}
 			if i == 0 || !s.slow() {
@@ -67,13 +69,19 @@ func (s *suite) zeroCases() []dressedCase {
 		{name: "gated", e: zerosOf(planner.Epilogue{Gated: true, Bias: true}), batch: mixed},
 		{name: "all", e: everything, batch: mixed},
 		{name: "all, SiLU", e: zerosOf(all), batch: mixed},
-		{name: "cut along K", e: zerosOf(planner.Epilogue{Activation: planner.ReLU, Bias: true, ScatterRows: 60, Weights: true}), batch: parts, o: cut, edit: manyUnits, has: sumsParts},
-		{name: "gathered and cut along K", e: zerosOf(planner.Epilogue{GatherRows: 60}), batch: parts, o: cut, edit: manyUnits, has: sumsParts},
-		{name: "one, gathered and cut along K", e: zeroOf(planner.Epilogue{GatherRows: 60}), batch: parts, o: cut, edit: manyUnits, has: sumsParts},
-		{name: "several tiles a worker", e: everything, batch: mixed, o: planner.Options{Schedule: planner.ScheduleBatched}, edit: oneUnit, has: isLoop},
-		{name: "in turn", e: zeroOf(planner.Epilogue{}), batch: mixed, o: planner.Options{Schedule: planner.ScheduleDynamic}, edit: fewPlaces, has: s.takesTurns},
-		{name: "windows", e: zerosOf(planner.Epilogue{Gated: true, ScatterRows: 130}), batch: mixed, edit: windows,
-			has: func(l encoding.Launch) bool { return l.BaseC > 0 }},
+		{name: "cut along K", e: zerosOf(planner.Epilogue{Activation: planner.ReLU, Bias: true,
+			ScatterRows: 60, Weights: true}), batch: parts, o: cut, edit: manyUnits, has: sumsParts},
+		{name: "gathered and cut along K", e: zerosOf(planner.Epilogue{GatherRows: 60}), batch: parts, o: cut,
+			edit: manyUnits, has: sumsParts},
+		{name: "one, gathered and cut along K", e: zeroOf(planner.Epilogue{GatherRows: 60}), batch: parts,
+			o: cut, edit: manyUnits, has: sumsParts},
+		{name: "several tiles a worker", e: everything, batch: mixed,
+			o: planner.Options{Schedule: planner.ScheduleBatched}, edit: oneUnit, has: isLoop},
+		{name: "in turn", e: zeroOf(planner.Epilogue{}), batch: mixed,
+			o: planner.Options{Schedule: planner.ScheduleDynamic}, edit: fewPlaces, has: s.takesTurns},
+		{name: "windows", e: zerosOf(planner.Epilogue{Gated: true, ScatterRows: 130}), batch: mixed,
+			edit: windows,
+			has:  func(l encoding.Launch) bool { return l.BaseC > 0 }},
 	}
 	if s.ofC == element.F32 { // see longCases: the last part alone loses what zero points are worth
 		for _, c := range s.longCases() {
@@ -84,7 +92,8 @@ func (s *suite) zeroCases() []dressedCase {
 	return cases
 }
 
-// runZeros checks a case on numbers whose results are exact, and on all numbers with zero points and sums of any size.
+// runZeros checks a case on numbers whose results are exact, and on all numbers with zero points and sums of
+// any size.
 func (s *suite) runZeros(t *testing.T, c dressedCase) {
 	t.Helper()
 	c.o.Epilogue = c.e
@@ -97,12 +106,14 @@ func (s *suite) runZeros(t *testing.T, c dressedCase) {
 	for i := range b {
 		p := &b[i]
 		d.zeros(p.ScaleA, c.e.ScalesA(p), func() int32 { return int32(rng.IntN(256) - 128) })
-		d.zeros(p.ScaleB, c.e.ScalesB(p), func() int32 { return int32(rng.IntN(1<<25)-1<<24) >> rng.IntN(20) })
+		d.zeros(p.ScaleB, c.e.ScalesB(p), func() int32 {
+			return int32(rng.IntN(1<<25)-1<<24) >> rng.IntN(20)
+		})
 	}
 	s.prepareDressed(t, b, &d, c.o, c.edit).check(t, &d, false)
 }
 
-// zeros draws zero points, or sums, behind the scales in so many words.
+// zeros draws zero points, or sums, after the scales in so many words.
 func (d *dressed) zeros(at, n int, draw func() int32) {
 	for i := at + 1; i < at+n; i += 2 {
 		d.rows[i] = draw()
@@ -126,7 +137,8 @@ func (s *suite) testZerosRagged(t *testing.T) {
 		{zerosOf(planner.Epilogue{}), planner.Ragged{TransA: true, Beta: 1}},
 		{zeroOf(planner.Epilogue{Gated: true}), planner.Ragged{}},
 		{zerosOf(planner.Epilogue{Bias: true}), planner.Ragged{Form: planner.EndsOfDepth, TransA: true}},
-		{zeroOf(planner.Epilogue{GatherRows: 30}), planner.Ragged{Form: planner.EndsOfDepth, TransB: true, Beta: -0.5}},
+		{zeroOf(planner.Epilogue{GatherRows: 30}), planner.Ragged{Form: planner.EndsOfDepth,
+			TransB: true, Beta: -0.5}},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) { s.testDressedRagged(t, layer(c.r), c.e) })
 	}
@@ -134,8 +146,10 @@ func (s *suite) testZerosRagged(t *testing.T) {
 
 // testZeroRecords runs any problems whose records are on the device.
 func (s *suite) testZeroRecords(t *testing.T) {
-	rows := planner.Epilogue{Activation: planner.ReLU, Bias: true, GatherRows: 80, ScatterRows: 100, Weights: true}
-	for i, e := range []planner.Epilogue{zeroOf(planner.Epilogue{Gated: true}), zerosOf(rows), zerosOf(planner.Epilogue{})} {
+	rows := planner.Epilogue{Activation: planner.ReLU, Bias: true, GatherRows: 80, ScatterRows: 100,
+		Weights: true}
+	for i, e := range []planner.Epilogue{zeroOf(planner.Epilogue{Gated: true}), zerosOf(rows),
+		zerosOf(planner.Epilogue{})} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			j := s.prepareRecords(t, recordProblems(e.GatherRows == 0, true, e.Gated), e)
 			j.checkSets(t)

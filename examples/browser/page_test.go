@@ -26,7 +26,8 @@ import (
 func serve(t *testing.T) (address, dir string) {
 	t.Helper()
 	dir, server := t.TempDir(), filepath.Join(t.TempDir(), "serve")
-	for _, command := range [][]string{{"../../scripts/page.sh", dir}, {"go", "build", "-o", server, "./serve"}} {
+	for _, command := range [][]string{{"../../scripts/page.sh", dir},
+		{"go", "build", "-o", server, "./serve"}} {
 		out, err := exec.Command(command[0], command[1:]...).CombinedOutput()
 		require.NoError(t, err, string(out))
 	}
@@ -82,7 +83,8 @@ func (v visit) choose(fields map[string]string) {
 	v.t.Helper()
 	text, err := json.Marshal(fields)
 	require.NoError(v.t, err)
-	require.NoError(v.t, v.Eval(`for (const [name, value] of Object.entries(`+string(text)+`)) form.elements[name].value = value;
+	require.NoError(v.t, v.Eval(`for (const [name, value] of Object.entries(`+string(text)+`))
+			form.elements[name].value = value;
 		form.dispatchEvent(new Event("change"))`, nil))
 }
 
@@ -103,7 +105,8 @@ func (v visit) run() {
 	v.wait(idle)
 	require.Empty(v.t, v.text("error"))
 	require.Contains(v.t, v.text("status"), "all results are verified")
-	require.Regexp(v.t, `(?s)^batchgemm.*✓ float64.*one dispatch per problem.*✓ float64.*naive kernel.*✓ float64$`, v.text("rows"))
+	require.Regexp(v.t, `(?s)^batchgemm.*✓ float64.*one dispatch per problem.*✓ float64.*naive kernel.*✓ `+
+		`float64$`, v.text("rows"))
 }
 
 // stop ends a run by keys, after which the batch is there to run again.
@@ -119,7 +122,8 @@ func (v visit) stop() {
 	v.wait(`document.getElementById("status").textContent.startsWith("Stopped. ")`)
 	v.planned()
 	var ready bool
-	require.NoError(v.t, v.Eval(`document.getElementById("stop").disabled && !document.getElementById("run").disabled && document.getElementById("results").hidden`, &ready))
+	require.NoError(v.t, v.Eval(`document.getElementById("stop").disabled && `+
+		`!document.getElementById("run").disabled && document.getElementById("results").hidden`, &ready))
 	require.True(v.t, ready)
 }
 
@@ -128,7 +132,8 @@ func (v visit) drawn(id string) (colours int) {
 	v.t.Helper()
 	require.NoError(v.t, v.Eval(`(() => {
 		const c = document.getElementById("`+id+`");
-		return new Set(new Uint32Array(c.getContext("2d").getImageData(0, 0, c.width, c.height).data.buffer)).size;
+		const pixels = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+		return new Set(new Uint32Array(pixels.buffer)).size;
 	})()`, &colours))
 	return colours
 }
@@ -290,11 +295,13 @@ func testKeyboard(t *testing.T, v visit) {
 			v.wait(`!document.getElementById("results").hidden`)
 		}
 	}
-	for _, id := range []string{"kind", "batch", "mn", "depth", "seed", "backend", "run", "tiles", "timeline"} {
+	for _, id := range []string{"kind", "batch", "mn", "depth", "seed", "backend", "run",
+		"tiles", "timeline"} {
 		require.True(t, reached[id], id)
 	}
 	var unnamed int
-	require.NoError(t, v.Eval(`[...document.querySelectorAll("input, select")].filter((e) => !e.labels.length).length`, &unnamed))
+	require.NoError(t, v.Eval(`[...document.querySelectorAll("input, select")].filter((e) => `+
+		`!e.labels.length).length`, &unnamed))
 	require.Zero(t, unnamed)
 }
 
@@ -312,9 +319,13 @@ func testStop(t *testing.T, v visit) {
 
 // testPhone: nothing is wider than a phone, and dark pages are dark.
 func testPhone(t *testing.T, v visit) {
-	v.do("Emulation.setDeviceMetricsOverride", map[string]any{"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": true})
-	for _, c := range []struct{ name, paper string }{{"light", "rgb(244, 246, 249)"}, {"dark", "rgb(14, 19, 26)"}} {
-		v.do("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": c.name}}})
+	v.do("Emulation.setDeviceMetricsOverride", map[string]any{"width": 390, "height": 844,
+		"deviceScaleFactor": 2, "mobile": true})
+	for _, c := range []struct{ name, paper string }{{"light", "rgb(244, 246, 249)"},
+		{"dark", "rgb(14, 19, 26)"}} {
+		v.do("Emulation.setEmulatedMedia",
+			map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme",
+				"value": c.name}}})
 		var paper string
 		require.NoError(t, v.Eval(`getComputedStyle(document.body).backgroundColor`, &paper))
 		require.Equal(t, c.paper, paper)

@@ -1,5 +1,6 @@
 /* Two products of different sizes in one call, and the same with operands that stay
- * on the device. Build: make capi, which makes bin/c-gemm of this, or CMakeLists.txt where it is installed. */
+ * on the device. Build: make capi, which makes bin/c-gemm of this, or CMakeLists.txt where it is
+ * installed. */
 #include <stdio.h>
 #include <stdlib.h>
 

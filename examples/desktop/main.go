@@ -30,8 +30,10 @@ import (
 func main() {
 	adapter := flag.String("adapter", "", "ID of the device to begin with (default: the best one)")
 	pictures := flag.Int("pictures", 0, "end after so many pictures (default: when the window is closed)")
-	shots := flag.String("shots", "", "folder for the window as half.png and end.png, after half of the pictures and all")
-	lose := flag.Int("lose", 0, "lose the device after so many pictures, each time it is opened; that of BATCHGEMM_BACKEND, or the CPU")
+	shots := flag.String("shots", "", "folder for the window as half.png and end.png, after half of the "+
+		"pictures and all")
+	lose := flag.Int("lose", 0, "lose the device after so many pictures, each time it is opened; that of "+
+		"BATCHGEMM_BACKEND, or the CPU")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		log.Fatalf("unknown argument %q", flag.Arg(0))
@@ -48,7 +50,9 @@ func main() {
 // backend is the one that the user fixed, or the last, which is always there.
 func backend() driver.Driver {
 	all := dispatch.Backends()
-	at := slices.IndexFunc(all, func(d driver.Driver) bool { return d.Name() == os.Getenv(dispatch.BackendEnv) })
+	at := slices.IndexFunc(all, func(d driver.Driver) bool {
+		return d.Name() == os.Getenv(dispatch.BackendEnv)
+	})
 	if at < 0 {
 		at = len(all) - 1
 	}

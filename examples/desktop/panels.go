@@ -69,10 +69,12 @@ func (w *window) drawPicture(screen *ebiten.Image) {
 // drawText says what is seen, around the graphs.
 func (w *window) drawText(screen *ebiten.Image) {
 	w.fonts.large.draw(screen, "A mixture of painters", column(16), bright)
-	w.fonts.small.draw(screen, fmt.Sprintf("%d small networks paint it. A router chooses one", paint.Experts), column(46), dim)
+	w.fonts.small.draw(screen, fmt.Sprintf("%d small networks paint it. A router chooses one", paint.Experts),
+		column(46), dim)
 	w.fonts.small.draw(screen, "for each pixel, so that batches are ragged.", column(62), dim)
 	w.fonts.small.draw(screen, "Pixels of each network", column(barsAt.Min.Y-20), plain)
-	w.fonts.small.draw(screen, fmt.Sprintf("Times of the last %d frames and pictures", paint.Kept), column(graphAt.Min.Y-20), plain)
+	w.fonts.small.draw(screen, fmt.Sprintf("Times of the last %d frames and pictures", paint.Kept),
+		column(graphAt.Min.Y-20), plain)
 	w.fonts.small.draw(screen, "Devices: press the number, or click", column(menuAt.Min.Y-20), plain)
 }
 
@@ -92,7 +94,8 @@ func (w *window) drawBars(screen *ebiten.Image) {
 	step := float32(inside.Dx()) / paint.Experts
 	for e, n := range w.shown.Rows {
 		height := float32(inside.Dy()) * float32(n) / most
-		vector.DrawFilledRect(screen, float32(inside.Min.X)+float32(e)*step+1, float32(inside.Max.Y)-height, step-2, height, paint.Colour(e), false)
+		vector.DrawFilledRect(screen, float32(inside.Min.X)+float32(e)*step+1, float32(inside.Max.Y)-height,
+			step-2, height, paint.Colour(e), false)
 	}
 }
 
@@ -136,14 +139,16 @@ func plot(screen *ebiten.Image, times []time.Duration, top time.Duration, colour
 		x := float32(inside.Max.X) - step*float32(len(times)-1-i)
 		line.LineTo(x, float32(inside.Max.Y)-float32(inside.Dy())*float32(d)/float32(top))
 	}
-	vertices, indices := line.AppendVerticesAndIndicesForStroke(nil, nil, &vector.StrokeOptions{Width: 1.5, LineJoin: vector.LineJoinRound})
+	vertices, indices := line.AppendVerticesAndIndicesForStroke(nil, nil,
+		&vector.StrokeOptions{Width: 1.5, LineJoin: vector.LineJoinRound})
 	r, g, b, _ := colour.RGBA()
 	for i := range vertices {
 		v := &vertices[i]
 		v.SrcX, v.SrcY = 1, 1
 		v.ColorR, v.ColorG, v.ColorB, v.ColorA = float32(r)/0xffff, float32(g)/0xffff, float32(b)/0xffff, 1
 	}
-	screen.DrawTriangles(vertices, indices, white, &ebiten.DrawTrianglesOptions{AntiAlias: true, FillRule: ebiten.FillRuleNonZero})
+	screen.DrawTriangles(vertices, indices, white, &ebiten.DrawTrianglesOptions{AntiAlias: true,
+		FillRule: ebiten.FillRuleNonZero})
 }
 
 // drawMenu has a line for each device.
@@ -166,5 +171,6 @@ func (w *window) drawMenu(screen *ebiten.Image) {
 }
 
 func fill(screen *ebiten.Image, r image.Rectangle, c color.Color) {
-	vector.DrawFilledRect(screen, float32(r.Min.X), float32(r.Min.Y), float32(r.Dx()), float32(r.Dy()), c, false)
+	vector.DrawFilledRect(screen, float32(r.Min.X), float32(r.Min.Y), float32(r.Dx()),
+		float32(r.Dy()), c, false)
 }

@@ -48,7 +48,8 @@ type window struct {
 
 func newWindow(p *paint.Painter) (*window, error) {
 	fonts, err := newFonts()
-	return &window{painter: p, fonts: fonts, start: time.Now(), picture: ebiten.NewImage(paint.Width, paint.Height)}, err
+	return &window{painter: p, fonts: fonts, start: time.Now(),
+		picture: ebiten.NewImage(paint.Width, paint.Height)}, err
 }
 
 func (w *window) Layout(_, _ int) (width, height int) { return windowWidth, windowHeight }
@@ -77,7 +78,8 @@ func (w *window) chosen() int {
 	click := inpututil.IsMouseButtonJustPressed(ebiten.MouseButtonLeft)
 	for n := range w.state.Devices {
 		key := ebiten.Key(n)
-		if click && w.under(n) || key < 9 && (inpututil.IsKeyJustPressed(ebiten.Key1+key) || inpututil.IsKeyJustPressed(ebiten.KeyNumpad1+key)) {
+		if click && w.under(n) || key < 9 && (inpututil.IsKeyJustPressed(ebiten.Key1+key) ||
+			inpututil.IsKeyJustPressed(ebiten.KeyNumpad1+key)) {
 			return n
 		}
 	}

@@ -59,18 +59,20 @@ func compile(ctx context.Context, device *dispatch.Device) error {
 		Plans:    []planner.Options{relu, {}}, // those of the two layers
 		Progress: func(ready, of int) { kernels, all = ready, of },
 	})
-	fmt.Printf("%d of %d kernels are ready after %v\n", kernels, all, time.Since(start).Round(time.Millisecond))
+	fmt.Printf("%d of %d kernels are ready after %v\n", kernels, all,
+		time.Since(start).Round(time.Millisecond))
 	return err
 }
 
 // open opens the device of an ID that the application kept among its settings, or the best.
 func open(ctx context.Context, id string, power dispatch.Power) (*dispatch.Device, error) {
-	device, err := dispatch.Open(ctx, dispatch.WithPower(power), dispatch.WithAdapter(func(all []dispatch.Info) int {
-		for _, d := range all {
-			fmt.Printf("%s: %s, %s, %s\n", d.ID, d.Name, d.Vendor, d.Kind)
-		}
-		return slices.IndexFunc(all, func(d dispatch.Info) bool { return d.ID == id })
-	}))
+	device, err := dispatch.Open(ctx, dispatch.WithPower(power),
+		dispatch.WithAdapter(func(all []dispatch.Info) int {
+			for _, d := range all {
+				fmt.Printf("%s: %s, %s, %s\n", d.ID, d.Name, d.Vendor, d.Kind)
+			}
+			return slices.IndexFunc(all, func(d dispatch.Info) bool { return d.ID == id })
+		}))
 	if err == nil {
 		fmt.Printf("using %s; passed over: %v\n", device.Info().ID, device.Skipped())
 	}
@@ -79,7 +81,8 @@ func open(ctx context.Context, id string, power dispatch.Power) (*dispatch.Devic
 
 // draw is the loop of frames. In each it looks whether a result is there, shows the last one, and
 // starts the next computation when there is none.
-func draw(ctx context.Context, device *dispatch.Device, frames int, period time.Duration, changing bool) error {
+func draw(ctx context.Context, device *dispatch.Device, frames int, period time.Duration,
+	changing bool) error {
 	net, err := newNetwork(ctx, device)
 	if err != nil {
 		return err

@@ -79,7 +79,8 @@ func (n *network) allocate(ctx context.Context) error {
 	for _, b := range []struct {
 		to **dispatch.Buffer
 		n  int
-	}{{&weights, atDown + lenDown}, {&n.x, len(n.points)}, {&n.h, figures * maxRows * hidden}, {&n.y, len(n.result)}} {
+	}{{&weights, atDown + lenDown}, {&n.x, len(n.points)}, {&n.h, figures * maxRows * hidden},
+		{&n.y, len(n.result)}} {
 		made, err := n.device.NewBuffer(b.n)
 		if err != nil {
 			return err

@@ -71,7 +71,8 @@ func main() {
 	for i, b := range branches {
 		p := batch[i]
 		worst := compare(c[p.C.Offset:], pixels, weights[p.B.Offset:], b)
-		fmt.Printf("%dx%d branch, %dx%dx%d: largest difference from direct convolution %.2g\n", b.size, b.size, p.M, p.N, p.K, worst)
+		fmt.Printf("%dx%d branch, %dx%dx%d: largest difference from direct convolution %.2g\n", b.size,
+			b.size, p.M, p.N, p.K, worst)
 		if !(worst < 1e-4) {
 			log.Fatal("the branches differ from direct convolution")
 		}
@@ -147,7 +148,8 @@ func compare(c, pixels, weights []float32, b branch) (worst float64) {
 				for dy := range b.size {
 					for dx := range b.size {
 						for ch := range channels {
-							sum += float64(pixel(pixels, x+dx-b.size/2, y+dy-b.size/2, ch)) * float64(weights[k*b.filters+f])
+							sum += float64(pixel(pixels, x+dx-b.size/2, y+dy-b.size/2, ch)) *
+								float64(weights[k*b.filters+f])
 							k++
 						}
 					}

@@ -77,8 +77,10 @@ func run(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("step %d: %w", step, err)
 		}
-		fmt.Printf("step %d: %3d tokens, %2d to %3d for an expert, products %v, largest difference from float64 %.2g\n",
-			step, tokens, slices.Min(r.counts()), slices.Max(r.counts()), l.products.Round(time.Microsecond), worst)
+		fmt.Printf("step %d: %3d tokens, %2d to %3d for an expert, products %v, largest difference from "+
+			"float64 %.2g\n",
+			step, tokens, slices.Min(r.counts()), slices.Max(r.counts()), l.products.Round(time.Microsecond),
+			worst)
 	}
 	return nil
 }
@@ -108,7 +110,8 @@ func newLayer(ctx context.Context, dev *dispatch.Device, w *weights) (*layer, er
 		len    int
 		data   []float32
 	}{
-		{&l.wr, len(w.router), w.router}, {&l.gate, len(w.gate), w.gate}, {&l.up, len(w.up), w.up}, {&l.down, len(w.down), w.down},
+		{&l.wr, len(w.router), w.router}, {&l.gate, len(w.gate), w.gate}, {&l.up, len(w.up), w.up},
+		{&l.down, len(w.down), w.down},
 		{&l.x, maxTokens * width, nil}, {&l.logits, maxTokens * experts, nil}, {&l.ends, experts, nil},
 		{&l.rows, 3 * maxRows, nil}, {&l.mixed, maxRows * hidden, nil}, {&l.out, maxRows * width, nil},
 	} {
@@ -138,7 +141,8 @@ func (l *layer) prepare(ctx context.Context) error {
 		return err
 	}
 	gated := planner.Epilogue{Activation: planner.SiLU, Gated: true, GatherRows: maxTokens}
-	if l.first, err = l.dev.PrepareRagged(ctx, perExpert(hidden, width), planner.Options{Epilogue: gated}); err != nil {
+	if l.first, err = l.dev.PrepareRagged(ctx, perExpert(hidden, width),
+		planner.Options{Epilogue: gated}); err != nil {
 		return err
 	}
 	back := planner.Epilogue{ScatterRows: maxRows, Weights: true}
@@ -151,7 +155,8 @@ func perExpert(n, k int) planner.Ragged {
 	return planner.Ragged{
 		Form: planner.EndsOfRows, Groups: experts,
 		M: maxRows, N: n, K: k,
-		A: planner.Matrix{LD: k}, B: planner.Matrix{LD: n}, C: planner.Matrix{LD: n}, B2: planner.Matrix{LD: n},
+		A: planner.Matrix{LD: k}, B: planner.Matrix{LD: n}, C: planner.Matrix{LD: n},
+		B2:      planner.Matrix{LD: n},
 		StrideB: k * n,
 		RowsA:   tokenOf, RowsC: placeOf, Weights: weightOf,
 	}

@@ -41,7 +41,8 @@ def sizes(workload):
     """M, N, K of a workload's problems, as the command tells them."""
     here = os.path.dirname(os.path.abspath(__file__))
     command = os.environ.get("BATCHGEMM") or os.path.join(here, "..", "..", "bin", "batchgemm")
-    text = subprocess.run([command, "plan", workload, "--device", "h200", "--json"], check=True, stdout=subprocess.PIPE).stdout
+    text = subprocess.run([command, "plan", workload, "--device", "h200", "--json"], check=True,
+                          stdout=subprocess.PIPE).stdout
     return [(p["m"], p["n"], p["k"]) for p in json.loads(text)["problems"]]
 
 
@@ -50,10 +51,12 @@ class Module:
 
     def __init__(self, problems, where):
         (self.pixels, _, self.channels), side = problems[0], math.isqrt(problems[0][0])
-        assert side * side == self.pixels and all((m, k) == (self.pixels, self.channels) for m, _, k in problems)
+        assert side * side == self.pixels
+        assert all((m, k) == (self.pixels, self.channels) for m, _, k in problems)
         self.filters = [n for _, n, _ in problems]
         self.matrix = torch.empty(self.pixels, self.channels).uniform_(-1, 1).to(where)
-        self.image = self.matrix.view(1, side, side, self.channels).permute(0, 3, 1, 2)  # channels_last, no copy
+        # channels_last, no copy
+        self.image = self.matrix.view(1, side, side, self.channels).permute(0, 3, 1, 2)
         self.planes = self.image.contiguous()
         self.weights = torch.empty(sum(self.filters), self.channels).uniform_(-1, 1).to(where)
         self.kernels = [w.view(*w.shape, 1, 1) for w in self.weights.split(self.filters)]
@@ -63,7 +66,8 @@ class Module:
     def problems(self):
         batch, first = [], 0
         for n in self.filters:
-            batch.append(batchgemm.problem(self.pixels, n, self.channels, b=first * self.channels, c=first * self.pixels, trans_b=True))
+            batch.append(batchgemm.problem(self.pixels, n, self.channels, b=first * self.channels,
+                                           c=first * self.pixels, trans_b=True))
             first += n
         return batch
 
@@ -106,7 +110,8 @@ class GPU:
     where = "cuda"
 
     def __init__(self):
-        self.timed = {"graph": graph, "calls": lambda run: lambda: events(lambda: [run() for _ in range(COPIES)])}
+        self.timed = {"graph": graph,
+                      "calls": lambda run: lambda: events(lambda: [run() for _ in range(COPIES)])}
         self.name = torch.cuda.get_device_name()
         self.queue = torch.cuda.Stream()
         with batchgemm.open("cuda", torch.cuda.current_device()) as device:

@@ -1,15 +1,16 @@
 """Times of the grouped product of a layer of experts, beside torch's own where it has one.
 
-The product is that of Qwen3-30B-A3B: 128 experts, 8 for each token, K 2048, N 1536, tokens sent at random. The layer is two
-of them with SiLU between, 2048 -> 768 -> 2048, forward and backward, with gradients to the rows and both weights. Times are
-in microseconds, medians of 9, of both libraries in turn:
+The product is that of Qwen3-30B-A3B: 128 experts, 8 for each token, K 2048, N 1536, tokens sent at random.
+The layer is two of them with SiLU between, 2048 -> 768 -> 2048, forward and backward, with gradients to the
+rows and both weights. Times are in microseconds, medians of 9, of both libraries in turn:
 
     graph   a node of a CUDA graph of 20: the device alone
     eager   a call of 50 in a row, until the last is done: device or host, whichever takes longer
-    host    a call of 50 while the device is busy with something else: the host alone; it is the device's where calls wait
+    host    a call of 50 while the device is busy with something else: the host alone; the device's where
+            calls wait
 
-Of e4m3, which has a scale for each row and each column and a result in bf16, there is the product alone. torch has two
-there: its sums are in fp32 with "fast accum" off.
+Of e4m3, which has a scale for each row and each column and a result in bf16, there is the product alone.
+torch has two there: its sums are in fp32 with "fast accum" off.
 
     PYTHONPATH=../../python python3 torch_bench.py [f32] [f16] [bf16] [e4m3]
 """
@@ -32,7 +33,9 @@ NODES, CALLS, TIMES, BUSY = 20, 50, 9, 2 * 10**8  # cycles, about 0.1 s
 def theirs():
     """torch's grouped product, and its name."""
     public = getattr(torch.nn.functional, "grouped_mm", None)
-    return (public, "torch.nn.functional.grouped_mm") if public else (getattr(torch, "_grouped_mm", None), "torch._grouped_mm")
+    if public:
+        return public, "torch.nn.functional.grouped_mm"
+    return getattr(torch, "_grouped_mm", None), "torch._grouped_mm"
 
 
 def node(call):
@@ -130,12 +133,14 @@ def products(kind, dtype, rival):
     for tokens in TOKENS:
         x, offs = routed(tokens, K, dtype)
         call = lambda multiply: lambda: multiply(x, w, offs=offs)
-        show(f"{kind:5}{tokens:7}", {"batchgemm": call(grouped_mm), **({"torch": call(rival)} if rival else {})})
+        show(f"{kind:5}{tokens:7}",
+             {"batchgemm": call(grouped_mm), **({"torch": call(rival)} if rival else {})})
 
 
 def scaled_products():
     """w lies as torch wants it."""
-    w = torch.randn(EXPERTS, N, K, device="cuda", dtype=torch.bfloat16).to(torch.float8_e4m3fn).transpose(1, 2)
+    w = torch.randn(EXPERTS, N, K, device="cuda",
+                    dtype=torch.bfloat16).to(torch.float8_e4m3fn).transpose(1, 2)
     scale_w, rival = torch.rand(EXPERTS, N, device="cuda"), getattr(torch, "_scaled_grouped_mm", None)
     for tokens in TOKENS:
         x, offs = routed(tokens, K, torch.bfloat16)
@@ -143,7 +148,8 @@ def scaled_products():
         calls = {"batchgemm": lambda: scaled_grouped_mm(*args, offs=offs)}
         if rival:
             calls["torch"] = lambda: rival(*args, offs=offs, out_dtype=torch.bfloat16)
-            calls["torch, fast accum"] = lambda: rival(*args, offs=offs, out_dtype=torch.bfloat16, use_fast_accum=True)
+            calls["torch, fast accum"] = lambda: rival(*args, offs=offs, out_dtype=torch.bfloat16,
+                                                       use_fast_accum=True)
         show(f"e4m3 {tokens:7}", calls)
     print("torch: torch._scaled_grouped_mm" if rival else "torch has no grouped product of e4m3 here")
 
@@ -156,7 +162,8 @@ def layers(kind, dtype, rival):
         gy = torch.randn_like(x)
         x.requires_grad_()
         call = lambda layer: step(layer, offs, gy, x, up, down)
-        show(f"{kind:5}{tokens:7}", {"layer batchgemm": call(ours), **({"layer torch": call(unfused(rival))} if rival else {})})
+        show(f"{kind:5}{tokens:7}",
+             {"layer batchgemm": call(ours), **({"layer torch": call(unfused(rival))} if rival else {})})
 
 
 def main():

@@ -31,7 +31,8 @@ def problems(loads, mine):
     batch, first = [], 0
     for e, load in enumerate(loads):
         if e in mine:
-            batch.append(batchgemm.problem(load, HIDDEN, WIDTH, a=first * WIDTH, b=e * WIDTH * HIDDEN, c=first * HIDDEN))
+            batch.append(batchgemm.problem(load, HIDDEN, WIDTH, a=first * WIDTH, b=e * WIDTH * HIDDEN,
+                                           c=first * HIDDEN))
         first += load
     return batch
 

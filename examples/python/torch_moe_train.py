@@ -1,9 +1,10 @@
 """A layer of experts trained by expert parallelism: batchgemm multiplies, torch.distributed moves the tokens.
 
-Each rank has its tokens and a part of the experts. A gate sends each token to two experts; all-to-all takes it to
-their rank and brings the result back. The layer learns what a fixed network computes, for 200 steps, three times
-from the same start: with batchgemm.torch.grouped_mm, with a loop of torch.matmul, and with that loop in float64. What
-rounding alone does to the loss is the difference of the last two; that of the first must be no more than a few times as much.
+Each rank has its tokens and a part of the experts. A gate sends each token to two experts; all-to-all takes
+it to their rank and brings the result back. The layer learns what a fixed network computes, for 200 steps,
+three times from the same start: with batchgemm.torch.grouped_mm, with a loop of torch.matmul, and with that
+loop in float64. What rounding alone does to the loss is the difference of the last two; that of the first
+must be no more than a few times as much.
 
     export PYTHONPATH=../../python         of this folder
     python3 torch_moe_train.py                                one GPU, or the CPU where there is none
@@ -64,7 +65,8 @@ class Experts(torch.nn.Module):
             return torch.nn.Parameter(values[of].to(device, dtype))
 
         self.gate = parameter(WIDTH, EXPERTS)
-        self.up, self.down = parameter(EXPERTS, WIDTH, HIDDEN, of=mine), parameter(EXPERTS, HIDDEN, WIDTH, of=mine)
+        self.up = parameter(EXPERTS, WIDTH, HIDDEN, of=mine)
+        self.down = parameter(EXPERTS, HIDDEN, WIDTH, of=mine)
         self.bias = torch.nn.Parameter(torch.zeros_like(self.up[:, 0]))
 
     def forward(self, x):
@@ -75,10 +77,12 @@ class Experts(torch.nn.Module):
         arriving = torch.empty_like(counts)  # from each rank, for each expert of mine
         dist.all_to_all_single(arriving, counts)
         arriving = arriving.view(ranks, -1)
-        sent, received = counts.view(ranks, -1).sum(1).tolist(), arriving.sum(1).tolist()  # all-to-all wants them on the host
+        # all-to-all wants them on the host
+        sent, received = counts.view(ranks, -1).sum(1).tolist(), arriving.sum(1).tolist()
 
         rows = AllToAll.apply(x[order // TOP], sent, received)
-        experts = torch.arange(EXPERTS // ranks, device=x.device).repeat(ranks).repeat_interleave(arriving.flatten())
+        experts = torch.arange(EXPERTS // ranks, device=x.device).repeat(ranks).repeat_interleave(
+            arriving.flatten())
         by_expert = experts.argsort(stable=True)
         offs = arriving.sum(0).cumsum(0).int()
         y = self.multiply(rows[by_expert], offs, self.up, self.bias, self.down).to(x.dtype)
@@ -125,7 +129,8 @@ def main():
     noise, off = (plain - exact).abs().max().item(), (ours - exact).abs().max().item()
     if dist.get_rank() == 0:
         for step in range(0, STEPS, 50):
-            print(f"step {step:3}: batchgemm {ours[step]:.6f}, loop {plain[step]:.6f}, float64 {exact[step]:.6f}")
+            print(f"step {step:3}: batchgemm {ours[step]:.6f}, loop {plain[step]:.6f}, float64 "
+                  f"{exact[step]:.6f}")
         print(f"step {STEPS - 1}: batchgemm {ours[-1]:.6f}, loop {plain[-1]:.6f}, float64 {exact[-1]:.6f}")
         print(f"largest difference from float64: batchgemm {off:.2e}, loop {noise:.2e}", flush=True)
     dist.destroy_process_group()

@@ -24,7 +24,8 @@ func TestFormatInDocs(t *testing.T) {
 	two, err := devices.Lookup("mi210")
 	require.NoError(t, err)
 	two.ComputeUnits, two.MaxGroups = 2, 1 // places for two workers
-	plan, err := planner.New(two).Plan(t.Context(), batch, planner.Options{Tile: "medium", Schedule: planner.ScheduleLPT})
+	plan, err := planner.New(two).Plan(t.Context(), batch,
+		planner.Options{Tile: "medium", Schedule: planner.ScheduleLPT})
 	require.NoError(t, err)
 	require.Len(t, plan.Launches, 1)
 	words, l := plan.Encode(nil), plan.Launches[0]

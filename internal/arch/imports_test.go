@@ -4,8 +4,11 @@ package arch
 import (
 	"go/parser"
 	"go/token"
-	"io/fs"
+	"os"
+	"path"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,55 +18,43 @@ import (
 
 const module = "github.com/batchgemm/batchgemm/"
 
-// allowed lists what the packages of a folder may import from this module. The
-// longest matching folder counts. Tests may import more.
-var allowed = map[string][]string{
-	"planner":              {"internal/invalid"}, // its folders tile, element and encoding count as it
-	"planner/devices":      {"planner", "native", "wgsl", "internal/invalid"},
-	"internal/invalid":     {},
-	"internal/sample":      {},
-	"internal/version":     {},
-	"internal/cublas":      {"planner", "dispatch/driver"},
-	"internal/openblas":    {"planner", "dispatch/driver"},
-	"internal/codeobject":  {}, // for tests
-	"wgsl":                 {"planner"},
-	"native":               {"planner"},
-	"native/internal":      {"planner", "native", "native/products", "internal/codeobject"},
-	"native/products":      {},
-	"dispatch/driver":      {"planner", "internal/invalid"},
-	"dispatch/drivertest":  {"planner", "dispatch/driver", "internal/reference", "internal/sample"},
-	"internal/cgroup":      {},
-	"internal/hostmem":     {"dispatch/driver", "internal/cgroup"},
-	"internal/hostgemm":    {"planner", "dispatch/driver", "internal/hostmem", "internal/invalid"},
-	"internal/reference":   {"planner", "internal/hostmem"},
-	"internal/cpu":         {"planner", "dispatch/driver", "internal/backend", "internal/cgroup", "internal/hostmem", "internal/invalid"},
-	"internal/fakedriver":  {"planner", "dispatch/driver", "internal/cpu"}, // for tests
-	"internal/workload":    {"planner", "internal/hostmem", "internal/npz", "internal/atomicfile"},
-	"internal/npz":         {"planner", "internal/atomicfile", "internal/invalid"},
-	"internal/atomicfile":  {},
-	"internal/timeline":    {"planner"},
-	"internal/bench":       {"planner"},
-	"internal/report":      {"planner", "internal/bench", "internal/timeline", "internal/atomicfile"},
-	"internal/tune":        {"planner"},
-	"internal/results":     {"planner", "internal/bench", "internal/report"},
-	"internal/ratefile":    {"planner", "dispatch/driver", "internal/atomicfile"},
-	"internal/backend":     {"dispatch/driver", "internal/invalid"},
-	"internal/arch":        {},
-	"internal/browser":     {}, // for tests
-	"internal/browserexec": {"internal/browser"},
-	"internal/soak":        {}, // a test alone
-	"webgpu":               {"planner", "planner/devices", "wgsl", "dispatch/driver", "internal/backend", "internal/invalid"},
-	"internal/dl":          {"planner", "dispatch/driver", "internal/backend", "internal/invalid"},
-	"internal/dl/dltest":   {"planner", "internal/dl", "internal/backend", "dispatch/driver", "dispatch/drivertest", "internal/reference"},
-	"native/cuda":          {"planner", "planner/devices", "native", "native/products", "internal/dl", "dispatch/driver"},
-	"internal/clocks":      {"planner", "native", "native/products", "internal/dl", "native/cuda", "dispatch/driver", "internal/timeline"},
-	"native/hip":           {"planner", "planner/devices", "native", "native/products", "internal/dl", "dispatch/driver"},
-	"dispatch":             {"planner", "dispatch/driver", "internal/invalid", "internal/cpu", "internal/hostgemm", "internal/hostmem", "internal/ratefile", "webgpu", "native/cuda", "native/hip"},
-	"cmd":                  {"planner", "planner/devices", "dispatch", "dispatch/driver", "internal/hostmem", "internal/reference", "internal/workload", "internal/npz", "internal/atomicfile", "internal/timeline", "internal/bench", "internal/report", "internal/tune", "internal/ratefile", "internal/cublas", "internal/openblas", "internal/clocks", "internal/version"},
-	"capi":                 {"planner", "dispatch"},
-	"examples":             {"planner", "planner/devices", "dispatch", "dispatch/driver"},
-	"examples/browser":     {"planner", "dispatch", "internal/bench", "internal/reference", "internal/timeline", "internal/workload"},
+// layers are the house from top to bottom. A package imports packages of lower layers, neither up nor beside
+// it, so that backends do not know each other. A name stands for its folder and those below it that have no
+// name of their own; these import each other as they like. Tests may import more.
+//
+// Three packages stand where their work is, whatever their paths say, which are public. dispatch/driver is
+// what backends fulfil, so it is below them. dispatch/drivertest checks that they do. planner/devices knows
+// GPUs with their kernels, so it is above the text of kernels.
+var layers = []struct {
+	what     string
+	packages []string
+}{
+	{"callers", []string{"cmd", "capi", "examples", "internal/soak"}},
+	{"the API", []string{"dispatch"}},
+	{"over backends", []string{"internal/hostgemm", "internal/ratefile", "internal/clocks",
+		"internal/fakedriver"}},
+	{"backends", []string{"webgpu", "native/cuda", "native/hip", "internal/cpu"}},
+	{"the backend that CUDA and HIP share", []string{"internal/dl"}},
+	{"what backends share, their tests", []string{"internal/backend", "dispatch/drivertest",
+		"internal/results"}},
+	{"references, rivals, reports", []string{"internal/reference", "internal/workload", "internal/cublas",
+		"internal/openblas", "internal/report", "internal/browserexec"}},
+	{"memory, files, measurements", []string{"internal/hostmem", "internal/npz", "internal/bench",
+		"internal/timeline", "internal/tune"}},
+	{"what backends fulfil", []string{"dispatch/driver"}},
+	{"known GPUs", []string{"planner/devices"}},
+	{"text of kernels", []string{"wgsl", "native"}},
+	{"planner", []string{"planner"}},
+	{"leaves", []string{"internal/arch", "internal/atomicfile", "internal/browser", "internal/cgroup",
+		"internal/codeobject", "internal/invalid", "internal/sample", "internal/version"}},
 }
+
+// plain are packages that import nothing but the standard library and packages of the module.
+var plain = []string{"planner", "wgsl"}
+
+// likeUsers are callers that import only what users can. Those of examples/browser, which measure, are not
+// among them.
+var likeUsers = regexp.MustCompile(`^(capi|examples)(/|$)`)
 
 // external lists the only importers of modules that must stay in one place.
 var external = map[string]string{
@@ -72,59 +63,115 @@ var external = map[string]string{
 	"gonum.org/v1/plot":                   "internal/report",
 }
 
-func folder(dir string) (key string) {
-	for k := range allowed {
-		if (dir == k || strings.HasPrefix(dir, k+"/")) && len(k) > len(key) {
-			key = k
+// place is the name of layers that a package belongs to, the longest, and the number of its layer.
+func place(dir string) (name string, layer int) {
+	for i, l := range layers {
+		for _, p := range l.packages {
+			if (dir == p || strings.HasPrefix(dir, p+"/")) && len(p) > len(name) {
+				name, layer = p, i
+			}
 		}
 	}
-	return key
+	return name, layer
 }
 
 func TestImports(t *testing.T) {
-	root := filepath.Join("..", "..")
 	seen := 0
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && strings.HasPrefix(d.Name(), ".") && path != root {
-			return fs.SkipDir
-		}
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		rel, err := filepath.Rel(root, path)
-		if err != nil {
-			return err
-		}
-		dir := filepath.ToSlash(filepath.Dir(rel))
-		key := folder(dir)
-		require.NotEmpty(t, key, "%s: its folder is not in the table", rel)
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
-		if err != nil {
-			return err
+	for _, file := range sources(t, ".go") {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
 		}
 		seen++
-		for _, spec := range file.Imports {
-			name, err := strconv.Unquote(spec.Path.Value)
-			require.NoError(t, err)
+		dir := path.Dir(file)
+		name, layer := place(dir)
+		require.NotEmpty(t, name, "%s: its folder is in no layer", file)
+		for _, imported := range imports(t, file) {
 			for prefix, owner := range external {
-				if strings.HasPrefix(name, prefix) {
-					require.Equal(t, owner, key, "%s imports %s", rel, name)
+				if strings.HasPrefix(imported, prefix) {
+					require.Equal(t, owner, name, "%s imports %s", file, imported)
 				}
 			}
-			own, isOwn := strings.CutPrefix(name, module)
-			if own == "planner/tile" || own == "planner/element" || own == "planner/encoding" {
-				own = "planner"
-			}
+			own, isOwn := strings.CutPrefix(imported, module)
+			to, below := place(own)
 			switch {
-			case isOwn && strings.HasPrefix(own, key):
-			case isOwn:
-				require.Contains(t, allowed[key], own, "%s", rel)
-			case strings.Contains(name, "."):
-				require.NotContains(t, []string{"planner", "wgsl"}, key, "%s imports %s: standard library only", rel, name)
+			case !isOwn:
+				require.False(t, slices.Contains(plain, name) && strings.Contains(imported, "."),
+					"%s imports %s: standard library only", file, imported)
+			case to != name:
+				require.NotEmpty(t, to, "%s imports %s, which is in no layer", file, own)
+				require.Greater(t, below, layer, "%s (%s) imports %s (%s): not a lower layer",
+					file, layers[layer].what, own, layers[below].what)
+				require.False(t, likeUsers.MatchString(dir) && !strings.HasPrefix(dir, "examples/browser") &&
+					!strings.HasPrefix(own, "dispatch") && !strings.HasPrefix(own, "planner"),
+					"%s imports %s, which users cannot", file, own)
 			}
+		}
+	}
+	require.Greater(t, seen, 200)
+}
+
+// sources lists the files of the repository whose names end so, by their paths from its root.
+func sources(t *testing.T, endings ...string) (files []string) {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	err := filepath.WalkDir(root, func(at string, d os.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (strings.HasPrefix(d.Name(), ".") && at != root ||
+			at == filepath.Join(root, "bin")):
+			return filepath.SkipDir
+		case d.Type().IsRegular() && slices.Contains(endings, filepath.Ext(at)):
+			rel, err := filepath.Rel(root, at)
+			files = append(files, filepath.ToSlash(rel))
+			return err
 		}
 		return nil
 	})
 	require.NoError(t, err)
-	require.Greater(t, seen, 20)
+	return files
+}
+
+func imports(t *testing.T, file string) (names []string) {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", file), nil,
+		parser.ImportsOnly)
+	require.NoError(t, err)
+	for _, spec := range parsed.Imports {
+		name, err := strconv.Unquote(spec.Path.Value)
+		require.NoError(t, err)
+		names = append(names, name)
+	}
+	return names
+}
+
+// modules are those of the Python package from the bottom to the top.
+var modules = []string{"_abi", "_core", "_int4", "_arrays", "_device", "__init__",
+	"_optional", "_programs", "_operators", "_gradients", "_lists", "torch"}
+
+var (
+	fromModule = regexp.MustCompile(`(?m)^\s*from \.(\w+) import`)
+	fromHere   = regexp.MustCompile(`(?m)^\s*from \. import (\w+(?:, \w+)*)`)
+)
+
+// TestPythonImports: no module of the Python package imports one above it, in a function either.
+func TestPythonImports(t *testing.T) {
+	files, err := filepath.Glob("../../python/batchgemm/*.py")
+	require.NoError(t, err)
+	require.Len(t, files, len(modules))
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var names []string
+		for _, m := range fromModule.FindAllStringSubmatch(string(text), -1) {
+			names = append(names, m[1])
+		}
+		for _, m := range fromHere.FindAllStringSubmatch(string(text), -1) {
+			names = append(names, strings.Split(m[1], ", ")...)
+		}
+		at := slices.Index(modules, strings.TrimSuffix(filepath.Base(file), ".py"))
+		for _, name := range names {
+			require.Contains(t, modules[:max(at, 0)], name, "%s imports it", file)
+		}
+	}
 }

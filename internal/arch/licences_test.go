@@ -81,8 +81,8 @@ func words(t *testing.T, file string) string {
 	return strings.Join(strings.Fields(string(text)), " ")
 }
 
-// TestNotices: NOTICES, which goes with what is built, has the licences of all that the library for C has inside,
-// but for the Apache License, which goes with it too.
+// TestNotices: NOTICES, which goes with what is built, has the licences of all that the library for C has
+// inside, but for the Apache License, which goes with it too.
 func TestNotices(t *testing.T) {
 	root := filepath.Join("..", "..")
 	notices := words(t, filepath.Join(root, "NOTICES"))

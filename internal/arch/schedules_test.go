@@ -14,7 +14,8 @@ import (
 // TestSchedulesInDocs: the documents list the schedules that there are, all of them in
 // the planner's order.
 func TestSchedulesInDocs(t *testing.T) {
-	for path, quote := range map[string]string{"capi/batchgemm.h": `"`, "README.md": "`", "ARCHITECTURE.md": "`"} {
+	for path, quote := range map[string]string{"capi/batchgemm.h": `"`, "README.md": "`",
+		"ARCHITECTURE.md": "`"} {
 		raw, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(path)))
 		require.NoError(t, err)
 		text := strings.Join(strings.Fields(strings.ReplaceAll(string(raw), "\n *", "\n")), " ")

@@ -17,16 +17,20 @@ func TestTags(t *testing.T) {
 		{"nocuda,nohip", "./dispatch ./capi", module + "native/products\n"},
 	} {
 		require.Contains(t, needs(t, "", c.packages), "\n"+c.without)
-		require.False(t, strings.Contains(needs(t, c.tags, c.packages), "\n"+c.without), "%s still needs %s", c.tags, c.without)
+		require.False(t, strings.Contains(needs(t, c.tags, c.packages), "\n"+c.without), "%s still needs %s",
+			c.tags, c.without)
 	}
-	require.NotContains(t, needs(t, "", "./dispatch", "GOOS=js", "GOARCH=wasm", "CGO_ENABLED=0"), "\n"+module+"native/products\n")
+	require.NotContains(t, needs(t, "", "./dispatch", "GOOS=js", "GOARCH=wasm", "CGO_ENABLED=0"), "\n"+module+
+		"native/products\n")
 }
 
 // needs lists what packages need, on a line each.
 func needs(t *testing.T, tags, packages string, env ...string) string {
 	t.Helper()
-	cmd := exec.Command("go", append([]string{"list", "-deps", "-tags", tags}, strings.Fields(packages)...)...)
-	cmd.Dir, cmd.Env = "../..", append(append(cmd.Environ(), "CGO_ENABLED=1", "GOOS=linux", "GOARCH=amd64"), env...)
+	cmd := exec.Command("go", append([]string{"list", "-deps", "-tags", tags},
+		strings.Fields(packages)...)...)
+	cmd.Dir, cmd.Env = "../..", append(append(cmd.Environ(), "CGO_ENABLED=1", "GOOS=linux", "GOARCH=amd64"),
+		env...)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
 	return "\n" + string(out)

@@ -19,7 +19,8 @@ func TestFixedVersions(t *testing.T) {
 	for module, minor := range map[string]int{
 		"golang.org/x/image": 45, // GO-2026-4815 (38), GO-2026-5062 (43), GO-2026-6222 (45)
 	} {
-		line := regexp.MustCompile(`(?m)^\s+` + regexp.QuoteMeta(module) + ` v0\.(\d+)\.`).FindSubmatch(modules)
+		line := regexp.MustCompile(`(?m)^\s+` + regexp.QuoteMeta(module) +
+			` v0\.(\d+)\.`).FindSubmatch(modules)
 		require.NotNil(t, line, module)
 		var have int
 		_, err := fmt.Sscan(string(line[1]), &have)

@@ -22,7 +22,9 @@ func TestVulncheck(t *testing.T) {
 		checked    bool
 	}{
 		{"no tool", "", 0, false},
-		{"no database", `echo 'govulncheck: fetching vulnerabilities: Get "https://vuln.go.dev": no route to host'; exit 1`, 0, false},
+		{"no database",
+			`echo 'govulncheck: fetching vulnerabilities: Get "https://vuln.go.dev": no route to host'; ` +
+				`exit 1`, 0, false},
 		{"too slow", "exit 124", 0, false}, // as timeout has it
 		{"nothing found", "exit 0", 0, true},
 		{"found", "echo 'Vulnerability #1: GO-2026-4815'; exit 3", 1, true},
@@ -30,7 +32,8 @@ func TestVulncheck(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			install := "echo 'no such host' >&2; exit 1"
 			if tc.tool != "" {
-				install = "cat >\"$GOBIN/govulncheck\" <<'END'\n#!/bin/sh\n" + tc.tool + "\nEND\nchmod +x \"$GOBIN/govulncheck\""
+				install = "cat >\"$GOBIN/govulncheck\" <<'END'\n#!/bin/sh\n" + tc.tool +
+					"\nEND\nchmod +x \"$GOBIN/govulncheck\""
 			}
 			fake := filepath.Join(t.TempDir(), "go")
 			require.NoError(t, os.WriteFile(fake, []byte("#!/bin/sh\n"+install+"\n"), 0o700))

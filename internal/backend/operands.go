@@ -50,7 +50,8 @@ func Beside[B Owned[D], D Device](d D, r *driver.Run) (beside [3]B, err error) {
 		}
 		own, ok := b.(B)
 		if !ok || own.On() != d {
-			return beside, invalid.Errorf("%s: %s is of another device", d.Info().Backend, [...]string{"B2", "Bias", "Rows"}[i])
+			return beside, invalid.Errorf("%s: %s is of another device", d.Info().Backend,
+				[...]string{"B2", "Bias", "Rows"}[i])
 		}
 		beside[i] = own
 	}

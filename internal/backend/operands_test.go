@@ -48,11 +48,13 @@ func TestOperands(t *testing.T) {
 		run  driver.Run
 		want string
 	}{
-		"no program":      {driver.Run{A: a, B: b, C: c}, "fake: the program is of another device"},
-		"foreign program": {driver.Run{Program: &program{on: other}, A: a, B: b, C: c}, "fake: the program is of another device"},
-		"no buffer":       {driver.Run{Program: p, B: b, C: c}, "fake: A is of another device"},
-		"foreign buffer":  {driver.Run{Program: p, A: a, B: &buffer{on: other}, C: c}, "fake: B is of another device"},
-		"other type":      {driver.Run{Program: p, A: a, B: b, C: strange{}}, "fake: C is of another device"},
+		"no program": {driver.Run{A: a, B: b, C: c}, "fake: the program is of another device"},
+		"foreign program": {driver.Run{Program: &program{on: other}, A: a, B: b, C: c},
+			"fake: the program is of another device"},
+		"no buffer": {driver.Run{Program: p, B: b, C: c}, "fake: A is of another device"},
+		"foreign buffer": {driver.Run{Program: p, A: a, B: &buffer{on: other}, C: c},
+			"fake: B is of another device"},
+		"other type": {driver.Run{Program: p, A: a, B: b, C: strange{}}, "fake: C is of another device"},
 	} {
 		_, _, err := Operands[*program, *buffer](d, &x.run)
 		require.EqualError(t, err, x.want, name)

@@ -60,7 +60,9 @@ func TestAwait(t *testing.T) {
 		want  error
 	}{
 		{"done", t.Context(), Forever, func() (bool, error) { return true, nil }, false, nil},
-		{"done when the limit is over", t.Context(), 0, func() (bool, error) { return true, nil }, false, nil},
+		{"done when the limit is over", t.Context(), 0, func() (bool, error) {
+			return true, nil
+		}, false, nil},
 		{"fails", t.Context(), Forever, func() (bool, error) { return false, broken }, false, broken},
 		{"done and fails", t.Context(), Forever, func() (bool, error) { return true, broken }, false, broken},
 		{"context has ended", ended, Forever, never, false, context.Canceled},

@@ -25,7 +25,7 @@ const (
 var ErrUnfinished = errors.New("queued work did not end")
 
 // Await asks until something is done. It ends with an error that ask returns, when
-// ctx ends, when the device is lost, and with ErrUnfinished behind the limit. It
+// ctx ends, when the device is lost, and with ErrUnfinished after the limit. It
 // allocates nothing if it succeeds.
 func (s *State) Await(ctx context.Context, limit time.Duration, ask func() (done bool, err error)) error {
 	for start := time.Now(); ; {

@@ -42,7 +42,8 @@ func TestGeoMean(t *testing.T) {
 }
 
 func TestDigits(t *testing.T) {
-	for x, want := range map[float64]string{0: "0", 0.00012345: "0.000123", 0.5: "0.500", 3.14159: "3.14", 99.96: "100.0", 31.4159: "31.4", 1234.5: "1234", -2: "-2.00", 1.5e-9: "0.000000"} {
+	for x, want := range map[float64]string{0: "0", 0.00012345: "0.000123", 0.5: "0.500", 3.14159: "3.14",
+		99.96: "100.0", 31.4159: "31.4", 1234.5: "1234", -2: "-2.00", 1.5e-9: "0.000000"} {
 		require.Equal(t, want, Digits(x))
 	}
 }
@@ -81,7 +82,8 @@ func TestMeasureSettle(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(start), 3*time.Millisecond)
 }
 
-// TestMeasureWarmUp: samples before the first that counts take so long together, by a clock that only sleep moves.
+// TestMeasureWarmUp: samples before the first that counts take so long together, by a clock that only sleep
+// moves.
 func TestMeasureWarmUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
@@ -111,20 +113,27 @@ func TestMeasureErrors(t *testing.T) {
 
 // sample is a report with everything that a report can have.
 func sample() *Report {
-	r := &Report{Device: "cuda 0: NVIDIA H200", Driver: "NVIDIA 580, CUDA 13.0", Library: "cuBLAS 13.1.0", Repeat: 10, Notes: []string{"a note"}}
+	r := &Report{Device: "cuda 0: NVIDIA H200", Driver: "NVIDIA 580, CUDA 13.0", Library: "cuBLAS 13.1.0",
+		Repeat: 10, Notes: []string{"a note"}}
 	row := func(method, timed string, micros, host, err float64) Row {
-		row := NewRow(Method{Name: method, Timed: timed}, Measurement{Device: Spread{micros, 0.9 * micros, 1.5 * micros}})
+		row := NewRow(Method{Name: method, Timed: timed},
+			Measurement{Device: Spread{micros, 0.9 * micros, 1.5 * micros}})
 		if host > 0 {
 			row.Host = &Spread{host, host, 2 * host}
 		}
 		row.Error, row.Errors, row.Checked = err, []int64{0, 0, 7, 64}, 8
 		return row
 	}
-	r.Add(Case{Workload: "zhang-128-128-8", Problems: 8, GFLOP: 0.00625, Bytes: 500e3, Plan: 3.25, Schedule: "data-parallel", Tiles: []string{"medium-k4"},
-		Rows:   []Row{row("batchgemm", Graph, 3, 0, 0.01), row("batchgemm", "event", 4, 2, 0.01), row("cublas-loop", Stream, 90, 80, 0.02), row("cublas-grouped", Stream, 18, 7, 0.03)},
-		Regret: &Regret{Planner: 3, Best: 2.5, Tile: "small-k8", Schedule: "split-k", Forced: []Forced{{"small-k8", "split-k", 2.5, 2.75}, {"small", "batched", 4, 5}}}})
-	r.Add(Case{Workload: "zhang-512-128-256", Problems: 256, GFLOP: 2.5, Bytes: 64e6, Plan: 41, Schedule: "stream-k", Tiles: []string{"large-8x4", "tall-8x4"},
-		Rows:   []Row{row("batchgemm", Graph, 100, 0, 0.01), row("batchgemm", "event", 102, 2, 0.01), row("cublas-loop", Stream, 2400, 2300, 0.02), row("cublas-grouped", Stream, 150, 9, 0)},
+	r.Add(Case{Workload: "zhang-128-128-8", Problems: 8, GFLOP: 0.00625, Bytes: 500e3, Plan: 3.25,
+		Schedule: "data-parallel", Tiles: []string{"medium-k4"},
+		Rows: []Row{row("batchgemm", Graph, 3, 0, 0.01), row("batchgemm", "event", 4, 2, 0.01),
+			row("cublas-loop", Stream, 90, 80, 0.02), row("cublas-grouped", Stream, 18, 7, 0.03)},
+		Regret: &Regret{Planner: 3, Best: 2.5, Tile: "small-k8", Schedule: "split-k",
+			Forced: []Forced{{"small-k8", "split-k", 2.5, 2.75}, {"small", "batched", 4, 5}}}})
+	r.Add(Case{Workload: "zhang-512-128-256", Problems: 256, GFLOP: 2.5, Bytes: 64e6, Plan: 41,
+		Schedule: "stream-k", Tiles: []string{"large-8x4", "tall-8x4"},
+		Rows: []Row{row("batchgemm", Graph, 100, 0, 0.01), row("batchgemm", "event", 102, 2, 0.01),
+			row("cublas-loop", Stream, 2400, 2300, 0.02), row("cublas-grouped", Stream, 150, 9, 0)},
 		Regret: &Regret{Planner: 100, Best: 100, Tile: "large-8x4", Schedule: "stream-k"}})
 	r.Cases[1].Rows[3].Wrong = "problem 3: C[0,0] is 1, want 2"
 	r.Finish()
@@ -169,7 +178,8 @@ func TestGolden(t *testing.T) {
 			}
 			want, err := os.ReadFile(tc.file)
 			require.NoError(t, err)
-			require.Equal(t, string(want), got.String(), "run go test ./internal/bench -update and read the difference")
+			require.Equal(t, string(want), got.String(),
+				"run go test ./internal/bench -update and read the difference")
 		})
 	}
 }
@@ -182,9 +192,12 @@ func TestElements(t *testing.T) {
 		json, text, csv string
 	}{
 		{"float32", element.F32, element.F32, element.F32, `"cold":false`, "", ",f32,f32,f32\n"},
-		{"bf16", element.BF16, element.F32, element.BF16, `"type":"bf16","type_c":"bf16"`, "elements  bf16, C of bf16\n", ",bf16,bf16,bf16\n"},
-		{"B of int4", element.BF16, element.Int4, element.F32, `"type":"bf16","type_b":"int4","cold"`, "elements  bf16, B of int4, C of f32\n", ",bf16,f32,int4\n"},
-		{"f16 and float32", element.F16, element.F32, element.F32, `"type":"f16","cold"`, "elements  f16, C of f32\n", ",f16,f32,f16\n"},
+		{"bf16", element.BF16, element.F32, element.BF16, `"type":"bf16","type_c":"bf16"`,
+			"elements  bf16, C of bf16\n", ",bf16,bf16,bf16\n"},
+		{"B of int4", element.BF16, element.Int4, element.F32, `"type":"bf16","type_b":"int4","cold"`,
+			"elements  bf16, B of int4, C of f32\n", ",bf16,f32,int4\n"},
+		{"f16 and float32", element.F16, element.F32, element.F32, `"type":"f16","cold"`,
+			"elements  f16, C of f32\n", ",f16,f32,f16\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := &Report{Type: tc.ab, TypeB: tc.b, TypeC: tc.c, Cases: []Case{{Rows: []Row{{Method: "m"}}}}}
@@ -225,8 +238,10 @@ func TestWriteCSVFormulas(t *testing.T) {
 		{"", ""},
 	} {
 		t.Run(tc.text, func(t *testing.T) {
-			r := Report{Cases: []Case{{Workload: tc.text, Schedule: tc.text, Tiles: []string{tc.text}, GFLOP: negative,
-				Rows:   []Row{{Method: tc.text, Timed: tc.text, Device: Spread{negative, negative, negative}}},
+			r := Report{Cases: []Case{{Workload: tc.text, Schedule: tc.text, Tiles: []string{tc.text},
+				GFLOP: negative,
+				Rows: []Row{{Method: tc.text, Timed: tc.text,
+					Device: Spread{negative, negative, negative}}},
 				Regret: &Regret{Ratio: negative, Tile: tc.text, Schedule: tc.text},
 			}}}
 			var out bytes.Buffer

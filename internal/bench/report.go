@@ -36,10 +36,11 @@ type Report struct {
 
 // Case is one workload.
 type Case struct {
-	Workload string   `json:"workload"`
-	Problems int      `json:"problems"`
-	GFLOP    float64  `json:"gflop"`
-	Bytes    float64  `json:"bytes"`                  // of A, B and C once each, of C twice where beta is not 0, and of what epilogues read
+	Workload string  `json:"workload"`
+	Problems int     `json:"problems"`
+	GFLOP    float64 `json:"gflop"`
+	// of A, B and C once each, of C twice where beta is not 0, and of what epilogues read
+	Bytes    float64  `json:"bytes"`
 	Plan     float64  `json:"plan_micros"`            // to plan and encode the batch once more, on one core
 	Renew    float64  `json:"renew_micros,omitempty"` // the same as Update does, where that was asked for
 	Schedule string   `json:"schedule"`               // of our plan, as Tiles
@@ -276,7 +277,8 @@ func (r *Report) fields() []field {
 			}})
 		}
 		add(k.method+"/"+k.timed, func(row *Row) string {
-			return fmt.Sprintf("%s (%s-%s)", Digits(row.Device.Median), Digits(row.Device.Min), Digits(row.Device.Max))
+			return fmt.Sprintf("%s (%s-%s)", Digits(row.Device.Median), Digits(row.Device.Min),
+				Digits(row.Device.Max))
 		})
 		if i == 0 {
 			add("TFLOP/s", func(row *Row) string { return Digits(row.GFLOPS / 1e3) })
@@ -370,7 +372,8 @@ func (r *Report) Remarks() (all []Remark) {
 	note("host", "microseconds of the call, without waiting")
 	note("error", "the largest against float64, as a part of what rounding explains")
 	for _, s := range r.Speedups {
-		note("x "+s.Method+"/"+s.Timed, "geometric mean %s, least %s (%s)", Digits(s.GeoMean), Digits(s.Worst), s.Case)
+		note("x "+s.Method+"/"+s.Timed, "geometric mean %s, least %s (%s)", Digits(s.GeoMean),
+			Digits(s.Worst), s.Case)
 	}
 	if s := r.Regret; s != nil {
 		note("planner/best", "geometric mean %s, most %s (%s)", Digits(s.GeoMean), Digits(s.Worst), s.Case)
@@ -436,8 +439,10 @@ func guard(text string) string {
 func (r *Report) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }
-	records := [][]string{{"workload", "problems", "gflop", "bytes", "plan_us", "schedule", "tiles", "method", "timed", "device_us", "device_us_min", "device_us_max",
-		"host_us", "host_us_min", "host_us_max", "gflops", "slower", "error", "checked_problems", "regret", "best_tile", "best_schedule", "type", "type_c", "type_b"}}
+	records := [][]string{{"workload", "problems", "gflop", "bytes", "plan_us", "schedule", "tiles", "method",
+		"timed", "device_us", "device_us_min", "device_us_max",
+		"host_us", "host_us_min", "host_us_max", "gflops", "slower", "error", "checked_problems", "regret",
+		"best_tile", "best_schedule", "type", "type_c", "type_b"}}
 	for _, c := range r.Cases {
 		for i, row := range c.Rows {
 			host, regret := []string{"", "", ""}, []string{"", "", ""}
@@ -447,11 +452,14 @@ func (r *Report) WriteCSV(w io.Writer) error {
 			if c.Regret != nil && i == 0 {
 				regret = []string{number(c.Regret.Ratio), guard(c.Regret.Tile), guard(c.Regret.Schedule)}
 			}
-			record := []string{guard(c.Workload), strconv.Itoa(c.Problems), number(c.GFLOP), number(c.Bytes), number(c.Plan),
+			record := []string{guard(c.Workload), strconv.Itoa(c.Problems), number(c.GFLOP), number(c.Bytes),
+				number(c.Plan),
 				guard(c.Schedule), guard(strings.Join(c.Tiles, " ")), guard(row.Method), guard(row.Timed),
 				number(row.Device.Median), number(row.Device.Min), number(row.Device.Max)}
-			record = append(append(record, host...), number(row.GFLOPS), number(row.Slower), number(row.Error), strconv.Itoa(row.Checked))
-			records = append(records, append(append(record, regret...), r.Type.String(), r.TypeC.String(), cmp.Or(r.TypeB, r.Type).String()))
+			record = append(append(record, host...), number(row.GFLOPS), number(row.Slower),
+				number(row.Error), strconv.Itoa(row.Checked))
+			records = append(records, append(append(record, regret...), r.Type.String(), r.TypeC.String(),
+				cmp.Or(r.TypeB, r.Type).String()))
 		}
 	}
 	return out.WriteAll(records)

@@ -40,13 +40,16 @@ func Find() (string, error) {
 }
 
 // Start starts a browser with a profile of its own; args are flags and the address to open, and files what it
-// has from number 3 on. gone gets one value when the browser has ended, as it does with ctx, and nothing of it is left.
-func Start(ctx context.Context, executable string, args []string, files ...*os.File) (gone chan error, err error) {
+// has from number 3 on. gone gets one value when the browser has ended, as it does with ctx, and nothing of
+// it is left.
+func Start(ctx context.Context, executable string, args []string, files ...*os.File) (gone chan error,
+	err error) {
 	profile, err := os.MkdirTemp("", "browserexec-")
 	if err != nil {
 		return nil, err
 	}
-	flags := []string{"--headless=new", "--no-first-run", "--disable-extensions", "--disable-background-networking", "--disable-dev-shm-usage",
+	flags := []string{"--headless=new", "--no-first-run", "--disable-extensions",
+		"--disable-background-networking", "--disable-dev-shm-usage",
 		"--user-data-dir=" + profile}
 	if os.Getuid() == 0 {
 		flags = append(flags, "--no-sandbox") // Chromium refuses to run as root with it

@@ -66,7 +66,8 @@ func (p *Page) attach(address string) error {
 		return err
 	}
 	var attached struct{ SessionID string }
-	if err := p.Do("Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached); err != nil {
+	if err := p.Do("Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true},
+		&attached); err != nil {
 		return err
 	}
 	p.session = attached.SessionID
@@ -130,12 +131,14 @@ func (p *Page) Eval(script string, value any) error {
 			Exception struct{ Description string }
 		}
 	}
-	err := p.Do("Runtime.evaluate", map[string]any{"expression": script, "awaitPromise": true, "returnByValue": true}, &r)
+	err := p.Do("Runtime.evaluate", map[string]any{"expression": script, "awaitPromise": true,
+		"returnByValue": true}, &r)
 	switch {
 	case err != nil:
 		return err
 	case r.ExceptionDetails != nil:
-		return fmt.Errorf("%s: %s %s", script, r.ExceptionDetails.Text, r.ExceptionDetails.Exception.Description)
+		return fmt.Errorf("%s: %s %s", script, r.ExceptionDetails.Text,
+			r.ExceptionDetails.Exception.Description)
 	case value == nil || r.Result.Value == nil: // undefined
 		return nil
 	}
@@ -175,4 +178,5 @@ func (p *Page) Press(key string) error {
 }
 
 // codes are numbers of keys, without which browsers do nothing with them.
-var codes = map[string]int{"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
+var codes = map[string]int{"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38,
+	"ArrowRight": 39, "ArrowDown": 40}

@@ -42,7 +42,9 @@ func newPage(args []string, output io.Writer) (*page, error) {
 func (p *page) serve(ctx context.Context) (address string, err error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(html) })
-	mux.HandleFunc("GET /wasm_exec.js", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, p.loader) })
+	mux.HandleFunc("GET /wasm_exec.js", func(w http.ResponseWriter, r *http.Request) {
+		http.ServeFile(w, r, p.loader)
+	})
 	mux.HandleFunc("GET /program.wasm", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/wasm")
 		http.ServeFile(w, r, p.program)
@@ -50,7 +52,9 @@ func (p *page) serve(ctx context.Context) (address string, err error) {
 	mux.HandleFunc("GET /start", func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"argv": p.argv, "env": environment()})
 	})
-	mux.HandleFunc("POST /output", func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(p.output, r.Body) })
+	mux.HandleFunc("POST /output", func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(p.output, r.Body)
+	})
 	mux.HandleFunc("POST /exit/{status}", func(_ http.ResponseWriter, r *http.Request) {
 		status, err := strconv.Atoi(r.PathValue("status"))
 		if err != nil {

@@ -1,4 +1,5 @@
-// Package cgroup finds the control groups of this process, of version 1, 2, or both, and reads what limits them.
+// Package cgroup finds the control groups of this process, of version 1, 2, or both, and reads what limits
+// them.
 package cgroup
 
 import (
@@ -12,14 +13,15 @@ import (
 	"strings"
 )
 
-// Group is the place of the process in a tree of control groups. Paths count from the root of the file system.
+// Group is the place of the process in a tree of control groups. Paths count from the root of the file
+// system.
 type Group struct {
 	Unified    bool // of version 2
 	mount, dir string
 }
 
-// Of finds the groups of the process in trees that may count what a controller does, as "memory" or "cpu": that of
-// the controller, and that of version 2, of which one counts.
+// Of finds the groups of the process in trees that may count what a controller does, as "memory" or "cpu":
+// that of the controller, and that of version 2, of which one counts.
 func Of(root fs.FS, controller string) (found []Group) {
 	mounts, err := fs.ReadFile(root, "proc/self/mountinfo")
 	if err != nil {
@@ -46,7 +48,8 @@ func Of(root fs.FS, controller string) (found []Group) {
 	return found
 }
 
-// Up goes from the folder of the group to those of its parents, whose limits hold too, as far as they are mounted.
+// Up goes from the folder of the group to those of its parents, whose limits hold too, as far as they are
+// mounted.
 func (g *Group) Up() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for dir := g.dir; yield(dir) && dir != g.mount; dir = path.Dir(dir) {
@@ -83,7 +86,7 @@ func within(group, mounted string) string {
 	return rest
 }
 
-// Number reads the first number behind a word that begins a line of a file, or behind
+// Number reads the first number after a word that begins a line of a file, or after
 // nothing.
 func Number(root fs.FS, file, word string) (int64, bool) {
 	text, err := fs.ReadFile(root, file)
@@ -105,7 +108,8 @@ func Number(root fs.FS, file, word string) (int64, bool) {
 	return 0, false
 }
 
-// Processors is how many processors the quotas of the process's groups leave it at most; +Inf: no quota limits it.
+// Processors is how many processors the quotas of the process's groups leave it at most; +Inf: no quota
+// limits it.
 func Processors(root fs.FS) float64 {
 	most := math.Inf(1)
 	for _, g := range Of(root, "cpu") {

@@ -28,7 +28,8 @@ func build(of native.Arch) cuda.Build {
 		Image: arch.Product,
 		Read: func(image string) ([]byte, error) {
 			if of.Name() != arch.Name() {
-				return nil, fmt.Errorf("%w: the kernels with clocks are for %s (compute capability 9.0, drivers from CUDA 13.0 on), this GPU takes those for %s",
+				return nil, fmt.Errorf("%w: the kernels with clocks are for %s (compute capability 9.0, "+
+					"drivers from CUDA 13.0 on), this GPU takes those for %s",
 					driver.ErrUnavailable, arch.Name(), of.Name())
 			}
 			return images.Read(image)
@@ -51,7 +52,8 @@ const (
 // which stay as they are, and returns its thread groups, launch by launch. The error
 // wraps driver.ErrUnavailable where that cannot be measured: on another GPU than
 // those of compute capability 9.0, by an older driver than of CUDA 13.0, and when the groups are too many.
-func Measure(ctx context.Context, index int, plan *planner.Plan, a, b, c []float32) (groups []timeline.Group, err error) {
+func Measure(ctx context.Context, index int, plan *planner.Plan, a, b, c []float32) (groups []timeline.Group,
+	err error) {
 	device, err := cuda.DriverWith(build).Open(ctx, index)
 	if err != nil {
 		return nil, err
@@ -60,13 +62,15 @@ func Measure(ctx context.Context, index int, plan *planner.Plan, a, b, c []float
 	return measure(ctx, device, plan, [3][]float32{a, b, c})
 }
 
-func measure(ctx context.Context, device driver.Device, plan *planner.Plan, operands [3][]float32) ([]timeline.Group, error) {
+func measure(ctx context.Context, device driver.Device, plan *planner.Plan,
+	operands [3][]float32) ([]timeline.Group, error) {
 	n := groupsOf(plan)
 	switch {
 	case n == 0:
 		return nil, nil
 	case n > ringSize:
-		return nil, fmt.Errorf("%w: the plan has %d thread groups, the clocks hold %d", driver.ErrUnavailable, n, ringSize)
+		return nil, fmt.Errorf("%w: the plan has %d thread groups, the clocks hold %d",
+			driver.ErrUnavailable, n, ringSize)
 	}
 	run, err := prepare(ctx, device, plan, operands)
 	if err != nil {
@@ -116,7 +120,8 @@ func groupsOfLaunch(l *encoding.Launch) int {
 func clusterSize(l *encoding.Launch) int { return max(int(l.Cluster), 1) }
 
 // prepare makes a run, whose memory is freed with the device.
-func prepare(ctx context.Context, device driver.Device, plan *planner.Plan, operands [3][]float32) (run driver.Run, err error) {
+func prepare(ctx context.Context, device driver.Device, plan *planner.Plan,
+	operands [3][]float32) (run driver.Run, err error) {
 	for i, to := range []*driver.Buffer{&run.A, &run.B, &run.C} {
 		data := operands[i]
 		if *to, err = device.Alloc(max(len(data), 1)); err != nil {

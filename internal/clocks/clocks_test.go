@@ -16,7 +16,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
-// TestImages: the images have the clocks, and every kernel of fp32 that the products of that name have, which have no clocks.
+// TestImages: the images have the clocks, and every kernel of fp32 that the products of that name have, which
+// have no clocks.
 func TestImages(t *testing.T) {
 	for _, s := range tile.Table() {
 		k := encoding.Kernel{Tile: s, TransB: true}
@@ -36,7 +37,8 @@ func TestImages(t *testing.T) {
 		require.NoError(t, err)
 		_, err = build(older).Read(image)
 		require.ErrorIs(t, err, driver.ErrUnavailable)
-		require.ErrorContains(t, err, "are for sm_90a (compute capability 9.0, drivers from CUDA 13.0 on), this GPU takes those for sm_80")
+		require.ErrorContains(t, err, "are for sm_90a (compute capability 9.0, drivers from CUDA 13.0 on), "+
+			"this GPU takes those for sm_80")
 	}
 }
 
@@ -47,7 +49,8 @@ func TestSince(t *testing.T) {
 		require.NoError(t, err)
 		return encoding.Launch{Kernel: encoding.Kernel{Tile: shape}, Count: groups}
 	}
-	plan := &planner.Plan{Launches: []encoding.Launch{launch("wgmma-64x64", 2), launch("small", 1), launch("wgmma-128x64", 1)}}
+	plan := &planner.Plan{Launches: []encoding.Launch{launch("wgmma-64x64", 2), launch("small", 1),
+		launch("wgmma-128x64", 1)}}
 	const times = 3
 	before, after, n := clocks{}, clocks{}, uint64(0)
 	note := func(to clocks, image string) {
@@ -63,7 +66,8 @@ func TestSince(t *testing.T) {
 		note(after, image)
 	}
 	for range times {
-		for _, image := range []string{"sm_90a_wgmma.cubin", "sm_90a_wgmma.cubin", "sm_90a_plain.cubin", "sm_90a_wgmma.cubin"} {
+		for _, image := range []string{"sm_90a_wgmma.cubin", "sm_90a_wgmma.cubin", "sm_90a_plain.cubin",
+			"sm_90a_wgmma.cubin"} {
 			n++
 			note(after, image)
 		}

@@ -39,9 +39,12 @@ func TestMeasure(t *testing.T) {
 		problem planner.Problem
 		options planner.Options
 	}{
-		{"data-parallel", planner.GEMM(300, 200, 1), planner.Options{Tile: "small", Schedule: planner.ScheduleDataParallel}},
-		{"split-k", planner.GEMM(20, 20, 700), planner.Options{Tile: "small", Schedule: planner.ScheduleSplitK}},
-		{"clusters", planner.GEMM(33, 20, 256), planner.Options{Tile: "tensor-32x32", Schedule: planner.ScheduleCluster}},
+		{"data-parallel", planner.GEMM(300, 200, 1),
+			planner.Options{Tile: "small", Schedule: planner.ScheduleDataParallel}},
+		{"split-k", planner.GEMM(20, 20, 700),
+			planner.Options{Tile: "small", Schedule: planner.ScheduleSplitK}},
+		{"clusters", planner.GEMM(33, 20, 256),
+			planner.Options{Tile: "tensor-32x32", Schedule: planner.ScheduleCluster}},
 		{"nothing to do", planner.GEMM(0, 5, 5), planner.Options{}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -50,7 +53,8 @@ func TestMeasure(t *testing.T) {
 			plan, err := planner.New(device).Plan(t.Context(), batch, tc.options)
 			require.NoError(t, err)
 			lenA, lenB, lenC := batch.Extent()
-			groups, err := Measure(t.Context(), 0, plan, make([]float32, lenA), make([]float32, lenB), make([]float32, lenC))
+			groups, err := Measure(t.Context(), 0, plan, make([]float32, lenA), make([]float32, lenB),
+				make([]float32, lenC))
 			require.NoError(t, err)
 			require.Len(t, groups, groupsOf(plan))
 			start := 0.0
@@ -80,7 +84,8 @@ func TestMeasure(t *testing.T) {
 	t.Run("too many groups", func(t *testing.T) {
 		batch, err := planner.Pack(planner.GEMM(16*257, 16*257, 1))
 		require.NoError(t, err)
-		plan, err := planner.New(device).Plan(t.Context(), batch, planner.Options{Tile: "small", Schedule: planner.ScheduleDataParallel})
+		plan, err := planner.New(device).Plan(t.Context(), batch,
+			planner.Options{Tile: "small", Schedule: planner.ScheduleDataParallel})
 		require.NoError(t, err)
 		_, err = Measure(t.Context(), 0, plan, nil, nil, nil)
 		require.ErrorIs(t, err, driver.ErrUnavailable)
@@ -92,7 +97,8 @@ func TestMeasure(t *testing.T) {
 		require.NoError(t, err)
 		plan, err := planner.New(device).Plan(t.Context(), batch, planner.Options{Tile: "small"})
 		require.NoError(t, err)
-		_, err = Measure(t.Context(), 0, plan, make([]float32, 100), make([]float32, 100), make([]float32, 100))
+		_, err = Measure(t.Context(), 0, plan, make([]float32, 100), make([]float32, 100),
+			make([]float32, 100))
 		require.ErrorIs(t, err, driver.ErrUnavailable)
 	})
 }

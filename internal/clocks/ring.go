@@ -11,7 +11,7 @@ import (
 )
 
 // The variable bg_clocks of native/kernels.cu, little-endian: a ring of records of
-// recordBytes, and behind it the number of all records ever written, in 32 bits.
+// recordBytes, and after it the number of all records ever written, in 32 bits.
 const (
 	symbol      = "bg_clocks"
 	ringSize    = 1 << 16
@@ -34,7 +34,8 @@ type clocks map[string]*ring
 func readClocks(ctx context.Context, device driver.Device, plan *planner.Plan) (clocks, error) {
 	g, ok := device.(dl.Globals)
 	if !ok {
-		return nil, fmt.Errorf("%w: device %s does not show variables of its kernels", driver.ErrUnavailable, device.Info().Name)
+		return nil, fmt.Errorf("%w: device %s does not show variables of its kernels", driver.ErrUnavailable,
+			device.Info().Name)
 	}
 	all := clocks{}
 	for i := range plan.Launches {
@@ -60,7 +61,8 @@ func (c clocks) since(before clocks, plan *planner.Plan, times int) (records []r
 	left := map[string][]record{}
 	for image, r := range c {
 		if got := int(r.count() - before[image].count()); got != times*each[image] {
-			return nil, fmt.Errorf("clocks: %d thread groups of %s ended, there were %d", got, image, times*each[image])
+			return nil, fmt.Errorf("clocks: %d thread groups of %s ended, there were %d", got, image,
+				times*each[image])
 		}
 		left[image] = r.last(times * each[image])
 	}

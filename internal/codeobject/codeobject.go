@@ -24,8 +24,9 @@ type Object struct {
 // Kernel is what one kernel takes. Registers are counted as allocated to one
 // work-item, bytes are bytes.
 type Kernel struct {
-	Name         string
-	VGPRs        int // vector registers; with the accumulation registers where they share a file (gfx90a, gfx942)
+	Name string
+	// vector registers; with the accumulation registers where they share a file (gfx90a, gfx942)
+	VGPRs        int
 	AGPRs        int // accumulation registers
 	SGPRs        int // scalar registers of a wave
 	Spills       int // registers that did not fit, vector and scalar
@@ -94,7 +95,8 @@ func Read(code []byte) (*Object, error) {
 // content, type, name, content, each padded to 4 bytes.
 func findNote(notes []byte, order binary.ByteOrder) (content []byte, ok bool) {
 	for len(notes) >= 12 {
-		nameSize, size, kind := uint64(order.Uint32(notes)), uint64(order.Uint32(notes[4:])), order.Uint32(notes[8:])
+		nameSize, size, kind := uint64(order.Uint32(notes)), uint64(order.Uint32(notes[4:])),
+			order.Uint32(notes[8:])
 		notes = notes[12:]
 		start := (nameSize + 3) &^ 3
 		if start+size > uint64(len(notes)) {
@@ -147,7 +149,8 @@ func decodeKernel(r *reader, m map[string]any) Kernel {
 	}
 	for _, a := range r.maps(".args") {
 		r.in = a
-		k.Args = append(k.Args, Arg{Offset: r.number(".offset"), Size: r.number(".size"), Kind: r.text(".value_kind")})
+		k.Args = append(k.Args, Arg{Offset: r.number(".offset"), Size: r.number(".size"),
+			Kind: r.text(".value_kind")})
 	}
 	return k
 }

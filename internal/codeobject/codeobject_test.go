@@ -56,12 +56,14 @@ func TestReadErrors(t *testing.T) {
 		want string
 	}{
 		{"nothing", nil, "code object"},
-		{"text", []byte("not an ELF file, though long enough for a header of one.............."), "bad magic number"},
+		{"text", []byte("not an ELF file, though long enough for a header of one.............."),
+			"bad magic number"},
 		{"another machine", edit(18, 62), "machine 62"},
 		{"no note", bytes.ReplaceAll(code, []byte("AMDGPU\x00"), []byte("NVIDIA\x00")), "no metadata"},
 		{"a key is missing", edit(name+1, 'W'), "no valid .wavefront_size"},
 		{"a key is damaged", edit(name-1, 0xc1), "unknown type 0xc1"},
-		{"a number is text", bytes.Replace(code, []byte(".wavefront_size\x40"), []byte(".wavefront_size\xa0"), 1), "no valid .wavefront_size"},
+		{"a number is text", bytes.Replace(code, []byte(".wavefront_size\x40"), []byte(".wavefront_size\xa0"),
+			1), "no valid .wavefront_size"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := Read(test.code)

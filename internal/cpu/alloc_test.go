@@ -20,7 +20,8 @@ func TestSubmitAllocatesNothing(t *testing.T) {
 		sizesOf(ragged)[g] = int32(7 * g)
 	}
 	for name, run := range map[string]driver.Run{
-		"queued": ready(t, d, small, random(8, 60, 200)...), "at once": ready(t, d, small, planner.GEMM(4, 4, 4)), "ragged": ragged,
+		"queued":  ready(t, d, small, random(8, 60, 200)...),
+		"at once": ready(t, d, small, planner.GEMM(4, 4, 4)), "ragged": ragged,
 	} {
 		runs := []driver.Run{run, run, run}
 		require.Equal(t, name == "at once", amount(t, runs...) <= atOnce)

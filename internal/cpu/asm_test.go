@@ -24,7 +24,8 @@ func TestAssemblyIsCurrent(t *testing.T) {
 	}
 	out, err := generate.CombinedOutput()
 	require.NoError(t, err, string(out))
-	for _, name := range []string{"kernels_amd64.s", "kernels_amd64.go", "kernels_arm64.s", "kernels_arm64.go"} {
+	for _, name := range []string{"kernels_amd64.s", "kernels_amd64.go", "kernels_arm64.s",
+		"kernels_arm64.go"} {
 		want, err := os.ReadFile(filepath.Join(dir, name))
 		require.NoError(t, err)
 		have, err := os.ReadFile(name)

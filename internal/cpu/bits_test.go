@@ -14,7 +14,8 @@ import (
 func TestSameBits(t *testing.T) {
 	d := openDevice(t)
 	batch := append(random(20, 150, 700), planner.GEMM(10, 20, 5000))
-	for _, s := range []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleSplitK, planner.ScheduleStreamK, planner.ScheduleLPT} {
+	for _, s := range []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleSplitK,
+		planner.ScheduleStreamK, planner.ScheduleLPT} {
 		t.Run(string(s), func(t *testing.T) {
 			run := ready(t, d, planner.Options{Schedule: s}, batch...)
 			c := run.C.(*buffer).data

@@ -6,14 +6,15 @@ import (
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
-// blockScales are those of blocks: words of A from the first row of a tile on, or of all rows that are gathered, so many of each
-// row, and words of B of the block that has the tile's columns.
+// blockScales are those of blocks: words of A from the first row of a tile on, or of all rows that are
+// gathered, so many of each row, and words of B of the block that has the tile's columns.
 type blockScales struct {
 	a, b []int32
 	each int
 }
 
-// scaleBlocks multiplies numbers of A, from a k on where a block begins, by the products of the scales of A and B.
+// scaleBlocks multiplies numbers of A, from a k on where a block begins, by the products of the scales of A
+// and B.
 func (p *product) scaleBlocks(from, depth int) {
 	for k := 0; k < depth; k += encoding.Block {
 		p.a.scaleBlock(p.rows, k, min(depth-k, encoding.Block), (from+k)/encoding.Block)

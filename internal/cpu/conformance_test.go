@@ -16,7 +16,9 @@ func TestConformance(t *testing.T) {
 			t.Setenv(variable, with.name)
 			var options []drivertest.Option
 			if i > 0 {
-				options = append(options, drivertest.OneType("others are made of these in front of all instructions, the best of which run them"))
+				options = append(options,
+					drivertest.OneType("others are made of these in front of all instructions, the best of "+
+						"which run them"))
 			}
 			drivertest.Run(t, Driver(), options...)
 		})

@@ -77,7 +77,8 @@ func TestDeepK(t *testing.T) {
 	before := append([]float32(nil), run.C.(*buffer).data...)
 	require.NoError(t, d.Submit(t.Context(), []driver.Run{run}))
 	require.NoError(t, d.Wait(t.Context()))
-	worst, err := reference.Check(batch, run.A.(*buffer).data, run.B.(*buffer).data, before, run.C.(*buffer).data)
+	worst, err := reference.Check(batch, run.A.(*buffer).data, run.B.(*buffer).data, before,
+		run.C.(*buffer).data)
 	require.NoError(t, err)
 	require.Less(t, worst, 1.0, "of the bound")
 }
@@ -89,7 +90,7 @@ func TestCloseEndsTheGoroutines(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, d.Close())
 	}
-	// Goroutines end behind Close, at the latest when the test times out.
+	// Goroutines end after Close, at the latest when the test times out.
 	for runtime.NumGoroutine() > before {
 		time.Sleep(time.Millisecond)
 	}
@@ -97,7 +98,8 @@ func TestCloseEndsTheGoroutines(t *testing.T) {
 
 func BenchmarkBatch(b *testing.B) {
 	d := openDevice(b)
-	for _, c := range []struct{ n, mn, k int }{{64, 16, 16}, {64, 32, 32}, {64, 128, 128}, {64, 512, 128}, {8, 128, 1024}} {
+	for _, c := range []struct{ n, mn, k int }{{64, 16, 16}, {64, 32, 32}, {64, 128, 128}, {64, 512, 128},
+		{8, 128, 1024}} {
 		b.Run(fmt.Sprintf("%dx%dx%d", c.n, c.mn, c.k), func(b *testing.B) {
 			problems := random(c.n, c.mn, c.k)
 			runs := []driver.Run{ready(b, d, planner.Options{}, problems...)}

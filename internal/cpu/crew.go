@@ -159,7 +159,7 @@ func (j *job) recruit() bool {
 	}
 }
 
-// last is a goroutine to start behind others: the newest of a processor is kept for it,
+// last is a goroutine to start after others: the newest of a processor is kept for it,
 // as it may soon be idle, and others wait for 50 to 100 us before they steal it
 // (runqgrab in Go's runtime).
 func last() {}

@@ -16,7 +16,8 @@ func TestCrewForgetsOperands(t *testing.T) {
 	for _, of := range []element.Type{element.F32, element.BF16} {
 		e := planner.Epilogue{Gated: true, Bias: true, Weights: true}
 		o := planner.Options{Type: of, TypeC: of, Epilogue: e}
-		p := planner.Problem{M: 9, N: 8, K: 16, A: planner.Matrix{LD: 16}, B: planner.Matrix{LD: 8}, B2: planner.Matrix{LD: 8}, C: planner.Matrix{LD: 8}}
+		p := planner.Problem{M: 9, N: 8, K: 16, A: planner.Matrix{LD: 16}, B: planner.Matrix{LD: 8},
+			B2: planner.Matrix{LD: 8}, C: planner.Matrix{LD: 8}}
 		plan, err := planner.New(&d.info.Planner).Plan(t.Context(), planner.Batch{p}, o)
 		require.NoError(t, err)
 		run := driver.Run{}

@@ -105,7 +105,8 @@ func facts(threads int, with *instructions) planner.Device {
 	}
 	for _, s := range tile.Table() {
 		if s.Unit == tile.SIMD || s.Zhang {
-			d.Kernels = append(d.Kernels, planner.KernelFacts{Tile: s, Resources: planner.Resources{Shared: s.StepBytes()}})
+			d.Kernels = append(d.Kernels,
+				planner.KernelFacts{Tile: s, Resources: planner.Resources{Shared: s.StepBytes()}})
 		}
 	}
 	return d

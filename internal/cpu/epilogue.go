@@ -30,7 +30,8 @@ func wordsOf(words []float32) []int32 {
 // and columns.
 func (e *tail) item(j *job, item []uint32, rows, cols int) *tail {
 	e.Epilogue, e.second = j.launch.Epilogue, item[encoding.Flags]&encoding.ItemSecond != 0
-	e.take(j, item[encoding.ScatterAt], item[encoding.ScatterRows], item[encoding.WeightsAt], item[encoding.BiasAt], rows, cols)
+	e.take(j, item[encoding.ScatterAt], item[encoding.ScatterRows], item[encoding.WeightsAt],
+		item[encoding.BiasAt], rows, cols)
 	if e.scales.used = e.ScaledSums() && item[encoding.Depth] > 0; e.scales.used {
 		e.scales.take(e, j, item[encoding.GatherAt:][:2], item[encoding.ScaleAAt:][:2], rows, cols)
 	}
@@ -39,7 +40,8 @@ func (e *tail) item(j *job, item []uint32, rows, cols int) *tail {
 
 func (e *tail) fixup(j *job, item []uint32, rows, cols int) *tail {
 	e.Epilogue, e.second = j.launch.Epilogue, false
-	e.take(j, item[encoding.FixupScatterAt], item[encoding.FixupScatterRows], item[encoding.FixupWeightsAt], item[encoding.FixupBiasAt], rows, cols)
+	e.take(j, item[encoding.FixupScatterAt], item[encoding.FixupScatterRows], item[encoding.FixupWeightsAt],
+		item[encoding.FixupBiasAt], rows, cols)
 	if e.scales.used = e.ScaledSums(); e.scales.used {
 		e.scales.take(e, j, item[encoding.FixupGatherAt:][:2], item[encoding.FixupScaleAAt:][:2], rows, cols)
 	}
@@ -143,7 +145,7 @@ func (p *product) writeC(row int, v []float32) {
 	}
 }
 
-// gathered takes a part of the rows of A that a tile has, row behind row, as numbers.
+// gathered takes a part of the rows of A that a tile has, row after row, as numbers.
 func (o *operand) gathered(to []float32, k, depth int) {
 	for i, row := range o.gather {
 		dst := to[i*depth:][:depth]

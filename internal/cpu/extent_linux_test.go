@@ -15,11 +15,14 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// TestExtentGuardPages: operands end with a page that nobody may touch, before what the program would let pass.
+// TestExtentGuardPages: operands end with a page that nobody may touch, before what the program would let
+// pass.
 func TestExtentGuardPages(t *testing.T) {
 	const groups, bound, side, there = 7, 48, 8, 41
-	rows := planner.Ragged{Form: planner.EndsOfRows, Groups: groups, M: bound, N: side, K: side, Beta: 1, StrideB: side * side}
-	depth := planner.Ragged{Form: planner.EndsOfDepth, Groups: groups, M: side, N: side, K: bound, Beta: 1, TransA: true, StrideC: side * side}
+	rows := planner.Ragged{Form: planner.EndsOfRows, Groups: groups, M: bound, N: side, K: side, Beta: 1,
+		StrideB: side * side}
+	depth := planner.Ragged{Form: planner.EndsOfDepth, Groups: groups, M: side, N: side, K: bound, Beta: 1,
+		TransA: true, StrideC: side * side}
 	lens := map[planner.RaggedForm][3]int{
 		planner.EndsOfRows:  {there * side, groups * side * side, there * side},
 		planner.EndsOfDepth: {there * side, there * side, groups * side * side},
@@ -45,7 +48,8 @@ func TestExtentGuardPages(t *testing.T) {
 						reference.Integers(rng, host[i], 8)
 					}
 					before := slices.Clone(host[2])
-					run := driver.Run{Program: p, A: at(host[0], plan.ExtentA), B: at(host[1], plan.ExtentB), C: at(host[2], plan.ExtentC),
+					run := driver.Run{Program: p, A: at(host[0], plan.ExtentA), B: at(host[1], plan.ExtentB),
+						C:     at(host[2], plan.ExtentC),
 						Sizes: at(driver.Words(sizes), groups), Extent: there}
 					require.NoError(t, d.SubmitOn(t.Context(), 0, &run))
 					within := r.Within(there)

@@ -25,7 +25,9 @@ func FuzzRun(f *testing.F) {
 		names := devices.Names()
 		facts, err := devices.Lookup(names[int(device)%len(names)])
 		require.NoError(t, err)
-		facts.Kernels = slices.DeleteFunc(facts.Kernels, func(k planner.KernelFacts) bool { return k.Tile.Unit != tile.FMA })
+		facts.Kernels = slices.DeleteFunc(facts.Kernels, func(k planner.KernelFacts) bool {
+			return k.Tile.Unit != tile.FMA
+		})
 		facts.ComputeUnits = 1 + int(units)%500
 		facts.Finishes = false // as the CPU has it
 		if narrow {
@@ -77,8 +79,9 @@ func placed(rng *rand.Rand) (b planner.Batch, lens [3]int) {
 		return m
 	}
 	for i := range rng.IntN(7) {
-		p := planner.Problem{M: rng.IntN(90), N: rng.IntN(90), K: rng.IntN(90), TransA: rng.IntN(2) == 1, TransB: rng.IntN(2) == 1,
-			Alpha: planner.Scale(float32(rng.IntN(3) - 1)), Beta: float32(rng.IntN(3) - 1)}
+		p := planner.Problem{M: rng.IntN(90), N: rng.IntN(90), K: rng.IntN(90), TransA: rng.IntN(2) == 1,
+			TransB: rng.IntN(2) == 1,
+			Alpha:  planner.Scale(float32(rng.IntN(3) - 1)), Beta: float32(rng.IntN(3) - 1)}
 		if i == 0 { // with short rows, of which a tile has enough in a narrow window
 			p.M, p.N, p.K, p.TransA, p.TransB = rng.IntN(9), rng.IntN(9), rng.IntN(3000), true, false
 		}

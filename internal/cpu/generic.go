@@ -3,7 +3,8 @@ package cpu
 import "unsafe"
 
 // generic are the kernels in plain Go.
-var generic = instructions{name: "generic", lanes: 4, gflops: 8, whole: genericKernels, edge: genericKernels, transpose: transposeGeneric}
+var generic = instructions{name: "generic", lanes: 4, gflops: 8, whole: genericKernels, edge: genericKernels,
+	transpose: transposeGeneric}
 
 var genericKernels = [][]kernel{
 	{},

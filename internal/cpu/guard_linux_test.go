@@ -132,7 +132,8 @@ func TestGuardPages(t *testing.T) {
 				}
 				p := newTrial(rng, &memory, limit)
 				own.multiply(&p.product)
-				require.NoError(t, p.check(), "trial %d: %dx%dx%d, transposed %v %v", i, p.rows, p.cols, p.depth, p.a.trans, p.b.trans)
+				require.NoError(t, p.check(), "trial %d: %dx%dx%d, transposed %v %v", i, p.rows, p.cols,
+					p.depth, p.a.trans, p.b.trans)
 			}
 		})
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // halves is what a goroutine needs for elements of 16 bits or 8 and for epilogues: parts of A and B
-// as numbers, row behind row, and a tile of C before it is rounded.
+// as numbers, row after row, and a tile of C before it is rounded.
 type halves struct {
 	part product
 	a, b [maxSide * panelDepth]float32
@@ -57,7 +57,8 @@ func (n narrow) store(at int, numbers []float32) {
 // widened is the part of a product from k on, with its operands as numbers.
 func (h *halves) widened(p *product, k, depth int) *product {
 	w := &h.part
-	*w = product{rows: p.rows, cols: p.cols, depth: depth, a: p.a, b: p.b, ldc: p.ldc, alpha: p.alpha, beta: p.beta}
+	*w = product{rows: p.rows, cols: p.cols, depth: depth, a: p.a, b: p.b, ldc: p.ldc,
+		alpha: p.alpha, beta: p.beta}
 	switch {
 	case p.a.gather != nil:
 		w.a.gathered(h.a[:], k, depth)
@@ -84,7 +85,7 @@ func (h *halves) widened(p *product, k, depth int) *product {
 	return w
 }
 
-// widen takes rows of an operand from an element on, and makes numbers of them, row behind row.
+// widen takes rows of an operand from an element on, and makes numbers of them, row after row.
 func (o *operand) widen(to []float32, from, rows, cols int) {
 	for r := range rows {
 		o.narrow.widen(to[r*cols:][:cols], from+r*o.ld)
@@ -92,7 +93,8 @@ func (o *operand) widen(to []float32, from, rows, cols int) {
 	o.data, o.ld = to[:rows*cols], cols
 }
 
-// widenInt4 is widen of a B of Int4, which becomes a transposed one: of so many columns, from a k on, where a panel begins.
+// widenInt4 is widen of a B of Int4, which becomes a transposed one: of so many columns, from a k on, where a
+// panel begins.
 func (o *operand) widenInt4(to []float32, from, cols, depth int) {
 	const panel = element.Int4Panel
 	for k := 0; k < depth; k += panel {

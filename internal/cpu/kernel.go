@@ -12,7 +12,8 @@ import (
 func (j *job) segment(t *scratch, item []uint32) {
 	item = item[:j.launch.ItemWords()]
 	var p product
-	p.rows, p.cols, p.depth = encoding.Rows(item[encoding.Extent]), encoding.Cols(item[encoding.Extent]), int(item[encoding.Depth])
+	p.rows, p.cols, p.depth = encoding.Rows(item[encoding.Extent]), encoding.Cols(item[encoding.Extent]),
+		int(item[encoding.Depth])
 	p.a.ld, p.a.trans = int(item[encoding.LDA]), j.launch.TransA
 	p.b.ld, p.b.trans = int(item[encoding.LDB]), j.launch.TransB
 	of := j.launch.Type
@@ -28,7 +29,8 @@ func (j *job) segment(t *scratch, item []uint32) {
 		p.b.groups, p.b.group = j.rows[item[encoding.ScaleBAt]:], group
 	}
 	if epilogue.Blocks() && p.depth > 0 {
-		p.a.blocks = blockScales{j.rows[item[encoding.ScaleAAt]:], j.rows[item[encoding.ScaleBAt]:], encoding.Blocks(p.depth)}
+		p.a.blocks = blockScales{j.rows[item[encoding.ScaleAAt]:], j.rows[item[encoding.ScaleBAt]:],
+			encoding.Blocks(p.depth)}
 	}
 	switch p.a.of, p.b.of = of, j.launch.TypeB(); {
 	case p.depth == 0:
@@ -37,7 +39,8 @@ func (j *job) segment(t *scratch, item []uint32) {
 	default:
 		p.a.narrow, p.b.narrow = j.bitsA.from(int(item[encoding.OffA])), bitsB.from(int(item[encoding.OffB]))
 	}
-	p.ldc, p.alpha, p.beta = int(item[encoding.LDC]), math.Float32frombits(item[encoding.Alpha]), math.Float32frombits(item[encoding.Beta])
+	p.ldc, p.alpha, p.beta = int(item[encoding.LDC]), math.Float32frombits(item[encoding.Alpha]),
+		math.Float32frombits(item[encoding.Beta])
 	switch slot := item[encoding.Slot]; {
 	case slot == encoding.Final && j.launch.TypeC == element.F32:
 		p.c = j.c[item[encoding.OffC]:]
@@ -60,8 +63,10 @@ func (j *job) fixup(t *scratch, item []uint32) {
 	item = item[:j.launch.ItemWords()]
 	rows, cols := encoding.Rows(item[encoding.FixupExtent]), encoding.Cols(item[encoding.FixupExtent])
 	shape := j.launch.Tile
-	slots := j.workspace[int(item[encoding.FixupSlot])*shape.TM*shape.TN:][:int(item[encoding.FixupCount])*shape.TM*shape.TN]
-	alpha, beta := math.Float32frombits(item[encoding.FixupAlpha]), math.Float32frombits(item[encoding.FixupBeta])
+	slots := j.workspace[int(item[encoding.FixupSlot])*shape.TM*shape.TN:][:int(
+		item[encoding.FixupCount])*shape.TM*shape.TN]
+	alpha, beta := math.Float32frombits(item[encoding.FixupAlpha]),
+		math.Float32frombits(item[encoding.FixupBeta])
 	p := product{ldc: int(item[encoding.FixupLDC])}
 	if j.launch.TypeC == element.F32 {
 		p.c = j.c[item[encoding.FixupOffC]:]

@@ -55,6 +55,8 @@ func TestWorkspaceIsRefused(t *testing.T) {
 		plan.Workspace = 1 << 27
 		_, err = d.Prepare(t.Context(), plan)
 		require.ErrorIs(t, err, driver.ErrOutOfMemory)
-		require.Regexp(t, `^cpu: workspace: 134217728 float32: out of memory: 512.0 MiB more are needed, RLIMIT_AS leaves \d+\.\d MiB$`, err)
+		require.Regexp(t,
+			`^cpu: workspace: 134217728 float32: out of memory: 512.0 MiB more are needed, RLIMIT_AS `+
+				`leaves \d+\.\d MiB$`, err)
 	})
 }

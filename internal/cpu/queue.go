@@ -53,7 +53,7 @@ type clock struct{ start, end time.Time }
 // turns are channels for calls that wait.
 var turns = sync.Pool{New: func() any { return make(chan struct{}, 1) }}
 
-// take waits until the device is the caller's, who releases it, behind all work
+// take waits until the device is the caller's, who releases it, after all work
 // queued before.
 func (d *device) take(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {

@@ -122,13 +122,15 @@ func TestQueueMemory(t *testing.T) {
 // Buffers and programs that are closed serve the runs queued before.
 func TestCloseBehindQueuedRuns(t *testing.T) {
 	d := openDevice(t)
-	first := ready(t, d, planner.Options{Tile: "small", Schedule: planner.ScheduleStreamK}, random(8, 100, 400)...)
+	first := ready(t, d, planner.Options{Tile: "small", Schedule: planner.ScheduleStreamK},
+		random(8, 100, 400)...)
 	second := ready(t, d, planner.Options{}, planner.GEMM(1, 1, 1))
 	require.NoError(t, second.A.Close())
 	second.A = first.C
 	runs := []driver.Run{first, first, first, second}
 	require.NoError(t, d.Submit(t.Context(), runs))
-	for _, o := range []interface{ Close() error }{first.A, first.B, first.C, first.Program, second.B, second.Program} {
+	for _, o := range []interface{ Close() error }{first.A, first.B, first.C, first.Program, second.B,
+		second.Program} {
 		require.NoError(t, o.Close())
 	}
 	runtime.GC()
@@ -156,7 +158,8 @@ func TestUpdateBehindQueuedRuns(t *testing.T) {
 			p.Alpha = planner.Scale(float32(1 + i))
 			batch, err := planner.Pack(p)
 			require.NoError(t, err)
-			o := planner.Options{Tile: "small", Schedule: []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleStreamK}[i%2]}
+			o := planner.Options{Tile: "small", Schedule: []planner.Schedule{planner.ScheduleDataParallel,
+				planner.ScheduleStreamK}[i%2]}
 			require.NoError(t, planner.New(&d.info.Planner).Replan(t.Context(), &plan, batch, o))
 			require.NoError(t, program.Update(t.Context(), &plan))
 			if round == 0 {
@@ -206,7 +209,8 @@ func TestStopWithinALaunch(t *testing.T) {
 		a[i] = 1
 	}
 	c := []float32{0}
-	p := &product{rows: 1, cols: 1, depth: len(a), a: operand{data: a, ld: len(a)}, b: operand{data: a, ld: 1}, c: c, ldc: 1, alpha: 1, beta: 1}
+	p := &product{rows: 1, cols: 1, depth: len(a), a: operand{data: a, ld: len(a)},
+		b: operand{data: a, ld: 1}, c: c, ldc: 1, alpha: 1, beta: 1}
 	own.multiply(p)
 	require.Equal(t, []float32{2 * panelDepth}, c)
 	own.stop.Store(true)
@@ -256,7 +260,8 @@ func TestQueueConcurrent(t *testing.T) {
 				cancel()
 				got := make([]float32, len(want))
 				_, err := d.Time(context.Background(), []driver.Run{run, run})
-				errs[g] = errors.Join(errs[g], err, run.C.Write(context.Background(), 0, got), d.Submit(context.Background(), []driver.Run{run}),
+				errs[g] = errors.Join(errs[g], err, run.C.Write(context.Background(), 0, got),
+					d.Submit(context.Background(), []driver.Run{run}),
 					run.C.Read(context.Background(), 0, got))
 				for k := range got {
 					if got[k] != want[k] {

@@ -22,7 +22,8 @@ type ragged struct {
 }
 
 func newRagged(p *planner.Plan) *ragged {
-	r := &ragged{Ragged: *p.Ragged, planner: planner.New(p.Device).Within(hostmem.Check), options: p.Options, refused: -1}
+	r := &ragged{Ragged: *p.Ragged, planner: planner.New(p.Device).Within(hostmem.Check),
+		options: p.Options, refused: -1}
 	// Workers take tiles as they come, and no schedule that cuts K needs memory then, of
 	// which a run has nobody to tell that there is none.
 	r.options.Schedule = planner.ScheduleDataParallel
@@ -30,8 +31,8 @@ func newRagged(p *planner.Plan) *ragged {
 }
 
 // runRagged plans the batch of a run and does it. Where problems cannot be planned together,
-// because their C overlap, as those of records may, or memory has no room, it does one after the other; one that
-// cannot be planned alone is refused as if its sizes did not fit.
+// because their C overlap, as those of records may, or memory has no room, it does one after the other; one
+// that cannot be planned alone is refused as if its sizes did not fit.
 func (c *crew) runRagged(e *entry, helpers int) {
 	r := e.image.ragged
 	refused := r.read(e.sizes.data, e.extent)
@@ -62,7 +63,8 @@ func (r *ragged) read(words []float32, extent int) (refused int) {
 		case q.M == 0 || q.N == 0:
 			*q = planner.Problem{}
 		case !q.Reads():
-			q.K, q.A, q.B, q.B2, q.TransA, q.TransB = 0, planner.Matrix{}, planner.Matrix{}, planner.Matrix{}, false, true
+			q.K, q.A, q.B, q.B2, q.TransA, q.TransB = 0, planner.Matrix{}, planner.Matrix{},
+				planner.Matrix{}, false, true
 			if r.options.TypeB() == element.Int4 { // which is not transposed
 				q.B.LD, q.B2.LD, q.TransB = element.Int4LD(q.N), element.Int4LD(q.N), false
 			}

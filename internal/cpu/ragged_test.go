@@ -20,7 +20,8 @@ func readyRagged(t testing.TB, d *device, r planner.Ragged) driver.Run {
 	program, err := d.Prepare(context.Background(), plan)
 	require.NoError(t, err)
 	run := driver.Run{Program: program}
-	for to, n := range map[*driver.Buffer]int{&run.A: plan.ExtentA, &run.B: plan.ExtentB, &run.C: plan.ExtentC, &run.Sizes: r.SizesLen()} {
+	for to, n := range map[*driver.Buffer]int{&run.A: plan.ExtentA, &run.B: plan.ExtentB,
+		&run.C: plan.ExtentC, &run.Sizes: r.SizesLen()} {
 		b, err := d.Alloc(n)
 		require.NoError(t, err)
 		for i := range b.(*buffer).data {
@@ -52,7 +53,8 @@ func TestRaggedIsNeverAtOnce(t *testing.T) {
 func TestRaggedOfNoDepth(t *testing.T) {
 	d := openDevice(t)
 	for of, o := range map[element.Type]planner.Options{
-		element.F32: {}, element.Int4: {Type: element.BF16, Epilogue: planner.Epilogue{ScaleB: planner.PerGroup64}},
+		element.F32: {}, element.Int4: {Type: element.BF16,
+			Epilogue: planner.Epilogue{ScaleB: planner.PerGroup64}},
 	} {
 		r := rows(2, 5, 3, 0)
 		r.B.LD = 8
@@ -71,13 +73,15 @@ func TestRaggedOverlap(t *testing.T) {
 		want   []float32 // of ones before
 		status int
 	}{
-		"same C":  {func(b planner.Batch) { b[0].C = b[2].C }, []float32{1, 1, 2, 2, 3, 3}, -1},
-		"part":    {func(b planner.Batch) { b[2].C.Offset-- }, []float32{1, 1, 2, 3, 3, 1}, -1},
-		"no room": {func(b planner.Batch) { b[0].C = b[2].C; b[1].C.Offset = 6 }, []float32{1, 1, 1, 1, 1, 1}, 1},
+		"same C": {func(b planner.Batch) { b[0].C = b[2].C }, []float32{1, 1, 2, 2, 3, 3}, -1},
+		"part":   {func(b planner.Batch) { b[2].C.Offset-- }, []float32{1, 1, 2, 3, 3, 1}, -1},
+		"no room": {func(b planner.Batch) { b[0].C = b[2].C; b[1].C.Offset = 6 }, []float32{1, 1, 1, 1, 1, 1},
+			1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := openDevice(t)
-			r := planner.Ragged{Form: planner.Records, Groups: 3, M: 3, N: 2, K: 3, LenA: 10, LenB: 10, LenC: 6}
+			r := planner.Ragged{Form: planner.Records, Groups: 3, M: 3, N: 2, K: 3, LenA: 10,
+				LenB: 10, LenC: 6}
 			run := readyRagged(t, d, r)
 			b := planner.Batch{planner.GEMM(1, 2, 1), planner.GEMM(1, 2, 2), planner.GEMM(1, 2, 3)}
 			for i := range b {

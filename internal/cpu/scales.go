@@ -6,8 +6,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
-// scales are those of the rows and columns of a tile; zero points of its rows and sums of its columns, whose products sums lose before; and
-// alpha and beta, which multiply sums between both, and C behind them.
+// scales are those of the rows and columns of a tile; zero points of its rows and sums of its columns, whose
+// products sums lose before; and alpha and beta, which multiply sums between both, and C after them.
 type scales struct {
 	used        bool
 	row, column [maxSide]float32
@@ -15,8 +15,8 @@ type scales struct {
 	alpha, beta float32
 }
 
-// take takes the scales of a tile: gather is its word of Rows with the row of A of its first row, and the rows that
-// A has; at is the words with the first scales.
+// take takes the scales of a tile: gather is its word of Rows with the row of A of its first row, and the
+// rows that A has; at is the words with the first scales.
 func (s *scales) take(e *tail, j *job, gather, at []uint32, rows, cols int) {
 	number := func(word int) float32 { return math.Float32frombits(uint32(j.rows[word])) }
 	each := e.ScaleWords()
@@ -51,8 +51,8 @@ func (s *scales) take(e *tail, j *job, gather, at []uint32, rows, cols int) {
 	}
 }
 
-// scaleRow multiplies a row of sums by alpha and its scales, and adds beta*C, of which row to is its own. What zero points are worth is
-// taken off first, in one rounding.
+// scaleRow multiplies a row of sums by alpha and its scales, and adds beta*C, of which row to is its own.
+// What zero points are worth is taken off first, in one rounding.
 func (p *product) scaleRow(row, to int, v []float32) {
 	s := &p.tail.scales
 	if zero := float64(s.zero[row]); zero != 0 {

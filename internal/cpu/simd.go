@@ -78,5 +78,6 @@ func choose() (*instructions, error) {
 		}
 		names[i] = s.name
 	}
-	return nil, invalid.Errorf("%s=%s: no such instructions here (there are: %s)", variable, name, strings.Join(names, ", "))
+	return nil, invalid.Errorf("%s=%s: no such instructions here (there are: %s)", variable, name,
+		strings.Join(names, ", "))
 }

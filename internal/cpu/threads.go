@@ -33,7 +33,8 @@ func threads() (int, error) {
 	return n, nil
 }
 
-// ofQuota is one of the two threads that Go has at least, if a quota leaves no more, and nobody asked for two.
+// ofQuota is one of the two threads that Go has at least, if a quota leaves no more, and nobody asked for
+// two.
 func ofQuota(threads int, root fs.FS) int {
 	if threads == 2 && os.Getenv("GOMAXPROCS") == "" && cgroup.Processors(root) <= 1 {
 		return 1

@@ -69,7 +69,8 @@ func TestThreadsOfQuota(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv("GOMAXPROCS", c.asked)
 			root := fstest.MapFS{
-				"proc/self/mountinfo":   {Data: []byte("30 23 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw\n")},
+				"proc/self/mountinfo": {
+					Data: []byte("30 23 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw\n")},
 				"proc/self/cgroup":      {Data: []byte("0::/\n")},
 				"sys/fs/cgroup/cpu.max": {Data: []byte(c.quota + "\n")},
 			}
@@ -95,7 +96,8 @@ func TestBitsOfThreads(t *testing.T) {
 			run := ready(t, planned, planner.Options{Schedule: schedule}, problems...)
 			batch, err := planner.Pack(problems...)
 			require.NoError(t, err)
-			plan, err := planner.New(&planned.info.Planner).Plan(t.Context(), batch, planner.Options{Schedule: schedule})
+			plan, err := planner.New(&planned.info.Planner).Plan(t.Context(), batch,
+				planner.Options{Schedule: schedule})
 			require.NoError(t, err)
 			before := slices.Clone(run.C.(*buffer).data)
 			var want []float32
@@ -176,7 +178,8 @@ func TestThreadsMoveOn(t *testing.T) {
 // helpers of one take part in the next.
 func TestManyLaunches(t *testing.T) {
 	d := openWith(t, 5)
-	run := ready(t, d, planner.Options{Tile: "small", Schedule: planner.ScheduleStreamK}, planner.GEMM(30, 30, 300), planner.GEMM(20, 20, 2000))
+	run := ready(t, d, planner.Options{Tile: "small", Schedule: planner.ScheduleStreamK},
+		planner.GEMM(30, 30, 300), planner.GEMM(20, 20, 2000))
 	require.Greater(t, len(run.Program.(*program).now.launches), 1)
 	require.Greater(t, amount(t, run), atOnce)
 	var want []float32

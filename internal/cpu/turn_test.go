@@ -17,7 +17,8 @@ import (
 func TestRunsGiveWay(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	d := openWith(t, 1)
-	run := ready(t, d, planner.Options{Tile: "large", Schedule: planner.ScheduleDataParallel}, planner.GEMM(64, 64, 4*panelDepth))
+	run := ready(t, d, planner.Options{Tile: "large", Schedule: planner.ScheduleDataParallel},
+		planner.GEMM(64, 64, 4*panelDepth))
 	working.Add(1)
 	defer working.Add(-1)
 	var others atomic.Int64

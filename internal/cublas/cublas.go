@@ -40,7 +40,8 @@ func (s *Stream) CuBLAS() (*Handle, error) {
 	if err := s.check(C.bgb_alloc(s.c, workspaceBytes, &h.workspace)); err != nil {
 		return nil, err
 	}
-	if err := h.check(C.bgb_create(s.c, api, h.workspace, workspaceBytes, &h.handle, &h.version)); err != nil {
+	if err := h.check(C.bgb_create(s.c, api, h.workspace, workspaceBytes, &h.handle,
+		&h.version)); err != nil {
 		return nil, errors.Join(err, h.Close())
 	}
 	return h, nil
@@ -103,7 +104,10 @@ func (h *Handle) Batch(batch planner.Batch, of element.Type, a, b, c uintptr) (*
 	n := len(batch)
 	ints := func() (*C.int, []C.int) { s := array[C.int](out, n); return unsafe.SliceData(s), s }
 	floats := func() (*C.float, []C.float) { s := array[C.float](out, n); return unsafe.SliceData(s), s }
-	pointers := func() (*C.uint64_t, []C.uint64_t) { s := array[C.uint64_t](out, n); return unsafe.SliceData(s), s }
+	pointers := func() (*C.uint64_t, []C.uint64_t) {
+		s := array[C.uint64_t](out, n)
+		return unsafe.SliceData(s), s
+	}
 	var transa, transb, rows, cols, depth, lda, ldb, ldc, ones []C.int
 	var alpha, beta []C.float
 	var pa, pb, pc []C.uint64_t
@@ -143,7 +147,8 @@ func (h *Handle) Batch(batch planner.Batch, of element.Type, a, b, c uintptr) (*
 		from *C.uint64_t
 		to   *C.uint64_t
 	}{{d.pa, &d.device_pa}, {d.pb, &d.device_pb}, {d.pc, &d.device_pc}} {
-		if err := h.stream.check(C.bgb_upload(h.stream.c, unsafe.Pointer(up.from), C.size_t(8*max(n, 1)), up.to)); err != nil {
+		if err := h.stream.check(C.bgb_upload(h.stream.c, unsafe.Pointer(up.from), C.size_t(8*max(n, 1)),
+			up.to)); err != nil {
 			return nil, errors.Join(err, out.Close())
 		}
 	}

@@ -44,7 +44,8 @@ func TestMain(m *testing.M) {
 // fake builds testdata/fake.c.
 func fake(dir, name string, flags ...string) (path string, err error) {
 	path = filepath.Join(dir, name)
-	out, err := exec.Command("gcc", append(flags, "-shared", "-fPIC", "-O1", "-o", path, "testdata/fake.c")...).CombinedOutput()
+	out, err := exec.Command("gcc", append(flags, "-shared", "-fPIC", "-O1", "-o", path,
+		"testdata/fake.c")...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("gcc: %w: %s", err, out)
 	}
@@ -100,11 +101,13 @@ func TestBatch(t *testing.T) {
 // TestHalves is TestBatch for elements of 16 bits.
 func TestHalves(t *testing.T) {
 	for _, of := range []element.Type{element.BF16, element.F16} {
-		batch, err := planner.Pack(planner.GEMM(4, 6, 5), planner.Problem{M: 7, N: 5, K: 3, TransB: true, Beta: 1})
+		batch, err := planner.Pack(planner.GEMM(4, 6, 5),
+			planner.Problem{M: 7, N: 5, K: 3, TransB: true, Beta: 1})
 		require.NoError(t, err)
 		lenA, lenB, lenC := batch.Extent()
 		rng := rand.New(rand.NewPCG(2, 0))
-		data, bits := [3][]float32{make([]float32, lenA), make([]float32, lenB), make([]float32, lenC)}, [3][]uint16{}
+		data, bits := [3][]float32{make([]float32, lenA), make([]float32, lenB),
+			make([]float32, lenC)}, [3][]uint16{}
 		var pin runtime.Pinner
 		var at [3]uintptr
 		for i, s := range data {

@@ -133,7 +133,8 @@ int bgb_free(const bgb_stream *s, uint64_t memory) {
 	return s->api->cuMemFree_v2(memory);
 }
 
-int bgb_create(const bgb_stream *s, const bgb_cublas *api, uint64_t workspace, size_t size, void **handle, int *version) {
+int bgb_create(const bgb_stream *s, const bgb_cublas *api, uint64_t workspace, size_t size, void **handle,
+	int *version) {
 	TRY(enter(s));
 	TRY(api->cublasCreate_v2(handle));
 	TRY(api->cublasGetVersion_v2(*handle, version));
@@ -151,8 +152,10 @@ int bgb_destroy(const bgb_stream *s, const bgb_cublas *api, void *handle) {
 int bgb_loop(const bgb_stream *s, const bgb_cublas *api, void *handle, const bgb_batch *b) {
 	TRY(enter(s));
 	for (int i = 0; i < b->n; i++)
-		TRY(api->cublasSgemm_v2(handle, b->transa[i], b->transb[i], b->rows[i], b->cols[i], b->depth[i], &b->alpha[i],
-		                        (const float *)b->pa[i], b->lda[i], (const float *)b->pb[i], b->ldb[i], &b->beta[i],
+		TRY(api->cublasSgemm_v2(handle, b->transa[i], b->transb[i], b->rows[i], b->cols[i],
+		                        b->depth[i], &b->alpha[i],
+		                        (const float *)b->pa[i], b->lda[i], (const float *)b->pb[i],
+		                        b->ldb[i], &b->beta[i],
 		                        (float *)b->pc[i], b->ldc[i]));
 	return 0;
 }
@@ -160,11 +163,15 @@ int bgb_loop(const bgb_stream *s, const bgb_cublas *api, void *handle, const bgb
 int bgb_grouped(const bgb_stream *s, const bgb_cublas *api, void *handle, const bgb_batch *b) {
 	TRY(enter(s));
 	if (b->type)
-		return api->cublasGemmGroupedBatchedEx(handle, b->transa, b->transb, b->rows, b->cols, b->depth, b->alpha,
-		                                       (const void *const *)b->device_pa, b->type, b->lda, (const void *const *)b->device_pb,
-		                                       b->type, b->ldb, b->beta, (void *const *)b->device_pc, b->type_c, b->ldc, b->n, b->ones,
+		return api->cublasGemmGroupedBatchedEx(handle, b->transa, b->transb, b->rows, b->cols,
+		                                       b->depth, b->alpha,
+		                                       (const void *const *)b->device_pa, b->type, b->lda,
+		                                       (const void *const *)b->device_pb,
+		                                       b->type, b->ldb, b->beta, (void *const *)b->device_pc,
+		                                       b->type_c, b->ldc, b->n, b->ones,
 		                                       CUBLAS_COMPUTE_32F);
 	return api->cublasSgemmGroupedBatched(handle, b->transa, b->transb, b->rows, b->cols, b->depth, b->alpha,
-	                                      (const float *const *)b->device_pa, b->lda, (const float *const *)b->device_pb, b->ldb, b->beta,
+	                                      (const float *const *)b->device_pa, b->lda,
+	                                      (const float *const *)b->device_pb, b->ldb, b->beta,
 	                                      (float *const *)b->device_pc, b->ldc, b->n, b->ones);
 }

@@ -45,7 +45,8 @@ int bgb_upload(const bgb_stream *s, const void *from, size_t size, uint64_t *mem
 int bgb_alloc(const bgb_stream *s, size_t size, uint64_t *memory);
 int bgb_free(const bgb_stream *s, uint64_t memory);
 
-int bgb_create(const bgb_stream *s, const bgb_cublas *api, uint64_t workspace, size_t size, void **handle, int *version);
+int bgb_create(const bgb_stream *s, const bgb_cublas *api, uint64_t workspace, size_t size, void **handle,
+	int *version);
 int bgb_destroy(const bgb_stream *s, const bgb_cublas *api, void *handle);
 
 // bgb_batch holds n products in cuBLAS' terms (matrices by columns), as arrays

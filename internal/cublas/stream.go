@@ -157,7 +157,8 @@ func (s *Stream) check(code C.int) error {
 var (
 	cudaPaths   = []string{"libcuda.so.1", "libcuda.so"}
 	cublasPaths = []string{"libcublas.so.13", "libcublas.so.12", "libcublas.so.11",
-		"/usr/local/cuda/lib64/libcublas.so.13", "/usr/local/cuda/lib64/libcublas.so.12", "/usr/local/cuda/lib64/libcublas.so.11"}
+		"/usr/local/cuda/lib64/libcublas.so.13", "/usr/local/cuda/lib64/libcublas.so.12",
+		"/usr/local/cuda/lib64/libcublas.so.11"}
 )
 
 var (

@@ -13,7 +13,8 @@ import (
 
 // Open always fails in this build.
 func Open(int) (*Stream, error) {
-	return nil, fmt.Errorf("cuBLAS: %w: needs a build with cgo on Linux, without the tag nocuda", driver.ErrUnavailable)
+	return nil, fmt.Errorf("cuBLAS: %w: needs a build with cgo on Linux, without the tag nocuda",
+		driver.ErrUnavailable)
 }
 
 // Stream, Graph, Handle and Batch cannot exist in this build.

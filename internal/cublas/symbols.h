@@ -38,14 +38,19 @@ CUBLAS(REQ, cublasSetStream_v2, (void *handle, void *stream))
 CUBLAS(REQ, cublasSetWorkspace_v2, (void *handle, void *workspace, size_t size))
 CUBLAS(REQ, cublasSetMathMode, (void *handle, int mode))
 CUBLAS(REQ, cublasSgemm_v2, (void *handle, int transa, int transb, int m, int n, int k, const float *alpha,
-                             const float *a, int lda, const float *b, int ldb, const float *beta, float *c, int ldc))
+                             const float *a, int lda, const float *b, int ldb, const float *beta,
+                             float *c, int ldc))
 CUBLAS(OPT, cublasSgemmGroupedBatched, // since CUDA 12.5
-       (void *handle, const int *transa, const int *transb, const int *m, const int *n, const int *k, const float *alpha,
-        const float *const *a, const int *lda, const float *const *b, const int *ldb, const float *beta, float *const *c,
+       (void *handle, const int *transa, const int *transb, const int *m, const int *n, const int *k,
+        const float *alpha,
+        const float *const *a, const int *lda, const float *const *b, const int *ldb, const float *beta,
+        float *const *c,
         const int *ldc, int groups, const int *group_size))
 CUBLAS(OPT, cublasGemmGroupedBatchedEx, // the same
-       (void *handle, const int *transa, const int *transb, const int *m, const int *n, const int *k, const void *alpha,
-        const void *const *a, int type_a, const int *lda, const void *const *b, int type_b, const int *ldb, const void *beta,
+       (void *handle, const int *transa, const int *transb, const int *m, const int *n, const int *k,
+        const void *alpha,
+        const void *const *a, int type_a, const int *lda, const void *const *b, int type_b, const int *ldb,
+        const void *beta,
         void *const *c, int type_c, const int *ldc, int groups, const int *group_size, int compute))
 #undef CUBLAS
 #endif

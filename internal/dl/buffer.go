@@ -115,7 +115,8 @@ func (d *device) Wrap(ptr uintptr, n int) (driver.Buffer, error) {
 	case result != 0:
 		return nil, d.check("wrap", result)
 	case int(ordinal) != d.gpu.ordinal:
-		return nil, d.invalid("wrap %#x: the memory is on GPU %d, the device is GPU %d", ptr, ordinal, d.gpu.ordinal)
+		return nil, d.invalid("wrap %#x: the memory is on GPU %d, the device is GPU %d", ptr, ordinal,
+			d.gpu.ordinal)
 	}
 	left := uint64(size) - uint64(C.dl_pointer(ptr)-start)
 	if uint64(n) > left/4 {

@@ -57,14 +57,16 @@ const char *dl_lacks(const dl_api *api) {
 #undef NEEDED
 #undef OPTIONAL
 	if (!(api->errorName && api->errorText) && !(api->errorNameOf && api->errorTextOf)) return "errorName";
-	int contexts = api->contextRetain && api->contextRelease && api->contextGet && api->contextSet && api->streamContext;
+	int contexts = api->contextRetain && api->contextRelease && api->contextGet && api->contextSet &&
+		api->streamContext;
 	if (!contexts && !(api->deviceGet && api->deviceSet)) return "contextSet";
 	if (!api->moduleLoadEx && !api->moduleLoad) return "moduleLoad";
 	return NULL;
 }
 
 int dl_has_graphs(const dl_api *api) {
-	return api->captureBegin && api->captureEnd && api->graphInstantiate && api->graphDestroy && api->graphLaunch &&
+	return api->captureBegin && api->captureEnd && api->graphInstantiate && api->graphDestroy &&
+	       api->graphLaunch &&
 	       api->graphExecDestroy;
 }
 
@@ -247,7 +249,8 @@ dl_result dl_module_free(const dl_device *d, dl_module module) {
 	return d->api->moduleUnload(module);
 }
 
-dl_result dl_find(const dl_device *d, dl_module module, const char *name, int shared, dl_function *function, int *threads) {
+dl_result dl_find(const dl_device *d, dl_module module, const char *name, int shared, dl_function *function,
+	int *threads) {
 	const dl_api *api = d->api;
 	ENTER(d);
 	TRY(api->moduleFunction(function, module, name));
@@ -257,7 +260,8 @@ dl_result dl_find(const dl_device *d, dl_module module, const char *name, int sh
 	return api->functionAttribute(threads, FUNC_MAX_THREADS, *function);
 }
 
-dl_result dl_global(const dl_device *d, dl_module module, const char *name, dl_pointer *memory, size_t *size) {
+dl_result dl_global(const dl_device *d, dl_module module, const char *name, dl_pointer *memory,
+	size_t *size) {
 	if (!d->api->moduleGlobal) return DL_NOT_SUPPORTED;
 	ENTER(d);
 	return d->api->moduleGlobal(memory, size, module, name);
@@ -274,8 +278,11 @@ static dl_result launch_with(const dl_device *d, dl_stream stream, const dl_laun
 		.grid = {l->count, l->pieces, 1}, .threads = {l->threads, 1, 1}, .shared = l->shared,
 		.stream = stream, .attributes = attributes,
 	};
-	if (l->cluster) attributes[config.count++] = (dl_launch_attribute){.id = ATTRIBUTE_CLUSTER, .value.cluster = {l->cluster, 1, 1}};
-	if (l->waits) attributes[config.count++] = (dl_launch_attribute){.id = ATTRIBUTE_EARLY, .value.allowed = 1};
+	if (l->cluster)
+		attributes[config.count++] = (dl_launch_attribute){.id = ATTRIBUTE_CLUSTER,
+			.value.cluster = {l->cluster, 1, 1}};
+	if (l->waits)
+		attributes[config.count++] = (dl_launch_attribute){.id = ATTRIBUTE_EARLY, .value.allowed = 1};
 	return d->api->launchEx(&config, l->function, params, NULL);
 }
 
@@ -294,7 +301,8 @@ static dl_result launch(const dl_device *d, dl_stream stream, const dl_run *run)
 			TRY(launch_with(d, stream, l, params));
 			continue;
 		}
-		TRY(d->api->launch(l->function, l->count, l->pieces, 1, l->threads, 1, 1, l->shared, stream, params, NULL));
+		TRY(d->api->launch(l->function, l->count, l->pieces, 1, l->threads, 1, 1, l->shared, stream,
+			params, NULL));
 	}
 	return 0;
 }

@@ -59,7 +59,8 @@ dl_result dl_count(const dl_api *api, int *count); // starts the driver
 dl_result dl_name(const dl_api *api, int ordinal, char *name, int size);
 dl_result dl_attribute(const dl_api *api, int ordinal, int attribute, int *value);
 dl_result dl_memory(const dl_api *api, int ordinal, size_t *size);
-dl_result dl_uuid(const dl_api *api, int ordinal, void *uuid); // 16 bytes; DL_NOT_SUPPORTED where the library has none
+// 16 bytes; DL_NOT_SUPPORTED where the library has none
+dl_result dl_uuid(const dl_api *api, int ordinal, void *uuid);
 dl_result dl_properties(const dl_api *api, int ordinal, void *properties);
 const char *dl_error_name(const dl_api *api, dl_result error);
 const char *dl_error_text(const dl_api *api, dl_result error);
@@ -74,7 +75,8 @@ typedef struct {
 	dl_stream capture;  // on which graphs are recorded, or NULL
 } dl_device;
 
-// dl_open makes a stream, dl_open_on takes the caller's, a number here as in dl_submit_on: not a pointer of Go's. dl_close frees what they made.
+// dl_open makes a stream, dl_open_on takes the caller's, a number here as in dl_submit_on: not a pointer of
+// Go's. dl_close frees what they made.
 dl_result dl_open(dl_device *d, const dl_api *api, int ordinal);
 dl_result dl_open_on(dl_device *d, const dl_device *other, uintptr_t stream);
 void dl_close(dl_device *d);
@@ -92,7 +94,8 @@ dl_result dl_module_load(const dl_device *d, const void *image, dl_module *modul
 dl_result dl_module_free(const dl_device *d, dl_module module);
 // dl_find finds a kernel, makes it resident, allows it that much dynamic shared
 // memory and returns the largest workgroup that it can run with.
-dl_result dl_find(const dl_device *d, dl_module module, const char *name, int shared, dl_function *function, int *threads);
+dl_result dl_find(const dl_device *d, dl_module module, const char *name, int shared, dl_function *function,
+	int *threads);
 
 // dl_global finds a variable of a module.
 dl_result dl_global(const dl_device *d, dl_module module, const char *name, dl_pointer *memory, size_t *size);
@@ -101,9 +104,12 @@ dl_result dl_global(const dl_device *d, dl_module module, const char *name, dl_p
 typedef struct {
 	dl_function function;
 	uint32_t count, pieces, threads, shared; // grid of count x pieces workgroups
-	uint32_t cluster;                        // adjacent workgroups of a cluster, which divide count; 0: no clusters
-	uint32_t waits;                          // the kernel waits for the launch in front of it: begin while that ends
-	uint32_t ragged;                         // it makes items: the run's sizes take the place of the table, its extent that of A
+	// adjacent workgroups of a cluster, which divide count; 0: no clusters
+	uint32_t cluster;
+	// the kernel waits for the launch before it: begin while that ends
+	uint32_t waits;
+	// it makes items: the run's sizes take the place of the table, its extent that of A
+	uint32_t ragged;
 	dl_pointer items, table, workspace;      // table and workspace: 0 when not used
 	uint64_t a, b, c, b2;                    // offsets into the operands
 	uint64_t epilogue;                       // encoding.Epilogue.Word
@@ -140,7 +146,7 @@ dl_result dl_copy(const dl_device *d, dl_pointer to, dl_pointer from, size_t siz
 
 dl_result dl_event_make(const dl_device *d, int timing, dl_event *event);
 dl_result dl_event_free(const dl_device *d, dl_event event);
-dl_result dl_mark(const dl_device *d, dl_event event); // behind all queued work
+dl_result dl_mark(const dl_device *d, dl_event event); // after all queued work
 dl_result dl_elapsed(const dl_device *d, dl_event start, dl_event end, float *milliseconds);
 // dl_poll asks, at most turns times, whether an event was reached. While it was
 // not the result is DL_NOT_READY.

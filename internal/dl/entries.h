@@ -32,11 +32,13 @@ ENTRY(OPTIONAL, dl_result, contextSet, (dl_context context))
 ENTRY(OPTIONAL, dl_result, deviceGet, (int *device))
 ENTRY(OPTIONAL, dl_result, deviceSet, (int device))
 
-ENTRY(OPTIONAL, dl_result, moduleLoadEx, (dl_module *module, const void *image, unsigned count, int *options, void **values))
+ENTRY(OPTIONAL, dl_result, moduleLoadEx, (dl_module *module, const void *image, unsigned count, int *options,
+	void **values))
 ENTRY(OPTIONAL, dl_result, moduleLoad, (dl_module *module, const void *image))
 ENTRY(NEEDED, dl_result, moduleUnload, (dl_module module))
 ENTRY(NEEDED, dl_result, moduleFunction, (dl_function *function, dl_module module, const char *name))
-ENTRY(OPTIONAL, dl_result, moduleGlobal, (dl_pointer *memory, size_t *size, dl_module module, const char *name))
+ENTRY(OPTIONAL, dl_result, moduleGlobal, (dl_pointer *memory, size_t *size, dl_module module,
+	const char *name))
 ENTRY(OPTIONAL, dl_result, functionLoad, (dl_function function))
 ENTRY(OPTIONAL, dl_result, functionSetAttribute, (dl_function function, int attribute, int value))
 ENTRY(NEEDED, dl_result, functionAttribute, (int *value, int attribute, dl_function function))
@@ -60,12 +62,15 @@ ENTRY(NEEDED, dl_result, eventRecord, (dl_event event, dl_stream stream))
 ENTRY(NEEDED, dl_result, eventQuery, (dl_event event))
 ENTRY(NEEDED, dl_result, eventElapsed, (float *milliseconds, dl_event start, dl_event end))
 
-ENTRY(NEEDED, dl_result, launch, (dl_function function, unsigned x, unsigned y, unsigned z, unsigned threads_x,
-                                  unsigned threads_y, unsigned threads_z, unsigned shared, dl_stream stream, void **params,
+ENTRY(NEEDED, dl_result, launch, (dl_function function, unsigned x, unsigned y, unsigned z,
+                                  unsigned threads_x,
+                                  unsigned threads_y, unsigned threads_z, unsigned shared, dl_stream stream,
+                                  void **params,
                                   void **extra))
 
 // A launch in clusters of workgroups, or one that begins while another ends.
-ENTRY(OPTIONAL, dl_result, launchEx, (const dl_launch_config *config, dl_function function, void **params, void **extra))
+ENTRY(OPTIONAL, dl_result, launchEx, (const dl_launch_config *config, dl_function function, void **params,
+	void **extra))
 
 // Graphs: all of them, or none.
 ENTRY(OPTIONAL, dl_result, captureBegin, (dl_stream stream, int mode))

@@ -43,7 +43,7 @@ func (p *program) launched(o operands) C.dl_run {
 }
 
 // bind returns the run of the program on these operands. The second run on the
-// same ones records a graph, because the first may be the only one; the first behind an
+// same ones records a graph, because the first may be the only one; the first after an
 // Update does not even count, because each run may have one. Where no graph can be had, or
 // there is no room while others are queued, launches go one by one.
 func (p *program) bind(o operands) C.dl_run {
@@ -76,7 +76,7 @@ func (d *device) record(run C.dl_run) (graph C.dl_graph_exec) {
 
 // fence tells how far queued work has come, without waiting for it.
 type fence struct {
-	event  C.dl_event // behind the submissions up to number; made on first use
+	event  C.dl_event // after the submissions up to number; made on first use
 	number uint64
 	done   uint64 // the last submission that is known to be done
 }

@@ -126,9 +126,11 @@ func (l *library) count() (int, error) {
 	var n C.int
 	switch result := C.dl_count(l.api, &n); {
 	case result == C.DL_NO_DEVICE || result == 0 && n == 0:
-		return 0, fmt.Errorf("%w: the %s shows no GPU: %s", driver.ErrUnavailable, l.vendor.Driver, l.vendor.NoGPU)
+		return 0, fmt.Errorf("%w: the %s shows no GPU: %s", driver.ErrUnavailable, l.vendor.Driver,
+			l.vendor.NoGPU)
 	case result != 0:
-		return 0, fmt.Errorf("%w: the %s does not start: %w", driver.ErrUnavailable, l.vendor.Driver, l.errorOf(result))
+		return 0, fmt.Errorf("%w: the %s does not start: %w", driver.ErrUnavailable, l.vendor.Driver,
+			l.errorOf(result))
 	}
 	return int(n), nil
 }
@@ -179,7 +181,8 @@ func (f facts) uuid() (uuid [16]byte, err error) {
 func (f facts) identify(info *driver.Info) error {
 	v := f.library.vendor
 	var integrated, domain, bus, slot int
-	if err := ReadAttributes(f, []Attribute{{&integrated, v.Integrated}, {&domain, v.PCI[0]}, {&bus, v.PCI[1]}, {&slot, v.PCI[2]}}); err != nil {
+	if err := ReadAttributes(f, []Attribute{{&integrated, v.Integrated}, {&domain, v.PCI[0]},
+		{&bus, v.PCI[1]}, {&slot, v.PCI[2]}}); err != nil {
 		return err
 	}
 	uuid, err := f.uuid()

@@ -39,11 +39,13 @@ func (d *device) kernel(k encoding.Kernel) (*kernel, error) {
 	name := C.CString(made.Symbol)
 	defer C.free(unsafe.Pointer(name))
 	var most C.int
-	if err := d.check("kernel "+made.Symbol, C.dl_find(d.handle, module.code, name, C.int(made.Shared), &made.function, &most)); err != nil {
+	if err := d.check("kernel "+made.Symbol, C.dl_find(d.handle, module.code, name, C.int(made.Shared),
+		&made.function, &most)); err != nil {
 		return nil, err
 	}
 	if made.Threads > int(most) {
-		return nil, d.errorf("kernel %s has %d threads, its registers allow %d", made.Symbol, made.Threads, most)
+		return nil, d.errorf("kernel %s has %d threads, its registers allow %d", made.Symbol,
+			made.Threads, most)
 	}
 	d.kernels[k] = made
 	return made, nil
@@ -80,7 +82,8 @@ func (d *device) module(image string) (*module, error) {
 	}
 	m := &module{memory: C.CBytes(code)}
 	var log [4096]C.char
-	if err := d.check("load "+image, C.dl_module_load(d.handle, m.memory, &m.code, &log[0], C.size_t(len(log)))); err != nil {
+	if err := d.check("load "+image, C.dl_module_load(d.handle, m.memory, &m.code, &log[0],
+		C.size_t(len(log)))); err != nil {
 		C.free(m.memory)
 		if text := C.GoString(&log[0]); text != "" {
 			err = fmt.Errorf("%w: %s", err, text)
@@ -120,7 +123,8 @@ type program struct {
 type image struct {
 	words    memory        // the encoded plan
 	launches []C.dl_launch // in memory of C
-	makers   int           // launches that only Update does, in front of the others: they make items from records
+	// launches that only Update does, before the others: they make items from records
+	makers int
 }
 
 // runs are the launches of a run.
@@ -181,7 +185,7 @@ func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
 	return nil
 }
 
-// upload brings a plan to the device, behind all queued work, and finds its kernels.
+// upload brings a plan to the device, after all queued work, and finds its kernels.
 func (p *program) upload(ctx context.Context, m *image, plan *planner.Plan, workspace C.dl_pointer) error {
 	d := p.dev
 	if len(plan.Launches) == 0 {
@@ -200,7 +204,8 @@ func (p *program) upload(ctx context.Context, m *image, plan *planner.Plan, work
 	if err := m.load(d, plan, workspace); err != nil {
 		return err
 	}
-	if err := (transfer{d, m.words.address, bytesOf(p.encoded), toDevice}).run(ctx); err != nil || m.makers == 0 {
+	if err := (transfer{d, m.words.address, bytesOf(p.encoded), toDevice}).run(ctx); err != nil ||
+		m.makers == 0 {
 		return err
 	}
 	d.mu.Lock()
@@ -316,7 +321,7 @@ func (p *program) free() {
 	p.images = [2]image{}
 }
 
-// Status reads the word that the kernel leaves, and clears it, behind queued work.
+// Status reads the word that the kernel leaves, and clears it, after queued work.
 func (p *program) Status(ctx context.Context) (group int, err error) {
 	d := p.dev
 	if err := d.state.Ready(ctx); err != nil {

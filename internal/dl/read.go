@@ -49,7 +49,8 @@ func (b *buffer) StartRead(ctx context.Context, offset int, dst []float32) (driv
 	}
 	l.used = true
 	address := b.memory + 4*C.dl_pointer(offset)
-	if err := d.check("read", C.dl_read(d.handle, l.memory, address, C.size_t(len(host)), l.done)); err != nil {
+	if err := d.check("read", C.dl_read(d.handle, l.memory, address, C.size_t(len(host)),
+		l.done)); err != nil {
 		d.giveLanding(l)
 		return nil, err
 	}
@@ -72,7 +73,8 @@ func (d *device) takeLanding(size int) (*landing, error) {
 	defer d.mu.Unlock()
 	best := -1
 	for i, l := range d.landings {
-		if l.size >= size && (best < 0 || l.size < d.landings[best].size) && C.dl_poll(d.handle, l.done, 1) == 0 {
+		if l.size >= size && (best < 0 || l.size < d.landings[best].size) &&
+			C.dl_poll(d.handle, l.done, 1) == 0 {
 			best = i
 		}
 	}

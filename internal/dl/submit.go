@@ -41,7 +41,8 @@ func (d *device) submit(runs []driver.Run, t clock) error {
 
 // queue hands runs to the driver. The caller holds mu.
 func (d *device) queue(work []C.dl_run, t clock) error {
-	return d.check("submit", C.dl_submit(d.handle, unsafe.SliceData(work), C.size_t(len(work)), t.start, t.end))
+	return d.check("submit", C.dl_submit(d.handle, unsafe.SliceData(work), C.size_t(len(work)),
+		t.start, t.end))
 }
 
 // SubmitOn makes no graph: the caller may be making one. It implements driver.Borrower.

@@ -70,7 +70,7 @@ const (
 	toHost   direction = true
 )
 
-// transfer copies between host and device memory, behind all queued work. One to
+// transfer copies between host and device memory, after all queued work. One to
 // the device returns when the host's memory was read, one to the host when it
 // was written.
 type transfer struct {
@@ -118,7 +118,8 @@ func (t transfer) pieces(ctx context.Context) error {
 func (t transfer) piece(ctx context.Context, start, end int) error {
 	d, host := t.dev, t.host[start:end]
 	if t.direction == toDevice && len(host) <= d.library.vendor.Stages {
-		return d.check("write", C.dl_write(d.handle, t.address+C.dl_pointer(start), unsafe.Pointer(unsafe.SliceData(host)), C.size_t(len(host)), nil))
+		return d.check("write", C.dl_write(d.handle, t.address+C.dl_pointer(start),
+			unsafe.Pointer(unsafe.SliceData(host)), C.size_t(len(host)), nil))
 	}
 	var s *slot
 	select {

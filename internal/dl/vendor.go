@@ -51,7 +51,7 @@ type Facts interface {
 	Name() (string, error)
 	Attribute(number int) (int, error)
 	// Properties returns the bytes of the library's struct of properties, with
-	// zeros behind them.
+	// zeros after them.
 	Properties() ([]byte, error)
 }
 
@@ -78,7 +78,8 @@ type GPU struct {
 	Subgroup string         // driver.Info.Subgroup
 	Planner  planner.Device // MaxWorkers, if not 0, bounds the workgroups of a launch
 
-	// Waits: each kernel waits for the launch in front of it, whosever that is, and so may begin while that ends.
+	// Waits: each kernel waits for the launch before it, whosever that is, and so may begin while that
+	// ends.
 	Waits bool
 	// Kernel returns where a kernel is, and its launch.
 	Kernel func(encoding.Kernel) Kernel
@@ -90,7 +91,7 @@ type GPU struct {
 
 // Globals is what devices of this package are beside driver.Device.
 type Globals interface {
-	// ReadGlobal copies a variable of an image, from its first byte on, behind
+	// ReadGlobal copies a variable of an image, from its first byte on, after
 	// all queued work.
 	ReadGlobal(ctx context.Context, image, name string, to []byte) error
 }

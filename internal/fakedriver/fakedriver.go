@@ -55,7 +55,8 @@ func (f *Driver) Devices(context.Context) ([]driver.Info, error) {
 
 // identify makes info one of this driver; tests may open devices that it does not list.
 func (f *Driver) identify(info driver.Info, index int) driver.Info {
-	info.Backend, info.Index, info.ID, info.Name = f.Backend, index, fmt.Sprint(f.Backend, ":", index), fmt.Sprint(f.Backend, index)
+	info.Backend, info.Index, info.ID, info.Name = f.Backend, index, fmt.Sprint(f.Backend, ":", index),
+		fmt.Sprint(f.Backend, index)
 	if info.Kind = driver.KindDiscrete; index < len(f.Kinds) {
 		info.Kind = f.Kinds[index]
 	}
@@ -95,8 +96,9 @@ type Device struct {
 	OnAlloc, OnPrepare, OnUpdate, OnSubmit, OnStatus, OnWrite, OnRead func() error
 	OnCopy, OnStartRead                                               func() error
 	OnCompile                                                         func() error // of each kernel
-	OnFinish                                                          func() error // of what StartRead began; last
-	OnClose                                                           func()
+	// of what StartRead began; last
+	OnFinish func() error
+	OnClose  func()
 
 	Prepared, Updated atomic.Int32                 // calls of Prepare and Update
 	Compiled          atomic.Int32                 // kernels
@@ -146,7 +148,8 @@ func (d *Device) Prepare(ctx context.Context, p *planner.Plan) (driver.Program, 
 	d.Prepared.Add(1)
 	d.Plan.Store(p)
 	d.Programs.Add(1)
-	return &program{inner: made, need: extents(p), sizes: p.SizesLen(), device: d, use: use{device: d, name: "program"}}, nil
+	return &program{inner: made, need: extents(p), sizes: p.SizesLen(), device: d,
+		use: use{device: d, name: "program"}}, nil
 }
 
 func (d *Device) check(what string, p *planner.Plan) {
@@ -193,7 +196,8 @@ func (d *Device) Copy(ctx context.Context, dst, src driver.Buffer, bytes int) er
 	to, from := dst.(*buffer), src.(*buffer)
 	defer to.use.begin()()
 	defer from.use.begin()()
-	if words := (bytes + 3) / 4; bytes < 1 || words > to.Len() || words > from.Len() || sameMemory(dst, src) || to.device != d || from.device != d {
+	if words := (bytes + 3) / 4; bytes < 1 || words > to.Len() || words > from.Len() ||
+		sameMemory(dst, src) || to.device != d || from.device != d {
 		d.use.broken("Copy of %d bytes between buffers of %d and %d words", bytes, to.Len(), from.Len())
 	}
 	if err := d.call(d.OnCopy); err != nil {
@@ -240,14 +244,16 @@ func (d *Device) unwrap(runs []driver.Run) (inner []driver.Run, end func()) {
 		own := b.(*buffer)
 		ends = append(ends, own.use.begin())
 		if own.device != d || own.Len() < need || need < 0 {
-			d.use.broken("a run with a buffer of %s and %d words, where %d are needed", own.device.info.Name, own.Len(), need)
+			d.use.broken("a run with a buffer of %s and %d words, where %d are needed", own.device.info.Name,
+				own.Len(), need)
 		}
 		return own.inner
 	}
 	for _, r := range runs {
 		p := r.Program.(*program)
 		ends = append(ends, p.use.begin())
-		if p.device != d || slices.ContainsFunc([]driver.Buffer{r.A, r.B, r.B2, r.Bias, r.Rows}, func(b driver.Buffer) bool { return sameMemory(b, r.C) }) {
+		if p.device != d || slices.ContainsFunc([]driver.Buffer{r.A, r.B, r.B2, r.Bias, r.Rows},
+			func(b driver.Buffer) bool { return sameMemory(b, r.C) }) {
 			d.use.broken("a run of a program of %s, with A %p, B %p, C %p", p.device.info.Name, r.A, r.B, r.C)
 		}
 		run := driver.Run{Program: p.inner,
@@ -284,8 +290,10 @@ func extents(p *planner.Plan) [6]int {
 		}
 		return (of.Size(n) + 3) / 4
 	}
-	return [...]int{words(!by.A, p.ExtentA, o.Type), words(!by.B, p.ExtentB, o.TypeB()), words(!by.C, p.ExtentC, o.TypeC),
-		words(o.Epilogue.Gated && !by.B, p.ExtentB2, o.TypeB()), words(o.Epilogue.Bias, p.ExtentBias, o.TypeC),
+	return [...]int{words(!by.A, p.ExtentA, o.Type), words(!by.B, p.ExtentB, o.TypeB()),
+		words(!by.C, p.ExtentC, o.TypeC),
+		words(o.Epilogue.Gated && !by.B, p.ExtentB2, o.TypeB()),
+		words(o.Epilogue.Bias, p.ExtentBias, o.TypeC),
 		words(o.Epilogue.UsesRows(), p.ExtentRows, element.F32)}
 }
 
@@ -398,7 +406,8 @@ func FailNth(devices []*Device, n int, err error) (hit func() bool) {
 		return nil
 	}
 	for _, d := range devices {
-		d.OnSubmit, d.OnRead, d.OnWrite, d.OnPrepare, d.OnUpdate, d.OnStatus, d.OnAlloc = call, call, call, call, call, call, call
+		d.OnSubmit, d.OnRead, d.OnWrite, d.OnPrepare, d.OnUpdate, d.OnStatus, d.OnAlloc = call, call, call,
+			call, call, call, call
 		d.OnCopy, d.OnStartRead, d.OnFinish, d.OnCompile = call, call, call, call
 	}
 	return func() bool { return left.Load() < 0 }

@@ -101,7 +101,10 @@ func TestGEMMLooksWhilePacking(t *testing.T) {
 	batch, err := planner.Pack(slices.Repeat([]planner.Problem{planner.GEMM(1, 1, 1)}, n)...)
 	require.NoError(t, err)
 	for name, call := range map[string]func(context.Context) error{
-		"cut": func(ctx context.Context) error { _, err := cut(ctx, batch, &bare, everything(batch)); return err },
+		"cut": func(ctx context.Context) error {
+			_, err := cut(ctx, batch, &bare, everything(batch))
+			return err
+		},
 		"deal": func(ctx context.Context) error {
 			g, _ := openGroup(t, 2)
 			_, err := g.deal(ctx, batch, &bare)
@@ -161,11 +164,14 @@ func waitForChange(c []float32, over *atomic.Bool) {
 	}
 }
 
-// Whatever becomes of a call, the hosts of a group are free behind it.
+// Whatever becomes of a call, the hosts of a group are free after it.
 func TestGroupGEMMLetsGo(t *testing.T) {
 	fail := func() error { return errBroken }
-	for name, prepare := range map[string]func(t *testing.T, g *Group, fakes []*fakedriver.Device, k *job) context.Context{
-		"success": func(t *testing.T, _ *Group, _ []*fakedriver.Device, _ *job) context.Context { return t.Context() },
+	for name, prepare := range map[string]func(t *testing.T, g *Group, fakes []*fakedriver.Device,
+		k *job) context.Context{
+		"success": func(t *testing.T, _ *Group, _ []*fakedriver.Device, _ *job) context.Context {
+			return t.Context()
+		},
 		"one device": func(t *testing.T, _ *Group, _ []*fakedriver.Device, k *job) context.Context {
 			*k = random(t, 1, 3, 20)
 			return t.Context()
@@ -174,8 +180,12 @@ func TestGroupGEMMLetsGo(t *testing.T) {
 			k.batch[7].M = -1
 			return t.Context()
 		},
-		"cancelled": func(*testing.T, *Group, []*fakedriver.Device, *job) context.Context { return newCutoff(0) },
-		"later":     func(*testing.T, *Group, []*fakedriver.Device, *job) context.Context { return newCutoff(8) },
+		"cancelled": func(*testing.T, *Group, []*fakedriver.Device, *job) context.Context {
+			return newCutoff(0)
+		},
+		"later": func(*testing.T, *Group, []*fakedriver.Device, *job) context.Context {
+			return newCutoff(8)
+		},
 		"prepare": func(t *testing.T, _ *Group, fakes []*fakedriver.Device, _ *job) context.Context {
 			fakes[1].OnPrepare = fail
 			return t.Context()
@@ -228,7 +238,8 @@ func TestGEMMCancelledAtWork(t *testing.T) {
 				f.OnSubmit = occupy
 			}
 			a, c := []float32{1, 2, 3, 4}, []float32{5, 6, 7, 8}
-			require.ErrorIs(t, d.GEMM(ctx, small(t), planner.Options{}, Operands{A: a, B: a, C: c}), context.Canceled)
+			require.ErrorIs(t, d.GEMM(ctx, small(t), planner.Options{}, Operands{A: a, B: a, C: c}),
+				context.Canceled)
 			require.Equal(t, []float32{5, 6, 7, 8}, c)
 			short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()

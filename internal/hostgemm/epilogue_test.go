@@ -33,7 +33,8 @@ func dressedRandom(e planner.Epilogue, seed uint64, n, most int) dressedJob {
 	}
 	var b planner.Batch
 	for i := range n {
-		p := planner.Problem{M: 1 + rng.IntN(most), N: 1 + rng.IntN(most), K: rng.IntN(most + 1), TransB: rng.IntN(2) == 0}
+		p := planner.Problem{M: 1 + rng.IntN(most), N: 1 + rng.IntN(most), K: rng.IntN(most + 1),
+			TransB: rng.IntN(2) == 0}
 		p.TransA = e.GatherRows == 0 && rng.IntN(2) == 0
 		if !e.Gated {
 			p.Beta = [...]float32{0, 1, -2}[i%3]
@@ -45,7 +46,8 @@ func dressedRandom(e planner.Epilogue, seed uint64, n, most int) dressedJob {
 		b = append(b, p)
 	}
 	return dressedJob{b, planner.Options{Epilogue: e},
-		Operands{A: placed.A, B: placed.B, C: placed.C, B2: placed.E.B2, Bias: placed.E.Biases, Rows: placed.E.Rows}.usedBy(e)}
+		Operands{A: placed.A, B: placed.B, C: placed.C, B2: placed.E.B2, Bias: placed.E.Biases,
+			Rows: placed.E.Rows}.usedBy(e)}
 }
 
 // usedBy leaves out what an epilogue has no use for.
@@ -73,7 +75,8 @@ func (j *dressedJob) run(ctx context.Context, on computer) error {
 		return err
 	}
 	e := &j.o.Epilogue
-	how := reference.Arithmetic{Epilogue: reference.Epilogue{Epilogue: *e, B2: x.B2, Biases: x.Bias, Rows: x.Rows}}
+	how := reference.Arithmetic{Epilogue: reference.Epilogue{Epilogue: *e, B2: x.B2, Biases: x.Bias,
+		Rows: x.Rows}}
 	if e.Activation == "" || e.Activation == planner.ReLU {
 		return reference.CheckExactIn(how, j.batch, x.A, x.B, j.x.C, x.C)
 	}
@@ -83,9 +86,11 @@ func (j *dressedJob) run(ctx context.Context, on computer) error {
 
 // dressings are epilogues with all parts among them.
 func dressings(most int) []planner.Epilogue {
-	return append(reference.Epilogues(most), planner.Epilogue{Activation: planner.ReLU}, planner.Epilogue{Bias: true}, planner.Epilogue{Weights: true},
+	return append(reference.Epilogues(most), planner.Epilogue{Activation: planner.ReLU},
+		planner.Epilogue{Bias: true}, planner.Epilogue{Weights: true},
 		planner.Epilogue{GatherRows: most}, planner.Epilogue{ScatterRows: 3 * most},
-		planner.Epilogue{Activation: planner.ReLU, Bias: true, Gated: true, GatherRows: 90, ScatterRows: 2 * most, Weights: true})
+		planner.Epilogue{Activation: planner.ReLU, Bias: true, Gated: true, GatherRows: 90,
+			ScatterRows: 2 * most, Weights: true})
 }
 
 // TestEpilogues: a device computes them, two share a batch with one, and both remember plans.
@@ -139,7 +144,8 @@ func TestListsChange(t *testing.T) {
 func TestPackEpilogue(t *testing.T) {
 	e := planner.Epilogue{Bias: true, Gated: true, GatherRows: 1000, ScatterRows: 500, Weights: true}
 	problem := func(rowsA, rowsC, weights int) planner.Problem {
-		return planner.Problem{M: 3, N: 2, K: 4, A: operand(10, 9), B: operand(100, 5), C: operand(7, 3), B2: operand(300, 5), Bias: 40, RowsA: rowsA, RowsC: rowsC, Weights: weights}
+		return planner.Problem{M: 3, N: 2, K: 4, A: operand(10, 9), B: operand(100, 5), C: operand(7, 3),
+			B2: operand(300, 5), Bias: 40, RowsA: rowsA, RowsC: rowsC, Weights: weights}
 	}
 	batch := planner.Batch{problem(0, 50, 200), problem(0, 60, 100), problem(70, 80, 300)}
 	p, err := pack(t.Context(), batch, &e, everything(batch))
@@ -151,10 +157,12 @@ func TestPackEpilogue(t *testing.T) {
 		}
 		return n
 	}())
-	require.Equal(t, planner.Problem{M: 3, N: 2, K: 4, A: operand(12, 4), B: operand(0, 2), C: operand(16, 2), B2: operand(0, 2), Weights: 8}, p.batch[2])
+	require.Equal(t, planner.Problem{M: 3, N: 2, K: 4, A: operand(12, 4), B: operand(0, 2), C: operand(16, 2),
+		B2: operand(0, 2), Weights: 8}, p.batch[2])
 	require.Equal(t, 24+24+8+8+4+9, p.moved())
 	require.Equal(t, 3*4+4*2+3*2+4*2+4+3, elements(&batch[0], &e))
-	require.NoError(t, p.batch.CheckOperands(t.Context(), onDevice(e), planner.Lengths{A: 24, B: 8, C: 24, B2: 8, Bias: 4, Rows: 12}))
+	require.NoError(t, p.batch.CheckOperands(t.Context(), onDevice(e),
+		planner.Lengths{A: 24, B: 8, C: 24, B2: 8, Bias: 4, Rows: 12}))
 	none := planner.Problem{M: 3, N: 2, C: operand(0, 2), A: operand(0, 9), B: operand(0, 5), Beta: 1}
 	require.Zero(t, elements(&none, &planner.Epilogue{ScatterRows: 4}), "C = 1*C, wherever it is")
 	require.Equal(t, 2+2*3*2, elements(&none, &planner.Epilogue{Bias: true}))
@@ -163,12 +171,14 @@ func TestPackEpilogue(t *testing.T) {
 // TestEpilogueParts: a large batch is cut into parts, whose rows go to one C.
 func TestEpilogueParts(t *testing.T) {
 	const n, problems, rows = 512, 6, 512
-	e := planner.Epilogue{Bias: true, GatherRows: rows, ScatterRows: rows * problems, Weights: true, Activation: planner.ReLU}
+	e := planner.Epilogue{Bias: true, GatherRows: rows, ScatterRows: rows * problems, Weights: true,
+		Activation: planner.ReLU}
 	rng := rand.New(rand.NewPCG(9, 9))
 	j := dressedJob{o: planner.Options{Epilogue: e}}
 	to := rng.Perm(rows * problems)
 	for g := range problems { // experts that share X, and Y
-		j.batch = append(j.batch, planner.Problem{M: rows, N: n, K: n, A: operand(0, n), B: operand(g*n*n, n), C: operand(0, n), Bias: g * n,
+		j.batch = append(j.batch, planner.Problem{M: rows, N: n, K: n, A: operand(0, n), B: operand(g*n*n, n),
+			C: operand(0, n), Bias: g * n,
 			RowsA: 3 * g * rows, RowsC: (3*g + 1) * rows, Weights: (3*g + 2) * rows})
 		for range rows {
 			j.x.Rows = append(j.x.Rows, int32(rng.IntN(rows+2)-1))
@@ -180,7 +190,8 @@ func TestEpilogueParts(t *testing.T) {
 			j.x.Rows = append(j.x.Rows, int32(math.Float32bits(float32(rng.IntN(3)))))
 		}
 	}
-	for operand, n := range map[*[]float32]int{&j.x.A: rows * n, &j.x.B: problems * n * n, &j.x.C: rows * problems * n, &j.x.Bias: problems * n} {
+	for operand, n := range map[*[]float32]int{&j.x.A: rows * n, &j.x.B: problems * n * n,
+		&j.x.C: rows * problems * n, &j.x.Bias: problems * n} {
 		*operand = make([]float32, n)
 		reference.Integers(rng, *operand, 2)
 	}
@@ -200,25 +211,43 @@ func TestEpilogueRefuses(t *testing.T) {
 		e    planner.Epilogue
 		edit func(*dressedJob)
 	}{
-		"operands on the host are not by pointers: use Plan, Prepare and Run": {e: planner.Epilogue{Pointers: planner.Pointers{B: true}}},
-		"unknown activation \"tanh\" (known: relu, gelu, silu)":               {e: planner.Epilogue{Activation: "tanh"}},
-		"-1 rows of A to gather from are not in [0, 2147483647]":              {e: planner.Epilogue{GatherRows: -1}},
-		"-2 rows of C to scatter to are not in [0, 2147483647]":               {e: planner.Epilogue{ScatterRows: -2}},
-		"Bias has 2 elements: the epilogue has no use for it":                 {edit: func(j *dressedJob) { j.x.Bias = make([]float32, 2) }},
-		"B2 has 2 elements: the epilogue has no use for it":                   {edit: func(j *dressedJob) { j.x.B2 = make([]float32, 2) }},
-		"Rows has 2 elements: the epilogue has no use for it":                 {edit: func(j *dressedJob) { j.x.Rows = make([]int32, 2) }},
-		"problem 0: bias needs elements [0, 2) of a buffer of 1":              {e: planner.Epilogue{Bias: true}, edit: func(j *dressedJob) { j.x.Bias = make([]float32, 1) }},
-		"problem 0: B2 needs elements [0, 4) of a buffer of 0":                {e: planner.Epilogue{Gated: true}},
-		"problem 0: beta 1 is not 0, and gated units read no C":               {e: planner.Epilogue{Gated: true}, edit: func(j *dressedJob) { j.batch[0].Beta, j.x.B2 = 1, make([]float32, 4) }},
-		"problem 0: rows of A need words [0, 2) of a buffer of 1":             {e: planner.Epilogue{GatherRows: 2}, edit: func(j *dressedJob) { j.x.Rows = make([]int32, 1) }},
-		"problem 0: A needs elements [0, 6) of a buffer of 4":                 {e: planner.Epilogue{GatherRows: 3}, edit: func(j *dressedJob) { j.x.Rows = make([]int32, 2) }},
-		"problem 0: C needs elements [0, 6) of a buffer of 4":                 {e: planner.Epilogue{ScatterRows: 3}, edit: func(j *dressedJob) { j.x.Rows = make([]int32, 2) }},
-		"problem 0: transA is set, but rows are gathered of an A that is not transposed": {e: planner.Epilogue{GatherRows: 2},
+		"operands on the host are not by pointers: use Plan, Prepare and Run": {
+			e: planner.Epilogue{Pointers: planner.Pointers{B: true}}},
+		"unknown activation \"tanh\" (known: relu, gelu, silu)": {
+			e: planner.Epilogue{Activation: "tanh"}},
+		"-1 rows of A to gather from are not in [0, 2147483647]": {
+			e: planner.Epilogue{GatherRows: -1}},
+		"-2 rows of C to scatter to are not in [0, 2147483647]": {
+			e: planner.Epilogue{ScatterRows: -2}},
+		"Bias has 2 elements: the epilogue has no use for it": {edit: func(j *dressedJob) {
+			j.x.Bias = make([]float32, 2)
+		}},
+		"B2 has 2 elements: the epilogue has no use for it": {edit: func(j *dressedJob) {
+			j.x.B2 = make([]float32, 2)
+		}},
+		"Rows has 2 elements: the epilogue has no use for it": {edit: func(j *dressedJob) {
+			j.x.Rows = make([]int32, 2)
+		}},
+		"problem 0: bias needs elements [0, 2) of a buffer of 1": {
+			e: planner.Epilogue{Bias: true}, edit: func(j *dressedJob) { j.x.Bias = make([]float32, 1) }},
+		"problem 0: B2 needs elements [0, 4) of a buffer of 0": {
+			e: planner.Epilogue{Gated: true}},
+		"problem 0: beta 1 is not 0, and gated units read no C": {e: planner.Epilogue{
+			Gated: true}, edit: func(j *dressedJob) { j.batch[0].Beta, j.x.B2 = 1, make([]float32, 4) }},
+		"problem 0: rows of A need words [0, 2) of a buffer of 1": {
+			e: planner.Epilogue{GatherRows: 2}, edit: func(j *dressedJob) { j.x.Rows = make([]int32, 1) }},
+		"problem 0: A needs elements [0, 6) of a buffer of 4": {
+			e: planner.Epilogue{GatherRows: 3}, edit: func(j *dressedJob) { j.x.Rows = make([]int32, 2) }},
+		"problem 0: C needs elements [0, 6) of a buffer of 4": {
+			e: planner.Epilogue{ScatterRows: 3}, edit: func(j *dressedJob) { j.x.Rows = make([]int32, 2) }},
+		"problem 0: transA is set, but rows are gathered of an A that is not transposed": {
+			e:    planner.Epilogue{GatherRows: 2},
 			edit: func(j *dressedJob) { j.batch[0].TransA, j.x.Rows = true, make([]int32, 2) }},
 	} {
 		for _, on := range []computer{host, group} {
 			four := []float32{1, 2, 3, 4}
-			j := dressedJob{batch: small(t), o: planner.Options{Epilogue: c.e}, x: Operands{A: four, B: four, C: slices.Clone(four)}}
+			j := dressedJob{batch: small(t), o: planner.Options{Epilogue: c.e},
+				x: Operands{A: four, B: four, C: slices.Clone(four)}}
 			j.batch[0].B2.LD = 2
 			if c.edit != nil {
 				c.edit(&j)
@@ -232,5 +261,6 @@ func TestEpilogueRefuses(t *testing.T) {
 	short := dressedRandom(planner.Epilogue{Bias: true}, 1, 5, 20)
 	require.NoError(t, short.run(t.Context(), host))
 	short.x.Bias = short.x.Bias[:len(short.x.Bias)-30]
-	require.ErrorContains(t, short.run(t.Context(), host), "bias needs elements", "a batch that is remembered")
+	require.ErrorContains(t, short.run(t.Context(), host), "bias needs elements",
+		"a batch that is remembered")
 }

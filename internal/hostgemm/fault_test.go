@@ -19,7 +19,8 @@ func TestEveryCallFails(t *testing.T) {
 	gemm := func(k job) func(*testing.T, *Group) error {
 		return func(t *testing.T, g *Group) error { return k.gemm(t.Context(), g) }
 	}
-	dressed := dressedRandom(planner.Epilogue{Bias: true, Gated: true, GatherRows: 20, ScatterRows: 50, Weights: true}, 1, 10, 40)
+	dressed := dressedRandom(planner.Epilogue{Bias: true, Gated: true, GatherRows: 20, ScatterRows: 50,
+		Weights: true}, 1, 10, 40)
 	for _, c := range []struct {
 		name    string
 		devices int
@@ -35,7 +36,8 @@ func TestEveryCallFails(t *testing.T) {
 			g, fakes := openGroup(t, c.devices)
 			require.NoError(t, c.do(t, g))
 			programs, _ := fakedriver.Held(fakes)
-			buffers := c.buffers * c.devices * max(1, min(maxLanes, runtime.GOMAXPROCS(0)/c.devices)) // of the lanes that may have worked
+			// of the lanes that may have worked
+			buffers := c.buffers * c.devices * max(1, min(maxLanes, runtime.GOMAXPROCS(0)/c.devices))
 			for n := 0; ; n++ {
 				require.Less(t, n, 1000, "it never ends")
 				at := fmt.Sprintf("call %d", n+1)

@@ -126,7 +126,9 @@ func TestGroupSplits(t *testing.T) {
 	for i, own := range g.split.entries[0].parts {
 		for _, p := range own {
 			for _, r := range p.results {
-				at := slices.IndexFunc(k.batch, func(q planner.Problem) bool { return q.C.Offset == r.offset })
+				at := slices.IndexFunc(k.batch, func(q planner.Problem) bool {
+					return q.C.Offset == r.offset
+				})
 				shares[i] += costs[at]
 			}
 		}
@@ -203,7 +205,8 @@ func TestGroupRefuses(t *testing.T) {
 }
 
 func TestGroupFailureLeavesC(t *testing.T) {
-	for _, name := range []string{"submit", "read", "prepare", "out of memory", "cancel before", "cancel in submit", "cancel in read"} {
+	for _, name := range []string{"submit", "read", "prepare", "out of memory", "cancel before",
+		"cancel in submit", "cancel in read"} {
 		t.Run(name, func(t *testing.T) {
 			g, fakes := openGroup(t, 2)
 			k := random(t, 1, 60, 90)

@@ -102,7 +102,8 @@ func (l *lane) inPlace(ctx context.Context, d driver.InHost, p *part, t *task) (
 // used are the operands of a task that a device has.
 func (t *task) used() [operands]bool {
 	e := &t.options.Epilogue
-	return [operands]bool{operandA: true, operandB: true, operandC: true, operandB2: e.Gated, operandBias: e.Bias, operandRows: e.Weights}
+	return [operands]bool{operandA: true, operandB: true, operandC: true, operandB2: e.Gated,
+		operandBias: e.Bias, operandRows: e.Weights}
 }
 
 // submit uploads a part's operands and queues its run.
@@ -121,7 +122,8 @@ func (l *lane) submit(ctx context.Context, d driver.Device, p *part, t *task) er
 		}
 		on[i] = l.buffers[i]
 	}
-	l.runs[0] = driver.Run{Program: p.program, A: on[operandA], B: on[operandB], C: on[operandC], B2: on[operandB2], Bias: on[operandBias], Rows: on[operandRows]}
+	l.runs[0] = driver.Run{Program: p.program, A: on[operandA], B: on[operandB], C: on[operandC],
+		B2: on[operandB2], Bias: on[operandBias], Rows: on[operandRows]}
 	return d.Submit(ctx, l.runs[:])
 }
 

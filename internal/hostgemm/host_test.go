@@ -14,7 +14,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// spaced returns random problems with gaps behind the rows and matrices of C,
+// spaced returns random problems with gaps after the rows and matrices of C,
 // and their operands.
 func spaced(t *testing.T, seed uint64) (batch planner.Batch, a, b, c []float32) {
 	t.Helper()
@@ -82,7 +82,8 @@ func TestGEMMRefuses(t *testing.T) {
 	d, _ := openHost(t)
 	good := small(t)
 	full := []float32{1, 2, 3, 4}
-	require.NoError(t, d.GEMM(ctx, good, planner.Options{}, Operands{A: full, B: full, C: make([]float32, 4)}))
+	require.NoError(t, d.GEMM(ctx, good, planner.Options{},
+		Operands{A: full, B: full, C: make([]float32, 4)}))
 	badLD := slices.Clone(good)
 	badLD[0].A.LD = 1
 	overlap := append(slices.Clone(good), good[0])
@@ -149,7 +150,8 @@ func TestGEMMFailureLeavesC(t *testing.T) {
 			require.ErrorIs(t, d.GEMM(ctx, batch, planner.Options{}, Operands{A: a, B: a, C: got}), want)
 			require.Equal(t, c, got)
 			f.OnSubmit, f.OnRead = nil, nil
-			require.NoError(t, d.GEMM(context.Background(), batch, planner.Options{}, Operands{A: a, B: a, C: got}))
+			require.NoError(t, d.GEMM(context.Background(), batch, planner.Options{},
+				Operands{A: a, B: a, C: got}))
 			require.Equal(t, []float32{7, 10, 15, 22}, got, "the device works on")
 		})
 	}
@@ -215,7 +217,8 @@ func TestGEMMConcurrent(t *testing.T) {
 		group.Go(func() {
 			for range 5 {
 				before := slices.Clone(c)
-				if errs[g] = d.GEMM(ctx, batch, planner.Options{}, Operands{A: a, B: b, C: c}); errs[g] != nil {
+				if errs[g] = d.GEMM(ctx, batch, planner.Options{},
+					Operands{A: a, B: b, C: c}); errs[g] != nil {
 					return
 				}
 				if _, errs[g] = reference.Check(batch, a, b, before, c); errs[g] != nil {
@@ -238,7 +241,8 @@ func TestGEMMWaitingCanBeCancelled(t *testing.T) {
 	entered, leave, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	f.OnSubmit = func() error { close(entered); <-leave; return nil }
 	go func() {
-		done <- d.GEMM(context.Background(), batch, planner.Options{}, Operands{A: a, B: a, C: make([]float32, 4)})
+		done <- d.GEMM(context.Background(), batch, planner.Options{},
+			Operands{A: a, B: a, C: make([]float32, 4)})
 	}()
 	<-entered
 	ctx, cancel := context.WithCancel(context.Background())
@@ -268,10 +272,12 @@ func TestGEMMCheckCanBeCancelled(t *testing.T) {
 	d, f := openHost(t)
 	var batch planner.Batch
 	for i := range 100 { // leading dimensions that have nothing in common
-		batch = append(batch, planner.Problem{M: 2, N: 1, B: planner.Matrix{LD: 1}, C: planner.Matrix{Offset: i, LD: 100 + i}})
+		batch = append(batch, planner.Problem{M: 2, N: 1, B: planner.Matrix{LD: 1},
+			C: planner.Matrix{Offset: i, LD: 100 + i}})
 	}
 	c := []float32{298: 1}
-	require.ErrorIs(t, d.GEMM(&endsAfter{t.Context(), 1}, batch, planner.Options{}, Operands{C: c}), context.Canceled)
+	require.ErrorIs(t, d.GEMM(&endsAfter{t.Context(), 1}, batch, planner.Options{}, Operands{C: c}),
+		context.Canceled)
 	require.EqualValues(t, 0, f.Prepared.Load())
 	require.Equal(t, []float32{298: 1}, c)
 	require.NoError(t, d.GEMM(t.Context(), batch, planner.Options{}, Operands{C: c}))

@@ -24,8 +24,10 @@ func TestGEMMMemoryIsLimited(t *testing.T) {
 		a, c := make([]float32, side), make([]float32, side*side) // 784 MB
 		err = d.GEMM(t.Context(), batch, planner.Options{}, Operands{A: a, B: a, C: c})
 		require.ErrorIs(t, err, driver.ErrOutOfMemory)
-		require.Regexp(t, "^memory for the results: out of memory: 747.7 MiB more are needed, RLIMIT_AS leaves ", err)
+		require.Regexp(t, "^memory for the results: out of memory: 747.7 MiB more are needed, RLIMIT_AS "+
+			"leaves ", err)
 		require.Zero(t, f.Buffers.Load())
-		require.NoError(t, d.GEMM(t.Context(), small(t), planner.Options{}, Operands{A: a, B: a, C: c}), "the device works on")
+		require.NoError(t, d.GEMM(t.Context(), small(t), planner.Options{}, Operands{A: a, B: a, C: c}),
+			"the device works on")
 	})
 }

@@ -14,7 +14,8 @@ type Operands struct {
 
 // Lengths are those of the operands.
 func (x *Operands) Lengths() planner.Lengths {
-	return planner.Lengths{A: len(x.A), B: len(x.B), C: len(x.C), B2: len(x.B2), Bias: len(x.Bias), Rows: len(x.Rows)}
+	return planner.Lengths{A: len(x.A), B: len(x.B), C: len(x.C), B2: len(x.B2), Bias: len(x.Bias),
+		Rows: len(x.Rows)}
 }
 
 // Operands by number, as programs have buffers of them.
@@ -33,8 +34,8 @@ func (x *Operands) all() [operands][]float32 {
 	return [...][]float32{x.A, x.B, x.C, x.B2, x.Bias, driver.Words(x.Rows)}
 }
 
-// CheckEpilogue fails for epilogues of options that operands in host memory of such lengths cannot have, and where
-// there is an operand that the epilogue has no use for.
+// CheckEpilogue fails for epilogues of options that operands in host memory of such lengths cannot have, and
+// where there is an operand that the epilogue has no use for.
 func CheckEpilogue(o *planner.Options, have planner.Lengths) error {
 	e := &o.Epilogue
 	if e.Pointers.Any() {
@@ -62,8 +63,9 @@ func onDevice(e planner.Epilogue) planner.Epilogue {
 	return e
 }
 
-// matrix is an operand in host memory: rows of cols elements, ld apart. Where stored is not 0 the rows are those
-// of so many that words of Rows from list on say; what is none of them is a row of zeros, or is not stored.
+// matrix is an operand in host memory: rows of cols elements, ld apart. Where stored is not 0 the rows are
+// those of so many that words of Rows from list on say; what is none of them is a row of zeros, or is not
+// stored.
 type matrix struct{ offset, ld, rows, cols, list, stored int }
 
 // stretches shows a matrix without gaps as one row.

@@ -30,7 +30,8 @@ func whole(w planner.Work) (workers [][]planner.Part) {
 // Plans have the options of the call. The same batch with other options is planned
 // again, with the same ones it is not.
 func TestGEMMTakesOptions(t *testing.T) {
-	one, two := &planner.CustomSchedule{Name: "one", Deal: whole}, &planner.CustomSchedule{Name: "two", Deal: whole}
+	one, two := &planner.CustomSchedule{Name: "one", Deal: whole}, &planner.CustomSchedule{
+		Name: "two", Deal: whole}
 	options := []planner.Options{
 		{},
 		{Compute: planner.ComputeF32},
@@ -53,7 +54,8 @@ func TestGEMMTakesOptions(t *testing.T) {
 			for round := range 2 {
 				for i, o := range options {
 					got := slices.Clone(k.c)
-					require.NoError(t, c.on.GEMM(t.Context(), k.batch, o, Operands{A: k.a, B: k.b, C: got}), i)
+					require.NoError(t, c.on.GEMM(t.Context(), k.batch, o, Operands{A: k.a, B: k.b, C: got}),
+						i)
 					require.NoError(t, reference.CheckExact(k.batch, k.a, k.b, k.c, got))
 					for _, f := range c.fakes {
 						if round == 1 {
@@ -87,7 +89,8 @@ func TestGEMMTakesOptions(t *testing.T) {
 func TestGEMMRefusesOptions(t *testing.T) {
 	host, _ := openHost(t)
 	group, _ := openGroup(t, 2)
-	for name, k := range map[string]job{"large": random(t, 1, 60, 90), "small": random(t, 2, 3, 20), "nothing to do": {}} {
+	for name, k := range map[string]job{"large": random(t, 1, 60, 90), "small": random(t, 2, 3, 20),
+		"nothing to do": {}} {
 		for failure, o := range map[string]planner.Options{
 			`unknown tile "vast"`:          {Tile: "vast"},
 			`unknown rule "luck"`:          {Rule: "luck"},

@@ -136,7 +136,7 @@ func place(q *planner.Problem, of int, at planner.Matrix) {
 	}
 }
 
-// placeResults places C of the problems, one behind the other.
+// placeResults places C of the problems, one after the other.
 func (p *part) placeResults(cs []matrix) {
 	for i, c := range cs {
 		m, q := move{c, p.sizes[operandC]}, &p.batch[i]
@@ -157,11 +157,12 @@ func look(ctx context.Context, problem int) error {
 	return nil
 }
 
-// packOperands places matrices one behind the other, without the gaps between
+// packOperands places matrices one after the other, without the gaps between
 // their rows, and a matrix that several problems read only once. Where that
 // saves nothing, because they lie densely already or overlap, they stay as they
 // are, and all move as one, unless rows are gathered.
-func packOperands(ctx context.Context, operands []matrix, places []planner.Matrix) (moves []move, size int, err error) {
+func packOperands(ctx context.Context, operands []matrix, places []planner.Matrix) (moves []move,
+	size int, err error) {
 	seen := make(map[matrix]int, len(operands))
 	low, high, gathered := -1, 0, false
 	for i, m := range operands {
@@ -235,7 +236,8 @@ type uploader struct {
 	zeros []float32 // of a row
 }
 
-func (u *uploader) upload(ctx context.Context, to driver.Buffer, moves []move, from []float32, lists []int32) error {
+func (u *uploader) upload(ctx context.Context, to driver.Buffer, moves []move, from []float32,
+	lists []int32) error {
 	u.piece = u.piece[:0]
 	for i := range moves {
 		m, at := moves[i].stretches(), moves[i].at

@@ -32,8 +32,10 @@ func TestPack(t *testing.T) {
 				problem(operand(10, 9), operand(100, 5), operand(7, 3)),
 				problem(operand(90, 4), operand(0, 2), operand(50, 2)),
 			},
-			a: []planner.Matrix{operand(0, 4), operand(12, 4)}, b: []planner.Matrix{operand(0, 2), operand(8, 2)},
-			c: []planner.Matrix{operand(0, 2), operand(8, 2)}, sizes: [3]int{24, 16, 16}, moves: [3]int{2, 2, 0},
+			a: []planner.Matrix{operand(0, 4), operand(12, 4)},
+			b: []planner.Matrix{operand(0, 2), operand(8, 2)},
+			c: []planner.Matrix{operand(0, 2), operand(8, 2)}, sizes: [3]int{24, 16, 16},
+			moves: [3]int{2, 2, 0},
 		},
 		{
 			name: "a shared operand travels once",
@@ -44,7 +46,8 @@ func TestPack(t *testing.T) {
 			},
 			a: []planner.Matrix{operand(0, 4), operand(12, 4), operand(24, 4)},
 			b: []planner.Matrix{operand(0, 2), operand(0, 2), operand(0, 2)},
-			c: []planner.Matrix{operand(0, 2), operand(8, 2), operand(16, 2)}, sizes: [3]int{36, 8, 24}, moves: [3]int{3, 1, 0},
+			c: []planner.Matrix{operand(0, 2), operand(8, 2), operand(16, 2)}, sizes: [3]int{36, 8, 24},
+			moves: [3]int{3, 1, 0},
 		},
 		{
 			name: "dense and overlapping operands stay as they are",
@@ -52,8 +55,10 @@ func TestPack(t *testing.T) {
 				problem(operand(5, 4), operand(4, 2), operand(0, 2)),
 				problem(operand(9, 4), operand(12, 2), operand(6, 2)),
 			},
-			a: []planner.Matrix{operand(1, 4), operand(5, 4)}, b: []planner.Matrix{operand(0, 2), operand(8, 2)},
-			c: []planner.Matrix{operand(0, 2), operand(8, 2)}, sizes: [3]int{17, 16, 16}, moves: [3]int{1, 1, 0},
+			a: []planner.Matrix{operand(1, 4), operand(5, 4)},
+			b: []planner.Matrix{operand(0, 2), operand(8, 2)},
+			c: []planner.Matrix{operand(0, 2), operand(8, 2)}, sizes: [3]int{17, 16, 16},
+			moves: [3]int{1, 1, 0},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -151,7 +156,7 @@ func TestGEMMLayouts(t *testing.T) {
 	nan := float32(math.NaN())
 	for _, c := range []struct {
 		name             string
-		m, n, k, ld      int // ld: elements behind a row
+		m, n, k, ld      int // ld: elements after a row
 		stepA, stepB, at int // from one problem's operand to the next; first offset
 	}{
 		{"shared B", 17, 19, 23, 0, 17 * 23, 0, 0},
@@ -166,11 +171,14 @@ func TestGEMMLayouts(t *testing.T) {
 			rng := rand.New(rand.NewPCG(4, 0))
 			var batch planner.Batch
 			for i := range 6 {
-				batch = append(batch, planner.Problem{M: c.m, N: c.n, K: c.k, Beta: float32(i % 2), TransB: i >= 3 && c.n == c.k,
-					A: operand(c.at+i*c.stepA, c.k+c.ld), B: operand(c.at+i*c.stepB, c.n+c.ld), C: operand(1+i*c.n, 6*c.n+1)})
+				batch = append(batch, planner.Problem{M: c.m, N: c.n, K: c.k, Beta: float32(i % 2),
+					TransB: i >= 3 && c.n == c.k,
+					A:      operand(c.at+i*c.stepA, c.k+c.ld), B: operand(c.at+i*c.stepB, c.n+c.ld),
+					C: operand(1+i*c.n, 6*c.n+1)})
 			}
 			lenA, lenB, lenC := batch.Extent()
-			a, b, host := slices.Repeat([]float32{nan}, lenA), slices.Repeat([]float32{nan}, lenB), slices.Repeat([]float32{nan}, lenC)
+			a, b, host := slices.Repeat([]float32{nan}, lenA), slices.Repeat([]float32{nan}, lenB),
+				slices.Repeat([]float32{nan}, lenC)
 			for i := range batch {
 				p := &batch[i]
 				all := operandsOf(p, &bare)
@@ -202,7 +210,8 @@ func TestCutOfSharedOperands(t *testing.T) {
 		var batch planner.Batch
 		for i := range 8 {
 			batch = append(batch, planner.Problem{M: c.rows, N: 1024, K: 1024,
-				A: planner.Matrix{Offset: i * c.rows * 1024, LD: 1024}, B: planner.Matrix{LD: 1024}, C: planner.Matrix{Offset: i * c.rows * 1024, LD: 1024}})
+				A: planner.Matrix{Offset: i * c.rows * 1024, LD: 1024}, B: planner.Matrix{LD: 1024},
+				C: planner.Matrix{Offset: i * c.rows * 1024, LD: 1024}})
 		}
 		parts, err := cut(t.Context(), batch, &bare, everything(batch))
 		require.NoError(t, err)

@@ -10,7 +10,8 @@ import (
 )
 
 // packedBytes are those of a problem while its batch is packed, and what is kept of it then.
-const packedBytes = 4*unsafe.Sizeof(planner.Problem{}) + operands*(2*unsafe.Sizeof(matrix{})+unsafe.Sizeof(move{}))
+const packedBytes = 4*unsafe.Sizeof(planner.Problem{}) +
+	operands*(2*unsafe.Sizeof(matrix{})+unsafe.Sizeof(move{}))
 
 // roomToPack fails where there is no memory to pack a batch of many problems.
 func roomToPack(batch planner.Batch) error {
@@ -24,9 +25,9 @@ func roomToPack(batch planner.Batch) error {
 	return nil
 }
 
-// room fails, before anything is computed, where memory has no room for all that a call will take of the host: where
-// results are staged, buffers of devices that have theirs in the host, and pages of C that are not there yet,
-// as of fresh memory, which the system gives when the results are copied.
+// room fails, before anything is computed, where memory has no room for all that a call will take of the
+// host: where results are staged, buffers of devices that have theirs in the host, and pages of C that are
+// not there yet, as of fresh memory, which the system gives when the results are copied.
 func (s *session) room(e *entry, t *task) error {
 	const little = 4 << 20
 	if e.results < little {

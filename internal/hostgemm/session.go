@@ -28,7 +28,8 @@ type task struct {
 // newTask checks what a call asks for, but for the batch.
 func newTask(batch planner.Batch, o planner.Options, x Operands) (t task, err error) {
 	if o.Type != element.F32 || o.TypeC != element.F32 {
-		return t, invalid.Errorf("operands on the host are of %s, not %s and %s: use dispatch.GEMMOf, or Plan, Prepare and Run", element.F32, o.Type, o.TypeC)
+		return t, invalid.Errorf("operands on the host are of %s, not %s and %s: use dispatch.GEMMOf, or "+
+			"Plan, Prepare and Run", element.F32, o.Type, o.TypeC)
 	}
 	if err := CheckEpilogue(&o, x.Lengths()); err != nil {
 		return t, err
@@ -115,13 +116,15 @@ func (s *session) find(ctx context.Context, t *task) (*entry, error) {
 
 // enough reports whether operands are as long as they must be.
 func enough(have, need planner.Lengths) bool {
-	return have.A >= need.A && have.B >= need.B && have.C >= need.C && have.B2 >= need.B2 && have.Bias >= need.Bias && have.Rows >= need.Rows
+	return have.A >= need.A && have.B >= need.B && have.C >= need.C && have.B2 >= need.B2 &&
+		have.Bias >= need.Bias && have.Rows >= need.Rows
 }
 
 // remember makes the parts of a task ready, and forgets the entry that was not used
 // for longest if there are too many.
 func (s *session) remember(ctx context.Context, t *task, parts [][]*part) (*entry, error) {
-	e := &entry{batch: slices.Clone(t.batch), options: t.options, parts: parts, extents: t.batch.Lengths(t.options.Epilogue)}
+	e := &entry{batch: slices.Clone(t.batch), options: t.options, parts: parts,
+		extents: t.batch.Lengths(t.options.Epilogue)}
 	old := s.oldest()
 	for i, own := range parts {
 		for n, p := range own {
@@ -184,9 +187,9 @@ func (e *entry) close() (err error) {
 }
 
 // execute computes the parts, and then, when nothing can fail any more, copies
-// the results to c. So there are two copies of C, of results that are staged in memory of the host, or of one part
-// on a device in the host as they are in its buffer; of several parts that device has besides what each of its lanes
-// works on.
+// the results to c. So there are two copies of C, of results that are staged in memory of the host, or of one
+// part on a device in the host as they are in its buffer; of several parts that device has besides what each
+// of its lanes works on.
 func (s *session) execute(ctx context.Context, e *entry, t *task) error {
 	if err := ctx.Err(); err != nil || e.results == 0 {
 		return err
@@ -236,7 +239,8 @@ func (s *session) executeParts(ctx context.Context, e *entry, of *task, results 
 
 // each does the work for every part, on the lanes of all devices at once. The
 // first error ends it.
-func (s *session) each(ctx context.Context, e *entry, work func(context.Context, *Host, *lane, *part) error) error {
+func (s *session) each(ctx context.Context, e *entry, work func(context.Context, *Host, *lane,
+	*part) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var (

@@ -7,8 +7,8 @@ import (
 	"github.com/batchgemm/batchgemm/internal/hostmem"
 )
 
-// keepFor is for how long memory of results is kept at least, and twice that at most, when nobody uses it: fresh memory
-// costs more than the copy, and what is not Go's goes back to the system at once.
+// keepFor is for how long memory of results is kept at least, and twice that at most, when nobody uses it:
+// fresh memory costs more than the copy, and what is not Go's goes back to the system at once.
 const keepFor = time.Second
 
 // staging is memory that results are read into, before they are copied to C.

@@ -69,7 +69,8 @@ func TestWhatACallTakes(t *testing.T) {
 	require.NoError(t, err)
 	two, err := planner.Pack(planner.GEMM(side/2, side, 1), planner.GEMM(side/2, side, 1))
 	require.NoError(t, err)
-	memory, err := syscall.Mmap(-1, 0, 4*side*side, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
+	memory, err := syscall.Mmap(-1, 0, 4*side*side, syscall.PROT_READ|syscall.PROT_WRITE,
+		syscall.MAP_PRIVATE|syscall.MAP_ANON)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, syscall.Munmap(memory)) }()
 	c := unsafe.Slice((*float32)(unsafe.Pointer(&memory[0])), side*side)

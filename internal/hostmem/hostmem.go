@@ -80,14 +80,15 @@ func Check(bytes int64) error {
 	return CheckTouched(bytes, 0)
 }
 
-// CheckTouched is Check where memory besides is touched at once that the process has already: so many bytes, as Untouched
-// counts them.
+// CheckTouched is Check where memory besides is touched at once that the process has already: so many bytes,
+// as Untouched counts them.
 func CheckTouched(bytes, touched int64) error {
 	return process.take(heap, demand{bytes, touched, 1}, func() error { return nil })
 }
 
-// CheckHalf is Check for what asks for as much again when it is there, as plans do that are encoded, and for what is made among
-// garbage, which Go lets grow until the heap has doubled: it fails too where more than half of the room would be taken.
+// CheckHalf is Check for what asks for as much again when it is there, as plans do that are encoded, and for
+// what is made among garbage, which Go lets grow until the heap has doubled: it fails too where more than
+// half of the room would be taken.
 func CheckHalf(bytes int64) error {
 	return process.take(heap, demand{bytes, 0, 2}, func() error { return nil })
 }
@@ -154,7 +155,8 @@ func (l *ledger) take(from home, d demand, allocate func() error) error {
 
 func refusal(l limit, d demand) error {
 	need := d.need(l)
-	err := fmt.Errorf("%w: %s more are needed, %s leaves %s", driver.ErrOutOfMemory, show(need), l.name, show(l.left))
+	err := fmt.Errorf("%w: %s more are needed, %s leaves %s", driver.ErrOutOfMemory, show(need),
+		l.name, show(l.left))
 	if need <= l.left {
 		err = fmt.Errorf("%w, of which half may be taken", err)
 	}

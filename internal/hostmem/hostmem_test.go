@@ -56,7 +56,8 @@ func TestRefusalOfMoreThanHalf(t *testing.T) {
 		return m.take(heap, demand{bytes, 0, 2}, func() error { return nil })
 	}
 	m := newMachine(3 * gib)
-	require.EqualError(t, half(m, 2*gib), "out of memory: 2.0 GiB more are needed, the test leaves 3.0 GiB, of which half may be taken")
+	require.EqualError(t, half(m, 2*gib), "out of memory: 2.0 GiB more are needed, the test leaves 3.0 "+
+		"GiB, of which half may be taken")
 	require.EqualError(t, half(m, 4*gib), "out of memory: 4.0 GiB more are needed, the test leaves 3.0 GiB")
 	require.ErrorIs(t, half(m, 2*gib), driver.ErrOutOfMemory)
 	require.NoError(t, half(m, 3*gib/2))
@@ -73,7 +74,8 @@ func TestRefusalOfWhatIsTouched(t *testing.T) {
 	m.look = func(home) []limit { return []limit{{"memory", 3 * gib, false}, {"space", 2 * gib, true}} }
 	require.NoError(t, take(gib, 2*gib))
 	require.EqualError(t, take(gib, 3*gib), "out of memory: 4.0 GiB more are needed, memory leaves 3.0 GiB")
-	require.EqualError(t, take(5*gib/2, gib/4), "out of memory: 2.5 GiB more are needed, space leaves 2.0 GiB")
+	require.EqualError(t, take(5*gib/2, gib/4),
+		"out of memory: 2.5 GiB more are needed, space leaves 2.0 GiB")
 	m.look = func(home) []limit { return []limit{{"space", gib, true}} }
 	require.NoError(t, take(gib, 100*gib))
 }

@@ -28,7 +28,8 @@ func limits(from home) []limit {
 // space of the process for good. An allocation finds place in them if they are
 // one piece, as is likely because large pieces are mapped elsewhere.
 func idle() int64 {
-	samples := []metrics.Sample{{Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	samples := []metrics.Sample{{Name: "/memory/classes/heap/free:bytes"},
+		{Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(samples)
 	return int64(samples[0].Value.Uint64() + samples[1].Value.Uint64())
 }

@@ -16,7 +16,8 @@ import (
 func system(more map[string]string) fs.FS {
 	files := fstest.MapFS{}
 	for name, text := range map[string]string{
-		"proc/meminfo":     "MemTotal:       33554432 kB\nMemFree:        20000000 kB\nMemAvailable:   25165824 kB\n",
+		"proc/meminfo": "MemTotal:       33554432 kB\nMemFree:        20000000 kB\nMemAvailable:   " +
+			"25165824 kB\n",
 		"proc/self/limits": limitsFile("unlimited", "unlimited"),
 		"proc/self/status": "Name:\tx\nVmPeak:\t 2000000 kB\nVmSize:\t 1048576 kB\nVmData:\t  524288 kB\n",
 	} {
@@ -40,7 +41,8 @@ const (
 		"32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime shared:3 - cgroup cgroup rw,cpu\n" +
 		"35 31 0:32 / /sys/fs/cgroup/memory rw,relatime shared:4 - cgroup cgroup rw,memory\n" +
 		"41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n"
-	mountV2   = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate,memory_recursiveprot\n"
+	mountV2 = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 " +
+		"rw,nsdelegate,memory_recursiveprot\n"
 	unlimited = "9223372036854771712\n"
 )
 
@@ -59,8 +61,9 @@ func TestTightestLimit(t *testing.T) {
 		},
 		{
 			name:  "address space, most of it in the heap, idle",
-			files: map[string]string{"proc/self/limits": limitsFile("unlimited", "1073741824")}, idle: gib / 2,
-			want: limit{"RLIMIT_AS", gib / 2, true},
+			files: map[string]string{"proc/self/limits": limitsFile("unlimited", "1073741824")},
+			idle:  gib / 2,
+			want:  limit{"RLIMIT_AS", gib / 2, true},
 		},
 		{
 			name:  "address space is used up",
@@ -75,11 +78,12 @@ func TestTightestLimit(t *testing.T) {
 		{
 			name: "version 2, with page cache that can go",
 			files: map[string]string{
-				"proc/self/mountinfo":                mountV2,
-				"proc/self/cgroup":                   "0::/a/b\n",
-				"sys/fs/cgroup/a/b/memory.max":       "1073741824\n",
-				"sys/fs/cgroup/a/b/memory.current":   "536870912\n",
-				"sys/fs/cgroup/a/b/memory.stat":      "anon 1\nfile 3\ninactive_file_x 7\ninactive_file 268435456\nactive_file 4096\n",
+				"proc/self/mountinfo":              mountV2,
+				"proc/self/cgroup":                 "0::/a/b\n",
+				"sys/fs/cgroup/a/b/memory.max":     "1073741824\n",
+				"sys/fs/cgroup/a/b/memory.current": "536870912\n",
+				"sys/fs/cgroup/a/b/memory.stat": "anon 1\nfile 3\ninactive_file_x 7\ninactive_file " +
+					"268435456\nactive_file 4096\n",
 				"sys/fs/cgroup/a/memory.max":         "max\n",
 				"sys/fs/cgroup/a/memory.current":     "536870912\n",
 				"sys/fs/cgroup/unrelated/memory.max": "1\n",
@@ -115,16 +119,18 @@ func TestTightestLimit(t *testing.T) {
 				"proc/self/cgroup":    "5:cpu,cpuacct:/elsewhere\n4:memory:/jobs/x:1\n0::/\n",
 				"sys/fs/cgroup/memory/jobs/x:1/memory.limit_in_bytes": "536870912\n",
 				"sys/fs/cgroup/memory/jobs/x:1/memory.usage_in_bytes": "402653184\n",
-				"sys/fs/cgroup/memory/jobs/x:1/memory.stat":           "inactive_file 5\ntotal_inactive_file 134217728\n",
-				"sys/fs/cgroup/memory/jobs/memory.limit_in_bytes":     unlimited,
-				"sys/fs/cgroup/memory/jobs/memory.usage_in_bytes":     "402653184\n",
+				"sys/fs/cgroup/memory/jobs/x:1/memory.stat": "inactive_file " +
+					"5\ntotal_inactive_file 134217728\n",
+				"sys/fs/cgroup/memory/jobs/memory.limit_in_bytes": unlimited,
+				"sys/fs/cgroup/memory/jobs/memory.usage_in_bytes": "402653184\n",
 			},
 			want: limit{"memory.limit_in_bytes of cgroup /jobs/x:1", gib/4 - spare, false},
 		},
 		{
 			name: "version 1, a container with the path of its host",
 			files: map[string]string{
-				"proc/self/mountinfo":                        "35 31 0:32 /docker/0a1b /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n",
+				"proc/self/mountinfo": "35 31 0:32 /docker/0a1b " +
+					"/sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n",
 				"proc/self/cgroup":                           "4:memory:/docker/0a1b/inner\n",
 				"sys/fs/cgroup/memory/memory.limit_in_bytes": "1073741824\n",
 				"sys/fs/cgroup/memory/memory.usage_in_bytes": "536870912\n",
@@ -144,7 +150,8 @@ func TestTightestLimit(t *testing.T) {
 		{
 			name: "files that say nothing",
 			files: map[string]string{
-				"proc/meminfo": "MemAvailable:\n", "proc/self/limits": "Max address space\n", "proc/self/status": "",
+				"proc/meminfo": "MemAvailable:\n", "proc/self/limits": "Max address space\n",
+				"proc/self/status":    "",
 				"proc/self/mountinfo": "\n1 2 3 - \n - cgroup2 x\n" + mountV2, "proc/self/cgroup": "0\n",
 				"sys/fs/cgroup/memory.max": "many\n",
 			},
@@ -155,7 +162,8 @@ func TestTightestLimit(t *testing.T) {
 			require.Equal(t, c.want, tightest(read(system(c.files), c.idle), demand{}))
 		})
 	}
-	require.Equal(t, limit{"the address space", addressSpace, true}, tightest(read(fstest.MapFS{}, 0), demand{}))
+	require.Equal(t, limit{"the address space", addressSpace, true},
+		tightest(read(fstest.MapFS{}, 0), demand{}))
 }
 
 // This machine's files are understood.

@@ -52,7 +52,8 @@ const (
 var names = map[DType]struct {
 	name  string
 	bytes int
-}{Float32: {"float32", 4}, Float16: {"float16", 2}, Int8: {"int8", 1}, Uint8: {"uint8", 1}, Uint32: {"uint32", 4}}
+}{Float32: {"float32", 4}, Float16: {"float16", 2}, Int8: {"int8", 1}, Uint8: {"uint8", 1},
+	Uint32: {"uint32", 4}}
 
 // String is the name that users know.
 func (d DType) String() string { return names[d].name }
@@ -130,7 +131,7 @@ func readAll[T any](a *Array, dst []T, decode func(part []T, raw []byte)) error 
 	return nil
 }
 
-// elements gives what is behind the header.
+// elements gives what is after the header.
 func (a *Array) elements(read func(io.Reader) error) error {
 	r, err := a.entry.Open()
 	if err != nil {
@@ -207,10 +208,12 @@ func openArray(entry *zip.File, archiveSize int64) (Array, error) {
 	a.entry = entry
 	want := h.bytes(a.DType)
 	if want != entry.UncompressedSize64 {
-		return Array{}, fmt.Errorf("%d bytes, but shape %s needs %d", entry.UncompressedSize64, Shape(a.Shape), want)
+		return Array{}, fmt.Errorf("%d bytes, but shape %s needs %d", entry.UncompressedSize64,
+			Shape(a.Shape), want)
 	}
 	if packed := min(entry.CompressedSize64, uint64(archiveSize)); want > maxDeflate*packed {
-		return Array{}, fmt.Errorf("shape %s needs %d bytes, more than %d compressed ones can hold", Shape(a.Shape), want, packed)
+		return Array{}, fmt.Errorf("shape %s needs %d bytes, more than %d compressed ones can hold",
+			Shape(a.Shape), want, packed)
 	}
 	return a, nil
 }
@@ -266,7 +269,8 @@ func readHeader(r io.Reader) (header, error) {
 }
 
 func parseHeader(text []byte) (header, error) {
-	dtype, fortran, shape := dtypeKey.FindSubmatch(text), fortranKey.FindSubmatch(text), shapeKey.FindSubmatch(text)
+	dtype, fortran, shape := dtypeKey.FindSubmatch(text), fortranKey.FindSubmatch(text),
+		shapeKey.FindSubmatch(text)
 	if dtype == nil || fortran == nil || shape == nil {
 		return header{}, fmt.Errorf("malformed header %.60q", bytes.TrimSpace(text))
 	}

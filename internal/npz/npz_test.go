@@ -68,31 +68,60 @@ func TestListErrors(t *testing.T) {
 		file entry
 		want string
 	}{
-		{"float64", entry{"A0.npy", array("{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }\n", 12)}, "A0: is float64; convert it with .astype(numpy.float32)"},
-		{"big-endian", entry{"A0.npy", array("{'descr': '>f4', 'fortran_order': False, 'shape': (2, 3), }\n", 6)}, "A0: is big-endian; convert it with .astype('<f4')"},
-		{"big-endian float16", entry{"A0.npy", array("{'descr': '>f2', 'fortran_order': False, 'shape': (2, 3), }\n", 3)}, "A0: is big-endian; convert it with .astype('<f2')"},
-		{"float16 as large as float32", entry{"A0.npy", array("{'descr': '<f2', 'fortran_order': False, 'shape': (2, 3), }\n", 6)}, "A0: 94 bytes, but shape (2, 3) needs 82"},
-		{"int32", entry{"B7.npy", array("{'descr': '<i4', 'fortran_order': False, 'shape': (2, 3), }\n", 6)}, `B7: has dtype "<i4", want float32, float16, int8, uint8 or uint32`},
-		{"structured", entry{"A0.npy", array("{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (2, 3), }\n", 6)}, "A0: is a structured array, want float32, float16, int8, uint8 or uint32"},
-		{"scalar", entry{"A0.npy", array("{'descr': '<f4', 'fortran_order': False, 'shape': (), }\n", 1)}, "A0: has 0 dimensions, want 2"},
-		{"1-D", entry{"A0.npy", array("{'descr': '<f4', 'fortran_order': False, 'shape': (6,), }\n", 6)}, "A0: has 1 dimensions, want 2"},
-		{"3-D", entry{"A0.npy", array("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, 3), }\n", 6)}, "A0: has 3 dimensions, want 2"},
-		{"words of 4 dimensions", entry{"B0.npy", array("{'descr': '<u4', 'fortran_order': False, 'shape': (1, 1, 2, 3), }\n", 6)}, "B0: has 4 dimensions, want 2"},
-		{"too few words", entry{"B0.npy", array("{'descr': '<u4', 'fortran_order': False, 'shape': (1, 2, 4), }\n", 7)}, "B0: 101 bytes, but shape (1, 2, 4) needs 105"},
-		{"more words than there are bytes", entry{"B0.npy", array("{'descr': '<u4', 'fortran_order': False, 'shape': (2147483647, 2147483647, 4), }\n", 0)}, "B0: 91 bytes, but shape (2147483647, 2147483647, 4) needs 18446744073709551615"},
-		{"big-endian words", entry{"B0.npy", array("{'descr': '>u4', 'fortran_order': False, 'shape': (2, 3), }\n", 6)}, "B0: is big-endian; convert it with .astype('<u4')"},
-		{"size above int32", entry{"A0.npy", array("{'descr': '<f4', 'fortran_order': False, 'shape': (2147483648, 0), }\n", 0)}, "A0: size 2147483648 is above the limit 2147483647"},
-		{"negative size", entry{"A0.npy", array("{'descr': '<f4', 'fortran_order': False, 'shape': (-2, 3), }\n", 6)}, `A0: malformed header "{'descr': '<f4', 'fortran_order': False, 'shape': (-2, 3), }"`},
-		{"no shape", entry{"A0.npy", array("{'descr': '<f4', 'fortran_order': False, }\n", 6)}, `A0: malformed header "{'descr': '<f4', 'fortran_order': False, }"`},
+		{"float64", entry{"A0.npy", array("{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }\n",
+			12)}, "A0: is float64; convert it with .astype(numpy.float32)"},
+		{"big-endian", entry{"A0.npy", array("{'descr': '>f4', 'fortran_order': False, 'shape': (2, 3), }\n",
+			6)}, "A0: is big-endian; convert it with .astype('<f4')"},
+		{"big-endian float16", entry{"A0.npy",
+			array("{'descr': '>f2', 'fortran_order': False, 'shape': (2, 3), }\n", 3)},
+			"A0: is big-endian; convert it with .astype('<f2')"},
+		{"float16 as large as float32",
+			entry{"A0.npy", array("{'descr': '<f2', 'fortran_order': False, 'shape': (2, 3), }\n", 6)},
+			"A0: 94 bytes, but shape (2, 3) needs 82"},
+		{"int32", entry{"B7.npy", array("{'descr': '<i4', 'fortran_order': False, 'shape': (2, 3), }\n", 6)},
+			`B7: has dtype "<i4", want float32, float16, int8, uint8 or uint32`},
+		{"structured", entry{"A0.npy",
+			array("{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (2, 3), }\n", 6)},
+			"A0: is a structured array, want float32, float16, int8, uint8 or uint32"},
+		{"scalar", entry{"A0.npy", array("{'descr': '<f4', 'fortran_order': False, 'shape': (), }\n", 1)},
+			"A0: has 0 dimensions, want 2"},
+		{"1-D", entry{"A0.npy", array("{'descr': '<f4', 'fortran_order': False, 'shape': (6,), }\n", 6)},
+			"A0: has 1 dimensions, want 2"},
+		{"3-D", entry{"A0.npy", array("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, 3), }\n", 6)},
+			"A0: has 3 dimensions, want 2"},
+		{"words of 4 dimensions", entry{"B0.npy",
+			array("{'descr': '<u4', 'fortran_order': False, 'shape': (1, 1, 2, 3), }\n", 6)},
+			"B0: has 4 dimensions, want 2"},
+		{"too few words", entry{"B0.npy",
+			array("{'descr': '<u4', 'fortran_order': False, 'shape': (1, 2, 4), }\n", 7)},
+			"B0: 101 bytes, but shape (1, 2, 4) needs 105"},
+		{"more words than there are bytes",
+			entry{"B0.npy", array("{'descr': '<u4', 'fortran_order': False, 'shape': (2147483647, "+
+				"2147483647, 4), }\n", 0)}, "B0: 91 bytes, but shape (2147483647, 2147483647, 4) needs " +
+				"18446744073709551615"},
+		{"big-endian words", entry{"B0.npy",
+			array("{'descr': '>u4', 'fortran_order': False, 'shape': (2, 3), }\n", 6)},
+			"B0: is big-endian; convert it with .astype('<u4')"},
+		{"size above int32", entry{"A0.npy",
+			array("{'descr': '<f4', 'fortran_order': False, 'shape': (2147483648, 0), }\n", 0)},
+			"A0: size 2147483648 is above the limit 2147483647"},
+		{"negative size", entry{"A0.npy",
+			array("{'descr': '<f4', 'fortran_order': False, 'shape': (-2, 3), }\n", 6)},
+			`A0: malformed header "{'descr': '<f4', 'fortran_order': False, 'shape': (-2, 3), }"`},
+		{"no shape", entry{"A0.npy", array("{'descr': '<f4', 'fortran_order': False, }\n", 6)},
+			`A0: malformed header "{'descr': '<f4', 'fortran_order': False, }"`},
 		{"empty header", entry{"A0.npy", array("", 0)}, `A0: malformed header ""`},
 		{"header cut off", entry{"A0.npy", array(good, 0)[:20]}, "A0: truncated"},
 		{"magic cut off", entry{"A0.npy", []byte("\x93NUM")}, "A0: truncated"},
 		{"not an array", entry{"A0.npy", []byte("something else")}, "A0: not a .npy array"},
-		{"version 4", entry{"A0.npy", []byte("\x93NUMPY\x04\x00\x00\x00\x00\x00")}, "A0: unknown .npy version 4"},
-		{"header too long", entry{"A0.npy", []byte("\x93NUMPY\x02\x00\xff\xff\xff\xff")}, "A0: header of 4294967295 bytes is too long"},
+		{"version 4", entry{"A0.npy", []byte("\x93NUMPY\x04\x00\x00\x00\x00\x00")},
+			"A0: unknown .npy version 4"},
+		{"header too long", entry{"A0.npy", []byte("\x93NUMPY\x02\x00\xff\xff\xff\xff")},
+			"A0: header of 4294967295 bytes is too long"},
 		{"elements missing", entry{"A0.npy", array(good, 5)}, "A0: 90 bytes, but shape (2, 3) needs 94"},
 		{"elements left over", entry{"A0.npy", array(good, 7)}, "A0: 98 bytes, but shape (2, 3) needs 94"},
-		{"other file", entry{"readme.txt", []byte("hello")}, `"readme.txt" is not an array: its name does not end in .npy`},
+		{"other file", entry{"readme.txt", []byte("hello")},
+			`"readme.txt" is not an array: its name does not end in .npy`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := open(writeZip(t, tc.file))
@@ -130,7 +159,8 @@ func TestListBomb(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, z.Close())
 			_, err = List(bytes.NewReader(archive.Bytes()), int64(archive.Len()))
-			require.ErrorContains(t, err, "A0: shape (1048576, 1048576) needs 4398046511186 bytes, more than ")
+			require.ErrorContains(t, err, "A0: shape (1048576, 1048576) needs 4398046511186 bytes, more "+
+				"than ")
 		})
 	}
 }
@@ -138,7 +168,9 @@ func TestListBomb(t *testing.T) {
 // TestListZeros: zeros, which deflate packs best of all, are no bomb.
 func TestListZeros(t *testing.T) {
 	const rows, cols = 1 << 10, 1 << 12
-	path := writeZip(t, entry{"A0.npy", array(fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }\n", rows, cols), rows*cols)})
+	path := writeZip(t, entry{"A0.npy",
+		array(fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }\n", rows, cols),
+			rows*cols)})
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Less(t, info.Size(), int64(4*rows*cols/1000))
@@ -150,7 +182,8 @@ func TestListZeros(t *testing.T) {
 func TestListVersions(t *testing.T) {
 	dict := "{'shape': (1, 1), 'fortran_order': True, 'descr': '<f4'}\n" // keys in another order
 	v3 := append([]byte("\x93NUMPY\x03\x00"), byte(len(dict)), 0, 0, 0)
-	arrays, err := open(writeZip(t, entry{"v1.npy", array(dict, 1)}, entry{"v3.npy", append(append(v3, dict...), 0, 0, 0x80, 0x3f)}))
+	arrays, err := open(writeZip(t, entry{"v1.npy", array(dict, 1)},
+		entry{"v3.npy", append(append(v3, dict...), 0, 0, 0x80, 0x3f)}))
 	require.NoError(t, err)
 	require.Len(t, arrays, 2)
 	for i, want := range []float32{0, 1} {
@@ -200,7 +233,8 @@ func TestRoundTrip(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, w.Write("C0", element.F32, 3, chunk/2+1, data))
 	require.NoError(t, w.Write("C1", element.F32, 0, 7, nil))
-	require.EqualError(t, w.Write("C2", element.F32, 2, 2, data), fmt.Sprintf("C2: %d elements for shape (2, 2)", len(data)))
+	require.EqualError(t, w.Write("C2", element.F32, 2, 2, data),
+		fmt.Sprintf("C2: %d elements for shape (2, 2)", len(data)))
 	require.NoError(t, w.Commit())
 	require.NoError(t, w.Close())
 

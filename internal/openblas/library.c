@@ -43,8 +43,10 @@ int bgo_threads(const bgo_api *api) { return api->openblas_get_num_threads(); }
 
 void bgo_set_threads(const bgo_api *api, int threads) { api->openblas_set_num_threads(threads); }
 
-void bgo_loop(const bgo_api *api, const bgo_product *products, size_t count, const float *a, const float *b, float *c) {
+void bgo_loop(const bgo_api *api, const bgo_product *products, size_t count, const float *a,
+	const float *b, float *c) {
 	for (const bgo_product *p = products; p < products + count; p++)
-		api->cblas_sgemm(ROW_MAJOR, p->transa ? TRANS : NO_TRANS, p->transb ? TRANS : NO_TRANS, p->m, p->n, p->k, p->alpha,
+		api->cblas_sgemm(ROW_MAJOR, p->transa ? TRANS : NO_TRANS, p->transb ? TRANS : NO_TRANS, p->m, p->n,
+		                 p->k, p->alpha,
 		                 a + p->a, p->lda, b + p->b, p->ldb, p->beta, c + p->c, p->ldc);
 }

@@ -8,7 +8,8 @@
 
 // bgo_api has the entry points of cblas.h, in a build whose blasint is an int.
 typedef struct {
-	void (*cblas_sgemm)(int order, int transa, int transb, int m, int n, int k, float alpha, const float *a, int lda,
+	void (*cblas_sgemm)(int order, int transa, int transb, int m, int n, int k, float alpha,
+	                    const float *a, int lda,
 	                    const float *b, int ldb, float beta, float *c, int ldc);
 	char *(*openblas_get_config)(void);
 	int (*openblas_get_num_threads)(void);
@@ -30,6 +31,7 @@ typedef struct {
 	float alpha, beta;
 } bgo_product;
 
-void bgo_loop(const bgo_api *api, const bgo_product *products, size_t count, const float *a, const float *b, float *c);
+void bgo_loop(const bgo_api *api, const bgo_product *products, size_t count, const float *a,
+	const float *b, float *c);
 
 #endif

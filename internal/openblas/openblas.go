@@ -52,11 +52,12 @@ func open(paths []string) (*Library, error) {
 		}
 		reasons = append(reasons, path+": "+strings.TrimPrefix(C.GoString(message), path+": "))
 	}
-	return nil, fmt.Errorf("OpenBLAS: %w: %s (tried %s)", driver.ErrUnavailable, install, strings.Join(reasons, "; "))
+	return nil, fmt.Errorf("OpenBLAS: %w: %s (tried %s)", driver.ErrUnavailable, install,
+		strings.Join(reasons, "; "))
 }
 
 // Spin is how long threads of the library may wait for more work in a loop, which takes
-// a core from whatever is measured behind it. 100 ms and more are usual.
+// a core from whatever is measured after it. 100 ms and more are usual.
 const Spin = 10 * time.Millisecond
 
 // shortenSpin has a library that is loaded before the returned call wait for 2^24 ticks
@@ -105,7 +106,8 @@ func (l *Library) Batch(batch planner.Batch) *Batch {
 		piece = append(piece, C.bgo_product{
 			a: C.size_t(p.A.Offset), b: C.size_t(p.B.Offset), c: C.size_t(p.C.Offset),
 			transa: flag(p.TransA), transb: flag(p.TransB), m: C.int(p.M), n: C.int(p.N), k: C.int(p.K),
-			lda: C.int(max(p.A.LD, 1)), ldb: C.int(max(p.B.LD, 1)), ldc: C.int(p.C.LD), // with K = 0 it wants 1 too
+			// with K = 0 it wants 1 too
+			lda: C.int(max(p.A.LD, 1)), ldb: C.int(max(p.B.LD, 1)), ldc: C.int(p.C.LD),
 			alpha: C.float(p.Alpha.Value()), beta: C.float(p.Beta),
 		})
 		if work += batch[i : i+1].FLOPs(); work >= pieceFLOPs {

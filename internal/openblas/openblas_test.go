@@ -25,7 +25,8 @@ import (
 func fake(t *testing.T, flags ...string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "fake.so")
-	out, err := exec.Command("cc", append(flags, "-shared", "-fPIC", "-O1", "-o", path, "testdata/fake.c")...).CombinedOutput()
+	out, err := exec.Command("cc", append(flags, "-shared", "-fPIC", "-O1", "-o", path,
+		"testdata/fake.c")...).CombinedOutput()
 	require.NoError(t, err, string(out))
 	return path
 }
@@ -113,7 +114,8 @@ func TestOpenErrors(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := open([]string{dir + "/first.so", tc.path})
 			require.ErrorIs(t, err, driver.ErrUnavailable)
-			for _, part := range []string{"OpenBLAS: unavailable: install libopenblas0-pthread (Debian, Ubuntu) or ", "first.so: ", tc.reason} {
+			for _, part := range []string{"OpenBLAS: unavailable: install libopenblas0-pthread (Debian, " +
+				"Ubuntu) or ", "first.so: ", tc.reason} {
 				require.ErrorContains(t, err, part)
 			}
 		})

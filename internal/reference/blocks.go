@@ -57,8 +57,8 @@ func (r *row) addBlock(i, k int, part *row) {
 	}
 }
 
-// blockScale is the product of the scales of row i and of a block of columns for a block of k's, and whether who takes numbers
-// below 2^-126 for 0 may lose it.
+// blockScale is the product of the scales of row i and of a block of columns for a block of k's, and whether
+// who takes numbers below 2^-126 for 0 may lose it.
 func (r *row) blockScale(i, columns, k int) (by float64, lost bool) {
 	if r.GatherRows > 0 {
 		i = r.from

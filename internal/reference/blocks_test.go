@@ -23,9 +23,11 @@ func onesIn(n int, at ...int) []float32 {
 	return s
 }
 
-// TestBlocks: results that were computed by hand from elements that are 1 in few places are right, and no others.
+// TestBlocks: results that were computed by hand from elements that are 1 in few places are right, and no
+// others.
 func TestBlocks(t *testing.T) {
-	// A is 2 x 130, with 1 at k 0 and 129 of both rows, and 1 at k 127 of the second. B is 130 x 130 with row k all k's block + 1.
+	// A is 2 x 130, with 1 at k 0 and 129 of both rows, and 1 at k 127 of the second. B is 130 x 130 with row
+	// k all k's block + 1.
 	x := onesIn(2*130, 0, 129, 130, 130+127, 130+129)
 	y := make([]float32, 130*130)
 	for k := range 130 {
@@ -33,21 +35,26 @@ func TestBlocks(t *testing.T) {
 			y[k*130+j] = float32(1 + k/128)
 		}
 	}
-	rows := append([]int32{1, -1}, bitsOf(2, 3, 5, 7, 1, 10, -1, 0.5)...) // of A from 2 on, two of each row, of B from 6 on, two of each block of columns
+	// of A from 2 on, two of each row, of B from 6 on, two of each block of columns
+	rows := append([]int32{1, -1}, bitsOf(2, 3, 5, 7, 1, 10, -1, 0.5)...)
 	m := planner.Matrix{LD: 130}
 	for _, c := range []struct {
 		name  string
 		e     planner.Epilogue
 		trans bool
-		want  [2][2]float32 // of columns before 128 and behind, of each row
+		want  [2][2]float32 // of columns before 128 and after, of each row
 	}{
-		{"rows", byBlocks, false, [2][2]float32{{2*1 + 2*3*10, -2 + 2*3*0.5}, {2*5 + 2*7*10, -2*5 + 2*7*0.5}}},
-		{"B transposed", byBlocks, true, [2][2]float32{{2*1 + 2*3*10, -2 + 2*3*0.5}, {2*5 + 2*7*10, -2*5 + 2*7*0.5}}},
-		{"gathered", planner.Epilogue{ScaleA: planner.PerBlock, ScaleB: planner.PerBlock, GatherRows: 2}, false,
+		{"rows", byBlocks, false, [2][2]float32{{2*1 + 2*3*10, -2 + 2*3*0.5},
+			{2*5 + 2*7*10, -2*5 + 2*7*0.5}}},
+		{"B transposed", byBlocks, true, [2][2]float32{{2*1 + 2*3*10, -2 + 2*3*0.5},
+			{2*5 + 2*7*10, -2*5 + 2*7*0.5}}},
+		{"gathered", planner.Epilogue{ScaleA: planner.PerBlock, ScaleB: planner.PerBlock, GatherRows: 2},
+			false,
 			[2][2]float32{{2*5 + 2*7*10, -2*5 + 2*7*0.5}, {0, 0}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := planner.Batch{{M: 2, N: 130, K: 130, A: m, B: m, C: m, ScaleA: 2, ScaleB: 6, TransB: c.trans}}
+			b := planner.Batch{{M: 2, N: 130, K: 130, A: m, B: m, C: m, ScaleA: 2, ScaleB: 6,
+				TransB: c.trans}}
 			y := slices.Clone(y)
 			if c.trans {
 				for k := range 130 {
@@ -70,8 +77,8 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestBlockBounds: what float32 makes of random elements and scales of all sizes is within the bounds, whether scales multiply
-// elements of A, or of both, or sums, and these are not wide.
+// TestBlockBounds: what float32 makes of random elements and scales of all sizes is within the bounds,
+// whether scales multiply elements of A, or of both, or sums, and these are not wide.
 func TestBlockBounds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const k = 300
@@ -82,7 +89,8 @@ func TestBlockBounds(t *testing.T) {
 			Uniform(rng, s)
 		}
 		for i := range k {
-			x[i], y[i] = element.E4M3.Float(element.E4M3.Bits(64*x[i])), element.E4M3.Float(element.E4M3.Bits(64*y[i]))
+			x[i], y[i] = element.E4M3.Float(element.E4M3.Bits(64*x[i])),
+				element.E4M3.Float(element.E4M3.Bits(64*y[i]))
 		}
 		size := rng.IntN(120) - 60
 		for i := range scale {
@@ -104,7 +112,8 @@ func TestBlockBounds(t *testing.T) {
 			}
 			sum += own * by
 		}
-		b := planner.Batch{{M: 1, N: 1, K: k, A: planner.Matrix{LD: k}, B: planner.Matrix{LD: 1}, C: planner.Matrix{LD: 1}, ScaleB: 3}}
+		b := planner.Batch{{M: 1, N: 1, K: k, A: planner.Matrix{LD: k}, B: planner.Matrix{LD: 1},
+			C: planner.Matrix{LD: 1}, ScaleB: 3}}
 		how := Arithmetic{Epilogue: Epilogue{Epilogue: byBlocks, Rows: bitsOf(scale...)}}
 		found, err := CheckIn(how, b, x, y, []float32{7}, []float32{sum})
 		require.NoError(t, err, scale)
@@ -117,7 +126,8 @@ func TestBlockBounds(t *testing.T) {
 	}
 }
 
-// TestBlockExtremes: NaN stays, and where products of scales leave the range of float32 results are not judged.
+// TestBlockExtremes: NaN stays, and where products of scales leave the range of float32 results are not
+// judged.
 func TestBlockExtremes(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	m := planner.Matrix{LD: 1}
@@ -136,7 +146,8 @@ func TestBlockExtremes(t *testing.T) {
 		{"subnormal", 448, 0x1p-130, 1, true, []float32{0, 448 * 0x1p-130}, []float32{1}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			how := Arithmetic{FlushesSubnormals: tc.flushes, Epilogue: Epilogue{Epilogue: byBlocks, Rows: bitsOf(tc.a, tc.b)}}
+			how := Arithmetic{FlushesSubnormals: tc.flushes,
+				Epilogue: Epilogue{Epilogue: byBlocks, Rows: bitsOf(tc.a, tc.b)}}
 			check := func(got float32) error {
 				_, err := CheckIn(how, b, []float32{tc.x}, []float32{1}, []float32{7}, []float32{got})
 				return err

@@ -54,7 +54,8 @@ func (n number) plus(bias float32, l *limits) number {
 
 // times is a product of two numbers, each with its error.
 func (n number) times(m number, l *limits) number {
-	product := number{n.want * m.want, math.Abs(n.want)*m.bound + math.Abs(m.want)*n.bound + n.bound*m.bound, n.size * m.size}
+	product := number{n.want * m.want, math.Abs(n.want)*m.bound + math.Abs(m.want)*n.bound + n.bound*m.bound,
+		n.size * m.size}
 	if l.unit > 0 {
 		product.bound += 2*unit32*math.Abs(product.want) + l.tiny
 	}

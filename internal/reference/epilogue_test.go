@@ -33,20 +33,27 @@ func TestEpilogue(t *testing.T) {
 	}{
 		{"none", planner.Epilogue{}, 0, 1, []float32{1, 2, 3, 4}, false},
 		{"bias", planner.Epilogue{Bias: true}, 0, 1, []float32{-1, 0, 1, 2}, false},
-		{"relu behind beta", planner.Epilogue{Bias: true, Activation: planner.ReLU}, -0.5, 2, []float32{0, 0, 0, 1.5}, false},
-		{"silu", planner.Epilogue{Activation: planner.SiLU}, 0, -1, []float32{silu(-1), silu(-2), silu(-3), silu(-4)}, true},
-		{"gelu", planner.Epilogue{Activation: planner.GELU}, 0, 0.5, []float32{gelu(.5), gelu(1), gelu(1.5), gelu(2)}, true},
+		{"relu behind beta", planner.Epilogue{Bias: true, Activation: planner.ReLU}, -0.5, 2,
+			[]float32{0, 0, 0, 1.5}, false},
+		{"silu", planner.Epilogue{Activation: planner.SiLU}, 0, -1,
+			[]float32{silu(-1), silu(-2), silu(-3), silu(-4)}, true},
+		{"gelu", planner.Epilogue{Activation: planner.GELU}, 0, 0.5,
+			[]float32{gelu(.5), gelu(1), gelu(1.5), gelu(2)}, true},
 		{"far below 0", planner.Epilogue{Activation: planner.SiLU}, 0, -300, []float32{0, 0, 0, 0}, true},
 		{"weights", planner.Epilogue{Weights: true}, 0, 1, []float32{3, 6, -1.5, -2}, false},
 		{"gather", planner.Epilogue{GatherRows: 2, Bias: true}, 0, 1, []float32{1, 2, -2, -2}, false},
 		{"scatter", planner.Epilogue{ScatterRows: 2}, 0, 1, []float32{1, 2, 9, 9}, false},
-		{"gated", planner.Epilogue{Gated: true, Activation: planner.ReLU}, 0, 1, []float32{2, -8, 18, -32}, false},
-		{"gated with bias", planner.Epilogue{Gated: true, Bias: true}, 0, 1, []float32{-12, 0, 16, 24}, false},
-		{"no product", planner.Epilogue{Gated: true, Bias: true, Weights: true}, 0, 0, []float32{-60, -120, 10, 20}, false},
+		{"gated", planner.Epilogue{Gated: true, Activation: planner.ReLU}, 0, 1, []float32{2, -8, 18, -32},
+			false},
+		{"gated with bias", planner.Epilogue{Gated: true, Bias: true}, 0, 1, []float32{-12, 0, 16, 24},
+			false},
+		{"no product", planner.Epilogue{Gated: true, Bias: true, Weights: true}, 0, 0,
+			[]float32{-60, -120, 10, 20}, false},
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			m := planner.Matrix{LD: 2}
-			b := planner.Batch{{M: 2, N: 2, K: 2, A: m, B: m, C: m, B2: m, Alpha: planner.Scale(k.alpha), Beta: k.beta, RowsC: 2, Weights: 4}}
+			b := planner.Batch{{M: 2, N: 2, K: 2, A: m, B: m, C: m, B2: m, Alpha: planner.Scale(k.alpha),
+				Beta: k.beta, RowsC: 2, Weights: 4}}
 			how := Arithmetic{Epilogue: Epilogue{k.e, b2, bias, rows}}
 			x, y := []float32{1, 2, 3, 4}, []float32{1, 0, 0, 1}
 			_, err := CheckIn(how, b, x, y, c, k.want)
@@ -100,7 +107,8 @@ func TestEpilogueBounds(t *testing.T) {
 			}
 			m := planner.Matrix{LD: 1}
 			b := planner.Batch{{M: 1, N: 1, K: k, A: planner.Matrix{LD: k}, B: m, C: m, B2: m}}
-			how := Arithmetic{Epilogue: Epilogue{planner.Epilogue{Activation: of, Bias: true, Gated: true}, y2, bias, nil}}
+			how := Arithmetic{Epilogue: Epilogue{planner.Epilogue{Activation: of, Bias: true, Gated: true},
+				y2, bias, nil}}
 			found, err := CheckIn(how, b, x, y, []float32{7}, []float32{g * u})
 			require.NoError(t, err)
 			largest = max(largest, found.Worst)

@@ -6,9 +6,10 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// Sums of tensor cores that multiply elements of 8 bits, measured on an H200: each instruction adds narrowTerms numbers,
-// narrowDepth products and what is summed already, as multiples of narrowCut of the largest power of two among them, and cuts the
-// rest. After narrowGroup instructions at most the sum is added in float32.
+// Sums of tensor cores that multiply elements of 8 bits, measured on an H200: each instruction adds
+// narrowTerms numbers, narrowDepth products and what is summed already, as multiples of narrowCut of the
+// largest power of two among them, and cuts the rest. After narrowGroup instructions at most the sum is added
+// in float32.
 const (
 	narrowDepth = 32
 	narrowTerms = narrowDepth + 1
@@ -16,8 +17,8 @@ const (
 	narrowGroup = 4
 )
 
-// cuts is the most that is cut from the sums of row i of alpha*op(A)*op(B), whichever instruction begins a group. Tiles cut K at
-// multiples of narrowDepth.
+// cuts is the most that is cut from the sums of row i of alpha*op(A)*op(B), whichever instruction begins a
+// group. Tiles cut K at multiples of narrowDepth.
 //
 //go:norace
 //go:nocheckptr

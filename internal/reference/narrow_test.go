@@ -8,8 +8,9 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// What tensor cores cut beside a large term passes where sums are narrow, and nothing more. Each case is a product of one
-// row and one column, of which numbers are 1 but for some, and what an H200 made of it, but for the last ones.
+// What tensor cores cut beside a large term passes where sums are narrow, and nothing more. Each case is a
+// product of one row and one column, of which numbers are 1 but for some, and what an H200 made of it, but
+// for the last ones.
 func TestNarrowSums(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -23,7 +24,8 @@ func TestNarrowSums(t *testing.T) {
 		{"small ones beside 2^12", 32, map[int]float32{0: 1 << 12}, 0.765625, 1<<12 + 15.5, true},
 		{"all of them beside 2^13", 32, map[int]float32{0: 1 << 13}, 0.765625, 1 << 13, true},
 		{"more than is cut", 32, map[int]float32{0: 1 << 11}, 0.765625, 1<<11 + 14, false},
-		{"beside what another instruction left", 64, map[int]float32{0: 1 << 12, 1: 1 << 12}, 0.25, 1 << 13, true},
+		{"beside what another instruction left", 64, map[int]float32{0: 1 << 12, 1: 1 << 12}, 0.25,
+			1 << 13, true},
 		{"not beside another group's", 160, map[int]float32{0: 1 << 13, 1: -(1 << 13)}, 0.25, 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

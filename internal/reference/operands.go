@@ -19,13 +19,15 @@ type Operands struct {
 
 	// Unit is what offsets and leading dimensions are multiples of; 1: leading dimensions are odd.
 	Unit int
-	// Gap is between and behind rows of A, B and B2, and where matrices need not be read; Canary is between those of C.
+	// Gap is between and after rows of A, B and B2, and where matrices need not be read; Canary is between
+	// those of C.
 	Gap, Canary float32
 	Rand        *rand.Rand
 	Values      func([]float32) // makes numbers
 }
 
-// Add places a problem behind those before, with what an epilogue takes. Rows end a matrix, and the last one its buffer.
+// Add places a problem after those before, with what an epilogue takes. Rows end a matrix, and the last one
+// its buffer.
 func (o *Operands) Add(p *planner.Problem, e *planner.Epilogue) {
 	rowsA, colsA := p.ShapeA()
 	rowsB, colsB := p.ShapeB()
@@ -75,13 +77,16 @@ func (o *Operands) pack(to *[]float32, words *[]uint32, m *planner.Matrix, k, n 
 	}
 }
 
-// WidenInt4 makes the numbers that the words of a B of a problem stand for, which lies at m, with the words of its groups.
-func WidenInt4(to []float32, words []uint32, p *planner.Problem, m planner.Matrix, groups []int32, of planner.Scaling) {
+// WidenInt4 makes the numbers that the words of a B of a problem stand for, which lies at m, with the words
+// of its groups.
+func WidenInt4(to []float32, words []uint32, p *planner.Problem, m planner.Matrix, groups []int32,
+	of planner.Scaling) {
 	const panel = element.Int4Panel
 	var numbers [panel]float32
 	for first := 0; first < p.K; first += panel {
 		for j := range p.N {
-			element.WidenInt4(numbers[:], words[(m.Offset+first*m.LD+panel*j)/8:][:panel/8], uint32(groups[first/of.Group()*m.LD+j]))
+			element.WidenInt4(numbers[:], words[(m.Offset+first*m.LD+panel*j)/8:][:panel/8],
+				uint32(groups[first/of.Group()*m.LD+j]))
 			for k, x := range numbers {
 				to[m.Offset+(first+k)*m.LD+j] = x
 			}
@@ -107,8 +112,8 @@ func (o *Operands) place(to *[]float32, m *planner.Matrix, rows, cols int, read 
 	}
 }
 
-// dress adds biases, rows, weights and scales of a problem, lists of the first three behind a word that nobody has. A row
-// in four is none.
+// dress adds biases, rows, weights and scales of a problem, lists of the first three after a word that
+// nobody has. A row in four is none.
 func (o *Operands) dress(p *planner.Problem, e *planner.Epilogue) {
 	p.Bias = len(o.E.Biases) + 1
 	biases := make([]float32, 1+2*p.N)
@@ -143,11 +148,12 @@ func (o *Operands) dress(p *planner.Problem, e *planner.Epilogue) {
 	p.ScaleA, p.ScaleB = scales(e.ScalesA(p)), scales(e.ScalesB(p))
 	if e.ScaleB.Group() > 0 {
 		for at := p.ScaleB; at < len(o.E.Rows); at++ { // with zero points
-			o.E.Rows[at] = int32(element.GroupWord(math.Float32frombits(uint32(o.E.Rows[at])), o.Rand.IntN(16)))
+			o.E.Rows[at] = int32(element.GroupWord(math.Float32frombits(uint32(o.E.Rows[at])),
+				o.Rand.IntN(16)))
 		}
 	}
 	if e.ZeroA {
-		for at := p.ScaleA + 1; at < len(o.E.Rows); at += 2 { // B's are behind those of A
+		for at := p.ScaleA + 1; at < len(o.E.Rows); at += 2 { // B's are after those of A
 			o.E.Rows[at] = int32(o.Rand.IntN(256) - 128)
 		}
 	}
@@ -160,7 +166,8 @@ func (o *Operands) dress(p *planner.Problem, e *planner.Epilogue) {
 // Epilogues are some for problems with so many rows at most: all parts together, and what is cut along K.
 func Epilogues(most int) []planner.Epilogue {
 	return []planner.Epilogue{
-		{Activation: planner.SiLU, Bias: true, Gated: true, GatherRows: 37, ScatterRows: most + 9, Weights: true},
+		{Activation: planner.SiLU, Bias: true, Gated: true, GatherRows: 37, ScatterRows: most + 9,
+			Weights: true},
 		{Activation: planner.GELU, Bias: true, GatherRows: 1, Weights: true},
 		{Activation: planner.ReLU, ScatterRows: most, Bias: true},
 		{Gated: true, Bias: true},
@@ -174,23 +181,28 @@ func NarrowC(of element.Type, turn int) element.Type {
 	return types[turn%max(1, len(types)-1)] // the last is F32
 }
 
-// SetScales adds scales to an epilogue, and zero points, one kind in turn with another, where A and B have elements that have any.
+// SetScales adds scales to an epilogue, and zero points, one kind in turn with another, where A and B have
+// elements that have any.
 func SetScales(e *planner.Epilogue, of element.Type, turn int) {
 	if of.Scaled() {
 		row, one := planner.PerRow, planner.PerTensor
-		e.ScaleA, e.ScaleB = [...]planner.Scaling{row, "", one, row}[turn%4], [...]planner.Scaling{row, row, one, ""}[turn%4]
+		e.ScaleA, e.ScaleB = [...]planner.Scaling{row, "", one, row}[turn%4], [...]planner.Scaling{row, row,
+			one, ""}[turn%4]
 		if of.Whole() && turn%2 == 0 {
 			e.ScaleB, e.ZeroA = row, true
 		}
 	}
 }
 
-// OfAllNumbers is a batch in which each number of 8 bits may be multiplied, in A of the one problem and in B of the other.
+// OfAllNumbers is a batch in which each number of 8 bits may be multiplied, in A of the one problem and in B
+// of the other.
 func OfAllNumbers(transA, transB bool) planner.Batch {
-	return planner.Batch{{M: 256, N: 1, K: 2, TransA: transA, TransB: transB}, {M: 1, N: 256, K: 2, TransA: transA, TransB: transB}}
+	return planner.Batch{{M: 256, N: 1, K: 2, TransA: transA, TransB: transB},
+		{M: 1, N: 256, K: 2, TransA: transA, TransB: transB}}
 }
 
-// AllNumbers makes operands of that batch, as it is placed, those of a type, each in both k's, times 1. NaN stay: they are gaps.
+// AllNumbers makes operands of that batch, as it is placed, those of a type, each in both k's, times 1. NaN
+// stay: they are gaps.
 func AllNumbers(of element.Type, b planner.Batch, x, y []float32) {
 	for _, operand := range [][]float32{x, y} {
 		for i, number := range operand {
@@ -218,8 +230,8 @@ func OfAllProducts(transA, transB bool) planner.Batch {
 	return planner.Batch{{M: 256, N: 256, K: 150, TransA: transA, TransB: transB}}
 }
 
-// AllProducts makes operands of that batch, as it is placed: of A a row has one number of a type, at one of the k's, and zeros, and of B a column
-// has one number everywhere.
+// AllProducts makes operands of that batch, as it is placed: of A a row has one number of a type, at one of
+// the k's, and zeros, and of B a column has one number everywhere.
 func AllProducts(of element.Type, b planner.Batch, x, y []float32) {
 	p := &b[0]
 	put := func(operand []float32, m planner.Matrix, along bool, i, k int, number float32) {
@@ -243,8 +255,8 @@ func OfWholeSums(transA, transB bool) planner.Batch {
 	return planner.Batch{{M: 3, N: 5, K: 4201, TransA: transA, TransB: transB}}
 }
 
-// WholeSums makes operands of that batch, as it is placed: 127 times numbers of one sign and then of the other. Sums reach 2^25 in
-// the middle, where fp32 lacks three of four numbers, and end with 127 * 127.
+// WholeSums makes operands of that batch, as it is placed: 127 times numbers of one sign and then of the
+// other. Sums reach 2^25 in the middle, where fp32 lacks three of four numbers, and end with 127 * 127.
 func WholeSums(b planner.Batch, x, y []float32) {
 	fill := func(operand []float32, m planner.Matrix, along bool, count int, number func(k int) float32) {
 		next, step := 1, m.LD

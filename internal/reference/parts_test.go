@@ -36,7 +36,8 @@ func TestSplit(t *testing.T) {
 
 	m := parts[len(parts)-1].in(&Mismatch{Row: 0, Col: 9, Got: 1})
 	require.Equal(t, [3]int{3, 4, 9}, [3]int{m.Problem, m.Row, m.Col})
-	require.ErrorContains(t, m, "problem 3 (5x4096x4096, transA true, transB false, alpha 0.5, beta 0): C[4,9]")
+	require.ErrorContains(t, m, "problem 3 (5x4096x4096, transA true, transB false, alpha 0.5, beta 0): "+
+		"C[4,9]")
 }
 
 // TestSplitGated: two products are twice the work, so that parts have half as many rows.
@@ -57,7 +58,8 @@ func TestNothingToDo(t *testing.T) {
 			b, err := planner.Pack(p, planner.GEMM(0, 2, 2))
 			require.NoError(t, err)
 			lenA, lenB, lenC := b.Extent()
-			x, y, before, after := make([]float32, lenA), make([]float32, lenB), make([]float32, lenC), make([]float32, lenC)
+			x, y, before, after := make([]float32, lenA), make([]float32, lenB), make([]float32, lenC),
+				make([]float32, lenC)
 			for i := range after {
 				before[i], after[i] = 1, 2 // x and y are 0
 			}
@@ -77,7 +79,8 @@ func TestNothingToDo(t *testing.T) {
 // TestSplitDegenerate: what has no elements has no parts, and what has no products few.
 func TestSplitDegenerate(t *testing.T) {
 	const most = planner.MaxDim
-	require.Empty(t, split(planner.Batch{planner.GEMM(most, 0, most), planner.GEMM(0, most, most), planner.GEMM(0, 0, 0)}, &planner.Epilogue{}))
+	require.Empty(t, split(planner.Batch{planner.GEMM(most, 0, most), planner.GEMM(0, most, most),
+		planner.GEMM(0, 0, 0)}, &planner.Epilogue{}))
 	scaled := planner.GEMM(1000, 1, most)
 	scaled.Alpha = planner.Scale(0)
 	require.Len(t, split(planner.Batch{scaled}, &planner.Epilogue{}), 1)
@@ -94,7 +97,10 @@ func TestRelative(t *testing.T) {
 		// Sums of terms: 7, 10, 15, 22, and with beta*C 2.5 + 20, 5.5 + 40.
 		{"first problem", func(_ planner.Batch, _, after []float32) { after[4] += 1.5 }, 1.5 / 15, 0.1 / 6},
 		{"beta", func(_ planner.Batch, _, after []float32) { after[7] -= 9 }, 9 / 22.5, 0.4 / 6},
-		{"no terms", func(b planner.Batch, _, after []float32) { b[0].Alpha = planner.Scale(0); after[1] = 5 }, 0, 0},
+		{"no terms", func(b planner.Batch, _, after []float32) {
+			b[0].Alpha = planner.Scale(0)
+			after[1] = 5
+		}, 0, 0},
 		{"overflow", func(_ planner.Batch, before, after []float32) {
 			before[7], before[8] = math.MaxFloat32, math.MaxFloat32
 			after[7], after[8], after[1] = float32(math.Inf(1)), float32(math.Inf(1)), 14

@@ -11,8 +11,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// TestProducts: sums and sizes are those of the definition, added in the order of k, to the last bit, of sizes with and without a rest
-// of four k's and of two columns, and rows of A and B with gaps.
+// TestProducts: sums and sizes are those of the definition, added in the order of k, to the last bit, of
+// sizes with and without a rest of four k's and of two columns, and rows of A and B with gaps.
 func TestProducts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	numbers := func(n int) []float32 {
@@ -25,8 +25,10 @@ func TestProducts(t *testing.T) {
 	for _, size := range [][3]int{{1, 1, 1}, {3, 5, 7}, {2, 4, 8}, {5, 2, 3}, {1, 6, 6}} {
 		for trans := range 4 {
 			m, n, k := size[0], size[1], size[2]
-			p := planner.Problem{M: m, N: n, K: k, TransA: trans&1 != 0, TransB: trans&2 != 0, Alpha: planner.Scale(-1.5)}
-			p.A, p.B = planner.Matrix{Offset: 2, LD: max(m, k) + 1}, planner.Matrix{Offset: 3, LD: max(n, k) + 2}
+			p := planner.Problem{M: m, N: n, K: k, TransA: trans&1 != 0, TransB: trans&2 != 0,
+				Alpha: planner.Scale(-1.5)}
+			p.A, p.B = planner.Matrix{Offset: 2, LD: max(m, k) + 1}, planner.Matrix{Offset: 3,
+				LD: max(n, k) + 2}
 			x, y := numbers(p.A.Offset+p.A.LD*max(m, k)), numbers(p.B.Offset+p.B.LD*max(n, k))
 			t.Run(fmt.Sprintf("%v/%v/%v", size, p.TransA, p.TransB), func(t *testing.T) {
 				for i := range m {

@@ -60,14 +60,17 @@ type Mismatch struct {
 
 func (m *Mismatch) Error() string {
 	if m.Problem < 0 {
-		return fmt.Sprintf("C[%d] belongs to no problem and was changed from %v to %v", m.Index, m.Want, m.Got)
+		return fmt.Sprintf("C[%d] belongs to no problem and was changed from %v to %v", m.Index,
+			m.Want, m.Got)
 	}
 	p := &m.problem
-	return fmt.Sprintf("problem %d (%dx%dx%d, transA %v, transB %v, alpha %v, beta %v): C[%d,%d] at element %d is %v, want %v within %.3g",
-		m.Problem, p.M, p.N, p.K, p.TransA, p.TransB, p.Alpha.Value(), p.Beta, m.Row, m.Col, m.Index, m.Got, m.Want, m.Bound)
+	return fmt.Sprintf("problem %d (%dx%dx%d, transA %v, transB %v, alpha %v, beta %v): C[%d,%d] at "+
+		"element %d is %v, want %v within %.3g",
+		m.Problem, p.M, p.N, p.K, p.TransA, p.TransB, p.Alpha.Value(), p.Beta, m.Row, m.Col, m.Index, m.Got,
+		m.Want, m.Bound)
 }
 
-// Check compares after, the contents of C behind a run, with the result for the
+// Check compares after, the contents of C after a run, with the result for the
 // operands x of A and y of B and the earlier contents before. It returns the largest error
 // as a fraction of its bound, and a *Mismatch for the first element, in order of
 // problems, that is outside its bound, or that no problem owns and that changed.
@@ -85,12 +88,13 @@ func (m *Mismatch) Error() string {
 //     as much for each of K products and their K sums, times |alpha|, and for the
 //     products with alpha and beta and the sums in C, 8 in three launches. That is
 //     (2K+8) * 2^-149 * max(1, |alpha|).
-//   - A zero point times a column's sum is a term more, z: it and what it is taken off are rounded, 4*u of |alpha|*(sum|a|*|b| + |z|)
-//     and 2^-149. Exact results stay so where z and the difference are numbers of float32.
+//   - A zero point times a column's sum is a term more, z: it and what it is taken off are rounded, 4*u of
+//     |alpha|*(sum|a|*|b| + |z|) and 2^-149. Exact results stay so where z and the difference are numbers of
+//     float32.
 //   - A scale multiplies all that is so far, and adds 2*u of it and 3 * 2^-149.
-//   - Scales of blocks are multiplied, s = sa*sb, and multiply products, or their sums, or factors: two roundings, 4*u of
-//     |s*a*b| for each product, and 2^-149 * 449^2 * max(1, |alpha|) where some of that may be below 2^-126. Where s*448 is more
-//     than fp32 holds it is not judged.
+//   - Scales of blocks are multiplied, s = sa*sb, and multiply products, or their sums, or factors: two
+//     roundings, 4*u of |s*a*b| for each product, and 2^-149 * 449^2 * max(1, |alpha|) where some of that may
+//     be below 2^-126. Where s*448 is more than fp32 holds it is not judged.
 //
 // NaN and Inf must come out where the float64 result has them. An element whose
 // terms are finite but add up to more than float32 holds is not judged.
@@ -114,7 +118,8 @@ type Arithmetic struct {
 	//	|beta*C|, if beta or C is
 	FlushesSubnormals bool
 
-	// NarrowSums: products may be summed in fewer bits (planner.Plan.NarrowSums); what these cut comes to the bound.
+	// NarrowSums: products may be summed in fewer bits (planner.Plan.NarrowSums); what these cut comes to the
+	// bound.
 	NarrowSums bool
 
 	// TypeC is the type that elements of C are rounded to, once: u*|result| comes to the
@@ -130,7 +135,8 @@ type Arithmetic struct {
 // CheckIn is Check with the bound of a device's arithmetic, and says how the errors
 // are distributed.
 func CheckIn(how Arithmetic, b planner.Batch, x, y, before, after []float32) (Errors, error) {
-	l := limits{unit: unit32, tiny: 0x1p-149, flushes: how.FlushesSubnormals, narrow: how.NarrowSums, typeC: how.TypeC, Epilogue: how.Epilogue}
+	l := limits{unit: unit32, tiny: 0x1p-149, flushes: how.FlushesSubnormals, narrow: how.NarrowSums,
+		typeC: how.TypeC, Epilogue: how.Epilogue}
 	if how.Compute == planner.ComputeTF32 {
 		l.unit, l.flushes = 0x1p-11, true
 	}
@@ -181,7 +187,8 @@ func (l *limits) rounded(want, bound float64) (float64, float64) {
 
 // overflows reports whether an element may be infinite because its type has no larger numbers.
 func (l *limits) overflows(got, want, bound float64) bool {
-	return l.typeC != element.F32 && math.IsInf(got, 0) && math.Abs(want)+bound >= l.typeC.Overflow() && got*want > 0
+	return l.typeC != element.F32 && math.IsInf(got, 0) && math.Abs(want)+bound >= l.typeC.Overflow() &&
+		got*want > 0
 }
 
 func check(b planner.Batch, x, y, before, after []float32, l limits) (Errors, error) {
@@ -211,7 +218,8 @@ func check(b planner.Batch, x, y, before, after []float32, l limits) (Errors, er
 }
 
 // checkProblem compares C row by row.
-func checkProblem(p *planner.Problem, x, y, before, after []float32, l limits) (found Errors, wrong *Mismatch) {
+func checkProblem(p *planner.Problem, x, y, before, after []float32, l limits) (found Errors,
+	wrong *Mismatch) {
 	gate := row{Problem: *p, limits: &l}
 	gate.begin(x, y)
 	up := row{Problem: *p, limits: &l, which: 1}
@@ -245,7 +253,8 @@ func checkProblem(p *planner.Problem, x, y, before, after []float32, l limits) (
 				ratio = 0
 			}
 			if !(ratio <= 1) {
-				return found, &Mismatch{Row: i, Col: j, Index: at, Got: after[at], Want: want, Bound: bound, problem: *p}
+				return found, &Mismatch{Row: i, Col: j, Index: at, Got: after[at], Want: want,
+					Bound: bound, problem: *p}
 			}
 			found.add(ratio)
 		}
@@ -301,7 +310,8 @@ func (r *row) multiplyAll(x, y []float32) {
 }
 
 func (r *row) alloc() {
-	r.sum, r.size, r.lost, r.cut = make([]float64, r.N), make([]float64, r.N), make([]float64, r.N), make([]float64, r.N)
+	r.sum, r.size, r.lost, r.cut = make([]float64, r.N), make([]float64, r.N), make([]float64, r.N),
+		make([]float64, r.N)
 }
 
 func (r *row) clear() {
@@ -313,7 +323,8 @@ func (r *row) clear() {
 
 // element is an element of row i, scaled, with beta*C.
 func (r *row) element(i, j int, old float32) number {
-	n := number{r.sum[j], 2*r.unit*float64(r.K+2)*r.size[j] + r.tiny*float64(2*r.K+8)*max(1, r.alpha) + r.lost[j] + r.cut[j], r.size[j]}
+	n := number{r.sum[j], 2*r.unit*float64(r.K+2)*r.size[j] + r.tiny*float64(2*r.K+8)*max(1, r.alpha) +
+		r.lost[j] + r.cut[j], r.size[j]}
 	if e := &r.limits.Epilogue; r.Reads() { // else scales have no part
 		if e.ZeroA {
 			n = n.centred(&r.Problem, i, r.from, j, r.which, r.limits)
@@ -338,7 +349,8 @@ func (r *row) element(i, j int, old float32) number {
 
 // products sets sum to row i of alpha*op(A)*op(B), and size to the same sum of
 // absolute values. The race detector would take ten times as long here as for
-// the rest of a conformance run, and checks of pointers in math.Abs half of it; the function shares nothing that is written.
+// the rest of a conformance run, and checks of pointers in math.Abs half of it; the function shares nothing
+// that is written.
 //
 //go:norace
 //go:nocheckptr
@@ -369,7 +381,8 @@ func products(p *planner.Problem, i int, x, y []float32, sum, size []float64) {
 	}
 }
 
-// addAcross adds the products of a line of A with lines of B, four k's at a time, one after the other, without index checks.
+// addAcross adds the products of a line of A with lines of B, four k's at a time, one after the other,
+// without index checks.
 //
 //go:norace
 //go:nocheckptr

@@ -15,8 +15,10 @@ import (
 // batch is two problems whose C regions have gaps; operands are 1 2 3 ...
 func batch() (b planner.Batch, x, y, before, after []float32) {
 	b = planner.Batch{
-		{M: 2, N: 2, K: 2, A: planner.Matrix{LD: 2}, B: planner.Matrix{LD: 2}, C: planner.Matrix{Offset: 1, LD: 3}},
-		{M: 1, N: 2, K: 2, TransA: true, TransB: true, Alpha: planner.Scale(-0.5), Beta: 2, A: planner.Matrix{LD: 1}, B: planner.Matrix{LD: 2}, C: planner.Matrix{Offset: 7, LD: 2}},
+		{M: 2, N: 2, K: 2, A: planner.Matrix{LD: 2}, B: planner.Matrix{LD: 2},
+			C: planner.Matrix{Offset: 1, LD: 3}},
+		{M: 1, N: 2, K: 2, TransA: true, TransB: true, Alpha: planner.Scale(-0.5), Beta: 2,
+			A: planner.Matrix{LD: 1}, B: planner.Matrix{LD: 2}, C: planner.Matrix{Offset: 7, LD: 2}},
 	}
 	x, y = []float32{1, 2, 3, 4}, []float32{1, 2, 3, 4}
 	before = []float32{9, 0, 0, 9, 0, 0, 9, 10, 20, 9}
@@ -74,9 +76,11 @@ func TestMismatchError(t *testing.T) {
 	b, x, y, before, after := batch()
 	after[4] = 16
 	require.EqualError(t, CheckExact(b, x, y, before, after),
-		"problem 0 (2x2x2, transA false, transB false, alpha 1, beta 0): C[1,0] at element 4 is 16, want 15 within 0")
+		"problem 0 (2x2x2, transA false, transB false, alpha 1, beta 0): C[1,0] at element 4 is 16, want "+
+			"15 within 0")
 	after[4], after[6] = 15, 1
-	require.EqualError(t, CheckExact(b, x, y, before, after), "C[6] belongs to no problem and was changed from 9 to 1")
+	require.EqualError(t, CheckExact(b, x, y, before, after),
+		"C[6] belongs to no problem and was changed from 9 to 1")
 }
 
 // TestBound computes in float32, in order and in reverse, and finds errors near
@@ -125,7 +129,8 @@ func TestBoundTerms(t *testing.T) {
 		{"tiny, of a large alpha", 1, 0x1p10, 0, 0, 2*u*3*6*0x1p10 + 10*tiny*0x1p10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b, err := planner.Pack(planner.Problem{M: 1, N: 1, K: c.k, Alpha: planner.Scale(c.alpha), Beta: c.beta})
+			b, err := planner.Pack(planner.Problem{M: 1, N: 1, K: c.k, Alpha: planner.Scale(c.alpha),
+				Beta: c.beta})
 			require.NoError(t, err)
 			x, y := slices.Repeat([]float32{2}, c.k), slices.Repeat([]float32{-3}, c.k)
 			_, err = Check(b, x, y, []float32{c.old}, []float32{1e9})
@@ -144,13 +149,19 @@ func TestNonFinite(t *testing.T) {
 		wrong       []float32
 		beta, start float32
 	}{
-		"Inf":            {x: []float32{inf, 1}, y: []float32{2, 1}, right: []float32{inf}, wrong: []float32{-inf, nan, 1e38}},
-		"Inf minus Inf":  {x: []float32{inf, inf}, y: []float32{2, -1}, right: []float32{nan}, wrong: []float32{inf, 0}},
-		"zero times Inf": {x: []float32{inf, 1}, y: []float32{0, 1}, right: []float32{nan}, wrong: []float32{inf, 1}},
-		"NaN":            {x: []float32{nan, 1}, y: []float32{0, 1}, right: []float32{nan}, wrong: []float32{inf, 1}},
-		"beta 0":         {x: []float32{1, 1}, y: []float32{1, 1}, start: nan, right: []float32{2}, wrong: []float32{nan}},
-		"NaN in C":       {x: []float32{1, 1}, y: []float32{1, 1}, beta: 1, start: nan, right: []float32{nan}, wrong: []float32{2}},
-		"overflow":       {x: []float32{3e38, -3e38}, y: []float32{2, 2}, right: []float32{0, nan}},
+		"Inf": {x: []float32{inf, 1}, y: []float32{2, 1}, right: []float32{inf},
+			wrong: []float32{-inf, nan, 1e38}},
+		"Inf minus Inf": {x: []float32{inf, inf}, y: []float32{2, -1}, right: []float32{nan},
+			wrong: []float32{inf, 0}},
+		"zero times Inf": {x: []float32{inf, 1}, y: []float32{0, 1}, right: []float32{nan},
+			wrong: []float32{inf, 1}},
+		"NaN": {x: []float32{nan, 1}, y: []float32{0, 1}, right: []float32{nan},
+			wrong: []float32{inf, 1}},
+		"beta 0": {x: []float32{1, 1}, y: []float32{1, 1}, start: nan, right: []float32{2},
+			wrong: []float32{nan}},
+		"NaN in C": {x: []float32{1, 1}, y: []float32{1, 1}, beta: 1, start: nan, right: []float32{nan},
+			wrong: []float32{2}},
+		"overflow": {x: []float32{3e38, -3e38}, y: []float32{2, 2}, right: []float32{0, nan}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := planner.GEMM(1, 1, 2)
@@ -195,7 +206,8 @@ func TestErrors(t *testing.T) {
 	for _, tc := range []struct {
 		fraction float64
 		bin      int
-	}{{1, 0}, {0.75, 0}, {0.5, 1}, {0.3, 1}, {0x1p-10, 10}, {0x1.8p-10, 9}, {0x1p-23, 23}, {0x1p-24, 24}, {0x1p-60, 24}, {0, 24}} {
+	}{{1, 0}, {0.75, 0}, {0.5, 1}, {0.3, 1}, {0x1p-10, 10}, {0x1.8p-10, 9}, {0x1p-23, 23}, {0x1p-24, 24},
+		{0x1p-60, 24}, {0, 24}} {
 		var e, sum Errors
 		e.add(tc.fraction)
 		require.Equal(t, int64(1), e.Counts[tc.bin], tc.fraction)

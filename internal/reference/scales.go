@@ -19,7 +19,8 @@ func (e *Epilogue) scaleA(p *planner.Problem, i, from int) float64 {
 	return e.float(e.wordA(p, i, from))
 }
 
-// wordA is where the scale of row i is, for which row from of A stands, and wordB that of column j of B, or as the second one of B2.
+// wordA is where the scale of row i is, for which row from of A stands, and wordB that of column j of B, or
+// as the second one of B2.
 func (e *Epilogue) wordA(p *planner.Problem, i, from int) int {
 	switch {
 	case e.ScaleA == planner.PerTensor:
@@ -50,14 +51,15 @@ func (e *Epilogue) apart() int {
 	return 1
 }
 
-// centred is a product less the zero point of row i, for which row from of A stands, times the sum of column j: two roundings at most, of
-// terms that with alpha may be lost altogether.
+// centred is a product less the zero point of row i, for which row from of A stands, times the sum of column
+// j: two roundings at most, of terms that with alpha may be lost altogether.
 func (n number) centred(p *planner.Problem, i, from, j, which int, l *limits) number {
 	if from < 0 {
 		return n
 	}
 	e := &l.Epilogue
-	by := float64(p.Alpha.Value()) * float64(e.Rows[e.wordA(p, i, from)+1]) * float64(e.Rows[e.wordB(p, j, which)+1])
+	by := float64(p.Alpha.Value()) * float64(e.Rows[e.wordA(p, i, from)+1]) *
+		float64(e.Rows[e.wordB(p, j, which)+1])
 	n.want -= by
 	n.size += math.Abs(by)
 	n.bound += 4*l.unit*n.size + l.tiny
@@ -67,9 +69,9 @@ func (n number) centred(p *planner.Problem, i, from, j, which int, l *limits) nu
 	return n
 }
 
-// scaled is a product times a scale. Each of up to three parts that accumulate in C is multiplied for itself, and
-// rounded. What overflows before a later scale makes it small may be anything, and so may what an infinite scale
-// makes of what rounding may take for 0: by its size it is not judged.
+// scaled is a product times a scale. Each of up to three parts that accumulate in C is multiplied for itself,
+// and rounded. What overflows before a later scale makes it small may be anything, and so may what an
+// infinite scale makes of what rounding may take for 0: by its size it is not judged.
 func (n number) scaled(by float64, l *limits) number {
 	size := math.Abs(by) * n.size
 	bound := math.Abs(by)*n.bound + 2*l.unit*size + 3*l.tiny

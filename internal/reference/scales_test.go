@@ -17,11 +17,12 @@ func bitsOf(numbers ...float32) (words []int32) {
 	return words
 }
 
-// TestScales: of rows 1 2 and 3 4 in A, by the columns 1 0 and 0 1 of B and 2 0 and 0 -2 of B2, results are right
-// that were computed by hand, and no others.
+// TestScales: of rows 1 2 and 3 4 in A, by the columns 1 0 and 0 1 of B and 2 0 and 0 -2 of B2, results are
+// right that were computed by hand, and no others.
 func TestScales(t *testing.T) {
 	row, tensor := planner.PerRow, planner.PerTensor
-	rows := append([]int32{1, -1}, bitsOf(5, -0.5, 2, 3, 7, 11)...) // of A; scales of A from 2 on, of B from 4 on
+	// of A; scales of A from 2 on, of B from 4 on
+	rows := append([]int32{1, -1}, bitsOf(5, -0.5, 2, 3, 7, 11)...)
 	b2, bias, c := []float32{2, 0, 0, -2}, []float32{-2, -2, 10, 20}, []float32{9, 9, 9, 9}
 	for _, k := range []struct {
 		name        string
@@ -31,17 +32,21 @@ func TestScales(t *testing.T) {
 	}{
 		{"of A", planner.Epilogue{ScaleA: row}, 1, 0, []float32{5, 10, -1.5, -2}},
 		{"of B", planner.Epilogue{ScaleB: row}, 1, 0, []float32{2, 6, 6, 12}},
-		{"of both, in front of beta and bias", planner.Epilogue{ScaleA: row, ScaleB: row, Bias: true}, 2, 1, []float32{27, 67, 1, -5}},
+		{"of both, in front of beta and bias", planner.Epilogue{ScaleA: row, ScaleB: row, Bias: true}, 2, 1,
+			[]float32{27, 67, 1, -5}},
 		{"of tensors", planner.Epilogue{ScaleA: tensor, ScaleB: tensor}, 1, 0, []float32{10, 20, 30, 40}},
-		{"of a row of A that is gathered", planner.Epilogue{ScaleA: row, ScaleB: row, GatherRows: 2, Bias: true}, 1, 0, []float32{-5, -8, -2, -2}},
+		{"of a row of A that is gathered", planner.Epilogue{ScaleA: row, ScaleB: row, GatherRows: 2,
+			Bias: true}, 1, 0, []float32{-5, -8, -2, -2}},
 		{"of A, gathered", planner.Epilogue{ScaleA: tensor, GatherRows: 2}, 1, 0, []float32{15, 20, 0, 0}},
 		{"of a gate", planner.Epilogue{ScaleB: row, Gated: true}, 1, 0, []float32{28, -264, 252, -1056}},
-		{"of the tensors of a gate", planner.Epilogue{ScaleB: tensor, Gated: true}, 1, 0, []float32{12, -48, 108, -192}},
+		{"of the tensors of a gate", planner.Epilogue{ScaleB: tensor, Gated: true}, 1, 0,
+			[]float32{12, -48, 108, -192}},
 		{"no product", planner.Epilogue{ScaleA: row, ScaleB: row, Bias: true}, 0, 1, []float32{7, 7, 7, 7}},
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			m := planner.Matrix{LD: 2}
-			b := planner.Batch{{M: 2, N: 2, K: 2, A: m, B: m, C: m, B2: m, Alpha: planner.Scale(k.alpha), Beta: k.beta, ScaleA: 2, ScaleB: 4}}
+			b := planner.Batch{{M: 2, N: 2, K: 2, A: m, B: m, C: m, B2: m, Alpha: planner.Scale(k.alpha),
+				Beta: k.beta, ScaleA: 2, ScaleB: 4}}
 			how := Arithmetic{Epilogue: Epilogue{k.e, b2, bias, rows}}
 			x, y := []float32{1, 2, 3, 4}, []float32{1, 0, 0, 1}
 			require.NoError(t, CheckExactIn(how, b, x, y, c, k.want))
@@ -54,8 +59,8 @@ func TestScales(t *testing.T) {
 	}
 }
 
-// TestScaleBounds: what float32 makes of random operands and scales of all sizes is within the bounds, and these are
-// not wide.
+// TestScaleBounds: what float32 makes of random operands and scales of all sizes is within the bounds, and
+// these are not wide.
 func TestScaleBounds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const k = 40
@@ -74,7 +79,8 @@ func TestScaleBounds(t *testing.T) {
 		}
 		m := planner.Matrix{LD: 1}
 		b := planner.Batch{{M: 1, N: 1, K: k, A: planner.Matrix{LD: k}, B: m, C: m, Beta: 1, ScaleB: 1}}
-		how := Arithmetic{Epilogue: Epilogue{planner.Epilogue{ScaleA: planner.PerTensor, ScaleB: planner.PerRow}, nil, nil, bitsOf(scale...)}}
+		how := Arithmetic{Epilogue: Epilogue{planner.Epilogue{ScaleA: planner.PerTensor,
+			ScaleB: planner.PerRow}, nil, nil, bitsOf(scale...)}}
 		found, err := CheckIn(how, b, x, y, []float32{7}, []float32{sum*scale[0]*scale[1] + 7})
 		require.NoError(t, err, scale)
 		largest = max(largest, found.Worst)
@@ -82,7 +88,8 @@ func TestScaleBounds(t *testing.T) {
 	require.Greater(t, largest, 0.02)
 }
 
-// TestScaleExtremes: what is not finite comes out as IEEE has it. What overflows or is lost on the way is not judged.
+// TestScaleExtremes: what is not finite comes out as IEEE has it. What overflows or is lost on the way is not
+// judged.
 func TestScaleExtremes(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	m := planner.Matrix{LD: 1}
@@ -103,7 +110,8 @@ func TestScaleExtremes(t *testing.T) {
 		{"lost before the second", 0x1p-10, 0x1p-149, inf, []float32{nan, inf}, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			how := Arithmetic{Epilogue: Epilogue{Epilogue: planner.Epilogue{ScaleA: planner.PerTensor, ScaleB: planner.PerTensor}, Rows: bitsOf(tc.a, tc.b)}}
+			how := Arithmetic{Epilogue: Epilogue{Epilogue: planner.Epilogue{ScaleA: planner.PerTensor,
+				ScaleB: planner.PerTensor}, Rows: bitsOf(tc.a, tc.b)}}
 			check := func(got float32) error {
 				_, err := CheckIn(how, b, []float32{tc.x}, []float32{1}, []float32{7}, []float32{got})
 				return err
@@ -123,7 +131,8 @@ func TestScalesFlushed(t *testing.T) {
 	m := planner.Matrix{LD: 1}
 	b := planner.Batch{{M: 1, N: 1, K: 1, A: m, B: m, C: m, ScaleB: 1}}
 	how := Arithmetic{FlushesSubnormals: true,
-		Epilogue: Epilogue{Epilogue: planner.Epilogue{ScaleA: planner.PerTensor, ScaleB: planner.PerTensor}, Rows: bitsOf(0x1p-130, 0x1p120)}}
+		Epilogue: Epilogue{Epilogue: planner.Epilogue{ScaleA: planner.PerTensor, ScaleB: planner.PerTensor},
+			Rows: bitsOf(0x1p-130, 0x1p120)}}
 	for got, right := range map[float32]bool{0x1p-10: true, 0: true, 0x1p-3: false} {
 		_, err := CheckIn(how, b, []float32{1}, []float32{1}, []float32{7}, []float32{got})
 		require.Equal(t, right, err == nil, "%g: %v", got, err)

@@ -11,7 +11,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Products with zero points are those of numbers of A less its zero points, where words have the sums that element.SumColumns makes.
+// Products with zero points are those of numbers of A less its zero points, where words have the sums that
+// element.SumColumns makes.
 func TestZeros(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -19,8 +20,10 @@ func TestZeros(t *testing.T) {
 	}{
 		{"rows", planner.Epilogue{ScaleA: planner.PerRow, ScaleB: planner.PerRow, ZeroA: true}},
 		{"one", planner.Epilogue{ScaleA: planner.PerTensor, ScaleB: planner.PerRow, ZeroA: true}},
-		{"gathered", planner.Epilogue{ScaleA: planner.PerRow, ScaleB: planner.PerRow, ZeroA: true, GatherRows: 4}},
-		{"one, gathered", planner.Epilogue{ScaleA: planner.PerTensor, ScaleB: planner.PerRow, ZeroA: true, GatherRows: 4}},
+		{"gathered", planner.Epilogue{ScaleA: planner.PerRow, ScaleB: planner.PerRow, ZeroA: true,
+			GatherRows: 4}},
+		{"one, gathered", planner.Epilogue{ScaleA: planner.PerTensor, ScaleB: planner.PerRow, ZeroA: true,
+			GatherRows: 4}},
 	} {
 		for _, transB := range []bool{false, true} {
 			t.Run(c.name, func(t *testing.T) {
@@ -32,7 +35,8 @@ func TestZeros(t *testing.T) {
 				for i, v := range y {
 					whole[i] = int8(v)
 				}
-				p := planner.Problem{M: m, N: n, K: k, TransB: transB, Alpha: planner.Scale(-0.5), A: planner.Matrix{LD: k}, B: planner.Matrix{LD: n}, C: planner.Matrix{LD: n},
+				p := planner.Problem{M: m, N: n, K: k, TransB: transB, Alpha: planner.Scale(-0.5),
+					A: planner.Matrix{LD: k}, B: planner.Matrix{LD: n}, C: planner.Matrix{LD: n},
 					ScaleA: m, ScaleB: 30}
 				if transB {
 					p.B.LD = k
@@ -40,7 +44,8 @@ func TestZeros(t *testing.T) {
 				rows := make([]int32, p.ScaleB+2*n)
 				copy(rows, []int32{3, -1, 0, 1, 4}) // two are none
 				for i := range c.e.ScalesA(&p) / 2 {
-					rows[p.ScaleA+2*i], rows[p.ScaleA+2*i+1] = int32(math.Float32bits(float32(i+1))), int32(rng.IntN(256)-128)
+					rows[p.ScaleA+2*i], rows[p.ScaleA+2*i+1] = int32(math.Float32bits(float32(i+1))),
+						int32(rng.IntN(256)-128)
 				}
 				sums := make([]int32, n)
 				element.SumColumns(sums, whole, k, p.B.LD, transB)
@@ -84,9 +89,11 @@ func TestZeros(t *testing.T) {
 // The bound of a product with a zero point explains roundings of it and of the difference, and no more.
 func TestZeroBound(t *testing.T) {
 	const zero, sum = -127, 1<<24 - 1
-	p := planner.Problem{M: 1, N: 1, K: 1, A: planner.Matrix{LD: 1}, B: planner.Matrix{LD: 1}, C: planner.Matrix{LD: 1}, ScaleB: 2}
+	p := planner.Problem{M: 1, N: 1, K: 1, A: planner.Matrix{LD: 1}, B: planner.Matrix{LD: 1},
+		C: planner.Matrix{LD: 1}, ScaleB: 2}
 	one := int32(math.Float32bits(1))
-	how := Arithmetic{Epilogue: Epilogue{Epilogue: planner.Epilogue{ScaleA: planner.PerTensor, ScaleB: planner.PerRow, ZeroA: true}, Rows: []int32{one, zero, one, sum}}}
+	how := Arithmetic{Epilogue: Epilogue{Epilogue: planner.Epilogue{ScaleA: planner.PerTensor,
+		ScaleB: planner.PerRow, ZeroA: true}, Rows: []int32{one, zero, one, sum}}}
 	want := 100*127 - float64(zero)*sum
 	for ulps, fits := range map[float64]bool{0: true, 1: true, 20: false, -20: false} {
 		got := float32(want + ulps*128)

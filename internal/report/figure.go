@@ -170,7 +170,7 @@ func circle(at vg.Point, radius vg.Length) (path vg.Path) {
 	return path
 }
 
-// fillText writes a text behind a point, halfway up at it, as axes do.
+// fillText writes a text after a point, halfway up at it, as axes do.
 func fillText(c *draw.Canvas, style text.Style, at vg.Point, txt string) {
 	style.YAlign = text.YCenter
 	at.Y += style.FontExtents().Descent
@@ -196,9 +196,11 @@ func (f *figure) inline(width vg.Length) (template.HTML, error) {
 	for _, t := range tones() {
 		colors = append(colors, t.light, "var(--"+t.name+")")
 	}
-	svg := svgSize.ReplaceAllString(buf.String(), `<svg $1 role="img" aria-label="`+template.HTMLEscapeString(f.Label)+`">`)
+	svg := svgSize.ReplaceAllString(buf.String(), `<svg $1 role="img" aria-label="`+
+		template.HTMLEscapeString(f.Label)+`">`)
 	svg = spaces.ReplaceAllString(svg, " ")
-	return template.HTML(strings.NewReplacer(colors...).Replace(svg)), nil // made above, of numbers and escaped text
+	// made above, of numbers and escaped text
+	return template.HTML(strings.NewReplacer(colors...).Replace(svg)), nil
 }
 
 // Sizes of text in points.
@@ -208,7 +210,8 @@ const (
 )
 
 func textStyle(t tone, size vg.Length) text.Style {
-	return text.Style{Color: t.rgba(), Font: font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}, Handler: plot.DefaultTextHandler}
+	return text.Style{Color: t.rgba(), Font: font.Font{Typeface: "Liberation", Variant: "Sans", Size: size},
+		Handler: plot.DefaultTextHandler}
 }
 
 // newPlot is an empty plot in the style of the page.
@@ -293,7 +296,8 @@ func withLegend(keys []key, width, height vg.Length, paint func(draw.Canvas)) (v
 		for i, k := range keys {
 			p := vg.Point{X: c.Min.X + at[i].X, Y: c.Max.Y - at[i].Y - keyLine}
 			c.SetColor(k.tone.rgba())
-			c.Fill(vg.Rectangle{Min: vg.Point{X: p.X, Y: p.Y + 3}, Max: vg.Point{X: p.X + keyChip, Y: p.Y + 3 + keyChip}}.Path())
+			c.Fill(vg.Rectangle{Min: vg.Point{X: p.X, Y: p.Y + 3},
+				Max: vg.Point{X: p.X + keyChip, Y: p.Y + 3 + keyChip}}.Path())
 			c.FillText(style, vg.Point{X: p.X + keyChip + 5, Y: p.Y + 4}, k.text)
 		}
 		const margin = 3 // for text that reaches a little beyond its box

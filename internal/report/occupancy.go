@@ -76,7 +76,8 @@ func (b tileBars) Plot(c draw.Canvas, p *plot.Plot) {
 		}
 		y := ty(float64(-i))
 		c.SetColor(shade.rgba())
-		c.Fill(vg.Rectangle{Min: vg.Point{X: c.Min.X, Y: y - 5}, Max: vg.Point{X: tx(100 * u.active), Y: y + 5}}.Path())
+		c.Fill(vg.Rectangle{Min: vg.Point{X: c.Min.X, Y: y - 5},
+			Max: vg.Point{X: tx(100 * u.active), Y: y + 5}}.Path())
 		const gap = 20 // half of the last tick's label and some more
 		fillText(&c, textStyle(muted, smallText), vg.Point{X: c.Max.X + gap, Y: y}, u.note)
 	}

@@ -57,7 +57,8 @@ type cell struct {
 func newPage(data *Data) *page {
 	r := data.Bench
 	all := methods(r)
-	p := &page{Generator: generator, Title: "batchgemm on " + r.Device, Wrong: r.Wrong(), Remarks: r.Remarks()}
+	p := &page{Generator: generator, Title: "batchgemm on " + r.Device, Wrong: r.Wrong(),
+		Remarks: r.Remarks()}
 	for _, t := range tones() {
 		p.Tones = append(p.Tones, toneRule{template.CSS(t.name), template.CSS(t.light), template.CSS(t.dark)})
 	}
@@ -100,8 +101,9 @@ func (p *page) headline(r *bench.Report) {
 			fmt.Sprintf("geometric mean; least %s× (%s)", bench.Digits(s.Worst), s.Case)})
 	}
 	if s := r.Regret; s != nil {
-		p.Headline = append(p.Headline, headline{bench.Digits(s.GeoMean) + "×", "the time of the best forced plan",
-			fmt.Sprintf("geometric mean; most %s× (%s)", bench.Digits(s.Worst), s.Case)})
+		p.Headline = append(p.Headline,
+			headline{bench.Digits(s.GeoMean) + "×", "the time of the best forced plan",
+				fmt.Sprintf("geometric mean; most %s× (%s)", bench.Digits(s.Worst), s.Case)})
 	}
 	problems, best := 0, 0.0
 	for i := range r.Cases {
@@ -112,7 +114,8 @@ func (p *page) headline(r *bench.Report) {
 		}
 	}
 	unit, per := rateUnit(best)
-	p.Headline = append(p.Headline, headline{bench.Digits(best / per), unit + " at best", fmt.Sprintf("batches: %d, problems: %d", len(r.Cases), problems)})
+	p.Headline = append(p.Headline, headline{bench.Digits(best / per), unit + " at best",
+		fmt.Sprintf("batches: %d, problems: %d", len(r.Cases), problems)})
 }
 
 // rateUnit is the unit that suits a rate in GFLOP/s, and what it is of them.
@@ -125,7 +128,8 @@ func rateUnit(gflops float64) (name string, per float64) {
 
 // table has a line for each case.
 func (p *page) table(r *bench.Report, all []method) {
-	p.Heads = []string{"workload", "problems", "GFLOP", "MB", "plan", "tile, schedule", "µs", "least-most", "TFLOP/s", "error"}
+	p.Heads = []string{"workload", "problems", "GFLOP", "MB", "plan", "tile, schedule", "µs", "least-most",
+		"TFLOP/s", "error"}
 	for _, m := range all[min(1, len(all)):] {
 		p.Heads = append(p.Heads, m.name+" µs", "×")
 	}
@@ -153,7 +157,8 @@ func (p *page) table(r *bench.Report, all []method) {
 				number("-")
 				continue
 			}
-			line = append(line, cell{Text: bench.Digits(row.Device.Median), Number: true, Wrong: row.Wrong != ""})
+			line = append(line, cell{Text: bench.Digits(row.Device.Median), Number: true,
+				Wrong: row.Wrong != ""})
 			number(bench.Digits(row.Slower))
 		}
 		p.Cases = append(p.Cases, line)
@@ -170,5 +175,7 @@ func errorCell(row *bench.Row) cell {
 // add adds a section of the figures that there are.
 func (p *page) add(full bool, title string, figures []*figure, text ...string) {
 	figures = slices.DeleteFunc(figures, func(f *figure) bool { return f == nil })
-	p.Sections = append(p.Sections, &section{Title: title, Text: slices.DeleteFunc(text, func(s string) bool { return s == "" }), Figures: figures, Full: full})
+	p.Sections = append(p.Sections, &section{Title: title, Text: slices.DeleteFunc(text, func(s string) bool {
+		return s == ""
+	}), Figures: figures, Full: full})
 }

@@ -31,11 +31,13 @@ func planning(all []Planning) *figure {
 	lines := []struct {
 		key
 		xys plotter.XYs
-	}{{key{"in memory of an earlier plan", series[0]}, again}, {key{"in new memory", series[1]}, fresh}, {key{"for an update", series[2]}, renewed}}
+	}{{key{"in memory of an earlier plan", series[0]}, again}, {key{"in new memory", series[1]}, fresh},
+		{key{"for an update", series[2]}, renewed}}
 	return &figure{
-		Name:  "planning",
-		Label: fmt.Sprintf("Lines: microseconds to plan a batch of %d to %d problems", all[0].Problems, all[len(all)-1].Problems),
-		wide:  halfWidth,
+		Name: "planning",
+		Label: fmt.Sprintf("Lines: microseconds to plan a batch of %d to %d problems", all[0].Problems,
+			all[len(all)-1].Problems),
+		wide: halfWidth,
 		layout: func(width vg.Length) (vg.Length, func(draw.Canvas)) {
 			p := newPlot("")
 			low, high := xs.powers(2)

@@ -102,7 +102,8 @@ func (d *Dir) Write(data *Data) error {
 	}
 	for _, s := range p.Sections {
 		for _, f := range s.Figures {
-			if err := errors.Join(d.file(f.Name+".svg", f.writeSVG), d.file(f.Name+".png", f.writePNG)); err != nil {
+			if err := errors.Join(d.file(f.Name+".svg", f.writeSVG),
+				d.file(f.Name+".png", f.writePNG)); err != nil {
 				return err
 			}
 		}

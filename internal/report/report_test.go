@@ -31,7 +31,8 @@ import (
 
 var (
 	update = flag.Bool("update", false, "rewrite the golden files")
-	pages  = flag.String("pages", "", "write the pages of the tests to folders in this one, for scripts/report_check.sh")
+	pages  = flag.String("pages", "",
+		"write the pages of the tests to folders in this one, for scripts/report_check.sh")
 )
 
 // made is a report of some workloads on an H200, with times that are made up.
@@ -40,9 +41,11 @@ func made(t *testing.T, rivals []string, names ...string) *Data {
 	device, err := devices.Lookup("h200")
 	require.NoError(t, err)
 	rng := rand.New(rand.NewPCG(1, 2))
-	r := &bench.Report{Device: "cuda 0: NVIDIA H200", Driver: "NVIDIA 580.159.04, CUDA 13.0", Library: "cuBLAS 13.1.0, CUBLAS_DEFAULT_MATH (fp32)",
-		Repeat: 7, Notes: []string{"no comparison with <webgpu> & others"}}
-	data := &Data{Bench: r, Device: *device, Version: "1.2.3", Date: time.Date(2026, 3, 4, 23, 30, 0, 0, time.FixedZone("", -3600)),
+	r := &bench.Report{Device: "cuda 0: NVIDIA H200", Driver: "NVIDIA 580.159.04, CUDA 13.0",
+		Library: "cuBLAS 13.1.0, CUBLAS_DEFAULT_MATH (fp32)",
+		Repeat:  7, Notes: []string{"no comparison with <webgpu> & others"}}
+	data := &Data{Bench: r, Device: *device, Version: "1.2.3", Date: time.Date(2026, 3, 4, 23, 30, 0, 0,
+		time.FixedZone("", -3600)),
 		Command: "batchgemm bench " + strings.Join(names, " ") + " --report <page>"}
 	for _, name := range names {
 		w, err := workload.Load(name, nil)
@@ -50,7 +53,8 @@ func made(t *testing.T, rivals []string, names ...string) *Data {
 		plan, err := planner.New(device).Plan(t.Context(), w.Batch, planner.Options{})
 		require.NoError(t, err)
 		data.Chosen = &Timeline{Workload: name, Predicted: timeline.New(plan), Measured: ran(plan, rng)}
-		c := bench.Case{Workload: name, Problems: len(w.Batch), GFLOP: w.Batch.FLOPs() / 1e9, Plan: 0.4 * float64(len(w.Batch)), Schedule: plan.Explain().Schedule}
+		c := bench.Case{Workload: name, Problems: len(w.Batch), GFLOP: w.Batch.FLOPs() / 1e9,
+			Plan: 0.4 * float64(len(w.Batch)), Schedule: plan.Explain().Schedule}
 		for _, p := range w.Batch {
 			c.Bytes += 4 * float64(p.M*p.K+p.K*p.N+p.M*p.N)
 		}
@@ -59,7 +63,8 @@ func made(t *testing.T, rivals []string, names ...string) *Data {
 		}
 		row := func(method, timed string, micros float64) {
 			m := bench.Method{Name: method, Timed: timed}
-			row := bench.NewRow(m, bench.Measurement{Device: bench.Spread{Median: micros, Min: 0.97 * micros, Max: 1.1 * micros}})
+			row := bench.NewRow(m, bench.Measurement{Device: bench.Spread{Median: micros, Min: 0.97 * micros,
+				Max: 1.1 * micros}})
 			row.Checked, row.Error, row.Errors = len(w.Batch), 0.02+0.02*rng.Float64(), make([]int64, 25)
 			for range 500 {
 				row.Errors[min(24, int(5+2*math.Abs(rng.NormFloat64())-math.Log2(rng.Float64())))]++
@@ -84,7 +89,8 @@ func made(t *testing.T, rivals []string, names ...string) *Data {
 	}
 	r.Finish()
 	for n := 8; n <= 1024; n *= 2 {
-		data.Planning = append(data.Planning, Planning{n, 6 + 0.9*float64(n), 3 + 0.35*float64(n), 1 + 0.03*float64(n)})
+		data.Planning = append(data.Planning, Planning{n, 6 + 0.9*float64(n), 3 + 0.35*float64(n),
+			1 + 0.03*float64(n)})
 	}
 	return data
 }
@@ -98,7 +104,8 @@ func ran(plan *planner.Plan, rng *rand.Rand) *timeline.Timeline {
 		id := [2]int{b.Launch, b.Worker}
 		g := byWorker[id]
 		if g == nil {
-			g = &timeline.Group{Launch: b.Launch, Worker: b.Worker, Unit: predicted.Lanes[b.Lane].Unit, Start: b.Start + 0.3*rng.Float64()}
+			g = &timeline.Group{Launch: b.Launch, Worker: b.Worker, Unit: predicted.Lanes[b.Lane].Unit,
+				Start: b.Start + 0.3*rng.Float64()}
 			byWorker[id], groups = g, append(groups, g)
 		}
 		g.End = b.End * (0.95 + 0.1*rng.Float64())
@@ -134,7 +141,8 @@ func samples(t *testing.T) map[string]*Data {
 	other.TFLOPS = 1 // another GPU
 	p.Chosen.Predicted.Plan.Device = &other
 	p.Chosen.Measured, p.Chosen.Missing = nil, "clocks are measured on CUDA alone"
-	p.Device = planner.Device{Name: "cpu", Occupancy: planner.OccupancyLimits, ComputeUnits: 2, WaveSize: 1, TFLOPS: 0.02, MaxWaves: 1024, MaxGroups: 1, MaxThreads: 1024, Shared: 1 << 18, GroupShared: 1 << 18}
+	p.Device = planner.Device{Name: "cpu", Occupancy: planner.OccupancyLimits, ComputeUnits: 2, WaveSize: 1,
+		TFLOPS: 0.02, MaxWaves: 1024, MaxGroups: 1, MaxThreads: 1024, Shared: 1 << 18, GroupShared: 1 << 18}
 	all["split"].Bench.Cases[1].Rows[2].Wrong = "problem 3: C[0,0] is 1, want 2"
 	all["split"].Bench.Cases[1].Rows[2].Errors = nil
 	n := all["no-times"]
@@ -145,7 +153,8 @@ func samples(t *testing.T) map[string]*Data {
 	}
 	empty, err := planner.New(&all["sweep"].Device).Plan(t.Context(), nil, planner.Options{})
 	require.NoError(t, err)
-	n.Chosen = &Timeline{Workload: "nothing", Predicted: timeline.New(empty), Measured: timeline.Measured(empty, nil)}
+	n.Chosen = &Timeline{Workload: "nothing", Predicted: timeline.New(empty),
+		Measured: timeline.Measured(empty, nil)}
 	return all
 }
 
@@ -270,10 +279,15 @@ func TestTexts(t *testing.T) {
 		page string
 		want []string
 	}{
-		{"sweep", []string{"as fast as cublas-grouped", "Device time: batchgemm by graph, cublas-grouped by stream", "M, N up to 512", "three tf32 products, 165 TFLOP/s", "memory, 4.8 TB/s", "Measured: "}},
-		{"one", []string{"Speed-up by batch", "Version:\n1.2.3\n", "Date:\n2026-03-05 00:30 UTC\n", "Command:\nbatchgemm bench inception-1 --report <page>\n"}},
+		{"sweep", []string{"as fast as cublas-grouped",
+			"Device time: batchgemm by graph, cublas-grouped by stream", "M, N up to 512",
+			"three tf32 products, 165 TFLOP/s", "memory, 4.8 TB/s", "Measured: "}},
+		{"one", []string{"Speed-up by batch", "Version:\n1.2.3\n", "Date:\n2026-03-05 00:30 UTC\n",
+			"Command:\nbatchgemm bench inception-1 --report <page>\n"}},
 		{"no-rival", []string{"No rival was measured"}},
-		{"predicted", []string{"the peak rates of cpu are not known", "Only the prediction is shown: clocks are measured on CUDA alone.", "does not run", "predicted (a guess): ", "That time is a guess"}},
+		{"predicted", []string{"the peak rates of cpu are not known",
+			"Only the prediction is shown: clocks are measured on CUDA alone.", "does not run",
+			"predicted (a guess): ", "That time is a guess"}},
 		{"nothing", []string{"No errors were counted."}},
 	} {
 		t.Run(tc.page, func(t *testing.T) {
@@ -331,7 +345,8 @@ func TestTextWidths(t *testing.T) {
 
 func TestCSV(t *testing.T) {
 	var got bytes.Buffer
-	require.NoError(t, made(t, []string{"cublas-grouped"}, "inception-1", "zhang-128-128-8").Bench.WriteCSV(&got))
+	require.NoError(t, made(t, []string{"cublas-grouped"}, "inception-1",
+		"zhang-128-128-8").Bench.WriteCSV(&got))
 	const path = "testdata/bench.csv"
 	if *update {
 		require.NoError(t, os.WriteFile(path, got.Bytes(), 0o644))
@@ -371,7 +386,8 @@ func TestCreateAgain(t *testing.T) {
 	for _, foreign := range []string{"", "<!doctype html><title>my site</title>"} {
 		require.NoError(t, os.WriteFile(index, []byte(foreign), 0o644))
 		_, err := Create(path)
-		require.EqualError(t, err, index+" is not a page of batchgemm bench --report: take another folder, or remove it")
+		require.EqualError(t, err, index+" is not a page of batchgemm bench --report: take another folder, "+
+			"or remove it")
 		stays, err := os.ReadFile(index)
 		require.NoError(t, err)
 		require.Equal(t, foreign, string(stays))

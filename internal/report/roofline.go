@@ -148,7 +148,8 @@ func (r *roof) Plot(c draw.Canvas, p *plot.Plot) {
 		}
 		label := style
 		label.XAlign = text.XRight
-		c.FillText(label, vg.Point{X: c.Max.X - 2, Y: ty(l.tflops) + 3}, fmt.Sprintf("%s, %.3g TFLOP/s", l.name, l.tflops))
+		c.FillText(label, vg.Point{X: c.Max.X - 2, Y: ty(l.tflops) + 3},
+			fmt.Sprintf("%s, %.3g TFLOP/s", l.name, l.tflops))
 	}
 	start := max(p.X.Min, p.Y.Min/r.bandwidth)
 	end := min(p.X.Max, reach/r.bandwidth)
@@ -159,7 +160,8 @@ func (r *roof) Plot(c draw.Canvas, p *plot.Plot) {
 	c.StrokeLine2(stroke, x0, y0, x1, y1)
 	label := style
 	label.Rotation = math.Atan2(float64(y1-y0), float64(x1-x0))
-	c.FillText(label, vg.Point{X: x0 + 0.12*(x1-x0) - 5, Y: y0 + 0.12*(y1-y0) + 5}, fmt.Sprintf("memory, %.3g TB/s", r.bandwidth))
+	c.FillText(label, vg.Point{X: x0 + 0.12*(x1-x0) - 5, Y: y0 + 0.12*(y1-y0) + 5},
+		fmt.Sprintf("memory, %.3g TB/s", r.bandwidth))
 }
 
 // dots are points, of which many may lie on each other.

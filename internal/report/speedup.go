@@ -119,7 +119,8 @@ func speedups(r *bench.Report, rivals []method) []*figure {
 				logScale(&plotted.X, low, high, powerTicks{2, 7, times})
 				bars.rows(plotted)
 				plotted.Add(gridLines{x: true}, bars)
-				return withLegend(keysOf(rivals), width, vg.Length(len(p.cases))*bars.pitch()+64, named(plotted, "times as long as batchgemm", ""))
+				return withLegend(keysOf(rivals), width, vg.Length(len(p.cases))*bars.pitch()+64,
+					named(plotted, "times as long as batchgemm", ""))
 			},
 		})
 	}
@@ -187,7 +188,8 @@ func (b *ratioBars) Plot(c draw.Canvas, p *plot.Plot) {
 				to = from + 1 // equal times show
 			}
 			c.SetColor(b.rivals[j].tone.rgba())
-			c.Fill(vg.Rectangle{Min: vg.Point{X: from, Y: y + 0.5}, Max: vg.Point{X: to, Y: y + b.size - 0.5}}.Path())
+			c.Fill(vg.Rectangle{Min: vg.Point{X: from, Y: y + 0.5},
+				Max: vg.Point{X: to, Y: y + b.size - 0.5}}.Path())
 			if b.size < 10 {
 				continue
 			}

@@ -126,7 +126,9 @@ func (m *means) Plot(c draw.Canvas, p *plot.Plot) {
 		if one.mark != nil {
 			one.mark(&c, vg.Point{X: c.Max.X + 9, Y: at[i]}, one.tone)
 		}
-		fillText(&c, textStyle(ink, largeText), vg.Point{X: c.Max.X + 17, Y: at[i]}, fmt.Sprintf("%.2g× %s", one.times, one.name))
+		fillText(&c, textStyle(ink, largeText), vg.Point{X: c.Max.X + 17, Y: at[i]},
+			fmt.Sprintf("%.2g× %s", one.times, one.name))
 	}
-	fillText(&c, textStyle(muted, smallText), vg.Point{X: c.Max.X + 6, Y: at[len(at)-1] + apart + 2}, "geometric means")
+	fillText(&c, textStyle(muted, smallText), vg.Point{X: c.Max.X + 6, Y: at[len(at)-1] + apart + 2},
+		"geometric means")
 }

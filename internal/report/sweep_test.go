@@ -28,7 +28,8 @@ func TestSweep(t *testing.T) {
 	}
 	light, dark := draw(false), draw(true)
 	all := texts(t, light, true)
-	for _, want := range []string{"4× first", "3.9× second", "3.8× third", "1× rival", "times as fast as the rival's call", "work in the batch, GFLOP"} {
+	for _, want := range []string{"4× first", "3.9× second", "3.8× third", "1× rival",
+		"times as fast as the rival's call", "work in the batch, GFLOP"} {
 		require.Contains(t, all, want)
 	}
 	require.NotContains(t, light, "not run")

@@ -82,7 +82,9 @@ func launchTone(t *timeline.Timeline, launch int) tone {
 	if l.Fixup {
 		return muted
 	}
-	first := slices.IndexFunc(t.Plan.Launches, func(other encoding.Launch) bool { return other.Kernel == l.Kernel })
+	first := slices.IndexFunc(t.Plan.Launches, func(other encoding.Launch) bool {
+		return other.Kernel == l.Kernel
+	})
 	return seriesTone(first)
 }
 
@@ -124,7 +126,8 @@ func (w *work) Plot(c draw.Canvas, p *plot.Plot) {
 		}
 		top, bottom := ty(-float64(row)), ty(-float64(row)-1)
 		gap := min(0.5, 0.2*(top-bottom))
-		*paths[t] = append(*paths[t], vg.Rectangle{Min: vg.Point{X: b.from, Y: bottom + gap}, Max: vg.Point{X: b.to, Y: top}}.Path()...)
+		*paths[t] = append(*paths[t], vg.Rectangle{Min: vg.Point{X: b.from, Y: bottom + gap},
+			Max: vg.Point{X: b.to, Y: top}}.Path()...)
 	}
 	for i := 0; i < len(w.Bars); {
 		first := &w.Bars[i]

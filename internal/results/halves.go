@@ -11,16 +11,19 @@ const padded = "cublas-padded"
 // halvesTable is the sweep in bf16, on sizes as they are and rounded up to multiples of 8.
 func halvesTable(asTheyAre, rounded *bench.Report) *table {
 	cells := func(_ *bench.Report, keep func(*bench.Case) bool) []string {
-		return []string{speedups(asTheyAre, "batchgemm", padded, keep).spread(), speedups(rounded, "batchgemm", grouped, keep).spread()}
+		return []string{speedups(asTheyAre, "batchgemm", padded, keep).spread(),
+			speedups(rounded, "batchgemm", grouped, keep).spread()}
 	}
-	t := groupTable(asTheyAre, "max M, N; max K", byRange, cells, "as they are, over padded cuBLAS", "rounded, over cuBLAS")
+	t := groupTable(asTheyAre, "max M, N; max K", byRange, cells, "as they are, over padded cuBLAS",
+		"rounded, over cuBLAS")
 	t.row(append([]string{"all"}, cells(nil, every)...)...)
 	return t
 }
 
 // halvesCases are single batches of both.
 func halvesCases(asTheyAre, rounded *bench.Report) *table {
-	t := newTable("max M, N; max K; batch", "as they are, µs", "cuBLAS padded", "rounded, µs", "cuBLAS", "TFLOPS")
+	t := newTable("max M, N; max K; batch", "as they are, µs", "cuBLAS padded", "rounded, µs",
+		"cuBLAS", "TFLOPS")
 	for i := range asTheyAre.Cases {
 		c := &asTheyAre.Cases[i]
 		mn, k, batch := zhangCase(c)
@@ -29,7 +32,8 @@ func halvesCases(asTheyAre, rounded *bench.Report) *table {
 			continue
 		}
 		us := micros(other, "batchgemm")
-		t.row(fmt.Sprintf("%d, %d, %d", mn, k, batch), digits(micros(c, "batchgemm")), digits(micros(c, padded)), digits(us), digits(micros(other, grouped)),
+		t.row(fmt.Sprintf("%d, %d, %d", mn, k, batch), digits(micros(c, "batchgemm")),
+			digits(micros(c, padded)), digits(us), digits(micros(other, grouped)),
 			digits(other.GFLOP/us*1e3))
 	}
 	return t

@@ -79,7 +79,8 @@ func (in *inception) table(timed string) *table {
 
 // inceptionSpeedUpTable sums Fig. 11 up.
 func inceptionSpeedUpTable(in *inception) *table {
-	t := newTable("over", "mean of all", "default: all", "8 and 9", "`f32`: all", "8 and 9", "default, calls: all")
+	t := newTable("over", "mean of all", "default: all", "8 and 9", "`f32`: all", "8 and 9",
+		"default, calls: all")
 	t.row("MIOpen on MI210 (paper)", "2.88", none, none, none, none, none)
 	t.row("cuDNN on A800 (paper)", "1.87", none, none, none, none, none)
 	last := func(w string) bool { return w == "inception-8" || w == "inception-9" }
@@ -97,8 +98,10 @@ func inceptionSpeedUpTable(in *inception) *table {
 			}
 			return s
 		}
-		t.row(rival, digits(over("batchgemm", "graph", all).mean()), over("batchgemm", "graph", all).spread(), over("batchgemm", "graph", last).spread(),
-			over("batchgemm-f32", "graph", all).spread(), over("batchgemm-f32", "graph", last).spread(), over("batchgemm", "calls", all).spread())
+		t.row(rival, digits(over("batchgemm", "graph", all).mean()), over("batchgemm", "graph", all).spread(),
+			over("batchgemm", "graph", last).spread(),
+			over("batchgemm-f32", "graph", all).spread(), over("batchgemm-f32", "graph", last).spread(),
+			over("batchgemm", "calls", all).spread())
 	}
 	return t
 }

@@ -46,7 +46,8 @@ func launches(data []byte) (all []map[string]string, err error) {
 		return nil, err
 	}
 	column := func(name string) int { return slices.Index(head, name) }
-	id, kernel, metric, value := column("ID"), column("Kernel Name"), column("Metric Name"), column("Metric Value")
+	id, kernel, metric, value := column("ID"), column("Kernel Name"), column("Metric Name"),
+		column("Metric Value")
 	if min(id, kernel, metric, value) < 0 {
 		return nil, fmt.Errorf("ncu's table has the columns %q", head)
 	}
@@ -115,21 +116,26 @@ func occupancyTable(files results) (*table, error) {
 	if len(names) == 0 {
 		return nil, errAbsent
 	}
-	t := newTable("batch", "kernel", "launches", "µs of one", "occupancy", "most that its resources allow", "instructions a cycle and scheduler")
+	t := newTable("batch", "kernel", "launches", "µs of one", "occupancy", "most that its resources allow",
+		"instructions a cycle and scheduler")
 	for _, name := range names {
-		part, load, _ := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(name, "occupancy-"), ".csv"), "-zhang-")
+		part, load, _ := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(name, "occupancy-"), ".csv"),
+			"-zhang-")
 		rival := map[string]string{"chosen": "cuBLAS grouped", "zhang2025": "cuBLAS loop"}[part]
 		found, err := profiles(files[name], rival)
 		if err != nil { // of ncu, on which the rest does not depend
-			t.row(strings.ReplaceAll(load, "-", ", "), fmt.Sprintf("%s: %v", part, err), none, none, none, none, none)
+			t.row(strings.ReplaceAll(load, "-", ", "), fmt.Sprintf("%s: %v", part, err), none, none,
+				none, none, none)
 		}
 		for _, p := range found {
 			kernel := p.kernel
 			if part == "zhang2025" && kernel != rival {
 				kernel += " (rule zhang2025)"
 			}
-			t.row(strings.ReplaceAll(load, "-", ", "), kernel, fmt.Sprint(p.launches), digits(p.time/float64(p.launches)/1e3),
-				fmt.Sprintf("%.0f %%", p.mean(achieved)), fmt.Sprintf("%.0f %%", p.mean(possible)), digits(p.mean(issued)))
+			t.row(strings.ReplaceAll(load, "-", ", "), kernel, fmt.Sprint(p.launches),
+				digits(p.time/float64(p.launches)/1e3),
+				fmt.Sprintf("%.0f %%", p.mean(achieved)), fmt.Sprintf("%.0f %%", p.mean(possible)),
+				digits(p.mean(issued)))
 		}
 	}
 	return t, nil

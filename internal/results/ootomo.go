@@ -45,7 +45,8 @@ func emulationTable(files results) (*table, error) {
 		return nil, err
 	}
 	peak := d.peak()
-	t := newTable("products x size", "default, TFLOPS", "of the fp32 peak", "tile, schedule", "`f32`", "`tf32`", "cuBLAS SGEMM in a graph", "grouped")
+	t := newTable("products x size", "default, TFLOPS", "of the fp32 peak", "tile, schedule", "`f32`",
+		"`tf32`", "cuBLAS SGEMM in a graph", "grouped")
 	t.row("paper of 2022, A100, TF32", "33", "169 %", none, none, none, none, none)
 	t.row("paper of 2022, A100, FP16, small exponents", "51", "262 %", none, none, none, none, none)
 	t.row("paper of 2023, A100, batch", "54.2", "278 %", none, none, none, none, none)
@@ -95,11 +96,13 @@ func accuracyTable(files results) (*table, error) {
 		for i := range r.Cases {
 			c := &r.Cases[i]
 			ratio := none
-			if a, b := row(c, "batchgemm"), row(c, graph); a != nil && b != nil && a.Accuracy != nil && b.Accuracy != nil && b.Accuracy.Max > 0 {
+			if a, b := row(c, "batchgemm"), row(c, graph); a != nil && b != nil && a.Accuracy != nil &&
+				b.Accuracy != nil && b.Accuracy.Max > 0 {
 				ratio = fmt.Sprintf("%.2f", a.Accuracy.Max/b.Accuracy.Max)
 			}
 			_, k, _ := strings.Cut(c.Workload, "128x128x")
-			t.row(kind, k, errorsOf(row(c, "batchgemm")), errorsOf(row(c, "f32")), errorsOf(row(c, graph)), errorsOf(rowIn(tf32, c.Workload)), ratio)
+			t.row(kind, k, errorsOf(row(c, "batchgemm")), errorsOf(row(c, "f32")), errorsOf(row(c, graph)),
+				errorsOf(rowIn(tf32, c.Workload)), ratio)
 			rows++
 		}
 	}

@@ -40,7 +40,8 @@ func gains(r *bench.Report, schedule, rival string) *ratios {
 
 // streamKTable compares the schedules on one tile.
 func streamKTable(r *bench.Report) *table {
-	t := newTable("schedule", "over data-parallel: mean", "geo. mean", "least", "most", "slower in", "over cuBLAS SGEMM")
+	t := newTable("schedule", "over data-parallel: mean", "geo. mean", "least", "most", "slower in",
+		"over cuBLAS SGEMM")
 	names := []string{auto}
 	for _, s := range planner.Schedules() {
 		names = append(names, string(s))
@@ -57,8 +58,9 @@ func streamKTable(r *bench.Report) *table {
 	return t
 }
 
-// dynamicTable compares workers that take tiles in turn with those that have shares, and with a worker for each tile: on the same tile, in
-// the batches in which it is not slower than the best of all by more than a half.
+// dynamicTable compares workers that take dynamic tiles with those that have shares, and with a worker for
+// each tile: on the same tile, in the batches in which it is not slower than the best of all by more than a
+// half.
 func dynamicTable(r *bench.Report) *table {
 	t := newTable("tile", "over lpt", "over data-parallel", "fastest of the three in")
 	for _, shape := range tile.Table() {
@@ -66,7 +68,9 @@ func dynamicTable(r *bench.Report) *table {
 		for i := range r.Cases {
 			c := &r.Cases[i]
 			of := func(schedule planner.Schedule) float64 {
-				return best(c, func(f *bench.Forced) bool { return f.Tile == shape.Name && f.Schedule == string(schedule) })
+				return best(c, func(f *bench.Forced) bool {
+					return f.Tile == shape.Name && f.Schedule == string(schedule)
+				})
 			}
 			us := of(planner.ScheduleDynamic)
 			if us == 0 || us > 1.5*best(c, func(*bench.Forced) bool { return true }) {
@@ -88,12 +92,14 @@ func dynamicTable(r *bench.Report) *table {
 // streamKShapeTable has the shapes with the most and the least gain from Stream-K.
 func streamKShapeTable(r *bench.Report) *table {
 	s := gains(r, streamK, dataParallel).sorted()
-	t := newTable("M x N x K", "data-parallel, µs", "stream-k, µs", "auto, µs", "cuBLAS SGEMM, µs", "stream-k over data-parallel")
+	t := newTable("M x N x K", "data-parallel, µs", "stream-k, µs", "auto, µs", "cuBLAS SGEMM, µs",
+		"stream-k over data-parallel")
 	const ends = 5
 	for i, name := range s.cases {
 		if i < ends || i >= len(s.cases)-ends {
 			c := find(r, name)
-			t.row(name, digits(forcedTime(c, dataParallel)), digits(forcedTime(c, streamK)), digits(forcedTime(c, auto)), digits(micros(c, graph)), digits(s.all[i]))
+			t.row(name, digits(forcedTime(c, dataParallel)), digits(forcedTime(c, streamK)),
+				digits(forcedTime(c, auto)), digits(micros(c, graph)), digits(s.all[i]))
 		}
 	}
 	return t

@@ -39,7 +39,8 @@ func draw(page, folder string) error {
 func sweepOf(page string) (*report.Sweep, error) {
 	sweep := &report.Sweep{Rival: "cublasSgemmGroupedBatched", Short: "cuBLAS"}
 	lines := read(page, "sweep")
-	for _, method := range []struct{ name, column string }{{"default", "µs"}, {"f32", "`f32` µs"}, {"WebGPU", "WebGPU µs"}} {
+	for _, method := range []struct{ name, column string }{{"default", "µs"}, {"f32", "`f32` µs"},
+		{"WebGPU", "WebGPU µs"}} {
 		speeds := report.Speeds{Name: method.name}
 		for _, line := range lines {
 			var numbers [4]float64
@@ -58,7 +59,8 @@ func sweepOf(page string) (*report.Sweep, error) {
 			}
 			gflop, grouped, ours, us := numbers[0], numbers[1], numbers[2], numbers[3]
 			if grouped > 0 && us > 0 {
-				speeds.Batches = append(speeds.Batches, report.Speed{GFLOP: gflop, Times: grouped * ours / us})
+				speeds.Batches = append(speeds.Batches,
+					report.Speed{GFLOP: gflop, Times: grouped * ours / us})
 			}
 		}
 		sweep.Methods = append(sweep.Methods, speeds)

@@ -21,9 +21,11 @@ var update = flag.Bool("update", false, "draw the pictures of docs again")
 
 // sweepCase has times of batchgemm, f32, loop, graph and grouped.
 func sweepCase(workload string, gflop float64, times ...float64) bench.Case {
-	c := bench.Case{Workload: workload, GFLOP: gflop, Plan: 2, Schedule: "lpt", Tiles: []string{"small", "large"}}
+	c := bench.Case{Workload: workload, GFLOP: gflop, Plan: 2, Schedule: "lpt",
+		Tiles: []string{"small", "large"}}
 	for i, method := range []string{"batchgemm", "f32", loop, graph, grouped}[:len(times)] {
-		c.Rows = append(c.Rows, bench.Row{Method: method, Timed: bench.Graph, Device: bench.Spread{Median: times[i]}})
+		c.Rows = append(c.Rows, bench.Row{Method: method, Timed: bench.Graph,
+			Device: bench.Spread{Median: times[i]}})
 	}
 	return c
 }
@@ -32,14 +34,16 @@ func sweepCase(workload string, gflop float64, times ...float64) bench.Case {
 func planned(c bench.Case, renew, run, planning float64) bench.Case {
 	c.Renew = renew
 	for method, micros := range map[string]float64{"batchgemm-ragged": run, "ragged-plan": planning} {
-		c.Rows = append(c.Rows, bench.Row{Method: method, Timed: bench.Graph, Device: bench.Spread{Median: micros}})
+		c.Rows = append(c.Rows, bench.Row{Method: method, Timed: bench.Graph,
+			Device: bench.Spread{Median: micros}})
 	}
 	return c
 }
 
 // forced adds times of forced plans, as tile, schedule, time.
 func forced(c bench.Case, planner float64, plans ...bench.Forced) bench.Case {
-	c.Regret = &bench.Regret{Planner: planner, Tile: plans[0].Tile, Schedule: plans[0].Schedule, Forced: plans}
+	c.Regret = &bench.Regret{Planner: planner, Tile: plans[0].Tile, Schedule: plans[0].Schedule,
+		Forced: plans}
 	return c
 }
 
@@ -65,7 +69,8 @@ const ncu = `==PROF== Connected to process 7 (/bin/batchgemm)
 "3","7","void cutlass::Kernel2<simt>(T1::Params)","gpu__time_duration.sum","ns","5,000"
 "3","7","void cutlass::Kernel2<simt>(T1::Params)","sm__maximum_warps_per_active_cycle_pct","%","12.5"
 "3","7","void cutlass::Kernel2<simt>(T1::Params)","sm__warps_active.avg.pct_of_peak_sustained_active","%","7"
-"3","7","void cutlass::Kernel2<simt>(T1::Params)","smsp__issue_active.avg.per_cycle_active","inst/cycle","0.25"
+"3","7","void cutlass::Kernel2<simt>(T1::Params)","smsp__issue_active.avg.per_cycle_active",` +
+	`"inst/cycle","0.25"
 ==PROF== Disconnected from process 7
 `
 
@@ -73,11 +78,13 @@ const ncu = `==PROF== Connected to process 7 (/bin/batchgemm)
 func measured(t *testing.T) results {
 	files := results{}
 	add := func(name string, cases ...bench.Case) {
-		data, err := json.Marshal(bench.Report{Device: "cuda 0: GPU", Driver: "CUDA 13", Library: "cuBLAS 13", Cases: cases})
+		data, err := json.Marshal(bench.Report{Device: "cuda 0: GPU", Driver: "CUDA 13", Library: "cuBLAS 13",
+			Cases: cases})
 		require.NoError(t, err)
 		files[name+".json"] = data
 	}
-	add("sweep", sweepCase("zhang-128-128-8", 0.01, 2, 4, 20, 8, 1), sweepCase("zhang-128-128-32", 0.04, 4, 4, 160, 40, 16),
+	add("sweep", sweepCase("zhang-128-128-8", 0.01, 2, 4, 20, 8, 1),
+		sweepCase("zhang-128-128-32", 0.04, 4, 4, 160, 40, 16),
 		sweepCase("zhang-512-128-32", 0.08, 10, 20, 50, 40, 40))
 	halves := sweepCase("zhang-128-128-8", 0.01, 2)
 	halves.Rows = append(halves.Rows, bench.Row{Method: padded, Device: bench.Spread{Median: 6}})
@@ -91,14 +98,21 @@ func measured(t *testing.T) results {
 	add("tlp3", sweepCase("zhang-128-128-8", 0.01, 6), other)
 	add("tlp4", sweepCase("zhang-128-128-8", 0.01, 6), sweepCase("zhang-128-128-32", 0.04, 4))
 	add("threads", forced(sweepCase("zhang-128-128-8", 0.01, 2), 2,
-		bench.Forced{Tile: "medium-k4", Schedule: "split-k", Micros: 2}, bench.Forced{Tile: "medium", Schedule: "lpt", Micros: 3},
-		bench.Forced{Tile: "medium", Schedule: "split-k", Micros: 4}, bench.Forced{Tile: "large", Schedule: "lpt", Micros: 8}))
+		bench.Forced{Tile: "medium-k4", Schedule: "split-k", Micros: 2},
+		bench.Forced{Tile: "medium", Schedule: "lpt", Micros: 3},
+		bench.Forced{Tile: "medium", Schedule: "split-k", Micros: 4},
+		bench.Forced{Tile: "large", Schedule: "lpt", Micros: 8}))
 	add("schedules", forced(sweepCase("zhang-128-128-8", 0.01, 2), 2,
-		bench.Forced{Tile: "large", Schedule: "cluster", Micros: 5}, bench.Forced{Tile: "medium", Schedule: "data-parallel", Micros: 4},
-		bench.Forced{Tile: "medium", Schedule: "lpt", Micros: 6}, bench.Forced{Tile: "medium", Schedule: "dynamic", Micros: 5},
-		bench.Forced{Tile: "small", Schedule: "lpt", Micros: 7}, bench.Forced{Tile: "small", Schedule: "dynamic", Micros: 7}))
-	add("schedules-webgpu", forced(sweepCase("zhang-128-128-8", 0.01, 2), 2, bench.Forced{Tile: "small-k8", Schedule: "split-k", Micros: 6}),
-		forced(sweepCase("zhang-512-128-32", 0.01, 2), 2, bench.Forced{Tile: "large-8x8", Schedule: "batched", Micros: 7}))
+		bench.Forced{Tile: "large", Schedule: "cluster", Micros: 5},
+		bench.Forced{Tile: "medium", Schedule: "data-parallel", Micros: 4},
+		bench.Forced{Tile: "medium", Schedule: "lpt", Micros: 6},
+		bench.Forced{Tile: "medium", Schedule: "dynamic", Micros: 5},
+		bench.Forced{Tile: "small", Schedule: "lpt", Micros: 7},
+		bench.Forced{Tile: "small", Schedule: "dynamic", Micros: 7}))
+	add("schedules-webgpu", forced(sweepCase("zhang-128-128-8", 0.01, 2), 2,
+		bench.Forced{Tile: "small-k8", Schedule: "split-k", Micros: 6}),
+		forced(sweepCase("zhang-512-128-32", 0.01, 2), 2,
+			bench.Forced{Tile: "large-8x8", Schedule: "batched", Micros: 7}))
 	add("inception-bench", sweepCase("inception-8", 0.01, 3, 4, 9, 12, 6))
 	add("emulation", sweepCase("1x1024", 2.1, 42, 84, 0, 60, 70))
 	add("emulation-tf32", sweepCase("1x1024", 2.1, 21))
@@ -107,20 +121,27 @@ func measured(t *testing.T) results {
 	wrong.Rows[0].Wrong = "C[0,0]"
 	add("accuracy-tf32-mixed", wrong)
 	for _, name := range []string{"stream-k-f32", "stream-k-emulated"} {
-		add(name, forced(sweepCase("128x128x8128", 0.3, 1, 1, 1, 30), 10, bench.Forced{Tile: "large", Schedule: streamK, Micros: 10}, bench.Forced{Tile: "large", Schedule: dataParallel, Micros: 80}),
-			forced(sweepCase("128x264x128", 0.3, 1, 1, 1, 8), 4, bench.Forced{Tile: "large", Schedule: dataParallel, Micros: 4}, bench.Forced{Tile: "large", Schedule: streamK, Micros: 8}))
+		add(name, forced(sweepCase("128x128x8128", 0.3, 1, 1, 1, 30), 10, bench.Forced{Tile: "large",
+			Schedule: streamK, Micros: 10}, bench.Forced{Tile: "large", Schedule: dataParallel, Micros: 80}),
+			forced(sweepCase("128x264x128", 0.3, 1, 1, 1, 8), 4,
+				bench.Forced{Tile: "large", Schedule: dataParallel, Micros: 4},
+				bench.Forced{Tile: "large", Schedule: streamK, Micros: 8}))
 	}
 	add("stream-k-auto", sweepCase("128x264x128", 0.3, 2, 4, 9, 8))
 	files["devices.json"] = []byte(`{"backends":[{"backend":"cuda","devices":[{"planner":{"tflops":100}}]}]}`)
 	files["machine.csv"] = []byte("name, clock\nGPU, 1980 MHz\n")
-	files["latency.csv"] = []byte("what,problems,size,node_us,call_us,complete_us\nempty kernel,0,0,0.600,2.100,5.200\nbatchgemm,8,32,1.500,2.900,6.300\n")
+	files["latency.csv"] = []byte("what,problems,size,node_us,call_us,complete_us\n" +
+		"empty kernel,0,0,0.600,2.100,5.200\nbatchgemm,8,32,1.500,2.900,6.300\n")
 	files["occupancy-zhang2025-zhang-128-128-8.csv"] = []byte(ncu)
 	files["occupancy-chosen-zhang-128-128-8.csv"] = []byte("==ERROR== no permission\n")
 	files["inception.json"] = []byte(`{"device": "GPU", "torch": "2.11", "cudnn": 91000, "rows": [
-		{"workload": "inception-1", "method": "batchgemm", "timed": "graph", "micros": 2}, {"workload": "inception-1", "method": "batchgemm-f32", "timed": "graph", "micros": 4},
-		{"workload": "inception-1", "method": "cudnn", "timed": "graph", "micros": 16}, {"workload": "inception-1", "method": "cudnn", "timed": "calls", "micros": 40},
+		{"workload": "inception-1", "method": "batchgemm", "timed": "graph", "micros": 2},
+		{"workload": "inception-1", "method": "batchgemm-f32", "timed": "graph", "micros": 4},
+		{"workload": "inception-1", "method": "cudnn", "timed": "graph", "micros": 16},
+		{"workload": "inception-1", "method": "cudnn", "timed": "calls", "micros": 40},
 		{"workload": "inception-1", "method": "batchgemm", "timed": "calls", "micros": 20},
-		{"workload": "inception-8", "method": "batchgemm", "timed": "graph", "micros": 4}, {"workload": "inception-8", "method": "cudnn", "timed": "graph", "micros": 8}]}`)
+		{"workload": "inception-8", "method": "batchgemm", "timed": "graph", "micros": 4},
+		{"workload": "inception-8", "method": "cudnn", "timed": "graph", "micros": 8}]}`)
 	return files
 }
 
@@ -146,7 +167,8 @@ func marks(page string) map[string]string {
 // other tables.
 func TestPage(t *testing.T) {
 	text := page(t)
-	require.Equal(t, strings.Count(text, "<!--"), len(block.FindAllString(text, -1)), "marks that nothing reads")
+	require.Equal(t, strings.Count(text, "<!--"), len(block.FindAllString(text, -1)),
+		"marks that nothing reads")
 	require.Len(t, block.FindAllString(text, -1), len(tables), "a table twice")
 	for name, lines := range marks(text) {
 		require.Contains(t, tables, name)
@@ -163,27 +185,33 @@ func TestFill(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, left)
 	require.NotContains(t, text, "NaN")
-	require.Equal(t, block.ReplaceAllString(old, "$1"), block.ReplaceAllString(text, "$1"), "text between the tables")
+	require.Equal(t, block.ReplaceAllString(old, "$1"), block.ReplaceAllString(text, "$1"),
+		"text between the tables")
 	for name, lines := range marks(text) {
 		require.NotEqual(t, marks(old)[name], lines, name)
 	}
 	for name, line := range map[string]string{
-		"device":           "| device | cuda 0: GPU |",
-		"clocks":           "| `nvidia-smi`: clock | 1980 MHz |",
-		"PyTorch":          "| device | GPU |\n| PyTorch | 2.11 |\n| cuDNN | 91000 |\n",
-		"peak":             "| peak of plain fp32 | 100.0 TFLOPS |",
-		"speed-up":         "| rocBLAS or cuBLAS, a loop | 5.09 | 7.18 | 18.3 | 12.6 (5.00–40.0) | 7.94 (2.50–40.0) | – |",
-		"rival not run":    "| Li et al. | – | 1.94 | – | – | – | – |",
-		"loss":             "| default | `cublas-grouped` | 3 | 1 | 0.500 (zhang-128-128-8) |",
-		"batch of 32":      "| 32 | 14.1 | 6.32 | 4.00 | 10.0 | 4.47 | 2.83 |",
-		"range":            "| 512, 128 | 5.00 | 4.00 | 4.00 | 2.50 | 2.00 | 2.00 |",
-		"every batch":      "| 128, 128, 8 | 0.0100 | 2.00 | 5.00 | small large, lpt | 0.500 | 4.00 | 10.0 | 4.00 | – |",
-		"beyond":           "| 8x64x64x8192 | 0.500 | 10.0 | 50.0 | small large, lpt | 7.00 | 8.00 | 9.00 | 20.0 | – |",
-		"halves":           "| all | 3.00 (3.00–3.00) | 4.00 (4.00–4.00) |",
-		"halves, a batch":  "| 128, 128, 8 | 2.00 | 6.00 | 1.00 | 4.00 | 20.0 |",
-		"latency":          "| 32 | 6.32 | 8.94 | – | 25.3 | 40.0 | 89.4 |",
-		"overhead":         "| 128, 128 | 8 | 2.00 | 38.0 | 5 % | 1.00 | 49.0 | 2 % | 5.00 | 10 % | 6.06 % | 6.37 % |",
-		"overhead, large":  "| 128, 128 | 1024 | 2.00 | 198 | 1 % | 2.00 | 200 | 0.99 % | 4.00 | 2 % | < 1 % | < 1 % |",
+		"device":  "| device | cuda 0: GPU |",
+		"clocks":  "| `nvidia-smi`: clock | 1980 MHz |",
+		"PyTorch": "| device | GPU |\n| PyTorch | 2.11 |\n| cuDNN | 91000 |\n",
+		"peak":    "| peak of plain fp32 | 100.0 TFLOPS |",
+		"speed-up": "| rocBLAS or cuBLAS, a loop | 5.09 | 7.18 | 18.3 | 12.6 (5.00–40.0) | 7.94 " +
+			"(2.50–40.0) | – |",
+		"rival not run": "| Li et al. | – | 1.94 | – | – | – | – |",
+		"loss":          "| default | `cublas-grouped` | 3 | 1 | 0.500 (zhang-128-128-8) |",
+		"batch of 32":   "| 32 | 14.1 | 6.32 | 4.00 | 10.0 | 4.47 | 2.83 |",
+		"range":         "| 512, 128 | 5.00 | 4.00 | 4.00 | 2.50 | 2.00 | 2.00 |",
+		"every batch": "| 128, 128, 8 | 0.0100 | 2.00 | 5.00 | small large, lpt | 0.500 | 4.00 | 10.0 " +
+			"| 4.00 | – |",
+		"beyond": "| 8x64x64x8192 | 0.500 | 10.0 | 50.0 | small large, lpt | 7.00 | 8.00 | 9.00 " +
+			"| 20.0 | – |",
+		"halves":          "| all | 3.00 (3.00–3.00) | 4.00 (4.00–4.00) |",
+		"halves, a batch": "| 128, 128, 8 | 2.00 | 6.00 | 1.00 | 4.00 | 20.0 |",
+		"latency":         "| 32 | 6.32 | 8.94 | – | 25.3 | 40.0 | 89.4 |",
+		"overhead": "| 128, 128 | 8 | 2.00 | 38.0 | 5 % | 1.00 | 49.0 | 2 % | 5.00 | 10 % | 6.06 % " +
+			"| 6.37 % |",
+		"overhead, large": "| 128, 128 | 1024 | 2.00 | 198 | 1 % | 2.00 | 200 | 0.99 % | 4.00 | 2 % | < 1 " +
+			"% | < 1 % |",
 		"TLP":              "| all | 1.077 | 1.085 | 1.12 (1.00–1.25) | 1 of 2 |",
 		"TLP, large":       "| of 32 or more | 1.10 | 1.11 | 1.25 (1.25–1.25) | 1 of 1 |",
 		"rule":             "| all | 1.22 (1.00–1.50) |",
@@ -200,14 +228,17 @@ func TestFill(t *testing.T) {
 		"ncu failed":       "| 128, 128, 8 | chosen: no table of ncu | – | – | – | – | – |",
 		"empty kernel":     "| empty kernel | 0.600 | 2.100 | 5.200 |",
 		"small batch":      "| 8 of 32x32x32 | 1.500 | 2.900 | 6.300 |",
-		"inception":        "| cudnn | 5.00 | 4.00 (2.00–8.00) | 2.00 (2.00–2.00) | 4.00 (4.00–4.00) | – | 2.00 (2.00–2.00) |",
-		"inception GEMM":   "| 8 | 3.00 | 4.00 | small large, lpt | 2.00 | 4.00 |",
-		"emulation":        "| 1x1024 | 50.0 | 50 % | small large, lpt | 25.0 | 100 | 35.0 | 30.0 |",
-		"accuracy":         "| mixed | 64 | 1e-07, 2.5e-08 | 2e-07, 5e-08 | 4e-07, 1e-07 | wrong | 0.25 |",
-		"stream-k":         "| stream-k | 4.25 | 2.00 | 0.500 (128x264x128) | 8.00 (128x128x8128) | 1 of 2 | 1.73 (1.00–3.00) |",
-		"auto":             "| auto | 4.50 | 2.83 | 1.00 (128x264x128) | 8.00 (128x128x8128) | 0 of 2 | 2.45 (2.00–3.00) |",
-		"stream-k shape":   "| 128x128x8128 | 80.0 | 10.0 | 10.0 | 30.0 | 8.00 |",
-		"own choice":       "| `f32` | 2.00 | 2.00 | 2.00 (128x264x128) | 2.00 (128x264x128) | 0 of 1 |",
+		"inception": "| cudnn | 5.00 | 4.00 (2.00–8.00) | 2.00 (2.00–2.00) | 4.00 (4.00–4.00) | – | " +
+			"2.00 (2.00–2.00) |",
+		"inception GEMM": "| 8 | 3.00 | 4.00 | small large, lpt | 2.00 | 4.00 |",
+		"emulation":      "| 1x1024 | 50.0 | 50 % | small large, lpt | 25.0 | 100 | 35.0 | 30.0 |",
+		"accuracy":       "| mixed | 64 | 1e-07, 2.5e-08 | 2e-07, 5e-08 | 4e-07, 1e-07 | wrong | 0.25 |",
+		"stream-k": "| stream-k | 4.25 | 2.00 | 0.500 (128x264x128) | 8.00 (128x128x8128) | 1 of 2 " +
+			"| 1.73 (1.00–3.00) |",
+		"auto": "| auto | 4.50 | 2.83 | 1.00 (128x264x128) | 8.00 (128x128x8128) | 0 of 2 | " +
+			"2.45 (2.00–3.00) |",
+		"stream-k shape": "| 128x128x8128 | 80.0 | 10.0 | 10.0 | 30.0 | 8.00 |",
+		"own choice":     "| `f32` | 2.00 | 2.00 | 2.00 (128x264x128) | 2.00 (128x264x128) | 0 of 1 |",
 	} {
 		t.Run(name, func(t *testing.T) { require.True(t, strings.Contains(text, line), line) })
 	}
@@ -251,7 +282,8 @@ func TestAbsent(t *testing.T) {
 	require.NoError(t, err)
 	// Files that a table can do without.
 	parts := map[string]string{"machine.csv": "machine", "accuracy-tf32-mixed.json": "accuracy",
-		"occupancy-zhang2025-zhang-128-128-8.csv": "occupancy", "occupancy-chosen-zhang-128-128-8.csv": "occupancy"}
+		"occupancy-zhang2025-zhang-128-128-8.csv": "occupancy",
+		"occupancy-chosen-zhang-128-128-8.csv":    "occupancy"}
 	for name := range measured(t) {
 		files := measured(t)
 		delete(files, name)
@@ -356,10 +388,13 @@ func TestSweepOf(t *testing.T) {
 	sweep, err := sweepOf(page(t))
 	require.NoError(t, err)
 	rivals := read(page(t), "rivals")
-	i := slices.IndexFunc(rivals, func(line map[string]string) bool { return line["rival"] == "cuBLAS grouped" })
+	i := slices.IndexFunc(rivals, func(line map[string]string) bool {
+		return line["rival"] == "cuBLAS grouped"
+	})
 	for j, column := range []string{"default", "`f32`", "WebGPU"} {
 		var geomean, least, most float64
-		_, err := fmt.Sscanf(strings.ReplaceAll(rivals[i][column], "–", " "), "%g (%g %g)", &geomean, &least, &most)
+		_, err := fmt.Sscanf(strings.ReplaceAll(rivals[i][column], "–", " "), "%g (%g %g)", &geomean,
+			&least, &most)
 		require.NoError(t, err)
 		s := &ratios{}
 		for _, b := range sweep.Methods[j].Batches {
@@ -397,7 +432,8 @@ func TestScript(t *testing.T) {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	require.NoError(t, err)
 	command := filepath.Join(dir, "batchgemm")
-	out, err := exec.Command("go", "build", "-o", command, filepath.Join(root, "cmd", "batchgemm")).CombinedOutput()
+	out, err := exec.Command("go", "build", "-o", command,
+		filepath.Join(root, "cmd", "batchgemm")).CombinedOutput()
 	require.NoError(t, err, string(out))
 	script := func(arguments ...string) (string, error) {
 		cmd := exec.Command(filepath.Join(root, "scripts", "results.sh"), arguments...)

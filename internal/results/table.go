@@ -101,7 +101,8 @@ func (r *ratios) spread() string {
 	if len(r.all) == 0 {
 		return none
 	}
-	return fmt.Sprintf("%s (%s–%s)", digits(r.geomean()), digits(slices.Min(r.all)), digits(slices.Max(r.all)))
+	return fmt.Sprintf("%s (%s–%s)", digits(r.geomean()), digits(slices.Min(r.all)),
+		digits(slices.Max(r.all)))
 }
 
 // row finds a method in a case: the first way in which it was timed.

@@ -42,7 +42,8 @@ func rivalTable(r *bench.Report) *table {
 		{"Wang et al.", "", "1.88", none},
 		{"Li et al.", "", none, "1.94"},
 	} {
-		cells := []string{rival.name, rival.mi210, rival.a800, digits(speedups(r, "batchgemm", rival.method, every).mean())}
+		cells := []string{rival.name, rival.mi210, rival.a800,
+			digits(speedups(r, "batchgemm", rival.method, every).mean())}
 		for _, o := range own {
 			cells = append(cells, speedups(r, o.method, rival.method, every).spread())
 		}
@@ -66,7 +67,8 @@ func lossTable(r *bench.Report) *table {
 }
 
 // groupTable sums the sweep up by a part of its cases' names.
-func groupTable(r *bench.Report, head string, key func(*bench.Case) string, cells func(*bench.Report, func(*bench.Case) bool) []string, columns ...string) *table {
+func groupTable(r *bench.Report, head string, key func(*bench.Case) string,
+	cells func(*bench.Report, func(*bench.Case) bool) []string, columns ...string) *table {
 	t := newTable(append([]string{head}, columns...)...)
 	var seen []string
 	for i := range r.Cases {
@@ -113,29 +115,33 @@ func rangeTable(r *bench.Report) *table {
 // latencyTable is Fig. 10: the time of a batch by the number of its problems.
 func latencyTable(r *bench.Report) *table {
 	methods := []string{"batchgemm", "f32", "webgpu", grouped, graph, loop}
-	return groupTable(r, "batch", byBatch, func(r *bench.Report, keep func(*bench.Case) bool) (cells []string) {
-		for _, m := range methods {
-			s := &ratios{}
-			for i := range r.Cases {
-				if c := &r.Cases[i]; keep(c) {
-					s.add(c.Workload, micros(c, m))
+	return groupTable(r, "batch", byBatch,
+		func(r *bench.Report, keep func(*bench.Case) bool) (cells []string) {
+			for _, m := range methods {
+				s := &ratios{}
+				for i := range r.Cases {
+					if c := &r.Cases[i]; keep(c) {
+						s.add(c.Workload, micros(c, m))
+					}
 				}
+				cells = append(cells, digits(s.geomean()))
 			}
-			cells = append(cells, digits(s.geomean()))
-		}
-		return cells
-	}, "default", "`f32`", "WebGPU", "grouped", "graph", "loop")
+			return cells
+		}, "default", "`f32`", "WebGPU", "grouped", "graph", "loop")
 }
 
 // caseTable is every batch of a step.
 func caseTable(r *bench.Report) *table {
-	t := newTable("batch", "GFLOP", "µs", "TFLOPS", "tile, schedule", "x grouped", "x graph", "x loop", "`f32` µs", "WebGPU µs")
+	t := newTable("batch", "GFLOP", "µs", "TFLOPS", "tile, schedule", "x grouped", "x graph", "x loop",
+		"`f32` µs", "WebGPU µs")
 	for i := range r.Cases {
 		c := &r.Cases[i]
 		us := micros(c, "batchgemm")
 		over := func(rival string) string { return digits(micros(c, rival) / us) }
-		t.row(strings.ReplaceAll(strings.TrimPrefix(c.Workload, "zhang-"), "-", ", "), digits(c.GFLOP), digits(us), digits(c.GFLOP/us*1e3),
-			c.Chosen(), over(grouped), over(graph), over(loop), digits(micros(c, "f32")), digits(micros(c, "webgpu")))
+		t.row(strings.ReplaceAll(strings.TrimPrefix(c.Workload, "zhang-"), "-", ", "), digits(c.GFLOP),
+			digits(us), digits(c.GFLOP/us*1e3),
+			c.Chosen(), over(grouped), over(graph), over(loop), digits(micros(c, "f32")),
+			digits(micros(c, "webgpu")))
 	}
 	return t
 }
@@ -144,7 +150,8 @@ func caseTable(r *bench.Report) *table {
 // and run once, where the host makes all of the plan, where it chooses and the device makes the
 // items, and where the device does all. The planning of the device is in the time of its run.
 func overheadTable(r *bench.Report) *table {
-	t := newTable("max M, N, K", "batch", "plan, µs", "device, µs", "plan's part", "of an update, µs", "device, µs", "its part",
+	t := newTable("max M, N, K", "batch", "plan, µs", "device, µs", "plan's part", "of an update, µs",
+		"device, µs", "its part",
 		"on the device, µs", "its part", "paper, MI210", "paper, A800")
 	paper := map[int][2]string{8: {"6.06 %", "6.37 %"}, 1024: {"< 1 %", "< 1 %"}}
 	for i := range r.Cases {
@@ -156,8 +163,10 @@ func overheadTable(r *bench.Report) *table {
 			theirs = [2]string{none, none}
 		}
 		us, live, planning := micros(c, "batchgemm"), micros(c, "batchgemm-ragged"), micros(c, "ragged-plan")
-		t.row(fmt.Sprintf("%d, %d", mn, k), fmt.Sprint(batch), digits(c.Plan), digits(us), percent(c.Plan/(c.Plan+us)),
-			digits(c.Renew), digits(live), percent(c.Renew/(c.Renew+live)), digits(planning), percent(planning/live), theirs[0], theirs[1])
+		t.row(fmt.Sprintf("%d, %d", mn, k), fmt.Sprint(batch), digits(c.Plan), digits(us),
+			percent(c.Plan/(c.Plan+us)),
+			digits(c.Renew), digits(live), percent(c.Renew/(c.Renew+live)), digits(planning),
+			percent(planning/live), theirs[0], theirs[1])
 	}
 	return t
 }
@@ -169,7 +178,8 @@ func parallelismTable(older, newer *bench.Report) *table {
 	for _, line := range []struct {
 		name, mi210, a800 string
 		least, most       int
-	}{{"all", "1.077", "1.085", 0, 1 << 30}, {"of 16 at most", "1.04", "1.04", 0, 16}, {"of 32 or more", "1.10", "1.11", 32, 1 << 30}} {
+	}{{"all", "1.077", "1.085", 0, 1 << 30}, {"of 16 at most", "1.04", "1.04", 0, 16},
+		{"of 32 or more", "1.10", "1.11", 32, 1 << 30}} {
 		s, other := &ratios{}, 0
 		for i := range newer.Cases {
 			c := &newer.Cases[i]
@@ -272,15 +282,22 @@ func threadTable(r *bench.Report) *table {
 		if shape.Zhang {
 			theirs = "yes"
 		}
-		row(fmt.Sprintf("%s, %dx%d", shape.Name, shape.TM, shape.TN), fmt.Sprint(shape.Threads), fmt.Sprintf("%d (%d K groups)", shape.RM*shape.RN, shape.Groups()), theirs,
+		row(fmt.Sprintf("%s, %dx%d", shape.Name, shape.TM, shape.TN), fmt.Sprint(shape.Threads),
+			fmt.Sprintf("%d (%d K groups)", shape.RM*shape.RN, shape.Groups()), theirs,
 			func(x *tile.Shape) bool { return x.Name == shape.Name })
 	}
 	row("best of Table 3", "128, 256", "2–16", "yes", func(x *tile.Shape) bool { return x.Zhang })
 	for _, threads := range []int{64, 128, 256} {
-		row("best of all with", fmt.Sprint(threads), "", "", func(x *tile.Shape) bool { return x.Threads == threads })
+		row("best of all with", fmt.Sprint(threads), "", "", func(x *tile.Shape) bool {
+			return x.Threads == threads
+		})
 	}
-	row("best of Table 3 with", "128", "2–8", "yes", func(x *tile.Shape) bool { return x.Zhang && x.Threads == 128 })
-	row("best of Table 3 with", "256", "8–16", "yes", func(x *tile.Shape) bool { return x.Zhang && x.Threads == 256 })
+	row("best of Table 3 with", "128", "2–8", "yes", func(x *tile.Shape) bool {
+		return x.Zhang && x.Threads == 128
+	})
+	row("best of Table 3 with", "256", "8–16", "yes", func(x *tile.Shape) bool {
+		return x.Zhang && x.Threads == 256
+	})
 	return t
 }
 
@@ -289,7 +306,9 @@ func threadTable(r *bench.Report) *table {
 func scheduleTable(r *bench.Report) *table {
 	t := newTable("schedule", "slower than the best")
 	for _, schedule := range planner.Schedules() {
-		if s := slower(r, func(f *bench.Forced) bool { return f.Schedule == string(schedule) }); len(s.all) > 0 {
+		if s := slower(r, func(f *bench.Forced) bool {
+			return f.Schedule == string(schedule)
+		}); len(s.all) > 0 {
 			t.row(string(schedule), s.spread())
 		}
 	}

@@ -31,7 +31,8 @@ var menu = []choice{
 	{planner.Options{}, false, false},
 	{planner.Options{Tile: "small", Schedule: planner.ScheduleSplitK}, false, true},
 	{planner.Options{Tile: "tiny-k4", Schedule: planner.ScheduleBatched}, true, false},
-	{planner.Options{Tile: "medium-k4", Schedule: planner.ScheduleStreamK, Compute: planner.ComputeF32}, true, true},
+	{planner.Options{Tile: "medium-k4", Schedule: planner.ScheduleStreamK, Compute: planner.ComputeF32}, true,
+		true},
 }
 
 // randomOptions takes any tile of the device, schedule and compute mode.
@@ -39,7 +40,8 @@ func randomOptions(rng *rand.Rand, d *dispatch.Device) planner.Options {
 	facts := d.Info().Planner
 	o := planner.Options{Compute: facts.Computes()[rng.IntN(len(facts.Computes()))]}
 	for o.Tile == "" {
-		if s := facts.Kernels[rng.IntN(len(facts.Kernels))].Tile; facts.Fits(s, planner.Options{Compute: o.Compute}) {
+		if s := facts.Kernels[rng.IntN(len(facts.Kernels))].Tile; facts.Fits(s,
+			planner.Options{Compute: o.Compute}) {
 			o.Tile = s.Name
 		}
 	}
@@ -71,7 +73,8 @@ func randomBatch(rng *rand.Rand, transA, transB bool) (b planner.Batch, lens [3]
 	scalars := [...]float32{0, 1, 1, 1, -1, 0.5, -2.25}
 	unit := 1 + 3*rng.IntN(2) // of offsets and leading dimensions: 4 allows wide loads
 	place := func(i, rows, cols int) planner.Matrix {
-		m := planner.Matrix{Offset: lens[i] + unit*rng.IntN(3), LD: max((cols+unit-1)/unit*unit+unit*rng.IntN(3), 1)}
+		m := planner.Matrix{Offset: lens[i] + unit*rng.IntN(3),
+			LD: max((cols+unit-1)/unit*unit+unit*rng.IntN(3), 1)}
 		lens[i] = (m.Offset + rows*m.LD + unit - 1) / unit * unit
 		return m
 	}
@@ -97,7 +100,8 @@ func newJob(rng *rand.Rand, c choice) *job {
 
 // check compares C after the first run.
 func (j *job) check(got []float32) error {
-	_, err := reference.CheckIn(reference.Arithmetic{Compute: j.compute}, j.batch, j.host[0], j.host[1], j.host[2], got)
+	_, err := reference.CheckIn(reference.Arithmetic{Compute: j.compute}, j.batch, j.host[0], j.host[1],
+		j.host[2], got)
 	return err
 }
 

@@ -99,7 +99,7 @@ func gpuMemory() (sum int) {
 // history is a sample of each round.
 type history []sample
 
-// flat compares the least amounts of the second quarter of the rounds, behind a
+// flat compares the least amounts of the second quarter of the rounds, after a
 // first one to warm up, with those of the last quarter. Least amounts leave out
 // what happened to be cached; what leaks is in them all.
 func (h history) flat() (text string, err error) {
@@ -137,9 +137,12 @@ func TestFlat(t *testing.T) {
 		{"flat", func(int, *sample) {}, ""},
 		{"warming up", func(round int, s *sample) { s.amount[resident] += min(round, rounds/4) << 23 }, ""},
 		{"varying", func(round int, s *sample) { s.amount[heap] += round % 3 << 24 }, ""},
-		{"120 bytes of each batch", func(round int, s *sample) { s.amount[heap] += round * 120_000 }, "heap grew by 2400000, 2097152 is allowed: 120 for each of 20000 batches"},
-		{"2 KB of C of each batch", func(round int, s *sample) { s.amount[resident] += round * 2_000_000 }, "resident grew"},
-		{"a file at the end", func(round int, s *sample) { s.amount[descriptors] += round / 30 }, "files grew by 1, 0 is allowed"},
+		{"120 bytes of each batch", func(round int, s *sample) { s.amount[heap] += round * 120_000 },
+			"heap grew by 2400000, 2097152 is allowed: 120 for each of 20000 batches"},
+		{"2 KB of C of each batch", func(round int, s *sample) { s.amount[resident] += round * 2_000_000 },
+			"resident grew"},
+		{"a file at the end", func(round int, s *sample) { s.amount[descriptors] += round / 30 },
+			"files grew by 1, 0 is allowed"},
 		{"goroutines", func(round int, s *sample) { s.amount[goroutines] += round }, "goroutines grew by 20"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

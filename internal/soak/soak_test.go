@@ -100,7 +100,8 @@ func soak(t *testing.T, backend string, share time.Duration) {
 		log = append(log, measure(s.batches.Load()))
 		if time.Since(shown) >= report || round == rounds-1 {
 			shown = time.Now()
-			t.Logf("%s %3.0f s: %d batches, %d checked, %d devices opened; %v", backend, time.Since(start).Seconds(),
+			t.Logf("%s %3.0f s: %d batches, %d checked, %d devices opened; %v", backend,
+				time.Since(start).Seconds(),
 				s.batches.Load(), s.checked.Load(), s.opened.Load(), log[round])
 		}
 	}

@@ -59,7 +59,8 @@ type drawing struct {
 // segment, with tool tips. Large plans are thinned out, and the drawing says so.
 func (t *Timeline) WriteSVG(w io.Writer, title string) error {
 	buf := bufio.NewWriter(w)
-	d := &drawing{Timeline: t, SVG: svg.New(buf), lanes: t.Sample(maxLanes), byProblem: len(t.Plan.Batch) <= len(palette)}
+	d := &drawing{Timeline: t, SVG: svg.New(buf), lanes: t.Sample(maxLanes),
+		byProblem: len(t.Plan.Batch) <= len(palette)}
 	d.unit, d.perUnit = "µs", 1
 	if t.Total >= 1e4 {
 		d.unit, d.perUnit = "ms", 1e3
@@ -123,8 +124,10 @@ func (d *drawing) header(title string) {
 	p := d.Plan
 	d.Text(margin, 28, title, `class="title"`)
 	d.text(margin, 48, fmt.Sprintf("%s, %d compute units: %s, %d workers, %d segments, %s %.4g %s",
-		p.Device.Name, units(p.Device), p.Explain().Schedule, len(p.Workers)-1, len(p.Segments), d.predicted, d.Total/d.perUnit, d.unit), "head")
-	note := fmt.Sprintf("one lane for each place of a workgroup; %d of %d places have work", len(d.Lanes), d.Places)
+		p.Device.Name, units(p.Device), p.Explain().Schedule, len(p.Workers)-1, len(p.Segments), d.predicted,
+		d.Total/d.perUnit, d.unit), "head")
+	note := fmt.Sprintf("one lane for each place of a workgroup; %d of %d places have work",
+		len(d.Lanes), d.Places)
 	if len(d.lanes) < len(d.Lanes) {
 		note += fmt.Sprintf("; %d of them are drawn", len(d.lanes))
 	}
@@ -215,14 +218,17 @@ func (d *drawing) color(b *Bar) string {
 // shade is the colour of a problem's tile shape.
 func (d *drawing) shade(problem int) string {
 	kernels := d.Plan.Device.Kernels
-	return palette[slices.IndexFunc(kernels, func(k planner.KernelFacts) bool { return k.Tile == d.Plan.Tiles[problem] })%len(palette)]
+	return palette[slices.IndexFunc(kernels, func(k planner.KernelFacts) bool {
+		return k.Tile == d.Plan.Tiles[problem]
+	})%len(palette)]
 }
 
 // tip is the text that appears under the pointer.
 func (d *drawing) tip(b *Bar) string {
 	q, tile := &d.Plan.Batch[b.Problem], d.Plan.Tiles[b.Problem]
 	lane := d.Lanes[b.Lane]
-	head := fmt.Sprintf("problem %d (%dx%dx%d), tile %s [%d,%d]", b.Problem, q.M, q.N, q.K, tile.Name, b.Row, b.Col)
+	head := fmt.Sprintf("problem %d (%dx%dx%d), tile %s [%d,%d]", b.Problem, q.M, q.N, q.K,
+		tile.Name, b.Row, b.Col)
 	where := fmt.Sprintf("unit %d, place %d, launch %d, worker %d, %.4g to %.4g %s",
 		lane.Unit, lane.Place, b.Launch, b.Worker, b.Start/d.perUnit, b.End/d.perUnit, d.unit)
 	switch {
@@ -275,7 +281,8 @@ func (d *drawing) legend() []legendEntry {
 		}
 	}
 	if partial {
-		list = append(list, legendEntry{"#332288", "bar partial", "paler: part of a tile's K range, stored as a partial tile"})
+		list = append(list, legendEntry{"#332288", "bar partial",
+			"paler: part of a tile's K range, stored as a partial tile"})
 	}
 	if fixup {
 		list = append(list, legendEntry{fixupColor, "bar", "fix-up: adds the partial tiles"})
@@ -291,6 +298,7 @@ func (d *drawing) footer(legend []legendEntry, merged int) {
 		d.text(x+20, y+10, e.text, "entry")
 	}
 	if merged > 0 {
-		d.text(left+chartWidth/2, d.bottom()+32, fmt.Sprintf("%d bars narrower than a pixel are left out", merged), "note")
+		d.text(left+chartWidth/2, d.bottom()+32, fmt.Sprintf("%d bars narrower than a pixel are left out",
+			merged), "note")
 	}
 }

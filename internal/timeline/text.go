@@ -44,5 +44,6 @@ func (d *drawing) text(x, y int, text, class string) {
 	if class == "lane" {
 		size = laneSize
 	}
-	d.Text(x, y, text, fmt.Sprintf(`class="%s" textLength="%.1f" lengthAdjust="spacingAndGlyphs"`, class, textWidth(text, size)))
+	d.Text(x, y, text, fmt.Sprintf(`class="%s" textLength="%.1f" lengthAdjust="spacingAndGlyphs"`, class,
+		textWidth(text, size)))
 }

@@ -13,7 +13,8 @@ import (
 
 func TestAdvances(t *testing.T) {
 	const size = 1000
-	face := font.NewCache(liberation.Collection()).Lookup(font.Font{Typeface: "Liberation", Variant: "Sans"}, size)
+	face := font.NewCache(liberation.Collection()).Lookup(font.Font{Typeface: "Liberation", Variant: "Sans"},
+		size)
 	for i, want := range advances {
 		letter := string(rune(' ' + i))
 		require.InDelta(t, want, face.Width(letter).Points(), 0.5, letter)
@@ -61,7 +62,8 @@ func TestTextPlaces(t *testing.T) {
 				require.GreaterOrEqual(t, r.from, 0.0, text.Text)
 				require.LessOrEqual(t, r.to, float64(svg.Width), text.Text)
 				for _, other := range taken[text.Y] {
-					require.False(t, r.from < other.to && other.from < r.to, "%q covers another text", text.Text)
+					require.False(t, r.from < other.to && other.from < r.to, "%q covers another text",
+						text.Text)
 				}
 				taken[text.Y] = append(taken[text.Y], r)
 			}

@@ -84,8 +84,8 @@ func (t *Timeline) addLaunch(index int) {
 	}
 }
 
-// shares is how many shares of the work of a launch begin one after the other: each is a worker's, or of workers that take tiles in turn
-// a turn.
+// shares is how many shares of the work of a launch begin one after the other: each is a worker's, or of
+// workers that take dynamic tiles a turn.
 func shares(p *planner.Plan, l *encoding.Launch) int {
 	if l.InTurn {
 		return (p.Items(l)/l.Epilogue.Products() + l.Turn - 1) / l.Turn
@@ -98,7 +98,8 @@ func work(p *planner.Plan, l *encoding.Launch, i int) []Bar {
 	w := l.First + i
 	if l.Fixup {
 		f := &p.Fixups[w]
-		return []Bar{{Problem: int(f.Problem), Row: int(f.Row), Col: int(f.Col), K1: int(f.Count), Fixup: true, End: float64(f.Count)}}
+		return []Bar{{Problem: int(f.Problem), Row: int(f.Row), Col: int(f.Col), K1: int(f.Count),
+			Fixup: true, End: float64(f.Count)}}
 	}
 	var segments []encoding.Segment
 	if l.InTurn {
@@ -112,7 +113,8 @@ func work(p *planner.Plan, l *encoding.Launch, i int) []Bar {
 		steps := (int(s.K1-s.K0) + l.Tile.TK - 1) / l.Tile.TK
 		bars[i] = Bar{
 			Problem: int(s.Problem), Row: int(s.Row), Col: int(s.Col), K0: int(s.K0), K1: int(s.K1),
-			Partial: s.Slot != encoding.NoSlot, End: float64(steps+1) * planner.Fraction(l.Tile, &p.Batch[s.Problem], s.Row, s.Col),
+			Partial: s.Slot != encoding.NoSlot, End: float64(steps+1) * planner.Fraction(l.Tile,
+				&p.Batch[s.Problem], s.Row, s.Col),
 		}
 	}
 	return bars

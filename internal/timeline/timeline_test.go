@@ -36,7 +36,9 @@ var cases = []struct {
 	{"five tile shapes", "mi210", "zhang-256-256-64", planner.Options{Rule: planner.RuleZhang2025}},
 	{"stream-k", "a100", "inception-9", planner.Options{Schedule: planner.ScheduleStreamK, Tile: "large"}},
 	{"split-k", "h200", "zhang-128-1024-8", planner.Options{Schedule: planner.ScheduleSplitK}},
-	{"split-k with a launch of fix-ups", "mi210", "zhang-128-1024-8", planner.Options{Schedule: planner.ScheduleSplitK, Epilogue: planner.Epilogue{Activation: planner.ReLU}}},
+	{"split-k with a launch of fix-ups", "mi210", "zhang-128-1024-8",
+		planner.Options{Schedule: planner.ScheduleSplitK,
+			Epilogue: planner.Epilogue{Activation: planner.ReLU}}},
 	{"batched", "mi210", "random:mn=20,k=20,batch=3000", planner.Options{Schedule: planner.ScheduleBatched}},
 	{"dynamic", "h200", "zhang-256-256-64", planner.Options{Schedule: planner.ScheduleDynamic}},
 	{"two units", "lavapipe", "zhang-256-256-64", planner.Options{}},
@@ -95,13 +97,15 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
-// TestOrder: three tiles of unequal length on two places, of a worker each, or of two workers that take them in turn.
+// TestOrder: three tiles of unequal length on two places, of a worker each, or of two workers that take them
+// in turn.
 func TestOrder(t *testing.T) {
 	batch, err := planner.Pack(planner.GEMM(16, 16, 64), planner.GEMM(16, 16, 32), planner.GEMM(16, 16, 16))
 	require.NoError(t, err)
 	d, err := devices.Lookup("lavapipe") // two units, one place each
 	require.NoError(t, err)
-	for schedule, last := range map[planner.Schedule]int{planner.ScheduleDataParallel: 2, planner.ScheduleDynamic: 1} {
+	for schedule, last := range map[planner.Schedule]int{planner.ScheduleDataParallel: 2,
+		planner.ScheduleDynamic: 1} {
 		p, err := planner.New(d).Plan(t.Context(), batch, planner.Options{Tile: "small", Schedule: schedule})
 		require.NoError(t, err)
 		tl := New(p)
@@ -190,7 +194,8 @@ func TestWriteSVGNotes(t *testing.T) {
 	large := planner.Options{Tile: "large", Schedule: planner.ScheduleDataParallel}
 	require.Contains(t, draw("h200", "zhang-512-1024-256", large), " of them are drawn")
 	require.NotContains(t, draw("lavapipe", "inception-1", large), " of them are drawn")
-	require.Contains(t, draw("lavapipe", "zhang-512-1024-256", planner.Options{Tile: "small"}), " bars narrower than a pixel are left out")
+	require.Contains(t, draw("lavapipe", "zhang-512-1024-256", planner.Options{Tile: "small"}),
+		" bars narrower than a pixel are left out")
 	require.Contains(t, draw("mi210", "inception-1", large), "problem 3: 784x16x192, tile large 64x64x16/256")
 	require.Contains(t, draw("mi210", "zhang-128-128-16", large), ">tile large 64x64x16/256<")
 }

@@ -29,7 +29,8 @@ func place(problems []planner.Problem, o *planner.Options) (planner.Batch, error
 			end += p.K * p.B.LD
 		}
 	}
-	return batch, batch.CheckOperands(context.Background(), planner.Epilogue{ScaleB: o.Epilogue.ScaleB}, endless)
+	return batch, batch.CheckOperands(context.Background(), planner.Epilogue{ScaleB: o.Epilogue.ScaleB},
+		endless)
 }
 
 // wholeGroups makes each K a multiple of the group of B, if that has any.
@@ -68,17 +69,21 @@ func (t *arraysOf) shapeInt4(p *planner.Problem) error {
 		return fmt.Errorf("%s has shape %s, but %s has %d columns", t.b.Name, shape, t.a.Name, p.K)
 	case !words:
 	case len(t.b.Shape) != 3 || t.b.Cols()%8 != 0 || t.b.Shape[2] != 8:
-		return fmt.Errorf("%s has shape %s, want (K/64, ld, 8) of words, and ld a multiple of 8", t.b.Name, shape)
+		return fmt.Errorf("%s has shape %s, want (K/64, ld, 8) of words, and ld a multiple of 8",
+			t.b.Name, shape)
 	case p.K%element.Int4Panel != 0 || t.b.Rows() != p.K/element.Int4Panel:
-		return fmt.Errorf("%s has shape %s, of %d panels of 64 k's, but %s has %d columns", t.b.Name, shape, t.b.Rows(), t.a.Name, p.K)
+		return fmt.Errorf("%s has shape %s, of %d panels of 64 k's, but %s has %d columns", t.b.Name, shape,
+			t.b.Rows(), t.a.Name, p.K)
 	case t.c != nil && t.c.Cols() <= p.N:
 		p.N = t.c.Cols()
 	}
 	switch quantised := t.b.DType == npz.Float32 || t.b.DType == npz.Float16; {
 	case quantised && (t.scales != nil || t.zeros != nil):
-		return fmt.Errorf("%s is of %s, for which scales are found, but there are %s", t.b.Name, t.b.DType, t.beside())
+		return fmt.Errorf("%s is of %s, for which scales are found, but there are %s", t.b.Name,
+			t.b.DType, t.beside())
 	case !quantised && t.scales == nil:
-		return fmt.Errorf("array S%s is missing: the scales of %s, which is of %s", t.b.Name[1:], t.b.Name, t.b.DType)
+		return fmt.Errorf("array S%s is missing: the scales of %s, which is of %s", t.b.Name[1:],
+			t.b.Name, t.b.DType)
 	case t.zeros != nil && t.scales.DType == npz.Uint32:
 		return fmt.Errorf("%s is there, but the words of %s have zero points", t.zeros.Name, t.scales.Name)
 	}
@@ -96,11 +101,11 @@ func (t *arraysOf) beside() string {
 // readInt4 reads the words of a B of element.Int4, and of its groups, which are
 //
 //   - of B of float32 or float16, which is quantised, as element.QuantizeInt4 does.
-//   - of B of uint8 or int8 with numbers from 0 to 15, and S and perhaps Z of (K/group, N): a scale of float32 or
-//     float16 for each group of k's of a column, or a word of uint32, as element.GroupWord makes it; and a zero point of
-//     uint8 or int8 from 0 to 15, without Z 8.
-//   - of B of uint32 and shape (K/64, ld, 8), words as element.PackInt4 makes them, with S and perhaps Z of (K/group, ld). N
-//     is ld, or less where there is a C.
+//   - of B of uint8 or int8 with numbers from 0 to 15, and S and perhaps Z of (K/group, N): a scale of
+//     float32 or float16 for each group of k's of a column, or a word of uint32, as element.GroupWord makes
+//     it; and a zero point of uint8 or int8 from 0 to 15, without Z 8.
+//   - of B of uint32 and shape (K/64, ld, 8), words as element.PackInt4 makes them, with S and perhaps Z of
+//     (K/group, ld). N is ld, or less where there is a C.
 func (t *arraysOf) readInt4(p *planner.Problem, ops *Operands, o *planner.Options) error {
 	if p.K == 0 {
 		return nil
@@ -112,7 +117,8 @@ func (t *arraysOf) readInt4(p *planner.Problem, ops *Operands, o *planner.Option
 			return err
 		}
 	}
-	if err := t.readWords(words, groups, ops.B[p.B.Offset:], p, group); err != nil { // numbers of B come later
+	// numbers of B come later
+	if err := t.readWords(words, groups, ops.B[p.B.Offset:], p, group); err != nil {
 		return err
 	}
 	ops.Groups = append(ops.Groups, groups...)
@@ -156,7 +162,7 @@ func (t *arraysOf) readWords(words, groups []uint32, scratch []float32, p *plann
 	return element.QuantizeInt4(words, groups, t.columns(numbers), p.N, p.K, group)
 }
 
-// columns are the numbers of B, one column behind the other.
+// columns are the numbers of B, one column after the other.
 func (t *arraysOf) columns(numbers []float32) []float32 {
 	if t.b.Fortran {
 		return numbers
@@ -179,7 +185,8 @@ func (t *arraysOf) readGroups(groups []uint32, p *planner.Problem, group int) er
 			continue
 		}
 		if !slices.Equal(a.Shape, want) {
-			return fmt.Errorf("%s has shape %s, want %s: one for each %d k's of a column of %s", a.Name, npz.Shape(a.Shape), npz.Shape(want), group, t.b.Name)
+			return fmt.Errorf("%s has shape %s, want %s: one for each %d k's of a column of %s", a.Name,
+				npz.Shape(a.Shape), npz.Shape(want), group, t.b.Name)
 		}
 		if err := inOrder(a); err != nil {
 			return err
@@ -199,7 +206,8 @@ func (t *arraysOf) groupWords() ([]uint32, error) {
 	case npz.Uint32:
 		return words, t.scales.ReadWords(words)
 	case npz.Int8, npz.Uint8:
-		return nil, fmt.Errorf("%s is of %s, want scales of float32 or float16, or words of uint32", t.scales.Name, t.scales.DType)
+		return nil, fmt.Errorf("%s is of %s, want scales of float32 or float16, or words of uint32",
+			t.scales.Name, t.scales.DType)
 	}
 	scales, zeros := make([]float32, len(words)), slices.Repeat([]float32{8}, len(words))
 	if err := t.scales.Read(scales); err != nil {
@@ -207,7 +215,8 @@ func (t *arraysOf) groupWords() ([]uint32, error) {
 	}
 	if t.zeros != nil {
 		if t.zeros.DType != npz.Uint8 && t.zeros.DType != npz.Int8 {
-			return nil, fmt.Errorf("%s is of %s, want zero points of uint8 or int8", t.zeros.Name, t.zeros.DType)
+			return nil, fmt.Errorf("%s is of %s, want zero points of uint8 or int8", t.zeros.Name,
+				t.zeros.DType)
 		}
 		if err := t.zeros.Read(zeros); err != nil {
 			return nil, err

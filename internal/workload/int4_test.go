@@ -24,7 +24,8 @@ func array(name string, data any, shape ...int) npztest.Array {
 	return npztest.Array{Name: name, Data: data, Shape: shape}
 }
 
-// int4Case is a B of k x n in all forms that a file may have: numbers by rows and by columns, words, scales and zero points.
+// int4Case is a B of k x n in all forms that a file may have: numbers by rows and by columns, words, scales
+// and zero points.
 type int4Case struct {
 	n, k, ld, group int
 	rows, columns   []uint8
@@ -36,8 +37,9 @@ type int4Case struct {
 
 func newInt4Case(n, k, group int) *int4Case {
 	rng := rand.New(rand.NewPCG(1, 0))
-	c := &int4Case{n: n, k: k, ld: element.Int4LD(n) + 8, group: group, rows: make([]uint8, k*n), columns: make([]uint8, k*n),
-		scales: make([]float32, k/group*n), zeros: make([]uint8, k/group*n)}
+	c := &int4Case{n: n, k: k, ld: element.Int4LD(n) + 8, group: group, rows: make([]uint8, k*n),
+		columns: make([]uint8, k*n),
+		scales:  make([]float32, k/group*n), zeros: make([]uint8, k/group*n)}
 	c.packed, c.words = make([]uint32, k*c.ld/8), make([]uint32, k/group*c.ld)
 	for j := range n {
 		for i := range k {
@@ -58,7 +60,8 @@ func newInt4Case(n, k, group int) *int4Case {
 }
 
 // requireInt4 checks B of a problem, element by element, and the words of its groups.
-func (c *int4Case) requireInt4(t *testing.T, p *planner.Problem, ops *Operands, groups []uint32, zero func(i int) uint8) {
+func (c *int4Case) requireInt4(t *testing.T, p *planner.Problem, ops *Operands, groups []uint32,
+	zero func(i int) uint8) {
 	t.Helper()
 	require.Equal(t, [3]int{c.n, c.k, element.Int4LD(c.n)}, [3]int{p.N, p.K, p.B.LD})
 	columns := make([]uint8, c.n*c.k)
@@ -97,9 +100,12 @@ func TestInt4Forms(t *testing.T) {
 			{"bytes", []npztest.Array{array("B0", c.rows, k, n), scales, zeros}, given},
 			{"bytes in Fortran order", []npztest.Array{byColumns, scales, zeros}, given},
 			{"signed bytes without zero points", []npztest.Array{array("B0", signed, k, n), scales}, middle},
-			{"bytes, words of groups", []npztest.Array{array("B0", c.rows, k, n), array("S0", tightWords(c), k/group, n)}, given},
-			{"words, words of groups", []npztest.Array{array("B0", c.packed, k/64, c.ld, 8), array("S0", c.words, k/group, c.ld)}, given},
-			{"words, scales", []npztest.Array{array("B0", c.packed, k/64, c.ld, 8), array("S0", wide, k/group, c.ld), array("Z0", wideZeros, k/group, c.ld)}, given},
+			{"bytes, words of groups", []npztest.Array{array("B0", c.rows, k, n),
+				array("S0", tightWords(c), k/group, n)}, given},
+			{"words, words of groups", []npztest.Array{array("B0", c.packed, k/64, c.ld, 8),
+				array("S0", c.words, k/group, c.ld)}, given},
+			{"words, scales", []npztest.Array{array("B0", c.packed, k/64, c.ld, 8),
+				array("S0", wide, k/group, c.ld), array("Z0", wideZeros, k/group, c.ld)}, given},
 		} {
 			t.Run(tc.name+"/"+string(of), func(t *testing.T) {
 				arrays := append([]npztest.Array{a, array("C0", make([]float32, m*n), m, n)}, tc.arrays...)
@@ -121,7 +127,8 @@ func tightWords(c *int4Case) (words []uint32) {
 	return words
 }
 
-// TestInt4Several: problems lie one behind the other, those without elements have nothing, and N of words alone is ld.
+// TestInt4Several: problems lie one after the other, those without elements have nothing, and N of words
+// alone is ld.
 func TestInt4Several(t *testing.T) {
 	first, second := newInt4Case(3, 128, 64), newInt4Case(16, 64, 64)
 	second.packed, second.ld = second.packed[:0], 16
@@ -132,9 +139,11 @@ func TestInt4Several(t *testing.T) {
 		numbers[i] = 0.25 * float32(i/5%16-8)
 	}
 	w, err := LoadOf(npztest.Write(t,
-		array("A0", make([]float32, 128), 1, 128), array("B0", first.rows, 128, 3), array("S0", first.scales, 2, 3),
+		array("A0", make([]float32, 128), 1, 128), array("B0", first.rows, 128, 3),
+		array("S0", first.scales, 2, 3),
 		array("A1", []float32{}, 0, 64), array("B1", make([]float32, 64*9), 64, 9),
-		array("A2", make([]float32, 64), 1, 64), array("B2", tight, 1, 16, 8), array("S2", tightWords(second), 1, 16),
+		array("A2", make([]float32, 64), 1, 64), array("B2", tight, 1, 16, 8),
+		array("S2", tightWords(second), 1, 16),
 		array("A3", []float32{}, 2, 0), array("B3", []float32{}, 0, 4),
 		array("A4", make([]float32, 64), 1, 64), array("B4", numbers, 64, 5),
 	), nil, int4Options(planner.PerGroup64))
@@ -192,34 +201,64 @@ func TestInt4Errors(t *testing.T) {
 		arrays []npztest.Array
 		want   string
 	}{
-		{"no whole group", []npztest.Array{array("A0", zeros(2*96), 2, 96), array("B0", zeros(96), 96, 1)}, "problem 0: K 96 is no multiple of the group of 128 that share a scale of B"},
-		{"of a later problem", []npztest.Array{a, array("B0", zeros(k), k, 1), array("A1", zeros(64), 1, 64), array("B1", zeros(64), 64, 1)}, "problem 1: K 64 is no multiple of the group of 128 that share a scale of B"},
-		{"A in Fortran order", []npztest.Array{{Name: "A0", Data: zeros(2 * k), Shape: []int{2, k}, Fortran: true}, array("B0", zeros(k), k, 1)}, "A0 is in Fortran order; convert it with numpy.ascontiguousarray"},
-		{"NaN", []npztest.Array{a, array("B0", with(k*3, 3*7+2, nan), k, 3)}, "B0[7, 2] is NaN, for which int4 has no number"},
-		{"infinite, in Fortran order", []npztest.Array{a, {Name: "B0", Data: with(k*3, 2*k+7, -inf), Shape: []int{k, 3}, Fortran: true}}, "B0[7, 2] is -Inf, for which int4 has no number"},
-		{"rows", []npztest.Array{a, array("B0", zeros(64), 64, 1)}, "B0 has shape (64, 1), but A0 has 128 columns"},
-		{"panels", []npztest.Array{a, array("B0", make([]uint32, 64), 1, 8, 8), scales}, "B0 has shape (1, 8, 8), of 1 panels of 64 k's, but A0 has 128 columns"},
-		{"flat words", []npztest.Array{a, array("B0", make([]uint32, 3*k), k, 3), scales}, "B0 has shape (128, 3), want (K/64, ld, 8) of words, and ld a multiple of 8"},
-		{"odd ld", []npztest.Array{a, array("B0", make([]uint32, 2*7*8), 2, 7, 8), scales}, "B0 has shape (2, 7, 8), want (K/64, ld, 8) of words, and ld a multiple of 8"},
-		{"words of nine", []npztest.Array{a, array("B0", make([]uint32, 2*8*9), 2, 8, 9), scales}, "B0 has shape (2, 8, 9), want (K/64, ld, 8) of words, and ld a multiple of 8"},
-		{"words in Fortran order", []npztest.Array{a, {Name: "B0", Data: make([]uint32, 2*8*8), Shape: []int{2, 8, 8}, Fortran: true}, array("S0", zeros(8), 1, 8)}, "B0 is in Fortran order; convert it with numpy.ascontiguousarray"},
-		{"C with more columns than words", []npztest.Array{a, words, array("S0", zeros(8), 1, 8), array("C0", zeros(18), 2, 9)}, "C0 has shape (2, 9), but A0*B0 has (2, 8)"},
+		{"no whole group", []npztest.Array{array("A0", zeros(2*96), 2, 96), array("B0", zeros(96), 96, 1)},
+			"problem 0: K 96 is no multiple of the group of 128 that share a scale of B"},
+		{"of a later problem", []npztest.Array{a, array("B0", zeros(k), k, 1), array("A1", zeros(64), 1, 64),
+			array("B1", zeros(64), 64, 1)}, "problem 1: K 64 is no multiple of the group of 128 that share " +
+			"a scale of B"},
+		{"A in Fortran order", []npztest.Array{{Name: "A0", Data: zeros(2 * k), Shape: []int{2, k},
+			Fortran: true}, array("B0", zeros(k), k, 1)},
+			"A0 is in Fortran order; convert it with numpy.ascontiguousarray"},
+		{"NaN", []npztest.Array{a, array("B0", with(k*3, 3*7+2, nan), k, 3)},
+			"B0[7, 2] is NaN, for which int4 has no number"},
+		{"infinite, in Fortran order", []npztest.Array{a, {Name: "B0", Data: with(k*3, 2*k+7, -inf),
+			Shape: []int{k, 3}, Fortran: true}}, "B0[7, 2] is -Inf, for which int4 has no number"},
+		{"rows", []npztest.Array{a, array("B0", zeros(64), 64, 1)},
+			"B0 has shape (64, 1), but A0 has 128 columns"},
+		{"panels", []npztest.Array{a, array("B0", make([]uint32, 64), 1, 8, 8), scales},
+			"B0 has shape (1, 8, 8), of 1 panels of 64 k's, but A0 has 128 columns"},
+		{"flat words", []npztest.Array{a, array("B0", make([]uint32, 3*k), k, 3), scales},
+			"B0 has shape (128, 3), want (K/64, ld, 8) of words, and ld a multiple of 8"},
+		{"odd ld", []npztest.Array{a, array("B0", make([]uint32, 2*7*8), 2, 7, 8), scales},
+			"B0 has shape (2, 7, 8), want (K/64, ld, 8) of words, and ld a multiple of 8"},
+		{"words of nine", []npztest.Array{a, array("B0", make([]uint32, 2*8*9), 2, 8, 9), scales},
+			"B0 has shape (2, 8, 9), want (K/64, ld, 8) of words, and ld a multiple of 8"},
+		{"words in Fortran order", []npztest.Array{a, {Name: "B0", Data: make([]uint32, 2*8*8),
+			Shape: []int{2, 8, 8}, Fortran: true}, array("S0", zeros(8), 1, 8)},
+			"B0 is in Fortran order; convert it with numpy.ascontiguousarray"},
+		{"C with more columns than words", []npztest.Array{a, words, array("S0", zeros(8), 1, 8),
+			array("C0", zeros(18), 2, 9)}, "C0 has shape (2, 9), but A0*B0 has (2, 8)"},
 		{"no scales", []npztest.Array{a, bytes}, "array S0 is missing: the scales of B0, which is of uint8"},
-		{"words without scales", []npztest.Array{a, words}, "array S0 is missing: the scales of B0, which is of uint32"},
-		{"scales of what is quantised", []npztest.Array{a, array("B0", zeros(k), k, 1), scales}, "B0 is of float32, for which scales are found, but there are S0"},
-		{"zero points of what is quantised", []npztest.Array{a, array("B0", make([]uint16, k), k, 1), array("Z0", []uint8{1}, 1, 1)}, "B0 is of float16, for which scales are found, but there are Z0"},
-		{"zero points of words", []npztest.Array{a, bytes, array("S0", make([]uint32, 3), 1, 3), array("Z0", make([]uint8, 3), 1, 3)}, "Z0 is there, but the words of S0 have zero points"},
-		{"scales of other groups", []npztest.Array{a, bytes, array("S0", zeros(6), 2, 3)}, "S0 has shape (2, 3), want (1, 3): one for each 128 k's of a column of B0"},
-		{"scales of n columns for words", []npztest.Array{a, words, scales}, "S0 has shape (1, 3), want (1, 8): one for each 128 k's of a column of B0"},
-		{"zero points of another shape", []npztest.Array{a, bytes, scales, array("Z0", make([]uint8, 2), 1, 2)}, "Z0 has shape (1, 2), want (1, 3): one for each 128 k's of a column of B0"},
-		{"scales in Fortran order", []npztest.Array{a, bytes, {Name: "S0", Data: zeros(3), Shape: []int{1, 3}, Fortran: true}}, "S0 is in Fortran order; convert it with numpy.ascontiguousarray"},
-		{"whole scales", []npztest.Array{a, bytes, array("S0", make([]int8, 3), 1, 3)}, "S0 is of int8, want scales of float32 or float16, or words of uint32"},
-		{"zero points that are not whole", []npztest.Array{a, bytes, scales, array("Z0", zeros(3), 1, 3)}, "Z0 is of float32, want zero points of uint8 or int8"},
-		{"a large zero point", []npztest.Array{a, bytes, scales, array("Z0", []uint8{0, 15, 16}, 1, 3)}, "Z0[0, 2] is 16, want 0 to 15"},
-		{"a negative zero point", []npztest.Array{a, bytes, scales, array("Z0", []int8{0, -1, 8}, 1, 3)}, "Z0[0, 1] is -1, want 0 to 15"},
-		{"a large number", []npztest.Array{a, array("B0", large, k, 3), scales}, "B0[5, 1] is 16, want 0 to 15"},
-		{"C of words", []npztest.Array{a, array("B0", zeros(k), k, 1), array("C0", make([]uint32, 2), 2, 1)}, "C0 is of uint32, which are words of B of int4, not elements of bf16"},
-		{"three dimensions of C", []npztest.Array{a, array("B0", zeros(k), k, 1), array("C0", make([]uint32, 2), 2, 1, 1)}, "C0 has 3 dimensions, want 2"},
+		{"words without scales", []npztest.Array{a, words},
+			"array S0 is missing: the scales of B0, which is of uint32"},
+		{"scales of what is quantised", []npztest.Array{a, array("B0", zeros(k), k, 1), scales},
+			"B0 is of float32, for which scales are found, but there are S0"},
+		{"zero points of what is quantised", []npztest.Array{a, array("B0", make([]uint16, k), k, 1),
+			array("Z0", []uint8{1}, 1, 1)}, "B0 is of float16, for which scales are found, but there are Z0"},
+		{"zero points of words", []npztest.Array{a, bytes, array("S0", make([]uint32, 3), 1, 3),
+			array("Z0", make([]uint8, 3), 1, 3)}, "Z0 is there, but the words of S0 have zero points"},
+		{"scales of other groups", []npztest.Array{a, bytes, array("S0", zeros(6), 2, 3)},
+			"S0 has shape (2, 3), want (1, 3): one for each 128 k's of a column of B0"},
+		{"scales of n columns for words", []npztest.Array{a, words, scales},
+			"S0 has shape (1, 3), want (1, 8): one for each 128 k's of a column of B0"},
+		{"zero points of another shape", []npztest.Array{a, bytes, scales, array("Z0", make([]uint8, 2), 1,
+			2)}, "Z0 has shape (1, 2), want (1, 3): one for each 128 k's of a column of B0"},
+		{"scales in Fortran order", []npztest.Array{a, bytes, {Name: "S0", Data: zeros(3), Shape: []int{1, 3},
+			Fortran: true}}, "S0 is in Fortran order; convert it with numpy.ascontiguousarray"},
+		{"whole scales", []npztest.Array{a, bytes, array("S0", make([]int8, 3), 1, 3)},
+			"S0 is of int8, want scales of float32 or float16, or words of uint32"},
+		{"zero points that are not whole", []npztest.Array{a, bytes, scales, array("Z0", zeros(3), 1, 3)},
+			"Z0 is of float32, want zero points of uint8 or int8"},
+		{"a large zero point", []npztest.Array{a, bytes, scales, array("Z0", []uint8{0, 15, 16}, 1, 3)},
+			"Z0[0, 2] is 16, want 0 to 15"},
+		{"a negative zero point", []npztest.Array{a, bytes, scales, array("Z0", []int8{0, -1, 8}, 1, 3)},
+			"Z0[0, 1] is -1, want 0 to 15"},
+		{"a large number", []npztest.Array{a, array("B0", large, k, 3), scales},
+			"B0[5, 1] is 16, want 0 to 15"},
+		{"C of words", []npztest.Array{a, array("B0", zeros(k), k, 1), array("C0", make([]uint32, 2), 2, 1)},
+			"C0 is of uint32, which are words of B of int4, not elements of bf16"},
+		{"three dimensions of C", []npztest.Array{a, array("B0", zeros(k), k, 1),
+			array("C0", make([]uint32, 2), 2, 1, 1)}, "C0 has 3 dimensions, want 2"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			path := npztest.Write(t, tc.arrays...)
@@ -231,7 +270,8 @@ func TestInt4Errors(t *testing.T) {
 
 // TestElementArrays: arrays of numbers of 8 bits are elements of their type as they are, and none of another.
 func TestElementArrays(t *testing.T) {
-	int8s, e4m3 := &planner.Options{Type: element.Int8, TypeC: element.F32}, &planner.Options{Type: element.E4M3, TypeC: element.F16}
+	int8s, e4m3 := &planner.Options{Type: element.Int8, TypeC: element.F32}, &planner.Options{
+		Type: element.E4M3, TypeC: element.F16}
 	nan := float32(math.NaN())
 	a, c := array("A0", []int8{-128, 127}, 1, 2), array("C0", []float32{nan}, 1, 1)
 	bits := array("B0", []uint8{0x38, 0xfe}, 2, 1) // 1 and -448
@@ -243,20 +283,33 @@ func TestElementArrays(t *testing.T) {
 		want   string
 	}{
 		{"int8", int8s, []npztest.Array{a, array("B0", []int8{-1, 3}, 2, 1)}, []float32{-1, 3}, ""},
-		{"int8 as float32", new(planner.Options), []npztest.Array{a, array("B0", []int8{-1, 3}, 2, 1)}, []float32{-1, 3}, ""},
-		{"C may be NaN", int8s, []npztest.Array{a, array("B0", []int8{-1, 3}, 2, 1), c}, []float32{-1, 3}, ""},
+		{"int8 as float32", new(planner.Options), []npztest.Array{a, array("B0", []int8{-1, 3}, 2, 1)},
+			[]float32{-1, 3}, ""},
+		{"C may be NaN", int8s, []npztest.Array{a, array("B0", []int8{-1, 3}, 2, 1), c},
+			[]float32{-1, 3}, ""},
 		{"bits of e4m3", e4m3, []npztest.Array{a, bits}, []float32{1, -448}, ""},
-		{"NaN of e4m3", e4m3, []npztest.Array{a, array("B0", []float32{nan, 1}, 2, 1)}, []float32{nan, 1}, ""},
-		{"bits for int8", int8s, []npztest.Array{a, bits}, nil, "B0 is of uint8, which are bits of e4m3, not elements of int8"},
-		{"bits for float32", new(planner.Options), []npztest.Array{a, bits}, nil, "B0 is of uint8, which are bits of e4m3, not elements of f32"},
-		{"bits for C", e4m3, []npztest.Array{a, bits, array("C0", []uint8{1}, 1, 1)}, nil, "C0 is of uint8, which are bits of e4m3, not elements of f16"},
-		{"words", int8s, []npztest.Array{a, array("B0", []uint32{1, 2}, 2, 1)}, nil, "B0 is of uint32, which are words of B of int4, not elements of int8"},
-		{"words of three dimensions", int8s, []npztest.Array{a, array("B0", []uint32{1, 2}, 2, 1, 1)}, nil, "B0 has 3 dimensions, want 2"},
-		{"scales", int8s, []npztest.Array{a, bits, array("S0", []float32{1}, 1, 1)}, nil, "array S0 is there, but scales and zero points are for B of int4"},
-		{"zero points", int8s, []npztest.Array{a, bits, array("Z0", []uint8{1}, 1, 1)}, nil, "array Z0 is there, but scales and zero points are for B of int4"},
-		{"NaN in A", int8s, []npztest.Array{array("A0", []float32{0, 1, 2, 3, nan, 5}, 3, 2), bits}, nil, "A0[2, 0] is NaN, for which int8 has no number"},
-		{"infinite in B", int8s, []npztest.Array{a, array("B0", []uint16{0, 0x7c00}, 2, 1)}, nil, "B0[1, 0] is +Inf, for which int8 has no number"},
-		{"int32", int8s, []npztest.Array{a, array("B0", []int32{1, 2}, 2, 1)}, nil, `B0: has dtype "<i4", want float32, float16, int8, uint8 or uint32`},
+		{"NaN of e4m3", e4m3, []npztest.Array{a, array("B0", []float32{nan, 1}, 2, 1)},
+			[]float32{nan, 1}, ""},
+		{"bits for int8", int8s, []npztest.Array{a, bits}, nil,
+			"B0 is of uint8, which are bits of e4m3, not elements of int8"},
+		{"bits for float32", new(planner.Options), []npztest.Array{a, bits}, nil,
+			"B0 is of uint8, which are bits of e4m3, not elements of f32"},
+		{"bits for C", e4m3, []npztest.Array{a, bits, array("C0", []uint8{1}, 1, 1)}, nil,
+			"C0 is of uint8, which are bits of e4m3, not elements of f16"},
+		{"words", int8s, []npztest.Array{a, array("B0", []uint32{1, 2}, 2, 1)}, nil,
+			"B0 is of uint32, which are words of B of int4, not elements of int8"},
+		{"words of three dimensions", int8s, []npztest.Array{a, array("B0", []uint32{1, 2}, 2, 1, 1)}, nil,
+			"B0 has 3 dimensions, want 2"},
+		{"scales", int8s, []npztest.Array{a, bits, array("S0", []float32{1}, 1, 1)}, nil,
+			"array S0 is there, but scales and zero points are for B of int4"},
+		{"zero points", int8s, []npztest.Array{a, bits, array("Z0", []uint8{1}, 1, 1)}, nil,
+			"array Z0 is there, but scales and zero points are for B of int4"},
+		{"NaN in A", int8s, []npztest.Array{array("A0", []float32{0, 1, 2, 3, nan, 5}, 3, 2), bits}, nil,
+			"A0[2, 0] is NaN, for which int8 has no number"},
+		{"infinite in B", int8s, []npztest.Array{a, array("B0", []uint16{0, 0x7c00}, 2, 1)}, nil,
+			"B0[1, 0] is +Inf, for which int8 has no number"},
+		{"int32", int8s, []npztest.Array{a, array("B0", []int32{1, 2}, 2, 1)}, nil,
+			`B0: has dtype "<i4", want float32, float16, int8, uint8 or uint32`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			path := npztest.Write(t, tc.arrays...)

@@ -20,7 +20,9 @@ func TestManyLines(t *testing.T) {
 	memtest.AddressSpace(t, 640<<20, func() {
 		_, err := Read("sizes.txt", bytes.Repeat([]byte("1 1 1\n"), 2_500_000))
 		require.ErrorIs(t, err, driver.ErrOutOfMemory)
-		require.Regexp(t, `^sizes\.txt:\d+: memory for \d+ problems: out of memory: \d+\.\d MiB more are needed, RLIMIT_AS leaves `, err)
+		require.Regexp(t,
+			`^sizes\.txt:\d+: memory for \d+ problems: out of memory: \d+\.\d MiB more are needed, `+
+				`RLIMIT_AS leaves `, err)
 		w, err := Read("sizes.txt", bytes.Repeat([]byte("1 1 1\n"), 100_000))
 		require.NoError(t, err)
 		require.Len(t, w.Batch, 100_000)

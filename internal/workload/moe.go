@@ -42,10 +42,12 @@ func parseMoE(text string) ([]planner.Problem, error) {
 		l.top = min(defTop, l.experts)
 	}
 	if l.top > l.experts {
-		return nil, fmt.Errorf("%w \"moe:%s\": top %d is more than the %d experts", ErrUnknown, text, l.top, l.experts)
+		return nil, fmt.Errorf("%w \"moe:%s\": top %d is more than the %d experts", ErrUnknown, text,
+			l.top, l.experts)
 	}
 	if l.tokens > maxRouted/l.top {
-		return nil, fmt.Errorf("%w \"moe:%s\": tokens %d with top %d give more than %d rows", ErrUnknown, text, l.tokens, l.top, maxRouted)
+		return nil, fmt.Errorf("%w \"moe:%s\": tokens %d with top %d give more than %d rows", ErrUnknown,
+			text, l.tokens, l.top, maxRouted)
 	}
 	if err := room(l.experts); err != nil {
 		return nil, err

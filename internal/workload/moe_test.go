@@ -18,8 +18,10 @@ func TestRouteGolden(t *testing.T) {
 		layer moe
 		want  []int
 	}{
-		{moe{experts: 16, top: 2, tokens: 64, skew: 1, seed: 7}, []int{8, 6, 12, 0, 17, 10, 8, 5, 3, 20, 1, 12, 3, 3, 1, 19}},
-		{moe{experts: 16, top: 2, tokens: 64, skew: 0, seed: 7}, []int{6, 6, 5, 11, 9, 7, 8, 9, 9, 8, 9, 7, 10, 10, 7, 7}},
+		{moe{experts: 16, top: 2, tokens: 64, skew: 1, seed: 7}, []int{8, 6, 12, 0, 17, 10, 8, 5, 3, 20, 1,
+			12, 3, 3, 1, 19}},
+		{moe{experts: 16, top: 2, tokens: 64, skew: 0, seed: 7}, []int{6, 6, 5, 11, 9, 7, 8, 9, 9, 8, 9, 7,
+			10, 10, 7, 7}},
 		{moe{experts: 5, top: 3, tokens: 10, skew: 10, seed: 1}, []int{0, 10, 10, 0, 10}},
 	} {
 		require.Equal(t, tc.want, tc.layer.route(), tc.layer)

@@ -89,9 +89,11 @@ func readMatrix(a *npz.Array, of element.Type, to []float32, offset int) error {
 	numbers := to[offset:][:a.Len()]
 	switch {
 	case a.DType == npz.Uint32:
-		return fmt.Errorf("%s is of uint32, which are words of B of %s, not elements of %s", a.Name, element.Int4, of)
+		return fmt.Errorf("%s is of uint32, which are words of B of %s, not elements of %s", a.Name,
+			element.Int4, of)
 	case a.DType == npz.Uint8 && of != element.E4M3:
-		return fmt.Errorf("%s is of uint8, which are bits of %s, not elements of %s", a.Name, element.E4M3, of)
+		return fmt.Errorf("%s is of uint8, which are bits of %s, not elements of %s", a.Name,
+			element.E4M3, of)
 	}
 	if err := a.Read(numbers); err != nil {
 		return err
@@ -129,7 +131,8 @@ func at(a *npz.Array, i int) string {
 var arrayName = regexp.MustCompile(`^[ABCSZ](0|[1-9][0-9]*)$`)
 
 func unknownArray(name string) error {
-	return fmt.Errorf("unknown array %.40q: the arrays are A0, B0 and, where something is added to A0*B0, C0; then A1, B1 and so on", name)
+	return fmt.Errorf("unknown array %.40q: the arrays are A0, B0 and, where something is added to A0*B0, "+
+		"C0; then A1, B1 and so on", name)
 }
 
 // group sorts the arrays by problem: A0, B0, C0, A1, ... without gaps.
@@ -143,7 +146,8 @@ func group(arrays []npz.Array, o *planner.Options) ([]arraysOf, error) {
 		case byName[name] != nil:
 			return nil, fmt.Errorf("array %.40s is there twice", name)
 		case (name[0] == 'S' || name[0] == 'Z') && o.TypeB() != element.Int4:
-			return nil, fmt.Errorf("array %.40s is there, but scales and zero points are for B of %s", name, element.Int4)
+			return nil, fmt.Errorf("array %.40s is there, but scales and zero points are for B of %s",
+				name, element.Int4)
 		}
 		byName[name] = &arrays[i]
 	}
@@ -188,7 +192,8 @@ func (t *arraysOf) problem(o *planner.Options) (planner.Problem, error) {
 	} else {
 		p.TransA, p.TransB = t.a.Fortran, t.b.Fortran
 		if t.b.Rows() != p.K {
-			return p, fmt.Errorf("%s has shape %s, but %s has %d columns", t.b.Name, npz.Shape(t.b.Shape), t.a.Name, p.K)
+			return p, fmt.Errorf("%s has shape %s, but %s has %d columns", t.b.Name, npz.Shape(t.b.Shape),
+				t.a.Name, p.K)
 		}
 	}
 	if t.c == nil {
@@ -199,7 +204,8 @@ func (t *arraysOf) problem(o *planner.Options) (planner.Problem, error) {
 		return p, err
 	}
 	if t.c.Rows() != p.M || t.c.Cols() != p.N {
-		return p, fmt.Errorf("%s has shape %s, but %s*%s has (%d, %d)", t.c.Name, npz.Shape(t.c.Shape), t.a.Name, t.b.Name, p.M, p.N)
+		return p, fmt.Errorf("%s has shape %s, but %s*%s has (%d, %d)", t.c.Name, npz.Shape(t.c.Shape),
+			t.a.Name, t.b.Name, p.M, p.N)
 	}
 	return p, nil
 }

@@ -104,16 +104,23 @@ func TestReadNPZErrors(t *testing.T) {
 		{"empty", nil, "no arrays, want A0, B0[, C0], A1 and so on"},
 		{"inner sizes", []shape{{"A0", 2, 3}, {"B0", 4, 5}}, "B0 has shape (4, 5), but A0 has 3 columns"},
 		{"C", []shape{{"A0", 2, 3}, {"B0", 3, 5}, {"C0", 2, 4}}, "C0 has shape (2, 4), but A0*B0 has (2, 5)"},
-		{"C transposed", []shape{{"A0", 2, 3}, {"B0", 3, 5}, {"C0", 5, 2}}, "C0 has shape (5, 2), but A0*B0 has (2, 5)"},
+		{"C transposed", []shape{{"A0", 2, 3}, {"B0", 3, 5}, {"C0", 5, 2}},
+			"C0 has shape (5, 2), but A0*B0 has (2, 5)"},
 		{"B missing", []shape{{"A0", 1, 1}, {"B0", 1, 1}, {"A1", 1, 1}}, "array B1 is missing"},
 		{"A missing", []shape{{"B0", 1, 1}}, "array A0 is missing"},
 		{"C alone", []shape{{"A0", 1, 1}, {"B0", 1, 1}, {"C1", 1, 1}}, "array A1 is missing"},
 		{"gap", []shape{{"A0", 1, 1}, {"B0", 1, 1}, {"A2", 1, 1}, {"B2", 1, 1}}, "array A1 is missing"},
 		{"gap at 0", []shape{{"A1", 1, 1}, {"B1", 1, 1}}, "array A0 is missing"},
 		{"twice", []shape{{"A0", 1, 1}, {"A0", 1, 1}}, "array A0 is there twice"},
-		{"other name", []shape{{"A0", 1, 1}, {"B0", 1, 1}, {"weights", 1, 1}}, `unknown array "weights": the arrays are A0, B0 and, where something is added to A0*B0, C0; then A1, B1 and so on`},
-		{"lower case", []shape{{"a0", 1, 1}, {"b0", 1, 1}}, `unknown array "a0": the arrays are A0, B0 and, where something is added to A0*B0, C0; then A1, B1 and so on`},
-		{"leading zero", []shape{{"A00", 1, 1}, {"B00", 1, 1}}, `unknown array "A00": the arrays are A0, B0 and, where something is added to A0*B0, C0; then A1, B1 and so on`},
+		{"other name", []shape{{"A0", 1, 1}, {"B0", 1, 1}, {"weights", 1, 1}},
+			`unknown array "weights": the arrays are A0, B0 and, where something is added to A0*B0, C0; ` +
+				`then A1, B1 and so on`},
+		{"lower case", []shape{{"a0", 1, 1}, {"b0", 1, 1}},
+			`unknown array "a0": the arrays are A0, B0 and, where something is added to A0*B0, C0; then ` +
+				`A1, B1 and so on`},
+		{"leading zero", []shape{{"A00", 1, 1}, {"B00", 1, 1}},
+			`unknown array "A00": the arrays are A0, B0 and, where something is added to A0*B0, C0; then ` +
+				`A1, B1 and so on`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			path := writeArrays(t, tc.arrays...)
@@ -134,12 +141,15 @@ func TestReadNPZOther(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, z.Close())
 	_, err = Load("-", &raw)
-	require.EqualError(t, err, `stdin: unknown array "bias": the arrays are A0, B0 and, where something is added to A0*B0, C0; then A1, B1 and so on`)
+	require.EqualError(t, err,
+		`stdin: unknown array "bias": the arrays are A0, B0 and, where something is added to A0*B0, C0; `+
+			`then A1, B1 and so on`)
 }
 
 func TestReadNPZFortranC(t *testing.T) {
 	_, err := Load("testdata/fortran-c.npz", nil)
-	require.EqualError(t, err, "testdata/fortran-c.npz: C0 is in Fortran order; convert it with numpy.ascontiguousarray")
+	require.EqualError(t, err, "testdata/fortran-c.npz: C0 is in Fortran order; convert it with "+
+		"numpy.ascontiguousarray")
 }
 
 func TestReadNPZNotZip(t *testing.T) {
@@ -184,7 +194,8 @@ func TestWriteNPZ(t *testing.T) {
 			require.Len(t, arrays, 4)
 			for i, a := range arrays {
 				p := w.Batch[i]
-				require.Equal(t, map[element.Type]npz.DType{element.F32: npz.Float32, element.F16: npz.Float16}[tc.written], a.DType)
+				require.Equal(t, map[element.Type]npz.DType{element.F32: npz.Float32,
+					element.F16: npz.Float16}[tc.written], a.DType)
 				require.Equal(t, [2]int{p.M, p.N}, [2]int(a.Shape), a.Name)
 				got := make([]float32, p.M*p.N)
 				require.NoError(t, a.Read(got))
@@ -204,8 +215,10 @@ func FuzzReadNPZ(f *testing.F) {
 		f.Add(raw[:len(raw)/2])
 	}
 	for _, arrays := range [][]npztest.Array{
-		{array("A0", make([]float32, 64), 1, 64), array("B0", make([]uint32, 64), 1, 8, 8), array("S0", make([]uint32, 8), 1, 8)},
-		{array("A0", make([]float32, 64), 1, 64), array("B0", make([]uint8, 64), 64, 1), array("S0", make([]float32, 1), 1, 1), array("Z0", make([]uint8, 1), 1, 1)},
+		{array("A0", make([]float32, 64), 1, 64), array("B0", make([]uint32, 64), 1, 8, 8),
+			array("S0", make([]uint32, 8), 1, 8)},
+		{array("A0", make([]float32, 64), 1, 64), array("B0", make([]uint8, 64), 64, 1),
+			array("S0", make([]float32, 1), 1, 1), array("Z0", make([]uint8, 1), 1, 1)},
 		{array("A0", make([]uint16, 64), 1, 64), array("B0", make([]float32, 64), 64, 1)},
 	} {
 		raw, err := os.ReadFile(npztest.Write(f, arrays...))

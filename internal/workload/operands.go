@@ -13,8 +13,8 @@ import (
 type Operands struct {
 	A, B, C, Bias []float32
 	Rows          []int32
-	// Packed are the words of B of element.Int4, whose numbers B is for. Groups are the words of the groups of
-	// problems that have elements, one behind the other; nil where no file has any.
+	// Packed are the words of B of element.Int4, whose numbers B is for. Groups are the words of the groups
+	// of problems that have elements, one after the other; nil where no file has any.
 	Packed, Groups []uint32
 }
 

@@ -83,7 +83,8 @@ func appended(to []planner.Problem, p planner.Problem) ([]planner.Problem, error
 	return append(to, p), nil
 }
 
-// room fails where there is no memory for so many problems, twice: Go lets garbage grow until the heap has doubled.
+// room fails where there is no memory for so many problems, twice: Go lets garbage grow until the heap has
+// doubled.
 func room(n int) error {
 	const few = 4096
 	if n <= few {

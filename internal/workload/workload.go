@@ -100,7 +100,8 @@ func read(from io.Reader, name, label string, o *planner.Options) (*Workload, er
 	head, _ := in.Peek(len(npyMagic)) // its error comes again
 	switch {
 	case string(head) == npyMagic:
-		return nil, fmt.Errorf("%s is a .npy file with one array, want .npz with A0, B0[, C0], A1 and so on, as numpy.savez writes it", label)
+		return nil, fmt.Errorf("%s is a .npy file with one array, want .npz with A0, B0[, C0], A1 and so "+
+			"on, as numpy.savez writes it", label)
 	case bytes.HasPrefix(head, []byte(zipMagic)), strings.HasSuffix(name, ".npz"):
 		w := &Workload{Name: name}
 		err := randomAccess(from, in, func(archive io.ReaderAt, size int64) (err error) {
@@ -149,6 +150,7 @@ func explainMissing(name string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return fmt.Errorf("%w %q: not a file, nor inception-1 .. inception-%d, zhang-MN-K-BATCH, random:mn=N,k=N,batch=N,seed=N or moe:experts=N,top=N,tokens=N,n=N,k=N,skew=X,seed=N",
+	return fmt.Errorf("%w %q: not a file, nor inception-1 .. inception-%d, zhang-MN-K-BATCH, "+
+		"random:mn=N,k=N,batch=N,seed=N or moe:experts=N,top=N,tokens=N,n=N,k=N,skew=X,seed=N",
 		ErrUnknown, name, len(inception))
 }

@@ -51,7 +51,8 @@ func TestLoad(t *testing.T) {
 }
 
 func TestLoadUnknown(t *testing.T) {
-	const known = ": not a file, nor inception-1 .. inception-9, zhang-MN-K-BATCH, random:mn=N,k=N,batch=N,seed=N or moe:experts=N,top=N,tokens=N,n=N,k=N,skew=X,seed=N"
+	const known = ": not a file, nor inception-1 .. inception-9, zhang-MN-K-BATCH, " +
+		"random:mn=N,k=N,batch=N,seed=N or moe:experts=N,top=N,tokens=N,n=N,k=N,skew=X,seed=N"
 	for _, tc := range []struct{ name, want string }{
 		{"inception-10", `unknown workload "inception-10"` + known},
 		{"zhang-1-2-3", `unknown workload "zhang-1-2-3"` + known},
@@ -64,19 +65,30 @@ func TestLoadUnknown(t *testing.T) {
 		{"random:k=x", `unknown workload "random:k=x": k "x" is not in [16, 2147483647]`},
 		{"random:batch=0", `unknown workload "random:batch=0": batch "0" is not in [1, 1048576]`},
 		{"random:batch", `unknown workload "random:batch": batch "" is not in [1, 1048576]`},
-		{"random:seed=-1", `unknown workload "random:seed=-1": seed "-1" is not in [0, 18446744073709551615]`},
-		{"random:n=3", `unknown workload "random:n=3": "n=3" is not one of mn=, k=, batch=, seed=, once each`},
-		{"random:k=16,k=17", `unknown workload "random:k=16,k=17": "k=17" is not one of mn=, k=, batch=, seed=, once each`},
-		{"moe:m=3", `unknown workload "moe:m=3": "m=3" is not one of experts=, top=, tokens=, n=, k=, skew=, seed=, once each`},
-		{"moe:top=1,top=1", `unknown workload "moe:top=1,top=1": "top=1" is not one of experts=, top=, tokens=, n=, k=, skew=, seed=, once each`},
+		{"random:seed=-1",
+			`unknown workload "random:seed=-1": seed "-1" is not in [0, 18446744073709551615]`},
+		{"random:n=3",
+			`unknown workload "random:n=3": "n=3" is not one of mn=, k=, batch=, seed=, once each`},
+		{"random:k=16,k=17",
+			`unknown workload "random:k=16,k=17": "k=17" is not one of mn=, k=, batch=, seed=, once each`},
+		{"moe:m=3",
+			`unknown workload "moe:m=3": "m=3" is not one of experts=, top=, tokens=, n=, k=, skew=, ` +
+				`seed=, once each`},
+		{"moe:top=1,top=1",
+			`unknown workload "moe:top=1,top=1": "top=1" is not one of experts=, top=, tokens=, n=, k=, ` +
+				`skew=, seed=, once each`},
 		{"moe:experts=0", `unknown workload "moe:experts=0": experts "0" is not in [1, 1048576]`},
-		{"moe:experts=9999999", `unknown workload "moe:experts=9999999": experts "9999999" is not in [1, 1048576]`},
+		{"moe:experts=9999999",
+			`unknown workload "moe:experts=9999999": experts "9999999" is not in [1, 1048576]`},
 		{"moe:top=0", `unknown workload "moe:top=0": top "0" is not in [1, 1048576]`},
 		{"moe:top=9,experts=8", `unknown workload "moe:top=9,experts=8": top 9 is more than the 8 experts`},
 		{"moe:tokens=-1", `unknown workload "moe:tokens=-1": tokens "-1" is not in [1, 4194304]`},
-		{"moe:tokens=524289", `unknown workload "moe:tokens=524289": tokens 524289 with top 8 give more than 4194304 rows`},
+		{"moe:tokens=524289",
+			`unknown workload "moe:tokens=524289": tokens 524289 with top 8 give more than 4194304 rows`},
 		{"moe:n=2147483648", `unknown workload "moe:n=2147483648": n "2147483648" is not in [1, 2147483647]`},
-		{"moe:k=99999999999999999999", `unknown workload "moe:k=99999999999999999999": k "99999999999999999999" is not in [1, 2147483647]`},
+		{"moe:k=99999999999999999999",
+			`unknown workload "moe:k=99999999999999999999": k "99999999999999999999" is not in [1, ` +
+				`2147483647]`},
 		{"moe:skew=-0.1", `unknown workload "moe:skew=-0.1": skew "-0.1" is not in [0, 10]`},
 		{"moe:skew=nan", `unknown workload "moe:skew=nan": skew "nan" is not in [0, 10]`},
 		{"moe:skew=1e9", `unknown workload "moe:skew=1e9": skew "1e9" is not in [0, 10]`},
@@ -126,7 +138,8 @@ func TestLoadStream(t *testing.T) {
 	_, err = Load("-", bytes.NewReader(raw[:len(raw)/2]))
 	require.EqualError(t, err, "stdin: not an .npz file: zip: not a valid zip file")
 	_, err = Load("-", strings.NewReader("\x93NUMPY\x01\x00"))
-	require.EqualError(t, err, "stdin is a .npy file with one array, want .npz with A0, B0[, C0], A1 and so on, as numpy.savez writes it")
+	require.EqualError(t, err, "stdin is a .npy file with one array, want .npz with A0, B0[, C0], A1 and "+
+		"so on, as numpy.savez writes it")
 }
 
 func TestRandomIsDeterministic(t *testing.T) {
@@ -199,10 +212,12 @@ func TestRound(t *testing.T) {
 		element.Int8: {1, 1, -128},
 	}
 	for _, tc := range []struct{ ab, c element.Type }{
-		{element.F32, element.F32}, {element.BF16, element.BF16}, {element.F16, element.F16}, {element.F16, element.F32}, {element.E4M3, element.BF16}, {element.Int8, element.BF16},
+		{element.F32, element.F32}, {element.BF16, element.BF16}, {element.F16, element.F16},
+		{element.F16, element.F32}, {element.E4M3, element.BF16}, {element.Int8, element.BF16},
 	} {
 		t.Run(tc.ab.String()+"/"+tc.c.String(), func(t *testing.T) {
-			o := Operands{A: slices.Clone(numbers), B: slices.Clone(numbers), C: slices.Clone(numbers), Bias: slices.Clone(numbers)}
+			o := Operands{A: slices.Clone(numbers), B: slices.Clone(numbers), C: slices.Clone(numbers),
+				Bias: slices.Clone(numbers)}
 			o.Round(tc.ab, tc.ab, tc.c)
 			require.Equal(t, Operands{A: want[tc.ab], B: want[tc.ab], C: want[tc.c], Bias: want[tc.c]}, o)
 		})

@@ -11,7 +11,8 @@ import struct
 from ctypes import POINTER, byref, c_char_p, c_float, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
 ABI_VERSION = 1
-STATUS = ("ok", "invalid", "handle", "unavailable", "out of memory", "device lost", "timeout", "forked", "failed", "internal")
+STATUS = ("ok", "invalid", "handle", "unavailable", "out of memory", "device lost", "timeout", "forked",
+          "failed", "internal")
 
 
 class Error(Exception):
@@ -56,7 +57,8 @@ class TimeLimitError(Error, TimeoutError):
     status = "timeout"
 
 
-_KINDS = {kind.status: kind for kind in (InvalidError, ClosedError, UnavailableError, OutOfMemoryError, DeviceLostError, TimeLimitError)}
+_KINDS = {kind.status: kind for kind in (InvalidError, ClosedError, UnavailableError, OutOfMemoryError,
+                                         DeviceLostError, TimeLimitError)}
 
 
 def _error(status: int, text: str) -> Error:
@@ -138,7 +140,8 @@ class Problem(_Struct):
         [("struct_size", c_uint32), ("flags", c_uint32)]
         + [(name, c_int64) for name in "m n k offset_a lda offset_b ldb offset_c ldc".split()]
         + [("alpha", c_float), ("beta", c_float)]
-        + [(name, c_int64) for name in "offset_b2 ldb2 bias rows_a rows_c weights pointers scale_a scale_b".split()]
+        + [(name, c_int64) for name in
+           "offset_b2 ldb2 bias rows_a rows_c weights pointers scale_a scale_b".split()]
     )
 
 
@@ -147,10 +150,13 @@ class Ragged(_Struct):
 
     _fields_ = (
         [(name, c_uint32) for name in "struct_size flags form groups".split()]
-        + [(name, c_int64) for name in "m n k mean_m mean_n mean_k offset_a lda offset_b ldb offset_c ldc".split()]
+        + [(name, c_int64) for name in
+           "m n k mean_m mean_n mean_k offset_a lda offset_b ldb offset_c ldc".split()]
         + [(name, c_int64) for name in "stride_b stride_c len_a len_b len_c".split()]
         + [("alpha", c_float), ("beta", c_float)]
-        + [(name, c_int64) for name in "offset_b2 ldb2 bias stride_bias rows_a rows_c weights pointers len_b2 len_bias len_rows scale_a scale_b".split()]
+        + [(name, c_int64) for name in
+           "offset_b2 ldb2 bias stride_bias rows_a rows_c weights pointers".split()]
+        + [(name, c_int64) for name in "len_b2 len_bias len_rows scale_a scale_b".split()]
     )
 
 
@@ -158,13 +164,15 @@ class HostOperands(_Struct):
     """bg_host_operands; Device.gemm() makes them."""
 
     _fields_ = [("struct_size", c_uint32), ("zero", c_uint32)] + [
-        field for name in "a b c b2 bias rows".split() for field in ((name, c_void_p), ("len_" + name, c_int64))]
+        field for name in "a b c b2 bias rows".split()
+        for field in ((name, c_void_p), ("len_" + name, c_int64))]
 
 
 class Operands(_Struct):
     """bg_operands; Program.run() makes them."""
 
-    _fields_ = [("struct_size", c_uint32), ("zero", c_uint32)] + [(name, c_uint64) for name in "a b c sizes b2 bias rows".split()]
+    _fields_ = [("struct_size", c_uint32), ("zero", c_uint32)] + [
+        (name, c_uint64) for name in "a b c sizes b2 bias rows".split()]
 
 
 ADDRESSES = struct.Struct("=2I7Qq")  # bg_addresses; packing takes less time than a ctypes.Structure
@@ -178,9 +186,11 @@ def _load():
     library = ctypes.CDLL(path)
     library.bg_abi_version.restype = c_uint32
     if library.bg_abi_version() != ABI_VERSION:
-        raise ImportError(f"{path}: binary interface {library.bg_abi_version()}, this module is for {ABI_VERSION}")
+        raise ImportError(f"{path}: binary interface {library.bg_abi_version()}, this module is for "
+                          f"{ABI_VERSION}")
     library.bg_last_error.restype = c_char_p
-    handle, out, text, batch = c_uint64, POINTER(c_uint64), (c_char_p, c_size_t, POINTER(c_size_t)), (POINTER(Problem), c_int64)
+    handle, out = c_uint64, POINTER(c_uint64)
+    text, batch = (c_char_p, c_size_t, POINTER(c_size_t)), (POINTER(Problem), c_int64)
     for name, types in {
         "bg_open": (c_char_p, c_int32, out),
         "bg_open_on_stream": (handle, c_size_t, out),

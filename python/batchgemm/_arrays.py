@@ -104,7 +104,7 @@ def _check_activation(activation):
 
 
 def _biases(bias, shapes, dtype):
-    """The biases of all problems, one behind the other; None for none."""
+    """The biases of all problems, one after the other; None for none."""
     if bias is None:
         return None
     bias = list(bias)
@@ -131,7 +131,7 @@ def _check_out(out, shapes, dtype):
         if not _nested(x):
             raise _core.InvalidError(f"problem {i}: out has strides {x.strides}: "
                                      "its elements overlap, or its rows are not apart")
-    before = []  # arrays that end behind where the one at hand begins
+    before = []  # arrays that end after where the one at hand begins
     spans = {i: _span(x) for i, x in enumerate(out) if x.size}
     for i in sorted(spans, key=spans.__getitem__):
         before = [j for j in before if spans[j][1] > spans[i][0]]
@@ -142,7 +142,8 @@ def _check_out(out, shapes, dtype):
 
 
 def _nested(x):
-    """Whether the rows of a matrix, or its columns, lie one behind the other, and so no element in another."""
+    """Whether the rows of a matrix, or its columns, lie one after the other, and so no element in
+    another."""
     reach = x.itemsize
     steps = [(abs(step), count) for step, count in zip(x.strides, x.shape) if x.size and count > 1]
     for step, count in sorted(steps):
@@ -153,8 +154,8 @@ def _nested(x):
 
 
 def _place_results(out, shapes, dtype, reads):
-    """Matrices for results, their offsets and leading dimensions, and address, length and keeper of the memory
-    that has all: out, if it lies as kernels write it and apart from what they read, else new ones."""
+    """Matrices for results, their offsets and leading dimensions, and address, length and keeper of the
+    memory that has all: out, if it lies as kernels write it and apart from what they read, else new ones."""
     if out is not None:
         trans, offsets, lds, on_c = _as_they_lie(out) or ([True], None, None, None)
         if not any(trans) and all(_apart(on_c, on, dtype.itemsize) for on in reads):
@@ -176,7 +177,7 @@ def _apart(one, other, size):
 def _place(matrices):
     """Where the matrices of an operand are: whether each is transposed, its offset and leading dimension, and
     address, length and keeper of the memory that has all. They are used where they are if they are all of one
-    array, of which they are half or more, and copied one behind the other otherwise: between arrays is memory
+    array, of which they are half or more, and copied one after the other otherwise: between arrays is memory
     of nobody, and nothing far from them should travel."""
     return _as_they_lie(matrices) or _packed(matrices)
 
@@ -200,18 +201,21 @@ def _as_they_lie(matrices):
     spans = [_span(x) for x in matrices]
     full = [span for span, x in zip(spans, matrices) if x.size]
     low, high = min(full, default=(0, 0))[0], max((high for _, high in full), default=0)
-    if any((at - low) % size for at, _ in full) or low % size or high - low > 2 * sum(x.nbytes for x in matrices):
+    if any((at - low) % size for at, _ in full) or low % size:
+        return None
+    if high - low > 2 * sum(x.nbytes for x in matrices):
         return None
     offsets = [(at - low) // size if x.size else 0 for (at, _), x in zip(spans, matrices)]
     return np.array(trans), offsets, lds, (low, (high - low) // size, matrices)
 
 
 def _layout(x):
-    """Whether a matrix is stored transposed, and its leading dimension; None if neither elements of a row nor those
-    of a column are side by side."""
+    """Whether a matrix is stored transposed, and its leading dimension; None if neither elements of a row nor
+    those of a column are side by side."""
     if x.size == 0:
         return False, x.shape[1]
-    for trans, (rows, cols), (down, right) in (False, x.shape, x.strides), (True, x.shape[::-1], x.strides[::-1]):
+    ways = (False, x.shape, x.strides), (True, x.shape[::-1], x.strides[::-1])
+    for trans, (rows, cols), (down, right) in ways:
         if rows == 1:
             down = cols * x.itemsize
         dense = cols == 1 or right == x.itemsize
@@ -221,7 +225,7 @@ def _layout(x):
 
 
 def _span(x):
-    """The addresses of an array, from its first byte to behind the last."""
+    """The addresses of an array, from its first byte to after the last."""
     reach = [(n - 1) * step for n, step in zip(x.shape, x.strides)]
     at = _begin(x)
     return at + sum(min(r, 0) for r in reach), at + sum(max(r, 0) for r in reach) + x.itemsize
@@ -267,7 +271,8 @@ def grouped_mm(device, x, w, ends, bias, activation, compute, timeout):
 
 
 def _run_on_host(device, program, given, result, last, bound, of, timeout):
-    """Runs a program of grouped_mm on arrays as they lie. Ends were checked: nothing behind them is touched."""
+    """Runs a program of grouped_mm on arrays as they lie. Ends were checked: nothing after them is
+    touched."""
     given = {name: _aligned(data) for name, data in given.items()} | {"c": result}
     device._hold(given)
     program.run_at(0, **{name: _begin(data) for name, data in given.items()})
@@ -321,7 +326,8 @@ def _check_grouped(x, w, bias, activation):
         if data.ndim != dims:
             raise _core.InvalidError(f"{name} has {data.ndim} dimensions, not {dims}")
     if x.shape[1] != w.shape[1]:
-        raise _core.InvalidError(f"x is {x.shape}, w is {w.shape}: the columns of x are not the rows of each w")
+        raise _core.InvalidError(f"x is {x.shape}, w is {w.shape}: the columns of x are not the rows of "
+                                 f"each w")
     if bias is not None and bias.shape != (len(w), w.shape[2]):
         raise _core.InvalidError(f"bias is {bias.shape}, not {(len(w), w.shape[2])}")
     _check_activation(activation)

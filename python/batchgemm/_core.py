@@ -3,9 +3,10 @@
     with batchgemm.open() as device:
         device.gemm([problem(2, 2, 3, ...)], a, b, c)      # a, b, c: array.array("f"), NumPy, ...
 
-Names and meaning are those of batchgemm.h. The library is looked for where BATCHGEMM_LIBRARY says, else beside this
-file, where the wheel has it, else where "make capi" puts it. Calls give up Python's lock while they work, and Ctrl-C ends
-those that wait. Processes must not be started by fork: with multiprocessing use the start method "spawn".
+Names and meaning are those of batchgemm.h. The library is looked for where BATCHGEMM_LIBRARY says, else
+beside this file, where the wheel has it, else where "make capi" puts it. Calls give up Python's lock while
+they work, and Ctrl-C ends those that wait. Processes must not be started by fork: with multiprocessing use
+the start method "spawn".
 """
 
 from __future__ import annotations
@@ -13,15 +14,14 @@ from __future__ import annotations
 import ctypes
 import functools
 import struct
-import threading
 import time
 import warnings
 import weakref
 from array import array
 from ctypes import byref, c_char_p, c_int32, c_void_p
 
-from ._abi import (ADDRESSES, WORD, HostOperands, InvalidError, Operands, Problem, Ragged, TimeLimitError, _call,
-                   _check, _create, _json, _library, _options, _run_at, _text, integer)
+from ._abi import (ADDRESSES, WORD, HostOperands, InvalidError, Operands, Problem, Ragged,
+                   TimeLimitError, _call, _check, _create, _json, _library, _options, _run_at, integer)
 
 TRANS_A, TRANS_B, ZERO_ROWS, NAN_ROWS = 1, 2, 4, 8
 ENDS_OF_ROWS, ENDS_OF_DEPTH, RECORDS = 1, 2, 3
@@ -33,7 +33,8 @@ PANEL, GROUPS = 64, (64, 128)  # k's of weights of 4 bits that lie together, and
 PIECE = 4 << 20  # elements that are copied between two looks at signals: some milliseconds
 
 
-def problem(m, n, k, *, a=0, b=0, c=0, lda=None, ldb=None, ldc=None, trans_a=False, trans_b=False, alpha=1, beta=0,
+def problem(m, n, k, *, a=0, b=0, c=0, lda=None, ldb=None, ldc=None, trans_a=False, trans_b=False,
+            alpha=1, beta=0,
             b2=0, ldb2=None, bias=0, rows_a=0, rows_c=0, weights=0, pointers=0, scale_a=0, scale_b=0):
     """C = alpha*op(A)*op(B) + beta*C. a, b, c: first element of each matrix in its
     array; leading dimensions are the row lengths unless given. b2 and what follows: for an epilogue."""
@@ -42,7 +43,8 @@ def problem(m, n, k, *, a=0, b=0, c=0, lda=None, ldb=None, ldc=None, trans_a=Fal
     ldc = n if ldc is None else ldc
     flags = TRANS_A * bool(trans_a) | TRANS_B * bool(trans_b)
     return Problem.of(ctypes.sizeof(Problem), flags, m, n, k, a, lda, b, ldb, c, ldc, alpha, beta,
-                      b2, ldb if ldb2 is None else ldb2, bias, rows_a, rows_c, weights, pointers, scale_a, scale_b)
+                      b2, ldb if ldb2 is None else ldb2, bias, rows_a, rows_c, weights, pointers,
+                      scale_a, scale_b)
 
 
 def pointers(a=0, b=0, c=0, b2=0):
@@ -90,15 +92,17 @@ def _batch(problems):
     return (Problem * len(problems))(*problems), len(problems)
 
 
-# Formats of memory that elements of a type may lie in, the size of what has one, and how many elements that has; Python has
-# none of bf16, e4m3 and int4.
-FORMATS = {"f32": ("f", 4, 1), "bf16": ("Hh", 2, 1), "f16": ("eHh", 2, 1), "e4m3": ("Bb", 1, 1), "int8": ("b", 1, 1), "int4": ("Ii", 4, 8)}
+# Formats of memory that elements of a type may lie in, the size of what has one, and how many elements that
+# has; Python has none of bf16, e4m3 and int4.
+FORMATS = {"f32": ("f", 4, 1), "bf16": ("Hh", 2, 1), "f16": ("eHh", 2, 1), "e4m3": ("Bb", 1, 1),
+           "int8": ("b", 1, 1), "int4": ("Ii", 4, 8)}
 
 
 class _View(ctypes.Structure):
     """Py_buffer."""
 
-    _fields_ = [("buf", c_void_p), ("obj", c_void_p), ("len", ctypes.c_ssize_t), ("itemsize", ctypes.c_ssize_t),
+    _fields_ = [("buf", c_void_p), ("obj", c_void_p), ("len", ctypes.c_ssize_t),
+                ("itemsize", ctypes.c_ssize_t),
                 ("readonly", ctypes.c_int), ("ndim", ctypes.c_int), ("format", c_char_p), ("shape", c_void_p),
                 ("strides", c_void_p), ("suboffsets", c_void_p), ("internal", c_void_p)]
 
@@ -118,9 +122,11 @@ def _host(name, data, writable=False, type="f32", more=""):
     view = memoryview(data)
     formats, size, elements = FORMATS[_known(type)]
     formats += more
-    if view.format not in formats or view.itemsize != size or not view.c_contiguous or (writable and view.readonly):
+    fits = view.format in formats and view.itemsize == size and view.c_contiguous
+    if not fits or (writable and view.readonly):
         wanted = f"contiguous memory of {type} (format {' or '.join(formats)})" + ", writable" * writable
-        got = f"format {view.format}" + ", not contiguous" * (not view.c_contiguous) + ", read-only" * view.readonly
+        got = f"format {view.format}" + ", not contiguous" * (not view.c_contiguous)
+        got += ", read-only" * view.readonly
         raise TypeError(f"{name}: expected {wanted}, got {got}")
     raw = _View()
     ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(view), byref(raw), 0)  # asks for no right to write
@@ -167,8 +173,6 @@ class Device(_Object):
 
     def __init__(self, handle, device=None):
         super().__init__(handle, device)
-        self._lock = threading.Lock()
-        self._layers: dict = {}  # what _arrays.grouped_mm keeps
         self._held: list = []
 
     def close(self) -> None:
@@ -177,8 +181,9 @@ class Device(_Object):
         self._release()
 
     def _hold(self, used):
-        """Keeps memory that queued work uses until _release(), which comes when that is done: beyond a call that
-        is cut off, and beyond the end of Python, which would free it under the threads of the library."""
+        """Keeps memory that queued work uses until _release(), which comes when that is done: beyond a call
+        that is cut off, and beyond the end of Python, which would free it under the threads of the
+        library."""
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(used))
         self._held.append(used)
 
@@ -192,29 +197,16 @@ class Device(_Object):
         """The name of its backend, as open() takes it."""
         return self.info()["backend"]
 
-    def matmul(self, a, b, out=None, *, bias=None, activation: str | None = None, alpha: float = 1, compute: str | None = None,
-               timeout: float | None = None):
-        """matmul() of the package, on this device."""
-        from . import _arrays  # needs NumPy
-
-        return _arrays.matmul(self, a, b, out, bias, activation, alpha, compute, timeout)
-
-    def grouped_mm(self, x, w, ends, bias=None, activation: str | None = None, *, compute: str | None = None,
-                   timeout: float | None = None):
-        """grouped_mm() of the package, on this device."""
-        from . import _arrays
-
-        return _arrays.grouped_mm(self, x, w, ends, bias, activation, compute, timeout)
-
     def on_stream(self, stream):
         """The same GPU, with all work on this stream (torch: Stream.cuda_stream)."""
-        return Device(_create("bg_open_on_stream", self.handle, integer("stream", stream, *WORD)))
+        return type(self)(_create("bg_open_on_stream", self.handle, integer("stream", stream, *WORD)))
 
     def info(self):
         return _json("bg_device_info", self.handle)
 
     def warm(self, trans_a=False, trans_b=False, timeout=None, **options):
-        """Makes every kernel ready that plans, ragged ones too, with such options may choose. The option warmed=True keeps to them."""
+        """Makes every kernel ready that plans, ragged ones too, with such options may choose. The option
+        warmed=True keeps to them."""
         flags = TRANS_A * bool(trans_a) | TRANS_B * bool(trans_b)
         _wait("bg_warm", self.handle, _options(options), flags, timeout=timeout)
 
@@ -225,8 +217,10 @@ class Device(_Object):
     def prepare(self, plan):
         return Program(_create("bg_prepare", self.handle, plan.handle), self)
 
-    def prepare_ragged(self, form, groups, m, n, k, *, lda=None, ldb=None, ldc=None, stride_b=None, stride_c=None,
-                       trans_a=False, trans_b=False, zero_rows=False, nan_rows=False, alpha=1, beta=0, options=None,
+    def prepare_ragged(self, form, groups, m, n, k, *, lda=None, ldb=None, ldc=None, stride_b=None,
+                       stride_c=None,
+                       trans_a=False, trans_b=False, zero_rows=False, nan_rows=False, alpha=1, beta=0,
+                       options=None,
                        **more):
         """A program whose sizes are on the device: form, groups and what bounds them are as
         in bg_ragged. Operands are dense unless told otherwise. options: those of plan();
@@ -246,16 +240,17 @@ class Device(_Object):
         return Program(_create("bg_prepare_ragged", self.handle, byref(ragged), _options(options)), self)
 
     def buffer(self, count, type="f32"):
-        """Memory for elements of "f32", "bf16", "f16", "e4m3", "int8" or "int4", which write() and read() move in words
-        of eight (pack_int4(), array.array("I"), NumPy's uint32 and int32)."""
+        """Memory for elements of "f32", "bf16", "f16", "e4m3", "int8" or "int4", which write() and read()
+        move in words of eight (pack_int4(), array.array("I"), NumPy's uint32 and int32)."""
         name, count = _known(type).encode(), integer("count", count)
         return Buffer(_create("bg_buffer_new_of", self.handle, name, count), self, count, type)
 
     def wrap(self, address, count, type="f32"):
-        """A buffer in memory of the GPU that the caller owns (torch: data_ptr(), numel()): float32 or int32, or
-        with type="bf16", "f16", "e4m3" or "int8" torch.bfloat16, torch.float16, torch.float8_e4m3fn or torch.int8; of "int4" count
-        is of elements, eight an int32."""
-        name, address, count = _known(type).encode(), integer("address", address, *WORD), integer("count", count)
+        """A buffer in memory of the GPU that the caller owns (torch: data_ptr(), numel()): float32 or int32,
+        or with type="bf16", "f16", "e4m3" or "int8" torch.bfloat16, torch.float16, torch.float8_e4m3fn or
+        torch.int8; of "int4" count is of elements, eight an int32."""
+        name = _known(type).encode()
+        address, count = integer("address", address, *WORD), integer("count", count)
         return Buffer(_create("bg_buffer_wrap_of", self.handle, name, address, count), self, count, type)
 
     def copy(self, dst, src):
@@ -267,15 +262,17 @@ class Device(_Object):
         _wait("bg_wait", self.handle, timeout=timeout)
 
     def gemm(self, problems, a, b, c, timeout=None, *, b2=None, bias=None, rows=None, **options):
-        """The batch on host memory; options as in plan(). With type="bf16" or "f16", a and b are memory of 16-bit
-        words (NumPy: float16 too; torch: x.view(torch.int16).numpy()), and so is c where type_c is one of these. With
-        type="e4m3" they are memory of bytes (torch.float8_e4m3fn: x.view(torch.uint8).numpy()), with type="int8" of
-        signed ones (NumPy and torch: int8). All but c may be read-only; nothing is copied but to the device. Where it fails, c is as before. b2, bias and rows, of
-        32-bit words (array.array("i"), NumPy's int32), are what the option epilogue asks for."""
+        """The batch on host memory; options as in plan(). With type="bf16" or "f16", a and b are memory of
+        16-bit words (NumPy: float16 too; torch: x.view(torch.int16).numpy()), and so is c where type_c is one
+        of these. With type="e4m3" they are memory of bytes (torch.float8_e4m3fn:
+        x.view(torch.uint8).numpy()), with type="int8" of signed ones (NumPy and torch: int8). All but c may
+        be read-only; nothing is copied but to the device. Where it fails, c is as before. b2, bias and rows,
+        of 32-bit words (array.array("i"), NumPy's int32), are what the option epilogue asks for."""
         of, of_c = options.get("type", "f32"), options.get("type_c", "f32")
         given = {"a": _host("a", a, type=of), "b": _host("b", b, type=of),
                  "c": _host("c", c, writable=True, type=of_c)}
-        for name, data, type, more in ("b2", b2, of, ""), ("bias", bias, of_c, ""), ("rows", rows, "f32", "i"):
+        rest = ("b2", b2, of, ""), ("bias", bias, of_c, ""), ("rows", rows, "f32", "i")
+        for name, data, type, more in rest:
             if data is not None:
                 given[name] = _host(name, data, type=type, more=more)
         self._gemm(_batch(problems), options, given, timeout)
@@ -286,7 +283,8 @@ class Device(_Object):
         for name, (address, length, _keep) in given.items():
             setattr(operands, name, address)
             setattr(operands, "len_" + name, length)
-        with Read(_create("bg_gemm_operands_async", self.handle, *batch, _options(options), byref(operands)), None, given) as call:
+        with Read(_create("bg_gemm_operands_async", self.handle, *batch, _options(options), byref(operands)),
+                  None, given) as call:
             _wait("bg_read_wait", call.handle, timeout=timeout)
 
 
@@ -312,8 +310,8 @@ class Program(_Object):
         self.run(a, b, c, sizes=sizes, **more)
 
     def run_at(self, stream, a=0, b=0, c=0, sizes=0, b2=0, bias=0, rows=0, extent=0):
-        """Queues one execution on memory at addresses (torch: data_ptr()), on a stream; bg_run_at says what of that
-        nobody checks, and what extent is."""
+        """Queues one execution on memory at addresses (torch: data_ptr()), on a stream; bg_run_at says what
+        of that nobody checks, and what extent is."""
         words = _words(stream=stream, a=a, b=b, c=c, sizes=sizes, b2=b2, bias=bias, rows=rows)
         addresses = ADDRESSES.pack(ADDRESSES.size, 0, *words[1:], integer("extent", extent))
         _check(_run_at(self.handle, words[0], addresses))
@@ -339,12 +337,12 @@ class Buffer(_Object):
         self._move("bg_buffer_write", offset, self._host(data), timeout)
 
     def read(self, data, offset=0, timeout=None):
-        """Copies elements to data, behind the runs queued before."""
+        """Copies elements to data, after the runs queued before."""
         self._move("bg_buffer_read", offset, self._host(data, writable=True), timeout)
 
     def _move(self, name, offset, host, timeout):
-        """Copies in pieces. Where one has to wait for runs, which may take long, the wait is apart, in slices:
-        a copy that is cut off is to be made again."""
+        """Copies in pieces. Where one has to wait for runs, which may take long, the wait is apart, in
+        slices: a copy that is cut off is to be made again."""
         offset, (address, count, _keep) = integer("offset", offset), host
         (_, size, elements), end = FORMATS[self.type], _end(timeout)
         for at in range(0, count or 1, PIECE):
@@ -359,16 +357,18 @@ class Buffer(_Object):
                     raise _over(timeout) from None
 
     def read_async(self, data, offset=0):
-        """Queues a read behind the runs before it, and returns it as a Read. data is the read's until then."""
+        """Queues a read after the runs before it, and returns it as a Read. data is the read's until
+        then."""
         address, count, keep = self._host(data, writable=True)
         offset = integer("offset", offset)
         return Read(_create("bg_buffer_read_async", self.handle, offset, address, count), self._device, keep)
 
     def slice(self, offset, count):
-        """Elements from offset on, a multiple of 256 bytes, as a buffer in the same memory, until this one is closed."""
+        """Elements from offset on, a multiple of 256 bytes, as a buffer in the same memory, until this one is
+        closed."""
         offset, count = integer("offset", offset), integer("count", count)
         slice = Buffer(_create("bg_buffer_slice", self.handle, offset, count), self._device, count, self.type)
-        slice._of = self  # Python drops this one behind it
+        slice._of = self  # Python drops this one after it
         return slice
 
     def _host(self, data, writable=False):
@@ -376,7 +376,8 @@ class Buffer(_Object):
 
 
 class Read(_Object):
-    """A read, or a product on host memory, under way. close() ends it; keep is what it works on until then."""
+    """A read, or a product on host memory, under way. close() ends it; keep is what it works on until
+    then."""
 
     def __init__(self, handle, device, keep):
         super().__init__(handle, device)
@@ -392,26 +393,6 @@ class Read(_Object):
         """Returns when the data is there, and closes the read then."""
         _wait("bg_read_wait", self.handle, timeout=timeout)
         self.close()
-
-
-def open(backend: str | None = None, index: int = -1) -> Device:
-    """The device of a backend ("cuda", "hip", "webgpu", "cpu"); the best one by default, or that of the
-    environment variable BATCHGEMM_BACKEND. index: which of several GPUs."""
-    name = _text("backend", backend) if backend else None
-    return Device(_create("bg_open", name, integer("index", index, -2**31, 2**31 - 1)))
-
-
-_default: Device | None = None
-_default_lock = threading.Lock()
-
-
-def default_device() -> Device:
-    """The device of matmul() and grouped_mm(): open(), once for the process. It is not to be closed."""
-    global _default
-    with _default_lock:
-        if _default is None:
-            _default = open()
-        return _default
 
 
 def check_panels(k):

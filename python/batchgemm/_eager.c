@@ -1,11 +1,11 @@
-// What eager calls of batchgemm.torch do again and again, without the interpreter: see whether a call is plain, read its tensors,
-// find its program in a table, allocate the result and queue the run. What is not plain, or new, is left to Python: the
-// result is None then. _programs.py puts what it did into the table, by keep(), and empties that by clear() before it closes
-// a program or gives it to another stream. A handle is never used again, so that an entry of a program that somebody else closed
-// does no harm.
+// What eager calls of batchgemm.torch do again and again, without the interpreter: see whether a call is
+// plain, read its tensors, find its program in a table, allocate the result and queue the run. What is not
+// plain, or new, is left to Python: the result is None then. _programs.py puts what it did into the table, by
+// keep(), and empties that by clear() before it closes a program or gives it to another stream. A handle is
+// never used again, so that an entry of a program that somebody else closed does no harm.
 //
-// Python's lock guards the table. It is given up while a run is queued, and may be in any call of torch's, so that nothing
-// points into the table across one.
+// Python's lock guards the table. It is given up while a run is queued, and may be in any call of torch's, so
+// that nothing points into the table across one.
 
 #include "_eager_tensors.h"
 
@@ -18,7 +18,8 @@ static bg_status (*run_at)(bg_program, uintptr_t, const bg_addresses *);
 // torch's functions that allocate a tensor, without a reading of Python's arguments, all or none.
 enum { RESULTS = 4 }; // the first of torch.types, of which results are
 static struct {
-	int (*empty_strided)(int64_t dims, const int64_t *shape, const int64_t *stride, int32_t type, int32_t device_type, int32_t device, void **tensor);
+	int (*empty_strided)(int64_t dims, const int64_t *shape, const int64_t *stride, int32_t type,
+		int32_t device_type, int32_t device, void **tensor);
 	int (*delete)(void *tensor);
 	PyObject *(*wrap)(const void *tensor); // the object has a reference of its own
 	int32_t numbers[RESULTS + 2];          // of those, the CPU and GPUs
@@ -33,8 +34,8 @@ static PyObject *decline(void) {
 	Py_RETURN_NONE;
 }
 
-// queue queues a run, and on the CPU waits for it. It returns whether that was done; where the program is closed there
-// is no exception.
+// queue queues a run, and on the CPU waits for it. It returns whether that was done; where the program is
+// closed there is no exception.
 static int queue(const struct todo *todo, uint64_t stream, const bg_addresses *at) {
 	bg_status status;
 	Py_BEGIN_ALLOW_THREADS // the driver may have to wait for the GPU
@@ -57,7 +58,8 @@ static PyObject *allocate(const struct todo *todo) {
 		void *tensor;
 		int failed, gpu = as->device != CPU;
 		Py_BEGIN_ALLOW_THREADS // as torch.empty() does
-		failed = aoti.empty_strided(as->dims, as->shape, as->stride, aoti.numbers[as->type - 1], aoti.numbers[RESULTS + gpu], gpu ? as->device : 0, &tensor);
+		failed = aoti.empty_strided(as->dims, as->shape, as->stride, aoti.numbers[as->type - 1],
+			aoti.numbers[RESULTS + gpu], gpu ? as->device : 0, &tensor);
 		Py_END_ALLOW_THREADS
 		if (!failed) {
 			PyObject *y = aoti.wrap(tensor);
@@ -68,12 +70,15 @@ static PyObject *allocate(const struct todo *todo) {
 	return PyObject_Call(torch.empty, todo->args, todo->kwargs);
 }
 
-// rows_of finds the scales in one array, where they lie so, or has Python make one, which is to live until the run is queued.
+// rows_of finds the scales in one array, where they lie so, or has Python make one, which is to live until
+// the run is queued.
 static int rows_of(const struct todo *todo, const struct scales *s, uint64_t *rows, PyObject **made) {
 	PyObject *const *of = s->tensors;
 	*rows = s->address[SCALE_W];
-	if (todo->behind >= 0 && *rows % ALIGN == 0 && (of[SCALE_X] == Py_None || *rows + (uint64_t)todo->behind == s->address[SCALE_X])) return 1;
-	*made = PyObject_CallFunctionObjArgs(torch.join, todo->expand, of[SCALE_X], of[SCALE_W], of[ZERO_X], of[SUMS_W], NULL);
+	if (todo->behind >= 0 && *rows % ALIGN == 0 &&
+		(of[SCALE_X] == Py_None || *rows + (uint64_t)todo->behind == s->address[SCALE_X])) return 1;
+	*made = PyObject_CallFunctionObjArgs(torch.join, todo->expand, of[SCALE_X], of[SCALE_W], of[ZERO_X],
+		of[SUMS_W], NULL);
 	return *made && read_address(*made, rows);
 }
 
@@ -84,31 +89,21 @@ static int filled(PyObject *y, PyObject *value) {
 	return done != NULL;
 }
 
-// extent_of returns what offs cuts: the depth where w has 2 dimensions, or rows. 0: there is no offs.
-static int64_t extent_of(const struct key *k) {
-	const struct operand *x = &k->operands[X];
-	return !k->operands[OFFS].type ? 0 : k->operands[W].dims == 2 ? x->shape[1] : x->shape[0];
-}
-
-// in_order returns whether ends do not go down from 0, nor beyond the extent.
-static int in_order(const int32_t *ends, int64_t n, int64_t extent) {
-	int wrong = n > 0 && (ends[0] < 0 || ends[n - 1] > extent);
-	for (int64_t i = 1; i < n; i++) wrong |= ends[i] < ends[i - 1];
-	return !wrong;
-}
-
-// compute returns the result of what is to be done. todo is a copy, and its references are the caller's. Where the table was
-// emptied while memory was allocated, the program may be another stream's.
-static PyObject *compute(const struct todo *todo, uint64_t stream, const uint64_t address[OPERANDS], const struct scales *s,
+// compute returns the result of what is to be done. todo is a copy, and its references are the caller's.
+// Where the table was emptied while memory was allocated, the program may be another stream's.
+static PyObject *compute(const struct todo *todo, uint64_t stream, const uint64_t address[OPERANDS],
+	const struct scales *s,
 	int64_t extent) {
 	uint64_t before = clears;
 	PyObject *y = allocate(todo);
 	if (!y) return NULL;
 	const uint64_t down = ~(uint64_t)(ALIGN - 1);
-	bg_addresses at = {.struct_size = sizeof at, .a = address[X] & down, .b = address[W] & down, .sizes = address[OFFS],
+	bg_addresses at = {.struct_size = sizeof at, .a = address[X] & down, .b = address[W] & down,
+		.sizes = address[OFFS],
 		.bias = address[BIAS] & down, .extent = extent};
 	PyObject *result = NULL, *made = NULL;
-	int there = filled(y, todo->value) && read_address(y, &at.c) && (!s->tensors || rows_of(todo, s, &at.rows, &made));
+	int there = filled(y, todo->value) && read_address(y, &at.c) &&
+		(!s->tensors || rows_of(todo, s, &at.rows, &made));
 	if (there && clears == before && queue(todo, stream, &at))
 		result = Py_NewRef(y);
 	else if (!PyErr_Occurred())
@@ -118,8 +113,8 @@ static PyObject *compute(const struct todo *todo, uint64_t stream, const uint64_
 	return result;
 }
 
-// try_key returns the result of a call that the table has, or None, also where ends on the CPU are wrong. They lie one behind
-// the other in such a call.
+// try_key returns the result of a call that the table has, or None, also where ends on the CPU are wrong.
+// They lie one after the other in such a call.
 static PyObject *try_key(const struct key *key, const uint64_t address[OPERANDS], const struct scales *s) {
 	struct entry *e = find(key);
 	if (!e) Py_RETURN_NONE;
@@ -133,12 +128,13 @@ static PyObject *try_key(const struct key *key, const uint64_t address[OPERANDS]
 	return y;
 }
 
-// positive returns whether memory has what n tensors are, and not the negative of it. What is known of them, if anything, has
-// their types, of which complex numbers have parts of two.
+// positive returns whether memory has what n tensors are, and not the negative of it. What is known of them,
+// if anything, has their types, of which complex numbers have parts of two.
 static int positive(PyObject *const *args, const struct operand *known, int n) {
 	for (int i = 0; i < n; i++) {
 		int part = !known || known[i].type == FLOAT32 || known[i].type == FLOAT16;
-		if (part && args[i] != Py_None && truth(PyObject_CallMethodObjArgs(args[i], name.is_neg, NULL)) != 0) return 0;
+		if (part && args[i] != Py_None && truth(PyObject_CallMethodObjArgs(args[i], name.is_neg, NULL)) != 0)
+			return 0;
 	}
 	return 1;
 }
@@ -149,11 +145,13 @@ static PyObject *try_run(PyObject *const *args, PyObject *const *more, long turn
 	struct scales scales;
 	uint64_t address[OPERANDS];
 	if (!describe(args, more, turned, &key, address, &scales)) return decline();
-	if (signs && !(positive(args, key.operands, OPERANDS) && (!more || positive(more, key.scales, SCALES)))) return decline();
+	if (signs && !(positive(args, key.operands, OPERANDS) && (!more || positive(more, key.scales, SCALES))))
+		return decline();
 	return try_key(&key, address, &scales);
 }
 
-// gradient makes the call of the gradient to X or W of one that has that of the result in the place of the bias.
+// gradient makes the call of the gradient to X or W of one that has that of the result in the place of the
+// bias.
 static struct key gradient(const struct key *of, int to, uint64_t address[OPERANDS]) {
 	struct key key = *of;
 	key.fill = 1;
@@ -163,8 +161,8 @@ static struct key gradient(const struct key *of, int to, uint64_t address[OPERAN
 	return key;
 }
 
-// try_gradients returns what backward() does, or None, where the table does not have all that is wanted. args has the gradient
-// of x @ w + bias in the place of the bias.
+// try_gradients returns what backward() does, or None, where the table does not have all that is wanted. args
+// has the gradient of x @ w + bias in the place of the bias.
 static PyObject *try_gradients(PyObject *const *args, PyObject *bias, const int wanted[OPERANDS]) {
 	struct key call, keys[2];
 	uint64_t address[2][OPERANDS];
@@ -178,21 +176,26 @@ static PyObject *try_gradients(PyObject *const *args, PyObject *bias, const int 
 	PyObject *found[OPERANDS] = {NULL}, *result = NULL;
 	for (int i = X; i < OPERANDS; i++) {
 		if (!wanted[i]) found[i] = Py_NewRef(Py_None);
-		else if (i == BIAS) found[i] = PyObject_CallFunctionObjArgs(torch.bias_gradient, args[OFFS], bias, args[BIAS], NULL);
+		else if (i == BIAS) found[i] = PyObject_CallFunctionObjArgs(torch.bias_gradient, args[OFFS], bias,
+			args[BIAS], NULL);
 		else found[i] = try_key(&keys[i], address[i], &(struct scales){0});
 		if (!found[i] || (wanted[i] && found[i] == Py_None)) {
 			result = Py_XNewRef(found[i]);
 			break;
 		}
 	}
-	if (found[BIAS]) result = PyTuple_Pack(8, found[X], found[W], found[OFFS], found[BIAS], Py_None, Py_None, Py_None, Py_None);
+	if (found[BIAS])
+		result = PyTuple_Pack(8, found[X], found[W], found[OFFS], found[BIAS], Py_None, Py_None,
+			Py_None, Py_None);
 	for (int i = X; i < OPERANDS; i++) Py_XDECREF(found[i]);
 	return result;
 }
 
-// unseen returns whether no forward mode, mode, trace, transformation or profiler is to see what is done: _watched() in Python.
+// unseen returns whether no forward mode, mode, trace, transformation or profiler is to see what is done:
+// _watched() in Python.
 static int unseen(void) {
-	if (integer(PyObject_GetAttr(torch.forward_mode, name._current_level)) != -1 || PyErr_Occurred()) return 0;
+	if (integer(PyObject_GetAttr(torch.forward_mode, name._current_level)) != -1 || PyErr_Occurred())
+		return 0;
 	for (Py_ssize_t i = PyTuple_Size(torch.watchers); i > 0; i--)
 		if (truth(PyObject_CallNoArgs(PyTuple_GetItem(torch.watchers, i - 1))) != 0) return 0;
 	int64_t modes = integer(PyObject_CallNoArgs(torch.function_modes));
@@ -212,9 +215,11 @@ static int tensors(PyObject *const *args, int n) {
 	return 1;
 }
 
-// plain returns whether arguments are tensors and no more, and nobody is to see the call. Memory may have the negative of them.
+// plain returns whether arguments are tensors and no more, and nobody is to see the call. Memory may have the
+// negative of them.
 static int plain(PyObject *const *args, PyObject *const *more) {
-	return args[X] != Py_None && args[W] != Py_None && tensors(args, OPERANDS) && (!more || tensors(more, SCALES)) && unseen();
+	return args[X] != Py_None && args[W] != Py_None && tensors(args, OPERANDS) &&
+		(!more || tensors(more, SCALES)) && unseen();
 }
 
 // wants_gradients returns whether one of n tensors wants some, or -1 with an exception.
@@ -228,19 +233,21 @@ static int wants_gradients(PyObject *const *of, int n) {
 // differentiable returns that of a call, where gradients are computed.
 static int differentiable(PyObject *const *args, PyObject *const *more) {
 	int wants = truth(PyObject_CallNoArgs(torch.grad_enabled));
-	if (wants == 1 && !(wants = wants_gradients(args, OFFS)) && !(wants = wants_gradients(args + BIAS, 1)) && more)
+	if (wants == 1 && !(wants = wants_gradients(args, OFFS)) && !(wants = wants_gradients(args + BIAS, 1)) &&
+		more)
 		wants = wants_gradients(more, ZERO_X);
 	return wants;
 }
 
-// left returns whether one of the tensors was left by a transformation that has ended, which has no memory. There is an exception,
-// and is afterwards.
+// left returns whether one of the tensors was left by a transformation that has ended, which has no memory.
+// There is an exception, and is afterwards.
 static int left(PyObject *const *args) {
 	PyObject *type, *value, *trace;
 	PyErr_Fetch(&type, &value, &trace);
 	int is = 0;
 	for (int i = X; i < OPERANDS && !is; i++)
-		if (i != OFFS && args[i] != Py_None) is = truth(PyObject_CallFunctionObjArgs(torch.wrapped, args[i], NULL));
+		if (i != OFFS && args[i] != Py_None)
+			is = truth(PyObject_CallFunctionObjArgs(torch.wrapped, args[i], NULL));
 	PyErr_Clear();
 	PyErr_Restore(type, value, trace);
 	return is > 0;
@@ -268,7 +275,8 @@ static int ready(Py_ssize_t n, Py_ssize_t taken) {
 	return 0;
 }
 
-PyDoc_STRVAR(product_doc, "product(x, w, offs, bias, activation, out_dtype, fill, turned): as in _gradients.py, or None.");
+PyDoc_STRVAR(product_doc, "product(x, w, offs, bias, activation, out_dtype, fill, turned): as in "
+	"_gradients.py, or None.");
 static PyObject *product(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	(void)self;
 	if (!ready(n, ARGUMENTS + 1)) return NULL;
@@ -284,7 +292,8 @@ static PyObject *product(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 // The arguments of calls with scales.
 #define SCALED ", scale_x, scale_w, zero_x, sums_w, n"
 
-PyDoc_STRVAR(scaled_doc, "scaled(x, w, offs, bias, activation, out_dtype, fill" SCALED "): run() without gradients, or None.");
+PyDoc_STRVAR(scaled_doc, "scaled(x, w, offs, bias, activation, out_dtype, fill" SCALED "): run() without "
+	"gradients, or None.");
 static PyObject *scaled(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	(void)self;
 	if (!ready(n, ARGUMENTS + MORE)) return NULL;
@@ -292,21 +301,25 @@ static PyObject *scaled(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	return plain(args, more) && !differentiable(args, more) ? try_run(args, more, 0, 1) : decline();
 }
 
-PyDoc_STRVAR(run_doc, "run(x, w, offs, bias, activation, out_dtype, fill[" SCALED "]): the operator on what is known to be plain, or None.");
+PyDoc_STRVAR(run_doc, "run(x, w, offs, bias, activation, out_dtype, fill[" SCALED "]): the operator on what "
+	"is known to be plain, or None.");
 static PyObject *run(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	(void)self;
-	return ready(n, takes(n, ARGUMENTS)) ? try_run(args, n > ARGUMENTS ? args + ARGUMENTS : NULL, 0, 0) : NULL;
+	return ready(n, takes(n, ARGUMENTS)) ? try_run(args, n > ARGUMENTS ? args + ARGUMENTS : NULL, 0, 0) :
+		NULL;
 }
 
 // save makes backward() find the operands, and what is kept for an activation.
 static int save(PyObject *ctx, PyObject *const *args, PyObject *kept) {
 	if (kept != Py_None && PyObject_SetAttr(ctx, name.activation, args[ACTIVATION])) return 0;
-	PyObject *saved = PyObject_CallMethodObjArgs(ctx, name.save_for_backward, args[X], args[W], args[OFFS], args[BIAS], kept, NULL);
+	PyObject *saved = PyObject_CallMethodObjArgs(ctx, name.save_for_backward, args[X], args[W], args[OFFS],
+		args[BIAS], kept, NULL);
 	Py_XDECREF(saved);
 	return saved != NULL;
 }
 
-PyDoc_STRVAR(forward_doc, "forward(ctx, x, w, offs, bias, activation, out_dtype, fill): that of _gradients.py's _Eager.");
+PyDoc_STRVAR(forward_doc, "forward(ctx, x, w, offs, bias, activation, out_dtype, fill): that of "
+	"_gradients.py's _Eager.");
 static PyObject *forward(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	(void)self;
 	if (!ready(n, ARGUMENTS + 1)) return NULL;
@@ -318,7 +331,8 @@ static PyObject *forward(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	PyObject *z = try_run(of, NULL, 0, 0), *y;
 	if (z == Py_None) {
 		Py_DECREF(z);
-		z = PyObject_CallFunctionObjArgs(torch.run, of[X], of[W], of[OFFS], of[BIAS], of[ACTIVATION], of[OUT], of[FILL], NULL);
+		z = PyObject_CallFunctionObjArgs(torch.run, of[X], of[W], of[OFFS], of[BIAS], of[ACTIVATION], of[OUT],
+			of[FILL], NULL);
 	}
 	if (!z) return NULL;
 	y = of_torch ? PyObject_CallFunctionObjArgs(of_torch, z, NULL) : Py_NewRef(z);
@@ -330,10 +344,12 @@ static PyObject *forward(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	return y;
 }
 
-// derive returns the gradient of x @ w + bias, of that of the result and of what forward has kept for the activation.
+// derive returns the gradient of x @ w + bias, of that of the result and of what forward has kept for the
+// activation.
 static PyObject *derive(PyObject *ctx, PyObject *gy, PyObject *kept) {
 	if (kept == Py_None) return Py_NewRef(gy);
-	PyObject *activation = PyObject_GetAttr(ctx, name.activation), *by = activation ? PyObject_GetItem(torch.derivatives, activation) : NULL;
+	PyObject *activation = PyObject_GetAttr(ctx, name.activation),
+		*by = activation ? PyObject_GetItem(torch.derivatives, activation) : NULL;
 	PyObject *gz = by ? PyObject_CallFunctionObjArgs(by, gy, kept, NULL) : NULL;
 	Py_XDECREF(activation);
 	Py_XDECREF(by);
@@ -344,18 +360,22 @@ PyDoc_STRVAR(backward_doc, "backward(ctx, gy): that of _gradients.py's _Differen
 static PyObject *backward(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	(void)self;
 	if (!ready(n, 2)) return NULL;
-	PyObject *saved = PyObject_GetAttr(args[0], name.saved_tensors), *needs = saved ? PyObject_GetAttr(args[0], name.needs_input_grad) : NULL;
+	PyObject *saved = PyObject_GetAttr(args[0], name.saved_tensors),
+		*needs = saved ? PyObject_GetAttr(args[0], name.needs_input_grad) : NULL;
 	PyObject *of[OPERANDS], *bias, *kept, *rest, *gz = NULL, *result = NULL;
 	int wanted[OPERANDS];
 	if (needs && PyArg_ParseTuple(saved, "OOOOO", &of[X], &of[W], &of[OFFS], &bias, &kept) &&
-	    PyArg_ParseTuple(needs, "pppp|OOOO", &wanted[X], &wanted[W], &wanted[OFFS], &wanted[BIAS], &rest, &rest, &rest, &rest)) {
+	    PyArg_ParseTuple(needs, "pppp|OOOO", &wanted[X], &wanted[W], &wanted[OFFS], &wanted[BIAS], &rest,
+	    &rest, &rest, &rest)) {
 		of[BIAS] = args[1];
-		int no_graph = plain(of, NULL) && positive(of, NULL, OFFS) && positive(of + BIAS, NULL, 1) && truth(PyObject_CallNoArgs(torch.grad_enabled)) == 0;
+		int no_graph = plain(of, NULL) && positive(of, NULL, OFFS) && positive(of + BIAS, NULL, 1) &&
+			truth(PyObject_CallNoArgs(torch.grad_enabled)) == 0;
 		if (!no_graph) result = decline();
 		else if ((of[BIAS] = gz = derive(args[0], args[1], kept))) result = try_gradients(of, bias, wanted);
 		if (gz && result == Py_None) {
 			Py_DECREF(result);
-			result = PyObject_CallFunctionObjArgs(torch.gradients, of[X], of[W], of[OFFS], bias, gz, needs, NULL);
+			result = PyObject_CallFunctionObjArgs(torch.gradients, of[X], of[W], of[OFFS], bias,
+				gz, needs, NULL);
 		}
 	}
 	Py_XDECREF(gz);
@@ -388,15 +408,18 @@ static int64_t behind(const struct key *k, PyObject *expand) {
 	return n >= 0 && (!of[SCALE_X].type || elements(&of[SCALE_X]) >= 0) ? 4 * n : -1; // of 4 bytes each
 }
 
-PyDoc_STRVAR(keep_doc, "keep(program, args, kwargs, value, wait, expand, x, w, offs, bias, activation, out_dtype, fill[" SCALED "])\n\n"
-	"Later calls with such arguments run this program. args and kwargs are those of torch.empty(), a shape and a dtype on the\n"
-	"device of x. That is filled with value in front of a run, and wait is called behind it; either may be None. expand says to\n"
-	"how many scales those of w, and of x, are expanded; -1: to no more than there are.");
+PyDoc_STRVAR(keep_doc, "keep(program, args, kwargs, value, wait, expand, x, w, offs, bias, activation, "
+	"out_dtype, fill[" SCALED "])\n\n"
+	"Later calls with such arguments run this program. args and kwargs are those of torch.empty(), a shape\n"
+	"and a dtype on the device of x. That is filled with value before a run, and wait is called after it;\n"
+	"either may be None. expand says to how many scales those of w, and of x, are expanded; -1: to no more\n"
+	"than there are.");
 static PyObject *keep(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	enum { PROGRAM, SHAPE, LIKE, VALUE, WAIT, EXPAND, DONE };
 	(void)self;
 	if (!ready(n, takes(n, DONE + ARGUMENTS))) return NULL;
-	struct todo todo = {.program = PyLong_AsUnsignedLongLong(args[PROGRAM]), .args = args[SHAPE], .kwargs = args[LIKE],
+	struct todo todo = {.program = PyLong_AsUnsignedLongLong(args[PROGRAM]), .args = args[SHAPE],
+		.kwargs = args[LIKE],
 		.value = args[VALUE], .wait = args[WAIT], .expand = args[EXPAND]};
 	if (PyErr_Occurred()) return NULL;
 	if (!PyTuple_Check(todo.args) || !PyDict_Check(todo.kwargs) || !PyTuple_Check(todo.expand))
@@ -405,7 +428,8 @@ static PyObject *keep(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	struct scales scales;
 	uint64_t address[OPERANDS];
 	PyObject *const *call = args + DONE, *const *more = n > DONE + ARGUMENTS ? call + ARGUMENTS : NULL;
-	if (!describe(call, more, 0, &key, address, &scales) || !read_empty(todo.args, todo.kwargs, key.operands[X].device, &todo.as)) return decline();
+	if (!describe(call, more, 0, &key, address, &scales) ||
+		!read_empty(todo.args, todo.kwargs, key.operands[X].device, &todo.as)) return decline();
 	todo.behind = more ? behind(&key, todo.expand) : -1;
 	if (PyErr_Occurred()) return NULL;
 	put(&key, todo);
@@ -420,7 +444,8 @@ static PyObject *clear(PyObject *self, PyObject *none) {
 	Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(setup_doc, "setup(run_at=, ...): the address of bg_run_at, and what of torch, and of the package, this module uses.");
+PyDoc_STRVAR(setup_doc, "setup(run_at=, ...): the address of bg_run_at, and what of torch, and of the "
+	"package, this module uses.");
 static PyObject *setup(PyObject *self, PyObject *args, PyObject *kwargs) {
 	(void)self, (void)args;
 #define SLOT(name) {#name, &torch.name},
@@ -436,13 +461,16 @@ static PyObject *setup(PyObject *self, PyObject *args, PyObject *kwargs) {
 	}
 	run_at = (bg_status(*)(bg_program, uintptr_t, const bg_addresses *))PyLong_AsVoidPtr(address);
 	static const char capsule[] = "dlpack_exchange_api";
-	const struct exchange *e = PyCapsule_IsValid(torch.exchange, capsule) ? PyCapsule_GetPointer(torch.exchange, capsule) : NULL;
+	const struct exchange *e = PyCapsule_IsValid(torch.exchange, capsule) ?
+		PyCapsule_GetPointer(torch.exchange, capsule) : NULL;
 	while (e && e->major != 1) e = e->previous;
 	view = e ? e->view : NULL;
 	unsigned long long at[3] = {0};
 	int32_t *n = aoti.numbers;
-	if (torch.aoti != Py_None && !PyArg_ParseTuple(torch.aoti, "KKKiiiiii", at, at + 1, at + 2, n, n + 1, n + 2, n + 3, n + 4, n + 5)) return NULL;
-	aoti.empty_strided = (int (*)(int64_t, const int64_t *, const int64_t *, int32_t, int32_t, int32_t, void **))(uintptr_t)at[0];
+	if (torch.aoti != Py_None && !PyArg_ParseTuple(torch.aoti, "KKKiiiiii", at, at + 1, at + 2, n, n + 1,
+		n + 2, n + 3, n + 4, n + 5)) return NULL;
+	aoti.empty_strided = (int (*)(int64_t, const int64_t *, const int64_t *, int32_t, int32_t, int32_t,
+		void **))(uintptr_t)at[0];
 	aoti.delete = (int (*)(void *))(uintptr_t)at[1];
 	aoti.wrap = (PyObject * (*)(const void *))(uintptr_t)at[2];
 	return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);

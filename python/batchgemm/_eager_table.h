@@ -1,7 +1,8 @@
 // The table of _eager.c: what calls are of a kind, and what is to be done for each.
 
 enum { X, W, OFFS, BIAS, OPERANDS, ACTIVATION = OPERANDS, OUT, FILL, ARGUMENTS };
-enum { SCALE_X, SCALE_W, ZERO_X, SUMS_W, SCALES, COLUMNS = SCALES, MORE }; // behind those, of calls with scales
+// after those, of calls with scales
+enum { SCALE_X, SCALE_W, ZERO_X, SUMS_W, SCALES, COLUMNS = SCALES, MORE };
 enum { SETS = 256, WAYS = 4 };                                             // of the table
 
 // What a program, and the result, depend on. All bytes count: there are none between members.
@@ -24,10 +25,11 @@ struct todo {
 	bg_program program;
 	PyObject *args, *kwargs; // of torch.empty()
 	struct operand as;       // what that allocates
-	PyObject *value;         // what the result is filled with in front of the run, or None
-	PyObject *wait;          // to be called behind the run, or None
+	PyObject *value;         // what the result is filled with before the run, or None
+	PyObject *wait;          // to be called after the run, or None
 	PyObject *expand;        // to how many scales there are to be, for Python
-	int64_t behind;          // the bytes from scale_w to scale_x of scales that are as kernels want them; -1: they never are
+	// the bytes from scale_w to scale_x of scales that are as kernels want them; -1: they never are
+	int64_t behind;
 };
 
 static struct entry {
@@ -53,7 +55,8 @@ static int fill_of(PyObject *o) {
 	return value == 0 ? 1 : value != value ? 2 : -1;
 }
 
-// read_stream finds the stream of a GPU that is torch's current one, unless a graph is captured, of which Python keeps books.
+// read_stream finds the stream of a GPU that is torch's current one, unless a graph is captured, of which
+// Python keeps books.
 static int read_stream(int device, uint64_t *stream) {
 	if (device == CPU) return 1;
 	if (truth(PyObject_CallNoArgs(torch.capturing)) != 0) return 0;
@@ -74,7 +77,7 @@ static int read_tensors(PyObject *const *args, struct key *k, uint64_t address[O
 	return read_stream(k->operands[X].device, &k->stream);
 }
 
-// read_scales reads what calls with scales have behind the other arguments.
+// read_scales reads what calls with scales have after the other arguments.
 static int read_scales(PyObject *const *more, struct key *k, struct scales *s) {
 	*s = (struct scales){.tensors = more};
 	if (!more) return 1;
@@ -83,12 +86,15 @@ static int read_scales(PyObject *const *more, struct key *k, struct scales *s) {
 		if (more[i] != Py_None && !read_operand(more[i], &k->scales[i], &s->address[i])) return 0;
 		k->scales[i].at = 0; // kernels have them at a multiple of ALIGN, copied or not
 	}
-	k->columns = more[COLUMNS] == Py_None ? -1 : PyLong_CheckExact(more[COLUMNS]) ? PyLong_AsLongLong(more[COLUMNS]) : -2;
+	k->columns = more[COLUMNS] == Py_None ? -1 : PyLong_CheckExact(more[COLUMNS]) ?
+		PyLong_AsLongLong(more[COLUMNS]) : -2;
 	return more[COLUMNS] == Py_None || k->columns >= 0;
 }
 
-// describe reads the arguments of a call; more is NULL where it has no scales. turned has a bit for X and one for W.
-static int describe(PyObject *const *args, PyObject *const *more, long turned, struct key *k, uint64_t address[OPERANDS], struct scales *s) {
+// describe reads the arguments of a call; more is NULL where it has no scales. turned has a bit for X and one
+// for W.
+static int describe(PyObject *const *args, PyObject *const *more, long turned, struct key *k,
+	uint64_t address[OPERANDS], struct scales *s) {
 	if (!read_tensors(args, k, address) || !read_scales(more, k, s)) return 0;
 	for (int i = X; i <= W; i++)
 		if (turned >> i & 1) turn(&k->operands[i]);
@@ -96,6 +102,19 @@ static int describe(PyObject *const *args, PyObject *const *more, long turned, s
 	k->out = args[OUT] == Py_None ? 0 : type_of(args[OUT]);
 	k->fill = fill_of(args[FILL]);
 	return k->activation >= 0 && k->fill >= 0 && (args[OUT] == Py_None || k->out);
+}
+
+// extent_of returns what offs cuts: the depth where w has 2 dimensions, or rows. 0: there is no offs.
+static int64_t extent_of(const struct key *k) {
+	const struct operand *x = &k->operands[X];
+	return !k->operands[OFFS].type ? 0 : k->operands[W].dims == 2 ? x->shape[1] : x->shape[0];
+}
+
+// in_order returns whether ends do not go down from 0, nor beyond the extent.
+static int in_order(const int32_t *ends, int64_t n, int64_t extent) {
+	int wrong = n > 0 && (ends[0] < 0 || ends[n - 1] > extent);
+	for (int64_t i = 1; i < n; i++) wrong |= ends[i] < ends[i - 1];
+	return !wrong;
 }
 
 // The table.
@@ -138,7 +157,8 @@ static void drop(struct todo todo) {
 	Py_XDECREF(todo.expand);
 }
 
-// change puts something else, or nothing, in the place of what is to be done. What held that may run other code when it is dropped.
+// change puts something else, or nothing, in the place of what is to be done. What held that may run other
+// code when it is dropped.
 static void change(struct todo *at, struct todo to) {
 	struct todo old = *at;
 	*at = hold(to);

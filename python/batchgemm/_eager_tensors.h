@@ -12,17 +12,22 @@ enum { FLOAT32 = 1, FLOAT16 = 3 }; // of torch.types, from 1 on
 
 // What setup() gives, by name.
 #define OBJECTS(OF) \
-	OF(Tensor) OF(Parameter) OF(types) OF(watchers) OF(function_modes) OF(default_device) OF(forward_mode) OF(wrapped) OF(grad_enabled) OF(current_stream) \
-	OF(capturing) OF(empty) OF(apply) OF(run) OF(join) OF(of_torch) OF(derivatives) OF(gradients) OF(bias_gradient) OF(exchange) OF(aoti) OF(check)
+	OF(Tensor) OF(Parameter) OF(types) OF(watchers) OF(function_modes) OF(default_device) OF(forward_mode) \
+		OF(wrapped) OF(grad_enabled) OF(current_stream) \
+	OF(capturing) OF(empty) OF(apply) OF(run) OF(join) OF(of_torch) OF(derivatives) OF(gradients) \
+		OF(bias_gradient) OF(exchange) OF(aoti) OF(check)
 #define MEMBER(name) PyObject *name;
 static struct { OBJECTS(MEMBER) } torch;
 
 // Names of what tensors have.
-#define NAMES(OF) OF(shape) OF(stride) OF(dtype) OF(data_ptr) OF(is_cuda) OF(is_cpu) OF(get_device) OF(is_neg) OF(requires_grad) OF(ndim) OF(fill_) \
-	OF(CURRENT_DEVICE) OF(_current_level) OF(saved_tensors) OF(needs_input_grad) OF(save_for_backward) OF(activation)
+#define NAMES(OF) OF(shape) OF(stride) OF(dtype) OF(data_ptr) OF(is_cuda) OF(is_cpu) OF(get_device) \
+	OF(is_neg) OF(requires_grad) OF(ndim) OF(fill_) \
+	OF(CURRENT_DEVICE) OF(_current_level) OF(saved_tensors) OF(needs_input_grad) \
+		OF(save_for_backward) OF(activation)
 static struct { NAMES(MEMBER) PyObject *none; } name; // none: no activation
 
-// What DLPack has for C, of its major version 1: a view is its DLTensor, an exchange the beginning of its DLPackExchangeAPI.
+// What DLPack has for C, of its major version 1: a view is its DLTensor, an exchange the beginning of its
+// DLPackExchangeAPI.
 struct view {
 	char *data;
 	int32_t device_type, device, dims;
@@ -66,7 +71,8 @@ static int integers(PyObject *tuple, int64_t *to) {
 	if (n > DIMS) n = -1;
 	for (Py_ssize_t i = 0; i < n; i++) {
 		PyObject *o = PyTuple_GetItem(tuple, i);
-		to[i] = PyLong_CheckExact(o) ? PyLong_AsLongLong(o) : -1; // others are numbers that torch knows by name alone
+		// others are numbers that torch knows by name alone
+		to[i] = PyLong_CheckExact(o) ? PyLong_AsLongLong(o) : -1;
 		if (to[i] < 0) n = -1;
 	}
 	Py_XDECREF(tuple);
@@ -96,11 +102,14 @@ static uint64_t address_of(const struct view *v) { return (uint64_t)(uintptr_t)v
 // read_view reads a tensor of DLPack's.
 static int read_view(const struct view *v, struct operand *o, uint64_t *address) {
 	enum { INT, UINT, FLOAT, BFLOAT = 4, E4M3 = 10, ON_CPU = 1, CUDA = 2, ROCM = 10 };
-	static const uint8_t types[][2] = {{FLOAT, 32}, {BFLOAT, 16}, {FLOAT, 16}, {INT, 32}, {E4M3, 8}, {INT, 8}, {UINT, 8}}; // those of torch.types
+	// those of torch.types
+	static const uint8_t types[][2] = {{FLOAT, 32}, {BFLOAT, 16}, {FLOAT, 16}, {INT, 32}, {E4M3, 8},
+		{INT, 8}, {UINT, 8}};
 	if (v->dims > DIMS || v->lanes != 1) return 0;
 	for (uint8_t i = 0; i < sizeof types / sizeof *types; i++)
 		if (v->code == types[i][0] && v->bits == types[i][1]) o->type = i + 1;
-	o->device = v->device_type == ON_CPU ? CPU : v->device_type == CUDA || v->device_type == ROCM ? v->device : ELSEWHERE;
+	o->device = v->device_type == ON_CPU ? CPU : v->device_type == CUDA || v->device_type == ROCM ?
+		v->device : ELSEWHERE;
 	o->dims = (uint8_t)v->dims;
 	memcpy(o->shape, v->shape, (size_t)v->dims * sizeof *v->shape);
 	memcpy(o->stride, v->stride, (size_t)v->dims * sizeof *v->stride);
@@ -130,7 +139,8 @@ static int refused(void) {
 
 static int read_operand(PyObject *t, struct operand *o, uint64_t *address) {
 	struct view v;
-	int read = view && !view(t, &v) ? read_view(&v, o, address) : (!view || refused()) && read_attributes(t, o, address);
+	int read = view && !view(t, &v) ? read_view(&v, o, address) : (!view || refused()) &&
+		read_attributes(t, o, address);
 	o->at = *address % ALIGN;
 	return read;
 }
@@ -142,7 +152,7 @@ static int read_address(PyObject *t, uint64_t *address) {
 	return view || !PyErr_Occurred();
 }
 
-// turn makes an operand what it is with its last two dimensions exchanged.
+// turn makes an operand what it is with its last two dimensions swapped.
 static void turn(struct operand *o) {
 	int64_t *of[] = {o->shape + o->dims, o->stride + o->dims};
 	for (int i = 0; i < 2 && o->dims > 1; i++) {
@@ -152,7 +162,7 @@ static void turn(struct operand *o) {
 	}
 }
 
-// elements returns how many an operand has, or -1 where they do not lie one behind the other.
+// elements returns how many an operand has, or -1 where they do not lie one after the other.
 static int64_t elements(const struct operand *o) {
 	int64_t n = 1;
 	int dense = 1;

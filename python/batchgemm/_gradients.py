@@ -33,7 +33,7 @@ _DERIVATIVES = {  # times the gradient of the result, of that or, of torch's, of
 _PLAIN = {torch.Tensor, torch.nn.Parameter, type(None)}
 _WATCHERS = (  # false: none is there
     _len_torch_dispatch_stack, _is_tracing, _are_functorch_transforms_active, _profiler_enabled)
-X, W = 1, 2  # which of a product is turned: has its last two dimensions exchanged
+X, W = 1, 2  # which of a product is turned: has its last two dimensions swapped
 
 # Ways.
 
@@ -276,14 +276,15 @@ def _autograd(x, w, offs, bias, activation, out_dtype, fill, *more):
 
 
 def _refuse(x, w, scale_x, scale_w, *others):
-    """x, w and what is behind the other arguments, of which those that an operator with scales has no
+    """x, w and what is after the other arguments, of which those that an operator with scales has no
     derivative to are through _Refused. It has that to an x beside a w of int4."""
     operator = name_of((scale_x,))
     turned = operator == "scaled_grouped_mm" and x.dim() == 2 < w.dim()  # they may have changed places
     names = [f"{name} (where offs cuts columns: {other})" if turned else name
              for name, other in (("x", "w"), ("w", "x"), ("scale_x", "scale_w"), ("scale_w", "scale_x"))]
     x, w, scale_x, scale_w = (
-        t if t is None or not t.is_floating_point() or t is x and scale_x is None else _apply_refused(t, operator, name)
+        t if t is None or not t.is_floating_point() or t is x and scale_x is None
+        else _apply_refused(t, operator, name)
         for t, name in zip((x, w, scale_x, scale_w), names))
     return x, w, (scale_x, scale_w, *others)
 

@@ -22,7 +22,8 @@ def pack_int4(weights):
 def unpack_int4(words, n):
     words, n = _words(words), _core.integer("n", n)
     if words.ndim < 3 or words.shape[-1] != 8 or words.shape[-2] % 8 or not 0 <= n <= words.shape[-2]:
-        raise _core.InvalidError(f"words are {words.shape}, n is {n}: they must be [..., K / 64, ld, 8], and ld a multiple of 8, at least n")
+        raise _core.InvalidError(f"words are {words.shape}, n is {n}: they must be [..., K / 64, ld, 8], and "
+                                 f"ld a multiple of 8, at least n")
     *many, panels, _, _ = words.shape
     weights = np.empty((*many, n, _core.PANEL * panels), np.uint8)
     words = np.ascontiguousarray(words[..., : _core.least_ld(n), :])
@@ -68,12 +69,13 @@ def _matrices(name, numbers):
 
 
 def _small(name, numbers):
-    """Whole numbers from 0 to 15 as bytes, one behind the other."""
+    """Whole numbers from 0 to 15 as bytes, one after the other."""
     numbers = np.asarray(numbers)
     if numbers.dtype.kind not in "iu":
         raise TypeError(f"{name} are of {numbers.dtype}, not integers")
     if numbers.size and not 0 <= numbers.min() <= numbers.max() <= 15:
-        raise _core.InvalidError(f"{name} are from {numbers.min()} to {numbers.max()}: they must be from 0 to 15")
+        raise _core.InvalidError(f"{name} are from {numbers.min()} to {numbers.max()}: they must be from 0 "
+                                 f"to 15")
     return np.ascontiguousarray(numbers, np.uint8).reshape(numbers.shape)
 
 

@@ -56,7 +56,7 @@ class _List(NamedTuple):
 def run(xs, ws, out_dtype):
     sizes, dtype = _sizes_of(xs, ws, out_dtype)
     programs = programs_of(xs[0].get_device())
-    if not programs.cuda:  # the CPU has no pointers: all are copied, one behind the other
+    if not programs.cuda:  # the CPU has no pointers: all are copied, one after the other
         dense = lambda columns: Matrix(False, max(columns, 1), 0, 0)
         lies = tuple((m, n, k, dense(k), dense(n)) for m, n, k in sizes)
         a, b = (torch.cat([t.reshape(-1) for t in ts]) for ts in (xs, ws))
@@ -83,7 +83,7 @@ def _fake(xs, ws, out_dtype):
 
 
 class _Products(torch.autograd.Function):
-    """Takes xs and ws one behind the other, as all lists are whose tensors have gradients or tangents."""
+    """Takes xs and ws one after the other, as all lists are whose tensors have gradients or tangents."""
 
     @staticmethod
     def forward(ctx, out_dtype, count, *tensors):

@@ -14,7 +14,7 @@ NAMES = {"grouped_mm": "", "scaled_grouped_mm": _MORE, "int4_grouped_mm": _MORE}
 
 
 def name_of(more):
-    """Which operator takes these arguments behind the first seven: with w of int4 there is no scale_x."""
+    """Which operator takes these arguments after the first seven: with w of int4 there is no scale_x."""
     return "grouped_mm" if not more else "int4_grouped_mm" if more[0] is None else "scaled_grouped_mm"
 
 
@@ -65,7 +65,7 @@ def _rows(expand, scale_x, scale_w, zero_x, sums_w):
 
 
 def join(expand, scale_x, scale_w, zero_x, sums_w):
-    """Copies them. With zero points each has what is behind it."""
+    """Copies them. With zero points each has what is after it."""
     count_w, count_x = expand
     if zero_x is not None:
         each = scale_w.reshape(1 if scale_w.numel() == 1 else len(sums_w), -1).expand(sums_w.shape)

@@ -1,5 +1,5 @@
-"""The module _eager, which does in C what eager calls of batchgemm.torch do again and again (_eager.c). It lies beside
-libbatchgemm.so: in the wheel, or where "make eager" puts it. Python can do all without it."""
+"""The module _eager, which does in C what eager calls of batchgemm.torch do again and again (_eager.c). It
+lies beside libbatchgemm.so: in the wheel, or where "make eager" puts it. Python can do all without it."""
 
 import os
 from importlib import machinery, util
@@ -16,7 +16,8 @@ class Nothing:
 def _load():
     folder = os.path.dirname(_library._name)
     finder = machinery.FileFinder(folder, (machinery.ExtensionFileLoader, machinery.EXTENSION_SUFFIXES))
-    spec = folder and finder.find_spec("batchgemm._eager")  # without a folder the loader of libraries has looked for it
+    # without a folder the loader of libraries has looked for it
+    spec = folder and finder.find_spec("batchgemm._eager")
     if not spec:
         return Nothing  # nobody has built it, or this Python takes no module of the limited API
     try:

@@ -8,11 +8,13 @@ from typing import NamedTuple, Optional
 
 import torch
 
-from ._core import ENDS_OF_DEPTH, ENDS_OF_ROWS, GROUPS, NAN_ROWS, PANEL, ZERO_ROWS, open as _open, problem
+from ._core import ENDS_OF_DEPTH, ENDS_OF_ROWS, GROUPS, NAN_ROWS, PANEL, ZERO_ROWS, problem
+from ._device import open as _open
 from ._optional import eager
 
 TYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
-SCALED = {torch.float8_e4m3fn: "e4m3", torch.int8: "int8"}  # x and w that have scales; the result is one of TYPES
+# x and w that have scales; the result is one of TYPES
+SCALED = {torch.float8_e4m3fn: "e4m3", torch.int8: "int8"}
 PACKED = {torch.int32: 8, torch.uint8: 2}  # w of int4: weights in an element
 ACTIVATIONS = ("", "relu", "gelu", "silu")
 MOST_GROUPS = 4096
@@ -42,8 +44,10 @@ class Sizes(NamedTuple):
     k: int
     shape: tuple  # of the result
     dtype: torch.dtype
-    zeros: bool = False  # of x, behind its scales, and sums of the columns of w behind those of w
-    scales: tuple = ("", "")  # of x and of w: "tensor" for a matrix, "row" for each row of x, or column of w; "block" of both; of w "group-64" or "group-128"
+    zeros: bool = False  # of x, after its scales, and sums of the columns of w after those of w
+    # of x and of w: "tensor" for a matrix, "row" for each row of x, or column of w; "block" of both; of w
+    # "group-64" or "group-128"
+    scales: tuple = ("", "")
 
 
 def meta(t, address):
@@ -81,9 +85,11 @@ def _check_packed_types(x, w, out_dtype):
     if w.dtype not in PACKED:
         raise TypeError(f"w is {w.dtype}: it must be int32, of eight weights, or uint8, of two")
     if len(x.shape) not in (2, 3) or len(w.shape) != 4:
-        raise ValueError(f"x has {len(x.shape)} dimensions, w has {len(w.shape)}: they must have 2 or 3, and 4")
+        raise ValueError(f"x has {len(x.shape)} dimensions, w has {len(w.shape)}: they must have 2 or 3, "
+                         f"and 4")
     if w.shape[3] != PANEL // PACKED[w.dtype] or w.shape[2] % 8:
-        raise ValueError(f"w has the shape {tuple(w.shape)}: it must be (groups, K / {PANEL}, ld, {PANEL // PACKED[w.dtype]}), and ld a multiple of 8")
+        raise ValueError(f"w has the shape {tuple(w.shape)}: it must be (groups, K / {PANEL}, ld, "
+                         f"{PANEL // PACKED[w.dtype]}), and ld a multiple of 8")
     return _result_type(x, out_dtype)
 
 
@@ -94,7 +100,8 @@ def _grouping(scale, groups, k, ld):
     for group in GROUPS:
         if k % group == 0 and tuple(scale.shape) == (groups, k // group, ld):
             return f"group-{group}"
-    raise ValueError(f"scale_w has the shape {tuple(scale.shape)}: it must be ({groups}, K / 64, {ld}) or ({groups}, K / 128, {ld}), and K is {k}")
+    raise ValueError(f"scale_w has the shape {tuple(scale.shape)}: it must be ({groups}, K / 64, {ld}) or "
+                     f"({groups}, K / 128, {ld}), and K is {k}")
 
 
 def _scaling(name, scale, t, form, groups, rows):
@@ -111,7 +118,8 @@ def _scaling(name, scale, t, form, groups, rows):
         return "tensor"
     if shape in each:
         return "row"
-    raise ValueError(f"{name} has the shape {shape}: it must be {' or '.join(map(str, whole + each))}, or have one element")
+    raise ValueError(f"{name} has the shape {shape}: it must be {' or '.join(map(str, whole + each))}, or "
+                     f"have one element")
 
 
 def _check_zeros(x, scale_x, zero_x, sums_w, groups, n):
@@ -139,7 +147,9 @@ def _of_blocks(scale_x, scale_w, x, groups, n, k):
     """Whether scales are of blocks, by their shapes. Where both have one element they are those of all."""
     of_x, of_w = (*x.shape[:-1], blocks(k)), (groups, blocks(n), blocks(k))
     shapes = tuple(scale_x.shape), tuple(scale_w.shape)
-    if tuple(map(len, shapes)) != (len(of_x), len(of_w)) or math.prod(shapes[0]) == math.prod(shapes[1]) == 1 or shapes != (of_x, of_w):
+    if tuple(map(len, shapes)) != (len(of_x), len(of_w)) or shapes != (of_x, of_w):
+        return False
+    if math.prod(shapes[0]) == math.prod(shapes[1]) == 1:
         return False
     for name, scale in ("scale_x", scale_x), ("scale_w", scale_w):
         if scale.dtype != torch.float32:
@@ -149,12 +159,14 @@ def _of_blocks(scale_x, scale_w, x, groups, n, k):
     return True
 
 
-def sizes_of(x, w, offs, bias, activation, out_dtype, scale_x=None, scale_w=None, zero_x=None, sums_w=None, n=None):
-    """Checks the arguments; the tensors have a shape, a dtype and a device. There are two scales, none, or where w is of int4
-    that of w alone. n: the columns of such a w, if not all."""
+def sizes_of(x, w, offs, bias, activation, out_dtype, scale_x=None, scale_w=None, zero_x=None,
+             sums_w=None, n=None):
+    """Checks the arguments; the tensors have a shape, a dtype and a device. There are two scales, none, or
+    where w is of int4 that of w alone. n: the columns of such a w, if not all."""
     scaled, packed = scale_x is not None, scale_x is None and scale_w is not None
     out = (_check_scaled_types if scaled else _check_packed_types if packed else check_types)(x, w, out_dtype)
-    for name, t in ("w", w), ("offs", offs), ("bias", bias), ("scale_x", scale_x), ("scale_w", scale_w), ("zero_x", zero_x), ("sums_w", sums_w):
+    scales = ("scale_x", scale_x), ("scale_w", scale_w), ("zero_x", zero_x), ("sums_w", sums_w)
+    for name, t in ("w", w), ("offs", offs), ("bias", bias), *scales:
         if t is not None and t.device != x.device:
             raise ValueError(f"{name} is on {t.device}, x on {x.device}")
     dims = len(x.shape), 3 if packed else len(w.shape)
@@ -201,9 +213,11 @@ def sizes_of(x, w, offs, bias, activation, out_dtype, scale_x=None, scale_w=None
         return sizes._replace(scales=("", _grouping(scale_w, groups, k, ld)))
     if not scaled:
         return sizes
-    if form != ENDS_OF_DEPTH and zero_x is None and sums_w is None and _of_blocks(scale_x, scale_w, x, groups, n, k):
+    has_no_zeros = form != ENDS_OF_DEPTH and zero_x is None and sums_w is None
+    if has_no_zeros and _of_blocks(scale_x, scale_w, x, groups, n, k):
         return sizes._replace(scales=("block", "block") if k else ("", ""))
-    of_x, of_w = _scaling("scale_x", scale_x, x, form, groups, m), _scaling("scale_w", scale_w, w, form, groups, n)
+    of_x = _scaling("scale_x", scale_x, x, form, groups, m)
+    of_w = _scaling("scale_w", scale_w, w, form, groups, n)
     zeros = _check_zeros(x, scale_x, zero_x, sums_w, groups, n)
     return sizes._replace(zeros=zeros, scales=(of_x, "row" if zeros else of_w))
 
@@ -220,8 +234,8 @@ def flag_of(fill):
 
 
 def check_ends(offs, extent):
-    """Raises ValueError that names the first group whose end is wrong, where extent is what there is to cut. On a
-    GPU it waits."""
+    """Raises ValueError that names the first group whose end is wrong, where extent is what there is to cut.
+    On a GPU it waits."""
     last = 0
     for group, end in enumerate(offs.tolist()):
         if end > extent:
@@ -252,7 +266,7 @@ class Matrix(NamedTuple):
 
 
 def _lie(t):
-    """How the matrices of t lie, or None: a copy of it has rows one behind the other."""
+    """How the matrices of t lie, or None: a copy of it has rows one after the other."""
     (rows, cols), (down, right) = t.shape[-2:], t.stride[-2:]
     group = t.stride[0] if len(t.shape) == 3 and t.shape[0] > 1 else 0
     at = t.at // t.dtype.itemsize
@@ -269,7 +283,9 @@ def _lie_packed(w):
     apart = apart if groups > 1 else 0
     if panels == 0 or ld == 0:
         return Matrix(False, ld, 0, 0)
-    if w.at or strides[1:] != [each, 1] or (strides[0] != ld * each and panels > 1) or apart * w.dtype.itemsize % ALIGN:
+    if w.at or strides[1:] != [each, 1] or (strides[0] != ld * each and panels > 1):
+        return None
+    if apart * w.dtype.itemsize % ALIGN:
         return None
     return Matrix(False, ld, 0, PACKED[w.dtype] * apart)
 
@@ -295,7 +311,7 @@ class Call(NamedTuple):
     shape: tuple = ()  # of the result
     dtype: Optional[torch.dtype] = None
     extent: int = 0  # of what offs cuts; the bounds of the program may be larger
-    value: Optional[float] = None  # what the result is filled with in front of the run
+    value: Optional[float] = None  # what the result is filled with before the run
     expand: tuple = ()  # to how many scales those of w, and of x, are expanded; -1: to no more than there are
     key: tuple = ()  # of the program; without one nothing is to be run
 
@@ -306,14 +322,19 @@ class Call(NamedTuple):
         counts = {"": 0, "tensor": words, "group-64": b.ld * (k // 64), "group-128": b.ld * (k // 128)}
         own = {"row": words * m, "block": m * blocks(k)}, {"row": words * n, "block": blocks(n) * blocks(k)}
         scales_a, scales_b = ((counts | each)[of] for of, each in zip(scales, own))  # of a group
-        scale_a = groups * scales_b  # behind those of w, since other numbers of rows share the program
+        scale_a = groups * scales_b  # after those of w, since other numbers of rows share the program
         if form != BATCHED:
             return device.prepare_ragged(
-                form, groups, m, n, k, lda=a.ld, ldb=b.ld, ldc=ldc, trans_a=a.trans, trans_b=b.trans, offset_a=a.at, offset_b=b.at,
-                stride_b=b.stride, stride_c=m * ldc if form == ENDS_OF_DEPTH else 0, zero_rows=flag == ZERO_ROWS,
-                nan_rows=flag == NAN_ROWS, bias=bias_at, stride_bias=bias_stride, scale_a=scale_a, options=options)
-        batch = [problem(m, n, k, a=a.at + g * a.stride, lda=a.ld, trans_a=a.trans, b=b.at + g * b.stride, ldb=b.ld, trans_b=b.trans,
-                         c=g * m * n, bias=bias_at + g * bias_stride, scale_a=scale_a + g * scales_a, scale_b=g * scales_b)
+                form, groups, m, n, k, lda=a.ld, ldb=b.ld, ldc=ldc, trans_a=a.trans, trans_b=b.trans,
+                offset_a=a.at, offset_b=b.at,
+                stride_b=b.stride, stride_c=m * ldc if form == ENDS_OF_DEPTH else 0,
+                zero_rows=flag == ZERO_ROWS,
+                nan_rows=flag == NAN_ROWS, bias=bias_at, stride_bias=bias_stride, scale_a=scale_a,
+                options=options)
+        batch = [problem(m, n, k, a=a.at + g * a.stride, lda=a.ld, trans_a=a.trans, b=b.at + g * b.stride,
+                         ldb=b.ld, trans_b=b.trans,
+                         c=g * m * n, bias=bias_at + g * bias_stride, scale_a=scale_a + g * scales_a,
+                         scale_b=g * scales_b)
                  for g in range(groups)]
         with device.plan(batch, **options) as plan:
             return device.prepare(plan)
@@ -345,7 +366,8 @@ def call_of(x, w, offs, bias, activation, out_dtype, flag, *scales, n=None):
         return Call(copy=(not a, not b, not offs_lie, not bias_lies))
     m, k, extent = s.m, s.k, 0
     if s.form == ENDS_OF_ROWS:
-        m, extent = min(bound(m), a.ld) if a.trans else bound(m), m  # rows of a matrix are as long as its bound
+        # rows of a matrix are as long as its bound
+        m, extent = min(bound(m), a.ld) if a.trans else bound(m), m
     if s.form == ENDS_OF_DEPTH:
         k, extent = min([bound(k)] + [a.ld] * (not a.trans) + [b.ld] * b.trans), k
     call = Call(shape=s.shape, dtype=s.dtype, extent=extent)
@@ -364,7 +386,8 @@ def call_of(x, w, offs, bias, activation, out_dtype, flag, *scales, n=None):
 
 
 class Programs:
-    """The programs of a device. A program has memory of its own that its runs use, and so belongs to one stream."""
+    """The programs of a device. A program has memory of its own that its runs use, and so belongs to one
+    stream."""
 
     def __init__(self, index):
         self.cuda = index >= 0
@@ -375,20 +398,22 @@ class Programs:
         if self.cuda and torch.cuda.is_current_stream_capturing():
             raise _not_warm()
         if self.cuda:  # batchgemm counts GPUs of compute capability 8.0 on
-            older = 0 if torch.version.hip else sum(torch.cuda.get_device_capability(i) < (8, 0) for i in range(index))
+            older = 0
+            if not torch.version.hip:
+                older = sum(torch.cuda.get_device_capability(i) < (8, 0) for i in range(index))
             self.device = _open("hip" if torch.version.hip else "cuda", index - older)
         else:
             self.device = _open("cpu")
 
     def run(self, call, addresses, arguments=None):
-        """Queues a run_at() these addresses on the current stream. On the CPU it is done then. arguments: those of the operator,
-        by which eager finds the program then."""
+        """Queues a run_at() these addresses on the current stream. On the CPU it is done then. arguments:
+        those of the operator, by which eager finds the program then."""
         stream = torch._C._cuda_getCurrentRawStream(self.index) if self.cuda else 0
         capturing = self.cuda and torch.cuda.is_current_stream_capturing()
         with self.lock:
             program = self.find(stream, call, capturing)
             program.run_at(stream, *addresses)
-            if arguments:  # within the lock: behind it the program may be another stream's
+            if arguments:  # within the lock: after it the program may be another stream's
                 like = {"dtype": call.dtype, "device": arguments[0].device}
                 wait = None if self.cuda else self.device.wait
                 eager.keep(program.handle, (call.shape,), like, call.value, wait, call.expand, *arguments)
@@ -408,14 +433,16 @@ class Programs:
     def prepare(self, call):
         if len(self.kept) > KEPT // 2:  # soon some are closed, by when they were used last
             eager.clear()  # so that find() hears again of what is used
-        for at in [at for at in self.kept if at not in self.captured][: max(0, len(self.kept) - len(self.captured) - KEPT + 1)]:
+        free = [at for at in self.kept if at not in self.captured]
+        for at in free[: max(0, len(self.kept) - len(self.captured) - KEPT + 1)]:
             self.kept.pop(at).close()
         program = call.prepare(self.device)
         self.device.wait()  # for the upload, which is on a stream of the device's own
         return program
 
     def take(self, call):
-        """The program of the warm-up, on whatever stream that was. Nothing can be prepared while a graph is captured."""
+        """The program of the warm-up, on whatever stream that was. Nothing can be prepared while a graph is
+        captured."""
         for at in self.kept:
             if at[1] == call.key and at not in self.captured:
                 eager.clear()
@@ -424,7 +451,8 @@ class Programs:
 
 
 def _not_warm():
-    return RuntimeError("batchgemm: the first call with tensors of these shapes cannot be captured in a CUDA graph; "
+    return RuntimeError("batchgemm: the first call with tensors of these shapes cannot be captured in a CUDA "
+                        "graph; "
                         "call once before, as torch wants it of all that is captured")
 
 

@@ -37,7 +37,7 @@ def grouped_mm(x, w, offs=None, bias=None, activation=None, out_dtype=None, *, f
     activation where offs does not cut depth.
 
     Ends must not go down, nor be beyond what there is to cut. On the CPU others are a ValueError that names
-    the group. On a GPU the first group that ends wrongly is refused, with all behind it: nothing outside x,
+    the group. On a GPU the first group that ends wrongly is refused, with all after it: nothing outside x,
     w and the result is read or written, and check=True waits for the device and raises that error in front
     of the product.
 
@@ -64,7 +64,7 @@ def grouped_mm(x, w, offs=None, bias=None, activation=None, out_dtype=None, *, f
 def scaled_grouped_mm(x, w, scale_x, scale_w, offs=None, bias=None, activation=None,
                       out_dtype=torch.bfloat16, zero_x=None, sums_w=None, *, fill=None, check=False):
     """grouped_mm() of elements of 8 bits: x and w are both float8_e4m3fn or both int8, of shapes and strides
-    as there, and sums are multiplied by scales, float32, in front of bias and activation:
+    as there, and sums are multiplied by scales, float32, before bias and activation:
 
         y[i, j] = activation(scale_x[i] * scale_w[group, j] * (x[i] @ w[group, :, j]) + bias[group, j])
 
@@ -73,12 +73,13 @@ def scaled_grouped_mm(x, w, scale_x, scale_w, offs=None, bias=None, activation=N
     [groups, M] and [groups, N], or these flat. Or both are of blocks of 128 k's, of float8_e4m3fn where offs
     does not cut depth: with kb = ceil(K / 128) [rows, kb], or [groups, M, kb], of x, and
     [groups, ceil(N / 128), kb] of w, of which 128 columns share each; where offs cuts columns
-    [groups, ceil(M / 128), kb] of x and [columns, kb] of w. gfx908 has no kernels for these. out_dtype: bfloat16, float16 or float32.
+    [groups, ceil(M / 128), kb] of x and [columns, kb] of w. gfx908 has no kernels for these. out_dtype:
+    bfloat16, float16 or float32.
 
     zero_x are zero points of an x of int8, int32 from -128 to 127, of the shape of scale_x: x stands for
     x - zero_x. sums_w, int32 [groups, N], are the sums of w's columns then, w.sum(-2, dtype=torch.int32), and
     [groups, N] where offs cuts depth too, of the rows of each group. Sums of products lose
-    zero_x[i] * sums_w[group, j] in front of scales. Neither is there where offs cuts columns.
+    zero_x[i] * sums_w[group, j] before scales. Neither is there where offs cuts columns.
 
     fill and check: as of grouped_mm(). Of gradients there is that to bias; to the others, where they need
     one, backward raises NotImplementedError."""
@@ -105,8 +106,8 @@ def int4_grouped_mm(x, w, scale_w, offs=None, bias=None, activation=None, out_dt
     ld is a multiple of 8, and n says N where that is less (default: ld). x is bfloat16 or float16. w is
     int32, or the same bytes as uint8 [groups, K / 64, ld, 32]; scale_w [groups, K / 64, ld] or
     [groups, K / 128, ld] has a word of batchgemm.group_words() for so many weights of a column, int32 or its
-    bits as float32: these are scale * (weight - zero). bias, activation, out_dtype, fill and check are those of
-    grouped_mm.
+    bits as float32: these are scale * (weight - zero). bias, activation, out_dtype, fill and check are those
+    of grouped_mm.
 
     Gradients are to x and bias: that to x is a product with the weights in the type of x, of which there are
     groups * K * N numbers of 16 bits for as long as it runs."""

@@ -28,7 +28,8 @@ def check(got, a, b, done=lambda v: v, more=0.0):
     least = 2.0**-25 if got.dtype == np.float16 else 0  # half the smallest number
     bound = HALF_ULP[got.dtype] * np.abs(want) + 1.2 * 2 * (a.shape[1] + 2) * 2.0**-24 * size + least
     worst = np.abs(got - want) - bound
-    assert got.shape == want.shape and not (worst > 0).any(), f"off by {worst.max(initial=0)} more than the bound"
+    assert got.shape == want.shape and not (
+        worst > 0).any(), f"off by {worst.max(initial=0)} more than the bound"
     assert not np.isnan(got).any()
 
 

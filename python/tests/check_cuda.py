@@ -15,13 +15,15 @@ import batchgemm.torch as bt
 from batchgemm import _programs as bp
 from batchgemm._optional import Nothing
 from batchgemm.torch import grouped_mm, int4_grouped_mm, matmul_list, scaled_grouped_mm
-from test_torch import Gradients, Numbers, Programs, Torch, bound, ends, reference, slow_runs, without_eager  # unittest runs those too
-from test_torch_eager import Eager, GradientsAlone, NumbersAlone, TorchAlone  # and those
-from test_torch_ends import WRONG, Case, Check, CheckAlone, Fill, FillAlone, same  # and those
-from test_torch_eager_scales import EagerScales, Int4NumbersAlone, Int4TorchAlone, ScaledNumbersAlone, ScaledTorchAlone, one_array  # and those
-from test_torch_func import Transformations, TransformationsAlone  # and those
-from test_torch_int4 import Int4Numbers, Int4Torch, new_scales, new_words, numbers  # and those
-from test_torch_scaled import Blocks, ScaledNumbers, ScaledTorch, ZeroPoints, exact, random, scales  # and those
+# unittest runs the tests of all these too
+from test_torch import Gradients, Numbers, Programs, Torch, bound, ends, reference, slow_runs, without_eager
+from test_torch_eager import Eager, GradientsAlone, NumbersAlone, TorchAlone
+from test_torch_ends import WRONG, Case, Check, CheckAlone, Fill, FillAlone, same
+from test_torch_eager_scales import (EagerScales, Int4NumbersAlone, Int4TorchAlone, ScaledNumbersAlone,
+                                     ScaledTorchAlone, one_array)
+from test_torch_func import Transformations, TransformationsAlone
+from test_torch_int4 import Int4Numbers, Int4Torch, new_scales, new_words, numbers
+from test_torch_scaled import Blocks, ScaledNumbers, ScaledTorch, ZeroPoints, exact, random, scales
 
 if not torch.cuda.is_available():
     raise SystemExit("no GPU that PyTorch can use")
@@ -31,7 +33,8 @@ torch.set_default_device("cuda")
 class Cuda(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(4)
-        self.x, self.w, self.offs = torch.randn(600, 64), torch.randn(8, 64, 96), ends(0, 100, 100, 250, 251, 400, 590, 600)
+        self.x, self.w = torch.randn(600, 64), torch.randn(8, 64, 96)
+        self.offs = ends(0, 100, 100, 250, 251, 400, 590, 600)
 
     def near(self, y, x, w, offs, name=""):
         error = (y.double() - reference(x.double(), w.double(), offs)).abs()
@@ -53,7 +56,7 @@ class Cuda(unittest.TestCase):
             stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(stream):
                 torch.cuda._sleep(10**7)
-                x = self.x * 2  # queued in front of the products, on the same stream
+                x = self.x * 2  # queued before the products, on the same stream
                 y = grouped_mm(x, self.w, offs=self.offs) + 0
             stream.synchronize()
             self.near(y, 2 * self.x, self.w, self.offs)
@@ -114,10 +117,12 @@ class Cuda(unittest.TestCase):
 
     def test_compile(self):
         for mode in ("default", "reduce-overhead"):
-            compiled = torch.compile(lambda x, w, offs: grouped_mm(x * 2, w, offs=offs) + 1, fullgraph=True, mode=mode)
+            compiled = torch.compile(lambda x, w, offs: grouped_mm(x * 2, w, offs=offs) + 1,
+                                     fullgraph=True, mode=mode)
             for _ in range(4):
                 y = compiled(self.x, self.w, self.offs)
-                self.assertTrue(torch.allclose(y, grouped_mm(self.x * 2, self.w, offs=self.offs) + 1, rtol=1e-5, atol=1e-4), mode)
+                self.assertTrue(torch.allclose(y, grouped_mm(self.x * 2, self.w, offs=self.offs) + 1,
+                                               rtol=1e-5, atol=1e-4), mode)
 
     @unittest.skipIf(torch.cuda.device_count() < 2, "one GPU")
     def test_other_device(self):
@@ -126,14 +131,17 @@ class Cuda(unittest.TestCase):
 
     @unittest.skipUnless(hasattr(torch, "_grouped_mm"), "torch has no grouped product")
     def test_beside_torch(self):
-        """Where torch has it: both within the bound of each other's exact result. Torch's kernel asserts that ends are multiples
-        of 16 bytes where they cut columns or depth, which ends all work of the process on the GPU."""
+        """Where torch has it: both within the bound of each other's exact result. Torch's kernel asserts that
+        ends are multiples of 16 bytes where they cut columns or depth, which ends all work of the process on
+        the GPU."""
         x, w, offs = self.x.bfloat16(), self.w.bfloat16(), ends(0, 96, 96, 248, 256, 400, 592, 600)
-        for name, a, b in (("rows", x, w), ("depth", x.t(), torch.randn(600, 96).bfloat16()), ("columns", w.transpose(1, 2), x.t())):
+        for name, a, b in (("rows", x, w), ("depth", x.t(), torch.randn(600, 96).bfloat16()),
+                           ("columns", w.transpose(1, 2), x.t())):
             with self.subTest(name):
                 want, got = torch._grouped_mm(a, b, offs=offs), grouped_mm(a, b, offs=offs)
                 self.assertEqual((got.shape, got.dtype), (want.shape, want.dtype))
-                self.assertTrue(bool(((got.double() - want.double()).abs() <= 2 * bound(a, b, offs, out=torch.bfloat16)).all()))
+                self.assertTrue(bool(((got.double() - want.double()).abs() <= 2 *
+                                      bound(a, b, offs, out=torch.bfloat16)).all()))
 
 
 class Refused(unittest.TestCase):
@@ -145,7 +153,7 @@ class Refused(unittest.TestCase):
         torch.manual_seed(15)
 
     def within(self, *shape, dtype=torch.float32):
-        """A tensor with NaN in front of it and behind."""
+        """A tensor with NaN before it and after."""
         count = math.prod(shape)
         whole = torch.full((count + 2 * 4096,), math.nan, dtype=dtype)
         return whole[4096 : 4096 + count].copy_(torch.randn(count)).view(shape), whole
@@ -159,13 +167,14 @@ class Refused(unittest.TestCase):
             made.append(torch.full((count + 2 * 4096,), 7.0, dtype=dtype))
             return made[-1][4096 : 4096 + count].view(shape).fill_(value)
 
-        with without_eager(), mock.patch.object(torch.Tensor, "new_empty", new), mock.patch.object(torch.Tensor, "new_full", new):
+        with without_eager(), mock.patch.object(torch.Tensor, "new_empty",
+                                                new), mock.patch.object(torch.Tensor, "new_full", new):
             y = call()
         whole = made[-1].float()
         return y, bool((whole[:4096] == 7).all() and (whole[-4096:] == 7).all())
 
     def right(self, cuts, extent):
-        """How many groups are in front of the first that is refused, and where these end."""
+        """How many groups are before the first that is refused, and where these end."""
         last = 0
         for group, end in enumerate(cuts):
             if not last <= end <= extent:
@@ -180,15 +189,20 @@ class Refused(unittest.TestCase):
     def test_nothing_outside(self):
         for dtype in bp.TYPES:
             for extent in 97, 100, 113:
-                (x, _), (d, _), (gy, _), w = self.within(extent, 64, dtype=dtype), self.within(72, extent, dtype=dtype), self.within(extent, 40, dtype=dtype), torch.randn(6, 64, 40).to(dtype)
+                (x, _), (d, _) = self.within(extent, 64, dtype=dtype), self.within(72, extent, dtype=dtype)
+                (gy, _), w = self.within(extent, 40, dtype=dtype), torch.randn(6, 64, 40).to(dtype)
                 bias, t = torch.randn(6, 40).to(dtype), w.transpose(1, 2)
                 for cuts in self.cuts(extent):
                     groups, last = self.right(cuts, extent)
                     offs = ends(*cuts)
                     for fill in self.FILLS:
                         for form, call, a, b, of in (
-                            ("rows", lambda: grouped_mm(x, w, offs=offs, fill=fill), x, w, None), ("bias", lambda: grouped_mm(x, w, offs=offs, bias=bias, activation="relu", fill=fill), x, w, bias),
-                            ("turned", lambda: grouped_mm(d.t(), torch.cat([w, w], 1)[:, :72], offs=offs, fill=fill), d.t(), torch.cat([w, w], 1)[:, :72], None),
+                            ("rows", lambda: grouped_mm(x, w, offs=offs, fill=fill), x, w, None),
+                                ("bias", lambda: grouped_mm(x, w, offs=offs, bias=bias, activation="relu",
+                                                            fill=fill), x, w, bias),
+                            ("turned", lambda: grouped_mm(d.t(), torch.cat([w, w], 1)[:, :72], offs=offs,
+                                                          fill=fill), d.t(), torch.cat([w, w], 1)[:, :72],
+                             None),
                             ("columns", lambda: grouped_mm(t, x.t(), offs=offs, fill=fill).t(), x, w, None),
                             ("depth", lambda: grouped_mm(d, gy, offs=offs, fill=fill), d, gy, None),
                         ):
@@ -204,19 +218,23 @@ class Refused(unittest.TestCase):
                             if groups:
                                 act = "relu" if of is not None else None
                                 more = good, None if of is None else of[:groups].double(), act
-                                self.assertTrue(bool(((got.double() - reference(a, b, *more)).abs() <= bound(a, b, *more, out=dtype)).all()), name)
+                                self.assertTrue(
+                                    bool(((got.double() - reference(a, b, *more)).abs() <= bound(
+                                        a, b, *more, out=dtype)).all()), name)
                             if fill is not None:
                                 self.assertTrue(same(rest, torch.full_like(rest, fill)), name)
 
     def test_gradients(self):
         """Rows of refused groups are 0 in them, and so is the gradient to their weights."""
-        x, w, bias = torch.randn(100, 64, requires_grad=True), torch.randn(6, 64, 40, requires_grad=True), torch.randn(6, 40, requires_grad=True)
+        x, w = torch.randn(100, 64, requires_grad=True), torch.randn(6, 64, 40, requires_grad=True)
+        bias = torch.randn(6, 40, requires_grad=True)
         for cuts in self.cuts(100):
             groups, last = self.right(cuts, 100)
             for _ in range(3):
                 y = grouped_mm(x, w, offs=ends(*cuts), bias=bias, activation="silu", fill=0)
                 gx, gw, gb = torch.autograd.grad(y.sum(), (x, w, bias))
-            self.assertFalse(bool(y[last:].any() or gx[last:].any() or gw[groups:].any() or gb[groups:].any()), cuts)
+            self.assertFalse(bool(y[last:].any() or gx[last:].any() or gw[groups:].any()
+                                  or gb[groups:].any()), cuts)
             self.assertTrue(bool(gx.isfinite().all() and gw.isfinite().all() and gb.isfinite().all()), cuts)
 
     def test_scales(self):
@@ -244,7 +262,8 @@ class Refused(unittest.TestCase):
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             y = grouped_mm(x, w, offs=offs, fill=math.nan)
-            with self.assertRaisesRegex(RuntimeError, "check waits for the device, which a CUDA graph cannot capture"):
+            with self.assertRaisesRegex(RuntimeError,
+                                        "check waits for the device, which a CUDA graph cannot capture"):
                 grouped_mm(x, w, offs=offs, check=True)
         for cuts in self.cuts(97):
             groups, last = self.right(cuts, 97)
@@ -261,7 +280,8 @@ class ScaledCuda(unittest.TestCase):
         self.scale_x, self.scale_w = scales(600), scales(8, 96)
 
     def call(self):
-        return scaled_grouped_mm(self.x, self.w, self.scale_x, self.scale_w, offs=self.offs, activation="silu")
+        return scaled_grouped_mm(self.x, self.w, self.scale_x, self.scale_w, offs=self.offs,
+                                 activation="silu")
 
     def near(self, y, *args, activation="silu", name=""):
         x, w, scale_x, scale_w, offs = args or (self.x, self.w, self.scale_x, self.scale_w, self.offs)
@@ -270,11 +290,13 @@ class ScaledCuda(unittest.TestCase):
         self.assertTrue(bool((error <= limit).all()), f"{name}: {error.max()}")
 
     def test_large(self):
-        x, w = random(torch.float8_e4m3fn, 2048, 512), random(torch.float8_e4m3fn, 16, 768, 512).transpose(1, 2)
+        x = random(torch.float8_e4m3fn, 2048, 512)
+        w = random(torch.float8_e4m3fn, 16, 768, 512).transpose(1, 2)
         offs = ends(*sorted(torch.randint(0, 2048, (15,)).tolist()), 2048)
         for of_x, of_w in ((2048,), (16, 768)), ((), (16,)), ((2048,), ()):
             scale_x, scale_w = scales(*of_x), scales(*of_w)
-            self.near(scaled_grouped_mm(x, w, scale_x, scale_w, offs=offs), x, w, scale_x, scale_w, offs, activation=None, name=f"{of_x} {of_w}")
+            self.near(scaled_grouped_mm(x, w, scale_x, scale_w, offs=offs), x, w, scale_x, scale_w, offs,
+                      activation=None, name=f"{of_x} {of_w}")
 
     def test_waits_for_nothing(self):
         self.call()
@@ -296,7 +318,7 @@ class ScaledCuda(unittest.TestCase):
             stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(stream):
                 torch.cuda._sleep(10**7)
-                self.scale_x = self.scale_x * 2  # queued in front of the products, on the same stream
+                self.scale_x = self.scale_x * 2  # queued before the products, on the same stream
                 y = self.call()
             stream.synchronize()
             self.near(y)
@@ -326,13 +348,15 @@ class ScaledCuda(unittest.TestCase):
                 self.near(compiled(), name=mode)
 
     def test_beside_torch(self):
-        """Where torch has it, with its layouts: a scale for each row, and for each column, and w transposed."""
+        """Where torch has it, with its layouts: a scale for each row, and for each column, and w
+        transposed."""
         theirs = getattr(torch, "_scaled_grouped_mm", None)
         if theirs is None or torch.version.hip or torch.cuda.get_device_capability() != (9, 0):
             self.skipTest("torch has no grouped product of e4m3 here")
         w = self.w.transpose(1, 2).contiguous().transpose(1, 2)
         args = self.x, w, self.scale_x, self.scale_w
-        want, got = theirs(*args, offs=self.offs, out_dtype=torch.bfloat16), scaled_grouped_mm(*args, offs=self.offs)
+        want = theirs(*args, offs=self.offs, out_dtype=torch.bfloat16)
+        got = scaled_grouped_mm(*args, offs=self.offs)
         self.assertEqual((got.shape, got.dtype), (want.shape, want.dtype))
         for y in want, got:
             self.near(y, *args, self.offs, activation=None)
@@ -341,7 +365,8 @@ class ScaledCuda(unittest.TestCase):
 class Int4Cuda(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(13)
-        self.x, self.w, self.scale_w = torch.randn(600, 256).bfloat16(), new_words(8, 96, 256), new_scales(8, 96, 2)
+        self.x, self.w = torch.randn(600, 256).bfloat16(), new_words(8, 96, 256)
+        self.scale_w = new_scales(8, 96, 2)
         self.offs = ends(0, 100, 100, 250, 251, 400, 590, 600)
 
     def call(self):
@@ -376,9 +401,10 @@ class Int4Cuda(unittest.TestCase):
                 self.near(compiled(), mode)
 
     def test_gradient_of_many_experts(self):
-        """Of frozen weights, by their numbers, which are no longer there behind it."""
+        """Of frozen weights, by their numbers, which are no longer there after it."""
         w, scale_w = new_words(128, 256, 2048), new_scales(128, 256, 16)
-        x, offs = torch.randn(512, 2048).bfloat16().requires_grad_(), ends(*sorted(torch.randint(0, 513, (127,)).tolist()), 512)
+        x = torch.randn(512, 2048).bfloat16().requires_grad_()
+        offs = ends(*sorted(torch.randint(0, 513, (127,)).tolist()), 512)
         gy = torch.randn(512, 256).bfloat16()
         for _ in range(3):
             gx, = torch.autograd.grad(int4_grouped_mm(x, w, scale_w, offs), x, gy)
@@ -395,7 +421,8 @@ class EagerOnStreams(unittest.TestCase):
 
     def setUp(self):
         torch.manual_seed(6)
-        self.x, self.w, self.offs = torch.randn(600, 64), torch.randn(8, 64, 96), ends(0, 100, 100, 250, 251, 400, 590, 600)
+        self.x, self.w = torch.randn(600, 64), torch.randn(8, 64, 96)
+        self.offs = ends(0, 100, 100, 250, 251, 400, 590, 600)
         self.want = reference(self.x, self.w, self.offs)
         torch.set_default_device(None)
         self.addCleanup(torch.set_default_device, "cuda")
@@ -419,12 +446,13 @@ class EagerOnStreams(unittest.TestCase):
             for i in range(30):
                 with torch.cuda.stream(streams[i % 3]):
                     torch.cuda._sleep(10**6)
-                    x = self.x * (i + 1)  # queued in front of the product, on the same stream
+                    x = self.x * (i + 1)  # queued before the product, on the same stream
                     self.assertTrue(self.near(self.call(x), i + 1), i)
         self.assertEqual((runs.call_count, len(bp.programs_of(0).kept)), (0, before))
 
     def test_scales(self):
-        """Those in one array and those that are copied for each call, which is queued behind what makes them, on the stream of the call."""
+        """Those in one array and those that are copied for each call, which is queued after what makes them,
+        on the stream of the call."""
         x, w = random(torch.float8_e4m3fn, 600, 64).cuda(), random(torch.float8_e4m3fn, 8, 64, 96).cuda()
         (a, b), offs = (t.cuda() for t in one_array((600,), (8, 96))), self.offs
         whole = torch.cat([b.flatten(), a])
@@ -443,11 +471,13 @@ class EagerOnStreams(unittest.TestCase):
                     apart = call(a * 2**(i % 4), b)
                     together = call(scaled[768:], scaled[:768].view(8, 96))
                     streams[i % 3].synchronize()
-                    self.assertTrue(torch.equal(apart, want * 2**(i % 4)) and torch.equal(together, want * 4**(i % 4)), i)
+                    self.assertTrue(torch.equal(apart, want * 2**(i % 4))
+                                    and torch.equal(together, want * 4**(i % 4)), i)
         self.assertEqual(runs.call_count, 0)
 
     def test_graph_between_calls(self):
-        """A graph of the stream of the calls has their program too; that of another takes one, and then nothing is known."""
+        """A graph of the stream of the calls has their program too; that of another takes one, and then
+        nothing is known."""
         x, side, other = self.x.clone(), torch.cuda.Stream(), torch.cuda.Stream()
         torch.cuda.synchronize()
         for stream, slow in (side, 0), (other, 1):

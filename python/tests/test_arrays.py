@@ -39,8 +39,10 @@ class TestMatmul(TestCase):
             x.flags.writeable = False
             return x
 
-        layouts = {"rows": lambda x: x, "columns": np.asfortranarray, "read-only": frozen, "padded rows": padded,
-                   "strided": strided, "backwards": lambda x: x[::-1, ::-1].copy()[::-1, ::-1], "unaligned": unaligned}
+        layouts = {"rows": lambda x: x, "columns": np.asfortranarray, "read-only": frozen,
+                   "padded rows": padded,
+                   "strided": strided, "backwards": lambda x: x[::-1, ::-1].copy()[::-1, ::-1],
+                   "unaligned": unaligned}
         for dtype in np.float32, np.float16:
             for name, layout in layouts.items():
                 with self.subTest(name, dtype=dtype.__name__):
@@ -62,16 +64,19 @@ class TestMatmul(TestCase):
         done = {None: lambda v: v, "relu": lambda v: np.maximum(v, 0), "silu": lambda v: v / (1 + np.exp(-v)),
                 "gelu": lambda v: 0.5 * v * (1 + np.tanh(np.sqrt(2 / np.pi) * (v + 0.044715 * v**3)))}
         for dtype in np.float32, np.float16:
-            a, b = ([draw(self.rng, s, dtype) for s in shapes] for shapes in zip(*(((m, k), (k, n)) for m, n, k in self.SHAPES)))
+            a, b = ([draw(self.rng, s, dtype) for s in shapes]
+                    for shapes in zip(*(((m, k), (k, n)) for m, n, k in self.SHAPES)))
             bias = [draw(self.rng, n, dtype) for _, n, _ in self.SHAPES]
             for activation, act in done.items():
                 with self.subTest(activation, dtype=dtype.__name__):
-                    for x, y, z, got in zip(a, b, bias, self.device.matmul(a, b, bias=bias, activation=activation)):
+                    for x, y, z, got in zip(a, b, bias,
+                                            self.device.matmul(a, b, bias=bias, activation=activation)):
                         check(got, x, y, lambda v: act(v + z), more=2)
                     for x, y, got in zip(a, b, self.device.matmul(a, b, activation=activation)):
                         check(got, x, y, act, more=2)
         f = lambda *s: np.ones(s, np.float32)
-        for words, kind, bias in (("2 arrays in bias, 1 products", ValueError, [f(2)] * 2), ("problem 0: bias is .3,., not .2,.", ValueError, [f(3)]),
+        for words, kind, bias in (("2 arrays in bias, 1 products", ValueError, [f(2)] * 2),
+                                  ("problem 0: bias is .3,., not .2,.", ValueError, [f(3)]),
                                   ("problem 0: bias is not an array of float32", TypeError, [[1, 2]])):
             with self.subTest(words), self.assertRaisesRegex(kind, words):
                 self.device.matmul([f(2, 2)], [f(2, 2)], bias=bias)
@@ -82,7 +87,8 @@ class TestMatmul(TestCase):
         shapes = [(0, 3, 4), (2, 0, 4), (2, 3, 0), (0, 0, 0), (2, 3, 4), (1, 1, 0)]
         a, b = [draw(self.rng, (m, k)) for m, n, k in shapes], [draw(self.rng, (k, n)) for m, n, k in shapes]
         for dtype in np.float32, np.float16:
-            for x, y, got in zip(a, b, self.device.matmul([x.astype(dtype) for x in a], [y.astype(dtype) for y in b])):
+            for x, y, got in zip(a, b, self.device.matmul([x.astype(dtype) for x in a],
+                                                          [y.astype(dtype) for y in b])):
                 check(got, x.astype(dtype), y.astype(dtype))
         self.assertEqual(self.device.matmul([], []), [])
         self.assertEqual(self.device.matmul(a[:1], b[:1])[0].shape, (0, 3))
@@ -104,11 +110,14 @@ class TestMatmul(TestCase):
         """Results are computed where they go, if they lie so, and apart from what is read."""
         for dtype in np.float32, np.float16:
             whole = np.full((9, 6), 7, dtype)
-            a, b = [draw(self.rng, (m, 3), dtype) for m in (2, 0, 4, 1)], [draw(self.rng, (3, n), dtype) for n in (4, 5, 4, 5)]
+            a = [draw(self.rng, (m, 3), dtype) for m in (2, 0, 4, 1)]
+            b = [draw(self.rng, (3, n), dtype) for n in (4, 5, 4, 5)]
             out = [whole[:2, 1:5], whole[:0, :5], whole[2:6, :4], whole[8:, 1:]]
-            results, offsets, lds, (address, count, _) = _arrays._place_results(out, [x.shape for x in out], whole.dtype, ())
+            results, offsets, lds, (address, count,
+                                    _) = _arrays._place_results(out, [x.shape for x in out], whole.dtype, ())
             self.assertIs(results, out)
-            self.assertEqual((list(offsets), list(lds), count, address), ([0, 0, 11, 48], [6, 5, 6, 5], 53, whole[0, 1:].ctypes.data))
+            self.assertEqual((list(offsets), list(lds), count, address),
+                             ([0, 0, 11, 48], [6, 5, 6, 5], 53, whole[0, 1:].ctypes.data))
             self.device.matmul(a, b, out)
             for x, y, got in zip(a, b, out):
                 check(got, x, y)
@@ -145,9 +154,12 @@ class TestMatmul(TestCase):
 
     def test_layout(self):
         """What kernels take as it lies: rows no closer than they are long, nor 2^31 apart."""
-        strided = lambda down, right=4, shape=(2, 3): np.lib.stride_tricks.as_strided(np.zeros(6, np.float32), shape, (down, right))
-        for down, right, want in ((12, 4, (False, 3)), (8, 4, None), (16, 4, (False, 4)), (4 * (2**31 - 1), 4, (False, 2**31 - 1)),
-                                  (4 * 2**31, 4, None), (14, 4, None), (4, 8, (True, 2)), (4, 4, None), (-12, 4, None), (0, 4, None)):
+        strided = lambda down, right=4, shape=(2, 3): np.lib.stride_tricks.as_strided(np.zeros(6, np.float32),
+                                                                                      shape, (down, right))
+        for down, right, want in ((12, 4, (False, 3)), (8, 4, None), (16, 4, (False, 4)),
+                                  (4 * (2**31 - 1), 4, (False, 2**31 - 1)),
+                                  (4 * 2**31, 4, None), (14, 4, None), (4, 8, (True, 2)), (4, 4, None),
+                                  (-12, 4, None), (0, 4, None)):
             with self.subTest(down=down, right=right):
                 self.assertEqual(_arrays._layout(strided(down, right)), want)
         self.assertEqual(_arrays._layout(strided(0, 4, (1, 3))), (False, 3))
@@ -166,14 +178,16 @@ class TestMatmul(TestCase):
                     parts = [x[:5], x[5:12].T]
                     trans, offsets, lds, (address, count, _) = _arrays._place(parts)
                     self.assertEqual(address, x.ctypes.data)
-                    self.assertEqual((trans.tolist(), list(offsets), list(lds), count), ([False, True], [0, 40], [8, 8], 96))
+                    self.assertEqual((trans.tolist(), list(offsets), list(lds), count),
+                                     ([False, True], [0, 40], [8, 8], 96))
                     b = [draw(self.rng, (8, 3)), draw(self.rng, (7, 2))]
                     for a, y, got in zip(parts, b, self.device.matmul(parts, b)):
                         check(got, a, y)
             del mapped, parts, a, x
         same = [whole] * 3
         self.assertEqual(_arrays._place(same)[3][:2], (whole.ctypes.data, 96))
-        self.assertEqual(_arrays._place([whole[:2], whole[6:8]])[3][:2], (whole.ctypes.data, 64))  # half of what they span
+        # half of what they span
+        self.assertEqual(_arrays._place([whole[:2], whole[6:8]])[3][:2], (whole.ctypes.data, 64))
         for name, parts in ("two arrays", [whole, whole.copy()]), ("little of one", [whole[:2], whole[7:9]]):
             with self.subTest(name):
                 low, high = whole.ctypes.data, whole.ctypes.data + whole.nbytes
@@ -190,18 +204,24 @@ class TestMatmul(TestCase):
             ("problem 1: a is a list", TypeError, [f(2, 2), [[1]]], [f(2, 2)] * 2, None),
             ("problem 1: b has 1 dimensions", ValueError, [f(2, 2)] * 2, [f(2, 2), f(2)], None),
             ("problem 0: a is of float64", TypeError, [d(2, 2)], [f(2, 2)], None),
-            ("problem 1: a is of float16, that of problem 0 of float32", TypeError, [f(2, 2), f(2, 2).astype("e")], [f(2, 2)] * 2, None),
+            ("problem 1: a is of float16, that of problem 0 of float32", TypeError,
+             [f(2, 2), f(2, 2).astype("e")], [f(2, 2)] * 2, None),
             ("a is of float32, b of float16", TypeError, [f(2, 2)], [f(2, 2).astype("e")], None),
             ("problem 1: a is .2, 3., b is .2, 3.", ValueError, [f(2, 2), f(2, 3)], [f(2, 2), f(2, 3)], None),
             ("0 matrices in out, 1 products", ValueError, [f(2, 2)], [f(2, 2)], []),
             ("problem 0: out is .2, 3.", ValueError, [f(2, 2)], [f(2, 2)], [f(2, 3)]),
             ("problem 0: out is not an array of float32", TypeError, [f(2, 2)], [f(2, 2)], [d(2, 2)]),
             ("problem 0: out is read-only", ValueError, [f(2, 2)], [f(2, 2)], [frozen]),
-            ("problem 1: out overlaps out of problem 0", ValueError, [f(2, 2)] * 2, [f(2, 2)] * 2, [shared[:2], shared[1:]]),
-            ("problem 0: out has strides .0, 4.: its elements overlap", ValueError, [f(2, 2)], [f(2, 2)], [strided(f(2), (2, 2), (0, 4))]),
-            ("problem 0: out has strides .4, 4.: its elements overlap", ValueError, [f(2, 2)], [f(2, 2)], [strided(f(3), (2, 2), (4, 4))]),
-            ("problem 0: out has strides .8, 2.: its elements overlap", ValueError, [f(2, 2)], [f(2, 2)], [strided(f(4), (2, 2), (8, 2))]),
-            ("a is one array of 2 dimensions: it must be a list of matrices", ValueError, f(2, 2), f(2, 2), None),
+            ("problem 1: out overlaps out of problem 0", ValueError, [f(2, 2)] * 2, [f(2, 2)] * 2,
+             [shared[:2], shared[1:]]),
+            ("problem 0: out has strides .0, 4.: its elements overlap", ValueError, [f(2, 2)], [f(2, 2)],
+             [strided(f(2), (2, 2), (0, 4))]),
+            ("problem 0: out has strides .4, 4.: its elements overlap", ValueError, [f(2, 2)], [f(2, 2)],
+             [strided(f(3), (2, 2), (4, 4))]),
+            ("problem 0: out has strides .8, 2.: its elements overlap", ValueError, [f(2, 2)], [f(2, 2)],
+             [strided(f(4), (2, 2), (8, 2))]),
+            ("a is one array of 2 dimensions: it must be a list of matrices", ValueError, f(2, 2),
+             f(2, 2), None),
             ("b is one array of 4 dimensions", ValueError, f(2, 2, 2), f(2, 2, 2, 2), None),
             ("out is one array of 2 dimensions", ValueError, [f(2, 2)], [f(2, 2)], f(2, 2)),
         ):
@@ -216,7 +236,8 @@ class TestMatmul(TestCase):
 
     def test_kinds(self):
         for kind, builtin in ((batchgemm.InvalidError, ValueError), (batchgemm.OutOfMemoryError, MemoryError),
-                              (batchgemm.TimeLimitError, TimeoutError), (batchgemm.ClosedError, batchgemm.Error)):
+                              (batchgemm.TimeLimitError, TimeoutError),
+                              (batchgemm.ClosedError, batchgemm.Error)):
             self.assertTrue(issubclass(kind, builtin) and issubclass(kind, batchgemm.Error))
         device = batchgemm.open(BACKEND)
         device.close()
@@ -235,7 +256,8 @@ class TestMatmul(TestCase):
         def work(seed):
             rng = np.random.default_rng(seed)
             for _ in range(5):
-                a, b = [draw(rng, (m, k)) for m, n, k in self.SHAPES], [draw(rng, (k, n)) for m, n, k in self.SHAPES]
+                a = [draw(rng, (m, k)) for m, n, k in self.SHAPES]
+                b = [draw(rng, (k, n)) for m, n, k in self.SHAPES]
                 x, w = draw(rng, (9, 5)), draw(rng, (2, 5, 4))
                 try:
                     for p, q, got in zip(a, b, batchgemm.matmul(a, b, device=self.device)):
@@ -255,13 +277,15 @@ class TestMatmul(TestCase):
 
     def test_default_device(self):
         found = []
-        threads = [threading.Thread(target=lambda: found.append(batchgemm.default_device())) for _ in range(4)]
+        threads = [threading.Thread(target=lambda: found.append(batchgemm.default_device()))
+                   for _ in range(4)]
         for t in threads:
             t.start()
         for t in threads:
             t.join()
         self.assertEqual(len({id(d) for d in found}), 1)
-        np.testing.assert_array_equal(batchgemm.matmul([np.eye(2, dtype="f")], [np.eye(2, dtype="f")])[0], np.eye(2))
+        np.testing.assert_array_equal(batchgemm.matmul([np.eye(2, dtype="f")], [np.eye(2, dtype="f")])[0],
+                                      np.eye(2))
 
 
 class TestHost(unittest.TestCase):
@@ -285,8 +309,8 @@ class TestHost(unittest.TestCase):
             _core._host("x", x, writable=True)
 
 
-# Says when it waits for products, and whether these are under way when it is interrupted. Other devices than the CPU
-# cannot give up what they have begun, so that they have less to do.
+# Says when it waits for products, and whether these are under way when it is interrupted. Other devices than
+# the CPU cannot give up what they have begun, so that they have less to do.
 INTERRUPTED = """
 import signal, sys, numpy as np, batchgemm
 from batchgemm import _core
@@ -322,10 +346,12 @@ class TestInterrupt(unittest.TestCase):
     @unittest.skipIf(BACKEND in ("cuda", "hip"), "is done before anybody could interrupt it")
     def test_interrupt(self):
         """Ctrl-C while products are under way ends the call, and the device goes on."""
-        with subprocess.Popen([sys.executable, "-W", "error", "-c", INTERRUPTED, BACKEND], stdout=subprocess.PIPE, text=True) as child:
+        with subprocess.Popen([sys.executable, "-W", "error", "-c", INTERRUPTED, BACKEND],
+                              stdout=subprocess.PIPE, text=True) as child:
             try:
                 self.assertEqual(child.stdout.readline(), "waits\n")
-                time.sleep(0.1)  # the calling thread and those of the library are the only ones, and block signals
+                # the calling thread and those of the library are the only ones, and block signals
+                time.sleep(0.1)
                 child.send_signal(signal.SIGINT)
                 out, _ = child.communicate(timeout=100)
             finally:

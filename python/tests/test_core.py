@@ -1,4 +1,5 @@
-"""Tests of the package's objects on the CPU backend, without other packages: PYTHONPATH=python python3 -m unittest discover python/tests"""
+"""Tests of the package's objects on the CPU backend, without other packages: PYTHONPATH=python python3 -m
+unittest discover python/tests"""
 
 import random
 import struct
@@ -12,7 +13,7 @@ from batchgemm import _core, problem
 
 
 def layout(rng, count):
-    """Problems that lie one behind the other, with integers as operands: results are exact."""
+    """Problems that lie one after the other, with integers as operands: results are exact."""
     problems, a, b, c = [], array("f"), array("f"), array("f")
     for _ in range(count):
         m, n, k = (rng.randrange(1, 12) for _ in range(3))
@@ -177,8 +178,10 @@ class Test(unittest.TestCase):
         want = [-9 * 0.5 * 3, -10 * 0.5 * 0.25, 7 * 100 * 3, 0]
         self.device.gemm(problems, memoryview(a).toreadonly(), other_b, c, rows=rows, **options)
         self.assertEqual(list(c), want)
-        with self.device.prepare_ragged(batchgemm.ENDS_OF_ROWS, 1, 2, 2, 2, scale_a=2, scale_b=5, options=options) as program:
-            buffers = [self.device.buffer(len(x), of) for x, of in ((a, type), (b, type), (c, "f32"), (rows, "f32"), ([2], "f32"))]
+        with self.device.prepare_ragged(batchgemm.ENDS_OF_ROWS, 1, 2, 2, 2, scale_a=2, scale_b=5,
+                                        options=options) as program:
+            buffers = [self.device.buffer(len(x), of) for x, of in ((a, type), (b, type), (c, "f32"),
+                                                                    (rows, "f32"), ([2], "f32"))]
             for buffer, x in zip(buffers, (a, b, array("f", bytes(16)), rows, array("i", [2]))):
                 buffer.write(x)
             program.run(*buffers[:3], rows=buffers[3], sizes=buffers[4])
@@ -189,7 +192,8 @@ class Test(unittest.TestCase):
             self.assertEqual(bits, a[1:4])
             for buffer in buffers:
                 buffer.close()
-        with self.assertRaisesRegex(batchgemm.InvalidError, "scales are for elements of e4m3 or int8, not f32"):
+        with self.assertRaisesRegex(batchgemm.InvalidError,
+                                    "scales are for elements of e4m3 or int8, not f32"):
             self.device.gemm(problems, c, c, c, rows=rows, epilogue=options["epilogue"])
 
     def test_blocks(self):
@@ -200,15 +204,19 @@ class Test(unittest.TestCase):
             a[at] = 0x38  # 1
         for at in range(k * n):
             b[at] = 0x40  # 2
-        scales = [3, 5, 7, 11] + [1, 10, 100, 1000]  # of A, two of each row; of B, two of each block of columns
+        # of A, two of each row; of B, two of each block of columns
+        scales = [3, 5, 7, 11] + [1, 10, 100, 1000]
         rows = array("i", array("f", scales).tobytes())
         options = {"type": "e4m3", "type_c": "f32", "epilogue": {"scale_a": "block", "scale_b": "block"}}
-        want = [2 * (3 + 5 * 10)] * 128 + [2 * (3 * 100 + 5 * 1000)] * 2 + [2 * 11 * 10] * 128 + [2 * 11 * 1000] * 2
+        want = [2 * (3 + 5 * 10)] * 128 + [2 * (3 * 100 + 5 * 1000)] * 2 + [2 * 11 * 10] * 128 + [
+            2 * 11 * 1000] * 2
         c = array("f", bytes(4 * m * n))
         self.device.gemm([problem(m, n, k, scale_b=4)], a, b, c, rows=rows, **options)
         self.assertEqual(list(c), want)
-        with self.device.prepare_ragged(batchgemm.ENDS_OF_ROWS, 1, m, n, k, scale_b=4, options=options) as program:
-            buffers = [self.device.buffer(len(x), of) for x, of in ((a, "e4m3"), (b, "e4m3"), (c, "f32"), (rows, "f32"), ([2], "f32"))]
+        with self.device.prepare_ragged(batchgemm.ENDS_OF_ROWS, 1, m, n, k, scale_b=4,
+                                        options=options) as program:
+            buffers = [self.device.buffer(len(x), of) for x, of in ((a, "e4m3"), (b, "e4m3"), (c, "f32"),
+                                                                    (rows, "f32"), ([2], "f32"))]
             for buffer, x in zip(buffers, (a, b, array("f", bytes(4 * m * n)), rows, array("i", [2]))):
                 buffer.write(x)
             program.run(*buffers[:3], rows=buffers[3], sizes=buffers[4])
@@ -218,21 +226,29 @@ class Test(unittest.TestCase):
             for buffer in buffers:
                 buffer.close()
         options["type"] = "int8"
-        with self.assertRaisesRegex(batchgemm.InvalidError, "scales of blocks are for elements of e4m3, not int8"):
-            self.device.gemm([problem(m, n, k, scale_b=4)], array("b", bytes(m * k)), array("b", bytes(k * n)), c, rows=rows, **options)
+        with self.assertRaisesRegex(batchgemm.InvalidError,
+                                    "scales of blocks are for elements of e4m3, not int8"):
+            self.device.gemm([problem(m, n, k, scale_b=4)], array("b", bytes(m * k)),
+                             array("b", bytes(k * n)), c, rows=rows, **options)
 
     def test_zero_points(self):
-        """Each scale of a row of A has its zero point behind it, and each of a column of B the sum of that."""
+        """Each scale of a row of A has its zero point after it, and each of a column of B the sum of
+        that."""
         a, b = array("b", [1, -128, 127, 5]), array("b", [3, -7, 100, 2])
         pairs = [(0.5, -3), (2, 127)] + [(3, 3 + 100), (0.25, -7 + 2)]
-        rows = array("i", [word for scale, whole in pairs for word in (*array("i", array("f", [scale]).tobytes()), whole)])
-        options = {"type": "int8", "type_c": "f32", "epilogue": {"scale_a": "row", "scale_b": "row", "zero_a": True}}
-        want = [(4 * 3 - 125 * 100) * 0.5 * 3, (4 * -7 - 125 * 2) * 0.5 * 0.25, (0 * 3 - 122 * 100) * 2 * 3, (0 * -7 - 122 * 2) * 2 * 0.25]
+        rows = array("i", [word for scale, whole in pairs
+                           for word in (*array("i", array("f", [scale]).tobytes()), whole)])
+        options = {"type": "int8", "type_c": "f32", "epilogue": {"scale_a": "row", "scale_b": "row",
+                                                                 "zero_a": True}}
+        want = [(4 * 3 - 125 * 100) * 0.5 * 3, (4 * -7 - 125 * 2) * 0.5 * 0.25, (0 * 3 - 122 * 100) * 2 * 3,
+                (0 * -7 - 122 * 2) * 2 * 0.25]
         c = array("f", bytes(16))
         self.device.gemm([problem(2, 2, 2, scale_b=4)], a, b, c, rows=rows, **options)
         self.assertEqual(list(c), want)
-        with self.device.prepare_ragged(batchgemm.ENDS_OF_ROWS, 1, 2, 2, 2, scale_b=4, options=options) as program:
-            buffers = [self.device.buffer(len(x), of) for x, of in ((a, "int8"), (b, "int8"), (c, "f32"), (rows, "f32"), ([2], "f32"))]
+        with self.device.prepare_ragged(batchgemm.ENDS_OF_ROWS, 1, 2, 2, 2, scale_b=4,
+                                        options=options) as program:
+            buffers = [self.device.buffer(len(x), of) for x, of in ((a, "int8"), (b, "int8"), (c, "f32"),
+                                                                    (rows, "f32"), ([2], "f32"))]
             for buffer, x in zip(buffers, (a, b, array("f", bytes(16)), rows, array("i", [2]))):
                 buffer.write(x)
             program.run(*buffers[:3], rows=buffers[3], sizes=buffers[4])
@@ -264,7 +280,8 @@ class Test(unittest.TestCase):
 
     def test_ragged(self):
         rng, groups, rows, n, k = random.Random(3), 4, 9, 3, 5
-        a, b = (array("f", (rng.randrange(-4, 5) for _ in range(count))) for count in (rows * k, groups * k * n))
+        a, b = (array("f", (rng.randrange(-4, 5) for _ in range(count)))
+                for count in (rows * k, groups * k * n))
         before = array("f", [7] * (rows * n))
         buffers = [self.device.buffer(len(x)) for x in (a, b, before)]
         sizes = self.device.buffer(groups)
@@ -273,7 +290,8 @@ class Test(unittest.TestCase):
 
         def want(ends, trans_b):
             starts = [0, *ends[:-1]]
-            return expected([problem(end - start, n, k, a=start * k, b=g * k * n, c=start * n, trans_b=trans_b)
+            return expected([problem(end - start, n, k, a=start * k, b=g * k * n, c=start * n,
+                                     trans_b=trans_b)
                              for g, (start, end) in enumerate(zip(starts, ends))], a, b, before)
 
         for trans_b in False, True:
@@ -325,31 +343,37 @@ class Test(unittest.TestCase):
 
     def test_epilogue_on_host(self):
         """The same on host memory, and what is wrong there."""
-        a, b, b2 = array("f", [5, 2, 3, -4]), array("f", [1, -1]), memoryview(array("f", [2, -1])).toreadonly()
+        a, b = array("f", [5, 2, 3, -4]), array("f", [1, -1])
+        b2 = memoryview(array("f", [2, -1])).toreadonly()
         rows = array("i", [1, 0, 2, 0]) + array("i", array("f", [2, 0.5]).tobytes())
         epilogue = {"activation": "relu", "gated": True, "gather_rows": 2, "scatter_rows": 3, "weights": True}
         problems, c = [problem(2, 1, 2, rows_c=2, weights=4)], array("f", [7, 7, 7])
         self.device.gemm(problems, a, b, c, b2=b2, rows=rows, epilogue=epilogue)
         self.assertEqual(list(c), [0.5 * 3 * 8, 7, 2 * 7 * 10])
         for words, more in (("problem 0: B2 needs elements .0, 2. of a buffer of 0", {"rows": rows}),
-                            ("problem 0: weights need words .4, 6. of a buffer of 5", {"b2": b2, "rows": rows[:5]}),
-                            ("Bias has 1 elements: the epilogue has no use for it", {"b2": b2, "rows": rows, "bias": array("f", [1])})):
+                            ("problem 0: weights need words .4, 6. of a buffer of 5",
+                             {"b2": b2, "rows": rows[:5]}),
+                            ("Bias has 1 elements: the epilogue has no use for it",
+                             {"b2": b2, "rows": rows, "bias": array("f", [1])})):
             with self.subTest(words), self.assertRaisesRegex(batchgemm.InvalidError, words):
                 self.device.gemm(problems, a, b, c, epilogue=epilogue, **more)
         with self.assertRaises(TypeError):
             self.device.gemm(problems, a, b, c, b2=b2, rows=array("q", [1]), epilogue=epilogue)
         self.assertEqual(list(c), [0.5 * 3 * 8, 7, 2 * 7 * 10])
         halves = array("H", [0x3C00])  # 1 in f16
-        self.device.gemm([problem(1, 1, 1)], halves, halves, halves, bias=array("H", [0xC000]), epilogue={"bias": True}, type="f16", type_c="f16")
+        self.device.gemm([problem(1, 1, 1)], halves, halves, halves, bias=array("H", [0xC000]),
+                         epilogue={"bias": True}, type="f16", type_c="f16")
         self.assertEqual(list(halves), [0xBC00])
 
     def test_epilogue_records(self):
         """A record with an epilogue has where its bias is; others are of before."""
         with self.device.prepare_ragged(batchgemm.RECORDS, 1, 1, 2, 1, len_a=1, len_b=2, len_c=2, len_bias=3,
                                         options={"epilogue": {"bias": True}}) as program:
-            record = array("i", [1, 2, 1, 1, 2, 2, 0, 0, 0]) + array("i", array("f", [1, 0]).tobytes()) + array("i", [0, 0, 0, 1, 0, 0, 0, 0, 0])
+            record = array("i", [1, 2, 1, 1, 2, 2, 0, 0, 0])
+            record += array("i", array("f", [1, 0]).tobytes()) + array("i", [0, 0, 0, 1, 0, 0, 0, 0, 0])
             buffers = [self.device.buffer(n) for n in (20, 1, 2, 2, 3)]
-            for buffer, data in zip(buffers, (record, array("f", [3]), array("f", [1, 2]), array("f", [7, 7]), array("f", [0, 10, 20]))):
+            for buffer, data in zip(buffers, (record, array("f", [3]), array("f", [1, 2]), array("f", [7, 7]),
+                                              array("f", [0, 10, 20]))):
                 buffer.write(data)
             sizes, a, b, c, bias = buffers
             program.run(a, b, c, sizes=sizes, bias=bias)
@@ -370,18 +394,21 @@ class Test(unittest.TestCase):
         words = batchgemm.pointers(a=0x1_0000_0002, b2=2**64 - 1)
         self.assertEqual(list(words), [2, 1, 0, 0, 0, 0, -1, -1])
         with self.assertRaisesRegex(batchgemm.Error, "has no kernels for pointers"):
-            self.device.plan([problem(1, 1, 1, pointers=3)], epilogue={"pointers": {"a": True, "aligned": True}})
+            self.device.plan([problem(1, 1, 1, pointers=3)],
+                             epilogue={"pointers": {"a": True, "aligned": True}})
         with self.device.buffer(1) as buffer, self.assertRaisesRegex(batchgemm.Error, "no addresses"):
             buffer.address()
 
     def test_ragged_scalars(self):
-        """C behind the last end is 0, or NaN, and stays as it is where nobody asked for that; what is in front has its
-        factors."""
+        """C after the last end is 0, or NaN, and stays as it is where nobody asked for that; what is in
+        front has its factors."""
         nan = float("nan")
-        for more, want in (({"zero_rows": True}, [6, 0, 0]), ({"nan_rows": True}, [6, nan, nan]), ({}, [6, 7, 7]), ({"alpha": 0.5, "beta": 2}, [17, 7, 7])):
+        for more, want in (({"zero_rows": True}, [6, 0, 0]), ({"nan_rows": True}, [6, nan, nan]),
+                           ({}, [6, 7, 7]), ({"alpha": 0.5, "beta": 2}, [17, 7, 7])):
             with self.device.prepare_ragged(batchgemm.ENDS_OF_ROWS, 1, 3, 1, 1, **more) as program:
                 buffers = [self.device.buffer(n) for n in (1, 3, 1, 3)]
-                for buffer, data in zip(buffers, (array("i", [1]), array("f", [2, 4, 5]), array("f", [3]), array("f", [7, 7, 7]))):
+                for buffer, data in zip(buffers, (array("i", [1]), array("f", [2, 4, 5]), array("f", [3]),
+                                                  array("f", [7, 7, 7]))):
                     buffer.write(data)
                 program.run_ragged(*buffers)
                 got = array("f", bytes(12))
@@ -391,11 +418,14 @@ class Test(unittest.TestCase):
                     buffer.close()
 
     def test_extent(self):
-        """A run at addresses may have less than the bound: an end beyond that is refused, and no C is written there."""
+        """A run at addresses may have less than the bound: an end beyond that is refused, and no C is written
+        there."""
         offset = lambda of: (of.buffer_info()[0] + 15 & -16) - of.buffer_info()[0]
         with self.device.prepare_ragged(batchgemm.ENDS_OF_ROWS, 1, 3, 1, 1, zero_rows=True) as program:
-            for end, extent, want in (2, 2, [6, 12, 7]), (1, 2, [6, 0, 7]), (3, 2, [0, 0, 7]), (3, 0, [6, 12, 15]):
-                ends, a, b, c = array("i", [0] * 12), array("f", [0] * 12), array("f", [0] * 12), array("f", [7] * 12)
+            for end, extent, want in ((2, 2, [6, 12, 7]), (1, 2, [6, 0, 7]), (3, 2, [0, 0, 7]),
+                                      (3, 0, [6, 12, 15])):
+                ends, a, b = array("i", [0] * 12), array("f", [0] * 12), array("f", [0] * 12)
+                c = array("f", [7] * 12)
                 for of, values in (ends, [end]), (a, [2, 4, 5]), (b, [3]):
                     at = offset(of) // 4
                     of[at : at + len(values)] = array(of.typecode, values)
@@ -435,7 +465,8 @@ class Test(unittest.TestCase):
     def test_errors(self):
         x = array("f", [1])
         cases = {
-            "problem 0: lda 0 < row length 2": ("invalid", lambda: self.device.gemm([problem(1, 1, 2, lda=0)], x, x, x)),
+            "problem 0: lda 0 < row length 2": ("invalid",
+                                                lambda: self.device.gemm([problem(1, 1, 2, lda=0)], x, x, x)),
             "unknown tile": ("invalid", lambda: self.device.plan([], tile="huge")),
             "unknown backend": ("invalid", lambda: batchgemm.open("metal")),
             "closed": ("handle", lambda: closed.close()),

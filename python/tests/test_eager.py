@@ -1,4 +1,5 @@
-"""Tests of the module _eager on stand-ins for tensors and for the library. test_torch.py has those on PyTorch's."""
+"""Tests of the module _eager on stand-ins for tensors and for the library. test_torch.py has those on
+PyTorch's."""
 
 import ctypes
 import gc
@@ -29,7 +30,8 @@ def another():
 
     with tempfile.TemporaryDirectory() as folder:
         path = shutil.copy(eager.__file__, os.path.join(folder, "_eager.so"))
-        spec = util.spec_from_file_location("_eager", path, loader=machinery.ExtensionFileLoader("_eager", path))
+        spec = util.spec_from_file_location("_eager", path,
+                                            loader=machinery.ExtensionFileLoader("_eager", path))
         module = util.module_from_spec(spec)
         spec.loader.exec_module(module)
     return module
@@ -38,7 +40,8 @@ def another():
 class Tensor:
     """What the module reads of a tensor."""
 
-    def __init__(self, *shape, stride=None, dtype="f32", at=0x1000, device=-1, neg=False, requires_grad=False, lies=True):
+    def __init__(self, *shape, stride=None, dtype="f32", at=0x1000, device=-1, neg=False, requires_grad=False,
+                 lies=True):
         dense = [1]
         for n in reversed(shape[1:]):
             dense.insert(0, dense[0] * n)
@@ -61,9 +64,10 @@ class Tensor:
         return self.neg
 
     def turned(self):
-        """A view with the last two dimensions exchanged."""
+        """A view with the last two dimensions swapped."""
         swap = lambda t: (*t[:-2], t[-1], t[-2])
-        return Tensor(*swap(self.shape), stride=swap(self.strides), dtype=self.dtype, at=self.at, device=self.index)
+        return Tensor(*swap(self.shape), stride=swap(self.strides), dtype=self.dtype, at=self.at,
+                      device=self.index)
 
     def fill_(self, value):
         self.filled = value
@@ -85,10 +89,12 @@ class Case(unittest.TestCase):
         self.runs, self.status, self.asked, self.meanwhile = [], 0, 0, None
         self.stream, self.capturing, self.grad, self.modes = 7, False, False, 0
         self.watchers, self.device = [0, None, False, False], types.SimpleNamespace(CURRENT_DEVICE=None)
-        self.waits, self.joins, self.extents, self.levels, self.left = [], [], [], types.SimpleNamespace(_current_level=-1), []
+        self.waits, self.joins, self.extents = [], [], []
+        self.levels, self.left = types.SimpleNamespace(_current_level=-1), []
 
         def run_at(program, stream, addresses):
-            size, zero, *rest, extent = _core.ADDRESSES.unpack(ctypes.string_at(addresses, _core.ADDRESSES.size))
+            size, zero, *rest, extent = _core.ADDRESSES.unpack(
+                ctypes.string_at(addresses, _core.ADDRESSES.size))
             self.runs.append((program, stream, rest))
             self.extents.append(extent)
             return self.status
@@ -107,16 +113,23 @@ class Case(unittest.TestCase):
         def check(status):
             raise Error(status)
 
-        self.run_at = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p)(run_at)
+        self.run_at = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint64, ctypes.c_size_t,
+                                       ctypes.c_void_p)(run_at)
         self.given = dict(
-            run_at=ctypes.cast(self.run_at, ctypes.c_void_p).value, check=check, apply=lambda *args: ("gradients", *args), run=lambda *args: ("slow", *args), join=join, of_torch={"silu": lambda z: ("silu", z)},
-            derivatives={"silu": lambda gy, kept: kept.derived(gy)}, gradients=lambda *args: ("left", *args), bias_gradient=lambda *args: ("bias", *args), exchange=None, aoti=None,
-            empty=empty, Tensor=Tensor, Parameter=Parameter, types=self.types, watchers=(*(lambda i=i: self.watchers[i] for i in range(4)), list),
-            function_modes=lambda: self.modes, default_device=self.device, forward_mode=self.levels, wrapped=lambda t: t in self.left,
+            run_at=ctypes.cast(self.run_at, ctypes.c_void_p).value, check=check,
+            apply=lambda *args: ("gradients", *args), run=lambda *args: ("slow", *args), join=join,
+            of_torch={"silu": lambda z: ("silu", z)},
+            derivatives={"silu": lambda gy, kept: kept.derived(gy)}, gradients=lambda *args: ("left", *args),
+            bias_gradient=lambda *args: ("bias", *args), exchange=None, aoti=None,
+            empty=empty, Tensor=Tensor, Parameter=Parameter, types=self.types,
+            watchers=(*(lambda i=i: self.watchers[i] for i in range(4)), list),
+            function_modes=lambda: self.modes, default_device=self.device, forward_mode=self.levels,
+            wrapped=lambda t: t in self.left,
             grad_enabled=lambda: self.grad,
             current_stream=lambda index: self.stream + index, capturing=lambda: self.capturing)
         self.eager.setup(**self.given)
-        self.x, self.w, self.offs = Tensor(6, 4, at=0x1008), Tensor(2, 4, 3, at=0x2004), Tensor(2, dtype="i32", at=OFFS)
+        self.x, self.w = Tensor(6, 4, at=0x1008), Tensor(2, 4, 3, at=0x2004)
+        self.offs = Tensor(2, dtype="i32", at=OFFS)
         self.bias = Tensor(2, 3, at=0x4004)
         self.args = [self.x, self.w, self.offs, self.bias, "silu", None, None]
 
@@ -124,7 +137,8 @@ class Case(unittest.TestCase):
         self.eager.keep(program, (shape,), {"dtype": "f32"}, value, wait, expand, *args)
 
     def replaced(self, **by):
-        names = ["x", "w", "offs", "bias", "activation", "out", "fill", "scale_x", "scale_w", "zero_x", "sums_w", "n"]
+        names = ["x", "w", "offs", "bias", "activation", "out", "fill", "scale_x", "scale_w", "zero_x",
+                 "sums_w", "n"]
         return [by.get(name, arg) for name, arg in zip(names, self.args)]
 
 
@@ -149,19 +163,30 @@ class Table(Case):
     def test_knows_what_differs(self):
         """Whatever a program depends on makes another kind of call, one at a time."""
         kinds = {
-            "as it is": {}, "x: rows": {"x": Tensor(7, 4, at=0x1008)}, "x: columns": {"x": Tensor(6, 5, at=0x1008)},
-            "x: stride": {"x": Tensor(6, 4, stride=(8, 1), at=0x1008)}, "x: last stride": {"x": Tensor(6, 4, stride=(4, 2), at=0x1008)},
-            "x: type": {"x": Tensor(6, 4, dtype="bf16", at=0x1008)}, "x: address": {"x": Tensor(6, 4, at=0x1004)},
+            "as it is": {}, "x: rows": {"x": Tensor(7, 4, at=0x1008)},
+            "x: columns": {"x": Tensor(6, 5, at=0x1008)},
+            "x: stride": {"x": Tensor(6, 4, stride=(8, 1), at=0x1008)},
+            "x: last stride": {"x": Tensor(6, 4, stride=(4, 2), at=0x1008)},
+            "x: type": {"x": Tensor(6, 4, dtype="bf16", at=0x1008)},
+            "x: address": {"x": Tensor(6, 4, at=0x1004)},
             "x: dimensions": {"x": Tensor(6, 4, 1, stride=(4, 1, 0), at=0x1008)},
-            "w: groups": {"w": Tensor(3, 4, 3, at=0x2004)}, "w: first stride": {"w": Tensor(2, 4, 3, stride=(0, 3, 1), at=0x2004)},
-            "w: type": {"w": Tensor(2, 4, 3, dtype="f16", at=0x2004)}, "w: address": {"w": Tensor(2, 4, 3, at=0x2002)},
-            "offs": {"offs": None}, "offs: type": {"offs": Tensor(2, dtype="f32", at=OFFS)}, "offs: stride": {"offs": Tensor(2, stride=(2,), dtype="i32", at=OFFS)},
+            "w: groups": {"w": Tensor(3, 4, 3, at=0x2004)},
+            "w: first stride": {"w": Tensor(2, 4, 3, stride=(0, 3, 1), at=0x2004)},
+            "w: type": {"w": Tensor(2, 4, 3, dtype="f16", at=0x2004)},
+            "w: address": {"w": Tensor(2, 4, 3, at=0x2002)},
+            "offs": {"offs": None}, "offs: type": {"offs": Tensor(2, dtype="f32", at=OFFS)},
+            "offs: stride": {"offs": Tensor(2, stride=(2,), dtype="i32", at=OFFS)},
             "offs: address": {"offs": Tensor(2, dtype="i32", at=OFFS + 4)},
-            "bias": {"bias": None}, "bias: dimensions": {"bias": Tensor(3, at=0x4004)}, "bias: stride": {"bias": Tensor(2, 3, stride=(4, 1), at=0x4004)},
-            "no activation": {"activation": ""}, "relu": {"activation": "relu"}, "gelu": {"activation": "gelu"},
-            "out": {"out": "f32"}, "other out": {"out": "bf16"}, "zero": {"fill": 0.0}, "not a number": {"fill": math.nan},
-            "GPU": {name: Tensor(*t.shape, dtype=t.dtype, at=t.at, device=0) for name, t in zip(("x", "w", "offs", "bias"), self.args)},
-            "other GPU": {name: Tensor(*t.shape, dtype=t.dtype, at=t.at, device=1) for name, t in zip(("x", "w", "offs", "bias"), self.args)},
+            "bias": {"bias": None}, "bias: dimensions": {"bias": Tensor(3, at=0x4004)},
+            "bias: stride": {"bias": Tensor(2, 3, stride=(4, 1), at=0x4004)},
+            "no activation": {"activation": ""}, "relu": {"activation": "relu"},
+            "gelu": {"activation": "gelu"},
+            "out": {"out": "f32"}, "other out": {"out": "bf16"}, "zero": {"fill": 0.0},
+            "not a number": {"fill": math.nan},
+            "GPU": {name: Tensor(*t.shape, dtype=t.dtype, at=t.at, device=0) for name,
+                    t in zip(("x", "w", "offs", "bias"), self.args)},
+            "other GPU": {name: Tensor(*t.shape, dtype=t.dtype, at=t.at, device=1) for name,
+                          t in zip(("x", "w", "offs", "bias"), self.args)},
         }
         for name, by in kinds.items():
             self.assertIsNone(self.eager.run(*self.replaced(**by)), name)
@@ -170,25 +195,30 @@ class Table(Case):
         for i, (name, by) in enumerate(kinds.items(), 1):
             self.eager.run(*self.replaced(**by))
             self.assertEqual(self.runs[-1][0], i, name)
-        self.eager.run(*self.replaced(x=Tensor(6, 4, at=0x5008)))  # elsewhere, and as far from a multiple of 16
+        # elsewhere, and as far from a multiple of 16
+        self.eager.run(*self.replaced(x=Tensor(6, 4, at=0x5008)))
         self.assertEqual((self.runs[-1][0], self.runs[-1][2][0]), (1, 0x5000))
 
     def test_extents(self):
         """Each run has how much there is to cut: rows, depth where w has two dimensions, or nothing."""
         for by, extent in (
-            ({}, 6), ({"x": Tensor(9, 4)}, 9), ({"x": Tensor(5, 7), "w": Tensor(7, 3)}, 7), ({"w": Tensor(2, 1, 8, 8, dtype="i32")}, 6),
+            ({}, 6), ({"x": Tensor(9, 4)}, 9), ({"x": Tensor(5, 7), "w": Tensor(7, 3)}, 7),
+                ({"w": Tensor(2, 1, 8, 8, dtype="i32")}, 6),
             ({"offs": None}, 0), ({"x": Tensor(2, 6, 4), "offs": None}, 0),
         ):
-            args = self.replaced(**by, **{"offs": Tensor(2, dtype="i32", at=OFFS, device=0)} if "offs" not in by else {})
+            args = self.replaced(**by, **{"offs": Tensor(2, dtype="i32", at=OFFS, device=0)}
+                                 if "offs" not in by else {})
             self.keep(args)
             self.assertIsNotNone(self.eager.run(*args))
             self.assertEqual(self.extents[-1], extent, by)
 
     def test_ends_on_host(self):
-        """Ends that go down, or beyond what there is, are left to torch.py; those of a GPU are not looked at."""
+        """Ends that go down, or beyond what there is, are left to torch.py; those of a GPU are not looked
+        at."""
         def call(*values, device=-1):
             numbers = (ctypes.c_int32 * len(values))(*values)
-            args = self.replaced(offs=Tensor(len(values), dtype="i32", at=ctypes.addressof(numbers), device=device))
+            args = self.replaced(offs=Tensor(len(values), dtype="i32", at=ctypes.addressof(numbers),
+                                             device=device))
             self.keep(args)
             before = len(self.runs)
             y = self.eager.run(*args)
@@ -197,7 +227,8 @@ class Table(Case):
 
         for right in (0, 6), (3, 3), (0, 0), (6, 6), (2,), (6,), (), (0, 1, 2, 3, 4, 5, 6):
             self.assertTrue(call(*right), right)
-        for wrong in (0, 7), (3, 2), (-1, 3), (7, 6), (7,), (-1,), (0, 1, 2, 1, 4, 5, 6), (2**31 - 1, 0), (-(2**31), 6), (3, -(2**31)):
+        for wrong in ((0, 7), (3, 2), (-1, 3), (7, 6), (7,), (-1,), (0, 1, 2, 1, 4, 5, 6), (2**31 - 1, 0),
+                      (-(2**31), 6), (3, -(2**31))):
             self.assertFalse(call(*wrong), wrong)
             self.assertTrue(call(*wrong, device=0), wrong)
 
@@ -216,7 +247,8 @@ class Table(Case):
 
     def test_turned(self):
         """A view that is turned is what the tensor is that is turned within."""
-        for turned, by in (1, {"x": self.x.turned()}), (2, {"w": self.w.turned()}), (3, {"x": self.x.turned(), "w": self.w.turned()}):
+        for turned, by in ((1, {"x": self.x.turned()}), (2, {"w": self.w.turned()}),
+                           (3, {"x": self.x.turned(), "w": self.w.turned()})):
             self.eager.clear()
             self.assertIsNone(self.eager.product(*self.args, turned))
             self.keep(self.replaced(**by))
@@ -248,7 +280,9 @@ class Table(Case):
             t.dtype = self.types[i]
         like = {"dtype": self.types[0]}
         self.modes, self.device.CURRENT_DEVICE = 1, object()
-        held = wait, args, like, *self.args[:4], *self.types, *(t.at for t in self.args[:4]), self.device.CURRENT_DEVICE
+        held = wait, args, like, *self.args[:4], *self.types, *(t.at
+                                                                for t in self.args[
+                                                                        :4]), self.device.CURRENT_DEVICE
         before = [sys.getrefcount(o) for o in held]
         self.eager.keep(5, args, like, None, wait, (-1, -1), *self.args)
         for _ in range(50):
@@ -328,7 +362,8 @@ class Runs(Case):
         thread.join()
 
     def test_table_changes_meanwhile(self):
-        """What a call has found is its own while it allocates memory, but no longer its to run where the table was emptied."""
+        """What a call has found is its own while it allocates memory, but no longer its to run where the
+        table was emptied."""
         self.keep(self.args)
         self.meanwhile = lambda: self.keep(self.args, program=9, shape=(1, 1))
         self.assertEqual(self.eager.run(*self.args).shape, (6, 3))
@@ -372,7 +407,8 @@ class Forward(Case):
         return self.eager.forward(self.ctx, *self.args)
 
     def test_forward(self):
-        """Nothing is kept without an activation, the result of ReLU, and what an activation of torch's is computed of."""
+        """Nothing is kept without an activation, the result of ReLU, and what an activation of torch's is
+        computed of."""
         for activation, of in ("", ""), ("relu", "relu"), ("silu", ""):
             self.eager.clear()
             y = self.forward(activation)
@@ -418,13 +454,15 @@ class Gradients(Case):
 
     def backward(self, needs=(True, True, False, False, False, False), kept=None, **by):
         tensors = [by.get(name, getattr(self, name)) for name in ("x", "w", "offs", "bias", "gy")]
-        self.ctx = types.SimpleNamespace(saved_tensors=(*tensors[:4], kept), needs_input_grad=needs, activation="silu")
+        self.ctx = types.SimpleNamespace(saved_tensors=(*tensors[:4], kept), needs_input_grad=needs,
+                                         activation="silu")
         return self.eager.backward(self.ctx, tensors[4])
 
     def test_both(self):
         gx, gw, *others = self.backward()
         self.assertEqual((gx.shape, gw.shape, others), ((8, 1), (9, 1), [None] * 6))
-        self.assertEqual(self.runs, [(8, 0, [0x5000, 0x2000, 0x9000, OFFS, 0, 0, 0]), (9, 0, [0x1000, 0x5000, 0x9000, OFFS, 0, 0, 0])])
+        self.assertEqual(self.runs, [(8, 0, [0x5000, 0x2000, 0x9000, OFFS, 0, 0, 0]),
+                                     (9, 0, [0x1000, 0x5000, 0x9000, OFFS, 0, 0, 0])])
 
     def test_some(self):
         self.assertIsNone(self.backward((True, False, False, False, False, False))[1])
@@ -451,14 +489,16 @@ class Gradients(Case):
         self.assertRaisesRegex(Error, "derivative", self.backward, kept=kept)
 
     def test_unknown(self):
-        """Where one has not been run before, or its program is closed, torch.py computes all, of the same gradient."""
+        """Where one has not been run before, or its program is closed, torch.py computes all, of the same
+        gradient."""
         self.keep([self.x.turned(), Tensor(6, 5), self.offs, None, "", None, 0], program=7)
         kept, gy = Tensor(6, 5), Tensor(6, 5)
         kept.derived = lambda _: gy
         needs = (True, True, False, True, False, False)
         left = "left", self.x, self.w, self.offs, self.bias, gy, needs
         self.assertEqual(self.backward(needs, kept), left)
-        self.assertEqual(self.backward(gy=Tensor(6, 3, dtype="bf16", at=0x5008))[0], "left", "it is to be of the type of x")
+        self.assertEqual(self.backward(gy=Tensor(6, 3, dtype="bf16", at=0x5008))[0], "left",
+                         "it is to be of the type of x")
         self.assertEqual(self.runs, [])
         self.status = HANDLE
         self.assertEqual(self.backward()[0], "left")
@@ -527,7 +567,8 @@ class Plain(Case):
         class Own(Tensor):
             pass
 
-        for by in {"x": Own(6, 4, at=0x1008)}, {"w": Own(2, 4, 3)}, {"offs": Own(2, dtype="i32")}, {"bias": Own(2, 3)}, {"x": None}, {"w": 1}:
+        for by in ({"x": Own(6, 4, at=0x1008)}, {"w": Own(2, 4, 3)}, {"offs": Own(2, dtype="i32")},
+                   {"bias": Own(2, 3)}, {"x": None}, {"w": 1}):
             self.assertIsNone(self.product(**by))
 
     def test_watched(self):
@@ -554,7 +595,8 @@ class Plain(Case):
         self.assertIsNone(self.product())
 
     def test_negative(self):
-        for by in {"x": Tensor(6, 4, at=0x1008, neg=True)}, {"w": Tensor(2, 4, 3, at=0x2004, neg=True)}, {"bias": Tensor(2, 3, at=0x4004, neg=True)}:
+        for by in ({"x": Tensor(6, 4, at=0x1008, neg=True)}, {"w": Tensor(2, 4, 3, at=0x2004, neg=True)},
+                   {"bias": Tensor(2, 3, at=0x4004, neg=True)}):
             self.assertIsNone(self.product(**by))
 
     def test_gradients(self):
@@ -562,10 +604,12 @@ class Plain(Case):
         self.assertEqual(self.product(**wants).shape, (6, 3), "no gradients are computed")
         self.grad = True
         self.assertEqual(self.product().shape, (6, 3), "none is wanted")
-        for by in wants, {"w": Parameter(2, 4, 3, requires_grad=True)}, {"bias": Tensor(2, 3, requires_grad=True)}:
+        for by in (wants, {"w": Parameter(2, 4, 3, requires_grad=True)},
+                   {"bias": Tensor(2, 3, requires_grad=True)}):
             self.assertEqual(self.product(**by), ("gradients", *self.replaced(**by)))
         self.assertIsNone(self.product(turned=1, **wants))
-        self.assertIsNone(self.product(x=Tensor(2, 3, 4, requires_grad=True), w=Tensor(4, 6)), "ends cut columns")
+        self.assertIsNone(self.product(x=Tensor(2, 3, 4, requires_grad=True), w=Tensor(4, 6)),
+                          "ends cut columns")
         self.assertIsNone(self.product(x=Tensor(6, 4, device=-2, requires_grad=True)), "neither CPU nor GPU")
 
     def test_left_by_transformations(self):
@@ -585,12 +629,16 @@ class Plain(Case):
                 self.assertRaisesRegex(error, "no storage", self.product, x=x)
 
     def test_strange(self):
-        """What cannot be read is not kept, and left to torch.py, which says what is wrong; Ctrl-C is not lost."""
+        """What cannot be read is not kept, and left to torch.py, which says what is wrong; Ctrl-C is not
+        lost."""
         for name, by in {
             "device": {"x": Tensor(6, 4, device=-2)}, "type": {"x": Tensor(6, 4, dtype="f64")},
-            "dimensions": {"x": Tensor(1, 2, 3, 4, 5)}, "many": {"x": Tensor(*[1] * 99)}, "symbol": {"x": Tensor(True, 4)}, "overflow": {"x": Tensor(2**70, 4)},
-            "strides": {"x": Tensor(6, 4, stride=(4,))}, "no memory": {"x": Tensor(6, 4, at=RuntimeError("no storage"))},
-            "activation": {"activation": "tanh"}, "activation's end": {"activation": "silu\0"}, "no text": {"activation": 3}, "fill": {"fill": 1.0}, "other fill": {"fill": "0"},
+            "dimensions": {"x": Tensor(1, 2, 3, 4, 5)}, "many": {"x": Tensor(*[1] * 99)},
+                "symbol": {"x": Tensor(True, 4)}, "overflow": {"x": Tensor(2**70, 4)},
+            "strides": {"x": Tensor(6, 4, stride=(4,))},
+                "no memory": {"x": Tensor(6, 4, at=RuntimeError("no storage"))},
+            "activation": {"activation": "tanh"}, "activation's end": {"activation": "silu\0"},
+                "no text": {"activation": 3}, "fill": {"fill": 1.0}, "other fill": {"fill": "0"},
             "surrogate": {"activation": "\udc00"}, "out": {"out": "f64"},
         }.items():
             self.keep(self.replaced(**by))
@@ -610,7 +658,8 @@ class Plain(Case):
         fresh = another()
         self.assertRaisesRegex(TypeError, "setup", fresh.run, *self.args)
         for name in self.given:
-            self.assertRaisesRegex(TypeError, f"{name} is missing", fresh.setup, **{k: v for k, v in self.given.items() if k != name})
+            self.assertRaisesRegex(TypeError, f"{name} is missing", fresh.setup,
+                                   **{k: v for k, v in self.given.items() if k != name})
 
 
 if __name__ == "__main__":

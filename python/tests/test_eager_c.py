@@ -1,5 +1,5 @@
-"""Tests of the module _eager with what a torch has for C: those of test_eager.py that read tensors once more, by DLPack's
-functions, and allocation by Inductor's."""
+"""Tests of the module _eager with what a torch has for C: those of test_eager.py that read tensors once more,
+by DLPack's functions, and allocation by Inductor's."""
 
 import ctypes
 import sys
@@ -12,22 +12,27 @@ from test_eager import Tensor
 class View(ctypes.Structure):
     """DLPack's DLTensor."""
 
-    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device", ctypes.c_int32), ("dims", ctypes.c_int32),
-                ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.c_void_p),
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device", ctypes.c_int32),
+                ("dims", ctypes.c_int32),
+                ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+                ("shape", ctypes.c_void_p),
                 ("stride", ctypes.c_void_p), ("offset", ctypes.c_uint64)]
 
 
 class Exchange(ctypes.Structure):
     """DLPack's DLPackExchangeAPI."""
 
-    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("previous", ctypes.c_void_p), ("others", ctypes.c_void_p * 3),
-                ("view", ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(View))), ("stream", ctypes.c_void_p)]
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("previous", ctypes.c_void_p),
+                ("others", ctypes.c_void_p * 3),
+                ("view", ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(View))),
+                ("stream", ctypes.c_void_p)]
 
 
 class ByView:
     """The functions are those of Python here, which read the stand-ins."""
 
-    CODES = {"f32": (2, 32), "bf16": (4, 16), "f16": (2, 16), "i32": (0, 32), "e4m3": (10, 8), "i8": (0, 8), "u8": (1, 8), "f64": (2, 64), "i64": (0, 64)}
+    CODES = {"f32": (2, 32), "bf16": (4, 16), "f16": (2, 16), "i32": (0, 32), "e4m3": (10, 8), "i8": (0, 8),
+             "u8": (1, 8), "f64": (2, 64), "i64": (0, 64)}
 
     def setUp(self):
         super().setUp()
@@ -50,7 +55,8 @@ class ByView:
         t.numbers = shape, stride = numbers(t.shape), numbers(t.strides)  # which live as long as the tensor
         code, bits = self.CODES[t.dtype.split()[-1]]
         device = (1, 0) if t.index == -1 else (2, t.index) if t.index >= 0 else (17, 0)
-        to[0] = View(t.at - 64, *device, len(t.shape), code, bits, getattr(t, "lanes", 1), ctypes.addressof(shape), ctypes.addressof(stride), 64)
+        to[0] = View(t.at - 64, *device, len(t.shape), code, bits, getattr(t, "lanes", 1),
+                     ctypes.addressof(shape), ctypes.addressof(stride), 64)
         return 0
 
 
@@ -59,11 +65,13 @@ class Table(ByView, test_eager.Table):
         self.assertGreater(self.views, 0)
 
     def test_refuses(self):
-        """What is not of the types, on no CPU or GPU, of more dimensions, or has no memory, is left to torch.py."""
+        """What is not of the types, on no CPU or GPU, of more dimensions, or has no memory, is left to
+        torch.py."""
         wide = Tensor(6, 4)
         wide.lanes = 2
         for name, x in {
-            "type": Tensor(6, 4, dtype="f64"), "integers": Tensor(6, 4, dtype="i64"), "dimensions": Tensor(1, 2, 3, 4, 5), "many": Tensor(*[1] * 99), "lanes": wide,
+            "type": Tensor(6, 4, dtype="f64"), "integers": Tensor(6, 4, dtype="i64"),
+                "dimensions": Tensor(1, 2, 3, 4, 5), "many": Tensor(*[1] * 99), "lanes": wide,
             "device": Tensor(6, 4, device=-2), "no memory": Tensor(6, 4, at=RuntimeError()),
         }.items():
             self.keep(self.replaced(x=x))
@@ -79,7 +87,8 @@ class Table(ByView, test_eager.Table):
             self.assertEqual(self.views, views)
 
     def test_no_view(self):
-        """Where there is none, as older torch has none of e4m3, attributes say what it is; Ctrl-C is not lost."""
+        """Where there is none, as older torch has none of e4m3, attributes say what it is; Ctrl-C is not
+        lost."""
         viewed, refused = (Tensor(6, 4, dtype="e4m3", at=0x1008) for _ in range(2))
         refused.refused = True
         for first, second in (viewed, refused), (refused, viewed):
@@ -91,7 +100,8 @@ class Table(ByView, test_eager.Table):
             def __bool__(self):
                 raise self.error
 
-        table = Exchange(major=1, view=ctypes.cast(ctypes.pythonapi.PyObject_Not, type(self.table.view)))  # which may raise
+        # which may raise
+        table = Exchange(major=1, view=ctypes.cast(ctypes.pythonapi.PyObject_Not, type(self.table.view)))
         x, y = (Raises(6, 4, dtype="e4m3", at=0x1008) for _ in range(2))
         self.eager.setup(**{**self.given, "exchange": self.capsule(table), "empty": lambda *_, **__: y})
         x.error = y.error = ValueError
@@ -130,21 +140,25 @@ class Allocation(test_eager.Case):
 
         number, numbers = ctypes.c_int32, ctypes.POINTER(ctypes.c_int64)
         self.functions = (
-            ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int64, numbers, numbers, number, number, number, ctypes.POINTER(ctypes.c_void_p))(empty_strided),
+            ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int64, numbers, numbers, number, number, number,
+                             ctypes.POINTER(ctypes.c_void_p))(empty_strided),
             ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(delete),
             ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p)(lambda tensor: Tensor(tensor, at=0x9000)))
         addresses = [ctypes.cast(function, ctypes.c_void_p).value for function in self.functions]
         self.eager.setup(**{**self.given, "aoti": (*addresses, 60, 61, 62, 63, 70, 71)})
 
     def allocated(self, *shape, dtype="f32", device=-1):
-        args = [Tensor(*t.shape, dtype=t.dtype, at=t.at, device=device) for t in self.args[:4]] + self.args[4:]
+        args = [Tensor(*t.shape, dtype=t.dtype, at=t.at, device=device)
+                for t in self.args[:4]] + self.args[4:]
         self.eager.keep(5, (shape,), {"dtype": dtype}, None, None, (-1, -1), *args)
         return self.eager.run(*args)
 
     def test_allocates(self):
         for got, want in (
-            (self.allocated(6, 3), ([6, 3], [3, 1], 60, 70, 0)), (self.allocated(2, 6, 3, dtype="bf16"), ([2, 6, 3], [18, 3, 1], 61, 70, 0)),
-            (self.allocated(4, 5, dtype="f16", device=3), ([4, 5], [5, 1], 62, 71, 3)), (self.allocated(4, 0, device=0), ([4, 0], [1, 1], 60, 71, 0)),
+            (self.allocated(6, 3), ([6, 3], [3, 1], 60, 70, 0)),
+                (self.allocated(2, 6, 3, dtype="bf16"), ([2, 6, 3], [18, 3, 1], 61, 70, 0)),
+            (self.allocated(4, 5, dtype="f16", device=3), ([4, 5], [5, 1], 62, 71, 3)),
+                (self.allocated(4, 0, device=0), ([4, 0], [1, 1], 60, 71, 0)),
         ):
             self.assertEqual((got.shape, self.asked.pop(0)), ((0x77,), want))
         self.assertEqual(self.deleted, [0x77] * 4)

@@ -12,7 +12,8 @@ class Scales(Case):
 
     def setUp(self):
         super().setUp()
-        self.scale_x, self.scale_w = Tensor(6, at=0x6018), Tensor(2, 3, at=0x6000)  # which begins where the other ends
+        # which begins where the other ends
+        self.scale_x, self.scale_w = Tensor(6, at=0x6018), Tensor(2, 3, at=0x6000)
         self.x, self.w = Tensor(6, 4, dtype="e4m3", at=0x1008), Tensor(2, 4, 3, dtype="e4m3", at=0x2004)
         self.args = [self.x, self.w, *self.args[2:], self.scale_x, self.scale_w, None, None, None]
 
@@ -25,22 +26,26 @@ class Scales(Case):
         return self.runs[-1][2][6], self.joins[::2]
 
     def test_where_they_lie(self):
-        """Scales in one array are not copied, whatever that is; others are, for each call. Places make no other kind of call."""
+        """Scales in one array are not copied, whatever that is; others are, for each call. Places make no
+        other kind of call."""
         self.assertIsNone(self.eager.scaled(*self.args))
         self.keep(self.args)
         for scale_x, scale_w, copied in (
-            (0x6018, 0x6000, False), (0x7028, 0x7010, False), (0x601c, 0x6000, True), (0x601c, 0x6004, True), (0x6000, 0x6018, True),
+            (0x6018, 0x6000, False), (0x7028, 0x7010, False), (0x601c, 0x6000, True), (0x601c, 0x6004, True),
+                (0x6000, 0x6018, True),
         ):
             tensors = {"scale_x": Tensor(6, at=scale_x), "scale_w": Tensor(2, 3, at=scale_w)}
             want = (0x8000, [((-1, -1), *tensors.values(), None, None)]) if copied else (scale_w, [])
             self.assertEqual(self.rows(**tensors), want)
 
     def test_copied(self):
-        """Scales that are expanded, have zero points beside them, or do not lie one behind the other."""
+        """Scales that are expanded, have zero points beside them, or do not lie one after the other."""
         whole = {"dtype": "i32"}
         for name, expand, by in (
-            ("expanded x", (-1, 2), {"scale_x": Tensor(1, at=0x6018)}), ("expanded w", (2, -1), {"scale_w": Tensor(1, at=0x6000), "scale_x": Tensor(6, at=0x6004)}),
-            ("turned", (-1, -1), {"scale_w": Tensor(2, 3, stride=(1, 2), at=0x6000)}), ("every other", (-1, -1), {"scale_x": Tensor(6, stride=(2,), at=0x6018)}),
+            ("expanded x", (-1, 2), {"scale_x": Tensor(1, at=0x6018)}),
+                ("expanded w", (2, -1), {"scale_w": Tensor(1, at=0x6000), "scale_x": Tensor(6, at=0x6004)}),
+            ("turned", (-1, -1), {"scale_w": Tensor(2, 3, stride=(1, 2), at=0x6000)}),
+                ("every other", (-1, -1), {"scale_x": Tensor(6, stride=(2,), at=0x6018)}),
             ("zero points", (-1, -1), {"zero_x": Tensor(6, **whole), "sums_w": Tensor(2, 3, **whole)}),
         ):
             args = self.replaced(**by)
@@ -55,7 +60,9 @@ class Scales(Case):
             self.assertEqual(self.rows(**by), (0x6010, []))
             by["scale_w"] = Tensor(2, 1, 8, dtype="i32", at=0x6014)
             self.assertEqual(self.rows(**by)[0], 0x8000)
-            for one in Tensor(1, 1, 8, stride=(99, 8, 1), dtype="i32", at=0x6020), Tensor(2, 0, 8, stride=(3, 5, 1), dtype="i32", at=0):  # strides of what is not there
+            # strides of what is not there
+            for one in (Tensor(1, 1, 8, stride=(99, 8, 1), dtype="i32", at=0x6020),
+                        Tensor(2, 0, 8, stride=(3, 5, 1), dtype="i32", at=0)):
                 by["scale_w"] = one
                 self.keep(self.replaced(**by))
                 self.assertEqual(self.rows(**by), (one.at, []))
@@ -63,14 +70,20 @@ class Scales(Case):
     def test_knows_what_differs(self):
         whole = {"dtype": "i32"}
         kinds = {
-            "as it is": {}, "x: type": {"x": Tensor(6, 4, dtype="i8", at=0x1008)}, "w: type": {"w": Tensor(2, 4, 3, dtype="u8", at=0x2004)},
-            "w: dimensions": {"w": Tensor(2, 4, 3, 1, dtype="e4m3", at=0x2004)}, "out": {"out": "f16"}, "columns": {"n": 3}, "other columns": {"n": 2},
+            "as it is": {}, "x: type": {"x": Tensor(6, 4, dtype="i8", at=0x1008)},
+            "w: type": {"w": Tensor(2, 4, 3, dtype="u8", at=0x2004)},
+            "w: dimensions": {"w": Tensor(2, 4, 3, 1, dtype="e4m3", at=0x2004)}, "out": {"out": "f16"},
+            "columns": {"n": 3}, "other columns": {"n": 2},
             "no columns": {"n": 0}, "scale_x": {"scale_x": None}, "scale_x: shape": {"scale_x": Tensor(1)},
-            "scale_x: dimensions": {"scale_x": Tensor(6, 1)}, "scale_x: stride": {"scale_x": Tensor(6, stride=(2,))},
-            "scale_w: shape": {"scale_w": Tensor(2)}, "scale_w: stride": {"scale_w": Tensor(2, 3, stride=(1, 2))},
+            "scale_x: dimensions": {"scale_x": Tensor(6, 1)},
+            "scale_x: stride": {"scale_x": Tensor(6, stride=(2,))},
+            "scale_w: shape": {"scale_w": Tensor(2)},
+            "scale_w: stride": {"scale_w": Tensor(2, 3, stride=(1, 2))},
             "scale_w: type": {"scale_w": Tensor(2, 3, **whole)}, "zero_x": {"zero_x": Tensor(6, **whole)},
-            "both": {"zero_x": Tensor(6, **whole), "sums_w": Tensor(2, 3, **whole)}, "sums_w": {"sums_w": Tensor(2, 3, **whole)},
-            "sums_w: stride": {"sums_w": Tensor(2, 3, stride=(1, 2), **whole)}, "scale_x: GPU": {"scale_x": Tensor(6, device=0)},
+            "both": {"zero_x": Tensor(6, **whole), "sums_w": Tensor(2, 3, **whole)},
+            "sums_w": {"sums_w": Tensor(2, 3, **whole)},
+            "sums_w: stride": {"sums_w": Tensor(2, 3, stride=(1, 2), **whole)},
+            "scale_x: GPU": {"scale_x": Tensor(6, device=0)},
         }
         for i, (name, by) in enumerate(kinds.items()):
             self.assertIsNone(self.eager.scaled(*self.replaced(**by)), name)
@@ -91,9 +104,12 @@ class Scales(Case):
 
         self.keep(self.args)
         for by in (
-            {"scale_x": Own(6, at=0x6018)}, {"zero_x": Own(6, dtype="i32")}, {"n": 3.0}, {"n": -1}, {"n": True}, {"n": 2**70},
-            {"scale_x": Tensor(6, neg=True)}, {"scale_w": Tensor(2, 3, neg=True)}, {"bias": Tensor(2, 3, at=0x4004, neg=True)},
-            {"scale_x": Tensor(6, dtype="f64")}, {"scale_w": Tensor(2, 3, device=-2)}, {"scale_w": Tensor(2, 3, at=RuntimeError("no storage"))},
+            {"scale_x": Own(6, at=0x6018)}, {"zero_x": Own(6, dtype="i32")}, {"n": 3.0}, {"n": -1},
+                {"n": True}, {"n": 2**70},
+            {"scale_x": Tensor(6, neg=True)}, {"scale_w": Tensor(2, 3, neg=True)},
+                {"bias": Tensor(2, 3, at=0x4004, neg=True)},
+            {"scale_x": Tensor(6, dtype="f64")}, {"scale_w": Tensor(2, 3, device=-2)},
+                {"scale_w": Tensor(2, 3, at=RuntimeError("no storage"))},
         ):
             self.keep(self.replaced(**by))
             self.assertIsNone(self.eager.scaled(*self.replaced(**by)), by)
@@ -103,14 +119,17 @@ class Scales(Case):
         self.assertIsNone(self.eager.scaled(*self.args))
         self.watchers[0] = 0
         self.assertEqual(self.runs, [])
-        self.assertRaises(KeyboardInterrupt, self.eager.scaled, *self.replaced(scale_w=Tensor(2, 3, at=KeyboardInterrupt())))
+        self.assertRaises(KeyboardInterrupt, self.eager.scaled,
+                          *self.replaced(scale_w=Tensor(2, 3, at=KeyboardInterrupt())))
 
     def test_gradients(self):
         """Where some are wanted the call is left to torch.py."""
         self.keep(self.args)
         x, w = ({"dtype": "e4m3", "at": at, "requires_grad": True} for at in (0x1008, 0x2004))
-        for by in ({"x": Tensor(6, 4, **x)}, {"w": Tensor(2, 4, 3, **w)}, {"bias": Tensor(2, 3, at=0x4004, requires_grad=True)},
-                   {"scale_x": Tensor(6, at=0x6018, requires_grad=True)}, {"scale_w": Tensor(2, 3, at=0x6000, requires_grad=True)}):
+        for by in ({"x": Tensor(6, 4, **x)}, {"w": Tensor(2, 4, 3, **w)},
+                   {"bias": Tensor(2, 3, at=0x4004, requires_grad=True)},
+                   {"scale_x": Tensor(6, at=0x6018, requires_grad=True)},
+                   {"scale_w": Tensor(2, 3, at=0x6000, requires_grad=True)}):
             self.grad = True
             self.assertIsNone(self.eager.scaled(*self.replaced(**by)), by)
             self.grad = False

@@ -22,14 +22,16 @@ from arrays import BACKEND, TestCase, check, draw, most, unaligned
 class TestGrouped(TestCase):
     def expect(self, y, x, w, ends, bias=None, activation=None):
         shapes = {
-            None: (lambda v: v), "relu": (lambda v: np.maximum(v, 0)), "silu": (lambda v: v / (1 + np.exp(-v))),
+            None: (lambda v: v), "relu": (lambda v: np.maximum(v, 0)),
+            "silu": (lambda v: v / (1 + np.exp(-v))),
             "gelu": (lambda v: 0.5 * v * (1 + np.tanh(np.sqrt(2 / np.pi) * (v + 0.044715 * v**3)))),
         }
         start = 0
         for g, end in enumerate(ends):
             row = 0 if bias is None else bias[g].astype(np.float64)
             # 1: of what an activation computes, whose terms are at most 1 beside v
-            check(y[start:end], x[start:end], w[g], lambda v: shapes[activation](v + row), np.abs(row) + (activation is not None))
+            check(y[start:end], x[start:end], w[g], lambda v: shapes[activation](v + row),
+                  np.abs(row) + (activation is not None))
             start = end
         self.assertTrue((y[start:] == 0).all())
 
@@ -60,8 +62,10 @@ class TestGrouped(TestCase):
                         self.expect(y, x, weights, ends, **more)
 
     def test_sizes(self):
-        for rows, groups, k, n, ends in ((1, 1, 1, 1, [1]), (0, 2, 3, 4, [0, 0]), (3, 2, 0, 4, [1, 3]), (3, 0, 2, 4, []),
-                                         (3, 2, 4, 0, [1, 3]), (33, 3, 70, 5, np.array([0, 20, 33], np.int64))):
+        for rows, groups, k, n, ends in ((1, 1, 1, 1, [1]), (0, 2, 3, 4, [0, 0]), (3, 2, 0, 4, [1, 3]),
+                                         (3, 0, 2, 4, []),
+                                         (3, 2, 4, 0, [1, 3]),
+                                         (33, 3, 70, 5, np.array([0, 20, 33], np.int64))):
             with self.subTest(rows=rows, groups=groups, k=k, n=n):
                 x, w = draw(self.rng, (rows, k)), draw(self.rng, (groups, k, n))
                 self.expect(self.device.grouped_mm(x, w, ends), x, w, ends)
@@ -71,17 +75,20 @@ class TestGrouped(TestCase):
     def test_trimmed(self):
         """Buffers that are too large are not kept."""
         x, w = draw(self.rng, (4, 3)), draw(self.rng, (2, 3, 5))
-        with batchgemm.open(BACKEND) as device, mock.patch.object(_arrays, "_run_on_host", _arrays._run_in_buffers):
-            with mock.patch.object(_arrays, "MOST", 16), mock.patch.object(_arrays, "_buffer", side_effect=_arrays._buffer) as made:
+        with batchgemm.open(BACKEND) as device, mock.patch.object(_arrays, "_run_on_host",
+                                                                  _arrays._run_in_buffers):
+            with mock.patch.object(_arrays, "MOST", 16), mock.patch.object(
+                    _arrays, "_buffer", side_effect=_arrays._buffer) as made:
                 device.grouped_mm(x, w, [2, 4])
             kept = {key[0]: v for key, v in device._layers.items() if isinstance(v, batchgemm.Buffer)}
             self.assertEqual({name: buffer.count for name, buffer in kept.items()}, {"a": 16, "sizes": 2})
-            self.assertEqual([call.args[1:3] for call in made.call_args_list], [("a", 12), ("b", 30), ("sizes", 2), ("c", 20)])
+            self.assertEqual([call.args[1:3] for call in made.call_args_list],
+                             [("a", 12), ("b", 30), ("sizes", 2), ("c", 20)])
             self.assertEqual(len(device._layers), 3)
 
     @unittest.skipUnless(BACKEND == "cpu", "others have memory of their own")
     def test_on_host(self):
-        """On the CPU nothing is copied that lies well, and nothing behind results is touched."""
+        """On the CPU nothing is copied that lies well, and nothing after results is touched."""
         for dtype in np.float32, np.float16:
             x, w = draw(self.rng, (5, 33), dtype), draw(self.rng, (7, 33, 301), dtype)
             ends = [1, 1, 2, 3, 4, 5, 5]
@@ -108,7 +115,8 @@ class TestGrouped(TestCase):
             del w
             gc.collect()
             self.assertIsNotNone(gone())
-            np.testing.assert_array_equal(device.grouped_mm(x[:2, :2], x[None, :2, :2], [2]), np.full((2, 2), 2))
+            np.testing.assert_array_equal(device.grouped_mm(x[:2, :2], x[None, :2, :2], [2]),
+                                          np.full((2, 2), 2))
             self.assertIsNone(gone())
             gone = weakref.ref(v := np.ones((1, 1024, 4096), np.float32))
             with self.assertRaises(batchgemm.TimeLimitError):
@@ -132,7 +140,8 @@ except TimeoutError as error:
     print(error)
 """
         ended = subprocess.run([sys.executable, "-c", end], capture_output=True, text=True, timeout=300)
-        self.assertEqual((ended.stdout, ended.returncode), ("the time limit of 0.001 s was reached\n", 0), ended.stderr)
+        self.assertEqual((ended.stdout, ended.returncode), ("the time limit of 0.001 s was reached\n", 0),
+                         ended.stderr)
 
     @unittest.skipUnless(BACKEND == "cpu", "others compile kernels for each")
     def test_programs(self):
@@ -167,7 +176,8 @@ except TimeoutError as error:
                 with self.assertRaises(batchgemm.ClosedError):
                     programs[0].close()
                 second, third, *_ = [key for key in device._layers if key[0] == "program"]
-                device.grouped_mm(draw(self.rng, (4, second[5])), draw(self.rng, (2, second[5], 4)), [2, 4])  # again
+                # again
+                device.grouped_mm(draw(self.rng, (4, second[5])), draw(self.rng, (2, second[5], 4)), [2, 4])
                 device.grouped_mm(draw(self.rng, (4, 99)), draw(self.rng, (2, 99, 4)), [2, 4])
                 self.assertIn(second, device._layers)
                 self.assertNotIn(third, device._layers)
@@ -200,14 +210,16 @@ except TimeoutError as error:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             del device
-            self.assertEqual([(w.category, "Device" in str(w.message)) for w in caught], [(ResourceWarning, True)])
+            self.assertEqual([(w.category, "Device" in str(w.message)) for w in caught],
+                             [(ResourceWarning, True)])
             device = batchgemm.open("cpu")
             for k in range(1, 9):
                 device.grouped_mm(np.ones((2, k), "f"), np.ones((1, k, 2), "f"), [2])
             device.cycle = device
             del device, caught[:]
             gc.collect()
-            self.assertEqual([(w.category, "Device" in str(w.message)) for w in caught], [(ResourceWarning, True)])
+            self.assertEqual([(w.category, "Device" in str(w.message)) for w in caught],
+                             [(ResourceWarning, True)])
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ def plain(weights, scales, zeros):
     """The numbers that weights [..., N, K] stand for."""
     n, k = weights.shape[-2:]
     group = k // scales.shape[-2]
-    scales, zeros = (np.repeat(t[..., :n].swapaxes(-1, -2), group, -1) for t in (scales, zeros.astype(np.float32)))
+    scales, zeros = (np.repeat(t[..., :n].swapaxes(-1, -2), group, -1)
+                     for t in (scales, zeros.astype(np.float32)))
     return scales * (weights - zeros)
 
 
@@ -28,20 +29,23 @@ class Packing(unittest.TestCase):
         words = batchgemm.pack_int4(weights)
         self.assertEqual((words[1, 3, 2], np.count_nonzero(words)), (0x75316420, 1))
         for shape, packed in (
-            ((3, 64), (1, 8, 8)), ((8, 192), (3, 8, 8)), ((2, 9, 128), (2, 2, 16, 8)), ((2, 3, 8, 64), (2, 3, 1, 8, 8)),
+            ((3, 64), (1, 8, 8)), ((8, 192), (3, 8, 8)), ((2, 9, 128), (2, 2, 16, 8)),
+                ((2, 3, 8, 64), (2, 3, 1, 8, 8)),
             ((0, 3, 64), (0, 1, 8, 8)), ((2, 0, 64), (2, 1, 0, 8)), ((3, 0), (0, 8, 8)),
         ):
             weights, n = self.rng.integers(0, 16, shape), shape[-2]
             words = batchgemm.pack_int4(weights)
             self.assertEqual((words.dtype, words.shape), (np.uint32, packed))
             self.assertFalse(words[..., n:, :].any())
-            longer = np.concatenate([words, np.ones((*packed[:-2], 8, 8), np.uint32)], -2)  # ld is more than the least
+            # ld is more than the least
+            longer = np.concatenate([words, np.ones((*packed[:-2], 8, 8), np.uint32)], -2)
             for same in words, words.view(np.int32), np.repeat(words, 2, -1)[..., ::2], longer:
                 back = batchgemm.unpack_int4(same, n)
                 self.assertEqual(back.dtype, np.uint8)
                 np.testing.assert_array_equal(back, weights)
             np.testing.assert_array_equal(batchgemm.unpack_int4(words, n // 2), weights[..., : n // 2, :])
-            for same in weights.astype(np.uint8), np.asfortranarray(weights), np.repeat(weights, 2, -1)[..., ::2]:
+            for same in (weights.astype(np.uint8), np.asfortranarray(weights),
+                         np.repeat(weights, 2, -1)[..., ::2]):
                 np.testing.assert_array_equal(batchgemm.pack_int4(same), words)
 
     def test_groups(self):
@@ -68,12 +72,15 @@ class Packing(unittest.TestCase):
             self.assertTrue((zeros[..., :3] == 8).all())
             packed = batchgemm.unpack_int4(words, 3)
             numbers = plain(packed, scales, zeros)
-            error = np.abs(numbers - weights).reshape(2, 3, 2, group) / np.abs(scales)[..., :3].swapaxes(1, 2)[..., None]
+            error = np.abs(numbers - weights).reshape(2, 3, 2, group) / np.abs(scales)[..., :3].swapaxes(
+                1, 2)[..., None]
             at_end = packed.reshape(error.shape) % 15 == 0  # where a weight may be beyond what there is
             self.assertTrue((error <= np.where(at_end, 1, 0.5) + 1e-5).all())
             again = batchgemm.quantize_int4(numbers, group)
-            np.testing.assert_array_equal(plain(batchgemm.unpack_int4(again[0], 3), *batchgemm.split_group_words(again[1])), numbers)
-            for one, other in zip((words, groups), batchgemm.quantize_int4(weights.astype(np.float64), group)):
+            np.testing.assert_array_equal(plain(batchgemm.unpack_int4(again[0], 3),
+                                                *batchgemm.split_group_words(again[1])), numbers)
+            for one, other in zip((words, groups),
+                                  batchgemm.quantize_int4(weights.astype(np.float64), group)):
                 np.testing.assert_array_equal(one, other)
         words, groups = batchgemm.quantize_int4(np.zeros((0, 128), np.float32))
         self.assertEqual((words.shape, groups.shape), ((2, 0, 8), (1, 0)))
@@ -95,12 +102,15 @@ class Packing(unittest.TestCase):
         x, weights = rng.integers(-3, 4, (m, k)).astype(np.float16), rng.integers(0, 16, (n, k))
         scales, zeros = 2.0 ** rng.integers(-2, 3, (3, ld)), rng.integers(0, 16, (3, ld))
         want = x.astype(np.float32) @ plain(weights, scales.astype(np.float32), zeros).T
-        given = {"a": (x, "f16"), "b": (batchgemm.pack_int4(weights), "int4"), "rows": (batchgemm.group_words(scales, zeros).view(np.int32), "f32")}
+        given = {"a": (x, "f16"), "b": (batchgemm.pack_int4(weights), "int4"),
+                 "rows": (batchgemm.group_words(scales, zeros).view(np.int32), "f32")}
         c = np.empty((m, n), np.float32)
         with batchgemm.open("cpu") as device:
-            with device.plan([batchgemm.problem(m, n, k, ldb=ld)], type="f16", epilogue={"scale_b": "group-64"}) as plan:
+            with device.plan([batchgemm.problem(m, n, k, ldb=ld)], type="f16",
+                             epilogue={"scale_b": "group-64"}) as plan:
                 program = device.prepare(plan)
-            buffers = {name: device.buffer(8 * data.size if of == "int4" else data.size, of) for name, (data, of) in given.items()}
+            buffers = {name: device.buffer(8 * data.size if of == "int4" else data.size, of) for name,
+                       (data, of) in given.items()}
             buffers["c"] = device.buffer(c.size)
             for name, (data, _) in given.items():
                 buffers[name].write(data.reshape(-1))
@@ -111,8 +121,10 @@ class Packing(unittest.TestCase):
                 made.close()
 
     def test_mistakes(self):
-        pack, words, quantize, invalid = batchgemm.pack_int4, batchgemm.group_words, batchgemm.quantize_int4, batchgemm.InvalidError
-        unpack, ones, packed = batchgemm.unpack_int4, np.ones((2, 128), np.float32), np.zeros((2, 8, 8), np.uint32)
+        pack, words, quantize = batchgemm.pack_int4, batchgemm.group_words, batchgemm.quantize_int4
+        invalid = batchgemm.InvalidError
+        unpack, ones = batchgemm.unpack_int4, np.ones((2, 128), np.float32)
+        packed = np.zeros((2, 8, 8), np.uint32)
         for error, text, wrong in (
             (TypeError, "weights are of float64, not integers", lambda: pack(np.zeros((1, 64)))),
             (invalid, "weights are from 0 to 16: they must be from 0 to 15", lambda: pack([[0] * 63 + [16]])),
@@ -120,7 +132,8 @@ class Packing(unittest.TestCase):
             (invalid, "K is 96: it must be a multiple of 64", lambda: pack(np.zeros((2, 96), int))),
             (invalid, r"weights are \(64,\): they must be \[..., N, K\]", lambda: pack([3] * 64)),
             (TypeError, "words are of float32", lambda: unpack(ones, 1)),
-            (invalid, r"words are \(2, 8\), n is 1: they must be \[..., K / 64, ld, 8\], and ld a multiple of 8", lambda: unpack(packed[:, 0], 1)),
+            (invalid, r"words are \(2, 8\), n is 1: they must be \[..., K / 64, ld, 8\], and ld a multiple "
+             r"of 8", lambda: unpack(packed[:, 0], 1)),
             (invalid, "n is 9", lambda: unpack(packed, 9)),
             (TypeError, "n is 8.0: it must be an integer", lambda: unpack(packed, 8.0)),
             (invalid, "n is 18446744073709551624", lambda: unpack(packed, 2**64 + 8)),

@@ -30,7 +30,8 @@ class Test(unittest.TestCase):
         ):
             made = make()
             kind, handle = type(made).__name__, made.handle
-            with self.subTest(kind), self.assertWarnsRegex(ResourceWarning, f"{kind} {handle} was not closed"):
+            with self.subTest(kind), self.assertWarnsRegex(ResourceWarning,
+                                                           f"{kind} {handle} was not closed"):
                 del made
                 gc.collect()
             self.assertClosed(handle)

@@ -22,12 +22,14 @@ from batchgemm.torch import grouped_mm, matmul_list
 UNIT = 2.0**-24  # of fp32
 ROUNDED = {torch.float32: UNIT, torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
 LEAST = 2.0**-24  # half of the least fp16 number above 0
-ACTIVATIONS = {None: lambda z: z, "relu": F.relu, "gelu": lambda z: F.gelu(z, approximate="tanh"), "silu": F.silu}
+ACTIVATIONS = {None: lambda z: z, "relu": F.relu, "gelu": lambda z: F.gelu(z, approximate="tanh"),
+               "silu": F.silu}
 LAYOUTS = {
     "transposed": lambda t: t.transpose(-2, -1).contiguous().transpose(-2, -1),
     "long rows": lambda t: F.pad(t, (0, 3))[..., : t.shape[-1]],
     "begins late": lambda t: F.pad(t, (1, 2))[..., 1 : 1 + t.shape[-1]],
-    "transposed, begins late": lambda t: F.pad(t, (0, 0, 3, 0)).transpose(-2, -1).contiguous().transpose(-2, -1)[..., 3:, :],
+    "transposed, begins late": lambda t: F.pad(t, (0, 0, 3, 0)).transpose(-2, -1).contiguous()
+    .transpose(-2, -1)[..., 3:, :],
     "every other column": lambda t: t.repeat_interleave(2, -1)[..., ::2],
     "every other row": lambda t: t.repeat_interleave(2, -2)[..., ::2, :],
     "one row for all": lambda t: t[..., :1, :].expand(t.shape),
@@ -35,7 +37,7 @@ LAYOUTS = {
 
 
 def reference(x, w, offs=None, bias=None, activation=None):
-    """What grouped_mm computes, group by group, with 0 behind the last end; differentiable."""
+    """What grouped_mm computes, group by group, with 0 after the last end; differentiable."""
     act = ACTIVATIONS[activation]
     row = (lambda g: 0) if bias is None else (lambda g: bias if bias.dim() == 1 else bias[g])
     if offs is None:
@@ -53,8 +55,8 @@ def reference(x, w, offs=None, bias=None, activation=None):
 
 
 def bound(x, w, offs=None, bias=None, activation=None, out=torch.float32):
-    """How far a result may be off: sums in fp32 in any order, an activation of slopes up to 1.13 whose exponential
-    has a rounded argument, and one rounding to the type of the result."""
+    """How far a result may be off: sums in fp32 in any order, an activation of slopes up to 1.13 whose
+    exponential has a rounded argument, and one rounding to the type of the result."""
     x, w, bias = x.double().abs(), w.double().abs(), None if bias is None else bias.double().abs()
     size = reference(x, w, offs, bias)
     error = 2 * (x.shape[-1] + 3) * UNIT * size
@@ -82,7 +84,8 @@ def assert_fails_alike(case, wrong):
         wrong()
     with without_eager(), case.assertRaises(Exception) as second:
         wrong()
-    case.assertEqual((type(first.exception), str(first.exception)), (type(second.exception), str(second.exception)))
+    case.assertEqual((type(first.exception), str(first.exception)),
+                     (type(second.exception), str(second.exception)))
 
 
 @contextlib.contextmanager
@@ -99,7 +102,7 @@ def slow_runs():
 
 
 def behind(t, last, dim):
-    """t without what lies behind the last end."""
+    """t without what lies after the last end."""
     return t.narrow(dim, 0, last)
 
 
@@ -109,16 +112,19 @@ class Numbers(unittest.TestCase):
 
     def check(self, x, w, offs=None, bias=None, activation=None, out_dtype=None, name=""):
         out = out_dtype or x.dtype
-        y, again = (grouped_mm(x, w, offs=offs, bias=bias, activation=activation, out_dtype=out_dtype) for _ in range(2))
+        y, again = (grouped_mm(x, w, offs=offs, bias=bias, activation=activation, out_dtype=out_dtype)
+                    for _ in range(2))
         doubles = [None if t is None else t.double() for t in (x, w, bias)]
         want = reference(doubles[0], doubles[1], offs, doubles[2], activation)
         limit = bound(x, w, offs, bias, activation, out)
         self.assertEqual((y.dtype, y.shape), (out, want.shape), name)
         if offs is not None and x.dim() + w.dim() == 5:
-            y, again, want, limit = (behind(t, offs[-1].item(), 1 if x.dim() == 3 else 0) for t in (y, again, want, limit))
+            y, again, want, limit = (behind(t, offs[-1].item(), 1 if x.dim() == 3 else 0)
+                                     for t in (y, again, want, limit))
         self.assertTrue(torch.equal(y, again), f"{name}: the second call")
         error = (y.double() - want).abs()
-        self.assertTrue(bool((error <= limit).all()), f"{name}: {(error / limit).max() if error.numel() else error}")
+        self.assertTrue(bool((error <= limit).all()),
+                        f"{name}: {(error / limit).max() if error.numel() else error}")
 
     def forms(self, dtype):
         offs = ends(5, 5, 19, 30)
@@ -149,12 +155,15 @@ class Numbers(unittest.TestCase):
 
     def test_sizes(self):
         for name, (rows, k, n, cuts) in {
-            "one": (1, 1, 1, [1]), "no group has rows": (5, 4, 3, [0, 0]), "no rows": (0, 4, 3, [0, 0]), "no columns": (5, 4, 0, [2, 5]),
-            "no depth": (5, 0, 3, [2, 5]), "the first": (7, 8, 9, [7, 7, 7]), "many": (64, 16, 8, list(range(1, 65))), "k of 1": (9, 1, 9, [4, 9]),
+            "one": (1, 1, 1, [1]), "no group has rows": (5, 4, 3, [0, 0]), "no rows": (0, 4, 3, [0, 0]),
+                "no columns": (5, 4, 0, [2, 5]),
+            "no depth": (5, 0, 3, [2, 5]), "the first": (7, 8, 9, [7, 7, 7]),
+                "many": (64, 16, 8, list(range(1, 65))), "k of 1": (9, 1, 9, [4, 9]),
         }.items():
             self.check(torch.randn(rows, k), torch.randn(len(cuts), k, n), ends(*cuts), name=name)
             self.check(torch.randn(n, rows), torch.randn(rows, k), ends(*cuts), name=name + ", depth")
-            self.check(torch.randn(len(cuts), n, k), torch.randn(k, rows), ends(*cuts), name=name + ", columns")
+            self.check(torch.randn(len(cuts), n, k), torch.randn(k, rows), ends(*cuts),
+                       name=name + ", columns")
             self.check(torch.randn(len(cuts), rows, k), torch.randn(len(cuts), k, n), name=name + ", batched")
         self.assertEqual(grouped_mm(torch.ones(0, 3), torch.ones(0, 3, 4), offs=ends()).shape, (0, 4))
         self.assertEqual(grouped_mm(torch.ones(0, 2, 3), torch.ones(0, 3, 4)).shape, (0, 2, 4))
@@ -165,13 +174,16 @@ class Numbers(unittest.TestCase):
                 x, w, offs = self.forms(dtype)[form]
                 for activation in ACTIVATIONS:
                     for name, bias in {
-                        "none": None, "of each": torch.randn(4, 12).to(dtype), "of all": torch.randn(12).to(dtype),
-                        "begins late": torch.randn(4, 15).to(dtype)[:, 1:13], "turned": torch.randn(12, 4).to(dtype).t(),
+                        "none": None, "of each": torch.randn(4, 12).to(dtype),
+                            "of all": torch.randn(12).to(dtype),
+                        "begins late": torch.randn(4, 15).to(dtype)[:, 1:13],
+                            "turned": torch.randn(12, 4).to(dtype).t(),
                     }.items():
                         self.check(x, w, offs, bias, activation, name=f"{form} {dtype} {activation} {name}")
 
     def test_integers(self):
-        x, w, offs = torch.randint(-8, 9, (40, 24)).float(), torch.randint(-8, 9, (3, 24, 16)).float(), ends(7, 7, 40)
+        x, w = torch.randint(-8, 9, (40, 24)).float(), torch.randint(-8, 9, (3, 24, 16)).float()
+        offs = ends(7, 7, 40)
         self.assertTrue(torch.equal(grouped_mm(x, w, offs=offs), reference(x, w, offs)))
 
     def test_lists(self):
@@ -182,7 +194,8 @@ class Numbers(unittest.TestCase):
                 ws = [torch.randn(k, n).to(dtype) for _, k, n in sizes]
                 for i, (x, w, y) in enumerate(zip(xs, ws, matmul_list(xs, ws, out))):
                     error = (y.double() - x.double() @ w.double()).abs()
-                    self.assertTrue(bool((error <= bound(x[None], w[None], out=out or dtype)[0]).all()), f"{i} {dtype} {out}")
+                    self.assertTrue(bool((error <= bound(x[None], w[None], out=out or dtype)[0]).all()),
+                                    f"{i} {dtype} {out}")
                     self.assertEqual((y.dtype, y.shape), (out or dtype, (x.shape[0], w.shape[1])))
         self.assertEqual(matmul_list([], []), [])
 
@@ -192,14 +205,16 @@ class Gradients(unittest.TestCase):
         torch.manual_seed(2)
 
     def check(self, x, w, offs=None, bias=None, activation=None, name=""):
-        """Against autograd in float64 of the reference. Errors of z, what the activation is applied to, go into the gradients by
-        its second derivative, at most 1.2; torch computes its derivative of |z|^3 in fp32."""
+        """Against autograd in float64 of the reference. Errors of z, what the activation is applied to, go
+        into the gradients by its second derivative, at most 1.2; torch computes its derivative of |z|^3 in
+        fp32."""
         own = [t.clone().requires_grad_() for t in (x, w, bias) if t is not None]
         doubles = [t.double().requires_grad_() for t in (x, w, bias) if t is not None]
         sides = [(*ts, None)[:3] for ts in (own, doubles)]
         want = reference(sides[1][0], sides[1][1], offs, sides[1][2], activation)
         gy = torch.randn(want.shape)
-        products = [grouped_mm(sides[0][0], sides[0][1], offs=offs, bias=sides[0][2], activation=activation) for _ in range(2)]
+        products = [grouped_mm(sides[0][0], sides[0][1], offs=offs, bias=sides[0][2],
+                               activation=activation) for _ in range(2)]
         got, again = (torch.autograd.grad(y, own, gy) for y in products)
         self.assertTrue(all(map(torch.equal, got, again)), f"{name}: the second step")
         exact = torch.autograd.grad(want, doubles, gy.double())
@@ -209,7 +224,8 @@ class Gradients(unittest.TestCase):
         wrong = gy.double().abs() * 1.2 * 2 * (depth + 3) * UNIT
         if activation:
             z = reference(*(t if t is None else t.detach() for t in (*sides[1][:2], offs, sides[1][2]))).abs()
-            wrong = wrong + gy.double().abs() * UNIT * (1.2 * 2 * (x.shape[-1] + 3) * sizes.detach() + 32 + 4 * z + z**3 / 4)
+            wrong = wrong + gy.double().abs() * UNIT * (1.2 * 2 * (x.shape[-1] + 3) * sizes.detach() + 32 +
+                                                        4 * z + z**3 / 4)
         limits = torch.autograd.grad(sizes, size, wrong)
         for which, g, h, limit in zip(("x", "w", "bias"), got, exact, limits):
             self.assertEqual((g.dtype, g.shape), (torch.float32, h.shape))
@@ -224,20 +240,24 @@ class Gradients(unittest.TestCase):
         self.check(torch.randn(4, 12, 20), torch.randn(20, 33), offs, name="columns")
         self.check(torch.randn(9, 33), torch.randn(33, 12), offs, name="depth")
         self.check(torch.randn(4, 9, 20), torch.randn(4, 20, 12), name="batched")
-        self.check(torch.randn(4, 9, 20), torch.randn(4, 20, 12), None, torch.randn(12), "silu", name="batched, silu")
+        self.check(torch.randn(4, 9, 20), torch.randn(4, 20, 12), None, torch.randn(12), "silu",
+                   name="batched, silu")
 
     def test_activations(self):
         for activation in ("relu", "gelu", "silu"):
             for bias in (None, torch.randn(4, 12)):
-                self.check(torch.randn(33, 20), torch.randn(4, 20, 12), ends(5, 5, 19, 30), bias, activation, activation)
+                self.check(torch.randn(33, 20), torch.randn(4, 20, 12), ends(5, 5, 19, 30), bias,
+                           activation, activation)
 
     def test_nothing_again(self):
-        """GELU and SiLU are those of torch, bit for bit: a step of two products takes two, four, and one for the bias."""
+        """GELU and SiLU are those of torch, bit for bit: a step of two products takes two, four, and one for
+        the bias."""
         offs = ends(5, 5, 19, 33)
         for activation in ("gelu", "silu"):
             for dtype in bp.TYPES:
                 new = lambda *shape: torch.randn(*shape).to(dtype).requires_grad_()
-                leaves, gy = [new(33, 20), new(4, 20, 12), new(4, 12), new(4, 12, 20)], torch.randn(33, 20).to(dtype)
+                leaves = [new(33, 20), new(4, 20, 12), new(4, 12), new(4, 12, 20)]
+                gy = torch.randn(33, 20).to(dtype)
 
                 def layer(act, fused):
                     h = grouped_mm(leaves[0], leaves[1], offs=offs, bias=leaves[2], activation=fused)
@@ -254,7 +274,8 @@ class Gradients(unittest.TestCase):
 
     def test_behind_the_last_end(self):
         x = torch.randn(33, 8, requires_grad=True)
-        gx, = torch.autograd.grad(grouped_mm(x, torch.randn(2, 8, 4), offs=ends(3, 21)), x, torch.full((33, 4), float("nan")).index_fill(0, torch.arange(21), 1))
+        gx, = torch.autograd.grad(grouped_mm(x, torch.randn(2, 8, 4), offs=ends(3, 21)), x,
+                                  torch.full((33, 4), float("nan")).index_fill(0, torch.arange(21), 1))
         self.assertTrue(bool(gx[:21].isfinite().all()) and torch.equal(gx[21:], torch.zeros(12, 8)))
 
     def test_what_is_needed(self):
@@ -269,7 +290,8 @@ class Gradients(unittest.TestCase):
                 self.assertFalse(z.requires_grad)
                 self.assertTrue(torch.equal(z, y))
         x.requires_grad_()
-        second, = torch.autograd.grad(torch.autograd.grad(grouped_mm(x, w, offs=ends(2, 6)).square().sum(), x, create_graph=True)[0].sum(), w)
+        second, = torch.autograd.grad(torch.autograd.grad(grouped_mm(x, w, offs=ends(2, 6)).square().sum(), x,
+                                                          create_graph=True)[0].sum(), w)
         z = reference(x, w, ends(2, 6))
         want, = torch.autograd.grad(torch.autograd.grad(z.square().sum(), x, create_graph=True)[0].sum(), w)
         self.assertTrue(torch.allclose(second, want, rtol=1e-5, atol=1e-5))
@@ -280,7 +302,8 @@ class Gradients(unittest.TestCase):
         for activation in ACTIVATIONS:
             sides = []
             for product in grouped_mm, reference:
-                leaves = [t.double().to(torch.float32 if product is grouped_mm else torch.float64).requires_grad_() for t in (x, w, bias)]
+                leaves = [t.double().to(torch.float32 if product is grouped_mm
+                                        else torch.float64).requires_grad_() for t in (x, w, bias)]
                 y = product(leaves[0], leaves[1], offs=offs, bias=leaves[2], activation=activation)
                 first = torch.autograd.grad(y.square().sum(), leaves, create_graph=True)
                 sides.append([*first, *torch.autograd.grad(sum(g.square().sum() for g in first), leaves)])
@@ -314,7 +337,8 @@ class Torch(unittest.TestCase):
             (torch.randn(2, 3, 4, requires_grad=True), torch.randn(2, 4, 5), None, None, "relu", None, None),
         ):
             torch.library.opcheck(operator, args)
-        torch.library.opcheck(torch.ops.batchgemm.matmul_list.default, ([self.x, self.x[:2]], [self.w[0], self.w[1]], None))
+        torch.library.opcheck(torch.ops.batchgemm.matmul_list.default,
+                              ([self.x, self.x[:2]], [self.w[0], self.w[1]], None))
 
     def test_dispatcher(self):
         """Whatever looks at operators of torch sees this one."""
@@ -355,7 +379,8 @@ class Torch(unittest.TestCase):
         for name, run in {
             "dispatch mode": lambda: within(Mode), "function mode": lambda: within(Functions),
             "subclass": lambda: call(x.as_subclass(Own)), "profiler": profiled,
-            "trace": lambda: seen.append(str(torch.jit.trace(call, x, check_trace=False).graph).replace("::", ".")),
+            "trace": lambda: seen.append(str(torch.jit.trace(call, x, check_trace=False).graph).replace(
+                "::", ".")),
         }.items():
             seen.clear()
             run()
@@ -364,10 +389,12 @@ class Torch(unittest.TestCase):
         meta = grouped_mm(x.to("meta"), w.to("meta"), offs=offs.to("meta"))
         self.assertEqual((meta.device.type, meta.shape), ("meta", (10, 5)))
         plus = torch.complex(x[:, :1], x[:, 1:2])
-        minus = plus.conj().imag  # the memory has the negative of it, and is taken as it lies, like that of plus.imag
+        # the memory has the negative of it, and is taken as it lies, like that of plus.imag
+        minus = plus.conj().imag
         self.assertTrue(minus.is_neg() and bp.matrices(minus))
         grouped_mm(plus.imag, w[:, :1], offs=offs)
-        self.assertTrue(torch.equal(grouped_mm(minus, w[:, :1], offs=offs), grouped_mm(-x[:, 1:2], w[:, :1], offs=offs)))
+        self.assertTrue(torch.equal(grouped_mm(minus, w[:, :1], offs=offs),
+                                    grouped_mm(-x[:, 1:2], w[:, :1], offs=offs)))
 
     def test_compile(self):
         def layer(x, w, bias, offs):
@@ -416,8 +443,10 @@ class Torch(unittest.TestCase):
         x, w, offs = self.x.detach(), self.w.detach(), self.offs
         for words, error, call in (
             ("x is torch.float64", TypeError, lambda: grouped_mm(x.double(), w.double(), offs=offs)),
-            ("w is torch.bfloat16, x is torch.float32", TypeError, lambda: grouped_mm(x, w.bfloat16(), offs=offs)),
-            ("out_dtype is torch.bfloat16", TypeError, lambda: grouped_mm(x, w, offs=offs, out_dtype=torch.bfloat16)),
+            ("w is torch.bfloat16, x is torch.float32", TypeError,
+             lambda: grouped_mm(x, w.bfloat16(), offs=offs)),
+            ("out_dtype is torch.bfloat16", TypeError,
+             lambda: grouped_mm(x, w, offs=offs, out_dtype=torch.bfloat16)),
             ("x has 1 dimensions", ValueError, lambda: grouped_mm(x[0], w, offs=offs)),
             ("x has 7 columns, w has 8 rows", ValueError, lambda: grouped_mm(x[:, :7], w, offs=offs)),
             ("offs is None", ValueError, lambda: grouped_mm(x, w)),
@@ -425,18 +454,26 @@ class Torch(unittest.TestCase):
             ("offs has 2 groups, w has 3", ValueError, lambda: grouped_mm(x, w, offs=offs[:2])),
             ("offs: none", ValueError, lambda: grouped_mm(w.transpose(1, 2), w, offs=offs)),
             ("x has 2 groups, w has 3", ValueError, lambda: grouped_mm(w[:2].transpose(1, 2), w)),
-            ("4097 groups", ValueError, lambda: grouped_mm(x, x[:8].t()[:, :8].new_zeros(4097, 8, 1), offs=offs.new_zeros(4097))),
+            ("4097 groups", ValueError, lambda: grouped_mm(x, x[:8].t()[:, :8].new_zeros(4097, 8, 1),
+                                                           offs=offs.new_zeros(4097))),
             ("bias has the shape (4,)", ValueError, lambda: grouped_mm(x, w, offs=offs, bias=torch.zeros(4))),
-            ("bias is torch.float16", TypeError, lambda: grouped_mm(x, w, offs=offs, bias=torch.zeros(5).half())),
-            ("bias: none where offs cuts columns", ValueError, lambda: grouped_mm(w, x.t()[:5], offs=offs, bias=torch.zeros(10))),
-            ("bias and activation: none", ValueError, lambda: grouped_mm(x.t(), x, offs=offs, activation="silu")),
+            ("bias is torch.float16", TypeError,
+             lambda: grouped_mm(x, w, offs=offs, bias=torch.zeros(5).half())),
+            ("bias: none where offs cuts columns", ValueError,
+             lambda: grouped_mm(w, x.t()[:5], offs=offs, bias=torch.zeros(10))),
+            ("bias and activation: none", ValueError,
+             lambda: grouped_mm(x.t(), x, offs=offs, activation="silu")),
             ("activation 'tanh'", ValueError, lambda: grouped_mm(x, w, offs=offs, activation="tanh")),
-            ("offs is on meta, x on ", ValueError, lambda: bo.run(x, w, offs.to("meta"), None, "", None, None)),
+            ("offs is on meta, x on ", ValueError, lambda: bo.run(x, w, offs.to("meta"), None, "",
+                                                                  None, None)),
             ("xs has 2 matrices, ws has 1", ValueError, lambda: matmul_list([x, x], [w[0]])),
-            ("product 1: x has 8 columns, w has 5 rows", ValueError, lambda: matmul_list([x, x], [w[0], w[0].t()])),
+            ("product 1: x has 8 columns, w has 5 rows", ValueError,
+             lambda: matmul_list([x, x], [w[0], w[0].t()])),
             ("product 0: x has 2 dimensions, w has 3", ValueError, lambda: matmul_list([x], [w])),
-            ("product 0: x is on cpu, w on meta", ValueError, lambda: bl.run([x.cpu()], [w[0].to("meta")], None)),
-            ("product 1: x is torch.float16", TypeError, lambda: matmul_list([x, x.half()], [w[0], w[0].half()])),
+            ("product 0: x is on cpu, w on meta", ValueError,
+             lambda: bl.run([x.cpu()], [w[0].to("meta")], None)),
+            ("product 1: x is torch.float16", TypeError,
+             lambda: matmul_list([x, x.half()], [w[0], w[0].half()])),
         ):
             with self.assertRaises(error, msg=words) as caught:
                 call()
@@ -457,7 +494,8 @@ class Programs(unittest.TestCase):
 
     def test_streams_and_graphs(self):
         programs, call = bp.Programs(-1), self.call(4)
-        with self.assertRaisesRegex(RuntimeError, "first call with tensors of these shapes cannot be captured"):
+        with self.assertRaisesRegex(RuntimeError,
+                                    "first call with tensors of these shapes cannot be captured"):
             programs.find(2, call, True)
         one = programs.find(1, call, False)
         self.assertIs(programs.find(1, call, False), one)

@@ -41,7 +41,9 @@ class Eager(unittest.TestCase):
 
         def others():
             with torch.no_grad():
-                return [grouped_mm(up.transpose(1, 2), gy.t(), offs=self.offs), grouped_mm(x.t(), gy, offs=self.offs), grouped_mm(up, up.transpose(1, 2), activation="gelu", out_dtype=torch.float32)]
+                return [grouped_mm(up.transpose(1, 2), gy.t(), offs=self.offs),
+                        grouped_mm(x.t(), gy, offs=self.offs),
+                        grouped_mm(up, up.transpose(1, 2), activation="gelu", out_dtype=torch.float32)]
 
         for _ in range(2):  # where many programs are kept the first ones leave nothing
             want = step() + others()
@@ -56,7 +58,8 @@ class Eager(unittest.TestCase):
             self.assertEqual((a.stride(), a.dtype, a.requires_grad), (b.stride(), b.dtype, b.requires_grad))
 
     def test_gradients_of_one_call(self):
-        """Backward is one call of the module, unless somebody is to see the products, or these have gradients."""
+        """Backward is one call of the module, unless somebody is to see the products, or these have
+        gradients."""
         x, w, gy = self.x.requires_grad_(), self.w.requires_grad_(), torch.randn(20, 5)
         step = lambda **how: torch.autograd.grad(grouped_mm(x, w, offs=self.offs), (x, w), gy, **how)
         for _ in range(2):  # as above
@@ -76,14 +79,16 @@ class Eager(unittest.TestCase):
     def test_allocates_alike(self):
         """Results are as those of torch.empty(), also of sizes of 0, whoever allocates them."""
         for rows, n in (20, 5), (20, 1), (20, 0), (1, 5):
-            x, w, gy, offs = torch.randn(rows, 8), torch.randn(3, 8, n), torch.randn(rows, n), ends(0, 0, rows)
+            x, w, gy = torch.randn(rows, 8), torch.randn(3, 8, n), torch.randn(rows, n)
+            offs = ends(0, 0, rows)
             for call in (lambda: grouped_mm(x, w, offs=offs)), (lambda: grouped_mm(x.t(), gy, offs=offs)):
                 call()
                 y = call()
                 empty = torch.empty(y.shape)
                 for what in "dtype", "device", "layout", "requires_grad", "is_leaf", "grad_fn", "_version":
                     self.assertEqual(getattr(y, what), getattr(empty, what))
-                self.assertEqual((y.stride(), y.untyped_storage().nbytes()), (empty.stride(), empty.untyped_storage().nbytes()))
+                self.assertEqual((y.stride(), y.untyped_storage().nbytes()),
+                                 (empty.stride(), empty.untyped_storage().nbytes()))
                 y.resize_(30, 7).requires_grad_().sum().backward()
 
     @unittest.skipUnless(hasattr(torch.Tensor, "__dlpack_c_exchange_api__"), "torch has no DLPack for C")
@@ -104,10 +109,15 @@ class Eager(unittest.TestCase):
         x, w, offs = self.x, self.w, self.offs
         grouped_mm(x, w, offs=offs)
         for wrong in (
-            lambda: grouped_mm(x, w, offs=offs.long()), lambda: grouped_mm(x, w, offs=offs[:2]), lambda: grouped_mm(x, w.double(), offs=offs),
-            lambda: grouped_mm(x, w), lambda: grouped_mm(x, w, offs=offs, activation="silu "), lambda: grouped_mm(x, w, offs=offs, activation=7),
-            lambda: grouped_mm(x, w, offs=offs, out_dtype=torch.float64), lambda: grouped_mm(x, w, offs=offs, bias=x), lambda: grouped_mm(x, w[0], offs=offs, activation="relu"),
-            lambda: grouped_mm(x.to_sparse(), w, offs=offs), lambda: grouped_mm(x.tolist(), w, offs=offs), lambda: grouped_mm(x, None, offs=offs),
+            lambda: grouped_mm(x, w, offs=offs.long()), lambda: grouped_mm(x, w, offs=offs[:2]),
+                lambda: grouped_mm(x, w.double(), offs=offs),
+            lambda: grouped_mm(x, w), lambda: grouped_mm(x, w, offs=offs, activation="silu "),
+                lambda: grouped_mm(x, w, offs=offs, activation=7),
+            lambda: grouped_mm(x, w, offs=offs, out_dtype=torch.float64),
+                lambda: grouped_mm(x, w, offs=offs, bias=x),
+                lambda: grouped_mm(x, w[0], offs=offs, activation="relu"),
+            lambda: grouped_mm(x.to_sparse(), w, offs=offs), lambda: grouped_mm(x.tolist(), w, offs=offs),
+                lambda: grouped_mm(x, None, offs=offs),
             lambda: grouped_mm(x, w, offs=offs.to("meta")), lambda: grouped_mm(x.to("meta"), w, offs=offs),
         ):
             assert_fails_alike(self, wrong)
@@ -127,7 +137,8 @@ class Eager(unittest.TestCase):
         programs = bp.programs_of(self.x.get_device())
         room = len(programs.kept) - len(programs.captured) + 2
         others = [(torch.randn(20, 30 + n), torch.randn(3, 30 + n, 5)) for n in range(2 * room)]
-        with mock.patch.object(bp, "KEPT", room), mock.patch.object(bp.Programs, "prepare", autospec=True, side_effect=bp.Programs.prepare) as prepared:
+        watch = mock.patch.object(bp.Programs, "prepare", autospec=True, side_effect=bp.Programs.prepare)
+        with mock.patch.object(bp, "KEPT", room), watch as prepared:
             for x, w in others:
                 grouped_mm(x, w, offs=self.offs)
                 grouped_mm(self.x, self.w, offs=self.offs)
@@ -156,7 +167,8 @@ class Eager(unittest.TestCase):
         programs[at].close()
         self.assertRaises(batchgemm.ClosedError, grouped_mm, self.x, self.w, offs=self.offs)
         del programs[at]
-        self.assertTrue(torch.equal(grouped_mm(self.x, self.w, offs=self.offs), grouped_mm(self.x, self.w, offs=self.offs)))
+        self.assertTrue(torch.equal(grouped_mm(self.x, self.w, offs=self.offs),
+                                    grouped_mm(self.x, self.w, offs=self.offs)))
 
     def test_threads(self):
         """Kinds that come and go, in several threads, some with gradients."""

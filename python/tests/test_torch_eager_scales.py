@@ -1,4 +1,5 @@
-"""Tests of calls with scales that the module _eager runs, and those of test_torch_scaled.py and test_torch_int4.py once more, without it."""
+"""Tests of calls with scales that the module _eager runs, and those of test_torch_scaled.py and
+test_torch_int4.py once more, without it."""
 
 import contextlib
 import math
@@ -64,7 +65,8 @@ class EagerScales(unittest.TestCase):
         self.x4, self.w4, self.s4 = torch.randn(20, 128).bfloat16(), new_words(3, 8, 128), new_scales(3, 8, 1)
 
     def call(self, **by):
-        args = {"x": self.x, "w": self.w, "scale_x": self.scale_x, "scale_w": self.scale_w, "offs": self.offs, **by}
+        args = {"x": self.x, "w": self.w, "scale_x": self.scale_x, "scale_w": self.scale_w,
+                "offs": self.offs, **by}
         return scaled_grouped_mm(**args)
 
     def call4(self, **by):
@@ -83,7 +85,8 @@ class EagerScales(unittest.TestCase):
         self.assertEqual(runs.call_count, 1, name)
         for y in first, again:
             self.assertTrue(torch.equal(y, alone), name)
-            self.assertEqual((y.stride(), y.dtype, y.device, y.requires_grad), (alone.stride(), alone.dtype, alone.device, False), name)
+            self.assertEqual((y.stride(), y.dtype, y.device, y.requires_grad),
+                             (alone.stride(), alone.dtype, alone.device, False), name)
 
     def forms(self, kind):
         """x, w, offs, and shapes of scales."""
@@ -107,13 +110,16 @@ class EagerScales(unittest.TestCase):
                     for shape_w in of_w:
                         a, b = scales(*shape_x), scales(*shape_w)
                         for out in bp.TYPES:
-                            self.check(f"{form} {kind} {shape_x} {shape_w} {out}", lambda: scaled_grouped_mm(x, w, a, b, offs, out_dtype=out))
+                            self.check(f"{form} {kind} {shape_x} {shape_w} {out}",
+                                       lambda: scaled_grouped_mm(x, w, a, b, offs, out_dtype=out))
 
     def test_one_array(self):
-        """Scales that lie so are not copied. Where offs cuts columns x and w change places, and scales with them."""
+        """Scales that lie so are not copied. Where offs cuts columns x and w change places, and scales with
+        them."""
         for kind in bp.SCALED:
             for form, (x, w, offs, of_x, of_w) in self.forms(kind).items():
-                a, b = reversed(one_array(of_w[0], of_x[0])) if form.startswith("columns") else one_array(of_x[0], of_w[0])
+                turned = form.startswith("columns")
+                a, b = reversed(one_array(of_w[0], of_x[0])) if turned else one_array(of_x[0], of_w[0])
                 call = lambda: scaled_grouped_mm(x, w, a, b, offs)
                 with joins() as copies:
                     self.check(f"{form} {kind}", call)
@@ -131,10 +137,13 @@ class EagerScales(unittest.TestCase):
                 a, b = scales(*of_x[0]), scales(*of_w[0])
                 for activation in (None, "", "relu", "gelu", "silu"):
                     for out in bp.TYPES:
-                        biases = None, torch.randn(6).to(out), torch.randn(3, 6).to(out), torch.randn(6, 3).to(out).t()
+                        biases = (None, torch.randn(6).to(out), torch.randn(3, 6).to(out),
+                                  torch.randn(6, 3).to(out).t())
                         for bias in biases[:1] if form == "columns" else biases:
-                            name = f"{form} {kind} {activation} {out} {None if bias is None else bias.stride()}"
-                            self.check(name, lambda: scaled_grouped_mm(x, w, a, b, offs, bias, activation, out))
+                            stride = None if bias is None else bias.stride()
+                            name = f"{form} {kind} {activation} {out} {stride}"
+                            self.check(name,
+                                       lambda: scaled_grouped_mm(x, w, a, b, offs, bias, activation, out))
 
     def test_zero_points(self):
         for form, (x, w, offs, of_x, of_w) in self.forms(torch.int8).items():
@@ -143,8 +152,10 @@ class EagerScales(unittest.TestCase):
             sums = torch.randint(-99, 99, (3, 6), dtype=torch.int32)
             for shape_x in of_x:
                 for shape_w in of_w:
-                    a, b, zero = scales(*shape_x), scales(*shape_w), torch.randint(-128, 128, shape_x, dtype=torch.int32)
-                    self.check(f"{form} {shape_x} {shape_w}", lambda: scaled_grouped_mm(x, w, a, b, offs, zero_x=zero, sums_w=sums))
+                    a, b = scales(*shape_x), scales(*shape_w)
+                    zero = torch.randint(-128, 128, shape_x, dtype=torch.int32)
+                    self.check(f"{form} {shape_x} {shape_w}",
+                               lambda: scaled_grouped_mm(x, w, a, b, offs, zero_x=zero, sums_w=sums))
         x, w, a, b = random(torch.int8, 20, 8), random(torch.int8, 3, 8, 6), *one_array((20,), (3, 6))
         zero = torch.ones(20, dtype=torch.int32)
         call = lambda: scaled_grouped_mm(x, w, a, b, self.offs, zero_x=zero, sums_w=sums)
@@ -163,16 +174,20 @@ class EagerScales(unittest.TestCase):
                 for ld, n in (8, None), (8, 8), (16, 11), (16, 1):
                     w, s, columns = new_words(3, ld, 256), new_scales(3, ld, 256 // group), n or ld
                     for of_w, of_scale in (torch.int32, torch.int32), (torch.uint8, torch.float32):
-                        for x, offs in (torch.randn(20, 256).to(dtype), self.offs), (torch.randn(3, 7, 256).to(dtype), None):
+                        for x, offs in ((torch.randn(20, 256).to(dtype), self.offs),
+                                        (torch.randn(3, 7, 256).to(dtype), None)):
                             for out in None, torch.float32:
                                 bias = torch.randn(3, columns).to(out or dtype) if ld == 16 else None
-                                args = x, w.view(of_w), s.view(of_scale), offs, bias, "silu" if bias is not None else None, out, n
+                                activation = "silu" if bias is not None else None
+                                args = x, w.view(of_w), s.view(of_scale), offs, bias, activation, out, n
                                 with joins() as copies:
-                                    self.check(f"{dtype} {group} {ld} {n} {of_w} {offs} {out}", lambda: int4_grouped_mm(*args))
+                                    self.check(f"{dtype} {group} {ld} {n} {of_w} {offs} {out}",
+                                               lambda: int4_grouped_mm(*args))
                                 self.assertEqual(copies.call_count, 0)
         late = torch.cat([self.s4.flatten()[:1], self.s4.flatten()])[1:].view(self.s4.shape)
         self.check("scales begin late", lambda: self.call4(scale_w=late))
-        self.check("scales turned", lambda: self.call4(scale_w=self.s4.transpose(0, 1).contiguous().transpose(0, 1)))
+        self.check("scales turned",
+                   lambda: self.call4(scale_w=self.s4.transpose(0, 1).contiguous().transpose(0, 1)))
         self.check("one w", lambda: self.call4(w=self.w4[:1].expand(self.w4.shape)))
 
     def test_columns_of_int4(self):
@@ -221,32 +236,49 @@ class EagerScales(unittest.TestCase):
         whole = torch.zeros(20, dtype=torch.int32)
         self.call(), self.call4()
         for wrong in (
-            lambda: self.call(scale_x=None), lambda: self.call(scale_w=0.5), lambda: self.call(scale_x=self.scale_x.double()),
+            lambda: self.call(scale_x=None), lambda: self.call(scale_w=0.5),
+                lambda: self.call(scale_x=self.scale_x.double()),
             lambda: self.call(scale_x=self.scale_x[:9]), lambda: self.call(scale_w=self.scale_w[:, :4]),
-            lambda: self.call(scale_w=self.scale_w.to("meta")), lambda: self.call(scale_w=self.scale_w.view(torch.int32)),
-            lambda: self.call(x=self.x.view(torch.int8)), lambda: self.call(x=self.x.float(), w=self.w.float()),
-            lambda: self.call(x=self.x.view(torch.uint8)), lambda: self.call(x=self.x.view(torch.float8_e5m2)), lambda: self.call(x=None),
-            lambda: self.call(x=self.x.float().tolist()), lambda: self.call(zero_x=whole), lambda: self.call(zero_x=[1]),
-            lambda: self.call(zero_x=whole, sums_w=whole), lambda: self.call(out_dtype=None), lambda: self.call(out_dtype=E4M3),
-            lambda: self.call(out_dtype=torch.int32), lambda: self.call(activation="tanh"), lambda: self.call(activation=7),
-            lambda: self.call(offs=None), lambda: self.call(offs=self.offs.long()), lambda: self.call(bias=torch.zeros(6)),
-            lambda: self.call(bias=torch.zeros(5).bfloat16()), lambda: self.call(w=self.w[0], activation="relu"),
+            lambda: self.call(scale_w=self.scale_w.to("meta")),
+                lambda: self.call(scale_w=self.scale_w.view(torch.int32)),
+            lambda: self.call(x=self.x.view(torch.int8)),
+                lambda: self.call(x=self.x.float(), w=self.w.float()),
+            lambda: self.call(x=self.x.view(torch.uint8)),
+                lambda: self.call(x=self.x.view(torch.float8_e5m2)), lambda: self.call(x=None),
+            lambda: self.call(x=self.x.float().tolist()), lambda: self.call(zero_x=whole),
+                lambda: self.call(zero_x=[1]),
+            lambda: self.call(zero_x=whole, sums_w=whole), lambda: self.call(out_dtype=None),
+                lambda: self.call(out_dtype=E4M3),
+            lambda: self.call(out_dtype=torch.int32), lambda: self.call(activation="tanh"),
+                lambda: self.call(activation=7),
+            lambda: self.call(offs=None), lambda: self.call(offs=self.offs.long()),
+                lambda: self.call(bias=torch.zeros(6)),
+            lambda: self.call(bias=torch.zeros(5).bfloat16()),
+                lambda: self.call(w=self.w[0], activation="relu"),
             lambda: self.call(x=self.w, w=self.x.t(), bias=torch.zeros(6).bfloat16()),
             lambda: scaled_grouped_mm(self.x4, self.w4, None, self.s4, self.offs),
-            lambda: scaled_grouped_mm(self.x4, self.w4, self.s4, self.s4, self.offs), lambda: self.call4(n=9), lambda: self.call4(n=-1),
-            lambda: self.call4(n=2**70), lambda: self.call4(n="8"), lambda: self.call4(n=7.5), lambda: self.call4(scale_w=None),
-            lambda: self.call4(scale_w=self.s4.half()), lambda: self.call4(scale_w=self.s4[..., :7]), lambda: self.call4(w=self.w4[0]),
-            lambda: self.call4(w=self.w4[None]), lambda: self.call4(w=self.w4.long()), lambda: self.call4(w=self.w4.view(torch.int8)),
-            lambda: self.call4(x=self.x4.float()), lambda: self.call4(x=self.x4[:, :64]), lambda: self.call4(offs=None),
+            lambda: scaled_grouped_mm(self.x4, self.w4, self.s4, self.s4, self.offs), lambda: self.call4(n=9),
+                lambda: self.call4(n=-1),
+            lambda: self.call4(n=2**70), lambda: self.call4(n="8"), lambda: self.call4(n=7.5),
+                lambda: self.call4(scale_w=None),
+            lambda: self.call4(scale_w=self.s4.half()), lambda: self.call4(scale_w=self.s4[..., :7]),
+                lambda: self.call4(w=self.w4[0]),
+            lambda: self.call4(w=self.w4[None]), lambda: self.call4(w=self.w4.long()),
+                lambda: self.call4(w=self.w4.view(torch.int8)),
+            lambda: self.call4(x=self.x4.float()), lambda: self.call4(x=self.x4[:, :64]),
+                lambda: self.call4(offs=None),
             lambda: self.call4(out_dtype=torch.float16), lambda: self.call4(x=self.x4.to_sparse()),
         ):
             assert_fails_alike(self, wrong)
 
     def test_gradients(self):
         """Calls that are known have them where somebody wants some."""
-        leaves = {name: t.detach().clone().requires_grad_() for name, t in {"x": self.x, "w": self.w, "scale_x": self.scale_x,
-                  "scale_w": self.scale_w, "bias": torch.zeros(6).bfloat16(), "x4": self.x4, "bias4": torch.zeros(8).bfloat16()}.items()}
-        self.call(), self.call4(), self.call(bias=leaves["bias"].detach()), self.call4(bias=leaves["bias4"].detach())
+        leaves = {name: t.detach().clone().requires_grad_() for name,
+                  t in {"x": self.x, "w": self.w, "scale_x": self.scale_x,
+                  "scale_w": self.scale_w, "bias": torch.zeros(6).bfloat16(), "x4": self.x4,
+                        "bias4": torch.zeros(8).bfloat16()}.items()}
+        self.call(), self.call4(), self.call(bias=leaves["bias"].detach()), self.call4(
+            bias=leaves["bias4"].detach())
         for name, leaf in leaves.items():
             call = self.call4 if "4" in name else self.call
             y = call(**{name.rstrip("4"): leaf})
@@ -275,12 +307,15 @@ class EagerScales(unittest.TestCase):
                 got = self.call(), self.call4()
             self.assertEqual(results, [None, None])
             self.assertTrue(all(map(torch.equal, got, want)))
-            self.assertTrue(all(any(name in operator for operator in operators) for name in ("scaled_grouped_mm", "int4_grouped_mm")), operators)
-        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile, seen() as results:
+            self.assertTrue(all(any(name in operator for operator in operators)
+                                for name in ("scaled_grouped_mm", "int4_grouped_mm")), operators)
+        with torch.profiler.profile(
+                activities=[torch.profiler.ProfilerActivity.CPU]) as profile, seen() as results:
             got = self.call(), self.call4()
         self.assertEqual(results, [None, None])
         self.assertTrue(all(map(torch.equal, got, want)))
-        self.assertLessEqual({"batchgemm::scaled_grouped_mm", "batchgemm::int4_grouped_mm"}, {event.key for event in profile.key_averages()})
+        self.assertLessEqual({"batchgemm::scaled_grouped_mm", "batchgemm::int4_grouped_mm"},
+                             {event.key for event in profile.key_averages()})
         traced = torch.jit.trace(lambda scale_x: self.call(scale_x=scale_x), (self.scale_x,))
         self.assertIn("batchgemm::scaled_grouped_mm", str(traced.graph))
 
@@ -295,7 +330,8 @@ class EagerScales(unittest.TestCase):
             for name in "x", "scale_x", "scale_w":
                 y = self.call(**{name: getattr(self, name).as_subclass(Own)})
                 self.assertTrue(torch.equal(y.as_subclass(torch.Tensor), want), name)
-            self.assertTrue(torch.equal(self.call4(scale_w=self.s4.as_subclass(Own)).as_subclass(torch.Tensor), want4))
+            self.assertTrue(torch.equal(self.call4(scale_w=self.s4.as_subclass(Own)).as_subclass(
+                torch.Tensor), want4))
         self.assertEqual(results, [None] * 5)
         on_meta = {name: getattr(self, name).to("meta") for name in ("x", "w", "scale_x", "scale_w", "offs")}
         self.assertEqual(self.call(**on_meta).device.type, "meta")
@@ -304,7 +340,8 @@ class EagerScales(unittest.TestCase):
         """What has no part in these calls: autocast, whether gradients are computed, a default device."""
         want, want4 = self.call(), self.call4()
         kind = self.x.device.type
-        for mode in torch.autocast(kind, dtype=torch.float16), torch.no_grad(), torch.enable_grad(), torch.device(kind), contextlib.nullcontext():
+        for mode in (torch.autocast(kind, dtype=torch.float16), torch.no_grad(), torch.enable_grad(),
+                     torch.device(kind), contextlib.nullcontext()):
             with mode, slow_runs() as runs:
                 y, y4 = self.call(), self.call4()
             self.assertEqual(runs.call_count, 0, mode)
@@ -317,8 +354,10 @@ class EagerScales(unittest.TestCase):
         """By the dispatcher, as where a graph of torch.compile runs, and by that."""
         with slow_runs() as runs:
             for _ in range(3):
-                torch.ops.batchgemm.scaled_grouped_mm(self.x, self.w, self.offs, None, "", torch.bfloat16, None, self.scale_x, self.scale_w, None, None, None)
-                torch.ops.batchgemm.int4_grouped_mm(self.x4, self.w4, self.offs, None, "", None, None, None, self.s4, None, None, None)
+                torch.ops.batchgemm.scaled_grouped_mm(self.x, self.w, self.offs, None, "", torch.bfloat16,
+                                                      None, self.scale_x, self.scale_w, None, None, None)
+                torch.ops.batchgemm.int4_grouped_mm(self.x4, self.w4, self.offs, None, "", None, None, None,
+                                                    self.s4, None, None, None)
         self.assertLessEqual(runs.call_count, 3)  # the second of the first three may have emptied the table
         graphs = []
 

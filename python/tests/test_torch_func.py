@@ -1,5 +1,5 @@
-"""Tests of forward mode, of the transformations of torch.func and of functional_call through batchgemm.torch, on tensors of the
-CPU: what torch computes of the same in its own operators."""
+"""Tests of forward mode, of the transformations of torch.func and of functional_call through batchgemm.torch,
+on tensors of the CPU: what torch computes of the same in its own operators."""
 
 import unittest
 
@@ -30,7 +30,7 @@ def twice(*args):
 
 
 def after_vjp(product, *args):
-    """What a transformation kept, behind its end."""
+    """What a transformation kept, after its end."""
     y, pull = vjp(product, *args)
     gy = torch.ones_like(y).requires_grad_()
     return torch.autograd.grad(squares(pull)(gy), gy)
@@ -57,7 +57,8 @@ def forward_of_backward(product, args, tangents):
 TRANSFORMED = {
     "nothing": lambda f, a, t: f(*a),
     "jvp": lambda f, a, t: jvp(f, a, t),
-    "jvp of each": lambda f, a, t: [jvp(lambda one: f(*a[:i], one, *a[i + 1 :]), (a[i],), (t[i],)) for i in range(len(a))],
+    "jvp of each": lambda f, a, t: [jvp(lambda one: f(*a[:i], one, *a[i + 1 :]), (a[i],), (t[i],))
+                                    for i in range(len(a))],
     "linearize": lambda f, a, t: linearize(f, *a)[1](*t),
     "grad": lambda f, a, t: grad(squares(f), tuple(range(len(a))))(*a),
     "vjp": lambda f, a, t: vjp(f, *a)[1](torch.ones_like(f(*a))),
@@ -72,7 +73,9 @@ TRANSFORMED = {
     "vmap of x": lambda f, a, t: vmap(f, (0, *[None] * (len(a) - 1)))(*twice(a[0]), *a[1:]),
     "vmap of grad": lambda f, a, t: vmap(grad(squares(f), tuple(range(len(a)))))(*twice(*a)),
     "grad of vmap": lambda f, a, t: grad(lambda *a: squares(vmap(f))(*twice(*a)), tuple(range(len(a))))(*a),
-    "grad within autograd": lambda f, a, t: (lambda x: torch.autograd.grad(squares(grad(squares(f)))(x, *a[1:]), x))(a[0].clone().requires_grad_()),
+    "grad within autograd": lambda f, a,
+    t: (lambda x: torch.autograd.grad(squares(grad(squares(f)))(x, *a[1:]),
+                                      x))(a[0].clone().requires_grad_()),
     "forward mode": forward,
     "backward of forward mode": backward_of_forward,
 }
@@ -89,7 +92,8 @@ class Transformations(unittest.TestCase):
         got, want = (tree_leaves(transformed(f, args, tangents)) for f in (ours, theirs))
         self.assertEqual([t.shape for t in got], [t.shape for t in want], name)
         for g, h in zip(got, want):
-            self.assertTrue(torch.allclose(g.double(), h.double(), rtol=1e-3, atol=1e-3), f"{name}: {(g - h).abs().max()}")
+            self.assertTrue(torch.allclose(g.double(), h.double(), rtol=1e-3, atol=1e-3),
+                            f"{name}: {(g - h).abs().max()}")
 
     def random(self, *shapes):
         return tuple(torch.randn(shape) for shape in shapes)
@@ -99,17 +103,22 @@ class Transformations(unittest.TestCase):
         args, tangents = self.random(*shapes), self.random(*shapes)
         for activation in ACTIVATIONS:
             ours = lambda x, w, bias: grouped_mm(x, w, offs=offs, bias=bias, activation=activation)
-            theirs = lambda x, w, bias: torch.cat([ACTIVATIONS[activation](x[a:e] @ w[g] + bias[g]) for g, (a, e) in enumerate(((0, 3), (3, 3), (3, 9)))])
+            theirs = lambda x, w, bias: torch.cat([ACTIVATIONS[activation](x[a:e] @ w[g] + bias[g]) for g,
+                                                   (a, e) in enumerate(((0, 3), (3, 3), (3, 9)))])
             for name, transformed in TRANSFORMED.items():
                 self.check(f"{name}, {activation}", transformed, ours, theirs, args, tangents)
-        self.check("forward of backward", forward_of_backward, *(lambda x, w, bias, f=f: f(x, w, bias) for f in (
-            lambda x, w, bias: grouped_mm(x, w, offs=offs, bias=bias), lambda x, w, bias: reference(x, w, offs, bias))), args, tangents)
+        self.check("forward of backward", forward_of_backward,
+                   *(lambda x, w, bias, f=f: f(x, w, bias) for f in (
+            lambda x, w, bias: grouped_mm(x, w, offs=offs, bias=bias), lambda x, w,
+                       bias: reference(x, w, offs, bias))), args, tangents)
 
     def test_forms(self):
         offs = ends(3, 3, 9)
         for form, shapes, cut in (
-            ("columns", ((3, 5, 4), (4, 9)), offs), ("depth", ((4, 9), (9, 5)), offs), ("batched", ((3, 2, 4), (3, 4, 5)), None),
-            ("batched, bias", ((3, 2, 4), (3, 4, 5), (5,)), None), ("bias of all", ((9, 4), (3, 4, 5), (5,)), offs),
+            ("columns", ((3, 5, 4), (4, 9)), offs), ("depth", ((4, 9), (9, 5)), offs),
+                ("batched", ((3, 2, 4), (3, 4, 5)), None),
+            ("batched, bias", ((3, 2, 4), (3, 4, 5), (5,)), None),
+                ("bias of all", ((9, 4), (3, 4, 5), (5,)), offs),
         ):
             known = cut if cut is None else Ends(cut.tolist())
             ours = lambda x, w, bias=None: grouped_mm(x, w, offs=cut, bias=bias)
@@ -126,13 +135,14 @@ class Transformations(unittest.TestCase):
         theirs = lambda a, b, c, d: torch.cat([(a @ c).flatten(), (b @ d).flatten()])
         for name, transformed in TRANSFORMED.items():
             if "vmap" in name or name.startswith("jac") or name == "hessian":
-                with self.assertRaisesRegex(RuntimeError, "Batching rule not implemented for batchgemm::matmul_list"):
+                with self.assertRaisesRegex(RuntimeError,
+                                            "Batching rule not implemented for batchgemm::matmul_list"):
                     transformed(ours, args, tangents)
             else:
                 self.check(name, transformed, ours, theirs, args, tangents)
 
     def test_int4(self):
-        """Of x and bias, also behind one another."""
+        """Of x and bias, also after one another."""
         w, scale_w, offs = new_words(3, 8, 64), new_scales(3, 8, 1), ends(3, 3, 9)
         whole = numbers(w, scale_w).float()
         args, tangents = self.random((9, 64), (3, 8)), self.random((9, 64), (3, 8))
@@ -148,25 +158,34 @@ class Transformations(unittest.TestCase):
             for name in "grad", "vjp", "vmap":
                 got, want = (tree_leaves(TRANSFORMED[name](f, args, tangents)) for f in (ours, theirs))
                 for g, h in zip(got, want):  # products of 16 bits, and the weights too
-                    self.assertTrue(bool(((g - h).abs() <= 4e-3 * h.abs().max()).all()), f"{name}, {activation}")
+                    self.assertTrue(bool(((g - h).abs() <= 4e-3 * h.abs().max()).all()),
+                                    f"{name}, {activation}")
 
     def test_scaled(self):
         """Of bias alone; what has no derivative says so."""
-        x, w, a, b, offs = random(torch.int8, 9, 8), random(torch.int8, 3, 8, 5), scales(9), scales(3, 5), ends(3, 3, 9)
-        call = lambda a, b, bias, **more: scaled_grouped_mm(x, w, a, b, offs, bias, out_dtype=torch.float32, **more)
+        x, w, a, b = random(torch.int8, 9, 8), random(torch.int8, 3, 8, 5), scales(9), scales(3, 5)
+        offs = ends(3, 3, 9)
+        call = lambda a, b, bias, **more: scaled_grouped_mm(x, w, a, b, offs, bias, out_dtype=torch.float32,
+                                                            **more)
         bias = torch.randn(3, 5)
-        plain = lambda bias: reference(x.float() * a[:, None], w.float() * b[:, None], Ends([3, 3, 9]), bias, "silu")
+        plain = lambda bias: reference(x.float() * a[:, None], w.float() * b[:, None], Ends([3, 3, 9]),
+                                       bias, "silu")
         zero = {"zero_x": torch.ones(9, dtype=torch.int32), "sums_w": w.sum(1, dtype=torch.int32)}
-        with_zero = lambda bias: reference((x.float() - 1) * a[:, None], w.float() * b[:, None], Ends([3, 3, 9]), bias, "silu")
+        with_zero = lambda bias: reference((x.float() - 1) * a[:, None], w.float() * b[:, None],
+                                           Ends([3, 3, 9]), bias, "silu")
         for theirs, more in (plain, {}), (with_zero, zero):
             for name in TRANSFORMED:
-                self.check(name, TRANSFORMED[name], lambda bias: call(a, b, bias, activation="silu", **more), theirs, (bias,), (bias + 1,))
-        for name, f, at in ("scale_x", lambda a: call(a, b, bias), a), ("scale_w", lambda b: call(a, b, bias), b):
-            for of, transformed in ("tangent of", "jvp"), ("gradient to", "grad"), ("tangent of", "forward mode"):
+                self.check(name, TRANSFORMED[name], lambda bias: call(a, b, bias, activation="silu", **more),
+                           theirs, (bias,), (bias + 1,))
+        for name, f, at in (("scale_x", lambda a: call(a, b, bias), a),
+                            ("scale_w", lambda b: call(a, b, bias), b)):
+            for of, transformed in (("tangent of", "jvp"), ("gradient to", "grad"),
+                                    ("tangent of", "forward mode")):
                 with self.assertRaisesRegex(NotImplementedError, f"scaled_grouped_mm has no {of} {name}"):
                     TRANSFORMED[transformed](f, (at,), (at,))
         with self.assertRaisesRegex(NotImplementedError, "int4_grouped_mm has no gradient to scale_w"):
-            grad(lambda s: int4_grouped_mm(torch.ones(9, 64).half(), new_words(3, 8, 64), s, offs).sum())(new_scales(3, 8, 1).view(torch.float32))
+            grad(lambda s: int4_grouped_mm(torch.ones(9, 64).half(), new_words(3, 8, 64), s, offs).sum())(
+                new_scales(3, 8, 1).view(torch.float32))
 
     def test_graph_from_before(self):
         """Nodes of the eager way see that gradients have tangents."""
@@ -174,7 +193,8 @@ class Transformations(unittest.TestCase):
         leaves = [t.requires_grad_() for t in (x, w)]
         y = grouped_mm(*leaves, offs=offs)
         with fw.dual_level():
-            got = [fw.unpack_dual(g).tangent for g in torch.autograd.grad(y, leaves, fw.make_dual(gy, tangent))]
+            got = [fw.unpack_dual(g).tangent
+                   for g in torch.autograd.grad(y, leaves, fw.make_dual(gy, tangent))]
         for g, h in zip(got, torch.autograd.grad(grouped_mm(*leaves, offs=offs), leaves, tangent)):
             self.assertTrue(torch.allclose(g, h, rtol=1e-5, atol=1e-5))
 
@@ -182,7 +202,8 @@ class Transformations(unittest.TestCase):
         class Experts(torch.nn.Module):
             def __init__(self):
                 super().__init__()
-                self.w, self.bias = torch.nn.Parameter(torch.zeros(3, 4, 5)), torch.nn.Parameter(torch.zeros(3, 5))
+                self.w = torch.nn.Parameter(torch.zeros(3, 4, 5))
+                self.bias = torch.nn.Parameter(torch.zeros(3, 5))
 
             def forward(self, x):
                 return grouped_mm(x, self.w, offs=ends(3, 3, 9), bias=self.bias, activation="gelu")
@@ -205,12 +226,13 @@ class Transformations(unittest.TestCase):
 
     def test_compiled(self):
         x, w, offs = *self.random((9, 4), (3, 4, 5)), ends(3, 3, 9)
-        step = lambda x, w: grad(squares(lambda x, w: grouped_mm(x, w, offs=offs, activation="silu")), (0, 1))(x, w)
+        step = lambda x, w: grad(squares(lambda x, w: grouped_mm(x, w, offs=offs, activation="silu")),
+                                 (0, 1))(x, w)
         for g, h in zip(torch.compile(step, backend="aot_eager")(x, w), step(x, w)):
             self.assertTrue(torch.allclose(g, h, rtol=1e-4, atol=1e-4))
 
     def test_known_calls(self):
-        """Those that the module _eager has run before see levels, and are its own again behind them."""
+        """Those that the module _eager has run before see levels, and are its own again after them."""
         (x, w), offs = self.random((9, 4), (3, 4, 5)), ends(3, 3, 9)
         args = x, w, offs, None, "", None, None, 0
         if bt.eager is Nothing:

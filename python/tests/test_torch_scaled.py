@@ -1,4 +1,5 @@
-"""Tests of batchgemm.torch.scaled_grouped_mm on tensors of the CPU. check_cuda.py has those that need a GPU."""
+"""Tests of batchgemm.torch.scaled_grouped_mm on tensors of the CPU. check_cuda.py has those that need a
+GPU."""
 
 import unittest
 from unittest import mock
@@ -16,7 +17,8 @@ from batchgemm._optional import Nothing
 from batchgemm.torch import scaled_grouped_mm
 from test_torch import ACTIVATIONS, LAYOUTS, LEAST, ROUNDED, bound, ends, quiet, reference, slow_runs
 
-# Tensor cores add 32 products of e4m3 and what they have as multiples of 2^-13 of the largest of them, and 128 so from zero.
+# Tensor cores add 32 products of e4m3 and what they have as multiples of 2^-13 of the largest of them, and
+# 128 so from zero.
 NARROW = 4 * 33 * 2.0**-13
 
 
@@ -42,7 +44,8 @@ def each(scale, *shape):
 
 
 def exact(x, w, scale_x, scale_w, offs=None, bias=None, activation=None, out=torch.float32):
-    """What scaled_grouped_mm computes, in float64, and how far a result may be off. Two factors more are within the bound."""
+    """What scaled_grouped_mm computes, in float64, and how far a result may be off. Two factors more are
+    within the bound."""
     x, w, bias = x.double(), w.double(), None if bias is None else bias.double()
     groups, m, n = len(x) if offs is None else len(offs), x.shape[-2], w.shape[-1]
     after = 1
@@ -51,7 +54,8 @@ def exact(x, w, scale_x, scale_w, offs=None, bias=None, activation=None, out=tor
     else:
         x = x * each(scale_x, *x.shape[:-1])[..., None]
         w = w * each(scale_w, *w.shape[:-2], n)[..., None, :]
-    want, limit = reference(x, w, offs, bias, activation) * after, bound(x, w, offs, bias, activation, out) * after + LEAST
+    want = reference(x, w, offs, bias, activation) * after
+    limit = bound(x, w, offs, bias, activation, out) * after + LEAST
     return want, limit + narrow(x, w, offs) * after
 
 
@@ -64,15 +68,19 @@ class ScaledNumbers(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(7)
 
-    def check(self, x, w, scale_x, scale_w, offs=None, bias=None, activation=None, out_dtype=torch.bfloat16, name=""):
-        y, again = (scaled_grouped_mm(x, w, scale_x, scale_w, offs, bias, activation, out_dtype) for _ in range(2))
+    def check(self, x, w, scale_x, scale_w, offs=None, bias=None, activation=None, out_dtype=torch.bfloat16,
+              name=""):
+        y, again = (scaled_grouped_mm(x, w, scale_x, scale_w, offs, bias, activation, out_dtype)
+                    for _ in range(2))
         want, limit = exact(x, w, scale_x, scale_w, offs, bias, activation, out_dtype)
         self.assertEqual((y.dtype, y.shape), (out_dtype, want.shape), name)
         if offs is not None and x.dim() + w.dim() == 5:
-            y, again, want, limit = (t.narrow(1 if x.dim() == 3 else 0, 0, offs[-1].item()) for t in (y, again, want, limit))
+            y, again, want, limit = (t.narrow(1 if x.dim() == 3 else 0, 0, offs[-1].item())
+                                     for t in (y, again, want, limit))
         self.assertTrue(torch.equal(y, again), f"{name}: the second call")
         error = (y.double() - want).abs()
-        self.assertTrue(bool((error <= limit).all()), f"{name}: {(error / limit).max() if error.numel() else error}")
+        self.assertTrue(bool((error <= limit).all()),
+                        f"{name}: {(error / limit).max() if error.numel() else error}")
 
     def forms(self, dtype):
         """x, w, offs, and the shapes of scales, the first with one for each row and column."""
@@ -90,7 +98,8 @@ class ScaledNumbers(unittest.TestCase):
                 for shape_x in of_x:
                     for shape_w in of_w:
                         for out in bp.TYPES:
-                            self.check(x, w, scales(*shape_x), scales(*shape_w), offs, out_dtype=out, name=f"{form} {dtype} {shape_x} {shape_w} {out}")
+                            self.check(x, w, scales(*shape_x), scales(*shape_w), offs, out_dtype=out,
+                                       name=f"{form} {dtype} {shape_x} {shape_w} {out}")
 
     def test_strides(self):
         for dtype in bp.SCALED:
@@ -105,22 +114,30 @@ class ScaledNumbers(unittest.TestCase):
             self.check(x, w[:1].expand(w.shape), scale_x, scale_w, offs, name="one w for all groups")
             self.check(x, w, scale_x, scale_w, torch.cat([ends(0), offs])[1:], name="offs begin late")
             for name, lay in {
-                "every other": lambda t: t.repeat_interleave(2, -1)[..., ::2], "begins late": lambda t: torch.cat([t[..., :1], t], -1)[..., 1:],
-                "one for all": lambda t: t.flatten()[0].expand(t.shape), "turned": lambda t: t.t().contiguous().t(),
+                "every other": lambda t: t.repeat_interleave(2, -1)[..., ::2],
+                    "begins late": lambda t: torch.cat([t[..., :1], t], -1)[..., 1:],
+                "one for all": lambda t: t.flatten()[0].expand(t.shape),
+                    "turned": lambda t: t.t().contiguous().t(),
             }.items():
                 self.check(x, w, lay(scale_x), lay(scale_w), offs, name=f"scales {name} {dtype}")
 
     def test_sizes(self):
         for dtype in bp.SCALED:
             for name, (rows, k, n, cuts) in {
-                "one": (1, 1, 1, [1]), "no group has rows": (5, 4, 3, [0, 0]), "no rows": (0, 4, 3, [0, 0]), "no columns": (5, 4, 0, [2, 5]),
-                "no depth": (5, 0, 3, [2, 5]), "the first": (7, 8, 9, [7, 7, 7]), "many": (64, 16, 8, list(range(1, 65))), "k of 1": (9, 1, 9, [4, 9]),
+                "one": (1, 1, 1, [1]), "no group has rows": (5, 4, 3, [0, 0]), "no rows": (0, 4, 3, [0, 0]),
+                    "no columns": (5, 4, 0, [2, 5]),
+                "no depth": (5, 0, 3, [2, 5]), "the first": (7, 8, 9, [7, 7, 7]),
+                    "many": (64, 16, 8, list(range(1, 65))), "k of 1": (9, 1, 9, [4, 9]),
             }.items():
                 groups, new = len(cuts), lambda *shape: random(dtype, *shape)
-                self.check(new(rows, k), new(groups, k, n), scales(rows), scales(groups, n), ends(*cuts), torch.randn(groups, n).bfloat16(), name=name)
-                self.check(new(n, rows), new(rows, k), scales(groups, n), scales(groups, k), ends(*cuts), name=name + ", depth")
-                self.check(new(groups, n, k), new(k, rows), scales(groups, n), scales(rows), ends(*cuts), name=name + ", columns")
-                self.check(new(groups, rows, k), new(groups, k, n), scales(groups, rows), scales(groups, n), name=name + ", batched")
+                self.check(new(rows, k), new(groups, k, n), scales(rows), scales(groups, n), ends(*cuts),
+                           torch.randn(groups, n).bfloat16(), name=name)
+                self.check(new(n, rows), new(rows, k), scales(groups, n), scales(groups, k), ends(*cuts),
+                           name=name + ", depth")
+                self.check(new(groups, n, k), new(k, rows), scales(groups, n), scales(rows), ends(*cuts),
+                           name=name + ", columns")
+                self.check(new(groups, rows, k), new(groups, k, n), scales(groups, rows), scales(groups, n),
+                           name=name + ", batched")
             x, w = random(dtype, 0, 3), random(dtype, 0, 3, 4)
             self.assertEqual(scaled_grouped_mm(x, w, scales(0), scales(0, 4), ends()).shape, (0, 4))
             self.assertEqual(scaled_grouped_mm(w, w.transpose(1, 2), scales(0, 3), scales()).shape, (0, 3, 3))
@@ -132,10 +149,13 @@ class ScaledNumbers(unittest.TestCase):
                 for activation in ACTIVATIONS:
                     for out in bp.TYPES:
                         for name, bias in {
-                            "none": None, "of each": torch.randn(4, 12).to(out), "of all": torch.randn(12).to(out),
-                            "begins late": torch.randn(4, 15).to(out)[:, 1:13], "turned": torch.randn(12, 4).to(out).t(),
+                            "none": None, "of each": torch.randn(4, 12).to(out),
+                                "of all": torch.randn(12).to(out),
+                            "begins late": torch.randn(4, 15).to(out)[:, 1:13],
+                                "turned": torch.randn(12, 4).to(out).t(),
                         }.items():
-                            self.check(x, w, scales(*of_x[0]), scales(*of_w[0]), offs, bias, activation, out, f"{form} {dtype} {activation} {out} {name}")
+                            self.check(x, w, scales(*of_x[0]), scales(*of_w[0]), offs, bias, activation, out,
+                                       f"{form} {dtype} {activation} {out} {name}")
 
     def test_one_array(self):
         """Scales that lie as kernels want them are not copied; others are, wherever they lie."""
@@ -143,14 +163,18 @@ class ScaledNumbers(unittest.TestCase):
         whole = scales(40)
         turned = whole[4:19].view(5, 3).t()
         for name, scale_x, scale_w, copies in (
-            ("behind", whole[19:28], whole[4:19].view(3, 5), 0), ("in front", whole[4:13], whole[16:31].view(3, 5), 1), ("apart", whole[20:29], whole[4:19].view(3, 5), 1),
-            ("not aligned", whole[20:29], whole[5:20].view(3, 5), 1), ("turned", whole[19:28], turned, 1), ("every other", whole[19:37:2], whole[4:19].view(3, 5), 1),
+            ("behind", whole[19:28], whole[4:19].view(3, 5), 0),
+                ("in front", whole[4:13], whole[16:31].view(3, 5), 1),
+                ("apart", whole[20:29], whole[4:19].view(3, 5), 1),
+            ("not aligned", whole[20:29], whole[5:20].view(3, 5), 1), ("turned", whole[19:28], turned, 1),
+                ("every other", whole[19:37:2], whole[4:19].view(3, 5), 1),
             ("of each matrix", whole[7:16], whole[4:7], 1), ("of all", whole[5:14], whole[4:5], 1),
         ):
             with mock.patch.object(torch, "cat", side_effect=torch.cat) as cat:
                 y = scaled_grouped_mm(x, w, scale_x, scale_w, offs=offs)
             self.assertEqual(cat.call_count, copies, name)
-            self.assertTrue(torch.equal(y, scaled_grouped_mm(x, w, scale_x.clone(), scale_w.clone(), offs=offs)), name)
+            self.assertTrue(torch.equal(y, scaled_grouped_mm(x, w, scale_x.clone(), scale_w.clone(),
+                                                             offs=offs)), name)
             self.check(x, w, scale_x, scale_w, offs, name=name)
 
     def test_integers(self):
@@ -159,10 +183,12 @@ class ScaledNumbers(unittest.TestCase):
         for dtype in bp.SCALED:
             most, depth = (128, 900) if dtype is torch.int8 else (9, 100)
             new = lambda *shape: torch.randint(-most, most, shape).float().to(dtype)
-            x, w, powers = new(40, depth), new(3, depth, 16), lambda *shape: 2.0 ** torch.randint(-8, 9, shape)
+            x, w = new(40, depth), new(3, depth, 16)
+            powers = lambda *shape: 2.0 ** torch.randint(-8, 9, shape)
             scale_x, scale_w = powers(40), powers(3, 16)
             want = reference(x.double() * scale_x[:, None], w.double() * scale_w[:, None], offs)
-            self.assertTrue(torch.equal(scaled_grouped_mm(x, w, scale_x, scale_w, offs, out_dtype=torch.float32).double(), want), dtype)
+            self.assertTrue(torch.equal(scaled_grouped_mm(x, w, scale_x, scale_w, offs,
+                                                          out_dtype=torch.float32).double(), want), dtype)
 
     def test_zeros(self):
         """Scales of 0, and no others, give the bias alone. Not a number stays in its row."""
@@ -172,7 +198,8 @@ class ScaledNumbers(unittest.TestCase):
             scale_x[:7], scale_w[2, 3:] = 0, 0
             self.check(x, w, scale_x, scale_w, offs, bias, "relu", torch.float32, f"{dtype}")
             y = scaled_grouped_mm(x, w, scale_x, scale_w, offs, bias, out_dtype=torch.float32)
-            self.assertTrue(torch.equal(y[:5], bias[0].expand(5, 12)) and torch.equal(y[5:19, 3:], bias[2, 3:].expand(14, 9)), dtype)
+            self.assertTrue(torch.equal(y[:5], bias[0].expand(5, 12))
+                            and torch.equal(y[5:19, 3:], bias[2, 3:].expand(14, 9)), dtype)
         x, w, offs, _, _ = self.forms(torch.float8_e4m3fn)["rows"]
         x = torch.where(torch.arange(33)[:, None] == 8, float("nan"), x.float()).to(x.dtype)
         y = scaled_grouped_mm(x, w, scales(33), scales(4, 12), offs)[:30]
@@ -185,17 +212,20 @@ class Blocks(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(9)
 
-    def check(self, x, w, scale_x, scale_w, offs=None, bias=None, activation=None, out_dtype=torch.bfloat16, name=""):
+    def check(self, x, w, scale_x, scale_w, offs=None, bias=None, activation=None, out_dtype=torch.bfloat16,
+              name=""):
         y = scaled_grouped_mm(x, w, scale_x, scale_w, offs, bias, activation, out_dtype)
         n = lambda scale, size, dim: scale.repeat_interleave(128, dim).narrow(dim, 0, size)
         big_x = x.double() * n(scale_x.double(), x.shape[-1], scale_x.dim() - 1)
         big_w = w.double() * n(n(scale_w.double(), w.shape[-1], 1), w.shape[-2], 2).transpose(1, 2)
         bias = None if bias is None else bias.double()
-        want, limit = reference(big_x, big_w, offs, bias, activation), bound(big_x, big_w, offs, bias, activation, out_dtype) + LEAST + narrow(big_x, big_w, offs)
+        want = reference(big_x, big_w, offs, bias, activation)
+        limit = bound(big_x, big_w, offs, bias, activation, out_dtype) + LEAST + narrow(big_x, big_w, offs)
         if offs is not None:
             y, want, limit = (t.narrow(0, 0, offs[-1].item()) for t in (y, want, limit))
         error = (y.double() - want).abs()
-        self.assertTrue(bool((error <= limit).all()), f"{name}: {(error / limit).max() if error.numel() else error}")
+        self.assertTrue(bool((error <= limit).all()),
+                        f"{name}: {(error / limit).max() if error.numel() else error}")
 
     def test_forms_and_sizes(self):
         new, kind = random, torch.float8_e4m3fn
@@ -204,33 +234,46 @@ class Blocks(unittest.TestCase):
                 for out in bp.TYPES:
                     offs, blocks = ends(5, 5, 19, 30), bp.blocks(k)
                     w, scale_w = new(kind, 4, k, n), scales(4, bp.blocks(n), blocks)
-                    self.check(new(kind, 33, k), w, scales(33, blocks), scale_w, offs, out_dtype=out, name=f"rows {k} {n} {out}")
-                    self.check(new(kind, 33, k), w, scales(33, blocks), scale_w, offs, torch.randn(4, n).to(out), "silu", out, f"silu {k} {n} {out}")
-                    self.check(new(kind, 4, 9, k), w, scales(4, 9, blocks), scale_w, out_dtype=out, name=f"batched {k} {n} {out}")
+                    self.check(new(kind, 33, k), w, scales(33, blocks), scale_w, offs, out_dtype=out,
+                               name=f"rows {k} {n} {out}")
+                    self.check(new(kind, 33, k), w, scales(33, blocks), scale_w, offs,
+                               torch.randn(4, n).to(out), "silu", out, f"silu {k} {n} {out}")
+                    self.check(new(kind, 4, 9, k), w, scales(4, 9, blocks), scale_w, out_dtype=out,
+                               name=f"batched {k} {n} {out}")
 
     def test_columns(self):
-        x, w, offs = random(torch.float8_e4m3fn, 4, 130, 200), random(torch.float8_e4m3fn, 200, 33), ends(5, 5, 19, 30)
+        x, w = random(torch.float8_e4m3fn, 4, 130, 200), random(torch.float8_e4m3fn, 200, 33)
+        offs = ends(5, 5, 19, 30)
         scale_x, scale_w = scales(4, 2, 2), scales(33, 2)
         turned = scaled_grouped_mm(w.t(), x.transpose(1, 2), scale_w, scale_x, offs)
-        self.assertTrue(torch.equal(scaled_grouped_mm(x, w, scale_x, scale_w, offs)[:, :30], turned.t()[:, :30]))
+        self.assertTrue(torch.equal(scaled_grouped_mm(x, w, scale_x, scale_w, offs)[:, :30],
+                                    turned.t()[:, :30]))
         self.check(w.t(), x.transpose(1, 2), scale_w, scale_x, offs)
 
     def test_compile(self):
-        compiled = torch.compile(lambda *args: scaled_grouped_mm(*args).float() + 1, fullgraph=True, backend="aot_eager", dynamic=True)
+        compiled = torch.compile(lambda *args: scaled_grouped_mm(*args).float() + 1, fullgraph=True,
+                                 backend="aot_eager", dynamic=True)
         for rows, k in (33, 200), (40, 300):
-            x, w, offs = random(torch.float8_e4m3fn, rows, k), random(torch.float8_e4m3fn, 4, k, 130), ends(5, 5, 19, rows)
+            x, w = random(torch.float8_e4m3fn, rows, k), random(torch.float8_e4m3fn, 4, k, 130)
+            offs = ends(5, 5, 19, rows)
             args = x, w, scales(rows, bp.blocks(k)), scales(4, 2, bp.blocks(k)), offs
             self.assertTrue(torch.equal(compiled(*args), scaled_grouped_mm(*args).float() + 1), (rows, k))
 
     def test_refuses(self):
-        x, w, offs = random(torch.float8_e4m3fn, 33, 200), random(torch.float8_e4m3fn, 4, 200, 130), ends(5, 5, 19, 33)
+        x, w = random(torch.float8_e4m3fn, 33, 200), random(torch.float8_e4m3fn, 4, 200, 130)
+        offs = ends(5, 5, 19, 33)
         for words, error, wrong in (
-            ("scale_x has the shape (33, 2)", ValueError, lambda: scaled_grouped_mm(x, w, scales(33, 2), scales(4, 130), offs)),
-            ("scale_w has the shape (4, 2, 2)", ValueError, lambda: scaled_grouped_mm(x, w, scales(33), scales(4, 2, 2), offs)),
-            ("scale_x has the shape (33, 2)", ValueError, lambda: scaled_grouped_mm(x, w, scales(33, 2), scales(4, 2, 3), offs)),
-            ("scale_x is torch.float64: it must be float32", TypeError, lambda: scaled_grouped_mm(x, w, scales(33, 2).double(), scales(4, 2, 2), offs)),
+            ("scale_x has the shape (33, 2)", ValueError,
+             lambda: scaled_grouped_mm(x, w, scales(33, 2), scales(4, 130), offs)),
+            ("scale_w has the shape (4, 2, 2)", ValueError,
+             lambda: scaled_grouped_mm(x, w, scales(33), scales(4, 2, 2), offs)),
+            ("scale_x has the shape (33, 2)", ValueError,
+             lambda: scaled_grouped_mm(x, w, scales(33, 2), scales(4, 2, 3), offs)),
+            ("scale_x is torch.float64: it must be float32", TypeError,
+             lambda: scaled_grouped_mm(x, w, scales(33, 2).double(), scales(4, 2, 2), offs)),
             ("x is torch.int8: with scales of blocks it must be float8_e4m3fn", TypeError,
-             lambda: scaled_grouped_mm(x.view(torch.int8), w.view(torch.int8), scales(33, 2), scales(4, 2, 2), offs)),
+             lambda: scaled_grouped_mm(x.view(torch.int8), w.view(torch.int8), scales(33, 2),
+                                       scales(4, 2, 2), offs)),
         ):
             with self.assertRaises(error, msg=words) as caught:
                 wrong()
@@ -238,17 +281,19 @@ class Blocks(unittest.TestCase):
 
 
 class ZeroPoints(unittest.TestCase):
-    """Zero points of x, behind its scales, with sums of the columns of w behind those of w."""
+    """Zero points of x, after its scales, with sums of the columns of w after those of w."""
 
     def setUp(self):
         torch.manual_seed(10)
 
-    def check(self, x, w, scale_x, scale_w, zero_x, sums_w, offs=None, bias=None, activation=None, out_dtype=torch.bfloat16, name=""):
+    def check(self, x, w, scale_x, scale_w, zero_x, sums_w, offs=None, bias=None, activation=None,
+              out_dtype=torch.bfloat16, name=""):
         y = scaled_grouped_mm(x, w, scale_x, scale_w, offs, bias, activation, out_dtype, zero_x, sums_w)
         whole = x.double() - (each(zero_x, *x.shape[:-1])[..., None] if x.dim() + w.dim() > 4 else 0)
         want, limit = exact(whole, w, scale_x, scale_w, offs, bias, activation, out_dtype)
         if x.dim() == w.dim() == 2:  # zero points are of each group
-            after = each(scale_x, len(offs), len(x))[:, :, None] * each(scale_w, len(offs), w.shape[1])[:, None, :]
+            after = each(scale_x, len(offs), len(x))[:, :,
+                                                     None] * each(scale_w, len(offs), w.shape[1])[:, None, :]
             term = each(zero_x, len(offs), len(x))[:, :, None] * sums_w.double()[:, None, :] * after
             want, limit = want - term, limit * 2 + 2.0**-8 * term.abs()
         else:
@@ -256,7 +301,8 @@ class ZeroPoints(unittest.TestCase):
         if offs is not None and x.dim() + w.dim() == 5:
             y, want, limit = (t.narrow(0, 0, offs[-1].item()) for t in (y, want, limit))
         error = (y.double() - want).abs()
-        self.assertTrue(bool((error <= limit).all()), f"{name}: {(error / limit).max() if error.numel() else error}")
+        self.assertTrue(bool((error <= limit).all()),
+                        f"{name}: {(error / limit).max() if error.numel() else error}")
 
     def test_forms(self):
         offs, new = ends(5, 5, 19, 30), lambda *shape: random(torch.int8, *shape)
@@ -268,7 +314,8 @@ class ZeroPoints(unittest.TestCase):
         ):
             sums = w.sum(-2, dtype=torch.int32)
             if form == "depth":
-                sums = torch.stack([part.sum(0, dtype=torch.int32) for part in w[:30].tensor_split(offs.tolist()[:-1])])
+                sums = torch.stack([part.sum(0, dtype=torch.int32)
+                                    for part in w[:30].tensor_split(offs.tolist()[:-1])])
             for shape_x in of_x:
                 for shape_w in of_w:
                     for out in bp.TYPES:
@@ -280,12 +327,14 @@ class ZeroPoints(unittest.TestCase):
     def test_integers(self):
         x, w = random(torch.int8, 6, 5), random(torch.int8, 2, 5, 3)
         zero, one = torch.tensor([-128, 127, 0, 1, -1, 5], dtype=torch.int32), torch.ones(())
-        y = scaled_grouped_mm(x, w, torch.ones(6), one, ends(2, 6), out_dtype=torch.float32, zero_x=zero, sums_w=w.sum(1, dtype=torch.int32))
+        y = scaled_grouped_mm(x, w, torch.ones(6), one, ends(2, 6), out_dtype=torch.float32, zero_x=zero,
+                              sums_w=w.sum(1, dtype=torch.int32))
         parts = (x.int() - zero[:, None]).split([2, 4])
         self.assertTrue(torch.equal(y, torch.cat([part.float() @ of.float() for part, of in zip(parts, w)])))
 
     def test_compile(self):
-        compiled = torch.compile(lambda *args: scaled_grouped_mm(*args[:5], zero_x=args[5], sums_w=args[6]).float() + 1,
+        compiled = torch.compile(lambda *args: scaled_grouped_mm(*args[:5], zero_x=args[5],
+                                                                 sums_w=args[6]).float() + 1,
                                  fullgraph=True, backend="aot_eager", dynamic=True)
         w = random(torch.int8, 4, 20, 12)
         for rows in 33, 40:
@@ -295,7 +344,8 @@ class ZeroPoints(unittest.TestCase):
             self.assertTrue(torch.equal(compiled(*args), want), rows)
 
     def test_refuses(self):
-        x, w, a, b, offs = random(torch.int8, 10, 8), random(torch.int8, 3, 8, 5), scales(10), scales(3, 5), ends(3, 3, 10)
+        x, w, a, b = random(torch.int8, 10, 8), random(torch.int8, 3, 8, 5), scales(10), scales(3, 5)
+        offs = ends(3, 3, 10)
         z, s = torch.zeros(10, dtype=torch.int32), w.sum(1, dtype=torch.int32)
         call = lambda x=x, w=w, a=a, **more: scaled_grouped_mm(x, w, a, b, offs, **more)
         for words, error, wrong in (
@@ -305,7 +355,8 @@ class ZeroPoints(unittest.TestCase):
              lambda: call(x.view(torch.float8_e4m3fn), w.view(torch.float8_e4m3fn), zero_x=z, sums_w=s)),
             ("zero_x is torch.int64: it must be int32", TypeError, lambda: call(zero_x=z.long(), sums_w=s)),
             ("zero_x has the shape (1,): it must be (10,)", ValueError, lambda: call(zero_x=z[:1], sums_w=s)),
-            ("sums_w is torch.float32: it must be int32", TypeError, lambda: call(zero_x=z, sums_w=s.float())),
+            ("sums_w is torch.float32: it must be int32", TypeError,
+             lambda: call(zero_x=z, sums_w=s.float())),
             ("sums_w has the shape (5,): it must be (3, 5)", ValueError, lambda: call(zero_x=z, sums_w=s[0])),
             ("zero_x: none where offs cuts columns", ValueError,
              lambda: scaled_grouped_mm(w.transpose(1, 2), x.t(), b, a, offs, zero_x=z, sums_w=s)),
@@ -318,7 +369,8 @@ class ZeroPoints(unittest.TestCase):
 class ScaledTorch(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(8)
-        self.x, self.w, self.offs = random(torch.float8_e4m3fn, 10, 8), random(torch.float8_e4m3fn, 3, 8, 5), ends(3, 3, 10)
+        self.x, self.w = random(torch.float8_e4m3fn, 10, 8), random(torch.float8_e4m3fn, 3, 8, 5)
+        self.offs = ends(3, 3, 10)
         self.scale_x, self.scale_w = scales(10), scales(3, 5)
 
     def call(self, **more):
@@ -327,14 +379,19 @@ class ScaledTorch(unittest.TestCase):
     def test_opcheck(self):
         if not on_cpu():
             self.skipTest("opcheck multiplies arguments, which torch cannot of e4m3")
-        x, w, operator = self.x.to(torch.int8), self.w.to(torch.int8), torch.ops.batchgemm.scaled_grouped_mm.default
+        x, w = self.x.to(torch.int8), self.w.to(torch.int8)
+        operator = torch.ops.batchgemm.scaled_grouped_mm.default
         for args in (
             (x, w, self.offs, None, "", torch.bfloat16, None, self.scale_x, self.scale_w, None, None),
             (x, w, self.offs, torch.randn(3, 5), "silu", torch.float32, 0.0, scales(), scales(3), None, None),
-            (x, w, self.offs, torch.randn(3, 5).requires_grad_(), "silu", torch.float32, None, scales(), scales(3), None, None),
-            (x, random(torch.int8, 8, 4), self.offs.clamp(max=8), None, "", torch.float16, None, scales(3, 10), scales(12), None, None),
-            (w, w.transpose(1, 2), None, None, "relu", torch.bfloat16, None, scales(3, 8), scales(3, 8), None, None),
-            (x, w, self.offs, None, "", torch.bfloat16, None, self.scale_x, self.scale_w, torch.ones(10, dtype=torch.int32), w.sum(1, dtype=torch.int32)),
+            (x, w, self.offs, torch.randn(3, 5).requires_grad_(), "silu", torch.float32, None, scales(),
+             scales(3), None, None),
+            (x, random(torch.int8, 8, 4), self.offs.clamp(max=8), None, "", torch.float16, None,
+             scales(3, 10), scales(12), None, None),
+            (w, w.transpose(1, 2), None, None, "relu", torch.bfloat16, None, scales(3, 8), scales(3, 8),
+             None, None),
+            (x, w, self.offs, None, "", torch.bfloat16, None, self.scale_x, self.scale_w,
+             torch.ones(10, dtype=torch.int32), w.sum(1, dtype=torch.int32)),
         ):
             torch.library.opcheck(operator, (*args, None))
 
@@ -350,7 +407,8 @@ class ScaledTorch(unittest.TestCase):
         with Mode():
             self.assertTrue(torch.equal(self.call(), want))
         self.assertIn("batchgemm.scaled_grouped_mm.default", seen)
-        meta = scaled_grouped_mm(*(t.to("meta") for t in (self.x, self.w, self.scale_x, self.scale_w, self.offs)))
+        meta = scaled_grouped_mm(*(t.to("meta") for t in (self.x, self.w, self.scale_x, self.scale_w,
+                                                          self.offs)))
         self.assertEqual((meta.device.type, meta.shape, meta.dtype), ("meta", (10, 5), torch.bfloat16))
 
     def test_compile(self):
@@ -361,7 +419,8 @@ class ScaledTorch(unittest.TestCase):
         compiled = torch.compile(layer, fullgraph=True, backend="aot_eager", dynamic=True)
         for dtype in bp.SCALED:
             for rows in 10, 12, 31:
-                args = random(dtype, rows, 8), random(dtype, 3, 8, 5), scales(rows), scales(3, 5), ends(3, 3, rows), torch.randn(5).bfloat16()
+                args = (random(dtype, rows, 8), random(dtype, 3, 8, 5), scales(rows), scales(3, 5),
+                        ends(3, 3, rows), torch.randn(5).bfloat16())
                 self.assertTrue(torch.equal(compiled(*args), layer(*args)), f"{dtype} {rows}")
 
     def test_gradient_of_bias(self):
@@ -372,10 +431,13 @@ class ScaledTorch(unittest.TestCase):
                     bias, gy = torch.randn(3, 5).to(out).requires_grad_(), torch.randn(10, 5).to(out)
                     y = scaled_grouped_mm(x, w, self.scale_x, self.scale_w, self.offs, bias, activation, out)
                     double = bias.detach().double().requires_grad_()
-                    z = reference(x.double() * self.scale_x[:, None], w.double() * self.scale_w[:, None], self.offs, double, activation)
-                    (got,), (want,) = torch.autograd.grad(y, bias, gy), torch.autograd.grad(z, double, gy.double())
+                    z = reference(x.double() * self.scale_x[:, None], w.double() * self.scale_w[:, None],
+                                  self.offs, double, activation)
+                    (got,) = torch.autograd.grad(y, bias, gy)
+                    (want,) = torch.autograd.grad(z, double, gy.double())
                     self.assertEqual((y.dtype, got.dtype, got.shape), (out, out, bias.shape))
-                    self.assertLess((got.double() - want).abs().max(), 8 * ROUNDED[out] * want.abs().max() + 1e-3 * (not on_cpu()), f"{dtype} {activation} {out}")
+                    self.assertLess((got.double() - want).abs().max(), 8 * ROUNDED[out] * want.abs().max() +
+                                    1e-3 * (not on_cpu()), f"{dtype} {activation} {out}")
 
     def test_no_gradient(self):
         """Those that are not there are missed in backward, whoever calls, and only where they are wanted."""
@@ -384,15 +446,19 @@ class ScaledTorch(unittest.TestCase):
         for name in operands:
             given = {**operands, name: operands[name].detach().requires_grad_()}
             x, w, a, b = given.values()
-            by_dispatcher = torch.ops.batchgemm.scaled_grouped_mm(x, w, self.offs, bias, "", torch.bfloat16, None, a, b, None, None, None)
+            by_dispatcher = torch.ops.batchgemm.scaled_grouped_mm(x, w, self.offs, bias, "", torch.bfloat16,
+                                                                  None, a, b, None, None, None)
             for y in scaled_grouped_mm(**given, offs=self.offs, bias=bias), by_dispatcher:
                 self.assertEqual(torch.autograd.grad(y.sum(), bias, retain_graph=True)[0].shape, bias.shape)
-                with self.assertRaisesRegex(NotImplementedError, f"scaled_grouped_mm has no gradient to {name}"):
+                with self.assertRaisesRegex(NotImplementedError,
+                                            f"scaled_grouped_mm has no gradient to {name}"):
                     y.sum().backward()
             with torch.no_grad():
                 self.assertFalse(scaled_grouped_mm(**given, offs=self.offs, bias=bias).requires_grad)
-        y = scaled_grouped_mm(self.w.transpose(1, 2), self.x.t(), self.scale_w, self.scale_x.requires_grad_(), self.offs)
-        with self.assertRaisesRegex(NotImplementedError, r"no gradient to scale_x \(where offs cuts columns: scale_w\)"):
+        y = scaled_grouped_mm(self.w.transpose(1, 2), self.x.t(), self.scale_w, self.scale_x.requires_grad_(),
+                              self.offs)
+        with self.assertRaisesRegex(NotImplementedError,
+                                    r"no gradient to scale_x \(where offs cuts columns: scale_w\)"):
             y.sum().backward()
         with quiet(), self.assertRaisesRegex(Exception, "scaled_grouped_mm has no gradient to scale_x"):
             torch.compile(self.call, fullgraph=True, backend="aot_eager")().sum().backward()
@@ -405,7 +471,8 @@ class ScaledTorch(unittest.TestCase):
             self.assertTrue(torch.equal(self.call(), want))
         minus = torch.complex(self.scale_x, -self.scale_x).conj().imag  # the memory has the negative of it
         self.assertTrue(minus.is_neg())
-        self.assertTrue(torch.equal(scaled_grouped_mm(self.x, self.w, minus, self.scale_w, offs=self.offs), want))
+        self.assertTrue(torch.equal(scaled_grouped_mm(self.x, self.w, minus, self.scale_w, offs=self.offs),
+                                    want))
 
     def test_programs(self):
         """Numbers of rows that are near share a program, and a second call plans nothing."""
@@ -426,30 +493,45 @@ class ScaledTorch(unittest.TestCase):
         x, w, a, b, offs = self.x, self.w, self.scale_x, self.scale_w, self.offs
         call = scaled_grouped_mm
         for words, error, wrong in (
-            ("x is torch.bfloat16: it must be float8_e4m3fn or int8", TypeError, lambda: call(x.bfloat16(), w.bfloat16(), a, b, offs)),
+            ("x is torch.bfloat16: it must be float8_e4m3fn or int8", TypeError,
+             lambda: call(x.bfloat16(), w.bfloat16(), a, b, offs)),
             ("x is torch.float8_e5m2", TypeError, lambda: call(x.to(torch.float8_e5m2), w, a, b, offs)),
-            ("w is torch.int8, x is torch.float8_e4m3fn", TypeError, lambda: call(x, w.to(torch.int8), a, b, offs)),
-            ("out_dtype is torch.float64", TypeError, lambda: call(x, w, a, b, offs, out_dtype=torch.float64)),
-            ("out_dtype is torch.float8_e4m3fn", TypeError, lambda: call(x, w, a, b, offs, out_dtype=x.dtype)),
-            ("scale_x is torch.float64: it must be float32", TypeError, lambda: call(x, w, a.double(), b, offs)),
-            ("scale_w is torch.bfloat16: it must be float32", TypeError, lambda: call(x, w, a, b.bfloat16(), offs)),
-            ("scale_x has the shape (9,): it must be (10,), or have one element", ValueError, lambda: call(x, w, a[:9], b, offs)),
+            ("w is torch.int8, x is torch.float8_e4m3fn", TypeError,
+             lambda: call(x, w.to(torch.int8), a, b, offs)),
+            ("out_dtype is torch.float64", TypeError,
+             lambda: call(x, w, a, b, offs, out_dtype=torch.float64)),
+            ("out_dtype is torch.float8_e4m3fn", TypeError,
+             lambda: call(x, w, a, b, offs, out_dtype=x.dtype)),
+            ("scale_x is torch.float64: it must be float32", TypeError,
+             lambda: call(x, w, a.double(), b, offs)),
+            ("scale_w is torch.bfloat16: it must be float32", TypeError,
+             lambda: call(x, w, a, b.bfloat16(), offs)),
+            ("scale_x has the shape (9,): it must be (10,), or have one element", ValueError,
+             lambda: call(x, w, a[:9], b, offs)),
             ("scale_x has the shape (10, 1)", ValueError, lambda: call(x, w, a[:, None], b, offs)),
-            ("scale_w has the shape (3, 4): it must be (3,) or (3, 5), or have one element", ValueError, lambda: call(x, w, a, b[:, :4], offs)),
+            ("scale_w has the shape (3, 4): it must be (3,) or (3, 5), or have one element", ValueError,
+             lambda: call(x, w, a, b[:, :4], offs)),
             ("scale_w has the shape (5,)", ValueError, lambda: call(x, w, a, b[0], offs)),
-            ("scale_x has the shape (8,): it must be (3, 8) or (24,)", ValueError, lambda: call(x.t(), x, a[:8], scales(3, 8), offs)),
-            ("scale_x is on meta, x on ", ValueError, lambda: bo.run(x, w, offs, None, "", torch.bfloat16, None, a.to("meta"), b, None, None, None)),
-            ("scale_w is on meta, x on ", ValueError, lambda: bo.run(x, w, offs, None, "", torch.bfloat16, None, a, b.to("meta"), None, None, None)),
+            ("scale_x has the shape (8,): it must be (3, 8) or (24,)", ValueError,
+             lambda: call(x.t(), x, a[:8], scales(3, 8), offs)),
+            ("scale_x is on meta, x on ", ValueError,
+             lambda: bo.run(x, w, offs, None, "", torch.bfloat16, None, a.to("meta"), b, None, None, None)),
+            ("scale_w is on meta, x on ", ValueError,
+             lambda: bo.run(x, w, offs, None, "", torch.bfloat16, None, a, b.to("meta"), None, None, None)),
             ("scale_x is NoneType: it must be a tensor", TypeError, lambda: call(x, w, None, b, offs)),
             ("scale_w is float: it must be a tensor", TypeError, lambda: call(x, w, a, 0.5, offs)),
             ("x has 7 columns, w has 8 rows", ValueError, lambda: call(x[:, :7], w, a, b, offs)),
             ("offs is None", ValueError, lambda: call(x, w, a, b)),
             ("offs is torch.int64", TypeError, lambda: call(x, w, a, b, offs.long())),
             ("offs has 2 groups, w has 3", ValueError, lambda: call(x, w, a, b, offs[:2])),
-            ("bias is torch.float32, the result is torch.bfloat16", TypeError, lambda: call(x, w, a, b, offs, torch.zeros(5))),
-            ("bias has the shape (4,)", ValueError, lambda: call(x, w, a, b, offs, torch.zeros(4).bfloat16())),
-            ("bias: none where offs cuts columns", ValueError, lambda: call(w, x.t()[:5], a, b, offs, torch.zeros(10).bfloat16())),
-            ("bias and activation: none", ValueError, lambda: call(x.t(), x, scales(3, 8), scales(3, 8), offs, activation="silu")),
+            ("bias is torch.float32, the result is torch.bfloat16", TypeError,
+             lambda: call(x, w, a, b, offs, torch.zeros(5))),
+            ("bias has the shape (4,)", ValueError,
+             lambda: call(x, w, a, b, offs, torch.zeros(4).bfloat16())),
+            ("bias: none where offs cuts columns", ValueError,
+             lambda: call(w, x.t()[:5], a, b, offs, torch.zeros(10).bfloat16())),
+            ("bias and activation: none", ValueError, lambda: call(x.t(), x, scales(3, 8), scales(3, 8), offs,
+                                                                   activation="silu")),
             ("activation 'tanh'", ValueError, lambda: call(x, w, a, b, offs, activation="tanh")),
         ):
             with self.assertRaises(error, msg=words) as caught:

@@ -22,10 +22,12 @@ static int lost(const char *name) {
 #define FUNCTIONS(F) \
 	F(vkCreateDevice, (void *gpu, void *info, void *alloc, void *device), (gpu, info, alloc, device)) \
 	F(vkQueueSubmit, (void *queue, uint32_t n, void *list, uint64_t fence), (queue, n, list, fence)) \
-	F(vkGetSemaphoreCounterValue, (void *device, uint64_t semaphore, void *value), (device, semaphore, value)) \
+	F(vkGetSemaphoreCounterValue, (void *device, uint64_t semaphore, void *value), \
+		(device, semaphore, value)) \
 	F(vkWaitSemaphores, (void *device, void *info, uint64_t timeout), (device, info, timeout)) \
 	F(vkGetFenceStatus, (void *device, uint64_t fence), (device, fence)) \
-	F(vkWaitForFences, (void *device, uint32_t n, void *list, uint32_t all, uint64_t timeout), (device, n, list, all, timeout)) \
+	F(vkWaitForFences, (void *device, uint32_t n, void *list, uint32_t all, uint64_t timeout), \
+		(device, n, list, all, timeout)) \
 	F(vkDeviceWaitIdle, (void *device), (device)) \
 	F(vkQueueWaitIdle, (void *queue), (queue))
 
@@ -44,7 +46,9 @@ static function wrapper(const char *name, function driver) {
 	return driver;
 }
 
-static function my_device_proc(void *device, const char *name) { return wrapper(name, device_proc(device, name)); }
+static function my_device_proc(void *device, const char *name) {
+	return wrapper(name, device_proc(device, name));
+}
 
 static function entry(const char *name) {
 	static void *library;

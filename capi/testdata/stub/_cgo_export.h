@@ -46,10 +46,14 @@ static bg_status note(sigset_t *mask, const void *p, const void *q, const void *
 #define goRunAt(mask, program, stream, addresses) note(mask, addresses, NULL, NULL, NULL)
 #define goProgramStatus(mask, program, timeout) note(mask, NULL, NULL, NULL, NULL)
 #define goWait(mask, device, timeout) note(mask, NULL, NULL, NULL, NULL)
-#define goGEMM(mask, device, problems, count, options, a, len_a, b, len_b, c, len_c, timeout) note(mask, problems, a, b, c)
-#define goGEMMAsync(mask, device, problems, count, options, a, len_a, b, len_b, c, len_c, read) note(mask, problems, a, b, c)
-#define goGEMMOperands(mask, device, problems, count, options, operands, timeout) note(mask, problems, operands, NULL, NULL)
-#define goGEMMOperandsAsync(mask, device, problems, count, options, operands, read) note(mask, problems, operands, NULL, NULL)
+#define goGEMM(mask, device, problems, count, options, a, len_a, b, len_b, c, len_c, timeout) \
+	note(mask, problems, a, b, c)
+#define goGEMMAsync(mask, device, problems, count, options, a, len_a, b, len_b, c, len_c, read) \
+	note(mask, problems, a, b, c)
+#define goGEMMOperands(mask, device, problems, count, options, operands, timeout) \
+	note(mask, problems, operands, NULL, NULL)
+#define goGEMMOperandsAsync(mask, device, problems, count, options, operands, read) \
+	note(mask, problems, operands, NULL, NULL)
 #define goPackInt4(mask, weights, n, k, words) note(mask, weights, words, NULL, NULL)
 #define goUnpackInt4(mask, words, n, k, weights) note(mask, words, weights, NULL, NULL)
 #define goGroupWords(mask, scales, zeros, count, words) note(mask, scales, zeros, words, NULL)

@@ -73,7 +73,8 @@ func (n naiveLoops) time(_ context.Context, runs int) (time.Duration, error) {
 func (naiveLoops) dispatches() int { return 1 }
 func (naiveLoops) Close() error    { return nil }
 
-// naiveShader is a thread for each element of C (page/naive.js), on a GPUDevice of its own of the same adapter.
+// naiveShader is a thread for each element of C (page/naive.js), on a GPUDevice of its own of the same
+// adapter.
 type naiveShader struct{ made js.Value }
 
 func newNaiveShader(ctx context.Context, s *session) (*naiveShader, error) {
@@ -83,7 +84,8 @@ func newNaiveShader(ctx context.Context, s *session) (*naiveShader, error) {
 		p := &s.plan.Batch[i]
 		rows, cols = max(rows, p.M), max(cols, p.N)
 		a, b := viewOf(p.A, p.TransA), viewOf(p.B, p.TransB)
-		for _, word := range []int{p.M, p.N, p.K, a.offset, a.row, a.col, b.offset, b.row, b.col, p.C.Offset, p.C.LD} {
+		for _, word := range []int{p.M, p.N, p.K, a.offset, a.row, a.col, b.offset, b.row, b.col,
+			p.C.Offset, p.C.LD} {
 			words = append(words, uint32(word))
 		}
 		words = append(words, math.Float32bits(p.Alpha.Value()), math.Float32bits(p.Beta))

@@ -45,7 +45,8 @@ func devices(ctx context.Context) ([]deviceView, error) {
 			views = append(views, deviceView{Backend: l.Backend, Reason: l.Err.Error()})
 		default:
 			info := l.Devices[0]
-			views = append(views, deviceView{Backend: l.Backend, Name: info.Name, Software: info.Kind == dispatch.KindSoftware})
+			views = append(views, deviceView{Backend: l.Backend, Name: info.Name,
+				Software: info.Kind == dispatch.KindSoftware})
 		}
 	}
 	return views, nil
@@ -101,7 +102,8 @@ func (s *session) planned(ctx context.Context, r *request) (*planView, error) {
 	}
 	took := time.Since(start)
 	s.load, s.plan = load, plan
-	v := &planView{Micros: float64(took.Nanoseconds()) / 1e3, Explain: plan.Explain(), Timeline: viewTimeline(plan)}
+	v := &planView{Micros: float64(took.Nanoseconds()) / 1e3, Explain: plan.Explain(),
+		Timeline: viewTimeline(plan)}
 	v.Explain.Problems = nil // below, shorter
 	for i := range plan.Batch {
 		p, t := &plan.Batch[i], plan.Tiles[i]

@@ -72,10 +72,11 @@ func (s *session) measured(ctx context.Context) (results []resultView, err error
 			return nil, fmt.Errorf("%s: %w", m.name, err)
 		}
 		runs := view.Runs
-		methods = append(methods, bench.Method{Name: m.name, Sample: func(ctx context.Context) (bench.Sample, error) {
-			took, err := made.time(ctx, runs)
-			return bench.Sample{Device: took / time.Duration(runs)}, err
-		}})
+		methods = append(methods, bench.Method{Name: m.name,
+			Sample: func(ctx context.Context) (bench.Sample, error) {
+				took, err := made.time(ctx, runs)
+				return bench.Sample{Device: took / time.Duration(runs)}, err
+			}})
 		results = append(results, view)
 	}
 	s.state("measuring, in turn")
@@ -137,7 +138,8 @@ func (s *session) batched(ctx context.Context) (method, error) {
 func (s *session) single(ctx context.Context) (method, error) {
 	var plans []*planner.Plan
 	for i := range s.plan.Batch {
-		plan, err := s.device.Plan(ctx, s.plan.Batch[i:i+1], planner.Options{Schedule: planner.ScheduleDataParallel})
+		plan, err := s.device.Plan(ctx, s.plan.Batch[i:i+1],
+			planner.Options{Schedule: planner.ScheduleDataParallel})
 		if err != nil {
 			return nil, err
 		}

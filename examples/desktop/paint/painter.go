@@ -52,7 +52,8 @@ type Painter struct {
 // dispatch.Open.
 func Start(id string, options ...dispatch.Option) *Painter {
 	ctx, stop := context.WithCancel(context.Background())
-	p := &Painter{options: options, id: id, times: make(chan float64, 1), stop: stop, done: make(chan struct{})}
+	p := &Painter{options: options, id: id, times: make(chan float64, 1), stop: stop,
+		done: make(chan struct{})}
 	go p.work(ctx)
 	return p
 }

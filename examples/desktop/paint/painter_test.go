@@ -110,7 +110,8 @@ func TestChoose(t *testing.T) {
 				p.Choose(tc.then)
 			}
 			s := await(t, p, func(s State) bool {
-				return s.Device.ID == tc.open && s.Pictures > before+2 && (tc.trouble == "") == (s.Trouble == "")
+				return s.Device.ID == tc.open && s.Pictures > before+2 &&
+					(tc.trouble == "") == (s.Trouble == "")
 			})
 			require.Contains(t, s.Trouble, tc.trouble)
 			require.Zero(t, s.Losses)

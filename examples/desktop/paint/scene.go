@@ -26,7 +26,8 @@ func newScene(ctx context.Context, device *dispatch.Device, progress func(ready,
 	for l := range layers {
 		progress(l, layers)
 		var err error
-		if s.programs[l], err = device.PrepareRagged(ctx, perExpert(columns[l+1], columns[l]), planner.Options{Epilogue: epilogue(l)}); err != nil {
+		if s.programs[l], err = device.PrepareRagged(ctx, perExpert(columns[l+1], columns[l]),
+			planner.Options{Epilogue: epilogue(l)}); err != nil {
 			return nil, err
 		}
 	}
@@ -35,11 +36,15 @@ func newScene(ctx context.Context, device *dispatch.Device, progress func(ready,
 		len  int
 		data []float32
 	}{
-		{&s.rows[0], pixels * inputs, s.mixture.places}, {&s.rows[1], pixels * hidden, nil}, {&s.rows[2], pixels * hidden, nil},
+		{&s.rows[0], pixels * inputs, s.mixture.places}, {&s.rows[1], pixels * hidden, nil},
+		{&s.rows[2], pixels * hidden, nil},
 		{&s.rows[3], pixels * outputs, nil}, {&s.routed, 2 * pixels, nil}, {&s.ends, Experts, nil},
-		{&s.weights[0], len(s.mixture.weights[0]), s.mixture.weights[0]}, {&s.biases[0], len(s.mixture.biases[0]), nil},
-		{&s.weights[1], len(s.mixture.weights[1]), s.mixture.weights[1]}, {&s.biases[1], len(s.mixture.biases[1]), s.mixture.biases[1]},
-		{&s.weights[2], len(s.mixture.weights[2]), s.mixture.weights[2]}, {&s.biases[2], len(s.mixture.biases[2]), s.mixture.biases[2]},
+		{&s.weights[0], len(s.mixture.weights[0]), s.mixture.weights[0]},
+		{&s.biases[0], len(s.mixture.biases[0]), nil},
+		{&s.weights[1], len(s.mixture.weights[1]), s.mixture.weights[1]},
+		{&s.biases[1], len(s.mixture.biases[1]), s.mixture.biases[1]},
+		{&s.weights[2], len(s.mixture.weights[2]), s.mixture.weights[2]},
+		{&s.biases[2], len(s.mixture.biases[2]), s.mixture.biases[2]},
 	} {
 		var err error
 		if *b.to, err = device.NewBuffer(b.len); err != nil {
@@ -79,7 +84,8 @@ func epilogue(layer int) planner.Epilogue {
 
 // start queues the picture of a time, and returns without waiting for it. It is in light when the
 // reading is done.
-func (s *scene) start(ctx context.Context, time float64, r *routing, light []float32) (*dispatch.Reading, error) {
+func (s *scene) start(ctx context.Context, time float64, r *routing, light []float32) (*dispatch.Reading,
+	error) {
 	r.route(time)
 	s.mixture.move(time)
 	if err := s.routed.WriteInt32(ctx, 0, r.rows); err != nil {

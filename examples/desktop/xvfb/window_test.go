@@ -56,7 +56,8 @@ func TestWindow(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			display, dir := startScreen(t), t.TempDir()
 			var out bytes.Buffer
-			cmd := exec.CommandContext(t.Context(), program, append(tc.args, "-pictures", "20", "-shots", dir)...)
+			cmd := exec.CommandContext(t.Context(), program,
+				append(tc.args, "-pictures", "20", "-shots", dir)...)
 			cmd.Env = append(os.Environ(), "DISPLAY="+display, "BATCHGEMM_BACKEND=cpu", "BATCHGEMM_CACHE=off")
 			cmd.Stdout, cmd.Stderr = &out, &out
 			require.NoError(t, cmd.Start())
@@ -79,7 +80,8 @@ func requireShots(t *testing.T, half, end image.Image) {
 	for _, shot := range []image.Image{half, end} {
 		require.Greater(t, len(colours(shot, picture)), 1000, "the picture is dull")
 		require.Greater(t, len(colours(shot, bars)), 4, "bars of few networks")
-		require.Greater(t, amber(shot, graph), 10, "no line of pictures in the graph") // it crosses 12 columns at least
+		// it crosses 12 columns at least
+		require.Greater(t, amber(shot, graph), 10, "no line of pictures in the graph")
 		require.Greater(t, len(colours(shot, menu)), 10, "nothing in the menu")
 	}
 	require.Greater(t, changed(half, end, picture), 0.5, "the picture stands still")
@@ -113,7 +115,8 @@ func (i input) send(t *testing.T, display string) {
 	require.NoError(t, xtest.Init(conn))
 	root, at := xproto.Setup(conn).DefaultScreen(conn).Root, menu.Min
 	for _, e := range []input{{xproto.MotionNotify, 0}, i} {
-		require.NoError(t, xtest.FakeInputChecked(conn, e.kind, e.detail, 0, root, int16(at.X), int16(at.Y), 0).Check())
+		require.NoError(t, xtest.FakeInputChecked(conn, e.kind, e.detail, 0, root, int16(at.X),
+			int16(at.Y), 0).Check())
 	}
 }
 
@@ -124,7 +127,8 @@ func startScreen(t *testing.T) string {
 	require.NoError(t, err)
 	defer read.Close()
 	ctx, stop := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, "Xvfb", "-displayfd", "3", "-screen", "0", "976x512x24", "-nolisten", "tcp")
+	cmd := exec.CommandContext(ctx, "Xvfb", "-displayfd", "3", "-screen", "0", "976x512x24",
+		"-nolisten", "tcp")
 	cmd.ExtraFiles = []*os.File{write}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it removes its lock
 	err = cmd.Start()

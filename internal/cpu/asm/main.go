@@ -20,7 +20,8 @@ const (
 	offNextGap, offNextRow           = 112, 120
 	sumRow                           = 4 * 128 // bytes of a row of package cpu's sums
 	rowsOfBase                       = 5       // of A that one register reaches
-	prefetchB                        = 4       // logarithm of the rows of B between a load and its prefetch: 32 are too many where rows alias
+	// logarithm of the rows of B between a load and its prefetch: 32 are too many where rows alias
+	prefetchB = 4
 )
 
 // micro is a kernel being written: rows x vectors of C held in registers.
@@ -32,7 +33,7 @@ type micro struct {
 	broadcast     func(from Op, to VecPhysical)
 	load          func(from Op, to VecPhysical, last bool) // the last vector of a row may be narrower
 	store         func(from VecPhysical, to Op, last bool)
-	first         int // register of A and B behind the sums
+	first         int // register of A and B after the sums
 }
 
 func (m *micro) sum(row, vector int) VecPhysical { return m.vector(row*m.vectors + vector) }
@@ -110,7 +111,7 @@ func (m *micro) write(room int) {
 
 // multiply adds the products of all steps along K. Four steps at a time need few
 // instructions beside those that multiply, which have to share units with them, as have
-// masks: these are for the last steps, which may not read behind the last row of B.
+// masks: these are for the last steps, which may not read after the last row of B.
 func (m *micro) multiply(room int) {
 	l := m.begin(room)
 	TESTQ(l.depth, l.depth)
@@ -159,7 +160,8 @@ func (m *micro) multiply(room int) {
 }
 
 // loop does four steps a turn, whose elements of A are where at says.
-func (m *micro) loop(l *operands, name string, turns GPVirtual, b lines, at func(row, k int) Mem, advance func()) {
+func (m *micro) loop(l *operands, name string, turns GPVirtual, b lines, at func(row, k int) Mem,
+	advance func()) {
 	whole := func(from Op, to VecPhysical, _ bool) { VMOVUPS(from, to) }
 	Label(name)
 	for k := range 4 {

@@ -9,7 +9,8 @@ import (
 // transpose writes a function that makes rows of src, lanes at most, columns of dst: so
 // many columns at once, for which shuffle returns the registers. mask prepares for rows
 // that have part elements left, load loads them to a register.
-func transpose(name string, lanes int, mask func(part GPVirtual), load func(from Mem, i int), shuffle func() []VecPhysical) {
+func transpose(name string, lanes int, mask func(part GPVirtual), load func(from Mem, i int),
+	shuffle func() []VecPhysical) {
 	const params = "dst, src *float32, rowDst, rowSrc, rows, depth int"
 	TEXT(amd64.declare(name, params), NOSPLIT, "func("+params+")")
 	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())

@@ -30,7 +30,9 @@ int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long fla
 int cuGraphDestroy(void *graph) { return 0; }
 int cuGraphLaunch(void *exec, void *stream) { return capturing ? 900 : 0; }
 int cuGraphExecDestroy(void *exec) { return 0; }
-int cuGetErrorName(int error, const char **text) { return *text = error == 101 ? "CUDA_ERROR_INVALID_DEVICE" : "CUDA_ERROR", 0; }
+int cuGetErrorName(int error, const char **text) {
+	return *text = error == 101 ? "CUDA_ERROR_INVALID_DEVICE" : "CUDA_ERROR", 0;
+}
 
 int cublasCreate_v2(void **handle) { return make(handle); }
 int cublasDestroy_v2(void *handle) { return 0; }
@@ -57,42 +59,54 @@ static void set(int type, void *p, int i, float x) {
 	else ((uint16_t *)p)[i] = (w >> 16 & 0x8000) | (w & 0x7fffffff ? (w >> 13 & 0x3ffff) - (112 << 10) : 0);
 }
 
-static int gemm(int type, int ta, int tb, int m, int n, int k, float alpha, const void *a, int lda, const void *b, int ldb,
+static int gemm(int type, int ta, int tb, int m, int n, int k, float alpha, const void *a, int lda,
+                const void *b, int ldb,
                 float beta, void *c, int ldc) {
 	if (lda < (ta ? k : m) || ldb < (tb ? n : k) || ldc < m || lda < 1 || ldb < 1) return 7;
 	for (int i = 0; i < m; i++)
 		for (int j = 0; j < n; j++) {
 			float sum = 0;
-			for (int l = 0; l < k; l++) sum += number(type, a, ta ? l + i * lda : i + l * lda) * number(type, b, tb ? j + l * ldb : l + j * ldb);
+			for (int l = 0; l < k; l++)
+				sum += number(type, a, ta ? l + i * lda : i + l * lda) * number(type, b,
+					tb ? j + l * ldb : l + j * ldb);
 			set(type, c, i + j * ldc, alpha * sum + (beta ? beta * number(type, c, i + j * ldc) : 0));
 		}
 	return 0;
 }
 
 #ifndef NO_SGEMM
-int cublasSgemm_v2(void *handle, int ta, int tb, int m, int n, int k, const float *alpha, const float *a, int lda,
+int cublasSgemm_v2(void *handle, int ta, int tb, int m, int n, int k, const float *alpha,
+                   const float *a, int lda,
                    const float *b, int ldb, const float *beta, float *c, int ldc) {
 	return gemm(R_32F, ta, tb, m, n, k, *alpha, a, lda, b, ldb, *beta, c, ldc);
 }
 #endif
 
 #ifndef NO_GROUPED
-int cublasGemmGroupedBatchedEx(void *handle, const int *ta, const int *tb, const int *m, const int *n, const int *k,
-                               const float *alpha, const void *const *a, int type_a, const int *lda, const void *const *b, int type_b,
-                               const int *ldb, const float *beta, void *const *c, int type_c, const int *ldc, int groups, const int *size,
+int cublasGemmGroupedBatchedEx(void *handle, const int *ta, const int *tb, const int *m,
+                               const int *n, const int *k,
+                               const float *alpha, const void *const *a, int type_a, const int *lda,
+                               const void *const *b, int type_b,
+                               const int *ldb, const float *beta, void *const *c, int type_c, const int *ldc,
+                               int groups, const int *size,
                                int compute) {
 	if (compute != COMPUTE_32F || type_a != type_b || type_b != type_c) return 15;
 	for (int g = 0; g < groups; g++) {
 		if (size[g] != 1) return 7;
-		int error = gemm(type_a, ta[g], tb[g], m[g], n[g], k[g], alpha[g], a[g], lda[g], b[g], ldb[g], beta[g], c[g], ldc[g]);
+		int error = gemm(type_a, ta[g], tb[g], m[g], n[g], k[g], alpha[g], a[g], lda[g], b[g], ldb[g],
+			beta[g], c[g], ldc[g]);
 		if (error) return error;
 	}
 	return 0;
 }
-int cublasSgemmGroupedBatched(void *handle, const int *ta, const int *tb, const int *m, const int *n, const int *k,
-                              const float *alpha, const float *const *a, const int *lda, const float *const *b,
-                              const int *ldb, const float *beta, float *const *c, const int *ldc, int groups, const int *size) {
-	return cublasGemmGroupedBatchedEx(handle, ta, tb, m, n, k, alpha, (void *)a, R_32F, lda, (void *)b, R_32F, ldb, beta, (void *)c, R_32F,
+int cublasSgemmGroupedBatched(void *handle, const int *ta, const int *tb, const int *m,
+                              const int *n, const int *k,
+                              const float *alpha, const float *const *a, const int *lda,
+                              const float *const *b,
+                              const int *ldb, const float *beta, float *const *c, const int *ldc, int groups,
+                              const int *size) {
+	return cublasGemmGroupedBatchedEx(handle, ta, tb, m, n, k, alpha, (void *)a, R_32F, lda, (void *)b, R_32F,
+	                                  ldb, beta, (void *)c, R_32F,
 	                                  ldc, groups, size, COMPUTE_32F);
 }
 #endif

@@ -40,7 +40,9 @@ func onBoth(b *testing.B, on driver.Driver, bench func(b *testing.B, d driver.De
 	for name, d := range map[string]driver.Device{"own": own, "on-stream": opened} {
 		for _, p := range plans {
 			b.Run(name+"/"+p.name, func(b *testing.B) {
-				bench(b, d, []driver.Run{newTask(b, d, planner.Options{Tile: "small", Schedule: planner.ScheduleDataParallel}, p.problems...).run()})
+				bench(b, d,
+					[]driver.Run{newTask(b, d, planner.Options{Tile: "small",
+						Schedule: planner.ScheduleDataParallel}, p.problems...).run()})
 			})
 		}
 	}

@@ -21,7 +21,8 @@ func CompileCUDA(t testing.TB, source, library string, flags ...string) {
 	for _, tile := range tile.Table() {
 		fmt.Fprintf(&tiles, `{"%s", %d, %d},`, strings.ReplaceAll(tile.Name, "-", "_"), tile.TM, tile.TN)
 	}
-	args := append([]string{"-O3", "-shared", "-fPIC", "-DTILES=" + tiles.String(), "-o", library, source, "-lm", "-lpthread"}, flags...)
+	args := append([]string{"-O3", "-shared", "-fPIC", "-DTILES=" + tiles.String(), "-o", library, source,
+		"-lm", "-lpthread"}, flags...)
 	compile(t, "cc", args...)
 }
 
@@ -44,7 +45,8 @@ func CompileKernels(t testing.TB, native string) (flags []string) {
 	require.NoError(t, os.WriteFile(filepath.Join(source, "tiles_hip.inc"), nil, 0o600))
 	for _, name := range []string{"shim", "kernels"} {
 		object := filepath.Join(t.TempDir(), name+".o")
-		compile(t, "g++", "-std=c++17", "-O1", "-fPIC", "-Wno-unknown-pragmas", "-c", filepath.Join(emulator, name+".cpp"), "-o", object)
+		compile(t, "g++", "-std=c++17", "-O1", "-fPIC", "-Wno-unknown-pragmas", "-c",
+			filepath.Join(emulator, name+".cpp"), "-o", object)
 		flags = append(flags, object)
 	}
 	return append(flags, "-lstdc++")

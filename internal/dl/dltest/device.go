@@ -92,13 +92,15 @@ func (f *Fake) testGrids(t *testing.T) {
 	facts.MaxWorkers = 0
 	batch, err := planner.Pack(gemm(16, 64, 8))
 	require.NoError(t, err)
-	plan, err := planner.New(&facts).Plan(t.Context(), batch, planner.Options{Tile: "small", Schedule: planner.ScheduleDataParallel})
+	plan, err := planner.New(&facts).Plan(t.Context(), batch,
+		planner.Options{Tile: "small", Schedule: planner.ScheduleDataParallel})
 	require.NoError(t, err)
 	for _, groups := range []int{0, 4} {
 		plan.Launches[0].Count = groups
 		_, err := d.Prepare(t.Context(), plan)
 		require.ErrorIs(t, err, driver.ErrInvalid)
-		require.ErrorContains(t, err, fmt.Sprintf("%s: launch 0: %d workgroups, the device allows 3", f.Driver.Name(), groups))
+		require.ErrorContains(t, err, fmt.Sprintf("%s: launch 0: %d workgroups, the device allows 3",
+			f.Driver.Name(), groups))
 	}
 }
 
@@ -225,7 +227,8 @@ func (f *Fake) testLandings(t *testing.T) {
 	for _, r := range all {
 		require.NoError(t, r.Finish(t.Context()))
 	}
-	require.LessOrEqual(t, f.count(t, pinned), before+5, "four are kept, and one the device was not asked about")
+	require.LessOrEqual(t, f.count(t, pinned), before+5,
+		"four are kept, and one the device was not asked about")
 }
 
 // Waits end with their context.
@@ -247,7 +250,8 @@ func (f *Fake) testIdentity(t *testing.T) {
 		ids                    []string
 		kind                   driver.Kind
 	}{
-		{"UUIDs", "", "", []string{":a0a0a0a0-a0a0-a0a0-a0a0-a0a0a0a0a0a0", ":a0a0a0a0-a0a0-a0a0-a0a0-a0a0a0a0a0a1"}, driver.KindDiscrete},
+		{"UUIDs", "", "", []string{":a0a0a0a0-a0a0-a0a0-a0a0-a0a0a0a0a0a0",
+			":a0a0a0a0-a0a0-a0a0-a0a0-a0a0a0a0a0a1"}, driver.KindDiscrete},
 		{"no UUIDs", "0", "1", []string{":0002:1b:01", ":0002:1c:01"}, driver.KindIntegrated},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -29,13 +29,15 @@
 typedef int CUresult, CUdevice;
 typedef unsigned long long CUdeviceptr;
 
-enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_CONTEXT = 201, NOT_FOUND = 500,
+enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_CONTEXT = 201,
+       NOT_FOUND = 500,
        NOT_READY = 600, ILLEGAL_ADDRESS = 700 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 // Counted objects, in the order of the attributes from 10000 on.
-enum { ALLOCATIONS, PINNED, CONTEXTS, MODULES, STREAMS, EVENTS, GRAPHS, LAUNCHES, EARLY_LAUNCHES, GRAPH_LAUNCHES, COPIES, INJECTED, MISUSES,
+enum { ALLOCATIONS, PINNED, CONTEXTS, MODULES, STREAMS, EVENTS, GRAPHS, LAUNCHES, EARLY_LAUNCHES,
+       GRAPH_LAUNCHES, COPIES, INJECTED, MISUSES,
        COUNTERS };
 static int counters[COUNTERS];
 static void count(int what, int by) { __atomic_add_fetch(&counters[what], by, __ATOMIC_SEQ_CST); }
@@ -198,7 +200,8 @@ CUresult cuMemFreeHost(void *p) {
 	pthread_mutex_lock(&lock);
 	for (unsigned i = 0; i < queued; i++) {
 		work *w = &queue[(oldest + i) % QUEUE];
-		if (w->size && (w->to == p || w->from == p)) misuse("page-locked memory is freed before it is copied");
+		if (w->size && (w->to == p || w->from == p))
+			misuse("page-locked memory is freed before it is copied");
 	}
 	block **at = &locked;
 	while (*at && (*at)->at != (char *)p) at = &(*at)->next;
@@ -224,8 +227,12 @@ static CUresult copy(void *to, const void *from, size_t size, CUdeviceptr device
 	else if (ordinary && !result) w.from = w.staged = memcpy(malloc(size), from, size);
 	return result ? result : enqueue(w);
 }
-CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t n, void *stream) { ON_DEVICE; return copy((void *)to, from, n, to, from); }
-CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t n, void *stream) { ON_DEVICE; return copy(to, (void *)from, n, from, to); }
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t n, void *stream) {
+	ON_DEVICE; return copy((void *)to, from, n, to, from);
+}
+CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t n, void *stream) {
+	ON_DEVICE; return copy(to, (void *)from, n, from, to);
+}
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t n, void *stream) {
 	ON_DEVICE;
 	pthread_mutex_lock(&lock);
@@ -263,13 +270,19 @@ static int own_attribute(int *v, int attribute) {
 	return 1;
 }
 
-CUresult cuFuncGetAttribute(int *v, int attribute, void *f) { ON_DEVICE; return *v = setting("FAKE_THREADS", 1024), SUCCESS; }
+CUresult cuFuncGetAttribute(int *v, int attribute, void *f) {
+	ON_DEVICE; return *v = setting("FAKE_THREADS", 1024), SUCCESS;
+}
 
 typedef struct { int capturing; graph recorded; } stream;
 
-CUresult cuStreamCreate(stream **s, unsigned flags) { ON_DEVICE; count(STREAMS, 1); return *s = calloc(1, sizeof **s), SUCCESS; }
+CUresult cuStreamCreate(stream **s, unsigned flags) {
+	ON_DEVICE; count(STREAMS, 1); return *s = calloc(1, sizeof **s), SUCCESS;
+}
 CUresult cuStreamDestroy_v2(stream *s) { ON_DEVICE; count(STREAMS, -1); return free(s), SUCCESS; }
-CUresult cuEventCreate(event **e, unsigned flags) { ON_DEVICE; count(EVENTS, 1); return *e = calloc(1, sizeof **e), SUCCESS; }
+CUresult cuEventCreate(event **e, unsigned flags) {
+	ON_DEVICE; count(EVENTS, 1); return *e = calloc(1, sizeof **e), SUCCESS;
+}
 CUresult cuEventDestroy_v2(event *e) {
 	ON_DEVICE;
 	pthread_mutex_lock(&lock);

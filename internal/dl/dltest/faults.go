@@ -142,7 +142,8 @@ func (f *Fake) testEveryCallFails(t *testing.T) {
 // failures.
 func (f *Fake) fallible() (entries []string) {
 	for _, s := range f.vendor.Symbols {
-		if !slices.Contains([]string{"errorName", "errorText", "errorNameOf", "errorTextOf", "version"}, s.Entry) &&
+		if !slices.Contains([]string{"errorName", "errorText", "errorNameOf", "errorTextOf", "version"},
+			s.Entry) &&
 			f.symbol(s.Entry) == s.Name {
 			entries = append(entries, s.Entry)
 		}
@@ -152,10 +153,11 @@ func (f *Fake) fallible() (entries []string) {
 
 // releasing are the entries without which nothing is given back. Real libraries fail
 // them when the device is lost, and then take back everything.
-var releasing = []string{"contextGet", "contextSet", "deviceGet", "deviceSet", "contextRelease", "moduleUnload", "free", "hostFree",
+var releasing = []string{"contextGet", "contextSet", "deviceGet", "deviceSet", "contextRelease",
+	"moduleUnload", "free", "hostFree",
 	"streamDestroy", "eventDestroy", "graphDestroy", "graphExecDestroy"}
 
-// failNth does an operation on a new device, of which the call of the entry behind n
+// failNth does an operation on a new device, of which the call of the entry after n
 // others fails. It reports whether there was such a call.
 func (f *Fake) failNth(t *testing.T, o operation, entry string, n int) (hit bool) {
 	t.Helper()
@@ -168,7 +170,8 @@ func (f *Fake) failNth(t *testing.T, o operation, entry string, n int) (hit bool
 	err := o.do(f, d, k)
 	f.succeed(t)
 	if !slices.Contains(releasing, entry) {
-		require.Equal(t, another, f.attribute(t, isCurrent), "%s: the caller's device is not current any more", at)
+		require.Equal(t, another, f.attribute(t, isCurrent),
+			"%s: the caller's device is not current any more", at)
 	}
 	f.attribute(t, takeNothing)
 	hit = f.count(t, injected) > before
@@ -212,7 +215,7 @@ func (f *Fake) testEveryCallIsLost(t *testing.T) {
 	}
 }
 
-// loseNth does an operation on a new device that is lost behind n calls. It reports
+// loseNth does an operation on a new device that is lost after n calls. It reports
 // whether the operation needed more.
 func (f *Fake) loseNth(t *testing.T, o operation, n int) (hit bool) {
 	t.Helper()
@@ -256,7 +259,8 @@ func (f *Fake) busy(t *testing.T) (driver.Wrapper, *task) {
 	k.other = newPlan(t, d, planner.Options{Tile: "medium"}, gemm(20, 20, 30))
 	k.again = newPlan(t, d, planner.Options{Tile: "medium"}, gemm(9, 10, 130))
 	info := d.Info()
-	require.NoError(t, planner.New(&info.Planner).Renew(t.Context(), &k.renewed, k.plan.Batch, planner.Options{}))
+	require.NoError(t, planner.New(&info.Planner).Renew(t.Context(), &k.renewed, k.plan.Batch,
+		planner.Options{}))
 	require.NotEmpty(t, k.renewed.Records)
 	k.atC = f.newest(t)
 	return d, k

@@ -54,7 +54,7 @@ func (f *Fake) testGraphs(t *testing.T) {
 	require.Equal(t, recorded-1, f.count(t, graphs))
 }
 
-// A plan has graphs of its own, and the first run behind an update is not the first of a
+// A plan has graphs of its own, and the first run after an update is not the first of a
 // graph. Those of the plan before are kept while they may be queued.
 func (f *Fake) testGraphsOfUpdates(t *testing.T) {
 	f.needGraphs(t)
@@ -98,7 +98,9 @@ func (f *Fake) testGraphFails(t *testing.T) {
 // A vendor whose library has no graphs launches one by one.
 func (f *Fake) testNoGraphs(t *testing.T) {
 	v := f.vendor
-	v.Symbols = slices.DeleteFunc(slices.Clone(v.Symbols), func(s dl.Symbol) bool { return s.Entry == "graphLaunch" })
+	v.Symbols = slices.DeleteFunc(slices.Clone(v.Symbols), func(s dl.Symbol) bool {
+		return s.Entry == "graphLaunch"
+	})
 	without := New(t, v, v.Libraries[0])
 	d := without.open(t)
 	k := newTask(t, d, split, twoGEMMs(20, 20, 300)...)
@@ -204,7 +206,7 @@ func (f *Fake) testGraphsOfFailedSubmission(t *testing.T) {
 	s.check(t)
 }
 
-// Graphs are destroyed one by one, and only when the device is behind them.
+// Graphs are destroyed one by one, and only when the device is past them.
 func (f *Fake) testGraphsAreBounded(t *testing.T) {
 	f.needGraphs(t)
 	d := f.open(t)

@@ -115,7 +115,8 @@ func IllegalAddress(t *testing.T, on driver.Driver, result string) {
 	require.NoError(t, err)
 	fmt.Println("ready")
 	p := gemm(4, 4, 4)
-	p.A, p.B, p.C = planner.Matrix{Offset: min(1<<38, math.MaxInt/8), LD: 4}, planner.Matrix{LD: 4}, planner.Matrix{LD: 4}
+	p.A, p.B, p.C = planner.Matrix{Offset: min(1<<38, math.MaxInt/8), LD: 4}, planner.Matrix{LD: 4},
+		planner.Matrix{LD: 4}
 	info := d.Info()
 	plan, err := planner.New(&info.Planner).Plan(t.Context(), planner.Batch{p}, planner.Options{})
 	require.NoError(t, err)

@@ -67,7 +67,8 @@ func checkRandom(ctx context.Context, d driver.Device, seed uint64, n int) error
 			return err
 		}
 	}
-	if err := d.Submit(ctx, []driver.Run{{Program: p, A: buffers[0], B: buffers[1], C: buffers[2]}}); err != nil {
+	if err := d.Submit(ctx, []driver.Run{{Program: p, A: buffers[0], B: buffers[1], C: buffers[2]}}); err !=
+		nil {
 		return err
 	}
 	read := make([]float32, words)
@@ -75,14 +76,16 @@ func checkRandom(ctx context.Context, d driver.Device, seed uint64, n int) error
 		return err
 	}
 	got := drivertest.FromWords(options.TypeC, read, lens[2])
-	if _, err = reference.CheckIn(reference.Arithmetic{NarrowSums: plan.NarrowSums(), TypeC: options.TypeC}, batch, host[0], host[1], host[2], got); err != nil {
+	if _, err = reference.CheckIn(reference.Arithmetic{NarrowSums: plan.NarrowSums(), TypeC: options.TypeC},
+		batch, host[0], host[1], host[2], got); err != nil {
 		return fmt.Errorf("%+v: %w", options, err)
 	}
 	return nil
 }
 
 func randomOptions(rng *rand.Rand, d *planner.Device) (o planner.Options) {
-	types := slices.DeleteFunc(slices.Clone(d.Types), func(t element.Type) bool { return t.TypesC() == nil }) // of B alone
+	// of B alone
+	types := slices.DeleteFunc(slices.Clone(d.Types), func(t element.Type) bool { return t.TypesC() == nil })
 	if n := rng.IntN(len(types) + 1); n < len(types) {
 		o.Type = types[n]
 		of := o.Type.TypesC()
@@ -91,7 +94,8 @@ func randomOptions(rng *rand.Rand, d *planner.Device) (o planner.Options) {
 	var tiles []string
 	zhang := false // there are kernels of its tiles
 	for i := range d.Kernels {
-		if s := d.Kernels[i].Tile; d.Fits(s, o) && !(s.Aligned && o.Type.Bytes() == 1) { // which are for some layouts alone
+		// Aligned tiles of 8 bits are for some layouts alone.
+		if s := d.Kernels[i].Tile; d.Fits(s, o) && !(s.Aligned && o.Type.Bytes() == 1) {
 			tiles, zhang = append(tiles, s.Name), zhang || s.Zhang
 		}
 	}
@@ -129,8 +133,9 @@ func randomBatch(rng *rand.Rand, n int) (batch planner.Batch, lens [3]int) {
 		return a, b
 	}
 	for range n {
-		p := planner.Problem{M: size(), N: size(), K: size(), TransA: rng.IntN(2) == 0, TransB: rng.IntN(2) == 0,
-			Alpha: planner.Scale(scalars[rng.IntN(len(scalars))]), Beta: scalars[rng.IntN(len(scalars))]}
+		p := planner.Problem{M: size(), N: size(), K: size(), TransA: rng.IntN(2) == 0,
+			TransB: rng.IntN(2) == 0,
+			Alpha:  planner.Scale(scalars[rng.IntN(len(scalars))]), Beta: scalars[rng.IntN(len(scalars))]}
 		rows, cols := swap(p.TransA, p.M, p.K)
 		p.A = place(&lens[0], rows, cols)
 		rows, cols = swap(p.TransB, p.K, p.N)

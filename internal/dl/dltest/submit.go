@@ -148,9 +148,18 @@ func (f *Fake) testWrapMistakes(t *testing.T) {
 	for message, call := range map[string]func() error{
 		"multiple of 16": func() error { _, err := d.Wrap(address+4, 1); return err },
 		"does not know":  func() error { _, err := d.Wrap(1<<12, 1); return err },
-		"elements, the allocation has 64 from there on": func() error { _, err := d.Wrap(address, theirs.Len()+1); return err },
-		"elements, the allocation has 60 from there on": func() error { _, err := d.Wrap(address+16, 61); return err },
-		"elements, the allocation has 4 from there on":  func() error { _, err := d.Wrap(address+240, 5); return err },
+		"elements, the allocation has 64 from there on": func() error {
+			_, err := d.Wrap(address, theirs.Len()+1)
+			return err
+		},
+		"elements, the allocation has 60 from there on": func() error {
+			_, err := d.Wrap(address+16, 61)
+			return err
+		},
+		"elements, the allocation has 4 from there on": func() error {
+			_, err := d.Wrap(address+240, 5)
+			return err
+		},
 	} {
 		err := call()
 		require.ErrorIs(t, err, driver.ErrInvalid)

@@ -1,6 +1,7 @@
 //go:build linux
 
-// Package memtest is for tests of memory: it runs them in processes that may take little, and says what one has.
+// Package memtest is for tests of memory: it runs them in processes that may take little, and says what one
+// has.
 package memtest
 
 import (

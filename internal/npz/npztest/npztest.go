@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Array is one of a file. Data is a slice of numbers as NumPy has them, in the order in which they are written.
+// Array is one of a file. Data is a slice of numbers as NumPy has them, in the order in which they are
+// written.
 type Array struct {
 	Name    string
 	Shape   []int
@@ -23,7 +24,8 @@ type Array struct {
 }
 
 // dtypes are NumPy's names; numbers of 16 bits are those of float16.
-var dtypes = map[string]string{"[]float32": "<f4", "[]float64": "<f8", "[]uint16": "<f2", "[]int8": "|i1", "[]uint8": "|u1",
+var dtypes = map[string]string{"[]float32": "<f4", "[]float64": "<f8", "[]uint16": "<f2", "[]int8": "|i1",
+	"[]uint8": "|u1",
 	"[]int32": "<i4", "[]uint32": "<u4"}
 
 // Write makes a file, which ends with the test.

@@ -1,0 +1,41 @@
+package arch
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+// columns is how long a line of code or of a comment may be, where a tab counts 4.
+const columns = 110
+
+// wide are folders whose lines are longer still. None may come in.
+var wide = []string{"examples/browser/page/", "internal/sample/", "internal/tune/", "native/", "planner/"}
+
+var generated = regexp.MustCompile(`(?m)^(//|#) Code generated .* DO NOT EDIT\.$`)
+
+func TestColumns(t *testing.T) {
+	files := 0
+	for _, file := range sources(t, ".go", ".cuh", ".h", ".py", ".c", ".js") {
+		if slices.ContainsFunc(wide, func(folder string) bool { return strings.HasPrefix(file, folder) }) {
+			continue
+		}
+		raw, err := os.ReadFile(filepath.Join("..", "..", file))
+		require.NoError(t, err)
+		if generated.Match(raw) {
+			continue
+		}
+		files++
+		for n, line := range strings.Split(string(raw), "\n") {
+			long := utf8.RuneCountInString(line) + 3*strings.Count(line, "\t")
+			require.LessOrEqual(t, long, columns, "%s:%d: %s", file, n+1, line)
+		}
+	}
+	require.Greater(t, files, 300)
+}
