@@ -9,6 +9,8 @@ import (
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/internal/overlap"
+	"github.com/batchgemm/batchgemm/planner/internal/radix"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
@@ -110,10 +112,10 @@ type builder struct {
 	pieces   []pieces  // by cut, of one class
 	uniform  []load    // by cut, of one tile for all problems
 	mixed    []load    // by tileID, of the best tile for each
-	overlaps overlaps
-	sorter   sorter
-	order    []key   // problems in launch order: by kernel, longest K first
-	owners   []int32 // of dealLPT: the worker of each tile
+	overlaps overlap.Finder
+	sorter   radix.Sorter
+	order    []radix.Key // problems in launch order: by kernel, longest K first
+	owners   []int32     // of dealLPT: the worker of each tile
 	dealing  dealing
 	group    group // the one being dealt; here because dealers are called indirectly
 }
@@ -126,7 +128,7 @@ type tileID uint8
 type group struct {
 	encoding.Kernel
 	id       tileID
-	problems []key
+	problems []radix.Key
 	load     load
 	turn     int // tiles that a worker takes at a time, of those with InTurn
 }
@@ -308,7 +310,7 @@ func (d *Device) refuse(s *tile.Shape, c Compute, dressed bool) error {
 // the other, and it fetches what follows (4096 of 8 to 32: 1.5 times as fast). Work is even
 // all the same.
 func (p *builder) sort() {
-	order := p.sorter.reserve(len(p.Batch))[:0]
+	order := p.sorter.Reserve(len(p.Batch))[:0]
 	inOrder := p.device.KernelKind == KernelsCPU && len(p.Batch) >= manyProblems*p.device.ComputeUnits
 	for i := range p.Batch {
 		q := &p.Batch[i]
@@ -320,9 +322,9 @@ func (p *builder) sort() {
 			depth = depth / longDepth * longDepth
 		}
 		kernel := int64(p.choice[i])<<2 | q.transposition()
-		order = append(order, key{kernel<<32 | int64(MaxDim-depth), int32(i)})
+		order = append(order, radix.Key{By: kernel<<32 | int64(MaxDim-depth), Index: int32(i)})
 	}
-	p.order = p.sorter.sort(order)
+	p.order = p.sorter.Sort(order)
 }
 
 const (
@@ -348,9 +350,9 @@ func (p *builder) deal() error {
 	order := p.order
 	windowed := p.needsWindows()
 	for first := 0; first < len(order); {
-		kernel := order[first].by >> 32
+		kernel := order[first].By >> 32
 		last := first + 1
-		for last < len(order) && order[last].by>>32 == kernel {
+		for last < len(order) && order[last].By>>32 == kernel {
 			last++
 		}
 		g := &p.group
@@ -425,13 +427,13 @@ func (p *builder) mostParts(fixup int) int {
 	return int(most)
 }
 
-func (p *builder) groupOf(id tileID, transA, transB bool, problems []key) group {
+func (p *builder) groupOf(id tileID, transA, transB bool, problems []radix.Key) group {
 	o := &p.Options
 	g := group{Kernel: encoding.Kernel{Tile: p.model.tiles[id].shape, TransA: transA, TransB: transB, Type: o.Type, TypeC: o.TypeC, Wide: true,
 		Epilogue: o.Epilogue.kernel()}, id: id, problems: problems}
 	g.TF32 = p.model.compute == ComputeTF32 && g.Tile.Unit.Tensor()
 	for i := range problems {
-		q := &p.Batch[problems[i].index]
+		q := &p.Batch[problems[i].Index]
 		g.Wide = g.Wide && o.wideTile(q)
 		g.load.add(g.Tile, q, p.model.products, p.model.roundSize())
 	}

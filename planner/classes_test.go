@@ -52,20 +52,3 @@ func TestClasses(t *testing.T) {
 		})
 	}
 }
-
-// Many keys are in the order that comparing gives, whatever digits they differ in.
-func TestSorter(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 6))
-	var s sorter
-	for _, mask := range []int64{0, 1, 0x1ff, 0x3ff << 7, 0xff<<32 | 0x7fffffff, 1<<63 - 1} {
-		for _, n := range []int{0, 1, fewKeys, fewKeys + 1, 1000} {
-			keys := s.reserve(n)
-			for i := range keys {
-				keys[i] = key{rng.Int64() & mask, int32(i)}
-			}
-			want := slices.Clone(keys)
-			slices.SortStableFunc(want, func(x, y key) int { return int(min(max(x.by-y.by, -1), 1)) })
-			require.True(t, slices.Equal(want, s.sort(keys)), "%x %d", mask, n)
-		}
-	}
-}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/internal/radix"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
@@ -368,15 +369,15 @@ func (p *builder) chooseByCost() error {
 	c.sort(p.Batch, &p.Options.Epilogue, m.grain)
 	p.uniform, p.mixed = zeroed(p.uniform, len(m.cuts)), zeroed(p.mixed, len(m.tiles))
 	p.pieces = slices.Grow(p.pieces[:0], len(m.cuts))[:len(m.cuts)]
-	order := p.sorter.reserve(len(c.all))[:0]
+	order := p.sorter.Reserve(len(c.all))[:0]
 	for i := range c.all {
-		order = append(order, key{int64(math.MaxInt32 - c.all[i].k), int32(i)})
+		order = append(order, radix.Key{By: int64(math.MaxInt32 - c.all[i].k), Index: int32(i)})
 	}
-	for _, o := range p.sorter.sort(order) { // longest first, for rounds
+	for _, o := range p.sorter.Sort(order) { // longest first, for rounds
 		if err := p.went(1); err != nil {
 			return err
 		}
-		p.chooseForClass(&c.all[o.index])
+		p.chooseForClass(&c.all[o.Index])
 	}
 	for i, at := range c.of {
 		if at >= 0 {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/internal/radix"
 )
 
 // Renew replaces a plan by that of a batch that will not stay: what is least until the batch
@@ -85,15 +86,15 @@ func (p *builder) chooseLive(b Batch) (tileID, error) {
 		return m.named(p.Options.Tile, m.compute)
 	}
 	p.uniform = zeroed(p.uniform, len(m.cuts))
-	order := p.sorter.reserve(len(b)/step + 1)[:0]
+	order := p.sorter.Reserve(len(b)/step + 1)[:0]
 	for i := 0; i < len(b); i += step {
 		if q := &b[i]; q.Writes() {
-			order = append(order, key{int64(MaxDim - q.depth()), int32(i)})
+			order = append(order, radix.Key{By: int64(MaxDim - q.depth()), Index: int32(i)})
 		}
 	}
 	units := ceilDiv(m.roundSize(), step)
-	for _, o := range p.sorter.sort(order) {
-		m.addPieces(p.uniform, &b[o.index], units)
+	for _, o := range p.sorter.Sort(order) {
+		m.addPieces(p.uniform, &b[o.Index], units)
 	}
 	best, micros := tileID(0), math.Inf(1)
 	for id := range m.tiles {

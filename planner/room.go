@@ -8,6 +8,8 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/internal/overlap"
+	"github.com/batchgemm/batchgemm/planner/internal/radix"
 )
 
 // maxSegments bounds a plan whose problems are so large that its arrays would not
@@ -20,8 +22,8 @@ const (
 	leastAsked = 1 << 20
 
 	// bytesOfProblem are those of a problem, without its tiles: its copy, what finds overlaps, and its places in orders.
-	bytesOfProblem = int64(unsafe.Sizeof(Problem{}) + 2*unsafe.Sizeof(region{}) + 4*unsafe.Sizeof(key{}) +
-		unsafe.Sizeof(rectangle{}) + unsafe.Sizeof(class{}) + 3*unsafe.Sizeof(uintptr(0)))
+	bytesOfProblem = overlap.BytesPerRegion + int64(unsafe.Sizeof(Problem{})+2*unsafe.Sizeof(radix.Key{})+
+		unsafe.Sizeof(class{})+3*unsafe.Sizeof(uintptr(0)))
 	// bytesOfSegment are those of a segment, the end of its worker, and the owner of its tile.
 	bytesOfSegment = int64(unsafe.Sizeof(encoding.Segment{}) + 2*unsafe.Sizeof(int32(0)))
 	// bytesOfWork are those of a tile, or part, that a custom schedule sees, beside its segment.
@@ -41,7 +43,7 @@ func (p *builder) ask(bytes int64, of string, n int64) error {
 
 // roomForBatch fails when the plan cannot take so many problems.
 func (p *builder) roomForBatch(n int) error {
-	if n <= min(cap(p.Batch), cap(p.overlaps.regions)) {
+	if n <= min(cap(p.Batch), p.overlaps.Room()) {
 		return nil
 	}
 	return p.ask(int64(n)*bytesOfProblem, "problems", int64(n))

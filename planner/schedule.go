@@ -9,6 +9,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/internal/radix"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
@@ -72,10 +73,10 @@ func ceilShift(n int, by uint8) int { return (n + 1<<(by&31) - 1) >> (by & 31) }
 // which is longest K first unless a schedule sorts them. steps are those of all products.
 func (p *builder) forTiles(g *group, f func(s encoding.Segment, steps int)) error {
 	for _, o := range g.problems {
-		q := &p.Batch[o.index]
+		q := &p.Batch[o.Index]
 		rows, cols := grid(g.Tile, q)
 		depth := steps(g.Tile, q) * p.model.products
-		s := encoding.Segment{Problem: o.index, K1: int32(q.depth()), Slot: encoding.NoSlot}
+		s := encoding.Segment{Problem: o.Index, K1: int32(q.depth()), Slot: encoding.NoSlot}
 		for row := range rows {
 			for col := range cols {
 				if err := p.went(1); err != nil {
@@ -142,7 +143,7 @@ func dealDataParallel(p *builder, g *group) error {
 	at, n := len(p.Segments), g.load.tiles
 	p.Segments = p.Segments[:at+n]
 	for _, o := range g.problems {
-		q := &p.Batch[o.index]
+		q := &p.Batch[o.Index]
 		rows, cols := grid(g.Tile, q)
 		depth := int32(q.depth())
 		most := bandRows(rows, cols)
@@ -152,7 +153,7 @@ func dealDataParallel(p *builder, g *group) error {
 				return err
 			}
 			for row, col := range inStrips(g.Tile, band, cols) {
-				setWhole(&p.Segments[at], o.index, row, col, depth)
+				setWhole(&p.Segments[at], o.Index, row, col, depth)
 				at++
 			}
 		}
@@ -247,12 +248,12 @@ func dealSplitK(p *builder, g *group) error {
 	if err := p.room(int64(g.load.tiles) + int64(g.load.steps)/int64(part)); err != nil {
 		return err
 	}
-	length := func(o key) int { // of the longest part of the problem's tiles
-		steps := steps(g.Tile, &p.Batch[o.index])
+	length := func(o radix.Key) int { // of the longest part of the problem's tiles
+		steps := steps(g.Tile, &p.Batch[o.Index])
 		return ceilDiv(steps, ceilDiv(steps, part))
 	}
-	slices.SortFunc(g.problems, func(x, y key) int {
-		return cmp.Or(cmp.Compare(length(y), length(x)), cmp.Compare(x.index, y.index))
+	slices.SortFunc(g.problems, func(x, y radix.Key) int {
+		return cmp.Or(cmp.Compare(length(y), length(x)), cmp.Compare(x.Index, y.Index))
 	})
 	slots := p.slots(g)
 	err := p.forTiles(g, func(s encoding.Segment, steps int) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/internal/radix"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
@@ -191,7 +192,7 @@ func (p *builder) shrinkToBindings() {
 func (p *builder) dealWindows(g *group) error {
 	// Windows follow memory, so problems go in the order of the batch; each
 	// launch is sorted by K afterwards.
-	slices.SortFunc(g.problems, func(x, y key) int { return cmp.Compare(x.index, y.index) })
+	slices.SortFunc(g.problems, func(x, y radix.Key) int { return cmp.Compare(x.Index, y.Index) })
 	var open windows
 	first, partly := len(p.Workers)-1, false // partly: of parts of K behind which there are others
 	flush := func() {
@@ -201,19 +202,19 @@ func (p *builder) dealWindows(g *group) error {
 		first, open = len(p.Workers)-1, windows{}
 	}
 	for _, o := range g.problems {
-		q := &p.Batch[o.index]
+		q := &p.Batch[o.Index]
 		panel := p.panelDepth(g.Tile, q)
 		if panel <= 0 {
-			return problemError(int(o.index), "lda or ldb", "is too large: one tile %s reaches more than the %d elements that %s can bind", g.Tile.Name, p.Device.spanLimit(g.Type), p.Device.Name)
+			return problemError(int(o.Index), "lda or ldb", "is too large: one tile %s reaches more than the %d elements that %s can bind", g.Tile.Name, p.Device.spanLimit(g.Type), p.Device.Name)
 		}
 		if panel < q.depth() && g.TypeC != element.F32 {
-			return problemError(int(o.index), "K", "is too large for C of %s: more than the %d that one launch of %s takes would be rounded in between", g.TypeC, panel, p.Device.Name)
+			return problemError(int(o.Index), "K", "is too large for C of %s: more than the %d that one launch of %s takes would be rounded in between", g.TypeC, panel, p.Device.Name)
 		}
 		if panel < q.depth() && p.Options.Epilogue.Gated {
-			return problemError(int(o.index), "K", "is too large for gated units: one launch of %s takes %d", p.Device.Name, panel)
+			return problemError(int(o.Index), "K", "is too large for gated units: one launch of %s takes %d", p.Device.Name, panel)
 		}
 		if along := p.Options.Epilogue.alongK(); panel < q.depth() && along != "" {
-			return problemError(int(o.index), "K", "is too large for scales of %s: one launch of %s takes %d", along, p.Device.Name, panel)
+			return problemError(int(o.Index), "K", "is too large for scales of %s: one launch of %s takes %d", along, p.Device.Name, panel)
 		}
 		rows, cols := grid(g.Tile, q)
 		if err := p.room(int64(rows*cols) * int64(max(ceilDiv(q.depth(), panel), 1))); err != nil {
@@ -229,11 +230,11 @@ func (p *builder) dealWindows(g *group) error {
 				if err := p.went(1); err != nil {
 					return err
 				}
-				s := encoding.Segment{Problem: o.index, Row: int32(tile / cols), Col: int32(tile % cols),
+				s := encoding.Segment{Problem: o.Index, Row: int32(tile / cols), Col: int32(tile % cols),
 					K0: int32(k0), K1: int32(min(k0+panel, q.depth())), Slot: encoding.NoSlot, Accumulate: k0 > 0}
 				touched := reach(g.Tile, q, &s, &p.Options.Epilogue)
 				if !p.within(touched) {
-					return problemError(int(o.index), "ldc", "%d is too large: one tile %s reaches more than the %d elements that %s can bind", q.C.LD, g.Tile.Name, p.Device.spanLimit(g.TypeC), p.Device.Name)
+					return problemError(int(o.Index), "ldc", "%d is too large: one tile %s reaches more than the %d elements that %s can bind", q.C.LD, g.Tile.Name, p.Device.spanLimit(g.TypeC), p.Device.Name)
 				}
 				if !p.within(open.with(touched)) {
 					flush()
