@@ -311,7 +311,7 @@ func (d *Device) refuse(s *tile.Shape, c Compute, dressed bool) error {
 // all the same.
 func (p *builder) sort() {
 	order := p.sorter.Reserve(len(p.Batch))[:0]
-	inOrder := p.device.KernelKind == KernelsCPU && len(p.Batch) >= manyProblems*p.device.ComputeUnits
+	inOrder := p.model.family.counter && len(p.Batch) >= manyProblems*p.device.ComputeUnits
 	for i := range p.Batch {
 		q := &p.Batch[i]
 		if !p.Options.Epilogue.Writes(q) {
@@ -455,7 +455,7 @@ func (p *builder) launch(g *group, s Schedule, cost float64, first int, split bo
 
 // Kept is the elements of the workspace that each worker of a kernel that multiplies has, for the first product of a gated tile.
 func (d *Device) Kept(k *encoding.Kernel) int {
-	if !k.Epilogue.Gated || d.KernelKind != KernelsNative || k.Tile.KeepsGated(k.Type.Bytes()) {
+	if !k.Epilogue.Gated || !d.family().keeps || k.Tile.KeepsGated(k.Type.Bytes()) {
 		return 0
 	}
 	return k.Tile.TM * k.Tile.TN

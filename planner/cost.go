@@ -94,6 +94,7 @@ var (
 // model is what planning derives from the device and the compute mode alone.
 type model struct {
 	device  *Device
+	family  *family
 	compute Compute
 	dressed bool        // kernels are native ones with an epilogue
 	only    only        // that plans are kept to
@@ -163,7 +164,7 @@ func (m *model) set(d *Device, c Compute, dressed bool, keep only) error {
 }
 
 func (m *model) derive(d *Device, c Compute, dressed bool) {
-	m.device, m.compute, m.dressed = d, c, dressed
+	m.device, m.family, m.compute, m.dressed = d, d.family(), c, dressed
 	m.tiles = slices.Grow(m.tiles[:0], len(d.Kernels))[:len(d.Kernels)]
 	m.cuts, m.grain = m.cuts[:0], [3]uint8{maxShift, maxShift, maxShift}
 	for i := range d.Kernels {
@@ -233,7 +234,7 @@ func (m *model) launch(id tileID, longest, workers, sum, loads, crowded, remains
 		worker += t.fixed // a unit has one worker or two, which leave the start of the next uncovered
 	}
 	work := m.evenly(t, sum, workers, worker, loads)
-	if d.KernelKind == KernelsCPU {
+	if m.family.counter {
 		// Threads are busy until nothing is left: all but the last then wait for half of the
 		// longest tile, on average.
 		return d.LaunchMicros + math.Max(chain, work+(1-1/m.units())/2*chain)
@@ -246,7 +247,7 @@ func (m *model) units() float64 { return float64(max(m.device.ComputeUnits, 1)) 
 
 // roundSize is the size of a round in loads. Rates of other kernels were found without.
 func (m *model) roundSize() int {
-	if m.onCUDA() {
+	if m.family.rounds {
 		return m.device.ComputeUnits
 	}
 	return 0
@@ -259,19 +260,6 @@ func (m *model) evenly(t *tileModel, steps, workers, worker, loads float64) floa
 
 // longer is the longer of two terms, and what remains of the other.
 func longer(x, y, remains float64) float64 { return max(x, y) + remains*min(x, y) }
-
-// terms are those of the device's kernels.
-func (m *model) terms() *terms {
-	switch {
-	case m.onCUDA():
-		return &termsOnCUDA
-	case m.device.KernelKind == KernelsWGSL:
-		return &termsByWGSL
-	}
-	return &termsElsewhere
-}
-
-func (m *model) onCUDA() bool { return m.device.Occupancy == OccupancyNVIDIA }
 
 // crowded predicts what the compute unit with most tiles takes at least. One tile more than there are units means two on one of
 // them, of which none is shorter than that tile, and so on: equal tiles run in whole rounds. Those at edges take less, on average.
@@ -302,7 +290,7 @@ func (m *model) together(id tileID, n, steps float64) float64 {
 func (m *model) clusters(id tileID, l load, size int) float64 {
 	n := float64(size)
 	longest := math.Ceil(float64(l.longest) / n)
-	return clusterMicros + m.launch(id, longest, float64(l.tiles)*n, math.Max(l.steps, float64(l.tiles)*n), l.loads, 0, m.terms().cluster)
+	return clusterMicros + m.launch(id, longest, float64(l.tiles)*n, math.Max(l.steps, float64(l.tiles)*n), l.loads, 0, m.family.terms.cluster)
 }
 
 // clusterMicros is what the thread groups of a cluster wait for each other, and
@@ -318,9 +306,9 @@ func (m *model) finishes(parts float64) bool { return m.parts && parts <= encodi
 func (m *model) sums(id tileID, tiles, slots, parts float64) float64 {
 	d := m.device
 	size := float64(4 * m.tiles[id].shape.TM * m.tiles[id].shape.TN)
-	cost, launch := &m.terms().fixup, d.LaunchMicros
+	cost, launch := &m.family.terms.fixup, d.LaunchMicros
 	if m.finishes(parts) {
-		cost, launch = &m.terms().finish, 0
+		cost, launch = &m.family.terms.finish, 0
 	}
 	return launch + cost.micros + (slots+cost.tileSlots*tiles)*size/(cost.rate*m.units())
 }
@@ -334,7 +322,7 @@ func (m *model) sums(id tileID, tiles, slots, parts float64) float64 {
 func (d *Device) Predict(b Batch, k *KernelFacts, s Schedule, c Compute) (micros float64) {
 	o := Options{Compute: c}
 	c = o.arithmetic(d, o.allWide(d, b))
-	m := model{device: d, compute: c, tiles: []tileModel{d.tileModel(k, c, false)}, products: 1, cutsAt: 1, parts: o.parts(d, c)}
+	m := model{device: d, family: d.family(), compute: c, tiles: []tileModel{d.tileModel(k, c, false)}, products: 1, cutsAt: 1, parts: o.parts(d, c)}
 	row := s.find()   // nil: the cheapest
 	var loads [4]load // of the kernels that a plan has, one for each transposition
 	m.see(m.operands(&o, b, 1))

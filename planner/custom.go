@@ -260,7 +260,7 @@ func (d *customDeal) cost(worker, firstFixup, partial int) (gemm, fixup float64)
 		longest = max(longest, steps)
 	}
 	m := &p.model
-	gemm = m.launch(g.id, float64(longest), g.load.whole+float64(len(d.parts)-len(d.tiles)), g.load.work, g.load.loads, 0, m.terms().leave)
+	gemm = m.launch(g.id, float64(longest), g.load.whole+float64(len(d.parts)-len(d.tiles)), g.load.work, g.load.loads, 0, m.family.terms.leave)
 	if partial > 0 {
 		fixup = m.sums(g.id, float64(len(p.Fixups)-firstFixup), float64(partial), float64(p.mostParts(firstFixup)))
 	}

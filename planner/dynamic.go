@@ -10,11 +10,11 @@ import (
 // others in turn, whoever can do more (encoding.TurnNext): the dynamic schedules of Osama's abstraction. In the plan the last
 // worker has these. No tile is cut, so that results do not depend on who computes which.
 //
-// Threads of a CPU take workers from a counter anyway, so that there a worker has one tile.
+// Where units take workers from a counter anyway, as threads of a CPU do, a worker has one tile.
 func dealDynamic(p *builder, g *group) error {
 	workers := min(p.model.tiles[g.id].resident, p.mostWorkers(&g.Kernel))
 	switch {
-	case g.load.tiles <= workers || p.device.KernelKind == KernelsCPU:
+	case g.load.tiles <= workers || p.model.family.counter:
 		return dealDataParallel(p, g)
 	case !p.model.mayTakeAll(g.id, g.load):
 		return dealLPT(p, g)
@@ -78,7 +78,7 @@ const (
 // dynamicCost is that of workers that have even shares, each of which asks for its turns one after the other. What it saves where
 // units are not equally fast, no prediction knows.
 func (m *model) dynamicCost(id tileID, l load) (gemm, fixup float64) {
-	if m.device.KernelKind == KernelsCPU {
+	if m.family.counter {
 		return m.dataParallelCost(id, l)
 	}
 	gemm, _ = m.lptCost(id, l)

@@ -58,7 +58,9 @@ func TestShortKInOneWindow(t *testing.T) {
 // C of too many rows to look at each, as far as elements reach.
 func TestCheckFarRows(t *testing.T) {
 	const ld = 1<<30 + 1
-	placed := func(offset, m, n, ld int) Problem { return Problem{M: m, N: n, B: Matrix{LD: n}, C: Matrix{offset, ld}} }
+	placed := func(offset, m, n, ld int) Problem {
+		return Problem{M: m, N: n, B: Matrix{LD: n}, C: Matrix{offset, ld}}
+	}
 	long := placed(0, MaxDim, 3, ld)
 	for _, c := range []struct {
 		name  string

@@ -178,7 +178,7 @@ func clustered(k encoding.Kernel, m *tileModel) (variants []encoding.Kernel) {
 
 // makers are the kernels by which the device makes items: of ragged plans, and of those of Renew.
 func (d *Device) makers(e encoding.Epilogue) (kernels []encoding.Kernel) {
-	for _, stage := range d.raggedStages() {
+	for _, stage := range d.family().stages {
 		for form := EndsOfRows; form <= Records; form++ {
 			for _, n := range encoding.RaggedEntries {
 				if k := d.maker(stage, form, int(n), e); !slices.Contains(kernels, k) {

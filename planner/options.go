@@ -158,9 +158,9 @@ func (o *Options) arithmetic(d *Device, wide bool) Compute {
 	switch {
 	case o.Compute == ComputeTF32 && o.dressed(d):
 		return ComputeF32Emulated // there are no others with an epilogue
-	case d.KernelKind == KernelsWGSL:
+	case d.family().direct:
 		return o.arithmeticWGSL(wide)
-	case o.Type == element.F32 || d.KernelKind != KernelsNative:
+	case o.Type == element.F32 || !d.family().narrow:
 		return o.Compute
 	case o.Epilogue.group() > 0:
 		return computeInt4
@@ -189,7 +189,7 @@ func (o *Options) arithmeticWGSL(direct bool) Compute {
 
 // dressed reports whether plans have native kernels with an epilogue, of which there are fewer.
 func (o *Options) dressed(d *Device) bool {
-	return d.KernelKind == KernelsNative && !o.Epilogue.none()
+	return !o.Epilogue.none() && d.family().apart
 }
 
 // parts reports whether there are kernels that sum the parts of tiles themselves: see encoding.Kernel.Parts.
@@ -210,7 +210,7 @@ func (o *Options) allWide(d *Device, b Batch) bool {
 // widely reports whether a problem has what the faster kernels of the device need: those of native code elements of fewer bits
 // in rows that begin with 16 bytes, of 8 bits along K, and those of WGSL that take B to registers a wide launch, or B of 4 bits.
 func (o *Options) widely(d *Device, q *Problem) bool {
-	if d.KernelKind == KernelsWGSL {
+	if d.family().direct {
 		return likeMeasured(q.M, q.K) && (o.Epilogue.group() > 0 || o.wideTile(q))
 	}
 	return o.Type != element.F32 && o.quick(q.TransA, q.TransB) && q.wide(o.wide()) && (!o.Epilogue.Gated || q.B2.aligned(o.wide()))

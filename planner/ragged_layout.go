@@ -94,7 +94,7 @@ func (b *raggedBuilder) layout() error {
 	}
 	b.Launches[makers].Count = min(max(ceilDiv(capacity, raggedTiles), 1), raggedMakers)
 	b.bound(products, b.Launches[makers].Count, items)
-	if b.Device.KernelKind != KernelsNative {
+	if makers > 0 { // of one stage, which leaves the next in memory what it found
 		entries := b.Ragged.entries()
 		b.bounds[encoding.BoundStarts], b.bounds[encoding.BoundOrder] = uint32(at.add(entries+1)), uint32(at.add(entries))
 		b.bounds[encoding.BoundSplit] = uint32(at.add(encoding.SplitWords))
@@ -107,30 +107,17 @@ func (b *raggedBuilder) layout() error {
 // writes these.
 func (b *raggedBuilder) raggedLaunches() (makers int) {
 	b.Launches = b.Launches[:0]
-	for _, stage := range b.Device.raggedStages() {
+	for _, stage := range b.Device.family().stages {
 		k := b.Device.maker(stage, b.Ragged.Form, b.Ragged.entries(), b.Options.Epilogue.kernel())
 		b.Launches = append(b.Launches, encoding.Launch{Kernel: k, Count: 1})
 	}
 	return len(b.Launches) - 1
 }
 
-var raggedStages = [...]encoding.RaggedStage{encoding.RaggedPlan, encoding.RaggedExpand}
-
-// raggedStages are those of a plan's kernels that make items.
-func (d *Device) raggedStages() []encoding.RaggedStage {
-	switch d.KernelKind {
-	case KernelsCPU: // makes them as the host does
-		return nil
-	case KernelsNative:
-		return raggedStages[:1]
-	}
-	return raggedStages[:]
-}
-
 // maker is the kernel of a stage that makes items from sizes of a form, of so many entries.
 func (d *Device) maker(stage encoding.RaggedStage, form RaggedForm, entries int, e encoding.Epilogue) encoding.Kernel {
 	k := encoding.Kernel{Ragged: stage, Epilogue: e}
-	if d.KernelKind != KernelsNative {
+	if !d.family().makers {
 		return k
 	}
 	k.Form = form
@@ -209,7 +196,7 @@ func (b *raggedBuilder) bound(products []encoding.Launch, makers, items int) {
 
 // flags are those that all items have.
 func (b *raggedBuilder) flags() int {
-	if b.Device.KernelKind == KernelsNative {
+	if b.Device.family().makers {
 		return int(b.Options.flagsC())
 	}
 	return 0

@@ -44,7 +44,7 @@ func (p *Planner) PlanRagged(r Ragged, o Options) (*Plan, error) {
 	if err := b.choose(); err != nil {
 		return nil, err
 	}
-	if p.device.KernelKind == KernelsCPU { // which plans when the sizes are there
+	if len(p.device.family().stages) == 0 { // the host plans when the sizes are there
 		return plan, nil
 	}
 	return plan, b.layout()
@@ -245,7 +245,7 @@ func (r *Ragged) operands(o *Options, mean Sizes) operands {
 
 // widely is Options.widely of all groups, where sizes matter as they are expected.
 func (r *Ragged) widely(d *Device, o *Options) bool {
-	if d.KernelKind == KernelsWGSL {
+	if d.family().direct {
 		mean := r.expected()
 		return likeMeasured(mean.M, mean.K) && (o.Epilogue.group() > 0 || r.wideTile(o))
 	}

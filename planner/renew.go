@@ -52,7 +52,7 @@ func (o *Options) renews(d *Device) bool {
 // expands reports whether the device makes items sooner than the host: where a launch takes
 // long, as on GPUs that a CPU plays, it does not.
 func (d *Device) expands() bool {
-	return d.KernelKind != KernelsCPU && d.LaunchMicros <= expandLaunch
+	return len(d.family().stages) > 0 && d.LaunchMicros <= expandLaunch
 }
 
 // expandLaunch is how many microseconds a launch takes at most where the device expands

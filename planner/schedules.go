@@ -153,12 +153,12 @@ func (m *model) dataParallelCost(id tileID, l load) (gemm, fixup float64) {
 	if m.tiles[id].shape.Unit == tile.SIMD { // of which few are whole where problems are small
 		longest *= min(1.5*l.whole/float64(l.tiles), 1)
 	}
-	return m.launch(id, longest, l.whole, l.work, l.loads, m.crowded(id, &l), m.terms().leave), 0
+	return m.launch(id, longest, l.whole, l.work, l.loads, m.crowded(id, &l), m.family.terms.leave), 0
 }
 
 func (m *model) batchedCost(id tileID, l load) (gemm, fixup float64) {
 	longest := max(int64(l.longest), m.batchSteps(id, l))
-	return m.launch(id, float64(longest), l.whole, l.work, l.loads, 0, m.terms().batch), 0
+	return m.launch(id, float64(longest), l.whole, l.work, l.loads, 0, m.family.terms.batch), 0
 }
 
 func (m *model) splitKCost(id tileID, l load) (gemm, fixup float64) {
@@ -179,7 +179,7 @@ func (m *model) splitCost(id tileID, l load, part int) (gemm, fixup float64) {
 		work := m.evenly(t, l.work, l.whole+slots, t.worker, l.loads)
 		return m.device.LaunchMicros + t.fixed + max(m.together(id, math.Ceil(slots/m.units()), float64(part)), work), fixup
 	}
-	return m.launch(id, float64(part), l.whole+slots, l.work, l.loads, 0, m.terms().part), fixup
+	return m.launch(id, float64(part), l.whole+slots, l.work, l.loads, 0, m.family.terms.part), fixup
 }
 
 func (m *model) streamKCost(id tileID, l load) (gemm, fixup float64) {
@@ -194,7 +194,7 @@ func (m *model) streamKCost(id tileID, l load) (gemm, fixup float64) {
 		work := m.evenly(t, l.steps, tiles+shares, t.worker, l.loads) // even in steps, so that the longest share has whole tiles
 		return stayingMargin * (m.device.LaunchMicros + t.fixed + max(steps*t.alone+streamItems*t.worker, work)), fixup
 	}
-	return streamMargin * m.launch(id, steps, l.whole+shares, l.work, l.loads, 0, m.terms().part), fixup
+	return streamMargin * m.launch(id, steps, l.whole+shares, l.work, l.loads, 0, m.family.terms.part), fixup
 }
 
 // streamItems is the items of a share whose start and end nothing covers, where workers stay; most shares have parts of two tiles.
