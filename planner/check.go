@@ -2,11 +2,14 @@ package planner
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/bits"
 	"sync"
+	"unsafe"
 
 	"github.com/batchgemm/batchgemm/planner/internal/overlap"
+	"github.com/batchgemm/batchgemm/planner/internal/radix"
 )
 
 // Check reports the first mistake in the batch as a *ProblemError: sizes that are negative or above MaxDim, a
@@ -36,6 +39,49 @@ func (b Batch) CheckOperands(ctx context.Context, e Epilogue, have Lengths) erro
 	defer checks.Put(f)
 	return b.check(ctx, &have, f, &e)
 }
+
+// check fails as Plan does for what is wrong with a batch or options, or where the batch has no room.
+func (p *builder) check(b Batch, o Options) error {
+	if err := p.roomForBatch(len(b)); err != nil {
+		return err
+	}
+	if err := b.check(p.ctx, &endless, &p.overlaps, &o.Epilogue); err != nil {
+		return err
+	}
+	if err := o.check(p.device); err != nil {
+		return err
+	}
+	if err := o.checkDepths(b); err != nil {
+		return err
+	}
+	return p.ctx.Err()
+}
+
+// roomForBatch fails when the plan cannot take so many problems.
+func (p *builder) roomForBatch(n int) error {
+	if n <= min(cap(p.Batch), p.overlaps.Room()) {
+		return nil
+	}
+	return p.ask(int64(n)*bytesOfProblem, "problems", int64(n))
+}
+
+// ask fails when a plan may not take so many bytes more.
+func (p *builder) ask(bytes int64, of string, n int64) error {
+	if p.budget == nil || bytes < leastAsked {
+		return nil
+	}
+	if err := p.budget(bytes); err != nil {
+		return fmt.Errorf("plan of %d %s: %w", n, of, err)
+	}
+	return nil
+}
+
+// leastAsked: of less memory nobody is asked. It is that of 2000 problems, or of 25,000 tiles.
+const leastAsked = 1 << 20
+
+// bytesOfProblem are those of a problem, without its tiles: its copy, what finds overlaps, and its places in orders.
+const bytesOfProblem = overlap.BytesPerRegion +
+	int64(unsafe.Sizeof(Problem{})+2*unsafe.Sizeof(radix.Key{})+unsafe.Sizeof(class{})+3*unsafe.Sizeof(uintptr(0)))
 
 // endless are operands of which nobody knows where they end.
 var endless = Lengths{math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt}
@@ -119,19 +165,6 @@ func checkSizes(i int, p *Problem) error {
 		}
 		if d.size > MaxDim {
 			return problemError(i, d.arg, "%d is above the limit %d", d.size, MaxDim)
-		}
-	}
-	return nil
-}
-
-// checkDepths fails for a K that elements of the type do not have.
-func (o *Options) checkDepths(b Batch) error {
-	if !o.Type.Whole() {
-		return nil
-	}
-	for i := range b {
-		if k := b[i].K; k > MaxWholeK {
-			return problemError(i, "K", "%d is above the limit %d of elements of %s", k, MaxWholeK, o.Type)
 		}
 	}
 	return nil

@@ -35,9 +35,9 @@ func TestClasses(t *testing.T) {
 				like := Problem{M: int(s.m) << m.grain[0], N: int(s.n) << m.grain[1], K: int(s.k) << m.grain[2]}
 				for id := range m.tiles {
 					shape := m.tiles[id].shape
-					n, steps := count(shape, q)
-					wantN, wantSteps := count(shape, &like)
-					require.Equal(t, []int{wantN, wantSteps}, []int{n, steps}, "%s %+v", shape.Name, q)
+					wantRows, wantCols := grid(shape, &like)
+					rows, cols := grid(shape, q)
+					require.Equal(t, []int{wantRows * wantCols, steps(shape, &like)}, []int{rows * cols, steps(shape, q)}, "%s %+v", shape.Name, q)
 					require.InDelta(t, wholeTiles(shape, like.M, like.N), wholeTiles(shape, q.M, q.N), 0, "%s %+v", shape.Name, q)
 				}
 			}

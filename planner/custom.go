@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"unsafe"
 
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -112,6 +113,10 @@ func (p *builder) dealCustom(g *group, c *CustomSchedule) error {
 	p.launchGroup(g, Schedule(d.name), gemm, sum, worker, fixup)
 	return nil
 }
+
+// bytesOfWork are those of a tile, or part, that a custom schedule sees, besides its segment.
+const bytesOfWork = int64(unsafe.Sizeof(WorkTile{}) + unsafe.Sizeof(encoding.Segment{}) +
+	4*unsafe.Sizeof(Part{}) + 2*unsafe.Sizeof(uintptr(0)))
 
 // customDeal turns what a schedule has dealt into segments of a plan.
 type customDeal struct {

@@ -60,10 +60,10 @@ func (p *Planner) Kernels(o Options, t Transposition) ([]KernelGroup, error) {
 	var refused error
 	var m model
 	for _, wide := range []bool{false, true} {
-		c := o.arithmetic(p.device, wide)
-		if err := m.set(p.device, c, o.dressed(p.device), only{}); err != nil {
+		if err := m.setFor(p.device, &o, wide, nil); err != nil {
 			return nil, err
 		}
+		c := m.compute
 		if wide && (c == o.arithmetic(p.device, false) || c.bytes() && !o.quick(t.A, t.B)) {
 			break
 		}

@@ -115,6 +115,37 @@ func (o *Options) check(d *Device) error {
 	return nil
 }
 
+func (o *Options) checkTypes(d *Device) error {
+	switch {
+	case !o.Type.Known() || !o.TypeC.Known():
+		return invalid.Errorf("unknown element types %d and %d", uint8(o.Type), uint8(o.TypeC))
+	case o.Type == element.Int4:
+		return invalid.Errorf("elements of A cannot be %s: B alone may, with scales of groups", o.Type)
+	case !slices.Contains(o.Type.TypesC(), o.TypeC):
+		return invalid.Errorf("elements of C cannot be %s where those of A and B are %s (but %s)", o.TypeC, o.Type, element.List(o.Type.TypesC(), " or "))
+	case o.Type != element.F32 && o.Compute == ComputeTF32:
+		return invalid.Errorf("compute mode %s is for operands of %s, not %s", ComputeTF32, element.F32, o.Type)
+	case d != nil && !d.takes(o.Type):
+		return invalid.Errorf("%s has no kernels for elements of %s", d, o.Type)
+	case d != nil && !d.takes(o.TypeB()):
+		return invalid.Errorf("%s has no kernels for B of %s", d, o.TypeB())
+	}
+	return nil
+}
+
+// checkDepths fails for a K that elements of the type do not have.
+func (o *Options) checkDepths(b Batch) error {
+	if !o.Type.Whole() {
+		return nil
+	}
+	for i := range b {
+		if k := b[i].K; k > MaxWholeK {
+			return problemError(i, "K", "%d is above the limit %d of elements of %s", k, MaxWholeK, o.Type)
+		}
+	}
+	return nil
+}
+
 // computeHalves and computeWideHalves are the arithmetic of elements of fewer bits where kernels of
 // their own multiply them, as on GPUs with kernels of package native: of any matrices, and of those
 // whose rows begin with 16 bytes. Elsewhere the kernels of F32 make numbers of them. computeInt4 is that of B of 4 bits.
@@ -254,24 +285,6 @@ func (o *Options) flagsC() uint32 {
 		return encoding.ItemF16C
 	}
 	return 0
-}
-
-func (o *Options) checkTypes(d *Device) error {
-	switch {
-	case !o.Type.Known() || !o.TypeC.Known():
-		return invalid.Errorf("unknown element types %d and %d", uint8(o.Type), uint8(o.TypeC))
-	case o.Type == element.Int4:
-		return invalid.Errorf("elements of A cannot be %s: B alone may, with scales of groups", o.Type)
-	case !slices.Contains(o.Type.TypesC(), o.TypeC):
-		return invalid.Errorf("elements of C cannot be %s where those of A and B are %s (but %s)", o.TypeC, o.Type, element.List(o.Type.TypesC(), " or "))
-	case o.Type != element.F32 && o.Compute == ComputeTF32:
-		return invalid.Errorf("compute mode %s is for operands of %s, not %s", ComputeTF32, element.F32, o.Type)
-	case d != nil && !d.takes(o.Type):
-		return invalid.Errorf("%s has no kernels for elements of %s", d, o.Type)
-	case d != nil && !d.takes(o.TypeB()):
-		return invalid.Errorf("%s has no kernels for B of %s", d, o.TypeB())
-	}
-	return nil
 }
 
 // filled has names in place of what was left out, but for the schedule: the planner

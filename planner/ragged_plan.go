@@ -36,10 +36,9 @@ func (p *Planner) PlanRagged(r Ragged, o Options) (*Plan, error) {
 	if !plan.reachable(plan.ExtentA, max(plan.ExtentB, plan.ExtentB2), plan.ExtentC) {
 		return nil, r.wrong("an operand has more elements than %s can bind", p.device.Name)
 	}
-	if err := builder.model.set(p.device, o.arithmetic(p.device, r.widely(p.device, &o)), o.dressed(p.device), o.only(Batch{r.problem()})); err != nil {
+	if err := builder.model.setFor(p.device, &o, r.widely(p.device, &o), Batch{r.problem()}); err != nil {
 		return nil, err
 	}
-	builder.model.setEpilogue(&o.Epilogue)
 	b := raggedBuilder{Plan: plan, model: &builder.model, wide: r.wideTile(&o)}
 	if err := b.choose(); err != nil {
 		return nil, err
@@ -93,8 +92,7 @@ func (b *raggedBuilder) choose() error {
 
 // kernel is the one of a shape, where groups are expected to have these sizes.
 func (b *raggedBuilder) kernel(id tileID, mean Sizes) raggedKernel {
-	t := b.model.tiles[id].shape
-	return raggedKernel{id, b.most(t), b.load(t, mean).tiles}
+	return raggedKernel{id, b.most(b.model.tiles[id].shape), b.load(id, mean).tiles}
 }
 
 // few is groups for which the second shape is.
@@ -152,7 +150,7 @@ func (b *raggedBuilder) cheapest(mean Sizes) tileID {
 		if !m.tiles[id].fits {
 			continue
 		}
-		if c := m.dealt(tileID(id), b.load(m.tiles[id].shape, mean)); c <= micros {
+		if c := m.dealt(tileID(id), b.load(tileID(id), mean)); c <= micros {
 			best, micros = tileID(id), c
 		}
 	}
@@ -161,8 +159,8 @@ func (b *raggedBuilder) cheapest(mean Sizes) tileID {
 
 // load is that of groups with these sizes in the mean, of which those that vary are spread
 // evenly from none to twice that.
-func (b *raggedBuilder) load(t *tile.Shape, mean Sizes) load {
-	r := b.Ragged
+func (b *raggedBuilder) load(id tileID, mean Sizes) load {
+	r, cut := b.Ragged, &b.model.cuts[b.model.tiles[id].cut]
 	vary := func(size int, varies bool, most int) [4]int {
 		var all [4]int
 		for i := range all {
@@ -179,7 +177,8 @@ func (b *raggedBuilder) load(t *tile.Shape, mean Sizes) load {
 	for _, m := range rows {
 		for _, n := range cols {
 			for _, k := range depths {
-				one.add(t, &Problem{M: m, N: n, K: k}, b.model.products, 0)
+				pieces := cut.pieces(m, n, k, b.model.products)
+				one.add(&pieces, 1, 0)
 			}
 		}
 	}

@@ -25,7 +25,7 @@ func (p *builder) renew(b Batch, o Options) error {
 	if !p.Options.renews(p.device) || len(b) == 0 || len(b) > MaxGroups {
 		return p.whole(b, o)
 	}
-	if err := p.model.set(p.device, p.Options.arithmetic(p.device, p.Options.allWide(p.device, b)), false, p.Options.only(b)); err != nil {
+	if err := p.model.setFor(p.device, &p.Options, p.Options.allWide(p.device, b), b); err != nil {
 		return err
 	}
 	live := raggedBuilder{Plan: p.Plan, model: &p.model, n: 1, wide: true}
@@ -94,7 +94,11 @@ func (p *builder) chooseLive(b Batch) (tileID, error) {
 	}
 	units := ceilDiv(m.roundSize(), step)
 	for _, o := range p.sorter.Sort(order) {
-		m.addPieces(p.uniform, &b[o.Index], units)
+		q := &b[o.Index]
+		for i := range m.cuts {
+			pieces := m.cuts[i].pieces(q.M, q.N, q.depth(), m.products)
+			p.uniform[i].add(&pieces, 1, units)
+		}
 	}
 	best, micros := tileID(0), math.Inf(1)
 	for id := range m.tiles {
@@ -113,21 +117,6 @@ func (p *builder) chooseLive(b Batch) (tileID, error) {
 // liveSamples is how many problems stand for all: of the 72 batches of the sweep the choice
 // by 32 is predicted to take 0.4 percent longer than the best (mean; 14 percent at most, where a sample counts a round more or less).
 const liveSamples = 32
-
-// addPieces adds a problem to the loads of all cuts. units are as in addTiles.
-func (m *model) addPieces(loads []load, q *Problem, units int) {
-	for i := range m.cuts {
-		c := &m.cuts[i]
-		down, across := ceilShift(q.M, c.tm), ceilShift(q.N, c.tn)
-		n := down * across
-		whole := float64(n)
-		if c.partly {
-			whole = wholeTiles(c.shape, q.M, q.N)
-		}
-		loads[i].addTiles(n, max(ceilShift(q.depth(), c.tk), 1), whole, units)
-		loads[i].loads += loadsOf(q.M, q.N, q.depth(), down, across)
-	}
-}
 
 // scale makes a load one of so many times the tiles.
 func (l *load) scale(times int) {

@@ -27,7 +27,7 @@ const (
 // load-balancing abstraction of Osama's dissertation.
 type schedule struct {
 	name Schedule
-	// suits reports whether cheapest tries it; asked for by name, a schedule deals any
+	// suits reports whether the planner tries it; asked for by name, a schedule deals any
 	// load.
 	suits func(m *model, id tileID, l load) bool
 	// cost predicts the microseconds of the launch that computes the tiles of l, and what
@@ -43,7 +43,7 @@ type schedule struct {
 	cuts bool
 }
 
-// schedules are in the order in which cheapest tries them: of equal cost the first
+// schedules are in the order in which predict tries them: of equal cost the first
 // wins. Adding a schedule is its row here, and the functions that the row names.
 var schedules = [...]schedule{
 	{name: ScheduleDataParallel, suits: leaving, cost: (*model).dataParallelCost, deal: dealDataParallel},
@@ -108,11 +108,19 @@ func ParseSchedule(s string) (Schedule, error) {
 	return "", invalid.Errorf("unknown schedule %q (known: %s)", s, strings.Join(known, ", "))
 }
 
-// cheapest returns the schedule with the least predicted cost, of those that suit the
-// load.
-func (m *model) cheapest(id tileID, l load) (best *schedule, micros float64) {
+// predict returns the schedule that deals a load, and the microseconds that it is predicted to take: the one that
+// is asked for, but data-parallel in place of what would cut tiles that are whole; nil: the cheapest of those that
+// suit the load. No tiles take no time.
+func (m *model) predict(id tileID, asked *schedule, l load) (best *schedule, micros float64) {
 	if l.tiles == 0 {
 		return nil, 0
+	}
+	if asked != nil {
+		if asked.cuts && m.whole(id) {
+			asked = ScheduleDataParallel.find()
+		}
+		gemm, fixup := asked.cost(m, id, l)
+		return asked, gemm + fixup
 	}
 	micros = math.Inf(1)
 	for i := range schedules {
@@ -125,24 +133,6 @@ func (m *model) cheapest(id tileID, l load) (best *schedule, micros float64) {
 		}
 	}
 	return best, micros
-}
-
-// predict is the cost of a load under a schedule, or, without one, the cheapest.
-func (m *model) predict(id tileID, s *schedule, l load) float64 {
-	if s == nil || l.tiles == 0 {
-		_, micros := m.cheapest(id, l)
-		return micros
-	}
-	gemm, fixup := m.instead(id, s).cost(m, id, l)
-	return gemm + fixup
-}
-
-// instead is the schedule that deals a tile shape where s is asked for: data-parallel where s might cut what must be whole.
-func (m *model) instead(id tileID, s *schedule) *schedule {
-	if s.cuts && m.whole(id) {
-		return ScheduleDataParallel.find()
-	}
-	return s
 }
 
 // whole: tiles of the shape are not cut along K.

@@ -50,21 +50,6 @@ func (d *Device) maxDepth(t *tile.Shape, products int) int {
 	return max(d.MaxTrips/products-t.TK-2, 1) * t.TK
 }
 
-func (p *builder) needsWindows() bool {
-	if !p.reachable(p.ExtentA, max(p.ExtentB, p.ExtentB2), p.ExtentC) {
-		return true
-	}
-	if p.Device.MaxTrips == 0 {
-		return false
-	}
-	for i := range p.Batch {
-		if p.Batch[i].K > p.Device.maxDepth(p.model.tiles[p.choice[i]].shape, p.model.products) {
-			return true
-		}
-	}
-	return false
-}
-
 // window is the range of elements of one buffer that a launch touches.
 type window struct{ first, end int }
 
@@ -168,9 +153,6 @@ func (p *builder) panelDepth(t *tile.Shape, q *Problem) int {
 // shrinkToBindings gives problems whose rows are so long that one tile of the
 // chosen shape reaches past a binding the shape with the fewest rows.
 func (p *builder) shrinkToBindings() {
-	if !p.needsWindows() {
-		return
-	}
 	flat, e := -1, &p.Options.Epilogue // of those that fit, of which there is one
 	for id := range p.model.tiles {
 		if t := &p.model.tiles[id]; t.fits && (flat < 0 || t.shape.TM < p.model.tiles[flat].shape.TM) {
