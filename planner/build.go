@@ -29,9 +29,9 @@ func New(d *Device) *Planner {
 	return &Planner{device: &own}
 }
 
-// Within has the planner ask before it takes memory: room is called with how many bytes more a plan takes, where these are
-// 1 MiB and more, and its error ends planning. It returns the planner, which has made no plan yet. Encoded a plan
-// takes about as much again, of which Plan.Words tells.
+// Within has the planner ask before it takes memory: room is called with how many bytes more a plan takes,
+// where these are 1 MiB and more, and its error ends planning. It returns the planner, which has made no plan
+// yet. Encoded a plan takes about as much again, of which Plan.Words tells.
 func (p *Planner) Within(room func(bytes int64) error) *Planner {
 	p.room = room
 	return p
@@ -140,8 +140,8 @@ func (p *builder) reset(o Options) {
 	p.ExtentB2, p.ExtentBias, p.ExtentRows = 0, 0, 0
 }
 
-// whole makes all of a plan: it chooses a tile shape for each problem, deals the tiles to workers, and lays out
-// what kernels read.
+// whole makes all of a plan: it chooses a tile shape for each problem, deals the tiles to workers, and lays
+// out what kernels read.
 func (p *builder) whole(b Batch, o Options) error {
 	p.reset(o)
 	p.Batch = append(p.Batch, b...)
@@ -165,9 +165,11 @@ func (p *builder) whole(b Batch, o Options) error {
 
 // setExtents fails where a launch cannot reach all of what has no windows.
 func (p *builder) setExtents(x Lengths) error {
-	p.ExtentA, p.ExtentB, p.ExtentC, p.ExtentB2, p.ExtentBias, p.ExtentRows = x.A, x.B, x.C, x.B2, x.Bias, x.Rows
+	p.ExtentA, p.ExtentB, p.ExtentC = x.A, x.B, x.C
+	p.ExtentB2, p.ExtentBias, p.ExtentRows = x.B2, x.Bias, x.Rows
 	if limit := p.device.spanLimit(element.F32); x.Rows > limit {
-		return invalid.Errorf("the rows that epilogues name need %d words, %s can bind %d", x.Rows, p.device, limit)
+		return invalid.Errorf("the rows that epilogues name need %d words, %s can bind %d",
+			x.Rows, p.device, limit)
 	}
 	if limit := p.device.spanLimit(p.Options.TypeC); x.Bias > limit {
 		return invalid.Errorf("the bias needs %d elements, %s can bind %d", x.Bias, p.device, limit)
@@ -175,11 +177,12 @@ func (p *builder) setExtents(x Lengths) error {
 	return nil
 }
 
-// Fits reports whether a workgroup of the tile can run on the device and may run with the
-// options' types and compute mode, at least where rows are aligned. Thread counts above the device's limit are no obstacle:
+// Fits reports whether a workgroup of the tile can run on the device and may run with the options' types and
+// compute mode, at least where rows are aligned. Thread counts above the device's limit are no obstacle:
 // kernels then give each thread more outputs.
 func (d *Device) Fits(s *tile.Shape, o Options) bool {
-	return d.refuse(s, o.arithmetic(d, false), o.dressed(d)) == nil || d.refuse(s, o.arithmetic(d, true), o.dressed(d)) == nil
+	fits := func(wide bool) bool { return d.refuse(s, o.arithmetic(d, wide), o.dressed(d)) == nil }
+	return fits(false) || fits(true)
 }
 
 // refuse says why a tile does not fit.

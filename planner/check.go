@@ -15,8 +15,8 @@ import (
 // Check reports the first mistake in the batch as a *ProblemError: sizes that are negative or above MaxDim, a
 // leading dimension below the row length, offsets that overflow (on 32-bit targets all from 2^29 on), an
 // operand outside its buffer, or two problems whose C overlap, or may do so. The buffers have lenA, lenB and
-// lenC elements. Operands that are not read (see Problem) may lie anywhere. What epilogues need too is checked
-// with the options of a plan.
+// lenC elements. Operands that are not read (see Problem) may lie anywhere. What epilogues need too is
+// checked with the options of a plan.
 //
 // C of problems may lie side by side in one matrix: where their leading dimensions are the same, or one is a
 // single row, all that shares no element passes. Where leading dimensions differ, C of two problems must have
@@ -79,9 +79,10 @@ func (p *builder) ask(bytes int64, of string, n int64) error {
 // leastAsked: of less memory nobody is asked. It is that of 2000 problems, or of 25,000 tiles.
 const leastAsked = 1 << 20
 
-// bytesOfProblem are those of a problem, without its tiles: its copy, what finds overlaps, and its places in orders.
-const bytesOfProblem = overlap.BytesPerRegion +
-	int64(unsafe.Sizeof(Problem{})+2*unsafe.Sizeof(radix.Key{})+unsafe.Sizeof(class{})+3*unsafe.Sizeof(uintptr(0)))
+// bytesOfProblem are those of a problem, without its tiles: its copy, what finds overlaps, and its places in
+// orders.
+const bytesOfProblem = overlap.BytesPerRegion + int64(unsafe.Sizeof(Problem{})+2*unsafe.Sizeof(radix.Key{})+
+	unsafe.Sizeof(class{})+3*unsafe.Sizeof(uintptr(0)))
 
 // endless are operands of which nobody knows where they end.
 var endless = Lengths{math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt}

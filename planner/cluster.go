@@ -2,10 +2,10 @@ package planner
 
 import "math"
 
-// maxCluster is the largest cluster that pays: on an H200, clusters of 8 took longer
-// than those of 4 for each of 20 batches, because few fit beside each other. Of clusters of four an H100 with room for 264 thread
-// groups runs 62 at once, since one lies within a part of the GPU whose units are no multiple of four; with 63 to 66 a launch takes
-// 1.2 to 1.5 times as long as predicted.
+// maxCluster is the largest cluster that pays: on an H200, clusters of 8 took longer than those of 4 for each
+// of 20 batches, because few fit beside each other. Of clusters of four an H100 with room for 264 thread
+// groups runs 62 at once, since one lies within a part of the GPU whose units are no multiple of four; with
+// 63 to 66 a launch takes 1.2 to 1.5 times as long as predicted.
 const (
 	maxCluster  = 4
 	clustersFit = 0.94
@@ -37,9 +37,9 @@ func (m *model) clusterSize(id tileID, l load) (size int) {
 // clusters predicts the microseconds of a launch in which clusters share the tiles
 // of l.
 func (m *model) clusters(id tileID, l load, size int) float64 {
-	n := float64(size)
-	longest := math.Ceil(float64(l.longest) / n)
-	return clusterMicros + m.launch(id, longest, float64(l.tiles)*n, math.Max(l.steps, float64(l.tiles)*n), l.loads, 0, m.family.terms.cluster)
+	groups := float64(l.tiles) * float64(size)
+	longest := math.Ceil(float64(l.longest) / float64(size))
+	return clusterMicros + m.launch(id, longest, groups, max(l.steps, groups), l.loads, 0, m.family.terms.cluster)
 }
 
 // clusterMicros is what the thread groups of a cluster wait for each other, and

@@ -14,8 +14,8 @@ func elementsOf(m, n, k int) float64 { return float64(m+n) * float64(k) }
 
 // terms are what predictions take of a kind of kernels, besides its rates.
 type terms struct {
-	// The shares of the shorter of two terms that add to the longer one: of workers that leave, of those with several tiles, or with
-	// parts of some, and of clusters.
+	// The shares of the shorter of two terms that add to the longer one: of workers that leave, of those with
+	// several tiles, or with parts of some, and of clusters.
 	leave, batch, part, cluster float64
 	fixup, finish               sumCost // in a launch, and without one
 }
@@ -27,17 +27,20 @@ type sumCost struct {
 	tileSlots float64 // slots that a tile takes as long as, besides its own
 }
 
-// On CUDA those that, together with the rates of the tile table, streamItems and clusterMicros, tell best which of 80,000 forced
-// plans of 650 batches are the fastest (H100; docs/results.md), and of sums in a launch among 26,000 plans with such launches. That of batch is
-// what keeps plans from workers that take one tile after the other, of which predictions see no more than the steps. By WGSL those that do so
-// among 8,300 plans of 488 batches, of workers that leave and have one tile or a part of one (H100 through Vulkan), and that of batch is what 446 plans of
-// the sweep take, of which none was the fastest. Others are older, and were not
-// fitted to launches of one kind; what sums take without a launch where it is not measured, as on HIP, is taken to be as much as in one.
+// On CUDA those that, together with the rates of the tile table, streamItems and clusterMicros, tell best
+// which of 80,000 forced plans of 650 batches are the fastest (H100; docs/results.md), and of sums in a
+// launch among 26,000 plans with such launches. That of batch is what keeps plans from workers that take one
+// tile after the other, of which predictions see no more than the steps. By WGSL those that do so among 8,300
+// plans of 488 batches, of workers that leave and have one tile or a part of one (H100 through Vulkan), and
+// that of batch is what 446 plans of the sweep take, of which none was the fastest. Others are older, and
+// were not fitted to launches of one kind; what sums take without a launch where it is not measured, as on
+// HIP, is taken to be as much as in one.
 var (
 	termsOnCUDA = terms{leave: 0.46, batch: 1.33, part: 0.53, cluster: 0.85,
 		fixup: sumCost{micros: 0.61, rate: 20000, tileSlots: 1.1}, finish: sumCost{micros: 1.15, rate: 13800}}
 	termsByWGSL = terms{leave: 0.84, batch: 1.50, part: 0.68, cluster: 0.75,
-		fixup: sumCost{micros: 0.84, rate: 16400, tileSlots: 4.2}, finish: sumCost{micros: 0.84, rate: 16400, tileSlots: 4.2}}
+		fixup:  sumCost{micros: 0.84, rate: 16400, tileSlots: 4.2},
+		finish: sumCost{micros: 0.84, rate: 16400, tileSlots: 4.2}}
 	termsElsewhere = terms{leave: 0.75, batch: 0.75, part: 0.75, cluster: 0.75,
 		fixup: sumCost{micros: 2.0, rate: 6000}, finish: sumCost{micros: 2.0, rate: 6000}}
 )
@@ -68,9 +71,11 @@ type tileModel struct {
 	words         bool       // a transposed B comes word by word, as fast as along at best: see cachedWords
 	resident      int        // workgroups that the device runs at once
 	fits          bool
-	wide          bool // a row called wide, of operands that it is for: steps know of odd rows, and launches of uneven tiles take turns
-	clusters      bool // there are kernels for them
-	cut           int  // of model.cuts
+	// wide: a row called wide, of operands that it is for. Steps know of odd rows, and launches of uneven
+	// tiles are dynamic.
+	wide     bool
+	clusters bool // there are kernels for them
+	cut      int  // of model.cuts
 
 	// What the operands at hand make of it: see model.see.
 	stepMicros
@@ -80,7 +85,8 @@ type tileModel struct {
 // stepMicros is the microseconds of one K step: on a saturated compute unit, alone on one.
 type stepMicros struct{ busy, alone float64 }
 
-// setFor derives the model of plans with options of a batch, whose problems all are as Options.widely says, or not.
+// setFor derives the model of plans with options of a batch, whose problems all are as Options.widely says,
+// or not.
 func (m *model) setFor(d *Device, o *Options, wide bool, b Batch) error {
 	c := o.arithmetic(d, wide)
 	m.products, m.cutsAt, m.parts = o.Epilogue.kernel().Products(), o.Epilogue.cutsAt(), o.parts(d, c)
@@ -147,7 +153,8 @@ func (d *Device) tileModel(k *KernelFacts, c Compute, dressed bool) tileModel {
 	one := stepMicros{busy, alone}
 	return tileModel{
 		shape: t, even: one, stepMicros: one, wide: wide,
-		worker: r.Worker, fixed: r.Fixed, stream: d.stream(r.Stream), along: d.stream(cmp.Or(r.Along, r.Stream)), words: t.Unit == tile.FMA && r.Along > 0,
+		worker: r.Worker, fixed: r.Fixed,
+		stream: d.stream(r.Stream), along: d.stream(cmp.Or(r.Along, r.Stream)), words: t.Unit == tile.FMA && r.Along > 0,
 		rounds:   r.Rounds,
 		resident: d.resident(k), fits: d.refuse(t, c, dressed) == nil,
 		clusters: k.Clusters && t.Clusters && !dressed,
@@ -166,12 +173,12 @@ func (d *Device) stream(rate float64) float64 {
 // reachable is the share of its memory's nominal rate that the best kernels get of an H200.
 const reachable = 0.9
 
-// launch predicts the microseconds of a launch of whole workers, of which the longest
-// has that many steps and all together have the sum, and so many loads. crowded is as in model.crowded.
+// launch predicts the microseconds of a launch of whole workers, of which the longest has that many steps and
+// all together have the sum, and so many loads. crowded is as in model.crowded.
 //
-// There are two terms: the longest worker alone, and the work that each compute
-// unit must do, or the wait for memory if that is longer. The longer counts in full, and of the shorter what remains.
-// The model ignores the rates of caches, row strides, the order in which workgroups start, and clock changes.
+// There are two terms: the longest worker alone, and the work that each compute unit must do, or the wait for
+// memory if that is longer. The longer counts in full, and of the shorter what remains. The model ignores the
+// rates of caches, row strides, the order in which workgroups start, and clock changes.
 func (m *model) launch(id tileID, longest, workers, sum, loads, crowded, remains float64) float64 {
 	t, d := &m.tiles[id], m.device
 	chain := t.fixed + longest*t.alone
@@ -194,7 +201,8 @@ func (m *model) launch(id tileID, longest, workers, sum, loads, crowded, remains
 // units is the device's compute units, at least one.
 func (m *model) units() float64 { return float64(max(m.device.ComputeUnits, 1)) }
 
-// evenly is what a compute unit does of the steps and workers of a launch when all are saturated, or waits for memory if that is longer.
+// evenly is what a compute unit does of the steps and workers of a launch when all are saturated, or waits
+// for memory if that is longer.
 func (m *model) evenly(t *tileModel, steps, workers, worker, loads float64) float64 {
 	return max(steps*t.busy+workers*worker, loads*t.memory) / m.units()
 }
@@ -202,8 +210,9 @@ func (m *model) evenly(t *tileModel, steps, workers, worker, loads float64) floa
 // longer is the longer of two terms, and what remains of the other.
 func longer(x, y, remains float64) float64 { return max(x, y) + remains*min(x, y) }
 
-// crowded predicts what the compute unit with most tiles takes at least. One tile more than there are units means two on one of
-// them, of which none is shorter than that tile, and so on: equal tiles run in whole rounds. Those at edges take less, on average.
+// crowded predicts what the compute unit with most tiles takes at least. One tile more than there are units
+// means two on one of them, of which none is shorter than that tile, and so on: equal tiles run in whole
+// rounds. Those at edges take less, on average.
 func (m *model) crowded(id tileID, l *load) float64 {
 	if l.rounds == 0 { // there may be no tile
 		return 0
@@ -215,7 +224,8 @@ func (m *model) crowded(id tileID, l *load) float64 {
 	return most * l.whole / float64(l.tiles)
 }
 
-// together predicts n tiles of so many steps on one compute unit. Of workers that stay there is one at a time, or two.
+// together predicts n tiles of so many steps on one compute unit. Of workers that stay there is one at a
+// time, or two.
 func (m *model) together(id tileID, n, steps float64) float64 {
 	t := &m.tiles[id]
 	saturated := n * steps * t.busy
@@ -226,8 +236,8 @@ func (m *model) together(id tileID, n, steps float64) float64 {
 	return max(saturated, math.Ceil(n/at)*(steps*t.alone+t.worker))
 }
 
-// sums predicts the microseconds that it takes to sum the parts of so many tiles, which have so many slots, at most `parts`
-// each.
+// sums predicts the microseconds that it takes to sum the parts of so many tiles, which have so many slots,
+// at most `parts` each.
 func (m *model) sums(id tileID, tiles, slots, parts float64) float64 {
 	d := m.device
 	size := float64(4 * m.tiles[id].shape.TM * m.tiles[id].shape.TN)
@@ -337,7 +347,8 @@ func (m *model) operands(o *Options, b Batch, step int) operands {
 	return all
 }
 
-// oddRows is the share of the rows of A and B that begin at odd multiples of 16 bytes, and so within one of the memory's sectors of 32.
+// oddRows is the share of the rows of A and B that begin at odd multiples of 16 bytes, and so within one of
+// the memory's sectors of 32.
 func (o *Options) oddRows(a, b Matrix) float64 {
 	odd := func(m Matrix) float64 {
 		switch of := o.Type.Bytes(); {
@@ -351,17 +362,18 @@ func (o *Options) oddRows(a, b Matrix) float64 {
 	return (odd(a) + odd(b)) / 2
 }
 
-// oddLonger is what steps of the rows called wide take more, as a part of what they take, whose rows of A and B are all odd. It is of the fit
-// that their rates are of; copies alone take 0.95 more (docs/results.md).
+// oddLonger is what steps of the rows called wide take more, as a part of what they take, whose rows of A and
+// B are all odd. It is of the fit that their rates are of; copies alone take 0.95 more (docs/results.md).
 const oddLonger = 1.2
 
-// cachedWords is how much of the wait for a transposed B is left to rows of plain FMA where the cache has all of it, since copying words
-// one by one bounds them too: of 30 batches of 1 to 16 rows (H200, fp32; sizes up to 1024) choices then take 1.1 percent longer than the
-// best of ten tiles, 10 at most, with none of it 11 and 93 (docs/rows.md).
+// cachedWords is how much of the wait for a transposed B is left to rows of plain FMA where the cache has all
+// of it, since copying words one by one bounds them too: of 30 batches of 1 to 16 rows (H200, fp32; sizes up
+// to 1024) choices then take 1.1 percent longer than the best of ten tiles, 10 at most, with none of it 11
+// and 93 (docs/rows.md).
 const cachedWords = 2. / 3
 
-// see makes predictions those of operands. As much of them as the cache does not have comes from memory: none where it has room for all,
-// all where they are twice as large.
+// see makes predictions those of operands. As much of them as the cache does not have comes from memory: none
+// where it has room for all, all where they are twice as large.
 func (m *model) see(o operands) {
 	bytes, cold := o.elements*o.size, 0.0
 	if cache := float64(m.device.Cache); cache > 0 {

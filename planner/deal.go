@@ -107,8 +107,8 @@ func (p *builder) deal() error {
 func (p *builder) groupOf(id tileID, transA, transB bool, problems []radix.Key) group {
 	o := &p.Options
 	t := &p.model.tiles[id]
-	g := group{Kernel: encoding.Kernel{Tile: t.shape, TransA: transA, TransB: transB, Type: o.Type, TypeC: o.TypeC,
-		Wide: true, Epilogue: o.Epilogue.kernel()}, id: id, problems: problems}
+	g := group{Kernel: encoding.Kernel{Tile: t.shape, TransA: transA, TransB: transB, Type: o.Type,
+		TypeC: o.TypeC, Wide: true, Epilogue: o.Epilogue.kernel()}, id: id, problems: problems}
 	cut := &p.model.cuts[t.cut]
 	g.TF32 = p.model.compute == ComputeTF32 && g.Tile.Unit.Tensor()
 	for i := range problems {
@@ -136,8 +136,9 @@ func (p *builder) room(n int64) error {
 	return nil
 }
 
-// maxSegments bounds a plan whose problems are so large that its arrays would not fit in memory: 64 Mi segments take
-// 2.5 GB, and 3 GB encoded. They are 1 TB of C in tiles of 64 x 64. On 32-bit targets it is 4 Mi.
+// maxSegments bounds a plan whose problems are so large that its arrays would not fit in memory: 64 Mi
+// segments take 2.5 GB, and 3 GB encoded. They are 1 TB of C in tiles of 64 x 64. On 32-bit targets it is 4
+// Mi.
 const maxSegments = 1 << (18 + bits.UintSize/8)
 
 // bytesOfSegment are those of a segment, the end of its worker, and the owner of its tile.
@@ -200,10 +201,11 @@ func dealDataParallel(p *builder, g *group) error {
 	return nil
 }
 
-// evenUnits turns every other round of tiles around, which are longest first. Worker w is on compute unit w modulo their number, and
-// shares it with those of other rounds; forwards all, the first unit would have the longest tile of each round. On an H100 that is
-// sooner by 4 percent for 15 bf16 batches by warpgroup tiles of which two run on a unit, and by 3.5 percent for 11 fp32 ones by tiles of
-// which more do (geometric means; 19 and 12 percent at most).
+// evenUnits turns every other round of tiles around, which are longest first. Worker w is on compute unit w
+// modulo their number, and shares it with those of other rounds; forwards all, the first unit would have the
+// longest tile of each round. On an H100 that is sooner by 4 percent for 15 bf16 batches by warpgroup tiles
+// of which two run on a unit, and by 3.5 percent for 11 fp32 ones by tiles of which more do (geometric means;
+// 19 and 12 percent at most).
 func (p *builder) evenUnits(tiles []encoding.Segment) {
 	units := p.device.ComputeUnits
 	for first := units; first < len(tiles); first += 2 * units {
@@ -258,10 +260,12 @@ func bandRows(rows, cols int) int {
 	return max(pace/cols/stripRows, 1) * stripRows
 }
 
-// inStrips goes through a grid row by row, or, where it has many columns of large tiles, through some rows at a time, column by column: tiles that
-// run at once then read fewer columns of B, and those of neighbouring units the same ones, which the L2 cache gives to both at once.
-// H100, by wide tiles in bf16: products of 4096 x 4096 x 4096 are 7 percent sooner than row by row, of 2048 x 2048 x 2048 12, of 128 x 4096 x 4096 14;
-// strips of 2 or 8 rows are as good, of 16 not. Not on a CPU, which reads a row's A for tile after tile from its own caches.
+// inStrips goes through a grid row by row, or, where it has many columns of large tiles, through some rows at
+// a time, column by column: tiles that run at once then read fewer columns of B, and those of neighbouring
+// units the same ones, which the L2 cache gives to both at once. H100, by wide tiles in bf16: products of
+// 4096 x 4096 x 4096 are 7 percent sooner than row by row, of 2048 x 2048 x 2048 12, of 128 x 4096 x 4096 14;
+// strips of 2 or 8 rows are as good, of 16 not. Not on a CPU, which reads a row's A for tile after tile from
+// its own caches.
 func inStrips(t *tile.Shape, b band, cols int) iter.Seq2[int, int] {
 	const manyCols, largeTile = 8, 64
 	strip := 1
@@ -301,13 +305,14 @@ func (p *builder) launchGroup(g *group, s Schedule, gemm, sum float64, worker, f
 	}
 }
 
-// sumsParts reports whether workers sum the parts of tiles, at most so many, themselves: in one launch, which then has all parts of each.
+// sumsParts reports whether workers sum the parts of tiles, at most so many, themselves: in one launch, which
+// then has all parts of each.
 func (p *builder) sumsParts(worker, parts int) bool {
 	return p.model.finishes(float64(parts)) && len(p.Workers)-1-worker <= p.mostWorkers(&encoding.Kernel{})
 }
 
-// finishes reports whether whoever stores the last part of a tile sums them, if they are at most so many, and not a launch
-// behind it: wherever it can, which was as fast or up to 5 us faster in 54 of 55 batches (H200).
+// finishes reports whether whoever stores the last part of a tile sums them, if they are at most so many, and
+// not a launch behind it: wherever it can, which was as fast or up to 5 us faster in 54 of 55 batches (H200).
 func (m *model) finishes(parts float64) bool { return m.parts && parts <= encoding.MaxParts }
 
 // mostParts is the most parts of a tile, of the fix-ups from the given one on.
@@ -329,10 +334,12 @@ func (p *builder) launch(g *group, s Schedule, cost float64, first int, split bo
 	workers := len(p.Workers) - 1 - first
 	k.Loop = len(p.Segments)-int(p.Workers[first]) > workers || k.Epilogue.Gated
 	k.Split = split
-	p.cutLaunches(encoding.Launch{Kernel: k, Schedule: string(s), Turn: g.turn, Cost: cost}, first, first+workers)
+	l := encoding.Launch{Kernel: k, Schedule: string(s), Turn: g.turn, Cost: cost}
+	p.cutLaunches(l, first, first+workers)
 }
 
-// Kept is the elements of the workspace that each worker of a kernel that multiplies has, for the first product of a gated tile.
+// Kept is the elements of the workspace that each worker of a kernel that multiplies has, for the first
+// product of a gated tile.
 func (d *Device) Kept(k *encoding.Kernel) int {
 	if !k.Epilogue.Gated || !d.family().keeps || k.Tile.KeepsGated(k.Type.Bytes()) {
 		return 0
@@ -358,7 +365,8 @@ func (p *builder) mostWorkers(k *encoding.Kernel) int {
 func (p *builder) cutLaunches(l encoding.Launch, first, last int) {
 	limit, kept := p.mostWorkers(&l.Kernel), p.Device.Kept(&l.Kernel)
 	p.Cost += l.Cost
-	l.SpanA, l.SpanB, l.SpanC, l.SpanB2, l.SpanBias, l.SpanRows = p.ExtentA, p.ExtentB, p.ExtentC, p.ExtentB2, p.ExtentBias, p.ExtentRows
+	l.SpanA, l.SpanB, l.SpanC = p.ExtentA, p.ExtentB, p.ExtentC
+	l.SpanB2, l.SpanBias, l.SpanRows = p.ExtentB2, p.ExtentBias, p.ExtentRows
 	for total := last - first; first < last; first += l.Count {
 		l.First, l.Count = first, min(limit, last-first)
 		p.Workspace = max(p.Workspace, l.Count*kept)

@@ -2,8 +2,8 @@ package planner
 
 import "github.com/batchgemm/batchgemm/planner/encoding"
 
-// family is what planning knows of kernels that are made in the same way, besides their rates. Nothing else in
-// planning asks which family a device's kernels are of: another one is a literal here, and its rates.
+// family is what planning knows of kernels that are made in the same way, besides their rates. Nothing else
+// in planning asks which family a device's kernels are of: another one is a literal here, and its rates.
 type family struct {
 	terms  *terms // of predictions
 	rounds bool   // predictions tell rounds of tiles apart, see load: rates were fitted with them
@@ -26,8 +26,10 @@ type family struct {
 }
 
 var (
-	familyCUDA = family{terms: &termsOnCUDA, rounds: true, stages: raggedStages[:1], makers: true, narrow: true, apart: true, keeps: true}
-	familyHIP  = family{terms: &termsElsewhere, stages: raggedStages[:1], makers: true, narrow: true, apart: true, keeps: true}
+	familyCUDA = family{terms: &termsOnCUDA, rounds: true, stages: raggedStages[:1],
+		makers: true, narrow: true, apart: true, keeps: true}
+	familyHIP = family{terms: &termsElsewhere, stages: raggedStages[:1],
+		makers: true, narrow: true, apart: true, keeps: true}
 	familyWGSL = family{terms: &termsByWGSL, stages: raggedStages[:], direct: true}
 	familyCPU  = family{terms: &termsElsewhere, counter: true}
 

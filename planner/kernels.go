@@ -41,7 +41,8 @@ type groupOptions struct {
 
 func (o *Options) group() groupOptions {
 	filled := o.filled()
-	g := groupOptions{of: o.Type, ofC: o.TypeC, epilogue: o.Epilogue.kernel(), tf32: o.Compute == ComputeTF32, schedule: filled.Schedule, rule: filled.Rule}
+	g := groupOptions{of: o.Type, ofC: o.TypeC, epilogue: o.Epilogue.kernel(), tf32: o.Compute == ComputeTF32,
+		schedule: filled.Schedule, rule: filled.Rule}
 	if o.Custom != nil {
 		g.schedule, g.rule = "", RuleCost
 	}
@@ -126,7 +127,8 @@ func (d *Device) kernelGroup(m *tileModel, o *Options, t Transposition, c Comput
 		}
 	}
 	if cuts {
-		g.Kernels = append(g.Kernels, encoding.Kernel{Tile: m.shape, TypeC: o.TypeC, Fixup: true, Epilogue: base.Epilogue.OfFixup()})
+		g.Kernels = append(g.Kernels, encoding.Kernel{Tile: m.shape, TypeC: o.TypeC, Fixup: true,
+			Epilogue: base.Epilogue.OfFixup()})
 	}
 	if g.key.ragged() {
 		g.Kernels = append(g.Kernels, d.makers(base.Epilogue)...)
@@ -156,7 +158,8 @@ func (g *groupOptions) deals() (loops, cuts bool) {
 	return true, g.schedule.find().cuts
 }
 
-// takeTurns reports whether workers may take tiles of a shape in turn: of the planner's own choice those of warpgroups alone.
+// takeTurns reports whether workers may take tiles of a shape in turn: of the planner's own choice those of
+// warpgroups alone.
 func (g *groupOptions) takeTurns(s *tile.Shape) bool {
 	return g.schedule == ScheduleDynamic || g.ragged() && s.Unit == tile.WGMMA
 }

@@ -50,8 +50,8 @@ func (l *load) add(e *pieces, times, units int) {
 	l.loads += e.loads * float64(times)
 }
 
-// addTiles adds n tiles of the same number of steps, which take as long as so many whole ones. units are the size
-// of a round, or 0 where tiles do not come longest first, or rounds are of no interest.
+// addTiles adds n tiles of the same number of steps, which take as long as so many whole ones. units are the
+// size of a round, or 0 where tiles do not come longest first, or rounds are of no interest.
 func (l *load) addTiles(n, steps int, whole float64, units int) {
 	l.tiles += n
 	for units > 0 && l.rounds < mostRounds && l.tiles > (l.rounds+1)*units {
@@ -64,8 +64,8 @@ func (l *load) addTiles(n, steps int, whole float64, units int) {
 	l.work += whole * float64(steps)
 }
 
-// loadsOf is the elements of A and B that rows and columns of so many tiles load. What was loaded before comes from
-// the cache, in a quarter of the time (gradients of experts by tiles of 64 and of 128 rows, H200).
+// loadsOf is the elements of A and B that rows and columns of so many tiles load. What was loaded before
+// comes from the cache, in a quarter of the time (gradients of experts by tiles of 64 and of 128 rows, H200).
 func loadsOf(m, n, k, down, across int) float64 {
 	return elementsOf(m, n, k)*3/4 + float64(m*across+n*down)*float64(k)/4
 }

@@ -46,9 +46,8 @@ const (
 // Options change how a plan is made. The zero value is the default: what
 // measures best.
 type Options struct {
-	// Type is that of the elements of A and B, but of A alone with scales of groups (PerGroup128), TypeC that of C: one
-	// of Type.TypesC.
-	// Sums are in fp32, whatever the types are, and C is rounded once.
+	// Type is that of the elements of A and B, but of A alone with scales of groups (PerGroup128), TypeC that
+	// of C: one of Type.TypesC. Sums are in fp32, whatever the types are, and C is rounded once.
 	Type  element.Type `json:"type,omitempty"`
 	TypeC element.Type `json:"type_c,omitempty"`
 
@@ -122,9 +121,11 @@ func (o *Options) checkTypes(d *Device) error {
 	case o.Type == element.Int4:
 		return invalid.Errorf("elements of A cannot be %s: B alone may, with scales of groups", o.Type)
 	case !slices.Contains(o.Type.TypesC(), o.TypeC):
-		return invalid.Errorf("elements of C cannot be %s where those of A and B are %s (but %s)", o.TypeC, o.Type, element.List(o.Type.TypesC(), " or "))
+		return invalid.Errorf("elements of C cannot be %s where those of A and B are %s (but %s)", o.TypeC,
+			o.Type, element.List(o.Type.TypesC(), " or "))
 	case o.Type != element.F32 && o.Compute == ComputeTF32:
-		return invalid.Errorf("compute mode %s is for operands of %s, not %s", ComputeTF32, element.F32, o.Type)
+		return invalid.Errorf("compute mode %s is for operands of %s, not %s", ComputeTF32, element.F32,
+			o.Type)
 	case d != nil && !d.takes(o.Type):
 		return invalid.Errorf("%s has no kernels for elements of %s", d, o.Type)
 	case d != nil && !d.takes(o.TypeB()):
@@ -146,11 +147,11 @@ func (o *Options) checkDepths(b Batch) error {
 	return nil
 }
 
-// computeHalves and computeWideHalves are the arithmetic of elements of fewer bits where kernels of
-// their own multiply them, as on GPUs with kernels of package native: of any matrices, and of those
-// whose rows begin with 16 bytes. Elsewhere the kernels of F32 make numbers of them. computeInt4 is that of B of 4 bits.
-// WGSL has computeWords with C of 16 bits, and computeDirect and computeDirectWords where those of its kernels that take B from
-// memory to registers can do so in all problems.
+// computeHalves and computeWideHalves are the arithmetic of elements of fewer bits where kernels of their own
+// multiply them, as on GPUs with kernels of package native: of any matrices, and of those whose rows begin
+// with 16 bytes. Elsewhere the kernels of F32 make numbers of them. computeInt4 is that of B of 4 bits. WGSL
+// has computeWords with C of 16 bits, and computeDirect and computeDirectWords where those of its kernels
+// that take B from memory to registers can do so in all problems.
 const (
 	computeHalves     Compute = "halves"
 	computeWideHalves Compute = "wide halves"
@@ -238,17 +239,20 @@ func (o *Options) allWide(d *Device, b Batch) bool {
 	return true
 }
 
-// widely reports whether a problem has what the faster kernels of the device need: those of native code elements of fewer bits
-// in rows that begin with 16 bytes, of 8 bits along K, and those of WGSL that take B to registers a wide launch, or B of 4 bits.
+// widely reports whether a problem has what the faster kernels of the device need: those of native code
+// elements of fewer bits in rows that begin with 16 bytes, of 8 bits along K, and those of WGSL that take B
+// to registers a wide launch, or B of 4 bits.
 func (o *Options) widely(d *Device, q *Problem) bool {
 	if d.family().direct {
 		return likeMeasured(q.M, q.K) && (o.Epilogue.group() > 0 || o.wideTile(q))
 	}
-	return o.Type != element.F32 && o.quick(q.TransA, q.TransB) && q.wide(o.wide()) && (!o.Epilogue.Gated || q.B2.aligned(o.wide()))
+	return o.Type != element.F32 && o.quick(q.TransA, q.TransB) && q.wide(o.wide()) &&
+		(!o.Epilogue.Gated || q.B2.aligned(o.wide()))
 }
 
-// likeMeasured: a problem of such sizes is like those that tile.Rates.Direct was measured with. With more rows B comes from the
-// cache again for each row of tiles, and with a short K it is read for less long than workers begin and end.
+// likeMeasured: a problem of such sizes is like those that tile.Rates.Direct was measured with. With more
+// rows B comes from the cache again for each row of tiles, and with a short K it is read for less long than
+// workers begin and end.
 func likeMeasured(m, k int) bool {
 	const most, least = 24, 512
 	return m <= most && k >= least
@@ -305,7 +309,8 @@ func ParseCompute(s string) (Compute, error) {
 	case ComputeF32Emulated, ComputeF32, ComputeTF32:
 		return c, nil
 	}
-	return "", invalid.Errorf("unknown compute mode %q (known: %s, %s, %s)", s, ComputeF32Emulated, ComputeF32, ComputeTF32)
+	return "", invalid.Errorf("unknown compute mode %q (known: %s, %s, %s)", s, ComputeF32Emulated,
+		ComputeF32, ComputeTF32)
 }
 
 func ParseRule(s string) (Rule, error) {

@@ -108,9 +108,10 @@ func nested(small, large *tile.Shape) bool {
 	return small.TM <= large.TM && small.TN <= large.TN && small.TM*small.TN < large.TM*large.TN
 }
 
-// sparing reports whether the large shape spares the small one groups of few rows: kernels of warpgroups leave out
-// rows that do not exist. A launch more would take longer: 8192 rows in 128 groups (N 1536, K 2048, bf16), of which
-// half have up to 64, take 207 us by tiles of 128 x 128 and 215 if these half have tiles of 64 x 128 (H200).
+// sparing reports whether the large shape spares the small one groups of few rows: kernels of warpgroups
+// leave out rows that do not exist. A launch more would take longer: 8192 rows in 128 groups (N 1536, K 2048,
+// bf16), of which half have up to 64, take 207 us by tiles of 128 x 128 and 215 if these half have tiles of
+// 64 x 128 (H200).
 func sparing(small, large *tile.Shape) bool { return large.Unit == tile.WGMMA && small.TN == large.TN }
 
 // groups is how many may have rows.
@@ -239,7 +240,8 @@ func (r *Ragged) entries() int {
 
 // operands are those of groups that have these sizes in the mean.
 func (r *Ragged) operands(o *Options, mean Sizes) operands {
-	return operands{float64(r.groups()) * elementsOf(mean.M, mean.N, mean.K), o.elementBytes(), r.TransB, o.oddRows(r.A, r.B)}
+	return operands{float64(r.groups()) * elementsOf(mean.M, mean.N, mean.K), o.elementBytes(), r.TransB,
+		o.oddRows(r.A, r.B)}
 }
 
 // widely is Options.widely of all groups, where sizes matter as they are expected.

@@ -46,7 +46,8 @@ func (p *builder) renew(b Batch, o Options) error {
 // renews reports whether the device may make the items of plans with the options.
 func (o *Options) renews(d *Device) bool {
 	own := o.filled()
-	return d.expands() && own.Custom == nil && own.Schedule == "" && own.Rule == RuleCost && own.Epilogue.none()
+	return d.expands() && own.Custom == nil && own.Schedule == "" && own.Rule == RuleCost &&
+		own.Epilogue.none()
 }
 
 // expands reports whether the device makes items sooner than the host: where a launch takes
@@ -114,8 +115,9 @@ func (p *builder) chooseLive(b Batch) (tileID, error) {
 	return best, nil
 }
 
-// liveSamples is how many problems stand for all: of the 72 batches of the sweep the choice
-// by 32 is predicted to take 0.4 percent longer than the best (mean; 14 percent at most, where a sample counts a round more or less).
+// liveSamples is how many problems stand for all: of the 72 batches of the sweep the choice by 32 is
+// predicted to take 0.4 percent longer than the best (mean; 14 percent at most, where a sample counts a round
+// more or less).
 const liveSamples = 32
 
 // scale makes a load one of so many times the tiles.

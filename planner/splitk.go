@@ -37,7 +37,8 @@ func dealSplitK(p *builder, g *group) error {
 	err := p.forTiles(g, func(s encoding.Segment, steps int) {
 		parts, depth, first := ceilDiv(steps, part), int(s.K1), len(p.Segments)
 		for i := range parts {
-			s.K0, s.K1 = int32(share(steps, i, parts)*g.Tile.TK), int32(min(share(steps, i+1, parts)*g.Tile.TK, depth))
+			s.K0 = int32(share(steps, i, parts) * g.Tile.TK)
+			s.K1 = int32(min(share(steps, i+1, parts)*g.Tile.TK, depth))
 			p.Segments = append(p.Segments, s)
 			p.endWorker()
 		}
@@ -50,13 +51,14 @@ func dealSplitK(p *builder, g *group) error {
 // share is where part i of so many steps begins, in 64 bits, which the product may need.
 func share(steps, i, parts int) int { return int(int64(steps) * int64(i) / int64(parts)) }
 
-// splitSteps is the number of K steps in a part of dealSplitK: such that parts fill
-// the places on the device, but never so few that parts cost more than they
-// save. Parts are longer where their partial tiles would not fit in a binding, or where it is predicted to be sooner that whoever
-// stores the last part of a tile sums all.
+// splitSteps is the number of K steps in a part of dealSplitK: such that parts fill the places on the device,
+// but never so few that parts cost more than they save. Parts are longer where their partial tiles would not
+// fit in a binding, or where it is predicted to be sooner that whoever stores the last part of a tile sums
+// all.
 func (m *model) splitSteps(id tileID, l load) int {
 	part := max(m.fillingSteps(id, l), minPartSteps)
-	for limit := int64(m.slotLimit(id)); part < l.longest && int64(l.steps)/int64(part)+int64(l.tiles) > limit; {
+	limit := int64(m.slotLimit(id))
+	for part < l.longest && int64(l.steps)/int64(part)+int64(l.tiles) > limit {
 		part *= 2
 	}
 	if few := ceilDiv(l.longest, encoding.MaxParts); m.parts && part < few {
@@ -69,9 +71,10 @@ func (m *model) splitSteps(id tileID, l load) int {
 	return part
 }
 
-// fillingSteps is the steps of parts that fill the places on the device. A part more than there are places takes another round. So equal
-// tiles have as many parts each as there is room for, and of others half a part each is reckoned for what does not divide. Of the time of parts
-// that fill all places by their steps alone Split-K took 0.91 to 0.97 where tiles are equal or of warpgroups (each kernel of tensor cores), 0.90 where
+// fillingSteps is the steps of parts that fill the places on the device. A part more than there are places
+// takes another round. So equal tiles have as many parts each as there is room for, and of others half a part
+// each is reckoned for what does not divide. Of the time of parts that fill all places by their steps alone
+// Split-K took 0.91 to 0.97 where tiles are equal or of warpgroups (each kernel of tensor cores), 0.90 where
 // those of FMA rows are uneven, and 0.91 by WGSL (geometric means; H100).
 func (m *model) fillingSteps(id tileID, l load) int {
 	places := m.tiles[id].resident
@@ -120,7 +123,8 @@ func (p *builder) sumParts(first int, slots *slotCounter) {
 		return
 	}
 	s := &parts[0]
-	p.Fixups = append(p.Fixups, encoding.Fixup{Problem: s.Problem, Row: s.Row, Col: s.Col, Slot: slots.next, Count: int32(len(parts))})
+	p.Fixups = append(p.Fixups, encoding.Fixup{Problem: s.Problem, Row: s.Row, Col: s.Col, Slot: slots.next,
+		Count: int32(len(parts))})
 	for i := range parts {
 		parts[i].Slot = slots.take()
 	}

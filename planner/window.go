@@ -22,7 +22,8 @@ import (
 // Offsets are 32-bit in the kernels; bases are rounded down to baseBytes.
 func (d *Device) spanLimit(of element.Type) int {
 	limit := int(min(math.MaxUint32, maxElements))
-	if words := d.MaxBinding / 4; words > 0 && words < limit/of.PerWord() { // as elements of 4 bits these may be more than an int of 32 bits holds
+	// Words of 4-bit elements may have more than an int of 32 bits holds.
+	if words := d.MaxBinding / 4; words > 0 && words < limit/of.PerWord() {
 		limit = words * of.PerWord()
 	}
 	return limit
@@ -187,16 +188,22 @@ func (p *builder) dealWindows(g *group) error {
 		q := &p.Batch[o.Index]
 		panel := p.panelDepth(g.Tile, q)
 		if panel <= 0 {
-			return problemError(int(o.Index), "lda or ldb", "is too large: one tile %s reaches more than the %d elements that %s can bind", g.Tile.Name, p.Device.spanLimit(g.Type), p.Device.Name)
+			return problemError(int(o.Index), "lda or ldb",
+				"is too large: one tile %s reaches more than the %d elements that %s can bind", g.Tile.Name,
+				p.Device.spanLimit(g.Type), p.Device.Name)
 		}
 		if panel < q.depth() && g.TypeC != element.F32 {
-			return problemError(int(o.Index), "K", "is too large for C of %s: more than the %d that one launch of %s takes would be rounded in between", g.TypeC, panel, p.Device.Name)
+			return problemError(int(o.Index), "K",
+				"is too large for C of %s: more than the %d that one launch of %s takes would be rounded in between",
+				g.TypeC, panel, p.Device.Name)
 		}
 		if panel < q.depth() && p.Options.Epilogue.Gated {
-			return problemError(int(o.Index), "K", "is too large for gated units: one launch of %s takes %d", p.Device.Name, panel)
+			return problemError(int(o.Index), "K", "is too large for gated units: one launch of %s takes %d",
+				p.Device.Name, panel)
 		}
 		if along := p.Options.Epilogue.alongK(); panel < q.depth() && along != "" {
-			return problemError(int(o.Index), "K", "is too large for scales of %s: one launch of %s takes %d", along, p.Device.Name, panel)
+			return problemError(int(o.Index), "K", "is too large for scales of %s: one launch of %s takes %d",
+				along, p.Device.Name, panel)
 		}
 		rows, cols := grid(g.Tile, q)
 		if err := p.room(int64(rows*cols) * int64(max(ceilDiv(q.depth(), panel), 1))); err != nil {
@@ -213,10 +220,13 @@ func (p *builder) dealWindows(g *group) error {
 					return err
 				}
 				s := encoding.Segment{Problem: o.Index, Row: int32(tile / cols), Col: int32(tile % cols),
-					K0: int32(k0), K1: int32(min(k0+panel, q.depth())), Slot: encoding.NoSlot, Accumulate: k0 > 0}
+					K0: int32(k0), K1: int32(min(k0+panel, q.depth())), Slot: encoding.NoSlot,
+					Accumulate: k0 > 0}
 				touched := reach(g.Tile, q, &s, &p.Options.Epilogue)
 				if !p.within(touched) {
-					return problemError(int(o.Index), "ldc", "%d is too large: one tile %s reaches more than the %d elements that %s can bind", q.C.LD, g.Tile.Name, p.Device.spanLimit(g.TypeC), p.Device.Name)
+					return problemError(int(o.Index), "ldc",
+						"%d is too large: one tile %s reaches more than the %d elements that %s can bind",
+						q.C.LD, g.Tile.Name, p.Device.spanLimit(g.TypeC), p.Device.Name)
 				}
 				if !p.within(open.with(touched)) {
 					flush()
@@ -234,7 +244,9 @@ func (p *builder) dealWindows(g *group) error {
 // launchWindow closes a launch of single-segment workers over its windows.
 func (p *builder) launchWindow(g *group, first int, w windows, partly bool) {
 	segments := p.Segments[p.Workers[first]:]
-	slices.SortStableFunc(segments, func(x, y encoding.Segment) int { return cmp.Compare(y.K1-y.K0, x.K1-x.K0) })
+	slices.SortStableFunc(segments, func(x, y encoding.Segment) int {
+		return cmp.Compare(y.K1-y.K0, x.K1-x.K0)
+	})
 	part := *g
 	if part.load = (load{}); partly {
 		part.Epilogue = g.Epilogue.OfPart()
@@ -248,8 +260,10 @@ func (p *builder) launchWindow(g *group, first int, w windows, partly bool) {
 	p.launch(&part, ScheduleDataParallel, cost, first, false)
 	for i := from; i < len(p.Launches); i++ {
 		l := &p.Launches[i]
-		l.BaseA, l.BaseB, l.BaseC, l.BaseB2 = w[0].base(g.Type), w[1].base(g.TypeB()), w[2].base(g.TypeC), w[3].base(g.TypeB())
-		l.SpanA, l.SpanB, l.SpanC, l.SpanB2 = w[0].span(g.Type), w[1].span(g.TypeB()), w[2].span(g.TypeC), w[3].span(g.TypeB())
+		l.BaseA, l.SpanA = w[0].base(g.Type), w[0].span(g.Type)
+		l.BaseB, l.SpanB = w[1].base(g.TypeB()), w[1].span(g.TypeB())
+		l.BaseC, l.SpanC = w[2].base(g.TypeC), w[2].span(g.TypeC)
+		l.BaseB2, l.SpanB2 = w[3].base(g.TypeB()), w[3].span(g.TypeB())
 	}
 }
 
