@@ -120,3 +120,69 @@ func TestPack(t *testing.T) {
 	_, err = Pack(GEMM(side, side, 1), GEMM(side, side, 1), GEMM(side, side, 1))
 	require.EqualError(t, err, "problem 2: C does not fit: its last offset overflows")
 }
+
+// C of problems may interleave where all rows lie in one matrix. Where their leading dimensions differ, they
+// are refused unless their ranges are separate.
+func TestCheckOverlap(t *testing.T) {
+	at := func(off, m, n, ld int) Problem {
+		return Problem{M: m, N: n, B: Matrix{LD: n}, C: Matrix{off, ld}}
+	}
+	const overlaps = "problem 1: C overlaps C of problem 0"
+	for _, c := range []struct {
+		name, want string
+		batch      Batch
+	}{
+		{"side by side in one matrix", "", Batch{at(0, 4, 5, 10), at(5, 4, 5, 10)}},
+		{"side by side, one column shared", overlaps, Batch{at(0, 4, 6, 10), at(5, 4, 5, 10)}},
+		{"quadrants", "", Batch{at(0, 2, 5, 10), at(5, 2, 5, 10), at(20, 2, 5, 10), at(25, 2, 5, 10)}},
+		{"quadrants, corner shared", overlaps, Batch{at(0, 3, 6, 10), at(25, 2, 5, 10), at(6, 2, 4, 10)}},
+		{"block that wraps around the row end", "", Batch{at(8, 3, 4, 10), at(2, 3, 6, 10)}},
+		{"wrapped block meets a neighbour", overlaps, Batch{at(8, 3, 4, 10), at(11, 1, 3, 10)}},
+		{"same element", overlaps, Batch{at(7, 1, 1, 1), at(7, 1, 1, 1)}},
+		{"unsorted", "problem 2: C overlaps C of problem 0", Batch{at(100, 2, 2, 2), at(0, 10, 10, 10), at(103, 2, 2, 2)}},
+		{"a row between rows", "", Batch{at(0, 3, 2, 10), at(2, 1, 8, 8)}},
+		{"a dense matrix between rows", "", Batch{at(0, 3, 2, 10), at(2, 4, 2, 2)}},
+		{"other leading dimension, behind", "", Batch{at(0, 3, 2, 10), at(22, 3, 2, 20)}},
+		{"other leading dimension, between rows", "problem 1: C may overlap C of problem 0: " +
+			"their ranges interleave, and leading dimensions 20 and 10 differ", Batch{at(0, 3, 2, 10), at(2, 2, 3, 20)}},
+		{"the same, unsorted", "problem 1: C may overlap C of problem 0: " +
+			"their ranges interleave, and leading dimensions 10 and 20 differ", Batch{at(2, 2, 3, 20), at(0, 3, 2, 10)}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := c.batch.Check(1000, 1000, 1000)
+			if c.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.EqualError(t, err, c.want)
+			require.ErrorIs(t, err, ErrInvalid)
+		})
+	}
+}
+
+func BenchmarkCheck(b *testing.B) {
+	for _, l := range []struct {
+		name string
+		of   func(i, n int) Matrix // C of 8 x 8
+	}{
+		{"packed", func(i, n int) Matrix { return Matrix{i * 64, 8} }},
+		{"blocks of a matrix", func(i, n int) Matrix { return Matrix{i/16*8*128 + i%16*8, 128} }},
+		{"blocks of a row", func(i, n int) Matrix { return Matrix{i * 8, n * 8} }},
+	} {
+		for _, n := range []int{16, 1000, 400_000} {
+			b.Run(fmt.Sprintf("%s/%d", l.name, n), func(b *testing.B) {
+				batch := make(Batch, n)
+				for i := range batch {
+					batch[i] = Problem{M: 8, N: 8, B: Matrix{LD: 8}, C: l.of(i, n)}
+				}
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := batch.Check(0, 0, math.MaxInt); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/problem")
+			})
+		}
+	}
+}

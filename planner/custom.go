@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"unsafe"
 
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -49,7 +50,9 @@ type WorkTile struct {
 	Index    int // in Work.Tiles as given, for Part.Tile: Tiles may be sorted
 	Problem  int // index in the batch
 	Row, Col int // in tiles: the tile starts at C[Row*TM, Col*TN]
-	Steps    int // K steps of TK, at least 1; the last may be shorter; of gated units those of both products, which are dealt whole
+	// Steps are the K steps of TK, at least 1. The last may be shorter. Gated units have those of both
+	// products, which are dealt whole.
+	Steps int
 	// Micros is the predicted time of the whole tile in microseconds, of a compute unit
 	// that has other tiles to overlap it with; its steps take equal shares.
 	Micros float64
@@ -113,6 +116,10 @@ func (p *builder) dealCustom(g *group, c *CustomSchedule) error {
 	return nil
 }
 
+// bytesOfWork are those of a tile, or part, that a custom schedule sees, besides its segment.
+const bytesOfWork = int64(unsafe.Sizeof(WorkTile{}) + unsafe.Sizeof(encoding.Segment{}) +
+	4*unsafe.Sizeof(Part{}) + 2*unsafe.Sizeof(uintptr(0)))
+
 // customDeal turns what a schedule has dealt into segments of a plan.
 type customDeal struct {
 	plan  *builder
@@ -149,10 +156,12 @@ func (d *customDeal) worker(index int, parts []Part) error {
 	turns := 0
 	for _, part := range parts {
 		if part.Tile < 0 || part.Tile >= len(d.tiles) {
-			return invalid.Errorf("schedule %s: worker %d has a part of tile %d, where there are %d", d.name, index, part.Tile, len(d.tiles))
+			return invalid.Errorf("schedule %s: worker %d has a part of tile %d, where there are %d", d.name,
+				index, part.Tile, len(d.tiles))
 		}
 		if steps := d.steps[part.Tile]; part.From < 0 || part.From >= part.To || part.To > steps {
-			return d.wrong(part.Tile, "worker %d has K steps [%d, %d), where there are %d", index, part.From, part.To, steps)
+			return d.wrong(part.Tile, "worker %d has K steps [%d, %d), where there are %d", index, part.From,
+				part.To, steps)
 		}
 		if p.model.whole(d.group.id) && part.To-part.From < d.steps[part.Tile] {
 			return d.wrong(part.Tile, "worker %d has K steps [%d, %d) alone, and tiles of gated units are not cut, nor those with scales of blocks or of groups beyond a step", index, part.From, part.To)
@@ -208,10 +217,12 @@ func (d *customDeal) finish() (partial int, err error) {
 		}
 		if n > 1 {
 			if limit := p.Device.spanLimit(element.F32) / size; int(slots.next)+n > limit {
-				return 0, d.wrong(tile, "its %d parts are too many: %s can bind %d partial tiles", n, p.Device.Name, limit)
+				return 0, d.wrong(tile, "its %d parts are too many: %s can bind %d partial tiles", n,
+					p.Device.Name, limit)
 			}
 			s := &d.tiles[tile]
-			p.Fixups = append(p.Fixups, encoding.Fixup{Problem: s.Problem, Row: s.Row, Col: s.Col, Slot: slots.next, Count: int32(n)})
+			p.Fixups = append(p.Fixups, encoding.Fixup{Problem: s.Problem, Row: s.Row, Col: s.Col,
+				Slot: slots.next, Count: int32(n)})
 			for _, i := range order[:n] {
 				p.Segments[d.first+i].Slot = slots.take()
 			}
@@ -245,7 +256,8 @@ func (d *customDeal) covers(tile int, order []int) error {
 // wrong names the schedule, the problem and the tile of an error.
 func (d *customDeal) wrong(tile int, format string, args ...any) error {
 	s := &d.tiles[tile]
-	return invalid.Errorf("schedule %s: problem %d, tile (%d, %d): %s", d.name, s.Problem, s.Row, s.Col, fmt.Sprintf(format, args...))
+	return invalid.Errorf("schedule %s: problem %d, tile (%d, %d): %s", d.name, s.Problem, s.Row, s.Col,
+		fmt.Sprintf(format, args...))
 }
 
 // cost predicts what was dealt: workers and fix-ups from the given ones on, and partial tiles.
@@ -260,9 +272,11 @@ func (d *customDeal) cost(worker, firstFixup, partial int) (gemm, fixup float64)
 		longest = max(longest, steps)
 	}
 	m := &p.model
-	gemm = m.launch(g.id, float64(longest), g.load.whole+float64(len(d.parts)-len(d.tiles)), g.load.work, g.load.loads, 0, m.terms().leave)
+	gemm = m.launch(g.id, float64(longest), g.load.whole+float64(len(d.parts)-len(d.tiles)), g.load.work,
+		g.load.loads, 0, m.family.terms.leave)
 	if partial > 0 {
-		fixup = m.sums(g.id, float64(len(p.Fixups)-firstFixup), float64(partial), float64(p.mostParts(firstFixup)))
+		fixup = m.sums(g.id, float64(len(p.Fixups)-firstFixup), float64(partial),
+			float64(p.mostParts(firstFixup)))
 	}
 	return gemm, fixup
 }

@@ -6,15 +6,16 @@ import (
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
-// dealDynamic gives each of as many workers as the device runs at once its first tiles, longest first, and has them take the
-// others in turn, whoever can do more (encoding.TurnNext): the dynamic schedules of Osama's abstraction. In the plan the last
-// worker has these. No tile is cut, so that results do not depend on who computes which.
+// dealDynamic gives each of as many workers as the device runs at once its first tiles, longest first, and
+// has them take the others in turn, whoever can do more (encoding.TurnNext): the dynamic schedules of Osama's
+// abstraction. In the plan the last worker has these. No tile is cut, so that results do not depend on who
+// computes which.
 //
-// Threads of a CPU take workers from a counter anyway, so that there a worker has one tile.
+// Where units take workers from a counter anyway, as threads of a CPU do, a worker has one tile.
 func dealDynamic(p *builder, g *group) error {
 	workers := min(p.model.tiles[g.id].resident, p.mostWorkers(&g.Kernel))
 	switch {
-	case g.load.tiles <= workers || p.device.KernelKind == KernelsCPU:
+	case g.load.tiles <= workers || p.model.family.counter:
 		return dealDataParallel(p, g)
 	case !p.model.mayTakeAll(g.id, g.load):
 		return dealLPT(p, g)
@@ -33,14 +34,15 @@ func dealDynamic(p *builder, g *group) error {
 	return nil
 }
 
-// mayTakeAll reports whether one worker may have all tiles of a load, as one may that takes them in turn, under the device's loop
-// limit.
+// mayTakeAll reports whether one worker may have all tiles of a load, as one may that takes them in turn,
+// under the device's loop limit.
 func (m *model) mayTakeAll(id tileID, l load) bool {
 	return m.device.MaxTrips == 0 || l.steps <= float64(m.device.tripSteps(m.tiles[id].shape))
 }
 
-// turn is how many tiles of a load a worker takes at a time: of small ones of warpgroups, whose items would be asked for later than
-// they could be done, some that take turnMicros together, as long as each worker has many turns.
+// turn is how many tiles of a load a worker takes at a time: of small ones of warpgroups, whose items would
+// be asked for later than they could be done, some that take turnMicros together, as long as each worker has
+// many turns.
 func (m *model) turn(id tileID, l load, workers int) int {
 	t := &m.tiles[id]
 	if t.shape.Unit != tile.WGMMA {
@@ -56,29 +58,32 @@ func (t *tileModel) turn(steps float64, tiles, workers int) int {
 }
 
 const (
-	// askMicros after it was asked for comes an item, on an H200 (gradients of 128 experts of 1 token in all, 93 tiles a
-	// worker: 150 us).
+	// askMicros after it was asked for comes an item, on an H200 (gradients of 128 experts of 1 token in all,
+	// 93 tiles a worker: 150 us).
 	askMicros  = 1.5
 	turnMicros = 8
 	manyTurns  = 16
 	mostTurn   = 4
 	// lastMicros is what a worker takes to learn that there is no more. A guess.
 	lastMicros = 0.5
-	// Of operands whose rows begin with 16 bytes tiles take as long as these take through the L2 cache, which predictions do not tell: turns
-	// are more even than shares by predicted times. Of wide tiles in bf16 on an H100 turns are 3 to 7 percent sooner where a launch takes more than
-	// 20 us, as long at 10 to 20, and 5 percent later below (geometric means of 161 launches of 117 batches), and later too where no tile has more than four steps,
-	// or where all are alike, since shares keep neighbours at the same rows of A and B: 64 products of 512 x 512 x 1024 take 10 percent longer in
-	// turns, 32 of 256 x 768 x 2048 6, 128 of 256 x 256 x 256 12. One of 3000 x 3000 x 3000, with tiles of half the size at its edges, takes 5 percent less.
+	// Of operands whose rows begin with 16 bytes tiles take as long as these take through the L2 cache, which
+	// predictions do not tell: turns are more even than shares by predicted times. Of wide tiles in bf16 on
+	// an H100 turns are 3 to 7 percent sooner where a launch takes more than 20 us, as long at 10 to 20, and
+	// 5 percent later below (geometric means of 161 launches of 117 batches), and later too where no tile has
+	// more than four steps, or where all are alike, since shares keep neighbours at the same rows of A and B:
+	// 64 products of 512 x 512 x 1024 take 10 percent longer in turns, 32 of 256 x 768 x 2048 6, 128 of 256 x
+	// 256 x 256 12. One of 3000 x 3000 x 3000, with tiles of half the size at its edges, takes 5 percent
+	// less.
 	wideUneven     = 0.06
 	wideAlike      = 0.99 // of the steps that there would be if all tiles were as the longest
 	wideLastMicros = 0.9
 	wideSteps      = 4
 )
 
-// dynamicCost is that of workers that have even shares, each of which asks for its turns one after the other. What it saves where
-// units are not equally fast, no prediction knows.
+// dynamicCost is that of workers that have even shares, each of which asks for its turns one after the other.
+// What it saves where units are not equally fast, no prediction knows.
 func (m *model) dynamicCost(id tileID, l load) (gemm, fixup float64) {
-	if m.device.KernelKind == KernelsCPU {
+	if m.family.counter {
 		return m.dataParallelCost(id, l)
 	}
 	gemm, _ = m.lptCost(id, l)

@@ -9,8 +9,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
-// Encode appends what the kernels read, see package encoding, to dst[:0] and returns it. It allocates only when
-// dst is too short.
+// Encode appends what the kernels read, see package encoding, to dst[:0] and returns it. It allocates only
+// when dst is too short.
 func (p *Plan) Encode(dst []uint32) []uint32 {
 	if p.Ragged != nil {
 		return p.encodeRagged(dst)
@@ -71,7 +71,8 @@ func (p *Plan) encodeItems(dst []uint32, l *encoding.Launch) int {
 	return at
 }
 
-// encodePart says in the item of a part, which has a slot, where its tile is. Tiles are in the order of their slots.
+// encodePart says in the item of a part, which has a slot, where its tile is. Tiles are in the order of their
+// slots.
 func encodePart(w []uint32, l *encoding.Launch, tiles []encoding.Fixup, slot int32) {
 	tile := sort.Search(len(tiles), func(i int) bool { return tiles[i].Slot > slot }) - 1
 	fixups := l.Sums - l.Items
@@ -158,7 +159,8 @@ type itemEncoder struct {
 func (e *itemEncoder) begin(problem int32) {
 	l, t, q := e.launch, e.tile, &e.plan.Batch[problem]
 	e.problem, e.q = problem, q
-	e.rowA, e.kA, e.kB, e.colB, e.rowC = t.TM*q.A.LD, 1, q.B.LD, t.TN*e.plan.Options.Epilogue.ScaleB.ApartB(), t.TM*q.C.LD
+	e.rowA, e.kA, e.rowC = t.TM*q.A.LD, 1, t.TM*q.C.LD
+	e.kB, e.colB = q.B.LD, t.TN*e.plan.Options.Epilogue.ScaleB.ApartB()
 	if q.TransA {
 		e.rowA, e.kA = t.TM, q.A.LD
 	}
@@ -166,9 +168,10 @@ func (e *itemEncoder) begin(problem int32) {
 		e.kB, e.colB = 1, t.TN*q.B.LD
 	}
 	c := &e.common
-	c[encoding.OffA], c[encoding.OffB], c[encoding.OffC] = uint32(q.A.Offset-l.BaseA), uint32(q.B.Offset-l.BaseB), uint32(q.C.Offset-l.BaseC)
+	c[encoding.OffA], c[encoding.OffB] = uint32(q.A.Offset-l.BaseA), uint32(q.B.Offset-l.BaseB)
+	c[encoding.OffC], c[encoding.Flags] = uint32(q.C.Offset-l.BaseC), 0
 	c[encoding.LDA], c[encoding.LDB], c[encoding.LDC] = uint32(q.A.LD), uint32(q.B.LD), uint32(q.C.LD)
-	c[encoding.Alpha], c[encoding.Beta], c[encoding.Flags] = math.Float32bits(q.Alpha.Value()), math.Float32bits(q.Beta), 0
+	c[encoding.Alpha], c[encoding.Beta] = math.Float32bits(q.Alpha.Value()), math.Float32bits(q.Beta)
 	if q.depth() == 0 {
 		c[encoding.Alpha] = 0
 	}
@@ -190,8 +193,10 @@ func (e *itemEncoder) encode(w *[encoding.ItemWords]uint32, s *encoding.Segment)
 	w[encoding.OffC] = c[encoding.OffC] + uint32(row*e.rowC+col*e.tile.TN)
 	w[encoding.Depth] = uint32(s.K1 - s.K0)
 	w[encoding.LDA], w[encoding.LDB], w[encoding.LDC] = c[encoding.LDA], c[encoding.LDB], c[encoding.LDC]
-	w[encoding.Extent] = encoding.PackExtent(min(e.q.M-row*e.tile.TM, e.tile.TM), min(e.q.N-col*e.tile.TN, e.tile.TN))
-	w[encoding.Alpha], w[encoding.Beta], w[encoding.Flags] = c[encoding.Alpha], c[encoding.Beta], c[encoding.Flags]
+	tm, tn := e.tile.TM, e.tile.TN
+	w[encoding.Extent] = encoding.PackExtent(min(e.q.M-row*tm, tm), min(e.q.N-col*tn, tn))
+	w[encoding.Alpha], w[encoding.Beta] = c[encoding.Alpha], c[encoding.Beta]
+	w[encoding.Flags] = c[encoding.Flags]
 	if s.Accumulate {
 		w[encoding.Beta] = math.Float32bits(1)
 	}
@@ -205,8 +210,10 @@ func (p *Plan) encodeFixup(w []uint32, l *encoding.Launch, f *encoding.Fixup) {
 	w[encoding.FixupOffC] = uint32(q.C.Offset + row*q.C.LD + col - l.BaseC)
 	w[encoding.FixupLDC] = uint32(q.C.LD)
 	w[encoding.FixupExtent] = encoding.PackExtent(min(q.M-row, t.TM), min(q.N-col, t.TN))
-	w[encoding.FixupAlpha], w[encoding.FixupBeta] = math.Float32bits(q.Alpha.Value()), math.Float32bits(q.Beta)
-	w[encoding.FixupSlot], w[encoding.FixupCount], w[encoding.FixupPointersAt] = uint32(f.Slot), uint32(f.Count), q.pointersAt(&l.Epilogue)
+	w[encoding.FixupAlpha] = math.Float32bits(q.Alpha.Value())
+	w[encoding.FixupBeta] = math.Float32bits(q.Beta)
+	w[encoding.FixupSlot], w[encoding.FixupCount] = uint32(f.Slot), uint32(f.Count)
+	w[encoding.FixupPointersAt] = q.pointersAt(&l.Epilogue)
 	if l.Epilogue == (encoding.Epilogue{}) {
 		return
 	}
@@ -248,7 +255,8 @@ func (e *itemEncoder) encodeEpilogue(w []uint32, s *encoding.Segment) {
 	}
 	second := w[words : 2*words]
 	copy(second, w)
-	second[encoding.OffB], second[encoding.LDB] = uint32(q.elementB2(int(s.K0), col*o.ScaleB.ApartB())-e.launch.BaseB2), uint32(q.B2.LD)
+	offB := q.elementB2(int(s.K0), col*o.ScaleB.ApartB()) - e.launch.BaseB2
+	second[encoding.OffB], second[encoding.LDB] = uint32(offB), uint32(q.B2.LD)
 	second[encoding.BiasAt] += uint32(q.N)
 	second[encoding.ScaleBAt] += uint32(o.scalesOf(q, q.B.LD))
 	second[encoding.Flags] = w[encoding.Flags]&^encoding.ItemWide | encoding.ItemSecond

@@ -97,7 +97,7 @@ func (d *Device) checkRest() error {
 
 // checkKernels is Check of kernels and their rates.
 func (d *Device) checkKernels() error {
-	if d.KernelKind != KernelsWGSL && d.KernelKind != KernelsNative && d.KernelKind != KernelsCPU {
+	if d.family() == &familyUnknown {
 		return d.wrong("unknown kind of kernels %q (known: %s, %s, %s)", d.KernelKind, KernelsWGSL, KernelsNative, KernelsCPU)
 	}
 	if n := len(d.Kernels); n == 0 || n > mostKernels {

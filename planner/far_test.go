@@ -55,9 +55,12 @@ func TestShortKInOneWindow(t *testing.T) {
 	require.Len(t, p.Segments, 1)
 }
 
-// Regions that are too many rows to look at each.
+// C of too many rows to look at each, as far as elements reach.
 func TestCheckFarRows(t *testing.T) {
 	const ld = 1<<30 + 1
+	placed := func(offset, m, n, ld int) Problem {
+		return Problem{M: m, N: n, B: Matrix{LD: n}, C: Matrix{offset, ld}}
+	}
 	long := placed(0, MaxDim, 3, ld)
 	for _, c := range []struct {
 		name  string
@@ -67,11 +70,10 @@ func TestCheckFarRows(t *testing.T) {
 		{"beside it", placed(3, MaxDim, ld-3, ld), false},
 		{"its last element", placed((MaxDim-1)*ld+2, 1, 1, 1), true},
 		{"behind its last element", placed((MaxDim-1)*ld+3, MaxDim, 1, 7), false},
-		{"one less between rows", placed(ld+3, MaxDim/2, 5, ld-1), true},
 		{"its column behind it", placed((MaxDim-1)*ld+3, 3, 1, ld), false},
-		{"coprime, few rows", placed(1<<20, 1<<10, 1, ld+1), false},
-		{"coprime, until they meet", placed(ld-1<<20, 1<<20, 1, ld+1), false},
-		{"coprime, when they meet", placed(ld-1<<20, 1<<20+1, 1, ld+1), true},
+		{"between its rows", placed(ld+3, 1, ld-3, ld), false},
+		{"as far as its next row", placed(ld+3, 1, ld-2, ld), true},
+		{"of another leading dimension", placed(ld+3, MaxDim/2, 5, ld-1), true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, far := range []int{0, maxElements - (MaxDim+20)*ld} {

@@ -41,7 +41,8 @@ type groupOptions struct {
 
 func (o *Options) group() groupOptions {
 	filled := o.filled()
-	g := groupOptions{of: o.Type, ofC: o.TypeC, epilogue: o.Epilogue.kernel(), tf32: o.Compute == ComputeTF32, schedule: filled.Schedule, rule: filled.Rule}
+	g := groupOptions{of: o.Type, ofC: o.TypeC, epilogue: o.Epilogue.kernel(), tf32: o.Compute == ComputeTF32,
+		schedule: filled.Schedule, rule: filled.Rule}
 	if o.Custom != nil {
 		g.schedule, g.rule = "", RuleCost
 	}
@@ -60,10 +61,10 @@ func (p *Planner) Kernels(o Options, t Transposition) ([]KernelGroup, error) {
 	var refused error
 	var m model
 	for _, wide := range []bool{false, true} {
-		c := o.arithmetic(p.device, wide)
-		if err := m.set(p.device, c, o.dressed(p.device), only{}); err != nil {
+		if err := m.setFor(p.device, &o, wide, nil); err != nil {
 			return nil, err
 		}
+		c := m.compute
 		if wide && (c == o.arithmetic(p.device, false) || c.bytes() && !o.quick(t.A, t.B)) {
 			break
 		}
@@ -126,7 +127,8 @@ func (d *Device) kernelGroup(m *tileModel, o *Options, t Transposition, c Comput
 		}
 	}
 	if cuts {
-		g.Kernels = append(g.Kernels, encoding.Kernel{Tile: m.shape, TypeC: o.TypeC, Fixup: true, Epilogue: base.Epilogue.OfFixup()})
+		g.Kernels = append(g.Kernels, encoding.Kernel{Tile: m.shape, TypeC: o.TypeC, Fixup: true,
+			Epilogue: base.Epilogue.OfFixup()})
 	}
 	if g.key.ragged() {
 		g.Kernels = append(g.Kernels, d.makers(base.Epilogue)...)
@@ -156,7 +158,8 @@ func (g *groupOptions) deals() (loops, cuts bool) {
 	return true, g.schedule.find().cuts
 }
 
-// takeTurns reports whether workers may take tiles of a shape in turn: of the planner's own choice those of warpgroups alone.
+// takeTurns reports whether workers may take tiles of a shape in turn: of the planner's own choice those of
+// warpgroups alone.
 func (g *groupOptions) takeTurns(s *tile.Shape) bool {
 	return g.schedule == ScheduleDynamic || g.ragged() && s.Unit == tile.WGMMA
 }
@@ -178,7 +181,7 @@ func clustered(k encoding.Kernel, m *tileModel) (variants []encoding.Kernel) {
 
 // makers are the kernels by which the device makes items: of ragged plans, and of those of Renew.
 func (d *Device) makers(e encoding.Epilogue) (kernels []encoding.Kernel) {
-	for _, stage := range d.raggedStages() {
+	for _, stage := range d.family().stages {
 		for form := EndsOfRows; form <= Records; form++ {
 			for _, n := range encoding.RaggedEntries {
 				if k := d.maker(stage, form, int(n), e); !slices.Contains(kernels, k) {

@@ -34,7 +34,7 @@ func (p *builder) ownTiles(g *group, workers int) error {
 	d.begin(workers, max(g.load.tiles/workers-lptRounds, 0)*workers)
 	owners := slices.Grow(p.owners[:0], g.load.tiles)
 	for _, o := range g.problems {
-		q := &p.Batch[o.index]
+		q := &p.Batch[o.Index]
 		rows, cols := grid(g.Tile, q)
 		depth := steps(g.Tile, q) * p.model.products
 		whole := t.work(1, depth)
@@ -74,7 +74,7 @@ func (p *builder) giveTiles(g *group, workers int) error {
 	p.Segments = p.Segments[:at]
 	i := 0
 	for _, o := range g.problems {
-		q := &p.Batch[o.index]
+		q := &p.Batch[o.Index]
 		rows, cols := grid(g.Tile, q)
 		depth := int32(q.depth())
 		most := bandRows(rows, cols)
@@ -86,7 +86,7 @@ func (p *builder) giveTiles(g *group, workers int) error {
 			for row, col := range inStrips(g.Tile, band, cols) {
 				w := p.owners[i]
 				i++
-				setWhole(&p.Segments[ends[w]], o.index, row, col, depth)
+				setWhole(&p.Segments[ends[w]], o.Index, row, col, depth)
 				ends[w]++
 			}
 		}

@@ -46,9 +46,8 @@ const (
 // Options change how a plan is made. The zero value is the default: what
 // measures best.
 type Options struct {
-	// Type is that of the elements of A and B, but of A alone with scales of groups (PerGroup128), TypeC that of C: one
-	// of Type.TypesC.
-	// Sums are in fp32, whatever the types are, and C is rounded once.
+	// Type is that of the elements of A and B, but of A alone with scales of groups (PerGroup128), TypeC that
+	// of C: one of Type.TypesC. Sums are in fp32, whatever the types are, and C is rounded once.
 	Type  element.Type `json:"type,omitempty"`
 	TypeC element.Type `json:"type_c,omitempty"`
 
@@ -115,11 +114,44 @@ func (o *Options) check(d *Device) error {
 	return nil
 }
 
-// computeHalves and computeWideHalves are the arithmetic of elements of fewer bits where kernels of
-// their own multiply them, as on GPUs with kernels of package native: of any matrices, and of those
-// whose rows begin with 16 bytes. Elsewhere the kernels of F32 make numbers of them. computeInt4 is that of B of 4 bits.
-// WGSL has computeWords with C of 16 bits, and computeDirect and computeDirectWords where those of its kernels that take B from
-// memory to registers can do so in all problems.
+func (o *Options) checkTypes(d *Device) error {
+	switch {
+	case !o.Type.Known() || !o.TypeC.Known():
+		return invalid.Errorf("unknown element types %d and %d", uint8(o.Type), uint8(o.TypeC))
+	case o.Type == element.Int4:
+		return invalid.Errorf("elements of A cannot be %s: B alone may, with scales of groups", o.Type)
+	case !slices.Contains(o.Type.TypesC(), o.TypeC):
+		return invalid.Errorf("elements of C cannot be %s where those of A and B are %s (but %s)", o.TypeC,
+			o.Type, element.List(o.Type.TypesC(), " or "))
+	case o.Type != element.F32 && o.Compute == ComputeTF32:
+		return invalid.Errorf("compute mode %s is for operands of %s, not %s", ComputeTF32, element.F32,
+			o.Type)
+	case d != nil && !d.takes(o.Type):
+		return invalid.Errorf("%s has no kernels for elements of %s", d, o.Type)
+	case d != nil && !d.takes(o.TypeB()):
+		return invalid.Errorf("%s has no kernels for B of %s", d, o.TypeB())
+	}
+	return nil
+}
+
+// checkDepths fails for a K that elements of the type do not have.
+func (o *Options) checkDepths(b Batch) error {
+	if !o.Type.Whole() {
+		return nil
+	}
+	for i := range b {
+		if k := b[i].K; k > MaxWholeK {
+			return problemError(i, "K", "%d is above the limit %d of elements of %s", k, MaxWholeK, o.Type)
+		}
+	}
+	return nil
+}
+
+// computeHalves and computeWideHalves are the arithmetic of elements of fewer bits where kernels of their own
+// multiply them, as on GPUs with kernels of package native: of any matrices, and of those whose rows begin
+// with 16 bytes. Elsewhere the kernels of F32 make numbers of them. computeInt4 is that of B of 4 bits. WGSL
+// has computeWords with C of 16 bits, and computeDirect and computeDirectWords where those of its kernels
+// that take B from memory to registers can do so in all problems.
 const (
 	computeHalves     Compute = "halves"
 	computeWideHalves Compute = "wide halves"
@@ -158,9 +190,9 @@ func (o *Options) arithmetic(d *Device, wide bool) Compute {
 	switch {
 	case o.Compute == ComputeTF32 && o.dressed(d):
 		return ComputeF32Emulated // there are no others with an epilogue
-	case d.KernelKind == KernelsWGSL:
+	case d.family().direct:
 		return o.arithmeticWGSL(wide)
-	case o.Type == element.F32 || d.KernelKind != KernelsNative:
+	case o.Type == element.F32 || !d.family().narrow:
 		return o.Compute
 	case o.Epilogue.group() > 0:
 		return computeInt4
@@ -189,7 +221,7 @@ func (o *Options) arithmeticWGSL(direct bool) Compute {
 
 // dressed reports whether plans have native kernels with an epilogue, of which there are fewer.
 func (o *Options) dressed(d *Device) bool {
-	return d.KernelKind == KernelsNative && !o.Epilogue.none()
+	return !o.Epilogue.none() && d.family().apart
 }
 
 // parts reports whether there are kernels that sum the parts of tiles themselves: see encoding.Kernel.Parts.
@@ -207,17 +239,20 @@ func (o *Options) allWide(d *Device, b Batch) bool {
 	return true
 }
 
-// widely reports whether a problem has what the faster kernels of the device need: those of native code elements of fewer bits
-// in rows that begin with 16 bytes, of 8 bits along K, and those of WGSL that take B to registers a wide launch, or B of 4 bits.
+// widely reports whether a problem has what the faster kernels of the device need: those of native code
+// elements of fewer bits in rows that begin with 16 bytes, of 8 bits along K, and those of WGSL that take B
+// to registers a wide launch, or B of 4 bits.
 func (o *Options) widely(d *Device, q *Problem) bool {
-	if d.KernelKind == KernelsWGSL {
+	if d.family().direct {
 		return likeMeasured(q.M, q.K) && (o.Epilogue.group() > 0 || o.wideTile(q))
 	}
-	return o.Type != element.F32 && o.quick(q.TransA, q.TransB) && q.wide(o.wide()) && (!o.Epilogue.Gated || q.B2.aligned(o.wide()))
+	return o.Type != element.F32 && o.quick(q.TransA, q.TransB) && q.wide(o.wide()) &&
+		(!o.Epilogue.Gated || q.B2.aligned(o.wide()))
 }
 
-// likeMeasured: a problem of such sizes is like those that tile.Rates.Direct was measured with. With more rows B comes from the
-// cache again for each row of tiles, and with a short K it is read for less long than workers begin and end.
+// likeMeasured: a problem of such sizes is like those that tile.Rates.Direct was measured with. With more
+// rows B comes from the cache again for each row of tiles, and with a short K it is read for less long than
+// workers begin and end.
 func likeMeasured(m, k int) bool {
 	const most, least = 24, 512
 	return m <= most && k >= least
@@ -256,24 +291,6 @@ func (o *Options) flagsC() uint32 {
 	return 0
 }
 
-func (o *Options) checkTypes(d *Device) error {
-	switch {
-	case !o.Type.Known() || !o.TypeC.Known():
-		return invalid.Errorf("unknown element types %d and %d", uint8(o.Type), uint8(o.TypeC))
-	case o.Type == element.Int4:
-		return invalid.Errorf("elements of A cannot be %s: B alone may, with scales of groups", o.Type)
-	case !slices.Contains(o.Type.TypesC(), o.TypeC):
-		return invalid.Errorf("elements of C cannot be %s where those of A and B are %s (but %s)", o.TypeC, o.Type, element.List(o.Type.TypesC(), " or "))
-	case o.Type != element.F32 && o.Compute == ComputeTF32:
-		return invalid.Errorf("compute mode %s is for operands of %s, not %s", ComputeTF32, element.F32, o.Type)
-	case d != nil && !d.takes(o.Type):
-		return invalid.Errorf("%s has no kernels for elements of %s", d, o.Type)
-	case d != nil && !d.takes(o.TypeB()):
-		return invalid.Errorf("%s has no kernels for B of %s", d, o.TypeB())
-	}
-	return nil
-}
-
 // filled has names in place of what was left out, but for the schedule: the planner
 // chooses one for each launch then.
 func (o Options) filled() Options {
@@ -292,7 +309,8 @@ func ParseCompute(s string) (Compute, error) {
 	case ComputeF32Emulated, ComputeF32, ComputeTF32:
 		return c, nil
 	}
-	return "", invalid.Errorf("unknown compute mode %q (known: %s, %s, %s)", s, ComputeF32Emulated, ComputeF32, ComputeTF32)
+	return "", invalid.Errorf("unknown compute mode %q (known: %s, %s, %s)", s, ComputeF32Emulated,
+		ComputeF32, ComputeTF32)
 }
 
 func ParseRule(s string) (Rule, error) {

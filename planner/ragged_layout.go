@@ -23,13 +23,15 @@ func (b *raggedBuilder) workers(k *raggedKernel) (int, error) {
 	if d.MaxTrips > 0 {
 		steps := max(ceilShift(b.Ragged.K, shift(t.shape.TK)), 1) * b.model.products
 		if steps > d.tripSteps(t.shape) {
-			return 0, b.Ragged.wrong("K %d takes more loop iterations than the %d that %s allows", b.Ragged.K, d.MaxTrips, d.Name)
+			return 0, b.Ragged.wrong("K %d takes more loop iterations than the %d that %s allows", b.Ragged.K,
+				d.MaxTrips, d.Name)
 		}
 		n = max(n, ceilDiv(k.most, max(d.tripSteps(t.shape)/steps, 1)))
 	}
 	n = max(min(n, k.most), 1)
 	if d.MaxWorkers > 0 && n > d.MaxWorkers {
-		return 0, b.Ragged.wrong("%d tiles %s are more than launches of %s have workers for", k.most, t.shape.Name, d.Name)
+		return 0, b.Ragged.wrong("%d tiles %s are more than launches of %s have workers for", k.most,
+			t.shape.Name, d.Name)
 	}
 	return n, nil
 }
@@ -78,8 +80,8 @@ func (b *raggedBuilder) layout() error {
 		if err != nil {
 			return err
 		}
-		l := encoding.Launch{Kernel: b.product(k), Count: n, SpanA: b.ExtentA, SpanB: b.ExtentB, SpanC: b.ExtentC,
-			SpanB2: b.ExtentB2, SpanBias: b.ExtentBias, SpanRows: b.ExtentRows}
+		l := encoding.Launch{Kernel: b.product(k), Count: n, SpanA: b.ExtentA, SpanB: b.ExtentB,
+			SpanC: b.ExtentC, SpanB2: b.ExtentB2, SpanBias: b.ExtentBias, SpanRows: b.ExtentRows}
 		l.Table = at.add(max(n+1, b.places(k)))
 		b.Launches = append(b.Launches, l)
 		b.Workspace = max(b.Workspace, n*b.Device.Kept(&l.Kernel))
@@ -94,9 +96,10 @@ func (b *raggedBuilder) layout() error {
 	}
 	b.Launches[makers].Count = min(max(ceilDiv(capacity, raggedTiles), 1), raggedMakers)
 	b.bound(products, b.Launches[makers].Count, items)
-	if b.Device.KernelKind != KernelsNative {
+	if makers > 0 { // of one stage, which leaves the next in memory what it found
 		entries := b.Ragged.entries()
-		b.bounds[encoding.BoundStarts], b.bounds[encoding.BoundOrder] = uint32(at.add(entries+1)), uint32(at.add(entries))
+		b.bounds[encoding.BoundStarts] = uint32(at.add(entries + 1))
+		b.bounds[encoding.BoundOrder] = uint32(at.add(entries))
 		b.bounds[encoding.BoundSplit] = uint32(at.add(encoding.SplitWords))
 	}
 	b.Words = at.end
@@ -107,30 +110,18 @@ func (b *raggedBuilder) layout() error {
 // writes these.
 func (b *raggedBuilder) raggedLaunches() (makers int) {
 	b.Launches = b.Launches[:0]
-	for _, stage := range b.Device.raggedStages() {
+	for _, stage := range b.Device.family().stages {
 		k := b.Device.maker(stage, b.Ragged.Form, b.Ragged.entries(), b.Options.Epilogue.kernel())
 		b.Launches = append(b.Launches, encoding.Launch{Kernel: k, Count: 1})
 	}
 	return len(b.Launches) - 1
 }
 
-var raggedStages = [...]encoding.RaggedStage{encoding.RaggedPlan, encoding.RaggedExpand}
-
-// raggedStages are those of a plan's kernels that make items.
-func (d *Device) raggedStages() []encoding.RaggedStage {
-	switch d.KernelKind {
-	case KernelsCPU: // makes them as the host does
-		return nil
-	case KernelsNative:
-		return raggedStages[:1]
-	}
-	return raggedStages[:]
-}
-
 // maker is the kernel of a stage that makes items from sizes of a form, of so many entries.
-func (d *Device) maker(stage encoding.RaggedStage, form RaggedForm, entries int, e encoding.Epilogue) encoding.Kernel {
+func (d *Device) maker(stage encoding.RaggedStage, form RaggedForm, entries int,
+	e encoding.Epilogue) encoding.Kernel {
 	k := encoding.Kernel{Ragged: stage, Epilogue: e}
-	if d.KernelKind != KernelsNative {
+	if !d.family().makers {
 		return k
 	}
 	k.Form = form
@@ -146,8 +137,9 @@ func (d *Device) maker(stage encoding.RaggedStage, form RaggedForm, entries int,
 // them; those of records on the host are made once, for every run until the next update.
 func (b *raggedBuilder) product(k *raggedKernel) encoding.Kernel {
 	r, t := b.Ragged, b.model.tiles[k.id].shape
-	return encoding.Kernel{Tile: t, TransA: r.TransA, TransB: r.TransB, Type: b.Options.Type, TypeC: b.Options.TypeC, Loop: true, Wide: b.wide,
-		TF32: b.model.compute == ComputeTF32 && t.Unit.Tensor(), InTurn: t.Unit == tile.WGMMA && len(b.Records) == 0, Epilogue: b.Options.Epilogue.kernel()}
+	return encoding.Kernel{Tile: t, TransA: r.TransA, TransB: r.TransB, Type: b.Options.Type, TypeC: b.Options.TypeC,
+		Loop: true, InTurn: t.Unit == tile.WGMMA && len(b.Records) == 0, Wide: b.wide,
+		TF32: b.model.compute == ComputeTF32 && t.Unit.Tensor(), Epilogue: b.Options.Epilogue.kernel()}
 }
 
 // bound writes the words of the bounds.
@@ -172,7 +164,8 @@ func (b *raggedBuilder) bound(products []encoding.Launch, makers, items int) {
 	set(encoding.BoundLDC, r.C.LD)
 	set(encoding.BoundStride, r.stride())
 	b.bounds[encoding.BoundRest] = math.Float32bits(r.Rest.beta())
-	b.bounds[encoding.BoundAlpha], b.bounds[encoding.BoundBeta] = math.Float32bits(r.Alpha.Value()), math.Float32bits(r.Beta)
+	b.bounds[encoding.BoundAlpha] = math.Float32bits(r.Alpha.Value())
+	b.bounds[encoding.BoundBeta] = math.Float32bits(r.Beta)
 	e := &b.Options.Epilogue
 	x := r.bounds(e)
 	set(encoding.BoundLenA, x.A)
@@ -209,7 +202,7 @@ func (b *raggedBuilder) bound(products []encoding.Launch, makers, items int) {
 
 // flags are those that all items have.
 func (b *raggedBuilder) flags() int {
-	if b.Device.KernelKind == KernelsNative {
+	if b.Device.family().makers {
 		return int(b.Options.flagsC())
 	}
 	return 0
@@ -219,12 +212,14 @@ func (b *raggedBuilder) flags() int {
 func (b *raggedBuilder) boundKernel(i int, l *encoding.Launch) {
 	t := &b.model.tiles[b.kernels[i].id]
 	w := b.bounds[int(encoding.BoundTile)+i*encoding.KernelWords:]
-	w[encoding.KernelTM], w[encoding.KernelTN], w[encoding.KernelTK] = uint32(shift(t.shape.TM)), uint32(shift(t.shape.TN)), uint32(shift(t.shape.TK))
+	w[encoding.KernelTM], w[encoding.KernelTN] = uint32(shift(t.shape.TM)), uint32(shift(t.shape.TN))
+	w[encoding.KernelTK] = uint32(shift(t.shape.TK))
 	steps := ceilShift(b.Ragged.K, shift(t.shape.TK))
 	w[encoding.KernelShift] = uint32(max(bits.Len(uint(steps))-bits.Len(uint(b.Ragged.bins()-1)), 0))
 	w[encoding.KernelWorkers], w[encoding.KernelTable] = uint32(l.Count), uint32(l.Table)
 	w[encoding.KernelTurn] = uint32(bit(l.InTurn) * b.turn(&b.kernels[i], l.Count))
-	w[encoding.KernelStep], w[encoding.KernelWorker] = math.Float32bits(float32(t.busy)), math.Float32bits(float32(t.worker))
+	w[encoding.KernelStep] = math.Float32bits(float32(t.busy))
+	w[encoding.KernelWorker] = math.Float32bits(float32(t.worker))
 	if i > 0 && b.alone {
 		w[encoding.KernelStep] = math.Float32bits(float32(math.Inf(1)))
 	}

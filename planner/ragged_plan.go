@@ -36,15 +36,14 @@ func (p *Planner) PlanRagged(r Ragged, o Options) (*Plan, error) {
 	if !plan.reachable(plan.ExtentA, max(plan.ExtentB, plan.ExtentB2), plan.ExtentC) {
 		return nil, r.wrong("an operand has more elements than %s can bind", p.device.Name)
 	}
-	if err := builder.model.set(p.device, o.arithmetic(p.device, r.widely(p.device, &o)), o.dressed(p.device), o.only(Batch{r.problem()})); err != nil {
+	if err := builder.model.setFor(p.device, &o, r.widely(p.device, &o), Batch{r.problem()}); err != nil {
 		return nil, err
 	}
-	builder.model.setEpilogue(&o.Epilogue)
 	b := raggedBuilder{Plan: plan, model: &builder.model, wide: r.wideTile(&o)}
 	if err := b.choose(); err != nil {
 		return nil, err
 	}
-	if p.device.KernelKind == KernelsCPU { // which plans when the sizes are there
+	if len(p.device.family().stages) == 0 { // the host plans when the sizes are there
 		return plan, nil
 	}
 	return plan, b.layout()
@@ -93,8 +92,7 @@ func (b *raggedBuilder) choose() error {
 
 // kernel is the one of a shape, where groups are expected to have these sizes.
 func (b *raggedBuilder) kernel(id tileID, mean Sizes) raggedKernel {
-	t := b.model.tiles[id].shape
-	return raggedKernel{id, b.most(t), b.load(t, mean).tiles}
+	return raggedKernel{id, b.most(b.model.tiles[id].shape), b.load(id, mean).tiles}
 }
 
 // few is groups for which the second shape is.
@@ -110,9 +108,10 @@ func nested(small, large *tile.Shape) bool {
 	return small.TM <= large.TM && small.TN <= large.TN && small.TM*small.TN < large.TM*large.TN
 }
 
-// sparing reports whether the large shape spares the small one groups of few rows: kernels of warpgroups leave out
-// rows that do not exist. A launch more would take longer: 8192 rows in 128 groups (N 1536, K 2048, bf16), of which
-// half have up to 64, take 207 us by tiles of 128 x 128 and 215 if these half have tiles of 64 x 128 (H200).
+// sparing reports whether the large shape spares the small one groups of few rows: kernels of warpgroups
+// leave out rows that do not exist. A launch more would take longer: 8192 rows in 128 groups (N 1536, K 2048,
+// bf16), of which half have up to 64, take 207 us by tiles of 128 x 128 and 215 if these half have tiles of
+// 64 x 128 (H200).
 func sparing(small, large *tile.Shape) bool { return large.Unit == tile.WGMMA && small.TN == large.TN }
 
 // groups is how many may have rows.
@@ -152,7 +151,7 @@ func (b *raggedBuilder) cheapest(mean Sizes) tileID {
 		if !m.tiles[id].fits {
 			continue
 		}
-		if c := m.dealt(tileID(id), b.load(m.tiles[id].shape, mean)); c <= micros {
+		if c := m.dealt(tileID(id), b.load(tileID(id), mean)); c <= micros {
 			best, micros = tileID(id), c
 		}
 	}
@@ -161,8 +160,8 @@ func (b *raggedBuilder) cheapest(mean Sizes) tileID {
 
 // load is that of groups with these sizes in the mean, of which those that vary are spread
 // evenly from none to twice that.
-func (b *raggedBuilder) load(t *tile.Shape, mean Sizes) load {
-	r := b.Ragged
+func (b *raggedBuilder) load(id tileID, mean Sizes) load {
+	r, cut := b.Ragged, &b.model.cuts[b.model.tiles[id].cut]
 	vary := func(size int, varies bool, most int) [4]int {
 		var all [4]int
 		for i := range all {
@@ -179,7 +178,7 @@ func (b *raggedBuilder) load(t *tile.Shape, mean Sizes) load {
 	for _, m := range rows {
 		for _, n := range cols {
 			for _, k := range depths {
-				one.add(t, &Problem{M: m, N: n, K: k}, b.model.products, 0)
+				one.add(cut, Sizes{m, n, k}, b.model.products, 1, 0)
 			}
 		}
 	}
@@ -240,12 +239,13 @@ func (r *Ragged) entries() int {
 
 // operands are those of groups that have these sizes in the mean.
 func (r *Ragged) operands(o *Options, mean Sizes) operands {
-	return operands{float64(r.groups()) * elementsOf(mean.M, mean.N, mean.K), o.elementBytes(), r.TransB, o.oddRows(r.A, r.B)}
+	return operands{float64(r.groups()) * elementsOf(mean.M, mean.N, mean.K), o.elementBytes(), r.TransB,
+		o.oddRows(r.A, r.B)}
 }
 
 // widely is Options.widely of all groups, where sizes matter as they are expected.
 func (r *Ragged) widely(d *Device, o *Options) bool {
-	if d.KernelKind == KernelsWGSL {
+	if d.family().direct {
 		mean := r.expected()
 		return likeMeasured(mean.M, mean.K) && (o.Epilogue.group() > 0 || r.wideTile(o))
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/internal/radix"
 )
 
 // Renew replaces a plan by that of a batch that will not stay: what is least until the batch
@@ -24,7 +25,7 @@ func (p *builder) renew(b Batch, o Options) error {
 	if !p.Options.renews(p.device) || len(b) == 0 || len(b) > MaxGroups {
 		return p.whole(b, o)
 	}
-	if err := p.model.set(p.device, p.Options.arithmetic(p.device, p.Options.allWide(p.device, b)), false, p.Options.only(b)); err != nil {
+	if err := p.model.setFor(p.device, &p.Options, p.Options.allWide(p.device, b), b); err != nil {
 		return err
 	}
 	live := raggedBuilder{Plan: p.Plan, model: &p.model, n: 1, wide: true}
@@ -45,13 +46,14 @@ func (p *builder) renew(b Batch, o Options) error {
 // renews reports whether the device may make the items of plans with the options.
 func (o *Options) renews(d *Device) bool {
 	own := o.filled()
-	return d.expands() && own.Custom == nil && own.Schedule == "" && own.Rule == RuleCost && own.Epilogue.none()
+	return d.expands() && own.Custom == nil && own.Schedule == "" && own.Rule == RuleCost &&
+		own.Epilogue.none()
 }
 
 // expands reports whether the device makes items sooner than the host: where a launch takes
 // long, as on GPUs that a CPU plays, it does not.
 func (d *Device) expands() bool {
-	return d.KernelKind != KernelsCPU && d.LaunchMicros <= expandLaunch
+	return len(d.family().stages) > 0 && d.LaunchMicros <= expandLaunch
 }
 
 // expandLaunch is how many microseconds a launch takes at most where the device expands
@@ -85,15 +87,18 @@ func (p *builder) chooseLive(b Batch) (tileID, error) {
 		return m.named(p.Options.Tile, m.compute)
 	}
 	p.uniform = zeroed(p.uniform, len(m.cuts))
-	order := p.sorter.reserve(len(b)/step + 1)[:0]
+	order := p.sorter.Reserve(len(b)/step + 1)[:0]
 	for i := 0; i < len(b); i += step {
 		if q := &b[i]; q.Writes() {
-			order = append(order, key{int64(MaxDim - q.depth()), int32(i)})
+			order = append(order, radix.Key{By: int64(MaxDim - q.depth()), Index: int32(i)})
 		}
 	}
 	units := ceilDiv(m.roundSize(), step)
-	for _, o := range p.sorter.sort(order) {
-		m.addPieces(p.uniform, &b[o.index], units)
+	for _, o := range p.sorter.Sort(order) {
+		of := b[o.Index].sizes()
+		for i := range m.cuts {
+			p.uniform[i].add(&m.cuts[i], of, m.products, 1, units)
+		}
 	}
 	best, micros := tileID(0), math.Inf(1)
 	for id := range m.tiles {
@@ -109,24 +114,10 @@ func (p *builder) chooseLive(b Batch) (tileID, error) {
 	return best, nil
 }
 
-// liveSamples is how many problems stand for all: of the 72 batches of the sweep the choice
-// by 32 is predicted to take 0.4 percent longer than the best (mean; 14 percent at most, where a sample counts a round more or less).
+// liveSamples is how many problems stand for all: of the 72 batches of the sweep the choice by 32 is
+// predicted to take 0.4 percent longer than the best (mean; 14 percent at most, where a sample counts a round
+// more or less).
 const liveSamples = 32
-
-// addPieces adds a problem to the loads of all cuts. units are as in addTiles.
-func (m *model) addPieces(loads []load, q *Problem, units int) {
-	for i := range m.cuts {
-		c := &m.cuts[i]
-		down, across := ceilShift(q.M, c.tm), ceilShift(q.N, c.tn)
-		n := down * across
-		whole := float64(n)
-		if c.partly {
-			whole = wholeTiles(c.shape, q.M, q.N)
-		}
-		loads[i].addTiles(n, max(ceilShift(q.depth(), c.tk), 1), whole, units)
-		loads[i].loads += loadsOf(q.M, q.N, q.depth(), down, across)
-	}
-}
 
 // scale makes a load one of so many times the tiles.
 func (l *load) scale(times int) {

@@ -18,8 +18,8 @@ const (
 	ScheduleSplitK       Schedule = "split-k"       // a tile's K range cut into equal parts
 	ScheduleStreamK      Schedule = "stream-k"      // even shares of all MAC iterations
 	ScheduleLPT          Schedule = "lpt"           // as many workers as run at once, longest tiles first
-	ScheduleDynamic      Schedule = "dynamic"       // the same workers and order, but each takes a tile when it can do more
-	ScheduleCluster      Schedule = "cluster"       // data-parallel, on kernels whose clusters of thread groups share a tile
+	ScheduleDynamic      Schedule = "dynamic"       // the same workers and order, tiles taken from a counter
+	ScheduleCluster      Schedule = "cluster"       // data-parallel, by clusters of thread groups that share a tile
 )
 
 // schedule is all that planning knows of a way to deal the tiles of a group to workers.
@@ -27,14 +27,14 @@ const (
 // load-balancing abstraction of Osama's dissertation.
 type schedule struct {
 	name Schedule
-	// suits reports whether cheapest tries it; asked for by name, a schedule deals any
+	// suits reports whether the planner tries it; asked for by name, a schedule deals any
 	// load.
 	suits func(m *model, id tileID, l load) bool
 	// cost predicts the microseconds of the launch that computes the tiles of l, and what
 	// sums of partial tiles take, if there are any. There is a tile at least.
 	cost func(m *model, id tileID, l load) (gemm, fixup float64)
-	// deal appends to p.Segments, closes workers with endWorker, and records tiles that
-	// end up in several segments in p.Fixups. It fails when the context ends, and what it has dealt then is of no use.
+	// deal appends to p.Segments, closes workers with endWorker, and records tiles that end up in several
+	// segments in p.Fixups. It fails when the context ends, and what it has dealt then is of no use.
 	deal func(p *builder, g *group) error
 	// cluster is the number of thread groups that share each worker's tiles, which is a
 	// variant of the kernel and leaves the deal as it is; nil: one, always.
@@ -43,7 +43,7 @@ type schedule struct {
 	cuts bool
 }
 
-// schedules are in the order in which cheapest tries them: of equal cost the first
+// schedules are in the order in which predict tries them: of equal cost the first
 // wins. Adding a schedule is its row here, and the functions that the row names.
 var schedules = [...]schedule{
 	{name: ScheduleDataParallel, suits: leaving, cost: (*model).dataParallelCost, deal: dealDataParallel},
@@ -52,7 +52,8 @@ var schedules = [...]schedule{
 	{name: ScheduleStreamK, suits: sharing, cost: (*model).streamKCost, deal: dealStreamK, cuts: true},
 	{name: ScheduleLPT, suits: evening, cost: (*model).lptCost, deal: dealLPT},
 	{name: ScheduleDynamic, suits: staying, cost: (*model).dynamicCost, deal: dealDynamic},
-	{name: ScheduleCluster, suits: clustering, cost: (*model).clusterCost, deal: dealDataParallel, cluster: (*model).clusterSize, cuts: true},
+	{name: ScheduleCluster, suits: clustering, cost: (*model).clusterCost, deal: dealDataParallel,
+		cluster: (*model).clusterSize, cuts: true},
 }
 
 // Workers of a warpgroup kernel take long to start and had better stay; others are
@@ -60,7 +61,8 @@ var schedules = [...]schedule{
 func staying(m *model, id tileID, _ load) bool { return m.tiles[id].shape.Unit == tile.WGMMA }
 func leaving(m *model, id tileID, _ load) bool { return m.tiles[id].shape.Unit != tile.WGMMA }
 
-// evening: workers that stay have even shares, and of others those that begin a second round where that is known to be sooner.
+// evening: workers that stay have even shares, and of others those that begin a second round where that is
+// known to be sooner.
 func evening(m *model, id tileID, l load) bool { return staying(m, id, l) || m.secondRound(id, &l) }
 
 // cutting leaves out that there is nothing to cut, where that is data-parallel.
@@ -108,11 +110,19 @@ func ParseSchedule(s string) (Schedule, error) {
 	return "", invalid.Errorf("unknown schedule %q (known: %s)", s, strings.Join(known, ", "))
 }
 
-// cheapest returns the schedule with the least predicted cost, of those that suit the
-// load.
-func (m *model) cheapest(id tileID, l load) (best *schedule, micros float64) {
+// predict returns the schedule that deals a load, and the microseconds that it is predicted to take: the one
+// that is asked for, but data-parallel in place of what would cut tiles that are whole; nil: the cheapest of
+// those that suit the load. No tiles take no time.
+func (m *model) predict(id tileID, asked *schedule, l load) (best *schedule, micros float64) {
 	if l.tiles == 0 {
 		return nil, 0
+	}
+	if asked != nil {
+		if asked.cuts && m.whole(id) {
+			asked = ScheduleDataParallel.find()
+		}
+		gemm, fixup := asked.cost(m, id, l)
+		return asked, gemm + fixup
 	}
 	micros = math.Inf(1)
 	for i := range schedules {
@@ -127,24 +137,6 @@ func (m *model) cheapest(id tileID, l load) (best *schedule, micros float64) {
 	return best, micros
 }
 
-// predict is the cost of a load under a schedule, or, without one, the cheapest.
-func (m *model) predict(id tileID, s *schedule, l load) float64 {
-	if s == nil || l.tiles == 0 {
-		_, micros := m.cheapest(id, l)
-		return micros
-	}
-	gemm, fixup := m.instead(id, s).cost(m, id, l)
-	return gemm + fixup
-}
-
-// instead is the schedule that deals a tile shape where s is asked for: data-parallel where s might cut what must be whole.
-func (m *model) instead(id tileID, s *schedule) *schedule {
-	if s.cuts && m.whole(id) {
-		return ScheduleDataParallel.find()
-	}
-	return s
-}
-
 // whole: tiles of the shape are not cut along K.
 func (m *model) whole(id tileID) bool { return !cuttable(m.tiles[id].shape, m.cutsAt) }
 
@@ -153,12 +145,12 @@ func (m *model) dataParallelCost(id tileID, l load) (gemm, fixup float64) {
 	if m.tiles[id].shape.Unit == tile.SIMD { // of which few are whole where problems are small
 		longest *= min(1.5*l.whole/float64(l.tiles), 1)
 	}
-	return m.launch(id, longest, l.whole, l.work, l.loads, m.crowded(id, &l), m.terms().leave), 0
+	return m.launch(id, longest, l.whole, l.work, l.loads, m.crowded(id, &l), m.family.terms.leave), 0
 }
 
 func (m *model) batchedCost(id tileID, l load) (gemm, fixup float64) {
 	longest := max(int64(l.longest), m.batchSteps(id, l))
-	return m.launch(id, float64(longest), l.whole, l.work, l.loads, 0, m.terms().batch), 0
+	return m.launch(id, float64(longest), l.whole, l.work, l.loads, 0, m.family.terms.batch), 0
 }
 
 func (m *model) splitKCost(id tileID, l load) (gemm, fixup float64) {
@@ -177,9 +169,10 @@ func (m *model) splitCost(id tileID, l load, part int) (gemm, fixup float64) {
 	fixup = m.sums(id, min(float64(l.tiles), slots/2), slots, each)
 	if t := &m.tiles[id]; t.shape.Unit == tile.WGMMA {
 		work := m.evenly(t, l.work, l.whole+slots, t.worker, l.loads)
-		return m.device.LaunchMicros + t.fixed + max(m.together(id, math.Ceil(slots/m.units()), float64(part)), work), fixup
+		most := m.together(id, math.Ceil(slots/m.units()), float64(part))
+		return m.device.LaunchMicros + t.fixed + max(most, work), fixup
 	}
-	return m.launch(id, float64(part), l.whole+slots, l.work, l.loads, 0, m.terms().part), fixup
+	return m.launch(id, float64(part), l.whole+slots, l.work, l.loads, 0, m.family.terms.part), fixup
 }
 
 func (m *model) streamKCost(id tileID, l load) (gemm, fixup float64) {
@@ -191,18 +184,22 @@ func (m *model) streamKCost(id tileID, l load) (gemm, fixup float64) {
 	cut := min(tiles, shares)
 	fixup = m.sums(id, cut, shares+cut, math.Ceil(float64(l.longest)/steps)+1)
 	if t := &m.tiles[id]; t.shape.Unit == tile.WGMMA {
-		work := m.evenly(t, l.steps, tiles+shares, t.worker, l.loads) // even in steps, so that the longest share has whole tiles
-		return stayingMargin * (m.device.LaunchMicros + t.fixed + max(steps*t.alone+streamItems*t.worker, work)), fixup
+		// Shares are even in steps, so that the longest share has whole tiles.
+		work := m.evenly(t, l.steps, tiles+shares, t.worker, l.loads)
+		longest := steps*t.alone + streamItems*t.worker
+		return stayingMargin * (m.device.LaunchMicros + t.fixed + max(longest, work)), fixup
 	}
-	return streamMargin * m.launch(id, steps, l.whole+shares, l.work, l.loads, 0, m.terms().part), fixup
+	return streamMargin * m.launch(id, steps, l.whole+shares, l.work, l.loads, 0, m.family.terms.part), fixup
 }
 
-// streamItems is the items of a share whose start and end nothing covers, where workers stay; most shares have parts of two tiles.
+// streamItems is the items of a share whose start and end nothing covers, where workers stay; most shares
+// have parts of two tiles.
 const streamItems = 1.12
 
-// streamMargin is by how much Stream-K of workers that leave must be better than another schedule: of kernels of tensor cores predictions
-// miss it by a fifth (H100). stayingMargin is that of workers that stay: 64 experts by Zipf's law took 93 us by Stream-K, which
-// was predicted to take 82, and 84 by LPT, predicted 85 (H200).
+// streamMargin is by how much Stream-K of workers that leave must be better than another schedule: of kernels
+// of tensor cores predictions miss it by a fifth (H100). stayingMargin is that of workers that stay: 64
+// experts by Zipf's law took 93 us by Stream-K, which was predicted to take 82, and 84 by LPT, predicted 85
+// (H200).
 const streamMargin, stayingMargin = 1.06, 1.04
 
 // lptCost is that of workers that stay and have even shares: the longest tile alone,
@@ -216,22 +213,24 @@ func (m *model) lptCost(id tileID, l load) (gemm, fixup float64) {
 	return m.stay(id, float64(l.longest)*t.alone+t.worker, l.whole, l), 0
 }
 
-// secondRound reports whether uneven tiles begin a second round and no third, of a kernel that then takes less by LPT. Data-parallel tiles of the
-// second round begin where others end, long ones or short ones, and end alone; shares of two short tiles or a long one end together.
+// secondRound reports whether uneven tiles begin a second round and no third, of a kernel that then takes
+// less by LPT. Data-parallel tiles of the second round begin where others end, long ones or short ones, and
+// end alone; shares of two short tiles or a long one end together.
 func (m *model) secondRound(id tileID, l *load) bool {
 	t := &m.tiles[id]
 	return t.rounds > 0 && l.tiles > t.resident && l.tiles <= 2*t.resident && !l.equal()
 }
 
-// stay predicts a launch of workers that stay, with so many items, of which one worker takes so long at least.
+// stay predicts a launch of workers that stay, with so many items, of which one worker takes so long at
+// least.
 func (m *model) stay(id tileID, longest, items float64, l load) float64 {
 	t := &m.tiles[id]
 	work := max(m.evenly(t, l.work, items, t.worker, l.loads), m.crowded(id, &l))
 	return m.device.LaunchMicros + t.fixed + longer(longest, work, stayRemains)
 }
 
-// stayRemains is what of the shorter term adds to the longer one in stay. From 0 to 0.1 plans are as good (H100); where all wait for
-// memory it is better to have less left at the end.
+// stayRemains is what of the shorter term adds to the longer one in stay. From 0 to 0.1 plans are as good
+// (H100); where all wait for memory it is better to have less left at the end.
 const stayRemains = 0.05
 
 func (m *model) clusterCost(id tileID, l load) (gemm, fixup float64) {

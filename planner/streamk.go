@@ -7,10 +7,10 @@ import (
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
-// dealStreamK gives every worker an even share of all K steps, whatever tiles they
-// belong to (Osama et al. 2023). A worker may end one tile, process several
-// whole ones and begin another. Whatever it has of a tile counts for the start and the store too: else a share of many tiles that have
-// a step or two takes several times as long as others. Where their partial tiles have no room, tiles stay whole.
+// dealStreamK gives every worker an even share of all K steps, whatever tiles they belong to (Osama et al.
+// 2023). A worker may end one tile, process several whole ones and begin another. Whatever it has of a tile
+// counts for the start and the store too: else a share of many tiles that have a step or two takes several
+// times as long as others. Where their partial tiles have no room, tiles stay whole.
 func dealStreamK(p *builder, g *group) error {
 	if !p.model.streamFits(g.id, g.load) {
 		return dealDataParallel(p, g)
@@ -43,7 +43,8 @@ func dealStreamK(p *builder, g *group) error {
 	return err
 }
 
-// streamShares deals the steps of a group to workers, each of which has as much as those to come, as near as parts allow that have not too few.
+// streamShares deals the steps of a group to workers, each of which has as much as those to come, as near as
+// parts allow that have not too few.
 type streamShares struct {
 	start, least int   // as of streamUnits
 	left         int64 // steps to deal, and a start for each tile; as products of these it may need 64 bits
@@ -54,7 +55,8 @@ type streamShares struct {
 
 func (m *model) streamShares(id tileID, l load) streamShares {
 	start, least := m.streamUnits(id)
-	return streamShares{start: start, least: least, left: int64(l.steps) + int64(start)*int64(l.tiles), workers: m.streamWorkers(id, l)}
+	return streamShares{start: start, least: least, left: int64(l.steps) + int64(start)*int64(l.tiles),
+		workers: m.streamWorkers(id, l)}
 }
 
 // begin is for the next worker. Each behind it is reckoned to have a part of a tile that another began.
@@ -66,7 +68,8 @@ func (s *streamShares) begin() {
 	s.empty = true
 }
 
-// take deals the worker what it has of a tile of so many steps, of which k are dealt, and returns where that ends.
+// take deals the worker what it has of a tile of so many steps, of which k are dealt, and returns where that
+// ends.
 func (s *streamShares) take(k, steps int) (to int) {
 	to = k + s.room - s.start
 	if s.empty {
@@ -87,9 +90,10 @@ func (s *streamShares) take(k, steps int) (to int) {
 	return to
 }
 
-// streamUnits is how many K steps the start and the store of a tile take as long as, and the least steps of a part of dealStreamK. Of workers
-// that leave, of which several run on a compute unit, shares are even to the step: with such units they took 1.05 to 1.17 times as long (tensor-64x64,
-// H200), and loops need it that a device limits.
+// streamUnits is how many K steps the start and the store of a tile take as long as, and the least steps of a
+// part of dealStreamK. Of workers that leave, of which several run on a compute unit, shares are even to the
+// step: with such units they took 1.05 to 1.17 times as long (tensor-64x64, H200), and loops need it that a
+// device limits.
 func (m *model) streamUnits(id tileID) (start, least int) {
 	t := &m.tiles[id]
 	if t.shape.Unit != tile.WGMMA {
@@ -98,8 +102,8 @@ func (m *model) streamUnits(id tileID) (start, least int) {
 	return int(math.Round(t.worker / t.busy)), minPartSteps
 }
 
-// streamFits reports whether the partial tiles of streamWorkers, two each, have room: those that a loop limit asks for may
-// have none.
+// streamFits reports whether the partial tiles of streamWorkers, two each, have room: those that a loop limit
+// asks for may have none.
 func (m *model) streamFits(id tileID, l load) bool {
 	workers := m.streamWorkers(id, l)
 	return workers == 1 || 2*workers <= int64(m.slotLimit(id))

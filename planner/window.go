@@ -7,6 +7,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/internal/radix"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
@@ -21,7 +22,8 @@ import (
 // Offsets are 32-bit in the kernels; bases are rounded down to baseBytes.
 func (d *Device) spanLimit(of element.Type) int {
 	limit := int(min(math.MaxUint32, maxElements))
-	if words := d.MaxBinding / 4; words > 0 && words < limit/of.PerWord() { // as elements of 4 bits these may be more than an int of 32 bits holds
+	// Words of 4-bit elements may have more than an int of 32 bits holds.
+	if words := d.MaxBinding / 4; words > 0 && words < limit/of.PerWord() {
 		limit = words * of.PerWord()
 	}
 	return limit
@@ -47,21 +49,6 @@ func (d *Device) maxDepth(t *tile.Shape, products int) int {
 	}
 	// The segment loop, the tail loop of up to TK turns, and a turn a step.
 	return max(d.MaxTrips/products-t.TK-2, 1) * t.TK
-}
-
-func (p *builder) needsWindows() bool {
-	if !p.reachable(p.ExtentA, max(p.ExtentB, p.ExtentB2), p.ExtentC) {
-		return true
-	}
-	if p.Device.MaxTrips == 0 {
-		return false
-	}
-	for i := range p.Batch {
-		if p.Batch[i].K > p.Device.maxDepth(p.model.tiles[p.choice[i]].shape, p.model.products) {
-			return true
-		}
-	}
-	return false
 }
 
 // window is the range of elements of one buffer that a launch touches.
@@ -167,9 +154,6 @@ func (p *builder) panelDepth(t *tile.Shape, q *Problem) int {
 // shrinkToBindings gives problems whose rows are so long that one tile of the
 // chosen shape reaches past a binding the shape with the fewest rows.
 func (p *builder) shrinkToBindings() {
-	if !p.needsWindows() {
-		return
-	}
 	flat, e := -1, &p.Options.Epilogue // of those that fit, of which there is one
 	for id := range p.model.tiles {
 		if t := &p.model.tiles[id]; t.fits && (flat < 0 || t.shape.TM < p.model.tiles[flat].shape.TM) {
@@ -191,7 +175,7 @@ func (p *builder) shrinkToBindings() {
 func (p *builder) dealWindows(g *group) error {
 	// Windows follow memory, so problems go in the order of the batch; each
 	// launch is sorted by K afterwards.
-	slices.SortFunc(g.problems, func(x, y key) int { return cmp.Compare(x.index, y.index) })
+	slices.SortFunc(g.problems, func(x, y radix.Key) int { return cmp.Compare(x.Index, y.Index) })
 	var open windows
 	first, partly := len(p.Workers)-1, false // partly: of parts of K behind which there are others
 	flush := func() {
@@ -201,19 +185,25 @@ func (p *builder) dealWindows(g *group) error {
 		first, open = len(p.Workers)-1, windows{}
 	}
 	for _, o := range g.problems {
-		q := &p.Batch[o.index]
+		q := &p.Batch[o.Index]
 		panel := p.panelDepth(g.Tile, q)
 		if panel <= 0 {
-			return problemError(int(o.index), "lda or ldb", "is too large: one tile %s reaches more than the %d elements that %s can bind", g.Tile.Name, p.Device.spanLimit(g.Type), p.Device.Name)
+			return problemError(int(o.Index), "lda or ldb",
+				"is too large: one tile %s reaches more than the %d elements that %s can bind", g.Tile.Name,
+				p.Device.spanLimit(g.Type), p.Device.Name)
 		}
 		if panel < q.depth() && g.TypeC != element.F32 {
-			return problemError(int(o.index), "K", "is too large for C of %s: more than the %d that one launch of %s takes would be rounded in between", g.TypeC, panel, p.Device.Name)
+			return problemError(int(o.Index), "K",
+				"is too large for C of %s: more than the %d that one launch of %s takes would be rounded in between",
+				g.TypeC, panel, p.Device.Name)
 		}
 		if panel < q.depth() && p.Options.Epilogue.Gated {
-			return problemError(int(o.index), "K", "is too large for gated units: one launch of %s takes %d", p.Device.Name, panel)
+			return problemError(int(o.Index), "K", "is too large for gated units: one launch of %s takes %d",
+				p.Device.Name, panel)
 		}
 		if along := p.Options.Epilogue.alongK(); panel < q.depth() && along != "" {
-			return problemError(int(o.index), "K", "is too large for scales of %s: one launch of %s takes %d", along, p.Device.Name, panel)
+			return problemError(int(o.Index), "K", "is too large for scales of %s: one launch of %s takes %d",
+				along, p.Device.Name, panel)
 		}
 		rows, cols := grid(g.Tile, q)
 		if err := p.room(int64(rows*cols) * int64(max(ceilDiv(q.depth(), panel), 1))); err != nil {
@@ -229,11 +219,14 @@ func (p *builder) dealWindows(g *group) error {
 				if err := p.went(1); err != nil {
 					return err
 				}
-				s := encoding.Segment{Problem: o.index, Row: int32(tile / cols), Col: int32(tile % cols),
-					K0: int32(k0), K1: int32(min(k0+panel, q.depth())), Slot: encoding.NoSlot, Accumulate: k0 > 0}
+				s := encoding.Segment{Problem: o.Index, Row: int32(tile / cols), Col: int32(tile % cols),
+					K0: int32(k0), K1: int32(min(k0+panel, q.depth())), Slot: encoding.NoSlot,
+					Accumulate: k0 > 0}
 				touched := reach(g.Tile, q, &s, &p.Options.Epilogue)
 				if !p.within(touched) {
-					return problemError(int(o.index), "ldc", "%d is too large: one tile %s reaches more than the %d elements that %s can bind", q.C.LD, g.Tile.Name, p.Device.spanLimit(g.TypeC), p.Device.Name)
+					return problemError(int(o.Index), "ldc",
+						"%d is too large: one tile %s reaches more than the %d elements that %s can bind",
+						q.C.LD, g.Tile.Name, p.Device.spanLimit(g.TypeC), p.Device.Name)
 				}
 				if !p.within(open.with(touched)) {
 					flush()
@@ -251,7 +244,9 @@ func (p *builder) dealWindows(g *group) error {
 // launchWindow closes a launch of single-segment workers over its windows.
 func (p *builder) launchWindow(g *group, first int, w windows, partly bool) {
 	segments := p.Segments[p.Workers[first]:]
-	slices.SortStableFunc(segments, func(x, y encoding.Segment) int { return cmp.Compare(y.K1-y.K0, x.K1-x.K0) })
+	slices.SortStableFunc(segments, func(x, y encoding.Segment) int {
+		return cmp.Compare(y.K1-y.K0, x.K1-x.K0)
+	})
 	part := *g
 	if part.load = (load{}); partly {
 		part.Epilogue = g.Epilogue.OfPart()
@@ -265,8 +260,10 @@ func (p *builder) launchWindow(g *group, first int, w windows, partly bool) {
 	p.launch(&part, ScheduleDataParallel, cost, first, false)
 	for i := from; i < len(p.Launches); i++ {
 		l := &p.Launches[i]
-		l.BaseA, l.BaseB, l.BaseC, l.BaseB2 = w[0].base(g.Type), w[1].base(g.TypeB()), w[2].base(g.TypeC), w[3].base(g.TypeB())
-		l.SpanA, l.SpanB, l.SpanC, l.SpanB2 = w[0].span(g.Type), w[1].span(g.TypeB()), w[2].span(g.TypeC), w[3].span(g.TypeB())
+		l.BaseA, l.SpanA = w[0].base(g.Type), w[0].span(g.Type)
+		l.BaseB, l.SpanB = w[1].base(g.TypeB()), w[1].span(g.TypeB())
+		l.BaseC, l.SpanC = w[2].base(g.TypeC), w[2].span(g.TypeC)
+		l.BaseB2, l.SpanB2 = w[3].base(g.TypeB()), w[3].span(g.TypeB())
 	}
 }
 

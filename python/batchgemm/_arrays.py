@@ -158,7 +158,7 @@ def _place_results(out, shapes, dtype, reads):
     memory that has all: out, if it lies as kernels write it and apart from what they read, else new ones."""
     if out is not None:
         trans, offsets, lds, on_c = _as_they_lie(out) or ([True], None, None, None)
-        if not any(trans) and all(_apart(on_c, on, dtype.itemsize) for on in reads):
+        if not any(trans) and not _interleave(out, lds) and all(_apart(on_c, on, dtype.itemsize) for on in reads):
             return out, offsets, lds, on_c
     step = ALIGN // dtype.itemsize
     ends = np.cumsum([-(-m * n // step) * step for m, n in shapes])
@@ -166,6 +166,17 @@ def _place_results(out, shapes, dtype, reads):
     c = np.empty(ends[-1], dtype)
     results = [c[at:at + m * n].reshape(m, n) for at, (m, n) in zip(offsets, shapes)]
     return results, offsets, [n for _, n in shapes], (c.ctypes.data, c.size, c)
+
+
+def _interleave(matrices, lds):
+    """Whether a matrix begins among the rows of one of another leading dimension, which a batch refuses."""
+    end, before = 0, 0
+    rows = [(_span(x), ld) for x, ld in zip(matrices, lds) if x.size and len(x) > 1 and x.shape[1] < ld]
+    for (at, to), ld in sorted(rows):
+        if at < end and ld != before:
+            return True
+        end, before = max(end, to), ld
+    return False
 
 
 def _apart(one, other, size):

@@ -127,6 +127,7 @@ class TestMatmul(TestCase):
         for name, out, reads in (
             ("two arrays", [np.zeros(s, f) for s in shapes], ()),
             ("columns", [x.T for x in np.split(np.zeros((3, 5), f), [2], axis=1)], ()),
+            ("every other row between rows", [(x := np.zeros((3, 6), f))[::2, 3:], x[:, :3]], ()),
             ("far apart", [(x := np.zeros((99, 3), f))[:2], x[96:]], ()),
             ("read too", [(x := np.zeros((5, 3), f))[:2], x[2:]], [(x.ctypes.data + 56, 1, x)]),
             ("read before", [x[:2], x[2:]], [(x.ctypes.data - 8, 3, x)]),

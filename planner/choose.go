@@ -1,0 +1,222 @@
+package planner
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/batchgemm/batchgemm/planner/internal/radix"
+	"github.com/batchgemm/batchgemm/planner/tile"
+)
+
+// choose sets p.choice, p.schedule and the plan's tiles.
+func (p *builder) choose() (err error) {
+	o := &p.Options
+	p.schedule = o.Schedule.find()
+	if o.Custom != nil || p.schedule == nil && o.Rule == RuleZhang2025 {
+		// By its cost tiles of a custom schedule are chosen. The algorithm of Zhang et al. knows no other.
+		p.schedule = ScheduleDataParallel.find()
+	}
+	p.choice = slices.Grow(p.choice[:0], len(p.Batch))[:len(p.Batch)]
+	clear(p.choice) // of problems that need no work too, which nothing else sets
+	switch {
+	case o.Tile != "":
+		err = p.chooseTile(o.Tile)
+	case o.Rule == RuleZhang2025:
+		err = p.chooseZhang()
+	default:
+		err = p.chooseByCost()
+	}
+	if err != nil {
+		return err
+	}
+	if o.Tile == "" && p.needsWindows() {
+		p.shrinkToBindings()
+	}
+	p.TLPGroups, p.TLP = p.threadParallelism()
+	for _, id := range p.choice {
+		p.Tiles = append(p.Tiles, p.model.tiles[id].shape)
+	}
+	return p.ctx.Err()
+}
+
+// chooseTile takes one shape for all problems.
+func (p *builder) chooseTile(name string) error {
+	id, err := p.model.named(name, p.model.compute)
+	for i := range p.choice {
+		p.choice[i] = id
+	}
+	return err
+}
+
+// named finds a shape that fits.
+func (m *model) named(name string, c Compute) (tileID, error) {
+	for id := range m.tiles {
+		t := &m.tiles[id]
+		if t.shape.Name != name {
+			continue
+		}
+		if t.fits {
+			return tileID(id), nil
+		}
+		if err := m.device.refuse(t.shape, c, m.dressed); err != nil {
+			return 0, err
+		}
+		return 0, errNotReady(m.device, fmt.Sprintf("tile %v", t.shape))
+	}
+	shape, err := tile.ByName(name)
+	if err != nil {
+		return 0, err
+	}
+	return 0, m.device.refuse(shape, c, m.dressed)
+}
+
+// chooseByCost predicts every tile shape for the whole batch, and the cheapest
+// shape for each problem on its own, and takes the least. Problems of a class are
+// predicted as one, and shapes that cut alike share what there is to cut.
+func (p *builder) chooseByCost() error {
+	m, c := &p.model, &p.classes
+	c.sort(p.Batch, &p.Options.Epilogue, m.grain)
+	p.uniform, p.mixed = zeroed(p.uniform, len(m.cuts)), zeroed(p.mixed, len(m.tiles))
+	p.pieces = slices.Grow(p.pieces[:0], len(m.cuts))[:len(m.cuts)]
+	order := p.sorter.Reserve(len(c.all))[:0]
+	for i := range c.all {
+		order = append(order, radix.Key{By: int64(math.MaxInt32 - c.all[i].k), Index: int32(i)})
+	}
+	for _, o := range p.sorter.Sort(order) { // longest first, for rounds
+		if err := p.went(1); err != nil {
+			return err
+		}
+		p.chooseForClass(&c.all[o.Index])
+	}
+	for i, at := range c.of {
+		if at >= 0 {
+			p.choice[i] = c.all[at].best
+		}
+	}
+	p.takeCheapest()
+	return nil
+}
+
+// chooseForClass adds a class to the loads of chooseByCost and sets its best shape.
+func (p *builder) chooseForClass(c *class) {
+	m := &p.model
+	of := Sizes{int(c.m) << m.grain[0], int(c.n) << m.grain[1], int(c.k) << m.grain[2]}
+	times, pieces, units := int(c.count), p.pieces, m.roundSize()
+	for i := range m.cuts {
+		pieces[i] = p.uniform[i].add(&m.cuts[i], of, m.products, times, units)
+	}
+	// Bits of times, which are in order as times are, with the tile in the last: minima
+	// without branches, which would be guesses.
+	best := uint64(math.MaxUint64) &^ (mostKernels - 1)
+	for id := range m.tiles {
+		if t := &m.tiles[id]; t.fits {
+			e := &pieces[t.cut]
+			micros := max(t.work(e.whole, e.steps), e.loads*t.memory)
+			best = min(best, math.Float64bits(micros)&^(mostKernels-1)|uint64(id))
+		}
+	}
+	c.best = tileID(best % mostKernels)
+	e, mixed := &pieces[m.tiles[c.best].cut], &p.mixed[c.best]
+	mixed.addTiles(e.tiles*times, e.steps, e.whole*float64(times), units)
+	mixed.loads += e.loads * float64(times)
+}
+
+// zeroed is n empty loads, in the memory of others.
+func zeroed(loads []load, n int) []load {
+	loads = slices.Grow(loads[:0], n)[:n]
+	clear(loads)
+	return loads
+}
+
+// severalMargin is by how much several tile shapes must be better than one: predictions know nothing of what
+// a launch waits for the one before. Without it they took 1.16 to 1.9 times as long as the best shape alone
+// in 8 of 9 batches (H100).
+const severalMargin = 1.25
+
+// takeCheapest takes one tile shape for all problems if that is predicted to take
+// less than what was chosen for each.
+func (p *builder) takeCheapest() {
+	m := &p.model
+	best, bestTile, shapes := 0.0, -1, 0
+	for id := range m.tiles {
+		if p.mixed[id].tiles > 0 {
+			_, micros := m.predict(tileID(id), p.schedule, p.mixed[id])
+			best += micros
+			shapes++
+		}
+	}
+	if shapes > 1 {
+		best *= severalMargin
+	}
+	for id := range m.tiles {
+		if m.tiles[id].fits {
+			if _, micros := m.predict(tileID(id), p.schedule, p.uniform[m.tiles[id].cut]); micros <= best {
+				best, bestTile = micros, id
+			}
+		}
+	}
+	if bestTile >= 0 {
+		for i := range p.choice {
+			p.choice[i] = tileID(bestTile)
+		}
+	}
+}
+
+// class is problems that every tile shape of a model cuts into as many tiles and K steps:
+// their sizes are the same in units of the model's grain, rounded up.
+type class struct {
+	m, n, k int32 // in these units
+	count   int32
+	best    tileID
+}
+
+// classes sorts problems into classes. A table has one class in each place; one that was
+// displaced there comes again, which takes time alone.
+type classes struct {
+	all    []class
+	of     []int32            // by problem; -1: it needs no work
+	recent [1 << places]int32 // 1 + index
+}
+
+const places = 8
+
+func (c *classes) sort(b Batch, e *Epilogue, grain [3]uint8) {
+	c.all = c.all[:0]
+	c.of = slices.Grow(c.of[:0], len(b))[:len(b)]
+	clear(c.recent[:])
+	for i := range b {
+		q := &b[i]
+		if !e.Writes(q) {
+			c.of[i] = -1
+			continue
+		}
+		m, n, k := ceilShift(q.M, grain[0]), ceilShift(q.N, grain[1]), ceilShift(q.depth(), grain[2])
+		at := c.find(int32(m), int32(n), int32(k))
+		c.all[at].count++
+		c.of[i] = at
+	}
+}
+
+// find returns a class of these sizes, which it adds unless it is in one of two places.
+func (c *classes) find(m, n, k int32) int32 {
+	place := spread(m, n, k)
+	for range 2 {
+		at := c.recent[place] - 1
+		if at < 0 {
+			break
+		}
+		if s := &c.all[at]; s.m == m && s.n == n && s.k == k {
+			return at
+		}
+		place ^= 1
+	}
+	c.all = append(c.all, class{m: m, n: n, k: k})
+	c.recent[place] = int32(len(c.all))
+	return int32(len(c.all)) - 1
+}
+
+// spread is a hash of sizes (Knuth's multiplicative one, of large odd numbers).
+func spread(m, n, k int32) uint32 {
+	return (uint32(m)*2654435761 + uint32(n)*2246822519 + uint32(k)*3266489917) >> (32 - places)
+}

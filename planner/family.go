@@ -1,0 +1,55 @@
+package planner
+
+import "github.com/batchgemm/batchgemm/planner/encoding"
+
+// family is what planning knows of kernels that are made in the same way, besides their rates. Nothing else
+// in planning asks which family a device's kernels are of: another one is a literal here, and its rates.
+type family struct {
+	terms  *terms // of predictions
+	rounds bool   // predictions tell rounds of tiles apart, see load: rates were fitted with them
+
+	// stages are the launches that make items from sizes on the device. None: the host makes them.
+	stages []encoding.RaggedStage
+	// makers of items are compiled for a form of sizes and a number of groups, and write flagsC.
+	makers bool
+
+	// narrow: kernels of their own multiply elements of fewer than 32 bits. Others make fp32 of them.
+	narrow bool
+	// apart: kernels with an epilogue are apart from those without, and of fewer tile shapes.
+	apart bool
+	// keeps: workers keep the first product of a gated tile in the workspace, unless registers have room.
+	keeps bool
+	// direct: kernels are faster that take B from memory to registers, where all problems allow that.
+	direct bool
+	// counter: compute units take workers from a counter, whoever has ended, and start the next at no cost.
+	counter bool
+}
+
+var (
+	familyCUDA = family{terms: &termsOnCUDA, rounds: true, stages: raggedStages[:1],
+		makers: true, narrow: true, apart: true, keeps: true}
+	familyHIP = family{terms: &termsElsewhere, stages: raggedStages[:1],
+		makers: true, narrow: true, apart: true, keeps: true}
+	familyWGSL = family{terms: &termsByWGSL, stages: raggedStages[:], direct: true}
+	familyCPU  = family{terms: &termsElsewhere, counter: true}
+
+	familyUnknown = family{terms: &termsElsewhere} // of a kind that Device.Check refuses
+)
+
+// raggedStages are all stages, in order.
+var raggedStages = [...]encoding.RaggedStage{encoding.RaggedPlan, encoding.RaggedExpand}
+
+// family is that of the device's kernels.
+func (d *Device) family() *family {
+	switch {
+	case d.KernelKind == KernelsWGSL:
+		return &familyWGSL
+	case d.KernelKind == KernelsCPU:
+		return &familyCPU
+	case d.KernelKind == KernelsNative && d.Occupancy == OccupancyNVIDIA:
+		return &familyCUDA
+	case d.KernelKind == KernelsNative:
+		return &familyHIP
+	}
+	return &familyUnknown
+}

@@ -1,0 +1,179 @@
+// Package overlap finds matrices in one buffer that share an element.
+package overlap
+
+import (
+	"slices"
+	"unsafe"
+
+	"github.com/batchgemm/batchgemm/planner/internal/radix"
+)
+
+// region is the elements of a matrix: rows of cols elements that begin ld apart. Rows that touch each other
+// are one row, whose ld is 0: it fits into a matrix of any leading dimension.
+type region struct {
+	start, end  int // the first element, and the one after the last
+	cols        int
+	ld, problem int32
+}
+
+// Finder finds overlaps, and keeps the memory that it needs for that. The zero value is ready.
+type Finder struct {
+	regions, spare []region
+	sorter         radix.Sorter
+	columns        []int32 // indices into a cluster, in order of the columns in which regions begin
+	ranks          []int32 // the place of each region in columns
+	active         ranks
+}
+
+// BytesPerRegion is the memory that a region takes, at most.
+const BytesPerRegion = int64(2*unsafe.Sizeof(region{}) + 2*unsafe.Sizeof(radix.Key{}) + 2*unsafe.Sizeof(int32(0)))
+
+// Reset forgets all regions, and makes room for n.
+func (f *Finder) Reset(n int) { f.regions = slices.Grow(f.regions[:0], n) }
+
+// Room is the number of regions that need no more memory.
+func (f *Finder) Room() int { return cap(f.regions) }
+
+// Add adds a matrix of a problem. All numbers are 1 and more, but start is 0 and more, and cols <= ld.
+func (f *Finder) Add(problem, start, rows, cols, ld int) {
+	r := region{start: start, end: start + (rows-1)*ld + cols, cols: cols, ld: int32(ld), problem: int32(problem)}
+	if rows == 1 || cols == ld {
+		r.cols, r.ld = r.end-r.start, 0
+	}
+	f.regions = append(f.regions, r)
+}
+
+// Conflict is two problems, the first of which comes first in the batch, that have an element in common.
+type Conflict struct {
+	First, Second int
+	// Leading dimensions of the two, if they differ: then it is not known whether there is such an element.
+	FirstLD, SecondLD int
+}
+
+// Find returns two matrices that conflict, nil if there are none. The rule:
+//
+//   - Matrices whose ranges, from the first element to the last, are disjoint do not overlap.
+//   - Matrices of one leading dimension, and single rows of any, are compared exactly wherever they lie.
+//   - Matrices of several rows and different leading dimensions whose ranges meet conflict. They may have no
+//     element in common, but no short rule tells that.
+//
+// It goes through the regions in order of their first elements, of which each begins after those before it.
+// So what begins within the first row of another overlaps it, and a single row is compared with what
+// follows. What else begins within the range of another is a cluster, of one leading dimension: see sweep.
+// It takes O(n log n) for n regions.
+func (f *Finder) Find() *Conflict {
+	if f.apart() {
+		return nil
+	}
+	f.sort()
+	r := f.regions
+	for first, last := 0, 0; first < len(r); first = last {
+		far := first // the region of the cluster that ends last, which has several rows if another follows
+		for last = first + 1; last < len(r) && r[last].start < r[far].end; last++ {
+			before, n := &r[last-1], &r[last]
+			switch {
+			case n.start < before.start+before.cols:
+				return conflict(before, n)
+			case n.ld != 0 && n.ld != r[far].ld:
+				c := conflict(&r[far], n)
+				c.FirstLD, c.SecondLD = int(r[far].ld), int(n.ld)
+				if c.First == int(n.problem) {
+					c.FirstLD, c.SecondLD = c.SecondLD, c.FirstLD
+				}
+				return c
+			case n.end > r[far].end:
+				far = last
+			}
+		}
+		if last-first > 1 {
+			if x, y := f.sweep(r[first:last], int(r[first].ld)); x != nil {
+				return conflict(x, y)
+			}
+		}
+	}
+	return nil
+}
+
+func conflict(x, y *region) *Conflict {
+	return &Conflict{First: int(min(x.problem, y.problem)), Second: int(max(x.problem, y.problem))}
+}
+
+// apart reports whether each region ends before the next one begins, as those of a packed batch do.
+func (f *Finder) apart() bool {
+	for i := 1; i < len(f.regions); i++ {
+		if f.regions[i-1].end > f.regions[i].start {
+			return false
+		}
+	}
+	return true
+}
+
+// sort puts regions in order of their first elements.
+func (f *Finder) sort() {
+	sorted := true
+	for i := 1; i < len(f.regions) && sorted; i++ {
+		sorted = f.regions[i-1].start <= f.regions[i].start
+	}
+	if sorted {
+		return
+	}
+	keys := f.sorter.Reserve(len(f.regions))
+	for i := range f.regions {
+		keys[i] = radix.Key{By: int64(f.regions[i].start), Index: int32(i)}
+	}
+	f.spare = append(f.spare[:0], f.regions...)
+	for i, k := range f.sorter.Sort(keys) {
+		f.regions[i] = f.spare[k.Index]
+	}
+}
+
+// sweep finds two regions that overlap in a cluster of one leading dimension, in order of their first
+// elements.
+//
+// A region occupies its columns, modulo ld, until it ends. Those that have not ended when another begins, and
+// do not overlap each other, have separate columns on the circle of all. So the new one is compared with its
+// neighbours there: the next that begins after its first column, or in it, must begin after its last, and the
+// next that begins before must end before it. Both then hold for all rows that follow.
+func (f *Finder) sweep(cluster []region, ld int) (x, y *region) {
+	f.rank(cluster, ld)
+	for i := range cluster {
+		n, rank := &cluster[i], int(f.ranks[i])
+		if x := f.neighbour(cluster, rank, n, (*ranks).after); x != nil && (ld-(n.start-x.start)%ld)%ld < n.cols {
+			return x, n
+		}
+		if x := f.neighbour(cluster, rank, n, (*ranks).before); x != nil && (n.start-x.start)%ld < x.cols {
+			return x, n
+		}
+		f.active.add(rank)
+	}
+	return nil, nil
+}
+
+// rank sets the places of regions in order of the columns in which they begin.
+func (f *Finder) rank(cluster []region, ld int) {
+	keys := f.sorter.Reserve(len(cluster))
+	for i := range cluster {
+		keys[i] = radix.Key{By: int64((cluster[i].start - cluster[0].start) % ld), Index: int32(i)}
+	}
+	f.columns = slices.Grow(f.columns[:0], len(cluster))[:len(cluster)]
+	f.ranks = slices.Grow(f.ranks[:0], len(cluster))[:len(cluster)]
+	for rank, k := range f.sorter.Sort(keys) {
+		f.columns[rank], f.ranks[k.Index] = k.Index, int32(rank)
+	}
+	f.active.reset(len(cluster))
+}
+
+// neighbour is the next region in a direction that has not ended when n begins, nil if there is none. It drops
+// those that have ended, each of them once.
+func (f *Finder) neighbour(cluster []region, rank int, n *region, next func(*ranks, int) int) *region {
+	for {
+		at := next(&f.active, rank)
+		if at < 0 {
+			return nil
+		}
+		if x := &cluster[f.columns[at]]; x.end > n.start {
+			return x
+		}
+		f.active.remove(at)
+	}
+}

@@ -1,0 +1,124 @@
+package planner
+
+import (
+	"math/bits"
+
+	"github.com/batchgemm/batchgemm/planner/tile"
+)
+
+// load is the work of one launch, in K steps of one tile shape.
+type load struct {
+	tiles   int     // workers of the data-parallel schedule
+	steps   float64 // of all tiles
+	longest int     // steps of the longest tile
+	// Tiles and their steps in terms of whole tiles: see tile.Rates.HalfRows.
+	whole, work float64
+	loads       float64 // elements of A and B, as loadsOf has them
+	// Where tiles were added longest first: the steps of the first one after a round of as many as there are
+	// compute units, after two rounds, and so on.
+	behind [mostRounds]int32
+	rounds int
+}
+
+// mostRounds: beyond, a tile more or less on a compute unit matters little.
+const mostRounds = 6
+
+// equal reports whether all tiles have the same number of steps.
+func (l *load) equal() bool { return l.steps == float64(l.tiles)*float64(l.longest) }
+
+// pieces is what a problem is cut into.
+type pieces struct {
+	tiles, steps int     // steps of each tile
+	whole        float64 // tiles in terms of whole ones
+	loads        float64 // as in load
+}
+
+// add adds so many problems of the same sizes, whose tiles have so many products each, and returns the pieces of
+// one. units are as in addTiles.
+func (l *load) add(c *cut, of Sizes, products, times, units int) (e pieces) {
+	down, across := ceilShift(of.M, c.tm), ceilShift(of.N, c.tn)
+	e.tiles, e.steps = down*across, max(ceilShift(of.K, c.tk), 1)*products
+	e.loads = loadsOf(of.M, of.N, of.K, down, across)
+	if e.whole = float64(e.tiles); c.partly {
+		e.whole = wholeTiles(c.shape, of.M, of.N)
+	}
+	l.addTiles(e.tiles*times, e.steps, e.whole*float64(times), units)
+	l.loads += e.loads * float64(times)
+	return e
+}
+
+// addTiles adds n tiles of the same number of steps, which take as long as so many whole ones. units are the
+// size of a round, or 0 where tiles do not come longest first, or rounds are of no interest.
+func (l *load) addTiles(n, steps int, whole float64, units int) {
+	l.tiles += n
+	for units > 0 && l.rounds < mostRounds && l.tiles > (l.rounds+1)*units {
+		l.behind[l.rounds] = int32(steps)
+		l.rounds++
+	}
+	l.steps += float64(n) * float64(steps)
+	l.longest = max(l.longest, steps)
+	l.whole += whole
+	l.work += whole * float64(steps)
+}
+
+// loadsOf is the elements of A and B that rows and columns of so many tiles load. What was loaded before
+// comes from the cache, in a quarter of the time (gradients of experts by tiles of 64 and of 128 rows, H200).
+func loadsOf(m, n, k, down, across int) float64 {
+	return elementsOf(m, n, k)*3/4 + float64(m*across+n*down)*float64(k)/4
+}
+
+// roundSize is the size of a round in loads. Rates of other kernels were found without.
+func (m *model) roundSize() int {
+	if m.family.rounds {
+		return m.device.ComputeUnits
+	}
+	return 0
+}
+
+// work is what whole tiles of that many K steps each take of a saturated compute
+// unit, in microseconds.
+func (t *tileModel) work(tiles float64, steps int) float64 {
+	return tiles * (float64(steps)*t.busy + t.worker)
+}
+
+// maxShift is the logarithm of the largest size of a tile.
+const maxShift = 7
+
+// steps is the number of K steps of a problem's tiles, at least 1: a tile that
+// only scales C needs its worker too.
+func steps(t *tile.Shape, q *Problem) int { return max(ceilShift(q.depth(), shift(t.TK)), 1) }
+
+// Fraction is what the tile at a place of a problem takes, relative to a whole tile:
+// see tile.Rates.HalfRows.
+func Fraction(t *tile.Shape, q *Problem, row, col int32) float64 {
+	return fraction(t, q.M-int(row)*t.TM, t.TM, t.Rates.HalfRows) * fraction(t, q.N-int(col)*t.TN, t.TN, t.Rates.HalfCols)
+}
+
+// wholeTiles is the sum of Fraction over the tiles of a problem with m rows and n columns,
+// of which only the last row and column may not be whole.
+func wholeTiles(t *tile.Shape, m, n int) float64 {
+	rows, cols := ceilShift(m, shift(t.TM)), ceilShift(n, shift(t.TN))
+	lastRow := fraction(t, m-(rows-1)*t.TM, t.TM, t.Rates.HalfRows)
+	lastCol := fraction(t, n-(cols-1)*t.TN, t.TN, t.Rates.HalfCols)
+	return (float64(rows-1) + lastRow) * (float64(cols-1) + lastCol)
+}
+
+// fraction is Fraction in one direction, in which n elements are left of the problem.
+// Kernels of a CPU compute no more of a tile than there is.
+func fraction(t *tile.Shape, n, size int, half float64) float64 {
+	if t.Unit == tile.SIMD {
+		return min(float64(n)/float64(size), 1)
+	}
+	if half > 0 && 2*n <= size {
+		return half
+	}
+	return 1
+}
+
+// shift is the logarithm of a tile's size, which is a power of two: shifts take
+// a twentieth of the time of divisions, which planning would else spend half of
+// its time on.
+func shift(size int) uint8 { return uint8(bits.TrailingZeros(uint(size))) }
+
+// ceilShift is n / 2^by, rounded up.
+func ceilShift(n int, by uint8) int { return (n + 1<<(by&31) - 1) >> (by & 31) }
