@@ -25,6 +25,8 @@ BG_DEVICE void barrier() {
 
 #if defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__)
 #define BG_HAS_MFMA
+#else
+#define BG_HAS_FMA  // where tiles that suit matrix cores have kernels of plain FMAs
 #endif
 
 BG_DEVICE float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
@@ -54,6 +56,7 @@ BG_DEVICE uint32_t waveSize() { return __AMDGCN_WAVEFRONT_SIZE__; }
 #else
 #include "internal/emulator/device.h"
 #define BG_HAS_MFMA
+#define BG_HAS_FMA
 #endif
 
 // arrivesLast counts the waves of `count` thread groups that have stored, each by its number in the group, and reports whether the calling

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/internal/workload"
+	builds "github.com/batchgemm/batchgemm/native/internal/kernels"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/encoding"
@@ -95,7 +96,7 @@ func kernelTables(t *testing.T) string {
 				continue
 			}
 			kind := "FMA"
-			if o.hasMatrix(shape) {
+			if o.HasMatrix(shape) {
 				kind = "MFMA"
 			}
 			of := func(dressed bool, property func(encoding.Kernel) bool) []encoding.Kernel {
@@ -107,7 +108,7 @@ func kernelTables(t *testing.T) string {
 			row(shape, kind, with(func(k encoding.Kernel) bool { return !k.Fixup && !k.Parts && k.Type == element.F32 }))
 			row(shape, kind+", parts", with(func(k encoding.Kernel) bool { return k.Parts }))
 			row(shape, kind+", 16 bits", with(func(k encoding.Kernel) bool { return k.Type.Bytes() == 2 }))
-			if hasBytes(shape) {
+			if builds.HasBytes(shape) {
 				row(shape, kind+", 8 bits", with(func(k encoding.Kernel) bool { return k.Type.Bytes() == 1 }))
 			}
 			row(shape, "fix-up", with(func(k encoding.Kernel) bool { return k.Fixup }))

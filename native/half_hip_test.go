@@ -36,7 +36,7 @@ func TestInstructionsOf(t *testing.T) {
 			sample.Kernels.Skip(t, 1)
 			shape, err := tile.ByName(test.tile)
 			require.NoError(t, err)
-			e, source := buildMutant(t, mutant{}, plain.of(test.arch), mutantSources, madeOf(shape))
+			e, source := buildMutant(t, mutant{}, plain.of(test.arch), madeOf(shape))
 			jobs := withKernels(tileJobs(t, shape, test.of, []int{3 * shape.TM, 5, shape.TM - 1, shape.TM + 3}, []int{shape.TN - 2, 2 * shape.TN, shape.TN + 5}), 2)
 			switch test.of {
 			case element.Int8:
@@ -114,7 +114,7 @@ func wholeJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 // TestWholeSums: sums of int8 on matrix cores are exact.
 func TestWholeSums(t *testing.T) {
 	testTiles(t, plain, func(t *testing.T, tile *tile.Shape) []*emulatorJob {
-		if !hasBytes(tile) || !builds.HasMatrix(tile) {
+		if !builds.HasBytes(tile) || !builds.HasMatrix(tile) {
 			return nil
 		}
 		return wholeJobs(t, tile)
@@ -138,7 +138,7 @@ func bytesJobs(t *testing.T, shape *tile.Shape, of element.Type) (jobs []*emulat
 func TestBytesEmulated(t *testing.T) {
 	testTiles(t, plain, func(t *testing.T, tile *tile.Shape) (jobs []*emulatorJob) {
 		for _, of := range byteTypes {
-			if hasBytes(tile) {
+			if builds.HasBytes(tile) {
 				jobs = append(jobs, withKernels(bytesJobs(t, tile, of), 0)...)
 			}
 		}
@@ -159,7 +159,7 @@ func TestBlocksEmulated(t *testing.T) {
 	for _, s := range []sanitizer{plain, address, thread} {
 		t.Run(s.name, func(t *testing.T) {
 			testTiles(t, s, func(t *testing.T, tile *tile.Shape) []*emulatorJob {
-				if !hasBytes(tile) {
+				if !builds.HasBytes(tile) {
 					return nil
 				}
 				return withKernels(fmaBlocks(t, tile), 0, 2)
@@ -277,7 +277,7 @@ func testMutantsIn(t *testing.T, arch string, shapes []*tile.Shape, jobs []*emul
 	compiled(t)
 	testMutants(t, mutants, func(t *testing.T, m mutant, in sanitizer) error {
 		t.Helper()
-		e, source := buildMutant(t, m, in.of(arch), mutantSources, madeOf(shapes...))
+		e, source := buildMutant(t, m, in.of(arch), madeOf(shapes...))
 		return e.run(source, jobs)
 	}, plain)
 }

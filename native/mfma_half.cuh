@@ -187,6 +187,13 @@ struct QuarterMatrixAccumulator : NarrowMatrixAccumulator<T, E4M3> {
     all.store(shared);
   }
 };
+template <class T>
+using E4M3MatrixAccumulator = QuarterMatrixAccumulator<T>;
+using E4M3MatrixBytes = NativeBytes<E4M3>;
+#else
+template <class T>
+using E4M3MatrixAccumulator = NarrowMatrixAccumulator<T, F16>;
+using E4M3MatrixBytes = StagedBytes<E4M3>;
 #endif
 
 // GroupedMatrixAccumulator is one for B of 4 bits (int4_hip.cuh), whose steps are whole.

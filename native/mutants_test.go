@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -14,17 +13,18 @@ import (
 	"github.com/batchgemm/batchgemm/internal/sample"
 	builds "github.com/batchgemm/batchgemm/native/internal/kernels"
 	"github.com/batchgemm/batchgemm/planner/element"
+	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // mutant is a mistake in the text of the kernels: one place of a file is another.
 type mutant struct{ name, file, old, new string }
 
-// mutate writes sources with a mistake to a directory of their own, and others that are made.
-func mutate(t *testing.T, m mutant, sources []string, made map[string]string) (dir string) {
+// mutate writes the device text with a mistake to a directory of its own, with files that are made instead.
+func mutate(t *testing.T, m mutant, made map[string]string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	require.NoError(t, copySources(dir, sources, made))
+	require.NoError(t, copySources(dir, made))
 	if m.file == "" {
 		return dir
 	}
@@ -47,10 +47,10 @@ type inSanitizer struct {
 	in sanitizer
 }
 
-// buildMutant compiles sources with a mistake, or as they are, in a directory of their own.
-func buildMutant(t *testing.T, m mutant, in sanitizer, sources []string, made map[string]string) (e emulator, source string) {
+// buildMutant compiles the device text with a mistake, or as it is, in a directory of its own.
+func buildMutant(t *testing.T, m mutant, in sanitizer, made map[string]string) (e emulator, source string) {
 	t.Helper()
-	source = mutate(t, m, sources, made)
+	source = mutate(t, m, made)
 	e, err := buildEmulator(filepath.Join(source, "runner"), source, in, runtimeOf(t, in))
 	require.NoError(t, err)
 	return e, source
@@ -137,37 +137,32 @@ var mutants = []inSanitizer{
 	{mutant{"no bound in the fix-up", "fixup.cuh", "if (row < rows && col + i < cols) {", "if (row < rows && col < cols) {"}, plain},
 }
 
-// mutantSources are the files of an emulator's kernels; madeOf makes the others.
-var mutantSources = []string{"dialect_hip.h", "epilogue.cuh", "epilogue_items.cuh", "fixup.cuh", "gemm.cuh", "half.cuh", "half_hip.cuh", "int4_hip.cuh", "items.cuh", "kernels.hip", "launch.cuh", "mfma.cuh", "mfma_half.cuh", "staged.cuh", "steps_hip.cuh", "turn.cuh", "internal/emulator/device.h", "internal/emulator/kernels.cpp", "internal/emulator/kernels.h"}
-
-// madeOf lists the tiles, of which one alone compiles soon, without kernels of ragged plans.
+// madeOf lists the kernels of tiles, of which one alone compiles soon, without those of ragged plans.
 func madeOf(shapes ...*tile.Shape) map[string]string {
-	return map[string]string{"tiles_hip.inc": builds.HIP(shapes), "ragged.cuh": "#define BG_RAGGED_KERNELS\n", "ragged_epilogue.cuh": "#define BG_RAGGED_DRESSED_KERNELS\n"}
+	return map[string]string{"lists/hip.inc": builds.HIP(shapes, builds.All), "lists/ragged.inc": ""}
 }
 
 func TestMutants(t *testing.T) {
 	compiled(t)
 	// One tile with K groups in the kernels with and without matrix cores.
-	tile, err := tile.ByName("small-k8")
+	shape, err := tile.ByName("small-k8")
 	require.NoError(t, err)
-	rows, cols := []int{3 * tile.TM, 5, tile.TM - 1, tile.TM + 3}, []int{tile.TN - 2, 2 * tile.TN, tile.TN + 5}
-	jobs := withKernels(tileJobs(t, tile, element.F32, rows, cols), 2)
+	rows, cols := []int{3 * shape.TM, 5, shape.TM - 1, shape.TM + 3}, []int{shape.TN - 2, 2 * shape.TN, shape.TN + 5}
+	jobs := withKernels(tileJobs(t, shape, element.F32, rows, cols), 2)
 	// Each operand along K and across it.
-	far := withKernels(farJobs(t, tile), 2)
+	far := withKernels(farJobs(t, shape), 2)
 	jobs = slices.DeleteFunc(jobs, func(j *emulatorJob) bool { return j.plan.Batch[0].TransA != j.plan.Batch[0].TransB })
-	halves := withKernels(tileJobs(t, tile, element.F16, rows[1:], cols), 2)
+	halves := withKernels(tileJobs(t, shape, element.F16, rows[1:], cols), 2)
 
-	parts := partJobs(t, tile)
+	parts := partJobs(t, shape)
 
 	// No job has bf16, whose kernels take a third of the time to compile.
-	kernels, err := os.ReadFile("kernels.hip")
-	require.NoError(t, err)
-	made := madeOf(tile)
-	made["kernels.hip"] = regexp.MustCompile(`(?m)^  (BG_EACH\(make|make\(name), .*Halves<BF16>\).*\n`).ReplaceAllString(string(kernels), "")
+	made := madeOf()
+	made["lists/hip.inc"] = builds.HIP([]*tile.Shape{shape}, func(k encoding.Kernel) bool { return k.Type != element.BF16 })
 
 	run := func(t *testing.T, m mutant, in sanitizer) error {
 		t.Helper()
-		e, source := buildMutant(t, m, in, mutantSources, made)
+		e, source := buildMutant(t, m, in, made)
 		first, second := jobs, halves
 		if strings.Contains(m.file, "half") { // what finds the mistake ends the run
 			first, second = second, first
@@ -210,7 +205,7 @@ func TestLines(t *testing.T) {
 	jobs := map[string][]*emulatorJob{asCUDA.name: slices.Concat(near, farJobs(t, tile)), asCUDAInBounds.name: near}
 	testMutants(t, linesMutants, func(t *testing.T, m mutant, in sanitizer) error {
 		t.Helper()
-		e, source := buildMutant(t, m, in, mutantSources, madeOf(tile))
+		e, source := buildMutant(t, m, in, madeOf(tile))
 		return e.run(source, jobs[in.name])
 	}, asCUDA, asCUDAInBounds)
 }
@@ -228,7 +223,7 @@ func TestPartsMutants(t *testing.T) {
 	jobs, made := partJobs(t, tile), madeOf(tile)
 	for _, m := range partsMutants {
 		requireFound(t, m, func(t *testing.T) error {
-			e, source := buildMutant(t, m, plain, mutantSources, made)
+			e, source := buildMutant(t, m, plain, made)
 			return e.sameBits(source, jobs)
 		})
 	}

@@ -2,13 +2,14 @@
 // GPUs with their own compiler, and what a loader must know to launch them. It
 // knows no GPU API.
 //
-// gemm.cuh is the text of the kernels, written against a small dialect header so
-// that CUDA and HIP share it. kernels.cu makes the kernels of every row of the
-// tile table (tiles.inc) for NVIDIA GPUs, kernels.hip (tiles_hip.inc) for those of
-// AMD, where mfma.cuh has those for matrix cores, half_hip.cuh and mfma_half.cuh what
-// is another for elements of 16 and 8 bits, and int4_hip.cuh for B of 4; scripts/cuda.sh and
-// scripts/hip.sh compile them, and scripts/pack.sh packs them into products/, those for NVIDIA in parts (Arch.Product), of which a device
-// loads what its plans need. That is committed and embedded by a package
+// The kernels are listed once, in internal/kernels/list.go. go generate writes an instance of each to lists/, a line with its
+// name, its tile and the function that it is made of, and kernels.cu, for NVIDIA, and kernels.hip, for AMD, make kernels of those
+// lines. To add a kernel, list it, say in internal/kernels/instances.go what it is an instance of, and run go generate.
+//
+// gemm.cuh is the text of the kernels of plain fp32, written against a small dialect header so that CUDA and HIP share it.
+// mfma.cuh has those for AMD's matrix cores, half_hip.cuh and mfma_half.cuh what is another for elements of 16 and 8 bits, and
+// int4_hip.cuh for B of 4. scripts/cuda.sh and scripts/hip.sh compile them, and scripts/pack.sh packs them into products/, those
+// for NVIDIA in parts (Arch.Product), of which a device loads what its plans need. That is committed and embedded by a package
 // of its own, where it can be used, so that neither building nor running needs a toolkit. MANIFEST
 // and HIP-MANIFEST there have the hashes of sources, which tests compare, and of products, which are compared when they are
 // loaded; the tables beside them are for tests and for go generate, which writes what

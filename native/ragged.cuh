@@ -480,10 +480,3 @@ BG_DEVICE void ragged(const uint32_t* sizes, uint64_t extent, uint32_t* words) {
   BG_SHARED(Plan, memory, 1);
   Ragged<kForm, Plan>{memory[0], sizes, static_cast<uint32_t>(extent), {}, {}}.run(words);
 }
-
-// BG_RAGGED_KERNELS lists the kernels, of each form for up to so many entries.
-#define BG_RAGGED(name, form)                                    \
-  BG_RAGGED_KERNEL(bg_ragged_##name##_256, form, Single<256>)    \
-  BG_RAGGED_KERNEL(bg_ragged_##name##_1024, form, Single<1024>)  \
-  BG_RAGGED_KERNEL(bg_ragged_##name##_4097, form, Many<1024>)
-#define BG_RAGGED_KERNELS BG_RAGGED(rows, kEndsOfRows) BG_RAGGED(depth, kEndsOfDepth) BG_RAGGED(records, kRecords)

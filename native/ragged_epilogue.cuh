@@ -131,12 +131,3 @@ BG_DEVICE void raggedDressed(const uint32_t* sizes, uint64_t extent, uint32_t* w
   BG_SHARED(Plan, memory, 1);
   Ragged<kForm, Plan, RaggedEpilogue<kForm>>{memory[0], sizes, static_cast<uint32_t>(extent), {}, {flags, {}}}.run(words);
 }
-
-#define BG_RAGGED_DRESSED_FORM(name, form)                                 \
-  BG_RAGGED_DRESSED(bg_ragged_##name##_256_e, form, Single<256>)           \
-  BG_RAGGED_DRESSED(bg_ragged_##name##_1024_e, form, Single<1024>)         \
-  BG_RAGGED_DRESSED(bg_ragged_##name##_4097_e, form, Many<1024>)
-#define BG_RAGGED_DRESSED_KERNELS                                          \
-  BG_RAGGED_DRESSED_FORM(rows, kEndsOfRows)                                \
-  BG_RAGGED_DRESSED_FORM(depth, kEndsOfDepth)                              \
-  BG_RAGGED_DRESSED_FORM(records, kRecords)

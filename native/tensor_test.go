@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -41,17 +40,12 @@ var int4CUDAMutants = []mutant{
 	{"sums of the first group have no scale of their own", "int4.cuh", "group[i][e / 2] & ~15u", "group[i][0] & ~15u"},
 }
 
-// threadSources are what kernels that run as threads of the CPU (internal/emulator/threads.h) have in common.
-var threadSources = []string{"epilogue.cuh", "epilogue_items.cuh", "fixup.cuh", "fragment.cuh", "gemm.cuh", "half.cuh", "items.cuh", "launch.cuh", "staged.cuh", "tensor.cuh", "tiles.inc", "turn.cuh",
-	"internal/emulator/host.h", "internal/emulator/threads.h", "internal/emulator/tiles.h"}
-
 // testThreads runs a program of internal/emulator, of the text as it is and with mistakes.
-func testThreads(t *testing.T, name string, more []string, mutants []mutant) {
+func testThreads(t *testing.T, name string, mutants []mutant) {
 	compiled(t)
-	sources := append(append(slices.Clone(threadSources), more...), "internal/emulator/"+name+".cpp")
 	run := func(t *testing.T, m mutant) error {
 		t.Helper()
-		source := mutate(t, m, sources, nil)
+		source := mutate(t, m, nil)
 		program := filepath.Join(source, name)
 		require.NoError(t, compile("-O0", "-fsanitize=address", "-pthread", filepath.Join(source, "internal", "emulator", name+".cpp"), "-o", program))
 		out, err := exec.Command(program).CombinedOutput()
@@ -71,10 +65,10 @@ func testThreads(t *testing.T, name string, more []string, mutants []mutant) {
 
 // TestTensorBlocksEmulated runs kernels of tensor.cuh with scales of blocks.
 func TestTensorBlocksEmulated(t *testing.T) {
-	testThreads(t, "tensor", []string{"tensor_bytes.cuh", "tensor_epilogue.cuh", "tensor_half.cuh"}, tensorMutants)
+	testThreads(t, "tensor", tensorMutants)
 }
 
 // TestInt4CUDAEmulated runs kernels of int4.cuh.
 func TestInt4CUDAEmulated(t *testing.T) {
-	testThreads(t, "int4", []string{"int4.cuh"}, int4CUDAMutants)
+	testThreads(t, "int4", int4CUDAMutants)
 }

@@ -97,7 +97,7 @@ var gatedMutants = map[string][]mutant{
 func TestGatedMutants(t *testing.T) {
 	for name, mutants := range gatedMutants {
 		t.Run(name, func(t *testing.T) {
-			testWarpgroupMutants(t, "warpgroup_kernels.cpp", name, "BG_WGMMA_WIDE_EPILOGUE(", mutants, func(s *tile.Shape) []*emulatorJob {
+			testWarpgroupMutants(t, "warpgroup_kernels.cpp", name, mutants, func(s *tile.Shape) []*emulatorJob {
 				return gatedJobs(t, s, element.BF16)
 			})
 		})

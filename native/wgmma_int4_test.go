@@ -107,14 +107,14 @@ var streamMutants = []mutant{
 
 func TestPanelMutants(t *testing.T) {
 	for _, c := range []struct {
-		tile, macro string
-		mutants     []mutant
+		tile    string
+		mutants []mutant
 	}{
-		{"int4-stream-16x128", "BG_STREAM_INT4(", streamMutants},
-		{"int4-wgmma-32x128", "BG_PANEL_INT4(", panelMutants},
+		{"int4-stream-16x128", streamMutants},
+		{"int4-wgmma-32x128", panelMutants},
 	} {
 		t.Run(c.tile, func(t *testing.T) {
-			testWarpgroupMutants(t, "warpgroup_int4.cpp", c.tile, c.macro, c.mutants, func(s *tile.Shape) []*emulatorJob { return panelJobs(t, s) })
+			testWarpgroupMutants(t, "warpgroup_int4.cpp", c.tile, c.mutants, func(s *tile.Shape) []*emulatorJob { return panelJobs(t, s) })
 		})
 	}
 }

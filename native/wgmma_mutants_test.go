@@ -3,7 +3,6 @@ package native
 import (
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,6 +10,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/sample"
 	builds "github.com/batchgemm/batchgemm/native/internal/kernels"
 	"github.com/batchgemm/batchgemm/planner/element"
+	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
@@ -147,62 +147,63 @@ var zeroMutants = []mutant{
 	{"sums of C that is read keep what zero points are worth", "epilogue.cuh", "if (kWhole) sum = fmaf(-zeroA, sumB, sum);", ""},
 }
 
-// wgmmaSources are the files of an emulator's kernels; tiles.inc is made.
-var wgmmaSources = []string{"epilogue.cuh", "epilogue_items.cuh", "fixup.cuh", "fragment.cuh", "gemm.cuh", "half.cuh", "items.cuh", "launch.cuh", "staged.cuh", "tensor.cuh", "turn.cuh", "wgmma.cuh", "wgmma_bytes.cuh", "wgmma_epilogue.cuh", "wgmma_exchanged.cuh", "wgmma_half.cuh", "wgmma_items.cuh", "wgmma_operand.cuh", "wgmma_store.cuh", "wgmma_tile.cuh", "wgmma_wide.cuh",
-	"int4.cuh", "wgmma_int4.cuh", "internal/emulator/host.h", "internal/emulator/tiles.h", "internal/emulator/warpgroup.h", "internal/emulator/warpgroup_kernels.cpp", "internal/emulator/warpgroup_int4.cpp"}
-
 func TestWarpgroupMutants(t *testing.T) {
 	for _, c := range []struct {
 		tile    string
-		macro   string
+		name    string
 		mutants []mutant
 		jobs    func(*tile.Shape) []*emulatorJob
 	}{
-		{"wgmma-128x128", "BG_WGMMA(", wgmmaMutants, func(s *tile.Shape) []*emulatorJob { return append(wgmmaJobs(t, s, 18), wgmmaExtremes(t, s)[:6]...) }},
-		{"wgmma-64x128", "BG_WGMMA_EXCHANGED(", exchangedMutants, func(s *tile.Shape) []*emulatorJob { return append(wgmmaJobs(t, s, 19), wgmmaExtremes(t, s)[:6]...) }},
-		{"wgmma-64x64-deep", "BG_WGMMA(", earlyMutants, func(s *tile.Shape) []*emulatorJob { return wgmmaJobs(t, s, 20)[:16] }},
-		{"wide-64x128", "BG_WGMMA_WIDE(", wideMutants, func(s *tile.Shape) []*emulatorJob {
+		{"wgmma-128x128", "floats", wgmmaMutants, func(s *tile.Shape) []*emulatorJob { return append(wgmmaJobs(t, s, 18), wgmmaExtremes(t, s)[:6]...) }},
+		{"wgmma-64x128", "exchanged", exchangedMutants, func(s *tile.Shape) []*emulatorJob { return append(wgmmaJobs(t, s, 19), wgmmaExtremes(t, s)[:6]...) }},
+		{"wgmma-64x64-deep", "early", earlyMutants, func(s *tile.Shape) []*emulatorJob { return wgmmaJobs(t, s, 20)[:16] }},
+		{"wide-64x128", "aligned", wideMutants, func(s *tile.Shape) []*emulatorJob {
 			return slices.DeleteFunc(halfJobs(t, s, element.BF16), func(j *emulatorJob) bool { return j.inTurn() })
 		}},
-		{"wide-64x64", "BG_WGMMA_WIDE(", byteMutants, func(s *tile.Shape) []*emulatorJob {
+		{"wide-64x64", "bytes", byteMutants, func(s *tile.Shape) []*emulatorJob {
 			return slices.DeleteFunc(append(halfJobs(t, s, element.E4M3), halfJobs(t, s, element.Int8)...), func(j *emulatorJob) bool { return j.inTurn() })
 		}},
-		{"wgmma-64x64", "BG_WGMMA_EPILOGUE(", dressedMutants, func(s *tile.Shape) []*emulatorJob {
+		{"wgmma-64x64", "epilogue", dressedMutants, func(s *tile.Shape) []*emulatorJob {
 			return slices.DeleteFunc(wgmmaEpilogues(t, s), func(j *emulatorJob) bool {
 				return j.plan.Options.Type != element.BF16 && j.plan.Options.Type != element.E4M3
 			})
 		}},
-		{"wgmma-64x64", "BG_WGMMA_EPILOGUE(", zeroMutants, func(s *tile.Shape) []*emulatorJob {
+		{"wgmma-64x64", "zero points", zeroMutants, func(s *tile.Shape) []*emulatorJob {
 			return slices.DeleteFunc(wgmmaEpilogues(t, s), func(j *emulatorJob) bool { return !j.plan.Options.Epilogue.ZeroA })
 		}},
 	} {
-		t.Run(strings.TrimSuffix(c.macro, "(")+" "+c.tile, func(t *testing.T) {
-			testWarpgroupMutants(t, "warpgroup_kernels.cpp", c.tile, c.macro, c.mutants, c.jobs)
+		t.Run(c.name+" "+c.tile, func(t *testing.T) {
+			testWarpgroupMutants(t, "warpgroup_kernels.cpp", c.tile, c.mutants, c.jobs)
 		})
 	}
 }
 
-func testWarpgroupMutants(t *testing.T, file, name, macro string, mutants []mutant, jobsOf func(*tile.Shape) []*emulatorJob) {
+func testWarpgroupMutants(t *testing.T, file, name string, mutants []mutant, jobsOf func(*tile.Shape) []*emulatorJob) {
 	compiled(t)
 	objects, err := warpgroupRuntime()
 	require.NoError(t, err)
 	shape, err := tile.ByName(name)
 	require.NoError(t, err)
-	var line string
-	for l := range strings.Lines(builds.CUDA(tile.Table())) {
-		if strings.HasPrefix(l, macro+builds.Identifier(shape)+",") {
-			line = l
-		}
-	}
 	// Each operand along K and across it, and both across, so that items of one slot exist.
 	jobs := slices.DeleteFunc(jobsOf(shape), func(j *emulatorJob) bool {
 		return !j.plan.Batch[0].TransA && j.plan.Batch[0].TransB && !alongK(shape, j.plan.Options.Type)
 	})
 
+	used := map[string]bool{}
+	for _, j := range jobs {
+		for _, l := range j.plan.Launches {
+			used[sm90a.KernelName(l.Kernel)] = true
+		}
+	}
+	made := map[string]string{}
+	for _, part := range builds.Parts {
+		made["lists/"+part+".inc"] = builds.CUDA(part, []*tile.Shape{shape}, func(k encoding.Kernel) bool { return used[sm90a.KernelName(k)] })
+	}
+
 	run := func(t *testing.T, m mutant) error {
 		t.Helper()
-		source := mutate(t, m, wgmmaSources, map[string]string{"tiles.inc": line})
-		e, err := buildWarpgroups(filepath.Join(source, "runner"), source, file, objects, "-DBG_MUTANT")
+		source := mutate(t, m, made)
+		e, err := buildWarpgroups(filepath.Join(source, "runner"), source, file, objects)
 		require.NoError(t, err)
 		return e.run(source, jobs)
 	}

@@ -41,7 +41,9 @@ func CompileKernels(t testing.TB, native string) (flags []string) {
 			require.NoError(t, os.WriteFile(filepath.Join(source, filepath.Base(file)), text, 0o600))
 		}
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(source, "tiles_hip.inc"), nil, 0o600))
+	lists := filepath.Join(source, "lists")
+	require.NoError(t, os.CopyFS(lists, os.DirFS(filepath.Join(native, "lists"))))
+	require.NoError(t, os.WriteFile(filepath.Join(lists, "hip.inc"), nil, 0o600))
 	for _, name := range []string{"shim", "kernels"} {
 		object := filepath.Join(t.TempDir(), name+".o")
 		compile(t, "g++", "-std=c++17", "-O1", "-fPIC", "-Wno-unknown-pragmas", "-c", filepath.Join(emulator, name+".cpp"), "-o", object)

@@ -1,7 +1,7 @@
-// Command generate writes the lists of tiles, tiles.inc and tiles_hip.inc, the words of
-// items and of what makes them, items.cuh, epilogue_items.cuh and bounds.cuh, and what kernels take, resources.go, to the working directory, or
-// another one. It is for go generate ./native, after a change of the tile table or of
-// planner/encoding and after a build of the products.
+// Command generate writes the lists of kernels, lists/, the words of items and of what makes them, items.cuh,
+// epilogue_items.cuh and bounds.cuh, and what kernels take, resources.go, to the working directory, or another one. It is for
+// go generate ./native, after a change of the tile table, of the list of kernels or of planner/encoding, and after a build of the
+// products.
 package main
 
 import (
@@ -22,10 +22,16 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for name, text := range map[string]string{
-		"tiles.inc": kernels.CUDA(tile.Table()), "tiles_hip.inc": kernels.HIP(tile.Table()), "resources.go": resources,
-		"items.cuh": kernels.Items(), "bounds.cuh": kernels.Bounds(), "epilogue_items.cuh": kernels.EpilogueItems(),
-	} {
+	files := map[string]string{
+		"resources.go": resources, "items.cuh": kernels.Items(), "bounds.cuh": kernels.Bounds(), "epilogue_items.cuh": kernels.EpilogueItems(),
+	}
+	for name, text := range kernels.Lists(tile.Table()) {
+		files[filepath.Join("lists", name)] = text
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "lists"), 0o755); err != nil {
+		log.Fatal(err)
+	}
+	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			log.Fatal(err)
 		}
