@@ -3,6 +3,8 @@
 // whoever stores the last part of a tile sums all of them (finishPart): a launch less. kFinishes: all kernels are such.
 #pragma once
 
+#include "gemm.cuh"
+
 // A group of fixup has kFixupThreads threads in sets, between which the slots are shared: a power of two, and as many as there are slots, at
 // most kSlotSets, so that few slots do not keep threads for more. Each vector of 4 elements has one thread of every set, and a tile as many
 // groups as its vectors need; a launch has enough for the most slots of a tile (Pieces in native.go). Each thread has kSlotLoads loads under

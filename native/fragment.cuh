@@ -13,6 +13,8 @@
 // fragment is read from memory with one address and constant offsets.
 #pragma once
 
+#include "dialect.h"
+
 struct FragmentLane {
   uint32_t group, member;
   BG_DEVICE explicit FragmentLane(uint32_t lane) : group(lane / 4), member(lane % 4) {}

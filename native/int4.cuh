@@ -12,6 +12,11 @@
 // in common for each column, are summed from zero, and come to fp32 sums times the scale.
 #pragma once
 
+#include "epilogue.cuh"
+#include "fragment.cuh"
+#include "half.cuh"
+#include "tensor.cuh"
+
 // Int4Tile is a row of the tile table and what follows from it.
 template <int TM_, int TN_, int kThreads_, int kStages_, int kMinGroups_, class Element_>
 struct Int4Tile {

@@ -5,6 +5,9 @@
 // when they have made fp32 of them; matrix cores sum a step from zero and multiply the sums (mfma_half.cuh).
 #pragma once
 
+#include "epilogue.cuh"
+#include "half_hip.cuh"
+
 // Int4Halves are elements of A of 16 bits beside such a B.
 template <class Format>
 struct Int4Halves : Halves<Format> {};

@@ -55,10 +55,10 @@ func TestInt4Emulated(t *testing.T) {
 
 // int4Mutants are mistakes in what those kernels have of their own.
 var int4Mutants = []inSanitizer{
-	{mutant{"bf16 has no zero point", "half_hip.cuh", "less = zero | 0x4300", "less = 0x4300"}, plain},
-	{mutant{"both bf16 of a word are the same", "half_hip.cuh", "number(static_cast<uint16_t>(more >> 16))", "number(static_cast<uint16_t>(more))"}, plain},
-	{mutant{"bf16 of a word change places", "half_hip.cuh", "__builtin_bit_cast(uint32_t, low) >> 16 | (__builtin_bit_cast(uint32_t, high) & 0xffff0000)", "__builtin_bit_cast(uint32_t, high) >> 16 | (__builtin_bit_cast(uint32_t, low) & 0xffff0000)"}, plain},
-	{mutant{"the first of two fp16 has a zero point alone", "half_hip.cuh", "zero * 0x00010001", "zero"}, plain},
+	{mutant{"bf16 has no zero point", "element_hip.cuh", "less = zero | 0x4300", "less = 0x4300"}, plain},
+	{mutant{"both bf16 of a word are the same", "element_hip.cuh", "number(static_cast<uint16_t>(more >> 16))", "number(static_cast<uint16_t>(more))"}, plain},
+	{mutant{"bf16 of a word change places", "element_hip.cuh", "__builtin_bit_cast(uint32_t, low) >> 16 | (__builtin_bit_cast(uint32_t, high) & 0xffff0000)", "__builtin_bit_cast(uint32_t, high) >> 16 | (__builtin_bit_cast(uint32_t, low) & 0xffff0000)"}, plain},
+	{mutant{"the first of two fp16 has a zero point alone", "element_hip.cuh", "zero * 0x00010001", "zero"}, plain},
 	{mutant{"a zero point has 3 bits", "int4_hip.cuh", "zero = group & 15", "zero = group & 7"}, plain},
 	{mutant{"pairs of a word in another order", "int4_hip.cuh", "value.x[w] >> 4 * p &", "value.x[w] >> 4 * (3 - p) &"}, plain},
 	{mutant{"words of a thread are the same", "int4_hip.cuh", "value.x[w] >>", "value.x[0] >>"}, plain},

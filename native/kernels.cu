@@ -1,34 +1,14 @@
 // All kernels for NVIDIA GPUs. scripts/cuda.sh builds the products from here, each part of the kernels by itself: they are
 // compiled at the same time, and loaded when a plan needs them. BG_PART names one, whose kernels lists/ has, a line each:
 // go generate ./native writes them from native/internal/kernels/list.go. What follows makes a kernel of a line.
-#include "dialect_cuda.h"
-#include "gemm.cuh"
-#include "fixup.cuh"
-#include "epilogue.cuh"
-#include "ragged.cuh"
+#include "int4.cuh"
 #include "ragged_epilogue.cuh"
-#include "fragment.cuh"
-#include "tensor_cuda.h"
-#include "tensor.cuh"
-#include "half_cuda.h"
-#include "half.cuh"
-#include "tensor_half.cuh"
 #include "tensor_bytes.cuh"
 #include "tensor_epilogue.cuh"
-#include "int4.cuh"
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 #define BG_SM90
-#include "wgmma_cuda.h"
-#include "wgmma_operand.cuh"
-#include "wgmma_items.cuh"
-#include "wgmma_store.cuh"
-#include "wgmma_epilogue.cuh"
-#include "wgmma_exchanged.cuh"
-#include "wgmma_tile.cuh"
-#include "wgmma.cuh"
-#include "wgmma_half.cuh"
-#include "wgmma_wide.cuh"
 #include "wgmma_bytes.cuh"
+#include "wgmma_half.cuh"
 #include "wgmma_int4.cuh"
 #endif
 

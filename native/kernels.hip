@@ -1,15 +1,8 @@
 // All kernels for AMD GPUs. scripts/hip.sh builds the products from here. lists/ has them, a line each: go generate ./native
 // writes them from native/internal/kernels/list.go. What follows makes a kernel of a line.
-#include "dialect_hip.h"
-#include "gemm.cuh"
-#include "fixup.cuh"
-#include "epilogue.cuh"
-#include "ragged.cuh"
-#include "ragged_epilogue.cuh"
-#include "half_hip.cuh"
 #include "int4_hip.cuh"
+#include "ragged_epilogue.cuh"
 #ifdef BG_HAS_MFMA
-#include "mfma.cuh"
 #include "mfma_half.cuh"
 #endif
 

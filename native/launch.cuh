@@ -8,6 +8,9 @@
 // move those of what it takes for constant.
 #pragma once
 
+#include "dialect.h"
+#include "items.cuh"
+
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 BG_DEVICE void awaitEarlier() { asm volatile("griddepcontrol.wait;\n" ::: "memory"); }
 // awaitEarlier(item) waits when those words of an item are there that tell what is to be loaded.

@@ -8,6 +8,9 @@
 // (AMD, "MI200 matrix fused multiply-add (MFMA) behavior specifics").
 #pragma once
 
+#include "half_hip.cuh"
+#include "mfma.cuh"
+
 // MatrixProduct is the instruction of a format: sum + a * b, where a lane gives kWords words of kPer numbers.
 template <class Format>
 struct MatrixProduct;

@@ -4,7 +4,8 @@
 //
 // The kernels are listed once, in internal/kernels/list.go. go generate writes an instance of each to lists/, a line with its
 // name, its tile and the function that it is made of, and kernels.cu, for NVIDIA, and kernels.hip, for AMD, make kernels of those
-// lines. To add a kernel, list it, say in internal/kernels/instances.go what it is an instance of, and run go generate.
+// lines. To add a kernel, list it, say in internal/kernels/instances.go what it is an instance of, and run go generate. Headers
+// include what they use, so that each compiles alone.
 //
 // gemm.cuh is the text of the kernels of plain fp32, written against a small dialect header so that CUDA and HIP share it.
 // mfma.cuh has those for AMD's matrix cores, half_hip.cuh and mfma_half.cuh what is another for elements of 16 and 8 bits, and

@@ -3,7 +3,9 @@
 // items, and tables count items, but for those of workers that take them in turn, which count tiles.
 #pragma once
 
+#include "epilogue.cuh"
 #include "epilogue_items.cuh"
+#include "ragged.cuh"
 
 // listed reports whether so many elements or words from first on lie in length.
 BG_DEVICE bool listed(uint32_t first, uint32_t n, uint32_t length) { return static_cast<uint64_t>(first) + n <= length; }

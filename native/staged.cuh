@@ -1,6 +1,8 @@
 // Operands that come to shared memory by copies of 16 bytes, whatever the alignment.
 #pragma once
 
+#include "dialect.h"
+
 // rowsOn is p, n rows of ld elements further: one multiplication and addition.
 template <class Pointer>
 BG_DEVICE Pointer rowsOn(Pointer p, uint32_t n, uint32_t ld) {

@@ -4,6 +4,10 @@
 // matrix cores, whose numbers stay fp16, sum a step from zero and multiply the sums.
 #pragma once
 
+#include "element_hip.cuh"
+#include "epilogue.cuh"
+#include "gemm.cuh"
+
 // AsTheyAre are the numbers of a step without such scales.
 struct AsTheyAre {
   BG_DEVICE float a(float x, int) const { return x; }

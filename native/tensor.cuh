@@ -23,6 +23,15 @@
 // last line stops at the last element; what is missing of a step is zero.
 #pragma once
 
+#include "epilogue.cuh"
+#include "fixup.cuh"
+#include "fragment.cuh"
+#include "half.cuh"
+#ifdef BG_CUDA
+#include "half_cuda.h"
+#include "tensor_cuda.h"
+#endif
+
 // convert gives the parts of a number: of ScaledSplit, or the number rounded.
 template <bool kEmulated>
 BG_DEVICE void convert(float x, uint32_t& hi, uint32_t& lo) {

@@ -6,6 +6,8 @@
 // of A and of B, which are 4 adjacent bytes along K, and across K of 4 rows of memory.
 #pragma once
 
+#include "tensor_half.cuh"
+
 // ByteReader reads 16 rows of op(A), or 16 columns of op(B): x[p][h] the halves of product p and of row 8h + group, or
 // 2*group + h where memory runs across K.
 template <class Operand, bool kAlongK, class Format, bool kListed = false>

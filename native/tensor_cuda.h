@@ -2,6 +2,9 @@
 // and 9.0 for clusters.
 #pragma once
 
+#include "dialect_cuda.h"
+#include "fragment.cuh"
+
 #define BG_SHARED_DYNAMIC(name) extern __shared__ float4 name[]
 
 // copyLine is copyVector past the L1 cache, for kernels whose shared memory leaves it little room: those of warpgroups

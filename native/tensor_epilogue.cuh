@@ -2,6 +2,8 @@
 // anywhere, so that each has a place of its own in its first line.
 #pragma once
 
+#include "tensor_half.cuh"
+
 template <class T, int kLength>
 struct StagedOperand<T, kLength, true, true> {
   using Of = StagedOperand<T, kLength, true>;

@@ -11,6 +11,8 @@
 // word has an element of both, where all rows begin with a word.
 #pragma once
 
+#include "tensor.cuh"
+
 // PairReader reads 16 rows of op(A), or 16 columns of op(B): x[0][h][q] as above, of row 8h + group,
 // or 2*group + h where memory runs across K.
 template <class Operand, bool kAlongK, bool kListed = false>

@@ -1,6 +1,10 @@
 // Which items a thread group computes.
 #pragma once
 
+#include "dialect.h"
+#include "items.cuh"
+#include "launch.cuh"
+
 // Turns goes through the items of a worker: that of its number; those that the table has for it; or, of a
 // launch whose workers take tiles in turn, that of its number and then those that the counter of the table gives
 // (planner/encoding/turn.go), whose address is marked. kCounts: there are such launches of the kernel.

@@ -36,6 +36,9 @@
 // a row, without bank conflicts whatever the row's alignment (see AlongK).
 #pragma once
 
+#include "tensor.cuh"
+#include "wgmma_tile.cuh"
+
 // load is the work of the loader.
 template <class T, bool kTransA, bool kTransB, bool kInTurn>
 BG_DEVICE void load(const Items<typename T::More>& items, Feed<kInTurn, typename T::More>& feed, const typename T::Element::Number* A, const typename T::Element::Number* B, char* memory) {

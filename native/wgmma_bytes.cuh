@@ -7,6 +7,8 @@
 // stage, of 128 k's, is summed from zero there, and then added to fp32 registers. Whole numbers they sum in int32, exactly.
 #pragma once
 
+#include "wgmma_wide.cuh"
+
 // multiplyBytes sums steps of the first 2n columns. Nothing is under way while a stage is added: another consumer
 // multiplies then.
 template <class T, bool kTransA, bool kTransB>

@@ -2,6 +2,9 @@
 // capability 9.0 with its own instructions (sm_90a).
 #pragma once
 
+#include "half_cuda.h"
+#include "tensor_cuda.h"
+
 BG_DEVICE char* dynamicShared() {
   extern __shared__ __align__(1024) char dynamicMemory[];
   return dynamicMemory;

@@ -1,6 +1,9 @@
 // What kernels of warpgroups with an epilogue do beside the others (epilogue.cuh).
 #pragma once
 
+#include "epilogue.cuh"
+#include "wgmma_store.cuh"
+
 // GatheredRows are rows of A of an item's tile.
 struct GatheredRows {
   const Epilogue& e;

@@ -5,6 +5,8 @@
 // What lies along K in A or B does so in its transpose, which is in the same memory. So nothing is moved.
 #pragma once
 
+#include "wgmma_store.cuh"
+
 // Exchanged has the operands of items change places, and rows and columns with them.
 struct Exchanged : NoEpilogue {
   BG_DEVICE Item item(const uint4* items, uint32_t number) const {

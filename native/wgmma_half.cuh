@@ -6,6 +6,8 @@
 // all steps.
 #pragma once
 
+#include "wgmma.cuh"
+
 // Of a step whose rows are k's, line c of column n has the pairs from rows 2c, 16+2c, 32+2c and 48+2c on.
 template <class T, class L>
 struct Splitter<T, L, false, 2> {

@@ -10,6 +10,9 @@
 // warps that multiply leave it one cycle in seven (H200: 256 tokens' experts 104 us, then 94).
 #pragma once
 
+#include "int4.cuh"
+#include "wgmma.cuh"
+
 // StreamTile is a row of the tile table and what follows from it.
 template <int TM_, int TN_, int kMultiply_, int kLoaders_, int kMinGroups_, int kStages_, int kShared_, class Element_>
 struct StreamTile : Int4Tile<TM_, TN_, 32 * kMultiply_, kStages_, kMinGroups_, Element_> {

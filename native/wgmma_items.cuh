@@ -2,6 +2,10 @@
 // from shared memory.
 #pragma once
 
+#include "epilogue.cuh"
+#include "launch.cuh"
+#include "wgmma_operand.cuh"
+
 constexpr int kItemPlaces = 16;  // items in shared memory: see WgmmaTile
 constexpr uint32_t kNoItem = 0xffffffff;  // depth that ends the work
 

@@ -12,6 +12,13 @@
 // A copy is cheapest where its 128 bytes are a line both in memory and in shared memory.
 #pragma once
 
+#include "gemm.cuh"
+#include "half.cuh"
+#include "staged.cuh"
+#ifdef BG_CUDA
+#include "wgmma_cuda.h"
+#endif
+
 // placeOf is the number of elements in front of one, in memory.
 template <class Number>
 BG_DEVICE uint32_t placeOf(const Number* p) { return static_cast<uint32_t>(reinterpret_cast<uint64_t>(p) / sizeof(Number)); }

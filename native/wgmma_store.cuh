@@ -2,6 +2,9 @@
 // shared memory, so that a warp stores 128 adjacent bytes at a time.
 #pragma once
 
+#include "fixup.cuh"
+#include "wgmma_items.cuh"
+
 // 16 x 32 sums of a warp in shared memory: words between rows, so that the
 // rows of a fragment are in different banks, and bytes.
 constexpr uint32_t kOutPitch = 40, kOutBytes = 16 * 4 * kOutPitch;

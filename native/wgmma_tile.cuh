@@ -1,6 +1,9 @@
 // What follows from a row of the tile table for the kernels of wgmma.cuh: who has how many registers, and what lies where in shared memory.
 #pragma once
 
+#include "wgmma_epilogue.cuh"
+#include "wgmma_exchanged.cuh"
+
 // WgmmaTile is a row of the tile table and what follows from it.
 template <int TM_, int TN_, int kConsumers_, int kMinGroups_, int kStages_, int kAhead_, int kShared_, bool kEmulated_, class Element_ = Floats, class More_ = NoEpilogue>
 struct WgmmaTile {

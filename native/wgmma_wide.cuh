@@ -8,6 +8,8 @@
 // 128 bytes: along K, rows of 128 bytes; across K, for each 64 rows or columns, 128 bytes of each k.
 #pragma once
 
+#include "wgmma.cuh"
+
 // WideTile is a row of the tile table and what follows from it.
 template <int TM_, int TN_, int kConsumers_, int kMinGroups_, int kStages_, int kShared_, class Element_, class More_ = NoEpilogue, bool kGated_ = false>
 struct WideTile {
