@@ -4,7 +4,7 @@
 
 #if defined(__CUDACC__) || defined(__CUDA__)
 #define BG_CUDA
-#include "dialect_cuda.h"
+#include "ptx/dialect_cuda.h"
 #elif defined(__HIP__) || defined(BG_SHIM)
-#include "dialect_hip.h"
+#include "amd/dialect_hip.h"
 #endif

@@ -13,9 +13,9 @@ import (
 // TestHeadersAlone: a header includes what it uses, so that whoever reads it, or includes it, needs no other one before.
 func TestHeadersAlone(t *testing.T) {
 	requireTool(t, compiler)
-	headers, err := filepath.Glob("*.cuh")
+	headers, err := filepath.Glob("*/*.cuh")
 	require.NoError(t, err)
-	dialects, err := filepath.Glob("*.h")
+	dialects, err := filepath.Glob("*/*.h")
 	require.NoError(t, err)
 	languages := map[string][]string{
 		"cuda": {"-x", "cuda", "--cuda-gpu-arch=sm_90a", "-nocudainc", "-nocudalib", "-D__CUDA_ARCH_FEAT_SM90_ALL", "-include", "internal/emulator/cuda.h"},
@@ -38,7 +38,8 @@ func TestHeadersAlone(t *testing.T) {
 
 // ofLanguage reports whether a header is for kernels of "cuda" or "hip": of the others those that both share, and each its own.
 func ofLanguage(header, language string) bool {
-	amd := strings.Contains(header, "_hip.") || strings.HasPrefix(header, "mfma")
-	nvidia := strings.Contains(header, "_cuda.") || slices.ContainsFunc([]string{"fragment", "int4.", "tensor", "wgmma"}, func(s string) bool { return strings.HasPrefix(header, s) })
+	amd := strings.HasPrefix(header, "amd/") || strings.Contains(header, "_hip.")
+	nvidia := strings.HasPrefix(header, "ptx/") || strings.Contains(header, "_cuda.") ||
+		slices.ContainsFunc([]string{"/int4.", "/tensor", "/wgmma"}, func(s string) bool { return strings.Contains(header, s) })
 	return language == "cuda" && !amd || language == "hip" && !nvidia
 }

@@ -1,15 +1,15 @@
 // All kernels for NVIDIA GPUs. scripts/cuda.sh builds the products from here, each part of the kernels by itself: they are
 // compiled at the same time, and loaded when a plan needs them. BG_PART names one, whose kernels lists/ has, a line each:
 // go generate ./native writes them from native/internal/kernels/list.go. What follows makes a kernel of a line.
-#include "int4.cuh"
-#include "ragged_epilogue.cuh"
-#include "tensor_bytes.cuh"
-#include "tensor_epilogue.cuh"
+#include "kernels/int4.cuh"
+#include "kernels/ragged_epilogue.cuh"
+#include "kernels/tensor_bytes.cuh"
+#include "epilogue/tensor_epilogue.cuh"
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 #define BG_SM90
-#include "wgmma_bytes.cuh"
-#include "wgmma_half.cuh"
-#include "wgmma_int4.cuh"
+#include "kernels/wgmma_bytes.cuh"
+#include "kernels/wgmma_half.cuh"
+#include "kernels/wgmma_int4.cuh"
 #endif
 
 // With BG_CLOCKS, a build for batchgemm bench alone, the first thread of each group

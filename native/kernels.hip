@@ -1,9 +1,9 @@
 // All kernels for AMD GPUs. scripts/hip.sh builds the products from here. lists/ has them, a line each: go generate ./native
 // writes them from native/internal/kernels/list.go. What follows makes a kernel of a line.
-#include "int4_hip.cuh"
-#include "ragged_epilogue.cuh"
+#include "amd/int4_hip.cuh"
+#include "kernels/ragged_epilogue.cuh"
 #ifdef BG_HAS_MFMA
-#include "mfma_half.cuh"
+#include "amd/mfma_half.cuh"
 #endif
 
 #define BG_TILE(name, ...) using name = __VA_ARGS__;

@@ -11,15 +11,15 @@ inline void copyWord(SharedAddress to, const void* from, uint32_t bytes) {
   memcpy(sharedMemory + to, from, bytes);
 }
 inline void storeShared(SharedAddress to, const uint32_t (&x)[4]) { memcpy(sharedMemory + to, x, sizeof x); }
-#include "../../gemm.cuh"
-#include "../../fixup.cuh"
-#include "../../epilogue.cuh"
-#include "../../half.cuh"
-#include "../../fragment.cuh"
+#include "../../kernels/gemm.cuh"
+#include "../../kernels/fixup.cuh"
+#include "../../epilogue/epilogue.cuh"
+#include "../../element/half.cuh"
+#include "../../ptx/fragment.cuh"
 void multiply(FragmentC& sum, const FragmentA& a, const FragmentB& b);
 void multiplyFirst(FragmentC& sum, const FragmentA& a, const FragmentB& b);
-#include "../../tensor.cuh"
-#include "../../int4.cuh"
+#include "../../kernels/tensor.cuh"
+#include "../../kernels/int4.cuh"
 
 namespace {
 

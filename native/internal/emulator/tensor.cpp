@@ -1,11 +1,11 @@
 // Runs kernels of tensor.cuh that multiply E4M3 with scales of blocks. It compares C with sums in fp64, and tells of what differs.
 #include "threads.h"
 
-#include "../../gemm.cuh"
-#include "../../fixup.cuh"
-#include "../../epilogue.cuh"
-#include "../../half.cuh"
-#include "../../fragment.cuh"
+#include "../../kernels/gemm.cuh"
+#include "../../kernels/fixup.cuh"
+#include "../../epilogue/epilogue.cuh"
+#include "../../element/half.cuh"
+#include "../../ptx/fragment.cuh"
 void multiply(FragmentC& sum, const FragmentA& a, const FragmentB& b);
 void multiplyFirst(FragmentC& sum, const FragmentA& a, const FragmentB& b);
 
@@ -26,10 +26,10 @@ struct E4M3 {
 
 }  // namespace
 
-#include "../../tensor.cuh"
-#include "../../tensor_half.cuh"
-#include "../../tensor_bytes.cuh"
-#include "../../tensor_epilogue.cuh"
+#include "../../kernels/tensor.cuh"
+#include "../../kernels/tensor_half.cuh"
+#include "../../kernels/tensor_bytes.cuh"
+#include "../../epilogue/tensor_epilogue.cuh"
 
 namespace {
 

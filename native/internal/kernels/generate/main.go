@@ -1,5 +1,5 @@
-// Command generate writes the lists of kernels, lists/, the words of items and of what makes them, items.cuh,
-// epilogue_items.cuh and bounds.cuh, and what kernels take, resources.go, to the working directory, or another one. It is for
+// Command generate writes the lists of kernels, lists/, the words of items and of what makes them, kernels/items.cuh,
+// epilogue/epilogue_items.cuh and kernels/bounds.cuh, and what kernels take, resources.go, to the working directory, or another one. It is for
 // go generate ./native, after a change of the tile table, of the list of kernels or of planner/encoding, and after a build of the
 // products.
 package main
@@ -23,16 +23,17 @@ func main() {
 		log.Fatal(err)
 	}
 	files := map[string]string{
-		"resources.go": resources, "items.cuh": kernels.Items(), "bounds.cuh": kernels.Bounds(), "epilogue_items.cuh": kernels.EpilogueItems(),
+		"resources.go": resources, "kernels/items.cuh": kernels.Items(), "kernels/bounds.cuh": kernels.Bounds(), "epilogue/epilogue_items.cuh": kernels.EpilogueItems(),
 	}
 	for name, text := range kernels.Lists(tile.Table()) {
 		files[filepath.Join("lists", name)] = text
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "lists"), 0o755); err != nil {
-		log.Fatal(err)
-	}
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+		to := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			log.Fatal(err)
+		}
+		if err := os.WriteFile(to, []byte(text), 0o644); err != nil {
 			log.Fatal(err)
 		}
 	}

@@ -2,7 +2,7 @@
 // from shared memory.
 #pragma once
 
-#include "epilogue.cuh"
+#include "../epilogue/epilogue.cuh"
 #include "launch.cuh"
 #include "wgmma_operand.cuh"
 

@@ -1,7 +1,7 @@
 // Generated from planner/encoding: what kernels that make items read.
 #pragma once
 
-#include "dialect.h"
+#include "../dialect.h"
 
 constexpr uint32_t kMaxGroups = 4096, kRaggedKernels = 2, kRaggedKeys = 64, kStatusWord = 64;
 constexpr uint32_t kEndsOfRows = 1, kEndsOfDepth = 2, kRecords = 3;

@@ -5,9 +5,9 @@
 // matrix cores take them, words of four k's.
 #pragma once
 
-#include "element_hip.cuh"
-#include "epilogue.cuh"
-#include "gemm.cuh"
+#include "../element/element_hip.cuh"
+#include "../epilogue/epilogue.cuh"
+#include "../kernels/gemm.cuh"
 #include "steps_hip.cuh"
 
 // Staging says how words of shared memory are made of elements: `along` takes the elements of word i of those that

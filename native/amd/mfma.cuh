@@ -3,7 +3,7 @@
 // block of 16x16. A compute unit does 256 FLOP a cycle in it, twice v_fma_f32.
 #pragma once
 
-#include "gemm.cuh"
+#include "../kernels/gemm.cuh"
 
 // Block is what a lane holds of a block of 16x16: of column lane % 16 the rows
 // from lane / 16 * 4 on. Of its factors a lane gives row or column lane % 16 at

@@ -2,7 +2,7 @@
 // an epilogue.
 #pragma once
 
-#include "items.cuh"
+#include "../kernels/items.cuh"
 
 constexpr uint32_t kEpilogueItemWords = 24, kEpilogueFixupWords = 16;
 constexpr uint32_t kItemSecond = 4;

@@ -2,7 +2,7 @@
 // capability 9.0 with its own instructions (sm_90a).
 #pragma once
 
-#include "half_cuda.h"
+#include "../element/half_cuda.h"
 #include "tensor_cuda.h"
 
 BG_DEVICE char* dynamicShared() {

@@ -23,13 +23,13 @@
 // last line stops at the last element; what is missing of a step is zero.
 #pragma once
 
-#include "epilogue.cuh"
+#include "../epilogue/epilogue.cuh"
 #include "fixup.cuh"
-#include "fragment.cuh"
-#include "half.cuh"
+#include "../ptx/fragment.cuh"
+#include "../element/half.cuh"
 #ifdef BG_CUDA
-#include "half_cuda.h"
-#include "tensor_cuda.h"
+#include "../element/half_cuda.h"
+#include "../ptx/tensor_cuda.h"
 #endif
 
 // convert gives the parts of a number: of ScaledSplit, or the number rounded.

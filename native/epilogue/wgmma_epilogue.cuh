@@ -2,7 +2,7 @@
 #pragma once
 
 #include "epilogue.cuh"
-#include "wgmma_store.cuh"
+#include "../kernels/wgmma_store.cuh"
 
 // GatheredRows are rows of A of an item's tile.
 struct GatheredRows {

@@ -4,9 +4,9 @@
 // matrix cores, whose numbers stay fp16, sum a step from zero and multiply the sums.
 #pragma once
 
-#include "element_hip.cuh"
-#include "epilogue.cuh"
-#include "gemm.cuh"
+#include "../element/element_hip.cuh"
+#include "../epilogue/epilogue.cuh"
+#include "../kernels/gemm.cuh"
 
 // AsTheyAre are the numbers of a step without such scales.
 struct AsTheyAre {

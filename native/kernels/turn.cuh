@@ -1,7 +1,7 @@
 // Which items a thread group computes.
 #pragma once
 
-#include "dialect.h"
+#include "../dialect.h"
 #include "items.cuh"
 #include "launch.cuh"
 

@@ -54,7 +54,7 @@ BG_DEVICE void takeNext(uint32_t* next, uint32_t last, bool takes, uint32_t& tak
 BG_DEVICE uint32_t firstLane(uint32_t x) { return __builtin_amdgcn_readfirstlane(x); }
 BG_DEVICE uint32_t waveSize() { return __AMDGCN_WAVEFRONT_SIZE__; }
 #else
-#include "internal/emulator/device.h"
+#include "../internal/emulator/device.h"
 #define BG_HAS_MFMA
 #define BG_HAS_FMA
 #endif

@@ -3,8 +3,8 @@
 // items, and tables count items, but for those of workers that take them in turn, which count tiles.
 #pragma once
 
-#include "epilogue.cuh"
-#include "epilogue_items.cuh"
+#include "../epilogue/epilogue.cuh"
+#include "../epilogue/epilogue_items.cuh"
 #include "ragged.cuh"
 
 // listed reports whether so many elements or words from first on lie in length.

@@ -2,7 +2,7 @@
 // anywhere, so that each has a place of its own in its first line.
 #pragma once
 
-#include "tensor_half.cuh"
+#include "../kernels/tensor_half.cuh"
 
 template <class T, int kLength>
 struct StagedOperand<T, kLength, true, true> {

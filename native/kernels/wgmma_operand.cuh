@@ -13,10 +13,10 @@
 #pragma once
 
 #include "gemm.cuh"
-#include "half.cuh"
+#include "../element/half.cuh"
 #include "staged.cuh"
 #ifdef BG_CUDA
-#include "wgmma_cuda.h"
+#include "../ptx/wgmma_cuda.h"
 #endif
 
 // placeOf is the number of elements in front of one, in memory.

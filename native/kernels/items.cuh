@@ -1,7 +1,7 @@
 // Generated from planner/encoding: the words of items and of the items of fix-ups.
 #pragma once
 
-#include "dialect.h"
+#include "../dialect.h"
 
 constexpr uint32_t kItemWords = 12, kFixupWords = 8;
 constexpr uint32_t kItemWide = 1, kItemFloatC = 2, kItemF16C = 16, kItemPart = 8, kFinal = 0xffffffff;

@@ -9,8 +9,8 @@
 #pragma once
 
 #include "epilogue_items.cuh"
-#include "fixup.cuh"
-#include "gemm.cuh"
+#include "../kernels/fixup.cuh"
+#include "../kernels/gemm.cuh"
 
 // Epilogue is the parameters that a launch has for it.
 struct Epilogue {

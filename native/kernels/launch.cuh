@@ -8,7 +8,7 @@
 // move those of what it takes for constant.
 #pragma once
 
-#include "dialect.h"
+#include "../dialect.h"
 #include "items.cuh"
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900

@@ -1,8 +1,8 @@
 // What half.cuh and tensor_half.cuh need of CUDA: formats of 16 bits, from compute capability 8.0 on.
 #pragma once
 
-#include "dialect_cuda.h"
-#include "fragment.cuh"
+#include "../ptx/dialect_cuda.h"
+#include "../ptx/fragment.cuh"
 
 // BG_HALF_MULTIPLY is sum += a*b of 16 k's: of rows 0 and 8 and columns of a lane, k's 0 and 8.
 #define BG_HALF_MULTIPLY(type)                                                                                                   \

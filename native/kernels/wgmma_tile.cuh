@@ -1,7 +1,7 @@
 // What follows from a row of the tile table for the kernels of wgmma.cuh: who has how many registers, and what lies where in shared memory.
 #pragma once
 
-#include "wgmma_epilogue.cuh"
+#include "../epilogue/wgmma_epilogue.cuh"
 #include "wgmma_exchanged.cuh"
 
 // WgmmaTile is a row of the tile table and what follows from it.

@@ -1,7 +1,7 @@
 // Operands that come to shared memory by copies of 16 bytes, whatever the alignment.
 #pragma once
 
-#include "dialect.h"
+#include "../dialect.h"
 
 // rowsOn is p, n rows of ld elements further: one multiplication and addition.
 template <class Pointer>

@@ -12,9 +12,9 @@
 // in common for each column, are summed from zero, and come to fp32 sums times the scale.
 #pragma once
 
-#include "epilogue.cuh"
-#include "fragment.cuh"
-#include "half.cuh"
+#include "../epilogue/epilogue.cuh"
+#include "../ptx/fragment.cuh"
+#include "../element/half.cuh"
 #include "tensor.cuh"
 
 // Int4Tile is a row of the tile table and what follows from it.

@@ -13,7 +13,7 @@
 // fragment is read from memory with one address and constant offsets.
 #pragma once
 
-#include "dialect.h"
+#include "../dialect.h"
 
 struct FragmentLane {
   uint32_t group, member;

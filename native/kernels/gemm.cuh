@@ -22,7 +22,7 @@
 // 9 % more time than two, of which the second costs 0.6 us in a graph.
 #pragma once
 
-#include "dialect.h"
+#include "../dialect.h"
 #include "items.cuh"
 #include "launch.cuh"
 #include "staged.cuh"

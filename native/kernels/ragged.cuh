@@ -8,7 +8,7 @@
 #pragma once
 
 #include "bounds.cuh"
-#include "dialect.h"
+#include "../dialect.h"
 #include "items.cuh"
 
 constexpr uint32_t kChunk = 32;  // entries that are ordered together

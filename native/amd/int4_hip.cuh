@@ -5,7 +5,7 @@
 // when they have made fp32 of them; matrix cores sum a step from zero and multiply the sums (mfma_half.cuh).
 #pragma once
 
-#include "epilogue.cuh"
+#include "../epilogue/epilogue.cuh"
 #include "half_hip.cuh"
 
 // Int4Halves are elements of A of 16 bits beside such a B.

@@ -1,10 +1,10 @@
 // Elements of 16 bits, whose words in memory are pairs, and of 8.
 #pragma once
 
-#include "dialect.h"
-#include "items.cuh"
+#include "../dialect.h"
+#include "../kernels/items.cuh"
 #ifdef BG_CUDA
-#include "tensor_cuda.h"
+#include "../ptx/tensor_cuda.h"
 #endif
 
 // Halves are elements of a format, which makes numbers of them: Floats is its like.
