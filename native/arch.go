@@ -15,40 +15,29 @@ import (
 
 // Arch is an architecture of GPUs that there is code for.
 type Arch struct {
-	name    string      // as in the table of resources
-	product string      // what names of files in products/ begin with
-	format  string      // and end with, but for .zst
-	parts   bool        // there is a file for each part of the kernels
-	units   []tile.Unit // what multiplies, beside plain FMA
-	matrix  bool        // AMD: matrix cores take the tiles that suit them
-	cluster bool        // there are kernels for clusters
-	waits   bool        // see Waits
-
-	types  []element.Type // that kernels of `halves` have beside F32
-	halves []tile.Unit
+	kernels.Arch        // the kernels that it has
+	name         string // as in the table of resources
+	product      string // what names of files in products/ begin with
+	format       string // and end with, but for .zst
+	parts        bool   // there is a file for each part of the kernels
+	waits        bool   // see Waits
 	// AMD: peak rate of the matrix cores for elements of 16 bits over that for fp32, and for those of 8.
 	matrixHalves, matrixBytes float64
 	bytes                     []element.Type // of 8 bits, that the matrix cores take as they are; others are f16 there
 }
 
 var (
-	tensor = []tile.Unit{tile.MMA, tile.WGMMA}
-	older  = []tile.Unit{tile.MMA, tile.Int4}
-	newer  = []tile.Unit{tile.MMA, tile.WGMMA}
-	sm80   = Arch{name: "sm_80", product: "sm_80", format: ".cubin", parts: true, units: older, types: narrow, halves: tensor}
-	sm90a  = Arch{name: "sm_90a", product: "sm_90a", format: ".cubin", parts: true, units: newer, cluster: true, waits: true, types: narrow, halves: tensor}
+	sm80  = Arch{Arch: kernels.SM80, name: "sm_80", product: "sm_80", format: ".cubin", parts: true}
+	sm90a = Arch{Arch: kernels.SM90a, name: "sm_90a", product: "sm_90a", format: ".cubin", parts: true, waits: true}
 	// later GPUs of NVIDIA, and older drivers, which compile the PTX; it is taken to need what 8.0 does.
-	ptx = Arch{name: "sm_80", product: "compute_80", format: ".ptx", parts: true, units: older, types: narrow, halves: tensor}
+	ptx = Arch{Arch: kernels.SM80, name: "sm_80", product: "compute_80", format: ".ptx", parts: true}
 )
 
-// halves are the types of 16 bits, byteTypes those of 8, narrow both, wholeTypes those of whole numbers, and fma the unit of all kernels
-// for AMD.
+// halves are the types of 16 bits, byteTypes those of 8, wholeTypes those of whole numbers.
 var (
-	narrow     = []element.Type{element.BF16, element.F16, element.E4M3, element.Int8}
-	halves     = narrow[:2]
-	byteTypes  = narrow[2:]
-	wholeTypes = narrow[3:]
-	fma        = []tile.Unit{tile.FMA}
+	halves     = []element.Type{element.BF16, element.F16}
+	byteTypes  = []element.Type{element.E4M3, element.Int8}
+	wholeTypes = byteTypes[1:]
 )
 
 // hips are the architectures of scripts/hip.sh. Code objects run on the very architecture
@@ -56,11 +45,11 @@ var (
 // 46.1 and 92.3 TFLOPS (f16 184.6), MI210 45.3 and 181.0, MI300X 163.4 and 1307.4. For int8 they are those of f16, of MI300X for int8 and
 // fp8 twice that.
 var hips = map[string]Arch{
-	"gfx908":  {name: "gfx908", product: "gfx908", format: ".co", matrix: true, types: narrow, halves: fma, matrixHalves: 2, matrixBytes: 4, bytes: wholeTypes},
-	"gfx90a":  {name: "gfx90a", product: "gfx90a", format: ".co", matrix: true, types: narrow, halves: fma, matrixHalves: 4, matrixBytes: 4, bytes: wholeTypes},
-	"gfx942":  {name: "gfx942", product: "gfx942", format: ".co", matrix: true, types: narrow, halves: fma, matrixHalves: 8, matrixBytes: 16, bytes: byteTypes},
-	"gfx1030": {name: "gfx1030", product: "gfx1030", format: ".co", types: narrow, halves: fma},
-	"gfx1100": {name: "gfx1100", product: "gfx1100", format: ".co", types: narrow, halves: fma},
+	"gfx908":  {Arch: kernels.Matrix, name: "gfx908", product: "gfx908", format: ".co", matrixHalves: 2, matrixBytes: 4, bytes: wholeTypes},
+	"gfx90a":  {Arch: kernels.Matrix, name: "gfx90a", product: "gfx90a", format: ".co", matrixHalves: 4, matrixBytes: 4, bytes: wholeTypes},
+	"gfx942":  {Arch: kernels.Matrix, name: "gfx942", product: "gfx942", format: ".co", matrixHalves: 8, matrixBytes: 16, bytes: byteTypes},
+	"gfx1030": {Arch: kernels.FMA, name: "gfx1030", product: "gfx1030", format: ".co"},
+	"gfx1100": {Arch: kernels.FMA, name: "gfx1100", product: "gfx1100", format: ".co"},
 }
 
 // Release is the CUDA whose compiler made the cubins, as cuDriverGetVersion has it. NVIDIA promises that drivers of its major
@@ -123,220 +112,23 @@ func (a Arch) Product(k encoding.Kernel) string {
 	if !a.parts {
 		return a.product + a.format
 	}
-	return a.product + "_" + part(k) + a.format
-}
-
-// part is the part of NVIDIA's products that has a kernel, a section of kernels.cu. Of elements of 16 bits a
-// fix-up is where C's type says.
-func part(k encoding.Kernel) string {
-	of := k.Type
-	if k.Fixup {
-		of = k.TypeC
-	}
-	switch {
-	case k.Ragged > 0:
-		return "ragged"
-	case k.Tile.Int4Only:
-		return "int4"
-	case of.Bytes() == 1 && k.Tile.Unit == tile.WGMMA:
-		return "wide_" + of.String()
-	case of.Bytes() == 1:
-		return of.String()
-	case k.Tile.Unit == tile.FMA:
-		return "plain"
-	case k.Tile.Unit == tile.MMA:
-		return "tensor"
-	case k.Tile.NarrowOnly:
-		return "wide"
-	case of != element.F32:
-		return "halves"
-	}
-	return "wgmma"
+	return a.product + "_" + kernels.Part(k) + a.format
 }
 
 // Waits reports whether kernels wait for the launch in front of them, and so may begin before that ends (programmatic
 // dependent launch).
 func (a Arch) Waits() bool { return a.waits }
 
-// KernelName is the symbol of a kernel in the image. Wide, Loop and Split are decided at
-// run time and do not change it, nor does InTurn but of warpgroups, nor what an epilogue has, except that gated tiles of those
-// called wide have kernels of their own. Where AMD's GPUs have matrix cores, it is the kernel for
-// them of a tile that suits them.
-func (a Arch) KernelName(k encoding.Kernel) string {
-	end := ""
-	if k.Epilogue != (encoding.Epilogue{}) {
-		end = "_e"
-	}
-	if k.Ragged > 0 {
-		return fmt.Sprintf("bg_ragged_%s_%d%s", k.Form.Name(), k.Entries, end)
-	}
-	name := "bg_" + kernels.Identifier(k.Tile) + "_"
-	if k.Fixup {
-		return name + "fixup" + typeSuffix(k.TypeC) + end
-	}
-	name += encoding.Trans(k.TransA, k.TransB) + typeSuffix(k.Type)
-	if k.TypeB() == element.Int4 && !k.Tile.Int4Only {
-		name += typeSuffix(element.Int4)
-	}
-	if k.TF32 {
-		name += "_tf32"
-	}
-	if k.Cluster > 0 {
-		name += "_cluster"
-	}
-	if k.InTurn && k.Tile.Unit == tile.WGMMA {
-		name += "_turn"
-	}
-	if k.Parts {
-		name += "_parts"
-	}
-	if gatedApart(k) {
-		name += "_gated"
-	}
-	if a.hasMatrix(k.Tile) {
-		name += "_mfma"
-	}
-	return name + end
-}
-
-// gatedApart reports whether a kernel is for gated tiles alone.
-func gatedApart(k encoding.Kernel) bool { return k.Epilogue.Gated && k.Tile.Aligned && !k.Fixup }
-
-func typeSuffix(t element.Type) string {
-	if t == element.F32 {
-		return ""
-	}
-	return "_" + t.String()
-}
-
-// hasMatrix reports whether the kernels of a tile shape are those for AMD's matrix cores.
-func (a Arch) hasMatrix(s *tile.Shape) bool { return a.matrix && kernels.HasMatrix(s) }
-
-// Has reports whether the image has kernels of a tile shape.
-func (a Arch) Has(s *tile.Shape) bool {
-	if s.Unit == tile.FMA {
-		_, amd := hips[a.name]
-		return !amd || kernels.OnHIP(s)
-	}
-	return slices.Contains(a.units, s.Unit)
-}
-
-// Variants are the kernels of a tile shape that differ in name, the fix-up first.
-func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
-	if s.Int4Only {
-		return append(int4Fixups(s), int4Variants(s)...)
-	}
-	all := []encoding.Kernel{{Tile: s, Fixup: true}}
-	if !s.NarrowOnly {
-		all = a.transposed(all, encoding.Kernel{Tile: s})
-		if s.Unit.Tensor() {
-			all = a.transposed(all, encoding.Kernel{Tile: s, TF32: true})
-		}
-	}
-	if slices.Contains(a.halves, s.Unit) && !s.Swapped {
-		for _, of := range a.types { // C of another type is decided at run time
-			if of.Bytes() == 1 && !hasBytes(s) {
-				continue
-			}
-			if of.Bytes() > 1 {
-				all = append(all, encoding.Kernel{Tile: s, TypeC: of, Fixup: true})
-			}
-			all = a.transposed(all, encoding.Kernel{Tile: s, Type: of, TypeC: of})
-		}
-	}
-	if s.Epilogues { // neither for tf32, nor for clusters, nor with parts
-		for _, k := range all {
-			if k.Epilogue = someEpilogue; !k.TF32 && k.Cluster == 0 && !k.Parts {
-				all = append(all, k)
-				if k.Epilogue.Gated = true; gatedApart(k) {
-					all = append(all, k)
-				}
-			}
-		}
-	}
-	if a.hasInt4(s) {
-		all = append(all, int4Variants(s)...)
-	}
-	return all
-}
-
-// hasInt4 reports whether there are kernels of a tile shape for B of 4 bits: of NVIDIA's shapes for it alone, of AMD's, which are plain FMA, those
-// that have epilogues.
-func (a Arch) hasInt4(s *tile.Shape) bool {
-	return s.Int4Only || s.Unit == tile.FMA && s.Epilogues && slices.Contains(a.halves, s.Unit)
-}
-
-// int4Fixups are those of a tile shape for B of 4 bits alone.
-func int4Fixups(s *tile.Shape) (all []encoding.Kernel) {
-	for _, of := range append([]element.Type{element.F32}, halves...) {
-		k := encoding.Kernel{Tile: s, TypeC: of, Fixup: true}
-		all = append(all, k)
-		k.Epilogue = someEpilogue
-		all = append(all, k)
-	}
-	return all
-}
-
-// int4Variants are those for B of 4 bits: of matrices as they are, and with scales of groups, which are part of an epilogue.
-func int4Variants(s *tile.Shape) (all []encoding.Kernel) {
-	for _, of := range halves {
-		k := encoding.Kernel{Tile: s, Type: of, TypeC: of, Epilogue: encoding.Epilogue{ScaleB: encoding.PerGroup128}}
-		all = append(all, k)
-		if k.InTurn = s.Unit == tile.WGMMA; k.InTurn {
-			all = append(all, k)
-		}
-	}
-	return all
-}
-
-// someEpilogue stands for all, which one kernel does.
-var someEpilogue = encoding.Epilogue{Bias: true}
-
-// transposed appends a kernel for all transpositions that there are, and its variants.
-func (a Arch) transposed(all []encoding.Kernel, k encoding.Kernel) []encoding.Kernel {
-	for trans := range 4 {
-		if k.TransA, k.TransB = trans&1 != 0, trans&2 != 0; k.Tile.Aligned && k.Type.Bytes() == 1 && (k.TransA || !k.TransB) {
-			continue // tensor cores take bytes along K alone
-		}
-		all = append(all, k)
-		if k.Type == element.F32 && !k.TF32 {
-			parts := k
-			parts.Split, parts.Parts = true, true
-			all = append(all, parts)
-		}
-		switch {
-		case a.cluster && k.Tile.Clusters:
-			clustered := k
-			clustered.Cluster = 2
-			all = append(all, clustered)
-		case k.Tile.Unit == tile.WGMMA:
-			inTurn := k
-			inTurn.InTurn = true
-			all = append(all, inTurn)
-		}
-	}
-	return all
-}
-
 // RaggedKernels are the kernels that make items of ragged plans, which every architecture has: of each form,
 // without an epilogue and with one.
-func RaggedKernels() (all []encoding.Kernel) {
-	for _, e := range []encoding.Epilogue{{}, someEpilogue} {
-		for form := encoding.EndsOfRows; form <= encoding.Records; form++ {
-			for _, entries := range encoding.RaggedEntries {
-				all = append(all, encoding.Kernel{Ragged: encoding.RaggedPlan, Form: form, Entries: entries, Epilogue: e})
-			}
-		}
-	}
-	return all
-}
+func RaggedKernels() []encoding.Kernel { return kernels.Ragged() }
 
 // Describe says which kernels a device of the architecture has, and what they take, as
 // their compiler reports it: of each tile shape as much as the kernel that takes most.
 func (a Arch) Describe(d *planner.Device) error {
 	d.KernelKind, d.Kernels, d.Epilogues, d.Finishes, d.Pointers = planner.KernelsNative, nil, true, true, true
-	d.Types, d.Native, d.Blocks = slices.Clone(a.types), a.native(), a.name != "gfx908"
-	if slices.ContainsFunc(tile.Table(), func(s *tile.Shape) bool { return a.hasInt4(s) && a.Has(s) }) {
+	d.Types, d.Native, d.Blocks = slices.Clone(a.Types), a.native(), a.name != "gfx908"
+	if slices.ContainsFunc(tile.Table(), func(s *tile.Shape) bool { return a.HasInt4(s) && a.Has(s) }) {
 		d.Types = append(d.Types, element.Int4)
 	}
 	for _, s := range tile.Table() {
@@ -347,7 +139,7 @@ func (a Arch) Describe(d *planner.Device) error {
 		if !ok {
 			return fmt.Errorf("tile %s: it is not known what its kernels for %s take: build the products (make cuda, make hip), then go generate ./native", s.Name, a.name)
 		}
-		d.Kernels = append(d.Kernels, planner.KernelFacts{Tile: s, Resources: taken, Clusters: a.cluster && s.Clusters, Epilogues: s.Epilogues, Halves: a.halfRate(s), Bytes: a.byteRate(s)})
+		d.Kernels = append(d.Kernels, planner.KernelFacts{Tile: s, Resources: taken, Clusters: a.Clusters && s.Clusters, Epilogues: s.Epilogues, Halves: a.halfRate(s), Bytes: a.byteRate(s)})
 	}
 	return nil
 }
@@ -355,11 +147,11 @@ func (a Arch) Describe(d *planner.Device) error {
 // native are the types of fewer bits than 32 that it multiplies as they are.
 func (a Arch) native() []element.Type {
 	switch {
-	case slices.Contains(a.units, tile.WGMMA):
-		return a.types
-	case a.matrix:
+	case slices.Contains(a.Units, tile.WGMMA):
+		return a.Types
+	case a.Matrix:
 		return slices.Concat(halves, a.bytes)
-	case len(a.units) > 0:
+	case len(a.Units) > 0:
 		return halves
 	}
 	return nil
@@ -368,25 +160,21 @@ func (a Arch) native() []element.Type {
 // halfRate is planner.KernelFacts.Halves of a tile shape. To plain FMAs, elements are fp32 numbers.
 func (a Arch) halfRate(s *tile.Shape) float64 {
 	switch {
-	case s.Unit != tile.FMA || !slices.Contains(a.halves, s.Unit):
+	case s.Unit != tile.FMA || !slices.Contains(a.Halves, s.Unit):
 		return 0
-	case a.hasMatrix(s):
+	case a.HasMatrix(s):
 		return a.matrixHalves
 	}
 	return 1
 }
 
-// hasBytes reports whether there are kernels of a tile shape for elements of 8 bits: of plain FMA, which AMD's are, for the shapes
-// that have epilogues, since products of such elements have scales.
-func hasBytes(s *tile.Shape) bool { return s.Unit != tile.FMA || s.Epilogues }
-
 // byteRate is planner.KernelFacts.Bytes of a tile shape.
 func (a Arch) byteRate(s *tile.Shape) float64 {
 	rate := a.halfRate(s)
 	switch {
-	case rate == 0 || !hasBytes(s):
+	case rate == 0 || !kernels.HasBytes(s):
 		return 0
-	case a.hasMatrix(s):
+	case a.HasMatrix(s):
 		return a.matrixBytes
 	}
 	return rate

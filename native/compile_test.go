@@ -2,6 +2,7 @@ package native
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -163,22 +164,42 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// copySources writes sources to a directory, and others that are made.
-func copySources(dir string, sources []string, made map[string]string) error {
-	if err := os.MkdirAll(filepath.Join(dir, "internal", "emulator"), 0o755); err != nil {
+// deviceText are the files of device text, and of what runs it on the CPU.
+func deviceText() (files []string, err error) {
+	err = filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case slices.Contains([]string{"cuda", "hip", "products"}, name):
+			return fs.SkipDir
+		case slices.Contains([]string{".cu", ".cuh", ".h", ".hip", ".inc", ".cpp"}, filepath.Ext(name)):
+			files = append(files, name)
+		}
+		return nil
+	})
+	return files, err
+}
+
+// copySources writes the device text to a directory, with files that are made instead.
+func copySources(dir string, made map[string]string) error {
+	files, err := deviceText()
+	if err != nil {
 		return err
 	}
-	for _, name := range sources {
-		text, err := os.ReadFile(filepath.FromSlash(name))
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, filepath.FromSlash(name)), text, 0o600)
+	for _, name := range files {
+		text, isMade := made[filepath.ToSlash(name)]
+		if !isMade {
+			read, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			text = string(read)
 		}
-		if err != nil {
+		to := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 			return err
 		}
-	}
-	for name, text := range made {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(to, []byte(text), 0o600); err != nil {
 			return err
 		}
 	}
@@ -201,7 +222,7 @@ func (s sanitizer) tiles() []*tile.Shape {
 // source is where the kernels of its emulator are.
 func (s sanitizer) source() (dir string, err error) {
 	dir = filepath.Join(scratch, s.name+"-source")
-	return dir, copySources(dir, mutantSources, madeOf(s.tiles()...))
+	return dir, copySources(dir, madeOf(s.tiles()...))
 }
 
 // compiled begins a test that runs what clang makes, in half of the time that g++ takes. Few such tests run while the text is as

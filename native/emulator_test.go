@@ -25,6 +25,9 @@ import (
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
+// narrow are the types of 16 and 8 bits.
+var narrow = sm90a.Types
+
 // emulatorJob is a plan with operands, and how to run it.
 type emulatorJob struct {
 	plan    *planner.Plan
@@ -90,7 +93,7 @@ func (f *jobFile) job(j *emulatorJob) {
 	f.put(j.how, j.far, uint32(len(j.plan.Launches)), uint32(len(words)),
 		uint32(len(a)), uint32(len(b)), uint32(len(c)), uint32(workspace), uint32(len(b2)), uint32(len(bias)), uint32(len(j.e.Rows)))
 	for _, l := range launches {
-		f.launch(Arch{matrix: j.matrix}, &l)
+		f.launch(Arch{Arch: builds.Arch{Matrix: j.matrix}}, &l)
 	}
 	f.put(words, a, b, c, b2, bias, j.e.Rows)
 }
@@ -442,7 +445,7 @@ func TestKernelsEmulated(t *testing.T) {
 // typedJobs are tileJobs for elements of all types that the tile has kernels for.
 func typedJobs(t *testing.T, tile *tile.Shape, types []element.Type, rows, cols []int) (jobs []*emulatorJob) {
 	for _, of := range types {
-		if of.Bytes() > 1 || hasBytes(tile) {
+		if of.Bytes() > 1 || builds.HasBytes(tile) {
 			jobs = append(jobs, tileJobs(t, tile, of, rows, cols)...)
 		}
 	}
@@ -475,7 +478,7 @@ func TestKernelsWithoutRaces(t *testing.T) {
 func TestNewTile(t *testing.T) {
 	compiled(t)
 	shape := drivertest.NewTile
-	e, source := buildMutant(t, mutant{}, plain, mutantSources, madeOf(shape))
+	e, source := buildMutant(t, mutant{}, plain, madeOf(shape))
 	require.NoError(t, e.run(source, withKernels(tileJobs(t, shape, element.F32, []int{shape.TM, 1, shape.TM + 3}, []int{shape.TN, shape.TN + 5}), 0, 1)))
-	require.Contains(t, builds.CUDA([]*tile.Shape{shape}), "BG_TILE(new_2x4, 16, 64, 16, 128, 2, 4, 3, 8)\n")
+	require.Contains(t, builds.CUDA("plain", []*tile.Shape{shape}, builds.All), "BG_TILE(new_2x4, Tile<16, 64, 16, 128, 2, 4, 3, 8>)\n")
 }

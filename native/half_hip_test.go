@@ -36,7 +36,7 @@ func TestInstructionsOf(t *testing.T) {
 			sample.Kernels.Part(t, 2)
 			shape, err := tile.ByName(test.tile)
 			require.NoError(t, err)
-			e, source := buildMutant(t, mutant{}, plain.of(test.arch), mutantSources, madeOf(shape))
+			e, source := buildMutant(t, mutant{}, plain.of(test.arch), madeOf(shape))
 			jobs := withKernels(tileJobs(t, shape, test.of, []int{3 * shape.TM, 5, shape.TM - 1, shape.TM + 3}, []int{shape.TN - 2, 2 * shape.TN, shape.TN + 5}), 2)
 			switch test.of {
 			case element.Int8:
@@ -114,7 +114,7 @@ func wholeJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 // TestWholeSums: sums of int8 on matrix cores are exact.
 func TestWholeSums(t *testing.T) {
 	testTiles(t, plain, func(t *testing.T, tile *tile.Shape) []*emulatorJob {
-		if !hasBytes(tile) || !builds.HasMatrix(tile) {
+		if !builds.HasBytes(tile) || !builds.HasMatrix(tile) {
 			return nil
 		}
 		return wholeJobs(t, tile)
@@ -138,7 +138,7 @@ func bytesJobs(t *testing.T, shape *tile.Shape, of element.Type) (jobs []*emulat
 func TestBytesEmulated(t *testing.T) {
 	testTiles(t, plain, func(t *testing.T, tile *tile.Shape) (jobs []*emulatorJob) {
 		for _, of := range byteTypes {
-			if hasBytes(tile) {
+			if builds.HasBytes(tile) {
 				jobs = append(jobs, withKernels(bytesJobs(t, tile, of), 0)...)
 			}
 		}
@@ -159,7 +159,7 @@ func TestBlocksEmulated(t *testing.T) {
 	for _, s := range []sanitizer{plain, address, thread} {
 		t.Run(s.name, func(t *testing.T) {
 			testTiles(t, s, func(t *testing.T, tile *tile.Shape) []*emulatorJob {
-				if !hasBytes(tile) {
+				if !builds.HasBytes(tile) {
 					return nil
 				}
 				return withKernels(fmaBlocks(t, tile), 0, 2)
@@ -170,44 +170,44 @@ func TestBlocksEmulated(t *testing.T) {
 
 // bytesMutants are mistakes in what kernels for elements of 8 bits have of their own.
 var bytesMutants = []inSanitizer{
-	{mutant{"NaN is a number", "half_hip.cuh", "0x7fff * isNaN", "0 * isNaN"}, plain},
-	{mutant{"numbers have no sign", "half_hip.cuh", "(apart & 0x00800080) << 8 | ", ""}, plain},
-	{mutant{"the exponent stays too small", "half_hip.cuh", "times256 = {256, 256}", "times256 = {128, 128}"}, plain},
-	{mutant{"negative numbers are positive", "half_hip.cuh", "(apart ^ 0x00800080)", "apart"}, plain},
-	{mutant{"two numbers of a word are the same", "half_hip.cuh", "(loaded >> (16 * i + 8) & 0xff)", "(loaded >> (16 * i) & 0xff)"}, plain},
-	{mutant{"both words of a load are the same", "half_hip.cuh", "(loaded >> (16 * i) & 0xff)", "(loaded & 0xff)"}, plain},
-	{mutant{"columns of a row are the same", "half_hip.cuh", "(row[1] >> (8 * i) & 0xff)", "(row[1] & 0xff)"}, plain},
-	{mutant{"bytes behind the last word are left out", "half_hip.cuh", "left % kPer != 0) {", "false) {"}, plain},
-	{mutant{"the last of three bytes is left out", "half_hip.cuh", "i < kPer - 1; ++i", "i < kPer - 2; ++i"}, plain},
-	{mutant{"more bytes than there are", "half_hip.cuh", "if (i < few) word", "word"}, address},
+	{mutant{"NaN is a number", "element/element_hip.cuh", "0x7fff * isNaN", "0 * isNaN"}, plain},
+	{mutant{"numbers have no sign", "element/element_hip.cuh", "(apart & 0x00800080) << 8 | ", ""}, plain},
+	{mutant{"the exponent stays too small", "element/element_hip.cuh", "times256 = {256, 256}", "times256 = {128, 128}"}, plain},
+	{mutant{"negative numbers are positive", "element/element_hip.cuh", "(apart ^ 0x00800080)", "apart"}, plain},
+	{mutant{"two numbers of a word are the same", "amd/half_hip.cuh", "(loaded >> (16 * i + 8) & 0xff)", "(loaded >> (16 * i) & 0xff)"}, plain},
+	{mutant{"both words of a load are the same", "amd/half_hip.cuh", "(loaded >> (16 * i) & 0xff)", "(loaded & 0xff)"}, plain},
+	{mutant{"columns of a row are the same", "amd/half_hip.cuh", "(row[1] >> (8 * i) & 0xff)", "(row[1] & 0xff)"}, plain},
+	{mutant{"bytes behind the last word are left out", "amd/half_hip.cuh", "left % kPer != 0) {", "false) {"}, plain},
+	{mutant{"the last of three bytes is left out", "amd/half_hip.cuh", "i < kPer - 1; ++i", "i < kPer - 2; ++i"}, plain},
+	{mutant{"more bytes than there are", "amd/half_hip.cuh", "if (i < few) word", "word"}, address},
 }
 
 // wholeMutants are mistakes in what those for matrix cores have of int8.
 var wholeMutants = []inSanitizer{
-	{mutant{"bytes of rows change places", "half_hip.cuh", "<< (8 * r)", "<< (8 * (r ^ 1))"}, plain},
-	{mutant{"columns of four rows are the same", "half_hip.cuh", "(row[r] >> (8 * i) & 0xff)", "(row[r] & 0xff)"}, plain},
-	{mutant{"last columns are read as four", "half_hip.cuh", "if (n == 2 || columns == n)", "if (true)"}, address},
-	{mutant{"last columns are written over", "half_hip.cuh", "if (n > 2 && columns != n) return;", ""}, plain},
-	{mutant{"a row behind the last is read", "half_hip.cuh", "+ r < left ?", "+ r < left + 1 ?"}, address},
-	{mutant{"bytes behind the last k count", "mfma_half.cuh", "first + e < left", "first < left"}, plain},
-	{mutant{"sums are taken for fp32", "mfma.cuh", "static_cast<float>(c[i][j][r])", "__builtin_bit_cast(float, c[i][j][r])"}, plain},
+	{mutant{"bytes of rows change places", "amd/half_hip.cuh", "<< (8 * r)", "<< (8 * (r ^ 1))"}, plain},
+	{mutant{"columns of four rows are the same", "amd/half_hip.cuh", "(row[r] >> (8 * i) & 0xff)", "(row[r] & 0xff)"}, plain},
+	{mutant{"last columns are read as four", "amd/half_hip.cuh", "if (n == 2 || columns == n)", "if (true)"}, address},
+	{mutant{"last columns are written over", "amd/half_hip.cuh", "if (n > 2 && columns != n) return;", ""}, plain},
+	{mutant{"a row behind the last is read", "amd/half_hip.cuh", "+ r < left ?", "+ r < left + 1 ?"}, address},
+	{mutant{"bytes behind the last k count", "amd/mfma_half.cuh", "first + e < left", "first < left"}, plain},
+	{mutant{"sums are taken for fp32", "amd/mfma.cuh", "static_cast<float>(c[i][j][r])", "__builtin_bit_cast(float, c[i][j][r])"}, plain},
 }
 
 // blocksMutants are mistakes in what those with scales of blocks have.
 var blocksMutants = []inSanitizer{
-	{mutant{"rows have the scales of the first", "steps_hip.cuh", "rowOf(threadId()) * scaleBlocks", "rowOf(0) * scaleBlocks"}, plain},
-	{mutant{"rows have one scale", "steps_hip.cuh", "* scaleBlocks(depth) + k", "+ k"}, plain},
-	{mutant{"A has the scales of the first block", "steps_hip.cuh", "scaleBlocks(depth) + k / kScaleBlock", "scaleBlocks(depth)"}, plain},
-	{mutant{"B has the scale of the first block", "steps_hip.cuh", "at.scaleBAt + k / kScaleBlock", "at.scaleBAt"}, plain},
-	{mutant{"scales land in the first stage", "steps_hip.cuh", "scales[pending + threadId()]", "scales[threadId()]"}, thread},
-	{mutant{"scales land behind the barrier", "gemm.cuh", "        scales.land(shared + kOperandFloats);\n        barrier();", "        barrier();\n        scales.land(shared + kOperandFloats);"}, thread},
-	{mutant{"scales of rows that do not exist", "gemm.cuh", "min(r, rows - 1); }, stage", "r; }, stage"}, address},
-	{mutant{"rows of a thread have one scale", "steps_hip.cuh", "return scale[i] * x;", "return scale[0] * x;"}, plain},
-	{mutant{"rows of a lane have one scale", "mfma_half.cuh", "return rows.x[r];", "return rows.x[0];"}, plain},
-	{mutant{"blocks of a wave have the scales of the first", "mfma_half.cuh", "scales + this->row + i * kBlock", "scales + this->row"}, plain},
-	{mutant{"steps are not summed from zero", "mfma_half.cuh", "Block part = {};", "Block part = this->c[i][j];"}, plain},
-	{mutant{"a product of a step is left out", "mfma_half.cuh", "for (int p = 0; p < kProducts; ++p) part", "for (int p = 1; p < kProducts; ++p) part"}, plain},
-	{mutant{"k's behind the last count", "mfma_half.cuh", "return maskOf(i * kBlockK, left);", "return 0xffffffff;"}, plain},
+	{mutant{"rows have the scales of the first", "amd/steps_hip.cuh", "rowOf(threadId()) * scaleBlocks", "rowOf(0) * scaleBlocks"}, plain},
+	{mutant{"rows have one scale", "amd/steps_hip.cuh", "* scaleBlocks(depth) + k", "+ k"}, plain},
+	{mutant{"A has the scales of the first block", "amd/steps_hip.cuh", "scaleBlocks(depth) + k / kScaleBlock", "scaleBlocks(depth)"}, plain},
+	{mutant{"B has the scale of the first block", "amd/steps_hip.cuh", "at.scaleBAt + k / kScaleBlock", "at.scaleBAt"}, plain},
+	{mutant{"scales land in the first stage", "amd/steps_hip.cuh", "scales[pending + threadId()]", "scales[threadId()]"}, thread},
+	{mutant{"scales land behind the barrier", "kernels/gemm.cuh", "        scales.land(shared + kOperandFloats);\n        barrier();", "        barrier();\n        scales.land(shared + kOperandFloats);"}, thread},
+	{mutant{"scales of rows that do not exist", "kernels/gemm.cuh", "min(r, rows - 1); }, stage", "r; }, stage"}, address},
+	{mutant{"rows of a thread have one scale", "amd/steps_hip.cuh", "return scale[i] * x;", "return scale[0] * x;"}, plain},
+	{mutant{"rows of a lane have one scale", "amd/mfma_half.cuh", "return rows.x[r];", "return rows.x[0];"}, plain},
+	{mutant{"blocks of a wave have the scales of the first", "amd/mfma_half.cuh", "scales + this->row + i * kBlock", "scales + this->row"}, plain},
+	{mutant{"steps are not summed from zero", "amd/mfma_half.cuh", "Block part = {};", "Block part = this->c[i][j];"}, plain},
+	{mutant{"a product of a step is left out", "amd/mfma_half.cuh", "for (int p = 0; p < kProducts; ++p) part", "for (int p = 1; p < kProducts; ++p) part"}, plain},
+	{mutant{"k's behind the last count", "amd/mfma_half.cuh", "return maskOf(i * kBlockK, left);", "return 0xffffffff;"}, plain},
 }
 
 func TestBytesMutants(t *testing.T) {
@@ -228,23 +228,23 @@ func TestBlocksMutants(t *testing.T) {
 
 // nativeMutants are mistakes in what those of gfx942 have for e4m3.
 var nativeMutants = []inSanitizer{
-	{mutant{"matrix cores take bits as they are", "half_hip.cuh", "return Format::native(four);", "return four;"}, plain},
-	{mutant{"-0 is NaN", "half_hip.cuh", "lerp(four, 0x7f7f7f7f, 0)", "lerp(four, 0x80808080, 0)"}, plain},
-	{mutant{"-0 is NaN in the last byte", "half_hip.cuh", "lerp(four, 0x7f7f7f7f, 0)", "lerp(four, 0x807f7f7f, 0)"}, plain},
-	{mutant{"the least number below zero is 0", "half_hip.cuh", "lerp(four, 0x7f7f7f7f, 0)", "lerp(four, 0x7e7e7e7e, 0)"}, plain},
-	{mutant{"numbers have no sign for matrix cores", "half_hip.cuh", "(signs & 0x80808080) | sizes", "(signs & 0) | sizes"}, plain},
-	{mutant{"more than the sign", "half_hip.cuh", "(signs & 0x80808080)", "(signs & 0xc0808080)"}, plain},
-	{mutant{"NaN is a number for matrix cores", "half_hip.cuh", "next >> 7)", "0)"}, plain},
-	{mutant{"NaN is told of another byte", "half_hip.cuh", "next >> 7)", "next >> 15)"}, plain},
-	{mutant{"448 is NaN", "half_hip.cuh", "four & 0x7f7f7f7f, next = size + 0x01010101", "four & 0x7f7f7f7f, next = size + 0x02020202"}, plain},
-	{mutant{"signs of bytes reach others", "half_hip.cuh", "size = four & 0x7f7f7f7f", "size = four & 0x7f7fff7f"}, plain},
-	{mutant{"sums stay quarters", "mfma_half.cuh", "times = E4M3::kNativeParts;", "times = 1.0f;"}, plain},
-	{mutant{"sums of steps become four times what they are", "mfma_half.cuh", "    times = 1.0f;\n", ""}, plain},
-	{mutant{"sums of steps stay quarters", "steps_hip.cuh", " * kTimes;", ";"}, plain},
-	{mutant{"the factors change places", "mfma_half.cuh", "__builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(a, b, sum", "__builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(b, a, sum"}, plain},
-	{mutant{"bytes of A change places", "half_hip.cuh", "<< (8 * r)", "<< (8 * (3 - r))"}, plain},
-	{mutant{"steps of e4m3 are not summed from zero", "mfma_half.cuh", "Block part = {};", "Block part = this->c[i][j];"}, plain},
-	{mutant{"bytes behind the last k count in e4m3", "mfma_half.cuh", "first + e < left", "first < left"}, plain},
+	{mutant{"matrix cores take bits as they are", "amd/half_hip.cuh", "return Format::native(four);", "return four;"}, plain},
+	{mutant{"-0 is NaN", "element/element_hip.cuh", "lerp(four, 0x7f7f7f7f, 0)", "lerp(four, 0x80808080, 0)"}, plain},
+	{mutant{"-0 is NaN in the last byte", "element/element_hip.cuh", "lerp(four, 0x7f7f7f7f, 0)", "lerp(four, 0x807f7f7f, 0)"}, plain},
+	{mutant{"the least number below zero is 0", "element/element_hip.cuh", "lerp(four, 0x7f7f7f7f, 0)", "lerp(four, 0x7e7e7e7e, 0)"}, plain},
+	{mutant{"numbers have no sign for matrix cores", "element/element_hip.cuh", "(signs & 0x80808080) | sizes", "(signs & 0) | sizes"}, plain},
+	{mutant{"more than the sign", "element/element_hip.cuh", "(signs & 0x80808080)", "(signs & 0xc0808080)"}, plain},
+	{mutant{"NaN is a number for matrix cores", "element/element_hip.cuh", "next >> 7)", "0)"}, plain},
+	{mutant{"NaN is told of another byte", "element/element_hip.cuh", "next >> 7)", "next >> 15)"}, plain},
+	{mutant{"448 is NaN", "element/element_hip.cuh", "four & 0x7f7f7f7f, next = size + 0x01010101", "four & 0x7f7f7f7f, next = size + 0x02020202"}, plain},
+	{mutant{"signs of bytes reach others", "element/element_hip.cuh", "size = four & 0x7f7f7f7f", "size = four & 0x7f7fff7f"}, plain},
+	{mutant{"sums stay quarters", "amd/mfma_half.cuh", "times = E4M3::kNativeParts;", "times = 1.0f;"}, plain},
+	{mutant{"sums of steps become four times what they are", "amd/mfma_half.cuh", "    times = 1.0f;\n", ""}, plain},
+	{mutant{"sums of steps stay quarters", "amd/steps_hip.cuh", " * kTimes;", ";"}, plain},
+	{mutant{"the factors change places", "amd/mfma_half.cuh", "__builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(a, b, sum", "__builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(b, a, sum"}, plain},
+	{mutant{"bytes of A change places", "amd/half_hip.cuh", "<< (8 * r)", "<< (8 * (3 - r))"}, plain},
+	{mutant{"steps of e4m3 are not summed from zero", "amd/mfma_half.cuh", "Block part = {};", "Block part = this->c[i][j];"}, plain},
+	{mutant{"bytes behind the last k count in e4m3", "amd/mfma_half.cuh", "first + e < left", "first < left"}, plain},
 }
 
 // TestNativeMutants: large-8x8 has several blocks of a wave both ways.
@@ -277,7 +277,7 @@ func testMutantsIn(t *testing.T, arch string, shapes []*tile.Shape, jobs []*emul
 	compiled(t)
 	testMutants(t, mutants, func(t *testing.T, m mutant, in sanitizer) error {
 		t.Helper()
-		e, source := buildMutant(t, m, in.of(arch), mutantSources, madeOf(shapes...))
+		e, source := buildMutant(t, m, in.of(arch), madeOf(shapes...))
 		return e.run(source, jobs)
 	}, plain)
 }

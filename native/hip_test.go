@@ -86,10 +86,12 @@ func buildHIP(t *testing.T, arch, manifest string, shape *tile.Shape) (built str
 		}
 		text, err := os.ReadFile(name)
 		require.NoError(t, err)
-		if name == "tiles_hip.inc" {
-			text = []byte(builds.HIP([]*tile.Shape{shape}))
+		if name == "lists/hip.inc" {
+			text = []byte(builds.HIP([]*tile.Shape{shape}, builds.All))
 		}
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "native", name), text, 0o755))
+		to := filepath.Join(dir, "native", name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(to), 0o755))
+		require.NoError(t, os.WriteFile(to, text, 0o755))
 	}
 	built = filepath.Join(dir, "products")
 	// By sh, since a file just written cannot be run while a process forked meanwhile has it open.

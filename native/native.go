@@ -2,13 +2,18 @@
 // GPUs with their own compiler, and what a loader must know to launch them. It
 // knows no GPU API.
 //
-// gemm.cuh is the text of the kernels, written against a small dialect header so
-// that CUDA and HIP share it. kernels.cu makes the kernels of every row of the
-// tile table (tiles.inc) for NVIDIA GPUs, kernels.hip (tiles_hip.inc) for those of
-// AMD, where mfma.cuh has those for matrix cores, half_hip.cuh and mfma_half.cuh what
-// is another for elements of 16 and 8 bits, and int4_hip.cuh for B of 4; scripts/cuda.sh and
-// scripts/hip.sh compile them, and scripts/pack.sh packs them into products/, those for NVIDIA in parts (Arch.Product), of which a device
-// loads what its plans need. That is committed and embedded by a package
+// The kernels are listed once, in internal/kernels/list.go. go generate writes an instance of each to lists/, a line with its
+// name, its tile and the function that it is made of, and kernels.cu, for NVIDIA, and kernels.hip, for AMD, make kernels of those
+// lines. To add a kernel, list it, say in internal/kernels/instances.go what it is an instance of, and run go generate. Headers
+// include what they use, so that each compiles alone.
+//
+// The device text lies in folders: ptx has instructions of NVIDIA, as amd/dialect_hip.h those of AMD, between which dialect.h
+// chooses; element types of elements; epilogue what is done to sums; and kernels the kernels, of which gemm.cuh is plain fp32, shared by
+// CUDA and HIP, tensor.cuh mma.sync, wgmma.cuh warpgroups, and ragged.cuh what makes items. amd has what is another there: mfma.cuh
+// matrix cores, half_hip.cuh and mfma_half.cuh elements of 16 and 8 bits, int4_hip.cuh B of 4.
+//
+// scripts/cuda.sh and scripts/hip.sh compile them, and scripts/pack.sh packs them into products/, those
+// for NVIDIA in parts (Arch.Product), of which a device loads what its plans need. That is committed and embedded by a package
 // of its own, where it can be used, so that neither building nor running needs a toolkit. MANIFEST
 // and HIP-MANIFEST there have the hashes of sources, which tests compare, and of products, which are compared when they are
 // loaded; the tables beside them are for tests and for go generate, which writes what
@@ -17,7 +22,7 @@
 // 12.4 at most, in 1 GB, and another version makes other bytes. internal/emulator runs the HIP
 // kernels and those of warpgroups on the CPU, for tests; internal/gcn runs the products for AMD.
 //
-// epilogue.cuh has what kernels with an epilogue do beside; their names end with _e. TestWarpgroupEpiloguesEmulated and
+// epilogue/epilogue.cuh has what kernels with an epilogue do beside; their names end with _e. TestWarpgroupEpiloguesEmulated and
 // TestEpiloguesEmulated run them on the CPU, but those of tensor.cuh.
 //
 // All kernels have the same parameters of 8 bytes each, the last four with an epilogue alone:

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -24,19 +25,23 @@ import (
 
 var update = flag.Bool("update", false, "rewrite docs/hip-bringup.md")
 
-// TestGenerated keeps the lists of tiles equal to the tile table, the words of items to
+// TestGenerated keeps the lists of kernels equal to those of native/internal/kernels, the words of items to
 // planner/encoding, and what the planner is told of kernels to the products.
 func TestGenerated(t *testing.T) {
 	dir := t.TempDir()
 	out, err := exec.Command("go", "run", "./internal/kernels/generate", dir).CombinedOutput()
 	require.NoError(t, err, string(out))
-	for name, then := range map[string]string{"tiles.inc": ", then scripts/cuda.sh where nvcc is", "tiles_hip.inc": ", then scripts/hip.sh",
-		"items.cuh": ", then both", "epilogue_items.cuh": "", "bounds.cuh": ", then both", "resources.go": ""} {
+	names, err := fs.Glob(os.DirFS(dir), "lists/*")
+	require.NoError(t, err)
+	there, err := filepath.Glob("lists/*")
+	require.NoError(t, err)
+	require.Equal(t, names, there)
+	for _, name := range append(names, "kernels/items.cuh", "epilogue/epilogue_items.cuh", "kernels/bounds.cuh", "resources.go") {
 		want, err := os.ReadFile(filepath.Join(dir, name))
 		require.NoError(t, err)
 		got, err := os.ReadFile(name)
 		require.NoError(t, err)
-		require.Equal(t, string(want), string(got), "run go generate ./native%s", then)
+		require.Equal(t, string(want), string(got), "%s: run go generate ./native, then scripts/cuda.sh where nvcc is, and scripts/hip.sh", name)
 	}
 }
 

@@ -344,9 +344,6 @@ func dealtRecords(t *testing.T, rng *rand.Rand, r *planner.Ragged) []int32 {
 	return sizes
 }
 
-// raggedSources are the files of kernels that make items; others have none of tiles.
-var raggedSources = append([]string{"bounds.cuh", "ragged.cuh", "ragged_epilogue.cuh"}, mutantSources...)
-
 // testRagged runs kernels that make items in an emulator, with the jobs that are drawn.
 func testRagged(t *testing.T, s sanitizer, jobs func(*testing.T) []*raggedJob) {
 	compiled(t)
@@ -358,7 +355,7 @@ func testRagged(t *testing.T, s sanitizer, jobs func(*testing.T) []*raggedJob) {
 // runRagged runs jobs with a mistake.
 func runRagged(t *testing.T, m mutant, s sanitizer, jobs []*raggedJob) error {
 	t.Helper()
-	e, source := buildMutant(t, m, s, raggedSources, map[string]string{"tiles_hip.inc": ""})
+	e, source := buildMutant(t, m, s, map[string]string{"lists/hip.inc": ""})
 	return e.runRagged(source, jobs)
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,44 +11,39 @@ import (
 
 // tensorMutants are mistakes in how kernels of tensor.cuh find scales of blocks.
 var tensorMutants = []mutant{
-	{"teams begin with the first scales", "tensor.cuh", "from / kScaleBlock, [", "0, ["},
-	{"teams begin within a block", "tensor.cuh", "share = shareOf(kScaleBlock)", "share = shareOf(kUnit)"},
-	{"rows have scales as they are gathered", "tensor.cuh", "kListed ? list[row] : min(row, rows - 1)", "min(row, rows - 1)"},
-	{"scales of rows that do not exist are read", "tensor.cuh", "min(row, rows - 1)", "row"},
-	{"scales behind the last block of k's are read", "tensor_half.cuh", "scales.next(scale, depth > T::TK);", "scales.next(scale, true);"},
-	{"the last block of k's has the scales before", "tensor_half.cuh", "depth > T::TK);", "depth > 2 * T::TK);"},
-	{"rows have the scales of the first half", "tensor_half.cuh", "scale[2 * i + e / 2]", "scale[2 * i]"},
-	{"blocks are not summed from zero", "tensor_half.cuh", "    clear(part);\n", "    memcpy(part, sum, sizeof part);\n"},
+	{"teams begin with the first scales", "kernels/tensor.cuh", "from / kScaleBlock, [", "0, ["},
+	{"teams begin within a block", "kernels/tensor.cuh", "share = shareOf(kScaleBlock)", "share = shareOf(kUnit)"},
+	{"rows have scales as they are gathered", "kernels/tensor.cuh", "kListed ? list[row] : min(row, rows - 1)", "min(row, rows - 1)"},
+	{"scales of rows that do not exist are read", "kernels/tensor.cuh", "min(row, rows - 1)", "row"},
+	{"scales behind the last block of k's are read", "kernels/tensor_half.cuh", "scales.next(scale, depth > T::TK);", "scales.next(scale, true);"},
+	{"the last block of k's has the scales before", "kernels/tensor_half.cuh", "depth > T::TK);", "depth > 2 * T::TK);"},
+	{"rows have the scales of the first half", "kernels/tensor_half.cuh", "scale[2 * i + e / 2]", "scale[2 * i]"},
+	{"blocks are not summed from zero", "kernels/tensor_half.cuh", "    clear(part);\n", "    memcpy(part, sum, sizeof part);\n"},
 }
 
 // int4CUDAMutants are mistakes in int4.cuh.
 var int4CUDAMutants = []mutant{
-	{"both panels have the groups of the first", "int4.cuh", "groups + stage + h * second + 4 * column", "groups + stage + 4 * column"},
-	{"groups of 128 change with each panel", "int4.cuh", "second = log == 6 ? 4 * T::TN : 0", "second = 4 * T::TN"},
-	{"all steps have the first groups", "int4.cuh", "rowsOn(groups, k >> shift, ldb), 4", "rowsOn(groups, 0, ldb), 4"},
-	{"words of groups behind the last are read", "int4.cuh", "if (threadId() < cols) {", "if (threadId() < T::TN) {"},
-	{"a panel behind the last is read", "int4.cuh", "h == 0 || both ? 16 : 0", "16"},
-	{"columns that the tile lacks are read", "int4.cuh", "if (column + i * kApart < cols) copyLine", "copyLine"},
-	{"rows are not gathered", "int4.cuh", "rows[i] = rowAt(row + i * kApart)", "rows[i] = row + i * kApart"},
-	{"a row is left out", "int4.cuh", "static_cast<int32_t>(count - row)", "static_cast<int32_t>(count - 1 - row)"},
-	{"k's behind the last are read", "int4.cuh", "8 * line < left", "8 * line <= left"},
-	{"a step is copied where another is read", "int4.cuh", "in = in == kLast ? 0 : in + T::kStage;", "in = in == kLast ? kLast : in + T::kStage;"},
-	{"a warp leaves out its second columns", "int4.cuh", "const int column = 16 * i + 8 * r;", "const int column = 16 * i;"},
-	{"rows of the last 8 are those before", "int4.cuh", "if (rows > 8 * n)", "if (rows > 8 * n + 8)"},
-	{"sums of the first group have no scale of their own", "int4.cuh", "group[i][e / 2] & ~15u", "group[i][0] & ~15u"},
+	{"both panels have the groups of the first", "kernels/int4.cuh", "groups + stage + h * second + 4 * column", "groups + stage + 4 * column"},
+	{"groups of 128 change with each panel", "kernels/int4.cuh", "second = log == 6 ? 4 * T::TN : 0", "second = 4 * T::TN"},
+	{"all steps have the first groups", "kernels/int4.cuh", "rowsOn(groups, k >> shift, ldb), 4", "rowsOn(groups, 0, ldb), 4"},
+	{"words of groups behind the last are read", "kernels/int4.cuh", "if (threadId() < cols) {", "if (threadId() < T::TN) {"},
+	{"a panel behind the last is read", "kernels/int4.cuh", "h == 0 || both ? 16 : 0", "16"},
+	{"columns that the tile lacks are read", "kernels/int4.cuh", "if (column + i * kApart < cols) copyLine", "copyLine"},
+	{"rows are not gathered", "kernels/int4.cuh", "rows[i] = rowAt(row + i * kApart)", "rows[i] = row + i * kApart"},
+	{"a row is left out", "kernels/int4.cuh", "static_cast<int32_t>(count - row)", "static_cast<int32_t>(count - 1 - row)"},
+	{"k's behind the last are read", "kernels/int4.cuh", "8 * line < left", "8 * line <= left"},
+	{"a step is copied where another is read", "kernels/int4.cuh", "in = in == kLast ? 0 : in + T::kStage;", "in = in == kLast ? kLast : in + T::kStage;"},
+	{"a warp leaves out its second columns", "kernels/int4.cuh", "const int column = 16 * i + 8 * r;", "const int column = 16 * i;"},
+	{"rows of the last 8 are those before", "kernels/int4.cuh", "if (rows > 8 * n)", "if (rows > 8 * n + 8)"},
+	{"sums of the first group have no scale of their own", "kernels/int4.cuh", "group[i][e / 2] & ~15u", "group[i][0] & ~15u"},
 }
 
-// threadSources are what kernels that run as threads of the CPU (internal/emulator/threads.h) have in common.
-var threadSources = []string{"epilogue.cuh", "epilogue_items.cuh", "fixup.cuh", "fragment.cuh", "gemm.cuh", "half.cuh", "items.cuh", "launch.cuh", "staged.cuh", "tensor.cuh", "tiles.inc", "turn.cuh",
-	"internal/emulator/host.h", "internal/emulator/threads.h", "internal/emulator/tiles.h"}
-
 // testThreads runs a program of internal/emulator, of the text as it is and with mistakes.
-func testThreads(t *testing.T, name string, more []string, mutants []mutant) {
+func testThreads(t *testing.T, name string, mutants []mutant) {
 	compiled(t)
-	sources := append(append(slices.Clone(threadSources), more...), "internal/emulator/"+name+".cpp")
 	run := func(t *testing.T, m mutant) error {
 		t.Helper()
-		source := mutate(t, m, sources, nil)
+		source := mutate(t, m, nil)
 		program := filepath.Join(source, name)
 		require.NoError(t, compile("-O0", "-fsanitize=address", "-pthread", filepath.Join(source, "internal", "emulator", name+".cpp"), "-o", program))
 		out, err := exec.Command(program).CombinedOutput()
@@ -68,10 +62,10 @@ func testThreads(t *testing.T, name string, more []string, mutants []mutant) {
 
 // TestTensorBlocksEmulated runs kernels of tensor.cuh with scales of blocks.
 func TestTensorBlocksEmulated(t *testing.T) {
-	testThreads(t, "tensor", []string{"tensor_bytes.cuh", "tensor_epilogue.cuh", "tensor_half.cuh"}, tensorMutants)
+	testThreads(t, "tensor", tensorMutants)
 }
 
 // TestInt4CUDAEmulated runs kernels of int4.cuh.
 func TestInt4CUDAEmulated(t *testing.T) {
-	testThreads(t, "int4", []string{"int4.cuh"}, int4CUDAMutants)
+	testThreads(t, "int4", int4CUDAMutants)
 }

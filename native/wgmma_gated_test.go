@@ -84,20 +84,20 @@ func TestGatedEmulated(t *testing.T) {
 // the workspace, wide-64x64 in registers.
 var gatedMutants = map[string][]mutant{
 	"wide-64x128": {
-		{"sums are kept as C begins", "wgmma_wide.cuh", "T::kKeeping == kNowhere && to == nullptr", "to == nullptr"},
-		{"rows that begin anywhere are taken for lines", "wgmma_wide.cuh", "  if (to == nullptr) return storeDressed", "  if (false) return storeDressed"},
-		{"all sums are multiplied by the first that are kept", "wgmma_epilogue.cuh", "before = at[i / 4 * kApart];", "before = at[0];"},
+		{"sums are kept as C begins", "kernels/wgmma_wide.cuh", "T::kKeeping == kNowhere && to == nullptr", "to == nullptr"},
+		{"rows that begin anywhere are taken for lines", "kernels/wgmma_wide.cuh", "  if (to == nullptr) return storeDressed", "  if (false) return storeDressed"},
+		{"all sums are multiplied by the first that are kept", "epilogue/wgmma_epilogue.cuh", "before = at[i / 4 * kApart];", "before = at[0];"},
 	},
 	"wide-64x64": {
-		{"all sums are multiplied by the first in a register", "wgmma_epilogue.cuh", "sum[i] *= x[i];", "sum[i] *= x[0];"},
-		{"all registers keep the first sum", "wgmma_epilogue.cuh", "x[i] = sum[i];", "x[i] = sum[0];"},
+		{"all sums are multiplied by the first in a register", "epilogue/wgmma_epilogue.cuh", "sum[i] *= x[i];", "sum[i] *= x[0];"},
+		{"all registers keep the first sum", "epilogue/wgmma_epilogue.cuh", "x[i] = sum[i];", "x[i] = sum[0];"},
 	},
 }
 
 func TestGatedMutants(t *testing.T) {
 	for name, mutants := range gatedMutants {
 		t.Run(name, func(t *testing.T) {
-			testWarpgroupMutants(t, "warpgroup_kernels.cpp", name, "BG_WGMMA_WIDE_EPILOGUE(", mutants, func(s *tile.Shape) []*emulatorJob {
+			testWarpgroupMutants(t, "warpgroup_kernels.cpp", name, mutants, func(s *tile.Shape) []*emulatorJob {
 				return gatedJobs(t, s, element.BF16)
 			})
 		})

@@ -72,47 +72,47 @@ func TestPanelsEmulated(t *testing.T) {
 
 // panelMutants are mistakes in wgmma_int4.cuh, and in what it has of int4.cuh.
 var panelMutants = []mutant{
-	{"copies of A without a fence", "wgmma_int4.cuh", "      fenceStores();  // copies of A were another's\n", ""},
-	{"products do not wait for copies", "wgmma_int4.cuh", "      stages.wait();\n      fenceStores", "      fenceStores"},
-	{"a stage is released before its products are done", "wgmma_int4.cuh", "      waitProducts<0>();\n#pragma unroll\n      for (int h = 0; h < kSums; ++h) settle(part[h]);\n      stages.release(at);\n", "      stages.release(at);\n      waitProducts<0>();\n"},
-	{"the loader does not wait for a free stage", "wgmma_int4.cuh", "      stages.waitFree();\n", ""},
-	{"a step arrives before its copies", "wgmma_int4.cuh", "wide ? arriveCopied(full) : arrive(full);", "arrive(full);"},
-	{"pieces are not expected", "wgmma_int4.cuh", "      expectBytes(full, bytes(left));\n", ""},
-	{"words of groups anywhere are copied as pieces", "wgmma_int4.cuh", "pieces = placeInLine(groups) == 0 && cols % 4 == 0;", "pieces = true;"},
-	{"a panel behind the last is copied", "wgmma_int4.cuh", "if (both) copyPiece(stage", "copyPiece(stage"},
-	{"both panels have the groups of the first", "wgmma_int4.cuh", "4 * T::TN, groups + ldb, 4 * cols", "4 * T::TN, groups, 4 * cols"},
-	{"a panel that does not exist has any scales", "wgmma_int4.cuh", "if (!pieces || (by64 && !both)) copyWords", "if (!pieces) copyWords"},
-	{"steps are a panel", "wgmma_int4.cuh", "panel = rowsOn(panel, 16, ldb);", "panel = rowsOn(panel, 8, ldb);"},
-	{"lanes have the same k's", "wgmma_int4.cuh", "Format::weights(of[i] >> 4 * member, minus[r])", "Format::weights(of[i], minus[r])"},
-	{"columns have the zero point of the first", "wgmma_int4.cuh", "Format::weights(of[i] >> 4 * member, minus[r])", "Format::weights(of[i] >> 4 * member, minus[0])"},
-	{"panels have the scales of the first", "wgmma_int4.cuh", "fmaf(scale[h][i / 2 % 2]", "fmaf(scale[0][i / 2 % 2]"},
-	{"rows that do not exist are stored", "wgmma_int4.cuh", "r < 16 && first + r < item.rows(); r += 32 / kLines", "r < 16; r += 32 / kLines"},
-	{"lines of C that are not aligned", "wgmma_int4.cuh", "if (count == 8 && placeInLine(to) == 0)", "if (count == 8)"},
-	{"columns that do not exist are stored", "wgmma_int4.cuh", "count = min(item.cols() - col, 8u)", "count = 8"},
-	{"a warp without columns does not let steps go by", "wgmma_int4.cuh", ">= cols) warp.stages.pass(warp.depth);\n    else sum(warp);", "< cols) sum(warp);"},
-	{"a lane's columns are stored as one", "wgmma_int4.cuh", "16 * i + 8 * (e / 2 % 2) + at.group]", "16 * i + at.group]"},
-	{"pairs of rows have one weight", "wgmma_int4.cuh", "2 * (threadId() % 4) + i % 2);", "2 * (threadId() % 4));"},
-	{"a lane's columns have one bias", "wgmma_int4.cuh", "col = column + 8 * half;", "col = column;"},
-	{"no swizzle", "wgmma_int4.cuh", "16 * (line % 8 ^ row % 8)", "16 * (line % 8)"},
+	{"copies of A without a fence", "kernels/wgmma_int4.cuh", "      fenceStores();  // copies of A were another's\n", ""},
+	{"products do not wait for copies", "kernels/wgmma_int4.cuh", "      stages.wait();\n      fenceStores", "      fenceStores"},
+	{"a stage is released before its products are done", "kernels/wgmma_int4.cuh", "      waitProducts<0>();\n#pragma unroll\n      for (int h = 0; h < kSums; ++h) settle(part[h]);\n      stages.release(at);\n", "      stages.release(at);\n      waitProducts<0>();\n"},
+	{"the loader does not wait for a free stage", "kernels/wgmma_int4.cuh", "      stages.waitFree();\n", ""},
+	{"a step arrives before its copies", "kernels/wgmma_int4.cuh", "wide ? arriveCopied(full) : arrive(full);", "arrive(full);"},
+	{"pieces are not expected", "kernels/wgmma_int4.cuh", "      expectBytes(full, bytes(left));\n", ""},
+	{"words of groups anywhere are copied as pieces", "kernels/wgmma_int4.cuh", "pieces = placeInLine(groups) == 0 && cols % 4 == 0;", "pieces = true;"},
+	{"a panel behind the last is copied", "kernels/wgmma_int4.cuh", "if (both) copyPiece(stage", "copyPiece(stage"},
+	{"both panels have the groups of the first", "kernels/wgmma_int4.cuh", "4 * T::TN, groups + ldb, 4 * cols", "4 * T::TN, groups, 4 * cols"},
+	{"a panel that does not exist has any scales", "kernels/wgmma_int4.cuh", "if (!pieces || (by64 && !both)) copyWords", "if (!pieces) copyWords"},
+	{"steps are a panel", "kernels/wgmma_int4.cuh", "panel = rowsOn(panel, 16, ldb);", "panel = rowsOn(panel, 8, ldb);"},
+	{"lanes have the same k's", "kernels/wgmma_int4.cuh", "Format::weights(of[i] >> 4 * member, minus[r])", "Format::weights(of[i], minus[r])"},
+	{"columns have the zero point of the first", "kernels/wgmma_int4.cuh", "Format::weights(of[i] >> 4 * member, minus[r])", "Format::weights(of[i] >> 4 * member, minus[0])"},
+	{"panels have the scales of the first", "kernels/wgmma_int4.cuh", "fmaf(scale[h][i / 2 % 2]", "fmaf(scale[0][i / 2 % 2]"},
+	{"rows that do not exist are stored", "kernels/wgmma_int4.cuh", "r < 16 && first + r < item.rows(); r += 32 / kLines", "r < 16; r += 32 / kLines"},
+	{"lines of C that are not aligned", "kernels/wgmma_int4.cuh", "if (count == 8 && placeInLine(to) == 0)", "if (count == 8)"},
+	{"columns that do not exist are stored", "kernels/wgmma_int4.cuh", "count = min(item.cols() - col, 8u)", "count = 8"},
+	{"a warp without columns does not let steps go by", "kernels/wgmma_int4.cuh", ">= cols) warp.stages.pass(warp.depth);\n    else sum(warp);", "< cols) sum(warp);"},
+	{"a lane's columns are stored as one", "kernels/wgmma_int4.cuh", "16 * i + 8 * (e / 2 % 2) + at.group]", "16 * i + at.group]"},
+	{"pairs of rows have one weight", "kernels/wgmma_int4.cuh", "2 * (threadId() % 4) + i % 2);", "2 * (threadId() % 4));"},
+	{"a lane's columns have one bias", "kernels/wgmma_int4.cuh", "col = column + 8 * half;", "col = column;"},
+	{"no swizzle", "kernels/wgmma_int4.cuh", "16 * (line % 8 ^ row % 8)", "16 * (line % 8)"},
 }
 
 // streamMutants are those of tiles of few rows.
 var streamMutants = []mutant{
-	{"a stage is released before it is read", "wgmma_int4.cuh", "    multiply(stages.stage.at * T::kStage);\n    stages.release(stages.stage.at);\n", "    stages.release(stages.stage.at);\n    multiply(stages.stage.at * T::kStage);\n"},
-	{"a warp without columns does not let steps go by", "wgmma_int4.cuh", ">= cols) warp.stages.pass(warp.depth);\n    else sum(warp);", "< cols) sum(warp);"},
-	{"the second 8 rows are those before", "wgmma_int4.cuh", "else if (warp.rows <= 8) multiplyItem<1>", "else if (warp.rows <= 16) multiplyItem<1>"},
+	{"a stage is released before it is read", "kernels/wgmma_int4.cuh", "    multiply(stages.stage.at * T::kStage);\n    stages.release(stages.stage.at);\n", "    stages.release(stages.stage.at);\n    multiply(stages.stage.at * T::kStage);\n"},
+	{"a warp without columns does not let steps go by", "kernels/wgmma_int4.cuh", ">= cols) warp.stages.pass(warp.depth);\n    else sum(warp);", "< cols) sum(warp);"},
+	{"the second 8 rows are those before", "kernels/wgmma_int4.cuh", "else if (warp.rows <= 8) multiplyItem<1>", "else if (warp.rows <= 16) multiplyItem<1>"},
 }
 
 func TestPanelMutants(t *testing.T) {
 	for _, c := range []struct {
-		tile, macro string
-		mutants     []mutant
+		tile    string
+		mutants []mutant
 	}{
-		{"int4-stream-16x128", "BG_STREAM_INT4(", streamMutants},
-		{"int4-wgmma-32x128", "BG_PANEL_INT4(", panelMutants},
+		{"int4-stream-16x128", streamMutants},
+		{"int4-wgmma-32x128", panelMutants},
 	} {
 		t.Run(c.tile, func(t *testing.T) {
-			testWarpgroupMutants(t, "warpgroup_int4.cpp", c.tile, c.macro, c.mutants, func(s *tile.Shape) []*emulatorJob { return panelJobs(t, s) })
+			testWarpgroupMutants(t, "warpgroup_int4.cpp", c.tile, c.mutants, func(s *tile.Shape) []*emulatorJob { return panelJobs(t, s) })
 		})
 	}
 }

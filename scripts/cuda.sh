@@ -9,8 +9,8 @@ out=$(realpath "$1")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Parts of the kernels in the order of their numbers in kernels.cu.
-parts=(ragged plain tensor wgmma halves wide e4m3 wide_e4m3 int8 wide_int8 int4)
+# Parts of the kernels, of which native/lists has the kernels: what takes longest first.
+parts=(wide_e4m3 wide_int8 wide int8 e4m3 halves wgmma tensor plain int4 ragged)
 wanted=" ${PARTS:-${parts[*]}} "
 for name in $wanted; do
 	[[ " ${parts[*]} " == *" $name "* ]] || { echo "cuda.sh: no part $name (there are ${parts[*]})" >&2; exit 1; }
@@ -26,22 +26,18 @@ compile() {
 	# shellcheck disable=SC2086 # words are flags
 	{ nvcc $flags -arch="$arch" -DBG_PART="$part" "$@" -o "$file" kernels.cu 2>"$file.log" || cat "$file.log" >&2; } &
 }
-everywhere() { case $1 in 1 | 2 | 3 | 7 | 9 | 11) ;; *) false ;; esac; } # the others have instructions of 9.0 alone
-for part in 8 10 6 9 7 5 4 3 2 11 1; do # what takes longest first
-	name=${parts[part - 1]}
-	[[ $wanted == *" $name "* ]] || continue
-	compile sm_90a $part "sm_90a_$name.cubin" -cubin --split-compile=0 -Xptxas -v
-	everywhere $part || continue
-	compile sm_80 $part "sm_80_$name.cubin" -cubin --split-compile=0 -Xptxas -v
-	compile compute_80 $part "compute_80_$name.ptx" -ptx
+everywhere=" ragged plain tensor e4m3 int8 int4 " # the others have instructions of 9.0 alone
+for part in "${parts[@]}"; do
+	[[ $wanted == *" $part "* ]] || continue
+	compile sm_90a "$part" "sm_90a_$part.cubin" -cubin --split-compile=0 -Xptxas -v
+	[[ $everywhere == *" $part "* ]] || continue
+	compile sm_80 "$part" "sm_80_$part.cubin" -cubin --split-compile=0 -Xptxas -v
+	compile compute_80 "$part" "compute_80_$part.ptx" -ptx
 done
 wait
 # With clocks. They are compiled as the products are: kernels of linked parts took up to three times as long.
-for part in "${!parts[@]}"; do
-	name=${parts[part]}
-	if [[ $wanted == *" $name "* && $timed == *" $name "* ]]; then
-		compile sm_90a $((part + 1)) "clocks_sm_90a_$name.cubin" -cubin --split-compile=0 -DBG_CLOCKS
-	fi
+for part in $timed; do
+	[[ $wanted != *" $part "* ]] || compile sm_90a "$part" "clocks_sm_90a_$part.cubin" -cubin --split-compile=0 -DBG_CLOCKS
 done
 wait
 (cd "$work" && ls "${products[@]}" >/dev/null) # stops when one is missing
@@ -77,5 +73,5 @@ done >"$work/resources.tsv"
 (cd "$work" && mv resources.tsv "${products[@]}" "$out")
 {
 	nvcc --version | sed -n 's/^Cuda compilation tools, /# nvcc /p'
-	sha256sum dialect_cuda.h epilogue.cuh epilogue_items.cuh gemm.cuh items.cuh bounds.cuh ragged.cuh ragged_epilogue.cuh fixup.cuh fragment.cuh half.cuh half_cuda.h int4.cuh launch.cuh staged.cuh tensor_cuda.h tensor*.cuh turn.cuh wgmma_cuda.h wgmma*.cuh kernels.cu tiles.inc ../scripts/cuda.sh
+	../scripts/sources.sh cuda
 } >"$out/MANIFEST"

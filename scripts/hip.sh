@@ -32,5 +32,5 @@ for arch in $archs; do
 done >"$out/hip-occupancy.tsv"
 {
 	clang++-19 --version | sed -n '1s/^/# /p'
-	sha256sum dialect_hip.h epilogue.cuh epilogue_items.cuh fixup.cuh gemm.cuh half.cuh half_hip.cuh int4_hip.cuh items.cuh bounds.cuh kernels.hip launch.cuh mfma.cuh mfma_half.cuh ragged.cuh ragged_epilogue.cuh staged.cuh steps_hip.cuh tiles_hip.inc turn.cuh ../scripts/hip.sh
+	../scripts/sources.sh hip
 } >"$out/HIP-MANIFEST"

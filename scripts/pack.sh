@@ -2,11 +2,21 @@
 # Makes products of what scripts/cuda.sh or scripts/hip.sh built: packs it into native/products and internal/clocks, and writes the
 # manifests there. Where a part was built, or an architecture, the other products stay, which must be of the same compiler and of text
 # that makes the same of them. Needs zstd and Go; what it writes differs between versions of it, and unpacks to the same.
-# Usage: scripts/pack.sh DIRECTORY
+# Without a directory it writes the hashes of text alone anew, for text that changed and makes the same products.
+# Usage: scripts/pack.sh [DIRECTORY]
 set -euo pipefail
-built=$(realpath "$1")
+[ $# = 0 ] || built=$(realpath "$1")
 cd "$(dirname "$0")/../native/products"
 clocks=../../internal/clocks
+
+if [ $# = 0 ]; then
+	for of in "MANIFEST cuda" "HIP-MANIFEST hip"; do
+		read -r manifest kind <<<"$of"
+		{ head -n 1 "$manifest" && ../../scripts/sources.sh "$kind" && grep '  products/' "$manifest"; } >"$manifest.new"
+		mv "$manifest.new" "$manifest"
+	done
+	exit
+fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

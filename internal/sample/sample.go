@@ -43,7 +43,7 @@ type Text struct {
 var (
 	Planner  = text("planner", "planner/*.go", "internal/tune/*.go")
 	Shaders  = text("shaders", "wgsl/*.go")
-	Kernels  = text("kernels", "native/*.cuh", "native/*.h", "native/*.cu", "native/*.hip", "native/*.inc", "native/internal/emulator/*")
+	Kernels  = text("kernels", "native/*/*.cuh", "native/*/*.h", "native/*.h", "native/*.cu", "native/*.hip", "native/lists/*", "native/internal/emulator/*")
 	Products = text("products", "native/products/*MANIFEST", "native/internal/gcn/*.go")
 	Drivers  = text("drivers", "internal/dl/*", "native/cuda/*.go", "native/hip/*.go")
 	CPU      = text("cpu", "internal/cpu/*.go", "internal/cpu/*.s", "internal/cpu/asm/*.go")

@@ -32,17 +32,15 @@ func CompileKernels(t testing.TB, native string) (flags []string) {
 	t.Helper()
 	source := t.TempDir()
 	emulator := filepath.Join(source, "internal", "emulator")
-	require.NoError(t, os.CopyFS(emulator, os.DirFS(filepath.Join(native, "internal", "emulator"))))
-	for _, pattern := range []string{"*.h", "*.cuh", "kernels.hip"} {
-		files, err := filepath.Glob(filepath.Join(native, pattern))
-		require.NoError(t, err)
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			require.NoError(t, err)
-			require.NoError(t, os.WriteFile(filepath.Join(source, filepath.Base(file)), text, 0o600))
-		}
+	for _, folder := range []string{"internal/emulator", "amd", "element", "epilogue", "kernels", "lists"} {
+		require.NoError(t, os.CopyFS(filepath.Join(source, folder), os.DirFS(filepath.Join(native, folder))))
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(source, "tiles_hip.inc"), nil, 0o600))
+	for _, file := range []string{"dialect.h", "kernels.hip"} {
+		text, err := os.ReadFile(filepath.Join(native, file))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(source, file), text, 0o600))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(source, "lists", "hip.inc"), nil, 0o600))
 	for _, name := range []string{"shim", "kernels"} {
 		object := filepath.Join(t.TempDir(), name+".o")
 		compile(t, "g++", "-std=c++17", "-O1", "-fPIC", "-Wno-unknown-pragmas", "-c",

@@ -2,6 +2,8 @@
 // dialect_hip.h takes from the compiler on a real one. shim.cpp runs it.
 #pragma once
 
+#define BG_SHIM
+
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -14,7 +14,7 @@
 struct uint4 {
   uint32_t x, y, z, w;
 };
-#include "../../items.cuh"
+#include "../../kernels/items.cuh"
 
 // What Job::far says: rows, or else how many elements a slot of the workspace has.
 constexpr uint32_t kNear = 0, kFarRows = 1;

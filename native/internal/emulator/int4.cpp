@@ -11,15 +11,15 @@ inline void copyWord(SharedAddress to, const void* from, uint32_t bytes) {
   memcpy(sharedMemory + to, from, bytes);
 }
 inline void storeShared(SharedAddress to, const uint32_t (&x)[4]) { memcpy(sharedMemory + to, x, sizeof x); }
-#include "../../gemm.cuh"
-#include "../../fixup.cuh"
-#include "../../epilogue.cuh"
-#include "../../half.cuh"
-#include "../../fragment.cuh"
+#include "../../kernels/gemm.cuh"
+#include "../../kernels/fixup.cuh"
+#include "../../epilogue/epilogue.cuh"
+#include "../../element/half.cuh"
+#include "../../ptx/fragment.cuh"
 void multiply(FragmentC& sum, const FragmentA& a, const FragmentB& b);
 void multiplyFirst(FragmentC& sum, const FragmentA& a, const FragmentB& b);
-#include "../../tensor.cuh"
-#include "../../int4.cuh"
+#include "../../kernels/tensor.cuh"
+#include "../../kernels/int4.cuh"
 
 namespace {
 
@@ -35,6 +35,7 @@ struct BF16 {
 // Weights is a format that nibbles become numbers of.
 template <class Format, uint32_t kExponent>
 struct Weights : Format, Nibbles<Format, kExponent> {
+  static constexpr bool kIsF16 = kExponent == 0x6400;
   static void multiply(FragmentC& sum, const uint32_t (&a)[2][2], const uint32_t (&b)[2]) { multiplyHalves<Format>(sum, a, b); }
 };
 
@@ -80,22 +81,26 @@ uint32_t wrong(const Case& c) {
   return differ;
 }
 
-template <int TM, int TN, int kThreads, int kStages, int kMinGroups>
+template <class T>
 uint32_t wrongOf() {
-  using F = Int4Tile<TM, TN, kThreads, kStages, kMinGroups, Halves<Weights<F16, 0x6400>>>;
-  using B = Int4Tile<TM, TN, kThreads, kStages, kMinGroups, Halves<Weights<BF16, 0x4300>>>;
-  static_assert(kThreads <= 32 * kMostWarps, "more warps than there is room for");
-  return wrong<F>({TM, TN, 1024, 8, 128, false}) + wrong<B>({TM - 3, TN - 5, 640, 16, 64, true}) + wrong<F>({TM - 1, TN, 192, 3, 64, false}) + wrong<B>({1, TN - 40, 64, 0, 64, false}) +
-         wrong<B>({TM, 9, 256, 1, 128, true});
+  constexpr uint32_t TM = T::TM, TN = T::TN;
+  static_assert(T::kThreads <= 32 * kMostWarps, "more warps than there is room for");
+  if constexpr (T::Element::Format::kIsF16) return wrong<T>({TM, TN, 1024, 8, 128, false}) + wrong<T>({TM - 1, TN, 192, 3, 64, false});
+  return wrong<T>({TM - 3, TN - 5, 640, 16, 64, true}) + wrong<T>({1, TN - 40, 64, 0, 64, false}) + wrong<T>({TM, 9, 256, 1, 128, true});
 }
+
+#define BG_TILE(name, ...) +wrongOf<__VA_ARGS__>()
+#include "tiles.h"
+namespace formats {
+using BF16 = Weights<::BF16, 0x4300>;
+using F16 = Weights<::F16, 0x6400>;
+uint32_t wrongOfAll() {
+  return 0
+#include "../../lists/int4.inc"
+      ;
+}
+}  // namespace formats
 
 }  // namespace
 
-#define BG_INT4(name, ...) +wrongOf<__VA_ARGS__>()
-#include "tiles.h"
-int main() {
-  const uint32_t differ = 0
-#include "../../tiles.inc"
-      ;
-  return differ == 0 ? 0 : 1;
-}
+int main() { return formats::wrongOfAll() == 0 ? 0 : 1; }

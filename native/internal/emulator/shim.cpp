@@ -169,11 +169,20 @@ void runGroup(int at) {
   group->shared = nullptr;
 }
 
+// find is the kernel of a name, or null. What kernels with _parts do, those without it do here (kFinishes).
+const ShimKernel* find(std::string name) {
+  const std::string parts = "_parts";
+  if (const size_t at = name.find(parts); at != std::string::npos) name.erase(at, parts.size());
+  for (const ShimKernel* k = bg_shim_kernels; k->name != nullptr; ++k) {
+    if (name == k->name) return k;
+  }
+  return nullptr;
+}
+
 std::string launch(const char* name, unsigned gridX, unsigned gridY, unsigned threads_, void** args) {
   std::lock_guard<std::mutex> lock(launching);
-  const ShimKernel* k = bg_shim_kernels;
-  while (k->name != nullptr && strcmp(k->name, name) != 0) ++k;
-  if (k->name == nullptr) return "no kernel " + std::string(name);
+  const ShimKernel* const k = find(name);
+  if (k == nullptr) return "no kernel " + std::string(name);
   if (threads_ == 0 || threads_ > 1024) return std::to_string(threads_) + " threads";
   function = k->function;
   for (int i = 0; i < 10; ++i) memcpy(&parameters[i], args[i], sizeof parameters[i]);
@@ -342,8 +351,5 @@ void bg_shim_wave_size(unsigned lanes) {
 }
 
 int bg_shim_has(const char* kernel) {
-  for (const ShimKernel* k = bg_shim_kernels; k->name != nullptr; ++k) {
-    if (strcmp(k->name, kernel) == 0) return 1;
-  }
-  return 0;
+  return find(kernel) != nullptr ? 1 : 0;
 }

@@ -1,11 +1,11 @@
 // Runs kernels of tensor.cuh that multiply E4M3 with scales of blocks. It compares C with sums in fp64, and tells of what differs.
 #include "threads.h"
 
-#include "../../gemm.cuh"
-#include "../../fixup.cuh"
-#include "../../epilogue.cuh"
-#include "../../half.cuh"
-#include "../../fragment.cuh"
+#include "../../kernels/gemm.cuh"
+#include "../../kernels/fixup.cuh"
+#include "../../epilogue/epilogue.cuh"
+#include "../../element/half.cuh"
+#include "../../ptx/fragment.cuh"
 void multiply(FragmentC& sum, const FragmentA& a, const FragmentB& b);
 void multiplyFirst(FragmentC& sum, const FragmentA& a, const FragmentB& b);
 
@@ -26,10 +26,10 @@ struct E4M3 {
 
 }  // namespace
 
-#include "../../tensor.cuh"
-#include "../../tensor_half.cuh"
-#include "../../tensor_bytes.cuh"
-#include "../../tensor_epilogue.cuh"
+#include "../../kernels/tensor.cuh"
+#include "../../kernels/tensor_half.cuh"
+#include "../../kernels/tensor_bytes.cuh"
+#include "../../epilogue/tensor_epilogue.cuh"
 
 namespace {
 
@@ -79,10 +79,10 @@ uint32_t wrong(const Case& c) {
   return differ;
 }
 
-template <int TM, int TN, int TK, int kTeams, int kStages, int kMinGroups>
+template <class T>
 uint32_t wrongOf() {
-  using T = TensorTile<TM, TN, TK, kTeams, kStages, kMinGroups, false, BytesE4M3>;
   static_assert(T::kThreads <= 32 * kMostWarps, "more warps than there is room for");
+  constexpr uint32_t TM = T::TM, TN = T::TN;
   const Case whole = {TM, TN, 1200, 16, false}, part = {TM - 5, TN - 3, 513, 5, true}, few = {TM - 5, TN, 100, 0, true}, odd = {1, TN - 1, 300, 3, false};
   const Case across = {TM - 5, TN, 513, 5, false};
   return wrong<T, false, true>(whole) + wrong<T, false, false>(part) + wrong<T, false, true>(few) + wrong<T, false, false>(odd) + wrong<T, true, false>(across) +
@@ -91,11 +91,11 @@ uint32_t wrongOf() {
 
 }  // namespace
 
-#define BG_TENSOR_HALVES(name, ...) +wrongOf<__VA_ARGS__>()
+#define BG_TILE(name, ...) +wrongOf<__VA_ARGS__>()
 #include "tiles.h"
 int main() {
   const uint32_t differ = 0
-#include "../../tiles.inc"
+#include "../../lists/e4m3.inc"
       ;
   return differ == 0 ? 0 : 1;
 }

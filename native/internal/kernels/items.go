@@ -16,6 +16,8 @@ func Items() string {
 	fmt.Fprintf(&b, `// Generated from planner/encoding: the words of items and of the items of fix-ups.
 #pragma once
 
+#include "../dialect.h"
+
 constexpr uint32_t kItemWords = %d, kFixupWords = %d;
 constexpr uint32_t kItemWide = %d, kItemFloatC = %d, kItemF16C = %d, kItemPart = %d, kFinal = %#x;
 constexpr uint32_t kTurnNext = %d, kTurnEnd = %d, kTurnFirst = %d, kTurnItems = %d, kTurnLast = %d, kTurnMark = %d, kEarlyMark = %d;
@@ -38,7 +40,7 @@ func EpilogueItems() string {
 // an epilogue.
 #pragma once
 
-#include "items.cuh"
+#include "../kernels/items.cuh"
 
 constexpr uint32_t kEpilogueItemWords = %d, kEpilogueFixupWords = %d;
 constexpr uint32_t kItemSecond = %d;
@@ -87,6 +89,8 @@ func Bounds() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `// Generated from planner/encoding: what kernels that make items read.
 #pragma once
+
+#include "../dialect.h"
 
 constexpr uint32_t kMaxGroups = %d, kRaggedKernels = %d, kRaggedKeys = %d, kStatusWord = %d;
 constexpr uint32_t kEndsOfRows = %d, kEndsOfDepth = %d, kRecords = %d;

@@ -1,10 +1,8 @@
-// Package kernels has what kernels of package native have beside the tile table, and
-// writes the lists of tiles for which they are compiled.
+// Package kernels lists the kernels of package native (list.go), has what they have beside the tile table, and writes the lists
+// from which they are compiled and the words of items that they read.
 package kernels
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -18,80 +16,6 @@ const (
 	// reservedShared for each thread group.
 	unitShared, reservedShared = 228 << 10, 1 << 10
 )
-
-// CUDA is the text of tiles.inc, the list of tiles for which kernels.cu makes
-// kernels: the tile table and what was measured to be best beside it.
-func CUDA(shapes []*tile.Shape) string {
-	var b strings.Builder
-	b.WriteString("// Generated from the tile table: name, TM, TN, step along K, threads, RM, RN, stages, groups per unit\n")
-	b.WriteString("// Thin ones end with step, stages and groups where B is transposed, and before 9.0\n")
-	for _, t := range of(tile.FMA, shapes) {
-		kind, along := "BG_TILE", ""
-		if thin(t) {
-			kind, along = "BG_THIN", fmt.Sprintf(", %d, %d, %d", t.TK, stagesAlong(t), groupsOf(t, 96)) // at 80 registers they would spill
-		}
-		fmt.Fprintf(&b, "%s(%s, %d, %d, %d, %d, %d, %d, %d, %d%s)\n",
-			kind, Identifier(t), t.TM, t.TN, step(t), t.Threads, t.RM, t.RN, stages(t), MinGroups(t), along)
-		if t.Epilogues {
-			fmt.Fprintf(&b, "BG_TILE_EPILOGUE(%s)\n", Identifier(t))
-		}
-	}
-	b.WriteString("// Tensor cores: name, TM, TN, step along K of a team, teams, stages, groups per unit\n")
-	for _, t := range of(tile.MMA, shapes) {
-		m := TensorOf(t)
-		row := fmt.Sprintf("(%s, %d, %d, %d, %d, %d, %d)\n", Identifier(t), t.TM, t.TN, TensorStep, m.Teams, m.Stages, m.Groups)
-		if !t.NarrowOnly {
-			b.WriteString("BG_TENSOR" + row)
-		}
-		b.WriteString("BG_TENSOR_HALVES" + row)
-		if t.Epilogues && !t.NarrowOnly {
-			fmt.Fprintf(&b, "BG_TENSOR_EPILOGUE(%s)\n", Identifier(t))
-		}
-		if t.Epilogues {
-			fmt.Fprintf(&b, "BG_TENSOR_HALVES_EPILOGUE(%s)\n", Identifier(t))
-		}
-		if t.Clusters {
-			fmt.Fprintf(&b, "BG_TENSOR_CLUSTER(%s)\n", Identifier(t))
-		}
-	}
-	b.WriteString("// B of 4 bits: name, TM, TN, threads, stages, groups per unit\n")
-	for _, t := range of(tile.Int4, shapes) {
-		g := Int4Of(t)
-		fmt.Fprintf(&b, "BG_INT4(%s, %d, %d, %d, %d, %d)\n", Identifier(t), t.TM, t.TN, t.Threads, g.Stages, g.Groups)
-	}
-	b.WriteString("// Warpgroups: name, TM, TN, warpgroups that multiply, groups per unit, stages, steps ahead, bytes of shared memory; wide ones load no steps ahead. Of int4: warps that multiply, and load, instead of warpgroups\n")
-	for _, t := range of(tile.WGMMA, shapes) {
-		if t.Int4Only {
-			p := panelsOf(t)
-			fmt.Fprintf(&b, "%s(%s, %d, %d, %d, %d, %d, %d, %d)\n", p.kind, Identifier(t), t.TM, t.TN, p.multiply, p.load, p.groups, p.stages, t.Shared)
-			continue
-		}
-		if t.NarrowOnly {
-			w := wideOf(t)
-			made(&b, t, "BG_WGMMA_WIDE", fmt.Sprintf("(%s, %d, %d, %d, %d, %d, %d)\n", Identifier(t), t.TM, t.TN, w.consumers, w.groups, w.stages, t.Shared))
-			continue
-		}
-		w, kind := wgmmaOf(t), "BG_WGMMA"
-		if t.Swapped {
-			kind = "BG_WGMMA_EXCHANGED"
-		}
-		made(&b, t, kind, fmt.Sprintf("(%s, %d, %d, %d, %d, %d, %d, %d)\n", Identifier(t), t.TM, t.TN, w.consumers, w.groups, w.stages, w.ahead, t.Shared))
-	}
-	return b.String()
-}
-
-// made writes a row for kernels, and again for those with an epilogue.
-func made(b *strings.Builder, t *tile.Shape, kind, row string) {
-	b.WriteString(kind + row)
-	if t.Epilogues {
-		b.WriteString(kind + "_EPILOGUE" + row)
-	}
-}
-
-// of are the shapes of a unit.
-func of(unit tile.Unit, shapes []*tile.Shape) []*tile.Shape {
-	return slices.DeleteFunc(slices.Clone(shapes), func(s *tile.Shape) bool { return s.Unit != unit })
-}
 
 // wgmmaTile is what kernels of wgmma.cuh have beside the tile table: warpgroups
 // that multiply (one more splits and one loads), thread groups that must fit in a
@@ -121,17 +45,17 @@ func wideOf(t *tile.Shape) wgmmaTile {
 // panelTile is what kernels of wgmma_int4.cuh have beside the tile table: warps that multiply, and load, thread groups that must fit
 // in a compute unit, stages.
 type panelTile struct {
-	kind                           string
+	tile, function                 string // templates of wgmma_int4.cuh
 	multiply, load, groups, stages int
 }
 
 // panelsOf gives as many stages as there is room for behind `rest`: sums on their way to C, items and barriers.
 func panelsOf(t *tile.Shape) panelTile {
 	const rest = 12 << 10
-	p := panelTile{kind: "BG_PANEL_INT4", multiply: t.TN / 16, groups: unitShared / (t.Shared + reservedShared)}
+	p := panelTile{tile: "PanelTile", function: "panelGemm", multiply: t.TN / 16, groups: unitShared / (t.Shared + reservedShared)}
 	stage := Int4Stage(t) - linePad*t.TM // swizzled rows of A follow each other
 	if t.TM < 32 {                       // see StreamTile
-		p.kind, p.multiply, stage = "BG_STREAM_INT4", t.TN/32, Int4Stage(t)
+		p.tile, p.function, p.multiply, stage = "StreamTile", "streamGemm", t.TN/32, Int4Stage(t)
 	}
 	p.load = t.Threads/32 - p.multiply
 	p.stages = (t.Shared - rest) / stage
@@ -241,28 +165,8 @@ func MinGroups(t *tile.Shape) int {
 // groupsOf is how many have room with so many registers a thread.
 func groupsOf(t *tile.Shape, registers int) int { return unitRegisters / (t.Threads * registers) }
 
-// HIP is the text of tiles_hip.inc, the same for kernels.hip. AMD's
-// compute units have a third of the shared memory of NVIDIA's, so that steps are
-// as short as K groups allow. Copies land from registers, which takes two stages.
-func HIP(shapes []*tile.Shape) string {
-	var b strings.Builder
-	b.WriteString("// Generated from the tile table: name, TM, TN, step along K, threads, RM, RN, stages, waves per SIMD\n")
-	for _, t := range of(tile.FMA, shapes) {
-		if !OnHIP(t) {
-			continue
-		}
-		kind := "BG_TILE"
-		if HasMatrix(t) {
-			kind = "BG_MATRIX_TILE"
-		}
-		fmt.Fprintf(&b, "%s(%s, %d, %d, %d, %d, %d, %d, %d, %d)\n",
-			kind, Identifier(t), t.TM, t.TN, hipStep(t), t.Threads, t.RM, t.RN, hipStages, hipWaves)
-		if t.Epilogues {
-			fmt.Fprintf(&b, "%s_EPILOGUE(%s)\n", kind, Identifier(t))
-		}
-	}
-	return b.String()
-}
+// AMD's compute units have a third of the shared memory of NVIDIA's, so that steps are as short as K groups allow. Copies land
+// from registers, which takes two stages.
 
 // hipStep is the depth of a step: 4 k's for each K group, and the 16 that copies bring at once, but two words of A for
 // each thread, which makes pairs of 16 bits of two rows.

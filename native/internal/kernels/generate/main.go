@@ -1,7 +1,7 @@
-// Command generate writes the lists of tiles, tiles.inc and tiles_hip.inc, the words of
-// items and of what makes them, items.cuh, epilogue_items.cuh and bounds.cuh, and what kernels take, resources.go, to the working directory, or
-// another one. It is for go generate ./native, after a change of the tile table or of
-// planner/encoding and after a build of the products.
+// Command generate writes the lists of kernels, lists/, the words of items and of what makes them, kernels/items.cuh,
+// epilogue/epilogue_items.cuh and kernels/bounds.cuh, and what kernels take, resources.go, to the working directory, or another one. It is for
+// go generate ./native, after a change of the tile table, of the list of kernels or of planner/encoding, and after a build of the
+// products.
 package main
 
 import (
@@ -22,11 +22,18 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for name, text := range map[string]string{
-		"tiles.inc": kernels.CUDA(tile.Table()), "tiles_hip.inc": kernels.HIP(tile.Table()), "resources.go": resources,
-		"items.cuh": kernels.Items(), "bounds.cuh": kernels.Bounds(), "epilogue_items.cuh": kernels.EpilogueItems(),
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+	files := map[string]string{
+		"resources.go": resources, "kernels/items.cuh": kernels.Items(), "kernels/bounds.cuh": kernels.Bounds(), "epilogue/epilogue_items.cuh": kernels.EpilogueItems(),
+	}
+	for name, text := range kernels.Lists(tile.Table()) {
+		files[filepath.Join("lists", name)] = text
+	}
+	for name, text := range files {
+		to := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			log.Fatal(err)
+		}
+		if err := os.WriteFile(to, []byte(text), 0o644); err != nil {
 			log.Fatal(err)
 		}
 	}

@@ -1,0 +1,292 @@
+package kernels
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/batchgemm/batchgemm/planner/element"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
+)
+
+// instance is how the device text has a kernel: a line of native/lists, MACRO(name, tile, arguments...).
+type instance struct {
+	macro string
+	tile  string   // the name of its type
+	is    string   // and what that is
+	args  []string // a function template and its arguments after the tile, or of a fix-up the type of C
+}
+
+// macro of a kernel, where kernels.cu and kernels.hip have them.
+func macroOf(k encoding.Kernel, kind string) string {
+	if k.Epilogue != (encoding.Epilogue{}) {
+		return "BG_EPILOGUE_" + kind
+	}
+	return "BG_" + kind
+}
+
+// cudaInstance is that of a kernel for NVIDIA.
+func cudaInstance(k encoding.Kernel) instance {
+	t, name := k.Tile, Identifier(k.Tile)
+	switch {
+	case t.Int4Only:
+		return int4Instance(k, name)
+	case t.Unit == tile.FMA:
+		return fmaInstance(k, name)
+	case t.Unit == tile.MMA:
+		return tensorInstance(k, name)
+	case t.NarrowOnly:
+		return wideInstance(k, name)
+	}
+	return wgmmaInstance(k, name)
+}
+
+// fixupInstance is that of a fix-up of tiles of a type.
+func fixupInstance(k encoding.Kernel, name, is string) instance {
+	return instance{macroOf(k, "FIXUP"), name, is, []string{elements(k.TypeC)}}
+}
+
+// gemmInstance is that of a kernel that multiplies.
+func gemmInstance(k encoding.Kernel, name, is, function string, args ...any) instance {
+	all := []string{function, fmt.Sprint(k.TransA), fmt.Sprint(k.TransB)}
+	for _, x := range args {
+		all = append(all, fmt.Sprint(x))
+	}
+	return instance{macroOf(k, "GEMM"), name, is, all}
+}
+
+// elements is the type of elements in device text.
+func elements(t element.Type) string {
+	switch {
+	case t == element.F32:
+		return "Floats"
+	case t.Bytes() == 1:
+		return "Bytes" + format(t)
+	}
+	return "Halves<" + format(t) + ">"
+}
+
+func format(t element.Type) string {
+	return map[element.Type]string{element.BF16: "BF16", element.F16: "F16", element.E4M3: "E4M3", element.Int8: "Int8"}[t]
+}
+
+// typed is the element type of tensor cores' tiles: emulated fp32, tf32, or of fewer bits.
+func typed(k encoding.Kernel) string {
+	switch {
+	case k.Type != element.F32:
+		return "false, " + elements(k.Type)
+	case k.TF32:
+		return "false"
+	}
+	return "true"
+}
+
+func fmaInstance(k encoding.Kernel, name string) instance {
+	t := k.Tile
+	is := fmt.Sprintf("Tile<%d, %d, %d, %d, %d, %d, %d, %d>", t.TM, t.TN, step(t), t.Threads, t.RM, t.RN, stages(t), MinGroups(t))
+	if thin(t) {
+		along := fmt.Sprintf("Tile<%d, %d, %d, %d, %d, %d, %d, %d>", t.TM, t.TN, t.TK, t.Threads, t.RM, t.RN, stagesAlong(t),
+			groupsOf(t, 96)) // at 80 registers they would spill
+		if is = "From90<" + is + ", " + along + ">"; k.TransB && !k.Fixup {
+			name, is = name+"_along", along
+		}
+	}
+	switch {
+	case k.Fixup:
+		return fixupInstance(k, name, is)
+	case k.Parts:
+		return gemmInstance(k, name, is, "gemm", "Accumulator<"+name+">", "Floats", "NoEpilogue", true)
+	case k.Epilogue != encoding.Epilogue{}:
+		return gemmInstance(k, name, is, "gemm", "Accumulator<"+name+">", "Floats", "Epilogue")
+	}
+	return gemmInstance(k, name, is, "gemm")
+}
+
+func tensorInstance(k encoding.Kernel, name string) instance {
+	t, m := k.Tile, TensorOf(k.Tile)
+	of := k
+	if k.Fixup {
+		if of.Type = k.TypeC; k.TypeC == element.F32 || k.Epilogue != (encoding.Epilogue{}) {
+			of.Type = element.BF16
+		}
+	}
+	name += typeSuffix(of.Type)
+	if k.TF32 {
+		name += "_tf32"
+	}
+	is := fmt.Sprintf("TensorTile<%d, %d, %d, %d, %d, %d, %s>", t.TM, t.TN, TensorStep, m.Teams, m.Stages, m.Groups, typed(of))
+	switch {
+	case k.Fixup:
+		return fixupInstance(k, name, is)
+	case k.Parts:
+		return gemmInstance(k, name, is, "tensorGemm", false, "NoEpilogue", true)
+	case k.Epilogue != encoding.Epilogue{}:
+		return gemmInstance(k, name, is, "tensorGemm", false, "Epilogue")
+	}
+	return gemmInstance(k, name, is, "tensorGemm", k.Cluster > 0)
+}
+
+func wgmmaInstance(k encoding.Kernel, name string) instance {
+	t, w, of, function := k.Tile, wgmmaOf(k.Tile), k, "wgmmaGemm"
+	if k.Fixup {
+		of.Type = k.TypeC
+		if k.Epilogue != (encoding.Epilogue{}) && k.TypeC != element.F32 {
+			of.Type = element.BF16
+		}
+	}
+	name += typeSuffix(of.Type)
+	if k.TF32 {
+		name += "_tf32"
+	}
+	rows, cols, more := t.TM, t.TN, typed(of)
+	switch {
+	case t.Swapped:
+		rows, cols, more, function = cols, rows, more+", Floats, Exchanged", "wgmmaExchanged"
+	case k.Epilogue != encoding.Epilogue{} && of.Type == element.F32:
+		name, more = name+"_e", more+", Floats, Epilogue"
+	case k.Epilogue != encoding.Epilogue{}:
+		name, more = name+"_e", more+", Epilogue"
+	}
+	is := fmt.Sprintf("WgmmaTile<%d, %d, %d, %d, %d, %d, %d, %s>", rows, cols, w.consumers, w.groups, w.stages, w.ahead, t.Shared, more)
+	switch {
+	case k.Fixup && t.Swapped:
+		return fixupInstance(k, name+"_c", "TileOfC<"+is+">")
+	case k.Fixup:
+		return fixupInstance(k, name, is)
+	case k.Parts:
+		return gemmInstance(k, name, is, function, false, true)
+	}
+	return gemmInstance(k, name, is, function, k.InTurn)
+}
+
+func wideInstance(k encoding.Kernel, name string) instance {
+	t, w, of := k.Tile, wideOf(k.Tile), k.Type
+	if k.Fixup {
+		if of = k.TypeC; k.TypeC == element.F32 || k.Epilogue != (encoding.Epilogue{}) {
+			of = element.BF16
+		}
+	}
+	name += typeSuffix(of)
+	more := elements(of)
+	switch {
+	case gatedApart(k):
+		name, more = name+"_gated", more+", Epilogue, true"
+	case k.Epilogue != encoding.Epilogue{}:
+		name, more = name+"_e", more+", Epilogue"
+	}
+	is := fmt.Sprintf("WideTile<%d, %d, %d, %d, %d, %d, %s>", t.TM, t.TN, w.consumers, w.groups, w.stages, t.Shared, more)
+	if k.Fixup {
+		return fixupInstance(k, name, is)
+	}
+	return gemmInstance(k, name, is, "wgmmaWide", k.InTurn)
+}
+
+func int4Instance(k encoding.Kernel, name string) instance {
+	t, of := k.Tile, k.Type
+	if k.Fixup {
+		of = element.BF16
+	}
+	name += typeSuffix(of)
+	var is, function string
+	args := []string{fmt.Sprint(k.InTurn)}
+	if t.Unit == tile.Int4 {
+		g := Int4Of(t)
+		is, function, args = fmt.Sprintf("Int4Tile<%d, %d, %d, %d, %d, %s>", t.TM, t.TN, t.Threads, g.Stages, g.Groups, elements(of)), "int4Gemm", nil
+	} else {
+		p := panelsOf(t)
+		is = fmt.Sprintf("%s<%d, %d, %d, %d, %d, %d, %d, %s>", p.tile, t.TM, t.TN, p.multiply, p.load, p.groups, p.stages, t.Shared, elements(of))
+		function = p.function
+	}
+	if k.Fixup {
+		return fixupInstance(k, name, is)
+	}
+	return instance{macroOf(k, "GEMM"), name, is, append([]string{function}, args...)}
+}
+
+// hipInstance is that of a kernel for AMD.
+func (a Arch) hipInstance(k encoding.Kernel) instance {
+	t, name := k.Tile, Identifier(k.Tile)
+	is := fmt.Sprintf("Tile<%d, %d, %d, %d, %d, %d, %d, %d>", t.TM, t.TN, hipStep(t), t.Threads, t.RM, t.RN, hipStages, hipWaves)
+	if k.Fixup {
+		return fixupInstance(k, name, is)
+	}
+	sum, of := a.hipSum(k)
+	sum = strings.Replace(sum, "<", "<"+name, 1)
+	switch {
+	case k.Parts:
+		i := gemmInstance(k, name, is, "gemm", sum, of, "NoEpilogue", true)
+		i.macro = "BG_FINISHING_GEMM"
+		return i
+	case k.TypeB() == element.Int4:
+		return gemmInstance(k, name, is, "gemm", sum, of, "GroupedEpilogue")
+	case k.Epilogue != encoding.Epilogue{}:
+		return gemmInstance(k, name, is, "gemm", sum, of, "Epilogue")
+	}
+	return gemmInstance(k, name, is, "gemm", sum, of)
+}
+
+// hipSum is what a kernel sums with, without the tile that it takes first, and the elements of A.
+func (a Arch) hipSum(k encoding.Kernel) (sum, of string) {
+	matrix, f := a.HasMatrix(k.Tile), format(k.Type)
+	switch {
+	case k.TypeB() == element.Int4 && matrix:
+		return "GroupedMatrixAccumulator<, " + f + ">", "Int4Halves<" + f + ">"
+	case k.TypeB() == element.Int4:
+		return "GroupedAccumulator<, " + f + ">", "Int4Halves<" + f + ">"
+	case k.Type == element.F32 && matrix:
+		return "MatrixAccumulator<>", "Floats"
+	case k.Type == element.F32:
+		return "Accumulator<>", "Floats"
+	case k.Type == element.E4M3 && matrix:
+		return "E4M3MatrixAccumulator<>", "E4M3MatrixBytes"
+	case k.Type == element.Int8 && matrix:
+		return "NarrowMatrixAccumulator<, Int8>", "NativeBytes<Int8>"
+	case k.Type.Bytes() == 1:
+		return "HalfAccumulator<, F16>", "StagedBytes<" + f + ">"
+	case matrix:
+		return "NarrowMatrixAccumulator<, " + f + ">", "Halves<" + f + ">"
+	}
+	return "HalfAccumulator<, " + f + ">", "Halves<" + f + ">"
+}
+
+// cudaOrder is where products for NVIDIA have a kernel among those of its tile and part: those with an epilogue after the
+// others, those for clusters last; by type, and fix-ups after what they are for.
+func cudaOrder(k encoding.Kernel) []int {
+	dressed, int4, of, pass := k.Epilogue != encoding.Epilogue{}, k.Tile.Int4Only, k.Type, 0
+	if k.Fixup {
+		of = k.TypeC
+	}
+	switch {
+	case k.Cluster > 0:
+		pass = 2
+	case dressed && (k.Fixup || !int4):
+		pass = 1
+	}
+	last := k.Fixup && (dressed || int4 || of == element.F32)
+	return order(pass, last, int(of), k.Fixup, k.TF32, k.Parts, gatedApart(k), k.InTurn, k.TransB, k.TransA)
+}
+
+// hipOrder is the same of products for AMD.
+func hipOrder(k encoding.Kernel) []int {
+	dressed, bytes, int4 := k.Epilogue != encoding.Epilogue{}, k.Type.Bytes() == 1, k.TypeB() == element.Int4
+	of := k.Type
+	if k.Fixup {
+		of = k.TypeC
+	}
+	return order(dressed || bytes, k.Fixup, k.Parts, int4, bytes, dressed, int(of), k.TransA, k.TransB)
+}
+
+func order(values ...any) []int {
+	all := make([]int, len(values))
+	for i, x := range values {
+		switch x := x.(type) {
+		case int:
+			all[i] = x
+		case bool:
+			if x {
+				all[i] = 1
+			}
+		}
+	}
+	return all
+}

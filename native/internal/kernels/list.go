@@ -1,0 +1,242 @@
+package kernels
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/batchgemm/batchgemm/planner/element"
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
+)
+
+// Arch says which kernels there are for an architecture. It is their only list: go generate writes an instance of each to
+// native/lists, from which they are compiled.
+type Arch struct {
+	AMD      bool
+	Units    []tile.Unit    // what multiplies, beside plain FMA
+	Types    []element.Type // that kernels of Halves have beside F32
+	Halves   []tile.Unit
+	Matrix   bool // AMD: matrix cores take the tiles that suit them
+	Clusters bool
+}
+
+// The architectures: of NVIDIA, and of AMD with plain FMA alone and with matrix cores.
+var (
+	SM80   = Arch{Units: []tile.Unit{tile.MMA, tile.Int4}, Types: narrow, Halves: tensor}
+	SM90a  = Arch{Units: []tile.Unit{tile.MMA, tile.WGMMA}, Types: narrow, Halves: tensor, Clusters: true}
+	FMA    = Arch{AMD: true, Types: narrow, Halves: []tile.Unit{tile.FMA}}
+	Matrix = Arch{AMD: true, Types: narrow, Halves: []tile.Unit{tile.FMA}, Matrix: true}
+)
+
+// narrow are the types of 16 bits, halves, and of 8.
+var (
+	narrow = []element.Type{element.BF16, element.F16, element.E4M3, element.Int8}
+	halves = narrow[:2]
+	tensor = []tile.Unit{tile.MMA, tile.WGMMA}
+)
+
+// Has reports whether there are kernels of a tile shape.
+func (a Arch) Has(s *tile.Shape) bool {
+	if s.Unit == tile.FMA {
+		return !a.AMD || OnHIP(s)
+	}
+	return slices.Contains(a.Units, s.Unit)
+}
+
+// HasInt4 reports whether there are kernels of a tile shape for B of 4 bits: of NVIDIA's shapes for it alone, of AMD's, which
+// are plain FMA, those that have epilogues.
+func (a Arch) HasInt4(s *tile.Shape) bool {
+	return s.Int4Only || s.Unit == tile.FMA && s.Epilogues && slices.Contains(a.Halves, s.Unit)
+}
+
+// HasMatrix reports whether the kernels of a tile shape are those for AMD's matrix cores.
+func (a Arch) HasMatrix(s *tile.Shape) bool { return a.Matrix && HasMatrix(s) }
+
+// HasBytes reports whether there are kernels of a tile shape for elements of 8 bits: of plain FMA, which AMD's are, for the
+// shapes that have epilogues, since products of such elements have scales.
+func HasBytes(s *tile.Shape) bool { return s.Unit != tile.FMA || s.Epilogues }
+
+// Variants are the kernels of a tile shape that differ in name, the fix-up first.
+func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
+	if s.Int4Only {
+		return append(int4Fixups(s), int4Variants(s)...)
+	}
+	all := []encoding.Kernel{{Tile: s, Fixup: true}}
+	if !s.NarrowOnly {
+		all = a.transposed(all, encoding.Kernel{Tile: s})
+		if s.Unit.Tensor() {
+			all = a.transposed(all, encoding.Kernel{Tile: s, TF32: true})
+		}
+	}
+	if slices.Contains(a.Halves, s.Unit) && !s.Swapped {
+		for _, of := range a.Types { // C of another type is decided at run time
+			if of.Bytes() == 1 && !HasBytes(s) {
+				continue
+			}
+			if of.Bytes() > 1 {
+				all = append(all, encoding.Kernel{Tile: s, TypeC: of, Fixup: true})
+			}
+			all = a.transposed(all, encoding.Kernel{Tile: s, Type: of, TypeC: of})
+		}
+	}
+	if s.Epilogues { // neither for tf32, nor for clusters, nor with parts
+		for _, k := range all {
+			if k.Epilogue = someEpilogue; !k.TF32 && k.Cluster == 0 && !k.Parts {
+				all = append(all, k)
+				if k.Epilogue.Gated = true; gatedApart(k) {
+					all = append(all, k)
+				}
+			}
+		}
+	}
+	if a.HasInt4(s) {
+		all = append(all, int4Variants(s)...)
+	}
+	return all
+}
+
+// someEpilogue stands for all, which one kernel does.
+var someEpilogue = encoding.Epilogue{Bias: true}
+
+// int4Fixups are those of a tile shape for B of 4 bits alone.
+func int4Fixups(s *tile.Shape) (all []encoding.Kernel) {
+	for _, of := range append([]element.Type{element.F32}, halves...) {
+		k := encoding.Kernel{Tile: s, TypeC: of, Fixup: true}
+		all = append(all, k)
+		k.Epilogue = someEpilogue
+		all = append(all, k)
+	}
+	return all
+}
+
+// int4Variants are those for B of 4 bits: of matrices as they are, and with scales of groups, which are part of an epilogue.
+func int4Variants(s *tile.Shape) (all []encoding.Kernel) {
+	for _, of := range halves {
+		k := encoding.Kernel{Tile: s, Type: of, TypeC: of, Epilogue: encoding.Epilogue{ScaleB: encoding.PerGroup128}}
+		all = append(all, k)
+		if k.InTurn = s.Unit == tile.WGMMA; k.InTurn {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// transposed appends a kernel for all transpositions that there are, and its variants.
+func (a Arch) transposed(all []encoding.Kernel, k encoding.Kernel) []encoding.Kernel {
+	for trans := range 4 {
+		if k.TransA, k.TransB = trans&1 != 0, trans&2 != 0; k.Tile.Aligned && k.Type.Bytes() == 1 && (k.TransA || !k.TransB) {
+			continue // tensor cores take bytes along K alone
+		}
+		all = append(all, k)
+		if k.Type == element.F32 && !k.TF32 {
+			parts := k
+			parts.Split, parts.Parts = true, true
+			all = append(all, parts)
+		}
+		switch {
+		case a.Clusters && k.Tile.Clusters:
+			clustered := k
+			clustered.Cluster = 2
+			all = append(all, clustered)
+		case k.Tile.Unit == tile.WGMMA:
+			inTurn := k
+			inTurn.InTurn = true
+			all = append(all, inTurn)
+		}
+	}
+	return all
+}
+
+// Ragged are the kernels that make items of ragged plans, which every architecture has: of each form, without an epilogue and
+// with one.
+func Ragged() (all []encoding.Kernel) {
+	for _, e := range []encoding.Epilogue{{}, someEpilogue} {
+		for form := encoding.EndsOfRows; form <= encoding.Records; form++ {
+			for _, entries := range encoding.RaggedEntries {
+				all = append(all, encoding.Kernel{Ragged: encoding.RaggedPlan, Form: form, Entries: entries, Epilogue: e})
+			}
+		}
+	}
+	return all
+}
+
+// KernelName is the symbol of a kernel in the image: bg_, the tile, the transpositions, then the type of A and B or _tf32 for
+// one product on tensor cores, and what else is a kernel of its own. Wide, Loop and Split are decided at run time and do not
+// change it, nor does InTurn but of warpgroups, nor what an epilogue has, except that gated tiles of those called wide have
+// kernels of their own. Where AMD's GPUs have matrix cores, it is the kernel for them of a tile that suits them.
+func (a Arch) KernelName(k encoding.Kernel) string {
+	end := ""
+	if k.Epilogue != (encoding.Epilogue{}) {
+		end = "_e"
+	}
+	if k.Ragged > 0 {
+		return fmt.Sprintf("bg_ragged_%s_%d%s", k.Form.Name(), k.Entries, end)
+	}
+	name := "bg_" + Identifier(k.Tile) + "_"
+	if k.Fixup {
+		return name + "fixup" + typeSuffix(k.TypeC) + end
+	}
+	name += encoding.Trans(k.TransA, k.TransB) + typeSuffix(k.Type)
+	if k.TypeB() == element.Int4 && !k.Tile.Int4Only {
+		name += typeSuffix(element.Int4)
+	}
+	if k.TF32 {
+		name += "_tf32"
+	}
+	if k.Cluster > 0 {
+		name += "_cluster"
+	}
+	if k.InTurn && k.Tile.Unit == tile.WGMMA {
+		name += "_turn"
+	}
+	if k.Parts {
+		name += "_parts"
+	}
+	if gatedApart(k) {
+		name += "_gated"
+	}
+	if a.HasMatrix(k.Tile) {
+		name += "_mfma"
+	}
+	return name + end
+}
+
+// gatedApart reports whether a kernel is for gated tiles alone.
+func gatedApart(k encoding.Kernel) bool { return k.Epilogue.Gated && k.Tile.Aligned && !k.Fixup }
+
+func typeSuffix(t element.Type) string {
+	if t == element.F32 {
+		return ""
+	}
+	return "_" + t.String()
+}
+
+// Parts are the parts of NVIDIA's products, each a file of native/lists.
+var Parts = []string{"ragged", "plain", "tensor", "wgmma", "halves", "wide", "e4m3", "wide_e4m3", "int8", "wide_int8", "int4"}
+
+// Part is the part that has a kernel. Of elements of 16 bits a fix-up is where C's type says.
+func Part(k encoding.Kernel) string {
+	of := k.Type
+	if k.Fixup {
+		of = k.TypeC
+	}
+	switch {
+	case k.Ragged > 0:
+		return "ragged"
+	case k.Tile.Int4Only:
+		return "int4"
+	case of.Bytes() == 1 && k.Tile.Unit == tile.WGMMA:
+		return "wide_" + of.String()
+	case of.Bytes() == 1:
+		return of.String()
+	case k.Tile.Unit == tile.FMA:
+		return "plain"
+	case k.Tile.Unit == tile.MMA:
+		return "tensor"
+	case k.Tile.NarrowOnly:
+		return "wide"
+	case of != element.F32:
+		return "halves"
+	}
+	return "wgmma"
+}

@@ -1,0 +1,550 @@
+// The device text that CUDA and HIP share: the kernels that carry out a plan
+// (planner/encoding has the layout of the words). gemm computes the segments of
+// a worker; fixup.cuh sums the partial tiles of one tile.
+//
+// A thread group computes one TM x TN tile of C. For each step of TK along K its
+// threads bring TK columns of op(A) and TK rows of op(B) to shared memory, with k
+// as the slowest index, and multiply from there into register blocks of RM x RN.
+// With K groups, sets of threads do so for their own k's. At the end the blocks
+// go through shared memory once more, where K groups are summed, so that adjacent
+// threads store adjacent columns of C.
+//
+// Loads never leave the matrices, but for up to 12 bytes in front of rows of B that are
+// copied by lines (SideB). Rows and columns beyond the edge are not loaded; what lies in
+// shared memory there feeds only outputs that are not stored. The
+// last, shorter step multiplies exactly the k's that are left.
+//
+// Each tile class has its own kernel and launch. Measured on an H200: with blocks
+// of 256 threads for all classes, of which surplus threads return at once
+// (the screening of Zhang et al. 2025), 64x64 tiles of 64 threads take 25 to 40 %
+// longer, 32x32 tiles of 128 threads 20 to 25 %, because the surplus holds
+// registers. One kernel for a small and a large class takes between 2 % less and
+// 9 % more time than two, of which the second costs 0.6 us in a graph.
+#pragma once
+
+#include "../dialect.h"
+#include "items.cuh"
+#include "launch.cuh"
+#include "staged.cuh"
+#include "turn.cuh"
+
+// Tile is a row of planner's tile table and what follows from it.
+template <int kTM, int kTN, int kTK, int kThreads_, int kRM, int kRN, int kStages_, int kMinGroups_>
+struct Tile {
+  static constexpr int TM = kTM, TN = kTN, TK = kTK, RM = kRM, RN = kRN;
+  static constexpr int kThreads = kThreads_;
+  static constexpr int kStages = kStages_;  // steps in shared memory: one is multiplied, the others are on their way
+  static constexpr int kMinGroups = kMinGroups_;  // that must fit in registers at once: thread groups of a compute unit; HIP: waves of a SIMD
+  static constexpr int kDressedGroups = kMinGroups;  // the same with an epilogue
+  static constexpr int kGroups = kThreads * RM * RN / (TM * TN);  // K groups
+  static constexpr int kGroupThreads = kThreads / kGroups;
+  static_assert(kGroupThreads * kGroups == kThreads && TK % kGroups == 0, "uneven tile");
+
+  // A team is the lanes of a warp that share a K group: a patch of rows x cols
+  // threads. Its outputs are a contiguous block of the tile, so that a team whose
+  // block lies beyond the edge can rest. It is 8 columns wide: fewer where the tile
+  // has no more, more where the tile has too few rows for all lanes.
+  static constexpr int kTeam = kGroupThreads < 32 ? kGroupThreads : 32;
+  static constexpr int kWidth = TN / RN < 8 ? TN / RN : 8, kLeastWidth = kTeam / (TM / RM);
+  static constexpr int kTeamCols = kWidth > kLeastWidth ? kWidth : kLeastWidth;
+  static constexpr int kTeamRows = kTeam / kTeamCols;
+  static constexpr int VA = RM < 4 ? RM : 4, VB = RN < 4 ? RN : 4;  // elements of a shared-memory load
+  static constexpr bool kThin = TN >= 8 * TM;  // for few rows, which wait for B
+};
+
+// Vector is n floats that move at once. Element is float, or what the dialect
+// multiplies at once.
+template <int n, class Element = float>
+struct alignas(4 * n) Vector {
+  Element x[4 * n / sizeof(Element)];
+};
+
+template <int n, class Element = float>
+BG_DEVICE Vector<n, Element> loadVector(const float* at) {
+  return *reinterpret_cast<const Vector<n, Element>*>(at);
+}
+
+template <int n, class Element = float>
+BG_DEVICE void storeVector(float* at, const Vector<n, Element>& v) {
+  *reinterpret_cast<Vector<n, Element>*>(at) = v;
+}
+
+// Floats are elements of fp32. Number is as wide as an element, Word what a word of 4 bytes
+// is taken for, kPer how many elements it has. kScaled: products may be multiplied by scales. Elements that are narrower
+// tell which C they have where that is not of fp32: withC calls `of` with its elements.
+struct Floats {
+  using Number = float;
+  using Word = float;
+  static constexpr int kPer = 1;
+  static constexpr bool kScaled = false, kWhole = false;
+  static BG_DEVICE float number(float x) { return x; }
+  static BG_DEVICE float bits(float x) { return x; }
+};
+
+// NoEpilogue is in the place of what kernels with an epilogue have beside (epilogue.cuh).
+struct NoEpilogue {
+  static constexpr bool kIs = false;
+  static constexpr uint32_t kWords = kItemWords;  // of an item
+  BG_DEVICE Item item(const uint4* items, uint32_t number) const { return itemAt(items, number); }
+  template <class Number>
+  BG_DEVICE const Number* operandA(const uint4*, uint32_t, const Number* A) const { return A; }
+  template <class Number>
+  BG_DEVICE const Number* operandB(const uint4*, uint32_t, const Item&, const Number* B) const { return B; }
+  BG_DEVICE FixupItem fixup(const uint4* items, uint32_t number) const { return fixupAt(items, number); }
+  BG_DEVICE uint32_t products() const { return 1; }
+};
+
+// RowList says which rows of A stand for a thread's: by a list in shared memory, or all as they are.
+template <bool kListed>
+struct RowList {
+  const uint32_t* list;
+  BG_DEVICE uint32_t rowAt(uint32_t r) const { return list[r]; }
+};
+template <>
+struct RowList<false> {
+  BG_DEVICE RowList(const uint32_t*) {}
+  BG_DEVICE uint32_t rowAt(uint32_t r) const { return r; }
+};
+
+// Operand copies the steps of A or B to shared memory. kLength is the tile's
+// extent across K. kAlongK: memory runs along K (A as it is, B transposed), so
+// that the step is transposed on its way. kListed, along K: rows are where a list in shared memory says.
+template <class T, int kLength, bool kAlongK, class Element = Floats, bool kListed = false>
+struct Operand : RowList<kListed> {
+  // Adjacent threads copy kRun elements that are adjacent in memory. Along K it is
+  // few, so that a warp has several rows: kPitch, a multiple of 4 for the reading
+  // of vectors, would make many k's of one row meet in a bank.
+  static constexpr int kRun = kAlongK ? (T::TK < 16 ? T::TK : 16) : kLength;
+  static constexpr int kStride = T::kThreads / kRun;  // between the elements of a thread across the runs
+  static constexpr int kPitch = kAlongK ? kLength + 4 : kLength;
+  static constexpr int kFloats = T::TK * kPitch;
+
+  // Element j of a thread: k is j / kRows * kStep further than that of element 0,
+  // the row of op(A) or column of op(B) j % kRows * kStride.
+  static constexpr int kCount = kLength * T::TK / T::kThreads;
+  static constexpr int kRows = kAlongK ? kLength / kStride : 1;
+  static constexpr int kStep = kAlongK ? kRun : kStride;
+  static_assert(kRun * kStride == T::kThreads && kCount * T::kThreads == kLength * T::TK && kCount <= 32 &&
+                    kCount % kRows == 0 && kRows > 0, "uneven tile");
+
+  static constexpr bool kCanBeWide = !kAlongK && kCount >= 4;
+  static constexpr int kWideRun = kLength / 4, kWideStride = T::kThreads / kWideRun;
+
+  const float* at;   // this thread's first element of the next step; kListed: in the first row of all
+  SharedAddress to;  // its place in the first stage
+  uint32_t ld;
+  uint32_t k;      // of the first element within a step
+  uint32_t valid;  // a bit for each element whose row or column exists; wide: for each column of a vector
+  bool wide;       // copies of 16 bytes
+  Copies<kCount> copies;
+  uint32_t pending;  // the stage that they fill
+
+  BG_DEVICE Operand(const float* start, uint32_t ld_, uint32_t length, bool aligned, const float* shared, const uint32_t* rows = nullptr)
+      : RowList<kListed>{rows + threadId() / kRun}, ld(ld_), wide(kCanBeWide && aligned), copies(start) {
+    const uint32_t t = threadId();
+    if constexpr (kAlongK) {
+      const uint32_t row = t / kRun;
+      k = t % kRun;
+      at = kListed ? start + k : rowsOn(start, row, ld) + k;
+      to = sharedAddress(shared + k * kPitch + row);
+      valid = 0;
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) valid |= (row + j % kRows * kStride < length ? 1u : 0u) << j;
+    } else {
+      const uint32_t run = wide ? kWideRun : kRun, width = wide ? 4 : 1, column = t % run * width;
+      k = t / run;
+      at = rowsOn(start, k, ld) + column;
+      to = sharedAddress(shared + k * kPitch + column);
+      valid = column >= length ? 0 : wide ? lowBits(min(length - column, 4u)) : 0xffffffff;
+    }
+  }
+
+  static BG_DEVICE uint32_t lowBits(uint32_t n) { return n < 32 ? (1u << n) - 1 : 0xffffffff; }
+
+  // below is the number of k, k + step, ... that are below left.
+  BG_DEVICE uint32_t below(uint32_t left, uint32_t step) const { return left > k ? (left - k + step - 1) / step : 0; }
+
+  // copy starts the copies of the next step, of which `left` k's exist, to a
+  // stage of shared memory.
+  BG_DEVICE void copy(uint32_t left, uint32_t stage) {
+    if (kCanBeWide && wide) {
+      const uint32_t rows = min(below(left, kWideStride), static_cast<uint32_t>(kCount / 4));
+      if (valid == 15) {
+        copies.template start<16, kCount / 4>(
+            lowBits(rows), [&](int j) { return wideTo(j, stage); }, [&](int j) { return rowsOn(at, j * kWideStride, ld); });
+      } else {  // the last columns of the matrix
+#pragma unroll 1
+        for (uint32_t j = 0; j < rows; ++j) {
+#pragma unroll
+          for (int i = 0; i < 3; ++i) {
+            copyIf<4>(valid, i, wideTo(j, stage) + 4 * i, rowsOn(at, j * kWideStride, ld) + i);
+          }
+        }
+      }
+    } else {
+      const uint32_t exists = left < T::TK ? valid & lowBits(below(left, kStep) * kRows) : valid;
+      copies.template start<4, kCount>(
+          exists, [&](int j) { return narrowTo(j, stage); },
+          [&](int j) {
+            const int along = j / kRows * kStep, across = j % kRows * kStride;
+            return kAlongK ? rowsOn(at, this->rowAt(across), ld) + along : rowsOn(at, along, ld);
+          });
+    }
+    at = kAlongK ? at + T::TK : rowsOn(at, T::TK, ld);
+    pending = stage;
+  }
+
+  // land ends the copies that copy started last, where the dialect has something to do for that.
+  BG_DEVICE void land() {
+    if (kCanBeWide && wide) {
+      if (valid == 15) copies.template land<16, kCount / 4>([&](int j) { return wideTo(j, pending); });
+    } else {
+      copies.template land<4, kCount>([&](int j) { return narrowTo(j, pending); });
+    }
+  }
+
+  // The places in shared memory of a thread's copies.
+  BG_DEVICE SharedAddress wideTo(int j, uint32_t stage) const { return to + stage + 4 * j * kWideStride * kPitch; }
+  BG_DEVICE SharedAddress narrowTo(int j, uint32_t stage) const {
+    const int along = j / kRows * kStep, across = j % kRows * kStride;
+    return to + stage + 4 * (along * kPitch + across);
+  }
+};
+
+// Accumulator is the register block of a thread and where it lies in the tile. It reads VB columns of B at once.
+template <class T, int VB = T::VB>
+struct Accumulator {
+  static constexpr int kGroups = T::kGroups;
+  static constexpr int kPacked = sizeof(Packed) / 4;
+
+  Packed c[T::RM][T::RN / kPacked];
+  uint32_t group, row, col;   // K group; first row and column of the thread
+  uint32_t teamRow, teamCol;  // first row and column of its team
+  bool few;                   // rows: no more than VA
+  static constexpr bool kAsksFew = kCopiesLines && T::kThin;  // AMD's compiler would leave the block in memory
+
+  BG_DEVICE Accumulator() {
+    constexpr int kTeamsAcross = T::TN / (T::kTeamCols * T::RN);
+    const uint32_t t = threadId(), lane = t % T::kTeam, team = t % T::kGroupThreads / T::kTeam;
+    group = t / T::kGroupThreads;
+    teamRow = team / kTeamsAcross * (T::kTeamRows * T::RM);
+    teamCol = team % kTeamsAcross * (T::kTeamCols * T::RN);
+    row = teamRow + lane / T::kTeamCols * T::VA;
+    col = teamCol + lane % T::kTeamCols * VB;
+  }
+
+  // active reports whether the team has outputs within the first rows and cols, which it is to multiply.
+  BG_DEVICE bool active(uint32_t rows, uint32_t cols) {
+    few = kAsksFew && rows <= T::VA;
+    return teamRow < rows && teamCol < cols;
+  }
+
+  // The first elements of A and B that the thread reads of a stage.
+  template <int kPitch>
+  BG_DEVICE const float* firstA(const float* stage) const { return stage + group * kPitch + row; }
+  template <int kPitch>
+  BG_DEVICE const float* firstB(const float* stage) const { return stage + group * kPitch + col; }
+
+  BG_DEVICE void clear() {
+#pragma unroll
+    for (int i = 0; i < T::RM; ++i) {
+#pragma unroll
+      for (int j = 0; j < T::RN / kPacked; ++j) c[i][j] = Packed{};
+    }
+  }
+
+  // multiply adds the products of a step of which `left` k's exist. Each other row of B that the thread reads lies `further` words further.
+  template <int kPitchA, int kPitchB>
+  BG_DEVICE void multiply(const float* a, const float* b, int32_t further, uint32_t left) {
+    if (left >= T::TK) {
+      if (kAsksFew && few) steps<T::VA, kPitchA, kPitchB>(a, b, further);
+      else steps<T::RM, kPitchA, kPitchB>(a, b, further);
+    } else {
+#pragma unroll 1
+      for (uint32_t k = group; k < left; k += T::kGroups) {
+        step<T::RM>(a, b + (k / T::kGroups % 2 == 0 ? 0 : further));
+        a += T::kGroups * kPitchA;
+        b += T::kGroups * kPitchB;
+      }
+    }
+  }
+  template <int kPitchA, int kPitchB>
+  BG_DEVICE void multiply(const float* a, const float* b, uint32_t left) { multiply<kPitchA, kPitchB>(a, b, 0, left); }
+
+  // steps and step have kRows rows of the block.
+  template <int kRows, int kPitchA, int kPitchB>
+  BG_DEVICE void steps(const float* a, const float* b, int32_t further) {
+BG_UNROLL_STEPS
+    for (int k = 0; k < T::TK; k += T::kGroups) step<kRows>(a + k * kPitchA, b + (k / T::kGroups % 2 == 0 ? 0 : further) + k * kPitchB);
+  }
+  template <int kRows>
+  BG_DEVICE void step(const float* a, const float* b) {
+    Vector<T::VA> x[kRows / T::VA];
+    Vector<VB, Packed> y[T::RN / VB];
+#pragma unroll
+    for (int i = 0; i < kRows / T::VA; ++i) x[i] = loadVector<T::VA>(a + i * T::VA * T::kTeamRows);
+#pragma unroll
+    for (int j = 0; j < T::RN / VB; ++j) y[j] = loadVector<VB, Packed>(b + j * VB * T::kTeamCols);
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+      for (int j = 0; j < T::RN; j += kPacked) {
+        c[i][j / kPacked] =
+            multiplyAdd(x[i / T::VA].x[i % T::VA], y[j / VB].x[j % VB / kPacked], c[i][j / kPacked]);
+      }
+    }
+  }
+
+  // store writes the block to its place in the tile, which K groups do one behind the other.
+  BG_DEVICE void store(float* shared) const {
+    float* const block = shared + (group * T::TM + row) * T::TN + col;
+#pragma unroll
+    for (int i = 0; i < T::RM; ++i) {
+#pragma unroll
+      for (int j = 0; j < T::RN; j += VB) {
+        Vector<VB, Packed> v;
+#pragma unroll
+        for (int e = 0; e < VB / kPacked; ++e) v.x[e] = c[i][j / kPacked + e];
+        const int row = i / T::VA * T::VA * T::kTeamRows + i % T::VA;
+        storeVector(block + row * T::TN + j * T::kTeamCols, v);
+      }
+    }
+  }
+};
+
+// storeElement writes C = alpha * sum + beta * C; beta = 0 does not read C.
+template <class Element = Floats>
+BG_DEVICE void storeElement(typename Element::Number* c, float alpha, float sum, float beta) {
+  float value = alpha * sum;
+  if (beta != 0.0f) value = fmaf(beta, Element::number(*c), value);
+  *c = Element::bits(value);
+}
+
+// storeTile writes the first rows and cols of a tile that lies in shared memory
+// with rows of kPitch elements, one K group behind the other: to = alpha * sum
+// over groups + beta * to.
+//
+// A thread has outputs kApart rows apart, of which it handles kAtOnce at a time,
+// more if it also reads them: reads wait for memory and must overlap. They are
+// not predicated, because the compiler would have one wait for the other, but
+// repeat the first.
+template <class T, int kGroups, bool kReads, int kPitch, class To>
+BG_DEVICE void storeTile(const float* shared, typename To::Number* to, uint32_t ld, uint32_t rows, uint32_t cols, float alpha, float beta) {
+  constexpr int kApart = T::kThreads / T::TN, kMost = kReads ? 16 : 8;
+  constexpr int kAtOnce = T::TM / kApart < kMost ? T::TM / kApart : kMost;
+  const uint32_t t = threadId(), row = t / T::TN, col = t % T::TN;
+  if (col >= cols) return;
+  const float* from = shared + t + row * (kPitch - T::TN);
+  to = rowsOn(to, row, ld) + col;
+#pragma unroll 1
+  for (uint32_t r = row; r < rows; r += kAtOnce * kApart) {
+    float value[kAtOnce], old[kAtOnce];
+    if (kReads) {
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) old[i] = To::number(*rowsOn(to, r + i * kApart < rows ? i * kApart : 0, ld));
+    }
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      value[i] = from[i * kApart * kPitch];
+#pragma unroll
+      for (int g = 1; g < kGroups; ++g) value[i] += from[(g * T::TM + i * kApart) * kPitch];
+      value[i] *= alpha;
+      if (kReads) value[i] = fmaf(beta, old[i], value[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      if (r + i * kApart < rows) *rowsOn(to, i * kApart, ld) = To::bits(value[i]);
+    }
+    from += kAtOnce * kApart * kPitch;
+    to = rowsOn(to, kAtOnce * kApart, ld);
+  }
+}
+
+// Target is where the sums of a segment go: a block of C, or a partial tile.
+template <class To = Floats>
+struct Target {
+  typename To::Number* to;
+  uint32_t ld, rows, cols;
+  float alpha, beta;
+
+  static BG_DEVICE Target ofC(const Item& item, float* C) {
+    const float alpha = item.depth == 0 ? 0.0f : __uint_as_float(item.alpha);
+    return {reinterpret_cast<typename To::Number*>(C) + item.offC, item.ldc, item.rows(), item.cols(), alpha, __uint_as_float(item.beta)};
+  }
+
+  template <class T>
+  static BG_DEVICE Target ofItem(const Item& item, float* C, float* workspace) {
+    if (item.slot != kFinal) {
+      return {workspace + static_cast<uint64_t>(item.slot) * (T::TM * T::TN), T::TN, T::TM, T::TN, 1.0f, 0.0f};
+    }
+    return ofC(item, C);
+  }
+
+  // part is `count` rows from `first` on, as far as they exist.
+  BG_DEVICE Target part(uint32_t first, uint32_t count) const {
+    return {rowsOn(to, first, ld), ld, rows > first ? min(rows - first, count) : 0, cols, alpha, beta};
+  }
+
+  // store adds up kGroups tiles in shared memory with rows of kPitch.
+  template <class T, int kGroups, int kPitch>
+  BG_DEVICE void store(const float* shared) const {
+    if (beta == 0.0f) storeTile<T, kGroups, false, kPitch, To>(shared, to, ld, rows, cols, alpha, beta);
+    else storeTile<T, kGroups, true, kPitch, To>(shared, to, ld, rows, cols, alpha, beta);
+  }
+};
+
+// withTarget calls store with where the sums of an item go: to C of Element or of fp32, or to a
+// partial tile.
+template <class T, class Element, class Store>
+BG_DEVICE void withTarget(const Item& item, float* C, float* workspace, Store store) {
+  if constexpr (Element::kPer != 1) {
+    if (item.slot == kFinal && (item.flags & kItemFloatC) == 0) {
+      return Element::withC(item.flags, [&](auto to) { store(Target<decltype(to)>::ofC(item, C)); });
+    }
+  }
+  store(Target<>::template ofItem<T>(item, C, workspace));
+}
+
+// StepScales are scales that change along K, of which there are none here: AMD's kernels have some (steps_hip.cuh). Numbers of a stage
+// come behind those of the operands.
+template <class T, class Element, class More>
+struct StepScales {
+  static constexpr int kFloats = 0;
+  BG_DEVICE StepScales(const More&, const uint4*, uint32_t) {}
+  template <class RowOf>
+  BG_DEVICE void copy(uint32_t, uint32_t, RowOf, int) {}
+  BG_DEVICE void land(float*) {}
+  template <int kPitchA, int kPitchB, class Sum>
+  BG_DEVICE void multiply(Sum& sum, const float* readA, const float* readB, uint32_t left, const float*) const {
+    sum.template multiply<kPitchA, kPitchB>(readA, readB, left);
+  }
+};
+
+// SideB is how a kernel brings B to shared memory and who reads it there, `shift` words further.
+template <class T, bool kTransB, class Element, class SumOf, bool kLined = kCopiesLines && T::kThin && !kTransB && Element::kPer == 1>
+struct SideB {
+  using Of = Operand<T, T::TN, kTransB, Element>;
+  using Sum = SumOf;
+  template <class Start>
+  static BG_DEVICE uint32_t shift(const Start&, uint32_t, const Sum&) { return 0; }
+};
+// LinedSum reads columns one by one, which are a team's width apart: vectors of them would begin anywhere in a line.
+template <class T>
+struct LinedSum : Accumulator<T, sizeof(Packed) / 4> {
+  using Base = Accumulator<T, sizeof(Packed) / 4>;
+  int32_t further;  // words, of each other row of a K group
+
+  template <int kPitchA, int kPitchB>
+  BG_DEVICE void multiply(const float* a, const float* b, uint32_t left) { Base::template multiply<kPitchA, kPitchB>(a, b, further, left); }
+};
+// By lines: thin tiles take 0.93 to 0.95 of the time where rows of B begin anywhere, down to 0.85 where K differs much (H100).
+template <class T, class Element, class SumOf>
+struct SideB<T, false, Element, SumOf, true> {
+  using Of = LinedOperand<T, Element>;
+  using Sum = LinedSum<T>;
+  static BG_DEVICE uint32_t shift(const float* start, uint32_t ld, Sum& sum) {
+    const uint32_t first = Of::placeInSector(rowsOn(start, sum.group, ld)), next = Of::placeInSector(rowsOn(start, sum.group + T::kGroups, ld));
+    sum.further = static_cast<int32_t>(next - first);
+    return first;
+  }
+};
+
+// finishPart goes behind the store of an item that may be a part of a tile: see fixup.cuh.
+template <class T>
+BG_DEVICE void finishPart(const uint4* items, const Item& item, float* C, const float* workspace);
+
+// gemm is the kernel of a tile. Sum keeps its outputs in registers and multiplies. A step has
+// T::TK words of Element along K. kParts: it sums the parts of tiles.
+template <class T, bool kTransA, bool kTransB, class SumOf = Accumulator<T>, class Element = Floats, class More = NoEpilogue, bool kParts = false>
+BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A,
+                    const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace, const More& more = {}) {
+  constexpr bool kListed = More::kIs && !kTransA;  // rows of A may be anywhere
+  using OperandA = Operand<T, T::TM, !kTransA, Element, kListed>;
+  using Side = SideB<T, kTransB, Element, SumOf>;
+  using OperandB = typename Side::Of;
+  using Sum = typename Side::Sum;
+  using Scales = StepScales<T, Element, More>;
+  using Number = typename Element::Number;
+  constexpr uint32_t kDepth = T::TK * Element::kPer;  // k's of a step
+  constexpr int kOperandFloats = OperandA::kFloats + OperandB::kFloats, kStageFloats = kOperandFloats + Scales::kFloats;
+  constexpr int kSumFloats = Sum::kGroups * T::TM * T::TN;
+  constexpr int kFloats = T::kStages * kStageFloats > kSumFloats ? T::kStages * kStageFloats : kSumFloats;
+  BG_SHARED(float4, memory, (kFloats + (kListed ? T::TM : 0)) / 4);
+  float* const shared = reinterpret_cast<float*>(memory);
+  uint32_t* const list = reinterpret_cast<uint32_t*>(shared + kFloats);
+
+  const Launch launch(table);
+  Sum sum;
+  const float* const readA = sum.template firstA<OperandA::kPitch>(shared);
+  const float* const readB = sum.template firstB<OperandB::kPitch>(shared + OperandA::kFloats);
+
+  Turns<More, !kParts> turns(table, workerId(), more);
+  while (turns.any()) {
+    const uint32_t number = turns.number;
+    Item item = more.item(items, number);
+    awaitEarlier(item);
+    turns.ask();
+    const uint32_t depth = item.depth, rows = item.rows(), cols = item.cols();
+    const bool active = sum.active(rows, cols);
+
+    sum.clear();
+    if constexpr (kListed) {
+      if (depth != 0) more.template findRows<T>(items, number, rows, list);
+      barrier();
+    }
+    if (depth == 0) turns.keep();
+    if (depth != 0) {
+      OperandA a(more.operandA(items, number, reinterpret_cast<const Number*>(A)) + item.offA, item.lda, rows, item.flags & kItemWide, shared, list);
+      const auto startB = more.operandB(items, number, item, reinterpret_cast<const Number*>(B)) + item.offB;
+      OperandB b(startB, item.ldb, cols, item.flags & kItemWide, shared + OperandA::kFloats);
+      const float* const fromB = readB + Side::shift(startB, item.ldb, sum);
+      Scales scales(more, items, number);
+      auto multiply = [&](uint32_t left, int stage) {
+        if (!active) return;
+        scales.template multiply<OperandA::kPitch, OperandB::kPitch>(sum, readA + stage, fromB + stage, left, shared + kOperandFloats + stage);
+      };
+      uint32_t ahead = depth;  // k's of which no copies were started
+      auto copy = [&](int stage) {
+        if (ahead != 0) {
+          a.copy(ahead, 4 * stage);
+          b.copy(ahead, 4 * stage);
+          scales.copy(depth - ahead, depth, [&](uint32_t r) { return kListed ? list[r] : min(r, rows - 1); }, stage);
+          ahead -= min(ahead, kDepth);
+        }
+        commitCopies();
+      };
+#pragma unroll
+      for (int s = 0; s < T::kStages - 1; ++s) copy(s * kStageFloats);
+      turns.keep();
+      constexpr int kLastStage = (T::kStages - 1) * kStageFloats;
+      int in = kLastStage, out = 0;
+      for (uint32_t left = depth;;) {
+        waitCopies<T::kStages - 2>();
+        a.land();
+        b.land();
+        scales.land(shared + kOperandFloats);
+        barrier();
+        copy(in);
+        multiply(left, out);
+        if (left <= kDepth) break;
+        left -= kDepth;
+        in = in == kLastStage ? 0 : in + kStageFloats;
+        out = out == kLastStage ? 0 : out + kStageFloats;
+      }
+    }
+
+    if (turns.last()) launch.loaded();
+    barrier();
+    sum.store(shared);
+    barrier();
+
+    if constexpr (More::kIs) {
+      more.template finish<T, Sum::kGroups, T::TN, Element>(shared, items, number, item, C, workspace);
+    } else {
+      withTarget<T, Element>(item, C, workspace, [&](const auto& target) { target.template store<T, Sum::kGroups, T::TN>(shared); });
+    }
+    if constexpr ((kParts || kFinishes) && Element::kPer == 1 && !More::kIs) finishPart<T>(items, item, C, workspace);
+    turns.go(shared);
+    if (turns.any()) barrier();
+  }
+}

@@ -1,0 +1,90 @@
+// What tensor.cuh needs of CUDA besides dialect_cuda.h: compute capability 8.0,
+// and 9.0 for clusters.
+#pragma once
+
+#include "dialect_cuda.h"
+#include "fragment.cuh"
+
+#define BG_SHARED_DYNAMIC(name) extern __shared__ float4 name[]
+
+// copyLine is copyVector past the L1 cache, for kernels whose shared memory leaves it little room: those of warpgroups
+// take up to 39 % longer by way of it (H100).
+BG_DEVICE void copyLine(SharedAddress to, const void* from, uint32_t bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+
+// copyExisting starts a copy of 16 bytes past the L1 cache where `place` is less than length, without a branch, which takes
+// three instructions more for each copy. kInBlocks, from 9.0 on: as copyWhole does. Of rows that begin with less than 256 bytes wide
+// kernels would bring what nobody reads (H100: bf16 of sizes rounded to 8 1 to 3 % later).
+template <bool kInBlocks>
+BG_DEVICE void copyExisting(SharedAddress to, const void* from, int32_t place, int32_t length) {
+  if constexpr (kInBlocks) {
+    asm volatile("{\n.reg .pred p;\nsetp.lt.s32 p, %2, %3;\n@p cp.async.cg.shared.global.L2::256B [%0], [%1], 16;\n}\n" ::"r"(to), "l"(from), "r"(place), "r"(length) : "memory");
+  } else {
+    asm volatile("{\n.reg .pred p;\nsetp.lt.s32 p, %2, %3;\n@p cp.async.cg.shared.global [%0], [%1], 16;\n}\n" ::"r"(to), "l"(from), "r"(place), "r"(length) : "memory");
+  }
+}
+
+// copyWord starts a copy of a word, or with 0 bytes writes zeros.
+BG_DEVICE void copyWord(SharedAddress to, const void* from, uint32_t bytes) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+
+// storeShared writes a line of 16 bytes.
+BG_DEVICE void storeShared(SharedAddress to, const uint32_t (&x)[4]) {
+  asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};\n" ::"r"(to), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]) : "memory");
+}
+
+BG_DEVICE void warpBarrier() { __syncwarp(); }
+
+// barrierOr is barrier, and tells all threads whether any of them says so.
+BG_DEVICE bool barrierOr(bool any) { return __syncthreads_or(any); }
+
+// multiply is sum += a*b; multiplyFirst is sum = a*b.
+BG_DEVICE void multiply(FragmentC& sum, const FragmentA& a, const FragmentB& b) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\n"
+      : "+f"(sum.x[0]), "+f"(sum.x[1]), "+f"(sum.x[2]), "+f"(sum.x[3])
+      : "r"(a.x[0]), "r"(a.x[1]), "r"(a.x[2]), "r"(a.x[3]), "r"(b.x[0]), "r"(b.x[1]));
+}
+BG_DEVICE void multiplyFirst(FragmentC& sum, const FragmentA& a, const FragmentB& b) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};\n"
+      : "=f"(sum.x[0]), "=f"(sum.x[1]), "=f"(sum.x[2]), "=f"(sum.x[3])
+      : "r"(a.x[0]), "r"(a.x[1]), "r"(a.x[2]), "r"(a.x[3]), "r"(b.x[0]), "r"(b.x[1]), "f"(0.0f));
+}
+
+// roundToTF32 rounds to nearest and keeps NaN. Ties go to even from 9.0 on, where
+// that is one instruction, and away from zero before.
+BG_DEVICE uint32_t roundToTF32(float x) {
+  uint32_t r;
+#if __CUDA_ARCH__ >= 900
+  asm("cvt.rn.tf32.f32 %0, %1;\n" : "=r"(r) : "f"(x));
+#else
+  asm("cvt.rna.tf32.f32 %0, %1;\n" : "=r"(r) : "f"(x));
+#endif
+  return r;
+}
+
+// A cluster is adjacent thread groups that run at the same time and can write to
+// each other's shared memory (9.0 on).
+BG_DEVICE uint32_t clusterSize() {
+  uint32_t n;
+  asm("mov.u32 %0, %%cluster_nctaid.x;\n" : "=r"(n));
+  return n;
+}
+BG_DEVICE uint32_t clusterRank() {
+  uint32_t n;
+  asm("mov.u32 %0, %%cluster_ctaid.x;\n" : "=r"(n));
+  return n;
+}
+
+// clusterArrive and clusterWait are the halves of a barrier of all threads of the
+// cluster, which makes writes to the memory of others visible.
+BG_DEVICE void clusterArrive() { asm volatile("barrier.cluster.arrive.release;\n" ::: "memory"); }
+BG_DEVICE void clusterWait() { asm volatile("barrier.cluster.wait.acquire;\n" ::: "memory"); }
+
+// storeRemote writes to the place `to` of the group `rank` of the cluster.
+BG_DEVICE void storeRemote(SharedAddress to, uint32_t rank, float x) {
+  asm volatile(
+      "{\n.reg .b32 a;\nmapa.shared::cluster.u32 a, %0, %1;\nst.shared::cluster.f32 [a], %2;\n}\n" ::"r"(to), "r"(rank), "f"(x)
+      : "memory");
+}
