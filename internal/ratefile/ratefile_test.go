@@ -92,7 +92,7 @@ func TestLoad(t *testing.T) {
 			err: "of another device, webgpu: NVIDIA H200 (1)"},
 		{name: "other driver", old: `"driver": "580"`, new: `"driver": "590"`},
 		{name: "other peak", old: `"tflops": 67`, new: `"tflops": 60`,
-			err: "relative to 132 compute units, 60 TFLOPS and 0.6 us a launch, the device now has 132, 67 and "},
+			err: "relative to 132 compute units, 60 TFLOPS and 0.6 us a launch, the device now has 132, "},
 		{name: "unknown tile", old: `"medium":`, new: `"huge":`, lost: []int{2}},
 		{name: "other shape of a tile", old: `"64x64x16/256"`, new: `"64x64x32/256"`, lost: []int{4}},
 		{name: "negative time", old: `"step": 0.3`, new: `"step": -0.3`,
