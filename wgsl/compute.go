@@ -143,8 +143,8 @@ func (r *renderer) kStep() {
 	r.line("workgroupBarrier();")
 }
 
-// mostUnrolled is how many multiplications of a thread the text of a K step has. Beyond that the text is of a part of
-// the step, in a loop: compilers of GPUs unroll that, and lavapipe has less to compile.
+// mostUnrolled is how many multiplications of a thread the text of a K step has. A longer step is a loop over
+// parts of it: compilers of GPUs unroll that, and lavapipe has less to compile.
 const mostUnrolled = 512
 
 // steps multiplies a whole K step.
@@ -160,7 +160,8 @@ func (r *renderer) steps() {
 		}
 		return
 	}
-	r.block(fmt.Sprintf("for (var first = 0u; first < %du; first = first + %du)", r.GroupSteps, unrolled), func() {
+	head := "for (var first = 0u; first < %du; first = first + %du)"
+	r.block(fmt.Sprintf(head, r.GroupSteps, unrolled), func() {
 		for k := range unrolled {
 			r.block("", func() { r.step(plus("first", k)) })
 		}

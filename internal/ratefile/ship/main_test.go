@@ -78,7 +78,8 @@ func TestMerge(t *testing.T) {
 			require.NoError(t, merge(rows, file(t, c.backend, c.device, rate, tf32)))
 			for _, r := range rows {
 				want := r.Shape.Rates
-				for kind, of := range map[string]*tile.Rate{"Native": &want.Native, "TF32": &want.TF32, "WGSL": &want.WGSL} {
+				rates := map[string]*tile.Rate{"Native": &want.Native, "TF32": &want.TF32, "WGSL": &want.WGSL}
+				for kind, of := range rates {
 					if changed, ok := c.changed[r.Name+" "+kind]; ok {
 						*of = changed
 					}
