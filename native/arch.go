@@ -136,7 +136,7 @@ func part(k encoding.Kernel) string {
 	switch {
 	case k.Ragged > 0:
 		return "ragged"
-	case k.Tile.Int4Only():
+	case k.Tile.Int4Only:
 		return "int4"
 	case of.Bytes() == 1 && k.Tile.Unit == tile.WGMMA:
 		return "wide_" + of.String()
@@ -146,7 +146,7 @@ func part(k encoding.Kernel) string {
 		return "plain"
 	case k.Tile.Unit == tile.MMA:
 		return "tensor"
-	case k.Tile.HalvesOnly():
+	case k.Tile.NarrowOnly:
 		return "wide"
 	case of != element.F32:
 		return "halves"
@@ -175,7 +175,7 @@ func (a Arch) KernelName(k encoding.Kernel) string {
 		return name + "fixup" + typeSuffix(k.TypeC) + end
 	}
 	name += encoding.Trans(k.TransA, k.TransB) + typeSuffix(k.Type)
-	if k.TypeB() == element.Int4 && !k.Tile.Int4Only() {
+	if k.TypeB() == element.Int4 && !k.Tile.Int4Only {
 		name += typeSuffix(element.Int4)
 	}
 	if k.TF32 {
@@ -200,7 +200,7 @@ func (a Arch) KernelName(k encoding.Kernel) string {
 }
 
 // gatedApart reports whether a kernel is for gated tiles alone.
-func gatedApart(k encoding.Kernel) bool { return k.Epilogue.Gated && k.Tile.Wide() && !k.Fixup }
+func gatedApart(k encoding.Kernel) bool { return k.Epilogue.Gated && k.Tile.AlignedOnly && !k.Fixup }
 
 func typeSuffix(t element.Type) string {
 	if t == element.F32 {
@@ -223,17 +223,17 @@ func (a Arch) Has(s *tile.Shape) bool {
 
 // Variants are the kernels of a tile shape that differ in name, the fix-up first.
 func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
-	if s.Int4Only() {
+	if s.Int4Only {
 		return append(int4Fixups(s), int4Variants(s)...)
 	}
 	all := []encoding.Kernel{{Tile: s, Fixup: true}}
-	if !s.HalvesOnly() {
+	if !s.NarrowOnly {
 		all = a.transposed(all, encoding.Kernel{Tile: s})
 		if s.Unit.Tensor() {
 			all = a.transposed(all, encoding.Kernel{Tile: s, TF32: true})
 		}
 	}
-	if slices.Contains(a.halves, s.Unit) && !s.Exchanged() {
+	if slices.Contains(a.halves, s.Unit) && !s.Swapped {
 		for _, of := range a.types { // C of another type is decided at run time
 			if of.Bytes() == 1 && !hasBytes(s) {
 				continue
@@ -263,7 +263,7 @@ func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
 // hasInt4 reports whether there are kernels of a tile shape for B of 4 bits: of NVIDIA's shapes for it alone, of AMD's, which are plain FMA, those
 // that have epilogues.
 func (a Arch) hasInt4(s *tile.Shape) bool {
-	return s.Int4Only() || s.Unit == tile.FMA && s.Epilogues && slices.Contains(a.halves, s.Unit)
+	return s.Int4Only || s.Unit == tile.FMA && s.Epilogues && slices.Contains(a.halves, s.Unit)
 }
 
 // int4Fixups are those of a tile shape for B of 4 bits alone.
@@ -295,7 +295,7 @@ var someEpilogue = encoding.Epilogue{Bias: true}
 // transposed appends a kernel for all transpositions that there are, and its variants.
 func (a Arch) transposed(all []encoding.Kernel, k encoding.Kernel) []encoding.Kernel {
 	for trans := range 4 {
-		if k.TransA, k.TransB = trans&1 != 0, trans&2 != 0; k.Tile.Wide() && k.Type.Bytes() == 1 && (k.TransA || !k.TransB) {
+		if k.TransA, k.TransB = trans&1 != 0, trans&2 != 0; k.Tile.AlignedOnly && k.Type.Bytes() == 1 && (k.TransA || !k.TransB) {
 			continue // tensor cores take bytes along K alone
 		}
 		all = append(all, k)

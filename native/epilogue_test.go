@@ -113,7 +113,7 @@ func (j *emulatorJob) endLines() {
 func wgmmaEpilogues(t *testing.T, s *tile.Shape) (jobs []*emulatorJob) {
 	t.Helper()
 	for _, of := range append([]element.Type{element.F32}, narrow...) {
-		if of == element.F32 && s.HalvesOnly() {
+		if of == element.F32 && s.NarrowOnly {
 			continue
 		}
 		rows, cols := []int{s.TM + 3, 1, s.TM - 1}, []int{s.TN + 5, 31}

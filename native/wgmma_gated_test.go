@@ -67,7 +67,7 @@ func (j *emulatorJob) moveC(t *testing.T, from int) {
 func TestGatedEmulated(t *testing.T) {
 	compiled(t)
 	for _, s := range warpgroupTiles() {
-		if !s.Epilogues || !s.HalvesOnly() {
+		if !s.Epilogues || !s.NarrowOnly {
 			continue
 		}
 		for _, of := range narrow {

@@ -26,7 +26,7 @@ func halfJob(t *testing.T, b planner.Batch, o planner.Options, unit int, how [2]
 }
 
 // alongK: kernels of a tile take elements of a type along K alone, in rows that begin with 16 bytes.
-func alongK(s *tile.Shape, of element.Type) bool { return s.Wide() && of.Bytes() == 1 }
+func alongK(s *tile.Shape, of element.Type) bool { return s.AlignedOnly && of.Bytes() == 1 }
 
 // halfJobs are plans of a tile for a type of elements, with C of all types that it may have: of whole tiles, of
 // workers with several and of some that take them in turn, and of tiles that are split.
@@ -69,7 +69,7 @@ func TestWarpgroupHalvesEmulated(t *testing.T) {
 	compiled(t)
 	for i, tile := range warpgroupTiles() {
 		for _, of := range narrow {
-			if tile.Exchanged() || of == element.F16 && i > 0 && tile.Name != "wide-64x64" {
+			if tile.Swapped || of == element.F16 && i > 0 && tile.Name != "wide-64x64" {
 				continue // of fp32 alone; another format, in the same places
 			}
 			t.Run(tile.Name+"/"+of.String(), func(t *testing.T) {

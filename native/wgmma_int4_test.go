@@ -55,7 +55,7 @@ func panelJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 }
 
 func panelTiles() []*tile.Shape {
-	return slices.DeleteFunc(tile.Of(tile.WGMMA), func(s *tile.Shape) bool { return !s.Int4Only() })
+	return slices.DeleteFunc(tile.Of(tile.WGMMA), func(s *tile.Shape) bool { return !s.Int4Only })
 }
 
 // TestPanelsEmulated runs the kernels of 9.0 for B of 4 bits.

@@ -187,10 +187,10 @@ func TestWarpgroupPartsInOrder(t *testing.T) {
 
 // splitTiles are the tiles of wgmma.cuh, those of wgmma_wide.cuh have no fp32.
 func splitTiles() []*tile.Shape {
-	return slices.DeleteFunc(tile.Of(tile.WGMMA), (*tile.Shape).HalvesOnly)
+	return slices.DeleteFunc(tile.Of(tile.WGMMA), func(s *tile.Shape) bool { return s.NarrowOnly })
 }
 
 // warpgroupTiles are those of warpgroup_kernels.cpp: all but those for B of 4 bits.
 func warpgroupTiles() []*tile.Shape {
-	return slices.DeleteFunc(tile.Of(tile.WGMMA), (*tile.Shape).Int4Only)
+	return slices.DeleteFunc(tile.Of(tile.WGMMA), func(s *tile.Shape) bool { return s.Int4Only })
 }

@@ -195,11 +195,11 @@ func (d *Device) refuse(s *tile.Shape, c Compute, dressed bool) error {
 		return invalid.Errorf("tile %v: device %s has no kernels of it", s, d.Name)
 	case dressed && !k.Epilogues:
 		return invalid.Errorf("tile %v: device %s has no kernels of it for epilogues", s, d.Name)
-	case c == computeBytes && s.Wide():
+	case c == computeBytes && s.AlignedOnly:
 		return invalid.Errorf("tile %v: device %s has no kernels of it for elements of 8 bits, but along K in rows that begin with 16 bytes", s, d.Name)
-	case c.narrow() && d.Rate(k, c).Efficiency == 0:
+	case c.narrow() && !d.KernelKind.takes(k, c):
 		return invalid.Errorf("tile %v: device %s has no kernels of it for elements of %d bits", s, d.Name, c.bits())
-	case !c.narrow() && s.HalvesOnly():
+	case !c.narrow() && s.NarrowOnly:
 		return invalid.Errorf("tile %v: device %s has kernels of it for elements of 16 bits alone", s, d.Name)
 	case s.Unit.Tensor() && c == ComputeF32:
 		return invalid.Errorf("tile %v uses tensor cores, compute mode %s does not allow them", s, c)

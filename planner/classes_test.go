@@ -12,7 +12,7 @@ import (
 func TestClasses(t *testing.T) {
 	halved := clone(device(t, "h200")) // of tiles alone of which a half takes less
 	halved.Name = "halved"
-	halved.Kernels = slices.DeleteFunc(halved.Kernels, func(k KernelFacts) bool { return k.Tile.HalfCols == 0 })
+	halved.Kernels = slices.DeleteFunc(halved.Kernels, func(k KernelFacts) bool { return k.Tile.Rates.HalfCols == 0 })
 	for _, d := range append(known(), halved) {
 		t.Run(d.Name, func(t *testing.T) {
 			var m model

@@ -146,8 +146,8 @@ func (m *model) cutOf(t *tile.Shape) int {
 func (d *Device) tileModel(k *KernelFacts, c Compute, dressed bool) tileModel {
 	t, r := k.Tile, d.Rate(k, c)
 	busy := 2 * float64(t.TM*t.TN*t.TK) / (d.unit() * r.Efficiency)
-	alone, wide := max(r.Step, busy), t.Wide() && c.wide()
-	if wide || t.Int4Only() && t.Unit == tile.WGMMA { // which wait for the L2 cache where all are busy, and not alone
+	alone, wide := max(r.Step, busy), t.AlignedOnly && c.wide()
+	if wide || t.Int4Only && t.Unit == tile.WGMMA { // which wait for the L2 cache where all are busy, and not alone
 		alone = r.Step
 	}
 	one := stepMicros{busy, alone}
@@ -296,13 +296,14 @@ type cut struct {
 
 func newCut(t *tile.Shape) cut {
 	return cut{shape: t, tm: shift(t.TM), tn: shift(t.TN), tk: shift(t.TK),
-		partly: t.HalfRows > 0 || t.HalfCols > 0 || t.Unit == tile.SIMD}
+		partly: t.Rates.HalfRows > 0 || t.Rates.HalfCols > 0 || t.Unit == tile.SIMD}
 }
 
 // same reports whether a shape cuts problems so.
 func (c *cut) same(s *tile.Shape) bool {
 	t := c.shape
-	return t.TM == s.TM && t.TN == s.TN && t.TK == s.TK && t.HalfRows == s.HalfRows && t.HalfCols == s.HalfCols &&
+	return t.TM == s.TM && t.TN == s.TN && t.TK == s.TK &&
+		t.Rates.HalfRows == s.Rates.HalfRows && t.Rates.HalfCols == s.Rates.HalfCols &&
 		(t.Unit == tile.SIMD) == (s.Unit == tile.SIMD)
 }
 

@@ -33,7 +33,7 @@ func TestPredict(t *testing.T) {
 		for name, b := range batches {
 			for i := range d.Kernels {
 				k := &d.Kernels[i]
-				if k.Tile.HalvesOnly() {
+				if k.Tile.NarrowOnly {
 					continue
 				}
 				for _, s := range append(Schedules(), "") {

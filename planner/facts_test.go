@@ -164,8 +164,9 @@ func TestNarrowRates(t *testing.T) {
 			continue
 		}
 		of := &k.Tile.Rates
-		for c, want := range map[Compute]tile.Rate{computeHalves: of.Halves, computeWideHalves: of.WideHalves, computeBytes: of.Bytes, computeWideBytes: of.WideBytes, computeInt4: of.Int4} {
+		for c, want := range map[Compute]tile.Rate{computeHalves: of.Bits16, computeWideHalves: of.Aligned16, computeBytes: of.Bits8, computeWideBytes: of.Aligned8, computeInt4: of.Int4} {
 			require.Equal(t, want, d.Rate(k, c), "%s %s", k.Tile, c)
+			require.Equal(t, want.Efficiency > 0, d.KernelKind.takes(k, c), "%s %s", k.Tile, c)
 		}
 	}
 }

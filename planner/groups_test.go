@@ -106,12 +106,12 @@ func TestGroupTiles(t *testing.T) {
 		plan, err := New(d).Plan(t.Context(), mustPack(t, GEMM(3, 64, 256), GEMM(70, 264, 512), GEMM(1000, 2000, 128)), o)
 		require.NoError(t, err, name)
 		for _, s := range plan.Tiles {
-			require.True(t, s.Int4Only(), "%s: %s", name, s)
+			require.True(t, s.Int4Only, "%s: %s", name, s)
 		}
 		for i := range d.Kernels {
 			s := d.Kernels[i].Tile
-			require.Equal(t, s.Int4Only(), d.Fits(s, o), s)
-			require.False(t, s.Int4Only() && d.Fits(s, groupsOf(Epilogue{Bias: true})), s)
+			require.Equal(t, s.Int4Only, d.Fits(s, o), s)
+			require.False(t, s.Int4Only && d.Fits(s, groupsOf(Epilogue{Bias: true})), s)
 		}
 		_, err = New(d).Plan(t.Context(), mustPack(t, GEMM(3, 64, 256)), Options{Tile: "int4-16x128"})
 		require.ErrorIs(t, err, ErrInvalid)

@@ -11,7 +11,7 @@ type load struct {
 	tiles   int     // workers of the data-parallel schedule
 	steps   float64 // of all tiles
 	longest int     // steps of the longest tile
-	// Tiles and their steps in terms of whole tiles: see Tile.HalfRows.
+	// Tiles and their steps in terms of whole tiles: see tile.Rates.HalfRows.
 	whole, work float64
 	loads       float64 // elements of A and B, as loadsOf has them
 	// Where tiles were added longest first: the steps of the first one after a round of as many as there are
@@ -92,17 +92,18 @@ const maxShift = 7
 func steps(t *tile.Shape, q *Problem) int { return max(ceilShift(q.depth(), shift(t.TK)), 1) }
 
 // Fraction is what the tile at a place of a problem takes, relative to a whole tile:
-// see tile.Shape.HalfRows.
+// see tile.Rates.HalfRows.
 func Fraction(t *tile.Shape, q *Problem, row, col int32) float64 {
-	return fraction(t, q.M-int(row)*t.TM, t.TM, t.HalfRows) * fraction(t, q.N-int(col)*t.TN, t.TN, t.HalfCols)
+	down, across := q.M-int(row)*t.TM, q.N-int(col)*t.TN
+	return fraction(t, down, t.TM, t.Rates.HalfRows) * fraction(t, across, t.TN, t.Rates.HalfCols)
 }
 
 // wholeTiles is the sum of Fraction over the tiles of a problem with m rows and n columns,
 // of which only the last row and column may not be whole.
 func wholeTiles(t *tile.Shape, m, n int) float64 {
 	rows, cols := ceilShift(m, shift(t.TM)), ceilShift(n, shift(t.TN))
-	lastRow := fraction(t, m-(rows-1)*t.TM, t.TM, t.HalfRows)
-	lastCol := fraction(t, n-(cols-1)*t.TN, t.TN, t.HalfCols)
+	lastRow := fraction(t, m-(rows-1)*t.TM, t.TM, t.Rates.HalfRows)
+	lastCol := fraction(t, n-(cols-1)*t.TN, t.TN, t.Rates.HalfCols)
 	return (float64(rows-1) + lastRow) * (float64(cols-1) + lastCol)
 }
 

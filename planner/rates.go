@@ -24,53 +24,69 @@ func (k KernelKind) shipped(f *KernelFacts, c Compute) tile.Rate {
 		return s.Rates.WGSL
 	case k == KernelsCPU:
 		return s.Rates.CPU
-	case c.narrow() && s.Unit == tile.FMA: // B of 4 bits becomes halves on its way
+	case c.narrow() && s.Unit == tile.FMA:
 		r := s.Rates.Native
-		if c.bytes() {
-			r.Efficiency *= f.Bytes
-		} else {
-			r.Efficiency *= f.Halves
-		}
+		r.Efficiency *= f.faster(c)
 		return r
 	case c == computeInt4:
 		return s.Rates.Int4
 	case c == computeHalves:
-		return s.Rates.Halves
+		return s.Rates.Bits16
 	case c == computeWideHalves:
-		return s.Rates.WideHalves
+		return s.Rates.Aligned16
 	case c == computeBytes:
-		return s.Rates.Bytes
+		return s.Rates.Bits8
 	case c == computeWideBytes:
-		return s.Rates.WideBytes
+		return s.Rates.Aligned8
 	case c == ComputeTF32 && s.Unit.Tensor():
 		return s.Rates.TF32
 	}
 	return s.Rates.Native
 }
 
+// takes reports whether there are kernels of the shape for a compute mode of elements of 16 bits and fewer.
+func (k KernelKind) takes(f *KernelFacts, c Compute) bool {
+	switch s := f.Tile; {
+	case k != KernelsNative:
+		return true
+	case s.Unit == tile.FMA:
+		return f.faster(c) > 0
+	default:
+		return s.Int4Only == (c == computeInt4) && !s.Swapped && !(s.AlignedOnly && c == computeBytes)
+	}
+}
+
+// faster is Halves or Bytes. B of 4 bits gets 16 bits on its way.
+func (f *KernelFacts) faster(c Compute) float64 {
+	if c.bytes() {
+		return f.Bytes
+	}
+	return f.Halves
+}
+
 // KernelFacts is what a device's kernels of one tile shape take, and how fast they are.
 type KernelFacts struct {
 	Tile *tile.Shape
-	// Resources of the kernel that takes most, transpositions and variants considered.
+	// Resources are those of the kernel that takes most, of all transpositions and variants.
 	Resources
 	// Clusters: the device has the shape's kernels for clusters.
 	Clusters bool
-	// Epilogues: of native kernels, the device has the shape's with an epilogue, if Device.Epilogues says
-	// that there are any; of other kinds all have.
+	// Epilogues: the device has the shape's native kernels with an epilogue, if Device.Epilogues says
+	// that there are any. All kernels of other kinds have epilogues.
 	Epilogues bool
-	// Halves: with elements of 16 bits, and B of 4, kernels of plain fp32 (HIP) are taken to be as many times as
-	// fast, which is derived from peak rates; 0: there are none for such elements. What a step takes
-	// alone is taken to be the same. None was measured. Bytes: the same with elements of 8 bits.
+	// Halves is how many times as fast kernels of plain FMA (HIP) are with elements of 16 bits, and
+	// with B of 4; 0: there are none. It is derived from peak rates, and was not measured. A step
+	// alone is taken to be as long. Bytes is the same of elements of 8 bits.
 	Halves, Bytes float64
-	// Rate and TF32 are rates measured on this very device, in fp32 or emulating it, and,
-	// of tensor cores, with one tf32 product; zero: those of the tile table, scaled to
-	// the device's peak.
+	// Rate and TF32 were measured on this very device: in fp32 or emulating it, and, of tensor cores,
+	// with one tf32 product. Zero: the rates of the tile table hold, scaled to the device's peak.
 	Rate, TF32 tile.Rate
 }
 
-// Measured is the place of the rate that was measured in a compute mode.
+// Measured is the place of the rate that was measured in a compute mode. None is measured for elements of
+// 16 bits and fewer.
 func (k *KernelFacts) Measured(c Compute) *tile.Rate {
-	if c.narrow() { // none is measured
+	if c.narrow() {
 		return new(tile.Rate)
 	}
 	if c == ComputeTF32 && k.Tile.Unit.Tensor() {
@@ -102,17 +118,16 @@ func (d *Device) named(name string) *KernelFacts {
 	return nil
 }
 
-// Rate is what planning takes for kernels of the device in a compute mode: the rate
-// measured on the device itself, else the one of the tile table, scaled by the peak
-// of the compute units. Latencies stay, because they differ less between GPUs
-// than rates do, unless the unit is too slow for them. Rates are measured with B that is not aligned:
-// what aligned B gains is the tile table's in any case.
+// Rate is what planning takes for kernels of the device in a compute mode: the rate measured on the
+// device itself, else that of the tile table, scaled by the peak of the compute units. Latencies stay,
+// because they differ less between GPUs than rates do, unless the unit is too slow for them. Tuning does
+// not measure Stream, Along and Rounds, nor what aligned B gains: these are the tile table's in any case.
 func (d *Device) Rate(k *KernelFacts, c Compute) tile.Rate {
 	r, shipped, slower := *k.Measured(c), d.KernelKind.shipped(k, c), d.KernelKind.measuredUnit()/d.unit()
-	if r.Stream == 0 { // which tuning does not measure
+	if r.Stream == 0 {
 		r.Stream, r.Along = shipped.Stream, shipped.Along
 	}
-	if r.Rounds == 0 { // nor this
+	if r.Rounds == 0 {
 		r.Rounds = shipped.Rounds
 	}
 	if r.Efficiency == 0 {
@@ -131,9 +146,9 @@ func (d *Device) Rate(k *KernelFacts, c Compute) tile.Rate {
 	return r
 }
 
-// Measured reports whether predicted times rest on rates that were measured: on the
-// device itself, or, those of the tile table, on compute units like its own.
-// Else they are guesses, though plans made by them are not bad.
+// Measured reports whether predicted times rest on rates that were measured: on the device itself, or,
+// those of the tile table, on compute units like its own. Else they are guesses, though plans made by
+// them are not bad.
 func (d *Device) Measured() bool {
 	return d.Tuned() || d.KernelKind != KernelsCPU && d.unit() == d.KernelKind.measuredUnit()
 }
@@ -158,9 +173,8 @@ func (d *Device) Untuned() *Device {
 	return &own
 }
 
-// measuredUnit is unit of what the rates of the tile table were measured on: the H200,
-// whose units are an H100's (SXM) too, and a core of a Xeon with AVX-512, two units of 16
-// lanes at 3 GHz.
+// measuredUnit is unit of what the rates of the tile table were measured on: an H200, whose units are an
+// H100's (SXM) too, and a core of a Xeon with AVX-512, two units of 16 lanes at 3 GHz.
 func (k KernelKind) measuredUnit() float64 {
 	if k == KernelsCPU {
 		return 192e3
@@ -173,10 +187,9 @@ func (d *Device) unit() float64 {
 	return max(d.TFLOPS, 1e-6) * 1e6 / float64(max(d.ComputeUnits, 1))
 }
 
-// MaxEfficiency bounds what can be true of a rate's efficiency. Clocks rise above those
-// that peak rates are given for, by a fifth at most. Tensor cores have up to 8 times
-// the fp32 rate (A100: 156 of 19.5 TFLOPS in tf32), for one product of the three.
-// A peak that is a guess may be far too low.
+// MaxEfficiency bounds what can be true of a rate's efficiency. Clocks rise above those that peak rates
+// are given for, by a fifth at most. Tensor cores have up to 8 times the fp32 rate (A100: 156 of 19.5
+// TFLOPS in tf32), for one product of the three. A peak that is a guess may be far too low.
 func (d *Device) MaxEfficiency(s *tile.Shape, c Compute) float64 {
 	const boost, tensor, products, guess = 1.2, 8, 3, 100
 	switch {
@@ -190,15 +203,17 @@ func (d *Device) MaxEfficiency(s *tile.Shape, c Compute) float64 {
 	return boost * tensor / products
 }
 
-// MinEfficiency is the least efficiency of a rate: slower kernels would be of no use, and
-// 0 says that none was measured.
+// MinEfficiency is the least efficiency of a rate: slower kernels would be of no use, and 0 says that
+// none was measured.
 const MinEfficiency = 1e-6
 
-// CheckRate fails for a rate that no kernel of the device can have: see MinEfficiency
-// and MaxEfficiency. Times are up to 10 s.
+// CheckRate fails for a rate that no kernel of the device can have: see MinEfficiency and MaxEfficiency.
+// Times are up to 10 s.
 func (d *Device) CheckRate(s *tile.Shape, c Compute, r tile.Rate) error {
-	least, most := min(r.Step, r.Fixed, r.Worker, r.Stream, r.Along, r.Rounds), max(r.Step, r.Fixed, r.Worker) // NaN if one is
-	if MinEfficiency <= r.Efficiency && r.Efficiency <= d.MaxEfficiency(s, c) && 0 <= least && most <= mostMicros && r.Rounds <= 1 {
+	least := min(r.Step, r.Fixed, r.Worker, r.Stream, r.Along, r.Rounds) // NaN if one is
+	most := max(r.Step, r.Fixed, r.Worker)
+	efficient := MinEfficiency <= r.Efficiency && r.Efficiency <= d.MaxEfficiency(s, c)
+	if efficient && 0 <= least && most <= mostMicros && r.Rounds <= 1 {
 		return nil
 	}
 	return invalid.Errorf("tile %s cannot have the rate %+v", s.Name, r)

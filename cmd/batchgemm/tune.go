@@ -64,7 +64,8 @@ func (f *tuneFlags) run(cmd *cobra.Command) (err error) {
 	defer func() { err = cmp.Or(err, device.Close()) }()
 	info := device.Info()
 	if info.Backend == "cpu" {
-		return errors.New("backend cpu has one kernel for all tiles, and no rates to measure: fix a GPU by --backend")
+		return errors.New(
+			"backend cpu has one kernel for all tiles, and no rates to measure: fix a GPU by --backend")
 	}
 	var file *ratefile.File // nil: nothing is kept
 	if !f.dryRun {
@@ -117,7 +118,8 @@ func (f *tuneFlags) observe(cmd *cobra.Command, b *bencher) ([]tune.Observation,
 }
 
 // observe times every plan of a case that the model is fitted to.
-func (b *bencher) observe(ctx context.Context, facts *planner.Device, k *tune.Case) (all []tune.Observation, err error) {
+func (b *bencher) observe(
+	ctx context.Context, facts *planner.Device, k *tune.Case) (all []tune.Observation, err error) {
 	ops, err := operands(&workload.Workload{Name: k.Name, Batch: k.Batch}, &b.options)
 	if err != nil {
 		return nil, err
@@ -131,7 +133,8 @@ func (b *bencher) observe(ctx context.Context, facts *planner.Device, k *tune.Ca
 	for _, row := range tune.Rows(facts) {
 		for _, schedule := range row.Schedules() {
 			tile := row.Tile.Name
-			plan, err := b.device.Plan(ctx, k.Batch, planner.Options{Compute: row.Compute, Tile: tile, Schedule: schedule})
+			o := planner.Options{Compute: row.Compute, Tile: tile, Schedule: schedule}
+			plan, err := b.device.Plan(ctx, k.Batch, o)
 			if err != nil {
 				return nil, err
 			}

@@ -48,16 +48,19 @@ type tuneTime struct {
 }
 
 // newTuneReport fits the rates to the times.
-func newTuneReport(info *dispatch.Info, repeat int, observed []tune.Observation) (*tuneReport, *planner.Device, error) {
+func newTuneReport(
+	info *dispatch.Info, repeat int, observed []tune.Observation) (*tuneReport, *planner.Device, error) {
 	shipped := info.Planner.Untuned()
 	fitted, err := tune.Fit(shipped, observed)
 	if err != nil {
 		return nil, nil, err
 	}
 	tuned := tune.Tuned(shipped, fitted)
-	r := &tuneReport{Device: fmt.Sprintf("%s %d: %s", info.Backend, info.Index, info.Name), Driver: info.Driver, Repeat: repeat}
+	name := fmt.Sprintf("%s %d: %s", info.Backend, info.Index, info.Name)
+	r := &tuneReport{Device: name, Driver: info.Driver, Repeat: repeat}
 	for _, f := range fitted {
-		r.Rows = append(r.Rows, tuneRow{f.Tile.Name, f.Compute, f.Rate, f.RMS, shipped.Rate(shipped.Kernel(f.Tile), f.Compute)})
+		was := shipped.Rate(shipped.Kernel(f.Tile), f.Compute)
+		r.Rows = append(r.Rows, tuneRow{f.Tile.Name, f.Compute, f.Rate, f.RMS, was})
 	}
 	for _, c := range shipped.Computes() {
 		r.Regret = append(r.Regret, tuneRegret{c, regret(shipped, c, observed), regret(tuned, c, observed)})
@@ -87,14 +90,17 @@ func (r *tuneReport) text(w io.Writer) error {
 	rows := [][]string{{"TILE", "COMPUTE", "EFFICIENCY", "STEP", "FIXED", "WORKER", "RMS", "SHIPPED"}}
 	for _, row := range r.Rows {
 		cells := append([]string{row.Tile, string(row.Compute)}, show(row.Rate)...)
-		rows = append(rows, append(cells, fmt.Sprintf("%.1f %%", 100*row.RMS), strings.Join(show(row.Shipped), " ")))
+		shipped := strings.Join(show(row.Shipped), " ")
+		rows = append(rows, append(cells, fmt.Sprintf("%.1f %%", 100*row.RMS), shipped))
 	}
 	var notes []string
 	if !r.better() {
-		notes = append(notes, "the planner chooses worse by the measured rates, which are not kept: was the device busy?")
+		notes = append(notes,
+			"the planner chooses worse by the measured rates, which are not kept: was the device busy?")
 	}
 	for _, g := range r.Regret {
-		notes = append(notes, fmt.Sprintf("regret on these batches, %s: %s by the shipped rates, %s by the measured ones", g.Compute, percent(g.Shipped), percent(g.Measured)))
+		const text = "regret on these batches, %s: %s by the shipped rates, %s by the measured ones"
+		notes = append(notes, fmt.Sprintf(text, g.Compute, percent(g.Shipped), percent(g.Measured)))
 	}
 	if r.File != "" {
 		notes = append(notes, "kept in "+r.File)
@@ -114,7 +120,8 @@ func (r *tuneReport) better() bool {
 
 // show writes the numbers of a rate.
 func show(r tile.Rate) []string {
-	return []string{bench.Digits(r.Efficiency), bench.Digits(r.Step), bench.Digits(r.Fixed), bench.Digits(r.Worker)}
+	return []string{
+		bench.Digits(r.Efficiency), bench.Digits(r.Step), bench.Digits(r.Fixed), bench.Digits(r.Worker)}
 }
 
 func percent(s bench.Summary) string {

@@ -166,7 +166,7 @@ func (s *suite) testRaggedHalfLines(t *testing.T) {
 	for i := range facts.Kernels {
 		shape := facts.Kernels[i].Tile
 		own := s.alongK(shape)
-		if !shape.HalvesOnly() || !own.fits(&facts, shape) {
+		if !shape.NarrowOnly || !own.fits(&facts, shape) {
 			continue
 		}
 		trans, how := transpositions[i%4], wide

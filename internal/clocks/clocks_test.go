@@ -20,7 +20,7 @@ import (
 func TestImages(t *testing.T) {
 	for _, s := range tile.Table() {
 		k := encoding.Kernel{Tile: s, TransB: true}
-		if s.Unit == tile.SIMD || s.HalvesOnly() {
+		if s.Unit == tile.SIMD || s.NarrowOnly {
 			continue
 		}
 		image := arch.Product(k)

@@ -104,7 +104,7 @@ func facts(threads int, with *instructions) planner.Device {
 		Blocks:       true,
 	}
 	for _, s := range tile.Table() {
-		if s.Rates.CPU.Efficiency > 0 {
+		if s.Unit == tile.SIMD || s.Zhang {
 			d.Kernels = append(d.Kernels, planner.KernelFacts{Tile: s, Resources: planner.Resources{Shared: s.StepBytes()}})
 		}
 	}

@@ -23,9 +23,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
-// DirEnv names the environment variable with the directory of the files, in place
-// of batchgemm in the user's cache directory. Empty or "off": no file is read, and
-// none can be written.
+// DirEnv names the environment variable with the directory of the files, in place of batchgemm in the
+// user's cache directory. Empty or "off": no file is read, and none can be written.
 const DirEnv = "BATCHGEMM_CACHE"
 
 // version is that of the file, and of the model that gives its numbers a meaning.
@@ -85,9 +84,9 @@ func locate(info *driver.Info) (string, error) {
 	return filepath.Join(dir, "rates-"+name[:min(len(name), longestName)]+".json"), nil
 }
 
-// Load returns the facts of the device with the rates that were measured on it; as they
-// are when there is no file, and with an error when there is one that does not serve. It
-// is safe for concurrent use, also with Save of another process.
+// Load returns the facts of the device with the rates that were measured on it. Without a file it returns
+// the facts as they are, and with a file that does not serve an error too. It is safe for concurrent use,
+// also with Save of another process.
 func Load(info *driver.Info) (planner.Device, error) {
 	path, err := locate(info)
 	if err != nil {
@@ -110,8 +109,7 @@ func Load(info *driver.Info) (planner.Device, error) {
 // maxSize is some ten times what a file has at most, with a row for every tile and mode.
 const maxSize = 64 << 10
 
-// read reads a file that may be anything: a pipe that nobody writes to, or a device
-// without an end.
+// read reads a file that may be anything: a pipe that nobody writes to, or a device without an end.
 func read(path string) ([]byte, error) {
 	info, err := os.Stat(path) // before it is opened, for which a pipe would wait
 	if err != nil {
@@ -132,29 +130,62 @@ func read(path string) ([]byte, error) {
 	return data, err
 }
 
-func parse(info *driver.Info, data []byte) (*planner.Device, error) {
+// decode reads a file of any device.
+func decode(data []byte) (*content, error) {
 	var f content
 	if err := json.Unmarshal(data, &f); err != nil {
 		return nil, fmt.Errorf("damaged: %w", err)
 	}
+	if f.Version != version {
+		return nil, fmt.Errorf("version %d, this program reads %d", f.Version, version)
+	}
+	return &f, nil
+}
+
+func parse(info *driver.Info, data []byte) (*planner.Device, error) {
+	f, err := decode(data)
+	if err != nil {
+		return nil, err
+	}
 	want := header(info)
 	switch {
-	case f.Version != want.Version:
-		return nil, fmt.Errorf("version %d, this program reads %d", f.Version, want.Version)
 	case f.Backend != want.Backend || f.Device != want.Device:
 		return nil, fmt.Errorf("of another device, %s: %s", f.Backend, f.Device)
-	case f.ComputeUnits != want.ComputeUnits || f.TFLOPS != want.TFLOPS || f.LaunchMicros != want.LaunchMicros:
-		return nil, fmt.Errorf("relative to %d compute units, %g TFLOPS and %g us a launch, the device now has %d, %g and %g",
+	case f.ComputeUnits != want.ComputeUnits, f.TFLOPS != want.TFLOPS, f.LaunchMicros != want.LaunchMicros:
+		return nil, fmt.Errorf(
+			"relative to %d compute units, %g TFLOPS and %g us a launch, the device now has %d, %g and %g",
 			f.ComputeUnits, f.TFLOPS, f.LaunchMicros, want.ComputeUnits, want.TFLOPS, want.LaunchMicros)
 	}
-	tuned := info.Planner.Untuned()
-	if err := f.rates(tuned); err != nil {
+	return f.tune(info.Planner.Untuned())
+}
+
+// Parse reads a file of any GPU. The device that it returns has the rates of all shapes, to be looked at,
+// and no facts that plans need.
+func Parse(data []byte) (*planner.Device, error) {
+	f, err := decode(data)
+	if err != nil {
+		return nil, err
+	}
+	d := &planner.Device{Name: f.Device, KernelKind: planner.KernelsNative,
+		ComputeUnits: f.ComputeUnits, TFLOPS: f.TFLOPS, LaunchMicros: f.LaunchMicros}
+	if f.Backend == "webgpu" {
+		d.KernelKind = planner.KernelsWGSL
+	}
+	for _, s := range tile.Table() {
+		d.Kernels = append(d.Kernels, planner.KernelFacts{Tile: s})
+	}
+	return f.tune(d)
+}
+
+// tune returns the device with the rates of tiles that it has.
+func (f *content) tune(d *planner.Device) (*planner.Device, error) {
+	if err := f.rates(d); err != nil {
 		return nil, fmt.Errorf("damaged: %w", err)
 	}
-	if !tuned.Tuned() {
+	if !d.Tuned() {
 		return nil, errors.New("knows none of the tiles")
 	}
-	return tuned, nil
+	return d, nil
 }
 
 // rates gives the device the rows of tiles that it has.
@@ -168,8 +199,11 @@ func (f *content) rates(d *planner.Device) (err error) {
 	return err
 }
 
-// visit goes through all rates, each with the part of the file that it belongs to.
-func (f *content) visit(d *planner.Device, do func(*tile.Shape, planner.Compute, *tile.Rate, map[string]row)) {
+// visitor gets a rate, its place in the device, and the part of the file that it belongs to.
+type visitor func(s *tile.Shape, c planner.Compute, place *tile.Rate, rows map[string]row)
+
+// visit goes through all rates.
+func (f *content) visit(d *planner.Device, do visitor) {
 	for i := range d.Kernels {
 		k := &d.Kernels[i]
 		do(k.Tile, planner.ComputeF32Emulated, k.Measured(planner.ComputeF32Emulated), f.Tiles)
@@ -179,16 +213,15 @@ func (f *content) visit(d *planner.Device, do func(*tile.Shape, planner.Compute,
 	}
 }
 
-// File is the file of a device, to be saved or closed. It is not safe for concurrent
-// use.
+// File is the file of a device, to be saved or closed. It is not safe for concurrent use.
 type File struct {
 	Path string
 	info *driver.Info
 	*atomicfile.File
 }
 
-// Create opens the device's file, so that a place which cannot be written is known
-// before any time is spent on measuring. An older one stays until Save.
+// Create opens the device's file, so that a place which cannot be written is known before any time is
+// spent on measuring. An older file stays until Save.
 func Create(info *driver.Info) (*File, error) {
 	path, err := locate(info)
 	if err != nil {

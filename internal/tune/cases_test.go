@@ -26,7 +26,8 @@ func TestCases(t *testing.T) {
 				require.NoError(t, c.Batch.Check(lenA, lenB, lenC))
 				require.LessOrEqual(t, c.Batch.FLOPs()/(d.TFLOPS*1e6), longestCase, c.Name)
 				if d.MaxBinding > 0 {
-					require.LessOrEqual(t, 4*max(lenA, lenB, lenC), d.MaxBinding, "windows are not in the model")
+					longest := 4 * max(lenA, lenB, lenC)
+					require.LessOrEqual(t, longest, d.MaxBinding, "windows are not in the model")
 				}
 			}
 			again, err := Cases(d)
@@ -60,7 +61,7 @@ func TestRows(t *testing.T) {
 		switch {
 		case s.Unit == tile.FMA:
 			plain++
-		case s.Unit.Tensor() && !s.HalvesOnly():
+		case s.Unit.Tensor() && !s.NarrowOnly:
 			tensor++
 		}
 	}

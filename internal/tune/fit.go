@@ -10,15 +10,14 @@ import (
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
-// Row is a tile in a compute mode, which have a rate of their own.
+// Row is a tile in a compute mode. Each row has a rate of its own.
 type Row struct {
 	Tile    *tile.Shape
 	Compute planner.Compute
 }
 
-// Schedules are those that the row's rate is fitted to: one tile a worker, or as
-// the planner uses the tile, and tiles cut along K, which tells the latency of a
-// step from the rate.
+// Schedules are those that the row's rate is fitted to: one tile a worker, or as the planner uses the
+// tile, and tiles cut along K, which tells the latency of a step from the rate.
 func (r Row) Schedules() []planner.Schedule {
 	if r.Tile.Unit == tile.WGMMA {
 		return []planner.Schedule{planner.ScheduleLPT, planner.ScheduleSplitK}
@@ -26,8 +25,7 @@ func (r Row) Schedules() []planner.Schedule {
 	return []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleSplitK}
 }
 
-// Rows lists what can be measured on a device. A tile without tensor cores has
-// one rate in every mode.
+// Rows lists what can be measured on a device. A tile without tensor cores has one rate in every mode.
 func Rows(d *planner.Device) (rows []Row) {
 	for i := range d.Kernels {
 		shape := d.Kernels[i].Tile
@@ -56,8 +54,8 @@ func (o *Observation) predict(d *planner.Device) float64 {
 	return d.Predict(o.Case.Batch, d.Kernel(o.Tile), o.Schedule, o.Compute)
 }
 
-// competes reports whether the planner may choose the plan in a compute mode. What
-// Rows lists in plain fp32 runs in every mode.
+// competes reports whether the planner may choose the plan in a compute mode. What Rows lists in plain
+// fp32 runs in every mode.
 func (o *Observation) competes(c planner.Compute) bool {
 	return o.Compute == c || o.Compute == planner.ComputeF32
 }
@@ -66,8 +64,8 @@ func (o *Observation) competes(c planner.Compute) bool {
 type Fitted struct {
 	Row
 	Rate tile.Rate
-	// RMS is the root mean square of the logarithms of predicted by measured
-	// times, with the weights of the fit.
+	// RMS is the root mean square of the logarithms of predicted by measured times, with the weights
+	// of the fit.
 	RMS float64
 }
 
@@ -80,9 +78,8 @@ func Tuned(d *planner.Device, rows []Fitted) *planner.Device {
 	return tuned
 }
 
-// Fit finds the rates with which the planner's cost model comes nearest to the
-// observations of every row. Their times must be positive. Rows that were not
-// observed are left out.
+// Fit finds the rates with which the planner's cost model comes nearest to the observations of every row.
+// Their times must be positive. Rows that were not observed are left out.
 func Fit(d *planner.Device, all []Observation) ([]Fitted, error) {
 	facts := d.Untuned()
 	var fitted []Fitted
@@ -115,9 +112,9 @@ func ofRow(row Row, all []Observation) (own []weighted) {
 	return own
 }
 
-// weight is how much an observation counts: plans near the best of their batch
-// must be told apart, and all others only be known to be worse. With these numbers
-// the fit to 72 batches on an H200 chose plans 1.1 percent slower than the best.
+// weight is how much an observation counts. Plans near the best of their batch must be told apart. All
+// others need only be known to be worse. With these numbers the fit to 72 batches on an H200 chose plans
+// 1.1 % slower than the best.
 func weight(o *Observation, all []Observation) float64 {
 	best := o.Micros
 	for i := range all {
@@ -128,19 +125,20 @@ func weight(o *Observation, all []Observation) float64 {
 	return math.Pow(best/o.Micros, 6) + 0.02
 }
 
-// rounds is how often the search begins again where it ended, with a new simplex:
-// Nelder and Mead's may collapse before it is at the minimum.
+// rounds is how often the search begins again where it ended, with a new simplex: Nelder and Mead's may
+// collapse before it is at the minimum.
 const rounds = 3
 
-// fitRow searches from the shipped rate, and from one that is as much slower or
-// faster in everything as the row is.
+// fitRow searches from the shipped rate, and from a rate that is slower or faster in everything, by as
+// much as the row is.
 func fitRow(d *planner.Device, row Row, own []weighted, shipped tile.Rate) (Fitted, error) {
 	d = d.Untuned()
 	rate := d.Kernel(row.Tile).Measured(row.Compute)
 	*rate = shipped
 	_, bias := deviation(d, own)
 	factor := math.Exp(-bias)
-	far := tile.Rate{Efficiency: shipped.Efficiency / factor, Step: shipped.Step * factor, Fixed: shipped.Fixed * factor, Worker: shipped.Worker * factor}
+	far := tile.Rate{Efficiency: shipped.Efficiency / factor,
+		Step: shipped.Step * factor, Fixed: shipped.Fixed * factor, Worker: shipped.Worker * factor}
 
 	best := Fitted{Row: row, RMS: math.Inf(1)}
 	for _, start := range []tile.Rate{shipped, far} {
@@ -152,7 +150,8 @@ func fitRow(d *planner.Device, row Row, own []weighted, shipped tile.Rate) (Fitt
 			return rms
 		}}
 		for range rounds {
-			found, err := optimize.Minimize(problem, x, &optimize.Settings{FuncEvaluations: 2000}, &optimize.NelderMead{SimplexSize: 0.3})
+			found, err := optimize.Minimize(problem, x,
+				&optimize.Settings{FuncEvaluations: 2000}, &optimize.NelderMead{SimplexSize: 0.3})
 			if err != nil {
 				return best, err
 			}
@@ -165,8 +164,7 @@ func fitRow(d *planner.Device, row Row, own []weighted, shipped tile.Rate) (Fitt
 	return best, nil
 }
 
-// deviation compares predictions with measured times, in logarithms: root mean
-// square, and mean.
+// deviation compares predictions with measured times, in logarithms: root mean square, and mean.
 func deviation(d *planner.Device, own []weighted) (rms, mean float64) {
 	var weights, sum, squares float64
 	for _, o := range own {
@@ -178,8 +176,8 @@ func deviation(d *planner.Device, own []weighted) (rms, mean float64) {
 	return math.Sqrt(squares / weights), sum / weights
 }
 
-// units map the bounds of a rate to numbers without bounds, of the order of 1: the
-// logistic function for the efficiency, squares for the times.
+// units map the bounds of a rate to numbers without bounds, of the order of 1: the logistic function for
+// the efficiency, squares for the times.
 type units struct {
 	limit               float64 // of the efficiency
 	step, fixed, worker float64 // microseconds of 1
@@ -195,7 +193,8 @@ const leastTime = 1e-4
 
 func (u *units) encode(r tile.Rate) []float64 {
 	e := min(max(r.Efficiency, planner.MinEfficiency), 0.95*u.limit)
-	return []float64{math.Log(e / (u.limit - e)), math.Sqrt(r.Step / u.step), math.Sqrt(r.Fixed / u.fixed), math.Sqrt(r.Worker / u.worker)}
+	return []float64{math.Log(e / (u.limit - e)),
+		math.Sqrt(r.Step / u.step), math.Sqrt(r.Fixed / u.fixed), math.Sqrt(r.Worker / u.worker)}
 }
 
 func (u *units) decode(x []float64) tile.Rate {
@@ -222,16 +221,16 @@ func (u *units) rounded(r tile.Rate) tile.Rate {
 	return r
 }
 
-// Choice is the planner's choice for a case among the observed plans.
+// Choice is the planner's choice for a case among the observed plans, in microseconds.
 type Choice struct {
 	Case      *Case
-	Chosen    float64 // microseconds measured
-	Best      float64 // of all plans
+	Chosen    float64 // measured
+	Best      float64 // measured, of all plans
 	predicted float64
 }
 
-// Choices finds what the planner chooses by the device's rates in a compute mode,
-// case by case. Cases without observations in the mode are left out.
+// Choices finds what the planner chooses by the device's rates in a compute mode, case by case. Cases
+// without observations in the mode are left out.
 func Choices(d *planner.Device, c planner.Compute, all []Observation) (choices []Choice) {
 	at := map[*Case]int{}
 	for i := range all {

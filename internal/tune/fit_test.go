@@ -40,7 +40,8 @@ func distort(d *planner.Device, factor float64) *planner.Device {
 		rng := rand.New(rand.NewPCG(2, h.Sum64()))
 		off := func() float64 { return math.Pow(factor, 2*rng.Float64()-1) }
 		*truth.Kernel(row.Tile).Measured(row.Compute) = tile.Rate{
-			Efficiency: min(r.Efficiency*off(), d.MaxEfficiency(row.Tile, row.Compute)), Step: r.Step * off(), Fixed: (r.Fixed + 0.1) * off(), Worker: r.Worker * off(),
+			Efficiency: min(r.Efficiency*off(), d.MaxEfficiency(row.Tile, row.Compute)),
+			Step:       r.Step * off(), Fixed: (r.Fixed + 0.1) * off(), Worker: r.Worker * off(),
 		}
 	}
 	return truth
@@ -108,14 +109,14 @@ func TestFit(t *testing.T) {
 				require.Less(t, r.RMS, tc.rms, name)
 				rms, _ := deviation(truth, ofRow(r.Row, all))
 				require.LessOrEqual(t, r.RMS, rms+tc.rms/6, name)
-				if r.Tile.Unit != tile.WGMMA { // of these, each unit has one worker: its steps are the unit's
+				if r.Tile.Unit != tile.WGMMA { // each unit has one worker of those: its steps are the unit's
 					require.InEpsilon(t, want.Efficiency, r.Rate.Efficiency, tc.rate, name)
 				}
 				require.GreaterOrEqual(t, min(r.Rate.Step, r.Rate.Fixed, r.Rate.Worker), 0.0, name)
 			}
 			require.LessOrEqual(t, meanRegret(Tuned(d, rows), all), tc.regret)
 			if tc.factor > 1 {
-				require.Greater(t, meanRegret(d, all), 0.1, "the shipped rates must not do, else this shows nothing")
+				require.Greater(t, meanRegret(d, all), 0.1, "else this shows nothing")
 			}
 		})
 	}
@@ -178,11 +179,13 @@ func TestChoices(t *testing.T) {
 	batch, err := planner.Pack(planner.GEMM(512, 512, 512))
 	require.NoError(t, err)
 	k := &Case{Batch: batch}
-	small, large := Row{shape(t, "small"), planner.ComputeF32}, Row{shape(t, "large-8x8"), planner.ComputeF32}
+	small := Row{shape(t, "small"), planner.ComputeF32}
+	large := Row{shape(t, "large-8x8"), planner.ComputeF32}
+	tensor := Row{shape(t, "tensor-64x64"), planner.ComputeTF32}
 	all := []Observation{
 		{Case: k, Row: large, Schedule: planner.ScheduleDataParallel, Micros: 30},
 		{Case: k, Row: small, Schedule: planner.ScheduleDataParallel, Micros: 20},
-		{Case: k, Row: Row{shape(t, "tensor-64x64"), planner.ComputeTF32}, Schedule: planner.ScheduleDataParallel, Micros: 10},
+		{Case: k, Row: tensor, Schedule: planner.ScheduleDataParallel, Micros: 10},
 	}
 	fast, slow := tile.Rate{Efficiency: 1}, tile.Rate{Efficiency: 0.01}
 	for _, tc := range []struct {

@@ -114,7 +114,7 @@ const MaxParts = 8
 // has 16 rows of it, or columns.
 func (k Kernel) Counters() int {
 	switch {
-	case k.Tile.Exchanged():
+	case k.Tile.Swapped:
 		return k.Tile.TN / 16
 	case k.Tile.Unit == tile.WGMMA:
 		return k.Tile.TM / 16

@@ -1,7 +1,8 @@
-// Package tile is the tile table: the shapes in which C is computed, and how fast the
-// kernels of each run. A shape is one row; all that depends on it (kernel text, launch
-// sizes, limits, names) is derived from that row, except what compilers report of its
-// kernels, which stands in the generated table of package native.
+// Package tile is the tile table: the shapes in which C is computed, and how fast the kernels of each run.
+//
+// A shape is one row of geometry, in table.go. All that depends on it (kernel text, launch sizes, limits,
+// names) is derived from that row. Machines write the rest: rates.go has the rates that were fitted to
+// measured times, and the table of package native what compilers report of the kernels.
 package tile
 
 import (
@@ -12,73 +13,25 @@ import (
 	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
-// Shape is a row of the table: the piece of C that one workgroup computes at a time, and
-// the threads that compute it. Rows are known by their address, and are not changed.
+// Shape is a row of the table: the piece of C that one workgroup computes at a time, and the threads that
+// compute it. Rows are known by their address, and are not changed.
 type Shape struct {
 	Name       string
 	TM, TN, TK int  // rows and columns of the C tile; depth of one step along K; powers of two
 	Threads    int  // work-items of the workgroup
 	RM, RN     int  // register block: rows x columns of C that one thread accumulates; 0 but with FMA
 	Zhang      bool // row of Zhang et al. 2025, Table 3; the others are ours
-	Unit       Unit // what multiplies
-	// Clusters: there are kernels in which the thread groups of a cluster share a
-	// tile (NVIDIA 9.0).
+	Kind            // which kernels compute it
+	// Clusters: there are kernels in which the thread groups of a cluster share a tile (NVIDIA 9.0).
 	Clusters bool
 	// Epilogues: there are native kernels with an epilogue.
 	Epilogues bool
-	// Shared is the bytes of workgroup memory that kernels for warpgroups are built with:
-	// half of a compute unit's, or all of it.
+	// Shared is the bytes of workgroup memory that kernels for warpgroups are built with: half of a
+	// compute unit's, or all of it.
 	Shared int
-	// What a tile takes of which at most half the rows, or columns, exist, relative to a
-	// whole one; 0: as much. Measured on an H200 at K of 61 and 509, where warpgroups
-	// leave out what does not exist; of the rows called wide, and of exchanged ones, what fits best with their rates.
-	HalfRows, HalfCols float64
-	Rates              Rates
-}
 
-// Unit is the part of a compute unit that multiplies.
-type Unit string
-
-const (
-	FMA   Unit = ""      // fused multiply-adds of fp32
-	MMA   Unit = "mma"   // tensor cores, a warp at a time (NVIDIA from 8.0 on)
-	WGMMA Unit = "wgmma" // tensor cores, four warps at a time (NVIDIA 9.0)
-	Int4  Unit = "int4"  // tensor cores, a warp at a time, of B of 4 bits (NVIDIA from 8.0 on, but 9.0)
-	SIMD  Unit = "simd"  // fused multiply-adds on vectors of a CPU, whose thread computes a tile alone
-)
-
-// Tensor reports whether the unit is a GPU's tensor cores.
-func (u Unit) Tensor() bool { return u == MMA || u == WGMMA || u == Int4 }
-
-// Rate is how fast the kernels of a shape run, as the planner's cost model has it.
-type Rate struct {
-	Efficiency float64 `json:"efficiency"` // of the peak fp32 rate, when the device is saturated
-	Step       float64 `json:"step"`       // microseconds of one K step, alone on a compute unit
-	Fixed      float64 `json:"fixed"`      // microseconds of a worker besides its steps: item, first load, store
-	Worker     float64 `json:"worker"`     // microseconds of a saturated compute unit that a worker takes besides its steps
-	// Stream is the bytes of A and B that come to a compute unit from device memory in a microsecond, where caches have
-	// nothing: what is under way over memory's latency. 0: not measured, as much as memory gives.
-	Stream float64 `json:"stream,omitempty"`
-	// Along is Stream where B is transposed, which rows of plain FMA wait for in part where caches have B, too. 0: the same.
-	Along float64 `json:"along,omitempty"`
-	// Rounds is the part of data-parallel's time that LPT takes of uneven tiles which begin a second round on the device, and no
-	// third. 0: not less.
-	Rounds float64 `json:"rounds,omitempty"`
-}
-
-// Rates are those that came with the package, by kind of kernel.
-type Rates struct {
-	WGSL   Rate
-	Words  float64 // that much more is WGSL's Worker with C of 16 bits
-	Direct float64 // where B goes from memory to registers WGSL's steps are so many times as fast; 0: not known to be faster
-	Native Rate    // CUDA, and HIP, whose kernels come from the same text: fp32, or emulating it
-	TF32   Rate    // the same with one tf32 product; tensor cores only
-	// Elements of 16 bits, two a word, and the same where rows begin with 16 bytes; tensor
-	// cores only: planner.KernelFacts has others. Bytes are elements of 8 bits, whose rows run along K too to be wide,
-	// and rows called wide have no kernels for others.
-	Halves, WideHalves, Bytes, WideBytes Rate
-	Int4                                 Rate // B of 4 bits
-	CPU                                  Rate
+	// Rates are of rates.go.
+	Rates Rates
 }
 
 // Table returns the rows, in the order in which the planner tries them.
@@ -107,53 +60,45 @@ func ByName(name string) (*Shape, error) {
 	return nil, invalid.Errorf("unknown tile %q (known: %s)", name, strings.Join(known, ", "))
 }
 
-// MaxSize bounds TM, TN and TK: planning has a table of what cuts of all sizes up to it
-// give.
+// MaxSize bounds TM, TN and TK: planning has a table of what cuts of all sizes up to it give.
 const MaxSize = 128
 
-// Check names the first thing about a row that kernels or planning cannot work with. The
-// rows of the table pass.
+// Check names the first thing about a row that kernels or planning cannot work with. The rows of the
+// table pass.
 func (s *Shape) Check() error {
+	wrong := func(format string, args ...any) error {
+		return invalid.Errorf("tile %s: %w", s.Name, fmt.Errorf(format, args...))
+	}
 	for _, size := range [...]int{s.TM, s.TN, s.TK} {
 		if size < 4 || size > MaxSize || size&(size-1) != 0 {
-			return invalid.Errorf("tile %s: size %d is no power of two in [4, %d]", s.Name, size, MaxSize)
+			return wrong("size %d is no power of two in [4, %d]", size, MaxSize)
 		}
 	}
 	if s.Threads < 1 || s.Threads > 1024 {
-		return invalid.Errorf("tile %s: %d threads are not in [1, 1024]", s.Name, s.Threads)
+		return wrong("%d threads are not in [1, 1024]", s.Threads)
+	}
+	if !slices.Contains(kinds[:], s.Kind) {
+		return wrong("no kernels are of the kind %+v", s.Kind)
 	}
 	if s.Unit != FMA {
 		return nil
 	}
-	if s.RM < 1 || s.RN < 1 || s.TM%s.RM != 0 || s.TN%s.RN != 0 || s.Threads*s.RM*s.RN != s.Groups()*s.TM*s.TN || s.TK%s.Groups() != 0 {
-		return invalid.Errorf("tile %s: %d threads of %d x %d do not cover it evenly", s.Name, s.Threads, s.RM, s.RN)
+	blocks := s.RM > 0 && s.RN > 0 && s.TM%s.RM == 0 && s.TN%s.RN == 0
+	if !blocks || s.Threads*s.RM*s.RN != s.Groups()*s.TM*s.TN || s.TK%s.Groups() != 0 {
+		return wrong("%d threads of %d x %d do not cover it evenly", s.Threads, s.RM, s.RN)
 	}
 	return nil
 }
 
-// Groups is the number of K groups: sets of threads that each accumulate the
-// whole C tile over their own part of every K step.
+// Groups is the number of K groups: sets of threads that each accumulate the whole C tile over their own
+// part of every K step.
 func (s *Shape) Groups() int { return max(s.Threads*s.RM*s.RN/(s.TM*s.TN), 1) }
 
-// HalvesOnly: native kernels are for elements of 16 bits and fewer alone.
-func (s *Shape) HalvesOnly() bool {
-	return s.Rates.Native == (Rate{}) && (s.Rates.Halves != (Rate{}) || s.Int4Only())
-}
-
-// KeepsGated: native kernels of the row keep the first product of a gated tile, of elements of so many bytes, in registers, not in the
-// workspace. It is what WideTile in native/wgmma_wide.cuh has room for.
+// KeepsGated: native kernels keep the first product of a gated tile, of elements of so many bytes, in
+// registers, not in the workspace. It is what WideTile in native/wgmma_wide.cuh has room for.
 func (s *Shape) KeepsGated(bytes int) bool {
-	return s.Wide() && (s.TN == 64 || s.TM == 128 && bytes == 2)
+	return s.AlignedOnly && (s.TN == 64 || s.TM == 128 && bytes == 2)
 }
-
-// Exchanged: native kernels compute the transpose of a tile, for which warpgroups have 64 columns each. They are for fp32 alone.
-func (s *Shape) Exchanged() bool { return s.Unit == WGMMA && !s.HalvesOnly() && s.TM < s.TN }
-
-// Wide: a row called wide, of warpgroups for elements of 16 and 8 bits whose rows begin with 16 bytes.
-func (s *Shape) Wide() bool { return s.Unit == WGMMA && s.HalvesOnly() && !s.Int4Only() }
-
-// Int4Only: native kernels are for B of 4 bits alone.
-func (s *Shape) Int4Only() bool { return s.Rates.Int4 != (Rate{}) }
 
 // StepBytes is the memory of the elements of A and B that one K step needs.
 func (s *Shape) StepBytes() int { return 4 * s.TK * (s.TM + s.TN) }

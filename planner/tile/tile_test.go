@@ -1,6 +1,7 @@
 package tile
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -27,12 +28,46 @@ func TestZhangTable3(t *testing.T) {
 		s := Table()[i]
 		require.True(t, s.Zhang)
 		require.Equal(t, want.name, s.Name)
-		require.Equal(t, []int{want.tm, want.tn, want.tk, want.threads}, []int{s.TM, s.TN, s.TK, s.Threads})
-		outputs := float64(s.TM * s.TN)
+		require.Equal(t, []int{want.tm, want.tn, want.tk}, []int{s.TM, s.TN, s.TK})
+		require.Equal(t, want.threads, s.Threads)
+		outputs, loads := float64(s.TM*s.TN), float64(s.StepBytes()/4)
 		require.Equal(t, want.wcp, outputs/float64(s.Threads), "%s: Eq 1", s)
-		require.Equal(t, want.wdl, (outputs+float64(s.StepBytes()/4))/float64(s.Threads), "%s: Eq 2, the tile of C included", s)
+		require.Equal(t, want.wdl, (outputs+loads)/float64(s.Threads), "%s: Eq 2, the tile of C included", s)
 		require.Equal(t, want.wcp, float64(s.RM*s.RN), "%s: a thread holds W_CP outputs", s)
 	}
+}
+
+// rated are the rates that a shape of a kind has.
+func rated(s *Shape) []string {
+	switch s.Kind {
+	case fma:
+		if s.Zhang {
+			return []string{"WGSL", "Native", "CPU"}
+		}
+		return []string{"WGSL", "Native"}
+	case simd:
+		return []string{"CPU"}
+	case mma, wgmma:
+		return []string{"Native", "TF32", "Bits16", "Aligned16", "Bits8", "Aligned8"}
+	case mmaNarrow:
+		return []string{"Bits16", "Aligned16", "Bits8", "Aligned8"}
+	case wgmmaSwapped:
+		return []string{"Native", "TF32"}
+	case wgmmaAligned:
+		return []string{"Bits16", "Aligned16", "Aligned8"}
+	}
+	return []string{"Int4"}
+}
+
+// ratesOf names those that the shape has.
+func ratesOf(s *Shape) (names []string) {
+	v := reflect.ValueOf(s.Rates)
+	for i := range v.NumField() {
+		if r, isRate := v.Field(i).Interface().(Rate); isRate && r.Efficiency > 0 {
+			names = append(names, v.Type().Field(i).Name)
+		}
+	}
+	return names
 }
 
 // TestTable holds every row to what kernels and encodings rely on.
@@ -47,18 +82,9 @@ func TestTable(t *testing.T) {
 			require.NoError(t, err)
 			require.Same(t, s, found)
 			require.Equal(t, i < 5, s.Zhang)
-			require.Equal(t, s.Unit == WGMMA, s.Shared > 0, "others say what they take, or their compilers do")
-			require.Equal(t, s.Unit != SIMD && !s.HalvesOnly(), s.Rates.Native.Efficiency > 0)
-			require.Equal(t, s.Unit == FMA, s.Rates.WGSL.Efficiency > 0)
-			require.Equal(t, s.Unit.Tensor() && !s.HalvesOnly(), s.Rates.TF32.Efficiency > 0)
-			require.Equal(t, s.Unit.Tensor() && !s.Int4Only() && !s.Exchanged(), s.Rates.Halves.Efficiency > 0)
-			require.Equal(t, s.Unit == Int4 || s.Unit == WGMMA && s.Rates.WideHalves == (Rate{}) && !s.Exchanged(), s.Rates.Int4.Efficiency > 0)
-			for _, r := range []Rate{s.Rates.WideHalves, s.Rates.WideBytes} {
-				require.Equal(t, s.Rates.Halves.Efficiency > 0, r.Efficiency > 0)
-			}
-			require.Equal(t, s.Rates.Halves.Efficiency > 0 && !s.Wide(), s.Rates.Bytes.Efficiency > 0)
-			require.Equal(t, strings.HasPrefix(s.Name, "wide-"), s.Wide())
-			require.Equal(t, s.Unit == SIMD || s.Zhang, s.Rates.CPU.Efficiency > 0)
+			require.Equal(t, s.Unit == WGMMA, s.Shared > 0, "compilers know of others")
+			require.Equal(t, rated(s), ratesOf(s))
+			require.Equal(t, strings.HasPrefix(s.Name, "wide-"), s.AlignedOnly)
 			require.True(t, s.Rates.Direct == 0 || s.Rates.Direct >= 1 && s.Rates.WGSL.Efficiency > 0)
 			if s.Unit == FMA {
 				require.LessOrEqual(t, s.StepBytes(), 16<<10, "fits WebGPU's default limit")
@@ -76,16 +102,19 @@ func TestCheck(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		edit func(*Shape)
-		want string
+		want string // after the name
 	}{
 		{"as it is", func(*Shape) {}, ""},
-		{"no power of two", func(s *Shape) { s.TN = 48 }, "tile large: size 48 is no power of two in [4, 128]"},
-		{"too large", func(s *Shape) { s.TM = 256 }, "tile large: size 256 is no power of two in [4, 128]"},
-		{"no threads", func(s *Shape) { s.Threads = 0 }, "tile large: 0 threads are not in [1, 1024]"},
-		{"no block", func(s *Shape) { s.RM = 0 }, "tile large: 256 threads of 0 x 4 do not cover it evenly"},
-		{"uneven block", func(s *Shape) { s.RM = 3 }, "tile large: 256 threads of 3 x 4 do not cover it evenly"},
-		{"too few threads", func(s *Shape) { s.Threads = 128 }, "tile large: 128 threads of 4 x 4 do not cover it evenly"},
-		{"uneven K groups", func(s *Shape) { s.Threads, s.TK = 512, 4; s.RM, s.RN = 64, 4 }, "tile large: 512 threads of 64 x 4 do not cover it evenly"},
+		{"no power of two", func(s *Shape) { s.TN = 48 }, "size 48 is no power of two in [4, 128]"},
+		{"too large", func(s *Shape) { s.TM = 256 }, "size 256 is no power of two in [4, 128]"},
+		{"no threads", func(s *Shape) { s.Threads = 0 }, "0 threads are not in [1, 1024]"},
+		{"unknown kind", func(s *Shape) { s.Unit, s.Swapped = MMA, true },
+			"no kernels are of the kind {Unit:mma NarrowOnly:false Int4Only:false AlignedOnly:false Swapped:true}"},
+		{"no block", func(s *Shape) { s.RM = 0 }, "256 threads of 0 x 4 do not cover it evenly"},
+		{"uneven block", func(s *Shape) { s.RM = 3 }, "256 threads of 3 x 4 do not cover it evenly"},
+		{"too few threads", func(s *Shape) { s.Threads = 128 }, "128 threads of 4 x 4 do not cover it evenly"},
+		{"uneven K groups", func(s *Shape) { s.Threads, s.TK, s.RM, s.RN = 512, 4, 64, 4 },
+			"512 threads of 64 x 4 do not cover it evenly"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, err := ByName("large")
@@ -95,7 +124,7 @@ func TestCheck(t *testing.T) {
 			if err := changed.Check(); c.want == "" {
 				require.NoError(t, err)
 			} else {
-				require.EqualError(t, err, c.want)
+				require.EqualError(t, err, "tile large: "+c.want)
 			}
 		})
 	}

@@ -40,11 +40,11 @@ func CUDA(shapes []*tile.Shape) string {
 	for _, t := range of(tile.MMA, shapes) {
 		m := TensorOf(t)
 		row := fmt.Sprintf("(%s, %d, %d, %d, %d, %d, %d)\n", Identifier(t), t.TM, t.TN, TensorStep, m.Teams, m.Stages, m.Groups)
-		if !t.HalvesOnly() {
+		if !t.NarrowOnly {
 			b.WriteString("BG_TENSOR" + row)
 		}
 		b.WriteString("BG_TENSOR_HALVES" + row)
-		if t.Epilogues && !t.HalvesOnly() {
+		if t.Epilogues && !t.NarrowOnly {
 			fmt.Fprintf(&b, "BG_TENSOR_EPILOGUE(%s)\n", Identifier(t))
 		}
 		if t.Epilogues {
@@ -61,18 +61,18 @@ func CUDA(shapes []*tile.Shape) string {
 	}
 	b.WriteString("// Warpgroups: name, TM, TN, warpgroups that multiply, groups per unit, stages, steps ahead, bytes of shared memory; wide ones load no steps ahead. Of int4: warps that multiply, and load, instead of warpgroups\n")
 	for _, t := range of(tile.WGMMA, shapes) {
-		if t.Int4Only() {
+		if t.Int4Only {
 			p := panelsOf(t)
 			fmt.Fprintf(&b, "%s(%s, %d, %d, %d, %d, %d, %d, %d)\n", p.kind, Identifier(t), t.TM, t.TN, p.multiply, p.load, p.groups, p.stages, t.Shared)
 			continue
 		}
-		if t.HalvesOnly() {
+		if t.NarrowOnly {
 			w := wideOf(t)
 			made(&b, t, "BG_WGMMA_WIDE", fmt.Sprintf("(%s, %d, %d, %d, %d, %d, %d)\n", Identifier(t), t.TM, t.TN, w.consumers, w.groups, w.stages, t.Shared))
 			continue
 		}
 		w, kind := wgmmaOf(t), "BG_WGMMA"
-		if t.Exchanged() {
+		if t.Swapped {
 			kind = "BG_WGMMA_EXCHANGED"
 		}
 		made(&b, t, kind, fmt.Sprintf("(%s, %d, %d, %d, %d, %d, %d, %d)\n", Identifier(t), t.TM, t.TN, w.consumers, w.groups, w.stages, w.ahead, t.Shared))

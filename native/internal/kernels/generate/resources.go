@@ -64,14 +64,14 @@ func mostOf(arch native.Arch, s *tile.Shape, of func(encoding.Kernel) (planner.R
 		return most, false
 	}
 	for _, k := range arch.Variants(s) {
-		if k.Epilogue != (encoding.Epilogue{}) && !s.Int4Only() {
+		if k.Epilogue != (encoding.Epilogue{}) && !s.Int4Only {
 			continue
 		}
 		r, ok := of(k)
 		if !ok {
 			return most, false
 		}
-		if k.Fixup || k.Type != element.F32 && !s.HalvesOnly() || k.Type.Bytes() == 1 {
+		if k.Fixup || k.Type != element.F32 && !s.NarrowOnly || k.Type.Bytes() == 1 {
 			continue
 		}
 		most.Registers = max(most.Registers, r.Registers)
