@@ -186,7 +186,7 @@ func (d *Device) Fits(s *tile.Shape, o Options) bool {
 }
 
 // refuse says why a tile does not fit.
-func (d *Device) refuse(s *tile.Shape, c Compute, dressed bool) error {
+func (d *Device) refuse(s *tile.Shape, a arithmetic, dressed bool) error {
 	k := d.Kernel(s)
 	switch {
 	case k == nil && s.Unit.Tensor():
@@ -195,16 +195,18 @@ func (d *Device) refuse(s *tile.Shape, c Compute, dressed bool) error {
 		return invalid.Errorf("tile %v: device %s has no kernels of it", s, d.Name)
 	case dressed && !k.Epilogues:
 		return invalid.Errorf("tile %v: device %s has no kernels of it for epilogues", s, d.Name)
-	case c == computeBytes && s.AlignedOnly:
-		return invalid.Errorf("tile %v: device %s has no kernels of it for elements of 8 bits, but along K in rows that begin with 16 bytes", s, d.Name)
-	case c.narrow() && !d.KernelKind.takes(k, c):
-		return invalid.Errorf("tile %v: device %s has no kernels of it for elements of %d bits", s, d.Name, c.bits())
-	case !c.narrow() && s.NarrowOnly:
+	case a.bits == 8 && !a.aligned && s.AlignedOnly:
+		return invalid.Errorf("tile %v: device %s has no kernels of it for elements of 8 bits, "+
+			"but along K in rows that begin with 16 bytes", s, d.Name)
+	case a.narrow() && !k.takes(a):
+		return invalid.Errorf("tile %v: device %s has no kernels of it for elements of %d bits", s, d.Name, a.bits)
+	case !a.narrow() && s.NarrowOnly:
 		return invalid.Errorf("tile %v: device %s has kernels of it for elements of 16 bits alone", s, d.Name)
-	case s.Unit.Tensor() && c == ComputeF32:
-		return invalid.Errorf("tile %v uses tensor cores, compute mode %s does not allow them", s, c)
+	case s.Unit.Tensor() && a.compute == ComputeF32:
+		return invalid.Errorf("tile %v uses tensor cores, compute mode %s does not allow them", s, a.compute)
 	case k.Shared > d.GroupShared:
-		return invalid.Errorf("tile %v needs %d bytes of workgroup memory, device %s has %d", s, k.Shared, d.Name, d.GroupShared)
+		return invalid.Errorf("tile %v needs %d bytes of workgroup memory, device %s has %d",
+			s, k.Shared, d.Name, d.GroupShared)
 	}
 	return nil
 }

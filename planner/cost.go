@@ -47,9 +47,9 @@ var (
 
 // model is what planning derives from the device and the compute mode alone.
 type model struct {
-	device  *Device
-	family  *family
-	compute Compute
+	device *Device
+	family *family
+	arithmetic
 	dressed bool        // kernels are native ones with an epilogue
 	only    only        // that plans are kept to
 	parts   bool        // there are kernels that sum the parts of tiles
@@ -88,21 +88,20 @@ type stepMicros struct{ busy, alone float64 }
 // setFor derives the model of plans with options of a batch, whose problems all are as Options.widely says,
 // or not.
 func (m *model) setFor(d *Device, o *Options, wide bool, b Batch) error {
-	c := o.arithmetic(d, wide)
-	m.products, m.cutsAt, m.parts = o.Epilogue.kernel().Products(), o.Epilogue.cutsAt(), o.parts(d, c)
-	return m.set(d, c, o.dressed(d), o.only(b))
+	m.products, m.cutsAt, m.parts = o.Epilogue.kernel().Products(), o.Epilogue.cutsAt(), o.parts(d)
+	return m.set(d, o.arithmetic(d, wide), o.dressed(d), o.only(b))
 }
 
 // set derives the model of a device that passes Check and has kernels for the compute mode.
-func (m *model) set(d *Device, c Compute, dressed bool, keep only) error {
-	if m.device == d && m.compute == c && m.dressed == dressed && m.only == keep {
+func (m *model) set(d *Device, a arithmetic, dressed bool, keep only) error {
+	if m.device == d && m.arithmetic == a && m.dressed == dressed && m.only == keep {
 		return nil
 	}
 	if err := d.Check(); err != nil { // here, so that a planner's next plans do without
 		return err
 	}
 	m.only = keep
-	m.derive(d, c, dressed)
+	m.derive(d, a, dressed)
 	if slices.ContainsFunc(m.tiles, func(t tileModel) bool { return t.fits }) {
 		return nil
 	}
@@ -112,18 +111,18 @@ func (m *model) set(d *Device, c Compute, dressed bool, keep only) error {
 		return errNotReady(d, "no tile")
 	case dressed:
 		return invalid.Errorf("device %s has no kernels for epilogues", d.Name)
-	case c.narrow():
-		return invalid.Errorf("device %s has no kernels for elements of %d bits", d.Name, c.bits())
+	case a.narrow():
+		return invalid.Errorf("device %s has no kernels for elements of %d bits", d.Name, a.bits)
 	}
-	return invalid.Errorf("device %s has no kernels for compute mode %s", d.Name, c)
+	return invalid.Errorf("device %s has no kernels for compute mode %s", d.Name, a.compute)
 }
 
-func (m *model) derive(d *Device, c Compute, dressed bool) {
-	m.device, m.family, m.compute, m.dressed = d, d.family(), c, dressed
+func (m *model) derive(d *Device, a arithmetic, dressed bool) {
+	m.device, m.family, m.arithmetic, m.dressed = d, d.family(), a, dressed
 	m.tiles = slices.Grow(m.tiles[:0], len(d.Kernels))[:len(d.Kernels)]
 	m.cuts, m.grain = m.cuts[:0], [3]uint8{maxShift, maxShift, maxShift}
 	for i := range d.Kernels {
-		m.tiles[i] = d.tileModel(&d.Kernels[i], c, dressed)
+		m.tiles[i] = d.tileModel(&d.Kernels[i], a, dressed)
 		m.tiles[i].fits = m.tiles[i].fits && m.only.allows(m.tiles[i].shape)
 		m.tiles[i].cut = m.cutOf(m.tiles[i].shape)
 	}
@@ -143,11 +142,11 @@ func (m *model) cutOf(t *tile.Shape) int {
 }
 
 // tileModel derives the part of one tile shape.
-func (d *Device) tileModel(k *KernelFacts, c Compute, dressed bool) tileModel {
-	t, r := k.Tile, d.Rate(k, c)
+func (d *Device) tileModel(k *KernelFacts, a arithmetic, dressed bool) tileModel {
+	t, r := k.Tile, d.rate(k, a)
 	busy := 2 * float64(t.TM*t.TN*t.TK) / (d.unit() * r.Efficiency)
-	alone, wide := max(r.Step, busy), t.AlignedOnly && c.wide()
-	if wide || t.Int4Only && t.Unit == tile.WGMMA { // which wait for the L2 cache where all are busy, and not alone
+	alone, wide := max(r.Step, busy), t.AlignedOnly && a.aligned
+	if wide || t.Int4Only && t.Unit == tile.WGMMA { // these wait for the L2 cache where all are busy, and not alone
 		alone = r.Step
 	}
 	one := stepMicros{busy, alone}
@@ -156,7 +155,7 @@ func (d *Device) tileModel(k *KernelFacts, c Compute, dressed bool) tileModel {
 		worker: r.Worker, fixed: r.Fixed,
 		stream: d.stream(r.Stream), along: d.stream(cmp.Or(r.Along, r.Stream)), words: t.Unit == tile.FMA && r.Along > 0,
 		rounds:   r.Rounds,
-		resident: d.resident(k), fits: d.refuse(t, c, dressed) == nil,
+		resident: d.resident(k), fits: d.refuse(t, a, dressed) == nil,
 		clusters: k.Clusters && t.Clusters && !dressed,
 	}
 }
@@ -256,9 +255,9 @@ func (m *model) sums(id tileID, tiles, slots, parts float64) float64 {
 // says.
 func (d *Device) Predict(b Batch, k *KernelFacts, s Schedule, c Compute) (micros float64) {
 	o := Options{Compute: c}
-	c = o.arithmetic(d, o.allWide(d, b))
-	m := model{device: d, family: d.family(), compute: c, tiles: []tileModel{d.tileModel(k, c, false)},
-		products: 1, cutsAt: 1, parts: o.parts(d, c)}
+	a := o.arithmetic(d, o.allWide(d, b))
+	m := model{device: d, family: d.family(), arithmetic: a, tiles: []tileModel{d.tileModel(k, a, false)},
+		products: 1, cutsAt: 1, parts: o.parts(d)}
 	row, cut := s.find(), newCut(k.Tile) // nil: the cheapest
 	var loads [4]load                    // of the kernels that a plan has, one for each transposition
 	m.see(m.operands(&o, b, 1))
@@ -337,7 +336,7 @@ func (m *model) operands(o *Options, b Batch, step int) operands {
 		}
 		all.elements += elementsOf(q.M, q.N, q.depth())
 		all.transB = all.transB && q.TransB
-		if m.compute.wide() {
+		if m.aligned {
 			n := float64(q.M) * float64(q.N) * float64(q.depth())
 			all.odd += n * o.oddRows(q.A, q.B)
 			work += n
