@@ -8,8 +8,8 @@ import (
 // family is what planning knows of kernels that are made in the same way, which nothing else
 // in planning asks for: another family is a literal here.
 type family struct {
-	// rate is the one that came with the package, unit that of the device it was measured on. alike: units of the
-	// same peak are taken to be like that.
+	// rate is the one that came with the package, unit that of the device it was measured on. alike: units of
+	// the same peak are taken to be like that.
 	rate  func(*KernelFacts, arithmetic) tile.Rate
 	unit  float64
 	alike bool

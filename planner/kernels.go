@@ -262,5 +262,6 @@ func (k *only) allows(s *tile.Shape) bool {
 
 // errNotReady is that of a plan that may have no tile shape, or not the one asked for.
 func errNotReady(d *Device, what string) error {
-	return invalid.Errorf("%s: not all its kernels for these options and transpositions are in Options.Kernels, for device %s", what, d.Name)
+	return invalid.Errorf("%s: not all its kernels for these options and transpositions are in "+
+		"Options.Kernels, for device %s", what, d.Name)
 }

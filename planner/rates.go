@@ -173,8 +173,9 @@ func (d *Device) Untuned() *Device {
 	return &own
 }
 
-// unitH200 and unitXeon are what unit is of the devices that the rates of the tile table were measured on: an H200, whose units
-// are an H100's (SXM) too, and a core of a Xeon with AVX-512, two units of 16 lanes at 3 GHz.
+// unitH200 and unitXeon are what unit is of the devices that the rates of the tile table were measured on: an
+// H200, whose units are an H100's (SXM) too, and a core of a Xeon with AVX-512, two units of 16 lanes at 3
+// GHz.
 const unitH200, unitXeon = 67e6 / 132, 192e3
 
 // unit is the peak of a compute unit, in FLOP a microsecond.
