@@ -39,8 +39,9 @@ func (o *Options) arithmetic(d *Device, wide bool) arithmetic {
 
 // allWide reports whether all problems are as widely says.
 func (o *Options) allWide(d *Device, b Batch) bool {
+	f := d.family()
 	for i := range b {
-		if !o.widely(d, &b[i]) {
+		if !o.widely(f, &b[i]) {
 			return false
 		}
 	}
@@ -50,8 +51,8 @@ func (o *Options) allWide(d *Device, b Batch) bool {
 // widely reports whether a problem has what the faster kernels of the device need. Those of CUDA and HIP need
 // elements of fewer bits in rows that begin with 16 bytes, and bytes along K. Those of WGSL that take B to
 // registers need a wide launch, or B of 4 bits.
-func (o *Options) widely(d *Device, q *Problem) bool {
-	if d.family().direct {
+func (o *Options) widely(f *family, q *Problem) bool {
+	if f.direct {
 		return likeMeasured(q.M, q.K) && (o.Epilogue.group() > 0 || o.wideTile(q))
 	}
 	return o.Type != element.F32 && o.quick(q.TransA, q.TransB) && q.wide(o.wide()) &&

@@ -60,17 +60,17 @@ func (p *Planner) Replan(ctx context.Context, plan *Plan, b Batch, o Options) er
 	return p.into(ctx, plan, b, o, (*builder).whole)
 }
 
-// making makes a plan of a batch and options that pass their checks.
-type making func(*builder, Batch, Options) error
+// planning makes a plan of a batch and options that pass their checks.
+type planning func(*builder, Batch, Options) error
 
 // into has a builder make a plan, which is that of no problems if that fails.
-func (p *Planner) into(ctx context.Context, plan *Plan, b Batch, o Options, make making) error {
+func (p *Planner) into(ctx context.Context, plan *Plan, b Batch, o Options, with planning) error {
 	builder := p.take()
 	defer p.give(builder)
 	builder.Plan, builder.ctx = plan, ctx
 	err := builder.check(b, o)
 	if err == nil {
-		err = make(builder, b, o)
+		err = with(builder, b, o)
 	}
 	if err != nil {
 		*plan = Plan{}

@@ -101,11 +101,10 @@ func (p *builder) chooseByCost() error {
 // chooseForClass adds a class to the loads of chooseByCost and sets its best shape.
 func (p *builder) chooseForClass(c *class) {
 	m := &p.model
-	rows, cols, depth := int(c.m)<<m.grain[0], int(c.n)<<m.grain[1], int(c.k)<<m.grain[2]
+	of := Sizes{int(c.m) << m.grain[0], int(c.n) << m.grain[1], int(c.k) << m.grain[2]}
 	times, pieces, units := int(c.count), p.pieces, m.roundSize()
 	for i := range m.cuts {
-		pieces[i] = m.cuts[i].pieces(rows, cols, depth, m.products)
-		p.uniform[i].add(&pieces[i], times, units)
+		pieces[i] = p.uniform[i].add(&m.cuts[i], of, m.products, times, units)
 	}
 	// Bits of times, which are in order as times are, with the tile in the last: minima
 	// without branches, which would be guesses.
@@ -118,7 +117,9 @@ func (p *builder) chooseForClass(c *class) {
 		}
 	}
 	c.best = tileID(best % mostKernels)
-	p.mixed[c.best].add(&pieces[m.tiles[c.best].cut], times, units)
+	e, mixed := &pieces[m.tiles[c.best].cut], &p.mixed[c.best]
+	mixed.addTiles(e.tiles*times, e.steps, e.whole*float64(times), units)
+	mixed.loads += e.loads * float64(times)
 }
 
 // zeroed is n empty loads, in the memory of others.

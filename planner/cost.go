@@ -133,8 +133,7 @@ func (d *Device) Predict(b Batch, k *KernelFacts, s Schedule, c Compute) (micros
 	b = b.longestFirst()
 	for i := range b {
 		if q := &b[i]; q.Writes() {
-			pieces := cut.pieces(q.M, q.N, q.depth(), 1)
-			loads[q.transposition()].add(&pieces, 1, m.roundSize())
+			loads[q.transposition()].add(&cut, q.sizes(), 1, 1, m.roundSize())
 		}
 	}
 	for _, l := range loads {

@@ -114,8 +114,7 @@ func (p *builder) groupOf(id tileID, transA, transB bool, problems []radix.Key) 
 	for i := range problems {
 		q := &p.Batch[problems[i].Index]
 		g.Wide = g.Wide && o.wideTile(q)
-		pieces := cut.pieces(q.M, q.N, q.depth(), p.model.products)
-		g.load.add(&pieces, 1, p.model.roundSize())
+		g.load.add(cut, q.sizes(), p.model.products, 1, p.model.roundSize())
 	}
 	return g
 }

@@ -33,21 +33,18 @@ type pieces struct {
 	loads        float64 // as in load
 }
 
-// pieces are those of a problem of these sizes, whose tiles have so many products each.
-func (c *cut) pieces(rows, cols, depth, products int) (e pieces) {
-	down, across := ceilShift(rows, c.tm), ceilShift(cols, c.tn)
-	e.tiles, e.steps = down*across, max(ceilShift(depth, c.tk), 1)*products
-	e.loads = loadsOf(rows, cols, depth, down, across)
+// add adds so many problems of the same sizes, whose tiles have so many products each, and returns the pieces of
+// one. units are as in addTiles.
+func (l *load) add(c *cut, of Sizes, products, times, units int) (e pieces) {
+	down, across := ceilShift(of.M, c.tm), ceilShift(of.N, c.tn)
+	e.tiles, e.steps = down*across, max(ceilShift(of.K, c.tk), 1)*products
+	e.loads = loadsOf(of.M, of.N, of.K, down, across)
 	if e.whole = float64(e.tiles); c.partly {
-		e.whole = wholeTiles(c.shape, rows, cols)
+		e.whole = wholeTiles(c.shape, of.M, of.N)
 	}
-	return e
-}
-
-// add adds the pieces of so many problems. units are as in addTiles.
-func (l *load) add(e *pieces, times, units int) {
 	l.addTiles(e.tiles*times, e.steps, e.whole*float64(times), units)
 	l.loads += e.loads * float64(times)
+	return e
 }
 
 // addTiles adds n tiles of the same number of steps, which take as long as so many whole ones. units are the

@@ -152,6 +152,9 @@ func (p *Problem) depth() int {
 	return p.K
 }
 
+// sizes are those of what is computed.
+func (p *Problem) sizes() Sizes { return Sizes{p.M, p.N, p.depth()} }
+
 // Reads reports whether the problem reads A and B.
 func (p *Problem) Reads() bool { return p.M > 0 && p.N > 0 && p.depth() > 0 }
 

@@ -178,8 +178,7 @@ func (b *raggedBuilder) load(id tileID, mean Sizes) load {
 	for _, m := range rows {
 		for _, n := range cols {
 			for _, k := range depths {
-				pieces := cut.pieces(m, n, k, b.model.products)
-				one.add(&pieces, 1, 0)
+				one.add(cut, Sizes{m, n, k}, b.model.products, 1, 0)
 			}
 		}
 	}

@@ -95,10 +95,9 @@ func (p *builder) chooseLive(b Batch) (tileID, error) {
 	}
 	units := ceilDiv(m.roundSize(), step)
 	for _, o := range p.sorter.Sort(order) {
-		q := &b[o.Index]
+		of := b[o.Index].sizes()
 		for i := range m.cuts {
-			pieces := m.cuts[i].pieces(q.M, q.N, q.depth(), m.products)
-			p.uniform[i].add(&pieces, 1, units)
+			p.uniform[i].add(&m.cuts[i], of, m.products, 1, units)
 		}
 	}
 	best, micros := tileID(0), math.Inf(1)

@@ -62,6 +62,9 @@ type Conflict struct {
 // follows. What else begins within the range of another is a cluster, of one leading dimension: see sweep.
 // It takes O(n log n) for n regions.
 func (f *Finder) Find() *Conflict {
+	if f.apart() {
+		return nil
+	}
 	f.sort()
 	r := f.regions
 	for first, last := 0, 0; first < len(r); first = last {
@@ -95,10 +98,23 @@ func conflict(x, y *region) *Conflict {
 	return &Conflict{First: int(min(x.problem, y.problem)), Second: int(max(x.problem, y.problem))}
 }
 
+// apart reports whether each region ends before the next one begins, as those of a packed batch do.
+func (f *Finder) apart() bool {
+	for i := 1; i < len(f.regions); i++ {
+		if f.regions[i-1].end > f.regions[i].start {
+			return false
+		}
+	}
+	return true
+}
+
 // sort puts regions in order of their first elements.
 func (f *Finder) sort() {
-	byStart := func(x, y region) int { return x.start - y.start }
-	if slices.IsSortedFunc(f.regions, byStart) {
+	sorted := true
+	for i := 1; i < len(f.regions) && sorted; i++ {
+		sorted = f.regions[i-1].start <= f.regions[i].start
+	}
+	if sorted {
 		return
 	}
 	keys := f.sorter.Reserve(len(f.regions))
