@@ -200,7 +200,7 @@ func (a Arch) KernelName(k encoding.Kernel) string {
 }
 
 // gatedApart reports whether a kernel is for gated tiles alone.
-func gatedApart(k encoding.Kernel) bool { return k.Epilogue.Gated && k.Tile.AlignedOnly && !k.Fixup }
+func gatedApart(k encoding.Kernel) bool { return k.Epilogue.Gated && k.Tile.Aligned && !k.Fixup }
 
 func typeSuffix(t element.Type) string {
 	if t == element.F32 {
@@ -295,7 +295,7 @@ var someEpilogue = encoding.Epilogue{Bias: true}
 // transposed appends a kernel for all transpositions that there are, and its variants.
 func (a Arch) transposed(all []encoding.Kernel, k encoding.Kernel) []encoding.Kernel {
 	for trans := range 4 {
-		if k.TransA, k.TransB = trans&1 != 0, trans&2 != 0; k.Tile.AlignedOnly && k.Type.Bytes() == 1 && (k.TransA || !k.TransB) {
+		if k.TransA, k.TransB = trans&1 != 0, trans&2 != 0; k.Tile.Aligned && k.Type.Bytes() == 1 && (k.TransA || !k.TransB) {
 			continue // tensor cores take bytes along K alone
 		}
 		all = append(all, k)

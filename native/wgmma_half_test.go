@@ -26,7 +26,7 @@ func halfJob(t *testing.T, b planner.Batch, o planner.Options, unit int, how [2]
 }
 
 // alongK: kernels of a tile take elements of a type along K alone, in rows that begin with 16 bytes.
-func alongK(s *tile.Shape, of element.Type) bool { return s.AlignedOnly && of.Bytes() == 1 }
+func alongK(s *tile.Shape, of element.Type) bool { return s.Aligned && of.Bytes() == 1 }
 
 // halfJobs are plans of a tile for a type of elements, with C of all types that it may have: of whole tiles, of
 // workers with several and of some that take them in turn, and of tiles that are split.

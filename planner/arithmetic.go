@@ -85,7 +85,7 @@ func (d *Device) refuse(s *tile.Shape, a arithmetic, dressed bool) error {
 		return invalid.Errorf("tile %v: device %s has no kernels of it", s, d.Name)
 	case dressed && !k.Epilogues:
 		return invalid.Errorf("tile %v: device %s has no kernels of it for epilogues", s, d.Name)
-	case a.bits == 8 && !a.aligned && s.AlignedOnly:
+	case a.bits == 8 && !a.aligned && s.Aligned:
 		return invalid.Errorf("tile %v: device %s has no kernels of it for elements of 8 bits, "+
 			"but along K in rows that begin with 16 bytes", s, d.Name)
 	case a.narrow() && !k.takes(a):

@@ -108,7 +108,7 @@ func (m *model) cutOf(t *tile.Shape) int {
 func (d *Device) tileModel(k *KernelFacts, a arithmetic, dressed bool) tileModel {
 	t, r := k.Tile, d.rate(k, a)
 	busy := 2 * float64(t.TM*t.TN*t.TK) / (d.unit() * r.Efficiency)
-	alone, wide := max(r.Step, busy), t.AlignedOnly && a.aligned
+	alone, wide := max(r.Step, busy), t.Aligned && a.aligned
 	if wide || t.Int4Only && t.Unit == tile.WGMMA {
 		alone = r.Step // where all are busy, they wait for the L2 cache
 	}

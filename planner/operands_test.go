@@ -45,7 +45,7 @@ func TestOddRows(t *testing.T) {
 				m.see(seen)
 				for i := range m.tiles {
 					tile, slower := &m.tiles[i], 1.0
-					if tile.shape.AlignedOnly {
+					if tile.shape.Aligned {
 						slower += oddLonger * c.want
 					}
 					require.InDelta(t, slower*tile.even.busy, tile.busy, 1e-9, tile.shape)

@@ -50,7 +50,7 @@ func (k *KernelFacts) takes(a arithmetic) bool {
 	if s.Unit == tile.FMA {
 		return k.faster(a) > 0
 	}
-	return s.Int4Only == (a.bits == 4) && !s.Swapped && !(s.AlignedOnly && a.bits == 8 && !a.aligned)
+	return s.Int4Only == (a.bits == 4) && !s.Swapped && !(s.Aligned && a.bits == 8 && !a.aligned)
 }
 
 // faster is Halves or Bytes. B of 4 bits gets 16 bits on its way.

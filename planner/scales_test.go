@@ -208,7 +208,7 @@ func TestNarrowSums(t *testing.T) {
 	}{{quick, true}, {aligned, false}} {
 		plan, err := New(device(t, "h200")).Plan(t.Context(), c.batch, o)
 		require.NoError(t, err)
-		require.Equal(t, c.wide, plan.Tiles[0].AlignedOnly, plan.Tiles[0])
+		require.Equal(t, c.wide, plan.Tiles[0].Aligned, plan.Tiles[0])
 	}
 }
 

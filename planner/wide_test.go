@@ -90,7 +90,7 @@ func TestWideBytes(t *testing.T) {
 			require.EqualError(t, err, "tile wide-64x64 64x64x32/256: device h200 has no kernels of it for elements of 8 bits, but along K in rows that begin with 16 bytes")
 			chosen, err := New(d).Plan(t.Context(), Batch{p}, Options{Type: element.Int8})
 			require.NoError(t, err)
-			require.False(t, chosen.Tiles[0].AlignedOnly)
+			require.False(t, chosen.Tiles[0].Aligned)
 		})
 	}
 	require.True(t, d.Fits(shape(t, "wide-64x64"), o))

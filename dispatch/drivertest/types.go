@@ -115,7 +115,7 @@ func (s *suite) fitsWith(d *planner.Device, shape *tile.Shape, e planner.Epilogu
 // jobs lie so.
 func (s *suite) alongK(shape *tile.Shape) *suite {
 	own := *s
-	own.lines = shape.AlignedOnly && s.of.Bytes() == 1
+	own.lines = shape.Aligned && s.of.Bytes() == 1
 	return &own
 }
 

@@ -8,9 +8,10 @@ type Kind struct {
 	NarrowOnly bool
 	// Int4Only: they are for A of 16 bits and B of 4 bits alone.
 	Int4Only bool
-	// AlignedOnly: they are for rows that begin at multiples of 16 bytes alone. Those of elements of
-	// 8 bits are for K-major A and B alone.
-	AlignedOnly bool
+	// Aligned: they are made for rows that begin at multiples of 16 bytes. Other rows of elements of
+	// 16 bits take many times as long; of 8 bits there are kernels for K-major A and B in such rows
+	// alone.
+	Aligned bool
 	// Swapped: they swap A and B and compute the transpose of a tile, for which each warpgroup has 64
 	// columns. They are for fp32 alone.
 	Swapped bool
@@ -23,7 +24,7 @@ const (
 	FMA   Unit = ""      // fused multiply-adds of fp32
 	MMA   Unit = "mma"   // tensor cores, a warp at a time (NVIDIA from 8.0 on)
 	WGMMA Unit = "wgmma" // tensor cores, four warps at a time (NVIDIA 9.0)
-	Int4  Unit = "int4"  // tensor cores, a warp at a time, of B of 4 bits (NVIDIA from 8.0 on, but 9.0)
+	Int4  Unit = "int4"  // tensor cores, a warp at a time, of B of 4 bits (NVIDIA from 8.0 on, except 9.0)
 	SIMD  Unit = "simd"  // fused multiply-adds on vectors of a CPU, whose thread computes a tile alone
 )
 
@@ -47,7 +48,7 @@ var (
 	// wgmmaSwapped: the same for tiles with more columns than rows (native/wgmma_exchanged.cuh).
 	wgmmaSwapped = Kind{Unit: WGMMA, Swapped: true}
 	// wgmmaAligned: warpgroups that take operands as they lie in memory (native/wgmma_wide.cuh).
-	wgmmaAligned = Kind{Unit: WGMMA, NarrowOnly: true, AlignedOnly: true}
+	wgmmaAligned = Kind{Unit: WGMMA, NarrowOnly: true, Aligned: true}
 	// int4: mma.sync with B of 4 bits (native/int4.cuh).
 	int4 = Kind{Unit: Int4, NarrowOnly: true, Int4Only: true}
 	// wgmmaInt4: warpgroups with B of 4 bits. Of few rows warps multiply by themselves

@@ -12,7 +12,7 @@ package tile
 // finishes a long K early. Rows called thin are for problems of few rows, which wait for a long B.
 //
 // In tensor-32x32 each warp has a part of every K step. In rows of warpgroups 128 threads for each 64
-// rows multiply, and the others bring the operands. Rows called wide have kernels for aligned rows alone.
+// rows multiply, and the others bring the operands. Rows called wide are of the kind for aligned rows.
 var table = [...]Shape{
 	{Name: "small", TM: 16, TN: 16, TK: 16, Threads: 128, RM: 1, RN: 2, Zhang: true},
 	{Name: "small-medium", TM: 16, TN: 32, TK: 16, Threads: 128, RM: 1, RN: 4, Zhang: true},

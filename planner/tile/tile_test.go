@@ -84,7 +84,7 @@ func TestTable(t *testing.T) {
 			require.Equal(t, i < 5, s.Zhang)
 			require.Equal(t, s.Unit == WGMMA, s.Shared > 0, "compilers know of others")
 			require.Equal(t, rated(s), ratesOf(s))
-			require.Equal(t, strings.HasPrefix(s.Name, "wide-"), s.AlignedOnly)
+			require.Equal(t, strings.HasPrefix(s.Name, "wide-"), s.Aligned)
 			require.True(t, s.Rates.Direct == 0 || s.Rates.Direct >= 1 && s.Rates.WGSL.Efficiency > 0)
 			if s.Unit == FMA {
 				require.LessOrEqual(t, s.StepBytes(), 16<<10, "fits WebGPU's default limit")
@@ -109,7 +109,7 @@ func TestCheck(t *testing.T) {
 		{"too large", func(s *Shape) { s.TM = 256 }, "size 256 is no power of two in [4, 128]"},
 		{"no threads", func(s *Shape) { s.Threads = 0 }, "0 threads are not in [1, 1024]"},
 		{"unknown kind", func(s *Shape) { s.Unit, s.Swapped = MMA, true },
-			"no kernels are of the kind {Unit:mma NarrowOnly:false Int4Only:false AlignedOnly:false Swapped:true}"},
+			"no kernels are of the kind {Unit:mma NarrowOnly:false Int4Only:false Aligned:false Swapped:true}"},
 		{"no block", func(s *Shape) { s.RM = 0 }, "256 threads of 0 x 4 do not cover it evenly"},
 		{"uneven block", func(s *Shape) { s.RM = 3 }, "256 threads of 3 x 4 do not cover it evenly"},
 		{"too few threads", func(s *Shape) { s.Threads = 128 }, "128 threads of 4 x 4 do not cover it evenly"},

@@ -91,7 +91,7 @@ func randomOptions(rng *rand.Rand, d *planner.Device) (o planner.Options) {
 	var tiles []string
 	zhang := false // there are kernels of its tiles
 	for i := range d.Kernels {
-		if s := d.Kernels[i].Tile; d.Fits(s, o) && !(s.AlignedOnly && o.Type.Bytes() == 1) { // which are for some layouts alone
+		if s := d.Kernels[i].Tile; d.Fits(s, o) && !(s.Aligned && o.Type.Bytes() == 1) { // which are for some layouts alone
 			tiles, zhang = append(tiles, s.Name), zhang || s.Zhang
 		}
 	}
