@@ -9,7 +9,6 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/internal/overlap"
 	"github.com/batchgemm/batchgemm/planner/internal/radix"
-	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // Planner makes plans for one device. It keeps what it derives from the device, and
@@ -173,38 +172,6 @@ func (p *builder) setExtents(x Lengths) error {
 	}
 	if limit := p.device.spanLimit(p.Options.TypeC); x.Bias > limit {
 		return invalid.Errorf("the bias needs %d elements, %s can bind %d", x.Bias, p.device, limit)
-	}
-	return nil
-}
-
-// Fits reports whether a workgroup of the tile can run on the device and may run with the options' types and
-// compute mode, at least where rows are aligned. Thread counts above the device's limit are no obstacle:
-// kernels then give each thread more outputs.
-func (d *Device) Fits(s *tile.Shape, o Options) bool {
-	fits := func(wide bool) bool { return d.refuse(s, o.arithmetic(d, wide), o.dressed(d)) == nil }
-	return fits(false) || fits(true)
-}
-
-// refuse says why a tile does not fit.
-func (d *Device) refuse(s *tile.Shape, c Compute, dressed bool) error {
-	k := d.Kernel(s)
-	switch {
-	case k == nil && s.Unit.Tensor():
-		return invalid.Errorf("tile %v needs tensor cores (%s), which device %s has not", s, s.Unit, d.Name)
-	case k == nil:
-		return invalid.Errorf("tile %v: device %s has no kernels of it", s, d.Name)
-	case dressed && !k.Epilogues:
-		return invalid.Errorf("tile %v: device %s has no kernels of it for epilogues", s, d.Name)
-	case c == computeBytes && s.Aligned:
-		return invalid.Errorf("tile %v: device %s has no kernels of it for elements of 8 bits, but along K in rows that begin with 16 bytes", s, d.Name)
-	case c.narrow() && !d.KernelKind.takes(k, c):
-		return invalid.Errorf("tile %v: device %s has no kernels of it for elements of %d bits", s, d.Name, c.bits())
-	case !c.narrow() && s.NarrowOnly:
-		return invalid.Errorf("tile %v: device %s has kernels of it for elements of 16 bits alone", s, d.Name)
-	case s.Unit.Tensor() && c == ComputeF32:
-		return invalid.Errorf("tile %v uses tensor cores, compute mode %s does not allow them", s, c)
-	case k.Shared > d.GroupShared:
-		return invalid.Errorf("tile %v needs %d bytes of workgroup memory, device %s has %d", s, k.Shared, d.Name, d.GroupShared)
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func (p *builder) choose() (err error) {
 
 // chooseTile takes one shape for all problems.
 func (p *builder) chooseTile(name string) error {
-	id, err := p.model.named(name, p.model.compute)
+	id, err := p.model.named(name)
 	for i := range p.choice {
 		p.choice[i] = id
 	}
@@ -50,7 +50,7 @@ func (p *builder) chooseTile(name string) error {
 }
 
 // named finds a shape that fits.
-func (m *model) named(name string, c Compute) (tileID, error) {
+func (m *model) named(name string) (tileID, error) {
 	for id := range m.tiles {
 		t := &m.tiles[id]
 		if t.shape.Name != name {
@@ -59,7 +59,7 @@ func (m *model) named(name string, c Compute) (tileID, error) {
 		if t.fits {
 			return tileID(id), nil
 		}
-		if err := m.device.refuse(t.shape, c, m.dressed); err != nil {
+		if err := m.device.refuse(t.shape, m.arithmetic, m.dressed); err != nil {
 			return 0, err
 		}
 		return 0, errNotReady(m.device, fmt.Sprintf("tile %v", t.shape))
@@ -68,7 +68,7 @@ func (m *model) named(name string, c Compute) (tileID, error) {
 	if err != nil {
 		return 0, err
 	}
-	return 0, m.device.refuse(shape, c, m.dressed)
+	return 0, m.device.refuse(shape, m.arithmetic, m.dressed)
 }
 
 // chooseByCost predicts every tile shape for the whole batch, and the cheapest

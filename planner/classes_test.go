@@ -16,7 +16,7 @@ func TestClasses(t *testing.T) {
 	for _, d := range append(known(), halved) {
 		t.Run(d.Name, func(t *testing.T) {
 			var m model
-			require.NoError(t, m.set(d, "", false, only{}))
+			require.NoError(t, m.set(d, arithmetic{}, false, only{}))
 			batch := randomBatch(t, rand.New(rand.NewPCG(1, 5)), 2000, 0, 300)
 			for k := range 1000 { // more classes than the table has places, alike but for K
 				batch = append(batch, GEMM(5, 5, 16*k))

@@ -137,7 +137,7 @@ func TestHalves(t *testing.T) {
 				want = 1
 			}
 			require.True(t, d.Fits(s, of16))
-			full, half := d.Rate(k, ComputeF32), d.Rate(k, computeHalves)
+			full, half := d.Rate(k, ComputeF32), d.rate(k, arithmetic{bits: 16})
 			require.InDelta(t, want, half.Efficiency/full.Efficiency, 1e-9, "%s %s", name, s)
 			half.Efficiency = full.Efficiency
 			require.Equal(t, full, half)
@@ -161,7 +161,7 @@ func TestWords(t *testing.T) {
 	for _, rate := range []tile.Rate{{}, {Efficiency: 0.5, Step: 1, Fixed: 1, Worker: 1}} {
 		large.Rate = rate
 		for o, more := range map[Options]float64{{}: 0, {Type: element.BF16}: 0, {Type: element.BF16, TypeC: element.BF16}: large.Tile.Rates.Words} {
-			require.InDelta(t, more, d.Rate(large, o.arithmetic(d, false)).Worker-d.Rate(large, ComputeF32).Worker, 1e-9)
+			require.InDelta(t, more, d.rate(large, o.arithmetic(d, false)).Worker-d.Rate(large, ComputeF32).Worker, 1e-9)
 		}
 	}
 	large.Rate = tile.Rate{}
@@ -182,11 +182,11 @@ func TestDirectRate(t *testing.T) {
 		thin.Rate, other.Rate = measured, measured
 		for _, o := range []Options{{Compute: ComputeF32}, {Type: element.BF16, TypeC: element.BF16}} {
 			plain, direct := o.arithmetic(d, false), o.arithmetic(d, true)
-			want := d.Rate(thin, plain)
+			want := d.rate(thin, plain)
 			want.Efficiency *= times
 			want.Step /= times
-			require.Equal(t, want, d.Rate(thin, direct))
-			require.Equal(t, d.Rate(other, plain), d.Rate(other, direct), "of which C of 16 bits takes a worker longer")
+			require.Equal(t, want, d.rate(thin, direct))
+			require.Equal(t, d.rate(other, plain), d.rate(other, direct), "of which C of 16 bits takes a worker longer")
 		}
 	}
 }
@@ -337,7 +337,7 @@ func TestAlong(t *testing.T) {
 	}
 	d := device(t, "h200")
 	k := d.Kernel(shape(t, "wgmma-128x128"))
-	fp32, halves := d.tileModel(k, ComputeF32Emulated, false), d.tileModel(k, computeHalves, false)
+	fp32, halves := d.tileModel(k, arithmetic{compute: ComputeF32Emulated}, false), d.tileModel(k, arithmetic{bits: 16}, false)
 	require.Less(t, fp32.along, fp32.stream)
 	require.Equal(t, halves.stream, halves.along, "what was measured in fp32 says nothing of halves")
 }
@@ -414,8 +414,8 @@ func TestTerms(t *testing.T) {
 	} {
 		var m model
 		d := device(t, c.device)
-		require.NoError(t, m.set(d, ComputeF32, false, only{}))
-		id, err := m.named("large-8x8", ComputeF32)
+		require.NoError(t, m.set(d, arithmetic{compute: ComputeF32}, false, only{}))
+		id, err := m.named("large-8x8")
 		require.NoError(t, err)
 		require.InDelta(t, d.LaunchMicros+c.launch, m.sums(id, tiles, slots, 4), 1e-9, c.device)
 		m.parts = true

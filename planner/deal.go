@@ -110,7 +110,7 @@ func (p *builder) groupOf(id tileID, transA, transB bool, problems []radix.Key) 
 	g := group{Kernel: encoding.Kernel{Tile: t.shape, TransA: transA, TransB: transB, Type: o.Type,
 		TypeC: o.TypeC, Wide: true, Epilogue: o.Epilogue.kernel()}, id: id, problems: problems}
 	cut := &p.model.cuts[t.cut]
-	g.TF32 = p.model.compute == ComputeTF32 && g.Tile.Unit.Tensor()
+	g.TF32 = p.model.tf32(g.Tile)
 	for i := range problems {
 		q := &p.Batch[problems[i].Index]
 		g.Wide = g.Wide && o.wideTile(q)

@@ -12,5 +12,5 @@
 // package encoding what backends read of a plan.
 //
 // Reading order: problem.go, tile/table.go and plan.go, and then the way of a batch: build.go, check.go, options.go,
-// choose.go with load.go and cost.go, schedules.go, deal.go, and encode.go.
+// model.go, choose.go with load.go, schedules.go with cost.go, deal.go, and encode.go.
 package planner

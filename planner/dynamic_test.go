@@ -142,7 +142,7 @@ func TestDynamicOnCPU(t *testing.T) {
 // TestDynamicCost: by what is predicted of it, it is never the planner's own choice, since it knows no uneven units.
 func TestDynamicCost(t *testing.T) {
 	m := new(model)
-	require.NoError(t, m.set(device(t, "h200"), ComputeF32Emulated, false, only{}))
+	require.NoError(t, m.set(device(t, "h200"), arithmetic{compute: ComputeF32Emulated}, false, only{}))
 	for id := range m.tiles {
 		if !m.tiles[id].fits {
 			continue

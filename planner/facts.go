@@ -121,7 +121,7 @@ func (d *Device) checkKernels() error {
 			return d.wrong("%w", err)
 		}
 		for _, c := range [...]Compute{ComputeF32, ComputeTF32} {
-			if d.KernelKind == KernelsNative && k.Tile.NarrowOnly {
+			if d.family().narrow && k.Tile.NarrowOnly {
 				break
 			}
 			measured := *k.Measured(c)

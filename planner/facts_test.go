@@ -164,9 +164,9 @@ func TestNarrowRates(t *testing.T) {
 			continue
 		}
 		of := &k.Tile.Rates
-		for c, want := range map[Compute]tile.Rate{computeHalves: of.Bits16, computeWideHalves: of.Aligned16, computeBytes: of.Bits8, computeWideBytes: of.Aligned8, computeInt4: of.Int4} {
-			require.Equal(t, want, d.Rate(k, c), "%s %s", k.Tile, c)
-			require.Equal(t, want.Efficiency > 0, d.KernelKind.takes(k, c), "%s %s", k.Tile, c)
+		for c, want := range map[arithmetic]tile.Rate{arithmetic{bits: 16}: of.Bits16, arithmetic{bits: 16, aligned: true}: of.Aligned16, arithmetic{bits: 8}: of.Bits8, arithmetic{bits: 8, aligned: true}: of.Aligned8, arithmetic{bits: 4}: of.Int4} {
+			require.Equal(t, want, d.rate(k, c), "%s %+v", k.Tile, c)
+			require.Equal(t, want.Efficiency > 0, k.takes(c), "%s %+v", k.Tile, c)
 		}
 	}
 }

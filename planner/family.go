@@ -1,10 +1,19 @@
 package planner
 
-import "github.com/batchgemm/batchgemm/planner/encoding"
+import (
+	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/planner/tile"
+)
 
-// family is what planning knows of kernels that are made in the same way, besides their rates. Nothing else
-// in planning asks which family a device's kernels are of: another one is a literal here, and its rates.
+// family is what planning knows of kernels that are made in the same way, which nothing else
+// in planning asks for: another family is a literal here.
 type family struct {
+	// rate is the one that came with the package, unit that of the device it was measured on. alike: units of
+	// the same peak are taken to be like that.
+	rate  func(*KernelFacts, arithmetic) tile.Rate
+	unit  float64
+	alike bool
+
 	terms  *terms // of predictions
 	rounds bool   // predictions tell rounds of tiles apart, see load: rates were fitted with them
 
@@ -26,14 +35,16 @@ type family struct {
 }
 
 var (
-	familyCUDA = family{terms: &termsOnCUDA, rounds: true, stages: raggedStages[:1],
-		makers: true, narrow: true, apart: true, keeps: true}
-	familyHIP = family{terms: &termsElsewhere, stages: raggedStages[:1],
-		makers: true, narrow: true, apart: true, keeps: true}
-	familyWGSL = family{terms: &termsByWGSL, stages: raggedStages[:], direct: true}
-	familyCPU  = family{terms: &termsElsewhere, counter: true}
+	familyCUDA = family{rate: ofNative, unit: unitH200, alike: true, terms: &termsOnCUDA, rounds: true,
+		stages: raggedStages[:1], makers: true, narrow: true, apart: true, keeps: true}
+	familyHIP = family{rate: ofNative, unit: unitH200, alike: true, terms: &termsElsewhere,
+		stages: raggedStages[:1], makers: true, narrow: true, apart: true, keeps: true}
+	familyWGSL = family{rate: ofWGSL, unit: unitH200, alike: true, terms: &termsByWGSL,
+		stages: raggedStages[:], direct: true}
+	familyCPU = family{rate: ofCPU, unit: unitXeon, terms: &termsElsewhere, counter: true}
 
-	familyUnknown = family{terms: &termsElsewhere} // of a kind that Device.Check refuses
+	// familyUnknown is of a kind that Device.Check refuses.
+	familyUnknown = family{rate: ofNative, unit: unitH200, alike: true, terms: &termsElsewhere}
 )
 
 // raggedStages are all stages, in order.

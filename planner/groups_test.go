@@ -126,7 +126,7 @@ func TestGroupTilesOfHIP(t *testing.T) {
 		for i := range d.Kernels {
 			k := &d.Kernels[i]
 			require.Equal(t, k.Tile.Epilogues, d.Fits(k.Tile, o), "%s: %s", name, k.Tile)
-			require.Equal(t, d.Rate(k, computeHalves), d.Rate(k, computeInt4), "%s: %s", name, k.Tile)
+			require.Equal(t, d.rate(k, arithmetic{bits: 16}), d.rate(k, arithmetic{bits: 4}), "%s: %s", name, k.Tile)
 		}
 		plan, err := New(d).Plan(t.Context(), mustPack(t, GEMM(3, 64, 256), GEMM(70, 264, 512), GEMM(1000, 2000, 128)), o)
 		require.NoError(t, err, name)

@@ -64,17 +64,16 @@ func (p *Planner) Kernels(o Options, t Transposition) ([]KernelGroup, error) {
 		if err := m.setFor(p.device, &o, wide, nil); err != nil {
 			return nil, err
 		}
-		c := m.compute
-		if wide && (c == o.arithmetic(p.device, false) || c.bytes() && !o.quick(t.A, t.B)) {
+		if wide && (m.arithmetic == o.arithmetic(p.device, false) || m.bits == 8 && !o.quick(t.A, t.B)) {
 			break
 		}
 		if o.Tile != "" {
-			_, refused = m.named(o.Tile, c)
+			_, refused = m.named(o.Tile)
 		}
 		for id := range m.tiles {
 			tile := &m.tiles[id]
 			if tile.fits && (o.Tile == "" || o.Tile == tile.shape.Name) {
-				groups = add(groups, p.device.kernelGroup(tile, &o, t, c))
+				groups = add(groups, m.kernelGroup(tile, &o, t))
 			}
 		}
 	}
@@ -95,26 +94,26 @@ func add(groups []KernelGroup, g KernelGroup) []KernelGroup {
 }
 
 // kernelGroup is the group of a tile shape.
-func (d *Device) kernelGroup(m *tileModel, o *Options, t Transposition, c Compute) KernelGroup {
-	g := KernelGroup{key: groupKey{m.shape, t, o.group()}}
-	base := encoding.Kernel{Tile: m.shape, TransA: t.A, TransB: t.B, Type: o.Type, TypeC: o.TypeC,
-		TF32: c == ComputeTF32 && m.shape.Unit.Tensor(), Epilogue: o.Epilogue.kernel()}
+func (m *model) kernelGroup(of *tileModel, o *Options, t Transposition) KernelGroup {
+	g := KernelGroup{key: groupKey{of.shape, t, o.group()}}
+	base := encoding.Kernel{Tile: of.shape, TransA: t.A, TransB: t.B, Type: o.Type, TypeC: o.TypeC,
+		TF32: m.tf32(of.shape), Epilogue: o.Epilogue.kernel()}
 	loops, cuts := g.key.deals()
-	cuts = cuts && cuttable(m.shape, o.Epilogue.cutsAt())
-	inTurn := g.key.takeTurns(m.shape)
+	cuts = cuts && cuttable(of.shape, o.Epilogue.cutsAt())
+	inTurn := g.key.takeTurns(of.shape)
 	for _, wide := range choices(o.wide() > 0 && o.Epilogue.group() == 0) {
 		for _, loop := range choices(loops || base.Epilogue.Gated) {
 			for _, split := range choices(cuts) {
 				if k := base; loop || !base.Epilogue.Gated {
 					k.Wide, k.Loop, k.Split = wide, loop, split
 					g.Kernels = append(g.Kernels, k)
-					g.Kernels = append(g.Kernels, clustered(k, m)...)
+					g.Kernels = append(g.Kernels, clustered(k, of)...)
 					if part := k.Epilogue.OfPart(); part != k.Epilogue && o.accumulates() && !loop && !split {
 						k := k // of windows that cut K
 						k.Epilogue = part
 						g.Kernels = append(g.Kernels, k)
 					}
-					if split && o.parts(d, c) {
+					if split && m.parts {
 						k.Parts = true
 						g.Kernels = append(g.Kernels, k)
 					}
@@ -127,11 +126,11 @@ func (d *Device) kernelGroup(m *tileModel, o *Options, t Transposition, c Comput
 		}
 	}
 	if cuts {
-		g.Kernels = append(g.Kernels, encoding.Kernel{Tile: m.shape, TypeC: o.TypeC, Fixup: true,
+		g.Kernels = append(g.Kernels, encoding.Kernel{Tile: of.shape, TypeC: o.TypeC, Fixup: true,
 			Epilogue: base.Epilogue.OfFixup()})
 	}
 	if g.key.ragged() {
-		g.Kernels = append(g.Kernels, d.makers(base.Epilogue)...)
+		g.Kernels = append(g.Kernels, m.device.makers(base.Epilogue)...)
 	}
 	return g
 }
@@ -263,5 +262,6 @@ func (k *only) allows(s *tile.Shape) bool {
 
 // errNotReady is that of a plan that may have no tile shape, or not the one asked for.
 func errNotReady(d *Device, what string) error {
-	return invalid.Errorf("%s: not all its kernels for these options and transpositions are in Options.Kernels, for device %s", what, d.Name)
+	return invalid.Errorf("%s: not all its kernels for these options and transpositions are in "+
+		"Options.Kernels, for device %s", what, d.Name)
 }

@@ -91,7 +91,8 @@ func steps(t *tile.Shape, q *Problem) int { return max(ceilShift(q.depth(), shif
 // Fraction is what the tile at a place of a problem takes, relative to a whole tile:
 // see tile.Rates.HalfRows.
 func Fraction(t *tile.Shape, q *Problem, row, col int32) float64 {
-	return fraction(t, q.M-int(row)*t.TM, t.TM, t.Rates.HalfRows) * fraction(t, q.N-int(col)*t.TN, t.TN, t.Rates.HalfCols)
+	down, across := q.M-int(row)*t.TM, q.N-int(col)*t.TN
+	return fraction(t, down, t.TM, t.Rates.HalfRows) * fraction(t, across, t.TN, t.Rates.HalfCols)
 }
 
 // wholeTiles is the sum of Fraction over the tiles of a problem with m rows and n columns,

@@ -65,7 +65,7 @@ func TestOddRaggedRows(t *testing.T) {
 		require.NoError(t, m.set(d, o.arithmetic(d, r.widely(d, &o)), false, only{}))
 		b := raggedBuilder{Plan: &Plan{Device: d, Options: o, Ragged: &r}, model: &m}
 		require.NoError(t, b.choose())
-		id, err := m.named("wide-128x128", m.compute)
+		id, err := m.named("wide-128x128")
 		require.NoError(t, err)
 		return m.tiles[id].busy / m.tiles[id].even.busy
 	}
@@ -78,7 +78,7 @@ func TestOddRaggedRows(t *testing.T) {
 // TestSampledOperands: some of the problems stand for all.
 func TestSampledOperands(t *testing.T) {
 	o := Options{Type: element.BF16}
-	m := model{compute: computeWideHalves}
+	m := model{arithmetic: arithmetic{bits: 16, aligned: true}}
 	b := mustPack(t, slices.Repeat([]Problem{GEMM(64, 72, 72)}, 64)...)
 	all := m.operands(&o, b, 1)
 	require.Equal(t, operands{elements: 64 * (64 + 72) * 72, size: 2, odd: 0.5}, all)
@@ -89,21 +89,21 @@ func TestSampledOperands(t *testing.T) {
 func TestAlone(t *testing.T) {
 	d := device(t, "h200")
 	for _, c := range []struct {
-		tile    string
-		compute Compute
-		sooner  bool
+		tile   string
+		by     arithmetic
+		sooner bool
 	}{
-		{"wide-128x128", computeWideHalves, true},
-		{"wide-64x64", computeWideBytes, true},
-		{"int4-wgmma-64x128", computeInt4, true},
-		{"wide-128x128", computeHalves, false},
-		{"wgmma-128x64", computeWideHalves, false},
-		{"wgmma-128x64", ComputeTF32, false},
-		{"tensor-32x32", computeWideBytes, false},
+		{"wide-128x128", arithmetic{bits: 16, aligned: true}, true},
+		{"wide-64x64", arithmetic{bits: 8, aligned: true}, true},
+		{"int4-wgmma-64x128", arithmetic{bits: 4}, true},
+		{"wide-128x128", arithmetic{bits: 16}, false},
+		{"wgmma-128x64", arithmetic{bits: 16, aligned: true}, false},
+		{"wgmma-128x64", arithmetic{compute: ComputeTF32}, false},
+		{"tensor-32x32", arithmetic{bits: 8, aligned: true}, false},
 	} {
 		k := d.Kernel(shape(t, c.tile))
-		m := d.tileModel(k, c.compute, false)
-		if want := d.Rate(k, c.compute).Step; c.sooner {
+		m := d.tileModel(k, c.by, false)
+		if want := d.rate(k, c.by).Step; c.sooner {
 			require.Equal(t, want, m.alone, c)
 			require.Less(t, m.alone, m.busy, c)
 		} else {

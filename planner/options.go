@@ -147,115 +147,14 @@ func (o *Options) checkDepths(b Batch) error {
 	return nil
 }
 
-// computeHalves and computeWideHalves are the arithmetic of elements of fewer bits where kernels of their own
-// multiply them, as on GPUs with kernels of package native: of any matrices, and of those whose rows begin
-// with 16 bytes. Elsewhere the kernels of F32 make numbers of them. computeInt4 is that of B of 4 bits. WGSL
-// has computeWords with C of 16 bits, and computeDirect and computeDirectWords where those of its kernels
-// that take B from memory to registers can do so in all problems.
-const (
-	computeHalves     Compute = "halves"
-	computeWideHalves Compute = "wide halves"
-	computeBytes      Compute = "bytes"
-	computeWideBytes  Compute = "wide bytes"
-	computeInt4       Compute = "int4"
-
-	computeWords       Compute = "words"
-	computeDirect      Compute = "direct"
-	computeDirectWords Compute = "direct words"
-)
-
-// narrow: the arithmetic is one of elements of 16 or 8 bits.
-func (c Compute) narrow() bool {
-	return c == computeHalves || c == computeWideHalves || c.bytes() || c == computeInt4
-}
-func (c Compute) wide() bool   { return c == computeWideHalves || c == computeWideBytes }
-func (c Compute) bytes() bool  { return c == computeBytes || c == computeWideBytes }
-func (c Compute) words() bool  { return c == computeWords || c == computeDirectWords }
-func (c Compute) direct() bool { return c == computeDirect || c == computeDirectWords }
-
-// bits are those of an element of narrow ones.
-func (c Compute) bits() int {
-	switch {
-	case c.bytes():
-		return 8
-	case c == computeInt4:
-		return 4
-	}
-	return 16
-}
-
-// arithmetic tells apart the rates of a device's kernels, and which may be taken. wide: of all problems what
-// widely says, or Ragged.widely.
-func (o *Options) arithmetic(d *Device, wide bool) Compute {
-	switch {
-	case o.Compute == ComputeTF32 && o.dressed(d):
-		return ComputeF32Emulated // there are no others with an epilogue
-	case d.family().direct:
-		return o.arithmeticWGSL(wide)
-	case o.Type == element.F32 || !d.family().narrow:
-		return o.Compute
-	case o.Epilogue.group() > 0:
-		return computeInt4
-	case o.Type.Bytes() == 1 && wide:
-		return computeWideBytes
-	case o.Type.Bytes() == 1:
-		return computeBytes
-	case wide:
-		return computeWideHalves
-	}
-	return computeHalves
-}
-
-func (o *Options) arithmeticWGSL(direct bool) Compute {
-	words := o.TypeC != element.F32
-	switch {
-	case direct && words:
-		return computeDirectWords
-	case direct:
-		return computeDirect
-	case words:
-		return computeWords
-	}
-	return o.Compute
-}
-
 // dressed reports whether plans have native kernels with an epilogue, of which there are fewer.
 func (o *Options) dressed(d *Device) bool {
 	return !o.Epilogue.none() && d.family().apart
 }
 
 // parts reports whether there are kernels that sum the parts of tiles themselves: see encoding.Kernel.Parts.
-func (o *Options) parts(d *Device, c Compute) bool {
-	return d.Finishes && o.Type == element.F32 && o.Epilogue.none() && c != ComputeTF32
-}
-
-// allWide is what arithmetic calls wide, of all problems.
-func (o *Options) allWide(d *Device, b Batch) bool {
-	for i := range b {
-		if !o.widely(d, &b[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-// widely reports whether a problem has what the faster kernels of the device need: those of native code
-// elements of fewer bits in rows that begin with 16 bytes, of 8 bits along K, and those of WGSL that take B
-// to registers a wide launch, or B of 4 bits.
-func (o *Options) widely(d *Device, q *Problem) bool {
-	if d.family().direct {
-		return likeMeasured(q.M, q.K) && (o.Epilogue.group() > 0 || o.wideTile(q))
-	}
-	return o.Type != element.F32 && o.quick(q.TransA, q.TransB) && q.wide(o.wide()) &&
-		(!o.Epilogue.Gated || q.B2.aligned(o.wide()))
-}
-
-// likeMeasured: a problem of such sizes is like those that tile.Rates.Direct was measured with. With more
-// rows B comes from the cache again for each row of tiles, and with a short K it is read for less long than
-// workers begin and end.
-func likeMeasured(m, k int) bool {
-	const most, least = 24, 512
-	return m <= most && k >= least
+func (o *Options) parts(d *Device) bool {
+	return d.Finishes && o.Type == element.F32 && o.Epilogue.none() && o.Compute != ComputeTF32
 }
 
 // wideTile reports whether a launch with the problem may be wide: see encoding.Kernel.

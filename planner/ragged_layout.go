@@ -139,7 +139,7 @@ func (b *raggedBuilder) product(k *raggedKernel) encoding.Kernel {
 	r, t := b.Ragged, b.model.tiles[k.id].shape
 	return encoding.Kernel{Tile: t, TransA: r.TransA, TransB: r.TransB, Type: b.Options.Type, TypeC: b.Options.TypeC,
 		Loop: true, InTurn: t.Unit == tile.WGMMA && len(b.Records) == 0, Wide: b.wide,
-		TF32: b.model.compute == ComputeTF32 && t.Unit.Tensor(), Epilogue: b.Options.Epilogue.kernel()}
+		TF32: b.model.tf32(t), Epilogue: b.Options.Epilogue.kernel()}
 }
 
 // bound writes the words of the bounds.

@@ -74,7 +74,7 @@ func (b *raggedBuilder) choose() error {
 	b.mean, b.n = r.expected(), 1
 	m.see(r.operands(&b.Options, b.mean))
 	if name := b.Options.Tile; name != "" {
-		id, err := m.named(name, m.compute)
+		id, err := m.named(name)
 		b.kernels[0] = b.kernel(id, b.mean)
 		return err
 	}

@@ -16,52 +16,49 @@ const (
 	KernelsCPU    KernelKind = "cpu"
 )
 
-// shipped is the rate that came with the package for kernels of the kind.
-func (k KernelKind) shipped(f *KernelFacts, c Compute) tile.Rate {
-	s := f.Tile
+// ofWGSL, ofCPU and ofNative are the rates that came with the package.
+func ofWGSL(f *KernelFacts, _ arithmetic) tile.Rate { return f.Tile.Rates.WGSL }
+
+func ofCPU(f *KernelFacts, _ arithmetic) tile.Rate { return f.Tile.Rates.CPU }
+
+func ofNative(f *KernelFacts, a arithmetic) tile.Rate {
+	of := &f.Tile.Rates
 	switch {
-	case k == KernelsWGSL:
-		return s.Rates.WGSL
-	case k == KernelsCPU:
-		return s.Rates.CPU
-	case c.narrow() && s.Unit == tile.FMA:
-		r := s.Rates.Native
-		r.Efficiency *= f.faster(c)
+	case a.narrow() && f.Tile.Unit == tile.FMA:
+		r := of.Native
+		r.Efficiency *= f.faster(a)
 		return r
-	case c == computeInt4:
-		return s.Rates.Int4
-	case c == computeHalves:
-		return s.Rates.Bits16
-	case c == computeWideHalves:
-		return s.Rates.Aligned16
-	case c == computeBytes:
-		return s.Rates.Bits8
-	case c == computeWideBytes:
-		return s.Rates.Aligned8
-	case c == ComputeTF32 && s.Unit.Tensor():
-		return s.Rates.TF32
+	case a.bits == 4:
+		return of.Int4
+	case a.bits == 8 && a.aligned:
+		return of.Aligned8
+	case a.bits == 8:
+		return of.Bits8
+	case a.bits == 16 && a.aligned:
+		return of.Aligned16
+	case a.bits == 16:
+		return of.Bits16
+	case a.tf32(f.Tile):
+		return of.TF32
 	}
-	return s.Rates.Native
+	return of.Native
 }
 
-// takes reports whether there are kernels of the shape for a compute mode of elements of 16 bits and fewer.
-func (k KernelKind) takes(f *KernelFacts, c Compute) bool {
-	switch s := f.Tile; {
-	case k != KernelsNative:
-		return true
-	case s.Unit == tile.FMA:
-		return f.faster(c) > 0
-	default:
-		return s.Int4Only == (c == computeInt4) && !s.Swapped && !(s.Aligned && c == computeBytes)
+// takes reports whether there are native kernels of the shape for elements of fewer bits.
+func (k *KernelFacts) takes(a arithmetic) bool {
+	s := k.Tile
+	if s.Unit == tile.FMA {
+		return k.faster(a) > 0
 	}
+	return s.Int4Only == (a.bits == 4) && !s.Swapped && !(s.Aligned && a.bits == 8 && !a.aligned)
 }
 
 // faster is Halves or Bytes. B of 4 bits gets 16 bits on its way.
-func (f *KernelFacts) faster(c Compute) float64 {
-	if c.bytes() {
-		return f.Bytes
+func (k *KernelFacts) faster(a arithmetic) float64 {
+	if a.bits == 8 {
+		return k.Bytes
 	}
-	return f.Halves
+	return k.Halves
 }
 
 // KernelFacts is what a device's kernels of one tile shape take, and how fast they are.
@@ -83,12 +80,8 @@ type KernelFacts struct {
 	Rate, TF32 tile.Rate
 }
 
-// Measured is the place of the rate that was measured in a compute mode. None is measured for elements of
-// 16 bits and fewer.
+// Measured is the place of the rate that was measured in a compute mode.
 func (k *KernelFacts) Measured(c Compute) *tile.Rate {
-	if c.narrow() {
-		return new(tile.Rate)
-	}
 	if c == ComputeTF32 && k.Tile.Unit.Tensor() {
 		return &k.TF32
 	}
@@ -122,8 +115,15 @@ func (d *Device) named(name string) *KernelFacts {
 // device itself, else that of the tile table, scaled by the peak of the compute units. Latencies stay,
 // because they differ less between GPUs than rates do, unless the unit is too slow for them. Tuning does
 // not measure Stream, Along and Rounds, nor what aligned B gains: these are the tile table's in any case.
-func (d *Device) Rate(k *KernelFacts, c Compute) tile.Rate {
-	r, shipped, slower := *k.Measured(c), d.KernelKind.shipped(k, c), d.KernelKind.measuredUnit()/d.unit()
+func (d *Device) Rate(k *KernelFacts, c Compute) tile.Rate { return d.rate(k, arithmetic{compute: c}) }
+
+// rate is Rate of any kernels. Of those for elements of fewer bits none is measured on the device.
+func (d *Device) rate(k *KernelFacts, a arithmetic) (r tile.Rate) {
+	if !a.narrow() {
+		r = *k.Measured(a.compute)
+	}
+	f := d.family()
+	shipped, slower := f.rate(k, a), f.unit/d.unit()
 	if r.Stream == 0 {
 		r.Stream, r.Along = shipped.Stream, shipped.Along
 	}
@@ -135,12 +135,12 @@ func (d *Device) Rate(k *KernelFacts, c Compute) tile.Rate {
 		r.Worker *= slower
 		r.Fixed *= max(1, slower)
 	}
-	if c.direct() {
+	if a.direct {
 		faster := max(k.Tile.Rates.Direct, 1)
 		r.Efficiency *= faster
 		r.Step /= faster
 	}
-	if c.words() {
+	if a.words {
 		r.Worker += k.Tile.Rates.Words * slower
 	}
 	return r
@@ -150,7 +150,7 @@ func (d *Device) Rate(k *KernelFacts, c Compute) tile.Rate {
 // those of the tile table, on compute units like its own. Else they are guesses, though plans made by
 // them are not bad.
 func (d *Device) Measured() bool {
-	return d.Tuned() || d.KernelKind != KernelsCPU && d.unit() == d.KernelKind.measuredUnit()
+	return d.Tuned() || d.family().alike && d.unit() == d.family().unit
 }
 
 // Tuned reports whether rates were measured on the device itself.
@@ -173,14 +173,10 @@ func (d *Device) Untuned() *Device {
 	return &own
 }
 
-// measuredUnit is unit of what the rates of the tile table were measured on: an H200, whose units are an
-// H100's (SXM) too, and a core of a Xeon with AVX-512, two units of 16 lanes at 3 GHz.
-func (k KernelKind) measuredUnit() float64 {
-	if k == KernelsCPU {
-		return 192e3
-	}
-	return 67e6 / 132
-}
+// unitH200 and unitXeon are what unit is of the devices that the rates of the tile table were measured on: an
+// H200, whose units are an H100's (SXM) too, and a core of a Xeon with AVX-512, two units of 16 lanes at 3
+// GHz.
+const unitH200, unitXeon = 67e6 / 132, 192e3
 
 // unit is the peak of a compute unit, in FLOP a microsecond.
 func (d *Device) unit() float64 {

@@ -84,7 +84,7 @@ func (p *builder) chooseLive(b Batch) (tileID, error) {
 	m, step := &p.model, max(len(b)/liveSamples, 1)
 	m.see(m.operands(&p.Options, b, step))
 	if p.Options.Tile != "" {
-		return m.named(p.Options.Tile, m.compute)
+		return m.named(p.Options.Tile)
 	}
 	p.uniform = zeroed(p.uniform, len(m.cuts))
 	order := p.sorter.Reserve(len(b)/step + 1)[:0]

@@ -14,7 +14,7 @@ func (p *Planner) Costs(b Batch, dst []float64) []float64 {
 	builder := p.take()
 	defer p.give(builder)
 	m := &builder.model
-	err := m.set(p.device, ComputeF32Emulated, false, only{})
+	err := m.set(p.device, arithmetic{compute: ComputeF32Emulated}, false, only{})
 	units := float64(p.device.ComputeUnits)
 	dst = slices.Grow(dst[:0], len(b))[:len(b)]
 	for i := range b {

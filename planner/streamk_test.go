@@ -33,8 +33,8 @@ func TestStreamKShares(t *testing.T) {
 				require.NoError(t, err)
 				checkPlan(t, p)
 				var m model
-				m.derive(d, ComputeF32Emulated, false)
-				id, err := m.named(tile, ComputeF32Emulated)
+				m.derive(d, arithmetic{compute: ComputeF32Emulated}, false)
+				id, err := m.named(tile)
 				require.NoError(t, err)
 				start, least := m.streamUnits(id)
 				require.Greater(t, start, 1)

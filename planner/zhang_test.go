@@ -19,7 +19,7 @@ func TestInitialTile(t *testing.T) {
 		{5, 500, "small"},        // none fits
 	}
 	var p builder
-	require.NoError(t, p.model.set(device(t, "mi210"), ComputeF32, false, only{}))
+	require.NoError(t, p.model.set(device(t, "mi210"), arithmetic{compute: ComputeF32}, false, only{}))
 	for _, c := range cases {
 		q := GEMM(c.m, c.n, 64)
 		require.Equal(t, c.want, p.model.tiles[p.initialTile(p.zhangTiles(), &q)].shape.Name, "%dx%d", c.m, c.n)

@@ -158,7 +158,8 @@ def _place_results(out, shapes, dtype, reads):
     memory that has all: out, if it lies as kernels write it and apart from what they read, else new ones."""
     if out is not None:
         trans, offsets, lds, on_c = _as_they_lie(out) or ([True], None, None, None)
-        if not any(trans) and not _interleave(out, lds) and all(_apart(on_c, on, dtype.itemsize) for on in reads):
+        lies_so = not any(trans) and not _interleave(out, lds)
+        if lies_so and all(_apart(on_c, on, dtype.itemsize) for on in reads):
             return out, offsets, lds, on_c
     step = ALIGN // dtype.itemsize
     ends = np.cumsum([-(-m * n // step) * step for m, n in shapes])

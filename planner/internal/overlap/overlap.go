@@ -20,13 +20,14 @@ type region struct {
 type Finder struct {
 	regions, spare []region
 	sorter         radix.Sorter
-	columns        []int32 // indices into a cluster, in order of the columns in which regions begin
-	ranks          []int32 // the place of each region in columns
+	columns        []int32 // in which the regions of a cluster begin
+	order          []int32 // the regions in order of these
+	ranks          []int32 // the place of each region in order
 	active         ranks
 }
 
 // BytesPerRegion is the memory that a region takes, at most.
-const BytesPerRegion = int64(2*unsafe.Sizeof(region{}) + 2*unsafe.Sizeof(radix.Key{}) + 2*unsafe.Sizeof(int32(0)))
+const BytesPerRegion = int64(2*unsafe.Sizeof(region{}) + 2*unsafe.Sizeof(radix.Key{}) + 3*unsafe.Sizeof(int32(0)))
 
 // Reset forgets all regions, and makes room for n.
 func (f *Finder) Reset(n int) { f.regions = slices.Grow(f.regions[:0], n) }
@@ -138,40 +139,54 @@ func (f *Finder) sweep(cluster []region, ld int) (x, y *region) {
 	f.rank(cluster, ld)
 	for i := range cluster {
 		n, rank := &cluster[i], int(f.ranks[i])
-		if x := f.neighbour(cluster, rank, n, (*ranks).after); x != nil && (ld-(n.start-x.start)%ld)%ld < n.cols {
-			return x, n
+		after := f.neighbour(cluster, rank, n, (*ranks).after)
+		if after >= 0 && f.between(i, after, ld) < n.cols {
+			return &cluster[after], n
 		}
-		if x := f.neighbour(cluster, rank, n, (*ranks).before); x != nil && (n.start-x.start)%ld < x.cols {
-			return x, n
+		before := f.neighbour(cluster, rank, n, (*ranks).before)
+		if before >= 0 && f.between(before, i, ld) < cluster[before].cols {
+			return &cluster[before], n
 		}
 		f.active.add(rank)
 	}
 	return nil, nil
 }
 
-// rank sets the places of regions in order of the columns in which they begin.
-func (f *Finder) rank(cluster []region, ld int) {
-	keys := f.sorter.Reserve(len(cluster))
-	for i := range cluster {
-		keys[i] = radix.Key{By: int64((cluster[i].start - cluster[0].start) % ld), Index: int32(i)}
+// between is how many columns after region i region j begins, on the circle.
+func (f *Finder) between(i, j, ld int) int {
+	columns := int(f.columns[j] - f.columns[i])
+	if columns < 0 {
+		columns += ld
 	}
-	f.columns = slices.Grow(f.columns[:0], len(cluster))[:len(cluster)]
-	f.ranks = slices.Grow(f.ranks[:0], len(cluster))[:len(cluster)]
-	for rank, k := range f.sorter.Sort(keys) {
-		f.columns[rank], f.ranks[k.Index] = k.Index, int32(rank)
-	}
-	f.active.reset(len(cluster))
+	return columns
 }
 
-// neighbour is the next region in a direction that has not ended when n begins, nil if there is none. It drops
+// rank sets the places of regions in order of the columns in which they begin.
+func (f *Finder) rank(cluster []region, ld int) {
+	n := len(cluster)
+	for _, list := range []*[]int32{&f.columns, &f.order, &f.ranks} {
+		*list = slices.Grow((*list)[:0], n)[:n]
+	}
+	keys := f.sorter.Reserve(n)
+	for i := range cluster {
+		column := (cluster[i].start - cluster[0].start) % ld
+		f.columns[i], keys[i] = int32(column), radix.Key{By: int64(column), Index: int32(i)}
+	}
+	for rank, k := range f.sorter.Sort(keys) {
+		f.order[rank], f.ranks[k.Index] = k.Index, int32(rank)
+	}
+	f.active.reset(n)
+}
+
+// neighbour is the next region in a direction that has not ended when n begins, -1 if there is none. It drops
 // those that have ended, each of them once.
-func (f *Finder) neighbour(cluster []region, rank int, n *region, next func(*ranks, int) int) *region {
+func (f *Finder) neighbour(cluster []region, rank int, n *region, next func(*ranks, int) int) int {
 	for {
 		at := next(&f.active, rank)
 		if at < 0 {
-			return nil
+			return -1
 		}
-		if x := &cluster[f.columns[at]]; x.end > n.start {
+		if x := int(f.order[at]); cluster[x].end > n.start {
 			return x
 		}
 		f.active.remove(at)

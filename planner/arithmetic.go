@@ -1,0 +1,103 @@
+package planner
+
+import (
+	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/planner/element"
+	"github.com/batchgemm/batchgemm/planner/tile"
+)
+
+// arithmetic says which of a device's kernels multiply, and so at which rates: those of a compute mode, or
+// those that multiply elements of fewer bits as they are. The rest is what all problems of a plan have in
+// common.
+type arithmetic struct {
+	compute Compute // of elements of 32 bits, which others become unless there are bits
+	bits    int     // of an element of B, below 32; 0: kernels of elements of 32 bits multiply
+	aligned bool    // with bits: rows of A and B begin with 16 bytes, and bytes run along K
+	words   bool    // by WGSL: C has 16 bits
+	direct  bool    // by WGSL: B goes from memory to registers
+}
+
+func (a arithmetic) narrow() bool { return a.bits > 0 }
+
+// tf32 reports whether a tile shape has one tf32 product in place of three.
+func (a arithmetic) tf32(s *tile.Shape) bool { return a.compute == ComputeTF32 && s.Unit.Tensor() }
+
+// arithmetic is that of plans on a device. wide: what widely says of all problems, or Ragged.widely.
+func (o *Options) arithmetic(d *Device, wide bool) arithmetic {
+	switch f := d.family(); {
+	case f.direct:
+		return arithmetic{compute: o.Compute, words: o.TypeC != element.F32, direct: wide}
+	case o.Compute == ComputeTF32 && o.dressed(d):
+		return arithmetic{compute: ComputeF32Emulated} // there are no others with an epilogue
+	case o.Type == element.F32 || !f.narrow:
+		return arithmetic{compute: o.Compute}
+	case o.Epilogue.group() > 0:
+		return arithmetic{bits: 4}
+	}
+	return arithmetic{bits: 8 * o.Type.Bytes(), aligned: wide}
+}
+
+// allWide reports whether all problems are as widely says.
+func (o *Options) allWide(d *Device, b Batch) bool {
+	f := d.family()
+	for i := range b {
+		if !o.widely(f, &b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// widely reports whether a problem has what the faster kernels of the device need. Those of CUDA and HIP need
+// elements of fewer bits in rows that begin with 16 bytes, and bytes along K. Those of WGSL that take B to
+// registers need a wide launch, or B of 4 bits.
+func (o *Options) widely(f *family, q *Problem) bool {
+	if f.direct {
+		return likeMeasured(q.M, q.K) && (o.Epilogue.group() > 0 || o.wideTile(q))
+	}
+	return o.Type != element.F32 && o.quick(q.TransA, q.TransB) && q.wide(o.wide()) &&
+		(!o.Epilogue.Gated || q.B2.aligned(o.wide()))
+}
+
+// likeMeasured: a problem of such sizes is like those that tile.Rates.Direct was measured with. With more
+// rows B comes from the cache again for each row of tiles. With a short K workers begin and end longer than
+// they read.
+func likeMeasured(m, k int) bool {
+	const most, least = 24, 512
+	return m <= most && k >= least
+}
+
+// Fits reports whether a workgroup of the tile can run on the device and may run with the options' types and
+// compute mode, at least where rows are aligned. Thread counts above the device's limit are no obstacle:
+// kernels then give each thread more outputs.
+func (d *Device) Fits(s *tile.Shape, o Options) bool {
+	fits := func(wide bool) bool { return d.refuse(s, o.arithmetic(d, wide), o.dressed(d)) == nil }
+	return fits(false) || fits(true)
+}
+
+// refuse says why a tile does not fit.
+func (d *Device) refuse(s *tile.Shape, a arithmetic, dressed bool) error {
+	k := d.Kernel(s)
+	switch {
+	case k == nil && s.Unit.Tensor():
+		return invalid.Errorf("tile %v needs tensor cores (%s), which device %s has not", s, s.Unit, d.Name)
+	case k == nil:
+		return invalid.Errorf("tile %v: device %s has no kernels of it", s, d.Name)
+	case dressed && !k.Epilogues:
+		return invalid.Errorf("tile %v: device %s has no kernels of it for epilogues", s, d.Name)
+	case a.bits == 8 && !a.aligned && s.Aligned:
+		return invalid.Errorf("tile %v: device %s has no kernels of it for elements of 8 bits, "+
+			"but along K in rows that begin with 16 bytes", s, d.Name)
+	case a.narrow() && !k.takes(a):
+		return invalid.Errorf("tile %v: device %s has no kernels of it for elements of %d bits",
+			s, d.Name, a.bits)
+	case !a.narrow() && s.NarrowOnly:
+		return invalid.Errorf("tile %v: device %s has kernels of it for elements of 16 bits alone", s, d.Name)
+	case s.Unit.Tensor() && a.compute == ComputeF32:
+		return invalid.Errorf("tile %v uses tensor cores, compute mode %s does not allow them", s, a.compute)
+	case k.Shared > d.GroupShared:
+		return invalid.Errorf("tile %v needs %d bytes of workgroup memory, device %s has %d",
+			s, k.Shared, d.Name, d.GroupShared)
+	}
+	return nil
+}
