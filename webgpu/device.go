@@ -58,10 +58,12 @@ const closeWait = time.Second
 
 // newDevice is a device that its caller has opened, with these limits.
 func newDevice(info driver.Info, l limits, maxBinding uint64) *device {
+	shader := wgsl.LimitsOf(&info.Planner)
+	shader.Short = info.Kind == driver.KindSoftware
 	return &device{
 		info:      info,
 		limits:    l,
-		shader:    wgsl.LimitsOf(&info.Planner),
+		shader:    shader,
 		binding:   bindingLimit(l, maxBinding),
 		waitLimit: waitLimit,
 		closeWait: closeWait,

@@ -143,25 +143,23 @@ func (r *renderer) kStep() {
 	r.line("workgroupBarrier();")
 }
 
-// mostUnrolled is how many multiplications of a thread the text of a K step has. A longer step is a loop over
-// parts of it: compilers of GPUs unroll that, and lavapipe has less to compile.
-const mostUnrolled = 512
+// mostUnrolled is how many multiplications of a thread the text of a K step has with Limits.Short.
+const mostUnrolled = 256
 
-// steps multiplies a whole K step.
+// steps multiplies a whole K step. A short text is a loop over parts of it.
 func (r *renderer) steps() {
-	parts := 1
-	for r.GroupSteps/parts*r.Tile.RM*r.Tile.RN > mostUnrolled && r.GroupSteps%(2*parts) == 0 {
-		parts *= 2
+	unrolled := r.GroupSteps
+	for r.short && unrolled%2 == 0 && unrolled*r.Tile.RM*r.Tile.RN > mostUnrolled {
+		unrolled /= 2
 	}
-	unrolled := r.GroupSteps / parts
-	if parts == 1 {
+	if unrolled == r.GroupSteps {
 		for k := range unrolled {
 			r.block("", func() { r.step(fmt.Sprintf("%du", k)) })
 		}
 		return
 	}
-	head := "for (var first = 0u; first < %du; first = first + %du)"
-	r.block(fmt.Sprintf(head, r.GroupSteps, unrolled), func() {
+	head := fmt.Sprintf("for (var first = 0u; first < %du; first = first + %du)", r.GroupSteps, unrolled)
+	r.block(head, func() {
 		for k := range unrolled {
 			r.block("", func() { r.step(plus("first", k)) })
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
-// LimitsOf are the limits of a device's shaders, whose Components the caller may know.
+// LimitsOf are the limits of a device's shaders, whose Components and Short the caller may know.
 func LimitsOf(d *planner.Device) Limits {
 	return Limits{Threads: d.MaxThreads, SharedBytes: d.GroupShared, Subgroup: d.WaveSize}
 }

@@ -78,7 +78,7 @@ func Render(k encoding.Kernel, lim Limits) (Shader, error) {
 		}, nil
 	}
 	r := renderer{
-		geometry: g, kernel: k, threads: g.Tile.Threads,
+		geometry: g, kernel: k, threads: g.Tile.Threads, short: lim.Short,
 		a: operand{stage: &g.A, name: "A", of: k.Type, groups: g.Groups, step: g.Tile.TK, near: g.B.Together,
 			gather: k.Epilogue.Gather, blocks: k.Epilogue.Blocks()},
 		b: operand{stage: &g.B, name: "B", of: k.TypeB(), groups: g.Groups, step: g.Tile.TK,
@@ -104,6 +104,7 @@ type renderer struct {
 	*geometry
 	kernel  encoding.Kernel
 	threads int
+	short   bool // see Limits.Short
 	a, b    operand
 }
 

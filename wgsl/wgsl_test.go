@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // adapters are the limits that every tile is rendered for.
 var adapters = map[string]Limits{
 	"webgpu defaults":    {Threads: 256, SharedBytes: 16384},
-	"lavapipe":           {Threads: 1024, SharedBytes: 32768, Subgroup: 8, Components: true},
+	"lavapipe":           {Threads: 1024, SharedBytes: 32768, Subgroup: 8, Components: true, Short: true},
 	"nvidia":             {Threads: 1024, SharedBytes: 49152, Subgroup: 32, Components: true},
 	"amd":                {Threads: 1024, SharedBytes: 32768, Subgroup: 64}, // not through Vulkan
 	"adreno":             {Threads: 1024, SharedBytes: 32768, Subgroup: 128},
