@@ -1,6 +1,7 @@
 # make demo    set up what is missing, then plan and run a batch, verified
 # make test    set up what is missing, then run the tests
-# make test-all  all cases, where make test draws a sample, and notes it in internal/sample/green.txt: before a change of kernels lands
+# make green   make test, then notes in internal/sample/green.txt which texts passed: before a change of kernels lands
+# make test-all  all cases, where make test draws a sample: before a release
 # make check   what CI runs: formatting, vet, staticcheck, tidy, tests, race detector, vulnerabilities
 # make browser-test  all tests of WebGPU in headless Chromium, on its software adapter: 15 minutes (BROWSER_FLAGS: of go test)
 # make browser     builds the page of examples/browser and serves it: batches on the GPU of whoever opens it (ADDRESS)
@@ -43,7 +44,7 @@ RACE         = $(shell grep -rlE '\bsync\b|\bgo func' --include=*.go . | xargs -
 ON_CPU      := Tiles|NewTile|Types|Epilogues|Groups|Blocks|Zeros|Spreads|Custom|Mixed
 ON_FAKES    := $(ON_CPU)|Ragged|Schedules|Update
 
-.PHONY: demo build browser test test-all check fmt vet staticcheck tidy vulncheck variants browser-check browser-test window-check race fuzz soak bench golden capi eager install wheel wheel-check sizes cuda hip setup
+.PHONY: demo build browser test test-all green check fmt vet staticcheck tidy vulncheck variants browser-check browser-test window-check race fuzz soak bench golden capi eager install wheel wheel-check sizes cuda hip setup
 
 demo: setup build
 	bin/batchgemm devices
@@ -69,6 +70,8 @@ test-all: export BATCHGEMM_TESTS = all
 test-all: TEST_FLAGS = -count=1
 test-all: TIMEOUT = 3h
 test-all: test
+
+green: test
 	$(GO) run ./internal/sample/record
 
 # WebGPU must run, on Mesa's software driver if need be, and in Chromium, and so must the compilers of the
@@ -143,7 +146,7 @@ bench:
 	$(GO) test -run xxx -bench . -benchmem ./planner ./wgsl ./internal/cpu
 
 golden:
-	$(GO) generate ./native
+	$(GO) generate ./planner/tile ./native
 	$(GO) test ./planner ./wgsl ./native ./internal/bench ./internal/report ./internal/results ./cmd/... -update
 
 capi:

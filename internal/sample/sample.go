@@ -1,7 +1,7 @@
-// Package sample draws which cases of long tests run. A case belongs to a text, the files whose mistakes it is there to find.
-// While these are as they were when all cases last passed, which green.txt records, few of the cases run, to show that the tests
-// still do; once they differ, more do, or, as the environment asks, all. Which ones follows from their names and the text, so that
-// every change of it draws others, and a commit runs the same ones everywhere.
+// Package sample draws which cases of long tests run. A case belongs to a text: the files whose mistakes it finds.
+// green.txt records the texts with which the tests passed. Few cases of such a text run, to show that the tests
+// still work. More cases of a changed text run, or all, as the environment asks. The draw follows from the names
+// of cases and from the text: every change of it draws others, and a commit runs the same ones everywhere.
 package sample
 
 import (
@@ -27,7 +27,7 @@ const Variable = "BATCHGEMM_TESTS"
 // fewer is how many times fewer cases run of a text that green.txt has.
 const fewer = 16
 
-// green has the hashes of texts of which all cases have passed, as Record writes them.
+// green has the hashes of texts with which the tests passed, as Record writes them.
 //
 //go:embed green.txt
 var green string

@@ -100,7 +100,7 @@ func TestGreen(t *testing.T) {
 			require.NoError(t, err)
 			require.NotEmpty(t, found, pattern)
 		}
-		require.Contains(t, green, "\n"+x.name+" ", "make test-all")
+		require.Contains(t, green, "\n"+x.name+" ", "make green")
 	}
 	require.Equal(t, len(texts), strings.Count(green, "\n")-1)
 }
