@@ -3,7 +3,7 @@ package planner
 import "github.com/batchgemm/batchgemm/planner/encoding"
 
 // Early reports whether a launch of the plan may load its items before the launch in front of it has ended, and let the next one
-// begin before it ends, where the GPU can (native/launch.cuh). Items must have been there before, as those are that the host
+// begin before it ends, where the GPU can (native/kernels/launch.cuh). Items must have been there before, as those are that the host
 // makes.
 //
 // Thread groups of the next launch take the places that are free by then, and crowd some units while others have room, where several groups

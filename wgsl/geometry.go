@@ -18,8 +18,8 @@ type Limits struct {
 	// store to them. Vulkan does, Metal and Direct3D do not, and WGSL promises nothing (gpuweb/gpuweb#2112).
 	Components bool
 
-	// Short: compiling takes longer than running, as on a software driver. K steps are loops where their text would
-	// be long. On an H200 such text takes 1.03 to 1.28 times as long to run.
+	// Short: compiling takes longer than running, as on a software driver. K steps are loops where their
+	// text would be long. On an H200 such text takes 1.03 to 1.28 times as long to run.
 	Short bool
 }
 

@@ -202,7 +202,7 @@ func (s *suite) longCases() []dressedCase {
 }
 
 // testActivations takes numbers from far below 0 to far above, and some that are all near, also by tiles for
-// warpgroups, whose kernels have activations of their own (native/wgmma_epilogue.cuh).
+// warpgroups, whose kernels have activations of their own (native/epilogue/wgmma_epilogue.cuh).
 func (s *suite) testActivations(t *testing.T) {
 	tiles := []string{"small"}
 	facts := s.device.Info().Planner

@@ -107,7 +107,7 @@ func Trans(a, b bool) string {
 }
 
 // MaxParts is the most parts of a tile that kernels with Kernel.Parts sum: in the order of their slots, as fix-ups
-// sum no more than that, with the same bits (kSlotSets in native/fixup.cuh).
+// sum no more than that, with the same bits (kSlotSets in native/kernels/fixup.cuh).
 const MaxParts = 8
 
 // Counters is how many words count the parts of a tile that were stored: one, or one for each warp of warpgroups, which

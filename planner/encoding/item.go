@@ -4,7 +4,7 @@ import "math"
 
 // ItemWord is the place of a word in an item. An item is one segment, complete in itself so
 // that a worker waits for one dependent load only. This list is the layout: what reads items
-// in C is generated from it (native/items.cuh), and WGSL is rendered by it.
+// in C is generated from it (native/kernels/items.cuh), and WGSL is rendered by it.
 type ItemWord int
 
 const (

@@ -33,26 +33,26 @@ func (u Unit) Tensor() bool { return u == MMA || u == WGMMA || u == Int4 }
 
 // The kinds, with the text of their kernels.
 var (
-	// fma: plain FMA. HIP and WGSL widen narrower elements on their way (native/gemm.cuh,
+	// fma: plain FMA. HIP and WGSL widen narrower elements on their way (native/kernels/gemm.cuh,
 	// wgsl/render.go).
 	fma = Kind{Unit: FMA}
 	// simd: vectors of a CPU, with elements of all types (internal/cpu).
 	simd = Kind{Unit: SIMD}
-	// mma: mma.sync, of elements of 32, 16 and 8 bits, however rows lie (native/tensor.cuh).
+	// mma: mma.sync, of elements of 32, 16 and 8 bits, however rows lie (native/kernels/tensor.cuh).
 	mma = Kind{Unit: MMA}
 	// mmaNarrow: the same without fp32.
 	mmaNarrow = Kind{Unit: MMA, NarrowOnly: true}
 	// wgmma: warpgroups, of elements of 32, 16 and 8 bits, however rows lie. Converter warps bring
-	// the operands (native/wgmma.cuh).
+	// the operands (native/kernels/wgmma.cuh).
 	wgmma = Kind{Unit: WGMMA}
-	// wgmmaSwapped: the same for tiles with more columns than rows (native/wgmma_exchanged.cuh).
+	// wgmmaSwapped: the same for tiles with more columns than rows (native/kernels/wgmma_exchanged.cuh).
 	wgmmaSwapped = Kind{Unit: WGMMA, Swapped: true}
-	// wgmmaAligned: warpgroups that take operands as they lie in memory (native/wgmma_wide.cuh).
+	// wgmmaAligned: warpgroups that take operands as they lie in memory (native/kernels/wgmma_wide.cuh).
 	wgmmaAligned = Kind{Unit: WGMMA, NarrowOnly: true, Aligned: true}
-	// int4: mma.sync with B of 4 bits (native/int4.cuh).
+	// int4: mma.sync with B of 4 bits (native/kernels/int4.cuh).
 	int4 = Kind{Unit: Int4, NarrowOnly: true, Int4Only: true}
 	// wgmmaInt4: warpgroups with B of 4 bits. Of few rows warps multiply by themselves
-	// (native/wgmma_int4.cuh).
+	// (native/kernels/wgmma_int4.cuh).
 	wgmmaInt4 = Kind{Unit: WGMMA, NarrowOnly: true, Int4Only: true}
 
 	kinds = [...]Kind{fma, simd, mma, mmaNarrow, wgmma, wgmmaSwapped, wgmmaAligned, int4, wgmmaInt4}
