@@ -15,9 +15,9 @@ import (
 	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
-// TestFormatInDocs: the picture of ARCHITECTURE.md is what the planner makes.
+// TestFormatInDocs: the picture of docs/format.md is what the planner makes.
 func TestFormatInDocs(t *testing.T) {
-	raw, err := os.ReadFile(filepath.Join("..", "..", "ARCHITECTURE.md"))
+	raw, err := os.ReadFile(filepath.Join("..", "..", "docs", "format.md"))
 	require.NoError(t, err)
 	batch, err := planner.Pack(planner.GEMM(40, 30, 16), planner.GEMM(20, 32, 64), planner.GEMM(32, 64, 48))
 	require.NoError(t, err)
