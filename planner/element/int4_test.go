@@ -183,3 +183,21 @@ func TestQuantizeInt4Refuses(t *testing.T) {
 	large, words, groups := slices.Repeat([]float32{-math.MaxFloat32}, 64), make([]uint32, 64), make([]uint32, 8)
 	require.NoError(t, QuantizeInt4(words, groups, large, 1, 64, 64), "what is large is finite")
 }
+
+// Numbers from -7 to 7 times a scale stay as they are: the scale that makes the largest 7 errs less.
+func TestQuantizeInt4Symmetric(t *testing.T) {
+	const n, k, group = 1, 64, 64
+	numbers := make([]float32, n*k)
+	for i := range numbers {
+		numbers[i] = 0.25 * float32(i%15-7)
+	}
+	words, groups := make([]uint32, k/8*Int4LD(n)), make([]uint32, k/group*Int4LD(n))
+	require.NoError(t, QuantizeInt4(words, groups, numbers, n, k, group))
+	scale, zero := GroupOf(groups[0])
+	require.Equal(t, float32(0.25), scale)
+	elements := make([]uint8, n*k)
+	UnpackInt4(elements, words, n, k)
+	for i, x := range numbers {
+		require.Equal(t, x, scale*float32(int(elements[i])-zero), i)
+	}
+}
