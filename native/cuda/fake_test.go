@@ -91,6 +91,14 @@ func TestFake(t *testing.T) {
 			require.Equal(t, "32 (warp)", info.Subgroup)
 		}
 	})
+	t.Run("after one that is too old", func(t *testing.T) {
+		t.Setenv("FAKE_COUNT", "3")
+		t.Setenv("FAKECUDA_OLD", "1")
+		infos, err := f.Driver.Devices(t.Context())
+		require.NoError(t, err)
+		require.Len(t, infos, 2)
+		require.Equal(t, 1, infos[1].Index)
+	})
 }
 
 // Launches begin while the one in front ends where kernels wait for that, which those of PTX do not; of these each is loaded alone.

@@ -5,6 +5,7 @@
 // TILES is the tile table, as rows {"name", TM, TN}. The environment changes what
 // happens, beside fake.h's settings:
 //   FAKECUDA_VERSION, FAKECUDA_MAJOR, FAKECUDA_UNITS, FAKECUDA_NAME
+//   FAKECUDA_OLD: how many devices, from the first, are too old
 #define STAGES (48 << 10) // of the 64 that the description promises
 #include "../../../internal/dl/dltest/fake.h"
 
@@ -58,7 +59,7 @@ CUresult cuDeviceGetAttribute(int *v, int attribute, CUdevice d) {
 	case 38: *v = 60 << 20; break;
 	case 39: *v = 2048; break;
 	case 50: *v = 2; break;
-	case 75: *v = setting("FAKECUDA_MAJOR", 9); break;
+	case 75: *v = d < setting("FAKECUDA_OLD", 0) ? 7 : setting("FAKECUDA_MAJOR", 9); break;
 	case 76: *v = 0; break;
 	case 81: *v = 233472; break;
 	case 82: *v = 65536; break;
