@@ -236,3 +236,10 @@ func TestMovedBeside(t *testing.T) {
 	require.Equal(t, 4.0*(6+6), moved(planner.Batch{p},
 		&planner.Options{Epilogue: planner.Epilogue{Activation: planner.ReLU}}), "1*C is changed too")
 }
+
+func TestRoundUp(t *testing.T) {
+	cases := []struct{ n, unit, want int }{{0, 8, 0}, {1, 8, 8}, {8, 8, 8}, {9, 8, 16}, {17, 4, 20}, {5, 1, 5}}
+	for _, tc := range cases {
+		require.Equal(t, tc.want, roundUp(tc.n, tc.unit), "%d %d", tc.n, tc.unit)
+	}
+}

@@ -421,3 +421,8 @@ func TestRunText(t *testing.T) {
 		require.Regexp(t, `(?m)^`+line+`$`, text)
 	}
 }
+
+// Scripts rely on these numbers, which docs/guide.md has.
+func TestExitCodes(t *testing.T) {
+	require.Equal(t, []int{0, 1, 2, 130}, []int{exitOK, exitFailure, exitUsage, exitSignal + 2})
+}
