@@ -232,8 +232,8 @@ func compiled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
 	}
-	sample.Kernels.Skip(t, 1)
 	requireTool(t, compiler)
+	sample.Kernels.Skip(t, 1)
 	t.Parallel()
 }
 

@@ -126,7 +126,8 @@ func (s *suite) testMixed(t *testing.T) {
 		if o.Rule == planner.RuleZhang2025 && !s.small() {
 			continue // whose tiles are of plain fp32
 		}
-		s.part(t, name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
+			Sampled(t, s.device, 1)
 			for seed := range uint64(3) {
 				b := irregular(newRand(seed), 40, 150, 100)
 				s.prepare(t, b, spacing(seed%2), o, nil).check(t, seed)

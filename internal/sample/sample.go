@@ -139,30 +139,27 @@ func (x *Text) Skip(t testing.TB, n uint64) {
 	}
 }
 
-// Part skips the test, a part of one that Skip let run: one of n parts runs, as many of a text that is as it was.
+// Part skips the test, a part of one that Skip let run: one of n parts runs, whether or not the text has changed.
 func (x *Text) Part(t testing.TB, n uint64) {
 	t.Helper()
-	if !x.drawn(t.Name(), n) {
+	if !x.PartDrawn(t.Name(), n) {
 		t.Skipf("not drawn of the parts of %s, which all run with %s=all", x.name, Variable)
 	}
 }
-
-// PartDrawn reports what Part skips by, for the part of a name.
-func (x *Text) PartDrawn(name string, n uint64) bool { return x.drawn(name, n) }
 
 // Drawn reports whether the case of a name is one of those that run: one of n are once the text has changed.
 func (x *Text) Drawn(name string, n uint64) bool {
 	if x.same() {
 		n *= fewer
 	}
-	return x.drawn(name, n)
+	return x.PartDrawn(name, n)
 }
 
 // same reports whether green.txt has the text.
 func (x *Text) same() bool { return x.hash() != nil && strings.Contains(green, x.line()) }
 
-// drawn draws one of n.
-func (x *Text) drawn(name string, n uint64) bool {
+// PartDrawn reports whether the part of a name runs: see Part.
+func (x *Text) PartDrawn(name string, n uint64) bool {
 	hash := x.hash()
 	if mode := os.Getenv(Variable); mode == "all" || mode == "changed" && hash != nil && !x.same() {
 		return true
