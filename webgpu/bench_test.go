@@ -179,26 +179,33 @@ func BenchmarkFewRows(b *testing.B) {
 func BenchmarkCompile(b *testing.B) {
 	b.Setenv("MESA_SHADER_CACHE_DISABLE", "true")
 	d := openBenchmark(b)
+	most := encoding.Epilogue{Activation: encoding.SiLU, Bias: true, Gather: true, Scatter: true,
+		Weights: true}
 	for _, name := range []string{"large-8x8", "thin-8x64"} {
 		for _, types := range [][2]element.Type{{}, {element.F16, element.F16}, {element.BF16, element.BF16},
 			{element.E4M3, element.BF16}, {element.Int8, element.F16}} {
 			shape, err := tile.ByName(name)
 			require.NoError(b, err)
-			k := encoding.Kernel{Tile: shape, Type: types[0], TypeC: types[1], Loop: true, Split: true}
-			b.Run(k.String(), func(b *testing.B) {
-				s, err := wgsl.Render(k, d.shader)
-				require.NoError(b, err)
-				for b.Loop() {
-					if p := d.pipelines[k]; p != nil {
-						p.free()
-						delete(d.pipelines, k)
-					}
-					require.NoError(b, d.compileAndRun(b.Context(), k))
-				}
-				b.ReportMetric(float64(len(s.Source)), "bytes")
-			})
+			for _, e := range []encoding.Epilogue{{}, most} {
+				k := encoding.Kernel{Tile: shape, Type: types[0], TypeC: types[1], Loop: true, Split: true,
+					Epilogue: e}
+				b.Run(k.String(), func(b *testing.B) { benchmarkCompile(b, d, k) })
+			}
 		}
 	}
+}
+
+func benchmarkCompile(b *testing.B, d *device, k encoding.Kernel) {
+	s, err := wgsl.Render(k, d.shader)
+	require.NoError(b, err)
+	for b.Loop() {
+		if p := d.pipelines[k]; p != nil {
+			p.free()
+			delete(d.pipelines, k)
+		}
+		require.NoError(b, d.compileAndRun(b.Context(), k))
+	}
+	b.ReportMetric(float64(len(s.Source)), "bytes")
 }
 
 // BenchmarkRagged is the device's time for making the items of a layer of experts, whose

@@ -134,6 +134,14 @@ func TestFacts(t *testing.T) {
 	require.NoError(t, d.Check())
 }
 
+// Shaders of software adapters alone are short.
+func TestShortShaders(t *testing.T) {
+	for kind, short := range map[driver.Kind]bool{driver.KindSoftware: true, driver.KindDiscrete: false,
+		driver.KindIntegrated: false} {
+		require.Equal(t, short, newDevice(driver.Info{Kind: kind}, limits{}, 0).shader.Short, kind)
+	}
+}
+
 func TestCloseInAnyOrder(t *testing.T) {
 	first := open(t, webgpuDriver{})
 	k := newTask(t, gemm(30, 30, 30))

@@ -453,3 +453,21 @@ func TestGolden(t *testing.T) {
 		})
 	}
 }
+
+// A short text multiplies large K steps in a loop, and is else the same.
+func TestShort(t *testing.T) {
+	for name, loops := range map[string]bool{"large-8x8": true, "medium": false} {
+		shape, err := tile.ByName(name)
+		require.NoError(t, err)
+		lim := adapters["nvidia"]
+		long, err := Render(encoding.Kernel{Tile: shape}, lim)
+		require.NoError(t, err)
+		lim.Short = true
+		short, err := Render(encoding.Kernel{Tile: shape}, lim)
+		require.NoError(t, err)
+		require.NotContains(t, long.Source, "var first = 0u")
+		head := "for (var first = 0u; first < 16u; first = first + 4u)"
+		require.Equal(t, loops, strings.Contains(short.Source, head))
+		require.Equal(t, loops, len(short.Source) < len(long.Source))
+	}
+}
