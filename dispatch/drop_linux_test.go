@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/dispatch/drivertest"
+	"github.com/batchgemm/batchgemm/internal/drivertest"
 	"github.com/batchgemm/batchgemm/internal/hostmem/memtest"
 	"github.com/batchgemm/batchgemm/webgpu"
 )

@@ -10,7 +10,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/dispatch/driver"
-	"github.com/batchgemm/batchgemm/dispatch/drivertest"
+	"github.com/batchgemm/batchgemm/internal/drivertest"
 	"github.com/batchgemm/batchgemm/planner"
 )
 

@@ -4,8 +4,8 @@ import (
 	"context"
 	"sync"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // WarmOptions say for which plans Warm compiles kernels.

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/native/internal/kernels"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 

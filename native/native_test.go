@@ -16,17 +16,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	builds "github.com/batchgemm/batchgemm/native/internal/kernels"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/hip-bringup.md")
 
 // TestGenerated keeps the lists of kernels equal to those of native/internal/kernels, the words of items to
-// planner/encoding, and what the planner is told of kernels to the products.
+// internal/encoding, and what the planner is told of kernels to the products.
 func TestGenerated(t *testing.T) {
 	dir := t.TempDir()
 	out, err := exec.Command("go", "run", "./internal/kernels/generate", dir).CombinedOutput()

@@ -1,6 +1,6 @@
 package planner
 
-import "github.com/batchgemm/batchgemm/planner/encoding"
+import "github.com/batchgemm/batchgemm/internal/encoding"
 
 // dealBatched gives a worker consecutive tiles until it has its share of K
 // steps: fewer, fuller workers for many tiny tiles (the batching of Li et al.

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/internal/radix"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )

@@ -1,6 +1,6 @@
 package planner
 
-import "github.com/batchgemm/batchgemm/planner/encoding"
+import "github.com/batchgemm/batchgemm/internal/encoding"
 
 // Early reports whether a launch of the plan may load its items before the launch in front of it has ended, and let the next one
 // begin before it ends, where the GPU can (native/kernels/launch.cuh). Items must have been there before, as those are that the host

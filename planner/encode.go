@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 

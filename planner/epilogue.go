@@ -1,8 +1,8 @@
 package planner
 
 import (
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/invalid"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // Activation is a function of each element of C; "" is none.

@@ -1,7 +1,7 @@
 package planner
 
 import (
-	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 

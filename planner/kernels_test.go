@@ -8,11 +8,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/devices"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // kernelOptions are options that differ in the kernels that they need.

@@ -1,8 +1,8 @@
 package planner
 
 import (
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/invalid"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // Pointers are the operands that a problem has at an address of its own, for matrices that are in

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/invalid"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner/internal/radix"
 )
 

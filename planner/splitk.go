@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/internal/radix"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )

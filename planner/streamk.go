@@ -3,7 +3,7 @@ package planner
 import (
 	"math"
 
-	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 

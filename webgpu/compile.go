@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 )
 
 // The library makes one pipeline at a time in an instance, and nothing else of it goes on

@@ -6,7 +6,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 )
 
 // atOnce is how many kernels the browser compiles at once, in threads of its own.

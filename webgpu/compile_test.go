@@ -14,10 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
-	"github.com/batchgemm/batchgemm/dispatch/drivertest"
+	"github.com/batchgemm/batchgemm/internal/drivertest"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/planner"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // kernelsOf lists the kernels of plans with options.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/backend"
-	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/wgsl"
 )
 

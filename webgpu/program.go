@@ -9,9 +9,9 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/backend"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // program is a plan on the device.

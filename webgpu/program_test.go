@@ -8,9 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/dispatch/drivertest"
+	"github.com/batchgemm/batchgemm/internal/drivertest"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 	"github.com/batchgemm/batchgemm/wgsl"
 )

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 )
 
 // Scales of blocks multiply numbers of A when these are stored to workgroup memory, both scales at once: all

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // Epilogues are done in registers, between the sums of a tile and C. Of a gated tile a thread

@@ -3,7 +3,7 @@ package wgsl_test
 import (
 	"fmt"
 
-	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 	"github.com/batchgemm/batchgemm/wgsl"
 )

@@ -11,11 +11,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/devices"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/wgsl"
 	"github.com/stretchr/testify/require"
 )

@@ -8,8 +8,8 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // The shaders that make the items of ragged plans. They are text with names of numbers,

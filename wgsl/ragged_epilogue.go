@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 )
 
 // raggedEpilogue is what the texts have more for an epilogue, by name: nothing for none. Adapters have

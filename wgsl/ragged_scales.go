@@ -3,8 +3,8 @@ package wgsl
 import (
 	"fmt"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // raggedScaleFields is where the scales of a problem begin, and raggedScaleRecord takes that from a record.

@@ -3,7 +3,7 @@ package wgsl
 import (
 	"fmt"
 
-	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 )
 
 // centre takes off from outputs, which are A*B, what zero points of rows are worth, times the sums of their

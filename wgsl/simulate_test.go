@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 	"github.com/stretchr/testify/require"
 )

@@ -3,7 +3,7 @@ package wgsl
 import (
 	"fmt"
 
-	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 )
 
 // takenBytes is the workgroup memory that a word takes (WebGPU counts in 16 bytes).

@@ -7,9 +7,9 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/internal/bench"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // Methods of --live: the device plans, by records of all problems, and computes; the

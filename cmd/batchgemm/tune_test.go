@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch"
-	"github.com/batchgemm/batchgemm/dispatch/drivertest"
 	"github.com/batchgemm/batchgemm/internal/bench"
+	"github.com/batchgemm/batchgemm/internal/drivertest"
 	"github.com/batchgemm/batchgemm/internal/ratefile"
 	"github.com/batchgemm/batchgemm/internal/tune"
 	"github.com/batchgemm/batchgemm/planner"

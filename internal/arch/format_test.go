@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/devices"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // TestFormatInDocs: the picture of docs/format.md is what the planner makes.

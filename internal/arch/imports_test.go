@@ -22,9 +22,9 @@ const module = "github.com/batchgemm/batchgemm/"
 // it, so that backends do not know each other. A name stands for its folder and those below it that have no
 // name of their own; these import each other as they like. Tests may import more.
 //
-// Three packages stand where their work is, whatever their paths say, which are public. dispatch/driver is
-// what backends fulfil, so it is below them. dispatch/drivertest checks that they do. planner/devices knows
-// GPUs with their kernels, so it is above the text of kernels.
+// Some packages stand where users look for them, whatever their layer is. dispatch/driver is what backends
+// fulfil, so it is below them. planner/devices knows GPUs with their kernels, so it is above the text of
+// kernels. planner/element and planner/tile are below what is written with them.
 var layers = []struct {
 	what     string
 	packages []string
@@ -35,7 +35,7 @@ var layers = []struct {
 		"internal/fakedriver"}},
 	{"backends", []string{"webgpu", "native/cuda", "native/hip", "internal/cpu"}},
 	{"the backend that CUDA and HIP share", []string{"internal/dl"}},
-	{"what backends share, their tests", []string{"internal/backend", "dispatch/drivertest",
+	{"what backends share, their tests", []string{"internal/backend", "internal/drivertest",
 		"internal/results"}},
 	{"references, rivals, reports", []string{"internal/reference", "internal/workload", "internal/cublas",
 		"internal/openblas", "internal/report", "internal/browserexec"}},
@@ -45,12 +45,14 @@ var layers = []struct {
 	{"known GPUs", []string{"planner/devices"}},
 	{"text of kernels", []string{"wgsl", "native"}},
 	{"planner", []string{"planner"}},
+	{"what backends read of a plan", []string{"internal/encoding"}},
+	{"types and tile shapes", []string{"planner/element", "planner/tile"}},
 	{"leaves", []string{"internal/arch", "internal/atomicfile", "internal/browser", "internal/cgroup",
 		"internal/codeobject", "internal/invalid", "internal/sample", "internal/version"}},
 }
 
 // plain are packages that import nothing but the standard library and packages of the module.
-var plain = []string{"planner", "wgsl"}
+var plain = []string{"planner", "planner/element", "planner/tile", "internal/encoding", "wgsl"}
 
 // likeUsers are callers that import only what users can. Those of examples/browser, which measure, are not
 // among them.

@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/timeline"
 	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/native/cuda"
 	"github.com/batchgemm/batchgemm/native/products"
 	"github.com/batchgemm/batchgemm/planner"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // images is what embed.go has, in builds that can use it.

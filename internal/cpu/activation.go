@@ -3,7 +3,7 @@ package cpu
 import (
 	"math"
 
-	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 )
 
 // activate replaces numbers by what an activation makes of them. Loops have no branch that depends on signs,

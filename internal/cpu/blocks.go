@@ -3,7 +3,7 @@ package cpu
 import (
 	"math"
 
-	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 )
 
 // blockScales are those of blocks: words of A from the first row of a tile on, or of all rows that are

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // working counts the members of all crews of the process that are at work, so that

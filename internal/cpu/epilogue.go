@@ -4,8 +4,8 @@ import (
 	"math"
 	"unsafe"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // tail is what an epilogue does to a tile whose sums are in a goroutine's memory, row by row

@@ -3,8 +3,8 @@ package cpu
 import (
 	"math"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // segment computes an item: op(A)*op(B) over its K range, stored to C or to the

@@ -3,7 +3,7 @@ package cpu
 import (
 	"math"
 
-	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 )
 
 // scales are those of the rows and columns of a tile; zero points of its rows and sums of its columns, whose

@@ -17,8 +17,8 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/backend"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/invalid"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // device is an open device.

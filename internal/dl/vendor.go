@@ -3,8 +3,8 @@ package dl
 import (
 	"context"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // Vendor describes a vendor's library: all in which backends differ.

@@ -14,9 +14,9 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/cpu"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // Driver is the backend.

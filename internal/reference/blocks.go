@@ -3,7 +3,7 @@ package reference
 import (
 	"math"
 
-	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 )
 
 const (

@@ -5,9 +5,9 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // Operands are the matrices and lists of a batch in a test, each in one buffer.

@@ -4,8 +4,8 @@ import (
 	"runtime"
 	"sync"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // partWork is how many multiply-adds are checked at one go, some 50 ms on one

@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/timeline"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // maxLanes bounds the places of workgroups that are drawn; of more, those of evenly

@@ -6,8 +6,8 @@ import (
 	"container/heap"
 	"slices"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // Bar is what one worker does during a stretch of time.

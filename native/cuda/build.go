@@ -1,8 +1,8 @@
 package cuda
 
 import (
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/native"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // Build is code of the kernels for a GPU.

@@ -12,13 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
-	"github.com/batchgemm/batchgemm/dispatch/drivertest"
 	"github.com/batchgemm/batchgemm/internal/dl"
 	"github.com/batchgemm/batchgemm/internal/dl/dltest"
+	"github.com/batchgemm/batchgemm/internal/drivertest"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/hostmem/memtest"
 	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/planner"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // buildFake compiles testdata/fakecuda.c, which says what it does.

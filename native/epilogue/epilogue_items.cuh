@@ -1,4 +1,4 @@
-// Generated from planner/encoding: the words of items, and of the items of fix-ups, of kernels with
+// Generated from internal/encoding: the words of items, and of the items of fix-ups, of kernels with
 // an epilogue.
 #pragma once
 

@@ -9,9 +9,9 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/dl"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/native/products"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // Driver returns the HIP backend.

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
-	"github.com/batchgemm/batchgemm/dispatch/drivertest"
 	"github.com/batchgemm/batchgemm/internal/dl/dltest"
+	"github.com/batchgemm/batchgemm/internal/drivertest"
 	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/planner"
 )

@@ -3,8 +3,8 @@ package hip
 import (
 	"testing"
 
-	"github.com/batchgemm/batchgemm/dispatch/drivertest"
 	"github.com/batchgemm/batchgemm/internal/dl/dltest"
+	"github.com/batchgemm/batchgemm/internal/drivertest"
 )
 
 // What follows needs a GPU, and skips without one.

@@ -1,4 +1,4 @@
-// Generated from planner/encoding: what kernels that make items read.
+// Generated from internal/encoding: what kernels that make items read.
 #pragma once
 
 #include "../dialect.h"

@@ -1,5 +1,5 @@
 // The device text that CUDA and HIP share: the kernels that carry out a plan
-// (planner/encoding has the layout of the words). gemm computes the segments of
+// (internal/encoding has the layout of the words). gemm computes the segments of
 // a worker; fixup.cuh sums the partial tiles of one tile.
 //
 // A thread group computes one TM x TN tile of C. For each step of TK along K its

@@ -1,4 +1,4 @@
-// The kernels that make the items of a ragged plan (planner/encoding/ragged.go has the
+// The kernels that make the items of a ragged plan (internal/encoding/ragged.go has the
 // words), from sizes that are on the device: they refuse what does not fit, choose a tile
 // shape for each group, order groups, longest K first, count tiles, and write items and
 // tables. Each thread group does all but the writing for itself, in shared memory, because

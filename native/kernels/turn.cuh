@@ -7,7 +7,7 @@
 
 // Turns goes through the items of a worker: that of its number; those that the table has for it; or, of a
 // launch whose workers take tiles in turn, that of its number and then those that the counter of the table gives
-// (planner/encoding/turn.go), whose address is marked. kCounts: there are such launches of the kernel.
+// (internal/encoding/turn.go), whose address is marked. kCounts: there are such launches of the kernel.
 template <class More, bool kCounts>
 struct Turns {
   const uint32_t* table;

@@ -44,7 +44,7 @@ struct Items {
 
 // Feed publishes the worker's items in shared memory, one ahead of the loader. The lanes
 // of one warp run it. kInTurn: workers take turns of items when they can do more, which the counter of
-// a table gives (planner/encoding/turn.go).
+// a table gives (internal/encoding/turn.go).
 template <bool kInTurn, class More = NoEpilogue>
 struct Feed {
   const uint32_t* items;

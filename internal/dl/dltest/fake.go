@@ -1,4 +1,4 @@
-// Package dltest tests package dl for a backend, as dispatch/drivertest tests
+// Package dltest tests package dl for a backend, as internal/drivertest tests
 // what all backends promise. Run works on a fake of the vendor's library, which
 // the CPU plays and which fails on demand; Signals, TwoProcesses, IllegalAddress
 // and RandomProblems work on real GPUs, and Benchmark on both.
@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
-	"github.com/batchgemm/batchgemm/dispatch/drivertest"
 	"github.com/batchgemm/batchgemm/internal/dl"
+	"github.com/batchgemm/batchgemm/internal/drivertest"
 )
 
 // Fake is a vendor with a library made of fake.h.

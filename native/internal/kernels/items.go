@@ -5,15 +5,15 @@ import (
 	"math"
 	"strings"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // Items is the text of items.cuh: the words of items as structures of C, and how to load
 // them.
 func Items() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, `// Generated from planner/encoding: the words of items and of the items of fix-ups.
+	fmt.Fprintf(&b, `// Generated from internal/encoding: the words of items and of the items of fix-ups.
 #pragma once
 
 #include "../dialect.h"
@@ -36,7 +36,7 @@ BG_DEVICE uint32_t extentOf(uint32_t rows, uint32_t cols) { return rows | cols <
 // begin with the words of the others.
 func EpilogueItems() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, `// Generated from planner/encoding: the words of items, and of the items of fix-ups, of kernels with
+	fmt.Fprintf(&b, `// Generated from internal/encoding: the words of items, and of the items of fix-ups, of kernels with
 // an epilogue.
 #pragma once
 
@@ -87,7 +87,7 @@ func extended(b *strings.Builder, name, load string, names []string, more, loadM
 // plan.
 func Bounds() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, `// Generated from planner/encoding: what kernels that make items read.
+	fmt.Fprintf(&b, `// Generated from internal/encoding: what kernels that make items read.
 #pragma once
 
 #include "../dialect.h"

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/batchgemm/batchgemm/planner/encoding"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 

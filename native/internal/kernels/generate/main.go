@@ -1,6 +1,6 @@
 // Command generate writes the lists of kernels, lists/, the words of items and of what makes them, kernels/items.cuh,
 // epilogue/epilogue_items.cuh and kernels/bounds.cuh, and what kernels take, resources.go, to the working directory, or another one. It is for
-// go generate ./native, after a change of the tile table, of the list of kernels or of planner/encoding, and after a build of the
+// go generate ./native, after a change of the tile table, of the list of kernels or of internal/encoding, and after a build of the
 // products.
 package main
 

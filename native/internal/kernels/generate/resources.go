@@ -8,11 +8,11 @@ import (
 	"strings"
 
 	"github.com/batchgemm/batchgemm/internal/codeobject"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/native/products"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
 

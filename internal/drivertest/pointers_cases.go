@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // every are pointers to all operands.

@@ -6,7 +6,7 @@
 //
 //	from word Launch.Items on: its items, in worker order
 //	with Kernel.Loop, from word Launch.Table on: Count+1 item indices, or with Kernel.InTurn TurnWords
-//	with Kernel.Parts, from word Launch.Sums on: as many items of fix-ups, then Kernel.Counters words for each
+//	with Kernel.Parts, from word Launch.Sums on: as many items of fix-ups, then Kernel.Counters words each
 //
 // Sections start at multiples of SectionWords (256 bytes, the largest offset
 // alignment of a storage binding). Worker w of a launch without Loop has item w;

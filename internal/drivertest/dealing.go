@@ -5,9 +5,9 @@ import (
 	"math"
 	"slices"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // Dealing is what kernels that make items make of a batch.

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner"
-	"github.com/batchgemm/batchgemm/planner/encoding"
 )
 
 // testCompile compiles the kernels of a tile shape while runs go on, twice.
