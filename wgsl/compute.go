@@ -65,9 +65,9 @@ func (r *renderer) clearAccumulators() {
 // ahead is how many K steps are being loaded while one is multiplied. With elements of 16 bits, and so of 8,
 // two steps bring the bytes that one does in fp32, and small tiles, which wait for memory, have
 // registers for them: a layer of experts of 16 tokens takes 7 percent less time on an H200. The
-// text is that of two steps, too much for larger tiles.
+// text is that of two steps, too much for larger tiles, and where it is to be short.
 func (r *renderer) ahead() int {
-	if r.a.narrow() && r.GroupSteps*r.Tile.RM*r.Tile.RN <= 128 {
+	if r.a.narrow() && !r.short && r.GroupSteps*r.Tile.RM*r.Tile.RN <= 128 {
 		return 2
 	}
 	return 1
@@ -120,6 +120,10 @@ func (r *renderer) kStep() {
 	r.a.store(&r.writer)
 	r.b.store(&r.writer)
 	r.line("workgroupBarrier();")
+	if r.short && r.B.Direct && !r.b.packed() {
+		r.directShort()
+		return
+	}
 	short := r.rolledSteps
 	if r.B.Direct {
 		short = func() { r.directRows(r.Tile.RM, true) }

@@ -120,6 +120,15 @@ func (r *renderer) directStep() {
 	})
 }
 
+// directShort is the rest of a K step in a short text, which is the same for all numbers of rows and of k's.
+func (r *renderer) directShort() {
+	r.directRows(r.Tile.RM, true)
+	r.line("if (left <= %du) { break; }", r.Tile.TK)
+	r.line("left = left - %du;", r.Tile.TK)
+	r.loadAhead()
+	r.line("workgroupBarrier();")
+}
+
 // directRows multiplies it in the first rows. last: it may have fewer k's.
 func (r *renderer) directRows(rows int, last bool) {
 	switch {

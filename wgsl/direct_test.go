@@ -107,7 +107,7 @@ func checkDirectB(t *testing.T, s Shader, steps int) {
 	type product struct{ col, k int }
 	seen, variants := map[product]int{}, 0
 	for i := range s.Threads {
-		x := &directThread{geometry: &g, env: thread(i, names), registers: map[string]int{},
+		x := &directThread{geometry: &g, env: thread(i, 0, names), registers: map[string]int{},
 			words: map[string]int{}, columns: map[string]int{}}
 		group, ld := x.env["group"], directLD/4
 		if g.B.AlongK {
@@ -161,7 +161,11 @@ func checkDirectB(t *testing.T, s Shader, steps int) {
 	for p, n := range seen {
 		require.Equal(t, variants, n, "%v", p)
 	}
-	require.GreaterOrEqual(t, variants, 2, "the last step, and whole ones")
+	least := 2
+	if strings.Contains(s.Source, "if (left <= ") { // a short text
+		least = 1
+	}
+	require.GreaterOrEqual(t, variants, least, "the last step, and whole ones")
 }
 
 // What the tile table says of B that goes to registers is of shapes whose kernels take it so.

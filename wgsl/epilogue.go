@@ -96,9 +96,22 @@ func (r *renderer) declareGates() {
 	if r.Groups > 1 {
 		n = r.Accumulators / r.Chunk * max(1, r.Chunk/r.Groups)
 	}
-	for i := range n {
-		r.line("var gate%d: %s;", i, vec(r.B.Element))
+	if r.rolled() {
+		r.line("var gates: array<%s, %d>;", vec(r.B.Element), n)
+		return
 	}
+	for i := range n {
+		r.line("var %s: %s;", r.gate(i), vec(r.B.Element))
+	}
+}
+
+// gate is the register that keeps output i of a gated tile's first product.
+func (r *renderer) gate(i int) string {
+	if !r.rolled() {
+		return fmt.Sprintf("gate%d", i)
+	}
+	each := r.atOnce() / max(1, r.atOnce()/r.Groups) // accumulators of an output
+	return "gates[" + plus(over("done", each), i) + "]"
 }
 
 // dress does to outputs, which are alpha*A*B + beta*C, what is left before they are stored.
@@ -119,12 +132,12 @@ func (r *renderer) dress(width int, outputs []output) {
 	case e.Gated:
 		r.ifElse("second", func() {
 			for i, o := range outputs {
-				r.line("%s = gate%d * %s;", o.Value, i, o.Value)
+				r.line("%s = %s * %s;", o.Value, r.gate(i), o.Value)
 			}
 		}, func() {
 			activate()
 			for i, o := range outputs {
-				r.line("gate%d = %s;", i, o.Value)
+				r.line("%s = %s;", r.gate(i), o.Value)
 			}
 		})
 	case e.Activation != "":

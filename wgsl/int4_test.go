@@ -145,7 +145,7 @@ func packedThreads(t *testing.T, s Shader, group, steps int) (all []*packedThrea
 	names, begins := lets(t, s.Source, `place|group|part|lane|ty|tx|readA0|alongB|acrossB`), lets(t, s.Source,
 		`startB|panelB|scalesB`)
 	for i := range s.Threads {
-		x := &packedThread{env: thread(i, names), registers: map[string]packedWord{},
+		x := &packedThread{env: thread(i, 0, names), registers: map[string]packedWord{},
 			groups: map[string]string{}, numbers: map[string]weight{}, group: group,
 			unit: 8 * s.geometry.B.Words}
 		x.env["offB"], x.env["ldB"], x.env["scaleBAt"], x.env["atB"] = 0, packedLD, packedGroups,

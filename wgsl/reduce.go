@@ -14,44 +14,50 @@ import (
 // ... of its own place (interleaved threads have other numbers); it sums them over the slots, always in the
 // same order. The first half of the slots lies in sharedA, the rest in sharedB.
 func (r *renderer) reduce() []output {
+	var outputs []output
+	for first := 0; first < r.Accumulators; first += r.Chunk {
+		of := func(i int) string { return accumulator(first + i) }
+		r.reduceChunk(of)
+		for i := range max(1, r.Chunk/r.Groups) {
+			outputs = append(outputs, r.output(of(i), plus("group", first+i*r.Groups)))
+		}
+	}
+	return outputs
+}
+
+// reduceChunk sums the accumulators of a chunk into the first of them.
+func (r *renderer) reduceChunk(of func(i int) string) {
 	half, own := (r.Groups+1)/2, "t"
 	if r.interleaved() {
 		own = times(r.GroupThreads, "group") + " + place"
 	}
 	slot := r.Chunk * r.GroupThreads // elements
-	var outputs []output
-	for first := 0; first < r.Accumulators; first += r.Chunk {
-		put := func(o *operand, group string) func() {
-			return func() {
-				r.line("let at = %s + place;", times(slot, group))
-				for i := range r.Chunk {
-					r.line("%s = %s;", r.slotElement(o, plus("at", i*r.GroupThreads)),
-						o.hold(o.Element, accumulator(first+i)))
-				}
+	put := func(o *operand, group string) func() {
+		return func() {
+			r.line("let at = %s + place;", times(slot, group))
+			for i := range r.Chunk {
+				r.line("%s = %s;", r.slotElement(o, plus("at", i*r.GroupThreads)), o.hold(o.Element, of(i)))
 			}
 		}
-		r.line("workgroupBarrier();")
-		r.ifElse(fmt.Sprintf("group < %du", half),
-			put(&r.a, "group"), put(&r.b, fmt.Sprintf("group - %du", half)))
-		r.line("workgroupBarrier();")
-		r.owners(func() {
-			for i := range max(1, r.Chunk/r.Groups) {
-				terms := make([]string, r.Groups)
-				for g := range terms {
-					at := i*r.Tile.Threads + g%half*slot
-					if g < half {
-						terms[g] = r.slotElement(&r.a, plus(own, at))
-					} else {
-						terms[g] = r.b.held(r.slotElement(&r.b, plus(own, at)))
-					}
-				}
-				sum := accumulator(first + i)
-				r.line("%s = %s;", sum, strings.Join(terms, " + "))
-				outputs = append(outputs, r.output(sum, plus("group", first+i*r.Groups)))
-			}
-		})
 	}
-	return outputs
+	r.line("workgroupBarrier();")
+	r.ifElse(fmt.Sprintf("group < %du", half),
+		put(&r.a, "group"), put(&r.b, fmt.Sprintf("group - %du", half)))
+	r.line("workgroupBarrier();")
+	r.owners(func() {
+		for i := range max(1, r.Chunk/r.Groups) {
+			terms := make([]string, r.Groups)
+			for g := range terms {
+				at := i*r.Tile.Threads + g%half*slot
+				if g < half {
+					terms[g] = r.slotElement(&r.a, plus(own, at))
+				} else {
+					terms[g] = r.b.held(r.slotElement(&r.b, plus(own, at)))
+				}
+			}
+			r.line("%s = %s;", of(i), strings.Join(terms, " + "))
+		}
+	})
 }
 
 // slotElement is an element of the slots in an operand's workgroup memory.

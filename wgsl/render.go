@@ -191,9 +191,12 @@ func (r *renderer) item() {
 	}
 	r.clearAccumulators()
 	r.multiply()
-	outputs := r.outputs
-	if r.Groups > 1 {
-		outputs = r.reduce
+	switch {
+	case r.rolled():
+		r.finishRolled()
+	case r.Groups > 1:
+		r.finish(r.B.Element, r.reduce())
+	default:
+		r.finish(r.B.Element, r.outputs())
 	}
-	r.finish(r.B.Element, outputs())
 }

@@ -145,14 +145,26 @@ func lets(t *testing.T, text string, wanted string) []let {
 	return all
 }
 
-// thread gives the values that the names have in thread t.
-func thread(t int, lets []let) map[string]int {
-	env := map[string]int{"t": t}
+// thread gives the values that the names have in thread t, which finished so many accumulators.
+func thread(t, done int, lets []let) map[string]int {
+	env := map[string]int{"t": t, "done": done}
 	for _, l := range lets {
 		env[l.name] = l.value.in(env)
 	}
 	return env
 }
+
+// turns is how often a thread finishes accumulators, and each how many it does.
+func (s *Shader) turns() (turns, each int) {
+	n := s.geometry.Accumulators
+	if m := finishing.FindStringSubmatch(s.Source); m != nil {
+		each = number(m[1])
+		return n / each, each
+	}
+	return 1, n
+}
+
+var finishing = regexp.MustCompile(`for \(var done = .* done \+ (\d+)u\)`)
 
 // Every element of the tile is stored by one thread of each K group, from the
 // accumulator that multiplied the row of A and the columns of B that belong to it.
@@ -171,24 +183,26 @@ func TestThreadsCoverTile(t *testing.T) {
 				rows++
 			}
 		}
+		turns, each := s.turns()
 		vectorsB := g.Tile.RN / g.B.Element
 		type vector struct{ row, vector int }
 		stored := map[vector]int{}
-		for i := range s.Threads {
-			env := thread(i, names)
+		for i := range s.Threads * turns {
+			env := thread(i/turns, i%turns*each, names)
 			group := env["group"]
 			for n := range rows {
-				acc := n
+				output := i%turns*rows + n
+				acc := output
 				if g.Groups > 1 {
 					if g.Chunk < g.Groups && group >= g.Chunk {
 						continue // stores nothing
 					}
-					round, sums := n, 1
+					round, sums := output, 1
 					if g.Chunk > g.Groups {
 						sums = g.Chunk / g.Groups
-						round = n / sums
+						round = output / sums
 					}
-					acc = round*g.Chunk + n%sums*g.Groups + group
+					acc = round*g.Chunk + output%sums*g.Groups + group
 				}
 				inBlock, col := acc/vectorsB, acc%vectorsB
 				element := env[fmt.Sprintf("readA%d", inBlock/g.A.Element)] -
@@ -277,7 +291,7 @@ func checkStage(t *testing.T, s Shader, name string, stage stage, off, ld, per i
 	type element struct{ i, k int }
 	placed := map[[3]int]element{} // row, index and component in workgroup memory
 	for i := range s.Threads {
-		env := thread(i, names)
+		env := thread(i, 0, names)
 		env["off"+name], env["ld"+name] = off/unit, ld/unit
 		registers := map[string][]element{}
 		skip := false

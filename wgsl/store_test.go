@@ -122,13 +122,14 @@ func checkStores(t *testing.T, s Shader, width int) {
 	names := lets(t, source, `place|group|part|lane|tx|ty|row\d+|vector\d*|atC\d+`)
 	all := stores(t, source)
 	tile := s.geometry.Tile
+	turns, each := s.turns()
 	for _, edge := range [][2]int{{tile.TM, tile.TN}, {tile.TM - 1, tile.TN},
 		{tile.TM, tile.TN - 1}, {1, 1}} {
 		written := make([]int, edge[0]*edge[1])
 		for piece := range s.Pieces {
-			for i := range s.Threads {
-				env := map[string]int{"t": i, "piece": piece, "offC": 0, "ldC": ld, "rows": edge[0],
-					"cols": edge[1]}
+			for i := range s.Threads * turns {
+				env := map[string]int{"t": i / turns, "done": i % turns * each, "piece": piece,
+					"offC": 0, "ldC": ld, "rows": edge[0], "cols": edge[1]}
 				for _, l := range names {
 					env[l.name] = l.value.in(env)
 				}
@@ -140,8 +141,7 @@ func checkStores(t *testing.T, s Shader, width int) {
 					row, col := at/ld, at%ld
 					if row >= edge[0] || col >= edge[1] || s.componentOf(col, width) != x.component {
 						t.Fatalf("thread %d writes component %d to row %d, column %d of a tile with %d "+
-							"rows and %d columns",
-							i, x.component, row, col, edge[0], edge[1])
+							"rows and %d columns", i/turns, x.component, row, col, edge[0], edge[1])
 					}
 					written[row*edge[1]+col]++
 				}

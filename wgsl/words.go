@@ -138,7 +138,7 @@ func (r *renderer) storeShifted(width int, words [][]string) {
 func (r *renderer) storeHalves(t *telling) {
 	r.block(fmt.Sprintf("for (var own = t; own < %du; own = own + %du)", t.rows, r.threads), func() {
 		row, exists, number := "row", "row < rows", r.numbered(0)
-		r.line("let row = %s;", t.first+"own")
+		r.line("let row = %s;", t.row("own"))
 		if r.kernel.Epilogue.Scatter {
 			row, exists = "to", exists+" && to < scatterRows"
 			r.line("let to = indices[scatterAt + row];")
@@ -162,6 +162,7 @@ type telling struct {
 	width, vectors         int // of a vector, and of a row
 	together, rows, passes int
 	first                  string
+	row                    func(own string) string // of the tile
 }
 
 // telling is as many rows as fit. Rows of a thread whose number is known in the text are together. A
@@ -169,9 +170,17 @@ type telling struct {
 func (r *renderer) telling(width int) telling {
 	tm, tn := r.Tile.TM, r.Tile.TN
 	t := telling{width: width, vectors: tn / width, together: 1, rows: r.B.Rows * r.Groups, passes: 1}
-	if r.kernel.Fixup {
+	t.row = func(own string) string { return t.first + own }
+	switch {
+	case r.kernel.Fixup:
 		t.rows = fixupVectors(&r.Tile) / t.vectors
 		t.first = times(t.rows, "worker.y") + " + "
+		return t
+	case r.rolled():
+		t.rows = r.rowsAtOnce()
+		t.row = func(own string) string {
+			return r.tileRow(rest(own, r.ThreadRows), over("done", r.vectorsB())+" + "+over(own, r.ThreadRows))
+		}
 		return t
 	}
 	if r.Groups == 1 && r.Tile.RM%width == 0 {
@@ -199,13 +208,25 @@ func (r *renderer) eachTold(t *telling, outputs int, body func(at string, output
 			if t.passes > 1 {
 				head = fmt.Sprintf("if (%s == turn)", over(own, t.rows))
 			}
-			if t.first != "" {
+			switch {
+			case r.rolled():
+				own = r.toldRow(i)
+			case t.first != "":
 				own = rest(own, t.rows)
 			}
 			at := times(t.vectors, over(own, t.together)) + fmt.Sprintf(" + vector%d", i)
 			r.block(head, func() { body(at, all) })
 		}
 	})
+}
+
+// toldRow is the row of output i among those that a turn of the loop finishes.
+func (r *renderer) toldRow(i int) string {
+	number := fmt.Sprintf("%du", i)
+	if r.Groups > 1 {
+		number = plus("group", i*r.Groups)
+	}
+	return "(ty + " + times(r.ThreadRows, over(number, r.vectorsB())) + ")"
 }
 
 // held is an element of workgroup memory, numbered what of it is of one row, and element one of all its

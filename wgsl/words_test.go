@@ -306,13 +306,14 @@ func (w *workgroup) check(names []let, end procedure, item map[string]int) {
 			stored[off+to(row)*ld+col] = to(row) < item["scatterRows"]
 		}
 	}
-	for piece := range w.shader.Pieces {
+	turns, each := w.shader.turns()
+	for i := range w.shader.Pieces * turns {
 		w.memory, w.reads = map[string]access{}, map[string]access{}
 		threads := make([]map[string]int, w.shader.Threads)
 		for t := range threads {
-			threads[t] = thread(t, nil)
+			threads[t] = thread(t, i%turns*each, nil)
 			maps.Copy(threads[t], item)
-			threads[t]["piece"] = piece
+			threads[t]["piece"] = i / turns
 			for _, l := range names {
 				threads[t][l.name] = w.value(l.value.Expr, threads[t])
 			}
