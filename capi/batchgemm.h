@@ -167,9 +167,10 @@ bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *need
 
 /* bg_plan_new plans a batch for a device: tile shapes, schedule, launches. A plan
  * is independent of the device's life. options: NULL, or a JSON object, with names as they are here, any of
- *     "type"      elements of A and B: "f32" (default), "bf16", "f16", "e4m3" (8 bits: OCP's
+ *     "type_a"    elements of A: "f32" (default), "bf16", "f16", "e4m3" (8 bits: OCP's
  *                 e4m3fn, without infinities), "int8" (int8_t: -128 to 127)
- *     "type_c"    elements of C: "f32" (default), or the same as "type"; where that is "e4m3" or "int8"
+ *     "type_b"    elements of B: the same as "type_a" (default), or "int4", with "scale_b" of groups
+ *     "type_c"    elements of C: "f32" (default), or the same as "type_a"; where that is "e4m3" or "int8"
  *                 "bf16" or "f16" instead
  *     "compute"   "f32-emulated" (default: whatever is fastest and errs no more than
  *                 fp32), "f32", "tf32"
@@ -187,8 +188,9 @@ bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *need
  *                       zeros where that is not one of them, as -1
  *         "scatter_rows" the rows that C has: row i goes to row rows[rows_c + i], if there is one
  *         "weights"     true: row i is multiplied by the float rows[weights + i]
- *         "scale_a", "scale_b"  with type "e4m3" or "int8": A*B is multiplied by floats, "tensor": one for A,
- *                       rows[scale_a], and one for B, rows[scale_b], with one of b2 after it when gated;
+ *         "scale_a", "scale_b"  with "type_a" "e4m3" or "int8": A*B is multiplied by floats.
+ *                       "tensor": one for A, rows[scale_a], and one for B, rows[scale_b], with one of b2
+ *                       after it when gated
  *                       "row": one for each row, or each of the gather_rows of A, and one for each column of
  *                       B, with those of b2 after them
  *                       "block", of both and with "e4m3": one for each 128 k's of a row of A, rows[scale_a +
@@ -196,19 +198,19 @@ bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *need
  *                       columns of B, rows[scale_b + j/128*n + k/128] of b (k, j), with those of b2 after
  *                       them. Sums of each 128 k's are multiplied by the product of both, which is 0 or in
  *                       [2^-126, 2^119]. Not with BG_ENDS_OF_DEPTH; WebGPU and the CPU
- *         "zero_a"      true, with type "int8", a scale_a of "tensor" or "row" and a scale_b of "row": A
+ *         "zero_a"      true, with "type_a" "int8", a scale_a of "tensor" or "row" and a scale_b of "row": A
  *                       stands for its distance from zero points. Each scale of A has a word after it, the
  *                       int32 of its zero point, from -128 to 127, and each of B one, the int32 that is the
  *                       sum of its column (bg_sum_columns): words 2*i and 2*i + 1 from scale_a or scale_b on.
  *                       Before scales a sum of products loses zero * sum. Rows of zeros lose nothing
- *         "scale_b"     also "group-64" or "group-128", with type "bf16" or "f16" and without scale_a: B is
- *                       of "int4", weights from 0 to 15 (bg_pack_int4), and each group of so many k's of a
- *                       column has a word, of a scale and a zero point (bg_group_words): weight (k, j) of B
- *                       stands for scale * (weight - zero), of word rows[scale_b + k/group*ldb + j], with
- *                       those of b2 after them, with ldb2. Neither BG_TRANS_A nor BG_TRANS_B; B has k*ldb
- *                       weights, and in units of these ldb is a multiple of 8, offset_b and stride_b of 32; k
- *                       is a multiple of the group. Not with BG_ENDS_OF_DEPTH, nor by bg_gemm and what is
- *                       like it
+ *         "scale_b"     also "group-64" or "group-128", with "type_a" "bf16" or "f16", "type_b" "int4" and
+ *                       without scale_a: B has weights from 0 to 15 (bg_pack_int4). Each group of so many
+ *                       k's of a column has a word, of a scale and a zero point (bg_group_words): weight
+ *                       (k, j) of B stands for scale * (weight - zero), of word rows[scale_b + k/group*ldb
+ *                       + j], with those of b2 after them, with ldb2. Neither BG_TRANS_A nor BG_TRANS_B; B
+ *                       has k*ldb weights, and in units of these ldb is a multiple of 8, offset_b and
+ *                       stride_b of 32; k is a multiple of the group. Not with BG_ENDS_OF_DEPTH, nor by
+ *                       bg_gemm and what is like it
  *         "pointers"    an object, CUDA and HIP: "a", "b", "c": true where such matrices begin offset_a,
  *                       offset_b or offset_c elements after an address of the problem's own, which is in
  *                       rows from word pointers on; "b" is of b2 too. "aligned": true promises that all

@@ -143,7 +143,7 @@ func arraysOf(o *C.bg_host_operands) (*hostArrays, error) {
 // dispatch refuses.
 func gemmOf(o planner.Options) func(context.Context, *dispatch.Device, planner.Batch, planner.Options,
 	*hostArrays) error {
-	switch types := [2]element.Type{o.Type, o.TypeC}; types {
+	switch types := [2]element.Type{o.TypeA, o.TypeC}; types {
 	case [2]element.Type{element.BF16, element.F32}:
 		return gemm[element.BFloat16, float32]
 	case [2]element.Type{element.BF16, element.BF16}:

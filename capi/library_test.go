@@ -228,7 +228,7 @@ func TestHeaderLists(t *testing.T) {
 		want    []string
 	}{
 		"backends": {[2]string{"bg_open opens a device of a backend:", "NULL:"}, backendNames()},
-		"types":    {[2]string{`"type"      elements of A and B:`, `"type_c"`}, names(element.Types())},
+		"types":    {[2]string{`"type_a"    elements of A:`, `"type_b"`}, names(element.Types())},
 		"of buffers": {[2]string{"bg_buffer_new for elements of a type:", "*/"},
 			names(append(element.Types(), element.Int4))},
 		"computes": {[2]string{` "compute" `, `"rule"`},

@@ -14,19 +14,26 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // optionsOf reads the JSON of options for plans of a device; planning checks the values.
 func optionsOf(d *dispatch.Device, text *C.char) (planner.Options, error) {
 	var o struct {
 		planner.Options
-		Warmed bool `json:"warmed"`
+		TypeB  *element.Type `json:"type_b"` // tells "f32", which is the zero value, from none
+		Warmed bool          `json:"warmed"`
 	}
 	if text == nil {
 		return o.Options, nil
 	}
 	if err := decode(C.GoString(text), &o); err != nil {
 		return o.Options, invalid("options: %w", err)
+	}
+	if o.TypeB != nil {
+		if o.Options.TypeB = *o.TypeB; *o.TypeB == element.F32 && o.TypeA != element.F32 {
+			return o.Options, invalid("elements of B cannot be %s where those of A are %s", *o.TypeB, o.TypeA)
+		}
 	}
 	if o.Warmed {
 		o.Kernels = d.Warmed()

@@ -30,8 +30,8 @@ func BenchmarkChoices(b *testing.B) {
 		{"f32", planner.Options{}, 1},
 		{"plain", planner.Options{Compute: planner.ComputeF32}, 1},
 		{"tf32", planner.Options{Compute: planner.ComputeTF32}, 1},
-		{"bf16", planner.Options{Type: element.BF16, TypeC: element.BF16}, 1},
-		{"bf16, rounded", planner.Options{Type: element.BF16, TypeC: element.BF16}, 8},
+		{"bf16", planner.Options{TypeA: element.BF16, TypeC: element.BF16}, 1},
+		{"bf16, rounded", planner.Options{TypeA: element.BF16, TypeC: element.BF16}, 8},
 	} {
 		up := func(n int) int { return (n + c.round - 1) / c.round * c.round }
 		for _, kind := range benchmarkedKinds {

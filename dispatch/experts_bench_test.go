@@ -63,8 +63,8 @@ func BenchmarkExperts(b *testing.B) {
 				for _, tile := range c.tiles {
 					for _, tokens := range []int{1, 16, 64, 256, 1024, 4096} {
 						b.Run(fmt.Sprintf("%s/tile=%s/tokens=%d", e.name, tile, tokens), func(b *testing.B) {
-							o := planner.Options{Type: c.of, TypeC: element.BF16, Tile: tile,
-								Epilogue: c.epilogues[0].what}
+							o := planner.Options{TypeA: c.of, TypeB: c.ofB, TypeC: element.BF16,
+								Tile: tile, Epilogue: c.epilogues[0].what}
 							graphs := []*cublas.Graph{x.capture(b, tokens, o)}
 							if o.Epilogue = e.what; i > 0 {
 								graphs = append(graphs, x.capture(b, tokens, o))
@@ -181,7 +181,7 @@ func (x *expertLayer) capture(b *testing.B, tokens int, o planner.Options) *cubl
 		A: planner.Matrix{LD: expertK}, B: planner.Matrix{LD: expertK}, B2: planner.Matrix{LD: expertK},
 		C:       planner.Matrix{LD: expertN},
 		StrideB: expertN * expertK, ScaleB: expertTop * tokens * encoding.Blocks(expertK)}
-	if o.TypeB() == element.Int4 {
+	if o.TypeB == element.Int4 {
 		r.TransB, r.B.LD, r.B2.LD = false, expertN, expertN
 	}
 	p, err := x.device.PrepareRagged(b.Context(), r, o)

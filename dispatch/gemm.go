@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -57,10 +58,9 @@ func GEMMOperands[T, U element.Number](ctx context.Context, h Host, batch planne
 	if d, ok := h.(*Device); h == nil || ok && d == nil {
 		return invalid.Errorf("the device is nil")
 	}
-	if err := setType(&o.Type, element.TypeOf[T](), "A and B"); err != nil {
-		return err
-	}
-	if err := setType(&o.TypeC, element.TypeOf[U](), "C"); err != nil {
+	ab, c := element.TypeOf[T](), element.TypeOf[U]()
+	err := cmp.Or(setType(&o.TypeA, ab, "A"), setType(&o.TypeB, ab, "B"), setType(&o.TypeC, c, "C"))
+	if err != nil {
 		return err
 	}
 	if all, ok := any(x).(Operands[float32, float32]); ok {
@@ -103,7 +103,7 @@ func (x *Operands[T, U]) store(batch planner.Batch, e *planner.Epilogue, results
 // setType lets an option be what slices have, unless it is something else.
 func setType(option *element.Type, is element.Type, of string) error {
 	if *option != element.F32 && *option != is {
-		return invalid.Errorf("options for elements of %s, but %s are of %s", *option, of, is)
+		return invalid.Errorf("the options have Type%s %s, but %s is of %s", of, *option, of, is)
 	}
 	*option = is
 	return nil
@@ -175,8 +175,8 @@ func (x *Operands[T, U]) room(d *Device, plan *planner.Plan) error {
 	}
 	took := []int{words}
 	if d.inHost() != nil {
-		took = append(took, wordsOf(plan.Options.Type, plan.ExtentA),
-			wordsOf(plan.Options.Type, plan.ExtentB), wordsOf(plan.Options.Type, plan.ExtentB2))
+		took = append(took, wordsOf(plan.Options.TypeA, plan.ExtentA),
+			wordsOf(plan.Options.TypeA, plan.ExtentB), wordsOf(plan.Options.TypeA, plan.ExtentB2))
 	}
 	c := unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(x.C))),
 		len(x.C)*int(unsafe.Sizeof(*new(U)))/4)

@@ -97,14 +97,14 @@ func TestGEMMOfMistakes(t *testing.T) {
 	call := func(o planner.Options, a []element.Float16) error {
 		return GEMMOf(t.Context(), d, batch, o, a, half, full)
 	}
-	require.NoError(t, call(planner.Options{Type: element.F16}, half), "said again")
+	require.NoError(t, call(planner.Options{TypeA: element.F16}, half), "said again")
 	for _, tc := range []struct {
 		name, want string
 		err        error
 	}{
-		{"another type", "options for elements of bf16, but A and B are of f16",
-			call(planner.Options{Type: element.BF16}, half)},
-		{"another type of C", "options for elements of f16, but C are of f32",
+		{"another type", "the options have TypeA bf16, but A is of f16",
+			call(planner.Options{TypeA: element.BF16}, half)},
+		{"another type of C", "the options have TypeC f16, but C is of f32",
 			call(planner.Options{TypeC: element.F16}, half)},
 		{"C of neither", "elements of C cannot be bf16 where those of A and B are f16",
 			GEMMOf(t.Context(), d, batch, planner.Options{}, half, half, other)},

@@ -17,7 +17,7 @@ func BenchmarkLarge(b *testing.B) {
 	alloc := allocRandom(b, d, stream)
 	const most, largeNodes = 100 << 20, 10
 	for _, of := range []element.Type{element.BF16, element.E4M3, element.F32} {
-		o := planner.Options{Type: of, TypeC: of}
+		o := planner.Options{TypeA: of, TypeC: of}
 		if of == element.E4M3 {
 			o.TypeC = element.BF16
 		}

@@ -49,9 +49,10 @@ func timeLayer(b *testing.B, d *Device, stream *cublas.Stream, at Addresses, ofB
 	schedule planner.Schedule) {
 	q := planner.Problem{M: m, N: n, K: k, TransB: true, Alpha: planner.Scale(1), A: planner.Matrix{LD: k},
 		B: planner.Matrix{LD: k}, C: planner.Matrix{LD: n}}
-	o := planner.Options{Type: element.BF16, TypeC: element.BF16, Schedule: schedule}
+	o := planner.Options{TypeA: element.BF16, TypeC: element.BF16, Schedule: schedule}
 	if ofB == element.Int4 {
-		q.TransB, q.B.LD, o.Epilogue.ScaleB = false, n, planner.PerGroup128
+		q.TransB, q.B.LD = false, n
+		o.TypeB, o.Epilogue.ScaleB = ofB, planner.PerGroup128
 	}
 	weights := at.B
 	timeNodes(b, d, stream, planner.Batch{q}, o, layerNodes, func(i int) Addresses {

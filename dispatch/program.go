@@ -229,7 +229,7 @@ type argument struct {
 
 // argumentsOf are A, B, C, Sizes, B2, Bias and Rows.
 func argumentsOf(plan *planner.Plan) [7]argument {
-	e, of, ofB, ofC, sizes := &plan.Options.Epilogue, plan.Options.Type, plan.Options.TypeB(),
+	e, of, ofB, ofC, sizes := &plan.Options.Epilogue, plan.Options.TypeA, plan.Options.TypeB,
 		plan.Options.TypeC, plan.SizesLen()
 	return [...]argument{
 		{"A", true, plan.ExtentA, of, e.Pointers.A},

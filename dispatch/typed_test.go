@@ -48,7 +48,7 @@ func TestTypedRun(t *testing.T) {
 	for _, of := range []element.Type{element.BF16, element.F16, element.E4M3, element.Int8} {
 		for _, ofC := range of.TypesC() {
 			t.Run(of.String()+"/"+ofC.String(), func(t *testing.T) {
-				plan, err := d.Plan(ctx, batch, planner.Options{Type: of, TypeC: ofC})
+				plan, err := d.Plan(ctx, batch, planner.Options{TypeA: of, TypeC: ofC})
 				require.NoError(t, err)
 				p, err := d.Prepare(ctx, plan)
 				require.NoError(t, err)
@@ -175,10 +175,10 @@ func TestTypedMistakes(t *testing.T) {
 	gpu, err := devices.Lookup("h200")
 	require.NoError(t, err)
 	gpu.Types = nil
-	_, refused := planner.New(gpu).Plan(ctx, nil, planner.Options{Type: element.F16, TypeC: element.F16})
+	_, refused := planner.New(gpu).Plan(ctx, nil, planner.Options{TypeA: element.F16, TypeC: element.F16})
 	batch := planner.Batch{{M: 1, N: 1, K: 1, A: planner.Matrix{LD: 1}, B: planner.Matrix{LD: 1},
 		C: planner.Matrix{LD: 1}}}
-	plan, err := d.Plan(ctx, batch, planner.Options{Type: element.BF16})
+	plan, err := d.Plan(ctx, batch, planner.Options{TypeA: element.BF16})
 	require.NoError(t, err)
 	p, err := d.Prepare(ctx, plan)
 	require.NoError(t, err)
@@ -190,7 +190,7 @@ func TestTypedMistakes(t *testing.T) {
 	half, other, full, eighth := buffer(element.BF16), buffer(element.F16), buffer(element.F32),
 		buffer(element.E4M3)
 	typed := func(a, c element.Type) error {
-		_, err := d.Plan(ctx, batch, planner.Options{Type: a, TypeC: c})
+		_, err := d.Plan(ctx, batch, planner.Options{TypeA: a, TypeC: c})
 		return err
 	}
 	for want, err := range map[string]error{
@@ -206,8 +206,8 @@ func TestTypedMistakes(t *testing.T) {
 		"has no kernels for elements of f16":     refused,
 		"C cannot be f16 where those of A and B": typed(element.BF16, element.F16),
 		"C cannot be bf16 where those of A":      typed(element.F32, element.BF16),
-		"unknown element types 9 and 0":          typed(9, 0),
-		"operands on the host are of f32, not bf16": d.GEMM(ctx, batch, planner.Options{Type: element.BF16},
+		"unknown element types 9, 0 and 0":       typed(9, 0),
+		"operands on the host are of f32, not bf16": d.GEMM(ctx, batch, planner.Options{TypeA: element.BF16},
 			nil, nil, nil),
 	} {
 		require.ErrorIs(t, err, ErrInvalid, want)
@@ -215,6 +215,6 @@ func TestTypedMistakes(t *testing.T) {
 	}
 	_, err = d.NewBufferOf(7, 1)
 	require.ErrorIs(t, err, ErrInvalid)
-	_, err = d.Plan(ctx, batch, planner.Options{Type: element.F16, Compute: planner.ComputeTF32})
+	_, err = d.Plan(ctx, batch, planner.Options{TypeA: element.F16, Compute: planner.ComputeTF32})
 	require.ErrorContains(t, err, "compute mode tf32 is for operands of f32, not f16")
 }

@@ -49,11 +49,11 @@ func TestWarm(t *testing.T) {
 
 	require.NoError(t, d.Warm(t.Context(), WarmOptions{}))
 	require.Same(t, warmed, d.Warmed(), "there is no more")
-	o = WarmOptions{Plans: []planner.Options{{}, {Type: element.BF16}},
+	o = WarmOptions{Plans: []planner.Options{{}, {TypeA: element.BF16}},
 		Transpositions: []planner.Transposition{{}, {A: true}}}
 	require.NoError(t, d.Warm(t.Context(), o))
 	require.Equal(t, 4*warmed.Len(), d.Warmed().Len())
-	plan, err = d.Plan(t.Context(), transposed, planner.Options{Kernels: d.Warmed(), Type: element.BF16})
+	plan, err = d.Plan(t.Context(), transposed, planner.Options{Kernels: d.Warmed(), TypeA: element.BF16})
 	require.NoError(t, err)
 	require.NotEmpty(t, plan.Launches)
 	require.ErrorIs(t, d.Warm(t.Context(), WarmOptions{Plans: []planner.Options{{Tile: "none"}}}), ErrInvalid)

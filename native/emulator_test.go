@@ -46,7 +46,7 @@ type emulatorJob struct {
 func (j *emulatorJob) String() string {
 	p, o := &j.plan.Batch[0], &j.plan.Options
 	return fmt.Sprintf("tile %s, schedule %s, %s, %s, C of %s, epilogue %+v, first problem %dx%dx%d, transA %v, transB %v, run as %d, matrix cores %v, far %d",
-		o.Tile, o.Schedule, o.Compute, o.Type, o.TypeC, o.Epilogue, p.M, p.N, p.K, p.TransA, p.TransB, j.how, j.matrix, j.far)
+		o.Tile, o.Schedule, o.Compute, o.TypeA, o.TypeC, o.Epilogue, p.M, p.N, p.K, p.TransA, p.TransB, j.how, j.matrix, j.far)
 }
 
 // inTurn reports whether workers take tiles in turn.
@@ -85,10 +85,10 @@ func (f *jobFile) job(j *emulatorJob) {
 		}
 	}
 	o := &j.plan.Options
-	a, c, bias := wordsOf(o.Type, j.a), wordsOf(o.TypeC, j.c), wordsOf(o.TypeC, j.e.Biases)
+	a, c, bias := wordsOf(o.TypeA, j.a), wordsOf(o.TypeC, j.c), wordsOf(o.TypeC, j.e.Biases)
 	b, b2 := j.packedB, j.packedB2
-	if o.TypeB() == o.Type {
-		b, b2 = bitsOf(wordsOf(o.Type, j.b)), bitsOf(wordsOf(o.Type, j.e.B2))
+	if o.TypeB == o.TypeA {
+		b, b2 = bitsOf(wordsOf(o.TypeA, j.b)), bitsOf(wordsOf(o.TypeA, j.e.B2))
 	}
 	f.put(j.how, j.far, uint32(len(j.plan.Launches)), uint32(len(words)),
 		uint32(len(a)), uint32(len(b)), uint32(len(c)), uint32(workspace), uint32(len(b2)), uint32(len(bias)), uint32(len(j.e.Rows)))
@@ -196,7 +196,7 @@ var gap = math.Float32frombits(0x7fc0dead)
 func newJob(t *testing.T, device *planner.Device, b planner.Batch, options planner.Options, unit int, rng *rand.Rand) *emulatorJob {
 	t.Helper()
 	j := &emulatorJob{exact: rng.IntN(2) == 0}
-	values := func(s []float32) { reference.UniformOf(options.Type, rng, s) }
+	values := func(s []float32) { reference.UniformOf(options.TypeA, rng, s) }
 	if j.exact {
 		values = func(s []float32) { reference.Integers(rng, s, 8) }
 	}
@@ -217,7 +217,7 @@ func newFMAJob(t *testing.T, b planner.Batch, shape *tile.Shape, o planner.Optio
 	t.Helper()
 	unit := 1
 	if wide {
-		unit = 16 / o.Type.Bytes()
+		unit = 16 / o.TypeA.Bytes()
 	}
 	d := deviceFor(t, "mi210", o.Schedule)
 	if d.Kernel(shape) == nil {
@@ -227,12 +227,12 @@ func newFMAJob(t *testing.T, b planner.Batch, shape *tile.Shape, o planner.Optio
 	o.Tile = shape.Name
 	j := newJob(t, d, b, o, unit, rng)
 	j.how[1], j.shape = 64, shape
-	round(o.Type, j.a)
+	round(o.TypeA, j.a)
 	round(o.TypeC, j.c)
 	round(o.TypeC, j.e.Biases)
-	if o.TypeB() == o.Type {
-		round(o.Type, j.b)
-		round(o.Type, j.e.B2)
+	if o.TypeB == o.TypeA {
+		round(o.TypeA, j.b)
+		round(o.TypeA, j.e.B2)
 	}
 	return j
 }
@@ -301,7 +301,7 @@ func tileJobs(t *testing.T, tile *tile.Shape, of element.Type, rows, cols []int)
 				b = append(b, b...)
 			}
 			b[0].Alpha, b[len(b)-1].Alpha = planner.Scale(2), planner.Scale(2) // have products
-			o := planner.Options{Type: of, Schedule: c.schedule}
+			o := planner.Options{TypeA: of, Schedule: c.schedule}
 			if (i+transposition)%3 != 0 {
 				o.TypeC = reference.NarrowC(of, i)
 			}

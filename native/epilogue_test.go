@@ -43,7 +43,7 @@ func epilogueJobs(t *testing.T, s *tile.Shape, rows, cols []int, of element.Type
 				}
 			}
 			b[0].Alpha = planner.Scale(2)
-			o := planner.Options{Type: of, Schedule: schedule, Epilogue: e}
+			o := planner.Options{TypeA: of, Schedule: schedule, Epilogue: e}
 			o.TypeC = of.TypesC()[n%len(of.TypesC())]
 			reference.SetScales(&o.Epilogue, of, n)
 			j := make(b, o, (i+n+transposition+int(of))%2 == 0, rng)
@@ -94,7 +94,7 @@ func dressedJob(t *testing.T, b planner.Batch, o planner.Options, unit int, rng 
 	j := newJob(t, deviceFor(t, "h200", o.Schedule), b, o, unit, rng)
 	j.endLines()
 	for _, operand := range [][]float32{j.a, j.b, j.e.B2} {
-		round(o.Type, operand)
+		round(o.TypeA, operand)
 	}
 	round(o.TypeC, j.c)
 	round(o.TypeC, j.e.Biases)
@@ -105,7 +105,7 @@ func dressedJob(t *testing.T, b planner.Batch, o planner.Options, unit int, rng 
 // endLines makes operands end with a line of 16 bytes.
 func (j *emulatorJob) endLines() {
 	for _, operand := range []*[]float32{&j.a, &j.b, &j.e.B2} {
-		*operand = append(*operand, slices.Repeat([]float32{gap}, -len(*operand)&(16/j.plan.Options.Type.Bytes()-1))...)
+		*operand = append(*operand, slices.Repeat([]float32{gap}, -len(*operand)&(16/j.plan.Options.TypeA.Bytes()-1))...)
 	}
 }
 
@@ -122,7 +122,7 @@ func wgmmaEpilogues(t *testing.T, s *tile.Shape) (jobs []*emulatorJob) {
 			if wide {
 				unit = []int{2, 4, 8, 32}[rng.IntN(4)]
 			}
-			if alongK(s, o.Type) {
+			if alongK(s, o.TypeA) {
 				unit = max(unit, 16)
 				for i := range b {
 					b[i].TransA, b[i].TransB = false, true
@@ -196,8 +196,8 @@ func blockJobs(rows, cols []int, place func(b planner.Batch, o planner.Options, 
 				}
 			}
 			b[0].Alpha = planner.Scale(2)
-			o := planner.Options{Type: element.E4M3, Schedule: schedules[(i+transposition)%3], Epilogue: e}
-			o.TypeC = o.Type.TypesC()[(i+transposition)%len(o.Type.TypesC())]
+			o := planner.Options{TypeA: element.E4M3, Schedule: schedules[(i+transposition)%3], Epilogue: e}
+			o.TypeC = o.TypeA.TypesC()[(i+transposition)%len(o.TypeA.TypesC())]
 			jobs = append(jobs, place(b, o, (i+transposition/2)%3 != 0, rng))
 		}
 	}

@@ -73,7 +73,7 @@ func nativeE4M3(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 func requireSmallBlocks(t *testing.T, e emulator, shape *tile.Shape) {
 	t.Helper()
 	const small = 0x1p-126 + 0x1p-149
-	o := planner.Options{Type: element.E4M3, TypeC: element.F32, Epilogue: planner.Epilogue{ScaleA: planner.PerBlock, ScaleB: planner.PerBlock}}
+	o := planner.Options{TypeA: element.E4M3, TypeC: element.F32, Epilogue: planner.Epilogue{ScaleA: planner.PerBlock, ScaleB: planner.PerBlock}}
 	j := newFMAJob(t, planner.Batch{{M: 1, N: 1, K: 1}}, shape, o, false, false, rand.New(rand.NewPCG(1, 2)))
 	j.matrix = true
 	p := &j.plan.Batch[0]
@@ -89,10 +89,10 @@ func productJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 	t.Helper()
 	for transposition := range 4 {
 		b := reference.OfAllProducts(transposition/2 == 1, transposition%2 == 1)
-		o := planner.Options{Type: element.E4M3, TypeC: element.F32}
+		o := planner.Options{TypeA: element.E4M3, TypeC: element.F32}
 		j := newFMAJob(t, b, shape, o, transposition%2 == 1, false, rand.New(rand.NewPCG(1, 2)))
 		j.exact = true
-		reference.AllProducts(o.Type, j.plan.Batch, j.a, j.b)
+		reference.AllProducts(o.TypeA, j.plan.Batch, j.a, j.b)
 		jobs = append(jobs, j)
 	}
 	return jobs
@@ -103,7 +103,7 @@ func wholeJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 	t.Helper()
 	for transposition := range 4 {
 		b := reference.OfWholeSums(transposition/2 == 1, transposition%2 == 1)
-		j := newFMAJob(t, b, shape, planner.Options{Type: element.Int8}, false, false, rand.New(rand.NewPCG(1, 2)))
+		j := newFMAJob(t, b, shape, planner.Options{TypeA: element.Int8}, false, false, rand.New(rand.NewPCG(1, 2)))
 		j.exact, j.matrix = true, true
 		reference.WholeSums(j.plan.Batch, j.a, j.b)
 		jobs = append(jobs, j)
@@ -126,7 +126,7 @@ func bytesJobs(t *testing.T, shape *tile.Shape, of element.Type) (jobs []*emulat
 	t.Helper()
 	for transposition := range 4 {
 		b := reference.OfAllNumbers(transposition/2 == 1, transposition%2 == 1)
-		j := newFMAJob(t, b, shape, planner.Options{Type: of}, false, false, rand.New(rand.NewPCG(1, 2)))
+		j := newFMAJob(t, b, shape, planner.Options{TypeA: of}, false, false, rand.New(rand.NewPCG(1, 2)))
 		j.exact = true
 		reference.AllNumbers(of, j.plan.Batch, j.a, j.b)
 		jobs = append(jobs, j)

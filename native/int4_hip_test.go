@@ -30,7 +30,7 @@ func groupJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 				}
 				b[0].Alpha = planner.Scale(2)
 				e.ScaleB = by
-				o := planner.Options{Type: of, Schedule: schedules[(i+turn)%3], Epilogue: e}
+				o := planner.Options{TypeA: of, TypeB: by.TypeB(of), Schedule: schedules[(i+turn)%3], Epilogue: e}
 				o.TypeC = of.TypesC()[(i+j)%len(of.TypesC())]
 				jobs = append(jobs, newFMAJob(t, b, shape, o, (i+j)%2 == 0, false, rng))
 			}

@@ -178,9 +178,9 @@ func TestKernelsOfPlans(t *testing.T) {
 		}
 		p := planner.New(device(t, name))
 		for _, o := range []planner.Options{
-			{}, {Compute: planner.ComputeTF32}, {Type: element.BF16, TypeC: element.BF16}, {Type: element.F16},
-			{Type: element.E4M3, TypeC: element.F16}, {Type: element.Int8, Epilogue: planner.Epilogue{ScaleA: planner.PerRow, ScaleB: planner.PerRow}},
-			{Epilogue: planner.Epilogue{Gated: true}}, {Type: element.BF16, TypeC: element.BF16, Epilogue: planner.Epilogue{Bias: true}},
+			{}, {Compute: planner.ComputeTF32}, {TypeA: element.BF16, TypeC: element.BF16}, {TypeA: element.F16},
+			{TypeA: element.E4M3, TypeC: element.F16}, {TypeA: element.Int8, Epilogue: planner.Epilogue{ScaleA: planner.PerRow, ScaleB: planner.PerRow}},
+			{Epilogue: planner.Epilogue{Gated: true}}, {TypeA: element.BF16, TypeC: element.BF16, Epilogue: planner.Epilogue{Bias: true}},
 		} {
 			for bits := range 4 {
 				groups, err := p.Kernels(o, planner.Transposition{A: bits&1 != 0, B: bits&2 != 0})

@@ -95,10 +95,10 @@ func newJobWithin(t *testing.T, rng *rand.Rand, r planner.Ragged, e planner.Epil
 	d.ComputeUnits = 16
 	o := planner.Options{Epilogue: e}
 	if e.ScaleA != "" || e.ScaleB != "" {
-		d.Types, d.Blocks, o.Type = narrow, true, element.Int8
+		d.Types, d.Blocks, o.TypeA = narrow, true, element.Int8
 	}
 	if e.ScaleA == planner.PerBlock {
-		o.Type = element.E4M3
+		o.TypeA = element.E4M3
 	}
 	plan, err := planner.New(d).PlanRagged(r, o)
 	require.NoError(t, err)

@@ -18,8 +18,8 @@ func halfJob(t *testing.T, b planner.Batch, o planner.Options, unit int, how [2]
 	t.Helper()
 	j := wgmmaJob(t, b, o, unit, how, rng)
 	for _, data := range []*[]float32{&j.a, &j.b} {
-		*data = append(*data, slices.Repeat([]float32{gap}, -len(*data)&(16/o.Type.Bytes()-1))...)
-		round(o.Type, *data)
+		*data = append(*data, slices.Repeat([]float32{gap}, -len(*data)&(16/o.TypeA.Bytes()-1))...)
+		round(o.TypeA, *data)
 	}
 	round(o.TypeC, j.c)
 	return j
@@ -52,7 +52,7 @@ func halfJobs(t *testing.T, tile *tile.Shape, of element.Type) (jobs []*emulator
 					transA, transB, unit = false, true, max(unit, 16)
 				}
 				b := wgmmaBatch(rng, c.problems, c.depths, transA, transB)
-				o := planner.Options{Type: of, TypeC: ofC, Tile: tile.Name, Schedule: c.schedule}
+				o := planner.Options{TypeA: of, TypeC: ofC, Tile: tile.Name, Schedule: c.schedule}
 				j := halfJob(t, b, o, unit, [2]uint32{seed % 3, seed}, rng)
 				if require.Equal(t, c.inTurn, j.inTurn(), j); c.inTurn {
 					j.workers = trans // 0: as the planner says

@@ -37,7 +37,7 @@ func panelJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 			}
 			b[0].Alpha, b[0].K = planner.Scale(2), by.Group()*slices.Max(depths)
 			e.ScaleB = by
-			o := planner.Options{Type: of, TypeC: of.TypesC()[i%len(of.TypesC())], Tile: shape.Name, Schedule: schedule, Epilogue: e}
+			o := planner.Options{TypeA: of, TypeB: by.TypeB(of), TypeC: of.TypesC()[i%len(of.TypesC())], Tile: shape.Name, Schedule: schedule, Epilogue: e}
 			j := newJob(t, deviceFor(t, "h200", schedule), b, o, []int{8, 1, 16, 3}[i%4], rng)
 			j.how = [2]uint32{seed % 3, seed}
 			j.a = append(j.a, slices.Repeat([]float32{gap}, -len(j.a)&7)...)

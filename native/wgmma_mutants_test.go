@@ -164,7 +164,7 @@ func TestWarpgroupMutants(t *testing.T) {
 		}},
 		{"wgmma-64x64", "epilogue", dressedMutants, func(s *tile.Shape) []*emulatorJob {
 			return slices.DeleteFunc(wgmmaEpilogues(t, s), func(j *emulatorJob) bool {
-				return j.plan.Options.Type != element.BF16 && j.plan.Options.Type != element.E4M3
+				return j.plan.Options.TypeA != element.BF16 && j.plan.Options.TypeA != element.E4M3
 			})
 		}},
 		{"wgmma-64x64", "zero points", zeroMutants, func(s *tile.Shape) []*emulatorJob {
@@ -185,7 +185,7 @@ func testWarpgroupMutants(t *testing.T, file, name string, mutants []mutant, job
 	require.NoError(t, err)
 	// Each operand along K and across it, and both across, so that items of one slot exist.
 	jobs := slices.DeleteFunc(jobsOf(shape), func(j *emulatorJob) bool {
-		return !j.plan.Batch[0].TransA && j.plan.Batch[0].TransB && !alongK(shape, j.plan.Options.Type)
+		return !j.plan.Batch[0].TransA && j.plan.Batch[0].TransB && !alongK(shape, j.plan.Options.TypeA)
 	})
 
 	used := map[string]bool{}

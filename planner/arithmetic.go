@@ -29,12 +29,12 @@ func (o *Options) arithmetic(d *Device, wide bool) arithmetic {
 		return arithmetic{compute: o.Compute, words: o.TypeC != element.F32, direct: wide}
 	case o.Compute == ComputeTF32 && o.dressed(d):
 		return arithmetic{compute: ComputeF32Emulated} // there are no others with an epilogue
-	case o.Type == element.F32 || !f.narrow:
+	case o.TypeA == element.F32 || !f.narrow:
 		return arithmetic{compute: o.Compute}
 	case o.Epilogue.group() > 0:
 		return arithmetic{bits: 4}
 	}
-	return arithmetic{bits: 8 * o.Type.Bytes(), aligned: wide}
+	return arithmetic{bits: 8 * o.TypeA.Bytes(), aligned: wide}
 }
 
 // allWide reports whether all problems are as widely says.
@@ -55,7 +55,7 @@ func (o *Options) widely(f *family, q *Problem) bool {
 	if f.direct {
 		return likeMeasured(q.M, q.K) && (o.Epilogue.group() > 0 || o.wideTile(q))
 	}
-	return o.Type != element.F32 && o.quick(q.TransA, q.TransB) && q.wide(o.wide()) &&
+	return o.TypeA != element.F32 && o.quick(q.TransA, q.TransB) && q.wide(o.wide()) &&
 		(!o.Epilogue.Gated || q.B2.aligned(o.wide()))
 }
 

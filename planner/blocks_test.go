@@ -74,7 +74,7 @@ func TestBlockItems(t *testing.T) {
 func TestBlockMistakes(t *testing.T) {
 	good := Problem{M: 2, N: 3, K: 129, A: Matrix{0, 129}, B: Matrix{0, 3}, C: Matrix{0, 3}}
 	int8s, halves := scaledOptions(byBlocks), scaledOptions(byBlocks)
-	int8s.Type, halves.Type = element.Int8, element.BF16
+	int8s.TypeA, halves.TypeA = element.Int8, element.BF16
 	for _, c := range []struct {
 		name string
 		o    Options

@@ -128,7 +128,7 @@ func TestMemory(t *testing.T) {
 // TestHalves: kernels of plain fp32 have rates for elements of 16 bits on the devices that have such
 // kernels, as many times those for fp32 as is known of the device.
 func TestHalves(t *testing.T) {
-	of16 := Options{Type: element.BF16}
+	of16 := Options{TypeA: element.BF16}
 	for name, faster := range map[string]float64{"mi100": 2, "mi210": 4, "mi300x": 8} {
 		d := device(t, name)
 		for i := range d.Kernels {
@@ -160,13 +160,13 @@ func TestWords(t *testing.T) {
 	large, batch := d.Kernel(shape(t, "large-8x8")), mustPack(t, slices.Repeat([]Problem{GEMM(256, 256, 200)}, 256)...)
 	for _, rate := range []tile.Rate{{}, {Efficiency: 0.5, Step: 1, Fixed: 1, Worker: 1}} {
 		large.Rate = rate
-		for o, more := range map[Options]float64{{}: 0, {Type: element.BF16}: 0, {Type: element.BF16, TypeC: element.BF16}: large.Tile.Rates.Words} {
+		for o, more := range map[Options]float64{{}: 0, {TypeA: element.BF16}: 0, {TypeA: element.BF16, TypeC: element.BF16}: large.Tile.Rates.Words} {
 			require.InDelta(t, more, d.rate(large, o.arithmetic(d, false)).Worker-d.Rate(large, ComputeF32).Worker, 1e-9)
 		}
 	}
 	large.Rate = tile.Rate{}
 	for of, want := range map[element.Type]string{element.F32: "large-8x8", element.BF16: "large-8x4"} {
-		plan, err := New(d).Plan(t.Context(), batch, Options{Type: of, TypeC: of})
+		plan, err := New(d).Plan(t.Context(), batch, Options{TypeA: of, TypeC: of})
 		require.NoError(t, err)
 		require.Equal(t, want, plan.Launches[0].Tile.Name, of)
 	}
@@ -180,7 +180,7 @@ func TestDirectRate(t *testing.T) {
 	require.Greater(t, times, 1.0)
 	for _, measured := range []tile.Rate{{}, {Efficiency: 0.5, Step: 1, Fixed: 1, Worker: 1}} {
 		thin.Rate, other.Rate = measured, measured
-		for _, o := range []Options{{Compute: ComputeF32}, {Type: element.BF16, TypeC: element.BF16}} {
+		for _, o := range []Options{{Compute: ComputeF32}, {TypeA: element.BF16, TypeC: element.BF16}} {
 			plain, direct := o.arithmetic(d, false), o.arithmetic(d, true)
 			want := d.rate(thin, plain)
 			want.Efficiency *= times
@@ -200,7 +200,7 @@ func TestWideHalves(t *testing.T) {
 		require.NoError(t, err)
 		return plan.Launches[0].Tile.Name
 	}
-	of16, wide := Options{Type: element.BF16, TypeC: element.BF16}, make([]Problem, 64)
+	of16, wide := Options{TypeA: element.BF16, TypeC: element.BF16}, make([]Problem, 64)
 	for i := range wide {
 		wide[i] = GEMM(512, 512, 512)
 	}
@@ -288,10 +288,10 @@ func TestSplitFills(t *testing.T) {
 		{"uneven, of other kernels", uneven, Options{Tile: "large-8x4", Compute: ComputeF32}, 400, ""},
 		{"uneven, of few places", uneven, Options{Tile: "large-8x8-k2", Compute: ComputeF32}, 400, ""},
 		{"uneven, by WGSL", uneven, Options{Tile: "large-8x4"}, 400, "h200-webgpu"},
-		{"equal", slices.Repeat(Batch{GEMM(64, 64, 8128)}, 4), Options{Tile: "wgmma-64x64-deep", Type: element.BF16, TypeC: element.BF16}, 120, ""},
+		{"equal", slices.Repeat(Batch{GEMM(64, 64, 8128)}, 4), Options{Tile: "wgmma-64x64-deep", TypeA: element.BF16, TypeC: element.BF16}, 120, ""},
 		{"equal, of small tiles", slices.Repeat(Batch{GEMM(32, 32, 8128)}, 100), Options{Tile: "medium-k4"}, 500, ""},
 		{"most of the places", slices.Repeat(Batch{GEMM(128, 128, 2048)}, 100), Options{Tile: "wgmma-128x128"}, 100, ""},
-		{"uneven", Batch{GEMM(128, 128, 4000), GEMM(128, 128, 3000), GEMM(128, 128, 1000)}, Options{Tile: "wgmma-128x64", Type: element.BF16, TypeC: element.BF16}, 100, ""},
+		{"uneven", Batch{GEMM(128, 128, 4000), GEMM(128, 128, 3000), GEMM(128, 128, 1000)}, Options{Tile: "wgmma-128x64", TypeA: element.BF16, TypeC: element.BF16}, 100, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := device(t, cmp.Or(c.on, "h200"))

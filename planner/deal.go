@@ -107,7 +107,7 @@ func (p *builder) deal() error {
 func (p *builder) groupOf(id tileID, transA, transB bool, problems []radix.Key) group {
 	o := &p.Options
 	t := &p.model.tiles[id]
-	g := group{Kernel: encoding.Kernel{Tile: t.shape, TransA: transA, TransB: transB, Type: o.Type,
+	g := group{Kernel: encoding.Kernel{Tile: t.shape, TransA: transA, TransB: transB, Type: o.TypeA,
 		TypeC: o.TypeC, Wide: true, Epilogue: o.Epilogue.kernel()}, id: id, problems: problems}
 	cut := &p.model.cuts[t.cut]
 	g.TF32 = p.model.tf32(g.Tile)

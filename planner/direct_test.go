@@ -45,10 +45,11 @@ func tilesOf(p *planner.Plan) (names []string) {
 // would be of if they gained nothing.
 func TestDirect(t *testing.T) {
 	const wide = "thin-8x64"
-	half := planner.Options{Type: element.BF16, TypeC: element.BF16}
-	bytes := planner.Options{Type: element.Int8, TypeC: element.BF16}
+	half := planner.Options{TypeA: element.BF16, TypeC: element.BF16}
+	bytes := planner.Options{TypeA: element.Int8, TypeC: element.BF16}
 	gated := planner.Options{Epilogue: planner.Epilogue{Gated: true, Activation: planner.SiLU}}
-	int4 := planner.Options{Type: element.BF16, TypeC: element.BF16, Epilogue: planner.Epilogue{ScaleB: planner.PerGroup128}}
+	int4 := planner.Options{TypeA: element.BF16, TypeB: element.Int4, TypeC: element.BF16,
+		Epilogue: planner.Epilogue{ScaleB: planner.PerGroup128}}
 	tuned := func(d *planner.Device) {
 		for i := range d.Kernels {
 			k := &d.Kernels[i]
@@ -170,7 +171,7 @@ func TestDirectRagged(t *testing.T) {
 func TestDirectSweep(t *testing.T) {
 	for _, d := range append(overVulkan(t), lookup(t, "lavapipe")) {
 		with, plain := planner.New(d), planner.New(without(d))
-		for _, o := range []planner.Options{{}, {Type: element.BF16, TypeC: element.BF16}} {
+		for _, o := range []planner.Options{{}, {TypeA: element.BF16, TypeC: element.BF16}} {
 			for _, unit := range []int{1, 16} {
 				for _, c := range workload.Zhang() {
 					problems := slices.Clone(c.Problems)
@@ -186,7 +187,7 @@ func TestDirectSweep(t *testing.T) {
 					require.NoError(t, err)
 					want, err := plain.Plan(t.Context(), b, o)
 					require.NoError(t, err)
-					require.Equal(t, tilesOf(want), tilesOf(p), "%s, %s, %d-%d-%d in units of %d", d.Name, o.Type, c.MaxMN, c.MaxK, c.Batch, unit)
+					require.Equal(t, tilesOf(want), tilesOf(p), "%s, %s, %d-%d-%d in units of %d", d.Name, o.TypeA, c.MaxMN, c.MaxK, c.Batch, unit)
 				}
 			}
 		}

@@ -187,7 +187,7 @@ func TestWideTurns(t *testing.T) {
 			for i := range batch {
 				batch[i] = c.problem()
 			}
-			p, err := New(device(t, "h200")).Plan(t.Context(), mustPack(t, batch...), Options{Type: element.BF16, TypeC: element.BF16, Tile: c.tile})
+			p, err := New(device(t, "h200")).Plan(t.Context(), mustPack(t, batch...), Options{TypeA: element.BF16, TypeC: element.BF16, Tile: c.tile})
 			require.NoError(t, err)
 			for _, l := range p.Launches {
 				require.Equal(t, string(c.schedule), l.Schedule, "%s", l)

@@ -117,7 +117,7 @@ func TestEncodeParts(t *testing.T) {
 		"two launches":   {device: &few, batch: b},
 		"too many parts": {batch: mustPack(t, GEMM(16, 16, 4000))},
 		"tf32":           {batch: b, o: Options{Compute: ComputeTF32}},
-		"halves":         {batch: long, o: Options{Type: element.BF16, TypeC: element.F32, Tile: "tensor-32x32"}},
+		"halves":         {batch: long, o: Options{TypeA: element.BF16, TypeC: element.F32, Tile: "tensor-32x32"}},
 		"an epilogue":    {batch: long, o: Options{Epilogue: Epilogue{Activation: ReLU}, Tile: "tensor-32x32"}},
 	} {
 		t.Run(name, func(t *testing.T) {

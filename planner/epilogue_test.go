@@ -156,7 +156,7 @@ func TestEpilogueLongK(t *testing.T) {
 		require.Equal(t, []encoding.Epilogue{part, whole, part, whole}, slices.Compact(does))
 		require.Equal(t, part == encoding.Epilogue{}, p.Launches[0].ItemWords() == encoding.ItemWords)
 	}
-	_, err := New(d).Plan(t.Context(), mustPack(t, GEMM(64, 64, 8192)), Options{Epilogue: e, Type: element.BF16, TypeC: element.BF16})
+	_, err := New(d).Plan(t.Context(), mustPack(t, GEMM(64, 64, 8192)), Options{Epilogue: e, TypeA: element.BF16, TypeC: element.BF16})
 	require.ErrorContains(t, err, "problem 0: K is too large for C of bf16")
 }
 
@@ -249,8 +249,8 @@ func TestEpilogueJSON(t *testing.T) {
 		want string
 	}{
 		{Options{}, `{}`},
-		{Options{Type: element.BF16, Epilogue: Epilogue{Activation: GELU, Bias: true, Gated: true, GatherRows: 5, ScatterRows: 6, Weights: true}},
-			`{"type": "bf16", "epilogue": {"activation": "gelu", "bias": true, "gated": true, "gather_rows": 5, "scatter_rows": 6, "weights": true}}`},
+		{Options{TypeA: element.BF16, Epilogue: Epilogue{Activation: GELU, Bias: true, Gated: true, GatherRows: 5, ScatterRows: 6, Weights: true}},
+			`{"type_a": "bf16", "epilogue": {"activation": "gelu", "bias": true, "gated": true, "gather_rows": 5, "scatter_rows": 6, "weights": true}}`},
 	} {
 		text, err := json.Marshal(c.o)
 		require.NoError(t, err)
@@ -282,7 +282,7 @@ func TestGatedWorkspace(t *testing.T) {
 			p := GEMM(256, 256, 64)
 			p.TransB = true // as tensor cores take elements of 8 bits
 			e := Epilogue{Gated: true}
-			plan, err := New(withEpilogue(device(t, c.device))).Plan(t.Context(), dressed(mustPack(t, p), e), Options{Type: c.of, TypeC: element.F32, Tile: c.tile, Epilogue: e})
+			plan, err := New(withEpilogue(device(t, c.device))).Plan(t.Context(), dressed(mustPack(t, p), e), Options{TypeA: c.of, TypeC: element.F32, Tile: c.tile, Epilogue: e})
 			require.NoError(t, err)
 			require.Len(t, plan.Launches, 1)
 			require.Equal(t, plan.Launches[0].Count*c.each, plan.Workspace)

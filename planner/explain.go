@@ -77,7 +77,7 @@ func (p *Plan) Explain() Explanation {
 		d = new(Device)
 	}
 	e := Explanation{
-		Device: d.Name, Type: p.Options.Type, TypeC: p.Options.TypeC, Compute: p.arithmetic(), Rule: p.Options.Rule, Schedule: p.scheduleNames(),
+		Device: d.Name, Type: p.Options.TypeA, TypeC: p.Options.TypeC, Compute: p.arithmetic(), Rule: p.Options.Rule, Schedule: p.scheduleNames(),
 		GFLOP: p.Batch.FLOPs() * float64(p.Options.Epilogue.kernel().Products()) / 1e9, Micros: p.Cost, Guess: !d.Measured(),
 		TLP: p.TLP, TLPGroups: p.TLPGroups,
 		Workers: max(len(p.Workers)-1, 0), Segments: len(p.Segments),
@@ -105,7 +105,7 @@ func (p *Plan) Explain() Explanation {
 			total += u.Tiles
 		}
 	}
-	if of := p.Options.TypeB(); of != e.Type {
+	if of := p.Options.TypeB; of != e.Type {
 		e.TypeB = of
 	}
 	if total > 0 {

@@ -134,7 +134,7 @@ func TestOddDevices(t *testing.T) {
 		b := mustPack(t, GEMM(rng.IntN(200), rng.IntN(200), rng.IntN(1000)), GEMM(rng.IntN(50), rng.IntN(50), rng.IntN(50)))
 		o := in.options()
 		if len(d.Types) > 0 && rng.IntN(3) == 0 {
-			o.Type = d.Types[0]
+			o.TypeA = d.Types[0]
 		}
 		p, err := New(d).Plan(t.Context(), b, o)
 		if err != nil {

@@ -82,9 +82,9 @@ func (t *tape) options() Options {
 		}
 	}
 	if t.byte()%4 == 1 {
-		o.Type, o.TypeC = pick(t, element.E4M3, element.BF16, element.Int8), pick(t, element.BF16, element.F32)
+		o.TypeA, o.TypeC = pick(t, element.E4M3, element.BF16, element.Int8), pick(t, element.BF16, element.F32)
 		o.Epilogue.ScaleA, o.Epilogue.ScaleB = pick(t, "", PerRow, PerTensor), pick(t, "", PerRow, PerTensor)
-		if o.Type == element.E4M3 && t.byte()%3 == 1 {
+		if o.TypeA == element.E4M3 && t.byte()%3 == 1 {
 			o.Epilogue.ScaleA, o.Epilogue.ScaleB = PerBlock, PerBlock
 		}
 		o.Epilogue.ZeroA = t.byte()%2 == 1
@@ -341,13 +341,13 @@ func checkItem(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, s *encodin
 	if [encoding.ItemWords]uint32(w) != want {
 		t.Fatalf("item %v of segment %+v, want %v", w[:encoding.ItemWords], *s, want)
 	}
-	if by := e.Pointers; (q.A.Offset|q.A.LD|q.B.Offset|q.B.LD)%(16/p.Options.Type.Bytes()) == 0 && (by == Pointers{} || by.Aligned) {
+	if by := e.Pointers; (q.A.Offset|q.A.LD|q.B.Offset|q.B.LD)%(16/p.Options.TypeA.Bytes()) == 0 && (by == Pointers{} || by.Aligned) {
 		flags |= encoding.ItemWide
 	}
 	switch o := &p.Options; {
-	case o.Type != element.F32 && o.TypeC == element.F32:
+	case o.TypeA != element.F32 && o.TypeC == element.F32:
 		flags |= encoding.ItemFloatC
-	case o.Type.Bytes() == 1 && o.TypeC == element.F16:
+	case o.TypeA.Bytes() == 1 && o.TypeC == element.F16:
 		flags |= encoding.ItemF16C
 	}
 	if w[11] != flags {

@@ -12,7 +12,7 @@ import (
 )
 
 func groupsOf(e Epilogue) Options {
-	return Options{Type: element.BF16, TypeC: element.BF16, Epilogue: e}
+	return Options{TypeA: element.BF16, TypeB: element.Int4, TypeC: element.BF16, Epilogue: e}
 }
 
 // int4Device is one that takes B of Int4.
@@ -42,7 +42,9 @@ func TestGroupMistakes(t *testing.T) {
 		{"B", groupsOf(by), func(p *Problem) { p.B.Offset = 40 }, "problem 0: B offset 40 is no multiple of 32, 16 bytes of int4"},
 		{"transA", groupsOf(by), func(p *Problem) { p.TransA = true }, "problem 0: transA is set, but where B is of int4 A is not transposed"},
 		{"transB", groupsOf(by), func(p *Problem) { p.TransB, p.B.LD = true, 256 }, "problem 0: transB is set, but B of int4 is not transposed"},
-		{"A of int4", Options{Type: element.Int4}, func(*Problem) {}, "elements of A cannot be int4: B alone may, with scales of groups"},
+		{"A of int4", Options{TypeA: element.Int4}, func(*Problem) {}, "elements of A cannot be int4: B alone may, with scales of groups"},
+		{"no groups", groupsOf(Epilogue{}), func(*Problem) {}, "B of int4 needs scales of groups: group-64 or group-128"},
+		{"B of bf16", Options{TypeA: element.BF16, Epilogue: by}, func(*Problem) {}, "scales of groups are for B of int4, not bf16"},
 		{"A of f32", Options{Epilogue: by}, func(*Problem) {}, "scales of groups are for A of bf16 or f16, not f32"},
 		{"scales of A", groupsOf(Epilogue{ScaleA: PerRow, ScaleB: PerGroup64}), func(*Problem) {}, "A has no scales where those of B are of groups"},
 		{"groups of A", groupsOf(Epilogue{ScaleA: PerGroup64}), func(*Problem) {}, `unknown scaling "group-64" (known: tensor, row, of both block, and of B group-64, group-128)`},
@@ -255,7 +257,7 @@ func TestExplainGroups(t *testing.T) {
 		text string
 	}{
 		{"groups", groupsOf(Epilogue{ScaleB: PerGroup64}), element.Int4, "elements        bf16, B of int4, C of bf16\n"},
-		{"none", groupsOf(Epilogue{}), element.F32, "elements        bf16, C of bf16\n"},
+		{"none", Options{TypeA: element.BF16, TypeC: element.BF16}, element.F32, "elements        bf16, C of bf16\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := Batch{{M: 2, N: 3, K: 64, A: Matrix{0, 64}, B: Matrix{32, 16}, C: Matrix{0, 3}}}

@@ -104,7 +104,7 @@ func TestTypesOfDevices(t *testing.T) {
 	d := *device(t, "mi300x")
 	d.Types = d.Types[:2]
 	for _, of := range []element.Type{element.E4M3, element.Int8} {
-		_, err := New(&d).Plan(t.Context(), nil, Options{Type: of, TypeC: element.BF16})
+		_, err := New(&d).Plan(t.Context(), nil, Options{TypeA: of, TypeC: element.BF16})
 		require.EqualError(t, err, "device mi300x has no kernels for elements of "+of.String())
 		require.ErrorIs(t, err, ErrInvalid)
 	}
@@ -116,11 +116,11 @@ func TestTilesOfBytes(t *testing.T) {
 		d := device(t, name)
 		for i := range d.Kernels {
 			k := &d.Kernels[i]
-			require.Equal(t, k.Epilogues, d.Fits(k.Tile, Options{Type: element.E4M3}), "%s %s", name, k.Tile)
+			require.Equal(t, k.Epilogues, d.Fits(k.Tile, Options{TypeA: element.E4M3}), "%s %s", name, k.Tile)
 		}
 		small, err := tile.ByName("small")
 		require.NoError(t, err)
-		_, err = New(d).Plan(t.Context(), mustPack(t, GEMM(8, 8, 8)), Options{Type: element.Int8, Tile: small.Name})
+		_, err = New(d).Plan(t.Context(), mustPack(t, GEMM(8, 8, 8)), Options{TypeA: element.Int8, Tile: small.Name})
 		require.EqualError(t, err, fmt.Sprintf("tile %v: device %s has no kernels of it for elements of 8 bits", small, name))
 		d.Kernels[0].Bytes = mostNarrow + 1
 		require.ErrorContains(t, d.Check(), "for elements of 8 bits cannot be 65 times as fast")
@@ -137,12 +137,13 @@ func TestOptionsCheck(t *testing.T) {
 		{Options{Rule: "best"}, `unknown rule "best" (known: cost, zhang2025)`},
 		{Options{Schedule: "fifo"}, `unknown schedule "fifo" (known: data-parallel, `},
 		{Options{Tile: "huge"}, `unknown tile "huge" (known: small, `},
-		{Options{Type: 7}, "unknown element types 7 and 0"},
-		{Options{Type: element.F16, TypeC: element.BF16}, "elements of C cannot be bf16 where those of A and B are f16 (but f16 or f32)"},
-		{Options{Type: element.E4M3, TypeC: element.E4M3}, "elements of C cannot be e4m3 where those of A and B are e4m3 (but bf16, f16 or f32)"},
-		{Options{Type: element.Int8, TypeC: element.Int8}, "elements of C cannot be int8 where those of A and B are int8 (but bf16, f16 or f32)"},
+		{Options{TypeA: 7}, "unknown element types 7, 0 and 0"},
+		{Options{TypeA: element.F16, TypeB: element.BF16}, "elements of B cannot be bf16 where those of A are f16 (but f16, or int4)"},
+		{Options{TypeA: element.F16, TypeC: element.BF16}, "elements of C cannot be bf16 where those of A and B are f16 (but f16 or f32)"},
+		{Options{TypeA: element.E4M3, TypeC: element.E4M3}, "elements of C cannot be e4m3 where those of A and B are e4m3 (but bf16, f16 or f32)"},
+		{Options{TypeA: element.Int8, TypeC: element.Int8}, "elements of C cannot be int8 where those of A and B are int8 (but bf16, f16 or f32)"},
 		{Options{TypeC: element.BF16}, "elements of C cannot be bf16 where those of A and B are f32 (but f32)"},
-		{Options{Type: element.BF16, Compute: ComputeTF32}, "compute mode tf32 is for operands of f32, not bf16"},
+		{Options{TypeA: element.BF16, Compute: ComputeTF32}, "compute mode tf32 is for operands of f32, not bf16"},
 		{Options{TLP: 5}, "unknown TLP equation 5 (known: 3, 4)"},
 		{Options{Threshold: -1}, "threshold -1 is not a finite number from 0 on"},
 		{Options{Threshold: math.NaN()}, "threshold NaN is not a finite number from 0 on"},

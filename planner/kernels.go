@@ -41,7 +41,7 @@ type groupOptions struct {
 
 func (o *Options) group() groupOptions {
 	filled := o.filled()
-	g := groupOptions{of: o.Type, ofC: o.TypeC, epilogue: o.Epilogue.kernel(), tf32: o.Compute == ComputeTF32,
+	g := groupOptions{of: o.TypeA, ofC: o.TypeC, epilogue: o.Epilogue.kernel(), tf32: o.Compute == ComputeTF32,
 		schedule: filled.Schedule, rule: filled.Rule}
 	if o.Custom != nil {
 		g.schedule, g.rule = "", RuleCost
@@ -96,7 +96,7 @@ func add(groups []KernelGroup, g KernelGroup) []KernelGroup {
 // kernelGroup is the group of a tile shape.
 func (m *model) kernelGroup(of *tileModel, o *Options, t Transposition) KernelGroup {
 	g := KernelGroup{key: groupKey{of.shape, t, o.group()}}
-	base := encoding.Kernel{Tile: of.shape, TransA: t.A, TransB: t.B, Type: o.Type, TypeC: o.TypeC,
+	base := encoding.Kernel{Tile: of.shape, TransA: t.A, TransB: t.B, Type: o.TypeA, TypeC: o.TypeC,
 		TF32: m.tf32(of.shape), Epilogue: o.Epilogue.kernel()}
 	loops, cuts := g.key.deals()
 	cuts = cuts && cuttable(of.shape, o.Epilogue.cutsAt())

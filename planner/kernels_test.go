@@ -30,15 +30,15 @@ func kernelOptions() map[string]planner.Options {
 		"cluster":       {Schedule: planner.ScheduleCluster},
 		"zhang":         {Rule: planner.RuleZhang2025},
 		"tile":          {Tile: "medium"},
-		"bf16":          {Type: element.BF16, TypeC: element.BF16},
-		"bf16 to f32":   {Type: element.BF16},
+		"bf16":          {TypeA: element.BF16, TypeC: element.BF16},
+		"bf16 to f32":   {TypeA: element.BF16},
 		"bias":          {Epilogue: planner.Epilogue{Bias: true, Activation: planner.SiLU}},
-		"scatter":       {Epilogue: planner.Epilogue{ScatterRows: 70, Weights: true}, Type: element.F16},
+		"scatter":       {Epilogue: planner.Epilogue{ScatterRows: 70, Weights: true}, TypeA: element.F16},
 		"gated":         {Epilogue: planner.Epilogue{Gated: true, Activation: planner.SiLU}},
-		"e4m3":          {Type: element.E4M3, TypeC: element.BF16},
-		"int8":          {Type: element.Int8, TypeC: element.BF16},
-		"scales":        {Type: element.E4M3, Epilogue: planner.Epilogue{ScaleA: planner.PerRow, ScaleB: planner.PerTensor}},
-		"zeros":         {Type: element.Int8, Epilogue: planner.Epilogue{ScaleA: planner.PerTensor, ScaleB: planner.PerRow, ZeroA: true}},
+		"e4m3":          {TypeA: element.E4M3, TypeC: element.BF16},
+		"int8":          {TypeA: element.Int8, TypeC: element.BF16},
+		"scales":        {TypeA: element.E4M3, Epilogue: planner.Epilogue{ScaleA: planner.PerRow, ScaleB: planner.PerTensor}},
+		"zeros":         {TypeA: element.Int8, Epilogue: planner.Epilogue{ScaleA: planner.PerTensor, ScaleB: planner.PerRow, ZeroA: true}},
 	}
 }
 
@@ -263,7 +263,7 @@ func TestOptionsKernels(t *testing.T) {
 		{"a shape", plain, planner.Options{Tile: "small"}, []string{"small"}, ""},
 		{"another shape", plain, planner.Options{Tile: "large"}, nil,
 			"tile large 64x64x16/256: not all its kernels for these options and transpositions are in Options.Kernels, for device lavapipe"},
-		{"another type", plain, planner.Options{Type: element.F16}, nil,
+		{"another type", plain, planner.Options{TypeA: element.F16}, nil,
 			"no tile: not all its kernels for these options and transpositions are in Options.Kernels, for device lavapipe"},
 		{"an epilogue", plain, planner.Options{Epilogue: planner.Epilogue{Activation: planner.ReLU}}, nil,
 			"no tile: not all its kernels for these options and transpositions are in Options.Kernels, for device lavapipe"},
@@ -301,7 +301,7 @@ func TestOptionsKernels(t *testing.T) {
 	require.ErrorContains(t, err, "no tile: not all its kernels")
 	_, err = p.Plan(t.Context(), plain, planner.Options{Kernels: new(planner.KernelSet)})
 	require.ErrorContains(t, err, "no tile: ")
-	_, err = p.Kernels(planner.Options{Type: element.Type(9)}, none)
+	_, err = p.Kernels(planner.Options{TypeA: element.Type(9)}, none)
 	require.ErrorIs(t, err, planner.ErrInvalid)
 }
 

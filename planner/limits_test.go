@@ -26,7 +26,7 @@ func TestLargestK(t *testing.T) {
 
 // Whole numbers end where sums of int32 do.
 func TestLargestWholeK(t *testing.T) {
-	of := Options{Type: element.Int8, TypeC: element.F32}
+	of := Options{TypeA: element.Int8, TypeC: element.F32}
 	for _, name := range []string{"h200", "lavapipe"} {
 		p := New(device(t, name))
 		plan, err := p.Plan(t.Context(), mustPack(t, GEMM(1, 1, MaxWholeK)), of)
@@ -176,7 +176,7 @@ func TestSlotsOfSeveralShapes(t *testing.T) {
 // Windows begin at multiples of 256 bytes, wherever matrices do: what is cut to fit
 // leaves room for that.
 func TestUnalignedWindows(t *testing.T) {
-	for _, o := range []Options{{}, {Type: element.BF16}, {Type: element.F16, TypeC: element.F16}, {Type: element.E4M3}, {Type: element.Int8}} {
+	for _, o := range []Options{{}, {TypeA: element.BF16}, {TypeA: element.F16, TypeC: element.F16}, {TypeA: element.E4M3}, {TypeA: element.Int8}} {
 		d := *device(t, "webgpu-default")
 		d.MaxBinding = 16384 * o.TypeC.Bytes() // elements of C
 		for _, offset := range []int{0, 1, 63, 64, 127, 128, 255} {
@@ -227,7 +227,7 @@ func TestWindowsOfTypes(t *testing.T) {
 				{M: 1, N: 1, K: 1, A: near, B: near, C: near},
 				{M: 1, N: 1, K: 1, A: Matrix{c.a - 1, 1}, B: near, C: Matrix{c.c - 1, 1}},
 			}
-			p, err := New(&d).Plan(t.Context(), b, Options{Type: c.of, TypeC: c.ofC})
+			p, err := New(&d).Plan(t.Context(), b, Options{TypeA: c.of, TypeC: c.ofC})
 			require.NoError(t, err)
 			checkPlan(t, p)
 			require.Equal(t, c.one, len(p.Launches) == 1)
@@ -239,7 +239,7 @@ func TestWindowsOfTypes(t *testing.T) {
 func TestLongRowsHaveKernels(t *testing.T) {
 	d := clone(device(t, "h100"))
 	d.MaxBinding = 64 << 10
-	o := Options{Type: element.E4M3}
+	o := Options{TypeA: element.E4M3}
 	for _, n := range []int{1500, 2112} {
 		p, err := New(d).Plan(t.Context(), mustPack(t, GEMM(5, n, 100)), o)
 		if n == 2112 {

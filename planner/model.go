@@ -204,7 +204,7 @@ func elementsOf(m, n, k int) float64 { return float64(m+n) * float64(k) }
 // the memory's sectors of 32.
 func (o *Options) oddRows(a, b Matrix) float64 {
 	odd := func(m Matrix) float64 {
-		switch of := o.Type.Bytes(); {
+		switch of := o.TypeA.Bytes(); {
 		case m.LD*of%32 != 0:
 			return 0.5 // every other one
 		case m.Offset*of%32 != 0:

@@ -36,7 +36,7 @@ func TestOddRows(t *testing.T) {
 		{"of 8 bits", element.E4M3, Batch{{M: 64, N: 64, K: 80, TransB: true, A: Matrix{LD: 80}, B: Matrix{LD: 96}}}, 0.25},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			o := Options{Type: c.of}
+			o := Options{TypeA: c.of}
 			var m model
 			require.NoError(t, m.set(d, o.arithmetic(d, o.allWide(d, c.b)), false, only{}))
 			seen := m.operands(&o, c.b, 1)
@@ -61,7 +61,7 @@ func TestOddRaggedRows(t *testing.T) {
 	experts := func(k, ldb int) float64 {
 		r := Ragged{Form: EndsOfRows, Groups: 128, M: 32768, N: 1536, K: k, A: Matrix{LD: k}, B: Matrix{LD: ldb}, C: Matrix{LD: 1536}, StrideB: ldb * k}
 		var m model
-		d, o := device(t, "h200"), Options{Type: element.BF16, TypeC: element.BF16}.filled()
+		d, o := device(t, "h200"), Options{TypeA: element.BF16, TypeC: element.BF16}.filled()
 		require.NoError(t, m.set(d, o.arithmetic(d, r.widely(d, &o)), false, only{}))
 		b := raggedBuilder{Plan: &Plan{Device: d, Options: o, Ragged: &r}, model: &m}
 		require.NoError(t, b.choose())
@@ -77,7 +77,7 @@ func TestOddRaggedRows(t *testing.T) {
 
 // TestSampledOperands: some of the problems stand for all.
 func TestSampledOperands(t *testing.T) {
-	o := Options{Type: element.BF16}
+	o := Options{TypeA: element.BF16}
 	m := model{arithmetic: arithmetic{bits: 16, aligned: true}}
 	b := mustPack(t, slices.Repeat([]Problem{GEMM(64, 72, 72)}, 64)...)
 	all := m.operands(&o, b, 1)
@@ -126,19 +126,19 @@ func TestPlansAreTheirOwn(t *testing.T) {
 	}{
 		{"choice", plan, Options{}},
 		{"tile", plan, Options{Tile: "wgmma-64x64"}},
-		{"wide tile", plan, Options{Tile: "wide-64x64", Type: element.BF16}},
+		{"wide tile", plan, Options{Tile: "wide-64x64", TypeA: element.BF16}},
 		{"rule", plan, Options{Rule: RuleZhang2025, Compute: ComputeF32}},
 		{"ragged tile", func(p *Planner, o Options) (*Plan, error) { return p.PlanRagged(ragged, o) }, Options{Tile: "wgmma-64x64"}},
 		{"renewed tile", func(p *Planner, o Options) (*Plan, error) {
 			plan := new(Plan)
 			return plan, p.Renew(t.Context(), plan, b, o)
-		}, Options{Tile: "wide-64x64", Type: element.BF16}},
+		}, Options{Tile: "wide-64x64", TypeA: element.BF16}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			want, err := c.plan(New(d), c.o)
 			require.NoError(t, err)
 			p := New(d)
-			_, err = p.Plan(t.Context(), cold, Options{Compute: c.o.Compute, Type: c.o.Type})
+			_, err = p.Plan(t.Context(), cold, Options{Compute: c.o.Compute, TypeA: c.o.TypeA})
 			require.NoError(t, err)
 			got, err := c.plan(p, c.o)
 			require.NoError(t, err)

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -46,9 +47,11 @@ const (
 // Options change how a plan is made. The zero value is the default: what
 // measures best.
 type Options struct {
-	// Type is that of the elements of A and B, but of A alone with scales of groups (PerGroup128), TypeC that
-	// of C: one of Type.TypesC. Sums are in fp32, whatever the types are, and C is rounded once.
-	Type  element.Type `json:"type,omitempty"`
+	// TypeA, TypeB and TypeC are the types of the elements of A, B and C. TypeB is TypeA where it is left out
+	// (the zero value, F32), or Int4, which goes with scales of groups (PerGroup64, PerGroup128). TypeC is one
+	// of TypeA.TypesC. Sums are in fp32, whatever the types are, and C is rounded once.
+	TypeA element.Type `json:"type_a,omitempty"`
+	TypeB element.Type `json:"type_b,omitempty"`
 	TypeC element.Type `json:"type_c,omitempty"`
 
 	// Epilogue is what is done to C before it is rounded, and by which rows A and C are found.
@@ -116,32 +119,35 @@ func (o *Options) check(d *Device) error {
 
 func (o *Options) checkTypes(d *Device) error {
 	switch {
-	case !o.Type.Known() || !o.TypeC.Known():
-		return invalid.Errorf("unknown element types %d and %d", uint8(o.Type), uint8(o.TypeC))
-	case o.Type == element.Int4:
-		return invalid.Errorf("elements of A cannot be %s: B alone may, with scales of groups", o.Type)
-	case !slices.Contains(o.Type.TypesC(), o.TypeC):
+	case !o.TypeA.Known() || !o.TypeB.Known() || !o.TypeC.Known():
+		return invalid.Errorf("unknown element types %d, %d and %d", uint8(o.TypeA), uint8(o.TypeB), uint8(o.TypeC))
+	case o.TypeA == element.Int4:
+		return invalid.Errorf("elements of A cannot be %s: B alone may, with scales of groups", o.TypeA)
+	case o.typeB() != o.TypeA && o.TypeB != element.Int4:
+		return invalid.Errorf("elements of B cannot be %s where those of A are %s (but %s, or %s)", o.TypeB,
+			o.TypeA, o.TypeA, element.Int4)
+	case !slices.Contains(o.TypeA.TypesC(), o.TypeC):
 		return invalid.Errorf("elements of C cannot be %s where those of A and B are %s (but %s)", o.TypeC,
-			o.Type, element.List(o.Type.TypesC(), " or "))
-	case o.Type != element.F32 && o.Compute == ComputeTF32:
+			o.TypeA, element.List(o.TypeA.TypesC(), " or "))
+	case o.TypeA != element.F32 && o.Compute == ComputeTF32:
 		return invalid.Errorf("compute mode %s is for operands of %s, not %s", ComputeTF32, element.F32,
-			o.Type)
-	case d != nil && !d.takes(o.Type):
-		return invalid.Errorf("%s has no kernels for elements of %s", d, o.Type)
-	case d != nil && !d.takes(o.TypeB()):
-		return invalid.Errorf("%s has no kernels for B of %s", d, o.TypeB())
+			o.TypeA)
+	case d != nil && !d.takes(o.TypeA):
+		return invalid.Errorf("%s has no kernels for elements of %s", d, o.TypeA)
+	case d != nil && !d.takes(o.typeB()):
+		return invalid.Errorf("%s has no kernels for B of %s", d, o.TypeB)
 	}
 	return nil
 }
 
 // checkDepths fails for a K that elements of the type do not have.
 func (o *Options) checkDepths(b Batch) error {
-	if !o.Type.Whole() {
+	if !o.TypeA.Whole() {
 		return nil
 	}
 	for i := range b {
 		if k := b[i].K; k > MaxWholeK {
-			return problemError(i, "K", "%d is above the limit %d of elements of %s", k, MaxWholeK, o.Type)
+			return problemError(i, "K", "%d is above the limit %d of elements of %s", k, MaxWholeK, o.TypeA)
 		}
 	}
 	return nil
@@ -154,7 +160,7 @@ func (o *Options) dressed(d *Device) bool {
 
 // parts reports whether there are kernels that sum the parts of tiles themselves: see encoding.Kernel.Parts.
 func (o *Options) parts(d *Device) bool {
-	return d.Finishes && o.Type == element.F32 && o.Epilogue.none() && o.Compute != ComputeTF32
+	return d.Finishes && o.TypeA == element.F32 && o.Epilogue.none() && o.Compute != ComputeTF32
 }
 
 // wideTile reports whether a launch with the problem may be wide: see encoding.Kernel.
@@ -164,7 +170,7 @@ func (o *Options) wideTile(q *Problem) bool {
 
 // quick reports whether tensor cores can take A and B as they lie: of elements of 8 bits those along K.
 func (o *Options) quick(transA, transB bool) bool {
-	return o.Type.Bytes() > 1 || !transA && transB
+	return o.TypeA.Bytes() > 1 || !transA && transB
 }
 
 // wide is the elements of A or B that a load of 16 bytes takes; 0 where matrices may begin at any
@@ -173,18 +179,21 @@ func (o *Options) wide() int {
 	if by := &o.Epilogue.Pointers; by.Any() && !by.Aligned {
 		return 0
 	}
-	return 16 / o.Type.Bytes()
+	return 16 / o.TypeA.Bytes()
 }
 
+// typeB is that of the elements of B, also where options leave it out.
+func (o *Options) typeB() element.Type { return cmp.Or(o.TypeB, o.TypeA) }
+
 // elementBytes are those of an element of A or B, of which most are of B where that has fewer bits.
-func (o *Options) elementBytes() float64 { return float64(o.TypeB().Size(2)) / 2 }
+func (o *Options) elementBytes() float64 { return float64(o.typeB().Size(2)) / 2 }
 
 // flagsC is what items say of the type of C.
 func (o *Options) flagsC() uint32 {
 	switch {
-	case o.Type != element.F32 && o.TypeC == element.F32:
+	case o.TypeA != element.F32 && o.TypeC == element.F32:
 		return encoding.ItemFloatC
-	case o.Type.Bytes() == 1 && o.TypeC == element.F16:
+	case o.TypeA.Bytes() == 1 && o.TypeC == element.F16:
 		return encoding.ItemF16C
 	}
 	return 0
@@ -193,6 +202,7 @@ func (o *Options) flagsC() uint32 {
 // filled has names in place of what was left out, but for the schedule: the planner
 // chooses one for each launch then.
 func (o Options) filled() Options {
+	o.TypeB = o.typeB()
 	o.Compute, _ = ParseCompute(string(o.Compute))
 	o.Rule, _ = ParseRule(string(o.Rule))
 	o.Schedule, _ = ParseSchedule(string(o.Schedule))

@@ -47,7 +47,7 @@ type Plan struct {
 // 128 products are summed so, from zero, and then in fp32. Of numbers of all signs the error is 2^-16 of sum|a*b| (root mean
 // square, K 128), of positive ones 2^-11, measured on an H200.
 func (p *Plan) NarrowSums() bool {
-	return p.Options.Type == element.E4M3 && slices.ContainsFunc(p.Launches, func(l encoding.Launch) bool { return l.Ragged == 0 && l.Tile.Unit == tile.WGMMA })
+	return p.Options.TypeA == element.E4M3 && slices.ContainsFunc(p.Launches, func(l encoding.Launch) bool { return l.Ragged == 0 && l.Tile.Unit == tile.WGMMA })
 }
 
 // NarrowSums reports whether plans for elements of a type may have such sums.

@@ -89,7 +89,7 @@ func checkPlan(t *testing.T, p *Plan) {
 		if p.Device.MaxWorkers > 0 {
 			require.LessOrEqual(t, l.Count, p.Device.MaxWorkers)
 		}
-		of, ofC := p.Options.Type.Bytes(), p.Options.TypeC.Bytes()
+		of, ofC := p.Options.TypeA.Bytes(), p.Options.TypeC.Bytes()
 		require.Zero(t, l.BaseA*of%256+l.BaseB*of%256+l.BaseC*ofC%256, "bases are aligned to 256 bytes, as WebGPU asks for")
 		require.True(t, p.reachable(l.SpanA, max(l.SpanB, l.SpanB2), l.SpanC), "operands are bound")
 		if e := p.Options.Epilogue.kernel(); l.Fixup {

@@ -120,7 +120,7 @@ func TestPointersAligned(t *testing.T) {
 		{"C", Pointers{C: true}, 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			o := Options{Type: element.BF16, Epilogue: Epilogue{Activation: ReLU, Pointers: c.by}}
+			o := Options{TypeA: element.BF16, Epilogue: Epilogue{Activation: ReLU, Pointers: c.by}}
 			odd := append(Batch{}, b...)
 			odd[1].A.Offset += c.odd
 			p, err := New(d).Plan(t.Context(), odd, o)

@@ -51,7 +51,7 @@ func TestWideDepth(t *testing.T) {
 		B: planner.Matrix{LD: 1536}, C: planner.Matrix{LD: 1536}, StrideC: 2048 * 1536}
 	for ld, aligned := range map[int]bool{1536: true, 1537: false} {
 		r.B2.LD = ld
-		p, err := planner.New(lookup(t, "h200")).PlanRagged(r, planner.Options{Type: element.BF16, TypeC: element.BF16, Epilogue: planner.Epilogue{Gated: true}})
+		p, err := planner.New(lookup(t, "h200")).PlanRagged(r, planner.Options{TypeA: element.BF16, TypeC: element.BF16, Epilogue: planner.Epilogue{Gated: true}})
 		require.NoError(t, err)
 		require.Equal(t, aligned, p.Launches[len(p.Launches)-1].Tile.Name == "wide-128x128", ld)
 	}

@@ -249,7 +249,7 @@ func (r *Ragged) widely(d *Device, o *Options) bool {
 		mean := r.expected()
 		return likeMeasured(mean.M, mean.K) && (o.Epilogue.group() > 0 || r.wideTile(o))
 	}
-	return o.Type != element.F32 && o.quick(r.TransA, r.TransB) && r.wide(o.wide(), o.Epilogue.Gated)
+	return o.TypeA != element.F32 && o.quick(r.TransA, r.TransB) && r.wide(o.wide(), o.Epilogue.Gated)
 }
 
 // wideTile reports whether what sizes leave open cannot make 16-byte loads unaligned: see Options.wideTile.

@@ -242,7 +242,7 @@ func TestRaggedChoice(t *testing.T) {
 			} else {
 				c.r.K = c.rows
 			}
-			p, err := planner.New(lookup(t, "h200")).PlanRagged(c.r, planner.Options{Type: c.of, TypeC: c.of})
+			p, err := planner.New(lookup(t, "h200")).PlanRagged(c.r, planner.Options{TypeA: c.of, TypeC: c.of})
 			require.NoError(t, err)
 			var tiles []string
 			for _, l := range p.Launches {

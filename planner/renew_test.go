@@ -190,7 +190,7 @@ func TestRenewIdle(t *testing.T) {
 	d := lookup(t, "h200")
 	b, err := planner.Pack(planner.Problem{M: 20, N: 20, Beta: 1}, planner.Problem{N: 3, K: 3})
 	require.NoError(t, err)
-	o := planner.Options{Type: element.BF16, TypeC: element.BF16}
+	o := planner.Options{TypeA: element.BF16, TypeC: element.BF16}
 	p := new(planner.Plan)
 	require.NoError(t, planner.New(d).Renew(t.Context(), p, b, o))
 	require.True(t, d.Fits(p.Launches[len(p.Launches)-1].Tile, o))
@@ -255,7 +255,7 @@ func TestMMAChoice(t *testing.T) {
 		}
 		b, err = planner.Pack(b...)
 		require.NoError(t, err)
-		p, err := planner.New(lookup(t, "h200")).Plan(t.Context(), b, planner.Options{Type: c.of, TypeC: c.of})
+		p, err := planner.New(lookup(t, "h200")).Plan(t.Context(), b, planner.Options{TypeA: c.of, TypeC: c.of})
 		require.NoError(t, err)
 		require.Equal(t, c.tile, p.Launches[0].Tile.Name, "%s, %s, multiples of %d", c.name, c.of, c.round)
 	}

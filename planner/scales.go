@@ -31,9 +31,6 @@ const (
 	PerBlock = encoding.PerBlock
 )
 
-// TypeB is the type of the elements of B: Type, but for scales of groups.
-func (o *Options) TypeB() element.Type { return o.Epilogue.ScaleB.TypeB(o.Type) }
-
 // group is the k's of B that share a scale; 0: B has none by groups.
 func (e *Epilogue) group() int { return e.ScaleB.Group() }
 
@@ -137,8 +134,10 @@ func (o *Options) checkScales(d *Device) error {
 		switch {
 		case e.ScaleA != "":
 			return invalid.Errorf("A has no scales where those of B are of groups")
-		case o.Type.Bytes() != 2:
-			return invalid.Errorf("scales of groups are for A of %s, not %s", element.List([]element.Type{element.BF16, element.F16}, " or "), o.Type)
+		case o.TypeA.Bytes() != 2:
+			return invalid.Errorf("scales of groups are for A of %s, not %s", element.List([]element.Type{element.BF16, element.F16}, " or "), o.TypeA)
+		case o.TypeB != element.Int4:
+			return invalid.Errorf("scales of groups are for B of %s, not %s", element.Int4, o.typeB())
 		case e.Pointers.B && !e.Pointers.Aligned:
 			return invalid.Errorf("addresses of B are not said to be multiples of 16 bytes, which those of %s are", element.Int4)
 		}
@@ -149,9 +148,12 @@ func (o *Options) checkScales(d *Device) error {
 		case s == "":
 		case s != PerTensor && s != PerRow:
 			return invalid.Errorf("unknown scaling %q (known: %s, %s, of both %s, and of B %s, %s)", s, PerTensor, PerRow, PerBlock, PerGroup64, PerGroup128)
-		case !o.Type.Scaled():
-			return invalid.Errorf("scales are for elements of %s, not %s", element.List(scaled, " or "), o.Type)
+		case !o.TypeA.Scaled():
+			return invalid.Errorf("scales are for elements of %s, not %s", element.List(scaled, " or "), o.TypeA)
 		}
+	}
+	if o.TypeB == element.Int4 {
+		return invalid.Errorf("B of %s needs scales of groups: %s or %s", element.Int4, PerGroup64, PerGroup128)
 	}
 	return nil
 }
@@ -160,8 +162,8 @@ func (o *Options) checkScales(d *Device) error {
 func (o *Options) checkZeros() error {
 	switch e := &o.Epilogue; {
 	case !e.ZeroA:
-	case o.Type != element.Int8:
-		return invalid.Errorf("zero points of A are for elements of %s, not %s", element.Int8, o.Type)
+	case o.TypeA != element.Int8:
+		return invalid.Errorf("zero points of A are for elements of %s, not %s", element.Int8, o.TypeA)
 	case e.ScaleA != PerTensor && e.ScaleA != PerRow:
 		return invalid.Errorf("zero points of A are behind its scales, which are to be %q or %q, not %q", PerTensor, PerRow, e.ScaleA)
 	case e.ScaleB != PerRow:
@@ -175,10 +177,10 @@ func (o *Options) checkBlocks(d *Device) error {
 	switch e := &o.Epilogue; {
 	case e.ScaleA != e.ScaleB:
 		return invalid.Errorf("scales of blocks are of A and B both, not %q of A and %q of B", e.ScaleA, e.ScaleB)
-	case o.Type.Whole():
-		return invalid.Errorf("scales of blocks are for elements of %s, not %s, whose sums over all of K are whole", element.E4M3, o.Type)
-	case o.Type != element.E4M3:
-		return invalid.Errorf("scales of blocks are for elements of %s, not %s", element.E4M3, o.Type)
+	case o.TypeA.Whole():
+		return invalid.Errorf("scales of blocks are for elements of %s, not %s, whose sums over all of K are whole", element.E4M3, o.TypeA)
+	case o.TypeA != element.E4M3:
+		return invalid.Errorf("scales of blocks are for elements of %s, not %s", element.E4M3, o.TypeA)
 	case d != nil && !d.Blocks:
 		return invalid.Errorf("%s has no kernels for scales of blocks", d)
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 func scaledOptions(e Epilogue) Options {
-	return Options{Type: element.E4M3, TypeC: element.F32, Epilogue: e}
+	return Options{TypeA: element.E4M3, TypeC: element.F32, Epilogue: e}
 }
 
 func TestEncodeScales(t *testing.T) {
@@ -84,7 +84,7 @@ func TestScaleMistakes(t *testing.T) {
 		{"scales of A", scaledOptions(both), func(p *Problem) { p.ScaleA = -1 }, "problem 0: scales of A offset -1 is negative"},
 		{"scales of B", scaledOptions(both), func(p *Problem) { p.ScaleB = math.MaxInt }, "problem 0: scales of B do not fit: their last offset needs more than 32 bits"},
 		{"unknown", scaledOptions(Epilogue{ScaleB: "column"}), func(p *Problem) {}, `unknown scaling "column" (known: tensor, row, of both block, and of B group-64, group-128)`},
-		{"elements without scales", Options{Type: element.BF16, Epilogue: both}, func(p *Problem) {}, "scales are for elements of e4m3 or int8, not bf16"},
+		{"elements without scales", Options{TypeA: element.BF16, Epilogue: both}, func(p *Problem) {}, "scales are for elements of e4m3 or int8, not bf16"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := good
@@ -163,7 +163,7 @@ func TestScalesJSON(t *testing.T) {
 	o := scaledOptions(Epilogue{ScaleA: PerRow, ScaleB: PerTensor})
 	text, err := json.Marshal(o)
 	require.NoError(t, err)
-	require.JSONEq(t, `{"type": "e4m3", "epilogue": {"scale_a": "row", "scale_b": "tensor"}}`, string(text))
+	require.JSONEq(t, `{"type_a": "e4m3", "epilogue": {"scale_a": "row", "scale_b": "tensor"}}`, string(text))
 	b := mustPack(t, GEMM(3, 4, 5))
 	b[0].ScaleA, b[0].ScaleB = 7, 9
 	p, err := New(device(t, "lavapipe")).Plan(t.Context(), b, o)
@@ -195,13 +195,13 @@ func TestNarrowSums(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := device(t, c.device)
-			plan, err := New(d).Plan(t.Context(), c.batch, Options{Type: c.of, TypeC: element.BF16, Tile: c.tile})
+			plan, err := New(d).Plan(t.Context(), c.batch, Options{TypeA: c.of, TypeC: element.BF16, Tile: c.tile})
 			require.NoError(t, err)
 			require.Equal(t, c.want, plan.NarrowSums())
 			require.Equal(t, c.of == element.E4M3 && c.device == "h200", d.NarrowSums(c.of))
 		})
 	}
-	o := Options{Type: element.E4M3, TypeC: element.BF16}
+	o := Options{TypeA: element.E4M3, TypeC: element.BF16}
 	for _, c := range []struct {
 		batch Batch
 		wide  bool
@@ -224,7 +224,7 @@ func TestItemsTellC(t *testing.T) {
 		{element.E4M3, element.F16, encoding.ItemF16C},
 		{element.E4M3, element.F32, encoding.ItemFloatC},
 	} {
-		plan, err := New(device(t, "h200")).Plan(t.Context(), mustPack(t, GEMM(5, 5, 5)), Options{Type: c.of, TypeC: c.ofC})
+		plan, err := New(device(t, "h200")).Plan(t.Context(), mustPack(t, GEMM(5, 5, 5)), Options{TypeA: c.of, TypeC: c.ofC})
 		require.NoError(t, err)
 		require.Equal(t, c.want, plan.Encode(nil)[plan.Launches[0].Items:][encoding.Flags]&^encoding.ItemWide, "%s, C of %s", c.of, c.ofC)
 	}

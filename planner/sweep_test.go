@@ -18,8 +18,8 @@ func TestSweepSchedules(t *testing.T) {
 		never  []planner.Schedule
 		modes  []planner.Options
 	}{
-		{"h200", []planner.Schedule{planner.ScheduleBatched}, []planner.Options{{}, {Compute: planner.ComputeF32}, {Compute: planner.ComputeTF32}, {Type: element.BF16, TypeC: element.BF16}}},
-		{"h200-webgpu", []planner.Schedule{planner.ScheduleBatched, planner.ScheduleStreamK}, []planner.Options{{}, {Type: element.BF16, TypeC: element.BF16}}},
+		{"h200", []planner.Schedule{planner.ScheduleBatched}, []planner.Options{{}, {Compute: planner.ComputeF32}, {Compute: planner.ComputeTF32}, {TypeA: element.BF16, TypeC: element.BF16}}},
+		{"h200-webgpu", []planner.Schedule{planner.ScheduleBatched, planner.ScheduleStreamK}, []planner.Options{{}, {TypeA: element.BF16, TypeC: element.BF16}}},
 	} {
 		p := planner.New(lookup(t, c.device))
 		for _, o := range c.modes {

@@ -66,7 +66,7 @@ func TestWide(t *testing.T) {
 // TestWideBytes: of elements of 8 bits rows called wide have kernels for operands along K, in rows that begin with 16 bytes, alone.
 func TestWideBytes(t *testing.T) {
 	d := device(t, "h200")
-	o := Options{Type: element.Int8, Tile: "wide-64x64"}
+	o := Options{TypeA: element.Int8, Tile: "wide-64x64"}
 	along := Problem{M: 64, N: 64, K: 64, TransB: true, A: Matrix{LD: 64}, B: Matrix{LD: 64}, C: Matrix{LD: 64}}
 	for name, change := range map[string]func(*Problem){
 		"along K": func(*Problem) {}, "A across K": func(p *Problem) { p.TransA = true }, "B across K": func(p *Problem) { p.TransB = false },
@@ -88,7 +88,7 @@ func TestWideBytes(t *testing.T) {
 				return
 			}
 			require.EqualError(t, err, "tile wide-64x64 64x64x32/256: device h200 has no kernels of it for elements of 8 bits, but along K in rows that begin with 16 bytes")
-			chosen, err := New(d).Plan(t.Context(), Batch{p}, Options{Type: element.Int8})
+			chosen, err := New(d).Plan(t.Context(), Batch{p}, Options{TypeA: element.Int8})
 			require.NoError(t, err)
 			require.False(t, chosen.Tiles[0].Aligned)
 		})

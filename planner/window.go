@@ -39,7 +39,7 @@ func baseAlign(of element.Type) int { return baseBytes / 4 * of.PerWord() }
 // reachable reports whether a launch can reach so many elements of A, B and C from their first on.
 func (p *Plan) reachable(a, b, c int) bool {
 	d, o := p.Device, &p.Options
-	return a <= d.spanLimit(o.Type) && b <= d.spanLimit(o.TypeB()) && c <= d.spanLimit(o.TypeC)
+	return a <= d.spanLimit(o.TypeA) && b <= d.spanLimit(o.TypeB) && c <= d.spanLimit(o.TypeC)
 }
 
 // maxDepth is the largest K of one segment, of so many products, under the device's loop limit.
@@ -80,7 +80,7 @@ func (w windows) with(o windows) windows {
 // within reports whether a launch can reach windows.
 func (p *builder) within(w windows) bool {
 	o := &p.Options
-	return p.reachable(w[0].span(o.Type), max(w[1].span(o.TypeB()), w[3].span(o.TypeB())), w[2].span(o.TypeC))
+	return p.reachable(w[0].span(o.TypeA), max(w[1].span(o.TypeB), w[3].span(o.TypeB)), w[2].span(o.TypeC))
 }
 
 // reach is what one segment touches, which with rows that are gathered or scattered may be any. What
@@ -126,7 +126,7 @@ func (p *builder) panelDepth(t *tile.Shape, q *Problem) int {
 	if whole == 0 { // A and B are not read
 		return 1
 	}
-	limitA, limitB := p.cutLimit(p.Options.Type), p.cutLimit(p.Options.TypeB())
+	limitA, limitB := p.cutLimit(p.Options.TypeA), p.cutLimit(p.Options.TypeB)
 	depth := min(whole, p.Device.maxDepth(t, p.model.products))
 	fit := func(limit, ld int, strided bool, extent, apart int) {
 		if strided { // K runs down the rows: (depth-apart)*ld + extent*apart

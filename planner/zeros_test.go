@@ -12,7 +12,7 @@ import (
 
 func zeroOptions(e Epilogue) Options {
 	e.ZeroA = true
-	return Options{Type: element.Int8, TypeC: element.F32, Epilogue: e}
+	return Options{TypeA: element.Int8, TypeC: element.F32, Epilogue: e}
 }
 
 // A scale and what is behind it are two words, by which items count.
@@ -83,7 +83,7 @@ func TestZeroMistakes(t *testing.T) {
 	good := Problem{M: 2, N: 3, K: 4, A: Matrix{0, 4}, B: Matrix{0, 3}, C: Matrix{0, 3}}
 	rows := Epilogue{ScaleA: PerRow, ScaleB: PerRow}
 	e4m3, blocks := zeroOptions(rows), zeroOptions(byBlocks)
-	e4m3.Type, blocks.Type = element.E4M3, element.E4M3
+	e4m3.TypeA, blocks.TypeA = element.E4M3, element.E4M3
 	for _, c := range []struct {
 		name string
 		o    Options

@@ -140,9 +140,9 @@ func BenchmarkFewRows(b *testing.B) {
 		}{
 			{"f32", false, planner.Options{}},
 			{"f32,transposed", true, planner.Options{}},
-			{"bf16", false, planner.Options{Type: element.BF16, TypeC: element.BF16}},
-			{"bf16,transposed", true, planner.Options{Type: element.BF16, TypeC: element.BF16}},
-			{"int4", false, planner.Options{Type: element.BF16, TypeC: element.BF16,
+			{"bf16", false, planner.Options{TypeA: element.BF16, TypeC: element.BF16}},
+			{"bf16,transposed", true, planner.Options{TypeA: element.BF16, TypeC: element.BF16}},
+			{"int4", false, planner.Options{TypeA: element.BF16, TypeB: element.Int4, TypeC: element.BF16,
 				Epilogue: planner.Epilogue{ScaleB: planner.PerGroup128}}},
 		} {
 			o := c.o
@@ -162,8 +162,8 @@ func BenchmarkFewRows(b *testing.B) {
 					b.Cleanup(func() { x.Close() })
 					return x
 				}
-				run := driver.Run{Program: p, A: words(o.Type, plan.ExtentA),
-					B: words(o.TypeB(), plan.ExtentB), C: words(o.TypeC, plan.ExtentC)}
+				run := driver.Run{Program: p, A: words(o.TypeA, plan.ExtentA),
+					B: words(o.TypeB, plan.ExtentB), C: words(o.TypeC, plan.ExtentC)}
 				if plan.ExtentRows > 0 {
 					run.Rows = words(element.F32, plan.ExtentRows)
 				}

@@ -100,7 +100,7 @@ func testRaggedEpilogues(t *testing.T, of element.Type, epilogues func(transA bo
 			t.Run(fmt.Sprintf("%d/%d", i, form), func(t *testing.T) {
 				drivertest.Sampled(t, d, 2)
 				r := drivertest.DressRagged(r, e)
-				x, all := prepareDressed(t, d, r, planner.Options{Type: of, Epilogue: e}),
+				x, all := prepareDressed(t, d, r, planner.Options{TypeA: of, Epilogue: e}),
 					drivertest.DressedSizes(t, &r, e)
 				for _, name := range slices.Sorted(maps.Keys(all)) {
 					t.Run(name, func(t *testing.T) { x.check(t, all[name]) })
@@ -147,7 +147,7 @@ func testRaggedOf(t *testing.T, of element.Type, e planner.Epilogue, rows, recor
 	good []int32) {
 	d := open(t, webgpuDriver{})
 	rng := rand.New(rand.NewPCG(7, 8))
-	o := planner.Options{Type: of, TypeC: element.BF16, Epilogue: e}
+	o := planner.Options{TypeA: of, TypeB: e.ScaleB.TypeB(of), TypeC: element.BF16, Epilogue: e}
 	t.Run("ends", func(t *testing.T) {
 		drivertest.Sampled(t, d, 1)
 		x := prepareDressed(t, d, rows, o)

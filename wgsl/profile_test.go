@@ -57,18 +57,18 @@ func eachOption(t *testing.T, test func(t *testing.T, o planner.Options)) {
 						ofC == element.F32
 				}
 				t.Run(fmt.Sprintf("%s, C of %s, %s", of, ofC, name), func(t *testing.T) {
-					test(t, planner.Options{Type: of, TypeC: ofC, Epilogue: e})
+					test(t, planner.Options{TypeA: of, TypeC: ofC, Epilogue: e})
 				})
 				if of == element.E4M3 && ofC == element.F16 {
 					e.ScaleA, e.ScaleB = planner.PerBlock, planner.PerBlock
 					t.Run(fmt.Sprintf("%s, scales of blocks, C of %s, %s", of, ofC, name),
 						func(t *testing.T) {
-							test(t, planner.Options{Type: of, TypeC: ofC, Epilogue: e})
+							test(t, planner.Options{TypeA: of, TypeC: ofC, Epilogue: e})
 						})
 				}
 				if e.ScaleB = planner.PerGroup128; of.Bytes() == 2 {
 					t.Run(fmt.Sprintf("%s, B of int4, C of %s, %s", of, ofC, name), func(t *testing.T) {
-						test(t, planner.Options{Type: of, TypeC: ofC, Epilogue: e})
+						test(t, planner.Options{TypeA: of, TypeB: element.Int4, TypeC: ofC, Epilogue: e})
 					})
 				}
 			}
@@ -86,7 +86,7 @@ func TestLeastDeviceKernels(t *testing.T) {
 	eachOption(t, func(t *testing.T, o planner.Options) {
 		for bits := range 4 {
 			trans := planner.Transposition{A: bits&1 != 0 && o.Epilogue.GatherRows == 0, B: bits&2 != 0}
-			if o.TypeB() == element.Int4 {
+			if o.TypeB == element.Int4 {
 				trans = planner.Transposition{}
 			}
 			groups, err := planner.New(d).Kernels(o, trans)
@@ -142,7 +142,7 @@ func TestLeastDevicePlans(t *testing.T) {
 		ragged := planner.Ragged{Form: planner.EndsOfRows, Groups: 8, M: 300, N: 64, K: 32,
 			A: planner.Matrix{LD: 32}, B: planner.Matrix{LD: 64}, C: planner.Matrix{LD: 64},
 			B2: planner.Matrix{LD: 64}, StrideB: 64 * 32}
-		packed := o.TypeB() == element.Int4
+		packed := o.TypeB == element.Int4
 		if packed {
 			ragged.K, ragged.A.LD, ragged.StrideB = 128, 128, 128*64
 		}

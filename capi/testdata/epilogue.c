@@ -178,7 +178,7 @@ static void test_scales(bg_device device, const char *type, const uint8_t bits_a
 		want[i] = row < 0 ? 0 : dot(row, i % N, b) * scale_a[row] * scale_b[i % N];
 	}
 	char scaled[128];
-	snprintf(scaled, sizeof scaled, "{\"type\": \"%s\", \"epilogue\": {\"gather_rows\": 4, \"scale_a\": "
+	snprintf(scaled, sizeof scaled, "{\"type_a\": \"%s\", \"epilogue\": {\"gather_rows\": 4, \"scale_a\": "
 		"\"row\", \"scale_b\": \"row\"}}", type);
 	bg_problem p = {.struct_size = sizeof p, .m = M, .n = N, .k = K, .lda = K, .ldb = N, .ldc = N, .alpha = 1,
 		.scale_a = SCALES, .scale_b = OF_B};

@@ -69,7 +69,7 @@ static void test_type(bg_device device, const type *t, const type *of_c, uint32_
 	int64_t bytes = of_c ? of_c->bytes : 4;
 	memcpy(x.c, x.before, (size_t)x.len_c * sizeof(float));
 	char options[64];
-	snprintf(options, sizeof options, "{\"type\": \"%s\", \"type_c\": \"%s\"}", t->name, type_c);
+	snprintf(options, sizeof options, "{\"type_a\": \"%s\", \"type_c\": \"%s\"}", t->name, type_c);
 
 	bg_plan plan;
 	bg_program program;
@@ -110,12 +110,12 @@ static void test_mistakes(bg_device device) {
 	FAILS(bg_buffer_write(b, 0, x, INT64_MAX, 0), BG_ERR_INVALID, "src: ");
 	OK(bg_close(b));
 	FAILS(bg_gemm_of(device, &p, 1, "{\"type_c\": \"bf16\"}", x, 1, x, 1, c, 1, 0), BG_ERR_INVALID, "bf16");
-	FAILS(bg_gemm_of(device, &p, 1, "{\"type\": \"bf16\", \"type_c\": \"f16\"}", x, 1, x, 1, c, 1, 0),
+	FAILS(bg_gemm_of(device, &p, 1, "{\"type_a\": \"bf16\", \"type_c\": \"f16\"}", x, 1, x, 1, c, 1, 0),
 		BG_ERR_INVALID, "f16");
-	FAILS(bg_gemm_of(device, &p, 1, "{\"type\": \"e4m3\", \"type_c\": \"e4m3\"}", x, 1, x, 1, c, 1, 0),
+	FAILS(bg_gemm_of(device, &p, 1, "{\"type_a\": \"e4m3\", \"type_c\": \"e4m3\"}", x, 1, x, 1, c, 1, 0),
 		BG_ERR_INVALID, "e4m3");
-	FAILS(bg_gemm_of(device, &p, 1, "{\"type\": \"i8\"}", x, 1, x, 1, c, 1, 0), BG_ERR_INVALID, "i8");
-	FAILS(bg_gemm_of(device, &p, 1, "{\"type\": \"bf16\"}", x, 1, NULL, 1, c, 1, 0),
+	FAILS(bg_gemm_of(device, &p, 1, "{\"type_a\": \"i8\"}", x, 1, x, 1, c, 1, 0), BG_ERR_INVALID, "i8");
+	FAILS(bg_gemm_of(device, &p, 1, "{\"type_a\": \"bf16\"}", x, 1, NULL, 1, c, 1, 0),
 		BG_ERR_INVALID, "b is NULL");
 	CHECK(c[0] == 7);
 }

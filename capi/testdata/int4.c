@@ -121,7 +121,8 @@ static void test_product(bg_device device) {
 	OK(bg_group_words(scales, zeros, PARTS * LD, groups));
 	bg_problem p = {.struct_size = sizeof p, .m = M, .n = N, .k = K, .lda = K, .ldb = LD,
 		.ldc = N, .alpha = 1};
-	const char *options = "{\"type\": \"bf16\", \"epilogue\": {\"scale_b\": \"group-64\"}}";
+	const char *options = "{\"type_a\": \"bf16\", \"type_b\": \"int4\", "
+	                      "\"epilogue\": {\"scale_b\": \"group-64\"}}";
 	bg_plan plan;
 	bg_program program;
 	OK(bg_plan_new(device, &p, 1, options, &plan));

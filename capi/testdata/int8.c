@@ -41,14 +41,14 @@ static void test_product(bg_device device) {
 		.alpha = 1, .scale_b = 2 * M};
 	bg_host_operands o = {.struct_size = sizeof o, .a = a, .len_a = M * K, .b = b, .len_b = K * LD, .c = c,
 		.len_c = M * N, .rows = rows, .len_rows = 2 * (M + N)};
-	OK(bg_gemm_operands(device, &p, 1, "{\"type\": \"int8\", \"epilogue\": {\"scale_a\": \"row\", "
+	OK(bg_gemm_operands(device, &p, 1, "{\"type_a\": \"int8\", \"epilogue\": {\"scale_a\": \"row\", "
 		"\"scale_b\": \"row\", \"zero_a\": true}}", &o, BG_NO_TIMEOUT));
 	for (int i = 0; i < M * N; i++) {
 		int sum = 0;
 		for (int k = 0; k < K; k++) sum += (a[i / N * K + k] - zeros[i / N]) * b[k * LD + i % N];
 		CHECK(c[i] == (float)sum * scales[i / N] * scales[M + i % N]);
 	}
-	FAILS(bg_gemm_operands(device, &p, 1, "{\"type\": \"int8\", \"epilogue\": {\"zero_a\": true}}", &o, 0),
+	FAILS(bg_gemm_operands(device, &p, 1, "{\"type_a\": \"int8\", \"epilogue\": {\"zero_a\": true}}", &o, 0),
 		BG_ERR_INVALID, "zero points of A are behind its scales");
 }
 

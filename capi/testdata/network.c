@@ -26,7 +26,7 @@ static void test_layers(bg_device device) {
 	OK(bg_plan_new(device, &p, 1, "{\"compute\": \"f32\", \"warmed\": true}", &plan));
 	OK(bg_prepare(device, plan, &program));
 	OK(bg_close(plan));
-	FAILS(bg_plan_new(device, &p, 1, "{\"type\": \"bf16\", \"warmed\": true}", &plan),
+	FAILS(bg_plan_new(device, &p, 1, "{\"type_a\": \"bf16\", \"warmed\": true}", &plan),
 		BG_ERR_INVALID, "Kernels");
 	bg_buffer all, results;
 	OK(bg_buffer_new(device, ELEMENTS, &all));

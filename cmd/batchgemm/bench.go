@@ -147,7 +147,7 @@ func (f *benchFlags) run(cmd *cobra.Command, args []string) (err error) {
 	info := device.Info()
 	found := &bench.Report{Device: fmt.Sprintf("%s %d: %s", info.Backend, info.Index, info.Name),
 		Driver:  info.Driver,
-		Library: b.library(), Type: options.Type, TypeB: typeB(&options), TypeC: options.TypeC,
+		Library: b.library(), Type: options.TypeA, TypeB: typeB(&options), TypeC: options.TypeC,
 		Epilogue: showEpilogue(options.Epilogue), Repeat: f.repeat, Cold: f.cold, Notes: notes}
 	bar := newProgress(cmd, len(loads))
 	defer bar.stop()
@@ -173,7 +173,7 @@ func (f *benchFlags) run(cmd *cobra.Command, args []string) (err error) {
 }
 
 func (f *benchFlags) check(cmd *cobra.Command, o *planner.Options) error {
-	of, dressed := o.Type, o.Epilogue != planner.Epilogue{}
+	of, dressed := o.TypeA, o.Epilogue != planner.Epilogue{}
 	for _, name := range f.vs {
 		if !slices.Contains(rivals, name) {
 			return usageError{fmt.Errorf("--vs %q is not one of %s", name, strings.Join(rivals, ", "))}

@@ -150,7 +150,7 @@ func moved(batch planner.Batch, o *planner.Options) (bytes float64) {
 		bytes += movedBeside(p, o)
 		m, n := float64(p.M), float64(p.N)
 		if p.Reads() {
-			bytes += float64(o.Type.Size(p.M*p.K)) + float64(o.TypeB().Size(p.K*p.N))
+			bytes += float64(o.TypeA.Size(p.M*p.K)) + float64(o.TypeB.Size(p.K*p.N))
 		}
 		bytes += c * m * n
 		if p.Beta != 0 {

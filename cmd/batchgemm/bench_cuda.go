@@ -152,7 +152,7 @@ func (g *cudaBench) contender(c *benchCase, name string) (*contender, error) {
 	batches := make([]*cublas.Batch, len(c.sets))
 	for i := range c.sets {
 		ptrs := &c.sets[i].ptrs
-		batch, err := g.handle.Batch(c.batch, c.options.Type, ptrs[0], ptrs[1], ptrs[2])
+		batch, err := g.handle.Batch(c.batch, c.options.TypeA, ptrs[0], ptrs[1], ptrs[2])
 		if err != nil {
 			return nil, err
 		}

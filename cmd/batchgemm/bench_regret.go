@@ -61,8 +61,9 @@ func (c *benchCase) force(ctx context.Context) ([]*forced, error) {
 				continue // the same as data-parallel
 			}
 			plan, err := c.device.Plan(ctx, c.batch, planner.Options{
-				Type: c.options.Type, TypeC: c.options.TypeC, Compute: c.options.Compute, Tile: shape.Name,
-				Schedule: schedule, Epilogue: c.options.Epilogue})
+				TypeA: c.options.TypeA, TypeB: c.options.TypeB, TypeC: c.options.TypeC,
+				Compute: c.options.Compute, Tile: shape.Name, Schedule: schedule,
+				Epilogue: c.options.Epilogue})
 			if err != nil {
 				continue // the device cannot run this tile
 			}

@@ -81,7 +81,7 @@ func (b *bencher) chosen(ctx context.Context, w *workload.Workload) (*report.Tim
 		t.Missing = "workgroups are measured on the backend cuda alone, this is " + info.Backend
 		return t, nil
 	}
-	if of := options.Type; of != element.F32 {
+	if of := options.TypeA; of != element.F32 {
 		t.Missing = fmt.Sprintf("workgroups are measured for matrices of %s alone, these are of %s",
 			element.F32, of)
 		return t, nil

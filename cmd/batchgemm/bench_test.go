@@ -163,7 +163,7 @@ func TestMoved(t *testing.T) {
 			require.Equal(t, tc.bytes, moved(planner.Batch{tc.problem}, new(planner.Options)))
 		})
 	}
-	mixed := &planner.Options{Type: element.BF16}
+	mixed := &planner.Options{TypeA: element.BF16, TypeB: element.BF16}
 	require.Equal(t, 2.0*(8+12)+4*(6+6), moved(planner.Batch{scaled(1, 2)}, mixed))
 }
 
@@ -208,7 +208,7 @@ func TestCold(t *testing.T) {
 		{"int8", [2]element.Type{element.Int8, element.F32}, 5 << 20},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			o := planner.Options{Type: tc.types[0], TypeC: tc.types[1]}
+			o := planner.Options{TypeA: tc.types[0], TypeB: tc.types[0], TypeC: tc.types[1]}
 			c := &benchCase{bencher: &bencher{device: device, cold: true}, options: o, batch: w.Batch}
 			c.ops, err = operands(w, &o)
 			require.NoError(t, err)

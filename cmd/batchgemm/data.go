@@ -117,7 +117,7 @@ func (b *bencher) operands(w *workload.Workload, o *planner.Options) (*workload.
 	}
 	ops, err := dataKinds[i].fill(w)
 	if err == nil {
-		ops.Round(o.Type, o.TypeB(), o.TypeC)
+		ops.Round(o.TypeA, o.TypeB, o.TypeC)
 	}
 	return ops, err
 }

@@ -54,25 +54,24 @@ func (f *typeFlags) flags(cmd *cobra.Command) {
 
 // set puts the types into options whose epilogue is there already, with scales for B of int4.
 func (f *typeFlags) set(o *planner.Options) (err error) {
-	if o.Type, err = typeAmong("--type", f.a, element.Types()); err != nil {
+	if o.TypeA, err = typeAmong("--type", f.a, element.Types()); err != nil {
 		if f.a == element.Int4.String() {
 			err = fmt.Errorf("%w: B alone may be, by --type-b %s", err, f.a)
 		}
 		return err
 	}
-	if o.TypeC, err = typeAmong("--type-c", f.c, o.Type.TypesC()); err != nil {
-		return fmt.Errorf("%w where A is of %s", err, o.Type)
+	if o.TypeC, err = typeAmong("--type-c", f.c, o.TypeA.TypesC()); err != nil {
+		return fmt.Errorf("%w where A is of %s", err, o.TypeA)
 	}
-	ofB := []element.Type{o.Type}
-	if o.Type.Bytes() == 2 {
+	ofB := []element.Type{o.TypeA}
+	if o.TypeA.Bytes() == 2 {
 		ofB = append(ofB, element.Int4)
 	}
-	b, err := typeAmong("--type-b", f.b, ofB)
-	if err != nil {
-		return fmt.Errorf("%w where A is of %s", err, o.Type)
+	if o.TypeB, err = typeAmong("--type-b", f.b, ofB); err != nil {
+		return fmt.Errorf("%w where A is of %s", err, o.TypeA)
 	}
 	scale := &o.Epilogue.ScaleB
-	switch int4 := b == element.Int4; {
+	switch int4 := o.TypeB == element.Int4; {
 	case int4 && *scale == "":
 		*scale = planner.PerGroup128
 	case int4 && scale.Group() == 0:
@@ -97,10 +96,10 @@ func typeAmong(flag, name string, types []element.Type) (element.Type, error) {
 
 // typeB is the type of B as reports have it: 0 where it is that of A.
 func typeB(o *planner.Options) element.Type {
-	if b := o.TypeB(); b != o.Type {
-		return b
+	if o.TypeB == o.TypeA {
+		return 0
 	}
-	return 0
+	return o.TypeB
 }
 
 // content is what a buffer holds: numbers, or words, of Int4 or of lists.
@@ -112,11 +111,11 @@ type content struct {
 
 // inBuffers is what buffers hold, of which runOf has the use.
 func inBuffers(ops *workload.Operands, o *planner.Options) [5]content {
-	b := content{of: o.TypeB(), numbers: ops.B}
+	b := content{of: o.TypeB, numbers: ops.B}
 	if b.of == element.Int4 {
 		b = content{of: b.of, packed: ops.Packed}
 	}
-	return [5]content{{of: o.Type, numbers: ops.A}, b, {of: o.TypeC, numbers: ops.C},
+	return [5]content{{of: o.TypeA, numbers: ops.A}, b, {of: o.TypeC, numbers: ops.C},
 		{of: o.TypeC, numbers: ops.Bias}, {numbers: driver.Words(ops.Rows)}}
 }
 

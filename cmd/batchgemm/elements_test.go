@@ -225,7 +225,7 @@ func TestPiecesOfBytes(t *testing.T) {
 func TestRandomInt8(t *testing.T) {
 	w, err := workload.Load("-", strings.NewReader("40 50 60\n"))
 	require.NoError(t, err)
-	dressed, o := dress(w, planner.Options{Type: element.Int8, Epilogue: planner.Epilogue{Gated: true}})
+	dressed, o := dress(w, planner.Options{TypeA: element.Int8, Epilogue: planner.Epilogue{Gated: true}})
 	ops, err := operands(dressed, &o)
 	require.NoError(t, err)
 	b2 := dressed.Batch[0].B2.Offset

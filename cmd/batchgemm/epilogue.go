@@ -189,7 +189,7 @@ func withEpilogue(ops *workload.Operands, b planner.Batch, o *planner.Options) (
 		Rows: make([]int32, words)}
 	reference.Uniform(rng, all.Bias)
 	if e.Gated {
-		reference.UniformOf(o.Type, rng, all.B[atB2:])
+		reference.UniformOf(o.TypeA, rng, all.B[atB2:])
 		randomPacked(rng, all.Packed, atB2/element.Int4.PerWord())
 	}
 	for i := range b {
@@ -209,7 +209,7 @@ func withEpilogue(ops *workload.Operands, b planner.Batch, o *planner.Options) (
 			}
 		}
 	}
-	if o.TypeB() == element.Int4 {
+	if o.TypeB == element.Int4 {
 		finishInt4(all, b, e)
 	}
 	return all, nil
@@ -251,7 +251,7 @@ func runOf(program *dispatch.Program, buffers []*dispatch.Buffer) dispatch.Run {
 func movedBeside(p *planner.Problem, o *planner.Options) (bytes float64) {
 	e := &o.Epilogue
 	if e.Gated && p.Reads() {
-		bytes += float64(o.TypeB().Size(p.K * p.N))
+		bytes += float64(o.TypeB.Size(p.K * p.N))
 	}
 	if e.Bias {
 		bytes += float64(o.TypeC.Bytes() * e.Biases(p.N))
@@ -278,12 +278,12 @@ func (c *benchCase) plain(ctx context.Context) (*contender, error) {
 	there := &benchCase{bencher: c.bencher, options: c.options, batch: c.batch,
 		ops: &workload.Operands{A: c.ops.A, B: c.ops.B, C: c.ops.C}}
 	there.options.Epilogue = planner.Epilogue{}
-	if c.options.TypeB() != c.options.Type { // the numbers that those of B stand for, rounded
+	if c.options.TypeB != c.options.TypeA { // the numbers that those of B stand for, rounded
 		if err := hostmem.Check(hostmem.Size(len(c.ops.B))); err != nil {
 			return nil, err
 		}
-		there.ops.B = slices.Clone(c.ops.B)
-		there.ops.Round(element.F32, c.options.Type, element.F32)
+		there.options.TypeB, there.ops.B = c.options.TypeA, slices.Clone(c.ops.B)
+		there.ops.Round(element.F32, c.options.TypeA, element.F32)
 	}
 	if c.options.Epilogue.Gated {
 		lenC := len(c.ops.C)

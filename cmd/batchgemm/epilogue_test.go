@@ -123,7 +123,7 @@ func TestDress(t *testing.T) {
 	require.Same(t, w, none)
 	require.Equal(t, planner.Options{Tile: "small"}, o)
 
-	o.Type, o.TypeC = element.BF16, element.BF16
+	o.TypeA, o.TypeC = element.BF16, element.BF16
 	o.Epilogue, err = parseEpilogue([]string{"gated", "bias", "gather", "scatter", "weights"})
 	require.NoError(t, err)
 	dressed, o := dress(w, o)
@@ -227,7 +227,7 @@ func TestMovedBeside(t *testing.T) {
 			Gated: true}, 2*4*3 + 4*(2+2)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			o := &planner.Options{Type: element.BF16, Epilogue: tc.e}
+			o := &planner.Options{TypeA: element.BF16, TypeB: element.BF16, Epilogue: tc.e}
 			require.Equal(t, 2.0*(2*4+4*3)+4*2*3+tc.bytes, moved(planner.Batch{planner.GEMM(2, 3, 4)}, o))
 		})
 	}

@@ -173,7 +173,7 @@ func TestInt4Results(t *testing.T) {
 
 // TestInt4Operands: B2 has words and groups of its own after those of B, and all numbers are those of words.
 func TestInt4Operands(t *testing.T) {
-	o := planner.Options{Type: element.BF16, TypeC: element.BF16,
+	o := planner.Options{TypeA: element.BF16, TypeB: element.Int4, TypeC: element.BF16,
 		Epilogue: planner.Epilogue{ScaleB: planner.PerGroup64, Gated: true}}
 	in, numbers := int4File(t, "integers", make([]float32, 2*128), 2, 9, 128, 64)
 	w, err := workload.LoadOf(in, nil, &o)

@@ -26,7 +26,7 @@ func operands(w *workload.Workload, o *planner.Options) (*workload.Operands, err
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", w.Name, err)
 	}
-	ops.Round(o.Type, o.TypeB(), o.TypeC)
+	ops.Round(o.TypeA, o.TypeB, o.TypeC)
 	return ops, nil
 }
 
@@ -40,14 +40,14 @@ func unrounded(w *workload.Workload, o *planner.Options) (*workload.Operands, er
 		return nil, err
 	}
 	rng := rand.New(rand.NewPCG(1, 0))
-	reference.UniformOf(o.Type, rng, ops.A)
-	if o.TypeB() == element.Int4 {
+	reference.UniformOf(o.TypeA, rng, ops.A)
+	if o.TypeB == element.Int4 {
 		if err := ops.MakePacked(w.Batch); err != nil {
 			return nil, err
 		}
 		randomPacked(rng, ops.Packed, 0)
 	} else {
-		reference.UniformOf(o.Type, rng, ops.B)
+		reference.UniformOf(o.TypeA, rng, ops.B)
 	}
 	reference.Uniform(rng, ops.C)
 	return ops, nil
@@ -57,7 +57,7 @@ func unrounded(w *workload.Workload, o *planner.Options) (*workload.Operands, er
 func arithmetic(d *dispatch.Device, o *planner.Options, ops *workload.Operands) reference.Arithmetic {
 	info := d.Info()
 	return reference.Arithmetic{Compute: o.Compute, TypeC: o.TypeC, FlushesSubnormals: info.FlushesSubnormals,
-		NarrowSums: info.Planner.NarrowSums(o.Type),
+		NarrowSums: info.Planner.NarrowSums(o.TypeA),
 		Epilogue:   reference.Epilogue{Epilogue: o.Epilogue, B2: ops.B, Biases: ops.Bias, Rows: ops.Rows}}
 }
 

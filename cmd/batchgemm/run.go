@@ -193,7 +193,7 @@ func newRunResult(w *workload.Workload, j *job, timings []dispatch.Timing) *runR
 	plan := j.plan.Explain()
 	r := &runResult{
 		Workload: w.Name, Problems: len(w.Batch), GFLOP: plan.GFLOP, Device: j.device.Info(),
-		Type: j.plan.Options.Type, TypeB: typeB(&j.plan.Options), TypeC: j.plan.Options.TypeC,
+		Type: j.plan.Options.TypeA, TypeB: typeB(&j.plan.Options), TypeC: j.plan.Options.TypeC,
 		Epilogue: j.plan.Options.Epilogue,
 		Schedule: plan.Schedule, Launches: len(j.plan.Launches), Workers: len(j.plan.Workers) - 1,
 		Predicted: plan.Micros, Guess: plan.Guess,

@@ -118,14 +118,14 @@ func (t *target) places(cmd *cobra.Command, o *planner.Options) ([]check, error)
 }
 
 func newCheck(at *dispatch.Info, o *planner.Options) check {
-	return check{Backend: at.Backend, Index: at.Index, Device: at.Name, Type: o.Type, TypeB: typeB(o),
+	return check{Backend: at.Backend, Index: at.Index, Device: at.Name, Type: o.TypeA, TypeB: typeB(o),
 		TypeC: o.TypeC, Compute: o.Compute, Epilogue: o.Epilogue}
 }
 
 // options are those of the check.
 func (c *check) options() planner.Options {
-	return planner.Options{Type: c.Type, TypeC: c.TypeC, Compute: c.Compute, Schedule: c.Schedule,
-		Epilogue: c.Epilogue}
+	return planner.Options{TypeA: c.Type, TypeB: cmp.Or(c.TypeB, c.Type), TypeC: c.TypeC, Compute: c.Compute,
+		Schedule: c.Schedule, Epilogue: c.Epilogue}
 }
 
 // verify runs every schedule at each place. It fails only when it is cancelled.

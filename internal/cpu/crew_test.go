@@ -15,7 +15,7 @@ func TestCrewForgetsOperands(t *testing.T) {
 	d := openDevice(t)
 	for _, of := range []element.Type{element.F32, element.BF16} {
 		e := planner.Epilogue{Gated: true, Bias: true, Weights: true}
-		o := planner.Options{Type: of, TypeC: of, Epilogue: e}
+		o := planner.Options{TypeA: of, TypeC: of, Epilogue: e}
 		p := planner.Problem{M: 9, N: 8, K: 16, A: planner.Matrix{LD: 16}, B: planner.Matrix{LD: 8},
 			B2: planner.Matrix{LD: 8}, C: planner.Matrix{LD: 8}}
 		plan, err := planner.New(&d.info.Planner).Plan(t.Context(), planner.Batch{p}, o)

@@ -65,7 +65,7 @@ func (r *ragged) read(words []float32, extent int) (refused int) {
 		case !q.Reads():
 			q.K, q.A, q.B, q.B2, q.TransA, q.TransB = 0, planner.Matrix{}, planner.Matrix{},
 				planner.Matrix{}, false, true
-			if r.options.TypeB() == element.Int4 { // which is not transposed
+			if r.options.TypeB == element.Int4 { // which is not transposed
 				q.B.LD, q.B2.LD, q.TransB = element.Int4LD(q.N), element.Int4LD(q.N), false
 			}
 		}

@@ -53,7 +53,7 @@ func TestRaggedIsNeverAtOnce(t *testing.T) {
 func TestRaggedOfNoDepth(t *testing.T) {
 	d := openDevice(t)
 	for of, o := range map[element.Type]planner.Options{
-		element.F32: {}, element.Int4: {Type: element.BF16,
+		element.F32: {}, element.Int4: {TypeA: element.BF16, TypeB: element.Int4,
 			Epilogue: planner.Epilogue{ScaleB: planner.PerGroup64}},
 	} {
 		r := rows(2, 5, 3, 0)

@@ -194,7 +194,7 @@ func (s *suite) prepareDressed(t *testing.T, b planner.Batch, d *dressed, o plan
 func (s *suite) planDressed(t *testing.T, b planner.Batch, o planner.Options,
 	edit func(*planner.Device)) *planner.Plan {
 	t.Helper()
-	o.Type, o.TypeC = s.of, s.ofC
+	o.TypeA, o.TypeB, o.TypeC = s.of, o.Epilogue.ScaleB.TypeB(s.of), s.ofC
 	facts := s.device.Info().Planner
 	if edit != nil {
 		edit(&facts)

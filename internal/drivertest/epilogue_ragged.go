@@ -169,7 +169,7 @@ func (d *dressed) list(r *planner.Ragged, e planner.Epilogue, rng *rand.Rand, ro
 func (j *dressedJob) prepare(t *testing.T, r planner.Ragged, e planner.Epilogue) {
 	t.Helper()
 	facts := j.device.Info().Planner
-	o := planner.Options{Type: j.of, TypeC: j.ofC, Epilogue: e}
+	o := planner.Options{TypeA: j.of, TypeB: e.ScaleB.TypeB(j.of), TypeC: j.ofC, Epilogue: e}
 	if j.slow() {
 		o.Tile = j.insteadWith(&facts, "small", e)
 	}

@@ -141,8 +141,9 @@ func (s *suite) testGroupTiles(t *testing.T) {
 	facts := s.device.Info().Planner
 	for i := range facts.Kernels {
 		shape := facts.Kernels[i].Tile
-		o := planner.Options{Type: s.of, TypeC: s.ofC, Tile: shape.Name, Epilogue: planner.Epilogue{
-			ScaleB: []planner.Scaling{planner.PerGroup64, planner.PerGroup128}[i%2]}}
+		o := planner.Options{TypeA: s.of, TypeB: element.Int4, TypeC: s.ofC, Tile: shape.Name,
+			Epilogue: planner.Epilogue{
+				ScaleB: []planner.Scaling{planner.PerGroup64, planner.PerGroup128}[i%2]}}
 		cut := shape.TK%planner.PerGroup64.Group() == 0
 		if !facts.Fits(shape, o) {
 			continue

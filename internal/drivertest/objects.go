@@ -126,7 +126,7 @@ func (s *suite) testMoved(t *testing.T, shape *tile.Shape, problems int) {
 		}
 	}
 	facts := s.device.Info().Planner
-	plan, err := planner.New(&facts).Plan(ctx, b, planner.Options{Type: s.of, TypeC: s.ofC, Tile: shape.Name,
+	plan, err := planner.New(&facts).Plan(ctx, b, planner.Options{TypeA: s.of, TypeC: s.ofC, Tile: shape.Name,
 		Schedule: planner.ScheduleDataParallel})
 	require.NoError(t, err)
 	program, err := s.device.Prepare(ctx, plan)

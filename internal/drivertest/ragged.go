@@ -123,7 +123,7 @@ func (s spacing) layouts(t *testing.T, transA, transB bool, alpha planner.Factor
 func (s *suite) prepareRagged(t *testing.T, l layout, o planner.Options) *raggedJob {
 	t.Helper()
 	j := &raggedJob{layout: l, suite: s}
-	o.Type, o.TypeC = s.of, s.ofC
+	o.TypeA, o.TypeC = s.of, s.ofC
 	facts := s.device.Info().Planner
 	var err error
 	j.plan, err = planner.New(&facts).PlanRagged(l.Ragged, o)

@@ -39,7 +39,7 @@ func (s *suite) prepare(t *testing.T, b planner.Batch, how spacing, o planner.Op
 	}
 	j := &job{suite: s, batch: b}
 	j.lens[0], j.lens[1], j.lens[2] = how.of(s.of).place(b)
-	o.Type, o.TypeC = s.of, s.ofC
+	o.TypeA, o.TypeC = s.of, s.ofC
 	facts := s.device.Info().Planner
 	if edit != nil {
 		edit(&facts)

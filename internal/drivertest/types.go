@@ -111,7 +111,7 @@ func (s *suite) fits(d *planner.Device, shape *tile.Shape) bool {
 
 func (s *suite) fitsWith(d *planner.Device, shape *tile.Shape, e planner.Epilogue) bool {
 	return s.lines == s.alongK(shape).lines &&
-		d.Fits(shape, planner.Options{Type: s.of, TypeC: s.ofC, Epilogue: e})
+		d.Fits(shape, planner.Options{TypeA: s.of, TypeB: e.ScaleB.TypeB(s.of), TypeC: s.ofC, Epilogue: e})
 }
 
 // alongK is the suite for a tile shape: where its kernels take bytes along K alone, in rows that begin with

@@ -76,7 +76,7 @@ func (s *suite) updates(t *testing.T) (steps []*step) {
 	}
 	for _, c := range all {
 		c.lens[0], c.lens[1], c.lens[2] = narrow.place(c.batch)
-		c.options.Type, c.options.TypeC = s.of, s.ofC
+		c.options.TypeA, c.options.TypeC = s.of, s.ofC
 		if c.options.Tile == "" {
 			c.options.Tile = s.tile()
 		}

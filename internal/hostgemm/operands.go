@@ -41,7 +41,8 @@ func CheckEpilogue(o *planner.Options, have planner.Lengths) error {
 	if e.Pointers.Any() {
 		return invalid.Errorf("operands on the host are not by pointers: use Plan, Prepare and Run")
 	}
-	if err := (planner.Options{Type: o.Type, TypeC: o.TypeC, Epilogue: *e}).Check(); err != nil {
+	only := planner.Options{TypeA: o.TypeA, TypeB: o.TypeB, TypeC: o.TypeC, Epilogue: *e}
+	if err := only.Check(); err != nil {
 		return err
 	}
 	for _, o := range [...]struct {

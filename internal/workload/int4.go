@@ -18,7 +18,7 @@ var endless = planner.Lengths{A: math.MaxInt, B: math.MaxInt, C: math.MaxInt, Ro
 // place packs problems, B of element.Int4 in panels. It fails for problems that cannot have such a B.
 func place(problems []planner.Problem, o *planner.Options) (planner.Batch, error) {
 	batch, err := planner.Pack(problems...)
-	if err != nil || o.TypeB() != element.Int4 {
+	if err != nil || o.TypeB != element.Int4 {
 		return batch, err
 	}
 	end := 0

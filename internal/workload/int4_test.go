@@ -16,7 +16,8 @@ import (
 
 // int4Options ask for B of 4 bits.
 func int4Options(of planner.Scaling) *planner.Options {
-	return &planner.Options{Type: element.BF16, TypeC: element.BF16, Epilogue: planner.Epilogue{ScaleB: of}}
+	return &planner.Options{TypeA: element.BF16, TypeB: element.Int4, TypeC: element.BF16,
+		Epilogue: planner.Epilogue{ScaleB: of}}
 }
 
 // array is one of a test file.
@@ -270,8 +271,8 @@ func TestInt4Errors(t *testing.T) {
 
 // TestElementArrays: arrays of numbers of 8 bits are elements of their type as they are, and none of another.
 func TestElementArrays(t *testing.T) {
-	int8s, e4m3 := &planner.Options{Type: element.Int8, TypeC: element.F32}, &planner.Options{
-		Type: element.E4M3, TypeC: element.F16}
+	int8s, e4m3 := &planner.Options{TypeA: element.Int8, TypeC: element.F32}, &planner.Options{
+		TypeA: element.E4M3, TypeC: element.F16}
 	nan := float32(math.NaN())
 	a, c := array("A0", []int8{-128, 127}, 1, 2), array("C0", []float32{nan}, 1, 1)
 	bits := array("B0", []uint8{0x38, 0xfe}, 2, 1) // 1 and -448

@@ -47,7 +47,7 @@ func readOperands(arrays []npz.Array, o *planner.Options) (planner.Batch, *Opera
 		return nil, nil, err
 	}
 	ops, err := NewOperands(batch)
-	if err == nil && o.TypeB() == element.Int4 {
+	if err == nil && o.TypeB == element.Int4 {
 		err = ops.MakePacked(batch)
 	}
 	if err != nil {
@@ -67,7 +67,7 @@ func readOperands(arrays []npz.Array, o *planner.Options) (planner.Batch, *Opera
 
 // read reads the matrices of a problem.
 func (t *arraysOf) read(p *planner.Problem, ops *Operands, o *planner.Options) error {
-	if err := readMatrix(t.a, o.Type, ops.A, p.A.Offset); err != nil {
+	if err := readMatrix(t.a, o.TypeA, ops.A, p.A.Offset); err != nil {
 		return err
 	}
 	if t.c != nil {
@@ -75,10 +75,10 @@ func (t *arraysOf) read(p *planner.Problem, ops *Operands, o *planner.Options) e
 			return err
 		}
 	}
-	if o.TypeB() == element.Int4 {
+	if o.TypeB == element.Int4 {
 		return t.readInt4(p, ops, o)
 	}
-	return readMatrix(t.b, o.Type, ops.B, p.B.Offset)
+	return readMatrix(t.b, o.TypeA, ops.B, p.B.Offset)
 }
 
 // readMatrix reads the numbers of an array that are to be elements of a type.
@@ -145,7 +145,7 @@ func group(arrays []npz.Array, o *planner.Options) ([]arraysOf, error) {
 			return nil, unknownArray(name)
 		case byName[name] != nil:
 			return nil, fmt.Errorf("array %.40s is there twice", name)
-		case (name[0] == 'S' || name[0] == 'Z') && o.TypeB() != element.Int4:
+		case (name[0] == 'S' || name[0] == 'Z') && o.TypeB != element.Int4:
 			return nil, fmt.Errorf("array %.40s is there, but scales and zero points are for B of %s",
 				name, element.Int4)
 		}
@@ -178,7 +178,7 @@ func group(arrays []npz.Array, o *planner.Options) ([]arraysOf, error) {
 // problem derives the sizes from the shapes. An array in Fortran order is, byte
 // for byte, its transpose in C order.
 func (t *arraysOf) problem(o *planner.Options) (planner.Problem, error) {
-	int4 := o.TypeB() == element.Int4
+	int4 := o.TypeB == element.Int4
 	for _, a := range []*npz.Array{t.a, t.b, t.c} {
 		if a != nil && len(a.Shape) != 2 && !(int4 && a == t.b) {
 			return planner.Problem{}, fmt.Errorf("%s has %d dimensions, want 2", a.Name, len(a.Shape))

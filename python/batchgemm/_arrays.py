@@ -48,7 +48,7 @@ def matmul(device, a, b, out, bias, activation, alpha, compute, timeout):
     placed = _place_results(out, shapes, a[0].dtype, (on_a, on_b))
     results, problems["offset_c"], problems["ldc"], on_c = placed
 
-    options = {"type": of, "type_c": of}
+    options = {"type_a": of, "type_c": of}
     if compute:
         options["compute"] = compute
     given = {"a": on_a, "b": on_b, "c": on_c}
@@ -371,7 +371,7 @@ def _program(device, of, groups, bound, n, k, trans_b, bias, activation, compute
     programs = [old for old in kept if old[0] == "program"]
     if len(programs) >= KEPT:
         kept.pop(programs[0]).close()
-    options = {"type": of, "type_c": of} | _epilogue(bias, activation)
+    options = {"type_a": of, "type_c": of} | _epilogue(bias, activation)
     if compute:
         options["compute"] = compute
     more = {"stride_bias": n} if bias else {}

@@ -262,13 +262,13 @@ class Device(_Object):
         _wait("bg_wait", self.handle, timeout=timeout)
 
     def gemm(self, problems, a, b, c, timeout=None, *, b2=None, bias=None, rows=None, **options):
-        """The batch on host memory; options as in plan(). With type="bf16" or "f16", a and b are memory of
+        """The batch on host memory; options as in plan(). With type_a="bf16" or "f16", a and b are memory of
         16-bit words (NumPy: float16 too; torch: x.view(torch.int16).numpy()), and so is c where type_c is one
-        of these. With type="e4m3" they are memory of bytes (torch.float8_e4m3fn:
-        x.view(torch.uint8).numpy()), with type="int8" of signed ones (NumPy and torch: int8). All but c may
+        of these. With type_a="e4m3" they are memory of bytes (torch.float8_e4m3fn:
+        x.view(torch.uint8).numpy()), with type_a="int8" of signed ones (NumPy and torch: int8). All but c may
         be read-only; nothing is copied but to the device. Where it fails, c is as before. b2, bias and rows,
         of 32-bit words (array.array("i"), NumPy's int32), are what the option epilogue asks for."""
-        of, of_c = options.get("type", "f32"), options.get("type_c", "f32")
+        of, of_c = options.get("type_a", "f32"), options.get("type_c", "f32")
         given = {"a": _host("a", a, type=of), "b": _host("b", b, type=of),
                  "c": _host("c", c, writable=True, type=of_c)}
         rest = ("b2", b2, of, ""), ("bias", bias, of_c, ""), ("rows", rows, "f32", "i")

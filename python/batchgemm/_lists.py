@@ -46,7 +46,7 @@ class _List(NamedTuple):
                                  trans_b=b.trans, c=at[2], pointers=8 * len(batch)))
             if not pointers:
                 at = [at[0] + m * k, at[1] + k * n, at[2] + m * n]
-        options = {"type": type, "type_c": type_c}
+        options = {"type_a": type, "type_c": type_c}
         if pointers:
             options["epilogue"] = {"pointers": {"a": True, "b": True, "c": True}}
         with device.plan(batch, **options) as plan:

@@ -341,7 +341,9 @@ class Call(NamedTuple):
 
 
 def _options(type, type_c, bias, activation, zeros, scales):
-    options = {"type": type, "type_c": type_c}
+    options = {"type_a": type, "type_c": type_c}
+    if scales[1].startswith("group-"):
+        options["type_b"] = "int4"
     if bias:
         options.setdefault("epilogue", {})["bias"] = True
     if activation:

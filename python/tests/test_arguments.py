@@ -171,7 +171,7 @@ class Others(Case):
             ("backend is b'cpu': it must be text", TypeError, lambda: batchgemm.open(b"cpu")),
             ("unknown type 'f32.x00'", batchgemm.InvalidError, lambda: self.device.buffer(1, "f32\0")),
             ("unknown type 'f64' .known: f32, bf16", batchgemm.InvalidError,
-             lambda: self.device.gemm([], b"", b"", b"", type="f64")),
+             lambda: self.device.gemm([], b"", b"", b"", type_a="f64")),
             ("type is <class 'float'>: it must be the name of one, as text: f32, bf16", TypeError,
              lambda: self.device.buffer(48, float)),
         ))

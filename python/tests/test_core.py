@@ -133,7 +133,7 @@ class Test(unittest.TestCase):
         for of, bits in narrow.items():
             for of_c in of, "f32":
                 with self.subTest(of, c=of_c):
-                    types = {"type": of, "type_c": of_c}
+                    types = {"type_a": of, "type_c": of_c}
                     start, result = (bits(c), bits(want)) if of_c == of else (c, want)
                     got = array(start.typecode, start)
                     signed = array("h", bits(b).tobytes())  # torch.int16
@@ -153,7 +153,7 @@ class Test(unittest.TestCase):
                     for x in program, *buffers:
                         x.close()
         with self.assertRaisesRegex(TypeError, "bf16"):
-            self.device.gemm(problems, a, b, c, type="bf16")
+            self.device.gemm(problems, a, b, c, type_a="bf16")
         with self.assertRaisesRegex(batchgemm.Error, "unknown"):
             self.device.buffer(1, "i8")
 
@@ -164,16 +164,16 @@ class Test(unittest.TestCase):
         a, b = (array("B", map(e4m3.get, x)) for x in numbers)
         self.check_scales("e4m3", a, b, array("b", b.tobytes()))
         with self.assertRaisesRegex(TypeError, "e4m3"):
-            self.device.gemm([], array("H", [0]), b, array("f"), type="e4m3")
+            self.device.gemm([], array("H", [0]), b, array("f"), type_a="e4m3")
         a, b = (array("b", x) for x in numbers)
         self.check_scales("int8", a, b, b)
         with self.assertRaisesRegex(TypeError, "int8"):
-            self.device.gemm([], array("B", [0]), b, array("f"), type="int8")
+            self.device.gemm([], array("B", [0]), b, array("f"), type_a="int8")
 
     def check_scales(self, type, a, b, other_b):
         """With elements in memory of one format, and B in that of another."""
         rows = array("i", [2, 0]) + array("i", array("f", [100, 7, 0.5, 3, 0.25]).tobytes())
-        options = {"type": type, "epilogue": {"gather_rows": 3, "scale_a": "row", "scale_b": "row"}}
+        options = {"type_a": type, "epilogue": {"gather_rows": 3, "scale_a": "row", "scale_b": "row"}}
         problems, c = [problem(2, 2, 2, rows_a=0, scale_a=2, scale_b=5)], array("f", bytes(16))
         want = [-9 * 0.5 * 3, -10 * 0.5 * 0.25, 7 * 100 * 3, 0]
         self.device.gemm(problems, memoryview(a).toreadonly(), other_b, c, rows=rows, **options)
@@ -207,7 +207,7 @@ class Test(unittest.TestCase):
         # of A, two of each row; of B, two of each block of columns
         scales = [3, 5, 7, 11] + [1, 10, 100, 1000]
         rows = array("i", array("f", scales).tobytes())
-        options = {"type": "e4m3", "type_c": "f32", "epilogue": {"scale_a": "block", "scale_b": "block"}}
+        options = {"type_a": "e4m3", "type_c": "f32", "epilogue": {"scale_a": "block", "scale_b": "block"}}
         want = [2 * (3 + 5 * 10)] * 128 + [2 * (3 * 100 + 5 * 1000)] * 2 + [2 * 11 * 10] * 128 + [
             2 * 11 * 1000] * 2
         c = array("f", bytes(4 * m * n))
@@ -225,7 +225,7 @@ class Test(unittest.TestCase):
             self.assertEqual(list(got), want)
             for buffer in buffers:
                 buffer.close()
-        options["type"] = "int8"
+        options["type_a"] = "int8"
         with self.assertRaisesRegex(batchgemm.InvalidError,
                                     "scales of blocks are for elements of e4m3, not int8"):
             self.device.gemm([problem(m, n, k, scale_b=4)], array("b", bytes(m * k)),
@@ -238,7 +238,7 @@ class Test(unittest.TestCase):
         pairs = [(0.5, -3), (2, 127)] + [(3, 3 + 100), (0.25, -7 + 2)]
         rows = array("i", [word for scale, whole in pairs
                            for word in (*array("i", array("f", [scale]).tobytes()), whole)])
-        options = {"type": "int8", "type_c": "f32", "epilogue": {"scale_a": "row", "scale_b": "row",
+        options = {"type_a": "int8", "type_c": "f32", "epilogue": {"scale_a": "row", "scale_b": "row",
                                                                  "zero_a": True}}
         want = [(4 * 3 - 125 * 100) * 0.5 * 3, (4 * -7 - 125 * 2) * 0.5 * 0.25, (0 * 3 - 122 * 100) * 2 * 3,
                 (0 * -7 - 122 * 2) * 2 * 0.25]
@@ -362,7 +362,7 @@ class Test(unittest.TestCase):
         self.assertEqual(list(c), [0.5 * 3 * 8, 7, 2 * 7 * 10])
         halves = array("H", [0x3C00])  # 1 in f16
         self.device.gemm([problem(1, 1, 1)], halves, halves, halves, bias=array("H", [0xC000]),
-                         epilogue={"bias": True}, type="f16", type_c="f16")
+                         epilogue={"bias": True}, type_a="f16", type_c="f16")
         self.assertEqual(list(halves), [0xBC00])
 
     def test_epilogue_records(self):

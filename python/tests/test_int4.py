@@ -106,7 +106,7 @@ class Packing(unittest.TestCase):
                  "rows": (batchgemm.group_words(scales, zeros).view(np.int32), "f32")}
         c = np.empty((m, n), np.float32)
         with batchgemm.open("cpu") as device:
-            with device.plan([batchgemm.problem(m, n, k, ldb=ld)], type="f16",
+            with device.plan([batchgemm.problem(m, n, k, ldb=ld)], type_a="f16", type_b="int4",
                              epilogue={"scale_b": "group-64"}) as plan:
                 program = device.prepare(plan)
             buffers = {name: device.buffer(8 * data.size if of == "int4" else data.size, of) for name,

@@ -54,7 +54,7 @@ func checkRandom(ctx context.Context, d driver.Device, seed uint64, n int) error
 	var host [3][]float32
 	var buffers [3]driver.Buffer
 	words := 0 // of C
-	for i, of := range [...]element.Type{options.Type, options.Type, options.TypeC} {
+	for i, of := range [...]element.Type{options.TypeA, options.TypeA, options.TypeC} {
 		numbers := make([]float32, lens[i])
 		reference.UniformOf(of, rng, numbers)
 		bits := drivertest.ToWords(of, numbers)
@@ -87,15 +87,15 @@ func randomOptions(rng *rand.Rand, d *planner.Device) (o planner.Options) {
 	// of B alone
 	types := slices.DeleteFunc(slices.Clone(d.Types), func(t element.Type) bool { return t.TypesC() == nil })
 	if n := rng.IntN(len(types) + 1); n < len(types) {
-		o.Type = types[n]
-		of := o.Type.TypesC()
+		o.TypeA = types[n]
+		of := o.TypeA.TypesC()
 		o.TypeC = of[rng.IntN(len(of))]
 	}
 	var tiles []string
 	zhang := false // there are kernels of its tiles
 	for i := range d.Kernels {
 		// Aligned tiles of 8 bits are for some layouts alone.
-		if s := d.Kernels[i].Tile; d.Fits(s, o) && !(s.Aligned && o.Type.Bytes() == 1) {
+		if s := d.Kernels[i].Tile; d.Fits(s, o) && !(s.Aligned && o.TypeA.Bytes() == 1) {
 			tiles, zhang = append(tiles, s.Name), zhang || s.Zhang
 		}
 	}

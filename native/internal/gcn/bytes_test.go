@@ -25,12 +25,12 @@ func exactBytes(t *testing.T, o planner.Options, perWordLeast, unit int, batch f
 		require.NoError(t, err)
 		d := device(t, arch, 1024)
 		for _, shape := range shapesOf(arch) {
-			if d.Kernel(shape).Bytes == 0 || perWord(t, arch, shape, o.Type) < perWordLeast {
+			if d.Kernel(shape).Bytes == 0 || perWord(t, arch, shape, o.TypeA) < perWordLeast {
 				continue
 			}
 			o := o
 			o.Tile = shape.Name
-			t.Run(name+"/"+shape.Name+"/"+o.Type.String(), func(t *testing.T) {
+			t.Run(name+"/"+shape.Name+"/"+o.TypeA.String(), func(t *testing.T) {
 				sample.Products.Skip(t, 1)
 				product := readProduct(t, name)
 				t.Parallel()
@@ -41,7 +41,7 @@ func exactBytes(t *testing.T, o planner.Options, perWordLeast, unit int, batch f
 						at = unit
 					}
 					j := newJob(t, d, batch(transA, transB), o, at, rand.New(rand.NewPCG(1, 2)))
-					fill(o.Type, j.plan.Batch, j.a, j.b)
+					fill(o.TypeA, j.plan.Batch, j.a, j.b)
 					j.exact = true
 					_, err := j.run(product, arch, transB, nil)
 					require.NoError(t, err)
@@ -53,20 +53,20 @@ func exactBytes(t *testing.T, o planner.Options, perWordLeast, unit int, batch f
 
 // TestWholeSums: sums of int8 on matrix cores are exact.
 func TestWholeSums(t *testing.T) {
-	exactBytes(t, planner.Options{Type: element.Int8}, 4, 1, reference.OfWholeSums,
+	exactBytes(t, planner.Options{TypeA: element.Int8}, 4, 1, reference.OfWholeSums,
 		func(_ element.Type, b planner.Batch, x, y []float32) { reference.WholeSums(b, x, y) })
 }
 
 // TestBytes: all numbers of 8 bits become what they are, in either half of a word, along K and across it.
 func TestBytes(t *testing.T) {
 	for _, of := range []element.Type{element.E4M3, element.Int8} {
-		exactBytes(t, planner.Options{Type: of}, 1, 1, reference.OfAllNumbers, reference.AllNumbers)
+		exactBytes(t, planner.Options{TypeA: of}, 1, 1, reference.OfAllNumbers, reference.AllNumbers)
 	}
 }
 
 // TestProductsOfBytes: all products of two numbers of 8 bits are what they are.
 func TestProductsOfBytes(t *testing.T) {
-	exactBytes(t, planner.Options{Type: element.E4M3, TypeC: element.F32}, 1, 16, reference.OfAllProducts, reference.AllProducts)
+	exactBytes(t, planner.Options{TypeA: element.E4M3, TypeC: element.F32}, 1, 16, reference.OfAllProducts, reference.AllProducts)
 }
 
 // TestSumsFP8: what sums of gfx942's matrix cores keep.

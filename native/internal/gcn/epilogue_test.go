@@ -93,7 +93,7 @@ func epilogueJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.
 		if i%2 == 1 {
 			unit = 16 / of.Bytes()
 		}
-		o := planner.Options{Tile: shape.Name, Schedule: schedule, Type: of, TypeC: ofC, Epilogue: e}
+		o := planner.Options{Tile: shape.Name, Schedule: schedule, TypeA: of, TypeB: e.ScaleB.TypeB(of), TypeC: ofC, Epilogue: e}
 		jobs = append(jobs, newJob(t, device(t, arch, units), b, o, unit, rng))
 	}
 	return jobs

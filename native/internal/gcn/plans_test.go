@@ -77,7 +77,7 @@ type job struct {
 func (j *job) String() string {
 	p, o := &j.plan.Batch[0], &j.plan.Options
 	return fmt.Sprintf("tile %s, schedule %s, %v and C %v, epilogue %+v, first problem %dx%dx%d, transA %v, transB %v",
-		o.Tile, o.Schedule, o.Type, o.TypeC, o.Epilogue, p.M, p.N, p.K, p.TransA, p.TransB)
+		o.Tile, o.Schedule, o.TypeA, o.TypeC, o.Epilogue, p.M, p.N, p.K, p.TransA, p.TransB)
 }
 
 // gap is what lies between matrices.
@@ -88,7 +88,7 @@ var gap = float32(math.NaN())
 func newJob(t *testing.T, d *planner.Device, b planner.Batch, options planner.Options, unit int, rng *rand.Rand) *job {
 	t.Helper()
 	j := &job{exact: rng.IntN(2) == 0}
-	values := func(s []float32) { reference.UniformOf(options.Type, rng, s) }
+	values := func(s []float32) { reference.UniformOf(options.TypeA, rng, s) }
 	if j.exact {
 		values = func(s []float32) { reference.Integers(rng, s, 8) }
 	}
@@ -97,12 +97,12 @@ func newJob(t *testing.T, d *planner.Device, b planner.Batch, options planner.Op
 		o.Add(&b[i], &options.Epilogue)
 	}
 	j.a, j.b, j.c, j.e, j.packedB, j.packedB2 = o.A, o.B, o.C, o.E, o.PackedB, o.PackedB2
-	round(options.Type, j.a)
+	round(options.TypeA, j.a)
 	round(options.TypeC, j.c)
 	round(options.TypeC, j.e.Biases)
-	if options.TypeB() == options.Type {
-		round(options.Type, j.b)
-		round(options.Type, j.e.B2)
+	if options.TypeB == options.TypeA {
+		round(options.TypeA, j.b)
+		round(options.TypeA, j.e.B2)
 	}
 	var err error
 	j.plan, err = planner.New(d).Plan(t.Context(), b, options)
@@ -190,7 +190,7 @@ func tileJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type
 		if i == 0 { // kernels round NaN to bf16 in a branch, which a wave takes when all its lanes have one
 			b[5].Beta = gap
 		}
-		options := planner.Options{Tile: shape.Name, Schedule: c.schedule, Type: of, TypeC: c.typeC}
+		options := planner.Options{Tile: shape.Name, Schedule: c.schedule, TypeA: of, TypeC: c.typeC}
 		jobs = append(jobs, newJob(t, device(t, arch, c.units), b, options, unit, rng))
 	}
 	return jobs
@@ -211,11 +211,11 @@ func perWord(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type)
 
 // run runs the launches of a plan and compares C with the reference.
 func (j *job) run(o *Object, arch native.Arch, contrary bool, ran map[string][]bool) (instructions int, err error) {
-	of, typeC := j.plan.Options.Type, j.plan.Options.TypeC
+	of, typeC := j.plan.Options.TypeA, j.plan.Options.TypeC
 	words := newBuffer("the plan", 1, j.plan.Encode(nil))
 	a, c := newBuffer("A", 2, drivertest.ToWords(of, j.a)), newBuffer("C", 4, drivertest.ToWords(typeC, j.c))
 	b, b2 := newBuffer("B", 3, j.packedB), newBuffer("B2", 6, j.packedB2)
-	if j.plan.Options.TypeB() == of {
+	if j.plan.Options.TypeB == of {
 		b, b2 = newBuffer("B", 3, drivertest.ToWords(of, j.b)), newBuffer("B2", 6, drivertest.ToWords(of, j.e.B2))
 	}
 	workspace := newBuffer("the workspace", 5, slices.Repeat([]uint32{garbage}, j.plan.Workspace))

@@ -87,9 +87,9 @@ func planRagged(t *testing.T, arch native.Arch, r planner.Ragged, e planner.Epil
 	case e.ScaleB.Group() > 0:
 		other, err := devices.Lookup("a100")
 		require.NoError(t, err)
-		on, o.Type, o.TypeC = other, element.BF16, element.BF16
+		on, o.TypeA, o.TypeB, o.TypeC = other, element.BF16, element.Int4, element.BF16
 	case e.ScaleA != "" || e.ScaleB != "":
-		o.Type, o.TypeC = element.Int8, element.BF16
+		o.TypeA, o.TypeC = element.Int8, element.BF16
 	}
 	plan, err := planner.New(on).PlanRagged(r, o)
 	require.NoError(t, err)
