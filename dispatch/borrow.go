@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -33,7 +34,7 @@ func (p *Program) RunAt(ctx context.Context, stream uintptr, at Addresses) error
 	}
 	defer p.leave()
 	d := p.device
-	borrower, ok := d.driver.(driver.Borrower)
+	borrower, ok := d.driver.(backend.Borrower)
 	if !ok {
 		return fmt.Errorf("backend %s does not work in memory of its callers", d.info.Backend)
 	}
@@ -51,9 +52,9 @@ func (p *Program) RunAt(ctx context.Context, stream uintptr, at Addresses) error
 			return invalid.Errorf("%s is not 0: the program has no use for it", arg.name)
 		case address == 0 && arg.need > 0:
 			return invalid.Errorf("%s is 0", arg.name)
-		case address%driver.BorrowAlign != 0:
+		case address%backend.BorrowAlign != 0:
 			return invalid.Errorf("%s %#x is not a multiple of %d; take an earlier element, and offsets",
-				arg.name, address, driver.BorrowAlign)
+				arg.name, address, backend.BorrowAlign)
 		case arg.used:
 			given[i] = borrower.At(address, wordsOf(arg.of, arg.need))
 		}

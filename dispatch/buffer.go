@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -60,7 +61,7 @@ func (d *Device) NewBufferOf(of element.Type, n int) (*Buffer, error) {
 	if n < 0 {
 		return nil, invalid.Errorf("buffer of %d elements: negative size", n)
 	}
-	if n > driver.MaxLen {
+	if n > backend.MaxLen {
 		return nil, fmt.Errorf("buffer of %d elements: %w: addresses do not reach so far", n, ErrOutOfMemory)
 	}
 	if err := d.acquire(); err != nil {
@@ -119,7 +120,7 @@ func (b *Buffer) ReadInt32(ctx context.Context, offset int, dst []int32) error {
 func (b *Buffer) transferInt32(ctx context.Context, what string, offset int, data []int32,
 	call func(driver.Buffer, context.Context, int, []float32) error,
 ) error {
-	words := driver.Words(data)
+	words := backend.Words(data)
 	if b.of != element.Int4 {
 		return b.transfer(ctx, what, offset, words, call)
 	}
@@ -137,8 +138,8 @@ func (b *Buffer) packed(what string, offset, words int) (word, n int, err error)
 	case offset%per != 0:
 		return 0, 0, invalid.Errorf("%s: offset %d is no multiple of %d, the elements of a word",
 			what, offset, per)
-	case words > driver.MaxLen/per:
-		return 0, 0, b.within(what, offset, driver.MaxLen)
+	case words > backend.MaxLen/per:
+		return 0, 0, b.within(what, offset, backend.MaxLen)
 	}
 	return offset / per, per * words, nil
 }
@@ -188,7 +189,7 @@ func (b *Buffer) Address() (uint64, error) {
 		return 0, fmt.Errorf("address: buffer: %w", err)
 	}
 	defer b.leave()
-	at, ok := b.driver.(driver.Addressed)
+	at, ok := b.driver.(backend.Addressed)
 	if !ok {
 		return 0, fmt.Errorf("backend %s has no addresses of buffers", b.device.info.Backend)
 	}

@@ -9,17 +9,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/fakedriver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 )
 
 // laptop has a discrete GPU that two backends reach, an integrated one, and software.
 func laptop(t *testing.T) []driver.Driver {
-	fake := func(backend string, kinds ...driver.Kind) driver.Driver {
+	fake := func(backend string, kinds ...hardware.Kind) driver.Driver {
 		return &fakedriver.Driver{TB: t, Backend: backend, Kinds: kinds}
 	}
 	return []driver.Driver{
 		fake("cuda", KindDiscrete),
-		driver.Missing("hip", "a test"),
+		backend.Missing("hip", "a test"),
 		fake("webgpu", KindDiscrete, KindOther, KindIntegrated, KindSoftware),
 		fake("cpu", KindSoftware),
 	}
@@ -134,7 +136,7 @@ func TestChoose(t *testing.T) {
 
 func noGPU(all []driver.Driver) {
 	all[0].(*fakedriver.Driver).Kinds = nil
-	all[2].(*fakedriver.Driver).Kinds = []driver.Kind{KindSoftware}
+	all[2].(*fakedriver.Driver).Kinds = []hardware.Kind{KindSoftware}
 }
 
 // The list of WithAdapter has every device once, as Open would try them, and what Open would

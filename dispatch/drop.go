@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -108,7 +109,7 @@ func (l *life) closeDropped() {
 		return
 	}
 	if err := l.close(); err != nil {
-		driver.Logger().Warn("a dropped device could not be closed", "err", err)
+		backend.Logger().Warn("a dropped device could not be closed", "err", err)
 	}
 }
 
@@ -117,7 +118,7 @@ func (l *life) warn(kept bool, attributes ...any) {
 	if kept {
 		text = "dropped without Close; left open, since graphs of its stream may use it"
 	}
-	driver.Logger().With(slog.String("backend", l.info.Backend),
+	backend.Logger().With(slog.String("backend", l.info.Backend),
 		slog.String("device", l.info.Name)).Warn(text, attributes...)
 }
 

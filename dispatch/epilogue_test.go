@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -88,7 +88,7 @@ func TestEpilogue(t *testing.T) {
 			c.edit(&wrong)
 			err := d.Run(ctx, run, wrong)
 			require.EqualError(t, err, c.want)
-			require.ErrorIs(t, err, driver.ErrInvalid)
+			require.ErrorIs(t, err, invalid.Err)
 		})
 	}
 }

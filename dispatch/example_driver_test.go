@@ -11,6 +11,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/drivertest"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -36,7 +37,7 @@ type unpluggedDevice struct {
 	left atomic.Int64
 }
 
-var errUnplugged = fmt.Errorf("%w: unplugged", driver.ErrDeviceLost)
+var errUnplugged = fmt.Errorf("%w: unplugged", hardware.ErrDeviceLost)
 
 func (d *unpluggedDevice) Submit(ctx context.Context, runs []driver.Run) error {
 	if d.left.Add(-1) < 0 {
@@ -90,7 +91,7 @@ func (f full) Open(ctx context.Context, index int) (driver.Device, error) {
 type fullDevice struct{ driver.Device }
 
 func (fullDevice) Alloc(n int) (driver.Buffer, error) {
-	return nil, fmt.Errorf("%d elements: %w", n, driver.ErrOutOfMemory)
+	return nil, fmt.Errorf("%d elements: %w", n, hardware.ErrOutOfMemory)
 }
 
 // Memory that a device refuses leaves it as it was.

@@ -7,7 +7,7 @@ import (
 	"io"
 	"unsafe"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/hostgemm"
 	"github.com/batchgemm/batchgemm/internal/hostmem"
 	"github.com/batchgemm/batchgemm/internal/invalid"
@@ -125,7 +125,7 @@ func compute[T, U element.Number](ctx context.Context, d *Device, plan *planner.
 	run := Run{Program: program, A: place(&on, true, x.A, plan.ExtentA),
 		B:  place(&on, true, x.B, plan.ExtentB),
 		B2: place(&on, e.Gated, x.B2, plan.ExtentB2), Bias: place(&on, e.Bias, x.Bias, plan.ExtentBias),
-		Rows: place(&on, e.UsesRows(), driver.Words(x.Rows), plan.ExtentRows)}
+		Rows: place(&on, e.UsesRows(), backend.Words(x.Rows), plan.ExtentRows)}
 	if readsC(plan.Batch, e) {
 		run.C = place(&on, true, x.C, plan.ExtentC)
 	} else if on.err == nil {
@@ -160,8 +160,8 @@ func compute[T, U element.Number](ctx context.Context, d *Device, plan *planner.
 }
 
 // inHost is the device's driver if its buffers are memory of the host; else nil.
-func (d *Device) inHost() driver.InHost {
-	in, _ := d.driver.(driver.InHost)
+func (d *Device) inHost() backend.InHost {
+	in, _ := d.driver.(backend.InHost)
 	return in
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/cpu"
 	"github.com/batchgemm/batchgemm/internal/fakedriver"
 	"github.com/batchgemm/batchgemm/internal/reference"
@@ -163,7 +164,7 @@ func TestGEMMOfFaults(t *testing.T) {
 
 // broken is a device in the host's memory whose Wait fails when all is computed.
 type broken struct {
-	driver.InHost
+	backend.InHost
 	err error
 }
 
@@ -181,7 +182,7 @@ type brokenDriver struct {
 
 func (b *brokenDriver) Open(ctx context.Context, index int) (driver.Device, error) {
 	d, err := b.Driver.Open(ctx, index)
-	b.device = &broken{InHost: d.(driver.InHost)}
+	b.device = &broken{InHost: d.(backend.InHost)}
 	return b.device, err
 }
 

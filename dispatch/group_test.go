@@ -13,8 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/drivertest"
 	"github.com/batchgemm/batchgemm/internal/fakedriver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -23,7 +25,7 @@ import (
 // batches of the tests are split.
 func openFakes(t *testing.T, n int) (*Group, []*fakedriver.Device) {
 	t.Helper()
-	f := &fakedriver.Driver{TB: t, Backend: "fake", Kinds: make([]driver.Kind, n), TFLOPS: 0.001}
+	f := &fakedriver.Driver{TB: t, Backend: "fake", Kinds: make([]hardware.Kind, n), TFLOPS: 0.001}
 	g, err := OpenAll(t.Context(), WithDriver(f))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, g.Close()) })
@@ -67,7 +69,7 @@ func (j job) gemm(ctx context.Context, on interface {
 }
 
 func TestOpenAll(t *testing.T) {
-	unavailable := fmt.Errorf("%w: in use", driver.ErrUnavailable)
+	unavailable := fmt.Errorf("%w: in use", hardware.ErrUnavailable)
 	one := WithDevice(0)
 	for _, c := range []struct {
 		name    string
@@ -80,44 +82,44 @@ func TestOpenAll(t *testing.T) {
 	}{
 		{name: "all GPUs of the first",
 			drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda",
-				Kinds: []driver.Kind{driver.KindDiscrete, driver.KindDiscrete}},
-				&fakedriver.Driver{TB: t, Backend: "hip", Kinds: []driver.Kind{driver.KindDiscrete}}},
+				Kinds: []hardware.Kind{hardware.KindDiscrete, hardware.KindDiscrete}},
+				&fakedriver.Driver{TB: t, Backend: "hip", Kinds: []hardware.Kind{hardware.KindDiscrete}}},
 			devices: []string{"cuda0", "cuda1"}},
 		{name: "no software beside GPUs",
-			drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "webgpu", Kinds: []driver.Kind{
-				driver.KindDiscrete, driver.KindSoftware, driver.KindDiscrete}}}, env: "webgpu",
+			drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "webgpu", Kinds: []hardware.Kind{
+				hardware.KindDiscrete, hardware.KindSoftware, hardware.KindDiscrete}}}, env: "webgpu",
 			devices: []string{"webgpu0", "webgpu2"},
 			passed:  []string{"webgpu: device 1 (webgpu1): software, and there is a GPU"}},
 		{name: "software where asked for",
 			drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "webgpu",
-				Kinds: []driver.Kind{driver.KindSoftware, driver.KindSoftware}},
-				&fakedriver.Driver{TB: t, Backend: "cpu", Kinds: []driver.Kind{driver.KindSoftware}}},
+				Kinds: []hardware.Kind{hardware.KindSoftware, hardware.KindSoftware}},
+				&fakedriver.Driver{TB: t, Backend: "cpu", Kinds: []hardware.Kind{hardware.KindSoftware}}},
 			options: []Option{WithBackend("webgpu")}, devices: []string{"webgpu0", "webgpu1"}},
-		{name: "fallback", drivers: []driver.Driver{driver.Missing("cuda", "a test"),
-			&fakedriver.Driver{TB: t, Backend: "cpu", Kinds: []driver.Kind{driver.KindSoftware}}},
+		{name: "fallback", drivers: []driver.Driver{backend.Missing("cuda", "a test"),
+			&fakedriver.Driver{TB: t, Backend: "cpu", Kinds: []hardware.Kind{hardware.KindSoftware}}},
 			devices: []string{"cpu0"}, passed: []string{"cuda: unavailable: not in this build: a test"}},
 		{name: "one device in use", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda",
-			Kinds:    []driver.Kind{driver.KindDiscrete, driver.KindDiscrete},
+			Kinds:    []hardware.Kind{hardware.KindDiscrete, hardware.KindDiscrete},
 			OpenErrs: map[int]error{0: unavailable}}},
 			devices: []string{"cuda1"}, passed: []string{"cuda: device 0 (cuda0): unavailable: in use"}},
 		{name: "all in use", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda",
-			Kinds: []driver.Kind{driver.KindDiscrete, driver.KindDiscrete}, OpenErr: unavailable}},
+			Kinds: []hardware.Kind{hardware.KindDiscrete, hardware.KindDiscrete}, OpenErr: unavailable}},
 			failure: "no device: cuda: device 0 (cuda0): unavailable: in use; cuda: device 1 (cuda1): " +
 				"unavailable: in use"},
 		{name: "broken device", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda",
-			Kinds:    []driver.Kind{driver.KindDiscrete, driver.KindDiscrete},
+			Kinds:    []hardware.Kind{hardware.KindDiscrete, hardware.KindDiscrete},
 			OpenErrs: map[int]error{1: errBroken}}},
 			failure: "cuda: device 1: broken"},
-		{name: "unknown", drivers: []driver.Driver{driver.Missing("cuda", "a test")}, env: "metal",
+		{name: "unknown", drivers: []driver.Driver{backend.Missing("cuda", "a test")}, env: "metal",
 			failure: `unknown backend "metal" (known: cuda)`},
-		{name: "device", drivers: []driver.Driver{driver.Missing("cuda", "a test")}, options: []Option{one},
+		{name: "device", drivers: []driver.Driver{backend.Missing("cuda", "a test")}, options: []Option{one},
 			failure: "device 0: OpenAll opens all devices; Open opens one"},
 		{name: "adapter", options: []Option{WithAdapter(func([]Info) int { return 0 })},
 			failure: "WithAdapter: OpenAll opens all devices; Open opens one"},
 		{name: "power", options: []Option{WithPower(LowPower)},
 			failure: "WithPower: OpenAll opens all devices; Open opens one"},
 		{name: "GPUs alone", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "webgpu",
-			Kinds: []driver.Kind{driver.KindSoftware}}}, options: []Option{RequireGPU()},
+			Kinds: []hardware.Kind{hardware.KindSoftware}}}, options: []Option{RequireGPU()},
 			failure: "no device: webgpu: device 0 (webgpu0): unavailable: software, where a GPU is required"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -176,12 +178,12 @@ func TestGEMMOnEveryBackend(t *testing.T) {
 				t.Skip(l.Err)
 			}
 			f := &fakedriver.Driver{TB: t, Backend: l.Backend, Inner: Backends()[i],
-				Kinds: make([]driver.Kind, 2)}
+				Kinds: make([]hardware.Kind, 2)}
 			g, err := OpenAll(t.Context(), WithDriver(f))
 			require.NoError(t, err)
 			defer func() { require.NoError(t, g.Close()) }()
 			j := newJob(t, 100, 128)
-			if l.Devices[0].Kind != driver.KindSoftware || l.Backend == "cpu" {
+			if l.Devices[0].Kind != hardware.KindSoftware || l.Backend == "cpu" {
 				j = newJob(t, 400, 256) // 80 MB
 			}
 			for range 2 {

@@ -9,7 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/fakedriver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/devices"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -39,7 +41,7 @@ func TestErrInvalid(t *testing.T) {
 	require.NoError(t, closed.Close())
 
 	drivers := []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda",
-		Kinds: []driver.Kind{driver.KindDiscrete}}}
+		Kinds: []hardware.Kind{hardware.KindDiscrete}}}
 	start := func(options ...Option) error { return openBoth(ctx, drivers, options...) }
 	plan := func(b planner.Batch, o planner.Options) error { _, err := d.Plan(ctx, b, o); return err }
 	one := func(_ any, err error) error { return err }
@@ -59,7 +61,7 @@ func TestErrInvalid(t *testing.T) {
 		"plan of another device": one(d.Prepare(ctx, elsewhere)),
 		"negative buffer":        one(d.NewBuffer(-1)),
 		"wrapped nothing":        one(wrapping.Wrap(64, 0)),
-		"wrapped too much":       one(wrapping.Wrap(64, driver.MaxLen+1)),
+		"wrapped too much":       one(wrapping.Wrap(64, backend.MaxLen+1)),
 		"offset":                 a.Write(ctx, -1, full),
 		"offset alone":           a.Write(ctx, 5, nil),
 		"range":                  a.Read(ctx, 1, full),
@@ -88,8 +90,8 @@ func TestErrInvalid(t *testing.T) {
 	cancel()
 	for want, err := range map[error]error{
 		ErrClosed:      errors.Join(p.Run(ctx, gone, b, c), gone.Write(ctx, 0, full), closed.Wait(ctx)),
-		ErrOutOfMemory: one(d.NewBuffer(driver.MaxLen + 1)),
-		ErrUnavailable: openBoth(ctx, []driver.Driver{driver.Missing("cuda", "a test")}),
+		ErrOutOfMemory: one(d.NewBuffer(backend.MaxLen + 1)),
+		ErrUnavailable: openBoth(ctx, []driver.Driver{backend.Missing("cuda", "a test")}),
 		context.Canceled: errors.Join(d.GEMM(cancelled, batch, planner.Options{}, full, full, full),
 			a.Write(cancelled, 0, full)),
 		errBroken: openBoth(ctx,

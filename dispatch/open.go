@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
@@ -19,26 +20,29 @@ var (
 	// ErrInvalid: an argument is wrong, and the caller can correct it. Nothing was done.
 	// Where it is a problem of a batch, the error is a *planner.ProblemError too.
 	ErrInvalid = invalid.Err
-	// The others are those of package driver.
-	ErrUnavailable = driver.ErrUnavailable
-	ErrOutOfMemory = driver.ErrOutOfMemory
-	ErrDeviceLost  = driver.ErrDeviceLost
-	ErrClosed      = driver.ErrClosed
+	// ErrUnavailable: the backend cannot run here (no driver, no device, not in this build).
+	ErrUnavailable = hardware.ErrUnavailable
+	// ErrOutOfMemory: the device or the host refused memory. Results and buffers are intact.
+	ErrOutOfMemory = hardware.ErrOutOfMemory
+	// ErrDeviceLost: the device failed, and so does every later call. It can be opened again.
+	ErrDeviceLost = hardware.ErrDeviceLost
+	// ErrClosed: the object was closed.
+	ErrClosed = hardware.ErrClosed
 )
 
-// Info describes a device, Kind is what sort of one it is, and Timing is what Time measures.
+// Info describes a device, Kind is what sort of device it is, and Timing is what Time measures.
 type (
 	Info   = driver.Info
-	Kind   = driver.Kind
+	Kind   = hardware.Kind
 	Timing = driver.Timing
 )
 
 // The kinds of devices.
 const (
-	KindDiscrete   = driver.KindDiscrete
-	KindIntegrated = driver.KindIntegrated
-	KindSoftware   = driver.KindSoftware
-	KindOther      = driver.KindOther
+	KindDiscrete   = hardware.KindDiscrete   // a GPU with memory of its own
+	KindIntegrated = hardware.KindIntegrated // a GPU that shares the host's memory
+	KindSoftware   = hardware.KindSoftware   // runs on the CPU
+	KindOther      = hardware.KindOther      // a GPU of which no more is known, or a part of a GPU
 )
 
 // Option changes what Open opens.
@@ -67,8 +71,7 @@ func WithBackend(name string) Option {
 // WithDriver opens devices of a driver of the caller's own, such as one that wraps
 // one of Backends and fails on demand. It alone is tried: BATCHGEMM_BACKEND does not
 // apply, and WithBackend, if given too, must name it. Devices does not list it. Its
-// devices share the GPU by OnStream and Wrap only if they are a driver.Wrapper, which a
-// type that embeds driver.Device is not.
+// devices have no OnStream, Wrap and RunAt.
 func WithDriver(d driver.Driver) Option {
 	return func(s *selection) { s.own = &d }
 }

@@ -10,23 +10,25 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/fakedriver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 )
 
 func TestOpen(t *testing.T) {
-	unavailable := fmt.Errorf("%w: no driver", driver.ErrUnavailable)
+	unavailable := fmt.Errorf("%w: no driver", hardware.ErrUnavailable)
 	none := func(name string) driver.Driver {
 		return &fakedriver.Driver{TB: t, Backend: name, DevicesErr: unavailable}
 	}
 	gpu := func(name string) driver.Driver {
-		return &fakedriver.Driver{TB: t, Backend: name, Kinds: []driver.Kind{driver.KindDiscrete,
-			driver.KindDiscrete}}
+		return &fakedriver.Driver{TB: t, Backend: name, Kinds: []hardware.Kind{hardware.KindDiscrete,
+			hardware.KindDiscrete}}
 	}
 	software := func(name string) driver.Driver {
-		return &fakedriver.Driver{TB: t, Backend: name, Kinds: []driver.Kind{driver.KindSoftware}}
+		return &fakedriver.Driver{TB: t, Backend: name, Kinds: []hardware.Kind{hardware.KindSoftware}}
 	}
-	two := &fakedriver.Driver{TB: t, Backend: "webgpu", Kinds: []driver.Kind{driver.KindSoftware,
-		driver.KindDiscrete}}
+	two := &fakedriver.Driver{TB: t, Backend: "webgpu", Kinds: []hardware.Kind{hardware.KindSoftware,
+		hardware.KindDiscrete}}
 	cases := []struct {
 		name    string
 		drivers []driver.Driver
@@ -52,13 +54,13 @@ func TestOpen(t *testing.T) {
 			backend: "webgpu", device: 1,
 			passed: []string{"webgpu: device 0 (webgpu0): software, and there is a GPU"}},
 		{name: "cannot open", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda",
-			Kinds: []driver.Kind{driver.KindDiscrete}, OpenErr: unavailable}, software("cpu")},
+			Kinds: []hardware.Kind{hardware.KindDiscrete}, OpenErr: unavailable}, software("cpu")},
 			backend: "cpu",
 			passed:  []string{"cuda: device 0 (cuda0): unavailable: no driver"}},
 		{name: "broken list", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda",
 			DevicesErr: errBroken}, software("cpu")}, failure: "cuda: broken"},
 		{name: "broken open", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda",
-			Kinds: []driver.Kind{driver.KindDiscrete}, OpenErr: errBroken}, software("cpu")},
+			Kinds: []hardware.Kind{hardware.KindDiscrete}, OpenErr: errBroken}, software("cpu")},
 			failure: "cuda: broken"},
 		{name: "nothing", drivers: []driver.Driver{none("cuda"), none("cpu")},
 			failure: "no device: cuda: unavailable: no driver; cpu: unavailable: no driver"},
@@ -122,8 +124,8 @@ func TestOpen(t *testing.T) {
 
 func TestOpenNothingIsUnavailable(t *testing.T) {
 	t.Setenv(BackendEnv, "")
-	_, err := open(context.Background(), []driver.Driver{driver.Missing("cuda", "a test"),
-		driver.Missing("hip", "a test")}, nil)
+	_, err := open(context.Background(), []driver.Driver{backend.Missing("cuda", "a test"),
+		backend.Missing("hip", "a test")}, nil)
 	require.ErrorIs(t, err, ErrUnavailable)
 	require.EqualError(t, err, "no device: cuda: unavailable: not in this build: a test; hip: unavailable: "+
 		"not in this build: a test")
@@ -131,10 +133,10 @@ func TestOpenNothingIsUnavailable(t *testing.T) {
 
 // WithDriver is the only driver that is tried, whatever the environment names.
 func TestWithDriver(t *testing.T) {
-	unavailable := fmt.Errorf("%w: no driver", driver.ErrUnavailable)
+	unavailable := fmt.Errorf("%w: no driver", hardware.ErrUnavailable)
 	two := func() *fakedriver.Driver {
-		return &fakedriver.Driver{TB: t, Backend: "own", Kinds: []driver.Kind{driver.KindSoftware,
-			driver.KindSoftware}}
+		return &fakedriver.Driver{TB: t, Backend: "own", Kinds: []hardware.Kind{hardware.KindSoftware,
+			hardware.KindSoftware}}
 	}
 	for _, c := range []struct {
 		name    string
@@ -158,7 +160,7 @@ func TestWithDriver(t *testing.T) {
 		{name: "unavailable", driver: &fakedriver.Driver{TB: t, Backend: "own", DevicesErr: unavailable},
 			failure: "own: unavailable: no driver"},
 		{name: "broken", driver: &fakedriver.Driver{TB: t, Backend: "own",
-			Kinds: []driver.Kind{driver.KindDiscrete}, OpenErr: errBroken}, failure: "own: broken"},
+			Kinds: []hardware.Kind{hardware.KindDiscrete}, OpenErr: errBroken}, failure: "own: broken"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv(BackendEnv, c.env)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -45,7 +45,7 @@ func (b *Buffer) ReadAsync(ctx context.Context, offset int, dst []float32) *Read
 
 // ReadInt32Async is ReadAsync of the words that ReadInt32 takes.
 func (b *Buffer) ReadInt32Async(ctx context.Context, offset int, dst []int32) *Reading {
-	words := driver.Words(dst)
+	words := backend.Words(dst)
 	if b.of != element.Int4 {
 		return b.ReadAsync(ctx, offset, words)
 	}

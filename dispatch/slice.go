@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
 // SliceBytes is what slices of buffers begin with a multiple of, in bytes: 64 elements of F32,
 // 128 of 16 bits, 256 of 8, or 512 of 4.
-const SliceBytes = driver.SliceBytes
+const SliceBytes = backend.SliceBytes
 
 // Slice returns elements [offset, offset+n) as a buffer of their own, in the same memory: nothing is
 // copied, and it costs no memory of the device. It serves wherever a buffer does, but for one

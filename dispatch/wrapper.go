@@ -3,7 +3,7 @@ package dispatch
 import (
 	"fmt"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -47,7 +47,7 @@ func (d *Device) WrapOf(of element.Type, ptr uintptr, n int) (*Buffer, error) {
 		return nil, invalid.Errorf("wrap %d elements of %s: no multiple of %d, the elements of a word", n, of,
 			per)
 	}
-	if n > driver.MaxLen {
+	if n > backend.MaxLen {
 		return nil, invalid.Errorf("wrap %d elements: addresses do not reach so far", n)
 	}
 	w, err := d.wrapper()
@@ -66,11 +66,11 @@ func (d *Device) WrapOf(of element.Type, ptr uintptr, n int) (*Buffer, error) {
 }
 
 // wrapper acquires the device when its backend can share the GPU.
-func (d *Device) wrapper() (driver.Wrapper, error) {
+func (d *Device) wrapper() (backend.Wrapper, error) {
 	if err := d.acquire(); err != nil {
 		return nil, err
 	}
-	if w, ok := d.driver.(driver.Wrapper); ok {
+	if w, ok := d.driver.(backend.Wrapper); ok {
 		return w, nil
 	}
 	d.release()

@@ -11,6 +11,8 @@ import (
 	"github.com/rajveermalviya/go-webgpu/wgpu"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/wgsl"
 )
@@ -21,7 +23,7 @@ type adapter struct {
 	props     wgpu.AdapterProperties
 	limits    wgpu.Limits
 	timestamp bool // has timestamp queries
-	kind      driver.Kind
+	kind      hardware.Kind
 	id        string
 	vulkan    *vulkanGPU // nil: unknown
 }
@@ -30,7 +32,7 @@ type adapter struct {
 type vulkanGPU struct {
 	vendor, device uint32
 	name           string
-	kind           driver.Kind
+	kind           hardware.Kind
 	uuid           [16]byte
 	memory         int64   // bytes
 	subgroup       int     // lanes
@@ -50,10 +52,10 @@ func newAdapter(h *wgpu.Adapter) adapter {
 
 // kinds are those of the binding's types of adapters. It calls virtual GPUs software, which
 // Vulkan does not.
-var kinds = map[wgpu.AdapterType]driver.Kind{
-	wgpu.AdapterType_DiscreteGPU:   driver.KindDiscrete,
-	wgpu.AdapterType_IntegratedGPU: driver.KindIntegrated,
-	wgpu.AdapterType_CPU:           driver.KindSoftware,
+var kinds = map[wgpu.AdapterType]hardware.Kind{
+	wgpu.AdapterType_DiscreteGPU:   hardware.KindDiscrete,
+	wgpu.AdapterType_IntegratedGPU: hardware.KindIntegrated,
+	wgpu.AdapterType_CPU:           hardware.KindSoftware,
 }
 
 // identify says what adapters are, by what Vulkan knows of them. Both list GPUs in the order of
@@ -63,7 +65,7 @@ func identify(list []adapter, gpus []vulkanGPU) {
 	seen := map[string]int{}
 	for i := range list {
 		a := &list[i]
-		a.kind = cmp.Or(kinds[a.props.AdapterType], driver.KindOther)
+		a.kind = cmp.Or(kinds[a.props.AdapterType], hardware.KindOther)
 		id := fmt.Sprintf("webgpu:%s:%04x:%04x", a.api(), a.props.VendorId, a.props.DeviceId)
 		for j := range gpus {
 			g := &gpus[j]
@@ -71,9 +73,9 @@ func identify(list []adapter, gpus []vulkanGPU) {
 				g.name != a.props.Name {
 				continue
 			}
-			a.vulkan, a.kind, taken[j] = g, cmp.Or(g.kind, driver.KindOther), true
+			a.vulkan, a.kind, taken[j] = g, cmp.Or(g.kind, hardware.KindOther), true
 			if g.uuid != [16]byte{} && !a.software() { // lavapipe's is its version
-				id = "webgpu:vulkan:" + driver.FormatUUID(g.uuid)
+				id = "webgpu:vulkan:" + backend.FormatUUID(g.uuid)
 			}
 			break
 		}
@@ -97,7 +99,7 @@ func (a *adapter) api() string {
 	return "other"
 }
 
-func (a *adapter) software() bool { return a.kind == driver.KindSoftware }
+func (a *adapter) software() bool { return a.kind == hardware.KindSoftware }
 
 // vendor is who made the adapter. Metal gives no number, but names that begin with the maker's.
 func (a *adapter) vendor() string {

@@ -11,6 +11,7 @@ import (
 	"syscall/js"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/wgsl"
 )
@@ -51,7 +52,7 @@ type adapter struct {
 	vendor, architecture, device string // "": hidden
 	description                  string
 	minLanes, maxLanes           int // of a subgroup; 0: hidden
-	kind                         driver.Kind
+	kind                         hardware.Kind
 	limits                       limits
 }
 
@@ -64,7 +65,7 @@ func requestAdapters(ctx context.Context) ([]adapter, error) {
 		if js.Global().Get("isSecureContext").Equal(js.ValueOf(false)) {
 			reason = "it offers it to pages of https and of localhost alone"
 		}
-		return nil, fmt.Errorf("%w: no WebGPU of the browser: %s", driver.ErrUnavailable, reason)
+		return nil, fmt.Errorf("%w: no WebGPU of the browser: %s", hardware.ErrUnavailable, reason)
 	}
 	var list []adapter
 	for _, power := range []string{"high-performance", "low-power"} {
@@ -74,7 +75,7 @@ func requestAdapters(ctx context.Context) ([]adapter, error) {
 			return nil, ctx.Err()
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%w: the browser refuses an adapter: %w", driver.ErrUnavailable, err)
+			return nil, fmt.Errorf("%w: the browser refuses an adapter: %w", hardware.ErrUnavailable, err)
 		}
 		if handle.IsNull() {
 			continue
@@ -85,13 +86,13 @@ func requestAdapters(ctx context.Context) ([]adapter, error) {
 		}
 	}
 	if len(list) == 2 && list[0].kind == list[1].kind { // what a browser has two of
-		list[0].kind, list[1].kind = driver.KindDiscrete, driver.KindIntegrated
+		list[0].kind, list[1].kind = hardware.KindDiscrete, hardware.KindIntegrated
 	}
 	return list, nil
 }
 
 func newAdapter(handle js.Value) adapter {
-	a := adapter{handle: handle, kind: driver.KindOther, limits: limitsOf(handle.Get("limits"))}
+	a := adapter{handle: handle, kind: hardware.KindOther, limits: limitsOf(handle.Get("limits"))}
 	info := handle.Get("info")
 	if info.IsUndefined() { // browsers of before 2025
 		info = js.ValueOf(map[string]any{})
@@ -113,7 +114,7 @@ func newAdapter(handle js.Value) adapter {
 	a.minLanes, a.maxLanes = lanes("subgroupMinSize"), lanes("subgroupMaxSize")
 	if info.Get("isFallbackAdapter").Truthy() || handle.Get("isFallbackAdapter").Truthy() ||
 		a.architecture == "swiftshader" || a.vendorID() == vendorMesa {
-		a.kind = driver.KindSoftware
+		a.kind = hardware.KindSoftware
 	}
 	return a
 }
@@ -174,7 +175,7 @@ func (a *adapter) facts(maxBinding uint64) planner.Device {
 	d := factsOf(nearest(a.device, a.vendorID()), a.limits, maxBinding)
 	d.Name = a.name()
 	d.WaveSize, _ = a.subgroup()
-	if cores := js.Global().Get("navigator").Get("hardwareConcurrency"); a.kind == driver.KindSoftware &&
+	if cores := js.Global().Get("navigator").Get("hardwareConcurrency"); a.kind == hardware.KindSoftware &&
 		cores.Truthy() {
 		d.ComputeUnits = cores.Int()
 	}
@@ -190,7 +191,7 @@ func (d webgpuDriver) Devices(ctx context.Context) ([]driver.Info, error) {
 	}
 	if len(list) == 0 {
 		return nil, fmt.Errorf("%w: the browser has no adapter: hardware acceleration may be switched off, "+
-			"or this GPU is blocked", driver.ErrUnavailable)
+			"or this GPU is blocked", hardware.ErrUnavailable)
 	}
 	infos := make([]driver.Info, len(list))
 	for i := range list {

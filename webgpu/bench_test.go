@@ -13,6 +13,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -73,7 +74,7 @@ func BenchmarkZhang(b *testing.B) {
 	d := openBenchmark(b)
 	for _, c := range workload.Zhang() {
 		b.Run(fmt.Sprintf("%d-%d-%d", c.MaxMN, c.MaxK, c.Batch), func(b *testing.B) {
-			if d.info.Kind == driver.KindSoftware && c.Batch > 8 {
+			if d.info.Kind == hardware.KindSoftware && c.Batch > 8 {
 				b.Skip("a software adapter takes minutes")
 			}
 			benchmarkDevice(b, d, c.Problems)
@@ -105,7 +106,7 @@ func benchmarkTime(b *testing.B, d *device, run driver.Run) float64 {
 	require.NoError(b, err)
 	// Enough runs in one submission that its ends do not count.
 	runs := slices.Repeat([]driver.Run{run}, int(min(max(2*time.Millisecond/first.Device, 4), 400)))
-	if d.info.Kind == driver.KindSoftware {
+	if d.info.Kind == hardware.KindSoftware {
 		runs = runs[:1]
 	}
 	for start := time.Now(); time.Since(start) < 250*time.Millisecond; {
@@ -129,7 +130,7 @@ func BenchmarkFewRows(b *testing.B) {
 	d := openBenchmark(b)
 	const n, k = 4096, 4096
 	count := 16
-	if d.info.Kind == driver.KindSoftware {
+	if d.info.Kind == hardware.KindSoftware {
 		count = 1
 	}
 	for _, m := range []int{1, 4, 8, 16} {

@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -100,9 +102,9 @@ func TestBufferManyWritesWithoutSubmission(t *testing.T) {
 func TestAllocTooLarge(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	b := upload(t, d, []float32{1, 2, 3})
-	for _, n := range []int{1 << 45, driver.MaxLen} {
+	for _, n := range []int{1 << 45, backend.MaxLen} {
 		_, err := d.Alloc(n)
-		require.ErrorIs(t, err, driver.ErrOutOfMemory, "%d elements", n)
+		require.ErrorIs(t, err, hardware.ErrOutOfMemory, "%d elements", n)
 	}
 	require.Equal(t, []float32{1, 2, 3}, download(t, b, 3))
 }

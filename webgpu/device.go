@@ -13,6 +13,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/wgsl"
 )
 
@@ -59,7 +60,7 @@ const closeWait = time.Second
 // newDevice is a device that its caller has opened, with these limits.
 func newDevice(info driver.Info, l limits, maxBinding uint64) *device {
 	shader := wgsl.LimitsOf(&info.Planner)
-	shader.Short = info.Kind == driver.KindSoftware
+	shader.Short = info.Kind == hardware.KindSoftware
 	return &device{
 		info:      info,
 		limits:    l,
@@ -97,10 +98,10 @@ func (d *device) lock() error {
 func (d *device) newBuffer(op string, size uint64, use usage) (memory, error) {
 	if size > d.limits.MaxBufferSize {
 		return memory{}, fmt.Errorf("webgpu: %s: %w: %d bytes, the device's largest buffer has %d",
-			op, driver.ErrOutOfMemory, size, d.limits.MaxBufferSize)
+			op, hardware.ErrOutOfMemory, size, d.limits.MaxBufferSize)
 	}
 	m, err := d.makeMemory(op, size, use)
-	if errors.Is(err, driver.ErrOutOfMemory) {
+	if errors.Is(err, hardware.ErrOutOfMemory) {
 		err = fmt.Errorf("%w (%d bytes)", err, size)
 	}
 	return m, err

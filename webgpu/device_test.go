@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -34,8 +35,8 @@ func TestDevices(t *testing.T) {
 		} {
 			require.Positive(t, n, "%+v", info.Planner)
 		}
-		if i > 0 && infos[i-1].Kind == driver.KindSoftware {
-			require.True(t, info.Kind == driver.KindSoftware, "GPUs come first")
+		if i > 0 && infos[i-1].Kind == hardware.KindSoftware {
+			require.True(t, info.Kind == hardware.KindSoftware, "GPUs come first")
 		}
 		if len(vulkanGPUs()) > 0 {
 			require.Contains(t, info.Subgroup, "(Vulkan)")
@@ -60,7 +61,7 @@ func TestIdentify(t *testing.T) {
 	h200 := of(vendorNVIDIA, 0x2335, "NVIDIA H200", vulkan, discrete)
 	type want struct {
 		id, vendor string
-		kind       driver.Kind
+		kind       hardware.Kind
 		memory     int64
 	}
 	for _, c := range []struct {
@@ -70,28 +71,28 @@ func TestIdentify(t *testing.T) {
 		want []want
 	}{
 		{"two of a model", []adapter{h200, h200},
-			[]vulkanGPU{{vendor: vendorNVIDIA, device: 0x2335, name: "NVIDIA H200", kind: driver.KindDiscrete,
+			[]vulkanGPU{{vendor: vendorNVIDIA, device: 0x2335, name: "NVIDIA H200", kind: hardware.KindDiscrete,
 				uuid: [16]byte{1}, memory: 5},
-				{vendor: vendorNVIDIA, device: 0x2335, name: "NVIDIA H200", kind: driver.KindDiscrete,
+				{vendor: vendorNVIDIA, device: 0x2335, name: "NVIDIA H200", kind: hardware.KindDiscrete,
 					uuid: [16]byte{2}, memory: 6}},
-			[]want{{"webgpu:vulkan:01000000-0000-0000-0000-000000000000", "NVIDIA", driver.KindDiscrete, 5},
-				{"webgpu:vulkan:02000000-0000-0000-0000-000000000000", "NVIDIA", driver.KindDiscrete, 6}}},
+			[]want{{"webgpu:vulkan:01000000-0000-0000-0000-000000000000", "NVIDIA", hardware.KindDiscrete, 5},
+				{"webgpu:vulkan:02000000-0000-0000-0000-000000000000", "NVIDIA", hardware.KindDiscrete, 6}}},
 		{"no Vulkan to ask", []adapter{h200, h200, of(vendorNVIDIA, 0x2335, "NVIDIA H200", d3d12, discrete)},
 			nil,
-			[]want{{"webgpu:vulkan:10de:2335", "NVIDIA", driver.KindDiscrete, 0},
-				{"webgpu:vulkan:10de:2335:2", "NVIDIA", driver.KindDiscrete, 0},
-				{"webgpu:d3d12:10de:2335", "NVIDIA", driver.KindDiscrete, 0}}},
+			[]want{{"webgpu:vulkan:10de:2335", "NVIDIA", hardware.KindDiscrete, 0},
+				{"webgpu:vulkan:10de:2335:2", "NVIDIA", hardware.KindDiscrete, 0},
+				{"webgpu:d3d12:10de:2335", "NVIDIA", hardware.KindDiscrete, 0}}},
 		{"a virtual GPU", []adapter{of(7, 8, "virtual", vulkan, cpu)},
 			[]vulkanGPU{{vendor: 7, device: 8, name: "virtual", uuid: [16]byte{15: 1}}},
-			[]want{{"webgpu:vulkan:00000000-0000-0000-0000-000000000001", "", driver.KindOther, 0}}},
+			[]want{{"webgpu:vulkan:00000000-0000-0000-0000-000000000001", "", hardware.KindOther, 0}}},
 		{"software", []adapter{of(vendorMesa, 0, "llvmpipe", vulkan, cpu)},
-			[]vulkanGPU{{vendor: vendorMesa, name: "llvmpipe", kind: driver.KindSoftware,
+			[]vulkanGPU{{vendor: vendorMesa, name: "llvmpipe", kind: hardware.KindSoftware,
 				uuid: [16]byte{1}, memory: 9}},
-			[]want{{"webgpu:vulkan:10005:0000", "Mesa", driver.KindSoftware, 9}}},
+			[]want{{"webgpu:vulkan:10005:0000", "Mesa", hardware.KindSoftware, 9}}},
 		{"Metal gives no numbers", []adapter{of(0, 0, "Apple M2", metal, unknown),
 			of(0, 0, "Radeon", metal, unknown)}, nil,
-			[]want{{"webgpu:metal:0000:0000", "Apple", driver.KindOther, 0},
-				{"webgpu:metal:0000:0000:2", "", driver.KindOther, 0}}},
+			[]want{{"webgpu:metal:0000:0000", "Apple", hardware.KindOther, 0},
+				{"webgpu:metal:0000:0000:2", "", hardware.KindOther, 0}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			identify(c.list, c.gpus)
@@ -118,7 +119,7 @@ func TestSubgroupTable(t *testing.T) {
 
 // TestFacts: what the adapter reports counts, not what is known of such GPUs.
 func TestFacts(t *testing.T) {
-	a := adapter{kind: driver.KindSoftware}
+	a := adapter{kind: hardware.KindSoftware}
 	a.limits.MaxComputeInvocationsPerWorkgroup, a.limits.MaxComputeWorkgroupSizeX = 1024, 512
 	a.limits.MaxComputeWorkgroupsPerDimension, a.limits.MaxComputeWorkgroupStorageSize = 4321, 17000
 	a.limits.MaxStorageBufferBindingSize = 1<<20 + 17
@@ -136,8 +137,8 @@ func TestFacts(t *testing.T) {
 
 // Shaders of software adapters alone are short.
 func TestShortShaders(t *testing.T) {
-	for kind, short := range map[driver.Kind]bool{driver.KindSoftware: true, driver.KindDiscrete: false,
-		driver.KindIntegrated: false} {
+	for kind, short := range map[hardware.Kind]bool{hardware.KindSoftware: true, hardware.KindDiscrete: false,
+		hardware.KindIntegrated: false} {
 		require.Equal(t, short, newDevice(driver.Info{Kind: kind}, limits{}, 0).shader.Short, kind)
 	}
 }

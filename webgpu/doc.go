@@ -42,7 +42,7 @@
 // wgpu panics, which would abort the process.
 //
 // On Linux the shim takes the panic (guard_linux.c). The call returns
-// driver.ErrDeviceLost, and so do all later ones on that device; its memory is
+// dispatch.ErrDeviceLost, and so do all later ones on that device; its memory is
 // abandoned. Other devices work on, and the GPU can be opened again. wgpu writes a
 // few lines to stderr before, which it has no setting for.
 //
@@ -60,7 +60,7 @@
 //     (js.FuncOf) must not make such a call itself, as it would wait for the loop that it holds up:
 //     it starts a goroutine.
 //   - Browsers check what is queued later. If they refuse work then, its results are not there, and the
-//     device is lost: whoever waits for the work gets driver.ErrDeviceLost with the browser's words, as for a
+//     device is lost: whoever waits for the work gets dispatch.ErrDeviceLost with the browser's words, as for a
 //     GPU that is lost. Kernels and memory that are refused are errors of the calls that ask for them.
 //   - Info knows what the browser does not hide: often the maker and the architecture alone, and no memory.
 //     Of two adapters the one for speed is taken to be discrete, and the thrifty one to be integrated.

@@ -13,6 +13,7 @@ import (
 	"github.com/rajveermalviya/go-webgpu/wgpu"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 )
 
 // Devices lists the adapters, GPUs before software. The list is made once per
@@ -20,7 +21,7 @@ import (
 func (d webgpuDriver) Devices(context.Context) ([]driver.Info, error) {
 	adapters := listAdapters()
 	if len(adapters) == 0 {
-		return nil, fmt.Errorf("%w: no adapter: is a %s driver installed?", driver.ErrUnavailable,
+		return nil, fmt.Errorf("%w: no adapter: is a %s driver installed?", hardware.ErrUnavailable,
 			graphicsAPI())
 	}
 	infos := make([]driver.Info, len(adapters))

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -47,7 +48,7 @@ func TestAllocationsFail(t *testing.T) {
 			d.limits.MaxBufferSize = x.limit
 			err := x.do()
 			d.limits.MaxBufferSize = limit
-			require.ErrorIs(t, err, driver.ErrOutOfMemory)
+			require.ErrorIs(t, err, hardware.ErrOutOfMemory)
 			require.ErrorContains(t, err, "webgpu: ")
 			require.Equal(t, [3]int{buffers, programs, staging},
 				[3]int{len(d.buffers), len(d.programs), len(d.staging)})
@@ -82,6 +83,6 @@ func TestLost(t *testing.T) {
 	d, err := openDevice(t.Context(), first.info, 0)
 	require.NoError(t, err)
 	l := load(t, d)
-	require.ErrorIs(t, d.check("submit", errors.New("Parent device is lost")), driver.ErrDeviceLost)
+	require.ErrorIs(t, d.check("submit", errors.New("Parent device is lost")), hardware.ErrDeviceLost)
 	l.requireLost(t, "submit: Parent device is lost")
 }

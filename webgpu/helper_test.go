@@ -12,6 +12,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/drivertest"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -154,7 +155,7 @@ func (l *loaded) requireLost(t *testing.T, why string) {
 	calls["Close"], calls["again"] = l.Close, l.Close
 	for name, call := range calls {
 		err := call()
-		require.ErrorIs(t, err, driver.ErrDeviceLost, name)
+		require.ErrorIs(t, err, hardware.ErrDeviceLost, name)
 		require.ErrorContains(t, err, why, name)
 	}
 	require.NoError(t, l.a.Close())

@@ -19,6 +19,7 @@ import (
 	"github.com/rajveermalviya/go-webgpu/wgpu"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/wgsl"
 )
 
@@ -57,7 +58,7 @@ func openDevice(_ context.Context, info driver.Info, maxBinding uint64) (*device
 	if info.Index >= len(adapters) || adapters[info.Index].id != info.ID {
 		release(instance, adapters)
 		return nil, fmt.Errorf("webgpu: device %d (%s) is gone: %w", info.Index, info.Name,
-			driver.ErrUnavailable)
+			hardware.ErrUnavailable)
 	}
 	a := &adapters[info.Index]
 	// The descriptor also silences the handler of lost devices, which aborts.
@@ -68,7 +69,7 @@ func openDevice(_ context.Context, info driver.Info, maxBinding uint64) (*device
 	handle, err := a.handle.RequestDevice(&descriptor)
 	if err != nil {
 		release(instance, adapters)
-		return nil, fmt.Errorf("webgpu: open %s: %w: %w", info.Name, driver.ErrUnavailable, err)
+		return nil, fmt.Errorf("webgpu: open %s: %w: %w", info.Name, hardware.ErrUnavailable, err)
 	}
 	d := newDevice(info, handle.GetLimits().Limits, maxBinding)
 	// where Vulkan is a layer upon Metal
@@ -85,7 +86,7 @@ func openDevice(_ context.Context, info driver.Info, maxBinding uint64) (*device
 		d.queue.Release()
 		d.handle.Release()
 		release(instance, adapters)
-		return nil, driver.ErrOutOfMemory
+		return nil, hardware.ErrOutOfMemory
 	}
 	if err := d.selfTest(); err != nil {
 		d.free()
@@ -100,7 +101,7 @@ func (d *device) selfTest() error {
 		return err
 	}
 	if got := C.gpu_buffer_size(d.dummy.ref); got != 16 {
-		return fmt.Errorf("webgpu: %w: the library's handles are not where expected", driver.ErrUnavailable)
+		return fmt.Errorf("webgpu: %w: the library's handles are not where expected", hardware.ErrUnavailable)
 	}
 	return nil
 }
@@ -149,7 +150,7 @@ func (d *device) check(op string, err error) error {
 	case strings.Contains(text, "Parent device is lost"):
 		return d.state.Lose(&d.info, fmt.Errorf("%s: %w", op, err))
 	case strings.Contains(text, "Not enough memory left"), strings.Contains(text, "Out of Memory"):
-		return fmt.Errorf("webgpu: %s: %w", op, driver.ErrOutOfMemory)
+		return fmt.Errorf("webgpu: %s: %w", op, hardware.ErrOutOfMemory)
 	}
 	return fmt.Errorf("webgpu: %s: %s", op, text)
 }

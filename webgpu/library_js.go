@@ -13,6 +13,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/backend"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/wgsl"
 )
 
@@ -63,14 +64,14 @@ func openDevice(ctx context.Context, info driver.Info, maxBinding uint64) (*devi
 	i := slices.IndexFunc(list, func(a adapter) bool { return a.id() == info.ID })
 	if i < 0 {
 		return nil, fmt.Errorf("webgpu: device %d (%s) is gone: %w", info.Index, info.Name,
-			driver.ErrUnavailable)
+			hardware.ErrUnavailable)
 	}
 	handle, err := list[i].request(ctx)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("webgpu: open %s: %w: %w", info.Name, driver.ErrUnavailable, err)
+		return nil, fmt.Errorf("webgpu: open %s: %w: %w", info.Name, hardware.ErrUnavailable, err)
 	}
 	d := newDevice(info, limitsOf(handle.Get("limits")), maxBinding)
 	if handle.Get("features").Call("has", timestamps).Bool() {
@@ -175,7 +176,7 @@ func (d *device) scoped(op string, call func()) error {
 		switch e := all.Index(i); {
 		case e.IsNull():
 		case i == 0:
-			return fmt.Errorf("webgpu: %s: %w", op, driver.ErrOutOfMemory)
+			return fmt.Errorf("webgpu: %s: %w", op, hardware.ErrOutOfMemory)
 		default:
 			return fmt.Errorf("webgpu: %s: %w", op, thrown(e))
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -49,10 +50,10 @@ func TestWithoutWebGPUInBrowser(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			hide(t, c.of, c.hidden, c.value)
 			_, err := Driver().Devices(t.Context())
-			require.ErrorIs(t, err, driver.ErrUnavailable)
+			require.ErrorIs(t, err, hardware.ErrUnavailable)
 			require.EqualError(t, err, c.want)
 			_, err = Driver().Open(t.Context(), 0)
-			require.ErrorIs(t, err, driver.ErrUnavailable)
+			require.ErrorIs(t, err, hardware.ErrUnavailable)
 		})
 	}
 }
@@ -103,7 +104,7 @@ func TestLostInBrowser(t *testing.T) {
 	require.Eventually(t, func() bool { return d.events.failure.Load() != nil }, time.Minute,
 		time.Millisecond)
 	err = l.Wait(t.Context())
-	require.ErrorIs(t, err, driver.ErrDeviceLost)
+	require.ErrorIs(t, err, hardware.ErrDeviceLost)
 	l.requireLost(t, err.Error())
 	again, err := openDevice(t.Context(), first.info, 0)
 	require.NoError(t, err)
@@ -122,7 +123,7 @@ func TestRefusedLaterInBrowser(t *testing.T) {
 	p.images[p.now].launches[0].Count = int(d.limits.MaxComputeWorkgroupsPerDimension) + 1
 	require.NoError(t, d.Submit(t.Context(), []driver.Run{work}))
 	err = work.C.Read(t.Context(), 0, make([]float32, len(k.c)))
-	require.ErrorIs(t, err, driver.ErrDeviceLost)
+	require.ErrorIs(t, err, hardware.ErrDeviceLost)
 	require.ErrorContains(t, err, "ispatch")
 	require.Equal(t, err, d.Wait(t.Context()), "the first reason stays")
 }
@@ -143,7 +144,7 @@ func TestEventLoopGoesOnInBrowser(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, ticks, before)
 	// where it takes longer than what browsers round to
-	if d.period > 0 && d.info.Kind == driver.KindSoftware {
+	if d.period > 0 && d.info.Kind == hardware.KindSoftware {
 		require.Equal(t, "timestamp", took.Clock)
 	}
 
@@ -160,6 +161,6 @@ func TestShaderRefusedInBrowser(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	_, err := d.makeKernel("fn main() { nonsense }")
 	require.ErrorContains(t, err, "webgpu: shader: ")
-	require.NotErrorIs(t, err, driver.ErrDeviceLost)
+	require.NotErrorIs(t, err, hardware.ErrDeviceLost)
 	require.NoError(t, d.Wait(t.Context()))
 }

@@ -9,7 +9,7 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 )
 
 // The library's log goes to driver.Logger: package wgpu would print it to stderr,
@@ -25,5 +25,5 @@ var logLevels = [...]slog.Level{slog.LevelError, slog.LevelWarn, slog.LevelInfo,
 //export webgpuLogged
 func webgpuLogged(level C.uint32_t, message *C.char) {
 	at := min(max(int(level), 1), len(logLevels)) - 1
-	driver.Logger().Log(context.Background(), logLevels[at], C.GoString(message), "backend", "webgpu")
+	backend.Logger().Log(context.Background(), logLevels[at], C.GoString(message), "backend", "webgpu")
 }

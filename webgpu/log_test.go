@@ -11,7 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 )
 
 // Where there is no driver, the library warns. Its warning goes to the logger alone.
@@ -19,10 +20,10 @@ func TestLogWithoutDriver(t *testing.T) {
 	const inChild = "WEBGPU_LOG_CHILD"
 	if os.Getenv(inChild) != "" {
 		if os.Getenv(inChild) == "logger" {
-			driver.SetLogger(slog.New(slog.NewTextHandler(os.Stdout, nil)))
+			backend.SetLogger(slog.New(slog.NewTextHandler(os.Stdout, nil)))
 		}
 		_, err := Driver().Devices(t.Context())
-		require.ErrorIs(t, err, driver.ErrUnavailable)
+		require.ErrorIs(t, err, hardware.ErrUnavailable)
 		return
 	}
 	for child, want := range map[string]string{"logger": "level=WARN", "silent": ""} {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 )
 
 // The environment variables of testdata/lost.c, and the operation that a child
@@ -98,10 +99,10 @@ func TestLostInDriverChild(t *testing.T) {
 		err = calls[then]()
 		os.Unsetenv(lostEnv)
 		if operation == "Open" {
-			require.ErrorIs(t, err, driver.ErrUnavailable)
+			require.ErrorIs(t, err, hardware.ErrUnavailable)
 			require.NoError(t, broken.Close())
 		} else {
-			require.ErrorIs(t, err, driver.ErrDeviceLost)
+			require.ErrorIs(t, err, hardware.ErrDeviceLost)
 			l.requireLost(t, err.Error())
 		}
 		// Another device works on.

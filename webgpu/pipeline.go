@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/wgsl"
 )
 
@@ -100,7 +100,7 @@ func (d *device) compileAndRun(ctx context.Context, k encoding.Kernel) error {
 // ready returns a kernel's pipeline, compiled. Software adapters are used once for that; GPUs compile
 // pipelines when they are made, and nobody waits there for what is queued.
 func (d *device) ready(ctx context.Context, k encoding.Kernel) (*pipeline, error) {
-	if d.info.Kind == driver.KindSoftware {
+	if d.info.Kind == hardware.KindSoftware {
 		if err := d.compileAndRun(ctx, k); err != nil {
 			return nil, err
 		}

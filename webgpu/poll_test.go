@@ -13,6 +13,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/wgsl"
 )
@@ -84,7 +85,7 @@ func TestDeadlineMakesDeviceLost(t *testing.T) {
 	require.NoError(t, err)
 	l := load(t, lost)
 	lost.waitLimit = time.Millisecond
-	require.ErrorIs(t, lost.await(t.Context(), never(lost)), driver.ErrDeviceLost)
+	require.ErrorIs(t, lost.await(t.Context(), never(lost)), hardware.ErrDeviceLost)
 	l.requireLost(t, "did not end within 1ms")
 	_, err = d.Alloc(1)
 	require.NoError(t, err, "other devices are not touched")
@@ -97,8 +98,8 @@ func TestCloseWithWorkThatNeverEnds(t *testing.T) {
 	require.NoError(t, err)
 	stuck.waitLimit = time.Millisecond
 	stuck.submitted = never(stuck)
-	require.ErrorIs(t, stuck.Close(), driver.ErrDeviceLost)
-	require.ErrorIs(t, stuck.Wait(t.Context()), driver.ErrDeviceLost)
+	require.ErrorIs(t, stuck.Close(), hardware.ErrDeviceLost)
+	require.ErrorIs(t, stuck.Wait(t.Context()), hardware.ErrDeviceLost)
 }
 
 func TestSubmissionsInFlightAreBounded(t *testing.T) {
@@ -181,7 +182,7 @@ type slow struct {
 
 func newSlow(t *testing.T, d *device) *slow {
 	t.Helper()
-	if testing.Short() || d.info.Kind != driver.KindSoftware {
+	if testing.Short() || d.info.Kind != hardware.KindSoftware {
 		t.Skip("needs seconds on a slow device")
 	}
 	d.mu.Lock()

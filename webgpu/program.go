@@ -10,6 +10,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -78,7 +79,7 @@ func (d *device) prepareLaunch(ctx context.Context, plan *planner.Plan, i int) (
 	l.table = span{4 * uint64(l.Table), roundUp(4*uint64(l.Count+1), 16)}
 	if need := max(l.items.size, 4*uint64(plan.Workspace)); need > d.binding {
 		return l, fmt.Errorf("webgpu: %w: the plan's items or workspace take %d bytes, a binding has %d",
-			driver.ErrOutOfMemory, need, d.binding)
+			hardware.ErrOutOfMemory, need, d.binding)
 	}
 	if err := ctx.Err(); err != nil {
 		return l, err

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/drivertest"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner"
@@ -58,7 +59,7 @@ func prepareDressed(t *testing.T, d *device, r planner.Ragged, o planner.Options
 // addresses.
 func (x *dressedRun) check(t *testing.T, sizes []int32) {
 	t.Helper()
-	require.NoError(t, x.run.Sizes.Write(t.Context(), 0, driver.Words(sizes)))
+	require.NoError(t, x.run.Sizes.Write(t.Context(), 0, backend.Words(sizes)))
 	require.NoError(t, x.Submit(t.Context(), []driver.Run{x.run}))
 	e := x.plan.Options.Epilogue
 	batch, refused := x.plan.Ragged.Batch(nil, sizes, e)

@@ -15,6 +15,8 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/drivertest"
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/hardware"
+	"github.com/batchgemm/batchgemm/internal/invalid"
 	exact "github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/wgsl"
@@ -254,7 +256,7 @@ func TestRaggedManyGroups(t *testing.T) {
 // Groups take the kernel that suits them, and all the second where there is little to do.
 func TestRaggedChoosesKernels(t *testing.T) {
 	d := open(t, webgpuDriver{})
-	if d.info.Kind != driver.KindSoftware {
+	if d.info.Kind != hardware.KindSoftware {
 		t.Skip("the sizes are for the rates of a CPU")
 	}
 	r := drivertest.RaggedBatches(false, false)[planner.Records]
@@ -310,7 +312,7 @@ func TestRaggedSubmission(t *testing.T) {
 		bad := runs[0]
 		bad.Sizes = sizes
 		err := d.Submit(t.Context(), []driver.Run{bad})
-		require.ErrorIs(t, err, driver.ErrInvalid, name)
+		require.ErrorIs(t, err, invalid.Err, name)
 		require.ErrorContains(t, err, "the sizes are of another device", name)
 	}
 	sets := x.program.sets.Len()
@@ -341,6 +343,6 @@ func TestRaggedBeyondABinding(t *testing.T) {
 	plan, err := planner.New(&d.info.Planner).PlanRagged(r, planner.Options{})
 	require.NoError(t, err)
 	_, err = d.Prepare(t.Context(), plan)
-	require.ErrorIs(t, err, driver.ErrOutOfMemory)
+	require.ErrorIs(t, err, hardware.ErrOutOfMemory)
 	require.ErrorContains(t, err, "a binding has 16384")
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/backend"
+	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -100,7 +101,7 @@ func TestSetsOfFailedSubmissions(t *testing.T) {
 			bad = append(bad, driver.Run{Program: s.program, A: s.a, B: s.b, C: c})
 		}
 		bad = append(bad, driver.Run{Program: s.program, A: s.a, B: s.b, C: foreign})
-		require.ErrorIs(t, s.Submit(t.Context(), bad), driver.ErrInvalid)
+		require.ErrorIs(t, s.Submit(t.Context(), bad), invalid.Err)
 		require.Equal(t, backend.Remembered, s.program.sets.Len())
 	}
 	var runs []driver.Run

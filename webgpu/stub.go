@@ -7,10 +7,11 @@ import (
 	"runtime"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 )
 
 // Driver returns a driver without devices.
-func Driver() driver.Driver { return driver.Missing("webgpu", missing(runtime.GOOS, runtime.GOARCH)) }
+func Driver() driver.Driver { return backend.Missing("webgpu", missing(runtime.GOOS, runtime.GOARCH)) }
 
 // missing says what a build for a system lacks. This file is compiled where that is cgo or the library.
 func missing(system, arch string) string {

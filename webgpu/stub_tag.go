@@ -2,7 +2,10 @@
 
 package webgpu
 
-import "github.com/batchgemm/batchgemm/dispatch/driver"
+import (
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
+)
 
 // Driver returns a driver without devices.
-func Driver() driver.Driver { return driver.Missing("webgpu", "built with the tag nowebgpu") }
+func Driver() driver.Driver { return backend.Missing("webgpu", "built with the tag nowebgpu") }

@@ -7,13 +7,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 )
 
 // A build without the backend says what it lacks.
 func TestMissing(t *testing.T) {
 	_, err := Driver().Devices(t.Context())
-	require.ErrorIs(t, err, driver.ErrUnavailable)
+	require.ErrorIs(t, err, hardware.ErrUnavailable)
 	require.ErrorContains(t, err, "not in this build: ")
 	for _, c := range []struct{ name, system, arch, want string }{
 		{"no cgo", "linux", "amd64", "built without cgo, which takes CGO_ENABLED=1 and a C compiler"},

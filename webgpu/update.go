@@ -6,7 +6,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -127,7 +127,7 @@ func (p *program) put(ctx context.Context, b **buffer, n int, words []uint32) er
 			old.Close()
 		}
 	}
-	return (*b).Write(ctx, 0, driver.Words(words))
+	return (*b).Write(ctx, 0, backend.Words(words))
 }
 
 // atLeast returns b, or a new buffer if b has less than n elements; nil needs none.

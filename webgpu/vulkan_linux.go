@@ -11,12 +11,12 @@ import (
 	"sync"
 	"unsafe"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 )
 
 // vulkanKinds are those of VkPhysicalDeviceType; of others, such as 3, a virtual GPU, no more is known.
-var vulkanKinds = map[C.uint32_t]driver.Kind{1: driver.KindIntegrated, 2: driver.KindDiscrete,
-	4: driver.KindSoftware}
+var vulkanKinds = map[C.uint32_t]hardware.Kind{1: hardware.KindIntegrated, 2: hardware.KindDiscrete,
+	4: hardware.KindSoftware}
 
 // maxVulkanGPUs bounds the query; larger hosts than 8 GPUs with two drivers
 // each are not known.

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/batchgemm/batchgemm/dispatch"
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -116,7 +116,7 @@ func inBuffers(ops *workload.Operands, o *planner.Options) [5]content {
 		b = content{of: b.of, packed: ops.Packed}
 	}
 	return [5]content{{of: o.TypeA, numbers: ops.A}, b, {of: o.TypeC, numbers: ops.C},
-		{of: o.TypeC, numbers: ops.Bias}, {numbers: driver.Words(ops.Rows)}}
+		{of: o.TypeC, numbers: ops.Bias}, {numbers: backend.Words(ops.Rows)}}
 }
 
 // len is the number of elements.

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/batchgemm/batchgemm/dispatch"
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/version"
 )
 
@@ -46,7 +46,7 @@ run here is what devices says.`,
 				l.Revision, l.Modified = revision(info)
 			}
 			for _, d := range dispatch.Backends() {
-				l.Backends = append(l.Backends, builtBackend{d.Name(), driver.WhyMissing(d)})
+				l.Backends = append(l.Backends, builtBackend{d.Name(), backend.WhyMissing(d)})
 			}
 			return emit(cmd, l, l.text)
 		},

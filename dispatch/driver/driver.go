@@ -8,8 +8,8 @@
 //
 //   - Buffers and programs are open, made by the device of the call, and long enough
 //     for the plan; C is none of the others, nor a slice of the memory of one.
-//   - Sizes of buffers are 1 to MaxLen. Ranges of Write, Read and StartRead lie in the buffer
-//     and are not empty, and so is what Copy moves.
+//   - Buffers have 1 element or more, and their bytes are an int. Ranges of Write, Read and
+//     StartRead lie in the buffer and are not empty, and so is what Copy moves.
 //   - Every Reading is finished, and before its buffer or device is closed.
 //   - The batch of a plan passed Check, and the plan was made for the device.
 //   - Update of a program is called while no other call uses it; queued work may.
@@ -31,42 +31,17 @@
 // names a buffer or program of another device, as a driver around this one may by
 // mistake, is an error that wraps ErrInvalid, and queues nothing of its submission.
 //
-// Package drivertest tests all that.
+// Errors are those of package dispatch. The suite that every backend runs tests all that.
 package driver
 
 import (
 	"context"
-	"errors"
-	"math"
 	"time"
-	"unsafe"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
-	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/planner"
 )
-
-var (
-	// ErrUnavailable: the backend cannot run here (no driver, no device, not in
-	// this build). The only error that lets dispatch try the next backend.
-	// Backends wrap it with the reason.
-	ErrUnavailable = errors.New("unavailable")
-	// ErrOutOfMemory: the device or the host refused memory. Earlier results and
-	// buffers are intact, and the device stays usable.
-	ErrOutOfMemory = errors.New("out of memory")
-	// ErrDeviceLost: the device failed. Every later call on it returns an error
-	// that wraps this one.
-	ErrDeviceLost = errors.New("device lost")
-	// ErrClosed: the object was closed. Package dispatch returns it; drivers see no
-	// call of what was closed.
-	ErrClosed = errors.New("closed")
-	// ErrInvalid: an argument that the caller can correct.
-	ErrInvalid = invalid.Err
-)
-
-// MaxLen is the most elements that a buffer may have: its bytes, rounded up to a
-// multiple of 16 as kernels read them, are an int.
-const MaxLen = math.MaxInt/4 - 4
 
 // Driver is one backend.
 type Driver interface {
@@ -87,28 +62,17 @@ type Info struct {
 	Index   int    `json:"index"` // in the backend's list, which changes with the machine
 	// ID is the same in every process, and no other device has it, so that programs may keep it
 	// among their settings. It begins with the backend: a GPU that two backends reach has two.
-	ID       string `json:"id"`
-	Name     string `json:"name"`     // as the driver gives it
-	Vendor   string `json:"vendor"`   // who made it, "NVIDIA"; "": unknown
-	Kind     Kind   `json:"kind"`     // "" is KindOther
-	Memory   int64  `json:"memory"`   // bytes, of the host where the device has none of its own; 0: unknown
-	Driver   string `json:"driver"`   // driver name and version
-	Subgroup string `json:"subgroup"` // subgroup size and where it was read
+	ID       string        `json:"id"`
+	Name     string        `json:"name"`     // as the driver gives it
+	Vendor   string        `json:"vendor"`   // who made it, "NVIDIA"; "": unknown
+	Kind     hardware.Kind `json:"kind"`     // "" is "other"
+	Memory   int64         `json:"memory"`   // bytes, of the host where the device has none of its own; 0: unknown
+	Driver   string        `json:"driver"`   // driver name and version
+	Subgroup string        `json:"subgroup"` // subgroup size and where it was read
 	// FlushesSubnormals: the device may take numbers below 2^-126 for 0.
 	FlushesSubnormals bool           `json:"flushes_subnormals"`
 	Planner           planner.Device `json:"planner"` // facts the planner uses
 }
-
-// Kind is what sort of device it is.
-type Kind string
-
-const (
-	KindDiscrete   Kind = "discrete"   // a GPU with memory of its own
-	KindIntegrated Kind = "integrated" // a GPU that shares the host's
-	KindSoftware   Kind = "software"   // runs on the CPU
-	// a GPU of which no more is known, or a part of one in a virtual machine
-	KindOther Kind = "other"
-)
 
 // Device is an open device.
 type Device interface {
@@ -157,8 +121,8 @@ type Run struct {
 	// where the plan is for sizes of the host. It is not C. The run reads it when its turn
 	// comes.
 	Sizes Buffer
-	// Extent is how much of a ragged plan's bound is there (planner.Ragged.Within), 0: all of it. Runs of
-	// Borrower.SubmitOn alone have one.
+	// Extent is how much of a ragged plan's bound is there (planner.Ragged.Within), 0: all of it. Only runs
+	// in memory of the caller have one.
 	Extent int
 	// B2, Bias and Rows are what the plan's epilogue asks for (planner.Epilogue), nil where it
 	// does not. None is C. Words of Rows are 32-bit.
@@ -176,9 +140,9 @@ type Buffer interface {
 	// StartRead queues what Read does after the work queued before, and waits for nothing. What
 	// is queued later does not show in dst.
 	StartRead(ctx context.Context, offset int, dst []float32) (Reading, error)
-	// Slice returns elements [offset, offset+n) as a buffer in the same memory, of which the offset
-	// is a multiple of SliceBytes. It is good while the buffer is open, and is not closed. Where n
-	// is 0 nothing is read or written of it.
+	// Slice returns elements [offset, offset+n) as a buffer in the same memory. Its bytes begin at a multiple
+	// of 256. It is good while the buffer is open, and is not closed. Where n is 0 nothing is read or
+	// written of it.
 	Slice(offset, n int) Buffer
 	Close() error
 }
@@ -188,31 +152,6 @@ type Reading interface {
 	// Finish waits for the read and fills dst, or fails as Read does. It is called once, and may
 	// be called on another goroutine; dst is left alone when it has returned.
 	Finish(ctx context.Context) error
-}
-
-// SliceBytes is what the offset of a slice is a multiple of, in bytes: no device wants more of what
-// it binds (WebGPU's limit of minStorageBufferOffsetAlignment), and the widest loads want 16.
-const SliceBytes = 256
-
-// InHost is a Device whose buffers are memory of the host, as the CPU's are. It fails no more to read what it
-// has computed.
-type InHost interface {
-	Device
-	// Memory is what a buffer holds, once all work that was queued is done and while no other is: until it is
-	// closed.
-	Memory(b Buffer) []float32
-}
-
-// Addressed is a Buffer of a device whose plans may have pointers (planner.Epilogue).
-type Addressed interface {
-	Buffer
-	// Address is where the buffer begins in the device's memory.
-	Address() (uint64, error)
-}
-
-// Words shows 32-bit words that are no numbers as what buffers move.
-func Words[T int32 | uint32](words []T) []float32 {
-	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(words))), len(words))
 }
 
 // Program is a plan made ready on one device.

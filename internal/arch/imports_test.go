@@ -35,8 +35,8 @@ var layers = []struct {
 		"internal/fakedriver"}},
 	{"backends", []string{"webgpu", "native/cuda", "native/hip", "internal/cpu"}},
 	{"the backend that CUDA and HIP share", []string{"internal/dl"}},
-	{"what backends share, their tests", []string{"internal/backend", "internal/drivertest",
-		"internal/results"}},
+	{"tests of backends", []string{"internal/drivertest", "internal/results"}},
+	{"what backends share", []string{"internal/backend"}},
 	{"references, rivals, reports", []string{"internal/reference", "internal/workload", "internal/cublas",
 		"internal/openblas", "internal/report", "internal/browserexec"}},
 	{"memory, files, measurements", []string{"internal/hostmem", "internal/npz", "internal/bench",
@@ -48,7 +48,8 @@ var layers = []struct {
 	{"what backends read of a plan", []string{"internal/encoding"}},
 	{"types and tile shapes", []string{"planner/element", "planner/tile"}},
 	{"leaves", []string{"internal/arch", "internal/atomicfile", "internal/browser", "internal/cgroup",
-		"internal/codeobject", "internal/invalid", "internal/sample", "internal/version"}},
+		"internal/codeobject", "internal/hardware", "internal/invalid", "internal/sample",
+		"internal/version"}},
 }
 
 // plain are packages that import nothing but the standard library and packages of the module.

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 )
 
 // State is whether a device works. The zero State does. It is safe for concurrent use.
@@ -30,7 +31,7 @@ func (s *State) Ready(ctx context.Context) error {
 // Lose declares the device lost, and returns what every later call says. The first
 // reason stays.
 func (s *State) Lose(info *driver.Info, reason error) error {
-	err := fmt.Errorf("%s: %s: %w: %w", info.Backend, info.Name, driver.ErrDeviceLost, reason)
+	err := fmt.Errorf("%s: %s: %w: %w", info.Backend, info.Name, hardware.ErrDeviceLost, reason)
 	s.lost.CompareAndSwap(nil, &err)
 	return s.Err()
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 )
 
 var info = driver.Info{Backend: "fake", Name: "GPU"}
@@ -21,7 +22,7 @@ func TestTheFirstReasonStays(t *testing.T) {
 	first, second := errors.New("first"), errors.New("second")
 	err := s.Lose(&info, first)
 	require.EqualError(t, err, "fake: GPU: device lost: first")
-	require.ErrorIs(t, err, driver.ErrDeviceLost)
+	require.ErrorIs(t, err, hardware.ErrDeviceLost)
 	require.ErrorIs(t, err, first)
 	require.Equal(t, err, s.Lose(&info, second))
 	require.Equal(t, err, s.Err())
@@ -68,7 +69,7 @@ func TestAwait(t *testing.T) {
 		{"context has ended", ended, Forever, never, false, context.Canceled},
 		{"context ends", soon, Forever, never, false, context.DeadlineExceeded},
 		{"limit", t.Context(), 2 * time.Millisecond, never, false, ErrUnfinished},
-		{"lost", t.Context(), Forever, never, true, driver.ErrDeviceLost},
+		{"lost", t.Context(), Forever, never, true, hardware.ErrDeviceLost},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var s State

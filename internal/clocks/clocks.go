@@ -11,6 +11,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/internal/timeline"
 	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/native/cuda"
@@ -30,7 +31,7 @@ func build(of native.Arch) cuda.Build {
 			if of.Name() != arch.Name() {
 				return nil, fmt.Errorf("%w: the kernels with clocks are for %s (compute capability 9.0, "+
 					"drivers from CUDA 13.0 on), this GPU takes those for %s",
-					driver.ErrUnavailable, arch.Name(), of.Name())
+					hardware.ErrUnavailable, arch.Name(), of.Name())
 			}
 			return images.Read(image)
 		},
@@ -50,7 +51,7 @@ const (
 
 // Measure runs a plan for the CUDA device with this index on operands of the host,
 // which stay as they are, and returns its thread groups, launch by launch. The error
-// wraps driver.ErrUnavailable where that cannot be measured: on another GPU than
+// wraps hardware.ErrUnavailable where that cannot be measured: on another GPU than
 // those of compute capability 9.0, by an older driver than of CUDA 13.0, and when the groups are too many.
 func Measure(ctx context.Context, index int, plan *planner.Plan, a, b, c []float32) (groups []timeline.Group,
 	err error) {
@@ -70,7 +71,7 @@ func measure(ctx context.Context, device driver.Device, plan *planner.Plan,
 		return nil, nil
 	case n > ringSize:
 		return nil, fmt.Errorf("%w: the plan has %d thread groups, the clocks hold %d",
-			driver.ErrUnavailable, n, ringSize)
+			hardware.ErrUnavailable, n, ringSize)
 	}
 	run, err := prepare(ctx, device, plan, operands)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/native/products"
 	"github.com/batchgemm/batchgemm/planner"
@@ -36,7 +36,7 @@ func TestImages(t *testing.T) {
 		older, err := native.CUDA(9, 0, 12090)
 		require.NoError(t, err)
 		_, err = build(older).Read(image)
-		require.ErrorIs(t, err, driver.ErrUnavailable)
+		require.ErrorIs(t, err, hardware.ErrUnavailable)
 		require.ErrorContains(t, err, "are for sm_90a (compute capability 9.0, drivers from CUDA 13.0 on), "+
 			"this GPU takes those for sm_80")
 	}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/dl/dltest"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/devices"
 )
@@ -88,7 +88,7 @@ func TestMeasure(t *testing.T) {
 			planner.Options{Tile: "small", Schedule: planner.ScheduleDataParallel})
 		require.NoError(t, err)
 		_, err = Measure(t.Context(), 0, plan, nil, nil, nil)
-		require.ErrorIs(t, err, driver.ErrUnavailable)
+		require.ErrorIs(t, err, hardware.ErrUnavailable)
 		require.ErrorContains(t, err, "66049 thread groups, the clocks hold 65536")
 	})
 	t.Run("another GPU", func(t *testing.T) {
@@ -99,6 +99,6 @@ func TestMeasure(t *testing.T) {
 		require.NoError(t, err)
 		_, err = Measure(t.Context(), 0, plan, make([]float32, 100), make([]float32, 100),
 			make([]float32, 100))
-		require.ErrorIs(t, err, driver.ErrUnavailable)
+		require.ErrorIs(t, err, hardware.ErrUnavailable)
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/dl"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -34,7 +35,7 @@ type clocks map[string]*ring
 func readClocks(ctx context.Context, device driver.Device, plan *planner.Plan) (clocks, error) {
 	g, ok := device.(dl.Globals)
 	if !ok {
-		return nil, fmt.Errorf("%w: device %s does not show variables of its kernels", driver.ErrUnavailable,
+		return nil, fmt.Errorf("%w: device %s does not show variables of its kernels", hardware.ErrUnavailable,
 			device.Info().Name)
 	}
 	all := clocks{}

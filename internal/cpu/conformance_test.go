@@ -5,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/drivertest"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 )
 
 // TestConformance runs the suite in each set of instructions that is here.
@@ -37,7 +37,7 @@ func TestChoose(t *testing.T) {
 	t.Setenv(variable, "sse9")
 	_, err := Driver().Open(t.Context(), 0)
 	require.ErrorContains(t, err, `BATCHGEMM_CPU=sse9: no such instructions here (there are: `)
-	require.NotErrorIs(t, err, driver.ErrUnavailable)
+	require.NotErrorIs(t, err, hardware.ErrUnavailable)
 	_, err = Driver().Devices(t.Context())
 	require.ErrorContains(t, err, "BATCHGEMM_CPU=sse9")
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -58,7 +59,7 @@ func info(with *instructions, threads int) driver.Info {
 		ID:       name,
 		Name:     fmt.Sprintf("%s, %d threads", processor(), threads),
 		Vendor:   vendor(processor()),
-		Kind:     driver.KindSoftware,
+		Kind:     hardware.KindSoftware,
 		Memory:   memory(),
 		Driver:   fmt.Sprintf("%s, %s", runtime.Version(), with.name),
 		Subgroup: "1 (no subgroups)",

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/drivertest"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
@@ -50,7 +51,7 @@ func TestExtentGuardPages(t *testing.T) {
 					before := slices.Clone(host[2])
 					run := driver.Run{Program: p, A: at(host[0], plan.ExtentA), B: at(host[1], plan.ExtentB),
 						C:     at(host[2], plan.ExtentC),
-						Sizes: at(driver.Words(sizes), groups), Extent: there}
+						Sizes: at(backend.Words(sizes), groups), Extent: there}
 					require.NoError(t, d.SubmitOn(t.Context(), 0, &run))
 					within := r.Within(there)
 					b, refused := within.Batch(nil, sizes, planner.Epilogue{})

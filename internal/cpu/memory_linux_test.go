@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/internal/hostmem/memtest"
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -29,7 +30,7 @@ func TestAddressSpaceIsLimited(t *testing.T) {
 			for {
 				b, err := d.Alloc(mib << 20 / 4)
 				if err != nil {
-					require.ErrorIs(t, err, driver.ErrOutOfMemory)
+					require.ErrorIs(t, err, hardware.ErrOutOfMemory)
 					require.ErrorContains(t, err, "RLIMIT_AS leaves")
 					break
 				}
@@ -54,7 +55,7 @@ func TestWorkspaceIsRefused(t *testing.T) {
 		require.NoError(t, err)
 		plan.Workspace = 1 << 27
 		_, err = d.Prepare(t.Context(), plan)
-		require.ErrorIs(t, err, driver.ErrOutOfMemory)
+		require.ErrorIs(t, err, hardware.ErrOutOfMemory)
 		require.Regexp(t,
 			`^cpu: workspace: 134217728 float32: out of memory: 512.0 MiB more are needed, RLIMIT_AS `+
 				`leaves \d+\.\d MiB$`, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/drivertest"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 )
 
 // The large buffers are mappings of which few pages are ever touched, and which do
@@ -22,7 +23,7 @@ func TestLargeOffsets(t *testing.T) {
 		mapping, err := syscall.Mmap(-1, 0, 4*n, syscall.PROT_READ|syscall.PROT_WRITE,
 			syscall.MAP_PRIVATE|syscall.MAP_ANON|syscall.MAP_NORESERVE)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", driver.ErrOutOfMemory, err)
+			return nil, fmt.Errorf("%w: %w", hardware.ErrOutOfMemory, err)
 		}
 		t.Cleanup(func() { require.NoError(t, syscall.Munmap(mapping)) })
 		return &buffer{device: d, data: unsafe.Slice((*float32)(unsafe.Pointer(&mapping[0])), n)}, nil

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -61,7 +62,7 @@ func TestRaggedOfNoDepth(t *testing.T) {
 		plan, err := planner.New(&d.info.Planner).PlanRagged(r, o)
 		require.NoError(t, err)
 		made := newRagged(plan)
-		require.Equal(t, -1, made.read(driver.Words([]int32{2, 5}), 0), "%s", of)
+		require.Equal(t, -1, made.read(backend.Words([]int32{2, 5}), 0), "%s", of)
 		require.NoError(t, made.draw(&image{}, made.batch), "%s", of)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/tile"
 )
@@ -39,7 +40,7 @@ func TestThreads(t *testing.T) {
 			if tc.threads == 0 {
 				text := fmt.Sprintf("BATCHGEMM_THREADS=%q is no number of threads from 1 to 1024", tc.text)
 				require.EqualError(t, err, text)
-				require.ErrorIs(t, err, driver.ErrInvalid)
+				require.ErrorIs(t, err, invalid.Err)
 				require.EqualError(t, listed, text)
 				return
 			}

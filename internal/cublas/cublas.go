@@ -30,7 +30,7 @@ type Handle struct {
 }
 
 // CuBLAS makes a handle. It fails with an error that wraps
-// driver.ErrUnavailable where there is no cuBLAS.
+// hardware.ErrUnavailable where there is no cuBLAS.
 func (s *Stream) CuBLAS() (*Handle, error) {
 	api, err := loadCuBLAS()
 	if err != nil {

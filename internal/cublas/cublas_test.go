@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -177,14 +177,14 @@ func TestOpenErrors(t *testing.T) {
 func TestLoadErrors(t *testing.T) {
 	dir := t.TempDir()
 	_, err := openCuBLAS([]string{dir + "/a.so", dir + "/b.so"})
-	require.ErrorIs(t, err, driver.ErrUnavailable)
+	require.ErrorIs(t, err, hardware.ErrUnavailable)
 	for _, part := range []string{"cuBLAS: unavailable: tried ", dir + "/a.so: ", "; " + dir + "/b.so: "} {
 		require.ErrorContains(t, err, part)
 	}
 	incomplete, err := fake(dir, "incomplete.so", "-DNO_SGEMM")
 	require.NoError(t, err)
 	_, err = openCuBLAS([]string{incomplete})
-	require.ErrorIs(t, err, driver.ErrUnavailable)
+	require.ErrorIs(t, err, hardware.ErrUnavailable)
 	require.ErrorContains(t, err, "no symbol cublasSgemm_v2")
 }
 

@@ -15,7 +15,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 )
 
 // Stream is a CUDA stream on which work is timed. It is not safe for concurrent
@@ -196,5 +196,5 @@ func load(name string, paths []string, open func(path, message *C.char, size C.s
 		}
 		reasons = append(reasons, path+": "+strings.TrimPrefix(C.GoString(message), path+": "))
 	}
-	return fmt.Errorf("%s: %w: tried %s", name, driver.ErrUnavailable, strings.Join(reasons, "; "))
+	return fmt.Errorf("%s: %w: tried %s", name, hardware.ErrUnavailable, strings.Join(reasons, "; "))
 }

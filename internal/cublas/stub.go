@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -14,7 +14,7 @@ import (
 // Open always fails in this build.
 func Open(int) (*Stream, error) {
 	return nil, fmt.Errorf("cuBLAS: %w: needs a build with cgo on Linux, without the tag nocuda",
-		driver.ErrUnavailable)
+		hardware.ErrUnavailable)
 }
 
 // Stream, Graph, Handle and Batch cannot exist in this build.

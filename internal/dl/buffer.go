@@ -94,10 +94,10 @@ func (b *buffer) free() C.dl_result {
 
 // wrapAlign is what buffers must be aligned to, in bytes: plans count on it for
 // their widest loads.
-const wrapAlign = driver.BorrowAlign
+const wrapAlign = backend.BorrowAlign
 
 // Wrap makes a buffer of n float32 of this GPU's memory that somebody else
-// allocated and frees. It implements driver.Wrapper.
+// allocated and frees. It implements backend.Wrapper.
 func (d *device) Wrap(ptr uintptr, n int) (driver.Buffer, error) {
 	if err := d.state.Err(); err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func (d *device) Wrap(ptr uintptr, n int) (driver.Buffer, error) {
 
 // OnStream opens the same GPU again with the caller's stream, on which all
 // work of the new device goes. Closing the device leaves the stream as it is.
-// It implements driver.Wrapper.
+// It implements backend.Wrapper.
 func (d *device) OnStream(stream uintptr) (driver.Device, error) {
 	if err := d.state.Err(); err != nil {
 		return nil, err

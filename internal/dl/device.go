@@ -18,6 +18,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
@@ -45,9 +46,9 @@ type device struct {
 }
 
 var (
-	_ driver.Wrapper  = (*device)(nil)
-	_ driver.Borrower = (*device)(nil)
-	_ Globals         = (*device)(nil)
+	_ backend.Wrapper  = (*device)(nil)
+	_ backend.Borrower = (*device)(nil)
+	_ Globals          = (*device)(nil)
 )
 
 func openDevice(l *library, g gpu) (*device, error) {
@@ -69,12 +70,12 @@ func newDevice(l *library, g gpu, graphs bool, open func(*C.dl_device) C.dl_resu
 		programs: map[*program]struct{}{},
 	}
 	if d.handle == nil {
-		return nil, driver.ErrOutOfMemory
+		return nil, hardware.ErrOutOfMemory
 	}
 	if result := open(d.handle); result != 0 {
 		C.free(unsafe.Pointer(d.handle))
 		if slices.Contains(l.vendor.Reserved, int(result)) {
-			return nil, d.errorf("%s: %w: %w", g.info.Name, driver.ErrUnavailable, l.errorOf(result))
+			return nil, d.errorf("%s: %w: %w", g.info.Name, hardware.ErrUnavailable, l.errorOf(result))
 		}
 		return nil, d.check("open", result)
 	}
@@ -110,7 +111,7 @@ func (d *device) check(op string, result C.dl_result) error {
 	err := d.library.errorOf(result)
 	switch {
 	case result == C.DL_OUT_OF_MEMORY:
-		return d.errorf("%s: %w: %w", op, driver.ErrOutOfMemory, err)
+		return d.errorf("%s: %w: %w", op, hardware.ErrOutOfMemory, err)
 	case slices.Contains(d.library.vendor.Lost, int(result)):
 		return d.state.Lose(&d.gpu.info, fmt.Errorf("%s: %w", op, err))
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
@@ -90,7 +91,7 @@ func (b *vendorDriver) list() (*library, []gpu, error) {
 		gpus = append(gpus, gpu{described, info, ordinal})
 	}
 	if len(gpus) == 0 {
-		return nil, nil, fmt.Errorf("%w: %w", driver.ErrUnavailable, errors.Join(passed...))
+		return nil, nil, fmt.Errorf("%w: %w", hardware.ErrUnavailable, errors.Join(passed...))
 	}
 	return l, gpus, nil
 }

@@ -14,6 +14,8 @@ import (
 	"unsafe"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 )
 
 // library is a loaded library. It is never unloaded.
@@ -28,7 +30,7 @@ type library struct {
 func load(v *Vendor) (*library, error) {
 	api := (*C.dl_api)(C.calloc(1, C.sizeof_dl_api))
 	if api == nil {
-		return nil, driver.ErrOutOfMemory
+		return nil, hardware.ErrOutOfMemory
 	}
 	var tried attempts
 	for _, path := range v.Libraries {
@@ -39,7 +41,7 @@ func load(v *Vendor) (*library, error) {
 		if version > 0 {
 			if err := v.Refuse(int(version)); err != nil {
 				C.free(unsafe.Pointer(api))
-				return nil, fmt.Errorf("%w: the %s (%s) %w", driver.ErrUnavailable, v.Driver, path, err)
+				return nil, fmt.Errorf("%w: the %s (%s) %w", hardware.ErrUnavailable, v.Driver, path, err)
 			}
 		}
 		if reason == nil {
@@ -48,7 +50,7 @@ func load(v *Vendor) (*library, error) {
 		tried.add(path, reason.Error())
 	}
 	C.free(unsafe.Pointer(api))
-	return nil, fmt.Errorf("%w: no %s: tried %s", driver.ErrUnavailable, v.Driver, tried)
+	return nil, fmt.Errorf("%w: no %s: tried %s", hardware.ErrUnavailable, v.Driver, tried)
 }
 
 // attempts are libraries that did not do, with the reason. Neighbours of the same
@@ -126,10 +128,10 @@ func (l *library) count() (int, error) {
 	var n C.int
 	switch result := C.dl_count(l.api, &n); {
 	case result == C.DL_NO_DEVICE || result == 0 && n == 0:
-		return 0, fmt.Errorf("%w: the %s shows no GPU: %s", driver.ErrUnavailable, l.vendor.Driver,
+		return 0, fmt.Errorf("%w: the %s shows no GPU: %s", hardware.ErrUnavailable, l.vendor.Driver,
 			l.vendor.NoGPU)
 	case result != 0:
-		return 0, fmt.Errorf("%w: the %s does not start: %w", driver.ErrUnavailable, l.vendor.Driver,
+		return 0, fmt.Errorf("%w: the %s does not start: %w", hardware.ErrUnavailable, l.vendor.Driver,
 			l.errorOf(result))
 	}
 	return int(n), nil
@@ -191,11 +193,11 @@ func (f facts) identify(info *driver.Info) error {
 	}
 	info.ID = fmt.Sprintf("%s:%04x:%02x:%02x", v.Backend, domain, bus, slot)
 	if uuid != [16]byte{} {
-		info.ID = v.Backend + ":" + driver.FormatUUID(uuid)
+		info.ID = v.Backend + ":" + backend.FormatUUID(uuid)
 	}
-	info.Vendor, info.Kind = v.Maker, driver.KindDiscrete
+	info.Vendor, info.Kind = v.Maker, hardware.KindDiscrete
 	if integrated != 0 {
-		info.Kind = driver.KindIntegrated
+		info.Kind = hardware.KindIntegrated
 	}
 	info.Memory, err = f.memory()
 	return err
@@ -208,7 +210,7 @@ const propertyBytes = 16 << 10
 func (f facts) Properties() ([]byte, error) {
 	memory := C.calloc(1, propertyBytes)
 	if memory == nil {
-		return nil, driver.ErrOutOfMemory
+		return nil, hardware.ErrOutOfMemory
 	}
 	defer C.free(memory)
 	if result := C.dl_properties(f.library.api, C.int(f.ordinal), memory); result != 0 {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -239,7 +240,7 @@ func (m *image) load(d *device, plan *planner.Plan, workspace C.dl_pointer) erro
 	if n > cap(m.launches) {
 		larger := C.calloc(C.size_t(n), C.sizeof_dl_launch)
 		if larger == nil {
-			return driver.ErrOutOfMemory
+			return hardware.ErrOutOfMemory
 		}
 		C.free(unsafe.Pointer(unsafe.SliceData(m.launches)))
 		m.launches = unsafe.Slice((*C.dl_launch)(larger), n)

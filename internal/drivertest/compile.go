@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -62,6 +62,6 @@ func (s *suite) testCompileFails(t *testing.T) {
 		t.Error("it is ready")
 	})
 	require.ErrorContains(t, err, "unheard-of")
-	require.NotErrorIs(t, err, driver.ErrDeviceLost)
+	require.NotErrorIs(t, err, hardware.ErrDeviceLost)
 	s.prepare(t, splitBatch(), narrow, split, nil).check(t, 6)
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
@@ -116,7 +117,7 @@ func Run(t *testing.T, d driver.Driver, options ...Option) {
 func Open(t *testing.T, d driver.Driver) driver.Device {
 	t.Helper()
 	device, err := open(d)
-	if errors.Is(err, driver.ErrUnavailable) && !required(d.Name()) {
+	if errors.Is(err, hardware.ErrUnavailable) && !required(d.Name()) {
 		t.Skip(err)
 	}
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -171,9 +172,9 @@ func none(rng *rand.Rand, rows int) int32 {
 func (d *dressed) words(s *suite, of int) []float32 {
 	switch {
 	case of == bufferRows:
-		return driver.Words(d.rows)
+		return backend.Words(d.rows)
 	case d.packed[of] != nil:
-		return driver.Words(d.packed[of])
+		return backend.Words(d.packed[of])
 	}
 	return ToWords(s.types()[of], d.numbers[of])
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -72,7 +72,7 @@ func (s *suite) testDressedRagged(t *testing.T, r planner.Ragged, e planner.Epil
 	for i, sizes := range [][]int32{{30, 60, 90, 120, 150}, {0, 0, 0, 0, 0}, {0, 0, 150, 150, 150},
 		{10, 50, 20, 60, 70}, {1, 2, 3, 4, 151},
 		randomEnds(rng, 5, 150), randomEnds(rng, 5, 150), randomEnds(rng, 5, 60)} {
-		require.NoError(t, j.sizes.Write(context.Background(), 0, driver.Words(sizes)))
+		require.NoError(t, j.sizes.Write(context.Background(), 0, backend.Words(sizes)))
 		var refused int
 		j.batch, refused = (&raggedJob{layout: layout{Ragged: j.ragged}, plan: j.plan}).batch(sizes)
 		j.check(t, &d, e.Activation != planner.SiLU)

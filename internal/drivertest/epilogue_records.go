@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -146,7 +146,7 @@ func (j *recordsJob) checkRecords(t *testing.T, set []int, refused int) {
 func (j *recordsJob) runRecords(t *testing.T, words []int32, refused int, exact bool) {
 	t.Helper()
 	ctx := context.Background()
-	require.NoError(t, j.sizes.Write(ctx, 0, driver.Words(words)))
+	require.NoError(t, j.sizes.Write(ctx, 0, backend.Words(words)))
 	if exact {
 		j.check(t, &j.d, true)
 	} else {

@@ -9,13 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // unit is what offsets of slices are multiples of, in words.
-const unit = driver.SliceBytes / 4
+const unit = backend.SliceBytes / 4
 
 // testStartRead starts reads of parts at every alignment, several at once and one long, before
 // other elements are written: they have what was there.

@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
+	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -248,7 +250,7 @@ func (s *suite) testOutOfMemory(t *testing.T) {
 	}
 	j := s.prepare(t, splitBatch(), narrow, split, nil)
 	_, err := s.device.Alloc(min(1<<40, math.MaxInt/4))
-	require.ErrorIs(t, err, driver.ErrOutOfMemory)
+	require.ErrorIs(t, err, hardware.ErrOutOfMemory)
 	j.check(t, 6)
 }
 
@@ -295,8 +297,8 @@ func (s *suite) testOpen(t *testing.T) {
 	}
 	for _, index := range []int{-1, len(infos)} {
 		_, err := s.driver.Open(context.Background(), index)
-		require.ErrorIs(t, err, driver.ErrInvalid)
-		require.NotErrorIs(t, err, driver.ErrUnavailable)
+		require.ErrorIs(t, err, invalid.Err)
+		require.NotErrorIs(t, err, hardware.ErrUnavailable)
 	}
 }
 
@@ -324,9 +326,9 @@ func (s *suite) testForeign(t *testing.T) {
 	} {
 		bad := good
 		change(&bad)
-		require.ErrorIs(t, s.device.Submit(ctx, []driver.Run{good, bad}), driver.ErrInvalid, name)
+		require.ErrorIs(t, s.device.Submit(ctx, []driver.Run{good, bad}), invalid.Err, name)
 		_, err := s.device.Time(ctx, []driver.Run{good, bad})
-		require.ErrorIs(t, err, driver.ErrInvalid, name)
+		require.ErrorIs(t, err, invalid.Err, name)
 	}
 	for name, buffers := range map[string][2]driver.Buffer{
 		"foreign dst": {foreign.buffers[2], j.buffers[0]},
@@ -334,7 +336,7 @@ func (s *suite) testForeign(t *testing.T) {
 		"other dst":   {struct{ driver.Buffer }{}, j.buffers[0]},
 		"no src":      {j.buffers[2], nil},
 	} {
-		require.ErrorIs(t, s.device.Copy(ctx, buffers[0], buffers[1], 4), driver.ErrInvalid, name)
+		require.ErrorIs(t, s.device.Copy(ctx, buffers[0], buffers[1], 4), invalid.Err, name)
 	}
 	c := make([]float32, len(o.c))
 	require.NoError(t, j.buffers[2].Read(ctx, 0, c))

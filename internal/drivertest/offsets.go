@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -34,7 +35,7 @@ func LargeOffsets(t *testing.T, d driver.Device, alloc func(n int) (driver.Buffe
 	for operand, name := range []string{"A", "B", "C"} {
 		t.Run(name, func(t *testing.T) {
 			far, err := alloc(int(farEnd))
-			if errors.Is(err, driver.ErrOutOfMemory) {
+			if errors.Is(err, hardware.ErrOutOfMemory) {
 				t.Skip(err)
 			}
 			require.NoError(t, err)

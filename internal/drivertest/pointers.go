@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -35,7 +36,7 @@ func (j *dressedJob) moveOut(t *testing.T, of int, m planner.Matrix, stored int,
 	a := apart{of: of, first: m.Offset, end: m.Offset + stored*m.LD, offset: step * (k % 3)}
 	a.before = shift + a.offset
 	a.buffer = j.alloc(t, (a.length()*size+3)/4)
-	base, err := a.buffer.(driver.Addressed).Address()
+	base, err := a.buffer.(backend.Addressed).Address()
 	require.NoError(t, err)
 	require.Zero(t, base%16)
 	a.address = base + uint64(shift*size)

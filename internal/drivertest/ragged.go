@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -145,7 +146,7 @@ func (j *raggedJob) newSizes(t *testing.T) driver.Buffer {
 	t.Helper()
 	b := j.suite.alloc(t, j.SizesLen()+guard)
 	require.NoError(t, b.Write(context.Background(), j.SizesLen(),
-		driver.Words(slices.Repeat([]int32{1 << 20}, guard))))
+		backend.Words(slices.Repeat([]int32{1 << 20}, guard))))
 	return b
 }
 
@@ -173,7 +174,7 @@ func (j *raggedJob) onto(sizes, c driver.Buffer) driver.Run {
 // run computes the operands with the sizes.
 func (j *raggedJob) run(t *testing.T, sizes []int32, o operands) []float32 {
 	t.Helper()
-	require.NoError(t, j.sizes.Write(context.Background(), 0, driver.Words(sizes)))
+	require.NoError(t, j.sizes.Write(context.Background(), 0, backend.Words(sizes)))
 	c, err := j.suite.computeRun(j.onto(j.sizes, j.buffers[2]), o)
 	require.NoError(t, err)
 	return c

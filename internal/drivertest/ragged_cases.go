@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -248,7 +249,7 @@ func (j *raggedJob) change(t *testing.T, results []driver.Buffer, seed uint64) {
 		require.NoError(t, results[i].Write(ctx, 0, before[i].c))
 	}
 	for i, sizes := range j.sets {
-		require.NoError(t, j.sizes.Write(ctx, 0, driver.Words(sizes)))
+		require.NoError(t, j.sizes.Write(ctx, 0, backend.Words(sizes)))
 		require.NoError(t, j.suite.device.Submit(ctx, []driver.Run{j.onto(j.sizes, results[i])}))
 	}
 	for i := range j.sets {

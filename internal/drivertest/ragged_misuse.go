@@ -10,7 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -34,7 +36,7 @@ func (s *suite) testRaggedTogether(t *testing.T) {
 			for g := range runs {
 				for i, sizes := range j.sets {
 					run := j.onto(j.newSizes(t), s.alloc(t, j.lens[2]))
-					require.NoError(t, run.Sizes.Write(ctx, 0, driver.Words(sizes)))
+					require.NoError(t, run.Sizes.Write(ctx, 0, backend.Words(sizes)))
 					require.NoError(t, run.C.Write(ctx, 0, fill(batches[i], j.lens, integers(4)).c))
 					runs[g] = append(runs[g], run)
 				}
@@ -210,7 +212,7 @@ func (s *suite) testRaggedStatus(t *testing.T) {
 				if group >= 0 {
 					sizes[group] = -1
 				}
-				require.NoError(t, j.sizes.Write(ctx, 0, driver.Words(sizes)))
+				require.NoError(t, j.sizes.Write(ctx, 0, backend.Words(sizes)))
 				require.NoError(t, s.device.Submit(ctx, []driver.Run{j.onto(j.sizes, j.buffers[2])}))
 			}
 			for _, c := range []struct {
@@ -251,7 +253,7 @@ func (s *suite) testRaggedOrder(t *testing.T) {
 		for i, src := range [][]float32{o.a, o.b, o.c} {
 			require.NoError(t, j.buffers[i].Write(ctx, 0, src))
 		}
-		require.NoError(t, j.sizes.Write(ctx, 0, driver.Words(j.sets[0])))
+		require.NoError(t, j.sizes.Write(ctx, 0, backend.Words(j.sets[0])))
 		write := driver.Run{Program: program, A: one.buffers[0], B: one.buffers[1], C: j.sizes}
 		require.NoError(t, s.device.Submit(ctx, []driver.Run{write, j.onto(j.sizes, j.buffers[2])}))
 		require.Equal(t, 0, j.status(t))
@@ -274,9 +276,9 @@ func (s *suite) testRaggedMisuse(t *testing.T) {
 	for name, sizes := range map[string]driver.Buffer{"no sizes": nil, "foreign sizes": foreign.sizes,
 		"other sizes": struct{ driver.Buffer }{}} {
 		good, bad := j.onto(j.sizes, j.buffers[2]), j.onto(sizes, j.buffers[2])
-		require.ErrorIs(t, s.device.Submit(ctx, []driver.Run{good, bad}), driver.ErrInvalid, name)
+		require.ErrorIs(t, s.device.Submit(ctx, []driver.Run{good, bad}), invalid.Err, name)
 		_, err := s.device.Time(ctx, []driver.Run{good, bad})
-		require.ErrorIs(t, err, driver.ErrInvalid, name)
+		require.ErrorIs(t, err, invalid.Err, name)
 	}
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
@@ -290,7 +292,7 @@ func (s *suite) testRaggedMisuse(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, -1, group, "not ragged")
 	// Closed with work that is queued.
-	require.NoError(t, foreign.sizes.Write(ctx, 0, driver.Words(foreign.sets[0])))
+	require.NoError(t, foreign.sizes.Write(ctx, 0, backend.Words(foreign.sets[0])))
 	run := foreign.onto(foreign.sizes, foreign.buffers[2])
 	require.NoError(t, device.Submit(ctx, []driver.Run{run, run}))
 	require.NoError(t, foreign.program.Close())

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -50,13 +51,13 @@ func (s *suite) testRaggedRest(t *testing.T) {
 func (s *suite) testRaggedExtent(t *testing.T) {
 	on := *s
 	on.borrows = true
-	if w, ok := s.device.(driver.Wrapper); ok { // so that the device waits for stream 0
+	if w, ok := s.device.(backend.Wrapper); ok { // so that the device waits for stream 0
 		d, err := w.OnStream(0)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, d.Close()) })
 		on.device = d
 	}
-	if _, ok := on.device.(driver.Borrower); !ok {
+	if _, ok := on.device.(backend.Borrower); !ok {
 		t.Skip("the backend has no SubmitOn")
 	}
 	for _, rest := range s.rests() {
@@ -80,7 +81,7 @@ func (s *suite) testRaggedExtent(t *testing.T) {
 // submit queues a run.
 func (s *suite) submit(run driver.Run) error {
 	if s.borrows {
-		return s.device.(driver.Borrower).SubmitOn(context.Background(), 0, &run)
+		return s.device.(backend.Borrower).SubmitOn(context.Background(), 0, &run)
 	}
 	return s.device.Submit(context.Background(), []driver.Run{run})
 }

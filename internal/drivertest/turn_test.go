@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -32,7 +33,7 @@ func TestTurn(t *testing.T) {
 // ofKind is a device that says no more than its kind.
 type ofKind struct {
 	driver.Device
-	kind driver.Kind
+	kind hardware.Kind
 }
 
 func (d ofKind) Info() driver.Info { return driver.Info{Kind: d.kind} }
@@ -50,7 +51,7 @@ func (c *caseOf) Skipf(string, ...any) { c.skipped = true }
 // Software runs some cases of shaders; other devices run all.
 func TestSampled(t *testing.T) {
 	t.Setenv(sample.Variable, "")
-	ran := func(kind driver.Kind) (n int) {
+	ran := func(kind hardware.Kind) (n int) {
 		s := &suite{device: ofKind{kind: kind}}
 		for i := range 512 {
 			c := &caseOf{TB: t, name: strconv.Itoa(i)}
@@ -60,8 +61,8 @@ func TestSampled(t *testing.T) {
 		}
 		return n
 	}
-	require.Equal(t, 512, ran(driver.KindDiscrete))
-	some := ran(driver.KindSoftware)
+	require.Equal(t, 512, ran(hardware.KindDiscrete))
+	some := ran(hardware.KindSoftware)
 	require.Positive(t, some)
 	require.Less(t, some, 200)
 }

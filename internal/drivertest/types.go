@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/planner"
@@ -60,7 +62,7 @@ func (s *suite) slow() bool { return slow(s.device) }
 
 func slow(d driver.Device) bool {
 	info := d.Info()
-	return info.Kind == driver.KindSoftware && info.Planner.KernelKind != planner.KernelsCPU
+	return info.Kind == hardware.KindSoftware && info.Planner.KernelKind != planner.KernelsCPU
 }
 
 // turn reports whether case n of several runs with the suite's types: one of three does where a CPU plays a
@@ -268,7 +270,7 @@ func ToWords(of element.Type, numbers []float32) []float32 {
 			at, shift = at+1, 0
 		}
 	}
-	return driver.Words(words)
+	return backend.Words(words)
 }
 
 // FromWords are so many numbers of a buffer's words.

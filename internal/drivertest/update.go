@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -146,7 +147,7 @@ func (s *suite) testUpdate(t *testing.T) {
 				require.NoError(t, program.Update(ctx, &plan))
 			}
 			run := driver.Run{Program: program, A: c.buffers[0], B: c.buffers[1], C: c.buffers[2]}
-			require.ErrorIs(t, s.device.Submit(ctx, []driver.Run{run, {Program: program}}), driver.ErrInvalid,
+			require.ErrorIs(t, s.device.Submit(ctx, []driver.Run{run, {Program: program}}), invalid.Err,
 				"none of them is queued")
 			for n := range times {
 				if n > 0 { // where it may wait for the run before

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 )
 
 type buffer struct {
@@ -21,7 +22,7 @@ func sameMemory(a, b driver.Buffer) bool {
 }
 
 func (b *buffer) Slice(offset, n int) driver.Buffer {
-	if offset%(driver.SliceBytes/4) != 0 || offset < 0 || n < 0 || n > b.Len() || offset > b.Len()-n {
+	if offset%(backend.SliceBytes/4) != 0 || offset < 0 || n < 0 || n > b.Len() || offset > b.Len()-n {
 		b.use.broken("Slice of %d elements from %d on, in a buffer of %d", n, offset, b.Len())
 	}
 	return &buffer{inner: b.inner.Slice(offset, n), device: b.device, use: b.use, sliced: true}

@@ -13,20 +13,22 @@ import (
 	"testing"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/cpu"
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // Driver is the backend.
 type Driver struct {
-	TB       testing.TB    // fails when a promise is broken
-	Backend  string        // its name
-	Kinds    []driver.Kind // of each device; "" is a GPU
-	Inner    driver.Driver // whose first device all devices are; nil: the CPU
-	TFLOPS   float64       // that all devices claim; 0: what they have
-	Pointers bool          // all devices claim to have kernels for them; OnSubmit must fail runs with any
+	TB       testing.TB      // fails when a promise is broken
+	Backend  string          // its name
+	Kinds    []hardware.Kind // of each device; "" is a GPU
+	Inner    driver.Driver   // whose first device all devices are; nil: the CPU
+	TFLOPS   float64         // that all devices claim; 0: what they have
+	Pointers bool            // all devices claim to have kernels for them; OnSubmit must fail runs with any
 
 	DevicesErr error         // fails Devices
 	OpenErr    error         // fails Open
@@ -37,7 +39,7 @@ type Driver struct {
 
 // New returns a driver of one device that is a GPU.
 func New(tb testing.TB) *Driver {
-	return &Driver{TB: tb, Backend: "fake", Kinds: []driver.Kind{driver.KindDiscrete}}
+	return &Driver{TB: tb, Backend: "fake", Kinds: []hardware.Kind{hardware.KindDiscrete}}
 }
 
 // Last returns the device that was opened last.
@@ -57,7 +59,7 @@ func (f *Driver) Devices(context.Context) ([]driver.Info, error) {
 func (f *Driver) identify(info driver.Info, index int) driver.Info {
 	info.Backend, info.Index, info.ID, info.Name = f.Backend, index, fmt.Sprint(f.Backend, ":", index),
 		fmt.Sprint(f.Backend, index)
-	if info.Kind = driver.KindDiscrete; index < len(f.Kinds) {
+	if info.Kind = hardware.KindDiscrete; index < len(f.Kinds) {
 		info.Kind = f.Kinds[index]
 	}
 	return info
@@ -120,7 +122,7 @@ func (d *Device) Info() driver.Info { return d.info }
 
 func (d *Device) Alloc(n int) (driver.Buffer, error) {
 	defer d.use.begin()()
-	if n < 1 || n > driver.MaxLen {
+	if n < 1 || n > backend.MaxLen {
 		d.use.broken("Alloc of %d elements", n)
 	}
 	if err := d.call(d.OnAlloc); err != nil {

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -49,7 +51,7 @@ func TestPromises(t *testing.T) {
 			_ = o.c.Read(t.Context(), 0, four)
 		}, ""},
 		"nothing": {func(o *objects) { _, _ = o.device.Alloc(0) }, "device: Alloc of 0 elements"},
-		"too much": {func(o *objects) { _, _ = o.device.Alloc(driver.MaxLen + 1) },
+		"too much": {func(o *objects) { _, _ = o.device.Alloc(backend.MaxLen + 1) },
 			"device: Alloc of "},
 		"short A": {func(o *objects) { submit(o, o.program, o.short, o.b, o.c) },
 			"device: a run with a buffer of fake0 and 3 words, where 4"},
@@ -129,7 +131,7 @@ func TestPromises(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tb := &recorder{TB: t}
-			f := &Driver{TB: tb, Backend: "fake", Kinds: make([]driver.Kind, 2)}
+			f := &Driver{TB: tb, Backend: "fake", Kinds: make([]hardware.Kind, 2)}
 			var o objects
 			for i, d := range []**Device{&o.device, &o.other} {
 				_, err := f.Open(t.Context(), i)

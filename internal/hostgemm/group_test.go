@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -222,7 +222,7 @@ func TestGroupFailureLeavesC(t *testing.T) {
 			case "prepare":
 				f.OnPrepare = fail
 			case "out of memory":
-				f.OnAlloc, want = func() error { return driver.ErrOutOfMemory }, driver.ErrOutOfMemory
+				f.OnAlloc, want = func() error { return hardware.ErrOutOfMemory }, hardware.ErrOutOfMemory
 			case "cancel before":
 				cancel()
 				want = context.Canceled

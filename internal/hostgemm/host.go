@@ -11,6 +11,7 @@ import (
 	"math/bits"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -92,7 +93,7 @@ func (l *lane) compute(ctx context.Context, d driver.Device, p *part, t *task, r
 }
 
 // inPlace computes a part on a device of the host, and returns its results where they are.
-func (l *lane) inPlace(ctx context.Context, d driver.InHost, p *part, t *task) ([]float32, error) {
+func (l *lane) inPlace(ctx context.Context, d backend.InHost, p *part, t *task) ([]float32, error) {
 	if err := l.submit(ctx, d, p, t); err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/internal/hostmem/memtest"
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -23,7 +23,7 @@ func TestGEMMMemoryIsLimited(t *testing.T) {
 		require.NoError(t, err)
 		a, c := make([]float32, side), make([]float32, side*side) // 784 MB
 		err = d.GEMM(t.Context(), batch, planner.Options{}, Operands{A: a, B: a, C: c})
-		require.ErrorIs(t, err, driver.ErrOutOfMemory)
+		require.ErrorIs(t, err, hardware.ErrOutOfMemory)
 		require.Regexp(t, "^memory for the results: out of memory: 747.7 MiB more are needed, RLIMIT_AS "+
 			"leaves ", err)
 		require.Zero(t, f.Buffers.Load())

@@ -1,7 +1,7 @@
 package hostgemm
 
 import (
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -31,7 +31,7 @@ const (
 
 // all shows them as elements that travel as they are.
 func (x *Operands) all() [operands][]float32 {
-	return [...][]float32{x.A, x.B, x.C, x.B2, x.Bias, driver.Words(x.Rows)}
+	return [...][]float32{x.A, x.B, x.C, x.B2, x.Bias, backend.Words(x.Rows)}
 }
 
 // CheckEpilogue fails for epilogues of options that operands in host memory of such lengths cannot have, and

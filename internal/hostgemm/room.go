@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"unsafe"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/hostmem"
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -41,7 +41,7 @@ func (s *session) takes(e *entry, t *task) (bytes, touched int64) {
 	took := make([]int, 0, maxLanes*operands+1)
 	direct := false
 	for i, parts := range e.parts {
-		if _, is := s.hosts[i].device.(driver.InHost); is {
+		if _, is := s.hosts[i].device.(backend.InHost); is {
 			took = append(took, s.hosts[i].toAllocate(parts, s.lanes(), t.used())...)
 			direct = len(e.parts) == 1 && len(parts) == 1
 		}

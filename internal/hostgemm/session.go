@@ -9,7 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -199,7 +199,7 @@ func (s *session) execute(ctx context.Context, e *entry, t *task) error {
 		return fmt.Errorf("memory for the results: %w", err)
 	}
 	one := len(e.parts) == 1 && len(e.parts[0]) == 1 // the short way of a small batch
-	if d, is := s.hosts[0].device.(driver.InHost); is && one {
+	if d, is := s.hosts[0].device.(backend.InHost); is && one {
 		p := e.parts[0][0]
 		results, err := s.hosts[0].lanes[0].inPlace(ctx, d, p, t)
 		if err == nil {

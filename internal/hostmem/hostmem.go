@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 )
 
 const (
@@ -73,7 +73,7 @@ const (
 
 var process = ledger{look: limits, patience: 20 * time.Millisecond}
 
-// Check fails with an error that wraps driver.ErrOutOfMemory and names the limit
+// Check fails with an error that wraps hardware.ErrOutOfMemory and names the limit
 // when Go's heap has no room for so many bytes more. The caller allocates and
 // fills them at once.
 func Check(bytes int64) error {
@@ -155,7 +155,7 @@ func (l *ledger) take(from home, d demand, allocate func() error) error {
 
 func refusal(l limit, d demand) error {
 	need := d.need(l)
-	err := fmt.Errorf("%w: %s more are needed, %s leaves %s", driver.ErrOutOfMemory, show(need),
+	err := fmt.Errorf("%w: %s more are needed, %s leaves %s", hardware.ErrOutOfMemory, show(need),
 		l.name, show(l.left))
 	if need <= l.left {
 		err = fmt.Errorf("%w, of which half may be taken", err)

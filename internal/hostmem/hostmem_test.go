@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 )
 
 // machine is a ledger with so much memory, which take allocates from.
@@ -44,7 +44,7 @@ func TestRefusal(t *testing.T) {
 	m := newMachine(3 * gib)
 	require.NoError(t, m.alloc(2*gib))
 	err := m.alloc(2 * gib)
-	require.ErrorIs(t, err, driver.ErrOutOfMemory)
+	require.ErrorIs(t, err, hardware.ErrOutOfMemory)
 	require.EqualError(t, err, "out of memory: 2.0 GiB more are needed, the test leaves 1.0 GiB")
 	require.NoError(t, m.alloc(gib), "a refusal takes nothing")
 	require.EqualError(t, m.alloc(mib), "out of memory: 1.0 MiB more are needed, the test leaves 0.0 MiB")
@@ -59,9 +59,9 @@ func TestRefusalOfMoreThanHalf(t *testing.T) {
 	require.EqualError(t, half(m, 2*gib), "out of memory: 2.0 GiB more are needed, the test leaves 3.0 "+
 		"GiB, of which half may be taken")
 	require.EqualError(t, half(m, 4*gib), "out of memory: 4.0 GiB more are needed, the test leaves 3.0 GiB")
-	require.ErrorIs(t, half(m, 2*gib), driver.ErrOutOfMemory)
+	require.ErrorIs(t, half(m, 2*gib), hardware.ErrOutOfMemory)
 	require.NoError(t, half(m, 3*gib/2))
-	require.ErrorIs(t, half(m, math.MaxInt64), driver.ErrOutOfMemory)
+	require.ErrorIs(t, half(m, math.MaxInt64), hardware.ErrOutOfMemory)
 }
 
 // What is touched counts where memory is limited, and not where the address space is, which has it.
@@ -146,7 +146,7 @@ func TestFloats(t *testing.T) {
 	}
 	for _, n := range []int{math.MaxInt / 4, math.MaxInt/4 + 1, math.MaxInt} {
 		_, err := Floats(n)
-		require.ErrorIs(t, err, driver.ErrOutOfMemory)
-		require.ErrorIs(t, Check(int64(n)), driver.ErrOutOfMemory)
+		require.ErrorIs(t, err, hardware.ErrOutOfMemory)
+		require.ErrorIs(t, Check(int64(n)), hardware.ErrOutOfMemory)
 	}
 }

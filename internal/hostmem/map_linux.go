@@ -5,7 +5,7 @@ import (
 	"syscall"
 	"unsafe"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 )
 
 // allocate maps n float32.
@@ -13,7 +13,7 @@ func allocate(n int) ([]float32, error) {
 	memory, err := syscall.Mmap(-1, 0, 4*n, syscall.PROT_READ|syscall.PROT_WRITE,
 		syscall.MAP_PRIVATE|syscall.MAP_ANON|syscall.MAP_POPULATE)
 	if err != nil {
-		return nil, fmt.Errorf("%w: mmap: %w", driver.ErrOutOfMemory, err)
+		return nil, fmt.Errorf("%w: mmap: %w", hardware.ErrOutOfMemory, err)
 	}
 	return unsafe.Slice((*float32)(unsafe.Pointer(&memory[0])), n), nil
 }

@@ -16,7 +16,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -29,7 +29,7 @@ const install = "install libopenblas0-pthread (Debian, Ubuntu) or openblas-threa
 // Library is OpenBLAS, of which a process has one.
 type Library struct{ api C.bgo_api }
 
-// Open finds the library. Where there is none, the error wraps driver.ErrUnavailable
+// Open finds the library. Where there is none, the error wraps hardware.ErrUnavailable
 // and says what to install.
 func Open() (*Library, error) { return opened() }
 
@@ -52,7 +52,7 @@ func open(paths []string) (*Library, error) {
 		}
 		reasons = append(reasons, path+": "+strings.TrimPrefix(C.GoString(message), path+": "))
 	}
-	return nil, fmt.Errorf("OpenBLAS: %w: %s (tried %s)", driver.ErrUnavailable, install,
+	return nil, fmt.Errorf("OpenBLAS: %w: %s (tried %s)", hardware.ErrUnavailable, install,
 		strings.Join(reasons, "; "))
 }
 

@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -40,7 +40,7 @@ func each(t *testing.T, test func(*testing.T, *Library)) {
 	})
 	t.Run("real", func(t *testing.T) {
 		l, err := Open()
-		if errors.Is(err, driver.ErrUnavailable) {
+		if errors.Is(err, hardware.ErrUnavailable) {
 			t.Skip(err)
 		}
 		require.NoError(t, err)
@@ -113,7 +113,7 @@ func TestOpenErrors(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := open([]string{dir + "/first.so", tc.path})
-			require.ErrorIs(t, err, driver.ErrUnavailable)
+			require.ErrorIs(t, err, hardware.ErrUnavailable)
 			for _, part := range []string{"OpenBLAS: unavailable: install libopenblas0-pthread (Debian, " +
 				"Ubuntu) or ", "first.so: ", tc.reason} {
 				require.ErrorContains(t, err, part)

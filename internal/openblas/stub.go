@@ -6,13 +6,13 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
 // Open always fails in this build.
 func Open() (*Library, error) {
-	return nil, fmt.Errorf("OpenBLAS: %w: needs a build with cgo on Linux", driver.ErrUnavailable)
+	return nil, fmt.Errorf("OpenBLAS: %w: needs a build with cgo on Linux", hardware.ErrUnavailable)
 }
 
 // Spin is how long threads of the library may wait for more work in a loop.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/internal/hostmem/memtest"
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -19,7 +19,7 @@ import (
 func TestManyLines(t *testing.T) {
 	memtest.AddressSpace(t, 640<<20, func() {
 		_, err := Read("sizes.txt", bytes.Repeat([]byte("1 1 1\n"), 2_500_000))
-		require.ErrorIs(t, err, driver.ErrOutOfMemory)
+		require.ErrorIs(t, err, hardware.ErrOutOfMemory)
 		require.Regexp(t,
 			`^sizes\.txt:\d+: memory for \d+ problems: out of memory: \d+\.\d MiB more are needed, `+
 				`RLIMIT_AS leaves `, err)
@@ -34,7 +34,7 @@ func TestManyDrawn(t *testing.T) {
 	memtest.AddressSpace(t, 256<<20, func() {
 		for _, name := range []string{"random:batch=1048576", "moe:experts=1048576"} {
 			_, err := Load(name, nil)
-			require.ErrorIs(t, err, driver.ErrOutOfMemory, name)
+			require.ErrorIs(t, err, hardware.ErrOutOfMemory, name)
 		}
 	})
 }
@@ -46,7 +46,7 @@ func TestAddressSpaceIsLimited(t *testing.T) {
 		first, err := NewOperands(batch)
 		require.NoError(t, err)
 		_, err = NewOperands(batch)
-		require.ErrorIs(t, err, driver.ErrOutOfMemory)
+		require.ErrorIs(t, err, hardware.ErrOutOfMemory)
 		require.ErrorContains(t, err, "RLIMIT_AS leaves")
 		require.Zero(t, first.C[0])
 	})

@@ -19,7 +19,7 @@ type Operands struct {
 }
 
 // NewOperands allocates zeroed buffers for a batch. It fails with an error that
-// wraps driver.ErrOutOfMemory when they do not fit in the memory that this process
+// wraps hardware.ErrOutOfMemory when they do not fit in the memory that this process
 // may take.
 func NewOperands(batch planner.Batch) (*Operands, error) {
 	lenA, lenB, lenC := batch.Extent()

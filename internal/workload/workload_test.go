@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -196,7 +196,7 @@ func TestNewOperandsTooLarge(t *testing.T) {
 	batch, err := planner.Pack(planner.GEMM(planner.MaxDim, planner.MaxDim, 1))
 	require.NoError(t, err)
 	_, err = NewOperands(batch)
-	require.ErrorIs(t, err, driver.ErrOutOfMemory)
+	require.ErrorIs(t, err, hardware.ErrOutOfMemory)
 	require.ErrorContains(t, err, "the matrices: out of memory: 8589934592.0 GiB more are needed, ")
 }
 

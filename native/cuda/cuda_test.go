@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/cublas"
 	"github.com/batchgemm/batchgemm/internal/dl/dltest"
 	"github.com/batchgemm/batchgemm/internal/drivertest"
@@ -33,7 +34,7 @@ func TestIllegalAddress(t *testing.T) {
 // Two devices on one stream, which another library made, see each other's work
 // in order, in memory that it allocated.
 func TestOnStream(t *testing.T) {
-	d := drivertest.Open(t, Driver()).(driver.Wrapper)
+	d := drivertest.Open(t, Driver()).(backend.Wrapper)
 	stream, err := cublas.Open(0)
 	require.NoError(t, err)
 	defer stream.Close()
@@ -44,13 +45,13 @@ func TestOnStream(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, stream.Free(memory)) }()
 
-	var shared [2]driver.Wrapper
+	var shared [2]backend.Wrapper
 	var buffers [2][3]driver.Buffer
 	for i := range shared {
 		opened, err := d.OnStream(stream.Native())
 		require.NoError(t, err)
 		defer opened.Close()
-		shared[i] = opened.(driver.Wrapper)
+		shared[i] = opened.(backend.Wrapper)
 		at := memory
 		for j, n := range [...]int{20 * 300, 300 * 20, 20 * 20} {
 			buffers[i][j], err = shared[i].Wrap(at, n)

@@ -11,11 +11,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/dl"
 	"github.com/batchgemm/batchgemm/internal/dl/dltest"
 	"github.com/batchgemm/batchgemm/internal/drivertest"
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/internal/hostmem/memtest"
 	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/planner"
@@ -50,7 +50,7 @@ func TestFake(t *testing.T) {
 	t.Run("reserved", func(t *testing.T) { // lets dispatch try the next backend
 		f.Fail(t, "contextRetain", 46, 0)
 		_, err := f.Driver.Open(t.Context(), 0)
-		require.ErrorIs(t, err, driver.ErrUnavailable)
+		require.ErrorIs(t, err, hardware.ErrUnavailable)
 		require.ErrorContains(t, err, "cuda: NVIDIA H200: unavailable: ")
 	})
 	t.Run("variables", func(t *testing.T) {

@@ -2,10 +2,13 @@
 
 package cuda
 
-import "github.com/batchgemm/batchgemm/dispatch/driver"
+import (
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
+)
 
 // Driver returns a driver without devices.
-func Driver() driver.Driver { return driver.Missing("cuda", "built with the tag nocuda") }
+func Driver() driver.Driver { return backend.Missing("cuda", "built with the tag nocuda") }
 
 // DriverWith returns a driver without devices.
 func DriverWith(Builds) driver.Driver { return Driver() }

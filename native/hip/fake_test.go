@@ -10,9 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/dl/dltest"
 	"github.com/batchgemm/batchgemm/internal/drivertest"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -85,7 +86,7 @@ func TestFake(t *testing.T) {
 		opened, err := f.Driver.Open(t.Context(), 0)
 		require.NoError(t, err)
 		f.Fail(t, "eventQuery", 719, 0)
-		require.ErrorIs(t, opened.Wait(t.Context()), driver.ErrDeviceLost)
+		require.ErrorIs(t, opened.Wait(t.Context()), hardware.ErrDeviceLost)
 		require.ErrorContains(t, opened.Close(), "hip: AMD Instinct MI210 (gfx90a): device lost: wait: hipErrorLaunchFailure (719)")
 	})
 	t.Run("code for another GPU", func(t *testing.T) {
@@ -98,7 +99,7 @@ func TestFake(t *testing.T) {
 		t.Setenv("FAKEHIP_ARCH", "gfx908")
 		_, err = d.Prepare(t.Context(), plan)
 		require.EqualError(t, err, "launch 0: hip: load gfx90a.co: hipErrorNoBinaryForGpu (209): a description")
-		require.NotErrorIs(t, err, driver.ErrUnavailable)
+		require.NotErrorIs(t, err, hardware.ErrUnavailable)
 	})
 }
 
@@ -134,7 +135,7 @@ func TestROCm5(t *testing.T) {
 	infos, err := d.Devices(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "AMD Instinct MI210 (gfx90a)", infos[0].Name)
-	opened := drivertest.Open(t, d).(driver.Wrapper)
+	opened := drivertest.Open(t, d).(backend.Wrapper)
 	_, err = opened.OnStream(16)
 	require.ErrorContains(t, err, "hip: the stream must be one of this GPU: hip: open: hipErrorUnknown (801)")
 	onDefault, err := opened.OnStream(0)
@@ -161,11 +162,11 @@ func TestRealLibraryWithoutGPU(t *testing.T) {
 	if err == nil {
 		t.Skip("there is a GPU")
 	}
-	require.ErrorIs(t, err, driver.ErrUnavailable)
+	require.ErrorIs(t, err, hardware.ErrUnavailable)
 	if strings.Contains(err.Error(), "no HIP runtime") {
 		t.Skip(err)
 	}
 	require.ErrorContains(t, err, "the HIP runtime shows no GPU: ")
 	_, err = Driver().Open(t.Context(), 0)
-	require.ErrorIs(t, err, driver.ErrUnavailable)
+	require.ErrorIs(t, err, hardware.ErrUnavailable)
 }

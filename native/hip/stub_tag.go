@@ -2,7 +2,10 @@
 
 package hip
 
-import "github.com/batchgemm/batchgemm/dispatch/driver"
+import (
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
+)
 
 // Driver returns a driver without devices.
-func Driver() driver.Driver { return driver.Missing("hip", "built with the tag nohip") }
+func Driver() driver.Driver { return backend.Missing("hip", "built with the tag nohip") }

@@ -41,7 +41,7 @@ func (m machine) Open(ctx context.Context, index int) (driver.Device, error) {
 		return nil, err
 	}
 	if all[index].ID == "broken" {
-		return nil, fmt.Errorf("%w: the fan is stuck", driver.ErrUnavailable)
+		return nil, fmt.Errorf("%w: the fan is stuck", dispatch.ErrUnavailable)
 	}
 	inner, err := m.Driver.Open(ctx, 0)
 	return renamed{inner, all[index]}, err

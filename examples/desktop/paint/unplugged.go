@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/dispatch"
 )
 
 // Unplugged is a driver whose devices are lost after some submissions, to see what happens then.
@@ -32,7 +33,7 @@ type unplugged struct {
 
 func (d *unplugged) Submit(ctx context.Context, runs []driver.Run) error {
 	if d.left.Add(-1) < 0 {
-		return fmt.Errorf("%w: unplugged", driver.ErrDeviceLost)
+		return fmt.Errorf("%w: unplugged", dispatch.ErrDeviceLost)
 	}
 	return d.Device.Submit(ctx, runs)
 }

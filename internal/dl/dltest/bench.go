@@ -9,17 +9,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-func openBenchmark(b *testing.B, on driver.Driver) driver.Wrapper {
+func openBenchmark(b *testing.B, on driver.Driver) backend.Wrapper {
 	b.Helper()
 	opened, err := on.Open(b.Context(), 0)
 	if err != nil {
 		b.Skip(err)
 	}
 	b.Cleanup(func() { require.NoError(b, opened.Close()) })
-	return opened.(driver.Wrapper)
+	return opened.(backend.Wrapper)
 }
 
 var plans = []struct {

@@ -10,8 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/dl"
 	"github.com/batchgemm/batchgemm/internal/drivertest"
+	"github.com/batchgemm/batchgemm/internal/hardware"
+	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -98,7 +101,7 @@ func (f *Fake) testGrids(t *testing.T) {
 	for _, groups := range []int{0, 4} {
 		plan.Launches[0].Count = groups
 		_, err := d.Prepare(t.Context(), plan)
-		require.ErrorIs(t, err, driver.ErrInvalid)
+		require.ErrorIs(t, err, invalid.Err)
 		require.ErrorContains(t, err, fmt.Sprintf("%s: launch 0: %d workgroups, the device allows 3",
 			f.Driver.Name(), groups))
 	}
@@ -108,11 +111,11 @@ func (f *Fake) testGrids(t *testing.T) {
 func (f *Fake) testLost(t *testing.T) {
 	opened, err := f.Driver.Open(t.Context(), 0)
 	require.NoError(t, err)
-	d := opened.(driver.Wrapper)
+	d := opened.(backend.Wrapper)
 	k := newTask(t, d, planner.Options{}, gemm(8, 8, 8))
 	f.Fail(t, "eventQuery", 700, 0)
 	require.NoError(t, d.Submit(t.Context(), []driver.Run{k.run()}))
-	require.ErrorIs(t, d.Wait(t.Context()), driver.ErrDeviceLost)
+	require.ErrorIs(t, d.Wait(t.Context()), hardware.ErrDeviceLost)
 	f.succeed(t)
 	for name, call := range map[string]func() error{
 		"Submit":  func() error { return d.Submit(t.Context(), []driver.Run{k.run()}) },
@@ -129,14 +132,14 @@ func (f *Fake) testLost(t *testing.T) {
 		"Write": func() error { return k.buffers[2].Write(t.Context(), 0, make([]float32, 1)) },
 		"SubmitOn": func() error {
 			r := k.run()
-			return d.(driver.Borrower).SubmitOn(t.Context(), 0, &r)
+			return d.(backend.Borrower).SubmitOn(t.Context(), 0, &r)
 		},
 		"Wrap":     func() error { _, err := d.Wrap(16, 1); return err },
 		"OnStream": func() error { _, err := d.OnStream(0); return err },
 		"Close":    d.Close,
 	} {
 		err := call()
-		require.ErrorIs(t, err, driver.ErrDeviceLost, name)
+		require.ErrorIs(t, err, hardware.ErrDeviceLost, name)
 		require.ErrorContains(t, err, f.Driver.Name()+": "+d.Info().Name+": device lost: wait: ", name)
 		require.ErrorContains(t, err, "(700): a description", name)
 	}
@@ -155,7 +158,7 @@ func (f *Fake) testPlainError(t *testing.T) {
 	err := d.Submit(t.Context(), []driver.Run{k.run()})
 	require.ErrorContains(t, err, f.Driver.Name()+": submit: ")
 	require.ErrorContains(t, err, "(1): a description")
-	require.NotErrorIs(t, err, driver.ErrDeviceLost)
+	require.NotErrorIs(t, err, hardware.ErrDeviceLost)
 	f.succeed(t)
 	require.NoError(t, d.Submit(t.Context(), []driver.Run{k.run()}))
 	k.check(t)
@@ -168,9 +171,9 @@ func (f *Fake) testAlloc(t *testing.T) {
 	require.NoError(t, err, "memory is rounded up to lines of 16 bytes, which kernels read whole")
 	_, err = d.Wrap(f.newest(t), 9)
 	require.ErrorContains(t, err, "the allocation has 8 from there on")
-	for _, n := range []int{min(1<<40, math.MaxInt/5), driver.MaxLen} {
+	for _, n := range []int{min(1<<40, math.MaxInt/5), backend.MaxLen} {
 		_, err = d.Alloc(n)
-		require.ErrorIs(t, err, driver.ErrOutOfMemory)
+		require.ErrorIs(t, err, hardware.ErrOutOfMemory)
 	}
 }
 
@@ -185,9 +188,9 @@ func (f *Fake) testLostWhileReading(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, before+1, f.count(t, pinned))
 	f.Fail(t, "eventQuery", 700, 0)
-	require.ErrorIs(t, r.Finish(t.Context()), driver.ErrDeviceLost)
+	require.ErrorIs(t, r.Finish(t.Context()), hardware.ErrDeviceLost)
 	f.succeed(t)
-	require.ErrorIs(t, opened.Close(), driver.ErrDeviceLost)
+	require.ErrorIs(t, opened.Close(), hardware.ErrDeviceLost)
 	require.Equal(t, before+1, f.count(t, pinned))
 }
 
@@ -248,11 +251,11 @@ func (f *Fake) testIdentity(t *testing.T) {
 	for _, c := range []struct {
 		name, uuid, integrated string
 		ids                    []string
-		kind                   driver.Kind
+		kind                   hardware.Kind
 	}{
 		{"UUIDs", "", "", []string{":a0a0a0a0-a0a0-a0a0-a0a0-a0a0a0a0a0a0",
-			":a0a0a0a0-a0a0-a0a0-a0a0-a0a0a0a0a0a1"}, driver.KindDiscrete},
-		{"no UUIDs", "0", "1", []string{":0002:1b:01", ":0002:1c:01"}, driver.KindIntegrated},
+			":a0a0a0a0-a0a0-a0a0-a0a0-a0a0a0a0a0a1"}, hardware.KindDiscrete},
+		{"no UUIDs", "0", "1", []string{":0002:1b:01", ":0002:1c:01"}, hardware.KindIntegrated},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv("FAKE_COUNT", "2")
@@ -272,7 +275,7 @@ func (f *Fake) testIdentity(t *testing.T) {
 	for _, entry := range []string{"deviceUUID", "deviceMemory"} {
 		f.failOnce(t, entry, 2, 0)
 		_, err := f.Driver.Devices(t.Context())
-		require.ErrorIs(t, err, driver.ErrUnavailable)
+		require.ErrorIs(t, err, hardware.ErrUnavailable)
 		require.ErrorContains(t, err, "(2): a description")
 		f.succeed(t)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/dl"
 	"github.com/batchgemm/batchgemm/internal/drivertest"
 )
@@ -67,9 +68,9 @@ func (f *Fake) remember(gpu *dl.GPU) func(string) ([]byte, error) {
 }
 
 // open opens the first device and closes it when the test ends.
-func (f *Fake) open(t *testing.T) driver.Wrapper {
+func (f *Fake) open(t *testing.T) backend.Wrapper {
 	t.Helper()
-	return drivertest.Open(t, f.Driver).(driver.Wrapper)
+	return drivertest.Open(t, f.Driver).(backend.Wrapper)
 }
 
 // counter names an object or an event that the fake counts, in fake.h's order.

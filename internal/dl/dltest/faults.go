@@ -11,72 +11,74 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
 type operation struct {
 	name string
-	do   func(f *Fake, d driver.Wrapper, k *task) error
+	do   func(f *Fake, d backend.Wrapper, k *task) error
 }
 
 // operations are what callers do with a device and a task on it. They close what
 // they make.
 var operations = []operation{
-	{"Open", func(f *Fake, _ driver.Wrapper, _ *task) error {
+	{"Open", func(f *Fake, _ backend.Wrapper, _ *task) error {
 		return opened(f.Driver.Open(context.Background(), 0))
 	}},
-	{"OnStream", func(_ *Fake, d driver.Wrapper, _ *task) error { return opened(d.OnStream(0)) }},
-	{"Alloc", func(_ *Fake, d driver.Wrapper, _ *task) error { return opened(d.Alloc(100)) }},
-	{"Wrap", func(_ *Fake, d driver.Wrapper, k *task) error {
+	{"OnStream", func(_ *Fake, d backend.Wrapper, _ *task) error { return opened(d.OnStream(0)) }},
+	{"Alloc", func(_ *Fake, d backend.Wrapper, _ *task) error { return opened(d.Alloc(100)) }},
+	{"Wrap", func(_ *Fake, d backend.Wrapper, k *task) error {
 		return opened(d.Wrap(k.atC, 1))
 	}},
-	{"Prepare", func(_ *Fake, d driver.Wrapper, k *task) error {
+	{"Prepare", func(_ *Fake, d backend.Wrapper, k *task) error {
 		return opened(d.Prepare(context.Background(), k.plan))
 	}},
-	{"Prepare another kernel", func(_ *Fake, d driver.Wrapper, k *task) error {
+	{"Prepare another kernel", func(_ *Fake, d backend.Wrapper, k *task) error {
 		return opened(d.Prepare(context.Background(), k.other))
 	}},
-	{"Update", func(_ *Fake, _ driver.Wrapper, k *task) error {
+	{"Update", func(_ *Fake, _ backend.Wrapper, k *task) error {
 		return k.program.Update(context.Background(), k.again)
 	}},
-	{"Update by records", func(_ *Fake, _ driver.Wrapper, k *task) error {
+	{"Update by records", func(_ *Fake, _ backend.Wrapper, k *task) error {
 		return k.program.Update(context.Background(), &k.renewed)
 	}},
-	{"Update, and back", func(_ *Fake, _ driver.Wrapper, k *task) error {
+	{"Update, and back", func(_ *Fake, _ backend.Wrapper, k *task) error {
 		err := k.program.Update(context.Background(), k.again)
 		if err == nil {
 			err = k.program.Update(context.Background(), k.plan)
 		}
 		return err
 	}},
-	{"Update to a larger plan", func(_ *Fake, d driver.Wrapper, k *task) error {
+	{"Update to a larger plan", func(_ *Fake, d backend.Wrapper, k *task) error {
 		p, err := d.Prepare(context.Background(), k.again)
 		if err == nil {
 			err = errors.Join(p.Update(context.Background(), k.plan), p.Close())
 		}
 		return err
 	}},
-	{"Write", func(_ *Fake, _ driver.Wrapper, k *task) error {
+	{"Write", func(_ *Fake, _ backend.Wrapper, k *task) error {
 		return k.buffers[2].Write(context.Background(), 0, k.host[2])
 	}},
-	{"Read", func(_ *Fake, _ driver.Wrapper, k *task) error {
+	{"Read", func(_ *Fake, _ backend.Wrapper, k *task) error {
 		return k.buffers[2].Read(context.Background(), 0, make([]float32, len(k.host[2])))
 	}},
-	{"StartRead", func(_ *Fake, _ driver.Wrapper, k *task) error {
+	{"StartRead", func(_ *Fake, _ backend.Wrapper, k *task) error {
 		r, err := k.buffers[2].StartRead(context.Background(), 0, make([]float32, len(k.host[2])))
 		if err == nil {
 			err = r.Finish(context.Background())
 		}
 		return err
 	}},
-	{"Copy", func(_ *Fake, d driver.Wrapper, k *task) error {
+	{"Copy", func(_ *Fake, d backend.Wrapper, k *task) error {
 		b, err := d.Alloc(len(k.host[2]))
 		if err == nil {
 			err = errors.Join(d.Copy(context.Background(), b, k.buffers[2], 4*len(k.host[2])), b.Close())
 		}
 		return err
 	}},
-	{"Write and Read in pieces", func(_ *Fake, d driver.Wrapper, _ *task) error {
+	{"Write and Read in pieces", func(_ *Fake, d backend.Wrapper, _ *task) error {
 		data := make([]float32, 600<<10) // of 1 MiB
 		b, err := d.Alloc(len(data))
 		if err == nil {
@@ -88,22 +90,22 @@ var operations = []operation{
 		}
 		return err
 	}},
-	{"Submit", func(_ *Fake, d driver.Wrapper, k *task) error {
+	{"Submit", func(_ *Fake, d backend.Wrapper, k *task) error {
 		return d.Submit(context.Background(), []driver.Run{k.run()})
 	}},
-	{"Submit, graph recorded, graph launched", func(_ *Fake, d driver.Wrapper, k *task) error {
+	{"Submit, graph recorded, graph launched", func(_ *Fake, d backend.Wrapper, k *task) error {
 		return d.Submit(context.Background(), []driver.Run{k.run(), k.run(), k.run()})
 	}},
-	{"SubmitOn", func(_ *Fake, d driver.Wrapper, k *task) error {
+	{"SubmitOn", func(_ *Fake, d backend.Wrapper, k *task) error {
 		r := k.run()
-		return d.(driver.Borrower).SubmitOn(context.Background(), 0, &r)
+		return d.(backend.Borrower).SubmitOn(context.Background(), 0, &r)
 	}},
-	{"Wait", func(_ *Fake, d driver.Wrapper, _ *task) error { return d.Wait(context.Background()) }},
-	{"Time", func(_ *Fake, d driver.Wrapper, k *task) error {
+	{"Wait", func(_ *Fake, d backend.Wrapper, _ *task) error { return d.Wait(context.Background()) }},
+	{"Time", func(_ *Fake, d backend.Wrapper, k *task) error {
 		_, err := d.Time(context.Background(), []driver.Run{k.run()})
 		return err
 	}},
-	{"Close", func(_ *Fake, d driver.Wrapper, _ *task) error { return d.Close() }},
+	{"Close", func(_ *Fake, d backend.Wrapper, _ *task) error { return d.Close() }},
 }
 
 // opened closes what was made.
@@ -181,13 +183,13 @@ func (f *Fake) failNth(t *testing.T, o operation, entry string, n int) (hit bool
 	if err != nil {
 		require.ErrorContains(t, err, "(2): a description", at)
 	}
-	left := errors.Is(err, driver.ErrDeviceLost)
+	left := errors.Is(err, hardware.ErrDeviceLost)
 	switch {
 	case left: // a device that was being closed is left as it is: its work may go on
 		require.Contains(t, []string{"Close", "Open", "OnStream"}, o.name, at)
-	case err != nil && !errors.Is(err, driver.ErrOutOfMemory):
+	case err != nil && !errors.Is(err, hardware.ErrOutOfMemory):
 		require.Equal(t, "Open", o.name, at)
-		require.ErrorIs(t, err, driver.ErrUnavailable, at)
+		require.ErrorIs(t, err, hardware.ErrUnavailable, at)
 	case err != nil:
 		require.ErrorContains(t, err, f.Driver.Name()+": ", at)
 	}
@@ -235,26 +237,26 @@ func (f *Fake) loseNth(t *testing.T, o operation, n int) (hit bool) {
 		require.NoError(t, d.Close())
 		return false
 	}
-	if err != nil && !errors.Is(err, driver.ErrDeviceLost) {
+	if err != nil && !errors.Is(err, hardware.ErrDeviceLost) {
 		require.Equal(t, "Open", o.name, "call %d: %v", n+1, err)
-		require.ErrorIs(t, err, driver.ErrUnavailable)
+		require.ErrorIs(t, err, hardware.ErrUnavailable)
 	}
 	f.failAll(t, 700, 0)
-	require.ErrorIs(t, d.Wait(t.Context()), driver.ErrDeviceLost, "call %d", n+1)
+	require.ErrorIs(t, d.Wait(t.Context()), hardware.ErrDeviceLost, "call %d", n+1)
 	f.succeed(t)
-	require.ErrorIs(t, d.Submit(t.Context(), []driver.Run{k.run()}), driver.ErrDeviceLost, "call %d", n+1)
+	require.ErrorIs(t, d.Submit(t.Context(), []driver.Run{k.run()}), hardware.ErrDeviceLost, "call %d", n+1)
 	require.NoError(t, k.program.Close())
 	require.NoError(t, k.buffers[0].Close())
-	require.ErrorIs(t, d.Close(), driver.ErrDeviceLost)
+	require.ErrorIs(t, d.Close(), hardware.ErrDeviceLost)
 	return true
 }
 
 // busy opens a device with a task that ran. Its owner closes it.
-func (f *Fake) busy(t *testing.T) (driver.Wrapper, *task) {
+func (f *Fake) busy(t *testing.T) (backend.Wrapper, *task) {
 	t.Helper()
 	made, err := f.Driver.Open(t.Context(), 0)
 	require.NoError(t, err)
-	d := made.(driver.Wrapper)
+	d := made.(backend.Wrapper)
 	k := newTask(t, d, split, gemm(9, 10, 130)) // small: fakes take their time
 	k.other = newPlan(t, d, planner.Options{Tile: "medium"}, gemm(20, 20, 30))
 	k.again = newPlan(t, d, planner.Options{Tile: "medium"}, gemm(9, 10, 130))

@@ -9,6 +9,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/dl"
+	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -199,7 +200,7 @@ func (f *Fake) testGraphsOfFailedSubmission(t *testing.T) {
 			bad = append(bad, run, run)
 		}
 		bad[len(bad)-1].C = foreign
-		require.ErrorIs(t, d.Submit(t.Context(), bad), driver.ErrInvalid)
+		require.ErrorIs(t, d.Submit(t.Context(), bad), invalid.Err)
 	}
 	s.check(t)
 	s.submit(t, slices.Concat(numbers(len(s.cs)), numbers(len(s.cs)))...)

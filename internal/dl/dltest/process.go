@@ -16,6 +16,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/drivertest"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -125,12 +126,12 @@ func IllegalAddress(t *testing.T, on driver.Driver, result string) {
 	short, err := d.Alloc(64)
 	require.NoError(t, err)
 	require.NoError(t, d.Submit(t.Context(), []driver.Run{{Program: program, A: short, B: short, C: short}}))
-	require.ErrorIs(t, d.Wait(t.Context()), driver.ErrDeviceLost)
+	require.ErrorIs(t, d.Wait(t.Context()), hardware.ErrDeviceLost)
 	_, err = d.Alloc(1)
-	require.ErrorIs(t, err, driver.ErrDeviceLost)
+	require.ErrorIs(t, err, hardware.ErrDeviceLost)
 	require.ErrorContains(t, d.Close(), result)
 	require.NoError(t, short.Close())
 	require.NoError(t, program.Close())
 	_, err = on.Open(t.Context(), 0)
-	require.ErrorIs(t, err, driver.ErrDeviceLost)
+	require.ErrorIs(t, err, hardware.ErrDeviceLost)
 }

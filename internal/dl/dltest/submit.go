@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
+	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -117,7 +119,7 @@ func (f *Fake) testForeign(t *testing.T) {
 	unchanged := f.keeps(t)
 	opened, err := d.OnStream(0)
 	require.NoError(t, err)
-	shared := opened.(driver.Wrapper)
+	shared := opened.(backend.Wrapper)
 	k := newTask(t, shared, split, gemm(6, 5, 300))
 	c, err := shared.Wrap(address+16, len(k.host[2]))
 	require.NoError(t, err)
@@ -128,9 +130,9 @@ func (f *Fake) testForeign(t *testing.T) {
 		require.NoError(t, shared.Submit(t.Context(), []driver.Run{k.run()}))
 	}
 	r := k.run()
-	r.C = shared.(driver.Borrower).At(address+16, len(k.host[2]))
+	r.C = shared.(backend.Borrower).At(address+16, len(k.host[2]))
 	for range 3 {
-		require.NoError(t, shared.(driver.Borrower).SubmitOn(t.Context(), 0, &r))
+		require.NoError(t, shared.(backend.Borrower).SubmitOn(t.Context(), 0, &r))
 	}
 	require.Equal(t, recorded, f.count(t, graphs))
 	require.Equal(t, queued, f.count(t, copies))
@@ -162,7 +164,7 @@ func (f *Fake) testWrapMistakes(t *testing.T) {
 		},
 	} {
 		err := call()
-		require.ErrorIs(t, err, driver.ErrInvalid)
+		require.ErrorIs(t, err, invalid.Err)
 		require.ErrorContains(t, err, message)
 		require.ErrorContains(t, err, f.Driver.Name()+": ")
 	}
@@ -171,7 +173,7 @@ func (f *Fake) testWrapMistakes(t *testing.T) {
 	require.NoError(t, b.Close())
 	t.Setenv("FAKE_ALIEN", "1")
 	_, err = d.Wrap(address, 1)
-	require.ErrorIs(t, err, driver.ErrInvalid)
+	require.ErrorIs(t, err, invalid.Err)
 	require.ErrorContains(t, err, "the memory is on GPU 1, the device is GPU 0")
 }
 
@@ -180,7 +182,7 @@ func (f *Fake) testForeignStream(t *testing.T) {
 	unchanged := f.keeps(t)
 	t.Setenv("FAKE_ALIEN", "1")
 	_, err := d.OnStream(16)
-	require.ErrorIs(t, err, driver.ErrInvalid)
+	require.ErrorIs(t, err, invalid.Err)
 	require.ErrorContains(t, err, f.Driver.Name()+": the stream must be one of this GPU")
 	unchanged()
 }

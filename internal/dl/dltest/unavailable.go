@@ -7,6 +7,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/dl"
+	"github.com/batchgemm/batchgemm/internal/hardware"
 )
 
 // At is a vendor's backend with other libraries.
@@ -32,10 +33,10 @@ func Unavailable(t *testing.T, v dl.Vendor, reasons []Reason) {
 			}
 			d := At(v, c.Paths...)
 			_, err := d.Devices(t.Context())
-			require.ErrorIs(t, err, driver.ErrUnavailable)
+			require.ErrorIs(t, err, hardware.ErrUnavailable)
 			require.ErrorContains(t, err, c.Message)
 			_, err = d.Open(t.Context(), 0)
-			require.ErrorIs(t, err, driver.ErrUnavailable)
+			require.ErrorIs(t, err, hardware.ErrUnavailable)
 		})
 	}
 }

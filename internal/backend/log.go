@@ -1,4 +1,4 @@
-package driver
+package backend
 
 import (
 	"log/slog"
