@@ -16,6 +16,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 func TestStatus(t *testing.T) {
@@ -111,7 +112,7 @@ func TestTableKeepsNoClosedDevice(t *testing.T) {
 		require.NoError(t, err)
 		device, err := table.add(d, 0)
 		require.NoError(t, err)
-		b, err := d.NewBuffer(1000)
+		b, err := d.NewBuffer(element.F32, 1000)
 		require.NoError(t, err)
 		_, err = table.add(b, device)
 		require.NoError(t, err)

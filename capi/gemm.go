@@ -170,13 +170,13 @@ func gemmOf(o planner.Options) func(context.Context, *dispatch.Device, planner.B
 
 func gemm[T, U element.Number](ctx context.Context, d *dispatch.Device, batch planner.Batch,
 	o planner.Options, host *hostArrays) (err error) {
-	x := dispatch.Operands[T, U]{A: array[T](host, 0, &err), B: array[T](host, 1, &err),
+	x := dispatch.Slices[T, U]{A: array[T](host, 0, &err), B: array[T](host, 1, &err),
 		C:  array[U](host, 2, &err),
 		B2: array[T](host, 3, &err), Bias: array[U](host, 4, &err), Rows: array[int32](host, 5, &err)}
 	if err != nil {
 		return err
 	}
-	return dispatch.GEMMOperands(ctx, d, batch, o, x)
+	return dispatch.GEMM(ctx, d, batch, o, x)
 }
 
 // array is one of the arrays, up to the first error.

@@ -190,7 +190,7 @@ func goBufferNew(mask *C.sigset_t, device C.bg_device, name *C.char, count C.int
 			if err != nil {
 				return nil, err
 			}
-			return notNil(d.NewBufferOf(of, int(count)))
+			return notNil(d.NewBuffer(of, int(count)))
 		})
 	})
 }
@@ -208,7 +208,7 @@ func goBufferWrap(mask *C.sigset_t, device C.bg_device, name *C.char, address C.
 			if err != nil {
 				return nil, err
 			}
-			return notNil(d.WrapOf(of, uintptr(address), int(count)))
+			return notNil(d.Wrap(of, uintptr(address), int(count)))
 		})
 	})
 }
@@ -234,8 +234,7 @@ func goBufferAddress(mask *C.sigset_t, buffer C.bg_buffer, address *C.uint64_t) 
 func goBufferWrite(mask *C.sigset_t, buffer C.bg_buffer, offset C.int64_t, src unsafe.Pointer, count,
 	timeout C.int64_t) C.bg_status {
 	return call(mask, func() error {
-		return transfer((*dispatch.Buffer).Write, (*dispatch.Buffer).WriteBits, (*dispatch.Buffer).WriteBytes,
-			(*dispatch.Buffer).WriteInt32, buffer, offset, "src", src, count, timeout)
+		return transfer(writing, buffer, offset, src, count, timeout)
 	})
 }
 
@@ -243,18 +242,21 @@ func goBufferWrite(mask *C.sigset_t, buffer C.bg_buffer, offset C.int64_t, src u
 func goBufferRead(mask *C.sigset_t, buffer C.bg_buffer, offset C.int64_t, dst unsafe.Pointer, count,
 	timeout C.int64_t) C.bg_status {
 	return call(mask, func() error {
-		return transfer((*dispatch.Buffer).Read, (*dispatch.Buffer).ReadBits, (*dispatch.Buffer).ReadBytes,
-			(*dispatch.Buffer).ReadInt32, buffer, offset, "dst", dst, count, timeout)
+		return transfer(reads, buffer, offset, dst, count, timeout)
 	})
 }
 
-// method moves elements of the host; int32 are the words of eight of Int4.
-type method[T float32 | uint16 | uint8 | int32] func(*dispatch.Buffer, context.Context, int, []T) error
+// direction is writing or reads, by the name of the caller's array.
+type direction string
+
+const (
+	writing direction = "src"
+	reads   direction = "dst"
+)
 
 // transfer is bg_buffer_write or bg_buffer_read.
-func transfer(words method[float32], halves method[uint16], bytes method[uint8], eights method[int32],
-	buffer C.bg_buffer, offset C.int64_t, name string, data unsafe.Pointer, count, timeout C.int64_t,
-) error {
+func transfer(to direction, buffer C.bg_buffer, offset C.int64_t, data unsafe.Pointer, count,
+	timeout C.int64_t) error {
 	b, err := find[*dispatch.Buffer](buffer)
 	if err != nil {
 		return err
@@ -262,25 +264,27 @@ func transfer(words method[float32], halves method[uint16], bytes method[uint8],
 	return within(timeout, func(ctx context.Context) error {
 		switch b.Type().PerWord() {
 		case 8:
-			return move(ctx, eights, b, offset, name, data, count)
+			return move[int32](ctx, to, b, offset, data, count)
 		case 4:
-			return move(ctx, bytes, b, offset, name, data, count)
+			return move[uint8](ctx, to, b, offset, data, count)
 		case 2:
-			return move(ctx, halves, b, offset, name, data, count)
+			return move[uint16](ctx, to, b, offset, data, count)
 		}
-		return move(ctx, words, b, offset, name, data, count)
+		return move[float32](ctx, to, b, offset, data, count)
 	})
 }
 
-// move copies elements by a method of the buffer for their type.
-func move[T float32 | uint16 | uint8 | int32](ctx context.Context, moves method[T],
-	b *dispatch.Buffer, offset C.int64_t, name string, data unsafe.Pointer, count C.int64_t,
-) error {
-	host, err := elements[T](b, name, data, count)
+// move copies elements; int32 are the words of eight of Int4.
+func move[T float32 | uint16 | uint8 | int32](ctx context.Context, to direction, b *dispatch.Buffer,
+	offset C.int64_t, data unsafe.Pointer, count C.int64_t) error {
+	host, err := elements[T](b, string(to), data, count)
 	if err != nil {
 		return err
 	}
-	return moves(b, ctx, int(offset), host)
+	if to == writing {
+		return dispatch.Write(ctx, b, int(offset), host)
+	}
+	return dispatch.Read(ctx, b, int(offset), host)
 }
 
 // elements shows an array of C with so many elements of a buffer's type.
@@ -358,7 +362,7 @@ func queue(program C.bg_program, o *C.bg_operands, ragged bool) error {
 	if err != nil {
 		return err
 	}
-	var r dispatch.Run
+	var r dispatch.Operands
 	by := p.Plan().Options.Epilogue.Pointers
 	for _, arg := range [...]struct {
 		name   string
@@ -379,7 +383,7 @@ func queue(program C.bg_program, o *C.bg_operands, ragged bool) error {
 			return marked{fmt.Errorf("%s is missing: its handle is 0", arg.name), errHandle}
 		}
 	}
-	return p.RunOperands(context.Background(), r)
+	return p.Run(context.Background(), r)
 }
 
 //export goRunAt

@@ -54,28 +54,26 @@ func goBufferReadAsync(mask *C.sigset_t, buffer C.bg_buffer, offset C.int64_t, d
 			}
 			switch b.Type().PerWord() {
 			case 8:
-				return startRead((*dispatch.Buffer).ReadInt32Async, b, offset, dst, count)
+				return startRead[int32](b, offset, dst, count)
 			case 4:
-				return startRead((*dispatch.Buffer).ReadBytesAsync, b, offset, dst, count)
+				return startRead[uint8](b, offset, dst, count)
 			case 2:
-				return startRead((*dispatch.Buffer).ReadBitsAsync, b, offset, dst, count)
+				return startRead[uint16](b, offset, dst, count)
 			}
-			return startRead((*dispatch.Buffer).ReadAsync, b, offset, dst, count)
+			return startRead[float32](b, offset, dst, count)
 		})
 	})
 }
 
-// startRead reads by a method of the buffer for its type.
-func startRead[T float32 | uint16 | uint8 | int32](method func(*dispatch.Buffer, context.Context, int,
-	[]T) *dispatch.Reading,
-	b *dispatch.Buffer, offset C.int64_t, dst unsafe.Pointer, count C.int64_t,
-) (object, error) {
+// startRead reads elements; int32 are the words of eight of Int4.
+func startRead[T float32 | uint16 | uint8 | int32](b *dispatch.Buffer, offset C.int64_t, dst unsafe.Pointer,
+	count C.int64_t) (object, error) {
 	host, err := elements[T](b, "dst", dst, count)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	r := reading{method(b, ctx, int(offset), host), cancel}
+	r := reading{dispatch.ReadAsync(ctx, b, int(offset), host), cancel}
 	if r.ended() && r.Err() != nil {
 		cancel()
 		return nil, r.Err()

@@ -26,17 +26,19 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	require.NoError(t, l.Status(ctx)) // a busy device queues what an idle one does at once
 	host := make([]float32, 12)
 	for name, call := range map[string]func() error{
-		"Run":  func() error { return p.Run(ctx, a, b, c) },
+		"Run":  func() error { return p.Run(ctx, Operands{A: a, B: b, C: c}) },
 		"Copy": func() error { return d.Copy(ctx, a, b) },
 		"RunRagged": func() error {
-			err := l.RunRagged(ctx, l.sizes, l.a, l.b, l.c)
+			err := l.Run(ctx, Operands{A: l.a, B: l.b, C: l.c, Sizes: l.sizes})
 			return errors.Join(err, l.Status(ctx))
 		},
 		"Update": func() error {
 			err := p.Update(ctx, batch)
-			return errors.Join(err, p.Run(ctx, a, b, c))
+			return errors.Join(err, p.Run(ctx, Operands{A: a, B: b, C: c}))
 		},
-		"GEMM": func() error { return d.GEMM(ctx, batch, planner.Options{}, host[:4], host[4:8], host[8:]) },
+		"GEMM": func() error {
+			return gemmOf(ctx, d, batch, planner.Options{}, host[:4], host[4:8], host[8:])
+		},
 	} {
 		require.Zero(t, testing.AllocsPerRun(100, func() {
 			if err := call(); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // BenchmarkLatency is a call and the wait for its end on the CPU, for batches from
@@ -35,16 +36,16 @@ func BenchmarkLatency(b *testing.B) {
 		for i := range host {
 			host[i] = make([]float32, size.count*size.side*size.side)
 			reference.Uniform(rand.New(rand.NewPCG(1, 0)), host[i])
-			on[i], err = d.NewBuffer(len(host[i]))
+			on[i], err = d.NewBuffer(element.F32, len(host[i]))
 			require.NoError(b, err)
-			require.NoError(b, on[i].Write(b.Context(), 0, host[i]))
+			require.NoError(b, Write(b.Context(), on[i], 0, host[i]))
 		}
 		for name, call := range map[string]func() error{
 			"GEMM": func() error {
-				return d.GEMM(b.Context(), batch, planner.Options{}, host[0], host[1], host[2])
+				return gemmOf(b.Context(), d, batch, planner.Options{}, host[0], host[1], host[2])
 			},
 			"RunAndWait": func() error {
-				if err := p.Run(b.Context(), on[0], on[1], on[2]); err != nil {
+				if err := p.Run(b.Context(), Operands{A: on[0], B: on[1], C: on[2]}); err != nil {
 					return err
 				}
 				return d.Wait(b.Context())
@@ -91,9 +92,9 @@ func BenchmarkUpdate(b *testing.B) {
 		require.NoError(b, err)
 		var on [3]*Buffer
 		for i, n := range need {
-			on[i], err = d.NewBuffer(n)
+			on[i], err = d.NewBuffer(element.F32, n)
 			require.NoError(b, err)
-			require.NoError(b, on[i].Write(b.Context(), 0, make([]float32, n)))
+			require.NoError(b, Write(b.Context(), on[i], 0, make([]float32, n)))
 		}
 		for _, update := range []bool{false, true} {
 			b.Run(fmt.Sprintf("%d of %d to %d/update=%t", c.count, c.least, c.most, update),
@@ -106,7 +107,7 @@ func BenchmarkUpdate(b *testing.B) {
 								b.Fatal(err)
 							}
 						}
-						if err := p.Run(b.Context(), on[0], on[1], on[2]); err != nil {
+						if err := p.Run(b.Context(), Operands{A: on[0], B: on[1], C: on[2]}); err != nil {
 							b.Fatal(err)
 						}
 						host = append(host, time.Since(start))

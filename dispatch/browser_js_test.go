@@ -22,7 +22,7 @@ func TestOpenInBrowser(t *testing.T) {
 	lenA, lenB, lenC := batch.Extent()
 	a, b, c := make([]float32, lenA), make([]float32, lenB), make([]float32, lenC)
 	a[batch[1].A.Offset], b[batch[1].B.Offset] = 6, 7
-	require.NoError(t, d.GEMM(t.Context(), batch, planner.Options{}, a, b, c))
+	require.NoError(t, gemmOf(t.Context(), d, batch, planner.Options{}, a, b, c))
 	require.Equal(t, float32(42), c[batch[1].C.Offset])
 
 	best, err := Open(t.Context())

@@ -11,7 +11,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Buffer is device memory for elements of a type; those of F32 may be int32 words in their place.
+// Buffer is device memory for elements of a type; those of F32 may be words of 32 bits in their place. Write,
+// Read and ReadAsync copy.
 type Buffer struct {
 	*object
 	device *Device
@@ -49,12 +50,9 @@ func (b *Buffer) enter() error {
 	return nil
 }
 
-// NewBuffer allocates n float32, contents undefined.
-func (d *Device) NewBuffer(n int) (*Buffer, error) { return d.NewBufferOf(element.F32, n) }
-
-// NewBufferOf allocates n elements of a type, contents undefined; of Int4, which are written by words of
-// eight, so many that the last word is whole.
-func (d *Device) NewBufferOf(of element.Type, n int) (*Buffer, error) {
+// NewBuffer allocates n elements of a type, contents undefined. Of Int4, which is written by words of eight,
+// it has so many that the last word is whole.
+func (d *Device) NewBuffer(of element.Type, n int) (*Buffer, error) {
 	if !of.Known() {
 		return nil, invalid.Errorf("buffer of elements of an unknown type %d", uint8(of))
 	}
@@ -94,41 +92,15 @@ func (b *Buffer) Len() int { return b.n }
 // Type is that of the elements.
 func (b *Buffer) Type() element.Type { return b.of }
 
-// Write copies src to elements [offset, offset+len(src)) of F32, after the runs queued
-// before. src may change when Write has returned.
-func (b *Buffer) Write(ctx context.Context, offset int, src []float32) error {
-	return b.transfer(ctx, "write", offset, src, driver.Buffer.Write)
-}
-
-// Read waits for the runs queued before and copies elements
-// [offset, offset+len(dst)) of F32 to dst.
-func (b *Buffer) Read(ctx context.Context, offset int, dst []float32) error {
-	return b.transfer(ctx, "read", offset, dst, driver.Buffer.Read)
-}
-
-// WriteInt32 is Write of the same words as int32, such as the sizes of a ragged program. Of elements of Int4
-// each word has eight (element.PackInt4), and offset is a multiple of 8.
-func (b *Buffer) WriteInt32(ctx context.Context, offset int, src []int32) error {
-	return b.transferInt32(ctx, "write", offset, src, driver.Buffer.Write)
-}
-
-// ReadInt32 is Read of the same words as int32, those that WriteInt32 takes.
-func (b *Buffer) ReadInt32(ctx context.Context, offset int, dst []int32) error {
-	return b.transferInt32(ctx, "read", offset, dst, driver.Buffer.Read)
-}
-
-func (b *Buffer) transferInt32(ctx context.Context, what string, offset int, data []int32,
+// moveWords moves words: each is an element of F32, or eight of Int4.
+func (b *Buffer) moveWords(ctx context.Context, what string, offset int, words []float32,
 	call func(driver.Buffer, context.Context, int, []float32) error,
 ) error {
-	words := backend.Words(data)
-	if b.of != element.Int4 {
-		return b.transfer(ctx, what, offset, words, call)
-	}
-	word, n, err := b.packed(what, offset, len(words))
+	first, n, err := b.packed(what, offset, len(words))
 	if err != nil {
 		return err
 	}
-	return b.move(ctx, what, offset, n, func() error { return call(b.driver, ctx, word, words) })
+	return b.move(ctx, what, offset, n, func() error { return call(b.driver, ctx, first, words) })
 }
 
 // packed is the word that an element begins, and how many elements so many words have.
@@ -142,15 +114,6 @@ func (b *Buffer) packed(what string, offset, words int) (word, n int, err error)
 		return 0, 0, b.within(what, offset, backend.MaxLen)
 	}
 	return offset / per, per * words, nil
-}
-
-func (b *Buffer) transfer(ctx context.Context, what string, offset int, data []float32,
-	call func(driver.Buffer, context.Context, int, []float32) error,
-) error {
-	if b.of != element.F32 {
-		return invalid.Errorf("%s: the buffer has elements of %s, not %s", what, b.of, element.F32)
-	}
-	return b.move(ctx, what, offset, len(data), func() error { return call(b.driver, ctx, offset, data) })
 }
 
 // move checks a range of elements and keeps device and buffer open for the call.

@@ -18,24 +18,12 @@ type Skip struct {
 	Err     error // the reason; it wraps ErrUnavailable where no option could change it
 }
 
+// String is the reason in one line.
 func (s Skip) String() string {
 	if s.Device == nil {
 		return s.Backend + ": " + s.Err.Error()
 	}
 	return fmt.Sprintf("%s: device %d (%s): %v", s.Backend, s.Device.Index, s.Device.Name, s.Err)
-}
-
-// Skips are what Open or OpenAll passed over. Backends after the one that was opened are not
-// among them where they were not asked.
-type Skips []Skip
-
-// String is all of it in one line.
-func (s Skips) String() string {
-	reasons := make([]string, len(s))
-	for i := range s {
-		reasons[i] = s[i].String()
-	}
-	return strings.Join(reasons, "; ")
 }
 
 // candidate is a device that may be opened.
@@ -49,7 +37,7 @@ type candidate struct {
 type found struct {
 	driver driver.Driver
 	take   []candidate
-	left   Skips
+	left   []Skip
 }
 
 // find asks a backend. Its software is taken where there is no better: of the fixed backend
@@ -77,7 +65,7 @@ func (s *selection) find(ctx context.Context, d driver.Driver) (*found, error) {
 			why = errors.New("software, and there is a GPU")
 		case !software:
 			why = fmt.Errorf("software, which is slower than the cpu backend; %s=%s takes it",
-				BackendEnv, d.Name())
+				backendEnv, d.Name())
 		}
 		if why == nil {
 			f.take = append(f.take, candidate{d, infos[i]})
@@ -99,9 +87,9 @@ func names(infos []Info) string {
 
 // choose starts the fixed backend, or the first that is available. start returns what it skipped
 // where it found nothing to start.
-func choose[T any](ctx context.Context, s *selection, start func(f *found, skipped Skips) (*T, Skips,
+func choose[T any](ctx context.Context, s *selection, start func(f *found, skipped []Skip) (*T, []Skip,
 	error)) (*T, error) {
-	var skipped Skips
+	var skipped []Skip
 	for _, d := range s.drivers {
 		if s.backend != "" && d.Name() != s.backend {
 			continue
@@ -129,7 +117,7 @@ func choose[T any](ctx context.Context, s *selection, start func(f *found, skipp
 
 // openFirst opens the first of the devices that is available, and completes what was skipped; it
 // returns nil and no error where none is.
-func openFirst(ctx context.Context, from []candidate, skipped Skips) (*Device, Skips, error) {
+func openFirst(ctx context.Context, from []candidate, skipped []Skip) (*Device, []Skip, error) {
 	for i := range from {
 		c := &from[i]
 		made, err := c.driver.Open(ctx, c.info.Index)
@@ -145,7 +133,7 @@ func openFirst(ctx context.Context, from []candidate, skipped Skips) (*Device, S
 }
 
 // notNeeded are devices that stand behind the one that was opened.
-func notNeeded(rest []candidate, opened *candidate) (skips Skips) {
+func notNeeded(rest []candidate, opened *candidate) (skips []Skip) {
 	for i := range rest {
 		skips = append(skips, Skip{rest[i].driver.Name(), &rest[i].info,
 			fmt.Errorf("%s device %d (%s) was opened", opened.driver.Name(), opened.info.Index,
@@ -157,8 +145,8 @@ func notNeeded(rest []candidate, opened *candidate) (skips Skips) {
 // openOfAll asks all backends before it opens one.
 func (s *selection) openOfAll(ctx context.Context) (*Device, error) {
 	var all []candidate
-	var skipped Skips
-	_, err := choose(ctx, s, func(f *found, before Skips) (*Device, Skips, error) {
+	var skipped []Skip
+	_, err := choose(ctx, s, func(f *found, before []Skip) (*Device, []Skip, error) {
 		all, skipped = append(all, f.take...), append(before, f.left...)
 		return nil, skipped, nil
 	})
@@ -193,7 +181,7 @@ func (s *selection) openOfAll(ctx context.Context) (*Device, error) {
 }
 
 // openChosen opens one of a list that the caller chose from.
-func openChosen(ctx context.Context, list []candidate, i int, skipped Skips) (*Device, error) {
+func openChosen(ctx context.Context, list []candidate, i int, skipped []Skip) (*Device, error) {
 	c := list[i]
 	made, err := c.driver.Open(ctx, c.info.Index)
 	if err != nil {
@@ -206,7 +194,7 @@ func openChosen(ctx context.Context, list []candidate, i int, skipped Skips) (*D
 }
 
 // tryAll is openFirst where there is nothing else.
-func tryAll(ctx context.Context, from []candidate, skipped Skips) (*Device, error) {
+func tryAll(ctx context.Context, from []candidate, skipped []Skip) (*Device, error) {
 	d, skipped, err := openFirst(ctx, from, skipped)
 	if d == nil && err == nil {
 		err = &allSkipped{skipped}
@@ -237,8 +225,14 @@ func (s *selection) rank(k Kind) int {
 }
 
 // allSkipped is the error when no backend is left.
-type allSkipped struct{ skips Skips }
+type allSkipped struct{ skips []Skip }
 
-func (e *allSkipped) Error() string { return "no device: " + e.skips.String() }
+func (e *allSkipped) Error() string {
+	reasons := make([]string, len(e.skips))
+	for i := range e.skips {
+		reasons[i] = e.skips[i].String()
+	}
+	return "no device: " + strings.Join(reasons, "; ")
+}
 
 func (e *allSkipped) Unwrap() error { return ErrUnavailable }

@@ -19,7 +19,7 @@ import (
 // Device is an open device.
 type Device struct {
 	*life
-	skipped Skips
+	skipped []Skip
 	gemm    *hostgemm.Host
 
 	planner     *planner.Planner
@@ -51,7 +51,7 @@ type life struct {
 
 // newDevice takes rates that were measured on the device, if there are any. A file
 // of them that does not serve is no reason to fail: batchgemm devices tells of it.
-func newDevice(d driver.Device, skipped Skips) *Device {
+func newDevice(d driver.Device, skipped []Skip) *Device {
 	info := d.Info()
 	facts, err := ratefile.Load(&info)
 	if err != nil {
@@ -60,7 +60,7 @@ func newDevice(d driver.Device, skipped Skips) *Device {
 	return deviceFor(d, planner.New(&facts).Within(hostmem.CheckHalf), skipped)
 }
 
-func deviceFor(d driver.Device, p *planner.Planner, skipped Skips) *Device {
+func deviceFor(d driver.Device, p *planner.Planner, skipped []Skip) *Device {
 	device := &Device{life: &life{driver: d, info: d.Info()}, skipped: skipped, planner: p,
 		gemm: hostgemm.New(d, p)}
 	device.warmed.Store(new(planner.KernelSet))
@@ -106,8 +106,9 @@ func (l *life) isClosed() bool {
 // rates that batchgemm tune measured on it, if there are any.
 func (d *Device) Info() Info { return d.info }
 
-// Skipped lists the backends and devices that Open passed over, and why. Printed, it is one line.
-func (d *Device) Skipped() Skips { return slices.Clone(d.skipped) }
+// Skipped lists the backends and devices that Open passed over, and why. Backends after the opened one are
+// not in it where they were not asked.
+func (d *Device) Skipped() []Skip { return slices.Clone(d.skipped) }
 
 // Plan plans a batch for this device. The plan may be kept, prepared any number of
 // times, and outlives the device. It fails with ctx's error soon after ctx ends, and with ErrOutOfMemory
@@ -115,25 +116,6 @@ func (d *Device) Skipped() Skips { return slices.Clone(d.skipped) }
 // ErrInvalid: a *planner.ProblemError when the batch is wrong, others when the options are.
 func (d *Device) Plan(ctx context.Context, batch planner.Batch, o planner.Options) (*planner.Plan, error) {
 	return d.planner.Plan(ctx, batch, o)
-}
-
-// GEMM computes the batch on slices of host memory, by plans with the options. The
-// result is in c when it returns; elements of c between the problems' regions are not
-// written. On an error, and when ctx ends, c is as before; what the device has begun
-// goes on without the caller. It fails with a *planner.ProblemError when the batch is
-// wrong or a slice too short, and as Plan does when the options are.
-//
-// A large batch is cut into parts, each with a plan of its own, so that copies of some
-// overlap the work on others. Plans and programs are kept for the last 32 batches, so
-// that a batch of the same sizes, scalars and offsets with the same options costs no
-// planning. Results are as large as C once more until the call ends, on the CPU in the device's memory, and
-// memory of the host that this takes, with pages of C that are not there yet, is known before anything is
-// computed: ErrOutOfMemory. It is given back when the call ends, or where others may use it again 2 s later;
-// the device keeps buffers of up to 32 MiB for each operand of a part. Calls on one device take turns. For
-// what else an epilogue has, and elements of other types, use GEMMOperands, and for operands that stay on the
-// device Plan, Prepare and Run.
-func (d *Device) GEMM(ctx context.Context, batch planner.Batch, o planner.Options, a, b, c []float32) error {
-	return d.gemm32(ctx, batch, o, hostgemm.Operands{A: a, B: b, C: c})
 }
 
 func (d *Device) gemm32(ctx context.Context, batch planner.Batch, o planner.Options,

@@ -14,6 +14,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/fakedriver"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/devices"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 var errBroken = errors.New("broken")
@@ -38,9 +39,9 @@ func small(t *testing.T) planner.Batch {
 
 func buffer(t *testing.T, d *Device, n int, values ...float32) *Buffer {
 	t.Helper()
-	b, err := d.NewBuffer(n)
+	b, err := d.NewBuffer(element.F32, n)
 	require.NoError(t, err)
-	require.NoError(t, b.Write(context.Background(), 0, values))
+	require.NoError(t, Write(context.Background(), b, 0, values))
 	return b
 }
 
@@ -59,20 +60,22 @@ func TestRun(t *testing.T) {
 	d, _ := openFake(t)
 	p := program(t, d, small(t))
 	a, b, c := buffer(t, d, 4, 1, 2, 3, 4), buffer(t, d, 4, 1, 0, 1, 1), buffer(t, d, 5, 9, 9, 9, 9, 9)
-	require.NoError(t, p.Run(ctx, a, b, c))
+	require.NoError(t, p.Run(ctx, Operands{A: a, B: b, C: c}))
 	require.NoError(t, d.Wait(ctx))
 	got := make([]float32, 5)
-	require.NoError(t, c.Read(ctx, 0, got))
+	require.NoError(t, Read(ctx, c, 0, got))
 	require.Equal(t, []float32{3, 2, 7, 4, 9}, got)
 
 	timing, err := d.Time(ctx, runOf(p, a, b, c), runOf(p, c, b, a))
 	require.NoError(t, err)
 	require.Positive(t, timing.Device)
-	require.NoError(t, a.Read(ctx, 0, got[:4]))
+	require.NoError(t, Read(ctx, a, 0, got[:4]))
 	require.Equal(t, []float32{5, 2, 11, 4}, got[:4], "the second run sees what the first wrote")
 }
 
-func runOf(p *Program, a, b, c *Buffer) Run { return Run{Program: p, A: a, B: b, C: c} }
+func runOf(p *Program, a, b, c *Buffer) Run {
+	return Run{Program: p, Operands: Operands{A: a, B: b, C: c}}
+}
 
 func TestRunRefuses(t *testing.T) {
 	ctx := context.Background()
@@ -107,7 +110,7 @@ func TestRunRefuses(t *testing.T) {
 			_, err := d.Time(ctx, good, c.run)
 			require.EqualError(t, err, c.failure)
 			got := make([]float32, 4)
-			require.NoError(t, good.C.Read(ctx, 0, got))
+			require.NoError(t, Read(ctx, good.C, 0, got))
 			require.Equal(t, []float32{7, 7, 7, 7}, got, "the good run before was not executed")
 		})
 	}
@@ -120,19 +123,19 @@ func TestBufferRefuses(t *testing.T) {
 	require.Equal(t, 4, b.Len())
 	for name, call := range map[string]func() error{
 		"write: 2 elements from 3 on, in a buffer of 4": func() error {
-			return b.Write(ctx, 3, make([]float32, 2))
+			return Write(ctx, b, 3, make([]float32, 2))
 		},
 		"read: 5 elements from 0 on, in a buffer of 4": func() error {
-			return b.Read(ctx, 0, make([]float32, 5))
+			return Read(ctx, b, 0, make([]float32, 5))
 		},
 		"read: 0 elements from -1 on, in a buffer of 4": func() error {
-			return b.Read(ctx, -1, nil)
+			return Read(ctx, b, -1, []float32(nil))
 		},
 		fmt.Sprintf("write: 1 elements from %d on, in a buffer of 4", math.MaxInt): func() error {
-			return b.Write(ctx, math.MaxInt, make([]float32, 1))
+			return Write(ctx, b, math.MaxInt, make([]float32, 1))
 		},
 		"buffer of -1 elements: negative size": func() error {
-			_, err := d.NewBuffer(-1)
+			_, err := d.NewBuffer(element.F32, -1)
 			return err
 		},
 		"prepare: the plan is nil": func() error {
@@ -142,10 +145,10 @@ func TestBufferRefuses(t *testing.T) {
 	} {
 		require.EqualError(t, call(), name)
 	}
-	require.NoError(t, b.Write(ctx, 4, nil))
+	require.NoError(t, Write(ctx, b, 4, []float32(nil)))
 	empty := buffer(t, d, 0)
 	require.Zero(t, empty.Len())
-	_, err := d.NewBuffer(min(1<<40, math.MaxInt/4))
+	_, err := d.NewBuffer(element.F32, min(1<<40, math.MaxInt/4))
 	require.ErrorIs(t, err, ErrOutOfMemory)
 }
 
@@ -168,17 +171,17 @@ func TestClosedDevice(t *testing.T) {
 	require.NoError(t, d.Close())
 	require.EqualValues(t, 1, f.Closes.Load())
 	for name, call := range map[string]func() error{
-		"NewBuffer": func() error { _, err := d.NewBuffer(1); return err },
+		"NewBuffer": func() error { _, err := d.NewBuffer(element.F32, 1); return err },
 		"Prepare":   func() error { _, err := d.Prepare(ctx, p.Plan()); return err },
-		"Run":       func() error { return p.Run(ctx, b, b, b) },
+		"Run":       func() error { return p.Run(ctx, Operands{A: b, B: b, C: b}) },
 		"Time":      func() error { _, err := d.Time(ctx); return err },
 		"Wait":      func() error { return d.Wait(ctx) },
 		"GEMM": func() error {
-			return d.GEMM(ctx, batch, planner.Options{}, make([]float32, 4), make([]float32, 4),
+			return gemmOf(ctx, d, batch, planner.Options{}, make([]float32, 4), make([]float32, 4),
 				make([]float32, 4))
 		},
-		"Write": func() error { return b.Write(ctx, 0, make([]float32, 1)) },
-		"Read":  func() error { return b.Read(ctx, 0, make([]float32, 1)) },
+		"Write": func() error { return Write(ctx, b, 0, make([]float32, 1)) },
+		"Read":  func() error { return Read(ctx, b, 0, make([]float32, 1)) },
 	} {
 		require.ErrorIs(t, call(), ErrClosed, name)
 	}
@@ -200,7 +203,7 @@ func TestCloseDuringCalls(t *testing.T) {
 		for range 2 {
 			group.Go(func() {
 				for range 20 {
-					errs <- p.Run(ctx, a, b, c)
+					errs <- p.Run(ctx, Operands{A: a, B: b, C: c})
 				}
 			})
 		}
@@ -232,15 +235,15 @@ func TestDeviceClosesDuringCalls(t *testing.T) {
 		var group sync.WaitGroup
 		var started sync.WaitGroup
 		for name, call := range map[string]func() error{
-			"Run":     func() error { return p.Run(ctx, a, b, c) },
+			"Run":     func() error { return p.Run(ctx, Operands{A: a, B: b, C: c}) },
 			"Time":    func() error { _, err := d.Time(ctx, runOf(p, a, b, c)); return err },
 			"Wait":    func() error { return d.Wait(ctx) },
-			"Write":   func() error { return a.Write(ctx, 0, host) },
-			"Read":    func() error { return b.Read(ctx, 0, make([]float32, 4)) },
+			"Write":   func() error { return Write(ctx, a, 0, host) },
+			"Read":    func() error { return Read(ctx, b, 0, make([]float32, 4)) },
 			"Prepare": func() error { made, err := d.Prepare(ctx, p.Plan()); return closed(made, err) },
-			"buffer":  func() error { made, err := d.NewBuffer(1); return closed(made, err) },
+			"buffer":  func() error { made, err := d.NewBuffer(element.F32, 1); return closed(made, err) },
 			"GEMM": func() error {
-				return d.GEMM(ctx, batch, planner.Options{}, host, host, make([]float32, 4))
+				return gemmOf(ctx, d, batch, planner.Options{}, host, host, make([]float32, 4))
 			},
 		} {
 			started.Add(1)
@@ -281,18 +284,18 @@ func TestCloseIsBehindTheCall(t *testing.T) {
 			leave := sync.OnceFunc(func() { close(left) })
 			defer leave() // also when the test fails
 			f.OnSubmit = func() error { close(inside); <-left; return nil }
-			go func() { done <- p.Run(ctx, a, b, c) }()
+			go func() { done <- p.Run(ctx, Operands{A: a, B: b, C: c}) }()
 			<-inside
 			switch name {
 			case "buffer":
 				require.NoError(t, a.Close())
 				require.EqualValues(t, 3, f.Buffers.Load())
-				require.ErrorIs(t, a.Write(ctx, 0, []float32{1}), ErrClosed)
+				require.ErrorIs(t, Write(ctx, a, 0, []float32{1}), ErrClosed)
 				done <- nil
 			case "program":
 				require.NoError(t, p.Close())
 				require.EqualValues(t, 1, f.Programs.Load())
-				require.ErrorIs(t, p.Run(ctx, a, b, c), ErrClosed)
+				require.ErrorIs(t, p.Run(ctx, Operands{A: a, B: b, C: c}), ErrClosed)
 				done <- nil
 			case "device":
 				go func() { done <- d.Close() }()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/fakedriver"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // logged is what the package logs during a test.
@@ -74,7 +75,8 @@ func collect(t *testing.T, done func() bool) {
 //go:noinline
 func use(t *testing.T, d *Device) {
 	p := program(t, d, small(t))
-	require.NoError(t, p.Run(t.Context(), buffer(t, d, 4), buffer(t, d, 4), buffer(t, d, 4)))
+	require.NoError(t, p.Run(t.Context(), Operands{A: buffer(t, d, 4), B: buffer(t, d, 4),
+		C: buffer(t, d, 4)}))
 }
 
 func TestDroppedObjectsAreClosed(t *testing.T) {
@@ -87,7 +89,7 @@ func TestDroppedObjectsAreClosed(t *testing.T) {
 	kept, closed := buffer(t, d, 5), buffer(t, d, 6)
 	require.NoError(t, closed.Close())
 	collect(t, func() bool { return f.Buffers.Load() == 1 && f.Programs.Load() == 0 })
-	require.NoError(t, kept.Write(t.Context(), 0, make([]float32, 5)))
+	require.NoError(t, Write(t.Context(), kept, 0, make([]float32, 5)))
 	require.Equal(t, 3*rounds,
 		log.count(
 			`level=WARN msg="dropped without Close; closed now" backend=fake device=fake0 object=buffer `+
@@ -104,13 +106,13 @@ func openAndUse(t *testing.T) *fakedriver.Device {
 	require.NoError(t, err)
 	use(t, d)
 	batch := small(t)
-	require.NoError(t, d.GEMM(t.Context(), batch, planner.Options{}, make([]float32, 4), make([]float32, 4),
-		make([]float32, 4)))
+	require.NoError(t, gemmOf(t.Context(), d, batch, planner.Options{}, make([]float32, 4),
+		make([]float32, 4), make([]float32, 4)))
 	return f.Last()
 }
 
 func TestDroppedDeviceIsClosed(t *testing.T) {
-	t.Setenv(BackendEnv, "")
+	t.Setenv(backendEnv, "")
 	log := captureLog(t)
 	f := openAndUse(t)
 	collect(t, func() bool { return f.Closes.Load() == 1 })
@@ -130,12 +132,12 @@ func openAndKeep(t *testing.T) (*Buffer, *fakedriver.Device) {
 
 // A device is in use as long as one of its buffers is. Closing it closes that.
 func TestBufferKeepsItsDevice(t *testing.T) {
-	t.Setenv(BackendEnv, "")
+	t.Setenv(backendEnv, "")
 	log := captureLog(t)
 	b, f := openAndKeep(t)
 	collect(t, nil)
 	require.Zero(t, f.Closes.Load())
-	require.NoError(t, b.Write(t.Context(), 0, []float32{1}))
+	require.NoError(t, Write(t.Context(), b, 0, []float32{1}))
 	require.NoError(t, b.device.Close())
 	buffer, device := weak.Make(b), weak.Make(b.device)
 	collect(t, func() bool { return buffer.Value() == nil && device.Value() == nil })
@@ -156,7 +158,8 @@ func TestDroppedDuringCall(t *testing.T) {
 	failed := make(chan error)
 	go func() {
 		p := program(t, d, small(t))
-		failed <- p.Run(context.Background(), buffer(t, d, 4), buffer(t, d, 4), buffer(t, d, 4))
+		failed <- p.Run(context.Background(), Operands{A: buffer(t, d, 4), B: buffer(t, d, 4),
+			C: buffer(t, d, 4)})
 	}()
 	<-started
 	collect(t, nil)
@@ -169,7 +172,7 @@ func TestDroppedDuringCall(t *testing.T) {
 
 // A device that takes its time to close holds up nobody else.
 func TestDroppedDeviceThatHangs(t *testing.T) {
-	t.Setenv(BackendEnv, "")
+	t.Setenv(backendEnv, "")
 	hung := openAndUse(t)
 	end := make(chan struct{})
 	hung.OnClose = func() { <-end }
@@ -184,10 +187,10 @@ func useStream(t *testing.T) (first, stream *fakedriver.Device) {
 	d, s := openSharing(t)
 	other, err := d.OnStream(7)
 	require.NoError(t, err)
-	view, err := other.Wrap(64, 4)
+	view, err := other.Wrap(element.F32, 64, 4)
 	require.NoError(t, err)
 	p := program(t, other, small(t))
-	require.NoError(t, p.Run(t.Context(), view, buffer(t, other, 4), buffer(t, other, 4)))
+	require.NoError(t, p.Run(t.Context(), Operands{A: view, B: buffer(t, other, 4), C: buffer(t, other, 4)}))
 	require.NoError(t, d.Close())
 	return s.Device, other.driver.(*sharing).Device
 }
@@ -219,13 +222,13 @@ func TestDevicesThatComeAndGo(t *testing.T) {
 		{"slices", func(t *testing.T, d *Device) {
 			s, err := buffer(t, d, 1000).Slice(64, 64)
 			require.NoError(t, err)
-			require.NoError(t, s.Write(t.Context(), 0, []float32{1}))
+			require.NoError(t, Write(t.Context(), s, 0, []float32{1}))
 		}},
 		{"reads", func(t *testing.T, d *Device) {
-			buffer(t, d, 1000).ReadAsync(t.Context(), 0, make([]float32, 1000))
+			ReadAsync(t.Context(), buffer(t, d, 1000), 0, make([]float32, 1000))
 		}},
 		{"operands on the host", func(t *testing.T, d *Device) {
-			require.NoError(t, d.GEMM(t.Context(), small(t), planner.Options{}, make([]float32, 4),
+			require.NoError(t, gemmOf(t.Context(), d, small(t), planner.Options{}, make([]float32, 4),
 				make([]float32, 4), make([]float32, 4)))
 		}},
 	} {

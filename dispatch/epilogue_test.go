@@ -23,7 +23,7 @@ func dressed() (planner.Batch, planner.Options) {
 func rowsOf(t *testing.T, d *Device) *Buffer {
 	b := buffer(t, d, 6)
 	half, two := int32(math.Float32bits(0.5)), int32(math.Float32bits(2))
-	require.NoError(t, b.WriteInt32(t.Context(), 0, []int32{2, 0, 1, 3, two, half}))
+	require.NoError(t, Write(t.Context(), b, 0, []int32{2, 0, 1, 3, two, half}))
 	return b
 }
 
@@ -35,9 +35,10 @@ func TestEpilogue(t *testing.T) {
 	require.NoError(t, err)
 	p, err := d.Prepare(ctx, plan)
 	require.NoError(t, err)
-	run := Run{Program: p, A: buffer(t, d, 6, 1, 2, 9, 9, 3, 4), B: buffer(t, d, 4, 1, 0, 0, -1),
+	run := Run{Program: p, Operands: Operands{A: buffer(t, d, 6, 1, 2, 9, 9, 3, 4),
+		B:    buffer(t, d, 4, 1, 0, 0, -1),
 		B2:   buffer(t, d, 4, 2, 0, 0, 2),
-		Bias: buffer(t, d, 4, 0, 5, 0, -10), Rows: rowsOf(t, d), C: buffer(t, d, 8, 9, 9, 9, 9, 9, 9, 9, 9)}
+		Bias: buffer(t, d, 4, 0, 5, 0, -10), Rows: rowsOf(t, d), C: buffer(t, d, 8, 9, 9, 9, 9, 9, 9, 9, 9)}}
 	want := []float32{9, 9, 2 * 3 * 6, 2 * 1 * -2, 9, 9, 0.5 * 1 * 2, 0.5 * 3 * -6}
 	require.NoError(t, d.Run(ctx, run))
 	require.Equal(t, want, read(t, run.C))
@@ -48,7 +49,7 @@ func TestEpilogue(t *testing.T) {
 	require.Equal(t, want, read(t, run.C), "an update keeps the epilogue")
 
 	plain := program(t, d, small(t))
-	narrow, err := d.NewBufferOf(element.BF16, 8)
+	narrow, err := d.NewBuffer(element.BF16, 8)
 	require.NoError(t, err)
 	other, _ := openFake(t)
 	for name, c := range map[string]struct {
@@ -80,7 +81,10 @@ func TestEpilogue(t *testing.T) {
 		"C is B2":   {func(r *Run) { r.B2 = r.C }, "run 1: buffer C is also B2"},
 		"C is bias": {func(r *Run) { r.Bias = r.C }, "run 1: buffer C is also Bias"},
 		"C is rows": {func(r *Run) { r.Rows = r.C }, "run 1: buffer C is also Rows"},
-		"not asked for": {func(r *Run) { *r = Run{Program: plain, A: r.A, B: r.B, C: r.C, Rows: r.Rows} },
+		"not asked for": {func(r *Run) {
+			*r = Run{Program: plain,
+				Operands: Operands{A: r.A, B: r.B, C: r.C, Rows: r.Rows}}
+		},
 			"run 1: Rows is not nil: the plan's epilogue has no use for it"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -105,18 +109,19 @@ func TestEpilogueOnHost(t *testing.T) {
 	}
 	relu := planner.Options{Epilogue: planner.Epilogue{Activation: planner.ReLU}}
 	c := make([]float32, 4)
-	require.NoError(t, d.GEMM(t.Context(), small(t), relu, []float32{1, 2, 3, 4}, []float32{-1, 0, 0, 1}, c),
+	require.NoError(t, gemmOf(t.Context(), d, small(t), relu, []float32{1, 2, 3, 4}, []float32{-1, 0, 0, 1},
+		c),
 		"nothing beside A, B and C")
 	require.Equal(t, []float32{0, 2, 0, 4}, c)
 
 	type half = element.BFloat16
 	kept := small(t) // C = 1*C, which an epilogue changes
 	kept[0].Alpha, kept[0].Beta = planner.Scale(0), 1
-	x := Operands[half, half]{A: make([]half, 4), B: make([]half, 4), C: as[half]([]float32{-1, 2, -3, 4})}
-	require.NoError(t, GEMMOperands(t.Context(), d, kept, relu, x))
+	x := Slices[half, half]{A: make([]half, 4), B: make([]half, 4), C: as[half]([]float32{-1, 2, -3, 4})}
+	require.NoError(t, GEMM(t.Context(), d, kept, relu, x))
 	require.Equal(t, []float32{0, 2, 0, 4}, floats(x.C))
 	c = []float32{-1, 2, -3, 4}
-	require.NoError(t, g.GEMM(t.Context(), kept, relu, make([]float32, 4), make([]float32, 4), c))
+	require.NoError(t, gemmOf(t.Context(), g, kept, relu, make([]float32, 4), make([]float32, 4), c))
 	require.Equal(t, []float32{0, 2, 0, 4}, c)
 }
 
@@ -125,57 +130,57 @@ func hostEpilogue[T, U element.Number](t *testing.T, on Host) {
 	ctx := t.Context()
 	batch, o := dressed()
 	half, two := int32(math.Float32bits(0.5)), int32(math.Float32bits(2))
-	x := Operands[T, U]{A: as[T]([]float32{1, 2, 9, 9, 3, 4}), B: as[T]([]float32{1, 0, 0, -1}),
+	x := Slices[T, U]{A: as[T]([]float32{1, 2, 9, 9, 3, 4}), B: as[T]([]float32{1, 0, 0, -1}),
 		B2: as[T]([]float32{2, 0, 0, 2}), C: as[U]([]float32{9, 9, 9, 9, 9, 9, 9, 9}),
 		Bias: as[U]([]float32{0, 5, 0, -10}), Rows: []int32{2, 0, 1, 3, two, half}}
-	require.NoError(t, GEMMOperands(ctx, on, batch, o, x))
+	require.NoError(t, GEMM(ctx, on, batch, o, x))
 	want := []float32{9, 9, 2 * 3 * 6, 2 * 1 * -2, 9, 9, 0.5 * 1 * 2, 0.5 * 3 * -6}
 	require.Equal(t, want, floats(x.C))
 	x.Rows[2], x.Rows[0] = -1, 0 // one row more that nobody stores, and the same twice
-	require.NoError(t, GEMMOperands(ctx, on, batch, o, x))
+	require.NoError(t, GEMM(ctx, on, batch, o, x))
 	require.Equal(t, want, floats(x.C))
 
-	for failure, edit := range map[string]func(b *planner.Problem, o *planner.Options, x *Operands[T, U]){
+	for failure, edit := range map[string]func(b *planner.Problem, o *planner.Options, x *Slices[T, U]){
 		"problem 0: A needs elements [0, 6) of a buffer of 4": func(_ *planner.Problem,
-			_ *planner.Options, x *Operands[T, U]) {
+			_ *planner.Options, x *Slices[T, U]) {
 			x.A = x.A[:4]
 		},
 		"problem 0: C needs elements [0, 8) of a buffer of 6": func(_ *planner.Problem,
-			_ *planner.Options, x *Operands[T, U]) {
+			_ *planner.Options, x *Slices[T, U]) {
 			x.C = x.C[:6]
 		},
 		"problem 0: B2 needs elements [0, 4) of a buffer of 0": func(_ *planner.Problem,
-			_ *planner.Options, x *Operands[T, U]) {
+			_ *planner.Options, x *Slices[T, U]) {
 			x.B2 = nil
 		},
 		"problem 0: bias needs elements [0, 4) of a buffer of 3": func(_ *planner.Problem,
-			_ *planner.Options, x *Operands[T, U]) {
+			_ *planner.Options, x *Slices[T, U]) {
 			x.Bias = x.Bias[:3]
 		},
 		"problem 0: weights need words [4, 6) of a buffer of 5": func(_ *planner.Problem,
-			_ *planner.Options, x *Operands[T, U]) {
+			_ *planner.Options, x *Slices[T, U]) {
 			x.Rows = x.Rows[:5]
 		},
 		"problem 0: beta 1 is not 0, and gated units read no C": func(b *planner.Problem,
-			_ *planner.Options, _ *Operands[T, U]) {
+			_ *planner.Options, _ *Slices[T, U]) {
 			b.Beta = 1
 		},
 		"Bias has 4 elements: the epilogue has no use for it": func(_ *planner.Problem,
-			o *planner.Options, _ *Operands[T, U]) {
+			o *planner.Options, _ *Slices[T, U]) {
 			o.Epilogue.Bias = false
 		},
 		"unknown activation \"id\" (known: relu, gelu, silu)": func(_ *planner.Problem,
-			o *planner.Options, _ *Operands[T, U]) {
+			o *planner.Options, _ *Slices[T, U]) {
 			o.Epilogue.Activation = "id"
 		},
 		"operands on the host are not by pointers: use Plan, Prepare and Run": func(_ *planner.Problem,
-			o *planner.Options, _ *Operands[T, U]) {
+			o *planner.Options, _ *Slices[T, U]) {
 			o.Epilogue.Pointers.A = true
 		},
 	} {
 		b, o, x := planner.Batch{batch[0]}, o, x
 		edit(&b[0], &o, &x)
-		err := GEMMOperands(ctx, on, b, o, x)
+		err := GEMM(ctx, on, b, o, x)
 		require.EqualError(t, err, failure)
 		require.ErrorIs(t, err, ErrInvalid)
 		require.Equal(t, want[:len(x.C)], floats(x.C))
@@ -193,12 +198,12 @@ func TestEpilogueRagged(t *testing.T) {
 	require.NoError(t, err)
 	bits := func(x float32) int32 { return int32(math.Float32bits(x)) }
 	rows, ends := buffer(t, d, 12), buffer(t, d, 3)
-	require.NoError(t, rows.WriteInt32(ctx, 0, []int32{1, 0, 1, 7, 3, 0, 2, 1, bits(1), bits(1),
+	require.NoError(t, Write(ctx, rows, 0, []int32{1, 0, 1, 7, 3, 0, 2, 1, bits(1), bits(1),
 		bits(-1), bits(2)}))
-	require.NoError(t, ends.WriteInt32(ctx, 0, []int32{1, 1, 4}))
-	run := Run{Program: p, Sizes: ends, Rows: rows, A: buffer(t, d, 4, 1, 2, 3, 4),
+	require.NoError(t, Write(ctx, ends, 0, []int32{1, 1, 4}))
+	run := Run{Program: p, Operands: Operands{Sizes: ends, Rows: rows, A: buffer(t, d, 4, 1, 2, 3, 4),
 		B:    buffer(t, d, 12, 1, 0, 0, 1, 10, 0, 0, 10, 100, 0, 0, 100),
-		Bias: buffer(t, d, 6, 5, 6, 0, 0, 7, 8), C: buffer(t, d, 8, 0, 0, 0, 0, 0, 0, 0, 0)}
+		Bias: buffer(t, d, 6, 5, 6, 0, 0, 7, 8), C: buffer(t, d, 8, 0, 0, 0, 0, 0, 0, 0, 0)}}
 	require.NoError(t, d.Run(ctx, run))
 	require.Equal(t, []float32{107, 208, 14, 16, -307, -408, 8, 10}, read(t, run.C))
 	require.NoError(t, p.Status(ctx))
@@ -216,11 +221,11 @@ func TestEpilogueDepth(t *testing.T) {
 		planner.Options{Epilogue: planner.Epilogue{Bias: true, Activation: planner.ReLU, Weights: true}})
 	require.NoError(t, err)
 	rows, ends := buffer(t, d, 2), buffer(t, d, 2)
-	require.NoError(t, rows.WriteInt32(ctx, 0,
-		[]int32{int32(math.Float32bits(2)), int32(math.Float32bits(0.5))}))
-	require.NoError(t, ends.WriteInt32(ctx, 0, []int32{1, 3}))
-	run := Run{Program: p, Sizes: ends, Rows: rows, A: buffer(t, d, 3, 1, 2, 3), B: buffer(t, d, 6, 1, 0, 0,
-		1, 10, 10), Bias: buffer(t, d, 4, 5, 6, -100, 0), C: buffer(t, d, 4, 9, 9, 9, 9)}
+	require.NoError(t, Write(ctx, rows, 0, []int32{int32(math.Float32bits(2)), int32(math.Float32bits(0.5))}))
+	require.NoError(t, Write(ctx, ends, 0, []int32{1, 3}))
+	run := Run{Program: p, Operands: Operands{Sizes: ends, Rows: rows, A: buffer(t, d, 3, 1, 2, 3),
+		B: buffer(t, d, 6, 1, 0, 0,
+			1, 10, 10), Bias: buffer(t, d, 4, 5, 6, -100, 0), C: buffer(t, d, 4, 9, 9, 9, 9)}}
 	require.NoError(t, d.Run(ctx, run))
 	require.Equal(t, []float32{12, 12, 0, 16}, read(t, run.C))
 	run.Rows = buffer(t, d, 1)
@@ -237,14 +242,15 @@ func TestEpilogueRecords(t *testing.T) {
 	p, err := d.PrepareRagged(ctx, r, o)
 	require.NoError(t, err)
 	require.Equal(t, 40, p.Plan().SizesLen())
-	run := Run{Program: p, A: buffer(t, d, 6, 1, 2, 9, 9, 3, 4), B: buffer(t, d, 4, 1, 0, 0, -1),
+	run := Run{Program: p, Operands: Operands{A: buffer(t, d, 6, 1, 2, 9, 9, 3, 4),
+		B:    buffer(t, d, 4, 1, 0, 0, -1),
 		B2:   buffer(t, d, 4, 2, 0, 0, 2),
 		Bias: buffer(t, d, 4, 0, 5, 0, -10), Rows: rowsOf(t, d), C: buffer(t, d, 8, 9, 9, 9, 9, 9, 9, 9, 9),
-		Sizes: buffer(t, d, 40)}
+		Sizes: buffer(t, d, 40)}}
 	records := func(b ...planner.Problem) {
 		words, err := planner.AppendEpilogueRecords(nil, b)
 		require.NoError(t, err)
-		require.NoError(t, run.Sizes.WriteInt32(ctx, 0, words))
+		require.NoError(t, Write(ctx, run.Sizes, 0, words))
 		require.NoError(t, d.Run(ctx, run))
 	}
 	records(planner.Problem{}, batch[0])

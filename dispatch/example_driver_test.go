@@ -11,8 +11,8 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/drivertest"
-	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // unplugged is a driver whose devices are lost after some submissions. All that it
@@ -37,7 +37,7 @@ type unpluggedDevice struct {
 	left atomic.Int64
 }
 
-var errUnplugged = fmt.Errorf("%w: unplugged", hardware.ErrDeviceLost)
+var errUnplugged = fmt.Errorf("%w: unplugged", dispatch.ErrDeviceLost)
 
 func (d *unpluggedDevice) Submit(ctx context.Context, runs []driver.Run) error {
 	if d.left.Add(-1) < 0 {
@@ -71,7 +71,8 @@ func ExampleWithDriver() {
 	}
 	for range 3 {
 		c := make([]float32, 1)
-		err := device.GEMM(ctx, batch, planner.Options{}, []float32{1, 2}, []float32{3, 4}, c)
+		err := dispatch.GEMM(ctx, device, batch, planner.Options{},
+			dispatch.Slices[float32, float32]{A: []float32{1, 2}, B: []float32{3, 4}, C: c})
 		fmt.Println(c, err, errors.Is(err, dispatch.ErrDeviceLost))
 	}
 	// Output:
@@ -91,7 +92,7 @@ func (f full) Open(ctx context.Context, index int) (driver.Device, error) {
 type fullDevice struct{ driver.Device }
 
 func (fullDevice) Alloc(n int) (driver.Buffer, error) {
-	return nil, fmt.Errorf("%d elements: %w", n, hardware.ErrOutOfMemory)
+	return nil, fmt.Errorf("%d elements: %w", n, dispatch.ErrOutOfMemory)
 }
 
 // Memory that a device refuses leaves it as it was.
@@ -102,7 +103,7 @@ func ExampleWithDriver_outOfMemory() {
 		log.Fatal(err)
 	}
 	defer device.Close()
-	_, err = device.NewBuffer(1000)
+	_, err = device.NewBuffer(element.F32, 1000)
 	fmt.Println(errors.Is(err, dispatch.ErrOutOfMemory), errors.Is(err, dispatch.ErrDeviceLost))
 	// Output: true false
 }

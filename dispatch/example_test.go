@@ -10,78 +10,90 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
+// open opens the CPU, which is everywhere. Without the option Open takes the best device.
+func open(ctx context.Context) *dispatch.Device {
+	device, err := dispatch.Open(ctx, dispatch.WithBackend("cpu"))
+	check(err)
+	return device
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
 // Two products of different sizes in one call.
 func Example() {
 	ctx := context.Background()
-	device, err := dispatch.Open(ctx, dispatch.WithBackend("cpu")) // without the option: the best there is
+	device, err := dispatch.Open(ctx) // the best device
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer device.Close()
+	a := []dispatch.Dense{{Rows: 2, Cols: 2, Data: []float32{1, 2, 3, 4}},
+		{Rows: 1, Cols: 1, Data: []float32{10}}}
+	b := []dispatch.Dense{{Rows: 2, Cols: 1, Data: []float32{1, 1}},
+		{Rows: 1, Cols: 2, Data: []float32{1, 2}}}
+	c, err := dispatch.Multiply(ctx, device, a, b)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(c[0].Data, c[1].Data)
+	// Output: [3 7] [10 20]
+}
 
+// A batch in three slices: Pack says where each matrix lies.
+func ExampleGEMM() {
+	ctx := context.Background()
+	device := open(ctx)
+	defer device.Close()
 	batch, err := planner.Pack(
 		planner.GEMM(2, 2, 3), // 2x3 times 3x2
 		planner.GEMM(1, 3, 1), // 1x1 times 1x3
 	)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	// Pack starts each matrix at a multiple of four elements.
 	a := []float32{1, 2, 3, 4, 5, 6, 0, 0, 10}
 	b := []float32{1, 0, 0, 1, 1, 1, 0, 0, 1, 2, 3}
 	c := make([]float32, 7)
-	if err := device.GEMM(ctx, batch, planner.Options{}, a, b, c); err != nil {
-		log.Fatal(err)
-	}
+	check(dispatch.GEMM(ctx, device, batch, planner.Options{},
+		dispatch.Slices[float32, float32]{A: a, B: b, C: c}))
 	fmt.Println(c[:4], c[4:])
 	// Output: [4 5 10 11] [10 20 30]
 }
 
 // A layer of a network: a bias for each column, and what is negative becomes 0.
-func ExampleGEMMOperands() {
+func ExampleGEMM_epilogue() {
 	ctx := context.Background()
-	device, err := dispatch.Open(ctx, dispatch.WithBackend("cpu"))
-	if err != nil {
-		log.Fatal(err)
-	}
+	device := open(ctx)
 	defer device.Close()
 	batch, err := planner.Pack(planner.GEMM(2, 2, 3))
-	if err != nil {
-		log.Fatal(err)
-	}
-	layer := dispatch.Operands[float32, float32]{
+	check(err)
+	layer := dispatch.Slices[float32, float32]{
 		A: []float32{1, 2, 3, 4, 5, 6}, B: []float32{1, 0, 0, 1, 1, 1}, C: make([]float32, 4),
 		Bias: []float32{-4, -7}, // of columns; batch[0].Bias says where it begins
 	}
 	options := planner.Options{Epilogue: planner.Epilogue{Bias: true, Activation: planner.ReLU}}
-	if err := dispatch.GEMMOperands(ctx, device, batch, options, layer); err != nil {
-		log.Fatal(err)
-	}
+	check(dispatch.GEMM(ctx, device, batch, options, layer))
 	fmt.Println(layer.C)
 	// Output: [0 0 6 4]
 }
 
 // Numbers of bf16, whose products are summed in float32.
-func ExampleGEMMOf() {
+func ExampleGEMM_bfloat16() {
 	ctx := context.Background()
-	device, err := dispatch.Open(ctx, dispatch.WithBackend("cpu"))
-	if err != nil {
-		log.Fatal(err)
-	}
+	device := open(ctx)
 	defer device.Close()
 	batch, err := planner.Pack(planner.GEMM(1, 1, 2))
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	a := []element.BFloat16{element.NewBFloat16(1), element.NewBFloat16(256)}
 	b := []element.BFloat16{element.NewBFloat16(1), element.NewBFloat16(1)}
 	exact, rounded := make([]float32, 1), make([]element.BFloat16, 1)
-	if err := dispatch.GEMMOf(ctx, device, batch, planner.Options{}, a, b, exact); err != nil {
-		log.Fatal(err)
-	}
-	if err := dispatch.GEMMOf(ctx, device, batch, planner.Options{}, a, b, rounded); err != nil {
-		log.Fatal(err)
-	}
+	check(dispatch.GEMM(ctx, device, batch, planner.Options{},
+		dispatch.Slices[element.BFloat16, float32]{A: a, B: b, C: exact}))
+	check(dispatch.GEMM(ctx, device, batch, planner.Options{},
+		dispatch.Slices[element.BFloat16, element.BFloat16]{A: a, B: b, C: rounded}))
 	fmt.Println(exact[0], rounded[0].Float32())
 	// Output: 257 256
 }
@@ -90,65 +102,104 @@ func ExampleGEMMOf() {
 // runs queue up without waiting.
 func ExampleProgram_Run() {
 	ctx := context.Background()
-	device, err := dispatch.Open(ctx, dispatch.WithBackend("cpu"))
-	if err != nil {
-		log.Fatal(err)
-	}
+	device := open(ctx)
 	defer device.Close() // closes buffers and programs too
 
 	step := planner.GEMM(2, 2, 2)
 	step.Beta = 1 // C = A*B + C
 	batch, err := planner.Pack(step)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	plan, err := device.Plan(ctx, batch, planner.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	program, err := device.Prepare(ctx, plan)
-	if err != nil {
-		log.Fatal(err)
-	}
-	var buffers [3]*dispatch.Buffer
-	for i, values := range [][]float32{{1, 2, 3, 4}, {1, 0, 0, 1}, {0, 0, 0, 0}} {
-		if buffers[i], err = device.NewBuffer(len(values)); err != nil {
-			log.Fatal(err)
-		}
-		if err := buffers[i].Write(ctx, 0, values); err != nil {
-			log.Fatal(err)
-		}
-	}
+	check(err)
+	a, err := dispatch.Upload(ctx, device, []float32{1, 2, 3, 4})
+	check(err)
+	b, err := dispatch.Upload(ctx, device, []float32{1, 0, 0, 1})
+	check(err)
+	c, err := dispatch.Upload(ctx, device, make([]float32, 4))
+	check(err)
 	for range 10 {
-		if err := program.Run(ctx, buffers[0], buffers[1], buffers[2]); err != nil {
-			log.Fatal(err)
-		}
+		check(program.Run(ctx, dispatch.Operands{A: a, B: b, C: c}))
 	}
-	c := make([]float32, 4)
-	if err := buffers[2].Read(ctx, 0, c); err != nil { // waits for the runs
-		log.Fatal(err)
-	}
-	fmt.Println(c)
+	sums := make([]float32, 4)
+	check(dispatch.Read(ctx, c, 0, sums)) // waits for the runs
+	fmt.Println(sums)
 	// Output: [10 20 30 40]
+}
+
+// A loop of frames: each has other sizes, and no frame waits for the device.
+func ExampleProgram_Update() {
+	ctx := context.Background()
+	device := open(ctx)
+	defer device.Close()
+	plan, err := device.Plan(ctx, nil, planner.Options{})
+	check(err)
+	program, err := device.Prepare(ctx, plan)
+	check(err)
+	x, err := dispatch.Upload(ctx, device, []float32{1, 2, 3, 4})
+	check(err)
+	y, err := device.NewBuffer(element.F32, 4)
+	check(err)
+	shown := make([]float32, 4)
+	for frame := 1; frame <= 2; frame++ {
+		batch, err := planner.Pack(planner.GEMM(frame, frame, 2))
+		check(err)
+		check(program.Update(ctx, batch))
+		check(program.Run(ctx, dispatch.Operands{A: x, B: x, C: y}))
+		reading := dispatch.ReadAsync(ctx, y, 0, shown[:frame*frame])
+		<-reading.Done() // a program with a window draws meanwhile
+		check(reading.Err())
+		fmt.Println(shown[:frame*frame])
+	}
+	// Output:
+	// [5]
+	// [7 10 15 22]
+}
+
+// A layer of experts: a router deals rows of x to them, and only the device knows how many each gets.
+func ExampleDevice_PrepareRagged() {
+	ctx := context.Background()
+	device := open(ctx)
+	defer device.Close()
+	const experts, rows, n, k = 2, 3, 1, 2 // rows: of all experts together, at most
+	var lists planner.Rows                 // a kernel of the router may write them on the device
+	program, err := device.PrepareRagged(ctx, planner.Ragged{
+		Form: planner.EndsOfRows, Groups: experts, M: rows, N: n, K: k,
+		A: planner.Matrix{LD: k}, B: planner.Matrix{LD: n}, C: planner.Matrix{LD: n}, StrideB: k * n,
+		RowsA:   lists.Indices([]int32{2, 0, 1}), // row 2 for the first expert, rows 0 and 1 for the second
+		Weights: lists.Numbers([]float32{1, 0.5, 0.5}),
+	}, planner.Options{Epilogue: planner.Epilogue{GatherRows: rows, Weights: true}})
+	check(err)
+	routing, err := dispatch.Upload(ctx, device, lists)
+	check(err)
+	ends, err := dispatch.Upload(ctx, device, []int32{1, 3})
+	check(err)
+
+	x, err := dispatch.Upload(ctx, device, []float32{1, 1, 2, 2, 3, 3})
+	check(err)
+	w, err := dispatch.Upload(ctx, device, []float32{1, 1, 10, 10})
+	check(err)
+	y, err := device.NewBuffer(element.F32, rows)
+	check(err)
+	check(program.Run(ctx, dispatch.Operands{A: x, B: w, C: y, Rows: routing, Sizes: ends}))
+	result := make([]float32, rows)
+	check(dispatch.Read(ctx, y, 0, result))
+	fmt.Println(result, program.Status(ctx))
+	// Output: [6 10 20] <nil>
 }
 
 // All GPUs of the machine, used as one.
 func ExampleOpenAll() {
 	ctx := context.Background()
 	group, err := dispatch.OpenAll(ctx, dispatch.WithBackend("cpu")) // without the option: the best there are
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	defer group.Close()
 	batch, err := planner.Pack(planner.GEMM(1, 1, 3))
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	c := make([]float32, 1)
-	if err := group.GEMM(ctx, batch, planner.Options{}, []float32{1, 2, 3}, []float32{4, 5, 6},
-		c); err != nil {
-		log.Fatal(err)
-	}
+	check(dispatch.GEMM(ctx, group, batch, planner.Options{},
+		dispatch.Slices[float32, float32]{A: []float32{1, 2, 3}, B: []float32{4, 5, 6}, C: c}))
 	fmt.Println(len(group.Devices()), "device:", c)
 	// Output: 1 device: [32]
 }

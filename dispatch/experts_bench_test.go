@@ -131,7 +131,7 @@ func allocRandom(b *testing.B, d *Device, stream *cublas.Stream) func(to element
 		at, err := stream.Alloc(to.Size(n))
 		require.NoError(b, err)
 		b.Cleanup(func() { require.NoError(b, stream.Free(at)) })
-		buffer, err := d.WrapOf(to, at, n)
+		buffer, err := d.Wrap(to, at, n)
 		require.NoError(b, err)
 		defer buffer.Close()
 		if to != element.Int4 {
@@ -144,15 +144,15 @@ func allocRandom(b *testing.B, d *Device, stream *cublas.Stream) func(to element
 				for j := range words[:len(numbers)/8] {
 					words[j] = int32(rng.Uint32())
 				}
-				err = buffer.WriteInt32(b.Context(), i, words[:len(numbers)/8])
+				err = Write(b.Context(), buffer, i, words[:len(numbers)/8])
 			case 4:
-				err = buffer.Write(b.Context(), i, numbers)
+				err = Write(b.Context(), buffer, i, numbers)
 			case 2:
 				to.Narrow(bits[:len(numbers)], numbers)
-				err = buffer.WriteBits(b.Context(), i, bits[:len(numbers)])
+				err = Write(b.Context(), buffer, i, bits[:len(numbers)])
 			default:
 				to.NarrowBytes(bytes[:len(numbers)], numbers)
-				err = buffer.WriteBytes(b.Context(), i, bytes[:len(numbers)])
+				err = Write(b.Context(), buffer, i, bytes[:len(numbers)])
 			}
 			require.NoError(b, err)
 		}
@@ -171,10 +171,10 @@ func (x *expertLayer) capture(b *testing.B, tokens int, o planner.Options) *cubl
 			ends[i] += ends[i-1]
 		}
 	}
-	sizes, err := x.device.Wrap(x.at.Sizes, len(ends))
+	sizes, err := x.device.Wrap(element.F32, x.at.Sizes, len(ends))
 	require.NoError(b, err)
 	defer sizes.Close()
-	require.NoError(b, sizes.WriteInt32(b.Context(), 0, ends))
+	require.NoError(b, Write(b.Context(), sizes, 0, ends))
 
 	r := planner.Ragged{Form: planner.EndsOfRows, Groups: expertGroups, M: expertTop * tokens, N: expertN,
 		K: expertK, TransB: true,

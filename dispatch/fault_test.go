@@ -8,6 +8,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/fakedriver"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // The first call of a backend fails, then the second and so on, until an operation
@@ -49,18 +50,18 @@ func runProgram(t *testing.T, d *Device) error {
 	defer p.Close()
 	var buffers [3]*Buffer
 	for i := range buffers {
-		if buffers[i], err = d.NewBuffer(4); err != nil {
+		if buffers[i], err = d.NewBuffer(element.F32, 4); err != nil {
 			return err
 		}
 		defer buffers[i].Close()
-		if err := buffers[i].Write(ctx, 0, []float32{1, 2, 3, 4}); err != nil {
+		if err := Write(ctx, buffers[i], 0, []float32{1, 2, 3, 4}); err != nil {
 			return err
 		}
 	}
 	if err := p.Update(ctx, small(t)); err != nil {
 		return err
 	}
-	if err := p.Run(ctx, buffers[0], buffers[1], buffers[2]); err != nil {
+	if err := p.Run(ctx, Operands{A: buffers[0], B: buffers[1], C: buffers[2]}); err != nil {
 		return err
 	}
 	ragged, err := d.PrepareRagged(ctx, planner.Ragged{Form: planner.EndsOfRows, Groups: 2, M: 2, N: 1, K: 1,
@@ -70,17 +71,18 @@ func runProgram(t *testing.T, d *Device) error {
 		return err
 	}
 	defer ragged.Close()
-	if err := buffers[1].WriteInt32(ctx, 0, []int32{0, 0}); err != nil {
+	if err := Write(ctx, buffers[1], 0, []int32{0, 0}); err != nil {
 		return err
 	}
-	if err := ragged.RunRagged(ctx, buffers[1], buffers[0], buffers[0], buffers[2]); err != nil {
+	if err := ragged.Run(ctx, Operands{A: buffers[0], B: buffers[0], C: buffers[2],
+		Sizes: buffers[1]}); err != nil {
 		return err
 	}
 	if err := ragged.Status(ctx); err != nil {
 		return err
 	}
 	got := make([]float32, 4)
-	if err := buffers[2].Read(ctx, 0, got); err != nil {
+	if err := Read(ctx, buffers[2], 0, got); err != nil {
 		return err
 	}
 	require.Equal(t, []float32{7, 10, 15, 22}, got)
@@ -88,7 +90,7 @@ func runProgram(t *testing.T, d *Device) error {
 		return err
 	}
 	clear(got)
-	r := buffers[0].ReadAsync(ctx, 0, got)
+	r := ReadAsync(ctx, buffers[0], 0, got)
 	if <-r.Done(); r.Err() != nil {
 		return r.Err()
 	}

@@ -15,14 +15,14 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Operands are those of a product on host memory, as slices of numbers: T those of A and B, U those
-// of C, one of element.Type.TypesC.
-type Operands[T, U element.Number] struct {
+// Slices are the operands of a product on host memory: T are the numbers of A and B, U those of C, which is
+// of one of the types that package element names for T.
+type Slices[T, U element.Number] struct {
 	A, B []T
 	C    []U
 
-	// What the epilogue of the options asks for, with places in the problems as for buffers of a Run, and
-	// empty where it does not: Rows has lists of rows, and weights and scales as bits of fp32.
+	// What the epilogue of the options asks for, at the places that the problems name; nil where it does not.
+	// planner.Rows lays Rows out: lists of rows, weights and scales.
 	B2   []T
 	Bias []U
 	Rows []int32
@@ -30,31 +30,36 @@ type Operands[T, U element.Number] struct {
 
 // Host computes on host memory: a *Device, or a *Group, which shares the work among its devices.
 type Host interface {
-	GEMM(ctx context.Context, batch planner.Batch, o planner.Options, a, b, c []float32) error
 	gemm32(ctx context.Context, batch planner.Batch, o planner.Options, x hostgemm.Operands) error
 	single() *Device // for what is not shared
 }
 
-// GEMMOf is Device.GEMM for slices of numbers of any type, which the options may leave out:
-// GEMMOperands with no more than A, B and C.
-func GEMMOf[T, U element.Number](ctx context.Context, d *Device, batch planner.Batch, o planner.Options, a,
-	b []T, c []U) error {
-	return GEMMOperands(ctx, d, batch, o, Operands[T, U]{A: a, B: b, C: c})
-}
-
-// GEMMOperands is GEMM, of a Device or a Group, for slices of numbers of any type, and with what an
-// epilogue has beside A, B and C. The options may leave the types out. Elements of x.C that no problem
-// has stay as they are, and so do rows that none is scattered to; on an error all do. Pointers are an
-// error: slices have no address on the device.
+// GEMM computes a batch on slices of host memory. The options may leave the types out. The result is in x.C
+// when GEMM returns. Elements of x.C that no problem has stay as they are, and so do rows that none is
+// scattered to. On an error, and when ctx ends, all of x.C is as before; what the device has begun goes on
+// without the caller. GEMM fails with a *planner.ProblemError when the batch is wrong or a slice too short,
+// and as Device.Plan does when the options are. Pointers are an error: slices have no address on the device.
 //
-// Of float32, rows are gathered and scattered by the host, so that no others travel: GatherRows and
-// ScatterRows may be many more than problems have. For other types it is simpler as yet: each call
-// plans, and allocates on the device, and copies operands, and C where a beta is not 0, as they
-// lie, up to the last element of the batch. It keeps nothing, cuts no batch into parts, and takes the
-// first device of a group. Operands of batches that come again are better off in buffers, by Plan,
-// Prepare and Run.
-func GEMMOperands[T, U element.Number](ctx context.Context, h Host, batch planner.Batch, o planner.Options,
-	x Operands[T, U]) error {
+// Of float32, a large batch is cut into parts, each with a plan of its own, so that copies of some parts
+// overlap the work on others. Plans and programs are kept for the last 32 batches: a batch of the same
+// sizes, scalars and offsets with the same options costs no planning. Rows are gathered and scattered by the
+// host, so that no others travel. Results take as much memory as C once more until the call ends, on the CPU
+// in the device's memory. Memory of the host that is missing for this, or for pages of C, is known before
+// anything is computed: ErrOutOfMemory. It is given back when the call ends, or where others may use it
+// again 2 s later. The device keeps buffers of up to 32 MiB for each operand of a part. Calls on one device
+// take turns.
+//
+// A Group splits a batch of float32 by predicted time, the longest problem first, and sends each device the
+// operands of its own problems. A batch for which that would save less than 1 ms by prediction runs on one
+// device, so that calls with small batches run side by side. The first failure of a device is returned, with
+// its name.
+//
+// For other types GEMM is simpler as yet: each call plans, allocates on the device, and copies operands, and
+// C where a beta is not 0, as they lie, up to the last element of the batch. It keeps nothing, cuts no batch
+// into parts, and takes the first device of a group. Operands of batches that come again are better off in
+// buffers, by Plan, Prepare and Run.
+func GEMM[T, U element.Number](ctx context.Context, h Host, batch planner.Batch, o planner.Options,
+	x Slices[T, U]) error {
 	if d, ok := h.(*Device); h == nil || ok && d == nil {
 		return invalid.Errorf("the device is nil")
 	}
@@ -63,7 +68,7 @@ func GEMMOperands[T, U element.Number](ctx context.Context, h Host, batch planne
 	if err != nil {
 		return err
 	}
-	if all, ok := any(x).(Operands[float32, float32]); ok {
+	if all, ok := any(x).(Slices[float32, float32]); ok {
 		return h.gemm32(ctx, batch, o, hostgemm.Operands(all))
 	}
 	have := planner.Lengths{A: len(x.A), B: len(x.B), C: len(x.C), B2: len(x.B2), Bias: len(x.Bias),
@@ -82,7 +87,7 @@ func GEMMOperands[T, U element.Number](ctx context.Context, h Host, batch planne
 }
 
 // store copies what the problems wrote, from all that lies between.
-func (x *Operands[T, U]) store(batch planner.Batch, e *planner.Epilogue, results []U) {
+func (x *Slices[T, U]) store(batch planner.Batch, e *planner.Epilogue, results []U) {
 	for i := range batch {
 		p := &batch[i]
 		if !e.Writes(p) {
@@ -111,7 +116,7 @@ func setType(option *element.Type, is element.Type, of string) error {
 
 // compute runs a plan once, on buffers of its own, and stores C.
 func compute[T, U element.Number](ctx context.Context, d *Device, plan *planner.Plan,
-	x *Operands[T, U]) (err error) {
+	x *Slices[T, U]) (err error) {
 	if err := x.room(d, plan); err != nil {
 		return fmt.Errorf("memory for the results: %w", err)
 	}
@@ -122,19 +127,19 @@ func compute[T, U element.Number](ctx context.Context, d *Device, plan *planner.
 	defer closing(program, &err)
 	e, on := &plan.Options.Epilogue, uploads{ctx: ctx, device: d}
 	defer on.close(&err)
-	run := Run{Program: program, A: place(&on, true, x.A, plan.ExtentA),
+	run := Operands{A: place(&on, true, x.A, plan.ExtentA),
 		B:  place(&on, true, x.B, plan.ExtentB),
 		B2: place(&on, e.Gated, x.B2, plan.ExtentB2), Bias: place(&on, e.Bias, x.Bias, plan.ExtentBias),
 		Rows: place(&on, e.UsesRows(), backend.Words(x.Rows), plan.ExtentRows)}
 	if readsC(plan.Batch, e) {
 		run.C = place(&on, true, x.C, plan.ExtentC)
 	} else if on.err == nil {
-		run.C = on.keep(d.NewBufferOf(element.TypeOf[U](), plan.ExtentC))
+		run.C = on.keep(d.NewBuffer(element.TypeOf[U](), plan.ExtentC))
 	}
 	if on.err != nil {
 		return on.err
 	}
-	if err := d.Run(ctx, run); err != nil {
+	if err := program.Run(ctx, run); err != nil {
 		return err
 	}
 	words, in := []float32(nil), d.inHost()
@@ -151,7 +156,7 @@ func compute[T, U element.Number](ctx context.Context, d *Device, plan *planner.
 	}
 	results := unsafe.Slice((*U)(unsafe.Pointer(unsafe.SliceData(words))), plan.ExtentC)
 	if in == nil {
-		if err := readAll(ctx, run.C, results); err != nil {
+		if err := Read(ctx, run.C, 0, results); err != nil {
 			return err
 		}
 	}
@@ -167,7 +172,7 @@ func (d *Device) inHost() backend.InHost {
 
 // room fails where the host has no memory for what compute will take of it: its copy of the results, or, in
 // the host, the device's of all operands; and pages of C that are not there yet.
-func (x *Operands[T, U]) room(d *Device, plan *planner.Plan) error {
+func (x *Slices[T, U]) room(d *Device, plan *planner.Plan) error {
 	const few = 1 << 22
 	words := wordsOf(element.TypeOf[U](), plan.ExtentC)
 	if words < few {
@@ -212,7 +217,7 @@ func place[T element.Number](u *uploads, used bool, src []T, n int) *Buffer {
 	if !used || u.err != nil {
 		return nil
 	}
-	return u.keep(upload(u.ctx, u.device, src[:n]))
+	return u.keep(Upload(u.ctx, u.device, src[:n]))
 }
 
 // closing closes what a call has made, whose error is returned if there is no other.
@@ -220,29 +225,6 @@ func closing(c io.Closer, err *error) {
 	if failed := c.Close(); *err == nil {
 		*err = failed
 	}
-}
-
-// upload makes a buffer of elements.
-func upload[T element.Number](ctx context.Context, d *Device, src []T) (*Buffer, error) {
-	b, err := d.NewBufferOf(element.TypeOf[T](), len(src))
-	if err != nil {
-		return nil, err
-	}
-	switch numbers := any(src).(type) {
-	case []float32:
-		err = b.Write(ctx, 0, numbers)
-	case []element.Float8E4M3:
-		err = b.WriteBytes(ctx, 0, bitsOf[uint8](numbers))
-	case []int8:
-		err = b.WriteBytes(ctx, 0, bitsOf[uint8](numbers))
-	default:
-		err = b.WriteBits(ctx, 0, bitsOf[uint16](src))
-	}
-	if err != nil {
-		closing(b, &err)
-		return nil, err
-	}
-	return b, nil
 }
 
 // readsC reports whether any problem reads C.
@@ -253,17 +235,4 @@ func readsC(batch planner.Batch, e *planner.Epilogue) bool {
 		}
 	}
 	return false
-}
-
-// readAll copies numbers from a buffer of their type, which C may have.
-func readAll[T element.Number](ctx context.Context, from *Buffer, dst []T) error {
-	if numbers, ok := any(dst).([]float32); ok {
-		return from.Read(ctx, 0, numbers)
-	}
-	return from.ReadBits(ctx, 0, bitsOf[uint16](dst))
-}
-
-// bitsOf shows numbers of a type as what they are, of its size.
-func bitsOf[B bits, T element.Number](numbers []T) []B {
-	return unsafe.Slice((*B)(unsafe.Pointer(unsafe.SliceData(numbers))), len(numbers))
 }

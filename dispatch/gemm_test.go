@@ -41,7 +41,13 @@ func floats[T element.Number](numbers []T) []float32 {
 	return out
 }
 
-// typedGEMM checks GEMMOf for a batch of which C has gaps and problems accumulate or not, in
+// gemmOf is GEMM without an epilogue.
+func gemmOf[T, U element.Number](ctx context.Context, h Host, batch planner.Batch, o planner.Options, a,
+	b []T, c []U) error {
+	return GEMM(ctx, h, batch, o, Slices[T, U]{A: a, B: b, C: c})
+}
+
+// typedGEMM checks GEMM for a batch of which C has gaps and problems accumulate or not, in
 // slices longer than the batch needs.
 func typedGEMM[T, U element.Number](t *testing.T) {
 	t.Run(element.TypeOf[T]().String()+"/"+element.TypeOf[U]().String(), func(t *testing.T) {
@@ -65,7 +71,7 @@ func typedGEMM[T, U element.Number](t *testing.T) {
 				c, _ := drawn(element.BF16, lenC+2)
 				before := floats(as[U](c)) // F16 has fewer small numbers
 				got := as[U](before)
-				require.NoError(t, GEMMOf(t.Context(), d, batch, planner.Options{}, as[T](a), as[T](b), got))
+				require.NoError(t, gemmOf(t.Context(), d, batch, planner.Options{}, as[T](a), as[T](b), got))
 				_, err = reference.CheckIn(reference.Arithmetic{TypeC: element.TypeOf[U]()}, batch, a, b,
 					before, floats(got))
 				require.NoError(t, err)
@@ -74,7 +80,7 @@ func typedGEMM[T, U element.Number](t *testing.T) {
 	})
 }
 
-func TestGEMMOf(t *testing.T) {
+func TestGEMM(t *testing.T) {
 	typedGEMM[float32, float32](t)
 	typedGEMM[element.BFloat16, element.BFloat16](t)
 	typedGEMM[element.BFloat16, float32](t)
@@ -88,7 +94,7 @@ func TestGEMMOf(t *testing.T) {
 	typedGEMM[int8, float32](t)
 }
 
-func TestGEMMOfMistakes(t *testing.T) {
+func TestGEMMMistakes(t *testing.T) {
 	d, err := Open(t.Context(), WithBackend("cpu"))
 	require.NoError(t, err)
 	defer d.Close()
@@ -96,7 +102,7 @@ func TestGEMMOfMistakes(t *testing.T) {
 	half, other, full := make([]element.Float16, 4), make([]element.BFloat16, 4), make([]float32, 4)
 	eighth := make([]element.Float8E4M3, 4)
 	call := func(o planner.Options, a []element.Float16) error {
-		return GEMMOf(t.Context(), d, batch, o, a, half, full)
+		return gemmOf(t.Context(), d, batch, o, a, half, full)
 	}
 	require.NoError(t, call(planner.Options{TypeA: element.F16}, half), "said again")
 	for _, tc := range []struct {
@@ -108,11 +114,11 @@ func TestGEMMOfMistakes(t *testing.T) {
 		{"another type of C", "the options have TypeC f16, but C is of f32",
 			call(planner.Options{TypeC: element.F16}, half)},
 		{"C of neither", "elements of C cannot be bf16 where those of A and B are f16",
-			GEMMOf(t.Context(), d, batch, planner.Options{}, half, half, other)},
+			gemmOf(t.Context(), d, batch, planner.Options{}, half, half, other)},
 		{"C smaller than float32", "elements of C cannot be bf16 where those of A and B are f32",
-			GEMMOf(t.Context(), d, batch, planner.Options{}, full, full, other)},
+			gemmOf(t.Context(), d, batch, planner.Options{}, full, full, other)},
 		{"C of 8 bits", "elements of C cannot be e4m3 where those of A and B are e4m3",
-			GEMMOf(t.Context(), d, batch, planner.Options{}, eighth, eighth, eighth)},
+			gemmOf(t.Context(), d, batch, planner.Options{}, eighth, eighth, eighth)},
 		{"short A", "problem 0", call(planner.Options{}, half[:3])},
 		{"unknown tile", "unknown tile", call(planner.Options{Tile: "x"}, half)},
 	} {
@@ -123,21 +129,21 @@ func TestGEMMOfMistakes(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, GEMMOf(ended, d, batch, planner.Options{}, half, half, full), context.Canceled)
+	require.ErrorIs(t, gemmOf(ended, d, batch, planner.Options{}, half, half, full), context.Canceled)
 }
 
-// TestGEMMOfFaults: whatever call of the driver fails, c is as before and nothing is held, with an epilogue
+// TestGEMMFaults: whatever call of the driver fails, c is as before and nothing is held, with an epilogue
 // too.
-func TestGEMMOfFaults(t *testing.T) {
+func TestGEMMFaults(t *testing.T) {
 	type half = element.BFloat16
 	batch := small(t)
 	batch[0].Beta = 1
-	x := Operands[half, half]{A: as[half]([]float32{1, 2, 3, 4}), B: as[half]([]float32{1, 2, 3, 4})}
+	x := Slices[half, half]{A: as[half]([]float32{1, 2, 3, 4}), B: as[half]([]float32{1, 2, 3, 4})}
 	more, dressed := x, planner.Options{Epilogue: planner.Epilogue{Bias: true, GatherRows: 2}}
 	more.Bias, more.Rows = as[half]([]float32{1, 2}), []int32{1, 0}
 	for _, c := range []struct {
 		o    planner.Options
-		x    Operands[half, half]
+		x    Slices[half, half]
 		want []float32
 		more int // calls
 	}{{planner.Options{}, x, []float32{12, 16, 22, 30}, 8}, {dressed, more, []float32{21, 30, 15, 20}, 12}} {
@@ -147,7 +153,7 @@ func TestGEMMOfFaults(t *testing.T) {
 			fakes := []*fakedriver.Device{f}
 			hit := fakedriver.FailNth(fakes, n, errBroken)
 			c.x.C = slices.Clone(want)
-			err := GEMMOperands(t.Context(), d, batch, c.o, c.x)
+			err := GEMM(t.Context(), d, batch, c.o, c.x)
 			programs, buffers := fakedriver.Held(fakes)
 			require.Zero(t, programs+buffers)
 			if !hit() {
@@ -204,7 +210,7 @@ func TestGEMMInHostMemory(t *testing.T) {
 	}
 	halfA, halfC := half(a), half(c)
 	both := func(ctx context.Context) (error, error) {
-		return d.GEMM(ctx, batch, planner.Options{}, a, a, c), GEMMOf(ctx, d, batch, planner.Options{},
+		return gemmOf(ctx, d, batch, planner.Options{}, a, a, c), gemmOf(ctx, d, batch, planner.Options{},
 			halfA, halfA, halfC)
 	}
 	ended, cancel := context.WithCancel(t.Context())

@@ -15,7 +15,7 @@ import (
 // Group is all devices of a backend, used as one.
 type Group struct {
 	devices []*Device
-	skipped Skips
+	skipped []Skip
 	gemm    *hostgemm.Group
 }
 
@@ -40,7 +40,7 @@ func openAll(ctx context.Context, drivers []driver.Driver, options []Option) (*G
 	case s.power != "":
 		return nil, invalid.Errorf("WithPower: OpenAll opens all devices; Open opens one")
 	}
-	return choose(ctx, s, func(f *found, skipped Skips) (*Group, Skips, error) {
+	return choose(ctx, s, func(f *found, skipped []Skip) (*Group, []Skip, error) {
 		g := &Group{skipped: append(skipped, f.left...)}
 		for i := range f.take {
 			c := &f.take[i]
@@ -67,11 +67,11 @@ func openAll(ctx context.Context, drivers []driver.Driver, options []Option) (*G
 }
 
 // Devices lists the devices, best first. Operands that stay on the devices are
-// dealt by the caller, with the Costs of a planner and planner.Share.
+// dealt to them by the caller.
 func (g *Group) Devices() []*Device { return slices.Clone(g.devices) }
 
 // Skipped lists the backends and devices that OpenAll skipped, and why.
-func (g *Group) Skipped() Skips { return slices.Clone(g.skipped) }
+func (g *Group) Skipped() []Skip { return slices.Clone(g.skipped) }
 
 // Close closes all devices.
 func (g *Group) Close() error {
@@ -80,16 +80,6 @@ func (g *Group) Close() error {
 		errs = append(errs, d.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// GEMM computes the batch on slices of host memory, as Device.GEMM does, with the
-// same options on all devices. It splits the batch by predicted time, the longest
-// problem first, and sends each device the operands of its own problems. A batch for
-// which that would save less than 1 ms by prediction runs on one device, so that calls
-// with small batches run side by side. The first failure of a device is returned, with
-// its name.
-func (g *Group) GEMM(ctx context.Context, batch planner.Batch, o planner.Options, a, b, c []float32) error {
-	return g.gemm32(ctx, batch, o, hostgemm.Operands{A: a, B: b, C: c})
 }
 
 func (g *Group) gemm32(ctx context.Context, batch planner.Batch, o planner.Options,

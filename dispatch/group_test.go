@@ -58,11 +58,9 @@ func newJob(t *testing.T, n, most int) job {
 }
 
 // gemm computes the job on a Device or a Group.
-func (j job) gemm(ctx context.Context, on interface {
-	GEMM(context.Context, planner.Batch, planner.Options, []float32, []float32, []float32) error
-}) error {
+func (j job) gemm(ctx context.Context, on Host) error {
 	c := slices.Clone(j.c)
-	if err := on.GEMM(ctx, j.batch, planner.Options{}, j.a, j.b, c); err != nil {
+	if err := gemmOf(ctx, on, j.batch, planner.Options{}, j.a, j.b, c); err != nil {
 		return err
 	}
 	return reference.CheckExact(j.batch, j.a, j.b, j.c, c)
@@ -123,7 +121,7 @@ func TestOpenAll(t *testing.T) {
 			failure: "no device: webgpu: device 0 (webgpu0): unavailable: software, where a GPU is required"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Setenv(BackendEnv, c.env)
+			t.Setenv(backendEnv, c.env)
 			g, err := openAll(t.Context(), c.drivers, c.options)
 			if c.failure != "" {
 				require.EqualError(t, err, c.failure)
@@ -156,13 +154,13 @@ func TestOpenAll(t *testing.T) {
 func TestGEMMOptions(t *testing.T) {
 	j := newJob(t, 60, 90)
 	g, fakes := openFakes(t, 2)
-	require.NoError(t, g.GEMM(t.Context(), j.batch, planner.Options{Tile: "medium"}, j.a, j.b,
+	require.NoError(t, gemmOf(t.Context(), g, j.batch, planner.Options{Tile: "medium"}, j.a, j.b,
 		slices.Clone(j.c)))
 	for _, f := range fakes {
 		require.Equal(t, "medium", f.Plan.Load().Options.Tile)
 	}
-	require.NoError(t, g.Devices()[0].GEMM(t.Context(), j.batch, planner.Options{Compute: planner.ComputeF32},
-		j.a, j.b, slices.Clone(j.c)))
+	require.NoError(t, gemmOf(t.Context(), g.Devices()[0], j.batch,
+		planner.Options{Compute: planner.ComputeF32}, j.a, j.b, slices.Clone(j.c)))
 	require.Equal(t, planner.ComputeF32, fakes[0].Plan.Load().Options.Compute)
 }
 

@@ -26,7 +26,7 @@ func TestTwoCopiesOfC(t *testing.T) {
 		a[side-1] = 2
 		c := make([]float32, side*side) // 256 MiB
 		before := memtest.Resident(t)
-		require.NoError(t, d.GEMM(t.Context(), batch, planner.Options{}, a, a, c))
+		require.NoError(t, gemmOf(t.Context(), d, batch, planner.Options{}, a, a, c))
 		require.EqualValues(t, 4, c[side*side-1])
 		require.Less(t, memtest.Resident(t), before+4*side*side+64<<20, "the copy is given back")
 		require.NoError(t, d.Close())
@@ -45,7 +45,7 @@ func TestTwoCopiesOfHalves(t *testing.T) {
 		a[m-1], b[n-1] = element.NewBFloat16(2), element.NewBFloat16(3)
 		c := make([]element.BFloat16, m*n) // 256 MiB
 		before := memtest.Resident(t)
-		require.NoError(t, GEMMOf(t.Context(), d, batch, planner.Options{}, a, b, c))
+		require.NoError(t, gemmOf(t.Context(), d, batch, planner.Options{}, a, b, c))
 		require.Equal(t, element.NewBFloat16(6), c[m*n-1])
 		require.Less(t, memtest.Resident(t), before+2*m*n+64<<20, "the copy is given back")
 		require.NoError(t, d.Close())

@@ -59,23 +59,23 @@ func TestErrInvalid(t *testing.T) {
 		"compute":                plan(batch, planner.Options{Compute: "f64"}),
 		"nil plan":               one(d.Prepare(ctx, nil)),
 		"plan of another device": one(d.Prepare(ctx, elsewhere)),
-		"negative buffer":        one(d.NewBuffer(-1)),
-		"wrapped nothing":        one(wrapping.Wrap(64, 0)),
-		"wrapped too much":       one(wrapping.Wrap(64, backend.MaxLen+1)),
-		"offset":                 a.Write(ctx, -1, full),
-		"offset alone":           a.Write(ctx, 5, nil),
-		"range":                  a.Read(ctx, 1, full),
-		"far":                    a.Read(ctx, math.MaxInt, full),
+		"negative buffer":        one(d.NewBuffer(element.F32, -1)),
+		"wrapped nothing":        one(wrapping.Wrap(element.F32, 64, 0)),
+		"wrapped too much":       one(wrapping.Wrap(element.F32, 64, backend.MaxLen+1)),
+		"offset":                 Write(ctx, a, -1, full),
+		"offset alone":           Write(ctx, a, 5, []float32(nil)),
+		"range":                  Read(ctx, a, 1, full),
+		"far":                    Read(ctx, a, math.MaxInt, full),
 		"nil program":            d.Run(ctx, runOf(nil, a, b, c)),
 		"foreign program":        d.Run(ctx, runOf(foreign, a, b, c)),
-		"nil buffer":             p.Run(ctx, a, nil, c),
-		"foreign buffer":         p.Run(ctx, buffer(t, other, 4), b, c),
-		"short buffer":           p.Run(ctx, a, short, c),
-		"C is A":                 p.Run(ctx, c, b, c),
+		"nil buffer":             p.Run(ctx, Operands{A: a, B: nil, C: c}),
+		"foreign buffer":         p.Run(ctx, Operands{A: buffer(t, other, 4), B: b, C: c}),
+		"short buffer":           p.Run(ctx, Operands{A: a, B: short, C: c}),
+		"C is A":                 p.Run(ctx, Operands{A: c, B: b, C: c}),
 		"Time":                   one(d.Time(ctx, runOf(p, c, b, c))),
-		"GEMM: batch":            d.GEMM(ctx, wrong, planner.Options{}, full, full, full),
-		"GEMM: options":          d.GEMM(ctx, batch, planner.Options{Tile: "huge"}, full, full, full),
-		"GEMM: short":            d.GEMM(ctx, batch, planner.Options{}, full, full[:3], full),
+		"GEMM: batch":            gemmOf(ctx, d, wrong, planner.Options{}, full, full, full),
+		"GEMM: options":          gemmOf(ctx, d, batch, planner.Options{Tile: "huge"}, full, full, full),
+		"GEMM: short":            gemmOf(ctx, d, batch, planner.Options{}, full, full[:3], full),
 	} {
 		require.ErrorIs(t, err, ErrInvalid, name)
 		for _, k := range []error{ErrUnavailable, ErrOutOfMemory, ErrDeviceLost, ErrClosed,
@@ -89,11 +89,12 @@ func TestErrInvalid(t *testing.T) {
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
 	for want, err := range map[error]error{
-		ErrClosed:      errors.Join(p.Run(ctx, gone, b, c), gone.Write(ctx, 0, full), closed.Wait(ctx)),
-		ErrOutOfMemory: one(d.NewBuffer(backend.MaxLen + 1)),
+		ErrClosed: errors.Join(p.Run(ctx, Operands{A: gone, B: b, C: c}), Write(ctx, gone, 0, full),
+			closed.Wait(ctx)),
+		ErrOutOfMemory: one(d.NewBuffer(element.F32, backend.MaxLen+1)),
 		ErrUnavailable: openBoth(ctx, []driver.Driver{backend.Missing("cuda", "a test")}),
-		context.Canceled: errors.Join(d.GEMM(cancelled, batch, planner.Options{}, full, full, full),
-			a.Write(cancelled, 0, full)),
+		context.Canceled: errors.Join(gemmOf(cancelled, d, batch, planner.Options{}, full, full, full),
+			Write(cancelled, a, 0, full)),
 		errBroken: openBoth(ctx,
 			[]driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda", DevicesErr: errBroken}}),
 	} {
@@ -104,7 +105,7 @@ func TestErrInvalid(t *testing.T) {
 
 // What is nil where there must be something is named.
 func TestNilArguments(t *testing.T) {
-	t.Setenv(BackendEnv, "")
+	t.Setenv(backendEnv, "")
 	ctx := t.Context()
 	for name, c := range map[string]struct {
 		err  error
@@ -116,9 +117,9 @@ func TestNilArguments(t *testing.T) {
 			"WithDriver: the driver is nil\nWithDriver: the driver is nil"},
 		"function": {openBoth(ctx, backends, WithAdapter(nil)),
 			"WithAdapter: the function is nil\nWithAdapter: the function is nil"},
-		"host": {GEMMOperands(ctx, nil, small(t), planner.Options{}, Operands[float32, float32]{}),
+		"host": {GEMM(ctx, nil, small(t), planner.Options{}, Slices[float32, float32]{}),
 			"the device is nil"},
-		"host, halves": {GEMMOf[element.BFloat16, float32](ctx, nil, small(t), planner.Options{}, nil, nil,
+		"host, halves": {gemmOf[element.BFloat16, float32](ctx, nil, small(t), planner.Options{}, nil, nil,
 			nil), "the device is nil"},
 	} {
 		t.Run(name, func(t *testing.T) {

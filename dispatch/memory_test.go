@@ -32,23 +32,23 @@ func wait(t *testing.T, r *Reading) error {
 func TestReadAsync(t *testing.T) {
 	d, f := openFake(t)
 	b := buffer(t, d, 5, 1, 2, 3, 4, 5)
-	half, err := d.NewBufferOf(element.BF16, 5)
+	half, err := d.NewBuffer(element.BF16, 5)
 	require.NoError(t, err)
-	require.NoError(t, half.WriteBits(t.Context(), 0, []uint16{1, 2, 3, 4, 5}))
+	require.NoError(t, Write(t.Context(), half, 0, []uint16{1, 2, 3, 4, 5}))
 
 	got, bits := make([]float32, 3), make([]uint16, 4)
-	require.NoError(t, wait(t, b.ReadAsync(t.Context(), 2, got)))
+	require.NoError(t, wait(t, ReadAsync(t.Context(), b, 2, got)))
 	require.Equal(t, []float32{3, 4, 5}, got)
-	require.NoError(t, wait(t, half.ReadBitsAsync(t.Context(), 1, bits)))
+	require.NoError(t, wait(t, ReadAsync(t.Context(), half, 1, bits)))
 	require.Equal(t, []uint16{2, 3, 4, 5}, bits)
-	require.NoError(t, wait(t, b.ReadAsync(t.Context(), 5, nil)))
-	packed, err := d.NewBufferOf(element.Int4, 24)
+	require.NoError(t, wait(t, ReadAsync(t.Context(), b, 5, []float32(nil))))
+	packed, err := d.NewBuffer(element.Int4, 24)
 	require.NoError(t, err)
-	require.NoError(t, packed.WriteInt32(t.Context(), 0, []int32{7, -8, 9}))
+	require.NoError(t, Write(t.Context(), packed, 0, []int32{7, -8, 9}))
 	words := make([]int32, 2)
-	require.NoError(t, wait(t, packed.ReadInt32Async(t.Context(), 8, words)))
+	require.NoError(t, wait(t, ReadAsync(t.Context(), packed, 8, words)))
 	require.Equal(t, []int32{-8, 9}, words)
-	require.NoError(t, wait(t, b.ReadInt32Async(t.Context(), 1, words)))
+	require.NoError(t, wait(t, ReadAsync(t.Context(), b, 1, words)))
 	require.Equal(t, []int32{0x40000000, 0x40400000}, words) // 2 and 3
 
 	ended, cancel := context.WithCancel(t.Context())
@@ -61,21 +61,21 @@ func TestReadAsync(t *testing.T) {
 		want error
 		text string
 	}{
-		{"beyond the end", b.ReadAsync(t.Context(), 3, got), ErrInvalid,
+		{"beyond the end", ReadAsync(t.Context(), b, 3, got), ErrInvalid,
 			"read: 3 elements from 3 on, in a buffer of 5"},
-		{"negative offset", half.ReadBitsAsync(t.Context(), -1, bits), ErrInvalid,
+		{"negative offset", ReadAsync(t.Context(), half, -1, bits), ErrInvalid,
 			"read: 4 elements from -1 on, in a buffer of 5"},
-		{"type", half.ReadAsync(t.Context(), 0, got), ErrInvalid,
+		{"type", ReadAsync(t.Context(), half, 0, got), ErrInvalid,
 			"read: the buffer has elements of bf16, not f32"},
-		{"type of 16 bits", b.ReadBitsAsync(t.Context(), 0, bits), ErrInvalid,
+		{"type of 16 bits", ReadAsync(t.Context(), b, 0, bits), ErrInvalid,
 			"read: the buffer has elements of f32, not of 16 bits"},
-		{"within a word", packed.ReadInt32Async(t.Context(), 4, words), ErrInvalid,
+		{"within a word", ReadAsync(t.Context(), packed, 4, words), ErrInvalid,
 			"read: offset 4 is no multiple of 8, the elements of a word"},
-		{"type of words", half.ReadInt32Async(t.Context(), 0, words), ErrInvalid,
+		{"type of words", ReadAsync(t.Context(), half, 0, words), ErrInvalid,
 			"read: the buffer has elements of bf16, not f32"},
-		{"closed", closed.ReadAsync(t.Context(), 0, got[:1]), ErrClosed, "read: buffer: closed"},
-		{"ended", b.ReadAsync(ended, 0, got), context.Canceled, "context canceled"},
-		{"ended, of nothing", b.ReadAsync(ended, 0, nil), context.Canceled, "context canceled"},
+		{"closed", ReadAsync(t.Context(), closed, 0, got[:1]), ErrClosed, "read: buffer: closed"},
+		{"ended", ReadAsync(ended, b, 0, got), context.Canceled, "context canceled"},
+		{"ended, of nothing", ReadAsync(ended, b, 0, []float32(nil)), context.Canceled, "context canceled"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			select {
@@ -100,10 +100,10 @@ func TestReadAsync(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			*c.fail = func() error { return c.err }
-			require.ErrorIs(t, wait(t, b.ReadAsync(t.Context(), 0, got)), c.err)
-			require.ErrorIs(t, wait(t, half.ReadBitsAsync(t.Context(), 0, bits)), c.err)
+			require.ErrorIs(t, wait(t, ReadAsync(t.Context(), b, 0, got)), c.err)
+			require.ErrorIs(t, wait(t, ReadAsync(t.Context(), half, 0, bits)), c.err)
 			*c.fail = nil
-			require.NoError(t, wait(t, b.ReadAsync(t.Context(), 0, got)), "it holds nothing")
+			require.NoError(t, wait(t, ReadAsync(t.Context(), b, 0, got)), "it holds nothing")
 		})
 	}
 }
@@ -112,17 +112,17 @@ func TestReadAsync(t *testing.T) {
 func TestLastWordOfInt4(t *testing.T) {
 	d, _ := openFake(t)
 	for n, whole := range map[int]int{0: 0, 1: 8, 64: 64, 65: 72, 1021: 1024} {
-		b, err := d.NewBufferOf(element.Int4, n)
+		b, err := d.NewBuffer(element.Int4, n)
 		require.NoError(t, err)
 		require.Equal(t, whole, b.Len())
 		words, got := make([]int32, whole/8), make([]int32, whole/8)
 		for i := range words {
 			words[i] = int32(i) + 5
 		}
-		require.NoError(t, b.WriteInt32(t.Context(), 0, words))
-		require.NoError(t, b.ReadInt32(t.Context(), 0, got))
+		require.NoError(t, Write(t.Context(), b, 0, words))
+		require.NoError(t, Read(t.Context(), b, 0, got))
 		require.Equal(t, words, got)
-		require.ErrorIs(t, b.WriteInt32(t.Context(), whole, []int32{1}), ErrInvalid)
+		require.ErrorIs(t, Write(t.Context(), b, whole, []int32{1}), ErrInvalid)
 		require.NoError(t, b.Close())
 	}
 }
@@ -179,7 +179,7 @@ func TestReadAsyncEnds(t *testing.T) {
 	t.Run("buffer closed", func(t *testing.T) {
 		d, h, b := open(t)
 		got := make([]float32, 3)
-		r := b.ReadAsync(t.Context(), 0, got)
+		r := ReadAsync(t.Context(), b, 0, got)
 		<-h.begun
 		require.NoError(t, r.Err(), "not yet")
 		require.NoError(t, b.Close())
@@ -192,7 +192,7 @@ func TestReadAsyncEnds(t *testing.T) {
 	t.Run("context ends", func(t *testing.T) {
 		d, h, b := open(t)
 		ctx, cancel := context.WithCancel(t.Context())
-		r := b.ReadAsync(ctx, 0, make([]float32, 3))
+		r := ReadAsync(ctx, b, 0, make([]float32, 3))
 		<-h.begun
 		cancel()
 		require.ErrorIs(t, wait(t, r), context.Canceled)
@@ -200,20 +200,20 @@ func TestReadAsyncEnds(t *testing.T) {
 	})
 	t.Run("device closed", func(t *testing.T) {
 		d, h, b := open(t)
-		r := b.ReadAsync(t.Context(), 0, make([]float32, 3))
+		r := ReadAsync(t.Context(), b, 0, make([]float32, 3))
 		<-h.begun
 		require.NoError(t, d.Close())
 		require.ErrorIs(t, wait(t, r), ErrClosed)
-		require.ErrorIs(t, wait(t, b.ReadAsync(t.Context(), 0, make([]float32, 3))), ErrClosed)
+		require.ErrorIs(t, wait(t, ReadAsync(t.Context(), b, 0, make([]float32, 3))), ErrClosed)
 	})
 }
 
 func TestSliceMistakes(t *testing.T) {
 	d, _ := openFake(t)
 	b := buffer(t, d, 200)
-	half, err := d.NewBufferOf(element.F16, 301)
+	half, err := d.NewBuffer(element.F16, 301)
 	require.NoError(t, err)
-	eighth, err := d.NewBufferOf(element.E4M3, 259)
+	eighth, err := d.NewBuffer(element.E4M3, 259)
 	require.NoError(t, err)
 	closed := buffer(t, d, 1)
 	require.NoError(t, closed.Close())
@@ -272,26 +272,28 @@ func TestSlices(t *testing.T) {
 		return s
 	}
 	x, y := cut(b, 64, 4), cut(cut(b, 64, 68), 64, 4)
-	require.NoError(t, x.Write(ctx, 0, []float32{1, 2, 3, 4}))
-	require.NoError(t, y.Write(ctx, 0, []float32{1, 0, 0, 1}))
+	require.NoError(t, Write(ctx, x, 0, []float32{1, 2, 3, 4}))
+	require.NoError(t, Write(ctx, y, 0, []float32{1, 0, 0, 1}))
 	p, z := program(t, d, small(t)), cut(c, 64, 4)
-	require.NoError(t, p.Run(ctx, x, y, z))
+	require.NoError(t, p.Run(ctx, Operands{A: x, B: y, C: z}))
 	got := make([]float32, 4)
-	require.NoError(t, c.Read(ctx, 64, got))
+	require.NoError(t, Read(ctx, c, 64, got))
 	require.Equal(t, []float32{1, 2, 3, 4}, got)
 
-	require.EqualError(t, p.Run(ctx, x, y, cut(b, 0, 64)), "run 0: C and A are slices of one buffer")
-	require.EqualError(t, p.Run(ctx, z, y, c), "run 0: C and A are slices of one buffer")
-	require.EqualError(t, p.Run(ctx, y, z, z), "run 0: buffer C is also B")
-	require.EqualError(t, p.Run(ctx, cut(b, 0, 3), y, z), "run 0: A has 3 elements, the plan needs 4")
+	require.EqualError(t, p.Run(ctx, Operands{A: x, B: y, C: cut(b, 0, 64)}),
+		"run 0: C and A are slices of one buffer")
+	require.EqualError(t, p.Run(ctx, Operands{A: z, B: y, C: c}), "run 0: C and A are slices of one buffer")
+	require.EqualError(t, p.Run(ctx, Operands{A: y, B: z, C: z}), "run 0: buffer C is also B")
+	require.EqualError(t, p.Run(ctx, Operands{A: cut(b, 0, 3), B: y, C: z}),
+		"run 0: A has 3 elements, the plan needs 4")
 
 	require.NoError(t, x.Close())
 	require.NoError(t, x.Close())
-	require.EqualError(t, p.Run(ctx, x, y, z), "run 0: A: closed")
-	require.ErrorIs(t, x.Read(ctx, 0, got), ErrClosed)
+	require.EqualError(t, p.Run(ctx, Operands{A: x, B: y, C: z}), "run 0: A: closed")
+	require.ErrorIs(t, Read(ctx, x, 0, got), ErrClosed)
 	require.EqualValues(t, 2, f.Buffers.Load())
 	require.NoError(t, b.Close())
-	require.ErrorIs(t, p.Run(ctx, z, y, c), ErrClosed)
+	require.ErrorIs(t, p.Run(ctx, Operands{A: z, B: y, C: c}), ErrClosed)
 	_, err := y.Slice(0, 1)
 	require.ErrorIs(t, err, ErrClosed)
 	_, err = y.Address()
@@ -309,7 +311,7 @@ func TestSliceKeepsItsBuffer(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	got := make([]float32, 4)
-	require.NoError(t, s.Read(t.Context(), 0, got))
+	require.NoError(t, Read(t.Context(), s, 0, got))
 	require.Equal(t, []float32{1, 2, 3, 4}, got)
 	require.EqualValues(t, 1, f.Buffers.Load())
 }
@@ -323,16 +325,16 @@ func TestCopy(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, d.Copy(ctx, part, src))
 	got := make([]float32, 4)
-	require.NoError(t, dst.Read(ctx, 64, got))
+	require.NoError(t, Read(ctx, dst, 64, got))
 	require.Equal(t, []float32{1, 2, 3, 4}, got)
-	half, err := d.NewBufferOf(element.F16, 3)
+	half, err := d.NewBuffer(element.F16, 3)
 	require.NoError(t, err)
-	twin, err := d.NewBufferOf(element.F16, 3)
+	twin, err := d.NewBuffer(element.F16, 3)
 	require.NoError(t, err)
-	require.NoError(t, half.WriteBits(ctx, 0, []uint16{7, 8, 9}))
+	require.NoError(t, Write(ctx, half, 0, []uint16{7, 8, 9}))
 	require.NoError(t, d.Copy(ctx, twin, half))
 	bits := make([]uint16, 3)
-	require.NoError(t, twin.ReadBits(ctx, 0, bits))
+	require.NoError(t, Read(ctx, twin, 0, bits))
 	require.Equal(t, []uint16{7, 8, 9}, bits)
 	require.EqualError(t, d.Copy(ctx, twin, short), "copy: dst has elements of f16, src of f32")
 	none, nothing := buffer(t, d, 0), buffer(t, d, 0)
@@ -396,11 +398,11 @@ func TestTwoLayers(t *testing.T) {
 			for i := range ones {
 				ones[i] = 1
 			}
-			require.NoError(t, errors.Join(w1.Write(ctx, 0, ones), w2.Write(ctx, 0, ones)))
-			require.NoError(t, d.Run(ctx, Run{Program: first, A: x, B: w1, C: hidden},
-				Run{Program: second, A: hidden, B: w2, C: y}))
+			require.NoError(t, errors.Join(Write(ctx, w1, 0, ones), Write(ctx, w2, 0, ones)))
+			require.NoError(t, d.Run(ctx, Run{Program: first, Operands: Operands{A: x, B: w1, C: hidden}},
+				Run{Program: second, Operands: Operands{A: hidden, B: w2, C: y}}))
 			got := make([]float32, 6)
-			require.NoError(t, wait(t, y.ReadAsync(ctx, 0, got)))
+			require.NoError(t, wait(t, ReadAsync(ctx, y, 0, got)))
 			require.Equal(t, []float32{210, 210, 490, 490, 770, 770}, got)
 		})
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
-// BackendEnv names the environment variable that fixes the backend.
-const BackendEnv = "BATCHGEMM_BACKEND"
+// backendEnv names the environment variable that fixes the backend.
+const backendEnv = "BATCHGEMM_BACKEND"
 
 // Errors that calls wrap, to be told apart by errors.Is.
 var (
@@ -163,7 +163,7 @@ func open(ctx context.Context, drivers []driver.Driver, options []Option) (*Devi
 	}
 	if s.backend == "" && s.device != nil {
 		return nil, invalid.Errorf("device %d of which backend? Fix one by WithBackend or %s",
-			*s.device, BackendEnv)
+			*s.device, backendEnv)
 	}
 	if s.adapter != nil && s.device != nil {
 		return nil, invalid.Errorf("device %d: WithAdapter chooses the device", *s.device)
@@ -171,7 +171,7 @@ func open(ctx context.Context, drivers []driver.Driver, options []Option) (*Devi
 	if s.adapter != nil || s.power != "" {
 		return s.openOfAll(ctx)
 	}
-	return choose(ctx, s, func(found *found, skipped Skips) (*Device, Skips, error) {
+	return choose(ctx, s, func(found *found, skipped []Skip) (*Device, []Skip, error) {
 		return openFirst(ctx, found.take, append(skipped, found.left...))
 	})
 }
@@ -186,7 +186,7 @@ func selected(drivers []driver.Driver, options []Option) (*selection, error) {
 	}
 	switch {
 	case s.own == nil:
-		s.backend = cmp.Or(s.backend, os.Getenv(BackendEnv))
+		s.backend = cmp.Or(s.backend, os.Getenv(backendEnv))
 	case *s.own == nil:
 		return nil, invalid.Errorf("WithDriver: the driver is nil")
 	default:

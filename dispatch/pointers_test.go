@@ -35,28 +35,32 @@ func TestPointers(t *testing.T) {
 	every := prepare(planner.Pointers{A: true, B: true, C: true}, true)
 	b, rows, four, none := prepare(planner.Pointers{B: true}, false), buffer(t, d, 9), buffer(t, d, 4),
 		buffer(t, d, 0)
-	narrow, err := d.NewBufferOf(element.BF16, 4)
+	narrow, err := d.NewBuffer(element.BF16, 4)
 	require.NoError(t, err)
 	for _, c := range []struct {
 		name string
 		run  Run
 		want string // "" when it is queued
 	}{
-		{"none", Run{Program: every, Rows: rows}, ""},
-		{"empty", Run{Program: every, A: none, B: none, C: none, B2: none, Rows: rows}, ""},
-		{"some", Run{Program: every, A: four, B: four, C: buffer(t, d, 4), Rows: rows}, ""},
-		{"B", Run{Program: b, A: four, C: buffer(t, d, 4), Rows: rows}, ""},
+		{"none", Run{Program: every, Operands: Operands{Rows: rows}}, ""},
+		{"empty", Run{Program: every, Operands: Operands{A: none, B: none, C: none, B2: none, Rows: rows}},
+			""},
+		{"some", Run{Program: every, Operands: Operands{A: four, B: four, C: buffer(t, d, 4), Rows: rows}},
+			""},
+		{"B", Run{Program: b, Operands: Operands{A: four, C: buffer(t, d, 4), Rows: rows}}, ""},
 		{"no rows", Run{Program: every}, "run 0: Rows is nil"},
-		{"short rows", Run{Program: every, Rows: buffer(t, d, 8)},
+		{"short rows", Run{Program: every, Operands: Operands{Rows: buffer(t, d, 8)}},
 			"run 0: Rows has 8 elements, the plan needs 9"},
-		{"type", Run{Program: every, Rows: rows, A: narrow},
+		{"type", Run{Program: every, Operands: Operands{Rows: rows, A: narrow}},
 			"run 0: A has elements of bf16, the plan is for f32"},
-		{"no A", Run{Program: b, C: four, Rows: rows}, "run 0: A is nil"},
-		{"no C", Run{Program: b, A: four, Rows: rows}, "run 0: C is nil"},
-		{"short A", Run{Program: b, A: none, C: four, Rows: rows},
+		{"no A", Run{Program: b, Operands: Operands{C: four, Rows: rows}}, "run 0: A is nil"},
+		{"no C", Run{Program: b, Operands: Operands{A: four, Rows: rows}}, "run 0: C is nil"},
+		{"short A", Run{Program: b, Operands: Operands{A: none, C: four, Rows: rows}},
 			"run 0: A has 0 elements, the plan needs 4"},
-		{"C is A", Run{Program: b, A: four, C: four, Rows: rows}, "run 0: buffer C is also A"},
-		{"B2 without use", Run{Program: b, A: four, C: buffer(t, d, 4), B2: four, Rows: rows},
+		{"C is A", Run{Program: b, Operands: Operands{A: four, C: four, Rows: rows}},
+			"run 0: buffer C is also A"},
+		{"B2 without use", Run{Program: b, Operands: Operands{A: four, C: buffer(t, d, 4), B2: four,
+			Rows: rows}},
 			"run 0: B2 is not nil: the plan's epilogue has no use for it"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -75,35 +75,37 @@ func (p *Program) Update(ctx context.Context, b planner.Batch) error {
 	return nil
 }
 
-// Run queues one execution and returns without waiting. The buffers are at least
-// as long as the plan's ExtentA, ExtentB and ExtentC; c is neither a nor b. For a ragged
-// program see RunRagged, for a plan with an epilogue that has more buffers Device.Run.
-func (p *Program) Run(ctx context.Context, a, b, c *Buffer) error {
-	return p.device.Run(ctx, Run{Program: p, A: a, B: b, C: c})
-}
-
-// RunOperands is Run with all buffers that a run may have, and those of a ragged program;
-// Run.Program is not read.
-func (p *Program) RunOperands(ctx context.Context, r Run) error {
-	r.Program = p
-	return p.device.Run(ctx, r)
+// Run queues one execution and returns without waiting, as Device.Run does.
+func (p *Program) Run(ctx context.Context, x Operands) error {
+	return p.device.Run(ctx, Run{Program: p, Operands: x})
 }
 
 // Close frees the program.
 func (p *Program) Close() error { return p.close() }
 
+// Operands are the buffers of a run, each as long as the plan says or longer: ExtentA, ExtentB, ExtentC and
+// so on.
+type Operands struct {
+	// A, B and C have elements of the plan's types. Each may be nil where the plan's epilogue has it by
+	// pointers. C is none of the others.
+	A, B, C *Buffer
+	// Sizes has the sizes of a ragged program, Plan.SizesLen words: see PrepareRagged. Nil for other
+	// programs.
+	Sizes *Buffer
+	// B2, Bias and Rows are what the plan's epilogue asks for, nil where it does not: B2 has elements of B's
+	// type, Bias those of C's, and Rows words of 32 bits, as planner.Rows lays them out. B2 is by pointers
+	// where B is.
+	B2, Bias, Rows *Buffer
+}
+
 // Run is one execution of a program.
 type Run struct {
 	Program *Program
-	A, B, C *Buffer // any, or nil, where the plan's epilogue has them by pointers
-	// the sizes of a ragged program, as many words as Plan.SizesLen says, and not C; nil for others
-	Sizes *Buffer
-
-	// What the plan's epilogue asks for, nil where it does not: B2 with elements of B's type, Bias
-	// with those of C's, Rows of 32-bit words (WriteInt32), as many as the plan's ExtentB2,
-	// ExtentBias and ExtentRows. None is C. B2 is by pointers where B is.
-	B2, Bias, Rows *Buffer
+	Operands
 }
+
+// With is a run of the program, for Device.Run and Time.
+func (p *Program) With(x Operands) Run { return Run{p, x} }
 
 // Run queues the runs, in order, as one submission, which costs less than a call
 // for each, and returns without waiting for them, unless very much is queued: the

@@ -14,22 +14,16 @@ import (
 //
 // It fails where the description or the options do not pass Check, or ask for what needs
 // sizes that the host knows, all of which wraps ErrInvalid, and as Prepare does.
+//
+// Operands.Sizes of a run has as many words as the plan's SizesLen or more, of 32 bits each. The run reads
+// them after whatever was queued before. Sizes that do not fit are no error of the run: Status tells of
+// them. Runs of one program may be queued from several goroutines, each with sizes of its own or the same.
 func (d *Device) PrepareRagged(ctx context.Context, r planner.Ragged, o planner.Options) (*Program, error) {
 	plan, err := d.planner.PlanRagged(r, o)
 	if err != nil {
 		return nil, err
 	}
 	return d.Prepare(ctx, plan)
-}
-
-// RunRagged queues one execution of a ragged program and returns without waiting. sizes
-// has as many words as the plan's SizesLen or more, of 32 bits each, and is not c; the run reads
-// them when its turn comes, after whatever was queued before. The other buffers are as for
-// Run, and where there are more, of an epilogue, Device.Run takes them. Sizes that do not fit
-// are no error here: Status tells of them. Runs of one program may be queued from several
-// goroutines, each with sizes of its own or the same.
-func (p *Program) RunRagged(ctx context.Context, sizes, a, b, c *Buffer) error {
-	return p.device.Run(ctx, Run{Program: p, A: a, B: b, C: c, Sizes: sizes})
 }
 
 // Status waits for queued work and returns nil, or what a run since the last call of Status

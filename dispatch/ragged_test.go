@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // experts is a layer of three experts with up to 4 rows together, each 2 x 2.
@@ -34,8 +35,8 @@ func newLayer(t *testing.T, d *Device) *layer {
 
 func (l *layer) run(t *testing.T, ends ...int32) error {
 	t.Helper()
-	require.NoError(t, l.sizes.WriteInt32(t.Context(), 0, ends))
-	return l.RunRagged(t.Context(), l.sizes, l.a, l.b, l.c)
+	require.NoError(t, Write(t.Context(), l.sizes, 0, ends))
+	return l.Run(t.Context(), Operands{A: l.a, B: l.b, C: l.c, Sizes: l.sizes})
 }
 
 func TestRagged(t *testing.T) {
@@ -60,7 +61,8 @@ func TestRagged(t *testing.T) {
 	require.NoError(t, l.Status(ctx), "told once")
 	require.Equal(t, []float32{1, 2, 3, 4, 50, 60, 70, 80}, read(t, l.c), "the last run computed nothing")
 
-	timing, err := d.Time(ctx, Run{Program: l.Program, A: l.a, B: l.b, C: l.c, Sizes: l.sizes})
+	timing, err := d.Time(ctx, Run{Program: l.Program,
+		Operands: Operands{A: l.a, B: l.b, C: l.c, Sizes: l.sizes}})
 	require.NoError(t, err)
 	require.Positive(t, timing.Device)
 	require.Error(t, l.Status(ctx))
@@ -74,16 +76,16 @@ func TestInt32(t *testing.T) {
 	d, _ := openFake(t)
 	b := buffer(t, d, 5, 1, 1, 1, 1, 1)
 	want := []int32{math.MinInt32, -1, 0x7fa00001} // the last two are NaN
-	require.NoError(t, b.WriteInt32(ctx, 1, want))
+	require.NoError(t, Write(ctx, b, 1, want))
 	got := make([]int32, 5)
-	require.NoError(t, b.ReadInt32(ctx, 0, got))
+	require.NoError(t, Read(ctx, b, 0, got))
 	require.Equal(t, append(append([]int32{0x3f800000}, want...), 0x3f800000), got)
-	require.NoError(t, b.WriteInt32(ctx, 5, nil))
-	require.NoError(t, b.ReadInt32(ctx, 5, nil))
-	require.EqualError(t, b.WriteInt32(ctx, 3, want), "write: 3 elements from 3 on, in a buffer of 5")
-	require.EqualError(t, b.ReadInt32(ctx, -1, got), "read: 5 elements from -1 on, in a buffer of 5")
+	require.NoError(t, Write(ctx, b, 5, []float32(nil)))
+	require.NoError(t, Read(ctx, b, 5, []float32(nil)))
+	require.EqualError(t, Write(ctx, b, 3, want), "write: 3 elements from 3 on, in a buffer of 5")
+	require.EqualError(t, Read(ctx, b, -1, got), "read: 5 elements from -1 on, in a buffer of 5")
 	require.NoError(t, b.Close())
-	require.ErrorIs(t, b.ReadInt32(ctx, 0, got), ErrClosed)
+	require.ErrorIs(t, Read(ctx, b, 0, got), ErrClosed)
 }
 
 func TestRaggedRefuses(t *testing.T) {
@@ -105,27 +107,30 @@ func TestRaggedRefuses(t *testing.T) {
 		want string
 		is   error
 	}{
-		"Run": {l.Run(ctx, l.a, l.b, l.c),
+		"Run": {l.Run(ctx, Operands{A: l.a, B: l.b, C: l.c}),
 			"run 0: Sizes is nil: the program is ragged, its sizes are on the device", ErrInvalid},
-		"no sizes": {l.RunRagged(ctx, nil, l.a, l.b, l.c),
+		"no sizes": {l.Run(ctx, Operands{A: l.a, B: l.b, C: l.c, Sizes: nil}),
 			"run 0: Sizes is nil: the program is ragged, its sizes are on the device", ErrInvalid},
-		"not ragged": {plain.RunRagged(ctx, l.sizes, l.a, l.b, l.c),
+		"not ragged": {plain.Run(ctx, Operands{A: l.a, B: l.b, C: l.c, Sizes: l.sizes}),
 			"run 0: Sizes is not nil: the program is not ragged, its plan has the sizes", ErrInvalid},
-		"short sizes": {l.RunRagged(ctx, buffer(t, d, 2), l.a, l.b, l.c),
+		"short sizes": {l.Run(ctx, Operands{A: l.a, B: l.b, C: l.c, Sizes: buffer(t, d, 2)}),
 			"run 0: Sizes has 2 elements, the plan needs 3", ErrInvalid},
-		"closed sizes": {l.RunRagged(ctx, gone, l.a, l.b, l.c), "run 0: Sizes: closed", ErrClosed},
-		"foreign sizes": {l.RunRagged(ctx, buffer(t, other, 3), l.a, l.b, l.c),
+		"closed sizes": {l.Run(ctx, Operands{A: l.a, B: l.b, C: l.c, Sizes: gone}), "run 0: Sizes: closed",
+			ErrClosed},
+		"foreign sizes": {l.Run(ctx, Operands{A: l.a, B: l.b, C: l.c, Sizes: buffer(t, other, 3)}),
 			"run 0: Sizes: belongs to another device", ErrInvalid},
-		"C is sizes": {l.RunRagged(ctx, l.c, l.a, l.b, l.c), "run 0: buffer C is also Sizes",
+		"C is sizes": {l.Run(ctx, Operands{A: l.a, B: l.b, C: l.c, Sizes: l.c}),
+			"run 0: buffer C is also Sizes",
 			ErrInvalid},
-		"short B": {l.RunRagged(ctx, l.sizes, l.a, l.a, l.c),
+		"short B": {l.Run(ctx, Operands{A: l.a, B: l.a, C: l.c, Sizes: l.sizes}),
 			"run 0: B has 8 elements, the plan needs 12", ErrInvalid},
-		"no A": {l.RunRagged(ctx, l.sizes, nil, l.b, l.c), "run 0: A is nil", ErrInvalid},
+		"no A": {l.Run(ctx, Operands{A: nil, B: l.b, C: l.c, Sizes: l.sizes}), "run 0: A is nil", ErrInvalid},
 		"Time": {one(d.Time(ctx, runOf(l.Program, l.a, l.b, l.c))),
 			"run 0: Sizes is nil: the program is ragged, its sizes are on the device", ErrInvalid},
 		"Update": {l.Update(ctx, small(t)), "update: the program's sizes are on the device",
 			ErrInvalid},
-		"closed": {closed.RunRagged(ctx, l.sizes, l.a, l.b, l.c), "run 0: program: closed",
+		"closed": {closed.Run(ctx, Operands{A: l.a, B: l.b, C: l.c, Sizes: l.sizes}),
+			"run 0: program: closed",
 			ErrClosed},
 		"Status of closed": {closed.Status(ctx), "closed", ErrClosed},
 		"Status cancelled": {l.Status(cancelled), "context canceled", context.Canceled},
@@ -139,7 +144,7 @@ func TestRaggedRefuses(t *testing.T) {
 			ErrInvalid},
 		"tile": {one(d.PrepareRagged(ctx, experts(), planner.Options{Tile: "huge"})),
 			"", ErrInvalid},
-		"also A: no mistake": {l.RunRagged(ctx, l.b, l.a, l.b, l.c), "", nil},
+		"also A: no mistake": {l.Run(ctx, Operands{A: l.a, B: l.b, C: l.c, Sizes: l.b}), "", nil},
 	} {
 		require.ErrorIs(t, c.err, c.is, name)
 		if c.want != "" {
@@ -178,10 +183,10 @@ func TestRaggedConcurrently(t *testing.T) {
 	var group sync.WaitGroup
 	for g := range 3 {
 		sizes, c := buffer(t, d, 3), buffer(t, d, 8, 0, 0, 0, 0, 0, 0, 0, 0)
-		require.NoError(t, sizes.WriteInt32(ctx, 0, []int32{int32(g), int32(g), 4}))
+		require.NoError(t, Write(ctx, sizes, 0, []int32{int32(g), int32(g), 4}))
 		group.Go(func() {
 			for range 50 {
-				if err := l.RunRagged(ctx, sizes, l.a, l.b, c); err != nil {
+				if err := l.Run(ctx, Operands{A: l.a, B: l.b, C: c, Sizes: sizes}); err != nil {
 					t.Error(err)
 				}
 				if err := l.Status(ctx); err != nil {
@@ -198,7 +203,7 @@ func TestRaggedConcurrently(t *testing.T) {
 				}
 			}
 			got := make([]float32, 8)
-			if err := c.Read(ctx, 0, got); err != nil {
+			if err := Read(ctx, c, 0, got); err != nil {
 				t.Error(err)
 			}
 			if !slices.Equal(want, got) {
@@ -215,7 +220,7 @@ func TestRaggedWrapped(t *testing.T) {
 	stream, err := d.OnStream(7)
 	require.NoError(t, err)
 	l := newLayer(t, stream)
-	l.sizes, err = stream.Wrap(64, 3)
+	l.sizes, err = stream.Wrap(element.F32, 64, 3)
 	require.NoError(t, err)
 	require.NoError(t, l.run(t, 0, 2, 2))
 	require.Equal(t, []float32{10, 20, 30, 40, 0, 0, 0, 0}, read(t, l.c))

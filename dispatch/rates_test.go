@@ -16,7 +16,7 @@ import (
 // TestMeasuredRates: a device plans by the rates that were measured on it, in every
 // way that it makes plans.
 func TestMeasuredRates(t *testing.T) {
-	t.Setenv(BackendEnv, "")
+	t.Setenv(backendEnv, "")
 	t.Setenv(ratefile.DirEnv, t.TempDir())
 	f := fakedriver.New(t)
 	openOne := func() *Device {
@@ -51,7 +51,7 @@ func TestMeasuredRates(t *testing.T) {
 	require.NoError(t, program.Close())
 
 	a, b, c := make([]float32, 10000), make([]float32, 10000), make([]float32, 10000)
-	require.NoError(t, second.GEMM(t.Context(), batch, planner.Options{}, a, b, c))
+	require.NoError(t, gemmOf(t.Context(), second, batch, planner.Options{}, a, b, c))
 	require.Same(t, fast.Tile, f.Last().Plan.Load().Tiles[0])
 
 	group, err := OpenAll(t.Context(), WithDriver(f))

@@ -3,10 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
-
-	"github.com/batchgemm/batchgemm/internal/backend"
-	"github.com/batchgemm/batchgemm/internal/invalid"
-	"github.com/batchgemm/batchgemm/planner/element"
+	"unsafe"
 )
 
 // Reading is a read that goes on while its caller does something else. It is safe for concurrent use.
@@ -34,26 +31,24 @@ func (r *Reading) Err() error {
 // Reading whose Done is closed already. When ctx ends, so does the read, with ctx's error, and when
 // the device is closed, with ErrClosed; the buffer may be closed meanwhile.
 //
-// The device keeps a copy of the elements until they are taken, on GPUs in memory that the host can
-// read, of which that of the last few reads is used again: to allocate more takes 0.4 ms a MiB on CUDA.
-func (b *Buffer) ReadAsync(ctx context.Context, offset int, dst []float32) *Reading {
-	if b.of != element.F32 {
-		return failed(invalid.Errorf("read: the buffer has elements of %s, not %s", b.of, element.F32))
+// The device keeps a copy of the elements until they are taken, on GPUs in memory that the host can read, of
+// which that of the last few reads is used again: to allocate more takes 0.4 ms a MiB on CUDA. Elements of
+// 16 and 8 bits take as much memory of the host again.
+func ReadAsync[T Element](ctx context.Context, b *Buffer, offset int, dst []T) *Reading {
+	if err := checkElements[T]("read", b.of); err != nil {
+		return failed(err)
 	}
-	return b.readAsync(ctx, offset, len(dst), offset, dst, nil)
-}
-
-// ReadInt32Async is ReadAsync of the words that ReadInt32 takes.
-func (b *Buffer) ReadInt32Async(ctx context.Context, offset int, dst []int32) *Reading {
-	words := backend.Words(dst)
-	if b.of != element.Int4 {
-		return b.ReadAsync(ctx, offset, words)
+	switch unsafe.Sizeof(*new(T)) {
+	case 1:
+		return startBits(ctx, b, offset, bitsOf[uint8](dst))
+	case 2:
+		return startBits(ctx, b, offset, bitsOf[uint16](dst))
 	}
-	word, n, err := b.packed("read", offset, len(dst))
+	first, n, err := b.packed("read", offset, len(dst))
 	if err != nil {
 		return failed(err)
 	}
-	return b.readAsync(ctx, offset, n, word, words, nil)
+	return b.readAsync(ctx, offset, n, first, bitsOf[float32](dst), nil)
 }
 
 // readAsync reads words from one of the buffer on, for n elements, and then calls taken.

@@ -28,22 +28,22 @@ func TestScalesOnHost(t *testing.T) {
 	o := planner.Options{Epilogue: planner.Epilogue{Gated: true, GatherRows: 3, ScaleA: planner.PerRow,
 		ScaleB: planner.PerRow}}
 	type byte8 = element.Float8E4M3
-	x := Operands[byte8, element.BFloat16]{A: as[byte8]([]float32{1, 2, 9, 9, 3, 4}),
+	x := Slices[byte8, element.BFloat16]{A: as[byte8]([]float32{1, 2, 9, 9, 3, 4}),
 		B: as[byte8]([]float32{1, 0, 0, -1}), B2: as[byte8]([]float32{2, 0, 0, 2}),
 		Rows: append([]int32{2, 0}, numbersOf(2, float32(math.NaN()), 0.5, 1, 10, 3, -1)...)}
 	for _, on := range []Host{d, g} {
 		x.C = as[element.BFloat16]([]float32{7, 7, 7, 7})
-		require.NoError(t, GEMMOperands(ctx, on, batch, o, x))
+		require.NoError(t, GEMM(ctx, on, batch, o, x))
 		require.Equal(t, []float32{1.5 * 9, -20 * -4, 2 * 12, -40 * -8}, floats(x.C))
 
 		short := x
 		short.Rows = x.Rows[:8]
-		err := GEMMOperands(ctx, on, batch, o, short)
+		err := GEMM(ctx, on, batch, o, short)
 		require.EqualError(t, err, "problem 0: scales of B need words [5, 9) of a buffer of 8")
 		require.ErrorIs(t, err, ErrInvalid)
-		plain := Operands[float32, float32]{A: make([]float32, 6), B: make([]float32, 4),
+		plain := Slices[float32, float32]{A: make([]float32, 6), B: make([]float32, 4),
 			B2: make([]float32, 4), C: []float32{7, 7, 7, 7}, Rows: x.Rows}
-		err = GEMMOperands(ctx, on, batch, o, plain)
+		err = GEMM(ctx, on, batch, o, plain)
 		require.ErrorContains(t, err, "scales are for elements of e4m3 or int8, not f32")
 		require.ErrorIs(t, err, ErrInvalid)
 		require.Equal(t, []float32{7, 7, 7, 7}, plain.C)

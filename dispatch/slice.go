@@ -8,23 +8,20 @@ import (
 	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
-// SliceBytes is what slices of buffers begin with a multiple of, in bytes: 64 elements of F32,
-// 128 of 16 bits, 256 of 8, or 512 of 4.
-const SliceBytes = backend.SliceBytes
-
 // Slice returns elements [offset, offset+n) as a buffer of their own, in the same memory: nothing is
 // copied, and it costs no memory of the device. It serves wherever a buffer does, but for one
 // thing: C of a run is of other memory than what the run reads, as WebGPU wants it. So weights of many
 // layers can be slices of one buffer, and so can results.
 //
-// offset is a multiple of SliceBytes. n is even where elements have 16 bits, a multiple of 4 where
-// they have 8, and of 8 where they have 4, unless the slice ends where the buffer does.
+// offset is a multiple of 256 bytes: 64 elements of F32, 128 of 16 bits, 256 of 8, 512 of 4. n is even where
+// elements have 16 bits, a multiple of 4 where they have 8, and of 8 where they have 4, unless the slice
+// ends where the buffer does.
 //
 // The memory is the buffer's: a slice is good until the buffer is closed, and a slice of a slice
 // too. Close of a slice ends the slice alone, frees nothing, and need not be called. While a slice is
 // reachable the collector does not find its buffer.
 func (b *Buffer) Slice(offset, n int) (*Buffer, error) {
-	unit, per := SliceBytes/4*b.of.PerWord(), b.of.PerWord()
+	unit, per := backend.SliceBytes/4*b.of.PerWord(), b.of.PerWord()
 	switch {
 	case n < 0:
 		return nil, invalid.Errorf("slice: n is %d: negative size", n)
@@ -32,7 +29,7 @@ func (b *Buffer) Slice(offset, n int) (*Buffer, error) {
 		return nil, invalid.Errorf("slice: %d elements from %d on, in a buffer of %d", n, offset, b.n)
 	case offset%unit != 0:
 		return nil, invalid.Errorf("slice: offset %d is not a multiple of %d elements (%d bytes)", offset,
-			unit, SliceBytes)
+			unit, backend.SliceBytes)
 	case n%per != 0 && offset+n < b.n:
 		return nil, invalid.Errorf("slice: n is %d: no multiple of %d, and the slice ends before the "+
 			"buffer does", n, per)

@@ -19,7 +19,7 @@ func TestTags(t *testing.T) {
 		_, err = backend.Open(t.Context(), 0)
 		require.ErrorIs(t, err, hardware.ErrUnavailable)
 	}
-	t.Setenv(BackendEnv, "")
+	t.Setenv(backendEnv, "")
 	d, err := Open(t.Context())
 	require.NoError(t, err)
 	defer d.Close()

@@ -57,29 +57,29 @@ func TestTypedRun(t *testing.T) {
 				var on [3]*Buffer
 				var numbers [3][]float32
 				for i, of := range []element.Type{of, of, ofC} {
-					on[i], err = d.NewBufferOf(of, lens[i])
+					on[i], err = d.NewBuffer(of, lens[i])
 					require.NoError(t, err)
 					defer on[i].Close()
 					require.Equal(t, of, on[i].Type())
 					require.Equal(t, lens[i], on[i].Len())
 					var bits []uint16
 					if numbers[i], bits = drawn(of, lens[i]); of == element.F32 {
-						require.NoError(t, on[i].Write(ctx, 0, numbers[i]))
+						require.NoError(t, Write(ctx, on[i], 0, numbers[i]))
 						continue
 					}
 					if of.Bytes() == 1 {
-						require.NoError(t, on[i].WriteBytes(ctx, 0, bytesOf(bits)))
+						require.NoError(t, Write(ctx, on[i], 0, bytesOf(bits)))
 						continue
 					}
-					require.NoError(t, on[i].WriteBits(ctx, 0, bits))
+					require.NoError(t, Write(ctx, on[i], 0, bits))
 				}
-				require.NoError(t, p.Run(ctx, on[0], on[1], on[2]))
+				require.NoError(t, p.Run(ctx, Operands{A: on[0], B: on[1], C: on[2]}))
 				got := make([]float32, lens[2])
 				if ofC == element.F32 {
-					require.NoError(t, on[2].Read(ctx, 0, got))
+					require.NoError(t, Read(ctx, on[2], 0, got))
 				} else {
 					bits := make([]uint16, len(got))
-					require.NoError(t, on[2].ReadBits(ctx, 0, bits))
+					require.NoError(t, Read(ctx, on[2], 0, bits))
 					ofC.Widen(got, bits)
 				}
 				_, err = reference.CheckIn(reference.Arithmetic{TypeC: ofC}, batch, numbers[0], numbers[1],
@@ -93,15 +93,13 @@ func TestTypedRun(t *testing.T) {
 // narrowMoves are the copies of elements of 16 bits, or of 8.
 type narrowMoves[T bits] struct {
 	of          element.Type
-	write, read func(b *Buffer, ctx context.Context, offset int, data []T) error
-	start       func(b *Buffer, ctx context.Context, offset int, dst []T) *Reading
+	write, read func(ctx context.Context, b *Buffer, offset int, data []T) error
+	start       func(ctx context.Context, b *Buffer, offset int, dst []T) *Reading
 }
 
 var (
-	ofHalves = narrowMoves[uint16]{element.F16, (*Buffer).WriteBits, (*Buffer).ReadBits,
-		(*Buffer).ReadBitsAsync}
-	ofBytes = narrowMoves[uint8]{element.E4M3, (*Buffer).WriteBytes, (*Buffer).ReadBytes,
-		(*Buffer).ReadBytesAsync}
+	ofHalves = narrowMoves[uint16]{element.F16, Write[uint16], Read[uint16], ReadAsync[uint16]}
+	ofBytes  = narrowMoves[uint8]{element.E4M3, Write[uint8], Read[uint8], ReadAsync[uint8]}
 )
 
 // Each range of elements moves by itself.
@@ -115,10 +113,10 @@ func (m narrowMoves[T]) testRanges(t *testing.T) {
 	d, _ := openFake(t)
 	defer d.Close()
 	for _, n := range []int{1, 2, 7, 8} {
-		b, err := d.NewBufferOf(m.of, n)
+		b, err := d.NewBuffer(m.of, n)
 		require.NoError(t, err)
 		want := make([]T, n)
-		require.NoError(t, m.write(b, ctx, 0, want))
+		require.NoError(t, m.write(ctx, b, 0, want))
 		next := T(0)
 		for first := range n + 1 {
 			for end := first; end <= n; end++ {
@@ -126,14 +124,14 @@ func (m narrowMoves[T]) testRanges(t *testing.T) {
 					next++
 					want[i] = next
 				}
-				require.NoError(t, m.write(b, ctx, first, want[first:end]))
+				require.NoError(t, m.write(ctx, b, first, want[first:end]))
 				got := make([]T, n)
-				require.NoError(t, m.read(b, ctx, 0, got))
+				require.NoError(t, m.read(ctx, b, 0, got))
 				require.Equal(t, want, got, "%d: [%d, %d) was written", n, first, end)
 				part, later := make([]T, end-first), make([]T, end-first)
-				require.NoError(t, m.read(b, ctx, first, part))
+				require.NoError(t, m.read(ctx, b, first, part))
 				require.Equal(t, want[first:end], part, "%d: [%d, %d) was read", n, first, end)
-				require.NoError(t, wait(t, m.start(b, ctx, first, later)))
+				require.NoError(t, wait(t, m.start(ctx, b, first, later)))
 				require.Equal(t, part, later, "%d: [%d, %d) was read later", n, first, end)
 			}
 		}
@@ -151,18 +149,18 @@ func (m narrowMoves[T]) testMany(t *testing.T) {
 	ctx := t.Context()
 	d, _ := openFake(t)
 	const n = 2*maxPiece + 5
-	b, err := d.NewBufferOf(m.of, n)
+	b, err := d.NewBuffer(m.of, n)
 	require.NoError(t, err)
 	want := make([]T, n)
 	for round, r := range [][2]int{{0, n}, {1, n}, {0, n - 1}, {3, n - 2}, {1, 1 + maxPiece}, {0, maxPiece}} {
 		for i := r[0]; i < r[1]; i++ {
 			want[i] = T(i*7 + round + 1)
 		}
-		require.NoError(t, m.write(b, ctx, r[0], want[r[0]:r[1]]))
+		require.NoError(t, m.write(ctx, b, r[0], want[r[0]:r[1]]))
 		got, part := make([]T, n), make([]T, r[1]-r[0])
-		require.NoError(t, m.read(b, ctx, 0, got))
+		require.NoError(t, m.read(ctx, b, 0, got))
 		require.True(t, slices.Equal(want, got), "%v was written", r)
-		require.NoError(t, m.read(b, ctx, r[0], part))
+		require.NoError(t, m.read(ctx, b, r[0], part))
 		require.True(t, slices.Equal(want[r[0]:r[1]], part), "%v was read", r)
 	}
 }
@@ -183,7 +181,7 @@ func TestTypedMistakes(t *testing.T) {
 	p, err := d.Prepare(ctx, plan)
 	require.NoError(t, err)
 	buffer := func(of element.Type) *Buffer {
-		b, err := d.NewBufferOf(of, 4)
+		b, err := d.NewBuffer(of, 4)
 		require.NoError(t, err)
 		return b
 	}
@@ -193,27 +191,28 @@ func TestTypedMistakes(t *testing.T) {
 		_, err := d.Plan(ctx, batch, planner.Options{TypeA: a, TypeC: c})
 		return err
 	}
+	bf16 := planner.Options{TypeA: element.BF16}
 	for want, err := range map[string]error{
-		"the plan is for bf16":                   p.Run(ctx, other, half, full),
-		"B has elements of f32":                  p.Run(ctx, half, full, full),
-		"C has elements of bf16, the plan":       p.Run(ctx, half, half, half),
-		"has elements of bf16, not f32":          half.Write(ctx, 0, make([]float32, 1)),
-		"read: the buffer has elements of bf16":  half.ReadInt32(ctx, 0, make([]int32, 1)),
-		"has elements of bf16, not of 8 bits":    half.WriteBytes(ctx, 0, make([]uint8, 1)),
-		"has elements of e4m3, not of 16 bits":   eighth.ReadBits(ctx, 0, make([]uint16, 1)),
-		"has elements of f32, not of 16 bits":    full.WriteBits(ctx, 0, make([]uint16, 1)),
-		"2 elements from 3 on, in a buffer of 4": half.ReadBits(ctx, 3, make([]uint16, 2)),
+		"the plan is for bf16":                   p.Run(ctx, Operands{A: other, B: half, C: full}),
+		"B has elements of f32":                  p.Run(ctx, Operands{A: half, B: full, C: full}),
+		"C has elements of bf16, the plan":       p.Run(ctx, Operands{A: half, B: half, C: half}),
+		"has elements of bf16, not f32":          Write(ctx, half, 0, make([]float32, 1)),
+		"read: the buffer has elements of bf16":  Read(ctx, half, 0, make([]int32, 1)),
+		"has elements of bf16, not of 8 bits":    Write(ctx, half, 0, make([]uint8, 1)),
+		"has elements of e4m3, not of 16 bits":   Read(ctx, eighth, 0, make([]uint16, 1)),
+		"has elements of f32, not of 16 bits":    Write(ctx, full, 0, make([]uint16, 1)),
+		"2 elements from 3 on, in a buffer of 4": Read(ctx, half, 3, make([]uint16, 2)),
 		"has no kernels for elements of f16":     refused,
 		"C cannot be f16 where those of A and B": typed(element.BF16, element.F16),
 		"C cannot be bf16 where those of A":      typed(element.F32, element.BF16),
 		"unknown element types 9, 0 and 0":       typed(9, 0),
-		"operands on the host are of f32, not bf16": d.GEMM(ctx, batch, planner.Options{TypeA: element.BF16},
-			nil, nil, nil),
+		"the options have TypeA bf16, but A is": gemmOf[float32, float32](ctx, d, batch, bf16, nil, nil,
+			nil),
 	} {
 		require.ErrorIs(t, err, ErrInvalid, want)
 		require.ErrorContains(t, err, want)
 	}
-	_, err = d.NewBufferOf(7, 1)
+	_, err = d.NewBuffer(7, 1)
 	require.ErrorIs(t, err, ErrInvalid)
 	_, err = d.Plan(ctx, batch, planner.Options{TypeA: element.F16, Compute: planner.ComputeTF32})
 	require.ErrorContains(t, err, "compute mode tf32 is for operands of f32, not f16")

@@ -23,7 +23,7 @@ func twice(t *testing.T) planner.Batch {
 func read(t *testing.T, b *Buffer) []float32 {
 	t.Helper()
 	got := make([]float32, b.Len())
-	require.NoError(t, b.Read(t.Context(), 0, got))
+	require.NoError(t, Read(t.Context(), b, 0, got))
 	return got
 }
 
@@ -34,15 +34,16 @@ func TestUpdate(t *testing.T) {
 	first := p.Plan()
 	a, b := buffer(t, d, 8, 1, 2, 3, 4, 5, 6, 7, 8), buffer(t, d, 8, 1, 2, 3, 4, 1, 0, 0, 1)
 	before, after := buffer(t, d, 4, 0, 0, 0, 0), buffer(t, d, 6, 0, 0, 0, 0, 0, 0)
-	require.NoError(t, p.Run(ctx, a, b, before))
+	require.NoError(t, p.Run(ctx, Operands{A: a, B: b, C: before}))
 	require.NoError(t, p.Update(ctx, twice(t)))
 	require.Equal(t, twice(t), p.Plan().Batch)
 	require.NotSame(t, first, p.Plan())
 	require.Equal(t, small(t), first.Batch, "the caller's plan is as it was")
-	require.NoError(t, p.Run(ctx, a, b, after))
+	require.NoError(t, p.Run(ctx, Operands{A: a, B: b, C: after}))
 	require.Equal(t, []float32{7, 10, 15, 22}, read(t, before))
 	require.Equal(t, []float32{14, 20, 30, 44, 5, 6}, read(t, after))
-	require.ErrorContains(t, p.Run(ctx, a, b, before), "C has 4 elements, the plan needs 6")
+	require.ErrorContains(t, p.Run(ctx, Operands{A: a, B: b, C: before}),
+		"C has 4 elements, the plan needs 6")
 }
 
 func TestUpdateKeepsOptions(t *testing.T) {
@@ -91,7 +92,7 @@ func TestUpdateFails(t *testing.T) {
 			require.Same(t, plan, p.Plan())
 			require.Equal(t, small(t), plan.Batch)
 			x, y := buffer(t, d, 4, 1, 2, 3, 4), buffer(t, d, 4, 0, 0, 0, 0)
-			require.NoError(t, p.Run(ctx, x, x, y))
+			require.NoError(t, p.Run(ctx, Operands{A: x, B: x, C: y}))
 			require.Equal(t, []float32{7, 10, 15, 22}, read(t, y))
 		})
 	}
@@ -121,8 +122,8 @@ func TestUpdateConcurrently(t *testing.T) {
 			buffer(t, d, 4)
 		group.Go(func() {
 			for range 100 {
-				_ = p.Run(ctx, a, b, c) // too short for the larger batch
-				_ = p.Plan()            // not read, because updates go on
+				_ = p.Run(ctx, Operands{A: a, B: b, C: c}) // too short for the larger batch
+				_ = p.Plan()                               // not read, because updates go on
 			}
 		})
 	}

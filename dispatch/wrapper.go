@@ -29,14 +29,11 @@ func (d *Device) OnStream(stream uintptr) (*Device, error) {
 	return device, nil
 }
 
-// Wrap makes a buffer of n float32, n >= 1, in memory of the GPU that the caller
-// allocated, 16-byte aligned, and frees after the buffer is closed. Kernels may
-// read the line of 16 bytes that holds the last element whole. Memory of int32 serves
-// as the sizes of ragged programs, such as the offs of torch's grouped products.
-func (d *Device) Wrap(ptr uintptr, n int) (*Buffer, error) { return d.WrapOf(element.F32, ptr, n) }
-
-// WrapOf is Wrap for n elements of a type, of Int4 a multiple of 8. Nothing is written after the last one.
-func (d *Device) WrapOf(of element.Type, ptr uintptr, n int) (*Buffer, error) {
+// Wrap makes a buffer of n elements of a type, n >= 1, in memory of the GPU that the caller allocated,
+// 16-byte aligned, and frees after the buffer is closed. n is a multiple of 8 for Int4. Kernels may read the
+// line of 16 bytes that holds the last element whole; nothing is written after that element. Memory of int32
+// is of F32 and serves as the sizes of ragged programs, such as the offs of torch's grouped products.
+func (d *Device) Wrap(of element.Type, ptr uintptr, n int) (*Buffer, error) {
 	if !of.Known() {
 		return nil, invalid.Errorf("wrap elements of an unknown type %d", uint8(of))
 	}

@@ -10,7 +10,7 @@ import (
 
 func TestExamples(t *testing.T) {
 	for name, want := range map[string]string{
-		"quickstart": "problem 1: C[0,0] = 30",
+		"quickstart": "[3 7] [42 48 54]",
 		"inception":  "5x5 branch, 3136x32x75: largest difference",
 		"moe":        "step 4:  31 tokens",
 		"frames":     "60 frames, ",

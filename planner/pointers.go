@@ -10,7 +10,7 @@ import (
 // Matrix.Offset elements behind an address in the device's memory (dispatch.Buffer.Address, or that
 // of another library) that Rows holds when the run's turn comes, and B2 has one where B has. The
 // addresses of a problem are in encoding.PointerWords words from Problem.Pointers on, as
-// AppendPointers writes them. A run needs no buffer of such an operand, and nobody checks what
+// Rows.Pointers writes them. A run needs no buffer of such an operand, and nobody checks what
 // is at its addresses, or whether the C of problems overlap.
 //
 // With 32-bit elements addresses are multiples of 4 bytes, with elements of 16 bits of 2. Aligned promises that
@@ -18,15 +18,6 @@ import (
 // pointers, where kernels for aligned matrices may be taken, which are faster. Kernels may read the
 // line of 16 bytes that holds the last element of a matrix whole.
 type Pointers = encoding.Pointers
-
-// AppendPointers appends the addresses of a problem's matrices, as Rows has them. Those of
-// operands that are not by pointers, and of B2 without Gated, may be any.
-func AppendPointers(dst []int32, a, b, c, b2 uint64) []int32 {
-	for _, address := range [...]uint64{encoding.PointerA / 2: a, encoding.PointerB / 2: b, encoding.PointerC / 2: c, encoding.PointerB2 / 2: b2} {
-		dst = append(dst, int32(uint32(address)), int32(address>>32))
-	}
-	return dst
-}
 
 // checkPointers fails for what no device takes, or not this one; nil: any.
 func checkPointers(by Pointers, d *Device) error {

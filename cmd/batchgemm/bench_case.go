@@ -276,7 +276,7 @@ func (c *benchCase) upload(ctx context.Context) error {
 				s.buffers[i], shared, err = c.cuda.buffer(c, data.of, data.len())
 				s.onStream[i], s.ptrs[i] = shared.onStream, shared.ptr
 			} else {
-				s.buffers[i], err = c.device.NewBufferOf(data.of, data.len())
+				s.buffers[i], err = c.device.NewBuffer(data.of, data.len())
 			}
 			if err != nil {
 				return err

@@ -97,12 +97,12 @@ func (g *cudaBench) buffer(c *benchCase, of element.Type, n int) (own *dispatch.
 		return nil, shared, err
 	}
 	c.closers = append(c.closers, func() error { return g.stream.Free(ptr) })
-	onStream, err := g.device.WrapOf(of, ptr, n)
+	onStream, err := g.device.Wrap(of, ptr, n)
 	if err != nil {
 		return nil, shared, err
 	}
 	c.closers = append(c.closers, onStream.Close)
-	own, err = c.device.WrapOf(of, ptr, n)
+	own, err = c.device.Wrap(of, ptr, n)
 	return own, sharedBuffer{ptr, onStream}, err
 }
 

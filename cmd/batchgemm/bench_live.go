@@ -133,13 +133,13 @@ func (c *benchCase) sizes(ctx context.Context, words []int32) (own, onStream *di
 		own, shared, err = c.cuda.buffer(c, element.F32, len(words))
 		onStream = shared.onStream
 	} else {
-		own, err = c.device.NewBuffer(len(words))
+		own, err = c.device.NewBuffer(element.F32, len(words))
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	c.closers = append(c.closers, own.Close)
-	return own, onStream, own.WriteInt32(ctx, 0, words)
+	return own, onStream, dispatch.Write(ctx, own, 0, words)
 }
 
 // raggedOf describes a batch by what bounds it, as one would whose sizes are of its kind.

@@ -127,12 +127,7 @@ func (c *content) write(ctx context.Context, to *dispatch.Buffer) error {
 	if c.of != element.Int4 {
 		return write(ctx, to, c.numbers)
 	}
-	return pieces(len(c.packed), func(words []int32, first, end int) error {
-		for i, word := range c.packed[first:end] {
-			words[i] = int32(word)
-		}
-		return to.WriteInt32(ctx, first*element.Int4.PerWord(), words)
-	})
+	return dispatch.Write(ctx, to, 0, c.packed)
 }
 
 // piece is how many elements are converted at a time, so that copies stay small.
@@ -141,33 +136,33 @@ const piece = 1 << 20
 // write copies numbers, which the type of the buffer has, to its first elements.
 func write(ctx context.Context, to *dispatch.Buffer, numbers []float32) error {
 	if to.Type() == element.F32 {
-		return to.Write(ctx, 0, numbers)
+		return dispatch.Write(ctx, to, 0, numbers)
 	}
 	if of := to.Type(); of.Bytes() == 1 {
 		return pieces(len(numbers), func(bits []uint8, first, end int) error {
 			of.NarrowBytes(bits, numbers[first:end])
-			return to.WriteBytes(ctx, first, bits)
+			return dispatch.Write(ctx, to, first, bits)
 		})
 	}
 	return pieces(len(numbers), func(bits []uint16, first, end int) error {
 		to.Type().Narrow(bits, numbers[first:end])
-		return to.WriteBits(ctx, first, bits)
+		return dispatch.Write(ctx, to, first, bits)
 	})
 }
 
 // read is the reverse of write, for types that C may have.
 func read(ctx context.Context, from *dispatch.Buffer, numbers []float32) error {
 	if from.Type() == element.F32 {
-		return from.Read(ctx, 0, numbers)
+		return dispatch.Read(ctx, from, 0, numbers)
 	}
 	return pieces(len(numbers), func(bits []uint16, first, end int) error {
-		err := from.ReadBits(ctx, first, bits)
+		err := dispatch.Read(ctx, from, first, bits)
 		from.Type().Widen(numbers[first:end], bits)
 		return err
 	})
 }
 
-func pieces[T uint8 | uint16 | int32](n int, move func(bits []T, first, end int) error) error {
+func pieces[T uint8 | uint16](n int, move func(bits []T, first, end int) error) error {
 	bits := make([]T, min(n, piece))
 	for first := 0; first < n; first += piece {
 		end := min(first+piece, n)

@@ -208,14 +208,14 @@ func TestPiecesOfBytes(t *testing.T) {
 	device, err := dispatch.Open(t.Context(), dispatch.WithBackend("cpu"))
 	require.NoError(t, err)
 	defer device.Close()
-	b, err := device.NewBufferOf(element.E4M3, piece+3)
+	b, err := device.NewBuffer(element.E4M3, piece+3)
 	require.NoError(t, err)
 	numbers, bits := make([]float32, piece+3), make([]uint8, piece+3)
 	for i := range numbers {
 		numbers[i] = float32(i%33 - 16)
 	}
 	require.NoError(t, write(t.Context(), b, numbers))
-	require.NoError(t, b.ReadBytes(t.Context(), 0, bits))
+	require.NoError(t, dispatch.Read(t.Context(), b, 0, bits))
 	for i, x := range bits {
 		require.Equal(t, numbers[i], element.Float8E4M3(x).Float32())
 	}
@@ -242,7 +242,7 @@ func TestPieces(t *testing.T) {
 	require.NoError(t, err)
 	defer device.Close()
 	for _, n := range []int{0, 1, piece, 2*piece + 3} {
-		b, err := device.NewBufferOf(element.F16, n)
+		b, err := device.NewBuffer(element.F16, n)
 		require.NoError(t, err)
 		want, got := make([]float32, n), make([]float32, n)
 		for i := range want {

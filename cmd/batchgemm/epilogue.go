@@ -234,7 +234,8 @@ func permute(rng *rand.Rand, list []int32) {
 // runOf is a run of a program with what its epilogue has of the buffers.
 func runOf(program *dispatch.Program, buffers []*dispatch.Buffer) dispatch.Run {
 	e := &program.Plan().Options.Epilogue
-	r := dispatch.Run{Program: program, A: buffers[0], B: buffers[1], C: buffers[2]}
+	r := dispatch.Run{Program: program}
+	r.A, r.B, r.C = buffers[0], buffers[1], buffers[2]
 	if e.Gated {
 		r.B2 = r.B
 	}

@@ -217,11 +217,11 @@ func TestPiecesOfWords(t *testing.T) {
 		c.packed[i] = uint32(i) * 0x9e3779b9
 	}
 	require.Equal(t, 8*(piece+3), c.len())
-	b, err := device.NewBufferOf(c.of, c.len())
+	b, err := device.NewBuffer(c.of, c.len())
 	require.NoError(t, err)
 	require.NoError(t, c.write(t.Context(), b))
 	got := make([]int32, piece+3)
-	require.NoError(t, b.ReadInt32(t.Context(), 0, got))
+	require.NoError(t, dispatch.Read(t.Context(), b, 0, got))
 	for i, word := range c.packed {
 		require.Equal(t, word, uint32(got[i]))
 	}

@@ -90,7 +90,7 @@ func newJob(ctx context.Context, device *dispatch.Device, batch planner.Batch, o
 	j.prepareTime = time.Since(start)
 
 	for _, data := range inBuffers(ops, &options) {
-		buffer, err := device.NewBufferOf(data.of, data.len())
+		buffer, err := device.NewBuffer(data.of, data.len())
 		if err != nil {
 			return j, err
 		}

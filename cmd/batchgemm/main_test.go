@@ -41,7 +41,7 @@ func batchgemm(t *testing.T, stdin string, args ...string) (code int, stdout, st
 	if args == nil {
 		args = []string{} // cobra reads nil as os.Args
 	}
-	t.Setenv(dispatch.BackendEnv, "cpu")
+	t.Setenv("BATCHGEMM_BACKEND", "cpu")
 	var out, errs bytes.Buffer
 	code = execute(t.Context(), args, strings.NewReader(stdin), &out, &errs)
 	return code, out.String(), errs.String()
@@ -181,7 +181,7 @@ func TestErrors(t *testing.T) {
 }
 
 func TestDeviceIndexNeedsBackend(t *testing.T) {
-	t.Setenv(dispatch.BackendEnv, "")
+	t.Setenv("BATCHGEMM_BACKEND", "")
 	var out, errs bytes.Buffer
 	code := execute(t.Context(), []string{"run", "inception-1", "--device-index", "0"}, nil, &out, &errs)
 	require.Equal(t, "batchgemm: --device-index needs --backend\n", errs.String())
@@ -319,7 +319,7 @@ func TestPlan(t *testing.T) {
 
 // TestPlanBackend: --backend counts for plan too, and more than the environment.
 func TestPlanBackend(t *testing.T) {
-	t.Setenv(dispatch.BackendEnv, "none")
+	t.Setenv("BATCHGEMM_BACKEND", "none")
 	var out, errs bytes.Buffer
 	code := execute(t.Context(), []string{"plan", "inception-2", "--backend", "cpu", "--device-index", "0"},
 		nil, &out, &errs)

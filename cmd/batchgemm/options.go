@@ -24,7 +24,7 @@ type target struct {
 
 func (t *target) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&t.backend, "backend", "", "cuda, hip, webgpu or cpu (default: $"+
-		dispatch.BackendEnv+", else the best)")
+		"BATCHGEMM_BACKEND"+", else the best)")
 	cmd.Flags().IntVar(&t.index, "device-index", 0, "device of the backend, see batchgemm devices")
 	complete(cmd, "backend", func() (names []string) {
 		for _, d := range dispatch.Backends() {
@@ -40,7 +40,7 @@ func (t *target) given(cmd *cobra.Command) bool {
 }
 
 func (t *target) open(ctx context.Context, cmd *cobra.Command) (*dispatch.Device, error) {
-	fixed := cmp.Or(t.backend, os.Getenv(dispatch.BackendEnv))
+	fixed := cmp.Or(t.backend, os.Getenv("BATCHGEMM_BACKEND"))
 	indexed := cmd.Flags().Changed("device-index")
 	if fixed == "" && indexed {
 		return nil, usageError{errors.New("--device-index needs --backend")}

@@ -11,12 +11,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/internal/atomicfile"
 )
 
 func TestInterrupted(t *testing.T) {
-	t.Setenv(dispatch.BackendEnv, "cpu")
+	t.Setenv("BATCHGEMM_BACKEND", "cpu")
 	for _, command := range []string{"run", "verify"} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(interruption{syscall.SIGTERM})

@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/batchgemm/batchgemm/dispatch"
 )
 
 // TestSignals: one signal ends the command, whatever it is at.
@@ -35,7 +33,7 @@ func TestSignals(t *testing.T) {
 			var stdout, stderr bytes.Buffer
 			cmd := exec.Command(os.Args[0])
 			cmd.Stdout, cmd.Stderr = &stdout, &stderr
-			cmd.Env = append(os.Environ(), asCommand+"=1", dispatch.BackendEnv+"=cpu")
+			cmd.Env = append(os.Environ(), asCommand+"=1", "BATCHGEMM_BACKEND=cpu")
 			busy := tc.prepare(t, dir, cmd)
 			require.NoError(t, cmd.Start())
 			busy()

@@ -66,7 +66,7 @@ type Info struct {
 	Name     string        `json:"name"`     // as the driver gives it
 	Vendor   string        `json:"vendor"`   // who made it, "NVIDIA"; "": unknown
 	Kind     hardware.Kind `json:"kind"`     // "" is "other"
-	Memory   int64         `json:"memory"`   // bytes, of the host where the device has none of its own; 0: unknown
+	Memory   int64         `json:"memory"`   // bytes, else those of the host; 0: unknown
 	Driver   string        `json:"driver"`   // driver name and version
 	Subgroup string        `json:"subgroup"` // subgroup size and where it was read
 	// FlushesSubnormals: the device may take numbers below 2^-126 for 0.

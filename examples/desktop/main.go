@@ -51,7 +51,7 @@ func main() {
 func backend() driver.Driver {
 	all := dispatch.Backends()
 	at := slices.IndexFunc(all, func(d driver.Driver) bool {
-		return d.Name() == os.Getenv(dispatch.BackendEnv)
+		return d.Name() == os.Getenv("BATCHGEMM_BACKEND")
 	})
 	if at < 0 {
 		at = len(all) - 1

@@ -8,6 +8,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // The sizes of the network: each of the figures has weights of its own, and as many rows in a
@@ -81,7 +82,7 @@ func (n *network) allocate(ctx context.Context) error {
 		n  int
 	}{{&weights, atDown + lenDown}, {&n.x, len(n.points)}, {&n.h, figures * maxRows * hidden},
 		{&n.y, len(n.result)}} {
-		made, err := n.device.NewBuffer(b.n)
+		made, err := n.device.NewBuffer(element.F32, b.n)
 		if err != nil {
 			return err
 		}
@@ -94,7 +95,7 @@ func (n *network) allocate(ctx context.Context) error {
 	var err, failed error
 	n.up, err = weights.Slice(0, lenUp)
 	n.down, failed = weights.Slice(atDown, lenDown)
-	return errors.Join(err, failed, weights.Write(ctx, 0, values))
+	return errors.Join(err, failed, dispatch.Write(ctx, weights, 0, values))
 }
 
 // resize gives each figure other rows.
@@ -126,13 +127,13 @@ func (n *network) start(ctx context.Context, frame int) (*dispatch.Reading, erro
 	for i := range points {
 		points[i] = float32((i+frame)%17) / 17
 	}
-	if err := n.x.Write(ctx, 0, points); err != nil {
+	if err := dispatch.Write(ctx, n.x, 0, points); err != nil {
 		return nil, err
 	}
 	if err := n.device.Run(ctx,
-		dispatch.Run{Program: n.first, A: n.x, B: n.up, C: n.h},
-		dispatch.Run{Program: n.second, A: n.h, B: n.down, C: n.y}); err != nil {
+		n.first.With(dispatch.Operands{A: n.x, B: n.up, C: n.h}),
+		n.second.With(dispatch.Operands{A: n.h, B: n.down, C: n.y})); err != nil {
 		return nil, err
 	}
-	return n.y.ReadAsync(ctx, 0, n.result[:total*outputs]), nil
+	return dispatch.ReadAsync(ctx, n.y, 0, n.result[:total*outputs]), nil
 }

@@ -63,7 +63,8 @@ func main() {
 	for i, b := range branches {
 		im2col(a[batch[i].A.Offset:], pixels, b)
 	}
-	if err := dev.GEMM(ctx, batch, planner.Options{}, a, weights, c); err != nil {
+	operands := dispatch.Slices[float32, float32]{A: a, B: weights, C: c}
+	if err := dispatch.GEMM(ctx, dev, batch, planner.Options{}, operands); err != nil {
 		log.Fatal(err)
 	}
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"github.com/batchgemm/batchgemm/dispatch"
 	"math"
 	"slices"
 )
@@ -29,7 +30,7 @@ func (r *routing) counts() []int32 {
 // token; and the weights of these.
 func (l *layer) route(ctx context.Context, tokens int) (*routing, error) {
 	logits := make([]float32, tokens*experts)
-	if err := l.logits.Read(ctx, 0, logits); err != nil {
+	if err := dispatch.Read(ctx, l.logits, 0, logits); err != nil {
 		return nil, err
 	}
 	r := &routing{chosen: make([][topK]int, tokens), ends: make([]int32, experts)}
@@ -48,10 +49,10 @@ func (l *layer) route(ctx context.Context, tokens int) (*routing, error) {
 		}
 		r.ends[e] = int32(n)
 	}
-	if err := l.rows.WriteInt32(ctx, 0, words); err != nil {
+	if err := dispatch.Write(ctx, l.rows, 0, words); err != nil {
 		return nil, err
 	}
-	return r, l.ends.WriteInt32(ctx, 0, r.ends)
+	return r, dispatch.Write(ctx, l.ends, 0, r.ends)
 }
 
 // top is the experts of the largest logits, and the softmax of these.
@@ -73,7 +74,7 @@ func top(logits []float32) (chosen [topK]int, share [topK]float32) {
 // combine sums the rows of each token.
 func (l *layer) combine(ctx context.Context, tokens int) (y []float32, err error) {
 	out := make([]float32, tokens*topK*width)
-	if err := l.out.Read(ctx, 0, out); err != nil {
+	if err := dispatch.Read(ctx, l.out, 0, out); err != nil {
 		return nil, err
 	}
 	y = make([]float32, tokens*width)

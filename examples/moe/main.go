@@ -28,6 +28,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 const (
@@ -116,10 +117,10 @@ func newLayer(ctx context.Context, dev *dispatch.Device, w *weights) (*layer, er
 		{&l.rows, 3 * maxRows, nil}, {&l.mixed, maxRows * hidden, nil}, {&l.out, maxRows * width, nil},
 	} {
 		var err error
-		if *b.buffer, err = dev.NewBuffer(b.len); err != nil {
+		if *b.buffer, err = dev.NewBuffer(element.F32, b.len); err != nil {
 			return nil, err
 		}
-		if err := (*b.buffer).Write(ctx, 0, b.data); err != nil {
+		if err := dispatch.Write(ctx, (*b.buffer), 0, b.data); err != nil {
 			return nil, err
 		}
 	}
@@ -165,10 +166,10 @@ func perExpert(n, k int) planner.Ragged {
 // step computes the layer for the tokens x.
 func (l *layer) step(ctx context.Context, x []float32) (y []float32, r *routing, err error) {
 	l.products = 0
-	if err := l.x.Write(ctx, 0, x); err != nil {
+	if err := dispatch.Write(ctx, l.x, 0, x); err != nil {
 		return nil, nil, err
 	}
-	if err := l.run(ctx, dispatch.Run{Program: l.router, A: l.x, B: l.wr, C: l.logits}); err != nil {
+	if err := l.run(ctx, l.router.With(dispatch.Operands{A: l.x, B: l.wr, C: l.logits})); err != nil {
 		return nil, nil, err
 	}
 	tokens := len(x) / width
@@ -176,8 +177,8 @@ func (l *layer) step(ctx context.Context, x []float32) (y []float32, r *routing,
 		return nil, nil, err
 	}
 	if err := l.run(ctx,
-		dispatch.Run{Program: l.first, A: l.x, B: l.gate, B2: l.up, C: l.mixed, Rows: l.rows, Sizes: l.ends},
-		dispatch.Run{Program: l.second, A: l.mixed, B: l.down, C: l.out, Rows: l.rows, Sizes: l.ends},
+		l.first.With(dispatch.Operands{A: l.x, B: l.gate, B2: l.up, C: l.mixed, Rows: l.rows, Sizes: l.ends}),
+		l.second.With(dispatch.Operands{A: l.mixed, B: l.down, C: l.out, Rows: l.rows, Sizes: l.ends}),
 	); err != nil {
 		return nil, nil, err
 	}

@@ -1,5 +1,5 @@
-// Quickstart multiplies three matrices of different sizes in one call, on the
-// best device that this machine has.
+// Quickstart multiplies two lists of matrices of different sizes in one call, on the best device that this
+// machine has.
 package main
 
 import (
@@ -8,36 +8,23 @@ import (
 	"log"
 
 	"github.com/batchgemm/batchgemm/dispatch"
-	"github.com/batchgemm/batchgemm/planner"
 )
 
 func main() {
 	ctx := context.Background()
-	dev, err := dispatch.Open(ctx)
+	dev, err := dispatch.Open(ctx) // the best device of this machine
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer dev.Close()
 
-	// C = A*B for 2x3x4, 100x50x30 and 1x7x64 (M x N x K), packed one after the other.
-	batch, err := planner.Pack(planner.GEMM(2, 3, 4), planner.GEMM(100, 50, 30), planner.GEMM(1, 7, 64))
+	a := []dispatch.Dense{{Rows: 2, Cols: 2, Data: []float32{1, 2, 3, 4}},
+		{Rows: 1, Cols: 1, Data: []float32{6}}}
+	b := []dispatch.Dense{{Rows: 2, Cols: 1, Data: []float32{1, 1}},
+		{Rows: 1, Cols: 3, Data: []float32{7, 8, 9}}}
+	c, err := dispatch.Multiply(ctx, dev, a, b) // any number of products, each of its own sizes
 	if err != nil {
 		log.Fatal(err)
 	}
-	lenA, lenB, lenC := batch.Extent()
-	a, b, c := ones(lenA), ones(lenB), make([]float32, lenC)
-	if err := dev.GEMM(ctx, batch, planner.Options{}, a, b, c); err != nil {
-		log.Fatal(err)
-	}
-	for i, p := range batch {
-		fmt.Printf("problem %d: C[0,0] = %g\n", i, c[p.C.Offset])
-	}
-}
-
-func ones(n int) []float32 {
-	s := make([]float32, n)
-	for i := range s {
-		s[i] = 1
-	}
-	return s
+	fmt.Println(c[0].Data, c[1].Data) // [3 7] [42 48 54]
 }

@@ -23,5 +23,5 @@ func TestReadme(t *testing.T) {
 	cmd.Dir, cmd.Env = root, append(os.Environ(), "BATCHGEMM_BACKEND=cpu")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
-	require.Equal(t, "42\n", string(out))
+	require.Equal(t, "[3 7] [42 48 54]\n", string(out))
 }

@@ -35,7 +35,8 @@ type clocks map[string]*ring
 func readClocks(ctx context.Context, device driver.Device, plan *planner.Plan) (clocks, error) {
 	g, ok := device.(dl.Globals)
 	if !ok {
-		return nil, fmt.Errorf("%w: device %s does not show variables of its kernels", hardware.ErrUnavailable,
+		return nil, fmt.Errorf("%w: device %s does not show variables of its kernels",
+			hardware.ErrUnavailable,
 			device.Info().Name)
 	}
 	all := clocks{}

@@ -119,7 +119,7 @@ func (j *dressedJob) move(t *testing.T, b planner.Batch, d *dressed, e planner.E
 		out(by.B && p.Reads() && e.Gated, 3, bufferB2, &p.B2, rowsB)
 		d.rows = append(d.rows, -1) // a gap
 		p.Pointers = len(d.rows)
-		d.rows = planner.AppendPointers(d.rows, to[0], to[1], to[2], to[3])
+		(*planner.Rows)(&d.rows).Pointers(to[0], to[1], to[2], to[3])
 	}
 	return moved
 }
@@ -167,7 +167,7 @@ func (j *dressedJob) moveGroups(t *testing.T, d *dressed, e planner.Epilogue) pl
 			to[3] = same(bufferB2, &from.B2, &r.B2, g, rowsB)
 			from.B2.Offset += r.StrideB
 		}
-		d.rows = planner.AppendPointers(d.rows, to[0], to[1], to[2], to[3])
+		(*planner.Rows)(&d.rows).Pointers(to[0], to[1], to[2], to[3])
 	}
 	if by.B {
 		r.StrideB = 0

@@ -28,8 +28,8 @@ type task struct {
 // newTask checks what a call asks for, but for the batch.
 func newTask(batch planner.Batch, o planner.Options, x Operands) (t task, err error) {
 	if o.TypeA != element.F32 || o.TypeC != element.F32 {
-		return t, invalid.Errorf("operands on the host are of %s, not %s and %s: use dispatch.GEMMOf, or "+
-			"Plan, Prepare and Run", element.F32, o.TypeA, o.TypeC)
+		return t, invalid.Errorf("operands on the host are of %s, not %s and %s", element.F32, o.TypeA,
+			o.TypeC)
 	}
 	if err := CheckEpilogue(&o, x.Lengths()); err != nil {
 		return t, err

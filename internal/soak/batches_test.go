@@ -13,6 +13,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // checkEvery: one batch in so many is compared with float64.
@@ -116,8 +117,8 @@ func prepare(ctx context.Context, d *dispatch.Device, rng *rand.Rand, c choice) 
 		return nil, err
 	}
 	for i, host := range j.host {
-		if j.buffers[i], err = d.NewBuffer(len(host)); err == nil {
-			err = j.buffers[i].Write(ctx, 0, host)
+		if j.buffers[i], err = d.NewBuffer(element.F32, len(host)); err == nil {
+			err = dispatch.Write(ctx, j.buffers[i], 0, host)
 		}
 		if err != nil {
 			return nil, errors.Join(err, j.close())
@@ -128,7 +129,8 @@ func prepare(ctx context.Context, d *dispatch.Device, rng *rand.Rand, c choice) 
 
 func (j *job) submit(ctx context.Context, times int) error {
 	for range times {
-		if err := j.program.Run(ctx, j.buffers[0], j.buffers[1], j.buffers[2]); err != nil {
+		if err := j.program.Run(ctx, dispatch.Operands{A: j.buffers[0], B: j.buffers[1],
+			C: j.buffers[2]}); err != nil {
 			return err
 		}
 	}
@@ -157,7 +159,7 @@ func (s *stage) program(ctx context.Context, d *dispatch.Device, rng *rand.Rand,
 	if err == nil && j.checking {
 		s.checked.Add(1)
 		got := make([]float32, len(j.host[2]))
-		if err = j.buffers[2].Read(ctx, 0, got); err == nil {
+		if err = dispatch.Read(ctx, j.buffers[2], 0, got); err == nil {
 			err = j.check(got)
 		}
 	}
@@ -178,7 +180,8 @@ func (s *stage) gemm(ctx context.Context, d *dispatch.Device, rng *rand.Rand) er
 	defer s.batches.Add(1)
 	j := newJob(rng, menu[0])
 	got := slices.Clone(j.host[2])
-	if err := d.GEMM(ctx, j.batch, planner.Options{}, j.host[0], j.host[1], got); err != nil || !j.checking {
+	if err := dispatch.GEMM(ctx, d, j.batch, planner.Options{},
+		dispatch.Slices[float32, float32]{A: j.host[0], B: j.host[1], C: got}); err != nil || !j.checking {
 		return err
 	}
 	s.checked.Add(1)
@@ -201,19 +204,22 @@ func (s *stage) mistakes(ctx context.Context, rng *rand.Rand) error {
 	switch rng.IntN(5) {
 	case 0:
 		batch[0].C.LD = 1
-		got = d.GEMM(ctx, batch, planner.Options{}, full, full, c)
+		got = dispatch.GEMM(ctx, d, batch, planner.Options{},
+			dispatch.Slices[float32, float32]{A: full, B: full, C: c})
 	case 1:
-		got = d.GEMM(ctx, batch, planner.Options{}, full, full[:3], c)
+		got = dispatch.GEMM(ctx, d, batch, planner.Options{},
+			dispatch.Slices[float32, float32]{A: full, B: full[:3], C: c})
 	case 2:
-		got = d.GEMM(cancelled, batch, planner.Options{}, full, full, c)
+		got = dispatch.GEMM(cancelled, d, batch, planner.Options{},
+			dispatch.Slices[float32, float32]{A: full, B: full, C: c})
 	case 3:
-		_, got = d.NewBuffer(min(1<<45, math.MaxInt/4))
+		_, got = d.NewBuffer(element.F32, min(1<<45, math.MaxInt/4))
 	case 4:
-		b, err := d.NewBuffer(4)
+		b, err := d.NewBuffer(element.F32, 4)
 		if err != nil {
 			return err
 		}
-		got = errors.Join(b.Write(ctx, 1, full), b.Close())
+		got = errors.Join(dispatch.Write(ctx, b, 1, full), b.Close())
 	}
 	if got == nil || !slices.Equal(c, full) {
 		return fmt.Errorf("a mistake gave %v and changed C to %v", got, c)

@@ -59,7 +59,7 @@ func TestSoak(t *testing.T) {
 	backends, err := dispatch.Devices(t.Context())
 	require.NoError(t, err)
 	for _, l := range backends {
-		fixed := os.Getenv(dispatch.BackendEnv)
+		fixed := os.Getenv("BATCHGEMM_BACKEND")
 		switch {
 		case fixed != "" && fixed != l.Backend:
 		case l.Err != nil:

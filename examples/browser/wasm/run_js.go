@@ -12,6 +12,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/bench"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 const (
@@ -160,11 +161,11 @@ func (s *session) prepared(ctx context.Context, plans ...*planner.Plan) (_ metho
 		buffer  **dispatch.Buffer
 		numbers []float32
 	}{{&p.a, o.A}, {&p.b, o.B}, {&p.c, o.C}} {
-		if *operand.buffer, err = s.device.NewBuffer(len(operand.numbers)); err != nil {
+		if *operand.buffer, err = s.device.NewBuffer(element.F32, len(operand.numbers)); err != nil {
 			return nil, err
 		}
 		p.closers = append(p.closers, *operand.buffer)
-		if err = (*operand.buffer).Write(ctx, 0, operand.numbers); err != nil {
+		if err = dispatch.Write(ctx, (*operand.buffer), 0, operand.numbers); err != nil {
 			return nil, err
 		}
 	}
@@ -177,7 +178,7 @@ func (s *session) prepared(ctx context.Context, plans ...*planner.Plan) (_ metho
 			return nil, err
 		}
 		p.closers = append(p.closers, program)
-		p.runs = append(p.runs, dispatch.Run{Program: program, A: p.a, B: p.b, C: p.c})
+		p.runs = append(p.runs, program.With(dispatch.Operands{A: p.a, B: p.b, C: p.c}))
 	}
 	return p, nil
 }
@@ -187,7 +188,7 @@ func (p *programs) once(ctx context.Context) ([]float32, error) {
 		return nil, err
 	}
 	c := make([]float32, p.c.Len())
-	return c, p.c.Read(ctx, 0, c)
+	return c, dispatch.Read(ctx, p.c, 0, c)
 }
 
 func (p *programs) time(ctx context.Context, runs int) (time.Duration, error) {

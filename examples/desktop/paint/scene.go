@@ -5,6 +5,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // scene is the mixture on a device: three ragged programs, which find out for each picture how many
@@ -47,10 +48,10 @@ func newScene(ctx context.Context, device *dispatch.Device, progress func(ready,
 		{&s.biases[2], len(s.mixture.biases[2]), s.mixture.biases[2]},
 	} {
 		var err error
-		if *b.to, err = device.NewBuffer(b.len); err != nil {
+		if *b.to, err = device.NewBuffer(element.F32, b.len); err != nil {
 			return nil, err
 		}
-		if err := (*b.to).Write(ctx, 0, b.data); err != nil {
+		if err := dispatch.Write(ctx, (*b.to), 0, b.data); err != nil {
 			return nil, err
 		}
 	}
@@ -88,19 +89,19 @@ func (s *scene) start(ctx context.Context, time float64, r *routing, light []flo
 	error) {
 	r.route(time)
 	s.mixture.move(time)
-	if err := s.routed.WriteInt32(ctx, 0, r.rows); err != nil {
+	if err := dispatch.Write(ctx, s.routed, 0, r.rows); err != nil {
 		return nil, err
 	}
-	if err := s.ends.WriteInt32(ctx, 0, r.ends); err != nil {
+	if err := dispatch.Write(ctx, s.ends, 0, r.ends); err != nil {
 		return nil, err
 	}
-	if err := s.biases[0].Write(ctx, 0, s.mixture.biases[0]); err != nil {
+	if err := dispatch.Write(ctx, s.biases[0], 0, s.mixture.biases[0]); err != nil {
 		return nil, err
 	}
 	runs := make([]dispatch.Run, layers)
 	for l := range runs {
-		runs[l] = dispatch.Run{Program: s.programs[l], A: s.rows[l], B: s.weights[l], C: s.rows[l+1],
-			Bias: s.biases[l], Sizes: s.ends}
+		runs[l] = s.programs[l].With(dispatch.Operands{A: s.rows[l], B: s.weights[l], C: s.rows[l+1],
+			Bias: s.biases[l], Sizes: s.ends})
 		if e := epilogue(l); e.UsesRows() {
 			runs[l].Rows = s.routed
 		}
@@ -108,5 +109,5 @@ func (s *scene) start(ctx context.Context, time float64, r *routing, light []flo
 	if err := s.device.Run(ctx, runs...); err != nil {
 		return nil, err
 	}
-	return s.rows[layers].ReadAsync(ctx, 0, light), nil
+	return dispatch.ReadAsync(ctx, s.rows[layers], 0, light), nil
 }

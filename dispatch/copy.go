@@ -1,0 +1,196 @@
+package dispatch
+
+import (
+	"context"
+	"math"
+	"unsafe"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/planner/element"
+)
+
+// Element is what Write, Read and ReadAsync move. Numbers are of the buffer's type: float32, and those of
+// package element, with int8 for Int8. Integers without a sign, and types made from them, are bits of any
+// type of their size: a []uint16, or []float16.Float16 of another package, goes into buffers of BF16 and
+// F16. A buffer of F32 also has words of int32 or uint32, such as sizes and lists of rows, and a buffer of
+// Int4 has words of eight elements (element.PackInt4); offsets are then multiples of 8.
+type Element interface {
+	~float32 | ~int32 | ~uint32 | ~uint16 | ~uint8 | ~int8
+}
+
+// Write copies src to elements [offset, offset+len(src)), after the runs queued before. src may change when
+// Write has returned.
+//
+// Devices move words of 32 bits: where src begins or ends within a word, Write waits for the runs queued
+// before, to keep the elements beside it.
+func Write[T Element](ctx context.Context, b *Buffer, offset int, src []T) error {
+	if err := checkElements[T]("write", b.of); err != nil {
+		return err
+	}
+	switch unsafe.Sizeof(*new(T)) {
+	case 1:
+		return writeBits(ctx, b, offset, bitsOf[uint8](src))
+	case 2:
+		return writeBits(ctx, b, offset, bitsOf[uint16](src))
+	}
+	return b.moveWords(ctx, "write", offset, bitsOf[float32](src), driver.Buffer.Write)
+}
+
+// Read waits for the runs queued before and copies elements [offset, offset+len(dst)) to dst.
+func Read[T Element](ctx context.Context, b *Buffer, offset int, dst []T) error {
+	if err := checkElements[T]("read", b.of); err != nil {
+		return err
+	}
+	switch unsafe.Sizeof(*new(T)) {
+	case 1:
+		return readBits(ctx, b, offset, bitsOf[uint8](dst))
+	case 2:
+		return readBits(ctx, b, offset, bitsOf[uint16](dst))
+	}
+	return b.moveWords(ctx, "read", offset, bitsOf[float32](dst), driver.Buffer.Read)
+}
+
+// Upload makes a buffer of numbers, of their type, or of 32-bit words, and writes them.
+func Upload[T element.Number | int32 | uint32](ctx context.Context, d *Device, src []T) (*Buffer, error) {
+	of, _ := typeOf(*new(T))
+	b, err := d.NewBuffer(of, len(src))
+	if err != nil {
+		return nil, err
+	}
+	if err := Write(ctx, b, 0, src); err != nil {
+		closing(b, &err)
+		return nil, err
+	}
+	return b, nil
+}
+
+// typeOf is the type that has a number; known: no other has it.
+func typeOf(number any) (of element.Type, known bool) {
+	switch number.(type) {
+	case element.BFloat16:
+		return element.BF16, true
+	case element.Float16:
+		return element.F16, true
+	case element.Float8E4M3:
+		return element.E4M3, true
+	case int8:
+		return element.Int8, true
+	}
+	return element.F32, false
+}
+
+// checkElements fails where a buffer has no such elements.
+func checkElements[T Element](what string, of element.Type) error {
+	var zero T
+	size := int(unsafe.Sizeof(zero))
+	words := size == 4 && of == element.Int4 && (zero+1)/2 == 0 // of whole numbers
+	is, known := typeOf(zero)
+	switch {
+	case known && is != of, size == 4 && of != is && !words:
+		return invalid.Errorf("%s: the buffer has elements of %s, not %s", what, of, is)
+	case !words && of.Bytes() != size:
+		return invalid.Errorf("%s: the buffer has elements of %s, not of %d bits", what, of, 8*size)
+	}
+	return nil
+}
+
+// bitsOf shows elements of a type as what they are, of the same size.
+func bitsOf[B bits | float32, T Element](elements []T) []B {
+	return unsafe.Slice((*B)(unsafe.Pointer(unsafe.SliceData(elements))), len(elements))
+}
+
+// bits are elements of 16 bits, or of 8. Words of a device have the first in their low bits.
+type bits interface{ uint8 | uint16 }
+
+func sizeOf[T bits]() int {
+	if ^T(0) == math.MaxUint8 {
+		return 1
+	}
+	return 2
+}
+
+func writeBits[T bits](ctx context.Context, b *Buffer, offset int, src []T) error {
+	return inPieces(ctx, b, "write", offset, src, func(words []float32, offset int, src []T) error {
+		per := b.of.PerWord()
+		first, before, end := offset/per, offset%per, offset+len(src)
+		beside := end%per > 0 && (end < b.n || b.wrapped) // elements of somebody's
+		if before > 0 || beside {
+			b.device.updates.Lock() // no run comes between
+			defer b.device.updates.Unlock()
+			last := len(words) - 1
+			if before > 0 {
+				if err := b.driver.Read(ctx, first, words[:1]); err != nil {
+					return err
+				}
+			}
+			if beside && (last > 0 || before == 0) {
+				if err := b.driver.Read(ctx, first+last, words[last:]); err != nil {
+					return err
+				}
+			}
+		}
+		pack(words, before, src)
+		return b.driver.Write(ctx, first, words)
+	})
+}
+
+func readBits[T bits](ctx context.Context, b *Buffer, offset int, dst []T) error {
+	return inPieces(ctx, b, "read", offset, dst, func(words []float32, offset int, dst []T) error {
+		per := b.of.PerWord()
+		if err := b.driver.Read(ctx, offset/per, words); err != nil {
+			return err
+		}
+		unpack(dst, words, offset%per)
+		return nil
+	})
+}
+
+func startBits[T bits](ctx context.Context, b *Buffer, offset int, dst []T) *Reading {
+	if err := b.within("read", offset, len(dst)); err != nil {
+		return failed(err)
+	}
+	per := b.of.PerWord()
+	words := make([]float32, wordsOf(b.of, offset%per+len(dst)))
+	return b.readAsync(ctx, offset, len(dst), offset/per, words, func() { unpack(dst, words, offset%per) })
+}
+
+// pack puts elements into words, from one of the first word's on. What is beside them stays.
+func pack[T bits](words []float32, first int, src []T) {
+	per, size := 4/sizeOf[T](), 8*sizeOf[T]()
+	for i, x := range src {
+		word, shift := &words[(first+i)/per], (first+i)%per*size
+		*word = math.Float32frombits(math.Float32bits(*word)&^(uint32(^T(0))<<shift) | uint32(x)<<shift)
+	}
+}
+
+// unpack takes elements out of words, from one of the first word's on.
+func unpack[T bits](dst []T, words []float32, first int) {
+	per, size := 4/sizeOf[T](), 8*sizeOf[T]()
+	for i := range dst {
+		dst[i] = T(math.Float32bits(words[(first+i)/per]) >> ((first + i) % per * size))
+	}
+}
+
+// maxPiece is how many elements are put into words, or taken out, at a time, so that a large copy
+// takes little memory.
+const maxPiece = 1 << 20
+
+// inPieces calls for pieces of the elements, with words for each. All but the first begin with
+// the first element of a word.
+func inPieces[T bits](ctx context.Context, b *Buffer, what string, offset int, data []T,
+	call func(words []float32, offset int, piece []T) error,
+) error {
+	per := b.of.PerWord()
+	return b.move(ctx, what, offset, len(data), func() error {
+		words := make([]float32, wordsOf(b.of, min(offset%per+len(data), maxPiece)))
+		for len(data) > 0 {
+			n := min(maxPiece-offset%per, len(data))
+			if err := call(words[:wordsOf(b.of, offset%per+n)], offset, data[:n]); err != nil {
+				return err
+			}
+			offset, data = offset+n, data[n:]
+		}
+		return nil
+	})
+}

@@ -1,0 +1,62 @@
+package planner
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/batchgemm/batchgemm/internal/encoding"
+)
+
+// Rows lays out what epilogues have in the buffer Rows: words of 32 bits, in any order. Each method appends, and
+// returns where what it appended begins, for Problem.RowsA, RowsC, Weights, ScaleA, ScaleB or Pointers, or
+// those of a Ragged.
+type Rows []int32
+
+// Indices appends numbers of rows, for RowsA or RowsC.
+func (r *Rows) Indices(rows []int32) (at int) {
+	at = len(*r)
+	*r = append(*r, rows...)
+	return at
+}
+
+// Numbers appends weights or scales.
+func (r *Rows) Numbers(numbers []float32) (at int) {
+	at = len(*r)
+	for _, x := range numbers {
+		*r = append(*r, int32(math.Float32bits(x)))
+	}
+	return at
+}
+
+// Pairs appends scales of Epilogue.ZeroA, each with its zero point for ScaleA, or with the sum of its column
+// (element.SumColumns) for ScaleB. Both have one length.
+func (r *Rows) Pairs(scales []float32, beside []int32) (at int) {
+	if len(scales) != len(beside) {
+		panic(fmt.Sprintf("planner: %d scales, and %d numbers beside them", len(scales), len(beside)))
+	}
+	at = len(*r)
+	for i, x := range scales {
+		*r = append(*r, int32(math.Float32bits(x)), beside[i])
+	}
+	return at
+}
+
+// Groups appends the words of groups of Int4 (element.QuantizeInt4, element.GroupWord), for ScaleB.
+func (r *Rows) Groups(words []uint32) (at int) {
+	at = len(*r)
+	for _, w := range words {
+		*r = append(*r, int32(w))
+	}
+	return at
+}
+
+// Pointers appends the addresses of a problem's matrices (dispatch.Buffer.Address). Those of operands that are
+// not by pointers, and of B2 without Gated, may be any.
+func (r *Rows) Pointers(a, b, c, b2 uint64) (at int) {
+	at = len(*r)
+	for _, address := range [...]uint64{encoding.PointerA / 2: a, encoding.PointerB / 2: b,
+		encoding.PointerC / 2: c, encoding.PointerB2 / 2: b2} {
+		*r = append(*r, int32(uint32(address)), int32(address>>32))
+	}
+	return at
+}
