@@ -146,7 +146,7 @@ bench:
 	$(GO) test -run xxx -bench . -benchmem ./planner ./wgsl ./internal/cpu
 
 golden:
-	$(GO) generate ./planner/tile ./native
+	$(GO) generate ./internal/tile ./native
 	$(GO) test ./planner ./wgsl ./native ./internal/bench ./internal/report ./internal/results ./cmd/... -update
 
 capi:

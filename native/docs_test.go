@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/planner/tile"
+	"github.com/batchgemm/batchgemm/internal/tile"
 )
 
 // TestDocs keeps the table of docs/hip-bringup.md equal to the products.

@@ -42,8 +42,8 @@ package native
 
 import (
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/native/internal/kernels"
-	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 //go:generate go run ./internal/kernels/generate

@@ -2,8 +2,8 @@ package planner
 
 import (
 	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // arithmetic says which of a device's kernels multiply, and so at which rates: those of a compute mode, or

@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner/internal/radix"
-	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // choose sets p.choice, p.schedule and the plan's tiles.

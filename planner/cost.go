@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/batchgemm/batchgemm/planner/tile"
+	"github.com/batchgemm/batchgemm/internal/tile"
 )
 
 // terms are what predictions take of a kind of kernels, besides its rates.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/internal/radix"
-	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // group is the work of one kernel: problems that share tile shape and

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // OccupancyRule says which formula bounds the workgroups of a compute unit.

@@ -3,7 +3,7 @@ package planner
 import (
 	"math"
 
-	"github.com/batchgemm/batchgemm/planner/tile"
+	"github.com/batchgemm/batchgemm/internal/tile"
 )
 
 // dealDynamic gives each of as many workers as the device runs at once its first tiles, longest first, and

@@ -6,7 +6,7 @@ import (
 	"sort"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
-	"github.com/batchgemm/batchgemm/planner/tile"
+	"github.com/batchgemm/batchgemm/internal/tile"
 )
 
 // Encode appends what the kernels read, see package encoding, to dst[:0] and returns it. It allocates only

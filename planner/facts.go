@@ -2,7 +2,7 @@ package planner
 
 import (
 	"github.com/batchgemm/batchgemm/internal/invalid"
-	"github.com/batchgemm/batchgemm/planner/tile"
+	"github.com/batchgemm/batchgemm/internal/tile"
 )
 
 // Bounds of what Device.Check accepts. They are far beyond real devices on both sides,

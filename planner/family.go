@@ -2,7 +2,7 @@ package planner
 
 import (
 	"github.com/batchgemm/batchgemm/internal/encoding"
-	"github.com/batchgemm/batchgemm/planner/tile"
+	"github.com/batchgemm/batchgemm/internal/tile"
 )
 
 // family is what planning knows of kernels that are made in the same way, which nothing else

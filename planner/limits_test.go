@@ -11,8 +11,8 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/sample"
+	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // The largest K, on devices that loop as long as they like and on one that does not.

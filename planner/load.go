@@ -3,7 +3,7 @@ package planner
 import (
 	"math/bits"
 
-	"github.com/batchgemm/batchgemm/planner/tile"
+	"github.com/batchgemm/batchgemm/internal/tile"
 )
 
 // load is the work of one launch, in K steps of one tile shape.

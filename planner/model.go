@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/batchgemm/batchgemm/internal/invalid"
-	"github.com/batchgemm/batchgemm/planner/tile"
+	"github.com/batchgemm/batchgemm/internal/tile"
 )
 
 // model is what planning derives from the device and the compute mode alone.

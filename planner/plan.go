@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // Plan says who computes what: a batch cut into segments, dealt to workers. It is plain

@@ -4,8 +4,8 @@ import (
 	"math"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // PlanRagged makes a plan whose sizes the device has: it chooses up to two tile shapes, of

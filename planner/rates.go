@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/batchgemm/batchgemm/internal/invalid"
-	"github.com/batchgemm/batchgemm/planner/tile"
+	"github.com/batchgemm/batchgemm/internal/tile"
 )
 
 // KernelKind says which rates of the tile table are those of a device's kernels.

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/batchgemm/batchgemm/internal/invalid"
-	"github.com/batchgemm/batchgemm/planner/tile"
+	"github.com/batchgemm/batchgemm/internal/tile"
 )
 
 // Schedule names a rule that deals segments to workers; "" is the one with the least

@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/internal/radix"
-	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // minPartSteps is the least number of K steps in a part of a split tile: below

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
-	"github.com/batchgemm/batchgemm/planner/tile"
+	"github.com/batchgemm/batchgemm/internal/tile"
 )
 
 // dealStreamK gives every worker an even share of all K steps, whatever tiles they belong to (Osama et al.

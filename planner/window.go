@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/internal/radix"
-	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // A batch whose buffers are larger than a binding, or whose K is longer than a

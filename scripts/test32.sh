@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 go=${GO:-go}
 export GOARCH=386 CGO_ENABLED=0
-probe=$("$go" test -count=1 -run '^$' ./planner/tile 2>&1) && exec "$go" test "$@"
+probe=$("$go" test -count=1 -run '^$' ./internal/tile 2>&1) && exec "$go" test "$@"
 case $probe in
 *"exec format error"*) ;;
 *)

@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"github.com/batchgemm/batchgemm/internal/backend"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/wgsl"
 )
 
 // operands are what an image of a program runs with.
@@ -55,7 +55,7 @@ type group struct {
 // bound is what a launch is bound to. Plans that follow each other often have it in common.
 type bound struct {
 	pipeline *pipeline
-	at       [wgsl.Bindings]window // by binding
+	at       [encoding.Bindings]window // by binding
 }
 
 // window is a part of a buffer; none without.
@@ -155,33 +155,33 @@ func (s *bindings) group(d *device, i int, of bound) error {
 func (p *program) boundTo(m *image, l *launch, buffers buffers) (of bound, err error) {
 	d := p.dev
 	of.pipeline = l.pipeline
-	operands := [wgsl.Bindings]struct {
+	operands := [encoding.Bindings]struct {
 		name       string
 		buffer     part
 		of         element.Type
 		base, span int
 	}{
-		wgsl.BindA:     {"A", buffers[0], l.Type, l.BaseA, l.SpanA},
-		wgsl.BindB:     {"B", buffers[1], l.TypeB(), l.BaseB, l.SpanB},
-		wgsl.BindC:     {"C", buffers[2], l.TypeC, l.BaseC, l.SpanC},
-		wgsl.BindSizes: {"sizes", buffers[sizesBuffer], element.F32, 0, l.sizes},
-		wgsl.BindB2:    {"B2", buffers[4], l.TypeB(), l.BaseB2, l.SpanB2},
-		wgsl.BindBias:  {"Bias", buffers[5], l.TypeC, 0, l.SpanBias},
-		wgsl.BindRows:  {"Rows", buffers[6], element.F32, 0, l.SpanRows},
+		encoding.BindA:     {"A", buffers[0], l.Type, l.BaseA, l.SpanA},
+		encoding.BindB:     {"B", buffers[1], l.TypeB(), l.BaseB, l.SpanB},
+		encoding.BindC:     {"C", buffers[2], l.TypeC, l.BaseC, l.SpanC},
+		encoding.BindSizes: {"sizes", buffers[sizesBuffer], element.F32, 0, l.sizes},
+		encoding.BindB2:    {"B2", buffers[4], l.TypeB(), l.BaseB2, l.SpanB2},
+		encoding.BindBias:  {"Bias", buffers[5], l.TypeC, 0, l.SpanBias},
+		encoding.BindRows:  {"Rows", buffers[6], element.F32, 0, l.SpanRows},
 	}
 	for _, b := range l.pipeline.bindings {
 		at := &of.at[b.Number]
 		switch b.Number {
-		case wgsl.BindItems:
+		case encoding.BindItems:
 			*at = window{m.words, l.items}
 			if l.made { // how far they go changes with each plan
 				at.size = min(m.words.size-l.items.offset, d.binding)
 			}
-		case wgsl.BindTable:
+		case encoding.BindTable:
 			if *at = (window{m.words, l.table}); l.InTurn {
 				at.buffer = m.turns
 			}
-		case wgsl.BindWorkspace:
+		case encoding.BindWorkspace:
 			*at = window{p.workspace, span{0, p.workspace.size}}
 		default:
 			x := &operands[b.Number]

@@ -41,7 +41,7 @@ type device struct {
 	work      work   // of the submission being recorded
 	clock     *clock // of Time; made on first use
 	dummy     *buffer
-	scratch   [wgsl.Bindings]*buffer // of Compile
+	scratch   [encoding.Bindings]*buffer // of Compile
 	staging   []*staging
 	waiting   []*readback // copies that are submitted when there is room, before anything else
 	buffers   map[*buffer]struct{}

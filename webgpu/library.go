@@ -19,8 +19,8 @@ import (
 	"github.com/rajveermalviya/go-webgpu/wgpu"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/hardware"
-	"github.com/batchgemm/batchgemm/wgsl"
 )
 
 // library is a device as go-webgpu has it.
@@ -216,7 +216,7 @@ func (d *device) makeKernel(source string) (kernel, error) {
 		return kernel{}, err
 	}
 	h, err := d.handle.CreateComputePipeline(&wgpu.ComputePipelineDescriptor{
-		Compute: wgpu.ProgrammableStageDescriptor{Module: module, EntryPoint: wgsl.EntryPoint},
+		Compute: wgpu.ProgrammableStageDescriptor{Module: module, EntryPoint: encoding.EntryPoint},
 	})
 	if err = d.check("pipeline", err); err != nil {
 		if h != nil {

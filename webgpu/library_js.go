@@ -13,8 +13,8 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/backend"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/hardware"
-	"github.com/batchgemm/batchgemm/wgsl"
 )
 
 // library is a device as the browser has it.
@@ -249,7 +249,7 @@ func (d *device) makeKernel(source string) (k kernel, err error) {
 	err = d.scoped("shader", func() {
 		module := d.handle.Call("createShaderModule", map[string]any{"code": source})
 		made = d.handle.Call("createComputePipelineAsync", map[string]any{
-			"layout": "auto", "compute": map[string]any{"module": module, "entryPoint": wgsl.EntryPoint},
+			"layout": "auto", "compute": map[string]any{"module": module, "entryPoint": encoding.EntryPoint},
 		})
 	})
 	if made.IsUndefined() {

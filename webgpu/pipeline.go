@@ -16,7 +16,7 @@ import (
 type pipeline struct {
 	kernel
 	pieces   uint32 // workgroups of a worker
-	bindings []wgsl.Binding
+	bindings []encoding.Binding
 	ran      uint64 // the submission of compileAndRun; 0: none
 }
 

@@ -186,7 +186,7 @@ func newSlow(t *testing.T, d *device) *slow {
 		t.Skip("needs seconds on a slow device")
 	}
 	d.mu.Lock()
-	bindings := []wgsl.Binding{{Number: 0}, {Number: 1}, {Number: 2}, {Number: 3, Written: true}}
+	bindings := []encoding.Binding{{Number: 0}, {Number: 1}, {Number: 2}, {Number: 3, Written: true}}
 	pipeline, err := d.compile(wgsl.Shader{Threads: 64, Bindings: bindings, Source: `
 		@group(0) @binding(0) var<storage, read> items: array<u32>;
 		@group(0) @binding(1) var<storage, read> A: array<f32>;

@@ -10,8 +10,8 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/drivertest"
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner"
-	"github.com/batchgemm/batchgemm/planner/tile"
 	"github.com/batchgemm/batchgemm/wgsl"
 )
 
@@ -158,7 +158,8 @@ func TestWholeVectors(t *testing.T) {
 
 // tinyShader is a valid shader with this much workgroup memory.
 func tinyShader(shared int) wgsl.Shader {
-	return wgsl.Shader{Threads: 1, SharedBytes: shared, Bindings: []wgsl.Binding{{Number: 0, Written: true}},
+	return wgsl.Shader{Threads: 1, SharedBytes: shared,
+		Bindings: []encoding.Binding{{Number: 0, Written: true}},
 		Source: fmt.Sprintf(
 			`@group(0) @binding(0) var<storage, read_write> x: array<u32>;
 		var<workgroup> w: array<u32, %d>;

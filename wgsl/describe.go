@@ -2,9 +2,9 @@ package wgsl
 
 import (
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // LimitsOf are the limits of a device's shaders, whose Components and Short the caller may know.

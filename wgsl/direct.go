@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // Tiles of few rows wait for B, and where it has fewer bits for what is done to each number of it, of which

@@ -53,7 +53,8 @@
 //
 // # Bindings
 //
-// All are in group 0. A shader declares only those that it uses, and lists them (Shader.Bindings):
+// All are in group 0, by the numbers of internal/encoding. A shader declares only those that it uses, and
+// lists them (Shader.Bindings):
 //
 //	BindItems      array<vec4<u32>>, read: the launch's items
 //	BindA, BindB   array<f32>, read; array<vec4<f32>> with Wide for A transposed, and for B that goes to

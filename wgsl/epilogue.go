@@ -40,17 +40,17 @@ fn activate(v: f32) -> f32 {
 func (r *renderer) bindEpilogue() {
 	e := &r.kernel.Epilogue
 	if e.Gated && !r.kernel.Fixup {
-		r.bind(BindB2, "B2", r.b.global())
+		r.bind(encoding.BindB2, "B2", r.b.global())
 	}
 	if e.Bias {
 		of := "f32"
 		if r.kernel.TypeC != element.F32 {
 			of = "u32"
 		}
-		r.bind(BindBias, "Bias", of)
+		r.bind(encoding.BindBias, "Bias", of)
 	}
 	if e.Gather || e.Scatter || e.Weights || e.Scaled() {
-		r.bind(BindRows, "indices", "u32")
+		r.bind(encoding.BindRows, "indices", "u32")
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // everyEpilogue are all that there are.
@@ -48,17 +48,18 @@ func variants(s *tile.Shape, e encoding.Epilogue, of, ofC element.Type) (all []e
 
 var storage = regexp.MustCompile(`@binding\((\d+)\) var<storage, (read|read_write)> (\w+):`)
 
-// declared is the names of the buffers that a text declares, which are those of its Bindings.
+// declared is the names of the buffers that a text declares, which are those of its encoding.Bindings.
 func declared(t *testing.T, s Shader) (names []string) {
 	t.Helper()
-	var in []Binding
+	var in []encoding.Binding
 	for _, m := range storage.FindAllStringSubmatch(s.Source, -1) {
-		in, names = append(in, Binding{number(m[1]), m[2] == "read_write"}), append(names, m[3])
+		in, names = append(in, encoding.Binding{Number: number(m[1]),
+			Written: m[2] == "read_write"}), append(names, m[3])
 	}
 	require.Equal(t, in, s.Bindings)
 	seen := map[int]bool{}
 	for _, b := range in {
-		require.False(t, seen[b.Number] || b.Number >= Bindings, "binding %d", b.Number)
+		require.False(t, seen[b.Number] || b.Number >= encoding.Bindings, "binding %d", b.Number)
 		seen[b.Number] = true
 	}
 	return names

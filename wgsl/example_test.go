@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
-	"github.com/batchgemm/batchgemm/planner/tile"
+	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/wgsl"
 )
 

@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 const (
@@ -32,9 +32,9 @@ func (r *renderer) fixup() {
 	groups := r.threads / piece
 	vectors := t.TM * t.TN / width // of a slot
 
-	r.bind(BindItems, "items", "vec4<u32>")
+	r.bind(encoding.BindItems, "items", "vec4<u32>")
 	r.bindC()
-	r.bind(BindWorkspace, "workspace", vec(width))
+	r.bind(encoding.BindWorkspace, "workspace", vec(width))
 	r.bindEpilogue()
 	if r.kernel.TypeC != element.F32 {
 		r.line("var<workgroup> words: array<u32, %d>;", piece)

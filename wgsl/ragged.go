@@ -48,8 +48,8 @@ func renderRagged(k encoding.Kernel, lim Limits) (Shader, error) {
 			raggedLeast, lim.Threads)
 	}
 	var head writer
-	head.bindWritten(BindItems, "words", "u32")
-	head.bind(BindSizes, "sizes", "u32")
+	head.bindWritten(encoding.BindItems, "words", "u32")
+	head.bind(encoding.BindSizes, "sizes", "u32")
 	head.line("")
 	s := Shader{Threads: threads, Pieces: 1, Bindings: head.bindings}
 	text := raggedProblem + "\n" + raggedExpand

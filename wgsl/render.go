@@ -5,28 +5,9 @@ import (
 	"fmt"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/tile"
 )
-
-// Numbers of the bindings in group 0.
-const (
-	BindItems     = 0
-	BindA         = 1
-	BindB         = 2
-	BindC         = 3
-	BindTable     = 4
-	BindWorkspace = 5
-	BindSizes     = 6
-	BindB2        = 7
-	BindBias      = 8
-	BindRows      = 9
-
-	Bindings = 10 // in all, of which a shader has 8 at most, as every adapter grants
-)
-
-// EntryPoint is the name of the compute entry point of every shader.
-const EntryPoint = "main"
 
 // Shader is the text of a compute shader and what its caller must know.
 type Shader struct {
@@ -34,14 +15,8 @@ type Shader struct {
 	Threads     int // invocations of a workgroup
 	SharedBytes int // workgroup memory of a workgroup
 	Pieces      int // workgroups of a worker, the grid's second dimension: 1, or more for fix-ups
-	Bindings    []Binding
+	Bindings    []encoding.Binding
 	geometry    geometry
-}
-
-// Binding is a storage buffer that a shader declares.
-type Binding struct {
-	Number  int  // BindItems and so on
-	Written bool // by the shader, which then may read it too
 }
 
 // Render returns the shader of a kernel for an adapter. Its grid is the workers of
@@ -113,14 +88,14 @@ func (r *renderer) main(body func()) {
 	r.line("")
 	r.line("@compute @workgroup_size(%d)", r.threads)
 	r.block(fmt.Sprintf("fn %s(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_index) "+
-		"t: u32)", EntryPoint), body)
+		"t: u32)", encoding.EntryPoint), body)
 }
 
 // gemm writes the kernel that multiplies.
 func (r *renderer) gemm() {
-	r.bind(BindItems, "items", "vec4<u32>")
-	r.bind(BindA, "A", r.a.global())
-	r.bind(BindB, "B", r.b.global())
+	r.bind(encoding.BindItems, "items", "vec4<u32>")
+	r.bind(encoding.BindA, "A", r.a.global())
+	r.bind(encoding.BindB, "B", r.b.global())
 	r.bindC()
 	r.bindTable()
 	if r.kernel.Split {

@@ -10,10 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/batchgemm/batchgemm/internal/encoding"
-	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/tile"
 	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/tile"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // The tests of this file evaluate the index arithmetic of the rendered text for

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
@@ -152,7 +153,7 @@ func (r *renderer) bindWorkspace() {
 	if r.B.Apart > 1 {
 		of = "f32"
 	}
-	r.bindWritten(BindWorkspace, "workspace", of)
+	r.bindWritten(encoding.BindWorkspace, "workspace", of)
 }
 
 // storePart writes outputs to the workspace.

@@ -5,10 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/batchgemm/batchgemm/internal/encoding"
-	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/tile"
 	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/tile"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 var (

@@ -17,10 +17,10 @@ const noTile = "0xffffffffu"
 func (r *renderer) bindTable() {
 	switch {
 	case r.kernel.InTurn:
-		r.bindWritten(BindTable, "table", "atomic<u32>")
+		r.bindWritten(encoding.BindTable, "table", "atomic<u32>")
 		r.line("var<workgroup> taken: u32;")
 	case r.kernel.Loop:
-		r.bind(BindTable, "table", "u32")
+		r.bind(encoding.BindTable, "table", "u32")
 	}
 }
 

@@ -10,11 +10,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/sample"
+	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/tile"
-	"github.com/stretchr/testify/require"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -286,11 +287,13 @@ func TestText(t *testing.T) {
 			}
 			require.Empty(t, blocks)
 
-			require.Equal(t, 1, strings.Count(s.Source, "fn "+EntryPoint+"("))
+			require.Equal(t, 1, strings.Count(s.Source, "fn "+encoding.EntryPoint+"("))
 			for number, used := range map[int]bool{
-				BindItems: true, BindA: !k.Fixup && k.Ragged == 0, BindB: !k.Fixup && k.Ragged == 0,
-				BindC:     k.Ragged == 0,
-				BindTable: k.Loop, BindWorkspace: k.Split || k.Fixup, BindSizes: k.Ragged > 0,
+				encoding.BindItems: true, encoding.BindA: !k.Fixup &&
+					k.Ragged == 0, encoding.BindB: !k.Fixup && k.Ragged == 0,
+				encoding.BindC:     k.Ragged == 0,
+				encoding.BindTable: k.Loop, encoding.BindWorkspace: k.Split ||
+					k.Fixup, encoding.BindSizes: k.Ragged > 0,
 			} {
 				declared := strings.Contains(s.Source, fmt.Sprintf("@group(0) @binding(%d) ", number))
 				require.Equal(t, used, declared, "binding %d", number)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
@@ -63,7 +64,7 @@ func (r *renderer) bindC() {
 	if r.kernel.TypeC != element.F32 {
 		of = "atomic<u32>"
 	}
-	r.bindWritten(BindC, "C", of)
+	r.bindWritten(encoding.BindC, "C", of)
 }
 
 // storeNarrow writes what exists of the outputs to C of 16 bits. All threads of the workgroup

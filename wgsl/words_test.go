@@ -11,8 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // The stores of words are run as they stand: without its types, the text is also Go.
@@ -352,7 +354,8 @@ func TestStoresOfWordsAreFew(t *testing.T) {
 		k.TypeC = element.F32
 		numbers, err := Render(k, adapters["lavapipe"])
 		require.NoError(t, err)
-		few, all := accessesOfC(words.Source, EntryPoint), accessesOfC(numbers.Source, EntryPoint)
+		few, all := accessesOfC(words.Source, encoding.EntryPoint), accessesOfC(numbers.Source,
+			encoding.EntryPoint)
 		require.Positive(t, few)
 		require.LessOrEqual(t, few, all+4, k)
 	}

@@ -3,25 +3,27 @@ package wgsl
 import (
 	"fmt"
 	"strings"
+
+	"github.com/batchgemm/batchgemm/internal/encoding"
 )
 
 // writer collects indented lines of WGSL, and the buffers that they declare.
 type writer struct {
 	text     strings.Builder
 	depth    int
-	bindings []Binding
+	bindings []encoding.Binding
 }
 
 // bind declares a storage buffer that the shader reads; bindWritten, one that it writes.
 func (w *writer) bind(number int, name, element string) {
-	w.declare(Binding{number, false}, "read", name, element)
+	w.declare(encoding.Binding{Number: number}, "read", name, element)
 }
 
 func (w *writer) bindWritten(number int, name, element string) {
-	w.declare(Binding{number, true}, "read_write", name, element)
+	w.declare(encoding.Binding{Number: number, Written: true}, "read_write", name, element)
 }
 
-func (w *writer) declare(b Binding, access, name, element string) {
+func (w *writer) declare(b encoding.Binding, access, name, element string) {
 	w.line("@group(0) @binding(%d) var<storage, %s> %s: array<%s>;", b.Number, access, name, element)
 	w.bindings = append(w.bindings, b)
 }

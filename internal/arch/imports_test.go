@@ -24,7 +24,7 @@ const module = "github.com/batchgemm/batchgemm/"
 //
 // Some packages stand where users look for them, whatever their layer is. dispatch/driver is what backends
 // fulfil, so it is below them. planner/devices knows GPUs with their kernels, so it is above the text of
-// kernels. planner/element and planner/tile are below what is written with them.
+// kernels. planner/element and internal/tile are below what is written with them.
 var layers = []struct {
 	what     string
 	packages []string
@@ -46,14 +46,14 @@ var layers = []struct {
 	{"text of kernels", []string{"wgsl", "native"}},
 	{"planner", []string{"planner"}},
 	{"what backends read of a plan", []string{"internal/encoding"}},
-	{"types and tile shapes", []string{"planner/element", "planner/tile"}},
+	{"types and tile shapes", []string{"planner/element", "internal/tile"}},
 	{"leaves", []string{"internal/arch", "internal/atomicfile", "internal/browser", "internal/cgroup",
 		"internal/codeobject", "internal/hardware", "internal/invalid", "internal/sample",
 		"internal/version"}},
 }
 
 // plain are packages that import nothing but the standard library and packages of the module.
-var plain = []string{"planner", "planner/element", "planner/tile", "internal/encoding", "wgsl"}
+var plain = []string{"planner", "planner/element", "internal/tile", "internal/encoding", "wgsl"}
 
 // likeUsers are callers that import only what users can. Those of examples/browser, which measure, are not
 // among them.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/devices"
-	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // FuzzRun: the plan of any batch for any device, if it is of tiles that the CPU has,

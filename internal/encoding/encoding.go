@@ -23,8 +23,8 @@ package encoding
 import (
 	"fmt"
 
+	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // SectionWords is what sections are aligned to.

@@ -1,6 +1,6 @@
 package encoding
 
-import "github.com/batchgemm/batchgemm/planner/tile"
+import "github.com/batchgemm/batchgemm/internal/tile"
 
 // The table of a launch with Kernel.InTurn, whose workers take items when they can do more. A turn is TurnItems
 // items, those below TurnEnd, one behind the other. Each worker begins with the turn of its number, and goes on

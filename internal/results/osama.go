@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/batchgemm/batchgemm/internal/bench"
+	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner"
-	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // forcedTime is the time of a case under a schedule; auto is the planner's choice.

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/batchgemm/batchgemm/internal/bench"
+	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner"
-	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // Methods, as bench names them, and how the tables name our own.

@@ -51,7 +51,7 @@ var (
 	texts = []*Text{Planner, Shaders, Kernels, Products, Drivers, CPU}
 )
 
-var common = []string{"planner/element/*.go", "internal/encoding/*.go", "planner/tile/*.go"}
+var common = []string{"planner/element/*.go", "internal/encoding/*.go", "internal/tile/*.go"}
 
 func text(name string, patterns ...string) *Text {
 	patterns = append(patterns, common...)

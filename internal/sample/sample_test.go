@@ -85,7 +85,7 @@ func TestTexts(t *testing.T) {
 	require.Equal(t, with, now(), "comments and layout")
 	write("a/two.go", `"2 // two"`)
 	require.NotEqual(t, with, now(), "a string")
-	write("planner/tile/table.go", "2")
+	write("internal/tile/table.go", "2")
 	require.NotEqual(t, before, now())
 }
 

@@ -6,8 +6,8 @@ import (
 
 	"gonum.org/v1/gonum/optimize"
 
+	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner"
-	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // Row is a tile in a compute mode. Each row has a rate of its own.

@@ -10,19 +10,19 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/ratefile"
+	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner/devices"
-	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // TestWritten: the package's rates are what this program writes.
 func TestWritten(t *testing.T) {
-	want, err := os.ReadFile("../../../planner/tile/rates.go")
+	want, err := os.ReadFile("../../../internal/tile/rates.go")
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "rates.go")
 	require.NoError(t, ship(path, nil))
 	got, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, string(want), string(got), "run go generate ./planner/tile")
+	require.Equal(t, string(want), string(got), "run go generate ./internal/tile")
 }
 
 // TestNewShape: a shape without rates has those of the one above it of its kind.

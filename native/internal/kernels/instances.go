@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // instance is how the device text has a kernel: a line of native/lists, MACRO(name, tile, arguments...).

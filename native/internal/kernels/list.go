@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner/element"
-	"github.com/batchgemm/batchgemm/planner/tile"
 )
 
 // Arch says which kernels there are for an architecture. It is their only list: go generate writes an instance of each to

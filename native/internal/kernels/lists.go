@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
-	"github.com/batchgemm/batchgemm/planner/tile"
+	"github.com/batchgemm/batchgemm/internal/tile"
 )
 
 // Lists are the files of native/lists, which kernels.cu and kernels.hip include: a line for each kernel of some tile shapes, and

@@ -40,7 +40,7 @@ type Rates struct {
 	HalfRows, HalfCols float64
 }
 
-//go:generate go run ../../internal/ratefile/ship rates.go
+//go:generate go run ../ratefile/ship rates.go
 
 // The table has geometry, rates.go the rates that a fit wrote.
 func init() {

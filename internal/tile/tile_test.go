@@ -109,10 +109,12 @@ func TestCheck(t *testing.T) {
 		{"too large", func(s *Shape) { s.TM = 256 }, "size 256 is no power of two in [4, 128]"},
 		{"no threads", func(s *Shape) { s.Threads = 0 }, "0 threads are not in [1, 1024]"},
 		{"unknown kind", func(s *Shape) { s.Unit, s.Swapped = MMA, true },
-			"no kernels are of the kind {Unit:mma NarrowOnly:false Int4Only:false Aligned:false Swapped:true}"},
+			"no kernels are of the kind {Unit:mma NarrowOnly:false Int4Only:false Aligned:false " +
+				"Swapped:true}"},
 		{"no block", func(s *Shape) { s.RM = 0 }, "256 threads of 0 x 4 do not cover it evenly"},
 		{"uneven block", func(s *Shape) { s.RM = 3 }, "256 threads of 3 x 4 do not cover it evenly"},
-		{"too few threads", func(s *Shape) { s.Threads = 128 }, "128 threads of 4 x 4 do not cover it evenly"},
+		{"too few threads", func(s *Shape) { s.Threads = 128 },
+			"128 threads of 4 x 4 do not cover it evenly"},
 		{"uneven K groups", func(s *Shape) { s.Threads, s.TK, s.RM, s.RN = 512, 4, 64, 4 },
 			"512 threads of 64 x 4 do not cover it evenly"},
 	} {

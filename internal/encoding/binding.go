@@ -1,0 +1,26 @@
+package encoding
+
+// Numbers of the bindings of a shader, in group 0.
+const (
+	BindItems     = 0
+	BindA         = 1
+	BindB         = 2
+	BindC         = 3
+	BindTable     = 4
+	BindWorkspace = 5
+	BindSizes     = 6
+	BindB2        = 7
+	BindBias      = 8
+	BindRows      = 9
+
+	Bindings = 10 // in all, of which a shader has 8 at most, as every adapter grants
+)
+
+// EntryPoint is the name of the compute entry point of every shader.
+const EntryPoint = "main"
+
+// Binding is a storage buffer that a shader declares.
+type Binding struct {
+	Number  int  // BindItems and so on
+	Written bool // by the shader, which then may read it too
+}
