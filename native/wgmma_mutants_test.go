@@ -68,7 +68,7 @@ var exchangedMutants = []mutant{
 	{"partial tiles as they are multiplied", "kernels/wgmma_exchanged.cuh", "item.ldc : T::TM;", "item.ldc : T::TN;"},
 	{"a warp counts for others", "kernels/wgmma_exchanged.cuh", "countersOf(items, item) + col / 16", "countersOf(items, item)"},
 	{"a warp sums columns of others", "kernels/wgmma_exchanged.cuh", "first = col + lane % kAcross * 4;", "first = lane % kAcross * 4;"},
-	{"operands are transposed as they are", "kernels/wgmma.cuh", "wgmmaGemm<T, !kTransB, !kTransA, kInTurn, kParts>(items, table, B, A,", "wgmmaGemm<T, kTransA, kTransB, kInTurn, kParts>(items, table, B, A,"},
+	{"operands are transposed as they are", "kernels/wgmma.cuh", "wgmmaGemm<T, !kTransB, !kTransA, kParts>(items, table, B, A,", "wgmmaGemm<T, kTransA, kTransB, kParts>(items, table, B, A,"},
 	{"warps split 16 of few columns", "kernels/wgmma.cuh", "(few ? 8 : 16) * warp", "16 * warp"},
 	{"all columns are few", "kernels/wgmma.cuh", "return T::kExchanged && uniform(cols) <= 32;", "return T::kExchanged;"},
 }

@@ -1,6 +1,9 @@
 package planner
 
-import "github.com/batchgemm/batchgemm/internal/encoding"
+import (
+	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/tile"
+)
 
 // Early reports whether a launch of the plan may load its items before the launch in front of it has ended, and let the next one
 // begin before it ends, where the GPU can (native/kernels/launch.cuh). Items must have been there before, as those are that the host
@@ -12,7 +15,7 @@ import "github.com/batchgemm/batchgemm/internal/encoding"
 // H100) those that are early here, and the others that are not, take 0.4 percent longer than the better of the two, at most 22.
 func (p *Plan) Early(l *encoding.Launch) bool {
 	switch {
-	case p.TakesSizes() || len(p.Records) > 0 || l.TableMark() != 0: // makers, or a counter
+	case p.TakesSizes() || len(p.Records) > 0 || l.InTurn && l.Tile.Unit != tile.WGMMA: // makers, or a counter
 		return false
 	case l.Fixup:
 		return true

@@ -1,7 +1,5 @@
 package encoding
 
-import "github.com/batchgemm/batchgemm/internal/tile"
-
 // The table of a launch with Kernel.InTurn, whose workers take items when they can do more. A turn is TurnItems
 // items, those below TurnEnd, one behind the other. Each worker begins with the turn of its number, and goes on
 // with the one that it is given when it counts at TurnNext: number n is the one whose first item is
@@ -28,9 +26,9 @@ const TurnMark = 1
 // EarlyMark is added to the address of a table of an early launch (Plan.Early), also where that has none.
 const EarlyMark = 2
 
-// TableMark is what is added to the address of a kernel's table. Warpgroups have kernels of their own for tables in turn.
+// TableMark is what is added to the address of a kernel's table.
 func (k Kernel) TableMark() int {
-	if k.InTurn && k.Tile.Unit != tile.WGMMA {
+	if k.InTurn {
 		return TurnMark
 	}
 	return 0

@@ -49,3 +49,9 @@ struct Launch {
   BG_DEVICE void loaded() const {}
 };
 #endif
+
+// isDynamic tells a table of dynamic tiles (internal/encoding/turn.go) from others, dynamicTable is where its words are.
+BG_DEVICE bool isDynamic(const uint32_t* table) { return reinterpret_cast<uintptr_t>(table) % 2 == kTurnMark; }
+BG_DEVICE const uint32_t* dynamicTable(const uint32_t* unmarked) {
+  return reinterpret_cast<const uint32_t*>(reinterpret_cast<const char*>(unmarked) - kTurnMark);
+}

@@ -27,8 +27,8 @@ struct Turns {
     }
   }
 
-  BG_DEVICE bool counts() const { return kCounts && reinterpret_cast<uintptr_t>(table) % 2 == kTurnMark; }
-  BG_DEVICE const uint32_t* words() const { return reinterpret_cast<const uint32_t*>(reinterpret_cast<const char*>(table) - kTurnMark); }
+  BG_DEVICE bool counts() const { return kCounts && isDynamic(table); }
+  BG_DEVICE const uint32_t* words() const { return dynamicTable(table); }
   BG_DEVICE bool any() const { return number < end; }
 
   // last reports whether no item comes behind this one, as far as that is known.

@@ -40,8 +40,8 @@
 #include "wgmma_tile.cuh"
 
 // load is the work of the loader.
-template <class T, bool kTransA, bool kTransB, bool kInTurn>
-BG_DEVICE void load(const Items<typename T::More>& items, Feed<kInTurn, typename T::More>& feed, const typename T::Element::Number* A, const typename T::Element::Number* B, char* memory) {
+template <class T, bool kTransA, bool kTransB>
+BG_DEVICE void load(const Items<typename T::More>& items, Feed<typename T::More>& feed, const typename T::Element::Number* A, const typename T::Element::Number* B, char* memory) {
   using L = Layout<T, kTransA, kTransB>;
   const uint32_t lane = threadId() % 32, warp = uniform(threadId() / 32 % kWarps);
   const SharedAddress shared = sharedAddress(memory);
@@ -50,11 +50,11 @@ BG_DEVICE void load(const Items<typename T::More>& items, Feed<kInTurn, typename
   Counter<L::A::kPlaces> placeA;
   Counter<L::B::kPlaces> placeB;
   Counter<T::kAhead> ahead;
-  if (warp == 0) feed.next(items);
+  if (warp == 0) feed.first(items);
   for (uint32_t number = 0;; ++number) {
     const Item item = items.wait(number);
     if (isNone(item)) break;
-    if (warp == 0) feed.ahead(items);
+    if (warp == 0) feed.ahead(items, number);
     if constexpr (T::More::kIs) {
       if (warp == 1) fetchLists<T>(items, number, item);
     }
@@ -74,7 +74,7 @@ BG_DEVICE void load(const Items<typename T::More>& items, Feed<kInTurn, typename
       placeB.next();
       ahead.next();
     }
-    if (warp == 0) feed.behind(items);
+    if (warp == 0) feed.behind(items, number);
   }
 }
 
@@ -429,7 +429,7 @@ BG_DEVICE void consume(const uint4* launched, const Items<typename T::More>& ite
   }
 }
 
-template <class T, bool kTransA, bool kTransB, bool kInTurn = false, bool kParts = false>
+template <class T, bool kTransA, bool kTransB, bool kParts = false>
 BG_DEVICE void wgmmaGemm(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A,
                          const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace, const typename T::More& more = {}) {
   using L = Layout<T, kTransA, kTransB>;
@@ -441,7 +441,7 @@ BG_DEVICE void wgmmaGemm(const uint4* __restrict__ items, const uint32_t* __rest
   const Items<typename T::More> ring{memory + L::kItems, shared + L::kReady, more};
   const uint32_t role = uniform(threadId() / 128);  // consumers first, then the splitter and the loader
   const Launch launch(table);
-  Feed<kInTurn, typename T::More> feed;
+  Feed<typename T::More> feed;
   if (uniform(threadId() / 32) == (T::kConsumers + 1) * kWarps) feed.start(items, table, more);
   if (threadId() == 0) {
     for (int i = 0; i < kItemPlaces; ++i) initPhases(shared + L::kReady + 8 * i, 1);
@@ -465,14 +465,14 @@ BG_DEVICE void wgmmaGemm(const uint4* __restrict__ items, const uint32_t* __rest
     split<T, kTransA, kTransB>(ring, b, memory);
   } else {
     lowerRegisters<T::loaderRegisters(kTransB)>();
-    load<T, kTransA, kTransB, kInTurn>(ring, feed, a, b, memory);
+    load<T, kTransA, kTransB>(ring, feed, a, b, memory);
     launch.loaded();
   }
 }
 
 // wgmmaExchanged is wgmmaGemm of a tile whose operands change places: an operand as it is, is the transpose of its transpose.
-template <class T, bool kTransA, bool kTransB, bool kInTurn = false, bool kParts = false>
+template <class T, bool kTransA, bool kTransB, bool kParts = false>
 BG_DEVICE void wgmmaExchanged(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A,
                               const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace, const Exchanged& more = {}) {
-  wgmmaGemm<T, !kTransB, !kTransA, kInTurn, kParts>(items, table, B, A, C, workspace, more);
+  wgmmaGemm<T, !kTransB, !kTransA, kParts>(items, table, B, A, C, workspace, more);
 }

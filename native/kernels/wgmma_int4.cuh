@@ -122,8 +122,8 @@ struct PanelLoader {
 };
 
 // loadInt4 is the work of a loader: the first has the items, and B, the others have A.
-template <class T, bool kInTurn>
-BG_DEVICE void loadInt4(const Items<Epilogue>& items, Feed<kInTurn, Epilogue>& feed, const uint16_t* A, const uint32_t* B, SharedAddress shared) {
+template <class T>
+BG_DEVICE void loadInt4(const Items<Epilogue>& items, Feed<Epilogue>& feed, const uint16_t* A, const uint32_t* B, SharedAddress shared) {
   const bool first = uniform(threadId() / 32) == T::kMultiply;
   Stages<T> stages{shared};
   // load calls copy with the k's that are left, the stage, and its phase.
@@ -140,15 +140,15 @@ BG_DEVICE void loadInt4(const Items<Epilogue>& items, Feed<kInTurn, Epilogue>& f
       left -= T::TK;
     }
   };
-  if (first) feed.next(items);
+  if (first) feed.first(items);
   for (uint32_t number = 0;; ++number) {
     const Item item = items.wait(number);
     if (isNone(item)) break;
     if (first) {
-      feed.ahead(items);
+      feed.ahead(items, number);
       PanelLoader<T> b(items, number, item, B);
       load(item, true, [&](uint32_t left, uint32_t at, SharedAddress full) { b.copy(shared + at, left, full); });
-      feed.behind(items);
+      feed.behind(items, number);
       fetchLists<T>(items, number, item);  // behind the copies, which are waited for first
     } else {
       GroupedRows<T, 32 * (T::kLoaders - 1)> a(threadId() - 32 * (T::kMultiply + 1), items.operandA(number, A) + item.offA, item, gatheredRows(items, number, item), shared);
@@ -456,31 +456,31 @@ BG_DEVICE Items<Epilogue> ringOf(char* memory, const Epilogue& more) {
 }
 
 // int4Stream is the work of a kernel, whose warps multiply by sum.
-template <class T, bool kInTurn, class Sum>
+template <class T, class Sum>
 BG_DEVICE void int4Stream(const uint4* items, const uint32_t* table, const float* A, const float* B, float* C, float* workspace, const Epilogue& more, uint32_t group,
                           Sum sum) {
   char* const memory = dynamicShared();
   const uint32_t warp = uniform(threadId() / 32);
   const Launch launch(table);
-  Feed<kInTurn, Epilogue> feed;
+  Feed<Epilogue> feed;
   if (warp == T::kMultiply) feed.start(items, table, more);
   const Items<Epilogue> ring = ringOf<T>(memory, more);
   barrier();
   awaitEarlier();
   if (warp >= T::kMultiply) {
-    loadInt4<T, kInTurn>(ring, feed, reinterpret_cast<const uint16_t*>(A), reinterpret_cast<const uint32_t*>(B), sharedAddress(memory));
+    loadInt4<T>(ring, feed, reinterpret_cast<const uint16_t*>(A), reinterpret_cast<const uint32_t*>(B), sharedAddress(memory));
     launch.loaded();
   } else {
     consumeInt4(Warp<T>{ring, memory, C, workspace, warp * T::kWarpColumns, {sharedAddress(memory)}}, group, sum);
   }
 }
-template <class T, bool kInTurn>
+template <class T>
 BG_DEVICE void streamGemm(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A, const float* __restrict__ B,
                           float* __restrict__ C, float* __restrict__ workspace, const Epilogue& more) {
-  int4Stream<T, kInTurn>(items, table, A, B, C, workspace, more, T::kWarpColumns, sumStream<T>);
+  int4Stream<T>(items, table, A, B, C, workspace, more, T::kWarpColumns, sumStream<T>);
 }
-template <class T, bool kInTurn>
+template <class T>
 BG_DEVICE void panelGemm(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A, const float* __restrict__ B,
                          float* __restrict__ C, float* __restrict__ workspace, const Epilogue& more) {
-  int4Stream<T, kInTurn>(items, table, A, B, C, workspace, more, 64, sumPanels<T>);
+  int4Stream<T>(items, table, A, B, C, workspace, more, 64, sumPanels<T>);
 }

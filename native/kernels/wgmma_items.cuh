@@ -42,37 +42,38 @@ struct Items {
   }
 };
 
-// Feed publishes the worker's items in shared memory, one ahead of the loader. The lanes
-// of one warp run it. kInTurn: workers take turns of items when they can do more, which the counter of
-// a table gives (internal/encoding/turn.go).
-template <bool kInTurn, class More = NoEpilogue>
+// Feed publishes the worker's items in shared memory, one ahead of the loader. The lanes of one warp run it. Workers of a launch
+// whose table is marked as dynamic take tiles from its counter (internal/encoding/turn.go).
+template <class More = NoEpilogue>
 struct Feed {
+  const uint32_t* table;  // with its marks
   const uint32_t* items;
-  uint32_t item, end, word, number;
-  uint32_t* counter;  // kInTurn: the turn that nobody has taken
-  uint32_t turns;     // kInTurn: in lane 0 the one that was, in others what the table has from kTurnFirst on
-  uint32_t left;      // kInTurn: items of the turn behind this one
+  uint32_t item, end, word;
+  uint32_t turns;  // dynamic: in lane 0 the turn that was taken, in others what the table has from kTurnFirst on
+  uint32_t left;   // dynamic: items of the turn after this one
+
+  BG_DEVICE bool dynamic() const { return isDynamic(table); }
+  BG_DEVICE const uint32_t* words() const { return dynamicTable(unmarked(table)); }
 
   // start is called before the ring can be used, so that the first item is on its way early.
-  BG_DEVICE void start(const uint4* items_, const uint32_t* marked, const More& more) {
-    const uint32_t* const table = unmarked(marked);
+  BG_DEVICE void start(const uint4* items_, const uint32_t* table_, const More& more) {
+    table = table_;
     items = reinterpret_cast<const uint32_t*>(items_);
     item = workerId();
-    if constexpr (kInTurn) {
+    if (dynamic()) {
       static_assert(kTurnItems == kTurnFirst + 1 && kTurnLast == kTurnItems + 1, "other words");
       const uint32_t lane = threadId() % 32;
-      counter = const_cast<uint32_t*>(table) + kTurnNext;
-      end = more.products() * table[kTurnEnd];
-      turns = lane == 0 ? item - workers() : (lane < 3 ? more.products() : 1) * table[kTurnFirst - 1 + min(lane, 3u)];
+      end = more.products() * words()[kTurnEnd];
+      turns = lane == 0 ? item - workers() : (lane < 3 ? more.products() : 1) * words()[kTurnFirst - 1 + min(lane, 3u)];
       begin();
     } else {
       end = item + 1;
-      if (hasTable(marked)) {
-        end = table[item + 1];
-        item = table[item];
+      if (hasTable(table)) {
+        const uint32_t* const ends = unmarked(table);
+        end = ends[item + 1];
+        item = ends[item];
       }
     }
-    number = 0;
     fetch();
   }
 
@@ -90,45 +91,43 @@ struct Feed {
     if (item < end && lane < More::kWords) word = items[More::kWords * static_cast<uint64_t>(item) + lane];
   }
 
-  BG_DEVICE void publish(const Items<More>& ring) {
-    const uint32_t lane = threadId() % 32, place = number++ % kItemPlaces;
+  BG_DEVICE void publish(const Items<More>& ring, uint32_t number) {
+    const uint32_t lane = threadId() % 32, place = number % kItemPlaces;
     if (lane < More::kWords) reinterpret_cast<uint32_t*>(ring.places + ring.kBytes * place)[lane] = word;
     warpBarrier();
     if (lane == 0) arrive(ring.ready + 8 * place);
   }
 
-  // next publishes an item and fetches the one behind it, unless that is not known yet.
-  BG_DEVICE void next(const Items<More>& ring) {
-    publish(ring);
-    if constexpr (!kInTurn) {
-      ++item;
-      fetch();
-    }
+  // first publishes the first item, and fetches the second unless a counter has it.
+  BG_DEVICE void first(const Items<More>& ring) {
+    publish(ring, 0);
+    if (!dynamic()) advance();
+  }
+  BG_DEVICE void advance() {
+    ++item;
+    fetch();
   }
 
-  // ahead goes before the loads of an item, and behind goes behind them. Who takes items in
-  // turn asks for the next turn in front of the loads of this one, not sooner, so that it can do it soon,
-  // and publishes items behind them, since what it asks for is long on its way.
-  BG_DEVICE void ahead(const Items<More>& ring) {
-    if constexpr (!kInTurn) {
-      next(ring);
-    } else {
-      if (left + 1 == ofLane<2>(turns)) takeNext(counter, ofLane<3>(turns), threadId() % 32 == 0, turns);
-      if (left != 0) {
-        ++item;
-        fetch();
-      }
+  // ahead goes before the loads of an item, by its number, and behind goes after them. A dynamic worker asks for its next turn
+  // just before the loads of this item, so that it takes no tile before it can compute it, and publishes items
+  // after them, since the answer takes long.
+  BG_DEVICE void ahead(const Items<More>& ring, uint32_t number) {
+    if (!dynamic()) {
+      publish(ring, number + 1);
+      advance();
+      return;
     }
+    if (left + 1 == ofLane<2>(turns)) takeNext(const_cast<uint32_t*>(words()) + kTurnNext, ofLane<3>(turns), threadId() % 32 == 0, turns);
+    if (left != 0) advance();
   }
-  BG_DEVICE void behind(const Items<More>& ring) {
-    if constexpr (kInTurn) {
-      if (left != 0) {
-        --left;
-      } else {
-        begin();
-        fetch();
-      }
-      publish(ring);
+  BG_DEVICE void behind(const Items<More>& ring, uint32_t number) {
+    if (!dynamic()) return;
+    if (left != 0) {
+      --left;
+    } else {
+      begin();
+      fetch();
     }
+    publish(ring, number + 1);
   }
 };

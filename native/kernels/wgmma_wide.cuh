@@ -117,17 +117,17 @@ BG_DEVICE void fillStages(SharedAddress shared, Counter<T::kStages>& stage, uint
 }
 
 // loadWide is the work of the loader.
-template <class T, bool kTransA, bool kTransB, bool kInTurn>
-BG_DEVICE void loadWide(const Items<typename T::More>& items, Feed<kInTurn, typename T::More>& feed, const typename T::Element::Number* A, const typename T::Element::Number* B, SharedAddress shared) {
+template <class T, bool kTransA, bool kTransB>
+BG_DEVICE void loadWide(const Items<typename T::More>& items, Feed<typename T::More>& feed, const typename T::Element::Number* A, const typename T::Element::Number* B, SharedAddress shared) {
   static_assert(T::Element::kPer == 2 || (!kTransA && kTransB), "tensor cores take bytes along K alone");
   using Number = typename T::Element::Number;
   const uint32_t warp = uniform(threadId() / 32 % kWarps);
   Counter<T::kStages> stage;
-  if (warp == 0) feed.next(items);
+  if (warp == 0) feed.first(items);
   for (uint32_t number = 0;; ++number) {
     const Item item = items.wait(number);
     if (isNone(item)) break;
-    if (warp == 0) feed.ahead(items);
+    if (warp == 0) feed.ahead(items, number);
     if constexpr (T::More::kIs) {
       if (warp == 1) fetchLists<T>(items, number, item);
     }
@@ -158,7 +158,7 @@ BG_DEVICE void loadWide(const Items<typename T::More>& items, Feed<kInTurn, type
       left -= T::TK;
     };
     fillStages<T>(shared, stage, steps, copyParts, [&](SharedAddress full) { wide ? arriveCopied(full) : arrive(full); });
-    if (warp == 0) feed.behind(items);
+    if (warp == 0) feed.behind(items, number);
   }
 }
 
@@ -334,7 +334,7 @@ BG_DEVICE void consumeWide(const Items<typename T::More>& items, float* C, float
   }
 }
 
-template <class T, bool kTransA, bool kTransB, bool kInTurn = false>
+template <class T, bool kTransA, bool kTransB>
 BG_DEVICE void wgmmaWide(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A,
                          const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace, const typename T::More& more = {}) {
   using Number = typename T::Element::Number;
@@ -343,7 +343,7 @@ BG_DEVICE void wgmmaWide(const uint4* __restrict__ items, const uint32_t* __rest
   const Items<typename T::More> ring{memory + T::kItems, shared + T::kReady, more};
   const uint32_t role = uniform(threadId() / 128);  // consumers first, then the loader
   const Launch launch(table);
-  Feed<kInTurn, typename T::More> feed;
+  Feed<typename T::More> feed;
   if (uniform(threadId() / 32) == T::kConsumers * kWarps) feed.start(items, table, more);
   if (threadId() == 0) {
     for (int i = 0; i < kItemPlaces; ++i) initPhases(shared + T::kReady + 8 * i, 1);
@@ -360,7 +360,7 @@ BG_DEVICE void wgmmaWide(const uint4* __restrict__ items, const uint32_t* __rest
     consumeWide<T, kTransA, kTransB>(ring, C, workspace, memory);
   } else {
     lowerRegisters<T::kLoaderRegisters>();
-    loadWide<T, kTransA, kTransB, kInTurn>(ring, feed, reinterpret_cast<const Number*>(A), reinterpret_cast<const Number*>(B), shared);
+    loadWide<T, kTransA, kTransB>(ring, feed, reinterpret_cast<const Number*>(A), reinterpret_cast<const Number*>(B), shared);
     launch.loaded();
   }
 }

@@ -15,7 +15,7 @@
 #define BG_GEMM(name, tile, function, ...) \
   void name(BG_PARAMETERS) { function<tile, __VA_ARGS__>(items, table, A, B, C, workspace); }
 #define BG_EPILOGUE_GEMM(name, tile, function, ...) \
-  void name(BG_PARAMETERS) { function<tile, __VA_ARGS__>(items, table, A, B, C, workspace, Epilogue{B2, bias, rows, flags}); }
+  void name(BG_PARAMETERS) { function<tile __VA_OPT__(, ) __VA_ARGS__>(items, table, A, B, C, workspace, Epilogue{B2, bias, rows, flags}); }
 #define BG_FIXUP(name, tile, Element) \
   void name(BG_PARAMETERS) { fixup<tile, Element>(items, C, workspace); }
 #define BG_EPILOGUE_FIXUP(name, tile, Element) \

@@ -154,9 +154,9 @@ func wgmmaInstance(k encoding.Kernel, name string) instance {
 	case k.Fixup:
 		return fixupInstance(k, name, is)
 	case k.Parts:
-		return gemmInstance(k, name, is, function, false, true)
+		return gemmInstance(k, name, is, function, true)
 	}
-	return gemmInstance(k, name, is, function, k.InTurn)
+	return gemmInstance(k, name, is, function)
 }
 
 func wideInstance(k encoding.Kernel, name string) instance {
@@ -178,7 +178,7 @@ func wideInstance(k encoding.Kernel, name string) instance {
 	if k.Fixup {
 		return fixupInstance(k, name, is)
 	}
-	return gemmInstance(k, name, is, "wgmmaWide", k.InTurn)
+	return gemmInstance(k, name, is, "wgmmaWide")
 }
 
 func int4Instance(k encoding.Kernel, name string) instance {
@@ -188,10 +188,9 @@ func int4Instance(k encoding.Kernel, name string) instance {
 	}
 	name += typeSuffix(of)
 	var is, function string
-	args := []string{fmt.Sprint(k.InTurn)}
 	if t.Unit == tile.Int4 {
 		g := Int4Of(t)
-		is, function, args = fmt.Sprintf("Int4Tile<%d, %d, %d, %d, %d, %s>", t.TM, t.TN, t.Threads, g.Stages, g.Groups, elements(of)), "int4Gemm", nil
+		is, function = fmt.Sprintf("Int4Tile<%d, %d, %d, %d, %d, %s>", t.TM, t.TN, t.Threads, g.Stages, g.Groups, elements(of)), "int4Gemm"
 	} else {
 		p := panelsOf(t)
 		is = fmt.Sprintf("%s<%d, %d, %d, %d, %d, %d, %d, %s>", p.tile, t.TM, t.TN, p.multiply, p.load, p.groups, p.stages, t.Shared, elements(of))
@@ -200,7 +199,7 @@ func int4Instance(k encoding.Kernel, name string) instance {
 	if k.Fixup {
 		return fixupInstance(k, name, is)
 	}
-	return instance{macroOf(k, "GEMM"), name, is, append([]string{function}, args...)}
+	return instance{macroOf(k, "GEMM"), name, is, []string{function}}
 }
 
 // hipInstance is that of a kernel for AMD.
@@ -263,7 +262,7 @@ func cudaOrder(k encoding.Kernel) []int {
 		pass = 1
 	}
 	last := k.Fixup && (dressed || int4 || of == element.F32)
-	return order(pass, last, int(of), k.Fixup, k.TF32, k.Parts, gatedApart(k), k.InTurn, k.TransB, k.TransA)
+	return order(pass, last, int(of), k.Fixup, k.TF32, k.Parts, gatedApart(k), k.TransB, k.TransA)
 }
 
 // hipOrder is the same of products for AMD.

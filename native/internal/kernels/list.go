@@ -112,11 +112,7 @@ func int4Fixups(s *tile.Shape) (all []encoding.Kernel) {
 // int4Variants are those for B of 4 bits: of matrices as they are, and with scales of groups, which are part of an epilogue.
 func int4Variants(s *tile.Shape) (all []encoding.Kernel) {
 	for _, of := range halves {
-		k := encoding.Kernel{Tile: s, Type: of, TypeC: of, Epilogue: encoding.Epilogue{ScaleB: encoding.PerGroup128}}
-		all = append(all, k)
-		if k.InTurn = s.Unit == tile.WGMMA; k.InTurn {
-			all = append(all, k)
-		}
+		all = append(all, encoding.Kernel{Tile: s, Type: of, TypeC: of, Epilogue: encoding.Epilogue{ScaleB: encoding.PerGroup128}})
 	}
 	return all
 }
@@ -133,15 +129,10 @@ func (a Arch) transposed(all []encoding.Kernel, k encoding.Kernel) []encoding.Ke
 			parts.Split, parts.Parts = true, true
 			all = append(all, parts)
 		}
-		switch {
-		case a.Clusters && k.Tile.Clusters:
+		if a.Clusters && k.Tile.Clusters {
 			clustered := k
 			clustered.Cluster = 2
 			all = append(all, clustered)
-		case k.Tile.Unit == tile.WGMMA:
-			inTurn := k
-			inTurn.InTurn = true
-			all = append(all, inTurn)
 		}
 	}
 	return all
@@ -161,9 +152,8 @@ func Ragged() (all []encoding.Kernel) {
 }
 
 // KernelName is the symbol of a kernel in the image: bg_, the tile, the transpositions, then the type of A and B or _tf32 for
-// one product on tensor cores, and what else is a kernel of its own. Wide, Loop and Split are decided at run time and do not
-// change it, nor does InTurn but of warpgroups, nor what an epilogue has, except that gated tiles of those called wide have
-// kernels of their own. Where AMD's GPUs have matrix cores, it is the kernel for them of a tile that suits them.
+// one product on tensor cores, and what else is a kernel of its own. Wide, Loop, InTurn and Split are decided at run time and do
+// not change it, nor does what an epilogue has, except that gated tiles of those called wide have kernels of their own. Where AMD's GPUs have matrix cores, it is the kernel for them of a tile that suits them.
 func (a Arch) KernelName(k encoding.Kernel) string {
 	end := ""
 	if k.Epilogue != (encoding.Epilogue{}) {
@@ -185,9 +175,6 @@ func (a Arch) KernelName(k encoding.Kernel) string {
 	}
 	if k.Cluster > 0 {
 		name += "_cluster"
-	}
-	if k.InTurn && k.Tile.Unit == tile.WGMMA {
-		name += "_turn"
 	}
 	if k.Parts {
 		name += "_parts"
