@@ -36,7 +36,7 @@ type emulatorJob struct {
 	how     [2]uint32          // internal/emulator/runner.cpp: order of threads (bg_shim_order), lanes of a wave
 	matrix  bool               // use the kernels for matrix cores, where there are any
 	exact   bool               // results are exact
-	workers int                // that take tiles in turn, up to three at a time; 0: as the plan says
+	workers int                // with dynamic tiles, up to three at a time; 0: as the plan says
 	e       reference.Epilogue // with its operands
 	far     uint32             // internal/emulator/far.h: 0, farRows, or the elements of a slot
 
@@ -49,9 +49,9 @@ func (j *emulatorJob) String() string {
 		o.Tile, o.Schedule, o.Compute, o.TypeA, o.TypeC, o.Epilogue, p.M, p.N, p.K, p.TransA, p.TransB, j.how, j.matrix, j.far)
 }
 
-// inTurn reports whether workers take tiles in turn.
-func (j *emulatorJob) inTurn() bool {
-	return slices.ContainsFunc(j.plan.Launches, func(l encoding.Launch) bool { return l.InTurn })
+// dynamic reports whether workers take dynamic tiles.
+func (j *emulatorJob) dynamic() bool {
+	return slices.ContainsFunc(j.plan.Launches, func(l encoding.Launch) bool { return l.Dynamic })
 }
 
 // jobFile is what internal/emulator/job.h reads, up to a gigabyte.
@@ -77,7 +77,7 @@ func (f *jobFile) job(j *emulatorJob) {
 	words := j.plan.Encode(nil)
 	launches, workspace := slices.Clone(j.plan.Launches), j.plan.Workspace
 	for i := range launches {
-		if l := &launches[i]; l.InTurn && j.workers > 0 {
+		if l := &launches[i]; l.Dynamic && j.workers > 0 {
 			l.Count, l.Table = j.workers, len(words)
 			tiles, turn := len(j.plan.Segments), 1+l.Count%3
 			words = append(words, 0, uint32(tiles), uint32(l.Count*turn), uint32(turn), uint32((tiles-1)/turn))
@@ -312,7 +312,7 @@ func tileJobs(t *testing.T, tile *tile.Shape, of element.Type, rows, cols []int)
 			if c.schedule == planner.ScheduleBatched && len(b) > 4 {
 				require.True(t, some(func(l encoding.Launch) bool { return l.Loop }), j)
 			}
-			require.Equal(t, c.schedule == planner.ScheduleDynamic, j.inTurn(), j)
+			require.Equal(t, c.schedule == planner.ScheduleDynamic, j.dynamic(), j)
 			jobs = append(jobs, j)
 		}
 	}

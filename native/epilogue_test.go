@@ -50,7 +50,7 @@ func epilogueJobs(t *testing.T, s *tile.Shape, rows, cols []int, of element.Type
 			if !e.Gated && (i == 2 || i == 3) {
 				require.True(t, slices.ContainsFunc(j.plan.Launches, func(l encoding.Launch) bool { return l.Fixup }), j)
 			}
-			require.Equal(t, schedule == planner.ScheduleDynamic, j.inTurn(), j)
+			require.Equal(t, schedule == planner.ScheduleDynamic, j.dynamic(), j)
 			jobs = append(jobs, j)
 		}
 	}
@@ -139,7 +139,7 @@ func wgmmaEpilogues(t *testing.T, s *tile.Shape) (jobs []*emulatorJob) {
 			all = append(all, blockJobs([]int{s.TM + 3, s.TM - 1, 1}, cols, place)...)
 		}
 		for i, j := range all {
-			if j.inTurn() {
+			if j.dynamic() {
 				j.workers = i % 3 // 0: as the planner says
 			}
 		}
@@ -235,8 +235,8 @@ var epilogueMutants = []inSanitizer{
 	{mutant{"both products are activated", "epilogue/epilogue.cuh", "return second ? old * v : e.activated(v);", "return second ? old * e.activated(v) : e.activated(v);"}, plain},
 	{mutant{"fix-ups have no activation", "epilogue/epilogue.cuh", "  v = activated(v);\n", ""}, plain},
 	{mutant{"fix-ups store rows that are none", "epilogue/epilogue.cuh", "if (to >= words.scatterRows) return;", ""}, address},
-	{mutant{"each product of a tile is counted", "kernels/turn.cuh", "counts() && number % more.products() == 0", "counts()"}, plain},
-	{mutant{"tiles in turn are one product", "kernels/turn.cuh", "tile * more.products() : kNoTile", "tile : kNoTile"}, plain},
+	{mutant{"each product of a tile is counted", "kernels/worker_items.cuh", "counts() && number % more.products() == 0", "counts()"}, plain},
+	{mutant{"tiles in turn are one product", "kernels/worker_items.cuh", "tile * more.products() : kNoTile", "tile : kNoTile"}, plain},
 	{mutant{"sums keep what zero points are worth", "epilogue/epilogue.cuh", "if (kWhole) sum = fmaf(-zeroA, sumB, sum);", ""}, plain},
 	{mutant{"fix-ups keep what zero points are worth", "epilogue/epilogue.cuh", "if (has(kZeros)) sum = fmaf(", "if (false) sum = fmaf("}, plain},
 	{mutant{"a row that is none has a zero point", "epilogue/epilogue.cuh", "      if (r >= words.gatherRows) return 0.0f;\n", ""}, address},

@@ -312,7 +312,7 @@ func TestKernelName(t *testing.T) {
 	for name, want := range map[string]string{"wide-64x64": "bg_wide_64x64_nn_bf16_gated_e", "wgmma-64x64": "bg_wgmma_64x64_nn_bf16_e"} {
 		shape, err := tile.ByName(name)
 		require.NoError(t, err)
-		k := encoding.Kernel{Tile: shape, Type: element.BF16, TypeC: element.BF16, InTurn: true, Epilogue: encoding.Epilogue{Gated: true}}
+		k := encoding.Kernel{Tile: shape, Type: element.BF16, TypeC: element.BF16, Dynamic: true, Epilogue: encoding.Epilogue{Gated: true}}
 		require.Equal(t, want, sm90a.KernelName(k))
 		k.Fixup = true
 		require.Equal(t, "bg_"+builds.Identifier(shape)+"_fixup_bf16_e", sm90a.KernelName(k))

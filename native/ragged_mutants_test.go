@@ -35,7 +35,7 @@ var raggedMutants = []inSanitizer{
 	{mutant{"products though alpha is -0", "kernels/ragged.cuh", "r.alpha << 1 == 0", "r.alpha == 0"}, plain},
 	{mutant{"few tiles change nothing", "kernels/ragged.cuh", "(all || work<", "(work<"}, plain},
 	{mutant{"a second choice is counted", "kernels/ragged.cuh", "if (kernels == 1 || all) break;", "if (kernels == 1) break;"}, thread},
-	{mutant{"tiles in turn are those of another kernel", "kernels/ragged.cuh", "storeTurns(table, deal.first, deal.tiles,", "storeTurns(table, 0, deal.tiles,"}, plain},
+	{mutant{"dynamic tiles are those of another kernel", "kernels/ragged.cuh", "storeDynamic(table, deal.first, deal.tiles,", "storeDynamic(table, 0, deal.tiles,"}, plain},
 	{mutant{"a turn is one tile", "kernels/ragged.cuh", "plan.bounds.tile[kernel].turn);", "1);"}, plain},
 	{mutant{"order is not stable", "kernels/ragged.cuh", "counts[cell] + same.before :", "counts[cell] + same.all - 1 - same.before :"}, plain},
 	{mutant{"order of many is not stable", "kernels/ragged.cuh", "e / kChunk] + same.before]", "e / kChunk] + same.all - 1 - same.before]"}, plain},

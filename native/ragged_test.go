@@ -119,7 +119,7 @@ func newJobWithin(t *testing.T, rng *rand.Rand, r planner.Ragged, e planner.Epil
 	b[encoding.BoundWide] = [...]uint32{3, 7, math.MaxUint32}[j.order]
 	for i := range b[encoding.BoundKernels] {
 		k := b[int(encoding.BoundTile)+int(i)*encoding.KernelWords:]
-		k[encoding.KernelTurn] = rng.Uint32N(2) * (1 + uint32(j.makers%3))
+		k[encoding.KernelChunk] = rng.Uint32N(2) * (1 + uint32(j.makers%3))
 		k[encoding.KernelWorkers] = min(k[encoding.KernelWorkers], [...]uint32{1, 3, 16, 1 << 20}[rng.IntN(4)])
 	}
 	j.name = fmt.Sprintf("%s: %s%s, %d kernels", name, Arch{}.KernelName(j.kernel), j.kernel.Epilogue, b[encoding.BoundKernels])

@@ -37,7 +37,7 @@ func gatedJobs(t *testing.T, s *tile.Shape, of element.Type) (jobs []*emulatorJo
 			o := planner.Options{Tile: s.Name, TypeA: of, TypeC: of.TypesC()[0], Schedule: schedule, Epilogue: e}
 			reference.SetScales(&o.Epilogue, of, n+i)
 			j := dressedJob(t, b, o, 16/of.Bytes(), rng)
-			if j.inTurn() {
+			if j.dynamic() {
 				j.workers = n % 3 // 0: as the planner says
 			}
 			for _, from := range []int{2, 4} { // rows from the first on lie one element later, and from the second on two

@@ -29,14 +29,14 @@ func halfJob(t *testing.T, b planner.Batch, o planner.Options, unit int, how [2]
 func alongK(s *tile.Shape, of element.Type) bool { return s.Aligned && of.Bytes() == 1 }
 
 // halfJobs are plans of a tile for a type of elements, with C of all types that it may have: of whole tiles, of
-// workers with several and of some that take them in turn, and of tiles that are split.
+// workers with several and of some that take dynamic ones, and of tiles that are split.
 func halfJobs(t *testing.T, tile *tile.Shape, of element.Type) (jobs []*emulatorJob) {
 	t.Helper()
 	for n, c := range []struct {
 		schedule planner.Schedule
 		problems int
 		depths   []int
-		inTurn   bool
+		dynamic  bool
 	}{
 		{planner.ScheduleDataParallel, 6, []int{100, 0, 1, 63, 64, 65, 128}, false},
 		{planner.ScheduleLPT, 10, []int{65, 1, 200, 0, 128, 31, 64}, false},
@@ -54,7 +54,7 @@ func halfJobs(t *testing.T, tile *tile.Shape, of element.Type) (jobs []*emulator
 				b := wgmmaBatch(rng, c.problems, c.depths, transA, transB)
 				o := planner.Options{TypeA: of, TypeC: ofC, Tile: tile.Name, Schedule: c.schedule}
 				j := halfJob(t, b, o, unit, [2]uint32{seed % 3, seed}, rng)
-				if require.Equal(t, c.inTurn, j.inTurn(), j); c.inTurn {
+				if require.Equal(t, c.dynamic, j.dynamic(), j); c.dynamic {
 					j.workers = trans // 0: as the planner says
 				}
 				jobs = append(jobs, j)

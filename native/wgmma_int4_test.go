@@ -13,7 +13,7 @@ import (
 )
 
 // panelJobs are plans of a tile of 9.0 for B of 4 bits, in groups of 64 and of 128, with every epilogue, whole and cut along K, by workers with
-// several tiles and by some that take them in turn, for both types of A.
+// several tiles and by some that take dynamic ones, for both types of A.
 func panelJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 	t.Helper()
 	rows, cols := []int{shape.TM + 3, shape.TM - 1, 1, shape.TM / 2, 7}, []int{shape.TN + 20, 3, shape.TN, 40}
@@ -44,7 +44,7 @@ func panelJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 			round(of, j.a)
 			round(o.TypeC, j.c)
 			round(o.TypeC, j.e.Biases)
-			if j.inTurn() {
+			if j.dynamic() {
 				j.workers = i % 3 // 0: as the planner says
 			}
 			jobs = append(jobs, j)

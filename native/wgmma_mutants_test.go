@@ -110,7 +110,7 @@ var byteMutants = []mutant{
 	{"C of fp16 is taken for bf16", "element/half.cuh", "    if ((flags & kItemF16C) != 0) of(Halves<High>{});\n    else of", "    of"},
 }
 
-// dressedMutants are mistakes in what kernels of warpgroups do with an epilogue in registers, and of workers that take tiles in turn.
+// dressedMutants are mistakes in what kernels of warpgroups do with an epilogue in registers, and of dynamic tables.
 var dressedMutants = []mutant{
 	{"the first row stands for one that is none", "epilogue/wgmma_epilogue.cuh", "return none ? 0.0f : alpha * x;", "return none ? x : alpha * x;"},
 	{"biases of other columns", "epilogue/wgmma_epilogue.cuh", "x[i / 4 * 2 + i % 2]", "x[i / 4 * 2]"},
@@ -129,8 +129,8 @@ var dressedMutants = []mutant{
 	{"weights are added", "epilogue/wgmma_epilogue.cuh", "return weight * x;", "return weight + x;"},
 	{"rows are not scattered", "epilogue/wgmma_epilogue.cuh", "if (!e.has(kScatter)) return r;", "return r;"},
 	{"rows that are none are stored", "epilogue/wgmma_epilogue.cuh", "return row < words.scatterRows ? row : kNoRow;", "return row;"},
-	{"workers begin with turns of others", "kernels/wgmma_items.cuh", "item - workers()", "item - workers() + 1"},
-	{"the counter does not wrap", "kernels/wgmma_items.cuh", "ofLane<3>(turns), threadId()", "kNoItem, threadId()"},
+	{"workers begin with chunks of others", "kernels/wgmma_items.cuh", "item - workers()", "item - workers() + 1"},
+	{"the counter does not wrap", "kernels/wgmma_items.cuh", "ofLane<3>(chunk), threadId()", "kNoItem, threadId()"},
 	{"columns beyond the tile are stored", "kernels/wgmma_store.cuh", "    if (col + lane >= item.cols()) return;\n#pragma unroll\n    for (int first = 0; first < 16; first += kAtOnce) {\n      if (row", "#pragma unroll\n    for (int first = 0; first < 16; first += kAtOnce) {\n      if (row"},
 }
 
@@ -157,10 +157,10 @@ func TestWarpgroupMutants(t *testing.T) {
 		{"wgmma-64x128", "exchanged", exchangedMutants, func(s *tile.Shape) []*emulatorJob { return append(wgmmaJobs(t, s, 19), wgmmaExtremes(t, s)[:6]...) }},
 		{"wgmma-64x64-deep", "early", earlyMutants, func(s *tile.Shape) []*emulatorJob { return wgmmaJobs(t, s, 20)[:16] }},
 		{"wide-64x128", "aligned", wideMutants, func(s *tile.Shape) []*emulatorJob {
-			return slices.DeleteFunc(halfJobs(t, s, element.BF16), func(j *emulatorJob) bool { return j.inTurn() })
+			return slices.DeleteFunc(halfJobs(t, s, element.BF16), func(j *emulatorJob) bool { return j.dynamic() })
 		}},
 		{"wide-64x64", "bytes", byteMutants, func(s *tile.Shape) []*emulatorJob {
-			return slices.DeleteFunc(append(halfJobs(t, s, element.E4M3), halfJobs(t, s, element.Int8)...), func(j *emulatorJob) bool { return j.inTurn() })
+			return slices.DeleteFunc(append(halfJobs(t, s, element.E4M3), halfJobs(t, s, element.Int8)...), func(j *emulatorJob) bool { return j.dynamic() })
 		}},
 		{"wgmma-64x64", "epilogue", dressedMutants, func(s *tile.Shape) []*emulatorJob {
 			return slices.DeleteFunc(wgmmaEpilogues(t, s), func(j *emulatorJob) bool {

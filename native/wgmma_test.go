@@ -86,8 +86,8 @@ func wgmmaJobs(t *testing.T, tile *tile.Shape, turn int) (jobs []*emulatorJob) {
 	return jobs
 }
 
-// wgmmaInTurn are jobs of workers that take tiles in turn, some as the planner says, and few or too many of them.
-func wgmmaInTurn(t *testing.T, tile *tile.Shape) (jobs []*emulatorJob) {
+// wgmmaDynamic are jobs with dynamic tiles, some workers as the planner says, and few or too many of them.
+func wgmmaDynamic(t *testing.T, tile *tile.Shape) (jobs []*emulatorJob) {
 	t.Helper()
 	for i := range 8 {
 		rng := rand.New(rand.NewPCG(uint64(i), 2))
@@ -97,7 +97,7 @@ func wgmmaInTurn(t *testing.T, tile *tile.Shape) (jobs []*emulatorJob) {
 			options.Compute = planner.ComputeTF32
 		}
 		j := wgmmaJob(t, b, options, 1, [2]uint32{uint32(i) % 3, uint32(i)}, rng)
-		require.True(t, j.inTurn(), j)
+		require.True(t, j.dynamic(), j)
 		j.workers = []int{3, 0, 2, 50, 0, 1, 0, 3}[i]
 		jobs = append(jobs, j)
 	}
@@ -150,7 +150,7 @@ func wgmmaExtremes(t *testing.T, tile *tile.Shape) (jobs []*emulatorJob) {
 func TestWarpgroupsEmulated(t *testing.T) {
 	compiled(t)
 	for i, tile := range splitTiles() {
-		for name, jobs := range map[string][]*emulatorJob{"sizes": wgmmaJobs(t, tile, 15+i), "extremes": wgmmaExtremes(t, tile), "in turn": wgmmaInTurn(t, tile)} {
+		for name, jobs := range map[string][]*emulatorJob{"sizes": wgmmaJobs(t, tile, 15+i), "extremes": wgmmaExtremes(t, tile), "dynamic": wgmmaDynamic(t, tile)} {
 			t.Run(tile.Name+"/"+name, func(t *testing.T) {
 				sample.Kernels.Part(t, 4)
 				t.Parallel()

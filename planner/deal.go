@@ -20,7 +20,7 @@ type group struct {
 	id       tileID
 	problems []radix.Key
 	load     load
-	turn     int // tiles that a worker takes at a time, of those with InTurn
+	chunk    int // tiles that a worker takes at a time, of those with Dynamic
 }
 
 // needsWindows reports whether one launch cannot reach all operands, or loop over all of K.
@@ -333,7 +333,7 @@ func (p *builder) launch(g *group, s Schedule, cost float64, first int, split bo
 	workers := len(p.Workers) - 1 - first
 	k.Loop = len(p.Segments)-int(p.Workers[first]) > workers || k.Epilogue.Gated
 	k.Split = split
-	l := encoding.Launch{Kernel: k, Schedule: string(s), Turn: g.turn, Cost: cost}
+	l := encoding.Launch{Kernel: k, Schedule: string(s), Chunk: g.chunk, Cost: cost}
 	p.cutLaunches(l, first, first+workers)
 }
 

@@ -12,49 +12,49 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// takeTurns has workers take turns of a table in any order, and returns the tiles of each.
-func takeTurns(table []uint32, workers int, rng *rand.Rand) [][]uint32 {
-	size, of := table[encoding.TurnItems], make([][]uint32, workers)
+// takeChunks has workers take chunks of a table in any order, and returns the tiles of each.
+func takeChunks(table []uint32, workers int, rng *rand.Rand) [][]uint32 {
+	size, of := table[encoding.DynamicChunk], make([][]uint32, workers)
 	take := func(w int, first uint32) (any bool) {
-		for i := first; i < min(first+size, table[encoding.TurnEnd]); i++ {
+		for i := first; i < min(first+size, table[encoding.DynamicEnd]); i++ {
 			of[w] = append(of[w], i)
 		}
-		return first < table[encoding.TurnEnd]
+		return first < table[encoding.DynamicEnd]
 	}
 	var busy []int
 	for w := range workers {
-		if take(w, table[encoding.TurnFirst]-size*uint32(workers-w)) {
+		if take(w, table[encoding.DynamicFirst]-size*uint32(workers-w)) {
 			busy = append(busy, w)
 		}
 	}
 	for len(busy) > 0 {
 		i := rng.IntN(len(busy))
-		n := table[encoding.TurnNext]
-		if table[encoding.TurnNext]++; n >= table[encoding.TurnLast] {
-			table[encoding.TurnNext] = 0
+		n := table[encoding.DynamicNext]
+		if table[encoding.DynamicNext]++; n >= table[encoding.DynamicLast] {
+			table[encoding.DynamicNext] = 0
 		}
-		if !take(busy[i], table[encoding.TurnFirst]+n*size) {
+		if !take(busy[i], table[encoding.DynamicFirst]+n*size) {
 			busy = slices.Delete(busy, i, i+1)
 		}
 	}
 	return of
 }
 
-// checkTurns: whoever is first, each tile of a launch in turn is taken once, and the next run finds the table as it was.
-func checkTurns(t *testing.T, p *Plan, l *encoding.Launch, table []uint32) {
+// checkDynamic: whoever is first, each dynamic tile is taken once, and the next run finds the table as it was.
+func checkDynamic(t *testing.T, p *Plan, l *encoding.Launch, table []uint32) {
 	t.Helper()
 	tiles := int(p.Workers[l.First+l.Count] - p.Workers[l.First])
-	before := slices.Clone(table[:encoding.TurnWords])
-	require.Zero(t, before[encoding.TurnNext])
-	require.Greater(t, tiles, l.Count*l.Turn-1)
+	before := slices.Clone(table[:encoding.DynamicWords])
+	require.Zero(t, before[encoding.DynamicNext])
+	require.Greater(t, tiles, l.Count*l.Chunk-1)
 	for w := range l.Count - 1 {
-		require.EqualValues(t, l.Turn, p.Workers[l.First+w+1]-p.Workers[l.First+w], "in the plan the last worker has those that anybody takes")
+		require.EqualValues(t, l.Chunk, p.Workers[l.First+w+1]-p.Workers[l.First+w], "in the plan the last worker has those that anybody takes")
 	}
 	for seed := range uint64(2) { // one run behind the other
-		of := takeTurns(table[:encoding.TurnWords], l.Count, rand.New(rand.NewPCG(seed, 0)))
-		require.Equal(t, before, table[:encoding.TurnWords])
+		of := takeChunks(table[:encoding.DynamicWords], l.Count, rand.New(rand.NewPCG(seed, 0)))
+		require.Equal(t, before, table[:encoding.DynamicWords])
 		for w := range of {
-			require.Equal(t, uint32(w*l.Turn), of[w][0], "the first turn is that of the worker's number")
+			require.Equal(t, uint32(w*l.Chunk), of[w][0], "the first chunk is that of the worker's number")
 		}
 		all := slices.Sorted(slices.Values(slices.Concat(of...)))
 		require.Len(t, all, tiles)
@@ -72,10 +72,10 @@ func TestDynamic(t *testing.T) {
 		tile     string
 		batch    []Problem
 		epilogue Epilogue
-		turn     int // 0: none takes any
+		chunk    int // 0: none takes any
 	}{
 		"warpgroups":        {"h200", "wgmma-64x64", many, Epilogue{}, 1},
-		"small tiles":       {"h200", "wgmma-64x64", slices.Repeat([]Problem{GEMM(64, 64, 8)}, 40000), Epilogue{}, mostTurn},
+		"small tiles":       {"h200", "wgmma-64x64", slices.Repeat([]Problem{GEMM(64, 64, 8)}, 40000), Epilogue{}, mostChunk},
 		"tensor cores":      {"h200", "tensor-32x32", many, Epilogue{}, 1},
 		"plain":             {"mi210", "large", many, Epilogue{}, 1},
 		"webgpu":            {"h200-webgpu", "large", slices.Repeat(many, 3), Epilogue{}, 1},
@@ -94,8 +94,8 @@ func TestDynamic(t *testing.T) {
 			checkAll(t, p)
 			require.Len(t, p.Launches, 1)
 			l := &p.Launches[0]
-			require.Equal(t, c.turn, l.Turn)
-			require.Equal(t, c.turn > 0, l.InTurn)
+			require.Equal(t, c.chunk, l.Chunk)
+			require.Equal(t, c.chunk > 0, l.Dynamic)
 			require.Equal(t, string(ScheduleDynamic), l.Schedule)
 			o.Schedule = ScheduleDataParallel
 			whole, err := New(device(t, c.device)).Plan(t.Context(), b, o)
@@ -103,14 +103,14 @@ func TestDynamic(t *testing.T) {
 			if name != "beyond loop limit" { // where it is dealt as by lpt
 				require.Equal(t, whole.Segments, p.Segments)
 			}
-			if c.turn > 0 {
+			if c.chunk > 0 {
 				require.Less(t, l.Count, whole.Launches[0].Count)
 			}
 		})
 	}
 }
 
-// TestDynamicWorkers: the workers of a launch in turn are never cut into several launches, which would have a counter each.
+// TestDynamicWorkers: the workers of a dynamic launch are never cut into several launches, which would have a counter each.
 func TestDynamicWorkers(t *testing.T) {
 	d := device(t, "h200")
 	d.MaxWorkers = 7
@@ -160,9 +160,9 @@ func TestDynamicCost(t *testing.T) {
 	}
 }
 
-// TestWideTurns: of operands whose rows begin with 16 bytes long launches of uneven tiles take turns, but for tiles of few steps, and others have
+// TestAlignedDynamic: of operands whose rows begin with 16 bytes long launches of uneven tiles are dynamic, but for tiles of few steps, and others have
 // shares.
-func TestWideTurns(t *testing.T) {
+func TestAlignedDynamic(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 0))
 	uneven := func(k, unaligned int) Problem {
 		return GEMM(8*(1+rng.IntN(64)), 8*(1+rng.IntN(64))+unaligned, 8*(1+rng.IntN(k/8))+unaligned)

@@ -15,7 +15,7 @@ import (
 // H100) those that are early here, and the others that are not, take 0.4 percent longer than the better of the two, at most 22.
 func (p *Plan) Early(l *encoding.Launch) bool {
 	switch {
-	case p.TakesSizes() || len(p.Records) > 0 || l.InTurn && l.Tile.Unit != tile.WGMMA: // makers, or a counter
+	case p.TakesSizes() || len(p.Records) > 0 || l.Dynamic && l.Tile.Unit != tile.WGMMA: // makers, or a counter
 		return false
 	case l.Fixup:
 		return true

@@ -94,13 +94,13 @@ func (p *Plan) encodeFixups(dst []uint32, at int, l *encoding.Launch, fixups []e
 }
 
 func (p *Plan) encodeTable(dst []uint32, l *encoding.Launch) int {
-	if l.InTurn {
+	if l.Dynamic {
 		tiles := int(p.Workers[l.First+l.Count] - p.Workers[l.First])
-		w := dst[l.Table:][:encoding.TurnWords]
-		w[encoding.TurnNext], w[encoding.TurnEnd] = 0, uint32(tiles)
-		w[encoding.TurnFirst], w[encoding.TurnItems] = uint32(l.Count*l.Turn), uint32(l.Turn)
-		w[encoding.TurnLast] = uint32(ceilDiv(tiles, l.Turn) - 1)
-		return l.Table + encoding.TurnWords
+		w := dst[l.Table:][:encoding.DynamicWords]
+		w[encoding.DynamicNext], w[encoding.DynamicEnd] = 0, uint32(tiles)
+		w[encoding.DynamicFirst], w[encoding.DynamicChunk] = uint32(l.Count*l.Chunk), uint32(l.Chunk)
+		w[encoding.DynamicLast] = uint32(ceilDiv(tiles, l.Chunk) - 1)
+		return l.Table + encoding.DynamicWords
 	}
 	workers, products := p.Workers[l.First:l.First+l.Count+1], l.Epilogue.Products()
 	for i, w := range workers {
@@ -110,8 +110,8 @@ func (p *Plan) encodeTable(dst []uint32, l *encoding.Launch) int {
 }
 
 func tableWords(l *encoding.Launch) int {
-	if l.InTurn {
-		return encoding.TurnWords
+	if l.Dynamic {
+		return encoding.DynamicWords
 	}
 	return l.Count + 1
 }

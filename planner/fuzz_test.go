@@ -237,7 +237,7 @@ func checkTrips(t *testing.T, p *Plan) {
 		}
 		trips := 0
 		for w := l.First; w < l.First+l.Count; w++ {
-			if !l.InTurn { // or one may have all
+			if !l.Dynamic { // or one may have all
 				trips = 0
 			}
 			for _, s := range p.Segments[p.Workers[w]:p.Workers[w+1]] {
@@ -265,13 +265,13 @@ func checkWords(t *testing.T, p *Plan, words []uint32) {
 			}
 			continue
 		}
-		if l.InTurn {
-			checkTurns(t, p, &l, table)
+		if l.Dynamic {
+			checkDynamic(t, p, &l, table)
 		}
 		for w := range l.Count {
 			first, end := uint32(w), uint32(w+1)
 			switch {
-			case l.InTurn: // as in the plan
+			case l.Dynamic: // as in the plan
 				products, from := int32(l.Epilogue.Products()), p.Workers[l.First]
 				first, end = uint32((p.Workers[l.First+w]-from)*products), uint32((p.Workers[l.First+w+1]-from)*products)
 			case l.Loop:

@@ -100,7 +100,7 @@ func (m *model) kernelGroup(of *tileModel, o *Options, t Transposition) KernelGr
 		TF32: m.tf32(of.shape), Epilogue: o.Epilogue.kernel()}
 	loops, cuts := g.key.deals()
 	cuts = cuts && cuttable(of.shape, o.Epilogue.cutsAt())
-	inTurn := g.key.takeTurns(of.shape)
+	dynamic := g.key.mayBeDynamic(of.shape)
 	for _, wide := range choices(o.wide() > 0 && o.Epilogue.group() == 0) {
 		for _, loop := range choices(loops || base.Epilogue.Gated) {
 			for _, split := range choices(cuts) {
@@ -117,8 +117,8 @@ func (m *model) kernelGroup(of *tileModel, o *Options, t Transposition) KernelGr
 						k.Parts = true
 						g.Kernels = append(g.Kernels, k)
 					}
-					if inTurn && loop && !split {
-						k.InTurn = true
+					if dynamic && loop && !split {
+						k.Dynamic = true
 						g.Kernels = append(g.Kernels, k)
 					}
 				}
@@ -157,9 +157,9 @@ func (g *groupOptions) deals() (loops, cuts bool) {
 	return true, g.schedule.find().cuts
 }
 
-// takeTurns reports whether workers may take tiles of a shape in turn: of the planner's own choice those of
+// mayBeDynamic reports whether workers may take dynamic tiles of a shape: of the planner's own choice those of
 // warpgroups alone.
-func (g *groupOptions) takeTurns(s *tile.Shape) bool {
+func (g *groupOptions) mayBeDynamic(s *tile.Shape) bool {
 	return g.schedule == ScheduleDynamic || g.ragged() && s.Unit == tile.WGMMA
 }
 
@@ -223,7 +223,7 @@ func (s *KernelSet) has(key groupKey) bool {
 	more := key
 	more.schedule, more.rule = "", RuleCost
 	_, found := s.groups[more]
-	return found && (more.takeTurns(key.shape) || !key.takeTurns(key.shape))
+	return found && (more.mayBeDynamic(key.shape) || !key.mayBeDynamic(key.shape))
 }
 
 // only is what a plan is kept to: the tile shapes whose groups are in a set for all

@@ -20,8 +20,8 @@ type Plan struct {
 	Records  []uint32      // the sizes of Ragged where the host knows them, of Planner.Renew; none: they come with runs
 	Tiles    []*tile.Shape // per problem
 	Segments []encoding.Segment
-	// Workers: worker w processes Segments[Workers[w]:Workers[w+1]] in order. With Kernel.InTurn it begins with these, and those
-	// of the launch's last worker behind its first turn are whoever's can do more.
+	// Workers: worker w processes Segments[Workers[w]:Workers[w+1]] in order. With Kernel.Dynamic it begins with these, and those
+	// of the launch's last worker after its first chunk are taken by whoever can do more.
 	Workers  []int32
 	Fixups   []encoding.Fixup
 	Launches []encoding.Launch

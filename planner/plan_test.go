@@ -123,7 +123,7 @@ func checkPlan(t *testing.T, p *Plan) {
 		check(l.MostParts == 0, "parts without a fix-up")
 		require.Equal(t, worker, l.First)
 		worker += l.Count
-		check(!l.InTurn || l.Loop && !l.Split && l.Cluster == 0 && p.Device.KernelKind != KernelsCPU, "kernels that cannot take tiles in turn")
+		check(!l.Dynamic || l.Loop && !l.Split && l.Cluster == 0 && p.Device.KernelKind != KernelsCPU, "kernels that cannot take dynamic tiles")
 		for w := l.First; w < l.First+l.Count; w++ {
 			segments := p.Segments[p.Workers[w]:p.Workers[w+1]]
 			check(len(segments) > 0, "empty worker")
@@ -287,7 +287,7 @@ func TestLongWorkFirst(t *testing.T) {
 			// Parts and shares are equal up to one step; batches end when full.
 			slack := map[Schedule]int{ScheduleSplitK: 1, ScheduleStreamK: 1, ScheduleBatched: 400 / tile.TK, ScheduleLPT: 400 / tile.TK}[s]
 			for _, l := range p.Launches {
-				if l.InTurn { // which all workers take in this order
+				if l.Dynamic { // which all workers take in this order
 					segments := p.Segments[p.Workers[l.First]:p.Workers[l.First+l.Count]]
 					require.True(t, slices.IsSortedFunc(segments, func(x, y encoding.Segment) int { return cmp.Compare(y.K1, x.K1) }))
 					continue

@@ -10,7 +10,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/tile"
 )
 
-// workers is the thread groups of a launch, which have tiles in turn. Those of warpgroups,
+// workers is the thread groups of a launch, which have tiles one after the other. Those of warpgroups,
 // which take long to start, are as many as run at once; of others there are more where many
 // tiles are expected, so that the hardware evens out: those that have nothing to do take
 // little time.
@@ -41,7 +41,7 @@ func (b *raggedBuilder) workers(k *raggedKernel) (int, error) {
 // a backend binds stays.
 func (b *raggedBuilder) places(k *raggedKernel) int {
 	if len(b.Records) == 0 {
-		return encoding.TurnWords
+		return encoding.DynamicWords
 	}
 	return raggedRounds*b.model.tiles[k.id].resident + 1
 }
@@ -133,12 +133,12 @@ func (d *Device) maker(stage encoding.RaggedStage, form RaggedForm, entries int,
 	return k
 }
 
-// product is the kernel that multiplies. Warpgroups take items in turn where a run makes
+// product is the kernel that multiplies. Warpgroups take dynamic tiles where a run makes
 // them; those of records on the host are made once, for every run until the next update.
 func (b *raggedBuilder) product(k *raggedKernel) encoding.Kernel {
 	r, t := b.Ragged, b.model.tiles[k.id].shape
 	return encoding.Kernel{Tile: t, TransA: r.TransA, TransB: r.TransB, Type: b.Options.TypeA, TypeC: b.Options.TypeC,
-		Loop: true, InTurn: t.Unit == tile.WGMMA && len(b.Records) == 0, Wide: b.wide,
+		Loop: true, Dynamic: t.Unit == tile.WGMMA && len(b.Records) == 0, Wide: b.wide,
 		TF32: b.model.tf32(t), Epilogue: b.Options.Epilogue.kernel()}
 }
 
@@ -217,7 +217,7 @@ func (b *raggedBuilder) boundKernel(i int, l *encoding.Launch) {
 	steps := ceilShift(b.Ragged.K, shift(t.shape.TK))
 	w[encoding.KernelShift] = uint32(max(bits.Len(uint(steps))-bits.Len(uint(b.Ragged.bins()-1)), 0))
 	w[encoding.KernelWorkers], w[encoding.KernelTable] = uint32(l.Count), uint32(l.Table)
-	w[encoding.KernelTurn] = uint32(bit(l.InTurn) * b.turn(&b.kernels[i], l.Count))
+	w[encoding.KernelChunk] = uint32(bit(l.Dynamic) * b.chunk(&b.kernels[i], l.Count))
 	w[encoding.KernelStep] = math.Float32bits(float32(t.busy))
 	w[encoding.KernelWorker] = math.Float32bits(float32(t.worker))
 	if i > 0 && b.alone {
@@ -225,11 +225,11 @@ func (b *raggedBuilder) boundKernel(i int, l *encoding.Launch) {
 	}
 }
 
-// turn is how many tiles a worker takes at a time.
-func (b *raggedBuilder) turn(k *raggedKernel, workers int) int {
+// chunk is how many tiles a worker takes at a time.
+func (b *raggedBuilder) chunk(k *raggedKernel, workers int) int {
 	t := &b.model.tiles[k.id]
 	steps := max(ceilShift(b.mean.K, shift(t.shape.TK)), 1) * b.model.products
-	return t.turn(float64(steps), k.tiles, workers)
+	return t.chunk(float64(steps), k.tiles, workers)
 }
 
 func bit(set bool) int {

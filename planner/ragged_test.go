@@ -225,7 +225,7 @@ func TestRaggedChoice(t *testing.T) {
 		r     planner.Ragged
 		rows  int // of all groups
 		tiles []string
-		turn  uint32 // of the first
+		chunk uint32 // of the first
 		mixed bool   // some groups may take the second
 	}{
 		{"few rows", element.BF16, rows, 2048, []string{"wide-64x128"}, 1, false},
@@ -252,7 +252,7 @@ func TestRaggedChoice(t *testing.T) {
 			}
 			require.Equal(t, c.tiles, tiles)
 			first := p.Encode(nil)[encoding.BoundTile:]
-			require.Equal(t, c.turn, first[encoding.KernelTurn])
+			require.Equal(t, c.chunk, first[encoding.KernelChunk])
 			if len(tiles) > 1 {
 				second := first[encoding.KernelWords:]
 				require.Equal(t, c.mixed, !math.IsInf(float64(math.Float32frombits(second[encoding.KernelStep])), 1))

@@ -178,7 +178,7 @@ func (p *program) boundTo(m *image, l *launch, buffers buffers) (of bound, err e
 				at.size = min(m.words.size-l.items.offset, d.binding)
 			}
 		case encoding.BindTable:
-			if *at = (window{m.words, l.table}); l.InTurn {
+			if *at = (window{m.words, l.table}); l.Dynamic {
 				at.buffer = m.turns
 			}
 		case encoding.BindWorkspace:

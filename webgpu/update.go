@@ -39,8 +39,8 @@ func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
 		if err != nil {
 			return fmt.Errorf("launch %d: %w", i, err)
 		}
-		if l.InTurn {
-			l.table = span{4 * uint64(len(p.turns)), roundUp(4*encoding.TurnWords, 16)}
+		if l.Dynamic {
+			l.table = span{4 * uint64(len(p.turns)), roundUp(4*encoding.DynamicWords, 16)}
 			p.turns = append(p.turns, make([]uint32, encoding.SectionWords)...)
 		}
 		m.launches = append(m.launches, l)
@@ -108,8 +108,8 @@ func (p *program) putTurns(ctx context.Context, m *image) error {
 		return nil
 	}
 	for i := range m.launches {
-		if l := &m.launches[i]; l.InTurn {
-			copy(p.turns[l.table.offset/4:], p.encoded[l.Table:][:encoding.TurnWords])
+		if l := &m.launches[i]; l.Dynamic {
+			copy(p.turns[l.table.offset/4:], p.encoded[l.Table:][:encoding.DynamicWords])
 		}
 	}
 	return p.put(ctx, &m.turns, len(p.turns), p.turns)

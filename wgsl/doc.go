@@ -63,7 +63,7 @@
 //	               array<vec4<u32>>, as many words as a thread loads at once
 //	BindC          array<f32>, read and write; elements of 16 bits: array<atomic<u32>>
 //	BindTable      array<u32>, read: the launch's table, with Loop
-//	               array<atomic<u32>>, read and write, with InTurn, in a buffer of no other binding
+//	               array<atomic<u32>>, read and write, with Dynamic, in a buffer of no other binding
 //	BindWorkspace  array<f32>, or of its vectors: written with Split, read by Fixup
 //	BindB2         as BindB, read; with gated units
 //	BindBias       array<f32>, read; elements of 16 bits: array<u32>

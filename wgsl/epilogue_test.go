@@ -41,7 +41,7 @@ func variants(s *tile.Shape, e encoding.Epilogue, of, ofC element.Type) (all []e
 		all = append(all, k)
 	}
 	all = append(all, encoding.Kernel{Tile: s, Type: of, TypeC: ofC, TransB: true, Loop: true,
-		InTurn: true, Epilogue: e})
+		Dynamic: true, Epilogue: e})
 	e.Gated = false // such tiles are never cut
 	return append(all, encoding.Kernel{Tile: s, TypeC: ofC, Fixup: true, Epilogue: e.OfFixup()})
 }
@@ -105,7 +105,7 @@ func TestEpilogueStores(t *testing.T) {
 					continue
 				}
 				for _, k := range some(t, variants(s, e, of, of)) {
-					if k.Loop != e.Gated || k.Split || k.InTurn || k.Fixup && e.Gated {
+					if k.Loop != e.Gated || k.Split || k.Dynamic || k.Fixup && e.Gated {
 						continue
 					}
 					t.Run(k.String(), func(t *testing.T) {

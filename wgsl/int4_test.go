@@ -18,7 +18,7 @@ func packedKernels() (all []encoding.Kernel) {
 	for _, s := range tile.Of(tile.FMA) {
 		e := encoding.Epilogue{ScaleB: encoding.PerGroup64}
 		all = append(all, encoding.Kernel{Tile: s, Type: element.BF16, Epilogue: e},
-			encoding.Kernel{Tile: s, Type: element.F16, Loop: true, InTurn: true, Epilogue: e})
+			encoding.Kernel{Tile: s, Type: element.F16, Loop: true, Dynamic: true, Epilogue: e})
 		e.Gated, e.Gather = true, true
 		all = append(all, encoding.Kernel{Tile: s, Type: element.F16, Loop: true, Epilogue: e})
 	}

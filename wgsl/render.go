@@ -61,7 +61,7 @@ func Render(k encoding.Kernel, lim Limits) (Shader, error) {
 			group: k.Epilogue.ScaleB.Group(), bits: k.TypeC != element.F32},
 	}
 	shared := g.sharedBytes()
-	if k.InTurn {
+	if k.Dynamic {
 		shared += takenBytes
 	}
 	if shared > lim.SharedBytes {
@@ -115,8 +115,8 @@ func (r *renderer) gemm() {
 			r.declareGates()
 		}
 		switch {
-		case r.kernel.InTurn:
-			r.turns()
+		case r.kernel.Dynamic:
+			r.dynamic()
 		case r.kernel.Loop:
 			r.loop()
 		default:

@@ -47,7 +47,7 @@ func kernels() []encoding.Kernel {
 	for _, s := range tile.Of(tile.FMA) {
 		for bits := range 8 {
 			all = append(all, encoding.Kernel{Tile: s, TransA: bits&1 != 0, TransB: bits&2 != 0,
-				Wide: bits&4 != 0, Loop: true, InTurn: true})
+				Wide: bits&4 != 0, Loop: true, Dynamic: true})
 		}
 	}
 	return all
@@ -136,7 +136,7 @@ func TestRespectsLimits(t *testing.T) {
 				for _, m := range arrays.FindAllStringSubmatch(s.Source, -1) {
 					bytes += 4 * max(1, number(m[1])) * number(m[2]) * number(m[3])
 				}
-				if k.InTurn {
+				if k.Dynamic {
 					bytes += takenBytes
 				}
 				require.Equal(t, bytes, s.SharedBytes, "the text declares other arrays: %v", k)
@@ -368,8 +368,8 @@ func TestGolden(t *testing.T) {
 		{"medium-nt-wide", "medium", encoding.Kernel{TransB: true, Wide: true}},
 		{"medium-k4-nn-loop-split", "medium-k4", encoding.Kernel{Loop: true, Split: true}},
 		{"small-nn", "small", encoding.Kernel{}},
-		{"small-nn-in-turn", "small", encoding.Kernel{Loop: true, InTurn: true}},
-		{"small-nt-gated-in-turn", "small", encoding.Kernel{TransB: true, Loop: true, InTurn: true,
+		{"small-nn-dynamic", "small", encoding.Kernel{Loop: true, Dynamic: true}},
+		{"small-nt-gated-dynamic", "small", encoding.Kernel{TransB: true, Loop: true, Dynamic: true,
 			Epilogue: encoding.Epilogue{Gated: true}}},
 		{"small-k8-tn", "small-k8", encoding.Kernel{TransA: true}},
 		{"tiny-k4-nn", "tiny-k4", encoding.Kernel{}},

@@ -64,7 +64,7 @@ func blockCases() []dressedCase {
 		{name: "all, SiLU", e: blocksOf(all)},
 		{name: "several tiles a worker", e: everything, o: planner.Options{Schedule: planner.ScheduleBatched},
 			edit: oneUnit},
-		{name: "in turn", e: blocksOf(planner.Epilogue{}),
+		{name: "dynamic", e: blocksOf(planner.Epilogue{}),
 			o: planner.Options{Schedule: planner.ScheduleDynamic}, edit: oneUnit},
 		{name: "a schedule that cuts others", e: blocksOf(planner.Epilogue{}), o: split, edit: manyUnits},
 	}

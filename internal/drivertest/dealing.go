@@ -99,10 +99,10 @@ func (d *Dealing) launch(all []dealt, kernel int) {
 		products = 2
 	}
 	first := uint32(len(d.Items) / words)
-	if turn := d.kernel(kernel)[encoding.KernelTurn]; turn != 0 { // turns are of tiles
+	if chunk := d.kernel(kernel)[encoding.KernelChunk]; chunk != 0 { // chunks are of tiles
 		first /= uint32(products)
 		d.Items = append(d.Items, inTurn...)
-		d.Tables = append(d.Tables, []uint32{0, first + uint32(n), first + uint32(count)*turn, turn,
+		d.Tables = append(d.Tables, []uint32{0, first + uint32(n), first + uint32(count)*chunk, chunk,
 			math.MaxUint32})
 		return
 	}
@@ -120,9 +120,9 @@ func (d *Dealing) Tiles(kernel int) int {
 		return 0
 	}
 	table := d.Tables[kernel]
-	if turn := d.kernel(kernel)[encoding.KernelTurn]; turn != 0 {
-		return int(table[encoding.TurnEnd] -
-			(table[encoding.TurnFirst] - turn*d.kernel(kernel)[encoding.KernelWorkers]))
+	if chunk := d.kernel(kernel)[encoding.KernelChunk]; chunk != 0 {
+		return int(table[encoding.DynamicEnd] -
+			(table[encoding.DynamicFirst] - chunk*d.kernel(kernel)[encoding.KernelWorkers]))
 	}
 	items := int(table[len(table)-1] - table[0])
 	if d.epilogue.Gated {

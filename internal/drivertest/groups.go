@@ -60,7 +60,7 @@ func groupCases() []dressedCase {
 		{name: "all, SiLU", e: silu},
 		{name: "several tiles a worker", e: everything, o: planner.Options{Schedule: planner.ScheduleBatched},
 			edit: oneUnit},
-		{name: "in turn", e: planner.Epilogue{ScaleB: one},
+		{name: "dynamic", e: planner.Epilogue{ScaleB: one},
 			o: planner.Options{Schedule: planner.ScheduleDynamic}, edit: oneUnit},
 		{name: "a schedule that cuts others", e: planner.Epilogue{ScaleB: one},
 			o: planner.Options{Schedule: planner.ScheduleSplitK}},

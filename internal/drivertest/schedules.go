@@ -51,13 +51,13 @@ func (s *suite) testSchedules(t *testing.T) {
 // requireTurns fails where workers take dynamic tiles, but under the schedule for that, or do not there.
 func requireTurns(t *testing.T, j *job, schedule planner.Schedule) {
 	t.Helper()
-	require.Equal(t, schedule == planner.ScheduleDynamic, j.some(j.suite.takesTurns), j)
+	require.Equal(t, schedule == planner.ScheduleDynamic, j.some(j.suite.isDynamic), j)
 }
 
-// takesTurns reports whether workers of a launch take dynamic tiles. Those of a CPU are threads, which take a
+// isDynamic reports whether workers of a launch take dynamic tiles. Those of a CPU are threads, which take a
 // tile at a time whatever the plan is.
-func (s *suite) takesTurns(l encoding.Launch) bool {
-	return l.InTurn || l.Schedule == string(planner.ScheduleDynamic) &&
+func (s *suite) isDynamic(l encoding.Launch) bool {
+	return l.Dynamic || l.Schedule == string(planner.ScheduleDynamic) &&
 		s.device.Info().Planner.KernelKind == planner.KernelsCPU
 }
 

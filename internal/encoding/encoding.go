@@ -5,12 +5,12 @@
 // for each launch:
 //
 //	from word Launch.Items on: its items, in worker order
-//	with Kernel.Loop, from word Launch.Table on: Count+1 item indices, or with Kernel.InTurn TurnWords
+//	with Kernel.Loop, from word Launch.Table on: Count+1 item indices, or with Kernel.Dynamic DynamicWords
 //	with Kernel.Parts, from word Launch.Sums on: as many items of fix-ups, then Kernel.Counters words each
 //
 // Sections start at multiples of SectionWords (256 bytes, the largest offset
 // alignment of a storage binding). Worker w of a launch without Loop has item w;
-// with Loop it has items [table[w], table[w+1]), counted from Launch.Items; with InTurn
+// with Loop it has items [table[w], table[w+1]), counted from Launch.Items; with Dynamic
 // it has its first, and asks for others as it goes.
 //
 // ItemWord and FixupWord list the words of items and of the items of fix-ups, of which those of
@@ -48,8 +48,8 @@ type Kernel struct {
 	Wide bool
 	// Loop: workers hold several segments. Otherwise worker w is segment w.
 	Loop bool
-	// InTurn: workers take items when they can do more; see TurnNext. Only with Loop, without Split.
-	InTurn bool
+	// Dynamic: workers take chunks of items from a counter; see DynamicNext. Only with Loop, without Split.
+	Dynamic bool
 	// Split: some segments store their partial tile to the workspace.
 	Split bool
 	// Parts: whoever stores the last part of a tile sums all of them. Else a launch of Fixup kernels does, behind
@@ -92,7 +92,7 @@ func (k Kernel) String() string {
 	for _, v := range []struct {
 		set  bool
 		name string
-	}{{k.TF32, "/tf32"}, {k.Wide, "/wide"}, {k.Loop, "/loop"}, {k.InTurn, "/in-turn"}, {k.Split, "/split"}, {k.Parts, "/parts"}} {
+	}{{k.TF32, "/tf32"}, {k.Wide, "/wide"}, {k.Loop, "/loop"}, {k.Dynamic, "/dynamic"}, {k.Split, "/split"}, {k.Parts, "/parts"}} {
 		if v.set {
 			name += v.name
 		}
@@ -165,8 +165,8 @@ type Launch struct {
 	FirstFixup, Finishes int
 	// MostParts is the most parts of a tile; with Fixup alone.
 	MostParts int
-	// Turn is the tiles that a worker takes at a time; with InTurn alone.
-	Turn int
+	// Chunk is the tiles that a worker takes at a time; with Dynamic alone.
+	Chunk int
 	// Items, Table and Sums are the word offsets of the launch's sections in the
 	// encoding; Table only with Loop, Sums with Parts.
 	Items, Table, Sums int

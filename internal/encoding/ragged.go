@@ -109,7 +109,7 @@ const (
 	KernelTK                        // of a step
 	KernelShift                     // K steps of a key, logarithm
 	KernelWorkers                   // of its launch
-	KernelTurn                      // tiles that a worker takes at a time; 0: they do not take them in turn
+	KernelChunk                     // tiles that a worker takes at a time; 0: they are not dynamic
 	KernelTable                     // the word where its table begins
 	KernelStep                      // bits: microseconds of a saturated compute unit for a step
 	KernelWorker                    // the same for what a tile takes besides its steps
@@ -213,6 +213,6 @@ var (
 	BoundNames = [boundEnd - 1]string{"form", "groups", "entries", "m", "n", "k", "transA", "transB", "offA", "offB", "offC",
 		"lda", "ldb", "ldc", "stride", "rest", "alpha", "beta", "lenA", "lenB", "lenC", "kernels", "flags", "wide", "fill", "bins",
 		"makers", "items", "starts", "order", "split"}
-	KernelNames = [KernelWords]string{"tm", "tn", "tk", "shift", "workers", "turn", "table", "step", "worker"}
+	KernelNames = [KernelWords]string{"tm", "tn", "tk", "shift", "workers", "chunk", "table", "step", "worker"}
 	RecordNames = [RecordWords]string{"m", "n", "k", "lda", "ldb", "ldc", "offA", "offB", "offC", "alpha", "beta", "zero"}
 )

@@ -65,7 +65,7 @@ func (t *Timeline) addLaunch(index int) {
 	for i := range shares(p, l) {
 		at := &places[0] // free first
 		w := l.First + i
-		if l.InTurn { // who stays there
+		if l.Dynamic { // who stays there
 			w = l.First + at.lane
 		}
 		for _, b := range work(p, l, i) {
@@ -87,8 +87,8 @@ func (t *Timeline) addLaunch(index int) {
 // shares is how many shares of the work of a launch begin one after the other: each is a worker's, or of
 // workers that take dynamic tiles a turn.
 func shares(p *planner.Plan, l *encoding.Launch) int {
-	if l.InTurn {
-		return (p.Items(l)/l.Epilogue.Products() + l.Turn - 1) / l.Turn
+	if l.Dynamic {
+		return (p.Items(l)/l.Epilogue.Products() + l.Chunk - 1) / l.Chunk
 	}
 	return l.Count
 }
@@ -102,9 +102,9 @@ func work(p *planner.Plan, l *encoding.Launch, i int) []Bar {
 			Fixup: true, End: float64(f.Count)}}
 	}
 	var segments []encoding.Segment
-	if l.InTurn {
+	if l.Dynamic {
 		all := p.Segments[p.Workers[l.First]:p.Workers[l.First+l.Count]]
-		segments = all[i*l.Turn : min((i+1)*l.Turn, len(all))]
+		segments = all[i*l.Chunk : min((i+1)*l.Chunk, len(all))]
 	} else {
 		segments = p.Segments[p.Workers[w]:p.Workers[w+1]]
 	}

@@ -28,7 +28,7 @@ BG_DEVICE RecordEpilogue recordEpilogueAt(const uint4* items, uint32_t number) {
 constexpr uint32_t kEpilogueRecordWords = 20, kScaledRecordWords = 24;
 
 struct RaggedKernel {
-  uint32_t tm, tn, tk, shift, workers, turn, table, step, worker;
+  uint32_t tm, tn, tk, shift, workers, chunk, table, step, worker;
 };
 struct Bounds {
   uint32_t form, groups, entries, m, n, k, transA, transB, offA, offB, offC, lda, ldb, ldc, stride, rest, alpha, beta, lenA, lenB, lenC, kernels, flags, wide, fill, bins, makers, items, starts, order, split;

@@ -26,7 +26,7 @@
 #include "items.cuh"
 #include "launch.cuh"
 #include "staged.cuh"
-#include "turn.cuh"
+#include "worker_items.cuh"
 
 // Tile is a row of planner's tile table and what follows from it.
 template <int kTM, int kTN, int kTK, int kThreads_, int kRM, int kRN, int kStages_, int kMinGroups_>
@@ -478,12 +478,12 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
   const float* const readA = sum.template firstA<OperandA::kPitch>(shared);
   const float* const readB = sum.template firstB<OperandB::kPitch>(shared + OperandA::kFloats);
 
-  Turns<More, !kParts> turns(table, workerId(), more);
-  while (turns.any()) {
-    const uint32_t number = turns.number;
+  WorkerItems<More, !kParts> work(table, workerId(), more);
+  while (work.any()) {
+    const uint32_t number = work.number;
     Item item = more.item(items, number);
     awaitEarlier(item);
-    turns.ask();
+    work.ask();
     const uint32_t depth = item.depth, rows = item.rows(), cols = item.cols();
     const bool active = sum.active(rows, cols);
 
@@ -492,7 +492,7 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
       if (depth != 0) more.template findRows<T>(items, number, rows, list);
       barrier();
     }
-    if (depth == 0) turns.keep();
+    if (depth == 0) work.keep();
     if (depth != 0) {
       OperandA a(more.operandA(items, number, reinterpret_cast<const Number*>(A)) + item.offA, item.lda, rows, item.flags & kItemWide, shared, list);
       const auto startB = more.operandB(items, number, item, reinterpret_cast<const Number*>(B)) + item.offB;
@@ -515,7 +515,7 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
       };
 #pragma unroll
       for (int s = 0; s < T::kStages - 1; ++s) copy(s * kStageFloats);
-      turns.keep();
+      work.keep();
       constexpr int kLastStage = (T::kStages - 1) * kStageFloats;
       int in = kLastStage, out = 0;
       for (uint32_t left = depth;;) {
@@ -533,7 +533,7 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
       }
     }
 
-    if (turns.last()) launch.loaded();
+    if (work.last()) launch.loaded();
     barrier();
     sum.store(shared);
     barrier();
@@ -544,7 +544,7 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
       withTarget<T, Element>(item, C, workspace, [&](const auto& target) { target.template store<T, Sum::kGroups, T::TN>(shared); });
     }
     if constexpr ((kParts || kFinishes) && Element::kPer == 1 && !More::kIs) finishPart<T>(items, item, C, workspace);
-    turns.go(shared);
-    if (turns.any()) barrier();
+    work.go(shared);
+    if (work.any()) barrier();
   }
 }

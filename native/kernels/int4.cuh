@@ -230,19 +230,19 @@ BG_DEVICE void int4Gemm(const uint4* __restrict__ items, const uint32_t* __restr
   const uint32_t first = threadId() / 32 * T::kWarpColumns;
 
   const Launch launch(table);
-  Turns<Epilogue, true> turns(table, workerId(), more);
-  while (turns.any()) {
-    const uint32_t number = turns.number;
+  WorkerItems<Epilogue, true> work(table, workerId(), more);
+  while (work.any()) {
+    const uint32_t number = work.number;
     Item item = more.item(items, number);
     awaitEarlier(item);
-    turns.ask();
+    work.ask();
     const uint32_t rows = item.rows();
     more.template findRows<T>(items, number, item.depth == 0 ? 0 : rows, list);
     barrier();
     Grouped<T> grouped;
     grouped.clear();
     if (item.depth == 0) {
-      turns.keep();
+      work.keep();
     } else {
       GroupedRows<T, T::kThreads> a(threadId(), more.operandA(items, number, reinterpret_cast<const uint16_t*>(A)) + item.offA, item, [&](uint32_t r) { return list[r]; }, sharedAddress(stages));
       const uint32_t log = more.has(kGroups64) ? 6 : 7;
@@ -259,7 +259,7 @@ BG_DEVICE void int4Gemm(const uint4* __restrict__ items, const uint32_t* __restr
       };
 #pragma unroll
       for (uint32_t s = 0; s < T::kStages - 1; ++s) copy(s * T::kStage);
-      turns.keep();
+      work.keep();
       grouped.start(lane, log, first, stages);
       constexpr uint32_t kLast = (T::kStages - 1) * T::kStage;
       uint32_t in = kLast, out = 0;
@@ -275,12 +275,12 @@ BG_DEVICE void int4Gemm(const uint4* __restrict__ items, const uint32_t* __restr
         out = out == kLast ? 0 : out + T::kStage;
       }
     }
-    if (turns.last()) launch.loaded();
+    if (work.last()) launch.loaded();
     barrier();
     grouped.store(lane, shared + first);
     barrier();
     more.template finish<T, 1, T::kPitch, typename T::Element>(shared, items, number, item, C, workspace);
-    turns.go(shared);
-    if (turns.any()) barrier();
+    work.go(shared);
+    if (work.any()) barrier();
   }
 }

@@ -50,8 +50,8 @@ struct Launch {
 };
 #endif
 
-// isDynamic tells a table of dynamic tiles (internal/encoding/turn.go) from others, dynamicTable is where its words are.
-BG_DEVICE bool isDynamic(const uint32_t* table) { return reinterpret_cast<uintptr_t>(table) % 2 == kTurnMark; }
+// isDynamic tells a dynamic table (internal/encoding/dynamic.go) from others, dynamicTable is where its words are.
+BG_DEVICE bool isDynamic(const uint32_t* table) { return reinterpret_cast<uintptr_t>(table) % 2 == kDynamicMark; }
 BG_DEVICE const uint32_t* dynamicTable(const uint32_t* unmarked) {
-  return reinterpret_cast<const uint32_t*>(reinterpret_cast<const char*>(unmarked) - kTurnMark);
+  return reinterpret_cast<const uint32_t*>(reinterpret_cast<const char*>(unmarked) - kDynamicMark);
 }

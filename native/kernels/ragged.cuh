@@ -439,11 +439,11 @@ struct Ragged {
     write(words);
   }
 
-  // storeTurns makes the table of a launch in turn.
-  static BG_DEVICE void storeTurns(uint32_t* table, uint32_t first, uint32_t tiles, uint32_t workers, uint32_t turn) {
-    static_assert(kTurnNext == 0 && kTurnEnd == 1 && kTurnFirst == 2 && kTurnItems == 3 && kTurnLast == 4, "other words");
-    *reinterpret_cast<uint4*>(table) = {0, first + tiles, first + workers * turn, turn};
-    table[kTurnLast] = 0xffffffff;  // each run makes the table anew
+  // storeDynamic makes a dynamic table.
+  static BG_DEVICE void storeDynamic(uint32_t* table, uint32_t first, uint32_t tiles, uint32_t workers, uint32_t chunk) {
+    static_assert(kDynamicNext == 0 && kDynamicEnd == 1 && kDynamicFirst == 2 && kDynamicChunk == 3 && kDynamicLast == 4, "other words");
+    *reinterpret_cast<uint4*>(table) = {0, first + tiles, first + workers * chunk, chunk};
+    table[kDynamicLast] = 0xffffffff;  // each run makes the table anew
   }
 
   // write writes tables and items. 32 adjacent threads have adjacent tiles, and thread groups
@@ -453,8 +453,8 @@ struct Ragged {
     for (uint32_t kernel = 0; kernel < plan.bounds.kernels; ++kernel) {
       const Deal deal = dealOf(kernel);
       uint32_t* const table = words + plan.bounds.tile[kernel].table;
-      if (plan.bounds.tile[kernel].turn != 0) {
-        if (self == 0) storeTurns(table, deal.first, deal.tiles, deal.workers, plan.bounds.tile[kernel].turn);
+      if (plan.bounds.tile[kernel].chunk != 0) {
+        if (self == 0) storeDynamic(table, deal.first, deal.tiles, deal.workers, plan.bounds.tile[kernel].chunk);
         continue;
       }
 #pragma unroll 1
@@ -469,7 +469,7 @@ struct Ragged {
       const uint32_t number = tile - plan.starts[rank], across = up(r.n, k.tn), down = across == 1 ? number : number / across;
       const uint32_t row = down << k.tm, col = (number - down * across) << k.tn;
       const Item item = itemOf(k, r, row, col);
-      const uint32_t place = plan.bounds.tile[kernel].turn != 0 ? tile : dealOf(kernel).place(tile);
+      const uint32_t place = plan.bounds.tile[kernel].chunk != 0 ? tile : dealOf(kernel).place(tile);
       uint4* const items = reinterpret_cast<uint4*>(words + plan.bounds.items);
       if constexpr (More::kIs) more.store(items, place, item, plan.bounds, r, sizes, at, entry, row, col);
       else storeItem(items, place, item);

@@ -1,6 +1,6 @@
 // Kernels of ragged.cuh that make the items of kernels with an epilogue. Rows that are gathered or
 // scattered are any of a matrix, so that items begin with the first. Of a gated tile there are two
-// items, and tables count items, but for those of workers that take them in turn, which count tiles.
+// items, and tables count items, but dynamic tables count tiles.
 #pragma once
 
 #include "../epilogue/epilogue.cuh"

@@ -314,12 +314,12 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
     clusterArrive();  // the others may write to `received`
   }
 
-  Turns<More, !kCluster && !kParts> turns(table, workerId() / cluster.size, more);
-  while (turns.any()) {
-    const uint32_t number = turns.number;
+  WorkerItems<More, !kCluster && !kParts> work(table, workerId() / cluster.size, more);
+  while (work.any()) {
+    const uint32_t number = work.number;
     Item item = more.item(items, number);
     awaitEarlier(item);
-    turns.ask();
+    work.ask();
     const uint32_t depth = item.depth, rows = item.rows(), cols = item.cols();
     if constexpr (kListed) {
       if (depth != 0) more.template findRows<T>(items, number, rows, list);
@@ -337,7 +337,7 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
     uint32_t left = min(depth - from, share);
 
     typename Memory::Block block;
-    if (left == 0) turns.keep();
+    if (left == 0) work.keep();
     if (left != 0) {
       const Number* const startA = rowsOn(more.operandA(items, number, reinterpret_cast<const Number*>(A)) + item.offA, from, kTransA ? item.lda : 1);
       const Number* const startB = rowsOn(more.operandB(items, number, item, reinterpret_cast<const Number*>(B)) + item.offB, from, kTransB ? 1 : item.ldb);
@@ -357,7 +357,7 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
       };
 #pragma unroll
       for (int s = 0; s < T::kStages - 1; ++s) copy(s * kStageFloats);
-      turns.keep();
+      work.keep();
       auto steps = [&](auto multiply) {
         constexpr int kLastStage = (T::kStages - 1) * kStageFloats;
         int in = kLastStage, out = 0;
@@ -391,7 +391,7 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
       }
     }
 
-    if (turns.last()) launch.loaded();
+    if (work.last()) launch.loaded();
     barrier();
     const bool finite = block.store(lane, shared + (team * T::TM + blockRow) * T::kPitch + blockCol);
     if constexpr (T::Element::kPer == 1) {
@@ -416,11 +416,11 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
       withTarget<T, typename T::Element>(item, C, workspace, [&](const auto& target) { target.template store<T, T::kTeams, T::kPitch>(shared); });
       if constexpr (kParts) finishPart<T>(items, item, C, workspace);
     }
-    turns.go(shared);
+    work.go(shared);
     if constexpr (kCluster) {
-      if (turns.any()) clusterArrive();
+      if (work.any()) clusterArrive();
     } else {
-      if (turns.any()) barrier();
+      if (work.any()) barrier();
     }
   }
 }

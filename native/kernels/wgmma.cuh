@@ -40,7 +40,7 @@
 #include "wgmma_tile.cuh"
 
 // load is the work of the loader.
-template <class T, bool kTransA, bool kTransB>
+template <class T, bool kTransA, bool kTransB, bool kDynamic>
 BG_DEVICE void load(const Items<typename T::More>& items, Feed<typename T::More>& feed, const typename T::Element::Number* A, const typename T::Element::Number* B, char* memory) {
   using L = Layout<T, kTransA, kTransB>;
   const uint32_t lane = threadId() % 32, warp = uniform(threadId() / 32 % kWarps);
@@ -50,11 +50,11 @@ BG_DEVICE void load(const Items<typename T::More>& items, Feed<typename T::More>
   Counter<L::A::kPlaces> placeA;
   Counter<L::B::kPlaces> placeB;
   Counter<T::kAhead> ahead;
-  if (warp == 0) feed.first(items);
+  if (warp == 0) feed.template next<kDynamic>(items);
   for (uint32_t number = 0;; ++number) {
     const Item item = items.wait(number);
     if (isNone(item)) break;
-    if (warp == 0) feed.ahead(items, number);
+    if (warp == 0) feed.template before<kDynamic>(items);
     if constexpr (T::More::kIs) {
       if (warp == 1) fetchLists<T>(items, number, item);
     }
@@ -74,7 +74,7 @@ BG_DEVICE void load(const Items<typename T::More>& items, Feed<typename T::More>
       placeB.next();
       ahead.next();
     }
-    if (warp == 0) feed.behind(items, number);
+    if (warp == 0) feed.template after<kDynamic>(items);
   }
 }
 
@@ -465,7 +465,8 @@ BG_DEVICE void wgmmaGemm(const uint4* __restrict__ items, const uint32_t* __rest
     split<T, kTransA, kTransB>(ring, b, memory);
   } else {
     lowerRegisters<T::loaderRegisters(kTransB)>();
-    load<T, kTransA, kTransB>(ring, feed, a, b, memory);
+    if (isDynamic(table)) load<T, kTransA, kTransB, true>(ring, feed, a, b, memory);
+    else load<T, kTransA, kTransB, false>(ring, feed, a, b, memory);
     launch.loaded();
   }
 }

@@ -122,7 +122,7 @@ struct PanelLoader {
 };
 
 // loadInt4 is the work of a loader: the first has the items, and B, the others have A.
-template <class T>
+template <class T, bool kDynamic>
 BG_DEVICE void loadInt4(const Items<Epilogue>& items, Feed<Epilogue>& feed, const uint16_t* A, const uint32_t* B, SharedAddress shared) {
   const bool first = uniform(threadId() / 32) == T::kMultiply;
   Stages<T> stages{shared};
@@ -140,15 +140,15 @@ BG_DEVICE void loadInt4(const Items<Epilogue>& items, Feed<Epilogue>& feed, cons
       left -= T::TK;
     }
   };
-  if (first) feed.first(items);
+  if (first) feed.next<kDynamic>(items);
   for (uint32_t number = 0;; ++number) {
     const Item item = items.wait(number);
     if (isNone(item)) break;
     if (first) {
-      feed.ahead(items, number);
+      feed.before<kDynamic>(items);
       PanelLoader<T> b(items, number, item, B);
       load(item, true, [&](uint32_t left, uint32_t at, SharedAddress full) { b.copy(shared + at, left, full); });
-      feed.behind(items, number);
+      feed.after<kDynamic>(items);
       fetchLists<T>(items, number, item);  // behind the copies, which are waited for first
     } else {
       GroupedRows<T, 32 * (T::kLoaders - 1)> a(threadId() - 32 * (T::kMultiply + 1), items.operandA(number, A) + item.offA, item, gatheredRows(items, number, item), shared);
@@ -468,7 +468,10 @@ BG_DEVICE void int4Stream(const uint4* items, const uint32_t* table, const float
   barrier();
   awaitEarlier();
   if (warp >= T::kMultiply) {
-    loadInt4<T>(ring, feed, reinterpret_cast<const uint16_t*>(A), reinterpret_cast<const uint32_t*>(B), sharedAddress(memory));
+    const auto* const a = reinterpret_cast<const uint16_t*>(A);
+    const auto* const b = reinterpret_cast<const uint32_t*>(B);
+    if (isDynamic(table)) loadInt4<T, true>(ring, feed, a, b, sharedAddress(memory));
+    else loadInt4<T, false>(ring, feed, a, b, sharedAddress(memory));
     launch.loaded();
   } else {
     consumeInt4(Warp<T>{ring, memory, C, workspace, warp * T::kWarpColumns, {sharedAddress(memory)}}, group, sum);

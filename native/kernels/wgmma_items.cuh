@@ -42,45 +42,47 @@ struct Items {
   }
 };
 
-// Feed publishes the worker's items in shared memory, one ahead of the loader. The lanes of one warp run it. Workers of a launch
-// whose table is marked as dynamic take tiles from its counter (internal/encoding/turn.go).
+// Feed publishes the worker's items in shared memory, one ahead of the loader. The lanes of one warp run it. Workers of a
+// launch with a dynamic table take chunks of items from its counter (internal/encoding/dynamic.go).
+//
+// Loaders have a loop for either, kDynamic: in one loop that asks for each item the compiler spilled 20 registers
+// more (nvcc 12.4).
 template <class More = NoEpilogue>
 struct Feed {
-  const uint32_t* table;  // with its marks
   const uint32_t* items;
-  uint32_t item, end, word;
-  uint32_t turns;  // dynamic: in lane 0 the turn that was taken, in others what the table has from kTurnFirst on
-  uint32_t left;   // dynamic: items of the turn after this one
-
-  BG_DEVICE bool dynamic() const { return isDynamic(table); }
-  BG_DEVICE const uint32_t* words() const { return dynamicTable(unmarked(table)); }
+  uint32_t item, end, word, number;
+  uint32_t* counter;  // dynamic: the chunk that nobody has taken
+  uint32_t chunk;     // dynamic: in lane 0 the one that was taken, in others what the table has from kDynamicFirst on
+  uint32_t left;      // dynamic: items of the chunk after this one
 
   // start is called before the ring can be used, so that the first item is on its way early.
-  BG_DEVICE void start(const uint4* items_, const uint32_t* table_, const More& more) {
-    table = table_;
+  BG_DEVICE void start(const uint4* items_, const uint32_t* marked, const More& more) {
     items = reinterpret_cast<const uint32_t*>(items_);
     item = workerId();
-    if (dynamic()) {
-      static_assert(kTurnItems == kTurnFirst + 1 && kTurnLast == kTurnItems + 1, "other words");
+    if (isDynamic(marked)) {
+      static_assert(kDynamicChunk == kDynamicFirst + 1 && kDynamicLast == kDynamicChunk + 1, "other words");
+      const uint32_t* const table = dynamicTable(unmarked(marked));
       const uint32_t lane = threadId() % 32;
-      end = more.products() * words()[kTurnEnd];
-      turns = lane == 0 ? item - workers() : (lane < 3 ? more.products() : 1) * words()[kTurnFirst - 1 + min(lane, 3u)];
+      counter = const_cast<uint32_t*>(table) + kDynamicNext;
+      end = more.products() * table[kDynamicEnd];
+      chunk = lane == 0 ? item - workers() : (lane < 3 ? more.products() : 1) * table[kDynamicFirst - 1 + min(lane, 3u)];
       begin();
     } else {
       end = item + 1;
-      if (hasTable(table)) {
-        const uint32_t* const ends = unmarked(table);
-        end = ends[item + 1];
-        item = ends[item];
+      if (hasTable(marked)) {
+        const uint32_t* const table = unmarked(marked);
+        end = table[item + 1];
+        item = table[item];
       }
     }
+    number = 0;
     fetch();
   }
 
-  // begin goes to the turn that was taken.
+  // begin goes to the chunk that was taken.
   BG_DEVICE void begin() {
-    const uint32_t size = ofLane<2>(turns);
-    item = ofLane<1>(turns) + size * ofLane<0>(turns);
+    const uint32_t size = ofLane<2>(chunk);
+    item = ofLane<1>(chunk) + size * ofLane<0>(chunk);
     left = size - 1;
   }
 
@@ -91,43 +93,48 @@ struct Feed {
     if (item < end && lane < More::kWords) word = items[More::kWords * static_cast<uint64_t>(item) + lane];
   }
 
-  BG_DEVICE void publish(const Items<More>& ring, uint32_t number) {
-    const uint32_t lane = threadId() % 32, place = number % kItemPlaces;
+  BG_DEVICE void publish(const Items<More>& ring) {
+    const uint32_t lane = threadId() % 32, place = number++ % kItemPlaces;
     if (lane < More::kWords) reinterpret_cast<uint32_t*>(ring.places + ring.kBytes * place)[lane] = word;
     warpBarrier();
     if (lane == 0) arrive(ring.ready + 8 * place);
   }
 
-  // first publishes the first item, and fetches the second unless a counter has it.
-  BG_DEVICE void first(const Items<More>& ring) {
-    publish(ring, 0);
-    if (!dynamic()) advance();
-  }
-  BG_DEVICE void advance() {
-    ++item;
-    fetch();
-  }
-
-  // ahead goes before the loads of an item, by its number, and behind goes after them. A dynamic worker asks for its next turn
-  // just before the loads of this item, so that it takes no tile before it can compute it, and publishes items
-  // after them, since the answer takes long.
-  BG_DEVICE void ahead(const Items<More>& ring, uint32_t number) {
-    if (!dynamic()) {
-      publish(ring, number + 1);
-      advance();
-      return;
-    }
-    if (left + 1 == ofLane<2>(turns)) takeNext(const_cast<uint32_t*>(words()) + kTurnNext, ofLane<3>(turns), threadId() % 32 == 0, turns);
-    if (left != 0) advance();
-  }
-  BG_DEVICE void behind(const Items<More>& ring, uint32_t number) {
-    if (!dynamic()) return;
-    if (left != 0) {
-      --left;
-    } else {
-      begin();
+  // next publishes an item and fetches the one after it, unless that is not known yet.
+  template <bool kDynamic>
+  BG_DEVICE void next(const Items<More>& ring) {
+    publish(ring);
+    if constexpr (!kDynamic) {
+      ++item;
       fetch();
     }
-    publish(ring, number + 1);
+  }
+
+  // before goes before the loads of an item, and after goes after them. A dynamic worker asks for its next chunk
+  // just before the loads of this one, so that it takes no chunk before it can compute it, and publishes items
+  // after loads, since the answer takes long.
+  template <bool kDynamic>
+  BG_DEVICE void before(const Items<More>& ring) {
+    if constexpr (!kDynamic) {
+      next<false>(ring);
+    } else {
+      if (left + 1 == ofLane<2>(chunk)) takeNext(counter, ofLane<3>(chunk), threadId() % 32 == 0, chunk);
+      if (left != 0) {
+        ++item;
+        fetch();
+      }
+    }
+  }
+  template <bool kDynamic>
+  BG_DEVICE void after(const Items<More>& ring) {
+    if constexpr (kDynamic) {
+      if (left != 0) {
+        --left;
+      } else {
+        begin();
+        fetch();
+      }
+      publish(ring);
+    }
   }
 };

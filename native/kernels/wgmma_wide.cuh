@@ -117,17 +117,17 @@ BG_DEVICE void fillStages(SharedAddress shared, Counter<T::kStages>& stage, uint
 }
 
 // loadWide is the work of the loader.
-template <class T, bool kTransA, bool kTransB>
+template <class T, bool kTransA, bool kTransB, bool kDynamic>
 BG_DEVICE void loadWide(const Items<typename T::More>& items, Feed<typename T::More>& feed, const typename T::Element::Number* A, const typename T::Element::Number* B, SharedAddress shared) {
   static_assert(T::Element::kPer == 2 || (!kTransA && kTransB), "tensor cores take bytes along K alone");
   using Number = typename T::Element::Number;
   const uint32_t warp = uniform(threadId() / 32 % kWarps);
   Counter<T::kStages> stage;
-  if (warp == 0) feed.first(items);
+  if (warp == 0) feed.template next<kDynamic>(items);
   for (uint32_t number = 0;; ++number) {
     const Item item = items.wait(number);
     if (isNone(item)) break;
-    if (warp == 0) feed.ahead(items, number);
+    if (warp == 0) feed.template before<kDynamic>(items);
     if constexpr (T::More::kIs) {
       if (warp == 1) fetchLists<T>(items, number, item);
     }
@@ -158,7 +158,7 @@ BG_DEVICE void loadWide(const Items<typename T::More>& items, Feed<typename T::M
       left -= T::TK;
     };
     fillStages<T>(shared, stage, steps, copyParts, [&](SharedAddress full) { wide ? arriveCopied(full) : arrive(full); });
-    if (warp == 0) feed.behind(items, number);
+    if (warp == 0) feed.template after<kDynamic>(items);
   }
 }
 
@@ -360,7 +360,10 @@ BG_DEVICE void wgmmaWide(const uint4* __restrict__ items, const uint32_t* __rest
     consumeWide<T, kTransA, kTransB>(ring, C, workspace, memory);
   } else {
     lowerRegisters<T::kLoaderRegisters>();
-    loadWide<T, kTransA, kTransB>(ring, feed, reinterpret_cast<const Number*>(A), reinterpret_cast<const Number*>(B), shared);
+    const auto* const a = reinterpret_cast<const Number*>(A);
+    const auto* const b = reinterpret_cast<const Number*>(B);
+    if (isDynamic(table)) loadWide<T, kTransA, kTransB, true>(ring, feed, a, b, shared);
+    else loadWide<T, kTransA, kTransB, false>(ring, feed, a, b, shared);
     launch.loaded();
   }
 }

@@ -23,7 +23,7 @@ func epilogueJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.
 	transA, transB := transposition/2 == 1, transposition%2 == 1
 	schedules := []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleBatched, planner.ScheduleSplitK, planner.ScheduleStreamK}
 	all := reference.Epilogues(shape.TM + 3)
-	inTurn := []int{len(all)} // once more with gated units, of workers that take tiles in turn
+	dynamic := []int{len(all)} // once more with gated units, and dynamic tiles
 	all = append(all, all[slices.IndexFunc(all, func(e planner.Epilogue) bool { return e.Gated })])
 	if of == element.E4M3 && device(t, arch, 1).Blocks { // and with scales of blocks
 		for i := range 3 {
@@ -34,8 +34,8 @@ func epilogueJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.
 	}
 	if of.Bytes() == 2 && transposition == 0 && slices.Contains(device(t, arch, 1).Types, element.Int4) { // and with B of 4 bits
 		for i, e := range all {
-			if i == inTurn[0] {
-				inTurn = append(inTurn, len(all))
+			if i == dynamic[0] {
+				dynamic = append(dynamic, len(all))
 			}
 			e.ScaleB = []planner.Scaling{planner.PerGroup64, planner.PerGroup128}[i%2]
 			all = append(all, e)
@@ -46,7 +46,7 @@ func epilogueJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.
 		if e.Gated { // is never cut
 			schedule = schedules[i%2]
 		}
-		if slices.Contains(inTurn, i) {
+		if slices.Contains(dynamic, i) {
 			schedule = planner.ScheduleDynamic
 		}
 		if i%2 == 1 {

@@ -235,8 +235,8 @@ func (j *job) run(o *Object, arch native.Arch, contrary bool, ran map[string][]b
 			arguments[1] = words.Address + uint64(4*l.Table+l.TableMark())
 		}
 		words.Counters = nil
-		if l.InTurn {
-			words.Counters = []int{4 * (l.Table + encoding.TurnNext)}
+		if l.Dynamic {
+			words.Counters = []int{4 * (l.Table + encoding.DynamicNext)}
 		}
 		for tile := range l.Finishes {
 			words.Counters = append(words.Counters, 4*(l.Sums+l.Finishes*encoding.FixupWords+tile*l.Counters()))

@@ -68,7 +68,7 @@ func newRaggedJob(t *testing.T, arch native.Arch, rng *rand.Rand, r planner.Ragg
 	}
 	for i := range b[encoding.BoundKernels] {
 		k := b[int(encoding.BoundTile)+int(i)*encoding.KernelWords:]
-		k[encoding.KernelTurn] = rng.Uint32N(2) * (1 + uint32(j.makers%3))
+		k[encoding.KernelChunk] = rng.Uint32N(2) * (1 + uint32(j.makers%3))
 		k[encoding.KernelWorkers] = min(k[encoding.KernelWorkers], [...]uint32{1, 3, 16, 1 << 20}[rng.IntN(4)])
 	}
 	j.want = slices.Clone(b)

@@ -152,7 +152,7 @@ func Ragged() (all []encoding.Kernel) {
 }
 
 // KernelName is the symbol of a kernel in the image: bg_, the tile, the transpositions, then the type of A and B or _tf32 for
-// one product on tensor cores, and what else is a kernel of its own. Wide, Loop, InTurn and Split are decided at run time and do
+// one product on tensor cores, and what else is a kernel of its own. Wide, Loop, Dynamic and Split are decided at run time and do
 // not change it, nor does what an epilogue has, except that gated tiles of those called wide have kernels of their own. Where AMD's GPUs have matrix cores, it is the kernel for them of a tile that suits them.
 func (a Arch) KernelName(k encoding.Kernel) string {
 	end := ""

@@ -16,7 +16,7 @@ const noTile = "0xffffffffu"
 // and so its other words are read as atomics too.
 func (r *renderer) bindTable() {
 	switch {
-	case r.kernel.InTurn:
+	case r.kernel.Dynamic:
 		r.bindWritten(encoding.BindTable, "table", "atomic<u32>")
 		r.line("var<workgroup> taken: u32;")
 	case r.kernel.Loop:
@@ -33,21 +33,23 @@ func (r *renderer) loop() {
 	})
 }
 
-// turns writes the work on dynamic tiles (encoding.TurnNext). The first thread counts before
+// dynamic writes the work on dynamic tiles (encoding.DynamicNext). The first thread counts before
 // the work on a tile, and looks what it got after it, when the answer is there. Who counts last sets the
 // counter back: nobody counts after it in this run. All threads learn of the next tile by
 // workgroupUniformLoad, which waits for them, so that they meet at barriers as ever.
-func (r *renderer) turns() {
+func (r *renderer) dynamic() {
 	r.block(fmt.Sprintf("for (var tile = worker.x; tile != %s;)", noTile), func() {
 		r.line("var counted = 0u;")
-		r.block("if (t == 0u)", func() { r.line("counted = atomicAdd(&table[%du], 1u);", encoding.TurnNext) })
+		r.block("if (t == 0u)", func() {
+			r.line("counted = atomicAdd(&table[%du], 1u);", encoding.DynamicNext)
+		})
 		r.products()
 		r.block("if (t == 0u)", func() {
-			r.block(fmt.Sprintf("if (counted == atomicLoad(&table[%du]))", encoding.TurnLast), func() {
-				r.line("atomicStore(&table[%du], 0u);", encoding.TurnNext)
+			r.block(fmt.Sprintf("if (counted == atomicLoad(&table[%du]))", encoding.DynamicLast), func() {
+				r.line("atomicStore(&table[%du], 0u);", encoding.DynamicNext)
 			})
-			r.line("let next = atomicLoad(&table[%du]) + counted;", encoding.TurnFirst)
-			r.line("taken = select(%s, next, next < atomicLoad(&table[%du]));", noTile, encoding.TurnEnd)
+			r.line("let next = atomicLoad(&table[%du]) + counted;", encoding.DynamicFirst)
+			r.line("taken = select(%s, next, next < atomicLoad(&table[%du]));", noTile, encoding.DynamicEnd)
 		})
 		r.line("tile = workgroupUniformLoad(&taken);")
 	})

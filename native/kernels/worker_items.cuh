@@ -5,18 +5,18 @@
 #include "items.cuh"
 #include "launch.cuh"
 
-// Turns goes through the items of a worker: that of its number; those that the table has for it; or, of a
-// launch whose workers take tiles in turn, that of its number and then those that the counter of the table gives
-// (internal/encoding/turn.go), whose address is marked. kCounts: there are such launches of the kernel.
+// WorkerItems goes through the items of a worker: that of its number; those that the table has for it; or, of a
+// dynamic table, that of its number and then those that the counter of the table gives (internal/encoding/dynamic.go).
+// kCounts: there are such launches of the kernel.
 template <class More, bool kCounts>
-struct Turns {
+struct WorkerItems {
   const uint32_t* table;
   const More& more;
-  uint32_t number, end;  // the item, and the one behind the last that is known
+  uint32_t number, end;  // the item, and the one after the last that is known
   uint32_t taken = 0;    // first thread: what was counted before
   NextItem next;
 
-  BG_DEVICE Turns(const uint32_t* table_, uint32_t worker, const More& more_) : table(table_), more(more_), number(worker), end(worker + 1) {
+  BG_DEVICE WorkerItems(const uint32_t* table_, uint32_t worker, const More& more_) : table(table_), more(more_), number(worker), end(worker + 1) {
     if (counts()) {
       number = worker * more.products();
       end = number + more.products();
@@ -37,7 +37,7 @@ struct Turns {
   // ask goes before the loads of an item, so that what is counted comes while they do, and keep goes behind them,
   // with a barrier between it and go.
   BG_DEVICE void ask() {
-    if (asks()) takeNext(const_cast<uint32_t*>(words()) + kTurnNext, words()[kTurnLast], threadId() == 0, taken);
+    if (asks()) takeNext(const_cast<uint32_t*>(words()) + kDynamicNext, words()[kDynamicLast], threadId() == 0, taken);
   }
   BG_DEVICE void keep() {
     if constexpr (kCounts) next.keep(taken);
@@ -49,8 +49,8 @@ struct Turns {
   BG_DEVICE void go(float* shared) {
     ++number;
     if (!counts() || any()) return;
-    const uint32_t tile = words()[kTurnFirst] + next.get(taken, shared);
-    number = tile < words()[kTurnEnd] ? tile * more.products() : kNoTile;
+    const uint32_t tile = words()[kDynamicFirst] + next.get(taken, shared);
+    number = tile < words()[kDynamicEnd] ? tile * more.products() : kNoTile;
     end = number + more.products();
   }
   static constexpr uint32_t kNoTile = 0xffffffff;  // number, behind which comes no end
