@@ -71,7 +71,8 @@ func TestIdentify(t *testing.T) {
 		want []want
 	}{
 		{"two of a model", []adapter{h200, h200},
-			[]vulkanGPU{{vendor: vendorNVIDIA, device: 0x2335, name: "NVIDIA H200", kind: hardware.KindDiscrete,
+			[]vulkanGPU{{vendor: vendorNVIDIA, device: 0x2335, name: "NVIDIA H200",
+				kind: hardware.KindDiscrete,
 				uuid: [16]byte{1}, memory: 5},
 				{vendor: vendorNVIDIA, device: 0x2335, name: "NVIDIA H200", kind: hardware.KindDiscrete,
 					uuid: [16]byte{2}, memory: 6}},

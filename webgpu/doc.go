@@ -60,8 +60,8 @@
 //     (js.FuncOf) must not make such a call itself, as it would wait for the loop that it holds up:
 //     it starts a goroutine.
 //   - Browsers check what is queued later. If they refuse work then, its results are not there, and the
-//     device is lost: whoever waits for the work gets dispatch.ErrDeviceLost with the browser's words, as for a
-//     GPU that is lost. Kernels and memory that are refused are errors of the calls that ask for them.
+//     device is lost: whoever waits for the work gets dispatch.ErrDeviceLost with the browser's words, as for
+//     a GPU that is lost. Kernels and memory that are refused are errors of the calls that ask for them.
 //   - Info knows what the browser does not hide: often the maker and the architecture alone, and no memory.
 //     Of two adapters the one for speed is taken to be discrete, and the thrifty one to be integrated.
 //   - Time is by timestamps, which browsers round to 0.1 ms, and by the wall clock where there are none or

@@ -54,7 +54,7 @@ func (r *renderer) output(value, number string) output {
 	return output{Value: value, Row: r.tileRow("ty", over(number, r.vectorsB())), Vector: vector}
 }
 
-// tileRow is the row of the tile that a row of a thread's accumulators is, of threads in row ty of their grid.
+// tileRow is the row of the tile that a row of a thread's accumulators is. ty is the thread's row in its grid.
 func (r *renderer) tileRow(ty, row string) string {
 	e := r.A.Element
 	return fmt.Sprintf("%s + %s + %s", times(r.A.stride(), ty),
@@ -64,8 +64,8 @@ func (r *renderer) tileRow(ty, row string) string {
 // mostFinished is how many accumulators of a thread the text finishes one by one with Limits.Short.
 const mostFinished = 2
 
-// atOnce is how many accumulators a turn of the loop finishes that rolled is about: those of a row of a thread,
-// or as many as K groups sum at a time.
+// atOnce is how many accumulators each turn of the loop that rolled reports finishes: those of a row of a
+// thread, or as many as K groups sum at a time.
 func (r *renderer) atOnce() int {
 	if r.Groups > 1 {
 		return r.Chunk

@@ -180,7 +180,8 @@ func (r *renderer) telling(width int) telling {
 	case r.rolled():
 		t.rows = r.rowsAtOnce()
 		t.row = func(own string) string {
-			return r.tileRow(rest(own, r.ThreadRows), over("done", r.vectorsB())+" + "+over(own, r.ThreadRows))
+			first := over("done", r.vectorsB())
+			return r.tileRow(rest(own, r.ThreadRows), first+" + "+over(own, r.ThreadRows))
 		}
 		return t
 	}
