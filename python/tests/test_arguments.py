@@ -7,7 +7,7 @@ from array import array
 from unittest import mock
 
 import batchgemm
-from batchgemm import _abi, _core, problem
+from batchgemm import _abi, problem
 
 try:
     import numpy as np

@@ -1,9 +1,9 @@
-"""Tests of the module _eager with scales, on the stand-ins of test_eager.py and test_eager_c.py."""
+"""Tests of the module _eager with scales, on stand-ins for tensors and for the library."""
 
 import sys
 import unittest
 
-from test_eager import HANDLE, Case, Tensor
+from stand_ins import HANDLE, Case, Tensor
 from test_eager_c import ByView
 
 

@@ -13,10 +13,11 @@ except ImportError as missing:
 import batchgemm
 import batchgemm.torch as bt
 import test_torch
+import test_torch_operators
 from batchgemm import _gradients as bg, _programs as bp
 from batchgemm._optional import Nothing
 from batchgemm.torch import grouped_mm
-from test_torch import assert_fails_alike, ends, reference, slow_runs, without_eager
+from tensors import assert_fails_alike, ends, reference, slow_runs, without_eager
 
 
 @unittest.skipIf(bt.eager is Nothing, "the module _eager is not there")
@@ -221,7 +222,7 @@ class GradientsAlone(Alone, test_torch.Gradients):
     pass
 
 
-class TorchAlone(Alone, test_torch.Torch):
+class TorchAlone(Alone, test_torch_operators.Torch):
     pass
 
 

@@ -16,15 +16,15 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import batchgemm.torch as bt
+import test_torch_blocks
 import test_torch_int4
 import test_torch_scaled
 from batchgemm import _operators as bo, _programs as bp
 from batchgemm._optional import Nothing
 from batchgemm.torch import int4_grouped_mm, scaled_grouped_mm
-from test_torch import assert_fails_alike, ends, slow_runs, without_eager
+from tensors import assert_fails_alike, ends, random, scales, slow_runs, without_eager
 from test_torch_eager import Alone
 from test_torch_int4 import new_scales, new_words
-from test_torch_scaled import random, scales
 
 E4M3 = torch.float8_e4m3fn
 
@@ -411,11 +411,11 @@ class ScaledNumbersAlone(Alone, test_torch_scaled.ScaledNumbers):
     pass
 
 
-class BlocksAlone(Alone, test_torch_scaled.Blocks):
+class BlocksAlone(Alone, test_torch_blocks.Blocks):
     pass
 
 
-class ZeroPointsAlone(Alone, test_torch_scaled.ZeroPoints):
+class ZeroPointsAlone(Alone, test_torch_blocks.ZeroPoints):
     pass
 
 

@@ -12,10 +12,9 @@ except ImportError as missing:
 import batchgemm.torch as bt
 from batchgemm._optional import Nothing
 from batchgemm.torch import grouped_mm, int4_grouped_mm, scaled_grouped_mm
-from test_torch import ACTIVATIONS, assert_fails_alike, ends, reference, slow_runs
+from tensors import ACTIVATIONS, assert_fails_alike, ends, on_cpu, random, reference, scales, slow_runs
 from test_torch_eager import Alone
 from test_torch_int4 import new_scales, new_words
-from test_torch_scaled import on_cpu, random, scales
 
 WRONG = {  # of 100
     "offs: group 1 ends at 15, in front of group 0, which ends at 20": (20, 15, 15, 10, 30, 10),  # counts
@@ -258,7 +257,6 @@ class Check(Case):
                     call(ends(*cuts), check=True)
                 self.assertEqual(str(caught.exception), words)
             for cuts in RIGHT:
-                last = cuts[-1]
                 self.assertTrue(torch.equal(call(ends(*cuts), check=True, fill=0), call(ends(*cuts), fill=0)),
                                 form)
         x, w = torch.ones(3, 2, 4), torch.ones(3, 4, 5)

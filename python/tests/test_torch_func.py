@@ -15,10 +15,9 @@ from torch.utils._pytree import tree_leaves
 import batchgemm.torch as bt
 from batchgemm._optional import Nothing
 from batchgemm.torch import grouped_mm, int4_grouped_mm, matmul_list, scaled_grouped_mm
-from test_torch import ACTIVATIONS, ends, quiet, reference
+from tensors import ACTIVATIONS, ends, quiet, random, reference, scales
 from test_torch_eager import Alone
 from test_torch_int4 import new_scales, new_words, numbers
-from test_torch_scaled import random, scales
 
 
 def squares(product):

@@ -14,7 +14,7 @@ import batchgemm.torch as bt
 from batchgemm import _operators as bo, _programs as bp
 from batchgemm._optional import Nothing
 from batchgemm.torch import int4_grouped_mm, quantize_int4
-from test_torch import ACTIVATIONS, LAYOUTS, ROUNDED, bound, ends, quiet, reference, slow_runs
+from tensors import ACTIVATIONS, LAYOUTS, ROUNDED, bound, ends, quiet, reference, slow_runs
 
 TYPES = torch.bfloat16, torch.float16
 NIBBLES = 0, 4, 1, 5, 2, 6, 3, 7  # of each of eight weights
