@@ -149,7 +149,7 @@ func imports(t *testing.T, file string) (names []string) {
 }
 
 // modules are those of the Python package from the bottom to the top.
-var modules = []string{"_abi", "_core", "_int4", "_arrays", "_device", "__init__",
+var modules = []string{"_abi", "_memory", "_objects", "_core", "_int4", "_arrays", "_device", "__init__",
 	"_optional", "_programs", "_operators", "_gradients", "_lists", "torch"}
 
 var (

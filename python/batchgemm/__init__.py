@@ -3,7 +3,8 @@
     results = batchgemm.matmul(list_of_a, list_of_b)          # NumPy, float32 or float16; bias=, activation=
     y = batchgemm.grouped_mm(x, w, ends, bias, "silu")        # a layer of experts
 
-Work that repeats with operands on the device: open(), then plan(), prepare() and run() of a Device.
+For work that repeats with operands on the device: open(), then plan(), prepare() and run() of a Device.
+batchgemm.torch has the same for PyTorch tensors. docs/python.md is the manual.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from typing import TYPE_CHECKING, Sequence
 
 from ._abi import (ClosedError, DeviceLostError, Error, InvalidError, OutOfMemoryError, Problem,
                    TimeLimitError, UnavailableError)
-from ._core import (ENDS_OF_DEPTH, ENDS_OF_ROWS, NAN_ROWS, RECORDS, TRANS_A, TRANS_B, ZERO_ROWS, Buffer, Plan,
-                    Program, Read, pointers, problem)
+from ._core import (ENDS_OF_DEPTH, ENDS_OF_ROWS, NAN_ROWS, RECORDS, TRANS_A, TRANS_B, ZERO_ROWS, pointers,
+                    problem)
 from ._device import Device, default_device, open
+from ._objects import Buffer, Plan, Program, Read
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,23 +33,40 @@ def matmul(a: Sequence[np.ndarray], b: Sequence[np.ndarray], out: Sequence[np.nd
            bias: Sequence[np.ndarray] | None = None, activation: str | None = None, alpha: float = 1,
            compute: str | None = None, timeout: float | None = None,
            device: Device | None = None) -> list[np.ndarray]:
-    """activation(alpha * a[i] @ b[i] + bias[i]) for all i, of any sizes, as one batch.
+    """Computes activation(alpha * a[i] @ b[i] + bias[i]) for all i, of any sizes, as one batch.
 
-    a[i] is [M, K] and b[i] [K, N], each M, N, K from 0 on, all of float32 or all of float16; sums are fp32.
-    Any strides: transposed views stay as they are. Matrices that are parts of one array (or a memory-mapped
-    file), of which they are half or more, are used where they are; others are copied once, one after the
-    other.
+    Args:
+        a, b: lists of matrices, all float32 or all float16, with any strides. Matrices that are views of one
+            array, and at least half of what they span, are used where they are. Others are copied once.
+        out: a list of arrays for the results, which share no element, or None. Views of one array, with dense
+            rows, are computed into directly.
+        bias: a list of vectors of the same type, each of which is added to all rows of a result, or None.
+        activation: "relu", "gelu" (by tanh), "silu" or None.
+        alpha: a factor, float32.
+        compute: "f32-emulated" (default: as accurate as fp32, on tensor cores), "f32" or "tf32".
+        timeout: seconds; None waits for ever.
+        device: default_device() unless given.
 
-    Results are [M, N], views of one new array; or out, a list of arrays to receive them, which share no
-    element, and are computed into directly where they are parts of one array. Batches of sizes that come
-    again are not planned again (float16: they are).
+    Shapes:
+        a[i] [M, K], b[i] [K, N], bias[i] [N], out[i] [M, N]. Each i has its own M, N and K, from 0 on.
 
-    bias[i] is [N], of the same type, and added to each row; activation "relu", "gelu" (by tanh) or "silu".
-    Both are done in fp32 before C is rounded.
+    Returns:
+        out, or a list of views of one new array, of the type of a. Sums, bias and activation are in fp32, and
+        each result is rounded once.
 
-    compute: "f32-emulated" (the default: as accurate as fp32, on tensor cores), "f32" or "tf32". timeout:
-    seconds, then TimeLimitError. device: default_device() unless given. After an error, or Ctrl-C, out is as
-    before."""
+    Raises:
+        InvalidError: shapes do not fit; the text names the problem.
+        TypeError: something is no array of float32 or float16, or types differ.
+        TimeLimitError: timeout was over. After an error, or Ctrl-C, out is as before.
+
+    Example:
+        >>> import numpy as np, batchgemm
+        >>> a = [np.ones((2, 4), np.float32), np.ones((100, 30), np.float32)]
+        >>> b = [np.ones((4, 3), np.float32), np.ones((30, 50), np.float32)]
+        >>> c = batchgemm.matmul(a, b, alpha=0.5)
+        >>> c[0].shape, c[1].shape, float(c[1][0, 0])
+        ((2, 3), (100, 50), 15.0)
+    """
     return (device or default_device()).matmul(a, b, out, bias=bias, activation=activation, alpha=alpha,
                                                compute=compute, timeout=timeout)
 
@@ -55,58 +74,189 @@ def matmul(a: Sequence[np.ndarray], b: Sequence[np.ndarray], out: Sequence[np.nd
 def grouped_mm(x: np.ndarray, w: np.ndarray, ends: ArrayLike, bias: np.ndarray | None = None,
                activation: str | None = None, *, compute: str | None = None, timeout: float | None = None,
                device: Device | None = None) -> np.ndarray:
-    """activation(x[ends[g-1]:ends[g]] @ w[g] + bias[g]) for all groups g, such as experts.
+    """Computes activation(x[ends[g-1]:ends[g]] @ w[g] + bias[g]) for all groups g, such as experts.
 
-    x is [rows, K], w [groups, K, N], or a view of [groups, N, K] that was transposed, ends integers [groups],
-    where the rows of each group end; bias [groups, N]; activation "relu", "gelu" (by tanh) or "silu". Arrays
-    are float32 or all float16, and on the CPU used where they are if contiguous; bias and activation are done
-    in fp32 before C is rounded.
+    Args:
+        x: rows of all groups, one group after the other; float32 or float16.
+        w: a matrix for each group, of the type of x. It may be a transposed view of [groups, N, K].
+        ends: integers that do not go down: where the rows of each group end. The first group begins at row 0.
+        bias: a row for each group, of the type of x, or None.
+        activation: "relu", "gelu" (by tanh), "silu" or None.
+        compute, timeout, device: as of matmul().
 
-    Returns [rows, N], 0 in rows after the last end. The device keeps the last programs, so that layers of
-    shapes that come again, with up to twice as many rows, are not planned again. Ends that go down, or are
-    after the last row, are an InvalidError. Calls on a device take turns. compute, timeout and device: as of
-    matmul()."""
+    Shapes:
+        x [rows, K], w [groups, K, N], ends [groups], bias [groups, N]. There are up to 4096 groups.
+
+    Returns:
+        [rows, N], of the type of x, with 0 in rows after the last end. Sums, bias and activation are in fp32,
+        and the result is rounded once.
+
+    Raises:
+        InvalidError: shapes do not fit, or ends go down or beyond the rows; the text names the group.
+        TypeError: something is no array of float32 or float16, types differ, or ends are no integers.
+        TimeLimitError: timeout was over.
+
+    Example:
+        >>> import numpy as np, batchgemm
+        >>> x, w = np.ones((5, 4), np.float32), np.ones((2, 4, 3), np.float32)
+        >>> batchgemm.grouped_mm(x, w, [2, 4])[:, 0].tolist()
+        [4.0, 4.0, 4.0, 4.0, 0.0]
+    """
     return (device or default_device()).grouped_mm(x, w, ends, bias, activation, compute=compute,
                                                    timeout=timeout)
 
 
 def pack_int4(weights: ArrayLike) -> np.ndarray:
-    """Weights from 0 to 15 [..., N, K], of any type of integers, as a layer stores those of x @ weights.T: as
-    the words of B of "int4", uint32 [..., K / 64, ld, 8], of which ld is N, rounded up to a multiple of 8.
-    Columns from N on are of zeros. The last dimension is of 64 k's, and 0, 1, ..., 7 make the word
-    0x75316420."""
+    """Packs weights of 4 bits as a B of "int4".
+
+    A word has eight weights, in an order that kernels unpack in few steps. Of the weights of k, k+1, ...,
+    k+7:
+
+        bits  31..28  27..24  23..20  19..16  15..12  11..8  7..4  3..0
+        k + ?      7       5       3       1       6      4     2     0
+
+    A column has 8 words in each panel of 64 k's: word i is of k = 8 * i, ..., 8 * i + 7 of the panel.
+
+    Args:
+        weights: integers from 0 to 15, as a layer stores those of x @ weights.T. K is a multiple of 64.
+
+    Shapes:
+        weights [..., N, K].
+
+    Returns:
+        uint32 [..., K / 64, ld, 8]: panel, column, word. ld is N rounded up to a multiple of 8. Columns from
+        N on are 0.
+
+    Raises:
+        InvalidError: K is no multiple of 64, or a weight is not from 0 to 15.
+        TypeError: weights are no integers.
+
+    Example:
+        >>> import numpy as np, batchgemm
+        >>> words = batchgemm.pack_int4(np.arange(64).reshape(1, 64) % 8)
+        >>> words.shape, hex(words[0, 0, 0])
+        ((1, 8, 8), '0x75316420')
+    """
     from . import _int4  # needs NumPy
 
     return _int4.pack_int4(weights)
 
 
 def unpack_int4(words: np.ndarray, n: int) -> np.ndarray:
-    """The weights of n columns of words, uint8 [..., n, K]: the inverse of pack_int4()."""
+    """Unpacks the words of pack_int4().
+
+    Args:
+        words: uint32 or int32.
+        n: how many columns, up to ld.
+
+    Shapes:
+        words [..., K / 64, ld, 8].
+
+    Returns:
+        uint8 [..., n, K], from 0 to 15.
+
+    Raises:
+        InvalidError: words have another shape, or n is not from 0 to ld.
+        TypeError: words are of another type, or n is no integer.
+
+    Example:
+        >>> import numpy as np, batchgemm
+        >>> weights = np.arange(64).reshape(1, 64) % 16
+        >>> bool((batchgemm.unpack_int4(batchgemm.pack_int4(weights), 1) == weights).all())
+        True
+    """
     from . import _int4
 
     return _int4.unpack_int4(words, n)
 
 
 def group_words(scales: ArrayLike, zeros: ArrayLike = 8) -> np.ndarray:
-    """The words of groups, uint32, of scales, which are rounded to 20 bits (those of bf16 and fp16 have
-    fewer), and zero points from 0 to 15, of the same shape or one for all: a weight q of the group stands for
-    scale * (q - zero)."""
+    """Makes the words of groups of weights. A weight q of the group stands for scale * (q - zero).
+
+    The upper 28 bits of a word are those of the scale, an fp32 number rounded to 20 bits of precision. The
+    lower 4 bits are the zero point.
+
+    Args:
+        scales: floating numbers. Those of bf16 and fp16 are not rounded.
+        zeros: integers from 0 to 15.
+
+    Shapes:
+        scales of any shape; zeros of the same, or one for all. B wants [..., K / group, ld].
+
+    Returns:
+        uint32 of the shape of scales.
+
+    Raises:
+        InvalidError: a zero point is not from 0 to 15, or a scale is not finite.
+        TypeError: scales are not floating, or zeros are no integers.
+
+    Example:
+        >>> import batchgemm
+        >>> hex(batchgemm.group_words([0.5], 3)[0])
+        '0x3f000003'
+    """
     from . import _int4
 
     return _int4.group_words(scales, zeros)
 
 
 def split_group_words(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The scales, float32, and zero points, uint8, of words: the inverse of group_words()."""
+    """Splits the words of group_words() into scales and zero points.
+
+    Args:
+        words: uint32 or int32.
+
+    Shapes:
+        words of any shape.
+
+    Returns:
+        scales, float32, and zero points, uint8, both of the shape of words.
+
+    Raises:
+        TypeError: words are of another type.
+
+    Example:
+        >>> import batchgemm
+        >>> scales, zeros = batchgemm.split_group_words(batchgemm.group_words([0.5], 3))
+        >>> scales.tolist(), zeros.tolist()
+        ([0.5], [3])
+    """
     from . import _int4
 
     return _int4.split_group_words(words)
 
 
 def quantize_int4(weights: ArrayLike, group: int = 128) -> tuple[np.ndarray, np.ndarray]:
-    """Floating weights [..., N, K] as words of pack_int4() [..., K / 64, ld, 8] and of group_words()
-    [..., K / group, ld], which are 0 from N on. The group, 64 or 128, divides K. Each has the zero point 8,
-    and a scale by which its largest weight is -8 or 7, whichever errs less."""
+    """Rounds weights to 4 bits, and packs them as a B of "int4" with the words of its groups.
+
+    Each group has the zero point 8, and a scale that makes its largest weight -8 or 7, whichever errs less in
+    sum of squares. Eight weights share a word; of those of k, k+1, ..., k+7:
+
+        bits  31..28  27..24  23..20  19..16  15..12  11..8  7..4  3..0
+        k + ?      7       5       3       1       6      4     2     0
+
+    Args:
+        weights: floating numbers, as a layer stores those of x @ weights.T.
+        group: how many weights along K share a scale: 64 or 128. It divides K.
+
+    Shapes:
+        weights [..., N, K].
+
+    Returns:
+        The words of weights, uint32 [..., K / 64, ld, 8] as of pack_int4(), and those of groups, uint32
+        [..., K / group, ld] as of group_words(). ld is N rounded up to a multiple of 8.
+
+    Raises:
+        InvalidError: group is neither 64 nor 128 or does not divide K, or a weight is NaN or infinite; the
+            text names where.
+        TypeError: weights are not floating.
+
+    Example:
+        >>> import numpy as np, batchgemm
+        >>> words, groups = batchgemm.quantize_int4(np.linspace(-1, 1, 3 * 128).reshape(3, 128))
+        >>> words.shape, groups.shape
+        ((2, 8, 8), (1, 8))
+    """
     from . import _int4
 
     return _int4.quantize_int4(weights, group)

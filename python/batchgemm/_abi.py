@@ -16,13 +16,13 @@ STATUS = ("ok", "invalid", "handle", "unavailable", "out of memory", "device los
 
 
 class Error(Exception):
-    """A call failed; status is one of STATUS. There is a class for each kind that programs tell apart."""
+    """A call failed. Programs tell kinds apart by class; status has the same as text, one of STATUS."""
 
     status = "failed"
 
 
 class InvalidError(Error, ValueError):
-    """An argument is wrong, or objects do not go together; the text names it, and the problem."""
+    """An argument is wrong, or objects do not go together. The text names the argument, and the problem."""
 
     status = "invalid"
 
@@ -46,7 +46,7 @@ class OutOfMemoryError(Error, MemoryError):
 
 
 class DeviceLostError(Error):
-    """The device failed, and so will every later call on it."""
+    """The device failed. Every later call on it fails too: open it again."""
 
     status = "device lost"
 
@@ -134,7 +134,15 @@ class _Struct(ctypes.Structure):
 
 
 class Problem(_Struct):
-    """bg_problem; make them with problem()."""
+    """One product of a batch: bg_problem of batchgemm.h. problem() makes it, and describes its fields.
+
+    Example:
+        >>> from batchgemm import problem
+        >>> p = problem(2, 3, 4)
+        >>> p.alpha = 0.5
+        >>> p.n, p.alpha
+        (3, 0.5)
+    """
 
     _fields_ = (
         [("struct_size", c_uint32), ("flags", c_uint32)]

@@ -9,7 +9,8 @@ import weakref
 import numpy as np
 
 from . import _core
-from ._abi import single
+from ._abi import InvalidError, single
+from ._objects import end_of
 
 TYPES = {np.dtype(np.float32): "f32", np.dtype(np.float16): "f16"}
 ACTIVATIONS = (None, "relu", "gelu", "silu")
@@ -22,7 +23,7 @@ PROBLEM = np.dtype(_core.Problem)
 def matmul(device, a, b, out, bias, activation, alpha, compute, timeout):
     a, b = _matrices("a", a), _matrices("b", b)
     if len(a) != len(b):
-        raise _core.InvalidError(f"{len(a)} matrices in a, {len(b)} in b")
+        raise InvalidError(f"{len(a)} matrices in a, {len(b)} in b")
     if not a:
         return []
     of = _check("a", a)
@@ -30,7 +31,7 @@ def matmul(device, a, b, out, bias, activation, alpha, compute, timeout):
         raise TypeError(f"a is of {a[0].dtype}, b of {b[0].dtype}")
     for i, (x, y) in enumerate(zip(a, b)):
         if x.shape[1] != y.shape[0]:
-            raise _core.InvalidError(f"problem {i}: a is {x.shape}, b is {y.shape}")
+            raise InvalidError(f"problem {i}: a is {x.shape}, b is {y.shape}")
     shapes = [(x.shape[0], y.shape[1]) for x, y in zip(a, b)]
     biases = _biases(bias, shapes, a[0].dtype)
     _check_activation(activation)
@@ -69,8 +70,8 @@ def matmul(device, a, b, out, bias, activation, alpha, compute, timeout):
 
 def _matrices(name, given):
     if isinstance(given, np.ndarray) and given.ndim != 3:
-        raise _core.InvalidError(f"{name} is one array of {given.ndim} dimensions: "
-                                 "it must be a list of matrices, or a stack of 3")
+        raise InvalidError(f"{name} is one array of {given.ndim} dimensions: "
+                           "it must be a list of matrices, or a stack of 3")
     return list(given)
 
 
@@ -81,7 +82,7 @@ def _check(name, arrays):
         if not isinstance(x, np.ndarray):
             raise TypeError(f"problem {i}: {name} is a {type(x).__name__}, not a NumPy array")
         if x.ndim != 2:
-            raise _core.InvalidError(f"problem {i}: {name} has {x.ndim} dimensions, not 2")
+            raise InvalidError(f"problem {i}: {name} has {x.ndim} dimensions, not 2")
         if x.dtype is dtype:
             continue
         if x.dtype not in TYPES:
@@ -100,7 +101,7 @@ def _epilogue(bias, activation):
 
 def _check_activation(activation):
     if activation not in ACTIVATIONS:
-        raise _core.InvalidError(f"activation is {activation!r}, not one of {ACTIVATIONS}")
+        raise InvalidError(f"activation is {activation!r}, not one of {ACTIVATIONS}")
 
 
 def _biases(bias, shapes, dtype):
@@ -109,35 +110,35 @@ def _biases(bias, shapes, dtype):
         return None
     bias = list(bias)
     if len(bias) != len(shapes):
-        raise _core.InvalidError(f"{len(bias)} arrays in bias, {len(shapes)} products")
+        raise InvalidError(f"{len(bias)} arrays in bias, {len(shapes)} products")
     for i, (x, (_, n)) in enumerate(zip(bias, shapes)):
         if not isinstance(x, np.ndarray) or x.dtype != dtype:
             raise TypeError(f"problem {i}: bias is not an array of {dtype}")
         if x.shape != (n,):
-            raise _core.InvalidError(f"problem {i}: bias is {x.shape}, not {(n,)}")
+            raise InvalidError(f"problem {i}: bias is {x.shape}, not {(n,)}")
     return np.concatenate(bias)
 
 
 def _check_out(out, shapes, dtype):
     if len(out) != len(shapes):
-        raise _core.InvalidError(f"{len(out)} matrices in out, {len(shapes)} products")
+        raise InvalidError(f"{len(out)} matrices in out, {len(shapes)} products")
     for i, (x, shape) in enumerate(zip(out, shapes)):
         if not isinstance(x, np.ndarray) or x.dtype != dtype:
             raise TypeError(f"problem {i}: out is not an array of {dtype}")
         if x.shape != shape:
-            raise _core.InvalidError(f"problem {i}: out is {x.shape}, the product is {shape}")
+            raise InvalidError(f"problem {i}: out is {x.shape}, the product is {shape}")
         if not x.flags.writeable:
-            raise _core.InvalidError(f"problem {i}: out is read-only")
+            raise InvalidError(f"problem {i}: out is read-only")
         if not _nested(x):
-            raise _core.InvalidError(f"problem {i}: out has strides {x.strides}: "
-                                     "its elements overlap, or its rows are not apart")
+            raise InvalidError(f"problem {i}: out has strides {x.strides}: "
+                               "its elements overlap, or its rows are not apart")
     before = []  # arrays that end after where the one at hand begins
     spans = {i: _span(x) for i, x in enumerate(out) if x.size}
     for i in sorted(spans, key=spans.__getitem__):
         before = [j for j in before if spans[j][1] > spans[i][0]]
         for j in before:
             if np.shares_memory(out[i], out[j]):
-                raise _core.InvalidError(f"problem {max(i, j)}: out overlaps out of problem {min(i, j)}")
+                raise InvalidError(f"problem {max(i, j)}: out overlaps out of problem {min(i, j)}")
         before.append(i)
 
 
@@ -265,7 +266,7 @@ def grouped_mm(device, x, w, ends, bias, activation, compute, timeout):
     of = _check_grouped(x, w, bias, activation)
     rows, (groups, k, n) = len(x), w.shape
     ends = _check_ends(ends, groups, rows)
-    _core._end(timeout)
+    end_of(timeout)
     if rows == 0 or n == 0 or groups == 0:
         return np.zeros((rows, n), x.dtype)
     trans_b = not w.flags.c_contiguous and w.transpose(0, 2, 1).flags.c_contiguous
@@ -336,12 +337,12 @@ def _check_grouped(x, w, bias, activation):
         if data.dtype != x.dtype:
             raise TypeError(f"{name} is of {data.dtype}, x of {x.dtype}")
         if data.ndim != dims:
-            raise _core.InvalidError(f"{name} has {data.ndim} dimensions, not {dims}")
+            raise InvalidError(f"{name} has {data.ndim} dimensions, not {dims}")
     if x.shape[1] != w.shape[1]:
-        raise _core.InvalidError(f"x is {x.shape}, w is {w.shape}: the columns of x are not the rows of "
-                                 f"each w")
+        raise InvalidError(f"x is {x.shape}, w is {w.shape}: the columns of x are not the rows of "
+                           f"each w")
     if bias is not None and bias.shape != (len(w), w.shape[2]):
-        raise _core.InvalidError(f"bias is {bias.shape}, not {(len(w), w.shape[2])}")
+        raise InvalidError(f"bias is {bias.shape}, not {(len(w), w.shape[2])}")
     _check_activation(activation)
     return TYPES[x.dtype]
 
@@ -352,11 +353,11 @@ def _check_ends(ends, groups, rows):
     if ends.size and ends.dtype.kind not in "iu":
         raise TypeError(f"ends are of {ends.dtype}, not integers")
     if ends.shape != (groups,):
-        raise _core.InvalidError(f"ends are {ends.shape}, for {groups} groups")
+        raise InvalidError(f"ends are {ends.shape}, for {groups} groups")
     start = 0
     for i, end in enumerate(ends.tolist()):
         if not start <= end <= rows:
-            raise _core.InvalidError(f"problem {i}: ends at row {end}, begins at {start}, of {rows} rows")
+            raise InvalidError(f"problem {i}: ends at row {end}, begins at {start}, of {rows} rows")
         start = end
     return ends.astype(np.int32)
 

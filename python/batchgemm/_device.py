@@ -10,7 +10,17 @@ from ._abi import _create, _text, integer
 
 
 class Device(_core.Device):
-    """A GPU, or the CPU. Any thread may use it at any time."""
+    """A GPU, or the CPU. open() makes it. Any thread may use it at any time.
+
+    Example:
+        >>> import batchgemm
+        >>> from array import array
+        >>> c = array("f", [0])
+        >>> with batchgemm.open("cpu") as device:
+        ...     device.gemm([batchgemm.problem(1, 1, 2)], array("f", [1, 2]), array("f", [3, 4]), c)
+        >>> c[0]
+        11.0
+    """
 
     def __init__(self, handle, device=None):
         super().__init__(handle, device)
@@ -20,22 +30,42 @@ class Device(_core.Device):
     def matmul(self, a, b, out=None, *, bias=None, activation: str | None = None, alpha: float = 1,
                compute: str | None = None,
                timeout: float | None = None):
-        """matmul() of the package, on this device."""
+        """batchgemm.matmul() on this device."""
         from . import _arrays
 
         return _arrays.matmul(self, a, b, out, bias, activation, alpha, compute, timeout)
 
     def grouped_mm(self, x, w, ends, bias=None, activation: str | None = None, *, compute: str | None = None,
                    timeout: float | None = None):
-        """grouped_mm() of the package, on this device."""
+        """batchgemm.grouped_mm() on this device. Calls on one device wait for each other."""
         from . import _arrays
 
         return _arrays.grouped_mm(self, x, w, ends, bias, activation, compute, timeout)
 
 
 def open(backend: str | None = None, index: int = -1) -> Device:
-    """The device of a backend ("cuda", "hip", "webgpu", "cpu"); the best one by default, or that of the
-    environment variable BATCHGEMM_BACKEND. index: which of several GPUs."""
+    """Opens a device.
+
+    Args:
+        backend: "cuda", "hip", "webgpu" or "cpu". None: what the environment variable BATCHGEMM_BACKEND
+            names, or the first that has a GPU, or the CPU.
+        index: which of several GPUs, in the order of the driver; -1: the best.
+
+    Returns:
+        A Device. Close it, or use it in a with statement.
+
+    Raises:
+        InvalidError: there is no such backend, or no device of that index; the text lists those that there
+            are.
+        UnavailableError: the backend cannot run here.
+        TypeError: backend is no text, or index is no integer.
+
+    Example:
+        >>> import batchgemm
+        >>> with batchgemm.open("cpu") as device:
+        ...     device.backend
+        'cpu'
+    """
     name = _text("backend", backend) if backend else None
     return Device(_create("bg_open", name, integer("index", index, -2**31, 2**31 - 1)))
 
@@ -45,7 +75,19 @@ _default_lock = threading.Lock()
 
 
 def default_device() -> Device:
-    """The device of matmul() and grouped_mm(): open(), once for the process. It is not to be closed."""
+    """The device of matmul() and grouped_mm(): that of open(), opened once for the process.
+
+    Returns:
+        A Device, which stays open: do not close it.
+
+    Raises:
+        UnavailableError, InvalidError: as of open().
+
+    Example:
+        >>> import batchgemm
+        >>> batchgemm.default_device() is batchgemm.default_device()
+        True
+    """
     global _default
     with _default_lock:
         if _default is None:

@@ -19,7 +19,8 @@ from torch._functorch.utils import enable_single_level_autograd_function as sing
 from torch.autograd import forward_ad
 from torch.utils import _device
 
-from ._core import PANEL, _check, _run_at
+from ._abi import _check, _run_at
+from ._memory import PANEL
 from ._operators import NAMES, join, library, name_of, operator_of, run
 from ._optional import eager
 from ._programs import SCALED, TYPES

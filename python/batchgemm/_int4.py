@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import _core
+from . import _memory
+from ._abi import InvalidError, _call, integer
 
 WORDS = np.dtype(np.uint32), np.dtype(np.int32)
 
@@ -12,23 +13,23 @@ WORDS = np.dtype(np.uint32), np.dtype(np.int32)
 def pack_int4(weights):
     weights = _matrices("weights", _small("weights", weights))
     *many, n, k = weights.shape
-    _core.check_panels(k)
-    words = np.empty((*many, *_core.panels(n, k)), np.uint32)
+    _memory.check_panels(k)
+    words = np.empty((*many, *_memory.panels(n, k)), np.uint32)
     for at in np.ndindex(*many):
-        _core._call("bg_pack_int4", weights[at].ctypes.data, n, k, words[at].ctypes.data)
+        _call("bg_pack_int4", weights[at].ctypes.data, n, k, words[at].ctypes.data)
     return words
 
 
 def unpack_int4(words, n):
-    words, n = _words(words), _core.integer("n", n)
+    words, n = _words(words), integer("n", n)
     if words.ndim < 3 or words.shape[-1] != 8 or words.shape[-2] % 8 or not 0 <= n <= words.shape[-2]:
-        raise _core.InvalidError(f"words are {words.shape}, n is {n}: they must be [..., K / 64, ld, 8], and "
-                                 f"ld a multiple of 8, at least n")
+        raise InvalidError(f"words are {words.shape}, n is {n}: they must be [..., K / 64, ld, 8], and "
+                           f"ld a multiple of 8, at least n")
     *many, panels, _, _ = words.shape
-    weights = np.empty((*many, n, _core.PANEL * panels), np.uint8)
-    words = np.ascontiguousarray(words[..., : _core.least_ld(n), :])
+    weights = np.empty((*many, n, _memory.PANEL * panels), np.uint8)
+    words = np.ascontiguousarray(words[..., : _memory.least_ld(n), :])
     for at in np.ndindex(*many):
-        _core._call("bg_unpack_int4", words[at].ctypes.data, n, _core.PANEL * panels, weights[at].ctypes.data)
+        _call("bg_unpack_int4", words[at].ctypes.data, n, _memory.PANEL * panels, weights[at].ctypes.data)
     return weights
 
 
@@ -36,35 +37,35 @@ def group_words(scales, zeros):
     scales = _floats("scales", scales)
     zeros = _small("zeros", np.broadcast_to(zeros, scales.shape))
     words = np.empty(scales.shape, np.uint32)
-    _core._call("bg_group_words", scales.ctypes.data, zeros.ctypes.data, scales.size, words.ctypes.data)
+    _call("bg_group_words", scales.ctypes.data, zeros.ctypes.data, scales.size, words.ctypes.data)
     return words
 
 
 def split_group_words(words):
     words = _words(words)
     scales, zeros = np.empty(words.shape, np.float32), np.empty(words.shape, np.uint8)
-    _core._call("bg_split_group_words", words.ctypes.data, words.size, scales.ctypes.data, zeros.ctypes.data)
+    _call("bg_split_group_words", words.ctypes.data, words.size, scales.ctypes.data, zeros.ctypes.data)
     return scales, zeros
 
 
 def quantize_int4(weights, group):
     weights = _matrices("weights", _floats("weights", weights))
     *many, n, k = weights.shape
-    _core.check_group(k, group)
-    words = np.empty((*many, *_core.panels(n, k)), np.uint32)
-    groups = np.empty((*many, k // group, _core.least_ld(n)), np.uint32)
+    _memory.check_group(k, group)
+    words = np.empty((*many, *_memory.panels(n, k)), np.uint32)
+    groups = np.empty((*many, k // group, _memory.least_ld(n)), np.uint32)
     for at in np.ndindex(*many):
         try:
             to = words[at].ctypes.data, groups[at].ctypes.data
-            _core._call("bg_quantize_int4", weights[at].ctypes.data, n, k, group, *to)
-        except _core.InvalidError as error:  # what is not finite, with its row and column
-            raise _core.InvalidError(f"weights{list(at) or ''}: {error}") from None
+            _call("bg_quantize_int4", weights[at].ctypes.data, n, k, group, *to)
+        except InvalidError as error:  # what is not finite, with its row and column
+            raise InvalidError(f"weights{list(at) or ''}: {error}") from None
     return words, groups
 
 
 def _matrices(name, numbers):
     if numbers.ndim < 2:
-        raise _core.InvalidError(f"{name} are {numbers.shape}: they must be [..., N, K]")
+        raise InvalidError(f"{name} are {numbers.shape}: they must be [..., N, K]")
     return numbers
 
 
@@ -74,8 +75,8 @@ def _small(name, numbers):
     if numbers.dtype.kind not in "iu":
         raise TypeError(f"{name} are of {numbers.dtype}, not integers")
     if numbers.size and not 0 <= numbers.min() <= numbers.max() <= 15:
-        raise _core.InvalidError(f"{name} are from {numbers.min()} to {numbers.max()}: they must be from 0 "
-                                 f"to 15")
+        raise InvalidError(f"{name} are from {numbers.min()} to {numbers.max()}: they must be from 0 "
+                           f"to 15")
     return np.ascontiguousarray(numbers, np.uint8).reshape(numbers.shape)
 
 

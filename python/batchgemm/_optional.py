@@ -4,7 +4,7 @@ lies beside libbatchgemm.so: in the wheel, or where "make eager" puts it. Python
 import os
 from importlib import machinery, util
 
-from ._core import _library
+from ._abi import _library
 
 
 class Nothing:

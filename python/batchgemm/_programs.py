@@ -8,8 +8,9 @@ from typing import NamedTuple, Optional
 
 import torch
 
-from ._core import ENDS_OF_DEPTH, ENDS_OF_ROWS, GROUPS, NAN_ROWS, PANEL, ZERO_ROWS, problem
+from ._core import ENDS_OF_DEPTH, ENDS_OF_ROWS, NAN_ROWS, ZERO_ROWS, problem
 from ._device import open as _open
+from ._memory import GROUPS, PANEL
 from ._optional import eager
 
 TYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}

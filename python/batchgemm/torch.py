@@ -4,16 +4,18 @@
 
     y = grouped_mm(x, w, offs=offs, bias=bias, activation="silu")   # x [rows, K], w [experts, K, N]
 
-Works with autograd, forward mode, torch.func, torch.compile, CUDA graphs and autocast, on the current
-stream, without a wait and without a look at offs by the host, but on the CPU. scaled_grouped_mm is for
-elements of 8 bits, int4_grouped_mm for weights of 4. docs/pytorch.md has what all this does and what it does
-not. PyTorch from 2.4 on.
+They work with autograd, forward mode, torch.func, torch.compile, CUDA graphs and autocast. On a GPU they
+queue
+on the current stream: the host waits for nothing, and does not look at offs. scaled_grouped_mm is for
+    elements
+of 8 bits, int4_grouped_mm for weights of 4 bits. PyTorch from 2.4 on; docs/pytorch.md is the manual.
 """
 
 import torch
 from torch._C import _is_any_autocast_enabled
 
-from . import _core, _lists
+from . import _lists, _memory
+from ._abi import _call
 from ._gradients import W, X, product, without_eager
 from ._optional import eager
 from ._programs import check_call
@@ -22,28 +24,43 @@ __all__ = ["grouped_mm", "int4_grouped_mm", "matmul_list", "quantize_int4", "sca
 
 
 def grouped_mm(x, w, offs=None, bias=None, activation=None, out_dtype=None, *, fill=None, check=False):
-    """Products of groups, as torch.nn.functional.grouped_mm has them. offs is int32, on the device of x:
-    where each group ends.
+    """Products of groups, as torch.nn.functional.grouped_mm has them, with any strides.
 
-        x [rows, K]    w [groups, K, N]    offs cuts rows     -> [rows, N]      experts
-        x [groups, M, K]    w [K, columns]    offs cuts columns  -> [M, columns]
-        x [M, depth]   w [depth, N]        offs cuts depth    -> [groups, M, N]  gradients of experts
-        x [groups, M, K]    w [groups, K, N]    no offs            -> [groups, M, N]
+    Args:
+        x, w: both float32, bfloat16 or float16.
+        offs: int32, on the device of x: where each group ends. Ends do not go down. None where x and w have
+            three dimensions.
+        bias: of the type of the result, where rows of the result have N elements, or None.
+        activation: "relu", "gelu" (by tanh), "silu" or None; None where offs cuts depth.
+        out_dtype: float32, or the type of x (default).
+        fill: what rows (columns) of no group, or of refused groups, become: None (undefined), 0 or NaN. Where
+            offs cuts depth it is for matrices of refused groups. In gradients they are 0.
+        check: whether to wait for the device and raise an error where offs is wrong, before the product.
 
-    x and w are both float32, bfloat16 or float16, with any strides. out_dtype: float32, or that of x
-    (default). bias [N] or [groups, N], of the type of the result, and activation ("relu", "gelu" in its tanh
-    form, "silu") are applied to sums in fp32, before these are rounded (with gradients "gelu" and "silu" are
-    torch's, of the rounded x @ w + bias, which is kept); bias where rows of the result have N elements,
-    activation where offs does not cut depth.
+    Shapes:
+        x [rows, K], w [groups, K, N]: offs cuts rows, as of experts. Result [rows, N].
+        x [groups, M, K], w [K, columns]: offs cuts columns. Result [M, columns].
+        x [M, depth], w [depth, N]: offs cuts depth, as of gradients of experts. Result [groups, M, N].
+        x [groups, M, K], w [groups, K, N]: no offs. Result [groups, M, N].
+        offs [groups], bias [N] or [groups, N]. There are up to 4096 groups where there is offs.
 
-    Ends must not go down, nor be beyond what there is to cut. On the CPU others are a ValueError that names
-    the group. On a GPU the first group that ends wrongly is refused, with all after it: nothing outside x,
-    w and the result is read or written, and check=True waits for the device and raises that error in front
-    of the product.
+    Returns:
+        The result. Sums, bias and activation are in fp32, and the result is rounded once. With gradients GELU
+        and SiLU are torch's, of x @ w + bias in the type of the result.
 
-    fill is for what belongs to no group, or to one that is refused: rows (columns) of the result, or where
-    offs cuts depth its matrices. It is None, which leaves them undefined, 0 or NaN. In gradients they are
-    0."""
+    Raises:
+        TypeError, ValueError: an argument is wrong; the text names it. On the CPU, or with check, that is so
+            of offs, and the text names the group. On a GPU without check, groups from the first that ends
+            wrongly on are refused, and nothing outside x, w and the result is read or written.
+
+    Example:
+        >>> import torch
+        >>> from batchgemm.torch import grouped_mm
+        >>> x, w = torch.ones(5, 4), torch.ones(2, 4, 3)
+        >>> y = grouped_mm(x, w, offs=torch.tensor([2, 5], dtype=torch.int32), activation="relu")
+        >>> y.shape, y[0, 0].item()
+        (torch.Size([5, 3]), 4.0)
+    """
     if check:
         check_call(x, w, offs)
     if not (torch.compiler.is_dynamo_compiling() or _is_any_autocast_enabled()):
@@ -63,26 +80,46 @@ def grouped_mm(x, w, offs=None, bias=None, activation=None, out_dtype=None, *, f
 
 def scaled_grouped_mm(x, w, scale_x, scale_w, offs=None, bias=None, activation=None,
                       out_dtype=torch.bfloat16, zero_x=None, sums_w=None, *, fill=None, check=False):
-    """grouped_mm() of elements of 8 bits: x and w are both float8_e4m3fn or both int8, of shapes and strides
-    as there, and sums are multiplied by scales, float32, before bias and activation:
+    """grouped_mm() of elements of 8 bits, whose sums are multiplied by scales before bias and activation:
 
         y[i, j] = activation(scale_x[i] * scale_w[group, j] * (x[i] @ w[group, :, j]) + bias[group, j])
 
-    A scale has one element for all of an operand; or [rows], or [columns], of one that offs cuts there;
-    [groups] or [groups, M], and [groups] or [groups, N], of one with 3 dimensions; where offs cuts depth
-    [groups, M] and [groups, N], or these flat. Or both are of blocks of 128 k's, of float8_e4m3fn where offs
-    does not cut depth: with kb = ceil(K / 128) [rows, kb], or [groups, M, kb], of x, and
-    [groups, ceil(N / 128), kb] of w, of which 128 columns share each; where offs cuts columns
-    [groups, ceil(M / 128), kb] of x and [columns, kb] of w. gfx908 has no kernels for these. out_dtype:
-    bfloat16, float16 or float32.
+    Args:
+        x, w: both float8_e4m3fn or both int8, of shapes and strides as of grouped_mm().
+        scale_x, scale_w: float32. Either has one element for all of its operand, or a shape below.
+        offs, bias, activation, fill, check: as of grouped_mm().
+        out_dtype: bfloat16 (default), float16 or float32.
+        zero_x: zero points of an x of int8: int32 from -128 to 127, of the shape of scale_x. x stands for
+            x - zero_x. None where offs cuts columns.
+        sums_w: with zero_x, the sums of w's columns: w.sum(-2, dtype=torch.int32), int32 [groups, N]. Where
+            offs cuts depth they are of the rows of each group.
 
-    zero_x are zero points of an x of int8, int32 from -128 to 127, of the shape of scale_x: x stands for
-    x - zero_x. sums_w, int32 [groups, N], are the sums of w's columns then, w.sum(-2, dtype=torch.int32), and
-    [groups, N] where offs cuts depth too, of the rows of each group. Sums of products lose
-    zero_x[i] * sums_w[group, j] before scales. Neither is there where offs cuts columns.
+    Shapes:
+        offs cuts rows: scale_x [rows], scale_w [groups, N] or [groups].
+        offs cuts columns: scale_x [groups, M] or [groups], scale_w [columns].
+        offs cuts depth: scale_x [groups, M] or [groups * M], scale_w [groups, N] or [groups * N].
+        no offs: scale_x [groups, M] or [groups], scale_w [groups, N] or [groups].
+        blocks of 128 k's, of both and of float8_e4m3fn, with kb = ceil(K / 128):
+            offs cuts rows: scale_x [rows, kb], scale_w [groups, ceil(N / 128), kb].
+            offs cuts columns: scale_x [groups, ceil(M / 128), kb], scale_w [columns, kb].
+            no offs: scale_x [groups, M, kb], scale_w [groups, ceil(N / 128), kb].
 
-    fill and check: as of grouped_mm(). Of gradients there is that to bias; to the others, where they need
-    one, backward raises NotImplementedError."""
+    Returns:
+        The result, of the shape that grouped_mm() has, of out_dtype.
+
+    Raises:
+        TypeError, ValueError: an argument is wrong; the text names it. Of offs as grouped_mm().
+        NotImplementedError: in backward, where x, w or a scale needs a gradient. There is one to bias alone.
+
+    Example:
+        >>> import torch
+        >>> from batchgemm.torch import scaled_grouped_mm
+        >>> x, w = torch.ones(5, 4, dtype=torch.int8), torch.ones(2, 4, 3, dtype=torch.int8)
+        >>> offs = torch.tensor([2, 5], dtype=torch.int32)
+        >>> y = scaled_grouped_mm(x, w, torch.full((5,), 0.5), torch.ones(2, 3), offs=offs)
+        >>> y.dtype, y[4, 2].item()
+        (torch.bfloat16, 2.0)
+    """
     for name, scale in ("scale_x", scale_x), ("scale_w", scale_w):
         if not isinstance(scale, torch.Tensor):
             raise TypeError(f"{name} is {type(scale).__name__}: it must be a tensor")
@@ -98,19 +135,43 @@ def scaled_grouped_mm(x, w, scale_x, scale_w, offs=None, bias=None, activation=N
 
 def int4_grouped_mm(x, w, scale_w, offs=None, bias=None, activation=None, out_dtype=None, n=None, *,
                     fill=None, check=False):
-    """grouped_mm() of weights of 4 bits, packed as quantize_int4() and batchgemm.pack_int4() do:
+    """grouped_mm() of weights of 4 bits, packed as quantize_int4() and batchgemm.pack_int4() do.
 
-        x [rows, K]    w [groups, K / 64, ld, 8]    offs cuts rows     -> [rows, N]      experts
-        x [groups, M, K]    w [groups, K / 64, ld, 8]    no offs            -> [groups, M, N]
+    Eight weights share a word of 32 bits, along K. Of those of k, k+1, ..., k+7:
 
-    ld is a multiple of 8, and n says N where that is less (default: ld). x is bfloat16 or float16. w is
-    int32, or the same bytes as uint8 [groups, K / 64, ld, 32]; scale_w [groups, K / 64, ld] or
-    [groups, K / 128, ld] has a word of batchgemm.group_words() for so many weights of a column, int32 or its
-    bits as float32: these are scale * (weight - zero). bias, activation, out_dtype, fill and check are those
-    of grouped_mm.
+        bits  31..28  27..24  23..20  19..16  15..12  11..8  7..4  3..0
+        k + ?      7       5       3       1       6      4     2     0
 
-    Gradients are to x and bias: that to x is a product with the weights in the type of x, of which there are
-    groups * K * N numbers of 16 bits for as long as it runs."""
+    Args:
+        x: bfloat16 or float16.
+        w: words of weights, int32, or the same bytes as uint8 [groups, K / 64, ld, 32].
+        scale_w: words of batchgemm.group_words(), int32 or the same bits as float32: a weight q stands for
+            scale * (q - zero). The second dimension says how many weights share one, 64 or 128.
+        offs, bias, activation, out_dtype, fill, check: as of grouped_mm().
+        n: N, where that is less than ld.
+
+    Shapes:
+        x [rows, K], w [groups, K / 64, ld, 8]: offs cuts rows, as of experts. Result [rows, N].
+        x [groups, M, K], w [groups, K / 64, ld, 8]: no offs. Result [groups, M, N].
+        scale_w [groups, K / 64, ld] or [groups, K / 128, ld]. ld is a multiple of 8.
+
+    Returns:
+        The result, as of grouped_mm(). Gradients are to x and bias. The one to x holds all weights as numbers
+        of the type of x, groups * K * N of 16 bits, for as long as it is computed.
+
+    Raises:
+        TypeError, ValueError: an argument is wrong; the text names it. Of offs as grouped_mm().
+        NotImplementedError: in backward, where scale_w needs a gradient.
+
+    Example:
+        >>> import torch
+        >>> from batchgemm.torch import int4_grouped_mm, quantize_int4
+        >>> w, scale_w = quantize_int4(torch.ones(2, 8, 128))    # [experts, N, K]
+        >>> x, offs = torch.ones(5, 128, dtype=torch.bfloat16), torch.tensor([2, 5], dtype=torch.int32)
+        >>> y = int4_grouped_mm(x, w, scale_w, offs=offs)
+        >>> y.shape, y[0, 0].item()
+        (torch.Size([5, 8]), 128.0)
+    """
     if not isinstance(scale_w, torch.Tensor):
         raise TypeError(f"scale_w is {type(scale_w).__name__}: it must be a tensor")
     more = None, scale_w, None, None, n
@@ -126,27 +187,71 @@ def _scaled(call, check):
 
 
 def quantize_int4(weight, group=128):
-    """weight [..., N, K], of any floating type, as w [..., K / 64, ld, 8] and scale_w [..., K / group, ld]
-    of int4_grouped_mm(), on the same device, with the least ld: batchgemm.quantize_int4() on the host."""
+    """batchgemm.quantize_int4() of a tensor: w and scale_w of int4_grouped_mm(). It computes on the host.
+
+    Args:
+        weight: of any floating type, on any device.
+        group: how many weights along K share a scale: 64 or 128. It divides K.
+
+    Shapes:
+        weight [..., N, K], as torch.nn.Linear stores it.
+
+    Returns:
+        w, int32 [..., K / 64, ld, 8], and scale_w, int32 [..., K / group, ld], on the device of weight. ld is
+        N rounded up to a multiple of 8.
+
+    Raises:
+        TypeError: weight is not floating, or has fewer than two dimensions.
+        InvalidError: group is neither 64 nor 128 or does not divide K, or a weight is NaN or infinite.
+
+    Example:
+        >>> import torch
+        >>> from batchgemm.torch import quantize_int4
+        >>> w, scale_w = quantize_int4(torch.ones(2, 8, 128), group=64)
+        >>> w.shape, scale_w.shape
+        (torch.Size([2, 2, 8, 8]), torch.Size([2, 2, 8]))
+    """
     if not weight.is_floating_point() or weight.dim() < 2:
         raise TypeError(f"weight is {weight.dtype} of {weight.dim()} dimensions: "
                         "it must be floating, of two or more")
     *many, n, k = weight.shape
-    _core.check_group(k, group)
+    _memory.check_group(k, group)
     numbers = weight.detach().to("cpu", torch.float32).contiguous()
-    shapes = (n, k), _core.panels(n, k), (k // group, _core.least_ld(n))
+    shapes = (n, k), _memory.panels(n, k), (k // group, _memory.least_ld(n))
     w, scale_w = (torch.empty((*many, *shape), dtype=torch.int32, device="cpu") for shape in shapes[1:])
     if numbers.numel():
         for matrix in zip(*(t.view(-1, *shape) for t, shape in zip((numbers, w, scale_w), shapes))):
             at, *to = (t.data_ptr() for t in matrix)
-            _core._call("bg_quantize_int4", at, n, k, group, *to)
+            _call("bg_quantize_int4", at, n, k, group, *to)
     return w.to(weight.device), scale_w.to(weight.device)
 
 
 def matmul_list(xs, ws, out_dtype=None):
-    """[x @ w for x, w in zip(xs, ws)] of matrices of any sizes, in one run: LoRA ranks, optimisers. Types as
-    in grouped_mm, the same in all. It copies addresses to the device, and so cannot be captured in a CUDA
-    graph."""
+    """[x @ w for x, w in zip(xs, ws)] in one run, of matrices of any sizes: LoRA ranks, optimisers.
+
+    It copies addresses to the device, so a CUDA graph cannot capture it.
+
+    Args:
+        xs, ws: lists of matrices, all float32, all bfloat16 or all float16, on one device.
+        out_dtype: float32, or the type of xs (default).
+
+    Shapes:
+        xs[i] [M, K], ws[i] [K, N]. Each i has its own M, N and K.
+
+    Returns:
+        A list of tensors [M, N].
+
+    Raises:
+        TypeError, ValueError: shapes, types or devices do not fit; the text names the product.
+        RuntimeError: a CUDA graph is being captured.
+
+    Example:
+        >>> import torch
+        >>> from batchgemm.torch import matmul_list
+        >>> ys = matmul_list([torch.ones(2, 3), torch.ones(1, 5)], [torch.ones(3, 4), torch.ones(5, 2)])
+        >>> [tuple(y.shape) for y in ys], ys[1][0, 0].item()
+        ([(2, 4), (1, 2)], 5.0)
+    """
     xs, ws = list(xs), list(ws)
     if not xs and not ws:
         return []  # an operator must have a tensor

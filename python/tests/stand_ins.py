@@ -7,7 +7,7 @@ import tempfile
 import types
 import unittest
 
-from batchgemm import _core
+from batchgemm import _abi
 from batchgemm._optional import Nothing, eager
 
 if eager is Nothing:
@@ -86,8 +86,8 @@ class Case(unittest.TestCase):
         self.levels, self.left = types.SimpleNamespace(_current_level=-1), []
 
         def run_at(program, stream, addresses):
-            size, zero, *rest, extent = _core.ADDRESSES.unpack(
-                ctypes.string_at(addresses, _core.ADDRESSES.size))
+            size, zero, *rest, extent = _abi.ADDRESSES.unpack(
+                ctypes.string_at(addresses, _abi.ADDRESSES.size))
             self.runs.append((program, stream, rest))
             self.extents.append(extent)
             return self.status

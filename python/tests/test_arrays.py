@@ -10,7 +10,7 @@ import time
 import unittest
 
 import batchgemm
-from batchgemm import _core
+from batchgemm import _memory
 
 try:
     import numpy as np
@@ -297,7 +297,7 @@ class TestHost(unittest.TestCase):
             file.flush()
             with mmap.mmap(file.fileno(), 16, access=mmap.ACCESS_READ) as mapped:
                 view = memoryview(mapped).cast("f")
-                address, count, keep = _core._host("x", view)
+                address, count, keep = _memory.host("x", view)
                 self.assertEqual((address, count), (np.frombuffer(mapped, "f").ctypes.data, 4))
                 del view
                 with self.assertRaises(BufferError):
@@ -305,9 +305,9 @@ class TestHost(unittest.TestCase):
                 del keep
         x = np.arange(4, dtype="f")
         x.flags.writeable = False
-        self.assertEqual(_core._host("x", x)[:2], (x.ctypes.data, 4))
+        self.assertEqual(_memory.host("x", x)[:2], (x.ctypes.data, 4))
         with self.assertRaises(TypeError):
-            _core._host("x", x, writable=True)
+            _memory.host("x", x, writable=True)
 
 
 # Says when it waits for products, and whether these are under way when it is interrupted. Other devices than
@@ -318,7 +318,7 @@ from batchgemm import _core
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background of a shell ignore it
 
-def wait(*args, wait=_core._wait, **more):
+def wait(*args, wait=_core.wait, **more):
     print("waits", flush=True)
     wait(*args, **more)
 
@@ -330,13 +330,13 @@ device = batchgemm.open(sys.argv[1])
 b = np.eye(3, dtype=np.float32)
 m, k, count = (2048, 16384, 8) if sys.argv[1] == "cpu" else (1024, 4096, 1)
 a, out = np.zeros((m, k), np.float32), [np.full((m, m), 7, np.float32) for _ in range(count)]
-before = _core._wait, _core.Read.__exit__
-_core._wait, _core.Read.__exit__ = wait, leave
+before = _core.wait, _core.Read.__exit__
+_core.wait, _core.Read.__exit__ = wait, leave
 try:
     device.matmul([a] * count, [a.T] * count, out)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
-_core._wait, _core.Read.__exit__ = before
+_core.wait, _core.Read.__exit__ = before
 assert all((x == 7).all() for x in out)
 assert (device.matmul([b], [b])[0] == b).all()
 device.close()

@@ -7,7 +7,7 @@ from array import array
 from unittest import mock
 
 import batchgemm
-from batchgemm import _core, problem
+from batchgemm import _objects, problem
 from problems import Case, expected, layout
 
 
@@ -157,8 +157,8 @@ class Elements(Case):
         """Elements of 4 bits are moved in words of eight, at once and in pieces."""
         words, got = array("I", [0x75316420, 1, 2**32 - 1]), array("i", bytes(12))
         with self.device.buffer(24, "int4") as buffer:
-            for piece in _core.PIECE, 8:
-                with mock.patch.object(_core, "PIECE", piece):
+            for piece in _objects.PIECE, 8:
+                with mock.patch.object(_objects, "PIECE", piece):
                     buffer.write(words)
                     buffer.read(got)
                 self.assertEqual(got.tobytes(), words.tobytes())

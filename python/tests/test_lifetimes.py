@@ -7,7 +7,7 @@ import weakref
 from array import array
 
 import batchgemm
-from batchgemm import _core, problem
+from batchgemm import _abi, problem
 
 
 class Test(unittest.TestCase):
@@ -17,7 +17,7 @@ class Test(unittest.TestCase):
 
     def assertClosed(self, handle):
         with self.assertRaisesRegex(batchgemm.Error, "was closed"):
-            _core._call("bg_close", handle)
+            _abi._call("bg_close", handle)
 
     def test_dropped(self):
         """What is dropped is closed, and says so."""
