@@ -94,6 +94,23 @@ def _check_packed_types(x, w, out_dtype):
     return _result_type(x, out_dtype)
 
 
+def _check_devices(x, *others):
+    for name, t in others:
+        if t is not None and t.device != x.device:
+            raise ValueError(f"{name} is on {t.device}, x on {x.device}")
+
+
+def _check_depth(k, depth):
+    if k != depth:
+        raise ValueError(f"x has {k} columns, w has {depth} rows")
+
+
+def _check_scale_types(scale_x, scale_w):
+    for name, scale in ("scale_x", scale_x), ("scale_w", scale_w):
+        if scale.dtype != torch.float32:
+            raise TypeError(f"{name} is {scale.dtype}: it must be float32")
+
+
 def _grouping(scale, groups, k, ld):
     """What the words of a w of int4 are of."""
     if scale.dtype not in (torch.int32, torch.float32):
@@ -107,8 +124,6 @@ def _grouping(scale, groups, k, ld):
 
 def _scaling(name, scale, t, form, groups, rows):
     """What the scale of t is of, which has so many rows, or columns."""
-    if scale.dtype != torch.float32:
-        raise TypeError(f"{name} is {scale.dtype}: it must be float32")
     whole, each = (), ((rows,),)
     if len(t.shape) == 3:
         whole, each = ((groups,),), ((groups, rows),)
@@ -152,9 +167,6 @@ def _of_blocks(scale_x, scale_w, x, groups, n, k):
         return False
     if math.prod(shapes[0]) == math.prod(shapes[1]) == 1:
         return False
-    for name, scale in ("scale_x", scale_x), ("scale_w", scale_w):
-        if scale.dtype != torch.float32:
-            raise TypeError(f"{name} is {scale.dtype}: it must be float32")
     if x.dtype != torch.float8_e4m3fn:
         raise TypeError(f"x is {x.dtype}: with scales of blocks it must be float8_e4m3fn")
     return True
@@ -167,9 +179,7 @@ def sizes_of(x, w, offs, bias, activation, out_dtype, scale_x=None, scale_w=None
     scaled, packed = scale_x is not None, scale_x is None and scale_w is not None
     out = (_check_scaled_types if scaled else _check_packed_types if packed else check_types)(x, w, out_dtype)
     scales = ("scale_x", scale_x), ("scale_w", scale_w), ("zero_x", zero_x), ("sums_w", sums_w)
-    for name, t in ("w", w), ("offs", offs), ("bias", bias), *scales:
-        if t is not None and t.device != x.device:
-            raise ValueError(f"{name} is on {t.device}, x on {x.device}")
+    _check_devices(x, ("w", w), ("offs", offs), ("bias", bias), *scales)
     dims = len(x.shape), 3 if packed else len(w.shape)
     if dims not in ((2, 3), (2, 2), (3, 3)):
         raise ValueError(f"x has {dims[0]} dimensions, w has {dims[1]}: each must have 2 or 3")
@@ -183,8 +193,7 @@ def sizes_of(x, w, offs, bias, activation, out_dtype, scale_x=None, scale_w=None
             raise ValueError(f"n is {n}: w has {ld} columns")
     else:
         depth, n = w.shape[-2:]
-    if k != depth:
-        raise ValueError(f"x has {k} columns, w has {depth} rows")
+    _check_depth(k, depth)
     if dims == (3, 3):
         form, groups, shape = BATCHED, x.shape[0], (x.shape[0], m, n)
         if offs is not None:
@@ -214,6 +223,7 @@ def sizes_of(x, w, offs, bias, activation, out_dtype, scale_x=None, scale_w=None
         return sizes._replace(scales=("", _grouping(scale_w, groups, k, ld)))
     if not scaled:
         return sizes
+    _check_scale_types(scale_x, scale_w)
     has_no_zeros = form != ENDS_OF_DEPTH and zero_x is None and sums_w is None
     if has_no_zeros and _of_blocks(scale_x, scale_w, x, groups, n, k):
         return sizes._replace(scales=("block", "block") if k else ("", ""))
@@ -221,6 +231,22 @@ def sizes_of(x, w, offs, bias, activation, out_dtype, scale_x=None, scale_w=None
     of_w = _scaling("scale_w", scale_w, w, form, groups, n)
     zeros = _check_zeros(x, scale_x, zero_x, sums_w, groups, n)
     return sizes._replace(zeros=zeros, scales=(of_x, "row" if zeros else of_w))
+
+
+def check_columns(x, w, offs, out_dtype, scale_x=None, scale_w=None):
+    """Checks x [groups, M, K] and w [K, columns] by their own names, before they are swapped."""
+    scaled = scale_x is not None
+    (_check_scaled_types if scaled else check_types)(x, w, out_dtype)
+    _check_devices(x, ("w", w), ("offs", offs), ("scale_x", scale_x), ("scale_w", scale_w))
+    (groups, m, k), (depth, columns) = x.shape, w.shape
+    _check_depth(k, depth)
+    if offs is not None and len(offs.shape) == 1 and offs.shape[0] != groups:
+        raise ValueError(f"offs has {offs.shape[0]} groups, x has {groups}")
+    if scaled:
+        _check_scale_types(scale_x, scale_w)
+        if not _of_blocks(scale_w, scale_x, w.transpose(0, 1), groups, m, k):
+            _scaling("scale_x", scale_x, x, ENDS_OF_ROWS, groups, m)
+            _scaling("scale_w", scale_w, w, ENDS_OF_ROWS, groups, columns)
 
 
 def flag_of(fill):

@@ -18,7 +18,7 @@ from . import _lists, _memory
 from ._abi import _call
 from ._gradients import W, X, product, without_eager
 from ._optional import eager
-from ._programs import check_call
+from ._programs import check_call, check_columns
 
 __all__ = ["grouped_mm", "int4_grouped_mm", "matmul_list", "quantize_int4", "scaled_grouped_mm"]
 
@@ -74,6 +74,8 @@ def grouped_mm(x, w, offs=None, bias=None, activation=None, out_dtype=None, *, f
     if x.dim() == 3 and w.dim() == 2:
         if bias is not None:
             raise ValueError("bias: none where offs cuts columns")
+        if not torch.compiler.is_dynamo_compiling():
+            check_columns(x, w, offs, out_dtype)
         return product(w, x, offs, None, activation or "", out_dtype, fill, X | W).t()
     return product(x, w, offs, bias, activation or "", out_dtype, fill)
 
@@ -127,6 +129,8 @@ def scaled_grouped_mm(x, w, scale_x, scale_w, offs=None, bias=None, activation=N
         for name, t in ("bias", bias), ("zero_x", zero_x), ("sums_w", sums_w):
             if t is not None:
                 raise ValueError(f"{name}: none where offs cuts columns")
+        if not torch.compiler.is_dynamo_compiling():
+            check_columns(x, w, offs, out_dtype, scale_x, scale_w)
         turned = w.transpose(-2, -1), x.transpose(-2, -1), scale_w, scale_x
         return scaled_grouped_mm(*turned, offs, None, activation, out_dtype, fill=fill, check=check).t()
     more = scale_x, scale_w, zero_x, sums_w, None
