@@ -1,5 +1,5 @@
-"""libbatchgemm.so by ctypes: its structs, its functions, and its errors as exceptions. What ctypes would cut
-without a word is refused: integers beyond their field, and text with a character 0."""
+"""libbatchgemm.so by ctypes: its structs, its functions, and its errors as exceptions. ctypes would silently
+cut integers beyond their field and text with a character 0: here they are errors."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _error(status: int, text: str) -> Error:
 
 
 def integer(name: str, value, low: int = -2**63, high: int = 2**63 - 1) -> int:
-    """An integer of Python, NumPy or others; by default one that 64 bits hold."""
+    """An integer of Python, NumPy or others. By default 64 bits must hold it."""
     try:
         whole = operator.index(value)
     except TypeError:
@@ -80,7 +80,7 @@ def integer(name: str, value, low: int = -2**63, high: int = 2**63 - 1) -> int:
 
 
 def single(name, value):
-    """A number, if float32 has it: NaN and infinities too."""
+    """A number that float32 holds. NaN and infinities are such numbers."""
     try:
         struct.pack("=f", value)
     except (struct.error, OverflowError):
@@ -108,7 +108,7 @@ _LIMITS = {c_uint32: (0, 2**32 - 1), c_int64: (-2**63, 2**63 - 1), c_uint64: WOR
 
 
 class _Struct(ctypes.Structure):
-    """A struct of batchgemm.h, of which each field refuses what it would cut."""
+    """A struct of batchgemm.h. Each field refuses what it would cut."""
 
     def __init_subclass__(cls):
         cls._kinds = dict(cls._fields_)
@@ -116,7 +116,7 @@ class _Struct(ctypes.Structure):
 
     @classmethod
     def of(cls, *values):
-        """A struct of the values of all fields: what its constructor makes, in a tenth of the time."""
+        """What the constructor makes of the values of all fields, in a tenth of the time."""
         try:
             return cls.from_buffer_copy(cls._packed(*values))
         except (struct.error, OverflowError):

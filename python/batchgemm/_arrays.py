@@ -76,7 +76,7 @@ def _matrices(name, given):
 
 
 def _check(name, arrays):
-    """The type of matrices that are all of one."""
+    """The type that all matrices have."""
     dtype = None
     for i, x in enumerate(arrays):
         if not isinstance(x, np.ndarray):
@@ -94,7 +94,7 @@ def _check(name, arrays):
 
 
 def _epilogue(bias, activation):
-    """The option for what is done to results."""
+    """The options for bias and activation."""
     parts = {name: value for name, value in (("bias", bias), ("activation", activation)) if value}
     return {"epilogue": parts} if parts else {}
 
@@ -143,8 +143,7 @@ def _check_out(out, shapes, dtype):
 
 
 def _nested(x):
-    """Whether the rows of a matrix, or its columns, lie one after the other, and so no element in
-    another."""
+    """Whether the rows of a matrix, or its columns, follow each other, so that no elements overlap."""
     reach = x.itemsize
     steps = [(abs(step), count) for step, count in zip(x.strides, x.shape) if x.size and count > 1]
     for step, count in sorted(steps):
@@ -156,7 +155,8 @@ def _nested(x):
 
 def _place_results(out, shapes, dtype, reads):
     """Matrices for results, their offsets and leading dimensions, and address, length and keeper of the
-    memory that has all: out, if it lies as kernels write it and apart from what they read, else new ones."""
+    memory that has all. That is out, if kernels can write to it and it is apart from what they read; else new
+    memory."""
     if out is not None:
         trans, offsets, lds, on_c = _as_they_lie(out) or ([True], None, None, None)
         lies_so = not any(trans) and not _interleave(out, lds)
@@ -171,7 +171,8 @@ def _place_results(out, shapes, dtype, reads):
 
 
 def _interleave(matrices, lds):
-    """Whether a matrix begins among the rows of one of another leading dimension, which a batch refuses."""
+    """Whether a matrix begins among the rows of another, and their leading dimensions differ. A batch refuses
+    that."""
     end, before = 0, 0
     rows = [(_span(x), ld) for x, ld in zip(matrices, lds) if x.size and len(x) > 1 and x.shape[1] < ld]
     for (at, to), ld in sorted(rows):
@@ -189,9 +190,9 @@ def _apart(one, other, size):
 
 def _place(matrices):
     """Where the matrices of an operand are: whether each is transposed, its offset and leading dimension, and
-    address, length and keeper of the memory that has all. They are used where they are if they are all of one
-    array, of which they are half or more, and copied one after the other otherwise: between arrays is memory
-    of nobody, and nothing far from them should travel."""
+    address, length and keeper of the memory that has all. If all are views of one array, and at least half of
+    what they span, they are used where they are. Otherwise they are copied one after the other: the library
+    takes one array, the memory between arrays belongs to others, and a GPU would be sent all of it."""
     return _as_they_lie(matrices) or _packed(matrices)
 
 
@@ -223,8 +224,8 @@ def _as_they_lie(matrices):
 
 
 def _layout(x):
-    """Whether a matrix is stored transposed, and its leading dimension; None if neither elements of a row nor
-    those of a column are side by side."""
+    """Whether a matrix is stored transposed, and its leading dimension. None if neither the elements of a row
+    nor those of a column follow each other."""
     if x.size == 0:
         return False, x.shape[1]
     ways = (False, x.shape, x.strides), (True, x.shape[::-1], x.strides[::-1])
@@ -273,7 +274,7 @@ def grouped_mm(device, x, w, ends, bias, activation, compute, timeout):
     given = {"a": x, "b": w.transpose(0, 2, 1) if trans_b else w, "sizes": ends}
     if bias is not None:
         given["bias"] = bias
-    bound = 1 << (rows - 1).bit_length()  # so that few programs do for numbers of rows that change
+    bound = 1 << (rows - 1).bit_length()  # numbers of rows that are near share a program
     result = _empty((rows, n), x.dtype)
     run = _run_on_host if device.backend == "cpu" else _run_in_buffers
     with device._lock:
@@ -284,7 +285,7 @@ def grouped_mm(device, x, w, ends, bias, activation, compute, timeout):
 
 
 def _run_on_host(device, program, given, result, last, bound, of, timeout):
-    """Runs a program of grouped_mm on arrays as they lie. Ends were checked: nothing after them is
+    """Runs a program of grouped_mm on arrays where they are. Ends were checked: nothing after the last is
     touched."""
     given = {name: _aligned(data) for name, data in given.items()} | {"c": result}
     device._hold(given)
@@ -294,7 +295,7 @@ def _run_on_host(device, program, given, result, last, bound, of, timeout):
 
 
 def _run_in_buffers(device, program, given, result, last, bound, of, timeout):
-    """Runs a program of grouped_mm on copies in buffers, which are as long as its bounds ask for."""
+    """Runs a program of grouped_mm on copies in buffers. These are as long as its bounds ask for."""
     counts = {name: data.size for name, data in given.items()}
     counts |= {"a": bound * given["a"].shape[1], "c": bound * result.shape[1]}
     types = {name: "f32" if name == "sizes" else of for name in counts}
@@ -348,7 +349,7 @@ def _check_grouped(x, w, bias, activation):
 
 
 def _check_ends(ends, groups, rows):
-    """The ends as int32. The device checks them too; here they have names."""
+    """The ends as int32. The device checks them too; errors from here name the group."""
     ends = np.asarray(ends)
     if ends.size and ends.dtype.kind not in "iu":
         raise TypeError(f"ends are of {ends.dtype}, not integers")
@@ -400,7 +401,8 @@ def _trim(device):
 
 
 def _belonging(device, made):
-    """Lets the device keep what it made: it closes that with itself, and is not kept by it."""
+    """Lets the device keep what it made. The device closes it with itself, and it does not keep the
+    device."""
     made._finalizer.detach()
     made._device = weakref.proxy(device)
     return made

@@ -1,11 +1,11 @@
 // What eager calls of batchgemm.torch do again and again, without the interpreter: see whether a call is
-// plain, read its tensors, find its program in a table, allocate the result and queue the run. What is not
-// plain, or new, is left to Python: the result is None then. _programs.py puts what it did into the table, by
-// keep(), and empties that by clear() before it closes a program or gives it to another stream. A handle is
-// never used again, so that an entry of a program that somebody else closed does no harm.
+// plain, read its tensors, find its program in a table, allocate the result and queue the run. Calls that are
+// not plain, or new, are left to Python: the result is None then. _programs.py puts what it did into the table
+// by keep(). It empties the table by clear() before it closes a program or gives it to another stream. Handles
+// are never used again, so an entry of a program that somebody else closed does no harm.
 //
-// Python's lock guards the table. It is given up while a run is queued, and may be in any call of torch's, so
-// that nothing points into the table across one.
+// Python's lock guards the table. It is given up while a run is queued, and any call of torch's may give it up.
+// So nothing points into the table across such a call.
 
 #include "_eager_tensors.h"
 
@@ -15,27 +15,28 @@
 
 static bg_status (*run_at)(bg_program, uintptr_t, const bg_addresses *);
 
-// torch's functions that allocate a tensor, without a reading of Python's arguments, all or none.
-enum { RESULTS = 4 }; // the first of torch.types, of which results are
+// torch's functions that allocate a tensor without reading Python's arguments: all, or none.
+enum { RESULTS = 4 }; // so many of torch.types, from the first on, are types of results
 static struct {
 	int (*empty_strided)(int64_t dims, const int64_t *shape, const int64_t *stride, int32_t type,
 		int32_t device_type, int32_t device, void **tensor);
 	int (*delete)(void *tensor);
-	PyObject *(*wrap)(const void *tensor); // the object has a reference of its own
-	int32_t numbers[RESULTS + 2];          // of those, the CPU and GPUs
+	PyObject *(*wrap)(const void *tensor); // the object gets a reference of its own
+	int32_t numbers[RESULTS + 2];          // torch's, of types of results, of the CPU and of GPUs
 } aoti;
 
 // Calls.
 
-// decline leaves a call to Python, and so does an exception: Python meets it too. That of Ctrl-C comes once.
+// decline leaves a call to Python. So does an exception, as Python meets it too, but for Ctrl-C, which comes
+// once.
 static PyObject *decline(void) {
 	if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)) return NULL;
 	PyErr_Clear();
 	Py_RETURN_NONE;
 }
 
-// queue queues a run, and on the CPU waits for it. It returns whether that was done; where the program is
-// closed there is no exception.
+// queue queues a run, and on the CPU waits for it. It returns whether it did. If the program is closed, it
+// returns false without an exception.
 static int queue(const struct todo *todo, uint64_t stream, const bg_addresses *at) {
 	bg_status status;
 	Py_BEGIN_ALLOW_THREADS // the driver may have to wait for the GPU
@@ -70,13 +71,13 @@ static PyObject *allocate(const struct todo *todo) {
 	return PyObject_Call(torch.empty, todo->args, todo->kwargs);
 }
 
-// rows_of finds the scales in one array, where they lie so, or has Python make one, which is to live until
-// the run is queued.
+// rows_of finds the scales in one array, if they lie so, or lets Python make one. That must live until the run
+// is queued.
 static int rows_of(const struct todo *todo, const struct scales *s, uint64_t *rows, PyObject **made) {
 	PyObject *const *of = s->tensors;
 	*rows = s->address[SCALE_W];
-	if (todo->behind >= 0 && *rows % ALIGN == 0 &&
-		(of[SCALE_X] == Py_None || *rows + (uint64_t)todo->behind == s->address[SCALE_X])) return 1;
+	if (todo->after >= 0 && *rows % ALIGN == 0 &&
+		(of[SCALE_X] == Py_None || *rows + (uint64_t)todo->after == s->address[SCALE_X])) return 1;
 	*made = PyObject_CallFunctionObjArgs(torch.join, todo->expand, of[SCALE_X], of[SCALE_W], of[ZERO_X],
 		of[SUMS_W], NULL);
 	return *made && read_address(*made, rows);
@@ -89,8 +90,8 @@ static int filled(PyObject *y, PyObject *value) {
 	return done != NULL;
 }
 
-// compute returns the result of what is to be done. todo is a copy, and its references are the caller's.
-// Where the table was emptied while memory was allocated, the program may be another stream's.
+// compute returns the result of todo, a copy whose references the caller holds. If the table was emptied while
+// memory was allocated, the program may be another stream's, and the call is left to Python.
 static PyObject *compute(const struct todo *todo, uint64_t stream, const uint64_t address[OPERANDS],
 	const struct scales *s,
 	int64_t extent) {
@@ -113,8 +114,8 @@ static PyObject *compute(const struct todo *todo, uint64_t stream, const uint64_
 	return result;
 }
 
-// try_key returns the result of a call that the table has, or None, also where ends on the CPU are wrong.
-// They lie one after the other in such a call.
+// try_key returns the result of a call that the table has, or None. It is None too where ends on the CPU are
+// wrong; in such a call they follow each other.
 static PyObject *try_key(const struct key *key, const uint64_t address[OPERANDS], const struct scales *s) {
 	struct entry *e = find(key);
 	if (!e) Py_RETURN_NONE;
@@ -128,8 +129,8 @@ static PyObject *try_key(const struct key *key, const uint64_t address[OPERANDS]
 	return y;
 }
 
-// positive returns whether memory has what n tensors are, and not the negative of it. What is known of them,
-// if anything, has their types, of which complex numbers have parts of two.
+// positive returns whether the memory of n tensors holds them, and not their negative. Parts of complex numbers
+// alone can be negative: where the types are known, they are of fp32 or fp16.
 static int positive(PyObject *const *args, const struct operand *known, int n) {
 	for (int i = 0; i < n; i++) {
 		int part = !known || known[i].type == FLOAT32 || known[i].type == FLOAT16;
@@ -150,8 +151,8 @@ static PyObject *try_run(PyObject *const *args, PyObject *const *more, long turn
 	return try_key(&key, address, &scales);
 }
 
-// gradient makes the call of the gradient to X or W of one that has that of the result in the place of the
-// bias.
+// gradient makes the call that computes the gradient to X or W, from a call that has the gradient of the result
+// in the place of the bias.
 static struct key gradient(const struct key *of, int to, uint64_t address[OPERANDS]) {
 	struct key key = *of;
 	key.fill = 1;
@@ -161,13 +162,13 @@ static struct key gradient(const struct key *of, int to, uint64_t address[OPERAN
 	return key;
 }
 
-// try_gradients returns what backward() does, or None, where the table does not have all that is wanted. args
-// has the gradient of x @ w + bias in the place of the bias.
+// try_gradients returns what backward() does, or None if the table lacks a call that is wanted. args has the
+// gradient of x @ w + bias in the place of the bias.
 static PyObject *try_gradients(PyObject *const *args, PyObject *bias, const int wanted[OPERANDS]) {
 	struct key call, keys[2];
 	uint64_t address[2][OPERANDS];
 	if (!read_tensors(args, &call, address[X])) return decline();
-	if (wanted[X] && call.operands[W].dims != 3) Py_RETURN_NONE; // depth was cut, and Python turns it
+	if (wanted[X] && call.operands[W].dims != 3) Py_RETURN_NONE; // depth was cut, and Python transposes the result
 	memcpy(address[W], address[X], sizeof *address);
 	for (int i = X; i <= W; i++) {
 		keys[i] = gradient(&call, i, address[i]);
@@ -191,8 +192,8 @@ static PyObject *try_gradients(PyObject *const *args, PyObject *bias, const int 
 	return result;
 }
 
-// unseen returns whether no forward mode, mode, trace, transformation or profiler is to see what is done:
-// _watched() in Python.
+// unseen returns whether no forward mode, mode, trace, transformation or profiler watches: _watched() in
+// Python.
 static int unseen(void) {
 	if (integer(PyObject_GetAttr(torch.forward_mode, name._current_level)) != -1 || PyErr_Occurred())
 		return 0;
@@ -215,14 +216,14 @@ static int tensors(PyObject *const *args, int n) {
 	return 1;
 }
 
-// plain returns whether arguments are tensors and no more, and nobody is to see the call. Memory may have the
-// negative of them.
+// plain returns whether arguments are tensors and no more, and nobody watches the call. Their memory may hold
+// their negative.
 static int plain(PyObject *const *args, PyObject *const *more) {
 	return args[X] != Py_None && args[W] != Py_None && tensors(args, OPERANDS) &&
 		(!more || tensors(more, SCALES)) && unseen();
 }
 
-// wants_gradients returns whether one of n tensors wants some, or -1 with an exception.
+// wants_gradients returns whether one of n tensors wants a gradient, or -1 with an exception.
 static int wants_gradients(PyObject *const *of, int n) {
 	int wants = 0;
 	for (int i = 0; i < n && !wants; i++)
@@ -230,7 +231,7 @@ static int wants_gradients(PyObject *const *of, int n) {
 	return wants;
 }
 
-// differentiable returns that of a call, where gradients are computed.
+// differentiable returns wants_gradients() of a call, or 0 where gradients are off.
 static int differentiable(PyObject *const *args, PyObject *const *more) {
 	int wants = truth(PyObject_CallNoArgs(torch.grad_enabled));
 	if (wants == 1 && !(wants = wants_gradients(args, OFFS)) && !(wants = wants_gradients(args + BIAS, 1)) &&
@@ -239,8 +240,8 @@ static int differentiable(PyObject *const *args, PyObject *const *more) {
 	return wants;
 }
 
-// left returns whether one of the tensors was left by a transformation that has ended, which has no memory.
-// There is an exception, and is afterwards.
+// left returns whether a transformation that has ended left one of the tensors. Such a tensor has no memory. An
+// exception is set, and stays.
 static int left(PyObject *const *args) {
 	PyObject *type, *value, *trace;
 	PyErr_Fetch(&type, &value, &trace);
@@ -253,7 +254,7 @@ static int left(PyObject *const *args) {
 	return is > 0;
 }
 
-// try_differentiable calls the product with gradients, unless that is to see other arguments.
+// try_differentiable calls the product with gradients, unless its arguments would be others.
 static PyObject *try_differentiable(PyObject *const *args, long turned) {
 	int64_t w = integer(PyObject_GetAttr(args[W], name.ndim));
 	if (PyErr_Occurred() || turned || w == 2 || device_of(args[X]) == ELSEWHERE) return decline();
@@ -265,7 +266,7 @@ static PyObject *try_differentiable(PyObject *const *args, long turned) {
 
 // The module.
 
-// takes returns how many arguments are to be there, of which some may be those of scales.
+// takes returns how many arguments a function takes, those of scales included.
 static Py_ssize_t takes(Py_ssize_t n, Py_ssize_t without) { return n > without ? without + MORE : without; }
 
 // ready returns whether a function has as many arguments as it takes, and setup() was called.
@@ -309,7 +310,7 @@ static PyObject *run(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 		NULL;
 }
 
-// save makes backward() find the operands, and what is kept for an activation.
+// save keeps the operands for backward(), and what an activation needs.
 static int save(PyObject *ctx, PyObject *const *args, PyObject *kept) {
 	if (kept != Py_None && PyObject_SetAttr(ctx, name.activation, args[ACTIVATION])) return 0;
 	PyObject *saved = PyObject_CallMethodObjArgs(ctx, name.save_for_backward, args[X], args[W], args[OFFS],
@@ -344,8 +345,8 @@ static PyObject *forward(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	return y;
 }
 
-// derive returns the gradient of x @ w + bias, of that of the result and of what forward has kept for the
-// activation.
+// derive returns the gradient of x @ w + bias, from the gradient of the result and from what forward kept for
+// the activation.
 static PyObject *derive(PyObject *ctx, PyObject *gy, PyObject *kept) {
 	if (kept == Py_None) return Py_NewRef(gy);
 	PyObject *activation = PyObject_GetAttr(ctx, name.activation),
@@ -399,8 +400,8 @@ static int read_empty(PyObject *args, PyObject *kwargs, int device, struct opera
 	return dims >= 0 && o->type && o->type <= RESULTS;
 }
 
-// behind returns the todo.behind of scales that are expanded so.
-static int64_t behind(const struct key *k, PyObject *expand) {
+// after returns todo.after for scales that are expanded so.
+static int64_t after(const struct key *k, PyObject *expand) {
 	int to_w, to_x;
 	if (!PyArg_ParseTuple(expand, "ii", &to_w, &to_x)) return -1;
 	const struct operand *of = k->scales;
@@ -430,7 +431,7 @@ static PyObject *keep(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	PyObject *const *call = args + DONE, *const *more = n > DONE + ARGUMENTS ? call + ARGUMENTS : NULL;
 	if (!describe(call, more, 0, &key, address, &scales) ||
 		!read_empty(todo.args, todo.kwargs, key.operands[X].device, &todo.as)) return decline();
-	todo.behind = more ? behind(&key, todo.expand) : -1;
+	todo.after = more ? after(&key, todo.expand) : -1;
 	if (PyErr_Occurred()) return NULL;
 	put(&key, todo);
 	Py_RETURN_NONE;

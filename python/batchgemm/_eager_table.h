@@ -20,16 +20,16 @@ struct scales {
 	uint64_t address[SCALES];
 };
 
-// What is to be done.
+// What to do for a call.
 struct todo {
 	bg_program program;
 	PyObject *args, *kwargs; // of torch.empty()
 	struct operand as;       // what that allocates
 	PyObject *value;         // what the result is filled with before the run, or None
 	PyObject *wait;          // to be called after the run, or None
-	PyObject *expand;        // to how many scales there are to be, for Python
-	// the bytes from scale_w to scale_x of scales that are as kernels want them; -1: they never are
-	int64_t behind;
+	PyObject *expand;        // how many scales there must be, for Python
+	// bytes from scale_w to scale_x where scales lie as kernels take them; -1: they never do
+	int64_t after;
 };
 
 static struct entry {

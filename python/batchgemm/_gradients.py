@@ -1,10 +1,10 @@
-"""How a grouped product finds its way: through eager, straight to the operator, or through torch's
-dispatcher; and its gradients and tangents.
+"""Which way a grouped product takes: through eager, straight to the operator, or through torch's dispatcher.
+And its gradients and tangents.
 
-A call that somebody is to see goes through the dispatcher, where _autograd() is the kernel of all that
-differentiates: autograd, forward mode, and the transformations of torch.func, each of which calls it with
-tensors of its level. A call that nobody is to see has _Differentiable, or nothing, without the
-dispatcher."""
+If a mode, a trace or the like watches a call, it goes through the dispatcher. There _autograd() is the kernel
+of autograd, of forward mode and of the transformations of torch.func, and each calls it with tensors of its
+level.
+Other calls skip the dispatcher: they go to _Differentiable where gradients are wanted, or to the operator."""
 
 import ctypes
 import functools
@@ -34,13 +34,13 @@ _DERIVATIVES = {  # times the gradient of the result, of that or, of torch's, of
 _PLAIN = {torch.Tensor, torch.nn.Parameter, type(None)}
 _WATCHERS = (  # false: none is there
     _len_torch_dispatch_stack, _is_tracing, _are_functorch_transforms_active, _profiler_enabled)
-X, W = 1, 2  # which of a product is turned: has its last two dimensions swapped
+X, W = 1, 2  # bits of turned: its last two dimensions are swapped
 
 # Ways.
 
 
 def product(x, w, offs, bias, activation, out_dtype, fill, turned=0):
-    """grouped_mm() of these, of which some are turned."""
+    """grouped_mm() of these. turned says which are to be transposed first."""
     if not torch.compiler.is_dynamo_compiling():
         y = eager.product(x, w, offs, bias, activation, out_dtype, fill, turned)
         if y is not None:
@@ -50,8 +50,8 @@ def product(x, w, offs, bias, activation, out_dtype, fill, turned=0):
 
 
 def without_eager(x, w, offs, bias, activation, out_dtype, fill, *more):
-    """A grouped product that eager does not take. more: as in run(). The dispatcher takes 10 us, and is left
-    out where nobody would see that."""
+    """A grouped product that eager does not take. more: as in run(). The dispatcher takes 10 us, so calls
+    that nobody watches skip it."""
     tensors = x, w, offs, bias, *more[:-1]
     if torch.compiler.is_dynamo_compiling() or _watched(*tensors):
         way = operator_of(more)
@@ -65,8 +65,8 @@ def without_eager(x, w, offs, bias, activation, out_dtype, fill, *more):
 
 
 def _watched(x, *others):
-    """Whether these are not just tensors of a CPU or CUDA, or forward mode, a mode, trace, transformation or
-    profiler is to see what is done."""
+    """Whether forward mode, a mode, a trace, a transformation or a profiler watches the call, or some of
+    these are no plain tensors of a CPU or CUDA."""
     return (
         not (type(x) in _PLAIN and all(type(t) in _PLAIN for t in others))
         or not (x.is_cuda or x.is_cpu)
@@ -77,7 +77,7 @@ def _watched(x, *others):
 
 
 def _stands_for_another(t):
-    """Whether the memory has the negative of it, or it is of a transformation, which may have ended."""
+    """Whether the memory holds the negative of t, or t belongs to a transformation, which may have ended."""
     return t.is_neg() or is_functorch_wrapped_tensor(t)
 
 
@@ -94,12 +94,12 @@ def tracks_tangents():
 
 
 def _gradients(x, w, offs, bias, gz, needs):
-    """What backward returns, of the gradient of x @ w + bias: for as many arguments as there can be."""
+    """What backward returns for gz, the gradient of x @ w + bias: for as many arguments as there can be."""
     needs_x, needs_w, _, needs_bias, *_ = needs
     gz = gz if gz.dtype is x.dtype else gz.to(x.dtype)
     gx = gw = None
     if needs_x:
-        if x.dim() == w.dim() == 2:  # depth was cut: its rows, or columns, are now
+        if x.dim() == w.dim() == 2:  # depth was cut; here rows, or columns, are
             gx = product(w, gz, offs, None, "", None, 0.0, W).t()
         else:
             gx = product(gz, w, offs, None, "", None, 0.0, W)
@@ -115,8 +115,8 @@ def _bias_gradient(offs, bias, gz):
 
 
 class _Differentiable(torch.autograd.Function):
-    """grouped_mm with gradients, with its activation in one node; run is that without. GELU and SiLU are
-    torch's, within: nodes of their own would take the engine longer."""
+    """grouped_mm with gradients, and with its activation in the same node; run is the product without
+    gradients. GELU and SiLU are torch's. Nodes of their own would take the engine longer."""
 
     @staticmethod
     def forward(ctx, x, w, offs, bias, activation, out_dtype, fill, run):
@@ -145,7 +145,7 @@ class _Differentiable(torch.autograd.Function):
 
 
 def _backward(ctx, gy):
-    """What a node calls, in the place of torch's, which looks for more than backward."""
+    """What a node calls instead of torch's function, which looks for more than backward."""
     return eager.backward(ctx, gy) or _Differentiable.backward(ctx, gy)
 
 
@@ -161,7 +161,7 @@ _Differentiable._backward_cls.apply = _Eager._backward_cls.apply = _backward
 
 
 class lowered:
-    """Within, operators are those of the level below, of torch.func's or none, which may differentiate them
+    """Inside, operators are those of the level below: one of torch.func's, or none. It may differentiate them
     too."""
 
     def __enter__(self):
@@ -176,8 +176,8 @@ class lowered:
 
 
 class _Product(torch.autograd.Function):
-    """An operator without an activation, with gradients and tangents, which are products too. With scales,
-    what has no derivative has been through _Refused."""
+    """An operator without an activation, with gradients and tangents. These are products too. With scales,
+    what has no derivative went through _Refused before."""
 
     @staticmethod
     def forward(ctx, x, w, offs, bias, activation, out_dtype, fill, *more):
@@ -220,7 +220,7 @@ class _Product(torch.autograd.Function):
 
 
 class _Refused(torch.autograd.Function):
-    """A tensor to which an operator has no derivative."""
+    """A tensor for which an operator has no derivative."""
 
     @staticmethod
     def forward(ctx, t, operator, name):
@@ -239,7 +239,7 @@ class _Refused(torch.autograd.Function):
 
 
 def _numbers(w, scale_w, n, dtype):
-    """What weights of int4 stand for, [groups, K, N]: the products of each group of k's with 1."""
+    """The numbers that weights of int4 stand for, [groups, K, N]: products of each group of k's with ones."""
     (groups, panels, ld, each), counts = w.shape, scale_w.shape[1]
     n = ld if n is None else n
     if counts == 0:
@@ -257,7 +257,7 @@ def _below_autograd(*args):
         return operator_of(args[7:])(*args)
 
 
-# Those of Function take no tensors of torch.func's, which single_level() allows.
+# Function's own take no tensors of torch.func's; single_level() allows these.
 _apply, _apply_eager, _apply_product, _apply_refused = (
     super(torch.autograd.Function, of).apply for of in (_Differentiable, _Eager, _Product, _Refused))
 
@@ -277,10 +277,10 @@ def _autograd(x, w, offs, bias, activation, out_dtype, fill, *more):
 
 
 def _refuse(x, w, scale_x, scale_w, *others):
-    """x, w and what is after the other arguments, of which those that an operator with scales has no
-    derivative to are through _Refused. It has that to an x beside a w of int4."""
+    """x, w and what follows the other arguments. Those for which the operator has no derivative go through
+    _Refused. An operator with scales has one for x beside a w of int4, and for no other."""
     operator = name_of((scale_x,))
-    turned = operator == "scaled_grouped_mm" and x.dim() == 2 < w.dim()  # they may have changed places
+    turned = operator == "scaled_grouped_mm" and x.dim() == 2 < w.dim()  # they may be swapped
     names = [f"{name} (where offs cuts columns: {other})" if turned else name
              for name, other in (("x", "w"), ("w", "x"), ("scale_x", "scale_w"), ("scale_w", "scale_x"))]
     x, w, scale_x, scale_w = (
@@ -297,8 +297,8 @@ for _name in NAMES:
 
 
 def _aoti():
-    """What torch has for modules of Inductor, by which eager allocates tensors: addresses of functions, and
-    torch's numbers of types and devices. None where this torch has something else."""
+    """What eager allocates tensors by: torch's functions for modules of Inductor, by address, and torch's
+    numbers of types and devices. None where this torch has others."""
     library = ctypes.PyDLL(torch._C.__file__)  # and what it needs
     functions = ("aoti_torch_empty_strided", "aoti_torch_delete_tensor_object",
                  "_Z16THPVariable_WrapRKN2at10TensorBaseE")

@@ -33,8 +33,8 @@ def _sizes_of(xs, ws, out_dtype):
 
 
 class _List(NamedTuple):
-    """A Call of matmul_list, of a key (type, type_c, how A and B lie, sizes, whether they are by
-    pointers)."""
+    """A Call of matmul_list. Its key: type, type_c, how each A and B lie with their sizes, and whether they
+    are by pointers."""
 
     key: tuple
 
@@ -83,7 +83,7 @@ def _fake(xs, ws, out_dtype):
 
 
 class _Products(torch.autograd.Function):
-    """Takes xs and ws one after the other, as all lists are whose tensors have gradients or tangents."""
+    """Products with gradients and tangents. It takes xs and ws in one list, as Function takes no others."""
 
     @staticmethod
     def forward(ctx, out_dtype, count, *tensors):
@@ -119,7 +119,7 @@ class _Products(torch.autograd.Function):
 
 
 def _halves(of_both):
-    """What is of xs, and what of ws."""
+    """The part for xs, and the part for ws."""
     count = len(of_both) // 2
     return of_both[:count], of_both[count:]
 

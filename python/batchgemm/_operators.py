@@ -1,5 +1,5 @@
-"""The operators of batchgemm.torch: what they compute, without gradients, and what their results are
-like."""
+"""The operators of batchgemm.torch: what they compute, without gradients, and the shapes and types of their
+results."""
 
 import torch
 
@@ -23,13 +23,13 @@ def operator_of(more):
 
 
 def run(x, w, offs, bias, activation, out_dtype, fill, *more):
-    """The operators. more, of those with scales: scale_x, scale_w, zero_x, sums_w, and n of a w of int4."""
+    """The operators. Those with scales have more: scale_x, scale_w, zero_x, sums_w, and n of a w of int4."""
     y = eager.run(x, w, offs, bias, activation, out_dtype, fill, *more)
     return _run(x, w, offs, bias, activation, out_dtype, fill, *more) if y is None else y
 
 
 def _run(x, w, offs, bias, activation, out_dtype, fill, *more):
-    """The operators, of calls that are new, or wrong."""
+    """The operators, for calls that are new, or wrong."""
     *scales, n = more or (None,)
     at_x, at_w = x.data_ptr(), w.data_ptr()
     at_offs, at_bias = 0 if offs is None else offs.data_ptr(), 0 if bias is None else bias.data_ptr()
@@ -56,16 +56,17 @@ def _run(x, w, offs, bias, activation, out_dtype, fill, *more):
 
 
 def _rows(expand, scale_x, scale_w, zero_x, sums_w):
-    """All scales in one array, those of w first, as kernels have them: no copy where they lie so."""
+    """All scales in one array, those of w first, as kernels take them. No copy where they lie so."""
     at = scale_w.data_ptr()
-    behind = scale_x is None or at + 4 * scale_w.numel() == scale_x.data_ptr() and scale_x.is_contiguous()
-    if expand == (-1, -1) and zero_x is None and behind and at % ALIGN == 0 and scale_w.is_contiguous():
+    after = scale_x is None or at + 4 * scale_w.numel() == scale_x.data_ptr() and scale_x.is_contiguous()
+    if expand == (-1, -1) and zero_x is None and after and at % ALIGN == 0 and scale_w.is_contiguous():
         return scale_w
     return join(expand, scale_x, scale_w, zero_x, sums_w)
 
 
 def join(expand, scale_x, scale_w, zero_x, sums_w):
-    """Copies them. With zero points each has what is after it."""
+    """Copies scales into one array. With zero points a word follows each scale: the zero point, or the
+    sum."""
     count_w, count_x = expand
     if zero_x is not None:
         each = scale_w.reshape(1 if scale_w.numel() == 1 else len(sums_w), -1).expand(sums_w.shape)

@@ -1,5 +1,5 @@
-"""The module _eager, which does in C what eager calls of batchgemm.torch do again and again (_eager.c). It
-lies beside libbatchgemm.so: in the wheel, or where "make eager" puts it. Python can do all without it."""
+"""The module _eager: it does in C what eager calls of batchgemm.torch do again and again (_eager.c). It lies
+beside libbatchgemm.so: in the wheel, or where "make eager" puts it. Python can do everything without it."""
 
 import os
 from importlib import machinery, util
@@ -8,7 +8,7 @@ from ._abi import _library
 
 
 class Nothing:
-    """In its place: has seen no call, so that Python does all."""
+    """In its place: it knows no call, so Python does everything."""
 
     product = scaled = run = forward = backward = keep = clear = setup = staticmethod(lambda *_, **__: None)
 

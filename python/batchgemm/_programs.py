@@ -1,4 +1,5 @@
-"""What batchgemm.torch computes tensors of a kind by: how they lie, and programs, which are kept."""
+"""The programs of batchgemm.torch: checks of arguments, how tensors lie in memory, and which programs are
+kept."""
 
 import functools
 import math
@@ -52,7 +53,7 @@ class Sizes(NamedTuple):
 
 
 def meta(t, address):
-    """The fields of a Meta, which takes longer to make."""
+    """The fields of a Meta. A Meta itself takes longer to make."""
     return t.shape, t.stride(), t.dtype, t.device, address % ALIGN
 
 
@@ -112,7 +113,7 @@ def _check_scale_types(scale_x, scale_w):
 
 
 def _grouping(scale, groups, k, ld):
-    """What the words of a w of int4 are of."""
+    """Which k's share a word of scale_w, beside a w of int4."""
     if scale.dtype not in (torch.int32, torch.float32):
         raise TypeError(f"scale_w is {scale.dtype}: it must be int32, or float32 of the same bits")
     for group in GROUPS:
@@ -123,7 +124,7 @@ def _grouping(scale, groups, k, ld):
 
 
 def _scaling(name, scale, t, form, groups, rows):
-    """What the scale of t is of, which has so many rows, or columns."""
+    """What a scale is for: all of t, or each of its rows (columns)."""
     whole, each = (), ((rows,),)
     if len(t.shape) == 3:
         whole, each = ((groups,),), ((groups, rows),)
@@ -160,7 +161,8 @@ def blocks(size):
 
 
 def _of_blocks(scale_x, scale_w, x, groups, n, k):
-    """Whether scales are of blocks, by their shapes. Where both have one element they are those of all."""
+    """Whether scales are of blocks, by their shapes. Where both have one element they are for all of x and
+    w."""
     of_x, of_w = (*x.shape[:-1], blocks(k)), (groups, blocks(n), blocks(k))
     shapes = tuple(scale_x.shape), tuple(scale_w.shape)
     if tuple(map(len, shapes)) != (len(of_x), len(of_w)) or shapes != (of_x, of_w):
@@ -174,8 +176,8 @@ def _of_blocks(scale_x, scale_w, x, groups, n, k):
 
 def sizes_of(x, w, offs, bias, activation, out_dtype, scale_x=None, scale_w=None, zero_x=None,
              sums_w=None, n=None):
-    """Checks the arguments; the tensors have a shape, a dtype and a device. There are two scales, none, or
-    where w is of int4 that of w alone. n: the columns of such a w, if not all."""
+    """Checks the arguments. The tensors have a shape, a dtype and a device. There are two scales, or none, or
+    scale_w alone where w is of int4. n: the columns of such a w, if not all."""
     scaled, packed = scale_x is not None, scale_x is None and scale_w is not None
     out = (_check_scaled_types if scaled else _check_packed_types if packed else check_types)(x, w, out_dtype)
     scales = ("scale_x", scale_x), ("scale_w", scale_w), ("zero_x", zero_x), ("sums_w", sums_w)
@@ -250,7 +252,7 @@ def check_columns(x, w, offs, out_dtype, scale_x=None, scale_w=None):
 
 
 def flag_of(fill):
-    """The flag of bg_ragged for what rows that belong to no group are filled with, or 0."""
+    """The flag of bg_ragged for a fill, or 0."""
     if fill is None:
         return 0
     if fill == 0:
@@ -261,20 +263,20 @@ def flag_of(fill):
 
 
 def check_ends(offs, extent):
-    """Raises ValueError that names the first group whose end is wrong, where extent is what there is to cut.
-    On a GPU it waits."""
+    """Raises a ValueError that names the first group with a wrong end. extent: how much there is to cut. On a
+    GPU it waits."""
     last = 0
     for group, end in enumerate(offs.tolist()):
         if end > extent:
             raise ValueError(f"offs: group {group} ends at {end}, beyond the {extent} that there are")
         if end < last:
-            in_front = f"in front of group {group - 1}, which ends at {last}" if group else "in front of 0"
-            raise ValueError(f"offs: group {group} ends at {end}, {in_front}")
+            start = f"group {group - 1}, which ends at {last}" if group else "0"
+            raise ValueError(f"offs: group {group} ends at {end}, before {start}")
         last = end
 
 
 def check_call(x, w, offs):
-    """check_ends() of a call, whose other mistakes it leaves to that."""
+    """check_ends() for a call. The call itself finds other mistakes."""
     cut = (x.dim(), w.dim()) in ((2, 2), (2, 3), (3, 2), (2, 4))
     if offs is None or offs.dtype != torch.int32 or offs.dim() != 1 or not cut:
         return
@@ -293,7 +295,7 @@ class Matrix(NamedTuple):
 
 
 def _lie(t):
-    """How the matrices of t lie, or None: a copy of it has rows one after the other."""
+    """How the matrices of t lie, or None: then t must be copied."""
     (rows, cols), (down, right) = t.shape[-2:], t.stride[-2:]
     group = t.stride[0] if len(t.shape) == 3 and t.shape[0] > 1 else 0
     at = t.at // t.dtype.itemsize
@@ -305,7 +307,7 @@ def _lie(t):
 
 
 def _lie_packed(w):
-    """_lie() of a w of int4, whose panels follow each other, as the words of its scales do."""
+    """_lie() of a w of int4. Its panels must follow each other, as the words of its scales do."""
     (groups, panels, ld, each), (apart, *strides) = w.shape, w.stride
     apart = apart if groups > 1 else 0
     if panels == 0 or ld == 0:
@@ -323,7 +325,7 @@ def matrices(t):
 
 
 def bound(n):
-    """n, rounded up by an eighth at most: sizes that change from step to step share a program."""
+    """n, rounded up by at most an eighth, so that sizes that change from step to step share a program."""
     unit = 1 << max(n.bit_length() - 4, 0)
     return (n + unit - 1) // unit * unit
 
@@ -332,15 +334,15 @@ def bound(n):
 
 
 class Call(NamedTuple):
-    """What is to be done for arguments of a kind."""
+    """What to do for arguments of a kind."""
 
-    copy: tuple = ()  # whether x, w, offs and bias must be copied; then the rest is of the copies
+    copy: tuple = ()  # whether x, w, offs and bias must be copied; then the rest is for the copies
     shape: tuple = ()  # of the result
     dtype: Optional[torch.dtype] = None
     extent: int = 0  # of what offs cuts; the bounds of the program may be larger
     value: Optional[float] = None  # what the result is filled with before the run
-    expand: tuple = ()  # to how many scales those of w, and of x, are expanded; -1: to no more than there are
-    key: tuple = ()  # of the program; without one nothing is to be run
+    expand: tuple = ()  # how many scales those of w, and of x, become; -1: as many as there are
+    key: tuple = ()  # of the program; () where nothing is to be run
 
     def prepare(self, device):
         form, groups, m, n, k, a, b, ldc, bias_at, bias_stride, flag, *options, zeros, scales = self.key
@@ -382,7 +384,7 @@ def _options(type, type_c, bias, activation, zeros, scales):
 
 @functools.lru_cache(maxsize=4096)
 def call_of(x, w, offs, bias, activation, out_dtype, flag, *scales, n=None):
-    """What is to be done for tensors of these meta(). flag is that of flag_of()."""
+    """What to do for tensors with these meta(). flag: of flag_of()."""
     x, w, offs, bias, *scales = (t and Meta(*t) for t in (x, w, offs, bias, *scales))
     s = sizes_of(x, w, offs, bias, activation, out_dtype, *scales, n=n)
     packed = w.dtype in PACKED
@@ -415,7 +417,7 @@ def call_of(x, w, offs, bias, activation, out_dtype, flag, *scales, n=None):
 
 
 class Programs:
-    """The programs of a device. A program has memory of its own that its runs use, and so belongs to one
+    """The programs of a device. A program has memory of its own that its runs use, so it belongs to one
     stream."""
 
     def __init__(self, index):
@@ -435,8 +437,8 @@ class Programs:
             self.device = _open("cpu")
 
     def run(self, call, addresses, arguments=None):
-        """Queues a run_at() these addresses on the current stream. On the CPU it is done then. arguments:
-        those of the operator, by which eager finds the program then."""
+        """Queues a run_at() these addresses on the current stream. On the CPU it waits for the run.
+        arguments: of the operator; eager finds the program by them from then on."""
         stream = torch._C._cuda_getCurrentRawStream(self.index) if self.cuda else 0
         capturing = self.cuda and torch.cuda.is_current_stream_capturing()
         with self.lock:
@@ -470,7 +472,7 @@ class Programs:
         return program
 
     def take(self, call):
-        """The program of the warm-up, on whatever stream that was. Nothing can be prepared while a graph is
+        """The program of the warm-up, whatever its stream was. Nothing can be prepared while a graph is
         captured."""
         for at in self.kept:
             if at[1] == call.key and at not in self.captured:
@@ -481,8 +483,7 @@ class Programs:
 
 def _not_warm():
     return RuntimeError("batchgemm: the first call with tensors of these shapes cannot be captured in a CUDA "
-                        "graph; "
-                        "call once before, as torch wants it of all that is captured")
+                        "graph: make one call before the capture")
 
 
 @functools.lru_cache(maxsize=None)

@@ -1,4 +1,4 @@
-"""Tests on a GPU of what becomes of groups whose ends are wrong. check_cuda.py runs them."""
+"""Tests on a GPU of what becomes of groups with wrong ends. check_cuda.py runs them."""
 
 import math
 import unittest
@@ -13,7 +13,7 @@ from test_torch_ends import WRONG, Case, same
 
 
 class Refused(unittest.TestCase):
-    """Groups whose ends are wrong, of which the bounds of programs have room for some."""
+    """Groups with wrong ends. The bounds of programs have room for some of them."""
 
     FILLS = None, 0, math.nan
 

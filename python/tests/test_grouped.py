@@ -42,7 +42,7 @@ class TestGrouped(TestCase):
             turned = np.ascontiguousarray(w.transpose(0, 2, 1)).transpose(0, 2, 1)
             for name, weights, ends, more in (
                 ("plain", w, [5, 5, 12, 21], {}),
-                ("rows behind", w, [1, 2, 3, 4], {}),
+                ("rows after", w, [1, 2, 3, 4], {}),
                 ("nothing", w, [0, 0, 0, 0], {}),
                 ("transposed", turned, [5, 5, 12, 20], {}),
                 ("strided", np.repeat(w, 2, axis=2)[:, :, ::2], [5, 5, 12, 20], {}),

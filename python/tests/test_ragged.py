@@ -73,7 +73,7 @@ class Ragged(Case):
                     buffer.close()
 
     def test_ragged_depth(self):
-        """The gradient of weights: op(A) is transposed rows, of which each group has some."""
+        """The gradient of weights: op(A) is transposed rows, and each group has some of them."""
         x, y = array("f", [1, 2, 3, 4, 5, 6]), array("f", [1, 10, 100])
         with self.device.prepare_ragged(batchgemm.ENDS_OF_DEPTH, 2, 2, 1, 3, trans_a=True) as program:
             buffers = [self.device.buffer(n) for n in (2, 6, 3, 4)]

@@ -179,7 +179,7 @@ class Gradients(unittest.TestCase):
                 for g, h in zip(got, (want, *grads)):
                     self.assertTrue(torch.equal(g, h), f"{activation} {dtype}")
 
-    def test_behind_the_last_end(self):
+    def test_after_the_last_end(self):
         x = torch.randn(33, 8, requires_grad=True)
         gx, = torch.autograd.grad(grouped_mm(x, torch.randn(2, 8, 4), offs=ends(3, 21)), x,
                                   torch.full((33, 4), float("nan")).index_fill(0, torch.arange(21), 1))

@@ -17,13 +17,13 @@ from test_torch_eager import Alone
 from test_torch_int4 import new_scales, new_words
 
 WRONG = {  # of 100
-    "offs: group 1 ends at 15, in front of group 0, which ends at 20": (20, 15, 15, 10, 30, 10),  # counts
+    "offs: group 1 ends at 15, before group 0, which ends at 20": (20, 15, 15, 10, 30, 10),  # counts
     "offs: group 3 ends at 101, beyond the 100 that there are": (0, 40, 40, 101, 101, 100),
     "offs: group 5 ends at 101, beyond the 100 that there are": (20, 35, 50, 60, 90, 101),
-    "offs: group 0 ends at -1, in front of 0": (-1, 0, 0, 0, 0, 100),
-    "offs: group 5 ends at -5, in front of group 4, which ends at 90": (20, 35, 50, 60, 90, -5),
+    "offs: group 0 ends at -1, before 0": (-1, 0, 0, 0, 0, 100),
+    "offs: group 5 ends at -5, before group 4, which ends at 90": (20, 35, 50, 60, 90, -5),
     "offs: group 0 ends at 2147483647, beyond the 100 that there are": (2**31 - 1, 0, 0, 0, 0, 0),
-    "offs: group 1 ends at -2147483648, in front of group 0, which ends at 1": (1, -(2**31), 0, 0, 0, 0),
+    "offs: group 1 ends at -2147483648, before group 0, which ends at 1": (1, -(2**31), 0, 0, 0, 0),
 }
 RIGHT = (0, 0, 40, 40, 99, 100), (0,) * 6, (100,) * 6, (1, 2, 3, 4, 5, 6)
 
@@ -151,7 +151,7 @@ class EndsOnHost(Case):
             with self.assertRaisesRegex(ValueError, "group 2 ends at 11, beyond the 10"):
                 compiled(x, leaf, ends(3, 7, 11))
 
-    def test_memory_behind(self):
+    def test_memory_after(self):
         """Nothing after x, offs and the result is touched, whatever the bounds of programs are."""
         for rows in 97, 100, 127:
             x, w = torch.randn(rows, 48), torch.randn(6, 48, 40)
@@ -180,10 +180,10 @@ class Fill(Case):
                             self.assertTrue(torch.equal(y, plain), form)
                             continue
                         last = cuts[-1]
-                        behind = y.narrow(dim, last, 100 - last)
+                        rest = y.narrow(dim, last, 100 - last)
                         self.assertTrue(torch.equal(y.narrow(dim, 0, last), plain.narrow(dim, 0, last)),
                                         f"{form} {cuts} {fill}")
-                        self.assertTrue(same(behind, torch.full_like(behind, fill)), f"{form} {cuts} {fill}")
+                        self.assertTrue(same(rest, torch.full_like(rest, fill)), f"{form} {cuts} {fill}")
 
     def test_known_calls(self):
         """The module _eager knows them apart, and fills."""

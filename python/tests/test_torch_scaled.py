@@ -118,8 +118,8 @@ class ScaledNumbers(unittest.TestCase):
         whole = scales(40)
         turned = whole[4:19].view(5, 3).t()
         for name, scale_x, scale_w, copies in (
-            ("behind", whole[19:28], whole[4:19].view(3, 5), 0),
-                ("in front", whole[4:13], whole[16:31].view(3, 5), 1),
+            ("after", whole[19:28], whole[4:19].view(3, 5), 0),
+                ("before", whole[4:13], whole[16:31].view(3, 5), 1),
                 ("apart", whole[20:29], whole[4:19].view(3, 5), 1),
             ("not aligned", whole[20:29], whole[5:20].view(3, 5), 1), ("turned", whole[19:28], turned, 1),
                 ("every other", whole[19:37:2], whole[4:19].view(3, 5), 1),
