@@ -1,11 +1,11 @@
 // What eager calls of batchgemm.torch do again and again, without the interpreter: see whether a call is
-// plain, read its tensors, find its program in a table, allocate the result and queue the run. Calls that are
-// not plain, or new, are left to Python: the result is None then. _programs.py puts what it did into the table
-// by keep(). It empties the table by clear() before it closes a program or gives it to another stream. Handles
-// are never used again, so an entry of a program that somebody else closed does no harm.
+// plain, read its tensors, find its program in a table, allocate the result and queue the run. Calls that
+// are not plain, or new, are left to Python: the result is None then. _programs.py puts what it did into the
+// table by keep(). It empties the table by clear() before it closes a program or gives it to another stream.
+// Handles are never used again, so an entry of a program that somebody else closed does no harm.
 //
-// Python's lock guards the table. It is given up while a run is queued, and any call of torch's may give it up.
-// So nothing points into the table across such a call.
+// Python's lock guards the table. It is given up while a run is queued, and any call of torch's may give it
+// up. So nothing points into the table across such a call.
 
 #include "_eager_tensors.h"
 
@@ -71,8 +71,8 @@ static PyObject *allocate(const struct todo *todo) {
 	return PyObject_Call(torch.empty, todo->args, todo->kwargs);
 }
 
-// rows_of finds the scales in one array, if they lie so, or lets Python make one. That must live until the run
-// is queued.
+// rows_of finds the scales in one array, if they lie so, or lets Python make one. That must live until the
+// run is queued.
 static int rows_of(const struct todo *todo, const struct scales *s, uint64_t *rows, PyObject **made) {
 	PyObject *const *of = s->tensors;
 	*rows = s->address[SCALE_W];
@@ -90,8 +90,8 @@ static int filled(PyObject *y, PyObject *value) {
 	return done != NULL;
 }
 
-// compute returns the result of todo, a copy whose references the caller holds. If the table was emptied while
-// memory was allocated, the program may be another stream's, and the call is left to Python.
+// compute returns the result of todo, a copy whose references the caller holds. If the table was emptied
+// while memory was allocated, the program may be another stream's, and the call is left to Python.
 static PyObject *compute(const struct todo *todo, uint64_t stream, const uint64_t address[OPERANDS],
 	const struct scales *s,
 	int64_t extent) {
@@ -129,8 +129,8 @@ static PyObject *try_key(const struct key *key, const uint64_t address[OPERANDS]
 	return y;
 }
 
-// positive returns whether the memory of n tensors holds them, and not their negative. Parts of complex numbers
-// alone can be negative: where the types are known, they are of fp32 or fp16.
+// positive returns whether the memory of n tensors holds them, and not their negative. Parts of complex
+// numbers alone can be negative: where the types are known, they are of fp32 or fp16.
 static int positive(PyObject *const *args, const struct operand *known, int n) {
 	for (int i = 0; i < n; i++) {
 		int part = !known || known[i].type == FLOAT32 || known[i].type == FLOAT16;
@@ -151,8 +151,8 @@ static PyObject *try_run(PyObject *const *args, PyObject *const *more, long turn
 	return try_key(&key, address, &scales);
 }
 
-// gradient makes the call that computes the gradient to X or W, from a call that has the gradient of the result
-// in the place of the bias.
+// gradient makes the call that computes the gradient to X or W, from a call that has the gradient of the
+// result in the place of the bias.
 static struct key gradient(const struct key *of, int to, uint64_t address[OPERANDS]) {
 	struct key key = *of;
 	key.fill = 1;
@@ -168,7 +168,7 @@ static PyObject *try_gradients(PyObject *const *args, PyObject *bias, const int 
 	struct key call, keys[2];
 	uint64_t address[2][OPERANDS];
 	if (!read_tensors(args, &call, address[X])) return decline();
-	if (wanted[X] && call.operands[W].dims != 3) Py_RETURN_NONE; // depth was cut, and Python transposes the result
+	if (wanted[X] && call.operands[W].dims != 3) Py_RETURN_NONE; // depth was cut: Python transposes it
 	memcpy(address[W], address[X], sizeof *address);
 	for (int i = X; i <= W; i++) {
 		keys[i] = gradient(&call, i, address[i]);
@@ -216,8 +216,8 @@ static int tensors(PyObject *const *args, int n) {
 	return 1;
 }
 
-// plain returns whether arguments are tensors and no more, and nobody watches the call. Their memory may hold
-// their negative.
+// plain returns whether arguments are tensors and no more, and nobody watches the call. Their memory may
+// hold their negative.
 static int plain(PyObject *const *args, PyObject *const *more) {
 	return args[X] != Py_None && args[W] != Py_None && tensors(args, OPERANDS) &&
 		(!more || tensors(more, SCALES)) && unseen();
@@ -240,8 +240,8 @@ static int differentiable(PyObject *const *args, PyObject *const *more) {
 	return wants;
 }
 
-// left returns whether a transformation that has ended left one of the tensors. Such a tensor has no memory. An
-// exception is set, and stays.
+// left returns whether a transformation that has ended left one of the tensors. Such a tensor has no memory.
+// An exception is set, and stays.
 static int left(PyObject *const *args) {
 	PyObject *type, *value, *trace;
 	PyErr_Fetch(&type, &value, &trace);
@@ -345,8 +345,8 @@ static PyObject *forward(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	return y;
 }
 
-// derive returns the gradient of x @ w + bias, from the gradient of the result and from what forward kept for
-// the activation.
+// derive returns the gradient of x @ w + bias, from the gradient of the result and from what forward kept
+// for the activation.
 static PyObject *derive(PyObject *ctx, PyObject *gy, PyObject *kept) {
 	if (kept == Py_None) return Py_NewRef(gy);
 	PyObject *activation = PyObject_GetAttr(ctx, name.activation),

@@ -55,8 +55,8 @@ static int fill_of(PyObject *o) {
 	return value == 0 ? 1 : value != value ? 2 : -1;
 }
 
-// read_stream finds the stream of a GPU that is torch's current one, unless a graph is captured, of which
-// Python keeps books.
+// read_stream finds torch's current stream of a GPU, unless a graph is captured: Python keeps the books of
+// graphs.
 static int read_stream(int device, uint64_t *stream) {
 	if (device == CPU) return 1;
 	if (truth(PyObject_CallNoArgs(torch.capturing)) != 0) return 0;
