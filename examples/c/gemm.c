@@ -21,7 +21,7 @@ static bg_buffer upload(bg_device device, const float *from, int64_t count) {
 
 int main(void) {
 	bg_problem problems[] = {bg_problem_of(2, 2, 3), bg_problem_of(1, 3, 1)}; /* M, N, K */
-	problems[1].offset_a = problems[1].offset_b = 8; /* behind the first */
+	problems[1].offset_a = problems[1].offset_b = 8; /* after the first */
 	problems[1].offset_c = 4;
 	const float a[9] = {1, 2, 3, 4, 5, 6, 0, 0, 10};
 	const float b[11] = {1, 0, 0, 1, 1, 1, 0, 0, 1, 2, 3};
