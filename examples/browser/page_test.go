@@ -98,7 +98,7 @@ func (v visit) planned() {
 	require.Contains(v.t, v.text("status"), "Planned ")
 }
 
-// run presses the button and waits for results, of which all are verified.
+// run presses the button, waits for results and verifies all of them.
 func (v visit) run() {
 	v.t.Helper()
 	require.NoError(v.t, v.Eval(`document.getElementById("run").click()`, nil))
@@ -241,7 +241,7 @@ func testFile(t *testing.T, v visit) {
 	v.planned()
 }
 
-// testLate: a file that is still being read when another batch is chosen is not planned behind that.
+// testLate: a file that is still being read when another batch is chosen is not planned after that.
 func testLate(t *testing.T, v visit) {
 	require.NoError(t, v.Eval(`(() => {
 		const whole = Blob.prototype.arrayBuffer;

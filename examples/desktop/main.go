@@ -1,12 +1,12 @@
 // Desktop is a program with a window that computes on any user's machine: a mixture of small networks
-// paints a picture anew for each frame, on the device that the user chooses from a menu. The window
-// waits for nothing: neither for kernels to be compiled nor for results, nor where a device is
-// changed for another. All that computes is in the folder paint, and this one draws.
+// paints a new picture for each frame, on the device that the user chooses from a menu. The window waits
+// for nothing: not for kernels to be compiled, not for results, and not when the device changes. The folder
+// paint computes, and this one draws.
 //
 // On such machines a GPU can go away: its driver crashes, hangs or is updated, or a laptop switches
 // it off. Calls then return dispatch.ErrDeviceLost, and the painter closes the device and opens it
-// again, or another one. With -lose 100 one can see that. On macOS and Windows the WebGPU binding ends
-// the process instead: where that must not happen, compute in another process.
+// again, or another device. The flag -lose 100 shows that. On macOS and Windows the WebGPU binding ends
+// the process instead. If that must not happen, compute in another process.
 package main
 
 import (
@@ -47,7 +47,7 @@ func main() {
 	}
 }
 
-// backend is the one that the user fixed, or the last, which is always there.
+// backend is the backend that the user fixed, or the last, which is always there.
 func backend() driver.Driver {
 	all := dispatch.Backends()
 	at := slices.IndexFunc(all, func(d driver.Driver) bool {

@@ -111,7 +111,7 @@ func (w *window) Draw(screen *ebiten.Image) {
 	w.shoot(screen)
 }
 
-// shoot saves the window when it is time, and ends the program behind its last picture.
+// shoot saves the window when it is time, and ends the program after its last picture.
 func (w *window) shoot(screen *ebiten.Image) {
 	save := func(name string) {
 		if w.shots != "" && w.failed == nil {

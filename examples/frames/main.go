@@ -1,8 +1,8 @@
-// Frames is what an application does that draws frames and must run on any user's machine: it
-// lists the devices, opens the one that the user chose before, has it compile what it may need, and
-// computes a network of two layers, of other sizes each time, while frames go on. The thread that
-// draws waits for nothing. It has no window (examples/desktop has), and says at the end how long
-// that thread was kept, and how long results took.
+// Frames shows an application that draws frames and must run on any user's machine. It lists the devices,
+// opens the device that the user chose before, and lets it compile what it may need. While frames go on, it
+// computes a network of two layers, of other sizes each time. The thread that draws waits for nothing. It
+// has no window (examples/desktop has). At the end it says how long that thread was kept, and how long
+// results took.
 //
 // On such machines a GPU can go away: its driver crashes, hangs or is updated, or a
 // laptop switches it off. Calls then return dispatch.ErrDeviceLost; close the device
@@ -52,7 +52,7 @@ func main() {
 	}
 }
 
-// compile is behind a bar of progress in an application with a window.
+// compile compiles kernels. An application with a window shows a bar of progress meanwhile.
 func compile(ctx context.Context, device *dispatch.Device) error {
 	start, kernels, all := time.Now(), 0, 0
 	err := device.Warm(ctx, dispatch.WarmOptions{
@@ -79,8 +79,8 @@ func open(ctx context.Context, id string, power dispatch.Power) (*dispatch.Devic
 	return device, err
 }
 
-// draw is the loop of frames. In each it looks whether a result is there, shows the last one, and
-// starts the next computation when there is none.
+// draw is the loop of frames. In each it looks whether a result is there, shows the last result, and starts
+// the next computation when none is under way.
 func draw(ctx context.Context, device *dispatch.Device, frames int, period time.Duration,
 	changing bool) error {
 	net, err := newNetwork(ctx, device)

@@ -1,20 +1,20 @@
-// Moe runs a layer of a mixture of experts, of which only the device knows how many tokens
-// each expert has: that number reaches batchgemm through a buffer of the device, ends, and
-// not through the host. Programs are prepared once, from bounds. A step, with other tokens
-// that go to other experts, plans nothing, prepares nothing and passes no sizes.
+// Moe runs a layer of a mixture of experts. Only the device knows how many tokens each expert has: that
+// number reaches batchgemm through a buffer of the device, ends, and not through the host. Programs are
+// prepared once, from bounds. A step has other tokens, and they go to other experts. It plans nothing,
+// prepares nothing and passes no sizes.
 //
 // A router chooses two of the experts for a token x, and weights p for them:
 //
 //	y = sum over both of p[e] * (silu(x*Gate[e]) .* (x*Up[e])) * Down[e]
 //
-// All of that but the choice and the last sum is two programs of batchgemm. The first finds the
-// rows of each expert among the tokens, by a list of their numbers, and multiplies the two
-// products that it has of each. The second stores its rows where their tokens are, by another list,
-// and multiplies them by p. So no kernel has to sort rows, or to put them back.
+// Two programs of batchgemm do all of that but the choice and the last sum. The first gathers the rows of
+// each expert from the tokens by a list of their numbers, and multiplies its two products. The second
+// scatters its rows to the places of another list, and multiplies them by p. So no kernel has to sort rows,
+// or to put them back.
 //
-// What is left a real program does with kernels of its own, on the device too, so that a step
-// never waits for the host. Here the host stands in for these kernels: all of that is in
-// host.go. check.go computes every step once more, in float64.
+// A real program does the rest with kernels of its own on the device, so that a step never waits for the
+// host. Here the host stands in for these kernels (host.go). check.go computes every step once more, in
+// float64.
 package main
 
 import (
@@ -127,8 +127,8 @@ func newLayer(ctx context.Context, dev *dispatch.Device, w *weights) (*layer, er
 	return l, l.prepare(ctx)
 }
 
-// prepare makes the programs: an ordinary one for the router, which takes all tokens that
-// there may be, and those of the experts, whose rows a step's ends deal out.
+// prepare makes the programs: an ordinary program for the router, which takes as many tokens as there may
+// be, and ragged programs for the experts. The ends of a step say which rows an expert has.
 func (l *layer) prepare(ctx context.Context) error {
 	batch, err := planner.Pack(planner.GEMM(maxTokens, experts, width))
 	if err != nil {
@@ -185,13 +185,12 @@ func (l *layer) step(ctx context.Context, x []float32) (y []float32, r *routing,
 	if y, err = l.combine(ctx, tokens); err != nil { // for a kernel: out to y
 		return nil, nil, err
 	}
-	// The device refuses ends that exceed the bounds, of which only Status tells. What one
-	// of the programs refuses the other does.
+	// The device refuses ends that exceed the bounds, and only Status tells. Both programs refuse the same.
 	return y, r, l.first.Status(ctx)
 }
 
-// run queues the runs as one submission. It waits for the clock alone: what is queued behind
-// them finds them done. WebGPU compiles kernels when they are first used, in step 0.
+// run queues the runs as one submission. It waits only to measure: what is queued
+// after them finds them done. WebGPU compiles kernels when they are first used, in step 0.
 func (l *layer) run(ctx context.Context, runs ...dispatch.Run) error {
 	start := time.Now()
 	if err := l.dev.Run(ctx, runs...); err != nil {

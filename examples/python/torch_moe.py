@@ -43,8 +43,8 @@ def wrap(device, tensor):
 
 
 def run(device, program, x, w, y):
-    """Queues the products behind what PyTorch has queued. Wrapping costs no copy, and
-    the buffers may go before the work is done."""
+    """Queues the products after what PyTorch has queued. Wrapping copies nothing, and the
+    buffers may be closed before the work is done."""
     with wrap(device, x) as a, wrap(device, w) as b, wrap(device, y) as c:
         program.run(a, b, c)
 
@@ -106,7 +106,7 @@ def main():
                 y = torch.zeros(TOKENS, HIDDEN, device="cuda")
                 run(device, program, x, w, y)
                 if ranks > 1:
-                    dist.all_reduce(y)  # behind them: the other ranks' experts
+                    dist.all_reduce(y)  # after them: the other ranks' experts
                 check(f"rank {rank}, stream {stream.cuda_stream:#x}, step {step}", worst(loads, x, w, y))
             if ranks == 1 and stream.cuda_stream:  # the default stream cannot be captured
                 captured(device, program, stream, loads, x, w)

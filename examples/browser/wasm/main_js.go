@@ -1,4 +1,4 @@
-// Wasm is the program behind the page of examples/browser: it plans batches, runs them on the
+// Wasm is the program of the page of examples/browser: it plans batches, runs them on the
 // visitor's GPU or, in WebAssembly, on the CPU, and measures. It runs in a worker, so that the page goes on
 // meanwhile, and answers its messages (page/worker.js):
 //
@@ -23,7 +23,7 @@ type request struct {
 func main() {
 	s := new(session)
 	requests := make(chan js.Value)
-	end := func() {} // ends the last call, of which nobody awaits the result once there is another
+	end := func() {} // ends the last call: nobody awaits its result once there is another
 	js.Global().Set("onmessage", js.FuncOf(func(_ js.Value, args []js.Value) any {
 		end()
 		go func() { requests <- args[0].Get("data") }() // a callback of JavaScript must not wait

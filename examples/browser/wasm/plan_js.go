@@ -71,7 +71,7 @@ type problemView struct {
 
 type timelineView struct {
 	Total float64   `json:"total"` // microseconds
-	Lanes int       `json:"lanes"` // of which rows are drawn
+	Lanes int       `json:"lanes"` // Rows of them are drawn
 	Rows  int       `json:"rows"`
 	Bars  []barView `json:"bars"`
 }

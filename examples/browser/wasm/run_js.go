@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	repeats = 5                     // samples, of which the median counts
+	repeats = 5                     // samples; their median counts
 	sample  = 40 * time.Millisecond // what a sample takes at least, where one run does not
 	mostOf  = 4096                  // dispatches in a submission
 )

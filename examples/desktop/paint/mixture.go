@@ -18,8 +18,8 @@ const (
 	outputs = 3 // red, green, blue
 )
 
-// mixture is the weights of all networks, those of one behind those of another, and what does
-// not change of the picture.
+// mixture is the weights of all networks, one network after the other, and what does not change of the
+// picture.
 type mixture struct {
 	places  []float32 // inputs of each pixel
 	weights [layers][]float32
@@ -101,8 +101,7 @@ func (m *mixture) move(time float64) {
 
 // routing says which expert paints which pixels.
 type routing struct {
-	// rows is the pixels, those of an expert behind those of another, and behind them the bits of
-	// their brightness.
+	// rows is the pixels, one expert after the other, and then the bits of their brightness.
 	rows  []int32
 	ends  []int32 // where the pixels of each expert end
 	owner []uint8 // of each pixel
@@ -128,9 +127,9 @@ func sites(time float64) (s [Experts]site) {
 	return s
 }
 
-// route gives each pixel to the expert whose site is nearest, less its reach, as the router of a
-// mixture of experts gives tokens to those of the highest score. The smaller the lead over the
-// second, the darker the pixel.
+// route gives each pixel to the expert with the nearest site, less its reach, as the router of a mixture
+// of experts gives tokens to the experts of the highest score. The smaller the lead over the second, the
+// darker the pixel.
 func (r *routing) route(time float64) {
 	const edge = 0.02 // a lead for full brightness
 	home := sites(time)

@@ -64,7 +64,7 @@ func (p *Painter) Close() {
 	<-p.done
 }
 
-// Want asks for the picture of a time, in seconds. Where the device is behind, it skips it.
+// Want asks for the picture of a time, in seconds. If the device is late, it skips that picture.
 func (p *Painter) Want(time float64) {
 	select {
 	case p.times <- time:

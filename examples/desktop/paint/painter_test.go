@@ -54,7 +54,7 @@ type renamed struct {
 
 func (r renamed) Info() driver.Info { return r.info }
 
-// start is a painter of which pictures are wanted all the time.
+// start starts a painter, and asks it for pictures all the time.
 func start(t *testing.T, id string, d driver.Driver) *Painter {
 	p := Start(id, dispatch.WithDriver(d))
 	t.Cleanup(p.Close)

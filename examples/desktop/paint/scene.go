@@ -60,7 +60,7 @@ func newScene(ctx context.Context, device *dispatch.Device, progress func(ready,
 }
 
 // perExpert is rows of length k, one for each pixel, times the n columns of their expert. The pixels
-// are at the beginning of what is routed, their brightness behind.
+// are at the beginning of what is routed, and their brightness follows.
 func perExpert(n, k int) planner.Ragged {
 	return planner.Ragged{
 		Form: planner.EndsOfRows, Groups: Experts,

@@ -164,7 +164,7 @@ func colours(shot image.Image, area image.Rectangle) map[color.Color]int {
 	return count
 }
 
-// amber counts the points that lines of that colour cover, or the better half of which.
+// amber counts the points that lines of that colour cover, or cover by more than half.
 func amber(shot image.Image, area image.Rectangle) int {
 	count := 0
 	for c, n := range colours(shot, area) {
