@@ -13,6 +13,7 @@ trap 'rm -rf "$stage"' EXIT
 scripts/capi.sh "$stage"
 scripts/eager.sh "$stage"
 cp -r python "$stage"
+cp docs/pytorch.md "$stage/python/tests"
 
 # The mount of /proc ends with the command.
 at=${stage#"$root"}

@@ -30,6 +30,7 @@ EOF
 "$python" -m venv --system-site-packages "$work/venv"
 "$work/venv/bin/pip" install --quiet --no-index --no-deps --no-cache-dir "$work"/batchgemm-*.whl
 cp -r python/tests "$work/tests"
+cp docs/python.md docs/pytorch.md "$work/tests"
 cd "$work"
 unset PYTHONPATH BATCHGEMM_LIBRARY
 test_with() { "$work/venv/bin/python" -W error -m pytest -q -p no:cacheprovider "$@"; }

@@ -1,5 +1,5 @@
 """Tests of docstrings: every public name has the sections that apply, every parameter is described, and
-examples run, on the CPU."""
+examples run on the CPU. So does the code of docs/python.md and docs/pytorch.md, where these are."""
 
 import ast
 import doctest
@@ -8,6 +8,7 @@ import os
 import re
 import textwrap
 import unittest
+from pathlib import Path
 from unittest import mock
 
 import batchgemm
@@ -88,6 +89,24 @@ class Docs(unittest.TestCase):
             self.run_examples(batchgemm)
             batchgemm.default_device().close()
 
+    @unittest.skipIf(numpy is None, "needs NumPy")
+    def test_manual(self):
+        with mock.patch.dict(os.environ, BATCHGEMM_BACKEND="cpu"), mock.patch.object(
+                batchgemm._device, "_default", batchgemm.open("cpu")):
+            self.run_manual("python.md")
+            batchgemm.default_device().close()
+
+    def run_manual(self, name):
+        """Runs all code of a manual, one block after the other."""
+        here = Path(__file__).resolve().parent
+        found = [file for file in (here / name, *(above / "docs" / name for above in here.parents[1:2]))
+                 if file.exists()]
+        if not found:
+            self.skipTest(f"{name} is not here")
+        code = re.findall(r"^```python\n(.*?)^```", found[0].read_text(), flags=re.M | re.S)
+        self.assertGreater(len(code), 1)
+        exec(compile("\n".join(code), name, "exec"), {"__name__": name})
+
     def run_examples(self, module):
         finder, runner = doctest.DocTestFinder(), doctest.DocTestRunner(verbose=False)
         for name, thing in public(module):
@@ -110,6 +129,9 @@ class DocsOfTorch(Docs):
 
     def test_examples(self):
         self.run_examples(of_torch)
+
+    def test_manual(self):
+        self.run_manual("pytorch.md")
 
 
 if __name__ == "__main__":
