@@ -18,4 +18,4 @@ cp docs/pytorch.md "$stage/python/tests"
 # The mount of /proc ends with the command.
 at=${stage#"$root"}
 unshare --mount sh -c 'mount -t proc proc "$0/proc" && exec chroot "$@"' "$root" "$root" env PYTHONPATH="$at/python" \
-	BATCHGEMM_BACKEND=cpu BATCHGEMM_LIBRARY="$at/libbatchgemm.so" sh -c "cd $at/python/tests && python3 -m pytest -q -p no:cacheprovider test_torch*.py"
+	BATCHGEMM_BACKEND=cpu BATCHGEMM_LIBRARY="$at/libbatchgemm.so" sh -c "cd $at/python/tests && python3 -m pytest -q -p no:cacheprovider test_docs.py test_torch*.py"
