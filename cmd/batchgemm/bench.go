@@ -35,16 +35,16 @@ func newBench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench WORKLOAD...",
 		Short: "Time batches, beside cuBLAS or OpenBLAS if asked",
-		Long: `Time batches on a device, each method in turn, and check every result against
-float64. "zhang" stands for the 72 workloads zhang-MN-K-BATCH; their geometric
-mean and the worst case end the table.
+		Long: `Time batches on a device, one method after the other, and check every result against
+float64. "zhang" stands for the 72 workloads zhang-MN-K-BATCH. The table ends with their
+geometric mean and the worst case.
 
 On CUDA the device time of float32 is that of a node in a CUDA graph, and of back-to-back
 calls in a stream; elsewhere it is the time of one submission of many runs.
---vs adds rivals, those of NVIDIA's library and of OpenBLAS where it is installed:
+--vs adds rivals, of NVIDIA's library or OpenBLAS where they are installed:
   cublas-loop      cublasSgemm for each problem, back to back in a stream
   cublas-graph     the same calls, captured in a CUDA graph
-  cublas-grouped   cublasSgemmGroupedBatched, a group for each problem; of another
+  cublas-grouped   cublasSgemmGroupedBatched, a group for each problem; with another
                    --type cublasGemmGroupedBatchedEx
   cublas-padded    the same, with all sizes rounded up to multiples of 8
   openblas         cblas_sgemm for each problem, on the host, with as many
@@ -53,24 +53,24 @@ All compute in plain fp32, and so do two of our own:
   f32              our kernels without tensor cores
   webgpu           our kernels through WebGPU, on its first device
 With another --type there are cublas-grouped, cublas-padded and webgpu.
-The host time is that of the call, without waiting.
+The host time is the time of the call, without waiting.
 
---data fills A and B so, and adds the largest and the mean error over sum|a||b|:
+--data says which numbers fill A and B, and adds the largest and the mean error over sum|a||b|:
 ` + dataHelp() + `
 
---report writes a page with plots of all that to a folder, with the cost of
-planning, and the timeline of the last workload's plan: predicted, and on GPUs
-of compute capability 9.0 measured by kernels that note when they run.
+--report writes a page with plots of all that to a folder, with the cost of planning and a
+timeline of the last workload's plan. The timeline is predicted; on GPUs of compute
+capability 9.0 it is also measured, by kernels that note when they run.
 
 ` + typesHelp + `
 
 ` + epilogueHelp + `
 
-With --epilogue there is also "plain", our own method without one on copies of A, B
-and C, whose rows are in turn: its x is the part of our time that the products take.
-With gated the products with B2 are problems of plain too, each with a C of its own;
-with --type-b int4 plain's B is of --type.
---vs has f32 and webgpu alone then, --live updates alone, and --data is refused.`,
+With --epilogue there is also "plain": our own method without an epilogue, on copies of A, B
+and C with their rows in order. Its x is the part of our time that the products take. With
+gated, the products with B2 are problems of plain too, each with a C of its own. With
+--type-b int4 plain's B has the type of --type. --vs takes only f32 and webgpu then, --live
+only updates, and --data is refused.`,
 		Example: `  batchgemm bench zhang --vs cublas-grouped,cublas-loop,cublas-graph,f32
   batchgemm bench zhang-512-1024-256 --cold --repeat 20 --json
   batchgemm bench inception-1 inception-2 --backend webgpu

@@ -57,14 +57,13 @@ func newDevices() *cobra.Command {
 	return &cobra.Command{
 		Use:   "devices",
 		Short: "List the devices of all backends",
-		Long: `List all backends with their devices, or with the reason why they have none,
-such as that this build of batchgemm lacks them. The kind is discrete, integrated
-(a GPU that shares the host's memory), software (which runs on the CPU) or other;
-the ID of a device is the same every time. Elements are the types that it takes:
-those that it multiplies as they are, and in parentheses those that it stores alone
-and multiplies as numbers of more bits. The default is what run takes when it is not
-told otherwise. Rates are the speeds of the kernels that plans are made with: those
-that came with the package, or those that tune measured.`,
+		Long: `List all backends with their devices, or with the reason why they have none, such as
+that this build of batchgemm lacks them. A device is discrete, integrated (a GPU that
+shares the host's memory), software (it runs on the CPU) or other. Its ID is the same
+every time. Elements are the types that it takes. It multiplies those in parentheses
+as numbers of more bits, and the others directly. The default is the device that run
+takes. Rates are the speeds of kernels that plans rest on: they came with the package,
+or tune measured them.`,
 		Example: `  batchgemm devices
   batchgemm devices --json`,
 		Args: cobra.NoArgs,

@@ -15,22 +15,21 @@ import (
 )
 
 // typesHelp is for commands that take --type.
-const typesHelp = `--type is that of the elements of A and B, --type-c that of C: float32, or the
-same; where A and B are of e4m3 or int8 (8 bits), bf16, f16 or f32. Numbers of a workload that its
-type does not have are rounded to the nearest, those too large for f16 to infinity, for
-e4m3 to 448, for int8 to 127 or -128; NaN and infinities are an error for int8. Without matrices of
-its own, int8 has random numbers from -128 to 127. Sums are in float32, whatever the types are.
-Arrays of a .npz file are of float32, float16 or int8; those of A and B for e4m3 may be of uint8, its bits.
+const typesHelp = `--type names the elements of A and B, --type-c those of C: f32, or the same as A and B. If A and B are
+e4m3 or int8 (8 bits), C is bf16, f16 or f32. Sums are in float32. Numbers of a workload are rounded to the
+type. Those that are too large become infinity in f16, 448 in e4m3, and 127 or -128 in int8. NaN and
+infinities are an error for int8. Random numbers of int8 are from -128 to 127.
+Arrays of a .npz file are float32, float16 or int8. For e4m3, A and B may also be uint8, with its bits.
 
---type-b int4 makes B one of 4 bits, with --type bf16 or f16: numbers from 0 to 15, of which each 128 k's
-of a column (64 with --epilogue group-64) share a scale and a zero point: scale*(number - zero). K is a
-multiple of that, and no matrix is transposed. random: has its K rounded up. In a .npz file B0 is
+--type-b int4 gives B 4 bits, with --type bf16 or f16: numbers from 0 to 15. Each 128 k's of a column (64
+with --epilogue group-64) share a scale and a zero point: a number stands for scale*(number - zero). K is a
+multiple of that, and no matrix is transposed. The workload random: rounds K up. In a .npz file B0 is
   float32, float16  (K, N), to be quantised: the zero point is 8, the scale the better of two
-  uint8, int8       (K, N), numbers from 0 to 15, with scales S0 (K/128, N) of float32 or float16,
-                    and zero points Z0 of the same shape, of uint8 or int8; without Z0 they are 8
+  uint8, int8       (K, N), numbers from 0 to 15, with scales S0 (K/128, N), float32 or float16,
+                    and zero points Z0 of the same shape, uint8 or int8; without Z0 they are 8
   uint32            (K/64, ld, 8), words as batchgemm.pack_int4 of Python makes them, with S0 and
-                    Z0 of (K/128, ld); N is ld, or that of C0 where there is one
-S0 may also be of uint32, words of scales and zero points, as batchgemm.quantize_int4 makes them.`
+                    Z0 (K/128, ld); N is that of C0, or ld if there is no C0
+S0 may also be uint32: words of scales and zero points, as batchgemm.quantize_int4 makes them.`
 
 // typeFlags are the types of elements.
 type typeFlags struct{ a, b, c string }

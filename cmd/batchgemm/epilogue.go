@@ -19,25 +19,25 @@ import (
 )
 
 // epilogueHelp is for commands that take --epilogue.
-const epilogueHelp = `--epilogue is what kernels do to C before it is rounded, or by which rows they find
-A and C, a list of
+const epilogueHelp = `--epilogue lists what kernels do to C before they round it, or how they find the rows of A and C:
   bias              add a number to each column
-  relu, gelu, silu  take this of each element; one of them
-  gated             C = act(A*B + bias) * (A*B2 + another bias), where beta is 0
+  relu, gelu, silu  apply this function to each element; at most one
+  gated             C = act(A*B + bias) * (A*B2 + another bias); beta is 0
   gather            take the rows of A, which is not transposed, in another order
   scatter           store the rows of C in another order
   weights           multiply each row by a number from 0.5 to 1.5
-  row-scales        multiply A*B by such a number for each row of A, as it is without gather, and
-                    one for each column of B and B2; with --type e4m3 or int8
-  tensor-scales     the same of one number for A, one for B and one for B2
-  block-scales      the same of one number for each 128 k's of a row of A, and one for each 128 k's
-                    of 128 columns of B and B2; with --type e4m3; one of the three
-  group-64          let each 64 k's of a column of B and B2 share a scale and a zero point, with --type-b int4
-  group-128         the same of 128 k's, which --type-b int4 alone asks for
-  zeros             take whole numbers from -128 to 127 as zero points of the rows of A, and as sums of
-                    the columns of B and B2; with row-scales and --type int8
-What it needs beside A, B and C is random, the same every time. B2 is of the shape
-of B; an order is one of all rows of a matrix, so that as many bytes move as in turn.`
+  row-scales        multiply A*B by such numbers, for each stored row of A and for each column of B
+                    and B2; with --type e4m3 or int8
+  tensor-scales     the same with one number for A, one for B and one for B2
+  block-scales      the same with a number for each 128 k's of a row of A, and for each 128 k's of
+                    128 columns of B and B2; with --type e4m3; at most one of the three
+  group-64          let each 64 k's of a column of B and B2 share a scale and a zero point; with
+                    --type-b int4
+  group-128         the same with 128 k's; this is the default of --type-b int4
+  zeros             give rows of A whole numbers from -128 to 127 as zero points, and columns of B
+                    and B2 sums; with row-scales and --type int8
+What that needs beside A, B and C is random, the same every time. B2 has the shape of B. gather and scatter
+move every row once, so they move as many bytes as without.`
 
 // epiloguePart is a name that --epilogue takes, and what it asks for.
 type epiloguePart struct {
@@ -273,7 +273,7 @@ func movedBeside(p *planner.Problem, o *planner.Options) (bytes float64) {
 // withoutEpilogue is the method of the products alone, on copies of the operands.
 const withoutEpilogue = "plain"
 
-// plain prepares it. The products of a gated unit are problems of their own, whose C of B2 lie
+// plain prepares it. The products of a gated unit are problems of their own. Their C of B2 lie
 // after all others.
 func (c *benchCase) plain(ctx context.Context) (*contender, error) {
 	there := &benchCase{bencher: c.bencher, options: c.options, batch: c.batch,

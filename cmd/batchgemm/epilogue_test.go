@@ -136,13 +136,13 @@ func TestDress(t *testing.T) {
 	require.Equal(t, last.C.Offset+40*50, len(ops.C))
 	require.Less(t, lenA, len(ops.A))
 	require.Less(t, lenC, len(ops.C))
-	behind := aligned(lenB)
-	require.Len(t, ops.B, behind+lenB)
-	require.NotEqual(t, ops.B[:lenB], ops.B[behind:])
+	after := aligned(lenB)
+	require.Len(t, ops.B, after+lenB)
+	require.NotEqual(t, ops.B[:lenB], ops.B[after:])
 	require.Len(t, ops.Bias, 2*(20+50+5))
 	require.Len(t, ops.Rows, 3*(40+3+7))
 	for _, p := range dressed.Batch {
-		require.Equal(t, planner.Matrix{Offset: p.B.Offset + behind, LD: p.B.LD}, p.B2)
+		require.Equal(t, planner.Matrix{Offset: p.B.Offset + after, LD: p.B.LD}, p.B2)
 		if p.N == 0 {
 			continue
 		}

@@ -123,15 +123,15 @@ A WORKLOAD is one of
   FILE      a text file with one product a line: M N K [transA transB alpha beta]
             (trans is n or t; # begins a comment)
   FILE.npz  NumPy arrays A0, B0[, C0], A1, ... of float32, float16 or int8:
-            C = A*B, or A*B + C; others for --type e4m3 and --type-b int4,
-            see batchgemm run --help
+            C = A*B, or A*B + C. batchgemm run --help has the arrays of
+            --type e4m3 and --type-b int4
   -         either of these, from standard input
   inception-1 .. inception-9   the layers of an Inception network
   zhang-MN-K-BATCH             one of 72 fixed batches, as zhang-512-1024-256
   random:mn=512,k=128,batch=64,seed=1   sizes drawn from [16, max]
   moe:experts=128,top=8,tokens=1024,n=1536,k=2048,skew=0.3,seed=1
-            a layer of a mixture of experts, with a product for each expert:
-            each token goes to top of them, drawn with probabilities in
+            a layer of a mixture of experts, with a product for each expert.
+            Each token goes to top experts, drawn with probabilities in
             proportion to exp(skew * normal)`,
 		Example: `  batchgemm devices
   batchgemm plan inception-1 --device mi210 --svg plan.svg

@@ -22,8 +22,9 @@ func newPlan() *cobra.Command {
 		Use:   "plan WORKLOAD",
 		Short: "Show how a batch would be cut and balanced",
 		Long: `Plan a batch and explain the plan: tiles, launches, workers, and the predicted
-time. With --device no GPU is needed; else the plan is for the device that run
-would take, or that of --backend. --svg draws which worker does what over the predicted time.
+time. With --device no GPU is needed. Otherwise the plan is for the device that run
+would take, or for that of --backend. --svg draws which worker does what, over the
+predicted time.
 
 ` + typesHelp + `
 

@@ -71,7 +71,7 @@ to standard output, and what is printed to standard error.
 
 ` + typesHelp + `
 
--o writes results of f16 as NumPy's float16, and all others as float32, which has
+-o writes results of f16 as NumPy's float16, and others as float32, which holds
 every number of bf16.
 
 ` + epilogueHelp,

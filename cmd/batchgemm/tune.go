@@ -34,13 +34,13 @@ rates in the user's cache directory. From then on every program of this user tha
 opens the device plans by them, in place of the rates that came with the package.
 $` + ratefile.DirEnv + ` names another directory; "off" turns such files off.
 
-The table shows what was fitted to the times: efficiency (of the peak fp32 rate,
-on a full device), microseconds of a K step alone on a compute unit, of a
-workgroup besides its steps, and of a full compute unit for a workgroup; how far
-predicted times are from measured ones (rms); and the rates of the package for
-this device. Regret is how much longer the planner's choices take than the best
-of the measured plans; rates by which they are worse than by those of the package
-are not kept. Leave the device otherwise idle.`,
+The table shows what was fitted to the times: efficiency (of the peak fp32 rate, on a
+full device), and microseconds of a K step alone on a compute unit, of a workgroup
+besides its steps, and of a full compute unit for a workgroup. It also shows how far
+predicted times are from measured times (rms), and the rates of the package for this
+device. Regret is how much longer the planner's choices take than the best of the
+measured plans. If new rates make the choices worse than those of the package, they are
+not kept. Leave the device otherwise idle.`,
 		Example: `  batchgemm tune
   batchgemm tune --backend webgpu --repeat 9
   batchgemm tune --dry-run --json > times.json`,

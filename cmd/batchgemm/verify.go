@@ -40,11 +40,10 @@ func newVerify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify WORKLOAD",
 		Short: "Check every device and schedule against float64",
-		Long: `Compute a batch on every device that is available, or on the chosen one, under
-each schedule, and compare every element with a float64 computation. The bound of
-the error is that of the arithmetic which --compute allows. Backends that are not
-available and devices without kernels for --type or --epilogue are listed and are
-no failure.
+		Long: `Compute a batch on every available device, or on the chosen device, under each
+schedule, and compare every element with a float64 computation. The arithmetic that
+--compute allows sets the bound of the error. Backends that are not available, and
+devices without kernels for --type or --epilogue, are listed; they are no failure.
 
 ` + typesHelp + `
 

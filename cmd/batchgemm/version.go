@@ -33,9 +33,9 @@ func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Say what this build is",
-		Long: `Print the version of batchgemm, the revision it was built from, where the build
-knows it, the version of Go, and the backends that are built in. Whether they can
-run here is what devices says.`,
+		Long: `Print the version of batchgemm, the revision that it was built from (if the build
+knows it), the version of Go, and the backends that are built in. The command devices
+says whether they can run here.`,
 		Example: `  batchgemm version
   batchgemm version --json`,
 		Args: cobra.NoArgs,
