@@ -54,7 +54,8 @@ func (r *renderer) output(value, number string) output {
 	return output{Value: value, Row: r.tileRow("ty", over(number, r.vectorsB())), Vector: vector}
 }
 
-// tileRow is the row of the tile that a row of a thread's accumulators is. ty is the thread's row in its grid.
+// tileRow is the row of the tile that a row of a thread's accumulators is. The thread is in row ty of the
+// grid.
 func (r *renderer) tileRow(ty, row string) string {
 	e := r.A.Element
 	return fmt.Sprintf("%s + %s + %s", times(r.A.stride(), ty),

@@ -19,7 +19,7 @@ import (
 )
 
 // epilogueHelp is for commands that take --epilogue.
-const epilogueHelp = `--epilogue lists what kernels do to C before they round it, or how they find the rows of A and C:
+const epilogueHelp = `--epilogue lists what kernels do to C before they round it, and to rows of A and C:
   bias              add a number to each column
   relu, gelu, silu  apply this function to each element; at most one
   gated             C = act(A*B + bias) * (A*B2 + another bias); beta is 0
