@@ -215,3 +215,23 @@ func TestFramesAfterCompile(t *testing.T) {
 	}
 	require.True(t, slices.ContainsFunc(kernelsOf(t, d, o), func(k encoding.Kernel) bool { return used[k] }))
 }
+
+// TestTextsOfGPUs runs the texts that GPUs have on a software adapter too, which has shorter ones. It runs
+// once shaders have changed.
+func TestTextsOfGPUs(t *testing.T) {
+	if !sample.Shaders.Drawn(t.Name(), 1) {
+		t.Skip("shaders have not changed")
+	}
+	drivertest.Run(t, likeGPU{Driver()}, drivertest.Parts("Tiles", "Types", "Epilogues"))
+}
+
+// likeGPU is a driver whose devices have the shaders of GPUs.
+type likeGPU struct{ driver.Driver }
+
+func (l likeGPU) Open(ctx context.Context, index int) (driver.Device, error) {
+	d, err := l.Driver.Open(ctx, index)
+	if err == nil {
+		d.(*device).shader.Short = false
+	}
+	return d, err
+}

@@ -51,6 +51,11 @@ func OneType(reason string) Option {
 	return func(s *suite) { s.oneType = reason }
 }
 
+// Parts leaves out all parts of the suite but these, such as "Types".
+func Parts(names ...string) Option {
+	return func(s *suite) { s.parts = names }
+}
+
 // suite runs the tests on one open device, so that every kernel is made once.
 type suite struct {
 	driver     driver.Driver
@@ -58,7 +63,8 @@ type suite struct {
 	finiteOnly string
 	oneTile    string
 	oneType    string
-	leave      bool // what is made stays open, for Close of the device
+	parts      []string // that run; all where there are none
+	leave      bool     // what is made stays open, for Close of the device
 
 	of, ofC element.Type // of the elements of jobs
 	borrows bool         // runs go by SubmitOn
@@ -72,44 +78,28 @@ func Run(t *testing.T, d driver.Driver, options ...Option) {
 	for _, o := range options {
 		o(s)
 	}
-	t.Run("Tiles", s.testTiles)
-	t.Run("NewTile", s.testNewTile)
-	t.Run("Schedules", s.testSchedules)
-	t.Run("Custom", s.testCustom)
-	t.Run("Mixed", s.testMixed)
-	t.Run("Windows", s.testWindows)
-	t.Run("NonFinite", s.testNonFinite)
-	t.Run("Subnormals", s.testSubnormals)
-	t.Run("Spreads", s.testSpreads)
-	t.Run("Scalars", s.testScalars)
-	t.Run("Extremes", s.testExtremes)
-	t.Run("Empty", s.testEmpty)
-	t.Run("Reuse", s.testReuse)
-	t.Run("Types", s.testTypes)
-	t.Run("Epilogues", s.testEpilogues)
-	t.Run("Groups", s.testGroups)
-	t.Run("Blocks", s.testBlocks)
-	t.Run("Zeros", s.testZeros)
-	t.Run("Update", s.testUpdate)
-	t.Run("Ragged", s.testRagged)
-	t.Run("Chain", s.testChain)
-	t.Run("Following", s.testFollowing)
-	t.Run("Queued", s.testQueued)
-	t.Run("Concurrent", s.testConcurrent)
-	t.Run("Time", s.testTime)
-	t.Run("Buffers", s.testBuffers)
-	t.Run("StartRead", s.testStartRead)
-	t.Run("StartReadOrder", s.testStartReadOrder)
-	t.Run("Slices", s.testSlices)
-	t.Run("Copy", s.testCopy)
-	t.Run("CopyOrder", s.testCopyOrder)
-	t.Run("Compile", s.testCompile)
-	t.Run("CompileFails", s.testCompileFails)
-	t.Run("OutOfMemory", s.testOutOfMemory)
-	t.Run("Cancelled", s.testCancelled)
-	t.Run("Foreign", s.testForeign)
-	t.Run("Open", s.testOpen)
-	t.Run("Close", s.testClose)
+	for _, part := range []struct {
+		name string
+		test func(*testing.T)
+	}{
+		{"Tiles", s.testTiles}, {"NewTile", s.testNewTile}, {"Schedules", s.testSchedules},
+		{"Custom", s.testCustom}, {"Mixed", s.testMixed}, {"Windows", s.testWindows},
+		{"NonFinite", s.testNonFinite}, {"Subnormals", s.testSubnormals}, {"Spreads", s.testSpreads},
+		{"Scalars", s.testScalars}, {"Extremes", s.testExtremes}, {"Empty", s.testEmpty},
+		{"Reuse", s.testReuse}, {"Types", s.testTypes}, {"Epilogues", s.testEpilogues},
+		{"Groups", s.testGroups}, {"Blocks", s.testBlocks}, {"Zeros", s.testZeros},
+		{"Update", s.testUpdate}, {"Ragged", s.testRagged}, {"Chain", s.testChain},
+		{"Following", s.testFollowing}, {"Queued", s.testQueued}, {"Concurrent", s.testConcurrent},
+		{"Time", s.testTime}, {"Buffers", s.testBuffers}, {"StartRead", s.testStartRead},
+		{"StartReadOrder", s.testStartReadOrder}, {"Slices", s.testSlices}, {"Copy", s.testCopy},
+		{"CopyOrder", s.testCopyOrder}, {"Compile", s.testCompile}, {"CompileFails", s.testCompileFails},
+		{"OutOfMemory", s.testOutOfMemory}, {"Cancelled", s.testCancelled}, {"Foreign", s.testForeign},
+		{"Open", s.testOpen}, {"Close", s.testClose},
+	} {
+		if len(s.parts) == 0 || slices.Contains(s.parts, part.name) {
+			t.Run(part.name, part.test)
+		}
+	}
 }
 
 // Open opens the backend's first device and closes it after the test. It skips
