@@ -45,7 +45,7 @@ func BenchmarkExperts(b *testing.B) {
 			Gated: true}},
 		{"groups of 64", planner.Epilogue{ScaleB: planner.PerGroup64}},
 	}
-	wide := []string{"", "wide-64x64", "wide-64x128", "wide-128x128"}
+	wide := []string{"", "aligned-64x64", "aligned-64x128", "aligned-128x128"}
 	for _, c := range []struct {
 		of, ofB   element.Type
 		epilogues []benchmarkedEpilogue

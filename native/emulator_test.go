@@ -307,8 +307,8 @@ func tileJobs(t *testing.T, tile *tile.Shape, of element.Type, rows, cols []int)
 			}
 			j := newFMAJob(t, b, tile, o, c.wide, finishes, rng)
 			some := func(property func(encoding.Launch) bool) bool { return slices.ContainsFunc(j.plan.Launches, property) }
-			require.Equal(t, split, some(func(l encoding.Launch) bool { return l.Fixup || l.Parts }), j)
-			require.True(t, finishes || !some(func(l encoding.Launch) bool { return l.Parts }), j)
+			require.Equal(t, split, some(func(l encoding.Launch) bool { return l.Fixup || l.Partials }), j)
+			require.True(t, finishes || !some(func(l encoding.Launch) bool { return l.Partials }), j)
 			if c.schedule == planner.ScheduleBatched && len(b) > 4 {
 				require.True(t, some(func(l encoding.Launch) bool { return l.Loop }), j)
 			}
@@ -330,7 +330,7 @@ func partJobs(t *testing.T, tile *tile.Shape) []*emulatorJob {
 			b = append(b, planner.Problem{M: tile.TM - 1, N: tile.TN - 3, K: 4 * parts * tile.TK, Alpha: planner.Scale(0.3), Beta: 0.7})
 		}
 		j := newFMAJob(t, b, tile, planner.Options{Schedule: planner.ScheduleSplitK}, false, order < 3, rng)
-		require.Equal(t, order < 3, j.plan.Launches[0].Parts, j)
+		require.Equal(t, order < 3, j.plan.Launches[0].Partials, j)
 		j.setFractions(rng)
 		j.how = [2]uint32{order % 3, 64}
 		jobs = append(jobs, j)

@@ -66,7 +66,7 @@ func Pieces(l *encoding.Launch) int {
 	}
 	vectors := l.Tile.TM * l.Tile.TN / 4
 	sets := max(fixupThreads/vectors, 1)
-	for sets < min(l.MostParts, slotSets) {
+	for sets < min(l.MostPartials, slotSets) {
 		sets *= 2
 	}
 	return vectors * sets / fixupThreads

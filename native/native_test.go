@@ -292,9 +292,9 @@ func TestPieces(t *testing.T) {
 	} {
 		shape, err := tile.ByName(c.tile)
 		require.NoError(t, err)
-		l := encoding.Launch{Kernel: encoding.Kernel{Tile: shape, Fixup: true}, MostParts: c.parts}
+		l := encoding.Launch{Kernel: encoding.Kernel{Tile: shape, Fixup: true}, MostPartials: c.parts}
 		require.Equal(t, c.pieces, Pieces(&l), "%s of %d parts", c.tile, c.parts)
-		l.Fixup, l.MostParts = false, 0
+		l.Fixup, l.MostPartials = false, 0
 		require.Equal(t, 1, Pieces(&l), c.tile)
 	}
 }
@@ -302,14 +302,14 @@ func TestPieces(t *testing.T) {
 func TestKernelName(t *testing.T) {
 	shape, err := tile.ByName("large-8x4")
 	require.NoError(t, err)
-	k := encoding.Kernel{Tile: shape, TransB: true, Wide: true, Loop: true, Split: true}
+	k := encoding.Kernel{Tile: shape, TransB: true, Vector: true, Loop: true, Split: true}
 	require.Equal(t, "bg_large_8x4_nt", sm80.KernelName(k))
 	require.Equal(t, "bg_large_8x4_nt_mfma", hips["gfx90a"].KernelName(k))
 	require.Equal(t, "bg_large_8x4_nt", hips["gfx1030"].KernelName(k))
 	require.Equal(t, "bg_large_8x4_fixup", hips["gfx90a"].KernelName(encoding.Kernel{Tile: shape, Fixup: true}))
 	require.Equal(t, "bg_ragged_depth_1024", hips["gfx90a"].KernelName(RaggedKernels()[4]))
 
-	for name, want := range map[string]string{"wide-64x64": "bg_wide_64x64_nn_bf16_gated_e", "wgmma-64x64": "bg_wgmma_64x64_nn_bf16_e"} {
+	for name, want := range map[string]string{"aligned-64x64": "bg_aligned_64x64_nn_bf16_gated_e", "wgmma-64x64": "bg_wgmma_64x64_nn_bf16_e"} {
 		shape, err := tile.ByName(name)
 		require.NoError(t, err)
 		k := encoding.Kernel{Tile: shape, Type: element.BF16, TypeC: element.BF16, Dynamic: true, Epilogue: encoding.Epilogue{Gated: true}}

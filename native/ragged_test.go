@@ -116,7 +116,7 @@ func newJobWithin(t *testing.T, rng *rand.Rand, r planner.Ragged, e planner.Epil
 		b[encoding.BoundFill] = uint32(fill) * alwaysFew
 	}
 	b[encoding.BoundFlags] = encoding.ItemFloatC * rng.Uint32N(2)
-	b[encoding.BoundWide] = [...]uint32{3, 7, math.MaxUint32}[j.order]
+	b[encoding.BoundVector] = [...]uint32{3, 7, math.MaxUint32}[j.order]
 	for i := range b[encoding.BoundKernels] {
 		k := b[int(encoding.BoundTile)+int(i)*encoding.KernelWords:]
 		k[encoding.KernelChunk] = rng.Uint32N(2) * (1 + uint32(j.makers%3))

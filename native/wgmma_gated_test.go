@@ -80,15 +80,15 @@ func TestGatedEmulated(t *testing.T) {
 	}
 }
 
-// gatedMutants are mistakes in what is done of gated tiles in wgmma_wide.cuh, by the tile that notices them: wide-64x128 keeps sums in
-// the workspace, wide-64x64 in registers.
+// gatedMutants are mistakes in what is done of gated tiles in wgmma_wide.cuh, by the tile that notices them: aligned-64x128 keeps sums in
+// the workspace, aligned-64x64 in registers.
 var gatedMutants = map[string][]mutant{
-	"wide-64x128": {
+	"aligned-64x128": {
 		{"sums are kept as C begins", "kernels/wgmma_wide.cuh", "T::kKeeping == kNowhere && to == nullptr", "to == nullptr"},
 		{"rows that begin anywhere are taken for lines", "kernels/wgmma_wide.cuh", "  if (to == nullptr) return storeDressed", "  if (false) return storeDressed"},
 		{"all sums are multiplied by the first that are kept", "epilogue/wgmma_epilogue.cuh", "before = at[i / 4 * kApart];", "before = at[0];"},
 	},
-	"wide-64x64": {
+	"aligned-64x64": {
 		{"all sums are multiplied by the first in a register", "epilogue/wgmma_epilogue.cuh", "sum[i] *= x[i];", "sum[i] *= x[0];"},
 		{"all registers keep the first sum", "epilogue/wgmma_epilogue.cuh", "x[i] = sum[i];", "x[i] = sum[0];"},
 	},

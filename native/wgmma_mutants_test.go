@@ -156,10 +156,10 @@ func TestWarpgroupMutants(t *testing.T) {
 		{"wgmma-128x128", "floats", wgmmaMutants, func(s *tile.Shape) []*emulatorJob { return append(wgmmaJobs(t, s, 18), wgmmaExtremes(t, s)[:6]...) }},
 		{"wgmma-64x128", "exchanged", exchangedMutants, func(s *tile.Shape) []*emulatorJob { return append(wgmmaJobs(t, s, 19), wgmmaExtremes(t, s)[:6]...) }},
 		{"wgmma-64x64-deep", "early", earlyMutants, func(s *tile.Shape) []*emulatorJob { return wgmmaJobs(t, s, 20)[:16] }},
-		{"wide-64x128", "aligned", wideMutants, func(s *tile.Shape) []*emulatorJob {
+		{"aligned-64x128", "aligned", wideMutants, func(s *tile.Shape) []*emulatorJob {
 			return slices.DeleteFunc(halfJobs(t, s, element.BF16), func(j *emulatorJob) bool { return j.dynamic() })
 		}},
-		{"wide-64x64", "bytes", byteMutants, func(s *tile.Shape) []*emulatorJob {
+		{"aligned-64x64", "bytes", byteMutants, func(s *tile.Shape) []*emulatorJob {
 			return slices.DeleteFunc(append(halfJobs(t, s, element.E4M3), halfJobs(t, s, element.Int8)...), func(j *emulatorJob) bool { return j.dynamic() })
 		}},
 		{"wgmma-64x64", "epilogue", dressedMutants, func(s *tile.Shape) []*emulatorJob {

@@ -78,7 +78,7 @@ func wgmmaJobs(t *testing.T, tile *tile.Shape, turn int) (jobs []*emulatorJob) {
 			j := wgmmaJob(t, b, options, unit, [2]uint32{seed % 3, seed}, rng)
 			some := func(property func(encoding.Launch) bool) bool { return slices.ContainsFunc(j.plan.Launches, property) }
 			split := c.schedule == planner.ScheduleSplitK || c.schedule == planner.ScheduleStreamK
-			require.Equal(t, split, some(func(l encoding.Launch) bool { return l.Fixup || l.Parts }), j)
+			require.Equal(t, split, some(func(l encoding.Launch) bool { return l.Fixup || l.Partials }), j)
 			require.True(t, c.schedule != planner.ScheduleLPT || some(func(l encoding.Launch) bool { return l.Loop }), j)
 			jobs = append(jobs, j)
 		}

@@ -22,41 +22,41 @@ func (a arithmetic) narrow() bool { return a.bits > 0 }
 // tf32 reports whether a tile shape has one tf32 product in place of three.
 func (a arithmetic) tf32(s *tile.Shape) bool { return a.compute == ComputeTF32 && s.Unit.Tensor() }
 
-// arithmetic is that of plans on a device. wide: what widely says of all problems, or Ragged.widely.
-func (o *Options) arithmetic(d *Device, wide bool) arithmetic {
+// arithmetic is that of plans on a device. fast: what fast says of all problems, or Ragged.fast.
+func (o *Options) arithmetic(d *Device, fast bool) arithmetic {
 	switch f := d.family(); {
 	case f.direct:
-		return arithmetic{compute: o.Compute, words: o.TypeC != element.F32, direct: wide}
-	case o.Compute == ComputeTF32 && o.dressed(d):
+		return arithmetic{compute: o.Compute, words: o.TypeC != element.F32, direct: fast}
+	case o.Compute == ComputeTF32 && o.withEpilogue(d):
 		return arithmetic{compute: ComputeF32Emulated} // there are no others with an epilogue
 	case o.TypeA == element.F32 || !f.narrow:
 		return arithmetic{compute: o.Compute}
 	case o.Epilogue.group() > 0:
 		return arithmetic{bits: 4}
 	}
-	return arithmetic{bits: 8 * o.TypeA.Bytes(), aligned: wide}
+	return arithmetic{bits: 8 * o.TypeA.Bytes(), aligned: fast}
 }
 
-// allWide reports whether all problems are as widely says.
-func (o *Options) allWide(d *Device, b Batch) bool {
+// allFast reports whether all problems are as fast says.
+func (o *Options) allFast(d *Device, b Batch) bool {
 	f := d.family()
 	for i := range b {
-		if !o.widely(f, &b[i]) {
+		if !o.fast(f, &b[i]) {
 			return false
 		}
 	}
 	return true
 }
 
-// widely reports whether a problem has what the faster kernels of the device need. Those of CUDA and HIP need
+// fast reports whether a problem has what the faster kernels of the device need. Those of CUDA and HIP need
 // elements of fewer bits in rows that begin with 16 bytes, and bytes along K. Those of WGSL that take B to
-// registers need a wide launch, or B of 4 bits.
-func (o *Options) widely(f *family, q *Problem) bool {
+// registers need a launch with vector loads, or B of 4 bits.
+func (o *Options) fast(f *family, q *Problem) bool {
 	if f.direct {
-		return likeMeasured(q.M, q.K) && (o.Epilogue.group() > 0 || o.wideTile(q))
+		return likeMeasured(q.M, q.K) && (o.Epilogue.group() > 0 || o.vectorTile(q))
 	}
-	return o.TypeA != element.F32 && o.quick(q.TransA, q.TransB) && q.wide(o.wide()) &&
-		(!o.Epilogue.Gated || q.B2.aligned(o.wide()))
+	return o.TypeA != element.F32 && o.quick(q.TransA, q.TransB) && q.aligned(o.vector()) &&
+		(!o.Epilogue.Gated || q.B2.aligned(o.vector()))
 }
 
 // likeMeasured: a problem of such sizes is like those that tile.Rates.Direct was measured with. With more
@@ -71,19 +71,19 @@ func likeMeasured(m, k int) bool {
 // compute mode, at least where rows are aligned. Thread counts above the device's limit are no obstacle:
 // kernels then give each thread more outputs.
 func (d *Device) Fits(s *tile.Shape, o Options) bool {
-	fits := func(wide bool) bool { return d.refuse(s, o.arithmetic(d, wide), o.dressed(d)) == nil }
+	fits := func(fast bool) bool { return d.refuse(s, o.arithmetic(d, fast), o.withEpilogue(d)) == nil }
 	return fits(false) || fits(true)
 }
 
 // refuse says why a tile does not fit.
-func (d *Device) refuse(s *tile.Shape, a arithmetic, dressed bool) error {
+func (d *Device) refuse(s *tile.Shape, a arithmetic, withEpilogue bool) error {
 	k := d.Kernel(s)
 	switch {
 	case k == nil && s.Unit.Tensor():
 		return invalid.Errorf("tile %v needs tensor cores (%s), which device %s has not", s, s.Unit, d.Name)
 	case k == nil:
 		return invalid.Errorf("tile %v: device %s has no kernels of it", s, d.Name)
-	case dressed && !k.Epilogues:
+	case withEpilogue && !k.Epilogues:
 		return invalid.Errorf("tile %v: device %s has no kernels of it for epilogues", s, d.Name)
 	case a.bits == 8 && !a.aligned && s.Aligned:
 		return invalid.Errorf("tile %v: device %s has no kernels of it for elements of 8 bits, "+

@@ -122,7 +122,7 @@ func checkOverlap(f *overlap.Finder) error {
 
 // checkSome is check of problems [first, end), without what overlaps.
 func (b Batch) checkSome(first, end int, have *Lengths, f *overlap.Finder, e *Epilogue) error {
-	dressed := !e.none()
+	withEpilogue := !e.none()
 	for i := first; i < end; i++ {
 		p := &b[i]
 		if err := checkSizes(i, p); err != nil {
@@ -141,7 +141,7 @@ func (b Batch) checkSome(first, end int, have *Lengths, f *overlap.Finder, e *Ep
 		if err := checkMatrix(i, "C", "ldc", p.C, e.storedC(p.M), p.N, have.C, written); err != nil {
 			return err
 		}
-		if dressed {
+		if withEpilogue {
 			if err := e.checkProblem(i, p, have); err != nil {
 				return err
 			}

@@ -59,7 +59,7 @@ func (m *model) named(name string) (tileID, error) {
 		if t.fits {
 			return tileID(id), nil
 		}
-		if err := m.device.refuse(t.shape, m.arithmetic, m.dressed); err != nil {
+		if err := m.device.refuse(t.shape, m.arithmetic, m.withEpilogue); err != nil {
 			return 0, err
 		}
 		return 0, errNotReady(m.device, fmt.Sprintf("tile %v", t.shape))
@@ -68,7 +68,7 @@ func (m *model) named(name string) (tileID, error) {
 	if err != nil {
 		return 0, err
 	}
-	return 0, m.device.refuse(shape, m.arithmetic, m.dressed)
+	return 0, m.device.refuse(shape, m.arithmetic, m.withEpilogue)
 }
 
 // chooseByCost predicts every tile shape for the whole batch, and the cheapest

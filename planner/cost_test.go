@@ -204,16 +204,16 @@ func TestWideHalves(t *testing.T) {
 	for i := range wide {
 		wide[i] = GEMM(512, 512, 512)
 	}
-	require.Equal(t, "wide-128x128", chosen(of16, wide...))
-	require.NotContains(t, chosen(of16, append(wide, GEMM(511, 511, 511))...), "wide")
+	require.Equal(t, "aligned-128x128", chosen(of16, wide...))
+	require.NotContains(t, chosen(of16, append(wide, GEMM(511, 511, 511))...), "aligned")
 	gated := of16
 	gated.Epilogue = Epilogue{Activation: SiLU, Gated: true}
 	for i := range wide {
 		wide[i].B2 = Matrix{LD: 512}
 	}
-	require.Contains(t, chosen(gated, wide...), "wide")
+	require.Contains(t, chosen(gated, wide...), "aligned")
 	wide[63].B2.Offset = 4
-	require.NotContains(t, chosen(gated, wide...), "wide")
+	require.NotContains(t, chosen(gated, wide...), "aligned")
 }
 
 func TestMaxEfficiency(t *testing.T) {

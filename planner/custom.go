@@ -276,7 +276,7 @@ func (d *customDeal) cost(worker, firstFixup, partial int) (gemm, fixup float64)
 		g.load.loads, 0, m.family.terms.leave)
 	if partial > 0 {
 		fixup = m.sums(g.id, float64(len(p.Fixups)-firstFixup), float64(partial),
-			float64(p.mostParts(firstFixup)))
+			float64(p.mostPartials(firstFixup)))
 	}
 	return gemm, fixup
 }

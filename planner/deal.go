@@ -108,12 +108,12 @@ func (p *builder) groupOf(id tileID, transA, transB bool, problems []radix.Key) 
 	o := &p.Options
 	t := &p.model.tiles[id]
 	g := group{Kernel: encoding.Kernel{Tile: t.shape, TransA: transA, TransB: transB, Type: o.TypeA,
-		TypeC: o.TypeC, Wide: true, Epilogue: o.Epilogue.kernel()}, id: id, problems: problems}
+		TypeC: o.TypeC, Vector: true, Epilogue: o.Epilogue.kernel()}, id: id, problems: problems}
 	cut := &p.model.cuts[t.cut]
 	g.TF32 = p.model.tf32(g.Tile)
 	for i := range problems {
 		q := &p.Batch[problems[i].Index]
-		g.Wide = g.Wide && o.wideTile(q)
+		g.Vector = g.Vector && o.vectorTile(q)
 		g.load.add(cut, q.sizes(), p.model.products, 1, p.model.roundSize())
 	}
 	return g
@@ -261,7 +261,7 @@ func bandRows(rows, cols int) int {
 
 // inStrips goes through a grid row by row, or, where it has many columns of large tiles, through some rows at
 // a time, column by column: tiles that run at once then read fewer columns of B, and those of neighbouring
-// units the same ones, which the L2 cache gives to both at once. H100, by wide tiles in bf16: products of
+// units the same ones, which the L2 cache gives to both at once. H100, by aligned tiles in bf16: products of
 // 4096 x 4096 x 4096 are 7 percent sooner than row by row, of 2048 x 2048 x 2048 12, of 128 x 4096 x 4096 14;
 // strips of 2 or 8 rows are as good, of 16 not. Not on a CPU, which reads a row's A for tile after tile from
 // its own caches.
@@ -288,9 +288,9 @@ func inStrips(t *tile.Shape, b band, cols int) iter.Seq2[int, int] {
 // launchGroup makes the launches of a group: of the workers from the given one on, and
 // of the sums of partial tiles from the given fix-up on, if there are any that the workers do not do.
 func (p *builder) launchGroup(g *group, s Schedule, gemm, sum float64, worker, fixup int) {
-	tiles, parts := len(p.Fixups)-fixup, p.mostParts(fixup)
+	tiles, parts := len(p.Fixups)-fixup, p.mostPartials(fixup)
 	split := tiles > 0
-	if g.Parts = split && p.sumsParts(worker, parts); g.Parts {
+	if g.Partials = split && p.sumsPartials(worker, parts); g.Partials {
 		p.launch(g, s, gemm+sum, worker, split)
 		l := &p.Launches[len(p.Launches)-1]
 		l.FirstFixup, l.Finishes = fixup, tiles
@@ -299,23 +299,23 @@ func (p *builder) launchGroup(g *group, s Schedule, gemm, sum float64, worker, f
 	p.launch(g, s, gemm, worker, split)
 	if split {
 		k := encoding.Kernel{Tile: g.Tile, TypeC: g.TypeC, Fixup: true, Epilogue: g.Epilogue.OfFixup()}
-		l := encoding.Launch{Kernel: k, Schedule: string(s), MostParts: parts, Cost: sum}
+		l := encoding.Launch{Kernel: k, Schedule: string(s), MostPartials: parts, Cost: sum}
 		p.cutLaunches(l, fixup, len(p.Fixups))
 	}
 }
 
-// sumsParts reports whether workers sum the parts of tiles, at most so many, themselves: in one launch, which
+// sumsPartials reports whether workers sum the parts of tiles, at most so many, themselves: in one launch, which
 // then has all parts of each.
-func (p *builder) sumsParts(worker, parts int) bool {
+func (p *builder) sumsPartials(worker, parts int) bool {
 	return p.model.finishes(float64(parts)) && len(p.Workers)-1-worker <= p.mostWorkers(&encoding.Kernel{})
 }
 
 // finishes reports whether whoever stores the last part of a tile sums them, if they are at most so many, and
 // not a launch behind it: wherever it can, which was as fast or up to 5 us faster in 54 of 55 batches (H200).
-func (m *model) finishes(parts float64) bool { return m.parts && parts <= encoding.MaxParts }
+func (m *model) finishes(parts float64) bool { return m.parts && parts <= encoding.MaxPartials }
 
-// mostParts is the most parts of a tile, of the fix-ups from the given one on.
-func (p *builder) mostParts(fixup int) int {
+// mostPartials is the most parts of a tile, of the fix-ups from the given one on.
+func (p *builder) mostPartials(fixup int) int {
 	most := int32(0)
 	for i := range p.Fixups[fixup:] {
 		most = max(most, p.Fixups[fixup+i].Count)

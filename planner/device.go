@@ -60,7 +60,7 @@ type Device struct {
 	Native []element.Type `json:"native,omitempty"`
 	// Epilogues: plans may have Options.Epilogue.
 	Epilogues bool `json:"epilogues,omitempty"`
-	// Finishes: there are kernels that sum the parts of tiles themselves (encoding.Kernel.Parts).
+	// Finishes: there are kernels that sum the parts of tiles themselves (encoding.Kernel.Partials).
 	Finishes bool `json:"finishes,omitempty"`
 	// Pointers: of which Epilogue.Pointers may be part.
 	Pointers bool `json:"pointers,omitempty"`

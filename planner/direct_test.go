@@ -111,7 +111,7 @@ func TestDirect(t *testing.T) {
 					require.NoError(t, err)
 					if c.want != "" {
 						require.Equal(t, []string{c.want}, tilesOf(p))
-						require.Equal(t, c.o.Epilogue.ScaleB != planner.PerGroup128, p.Launches[0].Wide)
+						require.Equal(t, c.o.Epilogue.ScaleB != planner.PerGroup128, p.Launches[0].Vector)
 						require.Less(t, p.Cost, plain.Cost)
 						return
 					}
@@ -150,7 +150,7 @@ func TestDirectRagged(t *testing.T) {
 				require.NoError(t, err)
 				if c.want {
 					require.Equal(t, "thin-8x64", p.Launches[len(p.Launches)-1].Tile.Name)
-					require.True(t, p.Launches[len(p.Launches)-1].Wide)
+					require.True(t, p.Launches[len(p.Launches)-1].Vector)
 				} else {
 					require.Equal(t, tilesOf(plain), tilesOf(p))
 				}

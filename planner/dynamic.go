@@ -67,17 +67,17 @@ const (
 	// lastMicros is what a worker takes to learn that there is no more. A guess.
 	lastMicros = 0.5
 	// Of operands whose rows begin with 16 bytes tiles take as long as these take through the L2 cache, which
-	// predictions do not tell: dynamic tiles are more even than shares by predicted times. Of wide tiles in bf16 on
+	// predictions do not tell: dynamic tiles are more even than shares by predicted times. Of aligned tiles in bf16 on
 	// an H100 they are 3 to 7 percent sooner where a launch takes more than 20 us, as long at 10 to 20, and
 	// 5 percent later below (geometric means of 161 launches of 117 batches), and later too where no tile has
 	// more than four steps, or where all are alike, since shares keep neighbours at the same rows of A and B:
 	// 64 products of 512 x 512 x 1024 take 10 percent longer so, 32 of 256 x 768 x 2048 6, 128 of 256 x
 	// 256 x 256 12. One of 3000 x 3000 x 3000, with tiles of half the size at its edges, takes 5 percent
 	// less.
-	wideUneven     = 0.06
-	wideAlike      = 0.99 // of the steps that there would be if all tiles were as the longest
-	wideLastMicros = 0.9
-	wideSteps      = 4
+	alignedUneven     = 0.06
+	alignedAlike      = 0.99 // of the steps that there would be if all tiles were as the longest
+	alignedLastMicros = 0.9
+	alignedSteps      = 4
 )
 
 // dynamicCost is that of workers that have even shares, each of which asks for its chunks one after the other.
@@ -92,8 +92,8 @@ func (m *model) dynamicCost(id tileID, l load) (gemm, fixup float64) {
 		return gemm, 0
 	}
 	last := lastMicros
-	if m.tiles[id].wide && l.longest > wideSteps && l.steps < wideAlike*float64(l.tiles*l.longest) {
-		gemm, last = (1-wideUneven)*gemm, wideLastMicros
+	if m.tiles[id].aligned && l.longest > alignedSteps && l.steps < alignedAlike*float64(l.tiles*l.longest) {
+		gemm, last = (1-alignedUneven)*gemm, alignedLastMicros
 	}
 	chunks := math.Ceil(float64(l.tiles) / float64(m.chunk(id, l, workers)*workers))
 	return max(gemm, m.device.LaunchMicros+m.tiles[id].fixed+chunks*askMicros) + last, 0

@@ -177,7 +177,7 @@ func TestAlignedDynamic(t *testing.T) {
 		{"long launch", 256, func() Problem { return uneven(1024, 0) }, "", ScheduleDynamic},
 		{"few problems", 24, func() Problem { return uneven(512, 0) }, "", ScheduleLPT},
 		{"few steps", 256, func() Problem { return uneven(128, 0) }, "", ScheduleLPT},
-		{"rows begin anywhere", 256, func() Problem { return uneven(1024, 1) }, "wide-128x128", ScheduleLPT},
+		{"rows begin anywhere", 256, func() Problem { return uneven(1024, 1) }, "aligned-128x128", ScheduleLPT},
 		{"tiles are alike", 64, func() Problem { return GEMM(500, 512, 1024) }, "", ScheduleLPT},
 		{"tiles are alike but at edges", 96, func() Problem { return GEMM(312, 512, 1024) }, "", ScheduleLPT},
 	} {

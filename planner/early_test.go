@@ -61,7 +61,7 @@ func TestEarly(t *testing.T) {
 		}
 		b, err := planner.Pack(b...)
 		require.NoError(t, err)
-		p, err := maker.Plan(t.Context(), b, planner.Options{TypeA: element.BF16, TypeC: element.F32, Tile: "wide-64x64", Schedule: planner.ScheduleSplitK})
+		p, err := maker.Plan(t.Context(), b, planner.Options{TypeA: element.BF16, TypeC: element.F32, Tile: "aligned-64x64", Schedule: planner.ScheduleSplitK})
 		require.NoError(t, err)
 		require.True(t, p.Launches[1].Fixup)
 		require.Equal(t, 140, p.Launches[1].Count)

@@ -55,7 +55,7 @@ func (p *Plan) encodeRagged(dst []uint32) []uint32 {
 // encodeItems, encodeFixups and encodeTable write a section and return its end.
 func (p *Plan) encodeItems(dst []uint32, l *encoding.Launch) int {
 	segments := p.Segments[p.Workers[l.First]:p.Workers[l.First+l.Count]]
-	e := itemEncoder{plan: p, launch: l, tile: l.Tile, wide: p.Options.wide(), problem: -1}
+	e := itemEncoder{plan: p, launch: l, tile: l.Tile, vector: p.Options.vector(), problem: -1}
 	at, words := l.Items, l.ItemWords()*l.Epilogue.Products()
 	tiles := p.Fixups[l.FirstFixup : l.FirstFixup+l.Finishes]
 	for i := range segments {
@@ -64,21 +64,21 @@ func (p *Plan) encodeItems(dst []uint32, l *encoding.Launch) int {
 			e.encodeEpilogue(dst[at:], &segments[i])
 		}
 		if slot := segments[i].Slot; slot != encoding.NoSlot && len(tiles) > 0 {
-			encodePart(dst[at:], l, tiles, slot)
+			encodePartial(dst[at:], l, tiles, slot)
 		}
 		at += words
 	}
 	return at
 }
 
-// encodePart says in the item of a part, which has a slot, where its tile is. Tiles are in the order of their
+// encodePartial says in the item of a part, which has a slot, where its tile is. Tiles are in the order of their
 // slots.
-func encodePart(w []uint32, l *encoding.Launch, tiles []encoding.Fixup, slot int32) {
+func encodePartial(w []uint32, l *encoding.Launch, tiles []encoding.Fixup, slot int32) {
 	tile := sort.Search(len(tiles), func(i int) bool { return tiles[i].Slot > slot }) - 1
 	fixups := l.Sums - l.Items
-	w[encoding.PartFixup] = uint32(fixups+tile*encoding.FixupWords) / 4
-	w[encoding.PartStored] = uint32(fixups + len(tiles)*encoding.FixupWords + tile*l.Counters())
-	w[encoding.Flags] |= encoding.ItemPart
+	w[encoding.PartialFixup] = uint32(fixups+tile*encoding.FixupWords) / 4
+	w[encoding.PartialStored] = uint32(fixups + len(tiles)*encoding.FixupWords + tile*l.Counters())
+	w[encoding.Flags] |= encoding.ItemPartial
 }
 
 func (p *Plan) encodeFixups(dst []uint32, at int, l *encoding.Launch, fixups []encoding.Fixup) int {
@@ -147,7 +147,7 @@ type itemEncoder struct {
 	plan    *Plan
 	launch  *encoding.Launch
 	tile    *tile.Shape
-	wide    int   // elements of a 16-byte load
+	vector  int   // elements of a 16-byte load
 	problem int32 // of common; -1: none
 	q       *Problem
 	common  [encoding.ItemWords]uint32
@@ -175,8 +175,8 @@ func (e *itemEncoder) begin(problem int32) {
 	if q.depth() == 0 {
 		c[encoding.Alpha] = 0
 	}
-	if q.wide(e.wide) {
-		c[encoding.Flags] = encoding.ItemWide
+	if q.aligned(e.vector) {
+		c[encoding.Flags] = encoding.ItemVector
 	}
 	c[encoding.Flags] |= e.plan.Options.flagsC()
 }
@@ -259,9 +259,9 @@ func (e *itemEncoder) encodeEpilogue(w []uint32, s *encoding.Segment) {
 	second[encoding.OffB], second[encoding.LDB] = uint32(offB), uint32(q.B2.LD)
 	second[encoding.BiasAt] += uint32(q.N)
 	second[encoding.ScaleBAt] += uint32(o.scalesOf(q, q.B.LD))
-	second[encoding.Flags] = w[encoding.Flags]&^encoding.ItemWide | encoding.ItemSecond
-	if q.A.aligned(e.wide) && q.B2.aligned(e.wide) {
-		second[encoding.Flags] |= encoding.ItemWide
+	second[encoding.Flags] = w[encoding.Flags]&^encoding.ItemVector | encoding.ItemSecond
+	if q.A.aligned(e.vector) && q.B2.aligned(e.vector) {
+		second[encoding.Flags] |= encoding.ItemVector
 	}
 }
 
@@ -273,12 +273,12 @@ func (p *Problem) pointersAt(e *encoding.Epilogue) uint32 {
 	return uint32(p.Pointers)
 }
 
-// wide reports whether 16-byte loads of A and B, of so many elements, are aligned: tiles and
+// aligned reports whether 16-byte loads of A and B, of so many elements, are aligned: tiles and
 // K steps start at multiples of as many rows, columns or k within a matrix.
-func (p *Problem) wide(elements int) bool { return p.A.aligned(elements) && p.B.aligned(elements) }
+func (p *Problem) aligned(elements int) bool { return p.A.aligned(elements) && p.B.aligned(elements) }
 
-// wideTile reports the same of B, and of A where its memory runs along the rows of the tile: see Kernel.Wide.
-func (p *Problem) wideTile(elements int) bool {
+// vectorTile reports the same of B, and of A where its memory runs along the rows of the tile: see Kernel.Vector.
+func (p *Problem) vectorTile(elements int) bool {
 	return p.B.aligned(elements) && (!p.TransA || p.A.aligned(elements))
 }
 

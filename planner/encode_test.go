@@ -83,17 +83,17 @@ func TestEncodeParts(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, p.Launches, 1)
 	l := p.Launches[0]
-	require.True(t, l.Split && l.Parts)
+	require.True(t, l.Split && l.Partials)
 	require.Equal(t, 3, l.Finishes)
 	w := p.Encode(nil)
 	parts := l.Count / 3
 	require.Equal(t, 3*parts, l.Count)
 	for j := range l.Count {
 		item := w[l.Items+j*encoding.ItemWords:]
-		require.Equal(t, uint32(encoding.ItemPart), item[encoding.Flags]&encoding.ItemPart)
+		require.Equal(t, uint32(encoding.ItemPartial), item[encoding.Flags]&encoding.ItemPartial)
 		require.Equal(t, uint32(j), item[encoding.Slot])
-		require.Equal(t, l.Sums+j/parts*encoding.FixupWords, l.Items+4*int(item[encoding.PartFixup]))
-		require.Equal(t, l.Sums+3*encoding.FixupWords+j/parts, l.Items+int(item[encoding.PartStored]))
+		require.Equal(t, l.Sums+j/parts*encoding.FixupWords, l.Items+4*int(item[encoding.PartialFixup]))
+		require.Equal(t, l.Sums+3*encoding.FixupWords+j/parts, l.Items+int(item[encoding.PartialStored]))
 	}
 	require.Equal(t, []uint32{
 		0, 16, 16 | 16<<16, 0, math.Float32bits(1), 0, uint32(parts), 0,
@@ -103,8 +103,8 @@ func TestEncodeParts(t *testing.T) {
 	}, w[l.Sums:l.Sums+3*(encoding.FixupWords+1)])
 
 	m := model{parts: true}
-	require.True(t, m.finishes(encoding.MaxParts))
-	require.False(t, m.finishes(encoding.MaxParts+1))
+	require.True(t, m.finishes(encoding.MaxPartials))
+	require.False(t, m.finishes(encoding.MaxPartials+1))
 
 	long := mustPack(t, GEMM(16, 16, 1000))
 	few := *device(t, "h200") // parts of a tile are never in different launches
@@ -127,22 +127,22 @@ func TestEncodeParts(t *testing.T) {
 			last := p.Launches[len(p.Launches)-1]
 			require.True(t, last.Fixup)
 			for _, l := range p.Launches {
-				require.False(t, l.Parts)
+				require.False(t, l.Partials)
 				require.Zero(t, l.Finishes)
 			}
 		})
 	}
 }
 
-// TestMostParts: no tile of a launch that sums parts itself has more than MaxParts, wherever it is among the others.
+// TestMostParts: no tile of a launch that sums parts itself has more than MaxPartials, wherever it is among the others.
 func TestMostParts(t *testing.T) {
 	for name, c := range map[string]struct {
 		parts []int // of each tile
 		sums  bool
 	}{
-		"as many as can be": {[]int{2, encoding.MaxParts, 2}, true},
-		"too many first":    {[]int{encoding.MaxParts + 1, 2, 2}, false},
-		"too many last":     {[]int{2, 2, encoding.MaxParts + 1}, false},
+		"as many as can be": {[]int{2, encoding.MaxPartials, 2}, true},
+		"too many first":    {[]int{encoding.MaxPartials + 1, 2, 2}, false},
+		"too many last":     {[]int{2, 2, encoding.MaxPartials + 1}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cuts := &CustomSchedule{Name: "cuts", Deal: func(w Work) (workers [][]Part) {
@@ -157,7 +157,7 @@ func TestMostParts(t *testing.T) {
 			}}
 			p, err := New(device(t, "h200")).Plan(t.Context(), mustPack(t, GEMM(16, 3*16, 400)), Options{Tile: "small", Custom: cuts})
 			require.NoError(t, err)
-			require.Equal(t, c.sums, p.Launches[0].Parts)
+			require.Equal(t, c.sums, p.Launches[0].Partials)
 			require.Equal(t, !c.sums, p.Launches[len(p.Launches)-1].Fixup)
 		})
 	}

@@ -198,7 +198,7 @@ func (x *Lengths) of(l *list) *int {
 
 // Lengths returns what operands need at least for a plan with an epilogue. The batch must have passed its check.
 func (b Batch) Lengths(e Epilogue) (x Lengths) {
-	dressed := !e.none()
+	withEpilogue := !e.none()
 	for i := range b {
 		p := &b[i]
 		if p.M == 0 || p.N == 0 {
@@ -214,7 +214,7 @@ func (b Batch) Lengths(e Epilogue) (x Lengths) {
 		if !e.Pointers.C {
 			x.C = max(x.C, p.C.end(e.storedC(p.M), p.N))
 		}
-		if dressed {
+		if withEpilogue {
 			x.dress(p, &e)
 		}
 	}

@@ -33,8 +33,8 @@ func withEpilogue(d *Device) *Device {
 	return d
 }
 
-// dressed are the problems of a batch with what any epilogue needs.
-func dressed(b Batch, e Epilogue) Batch {
+// operandsOf are the problems of a batch with what any epilogue needs.
+func operandsOf(b Batch, e Epilogue) Batch {
 	rows := 0
 	for i := range b {
 		p := &b[i]
@@ -68,7 +68,7 @@ func TestEpiloguePlans(t *testing.T) {
 			for i, e := range epilogues {
 				for _, s := range append(Schedules(), "") {
 					t.Run(fmt.Sprintf("%s/%s/%d/%s", name, d.Name, i, s), func(t *testing.T) {
-						b := dressed(batch(), e)
+						b := operandsOf(batch(), e)
 						p, err := New(withEpilogue(d)).Plan(t.Context(), b, Options{Epilogue: e, Schedule: s})
 						if name == "long K" && d == &tight && e.Gated { // which a worker's loops do not reach
 							require.ErrorContains(t, err, ": K is too large for gated units: one launch of webgpu-default takes ")
@@ -99,7 +99,7 @@ func TestEpilogueWindows(t *testing.T) {
 	d := withEpilogue(device(t, "webgpu-default"))
 	d.MaxBinding = 64 << 10
 	for i, e := range []Epilogue{{Bias: true}, {GatherRows: 80, ScatterRows: 90, Weights: true}, {Gated: true}} {
-		b := dressed(randomBatch(t, rand.New(rand.NewPCG(4, 7)), 40, 1, 80), e)
+		b := operandsOf(randomBatch(t, rand.New(rand.NewPCG(4, 7)), 40, 1, 80), e)
 		p, err := New(d).Plan(t.Context(), b, Options{Epilogue: e})
 		require.NoError(t, err, i)
 		require.Greater(t, len(p.Launches), 1)
@@ -144,7 +144,7 @@ func TestEpilogueLongK(t *testing.T) {
 	pointers := e
 	pointers.Pointers = Pointers{B: true}
 	for _, e := range []Epilogue{e, rows, pointers} {
-		p, err := New(d).Plan(t.Context(), dressed(mustPack(t, GEMM(64, 64, 4000), GEMM(20, 20, 20), GEMM(33, 17, 4097)), e), Options{Epilogue: e, Tile: "medium"})
+		p, err := New(d).Plan(t.Context(), operandsOf(mustPack(t, GEMM(64, 64, 4000), GEMM(20, 20, 20), GEMM(33, 17, 4097)), e), Options{Epilogue: e, Tile: "medium"})
 		require.NoError(t, err)
 		checkAll(t, p)
 		var does []encoding.Epilogue
@@ -175,9 +175,9 @@ func TestEncodeEpilogue(t *testing.T) {
 	require.Equal(t, []uint32{0, 2, 4}, w[l.Table:][:3])
 	f := math.Float32bits
 	for i, want := range [][]uint32{
-		{100, 8, 4, 20, 20, 12, 9, 64 | 9<<16, f(2), 0, encoding.Final, encoding.ItemWide, 1000, 50, 2000, 60, 3000, 7, 0, 0, 0, 0, 0, 0},
+		{100, 8, 4, 20, 20, 12, 9, 64 | 9<<16, f(2), 0, encoding.Final, encoding.ItemVector, 1000, 50, 2000, 60, 3000, 7, 0, 0, 0, 0, 0, 0},
 		{100, 3, 4, 20, 20, 10, 9, 64 | 9<<16, f(2), 0, encoding.Final, encoding.ItemSecond, 1000, 50, 2000, 60, 3000, 16, 0, 0, 0, 0, 0, 0},
-		{100, 8, 4, 20, 20, 12, 9, 6 | 9<<16, f(2), 0, encoding.Final, encoding.ItemWide, 1064, 50, 2064, 60, 3064, 7, 0, 0, 0, 0, 0, 0},
+		{100, 8, 4, 20, 20, 12, 9, 6 | 9<<16, f(2), 0, encoding.Final, encoding.ItemVector, 1064, 50, 2064, 60, 3064, 7, 0, 0, 0, 0, 0, 0},
 		{100, 3, 4, 20, 20, 10, 9, 6 | 9<<16, f(2), 0, encoding.Final, encoding.ItemSecond, 1064, 50, 2064, 60, 3064, 16, 0, 0, 0, 0, 0, 0},
 	} {
 		require.Equal(t, want, w[l.Items+i*encoding.EpilogueItemWords:][:encoding.EpilogueItemWords], "item %d", i)
@@ -268,11 +268,11 @@ func TestGatedWorkspace(t *testing.T) {
 		of           element.Type
 		each         int // elements for a worker
 	}{
-		{"h200", "wide-64x64", element.BF16, 0},
-		{"h200", "wide-64x64", element.E4M3, 0},
-		{"h200", "wide-64x128", element.F16, 64 * 128},
-		{"h200", "wide-128x128", element.F16, 0},
-		{"h200", "wide-128x128", element.Int8, 128 * 128},
+		{"h200", "aligned-64x64", element.BF16, 0},
+		{"h200", "aligned-64x64", element.E4M3, 0},
+		{"h200", "aligned-64x128", element.F16, 64 * 128},
+		{"h200", "aligned-128x128", element.F16, 0},
+		{"h200", "aligned-128x128", element.Int8, 128 * 128},
 		{"h200", "wgmma-128x128", element.BF16, 128 * 128},
 		{"h200", "tensor-32x32", element.BF16, 32 * 32},
 		{"mi210", "large", element.F32, 64 * 64},
@@ -282,7 +282,7 @@ func TestGatedWorkspace(t *testing.T) {
 			p := GEMM(256, 256, 64)
 			p.TransB = true // as tensor cores take elements of 8 bits
 			e := Epilogue{Gated: true}
-			plan, err := New(withEpilogue(device(t, c.device))).Plan(t.Context(), dressed(mustPack(t, p), e), Options{TypeA: c.of, TypeC: element.F32, Tile: c.tile, Epilogue: e})
+			plan, err := New(withEpilogue(device(t, c.device))).Plan(t.Context(), operandsOf(mustPack(t, p), e), Options{TypeA: c.of, TypeC: element.F32, Tile: c.tile, Epilogue: e})
 			require.NoError(t, err)
 			require.Len(t, plan.Launches, 1)
 			require.Equal(t, plan.Launches[0].Count*c.each, plan.Workspace)
@@ -295,7 +295,7 @@ func TestGatedCost(t *testing.T) {
 	d := withEpilogue(device(t, "h200"))
 	b := mustPack(t, GEMM(512, 512, 2048))
 	cost := func(e Epilogue) float64 {
-		p, err := New(d).Plan(t.Context(), dressed(b, e), Options{Tile: "large", Schedule: ScheduleDataParallel, Epilogue: e})
+		p, err := New(d).Plan(t.Context(), operandsOf(b, e), Options{Tile: "large", Schedule: ScheduleDataParallel, Epilogue: e})
 		require.NoError(t, err)
 		return p.Cost
 	}

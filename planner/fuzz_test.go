@@ -288,7 +288,7 @@ func checkWords(t *testing.T, p *Plan, words []uint32) {
 			for j := range segments {
 				w := items[(int(first)+j)*l.ItemWords()*l.Epilogue.Products():]
 				if segments[j].Slot != encoding.NoSlot && l.Finishes > 0 {
-					w = checkPart(t, p, &l, items, w, &segments[j])
+					w = checkPartial(t, p, &l, items, w, &segments[j])
 				}
 				q := p.Batch[segments[j].Problem]
 				checkItem(t, p, &l, w, &segments[j], q, 0)
@@ -342,7 +342,7 @@ func checkItem(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, s *encodin
 		t.Fatalf("item %v of segment %+v, want %v", w[:encoding.ItemWords], *s, want)
 	}
 	if by := e.Pointers; (q.A.Offset|q.A.LD|q.B.Offset|q.B.LD)%(16/p.Options.TypeA.Bytes()) == 0 && (by == Pointers{} || by.Aligned) {
-		flags |= encoding.ItemWide
+		flags |= encoding.ItemVector
 	}
 	switch o := &p.Options; {
 	case o.TypeA != element.F32 && o.TypeC == element.F32:
@@ -392,23 +392,23 @@ func scalesAt(q *Problem, e *Epilogue, row, col int) (a, b uint32) {
 	return a, b
 }
 
-// checkPart follows the words of a part to its tile, of which no part was counted, and returns the item with the words that
+// checkPartial follows the words of a part to its tile, of which no part was counted, and returns the item with the words that
 // other items have there.
-func checkPart(t *testing.T, p *Plan, l *encoding.Launch, items, w []uint32, s *encoding.Segment) []uint32 {
+func checkPartial(t *testing.T, p *Plan, l *encoding.Launch, items, w []uint32, s *encoding.Segment) []uint32 {
 	i := slices.IndexFunc(p.Fixups, func(f encoding.Fixup) bool {
 		return f.Problem == s.Problem && f.Row == s.Row && f.Col == s.Col
 	})
 	require.True(t, l.FirstFixup <= i && i < l.FirstFixup+l.Finishes)
 	f := &p.Fixups[i]
 	require.True(t, f.Slot <= s.Slot && s.Slot < f.Slot+f.Count)
-	checkFixup(t, p, l, items[4*w[encoding.PartFixup]:], f)
-	stored := int(w[encoding.PartStored])
+	checkFixup(t, p, l, items[4*w[encoding.PartialFixup]:], f)
+	stored := int(w[encoding.PartialStored])
 	require.Equal(t, make([]uint32, l.Counters()), items[stored:stored+l.Counters()])
 	require.Equal(t, l.Sums-l.Items+l.Finishes*encoding.FixupWords+(i-l.FirstFixup)*l.Counters(), stored)
-	require.NotZero(t, w[encoding.Flags]&encoding.ItemPart)
+	require.NotZero(t, w[encoding.Flags]&encoding.ItemPartial)
 	q, same := &p.Batch[s.Problem], slices.Clone(w[:l.ItemWords()])
 	same[encoding.OffC] = uint32(q.C.Offset + int(s.Row)*l.Tile.TM*q.C.LD + int(s.Col)*l.Tile.TN - l.BaseC)
-	same[encoding.LDC], same[encoding.Flags] = uint32(q.C.LD), w[encoding.Flags]&^encoding.ItemPart
+	same[encoding.LDC], same[encoding.Flags] = uint32(q.C.LD), w[encoding.Flags]&^encoding.ItemPartial
 	return same
 }
 

@@ -83,7 +83,7 @@ func TestGroupItems(t *testing.T) {
 	require.Equal(t, 100+2*48+2*40, plan.ExtentRows)
 	words, l := plan.Encode(nil), &plan.Launches[0]
 	require.Equal(t, element.Int4, l.TypeB())
-	require.False(t, l.Wide)
+	require.False(t, l.Vector)
 	n := l.ItemWords()
 	for i := range plan.Segments {
 		col := int(plan.Segments[i].Col) * l.Tile.TN

@@ -60,11 +60,11 @@ func (p *Planner) Kernels(o Options, t Transposition) ([]KernelGroup, error) {
 	var groups []KernelGroup
 	var refused error
 	var m model
-	for _, wide := range []bool{false, true} {
-		if err := m.setFor(p.device, &o, wide, nil); err != nil {
+	for _, fast := range []bool{false, true} {
+		if err := m.setFor(p.device, &o, fast, nil); err != nil {
 			return nil, err
 		}
-		if wide && (m.arithmetic == o.arithmetic(p.device, false) || m.bits == 8 && !o.quick(t.A, t.B)) {
+		if fast && (m.arithmetic == o.arithmetic(p.device, false) || m.bits == 8 && !o.quick(t.A, t.B)) {
 			break
 		}
 		if o.Tile != "" {
@@ -101,11 +101,11 @@ func (m *model) kernelGroup(of *tileModel, o *Options, t Transposition) KernelGr
 	loops, cuts := g.key.deals()
 	cuts = cuts && cuttable(of.shape, o.Epilogue.cutsAt())
 	dynamic := g.key.mayBeDynamic(of.shape)
-	for _, wide := range choices(o.wide() > 0 && o.Epilogue.group() == 0) {
+	for _, vector := range choices(o.vector() > 0 && o.Epilogue.group() == 0) {
 		for _, loop := range choices(loops || base.Epilogue.Gated) {
 			for _, split := range choices(cuts) {
 				if k := base; loop || !base.Epilogue.Gated {
-					k.Wide, k.Loop, k.Split = wide, loop, split
+					k.Vector, k.Loop, k.Split = vector, loop, split
 					g.Kernels = append(g.Kernels, k)
 					g.Kernels = append(g.Kernels, clustered(k, of)...)
 					if part := k.Epilogue.OfPart(); part != k.Epilogue && o.accumulates() && !loop && !split {
@@ -114,7 +114,7 @@ func (m *model) kernelGroup(of *tileModel, o *Options, t Transposition) KernelGr
 						g.Kernels = append(g.Kernels, k)
 					}
 					if split && m.parts {
-						k.Parts = true
+						k.Partials = true
 						g.Kernels = append(g.Kernels, k)
 					}
 					if dynamic && loop && !split {

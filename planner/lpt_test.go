@@ -100,7 +100,7 @@ func TestUnitsShare(t *testing.T) {
 
 // TestStrips: grids of many columns are dealt by strips of rows, column by column, and others row by row, whatever deals whole tiles.
 func TestStrips(t *testing.T) {
-	wide := Options{TypeA: element.BF16, TypeC: element.BF16, Tile: "wide-128x128"}
+	wide := Options{TypeA: element.BF16, TypeC: element.BF16, Tile: "aligned-128x128"}
 	h200 := device(t, "h200")
 	for _, c := range []struct {
 		name       string

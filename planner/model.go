@@ -13,12 +13,12 @@ type model struct {
 	device *Device
 	family *family
 	arithmetic
-	dressed bool        // kernels are native ones with an epilogue
-	only    only        // that plans are kept to
-	parts   bool        // there are kernels that sum the parts of tiles
-	tiles   []tileModel // by tileID
-	cuts    []cut
-	grain   [3]uint8 // logarithms of the units of M, N and K in which cuts see sizes
+	withEpilogue bool        // kernels are native ones with an epilogue
+	only         only        // that plans are kept to
+	parts        bool        // there are kernels that sum the parts of tiles
+	tiles        []tileModel // by tileID
+	cuts         []cut
+	grain        [3]uint8 // logarithms of the units of M, N and K in which cuts see sizes
 
 	products int // of each tile: 2 with gated units, whose steps are those of both
 	cutsAt   int // as of Epilogue
@@ -34,9 +34,9 @@ type tileModel struct {
 	words         bool       // a transposed B comes word by word, as fast as along at best: see cachedWords
 	resident      int        // workgroups that the device runs at once
 	fits          bool
-	// wide: a row called wide, of operands that it is for. Steps know of odd rows, and launches of uneven
+	// aligned: an aligned row, of operands that it is for. Steps know of odd rows, and launches of uneven
 	// tiles are dynamic.
-	wide     bool
+	aligned  bool
 	clusters bool // there are kernels for them
 	cut      int  // of model.cuts
 
@@ -48,23 +48,23 @@ type tileModel struct {
 // stepMicros is the microseconds of one K step: on a saturated compute unit, alone on one.
 type stepMicros struct{ busy, alone float64 }
 
-// setFor derives the model of plans with options of a batch, whose problems all are as Options.widely says,
+// setFor derives the model of plans with options of a batch, whose problems all are as Options.fast says,
 // or not.
-func (m *model) setFor(d *Device, o *Options, wide bool, b Batch) error {
+func (m *model) setFor(d *Device, o *Options, fast bool, b Batch) error {
 	m.products, m.cutsAt, m.parts = o.Epilogue.kernel().Products(), o.Epilogue.cutsAt(), o.parts(d)
-	return m.set(d, o.arithmetic(d, wide), o.dressed(d), o.only(b))
+	return m.set(d, o.arithmetic(d, fast), o.withEpilogue(d), o.only(b))
 }
 
 // set derives the model of a device that passes Check and has kernels for the compute mode.
-func (m *model) set(d *Device, a arithmetic, dressed bool, keep only) error {
-	if m.device == d && m.arithmetic == a && m.dressed == dressed && m.only == keep {
+func (m *model) set(d *Device, a arithmetic, withEpilogue bool, keep only) error {
+	if m.device == d && m.arithmetic == a && m.withEpilogue == withEpilogue && m.only == keep {
 		return nil
 	}
 	if err := d.Check(); err != nil { // here, so that a planner's next plans do without
 		return err
 	}
 	m.only = keep
-	m.derive(d, a, dressed)
+	m.derive(d, a, withEpilogue)
 	if slices.ContainsFunc(m.tiles, func(t tileModel) bool { return t.fits }) {
 		return nil
 	}
@@ -72,7 +72,7 @@ func (m *model) set(d *Device, a arithmetic, dressed bool, keep only) error {
 	switch {
 	case keep.kernels != nil:
 		return errNotReady(d, "no tile")
-	case dressed:
+	case withEpilogue:
 		return invalid.Errorf("device %s has no kernels for epilogues", d.Name)
 	case a.narrow():
 		return invalid.Errorf("device %s has no kernels for elements of %d bits", d.Name, a.bits)
@@ -80,12 +80,12 @@ func (m *model) set(d *Device, a arithmetic, dressed bool, keep only) error {
 	return invalid.Errorf("device %s has no kernels for compute mode %s", d.Name, a.compute)
 }
 
-func (m *model) derive(d *Device, a arithmetic, dressed bool) {
-	m.device, m.family, m.arithmetic, m.dressed = d, d.family(), a, dressed
+func (m *model) derive(d *Device, a arithmetic, withEpilogue bool) {
+	m.device, m.family, m.arithmetic, m.withEpilogue = d, d.family(), a, withEpilogue
 	m.tiles = slices.Grow(m.tiles[:0], len(d.Kernels))[:len(d.Kernels)]
 	m.cuts, m.grain = m.cuts[:0], [3]uint8{maxShift, maxShift, maxShift}
 	for i := range d.Kernels {
-		m.tiles[i] = d.tileModel(&d.Kernels[i], a, dressed)
+		m.tiles[i] = d.tileModel(&d.Kernels[i], a, withEpilogue)
 		m.tiles[i].fits = m.tiles[i].fits && m.only.allows(m.tiles[i].shape)
 		m.tiles[i].cut = m.cutOf(m.tiles[i].shape)
 	}
@@ -105,22 +105,22 @@ func (m *model) cutOf(t *tile.Shape) int {
 }
 
 // tileModel derives the part of one tile shape.
-func (d *Device) tileModel(k *KernelFacts, a arithmetic, dressed bool) tileModel {
+func (d *Device) tileModel(k *KernelFacts, a arithmetic, withEpilogue bool) tileModel {
 	t, r := k.Tile, d.rate(k, a)
 	busy := 2 * float64(t.TM*t.TN*t.TK) / (d.unit() * r.Efficiency)
-	alone, wide := max(r.Step, busy), t.Aligned && a.aligned
-	if wide || t.Int4Only && t.Unit == tile.WGMMA {
+	alone, aligned := max(r.Step, busy), t.Aligned && a.aligned
+	if aligned || t.Int4Only && t.Unit == tile.WGMMA {
 		alone = r.Step // where all are busy, they wait for the L2 cache
 	}
 	one := stepMicros{busy, alone}
 	return tileModel{
-		shape: t, even: one, stepMicros: one, wide: wide,
+		shape: t, even: one, stepMicros: one, aligned: aligned,
 		worker: r.Worker, fixed: r.Fixed,
 		stream: d.stream(r.Stream), along: d.stream(cmp.Or(r.Along, r.Stream)),
 		words:    t.Unit == tile.FMA && r.Along > 0,
 		rounds:   r.Rounds,
-		resident: d.resident(k), fits: d.refuse(t, a, dressed) == nil,
-		clusters: k.Clusters && t.Clusters && !dressed,
+		resident: d.resident(k), fits: d.refuse(t, a, withEpilogue) == nil,
+		clusters: k.Clusters && t.Clusters && !withEpilogue,
 	}
 }
 
@@ -215,7 +215,7 @@ func (o *Options) oddRows(a, b Matrix) float64 {
 	return (odd(a) + odd(b)) / 2
 }
 
-// oddLonger is what steps of the rows called wide take more, as a part of what they take, whose rows of A and
+// oddLonger is what steps of aligned rows take more, as a part of what they take, whose rows of A and
 // B are all odd. It is of the fit that their rates are of; copies alone take 0.95 more (docs/results.md).
 const oddLonger = 1.2
 
@@ -235,7 +235,7 @@ func (m *model) see(o operands) {
 	for i := range m.tiles {
 		t := &m.tiles[i]
 		t.stepMicros = t.even
-		if t.wide {
+		if t.aligned {
 			t.busy *= 1 + oddLonger*o.odd
 			t.alone *= 1 + oddLonger*o.odd
 		}

@@ -38,7 +38,7 @@ func TestOddRows(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			o := Options{TypeA: c.of}
 			var m model
-			require.NoError(t, m.set(d, o.arithmetic(d, o.allWide(d, c.b)), false, only{}))
+			require.NoError(t, m.set(d, o.arithmetic(d, o.allFast(d, c.b)), false, only{}))
 			seen := m.operands(&o, c.b, 1)
 			require.InDelta(t, c.want, seen.odd, 1e-9)
 			for range 2 { // once more changes nothing
@@ -62,10 +62,10 @@ func TestOddRaggedRows(t *testing.T) {
 		r := Ragged{Form: EndsOfRows, Groups: 128, M: 32768, N: 1536, K: k, A: Matrix{LD: k}, B: Matrix{LD: ldb}, C: Matrix{LD: 1536}, StrideB: ldb * k}
 		var m model
 		d, o := device(t, "h200"), Options{TypeA: element.BF16, TypeC: element.BF16}.filled()
-		require.NoError(t, m.set(d, o.arithmetic(d, r.widely(d, &o)), false, only{}))
+		require.NoError(t, m.set(d, o.arithmetic(d, r.fast(d, &o)), false, only{}))
 		b := raggedBuilder{Plan: &Plan{Device: d, Options: o, Ragged: &r}, model: &m}
 		require.NoError(t, b.choose())
-		id, err := m.named("wide-128x128")
+		id, err := m.named("aligned-128x128")
 		require.NoError(t, err)
 		return m.tiles[id].busy / m.tiles[id].even.busy
 	}
@@ -93,10 +93,10 @@ func TestAlone(t *testing.T) {
 		by     arithmetic
 		sooner bool
 	}{
-		{"wide-128x128", arithmetic{bits: 16, aligned: true}, true},
-		{"wide-64x64", arithmetic{bits: 8, aligned: true}, true},
+		{"aligned-128x128", arithmetic{bits: 16, aligned: true}, true},
+		{"aligned-64x64", arithmetic{bits: 8, aligned: true}, true},
 		{"int4-wgmma-64x128", arithmetic{bits: 4}, true},
-		{"wide-128x128", arithmetic{bits: 16}, false},
+		{"aligned-128x128", arithmetic{bits: 16}, false},
 		{"wgmma-128x64", arithmetic{bits: 16, aligned: true}, false},
 		{"wgmma-128x64", arithmetic{compute: ComputeTF32}, false},
 		{"tensor-32x32", arithmetic{bits: 8, aligned: true}, false},
@@ -126,13 +126,13 @@ func TestPlansAreTheirOwn(t *testing.T) {
 	}{
 		{"choice", plan, Options{}},
 		{"tile", plan, Options{Tile: "wgmma-64x64"}},
-		{"wide tile", plan, Options{Tile: "wide-64x64", TypeA: element.BF16}},
+		{"wide tile", plan, Options{Tile: "aligned-64x64", TypeA: element.BF16}},
 		{"rule", plan, Options{Rule: RuleZhang2025, Compute: ComputeF32}},
 		{"ragged tile", func(p *Planner, o Options) (*Plan, error) { return p.PlanRagged(ragged, o) }, Options{Tile: "wgmma-64x64"}},
 		{"renewed tile", func(p *Planner, o Options) (*Plan, error) {
 			plan := new(Plan)
 			return plan, p.Renew(t.Context(), plan, b, o)
-		}, Options{Tile: "wide-64x64", TypeA: element.BF16}},
+		}, Options{Tile: "aligned-64x64", TypeA: element.BF16}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			want, err := c.plan(New(d), c.o)

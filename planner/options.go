@@ -153,19 +153,19 @@ func (o *Options) checkDepths(b Batch) error {
 	return nil
 }
 
-// dressed reports whether plans have native kernels with an epilogue, of which there are fewer.
-func (o *Options) dressed(d *Device) bool {
+// withEpilogue reports whether plans have native kernels with an epilogue, of which there are fewer.
+func (o *Options) withEpilogue(d *Device) bool {
 	return !o.Epilogue.none() && d.family().apart
 }
 
-// parts reports whether there are kernels that sum the parts of tiles themselves: see encoding.Kernel.Parts.
+// parts reports whether there are kernels that sum the parts of tiles themselves: see encoding.Kernel.Partials.
 func (o *Options) parts(d *Device) bool {
 	return d.Finishes && o.TypeA == element.F32 && o.Epilogue.none() && o.Compute != ComputeTF32
 }
 
-// wideTile reports whether a launch with the problem may be wide: see encoding.Kernel.
-func (o *Options) wideTile(q *Problem) bool {
-	return o.Epilogue.group() == 0 && q.wideTile(o.wide()) && (!o.Epilogue.Gated || q.B2.aligned(o.wide()))
+// vectorTile reports whether a launch with the problem may have vector loads: see encoding.Kernel.
+func (o *Options) vectorTile(q *Problem) bool {
+	return o.Epilogue.group() == 0 && q.vectorTile(o.vector()) && (!o.Epilogue.Gated || q.B2.aligned(o.vector()))
 }
 
 // quick reports whether tensor cores can take A and B as they lie: of elements of 8 bits those along K.
@@ -173,9 +173,9 @@ func (o *Options) quick(transA, transB bool) bool {
 	return o.TypeA.Bytes() > 1 || !transA && transB
 }
 
-// wide is the elements of A or B that a load of 16 bytes takes; 0 where matrices may begin at any
+// vector is the elements of A or B that a load of 16 bytes takes; 0 where matrices may begin at any
 // address, so that none is known to be aligned.
-func (o *Options) wide() int {
+func (o *Options) vector() int {
 	if by := &o.Epilogue.Pointers; by.Any() && !by.Aligned {
 		return 0
 	}

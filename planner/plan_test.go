@@ -115,12 +115,12 @@ func checkPlan(t *testing.T, p *Plan) {
 		if l.Fixup {
 			sum(l.First, l.Count)
 			for _, f := range p.Fixups[l.First : l.First+l.Count] {
-				check(int(f.Count) <= l.MostParts, "a tile of more parts than the launch is for")
+				check(int(f.Count) <= l.MostPartials, "a tile of more parts than the launch is for")
 			}
-			check(slices.ContainsFunc(p.Fixups, func(f encoding.Fixup) bool { return int(f.Count) == l.MostParts }), "a launch for more parts than any tile has")
+			check(slices.ContainsFunc(p.Fixups, func(f encoding.Fixup) bool { return int(f.Count) == l.MostPartials }), "a launch for more parts than any tile has")
 			continue
 		}
-		check(l.MostParts == 0, "parts without a fix-up")
+		check(l.MostPartials == 0, "parts without a fix-up")
 		require.Equal(t, worker, l.First)
 		worker += l.Count
 		check(!l.Dynamic || l.Loop && !l.Split && l.Cluster == 0 && p.Device.KernelKind != KernelsCPU, "kernels that cannot take dynamic tiles")
@@ -132,7 +132,7 @@ func checkPlan(t *testing.T, p *Plan) {
 				s := &segments[i]
 				q := &p.Batch[s.Problem]
 				check(l.TransA == q.TransA && l.TransB == q.TransB && l.Tile == p.Tiles[s.Problem], "wrong kernel")
-				check(!l.Wide || q.wideTile(p.Options.wide()) && (!l.Epilogue.Gated || q.B2.aligned(p.Options.wide())), "wide launch of a narrow problem")
+				check(!l.Vector || q.vectorTile(p.Options.vector()) && (!l.Epilogue.Gated || q.B2.aligned(p.Options.vector())), "wide launch of a narrow problem")
 				check(int(s.K0)%tile.TK == 0, "K range not on a step")
 				check(s.K1 > s.K0 || q.depth() == 0, "empty K range")
 				check(int(s.Row)*tile.TM < q.M && int(s.Col)*tile.TN < q.N, "tile outside C")

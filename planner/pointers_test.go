@@ -26,7 +26,7 @@ var byPointers = []Epilogue{
 // pointed are the problems of a batch with what any epilogue needs, and the same place of C in all
 // where its addresses are others.
 func pointed(b Batch, e Epilogue) Batch {
-	b = dressed(b, e)
+	b = operandsOf(b, e)
 	for i := range b {
 		b[i].Pointers = 3 + encoding.PointerWords*i
 		if e.Pointers.C {
@@ -53,7 +53,7 @@ func TestPointerPlans(t *testing.T) {
 						require.True(t, !by.A || l.BaseA == 0 && l.SpanA == 0, l)
 						require.True(t, !by.B || l.BaseB == 0 && l.SpanB == 0 && l.BaseB2 == 0 && l.SpanB2 == 0, l)
 						require.True(t, !by.C || l.BaseC == 0 && l.SpanC == 0, l)
-						require.False(t, l.Wide && !by.Aligned, l)
+						require.False(t, l.Vector && !by.Aligned, l)
 					}
 					require.Equal(t, [3]bool{by.A, by.B, by.C}, [3]bool{p.ExtentA == 0, p.ExtentB == 0, p.ExtentC == 0})
 					require.True(t, !by.B || p.ExtentB2 == 0)
@@ -81,10 +81,10 @@ func TestEncodePointers(t *testing.T) {
 		extent [5]int // of A, B, C, B2 and Rows
 	}{
 		{"A", Pointers{A: true}, 0, [5]int{0, 8 + 19*12 + 9, 4 + 69*9 + 9, 4 + 19*12 + 9, 5008}},
-		{"A, aligned", Pointers{A: true, Aligned: true}, encoding.ItemWide, [5]int{0, 8 + 19*12 + 9, 4 + 69*9 + 9, 4 + 19*12 + 9, 5008}},
+		{"A, aligned", Pointers{A: true, Aligned: true}, encoding.ItemVector, [5]int{0, 8 + 19*12 + 9, 4 + 69*9 + 9, 4 + 19*12 + 9, 5008}},
 		{"B", Pointers{B: true}, 0, [5]int{100 + 69*20 + 20, 0, 4 + 69*9 + 9, 0, 5008}},
 		{"C", Pointers{C: true}, 0, [5]int{100 + 69*20 + 20, 8 + 19*12 + 9, 0, 4 + 19*12 + 9, 5008}},
-		{"all, aligned", Pointers{A: true, B: true, C: true, Aligned: true}, encoding.ItemWide, [5]int{4: 5008}},
+		{"all, aligned", Pointers{A: true, B: true, C: true, Aligned: true}, encoding.ItemVector, [5]int{4: 5008}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := Epilogue{Gated: true, Pointers: c.by}
@@ -126,14 +126,14 @@ func TestPointersAligned(t *testing.T) {
 			p, err := New(d).Plan(t.Context(), odd, o)
 			require.NoError(t, err)
 			for _, s := range p.Tiles {
-				require.Equal(t, c.wide, strings.HasPrefix(s.Name, "wide-"), s)
+				require.Equal(t, c.wide, strings.HasPrefix(s.Name, "aligned-"), s)
 			}
 			r := Ragged{Form: EndsOfRows, Groups: 4, M: 4096, N: 4096, K: 4096, A: Matrix{c.odd, 4096}, B: Matrix{0, 4096}, C: Matrix{0, 4096}, StrideB: 4096 * 4096}
 			p, err = New(d).PlanRagged(r, o)
 			require.NoError(t, err)
 			for _, l := range p.Launches[1:] {
-				require.Equal(t, c.wide, strings.HasPrefix(l.Tile.Name, "wide-"), l)
-				require.False(t, l.Wide && c.by.Any() && !c.by.Aligned, l)
+				require.Equal(t, c.wide, strings.HasPrefix(l.Tile.Name, "aligned-"), l)
+				require.False(t, l.Vector && c.by.Any() && !c.by.Aligned, l)
 			}
 		})
 	}

@@ -53,7 +53,7 @@ func TestWideDepth(t *testing.T) {
 		r.B2.LD = ld
 		p, err := planner.New(lookup(t, "h200")).PlanRagged(r, planner.Options{TypeA: element.BF16, TypeC: element.BF16, Epilogue: planner.Epilogue{Gated: true}})
 		require.NoError(t, err)
-		require.Equal(t, aligned, p.Launches[len(p.Launches)-1].Tile.Name == "wide-128x128", ld)
+		require.Equal(t, aligned, p.Launches[len(p.Launches)-1].Tile.Name == "aligned-128x128", ld)
 	}
 }
 

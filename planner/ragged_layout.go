@@ -138,7 +138,7 @@ func (d *Device) maker(stage encoding.RaggedStage, form RaggedForm, entries int,
 func (b *raggedBuilder) product(k *raggedKernel) encoding.Kernel {
 	r, t := b.Ragged, b.model.tiles[k.id].shape
 	return encoding.Kernel{Tile: t, TransA: r.TransA, TransB: r.TransB, Type: b.Options.TypeA, TypeC: b.Options.TypeC,
-		Loop: true, Dynamic: t.Unit == tile.WGMMA && len(b.Records) == 0, Wide: b.wide,
+		Loop: true, Dynamic: t.Unit == tile.WGMMA && len(b.Records) == 0, Vector: b.vector,
 		TF32: b.model.tf32(t), Epilogue: b.Options.Epilogue.kernel()}
 }
 
@@ -173,7 +173,7 @@ func (b *raggedBuilder) bound(products []encoding.Launch, makers, items int) {
 	set(encoding.BoundLenC, x.C)
 	set(encoding.BoundKernels, b.n)
 	set(encoding.BoundFlags, b.flags())
-	set(encoding.BoundWide, b.Options.wide()-1) // none may, where operands are anywhere: all bits
+	set(encoding.BoundVector, b.Options.vector()-1) // none may, where operands are anywhere: all bits
 	set(encoding.BoundFill, b.fill)
 	set(encoding.BoundBins, r.bins())
 	set(encoding.BoundMakers, makers)

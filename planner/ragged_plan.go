@@ -36,10 +36,10 @@ func (p *Planner) PlanRagged(r Ragged, o Options) (*Plan, error) {
 	if !plan.reachable(plan.ExtentA, max(plan.ExtentB, plan.ExtentB2), plan.ExtentC) {
 		return nil, r.wrong("an operand has more elements than %s can bind", p.device.Name)
 	}
-	if err := builder.model.setFor(p.device, &o, r.widely(p.device, &o), Batch{r.problem()}); err != nil {
+	if err := builder.model.setFor(p.device, &o, r.fast(p.device, &o), Batch{r.problem()}); err != nil {
 		return nil, err
 	}
-	b := raggedBuilder{Plan: plan, model: &builder.model, wide: r.wideTile(&o)}
+	b := raggedBuilder{Plan: plan, model: &builder.model, vector: r.vectorTile(&o)}
 	if err := b.choose(); err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ type raggedBuilder struct {
 	kernels [encoding.RaggedKernels]raggedKernel
 	n       int  // of kernels; of two the second has the smaller tiles
 	alone   bool // the second is taken for all groups or for none
-	wide    bool // see Kernel.Wide
+	vector  bool // see Kernel.Vector
 	fill    int  // see encoding.BoundFill
 }
 
@@ -243,32 +243,32 @@ func (r *Ragged) operands(o *Options, mean Sizes) operands {
 		o.oddRows(r.A, r.B)}
 }
 
-// widely is Options.widely of all groups, where sizes matter as they are expected.
-func (r *Ragged) widely(d *Device, o *Options) bool {
+// fast is Options.fast of all groups, where sizes matter as they are expected.
+func (r *Ragged) fast(d *Device, o *Options) bool {
 	if d.family().direct {
 		mean := r.expected()
-		return likeMeasured(mean.M, mean.K) && (o.Epilogue.group() > 0 || r.wideTile(o))
+		return likeMeasured(mean.M, mean.K) && (o.Epilogue.group() > 0 || r.vectorTile(o))
 	}
-	return o.TypeA != element.F32 && o.quick(r.TransA, r.TransB) && r.wide(o.wide(), o.Epilogue.Gated)
+	return o.TypeA != element.F32 && o.quick(r.TransA, r.TransB) && r.aligned(o.vector(), o.Epilogue.Gated)
 }
 
-// wideTile reports whether what sizes leave open cannot make 16-byte loads unaligned: see Options.wideTile.
-func (r *Ragged) wideTile(o *Options) bool {
+// vectorTile reports whether what sizes leave open cannot make 16-byte loads unaligned: see Options.vectorTile.
+func (r *Ragged) vectorTile(o *Options) bool {
 	whole := r.problem()
 	switch {
-	case r.Form == Records, !o.wideTile(&whole):
+	case r.Form == Records, !o.vectorTile(&whole):
 		return false
 	case r.Form == EndsOfRows: // of A, transposed, groups begin at any element
-		return !r.TransA && r.StrideB%o.wide() == 0
+		return !r.TransA && r.StrideB%o.vector() == 0
 	}
 	return !r.TransB // of B, transposed, they do too; else groups begin with rows
 }
 
-// wide reports whether rows of A and B begin with 16 bytes whatever the sizes are: groups begin with
+// aligned reports whether rows of A and B begin with 16 bytes whatever the sizes are: groups begin with
 // rows of A and matrices of B, or with rows of both.
-func (r *Ragged) wide(elements int, gated bool) bool {
+func (r *Ragged) aligned(elements int, gated bool) bool {
 	whole := r.problem()
-	if !whole.wide(elements) {
+	if !whole.aligned(elements) {
 		return false
 	}
 	switch r.Form {

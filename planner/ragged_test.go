@@ -228,11 +228,11 @@ func TestRaggedChoice(t *testing.T) {
 		chunk uint32 // of the first
 		mixed bool   // some groups may take the second
 	}{
-		{"few rows", element.BF16, rows, 2048, []string{"wide-64x128"}, 1, false},
-		{"half tiles", element.BF16, rows, 8192, []string{"wide-128x128", "wide-64x128"}, 1, false},
+		{"few rows", element.BF16, rows, 2048, []string{"aligned-64x128"}, 1, false},
+		{"half tiles", element.BF16, rows, 8192, []string{"aligned-128x128", "aligned-64x128"}, 1, false},
 		{"quarters of tiles", element.F32, fp32, 8192, []string{"wgmma-128x128", "wgmma-64x64-deep"}, 1, true},
-		{"shallow", element.BF16, depth, 512, []string{"wide-128x128"}, 4, false},
-		{"deep", element.BF16, depth, 128 * 1000, []string{"wide-128x128"}, 1, false},
+		{"shallow", element.BF16, depth, 512, []string{"aligned-128x128"}, 4, false},
+		{"deep", element.BF16, depth, 128 * 1000, []string{"aligned-128x128"}, 1, false},
 		{"odd rows", element.BF16, odd, 8192, []string{"wgmma-128x128"}, 2, false},
 		{"groups begin anywhere", element.BF16, untransposed, 8192, []string{"wgmma-128x128"}, 2, false},
 	} {

@@ -25,10 +25,10 @@ func (p *builder) renew(b Batch, o Options) error {
 	if !p.Options.renews(p.device) || len(b) == 0 || len(b) > MaxGroups {
 		return p.whole(b, o)
 	}
-	if err := p.model.setFor(p.device, &p.Options, p.Options.allWide(p.device, b), b); err != nil {
+	if err := p.model.setFor(p.device, &p.Options, p.Options.allFast(p.device, b), b); err != nil {
 		return err
 	}
-	live := raggedBuilder{Plan: p.Plan, model: &p.model, n: 1, wide: true}
+	live := raggedBuilder{Plan: p.Plan, model: &p.model, n: 1, vector: true}
 	if !live.record(b) {
 		return p.whole(b, o)
 	}
@@ -71,7 +71,7 @@ func (p *raggedBuilder) record(b Batch) bool {
 		q := &b[i]
 		same = same && q.TransA == r.TransA && q.TransB == r.TransB
 		r.M, r.N, r.K = r.M+q.M, max(r.N, q.N), max(r.K, q.K)
-		p.wide = p.wide && p.Options.wideTile(q)
+		p.vector = p.vector && p.Options.vectorTile(q)
 		q.record((*[encoding.RecordWords]uint32)(p.Records[i*encoding.RecordWords:]))
 	}
 	r.LenA, r.LenB, r.LenC = b.Extent()

@@ -79,7 +79,7 @@ func TestRenew(t *testing.T) {
 				require.Equal(t, n%2 == 1, last.TransA)
 				require.Equal(t, !slices.ContainsFunc(b, func(q planner.Problem) bool {
 					return (q.B.Offset|q.B.LD)%4 != 0 || q.TransA && (q.A.Offset|q.A.LD)%4 != 0
-				}), last.Wide)
+				}), last.Vector)
 			}
 		})
 	}
@@ -241,8 +241,8 @@ func TestMMAChoice(t *testing.T) {
 		round int // sizes up to multiples
 		tile  string
 	}{
-		{"zhang-128-512-32", element.BF16, 8, "wide-64x64"},
-		{"zhang-256-1024-8", element.BF16, 8, "wide-64x64"},
+		{"zhang-128-512-32", element.BF16, 8, "aligned-64x64"},
+		{"zhang-256-1024-8", element.BF16, 8, "aligned-64x64"},
 		{"zhang-256-128-8", element.BF16, 1, "tensor-32x32"},
 		{"zhang-256-512-16", element.F32, 1, "tensor-32x32"},
 	} {

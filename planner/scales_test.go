@@ -186,10 +186,10 @@ func TestNarrowSums(t *testing.T) {
 		batch              Batch
 		want               bool
 	}{
-		{"tensor cores of 9.0", "h200", "wide-64x64", element.E4M3, quick, true},
+		{"tensor cores of 9.0", "h200", "aligned-64x64", element.E4M3, quick, true},
 		{"the same across K", "h200", "wgmma-64x64", element.E4M3, aligned, true},
 		{"in fp16", "h200", "tensor-64x64", element.E4M3, quick, false},
-		{"halves", "h200", "wide-64x64", element.BF16, quick, false},
+		{"halves", "h200", "aligned-64x64", element.BF16, quick, false},
 		{"an older one", "a100", "tensor-64x64", element.E4M3, quick, false},
 		{"WebGPU", "h200-webgpu", "large", element.E4M3, quick, false},
 	} {
@@ -226,6 +226,6 @@ func TestItemsTellC(t *testing.T) {
 	} {
 		plan, err := New(device(t, "h200")).Plan(t.Context(), mustPack(t, GEMM(5, 5, 5)), Options{TypeA: c.of, TypeC: c.ofC})
 		require.NoError(t, err)
-		require.Equal(t, c.want, plan.Encode(nil)[plan.Launches[0].Items:][encoding.Flags]&^encoding.ItemWide, "%s, C of %s", c.of, c.ofC)
+		require.Equal(t, c.want, plan.Encode(nil)[plan.Launches[0].Items:][encoding.Flags]&^encoding.ItemVector, "%s, C of %s", c.of, c.ofC)
 	}
 }

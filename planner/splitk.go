@@ -11,9 +11,9 @@ import (
 	"github.com/batchgemm/batchgemm/planner/internal/radix"
 )
 
-// minPartSteps is the least number of K steps in a part of a split tile: below
+// minPartialSteps is the least number of K steps in a part of a split tile: below
 // it, writing and summing the partial tile costs more than the steps do.
-const minPartSteps = 4
+const minPartialSteps = 4
 
 // maxGroups bounds the groups of a plan that share the workspace: the tile shapes
 // that rules mix (Zhang's five), each with four transpositions.
@@ -56,12 +56,12 @@ func share(steps, i, parts int) int { return int(int64(steps) * int64(i) / int64
 // fit in a binding, or where it is predicted to be sooner that whoever stores the last part of a tile sums
 // all.
 func (m *model) splitSteps(id tileID, l load) int {
-	part := max(m.fillingSteps(id, l), minPartSteps)
+	part := max(m.fillingSteps(id, l), minPartialSteps)
 	limit := int64(m.slotLimit(id))
 	for part < l.longest && int64(l.steps)/int64(part)+int64(l.tiles) > limit {
 		part *= 2
 	}
-	if few := ceilDiv(l.longest, encoding.MaxParts); m.parts && part < few {
+	if few := ceilDiv(l.longest, encoding.MaxPartials); m.parts && part < few {
 		all, sums := m.splitCost(id, l, part)
 		fewer, sumsOfFewer := m.splitCost(id, l, few)
 		if fewer+sumsOfFewer < all+sums {

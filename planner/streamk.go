@@ -99,7 +99,7 @@ func (m *model) streamUnits(id tileID) (start, least int) {
 	if t.shape.Unit != tile.WGMMA {
 		return 0, 1
 	}
-	return int(math.Round(t.worker / t.busy)), minPartSteps
+	return int(math.Round(t.worker / t.busy)), minPartialSteps
 }
 
 // streamFits reports whether the partial tiles of streamWorkers, two each, have room: those that a loop limit
@@ -114,7 +114,7 @@ func (m *model) streamFits(id tileID, l load) bool {
 // for the device's loop limit, or their partial tiles too many.
 func (m *model) streamWorkers(id tileID, l load) int64 {
 	d, total := m.device, int64(l.steps)
-	workers := max(min(int64(min(m.tiles[id].resident, m.slotLimit(id)/2)), ceilDiv(total, minPartSteps)), 1)
+	workers := max(min(int64(min(m.tiles[id].resident, m.slotLimit(id)/2)), ceilDiv(total, minPartialSteps)), 1)
 	if d.MaxTrips > 0 {
 		workers = max(workers, ceilDiv(total, int64(d.tripSteps(m.tiles[id].shape))))
 	}

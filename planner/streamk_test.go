@@ -38,7 +38,7 @@ func TestStreamKShares(t *testing.T) {
 				require.NoError(t, err)
 				start, least := m.streamUnits(id)
 				require.Greater(t, start, 1)
-				require.Equal(t, minPartSteps, least)
+				require.Equal(t, minPartialSteps, least)
 
 				sum, most, workers := 0, 0, len(p.Workers)-1
 				for w := range workers {

@@ -35,9 +35,9 @@ func kernels() []encoding.Kernel {
 		list = append(list, encoding.Kernel{Tile: tile, Fixup: true})
 		for bits := range 32 {
 			set := func(i int) bool { return bits>>i&1 == 1 }
-			k := encoding.Kernel{Tile: tile, TransA: set(0), TransB: set(1), Wide: set(2), Loop: set(3),
+			k := encoding.Kernel{Tile: tile, TransA: set(0), TransB: set(1), Vector: set(2), Loop: set(3),
 				Split: set(4)}
-			if k.Wide && !k.TransA && k.TransB {
+			if k.Vector && !k.TransA && k.TransB {
 				continue // both operands run along K
 			}
 			list = append(list, k)

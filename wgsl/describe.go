@@ -30,7 +30,7 @@ func describe(s *tile.Shape, lim Limits) (facts planner.KernelFacts, ok bool) {
 		return facts, false
 	}
 	for variant := range 8 {
-		k := encoding.Kernel{Tile: s, TransA: variant&1 != 0, TransB: variant&2 != 0, Wide: variant&4 != 0,
+		k := encoding.Kernel{Tile: s, TransA: variant&1 != 0, TransB: variant&2 != 0, Vector: variant&4 != 0,
 			TypeC: element.BF16}
 		g, err := newGeometry(k, lim)
 		if err != nil {

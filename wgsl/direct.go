@@ -32,7 +32,7 @@ func isDirect(k encoding.Kernel, t *tile.Shape) bool {
 	group := 64
 	if of := k.TypeB(); of == element.Int4 {
 		group = k.Epilogue.ScaleB.Group()
-	} else if !k.Wide {
+	} else if !k.Vector {
 		return false
 	}
 	return t.RM == t.TM && t.RM%4 == 0 && t.RN == 4 && group%(directSteps(k)*t.Groups()) == 0
@@ -42,12 +42,11 @@ func isDirect(k encoding.Kernel, t *tile.Shape) bool {
 func directStage(k encoding.Kernel, t tile.Shape) stage {
 	of := k.TypeB()
 	steps := directSteps(k)
-	s := stage{Extent: t.TN, AlongK: true, Wide: true, Direct: true, Together: steps, Element: t.RN, Apart: 1,
-		Pitch: t.TN/t.RN | 1, Rows: max(1, t.TM/2/t.Groups()),
-		Span: 1, Lanes: 1}
+	s := stage{Extent: t.TN, AlongK: true, Vector: true, Direct: true, Together: steps, Element: t.RN,
+		Apart: 1, Pitch: t.TN/t.RN | 1, Rows: max(1, t.TM/2/t.Groups()), Span: 1, Lanes: 1}
 	switch {
 	case of == element.Int4:
-		s.Wide, s.Words = false, steps/perPacked
+		s.Vector, s.Words = false, steps/perPacked
 	case k.TransB:
 		s.Together = 16 / of.Bytes()
 	default:

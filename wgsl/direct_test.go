@@ -177,7 +177,7 @@ func TestDirectRates(t *testing.T) {
 		}
 		known++
 		for of := element.F32; of.Known(); of++ {
-			require.True(t, isDirect(encoding.Kernel{Tile: s, Type: of, Wide: true}, s), "%s %s", s, of)
+			require.True(t, isDirect(encoding.Kernel{Tile: s, Type: of, Vector: true}, s), "%s %s", s, of)
 		}
 	}
 	require.Positive(t, known)

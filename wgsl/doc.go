@@ -57,7 +57,7 @@
 // lists them (Shader.Bindings):
 //
 //	BindItems      array<vec4<u32>>, read: the launch's items
-//	BindA, BindB   array<f32>, read; array<vec4<f32>> with Wide for A transposed, and for B that goes to
+//	BindA, BindB   array<f32>, read; array<vec4<f32>> with Vector for A transposed, and for B that goes to
 //	               registers. Elements of 16 bits: array<u32>, and array<vec2<u32>> for B that is not
 //	               K-major; of 8 bits: array<u32>. B of 4 bits: array<u32>, array<vec2<u32>> or
 //	               array<vec4<u32>>, as many words as a thread loads at once

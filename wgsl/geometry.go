@@ -84,9 +84,9 @@ func newGeometry(k encoding.Kernel, lim Limits) (*geometry, error) {
 		elementB = elementA
 	}
 	number := k.Type == element.F32 && lim.Components
-	g.A = newStage(t.TM, elementA, !k.TransA, k.Wide && k.TransA, number, t)
+	g.A = newStage(t.TM, elementA, !k.TransA, k.Vector && k.TransA, number, t)
 	// whose elements are stored whole
-	if k.Type == element.F32 && !number && !g.A.AlongK && !g.A.Wide && elementA > 1 {
+	if k.Type == element.F32 && !number && !g.A.AlongK && !g.A.Vector && elementA > 1 {
 		g.A.Apart = t.TM / elementA
 	}
 	switch {
@@ -95,9 +95,9 @@ func newGeometry(k encoding.Kernel, lim Limits) (*geometry, error) {
 	case k.TypeB() == element.Int4:
 		g.B = packedStage(t.TN, elementB, t)
 	default:
-		wide := k.Wide && !k.TransB && k.Type != element.F32
-		g.B = newStage(t.TN, elementB, k.TransB, wide, k.TypeC == element.F32 && lim.Components, t)
-		if k.TypeC == element.F32 && !wide && elementB > 1 {
+		vector := k.Vector && !k.TransB && k.Type != element.F32
+		g.B = newStage(t.TN, elementB, k.TransB, vector, k.TypeC == element.F32 && lim.Components, t)
+		if k.TypeC == element.F32 && !vector && elementB > 1 {
 			g.B.Apart = t.TN / elementB
 		}
 	}
@@ -230,7 +230,7 @@ func (g *geometry) sumRow(s *stage) int {
 type stage struct {
 	Extent int  // TM or TN
 	AlongK bool // memory is contiguous along K: A as it is, B transposed, or the words of Int4
-	Wide   bool // loads of four elements; with AlongK where Direct
+	Vector bool // loads of four elements; with AlongK where Direct
 	Direct bool // blocks are of the columns that a thread multiplies, and stay in its registers
 
 	// Together: Direct only, how many k's of a K group lie side by side.
@@ -273,9 +273,10 @@ type block struct {
 	Limit int
 }
 
-// newStage is that of an operand whose elements are stored whole, or by number where neither alongK nor wide.
-func newStage(extent, element int, alongK, wide, number bool, t tile.Shape) stage {
-	s := stage{Extent: extent, AlongK: alongK, Wide: wide, Element: element, Apart: 1,
+// newStage is that of an operand whose elements are stored whole, or by number where neither alongK nor
+// vector.
+func newStage(extent, element int, alongK, vector, number bool, t tile.Shape) stage {
+	s := stage{Extent: extent, AlongK: alongK, Vector: vector, Element: element, Apart: 1,
 		Pitch: extent / element, Rows: t.TK / t.Groups(), Span: 1}
 	switch {
 	case alongK:
@@ -285,7 +286,7 @@ func newStage(extent, element int, alongK, wide, number bool, t tile.Shape) stag
 		s.Span = element
 		s.share(t.TK, extent/s.Span, t.Threads)
 		return s
-	case wide:
+	case vector:
 		s.Span = 4
 	case !number:
 		s.Span = element

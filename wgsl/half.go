@@ -150,7 +150,7 @@ func (r *renderer) suffixC() string {
 func (r *renderer) accessors(width int) {
 	if of := r.kernel.Type; of != element.F32 {
 		r.text.WriteString(narrows[of].numbers + numberText)
-		if runs := r.a.run() || r.b.run(); r.a.Wide || r.b.Wide || runs {
+		if runs := r.a.run() || r.b.run(); r.a.Vector || r.b.Vector || runs {
 			r.text.WriteString(narrows[of].four)
 			if runs {
 				r.text.WriteString(shiftedWord(of))
@@ -205,7 +205,7 @@ func (o *operand) variable(what string, c class) string {
 // classes are those of a thread's positions. Gathered rows have none, nor has Int4, of which words are loaded
 // whole.
 func (o *operand) classes() (all []class) {
-	if !o.narrow() || o.Wide || o.gather || o.packed() {
+	if !o.narrow() || o.Vector || o.gather || o.packed() {
 		return nil
 	}
 	for _, b := range o.Blocks {
@@ -249,7 +249,7 @@ func (o *operand) number(b int, block block) string {
 	switch {
 	case !o.narrow():
 		return register
-	case o.Wide:
+	case o.Vector:
 		return "four(" + register + ")"
 	}
 	var all []string

@@ -57,7 +57,7 @@ func (o *operand) places(b block) (all []place) {
 // run reports whether the numbers of a block are adjacent narrow ones, of which all words around them are
 // loaded.
 func (o *operand) run() bool {
-	return o.narrow() && !o.AlongK && !o.Wide && o.Span > 1 && o.Apart == 1
+	return o.narrow() && !o.AlongK && !o.Vector && o.Span > 1 && o.Apart == 1
 }
 
 // runWords is how many words may have numbers of a run.
@@ -89,7 +89,7 @@ func (o *operand) global() string {
 	switch {
 	case o.packed():
 		return vecOf("u32", o.Words)
-	case !o.Wide:
+	case !o.Vector:
 		return o.scalar()
 	case o.Direct && o.AlongK:
 		return vecOf(o.scalar(), 4)
@@ -102,7 +102,7 @@ func (o *operand) global() string {
 // local is the type of a register.
 func (o *operand) local() string {
 	switch {
-	case o.Wide || o.packed():
+	case o.Vector || o.packed():
 		return o.global()
 	case o.run():
 		return vecOf(o.scalar(), o.runWords())
@@ -117,7 +117,7 @@ func (o *operand) unit() int {
 		return perPacked * o.Words
 	case o.Direct && o.AlongK:
 		return o.Together
-	case o.Wide:
+	case o.Vector:
 		return 4
 	}
 	return 1
@@ -127,7 +127,7 @@ func (o *operand) unit() int {
 // the word around one.
 func (o *operand) fetch(buffer string, along, row int) string {
 	at := o.at(along, row)
-	if o.narrow() && !o.Wide && !o.packed() {
+	if o.narrow() && !o.Vector && !o.packed() {
 		at = o.word(along, row)
 	}
 	return buffer + "[" + at + "]"
@@ -312,13 +312,13 @@ func (o *operand) store(w *writer) {
 		switch {
 		case o.AlongK:
 			w.line("%s = %s;", o.element(along, across), o.hold(o.Span, r))
-		case !o.Wide && o.Span < o.Element:
+		case !o.Vector && o.Span < o.Element:
 			element, number := over(along, o.Element), rest(along, o.Element)
 			if o.Apart > 1 {
 				element, number = rest(along, o.Apart), over(along, o.Apart)
 			}
 			w.line("%s[%s] = %s;", o.element(across, element), number, r)
-		case !o.Wide:
+		case !o.Vector:
 			w.line("%s = %s;", o.element(across, along), o.hold(o.Span, r))
 		default: // cut one vector of 4 rows or columns into elements
 			parts := 4 / o.Element

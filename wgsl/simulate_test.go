@@ -258,7 +258,7 @@ func TestStagesCoverTiles(t *testing.T) {
 			t.Run(operand.name, func(t *testing.T) {
 				per := elementsOfWord(s)
 				checkStage(t, s, operand.name, operand.stage, 0, 1<<20, per)
-				for off := 1; off < per && !operand.stage.Wide; off++ {
+				for off := 1; off < per && !operand.stage.Vector; off++ {
 					checkStage(t, s, operand.name, operand.stage, off, 1<<20, per)
 					checkStage(t, s, operand.name, operand.stage, off, 1<<20+off, per)
 				}
@@ -282,7 +282,7 @@ func elementsOfWord(s Shader) int {
 // checkStage is about an operand that starts at element off, with so many in a word.
 func checkStage(t *testing.T, s Shader, name string, stage stage, off, ld, per int) {
 	unit, width := 1, per // of positions and of what lies there
-	if stage.Wide {
+	if stage.Vector {
 		unit, width = 4, 4
 	}
 	g := s.geometry

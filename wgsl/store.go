@@ -143,7 +143,7 @@ func (r *renderer) finish(width int, outputs []output) {
 		return
 	}
 	r.ifElse("slot != 0xffffffffu", func() {
-		r.owners(func() { r.storePart(width, outputs) })
+		r.owners(func() { r.storePartial(width, outputs) })
 	}, toC)
 }
 
@@ -157,8 +157,8 @@ func (r *renderer) bindWorkspace() {
 	r.bindWritten(encoding.BindWorkspace, "workspace", of)
 }
 
-// storePart writes outputs to the workspace.
-func (r *renderer) storePart(width int, outputs []output) {
+// storePartial writes outputs to the workspace.
+func (r *renderer) storePartial(width int, outputs []output) {
 	size := r.Tile.TM * r.Tile.TN
 	for i, o := range outputs {
 		if r.B.Apart == 1 {

@@ -39,7 +39,7 @@ func kernels() []encoding.Kernel {
 		for bits := range 32 {
 			all = append(all, encoding.Kernel{
 				Tile:   s,
-				TransA: bits&1 != 0, TransB: bits&2 != 0, Wide: bits&4 != 0, Loop: bits&8 != 0,
+				TransA: bits&1 != 0, TransB: bits&2 != 0, Vector: bits&4 != 0, Loop: bits&8 != 0,
 				Split: bits&16 != 0,
 			})
 		}
@@ -47,7 +47,7 @@ func kernels() []encoding.Kernel {
 	for _, s := range tile.Of(tile.FMA) {
 		for bits := range 8 {
 			all = append(all, encoding.Kernel{Tile: s, TransA: bits&1 != 0, TransB: bits&2 != 0,
-				Wide: bits&4 != 0, Loop: true, Dynamic: true})
+				Vector: bits&4 != 0, Loop: true, Dynamic: true})
 		}
 	}
 	return all
@@ -326,9 +326,9 @@ func TestWholeVectors(t *testing.T) {
 // A is of fp32 and allows no wide loads, and B comes with C of fp32, does not go to registers, and has no
 // wide loads, which it has of narrow elements alone.
 func stagesNumbers(k encoding.Kernel) bool {
-	f32, direct := k.Type == element.F32, k.Wide && k.Tile.RM == k.Tile.TM
-	return f32 && k.TransA && !k.Wide && k.Tile.RM > 1 ||
-		k.TypeC == element.F32 && !k.TransB && !direct && k.TypeB() != element.Int4 && (f32 || !k.Wide)
+	f32, direct := k.Type == element.F32, k.Vector && k.Tile.RM == k.Tile.TM
+	return f32 && k.TransA && !k.Vector && k.Tile.RM > 1 ||
+		k.TypeC == element.F32 && !k.TransB && !direct && k.TypeB() != element.Int4 && (f32 || !k.Vector)
 }
 
 // barrier finds the lines where all threads of a workgroup must meet.
@@ -362,10 +362,10 @@ func TestGolden(t *testing.T) {
 		kernel encoding.Kernel
 	}{
 		{"large-8x4-nn", "large-8x4", encoding.Kernel{}},
-		{"large-8x4-tn-wide", "large-8x4", encoding.Kernel{TransA: true, Wide: true}},
+		{"large-8x4-tn-vector", "large-8x4", encoding.Kernel{TransA: true, Vector: true}},
 		{"large-8x4-tn-whole", "large-8x4", encoding.Kernel{TransA: true}},
 		{"large-tt", "large", encoding.Kernel{TransA: true, TransB: true}},
-		{"medium-nt-wide", "medium", encoding.Kernel{TransB: true, Wide: true}},
+		{"medium-nt-vector", "medium", encoding.Kernel{TransB: true, Vector: true}},
 		{"medium-k4-nn-loop-split", "medium-k4", encoding.Kernel{Loop: true, Split: true}},
 		{"small-nn", "small", encoding.Kernel{}},
 		{"small-nn-dynamic", "small", encoding.Kernel{Loop: true, Dynamic: true}},
@@ -375,8 +375,8 @@ func TestGolden(t *testing.T) {
 		{"tiny-k4-nn", "tiny-k4", encoding.Kernel{}},
 		{"medium-k4-fixup", "medium-k4", encoding.Kernel{Fixup: true}},
 		{"small-nn-bf16", "small", encoding.Kernel{Type: element.BF16, TypeC: element.BF16}},
-		{"tiny-k4-tt-f16-wide", "tiny-k4", encoding.Kernel{Type: element.F16, TransA: true,
-			TransB: true, Wide: true}},
+		{"tiny-k4-tt-f16-vector", "tiny-k4", encoding.Kernel{Type: element.F16, TransA: true,
+			TransB: true, Vector: true}},
 		{"medium-k4-fixup-f16", "medium-k4", encoding.Kernel{TypeC: element.F16, Fixup: true}},
 		{"small-nn-gated", "small", encoding.Kernel{Loop: true, Epilogue: encoding.Epilogue{
 			Activation: encoding.SiLU, Bias: true, Gated: true, Gather: true, Scatter: true, Weights: true}}},
@@ -386,23 +386,23 @@ func TestGolden(t *testing.T) {
 		{"medium-k4-fixup-gelu", "medium-k4", encoding.Kernel{Fixup: true,
 			Epilogue: encoding.Epilogue{Activation: encoding.GELU, Weights: true}}},
 		{"small-nn-e4m3-scales", "small", encoding.Kernel{Type: element.E4M3, TypeC: element.BF16,
-			Wide: true, Split: true,
+			Vector: true, Split: true,
 			Epilogue: encoding.Epilogue{Gather: true, Bias: true, ScaleA: encoding.PerRow,
 				ScaleB: encoding.PerRow}}},
 		{"small-nt-e4m3", "small", encoding.Kernel{Type: element.E4M3, TransB: true}},
 		{"small-nt-int8", "small", encoding.Kernel{Type: element.Int8, TransB: true}},
-		{"small-tn-int8-wide", "small", encoding.Kernel{Type: element.Int8, TransA: true, Wide: true}},
+		{"small-tn-int8-vector", "small", encoding.Kernel{Type: element.Int8, TransA: true, Vector: true}},
 		{"thin-8x64-nn-groups", "thin-8x64", encoding.Kernel{Type: element.BF16, TypeC: element.BF16,
 			Epilogue: encoding.Epilogue{ScaleB: encoding.PerGroup128}}},
 		{"thin-8x64-nt-bf16", "thin-8x64", encoding.Kernel{TransB: true, Type: element.BF16,
-			TypeC: element.BF16, Wide: true}},
+			TypeC: element.BF16, Vector: true}},
 		{"small-nn-gated-groups", "small", encoding.Kernel{Type: element.F16, Loop: true,
 			Epilogue: encoding.Epilogue{Gated: true, ScaleB: encoding.PerGroup64}}},
 		{"small-nn-e4m3-blocks", "small", encoding.Kernel{Type: element.E4M3, TypeC: element.BF16, Loop: true,
 			Epilogue: encoding.Epilogue{Gather: true, Gated: true, ScaleA: encoding.PerBlock,
 				ScaleB: encoding.PerBlock}}},
 		{"tiny-k4-tt-e4m3-blocks", "tiny-k4", encoding.Kernel{Type: element.E4M3, TransA: true,
-			TransB: true, Wide: true,
+			TransB: true, Vector: true,
 			Epilogue: encoding.Epilogue{ScaleA: encoding.PerBlock, ScaleB: encoding.PerBlock}}},
 		{"ragged-plan-blocks", "", encoding.Kernel{Ragged: encoding.RaggedPlan,
 			Epilogue: encoding.Epilogue{ScaleA: encoding.PerBlock, ScaleB: encoding.PerBlock}}},
@@ -413,7 +413,7 @@ func TestGolden(t *testing.T) {
 		{"ragged-expand-scales", "", encoding.Kernel{Ragged: encoding.RaggedExpand,
 			Epilogue: encoding.Epilogue{Gated: true, ScaleA: encoding.PerRow, ScaleB: encoding.PerRow}}},
 		{"small-nn-int8-zeros", "small", encoding.Kernel{Type: element.Int8, TypeC: element.BF16,
-			Wide: true, Split: true,
+			Vector: true, Split: true,
 			Epilogue: encoding.Epilogue{Gather: true, ScaleA: encoding.PerRow, ScaleB: encoding.PerRow,
 				Pairs: true, Zeros: true}}},
 		{"medium-k4-fixup-zeros", "medium-k4", encoding.Kernel{Fixup: true,

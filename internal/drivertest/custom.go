@@ -39,7 +39,7 @@ func (s *suite) testCustom(t *testing.T) {
 			b = append(b, covering(rng, around(shape.TM), around(shape.TN), long(shape.TK), true, true)...)
 			j := s.prepare(t, b, narrow, planner.Options{Tile: name, Custom: interleaved}, nil)
 			require.True(t, j.some(func(l encoding.Launch) bool { return l.Split && l.Loop }), j)
-			require.True(t, j.some(sumsParts), j)
+			require.True(t, j.some(sumsPartials), j)
 			for _, l := range j.plan.Launches {
 				require.EqualValues(t, "interleaved", l.Schedule, j)
 			}

@@ -186,8 +186,8 @@ func (d *Dealing) itemOf(q *planner.Problem, row, col, rows, cols int) []uint32 
 		w[encoding.Alpha] = math.Float32bits(q.Alpha.Value())
 	}
 	w[encoding.Flags] = d.bounds[encoding.BoundFlags]
-	if uint32(q.A.Offset|q.A.LD|q.B.Offset|q.B.LD)&d.bounds[encoding.BoundWide] == 0 {
-		w[encoding.Flags] |= encoding.ItemWide
+	if uint32(q.A.Offset|q.A.LD|q.B.Offset|q.B.LD)&d.bounds[encoding.BoundVector] == 0 {
+		w[encoding.Flags] |= encoding.ItemVector
 	}
 	return w
 }
@@ -238,8 +238,8 @@ func (d *Dealing) dressedItem(q *planner.Problem, row, col, rows, cols int) []ui
 	one.Gated = false
 	second[encoding.ScaleBAt] += uint32(one.ScalesB(q))
 	second[encoding.Flags] = d.bounds[encoding.BoundFlags] | encoding.ItemSecond
-	if uint32(q.A.Offset|q.A.LD|q.B2.Offset|q.B2.LD)&d.bounds[encoding.BoundWide] == 0 {
-		second[encoding.Flags] |= encoding.ItemWide
+	if uint32(q.A.Offset|q.A.LD|q.B2.Offset|q.B2.LD)&d.bounds[encoding.BoundVector] == 0 {
+		second[encoding.Flags] |= encoding.ItemVector
 	}
 	return append(w, second...)
 }

@@ -194,7 +194,7 @@ func (s *suite) testGroupsCut(t *testing.T, shape *tile.Shape, of planner.Scalin
 				}
 			}
 			s.runGroupsOf(t, dressedCase{e: e, o: planner.Options{Tile: shape.Name, Schedule: schedule},
-				edit: manyUnits, has: sumsParts}, b)
+				edit: manyUnits, has: sumsPartials}, b)
 		})
 	}
 }

@@ -104,7 +104,7 @@ func requireKernels(t *testing.T, j *job, schedule planner.Schedule, how spacing
 	t.Helper()
 	split := schedule == planner.ScheduleSplitK || schedule == planner.ScheduleStreamK
 	require.Equal(t, split, j.some(isSplit), j)
-	require.Equal(t, split, j.some(sumsParts), j)
+	require.Equal(t, split, j.some(sumsPartials), j)
 	require.Equal(t, schedule == planner.ScheduleCluster, j.some(func(l encoding.Launch) bool {
 		return l.Cluster > 0
 	}), j)
@@ -113,7 +113,7 @@ func requireKernels(t *testing.T, j *job, schedule planner.Schedule, how spacing
 	}
 	requireTurns(t, j, schedule)
 	for _, l := range j.plan.Launches {
-		require.True(t, l.Fixup || l.Wide == (how == wide), j)
+		require.True(t, l.Fixup || l.Vector == (how == wide), j)
 	}
 }
 

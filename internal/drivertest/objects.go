@@ -36,7 +36,7 @@ func splitBatch() planner.Batch {
 // values give the same bits.
 func (s *suite) testReuse(t *testing.T) {
 	j := s.prepare(t, splitBatch(), narrow, split, manyUnits)
-	require.True(t, j.some(sumsParts), j)
+	require.True(t, j.some(sumsPartials), j)
 	first := s.typed(fill(j.batch, j.lens, uniform(1)))
 	want := j.run(t, first)
 	j.check(t, 2)

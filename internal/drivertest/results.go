@@ -149,6 +149,6 @@ func (j *job) some(property func(encoding.Launch) bool) bool {
 	return slices.ContainsFunc(j.plan.Launches, property)
 }
 
-func isSplit(l encoding.Launch) bool   { return l.Split }
-func sumsParts(l encoding.Launch) bool { return l.Fixup || l.Finishes > 0 }
-func isLoop(l encoding.Launch) bool    { return l.Loop }
+func isSplit(l encoding.Launch) bool      { return l.Split }
+func sumsPartials(l encoding.Launch) bool { return l.Fixup || l.Finishes > 0 }
+func isLoop(l encoding.Launch) bool       { return l.Loop }

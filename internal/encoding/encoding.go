@@ -6,7 +6,7 @@
 //
 //	from word Launch.Items on: its items, in worker order
 //	with Kernel.Loop, from word Launch.Table on: Count+1 item indices, or with Kernel.Dynamic DynamicWords
-//	with Kernel.Parts, from word Launch.Sums on: as many items of fix-ups, then Kernel.Counters words each
+//	with Kernel.Partials, from word Launch.Sums on: as many items of fix-ups, then Kernel.Counters words each
 //
 // Sections start at multiples of SectionWords (256 bytes, the largest offset
 // alignment of a storage binding). Worker w of a launch without Loop has item w;
@@ -41,20 +41,20 @@ type Kernel struct {
 	Cluster uint8
 	// TF32: one tf32 product; only with tiles of tensor cores.
 	TF32 bool
-	// Wide: B, and A where it is transposed, allow 16-byte loads in every problem of the launch
+	// Vector: B, and A where it is transposed, allow 16-byte loads in every problem of the launch
 	// (base offset and leading dimension are multiples of as many elements). Operands that run
 	// along K are transposed on their way to workgroup memory, by single elements, but for B of
 	// few rows, which does not go there. By WGSL B of fp32 that does is loaded by single elements too.
-	Wide bool
+	Vector bool
 	// Loop: workers hold several segments. Otherwise worker w is segment w.
 	Loop bool
 	// Dynamic: workers take chunks of items from a counter; see DynamicNext. Only with Loop, without Split.
 	Dynamic bool
 	// Split: some segments store their partial tile to the workspace.
 	Split bool
-	// Parts: whoever stores the last part of a tile sums all of them. Else a launch of Fixup kernels does, behind
-	// it. Only with Split, for fp32 without Epilogue, and up to MaxParts parts of a tile.
-	Parts bool
+	// Partials: whoever stores the last partial of a tile sums all of them. Else a launch of Fixup kernels does, behind
+	// it. Only with Split, for fp32 without Epilogue, and up to MaxPartials partials of a tile.
+	Partials bool
 	// Fixup: sums the partial tiles of the workspace instead of multiplying.
 	// Only Tile, TypeC and Epilogue.OfFixup are meaningful beside it.
 	Fixup bool
@@ -92,7 +92,7 @@ func (k Kernel) String() string {
 	for _, v := range []struct {
 		set  bool
 		name string
-	}{{k.TF32, "/tf32"}, {k.Wide, "/wide"}, {k.Loop, "/loop"}, {k.Dynamic, "/dynamic"}, {k.Split, "/split"}, {k.Parts, "/parts"}} {
+	}{{k.TF32, "/tf32"}, {k.Vector, "/vector"}, {k.Loop, "/loop"}, {k.Dynamic, "/dynamic"}, {k.Split, "/split"}, {k.Partials, "/partials"}} {
 		if v.set {
 			name += v.name
 		}
@@ -106,11 +106,11 @@ func Trans(a, b bool) string {
 	return letter[a] + letter[b]
 }
 
-// MaxParts is the most parts of a tile that kernels with Kernel.Parts sum: in the order of their slots, as fix-ups
+// MaxPartials is the most partials of a tile that kernels with Kernel.Partials sum: in the order of their slots, as fix-ups
 // sum no more than that, with the same bits (kSlotSets in native/kernels/fixup.cuh).
-const MaxParts = 8
+const MaxPartials = 8
 
-// Counters is how many words count the parts of a tile that were stored: one, or one for each warp of warpgroups, which
+// Counters is how many words count the partials of a tile that were stored: one, or one for each warp of warpgroups, which
 // has 16 rows of it, or columns.
 func (k Kernel) Counters() int {
 	switch {
@@ -161,14 +161,14 @@ type Launch struct {
 	// Span is the number of elements behind each base that the launch touches; those of Bias
 	// and the words of Rows are from the first on.
 	SpanA, SpanB, SpanC, SpanB2, SpanBias, SpanRows int
-	// Finishes is how many tiles, the plan's fix-ups from FirstFixup on, have parts; with Parts alone.
+	// Finishes is how many tiles, the plan's fix-ups from FirstFixup on, have partials; with Partials alone.
 	FirstFixup, Finishes int
-	// MostParts is the most parts of a tile; with Fixup alone.
-	MostParts int
+	// MostPartials is the most partials of a tile; with Fixup alone.
+	MostPartials int
 	// Chunk is the tiles that a worker takes at a time; with Dynamic alone.
 	Chunk int
 	// Items, Table and Sums are the word offsets of the launch's sections in the
-	// encoding; Table only with Loop, Sums with Parts.
+	// encoding; Table only with Loop, Sums with Partials.
 	Items, Table, Sums int
 	Cost               float64 // predicted microseconds
 }

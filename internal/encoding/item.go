@@ -19,24 +19,24 @@ const (
 	Alpha     // bits; 0 when Depth is: NaN too has no part
 	Beta      // bits; 1 when Accumulate
 	Slot      // the partial tile of the workspace to store to, or Final
-	Flags     // ItemWide and so on
+	Flags     // ItemVector and so on
 	ItemWords = iota
 )
 
 const (
-	Final      = math.MaxUint32 // slot of a segment that stores to C
-	ItemWide   = 1              // flag: A and B allow 16-byte loads
-	ItemFloatC = 2              // flag: C has fp32 where A and B have not
-	ItemSecond = 4              // flag: of a gated tile the second item; B is B2
-	ItemPart   = 8              // flag: a part of a tile that its launch finishes; see PartFixup
-	ItemF16C   = 16             // flag: C has fp16 where A and B have 8 bits; else bf16, unless ItemFloatC
+	Final       = math.MaxUint32 // slot of a segment that stores to C
+	ItemVector  = 1              // flag: A and B allow 16-byte loads
+	ItemFloatC  = 2              // flag: C has fp32 where A and B have not
+	ItemSecond  = 4              // flag: of a gated tile the second item; B is B2
+	ItemPartial = 8              // flag: a split-K partial that its launch finishes; see PartialFixup
+	ItemF16C    = 16             // flag: C has fp16 where A and B have 8 bits; else bf16, unless ItemFloatC
 )
 
-// Parts of tiles that a launch finishes (Kernel.Parts) have, in place of what says where C is, where the item of the
+// Partials that a launch finishes (Kernel.Partials) have, in place of what says where C is, where the item of the
 // tile's fix-up is, and the words that count parts as they are stored: whoever stores the last one does the fix-up.
 const (
-	PartFixup  = OffC // in vectors of 4 words from Launch.Items on
-	PartStored = LDC  // in words from there on, the first of Kernel.Counters; they are 0 before and after each run
+	PartialFixup  = OffC // in vectors of 4 words from Launch.Items on
+	PartialStored = LDC  // in words from there on, the first of Kernel.Counters; they are 0 before and after each run
 )
 
 // What an item has beside where its kernel has an Epilogue. Rows are 32-bit words of a buffer

@@ -88,7 +88,7 @@ const (
 	BoundLenC
 	BoundKernels // 1 or 2: groups take the one of less work
 	BoundFlags   // that all items have
-	BoundWide    // bits of element numbers that are 0 where a load of 16 bytes may begin (ItemWide)
+	BoundVector  // bits of element numbers that are 0 where a load of 16 bytes may begin (ItemVector)
 	BoundFill    // with fewer tiles in all, all groups take the second
 	BoundBins    // keys of each kernel
 	BoundMakers  // thread groups that share the making of items

@@ -145,19 +145,19 @@ var fitted = [...]struct {
 		TF32:     Rate{Efficiency: 2.037, Step: 0.047, Fixed: 0.379, Worker: 2.725, Stream: 29590},
 		HalfRows: 0.74,
 	}},
-	{"wide-64x64", Rates{
+	{"aligned-64x64", Rates{
 		Bits16:    Rate{Efficiency: 0.866, Step: 0.847, Fixed: 1.54, Worker: 0.241},
 		Aligned16: Rate{Efficiency: 4.407, Step: 0.079, Fixed: 0.614, Worker: 0.525, Stream: 29500},
 		Aligned8:  Rate{Efficiency: 8.403, Step: 0.044, Fixed: 0.642, Worker: 0.482, Stream: 29500},
 		HalfRows:  0.79,
 	}},
-	{"wide-64x128", Rates{
+	{"aligned-64x128", Rates{
 		Bits16:    Rate{Efficiency: 0.936, Step: 1.903, Fixed: 0.624, Worker: 0.41},
 		Aligned16: Rate{Efficiency: 5.189, Step: 0.087, Fixed: 1.023, Worker: 0.577, Stream: 32500},
 		Aligned8:  Rate{Efficiency: 9.376, Step: 0.06, Fixed: 0.962, Worker: 0.501, Stream: 32500},
 		HalfRows:  0.92,
 	}},
-	{"wide-128x128", Rates{
+	{"aligned-128x128", Rates{
 		Bits16:    Rate{Efficiency: 0.925, Step: 1.422, Worker: 2.667},
 		Aligned16: Rate{Efficiency: 7.568, Step: 0.105, Fixed: 0.922, Worker: 1.247, Stream: 31000},
 		Aligned8:  Rate{Efficiency: 15.7, Step: 0.076, Fixed: 0.369, Worker: 1.5, Stream: 31000},

@@ -12,7 +12,7 @@ package tile
 // finishes a long K early. Rows called thin are for problems of few rows, which wait for a long B.
 //
 // In tensor-32x32 each warp has a part of every K step. In rows of warpgroups 128 threads for each 64
-// rows multiply, and the others bring the operands. Rows called wide are of the kind for aligned rows.
+// rows multiply, and the others bring the operands. Aligned tiles are for aligned rows alone.
 var table = [...]Shape{
 	{Name: "small", TM: 16, TN: 16, TK: 16, Threads: 128, RM: 1, RN: 2, Zhang: true},
 	{Name: "small-medium", TM: 16, TN: 32, TK: 16, Threads: 128, RM: 1, RN: 4, Zhang: true},
@@ -46,11 +46,11 @@ var table = [...]Shape{
 	{Name: "wgmma-64x128", TM: 64, TN: 128, TK: 32, Threads: 512, Kind: wgmmaSwapped,
 		Shared: 222176},
 
-	{Name: "wide-64x64", TM: 64, TN: 64, TK: 32, Threads: 256, Kind: wgmmaAligned,
+	{Name: "aligned-64x64", TM: 64, TN: 64, TK: 32, Threads: 256, Kind: wgmmaAligned,
 		Shared: 109568, Epilogues: true},
-	{Name: "wide-64x128", TM: 64, TN: 128, TK: 32, Threads: 256, Kind: wgmmaAligned,
+	{Name: "aligned-64x128", TM: 64, TN: 128, TK: 32, Threads: 256, Kind: wgmmaAligned,
 		Shared: 109568, Epilogues: true},
-	{Name: "wide-128x128", TM: 128, TN: 128, TK: 32, Threads: 384, Kind: wgmmaAligned,
+	{Name: "aligned-128x128", TM: 128, TN: 128, TK: 32, Threads: 384, Kind: wgmmaAligned,
 		Shared: 218112, Epilogues: true},
 
 	{Name: "int4-16x128", TM: 16, TN: 128, TK: 128, Threads: 128, Kind: int4, Epilogues: true},

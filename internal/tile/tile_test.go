@@ -84,7 +84,7 @@ func TestTable(t *testing.T) {
 			require.Equal(t, i < 5, s.Zhang)
 			require.Equal(t, s.Unit == WGMMA, s.Shared > 0, "compilers know of others")
 			require.Equal(t, rated(s), ratesOf(s))
-			require.Equal(t, strings.HasPrefix(s.Name, "wide-"), s.Aligned)
+			require.Equal(t, strings.HasPrefix(s.Name, "aligned-"), s.Aligned)
 			require.True(t, s.Rates.Direct == 0 || s.Rates.Direct >= 1 && s.Rates.WGSL.Efficiency > 0)
 			if s.Unit == FMA {
 				require.LessOrEqual(t, s.StepBytes(), 16<<10, "fits WebGPU's default limit")

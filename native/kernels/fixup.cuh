@@ -121,7 +121,7 @@ BG_DEVICE uint32_t* countersOf(const uint4* items, const Item& item) {
 // whoever it is. Nobody waits for another one, so that any order of groups will do.
 template <class T>
 BG_DEVICE void finishPart(const uint4* items, const Item& item, float* C, const float* workspace) {
-  if ((item.flags & kItemPart) == 0) return;
+  if ((item.flags & kItemPartial) == 0) return;
   const FixupItem tile = fixupAt(fixupOf(items, item), 0);
   barrier();  // all threads have stored
   if (!arrivesLast(countersOf(items, item), tile.count)) return;

@@ -494,9 +494,9 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
     }
     if (depth == 0) work.keep();
     if (depth != 0) {
-      OperandA a(more.operandA(items, number, reinterpret_cast<const Number*>(A)) + item.offA, item.lda, rows, item.flags & kItemWide, shared, list);
+      OperandA a(more.operandA(items, number, reinterpret_cast<const Number*>(A)) + item.offA, item.lda, rows, item.flags & kItemVector, shared, list);
       const auto startB = more.operandB(items, number, item, reinterpret_cast<const Number*>(B)) + item.offB;
-      OperandB b(startB, item.ldb, cols, item.flags & kItemWide, shared + OperandA::kFloats);
+      OperandB b(startB, item.ldb, cols, item.flags & kItemVector, shared + OperandA::kFloats);
       const float* const fromB = readB + Side::shift(startB, item.ldb, sum);
       Scales scales(more, items, number);
       auto multiply = [&](uint32_t left, int stage) {

@@ -49,7 +49,7 @@ struct GroupedRows {
 
   template <class RowAt>
   BG_DEVICE GroupedRows(uint32_t thread, const uint16_t* start, const Item& item, const RowAt& rowAt, SharedAddress stages)
-      : ld(item.lda), count(item.rows()), line(thread % kLines), wide((item.flags & kItemWide) != 0) {
+      : ld(item.lda), count(item.rows()), line(thread % kLines), wide((item.flags & kItemVector) != 0) {
     const uint32_t row = thread / kLines;
     at = start + 8 * line;
     length = static_cast<int32_t>(count - row);

@@ -4,7 +4,7 @@
 #include "../dialect.h"
 
 constexpr uint32_t kItemWords = 12, kFixupWords = 8;
-constexpr uint32_t kItemWide = 1, kItemFloatC = 2, kItemF16C = 16, kItemPart = 8, kFinal = 0xffffffff;
+constexpr uint32_t kItemVector = 1, kItemFloatC = 2, kItemF16C = 16, kItemPartial = 8, kFinal = 0xffffffff;
 constexpr uint32_t kDynamicNext = 0, kDynamicEnd = 1, kDynamicFirst = 2, kDynamicChunk = 3, kDynamicLast = 4, kDynamicMark = 1, kEarlyMark = 2;
 BG_DEVICE uint32_t extentOf(uint32_t rows, uint32_t cols) { return rows | cols << 16; }
 

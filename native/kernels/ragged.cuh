@@ -422,7 +422,7 @@ struct Ragged {
     const uint32_t rows = min(r.m - row, 1u << k.tm), cols = min(r.n - col, 1u << k.tn);
     const bool wide = ((r.offA | r.lda | r.offB | r.ldb) & b.wide) == 0;
     return {r.offA + row * (b.transA != 0 ? 1 : r.lda), r.offB + col * (b.transB != 0 ? r.ldb : 1), r.offC + row * r.ldc + col, depth,
-            r.lda, r.ldb, r.ldc, extentOf(rows, cols), depth == 0 ? 0 : r.alpha, r.beta, kFinal, (wide ? kItemWide : 0) | b.flags};
+            r.lda, r.ldb, r.ldc, extentOf(rows, cols), depth == 0 ? 0 : r.alpha, r.beta, kFinal, (wide ? kItemVector : 0) | b.flags};
   }
 
   BG_DEVICE void run(uint32_t* words) {

@@ -123,7 +123,7 @@ struct RaggedEpilogue {
     dress.biasAt += r.n;
     dress.scaleBAt += scalesB(r.n, item.depth, r.ldb);
     const bool wide = ((r.offA | r.lda | at.offB2 | at.ldb2) & b.wide) == 0;
-    item.flags = (item.flags & ~kItemWide) | (wide ? kItemWide : 0) | kItemSecond;
+    item.flags = (item.flags & ~kItemVector) | (wide ? kItemVector : 0) | kItemSecond;
     storeEpilogueItem(items, place + 1, item, dress);
   }
 };

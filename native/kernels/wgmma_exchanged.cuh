@@ -65,7 +65,7 @@ BG_DEVICE void storeExchanged(const float (&sum)[n], float* out, const Item& ite
 // finishColumns is finishRows for a warp's 16 columns of C.
 template <class T>
 BG_DEVICE void finishColumns(const uint4* items, const Item& item, uint32_t col, float* C, const float* workspace) {
-  if ((item.flags & kItemPart) == 0 || col >= item.rows()) return;
+  if ((item.flags & kItemPartial) == 0 || col >= item.rows()) return;
   const FixupItem tile = fixupAt(fixupOf(items, item), 0);
   if (!warpArrivesLast(countersOf(items, item) + col / 16, tile.count)) return;
   constexpr int kAcross = 16 / 4, kApart = 32 / kAcross;

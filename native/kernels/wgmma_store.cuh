@@ -166,7 +166,7 @@ BG_DEVICE void storeSums(const float (&sum)[n], float* out, const Item& item, ui
 // that each warp counts for itself and none waits for another.
 template <class T>
 BG_DEVICE void finishRows(const uint4* items, const Item& item, uint32_t row, float* C, const float* workspace) {
-  if ((item.flags & kItemPart) == 0 || row >= item.rows()) return;
+  if ((item.flags & kItemPartial) == 0 || row >= item.rows()) return;
   const FixupItem tile = fixupAt(fixupOf(items, item), 0);
   if (!warpArrivesLast(countersOf(items, item) + row / 16, tile.count)) return;
   constexpr int kAcross = T::TN / 4, kApart = 32 / kAcross;

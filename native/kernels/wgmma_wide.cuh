@@ -1,6 +1,6 @@
 // Kernels of warpgroup products for elements of 16 bits, or 8 (wgmma_bytes.cuh), that need no splitter: the loader copies
 // lines of 16 bytes to where the tensor cores take both operands from, whichever way memory
-// runs, of 8 bits along K. That is for items whose rows begin with 16 bytes (kItemWide). Of others it puts each
+// runs, of 8 bits along K. That is for items whose rows begin with 16 bytes (kItemVector). Of others it puts each
 // line together of elements, which takes many times as long: plans take other tiles there.
 //
 // The roles are those of wgmma.cuh, without the splitter: a loader and kConsumers warpgroups.
@@ -131,7 +131,7 @@ BG_DEVICE void loadWide(const Items<typename T::More>& items, Feed<typename T::M
     if constexpr (T::More::kIs) {
       if (warp == 1) fetchLists<T>(items, number, item);
     }
-    const bool wide = item.flags & kItemWide;
+    const bool wide = item.flags & kItemVector;
     constexpr bool kListed = T::More::kIs && !kTransA;
     WideOperand<Number, T::TM, !kTransA, kListed> a;
     WideOperand<Number, T::TN, kTransB> b;

@@ -292,7 +292,7 @@ static void segment(const kernel *k, const uint32_t *items, const uint32_t *w, c
 	if (second) b = e->b2;
 	if (k->dressed) {
 		int apart = (e->flags & (POINTERS_A | POINTERS_B)) != 0;
-		if (apart && !(e->flags & ALIGNED) && w[11] & 1) return; // ItemWide, which nobody promised
+		if (apart && !(e->flags & ALIGNED) && w[11] & 1) return; // ItemVector, which nobody promised
 		if (depth && e->flags & POINTERS_A) a = pointer(e, w[18], 0);
 		if (depth && e->flags & POINTERS_B) b = pointer(e, w[18], second ? 3 : 1);
 		if (e->flags & POINTERS_C) c = pointer(e, w[18], 2);
@@ -317,7 +317,7 @@ static void segment(const kernel *k, const uint32_t *items, const uint32_t *w, c
 		}
 	}
 	free(x);
-	if (!(w[11] & 8)) return; // ItemPart: of fp32, without an epilogue
+	if (!(w[11] & 8)) return; // ItemPartial: of fp32, without an epilogue
 	const uint32_t *tile = items + 4 * (size_t)w[2];
 	uint32_t *stored = (uint32_t *)items + w[6];
 	if (++*stored < tile[6]) return;

@@ -65,7 +65,7 @@ inline void moveSlots(const Job& job, const Launch& l) {
     const size_t word = fixup ? kFixupWords * i + offsetof(FixupItem, slot) / 4 : kItemWords * i + offsetof(Item, slot) / 4;
     uint32_t& slot = job.plan[l.items + word];
     if (fixup || slot != kFinal) slot += kFarSlot;
-    if (fixup || (job.plan[l.items + kItemWords * i + offsetof(Item, flags) / 4] & kItemPart) == 0) continue;
+    if (fixup || (job.plan[l.items + kItemWords * i + offsetof(Item, flags) / 4] & kItemPartial) == 0) continue;
     // The fix-up of a part, which others of the tile have too.
     const uint32_t at = 4 * job.plan[l.items + kItemWords * i + offsetof(Item, offC) / 4];
     uint32_t& first = job.plan[l.items + at + offsetof(FixupItem, slot) / 4];

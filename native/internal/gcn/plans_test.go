@@ -143,7 +143,7 @@ func tileJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type
 	t.Helper()
 	sizes := [][2]int{{shape.TM, shape.TN}, {shape.TM + 3, shape.TN - 1}, {1, shape.TN + 5}, {shape.TM - 1, 5},
 		{shape.TM / 2, shape.TN / 2}, {shape.TM, 1}, {shape.TM, shape.TN}}
-	const parts = 4 * encoding.MaxParts // steps of a tile of as many parts as are summed without a launch
+	const parts = 4 * encoding.MaxPartials // steps of a tile of as many parts as are summed without a launch
 	half, scaled := of != element.F32, of.Scaled()
 	ofC := reference.NarrowC(of, 0)
 	for i, c := range []struct {

@@ -94,7 +94,7 @@ func fmaInstance(k encoding.Kernel, name string) instance {
 	switch {
 	case k.Fixup:
 		return fixupInstance(k, name, is)
-	case k.Parts:
+	case k.Partials:
 		return gemmInstance(k, name, is, "gemm", "Accumulator<"+name+">", "Floats", "NoEpilogue", true)
 	case k.Epilogue != encoding.Epilogue{}:
 		return gemmInstance(k, name, is, "gemm", "Accumulator<"+name+">", "Floats", "Epilogue")
@@ -118,7 +118,7 @@ func tensorInstance(k encoding.Kernel, name string) instance {
 	switch {
 	case k.Fixup:
 		return fixupInstance(k, name, is)
-	case k.Parts:
+	case k.Partials:
 		return gemmInstance(k, name, is, "tensorGemm", false, "NoEpilogue", true)
 	case k.Epilogue != encoding.Epilogue{}:
 		return gemmInstance(k, name, is, "tensorGemm", false, "Epilogue")
@@ -153,7 +153,7 @@ func wgmmaInstance(k encoding.Kernel, name string) instance {
 		return fixupInstance(k, name+"_c", "TileOfC<"+is+">")
 	case k.Fixup:
 		return fixupInstance(k, name, is)
-	case k.Parts:
+	case k.Partials:
 		return gemmInstance(k, name, is, function, true)
 	}
 	return gemmInstance(k, name, is, function)
@@ -212,7 +212,7 @@ func (a Arch) hipInstance(k encoding.Kernel) instance {
 	sum, of := a.hipSum(k)
 	sum = strings.Replace(sum, "<", "<"+name, 1)
 	switch {
-	case k.Parts:
+	case k.Partials:
 		i := gemmInstance(k, name, is, "gemm", sum, of, "NoEpilogue", true)
 		i.macro = "BG_FINISHING_GEMM"
 		return i
@@ -262,7 +262,7 @@ func cudaOrder(k encoding.Kernel) []int {
 		pass = 1
 	}
 	last := k.Fixup && (dressed || int4 || of == element.F32)
-	return order(pass, last, int(of), k.Fixup, k.TF32, k.Parts, gatedApart(k), k.TransB, k.TransA)
+	return order(pass, last, int(of), k.Fixup, k.TF32, k.Partials, gatedApart(k), k.TransB, k.TransA)
 }
 
 // hipOrder is the same of products for AMD.
@@ -272,7 +272,7 @@ func hipOrder(k encoding.Kernel) []int {
 	if k.Fixup {
 		of = k.TypeC
 	}
-	return order(dressed || bytes, k.Fixup, k.Parts, int4, bytes, dressed, int(of), k.TransA, k.TransB)
+	return order(dressed || bytes, k.Fixup, k.Partials, int4, bytes, dressed, int(of), k.TransA, k.TransB)
 }
 
 func order(values ...any) []int {

@@ -19,11 +19,11 @@ func Items() string {
 #include "../dialect.h"
 
 constexpr uint32_t kItemWords = %d, kFixupWords = %d;
-constexpr uint32_t kItemWide = %d, kItemFloatC = %d, kItemF16C = %d, kItemPart = %d, kFinal = %#x;
+constexpr uint32_t kItemVector = %d, kItemFloatC = %d, kItemF16C = %d, kItemPartial = %d, kFinal = %#x;
 constexpr uint32_t kDynamicNext = %d, kDynamicEnd = %d, kDynamicFirst = %d, kDynamicChunk = %d, kDynamicLast = %d, kDynamicMark = %d, kEarlyMark = %d;
 BG_DEVICE uint32_t extentOf(uint32_t rows, uint32_t cols) { return rows | cols << %d; }
 
-`, encoding.ItemWords, encoding.FixupWords, encoding.ItemWide, encoding.ItemFloatC, encoding.ItemF16C, encoding.ItemPart, uint32(encoding.Final),
+`, encoding.ItemWords, encoding.FixupWords, encoding.ItemVector, encoding.ItemFloatC, encoding.ItemF16C, encoding.ItemPartial, uint32(encoding.Final),
 		encoding.DynamicNext, encoding.DynamicEnd, encoding.DynamicFirst, encoding.DynamicChunk, encoding.DynamicLast, encoding.DynamicMark, encoding.EarlyMark, encoding.ColsShift)
 	structure(&b, "Item", "itemAt", encoding.ItemNames[:])
 	storer(&b, "Item", "storeItem", encoding.ItemNames[:])

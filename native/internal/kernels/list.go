@@ -81,7 +81,7 @@ func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
 	}
 	if s.Epilogues { // neither for tf32, nor for clusters, nor with parts
 		for _, k := range all {
-			if k.Epilogue = someEpilogue; !k.TF32 && k.Cluster == 0 && !k.Parts {
+			if k.Epilogue = someEpilogue; !k.TF32 && k.Cluster == 0 && !k.Partials {
 				all = append(all, k)
 				if k.Epilogue.Gated = true; gatedApart(k) {
 					all = append(all, k)
@@ -125,9 +125,9 @@ func (a Arch) transposed(all []encoding.Kernel, k encoding.Kernel) []encoding.Ke
 		}
 		all = append(all, k)
 		if k.Type == element.F32 && !k.TF32 {
-			parts := k
-			parts.Split, parts.Parts = true, true
-			all = append(all, parts)
+			partials := k
+			partials.Split, partials.Partials = true, true
+			all = append(all, partials)
 		}
 		if a.Clusters && k.Tile.Clusters {
 			clustered := k
@@ -152,7 +152,7 @@ func Ragged() (all []encoding.Kernel) {
 }
 
 // KernelName is the symbol of a kernel in the image: bg_, the tile, the transpositions, then the type of A and B or _tf32 for
-// one product on tensor cores, and what else is a kernel of its own. Wide, Loop, Dynamic and Split are decided at run time and do
+// one product on tensor cores, and what else is a kernel of its own. Vector, Loop, Dynamic and Split are decided at run time and do
 // not change it, nor does what an epilogue has, except that gated tiles of those called wide have kernels of their own. Where AMD's GPUs have matrix cores, it is the kernel for them of a tile that suits them.
 func (a Arch) KernelName(k encoding.Kernel) string {
 	end := ""
@@ -176,8 +176,8 @@ func (a Arch) KernelName(k encoding.Kernel) string {
 	if k.Cluster > 0 {
 		name += "_cluster"
 	}
-	if k.Parts {
-		name += "_parts"
+	if k.Partials {
+		name += "_partials"
 	}
 	if gatedApart(k) {
 		name += "_gated"

@@ -9,8 +9,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Kernel.Wide promises what is aligned, and no more is asked of operands.
-func TestWide(t *testing.T) {
+// Kernel.Vector promises what is aligned, and no more is asked of operands.
+func TestVector(t *testing.T) {
 	d := withEpilogue(device(t, "webgpu-default"))
 	each := func(t *testing.T, test func(t *testing.T, transA, transB, oddA, oddB, oddB2 bool)) {
 		for i := range 32 {
@@ -30,7 +30,7 @@ func TestWide(t *testing.T) {
 			for _, gated := range []bool{false, true} {
 				p, err := New(d).Plan(t.Context(), b, Options{Epilogue: Epilogue{Gated: gated}})
 				require.NoError(t, err)
-				require.Equal(t, !oddB && !(transA && oddA) && !(gated && oddB2), p.Launches[0].Wide, "gated %v", gated)
+				require.Equal(t, !oddB && !(transA && oddA) && !(gated && oddB2), p.Launches[0].Vector, "gated %v", gated)
 			}
 		})
 	})
@@ -54,7 +54,7 @@ func TestWide(t *testing.T) {
 					require.NoError(t, err)
 					got := false
 					for _, l := range p.Launches {
-						got = got || l.Wide
+						got = got || l.Vector
 					}
 					require.Equal(t, want && !(gated && oddB2), got, "gated %v", gated)
 				}
@@ -66,7 +66,7 @@ func TestWide(t *testing.T) {
 // TestWideBytes: of elements of 8 bits rows called wide have kernels for operands along K, in rows that begin with 16 bytes, alone.
 func TestWideBytes(t *testing.T) {
 	d := device(t, "h200")
-	o := Options{TypeA: element.Int8, Tile: "wide-64x64"}
+	o := Options{TypeA: element.Int8, Tile: "aligned-64x64"}
 	along := Problem{M: 64, N: 64, K: 64, TransB: true, A: Matrix{LD: 64}, B: Matrix{LD: 64}, C: Matrix{LD: 64}}
 	for name, change := range map[string]func(*Problem){
 		"along K": func(*Problem) {}, "A across K": func(p *Problem) { p.TransA = true }, "B across K": func(p *Problem) { p.TransB = false },
@@ -78,7 +78,7 @@ func TestWideBytes(t *testing.T) {
 			_, err := New(d).Plan(t.Context(), Batch{p}, o)
 			groups, missing := New(d).Kernels(o, Transposition{p.TransA, p.TransB})
 			if p.TransA || !p.TransB {
-				require.ErrorContains(t, missing, "tile wide-64x64 ")
+				require.ErrorContains(t, missing, "tile aligned-64x64 ")
 			} else {
 				require.NoError(t, missing)
 				require.Len(t, groups, 1)
@@ -87,11 +87,11 @@ func TestWideBytes(t *testing.T) {
 				require.NoError(t, err)
 				return
 			}
-			require.EqualError(t, err, "tile wide-64x64 64x64x32/256: device h200 has no kernels of it for elements of 8 bits, but along K in rows that begin with 16 bytes")
+			require.EqualError(t, err, "tile aligned-64x64 64x64x32/256: device h200 has no kernels of it for elements of 8 bits, but along K in rows that begin with 16 bytes")
 			chosen, err := New(d).Plan(t.Context(), Batch{p}, Options{TypeA: element.Int8})
 			require.NoError(t, err)
 			require.False(t, chosen.Tiles[0].Aligned)
 		})
 	}
-	require.True(t, d.Fits(shape(t, "wide-64x64"), o))
+	require.True(t, d.Fits(shape(t, "aligned-64x64"), o))
 }
