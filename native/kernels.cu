@@ -2,7 +2,7 @@
 // compiled at the same time, and loaded when a plan needs them. BG_PART names one, whose kernels lists/ has, a line each:
 // go generate ./native writes them from native/internal/kernels/list.go. What follows makes a kernel of a line.
 #include "kernels/int4.cuh"
-#include "kernels/ragged_epilogue.cuh"
+#include "kernels/ragged.cuh"
 #include "kernels/tensor_bytes.cuh"
 #include "epilogue/tensor_epilogue.cuh"
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -66,7 +66,7 @@ struct Stopwatch {
   name(const uint4*, const uint32_t* sizes, uint64_t extent, const float*, float*, uint32_t* words) {\
     awaitEarlier();                                                                                 \
     admitNext();                                                                                    \
-    ragged<form, plan>(sizes, extent, words);                                                       \
+    ragged<form, plan, false>(sizes, extent, words, 0);                                                \
   }
 
 // The same with an epilogue.
@@ -90,7 +90,7 @@ struct Stopwatch {
        const void*, const void*, const uint32_t*, uint64_t flags) {                                 \
     awaitEarlier();                                                                                 \
     admitNext();                                                                                    \
-    raggedDressed<form, plan>(sizes, extent, words, static_cast<uint32_t>(flags));                  \
+    ragged<form, plan, true>(sizes, extent, words, static_cast<uint32_t>(flags));                   \
   }
 #else
 #define BG_EPILOGUE_GEMM(...)

@@ -1,7 +1,7 @@
 // All kernels for AMD GPUs. scripts/hip.sh builds the products from here. lists/ has them, a line each: go generate ./native
 // writes them from native/internal/kernels/list.go. What follows makes a kernel of a line.
 #include "amd/int4_hip.cuh"
-#include "kernels/ragged_epilogue.cuh"
+#include "kernels/ragged.cuh"
 #ifdef BG_HAS_MFMA
 #include "amd/mfma_half.cuh"
 #endif
@@ -25,7 +25,7 @@
 #define BG_RAGGED(name, form, plan)                                                                 \
   BG_KERNEL(plan::kThreads, 1)                                                                      \
   void name(const uint4*, const uint32_t* sizes, uint64_t extent, const float*, float*, uint32_t* words) { \
-    ragged<form, plan>(sizes, extent, words);                                                       \
+    ragged<form, plan, false>(sizes, extent, words, 0);                                                \
   }
 
 // The same with an epilogue. On gfx908, two waves of a SIMD leave too few registers for some.
@@ -49,7 +49,7 @@
   BG_KERNEL(plan::kThreads, 1)                                                                      \
   void name(const uint4*, const uint32_t* sizes, uint64_t extent, const float*, float*, uint32_t* words, \
             const void*, const void*, const uint32_t*, uint64_t flags) {                            \
-    raggedDressed<form, plan>(sizes, extent, words, static_cast<uint32_t>(flags));                  \
+    ragged<form, plan, true>(sizes, extent, words, static_cast<uint32_t>(flags));                   \
   }
 
 // BG_FINISHING_GEMM makes those that sum the parts of tiles (fixup.cuh), which in tests others do where kFinishes.

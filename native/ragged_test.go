@@ -284,7 +284,7 @@ func tallRecords(t *testing.T, rng *rand.Rand, kernel uint16) *raggedJob {
 	require.NoError(t, err)
 	r := planner.Ragged{Form: planner.Records, Groups: 2, M: 2*rows - 1, N: 1, K: 1}
 	r.LenA, r.LenB, r.LenC = batch.Extent()
-	sizes, err := planner.AppendRecords(nil, batch)
+	sizes, err := planner.AppendRecords(nil, batch, planner.Epilogue{})
 	require.NoError(t, err)
 	require.Equal(t, 1, refusedOf(&r, sizes))
 	return newRaggedJob(t, rng, r, kernel, "tall", sizes)
@@ -339,7 +339,7 @@ func dealtRecords(t *testing.T, rng *rand.Rand, r *planner.Ragged) []int32 {
 	batch, err := planner.Pack(problems...)
 	require.NoError(t, err)
 	r.LenA, r.LenB, r.LenC = batch.Extent()
-	sizes, err := planner.AppendRecords(nil, batch)
+	sizes, err := planner.AppendRecords(nil, batch, planner.Epilogue{})
 	require.NoError(t, err)
 	return sizes
 }

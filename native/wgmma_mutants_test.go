@@ -142,7 +142,7 @@ var zeroMutants = []mutant{
 	{"rows have one zero point", "epilogue/epilogue.cuh", "(has(kRowsA) ? 2 * r : 0) + 1", "1"},
 	{"zero points have no sign", "epilogue/epilogue.cuh", "static_cast<int32_t>(rows[words.scaleAAt", "(rows[words.scaleAAt"},
 	{"rows without a row of A have its zero point", "epilogue/epilogue.cuh", "      if (r >= words.gatherRows) return 0.0f;\n", ""},
-	{"scales are one word apart", "epilogue/epilogue_items.cuh", "(flags & kPairs) != 0 ? 2 : 1", "1"},
+	{"scales are one word apart", "kernels/items.cuh", "(flags & kPairs) != 0 ? 2 : 1", "1"},
 	{"sums of C that is read keep what zero points are worth", "epilogue/epilogue.cuh", "if (kWhole) sum = fmaf(-zeroA, sumB, sum);", ""},
 }
 

@@ -147,7 +147,7 @@ func TestRaggedBlocks(t *testing.T) {
 		fits          bool
 	}{{10, 130, 300, 20, 44, true}, {10, 130, 300, 21, 44, false}, {10, 130, 300, 20, 45, false}, {10, 128, 256, 30, 48, true}, {10, 129, 256, 30, 47, false}} {
 		q := Batch{{M: c.m, N: c.n, K: c.k, A: Matrix{LD: 300}, B: Matrix{LD: 130}, C: Matrix{LD: 130}, ScaleA: c.a, ScaleB: c.b}}
-		words, err := AppendScaledRecords(nil, q)
+		words, err := AppendRecords(nil, q, byBlocks)
 		require.NoError(t, err)
 		_, refused := records.Batch(nil, words, byBlocks)
 		require.Equal(t, c.fits, refused < 0, c)

@@ -55,14 +55,11 @@ func (p *Plan) encodeRagged(dst []uint32) []uint32 {
 // encodeItems, encodeFixups and encodeTable write a section and return its end.
 func (p *Plan) encodeItems(dst []uint32, l *encoding.Launch) int {
 	segments := p.Segments[p.Workers[l.First]:p.Workers[l.First+l.Count]]
-	e := itemEncoder{plan: p, launch: l, tile: l.Tile, vector: p.Options.vector(), problem: -1}
-	at, words := l.Items, l.ItemWords()*l.Epilogue.Products()
+	e := itemEncoder{plan: p, launch: l, tile: l.Tile, words: l.ItemWords(), vector: p.Options.vector(), problem: -1}
+	at, words := l.Items, e.words*l.Epilogue.Products()
 	tiles := p.Fixups[l.FirstFixup : l.FirstFixup+l.Finishes]
 	for i := range segments {
-		e.encode((*[encoding.ItemWords]uint32)(dst[at:]), &segments[i])
-		if words > encoding.ItemWords {
-			e.encodeEpilogue(dst[at:], &segments[i])
-		}
+		e.encode(dst[at:], &segments[i])
 		if slot := segments[i].Slot; slot != encoding.NoSlot && len(tiles) > 0 {
 			encodePartial(dst[at:], l, tiles, slot)
 		}
@@ -147,6 +144,7 @@ type itemEncoder struct {
 	plan    *Plan
 	launch  *encoding.Launch
 	tile    *tile.Shape
+	words   int   // of an item
 	vector  int   // elements of a 16-byte load
 	problem int32 // of common; -1: none
 	q       *Problem
@@ -181,9 +179,10 @@ func (e *itemEncoder) begin(problem int32) {
 	c[encoding.Flags] |= e.plan.Options.flagsC()
 }
 
-// encode goes word by word, because a copy of several would wait for the words that begin
-// has just written.
-func (e *itemEncoder) encode(w *[encoding.ItemWords]uint32, s *encoding.Segment) {
+// encode writes the item of a segment, with a tail where items have one, and of a gated tile a second item. It goes
+// word by word, because a copy of several would wait for the words that begin has just written.
+func (e *itemEncoder) encode(dst []uint32, s *encoding.Segment) {
+	w := (*[encoding.ItemWords]uint32)(dst)
 	if s.Problem != e.problem {
 		e.begin(s.Problem)
 	}
@@ -201,8 +200,48 @@ func (e *itemEncoder) encode(w *[encoding.ItemWords]uint32, s *encoding.Segment)
 		w[encoding.Beta] = math.Float32bits(1)
 	}
 	w[encoding.Slot] = uint32(s.Slot) // NoSlot becomes Final
+	if e.words > encoding.ItemWords {
+		e.encodeTail(dst, s)
+	}
 }
 
+// encodeTail writes the tail of an item, and what it changes of the head.
+func (e *itemEncoder) encodeTail(w []uint32, s *encoding.Segment) {
+	q, t, o := e.q, e.tile, &e.plan.Options.Epilogue
+	row, col := int(s.Row)*t.TM, int(s.Col)*t.TN
+	_ = w[encoding.EpilogueItemWords-1]
+	w[encoding.GatherAt], w[encoding.GatherRows] = uint32(q.RowsA+row), uint32(o.GatherRows)
+	w[encoding.ScatterAt], w[encoding.ScatterRows] = uint32(q.RowsC+row), uint32(o.ScatterRows)
+	w[encoding.WeightsAt], w[encoding.BiasAt] = uint32(q.Weights+row), uint32(q.Bias+col)
+	w[encoding.PointersAt] = q.pointersAt(&e.launch.Epilogue)
+	w[encoding.ScaleAAt], w[encoding.ScaleBAt] = o.scaleA(q, row), o.scaleB(q, int(s.K0), col)
+	clear(w[encoding.ScaleBAt+1 : encoding.EpilogueItemWords])
+	if o.GatherRows > 0 {
+		w[encoding.OffA] -= uint32(row * q.A.LD)
+	}
+	if o.ScatterRows > 0 {
+		w[encoding.OffC] -= uint32(row * q.C.LD)
+	}
+	if o.Gated {
+		e.encodeSecond(w[e.words:2*e.words], w, int(s.K0), col)
+	}
+}
+
+// encodeSecond writes the second item of a gated tile: the first, but for what is of B2.
+func (e *itemEncoder) encodeSecond(second, first []uint32, k0, col int) {
+	q, o := e.q, &e.plan.Options.Epilogue
+	copy(second, first)
+	offB := q.elementB2(k0, col*o.ScaleB.ApartB()) - e.launch.BaseB2
+	second[encoding.OffB], second[encoding.LDB] = uint32(offB), uint32(q.B2.LD)
+	second[encoding.BiasAt] += uint32(q.N)
+	second[encoding.ScaleBAt] += uint32(o.scalesOf(q, q.B.LD))
+	second[encoding.Flags] = first[encoding.Flags]&^encoding.ItemVector | encoding.ItemSecond
+	if q.A.aligned(e.vector) && q.B2.aligned(e.vector) {
+		second[encoding.Flags] |= encoding.ItemVector
+	}
+}
+
+// encodeFixup writes the item of a fix-up, with a tail where the launch has an epilogue.
 func (p *Plan) encodeFixup(w []uint32, l *encoding.Launch, f *encoding.Fixup) {
 	t, q := l.Tile, &p.Batch[f.Problem]
 	row, col := int(f.Row)*t.TM, int(f.Col)*t.TN
@@ -230,39 +269,6 @@ func (p *Plan) encodeFixup(w []uint32, l *encoding.Launch, f *encoding.Fixup) {
 // Items is how many items a launch of workers has.
 func (p *Plan) Items(l *encoding.Launch) int {
 	return int(p.Workers[l.First+l.Count]-p.Workers[l.First]) * l.Epilogue.Products()
-}
-
-// encodeEpilogue writes what an epilogue adds to an item, and the second of a gated tile.
-func (e *itemEncoder) encodeEpilogue(w []uint32, s *encoding.Segment) {
-	q, t, o := e.q, e.tile, &e.plan.Options.Epilogue
-	row, col := int(s.Row)*t.TM, int(s.Col)*t.TN
-	words := e.launch.ItemWords()
-	_ = w[words-1]
-	w[encoding.GatherAt], w[encoding.GatherRows] = uint32(q.RowsA+row), uint32(o.GatherRows)
-	w[encoding.ScatterAt], w[encoding.ScatterRows] = uint32(q.RowsC+row), uint32(o.ScatterRows)
-	w[encoding.WeightsAt], w[encoding.BiasAt] = uint32(q.Weights+row), uint32(q.Bias+col)
-	clear(w[encoding.PointersAt+1 : words])
-	w[encoding.PointersAt] = q.pointersAt(&e.launch.Epilogue)
-	w[encoding.ScaleAAt], w[encoding.ScaleBAt] = o.scaleA(q, row), o.scaleB(q, int(s.K0), col)
-	if o.GatherRows > 0 {
-		w[encoding.OffA] -= uint32(row * q.A.LD)
-	}
-	if o.ScatterRows > 0 {
-		w[encoding.OffC] -= uint32(row * q.C.LD)
-	}
-	if !o.Gated {
-		return
-	}
-	second := w[words : 2*words]
-	copy(second, w)
-	offB := q.elementB2(int(s.K0), col*o.ScaleB.ApartB()) - e.launch.BaseB2
-	second[encoding.OffB], second[encoding.LDB] = uint32(offB), uint32(q.B2.LD)
-	second[encoding.BiasAt] += uint32(q.N)
-	second[encoding.ScaleBAt] += uint32(o.scalesOf(q, q.B.LD))
-	second[encoding.Flags] = w[encoding.Flags]&^encoding.ItemVector | encoding.ItemSecond
-	if q.A.aligned(e.vector) && q.B2.aligned(e.vector) {
-		second[encoding.Flags] |= encoding.ItemVector
-	}
 }
 
 // pointersAt is the word of Rows with the problem's addresses, if a kernel reads any.

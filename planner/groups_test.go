@@ -241,7 +241,7 @@ func TestRaggedGroups(t *testing.T) {
 		fits           bool
 	}{{128, 8, 32, true}, {96, 8, 32, false}, {128, 12, 32, false}, {128, 8, 8, false}, {128, 32, 32, false}} {
 		q := Batch{{M: 2, N: 5, K: c.k, A: Matrix{LD: 256}, B: Matrix{c.offset, c.ldb}, C: Matrix{LD: 5}}}
-		words, err := AppendScaledRecords(nil, q)
+		words, err := AppendRecords(nil, q, by)
 		require.NoError(t, err)
 		_, refused := records.Batch(nil, words, by)
 		require.Equal(t, c.fits, refused < 0, c)

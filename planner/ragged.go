@@ -19,9 +19,7 @@ const (
 	// EndsOfDepth: an int32 for each group, where its columns of op(A) and rows of op(B)
 	// end. C is its own. The gradient of the experts' weights is so.
 	EndsOfDepth = encoding.EndsOfDepth
-	// Records: encoding.RecordWords words for each group, which is any problem, as AppendRecords
-	// writes them; with an epilogue encoding.EpilogueRecordWords, as AppendEpilogueRecords does, and with
-	// scales encoding.ScaledRecordWords, as AppendScaledRecords does.
+	// Records: Epilogue.RecordWords words for each group, which is any problem, as AppendRecords writes them.
 	Records = encoding.Records
 )
 
@@ -102,7 +100,7 @@ func (r *Ragged) SizesLen() int { return r.sizesLen(&Epilogue{}) }
 
 func (r *Ragged) sizesLen(e *Epilogue) int {
 	if r.Form == Records {
-		return r.Groups * e.kernel().RecordWords()
+		return r.Groups * e.RecordWords()
 	}
 	return r.Groups
 }
@@ -370,7 +368,7 @@ func (r *Ragged) refused(g int) Problem {
 // group is a problem, if its sizes fit.
 func (r *Ragged) group(sizes []int32, g int, e *Epilogue) (q Problem, ok bool) {
 	if r.Form == Records {
-		n := e.kernel().RecordWords()
+		n := e.RecordWords()
 		return r.record(sizes[g*n:][:n], e)
 	}
 	q = r.problem()

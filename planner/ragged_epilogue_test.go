@@ -62,7 +62,7 @@ func TestRaggedEpilogueRecords(t *testing.T) {
 	e := planner.Epilogue{Bias: true, Gated: true, GatherRows: 9, ScatterRows: 11, Weights: true}
 	q := planner.Problem{M: 4, N: 5, K: 6, A: planner.Matrix{Offset: 1, LD: 7}, B: planner.Matrix{Offset: 2, LD: 8}, C: planner.Matrix{Offset: 3, LD: 9},
 		B2: planner.Matrix{Offset: 4, LD: 10}, Bias: 5, RowsA: 6, RowsC: 16, Weights: 26, Pointers: 27}
-	words, err := planner.AppendEpilogueRecords([]int32{77}, planner.Batch{q})
+	words, err := planner.AppendRecords([]int32{77}, planner.Batch{q}, e)
 	require.NoError(t, err)
 	require.Equal(t, []int32{77, 4, 5, 6, 7, 8, 9, 1, 2, 3, int32(math.Float32bits(1)), 0, 0, 4, 10, 5, 6, 16, 26, 27, 0}, words)
 	words = words[1:]
@@ -92,17 +92,17 @@ func TestRaggedEpilogueRecords(t *testing.T) {
 	}
 	beta := q
 	beta.Beta = 1
-	words, err = planner.AppendEpilogueRecords(nil, planner.Batch{beta})
+	words, err = planner.AppendRecords(nil, planner.Batch{beta}, e)
 	require.NoError(t, err)
 	_, refused = tight.Batch(nil, words, e)
 	require.Equal(t, 0, refused, "gated units read no C")
 
 	if far := int64(math.MaxUint32 + 1); int64(int(far)) == far {
-		_, err = planner.AppendEpilogueRecords(nil, planner.Batch{{}, {Bias: int(far)}})
+		_, err = planner.AppendRecords(nil, planner.Batch{{}, {Bias: int(far)}}, e)
 		require.EqualError(t, err, "problem 1: bias offset 4294967296 needs more than 32 bits")
-		_, err = planner.AppendEpilogueRecords(nil, planner.Batch{{B2: planner.Matrix{LD: -1}}})
+		_, err = planner.AppendRecords(nil, planner.Batch{{B2: planner.Matrix{LD: -1}}}, e)
 		require.EqualError(t, err, "problem 0: ldb2 -1 needs more than 32 bits")
-		_, err = planner.AppendRecords(nil, planner.Batch{{Bias: int(far)}})
+		_, err = planner.AppendRecords(nil, planner.Batch{{Bias: int(far)}}, planner.Epilogue{})
 		require.NoError(t, err, "they have none")
 	}
 }
@@ -115,7 +115,7 @@ func TestRecordsByPointers(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, [4]int{0, 0, 0, 20}, [4]int{p.ExtentA, p.ExtentB, p.ExtentC, p.ExtentRows})
 	q := planner.Problem{M: 4, N: 5, K: 6, A: planner.Matrix{Offset: 1 << 20, LD: 7}, B: planner.Matrix{Offset: 1 << 20, LD: 8}, C: planner.Matrix{Offset: 1 << 20, LD: 9}, Pointers: 12}
-	words, err := planner.AppendEpilogueRecords(nil, planner.Batch{q})
+	words, err := planner.AppendRecords(nil, planner.Batch{q}, e)
 	require.NoError(t, err)
 	_, refused := r.Batch(nil, words, e)
 	require.Equal(t, -1, refused)
@@ -133,7 +133,7 @@ func TestRecordsByPointers(t *testing.T) {
 // TestRecordsOfB2ByPointers: B2 is at an address where B is, and nowhere else.
 func TestRecordsOfB2ByPointers(t *testing.T) {
 	q := planner.Problem{M: 4, N: 5, K: 6, A: planner.Matrix{LD: 7}, B: planner.Matrix{LD: 8}, C: planner.Matrix{LD: 9}, B2: planner.Matrix{Offset: 1 << 20, LD: 10}}
-	words, err := planner.AppendEpilogueRecords(nil, planner.Batch{q})
+	words, err := planner.AppendRecords(nil, planner.Batch{q}, planner.Epilogue{Gated: true})
 	require.NoError(t, err)
 	r := planner.Ragged{Form: planner.Records, Groups: 1, M: 4, N: 5, K: 6, LenA: 100, LenB: 100, LenC: 100, LenB2: 100, LenRows: 20}
 	for _, byB := range []bool{false, true} {

@@ -43,22 +43,26 @@ func (r *Ragged) bounds(e *Epilogue) Lengths {
 	return x
 }
 
-// record is the problem of a record, if it fits.
+// record is the problem of a record, if it fits: the inverse of Problem.record.
 func (r *Ragged) record(words []int32, e *Epilogue) (q Problem, ok bool) {
 	word := func(w encoding.RecordWord) int { return int(uint32(words[w])) }
+	matrix := func(offset, ld encoding.RecordWord) Matrix { return Matrix{word(offset), word(ld)} }
 	q = Problem{
-		M: word(encoding.RecordM), N: word(encoding.RecordN), K: word(encoding.RecordK), TransA: r.TransA, TransB: r.TransB,
-		Alpha: Scale(math.Float32frombits(uint32(words[encoding.RecordAlpha]))), Beta: math.Float32frombits(uint32(words[encoding.RecordBeta])),
-		A: Matrix{word(encoding.RecordOffA), word(encoding.RecordLDA)},
-		B: Matrix{word(encoding.RecordOffB), word(encoding.RecordLDB)},
-		C: Matrix{word(encoding.RecordOffC), word(encoding.RecordLDC)},
+		M: word(encoding.RecordM), N: word(encoding.RecordN), K: word(encoding.RecordK),
+		TransA: r.TransA, TransB: r.TransB,
+		Alpha: Scale(math.Float32frombits(uint32(words[encoding.RecordAlpha]))),
+		Beta:  math.Float32frombits(uint32(words[encoding.RecordBeta])),
+		A:     matrix(encoding.RecordOffA, encoding.RecordLDA),
+		B:     matrix(encoding.RecordOffB, encoding.RecordLDB),
+		C:     matrix(encoding.RecordOffC, encoding.RecordLDC),
 	}
-	if !e.none() {
-		q.B2 = Matrix{word(encoding.RecordOffB2), word(encoding.RecordLDB2)}
-		q.Bias, q.RowsA, q.RowsC = word(encoding.RecordBias), word(encoding.RecordRowsA), word(encoding.RecordRowsC)
-		q.Weights, q.Pointers = word(encoding.RecordWeights), word(encoding.RecordPointers)
+	if len(words) >= encoding.EpilogueRecordWords {
+		q.B2 = matrix(encoding.RecordOffB2, encoding.RecordLDB2)
+		q.Bias, q.Weights = word(encoding.RecordBias), word(encoding.RecordWeights)
+		q.RowsA, q.RowsC = word(encoding.RecordRowsA), word(encoding.RecordRowsC)
+		q.Pointers = word(encoding.RecordPointers)
 	}
-	if e.kernel().Scaled() {
+	if len(words) >= encoding.ScaledRecordWords {
 		q.ScaleA, q.ScaleB = word(encoding.RecordScaleA), word(encoding.RecordScaleB)
 	}
 	ok = uint(q.M) <= uint(r.M) && uint(q.N) <= uint(r.N) && uint(q.K) <= uint(r.K)
@@ -74,7 +78,8 @@ func (r *Ragged) reaches(q *Problem, e *Epilogue) bool {
 	if q.depth() > 0 {
 		rowsA, colsA := q.ShapeA()
 		rowsB, colsB := q.ShapeB()
-		if !q.A.within(e.storedA(rowsA), colsA, x.A) || !q.B.within(rowsB, colsB, x.B) || e.Gated && !q.B2.within(rowsB, colsB, x.B2) {
+		if !q.A.within(e.storedA(rowsA), colsA, x.A) || !q.B.within(rowsB, colsB, x.B) ||
+			e.Gated && !q.B2.within(rowsB, colsB, x.B2) {
 			return false
 		}
 	}
@@ -98,65 +103,70 @@ func (m Matrix) within(rows, cols, length int) bool {
 	return ok && end <= length-cols
 }
 
-// AppendRecords appends a record for each problem of a batch, for a ragged batch of form
-// Records whose transpositions are those of all its problems. The batch has passed
-// Check. It fails where a number needs more than 32 bits.
-func AppendRecords(dst []int32, b Batch) ([]int32, error) {
-	return appendRecords(dst, b, encoding.RecordWords)
-}
-
-// AppendEpilogueRecords is AppendRecords for programs with an epilogue, whose records have more words.
-func AppendEpilogueRecords(dst []int32, b Batch) ([]int32, error) {
-	return appendRecords(dst, b, encoding.EpilogueRecordWords)
-}
-
-// AppendScaledRecords is AppendRecords for programs whose epilogue has scales.
-func AppendScaledRecords(dst []int32, b Batch) ([]int32, error) {
-	return appendRecords(dst, b, encoding.ScaledRecordWords)
-}
-
-// appendRecords appends so many words of each record.
-func appendRecords(dst []int32, b Batch, words int) ([]int32, error) {
+// AppendRecords appends a record for each problem of a batch, for a ragged batch of form Records whose
+// transpositions are those of all its problems, and whose plan has this epilogue: Epilogue.RecordWords words each.
+// The batch has passed Check. It fails where a number needs more than 32 bits.
+func AppendRecords(dst []int32, b Batch, e Epilogue) ([]int32, error) {
+	var w [encoding.ScaledRecordWords]uint32
+	words := w[:e.RecordWords()]
 	for i := range b {
-		q := &b[i]
-		for _, m := range [...]struct {
-			arg, what string
-			at        int
-			word      encoding.RecordWord
-		}{
-			{"A", "offset ", q.A.Offset, encoding.RecordOffA}, {"B", "offset ", q.B.Offset, encoding.RecordOffB}, {"C", "offset ", q.C.Offset, encoding.RecordOffC},
-			{"B2", "offset ", q.B2.Offset, encoding.RecordOffB2}, {"ldb2", "", q.B2.LD, encoding.RecordLDB2}, {"bias", "offset ", q.Bias, encoding.RecordBias},
-			{"rows of A", "offset ", q.RowsA, encoding.RecordRowsA}, {"rows of C", "offset ", q.RowsC, encoding.RecordRowsC},
-			{"weights", "offset ", q.Weights, encoding.RecordWeights}, {"pointers", "offset ", q.Pointers, encoding.RecordPointers},
-			{"scales of A", "offset ", q.ScaleA, encoding.RecordScaleA}, {"scales of B", "offset ", q.ScaleB, encoding.RecordScaleB},
-		} {
-			if int(m.word) < words && uint64(m.at) > math.MaxUint32 {
-				return dst, problemError(i, m.arg, "%s%d needs more than 32 bits", m.what, m.at)
-			}
+		if err := b[i].checkRecord(i, len(words)); err != nil {
+			return dst, err
 		}
-		var w [encoding.ScaledRecordWords]uint32
-		q.record((*[encoding.RecordWords]uint32)(w[:]))
-		q.recordEpilogue(&w)
-		for _, x := range w[:words] {
+		b[i].record(words)
+		for _, x := range words {
 			dst = append(dst, int32(x))
 		}
 	}
 	return dst, nil
 }
 
-// record writes the words of the problem's record.
-func (p *Problem) record(w *[encoding.RecordWords]uint32) {
-	w[encoding.RecordM], w[encoding.RecordN], w[encoding.RecordK] = uint32(p.M), uint32(p.N), uint32(p.K)
-	w[encoding.RecordLDA], w[encoding.RecordLDB], w[encoding.RecordLDC] = uint32(p.A.LD), uint32(p.B.LD), uint32(p.C.LD)
-	w[encoding.RecordOffA], w[encoding.RecordOffB], w[encoding.RecordOffC] = uint32(p.A.Offset), uint32(p.B.Offset), uint32(p.C.Offset)
-	w[encoding.RecordAlpha], w[encoding.RecordBeta] = math.Float32bits(p.Alpha.Value()), math.Float32bits(p.Beta)
-	w[encoding.RecordZero] = 0
+// RecordWords is how many 32-bit words a record has, in the sizes of a plan with this epilogue.
+func (e *Epilogue) RecordWords() int { return e.kernel().RecordWords() }
+
+// checkRecord fails where a record of so many words has no room for a number.
+func (p *Problem) checkRecord(i, words int) error {
+	for _, m := range [...]struct {
+		arg, what string
+		value     int
+		word      encoding.RecordWord
+	}{
+		{"A", "offset ", p.A.Offset, encoding.RecordOffA},
+		{"B", "offset ", p.B.Offset, encoding.RecordOffB},
+		{"C", "offset ", p.C.Offset, encoding.RecordOffC},
+		{"B2", "offset ", p.B2.Offset, encoding.RecordOffB2},
+		{"ldb2", "", p.B2.LD, encoding.RecordLDB2},
+		{"bias", "offset ", p.Bias, encoding.RecordBias},
+		{"rows of A", "offset ", p.RowsA, encoding.RecordRowsA},
+		{"rows of C", "offset ", p.RowsC, encoding.RecordRowsC},
+		{"weights", "offset ", p.Weights, encoding.RecordWeights},
+		{"pointers", "offset ", p.Pointers, encoding.RecordPointers},
+		{"scales of A", "offset ", p.ScaleA, encoding.RecordScaleA},
+		{"scales of B", "offset ", p.ScaleB, encoding.RecordScaleB},
+	} {
+		if int(m.word) < words && uint64(m.value) > math.MaxUint32 {
+			return problemError(i, m.arg, "%s%d needs more than 32 bits", m.what, m.value)
+		}
+	}
+	return nil
 }
 
-// recordEpilogue writes those that it has more for an epilogue.
-func (p *Problem) recordEpilogue(w *[encoding.ScaledRecordWords]uint32) {
-	w[encoding.RecordOffB2], w[encoding.RecordLDB2], w[encoding.RecordBias] = uint32(p.B2.Offset), uint32(p.B2.LD), uint32(p.Bias)
-	w[encoding.RecordRowsA], w[encoding.RecordRowsC] = uint32(p.RowsA), uint32(p.RowsC)
-	w[encoding.RecordWeights], w[encoding.RecordPointers] = uint32(p.Weights), uint32(p.Pointers)
-	w[encoding.RecordScaleA], w[encoding.RecordScaleB] = uint32(p.ScaleA), uint32(p.ScaleB)
+// record writes the problem's record, of as many words as w has: the head, and the tail that it has room for.
+func (p *Problem) record(w []uint32) {
+	_ = w[encoding.RecordWords-1]
+	w[encoding.RecordM], w[encoding.RecordN], w[encoding.RecordK] = uint32(p.M), uint32(p.N), uint32(p.K)
+	w[encoding.RecordLDA], w[encoding.RecordOffA] = uint32(p.A.LD), uint32(p.A.Offset)
+	w[encoding.RecordLDB], w[encoding.RecordOffB] = uint32(p.B.LD), uint32(p.B.Offset)
+	w[encoding.RecordLDC], w[encoding.RecordOffC] = uint32(p.C.LD), uint32(p.C.Offset)
+	w[encoding.RecordAlpha], w[encoding.RecordBeta] = math.Float32bits(p.Alpha.Value()), math.Float32bits(p.Beta)
+	w[encoding.RecordZero] = 0
+	if len(w) >= encoding.EpilogueRecordWords {
+		w[encoding.RecordOffB2], w[encoding.RecordLDB2] = uint32(p.B2.Offset), uint32(p.B2.LD)
+		w[encoding.RecordBias], w[encoding.RecordWeights] = uint32(p.Bias), uint32(p.Weights)
+		w[encoding.RecordRowsA], w[encoding.RecordRowsC] = uint32(p.RowsA), uint32(p.RowsC)
+		w[encoding.RecordPointers] = uint32(p.Pointers)
+	}
+	if len(w) >= encoding.ScaledRecordWords {
+		w[encoding.RecordScaleA], w[encoding.RecordScaleB] = uint32(p.ScaleA), uint32(p.ScaleB)
+	}
 }

@@ -305,10 +305,11 @@ func TestPlanRagged(t *testing.T) {
 
 func TestAppendRecords(t *testing.T) {
 	if far := int64(math.MaxUint32 + 1); int64(int(far)) == far {
-		_, err := planner.AppendRecords(nil, planner.Batch{{}, {C: planner.Matrix{Offset: int(far)}}})
+		_, err := planner.AppendRecords(nil, planner.Batch{{}, {C: planner.Matrix{Offset: int(far)}}}, planner.Epilogue{})
 		require.ErrorContains(t, err, "problem 1: C offset 4294967296 needs more than 32 bits")
 	}
-	words, err := planner.AppendRecords([]int32{7}, planner.Batch{{M: 1, N: 2, K: 3, Beta: -1, A: planner.Matrix{Offset: 5, LD: 4}}})
+	q := planner.Problem{M: 1, N: 2, K: 3, Beta: -1, A: planner.Matrix{Offset: 5, LD: 4}}
+	words, err := planner.AppendRecords([]int32{7}, planner.Batch{q}, planner.Epilogue{})
 	require.NoError(t, err)
 	require.Equal(t, []int32{7, 1, 2, 3, 4, 0, 0, 5, 0, 0, int32(math.Float32bits(1)), math.MinInt32 + 0x3f800000, 0}, words)
 }

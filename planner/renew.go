@@ -72,7 +72,7 @@ func (p *raggedBuilder) record(b Batch) bool {
 		same = same && q.TransA == r.TransA && q.TransB == r.TransB
 		r.M, r.N, r.K = r.M+q.M, max(r.N, q.N), max(r.K, q.K)
 		p.vector = p.vector && p.Options.vectorTile(q)
-		q.record((*[encoding.RecordWords]uint32)(p.Records[i*encoding.RecordWords:]))
+		q.record(p.Records[i*encoding.RecordWords:][:encoding.RecordWords])
 	}
 	r.LenA, r.LenB, r.LenC = b.Extent()
 	p.ExtentA, p.ExtentB, p.ExtentC = r.LenA, r.LenB, r.LenC

@@ -55,7 +55,7 @@ func TestRenew(t *testing.T) {
 				require.NoError(t, maker.Renew(t.Context(), p, b, planner.Options{}))
 				require.False(t, p.TakesSizes())
 				require.Empty(t, p.Batch)
-				words, err := planner.AppendRecords(nil, b)
+				words, err := planner.AppendRecords(nil, b, planner.Epilogue{})
 				require.NoError(t, err)
 				for i, w := range words {
 					require.Equal(t, uint32(w), p.Records[i])

@@ -141,7 +141,7 @@ func TestRaggedScales(t *testing.T) {
 func TestScaledRecords(t *testing.T) {
 	e := Epilogue{ScaleA: PerRow, ScaleB: PerRow}
 	q := Problem{M: 4, N: 5, K: 6, A: Matrix{1, 7}, B: Matrix{2, 8}, C: Matrix{3, 9}, ScaleA: 20, ScaleB: 25}
-	words, err := AppendScaledRecords([]int32{77}, Batch{q})
+	words, err := AppendRecords([]int32{77}, Batch{q}, e)
 	require.NoError(t, err)
 	require.Equal(t, []int32{77, 4, 5, 6, 7, 8, 9, 1, 2, 3, int32(math.Float32bits(1)), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 20, 25, 0, 0}, words)
 	tight := Ragged{Form: Records, Groups: 1, M: 4, N: 5, K: 6, LenA: 100, LenB: 100, LenC: 100, LenRows: 30}
@@ -155,7 +155,7 @@ func TestScaledRecords(t *testing.T) {
 	_, refused = tight.Batch(nil, words[1:], e)
 	require.Equal(t, 0, refused)
 	q.ScaleB = -1
-	_, err = AppendScaledRecords(nil, Batch{q})
+	_, err = AppendRecords(nil, Batch{q}, e)
 	require.EqualError(t, err, "problem 0: scales of B offset -1 needs more than 32 bits")
 }
 

@@ -145,14 +145,15 @@ func TestRaggedZeros(t *testing.T) {
 		})
 	}
 	records := Ragged{Form: Records, Groups: 1, M: 10, N: 5, K: 4, LenA: 100, LenB: 100, LenC: 100, LenRows: 50}
+	e := Epilogue{ScaleA: PerRow, ScaleB: PerRow, ZeroA: true}
 	for _, c := range []struct {
 		a, b int
 		fits bool
 	}{{30, 40, true}, {31, 40, false}, {30, 41, false}} {
 		q := Batch{{M: 10, N: 5, K: 4, A: Matrix{LD: 4}, B: Matrix{LD: 5}, C: Matrix{LD: 5}, ScaleA: c.a, ScaleB: c.b}}
-		words, err := AppendScaledRecords(nil, q)
+		words, err := AppendRecords(nil, q, e)
 		require.NoError(t, err)
-		_, refused := records.Batch(nil, words, Epilogue{ScaleA: PerRow, ScaleB: PerRow, ZeroA: true})
+		_, refused := records.Batch(nil, words, e)
 		require.Equal(t, c.fits, refused < 0, c)
 	}
 }

@@ -218,7 +218,7 @@ func TestRaggedManyGroups(t *testing.T) {
 	}
 	batch, err := planner.Pack(problems...)
 	require.NoError(t, err)
-	table, err := planner.AppendRecords(nil, batch)
+	table, err := planner.AppendRecords(nil, batch, planner.Epilogue{})
 	require.NoError(t, err)
 	any := planner.Ragged{Form: planner.Records, Groups: groups, M: 2 * groups, N: 11, K: 400}
 	any.LenA, any.LenB, any.LenC = batch.Extent()
@@ -275,7 +275,7 @@ func TestRaggedChoosesKernels(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			batch, err := planner.Pack(c.problems...)
 			require.NoError(t, err)
-			sizes, err := planner.AppendRecords(nil, batch)
+			sizes, err := planner.AppendRecords(nil, batch, planner.Epilogue{})
 			require.NoError(t, err)
 			got := x.check(t, sizes)
 			require.Equal(t, c.first, got.Tiles(0) > 0, "first kernel")

@@ -90,10 +90,12 @@ func (n names) number(name string, value uint32) {
 	n.add(name, strconv.FormatUint(uint64(value), 10))
 }
 
-// words are numbered from first on.
-func (n names) words(prefix string, all []string, first int) {
+// words are numbered by their places; some have no name.
+func (n names) words(prefix string, all []string) {
 	for i, name := range all {
-		n.number(prefix+name, uint32(first+i))
+		if name != "" {
+			n.number(prefix+name, uint32(i))
+		}
 	}
 }
 
@@ -129,14 +131,10 @@ func raggedNumbers(threads int) names {
 	} {
 		all.number(name, number)
 	}
-	all.words("", encoding.BoundNames[:], 0)
-	all.words("", encoding.EpilogueBoundNames[:], encoding.BoundWords)
-	all.words("tile.", encoding.KernelNames[:], 0)
-	all.words("record.", encoding.RecordNames[:], 0)
-	all.words("record.", encoding.EpilogueRecordNames[:], encoding.RecordWords)
-	all.words("record.", encoding.ScaledRecordNames[:], encoding.EpilogueRecordWords)
-	all.words("item.", encoding.ItemNames[:], 0)
-	all.words("item.", encoding.EpilogueNames[:], encoding.ItemWords)
+	all.words("", encoding.BoundNames[:])
+	all.words("tile.", encoding.KernelNames[:])
+	all.words("record.", encoding.RecordNames[:])
+	all.words("item.", encoding.ItemNames[:])
 	return all
 }
 

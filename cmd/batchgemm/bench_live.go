@@ -61,14 +61,7 @@ func (c *benchCase) onDevicePlanned(ctx context.Context, of *planner.Plan) ([]*c
 	if !ok {
 		return nil, nil
 	}
-	appendRecords := planner.AppendRecords
-	switch e := &c.options.Epilogue; {
-	case e.ScaleA != "" || e.ScaleB != "":
-		appendRecords = planner.AppendScaledRecords
-	case *e != planner.Epilogue{}:
-		appendRecords = planner.AppendEpilogueRecords
-	}
-	records, err := appendRecords(nil, c.batch)
+	records, err := planner.AppendRecords(nil, c.batch, c.options.Epilogue)
 	if err != nil {
 		return nil, err
 	}

@@ -38,10 +38,10 @@ func TestFormatInDocs(t *testing.T) {
 
 func recordLines(t *testing.T, batch planner.Batch) string {
 	t.Helper()
-	records, err := planner.AppendRecords(nil, batch)
+	records, err := planner.AppendRecords(nil, batch, planner.Epilogue{})
 	require.NoError(t, err)
 	var b strings.Builder
-	line(&b, "problem", encoding.RecordNames[:])
+	line(&b, "problem", encoding.RecordNames[:encoding.RecordWords])
 	for i := range batch {
 		var row []string
 		for w, v := range records[i*encoding.RecordWords:][:encoding.RecordWords] {
@@ -58,7 +58,7 @@ func recordLines(t *testing.T, batch planner.Batch) string {
 // itemLines has a line for each item, with the number that its tile has in the picture.
 func itemLines(plan *planner.Plan, words []uint32) string {
 	var b strings.Builder
-	line(&b, "tile", encoding.ItemNames[:])
+	line(&b, "tile", encoding.ItemNames[:encoding.ItemWords])
 	first := map[int32]int{1: 0, 2: 1, 0: 3} // tiles before those of each problem
 	for i, s := range plan.Segments {
 		var row []string

@@ -206,7 +206,7 @@ func RaggedOfBlocks(t *testing.T, e planner.Epilogue) (rows, records planner.Rag
 			B2: planner.Matrix{Offset: g, LD: 145}, C: planner.Matrix{LD: 150}})
 	}
 	b[5].Alpha = planner.Scale(0) // whose scales fit all the same
-	good, err := planner.AppendScaledRecords(nil, b)
+	good, err := planner.AppendRecords(nil, b, e)
 	require.NoError(t, err)
 	records = planner.Ragged{Form: planner.Records, Groups: 6, M: 400, N: 144, K: 290,
 		LenA: 1 << 17, LenB: 1 << 17, LenC: 1 << 15, LenB2: 1 << 17, LenBias: 1 << 10, LenRows: 1 << 10}

@@ -117,17 +117,9 @@ func (j *recordsJob) words(t *testing.T, set []int) []int32 {
 			b = append(b, j.moved[i])
 		}
 	}
-	words, err := appendRecords(nil, b, j.plan.Options.Epilogue)
+	words, err := planner.AppendRecords(nil, b, j.plan.Options.Epilogue)
 	require.NoError(t, err)
 	return words
-}
-
-// appendRecords is that of an epilogue.
-func appendRecords(dst []int32, b planner.Batch, e planner.Epilogue) ([]int32, error) {
-	if e.ScaleA != "" || e.ScaleB != "" {
-		return planner.AppendScaledRecords(dst, b)
-	}
-	return planner.AppendEpilogueRecords(dst, b)
 }
 
 // checkRecords runs records of some problems, of which the first that is refused is known.

@@ -299,7 +299,7 @@ func RaggedOfGroups(t *testing.T, e planner.Epilogue) (rows, records planner.Rag
 			B2: planner.Matrix{Offset: 64 * g, LD: 72}, C: planner.Matrix{LD: 100}})
 	}
 	b[5].Alpha = planner.Scale(0) // nobody asks where its B ends
-	good, err := planner.AppendScaledRecords(nil, b)
+	good, err := planner.AppendRecords(nil, b, e)
 	require.NoError(t, err)
 	records = planner.Ragged{Form: planner.Records, Groups: 6, M: 400, N: 70, K: 4 * group,
 		LenA: 1 << 17, LenB: 1 << 17, LenC: 1 << 15, LenB2: 1 << 17, LenBias: 1 << 10, LenRows: 1 << 10}

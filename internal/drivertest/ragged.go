@@ -95,7 +95,7 @@ func (s spacing) records(t *testing.T, transA, transB bool, batches ...planner.B
 	}
 	l.LenA, l.LenB, l.LenC = l.lens[0]-guard, l.lens[1]-guard, l.lens[2]-guard
 	for _, b := range batches {
-		words, err := planner.AppendRecords(nil, b)
+		words, err := planner.AppendRecords(nil, b, planner.Epilogue{})
 		require.NoError(t, err)
 		l.sets = append(l.sets, append(words, make([]int32, l.SizesLen()-len(words))...))
 	}

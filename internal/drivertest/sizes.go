@@ -76,7 +76,7 @@ func RaggedRecords(t *testing.T, r *planner.Ragged) map[string][]int32 {
 	}
 	batch, err := planner.Pack(problems...)
 	require.NoError(t, err)
-	good, err := planner.AppendRecords(nil, batch)
+	good, err := planner.AppendRecords(nil, batch, planner.Epilogue{})
 	require.NoError(t, err)
 	_, refused := r.Batch(nil, good, planner.Epilogue{})
 	require.Equal(t, -1, refused)

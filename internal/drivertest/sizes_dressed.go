@@ -92,7 +92,7 @@ func DressedSizes(t *testing.T, r *planner.Ragged, e planner.Epilogue) map[strin
 func dressedRecords(t *testing.T, r *planner.Ragged, e planner.Epilogue) map[string][]int32 {
 	t.Helper()
 	batch := recordBatch(t, r, e)
-	good, err := appendRecords(nil, batch, e)
+	good, err := planner.AppendRecords(nil, batch, e)
 	require.NoError(t, err)
 	_, refused := r.Batch(nil, good, e)
 	require.Equal(t, -1, refused)

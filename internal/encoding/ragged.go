@@ -27,8 +27,7 @@ const (
 	EndsOfRows RaggedForm = 1 + iota
 	// EndsOfDepth: an int32 for each group, the end of its columns of op(A) and rows of op(B).
 	EndsOfDepth
-	// Records: RecordWords for each group, EpilogueRecordWords with an Epilogue, ScaledRecordWords where
-	// that has scales.
+	// Records: a record for each group.
 	Records
 )
 
@@ -147,9 +146,10 @@ const (
 	EpilogueBoundWords = BoundWords + iota
 )
 
-// RecordWord is the place of a word of a record: one problem, as the device or the host writes it
-// to the sizes of a ragged plan. All numbers are of 32 bits; offsets and leading dimensions
-// are in elements.
+// RecordWord is the place of a word of a record: one problem, as the device or the host writes it to the sizes of a
+// ragged plan. All numbers are of 32 bits; offsets and leading dimensions are in elements. Records have a head of
+// RecordWords words. For kernels with an Epilogue a tail follows, up to EpilogueRecordWords, and where that has
+// scales up to ScaledRecordWords: see Epilogue.RecordWords.
 type RecordWord int
 
 const (
@@ -164,30 +164,26 @@ const (
 	RecordOffC
 	RecordAlpha // bits
 	RecordBeta
-	RecordZero  // a multiple of 4 words loads at once
-	RecordWords = iota
-)
+	RecordZero // a multiple of 4 words loads at once
 
-// What a record has beside for kernels with an Epilogue.
-const (
-	RecordOffB2 = RecordWord(RecordWords) + iota
+	// The tail.
+	RecordOffB2
 	RecordLDB2
-	RecordBias          // element of Bias
-	RecordRowsA         // the words of Rows with the lists' first
-	RecordRowsC         //
-	RecordWeights       //
-	RecordPointers      // and with the addresses
-	_                   // a multiple of 4 words loads at once
-	EpilogueRecordWords = RecordWords + iota
-)
+	RecordBias     // element of Bias
+	RecordRowsA    // the words of Rows with the lists' first
+	RecordRowsC    //
+	RecordWeights  //
+	RecordPointers // and with the addresses
+	_
 
-// What a record has beside for kernels whose Epilogue has scales.
-const (
-	RecordScaleA      = RecordWord(EpilogueRecordWords) + iota // the words of Rows with the first
-	RecordScaleB                                               //
-	_                                                          // a multiple of 4 words loads at once
-	_                                                          //
-	ScaledRecordWords = EpilogueRecordWords + iota
+	// With scales.
+	RecordScaleA // the words of Rows with the first
+	RecordScaleB
+	_
+	_
+	ScaledRecordWords   = iota
+	EpilogueRecordWords = int(RecordScaleA)
+	RecordWords         = int(RecordOffB2)
 )
 
 // RecordWords is the words of a record for kernels with this epilogue, or none.
@@ -201,18 +197,16 @@ func (e Epilogue) RecordWords() int {
 	return EpilogueRecordWords
 }
 
-// BoundNames, KernelNames and RecordNames are the names of the words in C and WGSL,
-// EpilogueBoundNames and EpilogueRecordNames those that come with an epilogue, ScaledRecordNames those that come with scales.
+// BoundNames, KernelNames and RecordNames are the names of the words in C and WGSL. Of BoundNames those of kernels
+// are empty.
 var (
-	EpilogueBoundNames = [...]string{"gatherRows", "scatterRows", "rowsA", "rowsC", "weights", "bias", "strideBias", "offB2", "ldb2", "pointers",
-		"lenB2", "lenBias", "lenRows", "scaleA", "scaleB"}
-	EpilogueRecordNames = [...]string{"offB2", "ldb2", "bias", "rowsA", "rowsC", "weights", "pointers", "none"}
-
-	ScaledRecordNames = [...]string{"scaleA", "scaleB", "scaleZero", "scaleNone"}
-
-	BoundNames = [boundEnd - 1]string{"form", "groups", "entries", "m", "n", "k", "transA", "transB", "offA", "offB", "offC",
-		"lda", "ldb", "ldc", "stride", "rest", "alpha", "beta", "lenA", "lenB", "lenC", "kernels", "flags", "wide", "fill", "bins",
-		"makers", "items", "starts", "order", "split"}
+	BoundNames = [EpilogueBoundWords]string{"form", "groups", "entries", "m", "n", "k", "transA", "transB", "offA",
+		"offB", "offC", "lda", "ldb", "ldc", "stride", "rest", "alpha", "beta", "lenA", "lenB", "lenC", "kernels",
+		"flags", "wide", "fill", "bins", "makers", "items", "starts", "order", "split", BoundGatherRows: "gatherRows",
+		"scatterRows", "rowsA", "rowsC", "weights", "bias", "strideBias", "offB2", "ldb2", "pointers", "lenB2",
+		"lenBias", "lenRows", "scaleA", "scaleB"}
 	KernelNames = [KernelWords]string{"tm", "tn", "tk", "shift", "workers", "chunk", "table", "step", "worker"}
-	RecordNames = [RecordWords]string{"m", "n", "k", "lda", "ldb", "ldc", "offA", "offB", "offC", "alpha", "beta", "zero"}
+	RecordNames = [ScaledRecordWords]string{"m", "n", "k", "lda", "ldb", "ldc", "offA", "offB", "offC", "alpha", "beta",
+		"zero", "offB2", "ldb2", "bias", "rowsA", "rowsC", "weights", "pointers", "none", "scaleA", "scaleB", "scaleZero",
+		"scaleNone"}
 )

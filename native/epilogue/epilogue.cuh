@@ -8,9 +8,9 @@
 // threads have the same elements.
 #pragma once
 
-#include "epilogue_items.cuh"
 #include "../kernels/fixup.cuh"
 #include "../kernels/gemm.cuh"
+#include "../kernels/items.cuh"
 
 // Epilogue is the parameters that a launch has for it.
 struct Epilogue {
@@ -22,8 +22,8 @@ struct Epilogue {
   uint32_t flags;
 
   BG_DEVICE bool has(uint32_t flag) const { return (flags & flag) != 0; }
-  BG_DEVICE Item item(const uint4* items, uint32_t number) const { return epilogueItemAt(items, number); }
-  BG_DEVICE FixupItem fixup(const uint4* items, uint32_t number) const { return epilogueFixupAt(items, number); }
+  BG_DEVICE Item item(const uint4* items, uint32_t number) const { return itemAt<true>(items, number); }
+  BG_DEVICE FixupItem fixup(const uint4* items, uint32_t number) const { return fixupAt<true>(items, number); }
   BG_DEVICE uint32_t products() const { return has(kGated) ? 2 : 1; }
 
   // addressed is an address of Rows where the operands of a flag have some, else where the launch's begins.

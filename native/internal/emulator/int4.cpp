@@ -63,7 +63,7 @@ uint32_t wrong(const Case& c) {
   for (uint32_t i = scales; i < length; ++i) rows[i] = (__float_as_uint(static_cast<float>(rand() % 1000 - 300) / 500.0f) & ~15u) | rand() % 16;
   std::vector<float> C(c.m * c.n);
   uint4 items[kEpilogueItemWords / 4];
-  storeEpilogueItem(items, 0, Item{0, 0, 0, c.k, lda, ldb, c.n, extentOf(c.m, c.n), __float_as_uint(1.0f), 0, kFinal, kItemFloatC | (c.more % 8 == 0 ? kItemVector : 0)},
+  storeItem(items, 0, Item{0, 0, 0, c.k, lda, ldb, c.n, extentOf(c.m, c.n), __float_as_uint(1.0f), 0, kFinal, kItemFloatC | (c.more % 8 == 0 ? kItemVector : 0)},
                     ItemEpilogue{0, c.gather ? stored : 0, 0, 0, 0, 0, 0, 0, scales, 0, 0, 0});
   const Epilogue e{nullptr, nullptr, rows.get(), (c.group == 64 ? kGroups64 : kGroups128) | (c.gather ? kGather : 0)};
   runGroup(T::kThreads, [&] {

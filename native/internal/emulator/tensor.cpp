@@ -59,7 +59,7 @@ uint32_t wrong(const Case& c) {
   memcpy(rows.get(), list.data(), 4 * list.size());
   std::vector<float> C(c.m * c.n);
   uint4 items[kEpilogueItemWords / 4];
-  storeEpilogueItem(items, 0, Item{0, 0, 0, c.k, lda, ldb, c.n, extentOf(c.m, c.n), __float_as_uint(1.0f), 0, kFinal, kItemFloatC},
+  storeItem(items, 0, Item{0, 0, 0, c.k, lda, ldb, c.n, extentOf(c.m, c.n), __float_as_uint(1.0f), 0, kFinal, kItemFloatC},
                     ItemEpilogue{0, c.gather ? stored : 0, 0, 0, 0, 0, 0, scaleA, scaleB, 0, 0, 0});
   const Epilogue e{nullptr, nullptr, rows.get(), kBlocks | (c.gather ? kGather : 0)};
 

@@ -174,15 +174,13 @@ func manyGroups(t *testing.T, arch native.Arch, k encoding.Kernel, entries int, 
 		batch, err := planner.Pack(problems...)
 		require.NoError(t, err)
 		r.LenA, r.LenB, r.LenC = batch.Extent()
-		if r.LenB2 = r.LenB; k.Epilogue == (encoding.Epilogue{}) {
-			sizes, err = planner.AppendRecords(nil, batch)
-		} else {
+		if r.LenB2 = r.LenB; k.Epilogue != (encoding.Epilogue{}) {
 			for i := range batch {
 				batch[i].B2 = batch[i].B
 				batch[i].Bias, batch[i].Weights = rng.IntN(900), rng.IntN(900)
 			}
-			sizes, err = planner.AppendEpilogueRecords(nil, batch)
 		}
+		sizes, err = planner.AppendRecords(nil, batch, e)
 		require.NoError(t, err)
 		last = len(sizes)/r.Groups*(r.Groups-1) + int(encoding.RecordM)
 	} else {

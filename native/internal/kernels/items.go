@@ -9,153 +9,173 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Items is the text of items.cuh: the words of items as structures of C, and how to load
-// them.
+// Items is the text of items.cuh: the words of items and of the items of fix-ups as structures of C, head and tail,
+// and how to load and store them.
 func Items() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, `// Generated from internal/encoding: the words of items and of the items of fix-ups.
-#pragma once
+	t := text("the words of items and of the items of fix-ups, with tails for epilogues")
+	t.numbers("kItemWords", encoding.ItemWords, "kEpilogueItemWords", encoding.EpilogueItemWords,
+		"kFixupWords", encoding.FixupWords, "kEpilogueFixupWords", encoding.EpilogueFixupWords)
+	t.numbers("kItemVector", encoding.ItemVector, "kItemFloatC", encoding.ItemFloatC, "kItemSecond", encoding.ItemSecond,
+		"kItemF16C", encoding.ItemF16C, "kItemPartial", encoding.ItemPartial)
+	t.line("constexpr uint32_t kFinal = %#x;", uint32(encoding.Final))
+	t.numbers("kDynamicNext", encoding.DynamicNext, "kDynamicEnd", encoding.DynamicEnd, "kDynamicFirst", encoding.DynamicFirst,
+		"kDynamicChunk", encoding.DynamicChunk, "kDynamicLast", encoding.DynamicLast, "kDynamicMark", encoding.DynamicMark,
+		"kEarlyMark", encoding.EarlyMark)
+	t.line("BG_DEVICE uint32_t extentOf(uint32_t rows, uint32_t cols) { return rows | cols << %d; }",
+		encoding.ColsShift)
 
-#include "../dialect.h"
-
-constexpr uint32_t kItemWords = %d, kFixupWords = %d;
-constexpr uint32_t kItemVector = %d, kItemFloatC = %d, kItemF16C = %d, kItemPartial = %d, kFinal = %#x;
-constexpr uint32_t kDynamicNext = %d, kDynamicEnd = %d, kDynamicFirst = %d, kDynamicChunk = %d, kDynamicLast = %d, kDynamicMark = %d, kEarlyMark = %d;
-BG_DEVICE uint32_t extentOf(uint32_t rows, uint32_t cols) { return rows | cols << %d; }
-
-`, encoding.ItemWords, encoding.FixupWords, encoding.ItemVector, encoding.ItemFloatC, encoding.ItemF16C, encoding.ItemPartial, uint32(encoding.Final),
-		encoding.DynamicNext, encoding.DynamicEnd, encoding.DynamicFirst, encoding.DynamicChunk, encoding.DynamicLast, encoding.DynamicMark, encoding.EarlyMark, encoding.ColsShift)
-	structure(&b, "Item", "itemAt", encoding.ItemNames[:])
-	storer(&b, "Item", "storeItem", encoding.ItemNames[:])
-	b.WriteString("\n")
-	structure(&b, "FixupItem", "fixupAt", encoding.FixupNames[:])
-	return b.String()
-}
-
-// EpilogueItems is the text of epilogue_items.cuh: the same of kernels with an epilogue, whose items
-// begin with the words of the others.
-func EpilogueItems() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, `// Generated from internal/encoding: the words of items, and of the items of fix-ups, of kernels with
-// an epilogue.
-#pragma once
-
-#include "../kernels/items.cuh"
-
-constexpr uint32_t kEpilogueItemWords = %d, kEpilogueFixupWords = %d;
-constexpr uint32_t kItemSecond = %d;
-constexpr uint32_t kReLU = %d, kGELU = %d, kSiLU = %d, kActivation = %d;
-constexpr uint32_t kBias = %d, kGated = %d, kGather = %d, kScatter = %d, kWeights = %d;
-constexpr uint32_t kPointersA = %d, kPointersB = %d, kPointersC = %d, kPointersAligned = %d;
-constexpr uint32_t kScaleA = %d, kRowsA = %d, kScaleB = %d, kColumnsB = %d;
-constexpr uint32_t kGroups64 = %d, kGroups128 = %d, kInt4Panel = %d;
-constexpr uint32_t kBlocks = %d, kScaleBlock = %d;
-BG_DEVICE uint32_t scaleBlocks(uint32_t n) { return (n + kScaleBlock - 1) / kScaleBlock; }
-constexpr uint32_t kPairs = %d, kZeros = %d;
-BG_DEVICE uint32_t scaleWords(uint32_t flags) { return (flags & kPairs) != 0 ? 2 : 1; }
-constexpr uint32_t kPointerA = %d, kPointerB = %d, kPointerC = %d, kPointerB2 = %d, kPointerWords = %d;
-constexpr float kGeluLinear = %v, kGeluCubic = %v, kSigmoidLeast = %d, kLog2E = %v;
-
-`, encoding.EpilogueItemWords, encoding.EpilogueFixupWords, encoding.ItemSecond,
-		encoding.EpilogueReLU, encoding.EpilogueGELU, encoding.EpilogueSiLU, encoding.EpilogueReLU|encoding.EpilogueGELU|encoding.EpilogueSiLU,
-		encoding.EpilogueBias, encoding.EpilogueGated, encoding.EpilogueGather, encoding.EpilogueScatter, encoding.EpilogueWeights,
-		encoding.EpiloguePointersA, encoding.EpiloguePointersB, encoding.EpiloguePointersC, encoding.EpiloguePointersAligned,
-		encoding.EpilogueScaleA, encoding.EpilogueRowsA, encoding.EpilogueScaleB, encoding.EpilogueColumnsB, encoding.EpilogueGroups64, encoding.EpilogueGroups128, element.Int4Panel,
-		encoding.EpilogueBlocks, encoding.Block, encoding.EpiloguePairs, encoding.EpilogueZeros,
-		encoding.PointerA, encoding.PointerB, encoding.PointerC, encoding.PointerB2, encoding.PointerWords,
+	t.line("\n// The parameter of an epilogue.")
+	t.numbers("kReLU", encoding.EpilogueReLU, "kGELU", encoding.EpilogueGELU, "kSiLU", encoding.EpilogueSiLU,
+		"kActivation", encoding.EpilogueReLU|encoding.EpilogueGELU|encoding.EpilogueSiLU)
+	t.numbers("kBias", encoding.EpilogueBias, "kGated", encoding.EpilogueGated, "kGather", encoding.EpilogueGather,
+		"kScatter", encoding.EpilogueScatter, "kWeights", encoding.EpilogueWeights)
+	t.numbers("kPointersA", encoding.EpiloguePointersA, "kPointersB", encoding.EpiloguePointersB,
+		"kPointersC", encoding.EpiloguePointersC, "kPointersAligned", encoding.EpiloguePointersAligned)
+	t.numbers("kScaleA", encoding.EpilogueScaleA, "kRowsA", encoding.EpilogueRowsA,
+		"kScaleB", encoding.EpilogueScaleB, "kColumnsB", encoding.EpilogueColumnsB)
+	t.numbers("kGroups64", encoding.EpilogueGroups64, "kGroups128", encoding.EpilogueGroups128,
+		"kInt4Panel", element.Int4Panel, "kBlocks", encoding.EpilogueBlocks, "kScaleBlock", encoding.Block)
+	t.line("BG_DEVICE uint32_t scaleBlocks(uint32_t n) { return (n + kScaleBlock - 1) / kScaleBlock; }")
+	t.numbers("kPairs", encoding.EpiloguePairs, "kZeros", encoding.EpilogueZeros)
+	t.line("BG_DEVICE uint32_t scaleWords(uint32_t flags) { return (flags & kPairs) != 0 ? 2 : 1; }")
+	t.numbers("kPointerA", encoding.PointerA, "kPointerB", encoding.PointerB, "kPointerC", encoding.PointerC,
+		"kPointerB2", encoding.PointerB2, "kPointerWords", encoding.PointerWords)
+	t.line("constexpr float kGeluLinear = %v, kGeluCubic = %v, kSigmoidLeast = %d, kLog2E = %v;",
 		encoding.GELULinear, encoding.GELUCubic, encoding.SigmoidLeast, float32(math.Log2E))
-	extended(&b, "Item", "epilogueItemAt", encoding.ItemNames[:], "ItemEpilogue", "itemEpilogueAt", encoding.EpilogueNames[:])
-	b.WriteString("BG_DEVICE void storeEpilogueItem(uint4* items, uint32_t number, const Item& x, const ItemEpilogue& more) {\n")
-	storeWords(&b, "x", encoding.ItemNames[:], 0, encoding.EpilogueItemWords)
-	storeWords(&b, "more", encoding.EpilogueNames[:], encoding.ItemWords, encoding.EpilogueItemWords)
-	b.WriteString("}\n\n")
-	extended(&b, "FixupItem", "epilogueFixupAt", encoding.FixupNames[:], "FixupEpilogue", "fixupEpilogueAt", encoding.EpilogueFixupNames[:])
-	return b.String()
+
+	head, tail := encoding.ItemNames[:encoding.ItemWords], encoding.ItemNames[encoding.ItemWords:]
+	t.line("")
+	t.structure("Item", head, true)
+	t.structure("ItemEpilogue", tail, false)
+	t.numbered("Item", "itemAt", head, len(head), len(head)+len(tail))
+	t.loader("ItemEpilogue", "itemEpilogueAt", tail, len(head), len(head)+len(tail))
+	t.line("BG_DEVICE void storeItem(uint4* items, uint32_t number, const Item& x) {")
+	t.stores("x", head, 0, len(head))
+	t.line("}\nBG_DEVICE void storeItem(uint4* items, uint32_t number, const Item& x, const ItemEpilogue& tail) {")
+	t.stores("x", head, 0, len(head)+len(tail))
+	t.stores("tail", tail, len(head), len(head)+len(tail))
+	t.line("}\n")
+
+	head, tail = encoding.FixupNames[:encoding.FixupWords], encoding.FixupNames[encoding.FixupWords:]
+	t.structure("FixupItem", head, true)
+	t.structure("FixupEpilogue", tail, false)
+	t.numbered("FixupItem", "fixupAt", head, len(head), len(head)+len(tail))
+	t.loader("FixupEpilogue", "fixupEpilogueAt", tail, len(head), len(head)+len(tail))
+	return t.String()
 }
 
-// extended writes loaders of a structure, which is declared, and of one with what comes behind it.
-func extended(b *strings.Builder, name, load string, names []string, more, loadMore string, moreNames []string) {
-	all := len(names) + len(moreNames)
-	part(b, name, load, names, 0, all)
-	fmt.Fprintf(b, "struct %s {\n", more)
-	words(b, moreNames)
-	b.WriteString("};\n")
-	part(b, more, loadMore, moreNames, len(names), all)
-}
-
-// Bounds is the text of bounds.cuh: the words of records and of what is known of the groups of a ragged
-// plan.
+// Bounds is the text of bounds.cuh: the words of records and of what is known of the groups of a ragged plan.
 func Bounds() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, `// Generated from internal/encoding: what kernels that make items read.
-#pragma once
-
-#include "../dialect.h"
-
-constexpr uint32_t kMaxGroups = %d, kRaggedKernels = %d, kRaggedKeys = %d, kStatusWord = %d;
-constexpr uint32_t kEndsOfRows = %d, kEndsOfDepth = %d, kRecords = %d;
-
-`, encoding.MaxGroups, encoding.RaggedKernels, encoding.RaggedKeys, encoding.StatusWord,
-		encoding.EndsOfRows, encoding.EndsOfDepth, encoding.Records)
-	b.WriteString("struct Record {\n")
-	words(&b, encoding.RecordNames[:])
-	b.WriteString("};\n")
-	loader(&b, "Record", "recordAt", encoding.RecordNames[:])
-	b.WriteString("// Those of kernels with an epilogue.\n")
-	extended(&b, "Record", "epilogueRecordAt", encoding.RecordNames[:], "RecordEpilogue", "recordEpilogueAt", encoding.EpilogueRecordNames[:])
-	fmt.Fprintf(&b, "constexpr uint32_t kEpilogueRecordWords = %d, kScaledRecordWords = %d;\n", encoding.EpilogueRecordWords, encoding.ScaledRecordWords)
-	b.WriteString("\nstruct RaggedKernel {\n")
-	words(&b, encoding.KernelNames[:])
-	b.WriteString("};\nstruct Bounds {\n")
-	words(&b, encoding.BoundNames[:])
-	b.WriteString("  RaggedKernel tile[kRaggedKernels];\n};\n")
-	b.WriteString("// EpilogueBounds come behind them.\nstruct EpilogueBounds {\n")
-	words(&b, encoding.EpilogueBoundNames[:])
-	b.WriteString("};\n")
-	return b.String()
+	t := text("what kernels that make items read")
+	t.numbers("kMaxGroups", encoding.MaxGroups, "kRaggedKernels", encoding.RaggedKernels,
+		"kRaggedKeys", encoding.RaggedKeys, "kStatusWord", encoding.StatusWord)
+	t.numbers("kEndsOfRows", encoding.EndsOfRows, "kEndsOfDepth", encoding.EndsOfDepth, "kRecords", encoding.Records)
+	t.numbers("kRecordWords", encoding.RecordWords, "kEpilogueRecordWords", encoding.EpilogueRecordWords,
+		"kScaledRecordWords", encoding.ScaledRecordWords)
+	t.line("")
+	all := encoding.RecordNames[:]
+	t.structure("Record", all[:encoding.RecordWords], false)
+	t.line("// RecordTail follows in records for kernels with an epilogue, and then scales, where it has any.")
+	t.structure("RecordTail", all[encoding.RecordWords:encoding.EpilogueRecordWords], false)
+	t.structure("RecordScales", all[encoding.EpilogueRecordWords:], false)
+	t.part("Record", "recordAt", all[:encoding.RecordWords], 0)
+	t.part("RecordTail", "recordTailAt", all[encoding.RecordWords:encoding.EpilogueRecordWords], encoding.RecordWords)
+	t.part("RecordScales", "recordScalesAt", all[encoding.EpilogueRecordWords:], encoding.EpilogueRecordWords)
+	t.line("")
+	t.structure("RaggedKernel", encoding.KernelNames[:], false)
+	t.line("struct Bounds {")
+	t.words(encoding.BoundNames[:encoding.BoundTile])
+	t.line("  RaggedKernel tile[kRaggedKernels];\n};\n// EpilogueBounds follow for kernels with an epilogue.")
+	t.structure("EpilogueBounds", encoding.BoundNames[encoding.BoundWords:], false)
+	return t.String()
 }
 
-// structure writes a structure of words with an extent, and its loader.
-func structure(b *strings.Builder, name, load string, names []string) {
-	fmt.Fprintf(b, "struct %s {\n", name)
-	words(b, names)
-	fmt.Fprintf(b, "  BG_DEVICE uint32_t rows() const { return extent & %#x; }\n", 1<<encoding.ColsShift-1)
-	fmt.Fprintf(b, "  BG_DEVICE uint32_t cols() const { return extent >> %d; }\n};\n", encoding.ColsShift)
-	loader(b, name, load, names)
+// header is the text of one.
+type header struct{ strings.Builder }
+
+func text(what string) *header {
+	t := new(header)
+	t.line("// Generated from internal/encoding: %s.\n#pragma once\n\n#include \"../dialect.h\"\n", what)
+	return t
 }
 
-func words(b *strings.Builder, names []string) {
-	fmt.Fprintf(b, "  uint32_t %s;\n", strings.Join(names, ", "))
+func (t *header) line(format string, args ...any) { fmt.Fprintf(t, format+"\n", args...) }
+
+// list writes names one after the other, in lines that are not too long.
+func (t *header) list(begin string, of []string, end string) {
+	const most = 110
+	line := begin
+	for i, name := range of {
+		if i < len(of)-1 {
+			name += ","
+		} else {
+			name += end
+		}
+		if len(line)+1+len(name) > most {
+			t.line("%s", line)
+			line = "   "
+		}
+		line += " " + name
+	}
+	t.line("%s", line)
 }
 
-// loader writes a function that loads a structure in vectors of 4.
-func loader(b *strings.Builder, name, load string, names []string) {
-	part(b, name, load, names, 0, len(names))
+// numbers writes constants, of which a name and a value follow each other.
+func (t *header) numbers(namesAndValues ...any) {
+	var all []string
+	for i := 0; i < len(namesAndValues); i += 2 {
+		all = append(all, fmt.Sprintf("%s = %d", namesAndValues[i], namesAndValues[i+1]))
+	}
+	t.list("constexpr uint32_t", all, ";")
 }
 
-// part is loader of a structure that begins at a word of items that have so many.
-func part(b *strings.Builder, name, load string, names []string, first, all int) {
+func (t *header) words(names []string) { t.list("  uint32_t", names, ";") }
+
+// structure writes a structure of words, which may have an extent.
+func (t *header) structure(name string, names []string, extent bool) {
+	t.line("struct %s {", name)
+	t.words(names)
+	if extent {
+		t.line("  BG_DEVICE uint32_t rows() const { return extent & %#x; }", 1<<encoding.ColsShift-1)
+		t.line("  BG_DEVICE uint32_t cols() const { return extent >> %d; }", encoding.ColsShift)
+	}
+	t.line("};")
+}
+
+// numbered writes a loader of the heads of items that have so many words, or with kTail so many.
+func (t *header) numbered(name, load string, names []string, short, long int) {
+	t.line("template <bool kTail = false>\nBG_DEVICE %s %s(const uint4* items, uint32_t number) {", name, load)
+	t.values(names, fmt.Sprintf("items[(kTail ? %d : %d) * number + %%d]", long/4, short/4), 0)
+}
+
+// loader writes one of the tails, which begin at a word of items of so many.
+func (t *header) loader(name, load string, names []string, first, all int) {
+	t.line("BG_DEVICE %s %s(const uint4* items, uint32_t number) {", name, load)
+	t.values(names, fmt.Sprintf("items[%d * number + %%d]", all/4), first)
+}
+
+// part writes a loader of what begins at a word of a record.
+func (t *header) part(name, load string, names []string, first int) {
+	t.line("BG_DEVICE %s %s(const uint4* record) {", name, load)
+	t.values(names, "record[%d]", first)
+}
+
+// values loads a structure in vectors of 4 words, by number, from a word on, and returns it.
+func (t *header) values(names []string, vector string, first int) {
 	vectors, values := make([]string, len(names)/4), make([]string, len(names))
 	for i := range vectors {
-		vectors[i] = fmt.Sprintf("%c = items[%d * number + %d]", 'a'+i, all/4, first/4+i)
+		vectors[i] = fmt.Sprintf("%c = "+vector, 'a'+i, first/4+i)
 	}
 	for i := range values {
 		values[i] = fmt.Sprintf("%c.%c", 'a'+i/4, "xyzw"[i%4])
 	}
-	fmt.Fprintf(b, "BG_DEVICE %s %s(const uint4* items, uint32_t number) {\n  const uint4 %s;\n  return {%s};\n}\n", name, load,
-		strings.Join(vectors, ", "), strings.Join(values, ", "))
+	t.list("  const uint4", vectors, ";")
+	t.line("  return {%s};\n}", strings.Join(values, ", "))
 }
 
-// storer writes the function that is the inverse of the loader.
-func storer(b *strings.Builder, name, store string, names []string) {
-	fmt.Fprintf(b, "BG_DEVICE void %s(uint4* items, uint32_t number, const %s& x) {\n", store, name)
-	storeWords(b, "x", names, 0, len(names))
-	b.WriteString("}\n")
-}
-
-// storeWords writes the stores of a structure, as part says.
-func storeWords(b *strings.Builder, of string, names []string, first, all int) {
+// stores writes the stores of a structure to items of so many words, from a word on.
+func (t *header) stores(of string, names []string, first, all int) {
 	for i := 0; i < len(names); i += 4 {
-		fmt.Fprintf(b, "  items[%d * number + %d] = {%s.%s};\n", all/4, (first+i)/4, of, strings.Join(names[i:i+4], ", "+of+"."))
+		t.line("  items[%d * number + %d] = {%s.%s};", all/4, (first+i)/4, of, strings.Join(names[i:i+4], ", "+of+"."))
 	}
 }
