@@ -2,8 +2,10 @@ package dispatch
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/internal/matrices"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -14,21 +16,23 @@ type Dense struct {
 	Data       []float32
 }
 
-// Multiply returns the products a[i]*b[i], each of any sizes, as new matrices without gaps. It is GEMM of
-// matrices that lie anywhere in host memory, which it copies once more: large operands are better off in one
-// slice, with GEMM, or on the device.
+// Multiply returns the products a[i]*b[i], each of any sizes, as new matrices without gaps. Matrices may lie
+// anywhere in host memory. Those of a list that are views of one array stay there; others are copied once
+// more than GEMM does.
 func Multiply(ctx context.Context, h Host, a, b []Dense) ([]Dense, error) {
 	if len(a) != len(b) {
 		return nil, invalid.Errorf("%d matrices to multiply by %d", len(a), len(b))
 	}
+	as, err := listed("a", a)
+	if err != nil {
+		return nil, err
+	}
+	bs, err := listed("b", b)
+	if err != nil {
+		return nil, err
+	}
 	problems := make([]planner.Problem, len(a))
 	for i := range a {
-		if err := a[i].check("a", i); err != nil {
-			return nil, err
-		}
-		if err := b[i].check("b", i); err != nil {
-			return nil, err
-		}
 		if a[i].Cols != b[i].Rows {
 			return nil, invalid.Errorf("a[%d] has %d columns, b[%d] has %d rows", i, a[i].Cols, i, b[i].Rows)
 		}
@@ -38,15 +42,14 @@ func Multiply(ctx context.Context, h Host, a, b []Dense) ([]Dense, error) {
 	if err != nil {
 		return nil, err
 	}
-	lenA, lenB, lenC := batch.Extent()
-	x := Slices[float32, float32]{A: make([]float32, lenA), B: make([]float32, lenB),
-		C: make([]float32, lenC)}
+	operandA, operandB := matrices.Lay(as), matrices.Lay(bs)
 	for i := range batch {
-		if p := &batch[i]; p.Reads() {
-			a[i].store(x.A[p.A.Offset:])
-			b[i].store(x.B[p.B.Offset:])
-		}
+		operandA.Load(i, &as[i])
+		operandB.Load(i, &bs[i])
+		batch[i].A, batch[i].B = operandA.Places[i], operandB.Places[i]
 	}
+	_, _, lenC := batch.Extent()
+	x := Slices[float32, float32]{A: operandA.Data, B: operandB.Data, C: make([]float32, lenC)}
 	if err := GEMM(ctx, h, batch, planner.Options{}, x); err != nil {
 		return nil, err
 	}
@@ -61,30 +64,16 @@ func Multiply(ctx context.Context, h Host, a, b []Dense) ([]Dense, error) {
 	return products, nil
 }
 
-// stride is the elements between two rows.
-func (m *Dense) stride() int {
-	if m.Stride == 0 {
-		return m.Cols
+// listed are matrices with their strides, checked.
+func listed(name string, list []Dense) ([]matrices.Dense, error) {
+	all := make([]matrices.Dense, len(list))
+	for i, m := range list {
+		if all[i] = matrices.Dense(m); m.Stride == 0 {
+			all[i].Stride = m.Cols
+		}
+		if err := all[i].Check(fmt.Sprintf("%s[%d]", name, i)); err != nil {
+			return nil, err
+		}
 	}
-	return m.Stride
-}
-
-func (m *Dense) check(list string, i int) error {
-	switch stride := m.stride(); {
-	case m.Rows < 0 || m.Cols < 0:
-		return invalid.Errorf("%s[%d] is %d x %d: negative size", list, i, m.Rows, m.Cols)
-	case stride < m.Cols:
-		return invalid.Errorf("%s[%d] has stride %d, and rows of %d", list, i, stride, m.Cols)
-	case m.Rows > 0 && m.Cols > 0 && (len(m.Data) < m.Cols || (len(m.Data)-m.Cols)/stride < m.Rows-1):
-		return invalid.Errorf("%s[%d] is %d x %d with stride %d: %d elements are too few", list, i, m.Rows,
-			m.Cols, stride, len(m.Data))
-	}
-	return nil
-}
-
-// store copies the rows without gaps.
-func (m *Dense) store(dst []float32) {
-	for row := range m.Rows {
-		copy(dst[row*m.Cols:], m.Data[row*m.stride():][:m.Cols])
-	}
+	return all, nil
 }

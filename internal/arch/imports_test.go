@@ -29,7 +29,7 @@ var layers = []struct {
 	what     string
 	packages []string
 }{
-	{"callers", []string{"cmd", "capi", "examples", "internal/soak"}},
+	{"callers", []string{"cmd", "capi", "examples", "gonumgemm", "internal/soak"}},
 	{"the API", []string{"dispatch"}},
 	{"over backends", []string{"internal/hostgemm", "internal/ratefile", "internal/clocks",
 		"internal/fakedriver"}},
@@ -39,7 +39,8 @@ var layers = []struct {
 	{"what backends share", []string{"internal/backend"}},
 	{"references, rivals, reports", []string{"internal/reference", "internal/workload", "internal/cublas",
 		"internal/openblas", "internal/report", "internal/browserexec"}},
-	{"memory, files, measurements", []string{"internal/hostmem", "internal/npz", "internal/bench",
+	{"memory, files, measurements", []string{"internal/hostmem", "internal/matrices", "internal/npz",
+		"internal/bench",
 		"internal/timeline", "internal/tune"}},
 	{"what backends fulfil", []string{"dispatch/driver"}},
 	{"known GPUs", []string{"planner/devices"}},
@@ -64,6 +65,8 @@ var external = map[string]string{
 	"github.com/rajveermalviya/go-webgpu": "webgpu",
 	"github.com/spf13/cobra":              "cmd",
 	"gonum.org/v1/plot":                   "internal/report",
+	"gonum.org/v1/gonum/blas":             "gonumgemm",
+	"gonum.org/v1/gonum/mat":              "gonumgemm",
 }
 
 // place is the name of layers that a package belongs to, the longest, and the number of its layer.

@@ -1,0 +1,65 @@
+package matrices
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+func TestCheck(t *testing.T) {
+	for want, m := range map[string]Dense{
+		"":                              {Rows: 2, Cols: 3, Stride: 4, Data: make([]float32, 7)},
+		"x is -1 x 3: negative size":    {Rows: -1, Cols: 3, Stride: 3},
+		"x has stride 2, and rows of 3": {Rows: 1, Cols: 3, Stride: 2, Data: make([]float32, 7)},
+		"x is 2 x 3 with stride 4: 6 elements are too few": {Rows: 2, Cols: 3, Stride: 4,
+			Data: make([]float32, 6)},
+		"x is 1 x 3 with stride 3: 0 elements are too few": {Rows: 1, Cols: 3, Stride: 3},
+	} {
+		err := m.Check("x")
+		if want == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.EqualError(t, err, want)
+		require.ErrorIs(t, err, invalid.Err)
+	}
+	require.NoError(t, (&Dense{Rows: 0, Cols: 3}).Check("x"), "of nothing")
+}
+
+// Views of one array stay there, whatever their order.
+func TestShared(t *testing.T) {
+	array := make([]float32, 40)
+	view := func(offset, rows, cols, stride int) Dense {
+		return Dense{rows, cols, stride, array[offset : offset+(rows-1)*stride+cols]}
+	}
+	o := Lay([]Dense{view(22, 2, 3, 8), view(4, 3, 2, 8), {Cols: 5}})
+	require.True(t, o.Shared)
+	require.Equal(t, []planner.Matrix{{Offset: 18, LD: 8}, {LD: 8}, {LD: 5}}, o.Places)
+	require.Len(t, o.Data, 29)
+	require.Same(t, &array[4], &o.Data[0])
+}
+
+// Others are copied, dense, and back to where they lie.
+func TestApart(t *testing.T) {
+	a := Dense{2, 1, 2, []float32{1, 9, 2}}
+	b := Dense{1, 2, 2, []float32{3, 4}}
+	all := []Dense{a, b}
+	o := Lay(all)
+	require.False(t, o.Shared)
+	require.Equal(t, []planner.Matrix{{LD: 1}, {Offset: 4, LD: 2}}, o.Places)
+	for i := range all {
+		o.Load(i, &all[i])
+	}
+	require.Equal(t, []float32{1, 2, 0, 0, 3, 4, 0, 0}, o.Data)
+	o.Data[1] = 7
+	o.Store(0, &all[0])
+	require.Equal(t, []float32{1, 9, 7}, a.Data)
+
+	array := make([]float32, 10)
+	capped := []Dense{{1, 2, 2, array[0:2:2]}, {1, 2, 2, array[4:6]}}
+	require.False(t, Lay(capped).Shared, "the first ends the array")
+	require.Empty(t, Lay(nil).Data)
+}
