@@ -1,9 +1,8 @@
 //go:build cgo && linux && (amd64 || arm64)
 
-// The functions of batchgemm.h. Each enters Go, unless the process was forked, with
-// signals blocked, and hands on no pointer to an empty array: that may be any number,
-// and Go may end the process when it finds a number below 4096 where its stack has a
-// pointer.
+// The functions of batchgemm.h. Unless the process was forked, each enters Go with signals blocked. It
+// passes NULL for an empty array. Its pointer may be any number, and Go may end the process if it finds a
+// number below 4096 where its stack has a pointer.
 
 #include "internal.h"
 
@@ -13,26 +12,25 @@
 
 #include "_cgo_export.h"
 
-// The error of a thread is in thread-specific data, not in a __thread variable:
-// libraries that are loaded late share little memory for those, and pthreads frees
-// this one when its thread ends.
+// The error of a thread is in thread-specific data, not in a __thread variable. Libraries that are loaded
+// late share little memory for such variables, and pthreads frees this data when its thread ends.
 static pthread_key_t last_error;
 static int has_key;
 static volatile int forked;
 
 static void after_fork(void) { forked = 1; }
 
-// A handler without SA_ONSTACK runs on the stack of what it interrupts, and those of
-// goroutines have no room for it. So Go runs with signals blocked, but for the ones
-// that it needs itself: SIGURG stops goroutines, the others come from instructions.
+// A handler without SA_ONSTACK runs on the stack that it interrupts, and stacks of goroutines have no room
+// for it. So Go runs with signals blocked, except those that it needs: SIGURG stops goroutines, and
+// instructions raise the others.
 static sigset_t in_go;
 static const int needed_by_go[] = {SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS, SIGURG};
 
 static sigset_t while_loading;
 
-// Go starts its first thread in a constructor without a priority, that is after this
-// one, and before those of the C files. Its threads inherit the mask, except that Go
-// unblocks SIGCHLD, SIGPROF and signals 16 and 34.
+// Go starts its first thread in a constructor without a priority: after this constructor, and before those
+// of the C files. Its threads inherit the mask, except that Go unblocks SIGCHLD, SIGPROF and signals 16 and
+// 34.
 __attribute__((constructor(101))) static void block_signals(void) {
 	sigfillset(&in_go);
 	for (size_t i = 0; i < sizeof needed_by_go / sizeof *needed_by_go; i++)
@@ -223,7 +221,7 @@ bg_status bg_gemm_operands_async(bg_device device, const bg_problem *problems, i
 		(bg_host_operands *)operands, read));
 }
 
-/* Of a matrix, which has elements where neither size is 0. */
+/* ARRAY of a matrix: it has elements if neither size is 0. */
 #define MATRIX(pointer, n, k) ARRAY(pointer, (n) < (k) ? (n) : (k))
 
 bg_status bg_pack_int4(const uint8_t *weights, int64_t n, int64_t k, uint32_t *words) {
