@@ -102,7 +102,7 @@ func batchOf(problems *C.bg_problem, count C.int64_t) (planner.Batch, error) {
 		}
 		own, ok := versioned(p, size)
 		if own.flags&^knownFlags != 0 || !ok {
-			return nil, invalid("problem %d: flags %#x, or a field behind scale_b, ask for what this "+
+			return nil, invalid("problem %d: flags %#x, or a field after scale_b, ask for what this "+
 				"version of the library does not know", i, own.flags)
 		}
 		batch[i] = problemOf(&own)
@@ -139,7 +139,7 @@ func restOf(flags C.uint32_t) (planner.Rest, error) {
 	return planner.RestKept, invalid("ragged: flags ask for rows of zeros and for rows of NaN")
 }
 
-// raggedOf copies a ragged batch, of which batchOf's rule for newer versions holds.
+// raggedOf copies a ragged batch. The rule of batchOf for newer versions holds.
 func raggedOf(r *C.bg_ragged) (none planner.Ragged, err error) {
 	if r == nil {
 		return none, invalid("ragged is NULL")
@@ -151,7 +151,7 @@ func raggedOf(r *C.bg_ragged) (none planner.Ragged, err error) {
 	}
 	own, ok := versioned(r, size)
 	if r = &own; r.flags&^(knownFlags|restFlags) != 0 || !ok {
-		return none, invalid("ragged: flags %#x, or a field behind scale_b, ask for what this version of "+
+		return none, invalid("ragged: flags %#x, or a field after scale_b, ask for what this version of "+
 			"the library does not know", r.flags)
 	}
 	rest, err := restOf(r.flags & restFlags)

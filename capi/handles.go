@@ -133,7 +133,7 @@ func create(out *C.uint64_t, name string, device C.uint64_t, construct func() (o
 	}
 	handle, err := handles.add(o, uint64(device))
 	if err != nil {
-		o.Close() // as it was with its device, of which a read may still be on its way
+		o.Close() // as it was with its device; a read may still be on its way
 		return err
 	}
 	*out = C.uint64_t(handle)

@@ -49,7 +49,7 @@ func packed(bytes unsafe.Pointer, n, k C.int64_t, in unsafe.Pointer) (weights []
 	return weights, words, err
 }
 
-// ofPanels fails for sizes that a B of int4 does not have, whose k is a multiple of a unit.
+// ofPanels fails for sizes that a B of int4 does not have: k is a multiple of a unit.
 func ofPanels(n, k C.int64_t, unit int, what string) error {
 	for _, size := range [...]struct {
 		name  string
@@ -70,7 +70,7 @@ func multiple(name string, value C.int64_t, unit int, what string) error {
 	return nil
 }
 
-// wordsOf shows the words of which a B with the least leading dimension has one for so many elements.
+// wordsOf shows the words of a B with the least leading dimension: one for so many elements.
 func wordsOf(name string, data unsafe.Pointer, n, k C.int64_t, each int) ([]uint32, error) {
 	return numbers[uint32](name, data, k/C.int64_t(each)*C.int64_t(element.Int4LD(int(n))))
 }

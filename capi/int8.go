@@ -22,7 +22,7 @@ func goSumColumns(mask *C.sigset_t, from unsafe.Pointer, rows, cols, ld C.int64_
 		}
 		switch {
 		case flags&^C.BG_TRANS_B != 0:
-			return invalid("flags %#x, of which BG_TRANS_B alone says what b is", flags)
+			return invalid("flags %#x: only BG_TRANS_B is a flag here", flags)
 		case rows < 0 || rows > planner.MaxWholeK:
 			return invalid("rows %d is not in [0, %d]", rows, planner.MaxWholeK)
 		case cols < 0 || cols > planner.MaxDim:

@@ -1,6 +1,6 @@
 //go:build cgo && linux && (amd64 || arm64)
 
-// Command capi is the library libbatchgemm.so: package dispatch behind the
+// Command capi is the library libbatchgemm.so: package dispatch below the
 // functions of batchgemm.h, which says what they do. Build it by make capi.
 //
 // A call goes from entry.c, which defines these functions, to a function exported

@@ -41,7 +41,7 @@ func optionsOf(d *dispatch.Device, text *C.char) (planner.Options, error) {
 	return o.Options, nil
 }
 
-// decode reads a JSON object whose names are exactly those of the fields of a struct, each once at most.
+// decode reads a JSON object. Its names are exactly those of the fields of a struct, each at most once.
 func decode(text string, to any) error {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	var whole json.RawMessage
@@ -49,7 +49,7 @@ func decode(text string, to any) error {
 		return err
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is more behind the JSON object")
+		return errors.New("there is more after the JSON object")
 	}
 	if err := checkNames(whole, reflect.TypeOf(to).Elem(), ""); err != nil {
 		return err

@@ -56,8 +56,8 @@ func statusOf(err error) C.bg_status {
 	return C.BG_ERR_FAILED
 }
 
-// call runs the Go part of a function, whose caller's signal mask is mask. A Go
-// function that C called stays on the thread of its caller, so that the error becomes
+// call runs the Go part of a function; mask is the signal mask of its caller. A Go
+// function that C called stays on the thread of its caller, so the error becomes
 // that thread's.
 func call(mask *C.sigset_t, f func() error) C.bg_status {
 	v := begin(mask)

@@ -163,7 +163,7 @@ static void put(uint32_t *rows, const float *numbers, size_t n) {
 	memcpy(rows, numbers, n * sizeof *numbers);
 }
 
-/* Elements of 8 bits, whose scales are of the rows of A that are gathered and of the columns of B: in a
+/* Elements of 8 bits, with scales of the rows of A that are gathered and of the columns of B: in a
  * problem, on host memory, by ends and by records. The bits are those of a and b. */
 static void test_scales(bg_device device, const char *type, const uint8_t bits_a[ROWS * K],
 	const uint8_t bits_b[K * N]) {

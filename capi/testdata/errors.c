@@ -54,13 +54,13 @@ static void test_problems(bg_device device) {
 		"c: 2305843009213693952 elements are more than");
 	FAILS(bg_gemm(device, &one, 1, a, 4, a, 4, c, 4, -1), BG_ERR_INVALID, "timeout_ms -1");
 	for (int i = 0; i < 4; i++) CHECK(c[i] == 7);
-	OK(gemm(device, one, INT64_MAX / 4)); /* of which it needs 4 */
+	OK(gemm(device, one, INT64_MAX / 4)); /* it needs 4 of these */
 	CHECK(c[0] == 7 && c[1] == 10 && c[2] == 15 && c[3] == 22);
 }
 
 static void test_options(bg_device device) {
 	static const struct { const char *options, *words; } cases[] = {
-		{"", "options"}, {"[]", "options"}, {"{\"tiles\": 1}", "tiles"}, {"{} {}", "more behind"},
+		{"", "options"}, {"[]", "options"}, {"{\"tiles\": 1}", "tiles"}, {"{} {}", "more after"},
 		{"{\"tile\": \"huge\"}", "unknown tile \"huge\""}, {"{\"rule\": \"luck\"}", "unknown rule"},
 		{"{\"compute\": \"f64\"}", "unknown compute"}, {"{\"schedule\": 3}", "options"},
 		{"{\"Compute\": \"f32\"}", "options: unknown field \"Compute\""},

@@ -46,7 +46,7 @@ static bg_read start(bg_device device, batch *t) {
 	return read;
 }
 
-/* Several at a time; mistakes; one that is closed before it has ended; and one whose device is. */
+/* Several calls at a time; mistakes; a call that is closed before its end; and a call of a closed device. */
 static void test_async(void) {
 	bg_device device;
 	bg_read reads[4];

@@ -48,7 +48,7 @@ static void *elements(const type *t, const float *from, int64_t n) {
 	return s;
 }
 
-/* Written in two parts, of which one may begin within a word. */
+/* Written in two parts: one may begin within a word. */
 static bg_buffer upload(bg_device device, const char *type, const void *from, int64_t count, int64_t bytes) {
 	bg_buffer b;
 	int64_t part = count / 3;

@@ -19,7 +19,7 @@ static void test_sums(void) {
 	FAILS(bg_sum_columns(b, 131072, 1, 1, 0, sums), BG_ERR_INVALID, "rows 131072 is not in [0, 131071]");
 	FAILS(bg_sum_columns(b, 1, -1, 1, 0, sums), BG_ERR_INVALID, "cols -1 is not in [0, ");
 	FAILS(bg_sum_columns(b, 1, 1, 1, BG_TRANS_A, sums), BG_ERR_INVALID,
-		"flags 0x1, of which BG_TRANS_B alone");
+		"flags 0x1: only BG_TRANS_B");
 	FAILS(bg_sum_columns(NULL, 1, 1, 1, 0, sums), BG_ERR_INVALID, "b is NULL");
 	FAILS(bg_sum_columns(b, 1, 1, 1, 0, NULL), BG_ERR_INVALID, "sums is NULL");
 }

@@ -17,7 +17,7 @@ static bg_buffer slice_of(bg_buffer buffer, int64_t offset, int64_t count) {
 	return slice;
 }
 
-/* Two layers of 2x2, whose operands and results are slices of one buffer each: ((A*B)*B)*B. */
+/* Two layers of 2x2. Operands and results are slices of one buffer each: ((A*B)*B)*B. */
 static void test_layers(bg_device device) {
 	bg_problem p = bg_problem_of(2, 2, 2);
 	bg_plan plan;
@@ -167,7 +167,7 @@ static void test_slice_of_closed(void) {
 	FAILS(bg_close(slice), BG_ERR_HANDLE, "was closed");
 }
 
-/* Memory of a read that was closed, or whose device was, is the caller's again. */
+/* If a read, or its device, was closed, its memory is the caller's again. */
 static void test_ended(void) {
 	bg_device device;
 	bg_buffer buffer;

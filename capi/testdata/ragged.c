@@ -1,4 +1,4 @@
-/* Programs whose sizes are on the device. */
+/* Programs with sizes on the device. */
 #include "check.h"
 
 enum { GROUPS = 3, ROWS = 6, N = 2, K = 2 };
@@ -115,7 +115,7 @@ static void test_at(bg_device device) {
 	for (int i = 0; i < ROWS * N; i++) CHECK(c[i] == want[i]);
 	OK(bg_program_status(program, 60000));
 
-	/* The bound lets 4 rows pass, of which 3 are there. */
+	/* The bound lets 4 rows pass, and 3 are there. */
 	int32_t *sizes = (int32_t *)(uintptr_t)at.sizes;
 	sizes[2] = 4, at.extent = 3;
 	memcpy(c, before, sizeof before);

@@ -1,4 +1,4 @@
-/* A host whose handlers have no SA_ONSTACK and need much stack: they run on the large
+/* A host with handlers that have no SA_ONSTACK and need much stack: they run on the large
  * stacks of threads alone, also during a long call, and never where all threads of
  * the host block their signal. */
 #define _XOPEN_SOURCE 700
