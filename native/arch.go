@@ -22,7 +22,7 @@ type Arch struct {
 	parts        bool   // there is a file for each part of the kernels
 	waits        bool   // see Waits
 	// AMD: peak rate of the matrix cores for elements of 16 bits over that for fp32, and for those of 8.
-	matrixHalves, matrixBytes float64
+	matrixBits16, matrixBytes float64
 	bytes                     []element.Type // of 8 bits, that the matrix cores take as they are; others are f16 there
 }
 
@@ -33,9 +33,9 @@ var (
 	ptx = Arch{Arch: kernels.SM80, name: "sm_80", product: "compute_80", format: ".ptx", parts: true}
 )
 
-// halves are the types of 16 bits, byteTypes those of 8, wholeTypes those of whole numbers.
+// types16 are the types of 16 bits, byteTypes those of 8, wholeTypes those of whole numbers.
 var (
-	halves     = []element.Type{element.BF16, element.F16}
+	types16    = []element.Type{element.BF16, element.F16}
 	byteTypes  = []element.Type{element.E4M3, element.Int8}
 	wholeTypes = byteTypes[1:]
 )
@@ -45,9 +45,9 @@ var (
 // 46.1 and 92.3 TFLOPS (f16 184.6), MI210 45.3 and 181.0, MI300X 163.4 and 1307.4. For int8 they are those of f16, of MI300X for int8 and
 // fp8 twice that.
 var hips = map[string]Arch{
-	"gfx908":  {Arch: kernels.Matrix, name: "gfx908", product: "gfx908", format: ".co", matrixHalves: 2, matrixBytes: 4, bytes: wholeTypes},
-	"gfx90a":  {Arch: kernels.Matrix, name: "gfx90a", product: "gfx90a", format: ".co", matrixHalves: 4, matrixBytes: 4, bytes: wholeTypes},
-	"gfx942":  {Arch: kernels.Matrix, name: "gfx942", product: "gfx942", format: ".co", matrixHalves: 8, matrixBytes: 16, bytes: byteTypes},
+	"gfx908":  {Arch: kernels.Matrix, name: "gfx908", product: "gfx908", format: ".co", matrixBits16: 2, matrixBytes: 4, bytes: wholeTypes},
+	"gfx90a":  {Arch: kernels.Matrix, name: "gfx90a", product: "gfx90a", format: ".co", matrixBits16: 4, matrixBytes: 4, bytes: wholeTypes},
+	"gfx942":  {Arch: kernels.Matrix, name: "gfx942", product: "gfx942", format: ".co", matrixBits16: 8, matrixBytes: 16, bytes: byteTypes},
 	"gfx1030": {Arch: kernels.FMA, name: "gfx1030", product: "gfx1030", format: ".co"},
 	"gfx1100": {Arch: kernels.FMA, name: "gfx1100", product: "gfx1100", format: ".co"},
 }
@@ -150,9 +150,9 @@ func (a Arch) native() []element.Type {
 	case slices.Contains(a.Units, tile.WGMMA):
 		return a.Types
 	case a.Matrix:
-		return slices.Concat(halves, a.bytes)
+		return slices.Concat(types16, a.bytes)
 	case len(a.Units) > 0:
-		return halves
+		return types16
 	}
 	return nil
 }
@@ -160,10 +160,10 @@ func (a Arch) native() []element.Type {
 // halfRate is planner.KernelFacts.Halves of a tile shape. To plain FMAs, elements are fp32 numbers.
 func (a Arch) halfRate(s *tile.Shape) float64 {
 	switch {
-	case s.Unit != tile.FMA || !slices.Contains(a.Halves, s.Unit):
+	case s.Unit != tile.FMA || !slices.Contains(a.Bits16, s.Unit):
 		return 0
 	case a.HasMatrix(s):
-		return a.matrixHalves
+		return a.matrixBits16
 	}
 	return 1
 }

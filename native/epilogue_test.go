@@ -88,8 +88,8 @@ func TestEpiloguesEmulated(t *testing.T) {
 	}
 }
 
-// dressedJob plans a batch with an epilogue for warpgroups, whose copies read whole lines.
-func dressedJob(t *testing.T, b planner.Batch, o planner.Options, unit int, rng *rand.Rand) *emulatorJob {
+// epilogueJob plans a batch with an epilogue for warpgroups, whose copies read whole lines.
+func epilogueJob(t *testing.T, b planner.Batch, o planner.Options, unit int, rng *rand.Rand) *emulatorJob {
 	t.Helper()
 	j := newJob(t, deviceFor(t, "h200", o.Schedule), b, o, unit, rng)
 	j.endLines()
@@ -129,7 +129,7 @@ func wgmmaEpilogues(t *testing.T, s *tile.Shape) (jobs []*emulatorJob) {
 				}
 			}
 			o.Tile = s.Name
-			return dressedJob(t, b, o, unit, rng)
+			return epilogueJob(t, b, o, unit, rng)
 		}
 		all := epilogueJobs(t, s, rows, cols, of, place)
 		switch of {

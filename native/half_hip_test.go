@@ -174,22 +174,22 @@ var bytesMutants = []inSanitizer{
 	{mutant{"numbers have no sign", "element/element_hip.cuh", "(apart & 0x00800080) << 8 | ", ""}, plain},
 	{mutant{"the exponent stays too small", "element/element_hip.cuh", "times256 = {256, 256}", "times256 = {128, 128}"}, plain},
 	{mutant{"negative numbers are positive", "element/element_hip.cuh", "(apart ^ 0x00800080)", "apart"}, plain},
-	{mutant{"two numbers of a word are the same", "amd/half_hip.cuh", "(loaded >> (16 * i + 8) & 0xff)", "(loaded >> (16 * i) & 0xff)"}, plain},
-	{mutant{"both words of a load are the same", "amd/half_hip.cuh", "(loaded >> (16 * i) & 0xff)", "(loaded & 0xff)"}, plain},
-	{mutant{"columns of a row are the same", "amd/half_hip.cuh", "(row[1] >> (8 * i) & 0xff)", "(row[1] & 0xff)"}, plain},
-	{mutant{"bytes behind the last word are left out", "amd/half_hip.cuh", "left % kPer != 0) {", "false) {"}, plain},
-	{mutant{"the last of three bytes is left out", "amd/half_hip.cuh", "i < kPer - 1; ++i", "i < kPer - 2; ++i"}, plain},
-	{mutant{"more bytes than there are", "amd/half_hip.cuh", "if (i < few) word", "word"}, address},
+	{mutant{"two numbers of a word are the same", "amd/bits16_hip.cuh", "(loaded >> (16 * i + 8) & 0xff)", "(loaded >> (16 * i) & 0xff)"}, plain},
+	{mutant{"both words of a load are the same", "amd/bits16_hip.cuh", "(loaded >> (16 * i) & 0xff)", "(loaded & 0xff)"}, plain},
+	{mutant{"columns of a row are the same", "amd/bits16_hip.cuh", "(row[1] >> (8 * i) & 0xff)", "(row[1] & 0xff)"}, plain},
+	{mutant{"bytes behind the last word are left out", "amd/bits16_hip.cuh", "left % kPer != 0) {", "false) {"}, plain},
+	{mutant{"the last of three bytes is left out", "amd/bits16_hip.cuh", "i < kPer - 1; ++i", "i < kPer - 2; ++i"}, plain},
+	{mutant{"more bytes than there are", "amd/bits16_hip.cuh", "if (i < few) word", "word"}, address},
 }
 
 // wholeMutants are mistakes in what those for matrix cores have of int8.
 var wholeMutants = []inSanitizer{
-	{mutant{"bytes of rows change places", "amd/half_hip.cuh", "<< (8 * r)", "<< (8 * (r ^ 1))"}, plain},
-	{mutant{"columns of four rows are the same", "amd/half_hip.cuh", "(row[r] >> (8 * i) & 0xff)", "(row[r] & 0xff)"}, plain},
-	{mutant{"last columns are read as four", "amd/half_hip.cuh", "if (n == 2 || columns == n)", "if (true)"}, address},
-	{mutant{"last columns are written over", "amd/half_hip.cuh", "if (n > 2 && columns != n) return;", ""}, plain},
-	{mutant{"a row behind the last is read", "amd/half_hip.cuh", "+ r < left ?", "+ r < left + 1 ?"}, address},
-	{mutant{"bytes behind the last k count", "amd/mfma_half.cuh", "first + e < left", "first < left"}, plain},
+	{mutant{"bytes of rows change places", "amd/bits16_hip.cuh", "<< (8 * r)", "<< (8 * (r ^ 1))"}, plain},
+	{mutant{"columns of four rows are the same", "amd/bits16_hip.cuh", "(row[r] >> (8 * i) & 0xff)", "(row[r] & 0xff)"}, plain},
+	{mutant{"last columns are read as four", "amd/bits16_hip.cuh", "if (n == 2 || columns == n)", "if (true)"}, address},
+	{mutant{"last columns are written over", "amd/bits16_hip.cuh", "if (n > 2 && columns != n) return;", ""}, plain},
+	{mutant{"a row behind the last is read", "amd/bits16_hip.cuh", "+ r < left ?", "+ r < left + 1 ?"}, address},
+	{mutant{"bytes behind the last k count", "amd/mfma_bits16.cuh", "first + e < left", "first < left"}, plain},
 	{mutant{"sums are taken for fp32", "amd/mfma.cuh", "static_cast<float>(c[i][j][r])", "__builtin_bit_cast(float, c[i][j][r])"}, plain},
 }
 
@@ -203,11 +203,11 @@ var blocksMutants = []inSanitizer{
 	{mutant{"scales land behind the barrier", "kernels/gemm.cuh", "        scales.land(shared + kOperandFloats);\n        barrier();", "        barrier();\n        scales.land(shared + kOperandFloats);"}, thread},
 	{mutant{"scales of rows that do not exist", "kernels/gemm.cuh", "min(r, rows - 1); }, stage", "r; }, stage"}, address},
 	{mutant{"rows of a thread have one scale", "amd/steps_hip.cuh", "return scale[i] * x;", "return scale[0] * x;"}, plain},
-	{mutant{"rows of a lane have one scale", "amd/mfma_half.cuh", "return rows.x[r];", "return rows.x[0];"}, plain},
-	{mutant{"blocks of a wave have the scales of the first", "amd/mfma_half.cuh", "scales + this->row + i * kBlock", "scales + this->row"}, plain},
-	{mutant{"steps are not summed from zero", "amd/mfma_half.cuh", "Block part = {};", "Block part = this->c[i][j];"}, plain},
-	{mutant{"a product of a step is left out", "amd/mfma_half.cuh", "for (int p = 0; p < kProducts; ++p) part", "for (int p = 1; p < kProducts; ++p) part"}, plain},
-	{mutant{"k's behind the last count", "amd/mfma_half.cuh", "return maskOf(i * kBlockK, left);", "return 0xffffffff;"}, plain},
+	{mutant{"rows of a lane have one scale", "amd/mfma_bits16.cuh", "return rows.x[r];", "return rows.x[0];"}, plain},
+	{mutant{"blocks of a wave have the scales of the first", "amd/mfma_bits16.cuh", "scales + this->row + i * kBlock", "scales + this->row"}, plain},
+	{mutant{"steps are not summed from zero", "amd/mfma_bits16.cuh", "Block part = {};", "Block part = this->c[i][j];"}, plain},
+	{mutant{"a product of a step is left out", "amd/mfma_bits16.cuh", "for (int p = 0; p < kProducts; ++p) part", "for (int p = 1; p < kProducts; ++p) part"}, plain},
+	{mutant{"k's behind the last count", "amd/mfma_bits16.cuh", "return maskOf(i * kBlockK, left);", "return 0xffffffff;"}, plain},
 }
 
 func TestBytesMutants(t *testing.T) {
@@ -228,7 +228,7 @@ func TestBlocksMutants(t *testing.T) {
 
 // nativeMutants are mistakes in what those of gfx942 have for e4m3.
 var nativeMutants = []inSanitizer{
-	{mutant{"matrix cores take bits as they are", "amd/half_hip.cuh", "return Format::native(four);", "return four;"}, plain},
+	{mutant{"matrix cores take bits as they are", "amd/bits16_hip.cuh", "return Format::native(four);", "return four;"}, plain},
 	{mutant{"-0 is NaN", "element/element_hip.cuh", "lerp(four, 0x7f7f7f7f, 0)", "lerp(four, 0x80808080, 0)"}, plain},
 	{mutant{"-0 is NaN in the last byte", "element/element_hip.cuh", "lerp(four, 0x7f7f7f7f, 0)", "lerp(four, 0x807f7f7f, 0)"}, plain},
 	{mutant{"the least number below zero is 0", "element/element_hip.cuh", "lerp(four, 0x7f7f7f7f, 0)", "lerp(four, 0x7e7e7e7e, 0)"}, plain},
@@ -238,13 +238,13 @@ var nativeMutants = []inSanitizer{
 	{mutant{"NaN is told of another byte", "element/element_hip.cuh", "next >> 7)", "next >> 15)"}, plain},
 	{mutant{"448 is NaN", "element/element_hip.cuh", "four & 0x7f7f7f7f, next = size + 0x01010101", "four & 0x7f7f7f7f, next = size + 0x02020202"}, plain},
 	{mutant{"signs of bytes reach others", "element/element_hip.cuh", "size = four & 0x7f7f7f7f", "size = four & 0x7f7fff7f"}, plain},
-	{mutant{"sums stay quarters", "amd/mfma_half.cuh", "times = E4M3::kNativeParts;", "times = 1.0f;"}, plain},
-	{mutant{"sums of steps become four times what they are", "amd/mfma_half.cuh", "    times = 1.0f;\n", ""}, plain},
+	{mutant{"sums stay quarters", "amd/mfma_bits16.cuh", "times = E4M3::kNativeParts;", "times = 1.0f;"}, plain},
+	{mutant{"sums of steps become four times what they are", "amd/mfma_bits16.cuh", "    times = 1.0f;\n", ""}, plain},
 	{mutant{"sums of steps stay quarters", "amd/steps_hip.cuh", " * kTimes;", ";"}, plain},
-	{mutant{"the factors change places", "amd/mfma_half.cuh", "__builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(a, b, sum", "__builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(b, a, sum"}, plain},
-	{mutant{"bytes of A change places", "amd/half_hip.cuh", "<< (8 * r)", "<< (8 * (3 - r))"}, plain},
-	{mutant{"steps of e4m3 are not summed from zero", "amd/mfma_half.cuh", "Block part = {};", "Block part = this->c[i][j];"}, plain},
-	{mutant{"bytes behind the last k count in e4m3", "amd/mfma_half.cuh", "first + e < left", "first < left"}, plain},
+	{mutant{"the factors change places", "amd/mfma_bits16.cuh", "__builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(a, b, sum", "__builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(b, a, sum"}, plain},
+	{mutant{"bytes of A change places", "amd/bits16_hip.cuh", "<< (8 * r)", "<< (8 * (3 - r))"}, plain},
+	{mutant{"steps of e4m3 are not summed from zero", "amd/mfma_bits16.cuh", "Block part = {};", "Block part = this->c[i][j];"}, plain},
+	{mutant{"bytes behind the last k count in e4m3", "amd/mfma_bits16.cuh", "first + e < left", "first < left"}, plain},
 }
 
 // TestNativeMutants: large-8x8 has several blocks of a wave both ways.

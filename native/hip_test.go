@@ -205,13 +205,13 @@ var hipSpills = map[string]map[string]int{
 }
 
 // checkKernel holds a kernel to what its loader and the planner count on.
-func checkKernel(t *testing.T, arch string, k *codeobject.Kernel, wave, threads int, dressed bool) {
+func checkKernel(t *testing.T, arch string, k *codeobject.Kernel, wave, threads int, epilogue bool) {
 	t.Helper()
 	require.Equal(t, hipSpills[arch][k.Name], k.Scratch, "%s spills to memory", k.Name)
 	require.Equal(t, wave, k.WaveSize, k.Name)
 	require.Equal(t, threads, k.MaxThreads, k.Name)
 	pointers := 6
-	if dressed { // and flags
+	if epilogue { // and flags
 		pointers = 9
 		require.Equal(t, 80, k.KernargBytes, k.Name)
 		require.Len(t, k.Args, 10, k.Name)

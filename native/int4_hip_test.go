@@ -20,7 +20,7 @@ func groupJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 	schedules := []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleBatched, planner.ScheduleDynamic}
 	for i, e := range append(reference.Epilogues(slices.Max(rows)), planner.Epilogue{}) {
 		for turn, by := range []planner.Scaling{planner.PerGroup64, planner.PerGroup128} {
-			for j, of := range halves {
+			for j, of := range types16 {
 				rng := rand.New(rand.NewPCG(uint64(200+i), uint64(2*turn+j)))
 				var b planner.Batch
 				for _, m := range rows {
@@ -73,8 +73,8 @@ var int4Mutants = []inSanitizer{
 	{mutant{"scales land in the first stage", "amd/int4_hip.cuh", "to + pending + 4 * T::TK", "to + 4 * T::TK"}, thread},
 	{mutant{"columns of a thread have one scale", "amd/int4_hip.cuh", "return scale[j] * y;", "return scale[0] * y;"}, plain},
 	{mutant{"K groups read other scales", "amd/int4_hip.cuh", "(T::TK - this->group) * kPitchB", "T::TK * kPitchB"}, plain},
-	{mutant{"blocks of a wave have one scale", "amd/mfma_half.cuh", "kPitchB + j * kBlock];", "kPitchB];"}, plain},
-	{mutant{"lanes read scales of other rows", "amd/mfma_half.cuh", "b[(T::TK - this->firstK())", "b[(T::TK - this->group)"}, plain},
+	{mutant{"blocks of a wave have one scale", "amd/mfma_bits16.cuh", "kPitchB + j * kBlock];", "kPitchB];"}, plain},
+	{mutant{"lanes read scales of other rows", "amd/mfma_bits16.cuh", "b[(T::TK - this->firstK())", "b[(T::TK - this->group)"}, plain},
 	{mutant{"the second product has the words of B", "amd/int4_hip.cuh", "Epilogue::operandB(items, number, item, reinterpret_cast<const uint32_t*>(B))", "reinterpret_cast<const uint32_t*>(B)"}, plain},
 }
 

@@ -8,7 +8,7 @@
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 #define BG_SM90
 #include "kernels/wgmma_bytes.cuh"
-#include "kernels/wgmma_half.cuh"
+#include "kernels/wgmma_bits16.cuh"
 #include "kernels/wgmma_int4.cuh"
 #endif
 
@@ -72,7 +72,7 @@ struct Stopwatch {
 // The same with an epilogue.
 #ifndef BG_CLOCKS
 #define BG_EPILOGUE_GEMM(name, tile, function, ...)                                                 \
-  BG_KERNEL(tile::kThreads, tile::kDressedGroups) name(BG_EPILOGUE_PARAMETERS) {                    \
+  BG_KERNEL(tile::kThreads, tile::kEpilogueGroups) name(BG_EPILOGUE_PARAMETERS) {                    \
     function<tile __VA_OPT__(, ) __VA_ARGS__>(items, table, A, B, C, workspace,                     \
                                               Epilogue{B2, bias, rows, static_cast<uint32_t>(flags)}); \
   }

@@ -3,7 +3,7 @@
 #include "amd/int4_hip.cuh"
 #include "kernels/ragged.cuh"
 #ifdef BG_HAS_MFMA
-#include "amd/mfma_half.cuh"
+#include "amd/mfma_bits16.cuh"
 #endif
 
 #define BG_TILE(name, ...) using name = __VA_ARGS__;
@@ -54,7 +54,7 @@
 
 // BG_FINISHING_GEMM makes those that sum the parts of tiles (fixup.cuh), which in tests others do where kFinishes.
 #ifdef __AMDGCN__
-// Finishing is a tile as such kernels have it: finishPart loads 8 vectors at once. 16 would take more registers than products do,
+// Finishing is a tile as such kernels have it: finishPartial loads 8 vectors at once. 16 would take more registers than products do,
 // and plans count with those of the kernel that takes most.
 template <class T>
 struct Finishing : T {

@@ -10,7 +10,7 @@
 // The device text lies in folders: ptx has instructions of NVIDIA, as amd/dialect_hip.h those of AMD, between which dialect.h
 // chooses; element types of elements; epilogue what is done to sums; and kernels the kernels, of which gemm.cuh is plain fp32, shared by
 // CUDA and HIP, tensor.cuh mma.sync, wgmma.cuh warpgroups, and ragged.cuh what makes items. amd has what is another there: mfma.cuh
-// matrix cores, half_hip.cuh and mfma_half.cuh elements of 16 and 8 bits, int4_hip.cuh B of 4.
+// matrix cores, bits16_hip.cuh and mfma_bits16.cuh elements of 16 and 8 bits, int4_hip.cuh B of 4.
 //
 // scripts/cuda.sh and scripts/hip.sh compile them, and scripts/pack.sh packs them into products/, those
 // for NVIDIA in parts (Arch.Product), of which a device loads what its plans need. That is committed and embedded by a package

@@ -44,8 +44,8 @@ var raggedMutants = []inSanitizer{
 	{mutant{"a tile is of the group before", "kernels/ragged.cuh", "plan.starts[middle] <= tile", "plan.starts[middle] < tile"}, plain},
 	{mutant{"rows of A, transposed, are a line apart", "kernels/ragged.cuh", "at.first * (b.transA != 0 ? 1 : b.lda)", "at.first * b.lda"}, plain},
 	{mutant{"C is filled with beta times itself", "kernels/ragged.cuh", "        r.beta = b.rest;\n", ""}, plain},
-	{mutant{"wide, whatever B is", "kernels/ragged.cuh", "(r.offA | r.lda | r.offB | r.ldb) & b.wide", "(r.offA | r.lda) & b.wide"}, plain},
-	{mutant{"wide with 4 elements of any type", "kernels/ragged.cuh", "(r.offA | r.lda | r.offB | r.ldb) & b.wide", "(r.offA | r.lda | r.offB | r.ldb) & 3"}, plain},
+	{mutant{"vector loads, whatever B is", "kernels/ragged.cuh", "(r.offA | r.lda | r.offB | r.ldb) & b.vector", "(r.offA | r.lda) & b.vector"}, plain},
+	{mutant{"vector loads with 4 elements of any type", "kernels/ragged.cuh", "(r.offA | r.lda | r.offB | r.ldb) & b.vector", "(r.offA | r.lda | r.offB | r.ldb) & 3"}, plain},
 	{mutant{"tables count tiles of two items", "kernels/ragged.cuh", "products() * deal.before(w)", "deal.before(w)"}, plain},
 	{mutant{"a gathered A has the rows of the group", "kernels/ragged.cuh", "storedA(transA ? at.k : at.m)", "transA ? at.k : at.m"}, plain},
 	{mutant{"a scattered C has the rows of the group", "kernels/ragged.cuh", "storedC(at.m)", "at.m"}, plain},
@@ -66,7 +66,7 @@ var raggedMutants = []inSanitizer{
 	{mutant{"gathered rows of a record are the first's", "kernels/ragged.cuh", "kByRows ? b.offA : r.offA", "b.offA"}, plain},
 	{mutant{"scattered rows begin with the group's", "kernels/ragged.cuh", "(kByRows ? b.offC : r.offC)", "r.offC"}, plain},
 	{mutant{"the second bias is as far as there may be columns", "kernels/ragged.cuh", "tail.biasAt += r.n", "tail.biasAt += b.n"}, plain},
-	{mutant{"wide, whatever B2 is", "kernels/ragged.cuh", "(r.offA | r.lda | at.offB2 | at.ldb2)", "(r.offA | r.lda)"}, plain},
+	{mutant{"vector loads, whatever B2 is", "kernels/ragged.cuh", "(r.offA | r.lda | at.offB2 | at.ldb2)", "(r.offA | r.lda)"}, plain},
 	{mutant{"a row has one scale of blocks", "kernels/ragged.cuh", "to.scaleA += row * scalesOfRow(k)", "to.scaleA += row"}, plain},
 	{mutant{"a row of the groups before has one scale of blocks", "kernels/ragged.cuh", "first * scalesOfRow(b.k)", "first"}, plain},
 	{mutant{"a row has one word with a zero point", "kernels/ragged.cuh", "scaleBlocks(k) : scaleWords(flags)", "scaleBlocks(k) : 1"}, plain},
@@ -90,7 +90,7 @@ func TestRaggedMutants(t *testing.T) {
 	most := uint16(planner.MaxGroups + 1)
 	small, large := manyGroups(t, 33, 256), manyGroups(t, 33, most)
 	jobs := map[string][]*raggedJob{
-		plain.name:   slices.Concat(fewGroups(t, 256), wrongEnds(t, 256), dressedGroups(t, 256), blockGroups(t, 256), large),
+		plain.name:   slices.Concat(fewGroups(t, 256), wrongEnds(t, 256), epilogueGroups(t, 256), blockGroups(t, 256), large),
 		address.name: small,
 		// Groups of depth and records, of which jobs have an order, and some a group that is refused.
 		thread.name: slices.Concat(small[2:], large[2:], []*raggedJob{choosesAgain(t, fewGroups(t, 256)), choosesAgain(t, fewGroups(t, most))}),

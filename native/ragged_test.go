@@ -220,9 +220,9 @@ func wrongEnds(t *testing.T, entries ...uint16) (jobs []*raggedJob) {
 	return jobs
 }
 
-// dressedGroups are sizes of 7 groups for the kernels with an epilogue of some numbers of entries: for the fewest
+// epilogueGroups are sizes of 7 groups for the kernels with an epilogue of some numbers of entries: for the fewest
 // with any epilogue, for others with those that have most.
-func dressedGroups(t *testing.T, entries ...uint16) (jobs []*raggedJob) {
+func epilogueGroups(t *testing.T, entries ...uint16) (jobs []*raggedJob) {
 	t.Helper()
 	for _, form := range raggedForms {
 		for _, n := range entries {
@@ -363,7 +363,7 @@ func runRagged(t *testing.T, m mutant, s sanitizer, jobs []*raggedJob) error {
 // that they may write.
 func TestRaggedEmulated(t *testing.T) {
 	testRagged(t, plain, func(t *testing.T) []*raggedJob {
-		jobs := slices.Concat(fewGroups(t, encoding.RaggedEntries[:]...), wrongEnds(t, encoding.RaggedEntries[:]...), dressedGroups(t, encoding.RaggedEntries[:]...), blockGroups(t, encoding.RaggedEntries[:]...))
+		jobs := slices.Concat(fewGroups(t, encoding.RaggedEntries[:]...), wrongEnds(t, encoding.RaggedEntries[:]...), epilogueGroups(t, encoding.RaggedEntries[:]...), blockGroups(t, encoding.RaggedEntries[:]...))
 		for _, n := range encoding.RaggedEntries {
 			for _, entries := range []int{33, int(n)} {
 				jobs = append(jobs, manyGroups(t, entries, n)...)
@@ -382,7 +382,7 @@ func TestRaggedEmulated(t *testing.T) {
 // plan are arrays of their own: a sample, since that takes several times as long.
 func TestRaggedInBounds(t *testing.T) {
 	testRagged(t, address, func(t *testing.T) []*raggedJob {
-		jobs := slices.Concat(fewGroups(t, encoding.RaggedEntries[0]), wrongEnds(t, encoding.RaggedEntries[0]), dressedGroups(t, encoding.RaggedEntries[0]), blockGroups(t, encoding.RaggedEntries[0]))
+		jobs := slices.Concat(fewGroups(t, encoding.RaggedEntries[0]), wrongEnds(t, encoding.RaggedEntries[0]), epilogueGroups(t, encoding.RaggedEntries[0]), blockGroups(t, encoding.RaggedEntries[0]))
 		for _, n := range encoding.RaggedEntries {
 			jobs = append(jobs, manyGroups(t, int(n), n)...)
 		}

@@ -15,10 +15,10 @@ var tensorMutants = []mutant{
 	{"teams begin within a block", "kernels/tensor.cuh", "share = shareOf(kScaleBlock)", "share = shareOf(kUnit)"},
 	{"rows have scales as they are gathered", "kernels/tensor.cuh", "kListed ? list[row] : min(row, rows - 1)", "min(row, rows - 1)"},
 	{"scales of rows that do not exist are read", "kernels/tensor.cuh", "min(row, rows - 1)", "row"},
-	{"scales behind the last block of k's are read", "kernels/tensor_half.cuh", "scales.next(scale, depth > T::TK);", "scales.next(scale, true);"},
-	{"the last block of k's has the scales before", "kernels/tensor_half.cuh", "depth > T::TK);", "depth > 2 * T::TK);"},
-	{"rows have the scales of the first half", "kernels/tensor_half.cuh", "scale[2 * i + e / 2]", "scale[2 * i]"},
-	{"blocks are not summed from zero", "kernels/tensor_half.cuh", "    clear(part);\n", "    memcpy(part, sum, sizeof part);\n"},
+	{"scales behind the last block of k's are read", "kernels/tensor_bits16.cuh", "scales.next(scale, depth > T::TK);", "scales.next(scale, true);"},
+	{"the last block of k's has the scales before", "kernels/tensor_bits16.cuh", "depth > T::TK);", "depth > 2 * T::TK);"},
+	{"rows have the scales of the first half", "kernels/tensor_bits16.cuh", "scale[2 * i + e / 2]", "scale[2 * i]"},
+	{"blocks are not summed from zero", "kernels/tensor_bits16.cuh", "    clear(part);\n", "    memcpy(part, sum, sizeof part);\n"},
 }
 
 // int4CUDAMutants are mistakes in int4.cuh.

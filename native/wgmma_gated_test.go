@@ -36,7 +36,7 @@ func gatedJobs(t *testing.T, s *tile.Shape, of element.Type) (jobs []*emulatorJo
 			b[0].K, b[0].Alpha = max(b[0].K, 64), planner.Scale(2)
 			o := planner.Options{Tile: s.Name, TypeA: of, TypeC: of.TypesC()[0], Schedule: schedule, Epilogue: e}
 			reference.SetScales(&o.Epilogue, of, n+i)
-			j := dressedJob(t, b, o, 16/of.Bytes(), rng)
+			j := epilogueJob(t, b, o, 16/of.Bytes(), rng)
 			if j.dynamic() {
 				j.workers = n % 3 // 0: as the planner says
 			}
@@ -80,12 +80,12 @@ func TestGatedEmulated(t *testing.T) {
 	}
 }
 
-// gatedMutants are mistakes in what is done of gated tiles in wgmma_wide.cuh, by the tile that notices them: aligned-64x128 keeps sums in
+// gatedMutants are mistakes in what is done of gated tiles in wgmma_aligned.cuh, by the tile that notices them: aligned-64x128 keeps sums in
 // the workspace, aligned-64x64 in registers.
 var gatedMutants = map[string][]mutant{
 	"aligned-64x128": {
-		{"sums are kept as C begins", "kernels/wgmma_wide.cuh", "T::kKeeping == kNowhere && to == nullptr", "to == nullptr"},
-		{"rows that begin anywhere are taken for lines", "kernels/wgmma_wide.cuh", "  if (to == nullptr) return storeDressed", "  if (false) return storeDressed"},
+		{"sums are kept as C begins", "kernels/wgmma_aligned.cuh", "T::kKeeping == kNowhere && to == nullptr", "to == nullptr"},
+		{"rows that begin anywhere are taken for lines", "kernels/wgmma_aligned.cuh", "  if (to == nullptr) return storeFinished", "  if (false) return storeFinished"},
 		{"all sums are multiplied by the first that are kept", "epilogue/wgmma_epilogue.cuh", "before = at[i / 4 * kApart];", "before = at[0];"},
 	},
 	"aligned-64x64": {

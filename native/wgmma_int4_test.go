@@ -22,7 +22,7 @@ func panelJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 		for turn, by := range []planner.Scaling{planner.PerGroup64, planner.PerGroup128} {
 			seed := uint32(2*i + turn)
 			rng := rand.New(rand.NewPCG(uint64(seed), 9))
-			of, schedule := halves[(i+turn)%2], schedules[(i+2*turn)%4]
+			of, schedule := types16[(i+turn)%2], schedules[(i+2*turn)%4]
 			depths := []int{3, 0, 1, 5, 2}
 			if schedule == planner.ScheduleSplitK {
 				depths = []int{19, 1}
@@ -76,7 +76,7 @@ var panelMutants = []mutant{
 	{"products do not wait for copies", "kernels/wgmma_int4.cuh", "      stages.wait();\n      fenceStores", "      fenceStores"},
 	{"a stage is released before its products are done", "kernels/wgmma_int4.cuh", "      waitProducts<0>();\n#pragma unroll\n      for (int h = 0; h < kSums; ++h) settle(part[h]);\n      stages.release(at);\n", "      stages.release(at);\n      waitProducts<0>();\n"},
 	{"the loader does not wait for a free stage", "kernels/wgmma_int4.cuh", "      stages.waitFree();\n", ""},
-	{"a step arrives before its copies", "kernels/wgmma_int4.cuh", "wide ? arriveCopied(full) : arrive(full);", "arrive(full);"},
+	{"a step arrives before its copies", "kernels/wgmma_int4.cuh", "vector ? arriveCopied(full) : arrive(full);", "arrive(full);"},
 	{"pieces are not expected", "kernels/wgmma_int4.cuh", "      expectBytes(full, bytes(left));\n", ""},
 	{"words of groups anywhere are copied as pieces", "kernels/wgmma_int4.cuh", "pieces = placeInLine(groups) == 0 && cols % 4 == 0;", "pieces = true;"},
 	{"a panel behind the last is copied", "kernels/wgmma_int4.cuh", "if (both) copyPiece(stage", "copyPiece(stage"},

@@ -22,13 +22,13 @@ var wgmmaMutants = []mutant{
 	{"a warp counts for others", "kernels/wgmma_store.cuh", "countersOf(items, item) + row / 16", "countersOf(items, item)"},
 	{"a warp sums rows of the next", "kernels/wgmma_store.cuh", "min(tile.rows(), row + 16)", "row + 16"},
 	{"a product is left out", "kernels/wgmma.cuh", "        product<false>(sum, hi[i], bLo + 2 * i);\n", ""},
-	{"the splitter waits for the wrong parity", "kernels/wgmma.cuh", "waitPhase(shared + L::kLoaded + 8 * ahead.at, ahead.parity);", "waitPhase(shared + L::kLoaded + 8 * ahead.at, ahead.parity ^ 1);"},
-	{"the splitter does not wait for copies", "kernels/wgmma.cuh", "      waitPhase(shared + L::kLoaded + 8 * ahead.at, ahead.parity);\n", ""},
-	{"the splitter does not wait for a free stage", "kernels/wgmma.cuh", "      waitPhase(shared + L::kFree + 8 * stage.at, stage.parity ^ 1);\n", ""},
+	{"the converter waits for the wrong parity", "kernels/wgmma.cuh", "waitPhase(shared + L::kLoaded + 8 * ahead.at, ahead.parity);", "waitPhase(shared + L::kLoaded + 8 * ahead.at, ahead.parity ^ 1);"},
+	{"the converter does not wait for copies", "kernels/wgmma.cuh", "      waitPhase(shared + L::kLoaded + 8 * ahead.at, ahead.parity);\n", ""},
+	{"the converter does not wait for a free stage", "kernels/wgmma.cuh", "      waitPhase(shared + L::kFree + 8 * stage.at, stage.parity ^ 1);\n", ""},
 	{"the loader does not wait for a free place", "kernels/wgmma.cuh", "      waitPhase(shared + L::kTaken + 8 * ahead.at, ahead.parity ^ 1);\n", ""},
 	{"parities do not change", "kernels/wgmma_tile.cuh", "at = 0, parity ^= 1;", "at = 0;"},
-	{"a place too few for A along K", "kernels/wgmma_tile.cuh", "AlongK<E, T::TM, T::kStages + T::kAhead + 1>", "AlongK<E, T::TM, T::kStages + T::kAhead>"},
-	{"a place too few for A across K", "kernels/wgmma_tile.cuh", "AcrossK<E, T::TM, T::kStages + T::kAhead,", "AcrossK<E, T::TM, T::kStages + T::kAhead - 1,"},
+	{"a place too few for A along K", "kernels/wgmma_tile.cuh", "KMajor<E, T::TM, T::kStages + T::kAhead + 1>", "KMajor<E, T::TM, T::kStages + T::kAhead>"},
+	{"a place too few for A across K", "kernels/wgmma_tile.cuh", "MNMajor<E, T::TM, T::kStages + T::kAhead,", "MNMajor<E, T::TM, T::kStages + T::kAhead - 1,"},
 	{"stores without a fence", "kernels/wgmma.cuh", "        fenceStores();\n", ""},
 	{"a step is published before all lanes have stored", "kernels/wgmma.cuh", "      warpBarrier();\n      if (lane == 0) {\n        arrive(shared + L::kFull", "      if (lane == 0) {\n        arrive(shared + L::kFull"},
 	{"columns from 64 on are not split", "kernels/wgmma_tile.cuh", "return uniform((cols + 63) / 64);", "return uniform(min((cols + 63) / 64, 1u));"},
@@ -56,21 +56,21 @@ var wgmmaMutants = []mutant{
 	{"vectors of rows that are not aligned", "kernels/wgmma_operand.cuh", "uniform(widest(start, ld))", "uniform(widest(start, 4 * ld))"},
 }
 
-// exchangedMutants are mistakes in wgmma_exchanged.cuh, and in what problems of few rows take of the splitter.
-var exchangedMutants = []mutant{
-	{"offsets keep their places", "kernels/wgmma_exchanged.cuh", "{x.offB, x.offA,", "{x.offA, x.offB,"},
-	{"leading dimensions keep their places", "kernels/wgmma_exchanged.cuh", "x.ldb, x.lda,", "x.lda, x.ldb,"},
-	{"rows and columns keep their places", "kernels/wgmma_exchanged.cuh", "extentOf(x.cols(), x.rows())", "x.extent"},
-	{"lanes store what others have not repaired", "kernels/wgmma_exchanged.cuh", "    warpBarrier();  // other lanes", "    // other lanes"},
-	{"half of a warp's columns are the others", "kernels/wgmma_exchanged.cuh", "rowsOn(to + first, r, ld)", "rowsOn(to, r, ld)"},
-	{"columns that do not exist are stored", "kernels/wgmma_exchanged.cuh", "      if (col + first + across >= item.rows()) break;\n", ""},
-	{"rows that do not exist are stored", "kernels/wgmma_exchanged.cuh", "r < item.cols() ? rowsOn(to + first, r, ld) : nullptr", "rowsOn(to + first, r, ld)"},
-	{"partial tiles as they are multiplied", "kernels/wgmma_exchanged.cuh", "item.ldc : T::TM;", "item.ldc : T::TN;"},
-	{"a warp counts for others", "kernels/wgmma_exchanged.cuh", "countersOf(items, item) + col / 16", "countersOf(items, item)"},
-	{"a warp sums columns of others", "kernels/wgmma_exchanged.cuh", "first = col + lane % kAcross * 4;", "first = lane % kAcross * 4;"},
-	{"operands are transposed as they are", "kernels/wgmma.cuh", "wgmmaGemm<T, !kTransB, !kTransA, kParts>(items, table, B, A,", "wgmmaGemm<T, kTransA, kTransB, kParts>(items, table, B, A,"},
+// swappedMutants are mistakes in wgmma_swapped.cuh, and in what problems of few rows take of the converter.
+var swappedMutants = []mutant{
+	{"offsets keep their places", "kernels/wgmma_swapped.cuh", "{x.offB, x.offA,", "{x.offA, x.offB,"},
+	{"leading dimensions keep their places", "kernels/wgmma_swapped.cuh", "x.ldb, x.lda,", "x.lda, x.ldb,"},
+	{"rows and columns keep their places", "kernels/wgmma_swapped.cuh", "extentOf(x.cols(), x.rows())", "x.extent"},
+	{"lanes store what others have not repaired", "kernels/wgmma_swapped.cuh", "    warpBarrier();  // other lanes", "    // other lanes"},
+	{"half of a warp's columns are the others", "kernels/wgmma_swapped.cuh", "rowsOn(to + first, r, ld)", "rowsOn(to, r, ld)"},
+	{"columns that do not exist are stored", "kernels/wgmma_swapped.cuh", "      if (col + first + across >= item.rows()) break;\n", ""},
+	{"rows that do not exist are stored", "kernels/wgmma_swapped.cuh", "r < item.cols() ? rowsOn(to + first, r, ld) : nullptr", "rowsOn(to + first, r, ld)"},
+	{"partial tiles as they are multiplied", "kernels/wgmma_swapped.cuh", "item.ldc : T::TM;", "item.ldc : T::TN;"},
+	{"a warp counts for others", "kernels/wgmma_swapped.cuh", "countersOf(items, item) + col / 16", "countersOf(items, item)"},
+	{"a warp sums columns of others", "kernels/wgmma_swapped.cuh", "first = col + lane % kAcross * 4;", "first = lane % kAcross * 4;"},
+	{"operands are transposed as they are", "kernels/wgmma.cuh", "wgmmaGemm<T, !kTransB, !kTransA, kPartials>(items, table, B, A,", "wgmmaGemm<T, kTransA, kTransB, kPartials>(items, table, B, A,"},
 	{"warps split 16 of few columns", "kernels/wgmma.cuh", "(few ? 8 : 16) * warp", "16 * warp"},
-	{"all columns are few", "kernels/wgmma.cuh", "return T::kExchanged && uniform(cols) <= 32;", "return T::kExchanged;"},
+	{"all columns are few", "kernels/wgmma.cuh", "return T::kSwapped && uniform(cols) <= 32;", "return T::kSwapped;"},
 }
 
 // earlyMutants are mistakes in what tiles of many stages do while products are under way.
@@ -79,26 +79,26 @@ var earlyMutants = []mutant{
 	{"the step to come is the one before", "kernels/wgmma.cuh", "step(g, f);", "step(f, g);"},
 }
 
-// wideMutants are mistakes in wgmma_wide.cuh.
-var wideMutants = []mutant{
-	{"a stage is released before its products are done", "kernels/wgmma_wide.cuh", "        waitProducts<1>();\n        release(before);\n", "        release(before);\n        waitProducts<1>();\n"},
-	{"the last stage is released before its products are done", "kernels/wgmma_wide.cuh", "    waitProducts<0>();\n", ""},
-	{"copies of others without a fence", "kernels/wgmma_wide.cuh", "      fenceStores();  // the copies were others'\n", ""},
-	{"products do not wait for copies", "kernels/wgmma_wide.cuh", "      wait();\n", ""},
-	{"the loader does not wait for a free stage", "kernels/wgmma_wide.cuh", "    waitPhase(shared + T::kFree + 8 * stage.at, stage.parity ^ 1);\n", ""},
-	{"a step arrives before its copies", "kernels/wgmma_wide.cuh", "copy, arriveCopied)", "copy, arrive)"},
-	{"the last step arrives before its copies", "kernels/wgmma_wide.cuh", "wide ? arriveCopied(full) : arrive(full)", "arrive(full)"},
-	{"no swizzle", "kernels/wgmma_wide.cuh", "16 * (line % 8 ^ row % 8)", "16 * (line % 8)"},
-	{"steps across K as along it", "kernels/wgmma_wide.cuh", "kStepB = kAcrossB ? 128 : 2", "kStepB = 2"},
-	{"a step beyond K is read across K", "kernels/wgmma_wide.cuh", "static_cast<int32_t>(row + i * kApart) < left ? whole : 0", "whole"},
-	{"elements behind a row are read", "kernels/wgmma_wide.cuh", "bytesInLine<Number>(kAlongK ? left - line : length)", "bytesInLine<Number>((kAlongK ? left - line : length) + kLine)"},
-	{"rows that do not exist are copied", "kernels/wgmma_wide.cuh", "from(i), kAlongK ? i * kApart : 0, length)", "from(i), 0, length)"},
-	{"columns that do not exist are copied", "kernels/wgmma_wide.cuh", "from(i), kAlongK ? i * kApart : 0, length)", "from(i), kAlongK ? i * kApart : -kLength, length)"},
-	{"rows that do not exist are copied in the last step", "kernels/wgmma_wide.cuh", "        if ((kAlongK ? i * kApart : 0) >= length) break;\n        copyLine", "        copyLine"},
-	{"lines of C that are not aligned", "kernels/wgmma_wide.cuh", " && item.ldc % 8 == 0", ""},
-	{"a line of C beyond the tile", "kernels/wgmma_wide.cuh", "if (col + 8 <= item.cols())", "if (true)"},
-	{"a warp's lines are read too early", "kernels/wgmma_wide.cuh", "    warpBarrier();\n    const uint32_t col = 2 * first", "    const uint32_t col = 2 * first"},
-	{"rows that do not exist are stored", "kernels/wgmma_wide.cuh", "r < item.rows() ? rowAt(r) : kNoRow", "rowAt(r)"},
+// alignedMutants are mistakes in wgmma_aligned.cuh.
+var alignedMutants = []mutant{
+	{"a stage is released before its products are done", "kernels/wgmma_aligned.cuh", "        waitProducts<1>();\n        release(before);\n", "        release(before);\n        waitProducts<1>();\n"},
+	{"the last stage is released before its products are done", "kernels/wgmma_aligned.cuh", "    waitProducts<0>();\n", ""},
+	{"copies of others without a fence", "kernels/wgmma_aligned.cuh", "      fenceStores();  // the copies were others'\n", ""},
+	{"products do not wait for copies", "kernels/wgmma_aligned.cuh", "      wait();\n", ""},
+	{"the loader does not wait for a free stage", "kernels/wgmma_aligned.cuh", "    waitPhase(shared + T::kFree + 8 * stage.at, stage.parity ^ 1);\n", ""},
+	{"a step arrives before its copies", "kernels/wgmma_aligned.cuh", "copy, arriveCopied)", "copy, arrive)"},
+	{"the last step arrives before its copies", "kernels/wgmma_aligned.cuh", "vector ? arriveCopied(full) : arrive(full)", "arrive(full)"},
+	{"no swizzle", "kernels/wgmma_aligned.cuh", "16 * (line % 8 ^ row % 8)", "16 * (line % 8)"},
+	{"steps across K as along it", "kernels/wgmma_aligned.cuh", "kStepB = kMNMajorB ? 128 : 2", "kStepB = 2"},
+	{"a step beyond K is read across K", "kernels/wgmma_aligned.cuh", "static_cast<int32_t>(row + i * kApart) < left ? whole : 0", "whole"},
+	{"elements behind a row are read", "kernels/wgmma_aligned.cuh", "bytesInLine<Number>(kMajorK ? left - line : length)", "bytesInLine<Number>((kMajorK ? left - line : length) + kLine)"},
+	{"rows that do not exist are copied", "kernels/wgmma_aligned.cuh", "from(i), kMajorK ? i * kApart : 0, length)", "from(i), 0, length)"},
+	{"columns that do not exist are copied", "kernels/wgmma_aligned.cuh", "from(i), kMajorK ? i * kApart : 0, length)", "from(i), kMajorK ? i * kApart : -kLength, length)"},
+	{"rows that do not exist are copied in the last step", "kernels/wgmma_aligned.cuh", "        if ((kMajorK ? i * kApart : 0) >= length) break;\n        copyLine", "        copyLine"},
+	{"lines of C that are not aligned", "kernels/wgmma_aligned.cuh", " && item.ldc % 8 == 0", ""},
+	{"a line of C beyond the tile", "kernels/wgmma_aligned.cuh", "if (col + 8 <= item.cols())", "if (true)"},
+	{"a warp's lines are read too early", "kernels/wgmma_aligned.cuh", "    warpBarrier();\n    const uint32_t col = 2 * first", "    const uint32_t col = 2 * first"},
+	{"rows that do not exist are stored", "kernels/wgmma_aligned.cuh", "r < item.rows() ? rowAt(r) : kNoRow", "rowAt(r)"},
 }
 
 // byteMutants are mistakes in wgmma_bytes.cuh, and in what C has there.
@@ -107,11 +107,11 @@ var byteMutants = []mutant{
 	{"a stage is added while products are under way", "kernels/wgmma_bytes.cuh", "    waitProducts<0>();\n    settle(part);\n", "    settle(part);\n"},
 	{"a stage is released before its products are done", "kernels/wgmma_bytes.cuh", "    waitProducts<0>();\n    settle(part);\n    release(stage.at);\n", "    release(stage.at);\n    waitProducts<0>();\n    settle(part);\n"},
 	{"whole sums are taken for floats", "kernels/wgmma.cuh", "static_cast<float>(whole[i])", "__uint_as_float(static_cast<uint32_t>(whole[i]))"},
-	{"C of fp16 is taken for bf16", "element/half.cuh", "    if ((flags & kItemF16C) != 0) of(Halves<High>{});\n    else of", "    of"},
+	{"C of fp16 is taken for bf16", "element/bits16.cuh", "    if ((flags & kItemF16C) != 0) of(Bits16<High>{});\n    else of", "    of"},
 }
 
-// dressedMutants are mistakes in what kernels of warpgroups do with an epilogue in registers, and of dynamic tables.
-var dressedMutants = []mutant{
+// warpgroupEpilogueMutants are mistakes in what kernels of warpgroups do with an epilogue in registers, and of dynamic tables.
+var warpgroupEpilogueMutants = []mutant{
 	{"the first row stands for one that is none", "epilogue/wgmma_epilogue.cuh", "return none ? 0.0f : alpha * x;", "return none ? x : alpha * x;"},
 	{"biases of other columns", "epilogue/wgmma_epilogue.cuh", "x[i / 4 * 2 + i % 2]", "x[i / 4 * 2]"},
 	{"the second product finds another lane's first", "epilogue/wgmma_epilogue.cuh", "const float4 before = at[i / 4 * kApart];", "const float4 before = at[0];"},
@@ -154,15 +154,15 @@ func TestWarpgroupMutants(t *testing.T) {
 		jobs    func(*tile.Shape) []*emulatorJob
 	}{
 		{"wgmma-128x128", "floats", wgmmaMutants, func(s *tile.Shape) []*emulatorJob { return append(wgmmaJobs(t, s, 18), wgmmaExtremes(t, s)[:6]...) }},
-		{"wgmma-64x128", "exchanged", exchangedMutants, func(s *tile.Shape) []*emulatorJob { return append(wgmmaJobs(t, s, 19), wgmmaExtremes(t, s)[:6]...) }},
+		{"wgmma-64x128", "swapped", swappedMutants, func(s *tile.Shape) []*emulatorJob { return append(wgmmaJobs(t, s, 19), wgmmaExtremes(t, s)[:6]...) }},
 		{"wgmma-64x64-deep", "early", earlyMutants, func(s *tile.Shape) []*emulatorJob { return wgmmaJobs(t, s, 20)[:16] }},
-		{"aligned-64x128", "aligned", wideMutants, func(s *tile.Shape) []*emulatorJob {
+		{"aligned-64x128", "aligned", alignedMutants, func(s *tile.Shape) []*emulatorJob {
 			return slices.DeleteFunc(halfJobs(t, s, element.BF16), func(j *emulatorJob) bool { return j.dynamic() })
 		}},
 		{"aligned-64x64", "bytes", byteMutants, func(s *tile.Shape) []*emulatorJob {
 			return slices.DeleteFunc(append(halfJobs(t, s, element.E4M3), halfJobs(t, s, element.Int8)...), func(j *emulatorJob) bool { return j.dynamic() })
 		}},
-		{"wgmma-64x64", "epilogue", dressedMutants, func(s *tile.Shape) []*emulatorJob {
+		{"wgmma-64x64", "epilogue", warpgroupEpilogueMutants, func(s *tile.Shape) []*emulatorJob {
 			return slices.DeleteFunc(wgmmaEpilogues(t, s), func(j *emulatorJob) bool {
 				return j.plan.Options.TypeA != element.BF16 && j.plan.Options.TypeA != element.E4M3
 			})

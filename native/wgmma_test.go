@@ -184,7 +184,7 @@ func TestWarpgroupPartsInOrder(t *testing.T) {
 	}
 }
 
-// splitTiles are the tiles of wgmma.cuh, those of wgmma_wide.cuh have no fp32.
+// splitTiles are the tiles of wgmma.cuh, those of wgmma_aligned.cuh have no fp32.
 func splitTiles() []*tile.Shape {
 	return slices.DeleteFunc(tile.Of(tile.WGMMA), func(s *tile.Shape) bool { return s.NarrowOnly })
 }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Builds the kernels of native/ for NVIDIA GPUs, and with clocks those of fp32 that internal/clocks has: needs nvcc, no GPU and no Go.
 # 8 minutes on 16 cores. scripts/pack.sh makes products of them.
-# Usage: [PARTS="ragged wide_int8"] scripts/cuda.sh DIRECTORY   (default: all parts)
+# Usage: [PARTS="ragged wgmma_int8"] scripts/cuda.sh DIRECTORY   (default: all parts)
 set -euo pipefail
 cd "$(dirname "$0")/../native"
 mkdir -p "$1"
@@ -10,7 +10,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # Parts of the kernels, of which native/lists has the kernels: what takes longest first.
-parts=(wide_e4m3 wide_int8 wide int8 e4m3 halves wgmma tensor plain int4 ragged)
+parts=(wgmma_e4m3 wgmma_int8 aligned16 tensor_int8 tensor_e4m3 wgmma16 wgmma tensor plain int4 ragged)
 wanted=" ${PARTS:-${parts[*]}} "
 for name in $wanted; do
 	[[ " ${parts[*]} " == *" $name "* ]] || { echo "cuda.sh: no part $name (there are ${parts[*]})" >&2; exit 1; }
@@ -26,7 +26,7 @@ compile() {
 	# shellcheck disable=SC2086 # words are flags
 	{ nvcc $flags -arch="$arch" -DBG_PART="$part" "$@" -o "$file" kernels.cu 2>"$file.log" || cat "$file.log" >&2; } &
 }
-everywhere=" ragged plain tensor e4m3 int8 int4 " # the others have instructions of 9.0 alone
+everywhere=" ragged plain tensor tensor_e4m3 tensor_int8 int4 " # the others have instructions of 9.0 alone
 for part in "${parts[@]}"; do
 	[[ $wanted == *" $part "* ]] || continue
 	compile sm_90a "$part" "sm_90a_$part.cubin" -cubin --split-compile=0 -Xptxas -v

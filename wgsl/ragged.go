@@ -127,7 +127,7 @@ func raggedNumbers(threads int) names {
 		"tile.words":  encoding.KernelWords,
 		"split.tiles": encoding.SplitTiles, "split.total": encoding.SplitTotal,
 		"split.groups": encoding.SplitGroups,
-		"shift.cols":   encoding.ColsShift, "final": encoding.Final, "wide.flag": encoding.ItemVector,
+		"shift.cols":   encoding.ColsShift, "final": encoding.Final, "vector.flag": encoding.ItemVector,
 	} {
 		all.number(name, number)
 	}

@@ -138,6 +138,6 @@ func raggedSecondItem(e encoding.Epilogue) string {
 	words[second + ${item.ldb}u] = p.ldB2;
 	words[second + ${item.biasAt}u] = words[at + ${item.biasAt}u] + p.n;
 	words[second + ${item.flags}u] = ${second.flag}u | ` +
-		`select(0u, ${wide.flag}u, ((p.offA | p.ldA | p.offB2 | p.ldB2) & words[${wide}u]) == 0u);` +
+		`select(0u, ${vector.flag}u, ((p.offA | p.ldA | p.offB2 | p.ldB2) & words[${vector}u]) == 0u);` +
 		raggedSecondScales(e)
 }

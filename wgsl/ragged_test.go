@@ -43,8 +43,8 @@ func TestRaggedRespectsLimits(t *testing.T) {
 
 // A name that two things have would be taken for the one or the other.
 func TestRaggedNames(t *testing.T) {
-	require.PanicsWithValue(t, "wgsl: the texts of ragged plans have two things of the name wide", func() {
-		raggedNumbers(256).words("", []string{"narrow", "wide"})
+	require.PanicsWithValue(t, "wgsl: the texts of ragged plans have two things of the name vector", func() {
+		raggedNumbers(256).words("", []string{"narrow", "vector"})
 	})
 	require.PanicsWithValue(t, "wgsl: the texts of ragged plans name nothing", func() {
 		names{"some": "${nothing}"}.expand("${some}")

@@ -202,7 +202,7 @@ func (e Epilogue) RecordWords() int {
 var (
 	BoundNames = [EpilogueBoundWords]string{"form", "groups", "entries", "m", "n", "k", "transA", "transB", "offA",
 		"offB", "offC", "lda", "ldb", "ldc", "stride", "rest", "alpha", "beta", "lenA", "lenB", "lenC", "kernels",
-		"flags", "wide", "fill", "bins", "makers", "items", "starts", "order", "split", BoundGatherRows: "gatherRows",
+		"flags", "vector", "fill", "bins", "makers", "items", "starts", "order", "split", BoundGatherRows: "gatherRows",
 		"scatterRows", "rowsA", "rowsC", "weights", "bias", "strideBias", "offB2", "ldb2", "pointers", "lenB2",
 		"lenBias", "lenRows", "scaleA", "scaleB"}
 	KernelNames = [KernelWords]string{"tm", "tn", "tk", "shift", "workers", "chunk", "table", "step", "worker"}

@@ -95,7 +95,7 @@ func (s *Shape) Check() error {
 func (s *Shape) Groups() int { return max(s.Threads*s.RM*s.RN/(s.TM*s.TN), 1) }
 
 // KeepsGated: native kernels keep the first product of a gated tile, of elements of so many bytes, in
-// registers, not in the workspace. It is what WideTile in native/kernels/wgmma_wide.cuh has room for.
+// registers, not in the workspace. It is what WideTile in native/kernels/wgmma_aligned.cuh has room for.
 func (s *Shape) KeepsGated(bytes int) bool {
 	return s.Aligned && (s.TN == 64 || s.TM == 128 && bytes == 2)
 }

@@ -16,7 +16,7 @@ BG_DEVICE uint32_t threadId() { return __builtin_amdgcn_workitem_id_x(); }
 BG_DEVICE uint32_t workerId() { return __builtin_amdgcn_workgroup_id_x(); }
 BG_DEVICE uint32_t pieceId() { return __builtin_amdgcn_workgroup_id_y(); }
 
-// barrier orders shared memory alone; nothing else is exchanged within a group.
+// barrier orders shared memory alone; nothing else is swapped within a group.
 BG_DEVICE void barrier() {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
   __builtin_amdgcn_s_barrier();
@@ -68,7 +68,7 @@ BG_DEVICE bool arrivesLast(uint32_t* arrived, uint32_t count) {
   const uint32_t shift = firstLane(threadId()) / waveSize() * kBits;
   const bool counts = threadId() % waveSize() == 0;
   releaseStores();
-  barrier();  // all waves have; that of finishPart orders shared memory alone
+  barrier();  // all waves have; that of finishPartial orders shared memory alone
   uint32_t before = 0;
   if (counts) before = addAt(arrived, 1u << shift);
   if ((firstLane(before) >> shift & kMask) + 1 != count) return false;

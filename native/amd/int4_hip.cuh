@@ -1,16 +1,16 @@
 // B of 4 bits with scales of groups in the kernels of gemm.cuh for AMD GPUs, where A has 16 bits; neither is transposed.
 // Weights less their zero point are whole numbers, which BF16 and F16 have: they become words of pairs of k's, as those of
-// half_hip.cuh, between the registers that they are loaded to and shared memory. All k's of a step are of one group, so that
+// bits16_hip.cuh, between the registers that they are loaded to and shared memory. All k's of a step are of one group, so that
 // each column has one scale there, which lies behind its words: row T::TK of a stage of B. Plain FMAs multiply numbers of B by it,
-// when they have made fp32 of them; matrix cores sum a step from zero and multiply the sums (mfma_half.cuh).
+// when they have made fp32 of them; matrix cores sum a step from zero and multiply the sums (mfma_bits16.cuh).
 #pragma once
 
 #include "../epilogue/epilogue.cuh"
-#include "half_hip.cuh"
+#include "bits16_hip.cuh"
 
-// Int4Halves are elements of A of 16 bits beside such a B.
+// Int4Bits16 are elements of A of 16 bits beside such a B.
 template <class Format>
-struct Int4Halves : Halves<Format> {};
+struct Int4Bits16 : Bits16<Format> {};
 
 // Panels is where a B begins, and the words of its groups of 1 << log k's.
 struct Panels {
@@ -74,11 +74,11 @@ struct PanelColumns {
 };
 
 template <class T, int kLength, class Format, bool kListed>
-struct Operand<T, kLength, true, Int4Halves<Format>, kListed> : WordsAlong<T, kLength, Halves<Format>, kListed> {
-  using WordsAlong<T, kLength, Halves<Format>, kListed>::WordsAlong;
+struct Operand<T, kLength, true, Int4Bits16<Format>, kListed> : WordsKMajor<T, kLength, Bits16<Format>, kListed> {
+  using WordsKMajor<T, kLength, Bits16<Format>, kListed>::WordsKMajor;
 };
 template <class T, int kLength, class Format>
-struct Operand<T, kLength, false, Int4Halves<Format>, false> : PanelColumns<T, Format> {
+struct Operand<T, kLength, false, Int4Bits16<Format>, false> : PanelColumns<T, Format> {
   using PanelColumns<T, Format>::PanelColumns;
 };
 

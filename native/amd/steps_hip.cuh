@@ -45,7 +45,7 @@ constexpr bool kHasBlocksHere = false;
 constexpr bool kHasBlocksHere = true;
 #endif
 
-// BlockStepScales has scales kTimes as large: the products that matrix cores sum are smaller by that (mfma_half.cuh).
+// BlockStepScales has scales kTimes as large: the products that matrix cores sum are smaller by that (mfma_bits16.cuh).
 template <class T, class Element, int kTimes>
 struct BlockStepScales {
   static constexpr uint32_t kDepth = T::TK * Element::kPer;

@@ -1,7 +1,7 @@
 // The formats of elements of 16 and 8 bits on AMD GPUs, and what their words are in shared memory.
 #pragma once
 
-#include "half.cuh"
+#include "bits16.cuh"
 
 // HalfPair is two numbers of F16 in a word.
 typedef _Float16 HalfPair __attribute__((vector_size(4)));

@@ -2,7 +2,7 @@
 // anywhere, so that each has a place of its own in its first line.
 #pragma once
 
-#include "../kernels/tensor_half.cuh"
+#include "../kernels/tensor_bits16.cuh"
 
 template <class T, int kLength>
 struct StagedOperand<T, kLength, true, true> {
@@ -44,14 +44,14 @@ struct StagedOperand<T, kLength, true, true> {
 template <class Operand>
 struct PairReader<Operand, true, true> {
   using Number = typename Operand::Number;
-  static constexpr int kHalves = 2 * Operand::kBlocks;
+  static constexpr int kBits16 = 2 * Operand::kBlocks;
   const char* at;                              // where the lane's first pair is in a row without a shift
-  uint32_t offset[kHalves], which[kHalves];  // of each 8 rows: bytes of the shift, down to a word; bytes of two words that are a pair
+  uint32_t offset[kBits16], which[kBits16];  // of each 8 rows: bytes of the shift, down to a word; bytes of two words that are a pair
 
   BG_DEVICE void start(const FragmentLane& lane, const float* stage, uint32_t first, const Number* p, uint32_t ld, const uint32_t* list) {
     at = reinterpret_cast<const char*>(stage) + sizeof(Number) * ((first + lane.group) * Operand::kPitch + 2 * lane.member);
 #pragma unroll
-    for (int i = 0; i < kHalves; ++i) {
+    for (int i = 0; i < kBits16; ++i) {
       const uint32_t shift = placeInLine(rowsOn(p, list[first + lane.group + 8 * i], ld));
       offset[i] = sizeof(Number) * (shift & ~1u);
       which[i] = shift % 2 == 0 ? 0x3210 : 0x5432;

@@ -37,8 +37,8 @@ BG_DEVICE void fetchLists(const Items<Epilogue>& items, uint32_t number, const I
   }
 }
 
-// PartSums adds sums of a step as they are, and RowScales times their scales of blocks. more: of another step there are some.
-struct PartSums {
+// StepSums adds sums of a step as they are, and RowScales times their scales of blocks. more: of another step there are some.
+struct StepSums {
   template <int n>
   BG_DEVICE void add(float (&sum)[n], const float (&part)[n], bool) const {
 #pragma unroll
@@ -72,7 +72,7 @@ BG_DEVICE void withScales(const Items<typename T::More>& items, uint32_t number,
       }
     }
   }
-  PartSums none;
+  StepSums none;
   multiply(none);
 }
 
@@ -219,12 +219,12 @@ struct Kept<T, kInRegisters> {
   }
 };
 
-// dressSums does to the sums of a final item that does not read C all that its epilogue says, in registers, and
+// applyEpilogue does to the sums of a final item that does not read C all that its epilogue says, in registers, and
 // reports whether they are C's then: those of a gated tile's first item are kept for the second. Whatever an epilogue may have is a loop of its own, because a branch for each of 64 sums took
 // 3 us a tile, and loads of biases come before anything is stored, which they could not pass (H200: 4096 tokens'
 // experts 497 for 424 us, with bias and SiLU 701).
 template <class T, Keeping kWhere, class Lanes, int n>
-BG_DEVICE bool dressSums(float (&sum)[n], const Epilogue& e, const Item& item, const ItemEpilogue& words, const Lanes& lanes, Kept<T, kWhere>& kept) {
+BG_DEVICE bool applyEpilogue(float (&sum)[n], const Epilogue& e, const Item& item, const ItemEpilogue& words, const Lanes& lanes, Kept<T, kWhere>& kept) {
   if constexpr (T::Element::kWhole) {
     if (e.has(kZeros) && item.depth != 0) centreSums(e, item, words, lanes, sum);
   }
@@ -277,9 +277,9 @@ struct ScatteredRows {
   }
 };
 
-// storeDressed writes the warp's 16 rows of dressed sums to C, which begin anywhere.
+// storeFinished writes the warp's 16 rows of sums with their epilogue to C, which begin anywhere.
 template <class T, int n>
-BG_DEVICE void storeDressed(const float (&sum)[n], float* out, const Epilogue& e, const Item& item, const ItemEpilogue& words, uint32_t row, float* C) {
+BG_DEVICE void storeFinished(const float (&sum)[n], float* out, const Epilogue& e, const Item& item, const ItemEpilogue& words, uint32_t row, float* C) {
   auto store = [&](auto to) {
     storeColumns<decltype(to)>(sum, out, item, row, e.operandC<typename decltype(to)::Number>(words.pointersAt, C) + item.offC, ScatteredRows{e, words});
   };
@@ -326,6 +326,6 @@ BG_DEVICE void finishSums(float (&sum)[n], float* out, const Items<Epilogue>& it
   }
   const ItemEpilogue words = itemEpilogueAt(items.words(), number % kItemPlaces);
   Kept<T, kInWorkspace> kept(workspace);
-  if (!dressSums(sum, e, item, words, RowLanes{row}, kept)) return;
-  storeDressed<T>(sum, out, e, item, words, row, C);
+  if (!applyEpilogue(sum, e, item, words, RowLanes{row}, kept)) return;
+  storeFinished<T>(sum, out, e, item, words, row, C);
 }

@@ -35,7 +35,7 @@ struct RaggedKernel {
 };
 struct Bounds {
   uint32_t form, groups, entries, m, n, k, transA, transB, offA, offB, offC, lda, ldb, ldc, stride, rest,
-    alpha, beta, lenA, lenB, lenC, kernels, flags, wide, fill, bins, makers, items, starts, order, split;
+    alpha, beta, lenA, lenB, lenC, kernels, flags, vector, fill, bins, makers, items, starts, order, split;
   RaggedKernel tile[kRaggedKernels];
 };
 // EpilogueBounds follow for kernels with an epilogue.

@@ -1,6 +1,6 @@
 // What becomes of the partial tiles of a tile that is cut along K: they are summed, always in the same order, and
 // C = alpha * sum + beta * C. fixup is the kernel of a launch of its own for that. Of kernels whose names end with _parts
-// whoever stores the last part of a tile sums all of them (finishPart): a launch less. kFinishes: all kernels are such.
+// whoever stores the last part of a tile sums all of them (finishPartial): a launch less. kFinishes: all kernels are such.
 #pragma once
 
 #include "gemm.cuh"
@@ -63,10 +63,10 @@ BG_DEVICE void fixup(const uint4* __restrict__ items, float* __restrict__ C, con
   }
 }
 
-// sumParts does what fixup does of up to kSlotSets parts, for 4 adjacent columns of a tile and, from row `row` on, each kApart-th row:
+// sumPartials does what fixup does of up to kSlotSets parts, for 4 adjacent columns of a tile and, from row `row` on, each kApart-th row:
 // their sums are in the order of the slots, as there, so that bits are the same. kVectors rows of kSlots slots are under way at once.
 template <class T, int kApart, int kVectors, int kSlots>
-BG_DEVICE void sumParts(const FixupItem& item, uint32_t row, uint32_t rows, uint32_t col, float* C, const float* workspace) {
+BG_DEVICE void sumPartials(const FixupItem& item, uint32_t row, uint32_t rows, uint32_t col, float* C, const float* workspace) {
   constexpr uint32_t kSlot = T::TM * T::TN / 4, kPitch = T::TN / 4;  // vectors
   static_assert(kVectors * kApart <= T::TM && T::TM % (kVectors * kApart) == 0, "rows beyond the slot");
   const float alpha = __uint_as_float(item.alpha), beta = __uint_as_float(item.beta);
@@ -117,10 +117,10 @@ BG_DEVICE uint32_t* countersOf(const uint4* items, const Item& item) {
   return const_cast<uint32_t*>(reinterpret_cast<const uint32_t*>(items)) + item.ldc;
 }
 
-// finishPart counts the thread groups that have stored their parts of a tile of fp32. The last one sums all parts, its own too,
+// finishPartial counts the thread groups that have stored their parts of a tile of fp32. The last one sums all parts, its own too,
 // whoever it is. Nobody waits for another one, so that any order of groups will do.
 template <class T>
-BG_DEVICE void finishPart(const uint4* items, const Item& item, float* C, const float* workspace) {
+BG_DEVICE void finishPartial(const uint4* items, const Item& item, float* C, const float* workspace) {
   if ((item.flags & kItemPartial) == 0) return;
   const FixupItem tile = fixupAt(fixupOf(items, item), 0);
   barrier();  // all threads have stored
@@ -129,5 +129,5 @@ BG_DEVICE void finishPart(const uint4* items, const Item& item, float* C, const 
   constexpr int kUnderWay = T::kThreads * T::kMinGroups > 512 ? 8 : 16, kMost = kUnderWay / 4, kRows = T::TM / kApart;  // as registers allow
   constexpr int kVectors = kRows < kMost ? kRows : kMost;
   const uint32_t row = threadId() / kAcross, col = threadId() % kAcross * 4;
-  if (col < tile.cols()) sumParts<T, kApart, kVectors, kUnderWay / kVectors>(tile, row, tile.rows(), col, C, workspace);
+  if (col < tile.cols()) sumPartials<T, kApart, kVectors, kUnderWay / kVectors>(tile, row, tile.rows(), col, C, workspace);
 }

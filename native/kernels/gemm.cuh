@@ -35,7 +35,7 @@ struct Tile {
   static constexpr int kThreads = kThreads_;
   static constexpr int kStages = kStages_;  // steps in shared memory: one is multiplied, the others are on their way
   static constexpr int kMinGroups = kMinGroups_;  // that must fit in registers at once: thread groups of a compute unit; HIP: waves of a SIMD
-  static constexpr int kDressedGroups = kMinGroups;  // the same with an epilogue
+  static constexpr int kEpilogueGroups = kMinGroups;  // the same with an epilogue
   static constexpr int kGroups = kThreads * RM * RN / (TM * TN);  // K groups
   static constexpr int kGroupThreads = kThreads / kGroups;
   static_assert(kGroupThreads * kGroups == kThreads && TK % kGroups == 0, "uneven tile");
@@ -107,42 +107,42 @@ struct RowList<false> {
 };
 
 // Operand copies the steps of A or B to shared memory. kLength is the tile's
-// extent across K. kAlongK: memory runs along K (A as it is, B transposed), so
+// extent across K. kMajorK: memory runs along K (A as it is, B transposed), so
 // that the step is transposed on its way. kListed, along K: rows are where a list in shared memory says.
-template <class T, int kLength, bool kAlongK, class Element = Floats, bool kListed = false>
+template <class T, int kLength, bool kMajorK, class Element = Floats, bool kListed = false>
 struct Operand : RowList<kListed> {
   // Adjacent threads copy kRun elements that are adjacent in memory. Along K it is
   // few, so that a warp has several rows: kPitch, a multiple of 4 for the reading
   // of vectors, would make many k's of one row meet in a bank.
-  static constexpr int kRun = kAlongK ? (T::TK < 16 ? T::TK : 16) : kLength;
+  static constexpr int kRun = kMajorK ? (T::TK < 16 ? T::TK : 16) : kLength;
   static constexpr int kStride = T::kThreads / kRun;  // between the elements of a thread across the runs
-  static constexpr int kPitch = kAlongK ? kLength + 4 : kLength;
+  static constexpr int kPitch = kMajorK ? kLength + 4 : kLength;
   static constexpr int kFloats = T::TK * kPitch;
 
   // Element j of a thread: k is j / kRows * kStep further than that of element 0,
   // the row of op(A) or column of op(B) j % kRows * kStride.
   static constexpr int kCount = kLength * T::TK / T::kThreads;
-  static constexpr int kRows = kAlongK ? kLength / kStride : 1;
-  static constexpr int kStep = kAlongK ? kRun : kStride;
+  static constexpr int kRows = kMajorK ? kLength / kStride : 1;
+  static constexpr int kStep = kMajorK ? kRun : kStride;
   static_assert(kRun * kStride == T::kThreads && kCount * T::kThreads == kLength * T::TK && kCount <= 32 &&
                     kCount % kRows == 0 && kRows > 0, "uneven tile");
 
-  static constexpr bool kCanBeWide = !kAlongK && kCount >= 4;
-  static constexpr int kWideRun = kLength / 4, kWideStride = T::kThreads / kWideRun;
+  static constexpr bool kCanVector = !kMajorK && kCount >= 4;
+  static constexpr int kVectorRun = kLength / 4, kVectorStride = T::kThreads / kVectorRun;
 
   const float* at;   // this thread's first element of the next step; kListed: in the first row of all
   SharedAddress to;  // its place in the first stage
   uint32_t ld;
   uint32_t k;      // of the first element within a step
-  uint32_t valid;  // a bit for each element whose row or column exists; wide: for each column of a vector
-  bool wide;       // copies of 16 bytes
+  uint32_t valid;  // a bit for each element whose row or column exists; with vector loads for each column of a vector
+  bool vector;       // copies of 16 bytes
   Copies<kCount> copies;
   uint32_t pending;  // the stage that they fill
 
   BG_DEVICE Operand(const float* start, uint32_t ld_, uint32_t length, bool aligned, const float* shared, const uint32_t* rows = nullptr)
-      : RowList<kListed>{rows + threadId() / kRun}, ld(ld_), wide(kCanBeWide && aligned), copies(start) {
+      : RowList<kListed>{rows + threadId() / kRun}, ld(ld_), vector(kCanVector && aligned), copies(start) {
     const uint32_t t = threadId();
-    if constexpr (kAlongK) {
+    if constexpr (kMajorK) {
       const uint32_t row = t / kRun;
       k = t % kRun;
       at = kListed ? start + k : rowsOn(start, row, ld) + k;
@@ -151,11 +151,11 @@ struct Operand : RowList<kListed> {
 #pragma unroll
       for (int j = 0; j < kCount; ++j) valid |= (row + j % kRows * kStride < length ? 1u : 0u) << j;
     } else {
-      const uint32_t run = wide ? kWideRun : kRun, width = wide ? 4 : 1, column = t % run * width;
+      const uint32_t run = vector ? kVectorRun : kRun, width = vector ? 4 : 1, column = t % run * width;
       k = t / run;
       at = rowsOn(start, k, ld) + column;
       to = sharedAddress(shared + k * kPitch + column);
-      valid = column >= length ? 0 : wide ? lowBits(min(length - column, 4u)) : 0xffffffff;
+      valid = column >= length ? 0 : vector ? lowBits(min(length - column, 4u)) : 0xffffffff;
     }
   }
 
@@ -167,17 +167,17 @@ struct Operand : RowList<kListed> {
   // copy starts the copies of the next step, of which `left` k's exist, to a
   // stage of shared memory.
   BG_DEVICE void copy(uint32_t left, uint32_t stage) {
-    if (kCanBeWide && wide) {
-      const uint32_t rows = min(below(left, kWideStride), static_cast<uint32_t>(kCount / 4));
+    if (kCanVector && vector) {
+      const uint32_t rows = min(below(left, kVectorStride), static_cast<uint32_t>(kCount / 4));
       if (valid == 15) {
         copies.template start<16, kCount / 4>(
-            lowBits(rows), [&](int j) { return wideTo(j, stage); }, [&](int j) { return rowsOn(at, j * kWideStride, ld); });
+            lowBits(rows), [&](int j) { return vectorTo(j, stage); }, [&](int j) { return rowsOn(at, j * kVectorStride, ld); });
       } else {  // the last columns of the matrix
 #pragma unroll 1
         for (uint32_t j = 0; j < rows; ++j) {
 #pragma unroll
           for (int i = 0; i < 3; ++i) {
-            copyIf<4>(valid, i, wideTo(j, stage) + 4 * i, rowsOn(at, j * kWideStride, ld) + i);
+            copyIf<4>(valid, i, vectorTo(j, stage) + 4 * i, rowsOn(at, j * kVectorStride, ld) + i);
           }
         }
       }
@@ -187,24 +187,24 @@ struct Operand : RowList<kListed> {
           exists, [&](int j) { return narrowTo(j, stage); },
           [&](int j) {
             const int along = j / kRows * kStep, across = j % kRows * kStride;
-            return kAlongK ? rowsOn(at, this->rowAt(across), ld) + along : rowsOn(at, along, ld);
+            return kMajorK ? rowsOn(at, this->rowAt(across), ld) + along : rowsOn(at, along, ld);
           });
     }
-    at = kAlongK ? at + T::TK : rowsOn(at, T::TK, ld);
+    at = kMajorK ? at + T::TK : rowsOn(at, T::TK, ld);
     pending = stage;
   }
 
   // land ends the copies that copy started last, where the dialect has something to do for that.
   BG_DEVICE void land() {
-    if (kCanBeWide && wide) {
-      if (valid == 15) copies.template land<16, kCount / 4>([&](int j) { return wideTo(j, pending); });
+    if (kCanVector && vector) {
+      if (valid == 15) copies.template land<16, kCount / 4>([&](int j) { return vectorTo(j, pending); });
     } else {
       copies.template land<4, kCount>([&](int j) { return narrowTo(j, pending); });
     }
   }
 
   // The places in shared memory of a thread's copies.
-  BG_DEVICE SharedAddress wideTo(int j, uint32_t stage) const { return to + stage + 4 * j * kWideStride * kPitch; }
+  BG_DEVICE SharedAddress vectorTo(int j, uint32_t stage) const { return to + stage + 4 * j * kVectorStride * kPitch; }
   BG_DEVICE SharedAddress narrowTo(int j, uint32_t stage) const {
     const int along = j / kRows * kStep, across = j % kRows * kStride;
     return to + stage + 4 * (along * kPitch + across);
@@ -449,13 +449,13 @@ struct SideB<T, false, Element, SumOf, true> {
   }
 };
 
-// finishPart goes behind the store of an item that may be a part of a tile: see fixup.cuh.
+// finishPartial goes behind the store of an item that may be a part of a tile: see fixup.cuh.
 template <class T>
-BG_DEVICE void finishPart(const uint4* items, const Item& item, float* C, const float* workspace);
+BG_DEVICE void finishPartial(const uint4* items, const Item& item, float* C, const float* workspace);
 
 // gemm is the kernel of a tile. Sum keeps its outputs in registers and multiplies. A step has
-// T::TK words of Element along K. kParts: it sums the parts of tiles.
-template <class T, bool kTransA, bool kTransB, class SumOf = Accumulator<T>, class Element = Floats, class More = NoEpilogue, bool kParts = false>
+// T::TK words of Element along K. kPartials: it sums the parts of tiles.
+template <class T, bool kTransA, bool kTransB, class SumOf = Accumulator<T>, class Element = Floats, class More = NoEpilogue, bool kPartials = false>
 BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A,
                     const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace, const More& more = {}) {
   constexpr bool kListed = More::kIs && !kTransA;  // rows of A may be anywhere
@@ -478,7 +478,7 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
   const float* const readA = sum.template firstA<OperandA::kPitch>(shared);
   const float* const readB = sum.template firstB<OperandB::kPitch>(shared + OperandA::kFloats);
 
-  WorkerItems<More, !kParts> work(table, workerId(), more);
+  WorkerItems<More, !kPartials> work(table, workerId(), more);
   while (work.any()) {
     const uint32_t number = work.number;
     Item item = more.item(items, number);
@@ -543,7 +543,7 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
     } else {
       withTarget<T, Element>(item, C, workspace, [&](const auto& target) { target.template store<T, Sum::kGroups, T::TN>(shared); });
     }
-    if constexpr ((kParts || kFinishes) && Element::kPer == 1 && !More::kIs) finishPart<T>(items, item, C, workspace);
+    if constexpr ((kPartials || kFinishes) && Element::kPer == 1 && !More::kIs) finishPartial<T>(items, item, C, workspace);
     work.go(shared);
     if (work.any()) barrier();
   }

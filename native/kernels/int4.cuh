@@ -14,7 +14,7 @@
 
 #include "../epilogue/epilogue.cuh"
 #include "../ptx/fragment.cuh"
-#include "../element/half.cuh"
+#include "../element/bits16.cuh"
 #include "tensor.cuh"
 
 // Int4Tile is a row of the tile table and what follows from it.
@@ -22,7 +22,7 @@ template <int TM_, int TN_, int kThreads_, int kStages_, int kMinGroups_, class 
 struct Int4Tile {
   using Element = Element_;  // of A
   static constexpr int TM = TM_, TN = TN_, TK = 128, kStages = kStages_, kThreads = kThreads_, kWarpColumns = TN / (kThreads / 32);
-  static constexpr int kMinGroups = kMinGroups_, kDressedGroups = kMinGroups;
+  static constexpr int kMinGroups = kMinGroups_, kEpilogueGroups = kMinGroups;
   static constexpr int kColumns = kWarpColumns / 16, kRows = TM / 8;  // of a warp: in 16 columns, and 8 rows
   static constexpr int kPitch = TN + 4;                               // of the sums in shared memory: no two lanes store to one bank
   // A stage, in bytes: rows of A, the panels, and the words of their groups.
@@ -45,11 +45,11 @@ struct GroupedRows {
   uint32_t rows[kCopies];  // of A, that the thread copies
   uint32_t ld, count, line;
   int32_t length;          // of the tile's `count` rows those from the thread's first on
-  bool wide;
+  bool vector;
 
   template <class RowAt>
   BG_DEVICE GroupedRows(uint32_t thread, const uint16_t* start, const Item& item, const RowAt& rowAt, SharedAddress stages)
-      : ld(item.lda), count(item.rows()), line(thread % kLines), wide((item.flags & kItemVector) != 0) {
+      : ld(item.lda), count(item.rows()), line(thread % kLines), vector((item.flags & kItemVector) != 0) {
     const uint32_t row = thread / kLines;
     at = start + 8 * line;
     length = static_cast<int32_t>(count - row);
@@ -61,7 +61,7 @@ struct GroupedRows {
 
   // copy starts the copies of a step, of which `left` k's exist, a multiple of 8.
   BG_DEVICE void copy(uint32_t left, uint32_t stage) {
-    if (wide && left >= T::TK) {
+    if (vector && left >= T::TK) {
 #pragma unroll
       for (uint32_t i = 0; i < kCopies; ++i) {
         if (i % kTogether == 0 && i * kApart >= count) break;
@@ -72,7 +72,7 @@ struct GroupedRows {
 #pragma unroll
       for (uint32_t i = 0; i < kCopies; ++i) {
         if (static_cast<int32_t>(i * kApart) >= length) break;
-        if (wide) copyLine(target(i, stage), from(i), exists ? 16 : 0);
+        if (vector) copyLine(target(i, stage), from(i), exists ? 16 : 0);
         else gatherLine(target(i, stage), from(i), exists ? 8 : 0);
       }
     }

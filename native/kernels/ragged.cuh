@@ -301,10 +301,10 @@ struct Ragged {
     const Bounds& b = plan.bounds;
     const uint32_t depth = depthOf(r);
     const uint32_t rows = min(r.m - row, 1u << k.tm), cols = min(r.n - col, 1u << k.tn);
-    const bool wide = ((r.offA | r.lda | r.offB | r.ldb) & b.wide) == 0;
+    const bool vector = ((r.offA | r.lda | r.offB | r.ldb) & b.vector) == 0;
     return {r.offA + row * (b.transA != 0 ? 1 : r.lda), r.offB + col * (b.transB != 0 ? r.ldb : 1),
             r.offC + row * r.ldc + col, depth, r.lda, r.ldb, r.ldc, extentOf(rows, cols),
-            depth == 0 ? 0 : r.alpha, r.beta, kFinal, (wide ? kItemVector : 0) | b.flags};
+            depth == 0 ? 0 : r.alpha, r.beta, kFinal, (vector ? kItemVector : 0) | b.flags};
   }
 
   // tailOf is where what a group has for its tail begins, but for scales.
@@ -361,8 +361,8 @@ struct Ragged {
     item.ldb = at.ldb2;
     tail.biasAt += r.n;
     tail.scaleBAt += scalesB(r.n, item.depth, r.ldb);
-    const bool wide = ((r.offA | r.lda | at.offB2 | at.ldb2) & b.wide) == 0;
-    item.flags = (item.flags & ~kItemVector) | (wide ? kItemVector : 0) | kItemSecond;
+    const bool vector = ((r.offA | r.lda | at.offB2 | at.ldb2) & b.vector) == 0;
+    item.flags = (item.flags & ~kItemVector) | (vector ? kItemVector : 0) | kItemSecond;
     storeItem(items, place + 1, item, tail);
   }
 

@@ -21,25 +21,25 @@ BG_DEVICE uint32_t bytesInLine(int32_t elements) {
 }
 
 // StagedOperand is A or B on its way through shared memory. kLength is the tile's
-// extent across K. kAlongK: memory runs along K (A as it is, B transposed).
+// extent across K. kMajorK: memory runs along K (A as it is, B transposed).
 // kListed: as of Operand, see tensor_epilogue.cuh.
-template <class T, int kLength, bool kAlongK, bool kListed = false>
+template <class T, int kLength, bool kMajorK, bool kListed = false>
 struct StagedOperand {
   using Element = typename T::Element;
   using Number = typename Element::Number;
   static constexpr int kLine = 16 / sizeof(Number);  // elements
-  static constexpr int kRows = kAlongK ? kLength : T::TK, kRun = kAlongK ? T::TK : kLength;  // of a step in memory
-  static constexpr int kPitch = kRun + (kAlongK || kLine > 8 ? kLine : 8);  // a line more, or two; no two lanes of a fragment share a bank
+  static constexpr int kRows = kMajorK ? kLength : T::TK, kRun = kMajorK ? T::TK : kLength;  // of a step in memory
+  static constexpr int kPitch = kRun + (kMajorK || kLine > 8 ? kLine : 8);  // a line more, or two; no two lanes of a fragment share a bank
   static constexpr int kFloats = kRows * kPitch / T::Element::kPer;
   // A thread copies kSets lines of a row, besides one more when it is shifted, of rows that have the same shift.
   static constexpr int kAllLines = kRun / kLine, kMost = T::kTeamThreads / kLine, kLines = kAllLines < kMost ? kAllLines : kMost, kSets = kAllLines / kLines;
   static constexpr int kApart = T::kTeamThreads / kLines, kPasses = kRows / kApart;
   static constexpr int kEnds = (kRows + T::kTeamThreads - 1) / T::kTeamThreads;
-  static_assert(kApart % kLine == 0 && kPasses * kApart == kRows && kPasses <= 32 && kSets * kLines == kAllLines && (kEnds == 1 || !kAlongK),
+  static_assert(kApart % kLine == 0 && kPasses * kApart == kRows && kPasses <= 32 && kSets * kLines == kAllLines && (kEnds == 1 || !kMajorK),
                 "uneven tile");
 
   // Where element (i, k) of the operand lies in a stage, i across K.
-  static constexpr int kAcross = kAlongK ? kPitch : 1, kAlong = kAlongK ? 1 : kPitch;
+  static constexpr int kAcross = kMajorK ? kPitch : 1, kAlong = kMajorK ? 1 : kPitch;
 
   const Number* at;       // the thread's first line of the next step, in its first row
   const Number* end;      // the line behind the last of a row, in row `thread`
@@ -61,7 +61,7 @@ struct StagedOperand {
     left = static_cast<int32_t>(shift - kLine * line);
     leftEnd = static_cast<int32_t>(shiftEnd) - kRun;
     valid = 0;
-    if constexpr (kAlongK) {
+    if constexpr (kMajorK) {
 #pragma unroll
       for (int p = 0; p < kPasses; ++p) valid |= (row + p * kApart < length ? 1u : 0u) << p;
       if (thread >= length) leftEnd = -2 * kRun;
@@ -75,13 +75,13 @@ struct StagedOperand {
   // stage: the bytes of shared memory behind the first one.
   BG_DEVICE void copy(uint32_t thread, uint32_t depth, uint32_t stage) {
     const int32_t steps = static_cast<int32_t>(min(depth, static_cast<uint32_t>(T::TK)));
-    const uint32_t sizeEnd = bytesInLine<Number>(kAlongK ? leftEnd + steps : leftEnd);
+    const uint32_t sizeEnd = bytesInLine<Number>(kMajorK ? leftEnd + steps : leftEnd);
 #pragma unroll
     for (int set = 0; set < kSets; ++set) {
-      const uint32_t size = bytesInLine<Number>((kAlongK ? left + steps : left) - set * kLines * kLine);
+      const uint32_t size = bytesInLine<Number>((kMajorK ? left + steps : left) - set * kLines * kLine);
 #pragma unroll
       for (int p = 0; p < kPasses; ++p) {
-        const bool exists = kAlongK ? valid >> p & 1 : row + p * kApart < depth;
+        const bool exists = kMajorK ? valid >> p & 1 : row + p * kApart < depth;
         copyVector(to + stage + sizeof(Number) * (p * kApart * kPitch + set * kLines * kLine),
                    rowsOn(at + set * kLines * kLine, p * kApart, ld), exists ? size : 0);
       }
@@ -89,12 +89,12 @@ struct StagedOperand {
 #pragma unroll
     for (int p = 0; p < kEnds; ++p) {
       const uint32_t r = thread + p * T::kTeamThreads;
-      const bool exists = kAlongK || r < depth;
+      const bool exists = kMajorK || r < depth;
       if (r >= kRows) break;
       copyVector(toEnd + stage + sizeof(Number) * p * T::kTeamThreads * kPitch, rowsOn(end, p * T::kTeamThreads, ld), exists ? sizeEnd : 0);
     }
-    at = kAlongK ? at + T::TK : rowsOn(at, T::TK, ld);
-    end = kAlongK ? end + T::TK : rowsOn(end, T::TK, ld);
+    at = kMajorK ? at + T::TK : rowsOn(at, T::TK, ld);
+    end = kMajorK ? end + T::TK : rowsOn(end, T::TK, ld);
   }
 };
 

@@ -26,9 +26,9 @@
 #include "../epilogue/epilogue.cuh"
 #include "fixup.cuh"
 #include "../ptx/fragment.cuh"
-#include "../element/half.cuh"
+#include "../element/bits16.cuh"
 #ifdef BG_CUDA
-#include "../element/half_cuda.h"
+#include "../element/bits16_cuda.h"
 #include "../ptx/tensor_cuda.h"
 #endif
 
@@ -51,7 +51,7 @@ struct TensorTile {
   static constexpr int TM = kTM, TN = kTN;
   static constexpr int TK = kTK * Element::kPer;  // k's of a step of one team
   static constexpr int kTeams = kTeams_, kStages = kStages_, kMinGroups = kMinGroups_;
-  static constexpr int kDressedGroups = kMinGroups < 3 && Element::kPer != 4 ? kMinGroups : 3;  // with an epilogue: 4 would spill
+  static constexpr int kEpilogueGroups = kMinGroups < 3 && Element::kPer != 4 ? kMinGroups : 3;  // with an epilogue: 4 would spill
   static constexpr bool kEmulated = kEmulated_;
   static constexpr int kBlockRows = TM < 32 ? TM : 32, kBlock = 32;  // rows and columns of a warp
   static constexpr int kBlocksAcross = TN / kBlock;
@@ -243,9 +243,9 @@ struct Cluster {
   uint32_t size, rank;  // size is 2, 4 or 8
   float* received;
 
-  template <int kParts>
+  template <int kPartials>
   struct Share {
-    static constexpr int TM = T::TM / kParts, TN = T::TN, kThreads = T::kThreads;
+    static constexpr int TM = T::TM / kPartials, TN = T::TN, kThreads = T::kThreads;
   };
 
   // send adds up the teams' tiles and writes each row to the group that stores it.
@@ -286,7 +286,7 @@ struct TensorMemory {
 
 // tensorGemm is the kernel of a tile. kCluster: the groups of a cluster, of 2, 4
 // or 8, carry out the same item, one worker of the plan.
-template <class T, bool kTransA, bool kTransB, bool kCluster = false, class More = NoEpilogue, bool kParts = false>
+template <class T, bool kTransA, bool kTransB, bool kCluster = false, class More = NoEpilogue, bool kPartials = false>
 BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A,
                           const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace, const More& more = {}) {
   constexpr bool kListed = More::kIs && !kTransA;
@@ -314,7 +314,7 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
     clusterArrive();  // the others may write to `received`
   }
 
-  WorkerItems<More, !kCluster && !kParts> work(table, workerId() / cluster.size, more);
+  WorkerItems<More, !kCluster && !kPartials> work(table, workerId() / cluster.size, more);
   while (work.any()) {
     const uint32_t number = work.number;
     Item item = more.item(items, number);
@@ -414,7 +414,7 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
       more.template finish<T, T::kTeams, T::kPitch, typename T::Element>(shared, items, number, item, C, workspace);
     } else {
       withTarget<T, typename T::Element>(item, C, workspace, [&](const auto& target) { target.template store<T, T::kTeams, T::kPitch>(shared); });
-      if constexpr (kParts) finishPart<T>(items, item, C, workspace);
+      if constexpr (kPartials) finishPartial<T>(items, item, C, workspace);
     }
     work.go(shared);
     if constexpr (kCluster) {

@@ -6,21 +6,21 @@
 // of A and of B, which are 4 adjacent bytes along K, and across K of 4 rows of memory.
 #pragma once
 
-#include "tensor_half.cuh"
+#include "tensor_bits16.cuh"
 
 // ByteReader reads 16 rows of op(A), or 16 columns of op(B): x[p][h] the halves of product p and of row 8h + group, or
 // 2*group + h where memory runs across K.
-template <class Operand, bool kAlongK, class Format, bool kListed = false>
+template <class Operand, bool kMajorK, class Format, bool kListed = false>
 struct ByteReader {
   using Number = typename Operand::Number;
-  static constexpr int kPlaces = kAlongK ? 2 : 4;
+  static constexpr int kPlaces = kMajorK ? 2 : 4;
   const char* at[kPlaces];  // the lane's first words of rows 0 and 8, whose shifts differ; across K: its elements of 4 rows
   uint32_t which[2];        // bytes of two words that are one
 
   BG_DEVICE void start(const FragmentLane& lane, const float* stage, uint32_t first, const Number* p, uint32_t ld, const uint32_t*) {
     const char* const bytes = reinterpret_cast<const char*>(stage);
     auto place = [&](uint32_t row) { return row * Operand::kPitch + placeInLine(rowsOn(p, row, ld)); };
-    if constexpr (kAlongK) {
+    if constexpr (kMajorK) {
 #pragma unroll
       for (uint32_t h = 0; h < 2; ++h) {
         const uint32_t word = place(lane.group + 8 * h) + first * Operand::kPitch + 4 * lane.member;
@@ -39,9 +39,9 @@ struct ByteReader {
 #pragma unroll
     for (int p = 0; p < 2; ++p) {
       const uint32_t k = 32 * s + 16 * p;
-      if constexpr (kAlongK) {
+      if constexpr (kMajorK) {
 #pragma unroll
-        for (int h = 0; h < 2; ++h) readAlong<kWords>(at[h] + stage + 16 * block * Operand::kPitch + k, which[h], x[p][h]);
+        for (int h = 0; h < 2; ++h) readKMajor<kWords>(at[h] + stage + 16 * block * Operand::kPitch + k, which[h], x[p][h]);
       } else {
         uint32_t both[4];  // of two rows or columns
 #pragma unroll
@@ -57,7 +57,7 @@ struct ByteReader {
   }
 
   template <bool kWords>
-  static BG_DEVICE void readAlong(const char* from, uint32_t which, uint32_t (&x)[2]) {
+  static BG_DEVICE void readKMajor(const char* from, uint32_t which, uint32_t (&x)[2]) {
     uint32_t word = *reinterpret_cast<const uint32_t*>(from);
     if (!kWords) word = permute(word, *reinterpret_cast<const uint32_t*>(from + 4), which);
     x[0] = Format::halves(word);
@@ -75,14 +75,14 @@ struct ByteReader {
 template <class Operand, class Format>
 struct ByteReader<Operand, true, Format, true> {
   using Number = typename Operand::Number;
-  static constexpr int kHalves = 2 * Operand::kBlocks;
+  static constexpr int kBits16 = 2 * Operand::kBlocks;
   const char* at;                            // where the lane's first word is in a row without a shift
-  uint32_t offset[kHalves], which[kHalves];  // of each 8 rows: bytes of the shift, down to a word; bytes of two words that are one
+  uint32_t offset[kBits16], which[kBits16];  // of each 8 rows: bytes of the shift, down to a word; bytes of two words that are one
 
   BG_DEVICE void start(const FragmentLane& lane, const float* stage, uint32_t first, const Number* p, uint32_t ld, const uint32_t* list) {
     at = reinterpret_cast<const char*>(stage) + (first + lane.group) * Operand::kPitch + 4 * lane.member;
 #pragma unroll
-    for (int i = 0; i < kHalves; ++i) {
+    for (int i = 0; i < kBits16; ++i) {
       const uint32_t shift = placeInLine(rowsOn(p, list[first + lane.group + 8 * i], ld));
       offset[i] = shift & ~3u;
       which[i] = 0x3210 + 0x1111 * (shift & 3);
@@ -96,11 +96,11 @@ struct ByteReader<Operand, true, Format, true> {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         const int i = 2 * block + h;
-        ByteReader<Operand, true, Format>::template readAlong<kWords>(at + stage + offset[i] + (16 * block + 8 * h) * Operand::kPitch + 32 * s + 16 * p, which[i], x[p][h]);
+        ByteReader<Operand, true, Format>::template readKMajor<kWords>(at + stage + offset[i] + (16 * block + 8 * h) * Operand::kPitch + 32 * s + 16 * p, which[i], x[p][h]);
       }
     }
   }
 };
 
-template <class Operand, bool kAlongK, bool kListed>
-struct Reader<4, Operand, kAlongK, kListed> : ByteReader<Operand, kAlongK, typename Operand::Element::Format, kListed> {};
+template <class Operand, bool kMajorK, bool kListed>
+struct Reader<4, Operand, kMajorK, kListed> : ByteReader<Operand, kMajorK, typename Operand::Element::Format, kListed> {};

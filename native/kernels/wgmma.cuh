@@ -7,13 +7,13 @@
 // too, so that a worker with several items never waits for the first load of the next.
 //
 //	loader      copies A and B to rings in shared memory, 16 bytes at a time.
-//	splitter    splits B, up to kAhead steps behind the loader, and stores it as hi and lo
+//	converter    splits B, up to kAhead steps behind the loader, and stores it as hi and lo
 //	            with k as the fastest index, which is what wgmma takes.
-//	consumers   up to kStages steps behind the splitter: read A from its ring, split
+//	consumers   up to kStages steps behind the converter: read A from its ring, split
 //	            it in registers, multiply, add the products of each step to fp32
 //	            registers.
 //
-// Loader and splitter are not one, because the fence between the splitter's stores
+// Loader and converter are not one, because the fence between the converter's stores
 // and the tensor cores (fenceStores) waits for all copies that the thread has started.
 //
 // The tensor cores are not fed in the background: a warp gets past its product
@@ -33,7 +33,7 @@
 //
 // Within a step, the k of element e of lane `member` (of 4) is 8*member + e. This
 // order is free as long as A and B agree; with it a lane reads 8 adjacent numbers of
-// a row, without bank conflicts whatever the row's alignment (see AlongK).
+// a row, without bank conflicts whatever the row's alignment (see KMajor).
 #pragma once
 
 #include "tensor.cuh"
@@ -78,15 +78,15 @@ BG_DEVICE void load(const Items<typename T::More>& items, Feed<typename T::More>
   }
 }
 
-// fewColumns reports whether an item has 32 columns or fewer: of exchanged tiles alone, since the question costs 128x128 1 to 2 % (H200).
+// fewColumns reports whether an item has 32 columns or fewer: of swapped tiles alone, since the question costs 128x128 1 to 2 % (H200).
 template <class T>
-BG_DEVICE bool fewColumns(uint32_t cols) { return T::kExchanged && uniform(cols) <= 32; }
+BG_DEVICE bool fewColumns(uint32_t cols) { return T::kSwapped && uniform(cols) <= 32; }
 
-// Splitter splits a part of B, 16 columns or the k's of 2 lines, and stores it for wgmma: row n
+// Converter splits a part of B, 16 columns or the k's of 2 lines, and stores it for wgmma: row n
 // of 128 bytes is column n of B, in which line c, of k's c, 8+c, 16+c and 24+c, lies
 // at place c ^ n%8 (the swizzle).
 template <class T, class L, bool kTransB, int kPer = T::Element::kPer>
-struct Splitter {
+struct Converter {
   typename L::B::Reader rows[T::kBlocks];  // columns group and group + 8 of the warp's 16 of each block
   uint32_t blocks, to;
   bool few;  // columns: the warp has 8 of them, not 16
@@ -100,17 +100,17 @@ struct Splitter {
     to = 128 * n + 16 * group + 4 * member;
   }
   // split stores a step to a stage.
-  BG_DEVICE void split(char* memory, uint32_t stage, uint32_t place) {
-    if (few) return splitColumns<1>(memory, stage, place, 0);
+  BG_DEVICE void store(char* memory, uint32_t stage, uint32_t place) {
+    if (few) return storeColumns<1>(memory, stage, place, 0);
 #pragma unroll
     for (uint32_t block = 0; block < T::kBlocks; ++block) {
       if (block >= blocks) break;
-      splitColumns<2>(memory, stage, place, block);
+      storeColumns<2>(memory, stage, place, block);
     }
   }
-  // splitColumns splits both of the lane's columns of a block, or the first.
+  // storeColumns splits both of the lane's columns of a block, or the first.
   template <int kColumns>
-  BG_DEVICE void splitColumns(char* memory, uint32_t stage, uint32_t place, uint32_t block) {
+  BG_DEVICE void storeColumns(char* memory, uint32_t stage, uint32_t place, uint32_t block) {
     typename T::Element::Word x[kColumns][8];
     rows[block].read(memory, place, x);
 #pragma unroll
@@ -132,7 +132,7 @@ struct Splitter {
 };
 
 template <class T, class L>
-struct Splitter<T, L, false, 1> {
+struct Converter<T, L, false, 1> {
   uint32_t from[2][4], further[2 * T::kBlocks], to[2], blocks;  // further: from the lane's first column
   bool few;
 
@@ -150,7 +150,7 @@ struct Splitter<T, L, false, 1> {
     }
   }
   // split reads a block before it stores, since the compiler would not move reads ahead of stores.
-  BG_DEVICE void split(char* memory, uint32_t stage, uint32_t place) {
+  BG_DEVICE void store(char* memory, uint32_t stage, uint32_t place) {
     const char* const at = memory + place * L::B::kStage;
 #pragma unroll
     for (uint32_t block = 0; block < T::kBlocks; ++block) {
@@ -179,27 +179,27 @@ struct Splitter<T, L, false, 1> {
   }
 };
 
-// split is the work of the splitter.
+// split is the work of the converter.
 template <class T, bool kTransA, bool kTransB>
-BG_DEVICE void split(const Items<typename T::More>& items, const typename T::Element::Number* B, char* memory) {
+BG_DEVICE void convertB(const Items<typename T::More>& items, const typename T::Element::Number* B, char* memory) {
   using L = Layout<T, kTransA, kTransB>;
   const uint32_t lane = threadId() % 32, warp = uniform(threadId() / 32 % kWarps);
   const SharedAddress shared = sharedAddress(memory);
-  Splitter<T, L, kTransB> splitter;
+  Converter<T, L, kTransB> converter;
   Counter<T::kStages> stage;
   Counter<T::kAhead> ahead;
   Counter<L::B::kPlaces> place;
   for (uint32_t number = 0;; ++number) {
     const Item item = items.wait(number);
     if (isNone(item)) break;
-    splitter.start(items.operandB(number, item, B) + item.offB, item.ldb, item.cols(), warp, lane);
+    converter.start(items.operandB(number, item, B) + item.offB, item.ldb, item.cols(), warp, lane);
     const uint32_t slots = uniform(stepsOf<T>(item)) + L::kLead;
 #pragma unroll 1
     for (uint32_t slot = 0; slot < slots; ++slot) {
       waitPhase(shared + L::kFree + 8 * stage.at, stage.parity ^ 1);
       waitPhase(shared + L::kLoaded + 8 * ahead.at, ahead.parity);
       if (!L::kLead || slot != 0) {
-        splitter.split(memory, stage.at * L::kStage, place.at);
+        converter.store(memory, stage.at * L::kStage, place.at);
         fenceStores();
       }
       warpBarrier();
@@ -299,7 +299,7 @@ struct Consumer {
   // Products of halves and of whole numbers are exact, and their sums are not cut.
   static constexpr bool kPromotes = T::Element::kPer != 2 && !T::Element::kWhole;
   // kEarly: the step to come is read and split while products are under way, where there are registers for it, and stages: with two
-  // or three of them the splitter waits longer for the one that is used than products would for a step (H200).
+  // or three of them the converter waits longer for the one that is used than products would for a step (H200).
   static constexpr bool kEarly = T::Element::kPer == 1 && T::kStages > 3;
   char* memory;
   SharedAddress full, free;
@@ -384,7 +384,7 @@ struct Consumer {
 };
 
 // consume is the work of the consumers. launched are the items of the launch.
-template <class T, bool kTransA, bool kTransB, bool kParts>
+template <class T, bool kTransA, bool kTransB, bool kPartials>
 BG_DEVICE void consume(const uint4* launched, const Items<typename T::More>& items, const typename T::Element::Number* A, const typename T::Element::Number* B, float* C, float* workspace, char* memory) {
   using L = Layout<T, kTransA, kTransB>;
   const uint32_t lane = threadId() % 32, warp = uniform(threadId() / 32), row = 16 * warp;  // the warp's first row of the tile
@@ -409,7 +409,7 @@ BG_DEVICE void consume(const uint4* launched, const Items<typename T::More>& ite
       withScales<T>(items, number, row, [&](auto& scales) { c.multiply(sum, left, scales); });
       if (row >= rows) return;  // the warp has no rows to store
       if constexpr (T::More::kIs) finishSums<T, kTransA, kTransB>(sum, out, items, number, row, A, B, C, workspace);
-      else if constexpr (T::kExchanged) storeExchanged<T, kTransA, kTransB>(sum, out, items.wait(number), row, A, B, C, workspace);
+      else if constexpr (T::kSwapped) storeSwapped<T, kTransA, kTransB>(sum, out, items.wait(number), row, A, B, C, workspace);
       else storeSums<T, kTransA, kTransB>(sum, out, items.wait(number), row, A, B, C, workspace);
     };
     if (row / 64 * 64 >= rows) {
@@ -424,12 +424,12 @@ BG_DEVICE void consume(const uint4* launched, const Items<typename T::More>& ite
       float sum[64];
       compute(sum);
     }
-    if constexpr (kParts && T::kExchanged) finishColumns<T>(launched, items.wait(number), row, C, workspace);
-    else if constexpr (kParts) finishRows<T>(launched, items.wait(number), row, C, workspace);
+    if constexpr (kPartials && T::kSwapped) finishColumns<T>(launched, items.wait(number), row, C, workspace);
+    else if constexpr (kPartials) finishRows<T>(launched, items.wait(number), row, C, workspace);
   }
 }
 
-template <class T, bool kTransA, bool kTransB, bool kParts = false>
+template <class T, bool kTransA, bool kTransB, bool kPartials = false>
 BG_DEVICE void wgmmaGemm(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A,
                          const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace, const typename T::More& more = {}) {
   using L = Layout<T, kTransA, kTransB>;
@@ -439,7 +439,7 @@ BG_DEVICE void wgmmaGemm(const uint4* __restrict__ items, const uint32_t* __rest
   const auto* const a = reinterpret_cast<const typename T::Element::Number*>(A);
   const auto* const b = reinterpret_cast<const typename T::Element::Number*>(B);
   const Items<typename T::More> ring{memory + L::kItems, shared + L::kReady, more};
-  const uint32_t role = uniform(threadId() / 128);  // consumers first, then the splitter and the loader
+  const uint32_t role = uniform(threadId() / 128);  // consumers first, then the converter and the loader
   const Launch launch(table);
   Feed<typename T::More> feed;
   if (uniform(threadId() / 32) == (T::kConsumers + 1) * kWarps) feed.start(items, table, more);
@@ -459,10 +459,10 @@ BG_DEVICE void wgmmaGemm(const uint4* __restrict__ items, const uint32_t* __rest
   awaitEarlier();
   if (role < T::kConsumers) {
     raiseRegisters<T::kConsumerRegisters>();
-    consume<T, kTransA, kTransB, kParts>(items, ring, a, b, C, workspace, memory);
+    consume<T, kTransA, kTransB, kPartials>(items, ring, a, b, C, workspace, memory);
   } else if (role == T::kConsumers) {
-    lowerRegisters<T::splitterRegisters(kTransB)>();
-    split<T, kTransA, kTransB>(ring, b, memory);
+    lowerRegisters<T::converterRegisters(kTransB)>();
+    convertB<T, kTransA, kTransB>(ring, b, memory);
   } else {
     lowerRegisters<T::loaderRegisters(kTransB)>();
     if (isDynamic(table)) load<T, kTransA, kTransB, true>(ring, feed, a, b, memory);
@@ -471,9 +471,9 @@ BG_DEVICE void wgmmaGemm(const uint4* __restrict__ items, const uint32_t* __rest
   }
 }
 
-// wgmmaExchanged is wgmmaGemm of a tile whose operands change places: an operand as it is, is the transpose of its transpose.
-template <class T, bool kTransA, bool kTransB, bool kParts = false>
-BG_DEVICE void wgmmaExchanged(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A,
-                              const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace, const Exchanged& more = {}) {
-  wgmmaGemm<T, !kTransB, !kTransA, kParts>(items, table, B, A, C, workspace, more);
+// wgmmaSwapped is wgmmaGemm of a tile whose operands change places: an operand as it is, is the transpose of its transpose.
+template <class T, bool kTransA, bool kTransB, bool kPartials = false>
+BG_DEVICE void wgmmaSwapped(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A,
+                              const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace, const Swapped& more = {}) {
+  wgmmaGemm<T, !kTransB, !kTransA, kPartials>(items, table, B, A, C, workspace, more);
 }

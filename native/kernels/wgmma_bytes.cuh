@@ -1,5 +1,5 @@
-// What is another in the kernels of wgmma.cuh and wgmma_wide.cuh where elements have 8 bits. In wgmma.cuh a word is four k's, and
-// takes the place of an fp32 number as pairs of halves do (wgmma_half.cuh): a step has 128. In wgmma_wide.cuh the tensor
+// What is another in the kernels of wgmma.cuh and wgmma_aligned.cuh where elements have 8 bits. In wgmma.cuh a word is four k's, and
+// takes the place of an fp32 number as pairs of halves do (wgmma_bits16.cuh): a step has 128. In wgmma_aligned.cuh the tensor
 // cores take operands from where the loader copies them, which they can along K alone: plans take other tiles elsewhere.
 //
 // Tensor cores of 9.0 sum products of 8 bits, and what they are added to, as multiples of 2^-13 of the largest power of two among
@@ -7,13 +7,13 @@
 // stage, of 128 k's, is summed from zero there, and then added to fp32 registers. Whole numbers they sum in int32, exactly.
 #pragma once
 
-#include "wgmma_wide.cuh"
+#include "wgmma_aligned.cuh"
 
 // multiplyBytes sums steps of the first 2n columns. Nothing is under way while a stage is added: another consumer
 // multiplies then.
 template <class T, bool kTransA, bool kTransB>
 template <int n, class Scales>
-BG_DEVICE void WideConsumer<T, kTransA, kTransB>::multiplyBytes(float (&sum)[n], uint32_t steps, Scales& scales) {
+BG_DEVICE void AlignedConsumer<T, kTransA, kTransB>::multiplyBytes(float (&sum)[n], uint32_t steps, Scales& scales) {
   const uint64_t a = matrixB(shared + warp / kWarps * (64 * 128)), b = matrixB(shared + T::kB);
   typename T::Element::Format format;
 #pragma unroll
@@ -45,7 +45,7 @@ BG_DEVICE uint32_t fourAt(const char* a, const char* b, const char* c, const cha
 
 // Of a step whose rows are k's, line c of column n has the words from rows 4c, 32+4c, 64+4c and 96+4c on.
 template <class T, class L>
-struct Splitter<T, L, false, 4> {
+struct Converter<T, L, false, 4> {
   uint32_t from[2][4], further[2 * T::kBlocks], to[2], blocks;  // further: from the lane's first column
 
   BG_DEVICE void start(const uint8_t* b, uint32_t ldb, uint32_t cols, uint32_t warp, uint32_t lane) {
@@ -60,7 +60,7 @@ struct Splitter<T, L, false, 4> {
       to[h] = 128 * lane + 16 * (lane % 8 ^ (2 * warp + h));
     }
   }
-  BG_DEVICE void split(char* memory, uint32_t stage, uint32_t place) {
+  BG_DEVICE void store(char* memory, uint32_t stage, uint32_t place) {
     const char* const at = memory + place * L::B::kStage;
 #pragma unroll
     for (uint32_t block = 0; block < T::kBlocks; ++block) {

@@ -1,9 +1,9 @@
 // Kernels of 9.0 for B of 4 bits with scales of groups: as int4.cuh, but a loader brings what other warps multiply, as in
-// wgmma_wide.cuh, and goes on while they store. Of a panel each tile has one piece of memory, which is copied as a whole.
+// wgmma_aligned.cuh, and goes on while they store. Of a panel each tile has one piece of memory, which is copied as a whole.
 //
 // Of few rows of A (StreamTile) warps multiply as those of int4.cuh do. Of more (PanelTile) warpgroups do: B is the operand in
 // registers, 64 of its columns are the rows of a product, and rows of A its columns, which the tensor cores take from where the loader
-// copies them, swizzled as in wgmma_wide.cuh. Such a product takes 13 cycles of 8 or 16 rows, 16 of 32, and that of a
+// copies them, swizzled as in wgmma_aligned.cuh. Such a product takes 13 cycles of 8 or 16 rows, 16 of 32, and that of a
 // warp 6 for 8 rows (H200).
 //
 // The loader is two warps or more: one has B, which is a few instructions a step, the others have A. In one warp all was too slow, since
@@ -28,7 +28,7 @@ template <int TM_, int TN_, int kMultiply_, int kLoaders_, int kMinGroups_, int 
 struct PanelTile {
   using Element = Element_;  // of A
   using More = Epilogue;
-  static constexpr int TM = TM_, TN = TN_, TK = 128, kMinGroups = kMinGroups_, kDressedGroups = kMinGroups_, kStages = kStages_;
+  static constexpr int TM = TM_, TN = TN_, TK = 128, kMinGroups = kMinGroups_, kEpilogueGroups = kMinGroups_, kStages = kStages_;
   static constexpr int kMultiply = kMultiply_, kLoaders = kLoaders_, kThreads = 32 * (kMultiply + kLoaders);
   static constexpr bool kEmulated = false;
   static constexpr int kWarpColumns = 16;
@@ -127,14 +127,14 @@ BG_DEVICE void loadInt4(const Items<Epilogue>& items, Feed<Epilogue>& feed, cons
   const bool first = uniform(threadId() / 32) == T::kMultiply;
   Stages<T> stages{shared};
   // load calls copy with the k's that are left, the stage, and its phase.
-  auto load = [&](const Item& item, bool wide, auto copy) {
+  auto load = [&](const Item& item, bool vector, auto copy) {
     uint32_t left = uniform(item.depth);
 #pragma unroll 1
     for (;;) {
       const SharedAddress full = stages.full();
       stages.waitFree();
       if (left != 0) copy(left, stages.stage.at * T::kStage, full);
-      wide ? arriveCopied(full) : arrive(full);
+      vector ? arriveCopied(full) : arrive(full);
       stages.stage.next();
       if (left <= T::TK) break;
       left -= T::TK;
@@ -152,7 +152,7 @@ BG_DEVICE void loadInt4(const Items<Epilogue>& items, Feed<Epilogue>& feed, cons
       fetchLists<T>(items, number, item);  // behind the copies, which are waited for first
     } else {
       GroupedRows<T, 32 * (T::kLoaders - 1)> a(threadId() - 32 * (T::kMultiply + 1), items.operandA(number, A) + item.offA, item, gatheredRows(items, number, item), shared);
-      load(item, a.wide, [&](uint32_t left, uint32_t at, SharedAddress) { a.copy(left, at); });
+      load(item, a.vector, [&](uint32_t left, uint32_t at, SharedAddress) { a.copy(left, at); });
     }
   }
 }
@@ -258,8 +258,8 @@ struct Warp {
 
 // storeSums finishes an item of up to 2n rows, 16 of them at a time. sum has those of a lane in 16 columns, of 8 rows four: in registers,
 // unless C is read, or the item is a part of a tile.
-template <class T, int kParts, int n>
-BG_DEVICE void storeSums(const Warp<T>& warp, float (&sum)[kParts][n]) {
+template <class T, int kPartials, int n>
+BG_DEVICE void storeSums(const Warp<T>& warp, float (&sum)[kPartials][n]) {
   using L = StreamLayout<T>;
   const Items<Epilogue>& items = warp.items;
   const uint32_t number = warp.number, from = warp.from;
@@ -272,8 +272,8 @@ BG_DEVICE void storeSums(const Warp<T>& warp, float (&sum)[kParts][n]) {
     Kept<T, kInWorkspace> kept(warp.workspace);
     bool final = true;
 #pragma unroll
-    for (int i = 0; i < kParts; ++i) {
-      final = dressSums(sum[i], items.more, item, words, ColumnLanes{from + 16 * i + at.group}, kept);
+    for (int i = 0; i < kPartials; ++i) {
+      final = applyEpilogue(sum[i], items.more, item, words, ColumnLanes{from + 16 * i + at.group}, kept);
       kept.at += n / 4 * kept.kApart;
     }
     if (!final) return;
@@ -283,7 +283,7 @@ BG_DEVICE void storeSums(const Warp<T>& warp, float (&sum)[kParts][n]) {
     if (first >= item.rows()) break;
     warpBarrier();
 #pragma unroll
-    for (int i = 0; i < kParts; ++i) {
+    for (int i = 0; i < kPartials; ++i) {
 #pragma unroll
       for (int e = 0; e < 8 && first / 2 + e < n; ++e) {
         out[(8 * (e / 4) + 2 * at.member + e % 2) * L::kOutPitch + 16 * i + 8 * (e / 2 % 2) + at.group] = sum[i][first / 2 + e];

@@ -13,7 +13,7 @@
 #pragma once
 
 #include "gemm.cuh"
-#include "../element/half.cuh"
+#include "../element/bits16.cuh"
 #include "staged.cuh"
 #ifdef BG_CUDA
 #include "../ptx/wgmma_cuda.h"
@@ -44,17 +44,17 @@ struct AllRows {
   BG_DEVICE uint32_t operator()(uint32_t r) const { return r; }
 };
 
-// AlongK is an operand whose memory runs along K, kLength rows of it. Row r has a
+// KMajor is an operand whose memory runs along K, kLength rows of it. Row r has a
 // ring of kPlaces chunks. Its element k lies at word (k + shift) of the ring, shift
 // the place of the row's first element in its chunk.
 //
-// Lanes read words 8*member + 0..7 of 8 rows (AlongK::read). Rings begin in the same
+// Lanes read words 8*member + 0..7 of 8 rows (KMajor::read). Rings begin in the same
 // bank, so that banks depend on the shifts of the 8 rows modulo 8, which differ when ld
 // is odd; for even ld two words at once, and for multiples of 4 four, do the same. For
 // multiples of 8, the two lines (16 bytes) of a lane change places in every other row.
 // Where rows begin within a word, words are put together of two.
 template <class Element, int kLength, int kPlaces_>
-struct AlongK {
+struct KMajor {
   using Number = typename Element::Number;
   using Word = typename Element::Word;
   static constexpr int kLine = 4 * Element::kPer, kChunk = 8 * kLine;  // elements
@@ -203,7 +203,7 @@ struct AlongK {
   };
 };
 
-// AcrossK is an operand whose memory runs across K: rows of kLength elements, one for each k of a step, of
+// MNMajor is an operand whose memory runs across K: rows of kLength elements, one for each k of a step, of
 // which row k is copied from the line (16 bytes) on that holds its first element, to the
 // place that this element has among kUnit lines. Rows kUnit lines apart have the same place.
 //
@@ -212,7 +212,7 @@ struct AlongK {
 // place too, and kSpread more bytes for each 8 rows put them in other banks. kUnit 2 keeps sectors of 32 bytes whole: one that is
 // cut in shared memory is brought twice (half as much again of the L2 cache's traffic in 64x128, and 8 % of its time, H200).
 template <class Element, int kLength, int kPlaces_, int kUnit>
-struct AcrossK {
+struct MNMajor {
   using Number = typename Element::Number;
   static constexpr int kPer = Element::kPer, kLine = 4 * kPer;  // elements
   static constexpr int kRows = 32 * kPer, kMember = 8 * kPer;   // of a step, of a lane that reads along K

@@ -162,7 +162,7 @@ BG_DEVICE void storeSums(const float (&sum)[n], float* out, const Item& item, ui
   storeRows<T, kTransA, kTransB>(sum, out, item, row, A, B, rowsOf<Floats>(item, row, to, final ? item.ldc : T::TN));
 }
 
-// finishRows is finishPart for a warp's 16 rows of a part. The same warp of other groups has these rows of the other parts, so
+// finishRows is finishPartial for a warp's 16 rows of a part. The same warp of other groups has these rows of the other parts, so
 // that each warp counts for itself and none waits for another.
 template <class T>
 BG_DEVICE void finishRows(const uint4* items, const Item& item, uint32_t row, float* C, const float* workspace) {
@@ -171,7 +171,7 @@ BG_DEVICE void finishRows(const uint4* items, const Item& item, uint32_t row, fl
   if (!warpArrivesLast(countersOf(items, item) + row / 16, tile.count)) return;
   constexpr int kAcross = T::TN / 4, kApart = 32 / kAcross;
   const uint32_t lane = threadId() % 32, col = lane % kAcross * 4;
-  if (col < tile.cols()) sumParts<T, kApart, 4, 4>(tile, row + lane / kAcross, min(tile.rows(), row + 16), col, C, workspace);
+  if (col < tile.cols()) sumPartials<T, kApart, 4, 4>(tile, row + lane / kAcross, min(tile.rows(), row + 16), col, C, workspace);
 }
 
 constexpr uint32_t kNoRow = 0xffffffff;

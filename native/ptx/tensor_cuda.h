@@ -14,7 +14,7 @@ BG_DEVICE void copyLine(SharedAddress to, const void* from, uint32_t bytes) {
 }
 
 // copyExisting starts a copy of 16 bytes past the L1 cache where `place` is less than length, without a branch, which takes
-// three instructions more for each copy. kInBlocks, from 9.0 on: as copyWhole does. Of rows that begin with less than 256 bytes wide
+// three instructions more for each copy. kInBlocks, from 9.0 on: as copyWhole does. Of rows that begin with less than 256 bytes vector
 // kernels would bring what nobody reads (H100: bf16 of sizes rounded to 8 1 to 3 % later).
 template <bool kInBlocks>
 BG_DEVICE void copyExisting(SharedAddress to, const void* from, int32_t place, int32_t length) {

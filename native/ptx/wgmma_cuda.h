@@ -2,7 +2,7 @@
 // capability 9.0 with its own instructions (sm_90a).
 #pragma once
 
-#include "../element/half_cuda.h"
+#include "../element/bits16_cuda.h"
 #include "tensor_cuda.h"
 
 BG_DEVICE char* dynamicShared() {
@@ -184,10 +184,10 @@ BG_MORE_PRODUCTS(Int8, int32_t, 32, ".s32.s8.s8", "+r", "")
 BG_PAIR_PRODUCTS(BF16, ".f32.bf16.bf16")
 BG_PAIR_PRODUCTS(F16, ".f32.f16.f16")
 
-// matrixAcross describes 64 k's of 16 bits of rows of A or columns of B that are adjacent in memory, swizzled by
+// matrixMNMajor describes 64 k's of 16 bits of rows of A or columns of B that are adjacent in memory, swizzled by
 // 128 bytes: groups of 8 k's are 1024 bytes apart, each 64 rows or columns 8192. A step of 16 k's
 // adds 2048 bytes.
-BG_DEVICE uint64_t matrixAcross(SharedAddress at) {
+BG_DEVICE uint64_t matrixMNMajor(SharedAddress at) {
   return static_cast<uint64_t>((at & 0x3ffff) >> 4) | static_cast<uint64_t>(8192 >> 4) << 16 | static_cast<uint64_t>(1024 >> 4) << 32 |
          static_cast<uint64_t>(1) << 62;
 }
@@ -197,13 +197,13 @@ BG_DEVICE uint64_t matrixAcross(SharedAddress at) {
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\nwgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." #type "." #type " " \
                BG_SUMS_##n ", " BG_TWO_##n ";\n}\n"                                                                       \
                : BG_OUT_##n("+f")                                                                                      \
-               : "l"(a), "l"(b), "n"(kAcrossA ? 1 : 0), "n"(kAcrossB ? 1 : 0))
+               : "l"(a), "l"(b), "n"(kMNMajorA ? 1 : 0), "n"(kMNMajorB ? 1 : 0))
 #define BG_TWO_32 "%32, %33, p, 1, 1, %34, %35"
 #define BG_TWO_64 "%64, %65, p, 1, 1, %66, %67"
 #define BG_SHARED_PRODUCTS(format, type)                                                                                               \
-  template <bool kAcrossA, bool kAcrossB>                                                                                              \
+  template <bool kMNMajorA, bool kMNMajorB>                                                                                              \
   BG_DEVICE void productOf(format, float (&d)[32], uint64_t a, uint64_t b) { BG_SHARED_PRODUCT(32, 64, type); }                         \
-  template <bool kAcrossA, bool kAcrossB>                                                                                              \
+  template <bool kMNMajorA, bool kMNMajorB>                                                                                              \
   BG_DEVICE void productOf(format, float (&d)[64], uint64_t a, uint64_t b) { BG_SHARED_PRODUCT(64, 128, type); }
 BG_SHARED_PRODUCTS(BF16, bf16)
 BG_SHARED_PRODUCTS(F16, f16)
@@ -222,9 +222,9 @@ template <bool kFirst>
 BG_DEVICE void productOf(E4M3, float (&d)[32], uint64_t a, uint64_t b) { BG_BYTE_PRODUCT(32, 64, ".f32.e4m3.e4m3", "+f", kFirst ? 0 : 1, ", 1, 1"); }
 template <bool kFirst>
 BG_DEVICE void productOf(E4M3, float (&d)[64], uint64_t a, uint64_t b) { BG_BYTE_PRODUCT(64, 128, ".f32.e4m3.e4m3", "+f", kFirst ? 0 : 1, ", 1, 1"); }
-template <bool kAcrossA, bool kAcrossB>
+template <bool kMNMajorA, bool kMNMajorB>
 BG_DEVICE void productOf(Int8, int32_t (&d)[32], uint64_t a, uint64_t b) { BG_BYTE_PRODUCT(32, 64, ".s32.s8.s8", "+r", 1, ""); }
-template <bool kAcrossA, bool kAcrossB>
+template <bool kMNMajorA, bool kMNMajorB>
 BG_DEVICE void productOf(Int8, int32_t (&d)[64], uint64_t a, uint64_t b) { BG_BYTE_PRODUCT(64, 128, ".s32.s8.s8", "+r", 1, ""); }
 
 // fetch brings what is there to the L2 cache.

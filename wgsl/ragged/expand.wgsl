@@ -36,7 +36,7 @@ fn write(at: u32, p: Problem, kernel: u32, number: u32) {
 	words[at + ${item.alpha}u] = select(p.alpha, 0u, p.depth == 0u);
 	words[at + ${item.beta}u] = p.beta;
 	words[at + ${item.slot}u] = ${final}u;
-	words[at + ${item.flags}u] = select(0u, ${wide.flag}u, ((p.offA | p.ldA | p.offB | p.ldB) & words[${wide}u]) == 0u);${epilogue.item}
+	words[at + ${item.flags}u] = select(0u, ${vector.flag}u, ((p.offA | p.ldA | p.offB | p.ldB) & words[${vector}u]) == 0u);${epilogue.item}
 }
 
 @compute @workgroup_size(${threads})

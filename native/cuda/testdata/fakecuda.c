@@ -78,7 +78,7 @@ CUresult cuCtxSetCurrent(int *c) { CALL; return current = c, SUCCESS; }
 
 // Kernels.
 enum type { F32, BF16, F16, E4M3, INT8 };
-typedef struct { char name[64]; int makes_items, in_turn, dressed, wide, gated, tm, tn, trans_a, trans_b, fixup; enum type type; int *module; } kernel;
+typedef struct { char name[64]; int makes_items, epilogue, aligned, gated, tm, tn, trans_a, trans_b, fixup; enum type type; int *module; } kernel;
 static const struct { const char *name; int tm, tn; } tiles[] = {TILES};
 
 CUresult cuModuleLoadDataEx(int **m, const void *image, unsigned n, int *options, void **values) {
@@ -106,9 +106,9 @@ CUresult cuModuleGetFunction(kernel **f, int *m, const char *name) {
 		char variant[64]; // without _e, of kernels with an epilogue
 		snprintf(variant, sizeof variant, "%s", name + 3 + n);
 		size_t length = strlen(variant);
-		int dressed = length > 2 && !strcmp(variant + length - 2, "_e");
-		if (dressed) variant[length -= 2] = 0;
-		int wide = !strncmp(tiles[i].name, "wide_", 5), gated = dressed && wide && length > 6 && !strcmp(variant + length - 6, "_gated");
+		int epilogue = length > 2 && !strcmp(variant + length - 2, "_e");
+		if (epilogue) variant[length -= 2] = 0;
+		int aligned = !strncmp(tiles[i].name, "aligned_", 8), gated = epilogue && aligned && length > 6 && !strcmp(variant + length - 6, "_gated");
 		if (gated) variant[length - 6] = 0;
 		int fixup = !strncmp(variant, "_fixup", 6);
 		if (!fixup && (strlen(variant) < 3 || variant[0] != '_' || !strchr("nt", variant[1]) || !strchr("nt", variant[2]))) continue;
@@ -116,10 +116,9 @@ CUresult cuModuleGetFunction(kernel **f, int *m, const char *name) {
 		enum type type = !strncmp(mode, "_bf16", 5) ? BF16 : !strncmp(mode, "_f16", 4) ? F16 : !strncmp(mode, "_e4m3", 5) ? E4M3 : !strncmp(mode, "_int8", 5) ? INT8 : F32;
 		mode += type == F32 ? 0 : type == F16 ? 4 : 5;
 		if (type == F32 && !fixup && !strncmp(mode, "_tf32", 5)) mode += 5;
-		int in_turn = !strcmp(mode, "_turn");
-		if (*mode && (fixup || (!in_turn && (dressed || (strcmp(mode, "_cluster") && strcmp(mode, "_parts")))))) continue;
-		kernel *k = &kernels[512 * i + 256 * gated + 128 * dressed + 16 * type + 8 * in_turn + (fixup ? 4 : 2 * (variant[1] == 't') + (variant[2] == 't'))];
-		*k = (kernel){.tm = tiles[i].tm, .tn = tiles[i].tn, .trans_a = variant[1] == 't', .trans_b = variant[2] == 't', .fixup = fixup, .in_turn = in_turn, .dressed = dressed, .wide = wide, .gated = gated, .type = type, .module = m};
+		if (*mode && (fixup || epilogue || (strcmp(mode, "_cluster") && strcmp(mode, "_partials")))) continue;
+		kernel *k = &kernels[512 * i + 256 * gated + 128 * epilogue + 16 * type + (fixup ? 4 : 2 * (variant[1] == 't') + (variant[2] == 't'))];
+		*k = (kernel){.tm = tiles[i].tm, .tn = tiles[i].tn, .trans_a = variant[1] == 't', .trans_b = variant[2] == 't', .fixup = fixup, .epilogue = epilogue, .aligned = aligned, .gated = gated, .type = type, .module = m};
 		return *f = k, SUCCESS;
 	}
 	return NOT_FOUND;
@@ -265,12 +264,12 @@ static void finish(const epilogue *e, const uint32_t *words, enum type type, voi
 
 static void fixup(const kernel *k, const uint32_t *w, const epilogue *e, void *c, const float *workspace) {
 	int rows = w[2] & 0xffff, cols = w[2] >> 16;
-	if (k->dressed && e->flags & POINTERS_C) c = pointer(e, w[7], 2);
+	if (k->epilogue && e->flags & POINTERS_C) c = pointer(e, w[7], 2);
 	for (int i = 0; i < rows; i++)
 		for (int j = 0; j < cols; j++) {
 			float sum = 0;
 			for (uint32_t s = 0; s < w[6]; s++) sum += workspace[((size_t)(w[3] + s) * k->tm + i) * k->tn + j];
-			if (k->dressed) finish(e, w + 8, k->type, (char *)c + (size_t)w[0] * (k->type == F32 ? 4 : 2), w[1], i, j, scaled(e, w + 12, w + 14, i, j, bits(w[4]), sum), bits(w[5]), NULL, 0);
+			if (k->epilogue) finish(e, w + 8, k->type, (char *)c + (size_t)w[0] * (k->type == F32 ? 4 : 2), w[1], i, j, scaled(e, w + 12, w + 14, i, j, bits(w[4]), sum), bits(w[5]), NULL, 0);
 			else store(k->type, c, w[0] + i * (size_t)w[1] + j, bits(w[4]), sum, bits(w[5]));
 		}
 }
@@ -290,29 +289,29 @@ static void segment(const kernel *k, const uint32_t *items, const uint32_t *w, c
 	size_t lda = w[4], ldb = w[5], ldc = w[6];
 	enum type to = w[11] & 2 ? F32 : k->type < E4M3 ? k->type : w[11] & 16 ? F16 : BF16; // ItemFloatC, ItemF16C
 	if (second) b = e->b2;
-	if (k->dressed) {
+	if (k->epilogue) {
 		int apart = (e->flags & (POINTERS_A | POINTERS_B)) != 0;
 		if (apart && !(e->flags & ALIGNED) && w[11] & 1) return; // ItemVector, which nobody promised
 		if (depth && e->flags & POINTERS_A) a = pointer(e, w[18], 0);
 		if (depth && e->flags & POINTERS_B) b = pointer(e, w[18], second ? 3 : 1);
 		if (e->flags & POINTERS_C) c = pointer(e, w[18], 2);
 	}
-	int grouped = k->dressed && e->flags & (GROUPS_64 | GROUPS_128), blocks = k->dressed && e->flags & BLOCKS;
+	int grouped = k->epilogue && e->flags & (GROUPS_64 | GROUPS_128), blocks = k->epilogue && e->flags & BLOCKS;
 	float *x = malloc(sizeof *x * (depth + cols + (size_t)depth * cols)), *sums = x + depth, *y = sums + cols; // a row of A, of C, and B
 	for (int p = 0; p < depth; p++)
 		for (int j = 0; j < cols; j++) y[(size_t)p * cols + j] = grouped ? weight(e, w, b, p, j) : number(k->type, b, w[1] + (k->trans_b ? j * ldb + p : p * ldb + j));
 	for (int i = 0; i < rows; i++) {
-		uint32_t row = k->dressed && e->flags & GATHER ? e->rows[w[12] + i] : i;
-		int none = k->dressed && e->flags & GATHER && row >= w[13];
+		uint32_t row = k->epilogue && e->flags & GATHER ? e->rows[w[12] + i] : i;
+		int none = k->epilogue && e->flags & GATHER && row >= w[13];
 		for (int p = 0; p < depth && !none; p++)
 			x[p] = number(k->type, a, w[0] + (k->trans_a ? p * lda + i : row * lda + p)) * (blocks ? block_scale(e, w, row, p) : 1);
 		memset(sums, 0, sizeof *sums * cols);
 		if (!none) multiply(sums, x, y, depth, cols);
 		for (int j = 0; j < cols; j++) {
 			float sum = sums[j];
-			float alpha = depth ? bits(w[8]) : 0, *kept = !k->dressed || !(e->flags & GATED) ? NULL : workspace ? &workspace[((size_t)worker * k->tm + i) * k->tn + j] : &own[i * k->tn + j];
+			float alpha = depth ? bits(w[8]) : 0, *kept = !k->epilogue || !(e->flags & GATED) ? NULL : workspace ? &workspace[((size_t)worker * k->tm + i) * k->tn + j] : &own[i * k->tn + j];
 			if (w[10] != UINT32_MAX) workspace[((size_t)w[10] * k->tm + i) * k->tn + j] = sum;
-			else if (k->dressed) finish(e, w + 14, to, (char *)c + (size_t)w[2] * (to == F32 ? 4 : 2), ldc, i, j, depth ? scaled(e, w + 12, w + 19, i, j, alpha, sum) : 0, bits(w[9]), kept, second);
+			else if (k->epilogue) finish(e, w + 14, to, (char *)c + (size_t)w[2] * (to == F32 ? 4 : 2), ldc, i, j, depth ? scaled(e, w + 12, w + 19, i, j, alpha, sum) : 0, bits(w[9]), kept, second);
 			else store(to, c, w[2] + i * ldc + j, alpha, sum, bits(w[9]));
 		}
 	}
@@ -345,18 +344,18 @@ static CUresult execute(const launch *l) {
 		return LAUNCH_FAILED;
 	}
 	const int marked = (uintptr_t)table & 1; // which kernels of warpgroups, fix-ups and clusters cannot read
-	if (marked && (f->in_turn || f->fixup || l->cluster > 1)) return LAUNCH_FAILED;
+	if (marked && (f->fixup || l->cluster > 1)) return LAUNCH_FAILED;
 	if (marked) table = (void *)((uintptr_t)table - 1);
 	if ((uintptr_t)table & 2) { // an early launch
 		if (!l->early || marked) return LAUNCH_FAILED;
 		table = (uintptr_t)table == 2 ? NULL : (void *)((uintptr_t)table - 2);
 	}
 	const epilogue e = {(void *)l->params[6], (void *)l->params[7], (void *)l->params[8], l->params[9]};
-	const uint32_t each = f->dressed && e.flags & GATED ? 2 : 1; // items that a worker takes together
-	if (f->wide && !f->fixup && f->gated != (each == 2)) return INVALID_VALUE; // gated tiles of these have kernels of their own
-	const int keeps = f->wide && (f->tn == 64 || (f->tm == 128 && f->type < E4M3)); // the first product of a gated tile in registers
+	const uint32_t each = f->epilogue && e.flags & GATED ? 2 : 1; // items that a worker takes together
+	if (f->aligned && !f->fixup && f->gated != (each == 2)) return INVALID_VALUE; // gated tiles of these have kernels of their own
+	const int keeps = f->aligned && (f->tn == 64 || (f->tm == 128 && f->type < E4M3)); // the first product of a gated tile in registers
 	if (each == 2 && !f->fixup && !keeps && !workspace) return LAUNCH_FAILED;
-	const size_t words = f->fixup ? (f->dressed ? 16 : 8) : f->dressed ? 24 : 12;
+	const size_t words = f->fixup ? (f->epilogue ? 16 : 8) : f->epilogue ? 24 : 12;
 	static int launches; // workers begin in one order and in the other
 	int back = launches++ % 2;
 	for (unsigned i = 0; i < l->x; i++) {
@@ -367,7 +366,7 @@ static CUresult execute(const launch *l) {
 			fixup(f, tile, &e, c, workspace);
 			continue;
 		}
-		if (f->in_turn || marked) { // table: the next turn, the end, the first item of turn 0, items of a turn, the last turn
+		if (marked) { // table: the next chunk, the end, the first item of chunk 0, items of a chunk, the last chunk
 			uint32_t *turns = (uint32_t *)table, first = turns[2] - turns[3] * (l->x - x);
 			while (first < turns[1]) {
 				uint32_t end = first + turns[3] < turns[1] ? first + turns[3] : turns[1];

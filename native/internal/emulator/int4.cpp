@@ -14,7 +14,7 @@ inline void storeShared(SharedAddress to, const uint32_t (&x)[4]) { memcpy(share
 #include "../../kernels/gemm.cuh"
 #include "../../kernels/fixup.cuh"
 #include "../../epilogue/epilogue.cuh"
-#include "../../element/half.cuh"
+#include "../../element/bits16.cuh"
 #include "../../ptx/fragment.cuh"
 void multiply(FragmentC& sum, const FragmentA& a, const FragmentB& b);
 void multiplyFirst(FragmentC& sum, const FragmentA& a, const FragmentB& b);
@@ -36,7 +36,7 @@ struct BF16 {
 template <class Format, uint32_t kExponent>
 struct Weights : Format, Nibbles<Format, kExponent> {
   static constexpr bool kIsF16 = kExponent == 0x6400;
-  static void multiply(FragmentC& sum, const uint32_t (&a)[2][2], const uint32_t (&b)[2]) { multiplyHalves<Format>(sum, a, b); }
+  static void multiply(FragmentC& sum, const uint32_t (&a)[2][2], const uint32_t (&b)[2]) { multiplyBits16<Format>(sum, a, b); }
 };
 
 struct Case {

@@ -227,8 +227,8 @@ void startProduct(float* d, uint32_t n, const uint32_t (&a)[4], uint64_t b, bool
   start(d, n, first, {a, {a[0], a[1], a[2], a[3]}, {}, {b, false, 0, 2 * n}, format, 0});
 }
 
-void startSharedProduct(float* d, uint32_t n, uint64_t a, bool acrossA, uint64_t b, bool acrossB, Format format, bool first) {
-  start(d, n, first, {nullptr, {}, {a, acrossA, running->id / kWarp % 4 * 16, 16}, {b, acrossB, 0, 2 * n}, format, 0});
+void startSharedProduct(float* d, uint32_t n, uint64_t a, bool majorMNA, uint64_t b, bool majorMNB, Format format, bool first) {
+  start(d, n, first, {nullptr, {}, {a, majorMNA, running->id / kWarp % 4 * 16, 16}, {b, majorMNB, 0, 2 * n}, format, 0});
 }
 
 void commitProducts() {

@@ -4,7 +4,7 @@
 #include "../../kernels/gemm.cuh"
 #include "../../kernels/fixup.cuh"
 #include "../../epilogue/epilogue.cuh"
-#include "../../element/half.cuh"
+#include "../../element/bits16.cuh"
 #include "../../ptx/fragment.cuh"
 void multiply(FragmentC& sum, const FragmentA& a, const FragmentB& b);
 void multiplyFirst(FragmentC& sum, const FragmentA& a, const FragmentB& b);
@@ -21,13 +21,13 @@ float numberOf(uint8_t bits) {
 struct E4M3 {
   static constexpr bool kWhole = false;
   static uint32_t halves(uint32_t bytes) { return F16::pair(numberOf(bytes & 0xff), numberOf(bytes >> 8 & 0xff)); }
-  static void multiply(FragmentC& sum, const uint32_t (&a)[2][2], const uint32_t (&b)[2]) { multiplyHalves<F16>(sum, a, b); }
+  static void multiply(FragmentC& sum, const uint32_t (&a)[2][2], const uint32_t (&b)[2]) { multiplyBits16<F16>(sum, a, b); }
 };
 
 }  // namespace
 
 #include "../../kernels/tensor.cuh"
-#include "../../kernels/tensor_half.cuh"
+#include "../../kernels/tensor_bits16.cuh"
 #include "../../kernels/tensor_bytes.cuh"
 #include "../../epilogue/tensor_epilogue.cuh"
 
@@ -95,7 +95,7 @@ uint32_t wrongOf() {
 #include "tiles.h"
 int main() {
   const uint32_t differ = 0
-#include "../../lists/e4m3.inc"
+#include "../../lists/tensor_e4m3.inc"
       ;
   return differ == 0 ? 0 : 1;
 }

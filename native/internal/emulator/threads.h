@@ -47,13 +47,13 @@ struct F16 {
   static uint32_t pair(float low, float high) { return bits(low) | static_cast<uint32_t>(bits(high)) << 16; }
 };
 
-// Words of lanes: of A as multiplyHalves has them, then of B.
-inline uint32_t exchanged[kMostWarps][32][6];
+// Words of lanes: of A as multiplyBits16 has them, then of B.
+inline uint32_t swapped[kMostWarps][32][6];
 
-// multiplyHalves is sum += a*b of 16 k's of a format, as a warp has them.
+// multiplyBits16 is sum += a*b of 16 k's of a format, as a warp has them.
 template <class Format, class Sum>
-void multiplyHalves(Sum& sum, const uint32_t (&a)[2][2], const uint32_t (&b)[2]) {
-  auto& lanes = exchanged[self / 32];
+void multiplyBits16(Sum& sum, const uint32_t (&a)[2][2], const uint32_t (&b)[2]) {
+  auto& lanes = swapped[self / 32];
   const uint32_t lane = self % 32, mine[6] = {a[0][0], a[1][0], a[0][1], a[1][1], b[0], b[1]};
   memcpy(lanes[lane], mine, sizeof mine);
   warpBarrier();

@@ -69,11 +69,11 @@ void waitProducts() {
 
 // Of descriptors the address alone, in units of 16 bytes as there.
 inline uint64_t matrixB(SharedAddress at) { return at >> 4; }
-inline uint64_t matrixAcross(SharedAddress at) { return at >> 4; }
+inline uint64_t matrixMNMajor(SharedAddress at) { return at >> 4; }
 // What a word of operands has: a tf32 number, two of 16 bits, or four of 8.
 enum class Format { tf32, bf16, f16, e4m3, int8 };
 void startProduct(float* d, uint32_t n, const uint32_t (&a)[4], uint64_t b, bool first, Format format = Format::tf32);
-void startSharedProduct(float* d, uint32_t n, uint64_t a, bool acrossA, uint64_t b, bool acrossB, Format format, bool first = false);
+void startSharedProduct(float* d, uint32_t n, uint64_t a, bool majorMNA, uint64_t b, bool majorMNB, Format format, bool first = false);
 void multiplyFragments(float (&sum)[4], const uint32_t (&words)[6], Format format);
 float numberOf(Format format, uint16_t bits);
 uint16_t bitsOf(Format format, float x);
@@ -91,9 +91,9 @@ template <bool kFirst = false, Format kFormat, int n>
 void product(Half<kFormat>, float (&d)[n], const uint32_t (&a)[4], uint64_t b) {
   startProduct(d, n, a, b, kFirst, kFormat);
 }
-template <bool kAcrossA, bool kAcrossB, Format kFormat, int n>
+template <bool kMNMajorA, bool kMNMajorB, Format kFormat, int n>
 void productOf(Half<kFormat>, float (&d)[n], uint64_t a, uint64_t b) {
-  startSharedProduct(d, n, a, kAcrossA, b, kAcrossB, kFormat);
+  startSharedProduct(d, n, a, kMNMajorA, b, kMNMajorB, kFormat);
 }
 using BF16 = Half<Format::bf16>;
 using F16 = Half<Format::f16>;
@@ -116,7 +116,7 @@ template <int n>
 void product(Int8, int32_t (&d)[n], const uint32_t (&a)[4], uint64_t b) {
   startProduct(reinterpret_cast<float*>(d), n, a, b, false, Format::int8);
 }
-template <bool kAcrossA, bool kAcrossB, int n>
+template <bool kMNMajorA, bool kMNMajorB, int n>
 void productOf(Int8, int32_t (&d)[n], uint64_t a, uint64_t b) {
   startSharedProduct(reinterpret_cast<float*>(d), n, a, false, b, false, Format::int8);
 }

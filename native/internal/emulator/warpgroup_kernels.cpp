@@ -6,18 +6,18 @@
 #include "../../kernels/gemm.cuh"
 #include "../../kernels/fixup.cuh"
 #include "../../epilogue/epilogue.cuh"
-#include "../../element/half.cuh"
+#include "../../element/bits16.cuh"
 #include "../../ptx/fragment.cuh"
 #include "../../kernels/tensor.cuh"
 #include "../../kernels/wgmma_operand.cuh"
 #include "../../kernels/wgmma_items.cuh"
 #include "../../kernels/wgmma_store.cuh"
 #include "../../epilogue/wgmma_epilogue.cuh"
-#include "../../kernels/wgmma_exchanged.cuh"
+#include "../../kernels/wgmma_swapped.cuh"
 #include "../../kernels/wgmma_tile.cuh"
 #include "../../kernels/wgmma.cuh"
-#include "../../kernels/wgmma_half.cuh"
-#include "../../kernels/wgmma_wide.cuh"
+#include "../../kernels/wgmma_bits16.cuh"
+#include "../../kernels/wgmma_aligned.cuh"
 #include "../../kernels/wgmma_bytes.cuh"
 
 namespace {
@@ -27,10 +27,10 @@ using BytesInt8 = Bytes<Int8, BF16, F16>;
 
 #include "lists.h"
 #include "../../lists/wgmma.inc"
-#include "../../lists/halves.inc"
-#include "../../lists/wide.inc"
-#include "../../lists/wide_e4m3.inc"
-#include "../../lists/wide_int8.inc"
+#include "../../lists/wgmma16.inc"
+#include "../../lists/aligned16.inc"
+#include "../../lists/wgmma_e4m3.inc"
+#include "../../lists/wgmma_int8.inc"
 
 }  // namespace
 
@@ -38,9 +38,9 @@ using BytesInt8 = Bytes<Int8, BF16, F16>;
 #include "lists.h"
 const WarpgroupKernel kWarpgroupKernels[] = {
 #include "../../lists/wgmma.inc"
-#include "../../lists/halves.inc"
-#include "../../lists/wide.inc"
-#include "../../lists/wide_e4m3.inc"
-#include "../../lists/wide_int8.inc"
+#include "../../lists/wgmma16.inc"
+#include "../../lists/aligned16.inc"
+#include "../../lists/wgmma_e4m3.inc"
+#include "../../lists/wgmma_int8.inc"
     {nullptr, nullptr, 0},
 };

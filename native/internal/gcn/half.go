@@ -15,8 +15,8 @@ var halfOperations = map[string]operation{
 	"v_lshlrev_b16":  lowHalf(2, func(a, b uint32) uint32 { return b << (a & 15) & 0xffff }),
 	"v_pack_b32_f16": vector2(func(a, b uint32) uint32 { return a&0xffff | b<<16 }),
 	"v_perm_b32":     vector3(permute),
-	"v_pk_add_f16":   packedHalves(func(a, b float32) float32 { return a + b }),
-	"v_pk_mul_f16":   packedHalves(func(a, b float32) float32 { return a * b }),
+	"v_pk_add_f16":   packedBits16(func(a, b float32) float32 { return a + b }),
+	"v_pk_mul_f16":   packedBits16(func(a, b float32) float32 { return a * b }),
 	"v_fma_mix_f32": {unit: valu, dsts: 1, srcs: 3, packed: true, usualLow: 7, run: func(w *wave, in *instruction) {
 		mixedFMA(w, in, func(_, x uint32) uint32 { return x })
 	}},
@@ -37,9 +37,9 @@ func lowHalf(srcs int, f func(a, b uint32) uint32) operation {
 	}}
 }
 
-// packedHalves does two things on numbers of 16 bits, each with the halves that op_sel and op_sel_hi say. fp32 has more than twice the
+// packedBits16 does two things on numbers of 16 bits, each with the halves that op_sel and op_sel_hi say. fp32 has more than twice the
 // bits of fp16, so that rounding to it first changes nothing.
-func packedHalves(f func(a, b float32) float32) operation {
+func packedBits16(f func(a, b float32) float32) operation {
 	return operation{unit: valu, dsts: 1, srcs: 2, packed: true, run: func(w *wave, in *instruction) {
 		a, b, d := w.lanes(&in.src[0], 0, 0), w.lanes(&in.src[1], 0, 1), w.dst(in, 0)
 		half := func(x, high uint32) float32 { return element.F16.Float(uint16(x >> (16 * (high & 1)))) }

@@ -81,7 +81,7 @@ func TestResults(t *testing.T) {
 		{"no carry out", "gfx1030", `
 			v_mov_b32 v2, 5
 			v_mad_u64_u32 v[10:11], null, v2, v0, 7`, func(l uint32) uint32 { return 5*l + 7 }},
-		{"packed with words exchanged", "gfx90a", `
+		{"packed with words swapped", "gfx90a", `
 			v_cvt_f32_u32_e32 v2, v0
 			v_mov_b32_e32 v3, 2.0
 			v_mov_b32_e32 v4, 1.0

@@ -36,7 +36,7 @@ func cudaInstance(k encoding.Kernel) instance {
 	case t.Unit == tile.MMA:
 		return tensorInstance(k, name)
 	case t.NarrowOnly:
-		return wideInstance(k, name)
+		return alignedInstance(k, name)
 	}
 	return wgmmaInstance(k, name)
 }
@@ -63,7 +63,7 @@ func elements(t element.Type) string {
 	case t.Bytes() == 1:
 		return "Bytes" + format(t)
 	}
-	return "Halves<" + format(t) + ">"
+	return "Bits16<" + format(t) + ">"
 }
 
 func format(t element.Type) string {
@@ -85,10 +85,10 @@ func fmaInstance(k encoding.Kernel, name string) instance {
 	t := k.Tile
 	is := fmt.Sprintf("Tile<%d, %d, %d, %d, %d, %d, %d, %d>", t.TM, t.TN, step(t), t.Threads, t.RM, t.RN, stages(t), MinGroups(t))
 	if thin(t) {
-		along := fmt.Sprintf("Tile<%d, %d, %d, %d, %d, %d, %d, %d>", t.TM, t.TN, t.TK, t.Threads, t.RM, t.RN, stagesAlong(t),
+		along := fmt.Sprintf("Tile<%d, %d, %d, %d, %d, %d, %d, %d>", t.TM, t.TN, t.TK, t.Threads, t.RM, t.RN, stagesKMajor(t),
 			groupsOf(t, 96)) // at 80 registers they would spill
 		if is = "From90<" + is + ", " + along + ">"; k.TransB && !k.Fixup {
-			name, is = name+"_along", along
+			name, is = name+"_kmajor", along
 		}
 	}
 	switch {
@@ -141,7 +141,7 @@ func wgmmaInstance(k encoding.Kernel, name string) instance {
 	rows, cols, more := t.TM, t.TN, typed(of)
 	switch {
 	case t.Swapped:
-		rows, cols, more, function = cols, rows, more+", Floats, Exchanged", "wgmmaExchanged"
+		rows, cols, more, function = cols, rows, more+", Floats, Swapped", "wgmmaSwapped"
 	case k.Epilogue != encoding.Epilogue{} && of.Type == element.F32:
 		name, more = name+"_e", more+", Floats, Epilogue"
 	case k.Epilogue != encoding.Epilogue{}:
@@ -159,8 +159,8 @@ func wgmmaInstance(k encoding.Kernel, name string) instance {
 	return gemmInstance(k, name, is, function)
 }
 
-func wideInstance(k encoding.Kernel, name string) instance {
-	t, w, of := k.Tile, wideOf(k.Tile), k.Type
+func alignedInstance(k encoding.Kernel, name string) instance {
+	t, w, of := k.Tile, alignedOf(k.Tile), k.Type
 	if k.Fixup {
 		if of = k.TypeC; k.TypeC == element.F32 || k.Epilogue != (encoding.Epilogue{}) {
 			of = element.BF16
@@ -174,11 +174,11 @@ func wideInstance(k encoding.Kernel, name string) instance {
 	case k.Epilogue != encoding.Epilogue{}:
 		name, more = name+"_e", more+", Epilogue"
 	}
-	is := fmt.Sprintf("WideTile<%d, %d, %d, %d, %d, %d, %s>", t.TM, t.TN, w.consumers, w.groups, w.stages, t.Shared, more)
+	is := fmt.Sprintf("AlignedTile<%d, %d, %d, %d, %d, %d, %s>", t.TM, t.TN, w.consumers, w.groups, w.stages, t.Shared, more)
 	if k.Fixup {
 		return fixupInstance(k, name, is)
 	}
-	return gemmInstance(k, name, is, "wgmmaWide")
+	return gemmInstance(k, name, is, "wgmmaAligned")
 }
 
 func int4Instance(k encoding.Kernel, name string) instance {
@@ -229,9 +229,9 @@ func (a Arch) hipSum(k encoding.Kernel) (sum, of string) {
 	matrix, f := a.HasMatrix(k.Tile), format(k.Type)
 	switch {
 	case k.TypeB() == element.Int4 && matrix:
-		return "GroupedMatrixAccumulator<, " + f + ">", "Int4Halves<" + f + ">"
+		return "GroupedMatrixAccumulator<, " + f + ">", "Int4Bits16<" + f + ">"
 	case k.TypeB() == element.Int4:
-		return "GroupedAccumulator<, " + f + ">", "Int4Halves<" + f + ">"
+		return "GroupedAccumulator<, " + f + ">", "Int4Bits16<" + f + ">"
 	case k.Type == element.F32 && matrix:
 		return "MatrixAccumulator<>", "Floats"
 	case k.Type == element.F32:
@@ -243,36 +243,36 @@ func (a Arch) hipSum(k encoding.Kernel) (sum, of string) {
 	case k.Type.Bytes() == 1:
 		return "HalfAccumulator<, F16>", "StagedBytes<" + f + ">"
 	case matrix:
-		return "NarrowMatrixAccumulator<, " + f + ">", "Halves<" + f + ">"
+		return "NarrowMatrixAccumulator<, " + f + ">", "Bits16<" + f + ">"
 	}
-	return "HalfAccumulator<, " + f + ">", "Halves<" + f + ">"
+	return "HalfAccumulator<, " + f + ">", "Bits16<" + f + ">"
 }
 
 // cudaOrder is where products for NVIDIA have a kernel among those of its tile and part: those with an epilogue after the
 // others, those for clusters last; by type, and fix-ups after what they are for.
 func cudaOrder(k encoding.Kernel) []int {
-	dressed, int4, of, pass := k.Epilogue != encoding.Epilogue{}, k.Tile.Int4Only, k.Type, 0
+	epilogue, int4, of, pass := k.Epilogue != encoding.Epilogue{}, k.Tile.Int4Only, k.Type, 0
 	if k.Fixup {
 		of = k.TypeC
 	}
 	switch {
 	case k.Cluster > 0:
 		pass = 2
-	case dressed && (k.Fixup || !int4):
+	case epilogue && (k.Fixup || !int4):
 		pass = 1
 	}
-	last := k.Fixup && (dressed || int4 || of == element.F32)
+	last := k.Fixup && (epilogue || int4 || of == element.F32)
 	return order(pass, last, int(of), k.Fixup, k.TF32, k.Partials, gatedApart(k), k.TransB, k.TransA)
 }
 
 // hipOrder is the same of products for AMD.
 func hipOrder(k encoding.Kernel) []int {
-	dressed, bytes, int4 := k.Epilogue != encoding.Epilogue{}, k.Type.Bytes() == 1, k.TypeB() == element.Int4
+	epilogue, bytes, int4 := k.Epilogue != encoding.Epilogue{}, k.Type.Bytes() == 1, k.TypeB() == element.Int4
 	of := k.Type
 	if k.Fixup {
 		of = k.TypeC
 	}
-	return order(dressed || bytes, k.Fixup, k.Partials, int4, bytes, dressed, int(of), k.TransA, k.TransB)
+	return order(epilogue || bytes, k.Fixup, k.Partials, int4, bytes, epilogue, int(of), k.TransA, k.TransB)
 }
 
 func order(values ...any) []int {

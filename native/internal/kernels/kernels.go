@@ -26,7 +26,7 @@ type wgmmaTile struct{ consumers, groups, stages, ahead int }
 func wgmmaOf(t *tile.Shape) wgmmaTile {
 	w := wgmmaTile{consumers: t.Threads/128 - 2, groups: unitShared / (t.Shared + reservedShared), stages: 2, ahead: 2}
 	switch {
-	case w.groups > 1 || min(t.TM, t.TN) > 64: // two blocks of columns, which are rows where operands are exchanged
+	case w.groups > 1 || min(t.TM, t.TN) > 64: // two blocks of columns, which are rows where operands are swapped
 	case w.consumers == 2:
 		w.stages, w.ahead = 3, 3
 	default:
@@ -35,9 +35,9 @@ func wgmmaOf(t *tile.Shape) wgmmaTile {
 	return w
 }
 
-// wideOf is the same of wgmma_wide.cuh, where one warpgroup loads: stages of A and B, as many as there is
+// alignedOf is the same of wgmma_aligned.cuh, where one warpgroup loads: stages of A and B, as many as there is
 // room for. 128 x 256 with four took 10 % longer on an H200 (512/1024/256), and as long where experts have 256 rows each.
-func wideOf(t *tile.Shape) wgmmaTile {
+func alignedOf(t *tile.Shape) wgmmaTile {
 	const stageBytes = 128 // of a row of A or a column of B
 	return wgmmaTile{consumers: t.Threads/128 - 1, groups: unitShared / (t.Shared + reservedShared), stages: t.Shared / (stageBytes * (t.TM + t.TN))}
 }
@@ -139,9 +139,9 @@ func stages(t *tile.Shape) int {
 	return 3
 }
 
-// stagesAlong is those of a thin tile where B is transposed. Measured on an H200: a fourth stage gains 8 % with 128
+// stagesKMajor is those of a thin tile where B is transposed. Measured on an H200: a fourth stage gains 8 % with 128
 // columns; with 64 it costs 10 to 20 %, because less is left of the L1 cache for rows at odd addresses.
-func stagesAlong(t *tile.Shape) int {
+func stagesKMajor(t *tile.Shape) int {
 	if t.TN >= 128 {
 		return 4
 	}

@@ -14,25 +14,25 @@ import (
 type Arch struct {
 	AMD      bool
 	Units    []tile.Unit    // what multiplies, beside plain FMA
-	Types    []element.Type // that kernels of Halves have beside F32
-	Halves   []tile.Unit
+	Types    []element.Type // that kernels of Bits16 have beside F32
+	Bits16   []tile.Unit
 	Matrix   bool // AMD: matrix cores take the tiles that suit them
 	Clusters bool
 }
 
 // The architectures: of NVIDIA, and of AMD with plain FMA alone and with matrix cores.
 var (
-	SM80   = Arch{Units: []tile.Unit{tile.MMA, tile.Int4}, Types: narrow, Halves: tensor}
-	SM90a  = Arch{Units: []tile.Unit{tile.MMA, tile.WGMMA}, Types: narrow, Halves: tensor, Clusters: true}
-	FMA    = Arch{AMD: true, Types: narrow, Halves: []tile.Unit{tile.FMA}}
-	Matrix = Arch{AMD: true, Types: narrow, Halves: []tile.Unit{tile.FMA}, Matrix: true}
+	SM80   = Arch{Units: []tile.Unit{tile.MMA, tile.Int4}, Types: narrow, Bits16: tensor}
+	SM90a  = Arch{Units: []tile.Unit{tile.MMA, tile.WGMMA}, Types: narrow, Bits16: tensor, Clusters: true}
+	FMA    = Arch{AMD: true, Types: narrow, Bits16: []tile.Unit{tile.FMA}}
+	Matrix = Arch{AMD: true, Types: narrow, Bits16: []tile.Unit{tile.FMA}, Matrix: true}
 )
 
-// narrow are the types of 16 bits, halves, and of 8.
+// narrow are the types of 16 bits, types16, and of 8.
 var (
-	narrow = []element.Type{element.BF16, element.F16, element.E4M3, element.Int8}
-	halves = narrow[:2]
-	tensor = []tile.Unit{tile.MMA, tile.WGMMA}
+	narrow  = []element.Type{element.BF16, element.F16, element.E4M3, element.Int8}
+	types16 = narrow[:2]
+	tensor  = []tile.Unit{tile.MMA, tile.WGMMA}
 )
 
 // Has reports whether there are kernels of a tile shape.
@@ -46,7 +46,7 @@ func (a Arch) Has(s *tile.Shape) bool {
 // HasInt4 reports whether there are kernels of a tile shape for B of 4 bits: of NVIDIA's shapes for it alone, of AMD's, which
 // are plain FMA, those that have epilogues.
 func (a Arch) HasInt4(s *tile.Shape) bool {
-	return s.Int4Only || s.Unit == tile.FMA && s.Epilogues && slices.Contains(a.Halves, s.Unit)
+	return s.Int4Only || s.Unit == tile.FMA && s.Epilogues && slices.Contains(a.Bits16, s.Unit)
 }
 
 // HasMatrix reports whether the kernels of a tile shape are those for AMD's matrix cores.
@@ -68,7 +68,7 @@ func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
 			all = a.transposed(all, encoding.Kernel{Tile: s, TF32: true})
 		}
 	}
-	if slices.Contains(a.Halves, s.Unit) && !s.Swapped {
+	if slices.Contains(a.Bits16, s.Unit) && !s.Swapped {
 		for _, of := range a.Types { // C of another type is decided at run time
 			if of.Bytes() == 1 && !HasBytes(s) {
 				continue
@@ -100,7 +100,7 @@ var someEpilogue = encoding.Epilogue{Bias: true}
 
 // int4Fixups are those of a tile shape for B of 4 bits alone.
 func int4Fixups(s *tile.Shape) (all []encoding.Kernel) {
-	for _, of := range append([]element.Type{element.F32}, halves...) {
+	for _, of := range append([]element.Type{element.F32}, types16...) {
 		k := encoding.Kernel{Tile: s, TypeC: of, Fixup: true}
 		all = append(all, k)
 		k.Epilogue = someEpilogue
@@ -111,7 +111,7 @@ func int4Fixups(s *tile.Shape) (all []encoding.Kernel) {
 
 // int4Variants are those for B of 4 bits: of matrices as they are, and with scales of groups, which are part of an epilogue.
 func int4Variants(s *tile.Shape) (all []encoding.Kernel) {
-	for _, of := range halves {
+	for _, of := range types16 {
 		all = append(all, encoding.Kernel{Tile: s, Type: of, TypeC: of, Epilogue: encoding.Epilogue{ScaleB: encoding.PerGroup128}})
 	}
 	return all
@@ -199,7 +199,8 @@ func typeSuffix(t element.Type) string {
 }
 
 // Parts are the parts of NVIDIA's products, each a file of native/lists.
-var Parts = []string{"ragged", "plain", "tensor", "wgmma", "halves", "wide", "e4m3", "wide_e4m3", "int8", "wide_int8", "int4"}
+var Parts = []string{"ragged", "plain", "tensor", "tensor_e4m3", "tensor_int8", "wgmma", "wgmma16", "wgmma_e4m3", "wgmma_int8", "aligned16",
+	"int4"}
 
 // Part is the part that has a kernel. Of elements of 16 bits a fix-up is where C's type says.
 func Part(k encoding.Kernel) string {
@@ -213,17 +214,17 @@ func Part(k encoding.Kernel) string {
 	case k.Tile.Int4Only:
 		return "int4"
 	case of.Bytes() == 1 && k.Tile.Unit == tile.WGMMA:
-		return "wide_" + of.String()
+		return "wgmma_" + of.String()
 	case of.Bytes() == 1:
-		return of.String()
+		return "tensor_" + of.String()
 	case k.Tile.Unit == tile.FMA:
 		return "plain"
 	case k.Tile.Unit == tile.MMA:
 		return "tensor"
 	case k.Tile.NarrowOnly:
-		return "wide"
+		return "aligned16"
 	case of != element.F32:
-		return "halves"
+		return "wgmma16"
 	}
 	return "wgmma"
 }

@@ -1,6 +1,6 @@
 // What is another in the kernels of gemm.cuh where elements have 16 bits, on AMD GPUs, or 8. A word
 // of shared memory then is a pair of k's, and takes the place of an fp32 number in all that is said there: a
-// step has 2*TK k's. So the matrix cores take them (mfma_half.cuh); plain FMAs make fp32
+// step has 2*TK k's. So the matrix cores take them (mfma_bits16.cuh); plain FMAs make fp32
 // numbers of the words that they load from shared memory. Elements of 8 bits are pairs of F16 there, or, where
 // matrix cores take them, words of four k's.
 #pragma once
@@ -16,7 +16,7 @@
 template <class Element>
 struct Staging;
 template <class Format>
-struct Staging<Halves<Format>> {
+struct Staging<Bits16<Format>> {
   static BG_DEVICE uint32_t along(uint32_t loaded, int) { return loaded; }
   static BG_DEVICE uint32_t across(const uint32_t (&row)[2], int i) {
     return i == 0 ? (row[0] & 0xffff) | row[1] << 16 : row[0] >> 16 | (row[1] & 0xffff0000);
@@ -86,10 +86,10 @@ BG_DEVICE void startLoads(uint32_t* value, uint32_t exists, const Number* any, F
   }
 }
 
-// WordsAlong is the operand whose memory runs along K, where the k's of a word are adjacent too. Threads load 4 bytes: of 16 bits they
+// WordsKMajor is the operand whose memory runs along K, where the k's of a word are adjacent too. Threads load 4 bytes: of 16 bits they
 // have the words that they have of fp32, and so of 8 bits, or two that are adjacent.
 template <class T, int kLength, class Element, bool kListed>
-struct WordsAlong : RowList<kListed> {
+struct WordsKMajor : RowList<kListed> {
   using Number = typename Element::Number;
   using Stage = Staging<Element>;
   using Of = Operand<T, kLength, true>;
@@ -107,7 +107,7 @@ struct WordsAlong : RowList<kListed> {
   uint32_t pending;
   uint32_t value[kCount];
 
-  BG_DEVICE WordsAlong(const Number* start, uint32_t ld_, uint32_t length, bool, const float* shared, const uint32_t* rows = nullptr)
+  BG_DEVICE WordsKMajor(const Number* start, uint32_t ld_, uint32_t length, bool, const float* shared, const uint32_t* rows = nullptr)
       : RowList<kListed>{rows + threadId() / kRun}, any(wordOf(start)), ld(ld_), valid(0) {
     const uint32_t row = threadId() / kRun;
     k = threadId() % kRun;
@@ -155,10 +155,10 @@ struct WordsAlong : RowList<kListed> {
   }
 };
 
-// WordsAcross is the one whose memory runs across K. A thread makes words of as many rows as these have k's: it loads the same
+// WordsMNMajor is the one whose memory runs across K. A thread makes words of as many rows as these have k's: it loads the same
 // columns of all, as many or, where those are aligned, up to 8.
 template <class T, int kLength, class Element>
-struct WordsAcross {
+struct WordsMNMajor {
   using Number = typename Element::Number;
   using Stage = Staging<Element>;
   static constexpr int kPer = 4 / sizeof(Number);  // elements of a word that is loaded
@@ -166,8 +166,8 @@ struct WordsAcross {
   static constexpr int kPitch = kLength, kFloats = T::TK * kPitch;
   static constexpr int kCount = kLength * T::TK / T::kThreads;  // words of a thread
   static constexpr int kNarrow = kDeep;  // columns of a load
-  static constexpr int kWide = kCount >= 8 ? 8 : kCount >= 4 ? 4 : 2;
-  static_assert(kCount % kWide == 0 && kWide >= kNarrow && kLength % kWide == 0 && T::kThreads % (kLength / kNarrow) == 0, "uneven tile");
+  static constexpr int kVector = kCount >= 8 ? 8 : kCount >= 4 ? 4 : 2;
+  static_assert(kCount % kVector == 0 && kVector >= kNarrow && kLength % kVector == 0 && T::kThreads % (kLength / kNarrow) == 0, "uneven tile");
 
   const Number* at;
   const Number* any;
@@ -175,13 +175,13 @@ struct WordsAcross {
   uint32_t ld;
   uint32_t k;
   uint32_t columns;  // of a load that exist
-  bool wide;
+  bool vector;
   uint32_t pending;
   uint32_t value[kCount];
 
-  BG_DEVICE WordsAcross(const Number* start, uint32_t ld_, uint32_t length, bool aligned, const float* shared, const uint32_t* = nullptr)
-      : any(wordOf(start)), ld(ld_), wide(kWide > kNarrow && aligned) {
-    const uint32_t width = wide ? kWide : kNarrow, run = kLength / width, column = threadId() % run * width;
+  BG_DEVICE WordsMNMajor(const Number* start, uint32_t ld_, uint32_t length, bool aligned, const float* shared, const uint32_t* = nullptr)
+      : any(wordOf(start)), ld(ld_), vector(kVector > kNarrow && aligned) {
+    const uint32_t width = vector ? kVector : kNarrow, run = kLength / width, column = threadId() % run * width;
     k = threadId() / run;
     at = rowsOn(start, kDeep * k, ld) + column;
     to = sharedAddress(shared + k * kPitch + column);
@@ -195,7 +195,7 @@ struct WordsAcross {
   };
 
   BG_DEVICE void copy(uint32_t left, uint32_t stage) {
-    if (kWide > kNarrow && wide) copyColumns<kWide>(left, stage);
+    if (kVector > kNarrow && vector) copyColumns<kVector>(left, stage);
     else if (kNarrow == 2 && columns == 1) start<2, 1>(left);
     else copyColumns<kNarrow>(left, stage);
     at = rowsOn(at, kDeep * T::TK, ld);
@@ -245,7 +245,7 @@ struct WordsAcross {
   }
 
   BG_DEVICE void land() {
-    if (kWide > kNarrow && wide) landColumns<kWide>();
+    if (kVector > kNarrow && vector) landColumns<kVector>();
     else landColumns<kNarrow>();
   }
 
@@ -277,14 +277,14 @@ struct WordsAcross {
   }
 };
 
-// Words is Halves, StagedBytes or NativeBytes: what Staging has a way for.
+// Words is Bits16, StagedBytes or NativeBytes: what Staging has a way for.
 template <class T, int kLength, template <class...> class Words, class... Format, bool kListed>
-struct Operand<T, kLength, true, Words<Format...>, kListed> : WordsAlong<T, kLength, Words<Format...>, kListed> {
-  using WordsAlong<T, kLength, Words<Format...>, kListed>::WordsAlong;
+struct Operand<T, kLength, true, Words<Format...>, kListed> : WordsKMajor<T, kLength, Words<Format...>, kListed> {
+  using WordsKMajor<T, kLength, Words<Format...>, kListed>::WordsKMajor;
 };
 template <class T, int kLength, template <class...> class Words, class... Format>
-struct Operand<T, kLength, false, Words<Format...>, false> : WordsAcross<T, kLength, Words<Format...>> {
-  using WordsAcross<T, kLength, Words<Format...>>::WordsAcross;
+struct Operand<T, kLength, false, Words<Format...>, false> : WordsMNMajor<T, kLength, Words<Format...>> {
+  using WordsMNMajor<T, kLength, Words<Format...>>::WordsMNMajor;
 };
 
 // HalfAccumulator is an Accumulator that multiplies numbers of both halves of words.

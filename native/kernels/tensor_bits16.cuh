@@ -15,7 +15,7 @@
 
 // PairReader reads 16 rows of op(A), or 16 columns of op(B): x[0][h][q] as above, of row 8h + group,
 // or 2*group + h where memory runs across K.
-template <class Operand, bool kAlongK, bool kListed = false>
+template <class Operand, bool kMajorK, bool kListed = false>
 struct PairReader {
   using Number = typename Operand::Number;
   const char* at[2];  // the lane's first word; across K: that of its first and second row, or element of it
@@ -24,7 +24,7 @@ struct PairReader {
   BG_DEVICE void start(const FragmentLane& lane, const float* stage, uint32_t first, const Number* p, uint32_t ld, const uint32_t*) {
     const Number* const numbers = reinterpret_cast<const Number*>(stage);
     auto place = [&](uint32_t row) { return row * Operand::kPitch + placeInLine(rowsOn(p, row, ld)); };
-    if constexpr (kAlongK) {
+    if constexpr (kMajorK) {
       const uint32_t pair = place(lane.group) + first * Operand::kPitch + 2 * lane.member;
       at[0] = reinterpret_cast<const char*>(numbers + (pair & ~1u));
       which = pair % 2 == 0 ? 0x3210 : 0x5432;
@@ -43,7 +43,7 @@ struct PairReader {
 #pragma unroll
     for (int q = 0; q < 2; ++q) {
       const uint32_t k = 16 * s + 8 * q;
-      if constexpr (kAlongK) {
+      if constexpr (kMajorK) {
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
           const char* const p = at[0] + stage + sizeof(Number) * ((16 * block + 8 * h) * Operand::kPitch + k);
@@ -66,8 +66,8 @@ struct PairReader {
 };
 
 // Reader is the reader of an operand of elements of so many a word.
-template <int kPer, class Operand, bool kAlongK, bool kListed = false>
-struct Reader : PairReader<Operand, kAlongK, kListed> {};
+template <int kPer, class Operand, bool kMajorK, bool kListed = false>
+struct Reader : PairReader<Operand, kMajorK, kListed> {};
 
 template <class T, bool kTransA, bool kTransB, bool kListed>
 struct WarpBlock<T, kTransA, kTransB, kListed, true> {

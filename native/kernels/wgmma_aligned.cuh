@@ -1,21 +1,21 @@
-// Kernels of warpgroup products for elements of 16 bits, or 8 (wgmma_bytes.cuh), that need no splitter: the loader copies
+// Kernels of warpgroup products for elements of 16 bits, or 8 (wgmma_bytes.cuh), that need no converter: the loader copies
 // lines of 16 bytes to where the tensor cores take both operands from, whichever way memory
 // runs, of 8 bits along K. That is for items whose rows begin with 16 bytes (kItemVector). Of others it puts each
 // line together of elements, which takes many times as long: plans take other tiles there.
 //
-// The roles are those of wgmma.cuh, without the splitter: a loader and kConsumers warpgroups.
+// The roles are those of wgmma.cuh, without the converter: a loader and kConsumers warpgroups.
 // A stage has 64 k's of A, then of B, of elements of 8 bits 128, in the layouts of PTX ISA, "Shared Memory Layout", swizzled by
 // 128 bytes: along K, rows of 128 bytes; across K, for each 64 rows or columns, 128 bytes of each k.
 #pragma once
 
 #include "wgmma.cuh"
 
-// WideTile is a row of the tile table and what follows from it.
+// AlignedTile is a row of the tile table and what follows from it.
 template <int TM_, int TN_, int kConsumers_, int kMinGroups_, int kStages_, int kShared_, class Element_, class More_ = NoEpilogue, bool kGated_ = false>
-struct WideTile {
+struct AlignedTile {
   using Element = Element_;
   using More = More_;
-  static constexpr int TM = TM_, TN = TN_, TK = 32 * Element::kPer, kConsumers = kConsumers_, kMinGroups = kMinGroups_, kDressedGroups = kMinGroups, kStages = kStages_;
+  static constexpr int TM = TM_, TN = TN_, TK = 32 * Element::kPer, kConsumers = kConsumers_, kMinGroups = kMinGroups_, kEpilogueGroups = kMinGroups, kStages = kStages_;
   static_assert(TM == 64 * kConsumers && (TN == 64 || TN == 128), "a consumer multiplies 64 rows by one or two blocks of 64 columns");
   static constexpr int kThreads = 128 * (kConsumers + 1), kMultiply = kWarps * kConsumers;  // warps that multiply
   static constexpr uint32_t kShared = kShared_;
@@ -36,19 +36,19 @@ struct WideTile {
   static_assert(kBytes <= kShared + kItemPlaces * 4 * (More::kWords - kItemWords), "the tile table has too little shared memory");
 };
 
-// WideOperand copies the steps of A or B. kLength is the tile's extent across K. kListed, along K: rows
+// AlignedOperand copies the steps of A or B. kLength is the tile's extent across K. kListed, along K: rows
 // are any, and counted from the first of all.
-template <class Number, int kLength, bool kAlongK, bool kListed = false>
-struct WideOperand {
-  static constexpr int kLine = 16 / sizeof(Number), kDepth = 8 * kLine, kLines = kAlongK ? 8 : kLength / kLine;  // of a row in memory
-  static constexpr int kRows = kAlongK ? kLength : kDepth, kApart = 128 / kLines, kCopies = kRows / kApart;
+template <class Number, int kLength, bool kMajorK, bool kListed = false>
+struct AlignedOperand {
+  static constexpr int kLine = 16 / sizeof(Number), kDepth = 8 * kLine, kLines = kMajorK ? 8 : kLength / kLine;  // of a row in memory
+  static constexpr int kRows = kMajorK ? kLength : kDepth, kApart = 128 / kLines, kCopies = kRows / kApart;
   static_assert(kApart % 8 == 0, "the places of a thread's lines differ");
 
   const Number* at;   // the thread's first line of the next step
   SharedAddress to;   // its place in the first stage
   uint32_t ld, row;   // row of the first
   int32_t length;     // elements of the row, or rows, that exist across K, from the thread's first on
-  bool wide;
+  bool vector;
   uint32_t rows[kCopies];  // kListed
 
   template <class RowAt = AllRows>
@@ -56,14 +56,14 @@ struct WideOperand {
     const uint32_t t = threadId() % 128, line = t % kLines;
     row = t / kLines;
     ld = ld_;
-    wide = wide_;
+    vector = wide_;
     at = rowsOn(start, kListed ? 0 : row, ld) + kLine * line;
     if constexpr (kListed) {
 #pragma unroll
       for (int i = 0; i < kCopies; ++i) rows[i] = rowAt(row + i * kApart);
     }
-    to = settled(stage + (kAlongK ? 0 : line / 8 * (kDepth * 128)) + 128 * row + 16 * (line % 8 ^ row % 8));  // else the compiler computes it in each step
-    length = static_cast<int32_t>(length_ - (kAlongK ? row : kLine * line));
+    to = settled(stage + (kMajorK ? 0 : line / 8 * (kDepth * 128)) + 128 * row + 16 * (line % 8 ^ row % 8));  // else the compiler computes it in each step
+    length = static_cast<int32_t>(length_ - (kMajorK ? row : kLine * line));
   }
 
   // copy starts the copies of a step whose k's all exist. kInBlocks: rows begin with 256 bytes. What the tile lacks across K is
@@ -71,32 +71,32 @@ struct WideOperand {
   template <bool kInBlocks>
   BG_DEVICE void copy(uint32_t stage) {
 #pragma unroll
-    for (int i = 0; i < kCopies; ++i) copyExisting<kInBlocks>(target(i, stage), from(i), kAlongK ? i * kApart : 0, length);
+    for (int i = 0; i < kCopies; ++i) copyExisting<kInBlocks>(target(i, stage), from(i), kMajorK ? i * kApart : 0, length);
     next();
   }
 
   // copyPart is copy of a step that ends the item, or of elements one by one. `left` k's exist.
   BG_DEVICE void copyPart(int32_t left, uint32_t stage) {
     const int32_t line = static_cast<int32_t>(threadId() % 128 % kLines) * kLine;
-    const uint32_t whole = bytesInLine<Number>(kAlongK ? left - line : length);
-    auto size = [&](int i) { return kAlongK || static_cast<int32_t>(row + i * kApart) < left ? whole : 0; };
-    if (wide) {
+    const uint32_t whole = bytesInLine<Number>(kMajorK ? left - line : length);
+    auto size = [&](int i) { return kMajorK || static_cast<int32_t>(row + i * kApart) < left ? whole : 0; };
+    if (vector) {
 #pragma unroll
       for (int i = 0; i < kCopies; ++i) {
-        if ((kAlongK ? i * kApart : 0) >= length) break;
+        if ((kMajorK ? i * kApart : 0) >= length) break;
         copyLine(target(i, stage), from(i), size(i));
       }
     } else {
 #pragma unroll(kListed ? kCopies : 1)
       for (int i = 0; i < kCopies; ++i) {
-        if ((kAlongK ? i * kApart : 0) >= length) break;
+        if ((kMajorK ? i * kApart : 0) >= length) break;
         gatherLine(target(i, stage), from(i), size(i) / sizeof(Number));
       }
     }
     next();
   }
 
-  BG_DEVICE void next() { at = kAlongK ? at + kDepth : rowsOn(at, kDepth, ld); }
+  BG_DEVICE void next() { at = kMajorK ? at + kDepth : rowsOn(at, kDepth, ld); }
 
   // from and target are where the line of a copy lies, and its place.
   BG_DEVICE const Number* from(int i) const { return rowsOn(at, kListed ? rows[i] : i * kApart, ld); }
@@ -116,9 +116,9 @@ BG_DEVICE void fillStages(SharedAddress shared, Counter<T::kStages>& stage, uint
   }
 }
 
-// loadWide is the work of the loader.
+// loadAligned is the work of the loader.
 template <class T, bool kTransA, bool kTransB, bool kDynamic>
-BG_DEVICE void loadWide(const Items<typename T::More>& items, Feed<typename T::More>& feed, const typename T::Element::Number* A, const typename T::Element::Number* B, SharedAddress shared) {
+BG_DEVICE void loadAligned(const Items<typename T::More>& items, Feed<typename T::More>& feed, const typename T::Element::Number* A, const typename T::Element::Number* B, SharedAddress shared) {
   static_assert(T::Element::kPer == 2 || (!kTransA && kTransB), "tensor cores take bytes along K alone");
   using Number = typename T::Element::Number;
   const uint32_t warp = uniform(threadId() / 32 % kWarps);
@@ -131,18 +131,18 @@ BG_DEVICE void loadWide(const Items<typename T::More>& items, Feed<typename T::M
     if constexpr (T::More::kIs) {
       if (warp == 1) fetchLists<T>(items, number, item);
     }
-    const bool wide = item.flags & kItemVector;
+    const bool vector = item.flags & kItemVector;
     constexpr bool kListed = T::More::kIs && !kTransA;
-    WideOperand<Number, T::TM, !kTransA, kListed> a;
-    WideOperand<Number, T::TN, kTransB> b;
+    AlignedOperand<Number, T::TM, !kTransA, kListed> a;
+    AlignedOperand<Number, T::TN, kTransB> b;
     const Number* const startA = items.operandA(number, A) + item.offA;
-    if constexpr (kListed) a.start(startA, item.lda, item.rows(), wide, shared, gatheredRows(items, number, item));
-    else a.start(startA, item.lda, item.rows(), wide, shared);
+    if constexpr (kListed) a.start(startA, item.lda, item.rows(), vector, shared, gatheredRows(items, number, item));
+    else a.start(startA, item.lda, item.rows(), vector, shared);
     const Number* const startB = items.operandB(number, item, B) + item.offB;
-    b.start(startB, item.ldb, item.cols(), wide, shared + T::kB);
+    b.start(startB, item.ldb, item.cols(), vector, shared + T::kB);
     uint32_t steps = uniform(stepsOf<T>(item));
     int32_t left = static_cast<int32_t>(item.depth);
-    const uint32_t whole = wide ? item.depth / T::TK : 0;
+    const uint32_t whole = vector ? item.depth / T::TK : 0;
     auto fill = [&](auto copy) { fillStages<T>(shared, stage, whole, copy, arriveCopied); };
     const bool inBlocks = (placeOf(startA) | item.lda | placeOf(startB) | item.ldb) % (256 / sizeof(Number)) == 0;
     if (inBlocks) {
@@ -157,14 +157,14 @@ BG_DEVICE void loadWide(const Items<typename T::More>& items, Feed<typename T::M
       b.copyPart(left, at);
       left -= T::TK;
     };
-    fillStages<T>(shared, stage, steps, copyParts, [&](SharedAddress full) { wide ? arriveCopied(full) : arrive(full); });
+    fillStages<T>(shared, stage, steps, copyParts, [&](SharedAddress full) { vector ? arriveCopied(full) : arrive(full); });
     if (warp == 0) feed.template after<kDynamic>(items);
   }
 }
 
-// WideConsumer is a warp of the consumers.
+// AlignedConsumer is a warp of the consumers.
 template <class T, bool kTransA, bool kTransB>
-struct WideConsumer {
+struct AlignedConsumer {
   SharedAddress shared;
   uint32_t lane, warp;
   Counter<T::kStages> stage;
@@ -192,11 +192,11 @@ struct WideConsumer {
   BG_DEVICE void multiplyBytes(float (&sum)[n], uint32_t steps, Scales& scales);  // wgmma_bytes.cuh
 
   // accumulate has all sums made by the tensor cores. The products of a step are carried out while those of the next are asked for.
-  template <bool kAcrossA, bool kAcrossB, class Sum, int n>
+  template <bool kMNMajorA, bool kMNMajorB, class Sum, int n>
   BG_DEVICE void accumulate(Sum (&sum)[n], uint32_t steps) {
-    constexpr uint64_t kStepA = kAcrossA ? 128 : 2, kStepB = kAcrossB ? 128 : 2;  // of 16 k's, or 32 bytes, in units of 16 bytes
+    constexpr uint64_t kStepA = kMNMajorA ? 128 : 2, kStepB = kMNMajorB ? 128 : 2;  // of 16 k's, or 32 bytes, in units of 16 bytes
     const SharedAddress mine = shared + warp / kWarps * (64 * 128);
-    const uint64_t a = kAcrossA ? matrixAcross(mine) : matrixB(mine), b = kAcrossB ? matrixAcross(shared + T::kB) : matrixB(shared + T::kB);
+    const uint64_t a = kMNMajorA ? matrixMNMajor(mine) : matrixB(mine), b = kMNMajorB ? matrixMNMajor(shared + T::kB) : matrixB(shared + T::kB);
 #pragma unroll
     for (int i = 0; i < n; ++i) sum[i] = 0;
     uint32_t before = 0;
@@ -208,7 +208,7 @@ struct WideConsumer {
       fenceProducts();
 #pragma unroll
       for (int s = 0; s < 4; ++s) {
-        productOf<kAcrossA, kAcrossB>(typename T::Element::Format{}, sum, a + at + s * kStepA, b + at + s * kStepB);
+        productOf<kMNMajorA, kMNMajorB>(typename T::Element::Format{}, sum, a + at + s * kStepA, b + at + s * kStepB);
       }
       commitProducts();
       if (step != 0) {
@@ -277,35 +277,35 @@ BG_DEVICE void storeLines(float* out, const Item& item, uint32_t row, uint16_t* 
   }
 }
 
-// storeWide writes the warp's sums to C by lines, or as storeSums does.
+// storeAligned writes the warp's sums to C by lines, or as storeSums does.
 template <class T, bool kTransA, bool kTransB, int n>
-BG_DEVICE void storeWide(const float (&sum)[n], float* out, const Item& item, uint32_t row, float* C, float* workspace) {
+BG_DEVICE void storeAligned(const float (&sum)[n], float* out, const Item& item, uint32_t row, float* C, float* workspace) {
   uint16_t* const to = linesOf(item, reinterpret_cast<uint16_t*>(C));
   if (to == nullptr) return storeSums<T, kTransA, kTransB>(sum, out, item, row, nullptr, nullptr, C, workspace);
   const float alpha = item.depth == 0 ? 0.0f : __uint_as_float(item.alpha);
   storeLines<T, n>(out, item, row, to, [&](int i) { return alpha * sum[i]; }, [](uint32_t r) { return r; });
 }
 
-// finishWide is storeWide with an epilogue. Sums of gated tiles are kept as lanes have them wherever C begins, since warps
+// finishAligned is storeAligned with an epilogue. Sums of gated tiles are kept as lanes have them wherever C begins, since warps
 // that are an item apart would take each other's places.
 template <class T, bool kTransA, bool kTransB, int n>
-BG_DEVICE void finishWide(float (&sum)[n], float* out, const Items<Epilogue>& items, uint32_t number, uint32_t row, Kept<T, T::kKeeping>& kept, float* C, float* workspace) {
+BG_DEVICE void finishAligned(float (&sum)[n], float* out, const Items<Epilogue>& items, uint32_t number, uint32_t row, Kept<T, T::kKeeping>& kept, float* C, float* workspace) {
   const Item item = items.wait(number);
   const Epilogue& e = items.more;
   const ItemEpilogue words = itemEpilogueAt(items.words(), number % kItemPlaces);
   uint16_t* const to = linesOf(item, e.operandC<uint16_t>(words.pointersAt, C));
   if (T::kKeeping == kNowhere && to == nullptr) return finishColumns<T, kTransA, kTransB>(sum, out, items, number, row, nullptr, nullptr, C, workspace);
-  if (!dressSums(sum, e, item, words, RowLanes{row}, kept)) return;
-  if (to == nullptr) return storeDressed<T>(sum, out, e, item, words, row, C);
+  if (!applyEpilogue(sum, e, item, words, RowLanes{row}, kept)) return;
+  if (to == nullptr) return storeFinished<T>(sum, out, e, item, words, row, C);
   storeLines<T, n>(out, item, row, to, [&](int i) { return sum[i]; }, ScatteredRows{e, words});
 }
 
-// consumeWide is the work of the consumers.
+// consumeAligned is the work of the consumers.
 template <class T, bool kTransA, bool kTransB>
-BG_DEVICE void consumeWide(const Items<typename T::More>& items, float* C, float* workspace, char* memory) {
+BG_DEVICE void consumeAligned(const Items<typename T::More>& items, float* C, float* workspace, char* memory) {
   const uint32_t lane = threadId() % 32, warp = uniform(threadId() / 32), row = 16 * warp;
   float* const out = reinterpret_cast<float*>(memory + T::kOut + warp * kOutBytes);
-  WideConsumer<T, kTransA, kTransB> c{sharedAddress(memory), lane, warp};
+  AlignedConsumer<T, kTransA, kTransB> c{sharedAddress(memory), lane, warp};
   Kept<T, T::kKeeping> kept(workspace);
   for (uint32_t number = 0;; ++number) {
     uint32_t steps, rows, cols;
@@ -319,8 +319,8 @@ BG_DEVICE void consumeWide(const Items<typename T::More>& items, float* C, float
     auto compute = [&](auto& sum) {
       withScales<T>(items, number, row, [&](auto& scales) { c.multiply(sum, steps, scales); });
       if (row >= rows) return;  // the warp has no rows to store
-      if constexpr (T::More::kIs) finishWide<T, kTransA, kTransB>(sum, out, items, number, row, kept, C, workspace);
-      else storeWide<T, kTransA, kTransB>(sum, out, items.wait(number), row, C, workspace);
+      if constexpr (T::More::kIs) finishAligned<T, kTransA, kTransB>(sum, out, items, number, row, kept, C, workspace);
+      else storeAligned<T, kTransA, kTransB>(sum, out, items.wait(number), row, C, workspace);
     };
     if (row / 64 * 64 >= rows) {
       for (; steps != 0; --steps) c.pass();
@@ -335,7 +335,7 @@ BG_DEVICE void consumeWide(const Items<typename T::More>& items, float* C, float
 }
 
 template <class T, bool kTransA, bool kTransB>
-BG_DEVICE void wgmmaWide(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A,
+BG_DEVICE void wgmmaAligned(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A,
                          const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace, const typename T::More& more = {}) {
   using Number = typename T::Element::Number;
   char* const memory = dynamicShared();
@@ -357,13 +357,13 @@ BG_DEVICE void wgmmaWide(const uint4* __restrict__ items, const uint32_t* __rest
   awaitEarlier();
   if (role < T::kConsumers) {
     raiseRegisters<T::kConsumerRegisters>();
-    consumeWide<T, kTransA, kTransB>(ring, C, workspace, memory);
+    consumeAligned<T, kTransA, kTransB>(ring, C, workspace, memory);
   } else {
     lowerRegisters<T::kLoaderRegisters>();
     const auto* const a = reinterpret_cast<const Number*>(A);
     const auto* const b = reinterpret_cast<const Number*>(B);
-    if (isDynamic(table)) loadWide<T, kTransA, kTransB, true>(ring, feed, a, b, shared);
-    else loadWide<T, kTransA, kTransB, false>(ring, feed, a, b, shared);
+    if (isDynamic(table)) loadAligned<T, kTransA, kTransB, true>(ring, feed, a, b, shared);
+    else loadAligned<T, kTransA, kTransB, false>(ring, feed, a, b, shared);
     launch.loaded();
   }
 }

@@ -7,9 +7,9 @@
 #include "../ptx/tensor_cuda.h"
 #endif
 
-// Halves are elements of a format, which makes numbers of them: Floats is its like.
+// Bits16 are elements of a format, which makes numbers of them: Floats is its like.
 template <class Format_>
-struct Halves {
+struct Bits16 {
   using Format = Format_;
   using Number = uint16_t;
   using Word = uint32_t;
@@ -18,7 +18,7 @@ struct Halves {
   static BG_DEVICE float number(uint16_t bits) { return Format::number(bits); }
   static BG_DEVICE uint16_t bits(float x) { return Format::bits(x); }
   template <class Of>
-  static BG_DEVICE void withC(uint32_t, Of of) { of(Halves{}); }
+  static BG_DEVICE void withC(uint32_t, Of of) { of(Bits16{}); }
   static BG_DEVICE uint32_t pairOfC(uint32_t, float low, float high) { return Format::pair(low, high); }
 };
 
@@ -33,8 +33,8 @@ struct Bytes {
   static constexpr bool kScaled = true, kWhole = Format::kWhole;
   template <class Of>
   static BG_DEVICE void withC(uint32_t flags, Of of) {
-    if ((flags & kItemF16C) != 0) of(Halves<High>{});
-    else of(Halves<Low>{});
+    if ((flags & kItemF16C) != 0) of(Bits16<High>{});
+    else of(Bits16<Low>{});
   }
   static BG_DEVICE uint32_t pairOfC(uint32_t flags, float low, float high) {
     return (flags & kItemF16C) != 0 ? High::pair(low, high) : Low::pair(low, high);

@@ -7,28 +7,28 @@
 
 #include "wgmma_store.cuh"
 
-// Exchanged has the operands of items change places, and rows and columns with them.
-struct Exchanged : NoEpilogue {
+// Swapped has the operands of items change places, and rows and columns with them.
+struct Swapped : NoEpilogue {
   BG_DEVICE Item item(const uint4* items, uint32_t number) const {
     const Item x = itemAt(items, number);
     return {x.offB, x.offA, x.offC, x.depth, x.ldb, x.lda, x.ldc, extentOf(x.cols(), x.rows()), x.alpha, x.beta, x.slot, x.flags};
   }
 };
 template <class More>
-constexpr bool kIsExchanged = false;
+constexpr bool kIsSwapped = false;
 template <>
-constexpr bool kIsExchanged<Exchanged> = true;
+constexpr bool kIsSwapped<Swapped> = true;
 
-// TileOfC is an exchanged tile as it lies in C and in the workspace.
+// TileOfC is an swapped tile as it lies in C and in the workspace.
 template <class T>
 struct TileOfC {
   static constexpr int TM = T::TN, TN = T::TM;
 };
 
-// storeExchanged writes the warp's 16 columns of C, or of the item's partial tile, of its first 2n rows. Lanes store 8 adjacent columns,
+// storeSwapped writes the warp's 16 columns of C, or of the item's partial tile, of its first 2n rows. Lanes store 8 adjacent columns,
 // 32 bytes, of 4 rows.
 template <class T, bool kTransA, bool kTransB, int n>
-BG_DEVICE void storeExchanged(const float (&sum)[n], float* out, const Item& item, uint32_t col, const float* A, const float* B,
+BG_DEVICE void storeSwapped(const float (&sum)[n], float* out, const Item& item, uint32_t col, const float* A, const float* B,
                               float* C, float* workspace) {
   constexpr int kAcross = 8, kDown = 32 / kAcross, kTimes = 32 / kDown;
   const bool final = item.slot == kFinal;
@@ -70,5 +70,5 @@ BG_DEVICE void finishColumns(const uint4* items, const Item& item, uint32_t col,
   if (!warpArrivesLast(countersOf(items, item) + col / 16, tile.count)) return;
   constexpr int kAcross = 16 / 4, kApart = 32 / kAcross;
   const uint32_t lane = threadId() % 32, first = col + lane % kAcross * 4;
-  if (first < tile.cols()) sumParts<TileOfC<T>, kApart, 4, 4>(tile, lane / kAcross, tile.rows(), first, C, workspace);
+  if (first < tile.cols()) sumPartials<TileOfC<T>, kApart, 4, 4>(tile, lane / kAcross, tile.rows(), first, C, workspace);
 }

@@ -1,4 +1,4 @@
-// What half.cuh and tensor_half.cuh need of CUDA: formats of 16 bits, from compute capability 8.0 on.
+// What bits16.cuh and tensor_bits16.cuh need of CUDA: formats of 16 bits, from compute capability 8.0 on.
 #pragma once
 
 #include "../ptx/dialect_cuda.h"

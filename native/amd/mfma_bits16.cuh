@@ -8,7 +8,7 @@
 // (AMD, "MI200 matrix fused multiply-add (MFMA) behavior specifics").
 #pragma once
 
-#include "half_hip.cuh"
+#include "bits16_hip.cuh"
 #include "mfma.cuh"
 
 // MatrixProduct is the instruction of a format: sum + a * b, where a lane gives kWords words of kPer numbers.

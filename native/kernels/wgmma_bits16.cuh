@@ -1,6 +1,6 @@
 // What is another in the kernels of wgmma.cuh where elements have 16 bits. A word then is a
 // pair of k's, and takes the place of an fp32 number in all that is said there: a lane's
-// 8 words are 16 k's, a step has 64. Nothing is split: the splitter moves B to where each
+// 8 words are 16 k's, a step has 64. Nothing is split: the converter moves B to where each
 // pair is a word, and puts together those of rows that begin with the second half of one, or
 // of two rows where memory runs across K. Products are exact, so that the tensor cores add up
 // all steps.
@@ -10,7 +10,7 @@
 
 // Of a step whose rows are k's, line c of column n has the pairs from rows 2c, 16+2c, 32+2c and 48+2c on.
 template <class T, class L>
-struct Splitter<T, L, false, 2> {
+struct Converter<T, L, false, 2> {
   uint32_t from[2][2], further[2 * T::kBlocks], to[2], blocks;  // further: from the lane's first column
 
   BG_DEVICE void start(const uint16_t* b, uint32_t ldb, uint32_t cols, uint32_t warp, uint32_t lane) {
@@ -26,7 +26,7 @@ struct Splitter<T, L, false, 2> {
     }
   }
   // split reads a block before it stores, since the compiler would not move reads ahead of stores.
-  BG_DEVICE void split(char* memory, uint32_t stage, uint32_t place) {
+  BG_DEVICE void store(char* memory, uint32_t stage, uint32_t place) {
     const char* const at = memory + place * L::B::kStage;
 #pragma unroll
     for (uint32_t block = 0; block < T::kBlocks; ++block) {
