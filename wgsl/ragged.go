@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner"
@@ -63,15 +64,43 @@ func renderRagged(k encoding.Kernel, lim Limits) (Shader, error) {
 			s.SharedBytes, lim.SharedBytes)
 	}
 	n := raggedNumbers(threads)
-	n.number("item", uint32(k.ItemWords()*k.Epilogue.Products()))
-	n.number("item.words", uint32(k.ItemWords()))
-	n.number("record", uint32(k.Epilogue.RecordWords()))
-	n.add("search", searchRanks())
-	for name, part := range raggedEpilogue(k.Epilogue) {
-		n.add(name, part)
-	}
-	s.Source = head.text.String() + n.expand(text)
+	n.addEpilogue(k)
+	s.Source = head.text.String() + n.expand(kept(text, raggedParts(k.Epilogue)))
 	return s, nil
+}
+
+// raggedParts are the parts of the texts that are there for an epilogue, by name. What items and records have
+// a tail for is in part tail. Adapters have no kernels for pointers.
+func raggedParts(e encoding.Epilogue) map[string]bool {
+	return map[string]bool{"tail": e != encoding.Epilogue{}, "bias": e.Bias, "gated": e.Gated, "gather": e.Gather,
+		"scatter": e.Scatter, "weights": e.Weights, "scaled": e.Scaled(), "scale-a": e.ScaleA != "",
+		"scale-b": e.ScaleB != "", "each-row": e.EachRow(), "pairs": e.Pairs, "groups": e.ScaleB.Group() > 0,
+		"blocks": e.Blocks()}
+}
+
+// kept is a text without the lines between "#if" and "#end" where a part that "#if" names is not there.
+func kept(text string, there map[string]bool) string {
+	var b strings.Builder
+	keep := true
+	for line := range strings.Lines(text) {
+		switch words := strings.Fields(line); {
+		case !strings.HasPrefix(line, "#"):
+			if keep {
+				b.WriteString(line)
+			}
+		case words[0] == "#end":
+			keep = true
+		default:
+			for _, part := range words[1:] {
+				is, known := there[part]
+				if !known {
+					panic("wgsl: the texts of ragged plans have the part " + part)
+				}
+				keep = keep && is
+			}
+		}
+	}
+	return b.String()
 }
 
 // names are what a text has names for: numbers, and parts with names of their own. What is wrong
@@ -88,6 +117,38 @@ func (n names) add(name, part string) {
 
 func (n names) number(name string, value uint32) {
 	n.add(name, strconv.FormatUint(uint64(value), 10))
+}
+
+// addEpilogue adds what depends on a kernel's epilogue.
+func (n names) addEpilogue(k encoding.Kernel) {
+	e := k.Epilogue
+	n.number("item", uint32(k.ItemWords()*e.Products()))
+	n.number("item.words", uint32(k.ItemWords()))
+	n.number("record", uint32(e.RecordWords()))
+	n.number("products", uint32(e.Products()))
+	n.add("apart.b", fmt.Sprintf("%du", e.ScaleB.ApartB()))
+	n.add("written", "")
+	if e != (encoding.Epilogue{}) { // C = 1*C is changed too
+		n["written"] = " && false"
+	}
+	n.add("stored.a", "select(p.m, p.depth, transA)")
+	if e.Gather { // of an A that is not transposed
+		n["stored.a"] = "words[${gatherRows}u]"
+	}
+	n.add("stored.c", "p.m")
+	if e.Scatter {
+		n["stored.c"] = "words[${scatterRows}u]"
+	}
+	n.add("items.before", "first + before(w, tiles, workers)")
+	if e.Gated {
+		n["items.before"] = "2u * (first + before(w, tiles, workers))"
+	}
+	w := writer{depth: 1}
+	for i := range k.ItemWords() {
+		w.line("words[second + %du] = words[at + %du];", i, i)
+	}
+	n.add("item.copy", w.text.String())
+	n.addScales(e)
 }
 
 // words are numbered by their places; some have no name.
@@ -135,6 +196,7 @@ func raggedNumbers(threads int) names {
 	all.words("tile.", encoding.KernelNames[:])
 	all.words("record.", encoding.RecordNames[:])
 	all.words("item.", encoding.ItemNames[:])
+	all.add("search", searchRanks())
 	return all
 }
 

@@ -7,15 +7,31 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// raggedScaleFields is where the scales of a problem begin, and raggedScaleRecord takes that from a record.
-const (
-	raggedScaleFields = `
-	scaleA: u32,
-	scaleB: u32,`
-	raggedScaleRecord = `
-	p.scaleA = sizes[at + ${record.scaleA}u];
-	p.scaleB = sizes[at + ${record.scaleB}u];`
-)
+// addScales adds what the texts have of scales. Those of B of a group that ends give are after those of the
+// group before.
+func (n names) addScales(e encoding.Epilogue) {
+	row, col := "", ""
+	if e.EachRow() {
+		row = " + " + scalesOfRow(e)
+	}
+	switch {
+	case e.ScaleB == encoding.PerRow || e.ScaleB.Group() > 0:
+		col = " + " + times(e.ScaleWords(), "col")
+	case e.Blocks():
+		col = fmt.Sprintf(" + col / %du * %s", encoding.Block, blocksOf("p.depth"))
+	}
+	n.add("scales.a", raggedScalesA(e))
+	n.add("scales.b", raggedScalesB(e))
+	n.add("scales.ofB", raggedScalesOf(e, "p.ldB"))
+	n.add("scales.row", scalesOfRow(e))
+	n.add("scales.toRow", row)
+	n.add("scales.toCol", col)
+	n.number("scales.column", uint32(e.Products()*e.ScaleWords())) // more of them may not have 32 bits
+	if e.ScaleB.Group() > 0 {
+		n.add("groups.fit", raggedGroupsFit(e))
+	}
+	n.add("blocks.fit", raggedBlocksFit(e))
+}
 
 // raggedScalesA is how many words the scales of A have, and raggedScalesB those of B with B2.
 func raggedScalesA(e encoding.Epilogue) string {
@@ -85,53 +101,10 @@ func raggedBlocksFit(e encoding.Epilogue) string {
 		blocksOf("p.n"), most)
 }
 
-// raggedScaleBetween finds the scales of a group that ends give: those of B are after those of the group
-// before.
-func raggedScaleBetween(e encoding.Epilogue) (text string) {
-	text = `
-	p.scaleA = words[${scaleA}u];
-	p.scaleB = words[${scaleB}u];`
-	if e.EachRow() {
-		text += `
-	p.scaleA = p.scaleA + ` + scalesOfRow(e) + `;`
-	}
-	if e.ScaleB != "" {
-		text += fmt.Sprintf(`
-	p.scaleB = p.scaleB + g * %s;`, raggedScalesB(e))
-	}
-	return text
-}
-
 // scalesOfRow is how far the scales of a row are after the first ones.
 func scalesOfRow(e encoding.Epilogue) string {
 	if e.Blocks() {
 		return "row * " + blocksOf("p.depth")
 	}
 	return times(e.ScaleWords(), "row")
-}
-
-// raggedScaleItem writes what an item has of them.
-func raggedScaleItem(e encoding.Epilogue) string {
-	row, col := "", ""
-	if e.EachRow() {
-		row = " + " + scalesOfRow(e)
-	}
-	switch {
-	case e.ScaleB == encoding.PerRow || e.ScaleB.Group() > 0:
-		col = " + " + times(e.ScaleWords(), "col")
-	case e.Blocks():
-		col = fmt.Sprintf(" + col / %du * %s", encoding.Block, blocksOf("p.depth"))
-	}
-	return `
-	words[at + ${item.scaleAAt}u] = p.scaleA` + row + `;
-	words[at + ${item.scaleBAt}u] = p.scaleB` + col + `;`
-}
-
-// raggedSecondScales is where the second item of a gated tile has the scales of B2.
-func raggedSecondScales(e encoding.Epilogue) string {
-	if e.ScaleB == "" {
-		return ""
-	}
-	return `
-	words[second + ${item.scaleBAt}u] = words[at + ${item.scaleBAt}u] + ` + raggedScalesOf(e, "p.ldB") + `;`
 }

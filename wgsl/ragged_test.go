@@ -49,4 +49,7 @@ func TestRaggedNames(t *testing.T) {
 	require.PanicsWithValue(t, "wgsl: the texts of ragged plans name nothing", func() {
 		names{"some": "${nothing}"}.expand("${some}")
 	})
+	require.PanicsWithValue(t, "wgsl: the texts of ragged plans have the part odd", func() {
+		kept("#if odd\n#end\n", raggedParts(encoding.Epilogue{}))
+	})
 }

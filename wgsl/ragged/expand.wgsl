@@ -36,7 +36,35 @@ fn write(at: u32, p: Problem, kernel: u32, number: u32) {
 	words[at + ${item.alpha}u] = select(p.alpha, 0u, p.depth == 0u);
 	words[at + ${item.beta}u] = p.beta;
 	words[at + ${item.slot}u] = ${final}u;
-	words[at + ${item.flags}u] = select(0u, ${vector.flag}u, ((p.offA | p.ldA | p.offB | p.ldB) & words[${vector}u]) == 0u);${epilogue.item}
+	words[at + ${item.flags}u] = select(0u, ${vector.flag}u, ((p.offA | p.ldA | p.offB | p.ldB) & words[${vector}u]) == 0u);
+#if tail
+	words[at + ${item.gatherAt}u] = p.rowsA + row;
+	words[at + ${item.gatherRows}u] = words[${gatherRows}u];
+	words[at + ${item.scatterAt}u] = p.rowsC + row;
+	words[at + ${item.scatterRows}u] = words[${scatterRows}u];
+	words[at + ${item.weightsAt}u] = p.weights + row;
+	words[at + ${item.biasAt}u] = p.bias + col;
+#end
+#if scaled
+	words[at + ${item.scaleAAt}u] = p.scaleA${scales.toRow};
+	words[at + ${item.scaleBAt}u] = p.scaleB${scales.toCol};
+#end
+#if gather
+	words[at + ${item.offA}u] = p.offA;
+#end
+#if scatter
+	words[at + ${item.offC}u] = p.offC + col;
+#end
+#if gated
+	let second = at + ${item.words}u;
+${item.copy}	words[second + ${item.offB}u] = p.offB2 + col * select(${apart.b}, p.ldB2, words[${transB}u] == 1u);
+	words[second + ${item.ldb}u] = p.ldB2;
+	words[second + ${item.biasAt}u] = words[at + ${item.biasAt}u] + p.n;
+	words[second + ${item.flags}u] = ${second.flag}u | select(0u, ${vector.flag}u, ((p.offA | p.ldA | p.offB2 | p.ldB2) & words[${vector}u]) == 0u);
+#end
+#if gated scale-b
+	words[second + ${item.scaleBAt}u] = words[at + ${item.scaleBAt}u] + ${scales.ofB};
+#end
 }
 
 @compute @workgroup_size(${threads})
@@ -55,7 +83,7 @@ fn main(@builtin(workgroup_id) worker: vec3<u32>, @builtin(local_invocation_inde
 		let workers = tile(kernel, ${tile.workers}u);
 		let table = tile(kernel, ${tile.table}u);
 		for (var w = id; w <= workers; w = w + stride) {
-			words[table + w] = ${epilogue.each}first + before(w, tiles, workers)${epilogue.end};
+			words[table + w] = ${items.before};
 		}
 	}
 	for (var u = id; u < total; u = u + stride) {

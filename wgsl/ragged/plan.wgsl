@@ -9,7 +9,7 @@ var<workgroup> split: atomic<u32>; // tiles of the first kernel
 // tiles of a group: none where nothing is left to do.
 fn tiles(p: Problem, kernel: u32) -> u32 {
 	let n = up(p.m, tile(kernel, ${tile.tm}u)) * up(p.n, tile(kernel, ${tile.tn}u));
-	return select(n, 0u, p.m == 0u || p.n == 0u || (p.depth == 0u && p.beta == ${one}u${epilogue.written}));
+	return select(n, 0u, p.m == 0u || p.n == 0u || (p.depth == 0u && p.beta == ${one}u${written}));
 }
 
 fn steps(p: Problem, kernel: u32) -> u32 {

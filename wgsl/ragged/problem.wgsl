@@ -11,7 +11,19 @@ struct Problem {
 	ldC: u32,
 	alpha: u32,
 	beta: u32,
-	fits: bool,${epilogue.fields}
+	fits: bool,
+#if tail
+	offB2: u32,
+	ldB2: u32,
+	bias: u32,
+	rowsA: u32,
+	rowsC: u32,
+	weights: u32,
+#end
+#if scaled
+	scaleA: u32,
+	scaleB: u32,
+#end
 }
 
 // within: rows x cols elements of a matrix lie in length. Naga evaluates both sides of &&.
@@ -20,7 +32,14 @@ fn within(off: u32, ld: u32, rows: u32, cols: u32, length: u32) -> bool {
 	return ld >= cols && ld <= ${most}u && off <= length && cols <= length - off && rows - 1u <= room / max(ld, 1u);
 }
 
-${epilogue.listed}fn record(g: u32) -> Problem {
+#if tail
+// listed: so many words or elements from first on lie in length.
+fn listed(first: u32, n: u32, length: u32) -> bool {
+	return first <= length && n <= length - first;
+}
+
+#end
+fn record(g: u32) -> Problem {
 	let at = g * ${record}u;
 	var p: Problem;
 	p.m = sizes[at + ${record.m}u];
@@ -34,7 +53,19 @@ ${epilogue.listed}fn record(g: u32) -> Problem {
 	p.ldC = sizes[at + ${record.ldc}u];
 	p.alpha = sizes[at + ${record.alpha}u];
 	p.beta = sizes[at + ${record.beta}u];
-	p.fits = p.m <= words[${m}u] && p.n <= words[${n}u] && p.depth <= words[${k}u];${epilogue.record}
+	p.fits = p.m <= words[${m}u] && p.n <= words[${n}u] && p.depth <= words[${k}u];
+#if tail
+	p.offB2 = sizes[at + ${record.offB2}u];
+	p.ldB2 = sizes[at + ${record.ldb2}u];
+	p.bias = sizes[at + ${record.bias}u];
+	p.rowsA = sizes[at + ${record.rowsA}u];
+	p.rowsC = sizes[at + ${record.rowsC}u];
+	p.weights = sizes[at + ${record.weights}u];
+#end
+#if scaled
+	p.scaleA = sizes[at + ${record.scaleA}u];
+	p.scaleB = sizes[at + ${record.scaleB}u];
+#end
 	let product = (p.alpha & 0x7fffffffu) != 0u && p.depth != 0u;
 	if (p.fits && p.m != 0u && p.n != 0u) {
 		p.fits = within(p.offC, p.ldC, ${stored.c}, p.n, words[${lenC}u]);
@@ -43,8 +74,42 @@ ${epilogue.listed}fn record(g: u32) -> Problem {
 			let transB = words[${transB}u] == 1u;
 			let fitsA = within(p.offA, p.ldA, ${stored.a}, select(p.depth, p.m, transA), words[${lenA}u]);
 			let fitsB = within(p.offB, p.ldB, select(p.depth, p.n, transB), select(p.n, p.depth, transB), words[${lenB}u]);
-			p.fits = p.fits && fitsA && fitsB;${epilogue.product}
-		}${epilogue.fits}
+			p.fits = p.fits && fitsA && fitsB;
+#if gated
+			let fitsB2 = within(p.offB2, p.ldB2, select(p.depth, p.n, transB), select(p.n, p.depth, transB), words[${lenB2}u]);
+			p.fits = p.fits && fitsB2;
+#end
+		}
+#if gated
+		p.fits = p.fits && (p.beta & 0x7fffffffu) == 0u;
+#end
+#if bias
+		p.fits = p.fits && listed(p.bias, ${products}u * p.n, words[${lenBias}u]);
+#end
+#if gather
+		p.fits = p.fits && listed(p.rowsA, p.m, words[${lenRows}u]);
+#end
+#if scatter
+		p.fits = p.fits && listed(p.rowsC, p.m, words[${lenRows}u]);
+#end
+#if weights
+		p.fits = p.fits && listed(p.weights, p.m, words[${lenRows}u]);
+#end
+#if scale-a
+		p.fits = p.fits && listed(p.scaleA, ${scales.a}, words[${lenRows}u]);
+#end
+#if scale-b
+		p.fits = p.fits && listed(p.scaleB, ${scales.b}, words[${lenRows}u]);
+#end
+#if pairs
+		p.fits = p.fits && p.n <= words[${lenRows}u] / ${scales.column}u;
+#end
+#if groups
+		p.fits = p.fits && ${groups.fit};
+#end
+#if blocks
+		p.fits = p.fits && ${blocks.fit};
+#end
 	}
 	return p;
 }
@@ -89,7 +154,32 @@ fn between(g: u32) -> Problem {
 		p.depth = end - first;
 		p.offB = p.offB + first * select(p.ldB, 1u, transB);
 		p.offC = p.offC + g * words[${stride}u];
-	}${epilogue.between}
+	}
+#if tail
+	let row = select(g * p.m, first, byRows); // of all groups
+	p.ldB2 = words[${ldb2}u];
+	p.offB2 = words[${offB2}u] + select(first * select(p.ldB2, 1u, transB), g * words[${stride}u], byRows);
+	p.bias = words[${bias}u] + g * words[${strideBias}u];
+	p.rowsA = words[${rowsA}u] + row;
+	p.rowsC = words[${rowsC}u] + row;
+	p.weights = words[${weights}u] + row;
+#end
+#if scaled
+	p.scaleA = words[${scaleA}u];
+	p.scaleB = words[${scaleB}u];
+#end
+#if each-row
+	p.scaleA = p.scaleA + ${scales.row};
+#end
+#if scale-b
+	p.scaleB = p.scaleB + g * ${scales.b};
+#end
+#if gather
+	p.offA = select(p.offA, words[${offA}u], byRows); // any rows of A
+#end
+#if scatter
+	p.offC = select(p.offC, words[${offC}u], byRows);
+#end
 	return p;
 }
 
