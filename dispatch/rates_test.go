@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/internal/fakedriver"
+	"github.com/batchgemm/batchgemm/internal/ownrates"
 	"github.com/batchgemm/batchgemm/internal/ratefile"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner"
@@ -27,9 +28,9 @@ func TestMeasuredRates(t *testing.T) {
 	}
 	plain := openOne()
 	info := plain.Info()
-	require.False(t, info.Planner.Tuned())
+	require.False(t, ownrates.Has(&info.Planner))
 
-	tuned := info.Planner.Untuned()
+	tuned := ownrates.Without(&info.Planner)
 	for i := range tuned.Kernels {
 		tuned.Kernels[i].Rate = tile.Rate{Efficiency: 1e-4}
 	}
@@ -69,5 +70,5 @@ func TestMeasuredRates(t *testing.T) {
 	defer stream.Close()
 	require.Equal(t, shared.Info().Planner, stream.Info().Planner)
 	info = openOne().Info()
-	require.False(t, info.Planner.Tuned(), "a damaged file does not serve, and does not stop")
+	require.False(t, ownrates.Has(&info.Planner), "a damaged file does not serve, and does not stop")
 }

@@ -126,7 +126,7 @@ func RaggedKernels() []encoding.Kernel { return kernels.Ragged() }
 // Describe says which kernels a device of the architecture has, and what they take, as
 // their compiler reports it: of each tile shape as much as the kernel that takes most.
 func (a Arch) Describe(d *planner.Device) error {
-	d.KernelKind, d.Kernels, d.Epilogues, d.Finishes, d.Pointers = planner.KernelsNative, nil, true, true, true
+	d.KernelKind, d.Kernels, d.Epilogues, d.Finishes, d.Pointers = encoding.KernelsNative, nil, true, true, true
 	d.Types, d.Native, d.Blocks = slices.Clone(a.Types), a.native(), a.name != "gfx908"
 	if slices.ContainsFunc(tile.Table(), func(s *tile.Shape) bool { return a.HasInt4(s) && a.Has(s) }) {
 		d.Types = append(d.Types, element.Int4)

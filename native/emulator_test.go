@@ -18,6 +18,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/drivertest"
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/occupancy"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	builds "github.com/batchgemm/batchgemm/native/internal/kernels"
@@ -256,7 +257,7 @@ func deviceFor(t *testing.T, name string, schedule planner.Schedule) *planner.De
 		d.ComputeUnits = 1
 	case planner.ScheduleDynamic:
 		d.ComputeUnits, d.MaxGroups = 1, 3
-		if d.Occupancy == planner.OccupancyCDNA {
+		if d.Occupancy == occupancy.CDNA {
 			d.MaxWaves = 3
 		}
 	}

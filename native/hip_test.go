@@ -16,10 +16,10 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/codeobject"
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/occupancy"
 	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	builds "github.com/batchgemm/batchgemm/native/internal/kernels"
-	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
@@ -192,8 +192,8 @@ func (o hipObject) kernel(t *testing.T, k encoding.Kernel) *codeobject.Kernel {
 
 // hipResources takes what the planner counts. Where vector and accumulation
 // registers are files of their own (gfx908), the fuller one decides.
-func hipResources(k *codeobject.Kernel) planner.Resources {
-	return planner.Resources{Registers: max(k.VGPRs, k.AGPRs), ScalarRegisters: k.SGPRs, Shared: k.LDS}
+func hipResources(k *codeobject.Kernel) occupancy.Resources {
+	return occupancy.Resources{Registers: max(k.VGPRs, k.AGPRs), ScalarRegisters: k.SGPRs, Shared: k.LDS}
 }
 
 // hipSpills are the bytes that kernels spill, by architecture, which none should: of elements of 16 bits once for many outputs, behind the

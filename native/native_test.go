@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/occupancy"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	builds "github.com/batchgemm/batchgemm/native/internal/kernels"
 	"github.com/batchgemm/batchgemm/planner"
@@ -202,7 +203,7 @@ func TestDescribe(t *testing.T) {
 	for _, arch := range append(Archs(), ptx) {
 		var d planner.Device
 		require.NoError(t, arch.Describe(&d))
-		require.Equal(t, planner.KernelsNative, d.KernelKind)
+		require.Equal(t, encoding.KernelsNative, d.KernelKind)
 		for _, s := range tile.Table() {
 			require.Equal(t, arch.Has(s), d.Kernel(s) != nil, "%s %s", arch.Name(), s)
 		}
@@ -274,7 +275,7 @@ func TestResources(t *testing.T) {
 			case k.Ragged == 0:
 				least = min(builds.MinGroups(k.Tile), 4)
 			}
-			taken := planner.Resources{Registers: u.registers, Shared: u.shared}
+			taken := occupancy.Resources{Registers: u.registers, Shared: u.shared}
 			require.GreaterOrEqual(t, of.device.Resident(threads, taken).Groups, least, name)
 		}
 	}

@@ -2,11 +2,13 @@
 
 package native
 
-import "github.com/batchgemm/batchgemm/planner"
+import (
+	"github.com/batchgemm/batchgemm/internal/occupancy"
+)
 
 // resources is what kernels take, by architecture and tile shape, of each shape the one
 // that takes most: of products/.
-var resources = map[string]map[string]planner.Resources{
+var resources = map[string]map[string]occupancy.Resources{
 	"sm_80": {
 		"small":        {Registers: 64, Shared: 7684},
 		"small-medium": {Registers: 64, Shared: 10756},

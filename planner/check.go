@@ -24,15 +24,15 @@ import (
 //
 // It takes O(n log n) time for n problems, 0.1 us each on usual layouts.
 func (b Batch) Check(lenA, lenB, lenC int) error {
-	return b.CheckContext(context.Background(), lenA, lenB, lenC)
+	return b.checkContext(context.Background(), lenA, lenB, lenC)
 }
 
-// CheckContext is Check that ends early, with ctx's error, when ctx does.
-func (b Batch) CheckContext(ctx context.Context, lenA, lenB, lenC int) error {
+// checkContext is Check that ends early, with ctx's error, when ctx does.
+func (b Batch) checkContext(ctx context.Context, lenA, lenB, lenC int) error {
 	return b.CheckOperands(ctx, Epilogue{}, Lengths{A: lenA, B: lenB, C: lenC})
 }
 
-// CheckOperands is CheckContext for a plan with an epilogue that passes Options.Check: B2, bias and lists
+// CheckOperands is checkContext for a plan with an epilogue that passes Options.Check: B2, bias and lists
 // of rows are checked too. C of problems that are scattered to may overlap.
 func (b Batch) CheckOperands(ctx context.Context, e Epilogue, have Lengths) error {
 	f := checks.Get().(*overlap.Finder)

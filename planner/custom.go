@@ -70,7 +70,7 @@ type Part struct {
 
 // check fails for a schedule that cannot be asked, or that is not the only one.
 func (c *CustomSchedule) check(o *Options) error {
-	_, err := ParseSchedule(c.Name)
+	_, err := parseSchedule(c.Name)
 	switch {
 	case err == nil:
 		return invalid.Errorf("custom schedule: its name %q is empty, or one of the planner's", c.Name)

@@ -6,34 +6,26 @@ import (
 	"hash/fnv"
 	"slices"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/internal/occupancy"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner/element"
-)
-
-// OccupancyRule says which formula bounds the workgroups of a compute unit.
-type OccupancyRule string
-
-const (
-	OccupancyCDNA   OccupancyRule = "cdna"   // Zhang et al. Eq 5-9, corrected
-	OccupancyRDNA   OccupancyRule = "rdna"   // the same without scalar registers, of which RDNA has enough
-	OccupancyNVIDIA OccupancyRule = "nvidia" // threads, registers, shared memory and blocks per SM
-	OccupancyLimits OccupancyRule = "limits" // memory and waves only: registers are not known
 )
 
 // Device holds the facts about a GPU that planning needs. A compute unit is an
 // SM on NVIDIA, a CU on AMD, a core in software. Backends describe their devices, and
 // package devices has some that need not be there. A Device that plans use is not changed.
 type Device struct {
-	Name         string        `json:"name"`
-	Occupancy    OccupancyRule `json:"occupancy"`
-	ComputeUnits int           `json:"compute_units"`
-	WaveSize     int           `json:"wave_size"`              // lanes of a wavefront, warp or subgroup
-	TFLOPS       float64       `json:"tflops"`                 // peak of plain fp32 FMA
-	PeakGuessed  bool          `json:"peak_guessed,omitempty"` // nobody told it: TFLOPS may be far off
-	LaunchMicros float64       `json:"launch_micros"`          // device time of an empty launch
-	MemoryRate   float64       `json:"memory_rate,omitempty"`  // bytes a microsecond of device memory; 0: not known
-	Cache        int           `json:"cache,omitempty"`        // bytes of the cache of all compute units; 0: not known, and taken to be large enough
+	Name         string         `json:"name"`
+	Occupancy    occupancy.Rule `json:"occupancy"`
+	ComputeUnits int            `json:"compute_units"`
+	WaveSize     int            `json:"wave_size"`              // lanes of a wavefront, warp or subgroup
+	TFLOPS       float64        `json:"tflops"`                 // peak of plain fp32 FMA
+	PeakGuessed  bool           `json:"peak_guessed,omitempty"` // nobody told it: TFLOPS may be far off
+	LaunchMicros float64        `json:"launch_micros"`          // device time of an empty launch
+	MemoryRate   float64        `json:"memory_rate,omitempty"`  // bytes a microsecond of device memory; 0: not known
+	Cache        int            `json:"cache,omitempty"`        // bytes of the cache of all compute units; 0: not known, and taken to be large enough
 
 	// Per compute unit.
 	SIMDs           int `json:"simds,omitempty"`
@@ -69,8 +61,8 @@ type Device struct {
 
 	// Kernels are those that the device has, a tile shape each, in the order in which
 	// the planner tries them: of equal predicted time the last wins.
-	KernelKind KernelKind    `json:"kernel_kind"`
-	Kernels    []KernelFacts `json:"kernels"`
+	KernelKind encoding.KernelKind `json:"kernel_kind"`
+	Kernels    []KernelFacts       `json:"kernels"`
 }
 
 // String is the device's name.
@@ -142,7 +134,7 @@ func (k *KernelFacts) UnmarshalJSON(data []byte) error {
 	if err != nil {
 		return err
 	}
-	*k = KernelFacts{Tile: shape, Resources: Resources{from.Registers, from.ScalarRegisters, from.Shared}, Clusters: from.Clusters, Epilogues: from.Epilogues, Halves: from.Halves, Bytes: from.Bytes}
+	*k = KernelFacts{Tile: shape, Resources: occupancy.Resources{Registers: from.Registers, ScalarRegisters: from.ScalarRegisters, Shared: from.Shared}, Clusters: from.Clusters, Epilogues: from.Epilogues, Halves: from.Halves, Bytes: from.Bytes}
 	if from.Rate != nil {
 		k.Rate = *from.Rate
 	}

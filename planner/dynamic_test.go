@@ -123,7 +123,7 @@ func TestDynamicWorkers(t *testing.T) {
 
 func aCPU(t testing.TB) *Device {
 	d := device(t, "lavapipe")
-	d.KernelKind, d.Kernels = KernelsCPU, nil
+	d.KernelKind, d.Kernels = encoding.KernelsCPU, nil
 	for _, s := range tile.Of(tile.SIMD) {
 		d.Kernels = append(d.Kernels, KernelFacts{Tile: s})
 	}

@@ -1,7 +1,9 @@
 package planner
 
 import (
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/internal/occupancy"
 	"github.com/batchgemm/batchgemm/internal/tile"
 )
 
@@ -16,11 +18,8 @@ const (
 	mostMemory = 1 << 28 // bytes or registers of a compute unit; an MI300X has 2^17 registers
 	leastTFLOP = 1e-6    // an emulated GPU; lavapipe has 0.0006
 	mostTFLOP  = 1e6     // the fastest machines of today, as a whole
-	// mostMicros of a launch, a step or a worker: the largest step, 128 x 128 x 32, takes
-	// 1 s on a device of leastTFLOP.
-	mostMicros = 1e7
-	leastRate  = 1    // bytes a microsecond of memory: 1 MB/s
-	mostRate   = 1e12 // an H200 has 4.8e6
+	leastRate  = 1       // bytes a microsecond of memory: 1 MB/s
+	mostRate   = 1e12    // an H200 has 4.8e6
 	// leastShared is what the tiles of every rule can do with, and half of what WebGPU
 	// grants everywhere (specification, section 3.6.2).
 	leastShared = 8 << 10
@@ -35,11 +34,11 @@ const (
 func (d *Device) Check() error {
 	registers := 1
 	switch d.Occupancy {
-	case OccupancyCDNA, OccupancyRDNA, OccupancyNVIDIA:
-	case OccupancyLimits:
+	case occupancy.CDNA, occupancy.RDNA, occupancy.NVIDIA:
+	case occupancy.Limits:
 		registers = 0 // nothing is known of them
 	default:
-		return d.wrong("unknown rule of occupancy %q (known: %s, %s, %s, %s)", d.Occupancy, OccupancyCDNA, OccupancyRDNA, OccupancyNVIDIA, OccupancyLimits)
+		return d.wrong("unknown rule of occupancy %q (known: %s, %s, %s, %s)", d.Occupancy, occupancy.CDNA, occupancy.RDNA, occupancy.NVIDIA, occupancy.Limits)
 	}
 	for _, f := range [...]struct {
 		name               string
@@ -83,8 +82,8 @@ func (d *Device) checkRest() error {
 	if !(leastTFLOP <= d.TFLOPS && d.TFLOPS <= mostTFLOP) { // nor NaN, here and below
 		return d.wrong("tflops %g is not in [%g, %g]", d.TFLOPS, leastTFLOP, mostTFLOP)
 	}
-	if !(0 <= d.LaunchMicros && d.LaunchMicros <= mostMicros) {
-		return d.wrong("launch_micros %g is not in [0, %g]", d.LaunchMicros, mostMicros)
+	if !(0 <= d.LaunchMicros && d.LaunchMicros <= tile.MaxMicros) {
+		return d.wrong("launch_micros %g is not in [0, %g]", d.LaunchMicros, tile.MaxMicros)
 	}
 	if d.MemoryRate != 0 && !(leastRate <= d.MemoryRate && d.MemoryRate <= mostRate) {
 		return d.wrong("memory_rate %g is not 0, nor in [%d, %g]", d.MemoryRate, leastRate, mostRate)
@@ -98,7 +97,7 @@ func (d *Device) checkRest() error {
 // checkKernels is Check of kernels and their rates.
 func (d *Device) checkKernels() error {
 	if d.family() == &familyUnknown {
-		return d.wrong("unknown kind of kernels %q (known: %s, %s, %s)", d.KernelKind, KernelsWGSL, KernelsNative, KernelsCPU)
+		return d.wrong("unknown kind of kernels %q (known: %s, %s, %s)", d.KernelKind, encoding.KernelsWGSL, encoding.KernelsNative, encoding.KernelsCPU)
 	}
 	if n := len(d.Kernels); n == 0 || n > mostKernels {
 		return d.wrong("%d kernels are not in [1, %d]", n, mostKernels)
@@ -131,7 +130,7 @@ func (d *Device) checkKernels() error {
 			if measured == (tile.Rate{}) {
 				return d.wrong("tile %s has no rate of %s kernels for compute mode %s in the tile table, and none was measured", k.Tile.Name, d.KernelKind, c)
 			}
-			if err := d.CheckRate(k.Tile, c, measured); err != nil {
+			if err := measured.Check(k.Tile, c == ComputeTF32, d.PeakGuessed); err != nil {
 				return d.wrong("%w", err)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/occupancy"
 	"github.com/batchgemm/batchgemm/internal/tile"
 )
 
@@ -76,7 +77,7 @@ func TestCheckDevice(t *testing.T) {
 				require.EqualError(t, err, c.want)
 			}
 			require.True(t, math.IsInf(maker.Costs(mustPack(t, GEMM(1, 1, 1)), nil)[0], 1))
-			bad.Resident(0, Resources{}) // does not panic, and so below
+			bad.Resident(0, occupancy.Resources{}) // does not panic, and so below
 			bad.Fingerprint()
 			if good := device(t, "mi210"); len(bad.Kernels) > 0 && bad.Kernels[1].Tile != nil {
 				bad.Kernels = good.Kernels
@@ -101,11 +102,11 @@ func TestPlannerKeepsItsDevice(t *testing.T) {
 
 // odd changes some facts of a device to what none has, or hardly any.
 func (t *tape) odd(d *Device) {
-	floats := []float64{0, -1, 1, leastTFLOP, mostTFLOP, mostMicros, 1e-300, 1e300, math.Inf(1), math.NaN(), 67}
+	floats := []float64{0, -1, 1, leastTFLOP, mostTFLOP, tile.MaxMicros, 1e-300, 1e300, math.Inf(1), math.NaN(), 67}
 	ints := []int{0, -1, 1, 2, 3, 7, 16, 31, 33, leastTrips, 1000, leastShared, leastBinding, 1 << 16, 1 << 20, 1 << 30, math.MaxInt}
 	for range 1 + t.byte()%4 {
 		n, x := pick(t, ints...), pick(t, floats...)
-		rate := pick(t, tile.Rate{Efficiency: MinEfficiency}, tile.Rate{Efficiency: 1, Step: x}, tile.Rate{Efficiency: 1, Fixed: x},
+		rate := pick(t, tile.Rate{Efficiency: tile.MinEfficiency}, tile.Rate{Efficiency: 1, Step: x}, tile.Rate{Efficiency: 1, Fixed: x},
 			tile.Rate{Efficiency: 1, Worker: x}, tile.Rate{Efficiency: x, Step: 1, Fixed: 1, Worker: 1})
 		k := &KernelFacts{}
 		if len(d.Kernels) > 0 {

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/occupancy"
 	"github.com/batchgemm/batchgemm/internal/tile"
 )
 
@@ -53,13 +54,13 @@ var raggedStages = [...]encoding.RaggedStage{encoding.RaggedPlan, encoding.Ragge
 // family is that of the device's kernels.
 func (d *Device) family() *family {
 	switch {
-	case d.KernelKind == KernelsWGSL:
+	case d.KernelKind == encoding.KernelsWGSL:
 		return &familyWGSL
-	case d.KernelKind == KernelsCPU:
+	case d.KernelKind == encoding.KernelsCPU:
 		return &familyCPU
-	case d.KernelKind == KernelsNative && d.Occupancy == OccupancyNVIDIA:
+	case d.KernelKind == encoding.KernelsNative && d.Occupancy == occupancy.NVIDIA:
 		return &familyCUDA
-	case d.KernelKind == KernelsNative:
+	case d.KernelKind == encoding.KernelsNative:
 		return &familyHIP
 	}
 	return &familyUnknown

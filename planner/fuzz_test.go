@@ -65,7 +65,7 @@ func (t *tape) options() Options {
 		Compute:   pick(t, ComputeF32Emulated, ComputeF32, ComputeTF32, "", "half"),
 		Rule:      pick(t, "", RuleCost, RuleZhang2025),
 		Schedule:  pick(t, append(Schedules(), "")...),
-		TLP:       pick[TLPEquation](t, 0, TLPEq3, TLPEq4, 7),
+		TLP:       pick[int](t, 0, 3, 4, 7),
 		Threshold: pick(t, 0, 0, 1e5, 1e9, 1e300, -1, math.Inf(1), math.NaN()),
 	}
 	if t.byte()%2 == 1 {
@@ -207,7 +207,7 @@ func checkWorkspace(t *testing.T, p *Plan) {
 		largest = max(largest, tile.TM*tile.TN)
 	}
 	for _, l := range p.Launches {
-		if l.Epilogue.Gated && p.Device.KernelKind == KernelsNative {
+		if l.Epilogue.Gated && p.Device.KernelKind == encoding.KernelsNative {
 			end = max(end, l.Count*l.Tile.TM*l.Tile.TN)
 		}
 	}

@@ -28,7 +28,7 @@ func TestPlanJSON(t *testing.T) {
 		{"random", device(t, "h200"), randomBatch(t, rand.New(rand.NewPCG(1, 9)), 40, 0, 200), Options{}},
 		{"options", device(t, "h200"), randomBatch(t, rand.New(rand.NewPCG(2, 9)), 9, 0, 90),
 			Options{Compute: ComputeTF32, Schedule: ScheduleStreamK, Tile: "tensor-32x32"}},
-		{"rule", device(t, "mi210"), mustPack(t, GEMM(90, 80, 70)), Options{Rule: RuleZhang2025, TLP: TLPEq3, Threshold: 1e4}},
+		{"rule", device(t, "mi210"), mustPack(t, GEMM(90, 80, 70)), Options{Rule: RuleZhang2025, TLP: 3, Threshold: 1e4}},
 		{"measured rates", tuned, mustPack(t, GEMM(9, 8, 7)), Options{}},
 		{"scalars", device(t, "lavapipe"), mustPack(t, Problem{M: 1, N: 2, K: 3, Alpha: Scale(0.1), Beta: 1e-40},
 			Problem{M: 1, N: 2, K: 3, Alpha: Scale(inf), Beta: nan}, Problem{M: 4, N: 4, K: 4, TransA: true, TransB: true, Alpha: Scale(0)}), Options{}},

@@ -36,14 +36,6 @@ const (
 	ComputeTF32 Compute = "tf32"
 )
 
-// TLPEquation selects the parallelism measure of RuleZhang2025; 0 is TLPEq4.
-type TLPEquation int
-
-const (
-	TLPEq4 TLPEquation = 4 // active wavefronts (the paper's own)
-	TLPEq3 TLPEquation = 3 // threads of all workgroups
-)
-
 // Options change how a plan is made. The zero value is the default: what
 // measures best.
 type Options struct {
@@ -70,10 +62,11 @@ type Options struct {
 	// the set, such as those that a device has compiled; it fails where there is none. It is no part
 	// of the JSON.
 	Kernels *KernelSet `json:"-"`
-	// TLP and Threshold apply to RuleZhang2025. Threshold 0 is derived from the
+	// TLP and Threshold apply to RuleZhang2025. TLP is the equation by which it measures parallelism: 4, active
+	// wavefronts, the paper's own and the default, or 3, threads of all workgroups. Threshold 0 is derived from the
 	// device: every wave slot of every compute unit occupied.
-	TLP       TLPEquation `json:"tlp,omitempty"`
-	Threshold float64     `json:"threshold,omitempty"`
+	TLP       int     `json:"tlp,omitempty"`
+	Threshold float64 `json:"threshold,omitempty"`
 }
 
 // Check fails for options of which no plan can be made on any device. The zero value
@@ -91,13 +84,13 @@ func (o *Options) check(d *Device) error {
 	if err := o.checkScales(d); err != nil {
 		return err
 	}
-	if _, err := ParseCompute(string(o.Compute)); err != nil {
+	if _, err := parseCompute(string(o.Compute)); err != nil {
 		return err
 	}
-	if _, err := ParseRule(string(o.Rule)); err != nil {
+	if _, err := parseRule(string(o.Rule)); err != nil {
 		return err
 	}
-	if _, err := ParseSchedule(string(o.Schedule)); err != nil {
+	if _, err := parseSchedule(string(o.Schedule)); err != nil {
 		return err
 	}
 	if o.Tile != "" && d.named(o.Tile) == nil {
@@ -105,8 +98,8 @@ func (o *Options) check(d *Device) error {
 			return err
 		}
 	}
-	if o.TLP != 0 && o.TLP != TLPEq3 && o.TLP != TLPEq4 {
-		return invalid.Errorf("unknown TLP equation %d (known: %d, %d)", o.TLP, TLPEq3, TLPEq4)
+	if o.TLP != 0 && o.TLP != 3 && o.TLP != 4 {
+		return invalid.Errorf("unknown TLP equation %d (known: 3, 4)", o.TLP)
 	}
 	if !(o.Threshold >= 0 && o.Threshold <= math.MaxFloat64) {
 		return invalid.Errorf("threshold %g is not a finite number from 0 on", o.Threshold)
@@ -203,15 +196,15 @@ func (o *Options) flagsC() uint32 {
 // chooses one for each launch then.
 func (o Options) filled() Options {
 	o.TypeB = o.typeB()
-	o.Compute, _ = ParseCompute(string(o.Compute))
-	o.Rule, _ = ParseRule(string(o.Rule))
-	o.Schedule, _ = ParseSchedule(string(o.Schedule))
+	o.Compute, _ = parseCompute(string(o.Compute))
+	o.Rule, _ = parseRule(string(o.Rule))
+	o.Schedule, _ = parseSchedule(string(o.Schedule))
 	return o
 }
 
-// ParseCompute and ParseRule read names as users write them; "auto" and "" give the
+// parseCompute and parseRule read names as users write them; "auto" and "" give the
 // default.
-func ParseCompute(s string) (Compute, error) {
+func parseCompute(s string) (Compute, error) {
 	switch c := Compute(s); c {
 	case "", "auto":
 		return ComputeF32Emulated, nil
@@ -222,7 +215,7 @@ func ParseCompute(s string) (Compute, error) {
 		ComputeF32, ComputeTF32)
 }
 
-func ParseRule(s string) (Rule, error) {
+func parseRule(s string) (Rule, error) {
 	switch r := Rule(s); r {
 	case "", "auto":
 		return RuleCost, nil

@@ -5,14 +5,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/occupancy"
 	"github.com/batchgemm/batchgemm/internal/tile"
 )
 
 // cpuDevice is a CPU with two cores and the tiles that are CPUs' alone.
 func cpuDevice() *Device {
 	d := &Device{
-		Name: "cpu", Occupancy: OccupancyLimits, ComputeUnits: 2, WaveSize: 1, TFLOPS: 0.2, LaunchMicros: 5,
-		MaxWaves: 1, MaxGroups: 1, Shared: 1 << 18, MaxThreads: 1, GroupShared: 1 << 18, KernelKind: KernelsCPU,
+		Name: "cpu", Occupancy: occupancy.Limits, ComputeUnits: 2, WaveSize: 1, TFLOPS: 0.2, LaunchMicros: 5,
+		MaxWaves: 1, MaxGroups: 1, Shared: 1 << 18, MaxThreads: 1, GroupShared: 1 << 18, KernelKind: encoding.KernelsCPU,
 	}
 	for _, s := range tile.Of(tile.SIMD) {
 		d.Kernels = append(d.Kernels, KernelFacts{Tile: s})

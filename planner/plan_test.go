@@ -123,7 +123,7 @@ func checkPlan(t *testing.T, p *Plan) {
 		check(l.MostPartials == 0, "parts without a fix-up")
 		require.Equal(t, worker, l.First)
 		worker += l.Count
-		check(!l.Dynamic || l.Loop && !l.Split && l.Cluster == 0 && p.Device.KernelKind != KernelsCPU, "kernels that cannot take dynamic tiles")
+		check(!l.Dynamic || l.Loop && !l.Split && l.Cluster == 0 && p.Device.KernelKind != encoding.KernelsCPU, "kernels that cannot take dynamic tiles")
 		for w := l.First; w < l.First+l.Count; w++ {
 			segments := p.Segments[p.Workers[w]:p.Workers[w+1]]
 			check(len(segments) > 0, "empty worker")

@@ -241,7 +241,7 @@ func TestRaggedPointers(t *testing.T) {
 func TestRowsPointers(t *testing.T) {
 	got := Rows{7}
 	require.Equal(t, 1, got.Pointers(0x1_0000_0002, 0xfedc_ba98_7654_3210, 3, math.MaxUint64))
-	require.Equal(t, []int32{7, 2, 1, 0x7654_3210, -0x0123_4568, 3, 0, -1, -1}, got)
+	require.Equal(t, Rows{7, 2, 1, 0x7654_3210, -0x0123_4568, 3, 0, -1, -1}, got)
 	require.Len(t, got, 1+encoding.PointerWords)
 	require.Equal(t, [4]int{0, 2, 4, 6}, [4]int{encoding.PointerA, encoding.PointerB, encoding.PointerC, encoding.PointerB2})
 }

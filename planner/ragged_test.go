@@ -276,7 +276,7 @@ func TestPlanRagged(t *testing.T) {
 			require.Len(t, encoded, encoding.RaggedHead)
 			require.Zero(t, encoded[encoding.StatusWord])
 			makers := 1
-			if d.KernelKind != planner.KernelsNative {
+			if d.KernelKind != encoding.KernelsNative {
 				makers = 2
 			}
 			end := encoding.RaggedHead

@@ -1,19 +1,8 @@
 package planner
 
 import (
-	"slices"
-
-	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/internal/occupancy"
 	"github.com/batchgemm/batchgemm/internal/tile"
-)
-
-// KernelKind says which rates of the tile table are those of a device's kernels.
-type KernelKind string
-
-const (
-	KernelsWGSL   KernelKind = "wgsl"
-	KernelsNative KernelKind = "native" // CUDA and HIP
-	KernelsCPU    KernelKind = "cpu"
 )
 
 // ofWGSL, ofCPU and ofNative are the rates that came with the package.
@@ -65,7 +54,7 @@ func (k *KernelFacts) faster(a arithmetic) float64 {
 type KernelFacts struct {
 	Tile *tile.Shape
 	// Resources are those of the kernel that takes most, of all transpositions and variants.
-	Resources
+	occupancy.Resources
 	// Clusters: the device has the shape's kernels for clusters.
 	Clusters bool
 	// Epilogues: the device has the shape's native kernels with an epilogue, if Device.Epilogues says
@@ -150,27 +139,17 @@ func (d *Device) rate(k *KernelFacts, a arithmetic) (r tile.Rate) {
 // those of the tile table, on compute units like its own. Else they are guesses, though plans made by
 // them are not bad.
 func (d *Device) Measured() bool {
-	return d.Tuned() || d.family().alike && d.unit() == d.family().unit
+	return d.tuned() || d.family().alike && d.unit() == d.family().unit
 }
 
-// Tuned reports whether rates were measured on the device itself.
-func (d *Device) Tuned() bool {
+// tuned reports whether rates were measured on the device itself.
+func (d *Device) tuned() bool {
 	for i := range d.Kernels {
 		if k := &d.Kernels[i]; k.Rate != (tile.Rate{}) || k.TF32 != (tile.Rate{}) {
 			return true
 		}
 	}
 	return false
-}
-
-// Untuned returns the device without rates that were measured on it.
-func (d *Device) Untuned() *Device {
-	own := *d
-	own.Kernels = slices.Clone(d.Kernels)
-	for i := range own.Kernels {
-		own.Kernels[i].Rate, own.Kernels[i].TF32 = tile.Rate{}, tile.Rate{}
-	}
-	return &own
 }
 
 // unitH200 and unitXeon are what unit is of the devices that the rates of the tile table were measured on: an
@@ -181,36 +160,4 @@ const unitH200, unitXeon = 67e6 / 132, 192e3
 // unit is the peak of a compute unit, in FLOP a microsecond.
 func (d *Device) unit() float64 {
 	return max(d.TFLOPS, 1e-6) * 1e6 / float64(max(d.ComputeUnits, 1))
-}
-
-// MaxEfficiency bounds what can be true of a rate's efficiency. Clocks rise above those that peak rates
-// are given for, by a fifth at most. Tensor cores have up to 8 times the fp32 rate (A100: 156 of 19.5
-// TFLOPS in tf32), for one product of the three. A peak that is a guess may be far too low.
-func (d *Device) MaxEfficiency(s *tile.Shape, c Compute) float64 {
-	const boost, tensor, products, guess = 1.2, 8, 3, 100
-	switch {
-	case d.PeakGuessed:
-		return boost * guess
-	case !s.Unit.Tensor():
-		return boost
-	case c == ComputeTF32:
-		return boost * tensor
-	}
-	return boost * tensor / products
-}
-
-// MinEfficiency is the least efficiency of a rate: slower kernels would be of no use, and 0 says that
-// none was measured.
-const MinEfficiency = 1e-6
-
-// CheckRate fails for a rate that no kernel of the device can have: see MinEfficiency and MaxEfficiency.
-// Times are up to 10 s.
-func (d *Device) CheckRate(s *tile.Shape, c Compute, r tile.Rate) error {
-	least := min(r.Step, r.Fixed, r.Worker, r.Stream, r.Along, r.Rounds) // NaN if one is
-	most := max(r.Step, r.Fixed, r.Worker)
-	efficient := MinEfficiency <= r.Efficiency && r.Efficiency <= d.MaxEfficiency(s, c)
-	if efficient && 0 <= least && most <= mostMicros && r.Rounds <= 1 {
-		return nil
-	}
-	return invalid.Errorf("tile %s cannot have the rate %+v", s.Name, r)
 }

@@ -95,8 +95,8 @@ func (s Schedule) find() *schedule {
 	return nil
 }
 
-// ParseSchedule reads a name as users write it; "auto" and "" give the default.
-func ParseSchedule(s string) (Schedule, error) {
+// parseSchedule reads a name as users write it; "auto" and "" give the default.
+func parseSchedule(s string) (Schedule, error) {
 	if s == "" || s == "auto" {
 		return "", nil
 	}

@@ -15,12 +15,12 @@ func TestScheduleRows(t *testing.T) {
 		require.NotNil(t, row.suits, s)
 		require.NotNil(t, row.cost, s)
 		require.NotNil(t, row.deal, s)
-		got, err := ParseSchedule(string(s))
+		got, err := parseSchedule(string(s))
 		require.NoError(t, err)
 		require.Equal(t, s, got)
 	}
 	for _, s := range []string{"", "auto"} {
-		got, err := ParseSchedule(s)
+		got, err := parseSchedule(s)
 		require.NoError(t, err)
 		require.Empty(t, got)
 	}

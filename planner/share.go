@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"cmp"
 	"math"
 	"slices"
 )
@@ -37,35 +36,4 @@ func (m *model) work(q *Problem) float64 {
 		}
 	}
 	return best
-}
-
-// Share deals problems to devices: the longest problem first, each to the device
-// that then ends first (Graham's rule; on equal devices the last one to end is
-// within 4/3 of the optimum). costs[d][i] are the microseconds of problem i on
-// device d. It returns the problems of each device in ascending order.
-func Share(costs [][]float64) [][]int {
-	shares := make([][]int, len(costs))
-	if len(costs) == 0 {
-		return shares
-	}
-	order := make([]int, len(costs[0]))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(costs[0][j], costs[0][i]) })
-	loads := make([]float64, len(costs))
-	for _, i := range order {
-		best := 0
-		for d := range costs {
-			if loads[d]+costs[d][i] < loads[best]+costs[best][i] {
-				best = d
-			}
-		}
-		loads[best] += costs[best][i]
-		shares[best] = append(shares[best], i)
-	}
-	for _, s := range shares {
-		slices.Sort(s)
-	}
-	return shares
 }

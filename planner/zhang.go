@@ -16,7 +16,7 @@ func (p *builder) chooseZhang() error {
 	}
 	parallelism := func() float64 {
 		eq3, eq4 := p.threadParallelism()
-		if p.Options.TLP == TLPEq3 {
+		if p.Options.TLP == 3 {
 			return eq3
 		}
 		return eq4

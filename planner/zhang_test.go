@@ -43,15 +43,15 @@ func TestZhangDemotesWhileBelowThreshold(t *testing.T) {
 		{1, "large"}, {4096, "large"}, {4097, "medium-large"}, {8192, "medium-large"},
 		{8193, "small-medium"}, {16384, "small-medium"}, {16385, "small"}, {1e9, "small"},
 	} {
-		require.Equal(t, c.want, choice(few, Options{TLP: TLPEq3, Threshold: c.threshold}), "threshold %g", c.threshold)
-		require.Equal(t, c.want, choice(few, Options{TLP: TLPEq4, Threshold: c.threshold}), "threshold %g", c.threshold)
+		require.Equal(t, c.want, choice(few, Options{TLP: 3, Threshold: c.threshold}), "threshold %g", c.threshold)
+		require.Equal(t, c.want, choice(few, Options{TLP: 4, Threshold: c.threshold}), "threshold %g", c.threshold)
 	}
 	require.Equal(t, "small", choice(few, Options{}), "the device's own threshold")
 
 	// With more workgroups than fit, Eq 3 counts them all and Eq 4 only the active ones.
 	many := mustPack(t, GEMM(6400, 6400, 64))
-	require.Equal(t, "large", choice(many, Options{TLP: TLPEq3, Threshold: 1e6}))
-	require.NotEqual(t, "large", choice(many, Options{TLP: TLPEq4, Threshold: 1e6}))
+	require.Equal(t, "large", choice(many, Options{TLP: 3, Threshold: 1e6}))
+	require.NotEqual(t, "large", choice(many, Options{TLP: 4, Threshold: 1e6}))
 
 	_, err := New(d).Plan(t.Context(), few, Options{Rule: RuleZhang2025, TLP: 5})
 	require.EqualError(t, err, "unknown TLP equation 5 (known: 3, 4)")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/hardware"
+	"github.com/batchgemm/batchgemm/internal/occupancy"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -26,7 +27,7 @@ func TestDevices(t *testing.T) {
 		t.Logf("%+v", info)
 		require.Equal(t, i, info.Index)
 		require.NotEmpty(t, info.Name)
-		require.Equal(t, planner.OccupancyLimits, info.Planner.Occupancy)
+		require.Equal(t, occupancy.Limits, info.Planner.Occupancy)
 		for _, n := range []int{
 			info.Planner.ComputeUnits, info.Planner.WaveSize, info.Planner.MaxWaves, info.Planner.MaxGroups,
 			info.Planner.Shared,

@@ -15,7 +15,7 @@ func LimitsOf(d *planner.Device) Limits {
 // Describe says which shaders run within a device's limits, and what they take: of each
 // tile, as much as the one that takes most. What registers they need only their drivers know.
 func Describe(d *planner.Device) {
-	d.KernelKind, d.Kernels = planner.KernelsWGSL, nil
+	d.KernelKind, d.Kernels = encoding.KernelsWGSL, nil
 	for _, s := range tile.Table() {
 		if facts, ok := describe(s, LimitsOf(d)); ok {
 			d.Kernels = append(d.Kernels, facts)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/batchgemm/batchgemm/internal/bench"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -57,7 +58,7 @@ func (c *benchCase) force(ctx context.Context) ([]*forced, error) {
 		}
 		for _, schedule := range planner.Schedules() {
 			if schedule == planner.ScheduleCluster && !facts.Kernels[i].Clusters ||
-				schedule == planner.ScheduleDynamic && facts.KernelKind == planner.KernelsCPU {
+				schedule == planner.ScheduleDynamic && facts.KernelKind == encoding.KernelsCPU {
 				continue // the same as data-parallel
 			}
 			plan, err := c.device.Plan(ctx, c.batch, planner.Options{

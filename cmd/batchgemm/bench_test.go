@@ -179,8 +179,7 @@ func TestBenchRegret(t *testing.T) {
 	require.NotEmpty(t, row["regret"])
 	_, err = tile.ByName(row["best_tile"])
 	require.NoError(t, err)
-	_, err = planner.ParseSchedule(row["best_schedule"])
-	require.NoError(t, err)
+	require.Contains(t, planner.Schedules(), planner.Schedule(row["best_schedule"]))
 }
 
 // TestInTurn: a step has another batch than the one before, and the first one another than its program.

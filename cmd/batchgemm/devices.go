@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/batchgemm/batchgemm/dispatch"
+	"github.com/batchgemm/batchgemm/internal/ownrates"
 	"github.com/batchgemm/batchgemm/internal/ratefile"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -42,7 +43,7 @@ func listDevice(info dispatch.Info) deviceListing {
 	switch {
 	case err != nil:
 		d.RatesIgnored = err.Error()
-	case tuned.Tuned():
+	case ownrates.Has(&tuned):
 		d.Rates = "measured"
 	}
 	return d

@@ -71,7 +71,10 @@ func (f *productFlags) flags(cmd *cobra.Command) {
 
 // options checks the flags. All errors are about usage.
 func (f *productFlags) options() (o planner.Options, err error) {
-	if o.Compute, err = planner.ParseCompute(f.compute); err != nil {
+	if o.Compute = planner.Compute(f.compute); f.compute == "" || f.compute == "auto" {
+		o.Compute = planner.ComputeF32Emulated
+	}
+	if err := (planner.Options{Compute: o.Compute}).Check(); err != nil {
 		return o, usageError{fmt.Errorf("--compute: %w", err)}
 	}
 	if o.Epilogue, err = parseEpilogue(f.epilogue); err != nil {
@@ -111,7 +114,7 @@ func (f *planFlags) flags(cmd *cobra.Command) {
 		" (default cost)")
 	cmd.Flags().StringVar(&f.schedule, "schedule", "auto", "who does what: "+strings.Join(schedules, ", "))
 	cmd.Flags().StringVar(&f.tile, "tile", "", "one tile for every problem: "+strings.Join(tiles(), ", "))
-	cmd.Flags().IntVar(&f.tlp, "tlp", int(planner.TLPEq4),
+	cmd.Flags().IntVar(&f.tlp, "tlp", 4,
 		"parallelism measure of zhang2025: equation 3 or 4")
 	cmd.Flags().Float64Var(&f.threshold, "threshold", 0,
 		"parallelism that zhang2025 aims at, in threads (default: from the device)")
@@ -135,7 +138,7 @@ func (f *planFlags) options(cmd *cobra.Command) (planner.Options, error) {
 		return o, err
 	}
 	o.Rule, o.Schedule, o.Tile = planner.Rule(f.rule), planner.Schedule(f.schedule), f.tile
-	o.TLP, o.Threshold = planner.TLPEquation(f.tlp), f.threshold
+	o.TLP, o.Threshold = f.tlp, f.threshold
 	for _, only := range []struct {
 		flag string
 		o    planner.Options
@@ -149,7 +152,7 @@ func (f *planFlags) options(cmd *cobra.Command) (planner.Options, error) {
 	tuned := cmd.Flags().Changed("tlp") || cmd.Flags().Changed("threshold")
 	switch {
 	case o.TLP == 0:
-		err = fmt.Errorf("--tlp 0 is not %d or %d", planner.TLPEq3, planner.TLPEq4)
+		err = errors.New("--tlp 0 is not 3 or 4")
 	case tuned && o.Rule != planner.RuleZhang2025:
 		err = fmt.Errorf("--tlp and --threshold need --rule %s", planner.RuleZhang2025)
 	default:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/internal/bench"
+	"github.com/batchgemm/batchgemm/internal/ownrates"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/internal/tune"
 	"github.com/batchgemm/batchgemm/planner"
@@ -50,7 +51,7 @@ type tuneTime struct {
 // newTuneReport fits the rates to the times.
 func newTuneReport(
 	info *dispatch.Info, repeat int, observed []tune.Observation) (*tuneReport, *planner.Device, error) {
-	shipped := info.Planner.Untuned()
+	shipped := ownrates.Without(&info.Planner)
 	fitted, err := tune.Fit(shipped, observed)
 	if err != nil {
 		return nil, nil, err

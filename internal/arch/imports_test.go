@@ -43,14 +43,14 @@ var layers = []struct {
 		"internal/bench",
 		"internal/timeline", "internal/tune"}},
 	{"what backends fulfil", []string{"dispatch/driver"}},
-	{"known GPUs", []string{"planner/devices"}},
+	{"known GPUs", []string{"planner/devices", "internal/ownrates"}},
 	{"text of kernels", []string{"wgsl", "native"}},
 	{"planner", []string{"planner"}},
 	{"what backends read of a plan", []string{"internal/encoding"}},
 	{"types and tile shapes", []string{"planner/element", "internal/tile"}},
 	{"leaves", []string{"internal/arch", "internal/atomicfile", "internal/browser", "internal/cgroup",
-		"internal/codeobject", "internal/hardware", "internal/invalid", "internal/sample",
-		"internal/version"}},
+		"internal/codeobject", "internal/hardware", "internal/invalid", "internal/occupancy",
+		"internal/sample", "internal/version"}},
 }
 
 // plain are packages that import nothing but the standard library and packages of the module.

@@ -7,8 +7,10 @@ import (
 	"strings"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/internal/occupancy"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -88,7 +90,7 @@ func facts(threads int, with *instructions) planner.Device {
 	)
 	d := planner.Device{
 		Name:         name,
-		Occupancy:    planner.OccupancyLimits,
+		Occupancy:    occupancy.Limits,
 		ComputeUnits: threads,
 		WaveSize:     1,
 		TFLOPS:       with.gflops * 1e-3 * float64(threads),
@@ -99,7 +101,7 @@ func facts(threads int, with *instructions) planner.Device {
 		Shared:       cache,
 		MaxThreads:   maxThreads,
 		GroupShared:  cache,
-		KernelKind:   planner.KernelsCPU,
+		KernelKind:   encoding.KernelsCPU,
 		Types:        []element.Type{element.BF16, element.F16, element.E4M3, element.Int8, element.Int4},
 		Epilogues:    true,
 		Blocks:       true,
@@ -107,7 +109,7 @@ func facts(threads int, with *instructions) planner.Device {
 	for _, s := range tile.Table() {
 		if s.Unit == tile.SIMD || s.Zhang {
 			d.Kernels = append(d.Kernels,
-				planner.KernelFacts{Tile: s, Resources: planner.Resources{Shared: s.StepBytes()}})
+				planner.KernelFacts{Tile: s, Resources: occupancy.Resources{Shared: s.StepBytes()}})
 		}
 	}
 	return d

@@ -52,7 +52,7 @@ func (s *suite) testCompile(t *testing.T) {
 
 // testCompileFails asks for a kernel that the device has not.
 func (s *suite) testCompileFails(t *testing.T) {
-	if s.device.Info().Planner.KernelKind == planner.KernelsCPU {
+	if s.device.Info().Planner.KernelKind == encoding.KernelsCPU {
 		t.Skip("kernels of the CPU are part of the program")
 	}
 	unheard := *s.device.Info().Planner.Kernels[0].Tile

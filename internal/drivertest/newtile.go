@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/occupancy"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -22,7 +24,8 @@ var NewTile = &tile.Shape{Name: "new-2x4", TM: 16, TN: 64, TK: 16, Threads: 128,
 func WithTile(d *planner.Device, s *tile.Shape) *planner.Device {
 	own := *d
 	own.Kernels = append(slices.Clone(d.Kernels),
-		planner.KernelFacts{Tile: s, Resources: planner.Resources{Registers: 64, Shared: 2 * s.StepBytes()}})
+		planner.KernelFacts{Tile: s, Resources: occupancy.Resources{Registers: 64,
+			Shared: 2 * s.StepBytes()}})
 	return &own
 }
 
@@ -30,7 +33,7 @@ func WithTile(d *planner.Device, s *tile.Shape) *planner.Device {
 // backends know of a tile is its row. Kernels that were compiled before cannot.
 func (s *suite) testNewTile(t *testing.T) {
 	facts := s.device.Info().Planner
-	if facts.KernelKind == planner.KernelsNative {
+	if facts.KernelKind == encoding.KernelsNative {
 		t.Skip("kernels are not made at run time")
 	}
 	more := WithTile(&facts, NewTile)

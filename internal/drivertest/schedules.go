@@ -58,7 +58,7 @@ func requireTurns(t *testing.T, j *job, schedule planner.Schedule) {
 // tile at a time whatever the plan is.
 func (s *suite) isDynamic(l encoding.Launch) bool {
 	return l.Dynamic || l.Schedule == string(planner.ScheduleDynamic) &&
-		s.device.Info().Planner.KernelKind == planner.KernelsCPU
+		s.device.Info().Planner.KernelKind == encoding.KernelsCPU
 }
 
 // runs does so many runs in one submission, and returns C.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/backend"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/sample"
@@ -62,7 +63,7 @@ func (s *suite) slow() bool { return slow(s.device) }
 
 func slow(d driver.Device) bool {
 	info := d.Info()
-	return info.Kind == hardware.KindSoftware && info.Planner.KernelKind != planner.KernelsCPU
+	return info.Kind == hardware.KindSoftware && info.Planner.KernelKind != encoding.KernelsCPU
 }
 
 // turn reports whether case n of several runs with the suite's types: one of three does where a CPU plays a
@@ -92,7 +93,7 @@ func (s *suite) sampled(t testing.TB, many uint64) {
 		Sampled(t, s.device, many)
 	case s.oneTile != "":
 		sample.Drivers.Skip(t, 1)
-	case info.Planner.KernelKind == planner.KernelsCPU:
+	case info.Planner.KernelKind == encoding.KernelsCPU:
 		sample.CPU.Skip(t, 1)
 	}
 }

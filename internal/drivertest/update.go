@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
@@ -103,7 +104,7 @@ func (s *suite) replan(t *testing.T, plan *planner.Plan, c *step) {
 		mixed := slices.ContainsFunc(c.batch, func(q planner.Problem) bool {
 			return q.TransA != c.batch[0].TransA || q.TransB != c.batch[0].TransB
 		})
-		require.Equal(t, facts.KernelKind != planner.KernelsCPU && !mixed, len(plan.Records) > 0)
+		require.Equal(t, facts.KernelKind != encoding.KernelsCPU && !mixed, len(plan.Records) > 0)
 		return
 	}
 	require.NoError(t, planner.New(&facts).Replan(t.Context(), plan, c.batch, c.options))

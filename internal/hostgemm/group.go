@@ -99,7 +99,7 @@ func (g *Group) deal(ctx context.Context, batch planner.Batch, e *planner.Epilog
 	}
 	parts := make([][]*part, len(g.hosts))
 	longest := 0.0
-	for d, share := range planner.Share(total) {
+	for d, share := range shares(total) {
 		if parts[d], err = cut(ctx, batch, e, share); err != nil {
 			return nil, err
 		}

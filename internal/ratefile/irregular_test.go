@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/ownrates"
 )
 
 // TestIrregular: what is not a file is not read, which might never end.
@@ -25,7 +27,7 @@ func TestIrregular(t *testing.T) {
 			require.NoError(t, make(path))
 			got, err := Load(h200(t))
 			require.EqualError(t, err, path+": not a regular file")
-			require.False(t, got.Tuned())
+			require.False(t, ownrates.Has(&got))
 		})
 	}
 }

@@ -19,6 +19,8 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/atomicfile"
+	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/ownrates"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -156,7 +158,7 @@ func parse(info *driver.Info, data []byte) (*planner.Device, error) {
 			"relative to %d compute units, %g TFLOPS and %g us a launch, the device now has %d, %g and %g",
 			f.ComputeUnits, f.TFLOPS, f.LaunchMicros, want.ComputeUnits, want.TFLOPS, want.LaunchMicros)
 	}
-	return f.tune(info.Planner.Untuned())
+	return f.tune(ownrates.Without(&info.Planner))
 }
 
 // Parse reads a file of any GPU. The device that it returns has the rates of all shapes, to be looked at,
@@ -166,10 +168,10 @@ func Parse(data []byte) (*planner.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &planner.Device{Name: f.Device, KernelKind: planner.KernelsNative,
+	d := &planner.Device{Name: f.Device, KernelKind: encoding.KernelsNative,
 		ComputeUnits: f.ComputeUnits, TFLOPS: f.TFLOPS, LaunchMicros: f.LaunchMicros}
 	if f.Backend == "webgpu" {
-		d.KernelKind = planner.KernelsWGSL
+		d.KernelKind = encoding.KernelsWGSL
 	}
 	for _, s := range tile.Table() {
 		d.Kernels = append(d.Kernels, planner.KernelFacts{Tile: s})
@@ -182,7 +184,7 @@ func (f *content) tune(d *planner.Device) (*planner.Device, error) {
 	if err := f.rates(d); err != nil {
 		return nil, fmt.Errorf("damaged: %w", err)
 	}
-	if !d.Tuned() {
+	if !ownrates.Has(d) {
 		return nil, errors.New("knows none of the tiles")
 	}
 	return d, nil
@@ -193,7 +195,7 @@ func (f *content) rates(d *planner.Device) (err error) {
 	f.visit(d, func(shape *tile.Shape, c planner.Compute, rate *tile.Rate, rows map[string]row) {
 		if r, known := rows[shape.Name]; known && r.Shape == shape.Size() {
 			*rate = r.Rate
-			err = cmp.Or(err, d.CheckRate(shape, c, r.Rate))
+			err = cmp.Or(err, r.Rate.Check(shape, c == planner.ComputeTF32, d.PeakGuessed))
 		}
 	})
 	return err

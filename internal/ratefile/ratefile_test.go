@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/ownrates"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/devices"
@@ -192,7 +193,7 @@ func TestDirectory(t *testing.T) {
 		t.Setenv(DirEnv, off)
 		got, err := Load(h200(t))
 		require.NoError(t, err)
-		require.False(t, got.Tuned())
+		require.False(t, ownrates.Has(&got))
 		_, err = Create(h200(t))
 		require.EqualError(t, err, "BATCHGEMM_CACHE turns files of measured rates off")
 	}

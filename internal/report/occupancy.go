@@ -38,8 +38,8 @@ func tileUses(data *Data) []tileUse {
 	return all
 }
 
-// occupancy draws which share of a compute unit's waves each tile shape fills.
-func occupancy(data *Data) *figure {
+// occupancies draws which share of a compute unit's waves each tile shape fills.
+func occupancies(data *Data) *figure {
 	uses := tileUses(data)
 	return &figure{
 		Name:  "occupancy",

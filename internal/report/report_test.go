@@ -23,6 +23,7 @@ import (
 	"gonum.org/v1/plot/vg"
 
 	"github.com/batchgemm/batchgemm/internal/bench"
+	"github.com/batchgemm/batchgemm/internal/occupancy"
 	"github.com/batchgemm/batchgemm/internal/timeline"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
@@ -141,7 +142,7 @@ func samples(t *testing.T) map[string]*Data {
 	other.TFLOPS = 1 // another GPU
 	p.Chosen.Predicted.Plan.Device = &other
 	p.Chosen.Measured, p.Chosen.Missing = nil, "clocks are measured on CUDA alone"
-	p.Device = planner.Device{Name: "cpu", Occupancy: planner.OccupancyLimits, ComputeUnits: 2, WaveSize: 1,
+	p.Device = planner.Device{Name: "cpu", Occupancy: occupancy.Limits, ComputeUnits: 2, WaveSize: 1,
 		TFLOPS: 0.02, MaxWaves: 1024, MaxGroups: 1, MaxThreads: 1024, Shared: 1 << 18, GroupShared: 1 << 18}
 	all["split"].Bench.Cases[1].Rows[2].Wrong = "problem 3: C[0,0] is 1, want 2"
 	all["split"].Bench.Cases[1].Rows[2].Errors = nil

@@ -15,7 +15,7 @@ func (p *page) sections(data *Data, all []method) {
 	p.add(true, "Speed-up", speedups(r, rivals), speedupText(r, rivals), howTimed(all))
 	p.add(false, "Roofline", []*figure{roofline(data, all)}, rooflineText(data)...)
 	p.add(false, "Errors", []*figure{errorsFigure(r, all)}, errorsText(r, all)...)
-	p.add(false, "Occupancy of the tiles", []*figure{occupancy(data)},
+	p.add(false, "Occupancy of the tiles", []*figure{occupancies(data)},
 		"Numbers: workgroups resident on one compute unit, and what ends them; predicted by the planner "+
 			"from what each kernel takes. Kernels of tensor cores need few.")
 	if f := planning(data.Planning); f != nil {

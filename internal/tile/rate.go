@@ -1,5 +1,7 @@
 package tile
 
+import "github.com/batchgemm/batchgemm/internal/invalid"
+
 // Rate is how fast the kernels of a shape run, as the planner's cost model has it.
 type Rate struct {
 	// Efficiency is the share of the peak fp32 rate, when the device is saturated.
@@ -38,6 +40,42 @@ type Rates struct {
 	// What a tile takes of which at most half the rows, or columns, exist, relative to a whole one;
 	// 0: as much.
 	HalfRows, HalfCols float64
+}
+
+// MaxEfficiency bounds what can be true of a rate's efficiency, with one tf32 product or not, relative to a
+// peak that may be guessed. Clocks rise above those that peak rates are given for, by a fifth at most.
+// Tensor cores have up to 8 times the fp32 rate (A100: 156 of 19.5 TFLOPS in tf32), for one product of the
+// three. A peak that is a guess may be far too low.
+func (s *Shape) MaxEfficiency(tf32, guessed bool) float64 {
+	const boost, tensor, products, guess = 1.2, 8, 3, 100
+	switch {
+	case guessed:
+		return boost * guess
+	case !s.Unit.Tensor():
+		return boost
+	case tf32:
+		return boost * tensor
+	}
+	return boost * tensor / products
+}
+
+// MinEfficiency is the least efficiency of a rate: slower kernels would be of no use, and 0 says that
+// none was measured.
+const MinEfficiency = 1e-6
+
+// MaxMicros is the most of a launch, a step or a worker, 10 s: the largest step, 128 x 128 x 32, takes 1 s on
+// the slowest device.
+const MaxMicros = 1e7
+
+// Check fails for a rate that no kernel of a shape can have: see MinEfficiency, MaxEfficiency and MaxMicros.
+func (r Rate) Check(s *Shape, tf32, guessed bool) error {
+	least := min(r.Step, r.Fixed, r.Worker, r.Stream, r.Along, r.Rounds) // NaN if one is
+	most := max(r.Step, r.Fixed, r.Worker)
+	efficient := MinEfficiency <= r.Efficiency && r.Efficiency <= s.MaxEfficiency(tf32, guessed)
+	if efficient && 0 <= least && most <= MaxMicros && r.Rounds <= 1 {
+		return nil
+	}
+	return invalid.Errorf("tile %s cannot have the rate %+v", s.Name, r)
 }
 
 //go:generate go run ../ratefile/ship rates.go

@@ -34,18 +34,16 @@ var fitted = [...]struct {
 		CPU:    Rate{Efficiency: 0.85, Worker: 0.4},
 	}},
 	{"tiny-k4", Rates{
-		WGSL: Rate{Efficiency: 0.178, Step: 0.181, Fixed: 1.485, Worker: 0.04},
-		Native: Rate{Efficiency: 0.185, Step: 0.176, Fixed: 0.623, Worker: 0.105, Stream: 16600,
-			Along: 12500},
+		WGSL:   Rate{Efficiency: 0.178, Step: 0.181, Fixed: 1.485, Worker: 0.04},
+		Native: Rate{Efficiency: 0.185, Step: 0.176, Fixed: 0.623, Worker: 0.105, Stream: 16600, Along: 12500},
 	}},
 	{"small-k8", Rates{
 		WGSL:   Rate{Efficiency: 0.37, Step: 0.21, Fixed: 1.231, Worker: 0.243, Rounds: 0.985},
 		Native: Rate{Efficiency: 0.236, Step: 0.259, Fixed: 0.5, Worker: 0.072, Stream: 20000, Along: 12500},
 	}},
 	{"medium-k2", Rates{
-		WGSL: Rate{Efficiency: 0.636, Step: 0.352, Fixed: 1.312, Worker: 0.232, Rounds: 0.975},
-		Native: Rate{Efficiency: 0.488, Step: 0.408, Fixed: 0.548, Worker: 0.17, Stream: 15000,
-			Rounds: 0.985},
+		WGSL:   Rate{Efficiency: 0.636, Step: 0.352, Fixed: 1.312, Worker: 0.232, Rounds: 0.975},
+		Native: Rate{Efficiency: 0.488, Step: 0.408, Fixed: 0.548, Worker: 0.17, Stream: 15000, Rounds: 0.985},
 	}},
 	{"medium-k4", Rates{
 		WGSL:   Rate{Efficiency: 0.587, Step: 0.292, Fixed: 1.464, Worker: 0.202},
@@ -71,8 +69,7 @@ var fitted = [...]struct {
 	{"thin-8x64", Rates{
 		WGSL:   Rate{Efficiency: 0.322, Step: 0.384, Fixed: 2.857, Worker: 0.188},
 		Direct: 1.94,
-		Native: Rate{Efficiency: 0.308, Step: 0.336, Fixed: 0.507, Worker: 0.081, Stream: 30000,
-			Along: 15500},
+		Native: Rate{Efficiency: 0.308, Step: 0.336, Fixed: 0.507, Worker: 0.081, Stream: 30000, Along: 15500},
 	}},
 	{"thin-8x128", Rates{
 		WGSL:   Rate{Efficiency: 0.324, Step: 0.289, Fixed: 2.822, Worker: 0.636},
@@ -101,8 +98,7 @@ var fitted = [...]struct {
 		Aligned8:  Rate{Efficiency: 2.519, Step: 0.008, Fixed: 0.837, Worker: 0.298},
 	}},
 	{"wgmma-64x64", Rates{
-		Native: Rate{Efficiency: 1.34, Step: 0.662, Fixed: 0.559, Worker: 1.394, Stream: 15900,
-			Along: 14000},
+		Native:    Rate{Efficiency: 1.34, Step: 0.662, Fixed: 0.559, Worker: 1.394, Stream: 15900, Along: 14000},
 		TF32:      Rate{Efficiency: 1.408, Step: 0.515, Fixed: 0.583, Worker: 1.015},
 		Bits16:    Rate{Efficiency: 2.605, Step: 0.283, Fixed: 1.095, Worker: 0.922},
 		Aligned16: Rate{Efficiency: 2.652, Step: 0.178, Fixed: 1.572, Worker: 0.495},
@@ -130,8 +126,7 @@ var fitted = [...]struct {
 		HalfCols:  0.82,
 	}},
 	{"wgmma-128x128", Rates{
-		Native: Rate{Efficiency: 2.059, Step: 0.498, Fixed: 1.654, Worker: 2.601, Stream: 20000,
-			Along: 14400},
+		Native:    Rate{Efficiency: 2.059, Step: 0.498, Fixed: 1.654, Worker: 2.601, Stream: 20000, Along: 14400},
 		TF32:      Rate{Efficiency: 2.655, Step: 0.453, Fixed: 0.374, Worker: 2.478},
 		Bits16:    Rate{Efficiency: 5.03, Step: 0.12, Fixed: 0.452, Worker: 2.828},
 		Aligned16: Rate{Efficiency: 4.884, Step: 0.289, Fixed: 0.474, Worker: 2.484},

@@ -6,6 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/optimize"
 
+	"github.com/batchgemm/batchgemm/internal/ownrates"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -71,7 +72,7 @@ type Fitted struct {
 
 // Tuned returns the device with the rates that were fitted.
 func Tuned(d *planner.Device, rows []Fitted) *planner.Device {
-	tuned := d.Untuned()
+	tuned := ownrates.Without(d)
 	for _, r := range rows {
 		*tuned.Kernel(r.Tile).Measured(r.Compute) = r.Rate
 	}
@@ -81,7 +82,7 @@ func Tuned(d *planner.Device, rows []Fitted) *planner.Device {
 // Fit finds the rates with which the planner's cost model comes nearest to the observations of every row.
 // Their times must be positive. Rows that were not observed are left out.
 func Fit(d *planner.Device, all []Observation) ([]Fitted, error) {
-	facts := d.Untuned()
+	facts := ownrates.Without(d)
 	var fitted []Fitted
 	for _, row := range Rows(d) {
 		own := ofRow(row, all)
@@ -132,7 +133,7 @@ const rounds = 3
 // fitRow searches from the shipped rate, and from a rate that is slower or faster in everything, by as
 // much as the row is.
 func fitRow(d *planner.Device, row Row, own []weighted, shipped tile.Rate) (Fitted, error) {
-	d = d.Untuned()
+	d = ownrates.Without(d)
 	rate := d.Kernel(row.Tile).Measured(row.Compute)
 	*rate = shipped
 	_, bias := deviation(d, own)
@@ -142,7 +143,7 @@ func fitRow(d *planner.Device, row Row, own []weighted, shipped tile.Rate) (Fitt
 
 	best := Fitted{Row: row, RMS: math.Inf(1)}
 	for _, start := range []tile.Rate{shipped, far} {
-		u := newUnits(start, d.MaxEfficiency(row.Tile, row.Compute))
+		u := newUnits(start, row.Tile.MaxEfficiency(row.Compute == planner.ComputeTF32, d.PeakGuessed))
 		x := u.encode(start)
 		problem := optimize.Problem{Func: func(x []float64) float64 {
 			*rate = u.decode(x)
@@ -192,14 +193,14 @@ func newUnits(start tile.Rate, limit float64) units {
 const leastTime = 1e-4
 
 func (u *units) encode(r tile.Rate) []float64 {
-	e := min(max(r.Efficiency, planner.MinEfficiency), 0.95*u.limit)
+	e := min(max(r.Efficiency, tile.MinEfficiency), 0.95*u.limit)
 	return []float64{math.Log(e / (u.limit - e)),
 		math.Sqrt(r.Step / u.step), math.Sqrt(r.Fixed / u.fixed), math.Sqrt(r.Worker / u.worker)}
 }
 
 func (u *units) decode(x []float64) tile.Rate {
 	return tile.Rate{
-		Efficiency: max(u.limit/(1+math.Exp(-x[0])), planner.MinEfficiency),
+		Efficiency: max(u.limit/(1+math.Exp(-x[0])), tile.MinEfficiency),
 		Step:       u.step * x[1] * x[1],
 		Fixed:      u.fixed * x[2] * x[2],
 		Worker:     u.worker * x[3] * x[3],
@@ -209,7 +210,7 @@ func (u *units) decode(x []float64) tile.Rate {
 // rounded leaves four digits, which is more than is known.
 func (u *units) rounded(r tile.Rate) tile.Rate {
 	for _, x := range []*float64{&r.Efficiency, &r.Step, &r.Fixed, &r.Worker} {
-		digits := math.Pow(10, 3-math.Floor(math.Log10(max(*x, planner.MinEfficiency))))
+		digits := math.Pow(10, 3-math.Floor(math.Log10(max(*x, tile.MinEfficiency))))
 		*x = math.Round(*x*digits) / digits
 	}
 	for _, x := range []*float64{&r.Step, &r.Fixed, &r.Worker} {

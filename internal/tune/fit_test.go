@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/ownrates"
 	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner"
@@ -32,7 +33,7 @@ func shape(t testing.TB, name string) *tile.Shape {
 // distort is the device with kernels that do not run as the shipped rates say: each
 // number is off by up to a factor, either way.
 func distort(d *planner.Device, factor float64) *planner.Device {
-	truth := d.Untuned()
+	truth := ownrates.Without(d)
 	for _, row := range Rows(d) {
 		r := d.Rate(d.Kernel(row.Tile), row.Compute)
 		h := fnv.New64a() // so that no row changes what others are
@@ -40,7 +41,7 @@ func distort(d *planner.Device, factor float64) *planner.Device {
 		rng := rand.New(rand.NewPCG(2, h.Sum64()))
 		off := func() float64 { return math.Pow(factor, 2*rng.Float64()-1) }
 		*truth.Kernel(row.Tile).Measured(row.Compute) = tile.Rate{
-			Efficiency: min(r.Efficiency*off(), d.MaxEfficiency(row.Tile, row.Compute)),
+			Efficiency: min(r.Efficiency*off(), row.Tile.MaxEfficiency(row.Compute == planner.ComputeTF32, d.PeakGuessed)),
 			Step:       r.Step * off(), Fixed: (r.Fixed + 0.1) * off(), Worker: r.Worker * off(),
 		}
 	}
@@ -138,12 +139,12 @@ func TestFitBounds(t *testing.T) {
 	rows, err := Fit(d, own)
 	require.NoError(t, err)
 	require.Len(t, rows, 1, "what was not observed is left out")
-	require.LessOrEqual(t, rows[0].Rate.Efficiency, d.MaxEfficiency(large, planner.ComputeF32))
+	require.LessOrEqual(t, rows[0].Rate.Efficiency, large.MaxEfficiency(planner.ComputeF32 == planner.ComputeTF32, d.PeakGuessed))
 	require.Greater(t, rows[0].Rate.Efficiency, 1.1)
 	tuned := Tuned(d, rows)
 	require.Equal(t, rows[0].Rate, tuned.Kernel(large).Rate)
 	require.Zero(t, tuned.Kernel(shape(t, "medium")).Rate)
-	require.False(t, d.Tuned())
+	require.False(t, ownrates.Has(d))
 }
 
 func TestRounded(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/batchgemm/batchgemm/internal/dl"
+	"github.com/batchgemm/batchgemm/internal/occupancy"
 	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/devices"
@@ -59,7 +60,7 @@ func (f *facts) planner(arch native.Arch) (planner.Device, error) {
 	words := strings.FieldsFunc(f.name, func(r rune) bool { return r == ' ' || r == '-' })
 	for _, word := range words {
 		d, err := devices.Lookup(word)
-		if err == nil && d.Occupancy == planner.OccupancyNVIDIA && d.ComputeUnits == f.units &&
+		if err == nil && d.Occupancy == occupancy.NVIDIA && d.ComputeUnits == f.units &&
 			d.Shared == f.unitSharedMemory && d.GroupShared == f.groupShared {
 			err = arch.Describe(d)
 			return *d, err
@@ -73,7 +74,7 @@ func (f *facts) planner(arch native.Arch) (planner.Device, error) {
 	}
 	d := planner.Device{
 		Name:            f.name,
-		Occupancy:       planner.OccupancyNVIDIA,
+		Occupancy:       occupancy.NVIDIA,
 		ComputeUnits:    f.units,
 		WaveSize:        f.warp,
 		TFLOPS:          float64(f.units*lanes*2) * float64(f.clock) * 1e-9,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/occupancy"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/planner"
@@ -46,7 +47,7 @@ func TestPlannerFacts(t *testing.T) {
 			require.Equal(t, c.want, got.Name)
 			require.Equal(t, c.units, got.ComputeUnits)
 			require.InDelta(t, c.tflops, got.TFLOPS, 0.05)
-			require.Equal(t, planner.OccupancyNVIDIA, got.Occupancy)
+			require.Equal(t, occupancy.NVIDIA, got.Occupancy)
 		})
 	}
 	// Kernels of warpgroups run on 9.0 alone, and by drivers that load its cubins.

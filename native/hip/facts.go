@@ -8,6 +8,7 @@ import (
 	"regexp"
 
 	"github.com/batchgemm/batchgemm/internal/dl"
+	"github.com/batchgemm/batchgemm/internal/occupancy"
 	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/devices"
@@ -99,7 +100,7 @@ func (f *facts) tflops(lanes int) float64 {
 func (f *facts) rdna() planner.Device {
 	return planner.Device{
 		Name:            f.name,
-		Occupancy:       planner.OccupancyRDNA,
+		Occupancy:       occupancy.RDNA,
 		ComputeUnits:    f.units,
 		WaveSize:        f.wave,
 		TFLOPS:          f.tflops(4 * 32),

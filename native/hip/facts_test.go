@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/occupancy"
 	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/devices"
@@ -72,7 +73,7 @@ func TestPlannerFacts(t *testing.T) {
 			require.Equal(t, c.units, got.ComputeUnits)
 			require.Equal(t, c.wave, got.WaveSize)
 			require.InDelta(t, c.tflops, got.TFLOPS, 0.05)
-			require.Equal(t, c.name == "RDNA", got.Occupancy == planner.OccupancyRDNA)
+			require.Equal(t, c.name == "RDNA", got.Occupancy == occupancy.RDNA)
 			require.Equal(t, 65536, got.GroupShared)
 			require.Less(t, uint64(got.MaxWorkers)*uint64(got.MaxThreads), uint64(1)<<32)
 			for _, k := range got.Kernels {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/internal/occupancy"
 	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -55,14 +56,14 @@ var table = []entry{
 }
 
 func cdna(arch string, d planner.Device) entry {
-	d.Occupancy, d.WaveSize, d.SIMDs, d.MaxGroups = planner.OccupancyCDNA, 64, 4, 16
+	d.Occupancy, d.WaveSize, d.SIMDs, d.MaxGroups = occupancy.CDNA, 64, 4, 16
 	d.Shared, d.GroupShared, d.SharedGranule = 64<<10, 64<<10, 512
 	d.MaxThreads, d.LaunchMicros = 1024, 0.6
 	return entry{d, func() (native.Arch, error) { return native.HIP(arch) }}
 }
 
 func nvidia(major int, d planner.Device) entry {
-	d.Occupancy, d.WaveSize, d.SIMDs, d.MaxWaves, d.MaxGroups = planner.OccupancyNVIDIA, 32, 4, 64, 32
+	d.Occupancy, d.WaveSize, d.SIMDs, d.MaxWaves, d.MaxGroups = occupancy.NVIDIA, 32, 4, 64, 32
 	d.Registers, d.RegisterGranule, d.MaxRegisters = 65536, 256, 255
 	d.SharedGranule, d.SharedReserved = 128, 1024
 	d.MaxThreads, d.LaunchMicros = 1024, 0.6
@@ -70,7 +71,7 @@ func nvidia(major int, d planner.Device) entry {
 }
 
 func webgpu(d planner.Device) entry {
-	d.Occupancy, d.PeakGuessed, d.MaxWorkers = planner.OccupancyLimits, true, 65535
+	d.Occupancy, d.PeakGuessed, d.MaxWorkers = occupancy.Limits, true, 65535
 	d.Types, d.Epilogues, d.Blocks = []element.Type{element.BF16, element.F16, element.E4M3, element.Int8, element.Int4}, true, true
 	return entry{facts: d}
 }

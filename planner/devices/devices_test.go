@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/occupancy"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -23,7 +24,7 @@ func TestLookup(t *testing.T) {
 			require.NoError(t, d.Check())
 			require.Positive(t, d.LaunchMicros)
 			for _, s := range tile.Table() {
-				tooLarge := s.Name == "thin-8x128" && d.Occupancy == planner.OccupancyCDNA // two groups in the shared memory
+				tooLarge := s.Name == "thin-8x128" && d.Occupancy == occupancy.CDNA // two groups in the shared memory
 				require.Equal(t, s.Unit == tile.FMA && !tooLarge, d.Fits(s, planner.Options{Compute: planner.ComputeF32}), "every tile of plain fp32: %s", s)
 			}
 			for i := range d.Kernels {

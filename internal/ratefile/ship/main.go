@@ -16,6 +16,8 @@ import (
 	"reflect"
 	"strconv"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/ownrates"
 	"github.com/batchgemm/batchgemm/internal/ratefile"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner"
@@ -79,14 +81,14 @@ func merge(rows []row, data []byte) error {
 	if err != nil {
 		return err
 	}
-	if !d.Untuned().Measured() {
+	if !ownrates.Without(d).Measured() {
 		return fmt.Errorf("of %s, whose compute units are not those that the package's rates are of", d.Name)
 	}
 	for i := range rows {
 		k := d.Kernel(rows[i].Shape)
 		if k.Rate != (tile.Rate{}) { // what tune does not measure stays
 			rate := d.Rate(k, planner.ComputeF32Emulated)
-			if d.KernelKind == planner.KernelsWGSL {
+			if d.KernelKind == encoding.KernelsWGSL {
 				rows[i].WGSL = rate
 			} else {
 				rows[i].Native = rate

@@ -17,6 +17,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/drivertest"
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/occupancy"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/internal/tile"
@@ -125,7 +126,7 @@ func round(of element.Type, numbers []float32) {
 // device is one with the kernels of an architecture, and so many units.
 func device(t *testing.T, arch native.Arch, units int) *planner.Device {
 	t.Helper()
-	d := planner.Device{Name: arch.Name(), Occupancy: planner.OccupancyLimits, ComputeUnits: units, WaveSize: 64, TFLOPS: 20, LaunchMicros: 0.6,
+	d := planner.Device{Name: arch.Name(), Occupancy: occupancy.Limits, ComputeUnits: units, WaveSize: 64, TFLOPS: 20, LaunchMicros: 0.6,
 		SIMDs: 4, MaxWaves: 32, MaxGroups: 16, Shared: 64 << 10, GroupShared: 64 << 10, MaxThreads: 1024, MaxWorkers: 1 << 20}
 	if units < 1024 {
 		d.MaxGroups = 1 // of one unit, one worker has all tiles

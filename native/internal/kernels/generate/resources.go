@@ -9,10 +9,10 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/codeobject"
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/occupancy"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/native/products"
-	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
@@ -28,7 +28,7 @@ func table() (string, error) {
 		return "", err
 	}
 	for _, arch := range native.Archs() {
-		of := func(k encoding.Kernel) (planner.Resources, bool) {
+		of := func(k encoding.Kernel) (occupancy.Resources, bool) {
 			r, ok := cuda[arch.Name()+" "+arch.KernelName(k)]
 			_, dynamic := native.Geometry(k)
 			r.Shared += dynamic
@@ -59,7 +59,7 @@ func table() (string, error) {
 // mostOf is what the kernels of a shape for fp32, if it has any, take at most, fix-ups aside, which run alone,
 // and those with an epilogue, but for B of 4 bits. Those for elements of 16 bits take as much shared memory, and a few registers more or less, those of 8 bits
 // across K up to a quarter more shared memory.
-func mostOf(arch native.Arch, s *tile.Shape, of func(encoding.Kernel) (planner.Resources, bool)) (most planner.Resources, ok bool) {
+func mostOf(arch native.Arch, s *tile.Shape, of func(encoding.Kernel) (occupancy.Resources, bool)) (most occupancy.Resources, ok bool) {
 	if !arch.Has(s) {
 		return most, false
 	}
@@ -83,17 +83,17 @@ func mostOf(arch native.Arch, s *tile.Shape, of func(encoding.Kernel) (planner.R
 
 // ptxas reads products/resources.tsv: architecture, part, kernel, registers, bytes of shared
 // memory that do not depend on the launch, bytes spilled.
-func ptxas() (map[string]planner.Resources, error) {
+func ptxas() (map[string]occupancy.Resources, error) {
 	f, err := os.Open("products/resources.tsv")
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	all := map[string]planner.Resources{}
+	all := map[string]occupancy.Resources{}
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
 		var arch, part, name string
-		var r planner.Resources
+		var r occupancy.Resources
 		var spilled int
 		if _, err := fmt.Sscan(lines.Text(), &arch, &part, &name, &r.Registers, &r.Shared, &spilled); err != nil {
 			return nil, fmt.Errorf("%s: %w", lines.Text(), err)
@@ -105,7 +105,7 @@ func ptxas() (map[string]planner.Resources, error) {
 
 // object reads what a code object says of its kernels. Where vector and accumulation
 // registers are files of their own (gfx908), the fuller one decides.
-func object(arch native.Arch) (func(encoding.Kernel) (planner.Resources, bool), error) {
+func object(arch native.Arch) (func(encoding.Kernel) (occupancy.Resources, bool), error) {
 	product := arch.Product(encoding.Kernel{}) // that of all kernels
 	code, err := products.New(os.DirFS("products"), "HIP-MANIFEST").Read(product)
 	if err != nil {
@@ -115,11 +115,11 @@ func object(arch native.Arch) (func(encoding.Kernel) (planner.Resources, bool), 
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", product, err)
 	}
-	return func(k encoding.Kernel) (planner.Resources, bool) {
+	return func(k encoding.Kernel) (occupancy.Resources, bool) {
 		meta, ok := o.Kernel(arch.KernelName(k))
 		if !ok {
-			return planner.Resources{}, false
+			return occupancy.Resources{}, false
 		}
-		return planner.Resources{Registers: max(meta.VGPRs, meta.AGPRs), ScalarRegisters: meta.SGPRs, Shared: meta.LDS}, true
+		return occupancy.Resources{Registers: max(meta.VGPRs, meta.AGPRs), ScalarRegisters: meta.SGPRs, Shared: meta.LDS}, true
 	}, nil
 }
