@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -167,7 +168,7 @@ func (p *Plan) WriteText(w io.Writer) error {
 	fmt.Fprintf(tw, "rule; schedule\t%s; %s\n", e.Rule, e.Schedule)
 	fmt.Fprintf(tw, "compute\t%s\n", e.Compute)
 	if e.Type != element.F32 {
-		fmt.Fprintf(tw, "elements\t%s\n", element.Show(e.Type, e.TypeB, e.TypeC))
+		fmt.Fprintf(tw, "elements\t%s\n", elemtype.Show(e.Type, e.TypeB, e.TypeC))
 	}
 	fmt.Fprintf(tw, "work\t%d problems, %.4g GFLOP\n", len(e.Problems), e.GFLOP)
 	guess := ""

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/internal/tile"
@@ -121,7 +122,7 @@ func (o *Options) checkTypes(d *Device) error {
 			o.TypeA, o.TypeA, element.Int4)
 	case !slices.Contains(o.TypeA.TypesC(), o.TypeC):
 		return invalid.Errorf("elements of C cannot be %s where those of A and B are %s (but %s)", o.TypeC,
-			o.TypeA, element.List(o.TypeA.TypesC(), " or "))
+			o.TypeA, elemtype.List(o.TypeA.TypesC(), " or "))
 	case o.TypeA != element.F32 && o.Compute == ComputeTF32:
 		return invalid.Errorf("compute mode %s is for operands of %s, not %s", ComputeTF32, element.F32,
 			o.TypeA)

@@ -3,6 +3,7 @@ package planner
 import (
 	"math"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -166,7 +167,7 @@ func (r *Ragged) checkOperands(e *Epilogue) error {
 	if err := e.checkProblem(0, &whole, &endless); err != nil {
 		return r.wrong("%w", err)
 	}
-	if line := element.Int4.Line(); e.group() > 0 && r.StrideB%line != 0 {
+	if line := elemtype.Line(element.Int4); e.group() > 0 && r.StrideB%line != 0 {
 		return r.wrong("stride of B %d is no multiple of %d, 16 bytes of %s", r.StrideB, line, element.Int4)
 	}
 	rowsA, colsA := whole.ShapeA()

@@ -3,6 +3,7 @@ package planner
 import (
 	"slices"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/internal/tile"
@@ -119,7 +120,7 @@ func (e *Epilogue) scaleB(p *Problem, k, col int) uint32 {
 }
 
 // scaled are the types whose elements may have scales.
-var scaled = slices.DeleteFunc(element.Types(), func(t element.Type) bool { return !t.Scaled() })
+var scaled = slices.DeleteFunc(element.Types(), func(t element.Type) bool { return !elemtype.Scaled(t) })
 
 // checkScales fails for scales that are none, or for elements of another type.
 func (o *Options) checkScales(d *Device) error {
@@ -135,7 +136,7 @@ func (o *Options) checkScales(d *Device) error {
 		case e.ScaleA != "":
 			return invalid.Errorf("A has no scales where those of B are of groups")
 		case o.TypeA.Bytes() != 2:
-			return invalid.Errorf("scales of groups are for A of %s, not %s", element.List([]element.Type{element.BF16, element.F16}, " or "), o.TypeA)
+			return invalid.Errorf("scales of groups are for A of %s, not %s", elemtype.List([]element.Type{element.BF16, element.F16}, " or "), o.TypeA)
 		case o.TypeB != element.Int4:
 			return invalid.Errorf("scales of groups are for B of %s, not %s", element.Int4, o.typeB())
 		case e.Pointers.B && !e.Pointers.Aligned:
@@ -148,8 +149,8 @@ func (o *Options) checkScales(d *Device) error {
 		case s == "":
 		case s != PerTensor && s != PerRow:
 			return invalid.Errorf("unknown scaling %q (known: %s, %s, of both %s, and of B %s, %s)", s, PerTensor, PerRow, PerBlock, PerGroup64, PerGroup128)
-		case !o.TypeA.Scaled():
-			return invalid.Errorf("scales are for elements of %s, not %s", element.List(scaled, " or "), o.TypeA)
+		case !elemtype.Scaled(o.TypeA):
+			return invalid.Errorf("scales are for elements of %s, not %s", elemtype.List(scaled, " or "), o.TypeA)
 		}
 	}
 	if o.TypeB == element.Int4 {
@@ -209,8 +210,8 @@ func (e *Epilogue) checkGroups(i int, p *Problem) error {
 		case !m.used:
 		case m.LD%element.Int4.PerWord() != 0:
 			return problemError(i, m.ld, "%d is no multiple of %d, as that of %s is", m.LD, element.Int4.PerWord(), element.Int4)
-		case m.Offset%element.Int4.Line() != 0:
-			return problemError(i, m.arg, "offset %d is no multiple of %d, 16 bytes of %s", m.Offset, element.Int4.Line(), element.Int4)
+		case m.Offset%elemtype.Line(element.Int4) != 0:
+			return problemError(i, m.arg, "offset %d is no multiple of %d, 16 bytes of %s", m.Offset, elemtype.Line(element.Int4), element.Int4)
 		}
 	}
 	return nil

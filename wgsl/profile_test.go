@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/planner"
@@ -53,7 +54,7 @@ func eachOption(t *testing.T, test func(t *testing.T, o planner.Options)) {
 	for _, of := range append([]element.Type{element.F32}, d.Types...) {
 		for _, ofC := range of.TypesC() {
 			for name, e := range epilogues {
-				if of.Scaled() && ofC != element.F16 {
+				if elemtype.Scaled(of) && ofC != element.F16 {
 					e.ScaleA, e.ScaleB, e.ZeroA = planner.PerRow, planner.PerRow, of.Whole() &&
 						ofC == element.F32
 				}

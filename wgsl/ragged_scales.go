@@ -3,6 +3,7 @@ package wgsl
 import (
 	"fmt"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -91,7 +92,7 @@ func raggedGroupsFit(e encoding.Epilogue) string {
 			" - p.ldB)", "(p.ldB | p.ldB2)", "(p.offB | p.offB2)"
 	}
 	return fmt.Sprintf("(p.depth == 0u || %s) && p.depth %% %du == 0u && %s %% %du == 0u && %s %% %du == 0u",
-		few, group, lds, element.Int4.PerWord(), offsets, element.Int4.Line())
+		few, group, lds, element.Int4.PerWord(), offsets, elemtype.Line(element.Int4))
 }
 
 // raggedBlocksFit is that numbers of scales of blocks have 32 bits.

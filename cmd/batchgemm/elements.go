@@ -9,6 +9,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/internal/backend"
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -41,11 +42,11 @@ func (f *typeFlags) flags(cmd *cobra.Command) {
 		}
 		return names
 	}
-	cmd.Flags().StringVar(&f.a, "type", "", "elements of A and B: "+element.List(element.Types(), " or ")+
+	cmd.Flags().StringVar(&f.a, "type", "", "elements of A and B: "+elemtype.List(element.Types(), " or ")+
 		" (default f32)")
 	cmd.Flags().StringVar(&f.b, "type-b", "", "elements of B: int4 with A of bf16 or f16 (default as A)")
 	cmd.Flags().StringVar(&f.c, "type-c", "", "elements of C: f32, or as of A; of e4m3 and int8 "+
-		element.List(element.Int8.TypesC(), " or ")+" (default as A, of e4m3 and int8 bf16)")
+		elemtype.List(element.Int8.TypesC(), " or ")+" (default as A, of e4m3 and int8 bf16)")
 	complete(cmd, "type", names)
 	complete(cmd, "type-b", func() []string { return append(names(), element.Int4.String()) })
 	complete(cmd, "type-c", names)
@@ -88,7 +89,7 @@ func typeAmong(flag, name string, types []element.Type) (element.Type, error) {
 	}
 	i := slices.IndexFunc(types, func(t element.Type) bool { return t.String() == name })
 	if i < 0 {
-		return 0, fmt.Errorf("%s %q is not %s", flag, name, element.List(types, " or "))
+		return 0, fmt.Errorf("%s %q is not %s", flag, name, elemtype.List(types, " or "))
 	}
 	return types[i], nil
 }

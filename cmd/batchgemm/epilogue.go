@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/batchgemm/batchgemm/dispatch"
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/hostmem"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/workload"
@@ -150,7 +151,7 @@ func dress(w *workload.Workload, o planner.Options) (*workload.Workload, planner
 
 // aligned is an offset after n elements of any type that is aligned as the first one is: 16 bytes have no
 // more than 32.
-func aligned(n int) int { return roundUp(n, element.Int4.Line()) }
+func aligned(n int) int { return roundUp(n, elemtype.Line(element.Int4)) }
 
 func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }
 

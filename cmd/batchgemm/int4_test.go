@@ -11,6 +11,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/internal/bench"
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/npz/npztest"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
@@ -182,7 +183,7 @@ func TestInt4Operands(t *testing.T) {
 	ops, err := operands(dressed, &o)
 	require.NoError(t, err)
 	p := &dressed.Batch[0]
-	require.Zero(t, p.B2.Offset%element.Int4.Line())
+	require.Zero(t, p.B2.Offset%elemtype.Line(element.Int4))
 	elements := make([]uint8, 9*128)
 	for _, m := range []struct {
 		planner.Matrix

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/batchgemm/batchgemm/dispatch"
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/npz"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/workload"
@@ -219,7 +220,7 @@ func (r *runResult) text(w io.Writer) error {
 	}
 	of := ""
 	if r.Type != element.F32 {
-		of = " of " + element.Show(r.Type, r.TypeB, r.TypeC)
+		of = " of " + elemtype.Show(r.Type, r.TypeB, r.TypeC)
 	}
 	rows := [][]string{
 		{"device", fmt.Sprintf("%s %d: %s (%s)", d.Backend, d.Index, d.Name, d.Driver)},

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/batchgemm/batchgemm/dispatch"
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
@@ -211,7 +212,7 @@ func reportChecks(cmd *cobra.Command, checks []check) error {
 			"ERROR/BOUND", "RESULT"}}
 		var notes []string
 		if i := slices.IndexFunc(checks, func(c check) bool { return c.Type != element.F32 }); i >= 0 {
-			notes = append(notes, "elements: "+element.Show(checks[i].Type, checks[i].TypeB, checks[i].TypeC))
+			notes = append(notes, "elements: "+elemtype.Show(checks[i].Type, checks[i].TypeB, checks[i].TypeC))
 		}
 		if i := slices.IndexFunc(checks, func(c check) bool {
 			return c.Epilogue != planner.Epilogue{}

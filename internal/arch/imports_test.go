@@ -47,6 +47,7 @@ var layers = []struct {
 	{"text of kernels", []string{"wgsl", "native"}},
 	{"planner", []string{"planner"}},
 	{"what backends read of a plan", []string{"internal/encoding"}},
+	{"what is known of types", []string{"internal/elemtype"}},
 	{"types and tile shapes", []string{"planner/element", "internal/tile"}},
 	{"leaves", []string{"internal/arch", "internal/atomicfile", "internal/browser", "internal/cgroup",
 		"internal/codeobject", "internal/hardware", "internal/invalid", "internal/occupancy",
@@ -54,7 +55,8 @@ var layers = []struct {
 }
 
 // plain are packages that import nothing but the standard library and packages of the module.
-var plain = []string{"planner", "planner/element", "internal/tile", "internal/encoding", "wgsl"}
+var plain = []string{"planner", "planner/element", "internal/elemtype", "internal/tile",
+	"internal/encoding", "wgsl"}
 
 // likeUsers are callers that import only what users can. Those of examples/browser, which measure, are not
 // among them.

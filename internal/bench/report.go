@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
@@ -84,7 +85,7 @@ func (r *Report) Elements() string {
 	if r.Type == element.F32 {
 		return ""
 	}
-	return element.Show(r.Type, r.TypeB, r.TypeC)
+	return elemtype.Show(r.Type, r.TypeB, r.TypeC)
 }
 
 // Wrong counts the rows with wrong results.

@@ -3,6 +3,7 @@ package cpu
 import (
 	"unsafe"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
@@ -100,7 +101,7 @@ func (o *operand) widenInt4(to []float32, from, cols, depth int) {
 	for k := 0; k < depth; k += panel {
 		words, groups := o.from((from+k)*o.ld).words(), o.groups[(from+k)/o.group*o.ld:]
 		for j := range cols {
-			element.WidenInt4(to[j*depth+k:], words[panel/8*j:][:panel/8], uint32(groups[j]))
+			elemtype.WidenInt4(to[j*depth+k:], words[panel/8*j:][:panel/8], uint32(groups[j]))
 		}
 	}
 	o.data, o.ld, o.trans = to[:cols*depth], depth, true

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/tile"
@@ -165,7 +166,7 @@ func (s *suite) testParts(t *testing.T) {
 	if s.ofC == element.F32 { // else C would be rounded in between
 		cases = append(cases, s.longCases()...)
 	}
-	if s.of.Scaled() {
+	if elemtype.Scaled(s.of) {
 		cases = append(cases, s.scaledCases(one, windows)...)
 	}
 	s.eachDressed(t, cases, func(t *testing.T, c dressedCase) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner"
@@ -213,7 +214,7 @@ func (s *suite) testGroupsRagged(t *testing.T) {
 
 // groupMatrix places a B of Int4 after those before.
 func (d *dressed) groupMatrix(of int, p *planner.Problem, rng *rand.Rand) planner.Matrix {
-	line := element.Int4.Line()
+	line := elemtype.Line(element.Int4)
 	m := planner.Matrix{Offset: roundUp(len(d.numbers[of])+line*rng.IntN(2), line), LD: element.Int4LD(p.N) +
 		8*rng.IntN(3)}
 	d.growGroups(of, m.Offset+p.K*m.LD, rng)

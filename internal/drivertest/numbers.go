@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
@@ -269,7 +270,7 @@ func (s *suite) testSubnormals(t *testing.T) {
 					types := []element.Type{s.of, s.of, s.ofC}
 					for i, size := range []float32{c.a, c.b, c.c} {
 						// Finite in any type: alpha that is taken for 0 makes a NaN of infinities.
-						size = float32(min(float64(size), types[i].Overflow()/2))
+						size = float32(min(float64(size), elemtype.Overflow(types[i])/2))
 						operand := [][]float32{o.a, o.b, o.c}[i]
 						for at := range operand {
 							if operand[at] != canary {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/backend"
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -30,7 +31,7 @@ func (j *dressedJob) moveOut(t *testing.T, of int, m planner.Matrix, stored int,
 	t.Helper()
 	k, step, size := len(j.apart), 1, j.types()[of].Bytes()
 	if aligned {
-		step = j.types()[of].Line()
+		step = elemtype.Line(j.types()[of])
 	}
 	shift := step * ((k + 1) % 4)
 	a := apart{of: of, first: m.Offset, end: m.Offset + stored*m.LD, offset: step * (k % 3)}

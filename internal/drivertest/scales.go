@@ -7,13 +7,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
 // scaled is an epilogue with scales of some kind, where elements have a type that has any.
 func (s *suite) scaled(e planner.Epilogue, which int) planner.Epilogue {
-	if s.of.Scaled() {
+	if elemtype.Scaled(s.of) {
 		row, tensor := planner.PerRow, planner.PerTensor
 		e.ScaleA, e.ScaleB = [...]planner.Scaling{row, row, tensor, "", tensor}[which%5],
 			[...]planner.Scaling{row, tensor, row, row, ""}[which%5]
@@ -64,7 +65,7 @@ func (s *suite) scaledCases(one func(planner.Epilogue) planner.Batch,
 // testScales takes scales that are not finite, zeros with a sign, and the ends of fp32's range. Where there
 // are no products they have no part.
 func (s *suite) testScales(t *testing.T) {
-	if !s.of.Scaled() {
+	if !elemtype.Scaled(s.of) {
 		t.Skip("elements have no scales")
 	}
 	inf, nan, minus := float32(math.Inf(1)), float32(math.NaN()), float32(math.Copysign(0, -1))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/backend"
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/internal/reference"
@@ -244,7 +245,7 @@ func round(of element.Type, numbers []float32) {
 	}
 	for i, x := range numbers {
 		switch {
-		case x == canary && of.Overflow() < canary:
+		case x == canary && elemtype.Overflow(of) < canary:
 			x = canary16
 		case of.Whole() && x != x:
 			x = math.MaxFloat32

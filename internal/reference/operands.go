@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -66,7 +67,7 @@ func (o *Operands) Add(p *planner.Problem, e *planner.Epilogue) {
 // pack places a B of Int4, whose words are any. The last column of the last panel ends its words.
 func (o *Operands) pack(to *[]float32, words *[]uint32, m *planner.Matrix, k, n int) {
 	m.LD = element.Int4LD(n) + 8*o.Rand.IntN(2)
-	m.Offset = (len(*to) + element.Int4.Line() - 1) / element.Int4.Line() * element.Int4.Line()
+	m.Offset = (len(*to) + elemtype.Line(element.Int4) - 1) / elemtype.Line(element.Int4) * elemtype.Line(element.Int4)
 	if k*n == 0 {
 		return
 	}
@@ -85,7 +86,7 @@ func WidenInt4(to []float32, words []uint32, p *planner.Problem, m planner.Matri
 	var numbers [panel]float32
 	for first := 0; first < p.K; first += panel {
 		for j := range p.N {
-			element.WidenInt4(numbers[:], words[(m.Offset+first*m.LD+panel*j)/8:][:panel/8],
+			elemtype.WidenInt4(numbers[:], words[(m.Offset+first*m.LD+panel*j)/8:][:panel/8],
 				uint32(groups[first/of.Group()*m.LD+j]))
 			for k, x := range numbers {
 				to[m.Offset+(first+k)*m.LD+j] = x
@@ -184,7 +185,7 @@ func NarrowC(of element.Type, turn int) element.Type {
 // SetScales adds scales to an epilogue, and zero points, one kind in turn with another, where A and B have
 // elements that have any.
 func SetScales(e *planner.Epilogue, of element.Type, turn int) {
-	if of.Scaled() {
+	if elemtype.Scaled(of) {
 		row, one := planner.PerRow, planner.PerTensor
 		e.ScaleA, e.ScaleB = [...]planner.Scaling{row, "", one, row}[turn%4], [...]planner.Scaling{row, row,
 			one, ""}[turn%4]

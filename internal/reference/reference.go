@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/hostmem"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -181,13 +182,13 @@ func (l *limits) rounded(want, bound float64) (float64, float64) {
 	case l.unit == 0:
 		return float64(t.Float(t.Bits(float32(want)))), bound
 	default:
-		return want, bound + max(t.Unit()*math.Abs(want), t.Tiny()/2)
+		return want, bound + max(elemtype.Unit(t)*math.Abs(want), elemtype.Tiny(t)/2)
 	}
 }
 
 // overflows reports whether an element may be infinite because its type has no larger numbers.
 func (l *limits) overflows(got, want, bound float64) bool {
-	return l.typeC != element.F32 && math.IsInf(got, 0) && math.Abs(want)+bound >= l.typeC.Overflow() &&
+	return l.typeC != element.F32 && math.IsInf(got, 0) && math.Abs(want)+bound >= elemtype.Overflow(l.typeC) &&
 		got*want > 0
 }
 

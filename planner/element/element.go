@@ -2,7 +2,7 @@
 package element
 
 import (
-	"math"
+	"strings"
 
 	"github.com/batchgemm/batchgemm/internal/invalid"
 )
@@ -21,21 +21,12 @@ const (
 
 // facts are what tells types apart.
 type facts struct {
-	name     string
-	bits     int
-	mantissa int // bits, the leading one included
-	least    int // exponent of the least normal number
-	most     int // of the largest number
+	name string
+	bits int
 }
 
-var table = [...]facts{
-	F32:  {"f32", 32, 24, -126, 127},
-	BF16: {"bf16", 16, 8, -126, 127},
-	F16:  {"f16", 16, 11, -14, 15},
-	E4M3: {"e4m3", 8, 4, -6, 8},
-	Int8: {"int8", 8, 8, 7, 7}, // as if -128 alone were normal: below it numbers are 1 apart
-	Int4: {"int4", 4, 4, 3, 3},
-}
+var table = [...]facts{F32: {"f32", 32}, BF16: {"bf16", 16}, F16: {"f16", 16}, E4M3: {"e4m3", 8}, Int8: {"int8", 8},
+	Int4: {"int4", 4}}
 
 // Types lists those of A: all but Int4.
 func Types() []Type { return []Type{F32, BF16, F16, E4M3, Int8} }
@@ -53,46 +44,23 @@ func (t Type) TypesC() []Type {
 	return []Type{t, F32}
 }
 
-// Scaled reports whether elements of A and B may have scales of rows, columns or tensors: those of 8 bits do.
-func (t Type) Scaled() bool { return t.Bytes() == 1 }
-
 // Whole reports whether all numbers are whole ones, without NaN, infinities, numbers below a least
 // normal one and -0. Products of two are exact in fp32, and so are their sums as long as those of
 // their sizes stay within 2^24: for Int8 up to 1024 products, whatever the numbers are.
 func (t Type) Whole() bool { return t == Int8 }
-
-// List names types, with last, such as " or ", in front of the last one.
-func List(types []Type, last string) string {
-	list := types[0].String()
-	for i, t := range types[1:] {
-		if i == len(types)-2 {
-			list += last + t.String()
-		} else {
-			list += ", " + t.String()
-		}
-	}
-	return list
-}
-
-// Show names the types of A, B and C; b may be F32 where that of B is a's.
-func Show(a, b, c Type) string {
-	if b == F32 || b == a {
-		return a.String() + ", C of " + c.String()
-	}
-	return a.String() + ", B of " + b.String() + ", C of " + c.String()
-}
 
 // Parse reads a name as users write it; "" is F32.
 func Parse(name string) (Type, error) {
 	if name == "" {
 		return F32, nil
 	}
+	names := make([]string, len(table))
 	for t := range table {
-		if table[t].name == name {
+		if names[t] = table[t].name; names[t] == name {
 			return Type(t), nil
 		}
 	}
-	return F32, invalid.Errorf("unknown element type %q (known: %s)", name, List(append(Types(), Int4), ", "))
+	return F32, invalid.Errorf("unknown element type %q (known: %s)", name, strings.Join(names, ", "))
 }
 
 // Known reports whether the type is one of Types.
@@ -125,26 +93,8 @@ func (t Type) Bytes() int { return table[t].bits / 8 }
 // PerWord is how many elements a word of 32 bits has.
 func (t Type) PerWord() int { return 32 / table[t].bits }
 
-// Line is how many elements 16 bytes have.
-func (t Type) Line() int { return 4 * t.PerWord() }
-
 // Size is the bytes of n elements, the last one whole.
 func (t Type) Size(n int) int { return n/8*table[t].bits + (n%8*table[t].bits+7)/8 }
-
-// Unit is the largest relative error of rounding to a normal number: half of the distance
-// between 1 and the next number.
-func (t Type) Unit() float64 { return math.Ldexp(1, -table[t].mantissa) }
-
-// Tiny is the distance between numbers below the least normal one.
-func (t Type) Tiny() float64 { return math.Ldexp(1, table[t].least-table[t].mantissa+1) }
-
-// Overflow is the least number that rounds to infinity; types of 8 bits have none.
-func (t Type) Overflow() float64 {
-	if t.Bytes() == 1 {
-		return math.Inf(1)
-	}
-	return math.Ldexp(2-t.Unit(), table[t].most)
-}
 
 // Float is the number that bits of a type of 16 bits, or of 8, stand for. Bits of NaN stay apart.
 func (t Type) Float(bits uint16) float32 {

@@ -149,15 +149,3 @@ func nearest4(x, scale float32) int {
 	}
 	return int(min(max(math.RoundToEven(float64(x)/float64(scale)), -8), 7))
 }
-
-// WidenInt4 makes numbers of words of one column and group.
-func WidenInt4(dst []float32, words []uint32, group uint32) {
-	scale, zero := GroupOf(group)
-	dst = dst[: 8*len(words) : len(dst)]
-	for i, word := range words {
-		to := dst[8*i:][:8]
-		for j, at := range places {
-			to[j] = scale * float32(int(word>>at&15)-zero)
-		}
-	}
-}

@@ -1,4 +1,4 @@
-package element
+package element_test
 
 import (
 	"math"
@@ -8,17 +8,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/invalid"
+	. "github.com/batchgemm/batchgemm/planner/element"
 )
 
 func TestInt4Facts(t *testing.T) {
 	require.Equal(t, 0, Int4.Bytes())
 	require.Equal(t, 8, Int4.PerWord())
-	require.Equal(t, 32, Int4.Line())
+	require.Equal(t, 32, elemtype.Line(Int4))
 	require.Equal(t, []int{0, 1, 1, 2, 4, 5}, []int{Int4.Size(0), Int4.Size(1), Int4.Size(2), Int4.Size(3), Int4.Size(8), Int4.Size(9)})
 	require.Equal(t, math.MaxInt/2+1, Int4.Size(math.MaxInt), "no overflow on the way")
 	require.Empty(t, Int4.TypesC())
-	require.False(t, Int4.Scaled())
+	require.False(t, elemtype.Scaled(Int4))
 }
 
 func TestPackInt4(t *testing.T) {
@@ -57,7 +59,7 @@ func TestInt4Sizes(t *testing.T) {
 		UnpackInt4(nil, nil, c.n, c.k)
 		QuantizeInt4(nil, nil, nil, c.n, c.k, 64)
 	}
-	WidenInt4(nil, nil, 0)
+	elemtype.WidenInt4(nil, nil, 0)
 	words, groups, numbers, floats := make([]uint32, 64), make([]uint32, 8), make([]uint8, 64), make([]float32, 64)
 	for i := range numbers {
 		words[i], numbers[i], floats[i] = 7, 5, 3
@@ -82,7 +84,7 @@ func TestInt4Sizes(t *testing.T) {
 		})
 	}
 	require.Panics(t, func() { PackInt4(words[:63], numbers, 1, 64) })
-	require.Panics(t, func() { WidenInt4(floats[:15], words[:2], 0) })
+	require.Panics(t, func() { elemtype.WidenInt4(floats[:15], words[:2], 0) })
 	require.Equal(t, uint32(7), words[0])
 	require.EqualValues(t, 3, floats[0])
 }
@@ -143,7 +145,7 @@ func TestQuantizeInt4(t *testing.T) {
 	}
 	require.NoError(t, QuantizeInt4(words, groups, numbers, n, k, group))
 	got := make([]float32, 64)
-	WidenInt4(got, words[8:][:8], groups[1]) // column 1, the first panel
+	elemtype.WidenInt4(got, words[8:][:8], groups[1]) // column 1, the first panel
 	require.Equal(t, dequantised()[k:][:64], got)
 	require.Zero(t, groups[7], "columns that are none")
 

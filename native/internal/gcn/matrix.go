@@ -3,6 +3,7 @@ package gcn
 import (
 	"math"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
@@ -121,7 +122,7 @@ func (m *matrix) factor(w *wave, o *operand) []lanesOf {
 				continue
 			}
 			x = math.Float32bits(m.of.Float(uint16(x >> (16 * (j % per)))))
-			if w.arch.flushes && math.Abs(float64(float(x))) < m.of.Tiny()/m.of.Unit()/2 {
+			if w.arch.flushes && math.Abs(float64(float(x))) < elemtype.Tiny(m.of)/elemtype.Unit(m.of)/2 {
 				x = 0
 			}
 			all[j][l] = x

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/internal/drivertest"
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/occupancy"
 	"github.com/batchgemm/batchgemm/internal/reference"
@@ -117,7 +118,7 @@ func round(of element.Type, numbers []float32) {
 		return
 	}
 	for i, x := range numbers {
-		if numbers[i] = of.Float(of.Bits(x)); of.Bytes() > 1 && math.Abs(float64(numbers[i])) < of.Tiny()/of.Unit()/2 {
+		if numbers[i] = of.Float(of.Bits(x)); of.Bytes() > 1 && math.Abs(float64(numbers[i])) < elemtype.Tiny(of)/elemtype.Unit(of)/2 {
 			numbers[i] = 0
 		}
 	}
@@ -145,7 +146,7 @@ func tileJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type
 	sizes := [][2]int{{shape.TM, shape.TN}, {shape.TM + 3, shape.TN - 1}, {1, shape.TN + 5}, {shape.TM - 1, 5},
 		{shape.TM / 2, shape.TN / 2}, {shape.TM, 1}, {shape.TM, shape.TN}}
 	const parts = 4 * encoding.MaxPartials // steps of a tile of as many parts as are summed without a launch
-	half, scaled := of != element.F32, of.Scaled()
+	half, scaled := of != element.F32, elemtype.Scaled(of)
 	ofC := reference.NarrowC(of, 0)
 	for i, c := range []struct {
 		use      bool
