@@ -212,7 +212,8 @@ func reportChecks(cmd *cobra.Command, checks []check) error {
 			"ERROR/BOUND", "RESULT"}}
 		var notes []string
 		if i := slices.IndexFunc(checks, func(c check) bool { return c.Type != element.F32 }); i >= 0 {
-			notes = append(notes, "elements: "+elemtype.Show(checks[i].Type, checks[i].TypeB, checks[i].TypeC))
+			notes = append(notes, "elements: "+
+				elemtype.Show(checks[i].Type, checks[i].TypeB, checks[i].TypeC))
 		}
 		if i := slices.IndexFunc(checks, func(c check) bool {
 			return c.Epilogue != planner.Epilogue{}
