@@ -1,5 +1,5 @@
-// What device text needs of the language that it is compiled as. Tests that run it on the CPU as kernels of CUDA
-// (internal/emulator/host.h) have that themselves, and include it first.
+// What device text needs of the language that it is compiled as. Tests that run it on the CPU as kernels of
+// CUDA (internal/emulator/host.h) have that themselves, and include it first.
 #pragma once
 
 #if defined(__CUDACC__) || defined(__CUDA__)

@@ -1,6 +1,7 @@
-// All kernels for NVIDIA GPUs. scripts/cuda.sh builds the products from here, each part of the kernels by itself: they are
-// compiled at the same time, and loaded when a plan needs them. BG_PART names one, whose kernels lists/ has, a line each:
-// go generate ./native writes them from native/internal/kernels/list.go. What follows makes a kernel of a line.
+// All kernels for NVIDIA GPUs. scripts/cuda.sh builds the products from here, each part of the kernels by
+// itself: they are compiled at the same time, and loaded when a plan needs them. BG_PART names one, whose
+// kernels lists/ has, a line each: go generate ./native writes them from native/internal/kernels/list.go.
+// What follows makes a kernel of a line.
 #include "kernels/int4.cuh"
 #include "kernels/ragged.cuh"
 #include "kernels/tensor_bytes.cuh"
@@ -46,8 +47,10 @@ struct Stopwatch {
 
 #define BG_TILE(name, ...) using name = __VA_ARGS__;
 
-#define BG_PARAMETERS const uint4 *items, const uint32_t *table, const float *A, const float *B, float *C, float *workspace
-#define BG_EPILOGUE_PARAMETERS BG_PARAMETERS, const void *B2, const void *bias, const uint32_t *rows, uint64_t flags
+#define BG_PARAMETERS                                                                       \
+  const uint4 *items, const uint32_t *table, const float *A, const float *B, float *C, float *workspace
+#define BG_EPILOGUE_PARAMETERS                                                              \
+  BG_PARAMETERS, const void *B2, const void *bias, const uint32_t *rows, uint64_t flags
 
 // BG_GEMM makes a kernel of a tile by a function template.
 #define BG_GEMM(name, tile, function, ...)                                                          \
@@ -98,8 +101,8 @@ struct Stopwatch {
 #define BG_EPILOGUE_RAGGED(...)
 #endif
 
-// From90 is a tile from 9.0 on, or that of before: copies of thin ones go through the L1 cache there (copySector), of which more
-// shared memory leaves too little (H200, B transposed: 1.2 to 1.4 times as long).
+// From90 is a tile from 9.0 on, or that of before: copies of thin ones go through the L1 cache there
+// (copySector), of which more shared memory leaves too little (H200, B transposed: 1.2 to 1.4 times as long).
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
 template <class This, class Before>
 using From90 = Before;

@@ -1,5 +1,5 @@
-// All kernels for AMD GPUs. scripts/hip.sh builds the products from here. lists/ has them, a line each: go generate ./native
-// writes them from native/internal/kernels/list.go. What follows makes a kernel of a line.
+// All kernels for AMD GPUs. scripts/hip.sh builds the products from here. lists/ has them, a line each: go
+// generate ./native writes them from native/internal/kernels/list.go. What follows makes a kernel of a line.
 #include "amd/int4_hip.cuh"
 #include "kernels/ragged.cuh"
 #ifdef BG_HAS_MFMA
@@ -8,8 +8,10 @@
 
 #define BG_TILE(name, ...) using name = __VA_ARGS__;
 
-#define BG_PARAMETERS const uint4 *items, const uint32_t *table, const float *A, const float *B, float *C, float *workspace
-#define BG_EPILOGUE_PARAMETERS BG_PARAMETERS, const void *B2, const void *bias, const uint32_t *rows, uint64_t flags
+#define BG_PARAMETERS                                                                       \
+  const uint4 *items, const uint32_t *table, const float *A, const float *B, float *C, float *workspace
+#define BG_EPILOGUE_PARAMETERS                                                              \
+  BG_PARAMETERS, const void *B2, const void *bias, const uint32_t *rows, uint64_t flags
 
 // BG_GEMM makes a kernel of a tile by a function template.
 #define BG_GEMM(name, tile, function, ...)                                                          \
@@ -43,7 +45,8 @@
   BG_KERNEL(kFixupThreads, 1)                                                                       \
   void name(const uint4* items, const uint32_t*, const float*, const float*, float* C, float* workspace, \
             const void*, const void* bias, const uint32_t* rows, uint64_t flags) {                  \
-    fixup<tile, Element, Epilogue>(items, C, workspace, {nullptr, bias, rows, static_cast<uint32_t>(flags)}); \
+    fixup<tile, Element, Epilogue>(items, C, workspace,                                    \
+                                   {nullptr, bias, rows, static_cast<uint32_t>(flags)});  \
   }
 #define BG_EPILOGUE_RAGGED(name, form, plan)                                                        \
   BG_KERNEL(plan::kThreads, 1)                                                                      \
@@ -52,10 +55,11 @@
     ragged<form, plan, true>(sizes, extent, words, static_cast<uint32_t>(flags));                   \
   }
 
-// BG_FINISHING_GEMM makes those that sum the parts of tiles (fixup.cuh), which in tests others do where kFinishes.
+// BG_FINISHING_GEMM makes those that sum the parts of tiles (fixup.cuh), which in tests others do where
+// kFinishes.
 #ifdef __AMDGCN__
-// Finishing is a tile as such kernels have it: finishPartial loads 8 vectors at once. 16 would take more registers than products do,
-// and plans count with those of the kernel that takes most.
+// Finishing is a tile as such kernels have it: finishPartial loads 8 vectors at once. 16 would take more
+// registers than products do, and plans count with those of the kernel that takes most.
 template <class T>
 struct Finishing : T {
   static constexpr int kMinGroups = 1024 / T::kThreads;

@@ -1,8 +1,8 @@
-// What is another in the kernels of gemm.cuh where elements have 16 bits, on AMD GPUs, or 8. A word
-// of shared memory then is a pair of k's, and takes the place of an fp32 number in all that is said there: a
-// step has 2*TK k's. So the matrix cores take them (mfma_bits16.cuh); plain FMAs make fp32
-// numbers of the words that they load from shared memory. Elements of 8 bits are pairs of F16 there, or, where
-// matrix cores take them, words of four k's.
+// What is another in the kernels of gemm.cuh where elements have 16 bits, on AMD GPUs, or 8. A word of shared
+// memory then is a pair of k's, and takes the place of an fp32 number in all that is said there: a step has
+// 2*TK k's. So the matrix cores take them (mfma_bits16.cuh); plain FMAs make fp32 numbers of the words that
+// they load from shared memory. Elements of 8 bits are pairs of F16 there, or, where matrix cores take them,
+// words of four k's.
 #pragma once
 
 #include "../element/element_hip.cuh"
@@ -10,9 +10,9 @@
 #include "../kernels/gemm.cuh"
 #include "steps_hip.cuh"
 
-// Staging says how words of shared memory are made of elements: `along` takes the elements of word i of those that
-// 4 adjacent bytes make, `across` element i of the words of as many rows as a word has k's. `word` ends both: it makes a word of
-// elements, which are 16 bits apart where there are two.
+// Staging says how words of shared memory are made of elements: `along` takes the elements of word i of those
+// that 4 adjacent bytes make, `across` element i of the words of as many rows as a word has k's. `word` ends
+// both: it makes a word of elements, which are 16 bits apart where there are two.
 template <class Element>
 struct Staging;
 template <class Format>
@@ -25,8 +25,10 @@ struct Staging<Bits16<Format>> {
 };
 template <class Format>
 struct Staging<StagedBytes<Format>> {
-  static BG_DEVICE uint32_t along(uint32_t loaded, int i) { return (loaded >> (16 * i) & 0xff) | (loaded >> (16 * i + 8) & 0xff) << 16; }
-  static BG_DEVICE uint32_t across(const uint32_t (&row)[2], int i) { return (row[0] >> (8 * i) & 0xff) | (row[1] >> (8 * i) & 0xff) << 16; }
+  static BG_DEVICE uint32_t along(uint32_t loaded,
+      int i) { return (loaded >> (16 * i) & 0xff) | (loaded >> (16 * i + 8) & 0xff) << 16; }
+  static BG_DEVICE uint32_t across(const uint32_t (&row)[2],
+      int i) { return (row[0] >> (8 * i) & 0xff) | (row[1] >> (8 * i) & 0xff) << 16; }
   static BG_DEVICE uint32_t word(uint32_t apart) { return Format::halves(apart); }
 };
 template <class Format>
@@ -50,12 +52,15 @@ struct Loose {
 
 // wordOf is the word of memory that p is in. A pointer made of a number would be one to any memory.
 template <class Number>
-BG_DEVICE const Number* wordOf(const Number* p) { return p - reinterpret_cast<uintptr_t>(p) / sizeof(Number) % (4 / sizeof(Number)); }
+BG_DEVICE const Number* wordOf(const Number* p) {
+  return p - reinterpret_cast<uintptr_t>(p) / sizeof(Number) % (4 / sizeof(Number));
+}
 
 BG_DEVICE constexpr uint32_t lowBits(uint32_t n) { return n < 32 ? (1u << n) - 1 : 0xffffffff; }
 
 // countBelow is the number of first, first + step, ... that are below end.
-BG_DEVICE uint32_t countBelow(uint32_t first, uint32_t end, uint32_t step) { return end > first ? (end - first + step - 1) / step : 0; }
+BG_DEVICE uint32_t countBelow(uint32_t first, uint32_t end,
+    uint32_t step) { return end > first ? (end - first + step - 1) / step : 0; }
 
 // loadElements loads what begins at p: one element, up to a word of them, or aligned words.
 template <int kBytes, class Number>
@@ -86,17 +91,22 @@ BG_DEVICE void startLoads(uint32_t* value, uint32_t exists, const Number* any, F
   }
 }
 
-// WordsKMajor is the operand whose memory runs along K, where the k's of a word are adjacent too. Threads load 4 bytes: of 16 bits they
-// have the words that they have of fp32, and so of 8 bits, or two that are adjacent.
+// WordsKMajor is the operand whose memory runs along K, where the k's of a word are adjacent too. Threads
+// load 4 bytes: of 16 bits they have the words that they have of fp32, and so of 8 bits, or two that are
+// adjacent.
 template <class T, int kLength, class Element, bool kListed>
 struct WordsKMajor : RowList<kListed> {
   using Number = typename Element::Number;
   using Stage = Staging<Element>;
   using Of = Operand<T, kLength, true>;
-  static constexpr int kPer = 4 / sizeof(Number), kWords = kPer / Element::kPer;  // elements of a load, and words
-  static constexpr int kPitch = Of::kPitch, kFloats = Of::kFloats, kCount = Of::kCount / kWords, kLoads = T::TK / kWords;
-  static constexpr int kRun = Of::kRun / kWords, kStride = T::kThreads / kRun, kRows = kLength / kStride, kStep = kRun;
-  static_assert(kRows > 0 && kRows * kStride == kLength && kCount * kWords == Of::kCount && kCount % kRows == 0, "uneven tile");
+  // elements of a load, and words
+  static constexpr int kPer = 4 / sizeof(Number), kWords = kPer / Element::kPer;
+  static constexpr int kPitch = Of::kPitch, kFloats = Of::kFloats, kCount = Of::kCount / kWords,
+      kLoads = T::TK / kWords;
+  static constexpr int kRun = Of::kRun / kWords, kStride = T::kThreads / kRun, kRows = kLength / kStride,
+      kStep = kRun;
+  static_assert(kRows > 0 && kRows * kStride == kLength && kCount * kWords == Of::kCount &&
+      kCount % kRows == 0, "uneven tile");
 
   const Number* at;   // this thread's first element of the next step; kListed: in the first row of all
   const Number* any;  // a word that may be read
@@ -107,7 +117,8 @@ struct WordsKMajor : RowList<kListed> {
   uint32_t pending;
   uint32_t value[kCount];
 
-  BG_DEVICE WordsKMajor(const Number* start, uint32_t ld_, uint32_t length, bool, const float* shared, const uint32_t* rows = nullptr)
+  BG_DEVICE WordsKMajor(const Number* start, uint32_t ld_, uint32_t length, bool, const float* shared,
+      const uint32_t* rows = nullptr)
       : RowList<kListed>{rows + threadId() / kRun}, any(wordOf(start)), ld(ld_), valid(0) {
     const uint32_t row = threadId() / kRun;
     k = threadId() % kRun;
@@ -123,7 +134,8 @@ struct WordsKMajor : RowList<kListed> {
   BG_DEVICE void copy(uint32_t left, uint32_t stage) {
     const uint32_t loads = left / kPer;  // whole ones
     auto from = [&](int j) { return rowsOn(at, this->rowAt(across(j)), ld) + kPer * along(j); };
-    startLoads<4, kCount, 1>(value, loads < kLoads ? valid & lowBits(countBelow(k, loads, kStep) * kRows) : valid, any, from);
+    startLoads<4, kCount, 1>(value,
+        loads < kLoads ? valid & lowBits(countBelow(k, loads, kStep) * kRows) : valid, any, from);
     if (loads < kLoads && left % kPer != 0) {  // rows end with a part of one
 #pragma unroll
       for (int j = 0; j < kCount; ++j) {
@@ -149,14 +161,15 @@ struct WordsKMajor : RowList<kListed> {
     for (int j = 0; j < kCount; ++j) {
 #pragma unroll
       for (int i = 0; i < kWords; ++i) {
-        *reinterpret_cast<uint32_t*>(to + pending + 4 * ((kWords * along(j) + i) * kPitch + across(j))) = Stage::word(Stage::along(value[j], i));
+        *reinterpret_cast<uint32_t*>(to + pending + 4 * ((kWords * along(j) + i) * kPitch + across(j))) =
+            Stage::word(Stage::along(value[j], i));
       }
     }
   }
 };
 
-// WordsMNMajor is the one whose memory runs across K. A thread makes words of as many rows as these have k's: it loads the same
-// columns of all, as many or, where those are aligned, up to 8.
+// WordsMNMajor is the one whose memory runs across K. A thread makes words of as many rows as these have k's:
+// it loads the same columns of all, as many or, where those are aligned, up to 8.
 template <class T, int kLength, class Element>
 struct WordsMNMajor {
   using Number = typename Element::Number;
@@ -167,7 +180,8 @@ struct WordsMNMajor {
   static constexpr int kCount = kLength * T::TK / T::kThreads;  // words of a thread
   static constexpr int kNarrow = kDeep;  // columns of a load
   static constexpr int kVector = kCount >= 8 ? 8 : kCount >= 4 ? 4 : 2;
-  static_assert(kCount % kVector == 0 && kVector >= kNarrow && kLength % kVector == 0 && T::kThreads % (kLength / kNarrow) == 0, "uneven tile");
+  static_assert(kCount % kVector == 0 && kVector >= kNarrow && kLength % kVector == 0 &&
+      T::kThreads % (kLength / kNarrow) == 0, "uneven tile");
 
   const Number* at;
   const Number* any;
@@ -179,19 +193,23 @@ struct WordsMNMajor {
   uint32_t pending;
   uint32_t value[kCount];
 
-  BG_DEVICE WordsMNMajor(const Number* start, uint32_t ld_, uint32_t length, bool aligned, const float* shared, const uint32_t* = nullptr)
+  BG_DEVICE WordsMNMajor(const Number* start, uint32_t ld_, uint32_t length, bool aligned,
+      const float* shared, const uint32_t* = nullptr)
       : any(wordOf(start)), ld(ld_), vector(kVector > kNarrow && aligned) {
-    const uint32_t width = vector ? kVector : kNarrow, run = kLength / width, column = threadId() % run * width;
+    const uint32_t width = vector ? kVector : kNarrow, run = kLength / width,
+        column = threadId() % run * width;
     k = threadId() / run;
     at = rowsOn(start, kDeep * k, ld) + column;
     to = sharedAddress(shared + k * kPitch + column);
     columns = length > column ? min(length - column, width) : 0;
   }
 
-  // Loads of n columns: a thread has kUnits of them of each row, in words that are kApart apart, and each fills kFills.
+  // Loads of n columns: a thread has kUnits of them of each row, in words that are kApart apart, and each
+  // fills kFills.
   template <int n>
   struct Loads {
-    static constexpr int kUnits = kCount / n, kApart = T::kThreads / (kLength / n), kFills = n < kPer ? 1 : n / kPer;
+    static constexpr int kUnits = kCount / n, kApart = T::kThreads / (kLength / n),
+        kFills = n < kPer ? 1 : n / kPer;
   };
 
   BG_DEVICE void copy(uint32_t left, uint32_t stage) {
@@ -218,20 +236,25 @@ struct WordsMNMajor {
 #pragma unroll
       for (int r = 0; r < kDeep; ++r) rows += countBelow(k, (left + r) / kDeep, kApart);
     }
-    startLoads<kExist * sizeof(Number), kDeep * kUnits, Loads<n>::kFills>(value, columns == 0 ? 0 : lowBits(rows), any,
-                                                                          [&](int j) { return rowsOn(at, j / kDeep * (kDeep * kApart) + j % kDeep, ld); });
+    startLoads<kExist * sizeof(Number), kDeep * kUnits, Loads<n>::kFills>(value,
+        columns == 0 ? 0 : lowBits(rows), any,
+                                                                          [&](int j) { return rowsOn(at,
+                                                                              j / kDeep * (kDeep * kApart) +
+                                                                              j % kDeep, ld); });
   }
 
   // copyFew copies the last columns of the matrix, and waits for them.
   template <int n>
   BG_DEVICE void copyFew(uint32_t left, uint32_t stage) {
     constexpr int kApart = Loads<n>::kApart;
-    const uint32_t words = min(countBelow(k, (left + kDeep - 1) / kDeep, kApart), static_cast<uint32_t>(Loads<n>::kUnits));
+    const uint32_t words = min(countBelow(k, (left + kDeep - 1) / kDeep, kApart),
+        static_cast<uint32_t>(Loads<n>::kUnits));
 #pragma unroll 1
     for (uint32_t u = 0; u < words; ++u) {
       const Number* row[kDeep] = {rowsOn(at, u * (kDeep * kApart), ld)};
 #pragma unroll
-      for (int r = 1; r < kDeep; ++r) row[r] = kDeep * (k + u * kApart) + r < left ? row[r - 1] + ld : row[0];  // which counts for nothing
+      // which counts for nothing
+      for (int r = 1; r < kDeep; ++r) row[r] = kDeep * (k + u * kApart) + r < left ? row[r - 1] + ld : row[0];
 #pragma unroll
       for (int i = 0; i < n - 1; ++i) {
         if (static_cast<uint32_t>(i) < columns) {
@@ -279,7 +302,8 @@ struct WordsMNMajor {
 
 // Words is Bits16, StagedBytes or NativeBytes: what Staging has a way for.
 template <class T, int kLength, template <class...> class Words, class... Format, bool kListed>
-struct Operand<T, kLength, true, Words<Format...>, kListed> : WordsKMajor<T, kLength, Words<Format...>, kListed> {
+struct Operand<T, kLength, true, Words<Format...>, kListed> : WordsKMajor<T, kLength, Words<Format...>,
+    kListed> {
   using WordsKMajor<T, kLength, Words<Format...>, kListed>::WordsKMajor;
 };
 template <class T, int kLength, template <class...> class Words, class... Format>

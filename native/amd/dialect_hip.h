@@ -10,7 +10,8 @@
 #define BG_DEVICE __attribute__((device, always_inline)) inline
 #define BG_SHARED(type, name, n) __attribute__((shared)) type name[n]
 #define BG_KERNEL(threads, waves) \
-  extern "C" __attribute__((global, amdgpu_flat_work_group_size(threads, threads), amdgpu_waves_per_eu(waves)))
+  extern "C" __attribute__((global, amdgpu_flat_work_group_size(threads, threads), \
+      amdgpu_waves_per_eu(waves)))
 
 BG_DEVICE uint32_t threadId() { return __builtin_amdgcn_workitem_id_x(); }
 BG_DEVICE uint32_t workerId() { return __builtin_amdgcn_workgroup_id_x(); }
@@ -38,8 +39,8 @@ BG_DEVICE float reciprocal(float x) { return __builtin_amdgcn_rcpf(x); }
 // kFinishes: see fixup.cuh.
 constexpr bool kFinishes = false;
 
-// What a thread stored before releaseStores is there for those of other thread groups that learn of it by addAt, and call
-// acquireStores before they load it.
+// What a thread stored before releaseStores is there for those of other thread groups that learn of it by
+// addAt, and call acquireStores before they load it.
 BG_DEVICE void releaseStores() { __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent", "global"); }
 BG_DEVICE void acquireStores() { __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "agent", "global"); }
 BG_DEVICE uint32_t addAt(uint32_t* number, uint32_t by) {
@@ -59,9 +60,10 @@ BG_DEVICE uint32_t waveSize() { return __AMDGCN_WAVEFRONT_SIZE__; }
 #define BG_HAS_FMA
 #endif
 
-// arrivesLast counts the waves of `count` thread groups that have stored, each by its number in the group, and reports whether the calling
-// wave is the last one of its number: waves need not ask each other, and it sees what all groups stored. A number has 4 bits of
-// *arrived, which are 0 again for the next run: groups have up to 8 waves, and tiles up to kSlotSets parts.
+// arrivesLast counts the waves of `count` thread groups that have stored, each by its number in the group,
+// and reports whether the calling wave is the last one of its number: waves need not ask each other, and it
+// sees what all groups stored. A number has 4 bits of *arrived, which are 0 again for the next run: groups
+// have up to 8 waves, and tiles up to kSlotSets parts.
 #ifndef BG_AS_CUDA
 BG_DEVICE bool arrivesLast(uint32_t* arrived, uint32_t count) {
   constexpr uint32_t kBits = 4, kMask = (1u << kBits) - 1;
@@ -78,8 +80,9 @@ BG_DEVICE bool arrivesLast(uint32_t* arrived, uint32_t count) {
 }
 #endif
 
-// inGlobal is an address of global memory. The compiler does not know that of one that is told by Rows; instructions for any memory
-// load 4 bytes at multiples of 4 alone. A cast that the next one undoes would be forgotten, but not by way of a number.
+// inGlobal is an address of global memory. The compiler does not know that of one that is told by Rows;
+// instructions for any memory load 4 bytes at multiples of 4 alone. A cast that the next one undoes would be
+// forgotten, but not by way of a number.
 template <class T>
 BG_DEVICE T* inGlobal(T* p) {
 #ifdef __AMDGCN__
@@ -106,8 +109,9 @@ BG_DEVICE uint32_t min(uint32_t a, uint32_t b) { return a < b ? a : b; }
 BG_DEVICE uint32_t max(uint32_t a, uint32_t b) { return a > b ? a : b; }
 BG_DEVICE float __uint_as_float(uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
-// NextItem tells all threads of a group what the first one was told: by shared memory, which has room when the sums of an item are stored. A
-// word of its own would leave room for fewer groups. Until then it is in a register.
+// NextItem tells all threads of a group what the first one was told: by shared memory, which has room when
+// the sums of an item are stored. A word of its own would leave room for fewer groups. Until then it is in a
+// register.
 struct NextItem {
   BG_DEVICE void keep(uint32_t) {}
   BG_DEVICE uint32_t get(uint32_t told, float* shared) const {
@@ -121,7 +125,8 @@ struct NextItem {
 // lowerShared and addShared change a number in shared memory that other threads change too.
 BG_DEVICE void lowerShared(uint32_t* number, uint32_t to) {
   uint32_t is = __atomic_load_n(number, __ATOMIC_RELAXED);
-  while (to < is && !__atomic_compare_exchange_n(number, &is, to, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
+  while (to < is && !__atomic_compare_exchange_n(number, &is, to, true, __ATOMIC_RELAXED,
+      __ATOMIC_RELAXED)) {}
 }
 BG_DEVICE void addShared(uint32_t* number, uint32_t by) { __atomic_fetch_add(number, by, __ATOMIC_RELAXED); }
 
@@ -172,7 +177,9 @@ constexpr bool kCopiesLines = false;
 
 // SharedAddress is a place in shared memory as copies take it, in bytes.
 using SharedAddress = char*;
-BG_DEVICE SharedAddress sharedAddress(const float* p) { return reinterpret_cast<char*>(const_cast<float*>(p)); }
+BG_DEVICE SharedAddress sharedAddress(const float* p) {
+  return reinterpret_cast<char*>(const_cast<float*>(p));
+}
 
 // Words is what a copy moves at once.
 template <int kBytes>

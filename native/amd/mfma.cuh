@@ -21,8 +21,10 @@ struct MatrixAccumulator {
   static constexpr int kMaxRows = kMine >= 4 ? kMine / 2 : kMine, kTileRows = T::TM / kBlock;
   static constexpr int kRows = kMaxRows < kTileRows ? kMaxRows : kTileRows, kCols = kMine / kRows;
   static constexpr int kChunk = kDepth * kGroups;  // words along K of all groups together
-  static_assert(T::kThreads % kWave == 0 && T::TM % kBlock == 0 && T::TN % kBlock == 0 && T::TK % kChunk == 0 &&
-                    T::TM % (kRows * kBlock) == 0 && T::TN % (kCols * kBlock) == 0, "no tile for matrix cores");
+  static_assert(T::kThreads % kWave == 0 && T::TM % kBlock == 0 && T::TN % kBlock == 0 &&
+      T::TK % kChunk == 0 &&
+                    T::TM % (kRows * kBlock) == 0 && T::TN % (kCols * kBlock) == 0,
+                        "no tile for matrix cores");
 
   Sums c[kRows][kCols];
   uint32_t group, row, col;  // K group; first row and column of the wave
@@ -40,9 +42,11 @@ struct MatrixAccumulator {
   BG_DEVICE bool active(uint32_t rows, uint32_t cols) const { return row < rows && col < cols; }
 
   template <int kPitch>
-  BG_DEVICE const float* firstA(const float* stage) const { return stage + firstK() * kPitch + row + lane % kBlock; }
+  BG_DEVICE const float* firstA(const float* stage) const { return stage + firstK() * kPitch + row +
+      lane % kBlock; }
   template <int kPitch>
-  BG_DEVICE const float* firstB(const float* stage) const { return stage + firstK() * kPitch + col + lane % kBlock; }
+  BG_DEVICE const float* firstB(const float* stage) const { return stage + firstK() * kPitch + col +
+      lane % kBlock; }
   BG_DEVICE uint32_t firstK() const { return group * kDepth + lane / kBlock; }
 
   BG_DEVICE void clear() {
@@ -77,7 +81,8 @@ BG_UNROLL_STEPS
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
 #pragma unroll
-      for (int j = 0; j < kCols; ++j) c[i][j] = __builtin_amdgcn_mfma_f32_16x16x4f32(x[i], y[j], c[i][j], 0, 0, 0);
+      for (int j = 0; j < kCols; ++j) c[i][j] = __builtin_amdgcn_mfma_f32_16x16x4f32(x[i], y[j], c[i][j], 0,
+          0, 0);
     }
   }
 
@@ -88,7 +93,8 @@ BG_UNROLL_STEPS
 #pragma unroll
       for (int j = 0; j < kCols; ++j) {
 #pragma unroll
-        for (int r = 0; r < 4; ++r) first[(i * kBlock + r) * T::TN + j * kBlock] = static_cast<float>(c[i][j][r]);
+        for (int r = 0; r < 4; ++r) first[(i * kBlock + r) * T::TN + j * kBlock] =
+            static_cast<float>(c[i][j][r]);
       }
     }
   }

@@ -1,8 +1,9 @@
-// The kernels of mfma.cuh for elements of 16 bits and of 8. v_mfma_f32_16x16x16 of bf16 or f16 multiplies 16x16
-// times 16x16, of which a lane gives two words of a row or column, and gfx908's v_mfma_f32_16x16x8bf16 half as much,
-// with one word. v_mfma_i32_16x16x16i8, of words of four whole numbers, takes one too, gfx942's v_mfma_i32_16x16x32_i8
-// two, and so does v_mfma_f32_16x16x32_fp8_fp8. Which k's a lane has does not matter as long as A and B agree, so that the
-// words of a lane are those of kBlockK words further on, and lanes read shared memory as they do in fp32.
+// The kernels of mfma.cuh for elements of 16 bits and of 8. v_mfma_f32_16x16x16 of bf16 or f16 multiplies
+// 16x16 times 16x16, of which a lane gives two words of a row or column, and gfx908's v_mfma_f32_16x16x8bf16
+// half as much, with one word. v_mfma_i32_16x16x16i8, of words of four whole numbers, takes one too, gfx942's
+// v_mfma_i32_16x16x32_i8 two, and so does v_mfma_f32_16x16x32_fp8_fp8. Which k's a lane has does not matter
+// as long as A and B agree, so that the words of a lane are those of kBlockK words further on, and lanes read
+// shared memory as they do in fp32.
 //
 // On gfx90a the instructions on 16 bits take operands and sums below the least normal number for zero
 // (AMD, "MI200 matrix fused multiply-add (MFMA) behavior specifics").
@@ -22,11 +23,13 @@ struct MatrixProduct<BF16> {
 #ifdef __gfx908__
   static constexpr int kWords = 1;
   typedef short Factor __attribute__((vector_size(4)));
-  static BG_DEVICE Block of(Factor a, Factor b, Block sum) { return __builtin_amdgcn_mfma_f32_16x16x8bf16(a, b, sum, 0, 0, 0); }
+  static BG_DEVICE Block of(Factor a, Factor b, Block sum) { return __builtin_amdgcn_mfma_f32_16x16x8bf16(a,
+      b, sum, 0, 0, 0); }
 #else
   static constexpr int kWords = 2;
   typedef short Factor __attribute__((vector_size(8)));
-  static BG_DEVICE Block of(Factor a, Factor b, Block sum) { return __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(a, b, sum, 0, 0, 0); }
+  static BG_DEVICE Block of(Factor a, Factor b,
+      Block sum) { return __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(a, b, sum, 0, 0, 0); }
 #endif
 };
 
@@ -35,7 +38,8 @@ struct MatrixProduct<F16> {
   using Sums = Block;
   static constexpr int kPer = 2, kWords = 2;
   typedef _Float16 Factor __attribute__((vector_size(8)));
-  static BG_DEVICE Block of(Factor a, Factor b, Block sum) { return __builtin_amdgcn_mfma_f32_16x16x16f16(a, b, sum, 0, 0, 0); }
+  static BG_DEVICE Block of(Factor a, Factor b, Block sum) { return __builtin_amdgcn_mfma_f32_16x16x16f16(a,
+      b, sum, 0, 0, 0); }
 };
 
 typedef int WholeBlock __attribute__((vector_size(16)));
@@ -48,28 +52,33 @@ struct MatrixProduct<Int8> {
 #ifdef __gfx942__
   static constexpr int kWords = 2;
   using Factor = long;
-  static BG_DEVICE WholeBlock of(Factor a, Factor b, WholeBlock sum) { return __builtin_amdgcn_mfma_i32_16x16x32_i8(a, b, sum, 0, 0, 0); }
+  static BG_DEVICE WholeBlock of(Factor a, Factor b,
+      WholeBlock sum) { return __builtin_amdgcn_mfma_i32_16x16x32_i8(a, b, sum, 0, 0, 0); }
 #else
   static constexpr int kWords = 1;
   using Factor = int;
-  static BG_DEVICE WholeBlock of(Factor a, Factor b, WholeBlock sum) { return __builtin_amdgcn_mfma_i32_16x16x16i8(a, b, sum, 0, 0, 0); }
+  static BG_DEVICE WholeBlock of(Factor a, Factor b,
+      WholeBlock sum) { return __builtin_amdgcn_mfma_i32_16x16x16i8(a, b, sum, 0, 0, 0); }
 #endif
 };
 
 #ifdef __gfx942__
-// Products are quarters, exactly, and so are sums. How these are rounded AMD does not say: see internal/gcn/fp8.go.
+// Products are quarters, exactly, and so are sums. How these are rounded AMD does not say: see
+// internal/gcn/fp8.go.
 template <>
 struct MatrixProduct<E4M3> {
   using Sums = Block;
   static constexpr int kPer = 4, kWords = 2;
   using Factor = long;
-  static BG_DEVICE Block of(Factor a, Factor b, Block sum) { return __builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(a, b, sum, 0, 0, 0); }
+  static BG_DEVICE Block of(Factor a, Factor b,
+      Block sum) { return __builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(a, b, sum, 0, 0, 0); }
 };
 #endif
 
 // NarrowMatrixAccumulator is a MatrixAccumulator whose words have several k's.
 template <class T, class Format>
-struct NarrowMatrixAccumulator : MatrixAccumulator<T, kBlockK * MatrixProduct<Format>::kWords, typename MatrixProduct<Format>::Sums> {
+struct NarrowMatrixAccumulator : MatrixAccumulator<T, kBlockK * MatrixProduct<Format>::kWords,
+    typename MatrixProduct<Format>::Sums> {
   using Product = MatrixProduct<Format>;
   static constexpr int kPer = Product::kPer, kWords = Product::kWords, kDepth = kBlockK * kWords;
   using Base = MatrixAccumulator<T, kDepth, typename Product::Sums>;
@@ -79,7 +88,8 @@ struct NarrowMatrixAccumulator : MatrixAccumulator<T, kBlockK * MatrixProduct<Fo
   BG_DEVICE void multiply(const float* a, const float* b, uint32_t left) {
     if (left >= kPer * T::TK) {
 BG_UNROLL_STEPS
-      for (int k = 0; k < T::TK; k += Base::kChunk) step<kPitchA, kPitchB>(a + k * kPitchA, b + k * kPitchB, [](int) { return 0xffffffff; });
+      for (int k = 0; k < T::TK; k += Base::kChunk) step<kPitchA,
+          kPitchB>(a + k * kPitchA, b + k * kPitchB, [](int) { return 0xffffffff; });
     } else {  // k's behind the last one are zero in both
 #pragma unroll 1
       for (uint32_t k = this->group * kDepth; kPer * k < left; k += Base::kChunk) {
@@ -90,7 +100,8 @@ BG_UNROLL_STEPS
     }
   }
 
-  // multiplyScaled is multiply with scales of the rows of the tile, by which the sums of a step are multiplied.
+  // multiplyScaled is multiply with scales of the rows of the tile, by which the sums of a step are
+  // multiplied.
   template <int kPitchA, int kPitchB>
   BG_DEVICE void multiplyScaled(const float* a, const float* b, uint32_t left, const float* scales) {
     auto scaleOf = [&](int i) {
@@ -101,7 +112,8 @@ BG_UNROLL_STEPS
     else sumStep<kPitchA, kPitchB>(a, b, scaleOf, [&](int i) { return maskOf(i * kBlockK, left); });
   }
 
-  // sumStep adds the sums of a step, each times its scale: scaleOf(i)(j, r) is that of element r of block i, j.
+  // sumStep adds the sums of a step, each times its scale: scaleOf(i)(j, r) is that of element r of block i,
+  // j.
   template <int kPitchA, int kPitchB, class ScaleOf, class Mask>
   BG_DEVICE void sumStep(const float* a, const float* b, ScaleOf scaleOf, Mask mask) {
     constexpr int kProducts = T::TK / kDepth;
@@ -110,12 +122,14 @@ BG_UNROLL_STEPS
 #pragma unroll
     for (int p = 0; p < kProducts; ++p) {
 #pragma unroll
-      for (int j = 0; j < Base::kCols; ++j) y[p][j] = factor<kPitchB>(b + p * kDepth * kPitchB + j * kBlock, [&](int i) { return mask(p * kWords + i); });
+      for (int j = 0; j < Base::kCols; ++j) y[p][j] = factor<kPitchB>(b + p * kDepth * kPitchB + j * kBlock,
+          [&](int i) { return mask(p * kWords + i); });
     }
 #pragma unroll
     for (int i = 0; i < Base::kRows; ++i) {
 #pragma unroll
-      for (int p = 0; p < kProducts; ++p) x[p] = factor<kPitchA>(a + p * kDepth * kPitchA + i * kBlock, [&](int w) { return mask(p * kWords + w); });
+      for (int p = 0; p < kProducts; ++p) x[p] = factor<kPitchA>(a + p * kDepth * kPitchA + i * kBlock,
+          [&](int w) { return mask(p * kWords + w); });
       const auto scale = scaleOf(i);
 #pragma unroll
       for (int j = 0; j < Base::kCols; ++j) {
@@ -156,14 +170,16 @@ BG_UNROLL_STEPS
   static BG_DEVICE typename Product::Factor factor(const float* at, Mask mask) {
     Vector<kWords, uint32_t> words;
 #pragma unroll
-    for (int i = 0; i < kWords; ++i) words.x[i] = reinterpret_cast<const uint32_t*>(at)[i * kBlockK * kPitch] & mask(i);
+    for (int i = 0; i < kWords; ++i) words.x[i] =
+        reinterpret_cast<const uint32_t*>(at)[i * kBlockK * kPitch] & mask(i);
     return __builtin_bit_cast(typename Product::Factor, words);
   }
 };
 
 #ifdef __gfx942__
-// QuarterMatrixAccumulator is one for E4M3, whose sums become what they are on their way to shared memory. Those of steps do with their
-// scales (BlockStepScales), so that small ones are rounded as they shall be. Times 4 others are exact: none is larger than 240^2 times K.
+// QuarterMatrixAccumulator is one for E4M3, whose sums become what they are on their way to shared memory.
+// Those of steps do with their scales (BlockStepScales), so that small ones are rounded as they shall be.
+// Times 4 others are exact: none is larger than 240^2 times K.
 template <class T>
 struct QuarterMatrixAccumulator : NarrowMatrixAccumulator<T, E4M3> {
   using Base = NarrowMatrixAccumulator<T, E4M3>;
@@ -209,6 +225,7 @@ struct GroupedMatrixAccumulator : NarrowMatrixAccumulator<T, Format> {
     float scale[Base::kCols];
 #pragma unroll
     for (int j = 0; j < Base::kCols; ++j) scale[j] = b[(T::TK - this->firstK()) * kPitchB + j * kBlock];
-    this->template sumStep<kPitchA, kPitchB>(a, b, [&](int) { return [&](int j, int) { return scale[j]; }; }, [](int) { return 0xffffffff; });
+    this->template sumStep<kPitchA, kPitchB>(a, b, [&](int) { return [&](int j, int) { return scale[j]; }; },
+        [](int) { return 0xffffffff; });
   }
 };

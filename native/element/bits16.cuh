@@ -22,7 +22,8 @@ struct Bits16 {
   static BG_DEVICE uint32_t pairOfC(uint32_t, float low, float high) { return Format::pair(low, high); }
 };
 
-// Bytes are elements of a format of 8 bits, of A and B alone: C has those of Low, or of High where items say ItemF16C.
+// Bytes are elements of a format of 8 bits, of A and B alone: C has those of Low, or of High where items say
+// ItemF16C.
 template <class Format_, class Low, class High>
 struct Bytes {
   using Format = Format_;
@@ -41,8 +42,8 @@ struct Bytes {
   }
 };
 
-// gatherLine brings the first n elements of a line of 16 bytes, which lies anywhere, and zeros behind them. Place is SharedAddress, but
-// AMD's kernels, which do not call it, have no storeShared.
+// gatherLine brings the first n elements of a line of 16 bytes, which lies anywhere, and zeros behind them.
+// Place is SharedAddress, but AMD's kernels, which do not call it, have no storeShared.
 template <class Number, class Place>
 BG_DEVICE void gatherLine(Place to, const Number* from, uint32_t n) {
   constexpr uint32_t kPer = 4 / sizeof(Number), kBits = 8 * sizeof(Number);
@@ -56,5 +57,6 @@ BG_DEVICE void gatherLine(Place to, const Number* from, uint32_t n) {
 
 // pairAt is the word of two halves in shared memory.
 BG_DEVICE uint32_t pairAt(const char* low, const char* high) {
-  return *reinterpret_cast<const uint16_t*>(low) | static_cast<uint32_t>(*reinterpret_cast<const uint16_t*>(high)) << 16;
+  return *reinterpret_cast<const uint16_t*>(low) |
+      static_cast<uint32_t>(*reinterpret_cast<const uint16_t*>(high)) << 16;
 }

@@ -37,9 +37,11 @@ struct Epilogue {
     return addressed(kPointersA, itemEpilogueAt(items, number).pointersAt + kPointerA, A);
   }
   template <class Number>
-  BG_DEVICE const Number* operandB(const uint4* items, uint32_t number, const Item& item, const Number* B) const {
+  BG_DEVICE const Number* operandB(const uint4* items, uint32_t number, const Item& item,
+      const Number* B) const {
     const bool second = (item.flags & kItemSecond) != 0;
-    return addressed(kPointersB, itemEpilogueAt(items, number).pointersAt + (second ? kPointerB2 : kPointerB), second ? static_cast<const Number*>(B2) : B);
+    return addressed(kPointersB, itemEpilogueAt(items, number).pointersAt + (second ? kPointerB2 : kPointerB),
+        second ? static_cast<const Number*>(B2) : B);
   }
   // operandC takes the pointersAt of an item, or of that of a fix-up.
   template <class Number>
@@ -54,8 +56,8 @@ struct Epilogue {
     return row < more.gatherRows ? row : 0;
   }
 
-  // scaleOfRow is the scale of row r of a tile, with kScaleA, and scaleOfColumn of a column, with kScaleB. Words is what an item has,
-  // or a fix-up. A row that is none has zeros, which stay.
+  // scaleOfRow is the scale of row r of a tile, with kScaleA, and scaleOfColumn of a column, with kScaleB.
+  // Words is what an item has, or a fix-up. A row that is none has zeros, which stay.
   template <class Words>
   BG_DEVICE float scaleOfRow(const Words& words, uint32_t r) const {
     if (!has(kRowsA)) return __uint_as_float(rows[words.scaleAAt]);
@@ -70,8 +72,9 @@ struct Epilogue {
     return __uint_as_float(rows[words.scaleBAt + (has(kColumnsB) ? scaleWords(flags) * col : 0)]);
   }
 
-  // zeroOfRow is the zero point of row r of a tile, with kZeros, and sumOfColumn what it multiplies, the sum of a column of B: each is behind
-  // a scale. Sums of products lose both's product. Those of a row that is none are 0, and stay.
+  // zeroOfRow is the zero point of row r of a tile, with kZeros, and sumOfColumn what it multiplies, the sum
+  // of a column of B: each is behind a scale. Sums of products lose both's product. Those of a row that is
+  // none are 0, and stay.
   template <class Words>
   BG_DEVICE float zeroOfRow(const Words& words, uint32_t r) const {
     if (has(kGather)) {
@@ -90,8 +93,8 @@ struct Epilogue {
     if (kind == 0) return v;
     if (kind == kReLU) return v < 0.0f ? 0.0f : v;
     const float z = kind == kSiLU ? v : v * fmaf(kGeluCubic * v, v, kGeluLinear);
-    // v / (1 + e^-z), a quarter of both, so that the reciprocal is never subnormal. Not within the choice, which would
-    // be a branch for each element then.
+    // v / (1 + e^-z), a quarter of both, so that the reciprocal is never subnormal. Not within the choice,
+    // which would be a branch for each element then.
     const float product = 0.25f * v * reciprocal(0.25f + exponential(fmaf(-kLog2E, z, -2.0f)));
     return z <= kSigmoidLeast ? 0.0f : product;
   }
@@ -106,29 +109,33 @@ struct Epilogue {
 
   // finish is Target::store with an epilogue, for all that an item may say.
   template <class T, int kGroups, int kPitch, class Element>
-  BG_DEVICE void finish(const float* shared, const uint4* items, uint32_t number, const Item& item, float* C, float* workspace) const;
+  BG_DEVICE void finish(const float* shared, const uint4* items, uint32_t number, const Item& item, float* C,
+      float* workspace) const;
 
   // finishFixup is storeElement with an epilogue: of a row and column of the tile of a fix-up.
   template <class Element>
-  BG_DEVICE void finishFixup(const uint4* items, uint32_t number, const FixupItem& item, uint32_t row, uint32_t col, float sum, float* C) const;
+  BG_DEVICE void finishFixup(const uint4* items, uint32_t number, const FixupItem& item, uint32_t row,
+      uint32_t col, float sum, float* C) const;
 };
 
 // kHasBlocks: there may be scales of blocks.
 template <class T, class More>
 constexpr bool kHasBlocks = More::kIs && T::Element::kScaled && !T::Element::kWhole;
 
-// BlockScales are scales of blocks (planner.PerBlock) of n rows of A, and of the columns of a tile, which are of one block. Those
-// of a block of k's are loaded as soon as those of the block before are taken: they come while its products are summed.
+// BlockScales are scales of blocks (planner.PerBlock) of n rows of A, and of the columns of a tile, which are
+// of one block. Those of a block of k's are loaded as soon as those of the block before are taken: they come
+// while its products are summed.
 template <int n>
 struct BlockScales {
   const uint32_t* words;  // of Rows
   uint32_t a[n], b;       // bits of the scales
   uint32_t atA[n], atB;   // words of those of the next block
 
-  // start loads those of a block of an item of so many k's. rowOf(i) is the row of A with scales i, counted from the item's first
-  // scales: one that exists.
+  // start loads those of a block of an item of so many k's. rowOf(i) is the row of A with scales i, counted
+  // from the item's first scales: one that exists.
   template <class RowOf>
-  BG_DEVICE void start(const uint32_t* words_, const ItemEpilogue& item, uint32_t depth, uint32_t block, RowOf rowOf) {
+  BG_DEVICE void start(const uint32_t* words_, const ItemEpilogue& item, uint32_t depth, uint32_t block,
+      RowOf rowOf) {
     const uint32_t each = scaleBlocks(depth);
     words = words_;
     atB = item.scaleBAt + block;
@@ -170,14 +177,20 @@ struct Column {
 
   // Tiles of kRows x kColumns.
   template <int kRows, int kColumns>
-  static BG_DEVICE Column of(const Epilogue& e, const Item& item, const ItemEpilogue& words, uint32_t col, float* C, float* workspace) {
-    const bool partial = item.slot != kFinal, second = (item.flags & kItemSecond) != 0, products = kScaled && !partial && item.depth != 0;
+  static BG_DEVICE Column of(const Epilogue& e, const Item& item, const ItemEpilogue& words, uint32_t col,
+      float* C, float* workspace) {
+    const bool partial = item.slot != kFinal, second = (item.flags & kItemSecond) != 0, products = kScaled &&
+        !partial && item.depth != 0;
     const bool centred = kWhole && products && e.has(kZeros);
     const uint64_t slot = partial ? item.slot : workerId();
-    const float bias = e.has(kBias) && !partial ? To::number(static_cast<const Number*>(e.bias)[words.biasAt + col]) : 0.0f;
-    return {e, e.operandC<Number>(words.pointersAt, C) + item.offC + col, workspace + slot * (kRows * kColumns) + col, item.ldc, kColumns, item.rows(), words,
-            partial, second, !partial && (second || !e.has(kGated)), item.depth == 0 ? 0.0f : __uint_as_float(item.alpha), __uint_as_float(item.beta), bias,
-            products && e.has(kScaleA), products && e.has(kScaleB) ? e.scaleOfColumn(words, col) : 1.0f, centred, centred ? e.sumOfColumn(words, col) : 0.0f};
+    const float bias = e.has(kBias) && !partial ? To::number(static_cast<const Number*>(e.bias)[words.biasAt +
+        col]) : 0.0f;
+    return {e, e.operandC<Number>(words.pointersAt, C) + item.offC + col,
+        workspace + slot * (kRows * kColumns) + col, item.ldc, kColumns, item.rows(), words,
+            partial, second, !partial && (second || !e.has(kGated)),
+                item.depth == 0 ? 0.0f : __uint_as_float(item.alpha), __uint_as_float(item.beta), bias,
+            products && e.has(kScaleA), products && e.has(kScaleB) ? e.scaleOfColumn(words, col) : 1.0f,
+                centred, centred ? e.sumOfColumn(words, col) : 0.0f};
   }
 
   // store finishes n rows, kApart apart, whose sums are sum(0) and so on. Reads come first, so that
@@ -221,7 +234,8 @@ struct Column {
     }
   }
 
-  // finished is what a sum becomes, but for the weight. old is C, or the first of two products, scaleA and zeroA are of the row.
+  // finished is what a sum becomes, but for the weight. old is C, or the first of two products, scaleA and
+  // zeroA are of the row.
   BG_DEVICE float finished(float sum, float scaleA, float zeroA, float old, bool reads) const {
     if (partial) return sum;
     if (kWhole) sum = fmaf(-zeroA, sumB, sum);
@@ -235,8 +249,10 @@ struct Column {
 
 // withColumn calls store with a column of an item's tile, where the thread has one: col is below its columns.
 template <int kRows, int kColumns, class Element, class Store>
-BG_DEVICE void withColumn(const Epilogue& e, const Item& item, const ItemEpilogue& words, uint32_t col, float* C, float* workspace, Store store) {
-  auto finish = [&](auto to) { store(Column<decltype(to), Element>::template of<kRows, kColumns>(e, item, words, col, C, workspace)); };
+BG_DEVICE void withColumn(const Epilogue& e, const Item& item, const ItemEpilogue& words, uint32_t col,
+    float* C, float* workspace, Store store) {
+  auto finish = [&](auto to) { store(Column<decltype(to), Element>::template of<kRows,
+      kColumns>(e, item, words, col, C, workspace)); };
   if constexpr (Element::kPer != 1) {
     if ((item.flags & kItemFloatC) == 0) return Element::withC(item.flags, finish);
   }
@@ -244,11 +260,13 @@ BG_DEVICE void withColumn(const Epilogue& e, const Item& item, const ItemEpilogu
 }
 
 template <class T, int kGroups, int kPitch, class Element>
-BG_DEVICE void Epilogue::finish(const float* shared, const uint4* items, uint32_t number, const Item& item, float* C, float* workspace) const {
+BG_DEVICE void Epilogue::finish(const float* shared, const uint4* items, uint32_t number, const Item& item,
+    float* C, float* workspace) const {
   constexpr int kApart = T::kThreads / T::TN, kAtOnce = T::TM / kApart < 4 ? T::TM / kApart : 4;
   const uint32_t row = threadId() / T::TN, col = threadId() % T::TN;
   if (col >= item.cols()) return;
-  withColumn<T::TM, T::TN, Element>(*this, item, itemEpilogueAt(items, number), col, C, workspace, [&](const auto& column) {
+  withColumn<T::TM, T::TN, Element>(*this, item, itemEpilogueAt(items, number), col, C, workspace,
+      [&](const auto& column) {
 #pragma unroll 1
     for (uint32_t r = row; r < item.rows(); r += kAtOnce * kApart) {
       column.template store<kAtOnce, kApart>(r, [&](int i) {
@@ -263,7 +281,8 @@ BG_DEVICE void Epilogue::finish(const float* shared, const uint4* items, uint32_
 }
 
 template <class Element>
-BG_DEVICE void Epilogue::finishFixup(const uint4* items, uint32_t number, const FixupItem& item, uint32_t row, uint32_t col, float sum, float* C) const {
+BG_DEVICE void Epilogue::finishFixup(const uint4* items, uint32_t number, const FixupItem& item, uint32_t row,
+    uint32_t col, float sum, float* C) const {
   const FixupEpilogue words = fixupEpilogueAt(items, number);
   using Number = typename Element::Number;
   uint32_t to = row;

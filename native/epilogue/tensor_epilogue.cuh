@@ -17,7 +17,8 @@ struct StagedOperand<T, kLength, true, true> {
   SharedAddress to;      // of the tile's first row
   uint32_t ld, length;
 
-  BG_DEVICE StagedOperand(const Number* start, uint32_t ld_, uint32_t length_, uint32_t, const Number* stage, const uint32_t* rows)
+  BG_DEVICE StagedOperand(const Number* start, uint32_t ld_, uint32_t length_, uint32_t, const Number* stage,
+      const uint32_t* rows)
       : at(start), list(rows), to(sharedAddress(stage)), ld(ld_), length(length_) {}
 
   // copy copies as that of other operands does: kAllLines lines of a row, and the one behind them.
@@ -26,7 +27,8 @@ struct StagedOperand<T, kLength, true, true> {
 #pragma unroll
     for (int p = 0; p < Of::kPasses; ++p) {
 #pragma unroll
-      for (int set = 0; set < Of::kSets; ++set) line(thread / Of::kLines + p * Of::kApart, thread % Of::kLines + set * Of::kLines, steps, stage);
+      for (int set = 0; set < Of::kSets; ++set) line(thread / Of::kLines + p * Of::kApart,
+          thread % Of::kLines + set * Of::kLines, steps, stage);
     }
     if (thread < static_cast<uint32_t>(Of::kRows)) line(thread, Of::kAllLines, steps, stage);
     at += T::TK;
@@ -46,10 +48,13 @@ struct PairReader<Operand, true, true> {
   using Number = typename Operand::Number;
   static constexpr int kBits16 = 2 * Operand::kBlocks;
   const char* at;                              // where the lane's first pair is in a row without a shift
-  uint32_t offset[kBits16], which[kBits16];  // of each 8 rows: bytes of the shift, down to a word; bytes of two words that are a pair
+  // of each 8 rows: bytes of the shift, down to a word; bytes of two words that are a pair
+  uint32_t offset[kBits16], which[kBits16];
 
-  BG_DEVICE void start(const FragmentLane& lane, const float* stage, uint32_t first, const Number* p, uint32_t ld, const uint32_t* list) {
-    at = reinterpret_cast<const char*>(stage) + sizeof(Number) * ((first + lane.group) * Operand::kPitch + 2 * lane.member);
+  BG_DEVICE void start(const FragmentLane& lane, const float* stage, uint32_t first, const Number* p,
+      uint32_t ld, const uint32_t* list) {
+    at = reinterpret_cast<const char*>(stage) + sizeof(Number) * ((first + lane.group) * Operand::kPitch +
+        2 * lane.member);
 #pragma unroll
     for (int i = 0; i < kBits16; ++i) {
       const uint32_t shift = placeInLine(rowsOn(p, list[first + lane.group + 8 * i], ld));
@@ -66,7 +71,8 @@ struct PairReader<Operand, true, true> {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         const int i = 2 * block + h;
-        const char* const p = at + stage + offset[i] + sizeof(Number) * (8 * i * Operand::kPitch + 16 * s + 8 * q);
+        const char* const p = at + stage + offset[i] + sizeof(Number) * (8 * i * Operand::kPitch + 16 * s +
+            8 * q);
         const uint32_t* const words = reinterpret_cast<const uint32_t*>(p);
         x[h][q] = kPairs ? words[0] : permute(words[0], words[1], which[i]);
       }

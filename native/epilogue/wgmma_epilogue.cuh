@@ -15,9 +15,10 @@ BG_DEVICE GatheredRows gatheredRows(const Items<Epilogue>& items, uint32_t numbe
   return {items.more, itemEpilogueAt(items.words(), number % kItemPlaces), item.rows()};
 }
 
-// fetchLists brings the biases of an item's tile, rows of C, weights and scales to the L2 cache before its products are summed: from
-// memory they would come long after the sums (H200: the experts of 1 token with bias and SiLU 20.4, then 17.4 us). A warp of the loader
-// does it, since one that multiplies would delay its warpgroup.
+// fetchLists brings the biases of an item's tile, rows of C, weights and scales to the L2 cache before its
+// products are summed: from memory they would come long after the sums (H200: the experts of 1 token with
+// bias and SiLU 20.4, then 17.4 us). A warp of the loader does it, since one that multiplies would delay its
+// warpgroup.
 template <class T>
 BG_DEVICE void fetchLists(const Items<Epilogue>& items, uint32_t number, const Item& item) {
   const Epilogue& e = items.more;
@@ -27,7 +28,8 @@ BG_DEVICE void fetchLists(const Items<Epilogue>& items, uint32_t number, const I
     const uint32_t last = size * (count - 1), at = 128 * lane;
     if (at < last + 128) fetch(static_cast<const char*>(list) + size * first + min(at, last));
   };
-  if (e.has(kBias)) bring(e.bias, words.biasAt, cols, T::Element::kPer == 1 || (item.flags & kItemFloatC) != 0 ? 4 : 2);
+  if (e.has(kBias)) bring(e.bias, words.biasAt, cols, T::Element::kPer == 1 ||
+      (item.flags & kItemFloatC) != 0 ? 4 : 2);
   if (e.has(kScatter)) bring(e.rows, words.scatterAt, rows, 4);
   if (e.has(kWeights)) bring(e.rows, words.weightsAt, rows, 4);
   if constexpr (T::Element::kScaled) {
@@ -37,7 +39,8 @@ BG_DEVICE void fetchLists(const Items<Epilogue>& items, uint32_t number, const I
   }
 }
 
-// StepSums adds sums of a step as they are, and RowScales times their scales of blocks. more: of another step there are some.
+// StepSums adds sums of a step as they are, and RowScales times their scales of blocks. more: of another step
+// there are some.
 struct StepSums {
   template <int n>
   BG_DEVICE void add(float (&sum)[n], const float (&part)[n], bool) const {
@@ -56,9 +59,11 @@ struct RowScales {
   }
 };
 
-// withScales calls multiply with what adds sums of 128 k's to those of an item, of which the warp has 16 rows from one on.
+// withScales calls multiply with what adds sums of 128 k's to those of an item, of which the warp has 16 rows
+// from one on.
 template <class T, class Multiply>
-BG_DEVICE void withScales(const Items<typename T::More>& items, uint32_t number, uint32_t row, Multiply multiply) {
+BG_DEVICE void withScales(const Items<typename T::More>& items, uint32_t number, uint32_t row,
+    Multiply multiply) {
   if constexpr (kHasBlocks<T, typename T::More>) {
     const Epilogue& e = items.more;
     if (e.has(kBlocks)) {
@@ -67,7 +72,8 @@ BG_DEVICE void withScales(const Items<typename T::More>& items, uint32_t number,
       const uint32_t first = row + threadId() % 32 / 4, last = item.rows() - 1;
       if (uniform(item.depth) != 0) {
         RowScales rows;
-        rows.scales.start(e.rows, words, uniform(item.depth), 0, [&](int i) { return e.rowOf(words, min(first + 8 * i, last)); });
+        rows.scales.start(e.rows, words, uniform(item.depth), 0,
+            [&](int i) { return e.rowOf(words, min(first + 8 * i, last)); });
         return multiply(rows);
       }
     }
@@ -76,8 +82,9 @@ BG_DEVICE void withScales(const Items<typename T::More>& items, uint32_t number,
   multiply(none);
 }
 
-// activate is Epilogue::activated of many, with one decision for all. both: of each lane's two rows, not of the first alone.
-// One reciprocal for four numbers, by products, takes longer: SiLU of 4096 tokens 1.06 for 1.04 of plain products (bf16, H100).
+// activate is Epilogue::activated of many, with one decision for all. both: of each lane's two rows, not of
+// the first alone. One reciprocal for four numbers, by products, takes longer: SiLU of 4096 tokens 1.06 for
+// 1.04 of plain products (bf16, H100).
 template <int n>
 BG_DEVICE void activate(const Epilogue& e, float (&v)[n], bool both) {
   auto each = [&](uint32_t kind) {
@@ -99,7 +106,8 @@ BG_DEVICE void activate(const Epilogue& e, float (&v)[n], bool both) {
   else if (kind == kSiLU) each(kSiLU);
 }
 
-// RowLanes are lanes whose sums, as products leave them, are of two of a warp's 16 rows, lane/4 and 8 more, and of pairs of columns.
+// RowLanes are lanes whose sums, as products leave them, are of two of a warp's 16 rows, lane/4 and 8 more,
+// and of pairs of columns.
 struct RowLanes {
   uint32_t row;  // the warp's first
 
@@ -137,14 +145,17 @@ struct RowLanes {
 
 // addBias adds those of the columns of a tile.
 template <class To, class Lanes, int n>
-BG_DEVICE void addBias(const Epilogue& e, const ItemEpilogue& words, uint32_t cols, const Lanes& lanes, float (&sum)[n]) {
+BG_DEVICE void addBias(const Epilogue& e, const ItemEpilogue& words, uint32_t cols, const Lanes& lanes,
+    float (&sum)[n]) {
   const auto* const biases = static_cast<const typename To::Number*>(e.bias) + words.biasAt;
-  lanes.eachColumn(sum, cols, 0.0f, [&](uint32_t col) { return To::number(biases[col]); }, [](float x, float bias) { return x + bias; });
+  lanes.eachColumn(sum, cols, 0.0f, [&](uint32_t col) { return To::number(biases[col]); },
+      [](float x, float bias) { return x + bias; });
 }
 
 // centreSums takes off what zero points of rows are worth, times the sums of columns.
 template <int n>
-BG_DEVICE void centreSums(const Epilogue& e, const Item& item, const ItemEpilogue& words, const RowLanes& lanes, float (&sum)[n]) {
+BG_DEVICE void centreSums(const Epilogue& e, const Item& item, const ItemEpilogue& words,
+    const RowLanes& lanes, float (&sum)[n]) {
   float zero[2];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -161,7 +172,8 @@ BG_DEVICE void centreSums(const Epilogue& e, const Item& item, const ItemEpilogu
 
 // scaleSums multiplies by the scales of rows and columns of a tile.
 template <class Lanes, int n>
-BG_DEVICE void scaleSums(const Epilogue& e, const Item& item, const ItemEpilogue& words, const Lanes& lanes, float (&sum)[n]) {
+BG_DEVICE void scaleSums(const Epilogue& e, const Item& item, const ItemEpilogue& words, const Lanes& lanes,
+    float (&sum)[n]) {
   if (e.has(kScaleA)) {
     lanes.eachRow(sum, [&](uint32_t r) {
       const float scale = r < item.rows() ? e.scaleOfRow(words, r) : 1.0f;
@@ -169,11 +181,13 @@ BG_DEVICE void scaleSums(const Epilogue& e, const Item& item, const ItemEpilogue
     });
   }
   if (e.has(kScaleB)) {
-    lanes.eachColumn(sum, item.cols(), 1.0f, [&](uint32_t col) { return e.scaleOfColumn(words, col); }, [](float x, float scale) { return x * scale; });
+    lanes.eachColumn(sum, item.cols(), 1.0f, [&](uint32_t col) { return e.scaleOfColumn(words, col); },
+        [](float x, float scale) { return x * scale; });
   }
 }
 
-// Kept are sums of the first item of a gated tile, which wait for the second: lanes have the same elements of both. Keeping is where.
+// Kept are sums of the first item of a gated tile, which wait for the second: lanes have the same elements of
+// both. Keeping is where.
 enum Keeping { kNowhere, kInWorkspace, kInRegisters };
 template <class T, Keeping>
 struct Kept {  // nowhere: kernels have no gated tiles
@@ -184,7 +198,8 @@ struct Kept<T, kInWorkspace> {
   static constexpr int kApart = 32 * T::kMultiply;
   float4* at;
 
-  BG_DEVICE explicit Kept(float* workspace) : at(reinterpret_cast<float4*>(workspace + workerId() * static_cast<uint64_t>(T::TM * T::TN)) + threadId()) {}
+  BG_DEVICE explicit Kept(float* workspace) : at(reinterpret_cast<float4*>(workspace +
+      workerId() * static_cast<uint64_t>(T::TM * T::TN)) + threadId()) {}
   template <int n>
   BG_DEVICE void keep(const float (&sum)[n]) const {
 #pragma unroll
@@ -219,17 +234,20 @@ struct Kept<T, kInRegisters> {
   }
 };
 
-// applyEpilogue does to the sums of a final item that does not read C all that its epilogue says, in registers, and
-// reports whether they are C's then: those of a gated tile's first item are kept for the second. Whatever an epilogue may have is a loop of its own, because a branch for each of 64 sums took
-// 3 us a tile, and loads of biases come before anything is stored, which they could not pass (H200: 4096 tokens'
+// applyEpilogue does to the sums of a final item that does not read C all that its epilogue says, in
+// registers, and reports whether they are C's then: those of a gated tile's first item are kept for the
+// second. Whatever an epilogue may have is a loop of its own, because a branch for each of 64 sums took 3 us
+// a tile, and loads of biases come before anything is stored, which they could not pass (H200: 4096 tokens'
 // experts 497 for 424 us, with bias and SiLU 701).
 template <class T, Keeping kWhere, class Lanes, int n>
-BG_DEVICE bool applyEpilogue(float (&sum)[n], const Epilogue& e, const Item& item, const ItemEpilogue& words, const Lanes& lanes, Kept<T, kWhere>& kept) {
+BG_DEVICE bool applyEpilogue(float (&sum)[n], const Epilogue& e, const Item& item, const ItemEpilogue& words,
+    const Lanes& lanes, Kept<T, kWhere>& kept) {
   if constexpr (T::Element::kWhole) {
     if (e.has(kZeros) && item.depth != 0) centreSums(e, item, words, lanes, sum);
   }
   const float alpha = item.depth == 0 ? 0.0f : __uint_as_float(item.alpha) * kScaleOf<T>;
-  if (kWhere == kInRegisters || alpha != 1.0f || e.has(kGather)) {  // in registers there is no room for the branch
+  // in registers there is no room for the branch
+  if (kWhere == kInRegisters || alpha != 1.0f || e.has(kGather)) {
     lanes.eachRow(sum, [&](uint32_t r) {
       const bool none = e.has(kGather) && r < item.rows() && e.rows[words.gatherAt + r] >= words.gatherRows;
       return [=](float x) { return none ? 0.0f : alpha * x; };
@@ -279,9 +297,11 @@ struct ScatteredRows {
 
 // storeFinished writes the warp's 16 rows of sums with their epilogue to C, which begin anywhere.
 template <class T, int n>
-BG_DEVICE void storeFinished(const float (&sum)[n], float* out, const Epilogue& e, const Item& item, const ItemEpilogue& words, uint32_t row, float* C) {
+BG_DEVICE void storeFinished(const float (&sum)[n], float* out, const Epilogue& e, const Item& item,
+    const ItemEpilogue& words, uint32_t row, float* C) {
   auto store = [&](auto to) {
-    storeColumns<decltype(to)>(sum, out, item, row, e.operandC<typename decltype(to)::Number>(words.pointersAt, C) + item.offC, ScatteredRows{e, words});
+    storeColumns<decltype(to)>(sum, out, item, row,
+        e.operandC<typename decltype(to)::Number>(words.pointersAt, C) + item.offC, ScatteredRows{e, words});
   };
   if constexpr (T::Element::kPer != 1) {
     if ((item.flags & kItemFloatC) == 0) return T::Element::withC(item.flags, store);
@@ -291,17 +311,20 @@ BG_DEVICE void storeFinished(const float (&sum)[n], float* out, const Epilogue& 
 
 // finishColumns is storeSums with an epilogue, element by element from shared memory.
 template <class T, bool kTransA, bool kTransB, int n>
-BG_DEVICE void finishColumns(const float (&sum)[n], float* out, const Items<Epilogue>& items, uint32_t number, uint32_t row, const typename T::Element::Number* A,
+BG_DEVICE void finishColumns(const float (&sum)[n], float* out, const Items<Epilogue>& items, uint32_t number,
+    uint32_t row, const typename T::Element::Number* A,
                              const typename T::Element::Number* B, float* C, float* workspace) {
   const Item item = items.wait(number);
   const GatheredRows rows = gatheredRows(items, number, item);
   const uint32_t lane = threadId() % 32;
   auto again = [&](uint32_t col) {
-    repair<T, kTransA, kTransB>(out, item, row, col, items.operandA(number, A), items.operandB(number, item, B), rows);
+    repair<T, kTransA, kTransB>(out, item, row, col, items.operandA(number, A),
+        items.operandB(number, item, B), rows);
   };
   throughShared(sum, kScaleOf<T>, out, overflowed<T>(sum), again, [&](uint32_t col) {
     if (col + lane >= item.cols()) return;
-    withColumn<T::TM, T::TN, typename T::Element>(items.more, item, rows.words, col + lane, C, workspace, [&](const auto& column) {
+    withColumn<T::TM, T::TN, typename T::Element>(items.more, item, rows.words, col + lane, C, workspace,
+        [&](const auto& column) {
 #pragma unroll 1
       for (uint32_t first = 0; first < 16 && row + first < item.rows(); first += 4) {
         column.template store<4, 1>(row + first, [&](int i) { return out[(first + i) * kOutPitch + lane]; });
@@ -310,18 +333,21 @@ BG_DEVICE void finishColumns(const float (&sum)[n], float* out, const Items<Epil
   });
 }
 
-// losesBits reports whether alpha times the scale of ScaledSplit is below the least normal number. finishColumns has that scale first.
+// losesBits reports whether alpha times the scale of ScaledSplit is below the least normal number.
+// finishColumns has that scale first.
 template <class T>
 BG_DEVICE bool losesBits(float alpha) { return alpha != 0.0f && fabsf(alpha) < 0x1p-126f / kScaleOf<T>; }
 
-// finishSums is storeSums with an epilogue: in registers where it can be. Of both items of a gated tile lanes have
-// the same elements then: both are finished so, or neither.
+// finishSums is storeSums with an epilogue: in registers where it can be. Of both items of a gated tile lanes
+// have the same elements then: both are finished so, or neither.
 template <class T, bool kTransA, bool kTransB, int n>
-BG_DEVICE void finishSums(float (&sum)[n], float* out, const Items<Epilogue>& items, uint32_t number, uint32_t row, const typename T::Element::Number* A,
+BG_DEVICE void finishSums(float (&sum)[n], float* out, const Items<Epilogue>& items, uint32_t number,
+    uint32_t row, const typename T::Element::Number* A,
                           const typename T::Element::Number* B, float* C, float* workspace) {
   const Item item = items.wait(number);
   const Epilogue& e = items.more;
-  if (item.slot != kFinal || __uint_as_float(item.beta) != 0.0f || (T::kEmulated && (e.has(kGated) || losesBits<T>(__uint_as_float(item.alpha)) || overflowed<T>(sum)))) {
+  if (item.slot != kFinal || __uint_as_float(item.beta) != 0.0f ||
+      (T::kEmulated && (e.has(kGated) || losesBits<T>(__uint_as_float(item.alpha)) || overflowed<T>(sum)))) {
     return finishColumns<T, kTransA, kTransB>(sum, out, items, number, row, A, B, C, workspace);
   }
   const ItemEpilogue words = itemEpilogueAt(items.words(), number % kItemPlaces);

@@ -1,18 +1,21 @@
-// What becomes of the partial tiles of a tile that is cut along K: they are summed, always in the same order, and
-// C = alpha * sum + beta * C. fixup is the kernel of a launch of its own for that. Of kernels whose names end with _parts
-// whoever stores the last part of a tile sums all of them (finishPartial): a launch less. kFinishes: all kernels are such.
+// What becomes of the partial tiles of a tile that is cut along K: they are summed, always in the same order,
+// and C = alpha * sum + beta * C. fixup is the kernel of a launch of its own for that. Of kernels whose names
+// end with _parts whoever stores the last part of a tile sums all of them (finishPartial): a launch less.
+// kFinishes: all kernels are such.
 #pragma once
 
 #include "gemm.cuh"
 
-// A group of fixup has kFixupThreads threads in sets, between which the slots are shared: a power of two, and as many as there are slots, at
-// most kSlotSets, so that few slots do not keep threads for more. Each vector of 4 elements has one thread of every set, and a tile as many
-// groups as its vectors need; a launch has enough for the most slots of a tile (Pieces in native.go). Each thread has kSlotLoads loads under
-// way, so that a sum of 100 slots waits for 2 loads one after the other and not for 100. The order of additions depends on nothing but the
-// number of slots, and is theirs of up to kSlotSets.
+// A group of fixup has kFixupThreads threads in sets, between which the slots are shared: a power of two, and
+// as many as there are slots, at most kSlotSets, so that few slots do not keep threads for more. Each vector
+// of 4 elements has one thread of every set, and a tile as many groups as its vectors need; a launch has
+// enough for the most slots of a tile (Pieces in native.go). Each thread has kSlotLoads loads under way, so
+// that a sum of 100 slots waits for 2 loads one after the other and not for 100. The order of additions
+// depends on nothing but the number of slots, and is theirs of up to kSlotSets.
 constexpr uint32_t kFixupThreads = 128, kSlotSets = 8, kSlotLoads = 8;
 
-// slotSets is the logarithm of the sets for so many slots of kVectors vectors: a tile that has fewer vectors than a group has threads has more.
+// slotSets is the logarithm of the sets for so many slots of kVectors vectors: a tile that has fewer vectors
+// than a group has threads has more.
 template <uint32_t kVectors>
 BG_DEVICE uint32_t slotSets(uint32_t count) {
   static_assert(kVectors * kSlotSets >= kFixupThreads, "a tile too small");
@@ -22,7 +25,8 @@ BG_DEVICE uint32_t slotSets(uint32_t count) {
 }
 
 template <class T, class Element = Floats, class More = NoEpilogue>
-BG_DEVICE void fixup(const uint4* __restrict__ items, float* __restrict__ C, const float* __restrict__ workspace, const More& more = {}) {
+BG_DEVICE void fixup(const uint4* __restrict__ items, float* __restrict__ C,
+    const float* __restrict__ workspace, const More& more = {}) {
   constexpr uint32_t kVectors = T::TM * T::TN / 4;  // of a slot
   BG_SHARED(float4, sums, kFixupThreads);
 
@@ -31,9 +35,11 @@ BG_DEVICE void fixup(const uint4* __restrict__ items, float* __restrict__ C, con
   if (pieceId() * across >= kVectors) return;  // the launch has groups for more slots
   awaitEarlier();
   const uint32_t t = threadId(), set = (t << log) / kFixupThreads, vector = pieceId() * across + t % across;
-  const uint32_t row = vector / (T::TN / 4), col = vector % (T::TN / 4) * 4, rows = item.rows(), cols = item.cols();
+  const uint32_t row = vector / (T::TN / 4), col = vector % (T::TN / 4) * 4, rows = item.rows(),
+      cols = item.cols();
   const uint32_t count = row < rows && col < cols ? item.count : 0;  // nobody has stored what does not exist
-  const float4* part = reinterpret_cast<const float4*>(workspace) + static_cast<size_t>(item.slot + set) * kVectors + vector;
+  const float4* part = reinterpret_cast<const float4*>(workspace) +
+      static_cast<size_t>(item.slot + set) * kVectors + vector;
 
   const float4 none = make_float4(0.0f, 0.0f, 0.0f, 0.0f);  // adds nothing: sums are never -0
   float4 sum = none;
@@ -41,7 +47,8 @@ BG_DEVICE void fixup(const uint4* __restrict__ items, float* __restrict__ C, con
   for (uint32_t slot = set; slot < count; slot += kSlotLoads * sets) {
     float4 v[kSlotLoads];
 #pragma unroll
-    for (uint32_t i = 0; i < kSlotLoads; ++i, part += sets * kVectors) v[i] = slot + i * sets < count ? *part : none;
+    for (uint32_t i = 0; i < kSlotLoads; ++i, part += sets * kVectors) v[i] = slot + i * sets < count ?
+        *part : none;
 #pragma unroll
     for (uint32_t i = 0; i < kSlotLoads; ++i) add(v[i]);
   }
@@ -57,22 +64,26 @@ BG_DEVICE void fixup(const uint4* __restrict__ items, float* __restrict__ C, con
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     if (row < rows && col + i < cols) {
-      if constexpr (More::kIs) more.template finishFixup<Element>(items, workerId(), item, row, col + i, values[i], C);
+      if constexpr (More::kIs) more.template finishFixup<Element>(items, workerId(), item, row, col + i,
+          values[i], C);
       else storeElement<Element>(c + i, alpha, values[i], beta);
     }
   }
 }
 
-// sumPartials does what fixup does of up to kSlotSets parts, for 4 adjacent columns of a tile and, from row `row` on, each kApart-th row:
-// their sums are in the order of the slots, as there, so that bits are the same. kVectors rows of kSlots slots are under way at once.
+// sumPartials does what fixup does of up to kSlotSets parts, for 4 adjacent columns of a tile and, from row
+// `row` on, each kApart-th row: their sums are in the order of the slots, as there, so that bits are the
+// same. kVectors rows of kSlots slots are under way at once.
 template <class T, int kApart, int kVectors, int kSlots>
-BG_DEVICE void sumPartials(const FixupItem& item, uint32_t row, uint32_t rows, uint32_t col, float* C, const float* workspace) {
+BG_DEVICE void sumPartials(const FixupItem& item, uint32_t row, uint32_t rows, uint32_t col, float* C,
+    const float* workspace) {
   constexpr uint32_t kSlot = T::TM * T::TN / 4, kPitch = T::TN / 4;  // vectors
   static_assert(kVectors * kApart <= T::TM && T::TM % (kVectors * kApart) == 0, "rows beyond the slot");
   const float alpha = __uint_as_float(item.alpha), beta = __uint_as_float(item.beta);
 #pragma unroll 1
   for (; row < rows; row += kVectors * kApart) {
-    const float4* from = reinterpret_cast<const float4*>(workspace) + static_cast<uint64_t>(item.slot) * kSlot + row * kPitch + col / 4;
+    const float4* from = reinterpret_cast<const float4*>(workspace) +
+        static_cast<uint64_t>(item.slot) * kSlot + row * kPitch + col / 4;
     float sum[kVectors][4];
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) sum[i][0] = sum[i][1] = sum[i][2] = sum[i][3] = 0.0f;
@@ -83,7 +94,8 @@ BG_DEVICE void sumPartials(const FixupItem& item, uint32_t row, uint32_t rows, u
       for (int s = 0; s < kSlots; ++s) {
 #pragma unroll
         for (int i = 0; i < kVectors; ++i) {
-          part[s][i] = slot + s < item.count ? from[s * kSlot + i * kApart * kPitch] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+          part[s][i] = slot + s < item.count ? from[s * kSlot + i * kApart * kPitch] :
+              make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         }
       }
 #pragma unroll
@@ -101,7 +113,8 @@ BG_DEVICE void sumPartials(const FixupItem& item, uint32_t row, uint32_t rows, u
     auto has = [&](int i, int j) { return row + i * kApart < rows && col + j < item.cols(); };
     float old[kVectors][4];
 #pragma unroll
-    for (int n = 0; n < 4 * kVectors; ++n) old[n / 4][n % 4] = beta != 0.0f && has(n / 4, n % 4) ? rowsOn(c, n / 4 * kApart, item.ldc)[n % 4] : 0.0f;
+    for (int n = 0; n < 4 * kVectors; ++n) old[n / 4][n % 4] = beta != 0.0f && has(n / 4, n % 4) ?
+        rowsOn(c, n / 4 * kApart, item.ldc)[n % 4] : 0.0f;
 #pragma unroll
     for (int n = 0; n < 4 * kVectors; ++n) {
       float value = alpha * sum[n / 4][n % 4];
@@ -117,17 +130,21 @@ BG_DEVICE uint32_t* countersOf(const uint4* items, const Item& item) {
   return const_cast<uint32_t*>(reinterpret_cast<const uint32_t*>(items)) + item.ldc;
 }
 
-// finishPartial counts the thread groups that have stored their parts of a tile of fp32. The last one sums all parts, its own too,
-// whoever it is. Nobody waits for another one, so that any order of groups will do.
+// finishPartial counts the thread groups that have stored their parts of a tile of fp32. The last one sums
+// all parts, its own too, whoever it is. Nobody waits for another one, so that any order of groups will do.
 template <class T>
 BG_DEVICE void finishPartial(const uint4* items, const Item& item, float* C, const float* workspace) {
   if ((item.flags & kItemPartial) == 0) return;
   const FixupItem tile = fixupAt(fixupOf(items, item), 0);
   barrier();  // all threads have stored
   if (!arrivesLast(countersOf(items, item), tile.count)) return;
-  constexpr int kAcross = T::TN / 4, kGroup = T::kThreads / kAcross, kApart = kGroup < T::TM ? kGroup : T::TM;  // vectors of a row, rows at once
-  constexpr int kUnderWay = T::kThreads * T::kMinGroups > 512 ? 8 : 16, kMost = kUnderWay / 4, kRows = T::TM / kApart;  // as registers allow
+  // vectors of a row, rows at once
+  constexpr int kAcross = T::TN / 4, kGroup = T::kThreads / kAcross, kApart = kGroup < T::TM ? kGroup : T::TM;
+  // as registers allow
+  constexpr int kUnderWay = T::kThreads * T::kMinGroups > 512 ? 8 : 16, kMost = kUnderWay / 4,
+      kRows = T::TM / kApart;
   constexpr int kVectors = kRows < kMost ? kRows : kMost;
   const uint32_t row = threadId() / kAcross, col = threadId() % kAcross * 4;
-  if (col < tile.cols()) sumPartials<T, kApart, kVectors, kUnderWay / kVectors>(tile, row, tile.rows(), col, C, workspace);
+  if (col < tile.cols()) sumPartials<T, kApart, kVectors,
+      kUnderWay / kVectors>(tile, row, tile.rows(), col, C, workspace);
 }

@@ -33,8 +33,10 @@ template <int kTM, int kTN, int kTK, int kThreads_, int kRM, int kRN, int kStage
 struct Tile {
   static constexpr int TM = kTM, TN = kTN, TK = kTK, RM = kRM, RN = kRN;
   static constexpr int kThreads = kThreads_;
-  static constexpr int kStages = kStages_;  // steps in shared memory: one is multiplied, the others are on their way
-  static constexpr int kMinGroups = kMinGroups_;  // that must fit in registers at once: thread groups of a compute unit; HIP: waves of a SIMD
+  // steps in shared memory: one is multiplied, the others are on their way
+  static constexpr int kStages = kStages_;
+  // that must fit in registers at once: thread groups of a compute unit; HIP: waves of a SIMD
+  static constexpr int kMinGroups = kMinGroups_;
   static constexpr int kEpilogueGroups = kMinGroups;  // the same with an epilogue
   static constexpr int kGroups = kThreads * RM * RN / (TM * TN);  // K groups
   static constexpr int kGroupThreads = kThreads / kGroups;
@@ -69,8 +71,8 @@ BG_DEVICE void storeVector(float* at, const Vector<n, Element>& v) {
   *reinterpret_cast<Vector<n, Element>*>(at) = v;
 }
 
-// Floats are elements of fp32. Number is as wide as an element, Word what a word of 4 bytes
-// is taken for, kPer how many elements it has. kScaled: products may be multiplied by scales. Elements that are narrower
+// Floats are elements of fp32. Number is as wide as an element, Word what a word of 4 bytes is taken for,
+// kPer how many elements it has. kScaled: products may be multiplied by scales. Elements that are narrower
 // tell which C they have where that is not of fp32: withC calls `of` with its elements.
 struct Floats {
   using Number = float;
@@ -134,12 +136,14 @@ struct Operand : RowList<kListed> {
   SharedAddress to;  // its place in the first stage
   uint32_t ld;
   uint32_t k;      // of the first element within a step
-  uint32_t valid;  // a bit for each element whose row or column exists; with vector loads for each column of a vector
+  // a bit for each element whose row or column exists; with vector loads for each column of a vector
+  uint32_t valid;
   bool vector;       // copies of 16 bytes
   Copies<kCount> copies;
   uint32_t pending;  // the stage that they fill
 
-  BG_DEVICE Operand(const float* start, uint32_t ld_, uint32_t length, bool aligned, const float* shared, const uint32_t* rows = nullptr)
+  BG_DEVICE Operand(const float* start, uint32_t ld_, uint32_t length, bool aligned, const float* shared,
+      const uint32_t* rows = nullptr)
       : RowList<kListed>{rows + threadId() / kRun}, ld(ld_), vector(kCanVector && aligned), copies(start) {
     const uint32_t t = threadId();
     if constexpr (kMajorK) {
@@ -162,7 +166,8 @@ struct Operand : RowList<kListed> {
   static BG_DEVICE uint32_t lowBits(uint32_t n) { return n < 32 ? (1u << n) - 1 : 0xffffffff; }
 
   // below is the number of k, k + step, ... that are below left.
-  BG_DEVICE uint32_t below(uint32_t left, uint32_t step) const { return left > k ? (left - k + step - 1) / step : 0; }
+  BG_DEVICE uint32_t below(uint32_t left, uint32_t step) const { return left > k ?
+      (left - k + step - 1) / step : 0; }
 
   // copy starts the copies of the next step, of which `left` k's exist, to a
   // stage of shared memory.
@@ -171,7 +176,8 @@ struct Operand : RowList<kListed> {
       const uint32_t rows = min(below(left, kVectorStride), static_cast<uint32_t>(kCount / 4));
       if (valid == 15) {
         copies.template start<16, kCount / 4>(
-            lowBits(rows), [&](int j) { return vectorTo(j, stage); }, [&](int j) { return rowsOn(at, j * kVectorStride, ld); });
+            lowBits(rows), [&](int j) { return vectorTo(j, stage); },
+                [&](int j) { return rowsOn(at, j * kVectorStride, ld); });
       } else {  // the last columns of the matrix
 #pragma unroll 1
         for (uint32_t j = 0; j < rows; ++j) {
@@ -204,14 +210,16 @@ struct Operand : RowList<kListed> {
   }
 
   // The places in shared memory of a thread's copies.
-  BG_DEVICE SharedAddress vectorTo(int j, uint32_t stage) const { return to + stage + 4 * j * kVectorStride * kPitch; }
+  BG_DEVICE SharedAddress vectorTo(int j, uint32_t stage) const { return to + stage +
+      4 * j * kVectorStride * kPitch; }
   BG_DEVICE SharedAddress narrowTo(int j, uint32_t stage) const {
     const int along = j / kRows * kStep, across = j % kRows * kStride;
     return to + stage + 4 * (along * kPitch + across);
   }
 };
 
-// Accumulator is the register block of a thread and where it lies in the tile. It reads VB columns of B at once.
+// Accumulator is the register block of a thread and where it lies in the tile. It reads VB columns of B at
+// once.
 template <class T, int VB = T::VB>
 struct Accumulator {
   static constexpr int kGroups = T::kGroups;
@@ -221,7 +229,8 @@ struct Accumulator {
   uint32_t group, row, col;   // K group; first row and column of the thread
   uint32_t teamRow, teamCol;  // first row and column of its team
   bool few;                   // rows: no more than VA
-  static constexpr bool kAsksFew = kCopiesLines && T::kThin;  // AMD's compiler would leave the block in memory
+  // AMD's compiler would leave the block in memory
+  static constexpr bool kAsksFew = kCopiesLines && T::kThin;
 
   BG_DEVICE Accumulator() {
     constexpr int kTeamsAcross = T::TN / (T::kTeamCols * T::RN);
@@ -253,7 +262,8 @@ struct Accumulator {
     }
   }
 
-  // multiply adds the products of a step of which `left` k's exist. Each other row of B that the thread reads lies `further` words further.
+  // multiply adds the products of a step of which `left` k's exist. Each other row of B that the thread reads
+  // lies `further` words further.
   template <int kPitchA, int kPitchB>
   BG_DEVICE void multiply(const float* a, const float* b, int32_t further, uint32_t left) {
     if (left >= T::TK) {
@@ -269,13 +279,15 @@ struct Accumulator {
     }
   }
   template <int kPitchA, int kPitchB>
-  BG_DEVICE void multiply(const float* a, const float* b, uint32_t left) { multiply<kPitchA, kPitchB>(a, b, 0, left); }
+  BG_DEVICE void multiply(const float* a, const float* b, uint32_t left) { multiply<kPitchA,
+      kPitchB>(a, b, 0, left); }
 
   // steps and step have kRows rows of the block.
   template <int kRows, int kPitchA, int kPitchB>
   BG_DEVICE void steps(const float* a, const float* b, int32_t further) {
 BG_UNROLL_STEPS
-    for (int k = 0; k < T::TK; k += T::kGroups) step<kRows>(a + k * kPitchA, b + (k / T::kGroups % 2 == 0 ? 0 : further) + k * kPitchB);
+    for (int k = 0; k < T::TK; k += T::kGroups) step<kRows>(a + k * kPitchA,
+        b + (k / T::kGroups % 2 == 0 ? 0 : further) + k * kPitchB);
   }
   template <int kRows>
   BG_DEVICE void step(const float* a, const float* b) {
@@ -329,7 +341,8 @@ BG_DEVICE void storeElement(typename Element::Number* c, float alpha, float sum,
 // not predicated, because the compiler would have one wait for the other, but
 // repeat the first.
 template <class T, int kGroups, bool kReads, int kPitch, class To>
-BG_DEVICE void storeTile(const float* shared, typename To::Number* to, uint32_t ld, uint32_t rows, uint32_t cols, float alpha, float beta) {
+BG_DEVICE void storeTile(const float* shared, typename To::Number* to, uint32_t ld, uint32_t rows,
+    uint32_t cols, float alpha, float beta) {
   constexpr int kApart = T::kThreads / T::TN, kMost = kReads ? 16 : 8;
   constexpr int kAtOnce = T::TM / kApart < kMost ? T::TM / kApart : kMost;
   const uint32_t t = threadId(), row = t / T::TN, col = t % T::TN;
@@ -341,7 +354,8 @@ BG_DEVICE void storeTile(const float* shared, typename To::Number* to, uint32_t 
     float value[kAtOnce], old[kAtOnce];
     if (kReads) {
 #pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) old[i] = To::number(*rowsOn(to, r + i * kApart < rows ? i * kApart : 0, ld));
+      for (int i = 0; i < kAtOnce; ++i) old[i] = To::number(*rowsOn(to,
+          r + i * kApart < rows ? i * kApart : 0, ld));
     }
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
@@ -369,13 +383,15 @@ struct Target {
 
   static BG_DEVICE Target ofC(const Item& item, float* C) {
     const float alpha = item.depth == 0 ? 0.0f : __uint_as_float(item.alpha);
-    return {reinterpret_cast<typename To::Number*>(C) + item.offC, item.ldc, item.rows(), item.cols(), alpha, __uint_as_float(item.beta)};
+    return {reinterpret_cast<typename To::Number*>(C) + item.offC, item.ldc, item.rows(), item.cols(), alpha,
+        __uint_as_float(item.beta)};
   }
 
   template <class T>
   static BG_DEVICE Target ofItem(const Item& item, float* C, float* workspace) {
     if (item.slot != kFinal) {
-      return {workspace + static_cast<uint64_t>(item.slot) * (T::TM * T::TN), T::TN, T::TM, T::TN, 1.0f, 0.0f};
+      return {workspace + static_cast<uint64_t>(item.slot) * (T::TM * T::TN),
+          T::TN, T::TM, T::TN, 1.0f, 0.0f};
     }
     return ofC(item, C);
   }
@@ -405,8 +421,8 @@ BG_DEVICE void withTarget(const Item& item, float* C, float* workspace, Store st
   store(Target<>::template ofItem<T>(item, C, workspace));
 }
 
-// StepScales are scales that change along K, of which there are none here: AMD's kernels have some (steps_hip.cuh). Numbers of a stage
-// come behind those of the operands.
+// StepScales are scales that change along K, of which there are none here: AMD's kernels have some
+// (steps_hip.cuh). Numbers of a stage come behind those of the operands.
 template <class T, class Element, class More>
 struct StepScales {
   static constexpr int kFloats = 0;
@@ -415,35 +431,41 @@ struct StepScales {
   BG_DEVICE void copy(uint32_t, uint32_t, RowOf, int) {}
   BG_DEVICE void land(float*) {}
   template <int kPitchA, int kPitchB, class Sum>
-  BG_DEVICE void multiply(Sum& sum, const float* readA, const float* readB, uint32_t left, const float*) const {
+  BG_DEVICE void multiply(Sum& sum, const float* readA, const float* readB, uint32_t left,
+      const float*) const {
     sum.template multiply<kPitchA, kPitchB>(readA, readB, left);
   }
 };
 
 // SideB is how a kernel brings B to shared memory and who reads it there, `shift` words further.
-template <class T, bool kTransB, class Element, class SumOf, bool kLined = kCopiesLines && T::kThin && !kTransB && Element::kPer == 1>
+template <class T, bool kTransB, class Element, class SumOf, bool kLined = kCopiesLines && T::kThin &&
+    !kTransB && Element::kPer == 1>
 struct SideB {
   using Of = Operand<T, T::TN, kTransB, Element>;
   using Sum = SumOf;
   template <class Start>
   static BG_DEVICE uint32_t shift(const Start&, uint32_t, const Sum&) { return 0; }
 };
-// LinedSum reads columns one by one, which are a team's width apart: vectors of them would begin anywhere in a line.
+// LinedSum reads columns one by one, which are a team's width apart: vectors of them would begin anywhere in
+// a line.
 template <class T>
 struct LinedSum : Accumulator<T, sizeof(Packed) / 4> {
   using Base = Accumulator<T, sizeof(Packed) / 4>;
   int32_t further;  // words, of each other row of a K group
 
   template <int kPitchA, int kPitchB>
-  BG_DEVICE void multiply(const float* a, const float* b, uint32_t left) { Base::template multiply<kPitchA, kPitchB>(a, b, further, left); }
+  BG_DEVICE void multiply(const float* a, const float* b, uint32_t left) { Base::template multiply<kPitchA,
+      kPitchB>(a, b, further, left); }
 };
-// By lines: thin tiles take 0.93 to 0.95 of the time where rows of B begin anywhere, down to 0.85 where K differs much (H100).
+// By lines: thin tiles take 0.93 to 0.95 of the time where rows of B begin anywhere, down to 0.85 where K
+// differs much (H100).
 template <class T, class Element, class SumOf>
 struct SideB<T, false, Element, SumOf, true> {
   using Of = LinedOperand<T, Element>;
   using Sum = LinedSum<T>;
   static BG_DEVICE uint32_t shift(const float* start, uint32_t ld, Sum& sum) {
-    const uint32_t first = Of::placeInSector(rowsOn(start, sum.group, ld)), next = Of::placeInSector(rowsOn(start, sum.group + T::kGroups, ld));
+    const uint32_t first = Of::placeInSector(rowsOn(start, sum.group, ld)),
+        next = Of::placeInSector(rowsOn(start, sum.group + T::kGroups, ld));
     sum.further = static_cast<int32_t>(next - first);
     return first;
   }
@@ -455,9 +477,12 @@ BG_DEVICE void finishPartial(const uint4* items, const Item& item, float* C, con
 
 // gemm is the kernel of a tile. Sum keeps its outputs in registers and multiplies. A step has
 // T::TK words of Element along K. kPartials: it sums the parts of tiles.
-template <class T, bool kTransA, bool kTransB, class SumOf = Accumulator<T>, class Element = Floats, class More = NoEpilogue, bool kPartials = false>
-BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A,
-                    const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace, const More& more = {}) {
+template <class T, bool kTransA, bool kTransB, class SumOf = Accumulator<T>, class Element = Floats,
+    class More = NoEpilogue, bool kPartials = false>
+BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict__ table,
+    const float* __restrict__ A,
+                    const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace,
+                        const More& more = {}) {
   constexpr bool kListed = More::kIs && !kTransA;  // rows of A may be anywhere
   using OperandA = Operand<T, T::TM, !kTransA, Element, kListed>;
   using Side = SideB<T, kTransB, Element, SumOf>;
@@ -466,7 +491,8 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
   using Scales = StepScales<T, Element, More>;
   using Number = typename Element::Number;
   constexpr uint32_t kDepth = T::TK * Element::kPer;  // k's of a step
-  constexpr int kOperandFloats = OperandA::kFloats + OperandB::kFloats, kStageFloats = kOperandFloats + Scales::kFloats;
+  constexpr int kOperandFloats = OperandA::kFloats + OperandB::kFloats,
+      kStageFloats = kOperandFloats + Scales::kFloats;
   constexpr int kSumFloats = Sum::kGroups * T::TM * T::TN;
   constexpr int kFloats = T::kStages * kStageFloats > kSumFloats ? T::kStages * kStageFloats : kSumFloats;
   BG_SHARED(float4, memory, (kFloats + (kListed ? T::TM : 0)) / 4);
@@ -494,21 +520,24 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
     }
     if (depth == 0) work.keep();
     if (depth != 0) {
-      OperandA a(more.operandA(items, number, reinterpret_cast<const Number*>(A)) + item.offA, item.lda, rows, item.flags & kItemVector, shared, list);
+      OperandA a(more.operandA(items, number, reinterpret_cast<const Number*>(A)) + item.offA, item.lda, rows,
+          item.flags & kItemVector, shared, list);
       const auto startB = more.operandB(items, number, item, reinterpret_cast<const Number*>(B)) + item.offB;
       OperandB b(startB, item.ldb, cols, item.flags & kItemVector, shared + OperandA::kFloats);
       const float* const fromB = readB + Side::shift(startB, item.ldb, sum);
       Scales scales(more, items, number);
       auto multiply = [&](uint32_t left, int stage) {
         if (!active) return;
-        scales.template multiply<OperandA::kPitch, OperandB::kPitch>(sum, readA + stage, fromB + stage, left, shared + kOperandFloats + stage);
+        scales.template multiply<OperandA::kPitch, OperandB::kPitch>(sum, readA + stage, fromB + stage, left,
+            shared + kOperandFloats + stage);
       };
       uint32_t ahead = depth;  // k's of which no copies were started
       auto copy = [&](int stage) {
         if (ahead != 0) {
           a.copy(ahead, 4 * stage);
           b.copy(ahead, 4 * stage);
-          scales.copy(depth - ahead, depth, [&](uint32_t r) { return kListed ? list[r] : min(r, rows - 1); }, stage);
+          scales.copy(depth - ahead, depth, [&](uint32_t r) { return kListed ? list[r] :
+              min(r, rows - 1); }, stage);
           ahead -= min(ahead, kDepth);
         }
         commitCopies();
@@ -541,9 +570,11 @@ BG_DEVICE void gemm(const uint4* __restrict__ items, const uint32_t* __restrict_
     if constexpr (More::kIs) {
       more.template finish<T, Sum::kGroups, T::TN, Element>(shared, items, number, item, C, workspace);
     } else {
-      withTarget<T, Element>(item, C, workspace, [&](const auto& target) { target.template store<T, Sum::kGroups, T::TN>(shared); });
+      withTarget<T, Element>(item, C, workspace, [&](const auto& target) { target.template store<T,
+          Sum::kGroups, T::TN>(shared); });
     }
-    if constexpr ((kPartials || kFinishes) && Element::kPer == 1 && !More::kIs) finishPartial<T>(items, item, C, workspace);
+    if constexpr ((kPartials || kFinishes) && Element::kPer == 1 && !More::kIs) finishPartial<T>(items, item,
+        C, workspace);
     work.go(shared);
     if (work.any()) barrier();
   }

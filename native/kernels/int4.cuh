@@ -1,15 +1,18 @@
-// Kernels for B of 4 bits with scales of groups (mma.sync, from compute capability 8.0 on), of matrices as they are and with an epilogue.
-// What counts is how fast B comes from memory, and that few rows of A are no waste: B is the first operand of a product, 16
-// columns of it, and A the second one, 8 rows, so that C comes out transposed.
+// Kernels for B of 4 bits with scales of groups (mma.sync, from compute capability 8.0 on), of matrices as
+// they are and with an epilogue. What counts is how fast B comes from memory, and that few rows of A are no
+// waste: B is the first operand of a product, 16 columns of it, and A the second one, 8 rows, so that C comes
+// out transposed.
 //
-// B lies in panels of 64 k's (element.PackInt4), in which the 32 bytes of a column follow those of the one before, so that a tile
-// reads long pieces of memory. A step is two panels, copied in lines of 16 bytes, as the rows of A are, with the words of their groups. Of
-// a panel a lane with group = lane / 4 and member = lane % 4 takes k's 16*member + 0..15, which are two words of B and two lines
-// of A, for four products of 16 k's: which k is which matters as little there as in wgmma.cuh, as long as A and B agree.
+// B lies in panels of 64 k's (element.PackInt4), in which the 32 bytes of a column follow those of the one
+// before, so that a tile reads long pieces of memory. A step is two panels, copied in lines of 16 bytes, as
+// the rows of A are, with the words of their groups. Of a panel a lane with group = lane / 4 and member =
+// lane % 4 takes k's 16*member + 0..15, which are two words of B and two lines of A, for four products of 16
+// k's: which k is which matters as little there as in wgmma.cuh, as long as A and B agree.
 //
-// Weights become whole numbers of A's type, less their zero point, which is exact: a nibble in front of whose exponent
-// stands that of 128, or 1024, and from which that is taken away again with the zero point. Each 64 k's, which have a scale
-// in common for each column, are summed from zero, and come to fp32 sums times the scale.
+// Weights become whole numbers of A's type, less their zero point, which is exact: a nibble in front of whose
+// exponent stands that of 128, or 1024, and from which that is taken away again with the zero point. Each 64
+// k's, which have a scale in common for each column, are summed from zero, and come to fp32 sums times the
+// scale.
 #pragma once
 
 #include "../epilogue/epilogue.cuh"
@@ -21,25 +24,31 @@
 template <int TM_, int TN_, int kThreads_, int kStages_, int kMinGroups_, class Element_>
 struct Int4Tile {
   using Element = Element_;  // of A
-  static constexpr int TM = TM_, TN = TN_, TK = 128, kStages = kStages_, kThreads = kThreads_, kWarpColumns = TN / (kThreads / 32);
+  static constexpr int TM = TM_, TN = TN_, TK = 128, kStages = kStages_, kThreads = kThreads_,
+      kWarpColumns = TN / (kThreads / 32);
   static constexpr int kMinGroups = kMinGroups_, kEpilogueGroups = kMinGroups;
   static constexpr int kColumns = kWarpColumns / 16, kRows = TM / 8;  // of a warp: in 16 columns, and 8 rows
-  static constexpr int kPitch = TN + 4;                               // of the sums in shared memory: no two lanes store to one bank
+  // of the sums in shared memory: no two lanes store to one bank
+  static constexpr int kPitch = TN + 4;
   // A stage, in bytes: rows of A, the panels, and the words of their groups.
-  static constexpr uint32_t kRowA = 2 * TK + 16, kPanels = kRowA * TM, kPanel = 32 * TN, kGroups = kPanels + 2 * kPanel, kStage = kGroups + 2 * 4 * TN;
-  // placeOfA is where a line of 8 k's of a row of A lies, in bytes; it is kRowA from where kTurns rows before have it for each row.
+  static constexpr uint32_t kRowA = 2 * TK + 16, kPanels = kRowA * TM, kPanel = 32 * TN,
+      kGroups = kPanels + 2 * kPanel, kStage = kGroups + 2 * 4 * TN;
+  // placeOfA is where a line of 8 k's of a row of A lies, in bytes; it is kRowA from where kTurns rows before
+  // have it for each row.
   static constexpr uint32_t kTurns = 1;
   static BG_DEVICE uint32_t placeOfA(uint32_t row, uint32_t line) { return kRowA * row + 16 * line; }
   static_assert(kColumns * 16 == kWarpColumns && TM % 8 == 0 && kThreads >= TN, "uneven tile");
 };
 
-// GroupedRows copies the rows of A of a tile, which may be any, by kThreads threads. rowAt(r) is the one that is row r of the tile. Rows that
-// do not exist are not copied, since their sums are not stored.
+// GroupedRows copies the rows of A of a tile, which may be any, by kThreads threads. rowAt(r) is the one that
+// is row r of the tile. Rows that do not exist are not copied, since their sums are not stored.
 template <class T, int kThreads>
 struct GroupedRows {
   static constexpr uint32_t kLines = T::TK / 8, kApart = kThreads / kLines, kCopies = T::TM / kApart;
-  static constexpr uint32_t kTogether = 4;  // copies that a branch leaves out: one for each would take more instructions than the copies
-  static constexpr uint32_t kTurns = T::kTurns < kApart ? 1 : T::kTurns / kApart;  // copies, behind which places are kRowA apart again
+  // copies that a branch leaves out: one for each would take more instructions than the copies
+  static constexpr uint32_t kTogether = 4;
+  // copies, behind which places are kRowA apart again
+  static constexpr uint32_t kTurns = T::kTurns < kApart ? 1 : T::kTurns / kApart;
   const uint16_t* at;      // the thread's line of the next step, in the first row of all
   SharedAddress to[kTurns];
   uint32_t rows[kCopies];  // of A, that the thread copies
@@ -48,13 +57,15 @@ struct GroupedRows {
   bool vector;
 
   template <class RowAt>
-  BG_DEVICE GroupedRows(uint32_t thread, const uint16_t* start, const Item& item, const RowAt& rowAt, SharedAddress stages)
+  BG_DEVICE GroupedRows(uint32_t thread, const uint16_t* start, const Item& item, const RowAt& rowAt,
+      SharedAddress stages)
       : ld(item.lda), count(item.rows()), line(thread % kLines), vector((item.flags & kItemVector) != 0) {
     const uint32_t row = thread / kLines;
     at = start + 8 * line;
     length = static_cast<int32_t>(count - row);
 #pragma unroll
-    for (uint32_t i = 0; i < kTurns; ++i) to[i] = stages + T::placeOfA(row + i * kApart, line) - T::kRowA * i * kApart;
+    for (uint32_t i = 0; i < kTurns; ++i) to[i] = stages +
+        T::placeOfA(row + i * kApart, line) - T::kRowA * i * kApart;
 #pragma unroll
     for (uint32_t i = 0; i < kCopies; ++i) rows[i] = rowAt(row + i * kApart);
   }
@@ -81,7 +92,8 @@ struct GroupedRows {
 
   // from and target are where the line of a copy lies, and its place.
   BG_DEVICE const uint16_t* from(uint32_t i) const { return rowsOn(at, rows[i], ld); }
-  BG_DEVICE SharedAddress target(uint32_t i, uint32_t stage) const { return to[i % kTurns] + stage + T::kRowA * kApart * i; }
+  BG_DEVICE SharedAddress target(uint32_t i, uint32_t stage) const { return to[i % kTurns] + stage +
+      T::kRowA * kApart * i; }
 };
 
 // GroupedColumns copies the columns of B and the words of their groups.
@@ -93,7 +105,8 @@ struct GroupedColumns {
   SharedAddress to, toGroups;
   uint32_t panel, ldb, column, cols, shift, k;  // panel: words from one to the next
 
-  BG_DEVICE GroupedColumns(const uint32_t* start, const uint32_t* groups_, uint32_t log, const Item& item, SharedAddress stages)
+  BG_DEVICE GroupedColumns(const uint32_t* start, const uint32_t* groups_, uint32_t log, const Item& item,
+      SharedAddress stages)
       : panel(8 * item.ldb), ldb(item.ldb), column(threadId() / 2), cols(item.cols()), shift(log), k(0) {
     at = start + 4 * threadId();
     groups = groups_ + threadId();
@@ -108,12 +121,14 @@ struct GroupedColumns {
     for (uint32_t h = 0; h < 2; ++h) {
 #pragma unroll
       for (uint32_t i = 0; i < kCopies; ++i) {
-        if (column + i * kApart < cols) copyLine(to + stage + h * T::kPanel + 16 * T::kThreads * i, rowsOn(at, h, panel) + 4 * T::kThreads * i, h == 0 || both ? 16 : 0);
+        if (column + i * kApart < cols) copyLine(to + stage + h * T::kPanel + 16 * T::kThreads * i,
+            rowsOn(at, h, panel) + 4 * T::kThreads * i, h == 0 || both ? 16 : 0);
       }
     }
     if (threadId() < cols) {
       copyWord(toGroups + stage, rowsOn(groups, k >> shift, ldb), 4);
-      if (shift == 6) copyWord(toGroups + stage + 4 * T::TN, rowsOn(groups, both ? (k >> shift) + 1 : 0, ldb), both ? 4 : 0);
+      if (shift == 6) copyWord(toGroups + stage + 4 * T::TN, rowsOn(groups, both ? (k >> shift) + 1 : 0, ldb),
+          both ? 4 : 0);
     }
     at = rowsOn(at, 2, panel);
     k += T::TK;
@@ -126,7 +141,8 @@ struct Grouped {
   using Format = typename T::Element::Format;
   FragmentC sum[T::kColumns][T::kRows];
   const char *a, *b, *groups;
-  uint32_t second;                // bytes from the words of the groups of the first panel to those of the second
+  // bytes from the words of the groups of the first panel to those of the second
+  uint32_t second;
 
   BG_DEVICE void start(const FragmentLane& lane, uint32_t log, uint32_t first, const char* stages) {
     a = stages + T::kRowA * lane.group + 32 * lane.member;
@@ -137,11 +153,12 @@ struct Grouped {
 
   BG_DEVICE void clear() {
 #pragma unroll
-    for (int i = 0; i < T::kColumns * T::kRows; ++i) sum[i / T::kRows][i % T::kRows] = FragmentC{{0.0f, 0.0f, 0.0f, 0.0f}};
+    for (int i = 0; i < T::kColumns * T::kRows; ++i) sum[i / T::kRows][i % T::kRows] =
+        FragmentC{{0.0f, 0.0f, 0.0f, 0.0f}};
   }
 
-  // multiply adds the products of a step, of 8n rows, and of both its panels or the first alone. kOne: they have the words of their
-  // groups in common.
+  // multiply adds the products of a step, of 8n rows, and of both its panels or the first alone. kOne: they
+  // have the words of their groups in common.
   template <int n, uint32_t kPanels = 2, bool kOne = false>
   BG_DEVICE void multiply(uint32_t stage) {
     uint32_t group[T::kColumns][2], minus[T::kColumns][2];
@@ -190,7 +207,8 @@ struct Grouped {
 #pragma unroll
         for (int j = 0; j < n; ++j) {
 #pragma unroll
-          for (int e = 0; e < 4; ++e) sum[i][j].x[e] = fmaf(__uint_as_float(group[i][e / 2] & ~15u), part[i][j].x[e], sum[i][j].x[e]);
+          for (int e = 0; e < 4; ++e) sum[i][j].x[e] = fmaf(__uint_as_float(group[i][e / 2] & ~15u),
+              part[i][j].x[e], sum[i][j].x[e]);
         }
       }
     }
@@ -212,14 +230,16 @@ struct Grouped {
 #pragma unroll
       for (int j = 0; j < T::kRows; ++j) {
 #pragma unroll
-        for (int e = 0; e < 4; ++e) to[(8 * j + 2 * lane.member + e % 2) * T::kPitch + 16 * i + 8 * (e / 2) + lane.group] = sum[i][j].x[e];
+        for (int e = 0; e < 4; ++e) to[(8 * j + 2 * lane.member + e % 2) * T::kPitch + 16 * i + 8 * (e / 2) +
+            lane.group] = sum[i][j].x[e];
       }
     }
   }
 };
 
 template <class T>
-BG_DEVICE void int4Gemm(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A, const float* __restrict__ B,
+BG_DEVICE void int4Gemm(const uint4* __restrict__ items, const uint32_t* __restrict__ table,
+    const float* __restrict__ A, const float* __restrict__ B,
                         float* __restrict__ C, float* __restrict__ workspace, const Epilogue& more) {
   BG_SHARED_DYNAMIC(memory);
   char* const stages = reinterpret_cast<char*>(memory);
@@ -244,10 +264,14 @@ BG_DEVICE void int4Gemm(const uint4* __restrict__ items, const uint32_t* __restr
     if (item.depth == 0) {
       work.keep();
     } else {
-      GroupedRows<T, T::kThreads> a(threadId(), more.operandA(items, number, reinterpret_cast<const uint16_t*>(A)) + item.offA, item, [&](uint32_t r) { return list[r]; }, sharedAddress(stages));
+      GroupedRows<T, T::kThreads> a(threadId(), more.operandA(items, number,
+          reinterpret_cast<const uint16_t*>(A)) + item.offA, item, [&](uint32_t r) { return list[r]; },
+          sharedAddress(stages));
       const uint32_t log = more.has(kGroups64) ? 6 : 7;
-      GroupedColumns<T> b(more.operandB(items, number, item, reinterpret_cast<const uint32_t*>(B)) + item.offB / 8,
-                          more.rows + itemEpilogueAt(items, number).scaleBAt, log, item, sharedAddress(stages));
+      GroupedColumns<T> b(more.operandB(items, number, item, reinterpret_cast<const uint32_t*>(B)) +
+          item.offB / 8,
+                          more.rows + itemEpilogueAt(items, number).scaleBAt, log, item,
+                              sharedAddress(stages));
       uint32_t left = item.depth, ahead = left;
       auto copy = [&](uint32_t stage) {
         if (ahead != 0) {

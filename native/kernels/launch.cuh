@@ -1,11 +1,12 @@
-// What a launch does before the one in front of it has ended. From 9.0 on it may begin when all thread groups of that one have
-// left, or admit it (programmatic dependent launch): groups are there sooner, and wait.
+// What a launch does before the one in front of it has ended. From 9.0 on it may begin when all thread groups
+// of that one have left, or admit it (programmatic dependent launch): groups are there sooner, and wait.
 //
-// Nothing that the launch in front may write is loaded before that, nor is anything stored. An early launch (planner.Plan.Early),
-// of which the address of the table is marked, has items that were there before: its groups set up shared memory and load their
-// first item while they wait, and admit the next launch behind their last loads. Either alone is no gain, both take 2 % off the
-// sweep, 3 to 6 off its batches of 8 problems (H100). scripts/cuda.sh looks for loads in front of the wait, since the compiler may
-// move those of what it takes for constant.
+// Nothing that the launch in front may write is loaded before that, nor is anything stored. An early launch
+// (planner.Plan.Early), of which the address of the table is marked, has items that were there before: its
+// groups set up shared memory and load their first item while they wait, and admit the next launch behind
+// their last loads. Either alone is no gain, both take 2 % off the sweep, 3 to 6 off its batches of 8
+// problems (H100). scripts/cuda.sh looks for loads in front of the wait, since the compiler may move those of
+// what it takes for constant.
 #pragma once
 
 #include "../dialect.h"
@@ -15,7 +16,8 @@
 BG_DEVICE void awaitEarlier() { asm volatile("griddepcontrol.wait;\n" ::: "memory"); }
 // awaitEarlier(item) waits when those words of an item are there that tell what is to be loaded.
 BG_DEVICE void awaitEarlier(Item& item) {
-  asm volatile("griddepcontrol.wait;\n" : "+r"(item.offA), "+r"(item.offB), "+r"(item.depth), "+r"(item.lda), "+r"(item.ldb), "+r"(item.extent)::"memory");
+  asm volatile("griddepcontrol.wait;\n" : "+r"(item.offA), "+r"(item.offB), "+r"(item.depth), "+r"(item.lda),
+      "+r"(item.ldb), "+r"(item.extent)::"memory");
 }
 BG_DEVICE void admitNext() { asm volatile("griddepcontrol.launch_dependents;\n"); }
 
@@ -50,8 +52,11 @@ struct Launch {
 };
 #endif
 
-// isDynamic tells a dynamic table (internal/encoding/dynamic.go) from others, dynamicTable is where its words are.
-BG_DEVICE bool isDynamic(const uint32_t* table) { return reinterpret_cast<uintptr_t>(table) % 2 == kDynamicMark; }
+// isDynamic tells a dynamic table (internal/encoding/dynamic.go) from others, dynamicTable is where its words
+// are.
+BG_DEVICE bool isDynamic(const uint32_t* table) {
+  return reinterpret_cast<uintptr_t>(table) % 2 == kDynamicMark;
+}
 BG_DEVICE const uint32_t* dynamicTable(const uint32_t* unmarked) {
   return reinterpret_cast<const uint32_t*>(reinterpret_cast<const char*>(unmarked) - kDynamicMark);
 }

@@ -11,9 +11,12 @@ BG_DEVICE Pointer rowsOn(Pointer p, uint32_t n, uint32_t ld) {
 
 // placeInLine is the number of elements before p in its line of 16 bytes.
 template <class Number>
-BG_DEVICE uint32_t placeInLine(const Number* p) { return static_cast<uint32_t>(reinterpret_cast<uint64_t>(p) / sizeof(Number)) & (16 / sizeof(Number) - 1); }
+BG_DEVICE uint32_t placeInLine(const Number* p) {
+  return static_cast<uint32_t>(reinterpret_cast<uint64_t>(p) / sizeof(Number)) & (16 / sizeof(Number) - 1);
+}
 
-// bytesInLine are those that exist of a line, where so many elements do from its first on: all of them, or fewer, or none.
+// bytesInLine are those that exist of a line, where so many elements do from its first on: all of them, or
+// fewer, or none.
 template <class Number>
 BG_DEVICE uint32_t bytesInLine(int32_t elements) {
   constexpr int32_t kLine = 16 / sizeof(Number);
@@ -28,14 +31,19 @@ struct StagedOperand {
   using Element = typename T::Element;
   using Number = typename Element::Number;
   static constexpr int kLine = 16 / sizeof(Number);  // elements
-  static constexpr int kRows = kMajorK ? kLength : T::TK, kRun = kMajorK ? T::TK : kLength;  // of a step in memory
-  static constexpr int kPitch = kRun + (kMajorK || kLine > 8 ? kLine : 8);  // a line more, or two; no two lanes of a fragment share a bank
+  // of a step in memory
+  static constexpr int kRows = kMajorK ? kLength : T::TK, kRun = kMajorK ? T::TK : kLength;
+  // a line more, or two; no two lanes of a fragment share a bank
+  static constexpr int kPitch = kRun + (kMajorK || kLine > 8 ? kLine : 8);
   static constexpr int kFloats = kRows * kPitch / T::Element::kPer;
-  // A thread copies kSets lines of a row, besides one more when it is shifted, of rows that have the same shift.
-  static constexpr int kAllLines = kRun / kLine, kMost = T::kTeamThreads / kLine, kLines = kAllLines < kMost ? kAllLines : kMost, kSets = kAllLines / kLines;
+  // A thread copies kSets lines of a row, besides one more when it is shifted, of rows that have the same
+  // shift.
+  static constexpr int kAllLines = kRun / kLine, kMost = T::kTeamThreads / kLine,
+      kLines = kAllLines < kMost ? kAllLines : kMost, kSets = kAllLines / kLines;
   static constexpr int kApart = T::kTeamThreads / kLines, kPasses = kRows / kApart;
   static constexpr int kEnds = (kRows + T::kTeamThreads - 1) / T::kTeamThreads;
-  static_assert(kApart % kLine == 0 && kPasses * kApart == kRows && kPasses <= 32 && kSets * kLines == kAllLines && (kEnds == 1 || !kMajorK),
+  static_assert(kApart % kLine == 0 && kPasses * kApart == kRows && kPasses <= 32 &&
+      kSets * kLines == kAllLines && (kEnds == 1 || !kMajorK),
                 "uneven tile");
 
   // Where element (i, k) of the operand lies in a stage, i across K.
@@ -46,9 +54,11 @@ struct StagedOperand {
   SharedAddress to, toEnd;
   uint32_t ld;
   int32_t left, leftEnd;  // elements of the row from the line on, or room for them: along K without its k's
-  uint32_t row, valid;    // first row; along K: a bit for each row that exists, in the order of the passes, then the ends
+  // first row; along K: a bit for each row that exists, in the order of the passes, then the ends
+  uint32_t row, valid;
 
-  BG_DEVICE StagedOperand(const Number* start, uint32_t ld_, uint32_t length, uint32_t thread, const Number* stage, const uint32_t* = nullptr) : ld(ld_) {
+  BG_DEVICE StagedOperand(const Number* start, uint32_t ld_, uint32_t length, uint32_t thread,
+      const Number* stage, const uint32_t* = nullptr) : ld(ld_) {
     const uint32_t line = thread % kLines;
     row = thread / kLines;
     const Number* const first = rowsOn(start, row, ld);
@@ -91,35 +101,44 @@ struct StagedOperand {
       const uint32_t r = thread + p * T::kTeamThreads;
       const bool exists = kMajorK || r < depth;
       if (r >= kRows) break;
-      copyVector(toEnd + stage + sizeof(Number) * p * T::kTeamThreads * kPitch, rowsOn(end, p * T::kTeamThreads, ld), exists ? sizeEnd : 0);
+      copyVector(toEnd + stage + sizeof(Number) * p * T::kTeamThreads * kPitch,
+          rowsOn(end, p * T::kTeamThreads, ld), exists ? sizeEnd : 0);
     }
     at = kMajorK ? at + T::TK : rowsOn(at, T::TK, ld);
     end = kMajorK ? end + T::TK : rowsOn(end, T::TK, ld);
   }
 };
 
-// LinedOperand is B as it is, by lines, for tiles of gemm.cuh. A line keeps its place in a sector of 32 bytes, since the L2 cache gives
-// a sector twice whose halves go to two of shared memory, unless copies go through the L1 cache. Rows that are a multiple of 4 apart begin at one place
-// in a line, and each other one of them at the same place in a sector.
+// LinedOperand is B as it is, by lines, for tiles of gemm.cuh. A line keeps its place in a sector of 32
+// bytes, since the L2 cache gives a sector twice whose halves go to two of shared memory, unless copies go
+// through the L1 cache. Rows that are a multiple of 4 apart begin at one place in a line, and each other one
+// of them at the same place in a sector.
 template <class T, class Element>
 struct LinedOperand {
   using Number = typename Element::Number;
   static constexpr uint32_t kLine = 4, kSector = 2 * kLine;  // elements
   static constexpr int kPitch = T::TN + kSector, kFloats = T::TK * kPitch;
-  static constexpr uint32_t kLines = T::TN / kLine, kApart = T::kThreads / kLines, kPasses = T::TK / kApart;  // of a row, besides one more when it is shifted
-  static_assert(kApart % kLine == 0 && kPasses * kApart == T::TK && T::TK % kSector == 0 && T::TK <= T::kThreads && T::kGroups % kLine == 0, "uneven tile");
+  // of a row, besides one more when it is shifted
+  static constexpr uint32_t kLines = T::TN / kLine, kApart = T::kThreads / kLines, kPasses = T::TK / kApart;
+  static_assert(kApart % kLine == 0 && kPasses * kApart == T::TK && T::TK % kSector == 0 &&
+      T::TK <= T::kThreads && T::kGroups % kLine == 0, "uneven tile");
 
-  const Number *at, *end;          // the thread's line of the next step, in its first row; the line behind the last of row `thread`
+  // the thread's line of the next step, in its first row; the line behind the last of row `thread`
+  const Number *at, *end;
   SharedAddress to, other, toEnd;  // other: of each other row
   uint32_t ld, row, size, sizeEnd;  // bytes that exist of a line
 
-  static BG_DEVICE uint32_t placeInSector(const Number* p) { return static_cast<uint32_t>(reinterpret_cast<uint64_t>(p) / sizeof(Number)) % kSector; }
+  static BG_DEVICE uint32_t placeInSector(const Number* p) {
+    return static_cast<uint32_t>(reinterpret_cast<uint64_t>(p) / sizeof(Number)) % kSector;
+  }
 
-  BG_DEVICE LinedOperand(const Number* start, uint32_t ld_, uint32_t length, bool, const float* shared) : ld(ld_), row(threadId() / kLines) {
+  BG_DEVICE LinedOperand(const Number* start, uint32_t ld_, uint32_t length, bool, const float* shared) :
+      ld(ld_), row(threadId() / kLines) {
     const uint32_t before = kLine * (threadId() % kLines);
     // target is where the line of row r lies that is `further` elements behind its first.
     auto target = [&](uint32_t r, uint32_t further) {
-      return sharedAddress(shared + r * kPitch + further) + 16 * (placeInSector(rowsOn(start, r, ld)) / kLine);
+      return sharedAddress(shared + r * kPitch + further) +
+          16 * (placeInSector(rowsOn(start, r, ld)) / kLine);
     };
     const Number* const first = rowsOn(start, row, ld);
     const Number* const last = rowsOn(start, threadId(), ld);
@@ -137,7 +156,8 @@ struct LinedOperand {
 #pragma unroll
     for (uint32_t p = 0; p < kPasses; ++p) {
       const bool exists = row + p * kApart < left;
-      copySector((p % 2 == 0 ? to : other) + stage + sizeof(Number) * (p - p % 2) * kApart * kPitch, rowsOn(at, p * kApart, ld), exists ? size : 0);
+      copySector((p % 2 == 0 ? to : other) + stage + sizeof(Number) * (p - p % 2) * kApart * kPitch,
+          rowsOn(at, p * kApart, ld), exists ? size : 0);
     }
     if (threadId() < T::TK) copySector(toEnd + stage, end, threadId() < left ? sizeEnd : 0);
     at = rowsOn(at, T::TK, ld);

@@ -45,19 +45,22 @@ BG_DEVICE void convert(float x, uint32_t& hi, uint32_t& lo) {
 }
 
 // TensorTile is a row of the tile table and what follows from it.
-template <int kTM, int kTN, int kTK, int kTeams_, int kStages_, int kMinGroups_, bool kEmulated_, class Element_ = Floats>
+template <int kTM, int kTN, int kTK, int kTeams_, int kStages_, int kMinGroups_, bool kEmulated_,
+    class Element_ = Floats>
 struct TensorTile {
   using Element = Element_;  // of A and B
   static constexpr int TM = kTM, TN = kTN;
   static constexpr int TK = kTK * Element::kPer;  // k's of a step of one team
   static constexpr int kTeams = kTeams_, kStages = kStages_, kMinGroups = kMinGroups_;
-  static constexpr int kEpilogueGroups = kMinGroups < 3 && Element::kPer != 4 ? kMinGroups : 3;  // with an epilogue: 4 would spill
+  // with an epilogue: 4 would spill
+  static constexpr int kEpilogueGroups = kMinGroups < 3 && Element::kPer != 4 ? kMinGroups : 3;
   static constexpr bool kEmulated = kEmulated_;
   static constexpr int kBlockRows = TM < 32 ? TM : 32, kBlock = 32;  // rows and columns of a warp
   static constexpr int kBlocksAcross = TN / kBlock;
   static constexpr int kTeamThreads = 32 * (TM / kBlockRows) * kBlocksAcross;
   static constexpr int kThreads = kTeams * kTeamThreads;
-  static constexpr int kPitch = TN + 8;  // of the sums in shared memory: no two rows of a fragment share a bank
+  // of the sums in shared memory: no two rows of a fragment share a bank
+  static constexpr int kPitch = TN + 8;
   static_assert(kTeams == 1 || kTeamThreads == 32, "teams of several warps need a barrier of their own");
 };
 
@@ -77,22 +80,26 @@ struct WarpBlock {
   BG_DEVICE WarpBlock() { clear(sum); }
 
   // start prepares the reading of stages, for operands from `a` and `b` on.
-  BG_DEVICE void start(const FragmentLane& lane, const float* stages, uint32_t row, uint32_t col, const float* a, uint32_t lda,
+  BG_DEVICE void start(const FragmentLane& lane, const float* stages, uint32_t row, uint32_t col,
+      const float* a, uint32_t lda,
                        const float* b, uint32_t ldb, const uint32_t* list) {
     const uint32_t shiftA = kListed ? 0 : placeInLine(rowsOn(a, kTransA ? lane.member : lane.group, lda));
     if constexpr (kListed) {
 #pragma unroll
-      for (int i = 0; i < 2 * kRows; ++i) shifts[i] = placeInLine(rowsOn(a, list[row + lane.group + 8 * i], lda));
+      for (int i = 0; i < 2 * kRows; ++i) shifts[i] = placeInLine(rowsOn(a, list[row + lane.group + 8 * i],
+          lda));
     }
     const uint32_t shiftB = placeInLine(rowsOn(b, kTransB ? lane.group : lane.member, ldb));
     readA = stages + (row + lane.group) * OperandA::kAcross + lane.member * OperandA::kAlong + shiftA;
-    readB = stages + OperandA::kFloats + (col + lane.group) * OperandB::kAcross + lane.member * OperandB::kAlong + shiftB;
+    readB = stages + OperandA::kFloats + (col + lane.group) * OperandB::kAcross +
+        lane.member * OperandB::kAlong + shiftB;
   }
 
   static BG_DEVICE void clear(FragmentC (&block)[kRows][kColumns]) {
 #pragma unroll
     for (int i = 0; i < kRows * kColumns * FragmentC::kElements; ++i) {
-      block[i / kColumns / FragmentC::kElements][i / FragmentC::kElements % kColumns].x[i % FragmentC::kElements] = 0.0f;
+      block[i / kColumns / FragmentC::kElements][i / FragmentC::kElements % kColumns]
+          .x[i % FragmentC::kElements] = 0.0f;
     }
   }
 
@@ -107,7 +114,8 @@ struct WarpBlock {
       for (int e = 0; e < FragmentA::kElements; ++e) {
         const int across = i * FragmentA::kRows + FragmentA::row(e);
         const float* const at = kListed ? a + shifts[across / 8] : a;
-        convert<T::kEmulated>(at[across * OperandA::kAcross + FragmentA::k(e) * OperandA::kAlong], hi[i].x[e], lo[i].x[e]);
+        convert<T::kEmulated>(at[across * OperandA::kAcross + FragmentA::k(e) * OperandA::kAlong], hi[i].x[e],
+            lo[i].x[e]);
       }
     }
 #pragma unroll
@@ -116,7 +124,8 @@ struct WarpBlock {
 #pragma unroll
       for (int e = 0; e < FragmentB::kElements; ++e) {
         const int across = j * FragmentB::kColumns;
-        convert<T::kEmulated>(b[across * OperandB::kAcross + FragmentB::k(e) * OperandB::kAlong], bHi.x[e], bLo.x[e]);
+        convert<T::kEmulated>(b[across * OperandB::kAcross + FragmentB::k(e) * OperandB::kAlong], bHi.x[e],
+            bLo.x[e]);
       }
 #pragma unroll
       for (int i = 0; i < kRows; ++i) {
@@ -209,7 +218,8 @@ struct WarpBlock {
 // computed with FMA in their order, to the first team's tile in shared memory, and
 // zero to the others'.
 template <class T, bool kTransA, bool kTransB, bool kListed>
-BG_DEVICE void recompute(const float* A, uint32_t lda, const float* B, uint32_t ldb, uint32_t rows, uint32_t cols,
+BG_DEVICE void recompute(const float* A, uint32_t lda, const float* B, uint32_t ldb, uint32_t rows,
+    uint32_t cols,
                          uint32_t first, uint32_t count, float* shared, const uint32_t* list) {
   A = rowsOn(A, first, kTransA ? lda : 1);
   B = rowsOn(B, first, kTransB ? 1 : ldb);
@@ -286,9 +296,12 @@ struct TensorMemory {
 
 // tensorGemm is the kernel of a tile. kCluster: the groups of a cluster, of 2, 4
 // or 8, carry out the same item, one worker of the plan.
-template <class T, bool kTransA, bool kTransB, bool kCluster = false, class More = NoEpilogue, bool kPartials = false>
-BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A,
-                          const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace, const More& more = {}) {
+template <class T, bool kTransA, bool kTransB, bool kCluster = false, class More = NoEpilogue,
+    bool kPartials = false>
+BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __restrict__ table,
+    const float* __restrict__ A,
+                          const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace,
+                              const More& more = {}) {
   constexpr bool kListed = More::kIs && !kTransA;
   static_assert(!(More::kIs && kCluster), "clusters have no epilogue");
   using Memory = TensorMemory<T, kTransA, kTransB, kListed>;
@@ -303,7 +316,8 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
 
   const uint32_t team = threadId() / T::kTeamThreads, thread = threadId() % T::kTeamThreads;
   const FragmentLane lane(thread % 32);
-  const uint32_t blockRow = thread / 32 / T::kBlocksAcross * T::kBlockRows, blockCol = thread / 32 % T::kBlocksAcross * T::kBlock;
+  const uint32_t blockRow = thread / 32 / T::kBlocksAcross * T::kBlockRows,
+      blockCol = thread / 32 % T::kBlocksAcross * T::kBlock;
   float* const stages = shared + team * T::kStages * kStageFloats;
 
   uint32_t* const list = reinterpret_cast<uint32_t*>(shared + Memory::kReceived);
@@ -326,9 +340,10 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
       barrier();
     }
 
-    // The K range is cut into multiples of a product's for the teams of all groups, or of what shares scales; the
-    // last are shorter or empty.
-    auto shareOf = [&](uint32_t unit) { return (depth + unit * T::kTeams * cluster.size - 1) / (unit * T::kTeams * cluster.size) * unit; };
+    // The K range is cut into multiples of a product's for the teams of all groups, or of what shares scales;
+    // the last are shorter or empty.
+    auto shareOf = [&](uint32_t unit) { return (depth +
+        unit * T::kTeams * cluster.size - 1) / (unit * T::kTeams * cluster.size) * unit; };
     uint32_t share = shareOf(kUnit);
     if constexpr (kHasBlocks<T, More>) {
       if (more.has(kBlocks)) share = shareOf(kScaleBlock);
@@ -339,8 +354,10 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
     typename Memory::Block block;
     if (left == 0) work.keep();
     if (left != 0) {
-      const Number* const startA = rowsOn(more.operandA(items, number, reinterpret_cast<const Number*>(A)) + item.offA, from, kTransA ? item.lda : 1);
-      const Number* const startB = rowsOn(more.operandB(items, number, item, reinterpret_cast<const Number*>(B)) + item.offB, from, kTransB ? 1 : item.ldb);
+      const Number* const startA = rowsOn(more.operandA(items, number, reinterpret_cast<const Number*>(A)) +
+          item.offA, from, kTransA ? item.lda : 1);
+      const Number* const startB = rowsOn(more.operandB(items, number, item,
+          reinterpret_cast<const Number*>(B)) + item.offB, from, kTransB ? 1 : item.ldb);
       OperandA a(startA, item.lda, rows, thread, reinterpret_cast<const Number*>(stages), list);
       OperandB b(startB, item.ldb, cols, thread, reinterpret_cast<const Number*>(stages + OperandA::kFloats));
       block.start(lane, stages, blockRow, blockCol, startA, item.lda, startB, item.ldb, list);
@@ -396,8 +413,10 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
     const bool finite = block.store(lane, shared + (team * T::TM + blockRow) * T::kPitch + blockCol);
     if constexpr (T::Element::kPer == 1) {
       if (barrierOr(!finite)) {
-        const uint32_t first = min(cluster.rank * T::kTeams * share, depth), count = min(depth - first, T::kTeams * share);
-        recompute<T, kTransA, kTransB, kListed>(more.operandA(items, number, A) + item.offA, item.lda, more.operandB(items, number, item, B) + item.offB, item.ldb,
+        const uint32_t first = min(cluster.rank * T::kTeams * share, depth),
+            count = min(depth - first, T::kTeams * share);
+        recompute<T, kTransA, kTransB, kListed>(more.operandA(items, number, A) + item.offA, item.lda,
+            more.operandB(items, number, item, B) + item.offB, item.ldb,
                                                 rows, cols, first, count, shared, list);
         barrier();
       }
@@ -409,11 +428,14 @@ BG_DEVICE void tensorGemm(const uint4* __restrict__ items, const uint32_t* __res
       cluster.send(shared);
       clusterArrive();
       clusterWait();
-      withTarget<T, typename T::Element>(item, C, workspace, [&](const auto& target) { cluster.store(target); });
+      withTarget<T, typename T::Element>(item, C, workspace,
+          [&](const auto& target) { cluster.store(target); });
     } else if constexpr (More::kIs) {
-      more.template finish<T, T::kTeams, T::kPitch, typename T::Element>(shared, items, number, item, C, workspace);
+      more.template finish<T, T::kTeams, T::kPitch, typename T::Element>(shared, items, number, item, C,
+          workspace);
     } else {
-      withTarget<T, typename T::Element>(item, C, workspace, [&](const auto& target) { target.template store<T, T::kTeams, T::kPitch>(shared); });
+      withTarget<T, typename T::Element>(item, C, workspace,
+          [&](const auto& target) { target.template store<T, T::kTeams, T::kPitch>(shared); });
       if constexpr (kPartials) finishPartial<T>(items, item, C, workspace);
     }
     work.go(shared);

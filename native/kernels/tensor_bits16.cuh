@@ -1,6 +1,6 @@
-// What is another in the kernels of tensor.cuh where elements have 16 bits, or 8 (tensor_bytes.cuh): a product takes
-// 16 k's, in pairs, of which a lane with group = lane / 4 and member = lane % 4 holds (PTX
-// ISA, "Matrix Fragments for mma.m16n8k16")
+// What is another in the kernels of tensor.cuh where elements have 16 bits, or 8 (tensor_bytes.cuh): a
+// product takes 16 k's, in pairs, of which a lane with group = lane / 4 and member = lane % 4 holds (PTX ISA,
+// "Matrix Fragments for mma.m16n8k16")
 //
 //	A  row group + 8h, k's 2*member + 8q and the next    h = 0..1, q = 0..1
 //	B  the same k's, column group
@@ -21,7 +21,8 @@ struct PairReader {
   const char* at[2];  // the lane's first word; across K: that of its first and second row, or element of it
   uint32_t which;     // bytes of two words that are a pair
 
-  BG_DEVICE void start(const FragmentLane& lane, const float* stage, uint32_t first, const Number* p, uint32_t ld, const uint32_t*) {
+  BG_DEVICE void start(const FragmentLane& lane, const float* stage, uint32_t first, const Number* p,
+      uint32_t ld, const uint32_t*) {
     const Number* const numbers = reinterpret_cast<const Number*>(stage);
     auto place = [&](uint32_t row) { return row * Operand::kPitch + placeInLine(rowsOn(p, row, ld)); };
     if constexpr (kMajorK) {
@@ -30,7 +31,8 @@ struct PairReader {
       which = pair % 2 == 0 ? 0x3210 : 0x5432;
     } else {
 #pragma unroll
-      for (uint32_t i = 0; i < 2; ++i) at[i] = reinterpret_cast<const char*>(numbers + place(2 * lane.member + i) + first + 2 * lane.group);
+      for (uint32_t i = 0; i < 2; ++i) at[i] = reinterpret_cast<const char*>(numbers +
+          place(2 * lane.member + i) + first + 2 * lane.group);
     }
   }
 
@@ -94,7 +96,8 @@ struct WarpBlock<T, kTransA, kTransB, kListed, true> {
     }
   }
 
-  BG_DEVICE void start(const FragmentLane& lane, const float* stages, uint32_t row, uint32_t col, const Number* startA, uint32_t lda,
+  BG_DEVICE void start(const FragmentLane& lane, const float* stages, uint32_t row, uint32_t col,
+      const Number* startA, uint32_t lda,
                        const Number* startB, uint32_t ldb, const uint32_t* list) {
     a.start(lane, stages, row, startA, lda, list);
     b.start(lane, stages + OperandA::kFloats, col, startB, ldb, nullptr);
@@ -128,7 +131,8 @@ struct WarpBlock<T, kTransA, kTransB, kListed, true> {
   }
 
   // rowAt is the row of the block with a lane's sums of number r, of 2 * kRows.
-  static BG_DEVICE uint32_t rowAt(const FragmentLane& lane, int r) { return 16 * (r / 2) + (kTransA ? 2 * lane.group + r % 2 : lane.group + 8 * (r % 2)); }
+  static BG_DEVICE uint32_t rowAt(const FragmentLane& lane,
+      int r) { return 16 * (r / 2) + (kTransA ? 2 * lane.group + r % 2 : lane.group + 8 * (r % 2)); }
 
   template <bool kPairs>
   BG_DEVICE void steps(Sums& to, uint32_t stage, uint32_t depth) {

@@ -1,5 +1,5 @@
-// The same where elements have 8 bits: they become halves when they are read from shared memory, which is exact, and are
-// multiplied as such. Of 32 k's a lane has those of two products of 16,
+// The same where elements have 8 bits: they become halves when they are read from shared memory, which is
+// exact, and are multiplied as such. Of 32 k's a lane has those of two products of 16,
 //
 //	k's 16p + 4*member + j, j = 0..3
 //
@@ -8,16 +8,18 @@
 
 #include "tensor_bits16.cuh"
 
-// ByteReader reads 16 rows of op(A), or 16 columns of op(B): x[p][h] the halves of product p and of row 8h + group, or
-// 2*group + h where memory runs across K.
+// ByteReader reads 16 rows of op(A), or 16 columns of op(B): x[p][h] the halves of product p and of row 8h +
+// group, or 2*group + h where memory runs across K.
 template <class Operand, bool kMajorK, class Format, bool kListed = false>
 struct ByteReader {
   using Number = typename Operand::Number;
   static constexpr int kPlaces = kMajorK ? 2 : 4;
-  const char* at[kPlaces];  // the lane's first words of rows 0 and 8, whose shifts differ; across K: its elements of 4 rows
+  // the lane's first words of rows 0 and 8, whose shifts differ; across K: its elements of 4 rows
+  const char* at[kPlaces];
   uint32_t which[2];        // bytes of two words that are one
 
-  BG_DEVICE void start(const FragmentLane& lane, const float* stage, uint32_t first, const Number* p, uint32_t ld, const uint32_t*) {
+  BG_DEVICE void start(const FragmentLane& lane, const float* stage, uint32_t first, const Number* p,
+      uint32_t ld, const uint32_t*) {
     const char* const bytes = reinterpret_cast<const char*>(stage);
     auto place = [&](uint32_t row) { return row * Operand::kPitch + placeInLine(rowsOn(p, row, ld)); };
     if constexpr (kMajorK) {
@@ -41,11 +43,13 @@ struct ByteReader {
       const uint32_t k = 32 * s + 16 * p;
       if constexpr (kMajorK) {
 #pragma unroll
-        for (int h = 0; h < 2; ++h) readKMajor<kWords>(at[h] + stage + 16 * block * Operand::kPitch + k, which[h], x[p][h]);
+        for (int h = 0; h < 2; ++h) readKMajor<kWords>(at[h] + stage + 16 * block * Operand::kPitch + k,
+            which[h], x[p][h]);
       } else {
         uint32_t both[4];  // of two rows or columns
 #pragma unroll
-        for (int j = 0; j < 4; ++j) both[j] = bothAt<kWords>(at[j] + stage + k * Operand::kPitch + 16 * block);
+        for (int j = 0; j < 4; ++j) both[j] = bothAt<kWords>(at[j] + stage + k * Operand::kPitch +
+            16 * block);
 #pragma unroll
         for (int q = 0; q < 2; ++q) {
           const uint32_t pairs = permute(both[2 * q], both[2 * q + 1], 0x5140);
@@ -77,9 +81,11 @@ struct ByteReader<Operand, true, Format, true> {
   using Number = typename Operand::Number;
   static constexpr int kBits16 = 2 * Operand::kBlocks;
   const char* at;                            // where the lane's first word is in a row without a shift
-  uint32_t offset[kBits16], which[kBits16];  // of each 8 rows: bytes of the shift, down to a word; bytes of two words that are one
+  // of each 8 rows: bytes of the shift, down to a word; bytes of two words that are one
+  uint32_t offset[kBits16], which[kBits16];
 
-  BG_DEVICE void start(const FragmentLane& lane, const float* stage, uint32_t first, const Number* p, uint32_t ld, const uint32_t* list) {
+  BG_DEVICE void start(const FragmentLane& lane, const float* stage, uint32_t first, const Number* p,
+      uint32_t ld, const uint32_t* list) {
     at = reinterpret_cast<const char*>(stage) + (first + lane.group) * Operand::kPitch + 4 * lane.member;
 #pragma unroll
     for (int i = 0; i < kBits16; ++i) {
@@ -96,11 +102,13 @@ struct ByteReader<Operand, true, Format, true> {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         const int i = 2 * block + h;
-        ByteReader<Operand, true, Format>::template readKMajor<kWords>(at + stage + offset[i] + (16 * block + 8 * h) * Operand::kPitch + 32 * s + 16 * p, which[i], x[p][h]);
+        ByteReader<Operand, true, Format>::template readKMajor<kWords>(at + stage + offset[i] +
+            (16 * block + 8 * h) * Operand::kPitch + 32 * s + 16 * p, which[i], x[p][h]);
       }
     }
   }
 };
 
 template <class Operand, bool kMajorK, bool kListed>
-struct Reader<4, Operand, kMajorK, kListed> : ByteReader<Operand, kMajorK, typename Operand::Element::Format, kListed> {};
+struct Reader<4, Operand, kMajorK, kListed> : ByteReader<Operand, kMajorK, typename Operand::Element::Format,
+    kListed> {};

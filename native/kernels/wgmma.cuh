@@ -41,7 +41,8 @@
 
 // load is the work of the loader.
 template <class T, bool kTransA, bool kTransB, bool kDynamic>
-BG_DEVICE void load(const Items<typename T::More>& items, Feed<typename T::More>& feed, const typename T::Element::Number* A, const typename T::Element::Number* B, char* memory) {
+BG_DEVICE void load(const Items<typename T::More>& items, Feed<typename T::More>& feed,
+    const typename T::Element::Number* A, const typename T::Element::Number* B, char* memory) {
   using L = Layout<T, kTransA, kTransB>;
   const uint32_t lane = threadId() % 32, warp = uniform(threadId() / 32 % kWarps);
   const SharedAddress shared = sharedAddress(memory);
@@ -59,9 +60,11 @@ BG_DEVICE void load(const Items<typename T::More>& items, Feed<typename T::More>
       if (warp == 1) fetchLists<T>(items, number, item);
     }
     const auto* const startA = items.operandA(number, A) + item.offA;
-    if constexpr (T::More::kIs && !kTransA) a.start(startA, item.lda, item.rows(), item.depth, shared + L::kA, warp, lane, gatheredRows(items, number, item));
+    if constexpr (T::More::kIs && !kTransA) a.start(startA, item.lda, item.rows(), item.depth, shared + L::kA,
+        warp, lane, gatheredRows(items, number, item));
     else a.start(startA, item.lda, item.rows(), item.depth, shared + L::kA, warp, lane);
-    b.start(items.operandB(number, item, B) + item.offB, item.ldb, item.cols(), item.depth, shared + L::kB, warp, lane);
+    b.start(items.operandB(number, item, B) + item.offB, item.ldb, item.cols(), item.depth, shared + L::kB,
+        warp, lane);
     const uint32_t slots = uniform(stepsOf<T>(item)) + L::kLead;
 #pragma unroll 1
     for (uint32_t slot = 0; slot < slots; ++slot) {
@@ -78,7 +81,8 @@ BG_DEVICE void load(const Items<typename T::More>& items, Feed<typename T::More>
   }
 }
 
-// fewColumns reports whether an item has 32 columns or fewer: of swapped tiles alone, since the question costs 128x128 1 to 2 % (H200).
+// fewColumns reports whether an item has 32 columns or fewer: of swapped tiles alone, since the question
+// costs 128x128 1 to 2 % (H200).
 template <class T>
 BG_DEVICE bool fewColumns(uint32_t cols) { return T::kSwapped && uniform(cols) <= 32; }
 
@@ -91,12 +95,14 @@ struct Converter {
   uint32_t blocks, to;
   bool few;  // columns: the warp has 8 of them, not 16
 
-  BG_DEVICE void start(const typename T::Element::Number* b, uint32_t ldb, uint32_t cols, uint32_t warp, uint32_t lane) {
+  BG_DEVICE void start(const typename T::Element::Number* b, uint32_t ldb, uint32_t cols, uint32_t warp,
+      uint32_t lane) {
     few = fewColumns<T>(cols);
     const uint32_t group = lane / 4, member = lane % 4, n = (few ? 8 : 16) * warp + group;
     blocks = blocksOf(cols);
 #pragma unroll
-    for (uint32_t block = 0; block < T::kBlocks; ++block) rows[block].start(b, ldb, n + 64 * block, cols, member, L::kB);
+    for (uint32_t block = 0; block < T::kBlocks; ++block) rows[block].start(b, ldb, n + 64 * block, cols,
+        member, L::kB);
     to = 128 * n + 16 * group + 4 * member;
   }
   // split stores a step to a stage.
@@ -117,7 +123,8 @@ struct Converter {
     for (int r = 0; r < kColumns; ++r) {
 #pragma unroll
       for (uint32_t c = 0; c < 8; ++c) {
-        uint32_t* at = reinterpret_cast<uint32_t*>(memory + stage + kBlockBytes * block + 1024 * r + (to ^ 16 * c));
+        uint32_t* at = reinterpret_cast<uint32_t*>(memory + stage + kBlockBytes * block + 1024 * r +
+            (to ^ 16 * c));
         if constexpr (kPer == 1) {
           uint32_t hi, lo;
           convert<T::kEmulated>(x[r][c], hi, lo);
@@ -161,7 +168,8 @@ struct Converter<T, L, false, 1> {
         const uint32_t column = 2 * block + i / 2;
         if (i == 2 && few) break;
 #pragma unroll
-        for (int j = 0; j < 4; ++j) x[i][j] = *reinterpret_cast<const float*>(at + (column == 0 ? from[i % 2][j] : from[i % 2][j] + further[column]));
+        for (int j = 0; j < 4; ++j) x[i][j] = *reinterpret_cast<const float*>(at +
+            (column == 0 ? from[i % 2][j] : from[i % 2][j] + further[column]));
       }
 #pragma unroll
       for (uint32_t i = 0; i < 4; ++i) {
@@ -181,7 +189,8 @@ struct Converter<T, L, false, 1> {
 
 // split is the work of the converter.
 template <class T, bool kTransA, bool kTransB>
-BG_DEVICE void convertB(const Items<typename T::More>& items, const typename T::Element::Number* B, char* memory) {
+BG_DEVICE void convertB(const Items<typename T::More>& items, const typename T::Element::Number* B,
+    char* memory) {
   using L = Layout<T, kTransA, kTransB>;
   const uint32_t lane = threadId() % 32, warp = uniform(threadId() / 32 % kWarps);
   const SharedAddress shared = sharedAddress(memory);
@@ -221,15 +230,18 @@ struct FragmentReader {
   typename L::A::Reader rows;
 
   template <class RowAt = AllRows>
-  BG_DEVICE void start(const typename T::Element::Number* a, uint32_t lda, uint32_t r, uint32_t length, uint32_t member, const RowAt& rowAt = {}) {
+  BG_DEVICE void start(const typename T::Element::Number* a, uint32_t lda, uint32_t r, uint32_t length,
+      uint32_t member, const RowAt& rowAt = {}) {
     rows.start(a, lda, r, length, member, L::kA, rowAt);
   }
-  BG_DEVICE void read(const char* memory, uint32_t place, typename T::Element::Word (&x)[2][8]) const { rows.read(memory, place, x); }
+  BG_DEVICE void read(const char* memory, uint32_t place,
+      typename T::Element::Word (&x)[2][8]) const { rows.read(memory, place, x); }
 };
 
 template <class T, class L>
 struct FragmentReader<T, L, true, 1> {
-  uint32_t from[8], further;  // rows 8*member + 0..7 of a stage; from the lane's first element of a row to the second
+  // rows 8*member + 0..7 of a stage; from the lane's first element of a row to the second
+  uint32_t from[8], further;
 
   BG_DEVICE void start(const float* a, uint32_t lda, uint32_t r, uint32_t length, uint32_t member) {
     const uint32_t first = min(r, length - 1);
@@ -298,8 +310,9 @@ struct Consumer {
   using L = Layout<T, kTransA, kTransB>;
   // Products of halves and of whole numbers are exact, and their sums are not cut.
   static constexpr bool kPromotes = T::Element::kPer != 2 && !T::Element::kWhole;
-  // kEarly: the step to come is read and split while products are under way, where there are registers for it, and stages: with two
-  // or three of them the converter waits longer for the one that is used than products would for a step (H200).
+  // kEarly: the step to come is read and split while products are under way, where there are registers for
+  // it, and stages: with two or three of them the converter waits longer for the one that is used than
+  // products would for a step (H200).
   static constexpr bool kEarly = T::Element::kPer == 1 && T::kStages > 3;
   char* memory;
   SharedAddress full, free;
@@ -330,7 +343,8 @@ struct Consumer {
   // multiply sums `left` steps of the first 2n columns.
   template <int n, class Scales>
   BG_DEVICE void multiply(float (&sum)[n], uint32_t left, Scales& scales) {
-    if constexpr (T::Element::kWhole) multiplyWhole(sum, [&](auto& whole) { accumulate(whole, left, scales); });
+    if constexpr (T::Element::kWhole) multiplyWhole(sum, [&](auto& whole) { accumulate(whole, left,
+        scales); });
     else accumulate(sum, left, scales);
   }
 
@@ -385,9 +399,12 @@ struct Consumer {
 
 // consume is the work of the consumers. launched are the items of the launch.
 template <class T, bool kTransA, bool kTransB, bool kPartials>
-BG_DEVICE void consume(const uint4* launched, const Items<typename T::More>& items, const typename T::Element::Number* A, const typename T::Element::Number* B, float* C, float* workspace, char* memory) {
+BG_DEVICE void consume(const uint4* launched, const Items<typename T::More>& items,
+    const typename T::Element::Number* A, const typename T::Element::Number* B, float* C, float* workspace,
+    char* memory) {
   using L = Layout<T, kTransA, kTransB>;
-  const uint32_t lane = threadId() % 32, warp = uniform(threadId() / 32), row = 16 * warp;  // the warp's first row of the tile
+  // the warp's first row of the tile
+  const uint32_t lane = threadId() % 32, warp = uniform(threadId() / 32), row = 16 * warp;
   const SharedAddress shared = sharedAddress(memory);
   float* const out = reinterpret_cast<float*>(memory + L::kOut + warp * kOutBytes);
   Consumer<T, kTransA, kTransB> c{memory, shared + L::kFull, shared + L::kFree, lane};
@@ -400,7 +417,8 @@ BG_DEVICE void consume(const uint4* launched, const Items<typename T::More>& ite
       rows = uniform(item.rows());
       cols = uniform(item.cols());
       const auto* const startA = items.operandA(number, A) + item.offA;
-      if constexpr (T::More::kIs && !kTransA) c.reader.start(startA, item.lda, row + lane / 4, rows, lane % 4, gatheredRows(items, number, item));
+      if constexpr (T::More::kIs && !kTransA) c.reader.start(startA, item.lda, row + lane / 4, rows, lane % 4,
+          gatheredRows(items, number, item));
       else c.reader.start(startA, item.lda, row + lane / 4, rows, lane % 4);
       left = uniform(stepsOf<T>(item));
     }
@@ -408,8 +426,10 @@ BG_DEVICE void consume(const uint4* launched, const Items<typename T::More>& ite
     auto compute = [&](auto& sum) {
       withScales<T>(items, number, row, [&](auto& scales) { c.multiply(sum, left, scales); });
       if (row >= rows) return;  // the warp has no rows to store
-      if constexpr (T::More::kIs) finishSums<T, kTransA, kTransB>(sum, out, items, number, row, A, B, C, workspace);
-      else if constexpr (T::kSwapped) storeSwapped<T, kTransA, kTransB>(sum, out, items.wait(number), row, A, B, C, workspace);
+      if constexpr (T::More::kIs) finishSums<T, kTransA, kTransB>(sum, out, items, number, row, A, B, C,
+          workspace);
+      else if constexpr (T::kSwapped) storeSwapped<T, kTransA,
+          kTransB>(sum, out, items.wait(number), row, A, B, C, workspace);
       else storeSums<T, kTransA, kTransB>(sum, out, items.wait(number), row, A, B, C, workspace);
     };
     if (row / 64 * 64 >= rows) {
@@ -430,10 +450,13 @@ BG_DEVICE void consume(const uint4* launched, const Items<typename T::More>& ite
 }
 
 template <class T, bool kTransA, bool kTransB, bool kPartials = false>
-BG_DEVICE void wgmmaGemm(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A,
-                         const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace, const typename T::More& more = {}) {
+BG_DEVICE void wgmmaGemm(const uint4* __restrict__ items, const uint32_t* __restrict__ table,
+    const float* __restrict__ A,
+                         const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace,
+                             const typename T::More& more = {}) {
   using L = Layout<T, kTransA, kTransB>;
-  static_assert(L::kBytes <= T::kShared + kItemPlaces * 4 * (T::More::kWords - kItemWords), "the tile table has too little shared memory");
+  static_assert(L::kBytes <= T::kShared + kItemPlaces * 4 * (T::More::kWords - kItemWords),
+      "the tile table has too little shared memory");
   char* const memory = dynamicShared();
   const SharedAddress shared = sharedAddress(memory);
   const auto* const a = reinterpret_cast<const typename T::Element::Number*>(A);
@@ -471,9 +494,12 @@ BG_DEVICE void wgmmaGemm(const uint4* __restrict__ items, const uint32_t* __rest
   }
 }
 
-// wgmmaSwapped is wgmmaGemm of a tile whose operands change places: an operand as it is, is the transpose of its transpose.
+// wgmmaSwapped is wgmmaGemm of a tile whose operands change places: an operand as it is, is the transpose of
+// its transpose.
 template <class T, bool kTransA, bool kTransB, bool kPartials = false>
-BG_DEVICE void wgmmaSwapped(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A,
-                              const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace, const Swapped& more = {}) {
+BG_DEVICE void wgmmaSwapped(const uint4* __restrict__ items, const uint32_t* __restrict__ table,
+    const float* __restrict__ A,
+                              const float* __restrict__ B, float* __restrict__ C,
+                                  float* __restrict__ workspace, const Swapped& more = {}) {
   wgmmaGemm<T, !kTransB, !kTransA, kPartials>(items, table, B, A, C, workspace, more);
 }

@@ -1,46 +1,56 @@
-// Kernels of warpgroup products for elements of 16 bits, or 8 (wgmma_bytes.cuh), that need no converter: the loader copies
-// lines of 16 bytes to where the tensor cores take both operands from, whichever way memory
-// runs, of 8 bits along K. That is for items whose rows begin with 16 bytes (kItemVector). Of others it puts each
-// line together of elements, which takes many times as long: plans take other tiles there.
+// Kernels of warpgroup products for elements of 16 bits, or 8 (wgmma_bytes.cuh), that need no converter: the
+// loader copies lines of 16 bytes to where the tensor cores take both operands from, whichever way memory
+// runs, of 8 bits along K. That is for items whose rows begin with 16 bytes (kItemVector). Of others it puts
+// each line together of elements, which takes many times as long: plans take other tiles there.
 //
-// The roles are those of wgmma.cuh, without the converter: a loader and kConsumers warpgroups.
-// A stage has 64 k's of A, then of B, of elements of 8 bits 128, in the layouts of PTX ISA, "Shared Memory Layout", swizzled by
-// 128 bytes: along K, rows of 128 bytes; across K, for each 64 rows or columns, 128 bytes of each k.
+// The roles are those of wgmma.cuh, without the converter: a loader and kConsumers warpgroups. A stage has 64
+// k's of A, then of B, of elements of 8 bits 128, in the layouts of PTX ISA, "Shared Memory Layout", swizzled
+// by 128 bytes: along K, rows of 128 bytes; across K, for each 64 rows or columns, 128 bytes of each k.
 #pragma once
 
 #include "wgmma.cuh"
 
 // AlignedTile is a row of the tile table and what follows from it.
-template <int TM_, int TN_, int kConsumers_, int kMinGroups_, int kStages_, int kShared_, class Element_, class More_ = NoEpilogue, bool kGated_ = false>
+template <int TM_, int TN_, int kConsumers_, int kMinGroups_, int kStages_, int kShared_, class Element_,
+    class More_ = NoEpilogue, bool kGated_ = false>
 struct AlignedTile {
   using Element = Element_;
   using More = More_;
-  static constexpr int TM = TM_, TN = TN_, TK = 32 * Element::kPer, kConsumers = kConsumers_, kMinGroups = kMinGroups_, kEpilogueGroups = kMinGroups, kStages = kStages_;
-  static_assert(TM == 64 * kConsumers && (TN == 64 || TN == 128), "a consumer multiplies 64 rows by one or two blocks of 64 columns");
-  static constexpr int kThreads = 128 * (kConsumers + 1), kMultiply = kWarps * kConsumers;  // warps that multiply
+  static constexpr int TM = TM_, TN = TN_, TK = 32 * Element::kPer, kConsumers = kConsumers_,
+      kMinGroups = kMinGroups_, kEpilogueGroups = kMinGroups, kStages = kStages_;
+  static_assert(TM == 64 * kConsumers && (TN == 64 || TN == 128),
+      "a consumer multiplies 64 rows by one or two blocks of 64 columns");
+  // warps that multiply
+  static constexpr int kThreads = 128 * (kConsumers + 1), kMultiply = kWarps * kConsumers;
   static constexpr uint32_t kShared = kShared_;
   static constexpr bool kEmulated = false;
   static_assert(kStages + 2 < kItemPlaces, "too few places for items");  // see WgmmaTile
   // Of bytes a consumer has the sums of a stage beside all.
   static constexpr int kLoaderRegisters = kMinGroups == 2 && Element::kPer == 2 ? 96 : 72;
-  static constexpr int kConsumerRegisters = kMinGroups == 1 ? 216 : 248 - kLoaderRegisters + (Element::kPer == 2 ? 0 : 8);
-  // Kernels for gated tiles are others, since what they keep takes registers: enough for the sums of both items, and of bytes
-  // those of a stage besides, or it is the workspace.
+  static constexpr int kConsumerRegisters = kMinGroups == 1 ? 216 :
+      248 - kLoaderRegisters + (Element::kPer == 2 ? 0 : 8);
+  // Kernels for gated tiles are others, since what they keep takes registers: enough for the sums of both
+  // items, and of bytes those of a stage besides, or it is the workspace.
   static constexpr bool kRoom = TN == 64 || (kMinGroups == 1 && Element::kPer == 2);
   static constexpr Keeping kKeeping = !kGated_ ? kNowhere : kRoom ? kInRegisters : kInWorkspace;
 
   // Bytes, as Layout has them.
   static constexpr uint32_t kB = 128 * TM, kStage = kB + 128 * TN, kOut = kStages * kStage;
-  static constexpr uint32_t kItems = kOut + kConsumers * kWarps * kOutBytes, kReady = kItems + kItemPlaces * Items<More>::kBytes;
-  static constexpr uint32_t kFull = kReady + 8 * kItemPlaces, kFree = kFull + 8 * kStages, kBytes = kFree + 8 * kStages;
-  static_assert(kBytes <= kShared + kItemPlaces * 4 * (More::kWords - kItemWords), "the tile table has too little shared memory");
+  static constexpr uint32_t kItems = kOut + kConsumers * kWarps * kOutBytes,
+      kReady = kItems + kItemPlaces * Items<More>::kBytes;
+  static constexpr uint32_t kFull = kReady + 8 * kItemPlaces, kFree = kFull + 8 * kStages,
+      kBytes = kFree + 8 * kStages;
+  static_assert(kBytes <= kShared + kItemPlaces * 4 * (More::kWords - kItemWords),
+      "the tile table has too little shared memory");
 };
 
 // AlignedOperand copies the steps of A or B. kLength is the tile's extent across K. kListed, along K: rows
 // are any, and counted from the first of all.
 template <class Number, int kLength, bool kMajorK, bool kListed = false>
 struct AlignedOperand {
-  static constexpr int kLine = 16 / sizeof(Number), kDepth = 8 * kLine, kLines = kMajorK ? 8 : kLength / kLine;  // of a row in memory
+  // of a row in memory
+  static constexpr int kLine = 16 / sizeof(Number), kDepth = 8 * kLine,
+      kLines = kMajorK ? 8 : kLength / kLine;
   static constexpr int kRows = kMajorK ? kLength : kDepth, kApart = 128 / kLines, kCopies = kRows / kApart;
   static_assert(kApart % 8 == 0, "the places of a thread's lines differ");
 
@@ -52,7 +62,8 @@ struct AlignedOperand {
   uint32_t rows[kCopies];  // kListed
 
   template <class RowAt = AllRows>
-  BG_DEVICE void start(const Number* start, uint32_t ld_, uint32_t length_, bool wide_, SharedAddress stage, const RowAt& rowAt = {}) {
+  BG_DEVICE void start(const Number* start, uint32_t ld_, uint32_t length_, bool wide_, SharedAddress stage,
+      const RowAt& rowAt = {}) {
     const uint32_t t = threadId() % 128, line = t % kLines;
     row = t / kLines;
     ld = ld_;
@@ -62,16 +73,19 @@ struct AlignedOperand {
 #pragma unroll
       for (int i = 0; i < kCopies; ++i) rows[i] = rowAt(row + i * kApart);
     }
-    to = settled(stage + (kMajorK ? 0 : line / 8 * (kDepth * 128)) + 128 * row + 16 * (line % 8 ^ row % 8));  // else the compiler computes it in each step
+    // else the compiler computes it in each step
+    to = settled(stage + (kMajorK ? 0 : line / 8 * (kDepth * 128)) + 128 * row + 16 * (line % 8 ^ row % 8));
     length = static_cast<int32_t>(length_ - (kMajorK ? row : kLine * line));
   }
 
-  // copy starts the copies of a step whose k's all exist. kInBlocks: rows begin with 256 bytes. What the tile lacks across K is
-  // not copied, since its sums are not stored, and a line that it has a part of is copied whole.
+  // copy starts the copies of a step whose k's all exist. kInBlocks: rows begin with 256 bytes. What the tile
+  // lacks across K is not copied, since its sums are not stored, and a line that it has a part of is copied
+  // whole.
   template <bool kInBlocks>
   BG_DEVICE void copy(uint32_t stage) {
 #pragma unroll
-    for (int i = 0; i < kCopies; ++i) copyExisting<kInBlocks>(target(i, stage), from(i), kMajorK ? i * kApart : 0, length);
+    for (int i = 0; i < kCopies; ++i) copyExisting<kInBlocks>(target(i, stage),
+        from(i), kMajorK ? i * kApart : 0, length);
     next();
   }
 
@@ -104,9 +118,11 @@ struct AlignedOperand {
 
 };
 
-// fillStages calls copy with the next stages, in bytes from the first, when they are free, and arrived with their phases.
+// fillStages calls copy with the next stages, in bytes from the first, when they are free, and arrived with
+// their phases.
 template <class T, class Copy, class Arrived>
-BG_DEVICE void fillStages(SharedAddress shared, Counter<T::kStages>& stage, uint32_t steps, Copy copy, Arrived arrived) {
+BG_DEVICE void fillStages(SharedAddress shared, Counter<T::kStages>& stage, uint32_t steps, Copy copy,
+    Arrived arrived) {
 #pragma unroll 1
   for (; steps != 0; --steps) {
     waitPhase(shared + T::kFree + 8 * stage.at, stage.parity ^ 1);
@@ -118,7 +134,8 @@ BG_DEVICE void fillStages(SharedAddress shared, Counter<T::kStages>& stage, uint
 
 // loadAligned is the work of the loader.
 template <class T, bool kTransA, bool kTransB, bool kDynamic>
-BG_DEVICE void loadAligned(const Items<typename T::More>& items, Feed<typename T::More>& feed, const typename T::Element::Number* A, const typename T::Element::Number* B, SharedAddress shared) {
+BG_DEVICE void loadAligned(const Items<typename T::More>& items, Feed<typename T::More>& feed,
+    const typename T::Element::Number* A, const typename T::Element::Number* B, SharedAddress shared) {
   static_assert(T::Element::kPer == 2 || (!kTransA && kTransB), "tensor cores take bytes along K alone");
   using Number = typename T::Element::Number;
   const uint32_t warp = uniform(threadId() / 32 % kWarps);
@@ -136,7 +153,8 @@ BG_DEVICE void loadAligned(const Items<typename T::More>& items, Feed<typename T
     AlignedOperand<Number, T::TM, !kTransA, kListed> a;
     AlignedOperand<Number, T::TN, kTransB> b;
     const Number* const startA = items.operandA(number, A) + item.offA;
-    if constexpr (kListed) a.start(startA, item.lda, item.rows(), vector, shared, gatheredRows(items, number, item));
+    if constexpr (kListed) a.start(startA, item.lda, item.rows(), vector, shared,
+        gatheredRows(items, number, item));
     else a.start(startA, item.lda, item.rows(), vector, shared);
     const Number* const startB = items.operandB(number, item, B) + item.offB;
     b.start(startB, item.ldb, item.cols(), vector, shared + T::kB);
@@ -144,7 +162,8 @@ BG_DEVICE void loadAligned(const Items<typename T::More>& items, Feed<typename T
     int32_t left = static_cast<int32_t>(item.depth);
     const uint32_t whole = vector ? item.depth / T::TK : 0;
     auto fill = [&](auto copy) { fillStages<T>(shared, stage, whole, copy, arriveCopied); };
-    const bool inBlocks = (placeOf(startA) | item.lda | placeOf(startB) | item.ldb) % (256 / sizeof(Number)) == 0;
+    const bool inBlocks =
+        (placeOf(startA) | item.lda | placeOf(startB) | item.ldb) % (256 / sizeof(Number)) == 0;
     if (inBlocks) {
       fill([&](uint32_t at) { a.template copy<true>(at), b.template copy<true>(at); });
     } else {
@@ -157,7 +176,8 @@ BG_DEVICE void loadAligned(const Items<typename T::More>& items, Feed<typename T
       b.copyPart(left, at);
       left -= T::TK;
     };
-    fillStages<T>(shared, stage, steps, copyParts, [&](SharedAddress full) { vector ? arriveCopied(full) : arrive(full); });
+    fillStages<T>(shared, stage, steps, copyParts,
+        [&](SharedAddress full) { vector ? arriveCopied(full) : arrive(full); });
     if (warp == 0) feed.template after<kDynamic>(items);
   }
 }
@@ -184,19 +204,23 @@ struct AlignedConsumer {
   // multiply sums steps of the first 2n columns.
   template <int n, class Scales>
   BG_DEVICE void multiply(float (&sum)[n], uint32_t steps, Scales& scales) {
-    if constexpr (T::Element::kWhole) multiplyWhole(sum, [&](auto& whole) { accumulate<false, false>(whole, steps); });
+    if constexpr (T::Element::kWhole) multiplyWhole(sum, [&](auto& whole) { accumulate<false,
+        false>(whole, steps); });
     else if constexpr (T::Element::kPer == 4) multiplyBytes(sum, steps, scales);
     else accumulate<kTransA, !kTransB>(sum, steps);
   }
   template <int n, class Scales>
   BG_DEVICE void multiplyBytes(float (&sum)[n], uint32_t steps, Scales& scales);  // wgmma_bytes.cuh
 
-  // accumulate has all sums made by the tensor cores. The products of a step are carried out while those of the next are asked for.
+  // accumulate has all sums made by the tensor cores. The products of a step are carried out while those of
+  // the next are asked for.
   template <bool kMNMajorA, bool kMNMajorB, class Sum, int n>
   BG_DEVICE void accumulate(Sum (&sum)[n], uint32_t steps) {
-    constexpr uint64_t kStepA = kMNMajorA ? 128 : 2, kStepB = kMNMajorB ? 128 : 2;  // of 16 k's, or 32 bytes, in units of 16 bytes
+    // of 16 k's, or 32 bytes, in units of 16 bytes
+    constexpr uint64_t kStepA = kMNMajorA ? 128 : 2, kStepB = kMNMajorB ? 128 : 2;
     const SharedAddress mine = shared + warp / kWarps * (64 * 128);
-    const uint64_t a = kMNMajorA ? matrixMNMajor(mine) : matrixB(mine), b = kMNMajorB ? matrixMNMajor(shared + T::kB) : matrixB(shared + T::kB);
+    const uint64_t a = kMNMajorA ? matrixMNMajor(mine) : matrixB(mine),
+        b = kMNMajorB ? matrixMNMajor(shared + T::kB) : matrixB(shared + T::kB);
 #pragma unroll
     for (int i = 0; i < n; ++i) sum[i] = 0;
     uint32_t before = 0;
@@ -208,7 +232,8 @@ struct AlignedConsumer {
       fenceProducts();
 #pragma unroll
       for (int s = 0; s < 4; ++s) {
-        productOf<kMNMajorA, kMNMajorB>(typename T::Element::Format{}, sum, a + at + s * kStepA, b + at + s * kStepB);
+        productOf<kMNMajorA, kMNMajorB>(typename T::Element::Format{}, sum, a + at + s * kStepA,
+            b + at + s * kStepB);
       }
       commitProducts();
       if (step != 0) {
@@ -228,16 +253,19 @@ struct AlignedConsumer {
 // of fp32, or read, or begins anywhere.
 BG_DEVICE uint16_t* linesOf(const Item& item, uint16_t* C) {
   uint16_t* const to = C + item.offC;
-  const bool lines = item.slot == kFinal && (item.flags & kItemFloatC) == 0 && __uint_as_float(item.beta) == 0.0f && placeInLine(to) == 0 && item.ldc % 8 == 0;
+  const bool lines = item.slot == kFinal && (item.flags & kItemFloatC) == 0 &&
+      __uint_as_float(item.beta) == 0.0f && placeInLine(to) == 0 && item.ldc % 8 == 0;
   return lines ? to : nullptr;
 }
 
 // storeLines writes the warp's 16 rows of first 2n columns by lines. value(i) is what becomes of sum i, and
 // rowAt(r) the row of C for row r of the tile, kNoRow where it is not stored.
 template <class T, int n, class Value, class RowAt>
-BG_DEVICE void storeLines(float* out, const Item& item, uint32_t row, uint16_t* to, Value value, RowAt rowAt) {
+BG_DEVICE void storeLines(float* out, const Item& item, uint32_t row, uint16_t* to, Value value,
+    RowAt rowAt) {
   using Element = typename T::Element;
-  constexpr uint32_t kColumns = 64, kPitch = 2 * kColumns + 16;  // of a part, in bytes; rows of a fragment are in different banks
+  // of a part, in bytes; rows of a fragment are in different banks
+  constexpr uint32_t kColumns = 64, kPitch = 2 * kColumns + 16;
   static_assert(16 * kPitch <= kOutBytes, "no room for the sums of 64 columns");
   const uint32_t lane = threadId() % 32, group = lane / 4, member = lane % 4, line = lane % 8;
   char* const at = reinterpret_cast<char*>(out);
@@ -255,7 +283,8 @@ BG_DEVICE void storeLines(float* out, const Item& item, uint32_t row, uint16_t* 
       const int x = first + 4 * j;
       char* const word = at + group * kPitch + 16 * j + 4 * member;
       *reinterpret_cast<uint32_t*>(word) = Element::pairOfC(item.flags, value(x), value(x + 1));
-      *reinterpret_cast<uint32_t*>(word + 8 * kPitch) = Element::pairOfC(item.flags, value(x + 2), value(x + 3));
+      *reinterpret_cast<uint32_t*>(word + 8 * kPitch) = Element::pairOfC(item.flags, value(x + 2),
+          value(x + 3));
     }
     warpBarrier();
     const uint32_t col = 2 * first + 8 * line;
@@ -279,22 +308,26 @@ BG_DEVICE void storeLines(float* out, const Item& item, uint32_t row, uint16_t* 
 
 // storeAligned writes the warp's sums to C by lines, or as storeSums does.
 template <class T, bool kTransA, bool kTransB, int n>
-BG_DEVICE void storeAligned(const float (&sum)[n], float* out, const Item& item, uint32_t row, float* C, float* workspace) {
+BG_DEVICE void storeAligned(const float (&sum)[n], float* out, const Item& item, uint32_t row, float* C,
+    float* workspace) {
   uint16_t* const to = linesOf(item, reinterpret_cast<uint16_t*>(C));
-  if (to == nullptr) return storeSums<T, kTransA, kTransB>(sum, out, item, row, nullptr, nullptr, C, workspace);
+  if (to == nullptr) return storeSums<T, kTransA, kTransB>(sum, out, item, row, nullptr, nullptr, C,
+      workspace);
   const float alpha = item.depth == 0 ? 0.0f : __uint_as_float(item.alpha);
   storeLines<T, n>(out, item, row, to, [&](int i) { return alpha * sum[i]; }, [](uint32_t r) { return r; });
 }
 
-// finishAligned is storeAligned with an epilogue. Sums of gated tiles are kept as lanes have them wherever C begins, since warps
-// that are an item apart would take each other's places.
+// finishAligned is storeAligned with an epilogue. Sums of gated tiles are kept as lanes have them wherever C
+// begins, since warps that are an item apart would take each other's places.
 template <class T, bool kTransA, bool kTransB, int n>
-BG_DEVICE void finishAligned(float (&sum)[n], float* out, const Items<Epilogue>& items, uint32_t number, uint32_t row, Kept<T, T::kKeeping>& kept, float* C, float* workspace) {
+BG_DEVICE void finishAligned(float (&sum)[n], float* out, const Items<Epilogue>& items, uint32_t number,
+    uint32_t row, Kept<T, T::kKeeping>& kept, float* C, float* workspace) {
   const Item item = items.wait(number);
   const Epilogue& e = items.more;
   const ItemEpilogue words = itemEpilogueAt(items.words(), number % kItemPlaces);
   uint16_t* const to = linesOf(item, e.operandC<uint16_t>(words.pointersAt, C));
-  if (T::kKeeping == kNowhere && to == nullptr) return finishColumns<T, kTransA, kTransB>(sum, out, items, number, row, nullptr, nullptr, C, workspace);
+  if (T::kKeeping == kNowhere && to == nullptr) return finishColumns<T, kTransA,
+      kTransB>(sum, out, items, number, row, nullptr, nullptr, C, workspace);
   if (!applyEpilogue(sum, e, item, words, RowLanes{row}, kept)) return;
   if (to == nullptr) return storeFinished<T>(sum, out, e, item, words, row, C);
   storeLines<T, n>(out, item, row, to, [&](int i) { return sum[i]; }, ScatteredRows{e, words});
@@ -302,7 +335,8 @@ BG_DEVICE void finishAligned(float (&sum)[n], float* out, const Items<Epilogue>&
 
 // consumeAligned is the work of the consumers.
 template <class T, bool kTransA, bool kTransB>
-BG_DEVICE void consumeAligned(const Items<typename T::More>& items, float* C, float* workspace, char* memory) {
+BG_DEVICE void consumeAligned(const Items<typename T::More>& items, float* C, float* workspace,
+    char* memory) {
   const uint32_t lane = threadId() % 32, warp = uniform(threadId() / 32), row = 16 * warp;
   float* const out = reinterpret_cast<float*>(memory + T::kOut + warp * kOutBytes);
   AlignedConsumer<T, kTransA, kTransB> c{sharedAddress(memory), lane, warp};
@@ -319,7 +353,8 @@ BG_DEVICE void consumeAligned(const Items<typename T::More>& items, float* C, fl
     auto compute = [&](auto& sum) {
       withScales<T>(items, number, row, [&](auto& scales) { c.multiply(sum, steps, scales); });
       if (row >= rows) return;  // the warp has no rows to store
-      if constexpr (T::More::kIs) finishAligned<T, kTransA, kTransB>(sum, out, items, number, row, kept, C, workspace);
+      if constexpr (T::More::kIs) finishAligned<T, kTransA,
+          kTransB>(sum, out, items, number, row, kept, C, workspace);
       else storeAligned<T, kTransA, kTransB>(sum, out, items.wait(number), row, C, workspace);
     };
     if (row / 64 * 64 >= rows) {
@@ -335,8 +370,10 @@ BG_DEVICE void consumeAligned(const Items<typename T::More>& items, float* C, fl
 }
 
 template <class T, bool kTransA, bool kTransB>
-BG_DEVICE void wgmmaAligned(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A,
-                         const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace, const typename T::More& more = {}) {
+BG_DEVICE void wgmmaAligned(const uint4* __restrict__ items, const uint32_t* __restrict__ table,
+    const float* __restrict__ A,
+                         const float* __restrict__ B, float* __restrict__ C, float* __restrict__ workspace,
+                             const typename T::More& more = {}) {
   using Number = typename T::Element::Number;
   char* const memory = dynamicShared();
   const SharedAddress shared = sharedAddress(memory);

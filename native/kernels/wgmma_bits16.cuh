@@ -21,7 +21,8 @@ struct Converter<T, L, false, 2> {
 #pragma unroll
     for (uint32_t h = 0; h < 2; ++h) {
 #pragma unroll
-      for (uint32_t q = 0; q < 2; ++q) from[h][q] = L::kB + L::B::place(b, ldb, 2 * (2 * warp + h) + q, first);
+      for (uint32_t q = 0; q < 2; ++q) from[h][q] = L::kB +
+          L::B::place(b, ldb, 2 * (2 * warp + h) + q, first);
       to[h] = 128 * lane + 16 * (lane % 8 ^ (2 * warp + h));
     }
   }
@@ -52,7 +53,8 @@ struct Converter<T, L, false, 2> {
 
 template <class T, class L>
 struct FragmentReader<T, L, true, 2> {
-  uint32_t from[8], further;  // rows 16*member + 0..7 of a stage; from the lane's first element of a row to the second
+  // rows 16*member + 0..7 of a stage; from the lane's first element of a row to the second
+  uint32_t from[8], further;
 
   BG_DEVICE void start(const uint16_t* a, uint32_t lda, uint32_t r, uint32_t length, uint32_t member) {
     const uint32_t first = min(r, length - 1);

@@ -1,19 +1,22 @@
-// What is another in the kernels of wgmma.cuh and wgmma_aligned.cuh where elements have 8 bits. In wgmma.cuh a word is four k's, and
-// takes the place of an fp32 number as pairs of halves do (wgmma_bits16.cuh): a step has 128. In wgmma_aligned.cuh the tensor
-// cores take operands from where the loader copies them, which they can along K alone: plans take other tiles elsewhere.
+// What is another in the kernels of wgmma.cuh and wgmma_aligned.cuh where elements have 8 bits. In wgmma.cuh
+// a word is four k's, and takes the place of an fp32 number as pairs of halves do (wgmma_bits16.cuh): a step
+// has 128. In wgmma_aligned.cuh the tensor cores take operands from where the loader copies them, which they
+// can along K alone: plans take other tiles elsewhere.
 //
-// Tensor cores of 9.0 sum products of 8 bits, and what they are added to, as multiples of 2^-13 of the largest power of two among
-// them, and cut the rest (measured on an H200: beside 2^11, 2.25 stays, beside 2^12 it becomes 2, beside 2^15 nothing). So each
-// stage, of 128 k's, is summed from zero there, and then added to fp32 registers. Whole numbers they sum in int32, exactly.
+// Tensor cores of 9.0 sum products of 8 bits, and what they are added to, as multiples of 2^-13 of the
+// largest power of two among them, and cut the rest (measured on an H200: beside 2^11, 2.25 stays, beside
+// 2^12 it becomes 2, beside 2^15 nothing). So each stage, of 128 k's, is summed from zero there, and then
+// added to fp32 registers. Whole numbers they sum in int32, exactly.
 #pragma once
 
 #include "wgmma_aligned.cuh"
 
-// multiplyBytes sums steps of the first 2n columns. Nothing is under way while a stage is added: another consumer
-// multiplies then.
+// multiplyBytes sums steps of the first 2n columns. Nothing is under way while a stage is added: another
+// consumer multiplies then.
 template <class T, bool kTransA, bool kTransB>
 template <int n, class Scales>
-BG_DEVICE void AlignedConsumer<T, kTransA, kTransB>::multiplyBytes(float (&sum)[n], uint32_t steps, Scales& scales) {
+BG_DEVICE void AlignedConsumer<T, kTransA, kTransB>::multiplyBytes(float (&sum)[n], uint32_t steps,
+    Scales& scales) {
   const uint64_t a = matrixB(shared + warp / kWarps * (64 * 128)), b = matrixB(shared + T::kB);
   typename T::Element::Format format;
 #pragma unroll
@@ -56,7 +59,8 @@ struct Converter<T, L, false, 4> {
 #pragma unroll
     for (uint32_t h = 0; h < 2; ++h) {
 #pragma unroll
-      for (uint32_t q = 0; q < 4; ++q) from[h][q] = L::kB + L::B::place(b, ldb, 4 * (2 * warp + h) + q, first);
+      for (uint32_t q = 0; q < 4; ++q) from[h][q] = L::kB +
+          L::B::place(b, ldb, 4 * (2 * warp + h) + q, first);
       to[h] = 128 * lane + 16 * (lane % 8 ^ (2 * warp + h));
     }
   }
@@ -87,7 +91,8 @@ struct Converter<T, L, false, 4> {
 
 template <class T, class L>
 struct FragmentReader<T, L, true, 4> {
-  uint32_t from[16], further;  // rows 32*member + 0..15 of a stage; from the lane's first element of a row to the second
+  // rows 32*member + 0..15 of a stage; from the lane's first element of a row to the second
+  uint32_t from[16], further;
 
   BG_DEVICE void start(const uint8_t* a, uint32_t lda, uint32_t r, uint32_t length, uint32_t member) {
     const uint32_t first = min(r, length - 1);

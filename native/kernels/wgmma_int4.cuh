@@ -1,58 +1,71 @@
-// Kernels of 9.0 for B of 4 bits with scales of groups: as int4.cuh, but a loader brings what other warps multiply, as in
-// wgmma_aligned.cuh, and goes on while they store. Of a panel each tile has one piece of memory, which is copied as a whole.
+// Kernels of 9.0 for B of 4 bits with scales of groups: as int4.cuh, but a loader brings what other warps
+// multiply, as in wgmma_aligned.cuh, and goes on while they store. Of a panel each tile has one piece of
+// memory, which is copied as a whole.
 //
-// Of few rows of A (StreamTile) warps multiply as those of int4.cuh do. Of more (PanelTile) warpgroups do: B is the operand in
-// registers, 64 of its columns are the rows of a product, and rows of A its columns, which the tensor cores take from where the loader
-// copies them, swizzled as in wgmma_aligned.cuh. Such a product takes 13 cycles of 8 or 16 rows, 16 of 32, and that of a
-// warp 6 for 8 rows (H200).
+// Of few rows of A (StreamTile) warps multiply as those of int4.cuh do. Of more (PanelTile) warpgroups do: B
+// is the operand in registers, 64 of its columns are the rows of a product, and rows of A its columns, which
+// the tensor cores take from where the loader copies them, swizzled as in wgmma_aligned.cuh. Such a product
+// takes 13 cycles of 8 or 16 rows, 16 of 32, and that of a warp 6 for 8 rows (H200).
 //
-// The loader is two warps or more: one has B, which is a few instructions a step, the others have A. In one warp all was too slow, since
-// warps that multiply leave it one cycle in seven (H200: 256 tokens' experts 104 us, then 94).
+// The loader is two warps or more: one has B, which is a few instructions a step, the others have A. In one
+// warp all was too slow, since warps that multiply leave it one cycle in seven (H200: 256 tokens' experts 104
+// us, then 94).
 #pragma once
 
 #include "int4.cuh"
 #include "wgmma.cuh"
 
 // StreamTile is a row of the tile table and what follows from it.
-template <int TM_, int TN_, int kMultiply_, int kLoaders_, int kMinGroups_, int kStages_, int kShared_, class Element_>
+template <int TM_, int TN_, int kMultiply_, int kLoaders_, int kMinGroups_, int kStages_, int kShared_,
+    class Element_>
 struct StreamTile : Int4Tile<TM_, TN_, 32 * kMultiply_, kStages_, kMinGroups_, Element_> {
   using More = Epilogue;
-  static constexpr int kMultiply = kMultiply_, kLoaders = kLoaders_, kThreads = 32 * (kMultiply + kLoaders);  // warps that multiply, and load
+  // warps that multiply, and load
+  static constexpr int kMultiply = kMultiply_, kLoaders = kLoaders_, kThreads = 32 * (kMultiply + kLoaders);
   static constexpr bool kEmulated = false;
   static constexpr uint32_t kShared = kShared_;
   static_assert(StreamTile::kRows == 2, "of more rows warpgroups take less time");
 };
 
 // PanelTile is the same of warpgroups.
-template <int TM_, int TN_, int kMultiply_, int kLoaders_, int kMinGroups_, int kStages_, int kShared_, class Element_>
+template <int TM_, int TN_, int kMultiply_, int kLoaders_, int kMinGroups_, int kStages_, int kShared_,
+    class Element_>
 struct PanelTile {
   using Element = Element_;  // of A
   using More = Epilogue;
-  static constexpr int TM = TM_, TN = TN_, TK = 128, kMinGroups = kMinGroups_, kEpilogueGroups = kMinGroups_, kStages = kStages_;
+  static constexpr int TM = TM_, TN = TN_, TK = 128, kMinGroups = kMinGroups_, kEpilogueGroups = kMinGroups_,
+      kStages = kStages_;
   static constexpr int kMultiply = kMultiply_, kLoaders = kLoaders_, kThreads = 32 * (kMultiply + kLoaders);
   static constexpr bool kEmulated = false;
   static constexpr int kWarpColumns = 16;
   static_assert(TN == kWarpColumns * kMultiply, "a warp has 16 rows of a product");
   static constexpr uint32_t kShared = kShared_;
   // A stage, in bytes: blocks of 64 k's of A, the panels, and the words of their groups.
-  static constexpr uint32_t kBlock = 128 * TM, kPanels = 2 * kBlock, kPanel = 32 * TN, kGroups = kPanels + 2 * kPanel, kStage = kGroups + 2 * 4 * TN;
+  static constexpr uint32_t kBlock = 128 * TM, kPanels = 2 * kBlock, kPanel = 32 * TN,
+      kGroups = kPanels + 2 * kPanel, kStage = kGroups + 2 * 4 * TN;
   static constexpr uint32_t kRowA = 128, kTurns = 8;
-  static BG_DEVICE uint32_t placeOfA(uint32_t row, uint32_t line) { return line / 8 * kBlock + kRowA * row + 16 * (line % 8 ^ row % 8); }
+  static BG_DEVICE uint32_t placeOfA(uint32_t row, uint32_t line) { return line / 8 * kBlock + kRowA * row +
+      16 * (line % 8 ^ row % 8); }
   static_assert(kStage % 1024 == 0, "swizzled rows begin with multiples of 1024 bytes");
 };
 
 // StreamLayout is what follows the stages in shared memory, in bytes.
 template <class T>
 struct StreamLayout {
-  static constexpr uint32_t kOutRows = 16, kOutPitch = T::kWarpColumns + 4, kOutBytes = 4 * kOutRows * kOutPitch;  // of a warp; no two lanes store to one bank
-  static constexpr uint32_t kOut = T::kStages * T::kStage, kItems = kOut + T::kMultiply * kOutBytes, kReady = kItems + kItemPlaces * Items<Epilogue>::kBytes;
-  static constexpr uint32_t kFull = kReady + 8 * kItemPlaces, kFree = kFull + 8 * T::kStages, kBytes = kFree + 8 * T::kStages;
-  static_assert(kBytes <= T::kShared + kItemPlaces * 4 * (Epilogue::kWords - kItemWords), "the tile table has too little shared memory");
+  // of a warp; no two lanes store to one bank
+  static constexpr uint32_t kOutRows = 16, kOutPitch = T::kWarpColumns + 4,
+      kOutBytes = 4 * kOutRows * kOutPitch;
+  static constexpr uint32_t kOut = T::kStages * T::kStage, kItems = kOut + T::kMultiply * kOutBytes,
+      kReady = kItems + kItemPlaces * Items<Epilogue>::kBytes;
+  static constexpr uint32_t kFull = kReady + 8 * kItemPlaces, kFree = kFull + 8 * T::kStages,
+      kBytes = kFree + 8 * T::kStages;
+  static_assert(kBytes <= T::kShared + kItemPlaces * 4 * (Epilogue::kWords - kItemWords),
+      "the tile table has too little shared memory");
   static_assert(T::kStages + 2 < kItemPlaces, "too few places for items");  // see WgmmaTile
 };
 
-// Stages is the ring of stages, of the loader or of a warp that multiplies. An item has a step at least, so that the loader is not
-// further ahead than there are places for items.
+// Stages is the ring of stages, of the loader or of a warp that multiplies. An item has a step at least, so
+// that the loader is not further ahead than there are places for items.
 template <class T>
 struct Stages {
   using L = StreamLayout<T>;
@@ -93,7 +106,8 @@ struct PanelLoader {
   }
 
   // bytes are those that copy has pieces of, in a step of which `left` k's exist.
-  BG_DEVICE uint32_t bytes(uint32_t left) const { return cols * ((left > 64 ? 64 : 32) + (pieces ? (by64 && left > 64 ? 8 : 4) : 0)); }
+  BG_DEVICE uint32_t bytes(uint32_t left) const { return cols * ((left > 64 ? 64 : 32) +
+      (pieces ? (by64 && left > 64 ? 8 : 4) : 0)); }
 
   BG_DEVICE void copy(SharedAddress stage, uint32_t left, SharedAddress full) {
     const bool both = left > 64, two = by64 && both;
@@ -116,14 +130,16 @@ struct PanelLoader {
 #pragma unroll 1
     for (uint32_t c = threadId() % 32; c < cols; c += 32) {
       if (!pieces) copyWord(stage + T::kGroups + 4 * c, groups + c, 4);
-      if (by64 && !(pieces && two)) copyWord(stage + T::kGroups + 4 * (T::TN + c), groups + (two ? ldb : 0) + c, two ? 4 : 0);
+      if (by64 && !(pieces && two)) copyWord(stage + T::kGroups + 4 * (T::TN + c),
+          groups + (two ? ldb : 0) + c, two ? 4 : 0);
     }
   }
 };
 
 // loadInt4 is the work of a loader: the first has the items, and B, the others have A.
 template <class T, bool kDynamic>
-BG_DEVICE void loadInt4(const Items<Epilogue>& items, Feed<Epilogue>& feed, const uint16_t* A, const uint32_t* B, SharedAddress shared) {
+BG_DEVICE void loadInt4(const Items<Epilogue>& items, Feed<Epilogue>& feed, const uint16_t* A,
+    const uint32_t* B, SharedAddress shared) {
   const bool first = uniform(threadId() / 32) == T::kMultiply;
   Stages<T> stages{shared};
   // load calls copy with the k's that are left, the stage, and its phase.
@@ -147,11 +163,13 @@ BG_DEVICE void loadInt4(const Items<Epilogue>& items, Feed<Epilogue>& feed, cons
     if (first) {
       feed.before<kDynamic>(items);
       PanelLoader<T> b(items, number, item, B);
-      load(item, true, [&](uint32_t left, uint32_t at, SharedAddress full) { b.copy(shared + at, left, full); });
+      load(item, true, [&](uint32_t left, uint32_t at, SharedAddress full) { b.copy(shared + at, left,
+          full); });
       feed.after<kDynamic>(items);
       fetchLists<T>(items, number, item);  // behind the copies, which are waited for first
     } else {
-      GroupedRows<T, 32 * (T::kLoaders - 1)> a(threadId() - 32 * (T::kMultiply + 1), items.operandA(number, A) + item.offA, item, gatheredRows(items, number, item), shared);
+      GroupedRows<T, 32 * (T::kLoaders - 1)> a(threadId() - 32 * (T::kMultiply + 1),
+          items.operandA(number, A) + item.offA, item, gatheredRows(items, number, item), shared);
       load(item, a.vector, [&](uint32_t left, uint32_t at, SharedAddress) { a.copy(left, at); });
     }
   }
@@ -195,7 +213,8 @@ BG_DEVICE void storeLine(Number* to, uint32_t count, const uint32_t (&x)[n]) {
   constexpr uint32_t kPer = 8 / n;
   if (count == 8 && placeInLine(to) == 0) {
 #pragma unroll
-    for (int i = 0; i < n / 4; ++i) reinterpret_cast<uint4*>(to)[i] = {x[4 * i], x[4 * i + 1], x[4 * i + 2], x[4 * i + 3]};
+    for (int i = 0; i < n / 4; ++i) reinterpret_cast<uint4*>(to)[i] = {x[4 * i], x[4 * i + 1], x[4 * i + 2],
+        x[4 * i + 3]};
   } else {
 #pragma unroll
     for (uint32_t i = 0; i < 8; ++i) {
@@ -204,9 +223,11 @@ BG_DEVICE void storeLine(Number* to, uint32_t count, const uint32_t (&x)[n]) {
   }
 }
 
-// writeLines writes up to 16 rows of C, from row `first` of the tile on, of the warp's columns from `from` on, 8 of each row by a lane.
+// writeLines writes up to 16 rows of C, from row `first` of the tile on, of the warp's columns from `from`
+// on, 8 of each row by a lane.
 template <class T>
-BG_DEVICE void writeLines(const float* out, const Item& item, const Epilogue& e, const ItemEpilogue& words, uint32_t first, uint32_t from, float* C) {
+BG_DEVICE void writeLines(const float* out, const Item& item, const Epilogue& e, const ItemEpilogue& words,
+    uint32_t first, uint32_t from, float* C) {
   using Element = typename T::Element;
   constexpr uint32_t kLines = T::kWarpColumns / 8;
   const uint32_t lane = threadId() % 32, col = from + 8 * (lane % kLines);
@@ -216,28 +237,36 @@ BG_DEVICE void writeLines(const float* out, const Item& item, const Epilogue& e,
   for (uint32_t r = lane / kLines; r < 16 && first + r < item.rows(); r += 32 / kLines) {
     const uint32_t to = ScatteredRows{e, words}(first + r);
     if (to == kNoRow) continue;
-    const float4* const x = reinterpret_cast<const float4*>(out + r * StreamLayout<T>::kOutPitch + 8 * (lane % kLines));
+    const float4* const x = reinterpret_cast<const float4*>(out + r * StreamLayout<T>::kOutPitch +
+        8 * (lane % kLines));
     const float4 low = x[0], high = x[1];
     if ((item.flags & kItemFloatC) != 0) {
       storeLine(rowsOn(e.operandC<uint32_t>(words.pointersAt, C) + item.offC, to, item.ldc) + col, count,
-                {__float_as_uint(low.x), __float_as_uint(low.y), __float_as_uint(low.z), __float_as_uint(low.w), __float_as_uint(high.x), __float_as_uint(high.y), __float_as_uint(high.z), __float_as_uint(high.w)});
+                {__float_as_uint(low.x), __float_as_uint(low.y), __float_as_uint(low.z),
+                    __float_as_uint(low.w), __float_as_uint(high.x), __float_as_uint(high.y),
+                    __float_as_uint(high.z), __float_as_uint(high.w)});
     } else {
       storeLine(rowsOn(e.operandC<uint16_t>(words.pointersAt, C) + item.offC, to, item.ldc) + col, count,
-                {Element::pairOfC(item.flags, low.x, low.y), Element::pairOfC(item.flags, low.z, low.w), Element::pairOfC(item.flags, high.x, high.y), Element::pairOfC(item.flags, high.z, high.w)});
+                {Element::pairOfC(item.flags, low.x, low.y), Element::pairOfC(item.flags, low.z, low.w),
+                    Element::pairOfC(item.flags, high.x, high.y),
+                    Element::pairOfC(item.flags, high.z, high.w)});
     }
   }
 }
 
 // finishLines is writeLines of sums that are not finished, element by element.
 template <class T>
-BG_DEVICE void finishLines(const float* out, const Item& item, const Epilogue& e, const ItemEpilogue& words, uint32_t first, uint32_t from, float* C, float* workspace) {
+BG_DEVICE void finishLines(const float* out, const Item& item, const Epilogue& e, const ItemEpilogue& words,
+    uint32_t first, uint32_t from, float* C, float* workspace) {
   constexpr uint32_t kColumns = T::kWarpColumns, kApart = 32 / kColumns;
   const uint32_t column = threadId() % kColumns;
   if (from + column >= item.cols()) return;
-  withColumn<T::TM, T::TN, typename T::Element>(e, item, words, from + column, C, workspace, [&](const auto& c) {
+  withColumn<T::TM, T::TN, typename T::Element>(e, item, words, from + column, C, workspace,
+      [&](const auto& c) {
 #pragma unroll 1
     for (uint32_t r = threadId() % 32 / kColumns; r < 16 && first + r < item.rows(); r += 4 * kApart) {
-      c.template store<4, kApart>(first + r, [&](int i) { return out[(r + kApart * i) * StreamLayout<T>::kOutPitch + column]; });
+      c.template store<4, kApart>(first + r, [&](int i) { return out[(r +
+          kApart * i) * StreamLayout<T>::kOutPitch + column]; });
     }
   });
 }
@@ -252,12 +281,13 @@ struct Warp {
   Stages<T> stages;
   uint32_t number, depth, rows;
 
-  BG_DEVICE float* out() const { return reinterpret_cast<float*>(memory + StreamLayout<T>::kOut + threadId() / 32 * StreamLayout<T>::kOutBytes); }
+  BG_DEVICE float* out() const { return reinterpret_cast<float*>(memory + StreamLayout<T>::kOut +
+      threadId() / 32 * StreamLayout<T>::kOutBytes); }
   BG_DEVICE bool by64() const { return items.more.has(kGroups64); }
 };
 
-// storeSums finishes an item of up to 2n rows, 16 of them at a time. sum has those of a lane in 16 columns, of 8 rows four: in registers,
-// unless C is read, or the item is a part of a tile.
+// storeSums finishes an item of up to 2n rows, 16 of them at a time. sum has those of a lane in 16 columns,
+// of 8 rows four: in registers, unless C is read, or the item is a part of a tile.
 template <class T, int kPartials, int n>
 BG_DEVICE void storeSums(const Warp<T>& warp, float (&sum)[kPartials][n]) {
   using L = StreamLayout<T>;
@@ -286,7 +316,8 @@ BG_DEVICE void storeSums(const Warp<T>& warp, float (&sum)[kPartials][n]) {
     for (int i = 0; i < kPartials; ++i) {
 #pragma unroll
       for (int e = 0; e < 8 && first / 2 + e < n; ++e) {
-        out[(8 * (e / 4) + 2 * at.member + e % 2) * L::kOutPitch + 16 * i + 8 * (e / 2 % 2) + at.group] = sum[i][first / 2 + e];
+        out[(8 * (e / 4) + 2 * at.member + e % 2) * L::kOutPitch + 16 * i + 8 * (e / 2 % 2) + at.group] =
+            sum[i][first / 2 + e];
       }
     }
     warpBarrier();
@@ -330,7 +361,8 @@ struct PanelConsumer {
         const uint4 words = *reinterpret_cast<const uint4*>(panel + 32 * (column + 8 * r) + 16 * q);
         const uint32_t of[4] = {words.x, words.y, words.z, words.w};
 #pragma unroll
-        for (int i = 0; i < 4; ++i) x[2 * q + i / 2][r + 2 * (i % 2)] = Format::weights(of[i] >> 4 * member, minus[r]);
+        for (int i = 0; i < 4; ++i) x[2 * q + i / 2][r + 2 * (i % 2)] =
+            Format::weights(of[i] >> 4 * member, minus[r]);
       }
     }
   }
@@ -352,7 +384,8 @@ struct PanelConsumer {
       for (int h = 0; h < kSums; ++h) {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-          const uint32_t group = *reinterpret_cast<const uint32_t*>(stage + T::kGroups + 4 * (T::TN * h + column + 8 * r));
+          const uint32_t group = *reinterpret_cast<const uint32_t*>(stage + T::kGroups +
+              4 * (T::TN * h + column + 8 * r));
           minus[h][r] = Format::minus(group);
           scale[h][r] = __uint_as_float(group & ~15u);
         }
@@ -422,7 +455,8 @@ BG_DEVICE void sumPanels(Warp<T>& warp) {
   }
 }
 
-// consumeInt4 is the work of a warp that multiplies, by sum. A warp whose `group` columns do not exist lets steps go by.
+// consumeInt4 is the work of a warp that multiplies, by sum. A warp whose `group` columns do not exist lets
+// steps go by.
 template <class T, class Sum>
 BG_DEVICE void consumeInt4(Warp<T> warp, uint32_t group, Sum sum) {
   for (warp.number = 0;; ++warp.number) {
@@ -457,7 +491,8 @@ BG_DEVICE Items<Epilogue> ringOf(char* memory, const Epilogue& more) {
 
 // int4Stream is the work of a kernel, whose warps multiply by sum.
 template <class T, class Sum>
-BG_DEVICE void int4Stream(const uint4* items, const uint32_t* table, const float* A, const float* B, float* C, float* workspace, const Epilogue& more, uint32_t group,
+BG_DEVICE void int4Stream(const uint4* items, const uint32_t* table, const float* A, const float* B, float* C,
+    float* workspace, const Epilogue& more, uint32_t group,
                           Sum sum) {
   char* const memory = dynamicShared();
   const uint32_t warp = uniform(threadId() / 32);
@@ -474,16 +509,19 @@ BG_DEVICE void int4Stream(const uint4* items, const uint32_t* table, const float
     else loadInt4<T, false>(ring, feed, a, b, sharedAddress(memory));
     launch.loaded();
   } else {
-    consumeInt4(Warp<T>{ring, memory, C, workspace, warp * T::kWarpColumns, {sharedAddress(memory)}}, group, sum);
+    consumeInt4(Warp<T>{ring, memory, C, workspace, warp * T::kWarpColumns, {sharedAddress(memory)}}, group,
+        sum);
   }
 }
 template <class T>
-BG_DEVICE void streamGemm(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A, const float* __restrict__ B,
+BG_DEVICE void streamGemm(const uint4* __restrict__ items, const uint32_t* __restrict__ table,
+    const float* __restrict__ A, const float* __restrict__ B,
                           float* __restrict__ C, float* __restrict__ workspace, const Epilogue& more) {
   int4Stream<T>(items, table, A, B, C, workspace, more, T::kWarpColumns, sumStream<T>);
 }
 template <class T>
-BG_DEVICE void panelGemm(const uint4* __restrict__ items, const uint32_t* __restrict__ table, const float* __restrict__ A, const float* __restrict__ B,
+BG_DEVICE void panelGemm(const uint4* __restrict__ items, const uint32_t* __restrict__ table,
+    const float* __restrict__ A, const float* __restrict__ B,
                          float* __restrict__ C, float* __restrict__ workspace, const Epilogue& more) {
   int4Stream<T>(items, table, A, B, C, workspace, more, 64, sumPanels<T>);
 }

@@ -42,17 +42,19 @@ struct Items {
   }
 };
 
-// Feed publishes the worker's items in shared memory, one ahead of the loader. The lanes of one warp run it. Workers of a
-// launch with a dynamic table take chunks of items from its counter (internal/encoding/dynamic.go).
+// Feed publishes the worker's items in shared memory, one ahead of the loader. The lanes of one warp run it.
+// Workers of a launch with a dynamic table take chunks of items from its counter
+// (internal/encoding/dynamic.go).
 //
-// Loaders have a loop for either, kDynamic: in one loop that asks for each item the compiler spilled 20 registers
-// more (nvcc 12.4).
+// Loaders have a loop for either, kDynamic: in one loop that asks for each item the compiler spilled 20
+// registers more (nvcc 12.4).
 template <class More = NoEpilogue>
 struct Feed {
   const uint32_t* items;
   uint32_t item, end, word, number;
   uint32_t* counter;  // dynamic: the chunk that nobody has taken
-  uint32_t chunk;     // dynamic: in lane 0 the one that was taken, in others what the table has from kDynamicFirst on
+  // dynamic: in lane 0 the one that was taken, in others what the table has from kDynamicFirst on
+  uint32_t chunk;
   uint32_t left;      // dynamic: items of the chunk after this one
 
   // start is called before the ring can be used, so that the first item is on its way early.
@@ -65,7 +67,8 @@ struct Feed {
       const uint32_t lane = threadId() % 32;
       counter = const_cast<uint32_t*>(table) + kDynamicNext;
       end = more.products() * table[kDynamicEnd];
-      chunk = lane == 0 ? item - workers() : (lane < 3 ? more.products() : 1) * table[kDynamicFirst - 1 + min(lane, 3u)];
+      chunk = lane == 0 ? item - workers() : (lane < 3 ? more.products() :
+          1) * table[kDynamicFirst - 1 + min(lane, 3u)];
       begin();
     } else {
       end = item + 1;
@@ -110,9 +113,9 @@ struct Feed {
     }
   }
 
-  // before goes before the loads of an item, and after goes after them. A dynamic worker asks for its next chunk
-  // just before the loads of this one, so that it takes no chunk before it can compute it, and publishes items
-  // after loads, since the answer takes long.
+  // before goes before the loads of an item, and after goes after them. A dynamic worker asks for its next
+  // chunk just before the loads of this one, so that it takes no chunk before it can compute it, and
+  // publishes items after loads, since the answer takes long.
   template <bool kDynamic>
   BG_DEVICE void before(const Items<More>& ring) {
     if constexpr (!kDynamic) {

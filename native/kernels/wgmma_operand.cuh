@@ -21,23 +21,31 @@
 
 // placeOf is the number of elements in front of one, in memory.
 template <class Number>
-BG_DEVICE uint32_t placeOf(const Number* p) { return static_cast<uint32_t>(reinterpret_cast<uint64_t>(p) / sizeof(Number)); }
+BG_DEVICE uint32_t placeOf(const Number* p) {
+  return static_cast<uint32_t>(reinterpret_cast<uint64_t>(p) / sizeof(Number));
+}
 
 constexpr int kWarps = 4;  // of a warpgroup
 
 // lineOf and chunkOf are p, or the element before it that begins a line of 16 bytes or
 // a chunk of 128.
 template <class Number>
-BG_DEVICE const Number* lineOf(const Number* p) { return reinterpret_cast<const Number*>(reinterpret_cast<uint64_t>(p) & ~15ull); }
+BG_DEVICE const Number* lineOf(const Number* p) {
+  return reinterpret_cast<const Number*>(reinterpret_cast<uint64_t>(p) & ~15ull);
+}
 template <class Number>
-BG_DEVICE const Number* chunkOf(const Number* p) { return reinterpret_cast<const Number*>(reinterpret_cast<uint64_t>(p) & ~127ull); }
+BG_DEVICE const Number* chunkOf(const Number* p) {
+  return reinterpret_cast<const Number*>(reinterpret_cast<uint64_t>(p) & ~127ull);
+}
 
 // startCopy starts a copy of 16 bytes to shared memory, all of them or the first ones; zeros
 // take the place of others.
 template <class Number>
-BG_DEVICE void startCopy(SharedAddress to, const Number* from) { copyWhole(to, reinterpret_cast<const float*>(from)); }
+BG_DEVICE void startCopy(SharedAddress to, const Number* from) { copyWhole(to,
+    reinterpret_cast<const float*>(from)); }
 template <class Number>
-BG_DEVICE void startCopy(SharedAddress to, const Number* from, uint32_t bytes) { copyLine(to, reinterpret_cast<const float*>(from), bytes); }
+BG_DEVICE void startCopy(SharedAddress to, const Number* from,
+    uint32_t bytes) { copyLine(to, reinterpret_cast<const float*>(from), bytes); }
 
 // AllRows are rows as they lie; wgmma_epilogue.cuh has others.
 struct AllRows {
@@ -72,13 +80,15 @@ struct KMajor {
     static constexpr int kRows = kLength / kWarps, kCopies = kRows / 4;
     const Number* origin;      // the lane's line of the tile's first chunk
     uint32_t at[kCopies];      // that of the row's chunk to come: elements from the origin
-    int32_t left[kCopies];     // elements from the lane's line of chunk 0 to the row's end; none of a row that does not exist
+    // elements from the lane's line of chunk 0 to the row's end; none of a row that does not exist
+    int32_t left[kCopies];
     SharedAddress to;          // the first row's place in the ring
     int32_t depth, before;     // before: elements of chunks that have been copied
     int32_t rows;              // that exist, from the lane's first on
 
     template <class RowAt = AllRows>
-    BG_DEVICE void start(const Number* start, uint32_t ld, uint32_t length, uint32_t depth_, uint32_t shared, uint32_t warp, uint32_t lane,
+    BG_DEVICE void start(const Number* start, uint32_t ld, uint32_t length, uint32_t depth_, uint32_t shared,
+        uint32_t warp, uint32_t lane,
                          const RowAt& rowAt = {}) {
       const uint32_t first = warp * kRows + lane / 8, line = lane % 8;
       origin = settled(chunkOf(start) + kLine * line);
@@ -89,7 +99,8 @@ struct KMajor {
 #pragma unroll
       for (int i = 0; i < kCopies; ++i) {
         const Number* row = rowsOn(start, rowAt(first + 4 * i), ld);
-        const int32_t skipped = static_cast<int32_t>(kLine * line) - static_cast<int32_t>(placeOf(row) % kChunk);
+        const int32_t skipped =
+            static_cast<int32_t>(kLine * line) - static_cast<int32_t>(placeOf(row) % kChunk);
         at[i] = static_cast<uint32_t>(chunkOf(row) - chunkOf(start));
         left[i] = first + 4 * i < length && depth != 0 ? depth - skipped : INT32_MIN / 2;
       }
@@ -104,7 +115,8 @@ struct KMajor {
         for (int i = 0; i < kCopies; ++i) startCopy(target + 4 * i * kRing, origin + at[i]);
       } else if (middle) {
 #pragma unroll
-        for (int i = 0; i < kCopies; ++i) copyExisting<true>(target + 4 * i * kRing, origin + at[i], 4 * i, rows);
+        for (int i = 0; i < kCopies; ++i) copyExisting<true>(target + 4 * i * kRing,
+            origin + at[i], 4 * i, rows);
       } else {
 #pragma unroll
         for (int i = 0; i < kCopies; ++i) {
@@ -128,7 +140,8 @@ struct KMajor {
 
     // start is for rows r and r + 8 of `length`.
     template <class RowAt = AllRows>
-    BG_DEVICE void start(const Number* start, uint32_t ld, uint32_t r, uint32_t length, uint32_t member, uint32_t shared, const RowAt& rowAt = {}) {
+    BG_DEVICE void start(const Number* start, uint32_t ld, uint32_t r, uint32_t length, uint32_t member,
+        uint32_t shared, const RowAt& rowAt = {}) {
       width = uniform(widest(start, ld));
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
@@ -137,7 +150,8 @@ struct KMajor {
         flip[i] = 16 * swap(start, ld, n);
         const uint32_t place = placeOf(rowsOn(start, rowAt(n), ld));
         first[i] = 4 * (place % kChunk / Element::kPer + 8 * member);
-        if constexpr (Element::kPer != 1) which[i] = 0x3210 + 0x1111 * sizeof(Number) * (place % Element::kPer);
+        if constexpr (Element::kPer != 1) which[i] = 0x3210 +
+            0x1111 * sizeof(Number) * (place % Element::kPer);
       }
     }
 
@@ -163,7 +177,8 @@ struct KMajor {
     BG_DEVICE void readBy(const char* memory, uint32_t place, Word (&x)[kRows][8]) const {
 #pragma unroll
       for (int i = 0; i < kRows; ++i) {
-        const uint32_t begin = settled(128 * place + first[i]);  // the compiler would keep sums for all widths in registers
+        // the compiler would keep sums for all widths in registers
+        const uint32_t begin = settled(128 * place + first[i]);
 #pragma unroll
         for (int e = 0; e < 8; e += kWidth) {
           uint32_t at = begin + 4 * e;
@@ -207,10 +222,11 @@ struct KMajor {
 // which row k is copied from the line (16 bytes) on that holds its first element, to the
 // place that this element has among kUnit lines. Rows kUnit lines apart have the same place.
 //
-// kUnit 8 keeps lines of 128 bytes whole, and is for lanes that read a row of words each time.
-// Others are for lanes of which members read rows 8 apart, or 16 or 32 of two or four elements a word: these have the same
-// place too, and kSpread more bytes for each 8 rows put them in other banks. kUnit 2 keeps sectors of 32 bytes whole: one that is
-// cut in shared memory is brought twice (half as much again of the L2 cache's traffic in 64x128, and 8 % of its time, H200).
+// kUnit 8 keeps lines of 128 bytes whole, and is for lanes that read a row of words each time. Others are for
+// lanes of which members read rows 8 apart, or 16 or 32 of two or four elements a word: these have the same
+// place too, and kSpread more bytes for each 8 rows put them in other banks. kUnit 2 keeps sectors of 32
+// bytes whole: one that is cut in shared memory is brought twice (half as much again of the L2 cache's
+// traffic in 64x128, and 8 % of its time, H200).
 template <class Element, int kLength, int kPlaces_, int kUnit>
 struct MNMajor {
   using Number = typename Element::Number;
@@ -227,10 +243,11 @@ struct MNMajor {
     return rowAt(k) + sizeof(Number) * (across + placeOf(rowsOn(start, k, ld)) % (kLine * kUnit));
   }
 
-  // Loader copies rows 8j + 2*warp + h of a step, j = 0..3, h = 0..1, or two or four times as many: kLines of each,
-  // and the one behind these, which a row needs that does not begin with a line.
+  // Loader copies rows 8j + 2*warp + h of a step, j = 0..3, h = 0..1, or two or four times as many: kLines of
+  // each, and the one behind these, which a row needs that does not begin with a line.
   struct Loader {
-    static constexpr int kLines = kLength / kLine, kTogether = 32 / kLines, kOwn = 2 * kPer, kPasses = kOwn / kTogether;
+    static constexpr int kLines = kLength / kLine, kTogether = 32 / kLines, kOwn = 2 * kPer,
+        kPasses = kOwn / kTogether;
     static constexpr int kTargets = kUnit == 8 ? 4 : 1, kTargetStep = kMember * kPitch + kSpread;
     const Number* origin;            // the lane's line of the step's first row
     uint32_t at[4][kPasses], atEnd;  // its lines: elements from the origin; h = lane / kLines or the pass
@@ -240,16 +257,20 @@ struct MNMajor {
     uint32_t step, row, rowEnd;      // elements between steps; the lane's first rows
     int32_t left;                    // rows
 
-    BG_DEVICE void start(const Number* start, uint32_t ld, uint32_t length, uint32_t depth, uint32_t shared, uint32_t warp, uint32_t lane) {
+    BG_DEVICE void start(const Number* start, uint32_t ld, uint32_t length, uint32_t depth, uint32_t shared,
+        uint32_t warp, uint32_t lane) {
       const uint32_t line = lane % kLines;
       origin = settled(lineOf(start) + kLine * line);
       step = settled(kRows * ld);
       left = static_cast<int32_t>(depth);
       row = kOwn * warp + lane / kLines;
       rowEnd = lane % (4 * kOwn) / kOwn * kMember + kOwn * warp + lane % kOwn;
-      auto target = [&](uint32_t k) { return shared + rowAt(k) + placeOf(rowsOn(start, k, ld)) % (kLine * kUnit) / kLine * 16; };
-      auto from = [&](uint32_t k) { return static_cast<uint32_t>(lineOf(rowsOn(start, k, ld)) - lineOf(start)); };
-      auto exists = [&](uint32_t k, uint32_t n) { return kLine * n < length + placeOf(rowsOn(start, k, ld)) % kLine; };
+      auto target = [&](uint32_t k) { return shared + rowAt(k) +
+          placeOf(rowsOn(start, k, ld)) % (kLine * kUnit) / kLine * 16; };
+      auto from = [&](uint32_t k) { return static_cast<uint32_t>(lineOf(rowsOn(start, k,
+          ld)) - lineOf(start)); };
+      auto exists = [&](uint32_t k, uint32_t n) { return kLine * n < length +
+          placeOf(rowsOn(start, k, ld)) % kLine; };
       to = target(row) + 16 * line;
 #pragma unroll
       for (int p = 0; p < kPasses; ++p) {
@@ -289,7 +310,8 @@ struct MNMajor {
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
 #pragma unroll
-        for (int p = 0; p < kPasses; ++p) start(some[p], further[j % kTargets][p] + (kTargets == 1 ? j * kTargetStep : 0), at[j][p], row + p * kTogether + kMember * j);
+        for (int p = 0; p < kPasses; ++p) start(some[p], further[j % kTargets][p] +
+            (kTargets == 1 ? j * kTargetStep : 0), at[j][p], row + p * kTogether + kMember * j);
       }
       start(someEnd, furtherEnd, atEnd, rowEnd);
     }

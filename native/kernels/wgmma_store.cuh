@@ -28,7 +28,8 @@ struct Rows {
       float old[kAtOnce];
       if (kReads) {
 #pragma unroll
-        for (int i = 0; i < kAtOnce; ++i) old[i] = To::number(*rowsOn(at, min(static_cast<uint32_t>(i), rows - 1 - first), ld));
+        for (int i = 0; i < kAtOnce; ++i) old[i] = To::number(*rowsOn(at,
+            min(static_cast<uint32_t>(i), rows - 1 - first), ld));
       }
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
@@ -41,15 +42,18 @@ struct Rows {
   }
 };
 
-// recompute is a sum by FMA, which gives what fp32 gives: of row `from` of A and column col of the tile. Lanes take k's in turn.
+// recompute is a sum by FMA, which gives what fp32 gives: of row `from` of A and column col of the tile.
+// Lanes take k's in turn.
 template <bool kTransA, bool kTransB, class Number>
 BG_DEVICE float recompute(const Item& item, uint32_t from, uint32_t col, const Number* A, const Number* B) {
   const uint32_t lane = threadId() % 32;
   float x = 0.0f;
 #pragma unroll 4
   for (uint32_t k = lane; k < item.depth; k += 32) {
-    const float a = kTransA ? rowsOn(A + item.offA, k, item.lda)[from] : rowsOn(A + item.offA, from, item.lda)[k];
-    const float b = kTransB ? rowsOn(B + item.offB, col, item.ldb)[k] : rowsOn(B + item.offB, k, item.ldb)[col];
+    const float a = kTransA ? rowsOn(A + item.offA, k, item.lda)[from] :
+        rowsOn(A + item.offA, from, item.lda)[k];
+    const float b = kTransB ? rowsOn(B + item.offB, col, item.ldb)[k] :
+        rowsOn(B + item.offB, k, item.ldb)[col];
     x = fmaf(a, b, x);
   }
   float all = 0.0f;
@@ -58,10 +62,11 @@ BG_DEVICE float recompute(const Item& item, uint32_t from, uint32_t col, const N
   return all;
 }
 
-// repair computes once more those of 32 columns' sums in shared memory, from column col on, that are not finite: of the warp's rows
-// of the tile, the first of which is `row`. rowAt says which of A they are.
+// repair computes once more those of 32 columns' sums in shared memory, from column col on, that are not
+// finite: of the warp's rows of the tile, the first of which is `row`. rowAt says which of A they are.
 template <class T, bool kTransA, bool kTransB, class RowAt = AllRows>
-BG_DEVICE void repair(float* out, const Item& item, uint32_t row, uint32_t col, const typename T::Element::Number* A,
+BG_DEVICE void repair(float* out, const Item& item, uint32_t row, uint32_t col,
+    const typename T::Element::Number* A,
                       const typename T::Element::Number* B, const RowAt& rowAt = {}) {
   if constexpr (T::kEmulated) {
     const uint32_t lane = threadId() % 32, end = min(item.cols(), col + 32);
@@ -80,7 +85,8 @@ BG_DEVICE void repair(float* out, const Item& item, uint32_t row, uint32_t col, 
 }
 
 // alphaOf and betaOf are those of an item: a partial tile has its sums as they are.
-BG_DEVICE float alphaOf(const Item& item) { return item.slot != kFinal ? 1.0f : item.depth == 0 ? 0.0f : __uint_as_float(item.alpha); }
+BG_DEVICE float alphaOf(const Item& item) { return item.slot != kFinal ? 1.0f : item.depth == 0 ? 0.0f :
+    __uint_as_float(item.alpha); }
 BG_DEVICE float betaOf(const Item& item) { return item.slot == kFinal ? __uint_as_float(item.beta) : 0.0f; }
 
 // rowsOf is where the warp's rows go: `to` is C's element (row, 0) of the tile, or that of the partial tile.
@@ -110,10 +116,12 @@ BG_DEVICE bool overflowed(const float (&sum)[n]) {
   return warpAny(!(zero[0] + zero[1] + zero[2] + zero[3] == 0.0f));
 }
 
-// throughShared brings the warp's 16 rows of first 2n columns, times scale, to shared memory, 32 columns at
-// a time, and calls store with the first of them, of which a lane reads one column. Where it is, again repairs them before.
+// throughShared brings the warp's 16 rows of first 2n columns, times scale, to shared memory, 32 columns at a
+// time, and calls store with the first of them, of which a lane reads one column. Where it is, again repairs
+// them before.
 template <int n, class Again, class Store>
-BG_DEVICE void throughShared(const float (&sum)[n], float scale, float* out, bool isAgain, Again again, Store store) {
+BG_DEVICE void throughShared(const float (&sum)[n], float scale, float* out, bool isAgain, Again again,
+    Store store) {
   const uint32_t lane = threadId() % 32, group = lane / 4, member = lane % 4;
 #pragma unroll
   for (int first = 0; first < n; first += 16) {  // of the sums for 32 columns
@@ -123,7 +131,8 @@ BG_DEVICE void throughShared(const float (&sum)[n], float scale, float* out, boo
     for (int j = 0; j < 4; ++j) {
       const float* x = sum + first + 4 * j;
       storeVector(out + group * kOutPitch + 8 * j + 2 * member, Vector<2>{{scale * x[0], scale * x[1]}});
-      storeVector(out + (group + 8) * kOutPitch + 8 * j + 2 * member, Vector<2>{{scale * x[2], scale * x[3]}});
+      storeVector(out + (group + 8) * kOutPitch + 8 * j + 2 * member,
+          Vector<2>{{scale * x[2], scale * x[3]}});
     }
     warpBarrier();
     if (isAgain) again(col);
@@ -133,7 +142,8 @@ BG_DEVICE void throughShared(const float (&sum)[n], float scale, float* out, boo
 
 // storeRows writes the warp's 16 rows of first 2n columns so that lanes store adjacent columns.
 template <class T, bool kTransA, bool kTransB, int n, class To>
-BG_DEVICE void storeRows(const float (&sum)[n], float* out, const Item& item, uint32_t row, const typename T::Element::Number* A,
+BG_DEVICE void storeRows(const float (&sum)[n], float* out, const Item& item, uint32_t row,
+    const typename T::Element::Number* A,
                          const typename T::Element::Number* B, const Rows<To>& rows) {
   const uint32_t lane = threadId() % 32;
   auto again = [&](uint32_t col) { repair<T, kTransA, kTransB>(out, item, row, col, A, B); };
@@ -147,31 +157,36 @@ BG_DEVICE void storeRows(const float (&sum)[n], float* out, const Item& item, ui
 
 // storeSums writes them to C, or to the partial tile of the item.
 template <class T, bool kTransA, bool kTransB, int n>
-BG_DEVICE void storeSums(const float (&sum)[n], float* out, const Item& item, uint32_t row, const typename T::Element::Number* A,
+BG_DEVICE void storeSums(const float (&sum)[n], float* out, const Item& item, uint32_t row,
+    const typename T::Element::Number* A,
                          const typename T::Element::Number* B, float* C, float* workspace) {
   const bool final = item.slot == kFinal;
   if constexpr (T::Element::kPer != 1) {
     if (final && (item.flags & kItemFloatC) == 0) {
       return T::Element::withC(item.flags, [&](auto to) {
         auto* const c = reinterpret_cast<typename decltype(to)::Number*>(C) + item.offC;
-        storeRows<T, kTransA, kTransB>(sum, out, item, row, A, B, rowsOf<decltype(to)>(item, row, c, item.ldc));
+        storeRows<T, kTransA, kTransB>(sum, out, item, row, A, B,
+            rowsOf<decltype(to)>(item, row, c, item.ldc));
       });
     }
   }
   float* const to = final ? C + item.offC : workspace + static_cast<uint64_t>(item.slot) * (T::TM * T::TN);
-  storeRows<T, kTransA, kTransB>(sum, out, item, row, A, B, rowsOf<Floats>(item, row, to, final ? item.ldc : T::TN));
+  storeRows<T, kTransA, kTransB>(sum, out, item, row, A, B,
+      rowsOf<Floats>(item, row, to, final ? item.ldc : T::TN));
 }
 
-// finishRows is finishPartial for a warp's 16 rows of a part. The same warp of other groups has these rows of the other parts, so
-// that each warp counts for itself and none waits for another.
+// finishRows is finishPartial for a warp's 16 rows of a part. The same warp of other groups has these rows of
+// the other parts, so that each warp counts for itself and none waits for another.
 template <class T>
-BG_DEVICE void finishRows(const uint4* items, const Item& item, uint32_t row, float* C, const float* workspace) {
+BG_DEVICE void finishRows(const uint4* items, const Item& item, uint32_t row, float* C,
+    const float* workspace) {
   if ((item.flags & kItemPartial) == 0 || row >= item.rows()) return;
   const FixupItem tile = fixupAt(fixupOf(items, item), 0);
   if (!warpArrivesLast(countersOf(items, item) + row / 16, tile.count)) return;
   constexpr int kAcross = T::TN / 4, kApart = 32 / kAcross;
   const uint32_t lane = threadId() % 32, col = lane % kAcross * 4;
-  if (col < tile.cols()) sumPartials<T, kApart, 4, 4>(tile, row + lane / kAcross, min(tile.rows(), row + 16), col, C, workspace);
+  if (col < tile.cols()) sumPartials<T, kApart, 4, 4>(tile, row + lane / kAcross, min(tile.rows(), row + 16),
+      col, C, workspace);
 }
 
 constexpr uint32_t kNoRow = 0xffffffff;
@@ -179,13 +194,15 @@ constexpr uint32_t kNoRow = 0xffffffff;
 // storeColumns is storeLines for rows of C that begin anywhere, or are of fp32: lanes store adjacent columns.
 // The number of a row of C stands behind its sums in shared memory.
 template <class To, int n, class RowAt>
-BG_DEVICE void storeColumns(const float (&sum)[n], float* out, const Item& item, uint32_t row, typename To::Number* to, RowAt rowAt) {
+BG_DEVICE void storeColumns(const float (&sum)[n], float* out, const Item& item, uint32_t row,
+    typename To::Number* to, RowAt rowAt) {
   const uint32_t lane = threadId() % 32;
   constexpr uint32_t kRowAt = 32;
   constexpr int kAtOnce = 8;
   static_assert(kRowAt < kOutPitch, "no room for a row's number");
   warpBarrier();
-  if (lane < 16) out[lane * kOutPitch + kRowAt] = __uint_as_float(row + lane < item.rows() ? rowAt(row + lane) : kNoRow);
+  if (lane < 16) out[lane * kOutPitch + kRowAt] = __uint_as_float(row + lane < item.rows() ?
+      rowAt(row + lane) : kNoRow);
   throughShared(sum, 1.0f, out, false, [](uint32_t) {}, [&](uint32_t col) {
     if (col + lane >= item.cols()) return;
 #pragma unroll

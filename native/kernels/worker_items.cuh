@@ -5,9 +5,9 @@
 #include "items.cuh"
 #include "launch.cuh"
 
-// WorkerItems goes through the items of a worker: that of its number; those that the table has for it; or, of a
-// dynamic table, that of its number and then those that the counter of the table gives (internal/encoding/dynamic.go).
-// kCounts: there are such launches of the kernel.
+// WorkerItems goes through the items of a worker: that of its number; those that the table has for it; or, of
+// a dynamic table, that of its number and then those that the counter of the table gives
+// (internal/encoding/dynamic.go). kCounts: there are such launches of the kernel.
 template <class More, bool kCounts>
 struct WorkerItems {
   const uint32_t* table;
@@ -16,7 +16,8 @@ struct WorkerItems {
   uint32_t taken = 0;    // first thread: what was counted before
   NextItem next;
 
-  BG_DEVICE WorkerItems(const uint32_t* table_, uint32_t worker, const More& more_) : table(table_), more(more_), number(worker), end(worker + 1) {
+  BG_DEVICE WorkerItems(const uint32_t* table_, uint32_t worker, const More& more_) : table(table_),
+      more(more_), number(worker), end(worker + 1) {
     if (counts()) {
       number = worker * more.products();
       end = number + more.products();
@@ -34,18 +35,19 @@ struct WorkerItems {
   // last reports whether no item comes behind this one, as far as that is known.
   BG_DEVICE bool last() const { return !counts() && number + 1 == end; }
 
-  // ask goes before the loads of an item, so that what is counted comes while they do, and keep goes behind them,
-  // with a barrier between it and go.
+  // ask goes before the loads of an item, so that what is counted comes while they do, and keep goes behind
+  // them, with a barrier between it and go.
   BG_DEVICE void ask() {
-    if (asks()) takeNext(const_cast<uint32_t*>(words()) + kDynamicNext, words()[kDynamicLast], threadId() == 0, taken);
+    if (asks()) takeNext(const_cast<uint32_t*>(words()) + kDynamicNext, words()[kDynamicLast],
+        threadId() == 0, taken);
   }
   BG_DEVICE void keep() {
     if constexpr (kCounts) next.keep(taken);
   }
   BG_DEVICE bool asks() const { return counts() && number % more.products() == 0; }
 
-  // go goes to the next item, behind the store of this one, of whose sums in shared memory each thread has read what it stores. If there
-  // is one, all threads wait for each other behind it.
+  // go goes to the next item, behind the store of this one, of whose sums in shared memory each thread has
+  // read what it stores. If there is one, all threads wait for each other behind it.
   BG_DEVICE void go(float* shared) {
     ++number;
     if (!counts() || any()) return;

@@ -18,9 +18,9 @@ BG_DEVICE void barrier() { __syncthreads(); }
 // kFinishes: see fixup.cuh.
 constexpr bool kFinishes = false;
 
-// countAt counts one of `count` that arrive, and returns how many did before. The last one sees what the others stored before.
-// Counting wraps to 0, which a plan has there when it is uploaded, so that each run finds it; a run that was aborted
-// leaves a context that nobody can use.
+// countAt counts one of `count` that arrive, and returns how many did before. The last one sees what the
+// others stored before. Counting wraps to 0, which a plan has there when it is uploaded, so that each run
+// finds it; a run that was aborted leaves a context that nobody can use.
 BG_DEVICE uint32_t countAt(uint32_t* arrived, uint32_t count) {
   uint32_t before;
   asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;\n"
@@ -35,16 +35,16 @@ BG_DEVICE bool arrivesLast(uint32_t* arrived, uint32_t count) {
   return __syncthreads_or(threadId() == 0 && countAt(arrived, count) == count - 1);
 }
 
-// takeNext counts at *next for the thread that says so, and gives it what was there; `taken` of others stays. Counting wraps to 0
-// behind last, as countAt does.
+// takeNext counts at *next for the thread that says so, and gives it what was there; `taken` of others stays.
+// Counting wraps to 0 behind last, as countAt does.
 BG_DEVICE void takeNext(uint32_t* next, uint32_t last, bool takes, uint32_t& taken) {
   asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %3, 0;\n@p atom.global.inc.u32 %0, [%1], %2;\n}\n"
                : "+r"(taken)
                : "l"(__cvta_generic_to_global(next)), "r"(last), "r"(static_cast<uint32_t>(takes)));
 }
 
-// NextItem has what the first thread of a group keeps for all, from a barrier on: in shared memory of its own, because a
-// register would be spilled in more kernels (nvcc 12.4).
+// NextItem has what the first thread of a group keeps for all, from a barrier on: in shared memory of its
+// own, because a register would be spilled in more kernels (nvcc 12.4).
 struct NextItem {
   uint32_t* at;
   BG_DEVICE NextItem() {
@@ -96,7 +96,9 @@ BG_DEVICE Alike alike(const uint8_t*, uint32_t key) {
 
 // SharedAddress is a place in shared memory as copies take it.
 using SharedAddress = uint32_t;
-BG_DEVICE SharedAddress sharedAddress(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
+BG_DEVICE SharedAddress sharedAddress(const void* p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
 
 // copyIf starts a copy of 4 or 16 bytes if bit j of `bits` is set. The test is
 // here because the compiler would otherwise keep its result as a number.
@@ -104,7 +106,8 @@ template <int kBytes>
 BG_DEVICE void copyIf(uint32_t bits, int j, SharedAddress to, const float* from) {
   asm volatile(
       "{\n.reg .pred p;\n.reg .b32 r;\nand.b32 r, %0, %1;\nsetp.ne.b32 p, r, 0;\n"
-      "@p cp.async.ca.shared.global [%2], [%3], %4;\n}\n" ::"r"(bits), "r"(1u << j), "r"(to), "l"(from), "n"(kBytes)
+      "@p cp.async.ca.shared.global [%2], [%3], %4;\n}\n" ::"r"(bits), "r"(1u << j), "r"(to), "l"(from),
+          "n"(kBytes)
       : "memory");
 }
 
@@ -114,18 +117,21 @@ constexpr bool kCopiesLines = true;
 // copyVector starts a copy of 16 bytes to shared memory. It reads the first
 // `bytes` of them, nothing for 0, and writes zeros for the others.
 //
-// It goes by way of the L1 cache, which joins both halves of a sector of 32 bytes: past it, copies of rows that begin at odd
-// multiples of 16 bytes take twice as long (H100), and kernels of mma.sync up to 24 % longer.
+// It goes by way of the L1 cache, which joins both halves of a sector of 32 bytes: past it, copies of rows
+// that begin at odd multiples of 16 bytes take twice as long (H100), and kernels of mma.sync up to 24 %
+// longer.
 BG_DEVICE void copyVector(SharedAddress to, const void* from, uint32_t bytes) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
 
-// copySector is the same of lines that keep their place in a sector, so that no sector is brought twice. From 9.0 on it goes past the L1 cache,
-// of which much shared memory leaves little, and brings 128 bytes to the L2 cache: thin tiles of fp32 take 0.84 to 0.99 of the time of copyVector
-// and places as they come (H200). Without these 128 bytes they take up to 1.1, by way of the L1 cache with as much shared memory 1.2 to 1.3.
+// copySector is the same of lines that keep their place in a sector, so that no sector is brought twice. From
+// 9.0 on it goes past the L1 cache, of which much shared memory leaves little, and brings 128 bytes to the L2
+// cache: thin tiles of fp32 take 0.84 to 0.99 of the time of copyVector and places as they come (H200).
+// Without these 128 bytes they take up to 1.1, by way of the L1 cache with as much shared memory 1.2 to 1.3.
 BG_DEVICE void copySector(SharedAddress to, const void* from, uint32_t bytes) {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from),
+      "r"(bytes) : "memory");
 #else
   copyVector(to, from, bytes);
 #endif
@@ -154,7 +160,8 @@ struct Copies {
   BG_DEVICE void land(To) {}
 };
 
-// exponential is 2^x, with an error of 2 units in the last place, and reciprocal 1/x, with one; subnormal ones are 0.
+// exponential is 2^x, with an error of 2 units in the last place, and reciprocal 1/x, with one; subnormal
+// ones are 0.
 BG_DEVICE float exponential(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -166,8 +173,8 @@ BG_DEVICE float reciprocal(float x) {
   return y;
 }
 
-// inGlobal is an address of global memory, of which the compiler does not know where it may be loaded: loads of
-// shared memory would not pass stores to it.
+// inGlobal is an address of global memory, of which the compiler does not know where it may be loaded: loads
+// of shared memory would not pass stores to it.
 template <class T>
 BG_DEVICE T* inGlobal(T* p) {
   __builtin_assume(__isGlobal(p));

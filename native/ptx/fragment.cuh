@@ -29,7 +29,8 @@ struct FragmentA {
 
 struct FragmentB {
   static constexpr int kColumns = 8, kDepth = 8, kElements = 2;
-  static BG_DEVICE constexpr int k(int e) { return 4 * e; }  // beyond the lane's member; the column is the lane's group
+  // beyond the lane's member; the column is the lane's group
+  static BG_DEVICE constexpr int k(int e) { return 4 * e; }
   uint32_t x[kElements];
 };
 

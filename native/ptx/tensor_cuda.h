@@ -7,21 +7,25 @@
 
 #define BG_SHARED_DYNAMIC(name) extern __shared__ float4 name[]
 
-// copyLine is copyVector past the L1 cache, for kernels whose shared memory leaves it little room: those of warpgroups
-// take up to 39 % longer by way of it (H100).
+// copyLine is copyVector past the L1 cache, for kernels whose shared memory leaves it little room: those of
+// warpgroups take up to 39 % longer by way of it (H100).
 BG_DEVICE void copyLine(SharedAddress to, const void* from, uint32_t bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
 
-// copyExisting starts a copy of 16 bytes past the L1 cache where `place` is less than length, without a branch, which takes
-// three instructions more for each copy. kInBlocks, from 9.0 on: as copyWhole does. Of rows that begin with less than 256 bytes vector
-// kernels would bring what nobody reads (H100: bf16 of sizes rounded to 8 1 to 3 % later).
+// copyExisting starts a copy of 16 bytes past the L1 cache where `place` is less than length, without a
+// branch, which takes three instructions more for each copy. kInBlocks, from 9.0 on: as copyWhole does. Of
+// rows that begin with less than 256 bytes vector kernels would bring what nobody reads (H100: bf16 of sizes
+// rounded to 8 1 to 3 % later).
 template <bool kInBlocks>
 BG_DEVICE void copyExisting(SharedAddress to, const void* from, int32_t place, int32_t length) {
   if constexpr (kInBlocks) {
-    asm volatile("{\n.reg .pred p;\nsetp.lt.s32 p, %2, %3;\n@p cp.async.cg.shared.global.L2::256B [%0], [%1], 16;\n}\n" ::"r"(to), "l"(from), "r"(place), "r"(length) : "memory");
+    asm volatile("{\n.reg .pred p;\nsetp.lt.s32 p, %2, %3;\n"
+                 "@p cp.async.cg.shared.global.L2::256B [%0], [%1], 16;\n}\n"
+                 ::"r"(to), "l"(from), "r"(place), "r"(length) : "memory");
   } else {
-    asm volatile("{\n.reg .pred p;\nsetp.lt.s32 p, %2, %3;\n@p cp.async.cg.shared.global [%0], [%1], 16;\n}\n" ::"r"(to), "l"(from), "r"(place), "r"(length) : "memory");
+    asm volatile("{\n.reg .pred p;\nsetp.lt.s32 p, %2, %3;\n@p cp.async.cg.shared.global [%0], [%1], 16;\n}\n"
+                 ::"r"(to), "l"(from), "r"(place), "r"(length) : "memory");
   }
 }
 
@@ -32,7 +36,8 @@ BG_DEVICE void copyWord(SharedAddress to, const void* from, uint32_t bytes) {
 
 // storeShared writes a line of 16 bytes.
 BG_DEVICE void storeShared(SharedAddress to, const uint32_t (&x)[4]) {
-  asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};\n" ::"r"(to), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]) : "memory");
+  asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};\n" ::"r"(to), "r"(x[0]), "r"(x[1]), "r"(x[2]),
+      "r"(x[3]) : "memory");
 }
 
 BG_DEVICE void warpBarrier() { __syncwarp(); }
@@ -42,12 +47,14 @@ BG_DEVICE bool barrierOr(bool any) { return __syncthreads_or(any); }
 
 // multiply is sum += a*b; multiplyFirst is sum = a*b.
 BG_DEVICE void multiply(FragmentC& sum, const FragmentA& a, const FragmentB& b) {
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\n"
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+      "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\n"
       : "+f"(sum.x[0]), "+f"(sum.x[1]), "+f"(sum.x[2]), "+f"(sum.x[3])
       : "r"(a.x[0]), "r"(a.x[1]), "r"(a.x[2]), "r"(a.x[3]), "r"(b.x[0]), "r"(b.x[1]));
 }
 BG_DEVICE void multiplyFirst(FragmentC& sum, const FragmentA& a, const FragmentB& b) {
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};\n"
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+      "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};\n"
       : "=f"(sum.x[0]), "=f"(sum.x[1]), "=f"(sum.x[2]), "=f"(sum.x[3])
       : "r"(a.x[0]), "r"(a.x[1]), "r"(a.x[2]), "r"(a.x[3]), "r"(b.x[0]), "r"(b.x[1]), "f"(0.0f));
 }
@@ -85,6 +92,7 @@ BG_DEVICE void clusterWait() { asm volatile("barrier.cluster.wait.acquire;\n" ::
 // storeRemote writes to the place `to` of the group `rank` of the cluster.
 BG_DEVICE void storeRemote(SharedAddress to, uint32_t rank, float x) {
   asm volatile(
-      "{\n.reg .b32 a;\nmapa.shared::cluster.u32 a, %0, %1;\nst.shared::cluster.f32 [a], %2;\n}\n" ::"r"(to), "r"(rank), "f"(x)
+      "{\n.reg .b32 a;\nmapa.shared::cluster.u32 a, %0, %1;\nst.shared::cluster.f32 [a], %2;\n}\n" ::"r"(to),
+          "r"(rank), "f"(x)
       : "memory");
 }

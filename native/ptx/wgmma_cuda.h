@@ -35,8 +35,8 @@ BG_DEVICE X settled(X x) {
 }
 BG_DEVICE bool warpAny(bool x) { return __any_sync(0xffffffff, x); }
 
-// copyWhole starts a copy of 16 bytes to shared memory, and brings the 256 around them to the L2 cache: rows of B that are read once
-// come 1 to 5 % sooner so (H100: bf16 experts of 16 to 1024 tokens).
+// copyWhole starts a copy of 16 bytes to shared memory, and brings the 256 around them to the L2 cache: rows
+// of B that are read once come 1 to 5 % sooner so (H100: bf16 experts of 16 to 1024 tokens).
 BG_DEVICE void copyWhole(SharedAddress to, const float* from) {
   asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;\n" ::"r"(to), "l"(from) : "memory");
 }
@@ -60,13 +60,15 @@ BG_DEVICE void expectBytes(SharedAddress at, uint32_t bytes) {
   asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;\n" ::"r"(at), "r"(bytes) : "memory");
 }
 BG_DEVICE void copyPiece(SharedAddress to, const void* from, uint32_t bytes, SharedAddress at) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n" ::"r"(to),
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n"
+               ::"r"(to),
                "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(at)
                : "memory");
 }
 BG_DEVICE void waitPhase(SharedAddress at, uint32_t parity) {
   asm volatile(
-      "{\n.reg .pred p;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra DONE;\nbra AGAIN;\nDONE:\n}\n" ::"r"(at),
+      "{\n.reg .pred p;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
+      "@p bra DONE;\nbra AGAIN;\nDONE:\n}\n" ::"r"(at),
       "r"(parity)
       : "memory");
 }
@@ -83,18 +85,20 @@ BG_DEVICE void lowerRegisters() { asm volatile("setmaxnreg.dec.sync.aligned.u32 
 BG_DEVICE void fenceProducts() { asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory"); }
 BG_DEVICE void commitProducts() { asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory"); }
 template <int kPending>
-BG_DEVICE void waitProducts() { asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(kPending) : "memory"); }
+BG_DEVICE void waitProducts() { asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(kPending) :
+    "memory"); }
 
 // matrixB describes 64 rows (columns of B) of 32 tf32 numbers along K, each row 128
 // bytes, swizzled by 128 bytes (PTX ISA, "Matrix Descriptor"): groups of 8 rows are
 // 1024 bytes apart. A step of 8 along K adds 32 bytes, 2 in the descriptor.
 BG_DEVICE uint64_t matrixB(SharedAddress at) {
-  return static_cast<uint64_t>((at & 0x3ffff) >> 4) | static_cast<uint64_t>(1) << 16 | static_cast<uint64_t>(1024 >> 4) << 32 |
+  return static_cast<uint64_t>((at & 0x3ffff) >> 4) | static_cast<uint64_t>(1) << 16 |
+      static_cast<uint64_t>(1024 >> 4) << 32 |
          static_cast<uint64_t>(1) << 62;
 }
 
-// What the product instructions of n sums a lane have in common: the sums, in the text and, by a constraint, as
-// operands, and of the other operands A's registers and B.
+// What the product instructions of n sums a lane have in common: the sums, in the text and, by a constraint,
+// as operands, and of the other operands A's registers and B.
 #define BG_SUMS_4 "{" "%0,%1,%2,%3" "}"
 #define BG_OUT_4(c) c(d[0]), c(d[1]), c(d[2]), c(d[3])
 #define BG_FROM_4 "{%4,%5,%6,%7}, %8"
@@ -109,7 +113,8 @@ BG_DEVICE uint64_t matrixB(SharedAddress at) {
   c(d[9]), c(d[10]), c(d[11]), c(d[12]), c(d[13]), c(d[14]), c(d[15])
 #define BG_FROM_16 "{%16,%17,%18,%19}, %20"
 #define BG_IS_16 "%21"
-#define BG_SUMS_32 "{" "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26," \
+#define BG_SUMS_32 "{" \
+  "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26," \
   "%27,%28,%29,%30,%31" "}"
 #define BG_OUT_32(c) \
   c(d[0]), c(d[1]), c(d[2]), c(d[3]), c(d[4]), c(d[5]), c(d[6]), c(d[7]), c(d[8]), \
@@ -118,7 +123,8 @@ BG_DEVICE uint64_t matrixB(SharedAddress at) {
   c(d[25]), c(d[26]), c(d[27]), c(d[28]), c(d[29]), c(d[30]), c(d[31])
 #define BG_FROM_32 "{%32,%33,%34,%35}, %36"
 #define BG_IS_32 "%37"
-#define BG_SUMS_64 "{" "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26," \
+#define BG_SUMS_64 "{" \
+  "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26," \
   "%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51," \
   "%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63" "}"
 #define BG_OUT_64(c) \
@@ -136,99 +142,119 @@ BG_DEVICE uint64_t matrixB(SharedAddress at) {
 // BG_PRODUCT is sum += a*b, or without `more` sum = a*b, of 64 rows, twice as many columns as a lane has
 // sums, and k's that fill 32 bytes. types are those of sums, A and B, c the constraint of sums, and
 // signs what types of float have behind.
-#define BG_PRODUCT(n, columns, depth, types, c, more, signs)                                                                   \
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " BG_IS_##n ", 0;\n"                                                          \
-               "wgmma.mma_async.sync.aligned.m64n" #columns "k" #depth types " " BG_SUMS_##n ", " BG_FROM_##n ", p" signs ";\n}\n" \
-               : BG_OUT_##n(c)                                                                                                 \
+#define BG_PRODUCT(n, columns, depth, types, c, more, signs) \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " BG_IS_##n ", 0;\n" \
+               "wgmma.mma_async.sync.aligned.m64n" #columns "k" #depth types " " BG_SUMS_##n ", " \
+               BG_FROM_##n ", p" signs ";\n}\n" \
+               : BG_OUT_##n(c) \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(more))
 
 // product is d = a*b, or d += a*b unless kFirst, of 8 k's of tf32 numbers, or 32 of e4m3.
-#define BG_FLOAT_PRODUCTS(format, depth, types)                                                                               \
-  template <bool kFirst>                                                                                                      \
-  BG_DEVICE void product(format float (&d)[16], const uint32_t (&a)[4], uint64_t b) {                                         \
-    BG_PRODUCT(16, 32, depth, types, "+f", kFirst ? 0 : 1, ", 1, 1");                                                         \
-  }                                                                                                                           \
-  template <bool kFirst>                                                                                                      \
-  BG_DEVICE void product(format float (&d)[32], const uint32_t (&a)[4], uint64_t b) {                                         \
-    BG_PRODUCT(32, 64, depth, types, "+f", kFirst ? 0 : 1, ", 1, 1");                                                         \
-  }                                                                                                                           \
-  template <bool kFirst>                                                                                                      \
-  BG_DEVICE void product(format float (&d)[64], const uint32_t (&a)[4], uint64_t b) {                                         \
-    BG_PRODUCT(64, 128, depth, types, "+f", kFirst ? 0 : 1, ", 1, 1");                                                        \
+#define BG_FLOAT_PRODUCTS(format, depth, types) \
+  template <bool kFirst> \
+  BG_DEVICE void product(format float (&d)[16], const uint32_t (&a)[4], uint64_t b) { \
+    BG_PRODUCT(16, 32, depth, types, "+f", kFirst ? 0 : 1, ", 1, 1"); \
+  } \
+  template <bool kFirst> \
+  BG_DEVICE void product(format float (&d)[32], const uint32_t (&a)[4], uint64_t b) { \
+    BG_PRODUCT(32, 64, depth, types, "+f", kFirst ? 0 : 1, ", 1, 1"); \
+  } \
+  template <bool kFirst> \
+  BG_DEVICE void product(format float (&d)[64], const uint32_t (&a)[4], uint64_t b) { \
+    BG_PRODUCT(64, 128, depth, types, "+f", kFirst ? 0 : 1, ", 1, 1"); \
   }
 #define BG_OF_E4M3 E4M3,
 BG_FLOAT_PRODUCTS(, 8, ".f32.tf32.tf32")
 BG_FLOAT_PRODUCTS(BG_OF_E4M3, 32, ".f32.e4m3.e4m3")
 
 // d += a*b of 16 k's of pairs of a format, and of 32 of int8, whose sums are int32.
-#define BG_MORE_PRODUCTS(format, Sum, depth, types, c, signs)                                                                 \
-  BG_DEVICE void product(format, Sum (&d)[16], const uint32_t (&a)[4], uint64_t b) { BG_PRODUCT(16, 32, depth, types, c, 1, signs); } \
-  BG_DEVICE void product(format, Sum (&d)[32], const uint32_t (&a)[4], uint64_t b) { BG_PRODUCT(32, 64, depth, types, c, 1, signs); } \
-  BG_DEVICE void product(format, Sum (&d)[64], const uint32_t (&a)[4], uint64_t b) { BG_PRODUCT(64, 128, depth, types, c, 1, signs); }
+#define BG_MORE_PRODUCTS(format, Sum, depth, types, c, signs) \
+  BG_DEVICE void product(format, Sum (&d)[16], const uint32_t (&a)[4], uint64_t b) { \
+    BG_PRODUCT(16, 32, depth, types, c, 1, signs); \
+  } \
+  BG_DEVICE void product(format, Sum (&d)[32], const uint32_t (&a)[4], uint64_t b) { \
+    BG_PRODUCT(32, 64, depth, types, c, 1, signs); \
+  } \
+  BG_DEVICE void product(format, Sum (&d)[64], const uint32_t (&a)[4], uint64_t b) { \
+    BG_PRODUCT(64, 128, depth, types, c, 1, signs); \
+  }
 BG_MORE_PRODUCTS(BF16, float, 16, ".f32.bf16.bf16", "+f", ", 1, 1, 0")
 BG_MORE_PRODUCTS(F16, float, 16, ".f32.f16.f16", "+f", ", 1, 1, 0")
 BG_MORE_PRODUCTS(Int8, int32_t, 32, ".s32.s8.s8", "+r", "")
 
 // product is d = a*b, or d += a*b unless kFirst, of 16 k's of pairs of a format.
-#define BG_PAIR_PRODUCT(format, n, columns, types)                                                                            \
-  template <bool kFirst>                                                                                                      \
-  BG_DEVICE void product(format, float (&d)[n], const uint32_t (&a)[4], uint64_t b) {                                         \
-    BG_PRODUCT(n, columns, 16, types, "+f", kFirst ? 0 : 1, ", 1, 1, 0");                                                     \
+#define BG_PAIR_PRODUCT(format, n, columns, types) \
+  template <bool kFirst> \
+  BG_DEVICE void product(format, float (&d)[n], const uint32_t (&a)[4], uint64_t b) { \
+    BG_PRODUCT(n, columns, 16, types, "+f", kFirst ? 0 : 1, ", 1, 1, 0"); \
   }
-#define BG_PAIR_PRODUCTS(format, types)                                                                                       \
-  BG_PAIR_PRODUCT(format, 4, 8, types)                                                                                        \
-  BG_PAIR_PRODUCT(format, 8, 16, types)                                                                                       \
-  BG_PAIR_PRODUCT(format, 16, 32, types)                                                                                      \
-  BG_PAIR_PRODUCT(format, 32, 64, types)                                                                                      \
+#define BG_PAIR_PRODUCTS(format, types) \
+  BG_PAIR_PRODUCT(format, 4, 8, types) \
+  BG_PAIR_PRODUCT(format, 8, 16, types) \
+  BG_PAIR_PRODUCT(format, 16, 32, types) \
+  BG_PAIR_PRODUCT(format, 32, 64, types) \
   BG_PAIR_PRODUCT(format, 64, 128, types)
 BG_PAIR_PRODUCTS(BF16, ".f32.bf16.bf16")
 BG_PAIR_PRODUCTS(F16, ".f32.f16.f16")
 
-// matrixMNMajor describes 64 k's of 16 bits of rows of A or columns of B that are adjacent in memory, swizzled by
-// 128 bytes: groups of 8 k's are 1024 bytes apart, each 64 rows or columns 8192. A step of 16 k's
+// matrixMNMajor describes 64 k's of 16 bits of rows of A or columns of B that are adjacent in memory,
+// swizzled by 128 bytes: groups of 8 k's are 1024 bytes apart, each 64 rows or columns 8192. A step of 16 k's
 // adds 2048 bytes.
 BG_DEVICE uint64_t matrixMNMajor(SharedAddress at) {
-  return static_cast<uint64_t>((at & 0x3ffff) >> 4) | static_cast<uint64_t>(8192 >> 4) << 16 | static_cast<uint64_t>(1024 >> 4) << 32 |
+  return static_cast<uint64_t>((at & 0x3ffff) >> 4) | static_cast<uint64_t>(8192 >> 4) << 16 |
+      static_cast<uint64_t>(1024 >> 4) << 32 |
          static_cast<uint64_t>(1) << 62;
 }
 
 // productOf is d += a*b of 16 k's with both operands in shared memory, which run across K or not.
-#define BG_SHARED_PRODUCT(n, columns, type)                                                                             \
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\nwgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." #type "." #type " " \
-               BG_SUMS_##n ", " BG_TWO_##n ";\n}\n"                                                                       \
-               : BG_OUT_##n("+f")                                                                                      \
+#define BG_SHARED_PRODUCT(n, columns, type) \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n" \
+               "wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." #type "." #type " " \
+               BG_SUMS_##n ", " BG_TWO_##n ";\n}\n" \
+               : BG_OUT_##n("+f") \
                : "l"(a), "l"(b), "n"(kMNMajorA ? 1 : 0), "n"(kMNMajorB ? 1 : 0))
 #define BG_TWO_32 "%32, %33, p, 1, 1, %34, %35"
 #define BG_TWO_64 "%64, %65, p, 1, 1, %66, %67"
-#define BG_SHARED_PRODUCTS(format, type)                                                                                               \
-  template <bool kMNMajorA, bool kMNMajorB>                                                                                              \
-  BG_DEVICE void productOf(format, float (&d)[32], uint64_t a, uint64_t b) { BG_SHARED_PRODUCT(32, 64, type); }                         \
-  template <bool kMNMajorA, bool kMNMajorB>                                                                                              \
-  BG_DEVICE void productOf(format, float (&d)[64], uint64_t a, uint64_t b) { BG_SHARED_PRODUCT(64, 128, type); }
+#define BG_SHARED_PRODUCTS(format, type) \
+  template <bool kMNMajorA, bool kMNMajorB> \
+  BG_DEVICE void productOf(format, float (&d)[32], uint64_t a, uint64_t b) { \
+    BG_SHARED_PRODUCT(32, 64, type); \
+  } \
+  template <bool kMNMajorA, bool kMNMajorB> \
+  BG_DEVICE void productOf(format, float (&d)[64], uint64_t a, uint64_t b) { \
+    BG_SHARED_PRODUCT(64, 128, type); \
+  }
 BG_SHARED_PRODUCTS(BF16, bf16)
 BG_SHARED_PRODUCTS(F16, f16)
 
 // productOf of 32 k's of bytes, both along K: d += a*b, or of e4m3 with kFirst d = a*b.
-#define BG_BYTE_PRODUCT(n, columns, types, c, more, signs)                                                                    \
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " BG_MORE_##n ", 0;\nwgmma.mma_async.sync.aligned.m64n" #columns "k32" types " " \
-               BG_SUMS_##n ", " BG_BYTES_##n ", p" signs ";\n}\n"                                                             \
-               : BG_OUT_##n(c)                                                                                                \
+#define BG_BYTE_PRODUCT(n, columns, types, c, more, signs) \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " BG_MORE_##n ", 0;\n" \
+               "wgmma.mma_async.sync.aligned.m64n" #columns "k32" types " " \
+               BG_SUMS_##n ", " BG_BYTES_##n ", p" signs ";\n}\n" \
+               : BG_OUT_##n(c) \
                : "l"(a), "l"(b), "n"(more))
 #define BG_BYTES_32 "%32, %33"
 #define BG_MORE_32 "%34"
 #define BG_BYTES_64 "%64, %65"
 #define BG_MORE_64 "%66"
 template <bool kFirst>
-BG_DEVICE void productOf(E4M3, float (&d)[32], uint64_t a, uint64_t b) { BG_BYTE_PRODUCT(32, 64, ".f32.e4m3.e4m3", "+f", kFirst ? 0 : 1, ", 1, 1"); }
+BG_DEVICE void productOf(E4M3, float (&d)[32], uint64_t a,
+    uint64_t b) { BG_BYTE_PRODUCT(32, 64, ".f32.e4m3.e4m3", "+f", kFirst ? 0 : 1, ", 1, 1"); }
 template <bool kFirst>
-BG_DEVICE void productOf(E4M3, float (&d)[64], uint64_t a, uint64_t b) { BG_BYTE_PRODUCT(64, 128, ".f32.e4m3.e4m3", "+f", kFirst ? 0 : 1, ", 1, 1"); }
+BG_DEVICE void productOf(E4M3, float (&d)[64], uint64_t a,
+    uint64_t b) { BG_BYTE_PRODUCT(64, 128, ".f32.e4m3.e4m3", "+f", kFirst ? 0 : 1, ", 1, 1"); }
 template <bool kMNMajorA, bool kMNMajorB>
-BG_DEVICE void productOf(Int8, int32_t (&d)[32], uint64_t a, uint64_t b) { BG_BYTE_PRODUCT(32, 64, ".s32.s8.s8", "+r", 1, ""); }
+BG_DEVICE void productOf(Int8, int32_t (&d)[32], uint64_t a,
+    uint64_t b) { BG_BYTE_PRODUCT(32, 64, ".s32.s8.s8", "+r", 1, ""); }
 template <bool kMNMajorA, bool kMNMajorB>
-BG_DEVICE void productOf(Int8, int32_t (&d)[64], uint64_t a, uint64_t b) { BG_BYTE_PRODUCT(64, 128, ".s32.s8.s8", "+r", 1, ""); }
+BG_DEVICE void productOf(Int8, int32_t (&d)[64], uint64_t a,
+    uint64_t b) { BG_BYTE_PRODUCT(64, 128, ".s32.s8.s8", "+r", 1, ""); }
 
 // fetch brings what is there to the L2 cache.
-BG_DEVICE void fetch(const void* at) { asm volatile("prefetch.global.L2 [%0];\n" ::"l"(__cvta_generic_to_global(at))); }
+BG_DEVICE void fetch(const void* at) {
+  asm volatile("prefetch.global.L2 [%0];\n" ::"l"(__cvta_generic_to_global(at)));
+}
 
 // settle keeps the compiler from reading sums before the wait above it.
 template <int n>

@@ -1,4 +1,5 @@
-// What clang needs of CUDA's headers to read device text for NVIDIA, where there are none (compile_alone_test.go).
+// What clang needs of CUDA's headers to read device text for NVIDIA, where there are none
+// (compile_alone_test.go).
 #pragma once
 
 #include <stddef.h>

@@ -23,17 +23,20 @@ extern ShimThread bg_shim_self;
 
 void* bg_shim_shared(size_t bytes);
 void bg_shim_barrier(int line);
-// A thread of a group counts the group at *arrived, which wraps to 0; bg_shim_last reports whether it was the last.
+// A thread of a group counts the group at *arrived, which wraps to 0; bg_shim_last reports whether it was the
+// last.
 void bg_shim_arrive(uint32_t* arrived, uint32_t count);
 bool bg_shim_last();
-// A thread adds to *number and is told what was there, and its group rests; bg_shim_release and bg_shim_acquire are fences.
+// A thread adds to *number and is told what was there, and its group rests; bg_shim_release and
+// bg_shim_acquire are fences.
 uint32_t bg_shim_add(uint32_t* number, uint32_t by);
 void bg_shim_release();
 void bg_shim_acquire();
 // A thread counts at *next, which wraps to 0 behind last, and its group rests.
 uint32_t bg_shim_take(uint32_t* next, uint32_t last);
 uint32_t bg_shim_lanes();  // of a wave
-// A matrix instruction: a lane gives two words of A and two of B, of which so many bytes are numbers, and has four numbers of C.
+// A matrix instruction: a lane gives two words of A and two of B, of which so many bytes are numbers, and has
+// four numbers of C.
 enum ShimNumber { kShimF32, kShimBF16, kShimF16, kShimInt8, kShimFnuz };
 void bg_shim_product(ShimNumber kind, int bytes, const uint32_t (&give)[4], void* c);
 uint32_t bg_shim_first(uint32_t x);  // what the first lane of the wave gives

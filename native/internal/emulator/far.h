@@ -20,18 +20,21 @@ struct uint4 {
 constexpr uint32_t kNear = 0, kFarRows = 1;
 
 constexpr uint32_t kFarLD = 0x7ffffffc;       // a leading dimension below 2^31, for copies of 16 bytes
-constexpr uint32_t kFarSlot = 1u << 29;       // times the 64 elements of the smallest tile, or 16 vectors of these
+// times the 64 elements of the smallest tile, or 16 vectors of these
+constexpr uint32_t kFarSlot = 1u << 29;
 
 // FarRows is a matrix whose rows are kFarLD elements apart. There is memory for them
 // alone: what reaches between them ends the process.
 class FarRows {
  public:
   FarRows(const Array<float>& from, uint32_t pitch_) : pitch(pitch_), rows((from.size + pitch - 1) / pitch) {
-    at = static_cast<float*>(mmap(nullptr, bytes(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    at = static_cast<float*>(mmap(nullptr, bytes(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+        -1, 0));
     if (at == MAP_FAILED) die();
     const uintptr_t page = sysconf(_SC_PAGESIZE);
     for (size_t r = 0; r < rows; ++r) {
-      const uintptr_t first = reinterpret_cast<uintptr_t>(row(r)) / page * page, end = reinterpret_cast<uintptr_t>(row(r) + pitch);
+      const uintptr_t first = reinterpret_cast<uintptr_t>(row(r)) / page * page,
+          end = reinterpret_cast<uintptr_t>(row(r) + pitch);
       if (mprotect(reinterpret_cast<void*>(first), end - first, PROT_READ | PROT_WRITE) != 0) die();
       memcpy(row(r), &from[r * pitch], length(r, from.size) * sizeof(float));
     }
@@ -62,10 +65,12 @@ inline void moveSlots(const Job& job, const Launch& l) {
   const bool fixup = strstr(l.kernel, "_fixup") != nullptr;
   const uint32_t items = l.table == 0 ? l.workers : job.plan[l.table + l.workers];
   for (uint32_t i = 0; i < items; ++i) {
-    const size_t word = fixup ? kFixupWords * i + offsetof(FixupItem, slot) / 4 : kItemWords * i + offsetof(Item, slot) / 4;
+    const size_t word = fixup ? kFixupWords * i + offsetof(FixupItem, slot) / 4 :
+        kItemWords * i + offsetof(Item, slot) / 4;
     uint32_t& slot = job.plan[l.items + word];
     if (fixup || slot != kFinal) slot += kFarSlot;
-    if (fixup || (job.plan[l.items + kItemWords * i + offsetof(Item, flags) / 4] & kItemPartial) == 0) continue;
+    if (fixup || (job.plan[l.items + kItemWords * i + offsetof(Item,
+        flags) / 4] & kItemPartial) == 0) continue;
     // The fix-up of a part, which others of the tile have too.
     const uint32_t at = 4 * job.plan[l.items + kItemWords * i + offsetof(Item, offC) / 4];
     uint32_t& first = job.plan[l.items + at + offsetof(FixupItem, slot) / 4];

@@ -1,4 +1,5 @@
-// What device text of CUDA needs of a CPU, whoever runs it there: threads.h as threads, warpgroup.h as a GPU of 9.0.
+// What device text of CUDA needs of a CPU, whoever runs it there: threads.h as threads, warpgroup.h as a GPU
+// of 9.0.
 #pragma once
 
 #include <math.h>
@@ -33,31 +34,36 @@ T* inGlobal(T* p) {
 inline uint32_t permute(uint32_t low, uint32_t high, uint32_t which) {
   const uint64_t both = low | static_cast<uint64_t>(high) << 32;
   uint32_t x = 0;
-  for (uint32_t i = 0; i < 4; ++i) x |= static_cast<uint32_t>(both >> (8 * (which >> (4 * i) & 7)) & 0xff) << (8 * i);
+  for (uint32_t i = 0; i < 4; ++i)
+    x |= static_cast<uint32_t>(both >> (8 * (which >> (4 * i) & 7)) & 0xff) << (8 * i);
   return x;
 }
 inline float exponential(float x) { return exp2f(x); }
 inline float reciprocal(float x) { return 1.0f / x; }
 
-// Nibbles makes numbers of a format of nibbles, as bits16_cuda.h does: beside the exponent of 128, or 1024, they are that much more.
+// Nibbles makes numbers of a format of nibbles, as bits16_cuda.h does: beside the exponent of 128, or 1024,
+// they are that much more.
 template <class Format, uint32_t kExponent>
 struct Nibbles {
   static constexpr uint32_t kBoth = 0x00010001;
   static uint32_t minus(uint32_t group) { return ((0x8000 | kExponent) | (group & 15)) * kBoth; }
   static uint32_t weights(uint32_t nibbles, uint32_t less) {
     const uint32_t more = (nibbles & 15 * kBoth) | kExponent * kBoth;
-    auto of = [&](int shift) { return Format::number(static_cast<uint16_t>(more >> shift)) + Format::number(static_cast<uint16_t>(less >> shift)); };
+    auto of = [&](int shift) { return Format::number(static_cast<uint16_t>(more >> shift)) +
+        Format::number(static_cast<uint16_t>(less >> shift)); };
     return Format::pair(of(0), of(16));
   }
 };
 
-// eachPair calls for the 8 pairs of k's of sum e of a lane, of a product of a warp (PTX ISA, "mma.m16n8k16"): with the lane that has those of A and the
-// number of its word, and the same of B, whose words are behind four of A.
+// eachPair calls for the 8 pairs of k's of sum e of a lane, of a product of a warp (PTX ISA, "mma.m16n8k16"):
+// with the lane that has those of A and the number of its word, and the same of B, whose words are behind
+// four of A.
 template <class Use>
 void eachPair(uint32_t lane, uint32_t e, Use use) {
   const uint32_t row = lane / 4 + e / 2 * 8, column = 2 * (lane % 4) + e % 2;
   for (uint32_t half = 0; half < 2; ++half) {
-    for (uint32_t member = 0; member < 4; ++member) use(row % 8 * 4 + member, 2 * half + row / 8, column * 4 + member, 4 + half);
+    for (uint32_t member = 0; member < 4; ++member) use(row % 8 * 4 + member, 2 * half + row / 8,
+        column * 4 + member, 4 + half);
   }
 }
 

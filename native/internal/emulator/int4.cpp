@@ -36,7 +36,8 @@ struct BF16 {
 template <class Format, uint32_t kExponent>
 struct Weights : Format, Nibbles<Format, kExponent> {
   static constexpr bool kIsF16 = kExponent == 0x6400;
-  static void multiply(FragmentC& sum, const uint32_t (&a)[2][2], const uint32_t (&b)[2]) { multiplyBits16<Format>(sum, a, b); }
+  static void multiply(FragmentC& sum, const uint32_t (&a)[2][2],
+      const uint32_t (&b)[2]) { multiplyBits16<Format>(sum, a, b); }
 };
 
 struct Case {
@@ -50,34 +51,45 @@ template <class T>
 uint32_t wrong(const Case& c) {
   using Format = typename T::Element::Format;
   memset(sharedMemory, 0xff, sizeof sharedMemory);  // NaN
-  const uint32_t stored = c.gather ? 50 : c.m, lda = c.k + c.more, ldb = (c.n + 7) / 8 * 8, groups = c.k / c.group;
+  const uint32_t stored = c.gather ? 50 : c.m, lda = c.k + c.more, ldb = (c.n + 7) / 8 * 8,
+      groups = c.k / c.group;
   // Of their sizes, so that nothing beside them is read. A begins with a line, or with an element.
   const std::unique_ptr<uint16_t[]> allA(new uint16_t[c.more % 8 + lda * (stored - 1) + c.k]);
   uint16_t* const A = allA.get() + c.more % 8;
-  for (uint32_t i = 0; i < lda * (stored - 1) + c.k; ++i) A[i] = Format::bits(static_cast<float>(rand() % 255 - 127) / 64.0f);
+  for (uint32_t i = 0; i < lda * (stored - 1) + c.k; ++i) A[i] =
+      Format::bits(static_cast<float>(rand() % 255 - 127) / 64.0f);
   const std::unique_ptr<uint32_t[]> B(new uint32_t[c.k / 8 * ldb]);
-  for (uint32_t i = 0; i < c.k / 8 * ldb; ++i) B[i] = static_cast<uint32_t>(rand()) << 16 ^ static_cast<uint32_t>(rand());
-  const uint32_t scales = c.m + 3, length = scales + (groups - 1) * ldb + c.n;  // they begin anywhere, and end the buffer
+  for (uint32_t i = 0; i < c.k / 8 * ldb; ++i) B[i] =
+      static_cast<uint32_t>(rand()) << 16 ^ static_cast<uint32_t>(rand());
+  // they begin anywhere, and end the buffer
+  const uint32_t scales = c.m + 3, length = scales + (groups - 1) * ldb + c.n;
   const std::unique_ptr<uint32_t[]> rows(new uint32_t[length]);
   for (uint32_t i = 0; i < length; ++i) rows[i] = rand() % 5 != 0 ? rand() % stored : 0xffffffff;
-  for (uint32_t i = scales; i < length; ++i) rows[i] = (__float_as_uint(static_cast<float>(rand() % 1000 - 300) / 500.0f) & ~15u) | rand() % 16;
+  for (uint32_t i = scales; i < length; ++i) rows[i] =
+      (__float_as_uint(static_cast<float>(rand() % 1000 - 300) / 500.0f) & ~15u) | rand() % 16;
   std::vector<float> C(c.m * c.n);
   uint4 items[kEpilogueItemWords / 4];
-  storeItem(items, 0, Item{0, 0, 0, c.k, lda, ldb, c.n, extentOf(c.m, c.n), __float_as_uint(1.0f), 0, kFinal, kItemFloatC | (c.more % 8 == 0 ? kItemVector : 0)},
+  storeItem(items, 0, Item{0, 0, 0, c.k, lda, ldb, c.n, extentOf(c.m, c.n), __float_as_uint(1.0f), 0,
+      kFinal, kItemFloatC | (c.more % 8 == 0 ? kItemVector : 0)},
                     ItemEpilogue{0, c.gather ? stored : 0, 0, 0, 0, 0, 0, 0, scales, 0, 0, 0});
-  const Epilogue e{nullptr, nullptr, rows.get(), (c.group == 64 ? kGroups64 : kGroups128) | (c.gather ? kGather : 0)};
+  const Epilogue e{nullptr, nullptr, rows.get(), (c.group == 64 ? kGroups64 : kGroups128) | (c.gather ?
+      kGather : 0)};
   runGroup(T::kThreads, [&] {
-    int4Gemm<T>(items, nullptr, reinterpret_cast<const float*>(A), reinterpret_cast<const float*>(B.get()), C.data(), nullptr, e);
+    int4Gemm<T>(items, nullptr, reinterpret_cast<const float*>(A), reinterpret_cast<const float*>(B.get()),
+        C.data(), nullptr, e);
   });
 
   constexpr uint32_t places[8] = {0, 16, 4, 20, 8, 24, 12, 28};  // element.PackInt4
   auto rowAt = [&](uint32_t i) { return c.gather ? rows[i] : i; };
   const uint32_t differ = differing(C, c.m, c.n, c.k, rowAt, [&](uint32_t row, uint32_t j, uint32_t k) {
-    const uint32_t word = B[k / 64 * 8 * ldb + 8 * j + k % 64 / 8], group = rows[scales + k / c.group * ldb + j];
+    const uint32_t word = B[k / 64 * 8 * ldb + 8 * j + k % 64 / 8],
+        group = rows[scales + k / c.group * ldb + j];
     const int q = static_cast<int>(word >> places[k % 8] & 15) - static_cast<int>(group & 15);
-    return static_cast<double>(Format::number(A[row * lda + k])) * q * static_cast<double>(__uint_as_float(group & ~15u));
+    return static_cast<double>(Format::number(A[row * lda +
+        k])) * q * static_cast<double>(__uint_as_float(group & ~15u));
   });
-  if (differ != 0) printf("tile %dx%d, %ux%ux%u, %u more, groups of %u, gather %d: %u elements differ\n", T::TM, T::TN, c.m, c.n, c.k, c.more, c.group, c.gather, differ);
+  if (differ != 0) printf("tile %dx%d, %ux%ux%u, %u more, groups of %u, gather %d: %u elements differ\n",
+      T::TM, T::TN, c.m, c.n, c.k, c.more, c.group, c.gather, differ);
   return differ;
 }
 
@@ -85,8 +97,10 @@ template <class T>
 uint32_t wrongOf() {
   constexpr uint32_t TM = T::TM, TN = T::TN;
   static_assert(T::kThreads <= 32 * kMostWarps, "more warps than there is room for");
-  if constexpr (T::Element::Format::kIsF16) return wrong<T>({TM, TN, 1024, 8, 128, false}) + wrong<T>({TM - 1, TN, 192, 3, 64, false});
-  return wrong<T>({TM - 3, TN - 5, 640, 16, 64, true}) + wrong<T>({1, TN - 40, 64, 0, 64, false}) + wrong<T>({TM, 9, 256, 1, 128, true});
+  if constexpr (T::Element::Format::kIsF16) return wrong<T>({TM, TN, 1024, 8, 128, false}) +
+      wrong<T>({TM - 1, TN, 192, 3, 64, false});
+  return wrong<T>({TM - 3, TN - 5, 640, 16, 64, true}) + wrong<T>({1, TN - 40, 64, 0, 64, false}) +
+      wrong<T>({TM, 9, 256, 1, 128, true});
 }
 
 #define BG_TILE(name, ...) +wrongOf<__VA_ARGS__>()

@@ -15,7 +15,9 @@ struct Launch {
   char kernel[40];
   uint32_t workers, pieces, threads, shared, items, table, mark, baseA, baseB, baseC, baseB2, epilogue;
   // The address of the table in a plan, where kernels are given it.
-  const uint32_t* marked(const uint32_t* plan) const { return reinterpret_cast<const uint32_t*>(reinterpret_cast<const char*>(plan + table) + mark); }
+  const uint32_t* marked(const uint32_t* plan) const {
+    return reinterpret_cast<const uint32_t*>(reinterpret_cast<const char*>(plan + table) + mark);
+  }
 };
 
 // Array has exactly `size` elements, so that what reaches beyond can be seen, and begins
@@ -56,11 +58,14 @@ struct Job {
   Array<float> workspace;
 
   explicit Job(FILE* in)
-      : how{readWord(in), readWord(in)}, far(readWord(in)), launches(readWord(in)), words(readWord(in)), lenA(readWord(in)),
+      : how{readWord(in), readWord(in)}, far(readWord(in)), launches(readWord(in)), words(readWord(in)),
+          lenA(readWord(in)),
         lenB(readWord(in)), lenC(readWord(in)), lenW(readWord(in)),
-        lenB2(readWord(in)), lenBias(readWord(in)), lenRows(readWord(in)), list(readArray<Launch>(in, launches)), plan(readArray<uint32_t>(in, words)),
+        lenB2(readWord(in)), lenBias(readWord(in)), lenRows(readWord(in)),
+            list(readArray<Launch>(in, launches)), plan(readArray<uint32_t>(in, words)),
         a(readArray<float>(in, lenA)), b(readArray<float>(in, lenB)), c(readArray<float>(in, lenC)),
-        b2(readArray<float>(in, lenB2)), bias(readArray<float>(in, lenBias)), rows(readArray<uint32_t>(in, lenRows)), workspace(lenW) {
+        b2(readArray<float>(in, lenB2)), bias(readArray<float>(in, lenBias)),
+            rows(readArray<uint32_t>(in, lenRows)), workspace(lenW) {
     for (uint32_t i = 0; i < lenW; ++i) workspace[i] = std::numeric_limits<float>::quiet_NaN();
   }
 };

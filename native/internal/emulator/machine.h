@@ -39,14 +39,15 @@ struct Arrival {
   Clock clock;
 };
 
-// Matrix is an operand in shared memory, of which so many rows of A, or columns of B, are used from the first on. It
-// runs along K, or across.
+// Matrix is an operand in shared memory, of which so many rows of A, or columns of B, are used from the first
+// on. It runs along K, or across.
 struct Matrix {
   uint64_t at;
   bool across;
   uint32_t first, count;
 
-  bool operator==(const Matrix& m) const { return at == m.at && across == m.across && first == m.first && count == m.count; }
+  bool operator==(const Matrix& m) const { return at == m.at && across == m.across && first == m.first &&
+      count == m.count; }
 };
 
 struct Product {
@@ -71,7 +72,8 @@ struct Thread {
   State state;
   Clock clock;
   Clock fenced;  // at the last fence before products
-  uint32_t waits[2];              // kAtPhase: which, and its parity; kAtRegisters: how many; uniform: the number
+  // kAtPhase: which, and its parity; kAtRegisters: how many; uniform: the number
+  uint32_t waits[2];
   bool says, any;                 // warpAny
   std::vector<Copy> copies;       // without an arrival yet
   std::deque<Arrival> arrivals;   // with copies under way
@@ -160,7 +162,8 @@ template <class Act>
 inline void meet(const char* meeting, Act act) {
   const uint32_t warp = running->id / kWarp;
   Warp& w = warps[warp];
-  if (w.arrived != 0 && w.meeting != meeting) fail("is at %s while other lanes are at %s", meeting, w.meeting);
+  if (w.arrived != 0 && w.meeting != meeting) fail("is at %s while other lanes are at %s", meeting,
+      w.meeting);
   w.meeting = meeting;
   if (++w.arrived < kWarp) return suspend(kAtWarp);
   w.arrived = 0;

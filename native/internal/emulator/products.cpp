@@ -15,8 +15,8 @@ float cut(double x) {
   return __uint_as_float(__float_as_uint(y) - away);
 }
 
-// wordOf is the word of element i across K and word or, of a matrix that runs across K, number k along it; both are
-// swizzled by 128 bytes.
+// wordOf is the word of element i across K and word or, of a matrix that runs across K, number k along it;
+// both are swizzled by 128 bytes.
 uint32_t wordOf(const Matrix& m, uint32_t i, uint32_t k) {
   SharedAddress at = static_cast<SharedAddress>(m.at << 4);
   at += m.across ? i / 64 * 8192 + 128 * k + i % 64 / 2 * 4 : i / 8 * 1024 + i % 8 * 128 + 4 * k;
@@ -32,11 +32,13 @@ void forWords(const Matrix& m, Use use) {
 }
 
 // perWord is how many numbers a word has, which follow each other along K.
-uint32_t perWord(Format format) { return format == Format::tf32 ? 1 : format == Format::e4m3 || format == Format::int8 ? 4 : 2; }
+uint32_t perWord(Format format) { return format == Format::tf32 ? 1 : format == Format::e4m3 ||
+    format == Format::int8 ? 4 : 2; }
 
 float numberOfByte(uint8_t bits) {
   const int exponent = bits >> 3 & 15, mantissa = bits & 7;
-  const float size = (bits & 127) == 127 ? NAN : exponent != 0 ? ldexpf(8 + mantissa, exponent - 10) : ldexpf(mantissa, -9);
+  const float size = (bits & 127) == 127 ? NAN : exponent != 0 ? ldexpf(8 + mantissa, exponent - 10) :
+      ldexpf(mantissa, -9);
   return bits >> 7 != 0 ? -size : size;
 }
 
@@ -67,7 +69,8 @@ void read(const Matrix& m, Format format, Set set) {
   });
 }
 
-// narrowSum adds products of 8 bits as tensor cores do, measured on an H200: as multiples of 2^-13 of the largest power of two.
+// narrowSum adds products of 8 bits as tensor cores do, measured on an H200: as multiples of 2^-13 of the
+// largest power of two.
 double narrowSum(double sum, const double (&a)[32], const double (&b)[32][128], uint32_t n) {
   double terms[33] = {sum}, most = fabs(sum);
   for (uint32_t k = 0; k < 32; ++k) {
@@ -76,7 +79,8 @@ double narrowSum(double sum, const double (&a)[32], const double (&b)[32][128], 
   }
   if (most == 0 || !isfinite(most)) return std::accumulate(terms, terms + 33, 0.0);
   const double unit = ldexp(1, ilogb(most) - 13);
-  return std::accumulate(terms, terms + 33, 0.0, [&](double s, double x) { return s + trunc(x / unit) * unit; });
+  return std::accumulate(terms, terms + 33, 0.0, [&](double s,
+      double x) { return s + trunc(x / unit) * unit; });
 }
 
 // multiply adds a product to a warp's sums, 16 rows of up to 128 columns. Lane `4*g + m`
@@ -112,10 +116,13 @@ void multiply(const Thread* const (&lanes)[kWarp], uint32_t i, double (&sum)[16]
   }
 }
 
-// sumOf is the number of a register of sums, and ofSum the register; those of int8 have whole numbers of 32 bits.
-double sumOf(Format format, float bits) { return format == Format::int8 ? static_cast<int32_t>(__float_as_uint(bits)) : static_cast<double>(bits); }
+// sumOf is the number of a register of sums, and ofSum the register; those of int8 have whole numbers of 32
+// bits.
+double sumOf(Format format, float bits) { return format == Format::int8 ?
+    static_cast<int32_t>(__float_as_uint(bits)) : static_cast<double>(bits); }
 float ofSum(Format format, double x) {
-  return format == Format::int8 ? __uint_as_float(static_cast<uint32_t>(static_cast<int32_t>(x))) : static_cast<float>(x);
+  return format == Format::int8 ? __uint_as_float(static_cast<uint32_t>(static_cast<int32_t>(x))) :
+      static_cast<float>(x);
 }
 
 constexpr uint32_t kUnknown = 0x7fc0bad0;  // a sum of which products are under way
@@ -130,18 +137,22 @@ void multiplyAll(uint32_t warp, uint32_t pending) {
   auto column = [](uint32_t lane, uint32_t e) { return e / 4 * 8 + lane % 4 * 2 + e % 2; };
   for (uint32_t lane = 0; lane < kWarp; ++lane) {
     const Thread& t = *(lanes[lane] = &threads[warp * kWarp + lane]);
-    auto same = [](const Product& x, const Product& y) { return x.b == y.b && x.inShared == y.inShared && x.format == y.format && x.sums == y.sums; };
+    auto same = [](const Product& x, const Product& y) { return x.b == y.b && x.inShared == y.inShared &&
+        x.format == y.format && x.sums == y.sums; };
     auto alike = [](const Sums& x, const Sums& y) { return x.count == y.count; };
     const auto &mine = t.products, &first = lanes[0]->products;
-    if (!std::equal(t.sums.begin(), t.sums.end(), lanes[0]->sums.begin(), lanes[0]->sums.end(), alike) || !std::equal(mine.begin(), mine.end(), first.begin(), first.end(), same)) {
+    if (!std::equal(t.sums.begin(), t.sums.end(), lanes[0]->sums.begin(), lanes[0]->sums.end(), alike) ||
+        !std::equal(mine.begin(), mine.end(), first.begin(), first.end(), same)) {
       fail("does not multiply by what lane %u does", lane);
     }
     for (const Product& p : t.products) {
-      if (p.registers != nullptr && memcmp(p.registers, p.a, sizeof p.a) != 0) fail("changed registers of a product under way in lane %u", lane);
+      if (p.registers != nullptr && memcmp(p.registers, p.a,
+          sizeof p.a) != 0) fail("changed registers of a product under way in lane %u", lane);
     }
     for (uint32_t s = 0; s < kinds; ++s) {
       for (uint32_t e = 0; e < t.sums[s].count; ++e) {
-        if (__float_as_uint(t.sums[s].at[e]) != kUnknown) fail("changed sums of a product under way in lane %u", lane);
+        if (__float_as_uint(t.sums[s].at[e]) != kUnknown)
+          fail("changed sums of a product under way in lane %u", lane);
         sum[s][row(lane, e)][column(lane, e)] = sumOf(first[0].format, t.sums[s].before[e]);
       }
     }
@@ -157,7 +168,8 @@ void multiplyAll(uint32_t warp, uint32_t pending) {
   for (uint32_t lane = 0; lane < kWarp; ++lane) {
     Thread& t = threads[warp * kWarp + lane];
     for (uint32_t s = 0; s < kinds; ++s) {
-      for (uint32_t e = 0; e < t.sums[s].count; ++e) (all ? t.sums[s].at : t.sums[s].before)[e] = ofSum(format, sum[s][row(lane, e)][column(lane, e)]);
+      for (uint32_t e = 0; e < t.sums[s].count; ++e) (all ? t.sums[s].at : t.sums[s].before)[e] =
+          ofSum(format, sum[s][row(lane, e)][column(lane, e)]);
     }
     t.products.erase(t.products.begin(), t.products.begin() + ended);
     if (all) t.sums.clear();
@@ -165,7 +177,8 @@ void multiplyAll(uint32_t warp, uint32_t pending) {
   Warp& w = warps[warp];
   auto over = [&](const Warp::Used& used) {
     if (used.group >= pending) return false;
-    forWords(used.matrix, [&](uint32_t word, uint32_t, uint32_t) { shadow.endProduct(word, lanes[0]->access()); });
+    forWords(used.matrix, [&](uint32_t word, uint32_t, uint32_t) { shadow.endProduct(word,
+        lanes[0]->access()); });
     return true;
   };
   w.operands.erase(std::remove_if(w.operands.begin(), w.operands.end(), over), w.operands.end());
@@ -178,7 +191,8 @@ void multiplyAll(uint32_t warp, uint32_t pending) {
 float numberOf(Format format, uint16_t bits) {
   if (format == Format::bf16) return __uint_as_float(static_cast<uint32_t>(bits) << 16);
   const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
-  const float size = exponent == 31 ? (mantissa != 0 ? NAN : INFINITY) : exponent != 0 ? ldexpf(1024 + mantissa, exponent - 25) : ldexpf(mantissa, -24);
+  const float size = exponent == 31 ? (mantissa != 0 ? NAN : INFINITY) : exponent != 0 ?
+      ldexpf(1024 + mantissa, exponent - 25) : ldexpf(mantissa, -24);
   return bits >> 15 != 0 ? -size : size;
 }
 uint16_t bitsOf(Format format, float x) {
@@ -219,7 +233,8 @@ static void start(float* d, uint32_t n, bool first, Product p) {
     auto same = [&](const Warp::Used& used) { return used.matrix == *m && used.group == w.group; };
     if (m->count == 0 || std::any_of(w.operands.begin(), w.operands.end(), same)) continue;
     w.operands.push_back({*m, w.group});
-    forWords(*m, [&](uint32_t word, uint32_t, uint32_t) { must(shadow.startProduct(word, t.access()), word); });
+    forWords(*m, [&](uint32_t word, uint32_t, uint32_t) { must(shadow.startProduct(word, t.access()),
+        word); });
   }
 }
 
@@ -227,8 +242,10 @@ void startProduct(float* d, uint32_t n, const uint32_t (&a)[4], uint64_t b, bool
   start(d, n, first, {a, {a[0], a[1], a[2], a[3]}, {}, {b, false, 0, 2 * n}, format, 0});
 }
 
-void startSharedProduct(float* d, uint32_t n, uint64_t a, bool majorMNA, uint64_t b, bool majorMNB, Format format, bool first) {
-  start(d, n, first, {nullptr, {}, {a, majorMNA, running->id / kWarp % 4 * 16, 16}, {b, majorMNB, 0, 2 * n}, format, 0});
+void startSharedProduct(float* d, uint32_t n, uint64_t a, bool majorMNA, uint64_t b, bool majorMNB,
+    Format format, bool first) {
+  start(d, n, first, {nullptr, {}, {a, majorMNA, running->id / kWarp % 4 * 16, 16}, {b, majorMNB, 0, 2 * n},
+      format, 0});
 }
 
 void commitProducts() {

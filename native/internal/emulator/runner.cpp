@@ -7,13 +7,15 @@
 #include <algorithm>
 #include <vector>
 
-// Returns whether a launch ran. Where it makes the items of a ragged plan, the job has sizes
-// in place of a plan, of which the launch has those from its table on, C is the plan, and the base of A the extent.
+// Returns whether a launch ran. Where it makes the items of a ragged plan, the job has sizes in place of a
+// plan, of which the launch has those from its table on, C is the plan, and the base of A the extent.
 static bool run(const Job& job, const Launch& l, const float* a, const float* b, float* c, float* workspace) {
   const bool ragged = strncmp(l.kernel, "bg_ragged_", 10) == 0;
   const void* values[10] = {&job.plan[l.items], l.table == 0 && !ragged ? nullptr : l.marked(&job.plan[0]),
-                           ragged ? reinterpret_cast<const void*>(static_cast<uintptr_t>(l.baseA)) : a + l.baseA, b + l.baseB, c + l.baseC, ragged ? c : workspace,
-                            job.b2.at.get() + l.baseB2, job.bias.at.get(), job.rows.at.get(), reinterpret_cast<const void*>(static_cast<uintptr_t>(l.epilogue))};
+                           ragged ? reinterpret_cast<const void*>(static_cast<uintptr_t>(l.baseA)) :
+                               a + l.baseA, b + l.baseB, c + l.baseC, ragged ? c : workspace,
+                            job.b2.at.get() + l.baseB2, job.bias.at.get(), job.rows.at.get(),
+                                reinterpret_cast<const void*>(static_cast<uintptr_t>(l.epilogue))};
   void* args[10];
   for (int j = 0; j < 10; ++j) args[j] = &values[j];
   if (bg_shim_launch(l.kernel, l.workers, l.pieces, l.threads, args) == 0) return true;
@@ -37,7 +39,8 @@ static bool run(Job& job) {
   bg_shim_wave_size(job.how[1]);
   if (job.far == kFarRows) return runFarRows(job);
   const std::vector<uint32_t> before(&job.plan[0], &job.plan[0] + job.words);
-  float* const workspace = job.workspace.at.get() - static_cast<size_t>(kFarSlot) * job.far;  // 0 unless slots are far
+  // 0 unless slots are far
+  float* const workspace = job.workspace.at.get() - static_cast<size_t>(kFarSlot) * job.far;
   for (uint32_t i = 0; i < job.launches; ++i) {
     if (job.far != kNear) moveSlots(job, job.list[i]);
     if (!run(job, job.list[i], job.a.at.get(), job.b.at.get(), job.c.at.get(), workspace)) return false;

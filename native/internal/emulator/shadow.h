@@ -19,7 +19,8 @@ struct Clock {
 
   void join(const Clock& other) {
     for (uint32_t w = 0; w < kMaxWarps; ++w) {
-      const uint32_t mine = at[w] >= other.at[w] ? lanes[w] : 0, theirs = at[w] <= other.at[w] ? other.lanes[w] : 0;
+      const uint32_t mine = at[w] >= other.at[w] ? lanes[w] : 0,
+          theirs = at[w] <= other.at[w] ? other.lanes[w] : 0;
       at[w] = std::max(at[w], other.at[w]);
       lanes[w] = mine | theirs;
     }
@@ -92,7 +93,8 @@ class Shadow {
     ++w.products;
     if (w.copies) return "multiplies where a copy is under way";
     if (!wroteBefore(w, *by.clock)) return "multiplies what another thread writes";
-    return w.writer != kNobody && !w.fenced && !wroteBefore(w, *by.fenced) ? "multiplies what was stored without a fence" : nullptr;
+    return w.writer != kNobody && !w.fenced && !wroteBefore(w, *by.fenced) ?
+        "multiplies what was stored without a fence" : nullptr;
   }
   void endProduct(uint32_t word, const Access& by) {
     --words[word].products;
@@ -130,7 +132,8 @@ class Shadow {
     if (!wroteBefore(w, *by.clock)) return "writes what another thread writes";
     uint32_t unordered = 0;
     for (uint32_t i = 0; i < kMaxWarps; ++i) {
-      const uint32_t late = r.at[i] > by.clock->at[i] ? ~0u : 0, same = r.at[i] == by.clock->at[i] ? ~by.clock->lanes[i] : 0;
+      const uint32_t late = r.at[i] > by.clock->at[i] ? ~0u : 0,
+          same = r.at[i] == by.clock->at[i] ? ~by.clock->lanes[i] : 0;
       unordered |= r.lanes[i] & (late | same);
     }
     if (unordered != 0) return "writes what another thread reads";

@@ -1,7 +1,7 @@
-// The GPU of device.h. Each of its threads is a fiber that runs until it waits,
-// so that the order of threads is ours to choose, and that of thread groups too. Shared memory is NaN before
-// each thread group. Groups run one after the other, but for those that have counted themselves (bg_shim_arrive):
-// they rest until others are done.
+// The GPU of device.h. Each of its threads is a fiber that runs until it waits, so that the order of threads
+// is ours to choose, and that of thread groups too. Shared memory is NaN before each thread group. Groups run
+// one after the other, but for those that have counted themselves (bg_shim_arrive): they rest until others
+// are done.
 //
 // To ThreadSanitizer fibers are threads that barriers alone order: it reports every
 // race between two barriers, whatever the order of the run. It is not for this file
@@ -95,7 +95,8 @@ void entry() {
     acquire(&atStart);
     void** const p = parameters;
     // Kernels without an epilogue have the first six.
-    reinterpret_cast<void (*)(void*, void*, void*, void*, void*, void*, void*, void*, void*, void*)>(function)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9]);
+    reinterpret_cast<void (*)(void*, void*, void*, void*, void*, void*, void*, void*, void*,
+        void*)>(function)(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9]);
     release(&atEnd);
     suspend(kDone);
   }
@@ -108,7 +109,8 @@ void resume(Fiber& f) {
 }
 
 bool all(unsigned from, unsigned to, State state) {
-  return std::all_of(group->fibers.data() + from, group->fibers.data() + to, [&](Fiber* f) { return f->state == state; });
+  return std::all_of(group->fibers.data() + from, group->fibers.data() + to,
+      [&](Fiber* f) { return f->state == state; });
 }
 
 void makeReady(unsigned from, unsigned to) {
@@ -128,7 +130,8 @@ bool meet() {
     const std::vector<Fiber*>& fibers = group->fibers;
     for (unsigned t = 1; t < threads; ++t) {
       if (fibers[t]->line != fibers[0]->line) {
-        failure = "threads wait at the barriers of lines " + std::to_string(fibers[0]->line) + " and " + std::to_string(fibers[t]->line);
+        failure = "threads wait at the barriers of lines " + std::to_string(fibers[0]->line) + " and " +
+            std::to_string(fibers[t]->line);
       }
     }
     ++group->barriers;
@@ -162,7 +165,8 @@ void runGroup(int at) {
       while (at + 1 < kGroups && !toCome.empty() && failure.empty()) runGroup(at + 1);
       group = &groups[at];
     }
-    if (failure.empty() && !rested && !all(0, threads, kDone) && !meet()) failure = "a barrier is not reached by every thread";
+    if (failure.empty() && !rested && !all(0, threads, kDone) && !meet()) failure =
+        "a barrier is not reached by every thread";
   }
   acquire(&atEnd);
   free(group->shared);
@@ -221,7 +225,8 @@ void* bg_shim_shared(size_t bytes) {
   if (g.shared == nullptr) {
     g.shared = static_cast<char*>(malloc(bytes));
     g.sharedBytes = bytes;
-    std::fill_n(reinterpret_cast<float*>(g.shared), bytes / sizeof(float), std::numeric_limits<float>::quiet_NaN());
+    std::fill_n(reinterpret_cast<float*>(g.shared), bytes / sizeof(float),
+        std::numeric_limits<float>::quiet_NaN());
     release(&g.atShared);
   }
   acquire(&g.atShared);
@@ -266,7 +271,8 @@ uint32_t bg_shim_take(uint32_t* next, uint32_t last) {
 
 uint32_t bg_shim_lanes() { return waveLanes; }
 
-// exchange gives something to the wave, and returns with which turn all its lanes have, and the first of them.
+// exchange gives something to the wave, and returns with which turn all its lanes have, and the first of
+// them.
 static Fiber* const* exchange(const void* give, size_t bytes, int& turn) {
   turn = running->turn ^= 1;
   memcpy(running->give[turn], give, bytes);
@@ -287,7 +293,8 @@ static float numberOf(ShimNumber kind, const uint32_t* words, int i) {
   }
   if (byte == 0x80) return NAN;
   const int exponent = byte >> 3 & 15, fraction = byte & 7;
-  const float size = ldexpf(static_cast<float>(exponent == 0 ? fraction : 8 + fraction), std::max(exponent, 1) - 11);
+  const float size = ldexpf(static_cast<float>(exponent == 0 ? fraction : 8 + fraction),
+      std::max(exponent, 1) - 11);
   return (byte & 0x80) != 0 ? -size : size;
 }
 

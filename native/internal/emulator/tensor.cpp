@@ -1,4 +1,5 @@
-// Runs kernels of tensor.cuh that multiply E4M3 with scales of blocks. It compares C with sums in fp64, and tells of what differs.
+// Runs kernels of tensor.cuh that multiply E4M3 with scales of blocks. It compares C with sums in fp64, and
+// tells of what differs.
 #include "threads.h"
 
 #include "../../kernels/gemm.cuh"
@@ -20,8 +21,10 @@ float numberOf(uint8_t bits) {
 
 struct E4M3 {
   static constexpr bool kWhole = false;
-  static uint32_t halves(uint32_t bytes) { return F16::pair(numberOf(bytes & 0xff), numberOf(bytes >> 8 & 0xff)); }
-  static void multiply(FragmentC& sum, const uint32_t (&a)[2][2], const uint32_t (&b)[2]) { multiplyBits16<F16>(sum, a, b); }
+  static uint32_t halves(uint32_t bytes) { return F16::pair(numberOf(bytes & 0xff),
+      numberOf(bytes >> 8 & 0xff)); }
+  static void multiply(FragmentC& sum, const uint32_t (&a)[2][2],
+      const uint32_t (&b)[2]) { multiplyBits16<F16>(sum, a, b); }
 };
 
 }  // namespace
@@ -54,27 +57,32 @@ uint32_t wrong(const Case& c) {
   std::vector<uint32_t> list;
   for (uint32_t i = 0; i < c.m; ++i) list.push_back(rand() % 5 != 0 ? rand() % stored : 0xffffffff);
   const uint32_t scaleB = c.m, scaleA = scaleB + each;  // those of A end the buffer
-  for (uint32_t i = 0; i < each * (1 + stored); ++i) list.push_back(__float_as_uint(static_cast<float>(rand() % 1000 - 300) / 500.0f));
+  for (uint32_t i = 0; i < each * (1 +
+      stored); ++i) list.push_back(__float_as_uint(static_cast<float>(rand() % 1000 - 300) / 500.0f));
   const std::unique_ptr<uint32_t[]> rows(new uint32_t[list.size()]);
   memcpy(rows.get(), list.data(), 4 * list.size());
   std::vector<float> C(c.m * c.n);
   uint4 items[kEpilogueItemWords / 4];
-  storeItem(items, 0, Item{0, 0, 0, c.k, lda, ldb, c.n, extentOf(c.m, c.n), __float_as_uint(1.0f), 0, kFinal, kItemFloatC},
+  storeItem(items, 0, Item{0, 0, 0, c.k, lda, ldb, c.n, extentOf(c.m, c.n), __float_as_uint(1.0f), 0,
+      kFinal, kItemFloatC},
                     ItemEpilogue{0, c.gather ? stored : 0, 0, 0, 0, 0, 0, scaleA, scaleB, 0, 0, 0});
   const Epilogue e{nullptr, nullptr, rows.get(), kBlocks | (c.gather ? kGather : 0)};
 
   runGroup(T::kThreads, [&] {
-    tensorGemm<T, kTransA, kTransB, false, Epilogue>(items, nullptr, reinterpret_cast<const float*>(A.data()), reinterpret_cast<const float*>(B.data()), C.data(), nullptr, e);
+    tensorGemm<T, kTransA, kTransB, false, Epilogue>(items, nullptr, reinterpret_cast<const float*>(A.data()),
+        reinterpret_cast<const float*>(B.data()), C.data(), nullptr, e);
   });
 
   auto scale = [&](uint32_t at) { return static_cast<double>(__uint_as_float(list[at])); };
   auto rowAt = [&](uint32_t i) { return c.gather ? list[i] : i; };
   const uint32_t differ = differing(C, c.m, c.n, c.k, rowAt, [&](uint32_t row, uint32_t j, uint32_t k) {
-    const double x = numberOf(A[kTransA ? k * lda + row : row * lda + k]), y = numberOf(B[kTransB ? j * ldb + k : k * ldb + j]);
+    const double x = numberOf(A[kTransA ? k * lda + row : row * lda + k]),
+        y = numberOf(B[kTransB ? j * ldb + k : k * ldb + j]);
     return scale(scaleA + row * each + k / 128) * scale(scaleB + k / 128) * x * y;
   });
   if (differ != 0) {
-    printf("tile %dx%d, transA %d, transB %d, %ux%ux%u, %u more, gather %d: %u elements differ\n", T::TM, T::TN, kTransA, kTransB, c.m, c.n, c.k, c.more, c.gather, differ);
+    printf("tile %dx%d, transA %d, transB %d, %ux%ux%u, %u more, gather %d: %u elements differ\n", T::TM,
+        T::TN, kTransA, kTransB, c.m, c.n, c.k, c.more, c.gather, differ);
   }
   return differ;
 }
@@ -83,9 +91,11 @@ template <class T>
 uint32_t wrongOf() {
   static_assert(T::kThreads <= 32 * kMostWarps, "more warps than there is room for");
   constexpr uint32_t TM = T::TM, TN = T::TN;
-  const Case whole = {TM, TN, 1200, 16, false}, part = {TM - 5, TN - 3, 513, 5, true}, few = {TM - 5, TN, 100, 0, true}, odd = {1, TN - 1, 300, 3, false};
+  const Case whole = {TM, TN, 1200, 16, false}, part = {TM - 5, TN - 3, 513, 5, true},
+      few = {TM - 5, TN, 100, 0, true}, odd = {1, TN - 1, 300, 3, false};
   const Case across = {TM - 5, TN, 513, 5, false};
-  return wrong<T, false, true>(whole) + wrong<T, false, false>(part) + wrong<T, false, true>(few) + wrong<T, false, false>(odd) + wrong<T, true, false>(across) +
+  return wrong<T, false, true>(whole) + wrong<T, false, false>(part) + wrong<T, false, true>(few) + wrong<T,
+      false, false>(odd) + wrong<T, true, false>(across) +
          wrong<T, true, true>(odd);
 }
 

@@ -1,5 +1,5 @@
-// What kernels need to run as threads of the CPU: each thread of a group is one, and those of a warp exchange what a product
-// takes. Copies are done at once.
+// What kernels need to run as threads of the CPU: each thread of a group is one, and those of a warp exchange
+// what a product takes. Copies are done at once.
 #pragma once
 #include <pthread.h>
 #include <stdio.h>
@@ -24,7 +24,9 @@ inline uint32_t workerId() { return 0; }
 inline void barrier() { pthread_barrier_wait(&everyone); }
 inline void warpBarrier() { pthread_barrier_wait(&ofWarp[self / 32]); }
 
-inline SharedAddress sharedAddress(const void* p) { return static_cast<uint32_t>(static_cast<const char*>(p) - sharedMemory); }
+inline SharedAddress sharedAddress(const void* p) {
+  return static_cast<uint32_t>(static_cast<const char*>(p) - sharedMemory);
+}
 inline void copyVector(SharedAddress to, const void* from, uint32_t bytes) {
   memset(sharedMemory + to, 0, 16);
   memcpy(sharedMemory + to, from, bytes);
@@ -60,16 +62,19 @@ void multiplyBits16(Sum& sum, const uint32_t (&a)[2][2], const uint32_t (&b)[2])
   for (uint32_t e = 0; e < 4; ++e) {
     eachPair(lane, e, [&](uint32_t laneA, uint32_t wordA, uint32_t laneB, uint32_t wordB) {
       const uint32_t x = lanes[laneA][wordA], y = lanes[laneB][wordB];
-      for (uint32_t k = 0; k < 2; ++k) sum.x[e] += Format::number(static_cast<uint16_t>(x >> 16 * k)) * Format::number(static_cast<uint16_t>(y >> 16 * k));
+      for (uint32_t k = 0; k < 2; ++k) 
+        sum.x[e] += Format::number(static_cast<uint16_t>(x >> 16 * k)) *
+            Format::number(static_cast<uint16_t>(y >> 16 * k));
     });
   }
   warpBarrier();
 }
 
-// differing counts the elements of an m x n C that differ from sums in fp64 of `depth` products, product(row, j, k), by more than fp32 may. rowAt(i)
-// is the row of A, 0xffffffff where it is none.
+// differing counts the elements of an m x n C that differ from sums in fp64 of `depth` products, product(row,
+// j, k), by more than fp32 may. rowAt(i) is the row of A, 0xffffffff where it is none.
 template <class RowAt, class Product>
-uint32_t differing(const std::vector<float>& C, uint32_t m, uint32_t n, uint32_t depth, RowAt rowAt, Product product) {
+uint32_t differing(const std::vector<float>& C, uint32_t m, uint32_t n, uint32_t depth, RowAt rowAt,
+    Product product) {
   uint32_t differ = 0;
   for (uint32_t i = 0; i < m; ++i) {
     const uint32_t row = rowAt(i);

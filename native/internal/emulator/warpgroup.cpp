@@ -134,13 +134,16 @@ void accessGlobal(const void* p, uint32_t bytes, bool write) {
   if (write) fail("writes elsewhere than to C and the workspace");
   if (isConstant(p)) return;
   if (within(job->plan, p, bytes) || within(job->bias, p, bytes) || within(job->rows, p, bytes)) return;
-  if (!within(job->a, p, bytes) && !within(job->b, p, bytes) && !within(job->b2, p, bytes)) fail("reads what is not in the job's memory");
+  if (!within(job->a, p, bytes) && !within(job->b, p, bytes) &&
+      !within(job->b2, p, bytes)) fail("reads what is not in the job's memory");
   if (!isElement(static_cast<const float*>(p))) fail("reads A or B between matrices");
   if (!recomputes) fail("computes a sum once more though all are small");
 }
 
 // onStack: p is a variable of the thread's own.
-bool onStack(const void* p) { return reinterpret_cast<uintptr_t>(p) - reinterpret_cast<uintptr_t>(running->place.stack) < kStack; }
+bool onStack(const void* p) {
+  return reinterpret_cast<uintptr_t>(p) - reinterpret_cast<uintptr_t>(running->place.stack) < kStack;
+}
 
 void access(const void* p, uint32_t bytes, bool write) {
   if (running == nullptr) return;
@@ -151,7 +154,8 @@ void access(const void* p, uint32_t bytes, bool write) {
 
 // accessAligned is for an access that a GPU carries out at multiples of its size alone.
 void accessAligned(const void* p, uint32_t bytes, bool write) {
-  if (running != nullptr && !onStack(p) && reinterpret_cast<uintptr_t>(p) % bytes != 0) fail("needs an address that is a multiple of %u", bytes);
+  if (running != nullptr && !onStack(p) &&
+      reinterpret_cast<uintptr_t>(p) % bytes != 0) fail("needs an address that is a multiple of %u", bytes);
   access(p, bytes, write);
 }
 
@@ -160,8 +164,10 @@ void accessAligned(const void* p, uint32_t bytes, bool write) {
 void entry() {
   for (;;) {
     const Launch& l = *launch;
-    kernel->function(reinterpret_cast<const uint4*>(&job->plan[l.items]), l.table == 0 ? nullptr : l.marked(&job->plan[0]),
-                     job->a.at.get() + l.baseA, job->b.at.get() + l.baseB, job->c.at.get() + l.baseC, job->workspace.at.get(),
+    kernel->function(reinterpret_cast<const uint4*>(&job->plan[l.items]),
+        l.table == 0 ? nullptr : l.marked(&job->plan[0]),
+                     job->a.at.get() + l.baseA, job->b.at.get() + l.baseB, job->c.at.get() + l.baseC,
+                         job->workspace.at.get(),
                      job->b2.at.get() + l.baseB2, job->bias.at.get(), job->rows.at.get(), l.epilogue);
     if (!running->copies.empty()) fail("ends with copies that nobody waits for");
     ++finished;
@@ -211,7 +217,8 @@ bool runWarp(uint32_t warp) {
       const Thread &t = threads[w * kWarp + lane], &last = threads[w * kWarp + (lane + kWarp - 1) % kWarp];
       if (lane != 0 && t.state == last.state) continue;
       text += "\nwarp " + std::to_string(w) + ": lanes from " + std::to_string(lane) + " " + kStates[t.state];
-      if (t.state == kAtPhase) text += " at byte " + std::to_string(8 * t.waits[0]) + ", phases of parity " + std::to_string(t.waits[1]);
+      if (t.state == kAtPhase) text += " at byte " + std::to_string(8 * t.waits[0]) + ", phases of parity " +
+          std::to_string(t.waits[1]);
     }
   }
   fail("deadlock%s", text.c_str());
@@ -237,7 +244,8 @@ void begin() {
   warps.assign(n / kWarp, Warp());
   // The most that fit, in steps of 8, as kernels are compiled.
   for (Warp& w : warps) w.registers = 65536 / (kernel->minGroups * n) / 8 * 8;
-  for (uint32_t w = 0; w < warps.size(); ++w) warps[w].laziness = w % 4 == 0 ? draw() % 8 : warps[w - 1].laziness;
+  for (uint32_t w = 0; w < warps.size(); ++w) warps[w].laziness = w % 4 == 0 ? draw() % 8 :
+      warps[w - 1].laziness;
   freeRegisters = atBarrier = finished = 0;
   sharedBytes = launch->shared;
   shadow.reset(sharedBytes);
@@ -271,7 +279,8 @@ bool run(Job& j) {
   copiesLand = static_cast<CopiesLand>(j.how[0]);
   draw.seed(j.how[1]);
   auto large = [](const Array<float>& a) {
-    return std::any_of(a.at.get(), a.at.get() + a.size, [](const float& x) { return isElement(&x) && !(fabsf(x) < kLarge); });
+    return std::any_of(a.at.get(), a.at.get() + a.size, [](const float& x) { return isElement(&x) &&
+        !(fabsf(x) < kLarge); });
   };
   recomputes = large(j.a) || large(j.b) || large(j.b2);
   const std::vector<uint32_t> before(&j.plan[0], &j.plan[0] + j.words);
@@ -279,7 +288,8 @@ bool run(Job& j) {
     launch = &j.list[i];
     kernel = kWarpgroupKernels;
     while (kernel->name != nullptr && strcmp(kernel->name, launch->kernel) != 0) ++kernel;
-    if (kernel->name == nullptr || launch->threads > kWarp * kMaxWarps || launch->shared > kMemory) fail("no such kernel");
+    if (kernel->name == nullptr || launch->threads > kWarp * kMaxWarps ||
+        launch->shared > kMemory) fail("no such kernel");
     std::vector<uint32_t> workers(launch->workers);
     std::iota(workers.begin(), workers.end(), 0);
     std::shuffle(workers.begin(), workers.end(), draw);
@@ -324,7 +334,8 @@ uint32_t uniform(uint32_t x) {
 
 void takeNext(uint32_t* next, uint32_t last, bool takes, uint32_t& taken) {
   if (!takes) return;
-  if (reinterpret_cast<uintptr_t>(next) % 4 != 0 || !within(job->plan, next, 4)) fail("counts what is not in the plan");
+  if (reinterpret_cast<uintptr_t>(next) % 4 != 0 || !within(job->plan, next,
+      4)) fail("counts what is not in the plan");
   taken = *next;
   *next = taken >= last ? 0 : taken + 1;
 }
@@ -341,7 +352,8 @@ uint32_t ofLane(uint32_t x, uint32_t lane) {
 bool arrivesLast(uint32_t*, uint32_t) { fail("is not one of a thread group that counts itself"); }
 
 bool warpArrivesLast(uint32_t* arrived, uint32_t count) {
-  if (reinterpret_cast<uintptr_t>(arrived) % 4 != 0 || !within(job->plan, arrived, 4)) fail("counts what is not in the plan");
+  if (reinterpret_cast<uintptr_t>(arrived) % 4 != 0 || !within(job->plan, arrived,
+      4)) fail("counts what is not in the plan");
   meet("warpArrivesLast", [&](uint32_t warp) {
     *arrived = *arrived + 1 == count ? 0 : *arrived + 1;
     for (uint32_t lane = 0; lane < kWarp; ++lane) threads[warp * kWarp + lane].any = *arrived == 0;
@@ -369,20 +381,26 @@ char* staticShared(size_t bytes) {
   return memory;
 }
 char* dynamicShared() { return memory; }
-SharedAddress sharedAddress(const void* p) { return static_cast<SharedAddress>(static_cast<const char*>(p) - memory) + kMemoryAt; }
+SharedAddress sharedAddress(const void* p) {
+  return static_cast<SharedAddress>(static_cast<const char*>(p) - memory) + kMemoryAt;
+}
 
 void copyLine(SharedAddress to, const void* line, uint32_t bytes) {
   const float* const from = static_cast<const float*>(line);
-  if (reinterpret_cast<uintptr_t>(from) % 16 != 0 || bytes > 16) fail("copies %u bytes from an address that is no multiple of 16", bytes);
-  if (bytes != 0 && !within(job->a, from, bytes) && !within(job->b, from, bytes) && !within(job->b2, from, bytes)) fail("copies what is not in A or B");
-  if (bytes != 0 && !std::any_of(from, from + (bytes + 3) / 4, [](const float& x) { return isElement(&x); })) fail("copies a line without an element of A or B");
+  if (reinterpret_cast<uintptr_t>(from) % 16 != 0 ||
+      bytes > 16) fail("copies %u bytes from an address that is no multiple of 16", bytes);
+  if (bytes != 0 && !within(job->a, from, bytes) && !within(job->b, from, bytes) &&
+      !within(job->b2, from, bytes)) fail("copies what is not in A or B");
+  if (bytes != 0 && !std::any_of(from, from + (bytes + 3) / 4,
+      [](const float& x) { return isElement(&x); })) fail("copies a line without an element of A or B");
   const Copy c = startCopy({wordAt(to, 16), 4, from, bytes});
   if (copiesLand == kAtOnce) carryOut(c);
   else running->copies.push_back(c);
 }
 
 void copyWord(SharedAddress to, const void* from, uint32_t bytes) {
-  if (reinterpret_cast<uintptr_t>(from) % 4 != 0 || bytes > 4) fail("copies %u bytes from an address that is no multiple of 4", bytes);
+  if (reinterpret_cast<uintptr_t>(from) % 4 != 0 ||
+      bytes > 4) fail("copies %u bytes from an address that is no multiple of 4", bytes);
   if (bytes != 0 && !within(job->rows, from, bytes)) fail("copies a word that is not in Rows");
   const Copy c = startCopy({wordAt(to, 4), 1, from, bytes});
   if (copiesLand == kAtOnce) carryOut(c);
@@ -392,10 +410,13 @@ void copyWord(SharedAddress to, const void* from, uint32_t bytes) {
 void expectBytes(SharedAddress at, uint32_t bytes) { phases[phaseAt(at)].bytes += bytes; }
 
 void copyPiece(SharedAddress to, const void* from, uint32_t bytes, SharedAddress at) {
-  if (reinterpret_cast<uintptr_t>(from) % 16 != 0 || bytes % 16 != 0 || bytes == 0) fail("copies a piece of %u bytes, or from an address, that is no multiple of 16", bytes);
-  if (!within(job->b, from, bytes) && !within(job->b2, from, bytes) && !within(job->rows, from, bytes)) fail("copies a piece that is not in B or Rows");
+  if (reinterpret_cast<uintptr_t>(from) % 16 != 0 || bytes % 16 != 0 ||
+      bytes == 0) fail("copies a piece of %u bytes, or from an address, that is no multiple of 16", bytes);
+  if (!within(job->b, from, bytes) && !within(job->b2, from, bytes) &&
+      !within(job->rows, from, bytes)) fail("copies a piece that is not in B or Rows");
   wordAt(to + bytes - 16, 16);
-  running->arrivals.push_back({{startCopy({wordAt(to, 16), bytes / 4, from, bytes})}, phaseAt(at), bytes, running->clock});
+  running->arrivals.push_back({{startCopy({wordAt(to, 16), bytes / 4, from, bytes})}, phaseAt(at), bytes,
+      running->clock});
   if (copiesLand == kAtOnce) land(*running);
 }
 

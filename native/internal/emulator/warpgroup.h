@@ -72,8 +72,10 @@ inline uint64_t matrixB(SharedAddress at) { return at >> 4; }
 inline uint64_t matrixMNMajor(SharedAddress at) { return at >> 4; }
 // What a word of operands has: a tf32 number, two of 16 bits, or four of 8.
 enum class Format { tf32, bf16, f16, e4m3, int8 };
-void startProduct(float* d, uint32_t n, const uint32_t (&a)[4], uint64_t b, bool first, Format format = Format::tf32);
-void startSharedProduct(float* d, uint32_t n, uint64_t a, bool majorMNA, uint64_t b, bool majorMNB, Format format, bool first = false);
+void startProduct(float* d, uint32_t n, const uint32_t (&a)[4], uint64_t b, bool first,
+    Format format = Format::tf32);
+void startSharedProduct(float* d, uint32_t n, uint64_t a, bool majorMNA, uint64_t b, bool majorMNB,
+    Format format, bool first = false);
 void multiplyFragments(float (&sum)[4], const uint32_t (&words)[6], Format format);
 float numberOf(Format format, uint16_t bits);
 uint16_t bitsOf(Format format, float x);
@@ -150,7 +152,8 @@ struct NextItem {
 // The kernels of warpgroup_kernels.cpp, or of warpgroup_int4.cpp.
 struct WarpgroupKernel {
   const char* name;
-  void (*function)(const uint4* items, const uint32_t* table, const float* A, const float* B, float* C, float* workspace,
+  void (*function)(const uint4* items, const uint32_t* table, const float* A, const float* B, float* C,
+      float* workspace,
                    const void* B2, const void* bias, const uint32_t* rows, uint32_t flags);
   uint32_t minGroups;  // thread groups whose registers fit in a multiprocessor at once
 };
