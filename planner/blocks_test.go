@@ -26,11 +26,13 @@ func TestBlocksHaveWholeTiles(t *testing.T) {
 		require.Zero(t, encoding.Block%s.TN, s.Name)
 		require.Zero(t, encoding.Block%s.TK, s.Name)
 	}
-	require.Equal(t, []int{0, 1, 1, 2}, []int{encoding.Blocks(0), encoding.Blocks(1), encoding.Blocks(128), encoding.Blocks(129)})
+	require.Equal(t, []int{0, 1, 1, 2}, []int{encoding.Blocks(0), encoding.Blocks(1), encoding.Blocks(128),
+		encoding.Blocks(129)})
 }
 
 func TestBlockItems(t *testing.T) {
-	p := Problem{M: 70, N: 200, K: 300, A: Matrix{0, 300}, B: Matrix{0, 200}, C: Matrix{0, 200}, B2: Matrix{0, 200}, RowsA: 9000, ScaleA: 1000, ScaleB: 5000}
+	p := Problem{M: 70, N: 200, K: 300, A: Matrix{0, 300}, B: Matrix{0, 200}, C: Matrix{0, 200},
+		B2: Matrix{0, 200}, RowsA: 9000, ScaleA: 1000, ScaleB: 5000}
 	for _, c := range []struct {
 		name  string
 		e     Epilogue
@@ -39,8 +41,10 @@ func TestBlockItems(t *testing.T) {
 		last  [2]uint32 // of row 64 and column 192
 	}{
 		{"blocks", byBlocks, 5006, [2]uint32{1000, 5000}, [2]uint32{1192, 5003}},
-		{"gathered", Epilogue{ScaleA: PerBlock, ScaleB: PerBlock, GatherRows: 2000}, 9070, [2]uint32{1000, 5000}, [2]uint32{1000, 5003}},
-		{"gated", Epilogue{ScaleA: PerBlock, ScaleB: PerBlock, Gated: true}, 5012, [2]uint32{1000, 5000}, [2]uint32{1192, 5003}},
+		{"gathered", Epilogue{ScaleA: PerBlock, ScaleB: PerBlock, GatherRows: 2000}, 9070,
+			[2]uint32{1000, 5000}, [2]uint32{1000, 5003}},
+		{"gated", Epilogue{ScaleA: PerBlock, ScaleB: PerBlock, Gated: true}, 5012, [2]uint32{1000, 5000},
+			[2]uint32{1192, 5003}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := scaledOptions(c.e)
@@ -66,7 +70,8 @@ func TestBlockItems(t *testing.T) {
 					require.Equal(t, at[1]+6, item[n+int(encoding.ScaleBAt)])
 				}
 			}
-			require.Equal(t, uint32(encoding.EpilogueBlocks), l.Epilogue.Word()&^uint32(encoding.EpilogueGather|encoding.EpilogueGated))
+			require.Equal(t, uint32(encoding.EpilogueBlocks),
+				l.Epilogue.Word()&^uint32(encoding.EpilogueGather|encoding.EpilogueGated))
 		})
 	}
 }
@@ -82,12 +87,17 @@ func TestBlockMistakes(t *testing.T) {
 		want string // "" when nothing is wrong
 	}{
 		{"good", scaledOptions(byBlocks), func(*Problem) {}, ""},
-		{"of A alone", scaledOptions(Epilogue{ScaleA: PerBlock}), func(*Problem) {}, `scales of blocks are of A and B both, not "block" of A and "" of B`},
-		{"of B alone", scaledOptions(Epilogue{ScaleA: PerRow, ScaleB: PerBlock}), func(*Problem) {}, `scales of blocks are of A and B both, not "row" of A and "block" of B`},
-		{"int8", int8s, func(*Problem) {}, "scales of blocks are for elements of e4m3, not int8, whose sums over all of K are whole"},
+		{"of A alone", scaledOptions(Epilogue{ScaleA: PerBlock}), func(*Problem) {},
+			`scales of blocks are of A and B both, not "block" of A and "" of B`},
+		{"of B alone", scaledOptions(Epilogue{ScaleA: PerRow, ScaleB: PerBlock}), func(*Problem) {},
+			`scales of blocks are of A and B both, not "row" of A and "block" of B`},
+		{"int8", int8s, func(*Problem) {},
+			"scales of blocks are for elements of e4m3, not int8, whose sums over all of K are whole"},
 		{"bf16", halves, func(*Problem) {}, "scales of blocks are for elements of e4m3, not bf16"},
-		{"scales of A", scaledOptions(byBlocks), func(p *Problem) { p.ScaleA = -1 }, "problem 0: scales of A offset -1 is negative"},
-		{"scales of B", scaledOptions(byBlocks), func(p *Problem) { p.ScaleB = math.MaxInt }, "problem 0: scales of B do not fit: their last offset needs more than 32 bits"},
+		{"scales of A", scaledOptions(byBlocks), func(p *Problem) { p.ScaleA = -1 },
+			"problem 0: scales of A offset -1 is negative"},
+		{"scales of B", scaledOptions(byBlocks), func(p *Problem) { p.ScaleB = math.MaxInt },
+			"problem 0: scales of B do not fit: their last offset needs more than 32 bits"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := good
@@ -108,7 +118,8 @@ func TestBlockMistakes(t *testing.T) {
 		_, err := New(device(t, name)).Plan(t.Context(), Batch{good}, scaledOptions(byBlocks))
 		require.NoError(t, err)
 	}
-	require.EqualError(t, Batch{good}.CheckOperands(t.Context(), byBlocks, Lengths{A: 1000, B: 1000, C: 6, Rows: 3}),
+	require.EqualError(t, Batch{good}.CheckOperands(t.Context(), byBlocks,
+		Lengths{A: 1000, B: 1000, C: 6, Rows: 3}),
 		"problem 0: scales of A need words [0, 4) of a buffer of 3")
 	d := blocksDevice(t)
 	d.MaxTrips = 67
@@ -118,7 +129,8 @@ func TestBlockMistakes(t *testing.T) {
 }
 
 func TestRaggedBlocks(t *testing.T) {
-	r := Ragged{Form: EndsOfRows, Groups: 3, M: 10, N: 130, K: 300, A: Matrix{LD: 300}, B: Matrix{LD: 130}, B2: Matrix{LD: 130}, C: Matrix{LD: 130}, StrideB: 39000,
+	r := Ragged{Form: EndsOfRows, Groups: 3, M: 10, N: 130, K: 300, A: Matrix{LD: 300}, B: Matrix{LD: 130},
+		B2: Matrix{LD: 130}, C: Matrix{LD: 130}, StrideB: 39000,
 		ScaleA: 100, ScaleB: 1000}
 	for _, c := range []struct {
 		name    string
@@ -126,7 +138,8 @@ func TestRaggedBlocks(t *testing.T) {
 		a, b, n int // where the scales of the last group are, and the words of Rows
 	}{
 		{"rows", byBlocks, 109, 1012, 1018},
-		{"gathered, gated", Epilogue{ScaleA: PerBlock, ScaleB: PerBlock, GatherRows: 20, Gated: true}, 100, 1024, 1036},
+		{"gathered, gated", Epilogue{ScaleA: PerBlock, ScaleB: PerBlock, GatherRows: 20, Gated: true}, 100,
+			1024, 1036},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b, refused := r.Batch(nil, []int32{1, 3, 4}, c.e)
@@ -141,12 +154,15 @@ func TestRaggedBlocks(t *testing.T) {
 	_, err := New(blocksDevice(t)).PlanRagged(r, scaledOptions(byBlocks))
 	require.EqualError(t, err, "ragged batch: scales of blocks need a K that the host knows, or records")
 
-	records := Ragged{Form: Records, Groups: 1, M: 10, N: 130, K: 300, LenA: 5000, LenB: 50000, LenC: 2000, LenRows: 50}
+	records := Ragged{Form: Records, Groups: 1, M: 10, N: 130, K: 300, LenA: 5000, LenB: 50000, LenC: 2000,
+		LenRows: 50}
 	for _, c := range []struct {
 		m, n, k, a, b int
 		fits          bool
-	}{{10, 130, 300, 20, 44, true}, {10, 130, 300, 21, 44, false}, {10, 130, 300, 20, 45, false}, {10, 128, 256, 30, 48, true}, {10, 129, 256, 30, 47, false}} {
-		q := Batch{{M: c.m, N: c.n, K: c.k, A: Matrix{LD: 300}, B: Matrix{LD: 130}, C: Matrix{LD: 130}, ScaleA: c.a, ScaleB: c.b}}
+	}{{10, 130, 300, 20, 44, true}, {10, 130, 300, 21, 44, false}, {10, 130, 300, 20, 45, false},
+		{10, 128, 256, 30, 48, true}, {10, 129, 256, 30, 47, false}} {
+		q := Batch{{M: c.m, N: c.n, K: c.k, A: Matrix{LD: 300}, B: Matrix{LD: 130}, C: Matrix{LD: 130},
+			ScaleA: c.a, ScaleB: c.b}}
 		words, err := AppendRecords(nil, q, byBlocks)
 		require.NoError(t, err)
 		_, refused := records.Batch(nil, words, byBlocks)

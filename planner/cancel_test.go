@@ -52,7 +52,8 @@ func TestPlanEndsWithContext(t *testing.T) {
 			require.NoError(t, maker.Replan(all, plan, b, c.o))
 			require.GreaterOrEqual(t, all.looks, c.looks)
 			for ends := range all.looks {
-				require.ErrorIs(t, maker.Replan(&looked{t.Context(), 0, ends}, plan, b, c.o), context.Canceled)
+				require.ErrorIs(t, maker.Replan(&looked{t.Context(), 0, ends}, plan, b, c.o),
+					context.Canceled)
 				require.Equal(t, Plan{}, *plan)
 			}
 			require.NoError(t, maker.Replan(t.Context(), plan, b, c.o))
@@ -76,5 +77,6 @@ func TestPlanOfManyProblemsEndsWithContext(t *testing.T) {
 	require.GreaterOrEqual(t, all.looks, 3*3)
 	_, err = New(d).Plan(&looked{t.Context(), 0, all.looks - 1}, b, Options{Schedule: ScheduleDataParallel})
 	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorIs(t, New(d).Renew(&looked{t.Context(), 0, 0}, new(Plan), b[:8], Options{}), context.Canceled)
+	require.ErrorIs(t, New(d).Renew(&looked{t.Context(), 0, 0}, new(Plan), b[:8], Options{}),
+		context.Canceled)
 }

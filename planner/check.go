@@ -113,7 +113,8 @@ func checkOverlap(f *overlap.Finder) error {
 	case c == nil:
 		return nil
 	case c.FirstLD != c.SecondLD:
-		return problemError(c.Second, "C", "may overlap C of problem %d: their ranges interleave, and leading dimensions %d and %d differ",
+		return problemError(c.Second, "C",
+			"may overlap C of problem %d: their ranges interleave, and leading dimensions %d and %d differ",
 			c.First, c.SecondLD, c.FirstLD)
 	default:
 		return problemError(c.Second, "C", "overlaps C of problem %d", c.First)

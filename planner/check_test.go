@@ -18,7 +18,8 @@ func TestCheckMistakes(t *testing.T) {
 	}
 	farther := map[string]string{"N": above("N"), "ldc": above("ldc")}
 	if math.MaxInt == MaxDim { // an int ends there
-		farther = map[string]string{"N": "problem 1: ldb 3 < row length 2147483647", "ldc": "problem 1: C does not fit: its last offset overflows"}
+		farther = map[string]string{"N": "problem 1: ldb 3 < row length 2147483647",
+			"ldc": "problem 1: C does not fit: its last offset overflows"}
 	}
 	cases := []struct {
 		name string
@@ -29,15 +30,19 @@ func TestCheckMistakes(t *testing.T) {
 		{"negative K", func(p *Problem) { p.K = -7 }, "problem 1: K -7 is negative"},
 		{"N above int32", func(p *Problem) { p.N = math.MaxInt }, farther["N"]},
 		{"lda", func(p *Problem) { p.A.LD = 3 }, "problem 1: lda 3 < row length 4"},
-		{"lda transposed", func(p *Problem) { p.TransA, p.A.LD = true, 1 }, "problem 1: lda 1 < row length 2"},
+		{"lda transposed", func(p *Problem) { p.TransA, p.A.LD = true, 1 },
+			"problem 1: lda 1 < row length 2"},
 		{"ldb", func(p *Problem) { p.B.LD = 2 }, "problem 1: ldb 2 < row length 3"},
 		{"ldb transposed", func(p *Problem) { p.TransB = true }, "problem 1: ldb 3 < row length 4"},
 		{"ldc", func(p *Problem) { p.C.LD = 0 }, "problem 1: ldc 0 < row length 3"},
 		{"ldc above int32", func(p *Problem) { p.C.LD = math.MaxInt }, farther["ldc"]},
 		{"negative offset", func(p *Problem) { p.B.Offset = -4 }, "problem 1: B offset -4 is negative"},
-		{"A past its buffer", func(p *Problem) { p.A.Offset = 1 }, "problem 1: A needs elements [1, 9) of a buffer of 8"},
-		{"C past its buffer", func(p *Problem) { p.C.LD = 4 }, "problem 1: C needs elements [0, 7) of a buffer of 6"},
-		{"offset overflows", func(p *Problem) { p.A.Offset = math.MaxInt - 2 }, "problem 1: A does not fit: its last offset overflows"},
+		{"A past its buffer", func(p *Problem) { p.A.Offset = 1 },
+			"problem 1: A needs elements [1, 9) of a buffer of 8"},
+		{"C past its buffer", func(p *Problem) { p.C.LD = 4 },
+			"problem 1: C needs elements [0, 7) of a buffer of 6"},
+		{"offset overflows", func(p *Problem) { p.A.Offset = math.MaxInt - 2 },
+			"problem 1: A does not fit: its last offset overflows"},
 		{"overlap", func(p *Problem) {}, "problem 1: C overlaps C of problem 0"},
 		{"A not read when alpha is 0", func(p *Problem) { p.Alpha, p.A.Offset, p.M = Scale(0), 99, 0 }, ""},
 		{"nothing written when M is 0", func(p *Problem) { p.M, p.C.Offset = 0, 1000 }, ""},
@@ -105,7 +110,8 @@ func TestPack(t *testing.T) {
 	b := mustPack(t, GEMM(2, 3, 5), Problem{M: 3, N: 2, K: 1, TransA: true, TransB: true, Alpha: Scale(2)})
 	require.Equal(t, Batch{
 		{M: 2, N: 3, K: 5, A: Matrix{0, 5}, B: Matrix{0, 3}, C: Matrix{0, 3}},
-		{M: 3, N: 2, K: 1, TransA: true, TransB: true, Alpha: Scale(2), A: Matrix{12, 3}, B: Matrix{16, 1}, C: Matrix{8, 2}},
+		{M: 3, N: 2, K: 1, TransA: true, TransB: true, Alpha: Scale(2), A: Matrix{12, 3}, B: Matrix{16, 1},
+			C: Matrix{8, 2}},
 	}, b)
 	a, bb, c := b.Extent()
 	require.Equal(t, []int{15, 18, 14}, []int{a, bb, c})
@@ -139,14 +145,17 @@ func TestCheckOverlap(t *testing.T) {
 		{"block that wraps around the row end", "", Batch{at(8, 3, 4, 10), at(2, 3, 6, 10)}},
 		{"wrapped block meets a neighbour", overlaps, Batch{at(8, 3, 4, 10), at(11, 1, 3, 10)}},
 		{"same element", overlaps, Batch{at(7, 1, 1, 1), at(7, 1, 1, 1)}},
-		{"unsorted", "problem 2: C overlaps C of problem 0", Batch{at(100, 2, 2, 2), at(0, 10, 10, 10), at(103, 2, 2, 2)}},
+		{"unsorted", "problem 2: C overlaps C of problem 0", Batch{at(100, 2, 2, 2), at(0, 10, 10, 10),
+			at(103, 2, 2, 2)}},
 		{"a row between rows", "", Batch{at(0, 3, 2, 10), at(2, 1, 8, 8)}},
 		{"a dense matrix between rows", "", Batch{at(0, 3, 2, 10), at(2, 4, 2, 2)}},
 		{"other leading dimension, behind", "", Batch{at(0, 3, 2, 10), at(22, 3, 2, 20)}},
 		{"other leading dimension, between rows", "problem 1: C may overlap C of problem 0: " +
-			"their ranges interleave, and leading dimensions 20 and 10 differ", Batch{at(0, 3, 2, 10), at(2, 2, 3, 20)}},
+			"their ranges interleave, and leading dimensions 20 and 10 differ",
+			Batch{at(0, 3, 2, 10), at(2, 2, 3, 20)}},
 		{"the same, unsorted", "problem 1: C may overlap C of problem 0: " +
-			"their ranges interleave, and leading dimensions 10 and 20 differ", Batch{at(2, 2, 3, 20), at(0, 3, 2, 10)}},
+			"their ranges interleave, and leading dimensions 10 and 20 differ",
+			Batch{at(2, 2, 3, 20), at(0, 3, 2, 10)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := c.batch.Check(1000, 1000, 1000)

@@ -12,7 +12,8 @@ import (
 func TestClasses(t *testing.T) {
 	halved := clone(device(t, "h200")) // of tiles alone of which a half takes less
 	halved.Name = "halved"
-	halved.Kernels = slices.DeleteFunc(halved.Kernels, func(k KernelFacts) bool { return k.Tile.Rates.HalfCols == 0 })
+	halved.Kernels = slices.DeleteFunc(halved.Kernels,
+		func(k KernelFacts) bool { return k.Tile.Rates.HalfCols == 0 })
 	for _, d := range append(known(), halved) {
 		t.Run(d.Name, func(t *testing.T) {
 			var m model
@@ -32,13 +33,16 @@ func TestClasses(t *testing.T) {
 				}
 				members[at]++
 				s := &c.all[at]
-				like := Problem{M: int(s.m) << m.grain[0], N: int(s.n) << m.grain[1], K: int(s.k) << m.grain[2]}
+				like := Problem{M: int(s.m) << m.grain[0], N: int(s.n) << m.grain[1],
+					K: int(s.k) << m.grain[2]}
 				for id := range m.tiles {
 					shape := m.tiles[id].shape
 					wantRows, wantCols := grid(shape, &like)
 					rows, cols := grid(shape, q)
-					require.Equal(t, []int{wantRows * wantCols, steps(shape, &like)}, []int{rows * cols, steps(shape, q)}, "%s %+v", shape.Name, q)
-					require.InDelta(t, wholeTiles(shape, like.M, like.N), wholeTiles(shape, q.M, q.N), 0, "%s %+v", shape.Name, q)
+					require.Equal(t, []int{wantRows * wantCols, steps(shape, &like)},
+						[]int{rows * cols, steps(shape, q)}, "%s %+v", shape.Name, q)
+					require.InDelta(t, wholeTiles(shape, like.M, like.N), wholeTiles(shape, q.M, q.N), 0,
+						"%s %+v", shape.Name, q)
 				}
 			}
 			for i, n := range members {

@@ -39,7 +39,8 @@ func (m *model) clusterSize(id tileID, l load) (size int) {
 func (m *model) clusters(id tileID, l load, size int) float64 {
 	groups := float64(l.tiles) * float64(size)
 	longest := math.Ceil(float64(l.longest) / float64(size))
-	return clusterMicros + m.launch(id, longest, groups, max(l.steps, groups), l.loads, 0, m.family.terms.cluster)
+	return clusterMicros + m.launch(id, longest, groups, max(l.steps, groups), l.loads, 0,
+		m.family.terms.cluster)
 }
 
 // clusterMicros is what the thread groups of a cluster wait for each other, and

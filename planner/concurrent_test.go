@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each of several calls at the same time has a builder of its own. Where two share one the race detector sees it.
+// Each of several calls at the same time has a builder of its own. Where two share one the race detector sees
+// it.
 func TestPlanConcurrent(t *testing.T) {
 	const callers, calls = 4, 50
 	shared := New(device(t, "h200"))

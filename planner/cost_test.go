@@ -25,11 +25,13 @@ func TestPredict(t *testing.T) {
 		"mixed":    randomBatch(t, rng, 60, 0, 300),
 		"long K":   mustPack(t, GEMM(64, 64, 8192), GEMM(33, 17, 4097)),
 		"few rows": mustPack(t, GEMM(8, 640, 2048), GEMM(16, 640, 1024)),
-		"cold":     mustPack(t, slices.Repeat([]Problem{GEMM(3, 2048, 2048)}, 6)...), // more than an H200's cache
+		// more than an H200's cache
+		"cold": mustPack(t, slices.Repeat([]Problem{GEMM(3, 2048, 2048)}, 6)...),
 	}
 	measured := device(t, "h200")
 	measured.Kernels[2].Rate = tile.Rate{Efficiency: 0.01, Step: 40, Fixed: 50, Worker: 60}
-	for _, d := range []*Device{device(t, "mi210"), device(t, "h200-webgpu"), device(t, "lavapipe"), measured} {
+	for _, d := range []*Device{device(t, "mi210"), device(t, "h200-webgpu"), device(t, "lavapipe"),
+		measured} {
 		for name, b := range batches {
 			for i := range d.Kernels {
 				k := &d.Kernels[i]
@@ -37,7 +39,8 @@ func TestPredict(t *testing.T) {
 					continue
 				}
 				for _, s := range append(Schedules(), "") {
-					p, err := New(d).Plan(t.Context(), b, Options{Tile: k.Tile.Name, Schedule: s, Compute: ComputeTF32})
+					p, err := New(d).Plan(t.Context(), b, Options{Tile: k.Tile.Name, Schedule: s,
+						Compute: ComputeTF32})
 					require.NoError(t, err)
 					what := fmt.Sprintf("%s %s %s %s", d.Name, name, k.Tile.Name, s)
 					got := d.Predict(b, k, s, ComputeTF32)
@@ -84,7 +87,8 @@ func TestRate(t *testing.T) {
 	near(fast, 1, 0.5) // latencies stay
 	medium := slow.Kernel(shape(t, "medium-k2"))
 	medium.Rate = tile.Rate{Efficiency: 0.5}
-	require.Equal(t, medium.Tile.Rates.Native.Rounds, slow.Rate(medium, ComputeF32).Rounds, "rounds are not measured")
+	require.Equal(t, medium.Tile.Rates.Native.Rounds, slow.Rate(medium, ComputeF32).Rounds,
+		"rounds are not measured")
 	medium.Rate = tile.Rate{}
 	measured, k := tile.Rate{Efficiency: 0.5, Step: 1, Worker: 2}, slow.Kernel(shape(t, "medium"))
 	require.False(t, slow.tuned())
@@ -103,8 +107,8 @@ func TestRate(t *testing.T) {
 	require.NotEqual(t, measured, slow.Rate(tensor, ComputeF32Emulated))
 }
 
-// TestMemory: where operands are larger than the cache, a batch takes no less than memory needs to bring them, by what
-// each tile shape has under way.
+// TestMemory: where operands are larger than the cache, a batch takes no less than memory needs to bring
+// them, by what each tile shape has under way.
 func TestMemory(t *testing.T) {
 	experts := make(Batch, 128)
 	for i := range experts {
@@ -120,7 +124,8 @@ func TestMemory(t *testing.T) {
 		require.Greater(t, predict(h200, experts), 0.99*bytes/k.Tile.Rates.Native.Stream/132, name)
 		require.Less(t, predict(unknown, experts), predict(h200, experts), name)
 		require.Greater(t, predict(slow, experts), bytes/slow.MemoryRate, name)
-		require.Equal(t, predict(unknown, experts[:4]), predict(h200, experts[:4]), "the cache has room for these")
+		require.Equal(t, predict(unknown, experts[:4]), predict(h200, experts[:4]),
+			"the cache has room for these")
 		require.Equal(t, predict(unknown, experts), predict(warm, experts), "and this one for all")
 	}
 }
@@ -157,11 +162,14 @@ func TestHalves(t *testing.T) {
 // K up to a few hundred are of other tiles then.
 func TestWords(t *testing.T) {
 	d := device(t, "h200-webgpu")
-	large, batch := d.Kernel(shape(t, "large-8x8")), mustPack(t, slices.Repeat([]Problem{GEMM(256, 256, 200)}, 256)...)
+	large, batch := d.Kernel(shape(t, "large-8x8")),
+		mustPack(t, slices.Repeat([]Problem{GEMM(256, 256, 200)}, 256)...)
 	for _, rate := range []tile.Rate{{}, {Efficiency: 0.5, Step: 1, Fixed: 1, Worker: 1}} {
 		large.Rate = rate
-		for o, more := range map[Options]float64{{}: 0, {TypeA: element.BF16}: 0, {TypeA: element.BF16, TypeC: element.BF16}: large.Tile.Rates.Words} {
-			require.InDelta(t, more, d.rate(large, o.arithmetic(d, false)).Worker-d.Rate(large, ComputeF32).Worker, 1e-9)
+		for o, more := range map[Options]float64{{}: 0, {TypeA: element.BF16}: 0,
+			{TypeA: element.BF16, TypeC: element.BF16}: large.Tile.Rates.Words} {
+			require.InDelta(t, more, d.rate(large, o.arithmetic(d, false)).Worker-d.Rate(large,
+				ComputeF32).Worker, 1e-9)
 		}
 	}
 	large.Rate = tile.Rate{}
@@ -186,7 +194,8 @@ func TestDirectRate(t *testing.T) {
 			want.Efficiency *= times
 			want.Step /= times
 			require.Equal(t, want, d.rate(thin, direct))
-			require.Equal(t, d.rate(other, plain), d.rate(other, direct), "of which C of 16 bits takes a worker longer")
+			require.Equal(t, d.rate(other, plain), d.rate(other, direct),
+				"of which C of 16 bits takes a worker longer")
 		}
 	}
 }
@@ -221,7 +230,8 @@ func TestMaxEfficiency(t *testing.T) {
 		for i := range d.Kernels {
 			k := &d.Kernels[i]
 			for _, c := range d.Computes() {
-				require.Less(t, d.Rate(k, c).Efficiency, k.Tile.MaxEfficiency(c == ComputeTF32, d.PeakGuessed), "%s %s", d.Name, k.Tile)
+				require.Less(t, d.Rate(k, c).Efficiency, k.Tile.MaxEfficiency(c == ComputeTF32,
+					d.PeakGuessed), "%s %s", d.Name, k.Tile)
 			}
 		}
 	}
@@ -239,15 +249,16 @@ func TestMeasured(t *testing.T) {
 		require.Equal(t, !like, p.Explain().Guess, d.Name)
 		var text bytes.Buffer
 		require.NoError(t, p.WriteText(&text))
-		require.Equal(t, !like, strings.Contains(text.String(), " us (a guess, as no rates were measured), occupancy"), d.Name)
+		require.Equal(t, !like, strings.Contains(text.String(),
+			" us (a guess, as no rates were measured), occupancy"), d.Name)
 		tuned := clone(d)
 		tuned.Kernels[3].Rate = tile.Rate{Efficiency: 0.1}
 		require.True(t, tuned.Measured(), d.Name)
 	}
 }
 
-// TestRounds: a tile more than there are compute units takes another round, of equal tiles a whole one, and of others no less than two of the
-// shortest.
+// TestRounds: a tile more than there are compute units takes another round, of equal tiles a whole one, and
+// of others no less than two of the shortest.
 func TestRounds(t *testing.T) {
 	d := device(t, "h200")
 	k := d.Kernel(shape(t, "wgmma-128x128"))
@@ -259,9 +270,11 @@ func TestRounds(t *testing.T) {
 		return d.Predict(mustPack(t, b...), k, ScheduleLPT, ComputeF32Emulated)
 	}
 	leave := func(n int) float64 {
-		return d.Predict(mustPack(t, slices.Repeat(Batch{GEMM(64, 64, 256)}, n)...), d.Kernel(shape(t, "large-8x8")), ScheduleDataParallel, ComputeF32)
+		return d.Predict(mustPack(t, slices.Repeat(Batch{GEMM(64, 64, 256)}, n)...),
+			d.Kernel(shape(t, "large-8x8")), ScheduleDataParallel, ComputeF32)
 	}
-	require.Greater(t, leave(d.ComputeUnits+1), 1.05*leave(d.ComputeUnits), "two of which workers leave share a unit")
+	require.Greater(t, leave(d.ComputeUnits+1), 1.05*leave(d.ComputeUnits),
+		"two of which workers leave share a unit")
 	equal := func(n int) float64 { return predict(slices.Repeat([]int{128}, n)...) }
 	one := equal(d.ComputeUnits)
 	require.InEpsilon(t, 2, equal(d.ComputeUnits+1)/one, 0.15) // a launch begins once
@@ -269,10 +282,12 @@ func TestRounds(t *testing.T) {
 	require.InEpsilon(t, 3, equal(2*d.ComputeUnits+1)/one, 0.2)
 	long := slices.Repeat([]int{128}, d.ComputeUnits-2)
 	require.Less(t, predict(append(long, 32, 32, 32)...)/one, 1.4, "two short ones share a unit")
-	require.Equal(t, predict(append(long, 32, 32, 32)...), predict(append([]int{32, 32, 32}, long...)...), "in any order")
+	require.Equal(t, predict(append(long, 32, 32, 32)...), predict(append([]int{32, 32, 32}, long...)...),
+		"in any order")
 }
 
-// TestSplitFills: parts of equal tiles are no more than places, and parts of others at most by what does not divide.
+// TestSplitFills: parts of equal tiles are no more than places, and parts of others at most by what does not
+// divide.
 func TestSplitFills(t *testing.T) {
 	uneven := make(Batch, 10)
 	for i := range uneven {
@@ -288,10 +303,14 @@ func TestSplitFills(t *testing.T) {
 		{"uneven, of other kernels", uneven, Options{Tile: "large-8x4", Compute: ComputeF32}, 400, ""},
 		{"uneven, of few places", uneven, Options{Tile: "large-8x8-k2", Compute: ComputeF32}, 400, ""},
 		{"uneven, by WGSL", uneven, Options{Tile: "large-8x4"}, 400, "h200-webgpu"},
-		{"equal", slices.Repeat(Batch{GEMM(64, 64, 8128)}, 4), Options{Tile: "wgmma-64x64-deep", TypeA: element.BF16, TypeC: element.BF16}, 120, ""},
-		{"equal, of small tiles", slices.Repeat(Batch{GEMM(32, 32, 8128)}, 100), Options{Tile: "medium-k4"}, 500, ""},
-		{"most of the places", slices.Repeat(Batch{GEMM(128, 128, 2048)}, 100), Options{Tile: "wgmma-128x128"}, 100, ""},
-		{"uneven", Batch{GEMM(128, 128, 4000), GEMM(128, 128, 3000), GEMM(128, 128, 1000)}, Options{Tile: "wgmma-128x64", TypeA: element.BF16, TypeC: element.BF16}, 100, ""},
+		{"equal", slices.Repeat(Batch{GEMM(64, 64, 8128)}, 4),
+			Options{Tile: "wgmma-64x64-deep", TypeA: element.BF16, TypeC: element.BF16}, 120, ""},
+		{"equal, of small tiles", slices.Repeat(Batch{GEMM(32, 32, 8128)}, 100), Options{Tile: "medium-k4"},
+			500, ""},
+		{"most of the places", slices.Repeat(Batch{GEMM(128, 128, 2048)}, 100),
+			Options{Tile: "wgmma-128x128"}, 100, ""},
+		{"uneven", Batch{GEMM(128, 128, 4000), GEMM(128, 128, 3000), GEMM(128, 128, 1000)},
+			Options{Tile: "wgmma-128x64", TypeA: element.BF16, TypeC: element.BF16}, 100, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := device(t, cmp.Or(c.on, "h200"))
@@ -299,7 +318,8 @@ func TestSplitFills(t *testing.T) {
 			p, err := New(d).Plan(t.Context(), mustPack(t, c.batch...), c.o)
 			require.NoError(t, err)
 			l := &p.Launches[0]
-			require.LessOrEqual(t, l.Count, d.Resident(l.Tile.Threads, d.Kernel(l.Tile).Resources).Groups*d.ComputeUnits)
+			require.LessOrEqual(t, l.Count,
+				d.Resident(l.Tile.Threads, d.Kernel(l.Tile).Resources).Groups*d.ComputeUnits)
 			require.GreaterOrEqual(t, l.Count, c.least)
 		})
 	}
@@ -307,15 +327,19 @@ func TestSplitFills(t *testing.T) {
 
 // TestSplitWhole: uneven tiles of warpgroups that fill all places stay whole.
 func TestSplitWhole(t *testing.T) {
-	b := append(slices.Repeat(Batch{GEMM(128, 128, 4096)}, 200), slices.Repeat(Batch{GEMM(128, 128, 512)}, 200)...)
-	p, err := New(device(t, "h200")).Plan(t.Context(), mustPack(t, b...), Options{Tile: "wgmma-128x128", Schedule: ScheduleSplitK})
+	b := append(slices.Repeat(Batch{GEMM(128, 128, 4096)}, 200), slices.Repeat(Batch{GEMM(128, 128, 512)},
+		200)...)
+	p, err := New(device(t, "h200")).Plan(t.Context(), mustPack(t, b...),
+		Options{Tile: "wgmma-128x128", Schedule: ScheduleSplitK})
 	require.NoError(t, err)
 	require.Len(t, p.Segments, 400)
 }
 
-// TestAlong: with B transposed thin tiles wait longer for B, be it in memory or in the cache. An H100 takes 614 us for the experts of 16 tokens by
-// thin-8x64, and 449 by tensor-32x32; an H200 takes 431 us for these 100 products by tensor-32x32, and 357 by wgmma-64x128; 34 for 38 random ones of
-// up to 16 rows by thin-8x128, whose B of 52 MB the cache keeps for the most part, and 22 by wgmma-64x128; 9.1 for the 37 by thin-8x128, and 7.9 by thin-8x64.
+// TestAlong: with B transposed thin tiles wait longer for B, be it in memory or in the cache. An H100 takes
+// 614 us for the experts of 16 tokens by thin-8x64, and 449 by tensor-32x32; an H200 takes 431 us for these
+// 100 products by tensor-32x32, and 357 by wgmma-64x128; 34 for 38 random ones of up to 16 rows by
+// thin-8x128, whose B of 52 MB the cache keeps for the most part, and 22 by wgmma-64x128; 9.1 for the 37 by
+// thin-8x128, and 7.9 by thin-8x64.
 func TestAlong(t *testing.T) {
 	for _, c := range []struct {
 		name             string
@@ -326,18 +350,21 @@ func TestAlong(t *testing.T) {
 		{"memory", 100, GEMM(2, 1536, 2048), "thin-8x128", "wgmma-64x128"},
 		{"cache", 50, GEMM(6, 500, 500), "thin-8x128", "wgmma-64x128"},
 		{"short", 37, GEMM(5, 516, 214), "thin-8x128", "thin-8x64"},
-		{"many", 64, GEMM(6, 400, 400), "thin-8x128", "thin-8x64"}, // which tiny-k4 would have, did it not wait
+		// which tiny-k4 would have, did it not wait
+		{"many", 64, GEMM(6, 400, 400), "thin-8x128", "thin-8x64"},
 	} {
 		for transB, want := range map[bool]string{false: c.asIs, true: c.transposed} {
 			c.problem.TransB = transB
-			p, err := New(device(t, "h200")).Plan(t.Context(), mustPack(t, slices.Repeat(Batch{c.problem}, c.count)...), Options{})
+			p, err := New(device(t, "h200")).Plan(t.Context(),
+				mustPack(t, slices.Repeat(Batch{c.problem}, c.count)...), Options{})
 			require.NoError(t, err)
 			require.Equal(t, want, p.Launches[0].Tile.Name, "%s, B transposed: %v", c.name, transB)
 		}
 	}
 	d := device(t, "h200")
 	k := d.Kernel(shape(t, "wgmma-128x128"))
-	fp32, halves := d.tileModel(k, arithmetic{compute: ComputeF32Emulated}, false), d.tileModel(k, arithmetic{bits: 16}, false)
+	fp32, halves := d.tileModel(k, arithmetic{compute: ComputeF32Emulated}, false),
+		d.tileModel(k, arithmetic{bits: 16}, false)
 	require.Less(t, fp32.along, fp32.stream)
 	require.Equal(t, halves.stream, halves.along, "what was measured in fp32 says nothing of halves")
 }
@@ -345,14 +372,17 @@ func TestAlong(t *testing.T) {
 // TestClustersFit: clusters of four are as many as run at once, and pairs as many as there is room for.
 func TestClustersFit(t *testing.T) {
 	for tiles, size := range map[int]uint8{62: 4, 63: 2, 66: 2, 132: 2, 133: 1} {
-		p, err := New(device(t, "h200")).Plan(t.Context(), mustPack(t, slices.Repeat(Batch{GEMM(32, 32, 2048)}, tiles)...), Options{Tile: "tensor-32x32", Schedule: ScheduleCluster})
+		p, err := New(device(t, "h200")).Plan(t.Context(),
+			mustPack(t, slices.Repeat(Batch{GEMM(32, 32, 2048)}, tiles)...),
+			Options{Tile: "tensor-32x32", Schedule: ScheduleCluster})
 		require.NoError(t, err)
 		require.Equal(t, size, max(p.Launches[0].Kernel.Cluster, 1), tiles)
 	}
 }
 
-// TestOneShape: experts whose rows follow Zipf's law take one shape, though two may be predicted to take a little less. By wgmma-128x128 an H100
-// takes 100 us, and by several shapes 112; by wgmma-64x128 an H200 takes 84, and 93 by Stream-K of it.
+// TestOneShape: experts whose rows follow Zipf's law take one shape, though two may be predicted to take a
+// little less. By wgmma-128x128 an H100 takes 100 us, and by several shapes 112; by wgmma-64x128 an H200
+// takes 84, and 93 by Stream-K of it.
 func TestOneShape(t *testing.T) {
 	var b Batch
 	for i := range 64 {
@@ -365,7 +395,8 @@ func TestOneShape(t *testing.T) {
 	require.EqualValues(t, ScheduleLPT, p.Launches[0].Schedule)
 }
 
-// TestChoiceInAnyOrder: rounds are of tiles that come longest first, in whatever order the batch has its problems.
+// TestChoiceInAnyOrder: rounds are of tiles that come longest first, in whatever order the batch has its
+// problems.
 func TestChoiceInAnyOrder(t *testing.T) {
 	rng, d := rand.New(rand.NewPCG(5, 4)), device(t, "h200")
 	for range 40 {
@@ -379,7 +410,10 @@ func TestChoiceInAnyOrder(t *testing.T) {
 			return p.Launches[len(p.Launches)-1].Tile, p.Cost
 		}
 		for _, make := range []func(*Planner, *Plan, Batch) error{
-			func(maker *Planner, p *Plan, b Batch) error { return maker.Replan(t.Context(), p, b, Options{}) },
+			func(maker *Planner, p *Plan, b Batch) error {
+				return maker.Replan(t.Context(), p, b,
+					Options{})
+			},
 			func(maker *Planner, p *Plan, b Batch) error { return maker.Renew(t.Context(), p, b, Options{}) },
 		} {
 			shape, cost := plan(make)
@@ -391,17 +425,20 @@ func TestChoiceInAnyOrder(t *testing.T) {
 	}
 }
 
-// TestFewParts: where a launch would sum many parts, eight that are summed by whoever stores the last one are better if they take little longer.
+// TestFewParts: where a launch would sum many parts, eight that are summed by whoever stores the last one are
+// better if they take little longer.
 func TestFewParts(t *testing.T) {
 	for n, parts := range map[int]int{2: 16, 14: 8} { // 14 tiles leave room for nine each
-		p, err := New(device(t, "h200")).Plan(t.Context(), mustPack(t, slices.Repeat(Batch{GEMM(128, 64, 2048)}, n)...), Options{Tile: "wgmma-128x64", Schedule: ScheduleSplitK})
+		p, err := New(device(t, "h200")).Plan(t.Context(),
+			mustPack(t, slices.Repeat(Batch{GEMM(128, 64, 2048)}, n)...),
+			Options{Tile: "wgmma-128x64", Schedule: ScheduleSplitK})
 		require.NoError(t, err)
 		require.Len(t, p.Segments, n*parts)
 	}
 }
 
-// TestTerms: sums of parts cost what was measured of a kind of kernels, in a launch of their own and without one, and something
-// finite where facts say that kernels finish of which none was measured.
+// TestTerms: sums of parts cost what was measured of a kind of kernels, in a launch of their own and without
+// one, and something finite where facts say that kernels finish of which none was measured.
 func TestTerms(t *testing.T) {
 	const tiles, slots, size = 100, 400, 4 * 64 * 64
 	for _, c := range []struct {
@@ -409,7 +446,8 @@ func TestTerms(t *testing.T) {
 		launch, alone float64 // without LaunchMicros
 	}{
 		{"h200", 0.61 + (slots+1.1*tiles)*size/(20000*132.), 1.15 + slots*size/(13800*132.)},
-		{"h200-webgpu", 0.84 + (slots+4.2*tiles)*size/(16400*132.), 0.84 + (slots+4.2*tiles)*size/(16400*132.)},
+		{"h200-webgpu", 0.84 + (slots+4.2*tiles)*size/(16400*132.),
+			0.84 + (slots+4.2*tiles)*size/(16400*132.)},
 		{"mi210", 2 + slots*size/(6000*104.), 2 + slots*size/(6000*104.)},
 	} {
 		var m model

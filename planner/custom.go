@@ -164,7 +164,9 @@ func (d *customDeal) worker(index int, parts []Part) error {
 				part.To, steps)
 		}
 		if p.model.whole(d.group.id) && part.To-part.From < d.steps[part.Tile] {
-			return d.wrong(part.Tile, "worker %d has K steps [%d, %d) alone, and tiles of gated units are not cut, nor those with scales of blocks or of groups beyond a step", index, part.From, part.To)
+			return d.wrong(part.Tile, "worker %d has K steps [%d, %d) alone, and tiles of gated units are "+
+				"not cut, nor those with scales of blocks or of groups beyond a step", index, part.From,
+				part.To)
 		}
 		s := d.tiles[part.Tile]
 		s.K0, s.K1 = int32(part.From*shape.TK), int32(min(part.To*shape.TK, int(s.K1)))

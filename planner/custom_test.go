@@ -135,7 +135,8 @@ func TestCustomCost(t *testing.T) {
 
 // TestCustomWork: what a schedule sees.
 func TestCustomWork(t *testing.T) {
-	b := mustPack(t, GEMM(20, 40, 30), GEMM(16, 16, 100), GEMM(5, 5, 0), Problem{M: 5, N: 5, K: 9, TransA: true})
+	b := mustPack(t, GEMM(20, 40, 30), GEMM(16, 16, 100), GEMM(5, 5, 0),
+		Problem{M: 5, N: 5, K: 9, TransA: true})
 	b[2].Beta = 2
 	d := device(t, "lavapipe")
 	var seen []Work
@@ -151,11 +152,13 @@ func TestCustomWork(t *testing.T) {
 	require.Len(t, seen, 2, "one call for each kernel")
 	require.Equal(t, "small", seen[0].Shape.Name) // 16 x 16 x 16
 	require.Equal(t, 2, seen[0].Places)
-	want := [][4]int{{1, 0, 0, 7}, {0, 0, 0, 2}, {0, 0, 1, 2}, {0, 0, 2, 2}, {0, 1, 0, 2}, {0, 1, 1, 2}, {0, 1, 2, 2}, {2, 0, 0, 1}}
+	want := [][4]int{{1, 0, 0, 7}, {0, 0, 0, 2}, {0, 0, 1, 2}, {0, 0, 2, 2}, {0, 1, 0, 2}, {0, 1, 1, 2},
+		{0, 1, 2, 2}, {2, 0, 0, 1}}
 	require.Len(t, seen[0].Tiles, len(want))
 	for i, w := range want {
 		tile := seen[0].Tiles[i]
-		require.Equal(t, WorkTile{Index: i, Problem: w[0], Row: w[1], Col: w[2], Steps: w[3], Micros: tile.Micros}, tile)
+		require.Equal(t, WorkTile{Index: i, Problem: w[0], Row: w[1], Col: w[2], Steps: w[3],
+			Micros: tile.Micros}, tile)
 		require.Positive(t, tile.Micros)
 		require.Equal(t, Part{Tile: i, To: w[3]}, tile.Whole())
 	}
@@ -175,24 +178,40 @@ func TestCustomErrors(t *testing.T) {
 		want string
 	}{
 		{"nothing", nil, "schedule x: problem 1, tile (0, 0): no worker has K steps [0, 4)"},
-		{"empty workers", make([][]Part, 3), "schedule x: problem 1, tile (0, 0): no worker has K steps [0, 4)"},
-		{"tile left out", [][]Part{{{0, 0, 4}}, {{2, 0, 2}}}, "schedule x: problem 1, tile (0, 1): no worker has K steps [0, 4)"},
-		{"begin left out", [][]Part{whole[:2], {{2, 1, 2}}}, "schedule x: problem 0, tile (0, 0): no worker has K steps [0, 1)"},
-		{"middle left out", [][]Part{whole[1:], {{0, 0, 1}, {0, 3, 4}}}, "schedule x: problem 1, tile (0, 0): no worker has K steps [1, 3)"},
-		{"end left out", [][]Part{whole[:2], {{2, 0, 1}}}, "schedule x: problem 0, tile (0, 0): no worker has K steps [1, 2)"},
-		{"twice", [][]Part{whole, whole[1:2]}, "schedule x: problem 1, tile (0, 1): K steps [0, 4) are dealt twice"},
-		{"overlap", [][]Part{whole[1:], {{0, 0, 3}, {0, 2, 4}}}, "schedule x: problem 1, tile (0, 0): K steps [2, 3) are dealt twice"},
-		{"empty part", [][]Part{whole, {{1, 2, 2}}}, "schedule x: problem 1, tile (0, 1): worker 1 has K steps [2, 2), where there are 4"},
-		{"backwards", [][]Part{{{1, 3, 1}}}, "schedule x: problem 1, tile (0, 1): worker 0 has K steps [3, 1), where there are 4"},
-		{"too far", [][]Part{{{2, 0, 3}}}, "schedule x: problem 0, tile (0, 0): worker 0 has K steps [0, 3), where there are 2"},
-		{"before 0", [][]Part{{{0, -1, 4}}}, "schedule x: problem 1, tile (0, 0): worker 0 has K steps [-1, 4), where there are 4"},
-		{"extreme steps", [][]Part{{{0, math.MinInt, math.MaxInt}}}, "schedule x: problem 1, tile (0, 0): worker 0 has K steps"},
-		{"no such tile", [][]Part{nil, {{3, 0, 1}}}, "schedule x: worker 1 has a part of tile 3, where there are 3"},
-		{"tile below 0", [][]Part{{{-1, 0, 1}}}, "schedule x: worker 0 has a part of tile -1, where there are 3"},
-		{"more parts than a plan holds", slices.Repeat([][]Part{make([]Part, 1<<20)}, 100), "schedule x: the batch has too many tiles: more than "},
+		{"empty workers", make([][]Part, 3),
+			"schedule x: problem 1, tile (0, 0): no worker has K steps [0, 4)"},
+		{"tile left out", [][]Part{{{0, 0, 4}}, {{2, 0, 2}}},
+			"schedule x: problem 1, tile (0, 1): no worker has K steps [0, 4)"},
+		{"begin left out", [][]Part{whole[:2], {{2, 1, 2}}},
+			"schedule x: problem 0, tile (0, 0): no worker has K steps [0, 1)"},
+		{"middle left out", [][]Part{whole[1:], {{0, 0, 1}, {0, 3, 4}}},
+			"schedule x: problem 1, tile (0, 0): no worker has K steps [1, 3)"},
+		{"end left out", [][]Part{whole[:2], {{2, 0, 1}}},
+			"schedule x: problem 0, tile (0, 0): no worker has K steps [1, 2)"},
+		{"twice", [][]Part{whole, whole[1:2]},
+			"schedule x: problem 1, tile (0, 1): K steps [0, 4) are dealt twice"},
+		{"overlap", [][]Part{whole[1:], {{0, 0, 3}, {0, 2, 4}}},
+			"schedule x: problem 1, tile (0, 0): K steps [2, 3) are dealt twice"},
+		{"empty part", [][]Part{whole, {{1, 2, 2}}},
+			"schedule x: problem 1, tile (0, 1): worker 1 has K steps [2, 2), where there are 4"},
+		{"backwards", [][]Part{{{1, 3, 1}}},
+			"schedule x: problem 1, tile (0, 1): worker 0 has K steps [3, 1), where there are 4"},
+		{"too far", [][]Part{{{2, 0, 3}}},
+			"schedule x: problem 0, tile (0, 0): worker 0 has K steps [0, 3), where there are 2"},
+		{"before 0", [][]Part{{{0, -1, 4}}},
+			"schedule x: problem 1, tile (0, 0): worker 0 has K steps [-1, 4), where there are 4"},
+		{"extreme steps", [][]Part{{{0, math.MinInt, math.MaxInt}}},
+			"schedule x: problem 1, tile (0, 0): worker 0 has K steps"},
+		{"no such tile", [][]Part{nil, {{3, 0, 1}}},
+			"schedule x: worker 1 has a part of tile 3, where there are 3"},
+		{"tile below 0", [][]Part{{{-1, 0, 1}}},
+			"schedule x: worker 0 has a part of tile -1, where there are 3"},
+		{"more parts than a plan holds", slices.Repeat([][]Part{make([]Part, 1<<20)}, 100),
+			"schedule x: the batch has too many tiles: more than "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			o := Options{Tile: "small", Custom: &CustomSchedule{Name: "x", Deal: func(Work) [][]Part { return c.deal }}}
+			o := Options{Tile: "small", Custom: &CustomSchedule{Name: "x",
+				Deal: func(Work) [][]Part { return c.deal }}}
 			_, err := New(device(t, "mi210")).Plan(t.Context(), b, o)
 			require.ErrorContains(t, err, c.want)
 		})
@@ -204,9 +223,12 @@ func TestCustomErrors(t *testing.T) {
 		want string
 	}{
 		{"no function", Options{Custom: &CustomSchedule{Name: "x"}}, "custom schedule x: Deal is nil"},
-		{"no name", Options{Custom: &CustomSchedule{Deal: deal}}, `custom schedule: its name "" is empty, or one of the planner's`},
-		{"name of another", Options{Custom: &CustomSchedule{"lpt", deal}}, `custom schedule: its name "lpt" is empty, or one of the planner's`},
-		{"two", Options{Schedule: ScheduleLPT, Custom: &CustomSchedule{"x", deal}}, "custom schedule x: schedule lpt is asked for too"},
+		{"no name", Options{Custom: &CustomSchedule{Deal: deal}},
+			`custom schedule: its name "" is empty, or one of the planner's`},
+		{"name of another", Options{Custom: &CustomSchedule{"lpt", deal}},
+			`custom schedule: its name "lpt" is empty, or one of the planner's`},
+		{"two", Options{Schedule: ScheduleLPT, Custom: &CustomSchedule{"x", deal}},
+			"custom schedule x: schedule lpt is asked for too"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := New(device(t, "mi210")).Plan(t.Context(), b, c.o)
@@ -233,7 +255,8 @@ func TestCustomWorkspace(t *testing.T) {
 	checkPlan(t, p)
 	require.Equal(t, 1<<18, p.Workspace)
 	_, err = New(&d).Plan(t.Context(), mustPack(t, GEMM(64, 64, 16*16), GEMM(64, 64, 60*16)), o)
-	require.EqualError(t, err, "schedule steps: problem 0, tile (0, 0): its 16 parts are too many: webgpu-default can bind 64 partial tiles")
+	require.EqualError(t, err, "schedule steps: problem 0, tile (0, 0): its 16 parts are too many: "+
+		"webgpu-default can bind 64 partial tiles")
 }
 
 // TestCustomInOptions: options with a schedule of the caller's own are compared, and

@@ -304,8 +304,8 @@ func (p *builder) launchGroup(g *group, s Schedule, gemm, sum float64, worker, f
 	}
 }
 
-// sumsPartials reports whether workers sum the parts of tiles, at most so many, themselves: in one launch, which
-// then has all parts of each.
+// sumsPartials reports whether workers sum the parts of tiles, at most so many, themselves: in one launch,
+// which then has all parts of each.
 func (p *builder) sumsPartials(worker, parts int) bool {
 	return p.model.finishes(float64(parts)) && len(p.Workers)-1-worker <= p.mostWorkers(&encoding.Kernel{})
 }

@@ -24,8 +24,10 @@ type Device struct {
 	TFLOPS       float64        `json:"tflops"`                 // peak of plain fp32 FMA
 	PeakGuessed  bool           `json:"peak_guessed,omitempty"` // nobody told it: TFLOPS may be far off
 	LaunchMicros float64        `json:"launch_micros"`          // device time of an empty launch
-	MemoryRate   float64        `json:"memory_rate,omitempty"`  // bytes a microsecond of device memory; 0: not known
-	Cache        int            `json:"cache,omitempty"`        // bytes of the cache of all compute units; 0: not known, and taken to be large enough
+	// bytes a microsecond of device memory; 0: not known
+	MemoryRate float64 `json:"memory_rate,omitempty"`
+	// bytes of the cache of all compute units; 0: not known, and taken to be large enough
+	Cache int `json:"cache,omitempty"`
 
 	// Per compute unit.
 	SIMDs           int `json:"simds,omitempty"`
@@ -42,13 +44,14 @@ type Device struct {
 	MaxThreads  int `json:"max_threads"`           // threads of a workgroup
 	GroupShared int `json:"group_shared"`          // bytes of workgroup memory of a workgroup
 	MaxWorkers  int `json:"max_workers,omitempty"` // workgroups of a launch; 0: unlimited
-	MaxBinding  int `json:"max_binding,omitempty"` // bytes of a buffer that a launch reaches; 0: what 32-bit element offsets reach
-	MaxTrips    int `json:"max_trips,omitempty"`   // loop iterations of one thread; 0: unlimited
+	// MaxBinding is the bytes of a buffer that a launch reaches; 0: what 32-bit element offsets reach.
+	MaxBinding int `json:"max_binding,omitempty"`
+	MaxTrips   int `json:"max_trips,omitempty"` // loop iterations of one thread; 0: unlimited
 
 	// Types are those that elements of A and B may have beside F32.
 	Types []element.Type `json:"types,omitempty"`
-	// Native are those of Types that it multiplies as they are, in some tile shapes. Of others, which are stored alone, kernels
-	// make numbers of more bits.
+	// Native are those of Types that it multiplies as they are, in some tile shapes. Of others, which are
+	// stored alone, kernels make numbers of more bits.
 	Native []element.Type `json:"native,omitempty"`
 	// Epilogues: plans may have Options.Epilogue.
 	Epilogues bool `json:"epilogues,omitempty"`
@@ -121,7 +124,8 @@ func (k KernelFacts) MarshalJSON() ([]byte, error) {
 		}
 		return &r
 	}
-	return json.Marshal(kernelJSON{k.Tile.Name, k.Registers, k.ScalarRegisters, k.Shared, k.Clusters, k.Epilogues, k.Halves, k.Bytes, measured(k.Rate), measured(k.TF32)})
+	return json.Marshal(kernelJSON{k.Tile.Name, k.Registers, k.ScalarRegisters, k.Shared, k.Clusters,
+		k.Epilogues, k.Halves, k.Bytes, measured(k.Rate), measured(k.TF32)})
 }
 
 // UnmarshalJSON finds the tile in the tile table.
@@ -134,7 +138,9 @@ func (k *KernelFacts) UnmarshalJSON(data []byte) error {
 	if err != nil {
 		return err
 	}
-	*k = KernelFacts{Tile: shape, Resources: occupancy.Resources{Registers: from.Registers, ScalarRegisters: from.ScalarRegisters, Shared: from.Shared}, Clusters: from.Clusters, Epilogues: from.Epilogues, Halves: from.Halves, Bytes: from.Bytes}
+	*k = KernelFacts{Tile: shape, Resources: occupancy.Resources{Registers: from.Registers,
+		ScalarRegisters: from.ScalarRegisters, Shared: from.Shared}, Clusters: from.Clusters,
+		Epilogues: from.Epilogues, Halves: from.Halves, Bytes: from.Bytes}
 	if from.Rate != nil {
 		k.Rate = *from.Rate
 	}

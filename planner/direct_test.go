@@ -12,10 +12,12 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// overVulkan are the facts of GPUs for which the tests below plan: an H200, and what is taken of one that is not known, of the same limits.
+// overVulkan are the facts of GPUs for which the tests below plan: an H200, and what is taken of one that is
+// not known, of the same limits.
 func overVulkan(t *testing.T) []*planner.Device {
 	other := lookup(t, "webgpu-default")
-	other.Name, other.Shared, other.GroupShared, other.MaxThreads, other.MaxBinding = "other", 48<<10, 48<<10, 1024, 1<<31-16
+	other.Name, other.Shared, other.GroupShared, other.MaxThreads, other.MaxBinding = "other", 48<<10, 48<<10,
+		1024, 1<<31-16
 	return []*planner.Device{lookup(t, "h200-webgpu"), other}
 }
 
@@ -41,8 +43,8 @@ func tilesOf(p *planner.Plan) (names []string) {
 	return names
 }
 
-// Few rows of aligned B are of thin tiles, and what is not like the problems that these were measured with is of the tiles that it
-// would be of if they gained nothing.
+// Few rows of aligned B are of thin tiles, and what is not like the problems that these were measured with is
+// of the tiles that it would be of if they gained nothing.
 func TestDirect(t *testing.T) {
 	const wide = "thin-8x64"
 	half := planner.Options{TypeA: element.BF16, TypeC: element.BF16}
@@ -73,20 +75,30 @@ func TestDirect(t *testing.T) {
 		{name: "bf16, transposed", rows: []int{1, 4, 8, 16}, edit: transposed, o: half, want: wide},
 		{name: "int8", rows: []int{1, 4, 8, 16}, o: bytes, want: wide},
 		{name: "int4", rows: []int{1, 4, 8, 16}, o: int4, want: wide},
-		{name: "int4, odd A", rows: []int{1, 4, 8, 16}, edit: func(p *planner.Problem) { p.A.LD++ }, o: int4, want: wide},
-		{name: "gated", rows: []int{1, 4, 8, 16}, edit: func(p *planner.Problem) { p.B2 = p.B }, o: gated, want: wide},
-		{name: "A of odd rows", rows: []int{1, 4, 8, 16}, edit: func(p *planner.Problem) { p.A.LD++ }, want: wide},
+		{name: "int4, odd A", rows: []int{1, 4, 8, 16}, edit: func(p *planner.Problem) { p.A.LD++ }, o: int4,
+			want: wide},
+		{name: "gated", rows: []int{1, 4, 8, 16}, edit: func(p *planner.Problem) { p.B2 = p.B }, o: gated,
+			want: wide},
+		{name: "A of odd rows", rows: []int{1, 4, 8, 16}, edit: func(p *planner.Problem) { p.A.LD++ },
+			want: wide},
 		{name: "tuned", rows: []int{1, 4, 8, 16}, facts: tuned, want: wide},
 		{name: "odd B", rows: []int{1, 4, 8, 16}, edit: oddB},
 		{name: "odd B, bf16", rows: []int{1, 4, 8, 16}, edit: oddB, o: half},
-		{name: "B of bf16 that begins with 8 bytes", rows: []int{16}, edit: func(p *planner.Problem) { p.B.Offset += 4 }, o: half},
+		{name: "B of bf16 that begins with 8 bytes", rows: []int{16},
+			edit: func(p *planner.Problem) { p.B.Offset += 4 }, o: half},
 		{name: "odd B of one problem", rows: []int{16}, edit: oddB, last: true},
-		{name: "odd B2", rows: []int{16}, edit: func(p *planner.Problem) { p.B2 = planner.Matrix{LD: p.B.LD + 1} }, o: gated},
-		{name: "A transposed, odd", rows: []int{16}, edit: func(p *planner.Problem) { p.TransA, p.A.LD = true, p.M+1 }},
+		{name: "odd B2", rows: []int{16},
+			edit: func(p *planner.Problem) { p.B2 = planner.Matrix{LD: p.B.LD + 1} }, o: gated},
+		{name: "A transposed, odd", rows: []int{16}, edit: func(p *planner.Problem) {
+			p.TransA, p.A.LD = true,
+				p.M+1
+		}},
 		{name: "more rows", rows: []int{25, 32, 40, 64, 128}},
 		{name: "more rows, bf16", rows: []int{25, 32, 40, 64, 128}, o: half},
-		{name: "more rows of one problem", rows: []int{16}, edit: func(p *planner.Problem) { p.M = 25 }, last: true},
-		{name: "half of K", rows: []int{1, 4, 8, 16}, edit: func(p *planner.Problem) { p.K = 512 }, want: wide},
+		{name: "more rows of one problem", rows: []int{16}, edit: func(p *planner.Problem) { p.M = 25 },
+			last: true},
+		{name: "half of K", rows: []int{1, 4, 8, 16}, edit: func(p *planner.Problem) { p.K = 512 },
+			want: wide},
 		{name: "short K", rows: []int{1, 4, 8, 16}, edit: func(p *planner.Problem) { p.K = 511 }},
 	} {
 		for _, d := range overVulkan(t) {
@@ -97,7 +109,8 @@ func TestDirect(t *testing.T) {
 					if c.facts != nil {
 						c.facts(&d)
 					}
-					b, err := planner.Pack(slices.Repeat([]planner.Problem{planner.GEMM(rows, 4096, 4096)}, 16)...)
+					b, err := planner.Pack(slices.Repeat([]planner.Problem{planner.GEMM(rows, 4096, 4096)},
+						16)...)
 					require.NoError(t, err)
 					for i := range b {
 						if c.edit != nil && (i == len(b)-1 || !c.last) {
@@ -126,7 +139,8 @@ func TestDirect(t *testing.T) {
 // Plans that the device completes are of the same shapes, ragged ones by the sizes that are expected.
 func TestDirectRagged(t *testing.T) {
 	experts := planner.Ragged{Form: planner.EndsOfRows, Groups: 16, M: 16 * 16, N: 4096, K: 4096,
-		A: planner.Matrix{LD: 4096}, B: planner.Matrix{LD: 4096}, C: planner.Matrix{LD: 4096}, StrideB: 4096 * 4096}
+		A: planner.Matrix{LD: 4096}, B: planner.Matrix{LD: 4096}, C: planner.Matrix{LD: 4096},
+		StrideB: 4096 * 4096}
 	for _, c := range []struct {
 		name string
 		edit func(*planner.Ragged)
@@ -187,7 +201,8 @@ func TestDirectSweep(t *testing.T) {
 					require.NoError(t, err)
 					want, err := plain.Plan(t.Context(), b, o)
 					require.NoError(t, err)
-					require.Equal(t, tilesOf(want), tilesOf(p), "%s, %s, %d-%d-%d in units of %d", d.Name, o.TypeA, c.MaxMN, c.MaxK, c.Batch, unit)
+					require.Equal(t, tilesOf(want), tilesOf(p), "%s, %s, %d-%d-%d in units of %d", d.Name,
+						o.TypeA, c.MaxMN, c.MaxK, c.Batch, unit)
 				}
 			}
 		}

@@ -11,6 +11,6 @@
 // Package tile below it has the tile table, package devices the facts of known GPUs, and
 // package encoding what backends read of a plan.
 //
-// Reading order: problem.go, tile/table.go and plan.go, and then the way of a batch: build.go, check.go, options.go,
-// model.go, choose.go with load.go, schedules.go with cost.go, deal.go, and encode.go.
+// Reading order: problem.go, tile/table.go and plan.go, and then the way of a batch: build.go, check.go,
+// options.go, model.go, choose.go with load.go, schedules.go with cost.go, deal.go, and encode.go.
 package planner

@@ -6,10 +6,10 @@ import (
 	"github.com/batchgemm/batchgemm/internal/tile"
 )
 
-// dealDynamic gives each of as many workers as the device runs at once its first tiles, longest first. Workers take
-// the others from a counter when they can do more (encoding.DynamicNext): the dynamic schedules of Osama's
-// abstraction. In the plan the last worker has these. No tile is cut, so that results do not depend on who
-// computes which.
+// dealDynamic gives each of as many workers as the device runs at once its first tiles, longest first.
+// Workers take the others from a counter when they can do more (encoding.DynamicNext): the dynamic schedules
+// of Osama's abstraction. In the plan the last worker has these. No tile is cut, so that results do not
+// depend on who computes which.
 //
 // Where units take workers from a counter anyway, as threads of a CPU do, a worker has one tile.
 func dealDynamic(p *builder, g *group) error {
@@ -67,21 +67,21 @@ const (
 	// lastMicros is what a worker takes to learn that there is no more. A guess.
 	lastMicros = 0.5
 	// Of operands whose rows begin with 16 bytes tiles take as long as these take through the L2 cache, which
-	// predictions do not tell: dynamic tiles are more even than shares by predicted times. Of aligned tiles in bf16 on
-	// an H100 they are 3 to 7 percent sooner where a launch takes more than 20 us, as long at 10 to 20, and
-	// 5 percent later below (geometric means of 161 launches of 117 batches), and later too where no tile has
-	// more than four steps, or where all are alike, since shares keep neighbours at the same rows of A and B:
-	// 64 products of 512 x 512 x 1024 take 10 percent longer so, 32 of 256 x 768 x 2048 6, 128 of 256 x
-	// 256 x 256 12. One of 3000 x 3000 x 3000, with tiles of half the size at its edges, takes 5 percent
-	// less.
+	// predictions do not tell: dynamic tiles are more even than shares by predicted times. Of aligned tiles
+	// in bf16 on an H100 they are 3 to 7 percent sooner where a launch takes more than 20 us, as long at 10
+	// to 20, and 5 percent later below (geometric means of 161 launches of 117 batches), and later too where
+	// no tile has more than four steps, or where all are alike, since shares keep neighbours at the same rows
+	// of A and B: 64 products of 512 x 512 x 1024 take 10 percent longer so, 32 of 256 x 768 x 2048 6, 128 of
+	// 256 x 256 x 256 12. One of 3000 x 3000 x 3000, with tiles of half the size at its edges, takes 5
+	// percent less.
 	alignedUneven     = 0.06
 	alignedAlike      = 0.99 // of the steps that there would be if all tiles were as the longest
 	alignedLastMicros = 0.9
 	alignedSteps      = 4
 )
 
-// dynamicCost is that of workers that have even shares, each of which asks for its chunks one after the other.
-// What it saves where units are not equally fast, no prediction knows.
+// dynamicCost is that of workers that have even shares, each of which asks for its chunks one after the
+// other. What it saves where units are not equally fast, no prediction knows.
 func (m *model) dynamicCost(id tileID, l load) (gemm, fixup float64) {
 	if m.family.counter {
 		return m.dataParallelCost(id, l)

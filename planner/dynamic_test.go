@@ -40,7 +40,8 @@ func takeChunks(table []uint32, workers int, rng *rand.Rand) [][]uint32 {
 	return of
 }
 
-// checkDynamic: whoever is first, each dynamic tile is taken once, and the next run finds the table as it was.
+// checkDynamic: whoever is first, each dynamic tile is taken once, and the next run finds the table as it
+// was.
 func checkDynamic(t *testing.T, p *Plan, l *encoding.Launch, table []uint32) {
 	t.Helper()
 	tiles := int(p.Workers[l.First+l.Count] - p.Workers[l.First])
@@ -48,7 +49,8 @@ func checkDynamic(t *testing.T, p *Plan, l *encoding.Launch, table []uint32) {
 	require.Zero(t, before[encoding.DynamicNext])
 	require.Greater(t, tiles, l.Count*l.Chunk-1)
 	for w := range l.Count - 1 {
-		require.EqualValues(t, l.Chunk, p.Workers[l.First+w+1]-p.Workers[l.First+w], "in the plan the last worker has those that anybody takes")
+		require.EqualValues(t, l.Chunk, p.Workers[l.First+w+1]-p.Workers[l.First+w],
+			"in the plan the last worker has those that anybody takes")
 	}
 	for seed := range uint64(2) { // one run behind the other
 		of := takeChunks(table[:encoding.DynamicWords], l.Count, rand.New(rand.NewPCG(seed, 0)))
@@ -64,7 +66,8 @@ func checkDynamic(t *testing.T, p *Plan, l *encoding.Launch, table []uint32) {
 	}
 }
 
-// TestDynamic: workers that stay, a first tile for each in the order of data-parallel, and all others for whoever can do more.
+// TestDynamic: workers that stay, a first tile for each in the order of data-parallel, and all others for
+// whoever can do more.
 func TestDynamic(t *testing.T) {
 	many := slices.Repeat([]Problem{GEMM(64, 64, 40), GEMM(30, 20, 300)}, 300)
 	for name, c := range map[string]struct {
@@ -74,8 +77,9 @@ func TestDynamic(t *testing.T) {
 		epilogue Epilogue
 		chunk    int // 0: none takes any
 	}{
-		"warpgroups":        {"h200", "wgmma-64x64", many, Epilogue{}, 1},
-		"small tiles":       {"h200", "wgmma-64x64", slices.Repeat([]Problem{GEMM(64, 64, 8)}, 40000), Epilogue{}, mostChunk},
+		"warpgroups": {"h200", "wgmma-64x64", many, Epilogue{}, 1},
+		"small tiles": {"h200", "wgmma-64x64", slices.Repeat([]Problem{GEMM(64, 64, 8)}, 40000),
+			Epilogue{}, mostChunk},
 		"tensor cores":      {"h200", "tensor-32x32", many, Epilogue{}, 1},
 		"plain":             {"mi210", "large", many, Epilogue{}, 1},
 		"webgpu":            {"h200-webgpu", "large", slices.Repeat(many, 3), Epilogue{}, 1},
@@ -110,11 +114,13 @@ func TestDynamic(t *testing.T) {
 	}
 }
 
-// TestDynamicWorkers: the workers of a dynamic launch are never cut into several launches, which would have a counter each.
+// TestDynamicWorkers: the workers of a dynamic launch are never cut into several launches, which would have a
+// counter each.
 func TestDynamicWorkers(t *testing.T) {
 	d := device(t, "h200")
 	d.MaxWorkers = 7
-	p, err := New(d).Plan(t.Context(), mustPack(t, GEMM(640, 640, 100)), Options{Tile: "wgmma-64x64", Schedule: ScheduleDynamic})
+	p, err := New(d).Plan(t.Context(), mustPack(t, GEMM(640, 640, 100)),
+		Options{Tile: "wgmma-64x64", Schedule: ScheduleDynamic})
 	require.NoError(t, err)
 	checkAll(t, p)
 	require.Len(t, p.Launches, 1)
@@ -132,14 +138,16 @@ func aCPU(t testing.TB) *Device {
 
 // TestDynamicOnCPU: threads take tiles from a counter as it is.
 func TestDynamicOnCPU(t *testing.T) {
-	p, err := New(aCPU(t)).Plan(t.Context(), mustPack(t, GEMM(640, 640, 100)), Options{Tile: "simd-64x64", Schedule: ScheduleDynamic})
+	p, err := New(aCPU(t)).Plan(t.Context(), mustPack(t, GEMM(640, 640, 100)),
+		Options{Tile: "simd-64x64", Schedule: ScheduleDynamic})
 	require.NoError(t, err)
 	checkAll(t, p)
 	require.Equal(t, 100, p.Launches[0].Count)
 	require.False(t, p.Launches[0].Loop)
 }
 
-// TestDynamicCost: by what is predicted of it, it is never the planner's own choice, since it knows no uneven units.
+// TestDynamicCost: by what is predicted of it, it is never the planner's own choice, since it knows no uneven
+// units.
 func TestDynamicCost(t *testing.T) {
 	m := new(model)
 	require.NoError(t, m.set(device(t, "h200"), arithmetic{compute: ComputeF32Emulated}, false, only{}))
@@ -148,7 +156,8 @@ func TestDynamicCost(t *testing.T) {
 			continue
 		}
 		for _, tiles := range []int{1, 100, 1000, 100000} {
-			l := load{tiles: tiles, steps: 4 * float64(tiles), longest: 8, whole: float64(tiles), work: 4 * float64(tiles)}
+			l := load{tiles: tiles, steps: 4 * float64(tiles), longest: 8, whole: float64(tiles),
+				work: 4 * float64(tiles)}
 			static, _ := m.lptCost(tileID(id), l)
 			cost, fixup := m.dynamicCost(tileID(id), l)
 			require.Zero(t, fixup)
@@ -160,8 +169,8 @@ func TestDynamicCost(t *testing.T) {
 	}
 }
 
-// TestAlignedDynamic: of operands whose rows begin with 16 bytes long launches of uneven tiles are dynamic, but for tiles of few steps, and others have
-// shares.
+// TestAlignedDynamic: of operands whose rows begin with 16 bytes long launches of uneven tiles are dynamic,
+// but for tiles of few steps, and others have shares.
 func TestAlignedDynamic(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 0))
 	uneven := func(k, unaligned int) Problem {
@@ -177,7 +186,8 @@ func TestAlignedDynamic(t *testing.T) {
 		{"long launch", 256, func() Problem { return uneven(1024, 0) }, "", ScheduleDynamic},
 		{"few problems", 24, func() Problem { return uneven(512, 0) }, "", ScheduleLPT},
 		{"few steps", 256, func() Problem { return uneven(128, 0) }, "", ScheduleLPT},
-		{"rows begin anywhere", 256, func() Problem { return uneven(1024, 1) }, "aligned-128x128", ScheduleLPT},
+		{"rows begin anywhere", 256, func() Problem { return uneven(1024, 1) }, "aligned-128x128",
+			ScheduleLPT},
 		{"tiles are alike", 64, func() Problem { return GEMM(500, 512, 1024) }, "", ScheduleLPT},
 		{"tiles are alike but at edges", 96, func() Problem { return GEMM(312, 512, 1024) }, "", ScheduleLPT},
 	} {
@@ -187,7 +197,8 @@ func TestAlignedDynamic(t *testing.T) {
 			for i := range batch {
 				batch[i] = c.problem()
 			}
-			p, err := New(device(t, "h200")).Plan(t.Context(), mustPack(t, batch...), Options{TypeA: element.BF16, TypeC: element.BF16, Tile: c.tile})
+			p, err := New(device(t, "h200")).Plan(t.Context(), mustPack(t, batch...),
+				Options{TypeA: element.BF16, TypeC: element.BF16, Tile: c.tile})
 			require.NoError(t, err)
 			for _, l := range p.Launches {
 				require.Equal(t, string(c.schedule), l.Schedule, "%s", l)

@@ -42,7 +42,8 @@ func TestEarly(t *testing.T) {
 		{"a counter", 1000, 32, "tensor-32x32", planner.ScheduleDynamic, 64, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, err := maker.Plan(t.Context(), square(c.n, c.side, c.k), planner.Options{Tile: c.tile, Schedule: c.schedule})
+			p, err := maker.Plan(t.Context(), square(c.n, c.side, c.k),
+				planner.Options{Tile: c.tile, Schedule: c.schedule})
 			require.NoError(t, err)
 			require.Len(t, p.Launches, 1)
 			require.Equal(t, c.early, p.Early(&p.Launches[0]), p.Launches[0].Count)
@@ -61,14 +62,17 @@ func TestEarly(t *testing.T) {
 		}
 		b, err := planner.Pack(b...)
 		require.NoError(t, err)
-		p, err := maker.Plan(t.Context(), b, planner.Options{TypeA: element.BF16, TypeC: element.F32, Tile: "aligned-64x64", Schedule: planner.ScheduleSplitK})
+		p, err := maker.Plan(t.Context(), b, planner.Options{TypeA: element.BF16, TypeC: element.F32,
+			Tile: "aligned-64x64", Schedule: planner.ScheduleSplitK})
 		require.NoError(t, err)
 		require.True(t, p.Launches[1].Fixup)
 		require.Equal(t, 140, p.Launches[1].Count)
 		require.Equal(t, []bool{true, true}, early(p))
 	})
 	t.Run("sizes on the device", func(t *testing.T) {
-		p, err := maker.PlanRagged(planner.Ragged{Form: planner.EndsOfRows, Groups: 4, M: 64, N: 64, K: 64, A: planner.Matrix{LD: 64}, B: planner.Matrix{LD: 64}, C: planner.Matrix{LD: 64}, StrideB: 64 * 64}, planner.Options{})
+		p, err := maker.PlanRagged(planner.Ragged{Form: planner.EndsOfRows, Groups: 4, M: 64, N: 64, K: 64,
+			A: planner.Matrix{LD: 64}, B: planner.Matrix{LD: 64}, C: planner.Matrix{LD: 64},
+			StrideB: 64 * 64}, planner.Options{})
 		require.NoError(t, err)
 		require.NotContains(t, early(p), true)
 	})

@@ -55,7 +55,8 @@ func (p *Plan) encodeRagged(dst []uint32) []uint32 {
 // encodeItems, encodeFixups and encodeTable write a section and return its end.
 func (p *Plan) encodeItems(dst []uint32, l *encoding.Launch) int {
 	segments := p.Segments[p.Workers[l.First]:p.Workers[l.First+l.Count]]
-	e := itemEncoder{plan: p, launch: l, tile: l.Tile, words: l.ItemWords(), vector: p.Options.vector(), problem: -1}
+	e := itemEncoder{plan: p, launch: l, tile: l.Tile, words: l.ItemWords(), vector: p.Options.vector(),
+		problem: -1}
 	at, words := l.Items, e.words*l.Epilogue.Products()
 	tiles := p.Fixups[l.FirstFixup : l.FirstFixup+l.Finishes]
 	for i := range segments {
@@ -68,8 +69,8 @@ func (p *Plan) encodeItems(dst []uint32, l *encoding.Launch) int {
 	return at
 }
 
-// encodePartial says in the item of a part, which has a slot, where its tile is. Tiles are in the order of their
-// slots.
+// encodePartial says in the item of a part, which has a slot, where its tile is. Tiles are in the order of
+// their slots.
 func encodePartial(w []uint32, l *encoding.Launch, tiles []encoding.Fixup, slot int32) {
 	tile := sort.Search(len(tiles), func(i int) bool { return tiles[i].Slot > slot }) - 1
 	fixups := l.Sums - l.Items
@@ -179,8 +180,8 @@ func (e *itemEncoder) begin(problem int32) {
 	c[encoding.Flags] |= e.plan.Options.flagsC()
 }
 
-// encode writes the item of a segment, with a tail where items have one, and of a gated tile a second item. It goes
-// word by word, because a copy of several would wait for the words that begin has just written.
+// encode writes the item of a segment, with a tail where items have one, and of a gated tile a second item.
+// It goes word by word, because a copy of several would wait for the words that begin has just written.
 func (e *itemEncoder) encode(dst []uint32, s *encoding.Segment) {
 	w := (*[encoding.ItemWords]uint32)(dst)
 	if s.Problem != e.problem {
@@ -283,7 +284,8 @@ func (p *Problem) pointersAt(e *encoding.Epilogue) uint32 {
 // K steps start at multiples of as many rows, columns or k within a matrix.
 func (p *Problem) aligned(elements int) bool { return p.A.aligned(elements) && p.B.aligned(elements) }
 
-// vectorTile reports the same of B, and of A where its memory runs along the rows of the tile: see Kernel.Vector.
+// vectorTile reports the same of B, and of A where its memory runs along the rows of the tile: see
+// Kernel.Vector.
 func (p *Problem) vectorTile(elements int) bool {
 	return p.B.aligned(elements) && (!p.TransA || p.A.aligned(elements))
 }

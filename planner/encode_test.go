@@ -26,7 +26,8 @@ func TestEncode(t *testing.T) {
 		Problem{M: 3, N: 5, K: 0, Alpha: Scale(float32(math.NaN())), Beta: 3},
 		Problem{M: 8, N: 8, K: 8, TransA: true},
 	)
-	p, err := New(device(t, "h200-webgpu")).Plan(t.Context(), b, Options{Tile: "large", Schedule: ScheduleDataParallel})
+	p, err := New(device(t, "h200-webgpu")).Plan(t.Context(), b,
+		Options{Tile: "large", Schedule: ScheduleDataParallel})
 	require.NoError(t, err)
 	w := p.Encode(nil)
 	require.Len(t, w, p.Words)
@@ -36,9 +37,12 @@ func TestEncode(t *testing.T) {
 
 	items := w[p.Launches[0].Items:]
 	f := math.Float32bits
-	require.Equal(t, []uint32{0, 0, 0, 20, 20, 9, 9, 64 | 9<<16, f(2), f(-0.5), encoding.Final, 0}, items[:encoding.ItemWords])
-	require.Equal(t, []uint32{64 * 20, 0, 64 * 9, 20, 20, 9, 9, 6 | 9<<16, f(2), f(-0.5), encoding.Final, 0}, items[encoding.ItemWords:2*encoding.ItemWords])
-	require.Equal(t, []uint32{1400, 180, 632, 0, 0, 5, 5, 3 | 5<<16, 0, f(3), encoding.Final, 0}, items[2*encoding.ItemWords:3*encoding.ItemWords],
+	require.Equal(t, []uint32{0, 0, 0, 20, 20, 9, 9, 64 | 9<<16, f(2), f(-0.5), encoding.Final, 0},
+		items[:encoding.ItemWords])
+	require.Equal(t, []uint32{64 * 20, 0, 64 * 9, 20, 20, 9, 9, 6 | 9<<16, f(2), f(-0.5), encoding.Final, 0},
+		items[encoding.ItemWords:2*encoding.ItemWords])
+	require.Equal(t, []uint32{1400, 180, 632, 0, 0, 5, 5, 3 | 5<<16, 0, f(3), encoding.Final, 0},
+		items[2*encoding.ItemWords:3*encoding.ItemWords],
 		"without a product alpha has no part")
 	require.Zero(t, testing.AllocsPerRun(10, func() { w = p.Encode(w) }))
 }
@@ -59,7 +63,8 @@ func TestEncodeOverwrites(t *testing.T) {
 
 func TestEncodeSplit(t *testing.T) {
 	b := mustPack(t, GEMM(16, 16, 1000))
-	p, err := New(device(t, "h200-webgpu")).Plan(t.Context(), b, Options{Tile: "small", Schedule: ScheduleStreamK})
+	p, err := New(device(t, "h200-webgpu")).Plan(t.Context(), b,
+		Options{Tile: "small", Schedule: ScheduleStreamK})
 	require.NoError(t, err)
 	w := p.Encode(nil)
 	l, fix := p.Launches[0], p.Launches[1]
@@ -73,7 +78,8 @@ func TestEncodeSplit(t *testing.T) {
 		depth += item[3]
 	}
 	require.Equal(t, uint32(1000), depth)
-	require.Equal(t, []uint32{0, 16, 16 | 16<<16, 0, math.Float32bits(1), 0, uint32(l.Count), 0}, w[fix.Items:fix.Items+encoding.FixupWords])
+	require.Equal(t, []uint32{0, 16, 16 | 16<<16, 0, math.Float32bits(1), 0, uint32(l.Count), 0},
+		w[fix.Items:fix.Items+encoding.FixupWords])
 }
 
 // TestEncodeParts: parts of a tile share its fix-up, behind the items, and a word that counts them.
@@ -117,8 +123,10 @@ func TestEncodeParts(t *testing.T) {
 		"two launches":   {device: &few, batch: b},
 		"too many parts": {batch: mustPack(t, GEMM(16, 16, 4000))},
 		"tf32":           {batch: b, o: Options{Compute: ComputeTF32}},
-		"halves":         {batch: long, o: Options{TypeA: element.BF16, TypeC: element.F32, Tile: "tensor-32x32"}},
-		"an epilogue":    {batch: long, o: Options{Epilogue: Epilogue{Activation: ReLU}, Tile: "tensor-32x32"}},
+		"halves": {batch: long, o: Options{TypeA: element.BF16, TypeC: element.F32,
+			Tile: "tensor-32x32"}},
+		"an epilogue": {batch: long, o: Options{Epilogue: Epilogue{Activation: ReLU},
+			Tile: "tensor-32x32"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.o.Schedule, c.o.Tile = ScheduleSplitK, cmp.Or(c.o.Tile, "small")
@@ -134,7 +142,8 @@ func TestEncodeParts(t *testing.T) {
 	}
 }
 
-// TestMostParts: no tile of a launch that sums parts itself has more than MaxPartials, wherever it is among the others.
+// TestMostParts: no tile of a launch that sums parts itself has more than MaxPartials, wherever it is among
+// the others.
 func TestMostParts(t *testing.T) {
 	for name, c := range map[string]struct {
 		parts []int // of each tile
@@ -155,7 +164,8 @@ func TestMostParts(t *testing.T) {
 				}
 				return workers
 			}}
-			p, err := New(device(t, "h200")).Plan(t.Context(), mustPack(t, GEMM(16, 3*16, 400)), Options{Tile: "small", Custom: cuts})
+			p, err := New(device(t, "h200")).Plan(t.Context(), mustPack(t, GEMM(16, 3*16, 400)),
+				Options{Tile: "small", Custom: cuts})
 			require.NoError(t, err)
 			require.Equal(t, c.sums, p.Launches[0].Partials)
 			require.Equal(t, !c.sums, p.Launches[len(p.Launches)-1].Fixup)
@@ -184,7 +194,8 @@ func TestReplanReusesMemory(t *testing.T) {
 		maker, p := New(d), new(Plan)
 		require.NoError(t, maker.Replan(t.Context(), p, big, Options{Schedule: s}))
 		require.Zero(t, testing.AllocsPerRun(5, func() {
-			if maker.Replan(t.Context(), p, small, Options{Schedule: s}) != nil || maker.Replan(t.Context(), p, big, Options{Schedule: s}) != nil {
+			if maker.Replan(t.Context(), p, small, Options{Schedule: s}) != nil ||
+				maker.Replan(t.Context(), p, big, Options{Schedule: s}) != nil {
 				t.Error("planning failed")
 			}
 		}), "schedule %q", s)
@@ -208,8 +219,11 @@ func TestBuildErrors(t *testing.T) {
 		{"bad batch", Batch{{M: -1}}, Options{}, "problem 0: M -1 is negative"},
 		{"unknown tile", good, Options{Tile: "xl"}, `unknown tile "xl"`},
 		{"unknown rule", good, Options{Rule: "best"}, `unknown rule "best" (known: cost, zhang2025)`},
-		{"unknown schedule", good, Options{Schedule: "random"}, `unknown schedule "random" (known: data-parallel, batched, `},
-		{"rows longer than a binding", long, Options{}, "problem 0: lda or ldb is too large: one tile tiny-k4 reaches more than the 33554432 elements that webgpu-default can bind"},
+		{"unknown schedule", good, Options{Schedule: "random"},
+			`unknown schedule "random" (known: data-parallel, batched, `},
+		{"rows longer than a binding", long, Options{},
+			"problem 0: lda or ldb is too large: one tile tiny-k4 reaches more than the 33554432 elements " +
+				"that webgpu-default can bind"},
 		{"rows of C longer than a binding", tall, Options{}, "problem 0: ldc 20971520 is too large"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -222,7 +236,8 @@ func TestBuildErrors(t *testing.T) {
 
 // TestGoldenPlans shows every change of what is planned.
 func TestGoldenPlans(t *testing.T) {
-	inception := mustPack(t, GEMM(49, 160, 192), GEMM(49, 128, 192), GEMM(49, 256, 192), GEMM(49, 160, 192), GEMM(49, 32, 192))
+	inception := mustPack(t, GEMM(49, 160, 192), GEMM(49, 128, 192), GEMM(49, 256, 192), GEMM(49, 160, 192),
+		GEMM(49, 32, 192))
 	random := randomBatch(t, rand.New(rand.NewPCG(9, 9)), 24, 0, 150)
 	longK := mustPack(t, GEMM(64, 64, 8192), GEMM(48, 80, 4000))
 	for _, c := range []struct {
@@ -259,19 +274,22 @@ func TestGoldenPlans(t *testing.T) {
 			}
 			want, err := os.ReadFile(file)
 			require.NoError(t, err)
-			require.Equal(t, string(want), got.String(), "run go test ./planner -update and read the difference")
+			require.Equal(t, string(want), got.String(),
+				"run go test ./planner -update and read the difference")
 		})
 	}
 }
 
 func TestExplainJSON(t *testing.T) {
-	p, err := New(device(t, "mi210")).Plan(t.Context(), mustPack(t, GEMM(70, 70, 33), GEMM(0, 4, 4)), Options{Tile: "large"})
+	p, err := New(device(t, "mi210")).Plan(t.Context(), mustPack(t, GEMM(70, 70, 33), GEMM(0, 4, 4)),
+		Options{Tile: "large"})
 	require.NoError(t, err)
 	text, err := json.Marshal(p.Explain())
 	require.NoError(t, err)
 	var e Explanation
 	require.NoError(t, json.Unmarshal(text, &e))
 	require.Equal(t, p.Explain(), e)
-	require.Equal(t, ProblemUse{Index: 0, M: 70, N: 70, K: 33, Trans: "nn", Tile: "large", Tiles: 4, Waves: 16, Segments: 4, MinK: 33, MaxK: 33, Padding: 1 - 4900./16384}, e.Problems[0])
+	require.Equal(t, ProblemUse{Index: 0, M: 70, N: 70, K: 33, Trans: "nn", Tile: "large", Tiles: 4,
+		Waves: 16, Segments: 4, MinK: 33, MaxK: 33, Padding: 1 - 4900./16384}, e.Problems[0])
 	require.Zero(t, e.Problems[1].Tiles)
 }

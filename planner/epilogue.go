@@ -25,17 +25,16 @@ const (
 //	u = alpha*op(A)*op(B2) + bias[N+j]
 //	C = weight[i] * act(g) * u
 //
-// With scales alpha*op(A)*op(B) is multiplied by the one of row i of A, and then by the one of column
-// j of op(B), or of B2. What leaves the range of fp32 on the way does not come back. With zero points op(A)*op(B) is
-// op(A)*op(B) - zero[i]*sum[j] before that.
+// With scales alpha*op(A)*op(B) is multiplied by the one of row i of A, and then by the one of column j of
+// op(B), or of B2. What leaves the range of fp32 on the way does not come back. With zero points op(A)*op(B)
+// is op(A)*op(B) - zero[i]*sum[j] before that.
 //
 // Where kernels are native (CUDA, HIP), those for epilogues are of fewer tile shapes
 // (KernelFacts.Epilogues), none of which takes clusters or, with ComputeTF32, tf32 products.
 //
 // All indices are in Rows, one buffer of 32-bit words, and so are weights and scales, as bits of fp32, and
-// addresses.
-// Where K or alpha is 0 the products are 0, whatever the scales are, and what follows is done all the same. NaN stays
-// NaN; GELU and SiLU of -Inf are 0.
+// addresses. Where K or alpha is 0 the products are 0, whatever the scales are, and what follows is done all
+// the same. NaN stays NaN; GELU and SiLU of -Inf are 0.
 type Epilogue struct {
 	Activation Activation `json:"activation,omitempty"`
 	// Bias: Problem.Bias is the first of N elements of the buffer Bias, of C's type, which are
@@ -56,16 +55,18 @@ type Epilogue struct {
 	ScatterRows int `json:"scatter_rows,omitempty"`
 	// Weights: row i is multiplied by the number whose bits are Rows[Problem.Weights+i].
 	Weights bool `json:"weights,omitempty"`
-	// ScaleA and ScaleB are the scales of A and of B, of elements of 8 bits alone, but for those of groups (PerGroup128). Those of A are the numbers
-	// whose bits are in Rows from Problem.ScaleA on: one; or M of them, by row of op(A); or where rows are
-	// gathered GatherRows, by row of A, and a row of zeros has 1. Those of B are from Problem.ScaleB on:
-	// one, or N; or of groups B.LD for each; with Gated those of B2 behind them. Of blocks (PerBlock) both have more.
+	// ScaleA and ScaleB are the scales of A and of B, of elements of 8 bits alone, but for those of groups
+	// (PerGroup128). Those of A are the numbers whose bits are in Rows from Problem.ScaleA on: one; or M of
+	// them, by row of op(A); or where rows are gathered GatherRows, by row of A, and a row of zeros has 1.
+	// Those of B are from Problem.ScaleB on: one, or N; or of groups B.LD for each; with Gated those of B2
+	// behind them. Of blocks (PerBlock) both have more.
 	ScaleA Scaling `json:"scale_a,omitempty"`
 	ScaleB Scaling `json:"scale_b,omitempty"`
-	// ZeroA: elements of A, of Int8, stand for their distance from a zero point, an int32 from -128 to 127, which is the word of Rows
-	// behind each scale of A, by tensor or row. B has a scale for each column, and behind each the sum of the column's
-	// elements, an int32 (element.SumColumns). Scales are thus two words apart, and each operand has twice as many words. A row of
-	// zeros, as where none is gathered, is one of products 0, and its zero point has no part.
+	// ZeroA: elements of A, of Int8, stand for their distance from a zero point, an int32 from -128 to 127,
+	// which is the word of Rows behind each scale of A, by tensor or row. B has a scale for each column, and
+	// behind each the sum of the column's elements, an int32 (element.SumColumns). Scales are thus two words
+	// apart, and each operand has twice as many words. A row of zeros, as where none is gathered, is one of
+	// products 0, and its zero point has no part.
 	ZeroA bool `json:"zero_a,omitempty"`
 	// Pointers are the operands that each problem has at an address of its own.
 	Pointers Pointers `json:"pointers,omitzero"`
@@ -76,7 +77,8 @@ func (e *Epilogue) none() bool { return *e == Epilogue{} }
 
 // kernel is what kernels know of it: items have the rest.
 func (e *Epilogue) kernel() encoding.Epilogue {
-	return encoding.Epilogue{Activation: e.Activation, Bias: e.Bias, Gated: e.Gated, Gather: e.GatherRows > 0, Scatter: e.ScatterRows > 0, Weights: e.Weights,
+	return encoding.Epilogue{Activation: e.Activation, Bias: e.Bias, Gated: e.Gated, Gather: e.GatherRows > 0,
+		Scatter: e.ScatterRows > 0, Weights: e.Weights,
 		Pointers: e.Pointers, ScaleA: e.ScaleA, ScaleB: e.ScaleB, Pairs: e.ZeroA, Zeros: e.ZeroA}
 }
 
@@ -154,7 +156,8 @@ func (e *Epilogue) checkProblem(i int, p *Problem, have *Lengths) error {
 			if l.bias {
 				need = "needs elements"
 			}
-			return problemError(i, l.arg, "%s [%d, %d) of a buffer of %d", need, l.first, l.first+l.length, length)
+			return problemError(i, l.arg, "%s [%d, %d) of a buffer of %d", need, l.first, l.first+l.length,
+				length)
 		}
 	}
 	return nil
@@ -196,7 +199,8 @@ func (x *Lengths) of(l *list) *int {
 	return &x.Rows
 }
 
-// Lengths returns what operands need at least for a plan with an epilogue. The batch must have passed its check.
+// Lengths returns what operands need at least for a plan with an epilogue. The batch must have passed its
+// check.
 func (b Batch) Lengths(e Epilogue) (x Lengths) {
 	withEpilogue := !e.none()
 	for i := range b {

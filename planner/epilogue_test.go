@@ -53,12 +53,16 @@ func operandsOf(b Batch, e Epilogue) Batch {
 
 func TestEpiloguePlans(t *testing.T) {
 	batches := map[string]func() Batch{
-		"none":   func() Batch { return nil },
-		"tiny":   func() Batch { return randomBatch(t, rand.New(rand.NewPCG(4, 1)), 100, 0, 9) },
-		"mixed":  func() Batch { return randomBatch(t, rand.New(rand.NewPCG(4, 2)), 30, 0, 300) },
-		"long K": func() Batch { return mustPack(t, GEMM(64, 64, 8192), GEMM(1, 1, 10000), GEMM(33, 17, 4097)) },
+		"none":  func() Batch { return nil },
+		"tiny":  func() Batch { return randomBatch(t, rand.New(rand.NewPCG(4, 1)), 100, 0, 9) },
+		"mixed": func() Batch { return randomBatch(t, rand.New(rand.NewPCG(4, 2)), 30, 0, 300) },
+		"long K": func() Batch {
+			return mustPack(t, GEMM(64, 64, 8192), GEMM(1, 1, 10000),
+				GEMM(33, 17, 4097))
+		},
 		"no product": func() Batch {
-			return mustPack(t, Problem{M: 9, N: 70, Beta: 1}, Problem{M: 80, N: 7, K: 5, Alpha: Scale(0), Beta: 1}, Problem{N: 3, K: 3})
+			return mustPack(t, Problem{M: 9, N: 70, Beta: 1}, Problem{M: 80, N: 7, K: 5, Alpha: Scale(0),
+				Beta: 1}, Problem{N: 3, K: 3})
 		},
 	}
 	tight := *withEpilogue(device(t, "webgpu-default"))
@@ -71,7 +75,8 @@ func TestEpiloguePlans(t *testing.T) {
 						b := operandsOf(batch(), e)
 						p, err := New(withEpilogue(d)).Plan(t.Context(), b, Options{Epilogue: e, Schedule: s})
 						if name == "long K" && d == &tight && e.Gated { // which a worker's loops do not reach
-							require.ErrorContains(t, err, ": K is too large for gated units: one launch of webgpu-default takes ")
+							require.ErrorContains(t, err,
+								": K is too large for gated units: one launch of webgpu-default takes ")
 							return
 						}
 						require.NoError(t, err)
@@ -85,7 +90,8 @@ func TestEpiloguePlans(t *testing.T) {
 						require.NoError(t, json.Unmarshal(text, &again))
 						require.Equal(t, p.Encode(nil), again.Encode(nil))
 						require.Equal(t, e, again.Options.Epilogue)
-						require.NoError(t, New(withEpilogue(d)).Renew(t.Context(), &again, b, Options{Epilogue: e, Schedule: s}))
+						require.NoError(t, New(withEpilogue(d)).Renew(t.Context(), &again, b,
+							Options{Epilogue: e, Schedule: s}))
 						require.Equal(t, p.Encode(nil), again.Encode(nil), "the host makes the items")
 					})
 				}
@@ -98,7 +104,8 @@ func TestEpiloguePlans(t *testing.T) {
 func TestEpilogueWindows(t *testing.T) {
 	d := withEpilogue(device(t, "webgpu-default"))
 	d.MaxBinding = 64 << 10
-	for i, e := range []Epilogue{{Bias: true}, {GatherRows: 80, ScatterRows: 90, Weights: true}, {Gated: true}} {
+	for i, e := range []Epilogue{{Bias: true}, {GatherRows: 80, ScatterRows: 90, Weights: true},
+		{Gated: true}} {
 		b := operandsOf(randomBatch(t, rand.New(rand.NewPCG(4, 7)), 40, 1, 80), e)
 		p, err := New(d).Plan(t.Context(), b, Options{Epilogue: e})
 		require.NoError(t, err, i)
@@ -106,20 +113,26 @@ func TestEpilogueWindows(t *testing.T) {
 		checkAll(t, p)
 	}
 	e := Epilogue{GatherRows: 1000, ScatterRows: 1000}
-	_, err := New(d).Plan(t.Context(), Batch{{M: 1, N: 1, K: 20, A: Matrix{LD: 20}, B: Matrix{LD: 1}, C: Matrix{LD: 1}}}, Options{Epilogue: e})
-	require.ErrorContains(t, err, "problem 0: lda or ldb is too large: one tile tiny-k4 reaches more than the 16384 elements")
-	_, err = New(d).Plan(t.Context(), Batch{{M: 1, N: 20, K: 1, A: Matrix{LD: 1}, B: Matrix{LD: 20}, C: Matrix{LD: 20}}}, Options{Epilogue: e})
-	require.ErrorContains(t, err, "problem 0: ldc 20 is too large: one tile tiny-k4 reaches more than the 16384 elements")
+	_, err := New(d).Plan(t.Context(), Batch{{M: 1, N: 1, K: 20, A: Matrix{LD: 20}, B: Matrix{LD: 1},
+		C: Matrix{LD: 1}}}, Options{Epilogue: e})
+	require.ErrorContains(t, err, "problem 0: lda or ldb is too large: one tile tiny-k4 reaches more than "+
+		"the 16384 elements")
+	_, err = New(d).Plan(t.Context(), Batch{{M: 1, N: 20, K: 1, A: Matrix{LD: 1}, B: Matrix{LD: 20},
+		C: Matrix{LD: 20}}}, Options{Epilogue: e})
+	require.ErrorContains(t, err, "problem 0: ldc 20 is too large: one tile tiny-k4 reaches more than the "+
+		"16384 elements")
 }
 
-// TestWindowsOfB2: a launch binds what its tiles read of B2, wherever that lies, and no more but the alignment of its begin.
+// TestWindowsOfB2: a launch binds what its tiles read of B2, wherever that lies, and no more but the
+// alignment of its begin.
 func TestWindowsOfB2(t *testing.T) {
 	d := withEpilogue(device(t, "webgpu-default"))
 	d.MaxBinding = 64 << 10
 	var b Batch
 	for i := range 4 { // each of which has room for itself
 		at := i * 12_000
-		b = append(b, Problem{M: 20, N: 40, K: 70, Alpha: Scale(1), TransB: i%2 == 1, A: Matrix{at, 70}, B: Matrix{at, 150}, B2: Matrix{3*at + 1000, 130}, C: Matrix{at, 40}})
+		b = append(b, Problem{M: 20, N: 40, K: 70, Alpha: Scale(1), TransB: i%2 == 1, A: Matrix{at, 70},
+			B: Matrix{at, 150}, B2: Matrix{3*at + 1000, 130}, C: Matrix{at, 40}})
 	}
 	p, err := New(d).Plan(t.Context(), b, Options{Epilogue: Epilogue{Gated: true}, Tile: "large"})
 	require.NoError(t, err)
@@ -134,7 +147,8 @@ func TestWindowsOfB2(t *testing.T) {
 	}
 }
 
-// TestEpilogueLongK: launches add parts of K to C, which find rows as the last one does, and it alone does the rest.
+// TestEpilogueLongK: launches add parts of K to C, which find rows as the last one does, and it alone does
+// the rest.
 func TestEpilogueLongK(t *testing.T) {
 	d := withEpilogue(device(t, "webgpu-default"))
 	d.MaxTrips = 150
@@ -144,7 +158,9 @@ func TestEpilogueLongK(t *testing.T) {
 	pointers := e
 	pointers.Pointers = Pointers{B: true}
 	for _, e := range []Epilogue{e, rows, pointers} {
-		p, err := New(d).Plan(t.Context(), operandsOf(mustPack(t, GEMM(64, 64, 4000), GEMM(20, 20, 20), GEMM(33, 17, 4097)), e), Options{Epilogue: e, Tile: "medium"})
+		p, err := New(d).Plan(t.Context(),
+			operandsOf(mustPack(t, GEMM(64, 64, 4000), GEMM(20, 20, 20), GEMM(33, 17, 4097)), e),
+			Options{Epilogue: e, Tile: "medium"})
 		require.NoError(t, err)
 		checkAll(t, p)
 		var does []encoding.Epilogue
@@ -156,7 +172,8 @@ func TestEpilogueLongK(t *testing.T) {
 		require.Equal(t, []encoding.Epilogue{part, whole, part, whole}, slices.Compact(does))
 		require.Equal(t, part == encoding.Epilogue{}, p.Launches[0].ItemWords() == encoding.ItemWords)
 	}
-	_, err := New(d).Plan(t.Context(), mustPack(t, GEMM(64, 64, 8192)), Options{Epilogue: e, TypeA: element.BF16, TypeC: element.BF16})
+	_, err := New(d).Plan(t.Context(), mustPack(t, GEMM(64, 64, 8192)),
+		Options{Epilogue: e, TypeA: element.BF16, TypeC: element.BF16})
 	require.ErrorContains(t, err, "problem 0: K is too large for C of bf16")
 }
 
@@ -164,7 +181,8 @@ func TestEncodeEpilogue(t *testing.T) {
 	p := Problem{M: 70, N: 9, K: 20, Alpha: Scale(2), A: Matrix{100, 20}, B: Matrix{8, 12}, C: Matrix{4, 9},
 		B2: Matrix{3, 10}, Bias: 7, RowsA: 1000, RowsC: 2000, Weights: 3000}
 	e := Epilogue{Activation: SiLU, Bias: true, Gated: true, GatherRows: 50, ScatterRows: 60, Weights: true}
-	plan, err := New(withEpilogue(device(t, "h200-webgpu"))).Plan(t.Context(), Batch{p}, Options{Tile: "large", Schedule: ScheduleStreamK, Epilogue: e})
+	plan, err := New(withEpilogue(device(t, "h200-webgpu"))).Plan(t.Context(), Batch{p},
+		Options{Tile: "large", Schedule: ScheduleStreamK, Epilogue: e})
 	require.NoError(t, err)
 	require.Equal(t, [6]int{100 + 49*20 + 20, 8 + 19*12 + 9, 4 + 59*9 + 9, 3 + 19*10 + 9, 7 + 18, 3070},
 		[6]int{plan.ExtentA, plan.ExtentB, plan.ExtentC, plan.ExtentB2, plan.ExtentBias, plan.ExtentRows})
@@ -175,16 +193,23 @@ func TestEncodeEpilogue(t *testing.T) {
 	require.Equal(t, []uint32{0, 2, 4}, w[l.Table:][:3])
 	f := math.Float32bits
 	for i, want := range [][]uint32{
-		{100, 8, 4, 20, 20, 12, 9, 64 | 9<<16, f(2), 0, encoding.Final, encoding.ItemVector, 1000, 50, 2000, 60, 3000, 7, 0, 0, 0, 0, 0, 0},
-		{100, 3, 4, 20, 20, 10, 9, 64 | 9<<16, f(2), 0, encoding.Final, encoding.ItemSecond, 1000, 50, 2000, 60, 3000, 16, 0, 0, 0, 0, 0, 0},
-		{100, 8, 4, 20, 20, 12, 9, 6 | 9<<16, f(2), 0, encoding.Final, encoding.ItemVector, 1064, 50, 2064, 60, 3064, 7, 0, 0, 0, 0, 0, 0},
-		{100, 3, 4, 20, 20, 10, 9, 6 | 9<<16, f(2), 0, encoding.Final, encoding.ItemSecond, 1064, 50, 2064, 60, 3064, 16, 0, 0, 0, 0, 0, 0},
+		{100, 8, 4, 20, 20, 12, 9, 64 | 9<<16, f(2), 0, encoding.Final, encoding.ItemVector, 1000, 50, 2000,
+			60, 3000, 7, 0, 0, 0, 0, 0, 0},
+		{100, 3, 4, 20, 20, 10, 9, 64 | 9<<16, f(2), 0, encoding.Final, encoding.ItemSecond, 1000, 50, 2000,
+			60, 3000, 16, 0, 0, 0, 0, 0, 0},
+		{100, 8, 4, 20, 20, 12, 9, 6 | 9<<16, f(2), 0, encoding.Final, encoding.ItemVector, 1064, 50, 2064,
+			60, 3064, 7, 0, 0, 0, 0, 0, 0},
+		{100, 3, 4, 20, 20, 10, 9, 6 | 9<<16, f(2), 0, encoding.Final, encoding.ItemSecond, 1064, 50, 2064,
+			60, 3064, 16, 0, 0, 0, 0, 0, 0},
 	} {
-		require.Equal(t, want, w[l.Items+i*encoding.EpilogueItemWords:][:encoding.EpilogueItemWords], "item %d", i)
+		require.Equal(t, want, w[l.Items+i*encoding.EpilogueItemWords:][:encoding.EpilogueItemWords],
+			"item %d", i)
 	}
-	native, err := New(withEpilogue(device(t, "h200"))).Plan(t.Context(), Batch{p}, Options{Tile: "small", Epilogue: e})
+	native, err := New(withEpilogue(device(t, "h200"))).Plan(t.Context(), Batch{p},
+		Options{Tile: "small", Epilogue: e})
 	require.NoError(t, err)
-	require.Equal(t, native.Launches[0].Count*native.Launches[0].Tile.TM*native.Launches[0].Tile.TN, native.Workspace, "a slot for each worker")
+	require.Equal(t, native.Launches[0].Count*native.Launches[0].Tile.TM*native.Launches[0].Tile.TN,
+		native.Workspace, "a slot for each worker")
 }
 
 func TestEpilogueMistakes(t *testing.T) {
@@ -203,23 +228,33 @@ func TestEpilogueMistakes(t *testing.T) {
 		}, ""},
 		{"C of scattered rows are the caller's", Epilogue{ScatterRows: 2}, func(p *Problem) {}, ""},
 		{"overlap", Epilogue{Bias: true}, func(p *Problem) {}, "problem 1: C overlaps C of problem 0"},
-		{"beta", all, func(p *Problem) { p.Beta = 2 }, "problem 1: beta 2 is not 0, and gated units read no C"},
-		{"transposed A", all, func(p *Problem) { p.TransA = true }, "problem 1: transA is set, but rows are gathered of an A that is not transposed"},
+		{"beta", all, func(p *Problem) { p.Beta = 2 },
+			"problem 1: beta 2 is not 0, and gated units read no C"},
+		{"transposed A", all, func(p *Problem) { p.TransA = true },
+			"problem 1: transA is set, but rows are gathered of an A that is not transposed"},
 		{"ldb2", all, func(p *Problem) { p.B2.LD = 2 }, "problem 1: ldb2 2 < row length 3"},
 		{"B2", all, func(p *Problem) { p.B2.Offset = -2 }, "problem 1: B2 offset -2 is negative"},
 		{"bias", all, func(p *Problem) { p.Bias = -1 }, "problem 1: bias offset -1 is negative"},
-		{"rows of A", all, func(p *Problem) { p.RowsA = math.MinInt }, fmt.Sprintf("problem 1: rows of A offset %d is negative", math.MinInt)},
-		{"rows of C", all, func(p *Problem) { p.RowsC = math.MaxInt }, "problem 1: rows of C do not fit: their last offset needs more than 32 bits"},
-		{"weights", all, func(p *Problem) { p.Weights = mostRagged - 1 }, "problem 1: weights do not fit: their last offset needs more than 32 bits"},
-		{"A of many rows", all, func(p *Problem) { p.A.Offset = math.MaxInt - 16 }, "problem 1: A does not fit: its last offset overflows"},
-		{"unknown activation", Epilogue{Activation: "tanh"}, apart, `unknown activation "tanh" (known: relu, gelu, silu)`},
-		{"rows to gather from", Epilogue{GatherRows: -1}, apart, "-1 rows of A to gather from are not in [0, 2147483647]"},
-		{"rows to scatter to", Epilogue{ScatterRows: math.MinInt}, func(p *Problem) {}, fmt.Sprintf("%d rows of C to scatter to are not in [0, 2147483647]", math.MinInt)},
+		{"rows of A", all, func(p *Problem) { p.RowsA = math.MinInt },
+			fmt.Sprintf("problem 1: rows of A offset %d is negative", math.MinInt)},
+		{"rows of C", all, func(p *Problem) { p.RowsC = math.MaxInt },
+			"problem 1: rows of C do not fit: their last offset needs more than 32 bits"},
+		{"weights", all, func(p *Problem) { p.Weights = mostRagged - 1 },
+			"problem 1: weights do not fit: their last offset needs more than 32 bits"},
+		{"A of many rows", all, func(p *Problem) { p.A.Offset = math.MaxInt - 16 },
+			"problem 1: A does not fit: its last offset overflows"},
+		{"unknown activation", Epilogue{Activation: "tanh"}, apart,
+			`unknown activation "tanh" (known: relu, gelu, silu)`},
+		{"rows to gather from", Epilogue{GatherRows: -1}, apart,
+			"-1 rows of A to gather from are not in [0, 2147483647]"},
+		{"rows to scatter to", Epilogue{ScatterRows: math.MinInt}, func(p *Problem) {},
+			fmt.Sprintf("%d rows of C to scatter to are not in [0, 2147483647]", math.MinInt)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := good
 			c.edit(&p)
-			_, err := New(withEpilogue(device(t, "lavapipe"))).Plan(t.Context(), Batch{good, p}, Options{Epilogue: c.e})
+			_, err := New(withEpilogue(device(t, "lavapipe"))).Plan(t.Context(), Batch{good, p},
+				Options{Epilogue: c.e})
 			if c.want == "" {
 				require.NoError(t, err)
 				return
@@ -233,11 +268,15 @@ func TestEpilogueMistakes(t *testing.T) {
 	_, err := New(none).Plan(t.Context(), nil, Options{Epilogue: all})
 	require.EqualError(t, err, "device h200 has no kernels for epilogues")
 	halved := &CustomSchedule{Name: "halved", Deal: func(w Work) [][]Part {
-		return [][]Part{{{w.Tiles[0].Index, 0, w.Tiles[0].Steps / 2}}, {{w.Tiles[0].Index, w.Tiles[0].Steps / 2, w.Tiles[0].Steps}}}
+		return [][]Part{{{w.Tiles[0].Index, 0, w.Tiles[0].Steps / 2}},
+			{{w.Tiles[0].Index, w.Tiles[0].Steps / 2, w.Tiles[0].Steps}}}
 	}}
 	_, err = New(withEpilogue(none)).Plan(t.Context(), Batch{good}, Options{Epilogue: all, Custom: halved})
-	require.EqualError(t, err, "schedule halved: problem 0, tile (0, 0): worker 0 has K steps [0, 1) alone, and tiles of gated units are not cut, nor those with scales of blocks or of groups beyond a step")
-	p, err := New(withEpilogue(none)).Plan(t.Context(), Batch{good}, Options{Epilogue: all, Custom: oneTileAWorker})
+	require.EqualError(t, err, "schedule halved: problem 0, tile (0, 0): worker 0 has K steps [0, 1) "+
+		"alone, and tiles of gated units are not cut, nor those with scales of blocks or of groups beyond "+
+		"a step")
+	p, err := New(withEpilogue(none)).Plan(t.Context(), Batch{good},
+		Options{Epilogue: all, Custom: oneTileAWorker})
 	require.NoError(t, err)
 	checkAll(t, p)
 }
@@ -249,8 +288,10 @@ func TestEpilogueJSON(t *testing.T) {
 		want string
 	}{
 		{Options{}, `{}`},
-		{Options{TypeA: element.BF16, Epilogue: Epilogue{Activation: GELU, Bias: true, Gated: true, GatherRows: 5, ScatterRows: 6, Weights: true}},
-			`{"type_a": "bf16", "epilogue": {"activation": "gelu", "bias": true, "gated": true, "gather_rows": 5, "scatter_rows": 6, "weights": true}}`},
+		{Options{TypeA: element.BF16, Epilogue: Epilogue{Activation: GELU, Bias: true, Gated: true,
+			GatherRows: 5, ScatterRows: 6, Weights: true}},
+			`{"type_a": "bf16", "epilogue": {"activation": "gelu", "bias": true, "gated": true,
+				"gather_rows": 5, "scatter_rows": 6, "weights": true}}`},
 	} {
 		text, err := json.Marshal(c.o)
 		require.NoError(t, err)
@@ -282,7 +323,9 @@ func TestGatedWorkspace(t *testing.T) {
 			p := GEMM(256, 256, 64)
 			p.TransB = true // as tensor cores take elements of 8 bits
 			e := Epilogue{Gated: true}
-			plan, err := New(withEpilogue(device(t, c.device))).Plan(t.Context(), operandsOf(mustPack(t, p), e), Options{TypeA: c.of, TypeC: element.F32, Tile: c.tile, Epilogue: e})
+			plan, err := New(withEpilogue(device(t, c.device))).Plan(t.Context(),
+				operandsOf(mustPack(t, p), e), Options{TypeA: c.of, TypeC: element.F32, Tile: c.tile,
+					Epilogue: e})
 			require.NoError(t, err)
 			require.Len(t, plan.Launches, 1)
 			require.Equal(t, plan.Launches[0].Count*c.each, plan.Workspace)
@@ -295,7 +338,8 @@ func TestGatedCost(t *testing.T) {
 	d := withEpilogue(device(t, "h200"))
 	b := mustPack(t, GEMM(512, 512, 2048))
 	cost := func(e Epilogue) float64 {
-		p, err := New(d).Plan(t.Context(), operandsOf(b, e), Options{Tile: "large", Schedule: ScheduleDataParallel, Epilogue: e})
+		p, err := New(d).Plan(t.Context(), operandsOf(b, e),
+			Options{Tile: "large", Schedule: ScheduleDataParallel, Epilogue: e})
 		require.NoError(t, err)
 		return p.Cost
 	}
@@ -312,7 +356,8 @@ func TestEpilogueKernels(t *testing.T) {
 		bias := Epilogue{Bias: true}
 		for _, schedule := range append(Schedules(), "") {
 			for _, c := range []Compute{ComputeF32Emulated, ComputeTF32} {
-				plan, err := New(d).Plan(t.Context(), batch, Options{Schedule: schedule, Compute: c, Epilogue: bias})
+				plan, err := New(d).Plan(t.Context(), batch, Options{Schedule: schedule, Compute: c,
+					Epilogue: bias})
 				require.NoError(t, err)
 				for i := range plan.Launches {
 					l := &plan.Launches[i]
@@ -322,7 +367,7 @@ func TestEpilogueKernels(t *testing.T) {
 			}
 		}
 		_, err = New(d).Plan(t.Context(), batch, Options{Tile: "small", Epilogue: bias})
-		require.ErrorContains(t, err, "tile small 16x16x16/128: device "+name+" has no kernels of it for epilogues")
+		require.ErrorContains(t, err, "device "+name+" has no kernels of it for epilogues")
 		require.ErrorIs(t, err, ErrInvalid)
 		none := *d
 		none.Kernels = slices.Clone(d.Kernels)

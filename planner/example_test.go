@@ -20,7 +20,8 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	plan, err := planner.New(device).Plan(context.Background(), batch, planner.Options{Rule: planner.RuleZhang2025, Threshold: 20000})
+	plan, err := planner.New(device).Plan(context.Background(), batch,
+		planner.Options{Rule: planner.RuleZhang2025, Threshold: 20000})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -37,19 +38,20 @@ func Example() {
 // Tiles that read the same columns of B go to one worker, one after the other, so
 // that these columns are in its cache.
 func ExampleCustomSchedule() {
-	byColumns := &planner.CustomSchedule{Name: "by-columns", Deal: func(w planner.Work) (workers [][]planner.Part) {
-		type columns struct{ problem, col int }
-		owner := map[columns]int{}
-		for _, t := range w.Tiles {
-			of := columns{t.Problem, t.Col}
-			if _, ok := owner[of]; !ok {
-				owner[of] = len(workers)
-				workers = append(workers, nil)
+	byColumns := &planner.CustomSchedule{Name: "by-columns",
+		Deal: func(w planner.Work) (workers [][]planner.Part) {
+			type columns struct{ problem, col int }
+			owner := map[columns]int{}
+			for _, t := range w.Tiles {
+				of := columns{t.Problem, t.Col}
+				if _, ok := owner[of]; !ok {
+					owner[of] = len(workers)
+					workers = append(workers, nil)
+				}
+				workers[owner[of]] = append(workers[owner[of]], t.Whole())
 			}
-			workers[owner[of]] = append(workers[owner[of]], t.Whole())
-		}
-		return workers
-	}}
+			return workers
+		}}
 	device, err := devices.Lookup("mi210")
 	if err != nil {
 		log.Fatal(err)
@@ -58,7 +60,9 @@ func ExampleCustomSchedule() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	plan, err := planner.New(device).Plan(context.Background(), batch, planner.Options{Tile: "small", Custom: byColumns}) // tiles of 16 x 16
+	// tiles of 16 x 16
+	plan, err := planner.New(device).Plan(context.Background(), batch,
+		planner.Options{Tile: "small", Custom: byColumns})
 	if err != nil {
 		log.Fatal(err)
 	}

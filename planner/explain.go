@@ -14,23 +14,25 @@ import (
 
 // Explanation is a plan in words and numbers, for people and for JSON.
 type Explanation struct {
-	Device    string       `json:"device"`
-	Type      element.Type `json:"type,omitempty"`   // of A and B, where it is not float32
-	TypeB     element.Type `json:"type_b,omitempty"` // of B, where it is another than that of A
-	TypeC     element.Type `json:"type_c,omitempty"` // of C, the same
-	Compute   Compute      `json:"compute"`          // the arithmetic of its tiles: f32 unless one uses tensor cores
-	Rule      Rule         `json:"rule"`
-	Schedule  string       `json:"schedule"` // of its launches, each named once
-	GFLOP     float64      `json:"gflop"`
-	Micros    float64      `json:"predicted_micros"`
-	Guess     bool         `json:"predicted_is_guess"` // see Device.Measured
-	TLP       float64      `json:"tlp"`                // Zhang et al. 2025, Eq 4, threads
-	TLPGroups float64      `json:"tlp_eq3"`            // Eq 3, threads
-	Occupancy float64      `json:"occupancy"`          // predicted active waves over the device's maximum, weighted by tiles
-	Workers   int          `json:"workers"`
-	Segments  int          `json:"segments"`
-	Workspace int          `json:"workspace_bytes"`
-	PlanBytes int          `json:"plan_bytes"`
+	Device string       `json:"device"`
+	Type   element.Type `json:"type,omitempty"`   // of A and B, where it is not float32
+	TypeB  element.Type `json:"type_b,omitempty"` // of B, where it is another than that of A
+	TypeC  element.Type `json:"type_c,omitempty"` // of C, the same
+	// Compute is the arithmetic of its tiles: f32 unless one uses tensor cores.
+	Compute   Compute `json:"compute"`
+	Rule      Rule    `json:"rule"`
+	Schedule  string  `json:"schedule"` // of its launches, each named once
+	GFLOP     float64 `json:"gflop"`
+	Micros    float64 `json:"predicted_micros"`
+	Guess     bool    `json:"predicted_is_guess"` // see Device.Measured
+	TLP       float64 `json:"tlp"`                // Zhang et al. 2025, Eq 4, threads
+	TLPGroups float64 `json:"tlp_eq3"`            // Eq 3, threads
+	// Occupancy is predicted active waves over the device's maximum, weighted by tiles.
+	Occupancy float64 `json:"occupancy"`
+	Workers   int     `json:"workers"`
+	Segments  int     `json:"segments"`
+	Workspace int     `json:"workspace_bytes"`
+	PlanBytes int     `json:"plan_bytes"`
 
 	Tiles    []TileUse    `json:"tiles"`
 	Launches []LaunchUse  `json:"launches"`
@@ -78,9 +80,11 @@ func (p *Plan) Explain() Explanation {
 		d = new(Device)
 	}
 	e := Explanation{
-		Device: d.Name, Type: p.Options.TypeA, TypeC: p.Options.TypeC, Compute: p.arithmetic(), Rule: p.Options.Rule, Schedule: p.scheduleNames(),
-		GFLOP: p.Batch.FLOPs() * float64(p.Options.Epilogue.kernel().Products()) / 1e9, Micros: p.Cost, Guess: !d.Measured(),
-		TLP: p.TLP, TLPGroups: p.TLPGroups,
+		Device: d.Name, Type: p.Options.TypeA, TypeC: p.Options.TypeC, Compute: p.arithmetic(),
+		Rule: p.Options.Rule, Schedule: p.scheduleNames(),
+		GFLOP: p.Batch.FLOPs() * float64(p.Options.Epilogue.kernel().Products()) / 1e9, Micros: p.Cost,
+		Guess: !d.Measured(),
+		TLP:   p.TLP, TLPGroups: p.TLPGroups,
 		Workers: max(len(p.Workers)-1, 0), Segments: len(p.Segments),
 		Workspace: 4 * p.Workspace, PlanBytes: 4 * p.Words,
 		Tiles: []TileUse{}, Launches: make([]LaunchUse, len(p.Launches)),
@@ -93,7 +97,8 @@ func (p *Plan) Explain() Explanation {
 	for i := range d.Kernels {
 		k := &d.Kernels[i]
 		o := d.Resident(k.Tile.Threads, k.Resources)
-		u := TileUse{Name: k.Tile.Name, Shape: k.Tile.Size(), Groups: o.Groups, Occupancy: o.Active, Limiter: o.Limiter}
+		u := TileUse{Name: k.Tile.Name, Shape: k.Tile.Size(), Groups: o.Groups, Occupancy: o.Active,
+			Limiter: o.Limiter}
 		for i, q := range e.Problems {
 			if p.Tiles[i] == k.Tile && q.Tiles > 0 {
 				u.Problems++
@@ -140,7 +145,8 @@ func (p *Plan) explainProblems() []ProblemUse {
 	uses := make([]ProblemUse, len(p.Batch))
 	for i := range p.Batch {
 		q, t := &p.Batch[i], p.Tiles[i]
-		u := ProblemUse{Index: i, M: q.M, N: q.N, K: q.K, Trans: encoding.Trans(q.TransA, q.TransB), Tile: t.Name}
+		u := ProblemUse{Index: i, M: q.M, N: q.N, K: q.K, Trans: encoding.Trans(q.TransA, q.TransB),
+			Tile: t.Name}
 		if p.Options.Epilogue.Writes(q) {
 			rows, cols := grid(t, q)
 			u.Tiles = rows * cols
@@ -175,11 +181,14 @@ func (p *Plan) WriteText(w io.Writer) error {
 	if e.Guess {
 		guess = " (a guess, as no rates were measured)"
 	}
-	fmt.Fprintf(tw, "predicted\t%.1f us%s, occupancy %.0f %%, TLP %.0f threads (Eq 3: %.0f)\n", e.Micros, guess, 100*e.Occupancy, e.TLP, e.TLPGroups)
-	fmt.Fprintf(tw, "workers\t%d with %d segments, workspace %d bytes, plan %d bytes\n", e.Workers, e.Segments, e.Workspace, e.PlanBytes)
+	fmt.Fprintf(tw, "predicted\t%.1f us%s, occupancy %.0f %%, TLP %.0f threads (Eq 3: %.0f)\n", e.Micros,
+		guess, 100*e.Occupancy, e.TLP, e.TLPGroups)
+	fmt.Fprintf(tw, "workers\t%d with %d segments, workspace %d bytes, plan %d bytes\n", e.Workers,
+		e.Segments, e.Workspace, e.PlanBytes)
 	fmt.Fprintln(tw, "\ntile\tshape\tproblems\ttiles\tgroups/unit\toccupancy\tlimited by")
 	for _, t := range e.Tiles {
-		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d\t%.0f %%\t%s\n", t.Name, t.Shape, t.Problems, t.Tiles, t.Groups, 100*t.Occupancy, t.Limiter)
+		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d\t%.0f %%\t%s\n", t.Name, t.Shape, t.Problems, t.Tiles, t.Groups,
+			100*t.Occupancy, t.Limiter)
 	}
 	fmt.Fprintln(tw, "\nlaunch\tkernel\tworkers\tpredicted")
 	for i, l := range e.Launches {
@@ -191,7 +200,8 @@ func (p *Plan) WriteText(w io.Writer) error {
 		if q.MinK != q.MaxK {
 			k = fmt.Sprintf("%d-%d", q.MinK, q.MaxK)
 		}
-		fmt.Fprintf(tw, "%d\t%d\t%d\t%d\t%s\t%s\t%d\t%d\t%d\t%s\t%.0f %%\n", q.Index, q.M, q.N, q.K, q.Trans, q.Tile, q.Tiles, q.Waves, q.Segments, k, 100*q.Padding)
+		fmt.Fprintf(tw, "%d\t%d\t%d\t%d\t%s\t%s\t%d\t%d\t%d\t%s\t%.0f %%\n", q.Index, q.M, q.N, q.K, q.Trans,
+			q.Tile, q.Tiles, q.Waves, q.Segments, k, 100*q.Padding)
 	}
 	return tw.Flush()
 }

@@ -38,7 +38,8 @@ func (d *Device) Check() error {
 	case occupancy.Limits:
 		registers = 0 // nothing is known of them
 	default:
-		return d.wrong("unknown rule of occupancy %q (known: %s, %s, %s, %s)", d.Occupancy, occupancy.CDNA, occupancy.RDNA, occupancy.NVIDIA, occupancy.Limits)
+		return d.wrong("unknown rule of occupancy %q (known: %s, %s, %s, %s)", d.Occupancy, occupancy.CDNA,
+			occupancy.RDNA, occupancy.NVIDIA, occupancy.Limits)
 	}
 	for _, f := range [...]struct {
 		name               string
@@ -97,7 +98,8 @@ func (d *Device) checkRest() error {
 // checkKernels is Check of kernels and their rates.
 func (d *Device) checkKernels() error {
 	if d.family() == &familyUnknown {
-		return d.wrong("unknown kind of kernels %q (known: %s, %s, %s)", d.KernelKind, encoding.KernelsWGSL, encoding.KernelsNative, encoding.KernelsCPU)
+		return d.wrong("unknown kind of kernels %q (known: %s, %s, %s)", d.KernelKind, encoding.KernelsWGSL,
+			encoding.KernelsNative, encoding.KernelsCPU)
 	}
 	if n := len(d.Kernels); n == 0 || n > mostKernels {
 		return d.wrong("%d kernels are not in [1, %d]", n, mostKernels)
@@ -109,12 +111,15 @@ func (d *Device) checkKernels() error {
 			return d.wrong("kernel %d has no tile", i)
 		case d.Kernel(k.Tile) != k:
 			return d.wrong("tile %s has two kernels", k.Tile.Name)
-		case min(r.Registers, r.ScalarRegisters, r.Shared) < 0 || max(r.Registers, r.ScalarRegisters) > mostRegs || r.Shared > mostMemory:
+		case min(r.Registers, r.ScalarRegisters, r.Shared) < 0 ||
+			max(r.Registers, r.ScalarRegisters) > mostRegs || r.Shared > mostMemory:
 			return d.wrong("the kernel of tile %s cannot have the resources %+v", k.Tile.Name, *r)
 		case !mayBeFaster(k.Halves):
-			return d.wrong("the kernels of tile %s for elements of 16 bits cannot be %g times as fast", k.Tile.Name, k.Halves)
+			return d.wrong("the kernels of tile %s for elements of 16 bits cannot be %g times as fast",
+				k.Tile.Name, k.Halves)
 		case !mayBeFaster(k.Bytes):
-			return d.wrong("the kernels of tile %s for elements of 8 bits cannot be %g times as fast", k.Tile.Name, k.Bytes)
+			return d.wrong("the kernels of tile %s for elements of 8 bits cannot be %g times as fast",
+				k.Tile.Name, k.Bytes)
 		}
 		if err := k.Tile.Check(); err != nil {
 			return d.wrong("%w", err)
@@ -128,7 +133,8 @@ func (d *Device) checkKernels() error {
 				continue
 			}
 			if measured == (tile.Rate{}) {
-				return d.wrong("tile %s has no rate of %s kernels for compute mode %s in the tile table, and none was measured", k.Tile.Name, d.KernelKind, c)
+				return d.wrong("tile %s has no rate of %s kernels for compute mode %s in the tile table, "+
+					"and none was measured", k.Tile.Name, d.KernelKind, c)
 			}
 			if err := measured.Check(k.Tile, c == ComputeTF32, d.PeakGuessed); err != nil {
 				return d.wrong("%w", err)

@@ -31,7 +31,9 @@ func TestFarOperands(t *testing.T) {
 				require.Greater(t, p.Launches[0].BaseA, math.MaxUint32)
 			}
 			_, err := New(device(t, name)).Plan(t.Context(), Batch{far(MaxDim, trans)}, Options{})
-			require.ErrorContains(t, err, "problem 0: lda or ldb is too large: one tile tiny-k4 reaches more than the 4294967295 elements")
+			require.ErrorContains(t, err,
+				"problem 0: lda or ldb is too large: one tile tiny-k4 reaches more than the 4294967295 "+
+					"elements")
 		}
 	}
 	q := far(MaxDim, false)
@@ -49,7 +51,8 @@ func TestFarOperands(t *testing.T) {
 func TestShortKInOneWindow(t *testing.T) {
 	q := far(1<<28, true)
 	q.M, q.N, q.K = 16, 16, 16
-	p, err := New(device(t, "h200")).Plan(t.Context(), Batch{q}, Options{Tile: "small-k8"}) // with steps of 64
+	// with steps of 64
+	p, err := New(device(t, "h200")).Plan(t.Context(), Batch{q}, Options{Tile: "small-k8"})
 	require.NoError(t, err)
 	checkPlan(t, p)
 	require.Len(t, p.Segments, 1)

@@ -13,7 +13,8 @@ import (
 // anyEpilogue draws an epilogue.
 func (t *tape) anyEpilogue() (e Epilogue) {
 	bits := t.byte()
-	e = Epilogue{Bias: bits&1 != 0, Gated: bits&2 != 0, Weights: bits&4 != 0, Pointers: Pointers{A: bits&8 != 0, B: bits&16 != 0, C: bits&32 != 0}}
+	e = Epilogue{Bias: bits&1 != 0, Gated: bits&2 != 0, Weights: bits&4 != 0,
+		Pointers: Pointers{A: bits&8 != 0, B: bits&16 != 0, C: bits&32 != 0}}
 	if bits&64 != 0 {
 		e.GatherRows = 1 + t.upTo(40)
 	}
@@ -44,8 +45,8 @@ func (t *tape) word() uint32 {
 	}
 }
 
-// FuzzRecords: whatever records say, a group that is not refused keeps to the lengths, and one that is does not, or
-// has too many rows.
+// FuzzRecords: whatever records say, a group that is not refused keeps to the lengths, and one that is does
+// not, or has too many rows.
 func FuzzRecords(f *testing.F) {
 	rng := rand.New(rand.NewPCG(2, 1))
 	for range 300 {
@@ -54,8 +55,10 @@ func FuzzRecords(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		in := &tape{data}
 		e, bits := in.anyEpilogue(), in.byte()
-		r := Ragged{Form: Records, Groups: 1 + int(bits%5), M: in.upTo(200), N: in.upTo(60), K: in.upTo(60), TransA: bits&64 != 0 && e.GatherRows == 0, TransB: bits&128 != 0,
-			LenA: in.upTo(4000), LenB: in.upTo(4000), LenC: in.upTo(4000), LenB2: in.upTo(4000), LenBias: in.upTo(200), LenRows: in.upTo(300)}
+		r := Ragged{Form: Records, Groups: 1 + int(bits%5), M: in.upTo(200), N: in.upTo(60), K: in.upTo(60),
+			TransA: bits&64 != 0 && e.GatherRows == 0, TransB: bits&128 != 0,
+			LenA: in.upTo(4000), LenB: in.upTo(4000), LenC: in.upTo(4000), LenB2: in.upTo(4000),
+			LenBias: in.upTo(200), LenRows: in.upTo(300)}
 		require.NoError(t, r.check(&e))
 		n := e.kernel().RecordWords()
 		words := make([]int32, r.Groups*n)
@@ -71,7 +74,8 @@ func FuzzRecords(f *testing.F) {
 			}
 			told := recordOf(&r, words[g*n:][:n])
 			left -= told.M
-			fits := uint(told.M) <= uint(r.M) && uint(told.N) <= uint(r.N) && uint(told.K) <= uint(r.K) && left >= 0 && r.keeps(t, told, e)
+			fits := uint(told.M) <= uint(r.M) && uint(told.N) <= uint(r.N) && uint(told.K) <= uint(r.K) &&
+				left >= 0 && r.keeps(t, told, e)
 			require.Equal(t, fits, g != refused, "group %d: %+v", g, told)
 			if fits {
 				require.Equal(t, math.Float32bits(told.Beta), math.Float32bits(q.Beta))
@@ -92,11 +96,16 @@ func recordOf(r *Ragged, words []int32) Problem {
 		}
 		return int(uint32(words[i]))
 	}
-	return Problem{M: w(encoding.RecordM), N: w(encoding.RecordN), K: w(encoding.RecordK), TransA: r.TransA, TransB: r.TransB,
-		Alpha: Scale(math.Float32frombits(uint32(words[encoding.RecordAlpha]))), Beta: math.Float32frombits(uint32(words[encoding.RecordBeta])),
-		A: Matrix{w(encoding.RecordOffA), w(encoding.RecordLDA)}, B: Matrix{w(encoding.RecordOffB), w(encoding.RecordLDB)},
-		C: Matrix{w(encoding.RecordOffC), w(encoding.RecordLDC)}, B2: Matrix{w(encoding.RecordOffB2), w(encoding.RecordLDB2)},
-		Bias: w(encoding.RecordBias), RowsA: w(encoding.RecordRowsA), RowsC: w(encoding.RecordRowsC), Weights: w(encoding.RecordWeights), Pointers: w(encoding.RecordPointers),
+	return Problem{M: w(encoding.RecordM), N: w(encoding.RecordN), K: w(encoding.RecordK), TransA: r.TransA,
+		TransB: r.TransB,
+		Alpha:  Scale(math.Float32frombits(uint32(words[encoding.RecordAlpha]))),
+		Beta:   math.Float32frombits(uint32(words[encoding.RecordBeta])),
+		A:      Matrix{w(encoding.RecordOffA), w(encoding.RecordLDA)},
+		B:      Matrix{w(encoding.RecordOffB), w(encoding.RecordLDB)},
+		C:      Matrix{w(encoding.RecordOffC), w(encoding.RecordLDC)},
+		B2:     Matrix{w(encoding.RecordOffB2), w(encoding.RecordLDB2)},
+		Bias:   w(encoding.RecordBias), RowsA: w(encoding.RecordRowsA), RowsC: w(encoding.RecordRowsC),
+		Weights: w(encoding.RecordWeights), Pointers: w(encoding.RecordPointers),
 		ScaleA: w(encoding.RecordScaleA), ScaleB: w(encoding.RecordScaleB)}
 }
 

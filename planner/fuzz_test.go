@@ -74,15 +74,18 @@ func (t *tape) options() Options {
 	}
 	if t.byte()%2 == 1 {
 		o.Epilogue = Epilogue{
-			Activation: pick(t, "", ReLU, GELU, SiLU), Bias: t.byte()%2 == 1, Gated: t.byte()%2 == 1, Weights: t.byte()%2 == 1,
+			Activation: pick(t, "", ReLU, GELU, SiLU), Bias: t.byte()%2 == 1, Gated: t.byte()%2 == 1,
+			Weights:    t.byte()%2 == 1,
 			GatherRows: pick(t, 0, 1, 500), ScatterRows: pick(t, 0, 1, 500),
 		}
 		if t.byte()%2 == 1 {
-			o.Epilogue.Pointers = Pointers{A: t.byte()%2 == 1, B: t.byte()%2 == 1, C: t.byte()%2 == 1, Aligned: t.byte()%4 == 1}
+			o.Epilogue.Pointers = Pointers{A: t.byte()%2 == 1, B: t.byte()%2 == 1, C: t.byte()%2 == 1,
+				Aligned: t.byte()%4 == 1}
 		}
 	}
 	if t.byte()%4 == 1 {
-		o.TypeA, o.TypeC = pick(t, element.E4M3, element.BF16, element.Int8), pick(t, element.BF16, element.F32)
+		o.TypeA, o.TypeC = pick(t, element.E4M3, element.BF16, element.Int8),
+			pick(t, element.BF16, element.F32)
 		o.Epilogue.ScaleA, o.Epilogue.ScaleB = pick(t, "", PerRow, PerTensor), pick(t, "", PerRow, PerTensor)
 		if o.TypeA == element.E4M3 && t.byte()%3 == 1 {
 			o.Epilogue.ScaleA, o.Epilogue.ScaleB = PerBlock, PerBlock
@@ -95,9 +98,11 @@ func (t *tape) options() Options {
 // problem is of any kind, with few tiles. Its matrices lie behind those before it, or
 // anywhere.
 func (t *tape) problem(end *[3]int) Problem {
-	limits := pick(t, [3]int{9, 9, 9}, [3]int{300, 300, 300}, [3]int{20, 20, 1 << 17}, [3]int{1 << 13, 8, 40}, [3]int{8, 1 << 13, 40})
-	p := Problem{M: t.upTo(limits[0]), N: t.upTo(limits[1]), K: t.upTo(limits[2]), TransA: t.byte()%2 == 1, TransB: t.byte()%2 == 1,
-		Alpha: Scale(pick[float32](t, 1, 0, -2.5)), Beta: pick[float32](t, 0, 1, 3)}
+	limits := pick(t, [3]int{9, 9, 9}, [3]int{300, 300, 300}, [3]int{20, 20, 1 << 17}, [3]int{1 << 13, 8, 40},
+		[3]int{8, 1 << 13, 40})
+	p := Problem{M: t.upTo(limits[0]), N: t.upTo(limits[1]), K: t.upTo(limits[2]), TransA: t.byte()%2 == 1,
+		TransB: t.byte()%2 == 1,
+		Alpha:  Scale(pick[float32](t, 1, 0, -2.5)), Beta: pick[float32](t, 0, 1, 3)}
 	place := func(i, rows, cols int) Matrix {
 		m := Matrix{Offset: end[i], LD: cols}
 		switch t.byte() % 6 {
@@ -121,7 +126,8 @@ func (t *tape) problem(end *[3]int) Problem {
 	rows, cols = p.ShapeB()
 	p.B = place(1, rows, cols)
 	p.C = place(2, p.M, p.N)
-	p.B2, p.Bias, p.RowsA, p.RowsC, p.Weights = place(1, rows, cols), t.upTo(1<<20), t.upTo(1<<20), t.upTo(99), t.upTo(math.MaxInt32)
+	p.B2, p.Bias, p.RowsA, p.RowsC, p.Weights = place(1, rows, cols), t.upTo(1<<20), t.upTo(1<<20),
+		t.upTo(99), t.upTo(math.MaxInt32)
 	p.Pointers, p.ScaleA, p.ScaleB = t.upTo(1<<20), t.upTo(1<<20), t.upTo(1<<20)
 	return p
 }
@@ -166,9 +172,13 @@ func FuzzPlan(f *testing.F) {
 // explained reports whether an error says what the caller can change.
 func explained(err error) bool {
 	var problem *ProblemError
-	return errors.As(err, &problem) || slices.ContainsFunc([]string{"unknown compute mode", "unknown TLP equation", "threshold ",
-		"needs tensor cores", "uses tensor cores", "has no kernels of it", "has kernels of it for elements of 16 bits alone", "has no tile of Table 3",
-		"bytes of workgroup memory", "compute mode tf32 is for", "has no kernels for", "the bias needs ", "the rows that epilogues name need ", "pointers are aligned, but none", "scales are for elements of", "scales of blocks are", "zero points of A ",
+	return errors.As(err, &problem) || slices.ContainsFunc([]string{"unknown compute mode",
+		"unknown TLP equation", "threshold ",
+		"needs tensor cores", "uses tensor cores", "has no kernels of it",
+		"has kernels of it for elements of 16 bits alone", "has no tile of Table 3",
+		"bytes of workgroup memory", "compute mode tf32 is for", "has no kernels for", "the bias needs ",
+		"the rows that epilogues name need ", "pointers are aligned, but none",
+		"scales are for elements of", "scales of blocks are", "zero points of A ",
 	}, func(s string) bool { return strings.Contains(err.Error(), s) })
 }
 
@@ -273,7 +283,8 @@ func checkWords(t *testing.T, p *Plan, words []uint32) {
 			switch {
 			case l.Dynamic: // as in the plan
 				products, from := int32(l.Epilogue.Products()), p.Workers[l.First]
-				first, end = uint32((p.Workers[l.First+w]-from)*products), uint32((p.Workers[l.First+w+1]-from)*products)
+				first, end = uint32((p.Workers[l.First+w]-from)*products),
+					uint32((p.Workers[l.First+w+1]-from)*products)
 			case l.Loop:
 				first, end = table[w], table[w+1]
 			}
@@ -303,7 +314,8 @@ func checkWords(t *testing.T, p *Plan, words []uint32) {
 
 // checkItem compares an item with a segment of a problem, whose flags are these beside that for
 // loads of 16 bytes.
-func checkItem(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, s *encoding.Segment, q Problem, flags uint32) {
+func checkItem(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, s *encoding.Segment, q Problem,
+	flags uint32) {
 	tile, e := l.Tile, &p.Options.Epilogue
 	row, col, k0 := int(s.Row)*tile.TM, int(s.Col)*tile.TN, int(s.K0)
 	want := [encoding.ItemWords]uint32{
@@ -321,7 +333,8 @@ func checkItem(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, s *encodin
 	if flags&encoding.ItemSecond != 0 {
 		baseB = l.BaseB2
 	}
-	offsets := [3]int{q.elementA(rowA, k0) - l.BaseA, q.elementB(k0, col) - baseB, q.C.Offset + rowC*q.C.LD + col - l.BaseC}
+	offsets := [3]int{q.elementA(rowA, k0) - l.BaseA, q.elementB(k0, col) - baseB, q.C.Offset + rowC*q.C.LD +
+		col - l.BaseC}
 	for i, off := range offsets {
 		if i < 2 && want[3] == 0 {
 			want[i] = w[i] // not read
@@ -341,7 +354,8 @@ func checkItem(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, s *encodin
 	if [encoding.ItemWords]uint32(w) != want {
 		t.Fatalf("item %v of segment %+v, want %v", w[:encoding.ItemWords], *s, want)
 	}
-	if by := e.Pointers; (q.A.Offset|q.A.LD|q.B.Offset|q.B.LD)%(16/p.Options.TypeA.Bytes()) == 0 && (by == Pointers{} || by.Aligned) {
+	if by := e.Pointers; (q.A.Offset|q.A.LD|q.B.Offset|q.B.LD)%(16/p.Options.TypeA.Bytes()) == 0 &&
+		(by == Pointers{} || by.Aligned) {
 		flags |= encoding.ItemVector
 	}
 	switch o := &p.Options; {
@@ -364,8 +378,10 @@ func checkItem(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, s *encodin
 			at = uint32(q.Pointers)
 		}
 		a, b := scalesAt(&q, e, row, col)
-		require.Equal(t, []uint32{uint32(q.RowsA + row), uint32(e.GatherRows), uint32(q.RowsC + row), uint32(e.ScatterRows),
-			uint32(q.Weights + row), uint32(q.Bias + col), at, a, b, 0, 0, 0}, w[encoding.ItemWords:encoding.EpilogueItemWords])
+		require.Equal(t, []uint32{uint32(q.RowsA + row), uint32(e.GatherRows), uint32(q.RowsC + row),
+			uint32(e.ScatterRows),
+			uint32(q.Weights + row), uint32(q.Bias + col), at, a, b, 0, 0, 0},
+			w[encoding.ItemWords:encoding.EpilogueItemWords])
 	}
 }
 
@@ -392,9 +408,10 @@ func scalesAt(q *Problem, e *Epilogue, row, col int) (a, b uint32) {
 	return a, b
 }
 
-// checkPartial follows the words of a part to its tile, of which no part was counted, and returns the item with the words that
-// other items have there.
-func checkPartial(t *testing.T, p *Plan, l *encoding.Launch, items, w []uint32, s *encoding.Segment) []uint32 {
+// checkPartial follows the words of a part to its tile, of which no part was counted, and returns the item
+// with the words that other items have there.
+func checkPartial(t *testing.T, p *Plan, l *encoding.Launch, items, w []uint32,
+	s *encoding.Segment) []uint32 {
 	i := slices.IndexFunc(p.Fixups, func(f encoding.Fixup) bool {
 		return f.Problem == s.Problem && f.Row == s.Row && f.Col == s.Col
 	})
@@ -429,7 +446,9 @@ func checkFixup(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, f *encodi
 	}, w[:encoding.FixupWords])
 	if l.Epilogue != (encoding.Epilogue{}) {
 		a, b := scalesAt(q, e, row, col)
-		require.Equal(t, []uint32{uint32(q.RowsC + row), uint32(e.ScatterRows), uint32(q.Weights + row), uint32(q.Bias + col),
-			uint32(q.RowsA + row), uint32(e.GatherRows), a, b}, w[encoding.FixupWords:encoding.EpilogueFixupWords])
+		require.Equal(t, []uint32{uint32(q.RowsC + row), uint32(e.ScatterRows), uint32(q.Weights + row),
+			uint32(q.Bias + col),
+			uint32(q.RowsA + row), uint32(e.GatherRows), a, b},
+			w[encoding.FixupWords:encoding.EpilogueFixupWords])
 	}
 }

@@ -23,7 +23,8 @@ func int4Device(t *testing.T) *Device {
 }
 
 func TestGroupMistakes(t *testing.T) {
-	good := Problem{M: 2, N: 3, K: 256, A: Matrix{0, 257}, B: Matrix{32, 16}, C: Matrix{0, 3}, B2: Matrix{0, 8}}
+	good := Problem{M: 2, N: 3, K: 256, A: Matrix{0, 257}, B: Matrix{32, 16}, C: Matrix{0, 3},
+		B2: Matrix{0, 8}}
 	by := Epilogue{ScaleB: PerGroup128}
 	gated := Epilogue{ScaleB: PerGroup128, Gated: true}
 	for _, c := range []struct {
@@ -36,18 +37,30 @@ func TestGroupMistakes(t *testing.T) {
 		{"gated", groupsOf(gated), func(p *Problem) {}, ""},
 		{"no rows", groupsOf(by), func(p *Problem) { p.M, p.TransB, p.K, p.B.LD = 0, true, 1, 3 }, ""},
 		{"groups of 64", groupsOf(Epilogue{ScaleB: PerGroup64}), func(p *Problem) { p.K = 64 }, ""},
-		{"K", groupsOf(by), func(p *Problem) { p.K = 192 }, "problem 0: K 192 is no multiple of the group of 128 that share a scale of B"},
-		{"ldb", groupsOf(by), func(p *Problem) { p.B.LD = 12 }, "problem 0: ldb 12 is no multiple of 8, as that of int4 is"},
-		{"ldb2", groupsOf(gated), func(p *Problem) { p.B2.LD = 12 }, "problem 0: ldb2 12 is no multiple of 8, as that of int4 is"},
-		{"B", groupsOf(by), func(p *Problem) { p.B.Offset = 40 }, "problem 0: B offset 40 is no multiple of 32, 16 bytes of int4"},
-		{"transA", groupsOf(by), func(p *Problem) { p.TransA = true }, "problem 0: transA is set, but where B is of int4 A is not transposed"},
-		{"transB", groupsOf(by), func(p *Problem) { p.TransB, p.B.LD = true, 256 }, "problem 0: transB is set, but B of int4 is not transposed"},
-		{"A of int4", Options{TypeA: element.Int4}, func(*Problem) {}, "elements of A cannot be int4: B alone may, with scales of groups"},
-		{"no groups", groupsOf(Epilogue{}), func(*Problem) {}, "B of int4 needs scales of groups: group-64 or group-128"},
-		{"B of bf16", Options{TypeA: element.BF16, Epilogue: by}, func(*Problem) {}, "scales of groups are for B of int4, not bf16"},
-		{"A of f32", Options{Epilogue: by}, func(*Problem) {}, "scales of groups are for A of bf16 or f16, not f32"},
-		{"scales of A", groupsOf(Epilogue{ScaleA: PerRow, ScaleB: PerGroup64}), func(*Problem) {}, "A has no scales where those of B are of groups"},
-		{"groups of A", groupsOf(Epilogue{ScaleA: PerGroup64}), func(*Problem) {}, `unknown scaling "group-64" (known: tensor, row, of both block, and of B group-64, group-128)`},
+		{"K", groupsOf(by), func(p *Problem) { p.K = 192 },
+			"problem 0: K 192 is no multiple of the group of 128 that share a scale of B"},
+		{"ldb", groupsOf(by), func(p *Problem) { p.B.LD = 12 },
+			"problem 0: ldb 12 is no multiple of 8, as that of int4 is"},
+		{"ldb2", groupsOf(gated), func(p *Problem) { p.B2.LD = 12 },
+			"problem 0: ldb2 12 is no multiple of 8, as that of int4 is"},
+		{"B", groupsOf(by), func(p *Problem) { p.B.Offset = 40 },
+			"problem 0: B offset 40 is no multiple of 32, 16 bytes of int4"},
+		{"transA", groupsOf(by), func(p *Problem) { p.TransA = true },
+			"problem 0: transA is set, but where B is of int4 A is not transposed"},
+		{"transB", groupsOf(by), func(p *Problem) { p.TransB, p.B.LD = true, 256 },
+			"problem 0: transB is set, but B of int4 is not transposed"},
+		{"A of int4", Options{TypeA: element.Int4}, func(*Problem) {},
+			"elements of A cannot be int4: B alone may, with scales of groups"},
+		{"no groups", groupsOf(Epilogue{}), func(*Problem) {},
+			"B of int4 needs scales of groups: group-64 or group-128"},
+		{"B of bf16", Options{TypeA: element.BF16, Epilogue: by}, func(*Problem) {},
+			"scales of groups are for B of int4, not bf16"},
+		{"A of f32", Options{Epilogue: by}, func(*Problem) {},
+			"scales of groups are for A of bf16 or f16, not f32"},
+		{"scales of A", groupsOf(Epilogue{ScaleA: PerRow, ScaleB: PerGroup64}), func(*Problem) {},
+			"A has no scales where those of B are of groups"},
+		{"groups of A", groupsOf(Epilogue{ScaleA: PerGroup64}), func(*Problem) {},
+			`unknown scaling "group-64" (known: tensor, row, of both block, and of B group-64, group-128)`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := good
@@ -65,17 +78,21 @@ func TestGroupMistakes(t *testing.T) {
 		})
 	}
 	lacks := device(t, "mi300x")
-	lacks.Types = slices.DeleteFunc(slices.Clone(lacks.Types), func(of element.Type) bool { return of == element.Int4 })
+	lacks.Types = slices.DeleteFunc(slices.Clone(lacks.Types),
+		func(of element.Type) bool { return of == element.Int4 })
 	_, err := New(lacks).Plan(t.Context(), Batch{good}, groupsOf(by))
 	require.EqualError(t, err, "device mi300x has no kernels for B of int4")
 	require.ErrorIs(t, err, ErrInvalid)
-	require.EqualError(t, Batch{good}.CheckOperands(t.Context(), by, Lengths{A: 1000, B: 5000, C: 6, Rows: 31}),
+	require.EqualError(t, Batch{good}.CheckOperands(t.Context(), by,
+		Lengths{A: 1000, B: 5000, C: 6, Rows: 31}),
 		"problem 0: scales of B need words [0, 32) of a buffer of 31")
 }
 
-// Columns of a tile's B are a panel's k's apart, and those of its scales one; those of B2 are behind all of B.
+// Columns of a tile's B are a panel's k's apart, and those of its scales one; those of B2 are behind all of
+// B.
 func TestGroupItems(t *testing.T) {
-	p := Problem{M: 20, N: 40, K: 256, A: Matrix{0, 256}, B: Matrix{0, 48}, C: Matrix{0, 40}, B2: Matrix{0, 40}, ScaleB: 100}
+	p := Problem{M: 20, N: 40, K: 256, A: Matrix{0, 256}, B: Matrix{0, 48}, C: Matrix{0, 40},
+		B2: Matrix{0, 40}, ScaleB: 100}
 	o := groupsOf(Epilogue{ScaleB: PerGroup128, Gated: true})
 	o.Tile = "small"
 	plan, err := New(int4Device(t)).Plan(t.Context(), Batch{p}, o)
@@ -105,7 +122,8 @@ func TestGroupTiles(t *testing.T) {
 	for _, name := range []string{"a100", "h200"} {
 		d := device(t, name)
 		o := groupsOf(Epilogue{ScaleB: PerGroup128})
-		plan, err := New(d).Plan(t.Context(), mustPack(t, GEMM(3, 64, 256), GEMM(70, 264, 512), GEMM(1000, 2000, 128)), o)
+		plan, err := New(d).Plan(t.Context(), mustPack(t, GEMM(3, 64, 256), GEMM(70, 264, 512),
+			GEMM(1000, 2000, 128)), o)
 		require.NoError(t, err, name)
 		for _, s := range plan.Tiles {
 			require.True(t, s.Int4Only, "%s: %s", name, s)
@@ -128,9 +146,11 @@ func TestGroupTilesOfHIP(t *testing.T) {
 		for i := range d.Kernels {
 			k := &d.Kernels[i]
 			require.Equal(t, k.Tile.Epilogues, d.Fits(k.Tile, o), "%s: %s", name, k.Tile)
-			require.Equal(t, d.rate(k, arithmetic{bits: 16}), d.rate(k, arithmetic{bits: 4}), "%s: %s", name, k.Tile)
+			require.Equal(t, d.rate(k, arithmetic{bits: 16}), d.rate(k, arithmetic{bits: 4}), "%s: %s", name,
+				k.Tile)
 		}
-		plan, err := New(d).Plan(t.Context(), mustPack(t, GEMM(3, 64, 256), GEMM(70, 264, 512), GEMM(1000, 2000, 128)), o)
+		plan, err := New(d).Plan(t.Context(), mustPack(t, GEMM(3, 64, 256), GEMM(70, 264, 512),
+			GEMM(1000, 2000, 128)), o)
 		require.NoError(t, err, name)
 		for _, s := range plan.Tiles {
 			require.True(t, s.Epilogues, "%s: %s", name, s)
@@ -138,14 +158,17 @@ func TestGroupTilesOfHIP(t *testing.T) {
 	}
 }
 
-// On an H200 experts' tokens decide which tile shape multiplies by B of Int4: which one took least time there (docs/bytes.md).
+// On an H200 experts' tokens decide which tile shape multiplies by B of Int4: which one took least time there
+// (docs/bytes.md).
 func TestGroupChoice(t *testing.T) {
 	o := groupsOf(Epilogue{ScaleB: PerGroup128})
 	for _, c := range []struct {
 		tokens int
 		tile   string
-	}{{1, "int4-stream-16x128"}, {16, "int4-stream-16x128"}, {64, "int4-stream-16x128"}, {256, "int4-wgmma-32x128"}, {1024, "int4-wgmma-64x128"}, {4096, "int4-wgmma-64x128"}} {
-		plan, err := New(device(t, "h200")).PlanRagged(Ragged{Form: EndsOfRows, Groups: 128, M: 8 * c.tokens, N: 1536, K: 2048, A: Matrix{LD: 2048},
+	}{{1, "int4-stream-16x128"}, {16, "int4-stream-16x128"}, {64, "int4-stream-16x128"},
+		{256, "int4-wgmma-32x128"}, {1024, "int4-wgmma-64x128"}, {4096, "int4-wgmma-64x128"}} {
+		plan, err := New(device(t, "h200")).PlanRagged(Ragged{Form: EndsOfRows, Groups: 128, M: 8 * c.tokens,
+			N: 1536, K: 2048, A: Matrix{LD: 2048},
 			B: Matrix{LD: 1536}, C: Matrix{LD: 1536}, StrideB: 1536 * 2048}, o)
 		require.NoError(t, err)
 		first := slices.IndexFunc(plan.Launches, func(l encoding.Launch) bool { return l.Ragged == 0 })
@@ -153,16 +176,18 @@ func TestGroupChoice(t *testing.T) {
 	}
 }
 
-// A tile is cut along K between groups, and each part begins with the word of its first one; of shapes whose steps are no whole groups it
-// is whole, whatever schedule is asked for.
+// A tile is cut along K between groups, and each part begins with the word of its first one; of shapes whose
+// steps are no whole groups it is whole, whatever schedule is asked for.
 func TestGroupsAreCut(t *testing.T) {
 	d := device(t, "h200")
-	q := Problem{M: 5, N: 300, K: 4096, A: Matrix{LD: 4096}, B: Matrix{LD: 304}, C: Matrix{LD: 300}, ScaleB: 7}
+	q := Problem{M: 5, N: 300, K: 4096, A: Matrix{LD: 4096}, B: Matrix{LD: 304}, C: Matrix{LD: 300},
+		ScaleB: 7}
 	for _, c := range []struct {
 		tile     string
 		by       Scaling
 		schedule Schedule
-	}{{"", PerGroup128, ""}, {"int4-stream-16x128", PerGroup128, ScheduleSplitK}, {"int4-wgmma-32x128", PerGroup64, ScheduleStreamK}} {
+	}{{"", PerGroup128, ""}, {"int4-stream-16x128", PerGroup128, ScheduleSplitK},
+		{"int4-wgmma-32x128", PerGroup64, ScheduleStreamK}} {
 		o := groupsOf(Epilogue{ScaleB: c.by})
 		o.Tile, o.Schedule = c.tile, c.schedule
 		plan, err := New(d).Plan(t.Context(), Batch{q}, o)
@@ -174,7 +199,8 @@ func TestGroupsAreCut(t *testing.T) {
 		words := plan.Encode(nil)
 		for i, s := range plan.Segments {
 			item := words[l.Items:][i*l.ItemWords():]
-			require.EqualValues(t, 7+int(s.K0)/c.by.Group()*304+int(s.Col)*128, item[encoding.ScaleBAt], "%+v", s)
+			require.EqualValues(t, 7+int(s.K0)/c.by.Group()*304+int(s.Col)*128, item[encoding.ScaleBAt],
+				"%+v", s)
 		}
 	}
 	web := int4Device(t)
@@ -210,7 +236,8 @@ func TestGroupWindows(t *testing.T) {
 }
 
 func TestRaggedGroups(t *testing.T) {
-	r := Ragged{Form: EndsOfRows, Groups: 3, M: 10, N: 5, K: 256, A: Matrix{LD: 256}, B: Matrix{LD: 8}, C: Matrix{LD: 5}, StrideB: 2048, ScaleB: 7}
+	r := Ragged{Form: EndsOfRows, Groups: 3, M: 10, N: 5, K: 256, A: Matrix{LD: 256}, B: Matrix{LD: 8},
+		C: Matrix{LD: 5}, StrideB: 2048, ScaleB: 7}
 	by := Epilogue{ScaleB: PerGroup64}
 	b, refused := r.Batch(nil, []int32{2, 2, 5}, by)
 	require.Equal(t, -1, refused)
@@ -221,10 +248,14 @@ func TestRaggedGroups(t *testing.T) {
 		want string
 	}{
 		{func(*Ragged) {}, ""},
-		{func(r *Ragged) { r.StrideB = 2050 }, "ragged batch: stride of B 2050 is no multiple of 32, 16 bytes of int4"},
-		{func(r *Ragged) { r.K = 250 }, "ragged batch: problem 0: K 250 is no multiple of the group of 64 that share a scale of B"},
-		{func(r *Ragged) { r.Form = EndsOfDepth }, "ragged batch: scales of groups need a K that the host knows, or records"},
-		{func(r *Ragged) { r.Form, r.TransB = Records, true }, "ragged batch: where B is of int4 neither A nor B is transposed"},
+		{func(r *Ragged) { r.StrideB = 2050 },
+			"ragged batch: stride of B 2050 is no multiple of 32, 16 bytes of int4"},
+		{func(r *Ragged) { r.K = 250 }, "ragged batch: problem 0: K 250 is no multiple of the group of 64 " +
+			"that share a scale of B"},
+		{func(r *Ragged) { r.Form = EndsOfDepth },
+			"ragged batch: scales of groups need a K that the host knows, or records"},
+		{func(r *Ragged) { r.Form, r.TransB = Records, true },
+			"ragged batch: where B is of int4 neither A nor B is transposed"},
 	} {
 		bad := r
 		c.edit(&bad)
@@ -235,11 +266,13 @@ func TestRaggedGroups(t *testing.T) {
 		}
 		require.EqualError(t, err, c.want)
 	}
-	records := Ragged{Form: Records, Groups: 1, M: 10, N: 5, K: 256, LenA: 5000, LenB: 5000, LenC: 100, LenRows: 50}
+	records := Ragged{Form: Records, Groups: 1, M: 10, N: 5, K: 256, LenA: 5000, LenB: 5000, LenC: 100,
+		LenRows: 50}
 	for _, c := range []struct {
 		k, ldb, offset int
 		fits           bool
-	}{{128, 8, 32, true}, {96, 8, 32, false}, {128, 12, 32, false}, {128, 8, 8, false}, {128, 32, 32, false}} {
+	}{{128, 8, 32, true}, {96, 8, 32, false}, {128, 12, 32, false}, {128, 8, 8, false},
+		{128, 32, 32, false}} {
 		q := Batch{{M: 2, N: 5, K: c.k, A: Matrix{LD: 256}, B: Matrix{c.offset, c.ldb}, C: Matrix{LD: 5}}}
 		words, err := AppendRecords(nil, q, by)
 		require.NoError(t, err)
@@ -256,8 +289,10 @@ func TestExplainGroups(t *testing.T) {
 		b    element.Type
 		text string
 	}{
-		{"groups", groupsOf(Epilogue{ScaleB: PerGroup64}), element.Int4, "elements        bf16, B of int4, C of bf16\n"},
-		{"none", Options{TypeA: element.BF16, TypeC: element.BF16}, element.F32, "elements        bf16, C of bf16\n"},
+		{"groups", groupsOf(Epilogue{ScaleB: PerGroup64}), element.Int4,
+			"elements        bf16, B of int4, C of bf16\n"},
+		{"none", Options{TypeA: element.BF16, TypeC: element.BF16}, element.F32,
+			"elements        bf16, C of bf16\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := Batch{{M: 2, N: 3, K: 64, A: Matrix{0, 64}, B: Matrix{32, 16}, C: Matrix{0, 3}}}

@@ -72,7 +72,8 @@ func (p *Plan) MarshalJSON() ([]byte, error) {
 		return nil, invalid.Errorf("a plan of sizes that the device has cannot be written")
 	}
 	if p.Options.Custom != nil {
-		return nil, invalid.Errorf("a plan of the custom schedule %s cannot be written", p.Options.Custom.Name)
+		return nil, invalid.Errorf("a plan of the custom schedule %s cannot be written",
+			p.Options.Custom.Name)
 	}
 	to := planJSON{Device: p.Device, Options: p.Options, Batch: make([]problemJSON, len(p.Batch))}
 	for i := range p.Batch {
@@ -100,10 +101,12 @@ func (p *Plan) UnmarshalJSON(data []byte) error {
 	}
 	batch := make(Batch, len(from.Batch))
 	for i, q := range from.Batch {
-		batch[i] = Problem{M: q.M, N: q.N, K: q.K, TransA: q.TransA, TransB: q.TransB, Alpha: Scale(float32(q.Alpha)), Beta: float32(q.Beta),
+		batch[i] = Problem{M: q.M, N: q.N, K: q.K, TransA: q.TransA, TransB: q.TransB,
+			Alpha: Scale(float32(q.Alpha)), Beta: float32(q.Beta),
 			A: Matrix{q.A[0], q.A[1]}, B: Matrix{q.B[0], q.B[1]}, C: Matrix{q.C[0], q.C[1]},
-			B2: Matrix{q.B2[0], q.B2[1]}, Bias: q.Bias, RowsA: q.RowsA, RowsC: q.RowsC, Weights: q.Weights, Pointers: q.Pointers,
-			ScaleA: q.ScaleA, ScaleB: q.ScaleB}
+			B2: Matrix{q.B2[0], q.B2[1]}, Bias: q.Bias, RowsA: q.RowsA, RowsC: q.RowsC, Weights: q.Weights,
+			Pointers: q.Pointers,
+			ScaleA:   q.ScaleA, ScaleB: q.ScaleB}
 	}
 	made, err := New(from.Device).Plan(context.Background(), batch, from.Options)
 	if err != nil {

@@ -28,10 +28,13 @@ func TestPlanJSON(t *testing.T) {
 		{"random", device(t, "h200"), randomBatch(t, rand.New(rand.NewPCG(1, 9)), 40, 0, 200), Options{}},
 		{"options", device(t, "h200"), randomBatch(t, rand.New(rand.NewPCG(2, 9)), 9, 0, 90),
 			Options{Compute: ComputeTF32, Schedule: ScheduleStreamK, Tile: "tensor-32x32"}},
-		{"rule", device(t, "mi210"), mustPack(t, GEMM(90, 80, 70)), Options{Rule: RuleZhang2025, TLP: 3, Threshold: 1e4}},
+		{"rule", device(t, "mi210"), mustPack(t, GEMM(90, 80, 70)), Options{Rule: RuleZhang2025, TLP: 3,
+			Threshold: 1e4}},
 		{"measured rates", tuned, mustPack(t, GEMM(9, 8, 7)), Options{}},
-		{"scalars", device(t, "lavapipe"), mustPack(t, Problem{M: 1, N: 2, K: 3, Alpha: Scale(0.1), Beta: 1e-40},
-			Problem{M: 1, N: 2, K: 3, Alpha: Scale(inf), Beta: nan}, Problem{M: 4, N: 4, K: 4, TransA: true, TransB: true, Alpha: Scale(0)}), Options{}},
+		{"scalars", device(t, "lavapipe"),
+			mustPack(t, Problem{M: 1, N: 2, K: 3, Alpha: Scale(0.1), Beta: 1e-40},
+				Problem{M: 1, N: 2, K: 3, Alpha: Scale(inf), Beta: nan},
+				Problem{M: 4, N: 4, K: 4, TransA: true, TransB: true, Alpha: Scale(0)}), Options{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, err := New(c.d).Plan(t.Context(), c.b, c.o)
@@ -52,7 +55,8 @@ func TestPlanJSON(t *testing.T) {
 }
 
 func TestPlanJSONErrors(t *testing.T) {
-	p, err := New(device(t, "mi210")).Plan(t.Context(), mustPack(t, GEMM(9, 9, 9)), Options{Custom: oneTileAWorker})
+	p, err := New(device(t, "mi210")).Plan(t.Context(), mustPack(t, GEMM(9, 9, 9)),
+		Options{Custom: oneTileAWorker})
 	require.NoError(t, err)
 	_, err = json.Marshal(p)
 	require.ErrorIs(t, err, ErrInvalid)
@@ -65,10 +69,12 @@ func TestPlanJSONErrors(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"no object", `7`, "cannot unmarshal number"},
 		{"no device", `{"batch": [{"m": 1}]}`, "a plan of 1 problems without a device"},
-		{"a device that is none", `{"device": {"name": "x"}, "batch": []}`, "plan: device x: unknown rule of occupancy"},
+		{"a device that is none", `{"device": {"name": "x"}, "batch": []}`,
+			"plan: device x: unknown rule of occupancy"},
 		{"unknown tile", `{"device": {"kernels": [{"tile": "huge"}]}}`, `unknown tile "huge"`},
 		{"no number", `{"batch": [{"alpha": "one"}]}`, `"one" is no number`},
-		{"bad batch", string(text[:len(text)-2]) + `, {"m": -1, "alpha": 1, "beta": 0}]}`, "plan: problem 1: M -1 is negative"},
+		{"bad batch", string(text[:len(text)-2]) + `, {"m": -1, "alpha": 1, "beta": 0}]}`,
+			"plan: problem 1: M -1 is negative"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			read := *good
@@ -91,7 +97,8 @@ func TestFactor(t *testing.T) {
 	require.Equal(t, float32(1), none.Value())
 	require.Equal(t, none, Scale(1))
 	require.Equal(t, "1", none.String())
-	for _, x := range []float32{0, float32(math.Copysign(0, -1)), -1, 0.1, 1e-45, math.MaxFloat32, float32(math.Inf(1)), float32(math.NaN())} {
+	for _, x := range []float32{0, float32(math.Copysign(0, -1)), -1, 0.1, 1e-45, math.MaxFloat32,
+		float32(math.Inf(1)), float32(math.NaN())} {
 		require.Equal(t, math.Float32bits(x), math.Float32bits(Scale(x).Value()), x)
 	}
 	require.True(t, Problem{M: 1, N: 1, K: 1} == GEMM(1, 1, 1), "a literal without scalars computes A*B")
@@ -120,8 +127,10 @@ func TestTilesOfBytes(t *testing.T) {
 		}
 		small, err := tile.ByName("small")
 		require.NoError(t, err)
-		_, err = New(d).Plan(t.Context(), mustPack(t, GEMM(8, 8, 8)), Options{TypeA: element.Int8, Tile: small.Name})
-		require.EqualError(t, err, fmt.Sprintf("tile %v: device %s has no kernels of it for elements of 8 bits", small, name))
+		_, err = New(d).Plan(t.Context(), mustPack(t, GEMM(8, 8, 8)),
+			Options{TypeA: element.Int8, Tile: small.Name})
+		require.EqualError(t, err, fmt.Sprintf("tile %v: device %s has no kernels of it for elements of 8 "+
+			"bits", small, name))
 		d.Kernels[0].Bytes = mostNarrow + 1
 		require.ErrorContains(t, d.Check(), "for elements of 8 bits cannot be 65 times as fast")
 	}
@@ -138,18 +147,25 @@ func TestOptionsCheck(t *testing.T) {
 		{Options{Schedule: "fifo"}, `unknown schedule "fifo" (known: data-parallel, `},
 		{Options{Tile: "huge"}, `unknown tile "huge" (known: small, `},
 		{Options{TypeA: 7}, "unknown element types 7, 0 and 0"},
-		{Options{TypeA: element.F16, TypeB: element.BF16}, "elements of B cannot be bf16 where those of A are f16 (but f16, or int4)"},
-		{Options{TypeA: element.F16, TypeC: element.BF16}, "elements of C cannot be bf16 where those of A and B are f16 (but f16 or f32)"},
-		{Options{TypeA: element.E4M3, TypeC: element.E4M3}, "elements of C cannot be e4m3 where those of A and B are e4m3 (but bf16, f16 or f32)"},
-		{Options{TypeA: element.Int8, TypeC: element.Int8}, "elements of C cannot be int8 where those of A and B are int8 (but bf16, f16 or f32)"},
-		{Options{TypeC: element.BF16}, "elements of C cannot be bf16 where those of A and B are f32 (but f32)"},
-		{Options{TypeA: element.BF16, Compute: ComputeTF32}, "compute mode tf32 is for operands of f32, not bf16"},
+		{Options{TypeA: element.F16, TypeB: element.BF16},
+			"elements of B cannot be bf16 where those of A are f16 (but f16, or int4)"},
+		{Options{TypeA: element.F16, TypeC: element.BF16},
+			"elements of C cannot be bf16 where those of A and B are f16 (but f16 or f32)"},
+		{Options{TypeA: element.E4M3, TypeC: element.E4M3},
+			"elements of C cannot be e4m3 where those of A and B are e4m3 (but bf16, f16 or f32)"},
+		{Options{TypeA: element.Int8, TypeC: element.Int8},
+			"elements of C cannot be int8 where those of A and B are int8 (but bf16, f16 or f32)"},
+		{Options{TypeC: element.BF16}, "elements of C cannot be bf16 where those of A and B are f32 (but " +
+			"f32)"},
+		{Options{TypeA: element.BF16, Compute: ComputeTF32},
+			"compute mode tf32 is for operands of f32, not bf16"},
 		{Options{TLP: 5}, "unknown TLP equation 5 (known: 3, 4)"},
 		{Options{Threshold: -1}, "threshold -1 is not a finite number from 0 on"},
 		{Options{Threshold: math.NaN()}, "threshold NaN is not a finite number from 0 on"},
 		{Options{Threshold: math.Inf(1)}, "threshold +Inf is not a finite number from 0 on"},
 		{Options{Custom: &CustomSchedule{Name: "mine"}}, "custom schedule mine: Deal is nil"},
-		{Options{Custom: oneTileAWorker, Schedule: ScheduleLPT}, "custom schedule one-tile: schedule lpt is asked for too"},
+		{Options{Custom: oneTileAWorker, Schedule: ScheduleLPT},
+			"custom schedule one-tile: schedule lpt is asked for too"},
 	} {
 		t.Run(c.want, func(t *testing.T) {
 			err := c.o.Check()

@@ -41,7 +41,8 @@ type groupOptions struct {
 
 func (o *Options) group() groupOptions {
 	filled := o.filled()
-	g := groupOptions{of: o.TypeA, ofC: o.TypeC, epilogue: o.Epilogue.kernel(), tf32: o.Compute == ComputeTF32,
+	g := groupOptions{of: o.TypeA, ofC: o.TypeC, epilogue: o.Epilogue.kernel(),
+		tf32:     o.Compute == ComputeTF32,
 		schedule: filled.Schedule, rule: filled.Rule}
 	if o.Custom != nil {
 		g.schedule, g.rule = "", RuleCost
@@ -157,8 +158,8 @@ func (g *groupOptions) deals() (loops, cuts bool) {
 	return true, g.schedule.find().cuts
 }
 
-// mayBeDynamic reports whether workers may take dynamic tiles of a shape: of the planner's own choice those of
-// warpgroups alone.
+// mayBeDynamic reports whether workers may take dynamic tiles of a shape: of the planner's own choice those
+// of warpgroups alone.
 func (g *groupOptions) mayBeDynamic(s *tile.Shape) bool {
 	return g.schedule == ScheduleDynamic || g.ragged() && s.Unit == tile.WGMMA
 }

@@ -37,8 +37,10 @@ func kernelOptions() map[string]planner.Options {
 		"gated":         {Epilogue: planner.Epilogue{Gated: true, Activation: planner.SiLU}},
 		"e4m3":          {TypeA: element.E4M3, TypeC: element.BF16},
 		"int8":          {TypeA: element.Int8, TypeC: element.BF16},
-		"scales":        {TypeA: element.E4M3, Epilogue: planner.Epilogue{ScaleA: planner.PerRow, ScaleB: planner.PerTensor}},
-		"zeros":         {TypeA: element.Int8, Epilogue: planner.Epilogue{ScaleA: planner.PerTensor, ScaleB: planner.PerRow, ZeroA: true}},
+		"scales": {TypeA: element.E4M3, Epilogue: planner.Epilogue{ScaleA: planner.PerRow,
+			ScaleB: planner.PerTensor}},
+		"zeros": {TypeA: element.Int8, Epilogue: planner.Epilogue{ScaleA: planner.PerTensor,
+			ScaleB: planner.PerRow, ZeroA: true}},
 	}
 }
 
@@ -49,7 +51,8 @@ func batchOf(rng *rand.Rand, t planner.Transposition, gated bool) planner.Batch 
 	b := make([]planner.Problem, 1+rng.IntN(40))
 	size := func(most int) int { return unit * (1 + rng.IntN(most/unit)) }
 	for i := range b {
-		b[i] = planner.Problem{M: size(most), N: size(most), K: size(min(4*most, 8000)), TransA: t.A, TransB: t.B}
+		b[i] = planner.Problem{M: size(most), N: size(most), K: size(min(4*most, 8000)), TransA: t.A,
+			TransB: t.B}
 	}
 	batch, err := planner.Pack(b...)
 	if err != nil {
@@ -121,7 +124,8 @@ func TestKernelsListLongK(t *testing.T) {
 				continue // TestKernelsListAll says that there are no plans
 			}
 			listed, _ := setOf(groups)
-			b, err := planner.Pack(planner.Problem{M: 64, N: 64, K: 6000, TransA: trans.A, TransB: trans.B}, planner.Problem{M: 5, N: 5, K: 5, TransA: trans.A, TransB: trans.B})
+			b, err := planner.Pack(planner.Problem{M: 64, N: 64, K: 6000, TransA: trans.A, TransB: trans.B},
+				planner.Problem{M: 5, N: 5, K: 5, TransA: trans.A, TransB: trans.B})
 			require.NoError(t, err)
 			b[0].B2, b[1].B2 = b[0].B, b[1].B
 			plan, err := p.Plan(t.Context(), b, o)
@@ -132,7 +136,8 @@ func TestKernelsListLongK(t *testing.T) {
 			whole := plan.Launches[len(plan.Launches)-1].Epilogue
 			for k := range listed {
 				part := k.Ragged == 0 && k.Epilogue == whole.OfPart() && k.Epilogue != whole
-				require.False(t, part && (k.Loop || k.Split), "%s: %v, of which workers have one tile", label, k)
+				require.False(t, part && (k.Loop || k.Split), "%s: %v, of which workers have one tile", label,
+					k)
 			}
 			for _, l := range plan.Launches {
 				require.True(t, listed[l.Kernel], "%s: %v", label, l.Kernel)
@@ -159,7 +164,8 @@ func setOf(groups []planner.KernelGroup) (listed map[encoding.Kernel]bool, set *
 
 // raggedOf is a ragged batch of a form.
 func raggedOf(form planner.RaggedForm, groups, size int, t planner.Transposition) planner.Ragged {
-	r := planner.Ragged{Form: form, Groups: groups, M: groups * size, N: size, K: size, TransA: t.A, TransB: t.B, StrideB: size * size}
+	r := planner.Ragged{Form: form, Groups: groups, M: groups * size, N: size, K: size, TransA: t.A,
+		TransB: t.B, StrideB: size * size}
 	switch form {
 	case planner.EndsOfDepth:
 		r.M, r.K, r.StrideB, r.StrideC = size, groups*size, 0, size*size
@@ -257,16 +263,22 @@ func TestOptionsKernels(t *testing.T) {
 		{"two shapes", plain, planner.Options{}, []string{"small", "medium"}, ""},
 		{"of another transposition", transposed, planner.Options{}, []string{"medium", "large"}, ""},
 		{"of both", both, planner.Options{}, []string{"medium"}, ""},
-		{"a schedule of all", plain, planner.Options{Schedule: planner.ScheduleDataParallel}, []string{"small", "medium"}, ""},
-		{"a schedule of its own", plain, planner.Options{Schedule: planner.ScheduleLPT}, []string{"small", "medium", "large"}, ""},
-		{"the rule of Zhang et al.", plain, planner.Options{Rule: planner.RuleZhang2025}, []string{"small", "medium"}, ""},
+		{"a schedule of all", plain, planner.Options{Schedule: planner.ScheduleDataParallel},
+			[]string{"small", "medium"}, ""},
+		{"a schedule of its own", plain, planner.Options{Schedule: planner.ScheduleLPT},
+			[]string{"small", "medium", "large"}, ""},
+		{"the rule of Zhang et al.", plain, planner.Options{Rule: planner.RuleZhang2025},
+			[]string{"small", "medium"}, ""},
 		{"a shape", plain, planner.Options{Tile: "small"}, []string{"small"}, ""},
 		{"another shape", plain, planner.Options{Tile: "large"}, nil,
-			"tile large 64x64x16/256: not all its kernels for these options and transpositions are in Options.Kernels, for device lavapipe"},
+			"tile large 64x64x16/256: not all its kernels for these options and transpositions are in " +
+				"Options.Kernels, for device lavapipe"},
 		{"another type", plain, planner.Options{TypeA: element.F16}, nil,
-			"no tile: not all its kernels for these options and transpositions are in Options.Kernels, for device lavapipe"},
+			"no tile: not all its kernels for these options and transpositions are in Options.Kernels, " +
+				"for device lavapipe"},
 		{"an epilogue", plain, planner.Options{Epilogue: planner.Epilogue{Activation: planner.ReLU}}, nil,
-			"no tile: not all its kernels for these options and transpositions are in Options.Kernels, for device lavapipe"},
+			"no tile: not all its kernels for these options and transpositions are in Options.Kernels, " +
+				"for device lavapipe"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.options.Kernels = set

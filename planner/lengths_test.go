@@ -12,24 +12,59 @@ import (
 // TestCheckOperands: a problem in operands that are just long enough, and each a little shorter.
 func TestCheckOperands(t *testing.T) {
 	e := planner.Epilogue{Bias: true, Gated: true, GatherRows: 9, ScatterRows: 11, Weights: true}
-	q := planner.Problem{M: 4, N: 5, K: 6, A: planner.Matrix{Offset: 1, LD: 7}, B: planner.Matrix{Offset: 2, LD: 8}, C: planner.Matrix{Offset: 3, LD: 9},
+	q := planner.Problem{M: 4, N: 5, K: 6, A: planner.Matrix{Offset: 1, LD: 7},
+		B: planner.Matrix{Offset: 2, LD: 8}, C: planner.Matrix{Offset: 3, LD: 9},
 		B2: planner.Matrix{Offset: 4, LD: 10}, Bias: 5, RowsA: 6, RowsC: 16, Weights: 26}
 	b := planner.Batch{{}, q}
-	have := planner.Lengths{A: 1 + 8*7 + 6, B: 2 + 5*8 + 5, C: 3 + 10*9 + 5, B2: 4 + 5*10 + 5, Bias: 5 + 10, Rows: 30}
+	have := planner.Lengths{A: 1 + 8*7 + 6, B: 2 + 5*8 + 5, C: 3 + 10*9 + 5, B2: 4 + 5*10 + 5, Bias: 5 + 10,
+		Rows: 30}
 	require.Equal(t, have, b.Lengths(e))
 	require.NoError(t, b.CheckOperands(t.Context(), e, have))
 	for want, change := range map[string]func(q *planner.Problem, l *planner.Lengths){
-		"problem 1: A needs elements [1, 63) of a buffer of 62":      func(_ *planner.Problem, l *planner.Lengths) { l.A-- },
-		"problem 1: B needs elements [2, 47) of a buffer of 46":      func(_ *planner.Problem, l *planner.Lengths) { l.B-- },
-		"problem 1: C needs elements [3, 98) of a buffer of 97":      func(_ *planner.Problem, l *planner.Lengths) { l.C-- },
-		"problem 1: B2 needs elements [4, 59) of a buffer of 58":     func(_ *planner.Problem, l *planner.Lengths) { l.B2-- },
-		"problem 1: bias needs elements [5, 15) of a buffer of 14":   func(_ *planner.Problem, l *planner.Lengths) { l.Bias-- },
-		"problem 1: weights need words [26, 30) of a buffer of 29":   func(_ *planner.Problem, l *planner.Lengths) { l.Rows-- },
-		"problem 1: rows of A need words [27, 31) of a buffer of 30": func(q *planner.Problem, _ *planner.Lengths) { q.RowsA = 27 },
-		"problem 1: rows of C need words [27, 31) of a buffer of 30": func(q *planner.Problem, _ *planner.Lengths) { q.RowsC = 27 },
-		"problem 1: rows of A offset -1 is negative":                 func(q *planner.Problem, _ *planner.Lengths) { q.RowsA = -1 },
-		"problem 1: beta 1 is not 0, and gated units read no C":      func(q *planner.Problem, _ *planner.Lengths) { q.Beta = 1 },
-		"problem 1: ldb2 4 < row length 5":                           func(q *planner.Problem, _ *planner.Lengths) { q.B2.LD = 4 },
+		"problem 1: A needs elements [1, 63) of a buffer of 62": func(_ *planner.Problem,
+			l *planner.Lengths) {
+			l.A--
+		},
+		"problem 1: B needs elements [2, 47) of a buffer of 46": func(_ *planner.Problem,
+			l *planner.Lengths) {
+			l.B--
+		},
+		"problem 1: C needs elements [3, 98) of a buffer of 97": func(_ *planner.Problem,
+			l *planner.Lengths) {
+			l.C--
+		},
+		"problem 1: B2 needs elements [4, 59) of a buffer of 58": func(_ *planner.Problem,
+			l *planner.Lengths) {
+			l.B2--
+		},
+		"problem 1: bias needs elements [5, 15) of a buffer of 14": func(_ *planner.Problem,
+			l *planner.Lengths) {
+			l.Bias--
+		},
+		"problem 1: weights need words [26, 30) of a buffer of 29": func(_ *planner.Problem,
+			l *planner.Lengths) {
+			l.Rows--
+		},
+		"problem 1: rows of A need words [27, 31) of a buffer of 30": func(q *planner.Problem,
+			_ *planner.Lengths) {
+			q.RowsA = 27
+		},
+		"problem 1: rows of C need words [27, 31) of a buffer of 30": func(q *planner.Problem,
+			_ *planner.Lengths) {
+			q.RowsC = 27
+		},
+		"problem 1: rows of A offset -1 is negative": func(q *planner.Problem,
+			_ *planner.Lengths) {
+			q.RowsA = -1
+		},
+		"problem 1: beta 1 is not 0, and gated units read no C": func(q *planner.Problem,
+			_ *planner.Lengths) {
+			q.Beta = 1
+		},
+		"problem 1: ldb2 4 < row length 5": func(q *planner.Problem,
+			_ *planner.Lengths) {
+			q.B2.LD = 4
+		},
 	} {
 		q, l := q, have
 		change(&q, &l)
@@ -41,18 +76,23 @@ func TestCheckOperands(t *testing.T) {
 	}
 	nothing := q
 	nothing.N = 0
-	require.NoError(t, planner.Batch{nothing}.CheckOperands(t.Context(), e, planner.Lengths{}), "nothing is read")
+	require.NoError(t, planner.Batch{nothing}.CheckOperands(t.Context(), e, planner.Lengths{}),
+		"nothing is read")
 	require.Equal(t, planner.Lengths{}, planner.Batch{nothing}.Lengths(e))
 
-	one := planner.Problem{M: 1, N: 1, K: 1, A: planner.Matrix{LD: 1}, B: planner.Matrix{LD: 1}, C: planner.Matrix{LD: 1}}
+	one := planner.Problem{M: 1, N: 1, K: 1, A: planner.Matrix{LD: 1}, B: planner.Matrix{LD: 1},
+		C: planner.Matrix{LD: 1}}
 	have = planner.Lengths{A: 1, B: 1, C: 1, Rows: 1}
-	require.ErrorContains(t, planner.Batch{one, one}.CheckOperands(t.Context(), planner.Epilogue{Activation: planner.ReLU}, have), "problem 1: C overlaps C of problem 0")
-	require.NoError(t, planner.Batch{one, one}.CheckOperands(t.Context(), planner.Epilogue{ScatterRows: 1}, have), "lists say where C is")
+	require.ErrorContains(t, planner.Batch{one, one}.CheckOperands(t.Context(),
+		planner.Epilogue{Activation: planner.ReLU}, have), "problem 1: C overlaps C of problem 0")
+	require.NoError(t, planner.Batch{one, one}.CheckOperands(t.Context(), planner.Epilogue{ScatterRows: 1},
+		have), "lists say where C is")
 }
 
 // TestLengthsAlone: each part of an epilogue has its own operand, and no part needs another's.
 func TestLengthsAlone(t *testing.T) {
-	q := planner.Problem{M: 4, N: 5, A: planner.Matrix{LD: 6}, B: planner.Matrix{LD: 5}, C: planner.Matrix{LD: 5}, Bias: 10, RowsA: 20, RowsC: 30, Weights: 40, Pointers: 50}
+	q := planner.Problem{M: 4, N: 5, A: planner.Matrix{LD: 6}, B: planner.Matrix{LD: 5},
+		C: planner.Matrix{LD: 5}, Bias: 10, RowsA: 20, RowsC: 30, Weights: 40, Pointers: 50}
 	for _, c := range []struct {
 		e    planner.Epilogue
 		want planner.Lengths
@@ -62,7 +102,8 @@ func TestLengthsAlone(t *testing.T) {
 		{planner.Epilogue{GatherRows: 9}, planner.Lengths{C: 20, Rows: 24}},
 		{planner.Epilogue{ScatterRows: 9}, planner.Lengths{C: 45, Rows: 34}},
 		{planner.Epilogue{Weights: true}, planner.Lengths{C: 20, Rows: 44}},
-		{planner.Epilogue{Pointers: planner.Pointers{A: true}}, planner.Lengths{C: 20, Rows: 50 + encoding.PointerWords}},
+		{planner.Epilogue{Pointers: planner.Pointers{A: true}},
+			planner.Lengths{C: 20, Rows: 50 + encoding.PointerWords}},
 	} {
 		require.Equal(t, c.want, planner.Batch{q}.Lengths(c.e), c.e)
 	}

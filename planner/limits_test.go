@@ -18,7 +18,8 @@ import (
 // The largest K, on devices that loop as long as they like and on one that does not.
 func TestLargestK(t *testing.T) {
 	for _, name := range []string{"h200", "mi210", "lavapipe", "webgpu-default"} {
-		p, err := New(device(t, name)).Plan(t.Context(), mustPack(t, GEMM(1, 1, min(MaxDim, maxElements-packAlign))), Options{})
+		p, err := New(device(t, name)).Plan(t.Context(),
+			mustPack(t, GEMM(1, 1, min(MaxDim, maxElements-packAlign))), Options{})
 		require.NoError(t, err, name)
 		checkPlan(t, p)
 	}
@@ -34,8 +35,10 @@ func TestLargestWholeK(t *testing.T) {
 		checkPlan(t, plan)
 		_, err = p.Plan(t.Context(), mustPack(t, GEMM(1, 1, 1), GEMM(1, 1, MaxWholeK+1)), of)
 		require.EqualError(t, err, "problem 1: K 131072 is above the limit 131071 of elements of int8")
-		_, err = p.PlanRagged(Ragged{Form: EndsOfDepth, Groups: 2, M: 1, N: 1, K: MaxWholeK + 1, A: Matrix{LD: MaxWholeK + 1}, B: Matrix{LD: 1}, C: Matrix{LD: 1}, StrideC: 1}, of)
-		require.EqualError(t, err, "ragged batch: problem 0: K 131072 is above the limit 131071 of elements of int8")
+		_, err = p.PlanRagged(Ragged{Form: EndsOfDepth, Groups: 2, M: 1, N: 1, K: MaxWholeK + 1,
+			A: Matrix{LD: MaxWholeK + 1}, B: Matrix{LD: 1}, C: Matrix{LD: 1}, StrideC: 1}, of)
+		require.EqualError(t, err, "ragged batch: problem 0: K 131072 is above the limit 131071 of "+
+			"elements of int8")
 	}
 }
 
@@ -47,7 +50,8 @@ func TestManyTilesOfLoopLimit(t *testing.T) {
 	for _, k := range []int{70, 30_000} {
 		problems := slices.Repeat([]Problem{GEMM(8, 8, k)}, 2_000_000/k) // several times what a worker may do
 		for _, s := range Schedules() {
-			p, err := New(&d).Plan(t.Context(), mustPack(t, problems...), Options{Schedule: s, Tile: "tiny-k4"})
+			p, err := New(&d).Plan(t.Context(), mustPack(t, problems...),
+				Options{Schedule: s, Tile: "tiny-k4"})
 			require.NoError(t, err)
 			checkTrips(t, p)
 			unlimited := d
@@ -55,7 +59,8 @@ func TestManyTilesOfLoopLimit(t *testing.T) {
 			free, err := New(&unlimited).Plan(t.Context(), p.Batch, p.Options)
 			require.NoError(t, err)
 			if s == ScheduleStreamK || s == ScheduleBatched || s == ScheduleLPT || s == ScheduleDynamic {
-				require.Greater(t, len(p.Workers), len(free.Workers), "%s, K %d: the limit makes no difference", s, k)
+				require.Greater(t, len(p.Workers), len(free.Workers),
+					"%s, K %d: the limit makes no difference", s, k)
 			}
 		}
 	}
@@ -76,7 +81,8 @@ func TestTooManyTiles(t *testing.T) {
 		{"many panels of K", 100, GEMM(1<<12, 1<<12, 1<<21)},
 	}
 	if bits.UintSize == 32 {
-		cases = []limits{{"many tiles", 0, GEMM(1<<27, 2, 0)}, {"many panels of K", 100, GEMM(1<<12, 1<<12, 1<<16)}}
+		cases = []limits{{"many tiles", 0, GEMM(1<<27, 2, 0)},
+			{"many panels of K", 100, GEMM(1<<12, 1<<12, 1<<16)}}
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -90,7 +96,8 @@ func TestTooManyTiles(t *testing.T) {
 
 // Problems that share A and B may have more K steps than 32 bits count.
 func TestManySteps(t *testing.T) {
-	b := slices.Repeat(Batch{{M: 64, N: 64, K: 1 << 22, A: Matrix{LD: 1 << 22}, B: Matrix{LD: 64}, C: Matrix{LD: 64}}}, 1<<14)
+	b := slices.Repeat(Batch{{M: 64, N: 64, K: 1 << 22, A: Matrix{LD: 1 << 22}, B: Matrix{LD: 64},
+		C: Matrix{LD: 64}}}, 1<<14)
 	require.GreaterOrEqual(t, float64(len(b))*float64(steps(shape(t, "small"), &b[0])), 0x1p32)
 	for i := range b {
 		b[i].C.Offset = 64 * 64 * i
@@ -98,7 +105,8 @@ func TestManySteps(t *testing.T) {
 	for _, s := range Schedules() {
 		t.Run(string(s), func(t *testing.T) {
 			sample.Planner.Skip(t, 2)
-			p, err := New(device(t, "h200")).Plan(t.Context(), b, Options{Schedule: s, Tile: "small", Compute: ComputeF32})
+			p, err := New(device(t, "h200")).Plan(t.Context(), b,
+				Options{Schedule: s, Tile: "small", Compute: ComputeF32})
 			require.NoError(t, err)
 			checkPlan(t, p)
 		})
@@ -132,7 +140,8 @@ func TestWorkspaceFitsInBinding(t *testing.T) {
 					}
 				}
 				for _, elements := range used {
-					require.LessOrEqual(t, elements, d.spanLimit(element.F32)/32, "as if there were 8 tile shapes")
+					require.LessOrEqual(t, elements, d.spanLimit(element.F32)/32,
+						"as if there were 8 tile shapes")
 				}
 				require.LessOrEqual(t, p.Workspace, slots, "less room, more slots")
 				slots = p.Workspace
@@ -149,7 +158,8 @@ func TestStreamKWithoutRoom(t *testing.T) {
 	cut := 0
 	for d.MaxTrips = 100; d.MaxTrips < 9000; d.MaxTrips += 100 {
 		for _, s := range []Schedule{"", ScheduleStreamK} {
-			p, err := New(&d).Plan(t.Context(), mustPack(t, GEMM(65, 97, 127)), Options{Tile: "tiny-k4", Schedule: s})
+			p, err := New(&d).Plan(t.Context(), mustPack(t, GEMM(65, 97, 127)),
+				Options{Tile: "tiny-k4", Schedule: s})
 			require.NoError(t, err)
 			checkAll(t, p)
 			require.LessOrEqual(t, p.Workspace, d.spanLimit(element.F32)/maxGroups, "%d trips", d.MaxTrips)
@@ -165,7 +175,8 @@ func TestStreamKWithoutRoom(t *testing.T) {
 // Partial tiles of several shapes lie side by side.
 func TestSlotsOfSeveralShapes(t *testing.T) {
 	b := mustPack(t, GEMM(16, 16, 1600), GEMM(64, 64, 1600), GEMM(32, 32, 1600)) // 25 parts each
-	p, err := New(device(t, "h200")).Plan(t.Context(), b, Options{Rule: RuleZhang2025, Threshold: 1, Schedule: ScheduleSplitK})
+	p, err := New(device(t, "h200")).Plan(t.Context(), b, Options{Rule: RuleZhang2025, Threshold: 1,
+		Schedule: ScheduleSplitK})
 	require.NoError(t, err)
 	require.Equal(t, []*tile.Shape{shape(t, "small"), shape(t, "large"), shape(t, "medium")}, p.Tiles)
 	require.Len(t, p.Fixups, 3)
@@ -176,7 +187,8 @@ func TestSlotsOfSeveralShapes(t *testing.T) {
 // Windows begin at multiples of 256 bytes, wherever matrices do: what is cut to fit
 // leaves room for that.
 func TestUnalignedWindows(t *testing.T) {
-	for _, o := range []Options{{}, {TypeA: element.BF16}, {TypeA: element.F16, TypeC: element.F16}, {TypeA: element.E4M3}, {TypeA: element.Int8}} {
+	for _, o := range []Options{{}, {TypeA: element.BF16}, {TypeA: element.F16, TypeC: element.F16},
+		{TypeA: element.E4M3}, {TypeA: element.Int8}} {
 		d := *device(t, "webgpu-default")
 		d.MaxBinding = 16384 * o.TypeC.Bytes() // elements of C
 		for _, offset := range []int{0, 1, 63, 64, 127, 128, 255} {
@@ -190,7 +202,9 @@ func TestUnalignedWindows(t *testing.T) {
 				checkPlan(t, p)
 			} else {
 				_, err := New(&d).Plan(t.Context(), Batch{panels}, o)
-				require.ErrorContains(t, err, "problem 0: K is too large for C of f16: more than the 16256 that one launch of webgpu-default takes")
+				require.ErrorContains(t, err,
+					"problem 0: K is too large for C of f16: more than the 16256 that one launch of "+
+						"webgpu-default takes")
 			}
 			for ldc := 1080; ldc <= 1092; ldc++ { // 16 rows span up to the limit
 				rows := Problem{M: 16, N: 16, K: 16, A: at(16), B: at(16), C: at(ldc)}
@@ -235,7 +249,8 @@ func TestWindowsOfTypes(t *testing.T) {
 	}
 }
 
-// Problems whose rows are too long for the tile of their choice take one that the device has kernels of for their elements.
+// Problems whose rows are too long for the tile of their choice take one that the device has kernels of for
+// their elements.
 func TestLongRowsHaveKernels(t *testing.T) {
 	d := clone(device(t, "h100"))
 	d.MaxBinding = 64 << 10
@@ -243,7 +258,8 @@ func TestLongRowsHaveKernels(t *testing.T) {
 	for _, n := range []int{1500, 2112} {
 		p, err := New(d).Plan(t.Context(), mustPack(t, GEMM(5, n, 100)), o)
 		if n == 2112 {
-			require.ErrorContains(t, err, "one tile tensor-16x32 reaches more than the 65536 elements that h100 can bind")
+			require.ErrorContains(t, err,
+				"one tile tensor-16x32 reaches more than the 65536 elements that h100 can bind")
 			continue
 		}
 		require.NoError(t, err)

@@ -33,8 +33,8 @@ type pieces struct {
 	loads        float64 // as in load
 }
 
-// add adds so many problems of the same sizes, whose tiles have so many products each, and returns the pieces of
-// one. units are as in addTiles.
+// add adds so many problems of the same sizes, whose tiles have so many products each, and returns the pieces
+// of one. units are as in addTiles.
 func (l *load) add(c *cut, of Sizes, products, times, units int) (e pieces) {
 	down, across := ceilShift(of.M, c.tm), ceilShift(of.N, c.tn)
 	e.tiles, e.steps = down*across, max(ceilShift(of.K, c.tk), 1)*products

@@ -13,7 +13,8 @@ import (
 // exists for more than half takes as long as a whole one, on GPUs.
 func TestFraction(t *testing.T) {
 	for _, shape := range tile.Table() {
-		for _, q := range []Problem{GEMM(1, 1, 5), GEMM(64, 64, 5), GEMM(65, 33, 5), GEMM(128, 128, 5), GEMM(320, 383, 5), GEMM(193, 160, 5), GEMM(512, 16, 5)} {
+		for _, q := range []Problem{GEMM(1, 1, 5), GEMM(64, 64, 5), GEMM(65, 33, 5), GEMM(128, 128, 5),
+			GEMM(320, 383, 5), GEMM(193, 160, 5), GEMM(512, 16, 5)} {
 			sum := 0.0
 			rows, cols := grid(shape, &q)
 			for row := range int32(rows) {
@@ -38,7 +39,8 @@ func TestFraction(t *testing.T) {
 // problem, and workers have even work nevertheless.
 func TestLPTIsEven(t *testing.T) {
 	for name, q := range map[string]Problem{
-		"half rows": GEMM(320, 384, 500), "half columns": GEMM(384, 320, 500), "both": GEMM(320, 320, 500), "strips": GEMM(320, 1216, 500),
+		"half rows": GEMM(320, 384, 500), "half columns": GEMM(384, 320, 500), "both": GEMM(320, 320, 500),
+		"strips": GEMM(320, 1216, 500),
 	} {
 		for _, problems := range []int{40, 400} { // all by Graham's rule, and the last rounds
 			batch := make([]Problem, problems)
@@ -46,7 +48,8 @@ func TestLPTIsEven(t *testing.T) {
 				batch[i] = q
 			}
 			d := device(t, "h200")
-			p, err := New(d).Plan(t.Context(), mustPack(t, batch...), Options{Tile: "wgmma-128x128", Schedule: ScheduleLPT})
+			p, err := New(d).Plan(t.Context(), mustPack(t, batch...),
+				Options{Tile: "wgmma-128x128", Schedule: ScheduleLPT})
 			require.NoError(t, err)
 			tile := p.Launches[0].Tile
 			least, most, longest := 1e9, 0.0, 0.0
@@ -98,7 +101,8 @@ func TestUnitsShare(t *testing.T) {
 	}
 }
 
-// TestStrips: grids of many columns are dealt by strips of rows, column by column, and others row by row, whatever deals whole tiles.
+// TestStrips: grids of many columns are dealt by strips of rows, column by column, and others row by row,
+// whatever deals whole tiles.
 func TestStrips(t *testing.T) {
 	wide := Options{TypeA: element.BF16, TypeC: element.BF16, Tile: "aligned-128x128"}
 	h200 := device(t, "h200")

@@ -38,12 +38,17 @@ func TestPlansAskForMemory(t *testing.T) {
 		text  string
 	}{
 		{"problems", device(t, "h200"), many, Options{}, "plan of 100000 problems: full"},
-		{"data-parallel", device(t, "h200"), large, Options{Schedule: ScheduleDataParallel}, "plan of 327680 tiles: full"},
-		{"batched", device(t, "h200"), large, Options{Schedule: ScheduleBatched}, "plan of 327680 tiles: full"},
-		{"split-k", device(t, "h200"), large, Options{Schedule: ScheduleSplitK}, "plan of 327680 tiles: full"},
-		{"stream-k", device(t, "h200"), large, Options{Schedule: ScheduleStreamK}, "plan of 327680 tiles: full"},
+		{"data-parallel", device(t, "h200"), large, Options{Schedule: ScheduleDataParallel},
+			"plan of 327680 tiles: full"},
+		{"batched", device(t, "h200"), large, Options{Schedule: ScheduleBatched},
+			"plan of 327680 tiles: full"},
+		{"split-k", device(t, "h200"), large, Options{Schedule: ScheduleSplitK},
+			"plan of 327680 tiles: full"},
+		{"stream-k", device(t, "h200"), large, Options{Schedule: ScheduleStreamK},
+			"plan of 327680 tiles: full"},
 		{"lpt", device(t, "h200"), large, Options{Schedule: ScheduleLPT}, "plan of 327680 tiles: full"},
-		{"dynamic", device(t, "h200"), large, Options{Schedule: ScheduleDynamic}, "plan of 327680 tiles: full"},
+		{"dynamic", device(t, "h200"), large, Options{Schedule: ScheduleDynamic},
+			"plan of 327680 tiles: full"},
 		{"custom", device(t, "h200"), large, Options{Custom: oneTileAWorker}, "plan of 327680 tiles: full"},
 		{"windows", &narrow, large, Options{}, "plan of 327680 tiles: full"},
 	} {

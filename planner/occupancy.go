@@ -2,8 +2,8 @@ package planner
 
 import "github.com/batchgemm/batchgemm/internal/occupancy"
 
-// Resident is how many workgroups of a kernel of the given thread count are resident on a compute unit, 0 when
-// one workgroup does not fit.
+// Resident is how many workgroups of a kernel of the given thread count are resident on a compute unit, 0
+// when one workgroup does not fit.
 func (d *Device) Resident(threads int, r occupancy.Resources) occupancy.Resident {
 	u := occupancy.Unit{Rule: d.Occupancy, WaveSize: d.WaveSize, SIMDs: d.SIMDs, MaxWaves: d.MaxWaves,
 		MaxGroups: d.MaxGroups, MaxThreads: d.MaxThreads, Registers: d.Registers,

@@ -9,14 +9,16 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// TestOddRows: predictions know how many rows of A and B begin at odd multiples of 16 bytes, for which the rows called wide take longer.
+// TestOddRows: predictions know how many rows of A and B begin at odd multiples of 16 bytes, for which the
+// rows called wide take longer.
 func TestOddRows(t *testing.T) {
 	d := device(t, "h200")
 	placed := func(q Problem, offA, offB int) Problem {
 		q.A, q.B = Matrix{offA, q.K}, Matrix{offB, q.N}
 		return q
 	}
-	even, oddA, odd := placed(GEMM(64, 64, 64), 0, 0), placed(GEMM(64, 64, 72), 0, 0), placed(GEMM(64, 72, 72), 0, 0)
+	even, oddA, odd := placed(GEMM(64, 64, 64), 0, 0), placed(GEMM(64, 64, 72), 0, 0),
+		placed(GEMM(64, 72, 72), 0, 0)
 	for _, c := range []struct {
 		name string
 		of   element.Type
@@ -28,12 +30,14 @@ func TestOddRows(t *testing.T) {
 		{"every other one", element.BF16, Batch{odd}, 0.5},
 		{"all of B", element.BF16, Batch{placed(GEMM(64, 64, 64), 16, 8)}, 0.5},
 		{"all", element.BF16, Batch{placed(GEMM(64, 64, 64), 8, 24)}, 1},
-		{"by work", element.BF16, Batch{even, placed(GEMM(64, 72, 72*8), 0, 8)}, 0.25 * 72 * 72 / (64*8 + 72*72)},
+		{"by work", element.BF16, Batch{even, placed(GEMM(64, 72, 72*8), 0, 8)},
+			0.25 * 72 * 72 / (64*8 + 72*72)},
 		{"where C is not written", element.BF16, Batch{even, placed(GEMM(0, 72, 72), 0, 0)}, 0},
 		{"nothing", element.BF16, Batch{}, 0},
 		{"rows that begin anywhere", element.BF16, Batch{odd, placed(GEMM(64, 64, 63), 0, 0)}, 0},
 		{"of fp32", element.F32, Batch{placed(GEMM(64, 68, 68), 0, 0)}, 0},
-		{"of 8 bits", element.E4M3, Batch{{M: 64, N: 64, K: 80, TransB: true, A: Matrix{LD: 80}, B: Matrix{LD: 96}}}, 0.25},
+		{"of 8 bits", element.E4M3, Batch{{M: 64, N: 64, K: 80, TransB: true, A: Matrix{LD: 80},
+			B: Matrix{LD: 96}}}, 0.25},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := Options{TypeA: c.of}
@@ -59,7 +63,8 @@ func TestOddRows(t *testing.T) {
 // TestOddRaggedRows: the same of sizes that the device has.
 func TestOddRaggedRows(t *testing.T) {
 	experts := func(k, ldb int) float64 {
-		r := Ragged{Form: EndsOfRows, Groups: 128, M: 32768, N: 1536, K: k, A: Matrix{LD: k}, B: Matrix{LD: ldb}, C: Matrix{LD: 1536}, StrideB: ldb * k}
+		r := Ragged{Form: EndsOfRows, Groups: 128, M: 32768, N: 1536, K: k, A: Matrix{LD: k},
+			B: Matrix{LD: ldb}, C: Matrix{LD: 1536}, StrideB: ldb * k}
 		var m model
 		d, o := device(t, "h200"), Options{TypeA: element.BF16, TypeC: element.BF16}.filled()
 		require.NoError(t, m.set(d, o.arithmetic(d, r.fast(d, &o)), false, only{}))
@@ -85,7 +90,8 @@ func TestSampledOperands(t *testing.T) {
 	require.Equal(t, all, m.operands(&o, b, 4))
 }
 
-// TestAlone: a step alone takes no less than one of a full compute unit, but of the rows that wait for the L2 cache there.
+// TestAlone: a step alone takes no less than one of a full compute unit, but of the rows that wait for the L2
+// cache there.
 func TestAlone(t *testing.T) {
 	d := device(t, "h200")
 	for _, c := range []struct {
@@ -118,7 +124,8 @@ func TestPlansAreTheirOwn(t *testing.T) {
 	cold := mustPack(t, slices.Repeat([]Problem{GEMM(3, 2056, 2056)}, 64)...)
 	b := mustPack(t, slices.Repeat([]Problem{GEMM(512, 512, 512), GEMM(96, 512, 512)}, 40)...)
 	plan := func(p *Planner, o Options) (*Plan, error) { return p.Plan(t.Context(), b, o) }
-	ragged := Ragged{Form: EndsOfRows, Groups: 8, M: 800, N: 512, K: 512, A: Matrix{LD: 512}, B: Matrix{LD: 512}, C: Matrix{LD: 512}, StrideB: 512 * 512}
+	ragged := Ragged{Form: EndsOfRows, Groups: 8, M: 800, N: 512, K: 512, A: Matrix{LD: 512},
+		B: Matrix{LD: 512}, C: Matrix{LD: 512}, StrideB: 512 * 512}
 	for _, c := range []struct {
 		name string
 		plan func(p *Planner, o Options) (*Plan, error)
@@ -128,7 +135,8 @@ func TestPlansAreTheirOwn(t *testing.T) {
 		{"tile", plan, Options{Tile: "wgmma-64x64"}},
 		{"wide tile", plan, Options{Tile: "aligned-64x64", TypeA: element.BF16}},
 		{"rule", plan, Options{Rule: RuleZhang2025, Compute: ComputeF32}},
-		{"ragged tile", func(p *Planner, o Options) (*Plan, error) { return p.PlanRagged(ragged, o) }, Options{Tile: "wgmma-64x64"}},
+		{"ragged tile", func(p *Planner, o Options) (*Plan, error) { return p.PlanRagged(ragged, o) },
+			Options{Tile: "wgmma-64x64"}},
 		{"renewed tile", func(p *Planner, o Options) (*Plan, error) {
 			plan := new(Plan)
 			return plan, p.Renew(t.Context(), plan, b, o)

@@ -41,8 +41,8 @@ const (
 // measures best.
 type Options struct {
 	// TypeA, TypeB and TypeC are the types of the elements of A, B and C. TypeB is TypeA where it is left out
-	// (the zero value, F32), or Int4, which goes with scales of groups (PerGroup64, PerGroup128). TypeC is one
-	// of TypeA.TypesC. Sums are in fp32, whatever the types are, and C is rounded once.
+	// (the zero value, F32), or Int4, which goes with scales of groups (PerGroup64, PerGroup128). TypeC is
+	// one of TypeA.TypesC. Sums are in fp32, whatever the types are, and C is rounded once.
 	TypeA element.Type `json:"type_a,omitempty"`
 	TypeB element.Type `json:"type_b,omitempty"`
 	TypeC element.Type `json:"type_c,omitempty"`
@@ -63,9 +63,9 @@ type Options struct {
 	// the set, such as those that a device has compiled; it fails where there is none. It is no part
 	// of the JSON.
 	Kernels *KernelSet `json:"-"`
-	// TLP and Threshold apply to RuleZhang2025. TLP is the equation by which it measures parallelism: 4, active
-	// wavefronts, the paper's own and the default, or 3, threads of all workgroups. Threshold 0 is derived from the
-	// device: every wave slot of every compute unit occupied.
+	// TLP and Threshold apply to RuleZhang2025. TLP is the equation by which it measures parallelism: 4,
+	// active wavefronts, the paper's own and the default, or 3, threads of all workgroups. Threshold 0 is
+	// derived from the device: every wave slot of every compute unit occupied.
 	TLP       int     `json:"tlp,omitempty"`
 	Threshold float64 `json:"threshold,omitempty"`
 }
@@ -114,7 +114,8 @@ func (o *Options) check(d *Device) error {
 func (o *Options) checkTypes(d *Device) error {
 	switch {
 	case !o.TypeA.Known() || !o.TypeB.Known() || !o.TypeC.Known():
-		return invalid.Errorf("unknown element types %d, %d and %d", uint8(o.TypeA), uint8(o.TypeB), uint8(o.TypeC))
+		return invalid.Errorf("unknown element types %d, %d and %d", uint8(o.TypeA), uint8(o.TypeB),
+			uint8(o.TypeC))
 	case o.TypeA == element.Int4:
 		return invalid.Errorf("elements of A cannot be %s: B alone may, with scales of groups", o.TypeA)
 	case o.typeB() != o.TypeA && o.TypeB != element.Int4:
@@ -152,14 +153,16 @@ func (o *Options) withEpilogue(d *Device) bool {
 	return !o.Epilogue.none() && d.family().apart
 }
 
-// parts reports whether there are kernels that sum the parts of tiles themselves: see encoding.Kernel.Partials.
+// parts reports whether there are kernels that sum the parts of tiles themselves: see
+// encoding.Kernel.Partials.
 func (o *Options) parts(d *Device) bool {
 	return d.Finishes && o.TypeA == element.F32 && o.Epilogue.none() && o.Compute != ComputeTF32
 }
 
 // vectorTile reports whether a launch with the problem may have vector loads: see encoding.Kernel.
 func (o *Options) vectorTile(q *Problem) bool {
-	return o.Epilogue.group() == 0 && q.vectorTile(o.vector()) && (!o.Epilogue.Gated || q.B2.aligned(o.vector()))
+	return o.Epilogue.group() == 0 && q.vectorTile(o.vector()) &&
+		(!o.Epilogue.Gated || q.B2.aligned(o.vector()))
 }
 
 // quick reports whether tensor cores can take A and B as they lie: of elements of 8 bits those along K.

@@ -14,7 +14,8 @@ import (
 func cpuDevice() *Device {
 	d := &Device{
 		Name: "cpu", Occupancy: occupancy.Limits, ComputeUnits: 2, WaveSize: 1, TFLOPS: 0.2, LaunchMicros: 5,
-		MaxWaves: 1, MaxGroups: 1, Shared: 1 << 18, MaxThreads: 1, GroupShared: 1 << 18, KernelKind: encoding.KernelsCPU,
+		MaxWaves: 1, MaxGroups: 1, Shared: 1 << 18, MaxThreads: 1, GroupShared: 1 << 18,
+		KernelKind: encoding.KernelsCPU,
 	}
 	for _, s := range tile.Of(tile.SIMD) {
 		d.Kernels = append(d.Kernels, KernelFacts{Tile: s})
@@ -32,7 +33,8 @@ func TestOrderOnCPU(t *testing.T) {
 			batch[i] = GEMM(8, 8, 10+i)
 		}
 		batch[n-1].K = 5000
-		p, err := New(d).Plan(t.Context(), mustPack(t, batch...), Options{Tile: "simd-32x32", Schedule: ScheduleDataParallel})
+		p, err := New(d).Plan(t.Context(), mustPack(t, batch...),
+			Options{Tile: "simd-32x32", Schedule: ScheduleDataParallel})
 		require.NoError(t, err)
 		for _, s := range p.Segments {
 			problems = append(problems, s.Problem)

@@ -13,15 +13,17 @@ import (
 // Planner.Replan; the zero value is the plan of no problems. Plans are safe for concurrent
 // reading.
 type Plan struct {
-	Batch    Batch   // a copy
-	Device   *Device // the planner's copy
-	Options  Options
-	Ragged   *Ragged       // where the device makes the items of launches, from sizes; nil: from Batch
-	Records  []uint32      // the sizes of Ragged where the host knows them, of Planner.Renew; none: they come with runs
+	Batch   Batch   // a copy
+	Device  *Device // the planner's copy
+	Options Options
+	Ragged  *Ragged // where the device makes the items of launches, from sizes; nil: from Batch
+	// the sizes of Ragged where the host knows them, of Planner.Renew; none: they come with runs
+	Records  []uint32
 	Tiles    []*tile.Shape // per problem
 	Segments []encoding.Segment
-	// Workers: worker w processes Segments[Workers[w]:Workers[w+1]] in order. With Kernel.Dynamic it begins with these, and those
-	// of the launch's last worker after its first chunk are taken by whoever can do more.
+	// Workers: worker w processes Segments[Workers[w]:Workers[w+1]] in order. With Kernel.Dynamic it begins
+	// with these, and those of the launch's last worker after its first chunk are taken by whoever can do
+	// more.
 	Workers  []int32
 	Fixups   []encoding.Fixup
 	Launches []encoding.Launch
@@ -42,17 +44,23 @@ type Plan struct {
 	live   Ragged   // of Renew
 }
 
-// NarrowSums reports whether sums have fewer bits than fp32: the tensor cores of compute capability 9.0 multiply elements of
-// E4M3. They add each 32 products, and what is summed already, as multiples of 2^-13 of the largest power of two among them; each
-// 128 products are summed so, from zero, and then in fp32. Of numbers of all signs the error is 2^-16 of sum|a*b| (root mean
-// square, K 128), of positive ones 2^-11, measured on an H200.
+// NarrowSums reports whether sums have fewer bits than fp32: the tensor cores of compute capability 9.0
+// multiply elements of E4M3. They add each 32 products, and what is summed already, as multiples of 2^-13 of
+// the largest power of two among them; each 128 products are summed so, from zero, and then in fp32. Of
+// numbers of all signs the error is 2^-16 of sum|a*b| (root mean square, K 128), of positive ones 2^-11,
+// measured on an H200.
 func (p *Plan) NarrowSums() bool {
-	return p.Options.TypeA == element.E4M3 && slices.ContainsFunc(p.Launches, func(l encoding.Launch) bool { return l.Ragged == 0 && l.Tile.Unit == tile.WGMMA })
+	return p.Options.TypeA == element.E4M3 &&
+		slices.ContainsFunc(p.Launches, func(l encoding.Launch) bool {
+			return l.Ragged == 0 &&
+				l.Tile.Unit == tile.WGMMA
+		})
 }
 
 // NarrowSums reports whether plans for elements of a type may have such sums.
 func (d *Device) NarrowSums(of element.Type) bool {
-	return of == element.E4M3 && slices.ContainsFunc(d.Kernels, func(k KernelFacts) bool { return k.Tile.Unit == tile.WGMMA })
+	return of == element.E4M3 && slices.ContainsFunc(d.Kernels,
+		func(k KernelFacts) bool { return k.Tile.Unit == tile.WGMMA })
 }
 
 // TakesSizes reports whether sizes come with each run of the plan.

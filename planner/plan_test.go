@@ -90,12 +90,14 @@ func checkPlan(t *testing.T, p *Plan) {
 			require.LessOrEqual(t, l.Count, p.Device.MaxWorkers)
 		}
 		of, ofC := p.Options.TypeA.Bytes(), p.Options.TypeC.Bytes()
-		require.Zero(t, l.BaseA*of%256+l.BaseB*of%256+l.BaseC*ofC%256, "bases are aligned to 256 bytes, as WebGPU asks for")
+		require.Zero(t, l.BaseA*of%256+l.BaseB*of%256+l.BaseC*ofC%256,
+			"bases are aligned to 256 bytes, as WebGPU asks for")
 		require.True(t, p.reachable(l.SpanA, max(l.SpanB, l.SpanB2), l.SpanC), "operands are bound")
 		if e := p.Options.Epilogue.kernel(); l.Fixup {
 			require.Equal(t, e.OfFixup(), l.Epilogue)
 		} else {
-			check(l.Epilogue == e || l.Epilogue == e.OfPart() && !e.Gated && !l.Split, "another epilogue") // checkItem: of which segments
+			// checkItem: of which segments
+			check(l.Epilogue == e || l.Epilogue == e.OfPart() && !e.Gated && !l.Split, "another epilogue")
 			check(!e.Gated || l.Loop && !l.Split && l.Cluster == 0, "a gated tile is cut, or not two items")
 			check(p.Workspace >= l.Count*p.Device.Kept(&l.Kernel), "workers without a slot")
 		}
@@ -117,13 +119,16 @@ func checkPlan(t *testing.T, p *Plan) {
 			for _, f := range p.Fixups[l.First : l.First+l.Count] {
 				check(int(f.Count) <= l.MostPartials, "a tile of more parts than the launch is for")
 			}
-			check(slices.ContainsFunc(p.Fixups, func(f encoding.Fixup) bool { return int(f.Count) == l.MostPartials }), "a launch for more parts than any tile has")
+			check(slices.ContainsFunc(p.Fixups,
+				func(f encoding.Fixup) bool { return int(f.Count) == l.MostPartials }),
+				"a launch for more parts than any tile has")
 			continue
 		}
 		check(l.MostPartials == 0, "parts without a fix-up")
 		require.Equal(t, worker, l.First)
 		worker += l.Count
-		check(!l.Dynamic || l.Loop && !l.Split && l.Cluster == 0 && p.Device.KernelKind != encoding.KernelsCPU, "kernels that cannot take dynamic tiles")
+		check(!l.Dynamic || l.Loop && !l.Split && l.Cluster == 0 &&
+			p.Device.KernelKind != encoding.KernelsCPU, "kernels that cannot take dynamic tiles")
 		for w := l.First; w < l.First+l.Count; w++ {
 			segments := p.Segments[p.Workers[w]:p.Workers[w+1]]
 			check(len(segments) > 0, "empty worker")
@@ -131,8 +136,11 @@ func checkPlan(t *testing.T, p *Plan) {
 			for i := range segments {
 				s := &segments[i]
 				q := &p.Batch[s.Problem]
-				check(l.TransA == q.TransA && l.TransB == q.TransB && l.Tile == p.Tiles[s.Problem], "wrong kernel")
-				check(!l.Vector || q.vectorTile(p.Options.vector()) && (!l.Epilogue.Gated || q.B2.aligned(p.Options.vector())), "wide launch of a narrow problem")
+				check(l.TransA == q.TransA && l.TransB == q.TransB && l.Tile == p.Tiles[s.Problem],
+					"wrong kernel")
+				check(!l.Vector || q.vectorTile(p.Options.vector()) &&
+					(!l.Epilogue.Gated || q.B2.aligned(p.Options.vector())),
+					"wide launch of a narrow problem")
 				check(int(s.K0)%tile.TK == 0, "K range not on a step")
 				check(s.K1 > s.K0 || q.depth() == 0, "empty K range")
 				check(int(s.Row)*tile.TM < q.M && int(s.Col)*tile.TN < q.N, "tile outside C")
@@ -141,7 +149,8 @@ func checkPlan(t *testing.T, p *Plan) {
 				ranges[at] = append(ranges[at], [2]int32{s.K0, s.K1})
 				r := reach(tile, q, s, &p.Options.Epilogue)
 				for j, base := range [4]int{l.BaseA, l.BaseB, l.BaseC, l.BaseB2} {
-					check(r[j].first == r[j].end || r[j].first >= base && r[j].end <= base+[4]int{l.SpanA, l.SpanB, l.SpanC, l.SpanB2}[j], "outside the window")
+					check(r[j].first == r[j].end || r[j].first >= base &&
+						r[j].end <= base+[4]int{l.SpanA, l.SpanB, l.SpanC, l.SpanB2}[j], "outside the window")
 				}
 				switch {
 				case s.Slot != encoding.NoSlot:
@@ -285,11 +294,13 @@ func TestLongWorkFirst(t *testing.T) {
 				return n
 			}
 			// Parts and shares are equal up to one step; batches end when full.
-			slack := map[Schedule]int{ScheduleSplitK: 1, ScheduleStreamK: 1, ScheduleBatched: 400 / tile.TK, ScheduleLPT: 400 / tile.TK}[s]
+			slack := map[Schedule]int{ScheduleSplitK: 1, ScheduleStreamK: 1, ScheduleBatched: 400 / tile.TK,
+				ScheduleLPT: 400 / tile.TK}[s]
 			for _, l := range p.Launches {
 				if l.Dynamic { // which all workers take in this order
 					segments := p.Segments[p.Workers[l.First]:p.Workers[l.First+l.Count]]
-					require.True(t, slices.IsSortedFunc(segments, func(x, y encoding.Segment) int { return cmp.Compare(y.K1, x.K1) }))
+					require.True(t, slices.IsSortedFunc(segments,
+						func(x, y encoding.Segment) int { return cmp.Compare(y.K1, x.K1) }))
 					continue
 				}
 				for w := l.First + 1; w < l.First+l.Count && !l.Fixup; w++ {
@@ -302,7 +313,8 @@ func TestLongWorkFirst(t *testing.T) {
 
 func TestManyWorkersAreCut(t *testing.T) {
 	d := device(t, "webgpu-default")
-	p, err := New(d).Plan(t.Context(), mustPack(t, GEMM(4160, 4160, 1)), Options{Tile: "small", Schedule: ScheduleDataParallel})
+	p, err := New(d).Plan(t.Context(), mustPack(t, GEMM(4160, 4160, 1)),
+		Options{Tile: "small", Schedule: ScheduleDataParallel})
 	require.NoError(t, err)
 	checkPlan(t, p)
 	require.Len(t, p.Launches, 2)
@@ -340,7 +352,8 @@ func BenchmarkLive(b *testing.B) {
 		name string
 		plan func(*Planner, context.Context, *Plan, Batch, Options) error
 	}{{"renew", (*Planner).Renew}, {"replan", (*Planner).Replan}} {
-		for _, c := range []struct{ n, least, most int }{{8, 16, 512}, {256, 16, 128}, {1024, 16, 512}, {4096, 8, 32}} {
+		for _, c := range []struct{ n, least, most int }{{8, 16, 512}, {256, 16, 128}, {1024, 16, 512},
+			{4096, 8, 32}} {
 			b.Run(fmt.Sprintf("%s/%d of %d..%d", how.name, c.n, c.least, c.most), func(b *testing.B) {
 				batch := randomBatch(b, rand.New(rand.NewPCG(1, 1)), c.n, c.least, c.most)
 				for i := range batch { // as layers of networks are
@@ -367,14 +380,16 @@ func BenchmarkLive(b *testing.B) {
 func BenchmarkEncode(b *testing.B) {
 	for _, n := range []int{8, 256, 1024} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			p, err := New(device(b, "h200")).Plan(b.Context(), randomBatch(b, rand.New(rand.NewPCG(1, 1)), n, 16, 512), Options{})
+			p, err := New(device(b, "h200")).Plan(b.Context(), randomBatch(b, rand.New(rand.NewPCG(1, 1)), n,
+				16, 512), Options{})
 			require.NoError(b, err)
 			words := p.Encode(nil)
 			b.ReportAllocs()
 			for b.Loop() {
 				words = p.Encode(words)
 			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(p.Segments)), "ns/item")
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(p.Segments)),
+				"ns/item")
 		})
 	}
 }

@@ -13,10 +13,10 @@ import (
 // Rows.Pointers writes them. A run needs no buffer of such an operand, and nobody checks what
 // is at its addresses, or whether the C of problems overlap.
 //
-// With 32-bit elements addresses are multiples of 4 bytes, with elements of 16 bits of 2. Aligned promises that
-// all of them are multiples of 16 bytes, so that offsets and leading dimensions tell, as without
-// pointers, where kernels for aligned matrices may be taken, which are faster. Kernels may read the
-// line of 16 bytes that holds the last element of a matrix whole.
+// With 32-bit elements addresses are multiples of 4 bytes, with elements of 16 bits of 2. Aligned promises
+// that all of them are multiples of 16 bytes, so that offsets and leading dimensions tell, as without
+// pointers, where kernels for aligned matrices may be taken, which are faster. Kernels may read the line of
+// 16 bytes that holds the last element of a matrix whole.
 type Pointers = encoding.Pointers
 
 // checkPointers fails for what no device takes, or not this one; nil: any.
@@ -50,7 +50,8 @@ func (e *Epilogue) checkReach(i int, p *Problem) error {
 		{"C", p.C, e.storedC(p.M), p.N, e.Pointers.C},
 	} {
 		if m.used && m.at.end(m.rows, m.cols) > mostRagged {
-			return problemError(i, m.arg, "does not fit: its last offset from its address needs more than 32 bits")
+			return problemError(i, m.arg,
+				"does not fit: its last offset from its address needs more than 32 bits")
 		}
 	}
 	return nil

@@ -66,8 +66,8 @@ type Batch []Problem
 // columns with 32-bit signed integers.
 const MaxDim = math.MaxInt32
 
-// MaxWholeK is the largest K where elements are whole numbers (element.Type.Whole): tensor cores of compute capability 9.0 and
-// AMD's matrix cores sum in int32, and so many products of -128 are the most that it has.
+// MaxWholeK is the largest K where elements are whole numbers (element.Type.Whole): tensor cores of compute
+// capability 9.0 and AMD's matrix cores sum in int32, and so many products of -128 are the most that it has.
 const MaxWholeK = math.MaxInt32 / (128 * 128)
 
 // maxElements bounds the elements of a buffer. On 32-bit targets it is what memory can

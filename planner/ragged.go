@@ -30,7 +30,8 @@ type Rest uint8
 const (
 	RestKept Rest = iota // they stay as they are
 	RestZero             // they are 0
-	RestNaN              // they are NaN, so that nobody takes them for results; WGSL itself promises nothing about NaN
+	// they are NaN, so that nobody takes them for results; WGSL itself promises nothing about NaN
+	RestNaN
 )
 
 // beta is what they are multiplied by.
@@ -76,12 +77,13 @@ type Ragged struct {
 	// Gated one whose beta is not 0 is refused.
 	//
 	// B2 of a group is where its B is: StrideB behind the one before, or with EndsOfDepth at its rows of
-	// op(B2). Biases are StrideBias apart, addresses encoding.PointerWords words. Lists have a word for
-	// each row of all groups together: with EndsOfRows there are M, with EndsOfDepth M for each group. They
-	// name any rows of A and of C, with EndsOfDepth of the group's own C, or of one for all where StrideC is
-	// 0. So do lists of scales of the rows of op(A), with Epilogue.ZeroA two for each; A has one scale, or one for each of GatherRows rows, for all
-	// groups. Scales of B are behind those of the group before. Behind a group's addresses offsets are those of a buffer for all groups: StrideB, or StrideC, is 0
-	// where each has a matrix of its own.
+	// op(B2). Biases are StrideBias apart, addresses encoding.PointerWords words. Lists have a word for each
+	// row of all groups together: with EndsOfRows there are M, with EndsOfDepth M for each group. They name
+	// any rows of A and of C, with EndsOfDepth of the group's own C, or of one for all where StrideC is 0. So
+	// do lists of scales of the rows of op(A), with Epilogue.ZeroA two for each; A has one scale, or one for
+	// each of GatherRows rows, for all groups. Scales of B are behind those of the group before. Behind a
+	// group's addresses offsets are those of a buffer for all groups: StrideB, or StrideC, is 0 where each
+	// has a matrix of its own.
 	B2                                    Matrix
 	Bias, RowsA, RowsC, Weights, Pointers int
 	ScaleA, ScaleB                        int
@@ -127,9 +129,12 @@ func (r *Ragged) check(e *Epilogue) error {
 	}{
 		{"M", r.M, MaxDim}, {"N", r.N, MaxDim}, {"K", r.K, MaxDim},
 		{"mean M", r.Mean.M, MaxDim}, {"mean N", r.Mean.N, MaxDim}, {"mean K", r.Mean.K, MaxDim},
-		{"length of A", r.LenA, mostRagged}, {"length of B", r.LenB, mostRagged}, {"length of C", r.LenC, mostRagged},
-		{"length of B2", r.LenB2, mostRagged}, {"length of biases", r.LenBias, mostRagged}, {"length of rows", r.LenRows, mostRagged},
-		{"stride of B", r.StrideB, mostRagged}, {"stride of C", r.StrideC, mostRagged}, {"stride of biases", r.StrideBias, mostRagged},
+		{"length of A", r.LenA, mostRagged}, {"length of B", r.LenB, mostRagged},
+		{"length of C", r.LenC, mostRagged},
+		{"length of B2", r.LenB2, mostRagged}, {"length of biases", r.LenBias, mostRagged},
+		{"length of rows", r.LenRows, mostRagged},
+		{"stride of B", r.StrideB, mostRagged}, {"stride of C", r.StrideC, mostRagged},
+		{"stride of biases", r.StrideBias, mostRagged},
 	} {
 		if f.value < 0 || f.value > f.limit {
 			return r.wrong("%s %d is not in [0, %d]", f.name, f.value, f.limit)
@@ -192,7 +197,8 @@ func (r *Ragged) checkOperands(e *Epilogue) error {
 		if m.arg == "B2" && !e.Gated {
 			continue
 		}
-		if err := checkMatrix(0, m.arg, m.ld, m.at, m.rows, m.cols, mostRagged, m.rows > 0 && m.cols > 0); err != nil {
+		if err := checkMatrix(0, m.arg, m.ld, m.at, m.rows, m.cols, mostRagged, m.rows > 0 &&
+			m.cols > 0); err != nil {
 			return r.wrong("%w", err)
 		}
 		size := m.at.end(m.rows, m.cols) - m.at.Offset
@@ -223,7 +229,8 @@ func (r *Ragged) checkLists(e *Epilogue) error {
 	return nil
 }
 
-// listsApart is how far behind each of Epilogue.lists that of the next group begins. With ends of rows groups share the rows.
+// listsApart is how far behind each of Epilogue.lists that of the next group begins. With ends of rows groups
+// share the rows.
 func (r *Ragged) listsApart(e *Epilogue) [7]int {
 	rows, scales := 0, 0
 	if r.Form == EndsOfDepth {
@@ -238,7 +245,8 @@ func (r *Ragged) listsApart(e *Epilogue) [7]int {
 
 // problem is the batch as one problem, of the first group's B and C.
 func (r *Ragged) problem() Problem {
-	return Problem{M: r.M, N: r.N, K: r.K, TransA: r.TransA, TransB: r.TransB, Alpha: r.Alpha, Beta: r.Beta, A: r.A, B: r.B, C: r.C,
+	return Problem{M: r.M, N: r.N, K: r.K, TransA: r.TransA, TransB: r.TransB, Alpha: r.Alpha, Beta: r.Beta,
+		A: r.A, B: r.B, C: r.C,
 		B2: r.B2, Bias: r.Bias, RowsA: r.RowsA, RowsC: r.RowsC, Weights: r.Weights, Pointers: r.Pointers,
 		ScaleA: r.ScaleA, ScaleB: r.ScaleB}
 }
@@ -271,8 +279,8 @@ func (r *Ragged) CheckExtent(extent int) error {
 	return nil
 }
 
-// Within is the batch of a run that has an extent: so many of the M rows, or with EndsOfDepth so much of K, are
-// there, and nothing behind them is read or written. 0: all of them.
+// Within is the batch of a run that has an extent: so many of the M rows, or with EndsOfDepth so much of K,
+// are there, and nothing behind them is read or written. 0: all of them.
 func (r Ragged) Within(extent int) Ragged {
 	if extent > 0 {
 		*r.bound() = extent

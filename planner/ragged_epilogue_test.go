@@ -13,9 +13,12 @@ import (
 
 // dressedDepth are gradients of 5 groups with all that an epilogue may have.
 func dressedDepth() (planner.Ragged, planner.Epilogue) {
-	return planner.Ragged{Form: planner.EndsOfDepth, Groups: 5, M: 10, N: 30, K: 100, A: planner.Matrix{Offset: 3, LD: 100}, B: planner.Matrix{LD: 31},
-			C: planner.Matrix{LD: 30}, StrideC: 1500, B2: planner.Matrix{Offset: 5, LD: 40}, Bias: 2, StrideBias: 61, RowsA: 7, RowsC: 200, Weights: 400},
-		planner.Epilogue{Activation: planner.SiLU, Bias: true, Gated: true, GatherRows: 30, ScatterRows: 50, Weights: true}
+	return planner.Ragged{Form: planner.EndsOfDepth, Groups: 5, M: 10, N: 30, K: 100,
+			A: planner.Matrix{Offset: 3, LD: 100}, B: planner.Matrix{LD: 31},
+			C: planner.Matrix{LD: 30}, StrideC: 1500, B2: planner.Matrix{Offset: 5, LD: 40}, Bias: 2,
+			StrideBias: 61, RowsA: 7, RowsC: 200, Weights: 400},
+		planner.Epilogue{Activation: planner.SiLU, Bias: true, Gated: true, GatherRows: 30, ScatterRows: 50,
+			Weights: true}
 }
 
 // TestRaggedEpilogueDepth: a group of K has a list of its own for each of its rows, and B2 with its K.
@@ -23,12 +26,15 @@ func TestRaggedEpilogueDepth(t *testing.T) {
 	r, e := dressedDepth()
 	b, refused := r.Batch(nil, []int32{10, 10, 40, 41, 90}, e)
 	require.Equal(t, -1, refused)
-	require.Equal(t, planner.Problem{M: 10, N: 30, K: 30, A: planner.Matrix{Offset: 3 + 10, LD: 100}, B: planner.Matrix{Offset: 310, LD: 31},
-		C: planner.Matrix{Offset: 3000, LD: 30}, B2: planner.Matrix{Offset: 5 + 10*40, LD: 40}, Bias: 2 + 2*61, RowsA: 7 + 20, RowsC: 200 + 20, Weights: 400 + 20}, b[2])
+	require.Equal(t, planner.Problem{M: 10, N: 30, K: 30, A: planner.Matrix{Offset: 3 + 10, LD: 100},
+		B: planner.Matrix{Offset: 310, LD: 31},
+		C: planner.Matrix{Offset: 3000, LD: 30}, B2: planner.Matrix{Offset: 5 + 10*40, LD: 40},
+		Bias: 2 + 2*61, RowsA: 7 + 20, RowsC: 200 + 20, Weights: 400 + 20}, b[2])
 	require.Equal(t, [2]int{10, 0}, [2]int{b[1].M, b[1].K}, "what has no K has an epilogue")
 	p, err := planner.New(lookup(t, "lavapipe")).PlanRagged(r, planner.Options{Epilogue: e})
 	require.NoError(t, err)
-	require.Equal(t, [6]int{3 + 29*100 + 100, 99*31 + 30, 4*1500 + 49*30 + 30, 5 + 99*40 + 30, 2 + 4*61 + 60, 450},
+	require.Equal(t, [6]int{3 + 29*100 + 100, 99*31 + 30, 4*1500 + 49*30 + 30, 5 + 99*40 + 30, 2 + 4*61 + 60,
+		450},
 		[6]int{p.ExtentA, p.ExtentB, p.ExtentC, p.ExtentB2, p.ExtentBias, p.ExtentRows})
 	require.Equal(t, 5, p.SizesLen())
 
@@ -37,7 +43,8 @@ func TestRaggedEpilogueDepth(t *testing.T) {
 	p, err = planner.New(lookup(t, "lavapipe")).PlanRagged(one, planner.Options{Epilogue: e})
 	require.NoError(t, err)
 	require.Equal(t, 49*30+30, p.ExtentC)
-	_, err = planner.New(lookup(t, "lavapipe")).PlanRagged(one, planner.Options{Epilogue: planner.Epilogue{Bias: true}})
+	_, err = planner.New(lookup(t, "lavapipe")).PlanRagged(one,
+		planner.Options{Epilogue: planner.Epilogue{Bias: true}})
 	require.ErrorContains(t, err, "the C of groups overlap: stride 0, each has 300 elements")
 
 	r.TransA, r.A.LD, r.TransB, r.B.LD, r.B2.LD = true, 10, true, 100, 120
@@ -47,11 +54,13 @@ func TestRaggedEpilogueDepth(t *testing.T) {
 
 // TestWideDepth: plans take tiles for aligned rows where B2 has such rows too.
 func TestWideDepth(t *testing.T) {
-	r := planner.Ragged{Form: planner.EndsOfDepth, Groups: 8, M: 2048, N: 1536, K: 8192, TransA: true, A: planner.Matrix{LD: 2048},
+	r := planner.Ragged{Form: planner.EndsOfDepth, Groups: 8, M: 2048, N: 1536, K: 8192, TransA: true,
+		A: planner.Matrix{LD: 2048},
 		B: planner.Matrix{LD: 1536}, C: planner.Matrix{LD: 1536}, StrideC: 2048 * 1536}
 	for ld, aligned := range map[int]bool{1536: true, 1537: false} {
 		r.B2.LD = ld
-		p, err := planner.New(lookup(t, "h200")).PlanRagged(r, planner.Options{TypeA: element.BF16, TypeC: element.BF16, Epilogue: planner.Epilogue{Gated: true}})
+		p, err := planner.New(lookup(t, "h200")).PlanRagged(r, planner.Options{TypeA: element.BF16,
+			TypeC: element.BF16, Epilogue: planner.Epilogue{Gated: true}})
 		require.NoError(t, err)
 		require.Equal(t, aligned, p.Launches[len(p.Launches)-1].Tile.Name == "aligned-128x128", ld)
 	}
@@ -60,13 +69,16 @@ func TestWideDepth(t *testing.T) {
 // TestRaggedEpilogueRecords: records have all that a problem has, within the lengths.
 func TestRaggedEpilogueRecords(t *testing.T) {
 	e := planner.Epilogue{Bias: true, Gated: true, GatherRows: 9, ScatterRows: 11, Weights: true}
-	q := planner.Problem{M: 4, N: 5, K: 6, A: planner.Matrix{Offset: 1, LD: 7}, B: planner.Matrix{Offset: 2, LD: 8}, C: planner.Matrix{Offset: 3, LD: 9},
+	q := planner.Problem{M: 4, N: 5, K: 6, A: planner.Matrix{Offset: 1, LD: 7},
+		B: planner.Matrix{Offset: 2, LD: 8}, C: planner.Matrix{Offset: 3, LD: 9},
 		B2: planner.Matrix{Offset: 4, LD: 10}, Bias: 5, RowsA: 6, RowsC: 16, Weights: 26, Pointers: 27}
 	words, err := planner.AppendRecords([]int32{77}, planner.Batch{q}, e)
 	require.NoError(t, err)
-	require.Equal(t, []int32{77, 4, 5, 6, 7, 8, 9, 1, 2, 3, int32(math.Float32bits(1)), 0, 0, 4, 10, 5, 6, 16, 26, 27, 0}, words)
+	require.Equal(t, []int32{77, 4, 5, 6, 7, 8, 9, 1, 2, 3, int32(math.Float32bits(1)), 0, 0, 4, 10, 5, 6, 16,
+		26, 27, 0}, words)
 	words = words[1:]
-	tight := planner.Ragged{Form: planner.Records, Groups: 1, M: 4, N: 5, K: 6, LenA: 1 + 8*7 + 6, LenB: 2 + 5*8 + 5, LenC: 3 + 10*9 + 5,
+	tight := planner.Ragged{Form: planner.Records, Groups: 1, M: 4, N: 5, K: 6, LenA: 1 + 8*7 + 6,
+		LenB: 2 + 5*8 + 5, LenC: 3 + 10*9 + 5,
 		LenB2: 4 + 5*10 + 5, LenBias: 5 + 10, LenRows: 30}
 	b, refused := tight.Batch(nil, words, e)
 	require.Equal(t, -1, refused)
@@ -74,7 +86,8 @@ func TestRaggedEpilogueRecords(t *testing.T) {
 	p, err := planner.New(lookup(t, "mi210")).PlanRagged(tight, planner.Options{Epilogue: e})
 	require.NoError(t, err)
 	require.Equal(t, encoding.EpilogueRecordWords, p.SizesLen())
-	require.Equal(t, [6]int{63, 47, 98, 59, 15, 30}, [6]int{p.ExtentA, p.ExtentB, p.ExtentC, p.ExtentB2, p.ExtentBias, p.ExtentRows})
+	require.Equal(t, [6]int{63, 47, 98, 59, 15, 30}, [6]int{p.ExtentA, p.ExtentB, p.ExtentC, p.ExtentB2,
+		p.ExtentBias, p.ExtentRows})
 	require.Equal(t, encoding.RecordWords, tight.SizesLen(), "without an epilogue")
 
 	for name, shorter := range map[string]func(r *planner.Ragged){
@@ -110,11 +123,13 @@ func TestRaggedEpilogueRecords(t *testing.T) {
 // TestRecordsByPointers: what is at an address is in no buffer, and bounded by what items can say.
 func TestRecordsByPointers(t *testing.T) {
 	e := planner.Epilogue{Pointers: planner.Pointers{A: true, B: true, C: true}}
-	r := planner.Ragged{Form: planner.Records, Groups: 1, M: 4, N: 5, K: 6, LenA: 1, LenB: 1, LenC: 1, LenRows: 20}
+	r := planner.Ragged{Form: planner.Records, Groups: 1, M: 4, N: 5, K: 6, LenA: 1, LenB: 1, LenC: 1,
+		LenRows: 20}
 	p, err := planner.New(lookup(t, "mi210")).PlanRagged(r, planner.Options{Epilogue: e})
 	require.NoError(t, err)
 	require.Equal(t, [4]int{0, 0, 0, 20}, [4]int{p.ExtentA, p.ExtentB, p.ExtentC, p.ExtentRows})
-	q := planner.Problem{M: 4, N: 5, K: 6, A: planner.Matrix{Offset: 1 << 20, LD: 7}, B: planner.Matrix{Offset: 1 << 20, LD: 8}, C: planner.Matrix{Offset: 1 << 20, LD: 9}, Pointers: 12}
+	q := planner.Problem{M: 4, N: 5, K: 6, A: planner.Matrix{Offset: 1 << 20, LD: 7},
+		B: planner.Matrix{Offset: 1 << 20, LD: 8}, C: planner.Matrix{Offset: 1 << 20, LD: 9}, Pointers: 12}
 	words, err := planner.AppendRecords(nil, planner.Batch{q}, e)
 	require.NoError(t, err)
 	_, refused := r.Batch(nil, words, e)
@@ -122,7 +137,8 @@ func TestRecordsByPointers(t *testing.T) {
 	for _, change := range []struct {
 		word  encoding.RecordWord
 		value int32
-	}{{encoding.RecordPointers, 13}, {encoding.RecordOffA, -1}, {encoding.RecordOffB, -20}, {encoding.RecordOffC, -30}} {
+	}{{encoding.RecordPointers, 13}, {encoding.RecordOffA, -1}, {encoding.RecordOffB, -20},
+		{encoding.RecordOffC, -30}} {
 		bad := append([]int32(nil), words...)
 		bad[change.word] = change.value
 		_, refused = r.Batch(nil, bad, e)
@@ -132,20 +148,25 @@ func TestRecordsByPointers(t *testing.T) {
 
 // TestRecordsOfB2ByPointers: B2 is at an address where B is, and nowhere else.
 func TestRecordsOfB2ByPointers(t *testing.T) {
-	q := planner.Problem{M: 4, N: 5, K: 6, A: planner.Matrix{LD: 7}, B: planner.Matrix{LD: 8}, C: planner.Matrix{LD: 9}, B2: planner.Matrix{Offset: 1 << 20, LD: 10}}
+	q := planner.Problem{M: 4, N: 5, K: 6, A: planner.Matrix{LD: 7}, B: planner.Matrix{LD: 8},
+		C: planner.Matrix{LD: 9}, B2: planner.Matrix{Offset: 1 << 20, LD: 10}}
 	words, err := planner.AppendRecords(nil, planner.Batch{q}, planner.Epilogue{Gated: true})
 	require.NoError(t, err)
-	r := planner.Ragged{Form: planner.Records, Groups: 1, M: 4, N: 5, K: 6, LenA: 100, LenB: 100, LenC: 100, LenB2: 100, LenRows: 20}
+	r := planner.Ragged{Form: planner.Records, Groups: 1, M: 4, N: 5, K: 6, LenA: 100, LenB: 100, LenC: 100,
+		LenB2: 100, LenRows: 20}
 	for _, byB := range []bool{false, true} {
-		_, refused := r.Batch(nil, words, planner.Epilogue{Gated: true, Pointers: planner.Pointers{A: !byB, B: byB}})
+		_, refused := r.Batch(nil, words,
+			planner.Epilogue{Gated: true, Pointers: planner.Pointers{A: !byB, B: byB}})
 		require.Equal(t, byB, refused < 0)
 	}
 }
 
 // TestGatheredNothing: kernels look for rows that are none in lists, though there is no K.
 func TestGatheredNothing(t *testing.T) {
-	q := planner.Problem{M: 4, N: 5, A: planner.Matrix{LD: 0}, B: planner.Matrix{LD: 5}, C: planner.Matrix{LD: 5}, RowsA: 30}
-	p, err := planner.New(lookup(t, "mi210")).Plan(t.Context(), planner.Batch{q}, planner.Options{Epilogue: planner.Epilogue{GatherRows: 3}})
+	q := planner.Problem{M: 4, N: 5, A: planner.Matrix{LD: 0}, B: planner.Matrix{LD: 5},
+		C: planner.Matrix{LD: 5}, RowsA: 30}
+	p, err := planner.New(lookup(t, "mi210")).Plan(t.Context(), planner.Batch{q},
+		planner.Options{Epilogue: planner.Epilogue{GatherRows: 3}})
 	require.NoError(t, err)
 	require.Equal(t, [2]int{0, 34}, [2]int{p.ExtentA, p.ExtentRows})
 }

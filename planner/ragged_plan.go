@@ -252,7 +252,8 @@ func (r *Ragged) fast(d *Device, o *Options) bool {
 	return o.TypeA != element.F32 && o.quick(r.TransA, r.TransB) && r.aligned(o.vector(), o.Epilogue.Gated)
 }
 
-// vectorTile reports whether what sizes leave open cannot make 16-byte loads unaligned: see Options.vectorTile.
+// vectorTile reports whether what sizes leave open cannot make 16-byte loads unaligned: see
+// Options.vectorTile.
 func (r *Ragged) vectorTile(o *Options) bool {
 	whole := r.problem()
 	switch {

@@ -104,8 +104,8 @@ func (m Matrix) within(rows, cols, length int) bool {
 }
 
 // AppendRecords appends a record for each problem of a batch, for a ragged batch of form Records whose
-// transpositions are those of all its problems, and whose plan has this epilogue: Epilogue.RecordWords words each.
-// The batch has passed Check. It fails where a number needs more than 32 bits.
+// transpositions are those of all its problems, and whose plan has this epilogue: Epilogue.RecordWords words
+// each. The batch has passed Check. It fails where a number needs more than 32 bits.
 func AppendRecords(dst []int32, b Batch, e Epilogue) ([]int32, error) {
 	var w [encoding.ScaledRecordWords]uint32
 	words := w[:e.RecordWords()]
@@ -158,7 +158,8 @@ func (p *Problem) record(w []uint32) {
 	w[encoding.RecordLDA], w[encoding.RecordOffA] = uint32(p.A.LD), uint32(p.A.Offset)
 	w[encoding.RecordLDB], w[encoding.RecordOffB] = uint32(p.B.LD), uint32(p.B.Offset)
 	w[encoding.RecordLDC], w[encoding.RecordOffC] = uint32(p.C.LD), uint32(p.C.Offset)
-	w[encoding.RecordAlpha], w[encoding.RecordBeta] = math.Float32bits(p.Alpha.Value()), math.Float32bits(p.Beta)
+	w[encoding.RecordAlpha], w[encoding.RecordBeta] = math.Float32bits(p.Alpha.Value()),
+		math.Float32bits(p.Beta)
 	w[encoding.RecordZero] = 0
 	if len(w) >= encoding.EpilogueRecordWords {
 		w[encoding.RecordOffB2], w[encoding.RecordLDB2] = uint32(p.B2.Offset), uint32(p.B2.LD)

@@ -17,7 +17,8 @@ import (
 // experts are ragged rows of 5 groups.
 func experts() planner.Ragged {
 	return planner.Ragged{Form: planner.EndsOfRows, Groups: 5, M: 100, N: 30, K: 20,
-		A: planner.Matrix{Offset: 3, LD: 20}, B: planner.Matrix{LD: 31}, C: planner.Matrix{LD: 30}, StrideB: 700}
+		A: planner.Matrix{Offset: 3, LD: 20}, B: planner.Matrix{LD: 31}, C: planner.Matrix{LD: 30},
+		StrideB: 700}
 }
 
 func TestRaggedCheck(t *testing.T) {
@@ -32,16 +33,23 @@ func TestRaggedCheck(t *testing.T) {
 		{"no form", func(r *planner.Ragged) { r.Form = 0 }, "unknown form 0 of the sizes"},
 		{"another form", func(r *planner.Ragged) { r.Form = 4 }, "unknown form 4 of the sizes"},
 		{"no groups", func(r *planner.Ragged) { r.Groups = 0 }, "0 groups are not in [1, 4096]"},
-		{"too many groups", func(r *planner.Ragged) { r.Groups = planner.MaxGroups + 1 }, "4097 groups are not in [1, 4096]"},
+		{"too many groups", func(r *planner.Ragged) { r.Groups = planner.MaxGroups + 1 },
+			"4097 groups are not in [1, 4096]"},
 		{"negative", func(r *planner.Ragged) { r.N = -1 }, "N -1 is not in [0, 2147483647]"},
 		{"negative mean", func(r *planner.Ragged) { r.Mean.K = -1 }, "mean K -1 is not in"},
 		{"short rows of A", func(r *planner.Ragged) { r.A.LD = 19 }, "lda 19 < row length 20"},
-		{"short rows of A, transposed", func(r *planner.Ragged) { r.TransA = true }, "lda 20 < row length 100"},
+		{"short rows of A, transposed", func(r *planner.Ragged) { r.TransA = true },
+			"lda 20 < row length 100"},
 		{"short rows of B", func(r *planner.Ragged) { r.B.LD = 29 }, "ldb 29 < row length 30"},
-		{"B beyond 32 bits", func(r *planner.Ragged) { r.Groups, r.StrideB = 4096, 1<<29-1 }, "B of the last group does not fit"},
-		{"rest of records", func(r *planner.Ragged) { r.Form, r.Rest = planner.Records, planner.RestZero }, "C of no group is filled with ends of rows or of depth alone"},
+		{"B beyond 32 bits", func(r *planner.Ragged) { r.Groups, r.StrideB = 4096, 1<<29-1 },
+			"B of the last group does not fit"},
+		{"rest of records", func(r *planner.Ragged) { r.Form, r.Rest = planner.Records, planner.RestZero },
+			"C of no group is filled with ends of rows or of depth alone"},
 		{"unknown rest", func(r *planner.Ragged) { r.Rest = 3 }, "unknown rest 3"},
-		{"overlapping C", func(r *planner.Ragged) { r.Form, r.StrideC, r.A.LD = planner.EndsOfDepth, 2999, 100 }, "the C of groups overlap: stride 2999, each has 3000 elements"},
+		{"overlapping C", func(r *planner.Ragged) {
+			r.Form, r.StrideC, r.A.LD = planner.EndsOfDepth, 2999,
+				100
+		}, "the C of groups overlap: stride 2999, each has 3000 elements"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := experts()
@@ -65,7 +73,8 @@ func TestRaggedBatch(t *testing.T) {
 	b, refused := r.Batch(nil, []int32{10, 10, 40, 41, 90}, planner.Epilogue{})
 	require.Equal(t, -1, refused)
 	require.Len(t, b, 6)
-	require.Equal(t, planner.Problem{M: 30, N: 30, K: 20, A: planner.Matrix{Offset: 3 + 10*20, LD: 20}, B: planner.Matrix{Offset: 1400, LD: 31}, C: planner.Matrix{Offset: 300, LD: 30}}, b[2])
+	require.Equal(t, planner.Problem{M: 30, N: 30, K: 20, A: planner.Matrix{Offset: 3 + 10*20, LD: 20},
+		B: planner.Matrix{Offset: 1400, LD: 31}, C: planner.Matrix{Offset: 300, LD: 30}}, b[2])
 	require.Equal(t, [3]int{10, 30, 0}, [3]int{b[5].M, b[5].N, b[5].K}, "rows that are filled")
 	require.Equal(t, [2]float32{0, 0}, [2]float32{b[5].Alpha.Value(), b[5].Beta})
 	require.Equal(t, 90*30, b[5].C.Offset)
@@ -90,7 +99,8 @@ func TestRaggedBatch(t *testing.T) {
 	}
 	r.Form, r.TransA, r.A.LD, r.StrideC = planner.EndsOfDepth, true, 100, 3000
 	b, _ = r.Batch(nil, []int32{5, 5, 7, 20, 20}, planner.Epilogue{})
-	require.Equal(t, planner.Problem{M: 100, N: 30, K: 13, TransA: true, A: planner.Matrix{Offset: 3 + 7*100, LD: 100}, B: planner.Matrix{Offset: 7 * 31, LD: 31}, C: planner.Matrix{Offset: 9000, LD: 30}}, b[3])
+	require.Equal(t, planner.Problem{M: 100, N: 30, K: 13, TransA: true, A: planner.Matrix{Offset: 3 + 7*100,
+		LD: 100}, B: planner.Matrix{Offset: 7 * 31, LD: 31}, C: planner.Matrix{Offset: 9000, LD: 30}}, b[3])
 }
 
 // TestRaggedRefused: groups of depth that are refused fill their own C where that is asked for.
@@ -155,45 +165,62 @@ func TestRaggedWithin(t *testing.T) {
 // columns a group's own.
 func TestRaggedEpilogue(t *testing.T) {
 	r := experts()
-	r.B2, r.Bias, r.StrideBias, r.RowsA, r.RowsC, r.Weights = planner.Matrix{Offset: 5, LD: 40}, 2, 61, 7, 200, 400
-	e := planner.Epilogue{Activation: planner.SiLU, Bias: true, Gated: true, GatherRows: 30, ScatterRows: 50, Weights: true}
+	r.B2, r.Bias, r.StrideBias, r.RowsA, r.RowsC, r.Weights = planner.Matrix{Offset: 5, LD: 40}, 2, 61, 7,
+		200, 400
+	e := planner.Epilogue{Activation: planner.SiLU, Bias: true, Gated: true, GatherRows: 30, ScatterRows: 50,
+		Weights: true}
 	b, refused := r.Batch(nil, []int32{10, 10, 40, 41, 90}, e)
 	require.Equal(t, -1, refused)
-	require.Equal(t, planner.Problem{M: 30, N: 30, K: 20, A: r.A, B: planner.Matrix{Offset: 1400, LD: 31}, C: r.C,
+	require.Equal(t, planner.Problem{M: 30, N: 30, K: 20, A: r.A, B: planner.Matrix{Offset: 1400, LD: 31},
+		C:  r.C,
 		B2: planner.Matrix{Offset: 1405, LD: 40}, Bias: 2 + 2*61, RowsA: 17, RowsC: 210, Weights: 410}, b[2])
 	b, _ = r.Batch(nil, []int32{10, 10, 40, 41, 90}, planner.Epilogue{Weights: true})
-	require.Equal(t, [3]int{r.A.Offset + 10*20, 10 * 30, 410}, [3]int{b[2].A.Offset, b[2].C.Offset, b[2].Weights})
+	require.Equal(t, [3]int{r.A.Offset + 10*20, 10 * 30, 410}, [3]int{b[2].A.Offset, b[2].C.Offset,
+		b[2].Weights})
 
 	d := lookup(t, "lavapipe")
 	p, err := planner.New(d).PlanRagged(r, planner.Options{Epilogue: e, Tile: "medium"})
 	require.NoError(t, err)
-	require.Equal(t, [6]int{3 + 29*20 + 20, 4*700 + 19*31 + 30, 49*30 + 30, 5 + 4*700 + 19*40 + 30, 2 + 4*61 + 60, 500},
+	require.Equal(t, [6]int{3 + 29*20 + 20, 4*700 + 19*31 + 30, 49*30 + 30, 5 + 4*700 + 19*40 + 30,
+		2 + 4*61 + 60, 500},
 		[6]int{p.ExtentA, p.ExtentB, p.ExtentC, p.ExtentB2, p.ExtentBias, p.ExtentRows})
 	plain, err := planner.New(d).PlanRagged(r, planner.Options{Tile: "medium"})
 	require.NoError(t, err)
-	items := func(p *planner.Plan) int { return int(p.Encode(nil)[encoding.BoundStarts]) - p.Launches[2].Items }
+	items := func(p *planner.Plan) int {
+		return int(p.Encode(nil)[encoding.BoundStarts]) - p.Launches[2].Items
+	}
 	tiles := items(plain) / encoding.ItemWords
-	require.GreaterOrEqual(t, items(p), 2*(tiles-encoding.SectionWords/encoding.ItemWords)*encoding.EpilogueItemWords, "two items a tile")
-	require.LessOrEqual(t, encoding.EpilogueBoundWords, encoding.StatusWord, "the bounds fit in front of what is refused")
+	tiles -= encoding.SectionWords / encoding.ItemWords // the section's end may be empty
+	require.GreaterOrEqual(t, items(p), 2*tiles*encoding.EpilogueItemWords, "two items a tile")
+	require.LessOrEqual(t, encoding.EpilogueBoundWords, encoding.StatusWord,
+		"the bounds fit in front of what is refused")
 
 	for name, c := range map[string]struct {
 		edit func(r *planner.Ragged)
 		want string
 	}{
-		"rest":   {func(r *planner.Ragged) { r.Rest = planner.RestNaN }, "C of no group is filled without an epilogue alone"},
+		"rest": {func(r *planner.Ragged) { r.Rest = planner.RestNaN },
+			"C of no group is filled without an epilogue alone"},
 		"beta":   {func(r *planner.Ragged) { r.Beta = 1 }, "beta 1 is not 0"},
 		"transA": {func(r *planner.Ragged) { r.TransA, r.A.LD = true, 100 }, "transA is set"},
 		"gather of records": {func(r *planner.Ragged) { r.Form, r.TransA = planner.Records, true },
 			"transA is set, but rows are gathered of an A that is not transposed"},
-		"length of rows": {func(r *planner.Ragged) { r.Form, r.LenRows = planner.Records, -1 }, "length of rows -1 is not in"},
-		"length of B2":   {func(r *planner.Ragged) { r.Form, r.LenB2 = planner.Records, -1 }, "length of B2 -1 is not in"},
-		"length of bias": {func(r *planner.Ragged) { r.Form, r.LenBias = planner.Records, -1 }, "length of biases -1 is not in"},
-		"lists of depth": {func(r *planner.Ragged) { r.Form, r.Groups, r.M = planner.EndsOfDepth, 4096, 1<<21 },
+		"length of rows": {func(r *planner.Ragged) { r.Form, r.LenRows = planner.Records, -1 },
+			"length of rows -1 is not in"},
+		"length of B2": {func(r *planner.Ragged) { r.Form, r.LenB2 = planner.Records, -1 },
+			"length of B2 -1 is not in"},
+		"length of bias": {func(r *planner.Ragged) { r.Form, r.LenBias = planner.Records, -1 },
+			"length of biases -1 is not in"},
+		"lists of depth": {func(r *planner.Ragged) {
+			r.Form, r.Groups, r.M = planner.EndsOfDepth, 4096,
+				1<<21
+		},
 			"the rows of A of the last group do not fit"},
 		"ldb2":   {func(r *planner.Ragged) { r.B2.LD = 3 }, "ldb2 3 < row length 30"},
 		"lists":  {func(r *planner.Ragged) { r.RowsC = -1 }, "rows of C offset -1 is negative"},
 		"stride": {func(r *planner.Ragged) { r.StrideBias = -1 }, "stride of biases -1 is not in"},
-		"far":    {func(r *planner.Ragged) { r.Groups, r.StrideBias = 4096, 1<<29-1 }, "the bias of the last group does not fit"},
+		"far": {func(r *planner.Ragged) { r.Groups, r.StrideBias = 4096, 1<<29-1 },
+			"the bias of the last group does not fit"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := r
@@ -208,14 +235,21 @@ func TestRaggedEpilogue(t *testing.T) {
 	plan, err := planner.New(native).PlanRagged(r, planner.Options{Epilogue: planner.Epilogue{Gated: true}})
 	require.NoError(t, err)
 	last := &plan.Launches[len(plan.Launches)-1]
-	require.GreaterOrEqual(t, plan.Workspace, last.Count*last.Tile.TM*last.Tile.TN, "workers keep the first of two products")
+	require.GreaterOrEqual(t, plan.Workspace, last.Count*last.Tile.TM*last.Tile.TN,
+		"workers keep the first of two products")
 }
 
-// TestRaggedChoice: what a plan of experts, in bf16 128 of N 1536 and K 2048, takes on an H200 for so many rows.
+// TestRaggedChoice: what a plan of experts, in bf16 128 of N 1536 and K 2048, takes on an H200 for so many
+// rows.
 func TestRaggedChoice(t *testing.T) {
-	rows := planner.Ragged{Form: planner.EndsOfRows, Groups: 128, N: 1536, K: 2048, A: planner.Matrix{LD: 2048}, B: planner.Matrix{LD: 1536}, C: planner.Matrix{LD: 1536}, StrideB: 1536 * 2048}
-	depth := planner.Ragged{Form: planner.EndsOfDepth, Groups: 128, M: 2048, N: 1536, TransA: true, A: planner.Matrix{LD: 2048}, B: planner.Matrix{LD: 1536}, C: planner.Matrix{LD: 1536}, StrideC: 2048 * 1536}
-	fp32 := planner.Ragged{Form: planner.EndsOfRows, Groups: 8, N: 512, K: 256, A: planner.Matrix{LD: 256}, B: planner.Matrix{LD: 512}, C: planner.Matrix{LD: 512}, StrideB: 512 * 256}
+	rows := planner.Ragged{Form: planner.EndsOfRows, Groups: 128, N: 1536, K: 2048,
+		A: planner.Matrix{LD: 2048}, B: planner.Matrix{LD: 1536}, C: planner.Matrix{LD: 1536},
+		StrideB: 1536 * 2048}
+	depth := planner.Ragged{Form: planner.EndsOfDepth, Groups: 128, M: 2048, N: 1536, TransA: true,
+		A: planner.Matrix{LD: 2048}, B: planner.Matrix{LD: 1536}, C: planner.Matrix{LD: 1536},
+		StrideC: 2048 * 1536}
+	fp32 := planner.Ragged{Form: planner.EndsOfRows, Groups: 8, N: 512, K: 256, A: planner.Matrix{LD: 256},
+		B: planner.Matrix{LD: 512}, C: planner.Matrix{LD: 512}, StrideB: 512 * 256}
 	odd, untransposed := depth, depth
 	odd.B.LD++
 	untransposed.TransA, untransposed.A.LD = false, 1<<17
@@ -230,7 +264,8 @@ func TestRaggedChoice(t *testing.T) {
 	}{
 		{"few rows", element.BF16, rows, 2048, []string{"aligned-64x128"}, 1, false},
 		{"half tiles", element.BF16, rows, 8192, []string{"aligned-128x128", "aligned-64x128"}, 1, false},
-		{"quarters of tiles", element.F32, fp32, 8192, []string{"wgmma-128x128", "wgmma-64x64-deep"}, 1, true},
+		{"quarters of tiles", element.F32, fp32, 8192, []string{"wgmma-128x128", "wgmma-64x64-deep"}, 1,
+			true},
 		{"shallow", element.BF16, depth, 512, []string{"aligned-128x128"}, 4, false},
 		{"deep", element.BF16, depth, 128 * 1000, []string{"aligned-128x128"}, 1, false},
 		{"odd rows", element.BF16, odd, 8192, []string{"wgmma-128x128"}, 2, false},
@@ -242,7 +277,8 @@ func TestRaggedChoice(t *testing.T) {
 			} else {
 				c.r.K = c.rows
 			}
-			p, err := planner.New(lookup(t, "h200")).PlanRagged(c.r, planner.Options{TypeA: c.of, TypeC: c.of})
+			p, err := planner.New(lookup(t, "h200")).PlanRagged(c.r,
+				planner.Options{TypeA: c.of, TypeC: c.of})
 			require.NoError(t, err)
 			var tiles []string
 			for _, l := range p.Launches {
@@ -255,7 +291,8 @@ func TestRaggedChoice(t *testing.T) {
 			require.Equal(t, c.chunk, first[encoding.KernelChunk])
 			if len(tiles) > 1 {
 				second := first[encoding.KernelWords:]
-				require.Equal(t, c.mixed, !math.IsInf(float64(math.Float32frombits(second[encoding.KernelStep])), 1))
+				require.Equal(t, c.mixed,
+					!math.IsInf(float64(math.Float32frombits(second[encoding.KernelStep])), 1))
 			}
 		})
 	}
@@ -271,7 +308,8 @@ func TestPlanRagged(t *testing.T) {
 			p, err := planner.New(d).PlanRagged(r, planner.Options{})
 			require.NoError(t, err)
 			require.True(t, p.TakesSizes())
-			require.Equal(t, [3]int{3 + 100*20, 4*700 + 19*31 + 30, 100 * 30}, [3]int{p.ExtentA, p.ExtentB, p.ExtentC})
+			require.Equal(t, [3]int{3 + 100*20, 4*700 + 19*31 + 30, 100 * 30},
+				[3]int{p.ExtentA, p.ExtentB, p.ExtentC})
 			encoded := p.Encode(nil)
 			require.Len(t, encoded, encoding.RaggedHead)
 			require.Zero(t, encoded[encoding.StatusWord])
@@ -283,7 +321,8 @@ func TestPlanRagged(t *testing.T) {
 			for i, l := range p.Launches {
 				require.Equal(t, i < makers, l.Ragged > 0)
 				if l.Ragged == 0 {
-					require.True(t, l.Loop && l.Count > 0 && l.Table >= end && l.Items > l.Table+l.Count && l.Items < p.Words, "%+v", l)
+					require.True(t, l.Loop && l.Count > 0 && l.Table >= end && l.Items > l.Table+l.Count &&
+						l.Items < p.Words, "%+v", l)
 					end = l.Table + l.Count + 1
 				}
 			}
@@ -296,7 +335,8 @@ func TestPlanRagged(t *testing.T) {
 			require.Equal(t, "medium", forced.Launches[makers].Tile.Name)
 			require.Len(t, forced.Launches, makers+1)
 			r.Form, r.LenA = planner.Records, 1<<29-1
-			if _, err = planner.New(d).PlanRagged(r, planner.Options{}); d.MaxBinding > 0 && d.MaxBinding/4 < r.LenA {
+			if _, err = planner.New(d).PlanRagged(r, planner.Options{}); d.MaxBinding > 0 &&
+				d.MaxBinding/4 < r.LenA {
 				require.ErrorContains(t, err, "an operand has more elements than")
 			}
 		})
@@ -305,13 +345,15 @@ func TestPlanRagged(t *testing.T) {
 
 func TestAppendRecords(t *testing.T) {
 	if far := int64(math.MaxUint32 + 1); int64(int(far)) == far {
-		_, err := planner.AppendRecords(nil, planner.Batch{{}, {C: planner.Matrix{Offset: int(far)}}}, planner.Epilogue{})
+		_, err := planner.AppendRecords(nil, planner.Batch{{}, {C: planner.Matrix{Offset: int(far)}}},
+			planner.Epilogue{})
 		require.ErrorContains(t, err, "problem 1: C offset 4294967296 needs more than 32 bits")
 	}
 	q := planner.Problem{M: 1, N: 2, K: 3, Beta: -1, A: planner.Matrix{Offset: 5, LD: 4}}
 	words, err := planner.AppendRecords([]int32{7}, planner.Batch{q}, planner.Epilogue{})
 	require.NoError(t, err)
-	require.Equal(t, []int32{7, 1, 2, 3, 4, 0, 0, 5, 0, 0, int32(math.Float32bits(1)), math.MinInt32 + 0x3f800000, 0}, words)
+	require.Equal(t, []int32{7, 1, 2, 3, 4, 0, 0, 5, 0, 0, int32(math.Float32bits(1)),
+		math.MinInt32 + 0x3f800000, 0}, words)
 }
 
 // There is room for the tiles of all sizes that fit, and no worker has more than a device

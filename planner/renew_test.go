@@ -72,7 +72,8 @@ func TestRenew(t *testing.T) {
 				tiles := 0
 				for i := range b {
 					if q := &b[i]; q.Writes() {
-						tiles += (q.M + last.Tile.TM - 1) / last.Tile.TM * ((q.N + last.Tile.TN - 1) / last.Tile.TN)
+						tiles += (q.M + last.Tile.TM - 1) / last.Tile.TM * ((q.N +
+							last.Tile.TN - 1) / last.Tile.TN)
 					}
 				}
 				require.LessOrEqual(t, last.Items+tiles*encoding.ItemWords, p.Words)
@@ -88,7 +89,8 @@ func TestRenew(t *testing.T) {
 // What the device cannot do, the host does.
 func TestRenewOnHost(t *testing.T) {
 	mixed := products(t, 9, 30, true)
-	mixed[3].TransA, mixed[3].TransB, mixed[3].A.LD, mixed[3].B.LD = false, true, max(mixed[3].K, 1), max(mixed[3].K, 1)
+	mixed[3].TransA, mixed[3].TransB, mixed[3].A.LD, mixed[3].B.LD = false, true, max(mixed[3].K, 1),
+		max(mixed[3].K, 1)
 	for name, c := range map[string]struct {
 		device  string
 		batch   planner.Batch
@@ -97,13 +99,15 @@ func TestRenewOnHost(t *testing.T) {
 		"CPU":            {"lavapipe", products(t, 9, 30, false), planner.Options{}},
 		"transpositions": {"h200", mixed, planner.Options{}},
 		"too many":       {"h200", products(t, planner.MaxGroups+1, 8, false), planner.Options{}},
-		"schedule":       {"h200", products(t, 9, 30, false), planner.Options{Schedule: planner.ScheduleSplitK}},
-		"rule":           {"h200", products(t, 9, 30, false), planner.Options{Rule: planner.RuleZhang2025}},
-		"nothing to do":  {"h200", nil, planner.Options{}},
+		"schedule": {"h200", products(t, 9, 30, false),
+			planner.Options{Schedule: planner.ScheduleSplitK}},
+		"rule":          {"h200", products(t, 9, 30, false), planner.Options{Rule: planner.RuleZhang2025}},
+		"nothing to do": {"h200", nil, planner.Options{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			maker, p := planner.New(lookup(t, c.device)), new(planner.Plan)
-			require.NoError(t, maker.Renew(t.Context(), p, products(t, 5, 20, false), planner.Options{})) // leaves what must go
+			// leaves what must go
+			require.NoError(t, maker.Renew(t.Context(), p, products(t, 5, 20, false), planner.Options{}))
 			require.NoError(t, maker.Renew(t.Context(), p, c.batch, c.options))
 			want, err := maker.Plan(t.Context(), c.batch, c.options)
 			require.NoError(t, err)
@@ -129,7 +133,8 @@ func TestRenewErrors(t *testing.T) {
 		"overlap":      {bad, planner.Options{}, "problem 2: C overlaps"},
 		"negative":     {planner.Batch{{M: -1}}, planner.Options{}, "problem 0: M -1 is negative"},
 		"unknown tile": {products(t, 3, 30, false), planner.Options{Tile: "x"}, `unknown tile "x"`},
-		"no such unit": {products(t, 3, 30, false), planner.Options{Tile: "wgmma-64x64", Compute: planner.ComputeF32}, "compute mode f32 does not allow"},
+		"no such unit": {products(t, 3, 30, false), planner.Options{Tile: "wgmma-64x64",
+			Compute: planner.ComputeF32}, "compute mode f32 does not allow"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := maker.Renew(t.Context(), p, c.batch, c.options)
@@ -197,10 +202,12 @@ func TestRenewIdle(t *testing.T) {
 	require.Positive(t, p.Cost)
 }
 
-// TestRenewChoice: memory counts there too, that of the whole batch by a sample of it. An H200 takes 241 us with 16 rows by wgmma-64x128, and
-// 311 by thin-8x128; of 64 products by 1024 x 1024, with 64 rows 117 and 122 by plans without that tile, with 96 rows 194, and 172 by wgmma-128x128.
+// TestRenewChoice: memory counts there too, that of the whole batch by a sample of it. An H200 takes 241 us
+// with 16 rows by wgmma-64x128, and 311 by thin-8x128; of 64 products by 1024 x 1024, with 64 rows 117 and
+// 122 by plans without that tile, with 96 rows 194, and 172 by wgmma-128x128.
 func TestRenewChoice(t *testing.T) {
-	for rows, want := range map[int]string{4: "thin-8x128", 16: "wgmma-64x128", 64: "wgmma-64x128", 96: "wgmma-128x128"} {
+	for rows, want := range map[int]string{4: "thin-8x128", 16: "wgmma-64x128", 64: "wgmma-64x128",
+		96: "wgmma-128x128"} {
 		b, err := planner.Pack(slices.Repeat([]planner.Problem{planner.GEMM(rows, 1536, 2048)}, 64)...)
 		require.NoError(t, err)
 		p := new(planner.Plan)
@@ -209,8 +216,9 @@ func TestRenewChoice(t *testing.T) {
 	}
 }
 
-// TestSingleChoice: what was measured to be the fastest of all plans on an H100 or to take 4 percent more, and up to 1.6 times as fast as
-// what plans took when rounds of tiles did not count and parts of Split-K began a second round.
+// TestSingleChoice: what was measured to be the fastest of all plans on an H100 or to take 4 percent more,
+// and up to 1.6 times as fast as what plans took when rounds of tiles did not count and parts of Split-K
+// began a second round.
 func TestSingleChoice(t *testing.T) {
 	for _, c := range []struct {
 		m, n, k  int
@@ -232,8 +240,8 @@ func TestSingleChoice(t *testing.T) {
 	}
 }
 
-// TestMMAChoice: what was measured to be the fastest on an H100, the last two by 15 and 18 percent beside what plans took when kernels
-// of mma.sync copied past the L1 cache.
+// TestMMAChoice: what was measured to be the fastest on an H100, the last two by 15 and 18 percent beside
+// what plans took when kernels of mma.sync copied past the L1 cache.
 func TestMMAChoice(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -255,7 +263,8 @@ func TestMMAChoice(t *testing.T) {
 		}
 		b, err = planner.Pack(b...)
 		require.NoError(t, err)
-		p, err := planner.New(lookup(t, "h200")).Plan(t.Context(), b, planner.Options{TypeA: c.of, TypeC: c.of})
+		p, err := planner.New(lookup(t, "h200")).Plan(t.Context(), b,
+			planner.Options{TypeA: c.of, TypeC: c.of})
 		require.NoError(t, err)
 		require.Equal(t, c.tile, p.Launches[0].Tile.Name, "%s, %s, multiples of %d", c.name, c.of, c.round)
 	}

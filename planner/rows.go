@@ -7,9 +7,9 @@ import (
 	"github.com/batchgemm/batchgemm/internal/encoding"
 )
 
-// Rows lays out what epilogues have in the buffer Rows: words of 32 bits, in any order. Each method appends, and
-// returns where what it appended begins, for Problem.RowsA, RowsC, Weights, ScaleA, ScaleB or Pointers, or
-// those of a Ragged.
+// Rows lays out what epilogues have in the buffer Rows: words of 32 bits, in any order. Each method appends,
+// and returns where what it appended begins, for Problem.RowsA, RowsC, Weights, ScaleA, ScaleB or Pointers,
+// or those of a Ragged.
 type Rows []int32
 
 // Indices appends numbers of rows, for RowsA or RowsC.
@@ -50,8 +50,8 @@ func (r *Rows) Groups(words []uint32) (at int) {
 	return at
 }
 
-// Pointers appends the addresses of a problem's matrices (dispatch.Buffer.Address). Those of operands that are
-// not by pointers, and of B2 without Gated, may be any.
+// Pointers appends the addresses of a problem's matrices (dispatch.Buffer.Address). Those of operands that
+// are not by pointers, and of B2 without Gated, may be any.
 func (r *Rows) Pointers(a, b, c, b2 uint64) (at int) {
 	at = len(*r)
 	for _, address := range [...]uint64{encoding.PointerA / 2: a, encoding.PointerB / 2: b,

@@ -17,18 +17,21 @@ const (
 	PerTensor = encoding.PerTensor // one for A, one for B and one for B2, of each problem
 	PerRow    = encoding.PerRow    // each row of A, as stored where rows are gathered; each column of op(B)
 
-	// Of B alone, which then is of element.Int4 while A is of bf16 or fp16, and the words of Rows are those of element.GroupWord: a
-	// scale and a zero point for so many k's of each column, one row of as many as B has behind the other: word
-	// Problem.ScaleB + k/group*B.LD + j is of column j. Neither operand is transposed; B is K x N as element.PackInt4 lays it out, its
-	// leading dimension a multiple of 8, its offset one of 32, both in elements as ever, and its addresses, if any, Aligned. K
-	// is a multiple of the group. Of tiles whose K steps are no whole groups, none is cut along K: schedules that cut others deal them whole.
+	// Of B alone, which then is of element.Int4 while A is of bf16 or fp16, and the words of Rows are those
+	// of element.GroupWord: a scale and a zero point for so many k's of each column, one row of as many as B
+	// has behind the other: word Problem.ScaleB + k/group*B.LD + j is of column j. Neither operand is
+	// transposed; B is K x N as element.PackInt4 lays it out, its leading dimension a multiple of 8, its
+	// offset one of 32, both in elements as ever, and its addresses, if any, Aligned. K is a multiple of the
+	// group. Of tiles whose K steps are no whole groups, none is cut along K: schedules that cut others deal
+	// them whole.
 	PerGroup64  = encoding.PerGroup64
 	PerGroup128 = encoding.PerGroup128
 
-	// Of A and B both, of element.E4M3: A has a scale for each row, as stored where rows are gathered, and each 128 k's, B one for
-	// each 128 k's x 128 columns of op(B). With n = ceil(K/128), word Problem.ScaleA + i*n + k/128 is of A[i, k], and word
-	// Problem.ScaleB + j/128*n + k/128 of B[k, j]; those of B2 are behind all of B. The products of each 128 k's are multiplied by the
-	// product of both scales, which is rounded to fp32, and must be a number of it, 0 or no less than 2^-126. Tiles are never cut along K.
+	// Of A and B both, of element.E4M3: A has a scale for each row, as stored where rows are gathered, and
+	// each 128 k's, B one for each 128 k's x 128 columns of op(B). With n = ceil(K/128), word Problem.ScaleA
+	// + i*n + k/128 is of A[i, k], and word Problem.ScaleB + j/128*n + k/128 of B[k, j]; those of B2 are
+	// behind all of B. The products of each 128 k's are multiplied by the product of both scales, which is
+	// rounded to fp32, and must be a number of it, 0 or no less than 2^-126. Tiles are never cut along K.
 	PerBlock = encoding.PerBlock
 )
 
@@ -76,7 +79,8 @@ func (e *Epilogue) scalesOfRow(p *Problem) int {
 	return e.kernel().ScaleWords()
 }
 
-// ScalesB is how many words the scales of the B of a problem have, with Gated those of B and behind them those of B2.
+// ScalesB is how many words the scales of the B of a problem have, with Gated those of B and behind them
+// those of B2.
 func (e *Epilogue) ScalesB(p *Problem) int {
 	if e.Gated {
 		return e.scalesOf(p, p.B.LD) + e.scalesOf(p, p.B2.LD)
@@ -99,7 +103,8 @@ func (e *Epilogue) scalesOf(p *Problem, ld int) int {
 	return 1
 }
 
-// scaleA and scaleB are the words of Rows with the scales of a tile's first row and column, where those of groups begin with that of k.
+// scaleA and scaleB are the words of Rows with the scales of a tile's first row and column, where those of
+// groups begin with that of k.
 func (e *Epilogue) scaleA(p *Problem, row int) uint32 {
 	if e.kernel().EachRow() {
 		return uint32(p.ScaleA + row*e.scalesOfRow(p))
@@ -136,11 +141,13 @@ func (o *Options) checkScales(d *Device) error {
 		case e.ScaleA != "":
 			return invalid.Errorf("A has no scales where those of B are of groups")
 		case o.TypeA.Bytes() != 2:
-			return invalid.Errorf("scales of groups are for A of %s, not %s", elemtype.List([]element.Type{element.BF16, element.F16}, " or "), o.TypeA)
+			return invalid.Errorf("scales of groups are for A of %s, not %s",
+				elemtype.List([]element.Type{element.BF16, element.F16}, " or "), o.TypeA)
 		case o.TypeB != element.Int4:
 			return invalid.Errorf("scales of groups are for B of %s, not %s", element.Int4, o.typeB())
 		case e.Pointers.B && !e.Pointers.Aligned:
-			return invalid.Errorf("addresses of B are not said to be multiples of 16 bytes, which those of %s are", element.Int4)
+			return invalid.Errorf("addresses of B are not said to be multiples of 16 bytes, which those "+
+				"of %s are", element.Int4)
 		}
 		return nil
 	}
@@ -148,13 +155,16 @@ func (o *Options) checkScales(d *Device) error {
 		switch {
 		case s == "":
 		case s != PerTensor && s != PerRow:
-			return invalid.Errorf("unknown scaling %q (known: %s, %s, of both %s, and of B %s, %s)", s, PerTensor, PerRow, PerBlock, PerGroup64, PerGroup128)
+			return invalid.Errorf("unknown scaling %q (known: %s, %s, of both %s, and of B %s, %s)", s,
+				PerTensor, PerRow, PerBlock, PerGroup64, PerGroup128)
 		case !elemtype.Scaled(o.TypeA):
-			return invalid.Errorf("scales are for elements of %s, not %s", elemtype.List(scaled, " or "), o.TypeA)
+			return invalid.Errorf("scales are for elements of %s, not %s", elemtype.List(scaled, " or "),
+				o.TypeA)
 		}
 	}
 	if o.TypeB == element.Int4 {
-		return invalid.Errorf("B of %s needs scales of groups: %s or %s", element.Int4, PerGroup64, PerGroup128)
+		return invalid.Errorf("B of %s needs scales of groups: %s or %s", element.Int4, PerGroup64,
+			PerGroup128)
 	}
 	return nil
 }
@@ -166,9 +176,13 @@ func (o *Options) checkZeros() error {
 	case o.TypeA != element.Int8:
 		return invalid.Errorf("zero points of A are for elements of %s, not %s", element.Int8, o.TypeA)
 	case e.ScaleA != PerTensor && e.ScaleA != PerRow:
-		return invalid.Errorf("zero points of A are behind its scales, which are to be %q or %q, not %q", PerTensor, PerRow, e.ScaleA)
+		return invalid.Errorf("zero points of A follow its scales, which are to be %q or %q, not %q",
+			PerTensor,
+			PerRow, e.ScaleA)
 	case e.ScaleB != PerRow:
-		return invalid.Errorf("zero points of A multiply sums of columns of B, behind the scales of these, which are to be %q, not %q", PerRow, e.ScaleB)
+		return invalid.Errorf("zero points of A multiply sums of columns of B, which follow scales of %q, "+
+			"not %q",
+			PerRow, e.ScaleB)
 	}
 	return nil
 }
@@ -177,9 +191,11 @@ func (o *Options) checkZeros() error {
 func (o *Options) checkBlocks(d *Device) error {
 	switch e := &o.Epilogue; {
 	case e.ScaleA != e.ScaleB:
-		return invalid.Errorf("scales of blocks are of A and B both, not %q of A and %q of B", e.ScaleA, e.ScaleB)
+		return invalid.Errorf("scales of blocks are of A and B both, not %q of A and %q of B", e.ScaleA,
+			e.ScaleB)
 	case o.TypeA.Whole():
-		return invalid.Errorf("scales of blocks are for elements of %s, not %s, whose sums over all of K are whole", element.E4M3, o.TypeA)
+		return invalid.Errorf("scales of blocks are for elements of %s, not %s, whose sums over all of K "+
+			"are whole", element.E4M3, o.TypeA)
 	case o.TypeA != element.E4M3:
 		return invalid.Errorf("scales of blocks are for elements of %s, not %s", element.E4M3, o.TypeA)
 	case d != nil && !d.Blocks:
@@ -199,7 +215,8 @@ func (e *Epilogue) checkGroups(i int, p *Problem) error {
 	case p.TransB:
 		return problemError(i, "transB", "is set, but B of %s is not transposed", element.Int4)
 	case p.K%group != 0:
-		return problemError(i, "K", "%d is no multiple of the group of %d that share a scale of B", p.K, group)
+		return problemError(i, "K", "%d is no multiple of the group of %d that share a scale of B", p.K,
+			group)
 	}
 	for _, m := range [...]struct {
 		arg, ld string
@@ -209,9 +226,11 @@ func (e *Epilogue) checkGroups(i int, p *Problem) error {
 		switch {
 		case !m.used:
 		case m.LD%element.Int4.PerWord() != 0:
-			return problemError(i, m.ld, "%d is no multiple of %d, as that of %s is", m.LD, element.Int4.PerWord(), element.Int4)
+			return problemError(i, m.ld, "%d is no multiple of %d, as that of %s is", m.LD,
+				element.Int4.PerWord(), element.Int4)
 		case m.Offset%elemtype.Line(element.Int4) != 0:
-			return problemError(i, m.arg, "offset %d is no multiple of %d, 16 bytes of %s", m.Offset, elemtype.Line(element.Int4), element.Int4)
+			return problemError(i, m.arg, "offset %d is no multiple of %d, 16 bytes of %s", m.Offset,
+				elemtype.Line(element.Int4), element.Int4)
 		}
 	}
 	return nil

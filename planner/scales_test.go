@@ -16,7 +16,8 @@ func scaledOptions(e Epilogue) Options {
 }
 
 func TestEncodeScales(t *testing.T) {
-	p := Problem{M: 70, N: 40, K: 20, A: Matrix{0, 20}, B: Matrix{0, 40}, C: Matrix{0, 40}, B2: Matrix{0, 40}, RowsA: 1000, ScaleA: 200, ScaleB: 5000}
+	p := Problem{M: 70, N: 40, K: 20, A: Matrix{0, 20}, B: Matrix{0, 40}, C: Matrix{0, 40}, B2: Matrix{0, 40},
+		RowsA: 1000, ScaleA: 200, ScaleB: 5000}
 	for _, c := range []struct {
 		name   string
 		e      Epilogue
@@ -24,11 +25,14 @@ func TestEncodeScales(t *testing.T) {
 		scales [][2]uint32 // of the items of tiles of 64 x 64, of which the second of a gate has its own
 	}{
 		{"rows", Epilogue{ScaleA: PerRow, ScaleB: PerRow}, 5040, [][2]uint32{{200, 5000}, {264, 5000}}},
-		{"tensors", Epilogue{ScaleA: PerTensor, ScaleB: PerTensor}, 5001, [][2]uint32{{200, 5000}, {200, 5000}}},
+		{"tensors", Epilogue{ScaleA: PerTensor, ScaleB: PerTensor}, 5001,
+			[][2]uint32{{200, 5000}, {200, 5000}}},
 		{"A alone", Epilogue{ScaleA: PerRow}, 270, [][2]uint32{{200, 5000}, {264, 5000}}},
 		{"gathered", Epilogue{ScaleA: PerRow, GatherRows: 7000}, 7200, [][2]uint32{{200, 5000}, {200, 5000}}},
-		{"gated", Epilogue{ScaleB: PerRow, Gated: true}, 5080, [][2]uint32{{200, 5000}, {200, 5040}, {200, 5000}, {200, 5040}}},
-		{"gated tensors", Epilogue{ScaleB: PerTensor, Gated: true}, 5002, [][2]uint32{{200, 5000}, {200, 5001}, {200, 5000}, {200, 5001}}},
+		{"gated", Epilogue{ScaleB: PerRow, Gated: true}, 5080, [][2]uint32{{200, 5000}, {200, 5040},
+			{200, 5000}, {200, 5040}}},
+		{"gated tensors", Epilogue{ScaleB: PerTensor, Gated: true}, 5002,
+			[][2]uint32{{200, 5000}, {200, 5001}, {200, 5000}, {200, 5001}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := scaledOptions(c.e)
@@ -42,7 +46,8 @@ func TestEncodeScales(t *testing.T) {
 			w := plan.Encode(nil)[l.Items:]
 			for i, want := range c.scales {
 				item := w[i*encoding.EpilogueItemWords:][:encoding.EpilogueItemWords]
-				require.Equal(t, want, [2]uint32{item[encoding.ScaleAAt], item[encoding.ScaleBAt]}, "item %d", i)
+				require.Equal(t, want, [2]uint32{item[encoding.ScaleAAt], item[encoding.ScaleBAt]}, "item %d",
+					i)
 			}
 		})
 	}
@@ -58,7 +63,8 @@ func TestScalesOfParts(t *testing.T) {
 	require.NoError(t, err)
 	checkAll(t, split)
 	l := split.Launches[len(split.Launches)-1]
-	require.Equal(t, encoding.Epilogue{Activation: ReLU, Gather: true, ScaleA: PerRow, ScaleB: PerTensor}, l.Epilogue)
+	require.Equal(t, encoding.Epilogue{Activation: ReLU, Gather: true, ScaleA: PerRow, ScaleB: PerTensor},
+		l.Epilogue)
 	require.True(t, l.Fixup)
 
 	d := clone(device(t, "webgpu-default"))
@@ -67,7 +73,8 @@ func TestScalesOfParts(t *testing.T) {
 	cut, err := New(d).Plan(t.Context(), b, o)
 	require.NoError(t, err)
 	checkAll(t, cut)
-	require.Equal(t, encoding.Epilogue{Gather: true, ScaleA: PerRow, ScaleB: PerTensor}, cut.Launches[0].Epilogue)
+	require.Equal(t, encoding.Epilogue{Gather: true, ScaleA: PerRow, ScaleB: PerTensor},
+		cut.Launches[0].Epilogue)
 }
 
 func TestScaleMistakes(t *testing.T) {
@@ -80,11 +87,18 @@ func TestScaleMistakes(t *testing.T) {
 		want string // "" when nothing is wrong
 	}{
 		{"good", scaledOptions(both), func(p *Problem) {}, ""},
-		{"nothing that is not used", scaledOptions(Epilogue{}), func(p *Problem) { p.ScaleA, p.ScaleB = -1, -1 }, ""},
-		{"scales of A", scaledOptions(both), func(p *Problem) { p.ScaleA = -1 }, "problem 0: scales of A offset -1 is negative"},
-		{"scales of B", scaledOptions(both), func(p *Problem) { p.ScaleB = math.MaxInt }, "problem 0: scales of B do not fit: their last offset needs more than 32 bits"},
-		{"unknown", scaledOptions(Epilogue{ScaleB: "column"}), func(p *Problem) {}, `unknown scaling "column" (known: tensor, row, of both block, and of B group-64, group-128)`},
-		{"elements without scales", Options{TypeA: element.BF16, Epilogue: both}, func(p *Problem) {}, "scales are for elements of e4m3 or int8, not bf16"},
+		{"nothing that is not used", scaledOptions(Epilogue{}), func(p *Problem) {
+			p.ScaleA, p.ScaleB = -1,
+				-1
+		}, ""},
+		{"scales of A", scaledOptions(both), func(p *Problem) { p.ScaleA = -1 },
+			"problem 0: scales of A offset -1 is negative"},
+		{"scales of B", scaledOptions(both), func(p *Problem) { p.ScaleB = math.MaxInt },
+			"problem 0: scales of B do not fit: their last offset needs more than 32 bits"},
+		{"unknown", scaledOptions(Epilogue{ScaleB: "column"}), func(p *Problem) {},
+			`unknown scaling "column" (known: tensor, row, of both block, and of B group-64, group-128)`},
+		{"elements without scales", Options{TypeA: element.BF16, Epilogue: both}, func(p *Problem) {},
+			"scales are for elements of e4m3 or int8, not bf16"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := good
@@ -104,8 +118,10 @@ func TestScaleMistakes(t *testing.T) {
 
 // Groups share the scale of A, or have one for each of their rows; those of B are behind each other.
 func TestRaggedScales(t *testing.T) {
-	rows := Ragged{Form: EndsOfRows, Groups: 3, M: 10, N: 5, K: 4, A: Matrix{LD: 4}, B: Matrix{LD: 5}, C: Matrix{LD: 5}, StrideB: 20, ScaleA: 100, ScaleB: 1000}
-	depth := Ragged{Form: EndsOfDepth, Groups: 3, M: 10, N: 5, K: 4, A: Matrix{LD: 4}, B: Matrix{LD: 5}, C: Matrix{LD: 5}, StrideC: 50, ScaleA: 100, ScaleB: 1000}
+	rows := Ragged{Form: EndsOfRows, Groups: 3, M: 10, N: 5, K: 4, A: Matrix{LD: 4}, B: Matrix{LD: 5},
+		C: Matrix{LD: 5}, StrideB: 20, ScaleA: 100, ScaleB: 1000}
+	depth := Ragged{Form: EndsOfDepth, Groups: 3, M: 10, N: 5, K: 4, A: Matrix{LD: 4}, B: Matrix{LD: 5},
+		C: Matrix{LD: 5}, StrideC: 50, ScaleA: 100, ScaleB: 1000}
 	for _, c := range []struct {
 		name    string
 		r       Ragged
@@ -114,10 +130,12 @@ func TestRaggedScales(t *testing.T) {
 	}{
 		{"rows", rows, Epilogue{ScaleA: PerRow, ScaleB: PerRow}, 103, 1010, 1015},
 		{"rows of tensors", rows, Epilogue{ScaleA: PerTensor, ScaleB: PerTensor}, 100, 1002, 1003},
-		{"rows gathered, gated", rows, Epilogue{ScaleA: PerRow, ScaleB: PerRow, GatherRows: 20, Gated: true}, 100, 1020, 1030},
+		{"rows gathered, gated", rows, Epilogue{ScaleA: PerRow, ScaleB: PerRow, GatherRows: 20, Gated: true},
+			100, 1020, 1030},
 		{"rows of A alone", rows, Epilogue{ScaleA: PerRow}, 103, 1000, 110},
 		{"depth", depth, Epilogue{ScaleA: PerRow, ScaleB: PerRow}, 120, 1010, 1015},
-		{"depth of tensors, gated", depth, Epilogue{ScaleA: PerTensor, ScaleB: PerTensor, Gated: true}, 100, 1004, 1006},
+		{"depth of tensors, gated", depth, Epilogue{ScaleA: PerTensor, ScaleB: PerTensor, Gated: true}, 100,
+			1004, 1006},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.r.B2 = c.r.B
@@ -129,7 +147,8 @@ func TestRaggedScales(t *testing.T) {
 			require.Equal(t, c.n, p.ExtentRows)
 			bounds := p.Encode(nil)
 			require.Equal(t, []uint32{100, 1000}, bounds[encoding.BoundScaleA:][:2])
-			require.LessOrEqual(t, encoding.EpilogueBoundWords, encoding.StatusWord, "the bounds fit in front of what is refused")
+			require.LessOrEqual(t, encoding.EpilogueBoundWords, encoding.StatusWord,
+				"the bounds fit in front of what is refused")
 			require.Zero(t, bounds[encoding.StatusWord])
 		})
 	}
@@ -143,7 +162,8 @@ func TestScaledRecords(t *testing.T) {
 	q := Problem{M: 4, N: 5, K: 6, A: Matrix{1, 7}, B: Matrix{2, 8}, C: Matrix{3, 9}, ScaleA: 20, ScaleB: 25}
 	words, err := AppendRecords([]int32{77}, Batch{q}, e)
 	require.NoError(t, err)
-	require.Equal(t, []int32{77, 4, 5, 6, 7, 8, 9, 1, 2, 3, int32(math.Float32bits(1)), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 20, 25, 0, 0}, words)
+	require.Equal(t, []int32{77, 4, 5, 6, 7, 8, 9, 1, 2, 3, int32(math.Float32bits(1)), 0, 0, 0, 0, 0, 0, 0,
+		0, 0, 0, 20, 25, 0, 0}, words)
 	tight := Ragged{Form: Records, Groups: 1, M: 4, N: 5, K: 6, LenA: 100, LenB: 100, LenC: 100, LenRows: 30}
 	b, refused := tight.Batch(nil, words[1:], e)
 	require.Equal(t, -1, refused)
@@ -175,7 +195,8 @@ func TestScalesJSON(t *testing.T) {
 	require.Equal(t, p.Encode(nil), again.Encode(nil))
 }
 
-// TestNarrowSums: the tensor cores of 9.0 alone sum elements of 8 bits in fewer bits, and take them along K as they are.
+// TestNarrowSums: the tensor cores of 9.0 alone sum elements of 8 bits in fewer bits, and take them along K
+// as they are.
 func TestNarrowSums(t *testing.T) {
 	aligned := mustPack(t, GEMM(2048, 2048, 2048))
 	quick := Batch{aligned[0]}
@@ -195,7 +216,8 @@ func TestNarrowSums(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := device(t, c.device)
-			plan, err := New(d).Plan(t.Context(), c.batch, Options{TypeA: c.of, TypeC: element.BF16, Tile: c.tile})
+			plan, err := New(d).Plan(t.Context(), c.batch, Options{TypeA: c.of, TypeC: element.BF16,
+				Tile: c.tile})
 			require.NoError(t, err)
 			require.Equal(t, c.want, plan.NarrowSums())
 			require.Equal(t, c.of == element.E4M3 && c.device == "h200", d.NarrowSums(c.of))
@@ -224,8 +246,10 @@ func TestItemsTellC(t *testing.T) {
 		{element.E4M3, element.F16, encoding.ItemF16C},
 		{element.E4M3, element.F32, encoding.ItemFloatC},
 	} {
-		plan, err := New(device(t, "h200")).Plan(t.Context(), mustPack(t, GEMM(5, 5, 5)), Options{TypeA: c.of, TypeC: c.ofC})
+		plan, err := New(device(t, "h200")).Plan(t.Context(), mustPack(t, GEMM(5, 5, 5)),
+			Options{TypeA: c.of, TypeC: c.ofC})
 		require.NoError(t, err)
-		require.Equal(t, c.want, plan.Encode(nil)[plan.Launches[0].Items:][encoding.Flags]&^encoding.ItemVector, "%s, C of %s", c.of, c.ofC)
+		flags := plan.Encode(nil)[plan.Launches[0].Items:][encoding.Flags]
+		require.Equal(t, c.want, flags&^encoding.ItemVector, "%s, C of %s", c.of, c.ofC)
 	}
 }

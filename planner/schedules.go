@@ -19,7 +19,8 @@ const (
 	ScheduleStreamK      Schedule = "stream-k"      // even shares of all MAC iterations
 	ScheduleLPT          Schedule = "lpt"           // as many workers as run at once, longest tiles first
 	ScheduleDynamic      Schedule = "dynamic"       // the same workers and order, tiles taken from a counter
-	ScheduleCluster      Schedule = "cluster"       // data-parallel, by clusters of thread groups that share a tile
+	// data-parallel, by clusters of thread groups that share a tile
+	ScheduleCluster Schedule = "cluster"
 )
 
 // schedule is all that planning knows of a way to deal the tiles of a group to workers.

@@ -47,7 +47,8 @@ func TestClustersAreAVariant(t *testing.T) {
 	require.Equal(t, whole.Launches[0].Kernel, k)
 }
 
-// TestSecondRound: uneven tiles that begin a second round and no third are dealt evenly, where that is known to be sooner.
+// TestSecondRound: uneven tiles that begin a second round and no third are dealt evenly, where that is known
+// to be sooner.
 func TestSecondRound(t *testing.T) {
 	const side, depth = 128, 100 // two by two tiles of large-8x4
 	batch := func(problems int, uneven bool) (b Batch) {

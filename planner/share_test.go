@@ -9,7 +9,8 @@ import (
 
 func TestCosts(t *testing.T) {
 	d := device(t, "mi210")
-	b, err := Pack(GEMM(512, 512, 512), GEMM(512, 512, 1024), GEMM(16, 16, 16), GEMM(0, 5, 5), GEMM(64, 64, 0),
+	b, err := Pack(GEMM(512, 512, 512), GEMM(512, 512, 1024), GEMM(16, 16, 16), GEMM(0, 5, 5),
+		GEMM(64, 64, 0),
 		Problem{M: 64, N: 64, Beta: 1})
 	require.NoError(t, err)
 	costs := New(d).Costs(b, []float64{7})

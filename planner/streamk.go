@@ -114,7 +114,8 @@ func (m *model) streamFits(id tileID, l load) bool {
 // for the device's loop limit, or their partial tiles too many.
 func (m *model) streamWorkers(id tileID, l load) int64 {
 	d, total := m.device, int64(l.steps)
-	workers := max(min(int64(min(m.tiles[id].resident, m.slotLimit(id)/2)), ceilDiv(total, minPartialSteps)), 1)
+	workers := max(min(int64(min(m.tiles[id].resident, m.slotLimit(id)/2)), ceilDiv(total, minPartialSteps)),
+		1)
 	if d.MaxTrips > 0 {
 		workers = max(workers, ceilDiv(total, int64(d.tripSteps(m.tiles[id].shape))))
 	}

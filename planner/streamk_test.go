@@ -9,8 +9,9 @@ import (
 	"github.com/batchgemm/batchgemm/internal/encoding"
 )
 
-// Shares count what a worker has of a tile, besides its steps, as the steps that its start and store take as long as: tiles of one step
-// do not make a share long. Parts of tiles are not shorter than they pay, and shares as even as that allows.
+// Shares count what a worker has of a tile, besides its steps, as the steps that its start and store take as
+// long as: tiles of one step do not make a share long. Parts of tiles are not shorter than they pay, and
+// shares as even as that allows.
 func TestStreamKShares(t *testing.T) {
 	d := device(t, "h200")
 	rng, few := rand.New(rand.NewPCG(1, 1)), make([]Problem, 12)
@@ -29,7 +30,8 @@ func TestStreamKShares(t *testing.T) {
 	} {
 		for _, tile := range []string{"wgmma-128x64", "wgmma-64x64-deep", "wgmma-64x128"} {
 			t.Run(c.name+"/"+tile, func(t *testing.T) {
-				p, err := New(d).Plan(t.Context(), mustPack(t, c.problems...), Options{Tile: tile, Schedule: ScheduleStreamK})
+				p, err := New(d).Plan(t.Context(), mustPack(t, c.problems...),
+					Options{Tile: tile, Schedule: ScheduleStreamK})
 				require.NoError(t, err)
 				checkPlan(t, p)
 				var m model

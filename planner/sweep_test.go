@@ -10,16 +10,20 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// TestSweepSchedules: no batch of the sweep is of the schedules that were never the fastest of one, several tiles a worker and even shares
-// of workers that leave (docs/results.md). Terms that are fitted to others alone make them look so.
+// TestSweepSchedules: no batch of the sweep is of the schedules that were never the fastest of one, several
+// tiles a worker and even shares of workers that leave (docs/results.md). Terms that are fitted to others
+// alone make them look so.
 func TestSweepSchedules(t *testing.T) {
 	for _, c := range []struct {
 		device string
 		never  []planner.Schedule
 		modes  []planner.Options
 	}{
-		{"h200", []planner.Schedule{planner.ScheduleBatched}, []planner.Options{{}, {Compute: planner.ComputeF32}, {Compute: planner.ComputeTF32}, {TypeA: element.BF16, TypeC: element.BF16}}},
-		{"h200-webgpu", []planner.Schedule{planner.ScheduleBatched, planner.ScheduleStreamK}, []planner.Options{{}, {TypeA: element.BF16, TypeC: element.BF16}}},
+		{"h200", []planner.Schedule{planner.ScheduleBatched},
+			[]planner.Options{{}, {Compute: planner.ComputeF32}, {Compute: planner.ComputeTF32},
+				{TypeA: element.BF16, TypeC: element.BF16}}},
+		{"h200-webgpu", []planner.Schedule{planner.ScheduleBatched, planner.ScheduleStreamK},
+			[]planner.Options{{}, {TypeA: element.BF16, TypeC: element.BF16}}},
 	} {
 		p := planner.New(lookup(t, c.device))
 		for _, o := range c.modes {
@@ -28,7 +32,8 @@ func TestSweepSchedules(t *testing.T) {
 				require.NoError(t, err)
 				plan, err := p.Plan(t.Context(), b, o)
 				require.NoError(t, err)
-				require.NotContains(t, c.never, planner.Schedule(plan.Explain().Schedule), "%s %s %+v", c.device, w.Name, o)
+				require.NotContains(t, c.never, planner.Schedule(plan.Explain().Schedule), "%s %s %+v",
+					c.device, w.Name, o)
 			}
 		}
 	}

@@ -15,7 +15,8 @@ func TestVector(t *testing.T) {
 	each := func(t *testing.T, test func(t *testing.T, transA, transB, oddA, oddB, oddB2 bool)) {
 		for i := range 32 {
 			bit := func(n int) bool { return i>>n&1 == 1 }
-			t.Run(fmt.Sprintf("%05b", i), func(t *testing.T) { test(t, bit(0), bit(1), bit(2), bit(3), bit(4)) })
+			t.Run(fmt.Sprintf("%05b", i),
+				func(t *testing.T) { test(t, bit(0), bit(1), bit(2), bit(3), bit(4)) })
 		}
 	}
 	matrix := func(odd bool) Matrix { // of 64 rows and columns
@@ -26,18 +27,21 @@ func TestVector(t *testing.T) {
 	}
 	t.Run("problem", func(t *testing.T) {
 		each(t, func(t *testing.T, transA, transB, oddA, oddB, oddB2 bool) {
-			b := Batch{{M: 64, N: 64, K: 64, Alpha: Scale(1), TransA: transA, TransB: transB, A: matrix(oddA), B: matrix(oddB), B2: matrix(oddB2), C: Matrix{LD: 64}}}
+			b := Batch{{M: 64, N: 64, K: 64, Alpha: Scale(1), TransA: transA, TransB: transB, A: matrix(oddA),
+				B: matrix(oddB), B2: matrix(oddB2), C: Matrix{LD: 64}}}
 			for _, gated := range []bool{false, true} {
 				p, err := New(d).Plan(t.Context(), b, Options{Epilogue: Epilogue{Gated: gated}})
 				require.NoError(t, err)
-				require.Equal(t, !oddB && !(transA && oddA) && !(gated && oddB2), p.Launches[0].Vector, "gated %v", gated)
+				require.Equal(t, !oddB && !(transA && oddA) && !(gated && oddB2), p.Launches[0].Vector,
+					"gated %v", gated)
 			}
 		})
 	})
 	for _, form := range []RaggedForm{EndsOfRows, EndsOfDepth, Records} {
 		t.Run(fmt.Sprint(form), func(t *testing.T) {
 			each(t, func(t *testing.T, transA, transB, oddA, oddB, oddB2 bool) {
-				r := Ragged{Form: form, Groups: 3, M: 64, N: 64, K: 64, TransA: transA, TransB: transB, A: matrix(oddA), B: matrix(oddB), B2: matrix(oddB2), C: Matrix{LD: 64},
+				r := Ragged{Form: form, Groups: 3, M: 64, N: 64, K: 64, TransA: transA, TransB: transB,
+					A: matrix(oddA), B: matrix(oddB), B2: matrix(oddB2), C: Matrix{LD: 64},
 					StrideB: 68 * 64, StrideC: 64 * 64}
 				// Groups begin with any row, or any k, of what they share.
 				want := !oddB && !(transA && oddA)
@@ -63,14 +67,18 @@ func TestVector(t *testing.T) {
 	}
 }
 
-// TestWideBytes: of elements of 8 bits rows called wide have kernels for operands along K, in rows that begin with 16 bytes, alone.
+// TestWideBytes: of elements of 8 bits rows called wide have kernels for operands along K, in rows that begin
+// with 16 bytes, alone.
 func TestWideBytes(t *testing.T) {
 	d := device(t, "h200")
 	o := Options{TypeA: element.Int8, Tile: "aligned-64x64"}
-	along := Problem{M: 64, N: 64, K: 64, TransB: true, A: Matrix{LD: 64}, B: Matrix{LD: 64}, C: Matrix{LD: 64}}
+	along := Problem{M: 64, N: 64, K: 64, TransB: true, A: Matrix{LD: 64}, B: Matrix{LD: 64},
+		C: Matrix{LD: 64}}
 	for name, change := range map[string]func(*Problem){
-		"along K": func(*Problem) {}, "A across K": func(p *Problem) { p.TransA = true }, "B across K": func(p *Problem) { p.TransB = false },
-		"both": func(p *Problem) { p.TransA, p.TransB = true, false }, "rows that begin anywhere": func(p *Problem) { p.A.LD = 72 },
+		"along K": func(*Problem) {}, "A across K": func(p *Problem) { p.TransA = true },
+		"B across K":               func(p *Problem) { p.TransB = false },
+		"both":                     func(p *Problem) { p.TransA, p.TransB = true, false },
+		"rows that begin anywhere": func(p *Problem) { p.A.LD = 72 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := along
@@ -87,7 +95,8 @@ func TestWideBytes(t *testing.T) {
 				require.NoError(t, err)
 				return
 			}
-			require.EqualError(t, err, "tile aligned-64x64 64x64x32/256: device h200 has no kernels of it for elements of 8 bits, but along K in rows that begin with 16 bytes")
+			require.EqualError(t, err, "tile aligned-64x64 64x64x32/256: device h200 has no kernels of it "+
+				"for elements of 8 bits, but along K in rows that begin with 16 bytes")
 			chosen, err := New(d).Plan(t.Context(), Batch{p}, Options{TypeA: element.Int8})
 			require.NoError(t, err)
 			require.False(t, chosen.Tiles[0].Aligned)

@@ -194,7 +194,8 @@ func (p *builder) dealWindows(g *group) error {
 		}
 		if panel < q.depth() && g.TypeC != element.F32 {
 			return problemError(int(o.Index), "K",
-				"is too large for C of %s: more than the %d that one launch of %s takes would be rounded in between",
+				"is too large for C of %s: more than the %d that one launch of %s takes would be rounded "+
+					"in between",
 				g.TypeC, panel, p.Device.Name)
 		}
 		if panel < q.depth() && p.Options.Epilogue.Gated {

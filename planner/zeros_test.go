@@ -17,7 +17,8 @@ func zeroOptions(e Epilogue) Options {
 
 // A scale and what is behind it are two words, by which items count.
 func TestZeroItems(t *testing.T) {
-	p := Problem{M: 70, N: 100, K: 20, A: Matrix{0, 20}, B: Matrix{0, 100}, C: Matrix{0, 100}, B2: Matrix{0, 100}, RowsA: 9000, ScaleA: 200, ScaleB: 5000}
+	p := Problem{M: 70, N: 100, K: 20, A: Matrix{0, 20}, B: Matrix{0, 100}, C: Matrix{0, 100},
+		B2: Matrix{0, 100}, RowsA: 9000, ScaleA: 200, ScaleB: 5000}
 	for _, c := range []struct {
 		name string
 		e    Epilogue
@@ -43,7 +44,8 @@ func TestZeroItems(t *testing.T) {
 			if c.e.Gated {
 				require.Equal(t, c.last[1]+200, last[n+int(encoding.ScaleBAt)])
 			}
-			require.Equal(t, uint32(encoding.EpilogueZeros|encoding.EpiloguePairs), l.Epilogue.Word()&(encoding.EpilogueZeros|encoding.EpiloguePairs))
+			require.Equal(t, uint32(encoding.EpilogueZeros|encoding.EpiloguePairs),
+				l.Epilogue.Word()&(encoding.EpilogueZeros|encoding.EpiloguePairs))
 			data, err := json.Marshal(plan)
 			require.NoError(t, err)
 			again := new(Plan)
@@ -53,8 +55,8 @@ func TestZeroItems(t *testing.T) {
 	}
 }
 
-// Fix-ups find rows that are none, also where A has one zero point. Of launches that add to C the last alone takes off what zero points are
-// worth.
+// Fix-ups find rows that are none, also where A has one zero point. Of launches that add to C the last alone
+// takes off what zero points are worth.
 func TestZerosOfParts(t *testing.T) {
 	b := mustPack(t, GEMM(64, 64, 8192))
 	b[0].RowsA, b[0].ScaleA, b[0].ScaleB = 10, 100, 200
@@ -64,7 +66,8 @@ func TestZerosOfParts(t *testing.T) {
 	require.NoError(t, err)
 	checkAll(t, split)
 	l := split.Launches[len(split.Launches)-1]
-	require.Equal(t, encoding.Epilogue{Gather: true, ScaleA: PerTensor, ScaleB: PerRow, Pairs: true, Zeros: true}, l.Epilogue)
+	require.Equal(t, encoding.Epilogue{Gather: true, ScaleA: PerTensor, ScaleB: PerRow, Pairs: true,
+		Zeros: true}, l.Epilogue)
 	require.True(t, l.Fixup)
 
 	d := clone(device(t, "webgpu-default"))
@@ -93,11 +96,14 @@ func TestZeroMistakes(t *testing.T) {
 		{"one", zeroOptions(Epilogue{ScaleA: PerTensor, ScaleB: PerRow}), ""},
 		{"e4m3", e4m3, "zero points of A are for elements of int8, not e4m3"},
 		{"blocks", blocks, "zero points of A are for elements of int8, not e4m3"},
-		{"fp32", Options{Epilogue: Epilogue{ZeroA: true}}, "zero points of A are for elements of int8, not f32"},
-		{"no scales of A", zeroOptions(Epilogue{ScaleB: PerRow}), `zero points of A are behind its scales, which are to be "tensor" or "row", not ""`},
-		{"no scales of B", zeroOptions(Epilogue{ScaleA: PerRow}), `zero points of A multiply sums of columns of B, behind the scales of these, which are to be "row", not ""`},
+		{"fp32", Options{Epilogue: Epilogue{ZeroA: true}},
+			"zero points of A are for elements of int8, not f32"},
+		{"no scales of A", zeroOptions(Epilogue{ScaleB: PerRow}),
+			`zero points of A follow its scales, which are to be "tensor" or "row", not ""`},
+		{"no scales of B", zeroOptions(Epilogue{ScaleA: PerRow}),
+			`zero points of A multiply sums of columns of B, which follow scales of "row", not ""`},
 		{"one scale of B", zeroOptions(Epilogue{ScaleA: PerRow, ScaleB: PerTensor}),
-			`zero points of A multiply sums of columns of B, behind the scales of these, which are to be "row", not "tensor"`},
+			`zero points of A multiply sums of columns of B, which follow scales of "row", not "tensor"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := New(device(t, "lavapipe")).Plan(t.Context(), Batch{good}, c.o)
@@ -110,14 +116,17 @@ func TestZeroMistakes(t *testing.T) {
 		})
 	}
 	rows.ZeroA = true
-	for words, want := range map[int]string{3: "problem 0: scales of A need words [0, 4) of a buffer of 3", 5: "problem 0: scales of B need words [0, 6) of a buffer of 5"} {
-		require.EqualError(t, Batch{good}.CheckOperands(t.Context(), rows, Lengths{A: 8, B: 12, C: 6, Rows: words}), want)
+	for words, want := range map[int]string{3: "problem 0: scales of A need words [0, 4) of a buffer of 3",
+		5: "problem 0: scales of B need words [0, 6) of a buffer of 5"} {
+		require.EqualError(t, Batch{good}.CheckOperands(t.Context(), rows,
+			Lengths{A: 8, B: 12, C: 6, Rows: words}), want)
 	}
 }
 
 // The words of groups are twice as far apart as scales alone.
 func TestRaggedZeros(t *testing.T) {
-	r := Ragged{Form: EndsOfRows, Groups: 3, M: 10, N: 5, K: 4, A: Matrix{LD: 4}, B: Matrix{LD: 5}, C: Matrix{LD: 5}, B2: Matrix{LD: 5}, StrideB: 20, StrideC: 50, ScaleA: 100, ScaleB: 1000}
+	r := Ragged{Form: EndsOfRows, Groups: 3, M: 10, N: 5, K: 4, A: Matrix{LD: 4}, B: Matrix{LD: 5},
+		C: Matrix{LD: 5}, B2: Matrix{LD: 5}, StrideB: 20, StrideC: 50, ScaleA: 100, ScaleB: 1000}
 	for _, c := range []struct {
 		name    string
 		form    RaggedForm
@@ -125,7 +134,8 @@ func TestRaggedZeros(t *testing.T) {
 		a, b, n int // where the scales of the last group are, and the words of Rows
 	}{
 		{"rows", EndsOfRows, Epilogue{ScaleA: PerRow, ScaleB: PerRow}, 106, 1020, 1030},
-		{"one of A, gated", EndsOfRows, Epilogue{ScaleA: PerTensor, ScaleB: PerRow, Gated: true}, 100, 1040, 1060},
+		{"one of A, gated", EndsOfRows, Epilogue{ScaleA: PerTensor, ScaleB: PerRow, Gated: true}, 100, 1040,
+			1060},
 		{"gathered", EndsOfRows, Epilogue{ScaleA: PerRow, ScaleB: PerRow, GatherRows: 20}, 100, 1020, 1030},
 		{"depth", EndsOfDepth, Epilogue{ScaleA: PerRow, ScaleB: PerRow}, 140, 1020, 1030},
 		{"depth, A last", EndsOfDepth, Epilogue{ScaleA: PerRow, ScaleB: PerRow}, 2040, 1020, 2060},
@@ -144,13 +154,15 @@ func TestRaggedZeros(t *testing.T) {
 			require.Equal(t, c.n, p.ExtentRows)
 		})
 	}
-	records := Ragged{Form: Records, Groups: 1, M: 10, N: 5, K: 4, LenA: 100, LenB: 100, LenC: 100, LenRows: 50}
+	records := Ragged{Form: Records, Groups: 1, M: 10, N: 5, K: 4, LenA: 100, LenB: 100, LenC: 100,
+		LenRows: 50}
 	e := Epilogue{ScaleA: PerRow, ScaleB: PerRow, ZeroA: true}
 	for _, c := range []struct {
 		a, b int
 		fits bool
 	}{{30, 40, true}, {31, 40, false}, {30, 41, false}} {
-		q := Batch{{M: 10, N: 5, K: 4, A: Matrix{LD: 4}, B: Matrix{LD: 5}, C: Matrix{LD: 5}, ScaleA: c.a, ScaleB: c.b}}
+		q := Batch{{M: 10, N: 5, K: 4, A: Matrix{LD: 4}, B: Matrix{LD: 5}, C: Matrix{LD: 5}, ScaleA: c.a,
+			ScaleB: c.b}}
 		words, err := AppendRecords(nil, q, e)
 		require.NoError(t, err)
 		_, refused := records.Batch(nil, words, e)

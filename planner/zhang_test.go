@@ -22,7 +22,8 @@ func TestInitialTile(t *testing.T) {
 	require.NoError(t, p.model.set(device(t, "mi210"), arithmetic{compute: ComputeF32}, false, only{}))
 	for _, c := range cases {
 		q := GEMM(c.m, c.n, 64)
-		require.Equal(t, c.want, p.model.tiles[p.initialTile(p.zhangTiles(), &q)].shape.Name, "%dx%d", c.m, c.n)
+		require.Equal(t, c.want, p.model.tiles[p.initialTile(p.zhangTiles(), &q)].shape.Name, "%dx%d", c.m,
+			c.n)
 	}
 }
 
@@ -43,8 +44,10 @@ func TestZhangDemotesWhileBelowThreshold(t *testing.T) {
 		{1, "large"}, {4096, "large"}, {4097, "medium-large"}, {8192, "medium-large"},
 		{8193, "small-medium"}, {16384, "small-medium"}, {16385, "small"}, {1e9, "small"},
 	} {
-		require.Equal(t, c.want, choice(few, Options{TLP: 3, Threshold: c.threshold}), "threshold %g", c.threshold)
-		require.Equal(t, c.want, choice(few, Options{TLP: 4, Threshold: c.threshold}), "threshold %g", c.threshold)
+		require.Equal(t, c.want, choice(few, Options{TLP: 3, Threshold: c.threshold}), "threshold %g",
+			c.threshold)
+		require.Equal(t, c.want, choice(few, Options{TLP: 4, Threshold: c.threshold}), "threshold %g",
+			c.threshold)
 	}
 	require.Equal(t, "small", choice(few, Options{}), "the device's own threshold")
 

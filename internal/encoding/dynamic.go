@@ -1,16 +1,18 @@
 package encoding
 
-// The table of a launch with Kernel.Dynamic, whose workers take chunks of items when they can do more. A chunk is
-// DynamicChunk items, those below DynamicEnd, that follow each other. Each worker begins with the chunk of its number.
-// Then it increments a counter at DynamicNext. Result n is the chunk whose first item is DynamicFirst +
-// n*DynamicChunk; the chunks that workers begin with lie before DynamicFirst. A worker ends when its chunk has no item.
+// The table of a launch with Kernel.Dynamic, whose workers take chunks of items when they can do more. A
+// chunk is DynamicChunk items, those below DynamicEnd, that follow each other. Each worker begins with the
+// chunk of its number. Then it increments a counter at DynamicNext. Result n is the chunk whose first item is
+// DynamicFirst + n*DynamicChunk; the chunks that workers begin with lie before DynamicFirst. A worker ends
+// when its chunk has no item.
 //
-// In a run each chunk that has items makes its worker count once, so that as many are counted as there are chunks.
-// The counter wraps to 0 after DynamicLast, the last of these, and the next run finds what this one found. Tables that a
-// run makes begin with 0 anyway. A run that did not end leaves a device that nobody can use.
+// In a run each chunk that has items makes its worker count once, so that as many are counted as there are
+// chunks. The counter wraps to 0 after DynamicLast, the last of these, and the next run finds what this one
+// found. Tables that a run makes begin with 0 anyway. A run that did not end leaves a device that nobody can
+// use.
 //
-// With gated units items are tiles, whose two items follow each other. Kernels of tiles that are not for warpgroups have one
-// tile in a chunk.
+// With gated units items are tiles, whose two items follow each other. Kernels of tiles that are not for
+// warpgroups have one tile in a chunk.
 const (
 	DynamicNext  = iota // the chunk that nobody has taken; 0 before and after each run
 	DynamicEnd          // the item after the last
@@ -20,7 +22,8 @@ const (
 	DynamicWords = iota
 )
 
-// DynamicMark is added to the address of a dynamic table, by which native kernels tell it from others: see Kernel.TableMark.
+// DynamicMark is added to the address of a dynamic table, by which native kernels tell it from others: see
+// Kernel.TableMark.
 const DynamicMark = 1
 
 // EarlyMark is added to the address of a table of an early launch (Plan.Early), also where that has none.

@@ -6,7 +6,7 @@
 //
 //	from word Launch.Items on: its items, in worker order
 //	with Kernel.Loop, from word Launch.Table on: Count+1 item indices, or with Kernel.Dynamic DynamicWords
-//	with Kernel.Partials, from word Launch.Sums on: as many items of fix-ups, then Kernel.Counters words each
+//	with Kernel.Partials, from word Launch.Sums on: items of fix-ups, then Kernel.Counters words each
 //
 // Sections start at multiples of SectionWords (256 bytes, the largest offset
 // alignment of a storage binding). Worker w of a launch without Loop has item w;
@@ -52,8 +52,8 @@ type Kernel struct {
 	Dynamic bool
 	// Split: some segments store their partial tile to the workspace.
 	Split bool
-	// Partials: whoever stores the last partial of a tile sums all of them. Else a launch of Fixup kernels does, behind
-	// it. Only with Split, for fp32 without Epilogue, and up to MaxPartials partials of a tile.
+	// Partials: whoever stores the last partial of a tile sums all of them. Else a launch of Fixup kernels
+	// does, behind it. Only with Split, for fp32 without Epilogue, and up to MaxPartials partials of a tile.
 	Partials bool
 	// Fixup: sums the partial tiles of the workspace instead of multiplying.
 	// Only Tile, TypeC and Epilogue.OfFixup are meaningful beside it.
@@ -92,7 +92,8 @@ func (k Kernel) String() string {
 	for _, v := range []struct {
 		set  bool
 		name string
-	}{{k.TF32, "/tf32"}, {k.Vector, "/vector"}, {k.Loop, "/loop"}, {k.Dynamic, "/dynamic"}, {k.Split, "/split"}, {k.Partials, "/partials"}} {
+	}{{k.TF32, "/tf32"}, {k.Vector, "/vector"}, {k.Loop, "/loop"}, {k.Dynamic, "/dynamic"},
+		{k.Split, "/split"}, {k.Partials, "/partials"}} {
 		if v.set {
 			name += v.name
 		}
@@ -106,12 +107,12 @@ func Trans(a, b bool) string {
 	return letter[a] + letter[b]
 }
 
-// MaxPartials is the most partials of a tile that kernels with Kernel.Partials sum: in the order of their slots, as fix-ups
-// sum no more than that, with the same bits (kSlotSets in native/kernels/fixup.cuh).
+// MaxPartials is the most partials of a tile that kernels with Kernel.Partials sum: in the order of their
+// slots, as fix-ups sum no more than that, with the same bits (kSlotSets in native/kernels/fixup.cuh).
 const MaxPartials = 8
 
-// Counters is how many words count the partials of a tile that were stored: one, or one for each warp of warpgroups, which
-// has 16 rows of it, or columns.
+// Counters is how many words count the partials of a tile that were stored: one, or one for each warp of
+// warpgroups, which has 16 rows of it, or columns.
 func (k Kernel) Counters() int {
 	switch {
 	case k.Tile.Swapped:

@@ -7,7 +7,8 @@ type Activation string
 
 const (
 	ReLU Activation = "relu" // v, or 0 where v < 0; NaN stays
-	GELU Activation = "gelu" // v * sigmoid(GELULinear*v + GELUCubic*v^3), which is 0.5*v*(1 + tanh(half of that))
+	// v * sigmoid(GELULinear*v + GELUCubic*v^3), which is 0.5*v*(1 + tanh(half of that))
+	GELU Activation = "gelu"
 	SiLU Activation = "silu" // v * sigmoid(v)
 )
 
@@ -28,8 +29,9 @@ type Epilogue struct {
 	Pointers                              Pointers
 	ScaleA, ScaleB                        Scaling
 
-	// Pairs: each scale has a word behind it: one of A the zero point of its elements, one of B, which has one for each column, the sum
-	// of the elements of that. Zeros: sums of products lose zero point times sum.
+	// Pairs: each scale has a word behind it: one of A the zero point of its elements, one of B, which has
+	// one for each column, the sum of the elements of that. Zeros: sums of products lose zero point times
+	// sum.
 	Pairs, Zeros bool
 }
 
@@ -40,17 +42,18 @@ const (
 	PerTensor Scaling = "tensor" // the operand: of a problem one for A, one for B and one for B2
 	PerRow    Scaling = "row"    // each row of A, or column of op(B)
 
-	// Of B alone, whose elements are Int4 then: each column has a word (element.GroupWord) for each so many k's.
+	// Of B alone, whose elements are Int4 then: each column has a word (element.GroupWord) for each so many
+	// k's.
 	PerGroup64  Scaling = "group-64"
 	PerGroup128 Scaling = "group-128"
 
-	// Of A and B, whose elements are E4M3 then: each row of A has a scale for each Block k's, and each Block k's x Block columns
-	// of op(B) have one.
+	// Of A and B, whose elements are E4M3 then: each row of A has a scale for each Block k's, and each Block
+	// k's x Block columns of op(B) have one.
 	PerBlock Scaling = "block"
 )
 
-// Block is the k's, and the columns of op(B), that share a scale of PerBlock. Tiles are as wide at most, and so are their K
-// steps, both powers of two: neither has a part in two blocks.
+// Block is the k's, and the columns of op(B), that share a scale of PerBlock. Tiles are as wide at most, and
+// so are their K steps, both powers of two: neither has a part in two blocks.
 const Block = 128
 
 // Blocks is how many blocks so many k's or columns have, of which the last may have fewer.
@@ -89,8 +92,8 @@ func (e Epilogue) Scaled() bool { return e.ScaleA != "" || e.ScaleB != "" }
 // ScaledSums reports whether sums over all of K are multiplied by scales.
 func (e Epilogue) ScaledSums() bool { return e.ScaleA.OfSums() || e.ScaleB.OfSums() }
 
-// OfSums reports whether scales multiply sums over all of K: those of groups belong to the numbers of B, those of blocks to sums of
-// their own.
+// OfSums reports whether scales multiply sums over all of K: those of groups belong to the numbers of B,
+// those of blocks to sums of their own.
 func (s Scaling) OfSums() bool { return s == PerTensor || s == PerRow }
 
 // Blocks reports whether there are scales of blocks.
@@ -155,7 +158,8 @@ func (e Epilogue) String() (name string) {
 	for _, v := range []struct {
 		set  bool
 		name string
-	}{{e.Gated, "/gated"}, {e.Weights, "/weights"}, {e.Scatter, "/scatter"}, {e.Pointers.A, "/pointers-a"}, {e.Pointers.B, "/pointers-b"},
+	}{{e.Gated, "/gated"}, {e.Weights, "/weights"}, {e.Scatter, "/scatter"}, {e.Pointers.A, "/pointers-a"},
+		{e.Pointers.B, "/pointers-b"},
 		{e.Pointers.C, "/pointers-c"}} {
 		if v.set {
 			name += v.name
@@ -210,10 +214,14 @@ func (e Epilogue) Word() (w uint32) {
 	for _, v := range []struct {
 		set  bool
 		flag uint32
-	}{{e.Bias, EpilogueBias}, {e.Gated, EpilogueGated}, {e.Gather, EpilogueGather}, {e.Scatter, EpilogueScatter}, {e.Weights, EpilogueWeights},
-		{e.Pointers.A, EpiloguePointersA}, {e.Pointers.B, EpiloguePointersB}, {e.Pointers.C, EpiloguePointersC}, {e.Pointers.Aligned, EpiloguePointersAligned},
-		{e.ScaleA.OfSums(), EpilogueScaleA}, {e.ScaleA == PerRow, EpilogueRowsA}, {e.ScaleB.OfSums(), EpilogueScaleB},
-		{e.ScaleB == PerRow, EpilogueColumnsB}, {e.ScaleB == PerGroup64, EpilogueGroups64}, {e.ScaleB == PerGroup128, EpilogueGroups128},
+	}{{e.Bias, EpilogueBias}, {e.Gated, EpilogueGated}, {e.Gather, EpilogueGather},
+		{e.Scatter, EpilogueScatter}, {e.Weights, EpilogueWeights},
+		{e.Pointers.A, EpiloguePointersA}, {e.Pointers.B, EpiloguePointersB},
+		{e.Pointers.C, EpiloguePointersC}, {e.Pointers.Aligned, EpiloguePointersAligned},
+		{e.ScaleA.OfSums(), EpilogueScaleA}, {e.ScaleA == PerRow, EpilogueRowsA},
+		{e.ScaleB.OfSums(), EpilogueScaleB},
+		{e.ScaleB == PerRow, EpilogueColumnsB}, {e.ScaleB == PerGroup64, EpilogueGroups64},
+		{e.ScaleB == PerGroup128, EpilogueGroups128},
 		{e.Blocks(), EpilogueBlocks}, {e.Pairs, EpiloguePairs}, {e.Zeros, EpilogueZeros}} {
 		if v.set {
 			w |= v.flag
@@ -222,8 +230,8 @@ func (e Epilogue) Word() (w uint32) {
 	return w
 }
 
-// OfFixup is what a fix-up does of it, which reads no A and no B. It finds scales and zero points of rows that were gathered; products
-// with scales of groups have had them.
+// OfFixup is what a fix-up does of it, which reads no A and no B. It finds scales and zero points of rows
+// that were gathered; products with scales of groups have had them.
 func (e Epilogue) OfFixup() Epilogue {
 	if e.ScaleB.Group() > 0 {
 		e.ScaleB = ""
@@ -233,10 +241,11 @@ func (e Epilogue) OfFixup() Epilogue {
 	return e
 }
 
-// OfPart is what is done of it where a launch adds a part of K to C, of which another launch adds the
-// last: rows are found as ever, and each part is scaled. The last loses what zero points are worth over all of K.
+// OfPart is what is done of it where a launch adds a part of K to C, of which another launch adds the last:
+// rows are found as ever, and each part is scaled. The last loses what zero points are worth over all of K.
 func (e Epilogue) OfPart() Epilogue {
-	return Epilogue{Gather: e.Gather, Scatter: e.Scatter, Pointers: e.Pointers, ScaleA: e.ScaleA, ScaleB: e.ScaleB, Pairs: e.Pairs}
+	return Epilogue{Gather: e.Gather, Scatter: e.Scatter, Pointers: e.Pointers, ScaleA: e.ScaleA,
+		ScaleB: e.ScaleB, Pairs: e.Pairs}
 }
 
 // Products is how many items each tile has: with gated units two of one worker, one behind the

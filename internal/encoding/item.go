@@ -2,10 +2,10 @@ package encoding
 
 import "math"
 
-// ItemWord is the place of a word in an item. An item is one segment, complete in itself so that a worker waits
-// for one dependent load only. Items have a head of ItemWords words. Where the kernel has an Epilogue a tail
-// follows, and items have EpilogueItemWords words: see Kernel.ItemWords. This list is the layout: what reads items
-// in C is generated from it (native/kernels/items.cuh), and WGSL is rendered by it.
+// ItemWord is the place of a word in an item. An item is one segment, complete in itself so that a worker
+// waits for one dependent load only. Items have a head of ItemWords words. Where the kernel has an Epilogue a
+// tail follows, and items have EpilogueItemWords words: see Kernel.ItemWords. This list is the layout: what
+// reads items in C is generated from it (native/kernels/items.cuh), and WGSL is rendered by it.
 type ItemWord int
 
 const (
@@ -22,9 +22,9 @@ const (
 	Slot                   // the partial tile of the workspace to store to, or Final
 	Flags                  // ItemVector and so on
 
-	// The tail. Rows are the 32-bit words of a buffer of their own. With scales of blocks ScaleAAt and ScaleBAt are
-	// those of the first k's. The next follow, and those of the next row, or block of columns, are Blocks(Depth)
-	// further: Depth is all of K then. Other scales are Epilogue.ScaleWords apart.
+	// The tail. Rows are the 32-bit words of a buffer of their own. With scales of blocks ScaleAAt and
+	// ScaleBAt are those of the first k's. The next follow, and those of the next row, or block of columns,
+	// are Blocks(Depth) further: Depth is all of K then. Other scales are Epilogue.ScaleWords apart.
 	GatherAt    // word of Rows with the row of A of the tile's first row
 	GatherRows  // rows that A has; OffA is where the first of them has K0
 	ScatterAt   // word of Rows with the row of C of the tile's first row
@@ -51,15 +51,16 @@ const (
 )
 
 // Partials that a launch finishes (Kernel.Partials) have, in place of what says where C is, where the item of
-// the tile's fix-up is, and the words that count parts as they are stored: whoever stores the last one does the
-// fix-up.
+// the tile's fix-up is, and the words that count parts as they are stored: whoever stores the last one does
+// the fix-up.
 const (
-	PartialFixup  = OffC // in vectors of 4 words from Launch.Items on
-	PartialStored = LDC  // in words from there on, the first of Kernel.Counters; they are 0 before and after each run
+	PartialFixup = OffC // in vectors of 4 words from Launch.Items on
+	// in words from there on, the first of Kernel.Counters; they are 0 before and after each run
+	PartialStored = LDC
 )
 
-// FixupWord is the place of a word in a fix-up's item, which finishes the tile whose partial tiles are Count slots
-// from the first on. A head of FixupWords words, and with an Epilogue a tail, as an item.
+// FixupWord is the place of a word in a fix-up's item, which finishes the tile whose partial tiles are Count
+// slots from the first on. A head of FixupWords words, and with an Epilogue a tail, as an item.
 type FixupWord int
 
 const (
@@ -87,10 +88,13 @@ const (
 
 // ItemNames and FixupNames are the names of the words in C and WGSL.
 var (
-	ItemNames = [EpilogueItemWords]string{"offA", "offB", "offC", "depth", "lda", "ldb", "ldc", "extent", "alpha", "beta",
-		"slot", "flags", "gatherAt", "gatherRows", "scatterAt", "scatterRows", "weightsAt", "biasAt", "pointersAt",
+	ItemNames = [EpilogueItemWords]string{"offA", "offB", "offC", "depth", "lda", "ldb", "ldc", "extent",
+		"alpha", "beta",
+		"slot", "flags", "gatherAt", "gatherRows", "scatterAt", "scatterRows", "weightsAt", "biasAt",
+		"pointersAt",
 		"scaleAAt", "scaleBAt", "zero", "none", "nothing"}
-	FixupNames = [EpilogueFixupWords]string{"offC", "ldc", "extent", "slot", "alpha", "beta", "count", "pointersAt",
+	FixupNames = [EpilogueFixupWords]string{"offC", "ldc", "extent", "slot", "alpha", "beta", "count",
+		"pointersAt",
 		"scatterAt", "scatterRows", "weightsAt", "biasAt", "gatherAt", "gatherRows", "scaleAAt", "scaleBAt"}
 )
 

@@ -69,8 +69,9 @@ const (
 	BoundEntries                  // groups, and one more where rows behind the last are filled
 	BoundM                        // most rows of all groups together; EndsOfDepth: rows of each
 	BoundN                        // columns of each group; Records: at most
-	BoundK                        // depth of each group; Records: at most; EndsOfDepth: of all together, at most
-	BoundTransA                   // 1: A is transposed
+	// depth of each group; Records: at most; EndsOfDepth: of all together, at most
+	BoundK
+	BoundTransA // 1: A is transposed
 	BoundTransB
 	BoundOffA // element of op(A)[0, 0] of the first group, and so on
 	BoundOffB
@@ -146,10 +147,10 @@ const (
 	EpilogueBoundWords = BoundWords + iota
 )
 
-// RecordWord is the place of a word of a record: one problem, as the device or the host writes it to the sizes of a
-// ragged plan. All numbers are of 32 bits; offsets and leading dimensions are in elements. Records have a head of
-// RecordWords words. For kernels with an Epilogue a tail follows, up to EpilogueRecordWords, and where that has
-// scales up to ScaledRecordWords: see Epilogue.RecordWords.
+// RecordWord is the place of a word of a record: one problem, as the device or the host writes it to the
+// sizes of a ragged plan. All numbers are of 32 bits; offsets and leading dimensions are in elements. Records
+// have a head of RecordWords words. For kernels with an Epilogue a tail follows, up to EpilogueRecordWords,
+// and where that has scales up to ScaledRecordWords: see Epilogue.RecordWords.
 type RecordWord int
 
 const (
@@ -197,16 +198,23 @@ func (e Epilogue) RecordWords() int {
 	return EpilogueRecordWords
 }
 
-// BoundNames, KernelNames and RecordNames are the names of the words in C and WGSL. Of BoundNames those of kernels
-// are empty.
+// BoundNames, KernelNames and RecordNames are the names of the words in C and WGSL. Of BoundNames those of
+// kernels are empty.
 var (
-	BoundNames = [EpilogueBoundWords]string{"form", "groups", "entries", "m", "n", "k", "transA", "transB", "offA",
-		"offB", "offC", "lda", "ldb", "ldc", "stride", "rest", "alpha", "beta", "lenA", "lenB", "lenC", "kernels",
-		"flags", "vector", "fill", "bins", "makers", "items", "starts", "order", "split", BoundGatherRows: "gatherRows",
-		"scatterRows", "rowsA", "rowsC", "weights", "bias", "strideBias", "offB2", "ldb2", "pointers", "lenB2",
+	BoundNames = [EpilogueBoundWords]string{"form", "groups", "entries", "m", "n", "k", "transA", "transB",
+		"offA",
+		"offB", "offC", "lda", "ldb", "ldc", "stride", "rest", "alpha", "beta", "lenA", "lenB", "lenC",
+		"kernels",
+		"flags", "vector", "fill", "bins", "makers", "items", "starts", "order", "split",
+		BoundGatherRows: "gatherRows",
+		"scatterRows", "rowsA", "rowsC", "weights", "bias", "strideBias", "offB2", "ldb2", "pointers",
+		"lenB2",
 		"lenBias", "lenRows", "scaleA", "scaleB"}
-	KernelNames = [KernelWords]string{"tm", "tn", "tk", "shift", "workers", "chunk", "table", "step", "worker"}
-	RecordNames = [ScaledRecordWords]string{"m", "n", "k", "lda", "ldb", "ldc", "offA", "offB", "offC", "alpha", "beta",
-		"zero", "offB2", "ldb2", "bias", "rowsA", "rowsC", "weights", "pointers", "none", "scaleA", "scaleB", "scaleZero",
+	KernelNames = [KernelWords]string{"tm", "tn", "tk", "shift", "workers", "chunk", "table", "step",
+		"worker"}
+	RecordNames = [ScaledRecordWords]string{"m", "n", "k", "lda", "ldb", "ldc", "offA", "offB", "offC",
+		"alpha", "beta",
+		"zero", "offB2", "ldb2", "bias", "rowsA", "rowsC", "weights", "pointers", "none", "scaleA", "scaleB",
+		"scaleZero",
 		"scaleNone"}
 )

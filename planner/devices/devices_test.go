@@ -24,11 +24,15 @@ func TestLookup(t *testing.T) {
 			require.NoError(t, d.Check())
 			require.Positive(t, d.LaunchMicros)
 			for _, s := range tile.Table() {
-				tooLarge := s.Name == "thin-8x128" && d.Occupancy == occupancy.CDNA // two groups in the shared memory
-				require.Equal(t, s.Unit == tile.FMA && !tooLarge, d.Fits(s, planner.Options{Compute: planner.ComputeF32}), "every tile of plain fp32: %s", s)
+				// two groups in the shared memory
+				tooLarge := s.Name == "thin-8x128" && d.Occupancy == occupancy.CDNA
+				require.Equal(t, s.Unit == tile.FMA &&
+					!tooLarge, d.Fits(s, planner.Options{Compute: planner.ComputeF32}),
+					"every tile of plain fp32: %s", s)
 			}
 			for i := range d.Kernels {
-				require.Positive(t, d.Resident(d.Kernels[i].Tile.Threads, d.Kernels[i].Resources).Groups, d.Kernels[i].Tile.Name)
+				require.Positive(t, d.Resident(d.Kernels[i].Tile.Threads, d.Kernels[i].Resources).Groups,
+					d.Kernels[i].Tile.Name)
 			}
 		})
 	}

@@ -47,8 +47,10 @@ func TestRoundingE4M3(t *testing.T) {
 		for sign := range uint8(2) {
 			flip := float32(1 - 2*int(sign))
 			require.Equal(t, uint16(sign<<7|(low+low&1)), E4M3.Bits(flip*middle), "%#x and the next", low)
-			require.Equal(t, uint16(sign<<7|low), E4M3.Bits(flip*math.Nextafter32(middle, 0)), "behind %#x", low)
-			require.Equal(t, uint16(sign<<7|(low+1)), E4M3.Bits(flip*math.Nextafter32(middle, 1000)), "before the one behind %#x", low)
+			require.Equal(t, uint16(sign<<7|low), E4M3.Bits(flip*math.Nextafter32(middle, 0)), "behind %#x",
+				low)
+			require.Equal(t, uint16(sign<<7|(low+1)), E4M3.Bits(flip*math.Nextafter32(middle, 1000)),
+				"before the one behind %#x", low)
 		}
 	}
 }
@@ -86,9 +88,11 @@ func TestExtremesOfE4M3(t *testing.T) {
 	}
 }
 
-// FuzzE4M3: whatever a number is, there is no nearer one, of two as near it is the even one, and none is larger than 448.
+// FuzzE4M3: whatever a number is, there is no nearer one, of two as near it is the even one, and none is
+// larger than 448.
 func FuzzE4M3(f *testing.F) {
-	for _, x := range []uint32{0, 1, 1 << 31, 0x7f800000, 0x7fc00000, 0x3a800000, 0x43e00000, 0x43e80000, 0x3c8fffff} {
+	for _, x := range []uint32{0, 1, 1 << 31, 0x7f800000, 0x7fc00000, 0x3a800000, 0x43e00000, 0x43e80000,
+		0x3c8fffff} {
 		f.Add(x)
 	}
 	f.Fuzz(func(t *testing.T, bits uint32) {
@@ -104,7 +108,8 @@ func FuzzE4M3(f *testing.F) {
 		away := func(bits uint16) float64 { return math.Abs(valueE4M3(uint8(bits)) - size) }
 		for other := range uint16(nanE4M3) {
 			if this := got & 0x7f; other != this {
-				require.True(t, away(this) < away(other) || away(this) == away(other) && this%2 == 0, "%v became %#x, not %#x", x, got, other)
+				require.True(t, away(this) < away(other) || away(this) == away(other) && this%2 == 0,
+					"%v became %#x, not %#x", x, got, other)
 			}
 		}
 	})

@@ -14,9 +14,11 @@ const (
 	F32  Type = iota // IEEE binary32
 	BF16             // the upper half of binary32
 	F16              // IEEE binary16
-	E4M3             // OCP's 8 bits with 4 of exponent and 3 of fraction, without infinities (e4m3fn): for A and B alone
-	Int8             // whole numbers from -128 to 127, two's complement: for A and B alone; see Whole
-	Int4             // whole numbers from 0 to 15, eight a word (PackInt4), with scales of groups: for B alone
+	// OCP's 8 bits with 4 of exponent and 3 of fraction, without infinities (e4m3fn): for A and B alone
+	E4M3
+	Int8 // whole numbers from -128 to 127, two's complement: for A and B alone; see Whole
+	// whole numbers from 0 to 15, eight a word (PackInt4), with scales of groups: for B alone
+	Int4
 )
 
 // facts are what tells types apart.
@@ -25,7 +27,8 @@ type facts struct {
 	bits int
 }
 
-var table = [...]facts{F32: {"f32", 32}, BF16: {"bf16", 16}, F16: {"f16", 16}, E4M3: {"e4m3", 8}, Int8: {"int8", 8},
+var table = [...]facts{F32: {"f32", 32}, BF16: {"bf16", 16}, F16: {"f16", 16}, E4M3: {"e4m3", 8},
+	Int8: {"int8", 8},
 	Int4: {"int4", 4}}
 
 // Types lists those of A: all but Int4.
@@ -109,10 +112,10 @@ func (t Type) Float(bits uint16) float32 {
 	return f16(bits)
 }
 
-// Bits are those of a type of 16 bits, or of 8, that are nearest to a number, of two as near the
-// even ones. Those of NaN are of a NaN, where the type has any. E4M3 has 448 for what is larger, infinities among it, as
-// NVIDIA's conversions with satfinite do; PyTorch's give NaN from 465 on. Int8 has 127 for what is
-// larger and -128 for what is smaller, and 0 for NaN.
+// Bits are those of a type of 16 bits, or of 8, that are nearest to a number, of two as near the even ones.
+// Those of NaN are of a NaN, where the type has any. E4M3 has 448 for what is larger, infinities among it, as
+// NVIDIA's conversions with satfinite do; PyTorch's give NaN from 465 on. Int8 has 127 for what is larger and
+// -128 for what is smaller, and 0 for NaN.
 func (t Type) Bits(number float32) uint16 {
 	switch t {
 	case BF16:

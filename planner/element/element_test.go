@@ -98,8 +98,10 @@ func TestRounding(t *testing.T) {
 			for sign := range uint16(2) {
 				flip := float32(1 - 2*int(sign))
 				require.Equal(t, sign<<15|even, of.Bits(flip*middle), "%s between %#x and the next", of, low)
-				require.Equal(t, sign<<15|low, of.Bits(flip*math.Nextafter32(middle, 0)), "%s behind %#x", of, low)
-				require.Equal(t, sign<<15|high, of.Bits(flip*math.Nextafter32(middle, float32(math.Inf(1)))), "%s before %#x", of, high)
+				require.Equal(t, sign<<15|low, of.Bits(flip*math.Nextafter32(middle, 0)), "%s behind %#x", of,
+					low)
+				require.Equal(t, sign<<15|high, of.Bits(flip*math.Nextafter32(middle, float32(math.Inf(1)))),
+					"%s before %#x", of, high)
 			}
 		}
 		require.Equal(t, infinite, of.Bits(math.MaxFloat32))
@@ -113,7 +115,8 @@ func TestFacts(t *testing.T) {
 		of         Type
 		bytes      int
 		unit, tiny float64
-	}{{F32, 4, 0x1p-24, 0x1p-149}, {BF16, 2, 0x1p-8, 0x1p-133}, {F16, 2, 0x1p-11, 0x1p-24}, {E4M3, 1, 0x1p-4, 0x1p-9}, {Int8, 1, 0x1p-8, 1}} {
+	}{{F32, 4, 0x1p-24, 0x1p-149}, {BF16, 2, 0x1p-8, 0x1p-133}, {F16, 2, 0x1p-11, 0x1p-24},
+		{E4M3, 1, 0x1p-4, 0x1p-9}, {Int8, 1, 0x1p-8, 1}} {
 		require.Equal(t, c.bytes, c.of.Bytes())
 		require.Equal(t, c.unit, elemtype.Unit(c.of))
 		require.Equal(t, c.tiny, elemtype.Tiny(c.of))

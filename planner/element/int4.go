@@ -7,16 +7,17 @@ import (
 	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
-// Int4Panel is the k's of B that lie together: a matrix of K x N elements of Int4 with a leading dimension ld, a multiple of 8, is
-// panels of 64 k's, one behind the other, in which each column j has 8 words of 8 k's: word k/64*8*ld + 8*j + k%64/8. In a
-// word the two of a pair that tensor cores take are 16 bits apart:
+// Int4Panel is the k's of B that lie together: a matrix of K x N elements of Int4 with a leading dimension
+// ld, a multiple of 8, is panels of 64 k's, one behind the other, in which each column j has 8 words of 8
+// k's: word k/64*8*ld + 8*j + k%64/8. In a word the two of a pair that tensor cores take are 16 bits apart:
 //
 //	bits  31..28  27..24  23..20  19..16  15..12  11..8  7..4  3..0
 //	k        7       5       3       1       6      4      2     0
 //
-// Elements are whole numbers from 0 to 15. Each group of 64 or 128 k's of a column has a word beside, of which the upper 28 bits are
-// those of a scale in fp32, and the lower 4 a zero point; the number that an element q stands for is scale * (q - zero). Scales of
-// bf16 and fp16 lose nothing there; others keep 20 bits.
+// Elements are whole numbers from 0 to 15. Each group of 64 or 128 k's of a column has a word beside, of
+// which the upper 28 bits are those of a scale in fp32, and the lower 4 a zero point; the number that an
+// element q stands for is scale * (q - zero). Scales of bf16 and fp16 lose nothing there; others keep 20
+// bits.
 const Int4Panel = 64
 
 // places are the shifts of the eight numbers of a word.
@@ -25,10 +26,11 @@ var places = [8]int{0, 16, 4, 20, 8, 24, 12, 28}
 // Int4LD is the least leading dimension of n columns.
 func Int4LD(n int) int { return (n + 7) / 8 * 8 }
 
-// PackInt4 lays out B of which the k numbers of each column follow those of the one before, as weights of a layer have a row for each
-// output: n*k numbers from 0 to 15, of which the lower 4 bits are taken, become the k*Int4LD(n)/8 words of a B with that
-// leading dimension. Columns that do not exist are of zeros. k is a multiple of Int4Panel. n and k may be 0; what is wrong with sizes, or
-// slices that are too short, is a panic before anything is written, here and below.
+// PackInt4 lays out B of which the k numbers of each column follow those of the one before, as weights of a
+// layer have a row for each output: n*k numbers from 0 to 15, of which the lower 4 bits are taken, become the
+// k*Int4LD(n)/8 words of a B with that leading dimension. Columns that do not exist are of zeros. k is a
+// multiple of Int4Panel. n and k may be 0; what is wrong with sizes, or slices that are too short, is a panic
+// before anything is written, here and below.
 func PackInt4(words []uint32, numbers []uint8, n, k int) {
 	words, numbers = words[:int4Words(n, k):len(words)], numbers[:n*k:len(numbers)]
 	clear(words)
@@ -52,7 +54,8 @@ func UnpackInt4(numbers []uint8, words []uint32, n, k int) {
 // int4Words is the words of a B of n columns.
 func int4Words(n, k int) int {
 	if n < 0 || k < 0 || k%Int4Panel != 0 {
-		panic(fmt.Sprintf("element: n is %d and k %d: neither may be negative, and k is a multiple of %d", n, k, Int4Panel))
+		panic(fmt.Sprintf("element: n is %d and k %d: neither may be negative, and k is a multiple of %d", n,
+			k, Int4Panel))
 	}
 	return k / 8 * Int4LD(n)
 }
@@ -66,8 +69,8 @@ func eachWord(n, k int, of func(word, column, first int)) {
 	}
 }
 
-// GroupWord is the word of a group with a scale, rounded to 20 bits, and a zero point, of which the lower 4 bits are taken:
-// 8 where numbers from -8 to 7 were made larger by that.
+// GroupWord is the word of a group with a scale, rounded to 20 bits, and a zero point, of which the lower 4
+// bits are taken: 8 where numbers from -8 to 7 were made larger by that.
 func GroupWord(scale float32, zero int) uint32 {
 	bits := math.Float32bits(scale)
 	if scale != scale {
@@ -83,9 +86,10 @@ func GroupOf(word uint32) (scale float32, zero int) {
 	return math.Float32frombits(word &^ 15), int(word & 15)
 }
 
-// QuantizeInt4 makes a B, as PackInt4 does, and the words of its groups, k/group rows of Int4LD(n), of numbers: each group has the zero point
-// 8 and the scale that makes its largest number -8 or 7, whichever errs less in sum of squares. k is a multiple of the group. NaN and
-// infinities are an error that names row and column of the n x k numbers, before anything is written.
+// QuantizeInt4 makes a B, as PackInt4 does, and the words of its groups, k/group rows of Int4LD(n), of
+// numbers: each group has the zero point 8 and the scale that makes its largest number -8 or 7, whichever
+// errs less in sum of squares. k is a multiple of the group. NaN and infinities are an error that names row
+// and column of the n x k numbers, before anything is written.
 func QuantizeInt4(words, groups []uint32, numbers []float32, n, k, group int) error {
 	words = words[:int4Words(n, k):len(words)]
 	if group < 1 || k%group != 0 {

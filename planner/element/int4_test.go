@@ -17,7 +17,8 @@ func TestInt4Facts(t *testing.T) {
 	require.Equal(t, 0, Int4.Bytes())
 	require.Equal(t, 8, Int4.PerWord())
 	require.Equal(t, 32, elemtype.Line(Int4))
-	require.Equal(t, []int{0, 1, 1, 2, 4, 5}, []int{Int4.Size(0), Int4.Size(1), Int4.Size(2), Int4.Size(3), Int4.Size(8), Int4.Size(9)})
+	require.Equal(t, []int{0, 1, 1, 2, 4, 5}, []int{Int4.Size(0), Int4.Size(1), Int4.Size(2), Int4.Size(3),
+		Int4.Size(8), Int4.Size(9)})
 	require.Equal(t, math.MaxInt/2+1, Int4.Size(math.MaxInt), "no overflow on the way")
 	require.Empty(t, Int4.TypesC())
 	require.False(t, elemtype.Scaled(Int4))
@@ -60,7 +61,8 @@ func TestInt4Sizes(t *testing.T) {
 		QuantizeInt4(nil, nil, nil, c.n, c.k, 64)
 	}
 	elemtype.WidenInt4(nil, nil, 0)
-	words, groups, numbers, floats := make([]uint32, 64), make([]uint32, 8), make([]uint8, 64), make([]float32, 64)
+	words, groups, numbers, floats := make([]uint32, 64), make([]uint32, 8), make([]uint8, 64),
+		make([]float32, 64)
 	for i := range numbers {
 		words[i], numbers[i], floats[i] = 7, 5, 3
 	}
@@ -69,8 +71,10 @@ func TestInt4Sizes(t *testing.T) {
 		name        string
 		n, k, group int
 	}{
-		{"negative columns", -1, 64, 64}, {"negative rows", 1, -64, 64}, {"part of a panel", 1, 32, 32}, {"several columns", 2, 64, 64},
-		{"no group", 1, 64, 0}, {"negative group", 1, 64, -64}, {"part of a group", 1, 64, 48}, {"longer group", 1, 64, 128},
+		{"negative columns", -1, 64, 64}, {"negative rows", 1, -64, 64}, {"part of a panel", 1, 32, 32},
+		{"several columns", 2, 64, 64},
+		{"no group", 1, 64, 0}, {"negative group", 1, 64, -64}, {"part of a group", 1, 64, 48},
+		{"longer group", 1, 64, 128},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.group == 64 || c.k == 32 {
@@ -158,7 +162,8 @@ func TestQuantizeInt4(t *testing.T) {
 	require.Equal(t, numbers, dequantised())
 }
 
-// TestQuantizeInt4Refuses: what is not finite has no number of 4 bits, wherever it is, and nothing is written.
+// TestQuantizeInt4Refuses: what is not finite has no number of 4 bits, wherever it is, and nothing is
+// written.
 func TestQuantizeInt4Refuses(t *testing.T) {
 	const n, k, group = 3, 128, 64
 	inf := float32(math.Inf(1))
@@ -174,7 +179,8 @@ func TestQuantizeInt4Refuses(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			numbers := make([]float32, n*k)
-			words, groups := slices.Repeat([]uint32{7}, k/8*Int4LD(n)), slices.Repeat([]uint32{7}, k/group*Int4LD(n))
+			words, groups := slices.Repeat([]uint32{7}, k/8*Int4LD(n)),
+				slices.Repeat([]uint32{7}, k/group*Int4LD(n))
 			numbers[tc.row*k+tc.col] = tc.x
 			err := QuantizeInt4(words, groups, numbers, n, k, group)
 			require.ErrorIs(t, err, invalid.Err)
@@ -182,7 +188,8 @@ func TestQuantizeInt4Refuses(t *testing.T) {
 			require.Equal(t, slices.Repeat([]uint32{7}, len(words)+len(groups)), append(words, groups...))
 		})
 	}
-	large, words, groups := slices.Repeat([]float32{-math.MaxFloat32}, 64), make([]uint32, 64), make([]uint32, 8)
+	large, words, groups := slices.Repeat([]float32{-math.MaxFloat32}, 64), make([]uint32, 64),
+		make([]uint32, 8)
 	require.NoError(t, QuantizeInt4(words, groups, large, 1, 64, 64), "what is large is finite")
 }
 

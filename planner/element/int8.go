@@ -2,9 +2,10 @@ package element
 
 import "math"
 
-// SumColumns makes the sums of the columns of op(B), rows x len(sums), of elements of Int8, which zero points of A multiply
-// (planner.Epilogue.ZeroA): the sum of (a-zero)*b over k is that of a*b less zero times the column's. Rows of b as stored are ld elements apart; they
-// are those of op(B), or transposed its columns. Sums of up to planner.MaxWholeK rows are numbers of fp32.
+// SumColumns makes the sums of the columns of op(B), rows x len(sums), of elements of Int8, which zero points
+// of A multiply (planner.Epilogue.ZeroA): the sum of (a-zero)*b over k is that of a*b less zero times the
+// column's. Rows of b as stored are ld elements apart; they are those of op(B), or transposed its columns.
+// Sums of up to planner.MaxWholeK rows are numbers of fp32.
 func SumColumns(sums []int32, b []int8, rows, ld int, transposed bool) {
 	clear(sums)
 	if len(sums) == 0 {

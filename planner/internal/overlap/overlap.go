@@ -27,7 +27,8 @@ type Finder struct {
 }
 
 // BytesPerRegion is the memory that a region takes, at most.
-const BytesPerRegion = int64(2*unsafe.Sizeof(region{}) + 2*unsafe.Sizeof(radix.Key{}) + 3*unsafe.Sizeof(int32(0)))
+const BytesPerRegion = int64(2*unsafe.Sizeof(region{}) + 2*unsafe.Sizeof(radix.Key{}) +
+	3*unsafe.Sizeof(int32(0)))
 
 // Reset forgets all regions, and makes room for n.
 func (f *Finder) Reset(n int) { f.regions = slices.Grow(f.regions[:0], n) }
@@ -37,7 +38,8 @@ func (f *Finder) Room() int { return cap(f.regions) }
 
 // Add adds a matrix of a problem. All numbers are 1 and more, but start is 0 and more, and cols <= ld.
 func (f *Finder) Add(problem, start, rows, cols, ld int) {
-	r := region{start: start, end: start + (rows-1)*ld + cols, cols: cols, ld: int32(ld), problem: int32(problem)}
+	r := region{start: start, end: start + (rows-1)*ld + cols, cols: cols, ld: int32(ld),
+		problem: int32(problem)}
 	if rows == 1 || cols == ld {
 		r.cols, r.ld = r.end-r.start, 0
 	}

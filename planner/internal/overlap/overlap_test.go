@@ -55,11 +55,13 @@ func check(t *testing.T, f *Finder, all []matrix) *Conflict {
 	x, y := all[c.First], all[c.Second]
 	require.Less(t, c.First, c.Second)
 	require.Equal(t, Conflict{c.First, c.Second, x.ld, y.ld}, *c)
-	require.True(t, x.several() && y.several() && x.start < y.end() && y.start < x.end(), "%+v of %+v", *c, all)
+	require.True(t, x.several() && y.several() && x.start < y.end() && y.start < x.end(), "%+v of %+v", *c,
+		all)
 	return c
 }
 
-// draw draws matrices that lie near each other from data, in [0, 2000): of one leading dimension or of several.
+// draw draws matrices that lie near each other from data, in [0, 2000): of one leading dimension or of
+// several.
 func draw(data []byte) (all []matrix) {
 	next := func() int {
 		if len(data) == 0 {
@@ -166,7 +168,8 @@ var layouts = []struct {
 	}},
 	{"blocks around the end of a row", func(n int) (all []matrix) {
 		for i := range n {
-			all = append(all, matrix{i*50 + 8, 5, 7, 10}, matrix{i*50 + 15, 4, 3, 10}, matrix{i*50 + 5, 1, 3, 10})
+			all = append(all, matrix{i*50 + 8, 5, 7, 10}, matrix{i*50 + 15, 4, 3, 10},
+				matrix{i*50 + 5, 1, 3, 10})
 		}
 		return all[:n]
 	}},
@@ -186,7 +189,8 @@ func TestLayouts(t *testing.T) {
 				for range 20 {
 					i := rng.IntN(n)
 					at := all[i].start + rng.IntN(all[i].rows)*all[i].ld + rng.IntN(all[i].cols)
-					require.Equal(t, &Conflict{First: i, Second: n}, find(&f, append(all, matrix{at, 1, 1, 1})))
+					require.Equal(t, &Conflict{First: i, Second: n},
+						find(&f, append(all, matrix{at, 1, 1, 1})))
 				}
 			}
 		})

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// ranks is a set of numbers of a circle [0, n): words of bits, words that tell which of those are not 0, and so
-// on.
+// ranks is a set of numbers of a circle [0, n): words of bits, words that tell which of those are not 0, and
+// so on.
 type ranks struct {
 	n      int
 	levels [6][]uint64

@@ -30,7 +30,8 @@ func TestRanks(t *testing.T) {
 				s.remove(i)
 			}
 			at := rng.IntN(n)
-			require.Equal(t, [2]int{search(at, 1), search(at, -1)}, [2]int{s.after(at), s.before(at)}, "around %d of %d", at, n)
+			require.Equal(t, [2]int{search(at, 1), search(at, -1)}, [2]int{s.after(at), s.before(at)},
+				"around %d of %d", at, n)
 		}
 	}
 }
