@@ -120,7 +120,7 @@ type tileID uint8
 // pace is how many problems or tiles are planned between two looks at the context, 1 ms or so.
 const pace = 1 << 14
 
-// went fails when the context has ended, behind pace problems or tiles more.
+// went fails when the context has ended, after pace problems or tiles more.
 func (p *builder) went(by int) error {
 	if p.gone += by; p.gone < pace {
 		return nil

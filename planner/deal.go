@@ -41,7 +41,7 @@ func (p *builder) needsWindows() bool {
 
 // sort puts the problems that need work in launch order.
 //
-// A CPU takes many problems as they come, but for the longest: they lie in memory one behind
+// A CPU takes many problems as they come, but for the longest: they lie in memory one after
 // the other, and it fetches what follows (4096 of 8 to 32: 1.5 times as fast). Work is even
 // all the same.
 func (p *builder) sort() {
@@ -311,7 +311,7 @@ func (p *builder) sumsPartials(worker, parts int) bool {
 }
 
 // finishes reports whether whoever stores the last part of a tile sums them, if they are at most so many, and
-// not a launch behind it: wherever it can, which was as fast or up to 5 us faster in 54 of 55 batches (H200).
+// not a launch after it: wherever it can, which was as fast or up to 5 us faster in 54 of 55 batches (H200).
 func (m *model) finishes(parts float64) bool { return m.parts && parts <= encoding.MaxPartials }
 
 // mostPartials is the most parts of a tile, of the fix-ups from the given one on.

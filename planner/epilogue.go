@@ -40,7 +40,7 @@ type Epilogue struct {
 	// Bias: Problem.Bias is the first of N elements of the buffer Bias, of C's type, which are
 	// added to every row; with Gated of 2*N.
 	Bias bool `json:"bias,omitempty"`
-	// Gated: a second product, with B2 in place of B, multiplies the first behind its
+	// Gated: a second product, with B2 in place of B, multiplies the first after its
 	// activation. Beta must be 0. Its tiles are never cut along K: of schedules that cut them
 	// data-parallel takes the place.
 	Gated bool `json:"gated,omitempty"`
@@ -59,12 +59,12 @@ type Epilogue struct {
 	// (PerGroup128). Those of A are the numbers whose bits are in Rows from Problem.ScaleA on: one; or M of
 	// them, by row of op(A); or where rows are gathered GatherRows, by row of A, and a row of zeros has 1.
 	// Those of B are from Problem.ScaleB on: one, or N; or of groups B.LD for each; with Gated those of B2
-	// behind them. Of blocks (PerBlock) both have more.
+	// after them. Of blocks (PerBlock) both have more.
 	ScaleA Scaling `json:"scale_a,omitempty"`
 	ScaleB Scaling `json:"scale_b,omitempty"`
 	// ZeroA: elements of A, of Int8, stand for their distance from a zero point, an int32 from -128 to 127,
-	// which is the word of Rows behind each scale of A, by tensor or row. B has a scale for each column, and
-	// behind each the sum of the column's elements, an int32 (element.SumColumns). Scales are thus two words
+	// which is the word of Rows after each scale of A, by tensor or row. B has a scale for each column, and
+	// after each the sum of the column's elements, an int32 (element.SumColumns). Scales are thus two words
 	// apart, and each operand has twice as many words. A row of zeros, as where none is gathered, is one of
 	// products 0, and its zero point has no part.
 	ZeroA bool `json:"zero_a,omitempty"`
@@ -219,14 +219,14 @@ func (b Batch) Lengths(e Epilogue) (x Lengths) {
 			x.C = max(x.C, p.C.end(e.storedC(p.M), p.N))
 		}
 		if withEpilogue {
-			x.dress(p, &e)
+			x.addLists(p, &e)
 		}
 	}
 	return x
 }
 
-// dress adds what a problem reaches for an epilogue beside A, B and C.
-func (x *Lengths) dress(p *Problem, e *Epilogue) {
+// addLists adds what a problem reaches for an epilogue beside A, B and C: B2, and lists.
+func (x *Lengths) addLists(p *Problem, e *Epilogue) {
 	if p.depth() > 0 && e.Gated && !e.Pointers.B {
 		x.B2 = max(x.B2, p.B2.end(p.ShapeB()))
 	}

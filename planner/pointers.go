@@ -7,7 +7,7 @@ import (
 
 // Pointers are the operands that a problem has at an address of its own, for matrices that are in
 // no buffer together, such as the LoRA weights of experts: CUDA and HIP alone. Such a matrix begins
-// Matrix.Offset elements behind an address in the device's memory (dispatch.Buffer.Address, or that
+// Matrix.Offset elements after an address in the device's memory (dispatch.Buffer.Address, or that
 // of another library) that Rows holds when the run's turn comes, and B2 has one where B has. The
 // addresses of a problem are in encoding.PointerWords words from Problem.Pointers on, as
 // Rows.Pointers writes them. A run needs no buffer of such an operand, and nobody checks what
@@ -30,7 +30,7 @@ func checkPointers(by Pointers, d *Device) error {
 	return nil
 }
 
-// checkReach fails where a matrix ends further behind its address than items can say. It has
+// checkReach fails where a matrix ends further after its address than items can say. It has
 // passed checkMatrix.
 func (e *Epilogue) checkReach(i int, p *Problem) error {
 	if !e.Pointers.Any() || p.M == 0 || p.N == 0 {

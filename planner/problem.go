@@ -119,9 +119,9 @@ func GEMM(m, n, k int) Problem {
 // ColumnMajor returns the problem whose matrices, all column-major, are those that p describes
 // as if they were: Matrix.LD is the elements between two columns. A column-major matrix is the
 // row-major one of its transpose, so that the problem is that of the transpose of C, with A and
-// B exchanged: buffers change places too, the one of B is A of the run. A and B in one order and C
+// B swapped: buffers change places too, the one of B is A of the run. A and B in one order and C
 // in the other are transposes of A and B: TransA and TransB say that. What epilogues do by rows
-// or columns, they do to those of the transpose; addresses of A and B (Pointers) are exchanged too.
+// or columns, they do to those of the transpose; addresses of A and B (Pointers) are swapped too.
 func ColumnMajor(p Problem) Problem {
 	p.M, p.N = p.N, p.M
 	p.A, p.B = p.B, p.A
@@ -178,7 +178,7 @@ func (b Batch) Extent() (a, bb, c int) {
 	return x.A, x.B, x.C
 }
 
-// end is the offset behind the last element of a rows x cols matrix.
+// end is the offset after the last element of a rows x cols matrix.
 func (m Matrix) end(rows, cols int) int {
 	if rows == 0 || cols == 0 {
 		return 0

@@ -49,7 +49,7 @@ type Sizes struct{ M, N, K int }
 // all that is the same for its groups, of which each is a problem.
 //
 // The sizes are in a buffer that comes with each run. Those that go down, are negative, or
-// do not fit the bounds name a group that is refused: neither it nor any group behind it is
+// do not fit the bounds name a group that is refused: neither it nor any group after it is
 // computed, and the program's Status tells which it was. Rest says what their C is then. Nothing
 // beyond what is described here is read or written whatever the sizes are, nor beyond the extent of a
 // run that has less (Within).
@@ -76,19 +76,19 @@ type Ragged struct {
 	// What Options.Epilogue asks for, as in a Problem, of the first group. Records have their own; with
 	// Gated one whose beta is not 0 is refused.
 	//
-	// B2 of a group is where its B is: StrideB behind the one before, or with EndsOfDepth at its rows of
+	// B2 of a group is where its B is: StrideB after the one before, or with EndsOfDepth at its rows of
 	// op(B2). Biases are StrideBias apart, addresses encoding.PointerWords words. Lists have a word for each
 	// row of all groups together: with EndsOfRows there are M, with EndsOfDepth M for each group. They name
 	// any rows of A and of C, with EndsOfDepth of the group's own C, or of one for all where StrideC is 0. So
 	// do lists of scales of the rows of op(A), with Epilogue.ZeroA two for each; A has one scale, or one for
-	// each of GatherRows rows, for all groups. Scales of B are behind those of the group before. Behind a
+	// each of GatherRows rows, for all groups. Scales of B are after those of the group before. After a
 	// group's addresses offsets are those of a buffer for all groups: StrideB, or StrideC, is 0 where each
 	// has a matrix of its own.
 	B2                                    Matrix
 	Bias, RowsA, RowsC, Weights, Pointers int
 	ScaleA, ScaleB                        int
 	StrideBias                            int
-	// Rest is what becomes of the rows of C behind the last group that is not refused, up to M, and with
+	// Rest is what becomes of the rows of C after the last group that is not refused, up to M, and with
 	// EndsOfDepth of the whole C of groups that are refused. Not with Records, nor with an epilogue.
 	Rest Rest
 	// LenA, LenB and LenC are the elements of the buffers that records may reach, and with an epilogue
@@ -229,7 +229,7 @@ func (r *Ragged) checkLists(e *Epilogue) error {
 	return nil
 }
 
-// listsApart is how far behind each of Epilogue.lists that of the next group begins. With ends of rows groups
+// listsApart is how far after each of Epilogue.lists that of the next group begins. With ends of rows groups
 // share the rows.
 func (r *Ragged) listsApart(e *Epilogue) [7]int {
 	rows, scales := 0, 0
@@ -259,7 +259,7 @@ func (r *Ragged) bound() *int {
 	return &r.M
 }
 
-// stride is how far behind each other groups have what is their own.
+// stride is how far after each other groups have what is their own.
 func (r *Ragged) stride() int {
 	if r.Form == EndsOfDepth {
 		return r.StrideC
@@ -280,7 +280,7 @@ func (r *Ragged) CheckExtent(extent int) error {
 }
 
 // Within is the batch of a run that has an extent: so many of the M rows, or with EndsOfDepth so much of K,
-// are there, and nothing behind them is read or written. 0: all of them.
+// are there, and nothing after them is read or written. 0: all of them.
 func (r Ragged) Within(extent int) Ragged {
 	if extent > 0 {
 		*r.bound() = extent
@@ -320,8 +320,8 @@ func (r *Ragged) extents(e *Epilogue) Lengths {
 }
 
 // Batch is what a run with these sizes and an epilogue computes: a problem for each group, and one more
-// that fills the rows behind them where that is asked for. refused is the first group that is refused,
-// -1 if none is; it and those behind it have no rows, or fill their C. The description passed Check, and
+// that fills the rows after them where that is asked for. refused is the first group that is refused,
+// -1 if none is; it and those after it have no rows, or fill their C. The description passed Check, and
 // there are SizesLen sizes. The batch is in dst[:0], if that is large enough.
 func (r *Ragged) Batch(dst Batch, sizes []int32, e Epilogue) (b Batch, refused int) {
 	refused = -1
@@ -412,7 +412,7 @@ func (r *Ragged) rowsOf(q *Problem, g, first, end int, e *Epilogue) {
 	q.B.Offset += g * r.StrideB
 	if !e.none() {
 		q.B2.Offset += g * r.StrideB
-		r.dress(q, g, first, e)
+		r.placeLists(q, g, first, e)
 	}
 }
 
@@ -431,12 +431,12 @@ func (r *Ragged) depthOf(q *Problem, g, first, end int, e *Epilogue) {
 	q.C.Offset += g * r.StrideC
 	if !e.none() {
 		along(&q.B2, !q.TransB)
-		r.dress(q, g, g*r.M, e)
+		r.placeLists(q, g, g*r.M, e)
 	}
 }
 
-// dress sets where what a group has for an epilogue begins, whose first row is a row of all groups.
-func (r *Ragged) dress(q *Problem, g, row int, e *Epilogue) {
+// placeLists sets where the lists of a group begin, whose first row is a row of all groups.
+func (r *Ragged) placeLists(q *Problem, g, row int, e *Epilogue) {
 	q.Bias += g * r.StrideBias
 	q.RowsA, q.RowsC, q.Weights = q.RowsA+row, q.RowsC+row, q.Weights+row
 	if e.Pointers.Any() {

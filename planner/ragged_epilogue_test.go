@@ -11,8 +11,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// dressedDepth are gradients of 5 groups with all that an epilogue may have.
-func dressedDepth() (planner.Ragged, planner.Epilogue) {
+// depthWithEpilogue are gradients of 5 groups with all that an epilogue may have.
+func depthWithEpilogue() (planner.Ragged, planner.Epilogue) {
 	return planner.Ragged{Form: planner.EndsOfDepth, Groups: 5, M: 10, N: 30, K: 100,
 			A: planner.Matrix{Offset: 3, LD: 100}, B: planner.Matrix{LD: 31},
 			C: planner.Matrix{LD: 30}, StrideC: 1500, B2: planner.Matrix{Offset: 5, LD: 40}, Bias: 2,
@@ -23,7 +23,7 @@ func dressedDepth() (planner.Ragged, planner.Epilogue) {
 
 // TestRaggedEpilogueDepth: a group of K has a list of its own for each of its rows, and B2 with its K.
 func TestRaggedEpilogueDepth(t *testing.T) {
-	r, e := dressedDepth()
+	r, e := depthWithEpilogue()
 	b, refused := r.Batch(nil, []int32{10, 10, 40, 41, 90}, e)
 	require.Equal(t, -1, refused)
 	require.Equal(t, planner.Problem{M: 10, N: 30, K: 30, A: planner.Matrix{Offset: 3 + 10, LD: 100},

@@ -58,7 +58,7 @@ const (
 	raggedMakers = 64
 )
 
-// sections places what a plan has one behind the other.
+// sections places what a plan has, one after the other.
 type sections struct{ end int }
 
 func (s *sections) add(words int) (start int) {

@@ -229,7 +229,7 @@ func (b *raggedBuilder) most(t *tile.Shape) int {
 	return (r.M/t.TM + min(r.Groups, r.M) + 1) * cols // one more for rows that are filled
 }
 
-// entries is the groups, and one for rows behind the last that are filled.
+// entries is the groups, and one for rows after the last that are filled.
 func (r *Ragged) entries() int {
 	if r.Form == EndsOfRows && r.Rest != RestKept {
 		return r.Groups + 1

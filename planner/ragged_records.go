@@ -29,7 +29,7 @@ func (r *Ragged) lengths(e *Epilogue) (x Lengths) {
 	return x
 }
 
-// bounds are lengths with what items can say of how far behind its address a matrix ends.
+// bounds are lengths with what items can say of how far after its address a matrix ends.
 func (r *Ragged) bounds(e *Epilogue) Lengths {
 	x, by := r.lengths(e), e.Pointers
 	for _, m := range [...]struct {

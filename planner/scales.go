@@ -19,7 +19,7 @@ const (
 
 	// Of B alone, which then is of element.Int4 while A is of bf16 or fp16, and the words of Rows are those
 	// of element.GroupWord: a scale and a zero point for so many k's of each column, one row of as many as B
-	// has behind the other: word Problem.ScaleB + k/group*B.LD + j is of column j. Neither operand is
+	// has after the other: word Problem.ScaleB + k/group*B.LD + j is of column j. Neither operand is
 	// transposed; B is K x N as element.PackInt4 lays it out, its leading dimension a multiple of 8, its
 	// offset one of 32, both in elements as ever, and its addresses, if any, Aligned. K is a multiple of the
 	// group. Of tiles whose K steps are no whole groups, none is cut along K: schedules that cut others deal
@@ -30,7 +30,7 @@ const (
 	// Of A and B both, of element.E4M3: A has a scale for each row, as stored where rows are gathered, and
 	// each 128 k's, B one for each 128 k's x 128 columns of op(B). With n = ceil(K/128), word Problem.ScaleA
 	// + i*n + k/128 is of A[i, k], and word Problem.ScaleB + j/128*n + k/128 of B[k, j]; those of B2 are
-	// behind all of B. The products of each 128 k's are multiplied by the product of both scales, which is
+	// after all of B. The products of each 128 k's are multiplied by the product of both scales, which is
 	// rounded to fp32, and must be a number of it, 0 or no less than 2^-126. Tiles are never cut along K.
 	PerBlock = encoding.PerBlock
 )
@@ -79,7 +79,7 @@ func (e *Epilogue) scalesOfRow(p *Problem) int {
 	return e.kernel().ScaleWords()
 }
 
-// ScalesB is how many words the scales of the B of a problem have, with Gated those of B and behind them
+// ScalesB is how many words the scales of the B of a problem have, with Gated those of B and after them
 // those of B2.
 func (e *Epilogue) ScalesB(p *Problem) int {
 	if e.Gated {

@@ -110,7 +110,7 @@ type slotCounter struct {
 	size int // elements of a slot
 }
 
-// slots continues behind the workspace in use.
+// slots continues after the workspace in use.
 func (p *builder) slots(g *group) slotCounter {
 	size := g.Tile.TM * g.Tile.TN
 	return slotCounter{next: int32(ceilDiv(p.Workspace, size)), size: size}

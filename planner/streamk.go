@@ -59,7 +59,7 @@ func (m *model) streamShares(id tileID, l load) streamShares {
 		workers: m.streamWorkers(id, l)}
 }
 
-// begin is for the next worker. Each behind it is reckoned to have a part of a tile that another began.
+// begin is for the next worker. Each after it is reckoned to have a part of a tile that another began.
 func (s *streamShares) begin() {
 	if s.workers > 0 { // else all is dealt
 		s.room = int((s.left + int64(s.start)*(s.workers-1)) / s.workers)

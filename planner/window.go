@@ -177,7 +177,7 @@ func (p *builder) dealWindows(g *group) error {
 	// launch is sorted by K afterwards.
 	slices.SortFunc(g.problems, func(x, y radix.Key) int { return cmp.Compare(x.Index, y.Index) })
 	var open windows
-	first, partly := len(p.Workers)-1, false // partly: of parts of K behind which there are others
+	first, partly := len(p.Workers)-1, false // partly: of parts of K after which there are others
 	flush := func() {
 		if first < len(p.Workers)-1 {
 			p.launchWindow(g, first, open, partly)

@@ -26,7 +26,7 @@ const (
 // Kernel.TableMark.
 const DynamicMark = 1
 
-// EarlyMark is added to the address of a table of an early launch (Plan.Early), also where that has none.
+// EarlyMark is added to the address of a table of a launch with PDL (Plan.Early), also where that has none.
 const EarlyMark = 2
 
 // TableMark is what is added to the address of a kernel's table.

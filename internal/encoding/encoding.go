@@ -14,7 +14,7 @@
 // it has its first, and asks for others as it goes.
 //
 // ItemWord and FixupWord list the words of items and of the items of fix-ups, of which those of
-// kernels with an Epilogue have more. A gated tile is two items of one worker, one behind the
+// kernels with an Epilogue have more. A gated tile is two items of one worker, one after the
 // other: act(alpha*A*B + bias), and what that is multiplied by. On devices with native kernels
 // the workspace has a slot for each worker of such a launch, by its number, to keep the first.
 // Slot s is the TM x TN row-major block at workspace element s*TM*TN.
@@ -53,14 +53,14 @@ type Kernel struct {
 	// Split: some segments store their partial tile to the workspace.
 	Split bool
 	// Partials: whoever stores the last partial of a tile sums all of them. Else a launch of Fixup kernels
-	// does, behind it. Only with Split, for fp32 without Epilogue, and up to MaxPartials partials of a tile.
+	// does, after it. Only with Split, for fp32 without Epilogue, and up to MaxPartials partials of a tile.
 	Partials bool
 	// Fixup: sums the partial tiles of the workspace instead of multiplying.
 	// Only Tile, TypeC and Epilogue.OfFixup are meaningful beside it.
 	Fixup bool
 	// Epilogue is what is done to sums before they are stored. Partial tiles have none yet.
 	Epilogue Epilogue
-	// Ragged: makes the items of the launches behind it. Beside it Epilogue alone is meaningful, and
+	// Ragged: makes the items of the launches after it. Beside it Epilogue alone is meaningful, and
 	// with native kernels the next two.
 	Ragged  RaggedStage
 	Form    RaggedForm // of the sizes
@@ -159,7 +159,7 @@ type Launch struct {
 	// Base offsets of the buffers in elements, multiples of 256 bytes.
 	// Offsets in the encoded items are relative to them and fit in 32 bits.
 	BaseA, BaseB, BaseC, BaseB2 int
-	// Span is the number of elements behind each base that the launch touches; those of Bias
+	// Span is the number of elements after each base that the launch touches; those of Bias
 	// and the words of Rows are from the first on.
 	SpanA, SpanB, SpanC, SpanB2, SpanBias, SpanRows int
 	// Finishes is how many tiles, the plan's fix-ups from FirstFixup on, have partials; with Partials alone.

@@ -29,7 +29,7 @@ type Epilogue struct {
 	Pointers                              Pointers
 	ScaleA, ScaleB                        Scaling
 
-	// Pairs: each scale has a word behind it: one of A the zero point of its elements, one of B, which has
+	// Pairs: each scale has a word after it: one of A the zero point of its elements, one of B, which has
 	// one for each column, the sum of the elements of that. Zeros: sums of products lose zero point times
 	// sum.
 	Pairs, Zeros bool
@@ -248,7 +248,7 @@ func (e Epilogue) OfPart() Epilogue {
 		ScaleB: e.ScaleB, Pairs: e.Pairs}
 }
 
-// Products is how many items each tile has: with gated units two of one worker, one behind the
+// Products is how many items each tile has: with gated units two of one worker, one after the
 // other, the first with B, the second with B2.
 func (e Epilogue) Products() int {
 	if e.Gated {

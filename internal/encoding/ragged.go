@@ -3,7 +3,7 @@ package encoding
 // A ragged plan has kernels that make its items: the sizes of its problems are on the
 // device, in a buffer of 32-bit words that comes with each run. Its encoding begins with
 // BoundWords, in a section of their own; what follows, but for the section of StatusWord, is
-// memory for what kernels write: the tables and the items of its launches, which are behind
+// memory for what kernels write: the tables and the items of its launches, which are after
 // those with Kernel.Ragged.
 
 // RaggedStage tells apart the kernels that make items.
@@ -41,7 +41,7 @@ func (f RaggedForm) suffix() string {
 	return "/" + f.Name()
 }
 
-// RaggedEntries are how many entries, groups and one more where rows behind the last are
+// RaggedEntries are how many entries, groups and one more where rows after the last are
 // filled, native kernels are made for.
 var RaggedEntries = [...]uint16{256, 1024, MaxGroups + 1}
 
@@ -66,7 +66,7 @@ type BoundWord int
 const (
 	BoundForm    BoundWord = iota // of the sizes
 	BoundGroups                   // that the sizes have
-	BoundEntries                  // groups, and one more where rows behind the last are filled
+	BoundEntries                  // groups, and one more where rows after the last are filled
 	BoundM                        // most rows of all groups together; EndsOfDepth: rows of each
 	BoundN                        // columns of each group; Records: at most
 	// depth of each group; Records: at most; EndsOfDepth: of all together, at most
@@ -143,7 +143,7 @@ const (
 	BoundLenBias       //
 	BoundLenRows       //
 	BoundScaleA        // the words of Rows with the first group's first
-	BoundScaleB        // those of the next group are behind them
+	BoundScaleB        // those of the next group are after them
 	EpilogueBoundWords = BoundWords + iota
 )
 
