@@ -17,18 +17,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/native/products"
+	"github.com/batchgemm/batchgemm/internal/kernelfile"
 )
 
 // The products as they are stored, whatever this build embeds.
 var (
 	stored       = os.DirFS("products")
-	cudaProducts = products.New(stored, "MANIFEST")
-	hipProducts  = products.New(stored, "HIP-MANIFEST")
+	cudaProducts = kernelfile.New(stored, "MANIFEST")
+	hipProducts  = kernelfile.New(stored, "HIP-MANIFEST")
 )
 
 // productsOf are those that have a file.
-func productsOf(file string) *products.Set {
+func productsOf(file string) *kernelfile.Set {
 	if strings.HasPrefix(file, "gfx") {
 		return hipProducts
 	}

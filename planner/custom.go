@@ -139,7 +139,8 @@ func (d *customDeal) work() (Work, error) {
 	w := Work{Shape: g.Tile, Places: t.resident, Tiles: make([]WorkTile, 0, g.load.tiles)}
 	d.tiles, d.steps = make([]encoding.Segment, 0, g.load.tiles), make([]int, 0, g.load.tiles)
 	err := p.forTiles(g, func(s encoding.Segment, steps int) {
-		fraction := Fraction(g.Tile, &p.Batch[s.Problem], s.Row, s.Col)
+		q := &p.Batch[s.Problem]
+		fraction := g.Tile.Fraction(q.M-int(s.Row)*g.Tile.TM, q.N-int(s.Col)*g.Tile.TN)
 		w.Tiles = append(w.Tiles, WorkTile{
 			Index: len(d.tiles), Problem: int(s.Problem), Row: int(s.Row), Col: int(s.Col),
 			Steps: steps, Micros: t.work(fraction, steps),

@@ -88,32 +88,13 @@ const maxShift = 7
 // only scales C needs its worker too.
 func steps(t *tile.Shape, q *Problem) int { return max(ceilShift(q.depth(), shift(t.TK)), 1) }
 
-// Fraction is what the tile at a place of a problem takes, relative to a whole tile:
-// see tile.Rates.HalfRows.
-func Fraction(t *tile.Shape, q *Problem, row, col int32) float64 {
-	down, across := q.M-int(row)*t.TM, q.N-int(col)*t.TN
-	return fraction(t, down, t.TM, t.Rates.HalfRows) * fraction(t, across, t.TN, t.Rates.HalfCols)
-}
-
-// wholeTiles is the sum of Fraction over the tiles of a problem with m rows and n columns,
+// wholeTiles is the sum of tile.Shape.Fraction over the tiles of a problem with m rows and n columns,
 // of which only the last row and column may not be whole.
 func wholeTiles(t *tile.Shape, m, n int) float64 {
 	rows, cols := ceilShift(m, shift(t.TM)), ceilShift(n, shift(t.TN))
-	lastRow := fraction(t, m-(rows-1)*t.TM, t.TM, t.Rates.HalfRows)
-	lastCol := fraction(t, n-(cols-1)*t.TN, t.TN, t.Rates.HalfCols)
+	lastRow := t.Fraction(m-(rows-1)*t.TM, t.TN)
+	lastCol := t.Fraction(t.TM, n-(cols-1)*t.TN)
 	return (float64(rows-1) + lastRow) * (float64(cols-1) + lastCol)
-}
-
-// fraction is Fraction in one direction, in which n elements are left of the problem.
-// Kernels of a CPU compute no more of a tile than there is.
-func fraction(t *tile.Shape, n, size int, half float64) float64 {
-	if t.Unit == tile.SIMD {
-		return min(float64(n)/float64(size), 1)
-	}
-	if half > 0 && 2*n <= size {
-		return half
-	}
-	return 1
 }
 
 // shift is the logarithm of a tile's size, which is a power of two: shifts take

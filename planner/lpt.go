@@ -47,7 +47,7 @@ func (p *builder) ownTiles(g *group, workers int) error {
 			for row, col := range inStrips(g.Tile, band, cols) {
 				micros := whole
 				if partly && (row == rows-1 || col == cols-1) {
-					micros = t.work(Fraction(g.Tile, q, int32(row), int32(col)), depth)
+					micros = t.work(g.Tile.Fraction(q.M-row*g.Tile.TM, q.N-col*g.Tile.TN), depth)
 				}
 				owners = append(owners, d.next(micros))
 			}

@@ -19,7 +19,7 @@ func TestFraction(t *testing.T) {
 			rows, cols := grid(shape, &q)
 			for row := range int32(rows) {
 				for col := range int32(cols) {
-					f := Fraction(shape, &q, row, col)
+					f := shape.Fraction(q.M-int(row)*shape.TM, q.N-int(col)*shape.TN)
 					require.Positive(t, f)
 					m, n := min(q.M-int(row)*shape.TM, shape.TM), min(q.N-int(col)*shape.TN, shape.TN)
 					if shape.Unit == tile.SIMD {
@@ -56,7 +56,7 @@ func TestLPTIsEven(t *testing.T) {
 			for w := range len(p.Workers) - 1 {
 				sum := 0.0
 				for _, s := range p.Segments[p.Workers[w]:p.Workers[w+1]] {
-					f := Fraction(tile, &p.Batch[s.Problem], s.Row, s.Col)
+					f := tile.Fraction(q.M-int(s.Row)*tile.TM, q.N-int(s.Col)*tile.TN)
 					sum += f
 					longest = max(longest, f)
 				}

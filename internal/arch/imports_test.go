@@ -51,7 +51,7 @@ var layers = []struct {
 	{"types and tile shapes", []string{"planner/element", "internal/tile"}},
 	{"leaves", []string{"internal/arch", "internal/atomicfile", "internal/browser", "internal/cgroup",
 		"internal/codeobject", "internal/hardware", "internal/invalid", "internal/occupancy",
-		"internal/sample", "internal/version"}},
+		"internal/kernelfile", "internal/sample", "internal/version"}},
 }
 
 // plain are packages that import nothing but the standard library and packages of the module.

@@ -12,15 +12,15 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/hardware"
+	"github.com/batchgemm/batchgemm/internal/kernelfile"
 	"github.com/batchgemm/batchgemm/internal/timeline"
 	"github.com/batchgemm/batchgemm/native"
 	"github.com/batchgemm/batchgemm/native/cuda"
-	"github.com/batchgemm/batchgemm/native/products"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
 // images is what embed.go has, in builds that can use it.
-var images = products.New(nil, "MANIFEST")
+var images = kernelfile.New(nil, "MANIFEST")
 
 // build is for sm_90a alone. Its images are named as the products with the same kernels, and
 // each has a variable for the clocks of its own.

@@ -5,10 +5,10 @@ package clocks
 import (
 	"embed"
 
-	"github.com/batchgemm/batchgemm/native/products"
+	"github.com/batchgemm/batchgemm/internal/kernelfile"
 )
 
 //go:embed MANIFEST *.zst
 var files embed.FS
 
-func init() { images = products.New(files, "MANIFEST") }
+func init() { images = kernelfile.New(files, "MANIFEST") }

@@ -9,13 +9,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/native/products"
+	"github.com/batchgemm/batchgemm/internal/kernelfile"
 )
 
 // product is a code object of this repository.
 func product(t testing.TB) []byte {
 	t.Helper()
-	code, err := products.New(os.DirFS("../../native/products"), "HIP-MANIFEST").Read("gfx90a.co")
+	code, err := kernelfile.New(os.DirFS("../../native/products"), "HIP-MANIFEST").Read("gfx90a.co")
 	require.NoError(t, err)
 	return code
 }

@@ -275,7 +275,7 @@ func (m *image) load(d *device, plan *planner.Plan, workspace C.dl_pointer) erro
 		}
 		if d.gpu.Waits {
 			made.waits = 1
-			if plan.Early(l) {
+			if early(plan, l) {
 				made.table += encoding.EarlyMark
 			}
 		}

@@ -188,7 +188,8 @@ func (l *limits) rounded(want, bound float64) (float64, float64) {
 
 // overflows reports whether an element may be infinite because its type has no larger numbers.
 func (l *limits) overflows(got, want, bound float64) bool {
-	return l.typeC != element.F32 && math.IsInf(got, 0) && math.Abs(want)+bound >= elemtype.Overflow(l.typeC) &&
+	return l.typeC != element.F32 && math.IsInf(got, 0) &&
+		math.Abs(want)+bound >= elemtype.Overflow(l.typeC) &&
 		got*want > 0
 }
 

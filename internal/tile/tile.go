@@ -100,6 +100,23 @@ func (s *Shape) KeepsGated(bytes int) bool {
 	return s.Aligned && (s.TN == 64 || s.TM == 128 && bytes == 2)
 }
 
+// Fraction is what a tile takes relative to a whole one, where so many rows and columns are left of the
+// problem from its first element on: see Rates.HalfRows.
+func (s *Shape) Fraction(rows, cols int) float64 {
+	return s.fraction(rows, s.TM, s.Rates.HalfRows) * s.fraction(cols, s.TN, s.Rates.HalfCols)
+}
+
+// fraction is Fraction in one direction. Kernels of a CPU compute no more of a tile than there is.
+func (s *Shape) fraction(left, size int, half float64) float64 {
+	if s.Unit == SIMD {
+		return min(float64(left)/float64(size), 1)
+	}
+	if half > 0 && 2*left <= size {
+		return half
+	}
+	return 1
+}
+
 // StepBytes is the memory of the elements of A and B that one K step needs.
 func (s *Shape) StepBytes() int { return 4 * s.TK * (s.TM + s.TN) }
 

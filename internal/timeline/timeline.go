@@ -110,11 +110,11 @@ func work(p *planner.Plan, l *encoding.Launch, i int) []Bar {
 	}
 	bars := make([]Bar, len(segments))
 	for i, s := range segments {
-		steps := (int(s.K1-s.K0) + l.Tile.TK - 1) / l.Tile.TK
+		steps, q := (int(s.K1-s.K0)+l.Tile.TK-1)/l.Tile.TK, &p.Batch[s.Problem]
 		bars[i] = Bar{
 			Problem: int(s.Problem), Row: int(s.Row), Col: int(s.Col), K0: int(s.K0), K1: int(s.K1),
-			Partial: s.Slot != encoding.NoSlot, End: float64(steps+1) * planner.Fraction(l.Tile,
-				&p.Batch[s.Problem], s.Row, s.Col),
+			Partial: s.Slot != encoding.NoSlot, End: float64(steps+1) *
+				l.Tile.Fraction(q.M-int(s.Row)*l.Tile.TM, q.N-int(s.Col)*l.Tile.TN),
 		}
 	}
 	return bars

@@ -18,9 +18,9 @@ import (
 func Driver() driver.Driver { return dl.Driver(&vendor) }
 
 // DriverWith returns the backend with other builds of the kernels.
-func DriverWith(builds Builds) driver.Driver {
+func DriverWith(build func(native.Arch) Build) driver.Driver {
 	v := vendor
-	v.Describe = builds.describe
+	v.Describe = builds(build).describe
 	return dl.Driver(&v)
 }
 
@@ -43,7 +43,7 @@ var vendor = dl.Vendor{
 	},
 	Symbols:  symbols,
 	Refuse:   refuse,
-	Describe: Builds(build).describe,
+	Describe: builds(build).describe,
 
 	Integrated: 18, // CUdevice_attribute
 	PCI:        [3]int{50, 33, 34},
@@ -139,8 +139,11 @@ func version(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
 // build is the code that comes with the package.
 func build(arch native.Arch) Build { return Build{arch.Image, products.CUDA.Read} }
 
+// builds gives the code of the kernels for an architecture.
+type builds func(native.Arch) Build
+
 // describe reads the facts of a GPU that is new enough.
-func (builds Builds) describe(from dl.Facts) (*dl.GPU, error) {
+func (of builds) describe(from dl.Facts) (*dl.GPU, error) {
 	f, err := read(from)
 	if err != nil {
 		return nil, err
@@ -153,7 +156,7 @@ func (builds Builds) describe(from dl.Facts) (*dl.GPU, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.name, err)
 	}
-	build := builds(arch)
+	build := of(arch)
 	system := "CUDA " + version(from.Version())
 	if release, err := os.ReadFile("/sys/module/nvidia/version"); err == nil {
 		system = "NVIDIA " + strings.TrimSpace(string(release)) + ", " + system

@@ -34,7 +34,7 @@ func buildFake(t testing.TB, flags ...string) (path string) {
 func TestFake(t *testing.T) {
 	path := buildFake(t, dltest.CompileKernels(t, "..")...)
 	small := vendor
-	small.Describe = Builds(func(native.Arch) Build { // products would be unpacked for each of hundreds of devices
+	small.Describe = builds(func(native.Arch) Build { // products would be unpacked for each of hundreds of devices
 		return Build{func(encoding.Kernel) string { return "code" }, func(string) ([]byte, error) { return []byte("code"), nil }}
 	}).describe
 	f := dltest.New(t, small, path)
@@ -66,7 +66,7 @@ func TestFake(t *testing.T) {
 	t.Run("images", func(t *testing.T) { // are freed with the device
 		const devices, size = 16, 16 << 20 // bytes
 		code, large := bytes.Repeat([]byte{1}, size), vendor
-		large.Describe = Builds(func(native.Arch) Build {
+		large.Describe = builds(func(native.Arch) Build {
 			return Build{func(encoding.Kernel) string { return "code" }, func(string) ([]byte, error) { return code, nil }}
 		}).describe
 		on := dltest.New(t, large, path).Driver

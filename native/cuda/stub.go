@@ -8,6 +8,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/dl"
+	"github.com/batchgemm/batchgemm/native"
 )
 
 // Driver returns a driver without devices. Kernels that nothing here could run would make most of a program.
@@ -19,4 +20,4 @@ func Driver() driver.Driver {
 }
 
 // DriverWith returns a driver without devices.
-func DriverWith(Builds) driver.Driver { return Driver() }
+func DriverWith(func(native.Arch) Build) driver.Driver { return Driver() }

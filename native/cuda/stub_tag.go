@@ -5,10 +5,11 @@ package cuda
 import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/backend"
+	"github.com/batchgemm/batchgemm/native"
 )
 
 // Driver returns a driver without devices.
 func Driver() driver.Driver { return backend.Missing("cuda", "built with the tag nocuda") }
 
 // DriverWith returns a driver without devices.
-func DriverWith(Builds) driver.Driver { return Driver() }
+func DriverWith(func(native.Arch) Build) driver.Driver { return Driver() }

@@ -2,9 +2,13 @@
 
 package products
 
-import "embed"
+import (
+	"embed"
+
+	"github.com/batchgemm/batchgemm/internal/kernelfile"
+)
 
 //go:embed MANIFEST sm_*.zst compute_*.zst
 var cuda embed.FS
 
-func init() { CUDA.files = cuda }
+func init() { CUDA = kernelfile.New(cuda, "MANIFEST") }

@@ -2,9 +2,13 @@
 
 package products
 
-import "embed"
+import (
+	"embed"
+
+	"github.com/batchgemm/batchgemm/internal/kernelfile"
+)
 
 //go:embed HIP-MANIFEST gfx*.zst
 var hip embed.FS
 
-func init() { HIP.files = hip }
+func init() { HIP = kernelfile.New(hip, "HIP-MANIFEST") }

@@ -18,12 +18,12 @@ import (
 	"github.com/batchgemm/batchgemm/internal/drivertest"
 	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/kernelfile"
 	"github.com/batchgemm/batchgemm/internal/occupancy"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/native"
-	"github.com/batchgemm/batchgemm/native/products"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -56,7 +56,7 @@ var objects = func() map[string]func() (*Object, error) {
 	all := map[string]func() (*Object, error){}
 	for name := range arches {
 		all[name] = sync.OnceValues(func() (*Object, error) {
-			code, err := products.New(os.DirFS("../../products"), "HIP-MANIFEST").Read(name + ".co")
+			code, err := kernelfile.New(os.DirFS("../../products"), "HIP-MANIFEST").Read(name + ".co")
 			if err != nil {
 				return nil, err
 			}

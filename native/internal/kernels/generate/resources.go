@@ -9,10 +9,10 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/codeobject"
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/kernelfile"
 	"github.com/batchgemm/batchgemm/internal/occupancy"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/native"
-	"github.com/batchgemm/batchgemm/native/products"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
@@ -107,7 +107,7 @@ func ptxas() (map[string]occupancy.Resources, error) {
 // registers are files of their own (gfx908), the fuller one decides.
 func object(arch native.Arch) (func(encoding.Kernel) (occupancy.Resources, bool), error) {
 	product := arch.Product(encoding.Kernel{}) // that of all kernels
-	code, err := products.New(os.DirFS("products"), "HIP-MANIFEST").Read(product)
+	code, err := kernelfile.New(os.DirFS("products"), "HIP-MANIFEST").Read(product)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,7 @@ import (
 	"log"
 	"os"
 
-	"github.com/batchgemm/batchgemm/native/products"
+	"github.com/batchgemm/batchgemm/internal/kernelfile"
 )
 
 func main() {
@@ -14,7 +14,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	packed, err := products.PackPTX(text)
+	packed, err := kernelfile.PackPTX(text)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package products
+package kernelfile
 
 import (
 	"bytes"
@@ -7,8 +7,9 @@ import (
 	"strconv"
 )
 
-// PackPTX writes PTX as products have it: numbers of registers and labels are what they differ by from the last of their kind, which is the
-// same where the same code stands in another kernel, or further on. That makes products of PTX half as large.
+// PackPTX writes PTX as products have it: numbers of registers and labels are what they differ by from the
+// last of their kind, which is the same where the same code stands in another kernel, or further on. That
+// makes products of PTX half as large.
 func PackPTX(ptx []byte) ([]byte, error) {
 	var packed []byte
 	for part := range parts(ptx) {
@@ -29,7 +30,8 @@ func unpackPTX(packed []byte) (ptx []byte) {
 
 var entry = []byte(".visible .entry ")
 
-// parts are what stands in front of entries, and each with what stands behind it. They are numbered for themselves.
+// parts are what stands in front of entries, and each with what stands behind it. They are numbered for
+// themselves.
 func parts(ptx []byte) func(yield func([]byte) bool) {
 	return func(yield func([]byte) bool) {
 		for len(ptx) > 0 {
@@ -70,7 +72,8 @@ func renumber(text []byte, pack bool) []byte {
 	return to
 }
 
-// kindOf is the length of what stands in front of a number: of a register as %r, or of a label as BB, and _ behind that.
+// kindOf is the length of what stands in front of a number: of a register as %r, or of a label as BB, and _
+// behind that.
 func kindOf(text []byte, label bool) (n int) {
 	switch {
 	case text[0] == '%':
@@ -85,7 +88,8 @@ func kindOf(text []byte, label bool) (n int) {
 	return 0
 }
 
-// digitsOf is the length of a number, or of a difference, which has a sign. One with zeros in front is none, nor one of many digits.
+// digitsOf is the length of a number, or of a difference, which has a sign. One with zeros in front is none,
+// nor one of many digits.
 func digitsOf(text []byte, signed bool) (n int) {
 	first := 0
 	if signed {
@@ -101,7 +105,8 @@ func digitsOf(text []byte, signed bool) (n int) {
 	return n
 }
 
-// oneKernel returns the PTX of one kernel, packed or not: its entry and what stands before it beside other entries.
+// oneKernel returns the PTX of one kernel, packed or not: its entry and what stands before it beside other
+// entries.
 func oneKernel(ptx []byte, kernel string) ([]byte, error) {
 	var code []byte
 	depth, wanted, other := 0, false, false // of the entry that the line is in

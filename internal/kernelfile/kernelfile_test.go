@@ -1,4 +1,4 @@
-package products
+package kernelfile
 
 import (
 	"crypto/sha256"
@@ -36,15 +36,18 @@ func pack(t *testing.T, data string) []byte {
 	return w.EncodeAll([]byte(data), nil)
 }
 
-// TestHashes: a product is compared with its hash when it is loaded, and not again; what differs names the file.
+// TestHashes: a product is compared with its hash when it is loaded, and not again; what differs names the
+// file.
 func TestHashes(t *testing.T) {
 	whole, other := pack(t, "code of kernels"), pack(t, "code of others")
 	line := func(data []byte, name string) string {
 		return fmt.Sprintf("%x  products/%s\n", sha256.Sum256(data), name)
 	}
-	manifest := "# a compiler\n" + line(nil, "a.cuh") + line(whole, "sound.co.zst") + line(other, "damaged.co.zst") + line([]byte("no frame"), "text.co.zst")
+	manifest := "# a compiler\n" + line(nil, "a.cuh") + line(whole, "sound.co.zst") +
+		line(other, "damaged.co.zst") + line([]byte("no frame"), "text.co.zst")
 	files := counted{fstest.MapFS{
-		"LIST": {Data: []byte(manifest)}, "sound.co.zst": {Data: whole}, "damaged.co.zst": {Data: whole}, "unlisted.co.zst": {Data: whole}, "text.co.zst": {Data: []byte("no frame")},
+		"LIST": {Data: []byte(manifest)}, "sound.co.zst": {Data: whole}, "damaged.co.zst": {Data: whole},
+		"unlisted.co.zst": {Data: whole}, "text.co.zst": {Data: []byte("no frame")},
 	}, map[string]int{}}
 	set := New(files, "LIST")
 	for range 3 {
@@ -70,8 +73,9 @@ func TestHashes(t *testing.T) {
 // TestOneKernel: what stands beside entries stays, and of entries one.
 func TestOneKernel(t *testing.T) {
 	const (
-		front  = ".version 7.0\n.shared .b8 word[4];\n"
-		first  = ".visible .entry a(\n\t.param .u64 p\n)\n.maxntid 32\n{\n\tmov {%r1, %r2};\n{\n.reg .pred p;\n}\n\tret;\n}\n"
+		front = ".version 7.0\n.shared .b8 word[4];\n"
+		first = ".visible .entry a(\n\t.param .u64 p\n)\n.maxntid 32\n{\n\tmov {%r1, %r2};\n{\n" +
+			".reg .pred p;\n}\n\tret;\n}\n"
 		beside = "\n.extern .shared .b8 memory[];\n"
 		second = ".visible .entry ab(\n)\n{\n\tret;\n\n}\n"
 		text   = front + first + beside + second
@@ -90,8 +94,12 @@ func TestOneKernel(t *testing.T) {
 // TestPackPTX: numbers are differences within an entry, and come back.
 func TestPackPTX(t *testing.T) {
 	const (
-		text   = ".version 7.0\n%r7\n.visible .entry a(\n)\n{\n.reg .b32 %r<90>;\n$L__BB3_12:\n\tmad %r8, %rd9, [%rd12+16], %r007, %clock64, %r11;\n\tbra $L__BB3_13;\n}\n.visible .entry b(\n)\n{\n%r5 %SP %r6 %r1234567890\n}\n"
-		packed = ".version 7.0\n%r+7\n.visible .entry a(\n)\n{\n.reg .b32 %r<90>;\n$L__BB+3_+12:\n\tmad %r+8, %rd+9, [%rd+3+16], %r007, %clock+64, %r+3;\n\tbra $L__BB+0_+1;\n}\n.visible .entry b(\n)\n{\n%r+5 %SP %r+1 %r1234567890\n}\n"
+		text = ".version 7.0\n%r7\n.visible .entry a(\n)\n{\n.reg .b32 %r<90>;\n$L__BB3_12:\n" +
+			"\tmad %r8, %rd9, [%rd12+16], %r007, %clock64, %r11;\n\tbra $L__BB3_13;\n}\n" +
+			".visible .entry b(\n)\n{\n%r5 %SP %r6 %r1234567890\n}\n"
+		packed = ".version 7.0\n%r+7\n.visible .entry a(\n)\n{\n.reg .b32 %r<90>;\n$L__BB+3_+12:\n" +
+			"\tmad %r+8, %rd+9, [%rd+3+16], %r007, %clock+64, %r+3;\n\tbra $L__BB+0_+1;\n}\n" +
+			".visible .entry b(\n)\n{\n%r+5 %SP %r+1 %r1234567890\n}\n"
 	)
 	got, err := PackPTX([]byte(text))
 	require.NoError(t, err)
@@ -99,7 +107,8 @@ func TestPackPTX(t *testing.T) {
 	require.Equal(t, text, string(unpackPTX(got)))
 	alone, err := oneKernel(got, "b")
 	require.NoError(t, err)
-	require.Equal(t, ".version 7.0\n%r7\n"+text[strings.Index(text, ".visible .entry b"):], string(unpackPTX(alone)))
+	require.Equal(t, ".version 7.0\n%r7\n"+
+		""+text[strings.Index(text, ".visible .entry b"):], string(unpackPTX(alone)))
 	_, err = PackPTX([]byte("[%sp+4]"))
 	require.EqualError(t, err, "there are numbers that would become others")
 }

@@ -1,4 +1,6 @@
-package planner_test
+//go:build cgo && linux && (amd64 || arm64)
+
+package dl
 
 import (
 	"testing"
@@ -6,12 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/devices"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // Launches are early whose items the host makes, and whose thread groups crowd no unit that others wait for.
 func TestEarly(t *testing.T) {
-	d := lookup(t, "h200") // 132 units
+	d, err := devices.Lookup("h200") // 132 units
+	require.NoError(t, err)
 	maker := planner.New(d)
 	square := func(n, side, k int) planner.Batch {
 		problems := make([]planner.Problem, n)
@@ -46,12 +50,12 @@ func TestEarly(t *testing.T) {
 				planner.Options{Tile: c.tile, Schedule: c.schedule})
 			require.NoError(t, err)
 			require.Len(t, p.Launches, 1)
-			require.Equal(t, c.early, p.Early(&p.Launches[0]), p.Launches[0].Count)
+			require.Equal(t, c.early, early(p, &p.Launches[0]), p.Launches[0].Count)
 		})
 	}
-	early := func(p *planner.Plan) (launches []bool) {
+	all := func(p *planner.Plan) (launches []bool) {
 		for i := range p.Launches {
-			launches = append(launches, p.Early(&p.Launches[i]))
+			launches = append(launches, early(p, &p.Launches[i]))
 		}
 		return launches
 	}
@@ -67,18 +71,18 @@ func TestEarly(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, p.Launches[1].Fixup)
 		require.Equal(t, 140, p.Launches[1].Count)
-		require.Equal(t, []bool{true, true}, early(p))
+		require.Equal(t, []bool{true, true}, all(p))
 	})
 	t.Run("sizes on the device", func(t *testing.T) {
 		p, err := maker.PlanRagged(planner.Ragged{Form: planner.EndsOfRows, Groups: 4, M: 64, N: 64, K: 64,
 			A: planner.Matrix{LD: 64}, B: planner.Matrix{LD: 64}, C: planner.Matrix{LD: 64},
 			StrideB: 64 * 64}, planner.Options{})
 		require.NoError(t, err)
-		require.NotContains(t, early(p), true)
+		require.NotContains(t, all(p), true)
 	})
 	t.Run("records", func(t *testing.T) {
 		var p planner.Plan
 		require.NoError(t, maker.Renew(t.Context(), &p, square(132, 64, 64), planner.Options{}))
-		require.NotContains(t, early(&p), true)
+		require.NotContains(t, all(&p), true)
 	})
 }

@@ -1,11 +1,14 @@
-package planner
+//go:build cgo && linux && (amd64 || arm64)
+
+package dl
 
 import (
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/tile"
+	"github.com/batchgemm/batchgemm/planner"
 )
 
-// Early reports whether a launch of the plan may load its items before the launch in front of it has ended,
+// early reports whether a launch of a plan may load its items before the launch in front of it has ended,
 // and let the next one begin before it ends, where the GPU can (native/kernels/launch.cuh). Items must have
 // been there before, as those are that the host makes.
 //
@@ -15,10 +18,10 @@ import (
 // microsecond, so that short plans gain more than they lose. Of 3,991 plans in fp32 (one launch of one tile;
 // H100) those that are early here, and the others that are not, take 0.4 percent longer than the better of
 // the two, at most 22.
-func (p *Plan) Early(l *encoding.Launch) bool {
+func early(p *planner.Plan, l *encoding.Launch) bool {
 	switch {
-	// makers, or a counter
-	case p.TakesSizes() || len(p.Records) > 0 || l.Dynamic && l.Tile.Unit != tile.WGMMA:
+	case p.TakesSizes() || len(p.Records) > 0 || l.Dynamic &&
+		l.Tile.Unit != tile.WGMMA: // makers, or a counter
 		return false
 	case l.Fixup:
 		return true
@@ -28,7 +31,8 @@ func (p *Plan) Early(l *encoding.Launch) bool {
 		return false
 	}
 	const smallTile, shortPlan = 512, 5 // elements, microseconds
-	groups, room := l.Count*max(int(l.Cluster), 1), p.Device.resident(k)
+	groups, room := l.Count*max(int(l.Cluster), 1),
+		p.Device.Resident(k.Tile.Threads, k.Resources).Groups*p.Device.ComputeUnits
 	return groups <= p.Device.ComputeUnits || groups >= room || l.Tile.TM*l.Tile.TN <= smallTile ||
 		p.Cost < shortPlan
 }
