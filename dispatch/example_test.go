@@ -189,6 +189,91 @@ func ExampleDevice_PrepareRagged() {
 	// Output: [6 10 20] <nil>
 }
 
+// Two layers, as one submission: the second reads what the first wrote.
+func ExampleDevice_Run() {
+	ctx := context.Background()
+	device := open(ctx)
+	defer device.Close()
+	batch, err := planner.Pack(planner.GEMM(2, 2, 2))
+	check(err)
+	relu := planner.Options{Epilogue: planner.Epilogue{Activation: planner.ReLU}}
+	plan, err := device.Plan(ctx, batch, relu)
+	check(err)
+	layer, err := device.Prepare(ctx, plan)
+	check(err)
+	x, err := dispatch.Upload(ctx, device, []float32{1, 2, 3, 4})
+	check(err)
+	w, err := dispatch.Upload(ctx, device, []float32{1, -1, 0, 1})
+	check(err)
+	h, err := device.NewBuffer(element.F32, 4)
+	check(err)
+	y, err := device.NewBuffer(element.F32, 4)
+	check(err)
+	check(device.Run(ctx,
+		layer.With(dispatch.Operands{A: x, B: w, C: h}),
+		layer.With(dispatch.Operands{A: h, B: w, C: y})))
+	result := make([]float32, 4)
+	check(dispatch.Read(ctx, y, 0, result))
+	fmt.Println(result)
+	// Output: [1 0 3 0]
+}
+
+// Weights of 4 bits, with a scale for each 64 k's of a column, beside numbers of bf16.
+func Example_int4() {
+	ctx := context.Background()
+	device := open(ctx)
+	defer device.Close()
+	const n, k, group = 2, 64, 64
+	weights := make([]float32, n*k) // a row for each output
+	for i := range k {
+		weights[i], weights[k+i] = 1, -2
+	}
+	words := make([]uint32, k*element.Int4LD(n)/8)
+	groups := make([]uint32, k/group*element.Int4LD(n))
+	check(element.QuantizeInt4(words, groups, weights, n, k, group))
+	var lists planner.Rows
+	plan, err := device.Plan(ctx, planner.Batch{{M: 1, N: n, K: k, ScaleB: lists.Groups(groups),
+		A: planner.Matrix{LD: k}, B: planner.Matrix{LD: element.Int4LD(n)}, C: planner.Matrix{LD: n}}},
+		planner.Options{TypeA: element.BF16, TypeB: element.Int4, TypeC: element.F32,
+			Epilogue: planner.Epilogue{ScaleB: planner.PerGroup64}})
+	check(err)
+	program, err := device.Prepare(ctx, plan)
+	check(err)
+	ones := make([]element.BFloat16, k)
+	for i := range ones {
+		ones[i] = element.NewBFloat16(1)
+	}
+	a, err := dispatch.Upload(ctx, device, ones)
+	check(err)
+	b, err := device.NewBuffer(element.Int4, 8*len(words))
+	check(err)
+	check(dispatch.Write(ctx, b, 0, words))
+	scales, err := dispatch.Upload(ctx, device, lists)
+	check(err)
+	c, err := device.NewBuffer(element.F32, n)
+	check(err)
+	check(program.Run(ctx, dispatch.Operands{A: a, B: b, C: c, Rows: scales}))
+	sums := make([]float32, n)
+	check(dispatch.Read(ctx, c, 0, sums))
+	fmt.Println(sums)
+	// Output: [64 -128]
+}
+
+// A type of 16 bits of another package, such as float16.Float16 of github.com/x448/float16, is its bits.
+func ExampleWrite_bits() {
+	type Float16 uint16
+	ctx := context.Background()
+	device := open(ctx)
+	defer device.Close()
+	b, err := device.NewBuffer(element.F16, 2)
+	check(err)
+	check(dispatch.Write(ctx, b, 0, []Float16{0x3c00, 0xc000}))
+	numbers := make([]element.Float16, 2)
+	check(dispatch.Read(ctx, b, 0, numbers))
+	fmt.Println(numbers[0].Float32(), numbers[1].Float32())
+	// Output: 1 -2
+}
+
 // All GPUs of the machine, used as one.
 func ExampleOpenAll() {
 	ctx := context.Background()

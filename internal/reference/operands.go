@@ -67,7 +67,8 @@ func (o *Operands) Add(p *planner.Problem, e *planner.Epilogue) {
 // pack places a B of Int4, whose words are any. The last column of the last panel ends its words.
 func (o *Operands) pack(to *[]float32, words *[]uint32, m *planner.Matrix, k, n int) {
 	m.LD = element.Int4LD(n) + 8*o.Rand.IntN(2)
-	m.Offset = (len(*to) + elemtype.Line(element.Int4) - 1) / elemtype.Line(element.Int4) * elemtype.Line(element.Int4)
+	line := elemtype.Line(element.Int4)
+	m.Offset = (len(*to) + line - 1) / line * line
 	if k*n == 0 {
 		return
 	}
