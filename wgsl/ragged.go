@@ -73,8 +73,8 @@ func renderRagged(k encoding.Kernel, lim Limits) (Shader, error) {
 // a tail for is in part tail. Adapters have no kernels for pointers.
 func raggedParts(e encoding.Epilogue) map[string]bool {
 	return map[string]bool{"tail": e != encoding.Epilogue{}, "bias": e.Bias, "gated": e.Gated,
-		"gather":  e.Gather,
-		"scatter": e.Scatter, "weights": e.Weights, "scaled": e.Scaled(), "scale-a": e.ScaleA != "",
+		"gather": e.Gather, "scatter": e.Scatter, "weights": e.Weights, "scaled": e.Scaled(),
+		"scale-a": e.ScaleA != "",
 		"scale-b": e.ScaleB != "", "each-row": e.EachRow(), "pairs": e.Pairs, "groups": e.ScaleB.Group() > 0,
 		"blocks": e.Blocks()}
 }
