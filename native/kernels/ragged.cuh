@@ -376,9 +376,9 @@ struct Ragged {
     plan.clear();
     refuse();
     choose();
-    const uint32_t refused = plan.found.refused;
-    const bool tells = workerId() == 0 && t == 0 && refused < plan.bounds.groups;
-    if (tells && words[kStatusWord] == 0) words[kStatusWord] = refused + 1;
+    if (workerId() == 0 && t == 0 && plan.found.refused < plan.bounds.groups && words[kStatusWord] == 0) {
+      words[kStatusWord] = plan.found.refused + 1;
+    }
     plan.arrange(own);
     write(words);
   }
@@ -386,7 +386,8 @@ struct Ragged {
   // storeDynamic makes a dynamic table.
   static BG_DEVICE void storeDynamic(uint32_t* table, uint32_t first, uint32_t tiles, uint32_t workers,
                                    uint32_t chunk) {
-    static_assert(kDynamicNext == 0 && kDynamicEnd == 1 && kDynamicFirst == 2 && kDynamicChunk == 3 && kDynamicLast == 4);
+    static_assert(kDynamicNext == 0 && kDynamicEnd == 1 && kDynamicFirst == 2);
+    static_assert(kDynamicChunk == 3 && kDynamicLast == 4);
     *reinterpret_cast<uint4*>(table) = {0, first + tiles, first + workers * chunk, chunk};
     table[kDynamicLast] = 0xffffffff;  // each run makes the table anew
   }
