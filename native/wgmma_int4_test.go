@@ -87,12 +87,12 @@ var panelMutants = []mutant{
 	{"columns have the zero point of the first", "kernels/wgmma_int4.cuh", "Format::weights(of[i] >> 4 * member, minus[r])", "Format::weights(of[i] >> 4 * member, minus[0])"},
 	{"panels have the scales of the first", "kernels/wgmma_int4.cuh", "fmaf(scale[h][i / 2 % 2]", "fmaf(scale[0][i / 2 % 2]"},
 	{"rows that do not exist are stored", "kernels/wgmma_int4.cuh", "r < 16 && first + r < item.rows(); r += 32 / kLines", "r < 16; r += 32 / kLines"},
-	{"lines of C that are not aligned", "kernels/wgmma_int4.cuh", "if (count == 8 && placeInLine(to) == 0)", "if (count == 8)"},
+	{"lines of C that are not aligned", "epilogue/wgmma_epilogue.cuh", "if (count == 8 && placeInLine(to) == 0)", "if (count == 8)"},
 	{"columns that do not exist are stored", "kernels/wgmma_int4.cuh", "count = min(item.cols() - col, 8u)", "count = 8"},
 	{"a warp without columns does not let steps go by", "kernels/wgmma_int4.cuh", ">= cols) warp.stages.pass(warp.depth);\n    else sum(warp);", "< cols) sum(warp);"},
 	{"a lane's columns are stored as one", "kernels/wgmma_int4.cuh", "16 * i + 8 * (e / 2 % 2) + at.group]", "16 * i + at.group]"},
-	{"pairs of rows have one weight", "kernels/wgmma_int4.cuh", "2 * (threadId() % 4) + i % 2);", "2 * (threadId() % 4));"},
-	{"a lane's columns have one bias", "kernels/wgmma_int4.cuh", "col = column + 8 * half;", "col = column;"},
+	{"pairs of rows have one weight", "epilogue/wgmma_epilogue.cuh", "2 * (threadId() % 4) + i % 2);", "2 * (threadId() % 4));"},
+	{"a lane's columns have one bias", "epilogue/wgmma_epilogue.cuh", "col = column + 8 * half;", "col = column;"},
 	{"no swizzle", "kernels/wgmma_int4.cuh", "16 * (line % 8 ^ row % 8)", "16 * (line % 8)"},
 }
 

@@ -106,7 +106,7 @@ var byteMutants = []mutant{
 	{"a stage is not summed from zero", "kernels/wgmma_bytes.cuh", "productOf<true>(format, part", "productOf<false>(format, part"},
 	{"a stage is added while products are under way", "kernels/wgmma_bytes.cuh", "    waitProducts<0>();\n    settle(part);\n", "    settle(part);\n"},
 	{"a stage is released before its products are done", "kernels/wgmma_bytes.cuh", "    waitProducts<0>();\n    settle(part);\n    release(stage.at);\n", "    release(stage.at);\n    waitProducts<0>();\n    settle(part);\n"},
-	{"whole sums are taken for floats", "kernels/wgmma.cuh", "static_cast<float>(whole[i])", "__uint_as_float(static_cast<uint32_t>(whole[i]))"},
+	{"whole sums are taken for floats", "kernels/wgmma_tile.cuh", "static_cast<float>(whole[i])", "__uint_as_float(static_cast<uint32_t>(whole[i]))"},
 	{"C of fp16 is taken for bf16", "element/bits16.cuh", "    if ((flags & kItemF16C) != 0) of(Bits16<High>{});\n    else of", "    of"},
 }
 

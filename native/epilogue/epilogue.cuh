@@ -179,18 +179,18 @@ struct Column {
   template <int kRows, int kColumns>
   static BG_DEVICE Column of(const Epilogue& e, const Item& item, const ItemEpilogue& words, uint32_t col,
       float* C, float* workspace) {
-    const bool partial = item.slot != kFinal, second = (item.flags & kItemSecond) != 0, products = kScaled &&
-        !partial && item.depth != 0;
+    const bool partial = item.slot != kFinal, second = (item.flags & kItemSecond) != 0,
+        products = kScaled && !partial && item.depth != 0;
     const bool centred = kWhole && products && e.has(kZeros);
     const uint64_t slot = partial ? item.slot : workerId();
-    const float bias = e.has(kBias) && !partial ? To::number(static_cast<const Number*>(e.bias)[words.biasAt +
-        col]) : 0.0f;
+    const float bias = e.has(kBias) && !partial
+        ? To::number(static_cast<const Number*>(e.bias)[words.biasAt + col]) : 0.0f;
     return {e, e.operandC<Number>(words.pointersAt, C) + item.offC + col,
         workspace + slot * (kRows * kColumns) + col, item.ldc, kColumns, item.rows(), words,
-            partial, second, !partial && (second || !e.has(kGated)),
-                item.depth == 0 ? 0.0f : __uint_as_float(item.alpha), __uint_as_float(item.beta), bias,
-            products && e.has(kScaleA), products && e.has(kScaleB) ? e.scaleOfColumn(words, col) : 1.0f,
-                centred, centred ? e.sumOfColumn(words, col) : 0.0f};
+        partial, second, !partial && (second || !e.has(kGated)),
+        item.depth == 0 ? 0.0f : __uint_as_float(item.alpha), __uint_as_float(item.beta), bias,
+        products && e.has(kScaleA), products && e.has(kScaleB) ? e.scaleOfColumn(words, col) : 1.0f,
+        centred, centred ? e.sumOfColumn(words, col) : 0.0f};
   }
 
   // store finishes n rows, kApart apart, whose sums are sum(0) and so on. Reads come first, so that
@@ -251,8 +251,9 @@ struct Column {
 template <int kRows, int kColumns, class Element, class Store>
 BG_DEVICE void withColumn(const Epilogue& e, const Item& item, const ItemEpilogue& words, uint32_t col,
     float* C, float* workspace, Store store) {
-  auto finish = [&](auto to) { store(Column<decltype(to), Element>::template of<kRows,
-      kColumns>(e, item, words, col, C, workspace)); };
+  auto finish = [&](auto to) {
+    store(Column<decltype(to), Element>::template of<kRows, kColumns>(e, item, words, col, C, workspace));
+  };
   if constexpr (Element::kPer != 1) {
     if ((item.flags & kItemFloatC) == 0) return Element::withC(item.flags, finish);
   }

@@ -143,6 +143,38 @@ struct RowLanes {
   }
 };
 
+// ColumnLanes are lanes whose sums are of two columns of B, `column` and 8 more, and of pairs of rows of A.
+struct ColumnLanes {
+  uint32_t column;
+
+  static BG_DEVICE bool both(const Item&) { return true; }
+  template <int n, class Of>
+  BG_DEVICE void eachRow(float (&sum)[n], Of of) const {
+#pragma unroll
+    for (int i = 0; i < n / 2; ++i) {
+      const auto become = of(8 * (i / 2) + 2 * (threadId() % 4) + i % 2);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float& x = sum[i / 2 * 4 + i % 2 + 2 * half];
+        x = become(x);
+      }
+    }
+  }
+  template <int n, class Of, class Become>
+  BG_DEVICE void eachColumn(float (&sum)[n], uint32_t cols, float none, Of of, Become become) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const uint32_t col = column + 8 * half;
+      const float x = col < cols ? of(col) : none;
+#pragma unroll
+      for (int i = 2 * half; i < n; i += 4) {
+        sum[i] = become(sum[i], x);
+        sum[i + 1] = become(sum[i + 1], x);
+      }
+    }
+  }
+};
+
 // addBias adds those of the columns of a tile.
 template <class To, class Lanes, int n>
 BG_DEVICE void addBias(const Epilogue& e, const ItemEpilogue& words, uint32_t cols, const Lanes& lanes,
@@ -294,6 +326,22 @@ struct ScatteredRows {
     return row < words.scatterRows ? row : kNoRow;
   }
 };
+
+// storeLine writes the first `count` of 8 elements, four bytes of n words each or two.
+template <class Number, int n>
+BG_DEVICE void storeLine(Number* to, uint32_t count, const uint32_t (&x)[n]) {
+  constexpr uint32_t kPer = 8 / n;
+  if (count == 8 && placeInLine(to) == 0) {
+#pragma unroll
+    for (int i = 0; i < n / 4; ++i) reinterpret_cast<uint4*>(to)[i] = {x[4 * i], x[4 * i + 1], x[4 * i + 2],
+        x[4 * i + 3]};
+  } else {
+#pragma unroll
+    for (uint32_t i = 0; i < 8; ++i) {
+      if (i < count) to[i] = static_cast<Number>(x[i / kPer] >> 32 / kPer * (i % kPer));
+    }
+  }
+}
 
 // storeFinished writes the warp's 16 rows of sums with their epilogue to C, which begin anywhere.
 template <class T, int n>

@@ -258,8 +258,7 @@ struct Ragged {
     barrier();
   }
 
-  // limitRows refuses the first record with which there are more rows than the bound, where
-  // there is one.
+  // limitRows refuses the first record with which there are more rows than the bound, where there is one.
   BG_DEVICE void limitRows() {
     if (threadId() == 0) {
       uint64_t rows = 0;
@@ -392,8 +391,8 @@ struct Ragged {
     table[kDynamicLast] = 0xffffffff;  // each run makes the table anew
   }
 
-  // write writes tables and items. 32 adjacent threads have adjacent tiles, and thread groups
-  // as many as each other.
+  // write writes tables and items. 32 adjacent threads have adjacent tiles, and thread groups as many as each
+  // other.
   BG_DEVICE void write(uint32_t* words) const {
     const uint32_t t = threadId(), makers = plan.bounds.makers;
     const uint32_t self = (t / 32 * makers + workerId()) * 32 + t % 32;

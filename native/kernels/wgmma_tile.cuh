@@ -79,3 +79,12 @@ struct Counter {
     if (++at == n) at = 0, parity ^= 1;
   }
 };
+
+// multiplyWhole makes sums of what accumulate finds of int32.
+template <int n, class Accumulate>
+BG_DEVICE void multiplyWhole(float (&sum)[n], Accumulate accumulate) {
+  int32_t whole[n];
+  accumulate(whole);
+#pragma unroll
+  for (int i = 0; i < n; ++i) sum[i] = static_cast<float>(whole[i]);
+}
