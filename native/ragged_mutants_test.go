@@ -13,9 +13,9 @@ import (
 // raggedMutants are mistakes in the kernels that make items, each of which must be found.
 var raggedMutants = []inSanitizer{
 	{mutant{"no bound of K", "kernels/ragged.cuh", " || at.k > b.k", ""}, plain},
-	{mutant{"no bound of leading dimensions", "kernels/deal.cuh", "ld >= cols && ld <= 0x7fffffff && ", ""}, plain},
-	{mutant{"an operand may not end its buffer", "kernels/deal.cuh", "off + cols <= length", "off + cols < length"}, plain},
-	{mutant{"rows in 32 bits", "kernels/deal.cuh", "static_cast<uint64_t>(rows - 1) * ld", "(rows - 1) * ld"}, plain},
+	{mutant{"no bound of leading dimensions", "kernels/ragged.cuh", "ld >= cols && ld <= 0x7fffffff && ", ""}, plain},
+	{mutant{"an operand may not end its buffer", "kernels/ragged.cuh", "off + cols <= length", "off + cols < length"}, plain},
+	{mutant{"rows in 32 bits", "kernels/ragged.cuh", "static_cast<uint64_t>(rows - 1) * ld", "(rows - 1) * ld"}, plain},
 	{mutant{"no empty groups", "kernels/ragged.cuh", "at.first <= at.end", "at.first < at.end"}, plain},
 	{mutant{"ends beyond the bound", "kernels/ragged.cuh", " && at.end <= bound()", ""}, plain},
 	{mutant{"all of the bound is there", "kernels/ragged.cuh", "extent != 0 ? extent : ", ""}, plain},

@@ -56,18 +56,18 @@ var wgmmaMutants = []mutant{
 	{"vectors of rows that are not aligned", "kernels/wgmma_operand.cuh", "uniform(widest(start, ld))", "uniform(widest(start, 4 * ld))"},
 }
 
-// swappedMutants are mistakes in wgmma_swapped.cuh, and in what problems of few rows take of the converter.
+// swappedMutants are mistakes in wgmma_store.cuh, and in what problems of few rows take of the converter.
 var swappedMutants = []mutant{
-	{"offsets keep their places", "kernels/wgmma_swapped.cuh", "{x.offB, x.offA,", "{x.offA, x.offB,"},
-	{"leading dimensions keep their places", "kernels/wgmma_swapped.cuh", "x.ldb, x.lda,", "x.lda, x.ldb,"},
-	{"rows and columns keep their places", "kernels/wgmma_swapped.cuh", "extentOf(x.cols(), x.rows())", "x.extent"},
-	{"lanes store what others have not repaired", "kernels/wgmma_swapped.cuh", "    warpBarrier();  // other lanes", "    // other lanes"},
-	{"half of a warp's columns are the others", "kernels/wgmma_swapped.cuh", "rowsOn(to + first, r, ld)", "rowsOn(to, r, ld)"},
-	{"columns that do not exist are stored", "kernels/wgmma_swapped.cuh", "      if (col + first + across >= item.rows()) break;\n", ""},
-	{"rows that do not exist are stored", "kernels/wgmma_swapped.cuh", "r < item.cols() ? rowsOn(to + first, r, ld) : nullptr", "rowsOn(to + first, r, ld)"},
-	{"partial tiles as they are multiplied", "kernels/wgmma_swapped.cuh", "item.ldc : T::TM;", "item.ldc : T::TN;"},
-	{"a warp counts for others", "kernels/wgmma_swapped.cuh", "countersOf(items, item) + col / 16", "countersOf(items, item)"},
-	{"a warp sums columns of others", "kernels/wgmma_swapped.cuh", "first = col + lane % kAcross * 4;", "first = lane % kAcross * 4;"},
+	{"offsets keep their places", "kernels/wgmma_store.cuh", "{x.offB, x.offA,", "{x.offA, x.offB,"},
+	{"leading dimensions keep their places", "kernels/wgmma_store.cuh", "x.ldb, x.lda,", "x.lda, x.ldb,"},
+	{"rows and columns keep their places", "kernels/wgmma_store.cuh", "extentOf(x.cols(), x.rows())", "x.extent"},
+	{"lanes store what others have not repaired", "kernels/wgmma_store.cuh", "    warpBarrier();  // other lanes", "    // other lanes"},
+	{"half of a warp's columns are the others", "kernels/wgmma_store.cuh", "rowsOn(to + first, r, ld)", "rowsOn(to, r, ld)"},
+	{"columns that do not exist are stored", "kernels/wgmma_store.cuh", "      if (col + first + across >= item.rows()) break;\n", ""},
+	{"rows that do not exist are stored", "kernels/wgmma_store.cuh", "r < item.cols() ? rowsOn(to + first, r, ld) : nullptr", "rowsOn(to + first, r, ld)"},
+	{"partial tiles as they are multiplied", "kernels/wgmma_store.cuh", "item.ldc : T::TM;", "item.ldc : T::TN;"},
+	{"a warp counts for others", "kernels/wgmma_store.cuh", "countersOf(items, item) + col / 16", "countersOf(items, item)"},
+	{"a warp sums columns of others", "kernels/wgmma_store.cuh", "first = col + lane % kAcross * 4;", "first = lane % kAcross * 4;"},
 	{"operands are transposed as they are", "kernels/wgmma.cuh", "wgmmaGemm<T, !kTransB, !kTransA, kPartials>(items, table, B, A,", "wgmmaGemm<T, kTransA, kTransB, kPartials>(items, table, B, A,"},
 	{"warps split 16 of few columns", "kernels/wgmma.cuh", "(few ? 8 : 16) * warp", "16 * warp"},
 	{"all columns are few", "kernels/wgmma.cuh", "return T::kSwapped && uniform(cols) <= 32;", "return T::kSwapped;"},

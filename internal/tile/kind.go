@@ -45,7 +45,7 @@ var (
 	// wgmma: warpgroups, of elements of 32, 16 and 8 bits, however rows lie. Converter warps bring
 	// the operands (native/kernels/wgmma.cuh).
 	wgmma = Kind{Unit: WGMMA}
-	// wgmmaSwapped: the same for tiles with more columns than rows (native/kernels/wgmma_swapped.cuh).
+	// wgmmaSwapped: the same for tiles with more columns than rows (native/kernels/wgmma_store.cuh).
 	wgmmaSwapped = Kind{Unit: WGMMA, Swapped: true}
 	// wgmmaAligned: warpgroups that take operands as they lie in memory (native/kernels/wgmma_aligned.cuh).
 	wgmmaAligned = Kind{Unit: WGMMA, NarrowOnly: true, Aligned: true}

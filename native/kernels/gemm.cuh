@@ -26,7 +26,6 @@
 #include "items.cuh"
 #include "launch.cuh"
 #include "operand.cuh"
-#include "worker_items.cuh"
 
 // Tile is a row of planner's tile table and what follows from it.
 template <int kTM, int kTN, int kTK, int kThreads_, int kRM, int kRN, int kStages_, int kMinGroups_>

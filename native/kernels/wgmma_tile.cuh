@@ -3,7 +3,6 @@
 #pragma once
 
 #include "../epilogue/wgmma_epilogue.cuh"
-#include "wgmma_swapped.cuh"
 
 // WgmmaTile is a row of the tile table and what follows from it.
 template <int TM_, int TN_, int kConsumers_, int kMinGroups_, int kStages_, int kAhead_, int kShared_,

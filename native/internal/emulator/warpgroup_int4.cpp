@@ -12,7 +12,6 @@
 #include "../../kernels/wgmma_items.cuh"
 #include "../../kernels/wgmma_store.cuh"
 #include "../../epilogue/wgmma_epilogue.cuh"
-#include "../../kernels/wgmma_swapped.cuh"
 #include "../../kernels/wgmma_tile.cuh"
 #include "../../kernels/wgmma.cuh"
 #include "../../kernels/wgmma_int4.cuh"
