@@ -4,7 +4,7 @@
 set -eu
 cd "$(dirname "$0")/../native"
 export LC_ALL=C
-shared="dialect.h kernels/bounds.cuh kernels/deal.cuh kernels/fixup.cuh kernels/gemm.cuh kernels/items.cuh kernels/launch.cuh
+shared="dialect.h kernels/bounds.cuh kernels/fixup.cuh kernels/gemm.cuh kernels/items.cuh kernels/launch.cuh
 	kernels/operand.cuh kernels/ragged*.cuh kernels/staged.cuh element/bits16.cuh epilogue/epilogue*.cuh lists/ragged.inc ../scripts/sources.sh"
 case $1 in
 cuda) own="kernels.cu ptx/* element/bits16_cuda.h epilogue/tensor*.cuh epilogue/wgmma*.cuh kernels/int4.cuh kernels/tensor*.cuh
