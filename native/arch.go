@@ -23,12 +23,14 @@ type Arch struct {
 	waits        bool   // see Waits
 	// AMD: peak rate of the matrix cores for elements of 16 bits over that for fp32, and for those of 8.
 	matrixBits16, matrixBytes float64
-	bytes                     []element.Type // of 8 bits, that the matrix cores take as they are; others are f16 there
+	// of 8 bits, that the matrix cores take as they are; others are f16 there
+	bytes []element.Type
 }
 
 var (
 	sm80  = Arch{Arch: kernels.SM80, name: "sm_80", product: "sm_80", format: ".cubin", parts: true}
-	sm90a = Arch{Arch: kernels.SM90a, name: "sm_90a", product: "sm_90a", format: ".cubin", parts: true, waits: true}
+	sm90a = Arch{Arch: kernels.SM90a, name: "sm_90a", product: "sm_90a", format: ".cubin", parts: true,
+		waits: true}
 	// later GPUs of NVIDIA, and older drivers, which compile the PTX; it is taken to need what 8.0 does.
 	ptx = Arch{Arch: kernels.SM80, name: "sm_80", product: "compute_80", format: ".ptx", parts: true}
 )
@@ -40,20 +42,24 @@ var (
 	wholeTypes = byteTypes[1:]
 )
 
-// hips are the architectures of scripts/hip.sh. Code objects run on the very architecture
-// that they are made for. Peak rates are those of AMD's data sheets, matrix fp32 and bf16: MI100
-// 46.1 and 92.3 TFLOPS (f16 184.6), MI210 45.3 and 181.0, MI300X 163.4 and 1307.4. For int8 they are those of f16, of MI300X for int8 and
-// fp8 twice that.
+// hips are the architectures of scripts/hip.sh. Code objects run on the very architecture that they are made
+// for. Peak rates are those of AMD's data sheets, matrix fp32 and bf16: MI100 46.1 and 92.3 TFLOPS (f16
+// 184.6), MI210 45.3 and 181.0, MI300X 163.4 and 1307.4. For int8 they are those of f16, of MI300X for int8
+// and fp8 twice that.
 var hips = map[string]Arch{
-	"gfx908":  {Arch: kernels.Matrix, name: "gfx908", product: "gfx908", format: ".co", matrixBits16: 2, matrixBytes: 4, bytes: wholeTypes},
-	"gfx90a":  {Arch: kernels.Matrix, name: "gfx90a", product: "gfx90a", format: ".co", matrixBits16: 4, matrixBytes: 4, bytes: wholeTypes},
-	"gfx942":  {Arch: kernels.Matrix, name: "gfx942", product: "gfx942", format: ".co", matrixBits16: 8, matrixBytes: 16, bytes: byteTypes},
+	"gfx908": {Arch: kernels.Matrix, name: "gfx908", product: "gfx908", format: ".co", matrixBits16: 2,
+		matrixBytes: 4, bytes: wholeTypes},
+	"gfx90a": {Arch: kernels.Matrix, name: "gfx90a", product: "gfx90a", format: ".co", matrixBits16: 4,
+		matrixBytes: 4, bytes: wholeTypes},
+	"gfx942": {Arch: kernels.Matrix, name: "gfx942", product: "gfx942", format: ".co", matrixBits16: 8,
+		matrixBytes: 16, bytes: byteTypes},
 	"gfx1030": {Arch: kernels.FMA, name: "gfx1030", product: "gfx1030", format: ".co"},
 	"gfx1100": {Arch: kernels.FMA, name: "gfx1100", product: "gfx1100", format: ".co"},
 }
 
-// Release is the CUDA whose compiler made the cubins, as cuDriverGetVersion has it. NVIDIA promises that drivers of its major
-// version load them, and later ones (CUDA Compatibility, "Minor Version Compatibility"); CUDA 13 has another format of cubins than 12.
+// Release is the CUDA whose compiler made the cubins, as cuDriverGetVersion has it. NVIDIA promises that
+// drivers of its major version load them, and later ones (CUDA Compatibility, "Minor Version Compatibility");
+// CUDA 13 has another format of cubins than 12.
 const Release = 13000 // 1000*major + 10*minor
 
 // CUDA finds the code for a compute capability from 8.0 (Ampere) on, which brought the
@@ -81,7 +87,8 @@ func HIP(gfx string) (Arch, error) {
 	arch, ok := hips[name]
 	if !ok {
 		known := slices.Sorted(maps.Keys(hips))
-		return Arch{}, fmt.Errorf("no code for this GPU: %q (there is for %s)", gfx, strings.Join(known, ", "))
+		return Arch{}, fmt.Errorf("no code for this GPU: %q (there is for %s)", gfx,
+			strings.Join(known, ", "))
 	}
 	return arch, nil
 }
@@ -98,8 +105,9 @@ func Archs() []Arch {
 // Name is the compiler's word for the architecture.
 func (a Arch) Name() string { return a.name }
 
-// Image names the code that is loaded for a kernel, for products.Read and for messages: its product, or of PTX the kernel alone, since
-// a driver takes 20 s to compile those of plain tiles, 29 those of tensor cores, and for one 0.4 s, up to about 1 (an H200's, 16 cores).
+// Image names the code that is loaded for a kernel, for products.Read and for messages: its product, or of
+// PTX the kernel alone, since a driver takes 20 s to compile those of plain tiles, 29 those of tensor cores,
+// and for one 0.4 s, up to about 1 (an H200's, 16 cores).
 func (a Arch) Image(k encoding.Kernel) string {
 	if a.format == ".ptx" {
 		return a.Product(k) + "/" + a.KernelName(k)
@@ -115,8 +123,8 @@ func (a Arch) Product(k encoding.Kernel) string {
 	return a.product + "_" + kernels.Part(k) + a.format
 }
 
-// Waits reports whether kernels wait for the launch in front of them, and so may begin before that ends (programmatic
-// dependent launch).
+// Waits reports whether kernels wait for the launch in front of them, and so may begin before that ends
+// (programmatic dependent launch).
 func (a Arch) Waits() bool { return a.waits }
 
 // RaggedKernels are the kernels that make items of ragged plans, which every architecture has: of each form,
@@ -126,7 +134,8 @@ func RaggedKernels() []encoding.Kernel { return kernels.Ragged() }
 // Describe says which kernels a device of the architecture has, and what they take, as
 // their compiler reports it: of each tile shape as much as the kernel that takes most.
 func (a Arch) Describe(d *planner.Device) error {
-	d.KernelKind, d.Kernels, d.Epilogues, d.Finishes, d.Pointers = encoding.KernelsNative, nil, true, true, true
+	d.KernelKind, d.Kernels, d.Epilogues, d.Finishes, d.Pointers = encoding.KernelsNative, nil, true, true,
+		true
 	d.Types, d.Native, d.Blocks = slices.Clone(a.Types), a.native(), a.name != "gfx908"
 	if slices.ContainsFunc(tile.Table(), func(s *tile.Shape) bool { return a.HasInt4(s) && a.Has(s) }) {
 		d.Types = append(d.Types, element.Int4)
@@ -137,9 +146,11 @@ func (a Arch) Describe(d *planner.Device) error {
 		}
 		taken, ok := resources[a.name][s.Name]
 		if !ok {
-			return fmt.Errorf("tile %s: it is not known what its kernels for %s take: build the products (make cuda, make hip), then go generate ./native", s.Name, a.name)
+			return fmt.Errorf("tile %s: it is not known what its kernels for %s take: build the products "+
+				"(make cuda, make hip), then go generate ./native", s.Name, a.name)
 		}
-		d.Kernels = append(d.Kernels, planner.KernelFacts{Tile: s, Resources: taken, Clusters: a.Clusters && s.Clusters, Epilogues: s.Epilogues, Halves: a.halfRate(s), Bytes: a.byteRate(s)})
+		d.Kernels = append(d.Kernels, planner.KernelFacts{Tile: s, Resources: taken, Clusters: a.Clusters &&
+			s.Clusters, Epilogues: s.Epilogues, Halves: a.halfRate(s), Bytes: a.byteRate(s)})
 	}
 	return nil
 }

@@ -31,14 +31,17 @@ type sanitizer struct {
 
 var (
 	plain = sanitizer{name: "plain", kernels: []string{"-O0"}}
-	// Reads and writes beyond arrays, and undefined arithmetic, but for addresses that kernels compute and do not use.
-	address = sanitizer{"address", []string{"-O0", "-fsanitize=address,undefined", "-fno-sanitize=pointer-overflow", "-fno-sanitize-recover=all"}, []string{"-DBG_SHIM_SANITIZER=1"}}
+	// Reads and writes beyond arrays, and undefined arithmetic, but for addresses that kernels compute and do
+	// not use.
+	address = sanitizer{"address", []string{"-O0", "-fsanitize=address,undefined",
+		"-fno-sanitize=pointer-overflow", "-fno-sanitize-recover=all"}, []string{"-DBG_SHIM_SANITIZER=1"}}
 	// Races between threads of a group.
 	thread = sanitizer{"thread", []string{"-O1", "-fsanitize=thread"}, []string{"-DBG_SHIM_SANITIZER=2"}}
 	// None; but parts are counted, and B of thin tiles copied, as kernels for CUDA do.
 	asCUDA = sanitizer{name: "as CUDA", kernels: []string{"-O0", "-DBG_AS_CUDA"}}
 	// Reads and writes of these beyond arrays.
-	asCUDAInBounds = sanitizer{"as CUDA in bounds", []string{"-O0", "-DBG_AS_CUDA", "-fsanitize=address"}, []string{"-DBG_SHIM_SANITIZER=1"}}
+	asCUDAInBounds = sanitizer{"as CUDA in bounds", []string{"-O0", "-DBG_AS_CUDA", "-fsanitize=address"},
+		[]string{"-DBG_SHIM_SANITIZER=1"}}
 )
 
 // requireTool skips a test that needs a compiler that is not there, unless the
@@ -78,7 +81,8 @@ func compile(args ...string) error {
 func buildRuntime(dir string, s sanitizer) (objects []string, err error) {
 	for _, name := range []string{"shim", "runner"} {
 		object := filepath.Join(dir, s.name+"-"+name+".o")
-		if err := compile(append(slices.Clone(s.shim), "-O1", "-c", filepath.Join("internal", "emulator", name+".cpp"), "-o", object)...); err != nil {
+		if err := compile(append(slices.Clone(s.shim), "-O1", "-c",
+			filepath.Join("internal", "emulator", name+".cpp"), "-o", object)...); err != nil {
 			return nil, err
 		}
 		objects = append(objects, object)
@@ -96,7 +100,8 @@ func buildEmulator(path, source string, s sanitizer, objects []string) (emulator
 func buildWarpgroupRuntime(dir string) (objects []string, err error) {
 	for _, name := range []string{"warpgroup", "products"} {
 		object := filepath.Join(dir, name+".o")
-		if err := compile("-O2", "-c", filepath.Join("internal", "emulator", name+".cpp"), "-o", object); err != nil {
+		if err := compile("-O2", "-c", filepath.Join("internal", "emulator", name+".cpp"), "-o",
+			object); err != nil {
 			return nil, err
 		}
 		objects = append(objects, object)
@@ -108,7 +113,8 @@ func buildWarpgroupRuntime(dir string) (objects []string, err error) {
 // objects, not a sanitizer's library, are told of all loads and stores.
 func buildWarpgroups(path, source, file string, objects []string, flags ...string) (emulator, error) {
 	kernels := path + "-kernels.o"
-	args := append(slices.Clone(flags), "-O0", "-fsanitize=thread", "-c", filepath.Join(source, "internal", "emulator", file), "-o", kernels)
+	args := append(slices.Clone(flags), "-O0", "-fsanitize=thread", "-c",
+		filepath.Join(source, "internal", "emulator", file), "-o", kernels)
 	err := compile(args...)
 	if err == nil {
 		err = compile(append(append(slices.Clone(flags), objects...), kernels, "-o", path)...)
@@ -123,8 +129,11 @@ var (
 	runtimes         = map[string]func() ([]string, error){}
 	emulators        = map[string]func() (emulator, error){}
 	warpgroupRuntime = sync.OnceValues(func() ([]string, error) { return buildWarpgroupRuntime(scratch) })
-	warpgroupsAsAre  = sync.OnceValues(func() (emulator, error) { return buildAsAre("warpgroup_kernels.cpp") })
-	int4AsAre        = sync.OnceValues(func() (emulator, error) { return buildAsAre("warpgroup_int4.cpp") })
+	warpgroupsAsAre  = sync.OnceValues(func() (emulator,
+		error) {
+		return buildAsAre("warpgroup_kernels.cpp")
+	})
+	int4AsAre = sync.OnceValues(func() (emulator, error) { return buildAsAre("warpgroup_int4.cpp") })
 )
 
 // buildAsAre compiles kernels of warpgroups as they are.
@@ -133,7 +142,8 @@ func buildAsAre(file string) (emulator, error) {
 	if err != nil {
 		return emulator{}, err
 	}
-	return buildWarpgroups(filepath.Join(scratch, file), ".", file, objects, "-fsanitize=undefined", "-fno-sanitize=pointer-overflow", "-fno-sanitize-recover=all")
+	return buildWarpgroups(filepath.Join(scratch, file), ".", file, objects, "-fsanitize=undefined",
+		"-fno-sanitize=pointer-overflow", "-fno-sanitize-recover=all")
 }
 
 func init() {
@@ -206,16 +216,18 @@ func copySources(dir string, made map[string]string) error {
 	return nil
 }
 
-// tiles are those of HIP that run in an emulator: a sample of all, and one with K groups always. With sanitizers it is of those
-// that have epilogues, one of short K groups and one of many threads. Of the others package gcn looks for accesses out
-// of bounds and races in what the compiler made of them, but for epilogues.
+// tiles are those of HIP that run in an emulator: a sample of all, and one with K groups always. With
+// sanitizers it is of those that have epilogues, one of short K groups and one of many threads. Of the others
+// package gcn looks for accesses out of bounds and races in what the compiler made of them, but for
+// epilogues.
 func (s sanitizer) tiles() []*tile.Shape {
 	return slices.DeleteFunc(tile.Of(tile.FMA), func(t *tile.Shape) bool {
 		if t.Name == "small-k8" {
 			return false
 		}
 		sanitized := t.Epilogues || t.Name == "medium-large"
-		return !builds.OnHIP(t) || s.name != plain.name && !sanitized || !sample.Kernels.PartDrawn(s.name+"/"+t.Name, 4)
+		return !builds.OnHIP(t) || s.name != plain.name && !sanitized ||
+			!sample.Kernels.PartDrawn(s.name+"/"+t.Name, 4)
 	})
 }
 
@@ -225,8 +237,8 @@ func (s sanitizer) source() (dir string, err error) {
 	return dir, copySources(dir, madeOf(s.tiles()...))
 }
 
-// compiled begins a test that runs what clang makes, in half of the time that g++ takes. Few such tests run while the text is as
-// green.txt has it, since compiling takes longest.
+// compiled begins a test that runs what clang makes, in half of the time that g++ takes. Few such tests run
+// while the text is as green.txt has it, since compiling takes longest.
 func compiled(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

@@ -38,7 +38,8 @@ func kernelTable(t *testing.T) string {
 	}
 	waves := hipOccupancy(t)
 	var b strings.Builder
-	fmt.Fprintf(&b, "| tile | %s |\n|---|%s\n", strings.Join(archs, " | "), strings.Repeat("---|", len(archs)))
+	fmt.Fprintf(&b, "| tile | %s |\n|---|%s\n", strings.Join(archs, " | "),
+		strings.Repeat("---|", len(archs)))
 	for _, shape := range tile.Of(tile.FMA) {
 		if !objects[0].Has(shape) {
 			continue
@@ -58,7 +59,8 @@ func (o hipObject) takes(t *testing.T, shape *tile.Shape, waves map[string]int) 
 	registers, shared, scratch, least := 0, 0, 0, 1<<10
 	for _, k := range o.Variants(shape) {
 		meta := o.kernel(t, k)
-		registers, shared, scratch = max(registers, meta.VGPRs), max(shared, meta.LDS), max(scratch, meta.Scratch)
+		registers, shared, scratch = max(registers, meta.VGPRs), max(shared, meta.LDS),
+			max(scratch, meta.Scratch)
 		least = min(least, waves[o.Object.Arch+" "+meta.Name])
 	}
 	text := fmt.Sprintf("%d, %d, %d", registers, shared, least)

@@ -34,7 +34,8 @@ type emulatorJob struct {
 	plan    *planner.Plan
 	shape   *tile.Shape // of plain fp32: that of all problems
 	a, b, c []float32
-	how     [2]uint32          // internal/emulator/runner.cpp: order of threads (bg_shim_order), lanes of a wave
+	// internal/emulator/runner.cpp: order of threads (bg_shim_order), lanes of a wave
+	how     [2]uint32
 	matrix  bool               // use the kernels for matrix cores, where there are any
 	exact   bool               // results are exact
 	workers int                // with dynamic tiles, up to three at a time; 0: as the plan says
@@ -46,8 +47,10 @@ type emulatorJob struct {
 
 func (j *emulatorJob) String() string {
 	p, o := &j.plan.Batch[0], &j.plan.Options
-	return fmt.Sprintf("tile %s, schedule %s, %s, %s, C of %s, epilogue %+v, first problem %dx%dx%d, transA %v, transB %v, run as %d, matrix cores %v, far %d",
-		o.Tile, o.Schedule, o.Compute, o.TypeA, o.TypeC, o.Epilogue, p.M, p.N, p.K, p.TransA, p.TransB, j.how, j.matrix, j.far)
+	return fmt.Sprintf("tile %s, schedule %s, %s, %s, C of %s, epilogue %+v, first problem %dx%dx%d, "+
+		"transA %v, transB %v, run as %d, matrix cores %v, far %d",
+		o.Tile, o.Schedule, o.Compute, o.TypeA, o.TypeC, o.Epilogue, p.M, p.N, p.K, p.TransA, p.TransB, j.how,
+		j.matrix, j.far)
 }
 
 // dynamic reports whether workers take dynamic tiles.
@@ -70,7 +73,8 @@ func (f *jobFile) launch(a Arch, l *encoding.Launch) {
 	var name [40]byte
 	copy(name[:len(name)-1], a.KernelName(l.Kernel))
 	threads, shared := Geometry(l.Kernel)
-	f.put(name, uint32(l.Count), uint32(Pieces(l)), uint32(threads), uint32(shared), uint32(l.Items), uint32(l.Table), uint32(l.TableMark()),
+	f.put(name, uint32(l.Count), uint32(Pieces(l)), uint32(threads), uint32(shared), uint32(l.Items),
+		uint32(l.Table), uint32(l.TableMark()),
 		uint32(l.BaseA), uint32(l.BaseB), uint32(l.BaseC), uint32(l.BaseB2), l.Epilogue.Word())
 }
 
@@ -81,7 +85,8 @@ func (f *jobFile) job(j *emulatorJob) {
 		if l := &launches[i]; l.Dynamic && j.workers > 0 {
 			l.Count, l.Table = j.workers, len(words)
 			tiles, turn := len(j.plan.Segments), 1+l.Count%3
-			words = append(words, 0, uint32(tiles), uint32(l.Count*turn), uint32(turn), uint32((tiles-1)/turn))
+			words = append(words, 0, uint32(tiles), uint32(l.Count*turn), uint32(turn),
+				uint32((tiles-1)/turn))
 			workspace = max(workspace, l.Count*j.plan.Device.Kept(&l.Kernel))
 		}
 	}
@@ -92,7 +97,8 @@ func (f *jobFile) job(j *emulatorJob) {
 		b, b2 = bitsOf(wordsOf(o.TypeA, j.b)), bitsOf(wordsOf(o.TypeA, j.e.B2))
 	}
 	f.put(j.how, j.far, uint32(len(j.plan.Launches)), uint32(len(words)),
-		uint32(len(a)), uint32(len(b)), uint32(len(c)), uint32(workspace), uint32(len(b2)), uint32(len(bias)), uint32(len(j.e.Rows)))
+		uint32(len(a)), uint32(len(b)), uint32(len(c)), uint32(workspace), uint32(len(b2)), uint32(len(bias)),
+		uint32(len(j.e.Rows)))
 	for _, l := range launches {
 		f.launch(Arch{Arch: builds.Arch{Matrix: j.matrix}}, &l)
 	}
@@ -107,7 +113,8 @@ func wordsOf(of element.Type, numbers []float32) []float32 {
 	}
 	per := 4 / of.Bytes()
 	for i := range words {
-		if !slices.ContainsFunc(numbers[per*i:min(per*(i+1), len(numbers))], func(x float32) bool { return !isGap(x) }) {
+		if !slices.ContainsFunc(numbers[per*i:min(per*(i+1), len(numbers))],
+			func(x float32) bool { return !isGap(x) }) {
 			words[i] = gap
 		}
 	}
@@ -154,11 +161,14 @@ func (e emulator) run(dir string, jobs []*emulatorJob) error {
 		switch {
 		case o.Epilogue != planner.Epilogue{}:
 			j.e.Epilogue = o.Epilogue
-			_, err = reference.CheckIn(reference.Arithmetic{Compute: o.Compute, NarrowSums: j.plan.NarrowSums(), TypeC: o.TypeC, Epilogue: j.e}, j.plan.Batch, j.a, j.b, j.c, after)
+			_, err = reference.CheckIn(reference.Arithmetic{Compute: o.Compute,
+				NarrowSums: j.plan.NarrowSums(), TypeC: o.TypeC, Epilogue: j.e}, j.plan.Batch, j.a, j.b, j.c,
+				after)
 		case j.exact:
 			err = reference.CheckRounded(o.TypeC, j.plan.Batch, j.a, j.b, j.c, after)
 		default:
-			_, err = reference.CheckIn(reference.Arithmetic{Compute: o.Compute, NarrowSums: j.plan.NarrowSums(), TypeC: o.TypeC}, j.plan.Batch, j.a, j.b, j.c, after)
+			_, err = reference.CheckIn(reference.Arithmetic{Compute: o.Compute,
+				NarrowSums: j.plan.NarrowSums(), TypeC: o.TypeC}, j.plan.Batch, j.a, j.b, j.c, after)
 		}
 		if err != nil {
 			return fmt.Errorf("%v: %w", j, err)
@@ -194,7 +204,8 @@ var gap = math.Float32frombits(0x7fc0dead)
 // newJob plans a batch for a device. Matrices have gaps between and behind rows;
 // they begin, and their leading dimensions are, multiples of unit (1: odd). The last
 // row of the last matrix ends its buffer.
-func newJob(t *testing.T, device *planner.Device, b planner.Batch, options planner.Options, unit int, rng *rand.Rand) *emulatorJob {
+func newJob(t *testing.T, device *planner.Device, b planner.Batch, options planner.Options, unit int,
+	rng *rand.Rand) *emulatorJob {
 	t.Helper()
 	j := &emulatorJob{exact: rng.IntN(2) == 0}
 	values := func(s []float32) { reference.UniformOf(options.TypeA, rng, s) }
@@ -214,7 +225,8 @@ func newJob(t *testing.T, device *planner.Device, b planner.Batch, options plann
 
 // newFMAJob plans a batch for one tile, which the options need not name, on a GPU with matrix
 // cores; wide keeps matrices where 16-byte copies can go. finishes: kernels sum parts of tiles themselves.
-func newFMAJob(t *testing.T, b planner.Batch, shape *tile.Shape, o planner.Options, wide, finishes bool, rng *rand.Rand) *emulatorJob {
+func newFMAJob(t *testing.T, b planner.Batch, shape *tile.Shape, o planner.Options, wide, finishes bool,
+	rng *rand.Rand) *emulatorJob {
 	t.Helper()
 	unit := 1
 	if wide {
@@ -279,7 +291,8 @@ func tileJobs(t *testing.T, tile *tile.Shape, of element.Type, rows, cols []int)
 		{planner.ScheduleDataParallel, true, []int{33, 80, 0, 3, 16, 31}},
 		{planner.ScheduleBatched, true, []int{35, 16, 0, 5}},
 		{planner.ScheduleDynamic, false, []int{17, 0, 35, 16, 5, 3 * tile.TK}},
-		{planner.ScheduleSplitK, true, []int{4*tile.TK + 1, 16, 5 * tile.TK, 40*tile.TK - 1, 3, 2*tile.TK + 1, 1}},
+		{planner.ScheduleSplitK, true, []int{4*tile.TK + 1, 16, 5 * tile.TK, 40*tile.TK - 1, 3, 2*tile.TK + 1,
+			1}},
 		{planner.ScheduleStreamK, false, []int{4*tile.TK + 1, 11 * tile.TK, 0, 1}},
 		{planner.ScheduleDataParallel, true, []int{65, 127, 2, 30, 96, 1}}, // steps of halves are longer
 	} {
@@ -295,7 +308,8 @@ func tileJobs(t *testing.T, tile *tile.Shape, of element.Type, rows, cols []int)
 				for _, n := range cols {
 					b = append(b, planner.Problem{M: m, N: n, K: c.depths[len(b)%len(c.depths)],
 						TransA: transposition/2 == 1, TransB: transposition%2 == 1,
-						Alpha: planner.Scale([...]float32{1, -0.5, 1, -0.5, 0}[rng.IntN(5)]), Beta: [...]float32{0, 1, -0.5}[rng.IntN(3)]})
+						Alpha: planner.Scale([...]float32{1, -0.5, 1, -0.5, 0}[rng.IntN(5)]),
+						Beta:  [...]float32{0, 1, -0.5}[rng.IntN(3)]})
 				}
 			}
 			for c.schedule == planner.ScheduleDynamic && len(b) < 5 { // more tiles than workers
@@ -307,7 +321,9 @@ func tileJobs(t *testing.T, tile *tile.Shape, of element.Type, rows, cols []int)
 				o.TypeC = reference.NarrowC(of, i)
 			}
 			j := newFMAJob(t, b, tile, o, c.wide, finishes, rng)
-			some := func(property func(encoding.Launch) bool) bool { return slices.ContainsFunc(j.plan.Launches, property) }
+			some := func(is func(encoding.Launch) bool) bool {
+				return slices.ContainsFunc(j.plan.Launches, is)
+			}
 			require.Equal(t, split, some(func(l encoding.Launch) bool { return l.Fixup || l.Partials }), j)
 			require.True(t, finishes || !some(func(l encoding.Launch) bool { return l.Partials }), j)
 			if c.schedule == planner.ScheduleBatched && len(b) > 4 {
@@ -328,7 +344,8 @@ func partJobs(t *testing.T, tile *tile.Shape) []*emulatorJob {
 		rng := rand.New(rand.NewPCG(11, 0))
 		var b planner.Batch
 		for _, parts := range []int{2, 5, 8} {
-			b = append(b, planner.Problem{M: tile.TM - 1, N: tile.TN - 3, K: 4 * parts * tile.TK, Alpha: planner.Scale(0.3), Beta: 0.7})
+			b = append(b, planner.Problem{M: tile.TM - 1, N: tile.TN - 3, K: 4 * parts * tile.TK,
+				Alpha: planner.Scale(0.3), Beta: 0.7})
 		}
 		j := newFMAJob(t, b, tile, planner.Options{Schedule: planner.ScheduleSplitK}, false, order < 3, rng)
 		require.Equal(t, order < 3, j.plan.Launches[0].Partials, j)
@@ -391,12 +408,15 @@ func farJobs(t *testing.T, tile *tile.Shape) []*emulatorJob {
 		rng := rand.New(rand.NewPCG(9, uint64(transposition)))
 		for _, wide := range []bool{false, true} {
 			p := planner.Problem{M: tile.TM - 1, N: tile.TN - 1, K: 2*tile.TK + 5,
-				TransA: transposition/2 == 1, TransB: transposition%2 == 1, Alpha: planner.Scale(2), Beta: float32(transposition % 2)}
-			rows := newFMAJob(t, planner.Batch{p}, tile, planner.Options{Schedule: planner.ScheduleDataParallel}, wide, false, rng)
+				TransA: transposition/2 == 1, TransB: transposition%2 == 1, Alpha: planner.Scale(2),
+				Beta: float32(transposition % 2)}
+			rows := newFMAJob(t, planner.Batch{p}, tile,
+				planner.Options{Schedule: planner.ScheduleDataParallel}, wide, false, rng)
 			require.Len(t, rows.plan.Segments, 1)
 			rows.far = farRows
 			p.K *= 8
-			slots := newFMAJob(t, planner.Batch{p, p}, tile, planner.Options{Schedule: planner.ScheduleSplitK}, wide, wide == (transposition%2 == 1), rng)
+			slots := newFMAJob(t, planner.Batch{p, p}, tile,
+				planner.Options{Schedule: planner.ScheduleSplitK}, wide, wide == (transposition%2 == 1), rng)
 			require.Greater(t, slots.plan.Workspace, 2*tile.TM*tile.TN)
 			slots.far = uint32(tile.TM * tile.TN)
 			jobs = append(jobs, rows, slots)
@@ -438,7 +458,8 @@ func testTiles(t *testing.T, s sanitizer, jobs func(*testing.T, *tile.Shape) []*
 func TestKernelsEmulated(t *testing.T) {
 	testTiles(t, plain, func(t *testing.T, tile *tile.Shape) []*emulatorJob {
 		rows, cols := []int{tile.TM, 0, 1, tile.TM - 1, tile.TM + 3}, []int{tile.TN, 1, tile.TN + 5}
-		jobs := append(withKernels(tileJobs(t, tile, element.F32, rows, cols), 0, 1, 2), withKernels(farJobs(t, tile), 2)...)
+		jobs := append(withKernels(tileJobs(t, tile, element.F32, rows, cols), 0, 1, 2),
+			withKernels(farJobs(t, tile), 2)...)
 		return append(jobs, withKernels(typedJobs(t, tile, narrow, rows, cols), 0, 1, 2)...)
 	})
 }
@@ -472,14 +493,4 @@ func TestKernelsWithoutRaces(t *testing.T) {
 		rows, cols := []int{tile.TM - 1, 5}, []int{tile.TN - 2}
 		return withKernels(typedJobs(t, tile, someTypes, rows, cols), 2)
 	})
-}
-
-// TestNewTile runs a tile that the table does not have: its row is all that its kernels
-// are made from.
-func TestNewTile(t *testing.T) {
-	compiled(t)
-	shape := drivertest.NewTile
-	e, source := buildMutant(t, mutant{}, plain, madeOf(shape))
-	require.NoError(t, e.run(source, withKernels(tileJobs(t, shape, element.F32, []int{shape.TM, 1, shape.TM + 3}, []int{shape.TN, shape.TN + 5}), 0, 1)))
-	require.Contains(t, builds.CUDA("plain", []*tile.Shape{shape}, builds.All), "BG_TILE(new_2x4, Tile<16, 64, 16, 128, 2, 4, 3, 8>)\n")
 }

@@ -21,9 +21,11 @@ import (
 // these meet, but for a gather, which has one schedule that cuts and one that does not. Whether matrices
 // are aligned takes turns with the types. make plans one.
 func epilogueJobs(t *testing.T, s *tile.Shape, rows, cols []int, of element.Type,
-	make func(b planner.Batch, o planner.Options, wide bool, rng *rand.Rand) *emulatorJob) (jobs []*emulatorJob) {
+	make func(b planner.Batch, o planner.Options, wide bool,
+		rng *rand.Rand) *emulatorJob) (jobs []*emulatorJob) {
 	t.Helper()
-	for i, schedule := range []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleBatched, planner.ScheduleSplitK, planner.ScheduleStreamK, planner.ScheduleDynamic} {
+	for i, schedule := range []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleBatched,
+		planner.ScheduleSplitK, planner.ScheduleStreamK, planner.ScheduleDynamic} {
 		for n, e := range reference.Epilogues(slices.Max(rows)) {
 			transposition := (i + []int{0, 2, 1, 3, 2}[n]) % 4
 			rng := rand.New(rand.NewPCG(uint64(10*i+n), uint64(transposition)))
@@ -34,7 +36,8 @@ func epilogueJobs(t *testing.T, s *tile.Shape, rows, cols []int, of element.Type
 			var b planner.Batch
 			for _, m := range rows {
 				for _, n := range cols {
-					p := planner.Problem{M: m, N: n, K: depths[len(b)%len(depths)], TransA: transposition/2 == 1, TransB: transposition%2 == 1,
+					p := planner.Problem{M: m, N: n, K: depths[len(b)%len(depths)],
+						TransA: transposition/2 == 1, TransB: transposition%2 == 1,
 						Alpha: planner.Scale([...]float32{1, -0.5, 0}[rng.IntN(3)])}
 					if !e.Gated {
 						p.Beta = [...]float32{0, 1, -0.5}[rng.IntN(3)]
@@ -48,7 +51,8 @@ func epilogueJobs(t *testing.T, s *tile.Shape, rows, cols []int, of element.Type
 			reference.SetScales(&o.Epilogue, of, n)
 			j := make(b, o, (i+n+transposition+int(of))%2 == 0, rng)
 			if !e.Gated && (i == 2 || i == 3) {
-				require.True(t, slices.ContainsFunc(j.plan.Launches, func(l encoding.Launch) bool { return l.Fixup }), j)
+				require.True(t, slices.ContainsFunc(j.plan.Launches,
+					func(l encoding.Launch) bool { return l.Fixup }), j)
 			}
 			require.Equal(t, schedule == planner.ScheduleDynamic, j.dynamic(), j)
 			jobs = append(jobs, j)
@@ -58,7 +62,8 @@ func epilogueJobs(t *testing.T, s *tile.Shape, rows, cols []int, of element.Type
 }
 
 // fmaEpilogues are those of a tile of HIP's for some types, if it has kernels with an epilogue.
-func fmaEpilogues(t *testing.T, s *tile.Shape, rows, cols []int, types ...element.Type) (jobs []*emulatorJob) {
+func fmaEpilogues(t *testing.T, s *tile.Shape, rows, cols []int,
+	types ...element.Type) (jobs []*emulatorJob) {
 	t.Helper()
 	if !s.Epilogues {
 		return nil
@@ -72,15 +77,16 @@ func fmaEpilogues(t *testing.T, s *tile.Shape, rows, cols []int, types ...elemen
 	return append(jobs, notFinite(place))
 }
 
-// TestEpiloguesEmulated runs kernels of HIP with an epilogue as TestKernelsEmulated does those without, and as
-// TestKernelsInBounds and TestKernelsWithoutRaces do.
+// TestEpiloguesEmulated runs kernels of HIP with an epilogue as TestKernelsEmulated does those without, and
+// as TestKernelsInBounds and TestKernelsWithoutRaces do.
 func TestEpiloguesEmulated(t *testing.T) {
 	for _, s := range []sanitizer{plain, address, thread} {
 		t.Run(s.name, func(t *testing.T) {
 			testTiles(t, s, func(t *testing.T, tile *tile.Shape) []*emulatorJob {
 				rows, cols := []int{tile.TM + 3, 1, tile.TM}, []int{tile.TN + 5}
 				if s.name == plain.name {
-					return withKernels(fmaEpilogues(t, tile, rows, append(cols, tile.TN), append([]element.Type{element.F32}, narrow...)...), 0, 2)
+					return withKernels(fmaEpilogues(t, tile, rows, append(cols, tile.TN),
+						append([]element.Type{element.F32}, narrow...)...), 0, 2)
 				}
 				return withKernels(fmaEpilogues(t, tile, rows[:1], cols, someTypes...), 2)
 			})
@@ -105,7 +111,8 @@ func epilogueJob(t *testing.T, b planner.Batch, o planner.Options, unit int, rng
 // endLines makes operands end with a line of 16 bytes.
 func (j *emulatorJob) endLines() {
 	for _, operand := range []*[]float32{&j.a, &j.b, &j.e.B2} {
-		*operand = append(*operand, slices.Repeat([]float32{gap}, -len(*operand)&(16/j.plan.Options.TypeA.Bytes()-1))...)
+		*operand = append(*operand, slices.Repeat([]float32{gap},
+			-len(*operand)&(16/j.plan.Options.TypeA.Bytes()-1))...)
 	}
 }
 
@@ -149,9 +156,11 @@ func wgmmaEpilogues(t *testing.T, s *tile.Shape) (jobs []*emulatorJob) {
 }
 
 // smallAlphas has large sums, with alphas that lose bits, or all, where the scale of parts comes first.
-func smallAlphas(place func(b planner.Batch, o planner.Options, wide bool, rng *rand.Rand) *emulatorJob) *emulatorJob {
+func smallAlphas(place func(b planner.Batch, o planner.Options, wide bool,
+	rng *rand.Rand) *emulatorJob) *emulatorJob {
 	b := drivertest.SmallAlphas()
-	j := place(b, planner.Options{Epilogue: planner.Epilogue{Activation: planner.ReLU}}, false, rand.New(rand.NewPCG(1, 2)))
+	j := place(b, planner.Options{Epilogue: planner.Epilogue{Activation: planner.ReLU}}, false,
+		rand.New(rand.NewPCG(1, 2)))
 	values := drivertest.LargeIntegers(rand.New(rand.NewPCG(3, 4)))
 	for i := range b {
 		p := &b[i]
@@ -167,8 +176,11 @@ func smallAlphas(place func(b planner.Batch, o planner.Options, wide bool, rng *
 }
 
 // notFinite has sums that are NaN or infinite, which ReLU leaves, but for those below 0.
-func notFinite(place func(b planner.Batch, o planner.Options, wide bool, rng *rand.Rand) *emulatorJob) *emulatorJob {
-	j := place(planner.Batch{{M: 20, N: 30, K: 5}}, planner.Options{Epilogue: planner.Epilogue{Activation: planner.ReLU}}, false, rand.New(rand.NewPCG(5, 6)))
+func notFinite(place func(b planner.Batch, o planner.Options, wide bool,
+	rng *rand.Rand) *emulatorJob) *emulatorJob {
+	j := place(planner.Batch{{M: 20, N: 30, K: 5}},
+		planner.Options{Epilogue: planner.Epilogue{Activation: planner.ReLU}}, false,
+		rand.New(rand.NewPCG(5, 6)))
 	p := &j.plan.Batch[0]
 	for i, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		j.a[p.A.Offset+(3+5*i)*p.A.LD+1] = float32(x)
@@ -177,9 +189,11 @@ func notFinite(place func(b planner.Batch, o planner.Options, wide bool, rng *ra
 }
 
 // blockJobs are plans as those of epilogueJobs, with scales of blocks, along which nothing is cut.
-func blockJobs(rows, cols []int, place func(b planner.Batch, o planner.Options, wide bool, rng *rand.Rand) *emulatorJob) (jobs []*emulatorJob) {
+func blockJobs(rows, cols []int, place func(b planner.Batch, o planner.Options, wide bool,
+	rng *rand.Rand) *emulatorJob) (jobs []*emulatorJob) {
 	depths := []int{513, 0, 128, 3, 300, 255, 129}
-	schedules := []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleBatched, planner.ScheduleDynamic}
+	schedules := []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleBatched,
+		planner.ScheduleDynamic}
 	for i, e := range append(reference.Epilogues(slices.Max(rows)), planner.Epilogue{}) {
 		e.ScaleA, e.ScaleB = planner.PerBlock, planner.PerBlock
 		for transposition := range 4 {
@@ -191,7 +205,8 @@ func blockJobs(rows, cols []int, place func(b planner.Batch, o planner.Options, 
 			var b planner.Batch
 			for _, m := range rows {
 				for _, n := range cols {
-					b = append(b, planner.Problem{M: m, N: n, K: depths[len(b)%len(depths)], TransA: transposition/2 == 1, TransB: transposition%2 == 1,
+					b = append(b, planner.Problem{M: m, N: n, K: depths[len(b)%len(depths)],
+						TransA: transposition/2 == 1, TransB: transposition%2 == 1,
 						Alpha: planner.Scale([...]float32{1, -0.5, 0}[rng.IntN(3)])})
 				}
 			}
@@ -204,8 +219,8 @@ func blockJobs(rows, cols []int, place func(b planner.Batch, o planner.Options, 
 	return jobs
 }
 
-// TestWarpgroupEpiloguesEmulated runs kernels of warpgroups with an epilogue as TestWarpgroupsEmulated does those
-// without.
+// TestWarpgroupEpiloguesEmulated runs kernels of warpgroups with an epilogue as TestWarpgroupsEmulated does
+// those without.
 func TestWarpgroupEpiloguesEmulated(t *testing.T) {
 	compiled(t)
 	for _, s := range warpgroupTiles() {
@@ -221,32 +236,53 @@ func TestWarpgroupEpiloguesEmulated(t *testing.T) {
 
 // epilogueMutants are mistakes in what kernels with an epilogue have beside.
 var epilogueMutants = []inSanitizer{
-	{mutant{"rows are not gathered", "epilogue/epilogue.cuh", "if (!has(kGather)) return r;", "return r;"}, plain},
-	{mutant{"rows that are none are loaded", "epilogue/epilogue.cuh", "return row < more.gatherRows ? row : 0;", "return row;"}, address},
-	{mutant{"the first row stands for one that is none", "epilogue/epilogue.cuh", "if (e.has(kGather) && e.rows[words.gatherAt + r] >= words.gatherRows) value[i] = 0.0f;", ""}, plain},
-	{mutant{"rows are listed of the tile before", "kernels/gemm.cuh", "more.template findRows<T>(items, number, rows, list);\n      barrier();", "more.template findRows<T>(items, number, rows, list);"}, thread},
-	{mutant{"more rows than there are", "epilogue/epilogue.cuh", "r < count ? rowOf(words, r) : 0", "rowOf(words, r)"}, address},
-	{mutant{"rows are not scattered", "epilogue/epilogue.cuh", "to[i] = e.rows[words.scatterAt + r];", "to[i] = r;"}, plain},
-	{mutant{"rows that are none are stored", "epilogue/epilogue.cuh", "stored[i] = to[i] < words.scatterRows;", ""}, address},
-	{mutant{"no bound of rows", "epilogue/epilogue.cuh", "stored[i] = r < rows;", "stored[i] = true;"}, address},
-	{mutant{"C is read though beta is 0", "epilogue/epilogue.cuh", "final && beta != 0.0f", "final && !second"}, plain},
-	{mutant{"the second product is with B", "epilogue/epilogue.cuh", "second ? static_cast<const Number*>(B2) : B", "B"}, plain},
+	{mutant{"rows are not gathered", "epilogue/epilogue.cuh", "if (!has(kGather)) return r;", "return r;"},
+		plain},
+	{mutant{"rows that are none are loaded", "epilogue/epilogue.cuh",
+		"return row < more.gatherRows ? row : 0;", "return row;"}, address},
+	{mutant{"the first row stands for one that is none", "epilogue/epilogue.cuh",
+		"if (e.has(kGather) && e.rows[words.gatherAt + r] >= words.gatherRows) value[i] = 0.0f;", ""}, plain},
+	{mutant{"rows are listed of the tile before", "kernels/gemm.cuh",
+		"more.template findRows<T>(items, number, rows, list);\n      barrier();",
+		"more.template findRows<T>(items, number, rows, list);"}, thread},
+	{mutant{"more rows than there are", "epilogue/epilogue.cuh", "r < count ? rowOf(words, r) : 0",
+		"rowOf(words, r)"}, address},
+	{mutant{"rows are not scattered", "epilogue/epilogue.cuh", "to[i] = e.rows[words.scatterAt + r];",
+		"to[i] = r;"}, plain},
+	{mutant{"rows that are none are stored", "epilogue/epilogue.cuh",
+		"stored[i] = to[i] < words.scatterRows;", ""}, address},
+	{mutant{"no bound of rows", "epilogue/epilogue.cuh", "stored[i] = r < rows;", "stored[i] = true;"},
+		address},
+	{mutant{"C is read though beta is 0", "epilogue/epilogue.cuh", "final && beta != 0.0f",
+		"final && !second"}, plain},
+	{mutant{"the second product is with B", "epilogue/epilogue.cuh",
+		"second ? static_cast<const Number*>(B2) : B", "B"}, plain},
 	{mutant{"partial tiles have a bias", "epilogue/epilogue.cuh", "if (partial) return sum;", ""}, plain},
-	{mutant{"both products are activated", "epilogue/epilogue.cuh", "return second ? old * v : e.activated(v);", "return second ? old * e.activated(v) : e.activated(v);"}, plain},
+	{mutant{"both products are activated", "epilogue/epilogue.cuh",
+		"return second ? old * v : e.activated(v);",
+		"return second ? old * e.activated(v) : e.activated(v);"}, plain},
 	{mutant{"fix-ups have no activation", "epilogue/epilogue.cuh", "  v = activated(v);\n", ""}, plain},
-	{mutant{"fix-ups store rows that are none", "epilogue/epilogue.cuh", "if (to >= words.scatterRows) return;", ""}, address},
-	{mutant{"each product of a tile is counted", "kernels/launch.cuh", "counts() && number % more.products() == 0", "counts()"}, plain},
-	{mutant{"tiles in turn are one product", "kernels/launch.cuh", "tile * more.products() : kNoTile", "tile : kNoTile"}, plain},
-	{mutant{"sums keep what zero points are worth", "epilogue/epilogue.cuh", "if (kWhole) sum = fmaf(-zeroA, sumB, sum);", ""}, plain},
-	{mutant{"fix-ups keep what zero points are worth", "epilogue/epilogue.cuh", "if (has(kZeros)) sum = fmaf(", "if (false) sum = fmaf("}, plain},
-	{mutant{"a row that is none has a zero point", "epilogue/epilogue.cuh", "      if (r >= words.gatherRows) return 0.0f;\n", ""}, address},
-	{mutant{"ReLU of NaN is 0", "epilogue/epilogue.cuh", "return v < 0.0f ? 0.0f : v;", "return v > 0.0f ? v : 0.0f;"}, plain},
+	{mutant{"fix-ups store rows that are none", "epilogue/epilogue.cuh",
+		"if (to >= words.scatterRows) return;", ""}, address},
+	{mutant{"each product of a tile is counted", "kernels/launch.cuh",
+		"counts() && number % more.products() == 0", "counts()"}, plain},
+	{mutant{"tiles in turn are one product", "kernels/launch.cuh", "tile * more.products() : kNoTile",
+		"tile : kNoTile"}, plain},
+	{mutant{"sums keep what zero points are worth", "epilogue/epilogue.cuh",
+		"if (kWhole) sum = fmaf(-zeroA, sumB, sum);", ""}, plain},
+	{mutant{"fix-ups keep what zero points are worth", "epilogue/epilogue.cuh",
+		"if (has(kZeros)) sum = fmaf(", "if (false) sum = fmaf("}, plain},
+	{mutant{"a row that is none has a zero point", "epilogue/epilogue.cuh",
+		"      if (r >= words.gatherRows) return 0.0f;\n", ""}, address},
+	{mutant{"ReLU of NaN is 0", "epilogue/epilogue.cuh", "return v < 0.0f ? 0.0f : v;",
+		"return v > 0.0f ? v : 0.0f;"}, plain},
 	{mutant{"SiLU is GELU", "epilogue/epilogue.cuh", "kind == kSiLU ? v :", "false ? v :"}, plain},
 }
 
 func TestEpilogueMutants(t *testing.T) {
 	s, err := tile.ByName("medium-k2")
 	require.NoError(t, err)
-	jobs := withKernels(fmaEpilogues(t, s, []int{s.TM + 3, 2 * s.TM, 5}, []int{s.TN + 5}, element.F32, element.BF16, element.Int8), 2)
+	jobs := withKernels(fmaEpilogues(t, s, []int{s.TM + 3, 2 * s.TM, 5}, []int{s.TN + 5}, element.F32,
+		element.BF16, element.Int8), 2)
 	testMutantsOf(t, []*tile.Shape{s}, jobs, epilogueMutants)
 }

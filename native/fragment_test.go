@@ -25,9 +25,12 @@ inline float __uint_as_float(uint32_t u) { float x; memcpy(&x, &u, 4); return x;
 int main() {
   for (uint32_t l = 0; l < 32; ++l) {
     const FragmentLane lane(l);
-    for (int e = 0; e < FragmentA::kElements; ++e) printf("A %u %d %u %u\n", l, e, lane.group + FragmentA::row(e), lane.member + FragmentA::k(e));
-    for (int e = 0; e < FragmentB::kElements; ++e) printf("B %u %d %u %u\n", l, e, lane.member + FragmentB::k(e), lane.group);
-    for (int e = 0; e < FragmentC::kElements; ++e) printf("C %u %d %u %u\n", l, e, lane.group + FragmentC::row(e), 2 * lane.member + FragmentC::column(e));
+    for (int e = 0; e < FragmentA::kElements; ++e) printf("A %u %d %u %u\n", l, e,
+    	lane.group + FragmentA::row(e), lane.member + FragmentA::k(e));
+    for (int e = 0; e < FragmentB::kElements; ++e) printf("B %u %d %u %u\n", l, e,
+    	lane.member + FragmentB::k(e), lane.group);
+    for (int e = 0; e < FragmentC::kElements; ++e) printf("C %u %d %u %u\n", l, e,
+    	lane.group + FragmentC::row(e), 2 * lane.member + FragmentC::column(e));
   }
   uint32_t bits;
   while (scanf("%u", &bits) == 1) {
@@ -47,7 +50,8 @@ func runFragment(t *testing.T, input string) []string {
 	}
 	source, program := filepath.Join(t.TempDir(), "fragment.cpp"), filepath.Join(t.TempDir(), "fragment")
 	require.NoError(t, os.WriteFile(source, []byte(fragmentProgram), 0o644))
-	out, err := exec.Command(compiler, "-std=c++17", "-O1", "-ffp-contract=off", "-Wall", "-I.", "-o", program, source).CombinedOutput()
+	out, err := exec.Command(compiler, "-std=c++17", "-O1", "-ffp-contract=off", "-Wall", "-I.", "-o",
+		program, source).CombinedOutput()
 	require.NoError(t, err, string(out))
 	run := exec.Command(program)
 	run.Stdin = strings.NewReader(input)
@@ -139,8 +143,10 @@ func TestScaledSplit(t *testing.T) {
 			x := scale * float64(c.x)
 			require.Zero(t, hi&0x1fff)
 			require.Equal(t, x, tf32(hi)+float64(math.Float32frombits(lo)), "hi + lo")
-			require.LessOrEqual(t, math.Abs(tf32(lo)), math.Abs(x)*0x1p-11, "lo is half of the last place of hi")
-			require.LessOrEqual(t, math.Abs(tf32(hi)+tf32(lo)-x), math.Abs(x)*0x1p-22, "what the tensor cores see")
+			require.LessOrEqual(t, math.Abs(tf32(lo)), math.Abs(x)*0x1p-11,
+				"lo is half of the last place of hi")
+			require.LessOrEqual(t, math.Abs(tf32(hi)+tf32(lo)-x), math.Abs(x)*0x1p-22,
+				"what the tensor cores see")
 		})
 	}
 }

@@ -18,8 +18,9 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// TestInstructionsOf runs kernels with matrix instructions of one architecture: with the one for bf16 of gfx908, whose
-// lanes give one word in place of two, and with those of gfx942: for int8, whose lanes give two in place of one, and for e4m3.
+// TestInstructionsOf runs kernels with matrix instructions of one architecture: with the one for bf16 of
+// gfx908, whose lanes give one word in place of two, and with those of gfx942: for int8, whose lanes give two
+// in place of one, and for e4m3.
 func TestInstructionsOf(t *testing.T) {
 	compiled(t)
 	for _, test := range []struct {
@@ -37,7 +38,9 @@ func TestInstructionsOf(t *testing.T) {
 			shape, err := tile.ByName(test.tile)
 			require.NoError(t, err)
 			e, source := buildMutant(t, mutant{}, plain.of(test.arch), madeOf(shape))
-			jobs := withKernels(tileJobs(t, shape, test.of, []int{3 * shape.TM, 5, shape.TM - 1, shape.TM + 3}, []int{shape.TN - 2, 2 * shape.TN, shape.TN + 5}), 2)
+			jobs := withKernels(tileJobs(t, shape, test.of,
+				[]int{3 * shape.TM, 5, shape.TM - 1, shape.TM + 3},
+				[]int{shape.TN - 2, 2 * shape.TN, shape.TN + 5}), 2)
 			switch test.of {
 			case element.Int8:
 				jobs = append(jobs, wholeJobs(t, shape)...)
@@ -60,7 +63,8 @@ func (s sanitizer) of(arch string) sanitizer {
 	return s
 }
 
-// nativeE4M3 are of matrix cores that take e4m3 as it is: all numbers and their products, epilogues, and scales of blocks.
+// nativeE4M3 are of matrix cores that take e4m3 as it is: all numbers and their products, epilogues, and
+// scales of blocks.
 func nativeE4M3(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 	t.Helper()
 	jobs = slices.Concat(bytesJobs(t, shape, element.E4M3), productJobs(t, shape), fmaBlocks(t, shape),
@@ -69,11 +73,13 @@ func nativeE4M3(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 	return slices.DeleteFunc(jobs, func(j *emulatorJob) bool { return !j.matrix })
 }
 
-// requireSmallBlocks: a scale of blocks that has the last bit that numbers of fp32 have is exact times 1, though products are sums of quarters.
+// requireSmallBlocks: a scale of blocks that has the last bit that numbers of fp32 have is exact times 1,
+// though products are sums of quarters.
 func requireSmallBlocks(t *testing.T, e emulator, shape *tile.Shape) {
 	t.Helper()
 	const small = 0x1p-126 + 0x1p-149
-	o := planner.Options{TypeA: element.E4M3, TypeC: element.F32, Epilogue: planner.Epilogue{ScaleA: planner.PerBlock, ScaleB: planner.PerBlock}}
+	o := planner.Options{TypeA: element.E4M3, TypeC: element.F32,
+		Epilogue: planner.Epilogue{ScaleA: planner.PerBlock, ScaleB: planner.PerBlock}}
 	j := newFMAJob(t, planner.Batch{{M: 1, N: 1, K: 1}}, shape, o, false, false, rand.New(rand.NewPCG(1, 2)))
 	j.matrix = true
 	p := &j.plan.Batch[0]
@@ -103,7 +109,8 @@ func wholeJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 	t.Helper()
 	for transposition := range 4 {
 		b := reference.OfWholeSums(transposition/2 == 1, transposition%2 == 1)
-		j := newFMAJob(t, b, shape, planner.Options{TypeA: element.Int8}, false, false, rand.New(rand.NewPCG(1, 2)))
+		j := newFMAJob(t, b, shape, planner.Options{TypeA: element.Int8}, false, false,
+			rand.New(rand.NewPCG(1, 2)))
 		j.exact, j.matrix = true, true
 		reference.WholeSums(j.plan.Batch, j.a, j.b)
 		jobs = append(jobs, j)
@@ -149,9 +156,10 @@ func TestBytesEmulated(t *testing.T) {
 // fmaBlocks are blockJobs of a tile.
 func fmaBlocks(t *testing.T, shape *tile.Shape) []*emulatorJob {
 	t.Helper()
-	return blockJobs([]int{shape.TM + 3, shape.TM - 1, 1}, []int{shape.TN + 5, 3}, func(b planner.Batch, o planner.Options, wide bool, rng *rand.Rand) *emulatorJob {
-		return newFMAJob(t, b, shape, o, wide, false, rng)
-	})
+	return blockJobs([]int{shape.TM + 3, shape.TM - 1, 1}, []int{shape.TN + 5, 3},
+		func(b planner.Batch, o planner.Options, wide bool, rng *rand.Rand) *emulatorJob {
+			return newFMAJob(t, b, shape, o, wide, false, rng)
+		})
 }
 
 // TestBlocksEmulated runs kernels of HIP with scales of blocks.
@@ -172,42 +180,68 @@ func TestBlocksEmulated(t *testing.T) {
 var bytesMutants = []inSanitizer{
 	{mutant{"NaN is a number", "element/element_hip.cuh", "0x7fff * isNaN", "0 * isNaN"}, plain},
 	{mutant{"numbers have no sign", "element/element_hip.cuh", "(apart & 0x00800080) << 8 | ", ""}, plain},
-	{mutant{"the exponent stays too small", "element/element_hip.cuh", "times256 = {256, 256}", "times256 = {128, 128}"}, plain},
-	{mutant{"negative numbers are positive", "element/element_hip.cuh", "(apart ^ 0x00800080)", "apart"}, plain},
-	{mutant{"two numbers of a word are the same", "amd/bits16_hip.cuh", "(loaded >> (16 * i + 8) & 0xff)", "(loaded >> (16 * i) & 0xff)"}, plain},
-	{mutant{"both words of a load are the same", "amd/bits16_hip.cuh", "(loaded >> (16 * i) & 0xff)", "(loaded & 0xff)"}, plain},
-	{mutant{"columns of a row are the same", "amd/bits16_hip.cuh", "(row[1] >> (8 * i) & 0xff)", "(row[1] & 0xff)"}, plain},
-	{mutant{"bytes behind the last word are left out", "amd/bits16_hip.cuh", "left % kPer != 0) {", "false) {"}, plain},
-	{mutant{"the last of three bytes is left out", "amd/bits16_hip.cuh", "i < kPer - 1; ++i", "i < kPer - 2; ++i"}, plain},
+	{mutant{"the exponent stays too small", "element/element_hip.cuh", "times256 = {256, 256}",
+		"times256 = {128, 128}"}, plain},
+	{mutant{"negative numbers are positive", "element/element_hip.cuh", "(apart ^ 0x00800080)", "apart"},
+		plain},
+	{mutant{"two numbers of a word are the same", "amd/bits16_hip.cuh", "(loaded >> (16 * i + 8) & 0xff)",
+		"(loaded >> (16 * i) & 0xff)"}, plain},
+	{mutant{"both words of a load are the same", "amd/bits16_hip.cuh", "(loaded >> (16 * i) & 0xff)",
+		"(loaded & 0xff)"}, plain},
+	{mutant{"columns of a row are the same", "amd/bits16_hip.cuh", "(row[1] >> (8 * i) & 0xff)",
+		"(row[1] & 0xff)"}, plain},
+	{mutant{"bytes behind the last word are left out", "amd/bits16_hip.cuh", "left % kPer != 0) {",
+		"false) {"}, plain},
+	{mutant{"the last of three bytes is left out", "amd/bits16_hip.cuh", "i < kPer - 1; ++i",
+		"i < kPer - 2; ++i"}, plain},
 	{mutant{"more bytes than there are", "amd/bits16_hip.cuh", "if (i < few) word", "word"}, address},
 }
 
 // wholeMutants are mistakes in what those for matrix cores have of int8.
 var wholeMutants = []inSanitizer{
 	{mutant{"bytes of rows change places", "amd/bits16_hip.cuh", "<< (8 * r)", "<< (8 * (r ^ 1))"}, plain},
-	{mutant{"columns of four rows are the same", "amd/bits16_hip.cuh", "(row[r] >> (8 * i) & 0xff)", "(row[r] & 0xff)"}, plain},
-	{mutant{"last columns are read as four", "amd/bits16_hip.cuh", "if (n == 2 || columns == n)", "if (true)"}, address},
-	{mutant{"last columns are written over", "amd/bits16_hip.cuh", "if (n > 2 && columns != n) return;", ""}, plain},
-	{mutant{"a row behind the last is read", "amd/bits16_hip.cuh", "+ r < left ?", "+ r < left + 1 ?"}, address},
-	{mutant{"bytes behind the last k count", "amd/mfma_bits16.cuh", "first + e < left", "first < left"}, plain},
-	{mutant{"sums are taken for fp32", "amd/mfma.cuh", "static_cast<float>(c[i][j][r])", "__builtin_bit_cast(float, c[i][j][r])"}, plain},
+	{mutant{"columns of four rows are the same", "amd/bits16_hip.cuh", "(row[r] >> (8 * i) & 0xff)",
+		"(row[r] & 0xff)"}, plain},
+	{mutant{"last columns are read as four", "amd/bits16_hip.cuh", "if (n == 2 || columns == n)",
+		"if (true)"}, address},
+	{mutant{"last columns are written over", "amd/bits16_hip.cuh", "if (n > 2 && columns != n) return;", ""},
+		plain},
+	{mutant{"a row behind the last is read", "amd/bits16_hip.cuh", "+ r < left ?", "+ r < left + 1 ?"},
+		address},
+	{mutant{"bytes behind the last k count", "amd/mfma_bits16.cuh", "first + e < left", "first < left"},
+		plain},
+	{mutant{"sums are taken for fp32", "amd/mfma.cuh", "static_cast<float>(c[i][j][r])",
+		"__builtin_bit_cast(float, c[i][j][r])"}, plain},
 }
 
 // blocksMutants are mistakes in what those with scales of blocks have.
 var blocksMutants = []inSanitizer{
-	{mutant{"rows have the scales of the first", "amd/steps_hip.cuh", "rowOf(threadId()) * scaleBlocks", "rowOf(0) * scaleBlocks"}, plain},
+	{mutant{"rows have the scales of the first", "amd/steps_hip.cuh", "rowOf(threadId()) * scaleBlocks",
+		"rowOf(0) * scaleBlocks"}, plain},
 	{mutant{"rows have one scale", "amd/steps_hip.cuh", "* scaleBlocks(depth) + k", "+ k"}, plain},
-	{mutant{"A has the scales of the first block", "amd/steps_hip.cuh", "scaleBlocks(depth) + k / kScaleBlock", "scaleBlocks(depth)"}, plain},
-	{mutant{"B has the scale of the first block", "amd/steps_hip.cuh", "at.scaleBAt + k / kScaleBlock", "at.scaleBAt"}, plain},
-	{mutant{"scales land in the first stage", "amd/steps_hip.cuh", "scales[pending + threadId()]", "scales[threadId()]"}, thread},
-	{mutant{"scales land behind the barrier", "kernels/gemm.cuh", "        scales.land(shared + kOperandFloats);\n        barrier();", "        barrier();\n        scales.land(shared + kOperandFloats);"}, thread},
-	{mutant{"scales of rows that do not exist", "kernels/gemm.cuh", "min(r, rows - 1); }, stage", "r; }, stage"}, address},
-	{mutant{"rows of a thread have one scale", "amd/steps_hip.cuh", "return scale[i] * x;", "return scale[0] * x;"}, plain},
-	{mutant{"rows of a lane have one scale", "amd/mfma_bits16.cuh", "return rows.x[r];", "return rows.x[0];"}, plain},
-	{mutant{"blocks of a wave have the scales of the first", "amd/mfma_bits16.cuh", "scales + this->row + i * kBlock", "scales + this->row"}, plain},
-	{mutant{"steps are not summed from zero", "amd/mfma_bits16.cuh", "Block part = {};", "Block part = this->c[i][j];"}, plain},
-	{mutant{"a product of a step is left out", "amd/mfma_bits16.cuh", "for (int p = 0; p < kProducts; ++p) part", "for (int p = 1; p < kProducts; ++p) part"}, plain},
-	{mutant{"k's behind the last count", "amd/mfma_bits16.cuh", "return maskOf(i * kBlockK, left);", "return 0xffffffff;"}, plain},
+	{mutant{"A has the scales of the first block", "amd/steps_hip.cuh",
+		"scaleBlocks(depth) + k / kScaleBlock", "scaleBlocks(depth)"}, plain},
+	{mutant{"B has the scale of the first block", "amd/steps_hip.cuh", "at.scaleBAt + k / kScaleBlock",
+		"at.scaleBAt"}, plain},
+	{mutant{"scales land in the first stage", "amd/steps_hip.cuh", "scales[pending + threadId()]",
+		"scales[threadId()]"}, thread},
+	{mutant{"scales land behind the barrier", "kernels/gemm.cuh",
+		"        scales.land(shared + kOperandFloats);\n        barrier();",
+		"        barrier();\n        scales.land(shared + kOperandFloats);"}, thread},
+	{mutant{"scales of rows that do not exist", "kernels/gemm.cuh", "min(r, rows - 1); }, stage",
+		"r; }, stage"}, address},
+	{mutant{"rows of a thread have one scale", "amd/steps_hip.cuh", "return scale[i] * x;",
+		"return scale[0] * x;"}, plain},
+	{mutant{"rows of a lane have one scale", "amd/mfma_bits16.cuh", "return rows.x[r];", "return rows.x[0];"},
+		plain},
+	{mutant{"blocks of a wave have the scales of the first", "amd/mfma_bits16.cuh",
+		"scales + this->row + i * kBlock", "scales + this->row"}, plain},
+	{mutant{"steps are not summed from zero", "amd/mfma_bits16.cuh", "Block part = {};",
+		"Block part = this->c[i][j];"}, plain},
+	{mutant{"a product of a step is left out", "amd/mfma_bits16.cuh",
+		"for (int p = 0; p < kProducts; ++p) part", "for (int p = 1; p < kProducts; ++p) part"}, plain},
+	{mutant{"k's behind the last count", "amd/mfma_bits16.cuh", "return maskOf(i * kBlockK, left);",
+		"return 0xffffffff;"}, plain},
 }
 
 func TestBytesMutants(t *testing.T) {
@@ -228,23 +262,37 @@ func TestBlocksMutants(t *testing.T) {
 
 // nativeMutants are mistakes in what those of gfx942 have for e4m3.
 var nativeMutants = []inSanitizer{
-	{mutant{"matrix cores take bits as they are", "amd/bits16_hip.cuh", "return Format::native(four);", "return four;"}, plain},
-	{mutant{"-0 is NaN", "element/element_hip.cuh", "lerp(four, 0x7f7f7f7f, 0)", "lerp(four, 0x80808080, 0)"}, plain},
-	{mutant{"-0 is NaN in the last byte", "element/element_hip.cuh", "lerp(four, 0x7f7f7f7f, 0)", "lerp(four, 0x807f7f7f, 0)"}, plain},
-	{mutant{"the least number below zero is 0", "element/element_hip.cuh", "lerp(four, 0x7f7f7f7f, 0)", "lerp(four, 0x7e7e7e7e, 0)"}, plain},
-	{mutant{"numbers have no sign for matrix cores", "element/element_hip.cuh", "(signs & 0x80808080) | sizes", "(signs & 0) | sizes"}, plain},
-	{mutant{"more than the sign", "element/element_hip.cuh", "(signs & 0x80808080)", "(signs & 0xc0808080)"}, plain},
+	{mutant{"matrix cores take bits as they are", "amd/bits16_hip.cuh", "return Format::native(four);",
+		"return four;"}, plain},
+	{mutant{"-0 is NaN", "element/element_hip.cuh", "lerp(four, 0x7f7f7f7f, 0)", "lerp(four, 0x80808080, 0)"},
+		plain},
+	{mutant{"-0 is NaN in the last byte", "element/element_hip.cuh", "lerp(four, 0x7f7f7f7f, 0)",
+		"lerp(four, 0x807f7f7f, 0)"}, plain},
+	{mutant{"the least number below zero is 0", "element/element_hip.cuh", "lerp(four, 0x7f7f7f7f, 0)",
+		"lerp(four, 0x7e7e7e7e, 0)"}, plain},
+	{mutant{"numbers have no sign for matrix cores", "element/element_hip.cuh",
+		"(signs & 0x80808080) | sizes", "(signs & 0) | sizes"}, plain},
+	{mutant{"more than the sign", "element/element_hip.cuh", "(signs & 0x80808080)", "(signs & 0xc0808080)"},
+		plain},
 	{mutant{"NaN is a number for matrix cores", "element/element_hip.cuh", "next >> 7)", "0)"}, plain},
 	{mutant{"NaN is told of another byte", "element/element_hip.cuh", "next >> 7)", "next >> 15)"}, plain},
-	{mutant{"448 is NaN", "element/element_hip.cuh", "four & 0x7f7f7f7f, next = size + 0x01010101", "four & 0x7f7f7f7f, next = size + 0x02020202"}, plain},
-	{mutant{"signs of bytes reach others", "element/element_hip.cuh", "size = four & 0x7f7f7f7f", "size = four & 0x7f7fff7f"}, plain},
-	{mutant{"sums stay quarters", "amd/mfma_bits16.cuh", "times = E4M3::kNativeParts;", "times = 1.0f;"}, plain},
-	{mutant{"sums of steps become four times what they are", "amd/mfma_bits16.cuh", "    times = 1.0f;\n", ""}, plain},
+	{mutant{"448 is NaN", "element/element_hip.cuh", "four & 0x7f7f7f7f, next = size + 0x01010101",
+		"four & 0x7f7f7f7f, next = size + 0x02020202"}, plain},
+	{mutant{"signs of bytes reach others", "element/element_hip.cuh", "size = four & 0x7f7f7f7f",
+		"size = four & 0x7f7fff7f"}, plain},
+	{mutant{"sums stay quarters", "amd/mfma_bits16.cuh", "times = E4M3::kNativeParts;", "times = 1.0f;"},
+		plain},
+	{mutant{"sums of steps become four times what they are", "amd/mfma_bits16.cuh", "    times = 1.0f;\n",
+		""}, plain},
 	{mutant{"sums of steps stay quarters", "amd/steps_hip.cuh", " * kTimes;", ";"}, plain},
-	{mutant{"the factors change places", "amd/mfma_bits16.cuh", "__builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(a, b, sum", "__builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(b, a, sum"}, plain},
+	{mutant{"the factors change places", "amd/mfma_bits16.cuh",
+		"__builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(a, b, sum",
+		"__builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(b, a, sum"}, plain},
 	{mutant{"bytes of A change places", "amd/bits16_hip.cuh", "<< (8 * r)", "<< (8 * (3 - r))"}, plain},
-	{mutant{"steps of e4m3 are not summed from zero", "amd/mfma_bits16.cuh", "Block part = {};", "Block part = this->c[i][j];"}, plain},
-	{mutant{"bytes behind the last k count in e4m3", "amd/mfma_bits16.cuh", "first + e < left", "first < left"}, plain},
+	{mutant{"steps of e4m3 are not summed from zero", "amd/mfma_bits16.cuh", "Block part = {};",
+		"Block part = this->c[i][j];"}, plain},
+	{mutant{"bytes behind the last k count in e4m3", "amd/mfma_bits16.cuh", "first + e < left",
+		"first < left"}, plain},
 }
 
 // TestNativeMutants: large-8x8 has several blocks of a wave both ways.
@@ -261,7 +309,8 @@ func ofBytes(t *testing.T, name string, types []element.Type) (shape *tile.Shape
 	require.NoError(t, err)
 	for _, of := range types {
 		jobs = append(jobs, withKernels(bytesJobs(t, shape, of), 2)...)
-		jobs = append(jobs, withKernels(tileJobs(t, shape, of, []int{3 * shape.TM, 5, shape.TM + 3}, []int{shape.TN - 2, 2*shape.TN + 1}), 2)...)
+		jobs = append(jobs, withKernels(tileJobs(t, shape, of, []int{3 * shape.TM, 5, shape.TM + 3},
+			[]int{shape.TN - 2, 2*shape.TN + 1}), 2)...)
 	}
 	return shape, jobs
 }
@@ -272,7 +321,8 @@ func testMutantsOf(t *testing.T, shapes []*tile.Shape, jobs []*emulatorJob, muta
 }
 
 // testMutantsIn is testMutantsOf with the instructions of an architecture.
-func testMutantsIn(t *testing.T, arch string, shapes []*tile.Shape, jobs []*emulatorJob, mutants []inSanitizer) {
+func testMutantsIn(t *testing.T, arch string, shapes []*tile.Shape, jobs []*emulatorJob,
+	mutants []inSanitizer) {
 	t.Helper()
 	compiled(t)
 	testMutants(t, mutants, func(t *testing.T, m mutant, in sanitizer) error {

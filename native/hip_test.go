@@ -26,11 +26,11 @@ import (
 // cdna are the architectures with matrix cores, and devices that have them.
 var cdna = map[string]string{"gfx908": "mi100", "gfx90a": "mi210", "gfx942": "mi300x"}
 
-// TestHIPBuild makes kernels of products for AMD GPUs again: code and metadata come out as they
-// are. The whole takes six minutes of a core. Half of the architectures, others with each change, are made with all kernels that make
-// items and with one tile, which differ in stages, K groups, epilogues and matrix cores: what a kernel
-// becomes does not depend on those beside it. TestProductsAreCurrent says of all of them which sources
-// and products belong together.
+// TestHIPBuild makes kernels of products for AMD GPUs again: code and metadata come out as they are. The
+// whole takes six minutes of a core. Half of the architectures, others with each change, are made with all
+// kernels that make items and with one tile, which differ in stages, K groups, epilogues and matrix cores:
+// what a kernel becomes does not depend on those beside it. TestProductsAreCurrent says of all of them which
+// sources and products belong together.
 func TestHIPBuild(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
@@ -42,9 +42,11 @@ func TestHIPBuild(t *testing.T) {
 	require.NoError(t, err)
 	compiler, _, _ := strings.Cut(string(version), "\n")
 	if !strings.HasPrefix(manifest, "# "+compiler+"\n") {
-		skipUnlessRequired(t, "clang", "another compiler made the products: here is "+compiler+"; run scripts/hip.sh and commit them")
+		skipUnlessRequired(t, "clang",
+			"another compiler made the products: here is "+compiler+"; run scripts/hip.sh and commit them")
 	}
-	for arch, name := range map[string]string{"gfx908": "medium-k2", "gfx90a": "small-k8", "gfx942": "large", "gfx1030": "tiny-k4", "gfx1100": "tall-8x4"} {
+	for arch, name := range map[string]string{"gfx908": "medium-k2", "gfx90a": "small-k8", "gfx942": "large",
+		"gfx1030": "tiny-k4", "gfx1100": "tall-8x4"} {
 		t.Run(arch, func(t *testing.T) {
 			sample.Products.Skip(t, 2)
 			t.Parallel()
@@ -59,7 +61,8 @@ func TestHIPBuild(t *testing.T) {
 				require.True(t, ok, k.Name)
 				require.Equal(t, *before, k)
 				require.NotEmpty(t, own[k.Name], k.Name)
-				require.True(t, bytes.Equal(code[k.Name], own[k.Name]), "%s: the products differ: run scripts/hip.sh and commit them", k.Name)
+				require.True(t, bytes.Equal(code[k.Name], own[k.Name]),
+					"%s: the products differ: run scripts/hip.sh and commit them", k.Name)
 				// What the hardware is told, but for where the kernel begins.
 				of, is := code[k.Name+".kd"], own[k.Name+".kd"]
 				require.Len(t, is, 64)
@@ -67,7 +70,8 @@ func TestHIPBuild(t *testing.T) {
 			}
 			occupancy, err := os.ReadFile(filepath.Join(built, "hip-occupancy.tsv"))
 			require.NoError(t, err)
-			require.Subset(t, slices.Collect(strings.Lines(product(t, "hip-occupancy.tsv"))), slices.Collect(strings.Lines(string(occupancy))))
+			require.Subset(t, slices.Collect(strings.Lines(product(t, "hip-occupancy.tsv"))),
+				slices.Collect(strings.Lines(string(occupancy))))
 		})
 	}
 }
@@ -160,7 +164,9 @@ func TestHIPImage(t *testing.T) {
 	}
 	for _, gfx := range []string{"", "gfx906", "gfx90a0", "gfx1031:x"} {
 		_, err := HIP(gfx)
-		require.EqualError(t, err, fmt.Sprintf("no code for this GPU: %q (there is for gfx1030, gfx1100, gfx908, gfx90a, gfx942)", gfx))
+		require.EqualError(t, err,
+			fmt.Sprintf("no code for this GPU: %q (there is for gfx1030, gfx1100, gfx908, gfx90a, gfx942)",
+				gfx))
 	}
 }
 
@@ -196,12 +202,15 @@ func hipResources(k *codeobject.Kernel) occupancy.Resources {
 	return occupancy.Resources{Registers: max(k.VGPRs, k.AGPRs), ScalarRegisters: k.SGPRs, Shared: k.LDS}
 }
 
-// hipSpills are the bytes that kernels spill, by architecture, which none should: of elements of 16 bits once for many outputs, behind the
-// products, of e4m3 what is found in front of the first item; how often they load that again nobody has counted.
+// hipSpills are the bytes that kernels spill, by architecture, which none should: of elements of 16 bits once
+// for many outputs, behind the products, of e4m3 what is found in front of the first item; how often they
+// load that again nobody has counted.
 var hipSpills = map[string]map[string]int{
-	"gfx90a":  {"bg_large_8x8_tt_bf16_mfma_e": 88, "bg_large_8x8_tt_f16_mfma_e": 88, "bg_large_8x8_tn_e4m3_mfma_e": 20},
+	"gfx90a": {"bg_large_8x8_tt_bf16_mfma_e": 88, "bg_large_8x8_tt_f16_mfma_e": 88,
+		"bg_large_8x8_tn_e4m3_mfma_e": 20},
 	"gfx1030": {"bg_large_8x8_nt_e4m3_e": 8},
-	"gfx942":  {"bg_large_8x8_tt_bf16_mfma_e": 100, "bg_large_8x8_tt_f16_mfma_e": 100, "bg_large_8x8_tn_e4m3_mfma_e": 40},
+	"gfx942": {"bg_large_8x8_tt_bf16_mfma_e": 100, "bg_large_8x8_tt_f16_mfma_e": 100,
+		"bg_large_8x8_tn_e4m3_mfma_e": 40},
 }
 
 // checkKernel holds a kernel to what its loader and the planner count on.
@@ -268,7 +277,8 @@ func TestOccupancyModel(t *testing.T) {
 				continue
 			}
 			if meta.LDS%d.SharedGranule != 0 { // which clang does not know of
-				require.GreaterOrEqual(t, want, (got.Waves+d.SIMDs-1)/d.SIMDs, "%s: %+v of %+v", arch, got, *meta)
+				require.GreaterOrEqual(t, want, (got.Waves+d.SIMDs-1)/d.SIMDs, "%s: %+v of %+v", arch, got,
+					*meta)
 				continue
 			}
 			require.Equal(t, want, (got.Waves+d.SIMDs-1)/d.SIMDs, "%s: %+v of %+v", arch, got, *meta)
@@ -307,7 +317,8 @@ func TestInstructions(t *testing.T) {
 				switch {
 				case k.TypeB() == element.Int4: // sums of steps, times scales of groups
 					scaled = 4 * blocks
-				case k.Type == element.E4M3 && k.Epilogue != (encoding.Epilogue{}): // of whole ones and of the last one, times scales of blocks
+				// of whole ones and of the last one, times scales of blocks
+				case k.Type == element.E4M3 && k.Epilogue != (encoding.Epilogue{}):
 					scaled = 2 * 4 * blocks
 				}
 				require.Equal(t, scaled/2, n.packed, "%s %s", arch, name)
@@ -318,16 +329,17 @@ func TestInstructions(t *testing.T) {
 			if k.TypeB() == element.Int4 { // all steps are whole
 				last = 0
 			}
-			require.GreaterOrEqual(t, n.packed, shape.RM*shape.RN/2*(min(unrolled, max(16, 4*shape.Groups())/shape.Groups())+last), "%s %s", arch, name)
+			require.GreaterOrEqual(t, n.packed, shape.RM*shape.RN/2*(min(unrolled,
+				max(16, 4*shape.Groups())/shape.Groups())+last), "%s %s", arch, name)
 			require.Less(t, n.scalar, 8+unrolled*shape.RM*shape.RN, "%s %s", arch, name)
 			require.Empty(t, n.matrix, "%s %s", arch, name)
 		}
 	}
 }
 
-// instructions counts v_pk_fma_f32, other FMAs of fp32, v_accvgpr_read and _write, and, by the
-// type of the operands, v_mfma_f32_16x16x4_f32, v_mfma_f32_16x16x16 of bf16 and f16, v_mfma_i32_16x16x16i8 or 16x16x32_i8, and
-// v_mfma_f32_16x16x32_fp8_fp8.
+// instructions counts v_pk_fma_f32, other FMAs of fp32, v_accvgpr_read and _write, and, by the type of the
+// operands, v_mfma_f32_16x16x4_f32, v_mfma_f32_16x16x16 of bf16 and f16, v_mfma_i32_16x16x16i8 or
+// 16x16x32_i8, and v_mfma_f32_16x16x32_fp8_fp8.
 type instructions struct {
 	packed, scalar, moves int
 	matrix                map[element.Type]int

@@ -12,12 +12,13 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// groupJobs are plans of a tile of HIP's with B of 4 bits, in groups of 64 and of 128, with every epilogue, for each type of A. Along K nothing
-// is cut, since no step is a whole group.
+// groupJobs are plans of a tile of HIP's with B of 4 bits, in groups of 64 and of 128, with every epilogue,
+// for each type of A. Along K nothing is cut, since no step is a whole group.
 func groupJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 	t.Helper()
 	rows, cols := []int{shape.TM + 3, shape.TM - 1, 1}, []int{shape.TN + 5, 3}
-	schedules := []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleBatched, planner.ScheduleDynamic}
+	schedules := []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleBatched,
+		planner.ScheduleDynamic}
 	for i, e := range append(reference.Epilogues(slices.Max(rows)), planner.Epilogue{}) {
 		for turn, by := range []planner.Scaling{planner.PerGroup64, planner.PerGroup128} {
 			for j, of := range types16 {
@@ -25,12 +26,14 @@ func groupJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 				var b planner.Batch
 				for _, m := range rows {
 					for _, n := range cols {
-						b = append(b, planner.Problem{M: m, N: n, K: by.Group() * []int{3, 0, 1, 2}[len(b)%4], Alpha: planner.Scale([...]float32{1, -0.5, 0}[rng.IntN(3)])})
+						b = append(b, planner.Problem{M: m, N: n, K: by.Group() * []int{3, 0, 1, 2}[len(b)%4],
+							Alpha: planner.Scale([...]float32{1, -0.5, 0}[rng.IntN(3)])})
 					}
 				}
 				b[0].Alpha = planner.Scale(2)
 				e.ScaleB = by
-				o := planner.Options{TypeA: of, TypeB: by.TypeB(of), Schedule: schedules[(i+turn)%3], Epilogue: e}
+				o := planner.Options{TypeA: of, TypeB: by.TypeB(of), Schedule: schedules[(i+turn)%3],
+					Epilogue: e}
 				o.TypeC = of.TypesC()[(i+j)%len(of.TypesC())]
 				jobs = append(jobs, newFMAJob(t, b, shape, o, (i+j)%2 == 0, false, rng))
 			}
@@ -55,33 +58,54 @@ func TestInt4Emulated(t *testing.T) {
 
 // int4Mutants are mistakes in what those kernels have of their own.
 var int4Mutants = []inSanitizer{
-	{mutant{"bf16 has no zero point", "element/element_hip.cuh", "less = zero | 0x4300", "less = 0x4300"}, plain},
-	{mutant{"both bf16 of a word are the same", "element/element_hip.cuh", "number(static_cast<uint16_t>(more >> 16))", "number(static_cast<uint16_t>(more))"}, plain},
-	{mutant{"bf16 of a word change places", "element/element_hip.cuh", "__builtin_bit_cast(uint32_t, low) >> 16 | (__builtin_bit_cast(uint32_t, high) & 0xffff0000)", "__builtin_bit_cast(uint32_t, high) >> 16 | (__builtin_bit_cast(uint32_t, low) & 0xffff0000)"}, plain},
-	{mutant{"the first of two fp16 has a zero point alone", "element/element_hip.cuh", "zero * 0x00010001", "zero"}, plain},
+	{mutant{"bf16 has no zero point", "element/element_hip.cuh", "less = zero | 0x4300", "less = 0x4300"},
+		plain},
+	{mutant{"both bf16 of a word are the same", "element/element_hip.cuh",
+		"number(static_cast<uint16_t>(more >> 16))", "number(static_cast<uint16_t>(more))"}, plain},
+	{mutant{"bf16 of a word change places", "element/element_hip.cuh",
+		"__builtin_bit_cast(uint32_t, low) >> 16 | (__builtin_bit_cast(uint32_t, high) & 0xffff0000)",
+		"__builtin_bit_cast(uint32_t, high) >> 16 | (__builtin_bit_cast(uint32_t, low) & 0xffff0000)"},
+		plain},
+	{mutant{"the first of two fp16 has a zero point alone", "element/element_hip.cuh", "zero * 0x00010001",
+		"zero"}, plain},
 	{mutant{"a zero point has 3 bits", "amd/int4_hip.cuh", "zero = group & 15", "zero = group & 7"}, plain},
-	{mutant{"pairs of a word in another order", "amd/int4_hip.cuh", "value.x[w] >> 4 * p &", "value.x[w] >> 4 * (3 - p) &"}, plain},
+	{mutant{"pairs of a word in another order", "amd/int4_hip.cuh", "value.x[w] >> 4 * p &",
+		"value.x[w] >> 4 * (3 - p) &"}, plain},
 	{mutant{"words of a thread are the same", "amd/int4_hip.cuh", "value.x[w] >>", "value.x[0] >>"}, plain},
 	{mutant{"parts of a column are the same", "amd/int4_hip.cuh", "+ kWords * part;", ";"}, plain},
-	{mutant{"columns beyond the edge are read", "amd/int4_hip.cuh", "from = min(column, length - 1)", "from = column"}, address},
-	{mutant{"each half of a panel is the first", "amd/int4_hip.cuh", "8 * ld) + k % kInt4Panel / 8)", "8 * ld))"}, plain},
-	{mutant{"columns have the scales of the first", "amd/int4_hip.cuh", "groups = start.groups + from", "groups = start.groups"}, plain},
-	{mutant{"all groups are the first", "amd/int4_hip.cuh", "rowsOn(groups, k >> log, ld)", "rowsOn(groups, 0, ld)"}, plain},
+	{mutant{"columns beyond the edge are read", "amd/int4_hip.cuh", "from = min(column, length - 1)",
+		"from = column"}, address},
+	{mutant{"each half of a panel is the first", "amd/int4_hip.cuh", "8 * ld) + k % kInt4Panel / 8)",
+		"8 * ld))"}, plain},
+	{mutant{"columns have the scales of the first", "amd/int4_hip.cuh", "groups = start.groups + from",
+		"groups = start.groups"}, plain},
+	{mutant{"all groups are the first", "amd/int4_hip.cuh", "rowsOn(groups, k >> log, ld)",
+		"rowsOn(groups, 0, ld)"}, plain},
 	{mutant{"groups of 64 are taken for 128", "amd/int4_hip.cuh", "has(kGroups64) ? 6u : 7u", "7u"}, plain},
-	{mutant{"panels are as long as groups' words", "amd/int4_hip.cuh", "k / kInt4Panel, 8 * ld)", "k / kInt4Panel, ld)"}, plain},
-	{mutant{"pairs land in the first stage", "amd/int4_hip.cuh", "to + pending + 4 * (4 * w + p)", "to + 4 * (4 * w + p)"}, thread},
-	{mutant{"scales land in the first stage", "amd/int4_hip.cuh", "to + pending + 4 * T::TK", "to + 4 * T::TK"}, thread},
-	{mutant{"columns of a thread have one scale", "amd/int4_hip.cuh", "return scale[j] * y;", "return scale[0] * y;"}, plain},
-	{mutant{"K groups read other scales", "amd/int4_hip.cuh", "(T::TK - this->group) * kPitchB", "T::TK * kPitchB"}, plain},
-	{mutant{"blocks of a wave have one scale", "amd/mfma_bits16.cuh", "kPitchB + j * kBlock];", "kPitchB];"}, plain},
-	{mutant{"lanes read scales of other rows", "amd/mfma_bits16.cuh", "b[(T::TK - this->firstK())", "b[(T::TK - this->group)"}, plain},
-	{mutant{"the second product has the words of B", "amd/int4_hip.cuh", "Epilogue::operandB(items, number, item, reinterpret_cast<const uint32_t*>(B))", "reinterpret_cast<const uint32_t*>(B)"}, plain},
+	{mutant{"panels are as long as groups' words", "amd/int4_hip.cuh", "k / kInt4Panel, 8 * ld)",
+		"k / kInt4Panel, ld)"}, plain},
+	{mutant{"pairs land in the first stage", "amd/int4_hip.cuh", "to + pending + 4 * (4 * w + p)",
+		"to + 4 * (4 * w + p)"}, thread},
+	{mutant{"scales land in the first stage", "amd/int4_hip.cuh", "to + pending + 4 * T::TK",
+		"to + 4 * T::TK"}, thread},
+	{mutant{"columns of a thread have one scale", "amd/int4_hip.cuh", "return scale[j] * y;",
+		"return scale[0] * y;"}, plain},
+	{mutant{"K groups read other scales", "amd/int4_hip.cuh", "(T::TK - this->group) * kPitchB",
+		"T::TK * kPitchB"}, plain},
+	{mutant{"blocks of a wave have one scale", "amd/mfma_bits16.cuh", "kPitchB + j * kBlock];", "kPitchB];"},
+		plain},
+	{mutant{"lanes read scales of other rows", "amd/mfma_bits16.cuh", "b[(T::TK - this->firstK())",
+		"b[(T::TK - this->group)"}, plain},
+	{mutant{"the second product has the words of B", "amd/int4_hip.cuh",
+		"Epilogue::operandB(items, number, item, reinterpret_cast<const uint32_t*>(B))",
+		"reinterpret_cast<const uint32_t*>(B)"}, plain},
 }
 
 func TestInt4Mutants(t *testing.T) {
 	var shapes []*tile.Shape
 	var jobs []*emulatorJob
-	for _, name := range []string{"tiny-k4", "medium-k2"} { // with K groups; with several words of a thread and blocks of a wave
+	// with K groups; with several words of a thread and blocks of a wave
+	for _, name := range []string{"tiny-k4", "medium-k2"} {
 		shape, err := tile.ByName(name)
 		require.NoError(t, err)
 		shapes = append(shapes, shape)

@@ -57,7 +57,8 @@ func buildMutant(t *testing.T, m mutant, in sanitizer, made map[string]string) (
 }
 
 // testMutants runs the text as it is in some sanitizers, and with each mistake in the one that finds it.
-func testMutants(t *testing.T, mutants []inSanitizer, run func(t *testing.T, m mutant, in sanitizer) error, unharmed ...sanitizer) {
+func testMutants(t *testing.T, mutants []inSanitizer, run func(t *testing.T, m mutant, in sanitizer) error,
+	unharmed ...sanitizer) {
 	t.Helper()
 	for _, in := range unharmed {
 		t.Run("none, "+in.name, func(t *testing.T) {
@@ -72,68 +73,117 @@ func testMutants(t *testing.T, mutants []inSanitizer, run func(t *testing.T, m m
 // mutants are mistakes that must be found, which shows that the tests of kernels find
 // such mistakes.
 var mutants = []inSanitizer{
-	{mutant{"no barrier before a step is multiplied", "kernels/gemm.cuh", "barrier();\n        copy(in);", "copy(in);"}, plain},
-	{mutant{"no barrier after the last step", "kernels/gemm.cuh", "barrier();\n    sum.store(shared);", "sum.store(shared);"}, plain},
-	{mutant{"no barrier before outputs are read", "kernels/gemm.cuh", "sum.store(shared);\n    barrier();", "sum.store(shared);"}, plain},
+	{mutant{"no barrier before a step is multiplied", "kernels/gemm.cuh", "barrier();\n        copy(in);",
+		"copy(in);"}, plain},
+	{mutant{"no barrier after the last step", "kernels/gemm.cuh", "barrier();\n    sum.store(shared);",
+		"sum.store(shared);"}, plain},
+	{mutant{"no barrier before outputs are read", "kernels/gemm.cuh", "sum.store(shared);\n    barrier();",
+		"sum.store(shared);"}, plain},
 	{mutant{"no barrier between items", "kernels/gemm.cuh", "if (work.any()) barrier();", ""}, thread},
-	{mutant{"no barrier in the fix-up", "kernels/fixup.cuh", "sums[t] = sum;\n  barrier();", "sums[t] = sum;"}, thread},
-	{mutant{"a barrier for half the threads", "kernels/gemm.cuh", "sum.store(shared);\n    barrier();", "sum.store(shared);\n    if (threadId() < T::kThreads / 2) barrier();"}, plain},
+	{mutant{"no barrier in the fix-up", "kernels/fixup.cuh", "sums[t] = sum;\n  barrier();",
+		"sums[t] = sum;"}, thread},
+	{mutant{"a barrier for half the threads", "kernels/gemm.cuh", "sum.store(shared);\n    barrier();",
+		"sum.store(shared);\n    if (threadId() < T::kThreads / 2) barrier();"}, plain},
 	{mutant{"copy to the stage that is read", "kernels/gemm.cuh", "copy(in);", "copy(out);"}, plain},
-	{mutant{"stages do not alternate", "kernels/gemm.cuh", "out = out == kLastStage ? 0 : out + kStageFloats;", ""}, plain},
+	{mutant{"stages do not alternate", "kernels/gemm.cuh",
+		"out = out == kLastStage ? 0 : out + kStageFloats;", ""}, plain},
 	{mutant{"copies of B never land", "kernels/gemm.cuh", "        b.land();\n", ""}, plain},
-	{mutant{"copies land in the first stage", "kernels/operand.cuh", "pending = stage;", "pending = 0;"}, plain},
-	{mutant{"no bound of rows", "kernels/operand.cuh", "(row + j % kRows * kStride < length ? 1u : 0u) << j", "1u << j"}, address},
-	{mutant{"no bound of columns", "kernels/operand.cuh", "valid = column >= length ? 0 : vector", "valid = wide"}, address},
-	{mutant{"one of three last columns is left out", "kernels/operand.cuh", "i < 3; ++i", "i < 2; ++i"}, plain},
-	{mutant{"no bound of K in copies", "kernels/operand.cuh", "left < T::TK ? valid & lowBits(below(left, kStep) * kRows) : valid", "valid"}, address},
-	{mutant{"no bound of K in wide copies", "kernels/operand.cuh", "lowBits(rows), [&]", "0xffffffff, [&]"}, address},
+	{mutant{"copies land in the first stage", "kernels/operand.cuh", "pending = stage;", "pending = 0;"},
+		plain},
+	{mutant{"no bound of rows", "kernels/operand.cuh", "(row + j % kRows * kStride < length ? 1u : 0u) << j",
+		"1u << j"}, address},
+	{mutant{"no bound of columns", "kernels/operand.cuh", "valid = column >= length ? 0 : vector",
+		"valid = wide"}, address},
+	{mutant{"one of three last columns is left out", "kernels/operand.cuh", "i < 3; ++i", "i < 2; ++i"},
+		plain},
+	{mutant{"no bound of K in copies", "kernels/operand.cuh",
+		"left < T::TK ? valid & lowBits(below(left, kStep) * kRows) : valid", "valid"}, address},
+	{mutant{"no bound of K in wide copies", "kernels/operand.cuh", "lowBits(rows), [&]", "0xffffffff, [&]"},
+		address},
 	{mutant{"no bound of K in products", "kernels/gemm.cuh", "if (left >= T::TK) {", "if (true) {"}, plain},
 	{mutant{"no bound of K in matrix products", "amd/mfma.cuh", "k + lane / kBlock < left", "true"}, plain},
-	{mutant{"copies that are not to be made are", "amd/dialect_hip.h", "exists >> j & 1 ? from(j) : any", "from(j)"}, address},
-	{mutant{"a place in shared memory off by one", "kernels/operand.cuh", "to = sharedAddress(shared + k * kPitch + row)", "to = sharedAddress(shared + k * kPitch + row + 1)"}, plain},
-	{mutant{"a K group is not added", "kernels/gemm.cuh", "for (int g = 1; g < kGroups; ++g) value", "for (int g = 2; g < kGroups; ++g) value"}, plain},
-	{mutant{"a block of the matrix cores lies wrong", "amd/mfma.cuh", "lane / kBlock * 4) * T::TN", "lane / kBlock * 2) * T::TN"}, plain},
+	{mutant{"copies that are not to be made are", "amd/dialect_hip.h", "exists >> j & 1 ? from(j) : any",
+		"from(j)"}, address},
+	{mutant{"a place in shared memory off by one", "kernels/operand.cuh",
+		"to = sharedAddress(shared + k * kPitch + row)", "to = sharedAddress(shared + k * kPitch + row + 1)"},
+		plain},
+	{mutant{"a K group is not added", "kernels/gemm.cuh", "for (int g = 1; g < kGroups; ++g) value",
+		"for (int g = 2; g < kGroups; ++g) value"}, plain},
+	{mutant{"a block of the matrix cores lies wrong", "amd/mfma.cuh", "lane / kBlock * 4) * T::TN",
+		"lane / kBlock * 2) * T::TN"}, plain},
 	{mutant{"no bound of columns in the store", "kernels/gemm.cuh", "if (col >= cols) return;", ""}, plain},
-	{mutant{"no bound of rows in the store", "kernels/gemm.cuh", "if (r + i * kApart < rows) *rowsOn(to", "*rowsOn(to"}, plain},
-	{mutant{"C is read though beta is 0", "kernels/gemm.cuh", "if (beta == 0.0f) storeTile", "if (false) storeTile"}, plain},
-	{mutant{"alpha in partial sums", "kernels/gemm.cuh", "T::TN, T::TM, T::TN, 1.0f, 0.0f", "T::TN, T::TM, T::TN, __uint_as_float(item.alpha), 0.0f"}, plain},
-	{mutant{"a set of slots is not added", "kernels/fixup.cuh", "for (uint32_t s = 1; s < kSlotSets", "for (uint32_t s = 2; s < kSlotSets"}, plain},
-	{mutant{"slots out of order", "kernels/fixup.cuh", "part += sets * kVectors)", "part += kVectors)"}, plain},
+	{mutant{"no bound of rows in the store", "kernels/gemm.cuh", "if (r + i * kApart < rows) *rowsOn(to",
+		"*rowsOn(to"}, plain},
+	{mutant{"C is read though beta is 0", "kernels/gemm.cuh", "if (beta == 0.0f) storeTile",
+		"if (false) storeTile"}, plain},
+	{mutant{"alpha in partial sums", "kernels/gemm.cuh", "T::TN, T::TM, T::TN, 1.0f, 0.0f",
+		"T::TN, T::TM, T::TN, __uint_as_float(item.alpha), 0.0f"}, plain},
+	{mutant{"a set of slots is not added", "kernels/fixup.cuh", "for (uint32_t s = 1; s < kSlotSets",
+		"for (uint32_t s = 2; s < kSlotSets"}, plain},
+	{mutant{"slots out of order", "kernels/fixup.cuh", "part += sets * kVectors)", "part += kVectors)"},
+		plain},
 	{mutant{"rows in 32 bits", "kernels/staged.cuh", "static_cast<uint64_t>(n) * ld", "n * ld"}, plain},
-	{mutant{"slots in 32 bits", "kernels/gemm.cuh", "static_cast<uint64_t>(item.slot) * (T::TM * T::TN)", "item.slot * (T::TM * T::TN)"}, plain},
-	{mutant{"slots of the fix-up in 32 bits", "kernels/fixup.cuh", "static_cast<size_t>(item.slot + set) * kVectors", "(item.slot + set) * kVectors"}, plain},
-	{mutant{"C of fp32 is stored with 16 bits", "kernels/gemm.cuh", "item.slot == kFinal && (item.flags & kItemFloatC) == 0", "item.slot == kFinal"}, plain},
-	{mutant{"no bound of K in copies of pairs", "amd/bits16_hip.cuh", "loads < kLoads ? valid & lowBits(countBelow(k, loads, kStep) * kRows) : valid", "valid"}, address},
+	{mutant{"slots in 32 bits", "kernels/gemm.cuh", "static_cast<uint64_t>(item.slot) * (T::TM * T::TN)",
+		"item.slot * (T::TM * T::TN)"}, plain},
+	{mutant{"slots of the fix-up in 32 bits", "kernels/fixup.cuh",
+		"static_cast<size_t>(item.slot + set) * kVectors", "(item.slot + set) * kVectors"}, plain},
+	{mutant{"C of fp32 is stored with 16 bits", "kernels/gemm.cuh",
+		"item.slot == kFinal && (item.flags & kItemFloatC) == 0", "item.slot == kFinal"}, plain},
+	{mutant{"no bound of K in copies of pairs", "amd/bits16_hip.cuh",
+		"loads < kLoads ? valid & lowBits(countBelow(k, loads, kStep) * kRows) : valid", "valid"}, address},
 	{mutant{"half a word is left out", "amd/bits16_hip.cuh", "left % kPer != 0) {", "false) {"}, plain},
-	{mutant{"half a word is read whole", "amd/bits16_hip.cuh", "value[j] = firstOf(from(j), left % kPer)", "loadElements<4>(value + j, from(j))"}, address},
+	{mutant{"half a word is read whole", "amd/bits16_hip.cuh", "value[j] = firstOf(from(j), left % kPer)",
+		"loadElements<4>(value + j, from(j))"}, address},
 	{mutant{"a last column is read as two", "amd/bits16_hip.cuh", "columns == 1", "false"}, address},
 	{mutant{"a last column is left out", "amd/bits16_hip.cuh", "i < n - 1; ++i", "i < n - 2; ++i"}, plain},
-	{mutant{"no bound of columns of pairs", "amd/bits16_hip.cuh", "static_cast<uint32_t>(i) < columns", "true"}, address},
-	{mutant{"no bound of K in pairs of rows", "amd/bits16_hip.cuh", "if (left < kDeep * T::TK) {", "if (false) {"}, address},
-	{mutant{"rows of a pair change places", "amd/bits16_hip.cuh", "(row[0] & 0xffff) | row[1] << 16", "(row[1] & 0xffff) | row[0] << 16"}, plain},
-	{mutant{"a half behind the last k counts", "amd/bits16_hip.cuh", "step(a, b, 2 * k + 1 < left, are)", "step(a, b, true, are)"}, plain},
-	{mutant{"a half behind the last k counts in matrix products", "amd/mfma_bits16.cuh", "first + e < left", "first + e / 2 * 2 < left"}, plain},
-	{mutant{"a word behind the last k counts in matrix products", "amd/mfma_bits16.cuh", "uint32_t mask = 0;", "uint32_t mask = ~0u;"}, plain},
-	{mutant{"words of a lane are the same", "amd/mfma_bits16.cuh", "[i * kBlockK * kPitch]", "[i * 0 * kPitch]"}, plain},
-	{mutant{"parts are counted before all are stored", "kernels/fixup.cuh", "  barrier();  // all threads have stored\n", ""}, asCUDA},
-	{mutant{"parts are counted before they are released", "amd/dialect_hip.h", "  releaseStores();\n", ""}, thread},
+	{mutant{"no bound of columns of pairs", "amd/bits16_hip.cuh", "static_cast<uint32_t>(i) < columns",
+		"true"}, address},
+	{mutant{"no bound of K in pairs of rows", "amd/bits16_hip.cuh", "if (left < kDeep * T::TK) {",
+		"if (false) {"}, address},
+	{mutant{"rows of a pair change places", "amd/bits16_hip.cuh", "(row[0] & 0xffff) | row[1] << 16",
+		"(row[1] & 0xffff) | row[0] << 16"}, plain},
+	{mutant{"a half behind the last k counts", "amd/bits16_hip.cuh", "step(a, b, 2 * k + 1 < left, are)",
+		"step(a, b, true, are)"}, plain},
+	{mutant{"a half behind the last k counts in matrix products", "amd/mfma_bits16.cuh", "first + e < left",
+		"first + e / 2 * 2 < left"}, plain},
+	{mutant{"a word behind the last k counts in matrix products", "amd/mfma_bits16.cuh", "uint32_t mask = 0;",
+		"uint32_t mask = ~0u;"}, plain},
+	{mutant{"words of a lane are the same", "amd/mfma_bits16.cuh", "[i * kBlockK * kPitch]",
+		"[i * 0 * kPitch]"}, plain},
+	{mutant{"parts are counted before all are stored", "kernels/fixup.cuh",
+		"  barrier();  // all threads have stored\n", ""}, asCUDA},
+	{mutant{"parts are counted before they are released", "amd/dialect_hip.h", "  releaseStores();\n", ""},
+		thread},
 	{mutant{"parts of others are not acquired", "amd/dialect_hip.h", "  acquireStores();\n", ""}, thread},
-	{mutant{"parts stay counted", "amd/dialect_hip.h", "  if (counts) addAt(arrived, 0u - (count << shift));\n", ""}, plain},
-	{mutant{"waves of all numbers are counted together", "amd/dialect_hip.h", "waveSize() * kBits", "waveSize() * 0"}, plain},
+	{mutant{"parts stay counted", "amd/dialect_hip.h",
+		"  if (counts) addAt(arrived, 0u - (count << shift));\n", ""}, plain},
+	{mutant{"waves of all numbers are counted together", "amd/dialect_hip.h", "waveSize() * kBits",
+		"waveSize() * 0"}, plain},
 	{mutant{"a count runs over", "amd/dialect_hip.h", "kBits = 4,", "kBits = 3,"}, plain},
 	{mutant{"all lanes count", "amd/dialect_hip.h", "threadId() % waveSize() == 0", "true"}, plain},
 	{mutant{"the first group sums", "kernels/fixup.cuh", "tile.count)) return;", "1)) return;"}, plain},
-	{mutant{"a part is not added", "kernels/fixup.cuh", "slot + s < item.count", "slot + s + 1 < item.count"}, plain},
-	{mutant{"parts in another order", "kernels/fixup.cuh", "sum[i][0] += part[s]", "sum[i][0] += part[kSlots - 1 - s]"}, plain},
-	{mutant{"parts in 32 bits", "kernels/fixup.cuh", "static_cast<uint64_t>(item.slot) * kSlot", "item.slot * kSlot"}, plain},
-	{mutant{"no bound of columns in sums of parts", "kernels/fixup.cuh", " && col + j < item.cols()", ""}, plain},
-	{mutant{"C is read beyond its end for sums of parts", "kernels/fixup.cuh", "beta != 0.0f && has(n / 4, n % 4) ?", "beta != 0.0f ?"}, address},
+	{mutant{"a part is not added", "kernels/fixup.cuh", "slot + s < item.count", "slot + s + 1 < item.count"},
+		plain},
+	{mutant{"parts in another order", "kernels/fixup.cuh", "sum[i][0] += part[s]",
+		"sum[i][0] += part[kSlots - 1 - s]"}, plain},
+	{mutant{"parts in 32 bits", "kernels/fixup.cuh", "static_cast<uint64_t>(item.slot) * kSlot",
+		"item.slot * kSlot"}, plain},
+	{mutant{"no bound of columns in sums of parts", "kernels/fixup.cuh", " && col + j < item.cols()", ""},
+		plain},
+	{mutant{"C is read beyond its end for sums of parts", "kernels/fixup.cuh",
+		"beta != 0.0f && has(n / 4, n % 4) ?", "beta != 0.0f ?"}, address},
 	{mutant{"the counter does not wrap", "kernels/launch.cuh", "words()[kDynamicLast]", "kNoTile"}, plain},
-	{mutant{"two workers have a tile", "kernels/launch.cuh", "words()[kDynamicFirst] + next.get(taken, shared)", "words()[kDynamicFirst] + (next.get(taken, shared) | 1)"}, plain},
-	{mutant{"a tile is left out", "kernels/launch.cuh", "tile < words()[kDynamicEnd]", "tile + 1 < words()[kDynamicEnd]"}, plain},
-	{mutant{"the next tile is read before it is there", "amd/dialect_hip.h", "if (threadId() == 0) *word = told;\n    barrier();", "if (threadId() == 0) *word = told;"}, plain},
-	{mutant{"the next tile takes the place of others' sums", "amd/dialect_hip.h", "reinterpret_cast<uint32_t*>(shared);", "reinterpret_cast<uint32_t*>(shared) + 1;"}, thread},
-	{mutant{"no bound in the fix-up", "kernels/fixup.cuh", "if (row < rows && col + i < cols) {", "if (row < rows && col < cols) {"}, plain},
+	{mutant{"two workers have a tile", "kernels/launch.cuh",
+		"words()[kDynamicFirst] + next.get(taken, shared)",
+		"words()[kDynamicFirst] + (next.get(taken, shared) | 1)"}, plain},
+	{mutant{"a tile is left out", "kernels/launch.cuh", "tile < words()[kDynamicEnd]",
+		"tile + 1 < words()[kDynamicEnd]"}, plain},
+	{mutant{"the next tile is read before it is there", "amd/dialect_hip.h",
+		"if (threadId() == 0) *word = told;\n    barrier();", "if (threadId() == 0) *word = told;"}, plain},
+	{mutant{"the next tile takes the place of others' sums", "amd/dialect_hip.h",
+		"reinterpret_cast<uint32_t*>(shared);", "reinterpret_cast<uint32_t*>(shared) + 1;"}, thread},
+	{mutant{"no bound in the fix-up", "kernels/fixup.cuh", "if (row < rows && col + i < cols) {",
+		"if (row < rows && col < cols) {"}, plain},
 }
 
 // madeOf lists the kernels of tiles, of which one alone compiles soon, without those of ragged plans.
@@ -146,18 +196,21 @@ func TestMutants(t *testing.T) {
 	// One tile with K groups in the kernels with and without matrix cores.
 	shape, err := tile.ByName("small-k8")
 	require.NoError(t, err)
-	rows, cols := []int{3 * shape.TM, 5, shape.TM - 1, shape.TM + 3}, []int{shape.TN - 2, 2 * shape.TN, shape.TN + 5}
+	rows, cols := []int{3 * shape.TM, 5, shape.TM - 1, shape.TM + 3},
+		[]int{shape.TN - 2, 2 * shape.TN, shape.TN + 5}
 	jobs := withKernels(tileJobs(t, shape, element.F32, rows, cols), 2)
 	// Each operand along K and across it.
 	far := withKernels(farJobs(t, shape), 2)
-	jobs = slices.DeleteFunc(jobs, func(j *emulatorJob) bool { return j.plan.Batch[0].TransA != j.plan.Batch[0].TransB })
+	jobs = slices.DeleteFunc(jobs,
+		func(j *emulatorJob) bool { return j.plan.Batch[0].TransA != j.plan.Batch[0].TransB })
 	halves := withKernels(tileJobs(t, shape, element.F16, rows[1:], cols), 2)
 
 	parts := partJobs(t, shape)
 
 	// No job has bf16, whose kernels take a third of the time to compile.
 	made := madeOf()
-	made["lists/hip.inc"] = builds.HIP([]*tile.Shape{shape}, func(k encoding.Kernel) bool { return k.Type != element.BF16 })
+	made["lists/hip.inc"] = builds.HIP([]*tile.Shape{shape},
+		func(k encoding.Kernel) bool { return k.Type != element.BF16 })
 
 	run := func(t *testing.T, m mutant, in sanitizer) error {
 		t.Helper()
@@ -183,15 +236,25 @@ func TestMutants(t *testing.T) {
 // linesMutants are mistakes in how thin tiles copy B as kernels for CUDA do.
 var linesMutants = []inSanitizer{
 	{mutant{"rows begin with a sector", "kernels/gemm.cuh", "    return first;", "    return 0;"}, asCUDA},
-	{mutant{"rows begin where the first one does", "kernels/gemm.cuh", "first = Of::placeInSector(rowsOn(start, sum.group, ld))", "first = Of::placeInSector(start)"}, asCUDA},
-	{mutant{"each other row begins where the first one does", "kernels/gemm.cuh", "static_cast<int32_t>(next - first)", "static_cast<int32_t>(next - next)"}, asCUDA},
-	{mutant{"each other row is copied to where the first one is", "kernels/staged.cuh", "other = target(row + kApart, before);", "other = to;"}, asCUDA},
-	{mutant{"all rows are read in the last step as the first one is", "kernels/gemm.cuh", "step<T::RM>(a, b + (k / T::kGroups % 2 == 0 ? 0 : further));", "step<T::RM>(a, b);"}, asCUDA},
-	{mutant{"the last line of a row is missing", "kernels/staged.cuh", "if (threadId() < T::TK) copySector", "if (false) copySector"}, asCUDA},
-	{mutant{"the last line of a row is empty", "kernels/staged.cuh", "threadId() < left ? sizeEnd : 0", "0"}, asCUDA},
-	{mutant{"a step's rows are copied from the first", "kernels/staged.cuh", "    at = rowsOn(at, T::TK, ld);\n", ""}, asCUDA},
-	{mutant{"elements behind a row are read", "kernels/staged.cuh", "min(elements, kLine)", "(elements > 0 ? kLine : 0)"}, asCUDAInBounds},
-	{mutant{"rows that do not exist are read", "kernels/staged.cuh", "row + p * kApart < left;", "true;"}, asCUDAInBounds},
+	{mutant{"rows begin where the first one does", "kernels/gemm.cuh",
+		"first = Of::placeInSector(rowsOn(start, sum.group, ld))", "first = Of::placeInSector(start)"},
+		asCUDA},
+	{mutant{"each other row begins where the first one does", "kernels/gemm.cuh",
+		"static_cast<int32_t>(next - first)", "static_cast<int32_t>(next - next)"}, asCUDA},
+	{mutant{"each other row is copied to where the first one is", "kernels/staged.cuh",
+		"other = target(row + kApart, before);", "other = to;"}, asCUDA},
+	{mutant{"all rows are read in the last step as the first one is", "kernels/gemm.cuh",
+		"step<T::RM>(a, b + (k / T::kGroups % 2 == 0 ? 0 : further));", "step<T::RM>(a, b);"}, asCUDA},
+	{mutant{"the last line of a row is missing", "kernels/staged.cuh", "if (threadId() < T::TK) copySector",
+		"if (false) copySector"}, asCUDA},
+	{mutant{"the last line of a row is empty", "kernels/staged.cuh", "threadId() < left ? sizeEnd : 0", "0"},
+		asCUDA},
+	{mutant{"a step's rows are copied from the first", "kernels/staged.cuh",
+		"    at = rowsOn(at, T::TK, ld);\n", ""}, asCUDA},
+	{mutant{"elements behind a row are read", "kernels/staged.cuh", "min(elements, kLine)",
+		"(elements > 0 ? kLine : 0)"}, asCUDAInBounds},
+	{mutant{"rows that do not exist are read", "kernels/staged.cuh", "row + p * kApart < left;", "true;"},
+		asCUDAInBounds},
 	{mutant{"five rows are few", "kernels/gemm.cuh", "rows <= T::VA;", "rows <= T::VA + 1;"}, asCUDA},
 }
 
@@ -201,7 +264,8 @@ func TestLines(t *testing.T) {
 	tile, err := tile.ByName("thin-8x64")
 	require.NoError(t, err)
 	near := tileJobs(t, tile, element.F32, []int{tile.TM, 1, 5}, []int{tile.TN + 5, 1, tile.TN})
-	jobs := map[string][]*emulatorJob{asCUDA.name: slices.Concat(near, farJobs(t, tile)), asCUDAInBounds.name: near}
+	jobs := map[string][]*emulatorJob{asCUDA.name: slices.Concat(near, farJobs(t, tile)),
+		asCUDAInBounds.name: near}
 	testMutants(t, linesMutants, func(t *testing.T, m mutant, in sanitizer) error {
 		t.Helper()
 		e, source := buildMutant(t, m, in, madeOf(tile))
@@ -228,7 +292,8 @@ func TestPartsMutants(t *testing.T) {
 	}
 }
 
-// requireFound runs jobs with a mistake, which must fail. A sample of the mistakes is tried; all must have their place in the text.
+// requireFound runs jobs with a mistake, which must fail. A sample of the mistakes is tried; all must have
+// their place in the text.
 func requireFound(t *testing.T, m mutant, run func(*testing.T) error) {
 	t.Run(m.name, func(t *testing.T) {
 		m.text(t, ".")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/drivertest"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/occupancy"
 	"github.com/batchgemm/batchgemm/internal/tile"
@@ -42,7 +43,8 @@ func TestGenerated(t *testing.T) {
 		require.NoError(t, err)
 		got, err := os.ReadFile(name)
 		require.NoError(t, err)
-		require.Equal(t, string(want), string(got), "%s: run go generate ./native, then scripts/cuda.sh where nvcc is, and scripts/hip.sh", name)
+		require.Equal(t, string(want), string(got),
+			"%s: run go generate ./native, then scripts/cuda.sh where nvcc is, and scripts/hip.sh", name)
 	}
 }
 
@@ -82,10 +84,14 @@ func device(t *testing.T, name string) *planner.Device {
 
 func TestImage(t *testing.T) {
 	const (
-		sm80  = "sm_80_int4.cubin sm_80_plain.cubin sm_80_ragged.cubin sm_80_tensor.cubin sm_80_tensor_e4m3.cubin sm_80_tensor_int8.cubin"
-		sm90a = "sm_90a_aligned16.cubin sm_90a_int4.cubin sm_90a_plain.cubin sm_90a_ragged.cubin sm_90a_tensor.cubin " +
-			"sm_90a_tensor_e4m3.cubin sm_90a_tensor_int8.cubin sm_90a_wgmma.cubin sm_90a_wgmma16.cubin sm_90a_wgmma_e4m3.cubin sm_90a_wgmma_int8.cubin"
-		ptx = "compute_80_int4.ptx compute_80_plain.ptx compute_80_ragged.ptx compute_80_tensor.ptx compute_80_tensor_e4m3.ptx compute_80_tensor_int8.ptx"
+		sm80 = "sm_80_int4.cubin sm_80_plain.cubin sm_80_ragged.cubin sm_80_tensor.cubin " +
+			"sm_80_tensor_e4m3.cubin sm_80_tensor_int8.cubin"
+		sm90a = "sm_90a_aligned16.cubin sm_90a_int4.cubin sm_90a_plain.cubin sm_90a_ragged.cubin " +
+			"sm_90a_tensor.cubin " +
+			"sm_90a_tensor_e4m3.cubin sm_90a_tensor_int8.cubin sm_90a_wgmma.cubin sm_90a_wgmma16.cubin " +
+			"sm_90a_wgmma_e4m3.cubin sm_90a_wgmma_int8.cubin"
+		ptx = "compute_80_int4.ptx compute_80_plain.ptx compute_80_ragged.ptx compute_80_tensor.ptx " +
+			"compute_80_tensor_e4m3.ptx compute_80_tensor_int8.ptx"
 	)
 	for _, test := range []struct {
 		name                 string
@@ -112,7 +118,8 @@ func TestImage(t *testing.T) {
 					require.True(t, bytes.HasPrefix(read, []byte(test.begin)), file)
 					code[file] = string(read)
 				}
-				require.True(t, strings.Contains(code[file], arch.KernelName(k)), "%s: %s", file, arch.KernelName(k))
+				require.True(t, strings.Contains(code[file], arch.KernelName(k)), "%s: %s", file,
+					arch.KernelName(k))
 			}
 			require.Equal(t, test.files, strings.Join(slices.Sorted(maps.Keys(code)), " "))
 		})
@@ -121,7 +128,8 @@ func TestImage(t *testing.T) {
 	require.ErrorContains(t, err, "compute capability 7.5, 8.0 or newer is needed")
 }
 
-// TestKernelAlone: a kernel of PTX is loaded with what the product has in front of all, and without the others.
+// TestKernelAlone: a kernel of PTX is loaded with what the product has in front of all, and without the
+// others.
 func TestKernelAlone(t *testing.T) {
 	named := func(name string) *tile.Shape {
 		s, err := tile.ByName(name)
@@ -135,8 +143,11 @@ func TestKernelAlone(t *testing.T) {
 	}{
 		{"compute_80_plain.ptx/bg_small_nn", encoding.Kernel{Tile: named("small")}}, // the first
 		{"compute_80_plain.ptx/bg_thin_8x128_fixup", encoding.Kernel{Tile: named("thin-8x128"), Fixup: true}},
-		{"compute_80_tensor.ptx/bg_tensor_64x64_tt_tf32", encoding.Kernel{Tile: named("tensor-64x64"), TransA: true, TransB: true, TF32: true}},
-		{"compute_80_int8.ptx/bg_tensor_32x32_nt_int8_e", encoding.Kernel{Tile: named("tensor-32x32"), TransB: true, Type: element.Int8, Epilogue: encoding.Epilogue{Bias: true}}},
+		{"compute_80_tensor.ptx/bg_tensor_64x64_tt_tf32",
+			encoding.Kernel{Tile: named("tensor-64x64"), TransA: true, TransB: true, TF32: true}},
+		{"compute_80_int8.ptx/bg_tensor_32x32_nt_int8_e",
+			encoding.Kernel{Tile: named("tensor-32x32"), TransB: true, Type: element.Int8,
+				Epilogue: encoding.Epilogue{Bias: true}}},
 	} {
 		t.Run(test.image, func(t *testing.T) {
 			require.Equal(t, test.image, ptx.Image(test.kernel))
@@ -144,7 +155,8 @@ func TestKernelAlone(t *testing.T) {
 			require.NoError(t, err)
 			alone, err := cudaProducts.Read(test.image)
 			require.NoError(t, err)
-			front, entry, found := strings.Cut(string(alone), ".visible .entry "+ptx.KernelName(test.kernel)+"(")
+			front, entry, found := strings.Cut(string(alone),
+				".visible .entry "+ptx.KernelName(test.kernel)+"(")
 			require.True(t, found)
 			require.NotContains(t, entry, ".entry")
 			require.True(t, strings.HasSuffix(entry, "}\n\x00"))
@@ -162,7 +174,8 @@ func TestKernelAlone(t *testing.T) {
 func TestRelease(t *testing.T) {
 	manifest, err := os.ReadFile("products/MANIFEST")
 	require.NoError(t, err)
-	require.True(t, strings.HasPrefix(string(manifest), fmt.Sprintf("# nvcc release %d.%d,", Release/1000, Release%1000/10)))
+	require.True(t, strings.HasPrefix(string(manifest), fmt.Sprintf("# nvcc release %d.%d,", Release/1000,
+		Release%1000/10)))
 }
 
 // TestKernelsOfPlans: images have whatever kernels plans may choose, ragged ones too.
@@ -180,9 +193,12 @@ func TestKernelsOfPlans(t *testing.T) {
 		}
 		p := planner.New(device(t, name))
 		for _, o := range []planner.Options{
-			{}, {Compute: planner.ComputeTF32}, {TypeA: element.BF16, TypeC: element.BF16}, {TypeA: element.F16},
-			{TypeA: element.E4M3, TypeC: element.F16}, {TypeA: element.Int8, Epilogue: planner.Epilogue{ScaleA: planner.PerRow, ScaleB: planner.PerRow}},
-			{Epilogue: planner.Epilogue{Gated: true}}, {TypeA: element.BF16, TypeC: element.BF16, Epilogue: planner.Epilogue{Bias: true}},
+			{}, {Compute: planner.ComputeTF32}, {TypeA: element.BF16, TypeC: element.BF16},
+			{TypeA: element.F16},
+			{TypeA: element.E4M3, TypeC: element.F16}, {TypeA: element.Int8,
+				Epilogue: planner.Epilogue{ScaleA: planner.PerRow, ScaleB: planner.PerRow}},
+			{Epilogue: planner.Epilogue{Gated: true}}, {TypeA: element.BF16, TypeC: element.BF16,
+				Epilogue: planner.Epilogue{Bias: true}},
 		} {
 			for bits := range 4 {
 				groups, err := p.Kernels(o, planner.Transposition{A: bits&1 != 0, B: bits&2 != 0})
@@ -210,7 +226,8 @@ func TestDescribe(t *testing.T) {
 	}
 	var d planner.Device
 	require.EqualError(t, Arch{name: "sm_70"}.Describe(&d),
-		"tile small: it is not known what its kernels for sm_70 take: build the products (make cuda, make hip), then go generate ./native")
+		"tile small: it is not known what its kernels for sm_70 take: build the products (make cuda, "+
+			"make hip), then go generate ./native")
 }
 
 // TestPTX: drivers refuse PTX of a later version than theirs.
@@ -259,7 +276,9 @@ func TestResources(t *testing.T) {
 	for _, of := range []struct {
 		arch   Arch
 		device *planner.Device
-		static int // shared memory of a group that needs no leave: of 9.0 as much as there is, by the drivers of CUDA 13, which alone load what that makes
+		// shared memory of a group that needs no leave: of 9.0 as much as there is, by the drivers of CUDA
+		// 13, which alone load what that makes
+		static int
 	}{{sm80, device(t, "a100"), 48 << 10}, {sm90a, device(t, "h200"), device(t, "h200").GroupShared}} {
 		for _, k := range append(of.arch.kernels(tile.Of(tile.FMA)), RaggedKernels()...) {
 			name := of.arch.Name() + " " + of.arch.KernelName(k)
@@ -281,15 +300,16 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// TestPieces: a fix-up has as many groups as cover the vectors of a tile once for each set of threads, which are as many as there
-// are parts, and neither fewer than the smallest tile leaves room for nor more than 8.
+// TestPieces: a fix-up has as many groups as cover the vectors of a tile once for each set of threads, which
+// are as many as there are parts, and neither fewer than the smallest tile leaves room for nor more than 8.
 func TestPieces(t *testing.T) {
 	for _, c := range []struct {
 		tile          string
 		parts, pieces int
 	}{
 		{"tiny-k4", 2, 1}, {"tiny-k4", 100, 1},
-		{"medium", 2, 4}, {"medium", 3, 8}, {"medium", 4, 8}, {"medium", 5, 16}, {"medium", 8, 16}, {"medium", 9, 16}, {"medium", 100, 16},
+		{"medium", 2, 4}, {"medium", 3, 8}, {"medium", 4, 8}, {"medium", 5, 16}, {"medium", 8, 16},
+		{"medium", 9, 16}, {"medium", 100, 16},
 		{"large-8x8", 2, 16}, {"large-8x8", 4, 32}, {"large-8x8", 100, 64},
 	} {
 		shape, err := tile.ByName(c.tile)
@@ -308,15 +328,30 @@ func TestKernelName(t *testing.T) {
 	require.Equal(t, "bg_large_8x4_nt", sm80.KernelName(k))
 	require.Equal(t, "bg_large_8x4_nt_mfma", hips["gfx90a"].KernelName(k))
 	require.Equal(t, "bg_large_8x4_nt", hips["gfx1030"].KernelName(k))
-	require.Equal(t, "bg_large_8x4_fixup", hips["gfx90a"].KernelName(encoding.Kernel{Tile: shape, Fixup: true}))
+	require.Equal(t, "bg_large_8x4_fixup", hips["gfx90a"].KernelName(encoding.Kernel{Tile: shape,
+		Fixup: true}))
 	require.Equal(t, "bg_ragged_depth_1024", hips["gfx90a"].KernelName(RaggedKernels()[4]))
 
-	for name, want := range map[string]string{"aligned-64x64": "bg_aligned_64x64_nn_bf16_gated_e", "wgmma-64x64": "bg_wgmma_64x64_nn_bf16_e"} {
+	for name, want := range map[string]string{"aligned-64x64": "bg_aligned_64x64_nn_bf16_gated_e",
+		"wgmma-64x64": "bg_wgmma_64x64_nn_bf16_e"} {
 		shape, err := tile.ByName(name)
 		require.NoError(t, err)
-		k := encoding.Kernel{Tile: shape, Type: element.BF16, TypeC: element.BF16, Dynamic: true, Epilogue: encoding.Epilogue{Gated: true}}
+		k := encoding.Kernel{Tile: shape, Type: element.BF16, TypeC: element.BF16, Dynamic: true,
+			Epilogue: encoding.Epilogue{Gated: true}}
 		require.Equal(t, want, sm90a.KernelName(k))
 		k.Fixup = true
 		require.Equal(t, "bg_"+builds.Identifier(shape)+"_fixup_bf16_e", sm90a.KernelName(k))
 	}
+}
+
+// TestNewTile runs a tile that the table does not have: its row is all that its kernels
+// are made from.
+func TestNewTile(t *testing.T) {
+	compiled(t)
+	shape := drivertest.NewTile
+	e, source := buildMutant(t, mutant{}, plain, madeOf(shape))
+	require.NoError(t, e.run(source, withKernels(tileJobs(t, shape, element.F32,
+		[]int{shape.TM, 1, shape.TM + 3}, []int{shape.TN, shape.TN + 5}), 0, 1)))
+	require.Contains(t, builds.CUDA("plain", []*tile.Shape{shape}, builds.All),
+		"BG_TILE(new_2x4, Tile<16, 64, 16, 128, 2, 4, 3, 8>)\n")
 }

@@ -84,7 +84,8 @@ func TestProductsAreCurrent(t *testing.T) {
 	files, err := os.ReadDir("products")
 	require.NoError(t, err)
 	for _, file := range files {
-		require.True(t, listed[file.Name()] || path.Ext(file.Name()) == ".go", "no manifest has %s", file.Name())
+		require.True(t, listed[file.Name()] || path.Ext(file.Name()) == ".go", "no manifest has %s",
+			file.Name())
 	}
 }
 
@@ -100,7 +101,8 @@ func TestEmbedded(t *testing.T) {
 		slices.Sort(want)
 		return strings.Join(want, " ")
 	}
-	cuda, hip := files("MANIFEST", sm80, sm90a, ptx), files("HIP-MANIFEST", slices.Collect(maps.Values(hips))...)
+	cuda, hip := files("MANIFEST", sm80, sm90a, ptx), files("HIP-MANIFEST",
+		slices.Collect(maps.Values(hips))...)
 	all := strings.Fields(cuda + " " + hip)
 	slices.Sort(all)
 	for _, test := range []struct{ name, env, tags, want string }{
@@ -115,8 +117,10 @@ func TestEmbedded(t *testing.T) {
 		{"browser", "GOOS=js GOARCH=wasm", "", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			list := exec.Command("go", "list", "-tags", test.tags, "-f", "{{range .EmbedFiles}}{{.}} {{end}}", "./products")
-			list.Env = append(os.Environ(), append([]string{"GOOS=linux", "CGO_ENABLED=1"}, strings.Fields(test.env)...)...)
+			list := exec.Command("go", "list", "-tags", test.tags, "-f", "{{range .EmbedFiles}}{{.}} {{end}}",
+				"./products")
+			list.Env = append(os.Environ(), append([]string{"GOOS=linux", "CGO_ENABLED=1"},
+				strings.Fields(test.env)...)...)
 			out, err := list.CombinedOutput()
 			require.NoError(t, err, string(out))
 			require.Equal(t, test.want, strings.TrimSpace(string(out)))
@@ -153,14 +157,16 @@ func TestCubins(t *testing.T) {
 					want, ok := table[test.arch.name+" "+name]
 					require.True(t, ok, name)
 					require.True(t, names[name], "%s is never chosen", name)
-					require.Equal(t, [2]int{want.registers, want.shared + test.system}, [2]int{got.registers, got.shared}, name)
+					require.Equal(t, [2]int{want.registers, want.shared + test.system},
+						[2]int{got.registers, got.shared}, name)
 					require.True(t, test.arch.name != "sm_80" || compiled[name], "%s is not in the PTX", name)
 				}
 				count += len(kernels)
 			}
 			require.Len(t, names, count)
 			require.Equal(t, len(test.arch.image()), count)
-			require.True(t, test.arch.name != "sm_80" || count == len(compiled), "the PTX has %d kernels", len(compiled))
+			require.True(t, test.arch.name != "sm_80" || count == len(compiled), "the PTX has %d kernels",
+				len(compiled))
 		})
 	}
 }

@@ -33,7 +33,8 @@ type raggedJob struct {
 
 func (f *jobFile) raggedJob(j *raggedJob) {
 	sizes := slices.Concat(j.sets...)
-	f.put(j.order, uint32(32), uint32(0), uint32(len(j.sets)), uint32(len(sizes)), uint32(0), uint32(0), uint32(len(j.before)), uint32(0), [3]uint32{})
+	f.put(j.order, uint32(32), uint32(0), uint32(len(j.sets)), uint32(len(sizes)), uint32(0), uint32(0),
+		uint32(len(j.before)), uint32(0), [3]uint32{})
 	at := 0
 	for _, set := range j.sets {
 		f.launch(Arch{}, &encoding.Launch{Kernel: j.kernel, Count: j.makers, Table: at, BaseA: j.extent})
@@ -77,19 +78,22 @@ const alwaysFew = math.MaxUint32
 
 // newRaggedJob plans, but for what tests draw: how many thread groups make items, and
 // for how many workers.
-func newRaggedJob(t *testing.T, rng *rand.Rand, r planner.Ragged, entries uint16, name string, sets ...[]int32) *raggedJob {
+func newRaggedJob(t *testing.T, rng *rand.Rand, r planner.Ragged, entries uint16, name string,
+	sets ...[]int32) *raggedJob {
 	t.Helper()
 	return newDressedJob(t, rng, r, planner.Epilogue{}, entries, name, sets...)
 }
 
 // newDressedJob is newRaggedJob with an epilogue.
-func newDressedJob(t *testing.T, rng *rand.Rand, r planner.Ragged, e planner.Epilogue, entries uint16, name string, sets ...[]int32) *raggedJob {
+func newDressedJob(t *testing.T, rng *rand.Rand, r planner.Ragged, e planner.Epilogue, entries uint16,
+	name string, sets ...[]int32) *raggedJob {
 	t.Helper()
 	return newJobWithin(t, rng, r, e, drawExtent(rng, &r), entries, name, sets...)
 }
 
 // newJobWithin is newDressedJob with an extent.
-func newJobWithin(t *testing.T, rng *rand.Rand, r planner.Ragged, e planner.Epilogue, extent int, entries uint16, name string, sets ...[]int32) *raggedJob {
+func newJobWithin(t *testing.T, rng *rand.Rand, r planner.Ragged, e planner.Epilogue, extent int,
+	entries uint16, name string, sets ...[]int32) *raggedJob {
 	t.Helper()
 	d := device(t, "mi210")
 	d.ComputeUnits = 16
@@ -103,13 +107,15 @@ func newJobWithin(t *testing.T, rng *rand.Rand, r planner.Ragged, e planner.Epil
 	plan, err := planner.New(d).PlanRagged(r, o)
 	require.NoError(t, err)
 	j := &raggedJob{
-		kernel: encoding.Kernel{Ragged: encoding.RaggedPlan, Form: r.Form, Entries: entries, Epilogue: plan.Launches[0].Epilogue},
+		kernel: encoding.Kernel{Ragged: encoding.RaggedPlan, Form: r.Form, Entries: entries,
+			Epilogue: plan.Launches[0].Epilogue},
 		makers: 1 + rng.IntN(2), order: uint32(rng.IntN(3)), extent: extent, sets: sets,
 	}
 	there := r.Within(extent)
 	require.LessOrEqual(t, plan.Launches[0].Entries, entries)
 	require.Equal(t, r.Form, plan.Launches[0].Form)
-	j.before = slices.Concat(plan.Encode(nil), slices.Repeat([]uint32{untouched}, plan.Words-encoding.RaggedHead))
+	j.before = slices.Concat(plan.Encode(nil), slices.Repeat([]uint32{untouched},
+		plan.Words-encoding.RaggedHead))
 	b := j.before
 	b[encoding.BoundMakers] = uint32(j.makers)
 	if fill := rng.IntN(3); fill < 2 {
@@ -120,9 +126,11 @@ func newJobWithin(t *testing.T, rng *rand.Rand, r planner.Ragged, e planner.Epil
 	for i := range b[encoding.BoundKernels] {
 		k := b[int(encoding.BoundTile)+int(i)*encoding.KernelWords:]
 		k[encoding.KernelChunk] = rng.Uint32N(2) * (1 + uint32(j.makers%3))
-		k[encoding.KernelWorkers] = min(k[encoding.KernelWorkers], [...]uint32{1, 3, 16, 1 << 20}[rng.IntN(4)])
+		k[encoding.KernelWorkers] = min(k[encoding.KernelWorkers],
+			[...]uint32{1, 3, 16, 1 << 20}[rng.IntN(4)])
 	}
-	j.name = fmt.Sprintf("%s: %s%s, %d kernels", name, Arch{}.KernelName(j.kernel), j.kernel.Epilogue, b[encoding.BoundKernels])
+	j.name = fmt.Sprintf("%s: %s%s, %d kernels", name, Arch{}.KernelName(j.kernel), j.kernel.Epilogue,
+		b[encoding.BoundKernels])
 	j.want = slices.Clone(b)
 	for _, set := range sets {
 		batch, refused := there.Batch(nil, set, e)
@@ -194,7 +202,8 @@ func fewGroups(t *testing.T, entries ...uint16) (jobs []*raggedJob) {
 	return jobs
 }
 
-// wrongEnds are ends of 7 groups, right and wrong, where so much is there as extents from 1 to the bound say, with each rest.
+// wrongEnds are ends of 7 groups, right and wrong, where so much is there as extents from 1 to the bound say,
+// with each rest.
 func wrongEnds(t *testing.T, entries ...uint16) (jobs []*raggedJob) {
 	t.Helper()
 	const bound = 40
@@ -220,8 +229,8 @@ func wrongEnds(t *testing.T, entries ...uint16) (jobs []*raggedJob) {
 	return jobs
 }
 
-// epilogueGroups are sizes of 7 groups for the kernels with an epilogue of some numbers of entries: for the fewest
-// with any epilogue, for others with those that have most.
+// epilogueGroups are sizes of 7 groups for the kernels with an epilogue of some numbers of entries: for the
+// fewest with any epilogue, for others with those that have most.
 func epilogueGroups(t *testing.T, entries ...uint16) (jobs []*raggedJob) {
 	t.Helper()
 	for _, form := range raggedForms {
@@ -254,12 +263,13 @@ func epilogueGroups(t *testing.T, entries ...uint16) (jobs []*raggedJob) {
 	return jobs
 }
 
-// blockGroups are sizes of groups with scales of blocks for the kernels of some numbers of entries: ends of up to 150 rows, and
-// records, right and wrong.
+// blockGroups are sizes of groups with scales of blocks for the kernels of some numbers of entries: ends of
+// up to 150 rows, and records, right and wrong.
 func blockGroups(t *testing.T, entries ...uint16) (jobs []*raggedJob) {
 	t.Helper()
 	block := planner.PerBlock
-	for i, e := range []planner.Epilogue{{ScaleA: block, ScaleB: block}, {ScaleA: block, ScaleB: block, Gated: true, Bias: true},
+	for i, e := range []planner.Epilogue{{ScaleA: block, ScaleB: block},
+		{ScaleA: block, ScaleB: block, Gated: true, Bias: true},
 		{ScaleA: block, ScaleB: block, GatherRows: 60}} {
 		for _, n := range entries {
 			rng := rand.New(rand.NewPCG(uint64(i), uint64(n)+5))
@@ -332,7 +342,8 @@ func dealtRecords(t *testing.T, rng *rand.Rand, r *planner.Ragged) []int32 {
 	problems := make([]planner.Problem, r.Groups)
 	r.M = 0
 	for i := range problems {
-		problems[i] = planner.Problem{M: 1 + rng.IntN(30), N: 1 + rng.IntN(30), K: rng.IntN(1 + rng.IntN(r.K)), Beta: float32(rng.IntN(2))}
+		problems[i] = planner.Problem{M: 1 + rng.IntN(30), N: 1 + rng.IntN(30),
+			K: rng.IntN(1 + rng.IntN(r.K)), Beta: float32(rng.IntN(2))}
 		r.M += problems[i].M
 	}
 	r.M, problems[r.Groups-1].M = r.M-problems[r.Groups-1].M+1, 1 // one row too many is its own
@@ -363,7 +374,9 @@ func runRagged(t *testing.T, m mutant, s sanitizer, jobs []*raggedJob) error {
 // that they may write.
 func TestRaggedEmulated(t *testing.T) {
 	testRagged(t, plain, func(t *testing.T) []*raggedJob {
-		jobs := slices.Concat(fewGroups(t, encoding.RaggedEntries[:]...), wrongEnds(t, encoding.RaggedEntries[:]...), epilogueGroups(t, encoding.RaggedEntries[:]...), blockGroups(t, encoding.RaggedEntries[:]...))
+		jobs := slices.Concat(fewGroups(t, encoding.RaggedEntries[:]...),
+			wrongEnds(t, encoding.RaggedEntries[:]...), epilogueGroups(t, encoding.RaggedEntries[:]...),
+			blockGroups(t, encoding.RaggedEntries[:]...))
 		for _, n := range encoding.RaggedEntries {
 			for _, entries := range []int{33, int(n)} {
 				jobs = append(jobs, manyGroups(t, entries, n)...)
@@ -382,7 +395,9 @@ func TestRaggedEmulated(t *testing.T) {
 // plan are arrays of their own: a sample, since that takes several times as long.
 func TestRaggedInBounds(t *testing.T) {
 	testRagged(t, address, func(t *testing.T) []*raggedJob {
-		jobs := slices.Concat(fewGroups(t, encoding.RaggedEntries[0]), wrongEnds(t, encoding.RaggedEntries[0]), epilogueGroups(t, encoding.RaggedEntries[0]), blockGroups(t, encoding.RaggedEntries[0]))
+		jobs := slices.Concat(fewGroups(t, encoding.RaggedEntries[0]),
+			wrongEnds(t, encoding.RaggedEntries[0]), epilogueGroups(t, encoding.RaggedEntries[0]),
+			blockGroups(t, encoding.RaggedEntries[0]))
 		for _, n := range encoding.RaggedEntries {
 			jobs = append(jobs, manyGroups(t, int(n), n)...)
 		}
@@ -396,6 +411,7 @@ func TestRaggedInBounds(t *testing.T) {
 // for any number.
 func TestRaggedWithoutRaces(t *testing.T) {
 	testRagged(t, thread, func(t *testing.T) []*raggedJob {
-		return slices.Concat(fewGroups(t, 256), manyGroups(t, 256, 256), manyGroups(t, planner.MaxGroups+1, planner.MaxGroups+1))
+		return slices.Concat(fewGroups(t, 256), manyGroups(t, 256, 256),
+			manyGroups(t, planner.MaxGroups+1, planner.MaxGroups+1))
 	})
 }

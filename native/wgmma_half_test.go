@@ -14,7 +14,8 @@ import (
 )
 
 // halfJob is wgmmaJob for elements of 16 or 8 bits, to which operands are rounded.
-func halfJob(t *testing.T, b planner.Batch, o planner.Options, unit int, how [2]uint32, rng *rand.Rand) *emulatorJob {
+func halfJob(t *testing.T, b planner.Batch, o planner.Options, unit int, how [2]uint32,
+	rng *rand.Rand) *emulatorJob {
 	t.Helper()
 	j := wgmmaJob(t, b, o, unit, how, rng)
 	for _, data := range []*[]float32{&j.a, &j.b} {
@@ -28,8 +29,8 @@ func halfJob(t *testing.T, b planner.Batch, o planner.Options, unit int, how [2]
 // alongK: kernels of a tile take elements of a type along K alone, in rows that begin with 16 bytes.
 func alongK(s *tile.Shape, of element.Type) bool { return s.Aligned && of.Bytes() == 1 }
 
-// halfJobs are plans of a tile for a type of elements, with C of all types that it may have: of whole tiles, of
-// workers with several and of some that take dynamic ones, and of tiles that are split.
+// halfJobs are plans of a tile for a type of elements, with C of all types that it may have: of whole tiles,
+// of workers with several and of some that take dynamic ones, and of tiles that are split.
 func halfJobs(t *testing.T, tile *tile.Shape, of element.Type) (jobs []*emulatorJob) {
 	t.Helper()
 	for n, c := range []struct {

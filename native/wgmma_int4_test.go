@@ -12,12 +12,14 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// panelJobs are plans of a tile of 9.0 for B of 4 bits, in groups of 64 and of 128, with every epilogue, whole and cut along K, by workers with
-// several tiles and by some that take dynamic ones, for both types of A.
+// panelJobs are plans of a tile of 9.0 for B of 4 bits, in groups of 64 and of 128, with every epilogue,
+// whole and cut along K, by workers with several tiles and by some that take dynamic ones, for both types of
+// A.
 func panelJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 	t.Helper()
 	rows, cols := []int{shape.TM + 3, shape.TM - 1, 1, shape.TM / 2, 7}, []int{shape.TN + 20, 3, shape.TN, 40}
-	schedules := []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleLPT, planner.ScheduleDynamic, planner.ScheduleSplitK}
+	schedules := []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleLPT,
+		planner.ScheduleDynamic, planner.ScheduleSplitK}
 	for i, e := range append(reference.Epilogues(slices.Max(rows)), planner.Epilogue{}) {
 		for turn, by := range []planner.Scaling{planner.PerGroup64, planner.PerGroup128} {
 			seed := uint32(2*i + turn)
@@ -29,7 +31,8 @@ func panelJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 			}
 			var b planner.Batch
 			for at := range 4 {
-				b = append(b, planner.Problem{M: rows[(at+i)%len(rows)], N: cols[(at+turn+i/2)%len(cols)], K: by.Group() * depths[(at+i)%len(depths)],
+				b = append(b, planner.Problem{M: rows[(at+i)%len(rows)], N: cols[(at+turn+i/2)%len(cols)],
+					K:     by.Group() * depths[(at+i)%len(depths)],
 					Alpha: planner.Scale([...]float32{1, -0.5, 0}[rng.IntN(3)])})
 				if !e.Gated { // which read no C
 					b[at].Beta = [...]float32{0, 0, -0.5}[rng.IntN(3)]
@@ -37,7 +40,8 @@ func panelJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 			}
 			b[0].Alpha, b[0].K = planner.Scale(2), by.Group()*slices.Max(depths)
 			e.ScaleB = by
-			o := planner.Options{TypeA: of, TypeB: by.TypeB(of), TypeC: of.TypesC()[i%len(of.TypesC())], Tile: shape.Name, Schedule: schedule, Epilogue: e}
+			o := planner.Options{TypeA: of, TypeB: by.TypeB(of), TypeC: of.TypesC()[i%len(of.TypesC())],
+				Tile: shape.Name, Schedule: schedule, Epilogue: e}
 			j := newJob(t, deviceFor(t, "h200", schedule), b, o, []int{8, 1, 16, 3}[i%4], rng)
 			j.how = [2]uint32{seed % 3, seed}
 			j.a = append(j.a, slices.Repeat([]float32{gap}, -len(j.a)&7)...)
@@ -72,35 +76,60 @@ func TestPanelsEmulated(t *testing.T) {
 
 // panelMutants are mistakes in wgmma_int4.cuh, and in what it has of int4.cuh.
 var panelMutants = []mutant{
-	{"copies of A without a fence", "kernels/wgmma_int4.cuh", "      fenceStores();  // copies of A were another's\n", ""},
-	{"products do not wait for copies", "kernels/wgmma_int4.cuh", "      stages.wait();\n      fenceStores", "      fenceStores"},
-	{"a stage is released before its products are done", "kernels/wgmma_int4.cuh", "      waitProducts<0>();\n#pragma unroll\n      for (int h = 0; h < kSums; ++h) settle(part[h]);\n      stages.release(at);\n", "      stages.release(at);\n      waitProducts<0>();\n"},
+	{"copies of A without a fence", "kernels/wgmma_int4.cuh",
+		"      fenceStores();  // copies of A were another's\n", ""},
+	{"products do not wait for copies", "kernels/wgmma_int4.cuh", "      stages.wait();\n      fenceStores",
+		"      fenceStores"},
+	{"a stage is released before its products are done", "kernels/wgmma_int4.cuh",
+		"      waitProducts<0>();\n#pragma unroll\n      for (int h = 0; h < kSums; ++h) " +
+			"settle(part[h]);\n      stages.release(at);\n",
+		"      stages.release(at);\n      waitProducts<0>();\n"},
 	{"the loader does not wait for a free stage", "kernels/wgmma_int4.cuh", "      stages.waitFree();\n", ""},
-	{"a step arrives before its copies", "kernels/wgmma_int4.cuh", "vector ? arriveCopied(full) : arrive(full);", "arrive(full);"},
+	{"a step arrives before its copies", "kernels/wgmma_int4.cuh",
+		"vector ? arriveCopied(full) : arrive(full);", "arrive(full);"},
 	{"pieces are not expected", "kernels/wgmma_int4.cuh", "      expectBytes(full, bytes(left));\n", ""},
-	{"words of groups anywhere are copied as pieces", "kernels/wgmma_int4.cuh", "pieces = placeInLine(groups) == 0 && cols % 4 == 0;", "pieces = true;"},
-	{"a panel behind the last is copied", "kernels/wgmma_int4.cuh", "if (both) copyPiece(stage", "copyPiece(stage"},
-	{"both panels have the groups of the first", "kernels/wgmma_int4.cuh", "4 * T::TN, groups + ldb, 4 * cols", "4 * T::TN, groups, 4 * cols"},
-	{"a panel that does not exist has any scales", "kernels/wgmma_int4.cuh", "if (!pieces || (by64 && !both)) copyWords", "if (!pieces) copyWords"},
-	{"steps are a panel", "kernels/wgmma_int4.cuh", "panel = rowsOn(panel, 16, ldb);", "panel = rowsOn(panel, 8, ldb);"},
-	{"lanes have the same k's", "kernels/wgmma_int4.cuh", "Format::weights(of[i] >> 4 * member, minus[r])", "Format::weights(of[i], minus[r])"},
-	{"columns have the zero point of the first", "kernels/wgmma_int4.cuh", "Format::weights(of[i] >> 4 * member, minus[r])", "Format::weights(of[i] >> 4 * member, minus[0])"},
-	{"panels have the scales of the first", "kernels/wgmma_int4.cuh", "fmaf(scale[h][i / 2 % 2]", "fmaf(scale[0][i / 2 % 2]"},
-	{"rows that do not exist are stored", "kernels/wgmma_int4.cuh", "r < 16 && first + r < item.rows(); r += 32 / kLines", "r < 16; r += 32 / kLines"},
-	{"lines of C that are not aligned", "epilogue/wgmma_epilogue.cuh", "if (count == 8 && placeInLine(to) == 0)", "if (count == 8)"},
-	{"columns that do not exist are stored", "kernels/wgmma_int4.cuh", "count = min(item.cols() - col, 8u)", "count = 8"},
-	{"a warp without columns does not let steps go by", "kernels/wgmma_int4.cuh", ">= cols) warp.stages.pass(warp.depth);\n    else sum(warp);", "< cols) sum(warp);"},
-	{"a lane's columns are stored as one", "kernels/wgmma_int4.cuh", "16 * i + 8 * (e / 2 % 2) + at.group]", "16 * i + at.group]"},
-	{"pairs of rows have one weight", "epilogue/wgmma_epilogue.cuh", "2 * (threadId() % 4) + i % 2);", "2 * (threadId() % 4));"},
-	{"a lane's columns have one bias", "epilogue/wgmma_epilogue.cuh", "col = column + 8 * half;", "col = column;"},
+	{"words of groups anywhere are copied as pieces", "kernels/wgmma_int4.cuh",
+		"pieces = placeInLine(groups) == 0 && cols % 4 == 0;", "pieces = true;"},
+	{"a panel behind the last is copied", "kernels/wgmma_int4.cuh", "if (both) copyPiece(stage",
+		"copyPiece(stage"},
+	{"both panels have the groups of the first", "kernels/wgmma_int4.cuh",
+		"4 * T::TN, groups + ldb, 4 * cols", "4 * T::TN, groups, 4 * cols"},
+	{"a panel that does not exist has any scales", "kernels/wgmma_int4.cuh",
+		"if (!pieces || (by64 && !both)) copyWords", "if (!pieces) copyWords"},
+	{"steps are a panel", "kernels/wgmma_int4.cuh", "panel = rowsOn(panel, 16, ldb);",
+		"panel = rowsOn(panel, 8, ldb);"},
+	{"lanes have the same k's", "kernels/wgmma_int4.cuh", "Format::weights(of[i] >> 4 * member, minus[r])",
+		"Format::weights(of[i], minus[r])"},
+	{"columns have the zero point of the first", "kernels/wgmma_int4.cuh",
+		"Format::weights(of[i] >> 4 * member, minus[r])", "Format::weights(of[i] >> 4 * member, minus[0])"},
+	{"panels have the scales of the first", "kernels/wgmma_int4.cuh", "fmaf(scale[h][i / 2 % 2]",
+		"fmaf(scale[0][i / 2 % 2]"},
+	{"rows that do not exist are stored", "kernels/wgmma_int4.cuh",
+		"r < 16 && first + r < item.rows(); r += 32 / kLines", "r < 16; r += 32 / kLines"},
+	{"lines of C that are not aligned", "epilogue/wgmma_epilogue.cuh",
+		"if (count == 8 && placeInLine(to) == 0)", "if (count == 8)"},
+	{"columns that do not exist are stored", "kernels/wgmma_int4.cuh", "count = min(item.cols() - col, 8u)",
+		"count = 8"},
+	{"a warp without columns does not let steps go by", "kernels/wgmma_int4.cuh",
+		">= cols) warp.stages.pass(warp.depth);\n    else sum(warp);", "< cols) sum(warp);"},
+	{"a lane's columns are stored as one", "kernels/wgmma_int4.cuh", "16 * i + 8 * (e / 2 % 2) + at.group]",
+		"16 * i + at.group]"},
+	{"pairs of rows have one weight", "epilogue/wgmma_epilogue.cuh", "2 * (threadId() % 4) + i % 2);",
+		"2 * (threadId() % 4));"},
+	{"a lane's columns have one bias", "epilogue/wgmma_epilogue.cuh", "col = column + 8 * half;",
+		"col = column;"},
 	{"no swizzle", "kernels/wgmma_int4.cuh", "16 * (line % 8 ^ row % 8)", "16 * (line % 8)"},
 }
 
 // streamMutants are those of tiles of few rows.
 var streamMutants = []mutant{
-	{"a stage is released before it is read", "kernels/wgmma_int4.cuh", "    multiply(stages.stage.at * T::kStage);\n    stages.release(stages.stage.at);\n", "    stages.release(stages.stage.at);\n    multiply(stages.stage.at * T::kStage);\n"},
-	{"a warp without columns does not let steps go by", "kernels/wgmma_int4.cuh", ">= cols) warp.stages.pass(warp.depth);\n    else sum(warp);", "< cols) sum(warp);"},
-	{"the second 8 rows are those before", "kernels/wgmma_int4.cuh", "else if (warp.rows <= 8) multiplyItem<1>", "else if (warp.rows <= 16) multiplyItem<1>"},
+	{"a stage is released before it is read", "kernels/wgmma_int4.cuh",
+		"    multiply(stages.stage.at * T::kStage);\n    stages.release(stages.stage.at);\n",
+		"    stages.release(stages.stage.at);\n    multiply(stages.stage.at * T::kStage);\n"},
+	{"a warp without columns does not let steps go by", "kernels/wgmma_int4.cuh",
+		">= cols) warp.stages.pass(warp.depth);\n    else sum(warp);", "< cols) sum(warp);"},
+	{"the second 8 rows are those before", "kernels/wgmma_int4.cuh",
+		"else if (warp.rows <= 8) multiplyItem<1>", "else if (warp.rows <= 16) multiplyItem<1>"},
 }
 
 func TestPanelMutants(t *testing.T) {
@@ -112,7 +141,8 @@ func TestPanelMutants(t *testing.T) {
 		{"int4-wgmma-32x128", panelMutants},
 	} {
 		t.Run(c.tile, func(t *testing.T) {
-			testWarpgroupMutants(t, "warpgroup_int4.cpp", c.tile, c.mutants, func(s *tile.Shape) []*emulatorJob { return panelJobs(t, s) })
+			testWarpgroupMutants(t, "warpgroup_int4.cpp", c.tile, c.mutants,
+				func(s *tile.Shape) []*emulatorJob { return panelJobs(t, s) })
 		})
 	}
 }

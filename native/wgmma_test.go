@@ -31,9 +31,11 @@ func wgmmaBatch(rng *rand.Rand, problems int, depths []int, transA, transB bool)
 	m, n, k := rng.IntN(len(wgmmaSides)), rng.IntN(len(wgmmaSides)), rng.IntN(len(depths))
 	for i := range b {
 		b[i] = planner.Problem{
-			M: wgmmaSides[(m+i)%len(wgmmaSides)], N: wgmmaSides[(n+2*i)%len(wgmmaSides)], K: depths[(k+i)%len(depths)],
+			M: wgmmaSides[(m+i)%len(wgmmaSides)], N: wgmmaSides[(n+2*i)%len(wgmmaSides)],
+			K:      depths[(k+i)%len(depths)],
 			TransA: transA, TransB: transB,
-			Alpha: planner.Scale([...]float32{1, -0.5, 1, -0.5, 0}[rng.IntN(5)]), Beta: [...]float32{0, 1, -0.5}[rng.IntN(3)],
+			Alpha: planner.Scale([...]float32{1, -0.5, 1, -0.5, 0}[rng.IntN(5)]),
+			Beta:  [...]float32{0, 1, -0.5}[rng.IntN(3)],
 		}
 	}
 	b[0].Alpha, b[0].K = planner.Scale(2), slices.Max(depths) // have a product
@@ -42,7 +44,8 @@ func wgmmaBatch(rng *rand.Rand, problems int, depths []int, transA, transB bool)
 
 // wgmmaJob plans a batch for a tile. Copies read whole lines of 16 bytes, and so the
 // operands end with one.
-func wgmmaJob(t *testing.T, b planner.Batch, options planner.Options, unit int, how [2]uint32, rng *rand.Rand) *emulatorJob {
+func wgmmaJob(t *testing.T, b planner.Batch, options planner.Options, unit int, how [2]uint32,
+	rng *rand.Rand) *emulatorJob {
 	t.Helper()
 	j := newJob(t, deviceFor(t, "h200", options.Schedule), b, options, unit, rng)
 	j.how = how
@@ -64,22 +67,27 @@ func wgmmaJobs(t *testing.T, tile *tile.Shape, turn int) (jobs []*emulatorJob) {
 		{planner.ScheduleLPT, 10, []int{33, 1, 100, 0, 64, 31, 32, 200}},
 		{planner.ScheduleLPT, 8, []int{32, 1, 31}}, // workers with items of one step
 		{planner.ScheduleSplitK, 2, []int{4*tile.TK + 1, 5 * tile.TK, 8*tile.TK - 1}},
-		{planner.ScheduleStreamK, 3, []int{24*tile.TK - 1, 1, 20 * tile.TK}}, // so that parts have 4 steps at least
+		// so that parts have 4 steps at least
+		{planner.ScheduleStreamK, 3, []int{24*tile.TK - 1, 1, 20 * tile.TK}},
 	} {
 		for i := range 8 {
 			seed := uint32(len(jobs)) + 7*uint32(turn) // 7: other turns for other tiles
 			rng := rand.New(rand.NewPCG(uint64(seed), 0))
 			b := wgmmaBatch(rng, c.problems, c.depths, i&1 != 0, i&2 != 0)
-			options := planner.Options{Tile: tile.Name, Schedule: c.schedule, Compute: planner.ComputeF32Emulated}
+			options := planner.Options{Tile: tile.Name, Schedule: c.schedule,
+				Compute: planner.ComputeF32Emulated}
 			if i&4 != 0 {
 				options.Compute = planner.ComputeTF32
 			}
 			unit := []int{1, 4, 2, 8, 32}[seed%5]
 			j := wgmmaJob(t, b, options, unit, [2]uint32{seed % 3, seed}, rng)
-			some := func(property func(encoding.Launch) bool) bool { return slices.ContainsFunc(j.plan.Launches, property) }
+			some := func(is func(encoding.Launch) bool) bool {
+				return slices.ContainsFunc(j.plan.Launches, is)
+			}
 			split := c.schedule == planner.ScheduleSplitK || c.schedule == planner.ScheduleStreamK
 			require.Equal(t, split, some(func(l encoding.Launch) bool { return l.Fixup || l.Partials }), j)
-			require.True(t, c.schedule != planner.ScheduleLPT || some(func(l encoding.Launch) bool { return l.Loop }), j)
+			require.True(t, c.schedule != planner.ScheduleLPT ||
+				some(func(l encoding.Launch) bool { return l.Loop }), j)
 			jobs = append(jobs, j)
 		}
 	}
@@ -113,14 +121,16 @@ func wgmmaExtremes(t *testing.T, tile *tile.Shape) (jobs []*emulatorJob) {
 		among          float32 // every 151st number, as every other is zero
 	}{
 		{1, 1, inf}, {1, 1, -inf}, {1, 1, nan},
-		{0x1p-116, 0x1p20, 0}, {0x1p20, 0x1p-116, 0}, {0x1p116, 0x1p-20, 0}, {0x1p-20, 0x1p116, 0}, {0x1p60, 0x1p58, 0},
+		{0x1p-116, 0x1p20, 0}, {0x1p20, 0x1p-116, 0}, {0x1p116, 0x1p-20, 0}, {0x1p-20, 0x1p116, 0},
+		{0x1p60, 0x1p58, 0},
 	} {
 		rng := rand.New(rand.NewPCG(uint64(i), 1))
 		b := wgmmaBatch(rng, 3, []int{33, 100, 31}, i&1 != 0, i&2 != 0)
 		for p := range b {
 			b[p].Beta = 0 // C would hide small sums
 		}
-		j := wgmmaJob(t, b, planner.Options{Tile: tile.Name, Schedule: planner.ScheduleLPT}, 1, [2]uint32{copiesAnyTime, uint32(i)}, rng)
+		j := wgmmaJob(t, b, planner.Options{Tile: tile.Name, Schedule: planner.ScheduleLPT}, 1,
+			[2]uint32{copiesAnyTime, uint32(i)}, rng)
 		j.exact = false
 		spoil := func(data []float32, scale float32) {
 			for i, x := range data {
@@ -150,7 +160,8 @@ func wgmmaExtremes(t *testing.T, tile *tile.Shape) (jobs []*emulatorJob) {
 func TestWarpgroupsEmulated(t *testing.T) {
 	compiled(t)
 	for i, tile := range splitTiles() {
-		for name, jobs := range map[string][]*emulatorJob{"sizes": wgmmaJobs(t, tile, 15+i), "extremes": wgmmaExtremes(t, tile), "dynamic": wgmmaDynamic(t, tile)} {
+		for name, jobs := range map[string][]*emulatorJob{"sizes": wgmmaJobs(t, tile, 15+i),
+			"extremes": wgmmaExtremes(t, tile), "dynamic": wgmmaDynamic(t, tile)} {
 			t.Run(tile.Name+"/"+name, func(t *testing.T) {
 				sample.Kernels.Part(t, 4)
 				t.Parallel()
@@ -160,7 +171,8 @@ func TestWarpgroupsEmulated(t *testing.T) {
 	}
 }
 
-// TestWarpgroupPartsInOrder: sums have the same bits, whoever adds up parts, and each warp's rows, or columns, a counter of their own.
+// TestWarpgroupPartsInOrder: sums have the same bits, whoever adds up parts, and each warp's rows, or
+// columns, a counter of their own.
 func TestWarpgroupPartsInOrder(t *testing.T) {
 	compiled(t)
 	for _, name := range []string{"wgmma-64x64", "wgmma-64x128"} {
@@ -172,9 +184,11 @@ func TestWarpgroupPartsInOrder(t *testing.T) {
 				rng := rand.New(rand.NewPCG(12, 0))
 				var b planner.Batch
 				for _, parts := range []int{3, 8} {
-					b = append(b, planner.Problem{M: s.TM - 14, N: s.TN - 4, K: 4 * 32 * parts, Alpha: planner.Scale(0.3), Beta: 0.7})
+					b = append(b, planner.Problem{M: s.TM - 14, N: s.TN - 4, K: 4 * 32 * parts,
+						Alpha: planner.Scale(0.3), Beta: 0.7})
 				}
-				j := wgmmaJob(t, b, planner.Options{Tile: name, Schedule: planner.ScheduleSplitK}, 1, [2]uint32{copiesAnyTime, seed}, rng)
+				j := wgmmaJob(t, b, planner.Options{Tile: name, Schedule: planner.ScheduleSplitK}, 1,
+					[2]uint32{copiesAnyTime, seed}, rng)
 				require.Equal(t, 2, j.plan.Launches[0].Finishes)
 				j.setFractions(rng)
 				jobs = append(jobs, j)

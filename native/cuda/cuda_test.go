@@ -60,7 +60,8 @@ func TestOnStream(t *testing.T) {
 		}
 	}
 	info := d.Info()
-	plan, err := planner.New(&info.Planner).Plan(t.Context(), batch, planner.Options{Tile: "small", Schedule: planner.ScheduleSplitK})
+	plan, err := planner.New(&info.Planner).Plan(t.Context(), batch,
+		planner.Options{Tile: "small", Schedule: planner.ScheduleSplitK})
 	require.NoError(t, err)
 	program, err := shared[0].Prepare(t.Context(), plan)
 	require.NoError(t, err)

@@ -61,7 +61,8 @@ var vendor = dl.Vendor{
 		214, 220, 226, // uncorrectable ECC error; NVLink error; contained error
 		700, 702, // illegal address; launch timeout
 		709, 710, // context is destroyed; device-side assert
-		714, 715, 716, 717, 718, 719, // hardware stack, instruction, misaligned, address space, PC, launch failed
+		// hardware stack, instruction, misaligned, address space, PC, launch failed
+		714, 715, 716, 717, 718, 719,
 		999, // unknown
 	},
 	Reserved: []int{46}, // device unavailable
@@ -131,7 +132,8 @@ func refuse(v int) error {
 	if v >= minVersion {
 		return nil
 	}
-	return fmt.Errorf("supports CUDA %s, %s is needed: update the NVIDIA driver to 525 or newer", version(v), version(minVersion))
+	return fmt.Errorf("supports CUDA %s, %s is needed: update the NVIDIA driver to 525 or newer", version(v),
+		version(minVersion))
 }
 
 func version(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
@@ -170,7 +172,8 @@ func (of builds) describe(from dl.Facts) (*dl.GPU, error) {
 		Image:    build.Read,
 		Kernel: func(k encoding.Kernel) dl.Kernel {
 			threads, shared := native.Geometry(k)
-			return dl.Kernel{Image: build.Image(k), Symbol: arch.KernelName(k), Threads: threads, Shared: shared}
+			return dl.Kernel{Image: build.Image(k), Symbol: arch.KernelName(k), Threads: threads,
+				Shared: shared}
 		},
 		Pieces: native.Pieces,
 	}, nil

@@ -52,10 +52,9 @@ func read(from dl.Facts) (f facts, err error) {
 	return f, err
 }
 
-// planner describes the GPU for planning. One that is in the planner's table
-// gets exactly the facts of the table, so that plans for it can be made
-// anywhere, but for its kernels where an older driver takes others. The name alone does not tell: an H100 for PCIe, or an instance of an
-// H100 in MIG mode, has fewer units.
+// planner describes the GPU for planning. One that is in the planner's table gets exactly the facts of the
+// table, so that plans for it can be made anywhere, but for its kernels where an older driver takes others.
+// The name alone does not tell: an H100 for PCIe, or an instance of an H100 in MIG mode, has fewer units.
 func (f *facts) planner(arch native.Arch) (planner.Device, error) {
 	words := strings.FieldsFunc(f.name, func(r rune) bool { return r == ' ' || r == '-' })
 	for _, word := range words {

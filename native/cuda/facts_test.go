@@ -15,9 +15,11 @@ import (
 )
 
 func TestPlannerFacts(t *testing.T) {
-	h200 := facts{name: "NVIDIA H200", major: 9, units: 132, clock: 1980000, warp: 32, threads: 1024, groupShared: 232448,
-		reservedShared: 1024, unitThreads: 2048, unitGroups: 32, unitRegisters: 65536, unitSharedMemory: 233472,
-		memoryClock: 3201000, memoryBus: 6144, cache: 60 << 20}
+	h200 := facts{name: "NVIDIA H200", major: 9, units: 132, clock: 1980000, warp: 32, threads: 1024,
+		groupShared:    232448,
+		reservedShared: 1024, unitThreads: 2048, unitGroups: 32, unitRegisters: 65536,
+		unitSharedMemory: 233472,
+		memoryClock:      3201000, memoryBus: 6144, cache: 60 << 20}
 	changed := func(change func(*facts)) facts {
 		f := h200
 		change(&f)
@@ -32,14 +34,24 @@ func TestPlannerFacts(t *testing.T) {
 	}{
 		{"in the table", h200, "h200", 132, 67},
 		{"name with dashes", changed(func(f *facts) {
-			f.name, f.major, f.units, f.clock, f.groupShared, f.unitSharedMemory = "NVIDIA A100-SXM4-80GB", 8, 108, 1410000, 166912, 167936
+			f.name, f.major, f.units, f.clock, f.groupShared, f.unitSharedMemory = "NVIDIA A100-SXM4-80GB", 8,
+				108, 1410000, 166912, 167936
 		}), "a100", 108, 19.5},
-		{"fewer units than the table", changed(func(f *facts) { f.name, f.units, f.clock = "NVIDIA H100 PCIe", 114, 1755000 }),
+		{"fewer units than the table", changed(func(f *facts) {
+			f.name, f.units, f.clock = "NVIDIA H100 PCIe",
+				114, 1755000
+		}),
 			"NVIDIA H100 PCIe", 114, 51.2},
-		{"less shared memory than the table", changed(func(f *facts) { f.unitSharedMemory = 102400 }), "NVIDIA H200", 132, 66.9},
-		{"less for a group than the table", changed(func(f *facts) { f.groupShared = 101376 }), "NVIDIA H200", 132, 66.9},
-		{"instance in MIG mode", changed(func(f *facts) { f.name, f.units = "NVIDIA H200 MIG 1g.18gb", 16 }), "NVIDIA H200 MIG 1g.18gb", 16, 8.1},
-		{"half the lanes in 8.0", changed(func(f *facts) { f.name, f.major, f.units, f.clock = "NVIDIA A30", 8, 56, 1440000 }), "NVIDIA A30", 56, 10.3},
+		{"less shared memory than the table", changed(func(f *facts) { f.unitSharedMemory = 102400 }),
+			"NVIDIA H200", 132, 66.9},
+		{"less for a group than the table", changed(func(f *facts) { f.groupShared = 101376 }), "NVIDIA H200",
+			132, 66.9},
+		{"instance in MIG mode", changed(func(f *facts) { f.name, f.units = "NVIDIA H200 MIG 1g.18gb", 16 }),
+			"NVIDIA H200 MIG 1g.18gb", 16, 8.1},
+		{"half the lanes in 8.0", changed(func(f *facts) {
+			f.name, f.major, f.units, f.clock = "NVIDIA A30",
+				8, 56, 1440000
+		}), "NVIDIA A30", 56, 10.3},
 		{"name of an AMD GPU", changed(func(f *facts) { f.name = "mi210" }), "mi210", 132, 66.9},
 	} {
 		t.Run(c.name, func(t *testing.T) {

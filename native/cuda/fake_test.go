@@ -34,15 +34,21 @@ func buildFake(t testing.TB, flags ...string) (path string) {
 func TestFake(t *testing.T) {
 	path := buildFake(t, dltest.CompileKernels(t, "..")...)
 	small := vendor
-	small.Describe = builds(func(native.Arch) Build { // products would be unpacked for each of hundreds of devices
-		return Build{func(encoding.Kernel) string { return "code" }, func(string) ([]byte, error) { return []byte("code"), nil }}
+	// products would be unpacked for each of hundreds of devices
+	small.Describe = builds(func(native.Arch) Build {
+		return Build{func(encoding.Kernel) string { return "code" },
+			func(string) ([]byte, error) { return []byte("code"), nil }}
 	}).describe
 	f := dltest.New(t, small, path)
 	t.Run("conformance", func(t *testing.T) {
-		drivertest.Run(t, f.Driver, drivertest.OneTile("the fake computes what the plan says, whatever the tile"))
+		drivertest.Run(t, f.Driver,
+			drivertest.OneTile("the fake computes what the plan says, whatever the tile"))
 	})
 	dltest.Run(t, f)
-	t.Run("random problems", func(t *testing.T) { dltest.RandomProblems(t, dltest.New(t, vendor, path).Driver, 2) })
+	t.Run("random problems", func(t *testing.T) {
+		dltest.RandomProblems(t, dltest.New(t, vendor, path).Driver,
+			2)
+	})
 	t.Run("large offsets", func(t *testing.T) { // the system gives more memory than is ever touched
 		d := drivertest.Open(t, f.Driver)
 		drivertest.LargeOffsets(t, d, d.Alloc)
@@ -61,13 +67,15 @@ func TestFake(t *testing.T) {
 		require.ErrorContains(t, d.ReadGlobal(t.Context(), "code", "bg_clocks", make([]byte, 3<<20)),
 			"variable bg_clocks: 3145728 bytes asked for, it has 2097160")
 		f.Fail(t, "moduleGlobal", 1, 0)
-		require.ErrorContains(t, d.ReadGlobal(t.Context(), "code", "bg_clocks", count), "CUDA_ERROR_INVALID_VALUE")
+		require.ErrorContains(t, d.ReadGlobal(t.Context(), "code", "bg_clocks", count),
+			"CUDA_ERROR_INVALID_VALUE")
 	})
 	t.Run("images", func(t *testing.T) { // are freed with the device
 		const devices, size = 16, 16 << 20 // bytes
 		code, large := bytes.Repeat([]byte{1}, size), vendor
 		large.Describe = builds(func(native.Arch) Build {
-			return Build{func(encoding.Kernel) string { return "code" }, func(string) ([]byte, error) { return code, nil }}
+			return Build{func(encoding.Kernel) string { return "code" },
+				func(string) ([]byte, error) { return code, nil }}
 		}).describe
 		on := dltest.New(t, large, path).Driver
 		before := memtest.Resident(t)
@@ -101,7 +109,8 @@ func TestFake(t *testing.T) {
 	})
 }
 
-// Launches begin while the one in front ends where kernels wait for that, which those of PTX do not; of these each is loaded alone.
+// Launches begin while the one in front ends where kernels wait for that, which those of PTX do not; of these
+// each is loaded alone.
 func TestEarlyLaunches(t *testing.T) {
 	const cubin, ptx = ".cubin", ".ptx/bg_tiny_k4_nn"
 	path := buildFake(t)
@@ -126,7 +135,8 @@ func TestEarlyLaunches(t *testing.T) {
 			}
 			dltest.New(t, v, path)
 			require.Equal(t, c.early, gpu.Waits)
-			i := slices.IndexFunc(gpu.Planner.Kernels, func(k planner.KernelFacts) bool { return k.Tile.Name == "tiny-k4" })
+			i := slices.IndexFunc(gpu.Planner.Kernels,
+				func(k planner.KernelFacts) bool { return k.Tile.Name == "tiny-k4" })
 			image := gpu.Kernel(encoding.Kernel{Tile: gpu.Planner.Kernels[i].Tile}).Image
 			require.Equal(t, "plain"+c.image, image[strings.Index(image, "plain"):])
 		})
@@ -138,30 +148,40 @@ func TestUnavailable(t *testing.T) {
 	whole := buildFake(t)
 	dltest.Unavailable(t, vendor, []dltest.Reason{
 		{Name: "no library", Paths: []string{"libnone.so.1", "/nowhere/libnone.so"},
-			Message: "no NVIDIA driver: tried libnone.so.1, /nowhere/libnone.so: cannot open shared object file: No such file or directory"},
-		{Name: "symbol missing", Paths: []string{buildFake(t, "-DWITHOUT_GRAPHS")}, Message: "no symbol cuGraphLaunch"},
+			Message: "no NVIDIA driver: tried libnone.so.1, /nowhere/libnone.so: cannot open shared " +
+				"object file: No such file or directory"},
+		{Name: "symbol missing", Paths: []string{buildFake(t, "-DWITHOUT_GRAPHS")},
+			Message: "no symbol cuGraphLaunch"},
 		{Name: "several reasons", Paths: []string{"libnone.so.1", buildFake(t, "-DWITHOUT_GRAPHS")},
 			Message: "tried libnone.so.1: cannot open shared object file: No such file or directory; /"},
-		{Name: "symbol missing, old driver", Paths: []string{buildFake(t, "-DWITHOUT_GRAPHS")}, Env: map[string]string{"FAKECUDA_VERSION": "10020"},
+		{Name: "symbol missing, old driver", Paths: []string{buildFake(t, "-DWITHOUT_GRAPHS")},
+			Env:     map[string]string{"FAKECUDA_VERSION": "10020"},
 			Message: "supports CUDA 10.2, 12.0 is needed"},
 		{Name: "old driver", Paths: []string{whole}, Env: map[string]string{"FAKECUDA_VERSION": "11080"},
 			Message: "supports CUDA 11.8, 12.0 is needed"},
-		{Name: "no device", Paths: []string{whole}, Env: map[string]string{"FAKE_FAIL": "cuInit=100:0"}, Message: "shows no GPU"},
-		{Name: "no visible device", Paths: []string{whole}, Env: map[string]string{"FAKE_COUNT": "0"}, Message: "CUDA_VISIBLE_DEVICES"},
-		{Name: "broken installation", Paths: []string{whole}, Env: map[string]string{"FAKE_FAIL": "cuInit=803:0"},
+		{Name: "no device", Paths: []string{whole}, Env: map[string]string{"FAKE_FAIL": "cuInit=100:0"},
+			Message: "shows no GPU"},
+		{Name: "no visible device", Paths: []string{whole}, Env: map[string]string{"FAKE_COUNT": "0"},
+			Message: "CUDA_VISIBLE_DEVICES"},
+		{Name: "broken installation", Paths: []string{whole},
+			Env:     map[string]string{"FAKE_FAIL": "cuInit=803:0"},
 			Message: "does not start: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803): a description"},
-		{Name: "error without a name", Paths: []string{whole}, Env: map[string]string{"FAKE_FAIL": "cuInit=12345:0"},
+		{Name: "error without a name", Paths: []string{whole},
+			Env:     map[string]string{"FAKE_FAIL": "cuInit=12345:0"},
 			Message: "unknown CUDA error (12345)"},
-		{Name: "GPU too old", Paths: []string{whole}, Env: map[string]string{"FAKECUDA_MAJOR": "7", "FAKECUDA_NAME": "Tesla V100"},
+		{Name: "GPU too old", Paths: []string{whole}, Env: map[string]string{"FAKECUDA_MAJOR": "7",
+			"FAKECUDA_NAME": "Tesla V100"},
 			Message: "GPU 0: Tesla V100: compute capability 7.0, 8.0 or newer is needed"},
-		{Name: "attribute fails", Paths: []string{whole}, Env: map[string]string{"FAKE_FAIL": "cuDeviceGetAttribute=1:0"},
+		{Name: "attribute fails", Paths: []string{whole},
+			Env:     map[string]string{"FAKE_FAIL": "cuDeviceGetAttribute=1:0"},
 			Message: "GPU 0: NVIDIA H200: attribute 75: CUDA_ERROR_INVALID_VALUE"},
 	})
 }
 
 // The first library that works is taken.
 func TestLoadTriesPaths(t *testing.T) {
-	infos, err := dltest.At(vendor, "libnone.so.1", buildFake(t, "-DWITHOUT_GRAPHS"), buildFake(t)).Devices(t.Context())
+	infos, err := dltest.At(vendor, "libnone.so.1", buildFake(t, "-DWITHOUT_GRAPHS"),
+		buildFake(t)).Devices(t.Context())
 	require.NoError(t, err)
 	require.Len(t, infos, 1)
 }

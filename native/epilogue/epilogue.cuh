@@ -23,7 +23,9 @@ struct Epilogue {
 
   BG_DEVICE bool has(uint32_t flag) const { return (flags & flag) != 0; }
   BG_DEVICE Item item(const uint4* items, uint32_t number) const { return itemAt<true>(items, number); }
-  BG_DEVICE FixupItem fixup(const uint4* items, uint32_t number) const { return fixupAt<true>(items, number); }
+  BG_DEVICE FixupItem fixup(const uint4* items, uint32_t number) const {
+    return fixupAt<true>(items, number);
+  }
   BG_DEVICE uint32_t products() const { return has(kGated) ? 2 : 1; }
 
   // addressed is an address of Rows where the operands of a flag have some, else where the launch's begins.

@@ -25,7 +25,8 @@ var vendor = dl.Vendor{
 	Maker:   "AMD",
 	API:     "HIP",
 	Driver:  "HIP runtime",
-	NoGPU: "is there an AMD GPU, may this user open /dev/kfd (group render), and is the GPU visible to this " +
+	NoGPU: "is there an AMD GPU, may this user open /dev/kfd (group render), and is the GPU visible to " +
+		"this " +
 		"process (HIP_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES)?",
 	Owner: "this GPU",
 	Libraries: []string{
@@ -138,7 +139,8 @@ func describe(from dl.Facts) (*dl.GPU, error) {
 		Image:    products.HIP.Read,
 		Kernel: func(k encoding.Kernel) dl.Kernel {
 			threads, shared := native.Geometry(k)
-			return dl.Kernel{Image: arch.Image(k), Symbol: arch.KernelName(k), Threads: threads, Shared: shared}
+			return dl.Kernel{Image: arch.Image(k), Symbol: arch.KernelName(k), Threads: threads,
+				Shared: shared}
 		},
 		Pieces: native.Pieces,
 	}, nil

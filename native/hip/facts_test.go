@@ -44,7 +44,8 @@ func TestArchitecture(t *testing.T) {
 }
 
 func TestPlannerFacts(t *testing.T) {
-	mi210 := facts{name: "AMD Instinct MI210", arch: "gfx90a", units: 104, clock: 1700000, wave: 64, threads: 1024, groupShared: 65536}
+	mi210 := facts{name: "AMD Instinct MI210", arch: "gfx90a", units: 104, clock: 1700000, wave: 64,
+		threads: 1024, groupShared: 65536}
 	changed := func(change func(*facts)) facts {
 		f := mi210
 		change(&f)
@@ -60,8 +61,14 @@ func TestPlannerFacts(t *testing.T) {
 	}{
 		{"in the table", mi210, "mi210", 104, 64, 22.6},
 		{"another name", changed(func(f *facts) { f.name = "AMD GPU" }), "mi210", 104, 64, 22.6},
-		{"more units than the table", changed(func(f *facts) { f.name, f.units = "AMD Instinct MI250X", 110 }), "AMD Instinct MI250X", 110, 64, 23.9},
-		{"partition", changed(func(f *facts) { f.name, f.arch, f.units, f.clock = "AMD Instinct MI300X", "gfx942", 38, 2100000 }),
+		{"more units than the table", changed(func(f *facts) {
+			f.name, f.units = "AMD Instinct MI250X",
+				110
+		}), "AMD Instinct MI250X", 110, 64, 23.9},
+		{"partition", changed(func(f *facts) {
+			f.name, f.arch, f.units, f.clock = "AMD Instinct MI300X",
+				"gfx942", 38, 2100000
+		}),
 			"AMD Instinct MI300X", 38, 64, 10.2},
 		{"RDNA", changed(func(f *facts) {
 			f.name, f.arch, f.units, f.clock, f.wave = "AMD Radeon RX 6900 XT", "gfx1030", 40, 2250000, 32

@@ -32,7 +32,8 @@ func library(t testing.TB, kernels bool, flags ...string) (path string) {
 	if !wholeSuite() {
 		optimize = "-O0" // few kernels run
 	}
-	args := []string{"-std=c++17", optimize, "-fPIC", "-shared", "-Wno-unknown-pragmas", "-o", path, object, "-lpthread"}
+	args := []string{"-std=c++17", optimize, "-fPIC", "-shared", "-Wno-unknown-pragmas", "-o", path, object,
+		"-lpthread"}
 	if kernels {
 		args = append(args, "../internal/emulator/shim.cpp", "../internal/emulator/kernels.cpp")
 	}
@@ -46,7 +47,8 @@ func compile(t testing.TB, compiler string, args ...string) {
 	require.NoError(t, err, string(out))
 }
 
-// wholeSuite reports whether kernels run the suite of backends. CUDA's fake runs it without, on the same driver.
+// wholeSuite reports whether kernels run the suite of backends. CUDA's fake runs it without, on the same
+// driver.
 func wholeSuite() bool { return !testing.Short() && sample.Drivers.Drawn("hip", 1) }
 
 // The fake runs the kernels, those for matrix cores on gfx90a and the others on
@@ -77,7 +79,8 @@ func TestFake(t *testing.T) {
 				drivertest.LargeOffsets(t, d, d.Alloc)
 			})
 			if c.whole && wholeSuite() {
-				drivertest.Run(t, f.Driver, drivertest.OneTile("the fake computes what the plan says, whatever the tile"),
+				drivertest.Run(t, f.Driver,
+					drivertest.OneTile("the fake computes what the plan says, whatever the tile"),
 					drivertest.OneType("the fake and all behind it are those of CUDA, which run the others"))
 			}
 		})
@@ -87,7 +90,8 @@ func TestFake(t *testing.T) {
 		require.NoError(t, err)
 		f.Fail(t, "eventQuery", 719, 0)
 		require.ErrorIs(t, opened.Wait(t.Context()), hardware.ErrDeviceLost)
-		require.ErrorContains(t, opened.Close(), "hip: AMD Instinct MI210 (gfx90a): device lost: wait: hipErrorLaunchFailure (719)")
+		require.ErrorContains(t, opened.Close(),
+			"hip: AMD Instinct MI210 (gfx90a): device lost: wait: hipErrorLaunchFailure (719)")
 	})
 	t.Run("code for another GPU", func(t *testing.T) {
 		d := drivertest.Open(t, f.Driver)
@@ -98,7 +102,8 @@ func TestFake(t *testing.T) {
 		require.NoError(t, err)
 		t.Setenv("FAKEHIP_ARCH", "gfx908")
 		_, err = d.Prepare(t.Context(), plan)
-		require.EqualError(t, err, "launch 0: hip: load gfx90a.co: hipErrorNoBinaryForGpu (209): a description")
+		require.EqualError(t, err,
+			"launch 0: hip: load gfx90a.co: hipErrorNoBinaryForGpu (209): a description")
 		require.NotErrorIs(t, err, hardware.ErrUnavailable)
 	})
 }
@@ -108,23 +113,33 @@ func TestUnavailable(t *testing.T) {
 	whole := library(t, false)
 	dltest.Unavailable(t, vendor, []dltest.Reason{
 		{Name: "no library", Paths: []string{"libnone.so.6", "/nowhere/libnone.so"},
-			Message: "no HIP runtime: tried libnone.so.6, /nowhere/libnone.so: cannot open shared object file: No such file or directory"},
-		{Name: "symbol missing", Paths: []string{library(t, false, "-DhipHostMalloc=other")}, Message: "no symbol hipHostMalloc"},
+			Message: "no HIP runtime: tried libnone.so.6, /nowhere/libnone.so: cannot open shared object " +
+				"file: No such file or directory"},
+		{Name: "symbol missing", Paths: []string{library(t, false, "-DhipHostMalloc=other")},
+			Message: "no symbol hipHostMalloc"},
 		{Name: "old runtime", Paths: []string{whole}, Env: map[string]string{"FAKEHIP_VERSION": "40321331"},
 			Message: "the HIP runtime (" + whole + ") has version 4.3.21331, 5.0 or newer is needed"},
-		{Name: "no device", Paths: []string{whole}, Env: map[string]string{"FAKE_FAIL": "hipGetDeviceCount=100:0"}, Message: "shows no GPU: is there an AMD GPU"},
-		{Name: "no visible device", Paths: []string{whole}, Env: map[string]string{"FAKE_COUNT": "0"}, Message: "HIP_VISIBLE_DEVICES"},
-		{Name: "broken installation", Paths: []string{whole}, Env: map[string]string{"FAKE_FAIL": "hipGetDeviceCount=3:0"},
+		{Name: "no device", Paths: []string{whole},
+			Env:     map[string]string{"FAKE_FAIL": "hipGetDeviceCount=100:0"},
+			Message: "shows no GPU: is there an AMD GPU"},
+		{Name: "no visible device", Paths: []string{whole}, Env: map[string]string{"FAKE_COUNT": "0"},
+			Message: "HIP_VISIBLE_DEVICES"},
+		{Name: "broken installation", Paths: []string{whole},
+			Env:     map[string]string{"FAKE_FAIL": "hipGetDeviceCount=3:0"},
 			Message: "does not start: hipErrorUnknown (3): a description"},
-		{Name: "no code for it", Paths: []string{whole}, Env: map[string]string{"FAKEHIP_ARCH": "gfx906:sramecc+:xnack-", "FAKEHIP_NAME": "AMD Radeon VII"},
+		{Name: "no code for it", Paths: []string{whole},
+			Env: map[string]string{"FAKEHIP_ARCH": "gfx906:sramecc+:xnack-",
+				"FAKEHIP_NAME": "AMD Radeon VII"},
 			Message: `GPU 0: AMD Radeon VII: no code for this GPU: "gfx906"`},
 		{Name: "no architecture", Paths: []string{whole}, Env: map[string]string{"FAKEHIP_ARCH": "something"},
 			Message: "GPU 0: AMD Instinct MI210: the properties name no architecture"},
 		{Name: "no properties", Paths: []string{library(t, false, "-DWITHOUT_PROPERTIES")},
 			Message: "GPU 0: AMD Instinct MI210: properties: hipErrorUnknown (801)"},
-		{Name: "properties fail", Paths: []string{whole}, Env: map[string]string{"FAKE_FAIL": "hipGetDevicePropertiesR0600=101:0"},
+		{Name: "properties fail", Paths: []string{whole},
+			Env:     map[string]string{"FAKE_FAIL": "hipGetDevicePropertiesR0600=101:0"},
 			Message: "GPU 0: AMD Instinct MI210: properties: hipErrorUnknown (101)"},
-		{Name: "attribute fails", Paths: []string{whole}, Env: map[string]string{"FAKE_FAIL": "hipDeviceGetAttribute=1:0"},
+		{Name: "attribute fails", Paths: []string{whole},
+			Env:     map[string]string{"FAKE_FAIL": "hipDeviceGetAttribute=1:0"},
 			Message: "GPU 0: AMD Instinct MI210: attribute 63: hipErrorInvalidValue (1)"},
 	})
 }

@@ -1,6 +1,6 @@
 // What becomes of the partial tiles of a tile that is cut along K: they are summed, always in the same order,
 // and C = alpha * sum + beta * C. fixup is the kernel of a launch of its own for that. Of kernels whose names
-// end with _parts whoever stores the last part of a tile sums all of them (finishPartial): a launch less.
+// end with _partials whoever stores the last one of a tile sums all of them (finishPartial): a launch less.
 // kFinishes: all kernels are such.
 #pragma once
 

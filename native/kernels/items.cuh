@@ -21,7 +21,8 @@ BG_DEVICE uint32_t scaleBlocks(uint32_t n) { return (n + kScaleBlock - 1) / kSca
 constexpr uint32_t kPairs = 262144, kZeros = 524288;
 BG_DEVICE uint32_t scaleWords(uint32_t flags) { return (flags & kPairs) != 0 ? 2 : 1; }
 constexpr uint32_t kPointerA = 0, kPointerB = 2, kPointerC = 4, kPointerB2 = 6, kPointerWords = 8;
-constexpr float kGeluLinear = 1.5957691216, kGeluCubic = 0.0713548162726, kSigmoidLeast = -88, kLog2E = 1.442695;
+constexpr float kGeluLinear = 1.5957691216, kGeluCubic = 0.0713548162726,
+    kSigmoidLeast = -88, kLog2E = 1.442695;
 
 struct Item {
   uint32_t offA, offB, offC, depth, lda, ldb, ldc, extent, alpha, beta, slot, flags;

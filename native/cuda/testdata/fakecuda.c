@@ -71,14 +71,16 @@ CUresult cuDeviceGetAttribute(int *v, int attribute, CUdevice d) {
 	return SUCCESS;
 }
 
-CUresult cuDevicePrimaryCtxRetain(int **c, CUdevice d) { CALL; count(CONTEXTS, 1); return *c = &primary, SUCCESS; }
+CUresult cuDevicePrimaryCtxRetain(int **c, CUdevice d) { CALL; count(CONTEXTS, 1); return *c = &primary,
+    SUCCESS; }
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d) { count(CONTEXTS, -1); return SUCCESS; }
 CUresult cuCtxGetCurrent(int **c) { CALL; return *c = current, SUCCESS; }
 CUresult cuCtxSetCurrent(int *c) { CALL; return current = c, SUCCESS; }
 
 // Kernels.
 enum type { F32, BF16, F16, E4M3, INT8 };
-typedef struct { char name[64]; int makes_items, epilogue, aligned, gated, tm, tn, trans_a, trans_b, fixup; enum type type; int *module; } kernel;
+typedef struct { char name[64]; int makes_items, epilogue, aligned, gated, tm, tn, trans_a, trans_b,
+    fixup; enum type type; int *module; } kernel;
 static const struct { const char *name; int tm, tn; } tiles[] = {TILES};
 
 CUresult cuModuleLoadDataEx(int **m, const void *image, unsigned n, int *options, void **values) {
@@ -108,22 +110,29 @@ CUresult cuModuleGetFunction(kernel **f, int *m, const char *name) {
 		size_t length = strlen(variant);
 		int epilogue = length > 2 && !strcmp(variant + length - 2, "_e");
 		if (epilogue) variant[length -= 2] = 0;
-		int aligned = !strncmp(tiles[i].name, "aligned_", 8), gated = epilogue && aligned && length > 6 && !strcmp(variant + length - 6, "_gated");
+		int aligned = !strncmp(tiles[i].name, "aligned_", 8), gated = epilogue && aligned && length > 6 &&
+		    !strcmp(variant + length - 6, "_gated");
 		if (gated) variant[length - 6] = 0;
 		int fixup = !strncmp(variant, "_fixup", 6);
-		if (!fixup && (strlen(variant) < 3 || variant[0] != '_' || !strchr("nt", variant[1]) || !strchr("nt", variant[2]))) continue;
+		if (!fixup && (strlen(variant) < 3 || variant[0] != '_' || !strchr("nt", variant[1]) ||
+		    !strchr("nt", variant[2]))) continue;
 		const char *mode = variant + (fixup ? 6 : 3);
-		enum type type = !strncmp(mode, "_bf16", 5) ? BF16 : !strncmp(mode, "_f16", 4) ? F16 : !strncmp(mode, "_e4m3", 5) ? E4M3 : !strncmp(mode, "_int8", 5) ? INT8 : F32;
+		enum type type = !strncmp(mode, "_bf16", 5) ? BF16 : !strncmp(mode, "_f16", 4) ? F16 :
+		    !strncmp(mode, "_e4m3", 5) ? E4M3 : !strncmp(mode, "_int8", 5) ? INT8 : F32;
 		mode += type == F32 ? 0 : type == F16 ? 4 : 5;
 		if (type == F32 && !fixup && !strncmp(mode, "_tf32", 5)) mode += 5;
 		if (*mode && (fixup || epilogue || (strcmp(mode, "_cluster") && strcmp(mode, "_partials")))) continue;
-		kernel *k = &kernels[512 * i + 256 * gated + 128 * epilogue + 16 * type + (fixup ? 4 : 2 * (variant[1] == 't') + (variant[2] == 't'))];
-		*k = (kernel){.tm = tiles[i].tm, .tn = tiles[i].tn, .trans_a = variant[1] == 't', .trans_b = variant[2] == 't', .fixup = fixup, .epilogue = epilogue, .aligned = aligned, .gated = gated, .type = type, .module = m};
+		kernel *k = &kernels[512 * i + 256 * gated + 128 * epilogue + 16 * type +
+		    (fixup ? 4 : 2 * (variant[1] == 't') + (variant[2] == 't'))];
+		*k = (kernel){.tm = tiles[i].tm, .tn = tiles[i].tn, .trans_a = variant[1] == 't',
+		    .trans_b = variant[2] == 't', .fixup = fixup, .epilogue = epilogue, .aligned = aligned,
+		    .gated = gated, .type = type, .module = m};
 		return *f = k, SUCCESS;
 	}
 	return NOT_FOUND;
 }
-CUresult cuFuncSetAttribute(kernel *f, int attribute, int v) { ON_DEVICE; return attribute == 8 && v <= 232448 ? SUCCESS : INVALID_VALUE; }
+CUresult cuFuncSetAttribute(kernel *f, int attribute, int v) { ON_DEVICE; return attribute == 8 &&
+    v <= 232448 ? SUCCESS : INVALID_VALUE; }
 
 // The clocks of native/kernels.cu. A group takes 1000 ns on each multiprocessor in
 // turn, and 500 ns pass between launches. Cycles are 0.5 ns long and begin anywhere;
@@ -163,19 +172,23 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr *p, size_t *size, int *m, const char *
 
 static float bits(uint32_t w) { float f; return memcpy(&f, &w, 4), f; }
 
-// Elements of 16 and 8 bits, as planner/element has them. Those of F16 and E4M3 are looked up: loops have little else to do.
+// Elements of 16 and 8 bits, as planner/element has them. Those of F16 and E4M3 are looked up: loops have
+// little else to do.
 static float f16[1 << 16], e4m3[1 << 8];
 __attribute__((constructor)) static void fill_e4m3(void) {
 	for (int b = 0; b < 1 << 8; b++) {
 		int exponent = b >> 3 & 15, fraction = b & 7;
-		float size = (b & 127) == 127 ? NAN : exponent ? ldexpf(8 + fraction, exponent - 10) : ldexpf(fraction, -9);
+		float size = (b & 127) == 127 ? NAN : exponent ? ldexpf(8 + fraction, exponent - 10) :
+		    ldexpf(fraction, -9);
 		e4m3[b] = b >> 7 ? -size : size;
 	}
 }
 __attribute__((constructor)) static void fill_f16(void) {
-	for (uint32_t h = 0; h < 1 << 16; h++) { // the exponent of F32 begins 112 lower: what is 0 there is a fraction of 2^-14 here
+	// the exponent of F32 begins 112 lower: what is 0 there is a fraction of 2^-14 here
+	for (uint32_t h = 0; h < 1 << 16; h++) {
 		uint32_t w = (h & 0x7fff) << 13, exponent = h & 0x7c00;
-		float size = exponent == 0x7c00 ? bits(w + (224u << 23)) : exponent ? bits(w + (112u << 23)) : bits(w + (113u << 23)) - bits(113u << 23);
+		float size = exponent == 0x7c00 ? bits(w + (224u << 23)) : exponent ? bits(w + (112u << 23)) :
+		    bits(w + (113u << 23)) - bits(113u << 23);
 		f16[h] = h >> 15 ? -size : size;
 	}
 }
@@ -207,7 +220,8 @@ static void store(enum type type, void *c, size_t i, float alpha, float sum, flo
 // What a launch has for an epilogue, as encoding.Epilogue.Word has the flags, and the words of an
 // item, or a fix-up's, from the first of these on.
 enum { RELU = 1, SILU = 3, ACTIVATION = 3, BIAS = 4, GATED = 8, GATHER = 16, SCATTER = 32, WEIGHTS = 64,
-       POINTERS_A = 128, POINTERS_B = 256, POINTERS_C = 512, ALIGNED = 1024, SCALE_A = 2048, ROWS_A = 4096, SCALE_B = 8192, COLUMNS_B = 16384, GROUPS_64 = 32768, GROUPS_128 = 65536, BLOCKS = 131072,
+       POINTERS_A = 128, POINTERS_B = 256, POINTERS_C = 512, ALIGNED = 1024, SCALE_A = 2048, ROWS_A = 4096,
+           SCALE_B = 8192, COLUMNS_B = 16384, GROUPS_64 = 32768, GROUPS_128 = 65536, BLOCKS = 131072,
        PAIRS = 262144, ZEROS = 524288 };
 typedef struct { const void *b2, *bias; const uint32_t *rows; uint32_t flags; } epilogue;
 
@@ -226,7 +240,8 @@ static float activated(uint32_t flags, float v) {
 // weight is a number of B of 4 bits, of a column j from w[1] on (planner/element/int4.go): w is the item.
 static float weight(const epilogue *e, const uint32_t *w, const uint32_t *b, size_t k, size_t j) {
 	size_t ld = w[5];
-	uint32_t word = b[w[1] / 8 + k / 64 * 8 * ld + 8 * j + k % 64 / 8], group = e->rows[w[20] + k / (e->flags & GROUPS_64 ? 64 : 128) * ld + j];
+	uint32_t word = b[w[1] / 8 + k / 64 * 8 * ld + 8 * j + k % 64 / 8],
+	    group = e->rows[w[20] + k / (e->flags & GROUPS_64 ? 64 : 128) * ld + j];
 	uint32_t q = word >> (k % 8 / 2 * 4 + k % 2 * 16) & 15;
 	return bits(group & ~15u) * ((int)q - (int)(group & 15));
 }
@@ -237,21 +252,25 @@ static float block_scale(const epilogue *e, const uint32_t *w, uint32_t row, uin
 	return bits(e->rows[w[19] + row * each + k / 128]) * bits(e->rows[w[20] + k / 128]);
 }
 
-// scaled takes off a sum what the zero point of its row is worth, and multiplies by alpha and the scales of the row and the column.
-// gather: gatherAt, gatherRows; scales: scaleAAt, scaleBAt.
-static float scaled(const epilogue *e, const uint32_t *gather, const uint32_t *scales, int i, int j, float alpha, float sum) {
+// scaled takes off a sum what the zero point of its row is worth, and multiplies by alpha and the scales of
+// the row and the column. gather: gatherAt, gatherRows; scales: scaleAAt, scaleBAt.
+static float scaled(const epilogue *e, const uint32_t *gather, const uint32_t *scales, int i, int j,
+    float alpha, float sum) {
 	uint32_t row = e->flags & GATHER ? e->rows[gather[0] + i] : (uint32_t)i, each = e->flags & PAIRS ? 2 : 1;
 	int none = e->flags & GATHER && row >= gather[1];
-	const uint32_t *a = e->rows + scales[0] + (e->flags & ROWS_A && !none ? each * row : 0), *b = e->rows + scales[1] + (e->flags & COLUMNS_B ? each * j : 0);
+	const uint32_t *a = e->rows + scales[0] + (e->flags & ROWS_A && !none ? each * row : 0),
+	    *b = e->rows + scales[1] + (e->flags & COLUMNS_B ? each * j : 0);
 	if (e->flags & ZEROS && !none) sum = fmaf(-(float)(int32_t)a[1], (float)(int32_t)b[1], sum);
 	float x = alpha * sum;
 	if (e->flags & SCALE_A && !(none && e->flags & ROWS_A)) x *= bits(*a);
 	if (e->flags & SCALE_B) x *= bits(*b);
 	return x;
 }
-// finish does what an epilogue says to an element, alpha times the sum, scaled. words: scatterAt, scatterRows, weightsAt, biasAt.
-// kept: of a gated tile, where the first item leaves what the second, which has `second`, takes.
-static void finish(const epilogue *e, const uint32_t *words, enum type type, void *c, uint32_t ldc, int i, int j, float x, float beta, float *kept, int second) {
+// finish does what an epilogue says to an element, alpha times the sum, scaled. words: scatterAt,
+// scatterRows, weightsAt, biasAt. kept: of a gated tile, where the first item leaves what the second, which
+// has `second`, takes.
+static void finish(const epilogue *e, const uint32_t *words, enum type type, void *c, uint32_t ldc, int i,
+    int j, float x, float beta, float *kept, int second) {
 	uint32_t row = e->flags & SCATTER ? e->rows[words[0] + i] : i;
 	int is = !(e->flags & SCATTER) || row < words[1];
 	size_t at = row * (size_t)ldc + j;
@@ -268,8 +287,10 @@ static void fixup(const kernel *k, const uint32_t *w, const epilogue *e, void *c
 	for (int i = 0; i < rows; i++)
 		for (int j = 0; j < cols; j++) {
 			float sum = 0;
-			for (uint32_t s = 0; s < w[6]; s++) sum += workspace[((size_t)(w[3] + s) * k->tm + i) * k->tn + j];
-			if (k->epilogue) finish(e, w + 8, k->type, (char *)c + (size_t)w[0] * (k->type == F32 ? 4 : 2), w[1], i, j, scaled(e, w + 12, w + 14, i, j, bits(w[4]), sum), bits(w[5]), NULL, 0);
+			for (uint32_t s = 0; s < w[6]; s++) sum += workspace[((size_t)(w[3] + s) * k->tm + i) * k->tn +
+			    j];
+			if (k->epilogue) finish(e, w + 8, k->type, (char *)c + (size_t)w[0] * (k->type == F32 ? 4 : 2),
+			    w[1], i, j, scaled(e, w + 12, w + 14, i, j, bits(w[4]), sum), bits(w[5]), NULL, 0);
 			else store(k->type, c, w[0] + i * (size_t)w[1] + j, bits(w[4]), sum, bits(w[5]));
 		}
 }
@@ -277,17 +298,20 @@ static void fixup(const kernel *k, const uint32_t *w, const epilogue *e, void *c
 #if defined(__x86_64__) && defined(__GLIBC__)
 __attribute__((target_clones("arch=x86-64-v3", "default"))) // others call fmaf
 #endif
-static void multiply(float *restrict sums, const float *restrict x, const float *restrict y, int depth, int cols) {
+static void multiply(float *restrict sums, const float *restrict x, const float *restrict y, int depth,
+    int cols) {
 	for (int p = 0; p < depth; p++)
 		for (int j = 0; j < cols; j++) sums[j] = fmaf(x[p], y[(size_t)p * cols + j], sums[j]);
 }
 // own has the first product of a gated tile of kernels that need no workspace for that.
 static _Thread_local float own[128 * 128];
 // items are those of the launch, w is one of them.
-static void segment(const kernel *k, const uint32_t *items, const uint32_t *w, const epilogue *e, const void *a, const void *b, void *c, float *workspace, unsigned worker) {
+static void segment(const kernel *k, const uint32_t *items, const uint32_t *w, const epilogue *e,
+    const void *a, const void *b, void *c, float *workspace, unsigned worker) {
 	int depth = w[3], rows = w[7] & 0xffff, cols = w[7] >> 16, second = w[11] & 4;
 	size_t lda = w[4], ldb = w[5], ldc = w[6];
-	enum type to = w[11] & 2 ? F32 : k->type < E4M3 ? k->type : w[11] & 16 ? F16 : BF16; // ItemFloatC, ItemF16C
+	// ItemFloatC, ItemF16C
+	enum type to = w[11] & 2 ? F32 : k->type < E4M3 ? k->type : w[11] & 16 ? F16 : BF16;
 	if (second) b = e->b2;
 	if (k->epilogue) {
 		int apart = (e->flags & (POINTERS_A | POINTERS_B)) != 0;
@@ -296,22 +320,29 @@ static void segment(const kernel *k, const uint32_t *items, const uint32_t *w, c
 		if (depth && e->flags & POINTERS_B) b = pointer(e, w[18], second ? 3 : 1);
 		if (e->flags & POINTERS_C) c = pointer(e, w[18], 2);
 	}
-	int grouped = k->epilogue && e->flags & (GROUPS_64 | GROUPS_128), blocks = k->epilogue && e->flags & BLOCKS;
-	float *x = malloc(sizeof *x * (depth + cols + (size_t)depth * cols)), *sums = x + depth, *y = sums + cols; // a row of A, of C, and B
+	int grouped = k->epilogue && e->flags & (GROUPS_64 | GROUPS_128), blocks = k->epilogue &&
+	    e->flags & BLOCKS;
+	// a row of A, of C, and B
+	float *x = malloc(sizeof *x * (depth + cols + (size_t)depth * cols)), *sums = x + depth, *y = sums + cols;
 	for (int p = 0; p < depth; p++)
-		for (int j = 0; j < cols; j++) y[(size_t)p * cols + j] = grouped ? weight(e, w, b, p, j) : number(k->type, b, w[1] + (k->trans_b ? j * ldb + p : p * ldb + j));
+		for (int j = 0; j < cols; j++) y[(size_t)p * cols + j] = grouped ? weight(e, w, b, p, j) :
+		    number(k->type, b, w[1] + (k->trans_b ? j * ldb + p : p * ldb + j));
 	for (int i = 0; i < rows; i++) {
 		uint32_t row = k->epilogue && e->flags & GATHER ? e->rows[w[12] + i] : i;
 		int none = k->epilogue && e->flags & GATHER && row >= w[13];
 		for (int p = 0; p < depth && !none; p++)
-			x[p] = number(k->type, a, w[0] + (k->trans_a ? p * lda + i : row * lda + p)) * (blocks ? block_scale(e, w, row, p) : 1);
+			x[p] = number(k->type, a, w[0] + (k->trans_a ? p * lda + i : row * lda + p)) * (blocks ?
+			    block_scale(e, w, row, p) : 1);
 		memset(sums, 0, sizeof *sums * cols);
 		if (!none) multiply(sums, x, y, depth, cols);
 		for (int j = 0; j < cols; j++) {
 			float sum = sums[j];
-			float alpha = depth ? bits(w[8]) : 0, *kept = !k->epilogue || !(e->flags & GATED) ? NULL : workspace ? &workspace[((size_t)worker * k->tm + i) * k->tn + j] : &own[i * k->tn + j];
+			float alpha = depth ? bits(w[8]) : 0, *kept = !k->epilogue ||
+			    !(e->flags & GATED) ? NULL : workspace ? &workspace[((size_t)worker * k->tm + i) * k->tn +
+			    j] : &own[i * k->tn + j];
 			if (w[10] != UINT32_MAX) workspace[((size_t)w[10] * k->tm + i) * k->tn + j] = sum;
-			else if (k->epilogue) finish(e, w + 14, to, (char *)c + (size_t)w[2] * (to == F32 ? 4 : 2), ldc, i, j, depth ? scaled(e, w + 12, w + 19, i, j, alpha, sum) : 0, bits(w[9]), kept, second);
+			else if (k->epilogue) finish(e, w + 14, to, (char *)c + (size_t)w[2] * (to == F32 ? 4 : 2), ldc,
+			    i, j, depth ? scaled(e, w + 12, w + 19, i, j, alpha, sum) : 0, bits(w[9]), kept, second);
 			else store(to, c, w[2] + i * ldc + j, alpha, sum, bits(w[9]));
 		}
 	}
@@ -323,7 +354,8 @@ static void segment(const kernel *k, const uint32_t *items, const uint32_t *w, c
 	*stored = 0;
 	fixup(k, tile, e, c, workspace);
 }
-// pieces is how many thread groups a tile of so many parts takes in a launch of fix-ups: see slotSets in fixup.cuh.
+// pieces is how many thread groups a tile of so many parts takes in a launch of fix-ups: see slotSets in
+// fixup.cuh.
 static unsigned pieces(const kernel *f, uint32_t parts, unsigned threads) {
 	unsigned vectors = f->tm * f->tn / 4, sets = 1;
 	while (sets < 8 && (sets < parts || vectors * sets < threads)) sets *= 2;
@@ -352,8 +384,10 @@ static CUresult execute(const launch *l) {
 	}
 	const epilogue e = {(void *)l->params[6], (void *)l->params[7], (void *)l->params[8], l->params[9]};
 	const uint32_t each = f->epilogue && e.flags & GATED ? 2 : 1; // items that a worker takes together
-	if (f->aligned && !f->fixup && f->gated != (each == 2)) return INVALID_VALUE; // gated tiles of these have kernels of their own
-	const int keeps = f->aligned && (f->tn == 64 || (f->tm == 128 && f->type < E4M3)); // the first product of a gated tile in registers
+	// gated tiles of these have kernels of their own
+	if (f->aligned && !f->fixup && f->gated != (each == 2)) return INVALID_VALUE;
+	// the first product of a gated tile in registers
+	const int keeps = f->aligned && (f->tn == 64 || (f->tm == 128 && f->type < E4M3));
 	if (each == 2 && !f->fixup && !keeps && !workspace) return LAUNCH_FAILED;
 	const size_t words = f->fixup ? (f->epilogue ? 16 : 8) : f->epilogue ? 24 : 12;
 	static int launches; // workers begin in one order and in the other
@@ -366,23 +400,27 @@ static CUresult execute(const launch *l) {
 			fixup(f, tile, &e, c, workspace);
 			continue;
 		}
-		if (marked) { // table: the next chunk, the end, the first item of chunk 0, items of a chunk, the last chunk
+		// table: the next chunk, the end, the first item of chunk 0, items of a chunk, the last chunk
+		if (marked) {
 			uint32_t *turns = (uint32_t *)table, first = turns[2] - turns[3] * (l->x - x);
 			while (first < turns[1]) {
 				uint32_t end = first + turns[3] < turns[1] ? first + turns[3] : turns[1];
-				for (uint32_t i = each * first; i < each * end; i++) segment(f, items, items + words * i, &e, a, b, c, workspace, x);
+				for (uint32_t i = each * first; i < each * end; i++) segment(f, items, items + words * i, &e,
+				    a, b, c, workspace, x);
 				first = turns[2] + turns[3] * *turns;
 				*turns = *turns >= turns[4] ? 0 : *turns + 1;
 			}
 			continue;
 		}
-		for (uint32_t i = table ? table[x] : x; i < (table ? table[x + 1] : x + 1); i++) segment(f, items, items + words * i, &e, a, b, c, workspace, x);
+		for (uint32_t i = table ? table[x] : x; i < (table ? table[x + 1] : x + 1); i++) segment(f, items,
+		    items + words * i, &e, a, b, c, workspace, x);
 	}
 	return SUCCESS;
 }
 
 // Streams, graphs.
-CUresult cuStreamGetCtx(stream *s, int **c) { ON_DEVICE; return *c = setting("FAKE_ALIEN", 0) ? &another : &primary, SUCCESS; }
+CUresult cuStreamGetCtx(stream *s, int **c) { ON_DEVICE; return *c = setting("FAKE_ALIEN", 0) ? &another :
+    &primary, SUCCESS; }
 static CUresult start(launch l, stream *s) {
 	if (s && s->capturing) {
 		s->recorded.list = realloc(s->recorded.list, (s->recorded.n + 1) * sizeof l);
@@ -408,19 +446,23 @@ CUresult cuLaunchKernelEx(const struct config *c, kernel *f, void **params, void
 		if (id == 4) size = value;
 		if (id == 6) count(EARLY_LAUNCHES, early = 1);
 	}
-	if (!c->count || !c->grid[0] || c->grid[0] % size || !c->grid[1] || c->grid[2] != 1 || !c->threads[0]) return INVALID_VALUE;
-	launch l = {.f = f, .x = c->grid[0] / size, .y = c->grid[1], .threads = c->threads[0], .cluster = size, .early = early};
+	if (!c->count || !c->grid[0] || c->grid[0] % size || !c->grid[1] || c->grid[2] != 1 ||
+	    !c->threads[0]) return INVALID_VALUE;
+	launch l = {.f = f, .x = c->grid[0] / size, .y = c->grid[1], .threads = c->threads[0], .cluster = size,
+	    .early = early};
 	for (int i = 0; i < 10; i++) memcpy(&l.params[i], params[i], 8);
 	return start(l, c->s);
 }
-CUresult cuLaunchKernel(kernel *f, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty, unsigned tz, unsigned shared, stream *s, void **params, void **extra) {
+CUresult cuLaunchKernel(kernel *f, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty, unsigned tz,
+    unsigned shared, stream *s, void **params, void **extra) {
 	ON_DEVICE;
 	if (!x || !y || z != 1 || !tx || ty != 1 || tz != 1) return INVALID_VALUE;
 	launch l = {.f = f, .x = x, .y = y, .threads = tx, .cluster = 1};
 	for (int i = 0; i < 10; i++) memcpy(&l.params[i], params[i], 8);
 	return start(l, s);
 }
-CUresult cuStreamBeginCapture_v2(stream *s, int mode) { ON_DEVICE; s->recorded = (graph){0}; return s->capturing = 1, SUCCESS; }
+CUresult cuStreamBeginCapture_v2(stream *s,
+    int mode) { ON_DEVICE; s->recorded = (graph){0}; return s->capturing = 1, SUCCESS; }
 CUresult cuStreamEndCapture(stream *s, graph **g) {
 	if (!s->capturing) return CAPTURE_INVALID;
 	s->capturing = 0; // in any case

@@ -47,7 +47,8 @@ enum { INVALID_IMAGE = 200, NO_BINARY_FOR_GPU = 209, INVALID_CONFIGURATION = 9, 
 // Stricter than HIP, where every thread begins with device 0.
 enum { NO_ORDINAL = 1000, ANOTHER_ORDINAL };
 static __thread int current = NO_ORDINAL;
-static int current_device(void) { return current < NO_ORDINAL ? DEVICE : current == ANOTHER_ORDINAL ? ANOTHER : NOTHING; }
+static int current_device(void) { return current < NO_ORDINAL ? DEVICE : current == ANOTHER_ORDINAL ?
+    ANOTHER : NOTHING; }
 static void make_current(int what) { current = what == ANOTHER ? ANOTHER_ORDINAL : NO_ORDINAL; }
 
 const char *hipGetErrorName(hipError_t e) {
@@ -74,8 +75,10 @@ hipError_t hipDeviceGetName(char *name, int size, int device) {
 
 // The architectures, with EF_AMDGPU_MACH of LLVM's AMDGPU usage.
 static const struct { const char *name; unsigned mach; int wave, units, clock; } archs[] = {
-	{"gfx908", 0x30, 64, 120, 1502000}, {"gfx90a", 0x3f, 64, 104, 1700000}, {"gfx942", 0x4c, 64, 304, 2100000},
-	{"gfx1030", 0x36, 32, 40, 2250000}, {"gfx1100", 0x41, 32, 48, 2500000}, {"gfx906", 0x2f, 64, 60, 1800000}};
+	{"gfx908", 0x30, 64, 120, 1502000}, {"gfx90a", 0x3f, 64, 104, 1700000},
+	    {"gfx942", 0x4c, 64, 304, 2100000},
+	{"gfx1030", 0x36, 32, 40, 2250000}, {"gfx1100", 0x41, 32, 48, 2500000},
+	    {"gfx906", 0x2f, 64, 60, 1800000}};
 
 static const char *arch_name(void) {
 	const char *s = getenv("FAKEHIP_ARCH");
@@ -163,10 +166,12 @@ hipError_t hipModuleGetFunction(kernel **f, module *m, const char *name) {
 }
 
 #ifndef HIP_5
-hipError_t hipStreamGetDevice(stream *s, int *device) { ON_DEVICE; return *device = setting("FAKE_ALIEN", 0), SUCCESS; }
+hipError_t hipStreamGetDevice(stream *s, int *device) { ON_DEVICE; return *device = setting("FAKE_ALIEN", 0),
+    SUCCESS; }
 #endif
 
-hipError_t hipModuleLaunchKernel(kernel *f, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty, unsigned tz,
+hipError_t hipModuleLaunchKernel(kernel *f, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty,
+    unsigned tz,
                                  unsigned shared, stream *s, void **params, void **extra) {
 	ON_DEVICE;
 	if (!x || !y || z != 1 || !tx || ty != 1 || tz != 1 || shared || extra) return INVALID_VALUE;

@@ -14,10 +14,11 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// exactBytes runs one batch of elements of 8 bits in each transposition, on all architectures and in all tiles whose words have at least so
-// many k's, and requires exact results. Where B runs along K, matrices begin at multiples of unit. fill makes the operands of the batch
-// as it is placed.
-func exactBytes(t *testing.T, o planner.Options, perWordLeast, unit int, batch func(transA, transB bool) planner.Batch,
+// exactBytes runs one batch of elements of 8 bits in each transposition, on all architectures and in all
+// tiles whose words have at least so many k's, and requires exact results. Where B runs along K, matrices
+// begin at multiples of unit. fill makes the operands of the batch as it is placed.
+func exactBytes(t *testing.T, o planner.Options, perWordLeast, unit int,
+	batch func(transA, transB bool) planner.Batch,
 	fill func(of element.Type, b planner.Batch, x, y []float32)) {
 	t.Helper()
 	for name := range arches {
@@ -66,7 +67,8 @@ func TestBytes(t *testing.T) {
 
 // TestProductsOfBytes: all products of two numbers of 8 bits are what they are.
 func TestProductsOfBytes(t *testing.T) {
-	exactBytes(t, planner.Options{TypeA: element.E4M3, TypeC: element.F32}, 1, 16, reference.OfAllProducts, reference.AllProducts)
+	exactBytes(t, planner.Options{TypeA: element.E4M3, TypeC: element.F32}, 1, 16, reference.OfAllProducts,
+		reference.AllProducts)
 }
 
 // TestSumsFP8: what sums of gfx942's matrix cores keep.
@@ -79,17 +81,27 @@ func TestSumsFP8(t *testing.T) {
 		want float64
 	}{
 		{"nothing", nil, nil, -3, -3},
-		{"products are exact", map[int]uint8{0: most, 1: half}, map[int]uint8{0: most, 1: half}, 1, 240*240 + 1.25},
-		{"a small one beside the largest is cut", map[int]uint8{0: most, 2: least}, map[int]uint8{0: most, 2: least}, 0, 240 * 240},
-		{"and one below zero, towards it", map[int]uint8{0: most, 2: least | 0x80}, map[int]uint8{0: most, 2: least}, 0, 240 * 240},
-		{"of odd k's, downwards", map[int]uint8{0: most, 1: least | 0x80}, map[int]uint8{0: most, 1: least}, -57599, 1 - 0x1p-10},
-		{"the sum is cut", map[int]uint8{0: most, 2: most}, map[int]uint8{0: most, 2: most | 0x80}, 0x1p-11, 0},
-		{"downwards", map[int]uint8{0: most, 2: most}, map[int]uint8{0: most, 2: most | 0x80}, -0x1p-11, -0x1p-10},
-		{"a small one is not", map[int]uint8{0: most, 2: most}, map[int]uint8{0: most, 2: most | 0x80}, -0x1p-12, 0},
-		{"products beside a larger sum round it", map[int]uint8{0: one, 1: 0x08}, map[int]uint8{0: one, 1: one}, 0x1p24, 0x1p24 + 2},
-		{"smaller ones are cut", map[int]uint8{0: one, 1: 0x04}, map[int]uint8{0: one, 1: one}, 0x1p24, 0x1p24},
+		{"products are exact", map[int]uint8{0: most, 1: half}, map[int]uint8{0: most, 1: half}, 1,
+			240*240 + 1.25},
+		{"a small one beside the largest is cut", map[int]uint8{0: most, 2: least},
+			map[int]uint8{0: most, 2: least}, 0, 240 * 240},
+		{"and one below zero, towards it", map[int]uint8{0: most, 2: least | 0x80},
+			map[int]uint8{0: most, 2: least}, 0, 240 * 240},
+		{"of odd k's, downwards", map[int]uint8{0: most, 1: least | 0x80}, map[int]uint8{0: most, 1: least},
+			-57599, 1 - 0x1p-10},
+		{"the sum is cut", map[int]uint8{0: most, 2: most}, map[int]uint8{0: most, 2: most | 0x80}, 0x1p-11,
+			0},
+		{"downwards", map[int]uint8{0: most, 2: most}, map[int]uint8{0: most, 2: most | 0x80}, -0x1p-11,
+			-0x1p-10},
+		{"a small one is not", map[int]uint8{0: most, 2: most}, map[int]uint8{0: most, 2: most | 0x80},
+			-0x1p-12, 0},
+		{"products beside a larger sum round it", map[int]uint8{0: one, 1: 0x08},
+			map[int]uint8{0: one, 1: one}, 0x1p24, 0x1p24 + 2},
+		{"smaller ones are cut", map[int]uint8{0: one, 1: 0x04}, map[int]uint8{0: one, 1: one}, 0x1p24,
+			0x1p24},
 		{"a tie is even", map[int]uint8{0: one}, map[int]uint8{0: one}, 0x1p24, 0x1p24},
-		{"sums go on to the next", map[int]uint8{0: one, 16: least}, map[int]uint8{0: one, 16: least}, 0x1p24, 0x1p24},
+		{"sums go on to the next", map[int]uint8{0: one, 16: least}, map[int]uint8{0: one, 16: least}, 0x1p24,
+			0x1p24},
 		{"NaN", map[int]uint8{31: nan}, nil, 1, math.NaN()},
 		{"NaN times NaN", map[int]uint8{31: nan}, map[int]uint8{31: nan}, 1, math.NaN()},
 		{"a sum that is NaN", nil, nil, float32(math.NaN()), math.NaN()},

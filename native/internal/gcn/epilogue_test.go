@@ -18,10 +18,12 @@ import (
 )
 
 // epilogueJobs are plans of one tile, each with another epilogue and schedule.
-func epilogueJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type, transposition int) (jobs []*job) {
+func epilogueJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type,
+	transposition int) (jobs []*job) {
 	t.Helper()
 	transA, transB := transposition/2 == 1, transposition%2 == 1
-	schedules := []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleBatched, planner.ScheduleSplitK, planner.ScheduleStreamK}
+	schedules := []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleBatched,
+		planner.ScheduleSplitK, planner.ScheduleStreamK}
 	all := reference.Epilogues(shape.TM + 3)
 	dynamic := []int{len(all)} // once more with gated units, and dynamic tiles
 	all = append(all, all[slices.IndexFunc(all, func(e planner.Epilogue) bool { return e.Gated })])
@@ -32,7 +34,8 @@ func epilogueJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.
 			all = append(all, e)
 		}
 	}
-	if of.Bytes() == 2 && transposition == 0 && slices.Contains(device(t, arch, 1).Types, element.Int4) { // and with B of 4 bits
+	// and with B of 4 bits
+	if of.Bytes() == 2 && transposition == 0 && slices.Contains(device(t, arch, 1).Types, element.Int4) {
 		for i, e := range all {
 			if i == dynamic[0] {
 				dynamic = append(dynamic, len(all))
@@ -42,7 +45,8 @@ func epilogueJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.
 		}
 	}
 	for i, e := range all {
-		schedule, ofC := schedules[(i+int(of)+transposition)%len(schedules)], []element.Type{reference.NarrowC(of, 1-i%4/2), element.F32}[(i+transposition)%2]
+		schedule, ofC := schedules[(i+int(of)+transposition)%len(schedules)],
+			[]element.Type{reference.NarrowC(of, 1-i%4/2), element.F32}[(i+transposition)%2]
 		if e.Gated { // is never cut
 			schedule = schedules[i%2]
 		}
@@ -76,7 +80,8 @@ func epilogueJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.
 			if group := e.ScaleB.Group(); group > 0 {
 				k = group * []int{3, 0, 1}[p]
 			}
-			q := planner.Problem{M: []int{shape.TM + 3, shape.TM, 1}[p], N: []int{shape.TN, 5, shape.TN + 3}[p], K: k, TransA: transA, TransB: transB,
+			q := planner.Problem{M: []int{shape.TM + 3, shape.TM, 1}[p],
+				N: []int{shape.TN, 5, shape.TN + 3}[p], K: k, TransA: transA, TransB: transB,
 				Alpha: planner.Scale([...]float32{2, 1, -0.5}[p])}
 			if !e.Gated {
 				q.Beta = [...]float32{0, 1, -0.5}[(p+i)%3]
@@ -93,7 +98,8 @@ func epilogueJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.
 		if i%2 == 1 {
 			unit = 16 / of.Bytes()
 		}
-		o := planner.Options{Tile: shape.Name, Schedule: schedule, TypeA: of, TypeB: e.ScaleB.TypeB(of), TypeC: ofC, Epilogue: e}
+		o := planner.Options{Tile: shape.Name, Schedule: schedule, TypeA: of, TypeB: e.ScaleB.TypeB(of),
+			TypeC: ofC, Epilogue: e}
 		jobs = append(jobs, newJob(t, device(t, arch, units), b, o, unit, rng))
 	}
 	return jobs
@@ -129,8 +135,8 @@ func TestEpilogueProducts(t *testing.T) {
 	}
 }
 
-// requireMostRan demands that all barriers of a kernel ran, and two of three operations on memory: all parts of an
-// epilogue that meet in no plan here have more.
+// requireMostRan demands that all barriers of a kernel ran, and two of three operations on memory: all parts
+// of an epilogue that meet in no plan here have more.
 func requireMostRan(t *testing.T, k *Kernel, ran []bool) {
 	t.Helper()
 	require.NotNil(t, ran, k.Name)

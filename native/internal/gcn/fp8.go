@@ -2,13 +2,14 @@ package gcn
 
 import "math"
 
-// Elements of 8 bits of gfx942's matrix cores: e4m3 "FNUZ" (LLVM, APFloat, Float8E4M3FNUZ), whose numbers are half of those that OCP's
-// e4m3 has with the same bits. There is one zero, and one NaN, 0x80.
+// Elements of 8 bits of gfx942's matrix cores: e4m3 "FNUZ" (LLVM, APFloat, Float8E4M3FNUZ), whose numbers are
+// half of those that OCP's e4m3 has with the same bits. There is one zero, and one NaN, 0x80.
 //
-// AMD does not document how v_mfma_f32_..._fp8_fp8 sums. What is here was measured on an MI300X, bit by bit (Xie et al., "Bit-Accurate
-// Modeling of GPU Matrix Multiply-Accumulate Units", arXiv:2511.10909v2, and its code, microsoft/MMA-Sim: GTR-FDPA): of each 16 k's products
-// are exact, and of those at even and those at odd k's each is cut, towards zero, to multiples of 2^-24 of the largest power of two
-// among them. Both sums, and then the number that they are added to, are cut downwards alike, but sums to 2^-31 where that number is
+// AMD does not document how v_mfma_f32_..._fp8_fp8 sums. What is here was measured on an MI300X, bit by bit
+// (Xie et al., "Bit-Accurate Modeling of GPU Matrix Multiply-Accumulate Units", arXiv:2511.10909v2, and its
+// code, microsoft/MMA-Sim: GTR-FDPA): of each 16 k's products are exact, and of those at even and those at
+// odd k's each is cut, towards zero, to multiples of 2^-24 of the largest power of two among them. Both sums,
+// and then the number that they are added to, are cut downwards alike, but sums to 2^-31 where that number is
 // larger. The sum is rounded to the nearest number of fp32, and so goes to the next 16 k's.
 const (
 	depthFP8 = 16   // k's that are summed at once

@@ -10,22 +10,30 @@ func init() { register(halfOperations) }
 
 // halfOperations are those on numbers of 16 bits, and on pairs of them.
 var halfOperations = map[string]operation{
-	"v_cvt_f32_f16":  vector1(func(a uint32) uint32 { return math.Float32bits(element.F16.Float(uint16(a))) }),
+	"v_cvt_f32_f16": vector1(func(a uint32) uint32 {
+		return math.Float32bits(element.F16.Float(uint16(a)))
+	}),
 	"v_cvt_f16_f32":  lowHalf(1, func(a, _ uint32) uint32 { return uint32(element.F16.Bits(float(a))) }),
 	"v_lshlrev_b16":  lowHalf(2, func(a, b uint32) uint32 { return b << (a & 15) & 0xffff }),
 	"v_pack_b32_f16": vector2(func(a, b uint32) uint32 { return a&0xffff | b<<16 }),
 	"v_perm_b32":     vector3(permute),
 	"v_pk_add_f16":   packedBits16(func(a, b float32) float32 { return a + b }),
 	"v_pk_mul_f16":   packedBits16(func(a, b float32) float32 { return a * b }),
-	"v_fma_mix_f32": {unit: valu, dsts: 1, srcs: 3, packed: true, usualLow: 7, run: func(w *wave, in *instruction) {
-		mixedFMA(w, in, func(_, x uint32) uint32 { return x })
-	}},
-	"v_fma_mixlo_f16": {unit: valu, dsts: 1, srcs: 3, packed: true, usualLow: 7, readsDst: true, run: func(w *wave, in *instruction) {
-		mixedFMA(w, in, func(before, x uint32) uint32 { return before&^0xffff | uint32(element.F16.Bits(float(x))) })
-	}},
+	"v_fma_mix_f32": {unit: valu, dsts: 1, srcs: 3, packed: true, usualLow: 7,
+		run: func(w *wave, in *instruction) {
+			mixedFMA(w, in, func(_, x uint32) uint32 { return x })
+		}},
+	"v_fma_mixlo_f16": {unit: valu, dsts: 1, srcs: 3, packed: true, usualLow: 7, readsDst: true,
+		run: func(w *wave, in *instruction) {
+			mixedFMA(w, in, func(before,
+				x uint32) uint32 {
+				return before&^0xffff | uint32(element.F16.Bits(float(x)))
+			})
+		}},
 }
 
-// lowHalf is an operation on one or two sources that leaves the high half of a register as it was, or makes 0 of it.
+// lowHalf is an operation on one or two sources that leaves the high half of a register as it was, or makes 0
+// of it.
 func lowHalf(srcs int, f func(a, b uint32) uint32) operation {
 	return operation{unit: valu, dsts: 1, srcs: srcs, run: func(w *wave, in *instruction) {
 		a, b, d := w.lanes(&in.src[0], 0, 0), w.lanes(&in.src[srcs-1], 0, 1), w.dst(in, 0)
@@ -37,8 +45,8 @@ func lowHalf(srcs int, f func(a, b uint32) uint32) operation {
 	}}
 }
 
-// packedBits16 does two things on numbers of 16 bits, each with the halves that op_sel and op_sel_hi say. fp32 has more than twice the
-// bits of fp16, so that rounding to it first changes nothing.
+// packedBits16 does two things on numbers of 16 bits, each with the halves that op_sel and op_sel_hi say.
+// fp32 has more than twice the bits of fp16, so that rounding to it first changes nothing.
 func packedBits16(f func(a, b float32) float32) operation {
 	return operation{unit: valu, dsts: 1, srcs: 2, packed: true, run: func(w *wave, in *instruction) {
 		a, b, d := w.lanes(&in.src[0], 0, 0), w.lanes(&in.src[1], 0, 1), w.dst(in, 0)
@@ -85,5 +93,8 @@ func mixedFMA(w *wave, in *instruction, f func(before, x uint32) uint32) {
 		s[i] = to
 	}
 	d := w.dst(in, 0)
-	w.each(func(l int) { d[l] = f(d[l], math.Float32bits(fma32(float(s[0][l]), float(s[1][l]), float(s[2][l])))) })
+	w.each(func(l int) {
+		d[l] = f(d[l], math.Float32bits(fma32(float(s[0][l]), float(s[1][l]),
+			float(s[2][l]))))
+	})
 }

@@ -178,13 +178,19 @@ func (h *hazards) beforeUse(in *instruction) {
 	for _, list := range [][]span{in.reads, in.writes} {
 		for _, s := range list {
 			if s.first >= vectors {
-				each(s, func(r int) { h.need(r, h.matrix[r].at, h.result(h.matrix[r].by), "was written by matrix cores") })
+				each(s, func(r int) {
+					h.need(r, h.matrix[r].at, h.result(h.matrix[r].by),
+						"was written by matrix cores")
+				})
 			}
 		}
 	}
 	for _, s := range in.writes {
 		if s.first >= vectors {
-			each(s, func(r int) { h.need(r, h.addend[r].at, h.read(h.addend[r].by), "was read by matrix cores") })
+			each(s, func(r int) {
+				h.need(r, h.addend[r].at, h.read(h.addend[r].by),
+					"was read by matrix cores")
+			})
 		}
 	}
 }
@@ -318,7 +324,8 @@ func (r *recent) checkTrans(in *instruction) (err error) {
 			each(s, func(reg int) {
 				at := r.transAt[reg]
 				if at != [2]int32{} && r.vectors-at[0] <= 5 && r.transes-at[1] <= 1 {
-					err = fmt.Errorf("%s was written by a transcendental function, and nothing waits for it", registerName(reg))
+					err = fmt.Errorf("%s was written by a transcendental function, and nothing waits for it",
+						registerName(reg))
 				}
 			})
 		}

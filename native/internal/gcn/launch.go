@@ -18,8 +18,9 @@ type Launch struct {
 	Threads   int    // of a workgroup
 	Arguments []uint64
 	Memory    []*Buffer
-	// Contrary chooses among what the hardware may do: waves, and workgroups, run in the order of their numbers, or from
-	// the last on; functions that it computes to about the last bit err downwards, or upwards.
+	// Contrary chooses among what the hardware may do: waves, and workgroups, run in the order of their
+	// numbers, or from the last on; functions that it computes to about the last bit err downwards, or
+	// upwards.
 	Contrary bool
 	Ran      []bool // if not nil, set for each instruction of Kernel that ran
 
@@ -48,7 +49,8 @@ func (l *Launch) Run() (instructions int, err error) {
 	if l.Threads > k.meta.MaxThreads || 8*len(l.Arguments) != k.meta.KernargBytes {
 		return 0, fmt.Errorf("%s: %d threads and %d arguments", k.Name, l.Threads, len(l.Arguments))
 	}
-	arguments := &Buffer{Name: "the arguments", Address: 0x7_0000_1000, Data: make([]byte, k.meta.KernargBytes)}
+	arguments := &Buffer{Name: "the arguments", Address: 0x7_0000_1000,
+		Data: make([]byte, k.meta.KernargBytes)}
 	for i, a := range l.Arguments {
 		binary.LittleEndian.PutUint64(arguments.Data[8*i:], a)
 	}
@@ -73,7 +75,8 @@ func (l *Launch) Run() (instructions int, err error) {
 			if l.Contrary {
 				x = l.Groups[0] - 1 - x
 			}
-			g := &group{launch: &run, number: y*l.Groups[0] + x, shared: shared, there: make([]int, len(waves))}
+			g := &group{launch: &run, number: y*l.Groups[0] + x, shared: shared,
+				there: make([]int, len(waves))}
 			shared.start()
 			for _, w := range waves {
 				w.start(g, l.Threads, [3]int{x, y})

@@ -80,7 +80,8 @@ func multiplyMatrices(m matrix) operation {
 				if m.of == element.E4M3 {
 					var x, y [32]uint8 // in turn of k
 					for k := range m.depth * groups {
-						x[k], y[k] = uint8(a[k%m.depth][k/m.depth*m.side+row]), uint8(b[k%m.depth][k/m.depth*m.side+col])
+						x[k], y[k] = uint8(a[k%m.depth][k/m.depth*m.side+row]),
+							uint8(b[k%m.depth][k/m.depth*m.side+col])
 					}
 					sum[l] = math.Float32bits(sumFP8(x[:m.depth*groups], y[:m.depth*groups], float(sum[l])))
 					continue

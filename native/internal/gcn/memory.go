@@ -177,7 +177,8 @@ func (l *Launch) find(address uint64, n int) (b *Buffer, offset uint64, err erro
 	for _, b := range l.Memory {
 		if offset := address - b.Address; offset < uint64(len(b.Data)) {
 			if uint64(n) > uint64(len(b.Data))-offset {
-				return nil, 0, fmt.Errorf("%d bytes at byte %d of %s, which has %d", n, offset, b.Name, len(b.Data))
+				return nil, 0, fmt.Errorf("%d bytes at byte %d of %s, which has %d", n, offset, b.Name,
+					len(b.Data))
 			}
 			// More is not needed, as compilers know, which put two loads of 16 bits together.
 			if align := min(n, 2); offset%uint64(align) != 0 && !b.Bytes {
@@ -195,7 +196,8 @@ func (l *Launch) find(address uint64, n int) (b *Buffer, offset uint64, err erro
 	return nil, 0, fmt.Errorf("%d bytes at %#x, where no buffer is%s", n, address, near)
 }
 
-// touch reports a race: an access that nothing orders behind that of another workgroup, or a load of what another wave stored.
+// touch reports a race: an access that nothing orders behind that of another workgroup, or a load of what
+// another wave stored.
 func (w *wave) touch(b *Buffer, offset uint64, n int, write bool) error {
 	if !b.Writable {
 		if write {
@@ -208,7 +210,8 @@ func (w *wave) touch(b *Buffer, offset uint64, n int, write bool) error {
 	for i := offset / 2; i < (offset+uint64(n)+1)/2; i++ {
 		u := &b.users[i]
 		others := u.writer != 0 && (u.writer != group || !write && u.by.wave != w.number)
-		if others && (write || !w.knows(int(u.writer)-1, u.by)) || write && u.reader != 0 && u.reader != group {
+		if others && (write || !w.knows(int(u.writer)-1, u.by)) || write && u.reader != 0 &&
+			u.reader != group {
 			return fmt.Errorf("%w: byte %d of %s", errRace, 2*i, b.Name)
 		}
 		switch {
@@ -238,20 +241,23 @@ func (w *wave) reach(address uint64, n int, write bool) ([]byte, error) {
 }
 
 func scalarLoad() operation {
-	return operation{unit: memory, dsts: 1, srcs: 2, counter: scalarLoads, access: func(w *wave, in *instruction) error {
-		d := &in.dst[0]
-		data, err := w.reach(w.scalar(&in.src[0])+w.scalar(&in.src[1])+uint64(in.offset[0]), 4*d.count, false)
-		if err != nil {
-			return err
-		}
-		for i := range d.count {
-			w.scalars[d.first+i] = binary.LittleEndian.Uint32(data[4*i:])
-		}
-		return nil
-	}}
+	return operation{unit: memory, dsts: 1, srcs: 2, counter: scalarLoads,
+		access: func(w *wave, in *instruction) error {
+			d := &in.dst[0]
+			at := w.scalar(&in.src[0]) + w.scalar(&in.src[1]) + uint64(in.offset[0])
+			data, err := w.reach(at, 4*d.count, false)
+			if err != nil {
+				return err
+			}
+			for i := range d.count {
+				w.scalars[d.first+i] = binary.LittleEndian.Uint32(data[4*i:])
+			}
+			return nil
+		}}
 }
 
-// globalAddress is that of a lane: 64 bits of its own, or 32 beside a scalar base, which is a source if there is one.
+// globalAddress is that of a lane: 64 bits of its own, or 32 beside a scalar base, which is a source if there
+// is one.
 func (w *wave) globalAddress(in *instruction, base int) func(l int) uint64 {
 	offset := uint64(int64(int32(in.offset[0])))
 	at := w.lanes(&in.src[0], 0, 0)
@@ -264,16 +270,17 @@ func (w *wave) globalAddress(in *instruction, base int) func(l int) uint64 {
 }
 
 func globalLoad(bytes int) operation {
-	return operation{unit: memory, dsts: 1, srcs: 2, counter: loads, access: func(w *wave, in *instruction) error {
-		address := w.globalAddress(in, 1)
-		return w.eachLane(func(l int) error {
-			data, err := w.reach(address(l), bytes, false)
-			if err == nil {
-				w.load(in, 0, l, data)
-			}
-			return err
-		})
-	}}
+	return operation{unit: memory, dsts: 1, srcs: 2, counter: loads,
+		access: func(w *wave, in *instruction) error {
+			address := w.globalAddress(in, 1)
+			return w.eachLane(func(l int) error {
+				data, err := w.reach(address(l), bytes, false)
+				if err == nil {
+					w.load(in, 0, l, data)
+				}
+				return err
+			})
+		}}
 }
 
 func globalStore(bytes int) operation {

@@ -55,7 +55,8 @@ func gemmSubject(t *testing.T, o *Object, arch native.Arch, k encoding.Kernel) *
 		}
 	}
 	jobs := slices.DeleteFunc(all, func(j *job) bool {
-		return !slices.ContainsFunc(j.plan.Launches, func(l encoding.Launch) bool { return arch.KernelName(l.Kernel) == name })
+		return !slices.ContainsFunc(j.plan.Launches,
+			func(l encoding.Launch) bool { return arch.KernelName(l.Kernel) == name })
 	})
 	return &subject{kernelOf(t, o, name), func(changed *Kernel) error {
 		own := Object{Arch: o.Arch, kernels: maps.Clone(o.kernels)}
@@ -72,7 +73,8 @@ func gemmSubject(t *testing.T, o *Object, arch native.Arch, k encoding.Kernel) *
 // raggedSubject is a kernel that makes items, with few groups and many.
 func raggedSubject(t *testing.T, o *Object, arch native.Arch, k encoding.Kernel) *subject {
 	t.Helper()
-	jobs := slices.Concat(fewGroups(t, arch, k), manyGroups(t, arch, k, int(k.Entries), 1), manyGroups(t, arch, k, 80, 3))
+	jobs := slices.Concat(fewGroups(t, arch, k), manyGroups(t, arch, k, int(k.Entries), 1),
+		manyGroups(t, arch, k, 80, 3))
 	return &subject{kernelOf(t, o, arch.KernelName(k)), func(changed *Kernel) error {
 		for i, j := range jobs {
 			if _, err := j.run(changed, i%2 == 1, nil); err != nil {
@@ -116,21 +118,31 @@ func isWait(in *instruction) bool { return in.name == "s_waitcnt" || in.name == 
 // isCache reports what is done to caches, for other workgroups.
 func isCache(in *instruction) bool { return strings.HasPrefix(in.name, "buffer_") }
 
-// TestWithoutAll: no kernel does without its barriers, nor its waits of a counter, nor what it does to caches, nor, on CDNA where
-// it has any that count, its s_nop.
+// TestWithoutAll: no kernel does without its barriers, nor its waits of a counter, nor what it does to
+// caches, nor, on CDNA where it has any that count, its s_nop.
 func TestWithoutAll(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
 	}
-	filter := func(k encoding.Kernel) bool { // of those that multiply with an epilogue one tile, which takes little time
+	// of those that multiply with an epilogue one tile, which takes little time
+	filter := func(k encoding.Kernel) bool {
 		return k.Epilogue == encoding.Epilogue{} || k.Ragged > 0 || k.Tile.Name == "tiny-k4"
 	}
 	forSubjects(t, filter, func(t *testing.T, s *subject) {
 		for what, f := range map[string]func(in *instruction) bool{
-			"barriers":         func(in *instruction) bool { return in.name == "s_barrier" },
-			"waits for loads":  func(in *instruction) bool { return isWait(in) && in.waits[loads] < noWait[loads] },
-			"waits for shared": func(in *instruction) bool { return isWait(in) && in.waits[shared] < noWait[shared] },
-			"waits for stores": func(in *instruction) bool { return isWait(in) && in.waits[stores] < noWait[stores] },
+			"barriers": func(in *instruction) bool { return in.name == "s_barrier" },
+			"waits for loads": func(in *instruction) bool {
+				return isWait(in) &&
+					in.waits[loads] < noWait[loads]
+			},
+			"waits for shared": func(in *instruction) bool {
+				return isWait(in) &&
+					in.waits[shared] < noWait[shared]
+			},
+			"waits for stores": func(in *instruction) bool {
+				return isWait(in) &&
+					in.waits[stores] < noWait[stores]
+			},
 			"wait states": func(in *instruction) bool {
 				return s.kernel.arch.waitStates && in.name == "s_nop" && in.src[0].value > 0
 			},
@@ -180,7 +192,8 @@ func (s *subject) leaving(gone map[int]bool) (changed *Kernel, others map[int]bo
 	return changed, others, any
 }
 
-// barrierAt reports whether there is a barrier from i on, or before, and nothing between touches memory, but for a write-back.
+// barrierAt reports whether there is a barrier from i on, or before, and nothing between touches memory, but
+// for a write-back.
 func (s *subject) barrierAt(i, step int) bool {
 	for ; ; i += step {
 		switch in := &s.kernel.code[i]; {
@@ -194,11 +207,12 @@ func (s *subject) barrierAt(i, step int) bool {
 
 // TestMutants takes single instructions out of kernels of every kind, or one wait state of an s_nop.
 //
-// Every barrier is noticed, but the two of alike (dialect_hip.h), around a store of a byte: the 32
-// threads that it compares are in one wave, and that of finishPartial (fixup.cuh), behind which arrivesLast has one (dialect_hip.h);
-// where barriers wait for stores, either will do. Every s_waitcnt_depctr is, and so is all that is done to caches. So is every s_nop that runs, but on RDNA, where
-// they are padding, and behind s_cbranch_execnz on CDNA, or s_cbranch_execz around s_branch: the
-// compiler does not know that exec is not 0 behind products.
+// Every barrier is noticed, but the two of alike (dialect_hip.h), around a store of a byte: the 32 threads
+// that it compares are in one wave, and that of finishPartial (fixup.cuh), behind which arrivesLast has one
+// (dialect_hip.h); where barriers wait for stores, either will do. Every s_waitcnt_depctr is, and so is all
+// that is done to caches. So is every s_nop that runs, but on RDNA, where they are padding, and behind
+// s_cbranch_execnz on CDNA, or s_cbranch_execz around s_branch: the compiler does not know that exec is not 0
+// behind products.
 //
 // Of an s_waitcnt it is enough that one of these holds, as compilers put waits where one path of many
 // needs them:
@@ -248,7 +262,8 @@ func TestMutants(t *testing.T) {
 				before := len(gone)
 				if maps.Copy(gone, others); len(gone) == before {
 					in := &s.kernel.code[i]
-					t.Errorf("nothing notices that %s at %#x is gone, and %d waits more", in.text, in.address, len(gone)-1)
+					t.Errorf("nothing notices that %s at %#x is gone, and %d waits more", in.text, in.address,
+						len(gone)-1)
 					break
 				}
 			}
@@ -256,7 +271,8 @@ func TestMutants(t *testing.T) {
 		require.Less(t, 3*idle, 2*len(all), "waits for nothing")
 		t.Logf("%d waits, of which %d have nothing to wait for", len(all), idle)
 		for _, i := range s.find(func(in *instruction) bool {
-			return in.name == "s_barrier" || in.name == "s_waitcnt_depctr" || isCache(in) || in.name == "s_nop" && s.kernel.arch.waitStates
+			return in.name == "s_barrier" || in.name == "s_waitcnt_depctr" || isCache(in) ||
+				in.name == "s_nop" && s.kernel.arch.waitStates
 		}) {
 			in := &s.kernel.code[i]
 			ran := false
@@ -276,7 +292,11 @@ func TestMutants(t *testing.T) {
 			}
 			allowed := strings.HasPrefix(s.kernel.code[before].name, "s_cbranch_exec")
 			if in.name == "s_barrier" {
-				allowed = slices.ContainsFunc(near, func(in instruction) bool { return in.name == "ds_write_b8" || in.name == "ds_store_b8" }) ||
+				allowed = slices.ContainsFunc(near,
+					func(in instruction) bool {
+						return in.name == "ds_write_b8" ||
+							in.name == "ds_store_b8"
+					}) ||
 					s.barrierAt(i+1, 1) || s.kernel.arch.drains && s.barrierAt(i-1, -1)
 			}
 			if ran && err == nil && !allowed {

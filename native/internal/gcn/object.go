@@ -5,9 +5,9 @@
 // writes outside of buffers, races (order.go), and shared memory that two waves touch with no barrier
 // between (shared.go).
 //
-// An operation is a line of the tables in scalar.go, vector.go, half.go, matrix.go, memory.go, private.go and order.go; one that
-// none has is an error of Object.Kernel that names it. What they mean is in AMD's documents of the instruction
-// sets of CDNA 1 to 3, RDNA 2 and RDNA 3.
+// An operation is a line of the tables in scalar.go, vector.go, half.go, matrix.go, memory.go, private.go and
+// order.go; one that none has is an error of Object.Kernel that names it. What they mean is in AMD's
+// documents of the instruction sets of CDNA 1 to 3, RDNA 2 and RDNA 3.
 package gcn
 
 import (
@@ -26,7 +26,8 @@ import (
 // Disassembler is the program that Read runs, of Debian's package llvm-19.
 const Disassembler = "llvm-objdump-19"
 
-// Object is the kernels of a code object, each of which is disassembled and decoded when it is first asked for.
+// Object is the kernels of a code object, each of which is disassembled and decoded when it is first asked
+// for.
 type Object struct {
 	Arch    string // as "gfx90a"
 	kernels map[string]func() (*Kernel, error)
@@ -60,10 +61,15 @@ type arch struct {
 	stores     bool // a counter of their own for stores, vscnt
 	waitStates bool // software waits for results of some instructions (hazards.go)
 	accFile    bool // accumulation registers are a file of their own, which only few instructions reach
-	drains     bool // nothing may be under way at a barrier, from which it cannot go back after a fault (LLVM, FeatureBackOffBarrier)
-	flushes    bool // matrix cores make 0 of subnormal numbers, but in fp32 (PyTorch, "Numerical accuracy", on MI200)
-	keepsHigh  bool // v_cvt_f16_f32 leaves the high half of its register as it is (LLVM, zeroesHigh16BitsOfDest)
-	// Flat operations and those on shared memory end in the order in which they began (LLVM, FeatureFlatLgkmVMemCountInOrder).
+	// nothing may be under way at a barrier, from which it cannot go back after a fault (LLVM,
+	// FeatureBackOffBarrier)
+	drains bool
+	// matrix cores make 0 of subnormal numbers, but in fp32 (PyTorch, "Numerical accuracy", on MI200)
+	flushes bool
+	// v_cvt_f16_f32 leaves the high half of its register as it is (LLVM, zeroesHigh16BitsOfDest)
+	keepsHigh bool
+	// Flat operations and those on shared memory end in the order in which they began (LLVM,
+	// FeatureFlatLgkmVMemCountInOrder).
 	flatInOrder bool
 	gfx940      bool
 	gfx11       bool
@@ -128,8 +134,8 @@ func (k *Kernel) decode(code []byte, arch string) error {
 	return k.link()
 }
 
-// link finds what instructions have to do with each other, the targets of branches above all, and ends the code behind
-// the last one that nothing runs on from: the rest is padding.
+// link finds what instructions have to do with each other, the targets of branches above all, and ends the
+// code behind the last one that nothing runs on from: the rest is padding.
 func (k *Kernel) link() error {
 	at := map[uint64]int{}
 	end := 0

@@ -7,15 +7,17 @@ import (
 	"slices"
 )
 
-// What workgroups store for each other. A store is there for others when a wait has ended it, on gfx942 when a wait has ended a
-// write-back behind it. A wave that counts at a counter of a buffer vouches for what is there of its own stores, and, as of the
-// last barrier, of those of other waves of its workgroup. Who counts there later, and is told so, may load what all vouched
-// for, once it has emptied its caches behind the wait for that. Any other load of what another workgroup stored is a race.
+// What workgroups store for each other. A store is there for others when a wait has ended it, on gfx942 when
+// a wait has ended a write-back behind it. A wave that counts at a counter of a buffer vouches for what is
+// there of its own stores, and, as of the last barrier, of those of other waves of its workgroup. Who counts
+// there later, and is told so, may load what all vouched for, once it has emptied its caches behind the wait
+// for that. Any other load of what another workgroup stored is a race.
 
 // known is how many stores of each wave are there for others, by workgroup.
 type known map[int][]int
 
-// storer is what the last store to a place was: of a wave of its workgroup the store of that number, from 1 on.
+// storer is what the last store to a place was: of a wave of its workgroup the store of that number, from 1
+// on.
 type storer struct{ wave, number int }
 
 // ordering is what a wave has stored, and knows of the stores of others.
@@ -29,8 +31,9 @@ type ordering struct {
 type cache uint8
 
 const (
-	nearest cache = iota // of a compute unit: L1, L0 on RDNA; all that there is, to an instruction that empties several at once
-	second               // RDNA: L1, of several units
+	// of a compute unit: L1, L0 on RDNA; all that there is, to an instruction that empties several at once
+	nearest cache = iota
+	second        // RDNA: L1, of several units
 	caches
 )
 
@@ -89,7 +92,8 @@ func init() {
 		"buffer_inv":         {unit: salu, parse: agentScope, run: empty(nearest)},
 		"buffer_gl0_inv":     {unit: salu, run: empty(nearest)},
 		"buffer_gl1_inv":     {unit: salu, run: empty(second)},
-		"buffer_wbl2":        {unit: memory, parse: agentScope, counter: loads, writesBack: true, access: func(*wave, *instruction) error { return nil }},
+		"buffer_wbl2": {unit: memory, parse: agentScope, counter: loads, writesBack: true,
+			access: func(*wave, *instruction) error { return nil }},
 	})
 }
 

@@ -8,8 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestOrder runs two workgroups of two waves. Each wave stores, and its first lane counts at the counter of its number; waves of the
-// workgroup that comes last load what another wave of the other one stored. What is in braces is what makes that right.
+// TestOrder runs two workgroups of two waves. Each wave stores, and its first lane counts at the counter of
+// its number; waves of the workgroup that comes last load what another wave of the other one stored. What is
+// in braces is what makes that right.
 func TestOrder(t *testing.T) {
 	const (
 		store     = "global_store_dword v8, v0, s[6:7]\n"
@@ -23,15 +24,24 @@ func TestOrder(t *testing.T) {
 	)
 	for _, test := range []struct{ name, arch, store, count, load string }{
 		{"a wait for stores", "gfx90a", store + "{s_waitcnt vmcnt(0)\n}s_barrier\n", count, loadNew},
-		{"a wait for stores", "gfx1030", store + "{s_waitcnt_vscnt null, 0x0\n}s_barrier\n", count, "buffer_gl1_inv\nbuffer_gl0_inv\n" + load},
-		{"a wait for the last store", "gfx90a", store + store + "s_waitcnt vmcnt(1)\n{s_waitcnt vmcnt(0)\n}s_barrier\n", count, loadNew},
+		{"a wait for stores", "gfx1030", store + "{s_waitcnt_vscnt null, 0x0\n}s_barrier\n", count,
+			"buffer_gl1_inv\nbuffer_gl0_inv\n" + load},
+		{"a wait for the last store", "gfx90a", store + store +
+			"s_waitcnt vmcnt(1)\n{s_waitcnt vmcnt(0)\n}s_barrier\n", count, loadNew},
 		{"a barrier", "gfx90a", store + "s_waitcnt vmcnt(0)\n{s_barrier\n}", count, loadNew},
-		{"a barrier behind the wait", "gfx90a", store + "s_barrier\ns_waitcnt vmcnt(0)\n{s_barrier\n}", count, loadNew},
-		{"a write-back", "gfx942", store + "{buffer_wbl2 sc1\n}s_waitcnt vmcnt(0)\ns_barrier\n", count942, "buffer_inv sc1\n" + load},
-		{"a wait for the write-back", "gfx942", store + "buffer_wbl2 sc1\n{s_waitcnt vmcnt(0)\n}s_barrier\n", count942, "buffer_inv sc1\n" + load},
-		{"a write-back behind the store", "gfx942", "buffer_wbl2 sc1\n" + store + "{buffer_wbl2 sc1\n}s_waitcnt vmcnt(0)\ns_barrier\n", count942, "buffer_inv sc1\n" + load},
-		{"what is told", "gfx90a", storeWait, "v_mov_b32_e32 v4, s8\n{" + count + "}global_atomic_add v2, v3, s[6:7] offset:8\ns_waitcnt vmcnt(0)\n", loadNew},
-		{"a wait for what is told", "gfx90a", storeWait, "global_atomic_add v4, v2, v3, s[6:7] glc\n{s_waitcnt vmcnt(0)\n}buffer_wbinvl1_vol\ns_waitcnt vmcnt(0)\n", load},
+		{"a barrier behind the wait", "gfx90a", store + "s_barrier\ns_waitcnt vmcnt(0)\n{s_barrier\n}", count,
+			loadNew},
+		{"a write-back", "gfx942", store + "{buffer_wbl2 sc1\n}s_waitcnt vmcnt(0)\ns_barrier\n", count942,
+			"buffer_inv sc1\n" + load},
+		{"a wait for the write-back", "gfx942", store + "buffer_wbl2 sc1\n{s_waitcnt vmcnt(0)\n}s_barrier\n",
+			count942, "buffer_inv sc1\n" + load},
+		{"a write-back behind the store", "gfx942", "buffer_wbl2 sc1\n" + store +
+			"{buffer_wbl2 sc1\n}s_waitcnt vmcnt(0)\ns_barrier\n", count942, "buffer_inv sc1\n" + load},
+		{"what is told", "gfx90a", storeWait, "v_mov_b32_e32 v4, s8\n{" + count +
+			"}global_atomic_add v2, v3, s[6:7] offset:8\ns_waitcnt vmcnt(0)\n", loadNew},
+		{"a wait for what is told", "gfx90a", storeWait,
+			"global_atomic_add v4, v2, v3, s[6:7] glc\n{s_waitcnt " +
+				"vmcnt(0)\n}buffer_wbinvl1_vol\ns_waitcnt vmcnt(0)\n", load},
 		{"an emptied cache", "gfx90a", storeWait, count, "{buffer_wbinvl1_vol\n}" + load},
 		{"an emptied cache", "gfx942", storeBack, count942, "{buffer_inv sc1\n}" + load},
 		{"the nearest cache", "gfx1030", storeOnce, count, "buffer_gl1_inv\n{buffer_gl0_inv\n}" + load},
@@ -55,8 +65,8 @@ func TestOrder(t *testing.T) {
 // lastLoads ends waves before which no other of the number was counted.
 const lastLoads = "v_readfirstlane_b32 s12, v4\ns_cmp_eq_u32 s12, 0\ns_cbranch_scc1 1\ns_branch 1\ns_endpgm\n"
 
-// runOrder runs code with the place of a lane in v8 and that of one of another wave of the other workgroup in v9, in v2 where its wave
-// counts, and 1 in v3.
+// runOrder runs code with the place of a lane in v8 and that of one of another wave of the other workgroup in
+// v9, in v2 where its wave counts, and 1 in v3.
 func runOrder(t *testing.T, arch, code string, contrary bool) error {
 	t.Helper()
 	lanes := 64

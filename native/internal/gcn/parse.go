@@ -79,7 +79,8 @@ const (
 	word1
 )
 
-var selections = map[string]selection{"DWORD": dword, "BYTE_0": byte0, "BYTE_1": byte1, "BYTE_2": byte2, "BYTE_3": byte3, "WORD_0": word0, "WORD_1": word1}
+var selections = map[string]selection{"DWORD": dword, "BYTE_0": byte0, "BYTE_1": byte1, "BYTE_2": byte2,
+	"BYTE_3": byte3, "WORD_0": word0, "WORD_1": word1}
 
 // parse decodes a line of the listing: a tab, the instruction, and as a comment its address and its code.
 func (k *Kernel) parse(line string) (in instruction, err error) {
@@ -108,7 +109,8 @@ func (k *Kernel) instruction(name, rest string) (in instruction, err error) {
 	switch { // other operations
 	case strings.HasSuffix(rest, " clamp"):
 		name, words = name+" clamp", words[:len(words)-1]
-	case strings.HasSuffix(rest, " glc"), strings.HasSuffix(rest, " sc0"): // an atomic one, that gives back what was there
+	// an atomic one, that gives back what was there
+	case strings.HasSuffix(rest, " glc"), strings.HasSuffix(rest, " sc0"):
 		name, words = name+" told", words[:len(words)-1]
 	}
 	op, ok := operations[name]

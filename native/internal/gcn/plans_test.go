@@ -78,7 +78,8 @@ type job struct {
 
 func (j *job) String() string {
 	p, o := &j.plan.Batch[0], &j.plan.Options
-	return fmt.Sprintf("tile %s, schedule %s, %v and C %v, epilogue %+v, first problem %dx%dx%d, transA %v, transB %v",
+	return fmt.Sprintf("tile %s, schedule %s, %v and C %v, epilogue %+v, first problem %dx%dx%d, transA "+
+		"%v, transB %v",
 		o.Tile, o.Schedule, o.TypeA, o.TypeC, o.Epilogue, p.M, p.N, p.K, p.TransA, p.TransB)
 }
 
@@ -87,14 +88,16 @@ var gap = float32(math.NaN())
 
 // newJob plans a batch. Matrices have gaps between and behind rows; they begin at multiples of unit,
 // and so are their leading dimensions (1: odd). The last row of the last matrix ends its buffer.
-func newJob(t *testing.T, d *planner.Device, b planner.Batch, options planner.Options, unit int, rng *rand.Rand) *job {
+func newJob(t *testing.T, d *planner.Device, b planner.Batch, options planner.Options, unit int,
+	rng *rand.Rand) *job {
 	t.Helper()
 	j := &job{exact: rng.IntN(2) == 0}
 	values := func(s []float32) { reference.UniformOf(options.TypeA, rng, s) }
 	if j.exact {
 		values = func(s []float32) { reference.Integers(rng, s, 8) }
 	}
-	o := reference.Operands{Unit: unit, Gap: gap, Canary: 3e4, Rand: rng, Values: values} // every type reaches so far
+	// every type reaches so far
+	o := reference.Operands{Unit: unit, Gap: gap, Canary: 3e4, Rand: rng, Values: values}
 	for i := range b {
 		o.Add(&b[i], &options.Epilogue)
 	}
@@ -112,13 +115,15 @@ func newJob(t *testing.T, d *planner.Device, b planner.Batch, options planner.Op
 	return j
 }
 
-// round makes numbers of a type. Of 16 bits those below its least normal number become 0, which gfx90a takes them for.
+// round makes numbers of a type. Of 16 bits those below its least normal number become 0, which gfx90a takes
+// them for.
 func round(of element.Type, numbers []float32) {
 	if of == element.F32 {
 		return
 	}
 	for i, x := range numbers {
-		if numbers[i] = of.Float(of.Bits(x)); of.Bytes() > 1 && math.Abs(float64(numbers[i])) < elemtype.Tiny(of)/elemtype.Unit(of)/2 {
+		if numbers[i] = of.Float(of.Bits(x)); of.Bytes() > 1 &&
+			math.Abs(float64(numbers[i])) < elemtype.Tiny(of)/elemtype.Unit(of)/2 {
 			numbers[i] = 0
 		}
 	}
@@ -127,8 +132,10 @@ func round(of element.Type, numbers []float32) {
 // device is one with the kernels of an architecture, and so many units.
 func device(t *testing.T, arch native.Arch, units int) *planner.Device {
 	t.Helper()
-	d := planner.Device{Name: arch.Name(), Occupancy: occupancy.Limits, ComputeUnits: units, WaveSize: 64, TFLOPS: 20, LaunchMicros: 0.6,
-		SIMDs: 4, MaxWaves: 32, MaxGroups: 16, Shared: 64 << 10, GroupShared: 64 << 10, MaxThreads: 1024, MaxWorkers: 1 << 20}
+	d := planner.Device{Name: arch.Name(), Occupancy: occupancy.Limits, ComputeUnits: units, WaveSize: 64,
+		TFLOPS: 20, LaunchMicros: 0.6,
+		SIMDs: 4, MaxWaves: 32, MaxGroups: 16, Shared: 64 << 10, GroupShared: 64 << 10, MaxThreads: 1024,
+		MaxWorkers: 1 << 20}
 	if units < 1024 {
 		d.MaxGroups = 1 // of one unit, one worker has all tiles
 	}
@@ -136,14 +143,17 @@ func device(t *testing.T, arch native.Arch, units int) *planner.Device {
 	return &d
 }
 
-// manySteps are those of a tile with so many parts that each thread of a fix-up has more than it loads at once, kSlotLoads.
+// manySteps are those of a tile with so many parts that each thread of a fix-up has more than it loads at
+// once, kSlotLoads.
 const manySteps = 280
 
 // tileJobs are plans of one tile with schedules that use all that its kernels for a type can do; fewer
 // of types of fewer bits than 32, whose kernels are many.
-func tileJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type, transA, transB bool) (jobs []*job) {
+func tileJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type, transA,
+	transB bool) (jobs []*job) {
 	t.Helper()
-	sizes := [][2]int{{shape.TM, shape.TN}, {shape.TM + 3, shape.TN - 1}, {1, shape.TN + 5}, {shape.TM - 1, 5},
+	sizes := [][2]int{{shape.TM, shape.TN}, {shape.TM + 3, shape.TN - 1}, {1, shape.TN + 5},
+		{shape.TM - 1, 5},
 		{shape.TM / 2, shape.TN / 2}, {shape.TM, 1}, {shape.TM, shape.TN}}
 	const parts = 4 * encoding.MaxPartials // steps of a tile of as many parts as are summed without a launch
 	half, scaled := of != element.F32, elemtype.Scaled(of)
@@ -160,13 +170,17 @@ func tileJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type
 		{!half, planner.ScheduleDataParallel, 1024, true, ofC, []int{33, 82, 0, 3, 35, 17}},
 		{true, planner.ScheduleDynamic, 3, half, element.F32, []int{29, 16, 0, 37, 34, 17, 7}},
 		{true, planner.ScheduleBatched, 1, true, element.F32, []int{29, 83, 0, 37, 34, 17, 7}},
-		{!half || transA != transB, planner.ScheduleStreamK, 1024, false, element.F32, []int{4*shape.TK + 1, 3 * shape.TK, 0, 8 * shape.TK, 2*shape.TK + 3, 1}},
-		{!half || transA == transB, planner.ScheduleSplitK, 1024, true, ofC, []int{4*shape.TK + 1, 5 * shape.TK, 16, parts*shape.TK - 1, 3*shape.TK + 2, 0, 7}},
+		{!half || transA != transB, planner.ScheduleStreamK, 1024, false, element.F32,
+			[]int{4*shape.TK + 1, 3 * shape.TK, 0, 8 * shape.TK, 2*shape.TK + 3, 1}},
+		{!half || transA == transB, planner.ScheduleSplitK, 1024, true, ofC,
+			[]int{4*shape.TK + 1, 5 * shape.TK, 16, parts*shape.TK - 1, 3*shape.TK + 2, 0, 7}},
 		// Of few workers some have whole tiles beside parts.
 		{!half, planner.ScheduleStreamK, 3, true, ofC, []int{4*shape.TK + 1, 3 * shape.TK, 16, 2 * shape.TK}},
 		{!transA && !transB, planner.ScheduleSplitK, 1024, true, ofC, []int{manySteps * shape.TK}},
-		{scaled, planner.ScheduleDataParallel, 1024, false, reference.NarrowC(of, 1), []int{37, 41, 0, 2*shape.TK + 7, 18, 15}},
-		{scaled, planner.ScheduleDataParallel, 1024, true, reference.NarrowC(of, 1), []int{33, 82, 0, 3, 35, 17}},
+		{scaled, planner.ScheduleDataParallel, 1024, false, reference.NarrowC(of, 1),
+			[]int{37, 41, 0, 2*shape.TK + 7, 18, 15}},
+		{scaled, planner.ScheduleDataParallel, 1024, true, reference.NarrowC(of, 1),
+			[]int{33, 82, 0, 3, 35, 17}},
 	} {
 		if !c.use {
 			continue
@@ -182,8 +196,10 @@ func tileJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type
 			case half:
 				k = 2*k - k%2
 			}
-			b = append(b, planner.Problem{M: sizes[p][0], N: sizes[p][1], K: k, TransA: transA, TransB: transB,
-				Alpha: planner.Scale([...]float32{2, -0.5, 0, 1, 1, -2, 1}[p]), Beta: [...]float32{0, -0.5, 0, 1}[(p+i)%4]})
+			b = append(b, planner.Problem{M: sizes[p][0], N: sizes[p][1], K: k, TransA: transA,
+				TransB: transB,
+				Alpha:  planner.Scale([...]float32{2, -0.5, 0, 1, 1, -2, 1}[p]),
+				Beta:   [...]float32{0, -0.5, 0, 1}[(p+i)%4]})
 		}
 		unit := 1
 		if c.wide {
@@ -198,7 +214,8 @@ func tileJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type
 	return jobs
 }
 
-// perWord is how many k's a word of shared memory has in the kernels of a tile: of 8 bits two where they are multiplied as fp16.
+// perWord is how many k's a word of shared memory has in the kernels of a tile: of 8 bits two where they are
+// multiplied as fp16.
 func perWord(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type) int {
 	t.Helper()
 	d := device(t, arch, 1)
@@ -212,16 +229,19 @@ func perWord(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type)
 }
 
 // run runs the launches of a plan and compares C with the reference.
-func (j *job) run(o *Object, arch native.Arch, contrary bool, ran map[string][]bool) (instructions int, err error) {
+func (j *job) run(o *Object, arch native.Arch, contrary bool, ran map[string][]bool) (instructions int,
+	err error) {
 	of, typeC := j.plan.Options.TypeA, j.plan.Options.TypeC
 	words := newBuffer("the plan", 1, j.plan.Encode(nil))
 	a, c := newBuffer("A", 2, drivertest.ToWords(of, j.a)), newBuffer("C", 4, drivertest.ToWords(typeC, j.c))
 	b, b2 := newBuffer("B", 3, j.packedB), newBuffer("B2", 6, j.packedB2)
 	if j.plan.Options.TypeB == of {
-		b, b2 = newBuffer("B", 3, drivertest.ToWords(of, j.b)), newBuffer("B2", 6, drivertest.ToWords(of, j.e.B2))
+		b, b2 = newBuffer("B", 3, drivertest.ToWords(of, j.b)),
+			newBuffer("B2", 6, drivertest.ToWords(of, j.e.B2))
 	}
 	workspace := newBuffer("the workspace", 5, slices.Repeat([]uint32{garbage}, j.plan.Workspace))
-	bias, rows := newBuffer("biases", 7, drivertest.ToWords(typeC, j.e.Biases)), newBuffer("rows", 8, j.e.Rows)
+	bias, rows := newBuffer("biases", 7, drivertest.ToWords(typeC, j.e.Biases)),
+		newBuffer("rows", 8, j.e.Rows)
 	c.Writable, workspace.Writable = true, true
 	a.Bytes, b.Bytes, b2.Bytes = of.Bytes() == 1, of.Bytes() == 1, of.Bytes() == 1
 	if j.plan.Options.Epilogue.Pointers.Any() {
@@ -241,13 +261,15 @@ func (j *job) run(o *Object, arch native.Arch, contrary bool, ran map[string][]b
 			words.Counters = []int{4 * (l.Table + encoding.DynamicNext)}
 		}
 		for tile := range l.Finishes {
-			words.Counters = append(words.Counters, 4*(l.Sums+l.Finishes*encoding.FixupWords+tile*l.Counters()))
+			words.Counters = append(words.Counters,
+				4*(l.Sums+l.Finishes*encoding.FixupWords+tile*l.Counters()))
 		}
 		if l.Split || l.Fixup || l.Epilogue.Gated {
 			arguments[5] = workspace.Address
 		}
 		if l.Epilogue != (encoding.Epilogue{}) {
-			arguments = append(arguments, b2.Address+uint64(l.TypeB().Size(l.BaseB2)), bias.Address, rows.Address, uint64(l.Epilogue.Word()))
+			arguments = append(arguments, b2.Address+uint64(l.TypeB().Size(l.BaseB2)), bias.Address,
+				rows.Address, uint64(l.Epilogue.Word()))
 		}
 		k, err := o.Kernel(name)
 		if err != nil {
@@ -256,7 +278,8 @@ func (j *job) run(o *Object, arch native.Arch, contrary bool, ran map[string][]b
 		if ran != nil && ran[name] == nil {
 			ran[name] = make([]bool, len(k.code))
 		}
-		launch := Launch{Kernel: k, Ran: ran[name], Groups: [2]int{l.Count, native.Pieces(l)}, Threads: threads, Arguments: arguments,
+		launch := Launch{Kernel: k, Ran: ran[name], Groups: [2]int{l.Count, native.Pieces(l)},
+			Threads: threads, Arguments: arguments,
 			Memory: []*Buffer{words, a, b, c, workspace, b2, bias, rows}, Contrary: contrary}
 		n, err := launch.Run()
 		instructions += n
@@ -274,7 +297,8 @@ func (j *job) run(o *Object, arch native.Arch, contrary bool, ran map[string][]b
 	after = drivertest.FromWords(typeC, after, len(j.c))
 	if e := j.plan.Options.Epilogue; e != (planner.Epilogue{}) {
 		j.e.Epilogue = e
-		_, err = reference.CheckIn(reference.Arithmetic{TypeC: typeC, Epilogue: j.e}, j.plan.Batch, j.a, j.b, j.c, after)
+		_, err = reference.CheckIn(reference.Arithmetic{TypeC: typeC, Epilogue: j.e}, j.plan.Batch, j.a, j.b,
+			j.c, after)
 	} else if j.exact {
 		err = reference.CheckRounded(typeC, j.plan.Batch, j.a, j.b, j.c, after)
 	} else {
@@ -295,8 +319,10 @@ func newBuffer[T uint32 | int32 | float32](name string, number uint64, values []
 	return &Buffer{Name: name, Address: (number<<32 - uint64(len(data)/2)) &^ 255, Data: data}
 }
 
-// runAll runs jobs of all types that a tile has kernels for, and of all transpositions, and returns which instructions of each kernel ran, and how many in all.
-func runAll(t *testing.T, o *Object, arch native.Arch, shape *tile.Shape, jobs func(of element.Type, transposition int) []*job) (ran map[string][]bool, total int) {
+// runAll runs jobs of all types that a tile has kernels for, and of all transpositions, and returns which
+// instructions of each kernel ran, and how many in all.
+func runAll(t *testing.T, o *Object, arch native.Arch, shape *tile.Shape,
+	jobs func(of element.Type, transposition int) []*job) (ran map[string][]bool, total int) {
 	t.Helper()
 	ran = map[string][]bool{}
 	for _, of := range element.Types() {
@@ -334,7 +360,8 @@ func TestProducts(t *testing.T) {
 					name := arch.KernelName(k)
 					require.NotNil(t, ran[name], name)
 					for i, in := range kernelOf(t, o, name).code {
-						needed := in.unit == memory || in.matrix != nil || isCache(&in) || in.name == "s_barrier" || strings.HasPrefix(in.name, "s_waitcnt")
+						needed := in.unit == memory || in.matrix != nil || isCache(&in) ||
+							in.name == "s_barrier" || strings.HasPrefix(in.name, "s_waitcnt")
 						if needed && !ran[name][i] {
 							t.Errorf("%s: no plan runs %s at %#x", name, in.text, in.address)
 						}

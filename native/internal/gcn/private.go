@@ -7,8 +7,8 @@ import (
 
 func init() { register(privateOperations) }
 
-// privateOperations are those on private memory, which each lane has for itself, for registers that kernels spill. On gfx90a and
-// before a buffer in scalar registers says where it is.
+// privateOperations are those on private memory, which each lane has for itself, for registers that kernels
+// spill. On gfx90a and before a buffer in scalar registers says where it is.
 var privateOperations = map[string]operation{
 	"scratch_load_dword":    privateLoad(1, 2),
 	"scratch_load_dwordx2":  privateLoad(2, 2),
@@ -22,10 +22,12 @@ var privateOperations = map[string]operation{
 	"buffer_store_dword":    privateStore(1, 4, 0),
 }
 
-// privateBase is where the private memory of all waves begins, as the buffer says, and privateBytes what a wave has of it here.
+// privateBase is where the private memory of all waves begins, as the buffer says, and privateBytes what a
+// wave has of it here.
 const privateBase, privateBytes = 0x5000_0000, 0x1000
 
-// startPrivate gives a wave its private memory, and the registers that tell of it: next is that of the wave's place.
+// startPrivate gives a wave its private memory, and the registers that tell of it: next is that of the wave's
+// place.
 func (w *wave) startPrivate(next int) {
 	if w.meta.Scratch == 0 {
 		return
@@ -40,7 +42,8 @@ func (w *wave) startPrivate(next int) {
 	}
 }
 
-// privateWords are those of a lane that an operation accesses. Of the buffer, a source of four registers, it checks the place.
+// privateWords are those of a lane that an operation accesses. Of the buffer, a source of four registers, it
+// checks the place.
 func (w *wave) privateWords(in *instruction, n, l int) ([]uint32, error) {
 	for _, o := range in.src {
 		if at := uint32(privateBase + w.number*privateBytes); o.kind == scalar && w.scalars[o.first] != at {
@@ -55,15 +58,16 @@ func (w *wave) privateWords(in *instruction, n, l int) ([]uint32, error) {
 }
 
 func privateLoad(words, srcs int) operation {
-	return operation{unit: memory, dsts: 1, srcs: srcs, counter: loads, access: func(w *wave, in *instruction) error {
-		return w.eachLane(func(l int) error {
-			from, err := w.privateWords(in, words, l)
-			for i, x := range from {
-				w.dst(in, i)[l] = x
-			}
-			return err
-		})
-	}}
+	return operation{unit: memory, dsts: 1, srcs: srcs, counter: loads,
+		access: func(w *wave, in *instruction) error {
+			return w.eachLane(func(l int) error {
+				from, err := w.privateWords(in, words, l)
+				for i, x := range from {
+					w.dst(in, i)[l] = x
+				}
+				return err
+			})
+		}}
 }
 
 // privateStore stores a source, which is the number data.

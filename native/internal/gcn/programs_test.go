@@ -20,7 +20,8 @@ import (
 func program(t *testing.T, name, code string) *Launch {
 	t.Helper()
 	k := &Kernel{Name: "test", arch: arches[name], arguments: 4, firstGroup: 8, groupIDs: [3]bool{true, true},
-		meta: codeobject.Kernel{VGPRs: 128, AGPRs: 64, SGPRs: 32, LDS: 1024, WaveSize: 64, MaxThreads: 128, KernargBytes: 8}}
+		meta: codeobject.Kernel{VGPRs: 128, AGPRs: 64, SGPRs: 32, LDS: 1024, WaveSize: 64, MaxThreads: 128,
+			KernargBytes: 8}}
 	if k.arch.stores {
 		k.meta.WaveSize = 32
 	}
@@ -39,7 +40,8 @@ func program(t *testing.T, name, code string) *Launch {
 	for i := range 1024 {
 		binary.LittleEndian.PutUint32(b.Data[4*i:], uint32(i))
 	}
-	return &Launch{Kernel: k, Groups: [2]int{1, 1}, Threads: k.meta.WaveSize, Arguments: []uint64{b.Address}, Memory: []*Buffer{b}}
+	return &Launch{Kernel: k, Groups: [2]int{1, 1}, Threads: k.meta.WaveSize, Arguments: []uint64{b.Address},
+		Memory: []*Buffer{b}}
 }
 
 // begin has the buffer's address in s[6:7] and 4 times the lane in v1.
@@ -103,7 +105,8 @@ func TestResults(t *testing.T) {
 			func(l uint32) uint32 { return l + 0x56 + 0x1234 }},
 		{"a part that is written", "gfx908", `
 			v_mov_b32_e32 v10, 0x12345678
-			v_add_u32_sdwa v10, v0, v0 dst_sel:BYTE_1 dst_unused:UNUSED_PRESERVE src0_sel:DWORD src1_sel:DWORD`,
+			v_add_u32_sdwa v10, v0, v0 dst_sel:BYTE_1 dst_unused:UNUSED_PRESERVE src0_sel:DWORD src1_sel:DWORD
+			`,
 			func(l uint32) uint32 { return 0x12340078 | 2*l<<8 }},
 		{"a part that is written, and zeros", "gfx908", `
 			v_mov_b32_e32 v10, 0x12345678
@@ -116,7 +119,8 @@ func TestResults(t *testing.T) {
 		{"lanes below", "gfx90a", `
 			v_mbcnt_lo_u32_b32 v2, -1, 0
 			v_mbcnt_hi_u32_b32 v10, 0xff, v2`, func(l uint32) uint32 { return min(l, 40) }},
-		{"saturation", "gfx1030", "v_sub_nc_u32_e64 v10, v0, 20 clamp", func(l uint32) uint32 { return l - min(l, 20) }},
+		{"saturation", "gfx1030", "v_sub_nc_u32_e64 v10, v0, 20 clamp",
+			func(l uint32) uint32 { return l - min(l, 20) }},
 		{"the lane that a register says", "gfx1100", `
 			s_mov_b32 s10, 0xf0
 			s_ctz_i32_b32 s11, s10
@@ -133,7 +137,8 @@ func TestResults(t *testing.T) {
 			v_cvt_f32_i32_e32 v2, v2
 			v_add_f32_e32 v2, 0x42200000, v2
 			v_cvt_u32_f32_e32 v10, v2`, func(l uint32) uint32 { return l }},
-		{"the one in the middle", "gfx90a", "v_med3_u32 v10, 40, v0, 20", func(l uint32) uint32 { return min(max(l, 20), 40) }},
+		{"the one in the middle", "gfx90a", "v_med3_u32 v10, 40, v0, 20",
+			func(l uint32) uint32 { return min(max(l, 20), 40) }},
 		{"negative steps", "gfx908", `
 			v_mov_b32_e32 v2, 0xffffff70
 			v_mul_i32_i24_e32 v10, v2, v0`, func(l uint32) uint32 { return -(144 * l) }},
@@ -270,7 +275,8 @@ func TestResults(t *testing.T) {
 			v_mul_f32_e32 v5, 0x49800000, v5
 			v_cvt_u32_f32_e32 v5, v5
 			v_cvt_u32_f32_e32 v6, v3
-			v_add_u32_e32 v10, v5, v6`, func(l uint32) uint32 { return uint32(math.Exp2(min(float64(l)/2, 10))) }},
+			v_add_u32_e32 v10, v5, v6`,
+			func(l uint32) uint32 { return uint32(math.Exp2(min(float64(l)/2, 10))) }},
 		{"signs", "gfx90a", `
 			s_brev_b32 s10, 1
 			v_bfi_b32 v10, s10, v0, v1
@@ -287,12 +293,14 @@ func TestResults(t *testing.T) {
 			store := "global_store_dword v1, v10, s[6:7]"
 			load := begin
 			if test.arch == "gfx1100" {
-				store, load = strings.Replace(store, "dword", "b32", 1), strings.Replace(load, "dwordx2", "b64", 1)
+				store, load = strings.Replace(store, "dword", "b32", 1),
+					strings.Replace(load, "dwordx2", "b64", 1)
 			}
 			l := program(t, test.arch, load+test.code+"\ns_nop 15\n"+store)
 			require.NoError(t, err2(l.Run()))
 			for lane := range l.Threads {
-				require.Equal(t, test.want(uint32(lane)), binary.LittleEndian.Uint32(l.Memory[0].Data[4*lane:]), "lane %d", lane)
+				require.Equal(t, test.want(uint32(lane)),
+					binary.LittleEndian.Uint32(l.Memory[0].Data[4*lane:]), "lane %d", lane)
 			}
 		})
 	}
@@ -393,7 +401,8 @@ func testMatrix(t *testing.T, arch, op string, m matrix) {
 					want += a[g*m.side+row][j] * b[g*m.side+col][j]
 				}
 			}
-			require.Equal(t, want, number(binary.LittleEndian.Uint32(data[1024+64*lane+4*r:])), "row %d, column %d", row, col)
+			require.Equal(t, want, number(binary.LittleEndian.Uint32(data[1024+64*lane+4*r:])),
+				"row %d, column %d", row, col)
 		}
 	}
 }

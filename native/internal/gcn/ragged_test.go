@@ -40,20 +40,24 @@ const (
 )
 
 // newRaggedJob plans, but for what it draws: how many workgroups make items, and for how many workers.
-func newRaggedJob(t *testing.T, arch native.Arch, rng *rand.Rand, r planner.Ragged, e planner.Epilogue, entries uint16, name string, sizes []int32, filled fill) *raggedJob {
+func newRaggedJob(t *testing.T, arch native.Arch, rng *rand.Rand, r planner.Ragged, e planner.Epilogue,
+	entries uint16, name string, sizes []int32, filled fill) *raggedJob {
 	t.Helper()
 	plan := planRagged(t, arch, r, e)
 	extent := 0
-	if bound := map[planner.RaggedForm]int{planner.EndsOfRows: r.M, planner.EndsOfDepth: r.K}[r.Form]; bound > 0 && filled == drawn && rng.IntN(3) == 0 {
+	if bound := map[planner.RaggedForm]int{planner.EndsOfRows: r.M,
+		planner.EndsOfDepth: r.K}[r.Form]; bound > 0 && filled == drawn && rng.IntN(3) == 0 {
 		extent = 1 + rng.IntN(bound)
 	}
 	there := r.Within(extent)
 	batch, refused := there.Batch(nil, sizes, e)
 	j := &raggedJob{
-		name:   name,
-		kernel: encoding.Kernel{Ragged: encoding.RaggedPlan, Form: r.Form, Entries: entries, Epilogue: plan.Launches[0].Epilogue},
+		name: name,
+		kernel: encoding.Kernel{Ragged: encoding.RaggedPlan, Form: r.Form, Entries: entries,
+			Epilogue: plan.Launches[0].Epilogue},
 		makers: 1 + rng.IntN(2), extent: extent, sizes: sizes,
-		before: slices.Concat(plan.Encode(nil), slices.Repeat([]uint32{garbage}, plan.Words-encoding.RaggedHead)),
+		before: slices.Concat(plan.Encode(nil), slices.Repeat([]uint32{garbage},
+			plan.Words-encoding.RaggedHead)),
 	}
 	b := j.before
 	b[encoding.BoundMakers] = uint32(j.makers)
@@ -69,7 +73,8 @@ func newRaggedJob(t *testing.T, arch native.Arch, rng *rand.Rand, r planner.Ragg
 	for i := range b[encoding.BoundKernels] {
 		k := b[int(encoding.BoundTile)+int(i)*encoding.KernelWords:]
 		k[encoding.KernelChunk] = rng.Uint32N(2) * (1 + uint32(j.makers%3))
-		k[encoding.KernelWorkers] = min(k[encoding.KernelWorkers], [...]uint32{1, 3, 16, 1 << 20}[rng.IntN(4)])
+		k[encoding.KernelWorkers] = min(k[encoding.KernelWorkers],
+			[...]uint32{1, 3, 16, 1 << 20}[rng.IntN(4)])
 	}
 	j.want = slices.Clone(b)
 	if refused >= 0 {
@@ -79,7 +84,8 @@ func newRaggedJob(t *testing.T, arch native.Arch, rng *rand.Rand, r planner.Ragg
 	return j
 }
 
-// planRagged plans for fp32, or with scales for elements that have them, some of which another device takes alone: what makes its items is the same.
+// planRagged plans for fp32, or with scales for elements that have them, some of which another device takes
+// alone: what makes its items is the same.
 func planRagged(t *testing.T, arch native.Arch, r planner.Ragged, e planner.Epilogue) *planner.Plan {
 	t.Helper()
 	on, o := device(t, arch, 16), planner.Options{Epilogue: e}
@@ -103,12 +109,15 @@ func scaledGroups(t *testing.T, arch native.Arch, k encoding.Kernel) (jobs []*ra
 	if k.Epilogue == (encoding.Epilogue{}) || k.Form == planner.EndsOfDepth {
 		return nil
 	}
-	for _, e := range []planner.Epilogue{{ScaleB: planner.PerGroup128}, {ScaleB: planner.PerGroup64, Gated: true, Bias: true}} {
+	for _, e := range []planner.Epilogue{{ScaleB: planner.PerGroup128},
+		{ScaleB: planner.PerGroup64, Gated: true, Bias: true}} {
 		rows, records, good := drivertest.RaggedOfGroups(t, e)
-		// Of a gated problem without a product the second item says where B2's scales would be, which nobody reads.
+		// Of a gated problem without a product the second item says where B2's scales would be, which nobody
+		// reads.
 		good[5*encoding.ScaledRecordWords+int(encoding.RecordAlpha)] = int32(math.Float32bits(1))
 		add := func(r planner.Ragged, sizes []int32) {
-			jobs = append(jobs, newRaggedJob(t, arch, rng, r, e, k.Entries, fmt.Sprintf("%s %d", e.ScaleB, len(jobs)), sizes, drawn))
+			jobs = append(jobs, newRaggedJob(t, arch, rng, r, e, k.Entries,
+				fmt.Sprintf("%s %d", e.ScaleB, len(jobs)), sizes, drawn))
 		}
 		if k.Form == planner.EndsOfRows {
 			add(rows, []int32{30, 30, 60, 149, 150})
@@ -143,12 +152,14 @@ func fewGroups(t *testing.T, arch native.Arch, k encoding.Kernel) (jobs []*ragge
 		if i >= len(names) { // records have fewer with some epilogues
 			return jobs
 		}
-		jobs = append(jobs, newRaggedJob(t, arch, rng, r, e, k.Entries, fmt.Sprint(names[i], k.Epilogue), sizes[names[i]], drawn))
+		jobs = append(jobs, newRaggedJob(t, arch, rng, r, e, k.Entries, fmt.Sprint(names[i], k.Epilogue),
+			sizes[names[i]], drawn))
 	}
 }
 
 // manyGroups are sizes of so many entries, and the same with a last group that does not fit.
-func manyGroups(t *testing.T, arch native.Arch, k encoding.Kernel, entries int, seed uint64) (jobs []*raggedJob) {
+func manyGroups(t *testing.T, arch native.Arch, k encoding.Kernel, entries int,
+	seed uint64) (jobs []*raggedJob) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(uint64(k.Form), seed))
 	r, e := drivertest.RaggedBatches(k.Form == planner.EndsOfDepth, false)[k.Form], planner.Epilogue{}
@@ -156,7 +167,8 @@ func manyGroups(t *testing.T, arch native.Arch, k encoding.Kernel, entries int, 
 		e = planner.Epilogue{Gated: seed%2 == 0, Bias: true, Weights: true}
 		r = drivertest.DressRagged(r, e)
 	}
-	if r.Groups = min(entries, planner.MaxGroups); r.Rest != planner.RestKept && k.Form == planner.EndsOfRows {
+	if r.Groups = min(entries, planner.MaxGroups); r.Rest != planner.RestKept &&
+		k.Form == planner.EndsOfRows {
 		r.Groups = entries - 1
 	}
 	var sizes []int32
@@ -165,7 +177,8 @@ func manyGroups(t *testing.T, arch native.Arch, k encoding.Kernel, entries int, 
 		problems := make([]planner.Problem, r.Groups)
 		r.M = 0
 		for i := range problems {
-			problems[i] = planner.Problem{M: 1 + rng.IntN(30), N: 1 + rng.IntN(30), K: rng.IntN(1 + rng.IntN(r.K)), Beta: float32(rng.IntN(2))}
+			problems[i] = planner.Problem{M: 1 + rng.IntN(30), N: 1 + rng.IntN(30),
+				K: rng.IntN(1 + rng.IntN(r.K)), Beta: float32(rng.IntN(2))}
 			if e.Gated {
 				problems[i].Beta = 0
 			}
@@ -213,7 +226,8 @@ func (j *raggedJob) run(k *Kernel, contrary bool, ran []bool) (instructions int,
 	sizes, plan := newBuffer("the sizes", 1, j.sizes), newBuffer("the plan", 2, j.before)
 	plan.Writable = true
 	l := Launch{Kernel: k, Groups: [2]int{j.makers, 1}, Threads: threads, Contrary: contrary, Ran: ran,
-		Arguments: []uint64{plan.Address, sizes.Address, uint64(j.extent), 0, 0, plan.Address}, Memory: []*Buffer{sizes, plan}}
+		Arguments: []uint64{plan.Address, sizes.Address, uint64(j.extent), 0, 0, plan.Address},
+		Memory:    []*Buffer{sizes, plan}}
 	if j.kernel.Epilogue != (encoding.Epilogue{}) {
 		l.Arguments = append(l.Arguments, 0, 0, 0, uint64(j.kernel.Epilogue.Word()))
 	}
@@ -227,7 +241,8 @@ func (j *raggedJob) run(k *Kernel, contrary bool, ran []bool) (instructions int,
 	}
 	for i, want := range j.want {
 		if got[i] != want {
-			return instructions, fmt.Errorf("%s, %d makers: word %d of %d is %#x, not %#x", j.name, j.makers, i, len(got), got[i], want)
+			return instructions, fmt.Errorf("%s, %d makers: word %d of %d is %#x, not %#x", j.name, j.makers,
+				i, len(got), got[i], want)
 		}
 	}
 	return instructions, nil
@@ -248,7 +263,8 @@ func TestRagged(t *testing.T) {
 				t.Parallel()
 				ran := make([]bool, len(kernel.code))
 				total := 0
-				jobs := append(append(fewGroups(t, arch, k), scaledGroups(t, arch, k)...), manyGroups(t, arch, k, int(k.Entries), 1)...)
+				jobs := append(append(fewGroups(t, arch, k), scaledGroups(t, arch, k)...),
+					manyGroups(t, arch, k, int(k.Entries), 1)...)
 				for seed := range 4 {
 					jobs = append(jobs, manyGroups(t, arch, k, 33, uint64(seed))...)
 				}
@@ -266,8 +282,8 @@ func TestRagged(t *testing.T) {
 						}
 					}
 				}
-				// Never: the second tile shape of EndsOfDepth, which the planner does not give it, and rests of loops
-				// that have none.
+				// Never: the second tile shape of EndsOfDepth, which the planner does not give it, and rests
+				// of loops that have none.
 				require.Greater(t, 10*n, 9*all, "%d of %d instructions ran", n, all)
 				t.Log(total, "instructions")
 			})

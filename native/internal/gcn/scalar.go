@@ -43,9 +43,18 @@ var scalarOperations = map[string]operation{
 	"s_lshl_b32":     logic(func(a, b uint64) uint64 { return uint64(uint32(a) << (b & 31)) }),
 	"s_lshl_b64":     logic(func(a, b uint64) uint64 { return a << (b & 63) }),
 	"s_lshr_b32":     logic(func(a, b uint64) uint64 { return uint64(uint32(a) >> (b & 31)) }),
-	"s_bfe_i32":      logic(func(a, b uint64) uint64 { return uint64(signedField(uint32(a), uint32(b), uint32(b>>16&0x7f))) }),
-	"s_bfe_u32":      logic(func(a, b uint64) uint64 { return uint64(uint32(a)) >> (b & 31) & (1<<(b>>16&0x7f) - 1) }),
-	"s_bitset0_b32":  reading(scalar1(nil), func(w *wave, d, a uint64) uint64 { return d &^ (1 << (a & 31)) }),
+	"s_bfe_i32": logic(func(a, b uint64) uint64 {
+		return uint64(signedField(uint32(a), uint32(b),
+			uint32(b>>16&0x7f)))
+	}),
+	"s_bfe_u32": logic(func(a,
+		b uint64) uint64 {
+		return uint64(uint32(a)) >> (b & 31) & (1<<(b>>16&0x7f) - 1)
+	}),
+	"s_bitset0_b32": reading(scalar1(nil), func(w *wave, d,
+		a uint64) uint64 {
+		return d &^ (1 << (a & 31))
+	}),
 
 	"s_and_saveexec_b32":      saveExec(func(a, exec uint64) uint64 { return a & exec }),
 	"s_and_saveexec_b64":      saveExec(func(a, exec uint64) uint64 { return a & exec }),
@@ -55,12 +64,27 @@ var scalarOperations = map[string]operation{
 	"s_andn2_saveexec_b64":    saveExec(func(a, exec uint64) uint64 { return a &^ exec }),
 	"s_and_not1_saveexec_b32": saveExec(func(a, exec uint64) uint64 { return a &^ exec }),
 
-	"s_add_u32":    scalar2(func(w *wave, a, b uint64) uint64 { return w.carry(low(a) + low(b)) }),
-	"s_addc_u32":   scalar2(func(w *wave, a, b uint64) uint64 { return w.carry(low(a) + low(b) + bit(w.scc)) }),
-	"s_add_i32":    scalar2(func(w *wave, a, b uint64) uint64 { return w.overflow(int64(int32(a)) + int64(int32(b))) }),
-	"s_sub_i32":    scalar2(func(w *wave, a, b uint64) uint64 { return w.overflow(int64(int32(a)) - int64(int32(b))) }),
-	"s_addk_i32":   reading(scalar1(nil), func(w *wave, d, a uint64) uint64 { return w.overflow(int64(int32(d)) + int64(int16(a))) }),
-	"s_mulk_i32":   reading(scalar1(nil), func(w *wave, d, a uint64) uint64 { return uint64(int32(d) * int32(int16(a))) }),
+	"s_add_u32": scalar2(func(w *wave, a, b uint64) uint64 { return w.carry(low(a) + low(b)) }),
+	"s_addc_u32": scalar2(func(w *wave, a, b uint64) uint64 {
+		return w.carry(low(a) + low(b) +
+			bit(w.scc))
+	}),
+	"s_add_i32": scalar2(func(w *wave, a, b uint64) uint64 {
+		return w.overflow(int64(int32(a)) +
+			int64(int32(b)))
+	}),
+	"s_sub_i32": scalar2(func(w *wave, a,
+		b uint64) uint64 {
+		return w.overflow(int64(int32(a)) - int64(int32(b)))
+	}),
+	"s_addk_i32": reading(scalar1(nil), func(w *wave, d,
+		a uint64) uint64 {
+		return w.overflow(int64(int32(d)) + int64(int16(a)))
+	}),
+	"s_mulk_i32": reading(scalar1(nil), func(w *wave, d,
+		a uint64) uint64 {
+		return uint64(int32(d) * int32(int16(a)))
+	}),
 	"s_mul_i32":    scalar2(func(w *wave, a, b uint64) uint64 { return a * b }),
 	"s_mul_hi_u32": scalar2(func(w *wave, a, b uint64) uint64 { return low(a) * low(b) >> 32 }),
 	"s_cselect_b32": scalar2(func(w *wave, a, b uint64) uint64 {
@@ -198,13 +222,14 @@ func logic(f func(a, b uint64) uint64) operation {
 
 // saveExec keeps exec and changes it.
 func saveExec(f func(a, exec uint64) uint64) operation {
-	return operation{unit: salu, dsts: 1, srcs: 1, alsoReads: []span{execSpan}, alsoWrites: []span{execSpan}, run: func(w *wave, in *instruction) {
-		before, a := w.exec(), w.scalar(&in.src[0])
-		w.setScalar(&in.dst[0], before)
-		exec := f(a, before) & w.all()
-		w.setMask(execReg, exec)
-		w.scc = exec != 0
-	}}
+	return operation{unit: salu, dsts: 1, srcs: 1, alsoReads: []span{execSpan}, alsoWrites: []span{execSpan},
+		run: func(w *wave, in *instruction) {
+			before, a := w.exec(), w.scalar(&in.src[0])
+			w.setScalar(&in.dst[0], before)
+			exec := f(a, before) & w.all()
+			w.setMask(execReg, exec)
+			w.scc = exec != 0
+		}}
 }
 
 func compare(f func(a, b uint64) bool) operation {

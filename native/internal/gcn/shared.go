@@ -85,7 +85,8 @@ func (u *sharedUse) note(kind accessKind, wave uint8, since uint32) {
 
 func newShared(bytes int) *sharedMemory {
 	bytes = (bytes + 3) &^ 3
-	return &sharedMemory{data: make([]byte, bytes), words: make([]sharedWord, bytes/4), bytes: make([]sharedUse, bytes)}
+	return &sharedMemory{data: make([]byte, bytes), words: make([]sharedWord, bytes/4),
+		bytes: make([]sharedUse, bytes)}
 }
 
 // start is for the next workgroup. Memory has what no number of a batch is, a NaN.
@@ -140,22 +141,23 @@ func (in *instruction) places(stride int, f func(i int, offset uint32) error) er
 }
 
 func sharedLoad(bytes, stride int) operation {
-	return operation{unit: memory, dsts: 1, srcs: 1, counter: shared, access: func(w *wave, in *instruction) error {
-		addresses := *w.lanes(&in.src[0], 0, 0) // which it may write
-		kind := reads
-		if in.looks {
-			kind = looks
-		}
-		return in.places(stride, func(i int, offset uint32) error {
-			return w.eachLane(func(l int) error {
-				data, err := w.group.shared.reach(addresses[l]+offset, bytes, kind, w.number)
-				if err == nil {
-					w.load(in, i*bytes/4, l, data)
-				}
-				return err
+	return operation{unit: memory, dsts: 1, srcs: 1, counter: shared,
+		access: func(w *wave, in *instruction) error {
+			addresses := *w.lanes(&in.src[0], 0, 0) // which it may write
+			kind := reads
+			if in.looks {
+				kind = looks
+			}
+			return in.places(stride, func(i int, offset uint32) error {
+				return w.eachLane(func(l int) error {
+					data, err := w.group.shared.reach(addresses[l]+offset, bytes, kind, w.number)
+					if err == nil {
+						w.load(in, i*bytes/4, l, data)
+					}
+					return err
+				})
 			})
-		})
-	}}
+		}}
 }
 
 func sharedStore(bytes, stride int) operation {

@@ -37,17 +37,20 @@ var vectorOperations = map[string]operation{
 	"v_mul_lo_u32":       vector2(func(a, b uint32) uint32 { return a * b }),
 	"v_mul_hi_u32":       vector2(func(a, b uint32) uint32 { return uint32(uint64(a) * uint64(b) >> 32) }),
 	"v_mul_u32_u24":      vector2(func(a, b uint32) uint32 { return a & 0xffffff * (b & 0xffffff) }),
-	"v_mul_i32_i24":      vector2(func(a, b uint32) uint32 { return uint32(int32(a<<8) >> 8 * (int32(b<<8) >> 8)) }),
-	"v_min_u32":          vector2(func(a, b uint32) uint32 { return min(a, b) }),
-	"v_max_u32":          vector2(func(a, b uint32) uint32 { return max(a, b) }),
-	"v_and_b32":          vector2(func(a, b uint32) uint32 { return a & b }),
-	"v_xor_b32":          vector2(func(a, b uint32) uint32 { return a ^ b }),
-	"v_or_b32":           vector2(func(a, b uint32) uint32 { return a | b }),
-	"v_lshlrev_b32":      vector2(func(a, b uint32) uint32 { return b << (a & 31) }),
-	"v_lshrrev_b32":      vector2(func(a, b uint32) uint32 { return b >> (a & 31) }),
-	"v_add_f32":          vector2(func(a, b uint32) uint32 { return math.Float32bits(float(a) + float(b)) }),
-	"v_sub_f32":          vector2(func(a, b uint32) uint32 { return math.Float32bits(float(a) - float(b)) }),
-	"v_mul_f32":          vector2(func(a, b uint32) uint32 { return math.Float32bits(float(a) * float(b)) }),
+	"v_mul_i32_i24": vector2(func(a,
+		b uint32) uint32 {
+		return uint32(int32(a<<8) >> 8 * (int32(b<<8) >> 8))
+	}),
+	"v_min_u32":     vector2(func(a, b uint32) uint32 { return min(a, b) }),
+	"v_max_u32":     vector2(func(a, b uint32) uint32 { return max(a, b) }),
+	"v_and_b32":     vector2(func(a, b uint32) uint32 { return a & b }),
+	"v_xor_b32":     vector2(func(a, b uint32) uint32 { return a ^ b }),
+	"v_or_b32":      vector2(func(a, b uint32) uint32 { return a | b }),
+	"v_lshlrev_b32": vector2(func(a, b uint32) uint32 { return b << (a & 31) }),
+	"v_lshrrev_b32": vector2(func(a, b uint32) uint32 { return b >> (a & 31) }),
+	"v_add_f32":     vector2(func(a, b uint32) uint32 { return math.Float32bits(float(a) + float(b)) }),
+	"v_sub_f32":     vector2(func(a, b uint32) uint32 { return math.Float32bits(float(a) - float(b)) }),
+	"v_mul_f32":     vector2(func(a, b uint32) uint32 { return math.Float32bits(float(a) * float(b)) }),
 
 	"v_add3_u32":     vector3(func(a, b, c uint32) uint32 { return a + b + c }),
 	"v_or3_b32":      vector3(func(a, b, c uint32) uint32 { return a | b | c }),
@@ -62,11 +65,14 @@ var vectorOperations = map[string]operation{
 	"v_bfe_u32":      vector3(func(a, b, c uint32) uint32 { return a >> (b & 31) & (1<<(c&31) - 1) }),
 	"v_bfe_i32":      vector3(func(a, b, c uint32) uint32 { return signedField(a, b, c&31) }),
 	"v_mad_u32_u24":  vector3(func(a, b, c uint32) uint32 { return a&0xffffff*(b&0xffffff) + c }),
-	"v_mad_i32_i24":  vector3(func(a, b, c uint32) uint32 { return uint32(int32(a<<8)>>8*(int32(b<<8)>>8)) + c }),
-	"v_fmaak_f32":    vector3(fusedMultiplyAdd),
-	"v_fmamk_f32":    vector3(fusedMultiplyAdd),
-	"v_fma_f32":      vector3(fusedMultiplyAdd),
-	"v_fmac_f32":     accumulate(fusedMultiplyAdd),
+	"v_mad_i32_i24": vector3(func(a, b, c uint32) uint32 {
+		return uint32(int32(a<<8)>>8*(int32(b<<8)>>8)) +
+			c
+	}),
+	"v_fmaak_f32": vector3(fusedMultiplyAdd),
+	"v_fmamk_f32": vector3(fusedMultiplyAdd),
+	"v_fma_f32":   vector3(fusedMultiplyAdd),
+	"v_fmac_f32":  accumulate(fusedMultiplyAdd),
 
 	"v_mov_b64":      wide(1, func(a, _, _ uint64) uint64 { return a }),
 	"v_lshlrev_b64":  wide(2, func(a, b, _ uint64) uint64 { return b << (a & 63) }),
@@ -86,7 +92,10 @@ var vectorOperations = map[string]operation{
 
 	"v_pk_add_f32": packed(2, func(a, b, _ uint32) uint32 { return math.Float32bits(float(a) + float(b)) }),
 	"v_pk_mul_f32": packed(2, func(a, b, _ uint32) uint32 { return math.Float32bits(float(a) * float(b)) }),
-	"v_pk_fma_f32": packed(3, func(a, b, c uint32) uint32 { return math.Float32bits(fma32(float(a), float(b), float(c))) }),
+	"v_pk_fma_f32": packed(3, func(a, b, c uint32) uint32 {
+		return math.Float32bits(fma32(float(a), float(b),
+			float(c)))
+	}),
 	"v_pk_mov_b32": {unit: valu, dsts: 1, srcs: 2, packed: true, run: packedMove},
 }
 
@@ -156,7 +165,8 @@ func vector2(f func(a, b uint32) uint32) operation {
 
 func vector3(f func(a, b, c uint32) uint32) operation {
 	return operation{unit: valu, dsts: 1, srcs: 3, run: func(w *wave, in *instruction) {
-		w.lanes3(f, w.lanes(&in.src[0], 0, 0), w.lanes(&in.src[1], 0, 1), w.lanes(&in.src[2], 0, 2), w.dst(in, 0))
+		w.lanes3(f, w.lanes(&in.src[0], 0, 0), w.lanes(&in.src[1], 0, 1), w.lanes(&in.src[2], 0, 2),
+			w.dst(in, 0))
 	}}
 }
 

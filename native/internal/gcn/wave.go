@@ -17,13 +17,15 @@ type operation struct {
 	packed                bool   // it takes op_sel and op_sel_hi
 	usualLow              uint32 // opLow where nothing is written
 	alsoReads, alsoWrites []span
-	trans                 bool                            // a transcendental function, which has a pipeline of its own
-	matrix                *matrix                         // of matrix cores
-	accMove               bool                            // to or from an accumulation register
-	counter               counter                         // of unit memory
-	flat                  bool                            // an address in any memory
-	writesBack            bool                            // of unit memory: stores are there for others behind it
-	access                func(*wave, *instruction) error // of unit memory
+	// a transcendental function, which has a pipeline of its own
+	trans   bool
+	matrix  *matrix // of matrix cores
+	accMove bool    // to or from an accumulation register
+	counter counter // of unit memory
+	flat    bool    // an address in any memory
+	// of unit memory: stores are there for others behind it
+	writesBack bool
+	access     func(*wave, *instruction) error // of unit memory
 }
 
 // unit is what carries out an instruction.
@@ -268,5 +270,6 @@ func (w *wave) step() error {
 }
 
 func (w *wave) fault(in *instruction, err error) error {
-	return fmt.Errorf("%s, workgroup %d, wave %d, at %#x: %s: %w", w.Name, w.group.number, w.number, in.address, in.text, err)
+	return fmt.Errorf("%s, workgroup %d, wave %d, at %#x: %s: %w", w.Name, w.group.number, w.number,
+		in.address, in.text, err)
 }

@@ -67,7 +67,8 @@ func elements(t element.Type) string {
 }
 
 func format(t element.Type) string {
-	return map[element.Type]string{element.BF16: "BF16", element.F16: "F16", element.E4M3: "E4M3", element.Int8: "Int8"}[t]
+	return map[element.Type]string{element.BF16: "BF16", element.F16: "F16", element.E4M3: "E4M3",
+		element.Int8: "Int8"}[t]
 }
 
 // typed is the element type of tensor cores' tiles: emulated fp32, tf32, or of fewer bits.
@@ -83,9 +84,11 @@ func typed(k encoding.Kernel) string {
 
 func fmaInstance(k encoding.Kernel, name string) instance {
 	t := k.Tile
-	is := fmt.Sprintf("Tile<%d, %d, %d, %d, %d, %d, %d, %d>", t.TM, t.TN, step(t), t.Threads, t.RM, t.RN, stages(t), MinGroups(t))
+	is := fmt.Sprintf("Tile<%d, %d, %d, %d, %d, %d, %d, %d>", t.TM, t.TN, step(t), t.Threads, t.RM, t.RN,
+		stages(t), MinGroups(t))
 	if thin(t) {
-		along := fmt.Sprintf("Tile<%d, %d, %d, %d, %d, %d, %d, %d>", t.TM, t.TN, t.TK, t.Threads, t.RM, t.RN, stagesKMajor(t),
+		along := fmt.Sprintf("Tile<%d, %d, %d, %d, %d, %d, %d, %d>", t.TM, t.TN, t.TK, t.Threads, t.RM, t.RN,
+			stagesKMajor(t),
 			groupsOf(t, 96)) // at 80 registers they would spill
 		if is = "From90<" + is + ", " + along + ">"; k.TransB && !k.Fixup {
 			name, is = name+"_kmajor", along
@@ -114,7 +117,8 @@ func tensorInstance(k encoding.Kernel, name string) instance {
 	if k.TF32 {
 		name += "_tf32"
 	}
-	is := fmt.Sprintf("TensorTile<%d, %d, %d, %d, %d, %d, %s>", t.TM, t.TN, TensorStep, m.Teams, m.Stages, m.Groups, typed(of))
+	is := fmt.Sprintf("TensorTile<%d, %d, %d, %d, %d, %d, %s>", t.TM, t.TN, TensorStep, m.Teams, m.Stages,
+		m.Groups, typed(of))
 	switch {
 	case k.Fixup:
 		return fixupInstance(k, name, is)
@@ -147,7 +151,8 @@ func wgmmaInstance(k encoding.Kernel, name string) instance {
 	case k.Epilogue != encoding.Epilogue{}:
 		name, more = name+"_e", more+", Epilogue"
 	}
-	is := fmt.Sprintf("WgmmaTile<%d, %d, %d, %d, %d, %d, %d, %s>", rows, cols, w.consumers, w.groups, w.stages, w.ahead, t.Shared, more)
+	is := fmt.Sprintf("WgmmaTile<%d, %d, %d, %d, %d, %d, %d, %s>", rows, cols, w.consumers, w.groups,
+		w.stages, w.ahead, t.Shared, more)
 	switch {
 	case k.Fixup && t.Swapped:
 		return fixupInstance(k, name+"_c", "TileOfC<"+is+">")
@@ -174,7 +179,8 @@ func alignedInstance(k encoding.Kernel, name string) instance {
 	case k.Epilogue != encoding.Epilogue{}:
 		name, more = name+"_e", more+", Epilogue"
 	}
-	is := fmt.Sprintf("AlignedTile<%d, %d, %d, %d, %d, %d, %s>", t.TM, t.TN, w.consumers, w.groups, w.stages, t.Shared, more)
+	is := fmt.Sprintf("AlignedTile<%d, %d, %d, %d, %d, %d, %s>", t.TM, t.TN, w.consumers, w.groups, w.stages,
+		t.Shared, more)
 	if k.Fixup {
 		return fixupInstance(k, name, is)
 	}
@@ -190,10 +196,12 @@ func int4Instance(k encoding.Kernel, name string) instance {
 	var is, function string
 	if t.Unit == tile.Int4 {
 		g := Int4Of(t)
-		is, function = fmt.Sprintf("Int4Tile<%d, %d, %d, %d, %d, %s>", t.TM, t.TN, t.Threads, g.Stages, g.Groups, elements(of)), "int4Gemm"
+		is, function = fmt.Sprintf("Int4Tile<%d, %d, %d, %d, %d, %s>", t.TM, t.TN, t.Threads, g.Stages,
+			g.Groups, elements(of)), "int4Gemm"
 	} else {
 		p := panelsOf(t)
-		is = fmt.Sprintf("%s<%d, %d, %d, %d, %d, %d, %d, %s>", p.tile, t.TM, t.TN, p.multiply, p.load, p.groups, p.stages, t.Shared, elements(of))
+		is = fmt.Sprintf("%s<%d, %d, %d, %d, %d, %d, %d, %s>", p.tile, t.TM, t.TN, p.multiply, p.load,
+			p.groups, p.stages, t.Shared, elements(of))
 		function = p.function
 	}
 	if k.Fixup {
@@ -205,7 +213,8 @@ func int4Instance(k encoding.Kernel, name string) instance {
 // hipInstance is that of a kernel for AMD.
 func (a Arch) hipInstance(k encoding.Kernel) instance {
 	t, name := k.Tile, Identifier(k.Tile)
-	is := fmt.Sprintf("Tile<%d, %d, %d, %d, %d, %d, %d, %d>", t.TM, t.TN, hipStep(t), t.Threads, t.RM, t.RN, hipStages, hipWaves)
+	is := fmt.Sprintf("Tile<%d, %d, %d, %d, %d, %d, %d, %d>", t.TM, t.TN, hipStep(t), t.Threads, t.RM, t.RN,
+		hipStages, hipWaves)
 	if k.Fixup {
 		return fixupInstance(k, name, is)
 	}
@@ -248,8 +257,8 @@ func (a Arch) hipSum(k encoding.Kernel) (sum, of string) {
 	return "HalfAccumulator<, " + f + ">", "Bits16<" + f + ">"
 }
 
-// cudaOrder is where products for NVIDIA have a kernel among those of its tile and part: those with an epilogue after the
-// others, those for clusters last; by type, and fix-ups after what they are for.
+// cudaOrder is where products for NVIDIA have a kernel among those of its tile and part: those with an
+// epilogue after the others, those for clusters last; by type, and fix-ups after what they are for.
 func cudaOrder(k encoding.Kernel) []int {
 	epilogue, int4, of, pass := k.Epilogue != encoding.Epilogue{}, k.Tile.Int4Only, k.Type, 0
 	if k.Fixup {

@@ -9,17 +9,19 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Items is the text of items.cuh: the words of items and of the items of fix-ups as structures of C, head and tail,
-// and how to load and store them.
+// Items is the text of items.cuh: the words of items and of the items of fix-ups as structures of C, head and
+// tail, and how to load and store them.
 func Items() string {
 	t := text("the words of items and of the items of fix-ups, with tails for epilogues")
 	t.numbers("kItemWords", encoding.ItemWords, "kEpilogueItemWords", encoding.EpilogueItemWords,
 		"kFixupWords", encoding.FixupWords, "kEpilogueFixupWords", encoding.EpilogueFixupWords)
-	t.numbers("kItemVector", encoding.ItemVector, "kItemFloatC", encoding.ItemFloatC, "kItemSecond", encoding.ItemSecond,
+	t.numbers("kItemVector", encoding.ItemVector, "kItemFloatC", encoding.ItemFloatC,
+		"kItemSecond", encoding.ItemSecond,
 		"kItemF16C", encoding.ItemF16C, "kItemPartial", encoding.ItemPartial)
 	t.line("constexpr uint32_t kFinal = %#x;", uint32(encoding.Final))
-	t.numbers("kDynamicNext", encoding.DynamicNext, "kDynamicEnd", encoding.DynamicEnd, "kDynamicFirst", encoding.DynamicFirst,
-		"kDynamicChunk", encoding.DynamicChunk, "kDynamicLast", encoding.DynamicLast, "kDynamicMark", encoding.DynamicMark,
+	t.numbers("kDynamicNext", encoding.DynamicNext, "kDynamicEnd", encoding.DynamicEnd,
+		"kDynamicFirst", encoding.DynamicFirst, "kDynamicChunk", encoding.DynamicChunk,
+		"kDynamicLast", encoding.DynamicLast, "kDynamicMark", encoding.DynamicMark,
 		"kEarlyMark", encoding.EarlyMark)
 	t.line("BG_DEVICE uint32_t extentOf(uint32_t rows, uint32_t cols) { return rows | cols << %d; }",
 		encoding.ColsShift)
@@ -27,7 +29,8 @@ func Items() string {
 	t.line("\n// The parameter of an epilogue.")
 	t.numbers("kReLU", encoding.EpilogueReLU, "kGELU", encoding.EpilogueGELU, "kSiLU", encoding.EpilogueSiLU,
 		"kActivation", encoding.EpilogueReLU|encoding.EpilogueGELU|encoding.EpilogueSiLU)
-	t.numbers("kBias", encoding.EpilogueBias, "kGated", encoding.EpilogueGated, "kGather", encoding.EpilogueGather,
+	t.numbers("kBias", encoding.EpilogueBias, "kGated", encoding.EpilogueGated,
+		"kGather", encoding.EpilogueGather,
 		"kScatter", encoding.EpilogueScatter, "kWeights", encoding.EpilogueWeights)
 	t.numbers("kPointersA", encoding.EpiloguePointersA, "kPointersB", encoding.EpiloguePointersB,
 		"kPointersC", encoding.EpiloguePointersC, "kPointersAligned", encoding.EpiloguePointersAligned)
@@ -40,7 +43,7 @@ func Items() string {
 	t.line("BG_DEVICE uint32_t scaleWords(uint32_t flags) { return (flags & kPairs) != 0 ? 2 : 1; }")
 	t.numbers("kPointerA", encoding.PointerA, "kPointerB", encoding.PointerB, "kPointerC", encoding.PointerC,
 		"kPointerB2", encoding.PointerB2, "kPointerWords", encoding.PointerWords)
-	t.line("constexpr float kGeluLinear = %v, kGeluCubic = %v, kSigmoidLeast = %d, kLog2E = %v;",
+	t.line("constexpr float kGeluLinear = %v, kGeluCubic = %v,\n    kSigmoidLeast = %d, kLog2E = %v;",
 		encoding.GELULinear, encoding.GELUCubic, encoding.SigmoidLeast, float32(math.Log2E))
 
 	head, tail := encoding.ItemNames[:encoding.ItemWords], encoding.ItemNames[encoding.ItemWords:]
@@ -51,7 +54,8 @@ func Items() string {
 	t.loader("ItemEpilogue", "itemEpilogueAt", tail, len(head), len(head)+len(tail))
 	t.line("BG_DEVICE void storeItem(uint4* items, uint32_t number, const Item& x) {")
 	t.stores("x", head, 0, len(head))
-	t.line("}\nBG_DEVICE void storeItem(uint4* items, uint32_t number, const Item& x, const ItemEpilogue& tail) {")
+	t.line("}\nBG_DEVICE void storeItem(uint4* items, uint32_t number, const Item& x, const " +
+		"ItemEpilogue& tail) {")
 	t.stores("x", head, 0, len(head)+len(tail))
 	t.stores("tail", tail, len(head), len(head)+len(tail))
 	t.line("}\n")
@@ -69,17 +73,20 @@ func Bounds() string {
 	t := text("what kernels that make items read")
 	t.numbers("kMaxGroups", encoding.MaxGroups, "kRaggedKernels", encoding.RaggedKernels,
 		"kRaggedKeys", encoding.RaggedKeys, "kStatusWord", encoding.StatusWord)
-	t.numbers("kEndsOfRows", encoding.EndsOfRows, "kEndsOfDepth", encoding.EndsOfDepth, "kRecords", encoding.Records)
+	t.numbers("kEndsOfRows", encoding.EndsOfRows, "kEndsOfDepth", encoding.EndsOfDepth,
+		"kRecords", encoding.Records)
 	t.numbers("kRecordWords", encoding.RecordWords, "kEpilogueRecordWords", encoding.EpilogueRecordWords,
 		"kScaledRecordWords", encoding.ScaledRecordWords)
 	t.line("")
 	all := encoding.RecordNames[:]
 	t.structure("Record", all[:encoding.RecordWords], false)
-	t.line("// RecordTail follows in records for kernels with an epilogue, and then scales, where it has any.")
+	t.line("// RecordTail follows in records for kernels with an epilogue, and then scales, where it has " +
+		"any.")
 	t.structure("RecordTail", all[encoding.RecordWords:encoding.EpilogueRecordWords], false)
 	t.structure("RecordScales", all[encoding.EpilogueRecordWords:], false)
 	t.part("Record", "recordAt", all[:encoding.RecordWords], 0)
-	t.part("RecordTail", "recordTailAt", all[encoding.RecordWords:encoding.EpilogueRecordWords], encoding.RecordWords)
+	t.part("RecordTail", "recordTailAt", all[encoding.RecordWords:encoding.EpilogueRecordWords],
+		encoding.RecordWords)
 	t.part("RecordScales", "recordScalesAt", all[encoding.EpilogueRecordWords:], encoding.EpilogueRecordWords)
 	t.line("")
 	t.structure("RaggedKernel", encoding.KernelNames[:], false)
@@ -144,7 +151,8 @@ func (t *header) structure(name string, names []string, extent bool) {
 
 // numbered writes a loader of the heads of items that have so many words, or with kTail so many.
 func (t *header) numbered(name, load string, names []string, short, long int) {
-	t.line("template <bool kTail = false>\nBG_DEVICE %s %s(const uint4* items, uint32_t number) {", name, load)
+	t.line("template <bool kTail = false>\nBG_DEVICE %s %s(const uint4* items, uint32_t number) {", name,
+		load)
 	t.values(names, fmt.Sprintf("items[(kTail ? %d : %d) * number + %%d]", long/4, short/4), 0)
 }
 
@@ -176,6 +184,7 @@ func (t *header) values(names []string, vector string, first int) {
 // stores writes the stores of a structure to items of so many words, from a word on.
 func (t *header) stores(of string, names []string, first, all int) {
 	for i := 0; i < len(names); i += 4 {
-		t.line("  items[%d * number + %d] = {%s.%s};", all/4, (first+i)/4, of, strings.Join(names[i:i+4], ", "+of+"."))
+		t.line("  items[%d * number + %d] = {%s.%s};", all/4, (first+i)/4, of,
+			strings.Join(names[i:i+4], ", "+of+"."))
 	}
 }

@@ -1,5 +1,5 @@
-// Package kernels lists the kernels of package native (list.go), has what they have beside the tile table, and writes the lists
-// from which they are compiled and the words of items that they read.
+// Package kernels lists the kernels of package native (list.go), has what they have beside the tile table,
+// and writes the lists from which they are compiled and the words of items that they read.
 package kernels
 
 import (
@@ -24,9 +24,11 @@ type wgmmaTile struct{ consumers, groups, stages, ahead int }
 
 // wgmmaOf fills the shared memory: of two thread groups, or of one.
 func wgmmaOf(t *tile.Shape) wgmmaTile {
-	w := wgmmaTile{consumers: t.Threads/128 - 2, groups: unitShared / (t.Shared + reservedShared), stages: 2, ahead: 2}
+	w := wgmmaTile{consumers: t.Threads/128 - 2, groups: unitShared / (t.Shared + reservedShared), stages: 2,
+		ahead: 2}
 	switch {
-	case w.groups > 1 || min(t.TM, t.TN) > 64: // two blocks of columns, which are rows where operands are swapped
+	// two blocks of columns, which are rows where operands are swapped
+	case w.groups > 1 || min(t.TM, t.TN) > 64:
 	case w.consumers == 2:
 		w.stages, w.ahead = 3, 3
 	default:
@@ -35,24 +37,28 @@ func wgmmaOf(t *tile.Shape) wgmmaTile {
 	return w
 }
 
-// alignedOf is the same of wgmma_aligned.cuh, where one warpgroup loads: stages of A and B, as many as there is
-// room for. 128 x 256 with four took 10 % longer on an H200 (512/1024/256), and as long where experts have 256 rows each.
+// alignedOf is the same of wgmma_aligned.cuh, where one warpgroup loads: stages of A and B, as many as there
+// is room for. 128 x 256 with four took 10 % longer on an H200 (512/1024/256), and as long where experts have
+// 256 rows each.
 func alignedOf(t *tile.Shape) wgmmaTile {
 	const stageBytes = 128 // of a row of A or a column of B
-	return wgmmaTile{consumers: t.Threads/128 - 1, groups: unitShared / (t.Shared + reservedShared), stages: t.Shared / (stageBytes * (t.TM + t.TN))}
+	return wgmmaTile{consumers: t.Threads/128 - 1, groups: unitShared / (t.Shared + reservedShared),
+		stages: t.Shared / (stageBytes * (t.TM + t.TN))}
 }
 
-// panelTile is what kernels of wgmma_int4.cuh have beside the tile table: warps that multiply, and load, thread groups that must fit
-// in a compute unit, stages.
+// panelTile is what kernels of wgmma_int4.cuh have beside the tile table: warps that multiply, and load,
+// thread groups that must fit in a compute unit, stages.
 type panelTile struct {
 	tile, function                 string // templates of wgmma_int4.cuh
 	multiply, load, groups, stages int
 }
 
-// panelsOf gives as many stages as there is room for behind `rest`: sums on their way to C, items and barriers.
+// panelsOf gives as many stages as there is room for behind `rest`: sums on their way to C, items and
+// barriers.
 func panelsOf(t *tile.Shape) panelTile {
 	const rest = 12 << 10
-	p := panelTile{tile: "PanelTile", function: "panelGemm", multiply: t.TN / 16, groups: unitShared / (t.Shared + reservedShared)}
+	p := panelTile{tile: "PanelTile", function: "panelGemm", multiply: t.TN / 16,
+		groups: unitShared / (t.Shared + reservedShared)}
 	stage := Int4Stage(t) - linePad*t.TM // swizzled rows of A follow each other
 	if t.TM < 32 {                       // see StreamTile
 		p.tile, p.function, p.multiply, stage = "StreamTile", "streamGemm", t.TN/32, Int4Stage(t)
@@ -84,8 +90,8 @@ func TensorOf(t *tile.Shape) Tensor {
 	return Tensor{Teams: teams, Stages: 2, Groups: 2}
 }
 
-// Int4Of is the same of int4.cuh, without teams. With 3 or 6 stages of few rows, more groups or twice the threads, experts took longer
-// (H200).
+// Int4Of is the same of int4.cuh, without teams. With 3 or 6 stages of few rows, more groups or twice the
+// threads, experts took longer (H200).
 func Int4Of(t *tile.Shape) Tensor {
 	switch {
 	case t.TM < 32:
@@ -99,7 +105,8 @@ func Int4Of(t *tile.Shape) Tensor {
 // linePad are the bytes by which rows of A are further apart in a stage than they are long.
 const linePad = 16
 
-// Int4Stage is the bytes of a stage of int4.cuh: rows of A, columns of two panels of B, and words of their groups.
+// Int4Stage is the bytes of a stage of int4.cuh: rows of A, columns of two panels of B, and words of their
+// groups.
 func Int4Stage(t *tile.Shape) int {
 	const panels, words = 2 * element.Int4Panel / 2, 2 * 4
 	return (2*t.TK+linePad)*t.TM + (panels+words)*t.TN
@@ -139,8 +146,9 @@ func stages(t *tile.Shape) int {
 	return 3
 }
 
-// stagesKMajor is those of a thin tile where B is transposed. Measured on an H200: a fourth stage gains 8 % with 128
-// columns; with 64 it costs 10 to 20 %, because less is left of the L1 cache for rows at odd addresses.
+// stagesKMajor is those of a thin tile where B is transposed. Measured on an H200: a fourth stage gains 8 %
+// with 128 columns; with 64 it costs 10 to 20 %, because less is left of the L1 cache for rows at odd
+// addresses.
 func stagesKMajor(t *tile.Shape) int {
 	if t.TN >= 128 {
 		return 4
@@ -165,11 +173,11 @@ func MinGroups(t *tile.Shape) int {
 // groupsOf is how many have room with so many registers a thread.
 func groupsOf(t *tile.Shape, registers int) int { return unitRegisters / (t.Threads * registers) }
 
-// AMD's compute units have a third of the shared memory of NVIDIA's, so that steps are as short as K groups allow. Copies land
-// from registers, which takes two stages.
+// AMD's compute units have a third of the shared memory of NVIDIA's, so that steps are as short as K groups
+// allow. Copies land from registers, which takes two stages.
 
-// hipStep is the depth of a step: 4 k's for each K group, and the 16 that copies bring at once, but two words of A for
-// each thread, which makes pairs of 16 bits of two rows.
+// hipStep is the depth of a step: 4 k's for each K group, and the 16 that copies bring at once, but two words
+// of A for each thread, which makes pairs of 16 bits of two rows.
 func hipStep(t *tile.Shape) int { return max(16, 4*t.Groups(), 2*t.Threads/t.TM) }
 
 // OnHIP reports whether there are kernels of plain FMA for AMD: two thread groups must fit in a compute unit.

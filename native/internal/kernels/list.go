@@ -9,8 +9,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Arch says which kernels there are for an architecture. It is their only list: go generate writes an instance of each to
-// native/lists, from which they are compiled.
+// Arch says which kernels there are for an architecture. It is their only list: go generate writes an
+// instance of each to native/lists, from which they are compiled.
 type Arch struct {
 	AMD      bool
 	Units    []tile.Unit    // what multiplies, beside plain FMA
@@ -43,8 +43,8 @@ func (a Arch) Has(s *tile.Shape) bool {
 	return slices.Contains(a.Units, s.Unit)
 }
 
-// HasInt4 reports whether there are kernels of a tile shape for B of 4 bits: of NVIDIA's shapes for it alone, of AMD's, which
-// are plain FMA, those that have epilogues.
+// HasInt4 reports whether there are kernels of a tile shape for B of 4 bits: of NVIDIA's shapes for it alone,
+// of AMD's, which are plain FMA, those that have epilogues.
 func (a Arch) HasInt4(s *tile.Shape) bool {
 	return s.Int4Only || s.Unit == tile.FMA && s.Epilogues && slices.Contains(a.Bits16, s.Unit)
 }
@@ -52,8 +52,8 @@ func (a Arch) HasInt4(s *tile.Shape) bool {
 // HasMatrix reports whether the kernels of a tile shape are those for AMD's matrix cores.
 func (a Arch) HasMatrix(s *tile.Shape) bool { return a.Matrix && HasMatrix(s) }
 
-// HasBytes reports whether there are kernels of a tile shape for elements of 8 bits: of plain FMA, which AMD's are, for the
-// shapes that have epilogues, since products of such elements have scales.
+// HasBytes reports whether there are kernels of a tile shape for elements of 8 bits: of plain FMA, which
+// AMD's are, for the shapes that have epilogues, since products of such elements have scales.
 func HasBytes(s *tile.Shape) bool { return s.Unit != tile.FMA || s.Epilogues }
 
 // Variants are the kernels of a tile shape that differ in name, the fix-up first.
@@ -109,10 +109,12 @@ func int4Fixups(s *tile.Shape) (all []encoding.Kernel) {
 	return all
 }
 
-// int4Variants are those for B of 4 bits: of matrices as they are, and with scales of groups, which are part of an epilogue.
+// int4Variants are those for B of 4 bits: of matrices as they are, and with scales of groups, which are part
+// of an epilogue.
 func int4Variants(s *tile.Shape) (all []encoding.Kernel) {
 	for _, of := range types16 {
-		all = append(all, encoding.Kernel{Tile: s, Type: of, TypeC: of, Epilogue: encoding.Epilogue{ScaleB: encoding.PerGroup128}})
+		all = append(all, encoding.Kernel{Tile: s, Type: of, TypeC: of,
+			Epilogue: encoding.Epilogue{ScaleB: encoding.PerGroup128}})
 	}
 	return all
 }
@@ -120,7 +122,8 @@ func int4Variants(s *tile.Shape) (all []encoding.Kernel) {
 // transposed appends a kernel for all transpositions that there are, and its variants.
 func (a Arch) transposed(all []encoding.Kernel, k encoding.Kernel) []encoding.Kernel {
 	for trans := range 4 {
-		if k.TransA, k.TransB = trans&1 != 0, trans&2 != 0; k.Tile.Aligned && k.Type.Bytes() == 1 && (k.TransA || !k.TransB) {
+		if k.TransA, k.TransB = trans&1 != 0, trans&2 != 0; k.Tile.Aligned && k.Type.Bytes() == 1 &&
+			(k.TransA || !k.TransB) {
 			continue // tensor cores take bytes along K alone
 		}
 		all = append(all, k)
@@ -138,22 +141,25 @@ func (a Arch) transposed(all []encoding.Kernel, k encoding.Kernel) []encoding.Ke
 	return all
 }
 
-// Ragged are the kernels that make items of ragged plans, which every architecture has: of each form, without an epilogue and
-// with one.
+// Ragged are the kernels that make items of ragged plans, which every architecture has: of each form, without
+// an epilogue and with one.
 func Ragged() (all []encoding.Kernel) {
 	for _, e := range []encoding.Epilogue{{}, someEpilogue} {
 		for form := encoding.EndsOfRows; form <= encoding.Records; form++ {
 			for _, entries := range encoding.RaggedEntries {
-				all = append(all, encoding.Kernel{Ragged: encoding.RaggedPlan, Form: form, Entries: entries, Epilogue: e})
+				all = append(all, encoding.Kernel{Ragged: encoding.RaggedPlan, Form: form, Entries: entries,
+					Epilogue: e})
 			}
 		}
 	}
 	return all
 }
 
-// KernelName is the symbol of a kernel in the image: bg_, the tile, the transpositions, then the type of A and B or _tf32 for
-// one product on tensor cores, and what else is a kernel of its own. Vector, Loop, Dynamic and Split are decided at run time and do
-// not change it, nor does what an epilogue has, except that gated tiles of those called wide have kernels of their own. Where AMD's GPUs have matrix cores, it is the kernel for them of a tile that suits them.
+// KernelName is the symbol of a kernel in the image: bg_, the tile, the transpositions, then the type of A
+// and B or _tf32 for one product on tensor cores, and what else is a kernel of its own. Vector, Loop, Dynamic
+// and Split are decided at run time and do not change it, nor does what an epilogue has, except that gated
+// tiles of those called wide have kernels of their own. Where AMD's GPUs have matrix cores, it is the kernel
+// for them of a tile that suits them.
 func (a Arch) KernelName(k encoding.Kernel) string {
 	end := ""
 	if k.Epilogue != (encoding.Epilogue{}) {
@@ -199,7 +205,8 @@ func typeSuffix(t element.Type) string {
 }
 
 // Parts are the parts of NVIDIA's products, each a file of native/lists.
-var Parts = []string{"ragged", "plain", "tensor", "tensor_e4m3", "tensor_int8", "wgmma", "wgmma16", "wgmma_e4m3", "wgmma_int8", "aligned16",
+var Parts = []string{"ragged", "plain", "tensor", "tensor_e4m3", "tensor_int8", "wgmma", "wgmma16",
+	"wgmma_e4m3", "wgmma_int8", "aligned16",
 	"int4"}
 
 // Part is the part that has a kernel. Of elements of 16 bits a fix-up is where C's type says.

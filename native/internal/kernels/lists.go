@@ -9,8 +9,9 @@ import (
 	"github.com/batchgemm/batchgemm/internal/tile"
 )
 
-// Lists are the files of native/lists, which kernels.cu and kernels.hip include: a line for each kernel of some tile shapes, and
-// one for each type of tiles, before the first kernel that has it. Of NVIDIA's there is a file for each part.
+// Lists are the files of native/lists, which kernels.cu and kernels.hip include: a line for each kernel of
+// some tile shapes, and one for each type of tiles, before the first kernel that has it. Of NVIDIA's there is
+// a file for each part.
 func Lists(shapes []*tile.Shape) map[string]string {
 	files := map[string]string{"hip.inc": HIP(shapes, All), "ragged.inc": RaggedList()}
 	for _, part := range Parts[1:] {
@@ -37,7 +38,8 @@ func HIP(shapes []*tile.Shape, wanted func(encoding.Kernel) bool) string {
 	w := newWriter("kernels for AMD")
 	for _, s := range shapes {
 		w.kernels(s, wanted, hipOrder,
-			guarded{FMA, "#ifdef BG_HAS_FMA", FMA.hipInstance}, guarded{Matrix, "#ifdef BG_HAS_MFMA", Matrix.hipInstance})
+			guarded{FMA, "#ifdef BG_HAS_FMA", FMA.hipInstance},
+			guarded{Matrix, "#ifdef BG_HAS_MFMA", Matrix.hipInstance})
 	}
 	return w.end()
 }
@@ -46,7 +48,8 @@ func HIP(shapes []*tile.Shape, wanted func(encoding.Kernel) bool) string {
 func RaggedList() string {
 	w := newWriter("kernels that make items")
 	for _, k := range Ragged() {
-		form := [...]string{encoding.EndsOfRows: "kEndsOfRows", encoding.EndsOfDepth: "kEndsOfDepth", encoding.Records: "kRecords"}[k.Form]
+		form := [...]string{encoding.EndsOfRows: "kEndsOfRows", encoding.EndsOfDepth: "kEndsOfDepth",
+			encoding.Records: "kRecords"}[k.Form]
 		plan := fmt.Sprintf("Single<%d>", k.Entries)
 		if most := 1024; int(k.Entries) > most {
 			plan = fmt.Sprintf("Many<%d>", most)
@@ -94,8 +97,10 @@ func (w *writer) end() string {
 	return w.text.String()
 }
 
-// kernels writes those of a tile shape that are wanted, in the order of products. What one architecture alone has is guarded.
-func (w *writer) kernels(s *tile.Shape, wanted func(encoding.Kernel) bool, order func(encoding.Kernel) []int, archs ...guarded) {
+// kernels writes those of a tile shape that are wanted, in the order of products. What one architecture alone
+// has is guarded.
+func (w *writer) kernels(s *tile.Shape, wanted func(encoding.Kernel) bool, order func(encoding.Kernel) []int,
+	archs ...guarded) {
 	type listed struct {
 		encoding.Kernel
 		guarded
@@ -115,7 +120,10 @@ func (w *writer) kernels(s *tile.Shape, wanted func(encoding.Kernel) bool, order
 			}
 		}
 	}
-	slices.SortStableFunc(list, func(x, y listed) int { return slices.Compare(order(x.Kernel), order(y.Kernel)) })
+	slices.SortStableFunc(list, func(x, y listed) int {
+		return slices.Compare(order(x.Kernel),
+			order(y.Kernel))
+	})
 	for len(list) > 0 { // those of each architecture between two that all have follow each other
 		n := slices.IndexFunc(list, func(x listed) bool { return x.shared })
 		if n < 0 {

@@ -1,7 +1,7 @@
-// Command generate writes the lists of kernels, lists/, the words of items and of what makes them, kernels/items.cuh
-// and kernels/bounds.cuh, and what kernels take, resources.go, to the working directory, or another one. It is for
-// go generate ./native, after a change of the tile table, of the list of kernels or of internal/encoding, and after a
-// build of the products.
+// Command generate writes the lists of kernels, lists/, the words of items and of what makes them,
+// kernels/items.cuh and kernels/bounds.cuh, and what kernels take, resources.go, to the working directory, or
+// another one. It is for go generate ./native, after a change of the tile table, of the list of kernels or of
+// internal/encoding, and after a build of the products.
 package main
 
 import (
@@ -23,7 +23,8 @@ func main() {
 		log.Fatal(err)
 	}
 	files := map[string]string{
-		"resources.go": resources, "kernels/items.cuh": kernels.Items(), "kernels/bounds.cuh": kernels.Bounds(),
+		"resources.go": resources, "kernels/items.cuh": kernels.Items(),
+		"kernels/bounds.cuh": kernels.Bounds(),
 	}
 	for name, text := range kernels.Lists(tile.Table()) {
 		files[filepath.Join("lists", name)] = text
