@@ -101,7 +101,8 @@ func TestLoad(t *testing.T) {
 		{name: "negative fixed time", old: `"fixed": 0`, new: `"fixed": -1e-9`,
 			err: "damaged: tile aligned-128x128 cannot have the rate {Efficiency:1.3 Step:0.3 Fixed:-1e-09 "},
 		{name: "negative time of a worker", old: `"worker": 0.00033`, new: `"worker": -0.00033`,
-			err: "damaged: tile aligned-128x128 cannot have the rate {Efficiency:1.3 Step:0.3 Fixed:0 Worker:-0"},
+			err: "damaged: tile aligned-128x128 cannot have the rate {Efficiency:1.3 Step:0.3 Fixed:0 " +
+				"Worker:-0"},
 		{name: "absurd time", old: `"fixed": 0`, new: `"fixed": 1e308`,
 			err: "damaged: tile aligned-128x128 cannot have the rate {Efficiency:1.3 Step:0.3 Fixed:1e+308 "},
 		{name: "negative efficiency", old: `"efficiency": 0.1,`, new: `"efficiency": -0.1,`,
