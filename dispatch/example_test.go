@@ -80,6 +80,25 @@ func ExampleGEMM_epilogue() {
 	// Output: [0 0 6 4]
 }
 
+// Rows of A by a list of their numbers, and a weight for each.
+func ExampleGEMM_gather() {
+	ctx := context.Background()
+	device := open(ctx)
+	defer device.Close()
+	a := []float32{1, 1, 2, 2, 3, 3} // 3 x 2
+	var lists planner.Rows
+	batch := planner.Batch{{M: 2, N: 1, K: 2,
+		A: planner.Matrix{LD: 2}, B: planner.Matrix{LD: 1}, C: planner.Matrix{LD: 1},
+		RowsA:   lists.Indices([]int32{2, 0}),
+		Weights: lists.Numbers([]float32{0.5, 10}),
+	}}
+	options := planner.Options{Epilogue: planner.Epilogue{GatherRows: 3, Weights: true}}
+	x := dispatch.Slices[float32, float32]{A: a, B: []float32{1, 1}, C: make([]float32, 2), Rows: lists}
+	check(dispatch.GEMM(ctx, device, batch, options, x))
+	fmt.Println(x.C)
+	// Output: [3 20]
+}
+
 // Numbers of bf16, whose products are summed in float32.
 func ExampleGEMM_bfloat16() {
 	ctx := context.Background()

@@ -69,8 +69,8 @@ func TestWrapper(t *testing.T) {
 	require.ErrorIs(t, err, ErrClosed)
 }
 
-// TestWrapOf: what lies after the last element of 16 bits is the caller's.
-func TestWrapOf(t *testing.T) {
+// TestWrap: what lies after the last element of 16 bits is the caller's.
+func TestWrap(t *testing.T) {
 	d, _ := openSharing(t)
 	b, err := d.Wrap(element.BF16, 64, 5)
 	require.NoError(t, err)

@@ -8,9 +8,8 @@
 // say what was decided and why; as JSON a plan can be kept and read back; Plan.Encode
 // gives the integers that kernels read.
 //
-// Package tile below it has the tile table, package devices the facts of known GPUs, and
-// package encoding what backends read of a plan.
+// Package devices has the facts of known GPUs.
 //
-// Reading order: problem.go, tile/table.go and plan.go, and then the way of a batch: build.go, check.go,
+// Reading order: problem.go, internal/tile/table.go and plan.go, and then the way of a batch: build.go, check.go,
 // options.go, model.go, choose.go with load.go, schedules.go with cost.go, deal.go, and encode.go.
 package planner

@@ -69,7 +69,7 @@
 //
 // # The log
 //
-// What wgpu logs, its warnings and errors, goes to driver.Logger, which is silent
+// What wgpu logs, its warnings and errors, goes to backend.Logger, which is silent
 // unless the program sets one, and so does what libwayland says where there is no
 // display. What a Vulkan driver or loader writes to stderr by
 // itself (Mesa with MESA_DEBUG, the loader with VK_LOADER_DEBUG) stays there.

@@ -12,7 +12,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/backend"
 )
 
-// The library's log goes to driver.Logger: package wgpu would print it to stderr,
+// The library's log goes to backend.Logger: package wgpu would print it to stderr,
 // as its own init, which runs before this one, has told the library.
 func init() { C.gpu_log() }
 

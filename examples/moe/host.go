@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"github.com/batchgemm/batchgemm/dispatch"
 	"math"
 	"slices"
@@ -38,21 +39,22 @@ func (l *layer) route(ctx context.Context, tokens int) (*routing, error) {
 	for t := range tokens {
 		r.chosen[t], shares[t] = top(logits[t*experts:][:experts])
 	}
-	words, n := make([]int32, 3*maxRows), 0
+	var tokenOfRow, placeOfRow []int32
+	var weightOfRow []float32
 	for e := range experts {
 		for t, chosen := range r.chosen {
 			if i := slices.Index(chosen[:], e); i >= 0 {
-				words[tokenOf+n], words[placeOf+n] = int32(t), int32(t*topK+i)
-				words[weightOf+n] = int32(math.Float32bits(shares[t][i]))
-				n++
+				tokenOfRow, placeOfRow = append(tokenOfRow, int32(t)), append(placeOfRow, int32(t*topK+i))
+				weightOfRow = append(weightOfRow, shares[t][i])
 			}
 		}
-		r.ends[e] = int32(n)
+		r.ends[e] = int32(len(tokenOfRow))
 	}
-	if err := dispatch.Write(ctx, l.rows, 0, words); err != nil {
-		return nil, err
-	}
-	return r, dispatch.Write(ctx, l.ends, 0, r.ends)
+	return r, errors.Join(
+		dispatch.Write(ctx, l.rows, tokenOf, tokenOfRow),
+		dispatch.Write(ctx, l.rows, placeOf, placeOfRow),
+		dispatch.Write(ctx, l.rows, weightOf, weightOfRow),
+		dispatch.Write(ctx, l.ends, 0, r.ends))
 }
 
 // top is the experts of the largest logits, and the softmax of these.

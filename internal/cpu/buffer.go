@@ -125,7 +125,7 @@ func (b *buffer) Close() error {
 	return nil
 }
 
-// Memory implements driver.InHost.
+// Memory implements backend.InHost.
 func (d *device) Memory(b driver.Buffer) []float32 { return b.(*buffer).data }
 
 // Slice has the data in place.
@@ -141,7 +141,7 @@ func (b *buffer) whole() *buffer {
 	return b
 }
 
-// At implements driver.Borrower. The memory is none of Go's, and nobody frees the buffer.
+// At implements backend.Borrower. The memory is none of Go's, and nobody frees the buffer.
 func (d *device) At(address uintptr, n int) driver.Buffer {
 	memory := *(*unsafe.Pointer)(unsafe.Pointer(&address))
 	return &buffer{device: d, data: unsafe.Slice((*float32)(memory), n)}

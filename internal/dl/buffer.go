@@ -32,7 +32,7 @@ func (b *buffer) On() *device { return b.dev }
 
 func (b *buffer) Len() int { return b.n }
 
-// Address implements driver.Addressed.
+// Address implements backend.Addressed.
 func (b *buffer) Address() (uint64, error) { return uint64(b.memory), b.dev.state.Err() }
 
 func (b *buffer) Write(ctx context.Context, offset int, src []float32) error {
@@ -55,7 +55,7 @@ func (b *buffer) Slice(offset, n int) driver.Buffer {
 	return &buffer{dev: b.dev, n: n, memory: b.memory + 4*C.dl_pointer(offset)}
 }
 
-// At implements driver.Borrower.
+// At implements backend.Borrower.
 func (d *device) At(address uintptr, n int) driver.Buffer {
 	return &buffer{dev: d, n: n, memory: C.dl_pointer(address)}
 }

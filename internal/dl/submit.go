@@ -45,7 +45,7 @@ func (d *device) queue(work []C.dl_run, t clock) error {
 		t.start, t.end))
 }
 
-// SubmitOn makes no graph: the caller may be making one. It implements driver.Borrower.
+// SubmitOn makes no graph: the caller may be making one. It implements backend.Borrower.
 func (d *device) SubmitOn(ctx context.Context, stream uintptr, r *driver.Run) error {
 	if err := d.state.Ready(ctx); err != nil {
 		return err

@@ -139,7 +139,7 @@ func TestFitBounds(t *testing.T) {
 	rows, err := Fit(d, own)
 	require.NoError(t, err)
 	require.Len(t, rows, 1, "what was not observed is left out")
-	require.LessOrEqual(t, rows[0].Rate.Efficiency, large.MaxEfficiency(planner.ComputeF32 == planner.ComputeTF32, d.PeakGuessed))
+	require.LessOrEqual(t, rows[0].Rate.Efficiency, large.MaxEfficiency(false, d.PeakGuessed))
 	require.Greater(t, rows[0].Rate.Efficiency, 1.1)
 	tuned := Tuned(d, rows)
 	require.Equal(t, rows[0].Rate, tuned.Kernel(large).Rate)
