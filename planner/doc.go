@@ -10,6 +10,6 @@
 //
 // Package devices has the facts of known GPUs.
 //
-// Reading order: problem.go, internal/tile/table.go and plan.go, and then the way of a batch: build.go, check.go,
+// Reading order: problem.go, plan.go, and then the way of a batch: build.go, check.go,
 // options.go, model.go, choose.go with load.go, schedules.go with cost.go, deal.go, and encode.go.
 package planner
