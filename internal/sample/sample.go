@@ -1,7 +1,8 @@
-// Package sample draws which cases of long tests run. A case belongs to a text: the files whose mistakes it finds.
-// green.txt records the texts with which the tests passed. Few cases of such a text run, to show that the tests
-// still work. More cases of a changed text run, or all, as the environment asks. The draw follows from the names
-// of cases and from the text: every change of it draws others, and a commit runs the same ones everywhere.
+// Package sample draws which cases of long tests run. A case belongs to a text: the files whose mistakes it
+// finds. green.txt records the texts with which the tests passed. Few cases of such a text run, to show that
+// the tests still work. More cases of a changed text run, or all, as the environment asks. The draw follows
+// from the names of cases and from the text: every change of it draws others, and a commit runs the same
+// ones everywhere.
 package sample
 
 import (
@@ -20,8 +21,8 @@ import (
 	"testing"
 )
 
-// Variable names the environment variable that is "all" where all cases are to run, and "changed" where those of texts are that
-// green.txt has not.
+// Variable names the environment variable that is "all" where all cases are to run, and "changed" where
+// those of texts are that green.txt has not.
 const Variable = "BATCHGEMM_TESTS"
 
 // fewer is how many times fewer cases run of a text that green.txt has.
@@ -41,9 +42,10 @@ type Text struct {
 
 // The texts. What they have in common is which words and types plans and kernels agree on.
 var (
-	Planner  = text("planner", "planner/*.go", "internal/tune/*.go")
-	Shaders  = text("shaders", "wgsl/*.go")
-	Kernels  = text("kernels", "native/*/*.cuh", "native/*/*.h", "native/*.h", "native/*.cu", "native/*.hip", "native/lists/*", "native/internal/emulator/*")
+	Planner = text("planner", "planner/*.go", "internal/occupancy/*.go", "internal/tune/*.go")
+	Shaders = text("shaders", "wgsl/*.go")
+	Kernels = text("kernels", "native/*/*.cuh", "native/*/*.h", "native/*.h", "native/*.cu",
+		"native/*.hip", "native/lists/*", "native/internal/emulator/*")
 	Products = text("products", "native/products/*MANIFEST", "native/internal/gcn/*.go")
 	Drivers  = text("drivers", "internal/dl/*", "native/cuda/*.go", "native/hip/*.go")
 	CPU      = text("cpu", "internal/cpu/*.go", "internal/cpu/*.s", "internal/cpu/asm/*.go")
@@ -51,7 +53,8 @@ var (
 	texts = []*Text{Planner, Shaders, Kernels, Products, Drivers, CPU}
 )
 
-var common = []string{"planner/element/*.go", "internal/encoding/*.go", "internal/tile/*.go"}
+var common = []string{"planner/element/*.go", "internal/elemtype/*.go", "internal/encoding/*.go",
+	"internal/tile/*.go"}
 
 func text(name string, patterns ...string) *Text {
 	patterns = append(patterns, common...)
@@ -65,7 +68,8 @@ func hash(patterns []string) []byte {
 	}
 	sum := sha256.New()
 	for _, pattern := range patterns {
-		paths, _ := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern))) // in order; the patterns are right
+		paths, _ := filepath.Glob(filepath.Join(root,
+			filepath.FromSlash(pattern))) // in order; the patterns are right
 		for _, path := range paths {
 			data, err := os.ReadFile(path)
 			if err != nil || strings.HasSuffix(path, "_test.go") {
@@ -139,7 +143,8 @@ func (x *Text) Skip(t testing.TB, n uint64) {
 	}
 }
 
-// Part skips the test, a part of one that Skip let run: one of n parts runs, whether or not the text has changed.
+// Part skips the test, a part of one that Skip let run: one of n parts runs, whether or not the text has
+// changed.
 func (x *Text) Part(t testing.TB, n uint64) {
 	t.Helper()
 	if !x.PartDrawn(t.Name(), n) {
@@ -168,8 +173,8 @@ func (x *Text) PartDrawn(name string, n uint64) bool {
 	return binary.LittleEndian.Uint64(sum[:])%n == 0
 }
 
-// Main runs the tests of a package, most of which skip where one of these tools is missing. It then says so in the line that go test
-// prints of the package.
+// Main runs the tests of a package, most of which skip where one of these tools is missing. It then says so
+// in the line that go test prints of the package.
 func Main(m *testing.M, tools ...string) (code int) {
 	code = m.Run()
 	for _, tool := range tools {
