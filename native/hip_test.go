@@ -307,7 +307,7 @@ func TestInstructions(t *testing.T) {
 			require.True(t, ok, name)
 			if builds.HasMatrix(shape) {
 				blocks := max(1, shape.TM*shape.TN/256/(shape.Threads/64)) // of a wave
-				of := k.Type
+				of := k.TypeA
 				if of == element.E4M3 && arch != "gfx942" {
 					of = element.F16
 				}
@@ -318,7 +318,7 @@ func TestInstructions(t *testing.T) {
 				case k.TypeB() == element.Int4: // sums of steps, times scales of groups
 					scaled = 4 * blocks
 				// of whole ones and of the last one, times scales of blocks
-				case k.Type == element.E4M3 && k.Epilogue != (encoding.Epilogue{}):
+				case k.TypeA == element.E4M3 && k.Epilogue != (encoding.Epilogue{}):
 					scaled = 2 * 4 * blocks
 				}
 				require.Equal(t, scaled/2, n.packed, "%s %s", arch, name)

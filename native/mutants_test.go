@@ -210,7 +210,7 @@ func TestMutants(t *testing.T) {
 	// No job has bf16, whose kernels take a third of the time to compile.
 	made := madeOf()
 	made["lists/hip.inc"] = builds.HIP([]*tile.Shape{shape},
-		func(k encoding.Kernel) bool { return k.Type != element.BF16 })
+		func(k encoding.Kernel) bool { return k.TypeA != element.BF16 })
 
 	run := func(t *testing.T, m mutant, in sanitizer) error {
 		t.Helper()

@@ -123,7 +123,7 @@ func tensorShared(k encoding.Kernel) int {
 		switch {
 		case alongK:
 			return length * (kernels.TensorStep + 4)
-		case k.Type.Bytes() == 1:
+		case k.TypeA.Bytes() == 1:
 			return kernels.TensorStep * (length + 16)
 		}
 		return kernels.TensorStep * (length + 8)

@@ -146,7 +146,7 @@ func TestKernelAlone(t *testing.T) {
 		{"compute_80_tensor.ptx/bg_tensor_64x64_tt_tf32",
 			encoding.Kernel{Tile: named("tensor-64x64"), TransA: true, TransB: true, TF32: true}},
 		{"compute_80_int8.ptx/bg_tensor_32x32_nt_int8_e",
-			encoding.Kernel{Tile: named("tensor-32x32"), TransB: true, Type: element.Int8,
+			encoding.Kernel{Tile: named("tensor-32x32"), TransB: true, TypeA: element.Int8,
 				Epilogue: encoding.Epilogue{Bias: true}}},
 	} {
 		t.Run(test.image, func(t *testing.T) {
@@ -336,7 +336,7 @@ func TestKernelName(t *testing.T) {
 		"wgmma-64x64": "bg_wgmma_64x64_nn_bf16_e"} {
 		shape, err := tile.ByName(name)
 		require.NoError(t, err)
-		k := encoding.Kernel{Tile: shape, Type: element.BF16, TypeC: element.BF16, Dynamic: true,
+		k := encoding.Kernel{Tile: shape, TypeA: element.BF16, TypeC: element.BF16, Dynamic: true,
 			Epilogue: encoding.Epilogue{Gated: true}}
 		require.Equal(t, want, sm90a.KernelName(k))
 		k.Fixup = true

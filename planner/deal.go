@@ -107,7 +107,7 @@ func (p *builder) deal() error {
 func (p *builder) groupOf(id tileID, transA, transB bool, problems []radix.Key) group {
 	o := &p.Options
 	t := &p.model.tiles[id]
-	g := group{Kernel: encoding.Kernel{Tile: t.shape, TransA: transA, TransB: transB, Type: o.TypeA,
+	g := group{Kernel: encoding.Kernel{Tile: t.shape, TransA: transA, TransB: transB, TypeA: o.TypeA,
 		TypeC: o.TypeC, Vector: true, Epilogue: o.Epilogue.kernel()}, id: id, problems: problems}
 	cut := &p.model.cuts[t.cut]
 	g.TF32 = p.model.tf32(g.Tile)
@@ -340,7 +340,7 @@ func (p *builder) launch(g *group, s Schedule, cost float64, first int, split bo
 // Kept is the elements of the workspace that each worker of a kernel that multiplies has, for the first
 // product of a gated tile.
 func (d *Device) Kept(k *encoding.Kernel) int {
-	if !k.Epilogue.Gated || !d.family().keeps || k.Tile.KeepsGated(k.Type.Bytes()) {
+	if !k.Epilogue.Gated || !d.family().keeps || k.Tile.KeepsGated(k.TypeA.Bytes()) {
 		return 0
 	}
 	return k.Tile.TM * k.Tile.TN

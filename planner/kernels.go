@@ -97,7 +97,7 @@ func add(groups []KernelGroup, g KernelGroup) []KernelGroup {
 // kernelGroup is the group of a tile shape.
 func (m *model) kernelGroup(of *tileModel, o *Options, t Transposition) KernelGroup {
 	g := KernelGroup{key: groupKey{of.shape, t, o.group()}}
-	base := encoding.Kernel{Tile: of.shape, TransA: t.A, TransB: t.B, Type: o.TypeA, TypeC: o.TypeC,
+	base := encoding.Kernel{Tile: of.shape, TransA: t.A, TransB: t.B, TypeA: o.TypeA, TypeC: o.TypeC,
 		TF32: m.tf32(of.shape), Epilogue: o.Epilogue.kernel()}
 	loops, cuts := g.key.deals()
 	cuts = cuts && cuttable(of.shape, o.Epilogue.cutsAt())

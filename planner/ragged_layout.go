@@ -137,7 +137,7 @@ func (d *Device) maker(stage encoding.RaggedStage, form RaggedForm, entries int,
 // them; those of records on the host are made once, for every run until the next update.
 func (b *raggedBuilder) product(k *raggedKernel) encoding.Kernel {
 	r, t := b.Ragged, b.model.tiles[k.id].shape
-	return encoding.Kernel{Tile: t, TransA: r.TransA, TransB: r.TransB, Type: b.Options.TypeA,
+	return encoding.Kernel{Tile: t, TransA: r.TransA, TransB: r.TransB, TypeA: b.Options.TypeA,
 		TypeC: b.Options.TypeC,
 		Loop:  true, Dynamic: t.Unit == tile.WGMMA && len(b.Records) == 0, Vector: b.vector,
 		TF32: b.model.tf32(t), Epilogue: b.Options.Epilogue.kernel()}

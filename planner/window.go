@@ -190,7 +190,7 @@ func (p *builder) dealWindows(g *group) error {
 		if panel <= 0 {
 			return problemError(int(o.Index), "lda or ldb",
 				"is too large: one tile %s reaches more than the %d elements that %s can bind", g.Tile.Name,
-				p.Device.spanLimit(g.Type), p.Device.Name)
+				p.Device.spanLimit(g.TypeA), p.Device.Name)
 		}
 		if panel < q.depth() && g.TypeC != element.F32 {
 			return problemError(int(o.Index), "K",
@@ -261,7 +261,7 @@ func (p *builder) launchWindow(g *group, first int, w windows, partly bool) {
 	p.launch(&part, ScheduleDataParallel, cost, first, false)
 	for i := from; i < len(p.Launches); i++ {
 		l := &p.Launches[i]
-		l.BaseA, l.SpanA = w[0].base(g.Type), w[0].span(g.Type)
+		l.BaseA, l.SpanA = w[0].base(g.TypeA), w[0].span(g.TypeA)
 		l.BaseB, l.SpanB = w[1].base(g.TypeB()), w[1].span(g.TypeB())
 		l.BaseC, l.SpanC = w[2].base(g.TypeC), w[2].span(g.TypeC)
 		l.BaseB2, l.SpanB2 = w[3].base(g.TypeB()), w[3].span(g.TypeB())

@@ -188,7 +188,7 @@ func BenchmarkCompile(b *testing.B) {
 			shape, err := tile.ByName(name)
 			require.NoError(b, err)
 			for _, e := range []encoding.Epilogue{{}, most} {
-				k := encoding.Kernel{Tile: shape, Type: types[0], TypeC: types[1], Loop: true, Split: true,
+				k := encoding.Kernel{Tile: shape, TypeA: types[0], TypeC: types[1], Loop: true, Split: true,
 					Epilogue: e}
 				b.Run(k.String(), func(b *testing.B) { benchmarkCompile(b, d, k) })
 			}

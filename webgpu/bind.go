@@ -161,7 +161,7 @@ func (p *program) boundTo(m *image, l *launch, buffers buffers) (of bound, err e
 		of         element.Type
 		base, span int
 	}{
-		encoding.BindA:     {"A", buffers[0], l.Type, l.BaseA, l.SpanA},
+		encoding.BindA:     {"A", buffers[0], l.TypeA, l.BaseA, l.SpanA},
 		encoding.BindB:     {"B", buffers[1], l.TypeB(), l.BaseB, l.SpanB},
 		encoding.BindC:     {"C", buffers[2], l.TypeC, l.BaseC, l.SpanC},
 		encoding.BindSizes: {"sizes", buffers[sizesBuffer], element.F32, 0, l.sizes},

@@ -39,7 +39,7 @@ func describe(s *tile.Shape, lim Limits) (facts planner.KernelFacts, ok bool) {
 		facts.Shared = max(facts.Shared, g.sharedBytes())
 	}
 	// Steps of int4 may be longer: see directSteps.
-	if g, err := newGeometry(encoding.Kernel{Tile: s, Type: element.BF16, TypeC: element.BF16,
+	if g, err := newGeometry(encoding.Kernel{Tile: s, TypeA: element.BF16, TypeC: element.BF16,
 		Epilogue: encoding.Epilogue{ScaleB: encoding.PerGroup128}}, lim); err == nil {
 		facts.Shared = max(facts.Shared, g.sharedBytes())
 	}

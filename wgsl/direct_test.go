@@ -74,8 +74,8 @@ func TestDirectCoversTiles(t *testing.T) {
 		if !g.B.Direct || k.TypeB() == element.Int4 {
 			return nil
 		}
-		x := key{k.Type, k.TransB, g.Tile.Name, g.Groups}
-		kernels[x], covered[key{of: k.Type, transB: k.TransB}] = true, true
+		x := key{k.TypeA, k.TransB, g.Tile.Name, g.Groups}
+		kernels[x], covered[key{of: k.TypeA, transB: k.TransB}] = true, true
 		return x
 	}, func(t *testing.T, s Shader) {
 		if !s.geometry.B.Direct {
@@ -177,7 +177,7 @@ func TestDirectRates(t *testing.T) {
 		}
 		known++
 		for of := element.F32; of.Known(); of++ {
-			require.True(t, isDirect(encoding.Kernel{Tile: s, Type: of, Vector: true}, s), "%s %s", s, of)
+			require.True(t, isDirect(encoding.Kernel{Tile: s, TypeA: of, Vector: true}, s), "%s %s", s, of)
 		}
 	}
 	require.Positive(t, known)
@@ -188,7 +188,7 @@ func TestDirectGroups(t *testing.T) {
 	s, err := tile.ByName("thin-8x64")
 	require.NoError(t, err)
 	for scaling, steps := range map[encoding.Scaling]int{encoding.PerGroup64: 64, encoding.PerGroup128: 128} {
-		k := encoding.Kernel{Tile: s, Type: element.BF16, TypeC: element.BF16,
+		k := encoding.Kernel{Tile: s, TypeA: element.BF16, TypeC: element.BF16,
 			Epilogue: encoding.Epilogue{ScaleB: scaling}}
 		g, err := newGeometry(k, Limits{Threads: 256, SharedBytes: 16384, Subgroup: 32})
 		require.NoError(t, err)

@@ -36,11 +36,12 @@ func everyEpilogue() (all []encoding.Epilogue) {
 // variants are the kernels that plans have for an epilogue and a shape.
 func variants(s *tile.Shape, e encoding.Epilogue, of, ofC element.Type) (all []encoding.Kernel) {
 	for bits := range 8 {
-		k := encoding.Kernel{Tile: s, Type: of, TypeC: ofC, TransB: bits&1 != 0, Loop: bits&2 != 0 || e.Gated,
+		k := encoding.Kernel{Tile: s, TypeA: of, TypeC: ofC, TransB: bits&1 != 0, Loop: bits&2 != 0 ||
+			e.Gated,
 			Split: bits&4 != 0 && !e.Gated, Epilogue: e}
 		all = append(all, k)
 	}
-	all = append(all, encoding.Kernel{Tile: s, Type: of, TypeC: ofC, TransB: true, Loop: true,
+	all = append(all, encoding.Kernel{Tile: s, TypeA: of, TypeC: ofC, TransB: true, Loop: true,
 		Dynamic: true, Epilogue: e})
 	e.Gated = false // such tiles are never cut
 	return append(all, encoding.Kernel{Tile: s, TypeC: ofC, Fixup: true, Epilogue: e.OfFixup()})

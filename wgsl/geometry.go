@@ -83,10 +83,10 @@ func newGeometry(k encoding.Kernel, lim Limits) (*geometry, error) {
 		elementA = min(elementA, elementB)
 		elementB = elementA
 	}
-	number := k.Type == element.F32 && lim.Components
+	number := k.TypeA == element.F32 && lim.Components
 	g.A = newStage(t.TM, elementA, !k.TransA, k.Vector && k.TransA, number, t)
 	// whose elements are stored whole
-	if k.Type == element.F32 && !number && !g.A.AlongK && !g.A.Vector && elementA > 1 {
+	if k.TypeA == element.F32 && !number && !g.A.AlongK && !g.A.Vector && elementA > 1 {
 		g.A.Apart = t.TM / elementA
 	}
 	switch {
@@ -95,7 +95,7 @@ func newGeometry(k encoding.Kernel, lim Limits) (*geometry, error) {
 	case k.TypeB() == element.Int4:
 		g.B = packedStage(t.TN, elementB, t)
 	default:
-		vector := k.Vector && !k.TransB && k.Type != element.F32
+		vector := k.Vector && !k.TransB && k.TypeA != element.F32
 		g.B = newStage(t.TN, elementB, k.TransB, vector, k.TypeC == element.F32 && lim.Components, t)
 		if k.TypeC == element.F32 && !vector && elementB > 1 {
 			g.B.Apart = t.TN / elementB

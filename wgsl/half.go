@@ -139,7 +139,7 @@ fn number(word: u32, half: u32) -> f32 {
 
 // suffixC is that of the functions that read C: those of A and B, unless these have another type.
 func (r *renderer) suffixC() string {
-	if r.kernel.Fixup || r.kernel.Type == r.kernel.TypeC {
+	if r.kernel.Fixup || r.kernel.TypeA == r.kernel.TypeC {
 		return ""
 	}
 	return "C"
@@ -148,7 +148,7 @@ func (r *renderer) suffixC() string {
 // accessors writes the functions by which elements of fewer than 32 bits are read and written, the
 // latter by vectors of so many.
 func (r *renderer) accessors(width int) {
-	if of := r.kernel.Type; of != element.F32 {
+	if of := r.kernel.TypeA; of != element.F32 {
 		r.text.WriteString(narrows[of].numbers + numberText)
 		if runs := r.a.run() || r.b.run(); r.a.Vector || r.b.Vector || runs {
 			r.text.WriteString(narrows[of].four)

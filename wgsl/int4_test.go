@@ -17,10 +17,10 @@ import (
 func packedKernels() (all []encoding.Kernel) {
 	for _, s := range tile.Of(tile.FMA) {
 		e := encoding.Epilogue{ScaleB: encoding.PerGroup64}
-		all = append(all, encoding.Kernel{Tile: s, Type: element.BF16, Epilogue: e},
-			encoding.Kernel{Tile: s, Type: element.F16, Loop: true, Dynamic: true, Epilogue: e})
+		all = append(all, encoding.Kernel{Tile: s, TypeA: element.BF16, Epilogue: e},
+			encoding.Kernel{Tile: s, TypeA: element.F16, Loop: true, Dynamic: true, Epilogue: e})
 		e.Gated, e.Gather = true, true
-		all = append(all, encoding.Kernel{Tile: s, Type: element.F16, Loop: true, Epilogue: e})
+		all = append(all, encoding.Kernel{Tile: s, TypeA: element.F16, Loop: true, Epilogue: e})
 	}
 	return all
 }
@@ -35,10 +35,10 @@ func TestPackedStages(t *testing.T) {
 	for name, lim := range adapters {
 		t.Run(name, func(t *testing.T) {
 			for i, s := range append(tile.Of(tile.FMA), several) {
-				k := encoding.Kernel{Tile: s, Type: element.BF16, TypeC: element.F32,
+				k := encoding.Kernel{Tile: s, TypeA: element.BF16, TypeC: element.F32,
 					Epilogue: encoding.Epilogue{ScaleB: scalings[i%2]}}
 				if i/2%2 == 0 {
-					k.TypeC = k.Type
+					k.TypeC = k.TypeA
 				}
 				shader, fits := renderFor(t, k, lim)
 				if !fits || seen[shader.Source] {

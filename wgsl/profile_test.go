@@ -186,7 +186,7 @@ func requirePlan(t *testing.T, plan *planner.Plan) {
 		for _, x := range []struct {
 			base, span int
 			of         element.Type
-		}{{l.BaseA, l.SpanA, l.Type}, {l.BaseB, l.SpanB, l.TypeB()}, {l.BaseB2, l.SpanB2, l.TypeB()},
+		}{{l.BaseA, l.SpanA, l.TypeA}, {l.BaseB, l.SpanB, l.TypeB()}, {l.BaseB2, l.SpanB2, l.TypeB()},
 			{l.BaseC, l.SpanC, l.TypeC}} {
 			require.Zero(t, x.of.Size(x.base)%leastOffset)
 			require.LessOrEqual(t, x.of.Size(x.span), leastBinding)

@@ -54,7 +54,7 @@ func Render(k encoding.Kernel, lim Limits) (Shader, error) {
 	}
 	r := renderer{
 		geometry: g, kernel: k, threads: g.Tile.Threads, short: lim.Short,
-		a: operand{stage: &g.A, name: "A", of: k.Type, groups: g.Groups, step: g.Tile.TK, near: g.B.Together,
+		a: operand{stage: &g.A, name: "A", of: k.TypeA, groups: g.Groups, step: g.Tile.TK, near: g.B.Together,
 			gather: k.Epilogue.Gather, blocks: k.Epilogue.Blocks()},
 		b: operand{stage: &g.B, name: "B", of: k.TypeB(), groups: g.Groups, step: g.Tile.TK,
 			near: g.B.Together, gated: k.Epilogue.Gated,

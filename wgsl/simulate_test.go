@@ -471,7 +471,7 @@ func TestStepsAhead(t *testing.T) {
 	} {
 		s, err := tile.ByName(name)
 		require.NoError(t, err)
-		shader, err := Render(encoding.Kernel{Tile: s, Type: element.BF16}, adapters["nvidia"])
+		shader, err := Render(encoding.Kernel{Tile: s, TypeA: element.BF16}, adapters["nvidia"])
 		require.NoError(t, err)
 		var got []string
 		for _, line := range strings.Split(shader.Source, "\n") {

@@ -58,9 +58,9 @@ func typed(all []encoding.Kernel) []encoding.Kernel {
 	for i := range all {
 		k := &all[i]
 		variant := i / 32 // of another tile
-		k.Type = []element.Type{element.BF16, element.F16, element.E4M3, element.Int8}[variant%4]
+		k.TypeA = []element.Type{element.BF16, element.F16, element.E4M3, element.Int8}[variant%4]
 		if variant/4%2 == 0 {
-			k.TypeC = k.Type.TypesC()[0]
+			k.TypeC = k.TypeA.TypesC()[0]
 		}
 	}
 	return all
@@ -326,7 +326,7 @@ func TestWholeVectors(t *testing.T) {
 // A is of fp32 and allows no wide loads, and B comes with C of fp32, does not go to registers, and has no
 // wide loads, which it has of narrow elements alone.
 func stagesNumbers(k encoding.Kernel) bool {
-	f32, direct := k.Type == element.F32, k.Vector && k.Tile.RM == k.Tile.TM
+	f32, direct := k.TypeA == element.F32, k.Vector && k.Tile.RM == k.Tile.TM
 	return f32 && k.TransA && !k.Vector && k.Tile.RM > 1 ||
 		k.TypeC == element.F32 && !k.TransB && !direct && k.TypeB() != element.Int4 && (f32 || !k.Vector)
 }
@@ -374,34 +374,35 @@ func TestGolden(t *testing.T) {
 		{"small-k8-tn", "small-k8", encoding.Kernel{TransA: true}},
 		{"tiny-k4-nn", "tiny-k4", encoding.Kernel{}},
 		{"medium-k4-fixup", "medium-k4", encoding.Kernel{Fixup: true}},
-		{"small-nn-bf16", "small", encoding.Kernel{Type: element.BF16, TypeC: element.BF16}},
-		{"tiny-k4-tt-f16-vector", "tiny-k4", encoding.Kernel{Type: element.F16, TransA: true,
+		{"small-nn-bf16", "small", encoding.Kernel{TypeA: element.BF16, TypeC: element.BF16}},
+		{"tiny-k4-tt-f16-vector", "tiny-k4", encoding.Kernel{TypeA: element.F16, TransA: true,
 			TransB: true, Vector: true}},
 		{"medium-k4-fixup-f16", "medium-k4", encoding.Kernel{TypeC: element.F16, Fixup: true}},
 		{"small-nn-gated", "small", encoding.Kernel{Loop: true, Epilogue: encoding.Epilogue{
 			Activation: encoding.SiLU, Bias: true, Gated: true, Gather: true, Scatter: true, Weights: true}}},
-		{"tiny-k4-nt-f16-relu-scatter", "tiny-k4", encoding.Kernel{TransB: true, Type: element.F16,
+		{"tiny-k4-nt-f16-relu-scatter", "tiny-k4", encoding.Kernel{TransB: true, TypeA: element.F16,
 			TypeC:    element.F16,
 			Epilogue: encoding.Epilogue{Activation: encoding.ReLU, Bias: true, Scatter: true}}},
 		{"medium-k4-fixup-gelu", "medium-k4", encoding.Kernel{Fixup: true,
 			Epilogue: encoding.Epilogue{Activation: encoding.GELU, Weights: true}}},
-		{"small-nn-e4m3-scales", "small", encoding.Kernel{Type: element.E4M3, TypeC: element.BF16,
+		{"small-nn-e4m3-scales", "small", encoding.Kernel{TypeA: element.E4M3, TypeC: element.BF16,
 			Vector: true, Split: true,
 			Epilogue: encoding.Epilogue{Gather: true, Bias: true, ScaleA: encoding.PerRow,
 				ScaleB: encoding.PerRow}}},
-		{"small-nt-e4m3", "small", encoding.Kernel{Type: element.E4M3, TransB: true}},
-		{"small-nt-int8", "small", encoding.Kernel{Type: element.Int8, TransB: true}},
-		{"small-tn-int8-vector", "small", encoding.Kernel{Type: element.Int8, TransA: true, Vector: true}},
-		{"thin-8x64-nn-groups", "thin-8x64", encoding.Kernel{Type: element.BF16, TypeC: element.BF16,
+		{"small-nt-e4m3", "small", encoding.Kernel{TypeA: element.E4M3, TransB: true}},
+		{"small-nt-int8", "small", encoding.Kernel{TypeA: element.Int8, TransB: true}},
+		{"small-tn-int8-vector", "small", encoding.Kernel{TypeA: element.Int8, TransA: true, Vector: true}},
+		{"thin-8x64-nn-groups", "thin-8x64", encoding.Kernel{TypeA: element.BF16, TypeC: element.BF16,
 			Epilogue: encoding.Epilogue{ScaleB: encoding.PerGroup128}}},
-		{"thin-8x64-nt-bf16", "thin-8x64", encoding.Kernel{TransB: true, Type: element.BF16,
+		{"thin-8x64-nt-bf16", "thin-8x64", encoding.Kernel{TransB: true, TypeA: element.BF16,
 			TypeC: element.BF16, Vector: true}},
-		{"small-nn-gated-groups", "small", encoding.Kernel{Type: element.F16, Loop: true,
+		{"small-nn-gated-groups", "small", encoding.Kernel{TypeA: element.F16, Loop: true,
 			Epilogue: encoding.Epilogue{Gated: true, ScaleB: encoding.PerGroup64}}},
-		{"small-nn-e4m3-blocks", "small", encoding.Kernel{Type: element.E4M3, TypeC: element.BF16, Loop: true,
+		{"small-nn-e4m3-blocks", "small", encoding.Kernel{TypeA: element.E4M3, TypeC: element.BF16,
+			Loop: true,
 			Epilogue: encoding.Epilogue{Gather: true, Gated: true, ScaleA: encoding.PerBlock,
 				ScaleB: encoding.PerBlock}}},
-		{"tiny-k4-tt-e4m3-blocks", "tiny-k4", encoding.Kernel{Type: element.E4M3, TransA: true,
+		{"tiny-k4-tt-e4m3-blocks", "tiny-k4", encoding.Kernel{TypeA: element.E4M3, TransA: true,
 			TransB: true, Vector: true,
 			Epilogue: encoding.Epilogue{ScaleA: encoding.PerBlock, ScaleB: encoding.PerBlock}}},
 		{"ragged-plan-blocks", "", encoding.Kernel{Ragged: encoding.RaggedPlan,
@@ -412,7 +413,7 @@ func TestGolden(t *testing.T) {
 			Epilogue: encoding.Epilogue{Gather: true, ScaleA: encoding.PerRow, ScaleB: encoding.PerTensor}}},
 		{"ragged-expand-scales", "", encoding.Kernel{Ragged: encoding.RaggedExpand,
 			Epilogue: encoding.Epilogue{Gated: true, ScaleA: encoding.PerRow, ScaleB: encoding.PerRow}}},
-		{"small-nn-int8-zeros", "small", encoding.Kernel{Type: element.Int8, TypeC: element.BF16,
+		{"small-nn-int8-zeros", "small", encoding.Kernel{TypeA: element.Int8, TypeC: element.BF16,
 			Vector: true, Split: true,
 			Epilogue: encoding.Epilogue{Gather: true, ScaleA: encoding.PerRow, ScaleB: encoding.PerRow,
 				Pairs: true, Zeros: true}}},
@@ -433,7 +434,7 @@ func TestGolden(t *testing.T) {
 		{"ragged-expand", "", encoding.Kernel{Ragged: encoding.RaggedExpand}},
 		{"ragged-plan-epilogue", "", encoding.Kernel{Ragged: encoding.RaggedPlan,
 			Epilogue: encoding.Epilogue{Gather: true}}},
-		{"ragged-expand-epilogue", "", encoding.Kernel{Ragged: encoding.RaggedExpand, Type: element.BF16,
+		{"ragged-expand-epilogue", "", encoding.Kernel{Ragged: encoding.RaggedExpand, TypeA: element.BF16,
 			Epilogue: encoding.Epilogue{Bias: true, Gated: true, Gather: true, Scatter: true,
 				Weights: true}}},
 	} {

@@ -54,7 +54,7 @@ func (c *crew) run(e *entry, helpers int) {
 		l := &e.image.launches[i]
 		j.launch = l
 		if !l.Fixup {
-			j.a, j.bitsA = window(e.a, l.Type, l.BaseA, l.SpanA)
+			j.a, j.bitsA = window(e.a, l.TypeA, l.BaseA, l.SpanA)
 			j.b, j.bitsB = window(e.b, l.TypeB(), l.BaseB, l.SpanB)
 			if l.Epilogue.Gated {
 				j.b2, j.bitsB2 = window(e.b2, l.TypeB(), l.BaseB2, l.SpanB2)

@@ -16,7 +16,7 @@ func (j *job) segment(t *scratch, item []uint32) {
 		int(item[encoding.Depth])
 	p.a.ld, p.a.trans = int(item[encoding.LDA]), j.launch.TransA
 	p.b.ld, p.b.trans = int(item[encoding.LDB]), j.launch.TransB
-	of := j.launch.Type
+	of := j.launch.TypeA
 	epilogue := &j.launch.Epilogue
 	if epilogue.Gather && p.depth > 0 {
 		p.a.gather, p.a.stored = j.rows[item[encoding.GatherAt]:][:p.rows], int(item[encoding.GatherRows])

@@ -264,7 +264,7 @@ func (m *image) load(d *device, plan *planner.Plan, workspace C.dl_pointer) erro
 			threads:  C.uint32_t(k.Threads),
 			shared:   C.uint32_t(k.Shared),
 			items:    m.words.address + 4*C.dl_pointer(l.Items),
-			a:        C.uint64_t(l.Type.Size(l.BaseA)),
+			a:        C.uint64_t(l.TypeA.Size(l.BaseA)),
 			b:        C.uint64_t(l.TypeB().Size(l.BaseB)),
 			c:        C.uint64_t(l.TypeC.Size(l.BaseC)),
 			b2:       C.uint64_t(l.TypeB().Size(l.BaseB2)),

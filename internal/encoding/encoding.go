@@ -35,7 +35,7 @@ const SectionWords = 64
 type Kernel struct {
 	Tile           *tile.Shape
 	TransA, TransB bool
-	Type, TypeC    element.Type // of the elements of A and of C; see TypeB
+	TypeA, TypeC   element.Type // of the elements of A and of C; TypeB follows from the epilogue
 	// Cluster is the number of thread groups that share each worker's tiles, 2, 4
 	// or 8 of them; 0: one.
 	Cluster uint8
@@ -67,8 +67,8 @@ type Kernel struct {
 	Entries uint16     // one of RaggedEntries
 }
 
-// TypeB is the type of the elements of B.
-func (k Kernel) TypeB() element.Type { return k.Epilogue.ScaleB.TypeB(k.Type) }
+// TypeB is the type of the elements of B: scales of groups are for Int4 alone.
+func (k Kernel) TypeB() element.Type { return k.Epilogue.ScaleB.TypeB(k.TypeA) }
 
 // String names a kernel: tile, transposition and variants.
 func (k Kernel) String() string {
@@ -76,8 +76,8 @@ func (k Kernel) String() string {
 		return k.Ragged.name() + k.Form.suffix() + k.Epilogue.String()
 	}
 	name, types := k.Tile.Name, ""
-	if k.Type != element.F32 {
-		types = "/" + k.Type.String()
+	if k.TypeA != element.F32 {
+		types = "/" + k.TypeA.String()
 	}
 	if k.TypeC != element.F32 {
 		types += "/c-" + k.TypeC.String()

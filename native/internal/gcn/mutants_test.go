@@ -46,7 +46,7 @@ func (s *subject) find(f func(in *instruction) bool) (at []int) {
 func gemmSubject(t *testing.T, o *Object, arch native.Arch, k encoding.Kernel) *subject {
 	t.Helper()
 	name := arch.KernelName(k)
-	of := max(k.Type, k.TypeC)
+	of := max(k.TypeA, k.TypeC)
 	all := tileJobs(t, arch, k.Tile, of, k.TransA, k.TransB)
 	if k.Epilogue != (encoding.Epilogue{}) {
 		all = epilogueJobs(t, arch, k.Tile, of, int(2*bit(k.TransA)+bit(k.TransB)))
@@ -230,11 +230,11 @@ func TestMutants(t *testing.T) {
 		if k.Ragged > 0 {
 			return k.Entries == 256 && k.Form == encoding.EndsOfRows
 		}
-		if k.Type.Bytes() == 1 { // one along K
-			return k.Tile.Name == "tiny-k4" && k.Type == element.E4M3 && !k.TransA && !k.TransB
+		if k.TypeA.Bytes() == 1 { // one along K
+			return k.Tile.Name == "tiny-k4" && k.TypeA == element.E4M3 && !k.TransA && !k.TransB
 		}
-		if k.Type != element.F32 { // both operands across K, with K groups
-			return k.Tile.Name == "small-k8" && k.Type == element.BF16 && k.TransA && !k.TransB
+		if k.TypeA != element.F32 { // both operands across K, with K groups
+			return k.Tile.Name == "small-k8" && k.TypeA == element.BF16 && k.TransA && !k.TransB
 		}
 		switch k.Tile.Name {
 		case "medium-k2":

@@ -74,8 +74,8 @@ func format(t element.Type) string {
 // typed is the element type of tensor cores' tiles: emulated fp32, tf32, or of fewer bits.
 func typed(k encoding.Kernel) string {
 	switch {
-	case k.Type != element.F32:
-		return "false, " + elements(k.Type)
+	case k.TypeA != element.F32:
+		return "false, " + elements(k.TypeA)
 	case k.TF32:
 		return "false"
 	}
@@ -109,11 +109,11 @@ func tensorInstance(k encoding.Kernel, name string) instance {
 	t, m := k.Tile, TensorOf(k.Tile)
 	of := k
 	if k.Fixup {
-		if of.Type = k.TypeC; k.TypeC == element.F32 || k.Epilogue != (encoding.Epilogue{}) {
-			of.Type = element.BF16
+		if of.TypeA = k.TypeC; k.TypeC == element.F32 || k.Epilogue != (encoding.Epilogue{}) {
+			of.TypeA = element.BF16
 		}
 	}
-	name += typeSuffix(of.Type)
+	name += typeSuffix(of.TypeA)
 	if k.TF32 {
 		name += "_tf32"
 	}
@@ -133,12 +133,12 @@ func tensorInstance(k encoding.Kernel, name string) instance {
 func wgmmaInstance(k encoding.Kernel, name string) instance {
 	t, w, of, function := k.Tile, wgmmaOf(k.Tile), k, "wgmmaGemm"
 	if k.Fixup {
-		of.Type = k.TypeC
+		of.TypeA = k.TypeC
 		if k.Epilogue != (encoding.Epilogue{}) && k.TypeC != element.F32 {
-			of.Type = element.BF16
+			of.TypeA = element.BF16
 		}
 	}
-	name += typeSuffix(of.Type)
+	name += typeSuffix(of.TypeA)
 	if k.TF32 {
 		name += "_tf32"
 	}
@@ -146,7 +146,7 @@ func wgmmaInstance(k encoding.Kernel, name string) instance {
 	switch {
 	case t.Swapped:
 		rows, cols, more, function = cols, rows, more+", Floats, Swapped", "wgmmaSwapped"
-	case k.Epilogue != encoding.Epilogue{} && of.Type == element.F32:
+	case k.Epilogue != encoding.Epilogue{} && of.TypeA == element.F32:
 		name, more = name+"_e", more+", Floats, Epilogue"
 	case k.Epilogue != encoding.Epilogue{}:
 		name, more = name+"_e", more+", Epilogue"
@@ -165,7 +165,7 @@ func wgmmaInstance(k encoding.Kernel, name string) instance {
 }
 
 func alignedInstance(k encoding.Kernel, name string) instance {
-	t, w, of := k.Tile, alignedOf(k.Tile), k.Type
+	t, w, of := k.Tile, alignedOf(k.Tile), k.TypeA
 	if k.Fixup {
 		if of = k.TypeC; k.TypeC == element.F32 || k.Epilogue != (encoding.Epilogue{}) {
 			of = element.BF16
@@ -188,7 +188,7 @@ func alignedInstance(k encoding.Kernel, name string) instance {
 }
 
 func int4Instance(k encoding.Kernel, name string) instance {
-	t, of := k.Tile, k.Type
+	t, of := k.Tile, k.TypeA
 	if k.Fixup {
 		of = element.BF16
 	}
@@ -235,21 +235,21 @@ func (a Arch) hipInstance(k encoding.Kernel) instance {
 
 // hipSum is what a kernel sums with, without the tile that it takes first, and the elements of A.
 func (a Arch) hipSum(k encoding.Kernel) (sum, of string) {
-	matrix, f := a.HasMatrix(k.Tile), format(k.Type)
+	matrix, f := a.HasMatrix(k.Tile), format(k.TypeA)
 	switch {
 	case k.TypeB() == element.Int4 && matrix:
 		return "GroupedMatrixAccumulator<, " + f + ">", "Int4Bits16<" + f + ">"
 	case k.TypeB() == element.Int4:
 		return "GroupedAccumulator<, " + f + ">", "Int4Bits16<" + f + ">"
-	case k.Type == element.F32 && matrix:
+	case k.TypeA == element.F32 && matrix:
 		return "MatrixAccumulator<>", "Floats"
-	case k.Type == element.F32:
+	case k.TypeA == element.F32:
 		return "Accumulator<>", "Floats"
-	case k.Type == element.E4M3 && matrix:
+	case k.TypeA == element.E4M3 && matrix:
 		return "E4M3MatrixAccumulator<>", "E4M3MatrixBytes"
-	case k.Type == element.Int8 && matrix:
+	case k.TypeA == element.Int8 && matrix:
 		return "NarrowMatrixAccumulator<, Int8>", "NativeBytes<Int8>"
-	case k.Type.Bytes() == 1:
+	case k.TypeA.Bytes() == 1:
 		return "HalfAccumulator<, F16>", "StagedBytes<" + f + ">"
 	case matrix:
 		return "NarrowMatrixAccumulator<, " + f + ">", "Bits16<" + f + ">"
@@ -260,7 +260,7 @@ func (a Arch) hipSum(k encoding.Kernel) (sum, of string) {
 // cudaOrder is where products for NVIDIA have a kernel among those of its tile and part: those with an
 // epilogue after the others, those for clusters last; by type, and fix-ups after what they are for.
 func cudaOrder(k encoding.Kernel) []int {
-	epilogue, int4, of, pass := k.Epilogue != encoding.Epilogue{}, k.Tile.Int4Only, k.Type, 0
+	epilogue, int4, of, pass := k.Epilogue != encoding.Epilogue{}, k.Tile.Int4Only, k.TypeA, 0
 	if k.Fixup {
 		of = k.TypeC
 	}
@@ -276,8 +276,9 @@ func cudaOrder(k encoding.Kernel) []int {
 
 // hipOrder is the same of products for AMD.
 func hipOrder(k encoding.Kernel) []int {
-	epilogue, bytes, int4 := k.Epilogue != encoding.Epilogue{}, k.Type.Bytes() == 1, k.TypeB() == element.Int4
-	of := k.Type
+	epilogue, bytes, int4 := k.Epilogue != encoding.Epilogue{}, k.TypeA.Bytes() == 1,
+		k.TypeB() == element.Int4
+	of := k.TypeA
 	if k.Fixup {
 		of = k.TypeC
 	}

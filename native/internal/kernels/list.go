@@ -76,7 +76,7 @@ func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
 			if of.Bytes() > 1 {
 				all = append(all, encoding.Kernel{Tile: s, TypeC: of, Fixup: true})
 			}
-			all = a.transposed(all, encoding.Kernel{Tile: s, Type: of, TypeC: of})
+			all = a.transposed(all, encoding.Kernel{Tile: s, TypeA: of, TypeC: of})
 		}
 	}
 	if s.Epilogues { // neither for tf32, nor for clusters, nor with parts
@@ -113,7 +113,7 @@ func int4Fixups(s *tile.Shape) (all []encoding.Kernel) {
 // of an epilogue.
 func int4Variants(s *tile.Shape) (all []encoding.Kernel) {
 	for _, of := range types16 {
-		all = append(all, encoding.Kernel{Tile: s, Type: of, TypeC: of,
+		all = append(all, encoding.Kernel{Tile: s, TypeA: of, TypeC: of,
 			Epilogue: encoding.Epilogue{ScaleB: encoding.PerGroup128}})
 	}
 	return all
@@ -122,12 +122,12 @@ func int4Variants(s *tile.Shape) (all []encoding.Kernel) {
 // transposed appends a kernel for all transpositions that there are, and its variants.
 func (a Arch) transposed(all []encoding.Kernel, k encoding.Kernel) []encoding.Kernel {
 	for trans := range 4 {
-		if k.TransA, k.TransB = trans&1 != 0, trans&2 != 0; k.Tile.Aligned && k.Type.Bytes() == 1 &&
+		if k.TransA, k.TransB = trans&1 != 0, trans&2 != 0; k.Tile.Aligned && k.TypeA.Bytes() == 1 &&
 			(k.TransA || !k.TransB) {
 			continue // tensor cores take bytes along K alone
 		}
 		all = append(all, k)
-		if k.Type == element.F32 && !k.TF32 {
+		if k.TypeA == element.F32 && !k.TF32 {
 			partials := k
 			partials.Split, partials.Partials = true, true
 			all = append(all, partials)
@@ -172,7 +172,7 @@ func (a Arch) KernelName(k encoding.Kernel) string {
 	if k.Fixup {
 		return name + "fixup" + typeSuffix(k.TypeC) + end
 	}
-	name += encoding.Trans(k.TransA, k.TransB) + typeSuffix(k.Type)
+	name += encoding.Trans(k.TransA, k.TransB) + typeSuffix(k.TypeA)
 	if k.TypeB() == element.Int4 && !k.Tile.Int4Only {
 		name += typeSuffix(element.Int4)
 	}
@@ -211,7 +211,7 @@ var Parts = []string{"ragged", "plain", "tensor", "tensor_e4m3", "tensor_int8", 
 
 // Part is the part that has a kernel. Of elements of 16 bits a fix-up is where C's type says.
 func Part(k encoding.Kernel) string {
-	of := k.Type
+	of := k.TypeA
 	if k.Fixup {
 		of = k.TypeC
 	}

@@ -75,7 +75,7 @@ func mostOf(arch native.Arch, s *tile.Shape, of func(encoding.Kernel) (occupancy
 		if !ok {
 			return most, false
 		}
-		if k.Fixup || k.Type != element.F32 && !s.NarrowOnly || k.Type.Bytes() == 1 {
+		if k.Fixup || k.TypeA != element.F32 && !s.NarrowOnly || k.TypeA.Bytes() == 1 {
 			continue
 		}
 		most.Registers = max(most.Registers, r.Registers)
