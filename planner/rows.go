@@ -1,10 +1,10 @@
 package planner
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
 // Rows lays out what epilogues have in the buffer Rows: words of 32 bits, in any order. Each method appends,
@@ -29,16 +29,16 @@ func (r *Rows) Numbers(numbers []float32) (at int) {
 }
 
 // Pairs appends scales of Epilogue.ZeroA, each with its zero point for ScaleA, or with the sum of its column
-// (element.SumColumns) for ScaleB. Both have one length.
-func (r *Rows) Pairs(scales []float32, beside []int32) (at int) {
+// (element.SumColumns) for ScaleB. It fails if the lists have different lengths.
+func (r *Rows) Pairs(scales []float32, beside []int32) (at int, err error) {
 	if len(scales) != len(beside) {
-		panic(fmt.Sprintf("planner: %d scales, and %d numbers beside them", len(scales), len(beside)))
+		return 0, invalid.Errorf("%d scales, and %d numbers beside them", len(scales), len(beside))
 	}
 	at = len(*r)
 	for i, x := range scales {
 		*r = append(*r, int32(math.Float32bits(x)), beside[i])
 	}
-	return at
+	return at, nil
 }
 
 // Groups appends the words of groups of Int4 (element.QuantizeInt4, element.GroupWord), for ScaleB.

@@ -16,7 +16,7 @@ import (
 const columns = 110
 
 // wide are folders whose lines are longer still. None may come in.
-var wide = []string{"examples/browser/page/", "internal/sample/", "internal/tune/", "native/products/"}
+var wide = []string{"examples/browser/page/"}
 
 var generated = regexp.MustCompile(`(?m)^(//|#) Code generated .* DO NOT EDIT\.$`)
 

@@ -24,14 +24,15 @@ func of(name, text string) *Text {
 	return &Text{name: name, hash: func() []byte { return []byte(text) }}
 }
 
-// About one of n is drawn of a text that has changed, the same ones again, and others once it changes again; few while it is as it
-// was. Both variables say otherwise.
+// About one of n is drawn of a text that has changed, the same ones again, and others once it changes again.
+// Few are while it is as it was. Both variables say otherwise.
 func TestDrawn(t *testing.T) {
 	one, other, same := of("one", "text"), of("one", "texts"), of("same", "text")
 	before := green
 	t.Cleanup(func() { green = before })
 	green = same.line()
-	for mode, want := range map[string][2]int{"": {1000, 4000 / 4 / fewer}, "changed": {4000, 4000 / 4 / fewer}, "all": {4000, 4000}} {
+	few := 4000 / 4 / fewer
+	for mode, want := range map[string][2]int{"": {1000, few}, "changed": {4000, few}, "all": {4000, 4000}} {
 		t.Run(mode, func(t *testing.T) {
 			t.Setenv(Variable, mode)
 			require.InDelta(t, want[0], len(drawn(one)), 150, "5 standard deviations")

@@ -40,8 +40,9 @@ func distort(d *planner.Device, factor float64) *planner.Device {
 		fmt.Fprint(h, row.Tile.Name, row.Compute)
 		rng := rand.New(rand.NewPCG(2, h.Sum64()))
 		off := func() float64 { return math.Pow(factor, 2*rng.Float64()-1) }
+		most := row.Tile.MaxEfficiency(row.Compute == planner.ComputeTF32, d.PeakGuessed)
 		*truth.Kernel(row.Tile).Measured(row.Compute) = tile.Rate{
-			Efficiency: min(r.Efficiency*off(), row.Tile.MaxEfficiency(row.Compute == planner.ComputeTF32, d.PeakGuessed)),
+			Efficiency: min(r.Efficiency*off(), most),
 			Step:       r.Step * off(), Fixed: (r.Fixed + 0.1) * off(), Worker: r.Worker * off(),
 		}
 	}

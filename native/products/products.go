@@ -1,5 +1,5 @@
-// Package products has the compiled kernels of package native, in builds that can use them: what scripts/cuda.sh
-// and scripts/hip.sh made and scripts/pack.sh packed.
+// Package products has the compiled kernels of package native, in builds that can use them. scripts/cuda.sh
+// and scripts/hip.sh made them, scripts/pack.sh packed them.
 package products
 
 import "github.com/batchgemm/batchgemm/internal/kernelfile"
