@@ -222,7 +222,7 @@ func TestTextsOfGPUs(t *testing.T) {
 	if !sample.Shaders.Drawn(t.Name(), 1) {
 		t.Skip("shaders have not changed")
 	}
-	drivertest.Run(t, likeGPU{Driver()}, drivertest.Parts("Tiles", "Types", "Epilogues"))
+	drivertest.Run(t, likeGPU{Driver()}, drivertest.Parts("Types"))
 }
 
 // likeGPU is a driver whose devices have the shaders of GPUs.
