@@ -93,7 +93,7 @@ func (f *jobFile) job(j *emulatorJob) {
 	o := &j.plan.Options
 	a, c, bias := wordsOf(o.TypeA, j.a), wordsOf(o.TypeC, j.c), wordsOf(o.TypeC, j.e.Biases)
 	b, b2 := j.packedB, j.packedB2
-	if o.TypeB == o.TypeA {
+	if o.TypeB != element.Int4 {
 		b, b2 = bitsOf(wordsOf(o.TypeA, j.b)), bitsOf(wordsOf(o.TypeA, j.e.B2))
 	}
 	f.put(j.how, j.far, uint32(len(j.plan.Launches)), uint32(len(words)),
@@ -243,7 +243,7 @@ func newFMAJob(t *testing.T, b planner.Batch, shape *tile.Shape, o planner.Optio
 	round(o.TypeA, j.a)
 	round(o.TypeC, j.c)
 	round(o.TypeC, j.e.Biases)
-	if o.TypeB == o.TypeA {
+	if o.TypeB != element.Int4 {
 		round(o.TypeA, j.b)
 		round(o.TypeA, j.e.B2)
 	}

@@ -145,7 +145,7 @@ func TestKernelAlone(t *testing.T) {
 		{"compute_80_plain.ptx/bg_thin_8x128_fixup", encoding.Kernel{Tile: named("thin-8x128"), Fixup: true}},
 		{"compute_80_tensor.ptx/bg_tensor_64x64_tt_tf32",
 			encoding.Kernel{Tile: named("tensor-64x64"), TransA: true, TransB: true, TF32: true}},
-		{"compute_80_int8.ptx/bg_tensor_32x32_nt_int8_e",
+		{"compute_80_tensor_int8.ptx/bg_tensor_32x32_nt_int8_e",
 			encoding.Kernel{Tile: named("tensor-32x32"), TransB: true, TypeA: element.Int8,
 				Epilogue: encoding.Epilogue{Bias: true}}},
 	} {
@@ -262,7 +262,7 @@ func cudaUsage(t *testing.T) map[string]usage {
 func TestResources(t *testing.T) {
 	table := cudaUsage(t)
 	require.Equal(t, len(sm80.image())+len(sm90a.image()), len(table))
-	const mostSpilled = 512 // bytes of a thread, outside of inner loops
+	const mostSpilled = 576 // bytes of a thread, of both loaders of warpgroups
 	listed := map[string]bool{}
 	for _, arch := range []Arch{sm80, sm90a} {
 		for _, k := range arch.image() {

@@ -79,7 +79,7 @@ CUresult cuCtxSetCurrent(int *c) { CALL; return current = c, SUCCESS; }
 
 // Kernels.
 enum type { F32, BF16, F16, E4M3, INT8 };
-typedef struct { char name[64]; int makes_items, epilogue, aligned, gated, tm, tn, trans_a, trans_b,
+typedef struct { char name[64]; int makes_items, epilogue, aligned, warpgroups, gated, tm, tn, trans_a, trans_b,
     fixup; enum type type; int *module; } kernel;
 static const struct { const char *name; int tm, tn; } tiles[] = {TILES};
 
@@ -126,6 +126,7 @@ CUresult cuModuleGetFunction(kernel **f, int *m, const char *name) {
 		    (fixup ? 4 : 2 * (variant[1] == 't') + (variant[2] == 't'))];
 		*k = (kernel){.tm = tiles[i].tm, .tn = tiles[i].tn, .trans_a = variant[1] == 't',
 		    .trans_b = variant[2] == 't', .fixup = fixup, .epilogue = epilogue, .aligned = aligned,
+		    .warpgroups = aligned || strstr(tiles[i].name, "wgmma") || strstr(tiles[i].name, "stream"),
 		    .gated = gated, .type = type, .module = m};
 		return *f = k, SUCCESS;
 	}
@@ -375,11 +376,11 @@ static CUresult execute(const launch *l) {
 		fprintf(stderr, "fakecuda: %s\n", bg_shim_error());
 		return LAUNCH_FAILED;
 	}
-	const int marked = (uintptr_t)table & 1; // which kernels of warpgroups, fix-ups and clusters cannot read
+	const int marked = (uintptr_t)table & 1; // which fix-ups and clusters cannot read
 	if (marked && (f->fixup || l->cluster > 1)) return LAUNCH_FAILED;
 	if (marked) table = (void *)((uintptr_t)table - 1);
-	if ((uintptr_t)table & 2) { // an early launch
-		if (!l->early || marked) return LAUNCH_FAILED;
+	if ((uintptr_t)table & 2) { // an early launch, which warpgroups alone tell beside the other mark
+		if (!l->early || (marked && !f->warpgroups)) return LAUNCH_FAILED;
 		table = (uintptr_t)table == 2 ? NULL : (void *)((uintptr_t)table - 2);
 	}
 	const epilogue e = {(void *)l->params[6], (void *)l->params[7], (void *)l->params[8], l->params[9]};

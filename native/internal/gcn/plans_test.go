@@ -105,7 +105,7 @@ func newJob(t *testing.T, d *planner.Device, b planner.Batch, options planner.Op
 	round(options.TypeA, j.a)
 	round(options.TypeC, j.c)
 	round(options.TypeC, j.e.Biases)
-	if options.TypeB == options.TypeA {
+	if options.TypeB != element.Int4 {
 		round(options.TypeA, j.b)
 		round(options.TypeA, j.e.B2)
 	}
@@ -235,7 +235,7 @@ func (j *job) run(o *Object, arch native.Arch, contrary bool, ran map[string][]b
 	words := newBuffer("the plan", 1, j.plan.Encode(nil))
 	a, c := newBuffer("A", 2, drivertest.ToWords(of, j.a)), newBuffer("C", 4, drivertest.ToWords(typeC, j.c))
 	b, b2 := newBuffer("B", 3, j.packedB), newBuffer("B2", 6, j.packedB2)
-	if j.plan.Options.TypeB == of {
+	if j.plan.Options.TypeB != element.Int4 {
 		b, b2 = newBuffer("B", 3, drivertest.ToWords(of, j.b)),
 			newBuffer("B2", 6, drivertest.ToWords(of, j.e.B2))
 	}
