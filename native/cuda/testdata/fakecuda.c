@@ -79,8 +79,8 @@ CUresult cuCtxSetCurrent(int *c) { CALL; return current = c, SUCCESS; }
 
 // Kernels.
 enum type { F32, BF16, F16, E4M3, INT8 };
-typedef struct { char name[64]; int makes_items, epilogue, aligned, warpgroups, gated, tm, tn, trans_a, trans_b,
-    fixup; enum type type; int *module; } kernel;
+typedef struct { char name[64]; int makes_items, epilogue, aligned, warpgroups, gated, tm, tn, trans_a,
+    trans_b, fixup; enum type type; int *module; } kernel;
 static const struct { const char *name; int tm, tn; } tiles[] = {TILES};
 
 CUresult cuModuleLoadDataEx(int **m, const void *image, unsigned n, int *options, void **values) {
