@@ -103,13 +103,6 @@ func bitsOf[B bits | float32, T Element](elements []T) []B {
 // bits are elements of 16 bits, or of 8. Words of a device have the first in their low bits.
 type bits interface{ uint8 | uint16 }
 
-func sizeOf[T bits]() int {
-	if ^T(0) == math.MaxUint8 {
-		return 1
-	}
-	return 2
-}
-
 func writeBits[T bits](ctx context.Context, b *Buffer, offset int, src []T) error {
 	return inPieces(ctx, b, "write", offset, src, func(words []float32, offset int, src []T) error {
 		per := b.of.PerWord()
@@ -157,7 +150,8 @@ func startBits[T bits](ctx context.Context, b *Buffer, offset int, dst []T) *Rea
 
 // pack puts elements into words, from one of the first word's on. What is beside them stays.
 func pack[T bits](words []float32, first int, src []T) {
-	per, size := 4/sizeOf[T](), 8*sizeOf[T]()
+	bytes := int(unsafe.Sizeof(*new(T)))
+	per, size := 4/bytes, 8*bytes
 	for i, x := range src {
 		word, shift := &words[(first+i)/per], (first+i)%per*size
 		*word = math.Float32frombits(math.Float32bits(*word)&^(uint32(^T(0))<<shift) | uint32(x)<<shift)
@@ -166,7 +160,8 @@ func pack[T bits](words []float32, first int, src []T) {
 
 // unpack takes elements out of words, from one of the first word's on.
 func unpack[T bits](dst []T, words []float32, first int) {
-	per, size := 4/sizeOf[T](), 8*sizeOf[T]()
+	bytes := int(unsafe.Sizeof(*new(T)))
+	per, size := 4/bytes, 8*bytes
 	for i := range dst {
 		dst[i] = T(math.Float32bits(words[(first+i)/per]) >> ((first + i) % per * size))
 	}

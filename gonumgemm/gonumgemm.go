@@ -93,8 +93,7 @@ func (p *Product) problem(i int) (q planner.Problem, err error) {
 	q.N, q.Alpha, q.Beta = cols, planner.Scale(p.Alpha), p.Beta
 	if q.K != rows || q.M != p.C.Rows || q.N != p.C.Cols {
 		return q, invalid.Errorf("product %d: op(A) is %d x %d, op(B) %d x %d, C %d x %d", i, q.M, q.K,
-			rows, q.N,
-			p.C.Rows, p.C.Cols)
+			rows, q.N, p.C.Rows, p.C.Cols)
 	}
 	return q, nil
 }
@@ -113,11 +112,7 @@ func transposed(i int, t blas.Transpose) (bool, error) {
 // nearest float32 (numbers beyond its range to infinity), sums in float32, and returns the sums as float64.
 // Relative errors are those of fp32, about 1e-7, not those of mat.Dense.Mul.
 func Multiply(ctx context.Context, on dispatch.Host, a, b []mat.Matrix) ([]*mat.Dense, error) {
-	if len(a) != len(b) {
-		return nil, invalid.Errorf("%d matrices to multiply by %d", len(a), len(b))
-	}
-	as, bs := rounded(a), rounded(b)
-	products, err := dispatch.Multiply(ctx, on, as, bs)
+	products, err := dispatch.Multiply(ctx, on, rounded(a), rounded(b))
 	if err != nil {
 		return nil, err
 	}
