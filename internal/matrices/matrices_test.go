@@ -63,3 +63,12 @@ func TestApart(t *testing.T) {
 	require.False(t, Lay(capped).Shared, "the first ends the array")
 	require.Empty(t, Lay(nil).Data)
 }
+
+// The last matrix of an array ends with it, capacity and all, and is not copied.
+func TestLayToTheEnd(t *testing.T) {
+	array := make([]float32, 6)
+	o := Lay([]Dense{{Rows: 1, Cols: 2, Stride: 2, Data: array[:2]},
+		{Rows: 2, Cols: 2, Stride: 2, Data: array[2:]}})
+	require.True(t, o.Shared)
+	require.Len(t, o.Data, 6)
+}
