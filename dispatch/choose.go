@@ -132,7 +132,7 @@ func openFirst(ctx context.Context, from []candidate, skipped []Skip) (*Device, 
 	return nil, skipped, nil
 }
 
-// notNeeded are devices that stand behind the one that was opened.
+// notNeeded are devices that stand after the one that was opened.
 func notNeeded(rest []candidate, opened *candidate) (skips []Skip) {
 	for i := range rest {
 		skips = append(skips, Skip{rest[i].driver.Name(), &rest[i].info,

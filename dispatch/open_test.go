@@ -50,7 +50,7 @@ func TestOpen(t *testing.T) {
 			backend: "cpu",
 			passed: []string{"webgpu: device 0 (webgpu0): software, which is slower than the cpu backend; " +
 				"BATCHGEMM_BACKEND=webgpu takes it"}},
-		{name: "GPU behind a software adapter", drivers: []driver.Driver{two, software("cpu")},
+		{name: "GPU after a software adapter", drivers: []driver.Driver{two, software("cpu")},
 			backend: "webgpu", device: 1,
 			passed: []string{"webgpu: device 0 (webgpu0): software, and there is a GPU"}},
 		{name: "cannot open", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "cuda",

@@ -50,7 +50,7 @@ func (p *Program) Status(ctx context.Context) error {
 		return err
 	}
 	return &planner.ProblemError{Index: group, Arg: "sizes",
-		Reason: "do not fit what the program was prepared for; it and the groups behind it were not computed"}
+		Reason: "do not fit what the program was prepared for; it and the groups after it were not computed"}
 }
 
 // checkSizes checks all of a run's sizes but the buffer itself.

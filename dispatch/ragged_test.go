@@ -53,7 +53,7 @@ func TestRagged(t *testing.T) {
 	require.NoError(t, l.run(t, -1, 0, 4))
 	err := l.Status(ctx)
 	require.EqualError(t, err, "problem 2: sizes do not fit what the program was prepared for; it and the "+
-		"groups behind it were not computed")
+		"groups after it were not computed")
 	require.ErrorIs(t, err, ErrInvalid)
 	var problem *planner.ProblemError
 	require.ErrorAs(t, err, &problem)

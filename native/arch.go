@@ -80,7 +80,7 @@ func CUDA(major, minor, driver int) (Arch, error) {
 }
 
 // HIP finds the architecture of a GPU, which gfx is as gcnArchName has it. Settings
-// behind the name, as in "gfx90a:sramecc+:xnack-", do not matter: the code suits all. It
+// after the name, as in "gfx90a:sramecc+:xnack-", do not matter: the code suits all. It
 // fails where there is no code.
 func HIP(gfx string) (Arch, error) {
 	name, _, _ := strings.Cut(gfx, ":")

@@ -201,7 +201,7 @@ func (e emulator) results(dir string, write func(*jobFile)) ([]byte, error) {
 // internal/emulator/warpgroup.cpp knows it.
 var gap = math.Float32frombits(0x7fc0dead)
 
-// newJob plans a batch for a device. Matrices have gaps between and behind rows;
+// newJob plans a batch for a device. Matrices have gaps between and after rows;
 // they begin, and their leading dimensions are, multiples of unit (1: odd). The last
 // row of the last matrix ends its buffer.
 func newJob(t *testing.T, device *planner.Device, b planner.Batch, options planner.Options, unit int,

@@ -92,7 +92,7 @@ func TestFragmentLayout(t *testing.T) {
 	require.Equal(t, "scale 0x1p+13 0x1p-26", lines[len(lines)-1])
 }
 
-// tf32 is what the tensor cores see of a number: 10 bits behind the point.
+// tf32 is what the tensor cores see of a number: 10 bits after the point.
 func tf32(bits uint32) float64 { return float64(math.Float32frombits(bits &^ 0x1fff)) }
 
 func TestScaledSplit(t *testing.T) {

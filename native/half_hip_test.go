@@ -190,7 +190,7 @@ var bytesMutants = []inSanitizer{
 		"(loaded & 0xff)"}, plain},
 	{mutant{"columns of a row are the same", "amd/bits16_hip.cuh", "(row[1] >> (8 * i) & 0xff)",
 		"(row[1] & 0xff)"}, plain},
-	{mutant{"bytes behind the last word are left out", "amd/bits16_hip.cuh", "left % kPer != 0) {",
+	{mutant{"bytes after the last word are left out", "amd/bits16_hip.cuh", "left % kPer != 0) {",
 		"false) {"}, plain},
 	{mutant{"the last of three bytes is left out", "amd/bits16_hip.cuh", "i < kPer - 1; ++i",
 		"i < kPer - 2; ++i"}, plain},
@@ -206,9 +206,9 @@ var wholeMutants = []inSanitizer{
 		"if (true)"}, address},
 	{mutant{"last columns are written over", "amd/bits16_hip.cuh", "if (n > 2 && columns != n) return;", ""},
 		plain},
-	{mutant{"a row behind the last is read", "amd/bits16_hip.cuh", "+ r < left ?", "+ r < left + 1 ?"},
+	{mutant{"a row after the last is read", "amd/bits16_hip.cuh", "+ r < left ?", "+ r < left + 1 ?"},
 		address},
-	{mutant{"bytes behind the last k count", "amd/mfma_bits16.cuh", "first + e < left", "first < left"},
+	{mutant{"bytes after the last k count", "amd/mfma_bits16.cuh", "first + e < left", "first < left"},
 		plain},
 	{mutant{"sums are taken for fp32", "amd/mfma.cuh", "static_cast<float>(c[i][j][r])",
 		"__builtin_bit_cast(float, c[i][j][r])"}, plain},
@@ -225,7 +225,7 @@ var blocksMutants = []inSanitizer{
 		"at.scaleBAt"}, plain},
 	{mutant{"scales land in the first stage", "amd/steps_hip.cuh", "scales[pending + threadId()]",
 		"scales[threadId()]"}, thread},
-	{mutant{"scales land behind the barrier", "kernels/gemm.cuh",
+	{mutant{"scales land after the barrier", "kernels/gemm.cuh",
 		"        scales.land(shared + kOperandFloats);\n        barrier();",
 		"        barrier();\n        scales.land(shared + kOperandFloats);"}, thread},
 	{mutant{"scales of rows that do not exist", "kernels/gemm.cuh", "min(r, rows - 1); }, stage",
@@ -240,7 +240,7 @@ var blocksMutants = []inSanitizer{
 		"Block part = this->c[i][j];"}, plain},
 	{mutant{"a product of a step is left out", "amd/mfma_bits16.cuh",
 		"for (int p = 0; p < kProducts; ++p) part", "for (int p = 1; p < kProducts; ++p) part"}, plain},
-	{mutant{"k's behind the last count", "amd/mfma_bits16.cuh", "return maskOf(i * kBlockK, left);",
+	{mutant{"k's after the last count", "amd/mfma_bits16.cuh", "return maskOf(i * kBlockK, left);",
 		"return 0xffffffff;"}, plain},
 }
 
@@ -291,7 +291,7 @@ var nativeMutants = []inSanitizer{
 	{mutant{"bytes of A change places", "amd/bits16_hip.cuh", "<< (8 * r)", "<< (8 * (3 - r))"}, plain},
 	{mutant{"steps of e4m3 are not summed from zero", "amd/mfma_bits16.cuh", "Block part = {};",
 		"Block part = this->c[i][j];"}, plain},
-	{mutant{"bytes behind the last k count in e4m3", "amd/mfma_bits16.cuh", "first + e < left",
+	{mutant{"bytes after the last k count in e4m3", "amd/mfma_bits16.cuh", "first + e < left",
 		"first < left"}, plain},
 }
 

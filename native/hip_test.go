@@ -203,7 +203,7 @@ func hipResources(k *codeobject.Kernel) occupancy.Resources {
 }
 
 // hipSpills are the bytes that kernels spill, by architecture, which none should: of elements of 16 bits once
-// for many outputs, behind the products, of e4m3 what is found in front of the first item; how often they
+// for many outputs, after the products, of e4m3 what is found in front of the first item; how often they
 // load that again nobody has counted.
 var hipSpills = map[string]map[string]int{
 	"gfx90a": {"bg_large_8x8_tt_bf16_mfma_e": 88, "bg_large_8x8_tt_f16_mfma_e": 88,

@@ -173,7 +173,7 @@ func TestCubins(t *testing.T) {
 
 // cubinResources reads what a cubin says of its kernels: the size of .nv.shared.NAME,
 // and of .nv.info the items with registers. An item is a byte for its form, one for its
-// meaning and 16 bits; form 4 has that many bytes behind it, others have none. The
+// meaning and 16 bits; form 4 has that many bytes after it, others have none. The
 // numbers are those that cuobjdump prints as EIFMT_SVAL and EIATTR_REGCOUNT.
 func cubinResources(t *testing.T, name string) map[string]usage {
 	t.Helper()
@@ -194,7 +194,7 @@ func cubinResources(t *testing.T, name string) map[string]usage {
 		}
 		require.LessOrEqual(t, size, len(info))
 		if meaning == registerCount {
-			// Symbols of debug/elf begin behind the empty one.
+			// Symbols of debug/elf begin after the empty one.
 			kernel := symbols[binary.LittleEndian.Uint32(info)-1].Name
 			u := usage{registers: int(binary.LittleEndian.Uint32(info[4:]))}
 			if s := file.Section(".nv.shared." + kernel); s != nil {

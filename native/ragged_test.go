@@ -20,7 +20,7 @@ import (
 )
 
 // raggedJob is sizes that launches of a kernel have one after the other, and the memory of
-// the plan before and behind them.
+// the plan before and after them.
 type raggedJob struct {
 	name         string
 	kernel       encoding.Kernel

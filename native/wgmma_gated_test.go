@@ -15,7 +15,7 @@ import (
 )
 
 // gatedJobs are plans of gated tiles of a type of which some have rows of C that begin with 16 bytes and
-// others, that the same worker computes before and behind them, have not. Rows of operands begin so in all,
+// others, that the same worker computes before and after them, have not. Rows of operands begin so in all,
 // which those of bytes do along K.
 func gatedJobs(t *testing.T, s *tile.Shape, of element.Type) (jobs []*emulatorJob) {
 	t.Helper()

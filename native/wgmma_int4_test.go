@@ -90,7 +90,7 @@ var panelMutants = []mutant{
 	{"pieces are not expected", "kernels/wgmma_int4.cuh", "      expectBytes(full, bytes(left));\n", ""},
 	{"words of groups anywhere are copied as pieces", "kernels/wgmma_int4.cuh",
 		"pieces = placeInLine(groups) == 0 && cols % 4 == 0;", "pieces = true;"},
-	{"a panel behind the last is copied", "kernels/wgmma_int4.cuh", "if (both) copyPiece(stage",
+	{"a panel after the last is copied", "kernels/wgmma_int4.cuh", "if (both) copyPiece(stage",
 		"copyPiece(stage"},
 	{"both panels have the groups of the first", "kernels/wgmma_int4.cuh",
 		"4 * T::TN, groups + ldb, 4 * cols", "4 * T::TN, groups, 4 * cols"},

@@ -149,7 +149,7 @@ func TestCheckOverlap(t *testing.T) {
 			at(103, 2, 2, 2)}},
 		{"a row between rows", "", Batch{at(0, 3, 2, 10), at(2, 1, 8, 8)}},
 		{"a dense matrix between rows", "", Batch{at(0, 3, 2, 10), at(2, 4, 2, 2)}},
-		{"other leading dimension, behind", "", Batch{at(0, 3, 2, 10), at(22, 3, 2, 20)}},
+		{"other leading dimension, after", "", Batch{at(0, 3, 2, 10), at(22, 3, 2, 20)}},
 		{"other leading dimension, between rows", "problem 1: C may overlap C of problem 0: " +
 			"their ranges interleave, and leading dimensions 20 and 10 differ",
 			Batch{at(0, 3, 2, 10), at(2, 2, 3, 20)}},

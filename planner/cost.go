@@ -87,7 +87,7 @@ func (m *model) crowded(id tileID, l *load) float64 {
 	}
 	most := 0.0
 	for i := range l.rounds {
-		most = max(most, m.together(id, float64(i+2), float64(l.behind[i])))
+		most = max(most, m.together(id, float64(i+2), float64(l.later[i])))
 	}
 	return most * l.whole / float64(l.tiles)
 }

@@ -52,7 +52,7 @@ func checkDynamic(t *testing.T, p *Plan, l *encoding.Launch, table []uint32) {
 		require.EqualValues(t, l.Chunk, p.Workers[l.First+w+1]-p.Workers[l.First+w],
 			"in the plan the last worker has those that anybody takes")
 	}
-	for seed := range uint64(2) { // one run behind the other
+	for seed := range uint64(2) { // one run after the other
 		of := takeChunks(table[:encoding.DynamicWords], l.Count, rand.New(rand.NewPCG(seed, 0)))
 		require.Equal(t, before, table[:encoding.DynamicWords])
 		for w := range of {

@@ -82,7 +82,7 @@ func TestEncodeSplit(t *testing.T) {
 		w[fix.Items:fix.Items+encoding.FixupWords])
 }
 
-// TestEncodeParts: parts of a tile share its fix-up, behind the items, and a word that counts them.
+// TestEncodeParts: parts of a tile share its fix-up, after the items, and a word that counts them.
 func TestEncodeParts(t *testing.T) {
 	b := mustPack(t, GEMM(16, 16, 112), GEMM(16, 20, 112))
 	p, err := New(device(t, "h200")).Plan(t.Context(), b, Options{Tile: "small", Schedule: ScheduleSplitK})

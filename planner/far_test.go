@@ -72,8 +72,8 @@ func TestCheckFarRows(t *testing.T) {
 	}{
 		{"beside it", placed(3, MaxDim, ld-3, ld), false},
 		{"its last element", placed((MaxDim-1)*ld+2, 1, 1, 1), true},
-		{"behind its last element", placed((MaxDim-1)*ld+3, MaxDim, 1, 7), false},
-		{"its column behind it", placed((MaxDim-1)*ld+3, 3, 1, ld), false},
+		{"after its last element", placed((MaxDim-1)*ld+3, MaxDim, 1, 7), false},
+		{"its column after it", placed((MaxDim-1)*ld+3, 3, 1, ld), false},
 		{"between its rows", placed(ld+3, 1, ld-3, ld), false},
 		{"as far as its next row", placed(ld+3, 1, ld-2, ld), true},
 		{"of another leading dimension", placed(ld+3, MaxDim/2, 5, ld-1), true},

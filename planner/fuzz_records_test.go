@@ -69,7 +69,7 @@ func FuzzRecords(f *testing.F) {
 		left := r.M
 		for g, q := range b {
 			if refused >= 0 && g > refused {
-				require.Zero(t, q.M, "it is behind one that is refused")
+				require.Zero(t, q.M, "it is after one that is refused")
 				continue
 			}
 			told := recordOf(&r, words[g*n:][:n])

@@ -15,7 +15,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// tape is what the fuzzer writes and a case is read from; behind its end there are
+// tape is what the fuzzer writes and a case is read from; after its end there are
 // zeros.
 type tape struct{ data []byte }
 
@@ -95,7 +95,7 @@ func (t *tape) options() Options {
 	return o
 }
 
-// problem is of any kind, with few tiles. Its matrices lie behind those before it, or
+// problem is of any kind, with few tiles. Its matrices lie after those before it, or
 // anywhere.
 func (t *tape) problem(end *[3]int) Problem {
 	limits := pick(t, [3]int{9, 9, 9}, [3]int{300, 300, 300}, [3]int{20, 20, 1 << 17}, [3]int{1 << 13, 8, 40},
@@ -207,7 +207,7 @@ func checkCost(t *testing.T, p *Plan) {
 }
 
 // checkWorkspace: the workspace ends with its last slot, or less than a partial tile
-// of another shape behind it.
+// of another shape after it.
 func checkWorkspace(t *testing.T, p *Plan) {
 	t.Helper()
 	end, largest := 0, 0

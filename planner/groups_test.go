@@ -88,7 +88,7 @@ func TestGroupMistakes(t *testing.T) {
 		"problem 0: scales of B need words [0, 32) of a buffer of 31")
 }
 
-// Columns of a tile's B are a panel's k's apart, and those of its scales one; those of B2 are behind all of
+// Columns of a tile's B are a panel's k's apart, and those of its scales one; those of B2 are after all of
 // B.
 func TestGroupItems(t *testing.T) {
 	p := Problem{M: 20, N: 40, K: 256, A: Matrix{0, 256}, B: Matrix{0, 48}, C: Matrix{0, 40},

@@ -16,7 +16,7 @@ type load struct {
 	loads       float64 // elements of A and B, as loadsOf has them
 	// Where tiles were added longest first: the steps of the first one after a round of as many as there are
 	// compute units, after two rounds, and so on.
-	behind [mostRounds]int32
+	later  [mostRounds]int32
 	rounds int
 }
 
@@ -52,7 +52,7 @@ func (l *load) add(c *cut, of Sizes, products, times, units int) (e pieces) {
 func (l *load) addTiles(n, steps int, whole float64, units int) {
 	l.tiles += n
 	for units > 0 && l.rounds < mostRounds && l.tiles > (l.rounds+1)*units {
-		l.behind[l.rounds] = int32(steps)
+		l.later[l.rounds] = int32(steps)
 		l.rounds++
 	}
 	l.steps += float64(n) * float64(steps)

@@ -244,7 +244,7 @@ func TestRaggedPointers(t *testing.T) {
 			}
 			require.EqualValues(t, at, p.Encode(nil)[encoding.BoundPointers])
 			require.Equal(t, [3]int{3 + 10*20, 1, 2 + 10*30}, [3]int{b[2].A.Offset, b[2].B.Offset,
-				b[2].C.Offset}, "rows advance behind an address")
+				b[2].C.Offset}, "rows advance after an address")
 		})
 	}
 	far := r
@@ -266,7 +266,7 @@ func TestRaggedPointers(t *testing.T) {
 	require.Equal(t, [2]int{0, 11 + 5*8}, [2]int{p.ExtentC, p.ExtentRows})
 	b, _ := depth.Batch(nil, []int32{5, 5, 7, 20, 20}, p.Options.Epilogue)
 	require.Equal(t, [4]int{3 + 7*100, 1 + 7*31, 2, 11 + 3*8}, [4]int{b[3].A.Offset, b[3].B.Offset,
-		b[3].C.Offset, b[3].Pointers}, "K advances behind an address")
+		b[3].C.Offset, b[3].Pointers}, "K advances after an address")
 }
 
 func TestRowsPointers(t *testing.T) {

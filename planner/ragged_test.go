@@ -92,7 +92,7 @@ func TestRaggedBatch(t *testing.T) {
 			b, refused := r.Batch(b, c.ends, planner.Epilogue{})
 			require.Equal(t, c.refused, refused)
 			for i := range r.Groups {
-				require.True(t, refused < 0 || i < refused || b[i].M == 0, "nothing is computed behind")
+				require.True(t, refused < 0 || i < refused || b[i].M == 0, "nothing is computed after")
 			}
 			require.Equal(t, [2]int{100 - c.rest, c.rest * 30}, [2]int{b[r.Groups].M, b[r.Groups].C.Offset})
 		})
@@ -392,7 +392,7 @@ func TestRaggedRoom(t *testing.T) {
 	}
 }
 
-// scratch is the items that sections behind them have room for.
+// scratch is the items that sections after them have room for.
 func scratch(p *planner.Plan) int {
 	encoded := p.Encode(nil)
 	if starts := int(encoded[encoding.BoundStarts]); starts > 0 {

@@ -116,7 +116,7 @@ func TestScaleMistakes(t *testing.T) {
 		"problem 0: scales of B need words [0, 3) of a buffer of 2")
 }
 
-// Groups share the scale of A, or have one for each of their rows; those of B are behind each other.
+// Groups share the scale of A, or have one for each of their rows; those of B are one after the other.
 func TestRaggedScales(t *testing.T) {
 	rows := Ragged{Form: EndsOfRows, Groups: 3, M: 10, N: 5, K: 4, A: Matrix{LD: 4}, B: Matrix{LD: 5},
 		C: Matrix{LD: 5}, StrideB: 20, ScaleA: 100, ScaleB: 1000}

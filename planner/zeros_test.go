@@ -15,7 +15,7 @@ func zeroOptions(e Epilogue) Options {
 	return Options{TypeA: element.Int8, TypeC: element.F32, Epilogue: e}
 }
 
-// A scale and what is behind it are two words, by which items count.
+// A scale and what is after it are two words, by which items count.
 func TestZeroItems(t *testing.T) {
 	p := Problem{M: 70, N: 100, K: 20, A: Matrix{0, 20}, B: Matrix{0, 100}, C: Matrix{0, 100},
 		B2: Matrix{0, 100}, RowsA: 9000, ScaleA: 200, ScaleB: 5000}

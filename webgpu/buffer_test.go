@@ -148,7 +148,7 @@ func TestStartReadWaitsForRoom(t *testing.T) {
 	require.NoError(t, err)
 	t.Logf("StartRead took %v", time.Since(start))
 	require.ErrorIs(t, given.Finish(cancelled(t)), context.Canceled)
-	require.NoError(t, b.Write(t.Context(), 0, second), "behind the read")
+	require.NoError(t, b.Write(t.Context(), 0, second), "after the read")
 	require.NoError(t, r.Finish(t.Context()))
 	requireEqual(t, first, got)
 	require.Empty(t, d.waiting)

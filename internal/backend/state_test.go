@@ -88,7 +88,7 @@ func TestAwaitAllocatesNothing(t *testing.T) {
 	var s State
 	ctx := t.Context()
 	require.Zero(t, testing.AllocsPerRun(20, func() {
-		left := 5 // some of them behind a pause
+		left := 5 // some of them after a pause
 		start := time.Now()
 		if err := s.Await(ctx, Forever, func() (bool, error) {
 			if time.Since(start) > 2*spinTime {

@@ -22,7 +22,7 @@ func (c *clock) micros(r *record, cycles uint64) float64 {
 
 // compare finds the clock from records of many moments, in the order in which they
 // were written. The shared clock may stand still for a microsecond: what it shows is
-// behind the true time by anything from 0 to its tick, by half of it in the mean,
+// after the true time by anything from 0 to its tick, by half of it in the mean,
 // which is the same for all. The mean of n moments is wrong by tick / sqrt(12 n) or
 // so, 18 ns for 257 of a microsecond. Should the clock rate change meanwhile, the mean
 // still holds in the middle of the records.

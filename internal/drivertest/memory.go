@@ -122,7 +122,7 @@ func (s *suite) runSlices(t *testing.T) {
 	all := make([]float32, results.Len())
 	require.NoError(t, results.Read(ctx, 0, all))
 	require.True(t, sameBits(canaries[:unit], all[:unit]), "in front of C")
-	require.True(t, sameBits(canaries[:3], all[unit+words[2]:]), "behind C")
+	require.True(t, sameBits(canaries[:3], all[unit+words[2]:]), "after C")
 
 	part := make([]float32, 7)
 	reading, err := j.buffers[2].StartRead(ctx, 5, part)
@@ -145,7 +145,7 @@ func (s *suite) testCopy(t *testing.T) {
 		require.NoError(t, src.Write(ctx, 0, want))
 		require.NoError(t, dst.Write(ctx, 0, slices.Repeat([]float32{canary}, dst.Len())))
 		require.NoError(t, s.device.Copy(ctx, dst.Slice(unit, n), src, 4*n))
-		require.NoError(t, src.Write(ctx, 0, make([]float32, n)), "behind the copy")
+		require.NoError(t, src.Write(ctx, 0, make([]float32, n)), "after the copy")
 		got := make([]float32, dst.Len())
 		require.NoError(t, dst.Read(ctx, 0, got))
 		require.True(t, sameBits(want, got[unit:][:n]), "%d elements", n)

@@ -30,7 +30,7 @@ func unpackPTX(packed []byte) (ptx []byte) {
 
 var entry = []byte(".visible .entry ")
 
-// parts are what stands in front of entries, and each with what stands behind it. They are numbered for
+// parts are what stands in front of entries, and each with what stands after it. They are numbered for
 // themselves.
 func parts(ptx []byte) func(yield func([]byte) bool) {
 	return func(yield func([]byte) bool) {
@@ -73,7 +73,7 @@ func renumber(text []byte, pack bool) []byte {
 }
 
 // kindOf is the length of what stands in front of a number: of a register as %r, or of a label as BB, and _
-// behind that.
+// after that.
 func kindOf(text []byte, label bool) (n int) {
 	switch {
 	case text[0] == '%':

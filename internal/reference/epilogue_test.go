@@ -33,7 +33,7 @@ func TestEpilogue(t *testing.T) {
 	}{
 		{"none", planner.Epilogue{}, 0, 1, []float32{1, 2, 3, 4}, false},
 		{"bias", planner.Epilogue{Bias: true}, 0, 1, []float32{-1, 0, 1, 2}, false},
-		{"relu behind beta", planner.Epilogue{Bias: true, Activation: planner.ReLU}, -0.5, 2,
+		{"relu after beta", planner.Epilogue{Bias: true, Activation: planner.ReLU}, -0.5, 2,
 			[]float32{0, 0, 0, 1.5}, false},
 		{"silu", planner.Epilogue{Activation: planner.SiLU}, 0, -1,
 			[]float32{silu(-1), silu(-2), silu(-3), silu(-4)}, true},

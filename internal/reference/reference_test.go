@@ -44,13 +44,13 @@ func TestCheckFinds(t *testing.T) {
 		row, col    int
 		onlyExactly bool
 	}{
-		"wrong":              {index: 4, value: 16, problem: 0, row: 1, col: 0},
-		"rounding":           {index: 4, value: up(15), problem: 0, row: 1, col: 0, onlyExactly: true},
-		"second problem":     {index: 8, value: 40, problem: 1, row: 0, col: 1},
-		"NaN":                {index: 1, value: nan, problem: 0},
-		"Inf":                {index: 1, value: inf, problem: 0},
-		"gap in a problem":   {index: 3, value: 0, problem: -1},
-		"gap behind a batch": {index: 9, value: up(9), problem: -1},
+		"wrong":             {index: 4, value: 16, problem: 0, row: 1, col: 0},
+		"rounding":          {index: 4, value: up(15), problem: 0, row: 1, col: 0, onlyExactly: true},
+		"second problem":    {index: 8, value: 40, problem: 1, row: 0, col: 1},
+		"NaN":               {index: 1, value: nan, problem: 0},
+		"Inf":               {index: 1, value: inf, problem: 0},
+		"gap in a problem":  {index: 3, value: 0, problem: -1},
+		"gap after a batch": {index: 9, value: up(9), problem: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, x, y, before, after := batch()

@@ -60,7 +60,7 @@ func errorsFigure(r *bench.Report, all []method) *figure {
 			}
 		}
 	}
-	shown := min(rarest+2, bins) // those behind it are one
+	shown := min(rarest+2, bins) // those after it are one
 	return &figure{
 		Name:  "errors",
 		Label: "Distribution of errors, as parts of what rounding explains",

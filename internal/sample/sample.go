@@ -179,7 +179,7 @@ func Main(m *testing.M, tools ...string) (code int) {
 	code = m.Run()
 	for _, tool := range tools {
 		if _, err := exec.LookPath(tool); err != nil && !testing.Short() {
-			// The second line go test repeats behind "ok"; what else a package that passes writes it hides.
+			// The second line go test repeats after "ok"; what else a package that passes writes it hides.
 			fmt.Printf("of those that need %s:\ntesting: warning: no tests to run\n", tool)
 		}
 	}

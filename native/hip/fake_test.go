@@ -81,7 +81,7 @@ func TestFake(t *testing.T) {
 			if c.whole && wholeSuite() {
 				drivertest.Run(t, f.Driver,
 					drivertest.OneTile("the fake computes what the plan says, whatever the tile"),
-					drivertest.OneType("the fake and all behind it are those of CUDA, which run the others"))
+					drivertest.OneType("the fake and all after it are those of CUDA, which run the others"))
 			}
 		})
 	}

@@ -47,10 +47,10 @@ func TestRoundingE4M3(t *testing.T) {
 		for sign := range uint8(2) {
 			flip := float32(1 - 2*int(sign))
 			require.Equal(t, uint16(sign<<7|(low+low&1)), E4M3.Bits(flip*middle), "%#x and the next", low)
-			require.Equal(t, uint16(sign<<7|low), E4M3.Bits(flip*math.Nextafter32(middle, 0)), "behind %#x",
+			require.Equal(t, uint16(sign<<7|low), E4M3.Bits(flip*math.Nextafter32(middle, 0)), "after %#x",
 				low)
 			require.Equal(t, uint16(sign<<7|(low+1)), E4M3.Bits(flip*math.Nextafter32(middle, 1000)),
-				"before the one behind %#x", low)
+				"before the one after %#x", low)
 		}
 	}
 }
@@ -63,9 +63,9 @@ func TestExtremesOfE4M3(t *testing.T) {
 		want uint16
 	}{
 		{"the largest", 448, 0x7e},
-		{"behind it", 449, 0x7e},
-		{"half of a step behind it", 464, 0x7e},
-		{"a step behind it", 480, 0x7e},
+		{"after it", 449, 0x7e},
+		{"half of a step after it", 464, 0x7e},
+		{"a step after it", 480, 0x7e},
 		{"large", 1e30, 0x7e},
 		{"the largest of f32", math.MaxFloat32, 0x7e},
 		{"infinite", inf, 0x7e},

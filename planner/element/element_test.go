@@ -98,7 +98,7 @@ func TestRounding(t *testing.T) {
 			for sign := range uint16(2) {
 				flip := float32(1 - 2*int(sign))
 				require.Equal(t, sign<<15|even, of.Bits(flip*middle), "%s between %#x and the next", of, low)
-				require.Equal(t, sign<<15|low, of.Bits(flip*math.Nextafter32(middle, 0)), "%s behind %#x", of,
+				require.Equal(t, sign<<15|low, of.Bits(flip*math.Nextafter32(middle, 0)), "%s after %#x", of,
 					low)
 				require.Equal(t, sign<<15|high, of.Bits(flip*math.Nextafter32(middle, float32(math.Inf(1)))),
 					"%s before %#x", of, high)

@@ -8,7 +8,7 @@ import (
 )
 
 // Int4Panel is the k's of B that lie together: a matrix of K x N elements of Int4 with a leading dimension
-// ld, a multiple of 8, is panels of 64 k's, one behind the other, in which each column j has 8 words of 8
+// ld, a multiple of 8, is panels of 64 k's, one after the other, in which each column j has 8 words of 8
 // k's: word k/64*8*ld + 8*j + k%64/8. In a word the two of a pair that tensor cores take are 16 bits apart:
 //
 //	bits  31..28  27..24  23..20  19..16  15..12  11..8  7..4  3..0

@@ -30,7 +30,7 @@ func Run(t *testing.T, f *Fake) {
 		{"graphs of a large submission", (*Fake).testGraphsOfLargeSubmission},
 		{"graphs of a failed submission", (*Fake).testGraphsOfFailedSubmission},
 		{"graphs are bounded", (*Fake).testGraphsAreBounded},
-		{"close behind graphs", (*Fake).testCloseBehindGraphs},
+		{"close after graphs", (*Fake).testCloseBehindGraphs},
 		{"no graphs", (*Fake).testNoGraphs},
 		{"steady state allocates nothing", (*Fake).testSteadyState},
 		{"items are made once", (*Fake).testItemsAreMadeOnce},

@@ -32,7 +32,7 @@ bool bg_shim_last();
 uint32_t bg_shim_add(uint32_t* number, uint32_t by);
 void bg_shim_release();
 void bg_shim_acquire();
-// A thread counts at *next, which wraps to 0 behind last, and its group rests.
+// A thread counts at *next, which wraps to 0 after last, and its group rests.
 uint32_t bg_shim_take(uint32_t* next, uint32_t last);
 uint32_t bg_shim_lanes();  // of a wave
 // A matrix instruction: a lane gives two words of A and two of B, of which so many bytes are numbers, and has

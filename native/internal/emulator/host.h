@@ -56,7 +56,7 @@ struct Nibbles {
 };
 
 // eachPair calls for the 8 pairs of k's of sum e of a lane, of a product of a warp (PTX ISA, "mma.m16n8k16"):
-// with the lane that has those of A and the number of its word, and the same of B, whose words are behind
+// with the lane that has those of A and the number of its word, and the same of B, whose words are after
 // four of A.
 template <class Use>
 void eachPair(uint32_t lane, uint32_t e, Use use) {

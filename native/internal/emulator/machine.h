@@ -27,7 +27,7 @@ inline const char* const kStates[] = {"can go on",            "wait for the othe
                                       "wait for an mbarrier", "wait for registers",       "are done"};
 
 struct Copy {
-  uint32_t to, words;  // of shared memory, of which those behind the bytes become zero
+  uint32_t to, words;  // of shared memory, of which those after the bytes become zero
   const void* from;
   uint32_t bytes;
 };

@@ -13,7 +13,7 @@ constexpr uint32_t kMaxWarps = 16;
 
 // Clock says which accesses happened before a place in a thread's program. A warp's
 // time is counted by the points at which its lanes meet: of warp w, all accesses before
-// point at[w] did, and of those behind it the accesses of lanes[w].
+// point at[w] did, and of those after it the accesses of lanes[w].
 struct Clock {
   uint32_t at[kMaxWarps] = {}, lanes[kMaxWarps] = {};
 

@@ -79,7 +79,7 @@ func TestChecks(t *testing.T) {
 			"memory operations are under way"},
 
 		// Memory.
-		{"behind a buffer", "gfx90a",
+		{"after a buffer", "gfx90a",
 			"v_mov_b32_e32 v2, 0xffc\n{v_mov_b32_e32 v2, 0xff0}\nglobal_load_dwordx2 v[4:5], v2, s[6:7]",
 			"8 bytes at byte 4092 of a buffer, which has 4096"},
 		{"before a buffer", "gfx90a", "global_load_dword v4, v1, s[6:7] offset:-8\n",
@@ -97,7 +97,7 @@ func TestChecks(t *testing.T) {
 			"4 bytes at 1024 of 1024"},
 		{"an address of shared memory that is not aligned", "gfx90a",
 			"v_mov_b32_e32 v2, 2\n{v_mov_b32_e32 v2, 4}\nds_read_b128 v[4:7], v2", "16 bytes at 2"},
-		{"a scalar load behind a buffer", "gfx90a", "s_load_dwordx4 s[8:11], s[6:7], 0xff8\n",
+		{"a scalar load after a buffer", "gfx90a", "s_load_dwordx4 s[8:11], s[6:7], 0xff8\n",
 			"16 bytes at byte 4088"},
 
 		// Wait states.

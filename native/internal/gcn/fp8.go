@@ -81,7 +81,7 @@ func productsFP8(a, b []uint8, first int) (sum float64, at int) {
 		}
 		sum += product
 	}
-	if least-6 >= at+cutFP8 || at == noneFP8 { // a product has 6 bits behind the point
+	if least-6 >= at+cutFP8 || at == noneFP8 { // a product has 6 bits after the point
 		return sum, at
 	}
 	sum = 0

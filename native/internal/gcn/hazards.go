@@ -50,7 +50,7 @@ func (r *recent) forget() {
 // since is the number of wait states since an instruction, 0 for the one before.
 func (r *recent) since(at int32) int { return int(r.clock - at - 1) }
 
-// late reports an instruction that comes too soon behind what was done to a register.
+// late reports an instruction that comes too soon after what was done to a register.
 func (r *recent) late(register int, at int32, need int, what string) error {
 	if n := r.since(at); n < need {
 		return fmt.Errorf("%s %s %d wait states before, %d are needed", registerName(register), what, n, need)

@@ -196,7 +196,7 @@ func (l *Launch) find(address uint64, n int) (b *Buffer, offset uint64, err erro
 	return nil, 0, fmt.Errorf("%d bytes at %#x, where no buffer is%s", n, address, near)
 }
 
-// touch reports a race: an access that nothing orders behind that of another workgroup, or a load of what
+// touch reports a race: an access that nothing orders after that of another workgroup, or a load of what
 // another wave stored.
 func (w *wave) touch(b *Buffer, offset uint64, n int, write bool) error {
 	if !b.Writable {

@@ -208,12 +208,12 @@ func (s *subject) barrierAt(i, step int) bool {
 // TestMutants takes single instructions out of kernels of every kind, or one wait state of an s_nop.
 //
 // Every barrier is noticed, but the two of alike (dialect_hip.h), around a store of a byte: the 32 threads
-// that it compares are in one wave, and that of finishPartial (fixup.cuh), behind which arrivesLast has one
+// that it compares are in one wave, and that of finishPartial (fixup.cuh), after which arrivesLast has one
 // (dialect_hip.h); where barriers wait for stores, either will do, and that at the end of choose
 // (ragged.cuh), which Many needs: Single keeps in registers what it notes. Every s_waitcnt_depctr is, and so
-// is all that is done to caches. So is every s_nop that runs, but on RDNA, where they are padding, and behind
+// is all that is done to caches. So is every s_nop that runs, but on RDNA, where they are padding, and after
 // s_cbranch_execnz on CDNA, or s_cbranch_execz around s_branch: the compiler does not know that exec is not 0
-// behind products.
+// after products.
 //
 // Of an s_waitcnt it is enough that one of these holds, as compilers put waits where one path of many
 // needs them:

@@ -1,7 +1,7 @@
 // Package gcn runs the machine code of AMD GPUs on a CPU, for tests: the very code objects that
 // the HIP backend loads, as llvm-objdump disassembles them. It computes what the hardware does,
 // and reports what the hardware leaves undefined: a register that is used while a memory operation
-// still writes it (counters.go), or too soon behind the instruction before (hazards.go), reads and
+// still writes it (counters.go), or too soon after the instruction before (hazards.go), reads and
 // writes outside of buffers, races (order.go), and shared memory that two waves touch with no barrier
 // between (shared.go).
 //
@@ -135,7 +135,7 @@ func (k *Kernel) decode(code []byte, arch string) error {
 }
 
 // link finds what instructions have to do with each other, the targets of branches above all, and ends the
-// code behind the last one that nothing runs on from: the rest is padding.
+// code after the last one that nothing runs on from: the rest is padding.
 func (k *Kernel) link() error {
 	at := map[uint64]int{}
 	end := 0

@@ -8,9 +8,9 @@ import (
 )
 
 // What workgroups store for each other. A store is there for others when a wait has ended it, on gfx942 when
-// a wait has ended a write-back behind it. A wave that counts at a counter of a buffer vouches for what is
+// a wait has ended a write-back after it. A wave that counts at a counter of a buffer vouches for what is
 // there of its own stores, and, as of the last barrier, of those of other waves of its workgroup. Who counts
-// there later, and is told so, may load what all vouched for, once it has emptied its caches behind the wait
+// there later, and is told so, may load what all vouched for, once it has emptied its caches after the wait
 // for that. Any other load of what another workgroup stored is a race.
 
 // known is how many stores of each wave are there for others, by workgroup.

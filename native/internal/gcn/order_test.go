@@ -29,13 +29,13 @@ func TestOrder(t *testing.T) {
 		{"a wait for the last store", "gfx90a", store + store +
 			"s_waitcnt vmcnt(1)\n{s_waitcnt vmcnt(0)\n}s_barrier\n", count, loadNew},
 		{"a barrier", "gfx90a", store + "s_waitcnt vmcnt(0)\n{s_barrier\n}", count, loadNew},
-		{"a barrier behind the wait", "gfx90a", store + "s_barrier\ns_waitcnt vmcnt(0)\n{s_barrier\n}", count,
+		{"a barrier after the wait", "gfx90a", store + "s_barrier\ns_waitcnt vmcnt(0)\n{s_barrier\n}", count,
 			loadNew},
 		{"a write-back", "gfx942", store + "{buffer_wbl2 sc1\n}s_waitcnt vmcnt(0)\ns_barrier\n", count942,
 			"buffer_inv sc1\n" + load},
 		{"a wait for the write-back", "gfx942", store + "buffer_wbl2 sc1\n{s_waitcnt vmcnt(0)\n}s_barrier\n",
 			count942, "buffer_inv sc1\n" + load},
-		{"a write-back behind the store", "gfx942", "buffer_wbl2 sc1\n" + store +
+		{"a write-back after the store", "gfx942", "buffer_wbl2 sc1\n" + store +
 			"{buffer_wbl2 sc1\n}s_waitcnt vmcnt(0)\ns_barrier\n", count942, "buffer_inv sc1\n" + load},
 		{"what is told", "gfx90a", storeWait, "v_mov_b32_e32 v4, s8\n{" + count +
 			"}global_atomic_add v2, v3, s[6:7] offset:8\ns_waitcnt vmcnt(0)\n", loadNew},

@@ -25,7 +25,7 @@ type instruction struct {
 	looks  bool            // of a read of shared memory: a compare and swap of the same address follows
 }
 
-// modifiers are what stands behind the operands.
+// modifiers are what stands after the operands.
 type modifiers struct {
 	offset       [2]uint32 // offset or offset0, and offset1
 	opSel, opLow uint32    // of packed operations, a bit for each source: op_sel, and where op_sel_hi is 0

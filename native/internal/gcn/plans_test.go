@@ -86,7 +86,7 @@ func (j *job) String() string {
 // gap is what lies between matrices.
 var gap = float32(math.NaN())
 
-// newJob plans a batch. Matrices have gaps between and behind rows; they begin at multiples of unit,
+// newJob plans a batch. Matrices have gaps between and after rows; they begin at multiples of unit,
 // and so are their leading dimensions (1: odd). The last row of the last matrix ends its buffer.
 func newJob(t *testing.T, d *planner.Device, b planner.Batch, options planner.Options, unit int,
 	rng *rand.Rand) *job {

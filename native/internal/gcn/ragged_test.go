@@ -20,7 +20,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// raggedJob is sizes that a kernel makes items of, and the memory of the plan before and behind it.
+// raggedJob is sizes that a kernel makes items of, and the memory of the plan before and after it.
 type raggedJob struct {
 	name         string
 	kernel       encoding.Kernel

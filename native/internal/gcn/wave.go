@@ -23,7 +23,7 @@ type operation struct {
 	accMove bool    // to or from an accumulation register
 	counter counter // of unit memory
 	flat    bool    // an address in any memory
-	// of unit memory: stores are there for others behind it
+	// of unit memory: stores are there for others after it
 	writesBack bool
 	access     func(*wave, *instruction) error // of unit memory
 }
@@ -70,7 +70,7 @@ type wave struct {
 	scc     bool
 	vector  []lanesOf // from register number `vectors` on
 	scratch [8]lanesOf
-	private []uint32 // words of each lane, one lane behind the other
+	private []uint32 // words of each lane, one lane after the other
 
 	ran     []bool // of the launch
 	pending pending

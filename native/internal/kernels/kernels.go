@@ -53,7 +53,7 @@ type panelTile struct {
 	multiply, load, groups, stages int
 }
 
-// panelsOf gives as many stages as there is room for behind `rest`: sums on their way to C, items and
+// panelsOf gives as many stages as there is room for after `rest`: sums on their way to C, items and
 // barriers.
 func panelsOf(t *tile.Shape) panelTile {
 	const rest = 12 << 10
