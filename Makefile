@@ -27,6 +27,8 @@ ADDRESS     ?= localhost:8080
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # A module of its own.
 DESKTOP     := examples/desktop
+# Flags of go test: vet is a target of its own, and nobody debugs these programs.
+LIGHT       := -vet=off -ldflags=-w
 comma       := ,
 # Of the conformance suite in a browser, what make check runs: what needs few kernels, each of which takes
 # Chromium's software adapter seconds to compile.
@@ -40,11 +42,12 @@ CGO          = $(shell grep -rlE '^//go:build .*cgo' --include=*.go . | grep -v 
 # tests of native build C++ once with sync, and no more; of planner the tests with goroutines, whose names say Concurrent, run alone.
 RACE         = $(shell grep -rlE '\bsync\b|\bgo func' --include=*.go . | xargs -n1 dirname | sort -u | grep -vE '^\./(webgpu|cmd|examples|planner$$|native$$|native/internal)') \
 	./native/cuda ./native/hip
-# Of the conformance suite, what the race detector need not see on plain Go for a CPU, and on what stands in for a driver.
-ON_CPU      := Tiles|NewTile|Types|Epilogues|Groups|Blocks|Zeros|Spreads|Custom|Mixed
-ON_FAKES    := $(ON_CPU)|Ragged|Schedules|Update
+# What the race detector need not see: of the conformance suite what shows of numbers, and tests of numbers and of failures
+# that few goroutines take part in.
+NUMBERS     := Tiles|NewTile|Types|Epilogues|Groups|Blocks|Zeros|Spreads|Custom|Mixed|Ragged|Schedules|Update
+CALM        := TestGuardPages|TestExp|TestManyBits|TestEveryCallFails|TestGEMMCancelledAtEveryLook|TestGEMMLooksWhilePacking|TestFake/every_call
 
-.PHONY: demo build browser test test-all green check fmt vet staticcheck tidy vulncheck variants browser-check browser-test window-check race fuzz soak bench golden capi eager install wheel wheel-check sizes cuda hip setup
+.PHONY: demo build browser test test-all green check fmt vet vet-targets staticcheck tidy vulncheck variants browser-check browser-test window-check race fuzz soak bench golden capi eager install wheel wheel-check sizes cuda hip setup
 
 demo: setup build
 	bin/batchgemm devices
@@ -64,12 +67,12 @@ browser:
 test: TOOLS = clang
 test: setup
 	mkdir -p $(MESA_SHADER_CACHE_DIR)
-	$(GO) test $(TEST_FLAGS) -timeout $(TIMEOUT) ./webgpu ./native ./native/... ./...
+	$(GO) test $(LIGHT) $(TEST_FLAGS) -timeout $(TIMEOUT) ./webgpu ./native ./native/... ./...
 
 test-all: export BATCHGEMM_TESTS = all
 test-all: TEST_FLAGS = -count=1
 test-all: TIMEOUT = 3h
-test-all: test
+test-all: test vet-targets
 
 green: test
 	$(GO) run ./internal/sample/record
@@ -78,22 +81,26 @@ green: test
 # HIP kernels and of their emulation, and the disassembler, and windows under Xvfb: tests of these may not skip.
 # Vulnerabilities come last, so that CI ends with it where nothing could be checked.
 check: export BATCHGEMM_REQUIRE = webgpu,clang,arm64,chromium,window,python
-# vet has seen what test and browser-check build by then.
-check: TEST_FLAGS = -vet=off
 check: setup fmt tidy vet staticcheck test variants browser-check window-check wheel-check sizes race vulncheck
 
 fmt:
 	@out=$$(gofmt -l .); test -z "$$out" || { echo "gofmt needed:"; echo "$$out"; exit 1; }
 
-# For other targets the packages that have files of their own there, and with them all that these import.
+# For other targets the packages that have files of their own there are built, with all that they import.
 vet:
 	$(GO) vet ./...
 	CGO_ENABLED=0 $(GO) vet $(CGO)
+	CGO_ENABLED=0 GOOS=windows $(GO) build ./dispatch ./webgpu
+	CGO_ENABLED=0 GOARCH=386 $(GO) build ./dispatch ./webgpu ./internal/cpu
+	CGO_ENABLED=0 GOOS=js GOARCH=wasm $(GO) build ./dispatch ./webgpu ./examples/browser/wasm
+	for tags in nocuda nohip nowebgpu; do $(GO) vet -tags $$tags ./dispatch ./webgpu ./native/cuda ./native/hip || exit; done
+	$(GO) vet -tags nocuda,nohip,nowebgpu ./dispatch ./webgpu ./native/... ./cmd/... ./capi
+
+# The tests and the command for other targets, too.
+vet-targets:
 	CGO_ENABLED=0 GOOS=windows $(GO) vet ./dispatch ./webgpu ./cmd/...
 	CGO_ENABLED=0 GOARCH=386 $(GO) vet ./dispatch ./webgpu ./internal/cpu
 	CGO_ENABLED=0 GOOS=js GOARCH=wasm $(GO) vet ./dispatch ./webgpu ./examples/browser/...
-	for tags in nocuda nohip nowebgpu; do $(GO) vet -tags $$tags ./dispatch ./webgpu ./native/cuda ./native/hip || exit; done
-	$(GO) vet -tags nocuda,nohip,nowebgpu ./dispatch ./webgpu ./native/... ./cmd/... ./capi
 
 staticcheck:
 	$(GO) run $(STATICCHECK) ./...
@@ -113,8 +120,8 @@ variants:
 
 # Without the kernels of all tiles, types and epilogues, whose text other tests run on other adapters.
 browser-check:
-	GO=$(GO) scripts/browser.sh $(TEST_FLAGS) -count=1 -run 'InBrowser|TestConformance/($(BROWSER_SHORT))' ./webgpu
-	GO=$(GO) scripts/browser.sh $(TEST_FLAGS) -count=1 -run InBrowser ./dispatch
+	GO=$(GO) scripts/browser.sh $(LIGHT) -count=1 -run 'InBrowser|TestConformance/($(BROWSER_SHORT))' ./webgpu
+	GO=$(GO) scripts/browser.sh $(LIGHT) -count=1 -run InBrowser ./dispatch
 
 browser-test: setup
 	GO=$(GO) scripts/browser.sh -v -count=1 -timeout 90m $(BROWSER_FLAGS) ./webgpu
@@ -131,9 +138,9 @@ wheel-check:
 	GO=$(GO) scripts/wheel_check.sh
 
 # The detector does not see what assembly and C read and write: plain Go stands for
-# assembly. ON_CPU and ON_FAKES show nothing more of Go than other tests do.
+# assembly.
 race:
-	$(GO) test -race -short -timeout $(TIMEOUT) -skip 'TestConformance/(avx512|avx2|neon)|TestConformance/generic/($(ON_CPU))|TestFake/(conformance|gfx.*)/($(ON_FAKES))|TestOwnDriver/($(ON_FAKES))' $(RACE)
+	$(GO) test $(LIGHT) -race -short -timeout $(TIMEOUT) -skip 'TestConformance/(avx512|avx2|neon)|TestConformance/generic/($(NUMBERS))|TestFake/(conformance|gfx.*)/($(NUMBERS))|TestOwnDriver/($(NUMBERS))|$(CALM)' $(RACE)
 	$(GO) test -race -run Concurrent ./planner
 
 fuzz: setup

@@ -34,6 +34,7 @@ func kernelsOf(t *testing.T, d *device, o planner.Options) (all []encoding.Kerne
 // A driver that has compiled nothing before compiles on other devices first, so that the device
 // itself is kept but for a moment; one without a cache, as long as that is of use.
 func TestCompileCold(t *testing.T) {
+	sample.WebGPU.Skip(t, 1)
 	for name, env := range map[string]string{"cache": "MESA_SHADER_CACHE_DIR",
 		"no cache": "MESA_SHADER_CACHE_DISABLE"} {
 		t.Run(name, func(t *testing.T) {
@@ -156,12 +157,9 @@ func TestCompileWhileCompiling(t *testing.T) {
 // take: examples/frames.)
 func TestFramesAfterCompile(t *testing.T) {
 	frames := 1500
-	if testing.Short() {
-		frames = 200
-	}
 	var o planner.Options
-	if !sample.Shaders.Drawn(t.Name(), 1) {
-		o.Tile = "small" // the kernels of others take a minute
+	if !sample.WebGPU.Drawn(t.Name(), 1) {
+		frames, o.Tile = 200, "small" // the kernels of others take a minute
 	}
 	d := open(t, webgpuDriver{})
 	require.NoError(t, d.Compile(t.Context(), kernelsOf(t, d, o), func(int) {}))

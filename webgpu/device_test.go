@@ -16,6 +16,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/internal/occupancy"
+	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -181,6 +182,7 @@ func TestCloseWhileQueued(t *testing.T) {
 }
 
 func TestOpenRunClose(t *testing.T) {
+	sample.WebGPU.Skip(t, 1)
 	first := open(t, webgpuDriver{})
 	k := newTask(t, gemm(8, 8, 8))
 	want := reference(k.batch, k.a, k.b, k.c)

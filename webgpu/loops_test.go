@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -15,6 +16,7 @@ import (
 // schedules that give a worker parts of many tiles keep below that, although the
 // places of the device are too few for the work.
 func TestManyTilesLongerThanLavapipeAllows(t *testing.T) {
+	sample.WebGPU.Skip(t, 1)
 	d := open(t, webgpuDriver{})
 	facts := d.info.Planner
 	facts.ComputeUnits = 1

@@ -14,6 +14,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/hardware"
+	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/wgsl"
 )
@@ -127,6 +128,7 @@ func TestSubmissionsInFlightAreBounded(t *testing.T) {
 // The binding's own wait reports success after 5 s whatever the work does, and
 // frees what it uses. This work takes longer on a software adapter.
 func TestWorkLongerThanTheBindingWaits(t *testing.T) {
+	sample.WebGPU.Skip(t, 1)
 	s := newSlow(t, open(t, webgpuDriver{}))
 	workers := s.workers(t, 7500*time.Millisecond)
 	took, got := s.run(t, workers)
@@ -139,6 +141,7 @@ func TestWorkLongerThanTheBindingWaits(t *testing.T) {
 // While work is under way that nothing can stop, a context that ends still ends all
 // calls, and so does Close. Its memory is freed when it is done.
 func TestCancelledInLongWork(t *testing.T) {
+	sample.WebGPU.Skip(t, 1)
 	first := open(t, webgpuDriver{})
 	d, err := openDevice(t.Context(), first.info, 0)
 	require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/drivertest"
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/wgsl"
@@ -79,6 +80,7 @@ func TestWindows(t *testing.T) {
 // 200 MB of A and of C on a device that binds 128 MiB, as lavapipe and WebGPU's
 // default limits do.
 func TestBatchLargerThanABinding(t *testing.T) {
+	sample.WebGPU.Skip(t, 1)
 	d := open(t, webgpuDriver{maxBinding: 128 << 20})
 	k := newTask(t,
 		gemm(8192, 3, 6400),
@@ -103,6 +105,7 @@ func TestLoopsLongerThanLavapipeAllows(t *testing.T) {
 	for _, steps := range []int{32740, 32767, 66000} {
 		for _, schedule := range planner.Schedules() {
 			t.Run(fmt.Sprintf("%d/%s", steps, schedule), func(t *testing.T) {
+				sample.WebGPU.Skip(t, 1)
 				k := newTask(t, gemm(2, 3, 16*steps+15), gemm(9, 9, 9))
 				got, plan := k.run(t, d, planner.Options{Tile: "tiny-k4", Schedule: schedule})
 				if d.info.Planner.MaxTrips > 0 && steps > d.info.Planner.MaxTrips {

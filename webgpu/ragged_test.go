@@ -18,6 +18,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	exact "github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/wgsl"
 )
@@ -133,6 +134,7 @@ func TestRagged(t *testing.T) {
 // Any bits in any word of records: C of groups may lie in each other then, so that items
 // alone say what is right.
 func TestRaggedHostileRecords(t *testing.T) {
+	sample.WebGPU.Skip(t, 1)
 	d := open(t, webgpuDriver{})
 	rng := rand.New(rand.NewPCG(3, 4))
 	for trans := range 4 {
@@ -204,6 +206,7 @@ func narrow(t *testing.T, d *device, threads int) {
 
 // As many groups as there may be, in workgroups of all sizes.
 func TestRaggedManyGroups(t *testing.T) {
+	sample.WebGPU.Skip(t, 1)
 	const groups = planner.MaxGroups
 	rng := rand.New(rand.NewPCG(1, 2))
 	rows := planner.Ragged{Form: planner.EndsOfRows, Groups: groups, M: 9000, N: 7, K: 5,

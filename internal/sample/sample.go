@@ -26,7 +26,7 @@ import (
 const Variable = "BATCHGEMM_TESTS"
 
 // fewer is how many times fewer cases run of a text that green.txt has.
-const fewer = 16
+const fewer = 48
 
 // green has the hashes of texts with which the tests passed, as Record writes them.
 //
@@ -47,10 +47,12 @@ var (
 	Kernels = text("kernels", "native/*/*.cuh", "native/*/*.h", "native/*.h", "native/*.cu",
 		"native/*.hip", "native/lists/*", "native/internal/emulator/*")
 	Products = text("products", "native/products/*MANIFEST", "native/internal/gcn/*.go")
-	Drivers  = text("drivers", "internal/dl/*", "native/cuda/*.go", "native/hip/*.go")
-	CPU      = text("cpu", "internal/cpu/*.go", "internal/cpu/*.s", "internal/cpu/asm/*.go")
+	Drivers  = text("drivers", "internal/dl/*", "internal/backend/*.go", "native/cuda/*.go",
+		"native/hip/*.go")
+	WebGPU = text("webgpu", "webgpu/*.go", "internal/backend/*.go", "dispatch/driver/*.go", "wgsl/*.go")
+	CPU    = text("cpu", "internal/cpu/*.go", "internal/cpu/*.s", "internal/cpu/asm/*.go")
 
-	texts = []*Text{Planner, Shaders, Kernels, Products, Drivers, CPU}
+	texts = []*Text{Planner, Shaders, Kernels, Products, Drivers, WebGPU, CPU}
 )
 
 var common = []string{"planner/element/*.go", "internal/elemtype/*.go", "internal/encoding/*.go",

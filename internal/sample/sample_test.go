@@ -36,7 +36,7 @@ func TestDrawn(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Setenv(Variable, mode)
 			require.InDelta(t, want[0], len(drawn(one)), 150, "5 standard deviations")
-			require.InDelta(t, want[1], len(drawn(same)), 60)
+			require.InDelta(t, want[1], len(drawn(same)), 20)
 			require.Equal(t, drawn(one), drawn(one))
 		})
 	}
