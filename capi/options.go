@@ -32,7 +32,7 @@ func optionsOf(d *dispatch.Device, text *C.char) (planner.Options, error) {
 	}
 	if o.TypeB != nil {
 		if o.Options.TypeB = *o.TypeB; *o.TypeB == element.F32 && o.TypeA != element.F32 {
-			return o.Options, invalid("elements of B cannot be %s where those of A are %s", *o.TypeB, o.TypeA)
+			return o.Options, invalid("elements of B cannot be %s if those of A are %s", *o.TypeB, o.TypeA)
 		}
 	}
 	if o.Warmed {

@@ -11,9 +11,9 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// dressed is a problem of two rows and columns with all that an epilogue may have: rows 2 and
-// 0 of A, and 1 and 3 of C, as rowsOf says.
-func dressed() (planner.Batch, planner.Options) {
+// withEpilogue returns a problem of two rows and columns with all that an epilogue may have: rows 2 and 0 of
+// A, and 1 and 3 of C, as rowsOf says.
+func withEpilogue() (planner.Batch, planner.Options) {
 	m := planner.Matrix{LD: 2}
 	return planner.Batch{{M: 2, N: 2, K: 2, A: m, B: m, C: m, B2: m, RowsC: 2, Weights: 4}},
 		planner.Options{Epilogue: planner.Epilogue{Activation: planner.ReLU, Bias: true, Gated: true,
@@ -30,7 +30,7 @@ func rowsOf(t *testing.T, d *Device) *Buffer {
 func TestEpilogue(t *testing.T) {
 	ctx := t.Context()
 	d, _ := openFake(t)
-	batch, o := dressed()
+	batch, o := withEpilogue()
 	plan, err := d.Plan(ctx, batch, o)
 	require.NoError(t, err)
 	p, err := d.Prepare(ctx, plan)
@@ -97,7 +97,7 @@ func TestEpilogue(t *testing.T) {
 	}
 }
 
-// TestEpilogueOnHost: a device and a group take operands of all types with what an epilogue has beside.
+// TestEpilogueOnHost: a device and a group take operands of all types and of epilogues.
 func TestEpilogueOnHost(t *testing.T) {
 	d, _ := openFake(t)
 	g, _ := openFakes(t, 2)
@@ -128,7 +128,7 @@ func TestEpilogueOnHost(t *testing.T) {
 func hostEpilogue[T, U element.Number](t *testing.T, on Host) {
 	t.Helper()
 	ctx := t.Context()
-	batch, o := dressed()
+	batch, o := withEpilogue()
 	half, two := int32(math.Float32bits(0.5)), int32(math.Float32bits(2))
 	x := Slices[T, U]{A: as[T]([]float32{1, 2, 9, 9, 3, 4}), B: as[T]([]float32{1, 0, 0, -1}),
 		B2: as[T]([]float32{2, 0, 0, 2}), C: as[U]([]float32{9, 9, 9, 9, 9, 9, 9, 9}),
@@ -136,7 +136,7 @@ func hostEpilogue[T, U element.Number](t *testing.T, on Host) {
 	require.NoError(t, GEMM(ctx, on, batch, o, x))
 	want := []float32{9, 9, 2 * 3 * 6, 2 * 1 * -2, 9, 9, 0.5 * 1 * 2, 0.5 * 3 * -6}
 	require.Equal(t, want, floats(x.C))
-	x.Rows[2], x.Rows[0] = -1, 0 // one row more that nobody stores, and the same twice
+	x.Rows[2], x.Rows[0] = -1, 0 // one more row, which is not stored, and the same row twice
 	require.NoError(t, GEMM(ctx, on, batch, o, x))
 	require.Equal(t, want, floats(x.C))
 
@@ -161,7 +161,7 @@ func hostEpilogue[T, U element.Number](t *testing.T, on Host) {
 			_ *planner.Options, x *Slices[T, U]) {
 			x.Rows = x.Rows[:5]
 		},
-		"problem 0: beta 1 is not 0, and gated units read no C": func(b *planner.Problem,
+		"problem 0: beta 1 is not 0, but gated units do not read C": func(b *planner.Problem,
 			_ *planner.Options, _ *Slices[T, U]) {
 			b.Beta = 1
 		},
@@ -173,7 +173,7 @@ func hostEpilogue[T, U element.Number](t *testing.T, on Host) {
 			o *planner.Options, _ *Slices[T, U]) {
 			o.Epilogue.Activation = "id"
 		},
-		"operands on the host are not by pointers: use Plan, Prepare and Run": func(_ *planner.Problem,
+		"operands on the host cannot have addresses: use Plan, Prepare and Run": func(_ *planner.Problem,
 			o *planner.Options, _ *Slices[T, U]) {
 			o.Epilogue.Pointers.A = true
 		},
@@ -211,7 +211,7 @@ func TestEpilogueRagged(t *testing.T) {
 	require.EqualError(t, d.Run(ctx, run), "run 0: Bias is nil")
 }
 
-// TestEpilogueDepth: each group has a bias, weights and C of its own.
+// TestEpilogueDepth: each group has its own bias, weights and C.
 func TestEpilogueDepth(t *testing.T) {
 	ctx := t.Context()
 	d, _ := openFake(t)
@@ -232,11 +232,11 @@ func TestEpilogueDepth(t *testing.T) {
 	require.EqualError(t, d.Run(ctx, run), "run 0: Rows has 1 elements, the plan needs 2")
 }
 
-// TestEpilogueRecords: records say where each problem has what an epilogue needs, within the lengths.
+// TestEpilogueRecords: records say where each problem has the operands of its epilogue, within the lengths.
 func TestEpilogueRecords(t *testing.T) {
 	ctx := t.Context()
 	d, _ := openFake(t)
-	batch, o := dressed()
+	batch, o := withEpilogue()
 	r := planner.Ragged{Form: planner.Records, Groups: 2, M: 4, N: 2, K: 2, LenA: 6, LenB: 4, LenC: 8,
 		LenB2: 4, LenBias: 4, LenRows: 6}
 	p, err := d.PrepareRagged(ctx, r, o)

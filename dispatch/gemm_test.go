@@ -16,7 +16,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// as are numbers, which T has, as slices of T.
+// as converts numbers, which T can represent, to slices of T.
 func as[T element.Number](numbers []float32) []T {
 	out := make([]T, len(numbers))
 	if same, ok := any(out).([]float32); ok {
@@ -47,8 +47,8 @@ func gemmOf[T, U element.Number](ctx context.Context, h Host, batch planner.Batc
 	return GEMM(ctx, h, batch, o, Slices[T, U]{A: a, B: b, C: c})
 }
 
-// typedGEMM checks GEMM for a batch of which C has gaps and problems accumulate or not, in
-// slices longer than the batch needs.
+// typedGEMM checks GEMM for a batch whose C has gaps, with and without accumulation, in slices longer than
+// the batch needs.
 func typedGEMM[T, U element.Number](t *testing.T) {
 	t.Run(element.TypeOf[T]().String()+"/"+element.TypeOf[U]().String(), func(t *testing.T) {
 		d, err := Open(t.Context(), WithBackend("cpu"))
@@ -113,11 +113,11 @@ func TestGEMMMistakes(t *testing.T) {
 			call(planner.Options{TypeA: element.BF16}, half)},
 		{"another type of C", "the options have TypeC f16, but C is of f32",
 			call(planner.Options{TypeC: element.F16}, half)},
-		{"C of neither", "elements of C cannot be bf16 where those of A and B are f16",
+		{"C of neither", "elements of C cannot be bf16 if those of A and B are f16",
 			gemmOf(t.Context(), d, batch, planner.Options{}, half, half, other)},
-		{"C smaller than float32", "elements of C cannot be bf16 where those of A and B are f32",
+		{"C smaller than float32", "elements of C cannot be bf16 if those of A and B are f32",
 			gemmOf(t.Context(), d, batch, planner.Options{}, full, full, other)},
-		{"C of 8 bits", "elements of C cannot be e4m3 where those of A and B are e4m3",
+		{"C of 8 bits", "elements of C cannot be e4m3 if those of A and B are e4m3",
 			gemmOf(t.Context(), d, batch, planner.Options{}, eighth, eighth, eighth)},
 		{"short A", "problem 0", call(planner.Options{}, half[:3])},
 		{"unknown tile", "unknown tile", call(planner.Options{Tile: "x"}, half)},
@@ -132,21 +132,24 @@ func TestGEMMMistakes(t *testing.T) {
 	require.ErrorIs(t, gemmOf(ended, d, batch, planner.Options{}, half, half, full), context.Canceled)
 }
 
-// TestGEMMFaults: whatever call of the driver fails, c is as before and nothing is held, with an epilogue
-// too.
+// TestGEMMFaults: whichever call of the driver fails, c is unchanged and nothing is held, also with an
+// epilogue.
 func TestGEMMFaults(t *testing.T) {
 	type half = element.BFloat16
 	batch := small(t)
 	batch[0].Beta = 1
 	x := Slices[half, half]{A: as[half]([]float32{1, 2, 3, 4}), B: as[half]([]float32{1, 2, 3, 4})}
-	more, dressed := x, planner.Options{Epilogue: planner.Epilogue{Bias: true, GatherRows: 2}}
+	more, withEpilogue := x, planner.Options{Epilogue: planner.Epilogue{Bias: true, GatherRows: 2}}
 	more.Bias, more.Rows = as[half]([]float32{1, 2}), []int32{1, 0}
 	for _, c := range []struct {
 		o    planner.Options
 		x    Slices[half, half]
 		want []float32
 		more int // calls
-	}{{planner.Options{}, x, []float32{12, 16, 22, 30}, 8}, {dressed, more, []float32{21, 30, 15, 20}, 12}} {
+	}{
+		{planner.Options{}, x, []float32{12, 16, 22, 30}, 8},
+		{withEpilogue, more, []float32{21, 30, 15, 20}, 12},
+	} {
 		want := as[half]([]float32{5, 6, 7, 8})
 		for n := 0; ; n++ {
 			d, f := openFake(t)
@@ -168,7 +171,7 @@ func TestGEMMFaults(t *testing.T) {
 	}
 }
 
-// broken is a device in the host's memory whose Wait fails when all is computed.
+// broken is a device in host memory whose Wait fails after all is computed.
 type broken struct {
 	backend.InHost
 	err error
@@ -192,7 +195,7 @@ func (b *brokenDriver) Open(ctx context.Context, index int) (driver.Device, erro
 	return b.device, err
 }
 
-// Where results are taken from the device's own memory, C too is as before until nothing can fail any more.
+// If results are in the device's own memory, C too is unchanged until nothing can fail.
 func TestGEMMInHostMemory(t *testing.T) {
 	f := &brokenDriver{Driver: cpu.Driver()}
 	d, err := Open(t.Context(), WithDriver(f))

@@ -13,7 +13,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// experts is a layer of three experts with up to 4 rows together, each 2 x 2.
+// experts returns a layer of three experts with up to 4 rows together, each 2 x 2.
 func experts() planner.Ragged {
 	return planner.Ragged{Form: planner.EndsOfRows, Groups: 3, M: 4, N: 2, K: 2,
 		A: planner.Matrix{LD: 2}, B: planner.Matrix{LD: 2}, C: planner.Matrix{LD: 2}, StrideB: 4}
@@ -70,7 +70,7 @@ func TestRagged(t *testing.T) {
 	require.NoError(t, plain.Status(ctx), "not ragged")
 }
 
-// The words of a buffer are int32 and float32 alike.
+// A buffer holds words of int32 and of float32.
 func TestInt32(t *testing.T) {
 	ctx := t.Context()
 	d, _ := openFake(t)
@@ -140,7 +140,7 @@ func TestRaggedRefuses(t *testing.T) {
 			"ragged batch: problem 0: ldc 1 < row length 2", ErrInvalid},
 		"schedule": {
 			one(d.PrepareRagged(ctx, experts(), planner.Options{Schedule: planner.ScheduleLPT})),
-			"ragged batch: schedules and rules of the caller's choice need sizes that the host knows",
+			"ragged batch: a forced schedule or rule needs sizes that the host knows",
 			ErrInvalid},
 		"tile": {one(d.PrepareRagged(ctx, experts(), planner.Options{Tile: "huge"})),
 			"", ErrInvalid},
@@ -161,7 +161,7 @@ func TestRaggedRefuses(t *testing.T) {
 	require.ErrorIs(t, l.Status(ctx), ErrClosed)
 }
 
-// A call of Status waits for another, or for its context.
+// A call of Status waits for another one, or for its context.
 func TestStatusWaits(t *testing.T) {
 	d, f := openFake(t)
 	l := newLayer(t, d)
@@ -175,7 +175,7 @@ func TestStatusWaits(t *testing.T) {
 	require.NoError(t, l.Status(t.Context()))
 }
 
-// Runs, updates of others, and calls of Status at the same time.
+// Concurrent runs, updates of other programs, and calls of Status.
 func TestRaggedConcurrently(t *testing.T) {
 	ctx := t.Context()
 	d, _ := openFake(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// drawn are so many numbers of a type, and their bits where it has fewer than 32.
+// drawn returns numbers of a type, and their bits if the type has fewer than 32.
 func drawn(of element.Type, n int) (numbers []float32, bits []uint16) {
 	numbers, bits = make([]float32, n), make([]uint16, n)
 	reference.UniformOf(of, rand.New(rand.NewPCG(uint64(n), 0)), numbers)
@@ -28,7 +28,7 @@ func drawn(of element.Type, n int) (numbers []float32, bits []uint16) {
 	return numbers, bits
 }
 
-// bytesOf are bits of 8.
+// bytesOf returns 8-bit values.
 func bytesOf(bits []uint16) []uint8 {
 	all := make([]uint8, len(bits))
 	for i, x := range bits {
@@ -90,7 +90,7 @@ func TestTypedRun(t *testing.T) {
 	}
 }
 
-// narrowMoves are the copies of elements of 16 bits, or of 8.
+// narrowMoves are the copies of 16-bit or 8-bit elements.
 type narrowMoves[T bits] struct {
 	of          element.Type
 	write, read func(ctx context.Context, b *Buffer, offset int, data []T) error
@@ -139,7 +139,7 @@ func (m narrowMoves[T]) testRanges(t *testing.T) {
 	}
 }
 
-// What is more than a piece moves whole, and no more than it.
+// A copy larger than a piece is complete, and writes nothing beyond it.
 func TestManyBits(t *testing.T) {
 	t.Run("16", ofHalves.testMany)
 	t.Run("8", ofBytes.testMany)
@@ -203,8 +203,8 @@ func TestTypedMistakes(t *testing.T) {
 		"has elements of f32, not of 16 bits":    Write(ctx, full, 0, make([]uint16, 1)),
 		"2 elements from 3 on, in a buffer of 4": Read(ctx, half, 3, make([]uint16, 2)),
 		"has no kernels for elements of f16":     refused,
-		"C cannot be f16 where those of A and B": typed(element.BF16, element.F16),
-		"C cannot be bf16 where those of A":      typed(element.F32, element.BF16),
+		"C cannot be f16 if those of A and B":    typed(element.BF16, element.F16),
+		"C cannot be bf16 if those of A":         typed(element.F32, element.BF16),
 		"unknown element types 9, 0 and 0":       typed(9, 0),
 		"the options have TypeA bf16, but A is": gemmOf[float32, float32](ctx, d, batch, bf16, nil, nil,
 			nil),

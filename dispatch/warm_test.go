@@ -18,7 +18,7 @@ func TestWarm(t *testing.T) {
 	require.Zero(t, d.Warmed().Len())
 	_, err := d.Plan(t.Context(), small(t), planner.Options{Kernels: d.Warmed()})
 	require.ErrorIs(t, err, ErrInvalid)
-	require.ErrorContains(t, err, "no tile: not all its kernels")
+	require.ErrorContains(t, err, "no tile: kernels for these options")
 	_, err = d.PrepareRagged(t.Context(), experts(), planner.Options{Kernels: d.Warmed()})
 	require.ErrorIs(t, err, ErrInvalid)
 
@@ -45,7 +45,7 @@ func TestWarm(t *testing.T) {
 	require.NoError(t, err)
 	transposed, err := planner.Pack(planner.Problem{M: 2, N: 2, K: 2, TransA: true})
 	require.NoError(t, err)
-	require.ErrorContains(t, p.Update(t.Context(), transposed), "no tile: not all its kernels")
+	require.ErrorContains(t, p.Update(t.Context(), transposed), "no tile: kernels for these options")
 
 	require.NoError(t, d.Warm(t.Context(), WarmOptions{}))
 	require.Same(t, warmed, d.Warmed(), "there is no more")
@@ -63,7 +63,7 @@ func TestWarm(t *testing.T) {
 func TestWarmEnds(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		end  func(d *Device, cancel func()) error // of the tenth kernel
+		end  func(d *Device, cancel func()) error // called for the tenth kernel
 		want error
 	}{
 		{"context", func(_ *Device, cancel func()) error { cancel(); return nil }, context.Canceled},
@@ -100,7 +100,7 @@ func TestWarmEnds(t *testing.T) {
 	}
 }
 
-// Calls at the same time add to one set, and plans are made meanwhile.
+// Concurrent calls add to one set, and plans can be made meanwhile.
 func TestWarmTogether(t *testing.T) {
 	d, _ := openFake(t)
 	var group sync.WaitGroup

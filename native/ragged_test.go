@@ -19,8 +19,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// raggedJob is sizes that launches of a kernel have one after the other, and the memory of
-// the plan before and after them.
+// raggedJob has the sizes of consecutive launches of a kernel, and the memory of the plan before and after
+// them.
 type raggedJob struct {
 	name         string
 	kernel       encoding.Kernel
@@ -43,7 +43,7 @@ func (f *jobFile) raggedJob(j *raggedJob) {
 	f.put(sizes, j.before)
 }
 
-// runRagged runs the jobs and compares the memory of each plan, all of it.
+// runRagged runs the jobs and compares all memory of each plan.
 func (e emulator) runRagged(dir string, jobs []*raggedJob) error {
 	results, err := e.results(dir, func(in *jobFile) {
 		in.put(uint32(len(jobs)))
@@ -70,28 +70,27 @@ func (e emulator) runRagged(dir string, jobs []*raggedJob) error {
 	return nil
 }
 
-// untouched is what memory has that no kernel wrote.
+// untouched fills memory that no kernel has written.
 const untouched = 0xdeadbeef
 
 // alwaysFew is a fill with which all groups take the second kernel.
 const alwaysFew = math.MaxUint32
 
-// newRaggedJob plans, but for what tests draw: how many thread groups make items, and
-// for how many workers.
+// newRaggedJob plans, and draws how many thread groups make items, and for how many workers.
 func newRaggedJob(t *testing.T, rng *rand.Rand, r planner.Ragged, entries uint16, name string,
 	sets ...[]int32) *raggedJob {
 	t.Helper()
-	return newDressedJob(t, rng, r, planner.Epilogue{}, entries, name, sets...)
+	return newEpilogueJob(t, rng, r, planner.Epilogue{}, entries, name, sets...)
 }
 
-// newDressedJob is newRaggedJob with an epilogue.
-func newDressedJob(t *testing.T, rng *rand.Rand, r planner.Ragged, e planner.Epilogue, entries uint16,
+// newEpilogueJob is newRaggedJob with an epilogue.
+func newEpilogueJob(t *testing.T, rng *rand.Rand, r planner.Ragged, e planner.Epilogue, entries uint16,
 	name string, sets ...[]int32) *raggedJob {
 	t.Helper()
 	return newJobWithin(t, rng, r, e, drawExtent(rng, &r), entries, name, sets...)
 }
 
-// newJobWithin is newDressedJob with an extent.
+// newJobWithin is newEpilogueJob with an extent.
 func newJobWithin(t *testing.T, rng *rand.Rand, r planner.Ragged, e planner.Epilogue, extent int,
 	entries uint16, name string, sets ...[]int32) *raggedJob {
 	t.Helper()
@@ -137,12 +136,12 @@ func newJobWithin(t *testing.T, rng *rand.Rand, r planner.Ragged, e planner.Epil
 		if refused >= 0 && j.want[encoding.StatusWord] == 0 {
 			j.want[encoding.StatusWord] = uint32(refused + 1)
 		}
-		drivertest.DealDressed(j.want, batch, e).Put(j.want)
+		drivertest.DealEpilogue(j.want, batch, e).Put(j.want)
 	}
 	return j
 }
 
-// drawExtent is all of the bound of most jobs.
+// drawExtent returns the whole bound for most jobs.
 func drawExtent(rng *rand.Rand, r *planner.Ragged) int {
 	bound := map[planner.RaggedForm]int{planner.EndsOfRows: r.M, planner.EndsOfDepth: r.K}[r.Form]
 	if bound == 0 || rng.IntN(3) > 0 {
@@ -159,7 +158,7 @@ func refusedOf(r *planner.Ragged, sizes []int32) int {
 var raggedForms = []planner.RaggedForm{planner.EndsOfRows, planner.EndsOfDepth, planner.Records}
 
 // fewGroups are sizes of 7 groups, right and wrong, for the kernels of some numbers of entries.
-// Transpositions take turns.
+// Transpositions alternate.
 func fewGroups(t *testing.T, entries ...uint16) (jobs []*raggedJob) {
 	t.Helper()
 	for _, form := range raggedForms {
@@ -180,7 +179,7 @@ func fewGroups(t *testing.T, entries ...uint16) (jobs []*raggedJob) {
 				r := batch()
 				jobs = append(jobs, newRaggedJob(t, rng, r, n, name, drivertest.RaggedSizes(t, &r)[name]))
 			}
-			// One after the other: the first that refuses a group decides what is told.
+			// The order matters: the first refused group decides what is reported.
 			rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 			var sets [][]int32
 			for _, name := range names[:4] {
@@ -202,8 +201,7 @@ func fewGroups(t *testing.T, entries ...uint16) (jobs []*raggedJob) {
 	return jobs
 }
 
-// wrongEnds are ends of 7 groups, right and wrong, where so much is there as extents from 1 to the bound say,
-// with each rest.
+// wrongEnds are ends of 7 groups, right and wrong, with extents from 1 to the bound, with each rest.
 func wrongEnds(t *testing.T, entries ...uint16) (jobs []*raggedJob) {
 	t.Helper()
 	const bound = 40
@@ -230,7 +228,7 @@ func wrongEnds(t *testing.T, entries ...uint16) (jobs []*raggedJob) {
 }
 
 // epilogueGroups are sizes of 7 groups for the kernels with an epilogue of some numbers of entries: for the
-// fewest with any epilogue, for others with those that have most.
+// fewest entries with any epilogue, for others with the largest epilogues.
 func epilogueGroups(t *testing.T, entries ...uint16) (jobs []*raggedJob) {
 	t.Helper()
 	for _, form := range raggedForms {
@@ -245,17 +243,17 @@ func epilogueGroups(t *testing.T, entries ...uint16) (jobs []*raggedJob) {
 				}
 				transA, transB := rng.IntN(2) == 0, rng.IntN(2) == 0
 				e := epilogues(transA)[i]
-				r := drivertest.DressRagged(drivertest.RaggedBatches(transA, transB)[form], e)
-				all := drivertest.DressedSizes(t, &r, e)
+				r := drivertest.RaggedWithEpilogue(drivertest.RaggedBatches(transA, transB)[form], e)
+				all := drivertest.EpilogueSizes(t, &r, e)
 				for _, name := range slices.Sorted(maps.Keys(all)) {
-					jobs = append(jobs, newDressedJob(t, rng, r, e, n, name, all[name]))
+					jobs = append(jobs, newEpilogueJob(t, rng, r, e, n, name, all[name]))
 				}
 				for draw := range 5 {
 					bad := slices.Clone(all[[]string{"some", "good"}[form/planner.Records]])
 					for range 1 + rng.IntN(3) {
 						bad[rng.IntN(len(bad))] = int32(rng.Uint32() >> rng.IntN(32))
 					}
-					jobs = append(jobs, newDressedJob(t, rng, r, e, n, fmt.Sprint("any bits ", draw), bad))
+					jobs = append(jobs, newEpilogueJob(t, rng, r, e, n, fmt.Sprint("any bits ", draw), bad))
 				}
 			}
 		}
@@ -275,18 +273,19 @@ func blockGroups(t *testing.T, entries ...uint16) (jobs []*raggedJob) {
 			rng := rand.New(rand.NewPCG(uint64(i), uint64(n)+5))
 			rows, records, good := drivertest.RaggedOfBlocks(t, e)
 			for _, sizes := range drivertest.RaggedEnds(150) {
-				jobs = append(jobs, newDressedJob(t, rng, rows, e, n, "ends", sizes[:5]))
+				jobs = append(jobs, newEpilogueJob(t, rng, rows, e, n, "ends", sizes[:5]))
 			}
 			for name, sizes := range drivertest.ChangedRecords(rng, good) {
-				jobs = append(jobs, newDressedJob(t, rng, records, e, n, fmt.Sprint("records ", name), sizes))
+				jobs = append(jobs,
+					newEpilogueJob(t, rng, records, e, n, fmt.Sprint("records ", name), sizes))
 			}
-			jobs = append(jobs, newDressedJob(t, rng, records, e, n, "records", good))
+			jobs = append(jobs, newEpilogueJob(t, rng, records, e, n, "records", good))
 		}
 	}
 	return jobs
 }
 
-// tallRecords have more rows than 16 bits tell, and one too many with the second.
+// tallRecords have more rows than fit in 16 bits, and one too many with the second.
 func tallRecords(t *testing.T, rng *rand.Rand, kernel uint16) *raggedJob {
 	t.Helper()
 	const rows = 70_000
@@ -300,7 +299,7 @@ func tallRecords(t *testing.T, rng *rand.Rand, kernel uint16) *raggedJob {
 	return newRaggedJob(t, rng, r, kernel, "tall", sizes)
 }
 
-// manyGroups are sizes of so many entries, and the same with a last group that does not fit.
+// manyGroups are sizes of that many entries, and the same with a last group that does not fit.
 func manyGroups(t *testing.T, entries int, kernel uint16) (jobs []*raggedJob) {
 	t.Helper()
 	for _, form := range raggedForms {
@@ -313,10 +312,10 @@ func manyGroups(t *testing.T, entries int, kernel uint16) (jobs []*raggedJob) {
 		if form == planner.Records {
 			sizes = dealtRecords(t, rng, &r)
 			beyond = slices.Clone(sizes)
-			beyond[encoding.RecordM]++ // so that with the last there are too many rows
+			beyond[encoding.RecordM]++ // with the last there are too many rows
 		} else {
 			bound := 10 * entries
-			if form == planner.EndsOfRows { // of which many and few take different tiles
+			if form == planner.EndsOfRows { // many and few take different tiles
 				bound *= 10
 				r.M, r.N = bound, 60
 			} else {
@@ -336,7 +335,7 @@ func manyGroups(t *testing.T, entries int, kernel uint16) (jobs []*raggedJob) {
 	return jobs
 }
 
-// dealtRecords are right for a batch, which they use up.
+// dealtRecords are right for a batch, and use up its bounds.
 func dealtRecords(t *testing.T, rng *rand.Rand, r *planner.Ragged) []int32 {
 	t.Helper()
 	problems := make([]planner.Problem, r.Groups)
@@ -346,7 +345,7 @@ func dealtRecords(t *testing.T, rng *rand.Rand, r *planner.Ragged) []int32 {
 			K: rng.IntN(1 + rng.IntN(r.K)), Beta: float32(rng.IntN(2))}
 		r.M += problems[i].M
 	}
-	r.M, problems[r.Groups-1].M = r.M-problems[r.Groups-1].M+1, 1 // one row too many is its own
+	r.M, problems[r.Groups-1].M = r.M-problems[r.Groups-1].M+1, 1 // its own row is one too many
 	batch, err := planner.Pack(problems...)
 	require.NoError(t, err)
 	r.LenA, r.LenB, r.LenC = batch.Extent()
@@ -355,7 +354,7 @@ func dealtRecords(t *testing.T, rng *rand.Rand, r *planner.Ragged) []int32 {
 	return sizes
 }
 
-// testRagged runs kernels that make items in an emulator, with the jobs that are drawn.
+// testRagged runs kernels that make items in an emulator, with a sample of the jobs.
 func testRagged(t *testing.T, s sanitizer, jobs func(*testing.T) []*raggedJob) {
 	compiled(t)
 	require.NoError(t, runRagged(t, mutant{}, s, slices.DeleteFunc(jobs(t), func(j *raggedJob) bool {
@@ -370,7 +369,7 @@ func runRagged(t *testing.T, m mutant, s sanitizer, jobs []*raggedJob) error {
 	return e.runRagged(source, jobs)
 }
 
-// TestRaggedEmulated runs each of these kernels in orders of its threads, and compares all
+// TestRaggedEmulated runs each of these kernels in several orders of its threads, and compares everything
 // that they may write.
 func TestRaggedEmulated(t *testing.T) {
 	testRagged(t, plain, func(t *testing.T) []*raggedJob {
@@ -391,8 +390,8 @@ func TestRaggedEmulated(t *testing.T) {
 	})
 }
 
-// TestRaggedInBounds runs them with AddressSanitizer, to which sizes and the memory of the
-// plan are arrays of their own: a sample, since that takes several times as long.
+// TestRaggedInBounds runs a sample of them with AddressSanitizer, which sees sizes and the memory of the
+// plan as separate arrays. It takes several times as long.
 func TestRaggedInBounds(t *testing.T) {
 	testRagged(t, address, func(t *testing.T) []*raggedJob {
 		jobs := slices.Concat(fewGroups(t, encoding.RaggedEntries[0]),
@@ -407,8 +406,7 @@ func TestRaggedInBounds(t *testing.T) {
 	})
 }
 
-// TestRaggedWithoutRaces runs them with ThreadSanitizer, the smallest and the one that is
-// for any number.
+// TestRaggedWithoutRaces runs the smallest and the most general of them with ThreadSanitizer.
 func TestRaggedWithoutRaces(t *testing.T) {
 	testRagged(t, thread, func(t *testing.T) []*raggedJob {
 		return slices.Concat(fewGroups(t, 256), manyGroups(t, 256, 256),

@@ -6,29 +6,28 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// arithmetic says which of a device's kernels multiply, and so at which rates: those of a compute mode, or
-// those that multiply elements of fewer bits as they are. The rest is what all problems of a plan have in
-// common.
+// arithmetic selects the kernels that multiply, and so their rates: the kernels of a compute mode, or those
+// that multiply narrow elements natively. The other fields hold what all problems of a plan share.
 type arithmetic struct {
-	compute Compute // of elements of 32 bits, which others become unless there are bits
-	bits    int     // of an element of B, below 32; 0: kernels of elements of 32 bits multiply
-	aligned bool    // with bits: rows of A and B begin with 16 bytes, and bytes run along K
-	words   bool    // by WGSL: C has 16 bits
-	direct  bool    // by WGSL: B goes from memory to registers
+	compute Compute // mode of fp32 kernels; they also multiply narrow elements, converted, if bits is 0
+	bits    int     // bits of an element of B, if narrow kernels multiply; 0: fp32 kernels do
+	aligned bool    // with bits: rows of A and B are aligned, and bytes are K-major
+	words   bool    // WGSL: C has a 16-bit type
+	direct  bool    // WGSL: B goes from memory to registers
 }
 
 func (a arithmetic) narrow() bool { return a.bits > 0 }
 
-// tf32 reports whether a tile shape has one tf32 product in place of three.
+// tf32 reports whether kernels of the shape use one tf32 product in place of three.
 func (a arithmetic) tf32(s *tile.Shape) bool { return a.compute == ComputeTF32 && s.Unit.Tensor() }
 
-// arithmetic is that of plans on a device. fast: what fast says of all problems, or Ragged.fast.
+// arithmetic returns the arithmetic of a device's plans. fast is allFast of the batch, or Ragged.fast.
 func (o *Options) arithmetic(d *Device, fast bool) arithmetic {
 	switch f := d.family(); {
 	case f.direct:
 		return arithmetic{compute: o.Compute, words: o.TypeC != element.F32, direct: fast}
 	case o.Compute == ComputeTF32 && o.withEpilogue(d):
-		return arithmetic{compute: ComputeF32Emulated} // there are no others with an epilogue
+		return arithmetic{compute: ComputeF32Emulated} // epilogues have no tf32 kernels
 	case o.TypeA == element.F32 || !f.narrow:
 		return arithmetic{compute: o.Compute}
 	case o.Epilogue.group() > 0:
@@ -37,7 +36,7 @@ func (o *Options) arithmetic(d *Device, fast bool) arithmetic {
 	return arithmetic{bits: 8 * o.TypeA.Bytes(), aligned: fast}
 }
 
-// allFast reports whether all problems are as fast says.
+// allFast reports whether fast holds for every problem.
 func (o *Options) allFast(d *Device, b Batch) bool {
 	f := d.family()
 	for i := range b {
@@ -48,9 +47,9 @@ func (o *Options) allFast(d *Device, b Batch) bool {
 	return true
 }
 
-// fast reports whether a problem has what the faster kernels of the device need. Those of CUDA and HIP need
-// elements of fewer bits in rows that begin with 16 bytes, and bytes along K. Those of WGSL that take B to
-// registers need a launch with vector loads, or B of 4 bits.
+// fast reports whether a problem allows the faster kernels of the device. CUDA and HIP need narrow elements
+// in aligned rows, and K-major bytes. WGSL kernels that load B to registers need a launch with vector loads,
+// or 4-bit B.
 func (o *Options) fast(f *family, q *Problem) bool {
 	if f.direct {
 		return likeMeasured(q.M, q.K) && (o.Epilogue.group() > 0 || o.vectorTile(q))
@@ -59,40 +58,40 @@ func (o *Options) fast(f *family, q *Problem) bool {
 		(!o.Epilogue.Gated || q.B2.aligned(o.vector()))
 }
 
-// likeMeasured: a problem of such sizes is like those that tile.Rates.Direct was measured with. With more
-// rows B comes from the cache again for each row of tiles. With a short K workers begin and end longer than
-// they read.
+// likeMeasured reports whether tile.Rates.Direct was measured with similar sizes. With more rows, every row
+// of tiles reads B from the cache again. With a short K, workers spend more time starting and ending than
+// reading.
 func likeMeasured(m, k int) bool {
 	const most, least = 24, 512
 	return m <= most && k >= least
 }
 
-// Fits reports whether a workgroup of the tile can run on the device and may run with the options' types and
-// compute mode, at least where rows are aligned. Thread counts above the device's limit are no obstacle:
-// kernels then give each thread more outputs.
+// Fits reports whether the device can run workgroups of the tile with the types and compute mode of the
+// options, at least if rows are aligned. A tile with more threads than the device allows fits: its kernels
+// give each thread more outputs.
 func (d *Device) Fits(s *tile.Shape, o Options) bool {
 	fits := func(fast bool) bool { return d.refuse(s, o.arithmetic(d, fast), o.withEpilogue(d)) == nil }
 	return fits(false) || fits(true)
 }
 
-// refuse says why a tile does not fit.
+// refuse returns the reason why a tile does not fit, or nil.
 func (d *Device) refuse(s *tile.Shape, a arithmetic, withEpilogue bool) error {
 	k := d.Kernel(s)
 	switch {
 	case k == nil && s.Unit.Tensor():
-		return invalid.Errorf("tile %v needs tensor cores (%s), which device %s has not", s, s.Unit, d.Name)
+		return invalid.Errorf("tile %v needs tensor cores (%s), but device %s has none", s, s.Unit, d.Name)
 	case k == nil:
-		return invalid.Errorf("tile %v: device %s has no kernels of it", s, d.Name)
+		return invalid.Errorf("tile %v: device %s has no kernels for it", s, d.Name)
 	case withEpilogue && !k.Epilogues:
-		return invalid.Errorf("tile %v: device %s has no kernels of it for epilogues", s, d.Name)
+		return invalid.Errorf("tile %v: device %s has no kernels with an epilogue", s, d.Name)
 	case a.bits == 8 && !a.aligned && s.Aligned:
-		return invalid.Errorf("tile %v: device %s has no kernels of it for elements of 8 bits, "+
-			"but along K in rows that begin with 16 bytes", s, d.Name)
+		return invalid.Errorf("tile %v: device %s has kernels for 8-bit elements "+
+			"only in aligned rows and K-major", s, d.Name)
 	case a.narrow() && !k.takes(a):
-		return invalid.Errorf("tile %v: device %s has no kernels of it for elements of %d bits",
+		return invalid.Errorf("tile %v: device %s has no kernels for %d-bit elements",
 			s, d.Name, a.bits)
 	case !a.narrow() && s.NarrowOnly:
-		return invalid.Errorf("tile %v: device %s has kernels of it for elements of 16 bits alone", s, d.Name)
+		return invalid.Errorf("tile %v: device %s has kernels for 16-bit elements only", s, d.Name)
 	case s.Unit.Tensor() && a.compute == ComputeF32:
 		return invalid.Errorf("tile %v uses tensor cores, compute mode %s does not allow them", s, a.compute)
 	case k.Shared > d.GroupShared:

@@ -2,9 +2,8 @@ package planner
 
 import "github.com/batchgemm/batchgemm/internal/encoding"
 
-// dealBatched gives a worker consecutive tiles until it has its share of K
-// steps: fewer, fuller workers for many tiny tiles (the batching of Li et al.
-// 2019).
+// dealBatched gives a worker consecutive tiles until it has its share of K steps. Many tiny tiles so make
+// fewer and fuller workers (the batching of Li et al. 2019).
 func dealBatched(p *builder, g *group) error {
 	share := p.model.batchSteps(g.id, g.load)
 	var held int64
@@ -20,8 +19,8 @@ func dealBatched(p *builder, g *group) error {
 	return err
 }
 
-// batchSteps is the share of a worker under dealBatched: as many steps as the
-// longest tile has, or as leave two workers for every place on the device.
+// batchSteps returns the share of a worker under dealBatched, in K steps: the steps of the longest tile, or
+// more if that still leaves two workers for every place on the device.
 func (m *model) batchSteps(id tileID, l load) int64 {
 	d := m.device
 	share := max(int64(l.longest), ceilDiv(int64(l.steps), int64(2*m.tiles[id].resident)))

@@ -13,14 +13,14 @@ import (
 
 var byBlocks = Epilogue{ScaleA: PerBlock, ScaleB: PerBlock}
 
-// blocksDevice is one that takes scales of blocks.
+// blocksDevice returns a device that supports scales of blocks.
 func blocksDevice(t *testing.T) *Device {
 	d := clone(device(t, "lavapipe"))
 	d.Blocks = true
 	return d
 }
 
-// No tile, and no K step, has a part in two blocks.
+// No tile and no K step spans two blocks.
 func TestBlocksHaveWholeTiles(t *testing.T) {
 	for _, s := range tile.Table() {
 		require.Zero(t, encoding.Block%s.TN, s.Name)
@@ -37,8 +37,8 @@ func TestBlockItems(t *testing.T) {
 		name  string
 		e     Epilogue
 		rows  int       // ExtentRows
-		first [2]uint32 // the words with scales of the tile's row 0 and column 0, and
-		last  [2]uint32 // of row 64 and column 192
+		first [2]uint32 // words with scales of the tile's row 0 and column 0
+		last  [2]uint32 // and of row 64 and column 192
 	}{
 		{"blocks", byBlocks, 5006, [2]uint32{1000, 5000}, [2]uint32{1192, 5003}},
 		{"gathered", Epilogue{ScaleA: PerBlock, ScaleB: PerBlock, GatherRows: 2000}, 9070,
@@ -88,11 +88,11 @@ func TestBlockMistakes(t *testing.T) {
 	}{
 		{"good", scaledOptions(byBlocks), func(*Problem) {}, ""},
 		{"of A alone", scaledOptions(Epilogue{ScaleA: PerBlock}), func(*Problem) {},
-			`scales of blocks are of A and B both, not "block" of A and "" of B`},
+			`scales of blocks need both A and B, not "block" of A and "" of B`},
 		{"of B alone", scaledOptions(Epilogue{ScaleA: PerRow, ScaleB: PerBlock}), func(*Problem) {},
-			`scales of blocks are of A and B both, not "row" of A and "block" of B`},
+			`scales of blocks need both A and B, not "row" of A and "block" of B`},
 		{"int8", int8s, func(*Problem) {},
-			"scales of blocks are for elements of e4m3, not int8, whose sums over all of K are whole"},
+			"scales of blocks are for elements of e4m3, not int8: its sums over all of K are exact"},
 		{"bf16", halves, func(*Problem) {}, "scales of blocks are for elements of e4m3, not bf16"},
 		{"scales of A", scaledOptions(byBlocks), func(p *Problem) { p.ScaleA = -1 },
 			"problem 0: scales of A offset -1 is negative"},
@@ -135,7 +135,7 @@ func TestRaggedBlocks(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		e       Epilogue
-		a, b, n int // where the scales of the last group are, and the words of Rows
+		a, b, n int // words of the last group's scales, and the length of Rows
 	}{
 		{"rows", byBlocks, 109, 1012, 1018},
 		{"gathered, gated", Epilogue{ScaleA: PerBlock, ScaleB: PerBlock, GatherRows: 20, Gated: true}, 100,
@@ -152,7 +152,7 @@ func TestRaggedBlocks(t *testing.T) {
 	}
 	r.Form = EndsOfDepth
 	_, err := New(blocksDevice(t)).PlanRagged(r, scaledOptions(byBlocks))
-	require.EqualError(t, err, "ragged batch: scales of blocks need a K that the host knows, or records")
+	require.EqualError(t, err, "ragged batch: scales of blocks need records, or a K that the host knows")
 
 	records := Ragged{Form: Records, Groups: 1, M: 10, N: 130, K: 300, LenA: 5000, LenB: 50000, LenC: 2000,
 		LenRows: 50}

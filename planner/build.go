@@ -11,40 +11,41 @@ import (
 	"github.com/batchgemm/batchgemm/planner/internal/radix"
 )
 
-// Planner makes plans for one device. It keeps what it derives from the device, and
-// memory, from one plan to the next. It is safe for concurrent use; calls at the same time
-// have memory of their own.
+// Planner makes plans for one device. It keeps memory, and what it derives from the device, between plans.
+// It is safe for concurrent use: concurrent calls use separate memory.
 type Planner struct {
 	device *Device
 	room   func(bytes int64) error // see Within
-	idle   atomic.Pointer[builder] // of the last call; nil while one uses it
+	idle   atomic.Pointer[builder] // builder of the last call; nil while a call uses it
 }
 
-// New returns a planner for a device, of which it keeps a copy. Plan says what is wrong
-// with a device that does not pass Check.
+// New returns a planner for a copy of the device. Plan reports what is wrong with a device that does not
+// pass Check.
 func New(d *Device) *Planner {
 	own := *d
 	own.Kernels = slices.Clone(d.Kernels)
 	return &Planner{device: &own}
 }
 
-// Within has the planner ask before it takes memory: room is called with how many bytes more a plan takes,
-// where these are 1 MiB and more, and its error ends planning. It returns the planner, which has made no plan
-// yet. Encoded a plan takes about as much again, of which Plan.Words tells.
+// Within makes the planner ask before it takes 1 MiB of memory or more: it calls room with the number of
+// bytes, and an error of room ends planning. Call Within before the first plan. It returns the planner. The
+// encoded plan needs about as much memory again; Plan.Words has its length.
 func (p *Planner) Within(room func(bytes int64) error) *Planner {
 	p.room = room
 	return p
 }
 
-// Device is the planner's copy of its device.
+// Device returns the planner's copy of its device.
 func (p *Planner) Device() *Device { return p.device }
 
-// Plan plans a batch. It fails with a *ProblemError when the batch does not pass Check, or
-// when a problem's leading dimension is too large for the device to bind one tile; when
-// the device or the options do not pass Check, or ask for a tile that the device has not;
-// when the batch has too many tiles; and when a custom schedule does not deal every K step
-// once. All these wrap ErrInvalid. It ends with ctx's error within milliseconds after ctx does, unless
-// a custom schedule takes longer.
+// Plan plans a batch. These mistakes are errors that wrap ErrInvalid:
+//   - The batch does not pass Check, or the device cannot bind one tile of a problem with a large leading
+//     dimension (*ProblemError).
+//   - The device or the options do not pass Check, or the device has no such tile.
+//   - The batch has too many tiles.
+//   - A custom schedule does not deal every K step once.
+//
+// When ctx ends, Plan returns its error within milliseconds, unless a custom schedule takes longer.
 func (p *Planner) Plan(ctx context.Context, b Batch, o Options) (*Plan, error) {
 	plan := new(Plan)
 	if err := p.Replan(ctx, plan, b, o); err != nil {
@@ -53,17 +54,17 @@ func (p *Planner) Plan(ctx context.Context, b Batch, o Options) (*Plan, error) {
 	return plan, nil
 }
 
-// Replan replaces a plan by the plan of another batch and reuses its memory: once
-// planner and plan have seen a batch of that size, nothing is allocated, unless a custom
-// schedule deals. It fails as Plan does; the plan is that of no problems then.
+// Replan replaces a plan by the plan of another batch and reuses its memory. Once planner and plan have seen
+// a batch of that size, it allocates nothing, unless a custom schedule deals. It fails as Plan does; the
+// plan then has no problems.
 func (p *Planner) Replan(ctx context.Context, plan *Plan, b Batch, o Options) error {
 	return p.into(ctx, plan, b, o, (*builder).whole)
 }
 
-// planning makes a plan of a batch and options that pass their checks.
+// planning makes a plan of a batch and options that passed their checks.
 type planning func(*builder, Batch, Options) error
 
-// into has a builder make a plan, which is that of no problems if that fails.
+// into makes a plan with an idle builder. If that fails, the plan has no problems.
 func (p *Planner) into(ctx context.Context, plan *Plan, b Batch, o Options, with planning) error {
 	builder := p.take()
 	defer p.give(builder)
@@ -78,7 +79,7 @@ func (p *Planner) into(ctx context.Context, plan *Plan, b Batch, o Options, with
 	return err
 }
 
-// take returns a builder that nobody uses.
+// take returns a builder that no other call uses.
 func (p *Planner) take() *builder {
 	if b := p.idle.Swap(nil); b != nil {
 		return b
@@ -91,9 +92,9 @@ func (p *Planner) give(b *builder) {
 	p.idle.Store(b)
 }
 
-// builder makes one plan after the other.
+// builder makes plans, one at a time.
 type builder struct {
-	*Plan  // the one being made
+	*Plan  // the plan in progress
 	ctx    context.Context
 	gone   int                     // see went
 	budget func(bytes int64) error // see Planner.Within
@@ -102,25 +103,25 @@ type builder struct {
 
 	schedule *schedule // that the options ask for; nil: the cheapest
 	choice   []tileID  // per problem
-	classes  classes   // of chooseByCost, as the next
-	pieces   []pieces  // by cut, of one class
-	uniform  []load    // by cut, of one tile for all problems
-	mixed    []load    // by tileID, of the best tile for each
+	classes  classes   // for chooseByCost, as are the next four fields
+	pieces   []pieces  // by cut, for one class
+	uniform  []load    // by cut, if one tile shape serves all problems
+	mixed    []load    // by tileID, if each problem has its best shape
 	overlaps overlap.Finder
 	sorter   radix.Sorter
 	order    []radix.Key // problems in launch order: by kernel, longest K first
-	owners   []int32     // of dealLPT: the worker of each tile
+	owners   []int32     // for dealLPT: the worker of each tile
 	dealing  dealing
-	group    group // the one being dealt; here because dealers are called indirectly
+	group    group // the group to deal; a field, because dealers are called indirectly
 }
 
 // tileID is an index into Device.Kernels.
 type tileID uint8
 
-// pace is how many problems or tiles are planned between two looks at the context, 1 ms or so.
+// pace is the number of problems or tiles between two looks at the context, which takes about 1 ms.
 const pace = 1 << 14
 
-// went fails when the context has ended, after pace problems or tiles more.
+// went counts problems or tiles, and fails if the context has ended. It looks once per pace.
 func (p *builder) went(by int) error {
 	if p.gone += by; p.gone < pace {
 		return nil
@@ -129,7 +130,7 @@ func (p *builder) went(by int) error {
 	return p.ctx.Err()
 }
 
-// reset makes the plan one of no problems.
+// reset empties the plan.
 func (p *builder) reset(o Options) {
 	p.Device, p.Options = p.device, o.filled()
 	p.Ragged, p.Records = nil, p.Records[:0]
@@ -139,8 +140,8 @@ func (p *builder) reset(o Options) {
 	p.ExtentB2, p.ExtentBias, p.ExtentRows = 0, 0, 0
 }
 
-// whole makes all of a plan: it chooses a tile shape for each problem, deals the tiles to workers, and lays
-// out what kernels read.
+// whole makes a plan: it chooses a tile shape for each problem, deals the tiles to workers, and places the
+// sections that kernels read.
 func (p *builder) whole(b Batch, o Options) error {
 	p.reset(o)
 	p.Batch = append(p.Batch, b...)
@@ -162,12 +163,12 @@ func (p *builder) whole(b Batch, o Options) error {
 	return nil
 }
 
-// setExtents fails where a launch cannot reach all of what has no windows.
+// setExtents fails if a launch cannot reach all of an operand that has no windows.
 func (p *builder) setExtents(x Lengths) error {
 	p.ExtentA, p.ExtentB, p.ExtentC = x.A, x.B, x.C
 	p.ExtentB2, p.ExtentBias, p.ExtentRows = x.B2, x.Bias, x.Rows
 	if limit := p.device.spanLimit(element.F32); x.Rows > limit {
-		return invalid.Errorf("the rows that epilogues name need %d words, %s can bind %d",
+		return invalid.Errorf("the buffer Rows needs %d words, %s can bind %d",
 			x.Rows, p.device, limit)
 	}
 	if limit := p.device.spanLimit(p.Options.TypeC); x.Bias > limit {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// looked is a context that ends once it was asked so often; it is asked on one goroutine.
+// looked is a context that ends after a number of looks at it, all on one goroutine.
 type looked struct {
 	context.Context
 	looks, ends int
@@ -20,17 +20,17 @@ func (l *looked) Err() error {
 	return nil
 }
 
-// Wherever planning stops, the next plan is as if nothing had been; and it looks often enough to stop soon.
+// Wherever planning stops, the next plan does not depend on it. Planning looks often enough to stop soon.
 func TestPlanEndsWithContext(t *testing.T) {
 	const tiles = 5 * pace // of the first problem
 	b := mustPack(t, GEMM(64*tiles, 60, 64), GEMM(100, 50, 3000), Problem{M: 70, N: 30, K: 20, TransA: true})
-	narrow := *device(t, "h200-webgpu") // which has windows
+	narrow := *device(t, "h200-webgpu") // this device has windows
 	narrow.MaxBinding = 64 << 20
 	for _, c := range []struct {
 		name  string
 		on    *Device
 		o     Options
-		looks int // of dealing the tiles
+		looks int // while it deals tiles
 	}{
 		{"data-parallel", device(t, "h200"), Options{Schedule: ScheduleDataParallel}, 5},
 		{"batched", device(t, "h200"), Options{Schedule: ScheduleBatched}, 5},
@@ -63,11 +63,11 @@ func TestPlanEndsWithContext(t *testing.T) {
 	}
 }
 
-// Of many problems too each stage stops soon: checks, and the choice of tile shapes.
+// With many problems too, each stage stops soon: checks, and the choice of tile shapes.
 func TestPlanOfManyProblemsEndsWithContext(t *testing.T) {
 	b := make(Batch, 3*pace)
 	for i := range b {
-		b[i] = GEMM(1+i%7, 1+i%1000, 1+i%17) // which addresses of 32 bits reach
+		b[i] = GEMM(1+i%7, 1+i%1000, 1+i%17) // addresses of 32 bits reach them
 	}
 	b = mustPack(t, b...)
 	d := device(t, "h200")

@@ -12,35 +12,37 @@ import (
 	"github.com/batchgemm/batchgemm/planner/internal/radix"
 )
 
-// Check reports the first mistake in the batch as a *ProblemError: sizes that are negative or above MaxDim, a
-// leading dimension below the row length, offsets that overflow (on 32-bit targets all from 2^29 on), an
-// operand outside its buffer, or two problems whose C overlap, or may do so. The buffers have lenA, lenB and
-// lenC elements. Operands that are not read (see Problem) may lie anywhere. What epilogues need too is
-// checked with the options of a plan.
+// Check returns the first mistake in the batch as a *ProblemError: a size that is negative or above MaxDim,
+// a leading dimension below the row length, an offset that overflows (on 32-bit targets from 2^29 on), an
+// operand outside its buffer, or two problems whose C overlap or may overlap. The buffers have lenA, lenB
+// and lenC elements. Operands that are not read (see Problem) may lie anywhere. Plan also checks what the
+// options' epilogue needs.
 //
-// C of problems may lie side by side in one matrix: where their leading dimensions are the same, or one is a
-// single row, all that shares no element passes. Where leading dimensions differ, C of two problems must have
-// separate ranges, from the first element to the last, or the batch is refused even if no element is shared.
+// C of several problems may lie side by side in one matrix. If their leading dimensions are equal, or one
+// has a single row, Check is exact: it accepts all C that share no element. If leading dimensions differ,
+// the ranges of two C, from first to last element, must be separate. Otherwise Check refuses the batch, even
+// if no element is shared.
 //
 // It takes O(n log n) time for n problems, 0.1 us each on usual layouts.
 func (b Batch) Check(lenA, lenB, lenC int) error {
 	return b.checkContext(context.Background(), lenA, lenB, lenC)
 }
 
-// checkContext is Check that ends early, with ctx's error, when ctx does.
+// checkContext is Check with a context. When ctx ends, it returns its error.
 func (b Batch) checkContext(ctx context.Context, lenA, lenB, lenC int) error {
 	return b.CheckOperands(ctx, Epilogue{}, Lengths{A: lenA, B: lenB, C: lenC})
 }
 
-// CheckOperands is checkContext for a plan with an epilogue that passes Options.Check: B2, bias and lists
-// of rows are checked too. C of problems that are scattered to may overlap.
+// CheckOperands is Check for a plan with an epilogue that passes Options.Check. It also checks B2, bias and
+// lists of rows. With ScatterRows or addresses of C it does not check overlap. When ctx ends, it returns its
+// error.
 func (b Batch) CheckOperands(ctx context.Context, e Epilogue, have Lengths) error {
 	f := checks.Get().(*overlap.Finder)
 	defer checks.Put(f)
 	return b.check(ctx, &have, f, &e)
 }
 
-// check fails as Plan does for what is wrong with a batch or options, or where the batch has no room.
+// check fails as Plan does for mistakes in a batch or in options, or if there is no room for the batch.
 func (p *builder) check(b Batch, o Options) error {
 	if err := p.roomForBatch(len(b)); err != nil {
 		return err
@@ -57,7 +59,7 @@ func (p *builder) check(b Batch, o Options) error {
 	return p.ctx.Err()
 }
 
-// roomForBatch fails when the plan cannot take so many problems.
+// roomForBatch fails if the plan cannot take n problems.
 func (p *builder) roomForBatch(n int) error {
 	if n <= min(cap(p.Batch), p.overlaps.Room()) {
 		return nil
@@ -65,7 +67,7 @@ func (p *builder) roomForBatch(n int) error {
 	return p.ask(int64(n)*bytesOfProblem, "problems", int64(n))
 }
 
-// ask fails when a plan may not take so many bytes more.
+// ask fails if the plan may not take that many more bytes.
 func (p *builder) ask(bytes int64, of string, n int64) error {
 	if p.budget == nil || bytes < leastAsked {
 		return nil
@@ -76,22 +78,22 @@ func (p *builder) ask(bytes int64, of string, n int64) error {
 	return nil
 }
 
-// leastAsked: of less memory nobody is asked. It is that of 2000 problems, or of 25,000 tiles.
+// leastAsked is the least memory that a plan asks for: that of 2000 problems, or of 25,000 tiles.
 const leastAsked = 1 << 20
 
-// bytesOfProblem are those of a problem, without its tiles: its copy, what finds overlaps, and its places in
-// orders.
+// bytesOfProblem is the memory of a problem without its tiles: its copy, its region in the overlap check,
+// and its places in orders.
 const bytesOfProblem = overlap.BytesPerRegion + int64(unsafe.Sizeof(Problem{})+2*unsafe.Sizeof(radix.Key{})+
 	unsafe.Sizeof(class{})+3*unsafe.Sizeof(uintptr(0)))
 
-// endless are operands of which nobody knows where they end.
+// endless are the lengths of operands whose ends are not known.
 var endless = Lengths{math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt}
 
-// checks is memory for Check, which fresh would cost more than all else.
+// checks keeps memory for Check. Allocating it anew would cost more than the rest of Check.
 var checks = sync.Pool{New: func() any { return new(overlap.Finder) }}
 
-// check is Check with scratch memory, of a batch with an epilogue. Where that scatters rows, or
-// finds C by addresses, only those who write them know what overlaps.
+// check is Check of a batch with an epilogue, with scratch memory. If C is scattered to or has addresses,
+// only the caller knows what overlaps.
 func (b Batch) check(ctx context.Context, have *Lengths, f *overlap.Finder, e *Epilogue) error {
 	f.Reset(len(b))
 	for first := 0; first < len(b); first += pace {
@@ -107,7 +109,7 @@ func (b Batch) check(ctx context.Context, have *Lengths, f *overlap.Finder, e *E
 	return checkOverlap(f)
 }
 
-// checkOverlap fails for the first C that may overlap another.
+// checkOverlap fails for the first C that may overlap another one.
 func checkOverlap(f *overlap.Finder) error {
 	switch c := f.Find(); {
 	case c == nil:
@@ -121,7 +123,7 @@ func checkOverlap(f *overlap.Finder) error {
 	}
 }
 
-// checkSome is check of problems [first, end), without what overlaps.
+// checkSome checks problems [first, end), without overlap.
 func (b Batch) checkSome(first, end int, have *Lengths, f *overlap.Finder, e *Epilogue) error {
 	withEpilogue := !e.none()
 	for i := first; i < end; i++ {

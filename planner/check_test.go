@@ -17,7 +17,7 @@ func TestCheckMistakes(t *testing.T) {
 		return fmt.Sprintf("problem 1: %s %d is above the limit 2147483647", arg, math.MaxInt)
 	}
 	farther := map[string]string{"N": above("N"), "ldc": above("ldc")}
-	if math.MaxInt == MaxDim { // an int ends there
+	if math.MaxInt == MaxDim { // int has 32 bits
 		farther = map[string]string{"N": "problem 1: ldb 3 < row length 2147483647",
 			"ldc": "problem 1: C does not fit: its last offset overflows"}
 	}
@@ -63,9 +63,9 @@ func TestCheckMistakes(t *testing.T) {
 	}
 }
 
-// TestLargestSizes: MaxDim is the largest of all sizes and leading dimensions.
+// TestLargestSizes: sizes and leading dimensions may be up to MaxDim.
 func TestLargestSizes(t *testing.T) {
-	if math.MaxInt == MaxDim { // an int ends there
+	if math.MaxInt == MaxDim { // int has 32 bits
 		t.Skip("no int is larger")
 	}
 	one := Problem{M: 1, N: 1, K: 1, A: Matrix{LD: MaxDim}, B: Matrix{LD: MaxDim}, C: Matrix{LD: MaxDim}}
@@ -83,7 +83,7 @@ func TestLargestSizes(t *testing.T) {
 	}
 }
 
-// TestExtent: what is not read or written needs no room, wherever it is said to lie.
+// TestExtent: operands that are not read or written need no room, wherever they lie.
 func TestExtent(t *testing.T) {
 	far := Matrix{1000, 1000}
 	for _, c := range []struct {
@@ -119,7 +119,7 @@ func TestPack(t *testing.T) {
 
 	_, err := Pack(GEMM(1, 1, 1), GEMM(-2, 1, 1))
 	require.EqualError(t, err, "problem 1: M -2 is negative")
-	side := 16<<10 - 1 // with 32 bits two such matrices fit
+	side := 16<<10 - 1 // two such matrices fit in 32 bits
 	if maxElements > MaxDim {
 		side = MaxDim
 	}
@@ -127,8 +127,8 @@ func TestPack(t *testing.T) {
 	require.EqualError(t, err, "problem 2: C does not fit: its last offset overflows")
 }
 
-// C of problems may interleave where all rows lie in one matrix. Where their leading dimensions differ, they
-// are refused unless their ranges are separate.
+// C of problems may interleave if all rows lie in one matrix. If leading dimensions differ, their ranges
+// must be separate.
 func TestCheckOverlap(t *testing.T) {
 	at := func(off, m, n, ld int) Problem {
 		return Problem{M: m, N: n, B: Matrix{LD: n}, C: Matrix{off, ld}}
@@ -172,7 +172,7 @@ func TestCheckOverlap(t *testing.T) {
 func BenchmarkCheck(b *testing.B) {
 	for _, l := range []struct {
 		name string
-		of   func(i, n int) Matrix // C of 8 x 8
+		of   func(i, n int) Matrix // C is 8 x 8
 	}{
 		{"packed", func(i, n int) Matrix { return Matrix{i * 64, 8} }},
 		{"blocks of a matrix", func(i, n int) Matrix { return Matrix{i/16*8*128 + i%16*8, 128} }},

@@ -14,11 +14,12 @@ func (p *builder) choose() (err error) {
 	o := &p.Options
 	p.schedule = o.Schedule.find()
 	if o.Custom != nil || p.schedule == nil && o.Rule == RuleZhang2025 {
-		// By its cost tiles of a custom schedule are chosen. The algorithm of Zhang et al. knows no other.
+		// Tiles of a custom schedule are chosen by the cost of data-parallel, and so are those of the
+		// algorithm of Zhang et al., which knows no other schedule.
 		p.schedule = ScheduleDataParallel.find()
 	}
 	p.choice = slices.Grow(p.choice[:0], len(p.Batch))[:len(p.Batch)]
-	clear(p.choice) // of problems that need no work too, which nothing else sets
+	clear(p.choice) // nothing else sets the choice of problems without work
 	switch {
 	case o.Tile != "":
 		err = p.chooseTile(o.Tile)
@@ -40,7 +41,7 @@ func (p *builder) choose() (err error) {
 	return p.ctx.Err()
 }
 
-// chooseTile takes one shape for all problems.
+// chooseTile takes one shape, by name, for all problems.
 func (p *builder) chooseTile(name string) error {
 	id, err := p.model.named(name)
 	for i := range p.choice {
@@ -49,7 +50,7 @@ func (p *builder) chooseTile(name string) error {
 	return err
 }
 
-// named finds a shape that fits.
+// named returns a shape by name, if it fits.
 func (m *model) named(name string) (tileID, error) {
 	for id := range m.tiles {
 		t := &m.tiles[id]
@@ -71,9 +72,8 @@ func (m *model) named(name string) (tileID, error) {
 	return 0, m.device.refuse(shape, m.arithmetic, m.withEpilogue)
 }
 
-// chooseByCost predicts every tile shape for the whole batch, and the cheapest
-// shape for each problem on its own, and takes the least. Problems of a class are
-// predicted as one, and shapes that cut alike share what there is to cut.
+// chooseByCost predicts the batch with each tile shape, and with the cheapest shape of each problem, and
+// takes the least. Problems of a class are predicted once. Shapes that cut alike share the pieces.
 func (p *builder) chooseByCost() error {
 	m, c := &p.model, &p.classes
 	c.sort(p.Batch, &p.Options.Epilogue, m.grain)
@@ -98,7 +98,7 @@ func (p *builder) chooseByCost() error {
 	return nil
 }
 
-// chooseForClass adds a class to the loads of chooseByCost and sets its best shape.
+// chooseForClass adds a class to the loads of chooseByCost and sets the best shape of the class.
 func (p *builder) chooseForClass(c *class) {
 	m := &p.model
 	of := Sizes{int(c.m) << m.grain[0], int(c.n) << m.grain[1], int(c.k) << m.grain[2]}
@@ -106,8 +106,8 @@ func (p *builder) chooseForClass(c *class) {
 	for i := range m.cuts {
 		pieces[i] = p.uniform[i].add(&m.cuts[i], of, m.products, times, units)
 	}
-	// Bits of times, which are in order as times are, with the tile in the last: minima
-	// without branches, which would be guesses.
+	// A key has the bits of a time, which sort as times do, with the tile in the last bits. This finds
+	// minima without branches, which would be mispredicted.
 	best := uint64(math.MaxUint64) &^ (mostKernels - 1)
 	for id := range m.tiles {
 		if t := &m.tiles[id]; t.fits {
@@ -122,20 +122,20 @@ func (p *builder) chooseForClass(c *class) {
 	mixed.loads += e.loads * float64(times)
 }
 
-// zeroed is n empty loads, in the memory of others.
+// zeroed returns n empty loads and reuses the memory of loads.
 func zeroed(loads []load, n int) []load {
 	loads = slices.Grow(loads[:0], n)[:n]
 	clear(loads)
 	return loads
 }
 
-// severalMargin is by how much several tile shapes must be better than one: predictions know nothing of what
-// a launch waits for the one before. Without it they took 1.16 to 1.9 times as long as the best shape alone
-// in 8 of 9 batches (H100).
+// severalMargin is the factor by which several tile shapes must beat one. Predictions do not know how long a
+// launch waits for the one before it. Without the margin, several shapes took 1.16 to 1.9 times as long as
+// the best single shape in 8 of 9 batches (H100).
 const severalMargin = 1.25
 
-// takeCheapest takes one tile shape for all problems if that is predicted to take
-// less than what was chosen for each.
+// takeCheapest takes one tile shape for all problems if its prediction is lower than that of the shapes
+// chosen for each.
 func (p *builder) takeCheapest() {
 	m := &p.model
 	best, bestTile, shapes := 0.0, -1, 0
@@ -163,19 +163,19 @@ func (p *builder) takeCheapest() {
 	}
 }
 
-// class is problems that every tile shape of a model cuts into as many tiles and K steps:
-// their sizes are the same in units of the model's grain, rounded up.
+// class is a set of problems that every tile shape of a model cuts into equally many tiles and K steps.
+// Their sizes, in units of the model's grain and rounded up, are equal.
 type class struct {
 	m, n, k int32 // in these units
 	count   int32
 	best    tileID
 }
 
-// classes sorts problems into classes. A table has one class in each place; one that was
-// displaced there comes again, which takes time alone.
+// classes sorts problems into classes. Each place of a table holds one class. A displaced class is added
+// again when it comes again, which only costs time.
 type classes struct {
 	all    []class
-	of     []int32            // by problem; -1: it needs no work
+	of     []int32            // by problem; -1: no work
 	recent [1 << places]int32 // 1 + index
 }
 
@@ -198,7 +198,7 @@ func (c *classes) sort(b Batch, e *Epilogue, grain [3]uint8) {
 	}
 }
 
-// find returns a class of these sizes, which it adds unless it is in one of two places.
+// find returns the class of these sizes. It looks in two places, and adds the class if neither has it.
 func (c *classes) find(m, n, k int32) int32 {
 	place := spread(m, n, k)
 	for range 2 {
@@ -216,7 +216,7 @@ func (c *classes) find(m, n, k int32) int32 {
 	return int32(len(c.all)) - 1
 }
 
-// spread is a hash of sizes (Knuth's multiplicative one, of large odd numbers).
+// spread is a multiplicative hash (Knuth) of sizes, with large odd numbers.
 func spread(m, n, k int32) uint32 {
 	return (uint32(m)*2654435761 + uint32(n)*2246822519 + uint32(k)*3266489917) >> (32 - places)
 }

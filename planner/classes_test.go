@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Problems of a class are cut by every shape as their class is, and all are in one.
+// Every shape cuts the problems of a class like their class. Every problem is in one class.
 func TestClasses(t *testing.T) {
-	halved := clone(device(t, "h200")) // of tiles alone of which a half takes less
+	halved := clone(device(t, "h200")) // only tiles whose halves take less
 	halved.Name = "halved"
 	halved.Kernels = slices.DeleteFunc(halved.Kernels,
 		func(k KernelFacts) bool { return k.Tile.Rates.HalfCols == 0 })
@@ -19,7 +19,7 @@ func TestClasses(t *testing.T) {
 			var m model
 			require.NoError(t, m.set(d, arithmetic{}, false, only{}))
 			batch := randomBatch(t, rand.New(rand.NewPCG(1, 5)), 2000, 0, 300)
-			for k := range 1000 { // more classes than the table has places, alike but for K
+			for k := range 1000 { // more classes than places in the table, different only in K
 				batch = append(batch, GEMM(5, 5, 16*k))
 			}
 			var c classes

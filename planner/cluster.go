@@ -2,18 +2,17 @@ package planner
 
 import "math"
 
-// maxCluster is the largest cluster that pays: on an H200, clusters of 8 took longer than those of 4 for each
-// of 20 batches, because few fit beside each other. Of clusters of four an H100 with room for 264 thread
-// groups runs 62 at once, since one lies within a part of the GPU whose units are no multiple of four; with
-// 63 to 66 a launch takes 1.2 to 1.5 times as long as predicted.
+// maxCluster is the largest cluster that pays. On an H200, clusters of 8 took longer than clusters of 4 for
+// each of 20 batches, because few fit beside each other. An H100 with room for 264 thread groups runs 62
+// clusters of four at once: a cluster lies within one part of the GPU, and the units of a part are not a
+// multiple of four. A launch of 63 to 66 clusters takes 1.2 to 1.5 times as long as predicted.
 const (
 	maxCluster  = 4
 	clustersFit = 0.94
 )
 
-// clusterSize is the size of the clusters that computes a load soonest: none for
-// tiles without kernels for clusters. All clusters run at once, since those that
-// had to wait would make two rounds of what takes one.
+// clusterSize returns the cluster size that computes a load soonest, or none if the tile has no kernels for
+// clusters. All clusters must run at once: clusters that wait would make a second round.
 func (m *model) clusterSize(id tileID, l load) (size int) {
 	size = 1
 	if !m.tiles[id].clusters {
@@ -34,8 +33,7 @@ func (m *model) clusterSize(id tileID, l load) (size int) {
 	return size
 }
 
-// clusters predicts the microseconds of a launch in which clusters share the tiles
-// of l.
+// clusters predicts a launch in which clusters share the tiles of l, in microseconds.
 func (m *model) clusters(id tileID, l load, size int) float64 {
 	groups := float64(l.tiles) * float64(size)
 	longest := math.Ceil(float64(l.longest) / float64(size))
@@ -43,6 +41,6 @@ func (m *model) clusters(id tileID, l load, size int) float64 {
 		m.family.terms.cluster)
 }
 
-// clusterMicros is what the thread groups of a cluster wait for each other, and
-// for sums from each other's shared memory.
+// clusterMicros is how long the thread groups of a cluster wait for each other, and for sums from each
+// other's shared memory.
 const clusterMicros = 0.90

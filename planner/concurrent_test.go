@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each of several calls at the same time has a builder of its own. Where two share one the race detector sees
-// it.
+// Concurrent calls have a builder each. If two shared one, the race detector would see it.
 func TestPlanConcurrent(t *testing.T) {
 	const callers, calls = 4, 50
 	shared := New(device(t, "h200"))

@@ -15,7 +15,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// TestPredict: the prediction is the cost of the plan, whatever the batch.
+// TestPredict: the prediction equals the cost of the plan for all batches.
 func TestPredict(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	batches := map[string]Batch{
@@ -25,7 +25,7 @@ func TestPredict(t *testing.T) {
 		"mixed":    randomBatch(t, rng, 60, 0, 300),
 		"long K":   mustPack(t, GEMM(64, 64, 8192), GEMM(33, 17, 4097)),
 		"few rows": mustPack(t, GEMM(8, 640, 2048), GEMM(16, 640, 1024)),
-		// more than an H200's cache
+		// larger than an H200's cache
 		"cold": mustPack(t, slices.Repeat([]Problem{GEMM(3, 2048, 2048)}, 6)...),
 	}
 	measured := device(t, "h200")
@@ -66,7 +66,7 @@ func (p *Plan) sumsEverywhere() bool {
 	return 2*fixups == len(p.Launches)
 }
 
-// TestRate: measured rates count where there are any, and the others as before.
+// TestRate: measured rates take effect if there are any; the others stay as before.
 func TestRate(t *testing.T) {
 	d, slow, fast := device(t, "h200"), device(t, "h200"), device(t, "h200")
 	slow.TFLOPS /= 4
@@ -107,8 +107,8 @@ func TestRate(t *testing.T) {
 	require.NotEqual(t, measured, slow.Rate(tensor, ComputeF32Emulated))
 }
 
-// TestMemory: where operands are larger than the cache, a batch takes no less than memory needs to bring
-// them, by what each tile shape has under way.
+// TestMemory: if operands are larger than the cache, a batch takes at least the time in which memory
+// delivers them, at the rate of each tile shape.
 func TestMemory(t *testing.T) {
 	experts := make(Batch, 128)
 	for i := range experts {
@@ -130,8 +130,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestHalves: kernels of plain fp32 have rates for elements of 16 bits on the devices that have such
-// kernels, as many times those for fp32 as is known of the device.
+// TestHalves: kernels of plain fp32 have rates for 16-bit elements on devices with such kernels. They are
+// the fp32 rates times the device's factor.
 func TestHalves(t *testing.T) {
 	of16 := Options{TypeA: element.BF16}
 	for name, faster := range map[string]float64{"mi100": 2, "mi210": 4, "mi300x": 8} {
@@ -152,14 +152,14 @@ func TestHalves(t *testing.T) {
 	require.False(t, d.Fits(shape(t, "large"), of16))
 	require.True(t, d.Fits(shape(t, "wgmma-64x64"), of16))
 	d.Kernels = slices.DeleteFunc(d.Kernels, func(k KernelFacts) bool { return k.Tile.Unit.Tensor() })
-	for _, size := range []int{1, 8} { // any rows, and rows that begin with 16 bytes
+	for _, size := range []int{1, 8} { // any rows, and aligned rows
 		_, err := New(d).Plan(t.Context(), mustPack(t, GEMM(size, size, size)), of16)
-		require.EqualError(t, err, "device h200 has no kernels for elements of 16 bits")
+		require.EqualError(t, err, "device h200 has no kernels for 16-bit elements")
 	}
 }
 
-// TestWords: WGSL's workers take longer where they store C of 16 bits, by measured rates too, and
-// K up to a few hundred are of other tiles then.
+// TestWords: WGSL's workers take longer to store 16-bit C, also with measured rates. Other tiles then win
+// for K up to a few hundred.
 func TestWords(t *testing.T) {
 	d := device(t, "h200-webgpu")
 	large, batch := d.Kernel(shape(t, "large-8x8")),
@@ -180,7 +180,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestDirectRate: B that goes to registers gains by the tile table, by measured rates too.
+// TestDirectRate: B that goes to registers gains as the tile table says, also with measured rates.
 func TestDirectRate(t *testing.T) {
 	d := device(t, "h200-webgpu")
 	thin, other := d.Kernel(shape(t, "thin-8x64")), d.Kernel(shape(t, "large-8x8"))
@@ -200,9 +200,9 @@ func TestDirectRate(t *testing.T) {
 	}
 }
 
-// TestWideHalves: where all rows begin with 16 bytes, kernels that need it are chosen, and where
-// those of one problem do not, or of its B2, others.
-func TestWideHalves(t *testing.T) {
+// TestAlignedHalves: kernels for aligned rows are chosen if all rows are aligned. If those of one problem,
+// or of its B2, are not, others are chosen.
+func TestAlignedHalves(t *testing.T) {
 	p := New(device(t, "h200"))
 	chosen := func(o Options, problems ...Problem) string {
 		plan, err := p.Plan(t.Context(), mustPack(t, problems...), o)
@@ -238,8 +238,8 @@ func TestMaxEfficiency(t *testing.T) {
 	require.Equal(t, 1.2, shape(t, "small").MaxEfficiency(true, false))
 }
 
-// TestMeasured: predictions are guesses where rates are neither of the device nor of
-// compute units like those of the H200.
+// TestMeasured: predictions are guesses unless rates come from the device or from compute units like those
+// of the H200.
 func TestMeasured(t *testing.T) {
 	for _, d := range known() {
 		like := slices.Contains([]string{"h200", "h100", "h200-webgpu"}, d.Name)
@@ -257,8 +257,8 @@ func TestMeasured(t *testing.T) {
 	}
 }
 
-// TestRounds: a tile more than there are compute units takes another round, of equal tiles a whole one, and
-// of others no less than two of the shortest.
+// TestRounds: one tile more than there are compute units takes another round. That is a whole one for equal
+// tiles, and at least two of the shortest for others.
 func TestRounds(t *testing.T) {
 	d := device(t, "h200")
 	k := d.Kernel(shape(t, "wgmma-128x128"))
@@ -277,7 +277,7 @@ func TestRounds(t *testing.T) {
 		"two of which workers leave share a unit")
 	equal := func(n int) float64 { return predict(slices.Repeat([]int{128}, n)...) }
 	one := equal(d.ComputeUnits)
-	require.InEpsilon(t, 2, equal(d.ComputeUnits+1)/one, 0.15) // a launch begins once
+	require.InEpsilon(t, 2, equal(d.ComputeUnits+1)/one, 0.15) // a launch starts once
 	require.InEpsilon(t, 2, equal(2*d.ComputeUnits)/one, 0.15)
 	require.InEpsilon(t, 3, equal(2*d.ComputeUnits+1)/one, 0.2)
 	long := slices.Repeat([]int{128}, d.ComputeUnits-2)
@@ -286,8 +286,8 @@ func TestRounds(t *testing.T) {
 		"in any order")
 }
 
-// TestSplitFills: parts of equal tiles are no more than places, and parts of others at most by what does not
-// divide.
+// TestSplitFills: equal tiles have no more partials than places. Other tiles exceed that at most by the
+// remainder.
 func TestSplitFills(t *testing.T) {
 	uneven := make(Batch, 10)
 	for i := range uneven {
@@ -325,7 +325,7 @@ func TestSplitFills(t *testing.T) {
 	}
 }
 
-// TestSplitWhole: uneven tiles of warpgroups that fill all places stay whole.
+// TestSplitWhole: uneven warpgroup tiles that fill all places are not split.
 func TestSplitWhole(t *testing.T) {
 	b := append(slices.Repeat(Batch{GEMM(128, 128, 4096)}, 200), slices.Repeat(Batch{GEMM(128, 128, 512)},
 		200)...)
@@ -335,11 +335,11 @@ func TestSplitWhole(t *testing.T) {
 	require.Len(t, p.Segments, 400)
 }
 
-// TestAlong: with B transposed thin tiles wait longer for B, be it in memory or in the cache. An H100 takes
-// 614 us for the experts of 16 tokens by thin-8x64, and 449 by tensor-32x32; an H200 takes 431 us for these
-// 100 products by tensor-32x32, and 357 by wgmma-64x128; 34 for 38 random ones of up to 16 rows by
-// thin-8x128, whose B of 52 MB the cache keeps for the most part, and 22 by wgmma-64x128; 9.1 for the 37 by
-// thin-8x128, and 7.9 by thin-8x64.
+// TestAlong: with B transposed, thin tiles wait longer for B, in memory or in the cache. An H100 takes 614
+// us for the experts of 16 tokens by thin-8x64, and 449 by tensor-32x32. An H200 takes 431 us for these 100
+// products by tensor-32x32, and 357 by wgmma-64x128. It takes 34 us for 38 random ones of up to 16 rows by
+// thin-8x128, whose B of 52 MB mostly stays in the cache, and 22 by wgmma-64x128. For the 37 it takes 9.1 us
+// by thin-8x128, and 7.9 by thin-8x64.
 func TestAlong(t *testing.T) {
 	for _, c := range []struct {
 		name             string
@@ -350,7 +350,7 @@ func TestAlong(t *testing.T) {
 		{"memory", 100, GEMM(2, 1536, 2048), "thin-8x128", "wgmma-64x128"},
 		{"cache", 50, GEMM(6, 500, 500), "thin-8x128", "wgmma-64x128"},
 		{"short", 37, GEMM(5, 516, 214), "thin-8x128", "thin-8x64"},
-		// which tiny-k4 would have, did it not wait
+		// tiny-k4 would win if it did not wait
 		{"many", 64, GEMM(6, 400, 400), "thin-8x128", "thin-8x64"},
 	} {
 		for transB, want := range map[bool]string{false: c.asIs, true: c.transposed} {
@@ -369,7 +369,8 @@ func TestAlong(t *testing.T) {
 	require.Equal(t, halves.stream, halves.along, "what was measured in fp32 says nothing of halves")
 }
 
-// TestClustersFit: clusters of four are as many as run at once, and pairs as many as there is room for.
+// TestClustersFit: there are no more clusters of four than run at once, and as many pairs as there is room
+// for.
 func TestClustersFit(t *testing.T) {
 	for tiles, size := range map[int]uint8{62: 4, 63: 2, 66: 2, 132: 2, 133: 1} {
 		p, err := New(device(t, "h200")).Plan(t.Context(),
@@ -380,9 +381,9 @@ func TestClustersFit(t *testing.T) {
 	}
 }
 
-// TestOneShape: experts whose rows follow Zipf's law take one shape, though two may be predicted to take a
-// little less. By wgmma-128x128 an H100 takes 100 us, and by several shapes 112; by wgmma-64x128 an H200
-// takes 84, and 93 by Stream-K of it.
+// TestOneShape: experts whose rows follow Zipf's law take one shape, even if two are predicted to take a
+// little less. An H100 takes 100 us by wgmma-128x128, and 112 by several shapes. An H200 takes 84 us by
+// wgmma-64x128, and 93 by Stream-K of it.
 func TestOneShape(t *testing.T) {
 	var b Batch
 	for i := range 64 {
@@ -395,8 +396,7 @@ func TestOneShape(t *testing.T) {
 	require.EqualValues(t, ScheduleLPT, p.Launches[0].Schedule)
 }
 
-// TestChoiceInAnyOrder: rounds are of tiles that come longest first, in whatever order the batch has its
-// problems.
+// TestChoiceInAnyOrder: rounds count tiles longest first, whatever the order of the problems.
 func TestChoiceInAnyOrder(t *testing.T) {
 	rng, d := rand.New(rand.NewPCG(5, 4)), device(t, "h200")
 	for range 40 {
@@ -425,8 +425,8 @@ func TestChoiceInAnyOrder(t *testing.T) {
 	}
 }
 
-// TestFewParts: where a launch would sum many parts, eight that are summed by whoever stores the last one are
-// better if they take little longer.
+// TestFewParts: if a launch would sum many partials, eight that the last worker sums are better if they take
+// little longer.
 func TestFewParts(t *testing.T) {
 	for n, parts := range map[int]int{2: 16, 14: 8} { // 14 tiles leave room for nine each
 		p, err := New(device(t, "h200")).Plan(t.Context(),
@@ -437,8 +437,8 @@ func TestFewParts(t *testing.T) {
 	}
 }
 
-// TestTerms: sums of parts cost what was measured of a kind of kernels, in a launch of their own and without
-// one, and something finite where facts say that kernels finish of which none was measured.
+// TestTerms: sums of partials cost what was measured for a kind of kernels, in a launch of their own and
+// without one. If facts say that kernels finish but none was measured, the cost is finite.
 func TestTerms(t *testing.T) {
 	const tiles, slots, size = 100, 400, 4 * 64 * 64
 	for _, c := range []struct {

@@ -12,77 +12,74 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// CustomSchedule is a schedule of the caller's own, for Options.Custom: a function that
-// sees the tiles of a launch and deals their K steps to workers. All else stays with
-// the planner and the kernels, as in the load-balancing abstraction of Osama et al. ("A
-// Programming Model for GPU Load Balancing", PPoPP 2023), which lets its users program
-// schedules without touching what computes.
+// CustomSchedule is a caller's own schedule, for Options.Custom. Its function sees the tiles of a launch and
+// deals their K steps to workers. Planner and kernels do the rest, as in the load-balancing abstraction of
+// Osama et al. ("A Programming Model for GPU Load Balancing", PPoPP 2023), whose users program schedules
+// without touching the computation.
 //
-// The planner checks that every K step of every tile is dealt once, gives partial tiles
-// their place in the workspace, and sums them in the order of K whoever computed them:
-// results are wrong under no schedule.
+// The planner checks that every K step of every tile is dealt once. It places partials in the workspace, and
+// sums them in the order of K, whichever worker computed them. No schedule can make results wrong.
 type CustomSchedule struct {
-	// Name is in the plan's launches, its explanation and errors. It is not that of one
-	// of Schedules, nor "auto".
+	// Name appears in the plan's launches, its explanation and errors. It must differ from "auto" and from
+	// all names of Schedules.
 	Name string
-	// Deal returns the parts of each worker, in the order in which it computes them. It
-	// is called for each kernel of a plan, that is for each tile shape and transposition,
-	// unless the batch needs windows (larger than the device can bind, or K beyond its
-	// loop limit), which the planner deals alone. Workers start in the order given, as
-	// places on the device become free; those without parts are left out. A worker with
-	// more than the device's loop limit allows is cut in two between parts.
+	// Deal returns the parts of each worker, in the order in which the worker computes them. The planner
+	// calls it once for each kernel of a plan, that is for each tile shape and transposition. It does not
+	// call it if the batch needs windows: operands that the device cannot bind whole, or K beyond its loop
+	// limit. The planner deals these itself.
 	//
-	// For plans that repeat, Deal depends on its argument alone. Where plans are made
-	// concurrently, it is called concurrently.
+	// Workers start in the returned order, as places on the device become free. Workers without parts are
+	// left out. A worker that exceeds the device's loop limit is cut in two between parts.
+	//
+	// For reproducible plans, Deal must depend on its argument alone. Concurrent planning calls it
+	// concurrently.
 	Deal func(Work) [][]Part
 }
 
-// Work is what a schedule sees of a launch: problems of one tile shape and
-// transposition. It is Deal's to keep and to change.
+// Work is the input of Deal: the tiles of one shape and transposition. Deal may keep and change it.
 type Work struct {
 	Shape  *tile.Shape // of all tiles
 	Places int         // workgroups that the device runs at once
-	Tiles  []WorkTile  // longest K first; of one problem row by row
+	Tiles  []WorkTile  // longest K first; row by row within a problem
 }
 
 // WorkTile is one tile of C.
 type WorkTile struct {
-	Index    int // in Work.Tiles as given, for Part.Tile: Tiles may be sorted
+	Index    int // index in Work.Tiles as given, for Part.Tile: Deal may sort Tiles
 	Problem  int // index in the batch
 	Row, Col int // in tiles: the tile starts at C[Row*TM, Col*TN]
-	// Steps are the K steps of TK, at least 1. The last may be shorter. Gated units have those of both
-	// products, which are dealt whole.
+	// Steps is the number of K steps of TK elements, at least 1. The last step may be shorter. A gated tile
+	// counts the steps of both products, and must be dealt whole.
 	Steps int
-	// Micros is the predicted time of the whole tile in microseconds, of a compute unit
-	// that has other tiles to overlap it with; its steps take equal shares.
+	// Micros is the predicted time of the whole tile, in microseconds, on a compute unit with other tiles to
+	// overlap it with. Its steps take equal shares.
 	Micros float64
 }
 
-// Whole is the part that is all of the tile.
+// Whole returns the part that covers the whole tile.
 func (t WorkTile) Whole() Part { return Part{Tile: t.Index, To: t.Steps} }
 
-// Part is the K steps [From, To) of a tile, one segment of the plan. To is more than
-// From.
+// Part is a range of K steps [From, To) of a tile, one segment of the plan. To is greater than From.
 type Part struct {
 	Tile     int // WorkTile.Index
 	From, To int
 }
 
-// check fails for a schedule that cannot be asked, or that is not the only one.
+// check fails for a schedule without a function or a valid name, or beside another schedule.
 func (c *CustomSchedule) check(o *Options) error {
 	_, err := parseSchedule(c.Name)
 	switch {
 	case err == nil:
-		return invalid.Errorf("custom schedule: its name %q is empty, or one of the planner's", c.Name)
+		return invalid.Errorf("custom schedule: the name %q is empty, or is one of the planner's", c.Name)
 	case c.Deal == nil:
 		return invalid.Errorf("custom schedule %s: Deal is nil", c.Name)
 	case o.Schedule != "":
-		return invalid.Errorf("custom schedule %s: schedule %s is asked for too", c.Name, o.Schedule)
+		return invalid.Errorf("custom schedule %s: the options also have schedule %s", c.Name, o.Schedule)
 	}
 	return nil
 }
 
-// dealCustom deals a group by the caller's schedule.
+// dealCustom deals a group with the caller's schedule.
 func (p *builder) dealCustom(g *group, c *CustomSchedule) error {
 	d := customDeal{plan: p, group: g, name: c.Name, first: len(p.Segments)}
 	tiles := int64(g.load.tiles)
@@ -116,23 +113,22 @@ func (p *builder) dealCustom(g *group, c *CustomSchedule) error {
 	return nil
 }
 
-// bytesOfWork are those of a tile, or part, that a custom schedule sees, besides its segment.
+// bytesOfWork is the memory of a tile or part that a custom schedule sees, besides its segment.
 const bytesOfWork = int64(unsafe.Sizeof(WorkTile{}) + unsafe.Sizeof(encoding.Segment{}) +
 	4*unsafe.Sizeof(Part{}) + 2*unsafe.Sizeof(uintptr(0)))
 
-// customDeal turns what a schedule has dealt into segments of a plan.
+// customDeal turns the result of Deal into segments of a plan.
 type customDeal struct {
 	plan  *builder
 	group *group
 	name  string
-	tiles []encoding.Segment // whole ones, by WorkTile.Index
+	tiles []encoding.Segment // whole tiles, by WorkTile.Index
 	steps []int              // of each
-	parts []Part             // that Segments[first:] are
+	parts []Part             // of Segments[first:]
 	first int
 }
 
-// work is the view of the group that the schedule gets; what is checked against is
-// kept apart.
+// work returns the input of Deal. The checks use a copy of their own.
 func (d *customDeal) work() (Work, error) {
 	p, g := d.plan, d.group
 	t := &p.model.tiles[g.id]
@@ -150,23 +146,23 @@ func (d *customDeal) work() (Work, error) {
 	return w, err
 }
 
-// worker appends the parts of one worker, and closes it, before that too where its
-// loops would turn more often than the device allows.
+// worker appends the parts of one worker and closes it. It also closes it earlier if its loops would exceed
+// the device's limit.
 func (d *customDeal) worker(index int, parts []Part) error {
 	p, shape := d.plan, d.group.Tile
 	turns := 0
 	for _, part := range parts {
 		if part.Tile < 0 || part.Tile >= len(d.tiles) {
-			return invalid.Errorf("schedule %s: worker %d has a part of tile %d, where there are %d", d.name,
+			return invalid.Errorf("schedule %s: worker %d has a part of tile %d of %d", d.name,
 				index, part.Tile, len(d.tiles))
 		}
 		if steps := d.steps[part.Tile]; part.From < 0 || part.From >= part.To || part.To > steps {
-			return d.wrong(part.Tile, "worker %d has K steps [%d, %d), where there are %d", index, part.From,
+			return d.wrong(part.Tile, "worker %d has K steps [%d, %d) of %d", index, part.From,
 				part.To, steps)
 		}
 		if p.model.whole(d.group.id) && part.To-part.From < d.steps[part.Tile] {
-			return d.wrong(part.Tile, "worker %d has K steps [%d, %d) alone, and tiles of gated units are "+
-				"not cut, nor those with scales of blocks or of groups beyond a step", index, part.From,
+			return d.wrong(part.Tile, "worker %d has K steps [%d, %d) alone, but gated tiles are "+
+				"not split, nor tiles with scales of blocks or of groups beyond a step", index, part.From,
 				part.To)
 		}
 		s := d.tiles[part.Tile]
@@ -186,8 +182,8 @@ func (d *customDeal) worker(index int, parts []Part) error {
 	return nil
 }
 
-// trips are the turns of all loops of a thread for a segment of that K, at most: of
-// the segment loop, of the K loop, and over a last, partial step.
+// trips bounds the loop iterations of a thread for a segment with that K: segment loop, K loop, and the loop
+// over a last, partial step.
 func trips(t *tile.Shape, depth int) int {
 	turns := 1 + depth/t.TK
 	if rest := depth % t.TK; rest > 0 {
@@ -196,9 +192,8 @@ func trips(t *tile.Shape, depth int) int {
 	return turns
 }
 
-// finish checks that the parts of each tile follow each other from its first K step to
-// the last, and gives those of split tiles their slots, in that order. It returns the
-// number of partial tiles.
+// finish checks that the parts of each tile follow each other from the first K step to the last, and assigns
+// the slots of split tiles in that order. It returns the number of partials.
 func (d *customDeal) finish() (partial int, err error) {
 	p, size := d.plan, d.group.Tile.TM*d.group.Tile.TN
 	order := make([]int, len(d.parts)) // of the parts, by tile and K
@@ -237,7 +232,7 @@ func (d *customDeal) finish() (partial int, err error) {
 	return partial, nil
 }
 
-// covers fails unless the parts, in order, cover a tile's K steps once.
+// covers fails unless the parts, in order, cover the tile's K steps once.
 func (d *customDeal) covers(tile int, order []int) error {
 	next := 0
 	for _, i := range order {
@@ -256,14 +251,14 @@ func (d *customDeal) covers(tile int, order []int) error {
 	return nil
 }
 
-// wrong names the schedule, the problem and the tile of an error.
+// wrong returns an error that names the schedule, the problem and the tile.
 func (d *customDeal) wrong(tile int, format string, args ...any) error {
 	s := &d.tiles[tile]
 	return invalid.Errorf("schedule %s: problem %d, tile (%d, %d): %s", d.name, s.Problem, s.Row, s.Col,
 		fmt.Sprintf(format, args...))
 }
 
-// cost predicts what was dealt: workers and fix-ups from the given ones on, and partial tiles.
+// cost predicts the time of the dealt workers and fix-ups, from the given ones on, with that many partials.
 func (d *customDeal) cost(worker, firstFixup, partial int) (gemm, fixup float64) {
 	p, g := d.plan, d.group
 	longest, at := 0, 0

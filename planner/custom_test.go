@@ -13,7 +13,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/encoding"
 )
 
-// oneTileAWorker is what data-parallel is.
+// oneTileAWorker deals like data-parallel.
 var oneTileAWorker = &CustomSchedule{Name: "one-tile", Deal: func(w Work) (workers [][]Part) {
 	for _, t := range w.Tiles {
 		workers = append(workers, []Part{t.Whole()})
@@ -21,7 +21,7 @@ var oneTileAWorker = &CustomSchedule{Name: "one-tile", Deal: func(w Work) (worke
 	return workers
 }}
 
-// scattered cuts tiles anywhere and deals the parts to workers anyhow.
+// scattered cuts tiles anywhere and deals the parts to random workers.
 func scattered(rng *rand.Rand) *CustomSchedule {
 	return &CustomSchedule{Name: "scattered", Deal: func(w Work) [][]Part {
 		var parts []Part
@@ -42,8 +42,8 @@ func scattered(rng *rand.Rand) *CustomSchedule {
 	}}
 }
 
-// TestCustomSchedule: whatever a schedule deals, a plan that there is obeys the rules
-// of all plans, its encoding says the same, and it keeps the device's limits.
+// TestCustomSchedule: whatever a schedule deals, the resulting plan obeys the rules of all plans, its
+// encoding agrees, and it keeps the device's limits.
 func TestCustomSchedule(t *testing.T) {
 	batches := map[string]Batch{
 		"none":       {},
@@ -77,10 +77,10 @@ func TestCustomSchedule(t *testing.T) {
 	}
 }
 
-// checkSumsInOrder: the slots of a split tile follow each other as its K ranges do.
+// checkSumsInOrder checks that the slots of a split tile are in the order of its K ranges.
 func checkSumsInOrder(t *testing.T, p *Plan) {
 	t.Helper()
-	type place struct{ problem, slot int32 } // slots of another tile shape have another size
+	type place struct{ problem, slot int32 } // slots of other tile shapes have other sizes
 	parts := map[place]encoding.Segment{}
 	for _, s := range p.Segments {
 		parts[place{s.Problem, s.Slot}] = s
@@ -95,8 +95,8 @@ func checkSumsInOrder(t *testing.T, p *Plan) {
 	}
 }
 
-// TestCustomAsBuiltIn: a schedule that deals as data-parallel makes its plan, at its
-// predicted cost.
+// TestCustomAsBuiltIn: a schedule that deals like data-parallel makes the same plan, at the same predicted
+// cost.
 func TestCustomAsBuiltIn(t *testing.T) {
 	b := randomBatch(t, rand.New(rand.NewPCG(2, 2)), 30, 1, 200)
 	for _, name := range []string{"mi210", "h200", "lavapipe"} {
@@ -110,7 +110,7 @@ func TestCustomAsBuiltIn(t *testing.T) {
 	}
 }
 
-// TestCustomCost: long workers and partial tiles cost what they do for stream-k.
+// TestCustomCost: long workers and partials cost as much as with stream-k.
 func TestCustomCost(t *testing.T) {
 	b := mustPack(t, slices.Repeat([]Problem{GEMM(16, 16, 4000)}, 8)...)
 	options := Options{Tile: "small"}
@@ -133,7 +133,7 @@ func TestCustomCost(t *testing.T) {
 	}), whole, "long tiles in halves")
 }
 
-// TestCustomWork: what a schedule sees.
+// TestCustomWork checks what a schedule sees.
 func TestCustomWork(t *testing.T) {
 	b := mustPack(t, GEMM(20, 40, 30), GEMM(16, 16, 100), GEMM(5, 5, 0),
 		Problem{M: 5, N: 5, K: 9, TransA: true})
@@ -143,7 +143,7 @@ func TestCustomWork(t *testing.T) {
 	o := Options{Tile: "small", Custom: &CustomSchedule{Name: "looks", Deal: func(w Work) [][]Part {
 		seen = append(seen, Work{w.Shape, w.Places, slices.Clone(w.Tiles)})
 		parts := oneTileAWorker.Deal(w)
-		clear(w.Tiles) // the schedule's own
+		clear(w.Tiles) // belongs to the schedule
 		return parts
 	}}}
 	p, err := New(d).Plan(t.Context(), b, o)
@@ -167,7 +167,7 @@ func TestCustomWork(t *testing.T) {
 	require.Equal(t, 3, seen[1].Tiles[0].Problem)
 }
 
-// TestCustomErrors: a deal that is wrong gives an error that says where.
+// TestCustomErrors: the error for a wrong deal says where it is wrong.
 func TestCustomErrors(t *testing.T) {
 	// Two problems: tiles 0 and 1 of 4 steps (problem 1), tile 2 of 2 steps (problem 0).
 	b := mustPack(t, GEMM(16, 16, 30), GEMM(16, 32, 64))
@@ -193,19 +193,19 @@ func TestCustomErrors(t *testing.T) {
 		{"overlap", [][]Part{whole[1:], {{0, 0, 3}, {0, 2, 4}}},
 			"schedule x: problem 1, tile (0, 0): K steps [2, 3) are dealt twice"},
 		{"empty part", [][]Part{whole, {{1, 2, 2}}},
-			"schedule x: problem 1, tile (0, 1): worker 1 has K steps [2, 2), where there are 4"},
+			"schedule x: problem 1, tile (0, 1): worker 1 has K steps [2, 2) of 4"},
 		{"backwards", [][]Part{{{1, 3, 1}}},
-			"schedule x: problem 1, tile (0, 1): worker 0 has K steps [3, 1), where there are 4"},
+			"schedule x: problem 1, tile (0, 1): worker 0 has K steps [3, 1) of 4"},
 		{"too far", [][]Part{{{2, 0, 3}}},
-			"schedule x: problem 0, tile (0, 0): worker 0 has K steps [0, 3), where there are 2"},
+			"schedule x: problem 0, tile (0, 0): worker 0 has K steps [0, 3) of 2"},
 		{"before 0", [][]Part{{{0, -1, 4}}},
-			"schedule x: problem 1, tile (0, 0): worker 0 has K steps [-1, 4), where there are 4"},
+			"schedule x: problem 1, tile (0, 0): worker 0 has K steps [-1, 4) of 4"},
 		{"extreme steps", [][]Part{{{0, math.MinInt, math.MaxInt}}},
 			"schedule x: problem 1, tile (0, 0): worker 0 has K steps"},
 		{"no such tile", [][]Part{nil, {{3, 0, 1}}},
-			"schedule x: worker 1 has a part of tile 3, where there are 3"},
+			"schedule x: worker 1 has a part of tile 3 of 3"},
 		{"tile below 0", [][]Part{{{-1, 0, 1}}},
-			"schedule x: worker 0 has a part of tile -1, where there are 3"},
+			"schedule x: worker 0 has a part of tile -1 of 3"},
 		{"more parts than a plan holds", slices.Repeat([][]Part{make([]Part, 1<<20)}, 100),
 			"schedule x: the batch has too many tiles: more than "},
 	} {
@@ -224,11 +224,11 @@ func TestCustomErrors(t *testing.T) {
 	}{
 		{"no function", Options{Custom: &CustomSchedule{Name: "x"}}, "custom schedule x: Deal is nil"},
 		{"no name", Options{Custom: &CustomSchedule{Deal: deal}},
-			`custom schedule: its name "" is empty, or one of the planner's`},
+			`custom schedule: the name "" is empty, or is one of the planner's`},
 		{"name of another", Options{Custom: &CustomSchedule{"lpt", deal}},
-			`custom schedule: its name "lpt" is empty, or one of the planner's`},
+			`custom schedule: the name "lpt" is empty, or is one of the planner's`},
 		{"two", Options{Schedule: ScheduleLPT, Custom: &CustomSchedule{"x", deal}},
-			"custom schedule x: schedule lpt is asked for too"},
+			"custom schedule x: the options also have schedule lpt"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := New(device(t, "mi210")).Plan(t.Context(), b, c.o)
@@ -237,7 +237,7 @@ func TestCustomErrors(t *testing.T) {
 	}
 }
 
-// TestCustomWorkspace: partial tiles beyond what the device can bind are an error.
+// TestCustomWorkspace: partials beyond what the device can bind are an error.
 func TestCustomWorkspace(t *testing.T) {
 	d := *device(t, "webgpu-default")
 	d.MaxBinding = 1 << 20 // 262144 elements: 64 tiles of 64 x 64
@@ -259,8 +259,7 @@ func TestCustomWorkspace(t *testing.T) {
 		"webgpu-default can bind 64 partial tiles")
 }
 
-// TestCustomInOptions: options with a schedule of the caller's own are compared, and
-// have a JSON without it.
+// TestCustomInOptions: options with a custom schedule can be compared, and their JSON leaves it out.
 func TestCustomInOptions(t *testing.T) {
 	o := Options{Tile: "small", Custom: oneTileAWorker}
 	require.True(t, o == Options{Tile: "small", Custom: oneTileAWorker})
@@ -270,8 +269,7 @@ func TestCustomInOptions(t *testing.T) {
 	require.JSONEq(t, `{"tile": "small"}`, string(raw))
 }
 
-// TestCustomHostile: whatever one wrong number in a deal is, there is an error or a
-// plan that obeys the rules.
+// TestCustomHostile: with any one wrong number in a deal there is an error, or a plan that obeys the rules.
 func TestCustomHostile(t *testing.T) {
 	b := mustPack(t, GEMM(40, 30, 90), GEMM(16, 17, 1), GEMM(5, 60, 200))
 	refused := 0
@@ -303,7 +301,7 @@ func TestCustomHostile(t *testing.T) {
 	require.Less(t, refused, 500)
 }
 
-// windowed reports whether the planner deals a plan's batch itself.
+// windowed reports whether the planner deals the batch itself.
 func windowed(p *Plan) bool {
 	for i, s := range p.Tiles {
 		if p.Device.MaxTrips > 0 && p.Batch[i].K > p.Device.maxDepth(s, 1) {

@@ -13,17 +13,16 @@ import (
 	"github.com/batchgemm/batchgemm/planner/internal/radix"
 )
 
-// group is the work of one kernel: problems that share tile shape and
-// transposition, longest K first.
+// group is the work of one kernel: the problems that share a tile shape and transposition, longest K first.
 type group struct {
 	encoding.Kernel
 	id       tileID
 	problems []radix.Key
 	load     load
-	chunk    int // tiles that a worker takes at a time, of those with Dynamic
+	chunk    int // with Dynamic: tiles that a worker takes at a time
 }
 
-// needsWindows reports whether one launch cannot reach all operands, or loop over all of K.
+// needsWindows reports whether one launch cannot reach all operands, or cannot loop over all of K.
 func (p *builder) needsWindows() bool {
 	if !p.reachable(p.ExtentA, max(p.ExtentB, p.ExtentB2), p.ExtentC) {
 		return true
@@ -39,11 +38,10 @@ func (p *builder) needsWindows() bool {
 	return false
 }
 
-// sort puts the problems that need work in launch order.
+// sort puts the problems with work in launch order.
 //
-// A CPU takes many problems as they come, but for the longest: they lie in memory one after
-// the other, and it fetches what follows (4096 of 8 to 32: 1.5 times as fast). Work is even
-// all the same.
+// On a CPU, many problems keep their order, except the longest: they follow each other in memory, and the
+// CPU prefetches (1.5 times as fast for 4096 problems of 8 to 32). The work is even all the same.
 func (p *builder) sort() {
 	order := p.sorter.Reserve(len(p.Batch))[:0]
 	inOrder := p.model.family.counter && len(p.Batch) >= manyProblems*p.device.ComputeUnits
@@ -63,13 +61,12 @@ func (p *builder) sort() {
 }
 
 const (
-	// manyProblems for each compute unit make the order of all but long ones matter little
-	// for how even the work is.
+	// manyProblems for each compute unit keep the work even in any order, except for long problems.
 	manyProblems = 32
 	longDepth    = 2048
 )
 
-// transposition tells apart the kernels of one tile shape: 2 for A, 1 for B.
+// transposition distinguishes the kernels of one tile shape: bit 1 for A, bit 0 for B.
 func (p *Problem) transposition() (bits int64) {
 	if p.TransA {
 		bits |= 2
@@ -80,7 +77,7 @@ func (p *Problem) transposition() (bits int64) {
 	return bits
 }
 
-// deal turns the problems that need work into launches, a group of them after the other.
+// deal turns the problems with work into launches, group by group.
 func (p *builder) deal() error {
 	p.sort()
 	order := p.order
@@ -119,7 +116,7 @@ func (p *builder) groupOf(id tileID, transA, transB bool, problems []radix.Key) 
 	return g
 }
 
-// room makes room for n more segments, or fails when the plan cannot take them.
+// room makes room for n more segments, or fails if the plan cannot take them.
 func (p *builder) room(n int64) error {
 	has := int64(len(p.Segments))
 	if n > maxSegments-has {
@@ -136,11 +133,11 @@ func (p *builder) room(n int64) error {
 }
 
 // maxSegments bounds a plan whose problems are so large that its arrays would not fit in memory: 64 Mi
-// segments take 2.5 GB, and 3 GB encoded. They are 1 TB of C in tiles of 64 x 64. On 32-bit targets it is 4
-// Mi.
+// segments take 2.5 GB, and 3 GB encoded. They cover 1 TB of C in tiles of 64 x 64. On 32-bit targets it is
+// 4 Mi.
 const maxSegments = 1 << (18 + bits.UintSize/8)
 
-// bytesOfSegment are those of a segment, the end of its worker, and the owner of its tile.
+// bytesOfSegment is the memory of a segment, the end of its worker, and the owner of its tile.
 const bytesOfSegment = int64(unsafe.Sizeof(encoding.Segment{}) + 2*unsafe.Sizeof(int32(0)))
 
 func (p *builder) dealGroup(g *group, windowed bool) error {
@@ -166,10 +163,10 @@ func (p *builder) dealGroup(g *group, windowed bool) error {
 	return nil
 }
 
-// dealDataParallel gives every worker one tile. It is forTiles written out, but for strips,
-// because most tiles of most batches are dealt here.
+// dealDataParallel gives every worker one tile. It is forTiles written out, except for strips, because most
+// tiles of most batches are dealt here.
 //
-// Where all run at once, compute units have long tiles and short ones: see evenUnits.
+// If all workers run at once, evenUnits mixes long and short tiles on each compute unit.
 func dealDataParallel(p *builder, g *group) error {
 	at, n := len(p.Segments), g.load.tiles
 	p.Segments = p.Segments[:at+n]
@@ -200,11 +197,11 @@ func dealDataParallel(p *builder, g *group) error {
 	return nil
 }
 
-// evenUnits turns every other round of tiles around, which are longest first. Worker w is on compute unit w
-// modulo their number, and shares it with those of other rounds; forwards all, the first unit would have the
-// longest tile of each round. On an H100 that is sooner by 4 percent for 15 bf16 batches by warpgroup tiles
-// of which two run on a unit, and by 3.5 percent for 11 fp32 ones by tiles of which more do (geometric means;
-// 19 and 12 percent at most).
+// evenUnits reverses every other round of tiles, which are sorted longest first. Worker w runs on compute
+// unit w modulo their number, with workers of other rounds. Without the reversal, the first unit would have
+// the longest tile of each round. On an H100 this saves 4 percent for 15 bf16 batches by warpgroup tiles
+// that run two on a unit, and 3.5 percent for 11 fp32 batches by tiles that run more (geometric means; at
+// most 19 and 12 percent).
 func (p *builder) evenUnits(tiles []encoding.Segment) {
 	units := p.device.ComputeUnits
 	for first := units; first < len(tiles); first += 2 * units {
@@ -212,13 +209,13 @@ func (p *builder) evenUnits(tiles []encoding.Segment) {
 	}
 }
 
-// grid is the number of tile rows and columns of a problem.
+// grid returns the number of tile rows and columns of a problem.
 func grid(t *tile.Shape, q *Problem) (rows, cols int) {
 	return ceilShift(q.M, shift(t.TM)), ceilShift(q.N, shift(t.TN))
 }
 
-// forTiles calls f for every tile of the group in the order of its problems,
-// which is longest K first unless a schedule sorts them. steps are those of all products.
+// forTiles calls f for every tile of the group in the order of its problems: longest K first, unless a
+// schedule sorts them. steps counts the K steps of all products.
 func (p *builder) forTiles(g *group, f func(s encoding.Segment, steps int)) error {
 	for _, o := range g.problems {
 		q := &p.Batch[o.Index]
@@ -238,20 +235,21 @@ func (p *builder) forTiles(g *group, f func(s encoding.Segment, steps int)) erro
 	return nil
 }
 
-// setWhole makes a segment of a whole tile. It sets one field after the other, because a
-// copy would wait for what was just written.
+// setWhole makes a segment of a whole tile. It sets one field after the other, because a copy would wait for
+// the stores.
 func setWhole(s *encoding.Segment, problem int32, row, col int, depth int32) {
 	s.Problem, s.Row, s.Col, s.K0, s.K1 = problem, int32(row), int32(col), 0, depth
 	s.Slot, s.Accumulate = encoding.NoSlot, false
 }
 
-// stripRows is the rows of a strip, see inStrips.
+// stripRows is the number of tile rows in a strip, see inStrips.
 const stripRows = 4
 
-// band is rows [top, bottom) of a grid.
+// band is a range of grid rows [top, bottom).
 type band struct{ top, bottom int }
 
-// bandRows is the rows of bands of about pace tiles, which end between strips: all rows of most grids.
+// bandRows returns the rows of bands with about pace tiles. Bands end between strips. Most grids are one
+// band.
 func bandRows(rows, cols int) int {
 	if rows*cols <= pace {
 		return rows
@@ -259,12 +257,13 @@ func bandRows(rows, cols int) int {
 	return max(pace/cols/stripRows, 1) * stripRows
 }
 
-// inStrips goes through a grid row by row, or, where it has many columns of large tiles, through some rows at
-// a time, column by column: tiles that run at once then read fewer columns of B, and those of neighbouring
-// units the same ones, which the L2 cache gives to both at once. H100, by aligned tiles in bf16: products of
-// 4096 x 4096 x 4096 are 7 percent sooner than row by row, of 2048 x 2048 x 2048 12, of 128 x 4096 x 4096 14;
-// strips of 2 or 8 rows are as good, of 16 not. Not on a CPU, which reads a row's A for tile after tile from
-// its own caches.
+// inStrips walks a grid row by row. A grid with many columns of large tiles is walked in strips of a few
+// rows, column by column: tiles that run at once then read fewer columns of B, and neighbouring units read
+// the same columns, which the L2 cache serves to both at once.
+//
+// Strips save 7 percent for 4096 x 4096 x 4096, 12 for 2048 x 2048 x 2048 and 14 for 128 x 4096 x 4096
+// (H100, bf16, aligned tiles). Strips of 2 or 8 rows are as good, strips of 16 are not. CPUs use no strips:
+// they read the A of a row from their own caches for tile after tile.
 func inStrips(t *tile.Shape, b band, cols int) iter.Seq2[int, int] {
 	const manyCols, largeTile = 8, 64
 	strip := 1
@@ -285,8 +284,8 @@ func inStrips(t *tile.Shape, b band, cols int) iter.Seq2[int, int] {
 	}
 }
 
-// launchGroup makes the launches of a group: of the workers from the given one on, and
-// of the sums of partial tiles from the given fix-up on, if there are any that the workers do not do.
+// launchGroup makes the launches of a group: its workers from the given one on, and the sums of partials
+// from the given fix-up on, unless workers sum them.
 func (p *builder) launchGroup(g *group, s Schedule, gemm, sum float64, worker, fixup int) {
 	tiles, parts := len(p.Fixups)-fixup, p.mostPartials(fixup)
 	split := tiles > 0
@@ -304,17 +303,18 @@ func (p *builder) launchGroup(g *group, s Schedule, gemm, sum float64, worker, f
 	}
 }
 
-// sumsPartials reports whether workers sum the parts of tiles, at most so many, themselves: in one launch,
-// which then has all parts of each.
+// sumsPartials reports whether workers sum partials themselves. Then one launch must hold all partials of
+// each tile, at most that many.
 func (p *builder) sumsPartials(worker, parts int) bool {
 	return p.model.finishes(float64(parts)) && len(p.Workers)-1-worker <= p.mostWorkers(&encoding.Kernel{})
 }
 
-// finishes reports whether whoever stores the last part of a tile sums them, if they are at most so many, and
-// not a launch after it: wherever it can, which was as fast or up to 5 us faster in 54 of 55 batches (H200).
+// finishes reports whether the worker that stores the last partial of a tile sums them, rather than a launch
+// after it. It does if it can and a tile has few partials: that was as fast or up to 5 us faster in 54 of 55
+// batches (H200).
 func (m *model) finishes(parts float64) bool { return m.parts && parts <= encoding.MaxPartials }
 
-// mostPartials is the most parts of a tile, of the fix-ups from the given one on.
+// mostPartials returns the largest number of partials of a tile, among the fix-ups from the given one on.
 func (p *builder) mostPartials(fixup int) int {
 	most := int32(0)
 	for i := range p.Fixups[fixup:] {
@@ -323,11 +323,11 @@ func (p *builder) mostPartials(fixup int) int {
 	return int(most)
 }
 
-// endWorker closes the list of segments of the present worker.
+// endWorker closes the segment list of the current worker.
 func (p *builder) endWorker() { p.Workers = append(p.Workers, int32(len(p.Segments))) }
 
-// launch makes launches of the workers from first on. A partial tile needs a
-// fix-up, so that the dealer's fix-ups tell whether there is one (split).
+// launch makes launches of the workers from first on. Every partial has a fix-up, so split is true if the
+// dealer made any.
 func (p *builder) launch(g *group, s Schedule, cost float64, first int, split bool) {
 	k := g.Kernel
 	workers := len(p.Workers) - 1 - first
@@ -337,8 +337,7 @@ func (p *builder) launch(g *group, s Schedule, cost float64, first int, split bo
 	p.cutLaunches(l, first, first+workers)
 }
 
-// Kept is the elements of the workspace that each worker of a kernel that multiplies has, for the first
-// product of a gated tile.
+// Kept returns the workspace of a worker, in elements, for the first product of a gated tile.
 func (d *Device) Kept(k *encoding.Kernel) int {
 	if !k.Epilogue.Gated || !d.family().keeps || k.Tile.KeepsGated(k.TypeA.Bytes()) {
 		return 0
@@ -346,7 +345,7 @@ func (d *Device) Kept(k *encoding.Kernel) int {
 	return k.Tile.TM * k.Tile.TN
 }
 
-// mostWorkers is how many workers a launch of a kernel may have.
+// mostWorkers returns how many workers a launch of a kernel may have.
 func (p *builder) mostWorkers(k *encoding.Kernel) int {
 	most := maxSegments
 	if p.Device.MaxWorkers > 0 {
@@ -358,9 +357,8 @@ func (p *builder) mostWorkers(k *encoding.Kernel) int {
 	return most
 }
 
-// cutLaunches makes launches of the workers, or the fix-ups, [first, last). Their
-// number is bounded by the device's largest grid dimension, so that grids need no
-// second dimension and have no empty workgroups.
+// cutLaunches makes launches of the workers, or the fix-ups, [first, last). A launch has at most as many as
+// the device's largest grid dimension, so grids need no second dimension and have no empty workgroups.
 func (p *builder) cutLaunches(l encoding.Launch, first, last int) {
 	limit, kept := p.mostWorkers(&l.Kernel), p.Device.Kept(&l.Kernel)
 	p.Cost += l.Cost

@@ -13,20 +13,20 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Device holds the facts about a GPU that planning needs. A compute unit is an
-// SM on NVIDIA, a CU on AMD, a core in software. Backends describe their devices, and
-// package devices has some that need not be there. A Device that plans use is not changed.
+// Device holds the facts about a device that planning needs. A compute unit is an SM on NVIDIA, a CU on AMD,
+// a core in software. Backends describe their devices; package devices has known GPUs. Do not change a
+// Device that plans use.
 type Device struct {
 	Name         string         `json:"name"`
 	Occupancy    occupancy.Rule `json:"occupancy"`
 	ComputeUnits int            `json:"compute_units"`
 	WaveSize     int            `json:"wave_size"`              // lanes of a wavefront, warp or subgroup
 	TFLOPS       float64        `json:"tflops"`                 // peak of plain fp32 FMA
-	PeakGuessed  bool           `json:"peak_guessed,omitempty"` // nobody told it: TFLOPS may be far off
+	PeakGuessed  bool           `json:"peak_guessed,omitempty"` // TFLOPS is a guess and may be far off
 	LaunchMicros float64        `json:"launch_micros"`          // device time of an empty launch
-	// bytes a microsecond of device memory; 0: not known
+	// device memory, bytes per microsecond; 0: unknown
 	MemoryRate float64 `json:"memory_rate,omitempty"`
-	// bytes of the cache of all compute units; 0: not known, and taken to be large enough
+	// bytes of the last-level cache; 0: unknown, assumed large enough
 	Cache int `json:"cache,omitempty"`
 
 	// Per compute unit.
@@ -38,37 +38,37 @@ type Device struct {
 	MaxRegisters    int `json:"max_registers,omitempty"`    // per thread
 	Shared          int `json:"shared"`                     // bytes of workgroup memory
 	SharedGranule   int `json:"shared_granule,omitempty"`   // bytes
-	SharedReserved  int `json:"shared_reserved,omitempty"`  // bytes that the system takes of each workgroup
+	SharedReserved  int `json:"shared_reserved,omitempty"`  // bytes of each workgroup that the system takes
 
 	// Limits of one workgroup and one launch.
 	MaxThreads  int `json:"max_threads"`           // threads of a workgroup
 	GroupShared int `json:"group_shared"`          // bytes of workgroup memory of a workgroup
 	MaxWorkers  int `json:"max_workers,omitempty"` // workgroups of a launch; 0: unlimited
-	// MaxBinding is the bytes of a buffer that a launch reaches; 0: what 32-bit element offsets reach.
+	// MaxBinding is how many bytes of a buffer a launch reaches; 0: as many as 32-bit element offsets reach.
 	MaxBinding int `json:"max_binding,omitempty"`
 	MaxTrips   int `json:"max_trips,omitempty"` // loop iterations of one thread; 0: unlimited
 
-	// Types are those that elements of A and B may have beside F32.
+	// Types lists the types, besides F32, that elements of A and B may have.
 	Types []element.Type `json:"types,omitempty"`
-	// Native are those of Types that it multiplies as they are, in some tile shapes. Of others, which are
-	// stored alone, kernels make numbers of more bits.
+	// Native lists the types that some tile shapes multiply without conversion. Kernels convert the others
+	// to more bits.
 	Native []element.Type `json:"native,omitempty"`
-	// Epilogues: plans may have Options.Epilogue.
+	// Epilogues reports whether plans may have Options.Epilogue.
 	Epilogues bool `json:"epilogues,omitempty"`
-	// Finishes: there are kernels that sum the parts of tiles themselves (encoding.Kernel.Partials).
+	// Finishes reports whether kernels can sum partials themselves (encoding.Kernel.Partials).
 	Finishes bool `json:"finishes,omitempty"`
-	// Pointers: of which Epilogue.Pointers may be part.
+	// Pointers reports whether an epilogue may have Pointers.
 	Pointers bool `json:"pointers,omitempty"`
-	// Blocks: and scales of blocks (PerBlock).
+	// Blocks reports whether an epilogue may have scales of blocks (PerBlock).
 	Blocks bool `json:"blocks,omitempty"`
 
-	// Kernels are those that the device has, a tile shape each, in the order in which
-	// the planner tries them: of equal predicted time the last wins.
+	// Kernels lists the device's kernels, one tile shape each, in the order in which the planner tries them.
+	// If predicted times are equal, the last wins.
 	KernelKind encoding.KernelKind `json:"kernel_kind"`
 	Kernels    []KernelFacts       `json:"kernels"`
 }
 
-// String is the device's name.
+// String returns the device's name.
 func (d *Device) String() string {
 	if d == nil {
 		return "no device"
@@ -76,7 +76,7 @@ func (d *Device) String() string {
 	return "device " + d.Name
 }
 
-// takes reports whether elements of A and B may have a type.
+// takes reports whether elements of A and B may have that type.
 func (d *Device) takes(t element.Type) bool { return t == element.F32 || slices.Contains(d.Types, t) }
 
 // Computes lists the compute modes that make a difference on the device.
@@ -89,8 +89,8 @@ func (d *Device) Computes() []Compute {
 	return []Compute{ComputeF32}
 }
 
-// Fingerprint is the same for devices of the same facts: a plan for the one is the plan
-// for the other. It is a number of 64 bits in hexadecimal, which releases may change.
+// Fingerprint returns a 64-bit number in hexadecimal. It is equal for devices with equal facts, which can
+// run each other's plans. It may change between releases.
 func (d *Device) Fingerprint() string {
 	h := fnv.New64a()
 	if err := json.NewEncoder(h).Encode(d); err != nil { // NaN, which Check refuses

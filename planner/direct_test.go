@@ -12,8 +12,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// overVulkan are the facts of GPUs for which the tests below plan: an H200, and what is taken of one that is
-// not known, of the same limits.
+// overVulkan returns the GPUs for which the tests below plan: an H200, and an unknown GPU of the same
+// limits.
 func overVulkan(t *testing.T) []*planner.Device {
 	other := lookup(t, "webgpu-default")
 	other.Name, other.Shared, other.GroupShared, other.MaxThreads, other.MaxBinding = "other", 48<<10, 48<<10,
@@ -21,7 +21,7 @@ func overVulkan(t *testing.T) []*planner.Device {
 	return []*planner.Device{lookup(t, "h200-webgpu"), other}
 }
 
-// without is the device whose kernels gain nothing where B goes to registers.
+// without returns the device with kernels that gain nothing if B goes to registers.
 func without(d *planner.Device) *planner.Device {
 	plain := *d
 	plain.Kernels = slices.Clone(d.Kernels)
@@ -33,18 +33,18 @@ func without(d *planner.Device) *planner.Device {
 	return &plain
 }
 
-// tilesOf are the shapes of a plan's launches.
+// tilesOf returns the shapes of a plan's launches.
 func tilesOf(p *planner.Plan) (names []string) {
 	for _, l := range p.Launches {
-		if l.Tile != nil && !l.Fixup { // but for sums, and what makes the items of ragged plans
+		if l.Tile != nil && !l.Fixup { // not for sums, nor for launches that make the items of ragged plans
 			names = append(names, l.Tile.Name)
 		}
 	}
 	return names
 }
 
-// Few rows of aligned B are of thin tiles, and what is not like the problems that these were measured with is
-// of the tiles that it would be of if they gained nothing.
+// Few rows with aligned B take thin tiles. Problems unlike the measured ones take the tiles that they would
+// take without the gain.
 func TestDirect(t *testing.T) {
 	const wide = "thin-8x64"
 	half := planner.Options{TypeA: element.BF16, TypeC: element.BF16}
@@ -66,8 +66,8 @@ func TestDirect(t *testing.T) {
 		edit  func(*planner.Problem)
 		o     planner.Options
 		facts func(*planner.Device)
-		want  string // "": as if nothing were gained
-		last  bool   // the last problem alone is edited
+		want  string // "": as without the gain
+		last  bool   // edit only the last problem
 	}{
 		{name: "fp32", rows: []int{1, 4, 8, 9, 16, 24}, want: wide},
 		{name: "fp32, transposed", rows: []int{1, 4, 8, 16}, edit: transposed, want: wide},
@@ -136,7 +136,7 @@ func TestDirect(t *testing.T) {
 	}
 }
 
-// Plans that the device completes are of the same shapes, ragged ones by the sizes that are expected.
+// Plans that the device completes take the same shapes. For ragged plans the expected sizes decide.
 func TestDirectRagged(t *testing.T) {
 	experts := planner.Ragged{Form: planner.EndsOfRows, Groups: 16, M: 16 * 16, N: 4096, K: 4096,
 		A: planner.Matrix{LD: 4096}, B: planner.Matrix{LD: 4096}, C: planner.Matrix{LD: 4096},
@@ -181,7 +181,7 @@ func TestDirectRagged(t *testing.T) {
 	}
 }
 
-// The batches of the sweep are of the shapes that they were of, also with sizes that leave all B aligned.
+// The batches of the sweep keep their shapes, also with sizes that align all B.
 func TestDirectSweep(t *testing.T) {
 	for _, d := range append(overVulkan(t), lookup(t, "lavapipe")) {
 		with, plain := planner.New(d), planner.New(without(d))

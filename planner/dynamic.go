@@ -6,12 +6,12 @@ import (
 	"github.com/batchgemm/batchgemm/internal/tile"
 )
 
-// dealDynamic gives each of as many workers as the device runs at once its first tiles, longest first.
-// Workers take the others from a counter when they can do more (encoding.DynamicNext): the dynamic schedules
-// of Osama's abstraction. In the plan the last worker has these. No tile is cut, so that results do not
-// depend on who computes which.
+// dealDynamic gives the first tiles, longest first, to as many workers as the device runs at once. When a
+// worker has done its tiles, it takes others from a counter (encoding.DynamicNext): the dynamic schedules of
+// Osama's abstraction. In the plan, the last worker of the launch holds these tiles. No tile is split, so
+// results do not depend on which worker computes a tile.
 //
-// Where units take workers from a counter anyway, as threads of a CPU do, a worker has one tile.
+// If compute units take workers from a counter anyway, as threads of a CPU do, each worker has one tile.
 func dealDynamic(p *builder, g *group) error {
 	workers := min(p.model.tiles[g.id].resident, p.mostWorkers(&g.Kernel))
 	switch {
@@ -34,15 +34,15 @@ func dealDynamic(p *builder, g *group) error {
 	return nil
 }
 
-// mayTakeAll reports whether one worker may have all tiles of a load, as one may that takes dynamic tiles,
-// under the device's loop limit.
+// mayTakeAll reports whether one worker may have all tiles of a load under the device's loop limit. A worker
+// of dynamic tiles may take them all.
 func (m *model) mayTakeAll(id tileID, l load) bool {
 	return m.device.MaxTrips == 0 || l.steps <= float64(m.device.tripSteps(m.tiles[id].shape))
 }
 
-// chunk is how many tiles of a load a worker takes at a time: of small ones of warpgroups, whose items would
-// be asked for later than they could be done, some that take chunkMicros together, as long as each worker has
-// many chunks.
+// chunk returns how many tiles of a load a worker takes at a time. Small tiles of warpgroups are done sooner
+// than their items arrive, so workers take several that last chunkMicros together, as long as each worker
+// has many chunks.
 func (m *model) chunk(id tileID, l load, workers int) int {
 	t := &m.tiles[id]
 	if t.shape.Unit != tile.WGMMA {
@@ -51,37 +51,38 @@ func (m *model) chunk(id tileID, l load, workers int) int {
 	return t.chunk(l.steps/float64(l.tiles), l.tiles, workers)
 }
 
-// chunk is the same of so many tiles of that many steps on average.
+// chunk is the same for that many tiles with that many steps on average.
 func (t *tileModel) chunk(steps float64, tiles, workers int) int {
 	n := int(chunkMicros / (steps*t.busy + t.worker))
 	return max(min(n, tiles/(manyChunks*workers), mostChunk), 1)
 }
 
 const (
-	// askMicros after it was asked for comes an item, on an H200 (gradients of 128 experts of 1 token in all,
-	// 93 tiles a worker: 150 us).
+	// askMicros is the time from the request of an item until it arrives on an H200 (gradients of 128
+	// experts of 1 token in all, 93 tiles a worker: 150 us).
 	askMicros   = 1.5
 	chunkMicros = 8
 	manyChunks  = 16
 	mostChunk   = 4
-	// lastMicros is what a worker takes to learn that there is no more. A guess.
+	// lastMicros is the time in which a worker learns that no tile is left. A guess.
 	lastMicros = 0.5
-	// Of operands whose rows begin with 16 bytes tiles take as long as these take through the L2 cache, which
-	// predictions do not tell: dynamic tiles are more even than shares by predicted times. Of aligned tiles
-	// in bf16 on an H100 they are 3 to 7 percent sooner where a launch takes more than 20 us, as long at 10
-	// to 20, and 5 percent later below (geometric means of 161 launches of 117 batches), and later too where
-	// no tile has more than four steps, or where all are alike, since shares keep neighbours at the same rows
-	// of A and B: 64 products of 512 x 512 x 1024 take 10 percent longer so, 32 of 256 x 768 x 2048 6, 128 of
-	// 256 x 256 x 256 12. One of 3000 x 3000 x 3000, with tiles of half the size at its edges, takes 5
-	// percent less.
+	// Tiles of aligned operands take as long as their way through the L2 cache, which predictions do not
+	// know. Dynamic tiles are therefore more even than shares by predicted time.
+	//
+	// Aligned bf16 tiles, H100, geometric means of 161 launches of 117 batches: dynamic is 3 to 7 percent
+	// faster for launches above 20 us, equal at 10 to 20 us, and 5 percent slower below. It is also slower
+	// if no tile has more than four steps, or if all tiles are equal, because shares keep neighbours at the
+	// same rows of A and B: 10 percent for 64 products of 512 x 512 x 1024, 6 for 32 of 256 x 768 x 2048, 12
+	// for 128 of 256 x 256 x 256. One product of 3000 x 3000 x 3000, whose edge tiles have half the size, is
+	// 5 percent faster.
 	alignedUneven     = 0.06
-	alignedAlike      = 0.99 // of the steps that there would be if all tiles were as the longest
+	alignedAlike      = 0.99 // share of the steps if all tiles were as long as the longest
 	alignedLastMicros = 0.9
 	alignedSteps      = 4
 )
 
-// dynamicCost is that of workers that have even shares, each of which asks for its chunks one after the
-// other. What it saves where units are not equally fast, no prediction knows.
+// dynamicCost predicts workers with even shares, each of which asks for one chunk after the other. No
+// prediction knows what dynamic tiles save if units are not equally fast.
 func (m *model) dynamicCost(id tileID, l load) (gemm, fixup float64) {
 	if m.family.counter {
 		return m.dataParallelCost(id, l)

@@ -12,7 +12,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// takeChunks has workers take chunks of a table in any order, and returns the tiles of each.
+// takeChunks lets workers take chunks of a table in random order, and returns the tiles of each.
 func takeChunks(table []uint32, workers int, rng *rand.Rand) [][]uint32 {
 	size, of := table[encoding.DynamicChunk], make([][]uint32, workers)
 	take := func(w int, first uint32) (any bool) {
@@ -40,8 +40,8 @@ func takeChunks(table []uint32, workers int, rng *rand.Rand) [][]uint32 {
 	return of
 }
 
-// checkDynamic: whoever is first, each dynamic tile is taken once, and the next run finds the table as it
-// was.
+// checkDynamic checks that each dynamic tile is taken once, in whatever order workers come, and that the
+// next run finds the same table.
 func checkDynamic(t *testing.T, p *Plan, l *encoding.Launch, table []uint32) {
 	t.Helper()
 	tiles := int(p.Workers[l.First+l.Count] - p.Workers[l.First])
@@ -52,7 +52,7 @@ func checkDynamic(t *testing.T, p *Plan, l *encoding.Launch, table []uint32) {
 		require.EqualValues(t, l.Chunk, p.Workers[l.First+w+1]-p.Workers[l.First+w],
 			"in the plan the last worker has those that anybody takes")
 	}
-	for seed := range uint64(2) { // one run after the other
+	for seed := range uint64(2) { // two runs
 		of := takeChunks(table[:encoding.DynamicWords], l.Count, rand.New(rand.NewPCG(seed, 0)))
 		require.Equal(t, before, table[:encoding.DynamicWords])
 		for w := range of {
@@ -66,8 +66,8 @@ func checkDynamic(t *testing.T, p *Plan, l *encoding.Launch, table []uint32) {
 	}
 }
 
-// TestDynamic: workers that stay, a first tile for each in the order of data-parallel, and all others for
-// whoever can do more.
+// TestDynamic: workers stay. Each has a first tile in the order of data-parallel, and takes others when it
+// can.
 func TestDynamic(t *testing.T) {
 	many := slices.Repeat([]Problem{GEMM(64, 64, 40), GEMM(30, 20, 300)}, 300)
 	for name, c := range map[string]struct {
@@ -75,7 +75,7 @@ func TestDynamic(t *testing.T) {
 		tile     string
 		batch    []Problem
 		epilogue Epilogue
-		chunk    int // 0: none takes any
+		chunk    int // 0: none is dynamic
 	}{
 		"warpgroups": {"h200", "wgmma-64x64", many, Epilogue{}, 1},
 		"small tiles": {"h200", "wgmma-64x64", slices.Repeat([]Problem{GEMM(64, 64, 8)}, 40000),
@@ -104,7 +104,7 @@ func TestDynamic(t *testing.T) {
 			o.Schedule = ScheduleDataParallel
 			whole, err := New(device(t, c.device)).Plan(t.Context(), b, o)
 			require.NoError(t, err)
-			if name != "beyond loop limit" { // where it is dealt as by lpt
+			if name != "beyond loop limit" { // it is dealt like lpt
 				require.Equal(t, whole.Segments, p.Segments)
 			}
 			if c.chunk > 0 {
@@ -114,8 +114,8 @@ func TestDynamic(t *testing.T) {
 	}
 }
 
-// TestDynamicWorkers: the workers of a dynamic launch are never cut into several launches, which would have a
-// counter each.
+// TestDynamicWorkers: the workers of a dynamic launch are never cut into several launches, because each
+// launch would have its own counter.
 func TestDynamicWorkers(t *testing.T) {
 	d := device(t, "h200")
 	d.MaxWorkers = 7
@@ -136,7 +136,7 @@ func aCPU(t testing.TB) *Device {
 	return d
 }
 
-// TestDynamicOnCPU: threads take tiles from a counter as it is.
+// TestDynamicOnCPU: threads already take tiles from a counter.
 func TestDynamicOnCPU(t *testing.T) {
 	p, err := New(aCPU(t)).Plan(t.Context(), mustPack(t, GEMM(640, 640, 100)),
 		Options{Tile: "simd-64x64", Schedule: ScheduleDynamic})
@@ -146,8 +146,7 @@ func TestDynamicOnCPU(t *testing.T) {
 	require.False(t, p.Launches[0].Loop)
 }
 
-// TestDynamicCost: by what is predicted of it, it is never the planner's own choice, since it knows no uneven
-// units.
+// TestDynamicCost: the planner does not choose it by predicted cost, which does not know uneven units.
 func TestDynamicCost(t *testing.T) {
 	m := new(model)
 	require.NoError(t, m.set(device(t, "h200"), arithmetic{compute: ComputeF32Emulated}, false, only{}))
@@ -169,8 +168,8 @@ func TestDynamicCost(t *testing.T) {
 	}
 }
 
-// TestAlignedDynamic: of operands whose rows begin with 16 bytes long launches of uneven tiles are dynamic,
-// but for tiles of few steps, and others have shares.
+// TestAlignedDynamic: with aligned operands, long launches of uneven tiles are dynamic, except tiles of few
+// steps. Other launches have shares.
 func TestAlignedDynamic(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 0))
 	uneven := func(k, unaligned int) Problem {

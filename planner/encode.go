@@ -9,8 +9,8 @@ import (
 	"github.com/batchgemm/batchgemm/internal/tile"
 )
 
-// Encode appends what the kernels read, see package encoding, to dst[:0] and returns it. It allocates only
-// when dst is too short.
+// Encode appends the words that kernels read to dst[:0] and returns the slice. Package encoding describes
+// the layout. It allocates only if dst is too short.
 func (p *Plan) Encode(dst []uint32) []uint32 {
 	if p.Ragged != nil {
 		return p.encodeRagged(dst)
@@ -19,7 +19,7 @@ func (p *Plan) Encode(dst []uint32) []uint32 {
 		dst = make([]uint32, p.Words)
 	}
 	dst = dst[:p.Words]
-	end := 0 // of what is written
+	end := 0 // of the words written so far
 	for i := range p.Launches {
 		l := &p.Launches[i]
 		clear(dst[end:l.Items])
@@ -69,8 +69,7 @@ func (p *Plan) encodeItems(dst []uint32, l *encoding.Launch) int {
 	return at
 }
 
-// encodePartial says in the item of a part, which has a slot, where its tile is. Tiles are in the order of
-// their slots.
+// encodePartial writes, in the item of a partial, where its tile is. Tiles are in the order of their slots.
 func encodePartial(w []uint32, l *encoding.Launch, tiles []encoding.Fixup, slot int32) {
 	tile := sort.Search(len(tiles), func(i int) bool { return tiles[i].Slot > slot }) - 1
 	fixups := l.Sums - l.Items
@@ -139,8 +138,8 @@ func (p *builder) layout() {
 	p.Words = section(0)
 }
 
-// itemEncoder encodes the items of a launch. What the segments of a problem have
-// in common is computed once, because those of one tile follow those of the next.
+// itemEncoder encodes the items of a launch. It computes what the segments of a problem have in common once,
+// because segments of one problem follow each other.
 type itemEncoder struct {
 	plan    *Plan
 	launch  *encoding.Launch
@@ -150,8 +149,8 @@ type itemEncoder struct {
 	problem int32 // of common; -1: none
 	q       *Problem
 	common  [encoding.ItemWords]uint32
-	// Distances in elements: of A from a tile row or k to the next, of B from a k
-	// or tile column to the next, of C from a tile row to the next.
+	// Distances in elements: in A from a tile row or a k to the next, in B from a k or a tile column to the
+	// next, in C from a tile row to the next.
 	rowA, kA, kB, colB, rowC int
 }
 
@@ -180,8 +179,8 @@ func (e *itemEncoder) begin(problem int32) {
 	c[encoding.Flags] |= e.plan.Options.flagsC()
 }
 
-// encode writes the item of a segment, with a tail where items have one, and of a gated tile a second item.
-// It goes word by word, because a copy of several would wait for the words that begin has just written.
+// encode writes the item of a segment, with a tail if the launch has an epilogue, and a second item if the
+// tile is gated. It writes word by word, because a copy of several words would wait for the stores of begin.
 func (e *itemEncoder) encode(dst []uint32, s *encoding.Segment) {
 	w := (*[encoding.ItemWords]uint32)(dst)
 	if s.Problem != e.problem {
@@ -206,7 +205,7 @@ func (e *itemEncoder) encode(dst []uint32, s *encoding.Segment) {
 	}
 }
 
-// encodeTail writes the tail of an item, and what it changes of the head.
+// encodeTail writes the tail of an item, and changes the words of the head that an epilogue changes.
 func (e *itemEncoder) encodeTail(w []uint32, s *encoding.Segment) {
 	q, t, o := e.q, e.tile, &e.plan.Options.Epilogue
 	row, col := int(s.Row)*t.TM, int(s.Col)*t.TN
@@ -228,7 +227,7 @@ func (e *itemEncoder) encodeTail(w []uint32, s *encoding.Segment) {
 	}
 }
 
-// encodeSecond writes the second item of a gated tile: the first, but for what is of B2.
+// encodeSecond writes the second item of a gated tile: the first item with the words of B2.
 func (e *itemEncoder) encodeSecond(second, first []uint32, k0, col int) {
 	q, o := e.q, &e.plan.Options.Epilogue
 	copy(second, first)
@@ -242,7 +241,7 @@ func (e *itemEncoder) encodeSecond(second, first []uint32, k0, col int) {
 	}
 }
 
-// encodeFixup writes the item of a fix-up, with a tail where the launch has an epilogue.
+// encodeFixup writes the item of a fix-up, with a tail if the launch has an epilogue.
 func (p *Plan) encodeFixup(w []uint32, l *encoding.Launch, f *encoding.Fixup) {
 	t, q := l.Tile, &p.Batch[f.Problem]
 	row, col := int(f.Row)*t.TM, int(f.Col)*t.TN
@@ -267,12 +266,12 @@ func (p *Plan) encodeFixup(w []uint32, l *encoding.Launch, f *encoding.Fixup) {
 	w[encoding.FixupScaleAAt], w[encoding.FixupScaleBAt] = e.scaleA(q, row), e.scaleB(q, 0, col)
 }
 
-// Items is how many items a launch of workers has.
+// Items returns the number of items of a launch of workers.
 func (p *Plan) Items(l *encoding.Launch) int {
 	return int(p.Workers[l.First+l.Count]-p.Workers[l.First]) * l.Epilogue.Products()
 }
 
-// pointersAt is the word of Rows with the problem's addresses, if a kernel reads any.
+// pointersAt returns the word of Rows with the problem's addresses, or 0 if kernels read none.
 func (p *Problem) pointersAt(e *encoding.Epilogue) uint32 {
 	if !e.Pointers.Any() {
 		return 0
@@ -280,12 +279,11 @@ func (p *Problem) pointersAt(e *encoding.Epilogue) uint32 {
 	return uint32(p.Pointers)
 }
 
-// aligned reports whether 16-byte loads of A and B, of so many elements, are aligned: tiles and
-// K steps start at multiples of as many rows, columns or k within a matrix.
+// aligned reports whether loads of 16 bytes, of that many elements of A and B, are aligned. Within a matrix,
+// tiles and K steps start at multiples of that many rows, columns or k.
 func (p *Problem) aligned(elements int) bool { return p.A.aligned(elements) && p.B.aligned(elements) }
 
-// vectorTile reports the same of B, and of A where its memory runs along the rows of the tile: see
-// Kernel.Vector.
+// vectorTile reports whether such loads are aligned for B, and for A if it is MN-major: see Kernel.Vector.
 func (p *Problem) vectorTile(elements int) bool {
 	return p.B.aligned(elements) && (!p.TransA || p.A.aligned(elements))
 }

@@ -47,7 +47,7 @@ func TestEncode(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(10, func() { w = p.Encode(w) }))
 }
 
-// TestEncodeOverwrites: what the memory held before does not show.
+// TestEncodeOverwrites: encoding overwrites everything that the memory held.
 func TestEncodeOverwrites(t *testing.T) {
 	b := append(randomBatch(t, rand.New(rand.NewPCG(3, 3)), 40, 16, 700), Problem{})
 	for _, s := range Schedules() {
@@ -82,7 +82,7 @@ func TestEncodeSplit(t *testing.T) {
 		w[fix.Items:fix.Items+encoding.FixupWords])
 }
 
-// TestEncodeParts: parts of a tile share its fix-up, after the items, and a word that counts them.
+// TestEncodeParts: partials of a tile share its fix-up, after the items, and a word that counts them.
 func TestEncodeParts(t *testing.T) {
 	b := mustPack(t, GEMM(16, 16, 112), GEMM(16, 20, 112))
 	p, err := New(device(t, "h200")).Plan(t.Context(), b, Options{Tile: "small", Schedule: ScheduleSplitK})
@@ -113,7 +113,7 @@ func TestEncodeParts(t *testing.T) {
 	require.False(t, m.finishes(encoding.MaxPartials+1))
 
 	long := mustPack(t, GEMM(16, 16, 1000))
-	few := *device(t, "h200") // parts of a tile are never in different launches
+	few := *device(t, "h200") // partials of a tile are never in different launches
 	few.MaxWorkers = l.Count - 1
 	for name, c := range map[string]struct {
 		device *Device
@@ -142,8 +142,8 @@ func TestEncodeParts(t *testing.T) {
 	}
 }
 
-// TestMostParts: no tile of a launch that sums parts itself has more than MaxPartials, wherever it is among
-// the others.
+// TestMostParts: in a launch that sums partials itself, no tile has more than MaxPartials, wherever it is
+// among the others.
 func TestMostParts(t *testing.T) {
 	for name, c := range map[string]struct {
 		parts []int // of each tile
@@ -234,7 +234,7 @@ func TestBuildErrors(t *testing.T) {
 	}
 }
 
-// TestGoldenPlans shows every change of what is planned.
+// TestGoldenPlans shows every change of plans.
 func TestGoldenPlans(t *testing.T) {
 	inception := mustPack(t, GEMM(49, 160, 192), GEMM(49, 128, 192), GEMM(49, 256, 192), GEMM(49, 160, 192),
 		GEMM(49, 32, 192))

@@ -5,7 +5,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
-// Activation is a function of each element of C; "" is none.
+// Activation is a function that is applied to each element of C; "" is none.
 type Activation = encoding.Activation
 
 const (
@@ -14,9 +14,9 @@ const (
 	SiLU = encoding.SiLU // v / (1 + exp(-v))
 )
 
-// Epilogue is what a plan does with the problems of a batch beside alpha and beta: to elements
-// of C before they are rounded, in fp32, and by which rows it finds A and C. The zero value is
-// none of it. Of a problem, op(A) is M x K still, and C M x N:
+// Epilogue describes what a plan does beside alpha and beta: what happens to elements of C before they are
+// rounded, in fp32, and by which indices rows of A and C are found. The zero value is no epilogue. op(A) is
+// M x K and C is M x N, as in every Problem:
 //
 //	v = alpha*op(A)*op(B) + beta*C + bias[j]
 //	C = weight[i] * act(v)
@@ -25,74 +25,77 @@ const (
 //	u = alpha*op(A)*op(B2) + bias[N+j]
 //	C = weight[i] * act(g) * u
 //
-// With scales alpha*op(A)*op(B) is multiplied by the one of row i of A, and then by the one of column j of
-// op(B), or of B2. What leaves the range of fp32 on the way does not come back. With zero points op(A)*op(B)
-// is op(A)*op(B) - zero[i]*sum[j] before that.
+// With scales, alpha*op(A)*op(B) is multiplied by the scale of row i of A, then by the scale of column j of
+// op(B) or op(B2). Products that overflow fp32 on the way stay infinite. With zero points, op(A)*op(B) -
+// zero[i]*sum[j] takes the place of op(A)*op(B).
 //
-// Where kernels are native (CUDA, HIP), those for epilogues are of fewer tile shapes
-// (KernelFacts.Epilogues), none of which takes clusters or, with ComputeTF32, tf32 products.
+// Native kernels (CUDA, HIP) with an epilogue exist for fewer tile shapes (KernelFacts.Epilogues). They use
+// no clusters, and no tf32 products with ComputeTF32.
 //
-// All indices are in Rows, one buffer of 32-bit words, and so are weights and scales, as bits of fp32, and
-// addresses. Where K or alpha is 0 the products are 0, whatever the scales are, and what follows is done all
-// the same. NaN stays NaN; GELU and SiLU of -Inf are 0.
+// Row indices, weights, scales and addresses are all in the buffer Rows of 32-bit words; weights and scales
+// are stored as the bits of an fp32. If K or alpha is 0, products are 0 whatever the scales are, and the
+// rest of the epilogue still applies. NaN stays NaN; GELU and SiLU of -Inf are 0.
 type Epilogue struct {
 	Activation Activation `json:"activation,omitempty"`
-	// Bias: Problem.Bias is the first of N elements of the buffer Bias, of C's type, which are
-	// added to every row; with Gated of 2*N.
+	// Bias adds a vector to every row of C. Problem.Bias is its first element in the buffer Bias, whose type
+	// is that of C. It has N elements, or 2*N with Gated.
 	Bias bool `json:"bias,omitempty"`
-	// Gated: a second product, with B2 in place of B, multiplies the first after its
-	// activation. Beta must be 0. Its tiles are never cut along K: of schedules that cut them
-	// data-parallel takes the place.
+	// Gated adds a second product, with B2 in place of B. It multiplies the first product after the
+	// activation. Beta must be 0. Gated tiles are not split along K; data-parallel replaces schedules that
+	// would split them.
 	Gated bool `json:"gated,omitempty"`
-	// GatherRows is the number of rows that A has, as stored, which is not transposed: row i
-	// of op(A) is row Rows[Problem.RowsA+i] of A. Where that is not in [0, GatherRows), as -1,
-	// the row is of zeros. 0: the rows of A are those of op(A).
+	// GatherRows is the number of rows of A as stored. A must not be transposed. Row i of op(A) is row
+	// Rows[Problem.RowsA+i] of A. If that index is outside [0, GatherRows), for example -1, the row is zero.
+	// 0: no gather; op(A) is A.
 	GatherRows int `json:"gather_rows,omitempty"`
-	// ScatterRows is the number of rows that C has, as stored: row i of the result is row
-	// Rows[Problem.RowsC+i] of C. Where that is not in [0, ScatterRows) it is not stored, and
-	// no C read. No two rows of a run are stored to the same elements, which nobody checks.
-	// 0: the rows of C are those of the result.
+	// ScatterRows is the number of rows of C as stored. Row i of the result becomes row
+	// Rows[Problem.RowsC+i] of C. If that index is outside [0, ScatterRows), the row is not stored, and its
+	// C is not read. Two rows of a run must not be stored to the same elements; this is not checked. 0: no
+	// scatter.
 	ScatterRows int `json:"scatter_rows,omitempty"`
-	// Weights: row i is multiplied by the number whose bits are Rows[Problem.Weights+i].
+	// Weights multiplies row i by the fp32 whose bits are in Rows[Problem.Weights+i].
 	Weights bool `json:"weights,omitempty"`
-	// ScaleA and ScaleB are the scales of A and of B, of elements of 8 bits alone, but for those of groups
-	// (PerGroup128). Those of A are the numbers whose bits are in Rows from Problem.ScaleA on: one; or M of
-	// them, by row of op(A); or where rows are gathered GatherRows, by row of A, and a row of zeros has 1.
-	// Those of B are from Problem.ScaleB on: one, or N; or of groups B.LD for each; with Gated those of B2
-	// after them. Of blocks (PerBlock) both have more.
+	// ScaleA and ScaleB say which scales A and B have. Only 8-bit elements have scales, except those of
+	// groups (PerGroup64, PerGroup128). The scales are the bits of fp32 numbers in Rows.
+	//
+	// Scales of A start at Problem.ScaleA. There is one, or M of them, by row of op(A). With GatherRows
+	// there are GatherRows, by row of A, and zero rows have scale 1. Scales of B start at Problem.ScaleB.
+	// There is one, or N; with groups there are B.LD for each group. With Gated, those of B2 follow. With
+	// blocks (PerBlock) both have more.
 	ScaleA Scaling `json:"scale_a,omitempty"`
 	ScaleB Scaling `json:"scale_b,omitempty"`
-	// ZeroA: elements of A, of Int8, stand for their distance from a zero point, an int32 from -128 to 127,
-	// which is the word of Rows after each scale of A, by tensor or row. B has a scale for each column, and
-	// after each the sum of the column's elements, an int32 (element.SumColumns). Scales are thus two words
-	// apart, and each operand has twice as many words. A row of zeros, as where none is gathered, is one of
-	// products 0, and its zero point has no part.
+	// ZeroA gives Int8 elements of A a zero point, an int32 from -128 to 127 that is subtracted from them.
+	// It follows each scale of A in Rows, by tensor or by row. B then has a scale for each column, and each
+	// is followed by the sum of its column, an int32 (element.SumColumns). Scales are therefore two words
+	// apart, and each operand has twice as many words. The products of a zero row, as of a row that is not
+	// gathered, are 0; its zero point is not used.
 	ZeroA bool `json:"zero_a,omitempty"`
-	// Pointers are the operands that each problem has at an address of its own.
+	// Pointers says which operands of each problem have an address of their own.
 	Pointers Pointers `json:"pointers,omitzero"`
 }
 
 // none reports whether there is no epilogue.
 func (e *Epilogue) none() bool { return *e == Epilogue{} }
 
-// kernel is what kernels know of it: items have the rest.
+// kernel returns the part of an epilogue that kernels are compiled for. Items have the rest.
 func (e *Epilogue) kernel() encoding.Epilogue {
 	return encoding.Epilogue{Activation: e.Activation, Bias: e.Bias, Gated: e.Gated, Gather: e.GatherRows > 0,
 		Scatter: e.ScatterRows > 0, Weights: e.Weights,
 		Pointers: e.Pointers, ScaleA: e.ScaleA, ScaleB: e.ScaleB, Pairs: e.ZeroA, Zeros: e.ZeroA}
 }
 
-// UsesRows reports whether runs have the buffer Rows.
+// UsesRows reports whether runs need the buffer Rows.
 func (e *Epilogue) UsesRows() bool {
 	return e.GatherRows > 0 || e.ScatterRows > 0 || e.Weights || e.kernel().Scaled() || e.Pointers.Any()
 }
 
-// Writes is Problem.Writes with an epilogue, which changes C = 1*C too.
+// Writes is Problem.Writes with an epilogue, which may change C even if alpha is 0 and beta is 1.
 func (e *Epilogue) Writes(p *Problem) bool {
 	return p.Writes() || p.M > 0 && p.N > 0 && !e.none()
 }
 
-// check fails for an epilogue that no problem can have, or the device; nil: any device.
+// check fails for an epilogue that no problem can have, or that the device does not support; nil: any
+// device.
 func (e *Epilogue) check(d *Device) error {
 	switch {
 	case e.none():
@@ -104,12 +107,12 @@ func (e *Epilogue) check(d *Device) error {
 	case e.ScatterRows < 0 || e.ScatterRows > MaxDim:
 		return invalid.Errorf("%d rows of C to scatter to are not in [0, %d]", e.ScatterRows, MaxDim)
 	case d != nil && !d.Epilogues:
-		return invalid.Errorf("%s has no kernels for epilogues", d)
+		return invalid.Errorf("%s has no kernels with an epilogue", d)
 	}
 	return checkPointers(e.Pointers, d)
 }
 
-// storedA and storedC are how many rows matrices have that a problem of so many rows reaches.
+// storedA and storedC return how many stored rows a problem with that many rows can reach.
 func (e *Epilogue) storedA(rows int) int {
 	if e.GatherRows > 0 {
 		return e.GatherRows
@@ -124,13 +127,14 @@ func (e *Epilogue) storedC(rows int) int {
 	return rows
 }
 
-// checkProblem checks what a problem has for an epilogue beside A, B and C, in operands of so many elements.
+// checkProblem checks what a problem has for an epilogue beside A, B and C, in operands of that many
+// elements.
 func (e *Epilogue) checkProblem(i int, p *Problem, have *Lengths) error {
 	switch {
 	case e.Gated && p.Beta != 0:
-		return problemError(i, "beta", "%g is not 0, and gated units read no C", p.Beta)
+		return problemError(i, "beta", "%g is not 0, but gated units do not read C", p.Beta)
 	case e.GatherRows > 0 && p.TransA:
-		return problemError(i, "transA", "is set, but rows are gathered of an A that is not transposed")
+		return problemError(i, "transA", "is set, but GatherRows needs an A that is not transposed")
 	}
 	if e.Gated {
 		rows, cols := p.ShapeB()
@@ -163,15 +167,15 @@ func (e *Epilogue) checkProblem(i int, p *Problem, have *Lengths) error {
 	return nil
 }
 
-// list is what a problem has for an epilogue beside matrices.
+// list is a vector that a problem has for an epilogue.
 type list struct {
 	arg           string
 	first, length int
 	used          bool
-	bias          bool // elements of Bias, else words of Rows
+	bias          bool // elements of Bias, otherwise words of Rows
 }
 
-// lists are those of a problem.
+// lists returns the lists of a problem.
 func (e *Epilogue) lists(p *Problem) [7]list {
 	return [...]list{
 		{"bias", p.Bias, e.Biases(p.N), e.Bias, true},
@@ -184,14 +188,14 @@ func (e *Epilogue) lists(p *Problem) [7]list {
 	}
 }
 
-// Biases is how many elements the bias of n columns has.
+// Biases returns how many elements the bias of n columns has.
 func (e *Epilogue) Biases(n int) int { return n * e.kernel().Products() }
 
-// Lengths are the elements of operands, as buffers or slices have them or need them: of A, B and C, and
-// of what epilogues have beside, of which Rows has words.
+// Lengths are the lengths of operands, in elements; Rows is in 32-bit words. B2, Bias and Rows belong to
+// epilogues.
 type Lengths struct{ A, B, C, B2, Bias, Rows int }
 
-// of is the length of the operand that has a list.
+// of returns the length of the operand that holds a list.
 func (x *Lengths) of(l *list) *int {
 	if l.bias {
 		return &x.Bias
@@ -199,7 +203,7 @@ func (x *Lengths) of(l *list) *int {
 	return &x.Rows
 }
 
-// Lengths returns what operands need at least for a plan with an epilogue. The batch must have passed its
+// Lengths returns the least lengths of operands for a plan with an epilogue. The batch must have passed its
 // check.
 func (b Batch) Lengths(e Epilogue) (x Lengths) {
 	withEpilogue := !e.none()
@@ -225,12 +229,12 @@ func (b Batch) Lengths(e Epilogue) (x Lengths) {
 	return x
 }
 
-// addLists adds what a problem reaches for an epilogue beside A, B and C: B2, and lists.
+// addLists adds what a problem reaches for an epilogue beside A, B and C: B2 and lists.
 func (x *Lengths) addLists(p *Problem, e *Epilogue) {
 	if p.depth() > 0 && e.Gated && !e.Pointers.B {
 		x.B2 = max(x.B2, p.B2.end(p.ShapeB()))
 	}
-	for _, l := range e.lists(p) { // rows of A too whatever K is: kernels look for those that are none
+	for _, l := range e.lists(p) { // RowsA counts even if K is 0: kernels look for rows that do not exist
 		if l.used {
 			length := x.of(&l)
 			*length = max(*length, l.first+l.length)

@@ -14,7 +14,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// epilogues are a few that have all parts among them.
+// epilogues cover all features together.
 var epilogues = []Epilogue{
 	{Activation: ReLU},
 	{Bias: true, Activation: GELU, Weights: true},
@@ -23,7 +23,7 @@ var epilogues = []Epilogue{
 	{Gated: true, GatherRows: 40, ScatterRows: 400, Weights: true},
 }
 
-// withEpilogue is a device that has kernels for epilogues.
+// withEpilogue returns the device with kernels for epilogues.
 func withEpilogue(d *Device) *Device {
 	d = clone(d)
 	d.Epilogues, d.Pointers = true, true
@@ -33,7 +33,7 @@ func withEpilogue(d *Device) *Device {
 	return d
 }
 
-// operandsOf are the problems of a batch with what any epilogue needs.
+// operandsOf returns the problems with operands for any epilogue.
 func operandsOf(b Batch, e Epilogue) Batch {
 	rows := 0
 	for i := range b {
@@ -74,7 +74,7 @@ func TestEpiloguePlans(t *testing.T) {
 					t.Run(fmt.Sprintf("%s/%s/%d/%s", name, d.Name, i, s), func(t *testing.T) {
 						b := operandsOf(batch(), e)
 						p, err := New(withEpilogue(d)).Plan(t.Context(), b, Options{Epilogue: e, Schedule: s})
-						if name == "long K" && d == &tight && e.Gated { // which a worker's loops do not reach
+						if name == "long K" && d == &tight && e.Gated { // a worker's loops do not reach that
 							require.ErrorContains(t, err,
 								": K is too large for gated units: one launch of webgpu-default takes ")
 							return
@@ -100,7 +100,7 @@ func TestEpiloguePlans(t *testing.T) {
 	}
 }
 
-// TestEpilogueWindows: what rows reach by indices is bound as a whole.
+// TestEpilogueWindows: matrices whose rows are found by indices are bound whole.
 func TestEpilogueWindows(t *testing.T) {
 	d := withEpilogue(device(t, "webgpu-default"))
 	d.MaxBinding = 64 << 10
@@ -123,13 +123,13 @@ func TestEpilogueWindows(t *testing.T) {
 		"16384 elements")
 }
 
-// TestWindowsOfB2: a launch binds what its tiles read of B2, wherever that lies, and no more but the
-// alignment of its begin.
+// TestWindowsOfB2: a launch binds what its tiles read of B2, wherever that lies, and no more except
+// alignment.
 func TestWindowsOfB2(t *testing.T) {
 	d := withEpilogue(device(t, "webgpu-default"))
 	d.MaxBinding = 64 << 10
 	var b Batch
-	for i := range 4 { // each of which has room for itself
+	for i := range 4 { // there is room for each alone
 		at := i * 12_000
 		b = append(b, Problem{M: 20, N: 40, K: 70, Alpha: Scale(1), TransB: i%2 == 1, A: Matrix{at, 70},
 			B: Matrix{at, 150}, B2: Matrix{3*at + 1000, 130}, C: Matrix{at, 40}})
@@ -147,8 +147,8 @@ func TestWindowsOfB2(t *testing.T) {
 	}
 }
 
-// TestEpilogueLongK: launches add parts of K to C, which find rows as the last one does, and it alone does
-// the rest.
+// TestEpilogueLongK: launches that add to C over windows of K find rows like the last launch. Only the last
+// applies the rest.
 func TestEpilogueLongK(t *testing.T) {
 	d := withEpilogue(device(t, "webgpu-default"))
 	d.MaxTrips = 150
@@ -229,9 +229,9 @@ func TestEpilogueMistakes(t *testing.T) {
 		{"C of scattered rows are the caller's", Epilogue{ScatterRows: 2}, func(p *Problem) {}, ""},
 		{"overlap", Epilogue{Bias: true}, func(p *Problem) {}, "problem 1: C overlaps C of problem 0"},
 		{"beta", all, func(p *Problem) { p.Beta = 2 },
-			"problem 1: beta 2 is not 0, and gated units read no C"},
+			"problem 1: beta 2 is not 0, but gated units do not read C"},
 		{"transposed A", all, func(p *Problem) { p.TransA = true },
-			"problem 1: transA is set, but rows are gathered of an A that is not transposed"},
+			"problem 1: transA is set, but GatherRows needs an A that is not transposed"},
 		{"ldb2", all, func(p *Problem) { p.B2.LD = 2 }, "problem 1: ldb2 2 < row length 3"},
 		{"B2", all, func(p *Problem) { p.B2.Offset = -2 }, "problem 1: B2 offset -2 is negative"},
 		{"bias", all, func(p *Problem) { p.Bias = -1 }, "problem 1: bias offset -1 is negative"},
@@ -266,14 +266,14 @@ func TestEpilogueMistakes(t *testing.T) {
 	none := clone(device(t, "h200"))
 	none.Epilogues = false
 	_, err := New(none).Plan(t.Context(), nil, Options{Epilogue: all})
-	require.EqualError(t, err, "device h200 has no kernels for epilogues")
+	require.EqualError(t, err, "device h200 has no kernels with an epilogue")
 	halved := &CustomSchedule{Name: "halved", Deal: func(w Work) [][]Part {
 		return [][]Part{{{w.Tiles[0].Index, 0, w.Tiles[0].Steps / 2}},
 			{{w.Tiles[0].Index, w.Tiles[0].Steps / 2, w.Tiles[0].Steps}}}
 	}}
 	_, err = New(withEpilogue(none)).Plan(t.Context(), Batch{good}, Options{Epilogue: all, Custom: halved})
 	require.EqualError(t, err, "schedule halved: problem 0, tile (0, 0): worker 0 has K steps [0, 1) "+
-		"alone, and tiles of gated units are not cut, nor those with scales of blocks or of groups beyond "+
+		"alone, but gated tiles are not split, nor tiles with scales of blocks or of groups beyond "+
 		"a step")
 	p, err := New(withEpilogue(none)).Plan(t.Context(), Batch{good},
 		Options{Epilogue: all, Custom: oneTileAWorker})
@@ -281,7 +281,7 @@ func TestEpilogueMistakes(t *testing.T) {
 	checkAll(t, p)
 }
 
-// TestEpilogueJSON: options have an epilogue in their JSON where there is one.
+// TestEpilogueJSON: the JSON of options has their epilogue, if there is one.
 func TestEpilogueJSON(t *testing.T) {
 	for _, c := range []struct {
 		o    Options
@@ -302,12 +302,12 @@ func TestEpilogueJSON(t *testing.T) {
 	}
 }
 
-// Workers whose kernels keep the first product of a gated tile in registers have no place in the workspace.
+// Kernels that keep the first product of a gated tile in registers need no workspace.
 func TestGatedWorkspace(t *testing.T) {
 	for _, c := range []struct {
 		device, tile string
 		of           element.Type
-		each         int // elements for a worker
+		each         int // elements of each worker
 	}{
 		{"h200", "aligned-64x64", element.BF16, 0},
 		{"h200", "aligned-64x64", element.E4M3, 0},
@@ -321,7 +321,7 @@ func TestGatedWorkspace(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s, %s, %s", c.device, c.tile, c.of), func(t *testing.T) {
 			p := GEMM(256, 256, 64)
-			p.TransB = true // as tensor cores take elements of 8 bits
+			p.TransB = true // the layout in which tensor cores take 8-bit elements
 			e := Epilogue{Gated: true}
 			plan, err := New(withEpilogue(device(t, c.device))).Plan(t.Context(),
 				operandsOf(mustPack(t, p), e), Options{TypeA: c.of, TypeC: element.F32, Tile: c.tile,
@@ -333,7 +333,7 @@ func TestGatedWorkspace(t *testing.T) {
 	}
 }
 
-// TestGatedCost: a gated tile is two products, and planned as such.
+// TestGatedCost: a gated tile counts as two products.
 func TestGatedCost(t *testing.T) {
 	d := withEpilogue(device(t, "h200"))
 	b := mustPack(t, GEMM(512, 512, 2048))
@@ -346,7 +346,7 @@ func TestGatedCost(t *testing.T) {
 	require.InDelta(t, 2, cost(Epilogue{Gated: true})/cost(Epilogue{}), 0.2)
 }
 
-// TestEpilogueKernels: native kernels with an epilogue are of some tile shapes, and neither for tf32 nor
+// TestEpilogueKernels: native kernels with an epilogue exist for some tile shapes, and neither for tf32 nor
 // for clusters.
 func TestEpilogueKernels(t *testing.T) {
 	for _, name := range []string{"h200", "mi210"} {
@@ -367,7 +367,7 @@ func TestEpilogueKernels(t *testing.T) {
 			}
 		}
 		_, err = New(d).Plan(t.Context(), batch, Options{Tile: "small", Epilogue: bias})
-		require.ErrorContains(t, err, "device "+name+" has no kernels of it for epilogues")
+		require.ErrorContains(t, err, "device "+name+" has no kernels with an epilogue")
 		require.ErrorIs(t, err, ErrInvalid)
 		none := *d
 		none.Kernels = slices.Clone(d.Kernels)
@@ -375,6 +375,6 @@ func TestEpilogueKernels(t *testing.T) {
 			none.Kernels[i].Epilogues = false
 		}
 		_, err = New(&none).Plan(t.Context(), batch, Options{Epilogue: bias})
-		require.ErrorContains(t, err, "device "+name+" has no kernels for epilogues")
+		require.ErrorContains(t, err, "device "+name+" has no kernels with an epilogue")
 	}
 }

@@ -35,8 +35,8 @@ func Example() {
 	// 21888 threads at once
 }
 
-// Tiles that read the same columns of B go to one worker, one after the other, so
-// that these columns are in its cache.
+// One worker has the tiles that read the same columns of B, one after the other, so that these columns stay
+// in its cache.
 func ExampleCustomSchedule() {
 	byColumns := &planner.CustomSchedule{Name: "by-columns",
 		Deal: func(w planner.Work) (workers [][]planner.Part) {
@@ -79,8 +79,8 @@ func ExampleCustomSchedule() {
 	// worker 2: problem 0 row 0 column 1; problem 0 row 1 column 1; problem 0 row 2 column 1;
 }
 
-// Column-major matrices, as of Fortran and most BLAS: C = A*B of 2 x 3 and 3 x 1. B is the
-// first buffer of the run, A the second.
+// Column-major matrices, as in Fortran and most BLAS: C = A*B of 2 x 3 and 3 x 1. B is the first buffer of
+// the run, A the second.
 func ExampleColumnMajor() {
 	p := planner.ColumnMajor(planner.Problem{
 		M: 2, N: 1, K: 3,

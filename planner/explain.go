@@ -12,22 +12,22 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Explanation is a plan in words and numbers, for people and for JSON.
+// Explanation describes a plan in words and numbers, for people and for JSON.
 type Explanation struct {
 	Device string       `json:"device"`
-	Type   element.Type `json:"type,omitempty"`   // of A and B, where it is not float32
-	TypeB  element.Type `json:"type_b,omitempty"` // of B, where it is another than that of A
-	TypeC  element.Type `json:"type_c,omitempty"` // of C, the same
-	// Compute is the arithmetic of its tiles: f32 unless one uses tensor cores.
+	Type   element.Type `json:"type,omitempty"`   // of A and B, if it is not float32
+	TypeB  element.Type `json:"type_b,omitempty"` // of B, if it differs from that of A
+	TypeC  element.Type `json:"type_c,omitempty"` // of C, if it differs from that of A
+	// Compute is the arithmetic of the tiles: f32 unless a tile uses tensor cores.
 	Compute   Compute `json:"compute"`
 	Rule      Rule    `json:"rule"`
-	Schedule  string  `json:"schedule"` // of its launches, each named once
+	Schedule  string  `json:"schedule"` // of the launches, each name once
 	GFLOP     float64 `json:"gflop"`
 	Micros    float64 `json:"predicted_micros"`
 	Guess     bool    `json:"predicted_is_guess"` // see Device.Measured
 	TLP       float64 `json:"tlp"`                // Zhang et al. 2025, Eq 4, threads
 	TLPGroups float64 `json:"tlp_eq3"`            // Eq 3, threads
-	// Occupancy is predicted active waves over the device's maximum, weighted by tiles.
+	// Occupancy is the predicted number of active waves over the device's maximum, weighted by tiles.
 	Occupancy float64 `json:"occupancy"`
 	Workers   int     `json:"workers"`
 	Segments  int     `json:"segments"`
@@ -68,15 +68,15 @@ type ProblemUse struct {
 	Tiles    int     `json:"tiles"`
 	Waves    int     `json:"waves"`
 	Segments int     `json:"segments"`
-	MinK     int     `json:"min_k"` // the shortest and the longest K range of a segment
+	MinK     int     `json:"min_k"` // shortest and longest K range of a segment
 	MaxK     int     `json:"max_k"`
-	Padding  float64 `json:"padding"` // share of the tiles' area outside C
+	Padding  float64 `json:"padding"` // share of the tiles' area outside of C
 }
 
 // Explain describes the plan.
 func (p *Plan) Explain() Explanation {
 	d := p.Device
-	if d == nil { // the plan of no problems, made for none
+	if d == nil { // the empty plan, made for no device
 		d = new(Device)
 	}
 	e := Explanation{
@@ -120,7 +120,7 @@ func (p *Plan) Explain() Explanation {
 	return e
 }
 
-// arithmetic is the least exact one that a launch uses.
+// arithmetic returns the least exact arithmetic that a launch uses.
 func (p *Plan) arithmetic() Compute {
 	for i := range p.Launches {
 		if p.Launches[i].Tile.Unit.Tensor() {

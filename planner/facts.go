@@ -7,38 +7,38 @@ import (
 	"github.com/batchgemm/batchgemm/internal/tile"
 )
 
-// Bounds of what Device.Check accepts. They are far beyond real devices on both sides,
-// and so near that no sum or product of planning overflows.
+// Device.Check accepts facts within these bounds. They are far beyond real devices, and still so close that
+// no sum or product in planning overflows.
 const (
 	mostUnits  = 1 << 13 // compute units; an MI300X has 304
 	mostInUnit = 1 << 16 // waves, workgroups or threads of a compute unit; NVIDIA's have 2048 threads
 	mostRegs   = 1 << 16 // of a thread; GPUs have up to 512
 	mostWave   = 1 << 10 // lanes; WebGPU's subgroups have 128 at most
-	mostNarrow = 64      // times as fast with elements of fewer bits; an MI300X is 16
+	mostNarrow = 64      // times as fast with narrow elements; an MI300X reaches 16
 	mostMemory = 1 << 28 // bytes or registers of a compute unit; an MI300X has 2^17 registers
 	leastTFLOP = 1e-6    // an emulated GPU; lavapipe has 0.0006
-	mostTFLOP  = 1e6     // the fastest machines of today, as a whole
-	leastRate  = 1       // bytes a microsecond of memory: 1 MB/s
+	mostTFLOP  = 1e6     // the fastest machines of today, all units together
+	leastRate  = 1       // bytes of memory per microsecond: 1 MB/s
 	mostRate   = 1e12    // an H200 has 4.8e6
-	// leastShared is what the tiles of every rule can do with, and half of what WebGPU
-	// grants everywhere (specification, section 3.6.2).
+	// leastShared is enough for the tiles of every rule. It is half of what WebGPU grants everywhere
+	// (specification, section 3.6.2).
 	leastShared = 8 << 10
-	// leastBinding holds a row of a tile and the alignment of its window many times.
+	// leastBinding holds many rows of a tile, with the alignment of their window.
 	leastBinding = 16 << 10
-	// leastTrips lets a worker have one step: see Device.tripSteps. The deepest has 64.
+	// leastTrips allows a worker one step: see Device.tripSteps. The deepest step has 64.
 	leastTrips = 64 + 3
 )
 
-// Check names the first fact that no device can have, or that planning cannot work
-// with. Plans are made for devices that pass.
+// Check returns the first fact that no device can have, or that planning cannot use. Plans need devices that
+// pass.
 func (d *Device) Check() error {
 	registers := 1
 	switch d.Occupancy {
 	case occupancy.CDNA, occupancy.RDNA, occupancy.NVIDIA:
 	case occupancy.Limits:
-		registers = 0 // nothing is known of them
+		registers = 0 // unknown
 	default:
-		return d.wrong("unknown rule of occupancy %q (known: %s, %s, %s, %s)", d.Occupancy, occupancy.CDNA,
+		return d.wrong("unknown occupancy rule %q (known: %s, %s, %s, %s)", d.Occupancy, occupancy.CDNA,
 			occupancy.RDNA, occupancy.NVIDIA, occupancy.Limits)
 	}
 	for _, f := range [...]struct {
@@ -66,7 +66,7 @@ func (d *Device) Check() error {
 	return d.checkRest()
 }
 
-// checkRest is Check of limits that 0 turns off, of rates and of kernels.
+// checkRest checks the limits that 0 turns off, the rates and the kernels.
 func (d *Device) checkRest() error {
 	for _, f := range [...]struct {
 		name         string
@@ -80,7 +80,7 @@ func (d *Device) checkRest() error {
 			return d.wrong("%s %d is not 0, nor %d or more", f.name, f.value, f.least)
 		}
 	}
-	if !(leastTFLOP <= d.TFLOPS && d.TFLOPS <= mostTFLOP) { // nor NaN, here and below
+	if !(leastTFLOP <= d.TFLOPS && d.TFLOPS <= mostTFLOP) { // also refuses NaN, here and below
 		return d.wrong("tflops %g is not in [%g, %g]", d.TFLOPS, leastTFLOP, mostTFLOP)
 	}
 	if !(0 <= d.LaunchMicros && d.LaunchMicros <= tile.MaxMicros) {
@@ -95,7 +95,7 @@ func (d *Device) checkRest() error {
 	return d.checkKernels()
 }
 
-// checkKernels is Check of kernels and their rates.
+// checkKernels checks kernels and their rates.
 func (d *Device) checkKernels() error {
 	if d.family() == &familyUnknown {
 		return d.wrong("unknown kind of kernels %q (known: %s, %s, %s)", d.KernelKind, encoding.KernelsWGSL,
@@ -147,7 +147,7 @@ func (d *Device) checkKernels() error {
 // mayBeFaster checks KernelFacts.Halves, or Bytes.
 func mayBeFaster(times float64) bool { return times == 0 || 1 <= times && times <= mostNarrow }
 
-// mostKernels is what a kernel's number has in the keys by which problems are sorted.
+// mostKernels is how many kernels the keys that sort problems can number.
 const mostKernels = 64
 
 func (d *Device) wrong(format string, args ...any) error {

@@ -21,7 +21,7 @@ func TestCheckDevice(t *testing.T) {
 		want string
 	}{
 		{func(d *Device) { *d = Device{Name: "none"} },
-			`device none: unknown rule of occupancy "" (known: cdna, rdna, nvidia, limits)`},
+			`device none: unknown occupancy rule "" (known: cdna, rdna, nvidia, limits)`},
 		{func(d *Device) { d.ComputeUnits = 0 }, "device mi210: compute_units 0 is not in [1, 8192]"},
 		{func(d *Device) { d.WaveSize = 0 }, "device mi210: wave_size 0 is not in [1, 1024]"},
 		{func(d *Device) { d.SIMDs = 0 }, "device mi210: simds 0 is not in [1, 65536]"},
@@ -99,7 +99,7 @@ func TestCheckDevice(t *testing.T) {
 				require.EqualError(t, err, c.want)
 			}
 			require.True(t, math.IsInf(maker.Costs(mustPack(t, GEMM(1, 1, 1)), nil)[0], 1))
-			bad.Resident(0, occupancy.Resources{}) // does not panic, and so below
+			bad.Resident(0, occupancy.Resources{}) // does not panic, here and below
 			bad.Fingerprint()
 			if good := device(t, "mi210"); len(bad.Kernels) > 0 && bad.Kernels[1].Tile != nil {
 				bad.Kernels = good.Kernels
@@ -109,7 +109,7 @@ func TestCheckDevice(t *testing.T) {
 	}
 }
 
-// A planner has a copy of its device: what becomes of that afterwards is nothing to it.
+// A planner copies its device, so later changes of the original have no effect.
 func TestPlannerKeepsItsDevice(t *testing.T) {
 	d := device(t, "mi210")
 	maker := New(d)
@@ -122,7 +122,7 @@ func TestPlannerKeepsItsDevice(t *testing.T) {
 	require.Equal(t, first, again)
 }
 
-// odd changes some facts of a device to what none has, or hardly any.
+// odd gives facts of a device values that no device has, or hardly any.
 func (t *tape) odd(d *Device) {
 	floats := []float64{0, -1, 1, leastTFLOP, mostTFLOP, tile.MaxMicros, 1e-300, 1e300, math.Inf(1),
 		math.NaN(), 67}
@@ -154,8 +154,8 @@ func (t *tape) odd(d *Device) {
 	}
 }
 
-// TestOddDevices: whatever the facts and options are, there is an error, which says
-// what is wrong, or a plan that computes everything, in a finite time.
+// TestOddDevices: for all facts and options there is an error that says what is wrong, or a complete plan
+// with a finite time.
 func TestOddDevices(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	plans, refused := 0, 0
@@ -188,8 +188,7 @@ func TestOddDevices(t *testing.T) {
 	require.Greater(t, min(plans, refused), 1000, "both outcomes are tested")
 }
 
-// TestNarrowRates: tensor cores have rates of their own for elements of 16 and of 8 bits, and for those whose
-// rows begin with 16 bytes.
+// TestNarrowRates: tensor cores have their own rates for 16-bit and 8-bit elements, and for aligned rows.
 func TestNarrowRates(t *testing.T) {
 	d := device(t, "h200")
 	for i := range d.Kernels {

@@ -6,32 +6,34 @@ import (
 	"github.com/batchgemm/batchgemm/internal/tile"
 )
 
-// family is what planning knows of kernels that are made in the same way, which nothing else
-// in planning asks for: another family is a literal here.
+// family holds all that planning knows about kernels of one origin. No other code of planning asks for the
+// kind: another family is one literal here.
 type family struct {
-	// rate is the one that came with the package, unit that of the device it was measured on. alike: units of
-	// the same peak are taken to be like that.
+	// rate returns the rate that the package ships, and unit is the peak of a compute unit on the device
+	// where it was measured. alike: units with the same peak are assumed to be equally fast.
 	rate  func(*KernelFacts, arithmetic) tile.Rate
 	unit  float64
 	alike bool
 
-	terms  *terms // of predictions
-	rounds bool   // predictions tell rounds of tiles apart, see load: rates were fitted with them
+	terms  *terms // constants of predictions
+	rounds bool   // predictions count rounds of tiles, see load: rates were fitted with them
 
-	// stages are the launches that make items from sizes on the device. None: the host makes them.
+	// stages are the launches that make items from sizes on the device. None: the host makes items.
 	stages []encoding.RaggedStage
-	// makers of items are compiled for a form of sizes and a number of groups, and write flagsC.
+	// makers: kernels that make items are compiled for a form of sizes and a number of groups, and write
+	// flagsC.
 	makers bool
 
-	// narrow: kernels of their own multiply elements of fewer than 32 bits. Others make fp32 of them.
+	// narrow: some kernels multiply elements of fewer than 32 bits natively. Otherwise kernels convert them
+	// to fp32.
 	narrow bool
-	// apart: kernels with an epilogue are apart from those without, and of fewer tile shapes.
+	// apart: kernels with an epilogue are separate kernels, for fewer tile shapes.
 	apart bool
 	// keeps: workers keep the first product of a gated tile in the workspace, unless registers have room.
 	keeps bool
-	// direct: kernels are faster that take B from memory to registers, where all problems allow that.
+	// direct: kernels that load B from memory to registers are faster, if all problems allow them.
 	direct bool
-	// counter: compute units take workers from a counter, whoever has ended, and start the next at no cost.
+	// counter: a compute unit that is free takes the next worker from a counter, at no cost.
 	counter bool
 }
 
@@ -44,14 +46,14 @@ var (
 		stages: raggedStages[:], direct: true}
 	familyCPU = family{rate: ofCPU, unit: unitXeon, terms: &termsElsewhere, counter: true}
 
-	// familyUnknown is of a kind that Device.Check refuses.
+	// familyUnknown is for a kind that Device.Check refuses.
 	familyUnknown = family{rate: ofNative, unit: unitH200, alike: true, terms: &termsElsewhere}
 )
 
-// raggedStages are all stages, in order.
+// raggedStages lists all stages, in order.
 var raggedStages = [...]encoding.RaggedStage{encoding.RaggedPlan, encoding.RaggedExpand}
 
-// family is that of the device's kernels.
+// family returns the family of the device's kernels.
 func (d *Device) family() *family {
 	switch {
 	case d.KernelKind == encoding.KernelsWGSL:

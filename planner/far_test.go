@@ -9,17 +9,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// These tests have offsets beyond 32 bits.
+// Offsets in these tests exceed 32 bits.
 
-// far is a problem whose operands lie beyond 2^33 elements, with rows ld apart.
+// far returns a problem whose operands lie beyond 2^33 elements, with rows ld apart.
 func far(ld int, trans bool) Problem {
 	m := Matrix{Offset: 1<<33 + 4, LD: ld}
 	return Problem{M: 100, N: 90, K: 80, TransA: trans, TransB: trans, A: m, B: m, C: m}
 }
 
-// Every tile and transposition can be planned with leading dimensions up to 2^28,
-// wherever the matrices lie, on devices whose only limit is that of the offsets.
-// Above it there is an error, not a wrong offset.
+// Every tile and transposition can be planned with leading dimensions up to 2^28, wherever the matrices lie,
+// on devices limited only by offsets. Above that there is an error, not a wrong offset.
 func TestFarOperands(t *testing.T) {
 	for _, name := range []string{"h200", "mi210"} {
 		for _, trans := range []bool{false, true} {
@@ -47,18 +46,18 @@ func TestFarOperands(t *testing.T) {
 	checkPlan(t, p)
 }
 
-// One window holds all of a short K, whatever the tile's step.
+// One window holds all of a short K, for every tile.
 func TestShortKInOneWindow(t *testing.T) {
 	q := far(1<<28, true)
 	q.M, q.N, q.K = 16, 16, 16
-	// with steps of 64
+	// steps of 64
 	p, err := New(device(t, "h200")).Plan(t.Context(), Batch{q}, Options{Tile: "small-k8"})
 	require.NoError(t, err)
 	checkPlan(t, p)
 	require.Len(t, p.Segments, 1)
 }
 
-// C of too many rows to look at each, as far as elements reach.
+// C has too many rows to look at each, up to the limit of elements.
 func TestCheckFarRows(t *testing.T) {
 	const ld = 1<<30 + 1
 	placed := func(offset, m, n, ld int) Problem {
@@ -90,7 +89,7 @@ func TestCheckFarRows(t *testing.T) {
 	}
 }
 
-// A record has 32 bits of an offset: the host makes the items of what lies further.
+// A record has 32 bits for an offset. If an operand lies further, the host makes the items.
 func TestRenewFar(t *testing.T) {
 	d := device(t, "h200")
 	var p Plan

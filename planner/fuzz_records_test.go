@@ -31,7 +31,7 @@ func (t *tape) anyEpilogue() (e Epilogue) {
 	return e
 }
 
-// word is a small number, one near the end of 32 bits or of 31, or any.
+// word returns a small number, one near the end of 32 or 31 bits, or any.
 func (t *tape) word() uint32 {
 	switch near := uint32(t.byte()); t.byte() % 8 {
 	case 0:
@@ -45,7 +45,7 @@ func (t *tape) word() uint32 {
 	}
 }
 
-// FuzzRecords: whatever records say, a group that is not refused keeps to the lengths, and one that is does
+// FuzzRecords: for all records, a group that is not refused stays within the lengths. A refused one does
 // not, or has too many rows.
 func FuzzRecords(f *testing.F) {
 	rng := rand.New(rand.NewPCG(2, 1))
@@ -79,7 +79,7 @@ func FuzzRecords(f *testing.F) {
 			require.Equal(t, fits, g != refused, "group %d: %+v", g, told)
 			if fits {
 				require.Equal(t, math.Float32bits(told.Beta), math.Float32bits(q.Beta))
-				told.Beta, q.Beta = 0, 0 // NaN is not itself
+				told.Beta, q.Beta = 0, 0 // NaN does not equal itself
 				require.Equal(t, told, q)
 			} else {
 				require.Zero(t, q.M)
@@ -88,7 +88,7 @@ func FuzzRecords(f *testing.F) {
 	})
 }
 
-// recordOf is what a record says.
+// recordOf returns the problem that a record describes.
 func recordOf(r *Ragged, words []int32) Problem {
 	w := func(i encoding.RecordWord) int {
 		if int(i) >= len(words) {
@@ -109,7 +109,8 @@ func recordOf(r *Ragged, words []int32) Problem {
 		ScaleA: w(encoding.RecordScaleA), ScaleB: w(encoding.RecordScaleB)}
 }
 
-// keeps reports whether a problem passes the check that batches pass. What it does not read may lie anywhere.
+// keeps reports whether a problem passes the check of batches. Operands that it does not read may lie
+// anywhere.
 func (r *Ragged) keeps(t *testing.T, q Problem, e Epilogue) bool {
 	if q.M == 0 || q.N == 0 {
 		return true
@@ -123,7 +124,7 @@ func (r *Ragged) keeps(t *testing.T, q Problem, e Epilogue) bool {
 	return Batch{q}.CheckOperands(t.Context(), e, r.bounds(&e)) == nil
 }
 
-// keepsBlocks reports whether scales of blocks fit of a problem that does not read them.
+// keepsBlocks reports whether the scales of blocks fit for a problem that does not read them.
 func (r *Ragged) keepsBlocks(q *Problem, e Epilogue) bool {
 	rows, blocks, columns := q.M, (q.K+127)/128, (q.N+127)/128
 	if e.GatherRows > 0 {

@@ -15,8 +15,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// tape is what the fuzzer writes and a case is read from; after its end there are
-// zeros.
+// tape is the fuzzer's data, from which a case is read. After its end there are zeros.
 type tape struct{ data []byte }
 
 func randomTape(rng *rand.Rand, n int) *tape {
@@ -36,7 +35,7 @@ func (t *tape) byte() int {
 	return int(b)
 }
 
-// upTo returns a number of [0, limit], small ones more often.
+// upTo returns a number in [0, limit]. Small numbers are more likely.
 func (t *tape) upTo(limit int) int {
 	n := uint64(0)
 	for range t.byte() % 5 {
@@ -47,7 +46,7 @@ func (t *tape) upTo(limit int) int {
 
 func pick[T any](t *tape, from ...T) T { return from[t.byte()%len(from)] }
 
-// device is one of the table, or one with other limits.
+// device returns a device of the table, maybe with other limits.
 func (t *tape) device() *Device {
 	d := clone(known()[t.byte()%len(known())])
 	d.Epilogues, d.Pointers, d.Types = true, true, append(slices.Clone(d.Types), element.E4M3, element.Int8)
@@ -95,8 +94,7 @@ func (t *tape) options() Options {
 	return o
 }
 
-// problem is of any kind, with few tiles. Its matrices lie after those before it, or
-// anywhere.
+// problem returns any kind of problem with few tiles. Its matrices follow those before, or lie anywhere.
 func (t *tape) problem(end *[3]int) Problem {
 	limits := pick(t, [3]int{9, 9, 9}, [3]int{300, 300, 300}, [3]int{20, 20, 1 << 17}, [3]int{1 << 13, 8, 40},
 		[3]int{8, 1 << 13, 40})
@@ -140,15 +138,14 @@ func (t *tape) batch() (b Batch) {
 	return b
 }
 
-// FuzzPlan: whatever the batch, the device and the options are, there is an error
-// or a plan that computes every tile once, within the device's limits, and its
-// encoding says the same.
+// FuzzPlan: for every batch, device and options there is an error, or a plan that computes every tile once
+// within the device's limits. Its encoding agrees with the plan.
 func FuzzPlan(f *testing.F) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 400 {
 		f.Add(randomTape(rng, 20+rng.IntN(200)).data)
 	}
-	var reused Plan // by one case after the other
+	var reused Plan // all cases reuse it
 	f.Fuzz(func(t *testing.T, data []byte) {
 		in := &tape{data}
 		d, o, b := in.device(), in.options(), in.batch()
@@ -174,15 +171,15 @@ func explained(err error) bool {
 	var problem *ProblemError
 	return errors.As(err, &problem) || slices.ContainsFunc([]string{"unknown compute mode",
 		"unknown TLP equation", "threshold ",
-		"needs tensor cores", "uses tensor cores", "has no kernels of it",
-		"has kernels of it for elements of 16 bits alone", "has no tile of Table 3",
-		"bytes of workgroup memory", "compute mode tf32 is for", "has no kernels for", "the bias needs ",
-		"the rows that epilogues name need ", "pointers are aligned, but none",
-		"scales are for elements of", "scales of blocks are", "zero points of A ",
+		"needs tensor cores", "uses tensor cores", "has kernels for 16-bit elements only",
+		"has kernels for 8-bit elements only", "has no tile of Table 3",
+		"bytes of workgroup memory", "compute mode tf32 is for", "has no kernels ", "the bias needs ",
+		"the buffer Rows needs ", "pointers are aligned, but none",
+		"scales are for elements of", "scales of blocks ", "zero points of A ",
 	}, func(s string) bool { return strings.Contains(err.Error(), s) })
 }
 
-// checkAll checks what holds of every plan, and returns its words.
+// checkAll checks the rules of all plans, and returns the plan's words.
 func checkAll(t *testing.T, p *Plan) []uint32 {
 	t.Helper()
 	checkPlan(t, p)
@@ -206,8 +203,8 @@ func checkCost(t *testing.T, p *Plan) {
 	require.Positive(t, p.TLP+1) // not NaN
 }
 
-// checkWorkspace: the workspace ends with its last slot, or less than a partial tile
-// of another shape after it.
+// checkWorkspace: the workspace ends with its last slot, or with less than a partial of another shape after
+// it.
 func checkWorkspace(t *testing.T, p *Plan) {
 	t.Helper()
 	end, largest := 0, 0
@@ -221,7 +218,7 @@ func checkWorkspace(t *testing.T, p *Plan) {
 			end = max(end, l.Count*l.Tile.TM*l.Tile.TN)
 		}
 	}
-	var parts [][2]int // elements of a tile's partial sums
+	var parts [][2]int // elements of a tile's partials
 	for _, f := range p.Fixups {
 		tile := p.Tiles[f.Problem]
 		size := tile.TM * tile.TN
@@ -236,8 +233,8 @@ func checkWorkspace(t *testing.T, p *Plan) {
 	require.LessOrEqual(t, uint64(end), uint64(math.MaxUint32), "element numbers are 32-bit")
 }
 
-// checkTrips adds up the turns of all loops of a thread, as maxDepth and tripSteps
-// count them. A limit below a tile's own tail cannot be kept.
+// checkTrips adds up the iterations of all loops of a thread, as maxDepth and tripSteps count them. A limit
+// below a tile's own tail cannot be kept.
 func checkTrips(t *testing.T, p *Plan) {
 	t.Helper()
 	for _, l := range p.Launches {
@@ -247,7 +244,7 @@ func checkTrips(t *testing.T, p *Plan) {
 		}
 		trips := 0
 		for w := l.First; w < l.First+l.Count; w++ {
-			if !l.Dynamic { // or one may have all
+			if !l.Dynamic { // otherwise one worker may have all
 				trips = 0
 			}
 			for _, s := range p.Segments[p.Workers[w]:p.Workers[w+1]] {
@@ -263,7 +260,7 @@ func checkTrips(t *testing.T, p *Plan) {
 	}
 }
 
-// checkWords reads the encoding as a kernel does, and compares it with the plan.
+// checkWords reads the encoding like a kernel, and compares it with the plan.
 func checkWords(t *testing.T, p *Plan, words []uint32) {
 	t.Helper()
 	require.Len(t, words, p.Words)
@@ -312,8 +309,8 @@ func checkWords(t *testing.T, p *Plan, words []uint32) {
 	}
 }
 
-// checkItem compares an item with a segment of a problem, whose flags are these beside that for
-// loads of 16 bytes.
+// checkItem compares an item with a segment of a problem. flags are those besides the flags of 16-byte
+// loads.
 func checkItem(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, s *encoding.Segment, q Problem,
 	flags uint32) {
 	tile, e := l.Tile, &p.Options.Epilogue
@@ -346,7 +343,7 @@ func checkItem(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, s *encodin
 		want[i] = uint32(off)
 	}
 	if s.K1 == 0 {
-		want[8] = 0 // without a product alpha has no part
+		want[8] = 0 // without a product, alpha does not matter
 	}
 	if s.Accumulate {
 		want[9] = math.Float32bits(1)
@@ -385,7 +382,7 @@ func checkItem(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, s *encodin
 	}
 }
 
-// scalesAt are the words with the scales of an element's row and column.
+// scalesAt returns the words of the scales of an element's row and column.
 func scalesAt(q *Problem, e *Epilogue, row, col int) (a, b uint32) {
 	a, b = uint32(q.ScaleA), uint32(q.ScaleB)
 	each := 1
@@ -408,8 +405,8 @@ func scalesAt(q *Problem, e *Epilogue, row, col int) (a, b uint32) {
 	return a, b
 }
 
-// checkPartial follows the words of a part to its tile, of which no part was counted, and returns the item
-// with the words that other items have there.
+// checkPartial follows the words of a partial to its tile, whose partials are not counted yet. It returns
+// the item with the words that other items have there.
 func checkPartial(t *testing.T, p *Plan, l *encoding.Launch, items, w []uint32,
 	s *encoding.Segment) []uint32 {
 	i := slices.IndexFunc(p.Fixups, func(f encoding.Fixup) bool {

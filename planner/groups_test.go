@@ -15,7 +15,7 @@ func groupsOf(e Epilogue) Options {
 	return Options{TypeA: element.BF16, TypeB: element.Int4, TypeC: element.BF16, Epilogue: e}
 }
 
-// int4Device is one that takes B of Int4.
+// int4Device returns a device that supports B of Int4.
 func int4Device(t *testing.T) *Device {
 	d := clone(device(t, "lavapipe"))
 	d.Types = append(d.Types, element.Int4)
@@ -40,17 +40,17 @@ func TestGroupMistakes(t *testing.T) {
 		{"K", groupsOf(by), func(p *Problem) { p.K = 192 },
 			"problem 0: K 192 is no multiple of the group of 128 that share a scale of B"},
 		{"ldb", groupsOf(by), func(p *Problem) { p.B.LD = 12 },
-			"problem 0: ldb 12 is no multiple of 8, as that of int4 is"},
+			"problem 0: ldb 12 is no multiple of 8, as int4 needs"},
 		{"ldb2", groupsOf(gated), func(p *Problem) { p.B2.LD = 12 },
-			"problem 0: ldb2 12 is no multiple of 8, as that of int4 is"},
+			"problem 0: ldb2 12 is no multiple of 8, as int4 needs"},
 		{"B", groupsOf(by), func(p *Problem) { p.B.Offset = 40 },
 			"problem 0: B offset 40 is no multiple of 32, 16 bytes of int4"},
 		{"transA", groupsOf(by), func(p *Problem) { p.TransA = true },
-			"problem 0: transA is set, but where B is of int4 A is not transposed"},
+			"problem 0: transA is set, but with B of int4 A cannot be transposed"},
 		{"transB", groupsOf(by), func(p *Problem) { p.TransB, p.B.LD = true, 256 },
-			"problem 0: transB is set, but B of int4 is not transposed"},
+			"problem 0: transB is set, but B of int4 cannot be transposed"},
 		{"A of int4", Options{TypeA: element.Int4}, func(*Problem) {},
-			"elements of A cannot be int4: B alone may, with scales of groups"},
+			"elements of A cannot be int4: only B may, with scales of groups"},
 		{"no groups", groupsOf(Epilogue{}), func(*Problem) {},
 			"B of int4 needs scales of groups: group-64 or group-128"},
 		{"B of bf16", Options{TypeA: element.BF16, Epilogue: by}, func(*Problem) {},
@@ -58,7 +58,7 @@ func TestGroupMistakes(t *testing.T) {
 		{"A of f32", Options{Epilogue: by}, func(*Problem) {},
 			"scales of groups are for A of bf16 or f16, not f32"},
 		{"scales of A", groupsOf(Epilogue{ScaleA: PerRow, ScaleB: PerGroup64}), func(*Problem) {},
-			"A has no scales where those of B are of groups"},
+			"A cannot have scales if those of B are of groups"},
 		{"groups of A", groupsOf(Epilogue{ScaleA: PerGroup64}), func(*Problem) {},
 			`unknown scaling "group-64" (known: tensor, row, of both block, and of B group-64, group-128)`},
 	} {
@@ -88,7 +88,7 @@ func TestGroupMistakes(t *testing.T) {
 		"problem 0: scales of B need words [0, 32) of a buffer of 31")
 }
 
-// Columns of a tile's B are a panel's k's apart, and those of its scales one; those of B2 are after all of
+// Columns of a tile's B are a panel's depth apart, columns of its scales one word. Those of B2 follow all of
 // B.
 func TestGroupItems(t *testing.T) {
 	p := Problem{M: 20, N: 40, K: 256, A: Matrix{0, 256}, B: Matrix{0, 48}, C: Matrix{0, 40},
@@ -117,7 +117,7 @@ func TestGroupItems(t *testing.T) {
 	require.Equal(t, len(plan.Segments), len(cut.Segments))
 }
 
-// On CUDA tile shapes of their own multiply by B of Int4, and nothing else.
+// CUDA has tile shapes only for B of Int4.
 func TestGroupTiles(t *testing.T) {
 	for _, name := range []string{"a100", "h200"} {
 		d := device(t, name)
@@ -138,7 +138,7 @@ func TestGroupTiles(t *testing.T) {
 	}
 }
 
-// On HIP tile shapes with epilogues multiply by B of Int4 as by one of 16 bits.
+// HIP uses the tile shapes with epilogues for B of Int4, as for 16-bit B.
 func TestGroupTilesOfHIP(t *testing.T) {
 	o := groupsOf(Epilogue{ScaleB: PerGroup128})
 	for _, name := range []string{"mi100", "mi210", "mi300x"} {
@@ -158,7 +158,7 @@ func TestGroupTilesOfHIP(t *testing.T) {
 	}
 }
 
-// On an H200 experts' tokens decide which tile shape multiplies by B of Int4: which one took least time there
+// On an H200 the experts' tokens decide the tile shape for B of Int4: the one that took least time there
 // (docs/bytes.md).
 func TestGroupChoice(t *testing.T) {
 	o := groupsOf(Epilogue{ScaleB: PerGroup128})
@@ -176,8 +176,8 @@ func TestGroupChoice(t *testing.T) {
 	}
 }
 
-// A tile is cut along K between groups, and each part begins with the word of its first one; of shapes whose
-// steps are no whole groups it is whole, whatever schedule is asked for.
+// A tile is split along K between groups, and each partial starts with the word of its first group. If a K
+// step is not a whole number of groups, tiles stay whole with every schedule.
 func TestGroupsAreCut(t *testing.T) {
 	d := device(t, "h200")
 	q := Problem{M: 5, N: 300, K: 4096, A: Matrix{LD: 4096}, B: Matrix{LD: 304}, C: Matrix{LD: 300},
@@ -253,9 +253,9 @@ func TestRaggedGroups(t *testing.T) {
 		{func(r *Ragged) { r.K = 250 }, "ragged batch: problem 0: K 250 is no multiple of the group of 64 " +
 			"that share a scale of B"},
 		{func(r *Ragged) { r.Form = EndsOfDepth },
-			"ragged batch: scales of groups need a K that the host knows, or records"},
+			"ragged batch: scales of groups need records, or a K that the host knows"},
 		{func(r *Ragged) { r.Form, r.TransB = Records, true },
-			"ragged batch: where B is of int4 neither A nor B is transposed"},
+			"ragged batch: with B of int4, neither A nor B may be transposed"},
 	} {
 		bad := r
 		c.edit(&bad)
@@ -281,7 +281,7 @@ func TestRaggedGroups(t *testing.T) {
 	}
 }
 
-// TestExplainGroups: B has a type of its own, which text and JSON name.
+// TestExplainGroups: text and JSON name the type of B.
 func TestExplainGroups(t *testing.T) {
 	for _, tc := range []struct {
 		name string

@@ -10,7 +10,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
-// planJSON is what a plan is made of. Explain has what was made of it.
+// planJSON holds the inputs of a plan. Explain has the result.
 type planJSON struct {
 	Device  *Device       `json:"device"`
 	Options Options       `json:"options"`
@@ -29,7 +29,7 @@ type problemJSON struct {
 	B      [2]int `json:"b"`
 	C      [2]int `json:"c"`
 
-	// Of epilogues.
+	// For epilogues.
 	B2      [2]int `json:"b2,omitzero"`
 	Bias    int    `json:"bias,omitempty"`
 	RowsA   int    `json:"rows_a,omitempty"`
@@ -41,7 +41,7 @@ type problemJSON struct {
 	ScaleB   int `json:"scale_b,omitempty"`
 }
 
-// scalar is a number, or the name of one that JSON does not have.
+// scalar is a number that JSON may lack: NaN and the infinities are written by name.
 type scalar float32
 
 func (s scalar) MarshalJSON() ([]byte, error) {
@@ -65,11 +65,11 @@ func (s *scalar) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MarshalJSON writes what the plan was made of: device, options and batch. It fails for
-// a plan of a custom schedule, which is a function, and for one of sizes on the device.
+// MarshalJSON writes the inputs of the plan: device, options and batch. It fails for a plan of a custom
+// schedule, which is a function, and for a plan whose sizes are on the device.
 func (p *Plan) MarshalJSON() ([]byte, error) {
 	if p.Ragged != nil {
-		return nil, invalid.Errorf("a plan of sizes that the device has cannot be written")
+		return nil, invalid.Errorf("a plan whose sizes are on the device cannot be written")
 	}
 	if p.Options.Custom != nil {
 		return nil, invalid.Errorf("a plan of the custom schedule %s cannot be written",
@@ -85,8 +85,8 @@ func (p *Plan) MarshalJSON() ([]byte, error) {
 	return json.Marshal(to)
 }
 
-// UnmarshalJSON makes the plan again, which is the same one for the release that wrote it:
-// plans depend on what MarshalJSON writes alone. What does not make a plan is an error.
+// UnmarshalJSON makes the plan again. The release that wrote it makes the same plan, because plans depend
+// only on what MarshalJSON writes. Inputs that do not make a plan are an error.
 func (p *Plan) UnmarshalJSON(data []byte) error {
 	var from planJSON
 	if err := json.Unmarshal(data, &from); err != nil {

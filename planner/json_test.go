@@ -13,7 +13,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// TestPlanJSON: a plan that is read back is the plan that was written.
+// TestPlanJSON: reading a plan back gives the plan that was written.
 func TestPlanJSON(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(-1))
 	tuned := device(t, "h200")
@@ -70,7 +70,7 @@ func TestPlanJSONErrors(t *testing.T) {
 		{"no object", `7`, "cannot unmarshal number"},
 		{"no device", `{"batch": [{"m": 1}]}`, "a plan of 1 problems without a device"},
 		{"a device that is none", `{"device": {"name": "x"}, "batch": []}`,
-			"plan: device x: unknown rule of occupancy"},
+			"plan: device x: unknown occupancy rule"},
 		{"unknown tile", `{"device": {"kernels": [{"tile": "huge"}]}}`, `unknown tile "huge"`},
 		{"no number", `{"batch": [{"alpha": "one"}]}`, `"one" is no number`},
 		{"bad batch", string(text[:len(text)-2]) + `, {"m": -1, "alpha": 1, "beta": 0}]}`,
@@ -117,7 +117,7 @@ func TestTypesOfDevices(t *testing.T) {
 	}
 }
 
-// TestTilesOfBytes: on AMD's GPUs elements of 8 bits have kernels of the tile shapes that have epilogues.
+// TestTilesOfBytes: on AMD's GPUs, 8-bit elements have kernels for the tile shapes with epilogues.
 func TestTilesOfBytes(t *testing.T) {
 	for _, name := range []string{"mi100", "mi210", "mi300x"} {
 		d := device(t, name)
@@ -129,8 +129,8 @@ func TestTilesOfBytes(t *testing.T) {
 		require.NoError(t, err)
 		_, err = New(d).Plan(t.Context(), mustPack(t, GEMM(8, 8, 8)),
 			Options{TypeA: element.Int8, Tile: small.Name})
-		require.EqualError(t, err, fmt.Sprintf("tile %v: device %s has no kernels of it for elements of 8 "+
-			"bits", small, name))
+		require.EqualError(t, err, fmt.Sprintf("tile %v: device %s has no kernels for 8-bit "+
+			"elements", small, name))
 		d.Kernels[0].Bytes = mostNarrow + 1
 		require.ErrorContains(t, d.Check(), "for elements of 8 bits cannot be 65 times as fast")
 	}
@@ -148,14 +148,14 @@ func TestOptionsCheck(t *testing.T) {
 		{Options{Tile: "huge"}, `unknown tile "huge" (known: small, `},
 		{Options{TypeA: 7}, "unknown element types 7, 0 and 0"},
 		{Options{TypeA: element.F16, TypeB: element.BF16},
-			"elements of B cannot be bf16 where those of A are f16 (but f16, or int4)"},
+			"elements of B cannot be bf16 if those of A are f16 (but f16, or int4)"},
 		{Options{TypeA: element.F16, TypeC: element.BF16},
-			"elements of C cannot be bf16 where those of A and B are f16 (but f16 or f32)"},
+			"elements of C cannot be bf16 if those of A and B are f16 (but f16 or f32)"},
 		{Options{TypeA: element.E4M3, TypeC: element.E4M3},
-			"elements of C cannot be e4m3 where those of A and B are e4m3 (but bf16, f16 or f32)"},
+			"elements of C cannot be e4m3 if those of A and B are e4m3 (but bf16, f16 or f32)"},
 		{Options{TypeA: element.Int8, TypeC: element.Int8},
-			"elements of C cannot be int8 where those of A and B are int8 (but bf16, f16 or f32)"},
-		{Options{TypeC: element.BF16}, "elements of C cannot be bf16 where those of A and B are f32 (but " +
+			"elements of C cannot be int8 if those of A and B are int8 (but bf16, f16 or f32)"},
+		{Options{TypeC: element.BF16}, "elements of C cannot be bf16 if those of A and B are f32 (but " +
 			"f32)"},
 		{Options{TypeA: element.BF16, Compute: ComputeTF32},
 			"compute mode tf32 is for operands of f32, not bf16"},
@@ -165,7 +165,7 @@ func TestOptionsCheck(t *testing.T) {
 		{Options{Threshold: math.Inf(1)}, "threshold +Inf is not a finite number from 0 on"},
 		{Options{Custom: &CustomSchedule{Name: "mine"}}, "custom schedule mine: Deal is nil"},
 		{Options{Custom: oneTileAWorker, Schedule: ScheduleLPT},
-			"custom schedule one-tile: schedule lpt is asked for too"},
+			"custom schedule one-tile: the options also have schedule lpt"},
 	} {
 		t.Run(c.want, func(t *testing.T) {
 			err := c.o.Check()

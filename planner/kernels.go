@@ -10,27 +10,27 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Transposition says which of A and B problems have transposed.
+// Transposition says whether problems have A and B transposed.
 type Transposition struct {
 	A bool `json:"a,omitempty"`
 	B bool `json:"b,omitempty"`
 }
 
-// KernelGroup is all kernels that plans with some options, ragged ones too, may need of one tile shape,
-// for problems of one transposition: none of them can be told in advance to be of no use.
+// KernelGroup holds all kernels of one tile shape that plans with some options, also ragged plans, may need
+// for problems of one transposition. None can be ruled out in advance.
 type KernelGroup struct {
 	Kernels []encoding.Kernel
 	key     groupKey
 }
 
-// groupKey tells groups apart.
+// groupKey identifies a group.
 type groupKey struct {
 	shape *tile.Shape
 	trans Transposition
 	groupOptions
 }
 
-// groupOptions are the options on which the kernels of a group depend.
+// groupOptions are the options that determine the kernels of a group.
 type groupOptions struct {
 	of, ofC  element.Type
 	epilogue encoding.Epilogue
@@ -50,9 +50,8 @@ func (o *Options) group() groupOptions {
 	return g
 }
 
-// Kernels lists the kernels that Plan, Renew and PlanRagged with the options may choose on the device,
-// for problems of a transposition, a group for each tile shape that fits. It fails as Plan does for
-// options.
+// Kernels lists the kernels that Plan, Renew and PlanRagged may choose with the options, for problems of a
+// transposition: a group for each tile shape that fits. It fails as Plan does for invalid options.
 func (p *Planner) Kernels(o Options, t Transposition) ([]KernelGroup, error) {
 	o.Kernels = nil
 	if err := o.check(p.device); err != nil {
@@ -84,7 +83,7 @@ func (p *Planner) Kernels(o Options, t Transposition) ([]KernelGroup, error) {
 	return groups, nil
 }
 
-// add leaves out a group that there is already: of both kinds of rows, aligned ones and others.
+// add appends a group unless it is in the list: aligned and other rows may have the same groups.
 func add(groups []KernelGroup, g KernelGroup) []KernelGroup {
 	for i := range groups {
 		if groups[i].key == g.key {
@@ -94,7 +93,7 @@ func add(groups []KernelGroup, g KernelGroup) []KernelGroup {
 	return append(groups, g)
 }
 
-// kernelGroup is the group of a tile shape.
+// kernelGroup returns the group of a tile shape.
 func (m *model) kernelGroup(of *tileModel, o *Options, t Transposition) KernelGroup {
 	g := KernelGroup{key: groupKey{of.shape, t, o.group()}}
 	base := encoding.Kernel{Tile: of.shape, TransA: t.A, TransB: t.B, TypeA: o.TypeA, TypeC: o.TypeC,
@@ -110,7 +109,7 @@ func (m *model) kernelGroup(of *tileModel, o *Options, t Transposition) KernelGr
 					g.Kernels = append(g.Kernels, k)
 					g.Kernels = append(g.Kernels, clustered(k, of)...)
 					if part := k.Epilogue.OfPart(); part != k.Epilogue && o.accumulates() && !loop && !split {
-						k := k // of windows that cut K
+						k := k // for windows that cut K
 						k.Epilogue = part
 						g.Kernels = append(g.Kernels, k)
 					}
@@ -136,10 +135,10 @@ func (m *model) kernelGroup(of *tileModel, o *Options, t Transposition) KernelGr
 	return g
 }
 
-// accumulates reports whether launches may add parts of K to C.
+// accumulates reports whether launches may add to C over windows of K.
 func (o *Options) accumulates() bool { return o.TypeC == element.F32 && o.Epilogue.cutsAt() == 1 }
 
-// choices are the values of what may be.
+// choices returns the values of an option: false, and true if it may be.
 func choices(may bool) []bool {
 	if may {
 		return []bool{false, true}
@@ -147,7 +146,7 @@ func choices(may bool) []bool {
 	return []bool{false}
 }
 
-// deals reports whether workers may hold several segments, and tiles may be cut.
+// deals reports whether workers may have several segments, and whether tiles may be split.
 func (g *groupOptions) deals() (loops, cuts bool) {
 	switch {
 	case g.rule == RuleZhang2025, g.schedule == ScheduleDataParallel, g.schedule == ScheduleCluster:
@@ -158,8 +157,8 @@ func (g *groupOptions) deals() (loops, cuts bool) {
 	return true, g.schedule.find().cuts
 }
 
-// mayBeDynamic reports whether workers may take dynamic tiles of a shape: of the planner's own choice those
-// of warpgroups alone.
+// mayBeDynamic reports whether workers may take dynamic tiles of a shape. If the planner chooses, only
+// warpgroups do.
 func (g *groupOptions) mayBeDynamic(s *tile.Shape) bool {
 	return g.schedule == ScheduleDynamic || g.ragged() && s.Unit == tile.WGMMA
 }
@@ -167,7 +166,7 @@ func (g *groupOptions) mayBeDynamic(s *tile.Shape) bool {
 // ragged reports whether plans may be ragged, or made from records on the device.
 func (g *groupOptions) ragged() bool { return g.schedule == "" && g.rule == RuleCost }
 
-// clustered are the variants of a kernel for clusters, where there are any.
+// clustered returns the variants of a kernel for clusters, if there are any.
 func clustered(k encoding.Kernel, m *tileModel) (variants []encoding.Kernel) {
 	if !m.clusters || k.Split {
 		return nil
@@ -179,7 +178,7 @@ func clustered(k encoding.Kernel, m *tileModel) (variants []encoding.Kernel) {
 	return variants
 }
 
-// makers are the kernels by which the device makes items: of ragged plans, and of those of Renew.
+// makers returns the kernels that make items on the device, for ragged plans and for Renew.
 func (d *Device) makers(e encoding.Epilogue) (kernels []encoding.Kernel) {
 	for _, stage := range d.family().stages {
 		for form := EndsOfRows; form <= Records; form++ {
@@ -193,13 +192,13 @@ func (d *Device) makers(e encoding.Epilogue) (kernels []encoding.Kernel) {
 	return kernels
 }
 
-// KernelSet is kernels that are ready, for Options.Kernels. It does not change; the zero value has
-// none. A nil *KernelSet in Options allows all kernels.
+// KernelSet is a set of kernels that are ready, for Options.Kernels. It is immutable. The zero value is
+// empty. A nil *KernelSet in Options allows all kernels.
 type KernelSet struct {
 	groups map[groupKey]struct{}
 }
 
-// With is the set with one group more.
+// With returns the set with one more group.
 func (s *KernelSet) With(g KernelGroup) *KernelSet {
 	more := &KernelSet{map[groupKey]struct{}{g.key: {}}}
 	if s != nil {
@@ -208,7 +207,7 @@ func (s *KernelSet) With(g KernelGroup) *KernelSet {
 	return more
 }
 
-// Len is the number of groups.
+// Len returns the number of groups.
 func (s *KernelSet) Len() int {
 	if s == nil {
 		return 0
@@ -216,7 +215,7 @@ func (s *KernelSet) Len() int {
 	return len(s.groups)
 }
 
-// has reports whether a group is in the set, or one that has its kernels and more.
+// has reports whether the set has a group with these kernels, and maybe more.
 func (s *KernelSet) has(key groupKey) bool {
 	if _, found := s.groups[key]; found {
 		return true
@@ -227,15 +226,15 @@ func (s *KernelSet) has(key groupKey) bool {
 	return found && (more.mayBeDynamic(key.shape) || !key.mayBeDynamic(key.shape))
 }
 
-// only is what a plan is kept to: the tile shapes whose groups are in a set for all
-// transpositions of a batch. The zero value keeps it to nothing.
+// only restricts a plan to the tile shapes whose groups are in a set, for all transpositions of a batch. The
+// zero value allows none.
 type only struct {
 	kernels *KernelSet
-	trans   uint8 // a bit for each, by Problem.transposition
+	trans   uint8 // one bit each, by Problem.transposition
 	options groupOptions
 }
 
-// only is that of a batch; of a ragged one its problem has the transposition.
+// only returns the restriction for a batch. The problem of a ragged batch has its transposition.
 func (o *Options) only(b Batch) (keep only) {
 	if o.Kernels == nil {
 		return only{}
@@ -247,7 +246,7 @@ func (o *Options) only(b Batch) (keep only) {
 	return keep
 }
 
-// allows reports whether plans may have a tile shape.
+// allows reports whether plans may use a tile shape.
 func (k *only) allows(s *tile.Shape) bool {
 	if k.kernels == nil {
 		return true
@@ -261,8 +260,8 @@ func (k *only) allows(s *tile.Shape) bool {
 	return true
 }
 
-// errNotReady is that of a plan that may have no tile shape, or not the one asked for.
+// errNotReady is the error of a plan that may use no tile shape, or not the requested one.
 func errNotReady(d *Device, what string) error {
-	return invalid.Errorf("%s: not all its kernels for these options and transpositions are in "+
+	return invalid.Errorf("%s: kernels for these options and transpositions are missing in "+
 		"Options.Kernels, for device %s", what, d.Name)
 }

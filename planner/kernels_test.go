@@ -15,7 +15,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// kernelOptions are options that differ in the kernels that they need.
+// kernelOptions returns options that need different kernels.
 func kernelOptions() map[string]planner.Options {
 	return map[string]planner.Options{
 		"default":       {},
@@ -44,7 +44,7 @@ func kernelOptions() map[string]planner.Options {
 	}
 }
 
-// batchOf has problems of one transposition, some aligned, some few and long, some many.
+// batchOf returns problems of one transposition: some aligned, some few and long, some many.
 func batchOf(rng *rand.Rand, t planner.Transposition, gated bool) planner.Batch {
 	most := []int{8, 64, 300, 3000}[rng.IntN(4)]
 	unit := []int{1, 8}[rng.IntN(2)]
@@ -66,7 +66,7 @@ func batchOf(rng *rand.Rand, t planner.Transposition, gated bool) planner.Batch 
 	return batch
 }
 
-// Whatever a plan has for kernels, Kernels has listed.
+// Kernels lists every kernel of every plan.
 func TestKernelsListAll(t *testing.T) {
 	rounds := 16
 	if testing.Short() {
@@ -98,7 +98,7 @@ func TestKernelsListAll(t *testing.T) {
 					for _, l := range slices.Concat(plan.Launches, live.Launches) {
 						require.True(t, listed[l.Kernel], "%v\n%+v", l.Kernel, l.Kernel)
 					}
-					// With all of them in the set the plan is the same.
+					// With all of them in the set, the plan is the same.
 					want := fmt.Sprint(plan.Launches, plan.Segments, plan.Workers)
 					kept := o
 					kept.Kernels = set
@@ -110,7 +110,7 @@ func TestKernelsListAll(t *testing.T) {
 	}
 }
 
-// TestKernelsListLongK: those of launches that add parts of K to C are listed too.
+// TestKernelsListLongK: kernels of launches that add to C over windows of K are listed too.
 func TestKernelsListLongK(t *testing.T) {
 	d, err := devices.Lookup("lavapipe")
 	require.NoError(t, err)
@@ -121,7 +121,7 @@ func TestKernelsListLongK(t *testing.T) {
 			trans := planner.Transposition{A: bits&1 != 0, B: bits&2 != 0}
 			groups, err := p.Kernels(o, trans)
 			if err != nil {
-				continue // TestKernelsListAll says that there are no plans
+				continue // TestKernelsListAll covers options without plans
 			}
 			listed, _ := setOf(groups)
 			b, err := planner.Pack(planner.Problem{M: 64, N: 64, K: 6000, TransA: trans.A, TransB: trans.B},
@@ -150,7 +150,7 @@ func TestKernelsListLongK(t *testing.T) {
 	require.Positive(t, cut, "some launches have no epilogue yet")
 }
 
-// setOf is the kernels of groups, and the set of these.
+// setOf returns the kernels of groups, and the set of the groups.
 func setOf(groups []planner.KernelGroup) (listed map[encoding.Kernel]bool, set *planner.KernelSet) {
 	listed, set = map[encoding.Kernel]bool{}, new(planner.KernelSet)
 	for _, g := range groups {
@@ -162,7 +162,7 @@ func setOf(groups []planner.KernelGroup) (listed map[encoding.Kernel]bool, set *
 	return listed, set
 }
 
-// raggedOf is a ragged batch of a form.
+// raggedOf returns a ragged batch of a form.
 func raggedOf(form planner.RaggedForm, groups, size int, t planner.Transposition) planner.Ragged {
 	r := planner.Ragged{Form: form, Groups: groups, M: groups * size, N: size, K: size, TransA: t.A,
 		TransB: t.B, StrideB: size * size}
@@ -184,7 +184,7 @@ func raggedOf(form planner.RaggedForm, groups, size int, t planner.Transposition
 	return r
 }
 
-// Whatever a ragged plan has for kernels, Kernels has listed, and a plan that is kept to these is the same.
+// Kernels lists every kernel of every ragged plan. A plan restricted to these kernels is the same.
 func TestKernelsListRagged(t *testing.T) {
 	for _, name := range []string{"h200", "a100", "mi210", "lavapipe"} {
 		d, err := devices.Lookup(name)
@@ -197,7 +197,7 @@ func TestKernelsListRagged(t *testing.T) {
 					trans := planner.Transposition{A: bits&1 != 0, B: bits&2 != 0}
 					groups, err := p.Kernels(o, trans)
 					if err != nil {
-						return // TestKernelsListAll says that there are no plans
+						return // TestKernelsListAll covers options without plans
 					}
 					listed, set := setOf(groups)
 					for form := planner.EndsOfRows; form <= planner.Records; form++ {
@@ -228,7 +228,7 @@ func TestKernelsListRagged(t *testing.T) {
 	}
 }
 
-// Plans have no tile shape of which a kernel is missing, and fail where there is none left.
+// Plans avoid tile shapes with a missing kernel, and fail if no shape is left.
 func TestOptionsKernels(t *testing.T) {
 	d, err := devices.Lookup("lavapipe")
 	require.NoError(t, err)
@@ -271,13 +271,13 @@ func TestOptionsKernels(t *testing.T) {
 			[]string{"small", "medium"}, ""},
 		{"a shape", plain, planner.Options{Tile: "small"}, []string{"small"}, ""},
 		{"another shape", plain, planner.Options{Tile: "large"}, nil,
-			"tile large 64x64x16/256: not all its kernels for these options and transpositions are in " +
+			"tile large 64x64x16/256: kernels for these options and transpositions are missing in " +
 				"Options.Kernels, for device lavapipe"},
 		{"another type", plain, planner.Options{TypeA: element.F16}, nil,
-			"no tile: not all its kernels for these options and transpositions are in Options.Kernels, " +
+			"no tile: kernels for these options and transpositions are missing in Options.Kernels, " +
 				"for device lavapipe"},
 		{"an epilogue", plain, planner.Options{Epilogue: planner.Epilogue{Activation: planner.ReLU}}, nil,
-			"no tile: not all its kernels for these options and transpositions are in Options.Kernels, " +
+			"no tile: kernels for these options and transpositions are missing in Options.Kernels, " +
 				"for device lavapipe"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -310,14 +310,14 @@ func TestOptionsKernels(t *testing.T) {
 	}
 	ragged.TransA, ragged.A.LD = true, ragged.M
 	_, err = p.PlanRagged(ragged, planner.Options{Kernels: set})
-	require.ErrorContains(t, err, "no tile: not all its kernels")
+	require.ErrorContains(t, err, "no tile: kernels for these options")
 	_, err = p.Plan(t.Context(), plain, planner.Options{Kernels: new(planner.KernelSet)})
 	require.ErrorContains(t, err, "no tile: ")
 	_, err = p.Kernels(planner.Options{TypeA: element.Type(9)}, none)
 	require.ErrorIs(t, err, planner.ErrInvalid)
 }
 
-// Plans kept to a set allocate no more than others.
+// Plans restricted to a set allocate no more than others.
 func TestOptionsKernelsAllocateNothing(t *testing.T) {
 	d, err := devices.Lookup("h200-webgpu")
 	require.NoError(t, err)

@@ -9,7 +9,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// TestCheckOperands: a problem in operands that are just long enough, and each a little shorter.
+// TestCheckOperands: a problem in operands that are just long enough, and with each one a little shorter.
 func TestCheckOperands(t *testing.T) {
 	e := planner.Epilogue{Bias: true, Gated: true, GatherRows: 9, ScatterRows: 11, Weights: true}
 	q := planner.Problem{M: 4, N: 5, K: 6, A: planner.Matrix{Offset: 1, LD: 7},
@@ -57,7 +57,7 @@ func TestCheckOperands(t *testing.T) {
 			_ *planner.Lengths) {
 			q.RowsA = -1
 		},
-		"problem 1: beta 1 is not 0, and gated units read no C": func(q *planner.Problem,
+		"problem 1: beta 1 is not 0, but gated units do not read C": func(q *planner.Problem,
 			_ *planner.Lengths) {
 			q.Beta = 1
 		},
@@ -89,7 +89,7 @@ func TestCheckOperands(t *testing.T) {
 		have), "lists say where C is")
 }
 
-// TestLengthsAlone: each part of an epilogue has its own operand, and no part needs another's.
+// TestLengthsAlone: each field of an epilogue has its own operand, and needs no other.
 func TestLengthsAlone(t *testing.T) {
 	q := planner.Problem{M: 4, N: 5, A: planner.Matrix{LD: 6}, B: planner.Matrix{LD: 5},
 		C: planner.Matrix{LD: 5}, Bias: 10, RowsA: 20, RowsC: 30, Weights: 40, Pointers: 50}

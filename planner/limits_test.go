@@ -15,7 +15,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// The largest K, on devices that loop as long as they like and on one that does not.
+// The largest K, on devices with and without a limit of loops.
 func TestLargestK(t *testing.T) {
 	for _, name := range []string{"h200", "mi210", "lavapipe", "webgpu-default"} {
 		p, err := New(device(t, name)).Plan(t.Context(),
@@ -25,7 +25,7 @@ func TestLargestK(t *testing.T) {
 	}
 }
 
-// Whole numbers end where sums of int32 do.
+// The K of integers ends where sums of int32 do.
 func TestLargestWholeK(t *testing.T) {
 	of := Options{TypeA: element.Int8, TypeC: element.F32}
 	for _, name := range []string{"h200", "lavapipe"} {
@@ -42,13 +42,13 @@ func TestLargestWholeK(t *testing.T) {
 	}
 }
 
-// The schedules that give a worker several tiles, or parts of tiles, keep it below the
-// device's loop limit, although the device has fewer places than that takes workers.
+// Schedules that give a worker several tiles or partials keep it below the device's loop limit, even if that
+// takes more workers than the device has places.
 func TestManyTilesOfLoopLimit(t *testing.T) {
 	d := *device(t, "lavapipe")
 	d.ComputeUnits = 1
 	for _, k := range []int{70, 30_000} {
-		problems := slices.Repeat([]Problem{GEMM(8, 8, k)}, 2_000_000/k) // several times what a worker may do
+		problems := slices.Repeat([]Problem{GEMM(8, 8, k)}, 2_000_000/k) // more than a worker may do
 		for _, s := range Schedules() {
 			p, err := New(&d).Plan(t.Context(), mustPack(t, problems...),
 				Options{Schedule: s, Tile: "tiny-k4"})
@@ -113,8 +113,8 @@ func TestManySteps(t *testing.T) {
 	}
 }
 
-// Partial tiles of all groups together fit in a binding, as operands do: workers get
-// fewer, or parts longer, until there are none.
+// The partials of all groups together fit in a binding, like operands: workers get fewer partials, or longer
+// ones, until there are none.
 func TestWorkspaceFitsInBinding(t *testing.T) {
 	var problems []Problem
 	for i := range 40 { // ten for each transposition: 40 tiles of one element
@@ -133,7 +133,7 @@ func TestWorkspaceFitsInBinding(t *testing.T) {
 				p, err := New(&d).Plan(t.Context(), b, Options{Tile: tile, Schedule: s})
 				require.NoError(t, err)
 				checkPlan(t, p)
-				used := map[[2]bool]int{} // elements of each group
+				used := map[[2]bool]int{} // elements used by each group
 				for _, x := range p.Segments {
 					if q, shape := &b[x.Problem], p.Tiles[x.Problem]; x.Slot != encoding.NoSlot {
 						used[[2]bool{q.TransA, q.TransB}] += shape.TM * shape.TN
@@ -151,7 +151,7 @@ func TestWorkspaceFitsInBinding(t *testing.T) {
 	}
 }
 
-// Where loops may be short Stream-K needs more workers than their partial tiles have room for.
+// If loops must be short, Stream-K needs more workers than there is room for their partials.
 func TestStreamKWithoutRoom(t *testing.T) {
 	d := *device(t, "lavapipe")
 	d.MaxBinding = 64 << 10
@@ -172,9 +172,9 @@ func TestStreamKWithoutRoom(t *testing.T) {
 	require.Positive(t, cut, "plans with room cut tiles")
 }
 
-// Partial tiles of several shapes lie side by side.
+// Partials of several shapes lie side by side.
 func TestSlotsOfSeveralShapes(t *testing.T) {
-	b := mustPack(t, GEMM(16, 16, 1600), GEMM(64, 64, 1600), GEMM(32, 32, 1600)) // 25 parts each
+	b := mustPack(t, GEMM(16, 16, 1600), GEMM(64, 64, 1600), GEMM(32, 32, 1600)) // 25 partials each
 	p, err := New(device(t, "h200")).Plan(t.Context(), b, Options{Rule: RuleZhang2025, Threshold: 1,
 		Schedule: ScheduleSplitK})
 	require.NoError(t, err)
@@ -184,8 +184,7 @@ func TestSlotsOfSeveralShapes(t *testing.T) {
 	checkWorkspace(t, p)
 }
 
-// Windows begin at multiples of 256 bytes, wherever matrices do: what is cut to fit
-// leaves room for that.
+// Windows start at multiples of 256 bytes, wherever matrices do. Cutting leaves room for that.
 func TestUnalignedWindows(t *testing.T) {
 	for _, o := range []Options{{}, {TypeA: element.BF16}, {TypeA: element.F16, TypeC: element.F16},
 		{TypeA: element.E4M3}, {TypeA: element.Int8}} {
@@ -194,7 +193,7 @@ func TestUnalignedWindows(t *testing.T) {
 		for _, offset := range []int{0, 1, 63, 64, 127, 128, 255} {
 			at := func(ld int) Matrix { return Matrix{offset, ld} }
 			panels := Problem{M: 1, N: 1, K: 50_000, A: at(50_000), B: at(1), C: at(1)}
-			if o.TypeC == element.F32 { // else parts would be rounded
+			if o.TypeC == element.F32 { // otherwise sums would be rounded several times
 				cut := o
 				cut.Tile = "small"
 				p, err := New(&d).Plan(t.Context(), Batch{panels}, cut)
@@ -216,7 +215,7 @@ func TestUnalignedWindows(t *testing.T) {
 	}
 }
 
-// Of elements of 16 bits a binding has twice as many.
+// A binding holds twice as many 16-bit elements.
 func TestWindowsOfTypes(t *testing.T) {
 	d := *device(t, "webgpu-default")
 	d.MaxBinding = 64 << 10
@@ -249,8 +248,8 @@ func TestWindowsOfTypes(t *testing.T) {
 	}
 }
 
-// Problems whose rows are too long for the tile of their choice take one that the device has kernels of for
-// their elements.
+// If rows are too long for the chosen tile, the problem takes a tile whose kernels the device has for its
+// types.
 func TestLongRowsHaveKernels(t *testing.T) {
 	d := clone(device(t, "h100"))
 	d.MaxBinding = 64 << 10
@@ -280,8 +279,7 @@ func TestRoom(t *testing.T) {
 	require.EqualError(t, p.room(math.MaxInt64), tooMany)
 }
 
-// A plan says nothing of the batch that its memory held before, also about problems
-// that need no work.
+// A plan does not depend on the batch that its memory held before, even for problems without work.
 func TestReplanForgets(t *testing.T) {
 	d := device(t, "mi210")
 	idle := Problem{M: 100, N: 100, Beta: 1}

@@ -11,30 +11,30 @@ type load struct {
 	tiles   int     // workers of the data-parallel schedule
 	steps   float64 // of all tiles
 	longest int     // steps of the longest tile
-	// Tiles and their steps in terms of whole tiles: see tile.Rates.HalfRows.
+	// Tiles and their steps, counted as whole tiles: see tile.Rates.HalfRows.
 	whole, work float64
-	loads       float64 // elements of A and B, as loadsOf has them
-	// Where tiles were added longest first: the steps of the first one after a round of as many as there are
-	// compute units, after two rounds, and so on.
+	loads       float64 // elements of A and B, see loadsOf
+	// If tiles were added longest first: the steps of the first tile after one round, after two rounds, and
+	// so on. A round is one tile for each compute unit.
 	later  [mostRounds]int32
 	rounds int
 }
 
-// mostRounds: beyond, a tile more or less on a compute unit matters little.
+// mostRounds: after that many, a tile more or less on a compute unit matters little.
 const mostRounds = 6
 
 // equal reports whether all tiles have the same number of steps.
 func (l *load) equal() bool { return l.steps == float64(l.tiles)*float64(l.longest) }
 
-// pieces is what a problem is cut into.
+// pieces is the result of cutting a problem.
 type pieces struct {
 	tiles, steps int     // steps of each tile
-	whole        float64 // tiles in terms of whole ones
+	whole        float64 // tiles, counted as whole tiles
 	loads        float64 // as in load
 }
 
-// add adds so many problems of the same sizes, whose tiles have so many products each, and returns the pieces
-// of one. units are as in addTiles.
+// add adds problems of equal sizes, whose tiles have that many products each, and returns the pieces of one
+// problem. units is as in addTiles.
 func (l *load) add(c *cut, of Sizes, products, times, units int) (e pieces) {
 	down, across := ceilShift(of.M, c.tm), ceilShift(of.N, c.tn)
 	e.tiles, e.steps = down*across, max(ceilShift(of.K, c.tk), 1)*products
@@ -47,8 +47,8 @@ func (l *load) add(c *cut, of Sizes, products, times, units int) (e pieces) {
 	return e
 }
 
-// addTiles adds n tiles of the same number of steps, which take as long as so many whole ones. units are the
-// size of a round, or 0 where tiles do not come longest first, or rounds are of no interest.
+// addTiles adds n tiles with equal numbers of steps, which take as long as `whole` whole tiles. units is the
+// size of a round. It is 0 if tiles are not added longest first, or if rounds do not matter.
 func (l *load) addTiles(n, steps int, whole float64, units int) {
 	l.tiles += n
 	for units > 0 && l.rounds < mostRounds && l.tiles > (l.rounds+1)*units {
@@ -61,13 +61,13 @@ func (l *load) addTiles(n, steps int, whole float64, units int) {
 	l.work += whole * float64(steps)
 }
 
-// loadsOf is the elements of A and B that rows and columns of so many tiles load. What was loaded before
-// comes from the cache, in a quarter of the time (gradients of experts by tiles of 64 and of 128 rows, H200).
+// loadsOf returns how many elements of A and B a grid of tiles loads. Elements that were loaded before come
+// from the cache, in a quarter of the time (gradients of experts by tiles of 64 and of 128 rows, H200).
 func loadsOf(m, n, k, down, across int) float64 {
 	return elementsOf(m, n, k)*3/4 + float64(m*across+n*down)*float64(k)/4
 }
 
-// roundSize is the size of a round in loads. Rates of other kernels were found without.
+// roundSize returns the size of a round in loads, or 0 for kernels whose rates were found without rounds.
 func (m *model) roundSize() int {
 	if m.family.rounds {
 		return m.device.ComputeUnits
@@ -75,21 +75,21 @@ func (m *model) roundSize() int {
 	return 0
 }
 
-// work is what whole tiles of that many K steps each take of a saturated compute
-// unit, in microseconds.
+// work returns how long whole tiles, of that many K steps each, keep a saturated compute unit busy, in
+// microseconds.
 func (t *tileModel) work(tiles float64, steps int) float64 {
 	return tiles * (float64(steps)*t.busy + t.worker)
 }
 
-// maxShift is the logarithm of the largest size of a tile.
+// maxShift is the base-2 logarithm of the largest size of a tile.
 const maxShift = 7
 
-// steps is the number of K steps of a problem's tiles, at least 1: a tile that
-// only scales C needs its worker too.
+// steps returns the number of K steps of a problem's tiles, at least 1: a tile that only scales C needs a
+// worker too.
 func steps(t *tile.Shape, q *Problem) int { return max(ceilShift(q.depth(), shift(t.TK)), 1) }
 
-// wholeTiles is the sum of tile.Shape.Fraction over the tiles of a problem with m rows and n columns,
-// of which only the last row and column may not be whole.
+// wholeTiles returns the sum of tile.Shape.Fraction over the tiles of a problem with m rows and n columns.
+// Only the last row and column of tiles may not be whole.
 func wholeTiles(t *tile.Shape, m, n int) float64 {
 	rows, cols := ceilShift(m, shift(t.TM)), ceilShift(n, shift(t.TN))
 	lastRow := t.Fraction(m-(rows-1)*t.TM, t.TN)
@@ -97,10 +97,9 @@ func wholeTiles(t *tile.Shape, m, n int) float64 {
 	return (float64(rows-1) + lastRow) * (float64(cols-1) + lastCol)
 }
 
-// shift is the logarithm of a tile's size, which is a power of two: shifts take
-// a twentieth of the time of divisions, which planning would else spend half of
-// its time on.
+// shift returns the base-2 logarithm of a tile's size, which is a power of two. Shifts take a twentieth of
+// the time of divisions, which would take half of planning.
 func shift(size int) uint8 { return uint8(bits.TrailingZeros(uint(size))) }
 
-// ceilShift is n / 2^by, rounded up.
+// ceilShift returns n / 2^by, rounded up.
 func ceilShift(n int, by uint8) int { return (n + 1<<(by&31) - 1) >> (by & 31) }

@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// dealLPT gives the tiles, longest first, to as many workers as the device runs
-// at once. Every tile goes to the worker that has least to do (Graham's rule). Of many
-// tiles that goes for the last rounds: finding the worker takes longer than all else
-// in planning, and what dealing forth and back before leaves uneven, they make even.
+// dealLPT gives the tiles, longest first, to as many workers as the device runs at once. Every tile goes to
+// the worker with the least work (Graham's rule). If there are many tiles, only the last rounds follow this
+// rule, because finding the worker takes longer than the rest of planning. The rounds before are dealt forth
+// and back, and the last rounds even out the difference.
 //
-// Where each worker has one tile, that is dealDataParallel.
+// If each worker has one tile, this is dealDataParallel.
 func dealLPT(p *builder, g *group) error {
 	workers := p.model.lptWorkers(g.id, g.load)
 	if g.load.tiles == workers {
@@ -66,7 +66,7 @@ func (p *builder) giveTiles(g *group, workers int) error {
 	for _, w := range p.owners {
 		ends[w]++
 	}
-	for w := range ends { // where each begins, which placing moves to where it ends
+	for w := range ends { // starts of the workers, which placing moves to their ends
 		n := ends[w]
 		ends[w] = int32(at)
 		at += int(n)
@@ -97,11 +97,11 @@ func (p *builder) giveTiles(g *group, workers int) error {
 // dealing deals tiles to workers.
 type dealing struct {
 	loads   []float64 // microseconds of each worker
-	left    int       // tiles to be dealt forth and back
-	at, way int32     // the next worker then, and the way to the one after it
-	// heap has the least loaded worker first: the bits of its load, which are in order as
-	// loads are, and in place of the last of them its number, so that of equal loads the
-	// first comes, and plans are deterministic. Behind them is the largest number.
+	left    int       // tiles that are dealt forth and back
+	at, way int32     // the next worker, and the direction to the one after it
+	// heap has the least loaded worker first. A key has the bits of the worker's load, which sort as loads
+	// do. The last bits hold the worker's number, so that equal loads have a fixed order and plans are
+	// deterministic. The largest number follows the keys.
 	heap   []uint64
 	number uint64 // the bits of a worker's number
 }
@@ -116,7 +116,7 @@ func (d *dealing) begin(workers, forthAndBack int) {
 	}
 }
 
-// next returns the worker of a tile that takes so long.
+// next returns the worker for a tile that takes that long.
 func (d *dealing) next(micros float64) int32 {
 	if d.left == 0 {
 		w := int32(d.heap[0] & d.number)
@@ -126,7 +126,7 @@ func (d *dealing) next(micros float64) int32 {
 	}
 	w := d.at
 	d.loads[w] += micros
-	if d.at += d.way; d.at < 0 || int(d.at) == len(d.loads) { // back
+	if d.at += d.way; d.at < 0 || int(d.at) == len(d.loads) { // turn back
 		d.at, d.way = w, -d.way
 	}
 	if d.left--; d.left == 0 {
@@ -149,7 +149,7 @@ func (d *dealing) order() {
 	}
 }
 
-// sink puts a key into the heap, from a place on whose own has left it.
+// sink puts a key into the heap, starting at a place whose own key was removed.
 func (d *dealing) sink(at int, key uint64) {
 	heap, n := d.heap, len(d.heap)-1
 	for {
@@ -158,7 +158,7 @@ func (d *dealing) sink(at int, key uint64) {
 			break
 		}
 		least, right := heap[child], heap[child+1]
-		if right < least { // no branch, which would be a guess
+		if right < least { // no branch, which would be mispredicted
 			child++
 		}
 		least = min(least, right)
@@ -171,8 +171,8 @@ func (d *dealing) sink(at int, key uint64) {
 	heap[at] = key
 }
 
-// lptWorkers is the number of workers of dealLPT, each of which has a tile at
-// least, and not more K steps than the device's loop limit.
+// lptWorkers returns the number of workers of dealLPT. Each has at least one tile, and no more K steps than
+// the device's loop limit.
 func (m *model) lptWorkers(id tileID, l load) int {
 	workers := min(m.tiles[id].resident, l.tiles)
 	if d := m.device; d.MaxTrips > 0 {

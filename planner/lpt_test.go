@@ -9,8 +9,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// TestFraction: whole is the sum of the fractions of all tiles, and a tile that
-// exists for more than half takes as long as a whole one, on GPUs.
+// TestFraction: whole is the sum of the fractions of all tiles. On GPUs, a tile with more than half of its
+// rows takes as long as a whole one.
 func TestFraction(t *testing.T) {
 	for _, shape := range tile.Table() {
 		for _, q := range []Problem{GEMM(1, 1, 5), GEMM(64, 64, 5), GEMM(65, 33, 5), GEMM(128, 128, 5),
@@ -35,14 +35,14 @@ func TestFraction(t *testing.T) {
 	}
 }
 
-// TestLPTIsEven: tiles at the edges take less, in the same rows and columns of every
-// problem, and workers have even work nevertheless.
+// TestLPTIsEven: edge tiles take less, in the same rows and columns of every problem. Workers still have
+// even work.
 func TestLPTIsEven(t *testing.T) {
 	for name, q := range map[string]Problem{
 		"half rows": GEMM(320, 384, 500), "half columns": GEMM(384, 320, 500), "both": GEMM(320, 320, 500),
 		"strips": GEMM(320, 1216, 500),
 	} {
-		for _, problems := range []int{40, 400} { // all by Graham's rule, and the last rounds
+		for _, problems := range []int{40, 400} { // all by Graham's rule, and only the last rounds
 			batch := make([]Problem, problems)
 			for i := range batch {
 				batch[i] = q
@@ -67,7 +67,7 @@ func TestLPTIsEven(t *testing.T) {
 	}
 }
 
-// TestUnitsShare: where each worker has one tile, the units that have two have a long one and a short one.
+// TestUnitsShare: if each worker has one tile, units with two tiles have a long and a short one.
 func TestUnitsShare(t *testing.T) {
 	d := device(t, "h200")
 	for _, c := range []struct {
@@ -101,8 +101,8 @@ func TestUnitsShare(t *testing.T) {
 	}
 }
 
-// TestStrips: grids of many columns are dealt by strips of rows, column by column, and others row by row,
-// whatever deals whole tiles.
+// TestStrips: grids of many columns are dealt in strips of rows, column by column. Other grids are dealt row
+// by row. This holds for all schedules of whole tiles.
 func TestStrips(t *testing.T) {
 	wide := Options{TypeA: element.BF16, TypeC: element.BF16, Tile: "aligned-128x128"}
 	h200 := device(t, "h200")
@@ -139,7 +139,7 @@ func TestStrips(t *testing.T) {
 			require.Equal(t, want, at)
 		})
 	}
-	t.Run("shares", func(t *testing.T) { // neighbours have the same column at the same time, to and fro
+	t.Run("shares", func(t *testing.T) { // neighbours have the same column at the same time, back and forth
 		wide.Schedule = ScheduleLPT
 		p, err := New(h200).Plan(t.Context(), mustPack(t, GEMM(128*32, 128*32, 64)), wide)
 		require.NoError(t, err)

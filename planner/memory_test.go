@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asking is a planner that may take so many bytes at a time, and what it asks for.
+// asking returns a planner that may take at most that many bytes at a time, and the list of what it asked
+// for.
 func asking(d *Device, most int64) (p *Planner, asked *[]int64) {
 	asked = new([]int64)
 	return New(d).Within(func(bytes int64) error {
@@ -24,11 +25,11 @@ func asking(d *Device, most int64) (p *Planner, asked *[]int64) {
 
 var errFull = errors.New("full")
 
-// What a plan takes is known before it is taken, whichever schedule deals.
+// A planner asks before it takes memory, with every schedule.
 func TestPlansAskForMemory(t *testing.T) {
-	large := mustPack(t, GEMM(1<<20, 300, 64)) // of 327,680 medium tiles
+	large := mustPack(t, GEMM(1<<20, 300, 64)) // 327,680 medium tiles
 	many := mustPack(t, slices.Repeat([]Problem{GEMM(3, 4, 5)}, 100_000)...)
-	narrow := *device(t, "h200-webgpu") // which has windows
+	narrow := *device(t, "h200-webgpu") // this device has windows
 	narrow.MaxBinding = 64 << 20
 	for _, c := range []struct {
 		name  string
@@ -83,7 +84,7 @@ func TestPlansAskForMemory(t *testing.T) {
 		})
 	}
 	p, asked := asking(device(t, "h200"), math.MaxInt64)
-	for range 2 { // plans that are new, of a planner that has seen as many problems
+	for range 2 { // new plans, of a planner that has seen as many problems
 		*asked = nil
 		_, err := p.Plan(t.Context(), many, Options{})
 		require.NoError(t, err)

@@ -8,48 +8,47 @@ import (
 	"github.com/batchgemm/batchgemm/internal/tile"
 )
 
-// model is what planning derives from the device and the compute mode alone.
+// model is what planning derives from the device and the compute mode.
 type model struct {
 	device *Device
 	family *family
 	arithmetic
 	withEpilogue bool        // kernels are native ones with an epilogue
-	only         only        // that plans are kept to
-	parts        bool        // there are kernels that sum the parts of tiles
+	only         only        // restricts the tile shapes of plans
+	parts        bool        // kernels can sum partials
 	tiles        []tileModel // by tileID
 	cuts         []cut
-	grain        [3]uint8 // logarithms of the units of M, N and K in which cuts see sizes
+	grain        [3]uint8 // base-2 logarithms of the units in which cuts see M, N and K
 
-	products int // of each tile: 2 with gated units, whose steps are those of both
-	cutsAt   int // as of Epilogue
+	products int // of each tile: 2 with gated units, whose steps count both products
+	cutsAt   int // see Epilogue.cutsAt
 }
 
-// tileModel is a tile shape on the device: its rate in microseconds, and places.
+// tileModel is a tile shape on the device: its rates in microseconds, and its places.
 type tileModel struct {
 	shape         *tile.Shape
-	even          stepMicros // of rows of A and B that are even: see Options.oddRows
+	even          stepMicros // if the rows of A and B are even: see Options.oddRows
 	worker, fixed float64    // as in Rate
-	stream, along float64    // as in tile.Rate, as far as memory gives it; 0: no limit is known
+	stream, along float64    // as in tile.Rate, limited by memory; 0: no known limit
 	rounds        float64    // as in tile.Rate
-	words         bool       // a transposed B comes word by word, as fast as along at best: see cachedWords
+	words         bool       // a transposed B is loaded word by word, at most as fast as along: cachedWords
 	resident      int        // workgroups that the device runs at once
 	fits          bool
-	// aligned: an aligned row, of operands that it is for. Steps know of odd rows, and launches of uneven
-	// tiles are dynamic.
+	// aligned: the row is for aligned operands. Its steps count odd rows, and launches of uneven tiles are
+	// dynamic.
 	aligned  bool
-	clusters bool // there are kernels for them
-	cut      int  // of model.cuts
+	clusters bool // there are kernels for clusters
+	cut      int  // index in model.cuts
 
-	// What the operands at hand make of it: see model.see.
+	// These depend on the current operands: see model.see.
 	stepMicros
-	memory float64 // one element of memory, on a saturated compute unit
+	memory float64 // an element from memory, on a saturated compute unit
 }
 
-// stepMicros is the microseconds of one K step: on a saturated compute unit, alone on one.
+// stepMicros is the time of one K step in microseconds: on a saturated compute unit, and alone on a unit.
 type stepMicros struct{ busy, alone float64 }
 
-// setFor derives the model of plans with options of a batch, whose problems all are as Options.fast says,
-// or not.
+// setFor derives the model for the options and batch of a plan. fast is allFast of the batch.
 func (m *model) setFor(d *Device, o *Options, fast bool, b Batch) error {
 	m.products, m.cutsAt, m.parts = o.Epilogue.kernel().Products(), o.Epilogue.cutsAt(), o.parts(d)
 	return m.set(d, o.arithmetic(d, fast), o.withEpilogue(d), o.only(b))
@@ -60,7 +59,7 @@ func (m *model) set(d *Device, a arithmetic, withEpilogue bool, keep only) error
 	if m.device == d && m.arithmetic == a && m.withEpilogue == withEpilogue && m.only == keep {
 		return nil
 	}
-	if err := d.Check(); err != nil { // here, so that a planner's next plans do without
+	if err := d.Check(); err != nil { // here, so that the planner's next plans need no check
 		return err
 	}
 	m.only = keep
@@ -73,9 +72,9 @@ func (m *model) set(d *Device, a arithmetic, withEpilogue bool, keep only) error
 	case keep.kernels != nil:
 		return errNotReady(d, "no tile")
 	case withEpilogue:
-		return invalid.Errorf("device %s has no kernels for epilogues", d.Name)
+		return invalid.Errorf("device %s has no kernels with an epilogue", d.Name)
 	case a.narrow():
-		return invalid.Errorf("device %s has no kernels for elements of %d bits", d.Name, a.bits)
+		return invalid.Errorf("device %s has no kernels for %d-bit elements", d.Name, a.bits)
 	}
 	return invalid.Errorf("device %s has no kernels for compute mode %s", d.Name, a.compute)
 }
@@ -91,7 +90,7 @@ func (m *model) derive(d *Device, a arithmetic, withEpilogue bool) {
 	}
 }
 
-// cutOf finds the cut of a shape, or adds it.
+// cutOf returns the cut of a shape, and adds it if it is new.
 func (m *model) cutOf(t *tile.Shape) int {
 	for i := range m.cuts {
 		if m.cuts[i].same(t) {
@@ -104,13 +103,13 @@ func (m *model) cutOf(t *tile.Shape) int {
 	return len(m.cuts) - 1
 }
 
-// tileModel derives the part of one tile shape.
+// tileModel derives the model of one tile shape.
 func (d *Device) tileModel(k *KernelFacts, a arithmetic, withEpilogue bool) tileModel {
 	t, r := k.Tile, d.rate(k, a)
 	busy := 2 * float64(t.TM*t.TN*t.TK) / (d.unit() * r.Efficiency)
 	alone, aligned := max(r.Step, busy), t.Aligned && a.aligned
 	if aligned || t.Int4Only && t.Unit == tile.WGMMA {
-		alone = r.Step // where all are busy, they wait for the L2 cache
+		alone = r.Step // if all are busy, they wait for the L2 cache
 	}
 	one := stepMicros{busy, alone}
 	return tileModel{
@@ -124,7 +123,7 @@ func (d *Device) tileModel(k *KernelFacts, a arithmetic, withEpilogue bool) tile
 	}
 }
 
-// stream is the one of a rate, as far as memory gives it.
+// stream returns a rate, limited by memory.
 func (d *Device) stream(rate float64) float64 {
 	share := reachable * d.MemoryRate / float64(max(d.ComputeUnits, 1))
 	if rate == 0 || share == 0 {
@@ -133,14 +132,14 @@ func (d *Device) stream(rate float64) float64 {
 	return min(rate, share)
 }
 
-// reachable is the share of its memory's nominal rate that the best kernels get of an H200.
+// reachable is the share of the nominal memory rate that the best kernels reach on an H200.
 const reachable = 0.9
 
-// cut is a way to cut problems into tiles and steps, which tile shapes share.
+// cut is a way to cut problems into tiles and steps. Tile shapes share cuts.
 type cut struct {
-	shape      *tile.Shape // one of them
-	tm, tn, tk uint8       // logarithms of its sizes
-	partly     bool        // tiles at the edges may take less
+	shape      *tile.Shape // one of the shapes with this cut
+	tm, tn, tk uint8       // base-2 logarithms of its sizes
+	partly     bool        // edge tiles may take less
 }
 
 func newCut(t *tile.Shape) cut {
@@ -148,7 +147,7 @@ func newCut(t *tile.Shape) cut {
 		partly: t.Rates.HalfRows > 0 || t.Rates.HalfCols > 0 || t.Unit == tile.SIMD}
 }
 
-// same reports whether a shape cuts problems so.
+// same reports whether a shape has this cut.
 func (c *cut) same(s *tile.Shape) bool {
 	t := c.shape
 	return t.TM == s.TM && t.TN == s.TN && t.TK == s.TK &&
@@ -156,11 +155,10 @@ func (c *cut) same(s *tile.Shape) bool {
 		(t.Unit == tile.SIMD) == (s.Unit == tile.SIMD)
 }
 
-// refine makes the units of grain so small that problems of the same sizes in units are
-// cut alike.
+// refine makes the units of grain so small that problems with equal sizes in units are cut alike.
 func (c *cut) refine(grain *[3]uint8) {
 	tm, tn := c.tm, c.tn
-	if c.partly { // for which halves of a tile count
+	if c.partly { // half tiles count
 		tm, tn = tm-1, tn-1
 	}
 	if c.shape.Unit == tile.SIMD {
@@ -169,14 +167,14 @@ func (c *cut) refine(grain *[3]uint8) {
 	grain[0], grain[1], grain[2] = min(grain[0], tm), min(grain[1], tn), min(grain[2], c.tk)
 }
 
-// operands are what predictions know of A and B of a batch besides sizes.
+// operands is what predictions know of A and B of a batch besides sizes.
 type operands struct {
-	elements, size float64 // all together, and the bytes of one
-	transB         bool    // B is transposed everywhere
-	odd            float64 // the share of odd rows: see Options.oddRows
+	elements, size float64 // total number, and bytes of each
+	transB         bool    // every B is transposed
+	odd            float64 // share of odd rows: see Options.oddRows
 }
 
-// operands are those of the first of each `step` problems, which stand for all.
+// operands looks at the first of each `step` problems, which stand for all.
 func (m *model) operands(o *Options, b Batch, step int) operands {
 	all, work := operands{size: o.elementBytes(), transB: true}, 0.0
 	for i := 0; i < len(b); i += step {
@@ -197,16 +195,16 @@ func (m *model) operands(o *Options, b Batch, step int) operands {
 	return all
 }
 
-// elementsOf is the elements of A and B. Nobody waits for those of C.
+// elementsOf returns the elements of A and B. No thread waits for those of C.
 func elementsOf(m, n, k int) float64 { return float64(m+n) * float64(k) }
 
-// oddRows is the share of the rows of A and B that begin at odd multiples of 16 bytes, and so within one of
-// the memory's sectors of 32.
+// oddRows returns the share of the rows of A and B that start at odd multiples of 16 bytes, in the middle of
+// a 32-byte memory sector.
 func (o *Options) oddRows(a, b Matrix) float64 {
 	odd := func(m Matrix) float64 {
 		switch of := o.TypeA.Bytes(); {
 		case m.LD*of%32 != 0:
-			return 0.5 // every other one
+			return 0.5 // every other row
 		case m.Offset*of%32 != 0:
 			return 1
 		}
@@ -215,18 +213,18 @@ func (o *Options) oddRows(a, b Matrix) float64 {
 	return (odd(a) + odd(b)) / 2
 }
 
-// oddLonger is what steps of aligned rows take more, as a part of what they take, whose rows of A and
-// B are all odd. It is of the fit that their rates are of; copies alone take 0.95 more (docs/results.md).
+// oddLonger is the extra time of a step of aligned rows if all rows of A and B are odd, as a share of the
+// step. It was fitted together with the rates; copies alone take 0.95 more (docs/results.md).
 const oddLonger = 1.2
 
-// cachedWords is how much of the wait for a transposed B is left to rows of plain FMA where the cache has all
-// of it, since copying words one by one bounds them too: of 30 batches of 1 to 16 rows (H200, fp32; sizes up
-// to 1024) choices then take 1.1 percent longer than the best of ten tiles, 10 at most, with none of it 11
-// and 93 (docs/rows.md).
+// cachedWords is the share of the wait for a transposed B that remains if the cache holds all of B. Rows of
+// plain FMA copy it word by word, which also bounds them. Of 30 batches of 1 to 16 rows (H200, fp32; sizes
+// up to 1024), choices with 2/3 take 1.1 percent longer than the best of ten tiles, 10 at most. With 0 they
+// take 11 and 93 percent longer (docs/rows.md).
 const cachedWords = 2. / 3
 
-// see makes predictions those of operands. As much of them as the cache does not have comes from memory: none
-// where it has room for all, all where they are twice as large.
+// see adapts predictions to operands. What the cache does not hold comes from memory: nothing if the cache
+// has room for all, everything if they are twice as large.
 func (m *model) see(o operands) {
 	bytes, cold := o.elements*o.size, 0.0
 	if cache := float64(m.device.Cache); cache > 0 {

@@ -2,8 +2,8 @@ package planner
 
 import "github.com/batchgemm/batchgemm/internal/occupancy"
 
-// Resident is how many workgroups of a kernel of the given thread count are resident on a compute unit, 0
-// when one workgroup does not fit.
+// Resident returns how many workgroups of a kernel, of that many threads, a compute unit runs at once; 0 if
+// no workgroup fits.
 func (d *Device) Resident(threads int, r occupancy.Resources) occupancy.Resident {
 	u := occupancy.Unit{Rule: d.Occupancy, WaveSize: d.WaveSize, SIMDs: d.SIMDs, MaxWaves: d.MaxWaves,
 		MaxGroups: d.MaxGroups, MaxThreads: d.MaxThreads, Registers: d.Registers,
@@ -12,8 +12,8 @@ func (d *Device) Resident(threads int, r occupancy.Resources) occupancy.Resident
 	return u.Resident(threads, r)
 }
 
-// resident is the number of workgroups of a kernel that the whole device runs at
-// once, at least one a compute unit, so that estimates stay finite.
+// resident returns how many workgroups of a kernel the whole device runs at once. It is at least one for
+// each compute unit, so that estimates stay finite.
 func (d *Device) resident(k *KernelFacts) int {
 	return max(d.Resident(k.Tile.Threads, k.Resources).Groups, 1) * max(d.ComputeUnits, 1)
 }

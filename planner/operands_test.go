@@ -9,8 +9,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// TestOddRows: predictions know how many rows of A and B begin at odd multiples of 16 bytes, for which the
-// rows called wide take longer.
+// TestOddRows: predictions know how many rows of A and B start at odd multiples of 16 bytes. Kernels for
+// aligned rows take longer for them.
 func TestOddRows(t *testing.T) {
 	d := device(t, "h200")
 	placed := func(q Problem, offA, offB int) Problem {
@@ -45,7 +45,7 @@ func TestOddRows(t *testing.T) {
 			require.NoError(t, m.set(d, o.arithmetic(d, o.allFast(d, c.b)), false, only{}))
 			seen := m.operands(&o, c.b, 1)
 			require.InDelta(t, c.want, seen.odd, 1e-9)
-			for range 2 { // once more changes nothing
+			for range 2 { // repeating changes nothing
 				m.see(seen)
 				for i := range m.tiles {
 					tile, slower := &m.tiles[i], 1.0
@@ -60,7 +60,7 @@ func TestOddRows(t *testing.T) {
 	}
 }
 
-// TestOddRaggedRows: the same of sizes that the device has.
+// TestOddRaggedRows: the same for sizes on the device.
 func TestOddRaggedRows(t *testing.T) {
 	experts := func(k, ldb int) float64 {
 		r := Ragged{Form: EndsOfRows, Groups: 128, M: 32768, N: 1536, K: k, A: Matrix{LD: k},
@@ -90,8 +90,8 @@ func TestSampledOperands(t *testing.T) {
 	require.Equal(t, all, m.operands(&o, b, 4))
 }
 
-// TestAlone: a step alone takes no less than one of a full compute unit, but of the rows that wait for the L2
-// cache there.
+// TestAlone: a step alone takes at least as long as on a full compute unit, except for rows that wait for
+// the L2 cache there.
 func TestAlone(t *testing.T) {
 	d := device(t, "h200")
 	for _, c := range []struct {
@@ -118,7 +118,7 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// TestPlansAreTheirOwn: what a planner planned before leaves nothing in its next plan.
+// TestPlansAreTheirOwn: a plan does not depend on the planner's earlier plans.
 func TestPlansAreTheirOwn(t *testing.T) {
 	d := device(t, "h200")
 	cold := mustPack(t, slices.Repeat([]Problem{GEMM(3, 2056, 2056)}, 64)...)

@@ -12,7 +12,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Rule names how tile shapes are chosen; "" is RuleCost.
+// Rule selects how tile shapes are chosen; "" is RuleCost.
 type Rule string
 
 const (
@@ -22,59 +22,55 @@ const (
 	RuleZhang2025 Rule = "zhang2025"
 )
 
-// Compute names the arithmetic that a plan may use; "" is ComputeF32Emulated.
+// Compute selects the arithmetic that a plan may use; "" is ComputeF32Emulated.
 type Compute string
 
 const (
-	// ComputeF32Emulated is the default: whatever is fastest and errs no more than
-	// IEEE fp32 does. Tile rows of tensor cores multiply in three tf32 products
-	// (Ootomo & Yokota 2022); all other rows in fp32.
+	// ComputeF32Emulated is the default: the fastest arithmetic whose errors do not exceed those of IEEE
+	// fp32. Tensor cores multiply in three tf32 products (Ootomo & Yokota 2022), other kernels in fp32.
 	ComputeF32Emulated Compute = "f32-emulated"
-	// ComputeF32 allows fused multiply-adds in IEEE fp32 alone.
+	// ComputeF32 allows only fused multiply-adds in IEEE fp32.
 	ComputeF32 Compute = "f32"
-	// ComputeTF32 also allows one tf32 product in place of three: 10 bits of
-	// mantissa, errors about 700 times those of fp32.
+	// ComputeTF32 also allows one tf32 product in place of three. It has 10 bits of mantissa, and errors
+	// about 700 times those of fp32.
 	ComputeTF32 Compute = "tf32"
 )
 
-// Options change how a plan is made. The zero value is the default: what
-// measures best.
+// Options change how a plan is made. The zero value is the default: the options that measure best.
 type Options struct {
-	// TypeA, TypeB and TypeC are the types of the elements of A, B and C. TypeB is TypeA where it is left out
-	// (the zero value, F32), or Int4, which goes with scales of groups (PerGroup64, PerGroup128). TypeC is
-	// one of TypeA.TypesC. Sums are in fp32, whatever the types are, and C is rounded once.
+	// TypeA, TypeB and TypeC are the types of the elements of A, B and C. The zero value, F32, makes TypeB
+	// equal TypeA. TypeB may also be Int4, with scales of groups (PerGroup64, PerGroup128). TypeC is one of
+	// TypeA.TypesC. Sums are in fp32 for all types, and C is rounded once.
 	TypeA element.Type `json:"type_a,omitempty"`
 	TypeB element.Type `json:"type_b,omitempty"`
 	TypeC element.Type `json:"type_c,omitempty"`
 
-	// Epilogue is what is done to C before it is rounded, and by which rows A and C are found.
+	// Epilogue is applied to C before it is rounded. It also selects the rows of A and C.
 	Epilogue Epilogue `json:"epilogue,omitzero"`
 
 	Compute  Compute  `json:"compute,omitempty"`
 	Rule     Rule     `json:"rule,omitempty"`
 	Schedule Schedule `json:"schedule,omitempty"`
-	// Custom is a schedule of the caller's own, in place of Schedule. The rule chooses
-	// tile shapes as for ScheduleDataParallel then. It is no part of the JSON, and
-	// Options are equal if they point to the same one.
+	// Custom is the caller's own schedule, in place of Schedule. The rule then chooses tile shapes as for
+	// ScheduleDataParallel. It is not part of the JSON. Options are equal only if they point to the same
+	// Custom.
 	Custom *CustomSchedule `json:"-"`
-	// Tile forces one row of the tile table for every problem, by name.
+	// Tile forces one tile shape, by its name in the tile table, for every problem.
 	Tile string `json:"tile,omitempty"`
-	// Kernels, if not nil, keeps plans to tile shapes of which all kernels that they may need are in
-	// the set, such as those that a device has compiled; it fails where there is none. It is no part
-	// of the JSON.
+	// Kernels, if not nil, restricts plans to tile shapes whose kernels are all in the set, for example
+	// those that a device has compiled. If no shape remains, planning fails. It is not part of the JSON.
 	Kernels *KernelSet `json:"-"`
-	// TLP and Threshold apply to RuleZhang2025. TLP is the equation by which it measures parallelism: 4,
-	// active wavefronts, the paper's own and the default, or 3, threads of all workgroups. Threshold 0 is
-	// derived from the device: every wave slot of every compute unit occupied.
+	// TLP and Threshold apply to RuleZhang2025. TLP is the equation that measures parallelism: 4, active
+	// wavefronts, as in the paper (default), or 3, threads of all workgroups. Threshold is in threads. 0
+	// derives it from the device: a quarter of its wave slots.
 	TLP       int     `json:"tlp,omitempty"`
 	Threshold float64 `json:"threshold,omitempty"`
 }
 
-// Check fails for options of which no plan can be made on any device. The zero value
-// passes.
+// Check fails for options with which no plan can be made on any device. The zero value passes.
 func (o Options) Check() error { return o.check(nil) }
 
-// check is Check for a device, which may have tiles of its own.
+// check is Check for one device; nil: any. A device may have tiles of its own.
 func (o *Options) check(d *Device) error {
 	if err := o.checkTypes(d); err != nil {
 		return err
@@ -117,12 +113,12 @@ func (o *Options) checkTypes(d *Device) error {
 		return invalid.Errorf("unknown element types %d, %d and %d", uint8(o.TypeA), uint8(o.TypeB),
 			uint8(o.TypeC))
 	case o.TypeA == element.Int4:
-		return invalid.Errorf("elements of A cannot be %s: B alone may, with scales of groups", o.TypeA)
+		return invalid.Errorf("elements of A cannot be %s: only B may, with scales of groups", o.TypeA)
 	case o.typeB() != o.TypeA && o.TypeB != element.Int4:
-		return invalid.Errorf("elements of B cannot be %s where those of A are %s (but %s, or %s)", o.TypeB,
+		return invalid.Errorf("elements of B cannot be %s if those of A are %s (but %s, or %s)", o.TypeB,
 			o.TypeA, o.TypeA, element.Int4)
 	case !slices.Contains(o.TypeA.TypesC(), o.TypeC):
-		return invalid.Errorf("elements of C cannot be %s where those of A and B are %s (but %s)", o.TypeC,
+		return invalid.Errorf("elements of C cannot be %s if those of A and B are %s (but %s)", o.TypeC,
 			o.TypeA, elemtype.List(o.TypeA.TypesC(), " or "))
 	case o.TypeA != element.F32 && o.Compute == ComputeTF32:
 		return invalid.Errorf("compute mode %s is for operands of %s, not %s", ComputeTF32, element.F32,
@@ -135,7 +131,7 @@ func (o *Options) checkTypes(d *Device) error {
 	return nil
 }
 
-// checkDepths fails for a K that elements of the type do not have.
+// checkDepths fails for a K that the types of elements do not allow.
 func (o *Options) checkDepths(b Batch) error {
 	if !o.TypeA.Whole() {
 		return nil
@@ -148,30 +144,30 @@ func (o *Options) checkDepths(b Batch) error {
 	return nil
 }
 
-// withEpilogue reports whether plans have native kernels with an epilogue, of which there are fewer.
+// withEpilogue reports whether plans need native kernels with an epilogue, which exist for fewer tile
+// shapes.
 func (o *Options) withEpilogue(d *Device) bool {
 	return !o.Epilogue.none() && d.family().apart
 }
 
-// parts reports whether there are kernels that sum the parts of tiles themselves: see
-// encoding.Kernel.Partials.
+// parts reports whether kernels can sum partials themselves: see encoding.Kernel.Partials.
 func (o *Options) parts(d *Device) bool {
 	return d.Finishes && o.TypeA == element.F32 && o.Epilogue.none() && o.Compute != ComputeTF32
 }
 
-// vectorTile reports whether a launch with the problem may have vector loads: see encoding.Kernel.
+// vectorTile reports whether a launch with the problem may use vector loads: see encoding.Kernel.
 func (o *Options) vectorTile(q *Problem) bool {
 	return o.Epilogue.group() == 0 && q.vectorTile(o.vector()) &&
 		(!o.Epilogue.Gated || q.B2.aligned(o.vector()))
 }
 
-// quick reports whether tensor cores can take A and B as they lie: of elements of 8 bits those along K.
+// quick reports whether tensor cores can take A and B in this layout. Elements of 8 bits must be K-major.
 func (o *Options) quick(transA, transB bool) bool {
 	return o.TypeA.Bytes() > 1 || !transA && transB
 }
 
-// vector is the elements of A or B that a load of 16 bytes takes; 0 where matrices may begin at any
-// address, so that none is known to be aligned.
+// vector returns how many elements of A or B a 16-byte load takes. It is 0 if matrices may start at any
+// address, so that alignment is unknown.
 func (o *Options) vector() int {
 	if by := &o.Epilogue.Pointers; by.Any() && !by.Aligned {
 		return 0
@@ -179,13 +175,14 @@ func (o *Options) vector() int {
 	return 16 / o.TypeA.Bytes()
 }
 
-// typeB is that of the elements of B, also where options leave it out.
+// typeB returns the type of the elements of B, also if TypeB is not set.
 func (o *Options) typeB() element.Type { return cmp.Or(o.TypeB, o.TypeA) }
 
-// elementBytes are those of an element of A or B, of which most are of B where that has fewer bits.
+// elementBytes returns the bytes of an element of A or B: the type of B, which has most of the elements if
+// it is narrower.
 func (o *Options) elementBytes() float64 { return float64(o.typeB().Size(2)) / 2 }
 
-// flagsC is what items say of the type of C.
+// flagsC returns the bits of items for the type of C.
 func (o *Options) flagsC() uint32 {
 	switch {
 	case o.TypeA != element.F32 && o.TypeC == element.F32:
@@ -196,8 +193,7 @@ func (o *Options) flagsC() uint32 {
 	return 0
 }
 
-// filled has names in place of what was left out, but for the schedule: the planner
-// chooses one for each launch then.
+// filled fills in defaults, except for the schedule: "" lets the planner choose one for each launch.
 func (o Options) filled() Options {
 	o.TypeB = o.typeB()
 	o.Compute, _ = parseCompute(string(o.Compute))
@@ -206,8 +202,7 @@ func (o Options) filled() Options {
 	return o
 }
 
-// parseCompute and parseRule read names as users write them; "auto" and "" give the
-// default.
+// parseCompute and parseRule read names as users write them; "auto" and "" select the default.
 func parseCompute(s string) (Compute, error) {
 	switch c := Compute(s); c {
 	case "", "auto":

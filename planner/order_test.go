@@ -10,7 +10,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/tile"
 )
 
-// cpuDevice is a CPU with two cores and the tiles that are CPUs' alone.
+// cpuDevice returns a CPU with two cores and the tiles for CPUs.
 func cpuDevice() *Device {
 	d := &Device{
 		Name: "cpu", Occupancy: occupancy.Limits, ComputeUnits: 2, WaveSize: 1, TFLOPS: 0.2, LaunchMicros: 5,
@@ -23,8 +23,8 @@ func cpuDevice() *Device {
 	return d
 }
 
-// TestOrderOnCPU: few problems begin with the longest K; many come as they lie in memory, but
-// for long ones.
+// TestOrderOnCPU: few problems start with the longest K. Many problems keep their order in memory, except
+// long ones.
 func TestOrderOnCPU(t *testing.T) {
 	d := cpuDevice()
 	order := func(n int) (problems []int32) {
@@ -47,8 +47,8 @@ func TestOrderOnCPU(t *testing.T) {
 	require.IsIncreasing(t, many[1:])
 }
 
-// TestCostOnCPU: threads take the next tile when they have done one, so that few tiles are
-// no loss while there are some for each; of one product both threads have a part.
+// TestCostOnCPU: a thread that has done its tile takes the next one, so few tiles are no loss as long as
+// each thread has some. Of one product, both threads have a share.
 func TestCostOnCPU(t *testing.T) {
 	batch := make([]Problem, 8)
 	for i := range batch {

@@ -8,47 +8,47 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Plan says who computes what: a batch cut into segments, dealt to workers. It is plain
-// data that depends on shapes, device facts and options alone. It is not changed but by
-// Planner.Replan; the zero value is the plan of no problems. Plans are safe for concurrent
-// reading.
+// Plan says which worker computes what: a batch cut into segments, dealt to workers. It is plain data that
+// depends only on shapes, device facts and options. Only Planner.Replan and Planner.Renew change it. The
+// zero value is the plan of no problems. Plans are safe for concurrent reading.
 type Plan struct {
 	Batch   Batch   // a copy
 	Device  *Device // the planner's copy
 	Options Options
-	Ragged  *Ragged // where the device makes the items of launches, from sizes; nil: from Batch
-	// the sizes of Ragged where the host knows them, of Planner.Renew; none: they come with runs
+	Ragged  *Ragged // if the device makes the items, from sizes; nil: the items are from Batch
+	// sizes of Ragged that the host knows (Planner.Renew); none: sizes come with runs
 	Records  []uint32
 	Tiles    []*tile.Shape // per problem
 	Segments []encoding.Segment
-	// Workers: worker w processes Segments[Workers[w]:Workers[w+1]] in order. With Kernel.Dynamic it begins
-	// with these, and those of the launch's last worker after its first chunk are taken by whoever can do
-	// more.
+	// Workers: worker w processes Segments[Workers[w]:Workers[w+1]] in order. With Kernel.Dynamic it starts
+	// with these. Then workers take from the launch's last worker: all of its segments after its first chunk
+	// are dynamic.
 	Workers  []int32
 	Fixups   []encoding.Fixup
 	Launches []encoding.Launch
-	// Words is the length of the encoding, of which Encode gives what the host knows: all, or
+	// Words is the length of the encoding in 32-bit words. Encode returns what the host knows: all of it, or
 	// with Ragged encoding.RaggedHead words and the records.
 	Words int
-	// Workspace is the size of the partial tiles in elements.
+	// Workspace is the size of all partials in elements.
 	Workspace int
-	// ExtentA, ExtentB, ExtentC: elements that the buffers need at least.
+	// ExtentA, ExtentB and ExtentC are the least lengths of the buffers, in elements.
 	ExtentA, ExtentB, ExtentC int
-	// ExtentB2, ExtentBias and ExtentRows are those of the buffers that only epilogues have.
+	// ExtentB2, ExtentBias and ExtentRows are the same for the buffers of epilogues; that of Rows is in
+	// words.
 	ExtentB2, ExtentBias, ExtentRows int
 
 	Cost           float64 // predicted microseconds for the batch
 	TLP, TLPGroups float64 // Eq 4 and Eq 3 of Zhang et al. 2025, in threads
 
-	bounds []uint32 // of Ragged, encoded
-	live   Ragged   // of Renew
+	bounds []uint32 // for Ragged, encoded
+	live   Ragged   // for Renew
 }
 
-// NarrowSums reports whether sums have fewer bits than fp32: the tensor cores of compute capability 9.0
-// multiply elements of E4M3. They add each 32 products, and what is summed already, as multiples of 2^-13 of
-// the largest power of two among them; each 128 products are summed so, from zero, and then in fp32. Of
-// numbers of all signs the error is 2^-16 of sum|a*b| (root mean square, K 128), of positive ones 2^-11,
-// measured on an H200.
+// NarrowSums reports whether sums have fewer bits than fp32. That is so if tensor cores of compute
+// capability 9.0 multiply E4M3. They add 32 products at a time, and the sum so far, as multiples of 2^-13 of
+// the largest power of two among them. After 128 products, such a sum, which started from zero, is added in
+// fp32. With numbers of both signs the error is 2^-16 of sum|a*b| (root mean square, K 128), with positive
+// numbers 2^-11, measured on an H200.
 func (p *Plan) NarrowSums() bool {
 	return p.Options.TypeA == element.E4M3 &&
 		slices.ContainsFunc(p.Launches, func(l encoding.Launch) bool {
@@ -66,7 +66,7 @@ func (d *Device) NarrowSums(of element.Type) bool {
 // TakesSizes reports whether sizes come with each run of the plan.
 func (p *Plan) TakesSizes() bool { return p.Ragged != nil && len(p.Records) == 0 }
 
-// SizesLen is the number of 32-bit words of these sizes; 0: none come.
+// SizesLen returns the number of 32-bit words of these sizes; 0: a run takes none.
 func (p *Plan) SizesLen() int {
 	if !p.TakesSizes() {
 		return 0

@@ -34,7 +34,8 @@ func randomBatch(t testing.TB, rng *rand.Rand, n, low, high int) Batch {
 	return b
 }
 
-// known are the devices of package devices, which lies above this one and writes them here.
+// known lists the devices of package devices. This package cannot import it, so it writes the devices to a
+// file here.
 var known = sync.OnceValue(func() (all []*Device) {
 	data, err := os.ReadFile("testdata/devices.json")
 	if err == nil {
@@ -46,7 +47,7 @@ var known = sync.OnceValue(func() (all []*Device) {
 	return all
 })
 
-// device returns one of them, which the test may change.
+// device returns one of them, for the test to change.
 func device(t testing.TB, name string) *Device {
 	i := slices.IndexFunc(known(), func(d *Device) bool { return d.Name == name })
 	require.GreaterOrEqual(t, i, 0, name)
@@ -66,8 +67,8 @@ func shape(t testing.TB, name string) *tile.Shape {
 	return s
 }
 
-// checkPlan checks that every (tile, k) of every problem is computed exactly
-// once, and the rules that all plans obey.
+// checkPlan checks that every (tile, k) of every problem is computed exactly once, and the other rules of
+// all plans.
 func checkPlan(t *testing.T, p *Plan) {
 	t.Helper()
 	check := func(ok bool, what string) {
@@ -77,11 +78,11 @@ func checkPlan(t *testing.T, p *Plan) {
 		}
 	}
 	type tileAt struct{ problem, row, col int32 }
-	depth := map[tileAt]int32{} // k summed up so far
+	depth := map[tileAt]int32{} // sum of the K ranges so far
 	ranges := map[tileAt][][2]int32{}
 	partial := map[int32]tileAt{} // slot -> its tile, within the slot size
-	seen := map[[2]int]bool{}     // ranges of the workspace in use
-	finished := map[tileAt]int{}  // stores to C that end a tile
+	seen := map[[2]int]bool{}     // used ranges of the workspace
+	finished := map[tileAt]int{}  // number of final stores to C
 	worker, fixup := 0, 0
 	for _, l := range p.Launches {
 		tile := l.Tile
@@ -293,11 +294,11 @@ func TestLongWorkFirst(t *testing.T) {
 				}
 				return n
 			}
-			// Parts and shares are equal up to one step; batches end when full.
+			// Partials and shares are equal up to one step; batches end when full.
 			slack := map[Schedule]int{ScheduleSplitK: 1, ScheduleStreamK: 1, ScheduleBatched: 400 / tile.TK,
 				ScheduleLPT: 400 / tile.TK}[s]
 			for _, l := range p.Launches {
-				if l.Dynamic { // which all workers take in this order
+				if l.Dynamic { // all workers take these in this order
 					segments := p.Segments[p.Workers[l.First]:p.Workers[l.First+l.Count]]
 					require.True(t, slices.IsSortedFunc(segments,
 						func(x, y encoding.Segment) int { return cmp.Compare(y.K1, x.K1) }))
@@ -345,8 +346,8 @@ func BenchmarkBuild(b *testing.B) {
 	}
 }
 
-// BenchmarkLive plans and encodes a batch into memory that others had: what each step costs
-// whose sizes change, where the device makes the items, and where the host does.
+// BenchmarkLive plans and encodes a batch into used memory. It shows the cost of each step if sizes change,
+// with items made on the device and on the host.
 func BenchmarkLive(b *testing.B) {
 	for _, how := range []struct {
 		name string
@@ -356,7 +357,7 @@ func BenchmarkLive(b *testing.B) {
 			{4096, 8, 32}} {
 			b.Run(fmt.Sprintf("%s/%d of %d..%d", how.name, c.n, c.least, c.most), func(b *testing.B) {
 				batch := randomBatch(b, rand.New(rand.NewPCG(1, 1)), c.n, c.least, c.most)
-				for i := range batch { // as layers of networks are
+				for i := range batch { // like layers of networks
 					batch[i].TransA, batch[i].TransB = false, false
 				}
 				batch, err := Pack(batch...)

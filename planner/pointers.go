@@ -5,33 +5,31 @@ import (
 	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
-// Pointers are the operands that a problem has at an address of its own, for matrices that are in
-// no buffer together, such as the LoRA weights of experts: CUDA and HIP alone. Such a matrix begins
-// Matrix.Offset elements after an address in the device's memory (dispatch.Buffer.Address, or that
-// of another library) that Rows holds when the run's turn comes, and B2 has one where B has. The
-// addresses of a problem are in encoding.PointerWords words from Problem.Pointers on, as
-// Rows.Pointers writes them. A run needs no buffer of such an operand, and nobody checks what
-// is at its addresses, or whether the C of problems overlap.
+// Pointers says which operands of each problem have an address of their own, for matrices in separate
+// buffers, such as the LoRA weights of experts. CUDA and HIP only. Such a matrix begins Matrix.Offset
+// elements after an address in device memory (dispatch.Buffer.Address, or that of another library). B2 has
+// an address if B has one. The kernel reads the addresses from Rows when it runs. A problem's addresses are
+// encoding.PointerWords words from Problem.Pointers on, as Rows.Pointers writes them. A run needs no buffer
+// for such an operand. What is at the addresses, and overlap of C, are not checked.
 //
-// With 32-bit elements addresses are multiples of 4 bytes, with elements of 16 bits of 2. Aligned promises
-// that all of them are multiples of 16 bytes, so that offsets and leading dimensions tell, as without
-// pointers, where kernels for aligned matrices may be taken, which are faster. Kernels may read the line of
-// 16 bytes that holds the last element of a matrix whole.
+// Addresses must be multiples of 4 bytes for 32-bit elements, and of 2 bytes for 16-bit elements. Aligned
+// promises multiples of 16 bytes: then the faster kernels for aligned matrices can be chosen, by offsets and
+// leading dimensions. Kernels may read all of the 16-byte line that holds the last element of a matrix.
 type Pointers = encoding.Pointers
 
-// checkPointers fails for what no device takes, or not this one; nil: any.
+// checkPointers fails for pointers that no device supports, or not this one; nil: any.
 func checkPointers(by Pointers, d *Device) error {
 	switch {
 	case by.Aligned && !by.Any():
-		return invalid.Errorf("pointers are aligned, but none of A, B and C is by pointers")
+		return invalid.Errorf("pointers are aligned, but none of A, B and C has addresses")
 	case d != nil && by.Any() && !d.Pointers:
 		return invalid.Errorf("%s has no kernels for pointers", d)
 	}
 	return nil
 }
 
-// checkReach fails where a matrix ends further after its address than items can say. It has
-// passed checkMatrix.
+// checkReach fails if a matrix ends further after its address than items can express. The matrix passed
+// checkMatrix.
 func (e *Epilogue) checkReach(i int, p *Problem) error {
 	if !e.Pointers.Any() || p.M == 0 || p.N == 0 {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// byPointers are epilogues with each operand by pointers, and all.
+// byPointers are epilogues with each operand by pointers, and with all.
 var byPointers = []Epilogue{
 	{Pointers: Pointers{A: true}},
 	{Pointers: Pointers{B: true, Aligned: true}, Gated: true},
@@ -23,8 +23,8 @@ var byPointers = []Epilogue{
 	{Pointers: Pointers{A: true, B: true, C: true, Aligned: true}},
 }
 
-// pointed are the problems of a batch with what any epilogue needs, and the same place of C in all
-// where its addresses are others.
+// pointed returns the problems of a batch with operands for any epilogue. If C has addresses, all problems
+// have the same place of C.
 func pointed(b Batch, e Epilogue) Batch {
 	b = operandsOf(b, e)
 	for i := range b {
@@ -36,7 +36,7 @@ func pointed(b Batch, e Epilogue) Batch {
 	return b
 }
 
-// TestPointerPlans: plans are whole, and launches have no base and no span of what is by pointers.
+// TestPointerPlans: plans are complete, and launches have no base and no span for operands with addresses.
 func TestPointerPlans(t *testing.T) {
 	tight := *withEpilogue(device(t, "h200"))
 	tight.MaxBinding = 64 << 10
@@ -110,8 +110,8 @@ func TestEncodePointers(t *testing.T) {
 	}
 }
 
-// TestPointersAligned: kernels for aligned rows are for pointers that are promised to be, as the
-// matrices then are.
+// TestPointersAligned: kernels for aligned rows need pointers that are promised to be aligned, and aligned
+// matrices.
 func TestPointersAligned(t *testing.T) {
 	d := device(t, "h200")
 	b := mustPack(t, GEMM(1024, 1024, 1024), GEMM(1024, 1024, 1024))
@@ -153,7 +153,7 @@ func TestPointerMistakes(t *testing.T) {
 	good := Problem{M: 2, N: 3, K: 4, A: Matrix{0, 4}, B: Matrix{0, 3}, C: Matrix{0, 3}, B2: Matrix{0, 3}}
 	every := Pointers{A: true, B: true, C: true}
 	far := " does not fit: its last offset from its address needs more than 32 bits"
-	if maxElements == mostRagged { // on 32-bit targets
+	if maxElements == mostRagged { // not on 32-bit targets
 		far = " does not fit: its last offset overflows"
 	}
 	for _, c := range []struct {
@@ -167,7 +167,7 @@ func TestPointerMistakes(t *testing.T) {
 		{"C in one buffer", Epilogue{Pointers: Pointers{A: true, B: true}}, func(*Problem) {},
 			"problem 1: C overlaps C of problem 0"},
 		{"aligned alone", Epilogue{Pointers: Pointers{Aligned: true}}, func(p *Problem) { p.C.Offset = 6 },
-			"pointers are aligned, but none of A, B and C is by pointers"},
+			"pointers are aligned, but none of A, B and C has addresses"},
 		{"negative", Epilogue{Pointers: every}, func(p *Problem) { p.Pointers = -1 },
 			"problem 1: pointers offset -1 is negative"},
 		{"far", Epilogue{Pointers: every}, func(p *Problem) { p.Pointers = mostRagged - 7 },
@@ -278,7 +278,7 @@ func TestRowsPointers(t *testing.T) {
 		encoding.PointerB2})
 }
 
-// TestPointersJSON: options have pointers in their JSON where there are any.
+// TestPointersJSON: the JSON of options has their pointers, if there are any.
 func TestPointersJSON(t *testing.T) {
 	o := Options{Epilogue: Epilogue{Pointers: Pointers{A: true, B: true, C: true, Aligned: true}}}
 	text, err := json.Marshal(o)

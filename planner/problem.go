@@ -13,44 +13,44 @@ import (
 // stored matrix is buffer[Offset + i*LD + j].
 type Matrix struct {
 	Offset int // first element, in elements
-	LD     int // leading dimension: elements between two rows
+	LD     int // leading dimension: elements from one row to the next
 }
 
-// Problem is one GEMM of a batch, computed in place in C:
+// Problem is one GEMM of a batch. It is computed in place in C:
 //
 //	C = Alpha*op(A)*op(B) + Beta*C
 //
-// op(A) is M x K and op(B) is K x N. A is stored M x K, or K x M when TransA;
-// B is stored K x N, or N x K when TransB. C is stored M x N. All are row-major.
+// op(A) is M x K and op(B) is K x N. A is stored as M x K, or as K x M with TransA. B is stored as K x N, or
+// as N x K with TransB. C is stored as M x N. All are row-major.
 //
-// As in BLAS: M = 0 or N = 0 writes nothing; K = 0 or Alpha = 0 gives Beta*C
-// without reading A and B; Beta = 0 never reads C, so NaN there does not survive.
+// As in BLAS: M = 0 or N = 0 writes nothing; K = 0 or Alpha = 0 gives Beta*C without reading A and B; Beta =
+// 0 never reads C, so NaN there does not survive.
 type Problem struct {
 	M, N, K        int
 	TransA, TransB bool
-	Alpha          Factor // zero value: 1, so that a Problem written without it computes A*B
+	Alpha          Factor // zero value: 1, so that a Problem without Alpha computes A*B
 	Beta           float32
 	A, B, C        Matrix
 
-	// What Options.Epilogue asks for, in buffers of their own: the matrix of the second product,
-	// stored as B is; the first element of the bias; the words of Rows where the rows of A,
-	// those of C and the weights begin, M of each; where its addresses do, see Pointers; and where the
-	// scales of A and of B do.
+	// These fields are for Options.Epilogue. B2 is the matrix of the second product, stored like B. Bias is
+	// the first element of the bias. The others are words of the buffer Rows: where the row indices of A,
+	// those of C and the weights begin (M of each), where the problem's addresses begin (see Pointers), and
+	// where the scales of A and of B begin.
 	B2                                    Matrix
 	Bias, RowsA, RowsC, Weights, Pointers int
 	ScaleA, ScaleB                        int
 }
 
-// Factor is a number whose zero value is 1. Scale makes others.
-type Factor struct{ fromOne uint32 } // its bits, xor those of 1
+// Factor is a number whose zero value is 1. Scale makes other factors.
+type Factor struct{ fromOne uint32 } // its bits, xor the bits of 1
 
 // one is the bits of 1.
 const one = 0x3f800000
 
-// Scale returns a factor of any value, 0, Inf and NaN too.
+// Scale returns a factor of any value, also 0, Inf and NaN.
 func Scale(by float32) Factor { return Factor{math.Float32bits(by) ^ one} }
 
-// Value is the number.
+// Value returns the number.
 func (f Factor) Value() float32 { return math.Float32frombits(f.fromOne ^ one) }
 
 func (f Factor) String() string { return strconv.FormatFloat(float64(f.Value()), 'g', -1, 32) }
@@ -58,31 +58,30 @@ func (f Factor) String() string { return strconv.FormatFloat(float64(f.Value()),
 // isZero: 0 of either sign.
 func (f Factor) isZero() bool { return f.Value() == 0 }
 
-// Batch is a list of problems that are computed together. The order of the
-// problems carries no meaning; their C regions must not overlap.
+// Batch is a list of problems that are computed together. Their order has no meaning; their C must not
+// overlap.
 type Batch []Problem
 
 // MaxDim is the largest M, N, K or leading dimension: kernels index rows and
 // columns with 32-bit signed integers.
 const MaxDim = math.MaxInt32
 
-// MaxWholeK is the largest K where elements are whole numbers (element.Type.Whole): tensor cores of compute
-// capability 9.0 and AMD's matrix cores sum in int32, and so many products of -128 are the most that it has.
+// MaxWholeK is the largest K of integer elements (element.Type.Whole). Tensor cores of compute capability
+// 9.0 and AMD's matrix cores sum in int32, which holds that many products of -128 and -128.
 const MaxWholeK = math.MaxInt32 / (128 * 128)
 
-// maxElements bounds the elements of a buffer. On 32-bit targets it is what memory can
-// hold, 2^29, which leaves room for planning to add to offsets.
+// maxElements bounds the elements of a buffer. On 32-bit targets it is 2^29, as much as memory can hold, so
+// that planning can add to offsets.
 const maxElements = math.MaxInt >> ((64 - bits.UintSize) / 16)
 
-// packAlign is the alignment of the matrices that Pack lays out, in elements. 4 elements of 32 bits
-// are 16 bytes, the widest load of every backend. Those of 16 bits are aligned so where all sizes are
-// multiples of 8, those of 8 where they are multiples of 16.
+// packAlign is the alignment of the matrices that Pack places, in elements. 4 elements of 32 bits are 16
+// bytes, the widest load of every backend. 16-bit elements are aligned if all sizes are multiples of 8, and
+// 8-bit elements if all sizes are multiples of 16.
 const packAlign = 4
 
-// Pack returns the problems as a batch in which the matrices of each buffer
-// follow each other densely: leading dimensions equal the row length, and each
-// matrix starts at a multiple of 4 elements. Offsets and leading dimensions of
-// the arguments are ignored. It fails when a size is negative or too large.
+// Pack places the problems densely, one after the other in each buffer, and returns them as a batch. Leading
+// dimensions become the row length, and each matrix starts at a multiple of 4 elements. Pack ignores the
+// offsets and leading dimensions of its arguments. It fails if a size is negative or too large.
 func Pack(problems ...Problem) (Batch, error) {
 	b := make(Batch, len(problems))
 	var offA, offB, offC int
@@ -111,17 +110,17 @@ func Pack(problems ...Problem) (Batch, error) {
 	return b, nil
 }
 
-// GEMM returns the problem C = A*B of the given sizes, for Pack.
+// GEMM returns the problem C = A*B with the given sizes, for Pack.
 func GEMM(m, n, k int) Problem {
 	return Problem{M: m, N: n, K: k}
 }
 
-// ColumnMajor returns the problem whose matrices, all column-major, are those that p describes
-// as if they were: Matrix.LD is the elements between two columns. A column-major matrix is the
-// row-major one of its transpose, so that the problem is that of the transpose of C, with A and
-// B swapped: buffers change places too, the one of B is A of the run. A and B in one order and C
-// in the other are transposes of A and B: TransA and TransB say that. What epilogues do by rows
-// or columns, they do to those of the transpose; addresses of A and B (Pointers) are swapped too.
+// ColumnMajor converts a problem with column-major matrices to the equal row-major one. In p, Matrix.LD is
+// the number of elements from one column to the next. A column-major matrix is the row-major matrix of its
+// transpose, so the result computes the transpose of C, with A and B swapped. Swap the buffers too: pass B
+// as the A of the run. If A and B have one order and C the other, set TransA and TransB, because A and B are
+// then transposes. Epilogues apply to rows and columns of the transpose; addresses of A and B (Pointers) are
+// swapped too.
 func ColumnMajor(p Problem) Problem {
 	p.M, p.N = p.N, p.M
 	p.A, p.B = p.B, p.A
@@ -129,7 +128,7 @@ func ColumnMajor(p Problem) Problem {
 	return p
 }
 
-// ShapeA and ShapeB give rows and columns of the operands as stored.
+// ShapeA and ShapeB return rows and columns of the operands as stored.
 func (p *Problem) ShapeA() (rows, cols int) {
 	if p.TransA {
 		return p.K, p.M
@@ -144,7 +143,7 @@ func (p *Problem) ShapeB() (rows, cols int) {
 	return p.K, p.N
 }
 
-// depth is the K that is really multiplied: 0 when A and B are not read.
+// depth returns the K that is multiplied: 0 if A and B are not read.
 func (p *Problem) depth() int {
 	if p.Alpha.isZero() {
 		return 0
@@ -152,16 +151,16 @@ func (p *Problem) depth() int {
 	return p.K
 }
 
-// sizes are those of what is computed.
+// sizes returns the sizes of the computation.
 func (p *Problem) sizes() Sizes { return Sizes{p.M, p.N, p.depth()} }
 
 // Reads reports whether the problem reads A and B.
 func (p *Problem) Reads() bool { return p.M > 0 && p.N > 0 && p.depth() > 0 }
 
-// Writes reports whether the problem changes C: C = 1*C does not, without an epilogue.
+// Writes reports whether the problem changes C, without an epilogue. C = 1*C does not.
 func (p *Problem) Writes() bool { return p.M > 0 && p.N > 0 && (p.depth() > 0 || p.Beta != 1) }
 
-// FLOPs counts multiplications and additions of the products, 2*M*N*K each, one for each problem.
+// FLOPs returns the number of multiplications and additions, 2*M*N*K for each problem.
 func (b Batch) FLOPs() float64 {
 	var sum float64
 	for i := range b {
@@ -171,14 +170,14 @@ func (b Batch) FLOPs() float64 {
 	return sum
 }
 
-// Extent returns the number of elements that the buffers of A, B and C need at
-// least, without an epilogue. The batch must have passed Check.
+// Extent returns the least lengths of the buffers of A, B and C, in elements, without an epilogue. The batch
+// must have passed Check.
 func (b Batch) Extent() (a, bb, c int) {
 	x := b.Lengths(Epilogue{})
 	return x.A, x.B, x.C
 }
 
-// end is the offset after the last element of a rows x cols matrix.
+// end returns the offset after the last element of a rows x cols matrix.
 func (m Matrix) end(rows, cols int) int {
 	if rows == 0 || cols == 0 {
 		return 0
@@ -186,8 +185,7 @@ func (m Matrix) end(rows, cols int) int {
 	return m.Offset + (rows-1)*m.LD + cols
 }
 
-// ErrInvalid: an argument that the caller can correct. ProblemError and all other such
-// errors wrap it.
+// ErrInvalid marks arguments that the caller can correct. ProblemError and all other such errors wrap it.
 var ErrInvalid = invalid.Err
 
 // ProblemError says which argument of which problem is wrong.

@@ -13,92 +13,92 @@ import (
 type RaggedForm = encoding.RaggedForm
 
 const (
-	// EndsOfRows: an int32 for each group, where its rows of op(A) and C end, as torch's
-	// offs: group g has the rows from ends[g-1] on, the first from 0 on. B is its own. A
-	// layer of experts and the gradient of its input are so.
+	// EndsOfRows: one int32 for each group, the end of its rows of op(A) and C, like torch's offs. Group g
+	// has the rows from ends[g-1] on, group 0 those from 0 on. Each group has its own B. A layer of experts
+	// has this form, and so has the gradient of its input.
 	EndsOfRows = encoding.EndsOfRows
-	// EndsOfDepth: an int32 for each group, where its columns of op(A) and rows of op(B)
-	// end. C is its own. The gradient of the experts' weights is so.
+	// EndsOfDepth: one int32 for each group, the end of its columns of op(A) and rows of op(B). Each group
+	// has its own C. The gradient of the experts' weights has this form.
 	EndsOfDepth = encoding.EndsOfDepth
-	// Records: Epilogue.RecordWords words for each group, which is any problem, as AppendRecords writes them.
+	// Records: Epilogue.RecordWords words for each group, as AppendRecords writes them. A group is any
+	// problem.
 	Records = encoding.Records
 )
 
-// Rest says what becomes of elements of C of which no group is computed.
+// Rest says what happens to elements of C that belong to no computed group.
 type Rest uint8
 
 const (
-	RestKept Rest = iota // they stay as they are
-	RestZero             // they are 0
-	// they are NaN, so that nobody takes them for results; WGSL itself promises nothing about NaN
+	RestKept Rest = iota // they keep their values
+	RestZero             // they become 0
+	// they become NaN, so that they are not taken for results; WGSL itself promises nothing about NaN
 	RestNaN
 )
 
-// beta is what they are multiplied by.
+// beta is their factor.
 func (r Rest) beta() float32 {
 	return [...]float32{RestKept: 1, RestZero: 0, RestNaN: float32(math.NaN())}[r]
 }
 
-// MaxGroups is the most groups of a ragged batch.
+// MaxGroups is the largest number of groups of a ragged batch.
 const MaxGroups = encoding.MaxGroups
 
-// Sizes are those of a problem.
+// Sizes are the M, N and K of a problem.
 type Sizes struct{ M, N, K int }
 
-// Ragged describes a batch whose sizes are on the device when it runs: what bounds them, and
-// all that is the same for its groups, of which each is a problem.
+// Ragged describes a batch whose sizes are on the device when it runs. It holds their bounds, and what all
+// groups have in common. Each group is a problem.
 //
-// The sizes are in a buffer that comes with each run. Those that go down, are negative, or
-// do not fit the bounds name a group that is refused: neither it nor any group after it is
-// computed, and the program's Status tells which it was. Rest says what their C is then. Nothing
-// beyond what is described here is read or written whatever the sizes are, nor beyond the extent of a
-// run that has less (Within).
+// The sizes come in a buffer with each run. A group is refused if its sizes decrease, are negative, or
+// exceed the bounds. Neither that group nor any group after it is computed, and the program's Status says
+// which one it was. Rest says what happens to their C. Whatever the sizes are, nothing outside the described
+// operands is read or written, nor beyond the extent of a run with a smaller one (Within).
 type Ragged struct {
 	Form   RaggedForm
-	Groups int // that the sizes have, up to MaxGroups; unused ones have no rows
-	// Sizes of each group, but for M with EndsOfRows and K with EndsOfDepth: what all groups
-	// have together, at most. With Records M is what all have together, at most, too, and N
-	// and K the most of each.
+	Groups int // number of groups in the sizes, up to MaxGroups; unused groups have no rows
+	// M, N and K are the sizes of each group, with exceptions. M with EndsOfRows, and K with EndsOfDepth, is
+	// the most that all groups have together. With Records, M is the most that all groups have together, and
+	// N and K are the most of a group.
 	M, N, K int
-	// Mean is the size of a group as it is expected, for which the plan is made then. Where
-	// nothing is known, the plan is for groups of the bounds that share what all have together,
-	// and has a second tile shape for when they have much less; where a part is, the bounds
-	// and shares stand for the others.
+	// Mean is the expected size of a group; the plan is made for it. If it is zero, the plan assumes groups
+	// at the bounds that share the total evenly, and has a second tile shape for much smaller totals. If
+	// only some sizes are set, bounds and shares replace the others.
 	Mean Sizes
 
 	TransA, TransB bool
-	Alpha          Factor // not with Records, which have their own, as the next
+	Alpha          Factor // not with Records, which have their own; nor are the next two fields
 	Beta           float32
-	// A, B and C place the operands, those of the first group where each has its own, which
-	// are StrideB, or StrideC, elements apart.
+	// A, B and C place the operands. If each group has its own B or C, they place the first one, and StrideB
+	// or StrideC is the distance to the next, in elements.
 	A, B, C          Matrix
 	StrideB, StrideC int
-	// What Options.Epilogue asks for, as in a Problem, of the first group. Records have their own; with
-	// Gated one whose beta is not 0 is refused.
+	// These fields are for Options.Epilogue, as in a Problem, and describe the first group. Records have
+	// their own; with Gated, a record whose beta is not 0 is refused.
 	//
-	// B2 of a group is where its B is: StrideB after the one before, or with EndsOfDepth at its rows of
-	// op(B2). Biases are StrideBias apart, addresses encoding.PointerWords words. Lists have a word for each
-	// row of all groups together: with EndsOfRows there are M, with EndsOfDepth M for each group. They name
-	// any rows of A and of C, with EndsOfDepth of the group's own C, or of one for all where StrideC is 0. So
-	// do lists of scales of the rows of op(A), with Epilogue.ZeroA two for each; A has one scale, or one for
-	// each of GatherRows rows, for all groups. Scales of B are after those of the group before. After a
-	// group's addresses offsets are those of a buffer for all groups: StrideB, or StrideC, is 0 where each
-	// has a matrix of its own.
+	// With EndsOfRows, the B2 of a group starts StrideB after the one before; with EndsOfDepth, it is at the
+	// group's rows of op(B2). Biases are StrideBias apart, addresses encoding.PointerWords words. Lists have
+	// one word for each row of all groups: M with EndsOfRows, M for each group with EndsOfDepth. They may
+	// name any rows of A and C; with EndsOfDepth rows of the group's own C, or of one C for all if StrideC
+	// is 0. Lists of scales of the rows of op(A) are laid out alike, with two words for each row if
+	// Epilogue.ZeroA is set. Otherwise A has one scale, or one for each of GatherRows rows, for all groups.
+	// Scales of B follow those of the group before. Offsets after a group's address are those of one buffer
+	// for all groups: StrideB or StrideC is 0 if each group has a matrix of its own.
 	B2                                    Matrix
 	Bias, RowsA, RowsC, Weights, Pointers int
 	ScaleA, ScaleB                        int
 	StrideBias                            int
-	// Rest is what becomes of the rows of C after the last group that is not refused, up to M, and with
-	// EndsOfDepth of the whole C of groups that are refused. Not with Records, nor with an epilogue.
+	// Rest says what happens to the rows of C after the last computed group, up to M. With EndsOfDepth it
+	// applies to all of C of refused groups. Not with Records, nor with an epilogue.
 	Rest Rest
-	// LenA, LenB and LenC are the elements of the buffers that records may reach, and with an epilogue
-	// LenB2, LenBias and, in words, LenRows; Records alone. Of operands by pointers they do not count.
+	// LenA, LenB and LenC bound what records may reach, in elements of the buffers. With an epilogue, LenB2,
+	// LenBias and LenRows (in words) do the same. Records only. They do not count for operands with
+	// addresses.
 	LenA, LenB, LenC        int
 	LenB2, LenBias, LenRows int
 }
 
-// SizesLen is the number of 32-bit words of the sizes without an epilogue: Plan.SizesLen has those
-// of any plan.
+// SizesLen returns the number of 32-bit words of the sizes without an epilogue. Plan.SizesLen has it for any
+// plan.
 func (r *Ragged) SizesLen() int { return r.sizesLen(&Epilogue{}) }
 
 func (r *Ragged) sizesLen(e *Epilogue) int {
@@ -108,11 +108,11 @@ func (r *Ragged) sizesLen(e *Epilogue) int {
 	return r.Groups
 }
 
-// Check names the first thing about the description that no sizes can make right. It is
-// an error that wraps ErrInvalid.
+// Check returns the first mistake in the description that no sizes can make right. The error wraps
+// ErrInvalid.
 func (r *Ragged) Check() error { return r.check(&Epilogue{}) }
 
-// check is Check for plans with an epilogue.
+// check is Check for a plan with an epilogue.
 func (r *Ragged) check(e *Epilogue) error {
 	switch r.Form {
 	case EndsOfRows, EndsOfDepth, Records:
@@ -144,17 +144,17 @@ func (r *Ragged) check(e *Epilogue) error {
 	case r.Rest > RestNaN:
 		return r.wrong("unknown rest %d", r.Rest)
 	case r.Rest != RestKept && r.Form == Records:
-		return r.wrong("C of no group is filled with ends of rows or of depth alone")
+		return r.wrong("Rest needs the form EndsOfRows or EndsOfDepth")
 	case r.Rest != RestKept && !e.none():
-		return r.wrong("C of no group is filled without an epilogue alone")
+		return r.wrong("Rest cannot be combined with an epilogue")
 	case r.Form == EndsOfDepth && e.alongK() != "":
-		return r.wrong("scales of %s need a K that the host knows, or records", e.alongK())
+		return r.wrong("scales of %s need records, or a K that the host knows", e.alongK())
 	case r.Form != Records:
 		return r.checkOperands(e)
 	case e.group() > 0 && (r.TransA || r.TransB):
-		return r.wrong("where B is of %s neither A nor B is transposed", element.Int4)
+		return r.wrong("with B of %s, neither A nor B may be transposed", element.Int4)
 	case r.TransA && e.GatherRows > 0:
-		return r.wrong("transA is set, but rows are gathered of an A that is not transposed")
+		return r.wrong("transA is set, but GatherRows needs an A that is not transposed")
 	}
 	return nil
 }
@@ -166,7 +166,7 @@ func (r *Ragged) wrong(format string, args ...any) error {
 	return invalid.Errorf("ragged batch: "+format, args...)
 }
 
-// checkOperands checks where matrices lie that sizes place by ends.
+// checkOperands checks the places of matrices if sizes are ends.
 func (r *Ragged) checkOperands(e *Epilogue) error {
 	whole := r.problem()
 	if err := e.checkProblem(0, &whole, &endless); err != nil {
@@ -205,7 +205,7 @@ func (r *Ragged) checkOperands(e *Epilogue) error {
 		if last, ok := addMul(m.at.Offset, m.copies-1, m.stride); !ok || last > mostRagged-max(size, 0) {
 			return r.wrong("%s of the last group does not fit in %d elements", m.arg, mostRagged)
 		}
-		apart := e.ScatterRows == 0 && !e.Pointers.C // else only those who write lists or addresses know
+		apart := e.ScatterRows == 0 && !e.Pointers.C // otherwise only the writer of lists or addresses knows
 		if m.arg == "C" && apart && m.copies > 1 && m.stride < size {
 			return r.wrong("the C of groups overlap: stride %d, each has %d elements", m.stride, size)
 		}
@@ -213,7 +213,7 @@ func (r *Ragged) checkOperands(e *Epilogue) error {
 	return r.checkLists(e)
 }
 
-// checkLists checks where what epilogues have of the last group ends.
+// checkLists checks the end of the last group's lists.
 func (r *Ragged) checkLists(e *Epilogue) error {
 	whole := r.problem()
 	for i, l := range e.lists(&whole) {
@@ -229,8 +229,8 @@ func (r *Ragged) checkLists(e *Epilogue) error {
 	return nil
 }
 
-// listsApart is how far after each of Epilogue.lists that of the next group begins. With ends of rows groups
-// share the rows.
+// listsApart returns the distance from each list of Epilogue.lists to that of the next group. With
+// EndsOfRows, groups share the rows.
 func (r *Ragged) listsApart(e *Epilogue) [7]int {
 	rows, scales := 0, 0
 	if r.Form == EndsOfDepth {
@@ -243,7 +243,7 @@ func (r *Ragged) listsApart(e *Epilogue) [7]int {
 	return [...]int{r.StrideBias, rows, rows, rows, encoding.PointerWords, scales, e.ScalesB(&whole)}
 }
 
-// problem is the batch as one problem, of the first group's B and C.
+// problem returns the batch as one problem, with the first group's B and C.
 func (r *Ragged) problem() Problem {
 	return Problem{M: r.M, N: r.N, K: r.K, TransA: r.TransA, TransB: r.TransB, Alpha: r.Alpha, Beta: r.Beta,
 		A: r.A, B: r.B, C: r.C,
@@ -251,7 +251,7 @@ func (r *Ragged) problem() Problem {
 		ScaleA: r.ScaleA, ScaleB: r.ScaleB}
 }
 
-// bound is the most that ends may be, which is not that of Records.
+// bound returns the bound of ends. Records have none.
 func (r *Ragged) bound() *int {
 	if r.Form == EndsOfDepth {
 		return &r.K
@@ -259,7 +259,8 @@ func (r *Ragged) bound() *int {
 	return &r.M
 }
 
-// stride is how far after each other groups have what is their own.
+// stride returns the distance from the operand of one group to that of the next, for the operand that each
+// group has for its own.
 func (r *Ragged) stride() int {
 	if r.Form == EndsOfDepth {
 		return r.StrideC
@@ -267,7 +268,7 @@ func (r *Ragged) stride() int {
 	return r.StrideB
 }
 
-// CheckExtent names what is wrong with an extent for Within. The description passed Check.
+// CheckExtent returns what is wrong with an extent for Within. The description passed Check.
 func (r *Ragged) CheckExtent(extent int) error {
 	switch {
 	case extent == 0:
@@ -279,8 +280,8 @@ func (r *Ragged) CheckExtent(extent int) error {
 	return nil
 }
 
-// Within is the batch of a run that has an extent: so many of the M rows, or with EndsOfDepth so much of K,
-// are there, and nothing after them is read or written. 0: all of them.
+// Within returns the batch of a run with an extent. Only that many of the M rows exist, or with EndsOfDepth
+// only that much of K. Nothing after them is read or written. 0: all of them.
 func (r Ragged) Within(extent int) Ragged {
 	if extent > 0 {
 		*r.bound() = extent
@@ -288,7 +289,7 @@ func (r Ragged) Within(extent int) Ragged {
 	return r
 }
 
-// extents is what buffers need at least. The description passed check.
+// extents returns the least lengths of the buffers. The description passed check.
 func (r *Ragged) extents(e *Epilogue) Lengths {
 	if r.Form == Records {
 		return r.lengths(e)
@@ -301,7 +302,7 @@ func (r *Ragged) extents(e *Epilogue) Lengths {
 	for _, m := range [...]struct {
 		end  *int
 		each int
-		own  bool // of each group
+		own  bool // each group has its own
 	}{
 		{&x.B, r.StrideB, r.Form == EndsOfRows}, {&x.B2, r.StrideB, r.Form == EndsOfRows},
 		{&x.C, r.StrideC, r.Form == EndsOfDepth},
@@ -319,14 +320,14 @@ func (r *Ragged) extents(e *Epilogue) Lengths {
 	return x
 }
 
-// Batch is what a run with these sizes and an epilogue computes: a problem for each group, and one more
-// that fills the rows after them where that is asked for. refused is the first group that is refused,
-// -1 if none is; it and those after it have no rows, or fill their C. The description passed Check, and
-// there are SizesLen sizes. The batch is in dst[:0], if that is large enough.
+// Batch returns what a run with these sizes and an epilogue computes: a problem for each group, and one more
+// that fills the rows after them if Rest asks for it. refused is the first refused group, or -1. It and the
+// groups after it have no rows, or fill their C. The description passed Check, and there are SizesLen sizes.
+// The result uses the memory of dst if it is large enough.
 func (r *Ragged) Batch(dst Batch, sizes []int32, e Epilogue) (b Batch, refused int) {
 	refused = -1
 	b = dst[:0]
-	left := r.M // rows that groups may still have; Records
+	left := r.M // rows that groups may still have; Records only
 	for g := range r.Groups {
 		q, ok := r.group(sizes, g, &e)
 		if r.Form == Records && ok {
@@ -357,14 +358,14 @@ func (r *Ragged) Batch(dst Batch, sizes []int32, e Epilogue) (b Batch, refused i
 	return b, refused
 }
 
-// rest fills all rows, or the C of the first group.
+// rest returns the problem that fills all rows, or the C of the first group.
 func (r *Ragged) rest() Problem {
 	q := r.problem()
 	q.K, q.Alpha, q.Beta = 0, Scale(0), r.Rest.beta()
 	return q
 }
 
-// refused is what is done for a group that is refused: nothing, but where its C is to be filled.
+// refused returns the problem of a refused group: an empty one, or one that fills its C.
 func (r *Ragged) refused(g int) Problem {
 	if r.Form != EndsOfDepth || r.Rest == RestKept {
 		return Problem{TransA: r.TransA, TransB: r.TransB}
@@ -374,7 +375,7 @@ func (r *Ragged) refused(g int) Problem {
 	return q
 }
 
-// group is a problem, if its sizes fit.
+// group returns the problem of a group, if its sizes fit.
 func (r *Ragged) group(sizes []int32, g int, e *Epilogue) (q Problem, ok bool) {
 	if r.Form == Records {
 		n := e.RecordWords()
@@ -396,11 +397,11 @@ func (r *Ragged) group(sizes []int32, g int, e *Epilogue) (q Problem, ok bool) {
 	return q, true
 }
 
-// rowsOf makes a problem that of a group of rows.
+// rowsOf makes q the problem of a group of rows.
 func (r *Ragged) rowsOf(q *Problem, g, first, end int, e *Epilogue) {
 	q.M = end - first
 	switch {
-	case e.GatherRows > 0: // any of A
+	case e.GatherRows > 0: // any rows of A
 	case q.TransA:
 		q.A.Offset += first
 	default:
@@ -416,10 +417,10 @@ func (r *Ragged) rowsOf(q *Problem, g, first, end int, e *Epilogue) {
 	}
 }
 
-// depthOf makes a problem that of a group of K.
+// depthOf makes q the problem of a group of K.
 func (r *Ragged) depthOf(q *Problem, g, first, end int, e *Epilogue) {
 	q.K = end - first
-	along := func(m *Matrix, rows bool) { // K runs down the rows, or along them
+	along := func(m *Matrix, rows bool) { // K runs down the rows, or within a row
 		if rows {
 			m.Offset += first * m.LD
 		} else {
@@ -435,7 +436,7 @@ func (r *Ragged) depthOf(q *Problem, g, first, end int, e *Epilogue) {
 	}
 }
 
-// placeLists sets where the lists of a group begin, whose first row is a row of all groups.
+// placeLists sets the beginnings of a group's lists. row is the group's first row, counted over all groups.
 func (r *Ragged) placeLists(q *Problem, g, row int, e *Epilogue) {
 	q.Bias += g * r.StrideBias
 	q.RowsA, q.RowsC, q.Weights = q.RowsA+row, q.RowsC+row, q.Weights+row

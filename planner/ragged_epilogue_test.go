@@ -11,7 +11,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// depthWithEpilogue are gradients of 5 groups with all that an epilogue may have.
+// depthWithEpilogue returns gradients of 5 groups with all that an epilogue may have.
 func depthWithEpilogue() (planner.Ragged, planner.Epilogue) {
 	return planner.Ragged{Form: planner.EndsOfDepth, Groups: 5, M: 10, N: 30, K: 100,
 			A: planner.Matrix{Offset: 3, LD: 100}, B: planner.Matrix{LD: 31},
@@ -21,7 +21,7 @@ func depthWithEpilogue() (planner.Ragged, planner.Epilogue) {
 			Weights: true}
 }
 
-// TestRaggedEpilogueDepth: a group of K has a list of its own for each of its rows, and B2 with its K.
+// TestRaggedEpilogueDepth: each group of K has its own lists for its rows, and the rows of B2 for its K.
 func TestRaggedEpilogueDepth(t *testing.T) {
 	r, e := depthWithEpilogue()
 	b, refused := r.Batch(nil, []int32{10, 10, 40, 41, 90}, e)
@@ -38,7 +38,7 @@ func TestRaggedEpilogueDepth(t *testing.T) {
 		[6]int{p.ExtentA, p.ExtentB, p.ExtentC, p.ExtentB2, p.ExtentBias, p.ExtentRows})
 	require.Equal(t, 5, p.SizesLen())
 
-	one := r // C for all groups
+	one := r // one C for all groups
 	one.StrideC = 0
 	p, err = planner.New(lookup(t, "lavapipe")).PlanRagged(one, planner.Options{Epilogue: e})
 	require.NoError(t, err)
@@ -52,8 +52,8 @@ func TestRaggedEpilogueDepth(t *testing.T) {
 	require.Equal(t, [3]int{3 + 10*10, 10, 5 + 10}, [3]int{b[2].A.Offset, b[2].B.Offset, b[2].B2.Offset})
 }
 
-// TestWideDepth: plans take tiles for aligned rows where B2 has such rows too.
-func TestWideDepth(t *testing.T) {
+// TestAlignedDepth: plans take tiles for aligned rows only if B2 has aligned rows too.
+func TestAlignedDepth(t *testing.T) {
 	r := planner.Ragged{Form: planner.EndsOfDepth, Groups: 8, M: 2048, N: 1536, K: 8192, TransA: true,
 		A: planner.Matrix{LD: 2048},
 		B: planner.Matrix{LD: 1536}, C: planner.Matrix{LD: 1536}, StrideC: 2048 * 1536}
@@ -66,7 +66,7 @@ func TestWideDepth(t *testing.T) {
 	}
 }
 
-// TestRaggedEpilogueRecords: records have all that a problem has, within the lengths.
+// TestRaggedEpilogueRecords: records hold everything that a problem has, within the lengths.
 func TestRaggedEpilogueRecords(t *testing.T) {
 	e := planner.Epilogue{Bias: true, Gated: true, GatherRows: 9, ScatterRows: 11, Weights: true}
 	q := planner.Problem{M: 4, N: 5, K: 6, A: planner.Matrix{Offset: 1, LD: 7},
@@ -120,7 +120,7 @@ func TestRaggedEpilogueRecords(t *testing.T) {
 	}
 }
 
-// TestRecordsByPointers: what is at an address is in no buffer, and bounded by what items can say.
+// TestRecordsByPointers: operands with addresses are in no buffer. What items can express bounds them.
 func TestRecordsByPointers(t *testing.T) {
 	e := planner.Epilogue{Pointers: planner.Pointers{A: true, B: true, C: true}}
 	r := planner.Ragged{Form: planner.Records, Groups: 1, M: 4, N: 5, K: 6, LenA: 1, LenB: 1, LenC: 1,
@@ -146,7 +146,7 @@ func TestRecordsByPointers(t *testing.T) {
 	}
 }
 
-// TestRecordsOfB2ByPointers: B2 is at an address where B is, and nowhere else.
+// TestRecordsOfB2ByPointers: B2 has an address exactly if B has one.
 func TestRecordsOfB2ByPointers(t *testing.T) {
 	q := planner.Problem{M: 4, N: 5, K: 6, A: planner.Matrix{LD: 7}, B: planner.Matrix{LD: 8},
 		C: planner.Matrix{LD: 9}, B2: planner.Matrix{Offset: 1 << 20, LD: 10}}
@@ -161,7 +161,7 @@ func TestRecordsOfB2ByPointers(t *testing.T) {
 	}
 }
 
-// TestGatheredNothing: kernels look for rows that are none in lists, though there is no K.
+// TestGatheredNothing: kernels look for missing rows in lists even if K is 0.
 func TestGatheredNothing(t *testing.T) {
 	q := planner.Problem{M: 4, N: 5, A: planner.Matrix{LD: 0}, B: planner.Matrix{LD: 5},
 		C: planner.Matrix{LD: 5}, RowsA: 30}

@@ -10,10 +10,9 @@ import (
 	"github.com/batchgemm/batchgemm/internal/tile"
 )
 
-// workers is the thread groups of a launch, which have tiles one after the other. Those of warpgroups,
-// which take long to start, are as many as run at once; of others there are more where many
-// tiles are expected, so that the hardware evens out: those that have nothing to do take
-// little time.
+// workers returns the number of thread groups of a launch. Each has one tile after the other. Warpgroups
+// take long to start, so there are as many as run at once. Other kernels have more if many tiles are
+// expected, and the hardware evens them out; workers without tiles take little time.
 func (b *raggedBuilder) workers(k *raggedKernel) (int, error) {
 	t, d := &b.model.tiles[k.id], b.Device
 	n := t.resident
@@ -30,15 +29,14 @@ func (b *raggedBuilder) workers(k *raggedKernel) (int, error) {
 	}
 	n = max(min(n, k.most), 1)
 	if d.MaxWorkers > 0 && n > d.MaxWorkers {
-		return 0, b.Ragged.wrong("%d tiles %s are more than launches of %s have workers for", k.most,
+		return 0, b.Ragged.wrong("%d tiles %s are more than the workers of a launch on %s can take", k.most,
 			t.shape.Name, d.Name)
 	}
 	return n, nil
 }
 
-// places is the words of a table that are kept in any case: where the host has the sizes, as
-// many as most tables take, so that the next batch has its items in the same place, and what
-// a backend binds stays.
+// places returns the least number of words of a table. If the host has the sizes, it is as many as most
+// tables need: the next batch then has its items in the same place, and a backend's bindings stay valid.
 func (b *raggedBuilder) places(k *raggedKernel) int {
 	if len(b.Records) == 0 {
 		return encoding.DynamicWords
@@ -46,19 +44,19 @@ func (b *raggedBuilder) places(k *raggedKernel) int {
 	return raggedRounds*b.model.tiles[k.id].resident + 1
 }
 
-// raggedRounds is the most workers for each place on the device: on an H200, 8 took 2 percent
-// more for 4096 problems of 8 to 32, whose tiles 4 share as well.
+// raggedRounds is the most workers for each place on the device. On an H200, 8 took 2 percent longer than 4
+// for 4096 problems of 8 to 32.
 const raggedRounds = 4
 
-// A thread group that makes items writes raggedTiles at least, if there are as many, and there are no
-// more than raggedMakers: each of the native ones plans all groups before it writes. On an
-// H200 64 took least where there are thousands of tiles, and little more where not.
+// A thread group that makes items writes at least raggedTiles of them, and there are at most raggedMakers
+// such groups: each native one plans all groups before it writes. On an H200, 64 took least with thousands
+// of tiles, and little more with few.
 const (
 	raggedTiles  = 32
 	raggedMakers = 64
 )
 
-// sections places what a plan has, one after the other.
+// sections places the sections of a plan, one after the other.
 type sections struct{ end int }
 
 func (s *sections) add(words int) (start int) {
@@ -67,7 +65,7 @@ func (s *sections) add(words int) (start int) {
 	return start
 }
 
-// layout makes the launches and places all sections, the records first.
+// layout makes the launches and places all sections, records first.
 func (b *raggedBuilder) layout() error {
 	at := sections{encoding.RaggedHead}
 	at.add(len(b.Records))
@@ -96,7 +94,7 @@ func (b *raggedBuilder) layout() error {
 	}
 	b.Launches[makers].Count = min(max(ceilDiv(capacity, raggedTiles), 1), raggedMakers)
 	b.bound(products, b.Launches[makers].Count, items)
-	if makers > 0 { // of one stage, which leaves the next in memory what it found
+	if makers > 0 { // of one stage, which leaves its results in memory for the next
 		entries := b.Ragged.entries()
 		b.bounds[encoding.BoundStarts] = uint32(at.add(entries + 1))
 		b.bounds[encoding.BoundOrder] = uint32(at.add(entries))
@@ -106,8 +104,8 @@ func (b *raggedBuilder) layout() error {
 	return nil
 }
 
-// raggedLaunches begins the launches with those that make items, and returns which of them
-// writes these.
+// raggedLaunches makes the first launches, which make items, and returns the index of the one that writes
+// them.
 func (b *raggedBuilder) raggedLaunches() (makers int) {
 	b.Launches = b.Launches[:0]
 	for _, stage := range b.Device.family().stages {
@@ -117,7 +115,7 @@ func (b *raggedBuilder) raggedLaunches() (makers int) {
 	return len(b.Launches) - 1
 }
 
-// maker is the kernel of a stage that makes items from sizes of a form, of so many entries.
+// maker returns the kernel of a stage that makes items from sizes of a form, for that many entries.
 func (d *Device) maker(stage encoding.RaggedStage, form RaggedForm, entries int,
 	e encoding.Epilogue) encoding.Kernel {
 	k := encoding.Kernel{Ragged: stage, Epilogue: e}
@@ -133,8 +131,8 @@ func (d *Device) maker(stage encoding.RaggedStage, form RaggedForm, entries int,
 	return k
 }
 
-// product is the kernel that multiplies. Warpgroups take dynamic tiles where a run makes
-// them; those of records on the host are made once, for every run until the next update.
+// product returns the kernel that multiplies. Warpgroups take dynamic tiles if each run makes the items.
+// Items of records that the host knows are made once, for all runs until the next update.
 func (b *raggedBuilder) product(k *raggedKernel) encoding.Kernel {
 	r, t := b.Ragged, b.model.tiles[k.id].shape
 	return encoding.Kernel{Tile: t, TransA: r.TransA, TransB: r.TransB, TypeA: b.Options.TypeA,
@@ -174,7 +172,7 @@ func (b *raggedBuilder) bound(products []encoding.Launch, makers, items int) {
 	set(encoding.BoundLenC, x.C)
 	set(encoding.BoundKernels, b.n)
 	set(encoding.BoundFlags, b.flags())
-	set(encoding.BoundVector, b.Options.vector()-1) // none may, where operands are anywhere: all bits
+	set(encoding.BoundVector, b.Options.vector()-1) // operands may be anywhere: no load may
 	set(encoding.BoundFill, b.fill)
 	set(encoding.BoundBins, r.bins())
 	set(encoding.BoundMakers, makers)
@@ -201,7 +199,7 @@ func (b *raggedBuilder) bound(products []encoding.Launch, makers, items int) {
 	set(encoding.BoundScaleB, r.ScaleB)
 }
 
-// flags are those that all items have.
+// flags returns the flags of all items.
 func (b *raggedBuilder) flags() int {
 	if b.Device.family().makers {
 		return int(b.Options.flagsC())
@@ -226,7 +224,7 @@ func (b *raggedBuilder) boundKernel(i int, l *encoding.Launch) {
 	}
 }
 
-// chunk is how many tiles a worker takes at a time.
+// chunk returns how many tiles a worker takes at a time.
 func (b *raggedBuilder) chunk(k *raggedKernel, workers int) int {
 	t := &b.model.tiles[k.id]
 	steps := max(ceilShift(b.mean.K, shift(t.shape.TK)), 1) * b.model.products
@@ -240,7 +238,7 @@ func bit(set bool) int {
 	return 0
 }
 
-// bins is in how many classes of K the groups of a kernel are ordered.
+// bins returns the number of classes of K by which the groups of a kernel are sorted.
 func (r *Ragged) bins() int {
 	if r.Form == EndsOfRows {
 		return 1

@@ -8,11 +8,11 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// PlanRagged makes a plan whose sizes the device has: it chooses up to two tile shapes, of
-// which the device chooses for each group, and how many workers share what tiles there are.
-// It fails where the description or the options do not pass Check, or ask for what needs
-// sizes: a schedule other than the one that the tile shape has, the rule of Zhang et al., or
-// operands larger than the device can bind. All these wrap ErrInvalid.
+// PlanRagged makes a plan for sizes that are on the device. It chooses one or two tile shapes; the device
+// chooses between them for each group. It also chooses how many workers share the tiles. These are errors
+// that wrap ErrInvalid: a description or options that do not pass Check, a schedule other than that of the
+// tile shape, the rule of Zhang et al. (both need sizes), and operands that are too large for the device to
+// bind.
 func (p *Planner) PlanRagged(r Ragged, o Options) (*Plan, error) {
 	if err := r.check(&o.Epilogue); err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func (p *Planner) PlanRagged(r Ragged, o Options) (*Plan, error) {
 		return nil, r.wrong("%w", err)
 	}
 	if o = o.filled(); o.Custom != nil || o.Schedule != "" || o.Rule != RuleCost {
-		return nil, r.wrong("schedules and rules of the caller's choice need sizes that the host knows")
+		return nil, r.wrong("a forced schedule or rule needs sizes that the host knows")
 	}
 	plan := &Plan{Device: p.device, Options: o, Ragged: &r}
 	builder := p.take()
@@ -43,20 +43,20 @@ func (p *Planner) PlanRagged(r Ragged, o Options) (*Plan, error) {
 	if err := b.choose(); err != nil {
 		return nil, err
 	}
-	if len(p.device.family().stages) == 0 { // the host plans when the sizes are there
+	if len(p.device.family().stages) == 0 { // the host plans when it has the sizes
 		return plan, nil
 	}
 	return plan, b.layout()
 }
 
-// raggedBuilder makes a plan for sizes that the device has.
+// raggedBuilder makes a plan for sizes that are on the device.
 type raggedBuilder struct {
 	*Plan
 	model   *model
 	mean    Sizes
 	kernels [encoding.RaggedKernels]raggedKernel
-	n       int  // of kernels; of two the second has the smaller tiles
-	alone   bool // the second is taken for all groups or for none
+	n       int  // number of kernels; the second has the smaller tiles
+	alone   bool // all groups take the second kernel, or none does
 	vector  bool // see Kernel.Vector
 	fill    int  // see encoding.BoundFill
 }
@@ -64,11 +64,11 @@ type raggedBuilder struct {
 // raggedKernel is a kernel that groups may take.
 type raggedKernel struct {
 	id          tileID
-	most, tiles int // that there may be, and that are expected
+	most, tiles int // tiles: at most, and expected
 }
 
-// choose finds the shape that suits groups as they are expected. Where nothing is, there is
-// also one for when they have a sixteenth of their share, which is often the same.
+// choose finds the best shape for groups of the expected size. If nothing is expected, it also finds a shape
+// for groups with a sixteenth of their share, which is often the same shape.
 func (b *raggedBuilder) choose() error {
 	r, m := b.Ragged, b.model
 	b.mean, b.n = r.expected(), 1
@@ -80,7 +80,7 @@ func (b *raggedBuilder) choose() error {
 	}
 	large := b.cheapest(b.mean)
 	b.kernels[0] = b.kernel(large, b.mean)
-	if r.Mean != (Sizes{}) || r.Form == EndsOfDepth { // whose number of tiles is known
+	if r.Mean != (Sizes{}) || r.Form == EndsOfDepth { // the number of tiles is known
 		return nil
 	}
 	if small := b.cheapest(b.few()); nested(m.tiles[small].shape, m.tiles[large].shape) {
@@ -90,31 +90,31 @@ func (b *raggedBuilder) choose() error {
 	return nil
 }
 
-// kernel is the one of a shape, where groups are expected to have these sizes.
+// kernel returns the kernel of a shape for groups of these expected sizes.
 func (b *raggedBuilder) kernel(id tileID, mean Sizes) raggedKernel {
 	return raggedKernel{id, b.most(b.model.tiles[id].shape), b.load(id, mean).tiles}
 }
 
-// few is groups for which the second shape is.
+// few returns the sizes of groups for which the second shape is chosen.
 func (b *raggedBuilder) few() Sizes {
 	few := b.mean
 	few.M = ceilDiv(few.M, 16)
 	return few
 }
 
-// nested reports whether a shape is a part of another, so that no choice of the device makes
-// more tiles than if all groups took it.
+// nested reports whether the small shape divides the large one. Then no choice of the device makes more
+// tiles than the small shape for all groups.
 func nested(small, large *tile.Shape) bool {
 	return small.TM <= large.TM && small.TN <= large.TN && small.TM*small.TN < large.TM*large.TN
 }
 
-// sparing reports whether the large shape spares the small one groups of few rows: kernels of warpgroups
-// leave out rows that do not exist. A launch more would take longer: 8192 rows in 128 groups (N 1536, K 2048,
-// bf16), of which half have up to 64, take 207 us by tiles of 128 x 128 and 215 if these half have tiles of
-// 64 x 128 (H200).
+// sparing reports whether the large shape makes the small one unnecessary for groups of few rows: kernels of
+// warpgroups skip rows that do not exist. One more launch would take longer. 8192 rows in 128 groups (N
+// 1536, K 2048, bf16), half of them with at most 64 rows, take 207 us by tiles of 128 x 128, and 215 us if
+// that half has tiles of 64 x 128 (H200).
 func sparing(small, large *tile.Shape) bool { return large.Unit == tile.WGMMA && small.TN == large.TN }
 
-// groups is how many may have rows.
+// groups returns how many groups may have rows.
 func (r *Ragged) groups() int {
 	if r.Form == EndsOfDepth {
 		return r.Groups
@@ -122,7 +122,7 @@ func (r *Ragged) groups() int {
 	return min(r.Groups, max(r.M, 1))
 }
 
-// expected is a group as it is expected, of those that may have rows.
+// expected returns the expected sizes of a group, among those that may have rows.
 func (r *Ragged) expected() Sizes {
 	s := r.Mean
 	if s.M == 0 {
@@ -143,7 +143,7 @@ func (r *Ragged) expected() Sizes {
 	return s
 }
 
-// cheapest is the shape with the least predicted time if groups have these sizes in the mean.
+// cheapest returns the shape with the least predicted time for groups of these mean sizes.
 func (b *raggedBuilder) cheapest(mean Sizes) tileID {
 	m := b.model
 	best, micros := tileID(0), math.Inf(1)
@@ -158,8 +158,8 @@ func (b *raggedBuilder) cheapest(mean Sizes) tileID {
 	return best
 }
 
-// load is that of groups with these sizes in the mean, of which those that vary are spread
-// evenly from none to twice that.
+// load returns the load of groups with these mean sizes. The size that varies is spread evenly from 0 to
+// twice its mean.
 func (b *raggedBuilder) load(id tileID, mean Sizes) load {
 	r, cut := b.Ragged, &b.model.cuts[b.model.tiles[id].cut]
 	vary := func(size int, varies bool, most int) [4]int {
@@ -174,7 +174,7 @@ func (b *raggedBuilder) load(id tileID, mean Sizes) load {
 	}
 	rows, cols := vary(mean.M, r.Form != EndsOfDepth, r.M), vary(mean.N, r.Form == Records, r.N)
 	depths := vary(mean.K, r.Form != EndsOfRows, r.K)
-	var one load // of 64 groups
+	var one load // load of 64 groups
 	for _, m := range rows {
 		for _, n := range cols {
 			for _, k := range depths {
@@ -199,8 +199,8 @@ func (m *model) dealt(id tileID, l load) float64 {
 	return micros
 }
 
-// filled is the least number of large tiles, a power of two, that are predicted to take less
-// than the small ones in their place.
+// filled returns the least number of large tiles, a power of two, that is predicted to take less time than
+// small tiles in their place.
 func (b *raggedBuilder) filled() int {
 	m, n := b.model, 1
 	first, second := b.kernels[0].id, b.kernels[1].id
@@ -216,7 +216,7 @@ func (b *raggedBuilder) filled() int {
 	return n
 }
 
-// most is the tiles that there may be.
+// most returns the largest possible number of tiles.
 func (b *raggedBuilder) most(t *tile.Shape) int {
 	r := b.Ragged
 	rows, cols := ceilShift(r.M, shift(t.TM)), ceilShift(r.N, shift(t.TN))
@@ -229,7 +229,7 @@ func (b *raggedBuilder) most(t *tile.Shape) int {
 	return (r.M/t.TM + min(r.Groups, r.M) + 1) * cols // one more for rows that are filled
 }
 
-// entries is the groups, and one for rows after the last that are filled.
+// entries returns the number of groups, and one more if rows after the last group are filled.
 func (r *Ragged) entries() int {
 	if r.Form == EndsOfRows && r.Rest != RestKept {
 		return r.Groups + 1
@@ -237,13 +237,13 @@ func (r *Ragged) entries() int {
 	return r.Groups
 }
 
-// operands are those of groups that have these sizes in the mean.
+// operands returns the operands of groups with these mean sizes.
 func (r *Ragged) operands(o *Options, mean Sizes) operands {
 	return operands{float64(r.groups()) * elementsOf(mean.M, mean.N, mean.K), o.elementBytes(), r.TransB,
 		o.oddRows(r.A, r.B)}
 }
 
-// fast is Options.fast of all groups, where sizes matter as they are expected.
+// fast is Options.fast for all groups, at their expected sizes.
 func (r *Ragged) fast(d *Device, o *Options) bool {
 	if d.family().direct {
 		mean := r.expected()
@@ -252,21 +252,20 @@ func (r *Ragged) fast(d *Device, o *Options) bool {
 	return o.TypeA != element.F32 && o.quick(r.TransA, r.TransB) && r.aligned(o.vector(), o.Epilogue.Gated)
 }
 
-// vectorTile reports whether what sizes leave open cannot make 16-byte loads unaligned: see
-// Options.vectorTile.
+// vectorTile reports whether 16-byte loads are aligned for all possible sizes: see Options.vectorTile.
 func (r *Ragged) vectorTile(o *Options) bool {
 	whole := r.problem()
 	switch {
 	case r.Form == Records, !o.vectorTile(&whole):
 		return false
-	case r.Form == EndsOfRows: // of A, transposed, groups begin at any element
+	case r.Form == EndsOfRows: // groups of a transposed A start at any element
 		return !r.TransA && r.StrideB%o.vector() == 0
 	}
-	return !r.TransB // of B, transposed, they do too; else groups begin with rows
+	return !r.TransB // so do groups of a transposed B; otherwise groups start with rows
 }
 
-// aligned reports whether rows of A and B begin with 16 bytes whatever the sizes are: groups begin with
-// rows of A and matrices of B, or with rows of both.
+// aligned reports whether rows of A and B are aligned for all sizes. Groups start with rows of A and
+// matrices of B, or with rows of both.
 func (r *Ragged) aligned(elements int, gated bool) bool {
 	whole := r.problem()
 	if !whole.aligned(elements) {

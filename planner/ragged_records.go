@@ -6,7 +6,8 @@ import (
 	"github.com/batchgemm/batchgemm/internal/encoding"
 )
 
-// lengths bounds what records may reach: of operands by pointers no buffer has elements.
+// lengths returns the bounds of what records may reach. No buffer has the elements of operands with
+// addresses.
 func (r *Ragged) lengths(e *Epilogue) (x Lengths) {
 	if !e.Pointers.A {
 		x.A = r.LenA
@@ -29,7 +30,7 @@ func (r *Ragged) lengths(e *Epilogue) (x Lengths) {
 	return x
 }
 
-// bounds are lengths with what items can say of how far after its address a matrix ends.
+// bounds is lengths, with the furthest end after an address that items can express.
 func (r *Ragged) bounds(e *Epilogue) Lengths {
 	x, by := r.lengths(e), e.Pointers
 	for _, m := range [...]struct {
@@ -43,7 +44,7 @@ func (r *Ragged) bounds(e *Epilogue) Lengths {
 	return x
 }
 
-// record is the problem of a record, if it fits: the inverse of Problem.record.
+// record returns the problem of a record, if it fits. It inverts Problem.record.
 func (r *Ragged) record(words []int32, e *Epilogue) (q Problem, ok bool) {
 	word := func(w encoding.RecordWord) int { return int(uint32(words[w])) }
 	matrix := func(offset, ld encoding.RecordWord) Matrix { return Matrix{word(offset), word(ld)} }
@@ -72,7 +73,7 @@ func (r *Ragged) record(words []int32, e *Epilogue) (q Problem, ok bool) {
 	return q, r.reaches(&q, e)
 }
 
-// reaches reports whether a problem keeps to what records may reach.
+// reaches reports whether a problem stays within what records may reach.
 func (r *Ragged) reaches(q *Problem, e *Epilogue) bool {
 	x := r.bounds(e)
 	if q.depth() > 0 {
@@ -94,7 +95,7 @@ func (r *Ragged) reaches(q *Problem, e *Epilogue) bool {
 	return true
 }
 
-// within reports whether a matrix lies in so many elements.
+// within reports whether a matrix ends within that many elements.
 func (m Matrix) within(rows, cols, length int) bool {
 	if m.LD < cols || m.LD > MaxDim || m.Offset < 0 {
 		return false
@@ -103,9 +104,9 @@ func (m Matrix) within(rows, cols, length int) bool {
 	return ok && end <= length-cols
 }
 
-// AppendRecords appends a record for each problem of a batch, for a ragged batch of form Records whose
-// transpositions are those of all its problems, and whose plan has this epilogue: Epilogue.RecordWords words
-// each. The batch has passed Check. It fails where a number needs more than 32 bits.
+// AppendRecords appends a record for each problem of the batch, Epilogue.RecordWords words each, for a
+// ragged batch of form Records. Its transpositions must be those of all problems, and its plan must have
+// this epilogue. The batch must have passed Check. AppendRecords fails if a number needs more than 32 bits.
 func AppendRecords(dst []int32, b Batch, e Epilogue) ([]int32, error) {
 	var w [encoding.ScaledRecordWords]uint32
 	words := w[:e.RecordWords()]
@@ -121,10 +122,10 @@ func AppendRecords(dst []int32, b Batch, e Epilogue) ([]int32, error) {
 	return dst, nil
 }
 
-// RecordWords is how many 32-bit words a record has, in the sizes of a plan with this epilogue.
+// RecordWords returns the length of a record in 32-bit words, in the sizes of a plan with this epilogue.
 func (e *Epilogue) RecordWords() int { return e.kernel().RecordWords() }
 
-// checkRecord fails where a record of so many words has no room for a number.
+// checkRecord fails if a record of that many words has no room for a number of the problem.
 func (p *Problem) checkRecord(i, words int) error {
 	for _, m := range [...]struct {
 		arg, what string
@@ -151,7 +152,7 @@ func (p *Problem) checkRecord(i, words int) error {
 	return nil
 }
 
-// record writes the problem's record, of as many words as w has: the head, and the tail that it has room for.
+// record writes the problem's record to w: the head, and as much of the tail as w has room for.
 func (p *Problem) record(w []uint32) {
 	_ = w[encoding.RecordWords-1]
 	w[encoding.RecordM], w[encoding.RecordN], w[encoding.RecordK] = uint32(p.M), uint32(p.N), uint32(p.K)

@@ -14,7 +14,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// experts are ragged rows of 5 groups.
+// experts returns ragged rows of 5 groups.
 func experts() planner.Ragged {
 	return planner.Ragged{Form: planner.EndsOfRows, Groups: 5, M: 100, N: 30, K: 20,
 		A: planner.Matrix{Offset: 3, LD: 20}, B: planner.Matrix{LD: 31}, C: planner.Matrix{LD: 30},
@@ -44,7 +44,7 @@ func TestRaggedCheck(t *testing.T) {
 		{"B beyond 32 bits", func(r *planner.Ragged) { r.Groups, r.StrideB = 4096, 1<<29-1 },
 			"B of the last group does not fit"},
 		{"rest of records", func(r *planner.Ragged) { r.Form, r.Rest = planner.Records, planner.RestZero },
-			"C of no group is filled with ends of rows or of depth alone"},
+			"Rest needs the form EndsOfRows or EndsOfDepth"},
 		{"unknown rest", func(r *planner.Ragged) { r.Rest = 3 }, "unknown rest 3"},
 		{"overlapping C", func(r *planner.Ragged) {
 			r.Form, r.StrideC, r.A.LD = planner.EndsOfDepth, 2999,
@@ -81,7 +81,7 @@ func TestRaggedBatch(t *testing.T) {
 	for name, c := range map[string]struct {
 		ends    []int32
 		refused int
-		rest    int // the first row that is filled
+		rest    int // first row that is filled
 	}{
 		"descending": {[]int32{10, 9, 40, 41, 90}, 1, 10},
 		"negative":   {[]int32{-1, 9, 40, 41, 90}, 0, 0},
@@ -103,7 +103,7 @@ func TestRaggedBatch(t *testing.T) {
 		LD: 100}, B: planner.Matrix{Offset: 7 * 31, LD: 31}, C: planner.Matrix{Offset: 9000, LD: 30}}, b[3])
 }
 
-// TestRaggedRefused: groups of depth that are refused fill their own C where that is asked for.
+// TestRaggedRefused: refused groups of depth fill their own C if Rest asks for it.
 func TestRaggedRefused(t *testing.T) {
 	r := experts()
 	r.Form, r.TransA, r.A.LD, r.StrideC, r.Beta = planner.EndsOfDepth, true, 100, 3000, 1
@@ -122,7 +122,7 @@ func TestRaggedRefused(t *testing.T) {
 	}
 }
 
-// TestRaggedWithin: of a run with an extent nothing beyond that is a part.
+// TestRaggedWithin: a run with an extent uses nothing beyond it.
 func TestRaggedWithin(t *testing.T) {
 	rows, depth, records := experts(), experts(), experts()
 	rows.Rest, depth.Form, depth.K, records.Form = planner.RestZero, planner.EndsOfDepth, 20, planner.Records
@@ -161,8 +161,7 @@ func TestRaggedWithin(t *testing.T) {
 	}
 }
 
-// TestRaggedEpilogue: what an epilogue names by rows is by the rows of all groups, and what by
-// columns a group's own.
+// TestRaggedEpilogue: lists by row have the rows of all groups. Lists by column belong to a group.
 func TestRaggedEpilogue(t *testing.T) {
 	r := experts()
 	r.B2, r.Bias, r.StrideBias, r.RowsA, r.RowsC, r.Weights = planner.Matrix{Offset: 5, LD: 40}, 2, 61, 7,
@@ -200,11 +199,11 @@ func TestRaggedEpilogue(t *testing.T) {
 		want string
 	}{
 		"rest": {func(r *planner.Ragged) { r.Rest = planner.RestNaN },
-			"C of no group is filled without an epilogue alone"},
+			"Rest cannot be combined with an epilogue"},
 		"beta":   {func(r *planner.Ragged) { r.Beta = 1 }, "beta 1 is not 0"},
 		"transA": {func(r *planner.Ragged) { r.TransA, r.A.LD = true, 100 }, "transA is set"},
 		"gather of records": {func(r *planner.Ragged) { r.Form, r.TransA = planner.Records, true },
-			"transA is set, but rows are gathered of an A that is not transposed"},
+			"transA is set, but GatherRows needs an A that is not transposed"},
 		"length of rows": {func(r *planner.Ragged) { r.Form, r.LenRows = planner.Records, -1 },
 			"length of rows -1 is not in"},
 		"length of B2": {func(r *planner.Ragged) { r.Form, r.LenB2 = planner.Records, -1 },
@@ -239,8 +238,8 @@ func TestRaggedEpilogue(t *testing.T) {
 		"workers keep the first of two products")
 }
 
-// TestRaggedChoice: what a plan of experts, in bf16 128 of N 1536 and K 2048, takes on an H200 for so many
-// rows.
+// TestRaggedChoice: the kernels of a plan of experts (bf16, 128 groups of N 1536 and K 2048) on an H200, by
+// number of rows.
 func TestRaggedChoice(t *testing.T) {
 	rows := planner.Ragged{Form: planner.EndsOfRows, Groups: 128, N: 1536, K: 2048,
 		A: planner.Matrix{LD: 2048}, B: planner.Matrix{LD: 1536}, C: planner.Matrix{LD: 1536},
@@ -298,8 +297,7 @@ func TestRaggedChoice(t *testing.T) {
 	}
 }
 
-// A plan has launches that make items, and then those that multiply, and its bounds fit in
-// the head.
+// A plan has launches that make items and then those that multiply. Its bounds fit in the head.
 func TestPlanRagged(t *testing.T) {
 	for _, name := range []string{"h200", "h200-webgpu", "mi210", "lavapipe"} {
 		t.Run(name, func(t *testing.T) {
@@ -329,7 +327,7 @@ func TestPlanRagged(t *testing.T) {
 			_, err = json.Marshal(p)
 			require.ErrorIs(t, err, planner.ErrInvalid)
 			_, err = planner.New(d).PlanRagged(r, planner.Options{Schedule: planner.ScheduleLPT})
-			require.ErrorContains(t, err, "need sizes that the host knows")
+			require.ErrorContains(t, err, "needs sizes that the host knows")
 			forced, err := planner.New(d).PlanRagged(r, planner.Options{Tile: "medium"})
 			require.NoError(t, err)
 			require.Equal(t, "medium", forced.Launches[makers].Tile.Name)
@@ -356,8 +354,7 @@ func TestAppendRecords(t *testing.T) {
 		math.MinInt32 + 0x3f800000, 0}, words)
 }
 
-// There is room for the tiles of all sizes that fit, and no worker has more than a device
-// lets a thread loop.
+// There is room for the tiles of all valid sizes, and no worker exceeds the device's loop limit.
 func TestRaggedRoom(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	for _, name := range []string{"h200", "lavapipe"} {
@@ -392,7 +389,7 @@ func TestRaggedRoom(t *testing.T) {
 	}
 }
 
-// scratch is the items that sections after them have room for.
+// scratch returns the items for which the sections after them have room.
 func scratch(p *planner.Plan) int {
 	encoded := p.Encode(nil)
 	if starts := int(encoded[encoding.BoundStarts]); starts > 0 {

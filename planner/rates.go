@@ -5,7 +5,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/tile"
 )
 
-// ofWGSL, ofCPU and ofNative are the rates that came with the package.
+// ofWGSL, ofCPU and ofNative return the rates that the package ships.
 func ofWGSL(f *KernelFacts, _ arithmetic) tile.Rate { return f.Tile.Rates.WGSL }
 
 func ofCPU(f *KernelFacts, _ arithmetic) tile.Rate { return f.Tile.Rates.CPU }
@@ -33,7 +33,7 @@ func ofNative(f *KernelFacts, a arithmetic) tile.Rate {
 	return of.Native
 }
 
-// takes reports whether there are native kernels of the shape for elements of fewer bits.
+// takes reports whether native kernels of the shape exist for narrow elements.
 func (k *KernelFacts) takes(a arithmetic) bool {
 	s := k.Tile
 	if s.Unit == tile.FMA {
@@ -42,7 +42,7 @@ func (k *KernelFacts) takes(a arithmetic) bool {
 	return s.Int4Only == (a.bits == 4) && !s.Swapped && !(s.Aligned && a.bits == 8 && !a.aligned)
 }
 
-// faster is Halves or Bytes. B of 4 bits gets 16 bits on its way.
+// faster returns Halves or Bytes. 4-bit B is converted to 16 bits.
 func (k *KernelFacts) faster(a arithmetic) float64 {
 	if a.bits == 8 {
 		return k.Bytes
@@ -50,26 +50,26 @@ func (k *KernelFacts) faster(a arithmetic) float64 {
 	return k.Halves
 }
 
-// KernelFacts is what a device's kernels of one tile shape take, and how fast they are.
+// KernelFacts are the resources of a device's kernels of one tile shape, and how fast they are.
 type KernelFacts struct {
 	Tile *tile.Shape
-	// Resources are those of the kernel that takes most, of all transpositions and variants.
+	// Resources are those of the largest kernel, over all transpositions and variants.
 	occupancy.Resources
-	// Clusters: the device has the shape's kernels for clusters.
+	// Clusters reports whether the device has the shape's kernels for clusters.
 	Clusters bool
-	// Epilogues: the device has the shape's native kernels with an epilogue, if Device.Epilogues says
-	// that there are any. All kernels of other kinds have epilogues.
+	// Epilogues reports whether the device has the shape's native kernels with an epilogue, if
+	// Device.Epilogues is set. All kernels of other kinds have epilogues.
 	Epilogues bool
-	// Halves is how many times as fast kernels of plain FMA (HIP) are with elements of 16 bits, and
-	// with B of 4; 0: there are none. It is derived from peak rates, and was not measured. A step
-	// alone is taken to be as long. Bytes is the same of elements of 8 bits.
+	// Halves is how many times as fast plain FMA kernels (HIP) are with 16-bit elements, and with 4-bit B.
+	// 0: there are none. It is derived from peak rates, not measured. A step alone on a unit is assumed to
+	// take as long. Bytes is the same for 8-bit elements.
 	Halves, Bytes float64
-	// Rate and TF32 were measured on this very device: in fp32 or emulating it, and, of tensor cores,
-	// with one tf32 product. Zero: the rates of the tile table hold, scaled to the device's peak.
+	// Rate and TF32 were measured on this very device: Rate in fp32 or emulated fp32, TF32 with one tf32
+	// product on tensor cores. Zero: the rates of the tile table apply, scaled to the device's peak.
 	Rate, TF32 tile.Rate
 }
 
-// Measured is the place of the rate that was measured in a compute mode.
+// Measured returns the field for the rate that was measured in a compute mode.
 func (k *KernelFacts) Measured(c Compute) *tile.Rate {
 	if c == ComputeTF32 && k.Tile.Unit.Tensor() {
 		return &k.TF32
@@ -77,7 +77,7 @@ func (k *KernelFacts) Measured(c Compute) *tile.Rate {
 	return &k.Rate
 }
 
-// Kernel returns the facts of a tile shape, nil if the device has no kernels of it.
+// Kernel returns the facts of a tile shape, nil if the device has no kernels for it.
 func (d *Device) Kernel(s *tile.Shape) *KernelFacts {
 	for i := range d.Kernels {
 		if d.Kernels[i].Tile == s {
@@ -87,7 +87,7 @@ func (d *Device) Kernel(s *tile.Shape) *KernelFacts {
 	return nil
 }
 
-// named returns the facts of the tile shape of a name, nil if there are none.
+// named returns the facts of a tile shape by name, nil if there are none.
 func (d *Device) named(name string) *KernelFacts {
 	if d == nil {
 		return nil
@@ -100,13 +100,14 @@ func (d *Device) named(name string) *KernelFacts {
 	return nil
 }
 
-// Rate is what planning takes for kernels of the device in a compute mode: the rate measured on the
-// device itself, else that of the tile table, scaled by the peak of the compute units. Latencies stay,
-// because they differ less between GPUs than rates do, unless the unit is too slow for them. Tuning does
-// not measure Stream, Along and Rounds, nor what aligned B gains: these are the tile table's in any case.
+// Rate returns the rate that planning assumes for kernels of the device in a compute mode: the rate measured
+// on the device, or else the rate of the tile table, scaled by the peak of the compute units. Latencies are
+// not scaled, because they differ less between GPUs than rates do, unless the unit is too slow for them.
+// Stream, Along, Rounds and the gain of an aligned B are always those of the tile table: tuning does not
+// measure them.
 func (d *Device) Rate(k *KernelFacts, c Compute) tile.Rate { return d.rate(k, arithmetic{compute: c}) }
 
-// rate is Rate of any kernels. Of those for elements of fewer bits none is measured on the device.
+// rate is Rate for all kernels. Rates for narrow elements are not measured on the device.
 func (d *Device) rate(k *KernelFacts, a arithmetic) (r tile.Rate) {
 	if !a.narrow() {
 		r = *k.Measured(a.compute)
@@ -135,9 +136,9 @@ func (d *Device) rate(k *KernelFacts, a arithmetic) (r tile.Rate) {
 	return r
 }
 
-// Measured reports whether predicted times rest on rates that were measured: on the device itself, or,
-// those of the tile table, on compute units like its own. Else they are guesses, though plans made by
-// them are not bad.
+// Measured reports whether predicted times rest on measured rates: measured on the device itself, or, for
+// those of the tile table, on equal compute units. Otherwise they are guesses; plans made from guesses are
+// not bad.
 func (d *Device) Measured() bool {
 	return d.tuned() || d.family().alike && d.unit() == d.family().unit
 }
@@ -152,12 +153,12 @@ func (d *Device) tuned() bool {
 	return false
 }
 
-// unitH200 and unitXeon are what unit is of the devices that the rates of the tile table were measured on: an
-// H200, whose units are an H100's (SXM) too, and a core of a Xeon with AVX-512, two units of 16 lanes at 3
-// GHz.
+// unitH200 and unitXeon are the values of unit for the devices on which the rates of the tile table were
+// measured: an H200, whose units equal those of an H100 (SXM), and a core of a Xeon with AVX-512, two units
+// of 16 lanes at 3 GHz.
 const unitH200, unitXeon = 67e6 / 132, 192e3
 
-// unit is the peak of a compute unit, in FLOP a microsecond.
+// unit returns the peak of a compute unit, in FLOP per microsecond.
 func (d *Device) unit() float64 {
 	return max(d.TFLOPS, 1e-6) * 1e6 / float64(max(d.ComputeUnits, 1))
 }

@@ -9,13 +9,14 @@ import (
 	"github.com/batchgemm/batchgemm/planner/internal/radix"
 )
 
-// Renew replaces a plan by that of a batch that will not stay: what is least until the batch
-// is computed once. On GPUs the host chooses a tile shape and writes a record for each
-// problem, and the device does the rest, see encoding.RaggedPlan: the plan has Ragged and
-// Records in place of Batch and what follows from it. Where that cannot be, it is Replan: with
-// a schedule, or a rule, of the caller's choice, or an epilogue; where transpositions differ; of more than
-// MaxGroups problems, or operands that a launch cannot reach. It fails as Replan does, and
-// like it allocates nothing once planner and plan have seen as large a batch.
+// Renew replaces a plan by the plan of a batch that soon changes. It minimises the time until the batch is
+// computed once. On GPUs the host chooses a tile shape and writes a record for each problem, and the device
+// does the rest, see encoding.RaggedPlan. The plan then has Ragged and Records in place of Batch and what
+// follows from it.
+//
+// In these cases Renew is Replan: the options have a schedule, a rule or an epilogue; transpositions differ;
+// there are more than MaxGroups problems; or a launch cannot reach the operands. Renew fails as Replan does.
+// Once planner and plan have seen a batch of that size, it allocates nothing.
 func (p *Planner) Renew(ctx context.Context, plan *Plan, b Batch, o Options) error {
 	return p.into(ctx, plan, b, o, (*builder).renew)
 }
@@ -50,18 +51,18 @@ func (o *Options) renews(d *Device) bool {
 		own.Epilogue.none()
 }
 
-// expands reports whether the device makes items sooner than the host: where a launch takes
-// long, as on GPUs that a CPU plays, it does not.
+// expands reports whether the device makes items faster than the host. Where launches are slow, as on GPUs
+// that a CPU emulates, it does not.
 func (d *Device) expands() bool {
 	return len(d.family().stages) > 0 && d.LaunchMicros <= expandLaunch
 }
 
-// expandLaunch is how many microseconds a launch takes at most where the device expands
-// records: the host makes the items of 50 to 100 problems in as many.
+// expandLaunch is the longest launch, in microseconds, with which the device expands records. The host makes
+// the items of 50 to 100 problems in that time.
 const expandLaunch = 10
 
-// record writes the records of a batch, and what bounds them. It reports whether that can
-// be: all problems have one transposition, and a launch reaches all of them.
+// record writes the records of a batch and their bounds. It reports whether that is possible: all problems
+// have one transposition, and a launch reaches all of them.
 func (p *raggedBuilder) record(b Batch) bool {
 	p.live = Ragged{Form: Records, Groups: len(b), TransA: b[0].TransA, TransB: b[0].TransB}
 	p.Ragged = &p.live
@@ -79,7 +80,8 @@ func (p *raggedBuilder) record(b Batch) bool {
 	return same && r.M <= MaxDim && p.reachable(r.LenA, r.LenB, r.LenC)
 }
 
-// chooseLive takes one shape for all problems: what is predicted of some of them to take least.
+// chooseLive returns one shape for all problems: the shape with the least predicted time for a sample of
+// them.
 func (p *builder) chooseLive(b Batch) (tileID, error) {
 	m, step := &p.model, max(len(b)/liveSamples, 1)
 	m.see(m.operands(&p.Options, b, step))
@@ -114,12 +116,11 @@ func (p *builder) chooseLive(b Batch) (tileID, error) {
 	return best, nil
 }
 
-// liveSamples is how many problems stand for all: of the 72 batches of the sweep the choice by 32 is
-// predicted to take 0.4 percent longer than the best (mean; 14 percent at most, where a sample counts a round
-// more or less).
+// liveSamples is the size of that sample. Of the 72 batches of the sweep, the choice by 32 is predicted to
+// take 0.4 percent longer than the best (mean; at most 14 percent, if the sample has a round more or less).
 const liveSamples = 32
 
-// scale makes a load one of so many times the tiles.
+// scale multiplies the tiles of a load.
 func (l *load) scale(times int) {
 	l.tiles *= times
 	l.steps *= float64(times)
@@ -128,7 +129,7 @@ func (l *load) scale(times int) {
 	l.loads *= float64(times)
 }
 
-// tilesOf counts the tiles of a shape.
+// tilesOf returns the number of tiles of a shape.
 func (m *model) tilesOf(id tileID, b Batch) (n int) {
 	c := &m.cuts[m.tiles[id].cut]
 	for i := range b {

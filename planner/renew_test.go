@@ -23,7 +23,7 @@ func lookup(t testing.TB, name string) *planner.Device {
 	return d
 }
 
-// products are n problems of any sizes, which have one transposition.
+// products returns n problems of random sizes with one transposition.
 func products(t testing.TB, n, most int, transA bool) planner.Batch {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(uint64(n), uint64(most)))
@@ -37,8 +37,7 @@ func products(t testing.TB, n, most int, transA bool) planner.Batch {
 	return b
 }
 
-// A renewed plan has a record for each problem, bounds that all of them keep to, and room
-// for the tiles that there are.
+// A renewed plan has a record for each problem, bounds that hold for all of them, and room for their tiles.
 func TestRenew(t *testing.T) {
 	for _, name := range []string{"h200", "h200-webgpu", "mi210"} {
 		t.Run(name, func(t *testing.T) {
@@ -86,7 +85,7 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// What the device cannot do, the host does.
+// If the device cannot make the items, the host does.
 func TestRenewOnHost(t *testing.T) {
 	mixed := products(t, 9, 30, true)
 	mixed[3].TransA, mixed[3].TransB, mixed[3].A.LD, mixed[3].B.LD = false, true, max(mixed[3].K, 1),
@@ -106,7 +105,7 @@ func TestRenewOnHost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			maker, p := planner.New(lookup(t, c.device)), new(planner.Plan)
-			// leaves what must go
+			// old content that must go
 			require.NoError(t, maker.Renew(t.Context(), p, products(t, 5, 20, false), planner.Options{}))
 			require.NoError(t, maker.Renew(t.Context(), p, c.batch, c.options))
 			want, err := maker.Plan(t.Context(), c.batch, c.options)
@@ -159,7 +158,7 @@ func TestRenewAllocatesNothing(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(10, run))
 }
 
-// The shape that some of the problems choose is near the best for all, by what is predicted.
+// The shape that a sample chooses is predicted to be near the best for all problems.
 func TestRenewRegret(t *testing.T) {
 	d := lookup(t, "h200")
 	maker, p := planner.New(d), new(planner.Plan)
@@ -187,10 +186,10 @@ func TestRenewRegret(t *testing.T) {
 	mean := math.Exp(logs / float64(n))
 	t.Logf("geometric mean %.4f, most %.3f of %d", mean, worst, n)
 	require.Less(t, mean, 1.01)
-	require.Less(t, worst, 1.15) // by a round of tiles more or less, which a sample does not tell
+	require.Less(t, worst, 1.15) // a round of tiles more or less, which a sample cannot see
 }
 
-// TestRenewIdle: of a batch without work the plan has a shape that the device has kernels of.
+// TestRenewIdle: the plan of a batch without work has a shape whose kernels the device has.
 func TestRenewIdle(t *testing.T) {
 	d := lookup(t, "h200")
 	b, err := planner.Pack(planner.Problem{M: 20, N: 20, Beta: 1}, planner.Problem{N: 3, K: 3})
@@ -202,9 +201,9 @@ func TestRenewIdle(t *testing.T) {
 	require.Positive(t, p.Cost)
 }
 
-// TestRenewChoice: memory counts there too, that of the whole batch by a sample of it. An H200 takes 241 us
-// with 16 rows by wgmma-64x128, and 311 by thin-8x128; of 64 products by 1024 x 1024, with 64 rows 117 and
-// 122 by plans without that tile, with 96 rows 194, and 172 by wgmma-128x128.
+// TestRenewChoice: memory counts here too, for the whole batch by a sample. An H200 takes 241 us with 16
+// rows by wgmma-64x128, and 311 by thin-8x128. For 64 products by 1024 x 1024 it takes, with 64 rows, 117
+// us, and 122 by plans without that tile; with 96 rows it takes 194 us, and 172 by wgmma-128x128.
 func TestRenewChoice(t *testing.T) {
 	for rows, want := range map[int]string{4: "thin-8x128", 16: "wgmma-64x128", 64: "wgmma-64x128",
 		96: "wgmma-128x128"} {
@@ -216,9 +215,9 @@ func TestRenewChoice(t *testing.T) {
 	}
 }
 
-// TestSingleChoice: what was measured to be the fastest of all plans on an H100 or to take 4 percent more,
-// and up to 1.6 times as fast as what plans took when rounds of tiles did not count and parts of Split-K
-// began a second round.
+// TestSingleChoice: each choice was measured to be the fastest of all plans on an H100, or 4 percent slower.
+// Plans before were up to 1.6 times slower: rounds of tiles did not count, and Split-K partials began a
+// second round.
 func TestSingleChoice(t *testing.T) {
 	for _, c := range []struct {
 		m, n, k  int
@@ -240,8 +239,8 @@ func TestSingleChoice(t *testing.T) {
 	}
 }
 
-// TestMMAChoice: what was measured to be the fastest on an H100, the last two by 15 and 18 percent beside
-// what plans took when kernels of mma.sync copied past the L1 cache.
+// TestMMAChoice: each choice was measured to be the fastest on an H100. The last two are 15 and 18 percent
+// faster than plans from when mma.sync kernels copied past the L1 cache.
 func TestMMAChoice(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -7,12 +7,12 @@ import (
 	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
-// Rows lays out what epilogues have in the buffer Rows: words of 32 bits, in any order. Each method appends,
-// and returns where what it appended begins, for Problem.RowsA, RowsC, Weights, ScaleA, ScaleB or Pointers,
-// or those of a Ragged.
+// Rows builds the buffer Rows of epilogues: lists of 32-bit words, in any order. Each method appends a list
+// and returns its first word, for Problem.RowsA, RowsC, Weights, ScaleA, ScaleB or Pointers, or the same
+// fields of Ragged.
 type Rows []int32
 
-// Indices appends numbers of rows, for RowsA or RowsC.
+// Indices appends row indices, for RowsA or RowsC.
 func (r *Rows) Indices(rows []int32) (at int) {
 	at = len(*r)
 	*r = append(*r, rows...)
@@ -28,11 +28,11 @@ func (r *Rows) Numbers(numbers []float32) (at int) {
 	return at
 }
 
-// Pairs appends scales of Epilogue.ZeroA, each with its zero point for ScaleA, or with the sum of its column
-// (element.SumColumns) for ScaleB. It fails if the lists have different lengths.
+// Pairs appends scales for Epilogue.ZeroA, each followed by a word: its zero point for ScaleA, or the sum of
+// its column (element.SumColumns) for ScaleB. It fails if the lists differ in length.
 func (r *Rows) Pairs(scales []float32, beside []int32) (at int, err error) {
 	if len(scales) != len(beside) {
-		return 0, invalid.Errorf("%d scales, and %d numbers beside them", len(scales), len(beside))
+		return 0, invalid.Errorf("%d scales, but %d words beside them", len(scales), len(beside))
 	}
 	at = len(*r)
 	for i, x := range scales {
@@ -41,7 +41,7 @@ func (r *Rows) Pairs(scales []float32, beside []int32) (at int, err error) {
 	return at, nil
 }
 
-// Groups appends the words of groups of Int4 (element.QuantizeInt4, element.GroupWord), for ScaleB.
+// Groups appends the words of Int4 groups (element.QuantizeInt4, element.GroupWord), for ScaleB.
 func (r *Rows) Groups(words []uint32) (at int) {
 	at = len(*r)
 	for _, w := range words {
@@ -50,8 +50,8 @@ func (r *Rows) Groups(words []uint32) (at int) {
 	return at
 }
 
-// Pointers appends the addresses of a problem's matrices (dispatch.Buffer.Address). Those of operands that
-// are not by pointers, and of B2 without Gated, may be any.
+// Pointers appends the device addresses of a problem's matrices (dispatch.Buffer.Address). Addresses of
+// operands without pointers, and of B2 without Gated, are not used.
 func (r *Rows) Pointers(a, b, c, b2 uint64) (at int) {
 	at = len(*r)
 	for _, address := range [...]uint64{encoding.PointerA / 2: a, encoding.PointerB / 2: b,

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each list begins where its method says, after what was there.
+// Each list starts where its method says, after the earlier lists.
 func TestRows(t *testing.T) {
 	bits := func(x float32) int32 { return int32(math.Float32bits(x)) }
 	var r Rows
@@ -21,6 +21,6 @@ func TestRows(t *testing.T) {
 
 	_, err = r.Pairs([]float32{1}, nil)
 	require.ErrorIs(t, err, ErrInvalid)
-	require.ErrorContains(t, err, "1 scales, and 0 numbers beside them")
+	require.ErrorContains(t, err, "1 scales, but 0 words beside them")
 	require.Len(t, r, 8)
 }

@@ -10,35 +10,38 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Scaling says what has a scale of an operand, by which products are multiplied; "" is nothing.
+// Scaling says what shares a scale of an operand. Products are multiplied by it. "" is no scale.
 type Scaling = encoding.Scaling
 
 const (
-	PerTensor = encoding.PerTensor // one for A, one for B and one for B2, of each problem
-	PerRow    = encoding.PerRow    // each row of A, as stored where rows are gathered; each column of op(B)
+	PerTensor = encoding.PerTensor // one each for A, B and B2 of each problem
+	PerRow    = encoding.PerRow    // one for each row of A (as stored, with GatherRows) or column of op(B)
 
-	// Of B alone, which then is of element.Int4 while A is of bf16 or fp16, and the words of Rows are those
-	// of element.GroupWord: a scale and a zero point for so many k's of each column, one row of as many as B
-	// has after the other: word Problem.ScaleB + k/group*B.LD + j is of column j. Neither operand is
-	// transposed; B is K x N as element.PackInt4 lays it out, its leading dimension a multiple of 8, its
-	// offset one of 32, both in elements as ever, and its addresses, if any, Aligned. K is a multiple of the
-	// group. Of tiles whose K steps are no whole groups, none is cut along K: schedules that cut others deal
-	// them whole.
+	// PerGroup64 and PerGroup128 are for B of element.Int4 only, with A of bf16 or fp16. Each column of B
+	// has a word for every 64 or 128 k, its group: a scale and a zero point (element.GroupWord). Word
+	// Problem.ScaleB + k/group*B.LD + j of Rows is that of column j; there is one row of B.LD words for each
+	// group.
+	//
+	// Neither operand may be transposed. B is K x N in the layout of element.PackInt4. Its leading dimension
+	// must be a multiple of 8 and its offset a multiple of 32, both in elements. Its addresses, if any, must
+	// be Aligned. K must be a multiple of the group. Tiles are split along K only if a K step is a whole
+	// number of groups; otherwise schedules deal them whole.
 	PerGroup64  = encoding.PerGroup64
 	PerGroup128 = encoding.PerGroup128
 
-	// Of A and B both, of element.E4M3: A has a scale for each row, as stored where rows are gathered, and
-	// each 128 k's, B one for each 128 k's x 128 columns of op(B). With n = ceil(K/128), word Problem.ScaleA
-	// + i*n + k/128 is of A[i, k], and word Problem.ScaleB + j/128*n + k/128 of B[k, j]; those of B2 are
-	// after all of B. The products of each 128 k's are multiplied by the product of both scales, which is
-	// rounded to fp32, and must be a number of it, 0 or no less than 2^-126. Tiles are never cut along K.
+	// PerBlock is for A and B of element.E4M3, both together. A has a scale for each row (as stored, with
+	// GatherRows) and each 128 k. B has one for each block of 128 k x 128 columns of op(B). With n =
+	// ceil(K/128), word Problem.ScaleA + i*n + k/128 is for A[i, k], and word Problem.ScaleB + j/128*n +
+	// k/128 for B[k, j]. Scales of B2 follow all of B's. The products of each 128 k are multiplied by the
+	// product of both scales. It is rounded to fp32, and must be 0 or a normal number, at least 2^-126.
+	// Tiles are not split along K.
 	PerBlock = encoding.PerBlock
 )
 
-// group is the k's of B that share a scale; 0: B has none by groups.
+// group returns how many k share a scale of B; 0: B has no groups.
 func (e *Epilogue) group() int { return e.ScaleB.Group() }
 
-// alongK names what shares scales where K has several; "": nothing.
+// alongK names what shares scales if K has several; "": K has one.
 func (e *Epilogue) alongK() string {
 	switch {
 	case e.group() > 0:
@@ -49,7 +52,8 @@ func (e *Epilogue) alongK() string {
 	return ""
 }
 
-// cutsAt: tiles are cut along K at multiples of so many k's alone, those of a group; 0: nowhere.
+// cutsAt returns the number of k, a group, at whose multiples tiles may be split along K; 0: tiles may not
+// be split.
 func (e *Epilogue) cutsAt() int {
 	if e.Gated || e.kernel().Blocks() {
 		return 0
@@ -57,10 +61,10 @@ func (e *Epilogue) cutsAt() int {
 	return max(e.group(), 1)
 }
 
-// cuttable reports whether tiles of a shape are cut along K where they are at multiples of so many k's.
+// cuttable reports whether tiles of a shape may be split along K, if cuts must be at such multiples.
 func cuttable(t *tile.Shape, at int) bool { return at > 0 && t.TK%at == 0 }
 
-// ScalesA is how many words the scales of the A of a problem have.
+// ScalesA returns the number of words of the scales of a problem's A.
 func (e *Epilogue) ScalesA(p *Problem) int {
 	switch e.ScaleA {
 	case "":
@@ -71,7 +75,7 @@ func (e *Epilogue) ScalesA(p *Problem) int {
 	return e.storedA(p.M) * e.scalesOfRow(p)
 }
 
-// scalesOfRow is how many words those of a row of A have, where rows have any.
+// scalesOfRow returns the number of words of the scales of a row of A, if rows have scales.
 func (e *Epilogue) scalesOfRow(p *Problem) int {
 	if e.ScaleA == PerBlock {
 		return encoding.Blocks(p.K)
@@ -79,8 +83,8 @@ func (e *Epilogue) scalesOfRow(p *Problem) int {
 	return e.kernel().ScaleWords()
 }
 
-// ScalesB is how many words the scales of the B of a problem have, with Gated those of B and after them
-// those of B2.
+// ScalesB returns the number of words of the scales of a problem's B. With Gated it includes those of B2,
+// which follow.
 func (e *Epilogue) ScalesB(p *Problem) int {
 	if e.Gated {
 		return e.scalesOf(p, p.B.LD) + e.scalesOf(p, p.B2.LD)
@@ -88,7 +92,7 @@ func (e *Epilogue) ScalesB(p *Problem) int {
 	return e.scalesOf(p, p.B.LD)
 }
 
-// scalesOf is how many words those of a B of a problem with a leading dimension have.
+// scalesOf returns the number of words of the scales of a B with that leading dimension.
 func (e *Epilogue) scalesOf(p *Problem, ld int) int {
 	switch group := e.group(); {
 	case e.ScaleB == "":
@@ -103,8 +107,8 @@ func (e *Epilogue) scalesOf(p *Problem, ld int) int {
 	return 1
 }
 
-// scaleA and scaleB are the words of Rows with the scales of a tile's first row and column, where those of
-// groups begin with that of k.
+// scaleA and scaleB return the words of Rows with the scales of a tile's first row and column. With groups,
+// they start at that of k.
 func (e *Epilogue) scaleA(p *Problem, row int) uint32 {
 	if e.kernel().EachRow() {
 		return uint32(p.ScaleA + row*e.scalesOfRow(p))
@@ -124,10 +128,10 @@ func (e *Epilogue) scaleB(p *Problem, k, col int) uint32 {
 	return uint32(p.ScaleB)
 }
 
-// scaled are the types whose elements may have scales.
+// scaled lists the types whose elements may have scales.
 var scaled = slices.DeleteFunc(element.Types(), func(t element.Type) bool { return !elemtype.Scaled(t) })
 
-// checkScales fails for scales that are none, or for elements of another type.
+// checkScales fails for unknown scales, and for scales that the types of elements do not allow.
 func (o *Options) checkScales(d *Device) error {
 	e := &o.Epilogue
 	if err := o.checkZeros(); err != nil {
@@ -139,15 +143,15 @@ func (o *Options) checkScales(d *Device) error {
 	if e.group() > 0 {
 		switch {
 		case e.ScaleA != "":
-			return invalid.Errorf("A has no scales where those of B are of groups")
+			return invalid.Errorf("A cannot have scales if those of B are of groups")
 		case o.TypeA.Bytes() != 2:
 			return invalid.Errorf("scales of groups are for A of %s, not %s",
 				elemtype.List([]element.Type{element.BF16, element.F16}, " or "), o.TypeA)
 		case o.TypeB != element.Int4:
 			return invalid.Errorf("scales of groups are for B of %s, not %s", element.Int4, o.typeB())
 		case e.Pointers.B && !e.Pointers.Aligned:
-			return invalid.Errorf("addresses of B are not said to be multiples of 16 bytes, which those "+
-				"of %s are", element.Int4)
+			return invalid.Errorf("addresses of B are not promised to be Aligned, as those "+
+				"of %s must be", element.Int4)
 		}
 		return nil
 	}
@@ -169,33 +173,33 @@ func (o *Options) checkScales(d *Device) error {
 	return nil
 }
 
-// checkZeros fails for zero points of what has none, or that nothing would say where they are.
+// checkZeros fails for zero points of operands that cannot have any, or whose place nothing says.
 func (o *Options) checkZeros() error {
 	switch e := &o.Epilogue; {
 	case !e.ZeroA:
 	case o.TypeA != element.Int8:
 		return invalid.Errorf("zero points of A are for elements of %s, not %s", element.Int8, o.TypeA)
 	case e.ScaleA != PerTensor && e.ScaleA != PerRow:
-		return invalid.Errorf("zero points of A follow its scales, which are to be %q or %q, not %q",
+		return invalid.Errorf("zero points of A need scales %q or %q of A, not %q",
 			PerTensor,
 			PerRow, e.ScaleA)
 	case e.ScaleB != PerRow:
-		return invalid.Errorf("zero points of A multiply sums of columns of B, which follow scales of %q, "+
+		return invalid.Errorf("zero points of A need sums of columns of B after scales %q, "+
 			"not %q",
 			PerRow, e.ScaleB)
 	}
 	return nil
 }
 
-// checkBlocks checks options with scales of blocks, of A or of B.
+// checkBlocks checks options with scales of blocks, for A or B.
 func (o *Options) checkBlocks(d *Device) error {
 	switch e := &o.Epilogue; {
 	case e.ScaleA != e.ScaleB:
-		return invalid.Errorf("scales of blocks are of A and B both, not %q of A and %q of B", e.ScaleA,
+		return invalid.Errorf("scales of blocks need both A and B, not %q of A and %q of B", e.ScaleA,
 			e.ScaleB)
 	case o.TypeA.Whole():
-		return invalid.Errorf("scales of blocks are for elements of %s, not %s, whose sums over all of K "+
-			"are whole", element.E4M3, o.TypeA)
+		return invalid.Errorf("scales of blocks are for elements of %s, not %s: its sums over all of K "+
+			"are exact", element.E4M3, o.TypeA)
 	case o.TypeA != element.E4M3:
 		return invalid.Errorf("scales of blocks are for elements of %s, not %s", element.E4M3, o.TypeA)
 	case d != nil && !d.Blocks:
@@ -204,16 +208,16 @@ func (o *Options) checkBlocks(d *Device) error {
 	return nil
 }
 
-// checkGroups checks what scales of groups ask of a problem.
+// checkGroups checks a problem with scales of groups.
 func (e *Epilogue) checkGroups(i int, p *Problem) error {
 	group := e.group()
 	switch {
 	case group == 0 || p.M == 0 || p.N == 0:
 		return nil
 	case p.TransA:
-		return problemError(i, "transA", "is set, but where B is of %s A is not transposed", element.Int4)
+		return problemError(i, "transA", "is set, but with B of %s A cannot be transposed", element.Int4)
 	case p.TransB:
-		return problemError(i, "transB", "is set, but B of %s is not transposed", element.Int4)
+		return problemError(i, "transB", "is set, but B of %s cannot be transposed", element.Int4)
 	case p.K%group != 0:
 		return problemError(i, "K", "%d is no multiple of the group of %d that share a scale of B", p.K,
 			group)
@@ -226,7 +230,7 @@ func (e *Epilogue) checkGroups(i int, p *Problem) error {
 		switch {
 		case !m.used:
 		case m.LD%element.Int4.PerWord() != 0:
-			return problemError(i, m.ld, "%d is no multiple of %d, as that of %s is", m.LD,
+			return problemError(i, m.ld, "%d is no multiple of %d, as %s needs", m.LD,
 				element.Int4.PerWord(), element.Int4)
 		case m.Offset%elemtype.Line(element.Int4) != 0:
 			return problemError(i, m.arg, "offset %d is no multiple of %d, 16 bytes of %s", m.Offset,

@@ -22,7 +22,7 @@ func TestEncodeScales(t *testing.T) {
 		name   string
 		e      Epilogue
 		rows   int         // ExtentRows
-		scales [][2]uint32 // of the items of tiles of 64 x 64, of which the second of a gate has its own
+		scales [][2]uint32 // of the items of tiles of 64 x 64; the second item of a gated tile has its own
 	}{
 		{"rows", Epilogue{ScaleA: PerRow, ScaleB: PerRow}, 5040, [][2]uint32{{200, 5000}, {264, 5000}}},
 		{"tensors", Epilogue{ScaleA: PerTensor, ScaleB: PerTensor}, 5001,
@@ -53,7 +53,7 @@ func TestEncodeScales(t *testing.T) {
 	}
 }
 
-// Fix-ups find the scales of rows that were gathered, and parts of K that add to C are scaled for themselves.
+// Fix-ups find the scales of gathered rows. Pieces of K that add to C are scaled one by one.
 func TestScalesOfParts(t *testing.T) {
 	b := mustPack(t, GEMM(64, 64, 8192))
 	b[0].RowsA, b[0].ScaleA, b[0].ScaleB = 10, 100, 200
@@ -116,7 +116,8 @@ func TestScaleMistakes(t *testing.T) {
 		"problem 0: scales of B need words [0, 3) of a buffer of 2")
 }
 
-// Groups share the scale of A, or have one for each of their rows; those of B are one after the other.
+// Groups share the scale of A, or have one for each of their rows. Scales of B follow each other, group by
+// group.
 func TestRaggedScales(t *testing.T) {
 	rows := Ragged{Form: EndsOfRows, Groups: 3, M: 10, N: 5, K: 4, A: Matrix{LD: 4}, B: Matrix{LD: 5},
 		C: Matrix{LD: 5}, StrideB: 20, ScaleA: 100, ScaleB: 1000}
@@ -126,7 +127,7 @@ func TestRaggedScales(t *testing.T) {
 		name    string
 		r       Ragged
 		e       Epilogue
-		a, b, n int // where the scales of the last group are, and the words of Rows
+		a, b, n int // words of the last group's scales, and the length of Rows
 	}{
 		{"rows", rows, Epilogue{ScaleA: PerRow, ScaleB: PerRow}, 103, 1010, 1015},
 		{"rows of tensors", rows, Epilogue{ScaleA: PerTensor, ScaleB: PerTensor}, 100, 1002, 1003},
@@ -195,8 +196,8 @@ func TestScalesJSON(t *testing.T) {
 	require.Equal(t, p.Encode(nil), again.Encode(nil))
 }
 
-// TestNarrowSums: the tensor cores of 9.0 alone sum elements of 8 bits in fewer bits, and take them along K
-// as they are.
+// TestNarrowSums: only the tensor cores of 9.0 sum 8-bit elements in fewer bits. They take K-major operands
+// without conversion.
 func TestNarrowSums(t *testing.T) {
 	aligned := mustPack(t, GEMM(2048, 2048, 2048))
 	quick := Batch{aligned[0]}
@@ -234,7 +235,7 @@ func TestNarrowSums(t *testing.T) {
 	}
 }
 
-// Items tell native kernels which C they have, where that is not of the type of A and B.
+// Items tell native kernels the type of C if it differs from that of A and B.
 func TestItemsTellC(t *testing.T) {
 	for _, c := range []struct {
 		of, ofC element.Type

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestScheduleRows: every row is whole, and its name is read back.
+// TestScheduleRows: every row is complete, and its name can be parsed.
 func TestScheduleRows(t *testing.T) {
 	names := Schedules()
 	for i, s := range names {
@@ -28,8 +28,7 @@ func TestScheduleRows(t *testing.T) {
 	require.Equal(t, ScheduleDataParallel, Schedules()[0], "a copy")
 }
 
-// TestClustersAreAVariant: the schedule of clusters deals as data-parallel does, and
-// what differs is the kernel.
+// TestClustersAreAVariant: the schedule of clusters deals like data-parallel. Only the kernel differs.
 func TestClustersAreAVariant(t *testing.T) {
 	b := mustPack(t, GEMM(33, 20, 256), GEMM(70, 40, 1000))
 	plan := func(s Schedule) *Plan {
@@ -47,8 +46,8 @@ func TestClustersAreAVariant(t *testing.T) {
 	require.Equal(t, whole.Launches[0].Kernel, k)
 }
 
-// TestSecondRound: uneven tiles that begin a second round and no third are dealt evenly, where that is known
-// to be sooner.
+// TestSecondRound: uneven tiles that begin a second round but no third are dealt evenly if that is known to
+// be faster.
 func TestSecondRound(t *testing.T) {
 	const side, depth = 128, 100 // two by two tiles of large-8x4
 	batch := func(problems int, uneven bool) (b Batch) {

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Costs predicts the microseconds that each problem adds to a large batch on the
-// device: its share of a device that is full, without launch and latency, in
-// its best tile shape. It stores them in dst, which it grows if needed. The
-// batch must have passed Check. For a device that does not pass it they are infinite.
+// Costs predicts how many microseconds each problem adds to a large batch on the device: its share of a full
+// device in its best tile shape, without launch and latency. It stores the costs in dst, which it grows if
+// needed, and returns it. The batch must have passed Check. If the device does not pass Check, costs are
+// infinite.
 func (p *Planner) Costs(b Batch, dst []float64) []float64 {
 	builder := p.take()
 	defer p.give(builder)
@@ -27,7 +27,7 @@ func (p *Planner) Costs(b Batch, dst []float64) []float64 {
 	return dst
 }
 
-// work is what a problem takes of a saturated compute unit in its best tile shape.
+// work returns how long a problem keeps a saturated compute unit busy in its best tile shape.
 func (m *model) work(q *Problem) float64 {
 	best := math.Inf(1)
 	for id := range m.tiles {

@@ -21,7 +21,7 @@ func TestCosts(t *testing.T) {
 	require.Zero(t, costs[3], "nothing to write")
 	require.Positive(t, costs[4], "C is cleared")
 	require.Zero(t, costs[5], "C stays as is")
-	// No faster than the peak, and no slower than a third of it.
+	// Between a third of the peak rate and the peak rate.
 	peak := 2 * 512 * 512 * 512 / (d.TFLOPS * 1e6)
 	require.Greater(t, costs[0], peak)
 	require.Less(t, costs[0], 3*peak)

@@ -11,22 +11,22 @@ import (
 	"github.com/batchgemm/batchgemm/planner/internal/radix"
 )
 
-// minPartialSteps is the least number of K steps in a part of a split tile: below
-// it, writing and summing the partial tile costs more than the steps do.
+// minPartialSteps is the least number of K steps in a partial: with fewer, writing and summing the partial
+// costs more than the steps.
 const minPartialSteps = 4
 
-// maxGroups bounds the groups of a plan that share the workspace: the tile shapes
-// that rules mix (Zhang's five), each with four transpositions.
+// maxGroups bounds the groups of a plan, which share the workspace: five tile shapes (Zhang's rule mixes
+// most), with four transpositions each, and some reserve.
 const maxGroups = 32
 
-// dealSplitK cuts the K ranges of long tiles into equal parts, so that the parts
-// of all tiles fill the device once; longest parts first.
+// dealSplitK splits the K ranges of long tiles into equal partials, so that those of all tiles fill the
+// device once. Longest partials come first.
 func dealSplitK(p *builder, g *group) error {
 	part := p.model.splitSteps(g.id, g.load)
 	if err := p.room(int64(g.load.tiles) + int64(g.load.steps)/int64(part)); err != nil {
 		return err
 	}
-	length := func(o radix.Key) int { // of the longest part of the problem's tiles
+	length := func(o radix.Key) int { // of the longest partial of the problem's tiles
 		steps := steps(g.Tile, &p.Batch[o.Index])
 		return ceilDiv(steps, ceilDiv(steps, part))
 	}
@@ -48,13 +48,12 @@ func dealSplitK(p *builder, g *group) error {
 	return err
 }
 
-// share is where part i of so many steps begins, in 64 bits, which the product may need.
+// share returns the step where partial i begins. It computes in 64 bits, which the product may need.
 func share(steps, i, parts int) int { return int(int64(steps) * int64(i) / int64(parts)) }
 
-// splitSteps is the number of K steps in a part of dealSplitK: such that parts fill the places on the device,
-// but never so few that parts cost more than they save. Parts are longer where their partial tiles would not
-// fit in a binding, or where it is predicted to be sooner that whoever stores the last part of a tile sums
-// all.
+// splitSteps returns the number of K steps of a partial in dealSplitK. Partials fill the places on the
+// device, but are never so short that they cost more than they save. They are longer if the partials would
+// not fit in a binding, or if it is predicted to be faster that the worker of the last partial sums all.
 func (m *model) splitSteps(id tileID, l load) int {
 	part := max(m.fillingSteps(id, l), minPartialSteps)
 	limit := int64(m.slotLimit(id))
@@ -71,11 +70,11 @@ func (m *model) splitSteps(id tileID, l load) int {
 	return part
 }
 
-// fillingSteps is the steps of parts that fill the places on the device. A part more than there are places
-// takes another round. So equal tiles have as many parts each as there is room for, and of others half a part
-// each is reckoned for what does not divide. Of the time of parts that fill all places by their steps alone
-// Split-K took 0.91 to 0.97 where tiles are equal or of warpgroups (each kernel of tensor cores), 0.90 where
-// those of FMA rows are uneven, and 0.91 by WGSL (geometric means; H100).
+// fillingSteps returns the steps of partials that fill the places on the device. One partial more than there
+// are places takes another round. So equal tiles have as many partials each as there is room for. For other
+// tiles, half a partial each is added for the remainder. Compared with partials that fill all places by
+// their steps alone, Split-K took 0.91 to 0.97 of the time for equal tiles or warpgroups (each tensor core
+// kernel), 0.90 for uneven tiles of FMA rows, and 0.91 by WGSL (geometric means; H100).
 func (m *model) fillingSteps(id tileID, l load) int {
 	places := m.tiles[id].resident
 	switch {
@@ -87,16 +86,14 @@ func (m *model) fillingSteps(id tileID, l load) int {
 	return int(min(math.Ceil(l.steps/(float64(places)-float64(l.tiles)/2)), float64(l.longest)))
 }
 
-// slotLimit is the number of partial tiles that a group may have, so that those of all
-// groups fit in a binding.
+// slotLimit returns how many partials a group may have, so that those of all groups fit in a binding.
 func (m *model) slotLimit(id tileID) int {
 	return m.device.spanLimit(element.F32) / maxGroups / (m.tiles[id].shape.TM * m.tiles[id].shape.TN)
 }
 
-// tripSteps is the number of K steps that a worker may have on a device that
-// limits loop iterations. In the worst case every step is a segment of its own,
-// with its turn of the segment loop, of the K loop, and TK turns of the loop
-// over the last, partial step.
+// tripSteps returns how many K steps a worker may have on a device that limits loop iterations. In the worst
+// case every step is a segment of its own, with one iteration of the segment loop, one of the K loop, and TK
+// iterations of the loop over the last, partial step.
 func (d *Device) tripSteps(t *tile.Shape) int {
 	if d.MaxTrips == 0 {
 		return MaxDim
@@ -104,19 +101,19 @@ func (d *Device) tripSteps(t *tile.Shape) int {
 	return max(d.MaxTrips/(t.TK+3), 1)
 }
 
-// slotCounter hands out partial tiles of the workspace.
+// slotCounter assigns slots of the workspace to partials.
 type slotCounter struct {
 	next int32
 	size int // elements of a slot
 }
 
-// slots continues after the workspace in use.
+// slots returns a counter that continues after the slots in use.
 func (p *builder) slots(g *group) slotCounter {
 	size := g.Tile.TM * g.Tile.TN
 	return slotCounter{next: int32(ceilDiv(p.Workspace, size)), size: size}
 }
 
-// sumParts has the segments from one on summed, where they are parts of a tile and not the whole.
+// sumParts adds a fix-up for the segments from first on, if they are partials and not a whole tile.
 func (p *builder) sumParts(first int, slots *slotCounter) {
 	parts := p.Segments[first:]
 	if len(parts) == 1 {

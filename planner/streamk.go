@@ -7,10 +7,10 @@ import (
 	"github.com/batchgemm/batchgemm/internal/tile"
 )
 
-// dealStreamK gives every worker an even share of all K steps, whatever tiles they belong to (Osama et al.
-// 2023). A worker may end one tile, process several whole ones and begin another. Whatever it has of a tile
-// counts for the start and the store too: else a share of many tiles that have a step or two takes several
-// times as long as others. Where their partial tiles have no room, tiles stay whole.
+// dealStreamK gives every worker an even share of all K steps, regardless of tile boundaries (Osama et al.
+// 2023). A worker may end one tile, process several whole tiles and begin another one. Start and store of a
+// tile count as steps too: otherwise a share of many tiles with one or two steps takes several times as long
+// as others. If the partials have no room, tiles stay whole.
 func dealStreamK(p *builder, g *group) error {
 	if !p.model.streamFits(g.id, g.load) {
 		return dealDataParallel(p, g)
@@ -43,14 +43,14 @@ func dealStreamK(p *builder, g *group) error {
 	return err
 }
 
-// streamShares deals the steps of a group to workers, each of which has as much as those to come, as near as
-// parts allow that have not too few.
+// streamShares deals the steps of a group to workers. Each worker has as much as the next ones, as closely
+// as the least length of partials allows.
 type streamShares struct {
-	start, least int   // as of streamUnits
-	left         int64 // steps to deal, and a start for each tile; as products of these it may need 64 bits
+	start, least int   // see streamUnits
+	left         int64 // steps to deal, and a start for each tile; 64 bits, because of their products
 	workers      int64 // that have no share yet
-	room         int   // of the worker's share, in steps
-	empty        bool  // it has nothing
+	room         int   // left in the worker's share, in steps
+	empty        bool  // the worker has nothing yet
 }
 
 func (m *model) streamShares(id tileID, l load) streamShares {
@@ -59,17 +59,17 @@ func (m *model) streamShares(id tileID, l load) streamShares {
 		workers: m.streamWorkers(id, l)}
 }
 
-// begin is for the next worker. Each after it is reckoned to have a part of a tile that another began.
+// begin starts the share of the next worker. It assumes that each later worker gets a partial of a tile that
+// another began.
 func (s *streamShares) begin() {
-	if s.workers > 0 { // else all is dealt
+	if s.workers > 0 { // otherwise all is dealt
 		s.room = int((s.left + int64(s.start)*(s.workers-1)) / s.workers)
 		s.workers--
 	}
 	s.empty = true
 }
 
-// take deals the worker what it has of a tile of so many steps, of which k are dealt, and returns where that
-// ends.
+// take deals the worker steps of a tile with that many steps, from step k on, and returns where they end.
 func (s *streamShares) take(k, steps int) (to int) {
 	to = k + s.room - s.start
 	if s.empty {
@@ -90,10 +90,10 @@ func (s *streamShares) take(k, steps int) (to int) {
 	return to
 }
 
-// streamUnits is how many K steps the start and the store of a tile take as long as, and the least steps of a
-// part of dealStreamK. Of workers that leave, of which several run on a compute unit, shares are even to the
-// step: with such units they took 1.05 to 1.17 times as long (tensor-64x64, H200), and loops need it that a
-// device limits.
+// streamUnits returns how many K steps the start and the store of a tile cost, and the least steps of a
+// partial in dealStreamK. If workers leave and several run on a compute unit, shares are even to the step:
+// with units they took 1.05 to 1.17 times as long (tensor-64x64, H200). Devices that limit loops need this
+// too.
 func (m *model) streamUnits(id tileID) (start, least int) {
 	t := &m.tiles[id]
 	if t.shape.Unit != tile.WGMMA {
@@ -102,16 +102,16 @@ func (m *model) streamUnits(id tileID) (start, least int) {
 	return int(math.Round(t.worker / t.busy)), minPartialSteps
 }
 
-// streamFits reports whether the partial tiles of streamWorkers, two each, have room: those that a loop limit
-// asks for may have none.
+// streamFits reports whether the partials of streamWorkers, two for each worker, have room. If a loop limit
+// asks for many workers, they may not.
 func (m *model) streamFits(id tileID, l load) bool {
 	workers := m.streamWorkers(id, l)
 	return workers == 1 || 2*workers <= int64(m.slotLimit(id))
 }
 
-// streamWorkers is the number of workers that share the steps of a group: one
-// for every place on the device, unless their shares get too short, or too long
-// for the device's loop limit, or their partial tiles too many.
+// streamWorkers returns the number of workers that share the steps of a group: one for every place on the
+// device, unless shares become too short, too long for the device's loop limit, or too many to have room for
+// their partials.
 func (m *model) streamWorkers(id tileID, l load) int64 {
 	d, total := m.device, int64(l.steps)
 	workers := max(min(int64(min(m.tiles[id].resident, m.slotLimit(id)/2)), ceilDiv(total, minPartialSteps)),

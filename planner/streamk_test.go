@@ -9,9 +9,8 @@ import (
 	"github.com/batchgemm/batchgemm/internal/encoding"
 )
 
-// Shares count what a worker has of a tile, besides its steps, as the steps that its start and store take as
-// long as: tiles of one step do not make a share long. Parts of tiles are not shorter than they pay, and
-// shares as even as that allows.
+// Shares count the start and store of a tile as the steps that they take as long as, so tiles of one step do
+// not make a share long. Partials are long enough to pay, and shares as even as that allows.
 func TestStreamKShares(t *testing.T) {
 	d := device(t, "h200")
 	rng, few := rand.New(rand.NewPCG(1, 1)), make([]Problem, 12)

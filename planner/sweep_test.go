@@ -10,9 +10,9 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// TestSweepSchedules: no batch of the sweep is of the schedules that were never the fastest of one, several
-// tiles a worker and even shares of workers that leave (docs/results.md). Terms that are fitted to others
-// alone make them look so.
+// TestSweepSchedules: no batch of the sweep gets a schedule that was never the fastest: several tiles for
+// each worker, or even shares of workers that leave (docs/results.md). Terms fitted only to other schedules
+// make them look good.
 func TestSweepSchedules(t *testing.T) {
 	for _, c := range []struct {
 		device string

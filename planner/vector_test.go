@@ -9,7 +9,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Kernel.Vector promises what is aligned, and no more is asked of operands.
+// Kernel.Vector promises exactly the alignment that it checks.
 func TestVector(t *testing.T) {
 	d := withEpilogue(device(t, "webgpu-default"))
 	each := func(t *testing.T, test func(t *testing.T, transA, transB, oddA, oddB, oddB2 bool)) {
@@ -19,7 +19,7 @@ func TestVector(t *testing.T) {
 				func(t *testing.T) { test(t, bit(0), bit(1), bit(2), bit(3), bit(4)) })
 		}
 	}
-	matrix := func(odd bool) Matrix { // of 64 rows and columns
+	matrix := func(odd bool) Matrix { // 64 rows and columns
 		if odd {
 			return Matrix{Offset: 2, LD: 66}
 		}
@@ -43,7 +43,7 @@ func TestVector(t *testing.T) {
 				r := Ragged{Form: form, Groups: 3, M: 64, N: 64, K: 64, TransA: transA, TransB: transB,
 					A: matrix(oddA), B: matrix(oddB), B2: matrix(oddB2), C: Matrix{LD: 64},
 					StrideB: 68 * 64, StrideC: 64 * 64}
-				// Groups begin with any row, or any k, of what they share.
+				// Groups start with any row, or any k, of what they share.
 				want := !oddB && !(transA && oddA)
 				switch form {
 				case EndsOfRows:
@@ -67,9 +67,8 @@ func TestVector(t *testing.T) {
 	}
 }
 
-// TestWideBytes: of elements of 8 bits rows called wide have kernels for operands along K, in rows that begin
-// with 16 bytes, alone.
-func TestWideBytes(t *testing.T) {
+// TestAlignedBytes: kernels for 8-bit elements in aligned rows exist only for K-major operands.
+func TestAlignedBytes(t *testing.T) {
 	d := device(t, "h200")
 	o := Options{TypeA: element.Int8, Tile: "aligned-64x64"}
 	along := Problem{M: 64, N: 64, K: 64, TransB: true, A: Matrix{LD: 64}, B: Matrix{LD: 64},
@@ -95,8 +94,8 @@ func TestWideBytes(t *testing.T) {
 				require.NoError(t, err)
 				return
 			}
-			require.EqualError(t, err, "tile aligned-64x64 64x64x32/256: device h200 has no kernels of it "+
-				"for elements of 8 bits, but along K in rows that begin with 16 bytes")
+			require.EqualError(t, err, "tile aligned-64x64 64x64x32/256: device h200 has kernels for 8-bit "+
+				"elements only in aligned rows and K-major")
 			chosen, err := New(d).Plan(t.Context(), Batch{p}, Options{TypeA: element.Int8})
 			require.NoError(t, err)
 			require.False(t, chosen.Tiles[0].Aligned)

@@ -11,43 +11,42 @@ import (
 	"github.com/batchgemm/batchgemm/planner/internal/radix"
 )
 
-// A batch whose buffers are larger than a binding, or whose K is longer than a
-// thread may loop, is cut into launches that each reach a window of A, B and C.
-// A tile whose operands do not fit in one window is cut along K, and its parts
-// accumulate in C, launch after launch: no workspace, and the same order of
-// summation every time. Alpha multiplies each part, so that an infinite one gives
-// NaN where parts differ in sign. An epilogue is the business of the last one.
+// If buffers are larger than a binding, or K is longer than a thread may loop, the batch is cut into
+// launches that each reach a window of A, B and C. A tile whose operands do not fit in one window is cut
+// along K. Its pieces accumulate in C, launch after launch, without workspace and always in the same order.
+// Alpha multiplies each piece, so an infinite alpha gives NaN if pieces differ in sign. Only the last launch
+// applies the epilogue.
 
-// spanLimit is the number of elements of one buffer that a launch can reach.
-// Offsets are 32-bit in the kernels; bases are rounded down to baseBytes.
+// spanLimit returns how many elements of one buffer a launch can reach. Kernels use 32-bit offsets; bases
+// are rounded down to baseBytes.
 func (d *Device) spanLimit(of element.Type) int {
 	limit := int(min(math.MaxUint32, maxElements))
-	// Words of 4-bit elements may have more than an int of 32 bits holds.
+	// The number of words of 4-bit elements may exceed a 32-bit int.
 	if words := d.MaxBinding / 4; words > 0 && words < limit/of.PerWord() {
 		limit = words * of.PerWord()
 	}
 	return limit
 }
 
-// baseBytes is the alignment of what Launch.BaseA and the others stand for: the largest
-// offset alignment that WebGPU devices ask for.
+// baseBytes is the alignment of Launch.BaseA and the others: the largest offset alignment that WebGPU
+// devices ask for.
 const baseBytes = 256
 
 // baseAlign is the same in elements.
 func baseAlign(of element.Type) int { return baseBytes / 4 * of.PerWord() }
 
-// reachable reports whether a launch can reach so many elements of A, B and C from their first on.
+// reachable reports whether a launch can reach that many elements of A, B and C from their first on.
 func (p *Plan) reachable(a, b, c int) bool {
 	d, o := p.Device, &p.Options
 	return a <= d.spanLimit(o.TypeA) && b <= d.spanLimit(o.TypeB) && c <= d.spanLimit(o.TypeC)
 }
 
-// maxDepth is the largest K of one segment, of so many products, under the device's loop limit.
+// maxDepth returns the largest K of a segment with that many products, under the device's loop limit.
 func (d *Device) maxDepth(t *tile.Shape, products int) int {
 	if d.MaxTrips == 0 {
 		return MaxDim
 	}
-	// The segment loop, the tail loop of up to TK turns, and a turn a step.
+	// One iteration of the segment loop, up to TK of the tail loop, and one for each step.
 	return max(d.MaxTrips/products-t.TK-2, 1) * t.TK
 }
 
@@ -83,8 +82,8 @@ func (p *builder) within(w windows) bool {
 	return p.reachable(w[0].span(o.TypeA), max(w[1].span(o.TypeB), w[3].span(o.TypeB)), w[2].span(o.TypeC))
 }
 
-// reach is what one segment touches, which with rows that are gathered or scattered may be any. What
-// problems have by addresses of their own is in no window.
+// reach returns the windows of a segment. Rows that are gathered or scattered may be anywhere, so the window
+// is all of the matrix. Operands with addresses are in no window.
 func reach(t *tile.Shape, q *Problem, s *encoding.Segment, e *Epilogue) windows {
 	row, col := int(s.Row)*t.TM, int(s.Col)*t.TN
 	rows, cols, depth := min(t.TM, q.M-row), min(t.TN, q.N-col), int(s.K1-s.K0)
@@ -97,7 +96,7 @@ func reach(t *tile.Shape, q *Problem, s *encoding.Segment, e *Epilogue) windows 
 		w[0] = window{q.elementA(first, int(s.K0)), q.elementA(last, int(s.K1)-1) + 1}
 	}
 	if depth > 0 && !e.Pointers.B {
-		apart := e.ScaleB.ApartB() // with panels, of which the last begins so many k's before the end
+		apart := e.ScaleB.ApartB() // the last panel begins that many k before the end
 		first, last, end := int(s.K0), int(s.K1)-apart, (col+cols)*apart-1
 		w[1] = window{q.elementB(first, col*apart), q.elementB(last, end) + 1}
 		if e.Gated {
@@ -115,12 +114,12 @@ func reach(t *tile.Shape, q *Problem, s *encoding.Segment, e *Epilogue) windows 
 	return w
 }
 
-// cutLimit is how many elements may be between the ends of what has to be in one window,
-// wherever it begins.
+// cutLimit returns the largest distance, in elements, between the ends of what must be in one window,
+// wherever the window begins.
 func (p *builder) cutLimit(of element.Type) int { return p.Device.spanLimit(of) - baseAlign(of) }
 
-// panelDepth is the longest K range of which every tile of the problem fits in a
-// window: all of K, or else a multiple of TK, which may be 0.
+// panelDepth returns the longest K range with which every tile of the problem fits in a window: all of K, or
+// a multiple of TK, which may be 0.
 func (p *builder) panelDepth(t *tile.Shape, q *Problem) int {
 	whole := q.depth()
 	if whole == 0 { // A and B are not read
@@ -131,7 +130,7 @@ func (p *builder) panelDepth(t *tile.Shape, q *Problem) int {
 	fit := func(limit, ld int, strided bool, extent, apart int) {
 		if strided { // K runs down the rows: (depth-apart)*ld + extent*apart
 			depth = min(depth, (limit-extent*apart)/max(ld, 1)+apart)
-		} else { // K runs along a row: (extent-1)*ld + depth
+		} else { // K runs within a row: (extent-1)*ld + depth
 			depth = min(depth, limit-(extent-1)*ld)
 		}
 	}
@@ -151,10 +150,10 @@ func (p *builder) panelDepth(t *tile.Shape, q *Problem) int {
 	return depth / t.TK * t.TK
 }
 
-// shrinkToBindings gives problems whose rows are so long that one tile of the
-// chosen shape reaches past a binding the shape with the fewest rows.
+// shrinkToBindings changes the shape of problems whose rows are so long that one tile of the chosen shape
+// exceeds a binding. They take the shape with the fewest rows.
 func (p *builder) shrinkToBindings() {
-	flat, e := -1, &p.Options.Epilogue // of those that fit, of which there is one
+	flat, e := -1, &p.Options.Epilogue // the flattest shape that fits
 	for id := range p.model.tiles {
 		if t := &p.model.tiles[id]; t.fits && (flat < 0 || t.shape.TM < p.model.tiles[flat].shape.TM) {
 			flat = id
@@ -170,14 +169,12 @@ func (p *builder) shrinkToBindings() {
 	}
 }
 
-// dealWindows deals a group as one tile or K panel a worker, in launches that
-// fit in a binding.
+// dealWindows deals a group as one tile or K panel for each worker, in launches that fit in a binding.
 func (p *builder) dealWindows(g *group) error {
-	// Windows follow memory, so problems go in the order of the batch; each
-	// launch is sorted by K afterwards.
+	// Windows follow memory, so problems keep the order of the batch. Each launch is sorted by K afterwards.
 	slices.SortFunc(g.problems, func(x, y radix.Key) int { return cmp.Compare(x.Index, y.Index) })
 	var open windows
-	first, partly := len(p.Workers)-1, false // partly: of parts of K after which there are others
+	first, partly := len(p.Workers)-1, false // partly: windows of K that others follow
 	flush := func() {
 		if first < len(p.Workers)-1 {
 			p.launchWindow(g, first, open, partly)
@@ -242,7 +239,7 @@ func (p *builder) dealWindows(g *group) error {
 	return nil
 }
 
-// launchWindow closes a launch of single-segment workers over its windows.
+// launchWindow closes a launch of single-segment workers with its windows.
 func (p *builder) launchWindow(g *group, first int, w windows, partly bool) {
 	segments := p.Segments[p.Workers[first]:]
 	slices.SortStableFunc(segments, func(x, y encoding.Segment) int {
@@ -268,7 +265,7 @@ func (p *builder) launchWindow(g *group, first int, w windows, partly bool) {
 	}
 }
 
-// elementA is the offset of op(A)[i, k], elementB that of op(B)[k, j], elementB2 that of op(B2).
+// elementA returns the offset of op(A)[i, k], elementB that of op(B)[k, j], elementB2 that of op(B2).
 func (p *Problem) elementA(i, k int) int { return p.A.element(i, k, p.TransA) }
 
 func (p *Problem) elementB(k, j int) int { return p.B.element(k, j, p.TransB) }

@@ -15,7 +15,7 @@ func zeroOptions(e Epilogue) Options {
 	return Options{TypeA: element.Int8, TypeC: element.F32, Epilogue: e}
 }
 
-// A scale and what is after it are two words, by which items count.
+// Items count scales in pairs of words: the scale and the word after it.
 func TestZeroItems(t *testing.T) {
 	p := Problem{M: 70, N: 100, K: 20, A: Matrix{0, 20}, B: Matrix{0, 100}, C: Matrix{0, 100},
 		B2: Matrix{0, 100}, RowsA: 9000, ScaleA: 200, ScaleB: 5000}
@@ -23,7 +23,7 @@ func TestZeroItems(t *testing.T) {
 		name string
 		e    Epilogue
 		rows int       // ExtentRows
-		last [2]uint32 // the words with the scales of the tile's row 64 and column 64
+		last [2]uint32 // words of the scales of the tile's row 64 and column 64
 	}{
 		{"rows", Epilogue{ScaleA: PerRow, ScaleB: PerRow}, 5200, [2]uint32{328, 5128}},
 		{"one", Epilogue{ScaleA: PerTensor, ScaleB: PerRow}, 5200, [2]uint32{200, 5128}},
@@ -55,8 +55,8 @@ func TestZeroItems(t *testing.T) {
 	}
 }
 
-// Fix-ups find rows that are none, also where A has one zero point. Of launches that add to C the last alone
-// takes off what zero points are worth.
+// Fix-ups find missing rows, also if A has one zero point. Among launches that add to C, only the last
+// subtracts the zero points.
 func TestZerosOfParts(t *testing.T) {
 	b := mustPack(t, GEMM(64, 64, 8192))
 	b[0].RowsA, b[0].ScaleA, b[0].ScaleB = 10, 100, 200
@@ -99,11 +99,11 @@ func TestZeroMistakes(t *testing.T) {
 		{"fp32", Options{Epilogue: Epilogue{ZeroA: true}},
 			"zero points of A are for elements of int8, not f32"},
 		{"no scales of A", zeroOptions(Epilogue{ScaleB: PerRow}),
-			`zero points of A follow its scales, which are to be "tensor" or "row", not ""`},
+			`zero points of A need scales "tensor" or "row" of A, not ""`},
 		{"no scales of B", zeroOptions(Epilogue{ScaleA: PerRow}),
-			`zero points of A multiply sums of columns of B, which follow scales of "row", not ""`},
+			`zero points of A need sums of columns of B after scales "row", not ""`},
 		{"one scale of B", zeroOptions(Epilogue{ScaleA: PerRow, ScaleB: PerTensor}),
-			`zero points of A multiply sums of columns of B, which follow scales of "row", not "tensor"`},
+			`zero points of A need sums of columns of B after scales "row", not "tensor"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := New(device(t, "lavapipe")).Plan(t.Context(), Batch{good}, c.o)
@@ -123,7 +123,7 @@ func TestZeroMistakes(t *testing.T) {
 	}
 }
 
-// The words of groups are twice as far apart as scales alone.
+// Words of groups are twice as far apart as scales without zero points.
 func TestRaggedZeros(t *testing.T) {
 	r := Ragged{Form: EndsOfRows, Groups: 3, M: 10, N: 5, K: 4, A: Matrix{LD: 4}, B: Matrix{LD: 5},
 		C: Matrix{LD: 5}, B2: Matrix{LD: 5}, StrideB: 20, StrideC: 50, ScaleA: 100, ScaleB: 1000}
@@ -131,7 +131,7 @@ func TestRaggedZeros(t *testing.T) {
 		name    string
 		form    RaggedForm
 		e       Epilogue
-		a, b, n int // where the scales of the last group are, and the words of Rows
+		a, b, n int // words of the last group's scales, and the length of Rows
 	}{
 		{"rows", EndsOfRows, Epilogue{ScaleA: PerRow, ScaleB: PerRow}, 106, 1020, 1030},
 		{"one of A, gated", EndsOfRows, Epilogue{ScaleA: PerTensor, ScaleB: PerRow, Gated: true}, 100, 1040,

@@ -6,9 +6,8 @@ import (
 	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
-// chooseZhang is Algorithm 1 of Zhang et al. 2025. Its loop condition is printed
-// inverted; the text is followed: while the parallelism is below the threshold,
-// every tile is demoted one class.
+// chooseZhang is Algorithm 1 of Zhang et al. 2025. The paper prints its loop condition inverted, so the code
+// follows the text: while the parallelism is below the threshold, every tile is demoted one class.
 func (p *builder) chooseZhang() error {
 	classes := p.zhangTiles()
 	if len(classes) == 0 {
@@ -43,7 +42,7 @@ func (p *builder) chooseZhang() error {
 	return nil
 }
 
-// zhangTiles are the device's tiles of Table 3, smallest first, as in the tile table.
+// zhangTiles returns the device's tiles of Table 3, smallest first, as in the tile table.
 func (p *builder) zhangTiles() (classes []tileID) {
 	for id := range p.model.tiles {
 		if t := &p.model.tiles[id]; t.shape.Zhang && t.fits {
@@ -53,17 +52,15 @@ func (p *builder) zhangTiles() (classes []tileID) {
 	return classes
 }
 
-// tlpThreshold is the parallelism that the algorithm aims at, in threads. The
-// paper gives no number. Two waves on every SIMD of an MI210 hide the latency of
-// its FMA and LDS pipelines: a quarter of the 32 waves of a compute unit; the
-// same share is taken of other devices.
+// tlpThreshold returns the parallelism that the algorithm aims at, in threads. The paper gives no number.
+// Two waves on every SIMD of an MI210 hide the latency of its FMA and LDS pipelines. They are a quarter of
+// the 32 waves of a compute unit, and the same share is used for other devices.
 func (d *Device) tlpThreshold() float64 {
 	return float64(d.ComputeUnits*d.WaveSize*d.MaxWaves) / 4
 }
 
-// initialTile is Eq 10, which asks for tiles that divide the matrix, extended to
-// sizes that none divides: of the tiles that fit in C, those with the least
-// padding, and of these the largest.
+// initialTile is Eq 10, which asks for tiles that divide the matrix. For other sizes it is extended: of the
+// tiles that fit in C, it takes those with the least padding, and among these the largest.
 func (p *builder) initialTile(classes []tileID, q *Problem) tileID {
 	best, bestArea := classes[0], -1
 	for class := len(classes) - 1; class >= 0; class-- {
@@ -79,10 +76,9 @@ func (p *builder) initialTile(classes []tileID, q *Problem) tileID {
 	return best
 }
 
-// threadParallelism is the thread-level parallelism of the chosen tiles, in
-// threads. Eq 3 counts the threads of all workgroups. Eq 4 counts those of the
-// waves that are active at once: phi turns workgroups into waves, and Eq 5-9
-// bound the waves of a compute unit (Occupancy).
+// threadParallelism returns the thread-level parallelism of the chosen tiles, in threads. Eq 3 counts the
+// threads of all workgroups. Eq 4 counts those of the waves that are active at once: phi turns workgroups
+// into waves, and Eq 5-9 bound the waves of a compute unit (Occupancy).
 func (p *builder) threadParallelism() (eq3, eq4 float64) {
 	var groups [mostKernels]int
 	for i := range p.Batch {

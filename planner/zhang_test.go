@@ -15,7 +15,7 @@ func TestInitialTile(t *testing.T) {
 		{32, 64, "medium-large"}, {96, 32, "medium"}, {16, 32, "small-medium"}, {16, 16, "small"},
 		{48, 64, "small-medium"}, // 32 and 64 rows do not divide 48
 		{100, 100, "small"},      // 112x112 pads least
-		{60, 60, "medium"},       // 64x64 with every tile that fits: the largest of these
+		{60, 60, "medium"},       // 64x64 with every tile that fits: the largest one
 		{5, 500, "small"},        // none fits
 	}
 	var p builder

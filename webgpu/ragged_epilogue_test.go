@@ -19,15 +19,15 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// dressedRun is a prepared ragged plan with an epilogue, and a run of it.
-type dressedRun struct {
+// epilogueRun is a prepared ragged plan with an epilogue, and a run of it.
+type epilogueRun struct {
 	*device
 	plan    *planner.Plan
 	program *program
 	run     driver.Run
 }
 
-func prepareDressed(t *testing.T, d *device, r planner.Ragged, o planner.Options) *dressedRun {
+func prepareEpilogue(t *testing.T, d *device, r planner.Ragged, o planner.Options) *epilogueRun {
 	t.Helper()
 	facts := d.info.Planner
 	facts.ComputeUnits = 16
@@ -37,7 +37,7 @@ func prepareDressed(t *testing.T, d *device, r planner.Ragged, o planner.Options
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	e := &o.Epilogue
-	x := &dressedRun{device: d, plan: plan, program: p.(*program), run: driver.Run{Program: p}}
+	x := &epilogueRun{device: d, plan: plan, program: p.(*program), run: driver.Run{Program: p}}
 	for _, o := range []struct {
 		to   *driver.Buffer
 		n    int
@@ -55,15 +55,14 @@ func prepareDressed(t *testing.T, d *device, r planner.Ragged, o planner.Options
 	return x
 }
 
-// check runs sizes and compares tables, items and the status with what they should be. Items here have no
-// addresses.
-func (x *dressedRun) check(t *testing.T, sizes []int32) {
+// check runs sizes and checks tables, items and the status. Items here have no addresses.
+func (x *epilogueRun) check(t *testing.T, sizes []int32) {
 	t.Helper()
 	require.NoError(t, x.run.Sizes.Write(t.Context(), 0, backend.Words(sizes)))
 	require.NoError(t, x.Submit(t.Context(), []driver.Run{x.run}))
 	e := x.plan.Options.Epilogue
 	batch, refused := x.plan.Ragged.Batch(nil, sizes, e)
-	want := drivertest.DealDressed(x.plan.Encode(nil), batch, e)
+	want := drivertest.DealEpilogue(x.plan.Encode(nil), batch, e)
 	words := (&raggedRun{plan: x.plan, program: x.program}).words(t)
 	for i, table := range want.Tables {
 		l := &x.plan.Launches[2+i]
@@ -84,7 +83,7 @@ func (x *dressedRun) check(t *testing.T, sizes []int32) {
 	}
 }
 
-// Shaders make the items of a batch with an epilogue as its sizes describe it, whatever these are.
+// Shaders make the items of a batch with an epilogue as its sizes describe it, for all sizes.
 func TestRaggedEpilogues(t *testing.T) {
 	plain := func(transA bool) []planner.Epilogue { return drivertest.RaggedEpilogues(transA, false) }
 	t.Run("f32", func(t *testing.T) { testRaggedEpilogues(t, element.F32, plain) })
@@ -100,9 +99,9 @@ func testRaggedEpilogues(t *testing.T, of element.Type, epilogues func(transA bo
 		for form, r := range drivertest.RaggedBatches(transA, transB) {
 			t.Run(fmt.Sprintf("%d/%d", i, form), func(t *testing.T) {
 				drivertest.Sampled(t, d, 2)
-				r := drivertest.DressRagged(r, e)
-				x, all := prepareDressed(t, d, r, planner.Options{TypeA: of, Epilogue: e}),
-					drivertest.DressedSizes(t, &r, e)
+				r := drivertest.RaggedWithEpilogue(r, e)
+				x, all := prepareEpilogue(t, d, r, planner.Options{TypeA: of, Epilogue: e}),
+					drivertest.EpilogueSizes(t, &r, e)
 				for _, name := range slices.Sorted(maps.Keys(all)) {
 					t.Run(name, func(t *testing.T) { x.check(t, all[name]) })
 				}
@@ -118,8 +117,8 @@ func testRaggedEpilogues(t *testing.T, of element.Type, epilogues func(transA bo
 	}
 }
 
-// They do so for scales of groups, whose number follows from leading dimensions, and refuse records that
-// break what these ask.
+// The same with scales of groups, whose number follows from leading dimensions. Records that break their
+// rules are refused.
 func TestRaggedGroups(t *testing.T) {
 	for i, e := range []planner.Epilogue{{ScaleB: planner.PerGroup128},
 		{ScaleB: planner.PerGroup64, Gated: true, Bias: true}} {
@@ -130,7 +129,7 @@ func TestRaggedGroups(t *testing.T) {
 	}
 }
 
-// They do so for scales of blocks, whose number follows from K.
+// The same with scales of blocks, whose number follows from K.
 func TestRaggedBlocks(t *testing.T) {
 	block := planner.PerBlock
 	for i, e := range []planner.Epilogue{{ScaleA: block, ScaleB: block},
@@ -143,7 +142,7 @@ func TestRaggedBlocks(t *testing.T) {
 	}
 }
 
-// testRaggedOf takes ends of up to 150 rows in 5 groups, and records that fit and that may not.
+// testRaggedOf takes ends of up to 150 rows in 5 groups, and records that fit or may not fit.
 func testRaggedOf(t *testing.T, of element.Type, e planner.Epilogue, rows, records planner.Ragged,
 	good []int32) {
 	d := open(t, webgpuDriver{})
@@ -151,14 +150,14 @@ func testRaggedOf(t *testing.T, of element.Type, e planner.Epilogue, rows, recor
 	o := planner.Options{TypeA: of, TypeB: e.ScaleB.TypeB(of), TypeC: element.BF16, Epilogue: e}
 	t.Run("ends", func(t *testing.T) {
 		drivertest.Sampled(t, d, 1)
-		x := prepareDressed(t, d, rows, o)
+		x := prepareEpilogue(t, d, rows, o)
 		for _, sizes := range drivertest.RaggedEnds(150) {
 			x.check(t, sizes[:5])
 		}
 	})
 	t.Run("records", func(t *testing.T) {
 		drivertest.Sampled(t, d, 1)
-		x := prepareDressed(t, d, records, o)
+		x := prepareEpilogue(t, d, records, o)
 		x.check(t, good)
 		for _, sizes := range drivertest.ChangedRecords(rng, good) {
 			x.check(t, sizes)

@@ -173,7 +173,7 @@ func (f *benchFlags) run(cmd *cobra.Command, args []string) (err error) {
 }
 
 func (f *benchFlags) check(cmd *cobra.Command, o *planner.Options) error {
-	of, dressed := o.TypeA, o.Epilogue != planner.Epilogue{}
+	of, withEpilogue := o.TypeA, o.Epilogue != planner.Epilogue{}
 	for _, name := range f.vs {
 		if !slices.Contains(rivals, name) {
 			return usageError{fmt.Errorf("--vs %q is not one of %s", name, strings.Join(rivals, ", "))}
@@ -181,13 +181,13 @@ func (f *benchFlags) check(cmd *cobra.Command, o *planner.Options) error {
 		if !takes(name, of) {
 			return usageError{fmt.Errorf("--vs %s takes matrices of %s, not %s", name, element.F32, of)}
 		}
-		if dressed && !slices.Contains(dressedRivals, name) {
+		if withEpilogue && !slices.Contains(epilogueRivals, name) {
 			return usageError{fmt.Errorf("--vs %s has no epilogues: with --epilogue there are %s", name,
-				strings.Join(dressedRivals, " and "))}
+				strings.Join(epilogueRivals, " and "))}
 		}
 	}
 	if f.data != "" {
-		if dressed {
+		if withEpilogue {
 			return usageError{errors.New("--data and --epilogue exclude each other")}
 		}
 		i := slices.Index(dataNames(), f.data)

@@ -79,7 +79,7 @@ type contender struct {
 // bench measures a workload. Results are checked last, because that leaves the
 // device idle and its clock falls.
 func (b *bencher) bench(ctx context.Context, w *workload.Workload) (out *bench.Case, err error) {
-	w, options := dress(w, b.options)
+	w, options := placeEpilogue(w, b.options)
 	ops, err := b.operands(w, &options)
 	if err != nil {
 		return nil, err

@@ -43,7 +43,7 @@ func (b *bencher) planning(ctx context.Context) (all []report.Planning, err erro
 		if err != nil {
 			return nil, err
 		}
-		w, options := dress(w, b.options)
+		w, options := placeEpilogue(w, b.options)
 		var plan *planner.Plan
 		p := report.Planning{Problems: n}
 		p.New, err = medianMicros(b.repeat, func() error {
@@ -70,7 +70,7 @@ func (b *bencher) planning(ctx context.Context) (all []report.Planning, err erro
 // chosen is the plan of a workload over time, as predicted and, where that can be
 // measured, as it runs.
 func (b *bencher) chosen(ctx context.Context, w *workload.Workload) (*report.Timeline, error) {
-	w, options := dress(w, b.options)
+	w, options := placeEpilogue(w, b.options)
 	plan, err := b.device.Plan(ctx, w.Batch, options)
 	if err != nil {
 		return nil, err

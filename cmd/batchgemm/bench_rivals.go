@@ -32,8 +32,8 @@ func takes(rival string, of element.Type) bool {
 	return rival == cublasGrouped || rival == cublasPadded || rival == ownWebGPU
 }
 
-// dressedRivals are those that have epilogues.
-var dressedRivals = []string{plainF32, ownWebGPU}
+// epilogueRivals are those that have epilogues.
+var epilogueRivals = []string{plainF32, ownWebGPU}
 
 var rivals = []string{cublasLoop, cublasGraph, cublasGrouped, cublasPadded, openBLAS, plainF32, ownWebGPU}
 

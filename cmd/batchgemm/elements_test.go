@@ -225,10 +225,11 @@ func TestPiecesOfBytes(t *testing.T) {
 func TestRandomInt8(t *testing.T) {
 	w, err := workload.Load("-", strings.NewReader("40 50 60\n"))
 	require.NoError(t, err)
-	dressed, o := dress(w, planner.Options{TypeA: element.Int8, Epilogue: planner.Epilogue{Gated: true}})
-	ops, err := operands(dressed, &o)
+	decorated, o := placeEpilogue(w,
+		planner.Options{TypeA: element.Int8, Epilogue: planner.Epilogue{Gated: true}})
+	ops, err := operands(decorated, &o)
 	require.NoError(t, err)
-	b2 := dressed.Batch[0].B2.Offset
+	b2 := decorated.Batch[0].B2.Offset
 	for name, s := range map[string][]float32{"A": ops.A, "B": ops.B[:b2], "B2": ops.B[b2:]} {
 		require.EqualValues(t, -128, slices.Min(s), name)
 		require.EqualValues(t, 127, slices.Max(s), name)

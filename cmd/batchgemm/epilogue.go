@@ -116,17 +116,17 @@ func showEpilogue(e planner.Epilogue) string {
 // dress places what an epilogue needs, for which the workload has no words, and says in the
 // options how many rows lists may name. B2 lies in the buffer of B, after all of them, so that
 // it can be the B of other problems.
-func dress(w *workload.Workload, o planner.Options) (*workload.Workload, planner.Options) {
+func placeEpilogue(w *workload.Workload, o planner.Options) (*workload.Workload, planner.Options) {
 	e := &o.Epilogue
 	if *e == (planner.Epilogue{}) {
 		return w, o
 	}
 	_, lenB, _ := w.Batch.Extent()
 	rows, biases, words := 1, 0, 0
-	dressed := *w
-	dressed.Batch = slices.Clone(w.Batch)
-	for i := range dressed.Batch {
-		if p := &dressed.Batch[i]; p.M > 0 && p.N > 0 { // of others nothing is read
+	decorated := *w
+	decorated.Batch = slices.Clone(w.Batch)
+	for i := range decorated.Batch {
+		if p := &decorated.Batch[i]; p.M > 0 && p.N > 0 { // of others nothing is read
 			rows = max(rows, p.M)
 		}
 	}
@@ -136,8 +136,8 @@ func dress(w *workload.Workload, o planner.Options) (*workload.Workload, planner
 	if e.ScatterRows > 0 {
 		e.ScatterRows = rows
 	}
-	for i := range dressed.Batch {
-		p := &dressed.Batch[i]
+	for i := range decorated.Batch {
+		p := &decorated.Batch[i]
 		p.B2 = p.B
 		p.B2.Offset += aligned(lenB)
 		p.Bias, p.RowsA, p.RowsC, p.Weights, p.ScaleA = biases, words, words+p.M, words+2*p.M, words+3*p.M
@@ -146,7 +146,7 @@ func dress(w *workload.Workload, o planner.Options) (*workload.Workload, planner
 			biases, words = biases+e.Biases(p.N), p.ScaleB+e.ScalesB(p)
 		}
 	}
-	return &dressed, o
+	return &decorated, o
 }
 
 // aligned is an offset after n elements of any type that is aligned as the first one is: 16 bytes have no

@@ -15,8 +15,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// dressable has few rows after many, and problems without elements or products.
-const dressable = "40 20 30\n0 5 5\n3 50 40 n t\n6 0 4\n7 5 0\n"
+// withOperands has few rows after many, and problems without elements or products.
+const withOperands = "40 20 30\n0 5 5\n3 50 40 n t\n6 0 4\n7 5 0\n"
 
 // epilogueCases are lists, and the kernels that are meant.
 var epilogueCases = []struct{ name, list, kernel, shown string }{
@@ -55,14 +55,14 @@ func TestScales(t *testing.T) {
 				}
 				with := []string{"-", "--backend", "cpu", "--type", types[0], "--type-c", types[1],
 					"--epilogue", tc.list}
-				require.Contains(t, succeed(t, dressable, append([]string{"plan"}, with...)...),
+				require.Contains(t, succeed(t, withOperands, append([]string{"plan"}, with...)...),
 					tc.kernel+" ")
 				require.Regexp(t, `(?m)^epilogue +`+tc.shown+`$`,
-					succeed(t, dressable, append([]string{"run", "--verify"}, with...)...))
-				require.Contains(t, succeed(t, dressable, append([]string{"verify"}, with...)...),
+					succeed(t, withOperands, append([]string{"run", "--verify"}, with...)...))
+				require.Contains(t, succeed(t, withOperands, append([]string{"verify"}, with...)...),
 					"\nepilogue: "+tc.shown+"\n")
 				require.Regexp(t, `(?m)^epilogue +`+tc.shown+`; plain is without$`,
-					succeed(t, dressable, append([]string{"bench", "--repeat", "1"}, with...)...))
+					succeed(t, withOperands, append([]string{"bench", "--repeat", "1"}, with...)...))
 			}
 		})
 	}
@@ -75,19 +75,19 @@ func TestEpilogue(t *testing.T) {
 	for _, tc := range epilogueCases {
 		t.Run(tc.name, func(t *testing.T) {
 			with := []string{"-", "--backend", "cpu", "--epilogue", tc.list}
-			require.Contains(t, succeed(t, dressable, append([]string{"plan"}, with...)...), tc.kernel+" ")
+			require.Contains(t, succeed(t, withOperands, append([]string{"plan"}, with...)...), tc.kernel+" ")
 			for _, of := range [][]string{nil, {"--type", "f16"}, {"--type", "bf16", "--type-c", "f32"}} {
 				with := append(with, of...)
 				require.Regexp(t, `(?m)^epilogue +`+tc.shown+`$`,
-					succeed(t, dressable, append([]string{"run", "--verify"}, with...)...))
-				require.Contains(t, succeed(t, dressable, append([]string{"verify"}, with...)...),
+					succeed(t, withOperands, append([]string{"run", "--verify"}, with...)...))
+				require.Contains(t, succeed(t, withOperands, append([]string{"verify"}, with...)...),
 					"\nepilogue: "+tc.shown+"\n")
 				require.Regexp(t, `(?m)^epilogue +`+tc.shown+`; plain is without$`,
-					succeed(t, dressable, append([]string{"bench", "--repeat", "1"}, with...)...))
+					succeed(t, withOperands, append([]string{"bench", "--repeat", "1"}, with...)...))
 			}
 		})
 	}
-	require.NotContains(t, succeed(t, dressable, "run", "-"), "epilogue")
+	require.NotContains(t, succeed(t, withOperands, "run", "-"), "epilogue")
 }
 
 // TestEpilogueResults: the results are of the epilogue, and of the same A and B as without.
@@ -95,7 +95,7 @@ func TestEpilogueResults(t *testing.T) {
 	dir := t.TempDir()
 	results := func(list string) []product {
 		path := filepath.Join(dir, "out.npz")
-		succeed(t, dressable, "run", "-", "-o", path, "--epilogue", list)
+		succeed(t, withOperands, "run", "-", "-o", path, "--epilogue", list)
 		return products(t, contents(t, path))
 	}
 	plain := results("")
@@ -117,21 +117,21 @@ func TestEpilogueResults(t *testing.T) {
 }
 
 func TestDress(t *testing.T) {
-	w, err := workload.Load("-", strings.NewReader(dressable))
+	w, err := workload.Load("-", strings.NewReader(withOperands))
 	require.NoError(t, err)
-	none, o := dress(w, planner.Options{Tile: "small"})
+	none, o := placeEpilogue(w, planner.Options{Tile: "small"})
 	require.Same(t, w, none)
 	require.Equal(t, planner.Options{Tile: "small"}, o)
 
 	o.TypeA, o.TypeC = element.BF16, element.BF16
 	o.Epilogue, err = parseEpilogue([]string{"gated", "bias", "gather", "scatter", "weights"})
 	require.NoError(t, err)
-	dressed, o := dress(w, o)
+	decorated, o := placeEpilogue(w, o)
 	require.Equal(t, [2]int{40, 40}, [2]int{o.Epilogue.GatherRows, o.Epilogue.ScatterRows}, "of the tallest")
-	ops, err := operands(dressed, &o)
+	ops, err := operands(decorated, &o)
 	require.NoError(t, err)
 	lenA, lenB, lenC := w.Batch.Extent()
-	last := dressed.Batch[2]
+	last := decorated.Batch[2]
 	require.Equal(t, last.A.Offset+40*40, len(ops.A), "room for as many rows as the list may name")
 	require.Equal(t, last.C.Offset+40*50, len(ops.C))
 	require.Less(t, lenA, len(ops.A))
@@ -141,7 +141,7 @@ func TestDress(t *testing.T) {
 	require.NotEqual(t, ops.B[:lenB], ops.B[after:])
 	require.Len(t, ops.Bias, 2*(20+50+5))
 	require.Len(t, ops.Rows, 3*(40+3+7))
-	for _, p := range dressed.Batch {
+	for _, p := range decorated.Batch {
 		require.Equal(t, planner.Matrix{Offset: p.B.Offset + after, LD: p.B.LD}, p.B2)
 		if p.N == 0 {
 			continue
@@ -159,17 +159,17 @@ func TestDress(t *testing.T) {
 	}
 }
 
-// TestDressAgain: operands are the same every time, and A, B and C those without an epilogue.
-func TestDressAgain(t *testing.T) {
-	w, err := workload.Load("-", strings.NewReader(dressable))
+// TestPlaceEpilogueAgain: operands are the same every time, and A, B and C those without an epilogue.
+func TestPlaceEpilogueAgain(t *testing.T) {
+	w, err := workload.Load("-", strings.NewReader(withOperands))
 	require.NoError(t, err)
 	bare, err := operands(w, new(planner.Options))
 	require.NoError(t, err)
-	dressed, o := dress(w, planner.Options{Epilogue: planner.Epilogue{Bias: true, Gated: true, GatherRows: 1,
-		ScatterRows: 1}})
-	ops, err := operands(dressed, &o)
+	decorated, o := placeEpilogue(w, planner.Options{Epilogue: planner.Epilogue{Bias: true, Gated: true,
+		GatherRows: 1, ScatterRows: 1}})
+	ops, err := operands(decorated, &o)
 	require.NoError(t, err)
-	again, err := operands(dressed, &o)
+	again, err := operands(decorated, &o)
 	require.NoError(t, err)
 	require.Equal(t, ops, again)
 	require.Equal(t, bare.A, ops.A[:len(bare.A)])
@@ -180,7 +180,7 @@ func TestDressAgain(t *testing.T) {
 // TestBenchEpilogue: plain does the same products, and every way to time goes with an epilogue.
 func TestBenchEpilogue(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "page")
-	r := decode[bench.Report](t, dressable, "bench", "-", "random:mn=20,k=20,batch=3", "--repeat", "1",
+	r := decode[bench.Report](t, withOperands, "bench", "-", "random:mn=20,k=20,batch=3", "--repeat", "1",
 		"--epilogue", "gated,gelu,gather,scatter",
 		"--vs", "f32", "--cold", "--live", "--regret", "--report", dir)
 	require.Equal(t, "gelu, gated, gather, scatter", r.Epilogue)

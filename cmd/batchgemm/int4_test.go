@@ -179,10 +179,10 @@ func TestInt4Operands(t *testing.T) {
 	in, numbers := int4File(t, "integers", make([]float32, 2*128), 2, 9, 128, 64)
 	w, err := workload.LoadOf(in, nil, &o)
 	require.NoError(t, err)
-	dressed, o := dress(w, o)
-	ops, err := operands(dressed, &o)
+	decorated, o := placeEpilogue(w, o)
+	ops, err := operands(decorated, &o)
 	require.NoError(t, err)
-	p := &dressed.Batch[0]
+	p := &decorated.Batch[0]
 	require.Zero(t, p.B2.Offset%elemtype.Line(element.Int4))
 	elements := make([]uint8, 9*128)
 	for _, m := range []struct {
@@ -203,7 +203,7 @@ func TestInt4Operands(t *testing.T) {
 			}
 		}
 	}
-	again, err := operands(dressed, &o)
+	again, err := operands(decorated, &o)
 	require.NoError(t, err)
 	require.Equal(t, ops, again)
 }

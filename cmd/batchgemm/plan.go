@@ -47,7 +47,7 @@ predicted time.
 			if err != nil {
 				return err
 			}
-			w, options = dress(w, options)
+			w, options = placeEpilogue(w, options)
 			plan, err := planner.New(facts).Within(hostmem.CheckHalf).Plan(cmd.Context(), w.Batch, options)
 			if err != nil {
 				return fmt.Errorf("%s: %w", w.Name, err)

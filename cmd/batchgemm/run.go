@@ -108,7 +108,7 @@ func (f *runFlags) run(cmd *cobra.Command, name string) (err error) {
 	if err != nil {
 		return err
 	}
-	w, options = dress(w, options)
+	w, options = placeEpilogue(w, options)
 	ops, err := operands(w, &options)
 	if err != nil {
 		return err

@@ -76,7 +76,7 @@ func (f *verifyFlags) run(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	w, options = dress(w, options)
+	w, options = placeEpilogue(w, options)
 	ops, err := operands(w, &options)
 	if err != nil {
 		return err

@@ -28,9 +28,9 @@ func (s *suite) testBlocks(t *testing.T) {
 				}
 			}
 			if j == 0 {
-				typed.testDressedTiles(t, blocksOf, (*suite).runBlocks)
+				typed.runTilesWithEpilogue(t, blocksOf, (*suite).runBlocks)
 				typed.part(t, "Update", func(t *testing.T) {
-					typed.testDressedUpdate(t,
+					typed.runUpdateWithEpilogue(t,
 						blocksOf(planner.Epilogue{Activation: planner.ReLU, Gated: true}))
 				})
 			}
@@ -43,18 +43,18 @@ func (s *suite) testBlocks(t *testing.T) {
 	}
 }
 
-// blocksOf is an epilogue with scales of blocks.
+// blocksOf returns an epilogue with scales of blocks.
 func blocksOf(e planner.Epilogue) planner.Epilogue {
 	e.ScaleA, e.ScaleB = planner.PerBlock, planner.PerBlock
 	return e
 }
 
 // blockCases are epilogues with scales of blocks.
-func blockCases() []dressedCase {
+func blockCases() []epilogueCase {
 	everything := blocksOf(all)
 	everything.Activation = planner.ReLU
 	split := planner.Options{Schedule: planner.ScheduleSplitK}
-	return []dressedCase{
+	return []epilogueCase{
 		{name: "blocks", e: blocksOf(planner.Epilogue{})},
 		{name: "all", e: everything},
 		{name: "gathered", e: blocksOf(planner.Epilogue{GatherRows: 37})},
@@ -71,7 +71,7 @@ func blockCases() []dressedCase {
 }
 
 // blockBatch has K and N around multiples of 128, all transpositions that an epilogue allows, and rows of
-// less than a tile and more.
+// less and more than a tile.
 func blockBatch(e planner.Epilogue) planner.Batch {
 	var b planner.Batch
 	for i, k := range []int{0, 1, 16, 100, 127, 128, 129, 256, 300, 513} {
@@ -88,21 +88,22 @@ func blockBatch(e planner.Epilogue) planner.Batch {
 	return b
 }
 
-// runBlocks checks a case on numbers whose results are exact, and on others, with scales of many sizes.
-func (s *suite) runBlocks(t *testing.T, c dressedCase) {
+// runBlocks checks a case with numbers whose results are exact, and with others, with scales of many
+// magnitudes.
+func (s *suite) runBlocks(t *testing.T, c epilogueCase) {
 	t.Helper()
-	s.runScaled(t, c, blockBatch(c.e), func(d *dressed, i int, p *planner.Problem, rng *rand.Rand) {
+	s.runScaled(t, c, blockBatch(c.e), func(d *epilogueData, i int, p *planner.Problem, rng *rand.Rand) {
 		d.drawBlocks(p, &c.e, rng)
 		if s.finiteOnly == "" && i%5 == 0 && c.e.ScalesB(p) > 0 {
-			// which rows that are none do not meet
+			// rows that do not exist must not use it
 			d.rows[p.ScaleB] = int32(math.Float32bits(float32(math.NaN())))
 		}
 	})
 }
 
-// drawBlocks draws scales of which products are numbers of fp32, and those of rows of A that nobody gathers
-// are none.
-func (d *dressed) drawBlocks(p *planner.Problem, e *planner.Epilogue, rng *rand.Rand) {
+// drawBlocks draws scales whose products are normal fp32 numbers. Scales of rows of A that are not gathered
+// are NaN.
+func (d *epilogueData) drawBlocks(p *planner.Problem, e *planner.Epilogue, rng *rand.Rand) {
 	draw := func(at, n int) {
 		for i := range n {
 			x := math.Ldexp(float64(rng.Float32()-0.5), rng.IntN(12)-6)
@@ -124,9 +125,9 @@ func (d *dressed) drawBlocks(p *planner.Problem, e *planner.Epilogue, rng *rand.
 	}
 }
 
-// testDressedTiles runs a case of each tile shape, forced, whose epilogue is one with scales.
-func (s *suite) testDressedTiles(t *testing.T, scaled func(planner.Epilogue) planner.Epilogue,
-	run func(*suite, *testing.T, dressedCase)) {
+// runTilesWithEpilogue forces each tile shape for a case whose epilogue has scales.
+func (s *suite) runTilesWithEpilogue(t *testing.T, scaled func(planner.Epilogue) planner.Epilogue,
+	run func(*suite, *testing.T, epilogueCase)) {
 	facts := s.device.Info().Planner
 	for i := range facts.Kernels {
 		shape := facts.Kernels[i].Tile
@@ -134,14 +135,14 @@ func (s *suite) testDressedTiles(t *testing.T, scaled func(planner.Epilogue) pla
 		if own := s.alongK(shape); own.fitsWith(&facts, shape, e) {
 			t.Run(shape.Name, func(t *testing.T) {
 				s.sampled(t, 8)
-				run(own, t, dressedCase{name: shape.Name, e: e, batch: mixed,
+				run(own, t, epilogueCase{name: shape.Name, e: e, batch: mixed,
 					o: planner.Options{Tile: shape.Name}})
 			})
 		}
 	}
 }
 
-// testBlocksRandom takes any epilogues and batches of several blocks.
+// testBlocksRandom takes random epilogues and batches of several blocks.
 func (s *suite) testBlocksRandom(t *testing.T) {
 	n := 30
 	if s.slow() {
@@ -170,12 +171,12 @@ func (s *suite) testBlocksRagged(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			c.r.Form, c.r.Groups, c.r.M, c.r.N, c.r.K = planner.EndsOfRows, 5, 150, 140, 300
-			s.testDressedRagged(t, c.r, c.e)
+			s.runRaggedWithEpilogue(t, c.r, c.e)
 		})
 	}
 }
 
-// testBlockRecords runs any problems whose records are on the device.
+// testBlockRecords runs various problems whose records are on the device.
 func (s *suite) testBlockRecords(t *testing.T) {
 	rows := planner.Epilogue{Activation: planner.ReLU, Bias: true, GatherRows: 80, ScatterRows: 100,
 		Weights: true}
@@ -190,8 +191,8 @@ func (s *suite) testBlockRecords(t *testing.T) {
 	}
 }
 
-// RaggedOfBlocks is a ragged batch of 5 groups of up to 150 rows in all with scales of blocks, and one of
-// records with 6 that fit.
+// RaggedOfBlocks returns a ragged batch of 5 groups with up to 150 rows together and scales of blocks, and
+// one of records with 6 that fit.
 func RaggedOfBlocks(t *testing.T, e planner.Epilogue) (rows, records planner.Ragged, good []int32) {
 	t.Helper()
 	rows = planner.Ragged{Form: planner.EndsOfRows, Groups: 5, M: 150, N: 300, K: 200,
@@ -205,7 +206,7 @@ func RaggedOfBlocks(t *testing.T, e planner.Epilogue) (rows, records planner.Rag
 			A:      planner.Matrix{Offset: g, LD: 301}, B: planner.Matrix{Offset: 3 * g, LD: 144},
 			B2: planner.Matrix{Offset: g, LD: 145}, C: planner.Matrix{LD: 150}})
 	}
-	b[5].Alpha = planner.Scale(0) // whose scales fit all the same
+	b[5].Alpha = planner.Scale(0) // its scales must still fit
 	good, err := planner.AppendRecords(nil, b, e)
 	require.NoError(t, err)
 	records = planner.Ragged{Form: planner.Records, Groups: 6, M: 400, N: 144, K: 290,

@@ -50,13 +50,13 @@ func (s *suite) testCompile(t *testing.T) {
 	}
 }
 
-// testCompileFails asks for a kernel that the device has not.
+// testCompileFails asks for a kernel that the device does not have.
 func (s *suite) testCompileFails(t *testing.T) {
 	if s.device.Info().Planner.KernelKind == encoding.KernelsCPU {
 		t.Skip("kernels of the CPU are part of the program")
 	}
 	unheard := *s.device.Info().Planner.Kernels[0].Tile
-	// more threads alone would be made fewer for WGSL
+	// WGSL would only reduce the number of threads
 	unheard.Name, unheard.TM, unheard.Threads = "unheard-of", 6, 1<<20
 	err := s.device.Compile(context.Background(), []encoding.Kernel{{Tile: &unheard}}, func(int) {
 		t.Error("it is ready")

@@ -10,9 +10,9 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// interleaved is a schedule of a caller's own. It cuts long tiles into parts of three
-// K steps and deals all parts backwards to five workers in turn, so that later parts of
-// a tile are computed before earlier ones, between whole tiles.
+// interleaved is a caller's own schedule. It cuts long tiles into parts of three K steps and deals all parts
+// backwards to five workers, round-robin. Later parts of a tile are computed before earlier ones, between
+// whole tiles.
 var interleaved = &planner.CustomSchedule{Name: "interleaved", Deal: func(w planner.Work) [][]planner.Part {
 	var parts []planner.Part
 	for _, t := range w.Tiles {
@@ -27,8 +27,8 @@ var interleaved = &planner.CustomSchedule{Name: "interleaved", Deal: func(w plan
 	return workers
 }}
 
-// testCustom runs a schedule that the planner does not know, with split tiles and
-// several segments a worker.
+// testCustom runs a schedule that the planner does not know, with split tiles and several segments for each
+// worker.
 func (s *suite) testCustom(t *testing.T) {
 	for _, name := range append(s.tensorTiles(), "small") {
 		t.Run(name, func(t *testing.T) {

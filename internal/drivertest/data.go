@@ -10,29 +10,28 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// canary fills what no problem owns in the buffer of C. It is a value that no
-// result takes.
+// canary fills the elements of C that belong to no problem. No result has this value.
 const canary = 1.5e30
 
 // guard is the number of elements after the last matrix of each buffer.
 const guard = 19
 
-// spacing says how matrices lie in their buffers.
+// spacing says how matrices are placed in their buffers.
 type spacing int
 
 const (
 	narrow    spacing = iota // odd offsets and leading dimensions: loads of single elements only
-	wide                     // everything a multiple of 16 bytes, which loads take at once
-	wideHalf                 // the same of elements of 16 bits
-	wideBytes                // and of 8
+	wide                     // everything at multiples of 16 bytes, for vector loads
+	wideHalf                 // the same for 16-bit elements
+	wideBytes                // and for 8-bit elements
 )
 
 func (s spacing) String() string { return [...]string{"narrow", "wide", "wide", "wide"}[s] }
 
-// step is what offsets and leading dimensions are multiples of.
+// step returns the unit of offsets and leading dimensions.
 func (s spacing) step() int { return [...]int{1, 4, 8, 16}[s] }
 
-// of is the spacing for elements of a type.
+// of returns the spacing for elements of a type.
 func (s spacing) of(t element.Type) spacing {
 	if s == wide {
 		return map[int]spacing{4: wide, 2: wideHalf, 1: wideBytes}[t.Bytes()]
@@ -40,8 +39,8 @@ func (s spacing) of(t element.Type) spacing {
 	return s
 }
 
-// place lays out the problems with gaps between matrices and after rows, and
-// returns the lengths of the buffers.
+// place places the problems with gaps between matrices and after rows, and returns the lengths of the
+// buffers.
 func (s spacing) place(b planner.Batch) (lenA, lenB, lenC int) {
 	step := s.step()
 	put := func(m *planner.Matrix, rows, cols int, end *int, gap int) {
@@ -68,9 +67,8 @@ func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }
 // operands are the contents of the buffers of A, B and C.
 type operands struct{ a, b, c []float32 }
 
-// fill returns operands for a batch that place laid out. Padding of A and B is
-// NaN, so that a kernel that lets it into a product is found; C is NaN where
-// beta = 0, because it must not be read there.
+// fill returns operands for a batch that place has placed. Padding of A and B is NaN, which shows if a
+// kernel multiplies it. C is NaN if beta = 0, because it must not be read.
 func fill(b planner.Batch, lens [3]int, values func([]float32)) operands {
 	nan := float32(math.NaN())
 	o := operands{slices.Repeat([]float32{nan}, lens[0]), slices.Repeat([]float32{nan}, lens[1]),
@@ -98,9 +96,9 @@ func eachRow(data []float32, m planner.Matrix, rows, cols int, f func([]float32)
 	}
 }
 
-// uniform and integers are values for fill. Integers give exact results: sums of
-// up to 2^16 products of at most 64 stay below 2^24, and so do their halves. So do, drawn at
-// random, those of all numbers of a type of whole ones, which have no others.
+// uniform and integers are values for fill. Integers give exact results: sums of up to 2^16 products of at
+// most 64 stay below 2^24, and so do their halves. Random integers of an integer type give exact results
+// too.
 func uniform(seed uint64) func([]float32) {
 	rng := newRand(seed)
 	return func(s []float32) { reference.Uniform(rng, s) }
@@ -121,9 +119,8 @@ func (s *suite) integers(seed uint64) func([]float32) {
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
 
-// covering returns problems of one transposition in which every pair of the
-// given sizes of M, N and K occurs: a Latin square, one K for each pair of M and
-// N. Alpha and beta are drawn.
+// covering returns problems of one transposition in which every pair of the given sizes of M, N and K
+// occurs: a Latin square, with one K for each pair of M and N. alpha and beta are drawn.
 func covering(rng *rand.Rand, m, n, k []int, transA, transB bool) planner.Batch {
 	var b planner.Batch
 	shift := rng.IntN(len(k))
@@ -137,8 +134,8 @@ func covering(rng *rand.Rand, m, n, k []int, transA, transB bool) planner.Batch 
 	return b
 }
 
-// scalars draws alpha and beta from {0, 1, -0.5}; alpha is 0 less often, because
-// such problems have no product.
+// scalars draws alpha and beta from {0, 1, -0.5}. alpha is 0 less often, because such problems have no
+// product.
 func scalars(rng *rand.Rand) (alpha planner.Factor, beta float32) {
 	return planner.Scale([...]float32{1, -0.5, 1, -0.5, 0}[rng.IntN(5)]), [...]float32{0, 1,
 		-0.5}[rng.IntN(3)]
@@ -156,13 +153,12 @@ func irregular(rng *rand.Rand, n, maxMN, maxK int) planner.Batch {
 	return b
 }
 
-// around are the sizes at which masks of a tile side change, and a prime of a
-// few tiles.
+// around returns the sizes at which masks of a tile side change, and a prime of a few tiles.
 func around(side int) []int {
 	return []int{0, 1, side - 1, side, side + 1, primeFrom(2 * side)}
 }
 
-// long are K sizes of several steps of TK, so that schedules have steps to share.
+// long returns K sizes of several steps of TK, so that schedules have steps to share.
 func long(step int) []int {
 	return []int{0, 1, step, 4*step + 1, 9*step - 1, primeFrom(12 * step)}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Dealing is what kernels that make items make of a batch.
+// Dealing is the result of kernels that make items of a batch.
 type Dealing struct {
 	Items    []uint32   // of all launches
 	Tables   [][]uint32 // of each
@@ -24,19 +24,19 @@ type dealt struct {
 	kernel, key int
 }
 
-// Deal deals a batch as a ragged plan does whose encoding begins with the bounds.
+// Deal deals a batch like a ragged plan whose encoding starts with the bounds.
 func Deal(bounds []uint32, batch planner.Batch) *Dealing {
-	return DealDressed(bounds, batch, planner.Epilogue{})
+	return DealEpilogue(bounds, batch, planner.Epilogue{})
 }
 
-// DealDressed is Deal for a plan with an epilogue.
-func DealDressed(bounds []uint32, batch planner.Batch, e planner.Epilogue) *Dealing {
+// DealEpilogue is Deal for a plan with an epilogue.
+func DealEpilogue(bounds []uint32, batch planner.Batch, e planner.Epilogue) *Dealing {
 	d := &Dealing{Items: []uint32{}, bounds: bounds, epilogue: e}
 	var all []dealt
 	sum, two := 0, bounds[encoding.BoundKernels] == 2
 	for g, q := range batch {
 		if !e.Pointers.Any() && bounds[encoding.BoundForm] != uint32(planner.Records) {
-			q.Pointers = g * encoding.PointerWords // nobody looks there
+			q.Pointers = g * encoding.PointerWords // not read
 		}
 		if q.Alpha.Value() == 0 {
 			q.K = 0
@@ -68,8 +68,7 @@ func DealDressed(bounds []uint32, batch planner.Batch, e planner.Epilogue) *Deal
 	return d
 }
 
-// launch deals the tiles of a kernel to its workers, forth and back,
-// unless they take dynamic ones.
+// launch deals the tiles of a kernel to its workers, forth and back, unless tiles are dynamic.
 func (d *Dealing) launch(all []dealt, kernel int) {
 	count, tm, tn := int(d.kernel(kernel)[encoding.KernelWorkers]), d.side(kernel, encoding.KernelTM),
 		d.side(kernel, encoding.KernelTN)
@@ -85,7 +84,7 @@ func (d *Dealing) launch(all []dealt, kernel int) {
 				if n/count%2 == 1 {
 					w = count - 1 - w
 				}
-				item := d.dressedItem(&e.Problem, row, col, min(e.M-row, tm), min(e.N-col, tn))
+				item := d.epilogueItem(&e.Problem, row, col, min(e.M-row, tm), min(e.N-col, tn))
 				workers[w], inTurn = append(workers[w], item...), append(inTurn, item...)
 				n++
 			}
@@ -99,7 +98,7 @@ func (d *Dealing) launch(all []dealt, kernel int) {
 		products = 2
 	}
 	first := uint32(len(d.Items) / words)
-	if chunk := d.kernel(kernel)[encoding.KernelChunk]; chunk != 0 { // chunks are of tiles
+	if chunk := d.kernel(kernel)[encoding.KernelChunk]; chunk != 0 { // chunks count tiles
 		first /= uint32(products)
 		d.Items = append(d.Items, inTurn...)
 		d.Tables = append(d.Tables, []uint32{0, first + uint32(n), first + uint32(count)*chunk, chunk,
@@ -114,7 +113,7 @@ func (d *Dealing) launch(all []dealt, kernel int) {
 	d.Tables = append(d.Tables, table)
 }
 
-// Tiles is those of a kernel.
+// Tiles returns the number of tiles of a kernel.
 func (d *Dealing) Tiles(kernel int) int {
 	if kernel >= len(d.Tables) {
 		return 0
@@ -131,7 +130,7 @@ func (d *Dealing) Tiles(kernel int) int {
 	return items
 }
 
-// Put puts items and tables where the plan has them.
+// Put writes items and tables to their places in the plan.
 func (d *Dealing) Put(words []uint32) {
 	copy(words[d.bounds[encoding.BoundItems]:], d.Items)
 	for kernel, table := range d.Tables {
@@ -145,7 +144,7 @@ func (d *Dealing) kernel(i int) []uint32 {
 
 func (d *Dealing) side(kernel int, w encoding.KernelWord) int { return 1 << d.kernel(kernel)[w] }
 
-// count is the tiles and the steps of a problem.
+// count returns the tiles and the steps of a problem.
 func (d *Dealing) count(q *planner.Problem, kernel int) (tiles, steps int) {
 	parts := func(n int, w encoding.KernelWord) int { return (n + d.side(kernel, w) - 1) / d.side(kernel, w) }
 	return parts(q.M, encoding.KernelTM) * parts(q.N, encoding.KernelTN), max(parts(q.K, encoding.KernelTK),
@@ -159,7 +158,7 @@ func (d *Dealing) work(q *planner.Problem, kernel int) float32 {
 	return float32(tiles) * float32(busy+math.Float32frombits(k[encoding.KernelWorker]))
 }
 
-// apart is how many elements are from a column of B to the next, of B that is not transposed.
+// apart returns the distance in elements from a column of B to the next, if B is not transposed.
 func (d *Dealing) apart() int {
 	if d.epilogue.ScaleB.Group() > 0 {
 		return element.Int4Panel
@@ -192,8 +191,8 @@ func (d *Dealing) itemOf(q *planner.Problem, row, col, rows, cols int) []uint32 
 	return w
 }
 
-// dressedItem is the item of a tile with what it has for an epilogue, and the second of a gated tile.
-func (d *Dealing) dressedItem(q *planner.Problem, row, col, rows, cols int) []uint32 {
+// epilogueItem returns the item of a tile with its tail, and the second item of a gated tile.
+func (d *Dealing) epilogueItem(q *planner.Problem, row, col, rows, cols int) []uint32 {
 	e, w := &d.epilogue, d.itemOf(q, row, col, rows, cols)
 	if *e == (planner.Epilogue{}) {
 		return w

@@ -3,14 +3,12 @@
 //
 //	func TestConformance(t *testing.T) { drivertest.Run(t, webgpu.Driver()) }
 //
-// A backend that is unavailable skips, unless the environment variable
-// BATCHGEMM_REQUIRE, a list of backend names separated by commas, names it.
+// An unavailable backend skips, unless it is in the environment variable BATCHGEMM_REQUIRE, a list of
+// backend names separated by commas.
 //
-// The suite calls a driver as package dispatch does, and keeps to what the
-// documentation of package driver lets drivers count on: it passes no range beyond a
-// buffer and no size that is not positive, closes nothing twice, calls nothing that is
-// closed, and closes no device while other calls use it. Errors are told apart by
-// errors.Is alone.
+// The suite calls a driver like package dispatch, within the rules of package driver: it passes no range
+// beyond a buffer and only positive sizes, closes nothing twice, calls no closed object, and closes no
+// device while other calls use it. It tests errors only with errors.Is.
 package drivertest
 
 import (
@@ -28,47 +26,47 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// RequireEnv names the environment variable that lists backends that must not skip.
+// RequireEnv is the environment variable that lists backends that must not skip.
 const RequireEnv = "BATCHGEMM_REQUIRE"
 
-// Option tells the suite what a backend does not promise.
+// Option tells the suite what a backend does not guarantee.
 type Option func(*suite)
 
-// FiniteOnly leaves out the propagation of NaN and Inf through products, for
-// the reason given. NaN in padding, and in C with beta = 0, is tested anyway.
+// FiniteOnly leaves out the propagation of NaN and Inf through products, for the given reason. NaN in
+// padding, and in C with beta = 0, is still tested.
 func FiniteOnly(reason string) Option {
 	return func(s *suite) { s.finiteOnly = reason }
 }
 
-// OneTile leaves out all tile shapes but the first where each is run by itself, for the
-// reason given: as where another backend's tests run the same text with all.
+// OneTile leaves out all tile shapes but the first in tests of single shapes, for the given reason, for
+// example because another backend's tests run the same text with all shapes.
 func OneTile(reason string) Option {
 	return func(s *suite) { s.oneTile = reason }
 }
 
-// OneType leaves out the types of elements but F32, for the reason given.
+// OneType leaves out all types of elements but F32, for the given reason.
 func OneType(reason string) Option {
 	return func(s *suite) { s.oneType = reason }
 }
 
-// Parts leaves out all parts of the suite but these, such as "Types".
+// Parts leaves out all other parts of the suite. A part is a name such as "Types".
 func Parts(names ...string) Option {
 	return func(s *suite) { s.parts = names }
 }
 
-// suite runs the tests on one open device, so that every kernel is made once.
+// suite runs the tests on one open device, so every kernel is made once.
 type suite struct {
 	driver     driver.Driver
 	device     driver.Device
 	finiteOnly string
 	oneTile    string
 	oneType    string
-	parts      []string // that run; all where there are none
-	leave      bool     // what is made stays open, for Close of the device
+	parts      []string // to run; none: all
+	leave      bool     // do not close objects; Close of the device must
 
 	of, ofC element.Type // of the elements of jobs
-	borrows bool         // runs go by SubmitOn
-	step    int          // that leading dimensions of dressed jobs are multiples of; 0: any
+	borrows bool         // runs use SubmitOn
+	step    int          // unit of the leading dimensions of jobs with an epilogue; 0: any
 	lines   bool         // see alongK
 }
 
@@ -102,8 +100,8 @@ func Run(t *testing.T, d driver.Driver, options ...Option) {
 	}
 }
 
-// Open opens the backend's first device and closes it after the test. It skips
-// the test when the backend is unavailable and not required.
+// Open opens the backend's first device and closes it after the test. It skips the test if the backend is
+// unavailable and not required.
 func Open(t *testing.T, d driver.Driver) driver.Device {
 	t.Helper()
 	device, err := open(d)

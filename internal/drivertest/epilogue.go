@@ -28,34 +28,34 @@ const (
 	buffersAll
 )
 
-// dressed is the contents of these, of which the last are words.
-type dressed struct {
+// epilogueData is the contents of these buffers. The last has words.
+type epilogueData struct {
 	numbers [bufferRows][]float32
 	rows    []int32
-	packed  [bufferRows][]uint32 // of B and B2 with scales of groups, whose numbers stand for these
+	packed  [bufferRows][]uint32 // of B and B2 with scales of groups
 }
 
-// dressedJob is a batch with an epilogue, prepared on the device with buffers.
-type dressedJob struct {
+// epilogueJob is a batch with an epilogue, prepared on the device with buffers.
+type epilogueJob struct {
 	*suite
 	batch   planner.Batch
 	plan    *planner.Plan
 	program driver.Program
-	buffers [buffersAll]driver.Buffer // nil where the epilogue has none
+	buffers [buffersAll]driver.Buffer // nil if the epilogue does not need it
 	sizes   driver.Buffer             // of a ragged plan
-	apart   []apart                   // the matrices by pointers
-	ragged  planner.Ragged            // as dressed, without pointers
+	apart   []apart                   // matrices with addresses
+	ragged  planner.Ragged            // placed as in epilogueData, without pointers
 }
 
-// types are those of the elements of buffers.
+// types returns the types of the buffers' elements.
 func (s *suite) types() [buffersAll]element.Type {
 	return [...]element.Type{s.of, s.of, s.ofC, s.of, s.ofC, element.F32}
 }
 
-// dress places what an epilogue has, with gaps, and gives operands for it, with NaN where nothing
-// may be read, and canaries where nothing may be stored. A row of A in five, and of C, is none.
-func (s *suite) dress(b planner.Batch, e planner.Epilogue, rng *rand.Rand,
-	values func([]float32)) (d dressed) {
+// placeEpilogue places the operands of an epilogue with gaps. Elements that must not be read are NaN, those
+// that must not be written are canaries. One row of A in five, and of C, does not exist.
+func (s *suite) placeEpilogue(b planner.Batch, e planner.Epilogue, rng *rand.Rand,
+	values func([]float32)) (d epilogueData) {
 	nan := float32(math.NaN())
 	grow := func(of int, n int, with float32) {
 		d.numbers[of] = append(d.numbers[of], slices.Repeat([]float32{with}, n)...)
@@ -73,7 +73,7 @@ func (s *suite) dress(b planner.Batch, e planner.Epilogue, rng *rand.Rand,
 	}
 	draw := func(of, at, n int) { values(d.numbers[of][at:][:n]) }
 	list := func(n int, word func(i int) int32) (at int) {
-		d.rows = append(d.rows, 0) // a gap, which is a row
+		d.rows = append(d.rows, 0) // a gap that looks like a row
 		at = len(d.rows)
 		for i := range n {
 			d.rows = append(d.rows, word(i))
@@ -163,13 +163,13 @@ func (s *suite) dress(b planner.Batch, e planner.Epilogue, rng *rand.Rand,
 	return d
 }
 
-// none is a number that stands for no row of so many.
+// none returns an index of no row, for that many rows.
 func none(rng *rand.Rand, rows int) int32 {
 	return [...]int32{-1, int32(rows), math.MinInt32, math.MaxInt32}[rng.IntN(4)]
 }
 
-// words are the contents of a buffer.
-func (d *dressed) words(s *suite, of int) []float32 {
+// words returns the contents of a buffer.
+func (d *epilogueData) words(s *suite, of int) []float32 {
 	switch {
 	case of == bufferRows:
 		return backend.Words(d.rows)
@@ -179,11 +179,11 @@ func (d *dressed) words(s *suite, of int) []float32 {
 	return ToWords(s.types()[of], d.numbers[of])
 }
 
-// prepareDressed plans a batch that dress placed, and prepares it.
-func (s *suite) prepareDressed(t *testing.T, b planner.Batch, d *dressed, o planner.Options,
-	edit func(*planner.Device)) *dressedJob {
+// prepareEpilogue plans and prepares a batch that placeEpilogue has placed.
+func (s *suite) prepareEpilogue(t *testing.T, b planner.Batch, d *epilogueData, o planner.Options,
+	edit func(*planner.Device)) *epilogueJob {
 	t.Helper()
-	j := &dressedJob{suite: s, batch: b, plan: s.planDressed(t, b, o, edit)}
+	j := &epilogueJob{suite: s, batch: b, plan: s.planEpilogue(t, b, o, edit)}
 	var err error
 	j.program, err = s.device.Prepare(context.Background(), j.plan)
 	require.NoError(t, err)
@@ -192,7 +192,7 @@ func (s *suite) prepareDressed(t *testing.T, b planner.Batch, d *dressed, o plan
 	return j
 }
 
-func (s *suite) planDressed(t *testing.T, b planner.Batch, o planner.Options,
+func (s *suite) planEpilogue(t *testing.T, b planner.Batch, o planner.Options,
 	edit func(*planner.Device)) *planner.Plan {
 	t.Helper()
 	o.TypeA, o.TypeB, o.TypeC = s.of, o.Epilogue.ScaleB.TypeB(s.of), s.ofC
@@ -212,7 +212,7 @@ func (s *suite) planDressed(t *testing.T, b planner.Batch, o planner.Options,
 }
 
 // allocate makes buffers for operands.
-func (j *dressedJob) allocate(t *testing.T, d *dressed) {
+func (j *epilogueJob) allocate(t *testing.T, d *epilogueData) {
 	e := &j.plan.Options.Epilogue
 	by := e.Pointers
 	used := [...]bool{!by.A, !by.B, !by.C, e.Gated && !by.B, e.Bias, e.UsesRows()}
@@ -223,8 +223,8 @@ func (j *dressedJob) allocate(t *testing.T, d *dressed) {
 	}
 }
 
-// run computes operands and returns the new C. It fails when another buffer changed.
-func (j *dressedJob) run(d *dressed) ([]float32, error) {
+// run computes operands and returns the new C. It fails if another buffer changed.
+func (j *epilogueJob) run(d *epilogueData) ([]float32, error) {
 	ctx := context.Background()
 	for of, b := range j.buffers {
 		if words := d.words(j.suite, of); b != nil && len(words) > 0 {
@@ -271,8 +271,8 @@ func (j *dressedJob) run(d *dressed) ([]float32, error) {
 	return c, nil
 }
 
-// check runs the job on operands and verifies the results, exactly where asked for.
-func (j *dressedJob) check(t *testing.T, d *dressed, exact bool) {
+// check runs the job on operands and verifies the results, exactly if asked to.
+func (j *epilogueJob) check(t *testing.T, d *epilogueData, exact bool) {
 	t.Helper()
 	c, err := j.run(d)
 	require.NoError(t, err)

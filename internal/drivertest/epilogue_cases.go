@@ -18,20 +18,19 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// all are all parts of an epilogue at once.
+// all has all parts of an epilogue at once.
 var all = planner.Epilogue{Activation: planner.SiLU, Bias: true, Gated: true, GatherRows: 50,
 	ScatterRows: 150, Weights: true}
 
-// few are integers so small that products of two products are exact.
+// few returns integers so small that products of two products are exact.
 func few(rng *rand.Rand) func([]float32) {
 	return func(s []float32) { reference.Integers(rng, s, 2) }
 }
 
-// testEpilogues runs all parts of epilogues, each for itself and together, on elements of all
-// types.
+// testEpilogues runs all parts of epilogues, separately and together, with elements of all types.
 func (s *suite) testEpilogues(t *testing.T) {
 	if !s.device.Info().Planner.Epilogues {
-		t.Skip("has no kernels for epilogues")
+		t.Skip("has no kernels with an epilogue")
 	}
 	types := []element.Type{element.F32}
 	if s.oneType == "" {
@@ -40,7 +39,7 @@ func (s *suite) testEpilogues(t *testing.T) {
 	for _, of := range types {
 		for _, ofC := range of.TypesC() {
 			t.Run(of.String()+"/"+ofC.String(), func(t *testing.T) {
-				if ofC != element.F32 { // which others differ from in stores alone
+				if ofC != element.F32 { // other types only differ in stores
 					s.sampled(t, 2)
 				}
 				typed := *s
@@ -60,8 +59,8 @@ func (s *suite) testEpilogues(t *testing.T) {
 	}
 }
 
-// mixed are problems of several tiles and of less than one, with all transpositions that an
-// epilogue allows, without products, and that read C or do not.
+// mixed returns problems of several tiles and of less than one, with all transpositions that an epilogue
+// allows, some without products, and some that read C.
 func mixed(e planner.Epilogue) planner.Batch {
 	b := planner.Batch{
 		{M: 70, N: 45, K: 33, Beta: 1}, {M: 5, N: 7, K: 130}, {M: 33, N: 64, Beta: 1},
@@ -80,8 +79,8 @@ func mixed(e planner.Epilogue) planner.Batch {
 	return b
 }
 
-// dressedCase is a batch with an epilogue, and what its plan must have.
-type dressedCase struct {
+// epilogueCase is a batch with an epilogue, and what its plan must have.
+type epilogueCase struct {
 	name    string
 	e       planner.Epilogue
 	aligned bool // by pointers: see suite.aligned
@@ -89,10 +88,10 @@ type dressedCase struct {
 	o       planner.Options
 	edit    func(*planner.Device)
 	has     func(encoding.Launch) bool
-	more    bool // only where kernels are made soon, or elements are of F32
+	more    bool // only if kernels are made quickly, or elements are F32
 }
 
-func (s *suite) eachDressed(t *testing.T, cases []dressedCase, run func(*testing.T, dressedCase)) {
+func (s *suite) eachEpilogue(t *testing.T, cases []epilogueCase, run func(*testing.T, epilogueCase)) {
 	for i, c := range cases {
 		if !s.turn(i) || c.more && s.slow() && s.of != element.F32 {
 			continue
@@ -101,12 +100,12 @@ func (s *suite) eachDressed(t *testing.T, cases []dressedCase, run func(*testing
 	}
 }
 
-func (c *dressedCase) requireLaunch(t *testing.T, j *dressedJob) {
+func (c *epilogueCase) requireLaunch(t *testing.T, j *epilogueJob) {
 	t.Helper()
 	require.True(t, c.has == nil || slices.ContainsFunc(j.plan.Launches, c.has), "%s", j.plan.Launches)
 }
 
-// testParts runs epilogues on whatever plans cut tiles into.
+// testParts runs epilogues with all ways in which plans cut tiles.
 func (s *suite) testParts(t *testing.T) {
 	relu := all
 	relu.Activation = planner.ReLU
@@ -125,7 +124,7 @@ func (s *suite) testParts(t *testing.T) {
 		return b
 	}
 	windows := func(d *planner.Device) { d.MaxBinding = s.ofC.Bytes() << 14 }
-	cases := []dressedCase{
+	cases := []epilogueCase{
 		{name: "bias", e: planner.Epilogue{Bias: true}, batch: mixed},
 		{name: "relu", e: planner.Epilogue{Activation: planner.ReLU}, batch: mixed, more: true},
 		{name: "gelu", e: planner.Epilogue{Activation: planner.GELU}, batch: mixed, more: true},
@@ -163,30 +162,30 @@ func (s *suite) testParts(t *testing.T) {
 		{name: "large tile", e: all, batch: mixed, o: planner.Options{Tile: "large"}, more: true},
 		{name: "groups of K", e: relu, batch: mixed, o: planner.Options{Tile: "medium-k4"}, more: true},
 	}
-	if s.ofC == element.F32 { // else C would be rounded in between
+	if s.ofC == element.F32 { // otherwise C would be rounded in between
 		cases = append(cases, s.longCases()...)
 	}
 	if elemtype.Scaled(s.of) {
 		cases = append(cases, s.scaledCases(one, windows)...)
 	}
-	s.eachDressed(t, cases, func(t *testing.T, c dressedCase) {
+	s.eachEpilogue(t, cases, func(t *testing.T, c epilogueCase) {
 		c.o.Epilogue = c.e
 		rng := newRand(uint64(len(c.name)))
 		b := c.batch(c.e)
-		d := s.dress(b, c.e, rng, uniform(5))
-		j := s.prepareDressed(t, b, &d, c.o, c.edit)
+		d := s.placeEpilogue(b, c.e, rng, uniform(5))
+		j := s.prepareEpilogue(t, b, &d, c.o, c.edit)
 		c.requireLaunch(t, j)
 		j.check(t, &d, false)
 		if c.e.Activation == "" || c.e.Activation == planner.ReLU {
-			d = s.dress(b, c.e, rng, few(rng))
-			j = s.prepareDressed(t, b, &d, c.o, c.edit)
+			d = s.placeEpilogue(b, c.e, rng, few(rng))
+			j = s.prepareEpilogue(t, b, &d, c.o, c.edit)
 			j.check(t, &d, true)
 		}
 	})
 }
 
-// longCases have a K of which a launch cannot take all: several add to C, and the last one does the rest.
-func (s *suite) longCases() []dressedCase {
+// longCases have a K that exceeds a launch: several launches add to C, and the last one does the rest.
+func (s *suite) longCases() []epilogueCase {
 	long := func(e planner.Epilogue) planner.Batch {
 		trans := e.GatherRows == 0
 		return planner.Batch{{M: 9, N: 20, K: 400, Beta: -0.5}, {M: 5, N: 6, K: 7, Beta: 1},
@@ -195,15 +194,15 @@ func (s *suite) longCases() []dressedCase {
 	least := func(d *planner.Device) { d.MaxTrips = 67 }
 	parts := func(l encoding.Launch) bool { return l.Epilogue.Activation == "" }
 	rows := planner.Epilogue{Activation: planner.ReLU, GatherRows: 30, ScatterRows: 50, Weights: true}
-	return []dressedCase{
+	return []epilogueCase{
 		{name: "long K", e: planner.Epilogue{Activation: planner.ReLU, Bias: true, Weights: true},
 			batch: long, edit: least, has: parts},
 		{name: "long K of rows", e: rows, batch: long, edit: least, has: parts, more: true},
 	}
 }
 
-// testActivations takes numbers from far below 0 to far above, and some that are all near, also by tiles for
-// warpgroups, whose kernels have activations of their own (native/epilogue/wgmma_epilogue.cuh).
+// testActivations takes numbers from far below 0 to far above, and some that are all close. It also runs
+// tiles for warpgroups, whose kernels have activations of their own (native/epilogue/wgmma_epilogue.cuh).
 func (s *suite) testActivations(t *testing.T) {
 	tiles := []string{"small"}
 	facts := s.device.Info().Planner
@@ -223,11 +222,11 @@ func (s *suite) testActivations(t *testing.T) {
 	}
 }
 
-// testActivation takes numbers from -25 to 24 times those of columns, of which every other one is negative.
+// testActivation takes numbers from -25 to 24 times those of columns. Every other column is negative.
 func (s *suite) testActivation(t *testing.T, of planner.Activation, name string, column func(j int) float64) {
 	e := planner.Epilogue{Activation: of}
 	b := planner.Batch{{M: 50, N: 60, K: 1}}
-	d := s.dress(b, e, newRand(3), func(v []float32) {
+	d := s.placeEpilogue(b, e, newRand(3), func(v []float32) {
 		for i := range v {
 			v[i] = 1
 		}
@@ -241,10 +240,10 @@ func (s *suite) testActivation(t *testing.T, of planner.Activation, name string,
 	}
 	round(s.of, d.numbers[bufferA])
 	round(s.of, d.numbers[bufferB])
-	s.prepareDressed(t, b, &d, planner.Options{Epilogue: e, Tile: name}, nil).check(t, &d, false)
+	s.prepareEpilogue(t, b, &d, planner.Options{Epilogue: e, Tile: name}, nil).check(t, &d, false)
 }
 
-// testEpilogueNonFinite: NaN and infinities go through activations, and stay what they are.
+// testEpilogueNonFinite: NaN and infinities pass through activations.
 func (s *suite) testEpilogueNonFinite(t *testing.T) {
 	if s.finiteOnly != "" {
 		t.Skip(s.finiteOnly)
@@ -256,7 +255,7 @@ func (s *suite) testEpilogueNonFinite(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%v", e.Activation, x), func(t *testing.T) {
 				b := planner.Batch{{M: 20, N: 30, K: 5}, {M: 9, N: 17, K: 2}}
 				values, count := uniform(3), 0
-				d := s.dress(b, e, newRand(4), func(row []float32) {
+				d := s.placeEpilogue(b, e, newRand(4), func(row []float32) {
 					values(row)
 					for i := range row {
 						if count++; count%61 == 0 {
@@ -264,14 +263,14 @@ func (s *suite) testEpilogueNonFinite(t *testing.T) {
 						}
 					}
 				})
-				s.prepareDressed(t, b, &d, planner.Options{Epilogue: e, Tile: "small"},
+				s.prepareEpilogue(t, b, &d, planner.Options{Epilogue: e, Tile: "small"},
 					nil).check(t, &d, false)
 			})
 		}
 	}
 }
 
-// SmallAlphas are problems with alphas of up to 12 bits, down to the least normal number of fp32.
+// SmallAlphas returns problems with alphas of up to 12 bits, down to the least normal fp32.
 func SmallAlphas() (b planner.Batch) {
 	for _, alpha := range []float32{0x1p-99, 0x1.ffep-101, -0x1.554p-123, 0x1.ffep-122, -0x1p-126} {
 		b = append(b, planner.Problem{M: 21, N: 37, K: 40, Alpha: planner.Scale(alpha)})
@@ -279,7 +278,7 @@ func SmallAlphas() (b planner.Batch) {
 	return b
 }
 
-// LargeIntegers are integers times 2^44, of whose products 40 sum to less than 2^100, with 12 bits.
+// LargeIntegers returns integers times 2^44. Sums of 40 of their products are below 2^100, with 12 bits.
 func LargeIntegers(rng *rand.Rand) func([]float32) {
 	return func(s []float32) {
 		reference.Integers(rng, s, 8)
@@ -289,8 +288,8 @@ func LargeIntegers(rng *rand.Rand) func([]float32) {
 	}
 }
 
-// testSmallAlpha has results that are exact, though alpha is small: kernels that scale parts of fp32 multiply
-// by that too.
+// testSmallAlpha has exact results although alpha is small. Kernels that scale parts of fp32 multiply by
+// that scale too.
 func (s *suite) testSmallAlpha(t *testing.T) {
 	if s.of != element.F32 || s.ofC != element.F32 {
 		t.Skip("numbers are of fp32")
@@ -299,8 +298,8 @@ func (s *suite) testSmallAlpha(t *testing.T) {
 	for _, name := range append(s.tensorTilesWith(e), "small") {
 		t.Run(name, func(t *testing.T) {
 			b, rng := SmallAlphas(), newRand(6)
-			d := s.dress(b, e, rng, LargeIntegers(rng))
-			s.prepareDressed(t, b, &d, planner.Options{Epilogue: e, Tile: name}, nil).check(t, &d, true)
+			d := s.placeEpilogue(b, e, rng, LargeIntegers(rng))
+			s.prepareEpilogue(t, b, &d, planner.Options{Epilogue: e, Tile: name}, nil).check(t, &d, true)
 		})
 	}
 }
@@ -309,23 +308,23 @@ func (s *suite) testSmallAlpha(t *testing.T) {
 func (s *suite) testEpilogueUpdate(t *testing.T) {
 	relu := all
 	relu.Activation = planner.ReLU
-	s.testDressedUpdate(t, s.scaled(relu, 0))
+	s.runUpdateWithEpilogue(t, s.scaled(relu, 0))
 }
 
-// testDressedUpdate is it. Matrices by pointers are elsewhere in each batch.
-func (s *suite) testDressedUpdate(t *testing.T, e planner.Epilogue) {
+// runUpdateWithEpilogue does that for one epilogue. Matrices by pointers are elsewhere in each batch.
+func (s *suite) runUpdateWithEpilogue(t *testing.T, e planner.Epilogue) {
 	t.Helper()
 	o := planner.Options{Epilogue: e, Tile: "small"}
 	rng := newRand(8)
-	var program *dressedJob
+	var program *epilogueJob
 	for i, b := range []planner.Batch{{{M: 3, N: 4, K: 5}}, mixed(e), nil, mixed(e)[:3]} {
-		d := s.dress(b, e, rng, few(rng))
+		d := s.placeEpilogue(b, e, rng, few(rng))
 		if program == nil {
 			program = s.preparePointed(t, b, &d, o, nil)
 		} else {
 			program.apart = nil
 			moved := program.move(t, b, &d, e)
-			program.batch, program.plan = b, s.planDressed(t, moved, o, nil)
+			program.batch, program.plan = b, s.planEpilogue(t, moved, o, nil)
 			require.NoError(t, program.program.Update(context.Background(), program.plan), i)
 			program.allocate(t, &d)
 		}
@@ -333,7 +332,7 @@ func (s *suite) testDressedUpdate(t *testing.T, e planner.Epilogue) {
 	}
 }
 
-// testEpilogueRandom takes any epilogues and batches, of as many as kernels are made soon for.
+// testEpilogueRandom takes random epilogues and batches, as many as the time to make kernels allows.
 func (s *suite) testEpilogueRandom(t *testing.T) {
 	n := 60
 	if s.slow() {
@@ -347,7 +346,7 @@ func (s *suite) testEpilogueRandom(t *testing.T) {
 	}
 }
 
-// randomEpilogue is any of rows up to so many, without scales.
+// randomEpilogue returns an epilogue with up to that many rows, without scales.
 func randomEpilogue(rng *rand.Rand, rows int) planner.Epilogue {
 	flip := func() bool { return rng.IntN(2) == 0 }
 	return planner.Epilogue{Activation: []planner.Activation{"", planner.ReLU, planner.GELU,
@@ -356,7 +355,7 @@ func randomEpilogue(rng *rand.Rand, rows int) planner.Epilogue {
 		ScatterRows: rng.IntN(2) * (rows + rng.IntN(rows))}
 }
 
-// runRandom runs a batch with an epilogue, as far as that allows it, by any schedule.
+// runRandom runs a batch with an epilogue, adapted to it, with a random schedule.
 func (s *suite) runRandom(t *testing.T, e planner.Epilogue, b planner.Batch, rng *rand.Rand) {
 	t.Helper()
 	for i := range b {
@@ -366,7 +365,7 @@ func (s *suite) runRandom(t *testing.T, e planner.Epilogue, b planner.Batch, rng
 		}
 	}
 	o := planner.Options{Epilogue: e, Schedule: append(planner.Schedules(), "")[rng.IntN(7)]}
-	d := s.dress(b, e, rng, uniform(rng.Uint64()))
-	s.prepareDressed(t, b, &d, o, []func(*planner.Device){nil, manyUnits, oneUnit}[rng.IntN(3)]).check(t, &d,
+	d := s.placeEpilogue(b, e, rng, uniform(rng.Uint64()))
+	s.prepareEpilogue(t, b, &d, o, []func(*planner.Device){nil, manyUnits, oneUnit}[rng.IntN(3)]).check(t, &d,
 		false)
 }

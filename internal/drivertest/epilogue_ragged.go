@@ -13,8 +13,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// testEpilogueRagged runs layers of experts with epilogues, and gradients of their weights, whose sizes are
-// on the device.
+// testEpilogueRagged runs layers of experts with epilogues, and gradients of their weights, with sizes on
+// the device.
 func (s *suite) testEpilogueRagged(t *testing.T) {
 	relu := all
 	relu.Activation = planner.ReLU
@@ -22,7 +22,7 @@ func (s *suite) testEpilogueRagged(t *testing.T) {
 		name string
 		r    planner.Ragged
 		e    planner.Epilogue
-		more bool // only where kernels are made soon, or elements are of F32
+		more bool // only if kernels are made quickly, or elements are F32
 	}{
 		{name: "all", e: relu},
 		{name: "all transposed", r: planner.Ragged{TransB: true}, e: relu},
@@ -48,12 +48,12 @@ func (s *suite) testEpilogueRagged(t *testing.T) {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
-			s.testDressedRagged(t, layer(c.r), s.scaled(c.e, i))
+			s.runRaggedWithEpilogue(t, layer(c.r), s.scaled(c.e, i))
 		})
 	}
 }
 
-// layer is a ragged batch of ends, up to 150, with sizes. Without a form its ends are those of rows.
+// layer returns a ragged batch of ends, up to 150, with sizes. The default form is ends of rows.
 func layer(r planner.Ragged) planner.Ragged {
 	r.Groups, r.M, r.N, r.K = 5, 150, 50, 40
 	if r.Form == planner.EndsOfDepth {
@@ -64,10 +64,10 @@ func layer(r planner.Ragged) planner.Ragged {
 	return r
 }
 
-// testDressedRagged runs a layer with all kinds of sizes.
-func (s *suite) testDressedRagged(t *testing.T, r planner.Ragged, e planner.Epilogue) {
+// runRaggedWithEpilogue runs a layer with all kinds of sizes.
+func (s *suite) runRaggedWithEpilogue(t *testing.T, r planner.Ragged, e planner.Epilogue) {
 	t.Helper()
-	j, d := s.prepareDressedRagged(t, r, e)
+	j, d := s.prepareEpilogueRagged(t, r, e)
 	rng := newRand(9)
 	for i, sizes := range [][]int32{{30, 60, 90, 120, 150}, {0, 0, 0, 0, 0}, {0, 0, 150, 150, 150},
 		{10, 50, 20, 60, 70}, {1, 2, 3, 4, 151},
@@ -82,14 +82,14 @@ func (s *suite) testDressedRagged(t *testing.T, r planner.Ragged, e planner.Epil
 	}
 }
 
-// prepareDressedRagged places a layer of experts with all that an epilogue may have, with numbers
-// everywhere: who reads or stores other elements than told gets other results. With ends of depth, C is
-// one for all groups where there is room for the rows of all.
-func (s *suite) prepareDressedRagged(t *testing.T, r planner.Ragged, e planner.Epilogue) (*dressedJob,
-	dressed) {
+// prepareEpilogueRagged places a layer of experts with all that an epilogue may have. All elements are
+// numbers, so reading or storing wrong elements changes results. With ends of depth, all groups share one C
+// if it has room for the rows of all.
+func (s *suite) prepareEpilogueRagged(t *testing.T, r planner.Ragged, e planner.Epilogue) (*epilogueJob,
+	epilogueData) {
 	t.Helper()
 	rng := newRand(uint64(len(fmt.Sprint(e))))
-	var d dressed
+	var d epilogueData
 	step := max(s.step, 1)
 	draw := func(of, n int) (at int) {
 		at = step * (1 + rng.IntN(3))
@@ -122,14 +122,14 @@ func (s *suite) prepareDressedRagged(t *testing.T, r planner.Ragged, e planner.E
 	if e.ScaleB.Group() > 0 {
 		d.groupsOf(&r, &e, rng)
 	}
-	j := &dressedJob{suite: s, ragged: r}
+	j := &epilogueJob{suite: s, ragged: r}
 	j.prepare(t, j.moveGroups(t, &d, e), e)
 	j.allocate(t, &d)
 	return j, d
 }
 
-// list draws the lists of a layer, of so many rows. No two rows of a C are stored to one.
-func (d *dressed) list(r *planner.Ragged, e planner.Epilogue, rng *rand.Rand, rows int) {
+// list draws the lists of a layer with that many rows. No two rows of a C are stored to the same one.
+func (d *epilogueData) list(r *planner.Ragged, e planner.Epilogue, rng *rand.Rand, rows int) {
 	r.RowsA, r.RowsC, r.Weights = 3, 4+rows, 5+2*rows
 	scalesA := e.ScalesA(&planner.Problem{M: r.M, K: r.K})
 	if e.ScaleA == planner.PerRow && e.GatherRows == 0 {
@@ -148,7 +148,7 @@ func (d *dressed) list(r *planner.Ragged, e planner.Epilogue, rng *rand.Rand, ro
 	var to []int
 	for i := range rows {
 		at := i
-		if r.StrideC > 0 { // of a C of its own
+		if r.StrideC > 0 { // each has its own C
 			at = i % r.M
 		}
 		if at == 0 {
@@ -166,7 +166,7 @@ func (d *dressed) list(r *planner.Ragged, e planner.Epilogue, rng *rand.Rand, ro
 }
 
 // prepare plans and prepares a ragged batch with an epilogue, and makes a buffer of sizes.
-func (j *dressedJob) prepare(t *testing.T, r planner.Ragged, e planner.Epilogue) {
+func (j *epilogueJob) prepare(t *testing.T, r planner.Ragged, e planner.Epilogue) {
 	t.Helper()
 	facts := j.device.Info().Planner
 	o := planner.Options{TypeA: j.of, TypeB: e.ScaleB.TypeB(j.of), TypeC: j.ofC, Epilogue: e}

@@ -13,7 +13,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// testEpilogueRecords runs any problems with an epilogue whose records are on the device.
+// testEpilogueRecords runs various problems with an epilogue whose records are on the device.
 func (s *suite) testEpilogueRecords(t *testing.T) {
 	relu := all
 	relu.Activation = planner.ReLU
@@ -21,7 +21,7 @@ func (s *suite) testEpilogueRecords(t *testing.T) {
 		name           string
 		e              planner.Epilogue
 		transA, transB bool
-		more           bool // only where kernels are made soon, or elements are of F32
+		more           bool // only if kernels are made quickly, or elements are F32
 	}{
 		{name: "all", e: relu},
 		{name: "all but a gate", e: planner.Epilogue{Activation: planner.ReLU, Bias: true, GatherRows: 80,
@@ -49,8 +49,8 @@ func (s *suite) testEpilogueRecords(t *testing.T) {
 	}
 }
 
-// recordProblems are problems of a transposition, of several tiles and of less than one, with products
-// and without.
+// recordProblems returns problems of a transposition, of several tiles and of less than one, with and
+// without products.
 func recordProblems(transA, transB, gated bool) planner.Batch {
 	b := planner.Batch{
 		{M: 70, N: 45, K: 33, Beta: 1}, {M: 5, N: 7, K: 130}, {M: 33, N: 64, Beta: 1},
@@ -66,23 +66,24 @@ func recordProblems(transA, transB, gated bool) planner.Batch {
 	return b
 }
 
-// recordsJob is a ragged program of records with an epilogue, and what its buffers have for some problems.
+// recordsJob is a ragged program of records with an epilogue, and the contents of its buffers for some
+// problems.
 type recordsJob struct {
-	*dressedJob
-	d      dressed
+	*epilogueJob
+	d      epilogueData
 	placed planner.Batch // as in the buffers
-	moved  planner.Batch // as in records: the same, or by pointers
-	all    []int         // their numbers
+	moved  planner.Batch // as in records: the same, or with addresses
+	all    []int         // their indices
 }
 
-// prepareRecords places problems, all of one transposition, which records describe to a program.
+// prepareRecords places problems of one transposition, which records describe to a program.
 func (s *suite) prepareRecords(t *testing.T, b planner.Batch, e planner.Epilogue) *recordsJob {
 	t.Helper()
 	rng := newRand(uint64(len(fmt.Sprint(e))))
 	for i := range b {
 		b[i].TransA, b[i].TransB = b[0].TransA, b[0].TransB
 	}
-	j := &recordsJob{dressedJob: &dressedJob{suite: s}, placed: b, d: s.dress(b, e, rng, few(rng))}
+	j := &recordsJob{epilogueJob: &epilogueJob{suite: s}, placed: b, d: s.placeEpilogue(b, e, rng, few(rng))}
 	n := &j.d.numbers
 	for _, of := range []int{bufferA, bufferB, bufferB2, bufferBias} { // where changed records may lead
 		for i, x := range n[of] {
@@ -100,13 +101,13 @@ func (s *suite) prepareRecords(t *testing.T, b planner.Batch, e planner.Epilogue
 		r.M, r.N, r.K = r.M+b[i].M, max(r.N, b[i].N), max(r.K, b[i].K)
 		j.all = append(j.all, i)
 	}
-	j.d.rows = append(j.d.rows, make([]int32, guard)...) // numbers of rows, which nobody may find
+	j.d.rows = append(j.d.rows, make([]int32, guard)...) // indices of rows that must not be found
 	j.prepare(t, r, e)
 	j.allocate(t, &j.d)
 	return j
 }
 
-// words are the records of some problems, by number. -1 is a group that has no rows.
+// words returns the records of some problems, by index. -1 is a group without rows.
 func (j *recordsJob) words(t *testing.T, set []int) []int32 {
 	t.Helper()
 	var b planner.Batch
@@ -122,7 +123,7 @@ func (j *recordsJob) words(t *testing.T, set []int) []int32 {
 	return words
 }
 
-// checkRecords runs records of some problems, of which the first that is refused is known.
+// checkRecords runs records of some problems. The first refused one is known.
 func (j *recordsJob) checkRecords(t *testing.T, set []int, refused int) {
 	t.Helper()
 	j.batch = nil
@@ -134,7 +135,7 @@ func (j *recordsJob) checkRecords(t *testing.T, set []int, refused int) {
 	j.runRecords(t, j.words(t, set), refused, true)
 }
 
-// runRecords runs records that come to the job's batch. exact: they share no elements of C.
+// runRecords runs records that describe the job's batch. exact: they share no elements of C.
 func (j *recordsJob) runRecords(t *testing.T, words []int32, refused int, exact bool) {
 	t.Helper()
 	ctx := context.Background()
@@ -174,7 +175,7 @@ func (j *recordsJob) writers(length int) []int {
 	return n
 }
 
-// checkSets runs all problems, some, in another order, and too many rows.
+// checkSets runs all problems, some of them, another order, and too many rows.
 func (j *recordsJob) checkSets(t *testing.T) {
 	t.Helper()
 	none, back := make([]int, len(j.all)), make([]int, len(j.all))
@@ -185,13 +186,13 @@ func (j *recordsJob) checkSets(t *testing.T) {
 	j.checkRecords(t, none, -1)
 	j.checkRecords(t, back, -1)
 	j.checkRecords(t, []int{-1, 0, -1, 6, 2, -1, -1}, -1)
-	// 70 rows more than there are: the first of these is in place of 48
+	// 70 rows too many: the first of these replaces the one of 48
 	twice := append([]int{0, 1, 2, 3, 4}, 0, 0)
 	j.checkRecords(t, twice, 5)
 }
 
-// checkHostile changes words of a record that says what an epilogue has: those that lead beyond the
-// buffers are refused, others may lead anywhere in them.
+// checkHostile changes words of a record that belong to an epilogue. Words that lead beyond the buffers are
+// refused; others may lead anywhere within them.
 func (j *recordsJob) checkHostile(t *testing.T) {
 	t.Helper()
 	const g = 5
@@ -205,9 +206,9 @@ func (j *recordsJob) checkHostile(t *testing.T) {
 			r.LenBias - q.N + 1},
 		encoding.RecordRowsA:   {q.RowsA - 1, r.LenRows - q.M, r.LenRows - q.M + 1},
 		encoding.RecordRowsC:   {q.RowsC - 1, r.LenRows - q.M, r.LenRows - q.M + 1},
-		encoding.RecordWeights: {r.LenRows - q.M + 1}, // other words are weights that are not exact
+		encoding.RecordWeights: {r.LenRows - q.M + 1}, // other words are inexact weights
 		encoding.RecordBeta:    {0x3f800000},
-		encoding.RecordScaleA:  {q.ScaleA, r.LenRows - e.ScalesA(q) + 1}, // as of weights
+		encoding.RecordScaleA:  {q.ScaleA, r.LenRows - e.ScalesA(q) + 1}, // like weights
 		encoding.RecordScaleB:  {q.ScaleB, r.LenRows - e.ScalesB(q) + 1},
 	} {
 		each := j.plan.SizesLen() / r.Groups
@@ -215,7 +216,7 @@ func (j *recordsJob) checkHostile(t *testing.T) {
 			continue
 		}
 		for _, value := range append(values, -1, math.MinInt32) {
-			// -0 changes nothing, others read a C of NaN
+			// -0 changes nothing, other values read a C of NaN
 			if word == encoding.RecordBeta && value != math.MinInt32 && !e.Gated {
 				continue
 			}

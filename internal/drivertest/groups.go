@@ -43,14 +43,14 @@ func (s *suite) testGroups(t *testing.T) {
 }
 
 // groupCases are epilogues with scales of groups.
-func groupCases() []dressedCase {
+func groupCases() []epilogueCase {
 	one := planner.PerGroup128
 	everything := all
 	everything.ScaleB = planner.PerGroup64
 	everything.Activation = planner.ReLU
 	silu := everything
 	silu.Activation = planner.SiLU
-	return []dressedCase{
+	return []epilogueCase{
 		{name: "groups of 128", e: planner.Epilogue{ScaleB: one}},
 		{name: "groups of 64", e: planner.Epilogue{ScaleB: planner.PerGroup64}},
 		{name: "bias", e: planner.Epilogue{ScaleB: one, Bias: true, Activation: planner.ReLU}},
@@ -68,7 +68,7 @@ func groupCases() []dressedCase {
 	}
 }
 
-// groupBatch has problems of all kinds of sizes for groups of so many.
+// groupBatch returns problems of all kinds of sizes for groups of that size.
 func groupBatch(group int, e planner.Epilogue) planner.Batch {
 	var b planner.Batch
 	for i, m := range []int{1, 3, 8, 9, 16, 33, 64, 65, 130} {
@@ -86,15 +86,15 @@ func groupBatch(group int, e planner.Epilogue) planner.Batch {
 	return b
 }
 
-// runGroups checks a case on numbers whose results are exact, and on others.
-func (s *suite) runGroups(t *testing.T, c dressedCase) {
+// runGroups checks a case with numbers whose results are exact, and with others.
+func (s *suite) runGroups(t *testing.T, c epilogueCase) {
 	t.Helper()
 	s.runGroupsOf(t, c, groupBatch(c.e.ScaleB.Group(), c.e))
 }
 
-func (s *suite) runGroupsOf(t *testing.T, c dressedCase, b planner.Batch) {
+func (s *suite) runGroupsOf(t *testing.T, c epilogueCase, b planner.Batch) {
 	t.Helper()
-	s.runScaled(t, c, b, func(d *dressed, _ int, p *planner.Problem, rng *rand.Rand) { // scales of all sizes
+	s.runScaled(t, c, b, func(d *epilogueData, _ int, p *planner.Problem, rng *rand.Rand) { // of all sizes
 		at := p.ScaleB
 		for g := range c.e.ScalesB(p) {
 			_, zero := element.GroupOf(uint32(d.rows[at+g]))
@@ -108,17 +108,17 @@ func (s *suite) runGroupsOf(t *testing.T, c dressedCase, b planner.Batch) {
 	})
 }
 
-// runScaled checks a case on numbers whose results are exact, and on others, with scales that draw draws for
+// runScaled checks a case with numbers whose results are exact, and with others. draw draws the scales of
 // problem i. On slow devices it leaves out large problems.
-func (s *suite) runScaled(t *testing.T, c dressedCase, b planner.Batch,
-	draw func(d *dressed, i int, p *planner.Problem, rng *rand.Rand)) {
+func (s *suite) runScaled(t *testing.T, c epilogueCase, b planner.Batch,
+	draw func(d *epilogueData, i int, p *planner.Problem, rng *rand.Rand)) {
 	t.Helper()
 	if s.slow() {
 		b = slices.DeleteFunc(b, func(p planner.Problem) bool { return p.M*p.N > 3000 })
 	}
 	c.o.Epilogue = c.e
-	d := s.dress(b, c.e, newRand(5), few(newRand(6)))
-	j := s.prepareDressed(t, b, &d, c.o, c.edit)
+	d := s.placeEpilogue(b, c.e, newRand(5), few(newRand(6)))
+	j := s.prepareEpilogue(t, b, &d, c.o, c.edit)
 	c.requireLaunch(t, j)
 	j.check(t, &d, c.e.Activation != planner.SiLU)
 	rng := newRand(7)
@@ -150,13 +150,13 @@ func (s *suite) testGroupTiles(t *testing.T) {
 			continue
 		}
 		sampled := func(t *testing.T) {
-			if !cut { // of these there are few
+			if !cut { // few of these
 				s.sampled(t, 8)
 			}
 		}
 		t.Run(shape.Name, func(t *testing.T) {
 			sampled(t)
-			s.runGroups(t, dressedCase{e: o.Epilogue, o: planner.Options{Tile: shape.Name}})
+			s.runGroups(t, epilogueCase{e: o.Epilogue, o: planner.Options{Tile: shape.Name}})
 		})
 		// A worker has more tiles without depth than a loader may be ahead.
 		t.Run(shape.Name+"/no depth", func(t *testing.T) {
@@ -166,7 +166,7 @@ func (s *suite) testGroupTiles(t *testing.T) {
 				b = append(b, planner.Problem{M: 5, N: 130, K: o.Epilogue.ScaleB.Group() * (i % 40 / 39),
 					Alpha: planner.Scale(1), Beta: []float32{0, 1, -0.5}[i%3]})
 			}
-			s.runGroupsOf(t, dressedCase{e: o.Epilogue,
+			s.runGroupsOf(t, epilogueCase{e: o.Epilogue,
 				o: planner.Options{Tile: shape.Name, Schedule: planner.ScheduleBatched}, edit: oneUnit}, b)
 		})
 		for _, of := range []planner.Scaling{planner.PerGroup64, planner.PerGroup128} {
@@ -179,7 +179,7 @@ func (s *suite) testGroupTiles(t *testing.T) {
 	}
 }
 
-// testGroupsCut cuts tiles along K, at the ends of groups.
+// testGroupsCut splits tiles along K, at the ends of groups.
 func (s *suite) testGroupsCut(t *testing.T, shape *tile.Shape, of planner.Scaling) {
 	for schedule, e := range map[planner.Schedule]planner.Epilogue{
 		planner.ScheduleSplitK: {ScaleB: of},
@@ -194,7 +194,7 @@ func (s *suite) testGroupsCut(t *testing.T, shape *tile.Shape, of planner.Scalin
 						Alpha: planner.Scale([]float32{1, -0.5}[i%2]), Beta: []float32{0, 1, -0.5}[(i+j)%3]})
 				}
 			}
-			s.runGroupsOf(t, dressedCase{e: e, o: planner.Options{Tile: shape.Name, Schedule: schedule},
+			s.runGroupsOf(t, epilogueCase{e: e, o: planner.Options{Tile: shape.Name, Schedule: schedule},
 				edit: manyUnits, has: sumsPartials}, b)
 		})
 	}
@@ -206,14 +206,14 @@ func (s *suite) testGroupsRagged(t *testing.T) {
 	everything.ScaleB, everything.Activation = planner.PerGroup64, planner.ReLU
 	for _, e := range []planner.Epilogue{{ScaleB: planner.PerGroup128}, everything} {
 		t.Run(string(e.ScaleB), func(t *testing.T) {
-			s.testDressedRagged(t, planner.Ragged{Form: planner.EndsOfRows, Groups: 5, M: 150, N: 70,
+			s.runRaggedWithEpilogue(t, planner.Ragged{Form: planner.EndsOfRows, Groups: 5, M: 150, N: 70,
 				K: 3 * e.ScaleB.Group()}, e)
 		})
 	}
 }
 
-// groupMatrix places a B of Int4 after those before.
-func (d *dressed) groupMatrix(of int, p *planner.Problem, rng *rand.Rand) planner.Matrix {
+// groupMatrix places a B of Int4 after the earlier ones.
+func (d *epilogueData) groupMatrix(of int, p *planner.Problem, rng *rand.Rand) planner.Matrix {
 	line := elemtype.Line(element.Int4)
 	m := planner.Matrix{Offset: roundUp(len(d.numbers[of])+line*rng.IntN(2), line), LD: element.Int4LD(p.N) +
 		8*rng.IntN(3)}
@@ -221,8 +221,8 @@ func (d *dressed) groupMatrix(of int, p *planner.Problem, rng *rand.Rand) planne
 	return m
 }
 
-// growGroups makes B larger, by weights of any kind whose numbers are none.
-func (d *dressed) growGroups(of, n int, rng *rand.Rand) {
+// growGroups makes B larger, with random weights whose numbers are NaN.
+func (d *epilogueData) growGroups(of, n int, rng *rand.Rand) {
 	d.numbers[of] = append(d.numbers[of], slices.Repeat([]float32{float32(math.NaN())},
 		n-len(d.numbers[of]))...)
 	for len(d.packed[of]) < (n+guard)/element.Int4.PerWord()+1 {
@@ -230,22 +230,22 @@ func (d *dressed) growGroups(of, n int, rng *rand.Rand) {
 	}
 }
 
-// group draws the words of the groups of a problem, and makes numbers of its weights.
-func (d *dressed) group(p *planner.Problem, e *planner.Epilogue, rng *rand.Rand) {
+// group draws the words of a problem's groups, and computes the numbers of its weights.
+func (d *epilogueData) group(p *planner.Problem, e *planner.Epilogue, rng *rand.Rand) {
 	for at := range e.ScalesB(p) {
 		d.rows[p.ScaleB+at] = groupWord(rng)
 	}
 	d.number(p, e)
 }
 
-// groupWord is one by which small numbers have exact results.
+// groupWord returns a word with which small numbers have exact results.
 func groupWord(rng *rand.Rand) int32 {
 	return int32(element.GroupWord([]float32{1, -1, 2, 0.5, 0}[rng.IntN(5)],
 		[]int{8, rng.IntN(16)}[rng.IntN(2)]))
 }
 
-// number makes the numbers that the weights of a problem stand for.
-func (d *dressed) number(p *planner.Problem, e *planner.Epilogue) {
+// number computes the numbers that the weights of a problem represent.
+func (d *epilogueData) number(p *planner.Problem, e *planner.Epilogue) {
 	group := e.ScaleB.Group()
 	d.numberMatrix(bufferB, p.B, p, p.ScaleB, group)
 	if e.Gated {
@@ -253,9 +253,10 @@ func (d *dressed) number(p *planner.Problem, e *planner.Epilogue) {
 	}
 }
 
-// numberMatrix says in the suite's own words what a weight is. The reference has B as rows of a K x N matrix.
-func (d *dressed) numberMatrix(of int, m planner.Matrix, p *planner.Problem, at, group int) {
-	order := [8]int{0, 4, 1, 5, 2, 6, 3, 7} // the nibble of each of eight
+// numberMatrix decodes weights independently of package element. The reference has B as rows of a K x N
+// matrix.
+func (d *epilogueData) numberMatrix(of int, m planner.Matrix, p *planner.Problem, at, group int) {
+	order := [8]int{0, 4, 1, 5, 2, 6, 3, 7} // place of the eight nibbles
 	for k := range p.K {
 		for j := range p.N {
 			weight := d.packed[of][m.Offset/8+k/64*8*m.LD+8*j+k%64/8] >> (4 * order[k%8]) & 15
@@ -266,8 +267,8 @@ func (d *dressed) numberMatrix(of int, m planner.Matrix, p *planner.Problem, at,
 	}
 }
 
-// withGroups is the B of a ragged batch of Int4, its groups one after the other.
-func (d *dressed) withGroups(r *planner.Ragged, rng *rand.Rand) {
+// withGroups places the B of a ragged batch of Int4, group after group.
+func (d *epilogueData) withGroups(r *planner.Ragged, rng *rand.Rand) {
 	r.B.LD, r.B2.LD = element.Int4LD(r.N), element.Int4LD(r.N)+8
 	r.B.Offset, r.B2.Offset, r.StrideB = 32, 64, roundUp(r.K*r.B2.LD+1, 32)
 	d.growGroups(bufferB, r.B.Offset+r.Groups*r.StrideB, rng)
@@ -275,7 +276,7 @@ func (d *dressed) withGroups(r *planner.Ragged, rng *rand.Rand) {
 }
 
 // groupsOf draws the words of the groups of all experts.
-func (d *dressed) groupsOf(r *planner.Ragged, e *planner.Epilogue, rng *rand.Rand) {
+func (d *epilogueData) groupsOf(r *planner.Ragged, e *planner.Epilogue, rng *rand.Rand) {
 	p := planner.Problem{N: r.N, K: r.K, B: r.B, B2: r.B2, ScaleB: r.ScaleB}
 	for range r.Groups {
 		d.group(&p, e, rng)
@@ -285,8 +286,8 @@ func (d *dressed) groupsOf(r *planner.Ragged, e *planner.Epilogue, rng *rand.Ran
 	}
 }
 
-// RaggedOfGroups is a ragged batch of 5 groups of up to 150 rows in all with scales of groups, and one of
-// records with 6 that fit.
+// RaggedOfGroups returns a ragged batch of 5 groups with up to 150 rows together and scales of groups, and
+// one of records with 6 that fit.
 func RaggedOfGroups(t *testing.T, e planner.Epilogue) (rows, records planner.Ragged, good []int32) {
 	t.Helper()
 	group := e.ScaleB.Group()
@@ -299,7 +300,7 @@ func RaggedOfGroups(t *testing.T, e planner.Epilogue) (rows, records planner.Rag
 			A: planner.Matrix{Offset: g, LD: 4 * group}, B: planner.Matrix{Offset: 32 * g, LD: 64},
 			B2: planner.Matrix{Offset: 64 * g, LD: 72}, C: planner.Matrix{LD: 100}})
 	}
-	b[5].Alpha = planner.Scale(0) // nobody asks where its B ends
+	b[5].Alpha = planner.Scale(0) // the end of its B does not matter
 	good, err := planner.AppendRecords(nil, b, e)
 	require.NoError(t, err)
 	records = planner.Ragged{Form: planner.Records, Groups: 6, M: 400, N: 70, K: 4 * group,
@@ -307,7 +308,7 @@ func RaggedOfGroups(t *testing.T, e planner.Epilogue) (rows, records planner.Rag
 	return rows, records, good
 }
 
-// ChangedRecords are records of which one word of some problem is larger, each word in turn.
+// ChangedRecords returns records in which one word of a problem is larger, for each word.
 func ChangedRecords(rng *rand.Rand, good []int32) (all [][]int32) {
 	for word := range encoding.ScaledRecordWords {
 		for _, by := range []int32{1, 8, 32, 64, 128, 1 << 26, 1 << 30} {

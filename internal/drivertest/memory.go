@@ -15,11 +15,11 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// unit is what offsets of slices are multiples of, in words.
+// unit is the unit of offsets of slices, in words.
 const unit = backend.SliceBytes / 4
 
-// testStartRead starts reads of parts at every alignment, several at once and one long, before
-// other elements are written: they have what was there.
+// testStartRead starts reads at every alignment, several at once and one long read, before other elements
+// are written. They return the old content.
 func (s *suite) testStartRead(t *testing.T) {
 	ctx := context.Background()
 	for _, n := range []int{1, 5, 1023, 70001, 3 << 20} {
@@ -50,7 +50,7 @@ func (s *suite) testStartRead(t *testing.T) {
 	}
 }
 
-// adding is a run that adds to C, which has what the operands say, and has run once before.
+// adding returns a run that adds to C. C has the content of the operands, and the run has run once.
 func (s *suite) adding(t *testing.T) (j *job, o operands, run driver.Run) {
 	t.Helper()
 	j = s.prepare(t, planner.Batch{{M: 120, N: 130, K: 140, Beta: 1}}, narrow, planner.Options{}, nil)
@@ -61,7 +61,7 @@ func (s *suite) adding(t *testing.T) (j *job, o operands, run driver.Run) {
 	return j, o, run
 }
 
-// testStartReadOrder starts a read between runs that add to C. It shows those before it.
+// testStartReadOrder starts a read between runs that add to C. It returns the result of those before it.
 func (s *suite) testStartReadOrder(t *testing.T) {
 	ctx := context.Background()
 	j, o, run := s.adding(t)
@@ -81,12 +81,12 @@ func (s *suite) testStartReadOrder(t *testing.T) {
 	}
 }
 
-// testSlices runs with A and B in one buffer and C in another, in slices that begin and end
-// anywhere they may. What lies beside C stays.
+// testSlices runs with A and B in one buffer and C in another, in slices that start and end anywhere
+// allowed. Elements beside C are unchanged.
 func (s *suite) testSlices(t *testing.T) {
 	types := append([]element.Type{element.F32}, s.device.Info().Planner.Types...)
 	for _, of := range types {
-		if of.TypesC() == nil { // of B alone
+		if of.TypesC() == nil { // only for B
 			continue
 		}
 		t.Run(of.String(), func(t *testing.T) {
@@ -115,7 +115,7 @@ func (s *suite) runSlices(t *testing.T) {
 	for i, b := range j.buffers {
 		require.Equal(t, words[i], b.Len())
 	}
-	for seed := range uint64(2) { // the second time by what was made for the first
+	for seed := range uint64(2) { // the second time with objects made for the first
 		j.run(t, s.typed(fill(j.batch, j.lens, uniform(seed))))
 		j.check(t, 3+seed)
 	}
@@ -135,7 +135,7 @@ func (s *suite) runSlices(t *testing.T) {
 	require.Zero(t, operands.Slice(operands.Len()/unit*unit, 0).Len())
 }
 
-// testCopy copies between buffers and slices of any lengths, in order with what is queued.
+// testCopy copies between buffers and slices of all lengths, in order with queued work.
 func (s *suite) testCopy(t *testing.T) {
 	ctx := context.Background()
 	for _, n := range []int{1, 2, 3, 4, 5, 63, 1023, 70001} {

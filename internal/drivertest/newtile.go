@@ -12,7 +12,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// NewTile is a row as somebody adds it to the tile table, which does not have it.
+// NewTile is a new row, not in the tile table.
 var NewTile = &tile.Shape{Name: "new-2x4", TM: 16, TN: 64, TK: 16, Threads: 128, RM: 2, RN: 4,
 	Rates: tile.Rates{
 		WGSL:   tile.Rate{Efficiency: 0.3, Step: 0.4, Fixed: 1, Worker: 0.2},
@@ -29,8 +29,8 @@ func WithTile(d *planner.Device, s *tile.Shape) *planner.Device {
 	return &own
 }
 
-// testNewTile runs a tile that the table does not have: all that planner, kernels and
-// backends know of a tile is its row. Kernels that were compiled before cannot.
+// testNewTile runs a tile that the table does not have: planner, kernels and backends know only its row.
+// Kernels that are compiled in advance cannot run it.
 func (s *suite) testNewTile(t *testing.T) {
 	facts := s.device.Info().Planner
 	if facts.KernelKind == encoding.KernelsNative {

@@ -15,8 +15,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// manyUnits makes a device look large, so that schedules split few tiles into
-// many parts.
+// manyUnits makes a device look large, so that schedules split few tiles into many partials.
 func manyUnits(d *planner.Device) { d.ComputeUnits = 1024 }
 
 // oneUnit makes plans put several tiles on one worker.
@@ -33,7 +32,7 @@ func (s *suite) testTiles(t *testing.T) {
 		}
 		if s.tile() != "" && k.Tile.Name != "tiny-k4" &&
 			(k.Tile.Name != "thin-8x64" || s.of != element.BF16) {
-			continue // which have vectors of 4 elements and K groups, or B in registers
+			continue // those with vectors of 4 elements and K groups, or with B in registers, do
 		}
 		if own := s.alongK(k.Tile); own.fits(&facts, k.Tile) {
 			own.testTile(t, &facts, k, uint64(i))
@@ -41,7 +40,7 @@ func (s *suite) testTiles(t *testing.T) {
 	}
 }
 
-// tileCase is what tiles are tested with under a schedule.
+// tileCase is a case for a tile under a schedule.
 type tileCase struct {
 	schedule planner.Schedule
 	spacings []spacing
@@ -49,8 +48,8 @@ type tileCase struct {
 	edit     func(*planner.Device)
 }
 
-// testTile runs a tile under every schedule. All problems of a case are one batch,
-// because kernels are slow to make: one for each transposition.
+// testTile runs a tile under every schedule. All problems of a case are one batch, because kernels take long
+// to make: one for each transposition.
 func (s *suite) testTile(t *testing.T, facts *planner.Device, k *planner.KernelFacts, seed uint64) {
 	cases := []tileCase{
 		{planner.ScheduleDataParallel, []spacing{narrow, wide}, around, func(*planner.Device) {}},
@@ -62,7 +61,7 @@ func (s *suite) testTile(t *testing.T, facts *planner.Device, k *planner.KernelF
 		{planner.ScheduleCluster, []spacing{narrow}, long, func(*planner.Device) {}},
 	}
 	require.Len(t, cases, len(planner.Schedules()), "one for each schedule")
-	if s.of != element.F32 { // schedules move no elements: each is whole, or a part that a fix-up sums
+	if s.of != element.F32 { // schedules move no elements: each is whole, or a partial that a fix-up sums
 		cases = slices.DeleteFunc(cases, func(c tileCase) bool {
 			return c.schedule != planner.ScheduleDataParallel && c.schedule != planner.ScheduleSplitK
 		})
@@ -74,7 +73,7 @@ func (s *suite) testTile(t *testing.T, facts *planner.Device, k *planner.KernelF
 	}
 	for _, c := range cases {
 		if c.schedule == planner.ScheduleCluster && !k.Clusters {
-			continue // as data-parallel
+			continue // same as data-parallel
 		}
 		edit := func(d *planner.Device) { *d = *facts; c.edit(d) }
 		for _, how := range c.spacings {
@@ -100,7 +99,7 @@ func (s *suite) testTile(t *testing.T, facts *planner.Device, k *planner.KernelF
 	}
 }
 
-// requireKernels fails when a plan does not use what its case is meant to test.
+// requireKernels fails if a plan does not use what its case is meant to test.
 func requireKernels(t *testing.T, j *job, schedule planner.Schedule, how spacing) {
 	t.Helper()
 	split := schedule == planner.ScheduleSplitK || schedule == planner.ScheduleStreamK
@@ -125,7 +124,7 @@ func (s *suite) testMixed(t *testing.T) {
 		"zhang2025": {Tile: s.tile(), Rule: planner.RuleZhang2025},
 	} {
 		if o.Rule == planner.RuleZhang2025 && !s.small() {
-			continue // whose tiles are of plain fp32
+			continue // their tiles are plain fp32
 		}
 		t.Run(name, func(t *testing.T) {
 			Sampled(t, s.device, 1)
@@ -137,7 +136,7 @@ func (s *suite) testMixed(t *testing.T) {
 	}
 }
 
-// cutDepth: a tile is cut along K, and its later parts add to C.
+// cutDepth reports whether a tile is cut along K, and its later pieces add to C.
 func cutDepth(p *planner.Plan) bool {
 	return slices.ContainsFunc(p.Segments, func(s encoding.Segment) bool { return s.Accumulate })
 }
@@ -163,7 +162,7 @@ func (s *suite) testWindows(t *testing.T) {
 		batch planner.Batch
 		edit  func(*planner.Device)
 		cut   func(*planner.Plan) bool // whether the plan has what the case is for
-		sums  bool                     // parts add to C
+		sums  bool                     // pieces add to C
 	}{
 		{
 			name:  "many workers",
@@ -189,7 +188,7 @@ func (s *suite) testWindows(t *testing.T) {
 		{
 			name:  "K beyond the loop limit",
 			batch: planner.Batch{sized(9, 20, 400, false, false), sized(20, 9, 1600, true, true)},
-			edit:  func(d *planner.Device) { d.MaxTrips = 67 }, // the least that planning takes
+			edit:  func(d *planner.Device) { d.MaxTrips = 67 }, // the least that planning accepts
 			cut:   cutDepth,
 			sums:  true,
 		},
@@ -222,7 +221,7 @@ func (s *suite) testNonFinite(t *testing.T) {
 				o := s.typed(fill(b, j.lens, func(row []float32) {
 					values(row)
 					for i := range row {
-						switch count++; count % 151 { // a prime: all columns get their turn
+						switch count++; count % 151 { // a prime, to reach all columns
 						case 0:
 							row[i] = x
 						case 75:
@@ -237,12 +236,12 @@ func (s *suite) testNonFinite(t *testing.T) {
 	}
 }
 
-// testSubnormals takes operands, products and results near the smallest normal
-// number: the device computes as it says of itself.
+// testSubnormals takes operands, products and results near the smallest normal number. The device must treat
+// subnormals as it says.
 func (s *suite) testSubnormals(t *testing.T) {
 	for _, c := range []struct {
 		name        string
-		a, b, c     float32 // sizes of the elements
+		a, b, c     float32 // magnitudes of the elements
 		alpha, beta float32
 	}{
 		{"A", 0x1p-127, 0x1p100, 0, 1, 0},
@@ -269,7 +268,7 @@ func (s *suite) testSubnormals(t *testing.T) {
 					o := fill(b, j.lens, uniform(8))
 					types := []element.Type{s.of, s.of, s.ofC}
 					for i, size := range []float32{c.a, c.b, c.c} {
-						// Finite in any type: alpha that is taken for 0 makes a NaN of infinities.
+						// Finite in all types: if alpha were taken for 0, infinities would give NaN.
 						size = float32(min(float64(size), elemtype.Overflow(types[i])/2))
 						operand := [][]float32{o.a, o.b, o.c}[i]
 						for at := range operand {
@@ -287,15 +286,14 @@ func (s *suite) testSubnormals(t *testing.T) {
 	}
 }
 
-// testScalars takes alpha and beta that are not finite, and zeros with a sign: beta
-// = -0 does not read C, alpha has no part where there is no product, and all else
-// is as IEEE says.
+// testScalars takes alpha and beta that are not finite, and signed zeros. beta = -0 does not read C, alpha
+// has no effect without a product, and everything else follows IEEE.
 func (s *suite) testScalars(t *testing.T) {
 	if s.finiteOnly != "" {
 		t.Skip(s.finiteOnly)
 	}
 	inf, nan, minus := float32(math.Inf(1)), float32(math.NaN()), float32(math.Copysign(0, -1))
-	full := math.Float32frombits(1<<31 - 1) // the NaN that NVIDIA's GPUs make
+	full := math.Float32frombits(1<<31 - 1) // the NaN that NVIDIA's GPUs produce
 	special := []float32{0, minus, 1, -0.5, inf, -inf, nan, full}
 	for _, c := range []struct {
 		name     string
@@ -334,7 +332,7 @@ func (s *suite) testScalars(t *testing.T) {
 				values := integers(11)
 				o := s.typed(fill(b, j.lens, func(row []float32) {
 					values(row)
-					// of one sign: alpha of Inf times parts of both gives NaN in some orders only
+					// of one sign: alpha of Inf times pieces of both signs gives NaN only in some orders
 					for i, v := range row {
 						row[i] = max(v, -v)
 					}
@@ -345,11 +343,11 @@ func (s *suite) testScalars(t *testing.T) {
 	}
 }
 
-// tensorTiles are the tiles of tensor cores that the device has. They take numbers
-// apart, which fails at the ends of their range unless it is seen to.
+// tensorTiles returns the device's tiles of tensor cores. They split numbers, which fails at the ends of
+// their range unless it is handled.
 func (s *suite) tensorTiles() []string { return s.tensorTilesWith(planner.Epilogue{}) }
 
-// tensorTilesWith are those that have kernels for an epilogue.
+// tensorTilesWith returns those with kernels for an epilogue.
 func (s *suite) tensorTilesWith(e planner.Epilogue) (names []string) {
 	device := s.device.Info().Planner
 	for i := range device.Kernels {
@@ -360,8 +358,8 @@ func (s *suite) tensorTilesWith(e planner.Epilogue) (names []string) {
 	return names
 }
 
-// testExtremes takes operands near the ends of fp32's range: small enough that a
-// low part would be subnormal, too large to be split, and with sums as large.
+// testExtremes takes operands near the ends of fp32's range: small enough that a low part would be
+// subnormal, too large to be split, and with equally large sums.
 func (s *suite) testExtremes(t *testing.T) {
 	for _, tile := range s.tensorTiles() {
 		for _, c := range []struct {

@@ -20,8 +20,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// split is a plan with a workspace and two passes, the most that runs can get
-// wrong when they overlap.
+// split is a plan with a workspace and two passes, with which overlapping runs can do the most damage.
 var split = planner.Options{Tile: "small", Schedule: planner.ScheduleSplitK}
 
 func splitBatch() planner.Batch {
@@ -32,8 +31,7 @@ func splitBatch() planner.Batch {
 	return b
 }
 
-// testReuse runs one program again, on other buffers and other values; the same
-// values give the same bits.
+// testReuse runs one program again, with other buffers and other values. The same values give the same bits.
 func (s *suite) testReuse(t *testing.T) {
 	j := s.prepare(t, splitBatch(), narrow, split, manyUnits)
 	require.True(t, j.some(sumsPartials), j)
@@ -46,15 +44,14 @@ func (s *suite) testReuse(t *testing.T) {
 	}
 }
 
-// testChain submits two runs at once; the second multiplies the result of the
-// first by itself transposed.
+// testChain submits two runs at once. The second multiplies the result of the first by itself transposed.
 func (s *suite) testChain(t *testing.T) {
 	ctx := context.Background()
 	first := s.prepare(t, planner.Batch{{M: 20, N: 30, K: 40}}, narrow, planner.Options{Tile: "small"}, nil)
 	q := first.batch[0]
 	second := s.prepare(t, planner.Batch{{M: q.M, N: q.K, K: q.N, TransB: true, Beta: 1}}, narrow,
 		planner.Options{Tile: "small"}, nil)
-	// C of the first run is A of the second; B serves both.
+	// C of the first run is A of the second; both use the same B.
 	p := second.batch[0]
 	p.A, p.B = q.C, q.B
 	chained, err := planner.New(second.plan.Device).Plan(ctx, planner.Batch{p},
@@ -83,8 +80,8 @@ func (s *suite) testChain(t *testing.T) {
 	require.NoError(t, reference.CheckExact(planner.Batch{p}, between, o.b, last.c, after))
 }
 
-// testFollowing submits runs of each kernel at once, of which each moves the rows of what the one before
-// it wrote: rows that are read too soon, or written, are found.
+// testFollowing submits runs of each kernel at once. Each run moves the rows of the previous result, which
+// shows rows that are read or written too early.
 func (s *suite) testFollowing(t *testing.T) {
 	facts := s.device.Info().Planner
 	few := s.oneTile != "" || s.slow() || testing.Short()
@@ -105,10 +102,11 @@ func (s *suite) testFollowing(t *testing.T) {
 	}
 }
 
-// testMoved has A move the rows of B up by one, of problems of a tile each, forth to another buffer and back.
+// testMoved multiplies by an A that moves the rows of B up by one, in problems of a tile each, to another
+// buffer and back.
 func (s *suite) testMoved(t *testing.T, shape *tile.Shape, problems int) {
 	ctx := context.Background()
-	// forth and back: 46 rows, which is a multiple of no tile's, so that rows that stay are found
+	// to and back: 46 rows, not a multiple of any tile's rows, so unmoved rows show
 	const runs = 23
 	rows, cols := shape.TM, shape.TN
 	b := make(planner.Batch, problems)
@@ -146,8 +144,8 @@ func (s *suite) testMoved(t *testing.T, shape *tile.Shape, problems int) {
 	require.Equal(t, want, FromWords(s.of, words, len(want)))
 }
 
-// testQueued submits work for half a second. Submit returns before it is done: a
-// call of Wait ends with its context. A Read after it waits, and sees all of it.
+// testQueued submits half a second of work. Submit returns before it is done, and a call of Wait ends with
+// its context. A Read waits, and sees all results.
 func (s *suite) testQueued(t *testing.T) {
 	ctx := context.Background()
 	const side, enough = 256, 500 * time.Millisecond
@@ -156,25 +154,25 @@ func (s *suite) testQueued(t *testing.T) {
 	j.run(t, o)
 	start := time.Now()
 	j.run(t, o)
-	some := 1 + min(int(enough/time.Since(start)), 31) // since clocks may tick each 0.1 ms, as Dawn's do
+	some := 1 + min(int(enough/time.Since(start)), 31) // clocks may tick each 0.1 ms, like Dawn's
 	run := driver.Run{Program: j.program, A: j.buffers[0], B: j.buffers[1], C: j.buffers[2]}
 	taken, err := s.device.Time(ctx, slices.Repeat([]driver.Run{run}, some))
 	require.NoError(t, err)
 	runs := slices.Repeat([]driver.Run{run}, 1+min(int(time.Duration(some)*enough/taken.Wall), 1000))
 	require.NoError(t, j.buffers[2].Write(ctx, 0, o.c))
 	require.NoError(t, s.device.Submit(ctx, runs))
-	if time.Duration(len(runs))*taken.Device > time.Duration(some)*enough/2 { // else it may be done already
+	if time.Duration(len(runs))*taken.Device > time.Duration(some)*enough/2 { // it may be done already
 		short, cancel := context.WithTimeout(ctx, enough/50)
 		defer cancel()
 		require.ErrorIs(t, s.device.Wait(short), context.DeadlineExceeded)
 	}
 	c := make([]float32, len(o.c))
 	require.NoError(t, j.buffers[2].Read(ctx, 0, c))
-	j.batch[0].Alpha = planner.Scale(float32(len(runs))) // each adds the product to C
+	j.batch[0].Alpha = planner.Scale(float32(len(runs))) // each run adds the product to C
 	require.NoError(t, reference.CheckExact(j.batch, o.a, o.b, o.c, c))
 }
 
-// testConcurrent runs one program from two goroutines with buffers of their own.
+// testConcurrent runs one program from two goroutines with separate buffers.
 func (s *suite) testConcurrent(t *testing.T) {
 	j := s.prepare(t, splitBatch(), narrow, split, manyUnits)
 	const goroutines, rounds = 2, 4
@@ -243,7 +241,7 @@ func (s *suite) testBuffers(t *testing.T) {
 	}
 }
 
-// testOutOfMemory asks for 4 TiB and goes on with the buffers it has.
+// testOutOfMemory asks for 4 TiB, and continues with the existing buffers.
 func (s *suite) testOutOfMemory(t *testing.T) {
 	if bits.UintSize < 64 {
 		t.Skip("the system may have all that addresses of 32 bits reach")
@@ -254,8 +252,7 @@ func (s *suite) testOutOfMemory(t *testing.T) {
 	j.check(t, 6)
 }
 
-// testCancelled calls everything with a context that ended, after which C is as
-// it was and the device works on.
+// testCancelled makes all calls with a context that has ended. C is then unchanged and the device works.
 func (s *suite) testCancelled(t *testing.T) {
 	j := s.prepare(t, splitBatch(), narrow, split, nil)
 	o := fill(j.batch, j.lens, uniform(1))
@@ -302,8 +299,8 @@ func (s *suite) testOpen(t *testing.T) {
 	}
 }
 
-// testForeign submits runs that name what another device made, or nothing, which a
-// driver around this one may do by mistake. None of their submission is queued.
+// testForeign submits runs that name objects of another device, or nil, which a driver around this one may
+// do by mistake. No run of the submission is queued.
 func (s *suite) testForeign(t *testing.T) {
 	ctx := context.Background()
 	device, err := s.driver.Open(ctx, 0)
@@ -344,8 +341,7 @@ func (s *suite) testForeign(t *testing.T) {
 	j.check(t, 3)
 }
 
-// testClose opens a second device, and closes it with everything still open and work
-// queued.
+// testClose opens a second device, and closes it with open objects and queued work.
 func (s *suite) testClose(t *testing.T) {
 	device, err := s.driver.Open(context.Background(), 0)
 	require.NoError(t, err)

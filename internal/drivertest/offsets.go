@@ -15,17 +15,16 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// side is M, N and K of the problems of LargeOffsets, so that all operands have as
-// many rows, and all tiles of tensor cores more than one step of K.
+// side is M, N and K of the problems of LargeOffsets. All operands then have equally many rows, and all
+// tiles of tensor cores have more than one K step.
 const side = 40
 
 // farEnd is the length of the one large buffer of each case, in elements: 18 GB.
 var farEnd int64 = 1<<32 + 1<<28
 
-// LargeOffsets runs problems whose A, B or C lies at and beyond 2^31 and 2^32
-// elements, or has rows 3*2^25 elements apart, with every tile of the device. alloc
-// allocates the large buffers, one at a time; the test touches little of them. It
-// skips where there is no memory for one.
+// LargeOffsets runs problems whose A, B or C lies at and beyond 2^31 and 2^32 elements, or has rows 3*2^25
+// elements apart, with every tile of the device. alloc allocates the large buffers, one at a time; the test
+// touches little of them. It skips if there is no memory for one.
 func LargeOffsets(t *testing.T, d driver.Device, alloc func(n int) (driver.Buffer, error)) {
 	if bits.UintSize < 64 {
 		t.Skip("addresses have 32 bits")
@@ -42,7 +41,7 @@ func LargeOffsets(t *testing.T, d driver.Device, alloc func(n int) (driver.Buffe
 			defer func() { require.NoError(t, far.Close()) }()
 			for _, c := range []struct {
 				name   string
-				places []planner.Matrix // of the operand, in a problem each
+				places []planner.Matrix // of the operand, one for each problem
 			}{
 				{"across 2^31", []planner.Matrix{from(1<<31-100, side+3)}},
 				{"across 2^32", []planner.Matrix{from(1<<32-100, side+3)}},
@@ -67,8 +66,8 @@ func LargeOffsets(t *testing.T, d driver.Device, alloc func(n int) (driver.Buffe
 	}
 }
 
-// far is a batch of which one operand lies in a large buffer and the others in
-// small ones. All values are small integers, whose results are exact.
+// far is a batch with one operand in a large buffer and the others in small ones. All values are small
+// integers, whose results are exact.
 type far struct {
 	device  driver.Device
 	operand int // 0 to 2: A, B, C
@@ -98,7 +97,7 @@ func farTask(t *testing.T, d driver.Device, operand int, places []planner.Matrix
 	return f
 }
 
-// check runs the batch. Elements around the rows of C must stay as they are.
+// check runs the batch. Elements around the rows of C must not change.
 func (f *far) check(t *testing.T, large driver.Buffer) {
 	t.Helper()
 	ctx := context.Background()
@@ -136,7 +135,7 @@ func (f *far) check(t *testing.T, large driver.Buffer) {
 	require.NoError(t, reference.CheckExact(f.dense(), f.values[0], f.values[1], f.values[2], got))
 }
 
-// rows are the offsets of the rows of the large operand.
+// rows returns the offsets of the rows of the large operand.
 func (f *far) rows() (offsets []int) {
 	for i := range f.plan.Batch {
 		p := &f.plan.Batch[i]
@@ -148,7 +147,7 @@ func (f *far) rows() (offsets []int) {
 	return offsets
 }
 
-// dense is the batch with its matrices as they lie in values.
+// dense returns the batch with its matrices placed as in values.
 func (f *far) dense() planner.Batch {
 	b := append(planner.Batch(nil), f.plan.Batch...)
 	for i := range b {

@@ -16,18 +16,17 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// apart is a matrix of dressed operands in a buffer of its own, between elements that nobody may
-// read or store.
+// apart is a matrix in a buffer of its own, between elements that must not be read or stored.
 type apart struct {
 	buffer         driver.Buffer
-	of             int // which operand
+	of             int // the operand
 	first, end     int // of its elements
 	address        uint64
 	before, offset int // elements before it: in the buffer, and after the address
 }
 
 // moveOut makes such a buffer. Addresses and offsets are any, or multiples of 16 bytes.
-func (j *dressedJob) moveOut(t *testing.T, of int, m planner.Matrix, stored int, aligned bool) apart {
+func (j *epilogueJob) moveOut(t *testing.T, of int, m planner.Matrix, stored int, aligned bool) apart {
 	t.Helper()
 	k, step, size := len(j.apart), 1, j.types()[of].Bytes()
 	if aligned {
@@ -47,7 +46,7 @@ func (j *dressedJob) moveOut(t *testing.T, of int, m planner.Matrix, stored int,
 
 func (a *apart) length() int { return a.before + a.end - a.first + guard }
 
-// contents are the buffer's elements, with those of the matrix from operands.
+// contents returns the buffer's elements, with those of the matrix from operands.
 func (a *apart) contents(of element.Type, numbers []float32) []float32 {
 	filler := float32(math.NaN())
 	if a.of == bufferC {
@@ -59,13 +58,13 @@ func (a *apart) contents(of element.Type, numbers []float32) []float32 {
 	return all
 }
 
-func (a *apart) write(ctx context.Context, s *suite, d *dressed) error {
+func (a *apart) write(ctx context.Context, s *suite, d *epilogueData) error {
 	of := s.types()[a.of]
 	return a.buffer.Write(ctx, 0, ToWords(of, a.contents(of, d.numbers[a.of])))
 }
 
-// read puts what the buffer has of C to the others. It fails where anything else has changed.
-func (a *apart) read(ctx context.Context, s *suite, d *dressed, c []float32) error {
+// read copies the buffer's C to that of the other buffers. It fails if anything else has changed.
+func (a *apart) read(ctx context.Context, s *suite, d *epilogueData, c []float32) error {
 	of := s.types()[a.of]
 	before := a.contents(of, d.numbers[a.of])
 	now := make([]float32, a.buffer.Len())
@@ -83,21 +82,21 @@ func (a *apart) read(ctx context.Context, s *suite, d *dressed, c []float32) err
 	return nil
 }
 
-// nowhere is what stands for an address that nobody reads.
+// nowhere replaces an address that must not be read.
 const nowhere = 0xdead_beef_0000_0004
 
-// preparePointed prepares a batch that dress placed with its operands by pointers in buffers of their own.
-func (s *suite) preparePointed(t *testing.T, b planner.Batch, d *dressed, o planner.Options,
-	edit func(*planner.Device)) *dressedJob {
+// preparePointed prepares a batch from placeEpilogue, with operands by pointers in separate buffers.
+func (s *suite) preparePointed(t *testing.T, b planner.Batch, d *epilogueData, o planner.Options,
+	edit func(*planner.Device)) *epilogueJob {
 	t.Helper()
-	own := dressedJob{suite: s}
-	j := s.prepareDressed(t, own.move(t, b, d, o.Epilogue), d, o, edit)
+	own := epilogueJob{suite: s}
+	j := s.prepareEpilogue(t, own.move(t, b, d, o.Epilogue), d, o, edit)
 	j.batch, j.apart = b, own.apart
 	return j
 }
 
-// move gives the problems to plan, with the addresses of their matrices in the lists of rows.
-func (j *dressedJob) move(t *testing.T, b planner.Batch, d *dressed, e planner.Epilogue) planner.Batch {
+// move returns the problems to plan, with the addresses of their matrices in the lists of rows.
+func (j *epilogueJob) move(t *testing.T, b planner.Batch, d *epilogueData, e planner.Epilogue) planner.Batch {
 	t.Helper()
 	moved, by := slices.Clone(b), e.Pointers
 	if !by.Any() {
@@ -125,9 +124,9 @@ func (j *dressedJob) move(t *testing.T, b planner.Batch, d *dressed, e planner.E
 	return moved
 }
 
-// moveGroups is move for the ragged batch of a job. Each group has A and B, or a copy, of its own, and a C
-// where that is not one for all.
-func (j *dressedJob) moveGroups(t *testing.T, d *dressed, e planner.Epilogue) planner.Ragged {
+// moveGroups is move for the ragged batch of a job. Each group has its own A and B, or a copy, and its own C
+// unless all share one.
+func (j *epilogueJob) moveGroups(t *testing.T, d *epilogueData, e planner.Epilogue) planner.Ragged {
 	t.Helper()
 	r, by := j.ragged, e.Pointers
 	if !by.Any() {
@@ -141,7 +140,7 @@ func (j *dressedJob) moveGroups(t *testing.T, d *dressed, e planner.Epilogue) pl
 		m := j.moveOut(t, bufferC, r.C, max(r.M, e.ScatterRows), by.Aligned)
 		c, r.C.Offset = m.address, m.offset
 	}
-	// All groups have one offset: it comes to the address of the others.
+	// All groups have one offset, so it is added to the address of the others.
 	same := func(of int, m, first *planner.Matrix, g, stored int) uint64 {
 		a := j.moveOut(t, of, *m, stored, by.Aligned)
 		if g == 0 {

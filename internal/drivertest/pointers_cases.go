@@ -8,10 +8,10 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// every are pointers to all operands.
+// every has pointers to all operands.
 var every = planner.Pointers{A: true, B: true, C: true}
 
-// testPointers runs plans whose operands are in buffers of their own, each matrix in one.
+// testPointers runs plans whose matrices are all in separate buffers.
 func (s *suite) testPointers(t *testing.T) {
 	if !s.device.Info().Planner.Pointers {
 		t.Skip("has no kernels for pointers")
@@ -19,13 +19,13 @@ func (s *suite) testPointers(t *testing.T) {
 	t.Run("Parts", s.testPointerParts)
 	t.Run("Tiles", s.testPointerTiles)
 	t.Run("Update", func(t *testing.T) {
-		s.testDressedUpdate(t, planner.Epilogue{Activation: planner.ReLU, Pointers: every})
+		s.runUpdateWithEpilogue(t, planner.Epilogue{Activation: planner.ReLU, Pointers: every})
 	})
 	t.Run("Ragged", s.testPointerRagged)
 	t.Run("Records", s.testPointerRecords)
 }
 
-// aligned is a suite whose matrices with pointers begin with 16 bytes, and so do their rows.
+// aligned returns a suite with aligned matrices by pointers, and aligned rows.
 func (s *suite) aligned(by *planner.Pointers) *suite {
 	own := *s
 	own.step, by.Aligned = 8, true
@@ -39,7 +39,7 @@ func (s *suite) testPointerParts(t *testing.T) {
 		return slices.Repeat(planner.Batch{{M: 60, N: 50, K: 30}}, 20)
 	}
 	windows := func(d *planner.Device) { d.MaxBinding = 16 << 10 }
-	s.eachDressed(t, []dressedCase{
+	s.eachEpilogue(t, []epilogueCase{
 		{name: "A", e: planner.Epilogue{Pointers: a}, batch: mixed},
 		{name: "B", e: planner.Epilogue{Pointers: b}, batch: mixed},
 		{name: "C", e: planner.Epilogue{Pointers: c}, batch: mixed},
@@ -70,7 +70,7 @@ func (s *suite) testPointerParts(t *testing.T) {
 			o: planner.Options{Schedule: planner.ScheduleBatched}, edit: oneUnit, has: isLoop},
 		{name: "windows", e: planner.Epilogue{Gated: true, Pointers: b}, batch: many, edit: windows,
 			has: func(l encoding.Launch) bool { return l.BaseA > 0 && l.BaseC > 0 }},
-	}, func(t *testing.T, c dressedCase) {
+	}, func(t *testing.T, c epilogueCase) {
 		own := s
 		if c.aligned {
 			own = s.aligned(&c.e.Pointers)
@@ -78,7 +78,7 @@ func (s *suite) testPointerParts(t *testing.T) {
 		c.o.Epilogue = c.e
 		rng := newRand(uint64(len(c.name)))
 		batch := c.batch(c.e)
-		d := own.dress(batch, c.e, rng, few(rng))
+		d := own.placeEpilogue(batch, c.e, rng, few(rng))
 		j := own.preparePointed(t, batch, &d, c.o, c.edit)
 		c.requireLaunch(t, j)
 		j.check(t, &d, true)
@@ -116,7 +116,7 @@ func (s *suite) testPointerTiles(t *testing.T) {
 					b = append(b, planner.Problem{M: shape.TM + 5, N: shape.TN + 3, K: 2*shape.TK + 7,
 						TransA: trans&1 != 0, TransB: trans&2 != 0, Beta: float32(trans % 3)})
 				}
-				d := own.dress(b, e, rng, few(rng))
+				d := own.placeEpilogue(b, e, rng, few(rng))
 				own.preparePointed(t, b, &d, planner.Options{Tile: shape.Name, Epilogue: e},
 					nil).check(t, &d, true)
 			})
@@ -124,15 +124,14 @@ func (s *suite) testPointerTiles(t *testing.T) {
 	}
 }
 
-// testPointerRagged runs layers of experts whose weights are apart, and whose sizes are on the
-// device.
+// testPointerRagged runs layers of experts with separate weights and sizes on the device.
 func (s *suite) testPointerRagged(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		r       planner.Ragged
 		e       planner.Epilogue
 		aligned bool
-		apart   bool // rows are 16 bytes apart, but addresses are any
+		apart   bool // rows are 16 bytes apart, but addresses are not aligned
 	}{
 		{name: "B", e: planner.Epilogue{Pointers: planner.Pointers{B: true}}, r: planner.Ragged{Beta: 1}},
 		{name: "B aligned", e: planner.Epilogue{Pointers: planner.Pointers{B: true}}, aligned: true},
@@ -157,12 +156,12 @@ func (s *suite) testPointerRagged(t *testing.T) {
 				own = s.aligned(&c.e.Pointers)
 				c.e.Pointers.Aligned = c.aligned
 			}
-			own.testDressedRagged(t, layer(c.r), c.e)
+			own.runRaggedWithEpilogue(t, layer(c.r), c.e)
 		})
 	}
 }
 
-// testPointerRecords runs any problems whose operands are apart, and whose records are on the device.
+// testPointerRecords runs various problems with separate operands and records on the device.
 func (s *suite) testPointerRecords(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -15,8 +15,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// layout is a ragged batch in buffers of some lengths, which have guards after what it
-// reaches, and sizes that suit it.
+// layout is a ragged batch in buffers of some lengths, with guards after what it reaches, and sizes that
+// fit.
 type layout struct {
 	planner.Ragged
 	lens [3]int
@@ -36,7 +36,7 @@ type raggedJob struct {
 
 var transpositions = [][2]bool{{false, false}, {false, true}, {true, false}, {true, true}}
 
-// ends lays out a batch whose sizes are ends, and deals out its rows, or K.
+// ends places a batch whose sizes are ends, and distributes its rows, or K.
 func (s spacing) ends(r planner.Ragged) (l layout) {
 	whole := planner.Batch{{M: r.M, N: r.N, K: r.K, TransA: r.TransA, TransB: r.TransB}}
 	l.lens[0], l.lens[1], l.lens[2] = s.place(whole)
@@ -64,7 +64,7 @@ func (s spacing) ends(r planner.Ragged) (l layout) {
 	return l
 }
 
-// randomEnds deals out what is total at most; some groups get nothing.
+// randomEnds distributes at most total; some groups get nothing.
 func randomEnds(rng *rand.Rand, groups, total int) []int32 {
 	ends := make([]int32, groups)
 	for g := range ends {
@@ -77,7 +77,7 @@ func randomEnds(rng *rand.Rand, groups, total int) []int32 {
 	return ends
 }
 
-// records lays out a ragged batch that may be any of some batches.
+// records places a ragged batch that may be any of some batches.
 func (s spacing) records(t *testing.T, transA, transB bool, batches ...planner.Batch) (l layout) {
 	t.Helper()
 	l.Ragged = planner.Ragged{Form: planner.Records, TransA: transA, TransB: transB}
@@ -102,14 +102,14 @@ func (s spacing) records(t *testing.T, transA, transB bool, batches ...planner.B
 	return l
 }
 
-// anyRecords is records of batches from empty ones to one large problem.
+// anyRecords places records of batches from empty ones to one large problem.
 func (s spacing) anyRecords(t *testing.T, transA, transB bool) layout {
 	rng := newRand(1)
 	return s.records(t, transA, transB, irregular(rng, 6, 60, 40), irregular(rng, 3, 90, 30), nil,
 		planner.Batch{{}, {M: 150, N: 50, K: 40, Beta: 1}}, make(planner.Batch, 6))
 }
 
-// layouts are ragged batches of each form, of a few groups.
+// layouts returns ragged batches of each form, with a few groups.
 func (s spacing) layouts(t *testing.T, transA, transB bool, alpha planner.Factor,
 	beta float32) map[string]layout {
 	common := planner.Ragged{Groups: 6, TransA: transA, TransB: transB, Alpha: alpha, Beta: beta}
@@ -141,7 +141,7 @@ func (s *suite) prepareRagged(t *testing.T, l layout, o planner.Options) *ragged
 	return j
 }
 
-// newSizes is a buffer of sizes with what is none after them.
+// newSizes returns a buffer of sizes, followed by words that are not sizes.
 func (j *raggedJob) newSizes(t *testing.T) driver.Buffer {
 	t.Helper()
 	b := j.suite.alloc(t, j.SizesLen()+guard)
@@ -150,7 +150,7 @@ func (j *raggedJob) newSizes(t *testing.T) driver.Buffer {
 	return b
 }
 
-// batch is what a run computes, without what problems say of operands that nobody reads.
+// batch returns what a run computes, with operands cleared that are not read.
 func (j *raggedJob) batch(sizes []int32) (b planner.Batch, refused int) {
 	there := j.Within(j.extent)
 	b, refused = there.Batch(nil, sizes, j.plan.Options.Epilogue)
@@ -165,7 +165,7 @@ func (j *raggedJob) batch(sizes []int32) (b planner.Batch, refused int) {
 	return b, refused
 }
 
-// onto is a run of the program.
+// onto returns a run of the program.
 func (j *raggedJob) onto(sizes, c driver.Buffer) driver.Run {
 	return driver.Run{Program: j.program, A: j.buffers[0], B: j.buffers[1], C: c, Sizes: sizes,
 		Extent: j.extent}
@@ -208,7 +208,7 @@ func (j *raggedJob) status(t *testing.T) int {
 	return group
 }
 
-// verify checks C. Where problems overlap, what they share is anything.
+// verify checks C. Elements of several problems may have any value.
 func (s *suite) verify(t *testing.T, b planner.Batch, o operands, c []float32) {
 	t.Helper()
 	if !overlapping(b, len(c)) {

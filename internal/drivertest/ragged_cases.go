@@ -13,7 +13,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// testRagged runs programs whose sizes are on the device.
+// testRagged runs programs with sizes on the device.
 func (s *suite) testRagged(t *testing.T) {
 	t.Run("Forms", s.testRaggedForms)
 	t.Run("Scalars", s.testRaggedScalars)
@@ -51,7 +51,7 @@ func (s *suite) testRaggedForms(t *testing.T) {
 	}
 }
 
-// testRaggedScalars takes alpha and beta of all kinds. C is NaN where beta is 0.
+// testRaggedScalars takes alpha and beta of all kinds. C is NaN if beta is 0.
 func (s *suite) testRaggedScalars(t *testing.T) {
 	var records planner.Batch
 	for _, alpha := range []float32{1, -0.5, 0} {
@@ -79,8 +79,8 @@ func (s *suite) testRaggedScalars(t *testing.T) {
 	})
 }
 
-// testRaggedMean has groups of few rows, of many, and of both, where the planner takes two
-// tile shapes, of which each run chooses, and where it is told what groups are like.
+// testRaggedMean has groups of few rows, of many, and of both. The planner takes two tile shapes and each
+// run chooses, or the planner is told the mean.
 func (s *suite) testRaggedMean(t *testing.T) {
 	const groups = 8
 	facts := s.device.Info().Planner
@@ -93,7 +93,7 @@ func (s *suite) testRaggedMean(t *testing.T) {
 			l = lay(share)
 			plan, err := planner.New(&facts).PlanRagged(l.Ragged, planner.Options{})
 			require.NoError(t, err)
-			if n := products(plan); n != 1 { // none: the device chooses
+			if n := products(plan); n != 1 { // otherwise the device chooses
 				break
 			}
 		}
@@ -108,7 +108,7 @@ func (s *suite) testRaggedMean(t *testing.T) {
 	}
 }
 
-// shares has groups of few rows, of a share, and of both.
+// shares returns groups of few rows, of a share, and of both.
 func (s spacing) shares(groups, share int) layout {
 	l := s.ends(planner.Ragged{Form: planner.EndsOfRows, Groups: groups, M: groups * share, N: 130, K: 70})
 	few, mixed := make([]int32, groups), make([]int32, groups)
@@ -164,8 +164,8 @@ func (s *suite) testRaggedTiles(t *testing.T) {
 	}
 }
 
-// testRaggedHalfLines forces tiles that are for rows that begin with 16 bytes on rows that begin with 8,
-// where they have kernels for such.
+// testRaggedHalfLines forces tiles for aligned rows on rows at multiples of 8 bytes, if they have kernels
+// for such rows.
 func (s *suite) testRaggedHalfLines(t *testing.T) {
 	facts := s.device.Info().Planner
 	for i := range facts.Kernels {
@@ -187,7 +187,7 @@ func (s *suite) testRaggedHalfLines(t *testing.T) {
 	}
 }
 
-// testRaggedMany has as many groups as there may be.
+// testRaggedMany has the largest number of groups.
 func (s *suite) testRaggedMany(t *testing.T) {
 	const groups = planner.MaxGroups
 	one := make(planner.Batch, groups)
@@ -203,14 +203,14 @@ func (s *suite) testRaggedMany(t *testing.T) {
 	}
 }
 
-// testRaggedChanging queues runs of one program whose sizes change between them, without a
-// wait, again and again on the same operands.
+// testRaggedChanging queues runs of one program whose sizes change between them, without a wait, repeatedly
+// on the same operands.
 func (s *suite) testRaggedChanging(t *testing.T) {
 	for name, l := range narrow.layouts(t, false, false, planner.Factor{}, 1) {
 		t.Run(name, func(t *testing.T) {
 			rounds := 5
 			if name == "rows" && !testing.Short() {
-				rounds = 20 // of 5 sizes each
+				rounds = 20 // 5 sizes each
 			}
 			j, rng := s.prepareRagged(t, l, planner.Options{}), newRand(3)
 			results := make([]driver.Buffer, len(j.sets))
@@ -232,7 +232,7 @@ func (s *suite) testRaggedChanging(t *testing.T) {
 	}
 }
 
-// change queues a run for each of the sizes on the same A and B, and verifies all.
+// change queues a run for each of the sizes with the same A and B, and verifies all.
 func (j *raggedJob) change(t *testing.T, results []driver.Buffer, seed uint64) {
 	t.Helper()
 	ctx := context.Background()

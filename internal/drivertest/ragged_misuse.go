@@ -16,8 +16,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// testRaggedTogether has several runs of a program in one submission, each with sizes and
-// results of its own, and submits from two goroutines.
+// testRaggedTogether has several runs of a program in one submission, each with its own sizes and results,
+// and submits from two goroutines.
 func (s *suite) testRaggedTogether(t *testing.T) {
 	ctx := context.Background()
 	for name, l := range wide.layouts(t, true, false, planner.Factor{}, 0) {
@@ -92,7 +92,7 @@ func (s *suite) testRaggedHostile(t *testing.T) {
 					for g := range sizes {
 						sizes[g] = int32(rng.Uint32())
 					}
-				case 1: // some anywhere near
+				case 1: // some near valid values
 					sizes[rng.IntN(j.Groups)] = int32(rng.IntN(bound+20) - 10)
 				case 2:
 					rng.Shuffle(len(sizes), func(x, y int) { sizes[x], sizes[y] = sizes[y], sizes[x] })
@@ -103,8 +103,8 @@ func (s *suite) testRaggedHostile(t *testing.T) {
 	}
 }
 
-// testRaggedHostileRecords changes words of records, one or all: those that reach beyond
-// what is declared are refused, others may overlap.
+// testRaggedHostileRecords changes one word of records, or all. Records that reach beyond what is declared
+// are refused; others may overlap.
 func (s *suite) testRaggedHostileRecords(t *testing.T) {
 	draws := 60
 	if testing.Short() {
@@ -144,7 +144,7 @@ func (s *suite) testRaggedHostileRecords(t *testing.T) {
 			}
 		})
 	}
-	t.Run("unread", func(t *testing.T) { // what nobody reads may lie anywhere
+	t.Run("unread", func(t *testing.T) { // operands that are not read may lie anywhere
 		b := planner.Batch{{M: 20, N: 33, K: 17, Alpha: planner.Scale(0), Beta: -0.5},
 			{M: 9, N: 5, K: 7, Beta: 1}, {M: 9, N: 5, K: 7}}
 		j := s.prepareRagged(t, narrow.records(t, false, false, b), planner.Options{})
@@ -170,7 +170,7 @@ func (s *suite) testRaggedHostileRecords(t *testing.T) {
 	})
 }
 
-// draw makes records of random words: some near what fits, or in a group all of any bits.
+// draw makes records of random words: some near valid values, or one group of random bits.
 func (j *raggedJob) draw(intN func(int) int, anything bool) []int32 {
 	sizes := slices.Clone(j.sets[0])
 	limits := [...]int{
@@ -193,8 +193,7 @@ func (j *raggedJob) draw(intN func(int) int, anything bool) []int32 {
 	return sizes
 }
 
-// testRaggedStatus: the first group that was refused since the last call stays, and is
-// forgotten when it was told.
+// testRaggedStatus: Status returns the first group that was refused since the last call, and forgets it.
 func (s *suite) testRaggedStatus(t *testing.T) {
 	ctx := context.Background()
 	for name, l := range narrow.layouts(t, false, false, planner.Factor{}, 0) {
@@ -203,7 +202,7 @@ func (s *suite) testRaggedStatus(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			j := s.prepareRagged(t, l, planner.Options{})
-			for _, x := range j.buffers { // so that no tool finds that runs read what nobody wrote
+			for _, x := range j.buffers { // so that tools do not report reads of uninitialised memory
 				require.NoError(t, x.Write(ctx, 0, make([]float32, x.Len())))
 			}
 			require.Equal(t, -1, j.status(t), "before any run")
@@ -216,7 +215,7 @@ func (s *suite) testRaggedStatus(t *testing.T) {
 				require.NoError(t, s.device.Submit(ctx, []driver.Run{j.onto(j.sizes, j.buffers[2])}))
 			}
 			for _, c := range []struct {
-				groups []int // refused by runs in turn
+				groups []int // refused by the runs, in order
 				want   int
 			}{{[]int{-1, 3, 1, -1}, 3}, {nil, -1}, {[]int{-1}, -1}, {[]int{0}, 0},
 				{[]int{-1, -1, 5, 4, 5}, 5}, {nil, -1}} {
@@ -229,8 +228,7 @@ func (s *suite) testRaggedStatus(t *testing.T) {
 	}
 }
 
-// testRaggedOrder: a run sees the sizes that the run before it wrote, though it be one
-// of the same submission.
+// testRaggedOrder: a run sees the sizes that the previous run wrote, also within one submission.
 func (s *suite) testRaggedOrder(t *testing.T) {
 	ctx := context.Background()
 	j := s.prepareRagged(t, narrow.ends(planner.Ragged{Form: planner.EndsOfRows, Groups: 4, M: 40, N: 30,
@@ -244,12 +242,12 @@ func (s *suite) testRaggedOrder(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, program.Close()) }()
 	for _, buffer := range one.buffers[:2] {
-		// 1 is far more rows than there are
+		// 1 means far more rows than exist
 		require.NoError(t, buffer.Write(ctx, 0, slices.Repeat([]float32{1}, buffer.Len())))
 	}
 	b, _ := j.batch(j.sets[0])
 	o := fill(b, j.lens, integers(1))
-	for round := range 4 { // the last ones are a graph
+	for round := range 4 { // the last ones use a graph
 		for i, src := range [][]float32{o.a, o.b, o.c} {
 			require.NoError(t, j.buffers[i].Write(ctx, 0, src))
 		}
@@ -263,7 +261,7 @@ func (s *suite) testRaggedOrder(t *testing.T) {
 	}
 }
 
-// testRaggedMisuse is what testForeign and testCancelled are for others.
+// testRaggedMisuse is testForeign and testCancelled for ragged programs.
 func (s *suite) testRaggedMisuse(t *testing.T) {
 	ctx := context.Background()
 	device, err := s.driver.Open(ctx, 0)
@@ -291,7 +289,7 @@ func (s *suite) testRaggedMisuse(t *testing.T) {
 	group, err := plain.program.Status(ctx)
 	require.NoError(t, err)
 	require.Equal(t, -1, group, "not ragged")
-	// Closed with work that is queued.
+	// Closed with queued work.
 	require.NoError(t, foreign.sizes.Write(ctx, 0, backend.Words(foreign.sets[0])))
 	run := foreign.onto(foreign.sizes, foreign.buffers[2])
 	require.NoError(t, device.Submit(ctx, []driver.Run{run, run}))

@@ -15,7 +15,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// filled lays out batches of 7 groups whose sizes are ends up to 170, with a rest.
+// filled places batches of 7 groups whose sizes are ends up to 170, with a rest.
 func (how spacing) filled(rest planner.Rest, trans [2]bool, beta float32) map[string]layout {
 	common := planner.Ragged{Groups: 7, N: 45, TransA: trans[0], TransB: trans[1], Beta: beta, Rest: rest}
 	rows, depth := common, common
@@ -24,7 +24,7 @@ func (how spacing) filled(rest planner.Rest, trans [2]bool, beta float32) map[st
 	return map[string]layout{"rows": how.ends(rows), "depth": how.ends(depth)}
 }
 
-// rests are those that the backend promises.
+// rests returns those that the backend guarantees.
 func (s *suite) rests() []planner.Rest {
 	if s.finiteOnly != "" {
 		return []planner.Rest{planner.RestKept, planner.RestZero}
@@ -32,7 +32,7 @@ func (s *suite) rests() []planner.Rest {
 	return []planner.Rest{planner.RestKept, planner.RestZero, planner.RestNaN}
 }
 
-// testRaggedRest fills C that no group computes, whatever it was.
+// testRaggedRest fills C that no group computes, whatever its content was.
 func (s *suite) testRaggedRest(t *testing.T) {
 	for _, rest := range s.rests() {
 		for i, trans := range transpositions {
@@ -47,7 +47,7 @@ func (s *suite) testRaggedRest(t *testing.T) {
 	}
 }
 
-// testRaggedExtent has less of the bound than there may be: what is after that is neither read nor written.
+// testRaggedExtent uses less than the bound: nothing after the extent is read or written.
 func (s *suite) testRaggedExtent(t *testing.T) {
 	on := *s
 	on.borrows = true

@@ -26,8 +26,7 @@ type job struct {
 	buffers [3]driver.Buffer
 }
 
-// prepare lays out and plans the batch for the device's facts, which edit may
-// change, and prepares it.
+// prepare places and plans the batch for the device's facts, which edit may change, and prepares it.
 func (s *suite) prepare(t *testing.T, b planner.Batch, how spacing, o planner.Options,
 	edit func(*planner.Device)) *job {
 	t.Helper()
@@ -91,7 +90,7 @@ func (s *suite) compute(p driver.Program, buffers [3]driver.Buffer, o operands) 
 	return s.computeRun(driver.Run{Program: p, A: buffers[0], B: buffers[1], C: buffers[2]}, o)
 }
 
-// computeRun writes the operands, does the run and reads C. It fails when A or B changed.
+// computeRun writes the operands, does the run and reads C. It fails if A or B changed.
 func (s *suite) computeRun(run driver.Run, o operands) ([]float32, error) {
 	ctx := context.Background()
 	buffers := [...]driver.Buffer{run.A, run.B, run.C}
@@ -118,7 +117,7 @@ func (s *suite) computeRun(run driver.Run, o operands) ([]float32, error) {
 	return FromWords(s.ofC, c, len(o.c)), err
 }
 
-// check runs the job on uniform values and on integers and verifies the results.
+// check runs the job with uniform values and with integers, and verifies the results.
 func (j *job) check(t *testing.T, seed uint64) {
 	t.Helper()
 	o := j.suite.typed(fill(j.batch, j.lens, uniform(seed)))
@@ -137,7 +136,7 @@ func (j *job) String() string {
 	return s.String()
 }
 
-// arithmetic is what the device does to numbers in the plan's compute mode.
+// arithmetic returns how the device computes in the plan's compute mode.
 func (j *job) arithmetic() reference.Arithmetic {
 	return reference.Arithmetic{Compute: j.plan.Options.Compute,
 		FlushesSubnormals: j.suite.device.Info().FlushesSubnormals,

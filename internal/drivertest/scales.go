@@ -12,7 +12,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// scaled is an epilogue with scales of some kind, where elements have a type that has any.
+// scaled adds scales of some kind to an epilogue, if the type of elements has any.
 func (s *suite) scaled(e planner.Epilogue, which int) planner.Epilogue {
 	if elemtype.Scaled(s.of) {
 		row, tensor := planner.PerRow, planner.PerTensor
@@ -22,9 +22,9 @@ func (s *suite) scaled(e planner.Epilogue, which int) planner.Epilogue {
 	return e
 }
 
-// scaledCases are epilogues with scales, on whatever plans cut tiles into.
+// scaledCases returns epilogues with scales, with all ways in which plans cut tiles.
 func (s *suite) scaledCases(one func(planner.Epilogue) planner.Batch,
-	windows func(*planner.Device)) []dressedCase {
+	windows func(*planner.Device)) []epilogueCase {
 	rows := planner.Epilogue{ScaleA: planner.PerRow, ScaleB: planner.PerRow}
 	with := func(e planner.Epilogue) planner.Epilogue {
 		e.ScaleA, e.ScaleB = rows.ScaleA, rows.ScaleB
@@ -32,7 +32,7 @@ func (s *suite) scaledCases(one func(planner.Epilogue) planner.Batch,
 	}
 	everything := with(all)
 	cut := planner.Options{Tile: "small", Schedule: planner.ScheduleSplitK}
-	return []dressedCase{
+	return []epilogueCase{
 		{name: "scales of tensors", e: planner.Epilogue{ScaleA: planner.PerTensor, ScaleB: planner.PerTensor},
 			batch: mixed},
 		{name: "scales of rows", e: rows, batch: mixed},
@@ -62,8 +62,8 @@ func (s *suite) scaledCases(one func(planner.Epilogue) planner.Batch,
 	}
 }
 
-// testScales takes scales that are not finite, zeros with a sign, and the ends of fp32's range. Where there
-// are no products they have no part.
+// testScales takes scales that are not finite, signed zeros, and the ends of fp32's range. Without products
+// they have no effect.
 func (s *suite) testScales(t *testing.T) {
 	if !elemtype.Scaled(s.of) {
 		t.Skip("elements have no scales")
@@ -93,7 +93,7 @@ func (s *suite) testScales(t *testing.T) {
 							Alpha: planner.Scale([]float32{1, -0.5}[i]), Beta: beta})
 					}
 				}
-				d := s.dress(b, e, newRand(6), uniform(6))
+				d := s.placeEpilogue(b, e, newRand(6), uniform(6))
 				for i := range b {
 					for at, x := range special {
 						d.rows[b[i].ScaleB+at] = int32(math.Float32bits(x))
@@ -103,7 +103,7 @@ func (s *suite) testScales(t *testing.T) {
 					}
 				}
 				c.o.Epilogue = e
-				j := s.prepareDressed(t, b, &d, c.o, c.edit)
+				j := s.prepareEpilogue(t, b, &d, c.o, c.edit)
 				require.Equal(t, c.edit != nil, j.plan.Workspace > 0)
 				j.check(t, &d, false)
 			})

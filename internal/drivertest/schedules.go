@@ -12,18 +12,18 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// fewPlaces makes few workers stay, which have many tiles.
+// fewPlaces makes few workers stay, each with many tiles.
 func fewPlaces(d *planner.Device) { d.ComputeUnits, d.MaxGroups = 1, 3 }
 
-// testSchedules: whoever computes whole tiles, and in whatever order, C has the same bits. Workers that take
-// dynamic tiles find their counter as it was, in the next run of a queue, in the next submission, and after
-// an update.
+// testSchedules: C has the same bits whichever workers compute whole tiles, in whatever order. Dynamic
+// workers find their counter unchanged in the next run of a queue, in the next submission, and after an
+// update.
 func (s *suite) testSchedules(t *testing.T) {
 	for _, tile := range append(s.tensorTiles(), "small") {
 		t.Run(tile, func(t *testing.T) {
 			b := irregular(newRand(21), 40, 150, 60)
 			for i := range b {
-				b[i].Beta = 1 // so that a tile that is computed twice shows
+				b[i].Beta = 1 // so that a tile shows that is computed twice
 			}
 			whole := s.prepare(t, b, narrow,
 				planner.Options{Tile: tile, Schedule: planner.ScheduleDataParallel}, nil)
@@ -48,20 +48,20 @@ func (s *suite) testSchedules(t *testing.T) {
 	}
 }
 
-// requireTurns fails where workers take dynamic tiles, but under the schedule for that, or do not there.
+// requireTurns fails unless tiles are dynamic exactly under that schedule.
 func requireTurns(t *testing.T, j *job, schedule planner.Schedule) {
 	t.Helper()
 	require.Equal(t, schedule == planner.ScheduleDynamic, j.some(j.suite.isDynamic), j)
 }
 
-// isDynamic reports whether workers of a launch take dynamic tiles. Those of a CPU are threads, which take a
-// tile at a time whatever the plan is.
+// isDynamic reports whether a launch has dynamic tiles. Workers of a CPU are threads, which take one tile at
+// a time with every plan.
 func (s *suite) isDynamic(l encoding.Launch) bool {
 	return l.Dynamic || l.Schedule == string(planner.ScheduleDynamic) &&
 		s.device.Info().Planner.KernelKind == encoding.KernelsCPU
 }
 
-// runs does so many runs in one submission, and returns C.
+// runs does n runs in one submission, and returns C.
 func (j *job) runs(t *testing.T, o operands, n int) []float32 {
 	t.Helper()
 	ctx, s := context.Background(), j.suite
@@ -75,7 +75,7 @@ func (j *job) runs(t *testing.T, o operands, n int) []float32 {
 	return c
 }
 
-// updateAndBack has the program run another batch in between, with a run of each plan queued.
+// updateAndBack runs another batch with the program in between, with a run of each plan queued.
 func (s *suite) updateAndBack(t *testing.T, j *job) {
 	t.Helper()
 	ctx := context.Background()

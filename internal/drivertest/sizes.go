@@ -11,7 +11,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// RaggedBatches are descriptions of all forms, of a transposition.
+// RaggedBatches returns descriptions of all forms, with a transposition.
 func RaggedBatches(transA, transB bool) map[planner.RaggedForm]planner.Ragged {
 	const groups, n = 7, 70
 	shape := func(rows, cols int, trans bool) planner.Matrix {
@@ -34,7 +34,7 @@ func RaggedBatches(transA, transB bool) map[planner.RaggedForm]planner.Ragged {
 	return map[planner.RaggedForm]planner.Ragged{rows.Form: rows, depth.Form: depth, records.Form: records}
 }
 
-// RaggedSizes are sizes for one of them, right and wrong, by what they are.
+// RaggedSizes returns sizes for one of them, right and wrong ones, by description.
 func RaggedSizes(t *testing.T, r *planner.Ragged) map[string][]int32 {
 	t.Helper()
 	switch r.Form {
@@ -46,7 +46,7 @@ func RaggedSizes(t *testing.T, r *planner.Ragged) map[string][]int32 {
 	return RaggedRecords(t, r)
 }
 
-// RaggedEnds are sizes of 7 groups that ends give, up to a bound.
+// RaggedEnds returns sizes of 7 groups as ends, up to a bound.
 func RaggedEnds(bound int32) map[string][]int32 {
 	return map[string][]int32{
 		"some":            {0, bound / 9, bound / 9, bound / 8, bound / 2, bound - 1, bound - 1},
@@ -64,7 +64,7 @@ func RaggedEnds(bound int32) map[string][]int32 {
 	}
 }
 
-// RaggedRecords are those of 7 problems, most of them right, that change as the name says.
+// RaggedRecords returns records of 7 problems, most of them right, changed as the name says.
 func RaggedRecords(t *testing.T, r *planner.Ragged) map[string][]int32 {
 	t.Helper()
 	scalars := []float32{1, -2, 0, 3}

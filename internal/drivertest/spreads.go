@@ -13,13 +13,13 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// spreadCase changes random numbers: that of A's row i and, of B, of column i, at k.
+// spreadCase changes random numbers: those of A's row i and of B's column i, at k.
 type spreadCase struct {
 	name string
 	a, b func(x float32, i, k int) float32
 }
 
-// spreadCases are numbers of many sizes, which kernels that scale rows and columns must find out about.
+// spreadCases have numbers of many magnitudes, which kernels that scale rows and columns must detect.
 func spreadCases() []spreadCase {
 	same := func(x float32, _, _ int) float32 { return x }
 	times := func(x float32, exponent int) float32 { return float32(math.Ldexp(float64(x), exponent)) }
@@ -33,7 +33,7 @@ func spreadCases() []spreadCase {
 		}
 		return x
 	}
-	// One number is far larger than all others, and meets a 0.
+	// One number is far larger than all others, and is multiplied by 0.
 	alone := func(x float32, _, k int) float32 {
 		if k == 5 {
 			return 0x1p30
@@ -46,7 +46,7 @@ func spreadCases() []spreadCase {
 		}
 		return x
 	}
-	// As that, but either way round, so that both operands lose bits.
+	// The same in both directions, so that both operands lose bits.
 	crossed := func(first int) func(float32, int, int) float32 {
 		return func(x float32, _, k int) float32 {
 			switch k {
@@ -86,7 +86,7 @@ func spreadCases() []spreadCase {
 	}
 }
 
-// testSpreads: errors are within the bounds of float32 whatever sizes numbers have beside others.
+// testSpreads: errors stay within the bounds of float32 for all mixtures of magnitudes.
 func (s *suite) testSpreads(t *testing.T) {
 	for _, tile := range append(s.tensorTiles(), s.tile()) {
 		var b planner.Batch
@@ -129,7 +129,7 @@ func spread(rng *rand.Rand, to []float32, m planner.Matrix, length, depth int, a
 	}
 }
 
-// requireNumbers fails where an element was left as fill makes it.
+// requireNumbers fails if an element is still as fill makes it.
 func requireNumbers(t *testing.T, data []float32, m planner.Matrix, shape func() (rows, cols int)) {
 	t.Helper()
 	rows, cols := shape()

@@ -12,7 +12,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Each case runs with some pair of types, of those that groups are tested with and of those of 8 bits.
+// Each case runs with some pair of types: of those for groups, and of those of 8 bits.
 func TestTurn(t *testing.T) {
 	t.Setenv(sample.Variable, "")
 	for _, types := range [][]element.Type{{element.BF16, element.F16}, {element.E4M3}, {element.Int8}} {
@@ -30,7 +30,7 @@ func TestTurn(t *testing.T) {
 	}
 }
 
-// ofKind is a device that says no more than its kind.
+// ofKind is a device that only knows its kind.
 type ofKind struct {
 	driver.Device
 	kind hardware.Kind
@@ -38,7 +38,7 @@ type ofKind struct {
 
 func (d ofKind) Info() driver.Info { return driver.Info{Kind: d.kind} }
 
-// caseOf is a test that notes that it is skipped.
+// caseOf is a test that notes whether it is skipped.
 type caseOf struct {
 	testing.TB
 	name    string

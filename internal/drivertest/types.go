@@ -20,14 +20,14 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// testTypes runs what jobs are tested with on elements of the types that the device takes
-// beside F32, with C of each type that goes with them. Updates are the same for all of them.
+// testTypes runs the tests of jobs with elements of the device's types beside F32, with C of each matching
+// type. Updates are the same for all of them.
 func (s *suite) testTypes(t *testing.T) {
 	if s.oneType != "" {
 		t.Skip(s.oneType)
 	}
 	for i, of := range s.device.Info().Planner.Types {
-		for j, ofC := range of.TypesC() { // of Int4, which A has not, there are none
+		for j, ofC := range of.TypesC() { // none for Int4, which A cannot have
 			t.Run(of.String()+"/"+ofC.String(), func(t *testing.T) {
 				typed := *s
 				typed.of, typed.ofC = of, ofC
@@ -59,7 +59,7 @@ func (s *suite) testTypes(t *testing.T) {
 	}
 }
 
-// slow reports whether kernels take long to make, where a CPU plays a GPU.
+// slow reports whether kernels take long to make, because a CPU emulates the GPU.
 func (s *suite) slow() bool { return slow(s.device) }
 
 func slow(d driver.Device) bool {
@@ -67,17 +67,17 @@ func slow(d driver.Device) bool {
 	return info.Kind == hardware.KindSoftware && info.Planner.KernelKind != encoding.KernelsCPU
 }
 
-// turn reports whether case n of several runs with the suite's types: one of three does where a CPU plays a
-// GPU, in turn, since kernels for other types of C differ in stores alone, unless sample.Variable asks for
+// turn reports whether case n of several runs with the suite's types. If a CPU emulates the GPU, one of
+// three does, because kernels for other types of C only differ in stores, unless sample.Variable asks for
 // all.
 func (s *suite) turn(n int) bool {
 	return !s.plays() || s.of == element.F32 || (n+2*int(s.of)+int(s.ofC))%3 == 0 || sample.All()
 }
 
-// plays reports whether a CPU plays a GPU.
+// plays reports whether a CPU emulates the GPU.
 func (s *suite) plays() bool { return s.oneTile != "" || s.slow() }
 
-// part runs a part of the suite that shows of other numbers, or types, what the rest shows of some.
+// part runs a part of the suite that only varies numbers or types of the other parts.
 func (s *suite) part(t *testing.T, name string, test func(*testing.T)) {
 	t.Run(name, func(t *testing.T) {
 		s.sampled(t, 1)
@@ -85,8 +85,8 @@ func (s *suite) part(t *testing.T, name string, test func(*testing.T)) {
 	})
 }
 
-// sampled skips a test, a case of many that differ little, unless it is drawn by the text of what the suite
-// tests (package sample).
+// sampled skips a test, one of many similar cases, unless the text of what the suite tests selects it
+// (package sample).
 func (s *suite) sampled(t testing.TB, many uint64) {
 	t.Helper()
 	switch info := s.device.Info(); {
@@ -99,8 +99,8 @@ func (s *suite) sampled(t testing.TB, many uint64) {
 	}
 }
 
-// Sampled skips a test of shaders, a case of many that differ little, unless it is drawn, where a CPU plays a
-// GPU and makes a kernel in a second.
+// Sampled skips a test of shaders, one of many similar cases, unless it is selected. It only skips if a CPU
+// emulates the GPU and takes a second for a kernel.
 func Sampled(t testing.TB, d driver.Device, many uint64) {
 	t.Helper()
 	if slow(d) {
@@ -118,16 +118,16 @@ func (s *suite) fitsWith(d *planner.Device, shape *tile.Shape, e planner.Epilogu
 		d.Fits(shape, planner.Options{TypeA: s.of, TypeB: e.ScaleB.TypeB(s.of), TypeC: s.ofC, Epilogue: e})
 }
 
-// alongK is the suite for a tile shape: where its kernels take bytes along K alone, in rows that begin with
-// 16 bytes, A and B of all jobs lie so.
+// alongK returns the suite for a tile shape. If its kernels need aligned K-major bytes, A and B of all jobs
+// are placed like that.
 func (s *suite) alongK(shape *tile.Shape) *suite {
 	own := *s
 	own.lines = shape.Aligned && s.of.Bytes() == 1
 	return &own
 }
 
-// instead is the tile shape of a name, or the first that there is for the suite's types where
-// there are no kernels of it for these.
+// instead returns the tile shape of a name, or the first one with kernels for the suite's types if it has
+// none.
 func (s *suite) instead(d *planner.Device, name string) string {
 	return s.insteadWith(d, name, planner.Epilogue{})
 }
@@ -143,15 +143,14 @@ func (s *suite) insteadWith(d *planner.Device, name string, e planner.Epilogue) 
 	return name
 }
 
-// small reports whether the suite's types have kernels of the smallest tile shape.
+// small reports whether the smallest tile shape has kernels for the suite's types.
 func (s *suite) small() bool {
 	facts := s.device.Info().Planner
 	return s.instead(&facts, "small") == "small"
 }
 
-// tile is the one of jobs that leave it to the planner; "": the planner chooses. Kernels that
-// take long to make are those of one tile shape where elements have a type: others differ from
-// it as with F32.
+// tile returns the tile of jobs that leave it to the planner; "": the planner chooses. If kernels take long
+// to make, it is one tile shape for other types than F32: other shapes differ from it as with F32.
 func (s *suite) tile() string {
 	if s.of != element.F32 && s.slow() {
 		return "small"
@@ -159,9 +158,8 @@ func (s *suite) tile() string {
 	return ""
 }
 
-// testRounding multiplies all numbers of a type, but the smallest, by a few. Products are exact
-// in fp32. In C they are rounded, some of them to infinity, and some to numbers below the least
-// normal one.
+// testRounding multiplies all numbers of a type, except the smallest, by a few. Products are exact in fp32.
+// C rounds them, some to infinity, and some to subnormals.
 func (s *suite) testRounding(t *testing.T) {
 	var numbers []float32
 	for bits := range 1 << (8 * s.of.Bytes()) {
@@ -183,8 +181,8 @@ func (s *suite) testRounding(t *testing.T) {
 	require.NoError(t, reference.CheckRounded(s.ofC, b, o.a, o.b, o.c, j.run(t, o)), j)
 }
 
-// testWhole multiplies all numbers of a type of whole ones by all, and sums the largest products, as many as
-// are exact in fp32: of all operands the rows of op(A) have one number each, and the columns of op(B).
+// testWhole multiplies all pairs of numbers of an integer type, and sums the largest products, as many as
+// are exact in fp32. Rows of op(A) have one number each, and so do columns of op(B).
 func (s *suite) testWhole(t *testing.T) {
 	numbers := make([]float32, 1<<(8*s.of.Bytes()))
 	for bits := range numbers {
@@ -213,7 +211,7 @@ func (s *suite) testWhole(t *testing.T) {
 	}
 }
 
-// along makes each row of a matrix so many times one of the numbers; or each column.
+// along fills each row of a matrix, or each column, with one of the numbers, repeated.
 func along(data []float32, m planner.Matrix, numbers []float32, times int, rows bool) {
 	for i, x := range numbers {
 		for k := range times {
@@ -226,7 +224,7 @@ func along(data []float32, m planner.Matrix, numbers []float32, times int, rows 
 	}
 }
 
-// typed are operands whose numbers the suite's types have.
+// typed rounds operands to the suite's types.
 func (s *suite) typed(o operands) operands {
 	round(s.of, o.a)
 	round(s.of, o.b)
@@ -234,11 +232,11 @@ func (s *suite) typed(o operands) operands {
 	return o
 }
 
-// canary16 is the canary of types that do not reach so far.
+// canary16 is the canary of types with a smaller range.
 const canary16 = 3e4
 
-// round makes numbers those of a type. Of whole ones fractions between -1 and 1 become those of the whole
-// range, and NaN, which these have not, the largest.
+// round rounds numbers to a type. For integers, fractions between -1 and 1 are scaled to the whole range,
+// and NaN, which they lack, becomes the largest.
 func round(of element.Type, numbers []float32) {
 	if of == element.F32 {
 		return
@@ -256,10 +254,10 @@ func round(of element.Type, numbers []float32) {
 	}
 }
 
-// wordsOf is how many words of a buffer have so many elements.
+// wordsOf returns how many words of a buffer hold that many elements.
 func wordsOf(of element.Type, elements int) int { return (elements*of.Bytes() + 3) / 4 }
 
-// ToWords are numbers as a buffer has them.
+// ToWords returns numbers as words of a buffer.
 func ToWords(of element.Type, numbers []float32) []float32 {
 	if of == element.F32 {
 		return numbers
@@ -275,7 +273,7 @@ func ToWords(of element.Type, numbers []float32) []float32 {
 	return backend.Words(words)
 }
 
-// FromWords are so many numbers of a buffer's words.
+// FromWords returns n numbers from words of a buffer.
 func FromWords(of element.Type, words []float32, n int) []float32 {
 	if of == element.F32 {
 		return words

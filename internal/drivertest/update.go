@@ -15,18 +15,18 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// step is a batch that a program is updated to, with what its run needs.
+// step is a batch to which a program is updated, with what its run needs.
 type step struct {
 	batch   planner.Batch
 	lens    [3]int
 	options planner.Options
 	facts   func(*planner.Device)
-	renew   bool // the device makes the items, where it can
+	renew   bool // the device makes the items, if it can
 	operands
 	buffers [3]driver.Buffer
 }
 
-// updates are batches from empty to many, and plans with a workspace and without.
+// updates returns batches from empty to many problems, and plans with and without a workspace.
 func (s *suite) updates(t *testing.T) (steps []*step) {
 	rng := newRand(11)
 	random := func(n, limit int) (b planner.Batch) {
@@ -37,7 +37,7 @@ func (s *suite) updates(t *testing.T) (steps []*step) {
 		}
 		return b
 	}
-	alike := func(trans int, b planner.Batch) planner.Batch { // in transposition
+	alike := func(trans int, b planner.Batch) planner.Batch { // with one transposition
 		for i := range b {
 			b[i].TransA, b[i].TransB = trans&2 != 0, trans&1 != 0
 		}
@@ -60,7 +60,7 @@ func (s *suite) updates(t *testing.T) (steps []*step) {
 		{batch: append(splitBatch(), splitBatch()...), options: cut, facts: manyUnits},
 		{batch: planner.Batch{{M: 20, N: 20}, {N: 3, K: 3}}},
 		{batch: random(40, 90)},
-		// Few problems of many tiles, and many of few, in the memory of each other.
+		// Few problems of many tiles, and many of few, which reuse each other's memory.
 		{batch: many(700), options: small, renew: true},
 		{batch: many(700), options: small, renew: true},
 		{batch: alike(0, random(60, 9)), options: small, renew: true},
@@ -68,7 +68,7 @@ func (s *suite) updates(t *testing.T) (steps []*step) {
 		{batch: many(600), options: small, renew: true},
 		{batch: random(40, 90), renew: true},
 	}
-	// of which some have workers that take dynamic tiles, where each run deals anew
+	// some have dynamic tiles, which each run deals anew
 	for _, name := range s.tensorTiles() {
 		b := alike(0, random(9, 400))
 		for i := range b {
@@ -99,7 +99,7 @@ func (s *suite) replan(t *testing.T, plan *planner.Plan, c *step) {
 		c.facts(&facts)
 	}
 	if c.renew {
-		facts.LaunchMicros = min(facts.LaunchMicros, 1) // also where a CPU plays the device
+		facts.LaunchMicros = min(facts.LaunchMicros, 1) // even if a CPU emulates the device
 		require.NoError(t, planner.New(&facts).Renew(t.Context(), plan, c.batch, c.options))
 		mixed := slices.ContainsFunc(c.batch, func(q planner.Problem) bool {
 			return q.TransA != c.batch[0].TransA || q.TransB != c.batch[0].TransB
@@ -110,7 +110,7 @@ func (s *suite) replan(t *testing.T, plan *planner.Plan, c *step) {
 	require.NoError(t, planner.New(&facts).Replan(t.Context(), plan, c.batch, c.options))
 }
 
-// testUpdateOn updates a program to one batch after another, which run on the same buffers.
+// testUpdateOn updates a program to one batch after another, which run with the same buffers.
 func (s *suite) testUpdateOn(t *testing.T, program driver.Program, plan *planner.Plan, steps []*step) {
 	t.Helper()
 	var on [3]driver.Buffer
@@ -131,17 +131,17 @@ func (s *suite) testUpdateOn(t *testing.T, program driver.Program, plan *planner
 	}
 }
 
-// testUpdate queues runs of one program and updates it between them, without a wait: each
-// run is of the batch before it.
+// testUpdate queues runs of one program and updates it between them, without a wait: each run computes the
+// batch before it.
 func (s *suite) testUpdate(t *testing.T) {
 	ctx := context.Background()
 	steps := s.updates(t)
-	var plan planner.Plan // of one update after the other: drivers do not keep it
+	var plan planner.Plan // for all updates: drivers do not keep it
 	s.replan(t, &plan, steps[0])
 	program, err := s.device.Prepare(ctx, &plan)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, program.Close()) }()
-	for round, times := range []int{1, 3} { // the last as often as makes a graph
+	for round, times := range []int{1, 3} { // the last often enough to make a graph
 		for i, c := range steps {
 			if round+i > 0 {
 				s.replan(t, &plan, c)
@@ -151,7 +151,7 @@ func (s *suite) testUpdate(t *testing.T) {
 			require.ErrorIs(t, s.device.Submit(ctx, []driver.Run{run, {Program: program}}), invalid.Err,
 				"none of them is queued")
 			for n := range times {
-				if n > 0 { // where it may wait for the run before
+				if n > 0 { // it may wait for the run before
 					require.NoError(t, c.buffers[2].Write(ctx, 0, ToWords(s.ofC, c.c)))
 				}
 				require.NoError(t, s.device.Submit(ctx, []driver.Run{run}))

@@ -12,7 +12,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// testZeros multiplies elements of Int8 of which A has zero points.
+// testZeros multiplies elements of Int8 with zero points of A.
 func (s *suite) testZeros(t *testing.T) {
 	if facts := s.device.Info().Planner; s.oneType != "" || !facts.Epilogues ||
 		!slices.Contains(facts.Types, element.Int8) {
@@ -28,9 +28,9 @@ func (s *suite) testZeros(t *testing.T) {
 				}
 			}
 			if i == 0 {
-				typed.testDressedTiles(t, zerosOf, (*suite).runZeros)
+				typed.runTilesWithEpilogue(t, zerosOf, (*suite).runZeros)
 				typed.part(t, "Update", func(t *testing.T) {
-					typed.testDressedUpdate(t,
+					typed.runUpdateWithEpilogue(t,
 						zerosOf(planner.Epilogue{Activation: planner.ReLU, Gated: true}))
 				})
 			}
@@ -42,7 +42,7 @@ func (s *suite) testZeros(t *testing.T) {
 	}
 }
 
-// zerosOf is an epilogue with a zero point of each row of A, and zeroOf one with a zero point of all.
+// zerosOf returns an epilogue with a zero point for each row of A, zeroOf one with one zero point.
 func zerosOf(e planner.Epilogue) planner.Epilogue {
 	e.ScaleA, e.ScaleB, e.ZeroA = planner.PerRow, planner.PerRow, true
 	return e
@@ -54,14 +54,14 @@ func zeroOf(e planner.Epilogue) planner.Epilogue {
 	return e
 }
 
-// zeroCases are epilogues with zero points, on whatever plans cut tiles into.
-func (s *suite) zeroCases() []dressedCase {
+// zeroCases returns epilogues with zero points, with all ways in which plans cut tiles.
+func (s *suite) zeroCases() []epilogueCase {
 	everything := zerosOf(all)
 	everything.Activation = planner.ReLU
 	parts := func(planner.Epilogue) planner.Batch { return splitBatch() }
 	cut := planner.Options{Tile: "small", Schedule: planner.ScheduleSplitK}
 	windows := func(d *planner.Device) { d.MaxBinding = s.ofC.Bytes() << 14 }
-	cases := []dressedCase{
+	cases := []epilogueCase{
 		{name: "rows", e: zerosOf(planner.Epilogue{}), batch: mixed},
 		{name: "one", e: zeroOf(planner.Epilogue{Bias: true}), batch: mixed},
 		{name: "gathered", e: zerosOf(planner.Epilogue{GatherRows: 37}), batch: mixed},
@@ -83,7 +83,7 @@ func (s *suite) zeroCases() []dressedCase {
 			edit: windows,
 			has:  func(l encoding.Launch) bool { return l.BaseC > 0 }},
 	}
-	if s.ofC == element.F32 { // see longCases: the last part alone loses what zero points are worth
+	if s.ofC == element.F32 { // see longCases: only the last piece subtracts zero points
 		for _, c := range s.longCases() {
 			c.name, c.e = c.name+" with zero points", zerosOf(c.e)
 			cases = append(cases, c)
@@ -92,17 +92,17 @@ func (s *suite) zeroCases() []dressedCase {
 	return cases
 }
 
-// runZeros checks a case on numbers whose results are exact, and on all numbers with zero points and sums of
+// runZeros checks a case with numbers whose results are exact, and with all numbers, zero points and sums of
 // any size.
-func (s *suite) runZeros(t *testing.T, c dressedCase) {
+func (s *suite) runZeros(t *testing.T, c epilogueCase) {
 	t.Helper()
 	c.o.Epilogue = c.e
 	rng, b := newRand(uint64(len(c.name))), c.batch(c.e)
-	d := s.dress(b, c.e, rng, few(rng))
-	j := s.prepareDressed(t, b, &d, c.o, c.edit)
+	d := s.placeEpilogue(b, c.e, rng, few(rng))
+	j := s.prepareEpilogue(t, b, &d, c.o, c.edit)
 	c.requireLaunch(t, j)
 	j.check(t, &d, c.e.Activation != planner.SiLU)
-	d = s.dress(b, c.e, rng, func(v []float32) { reference.UniformOf(element.Int8, rng, v) })
+	d = s.placeEpilogue(b, c.e, rng, func(v []float32) { reference.UniformOf(element.Int8, rng, v) })
 	for i := range b {
 		p := &b[i]
 		d.zeros(p.ScaleA, c.e.ScalesA(p), func() int32 { return int32(rng.IntN(256) - 128) })
@@ -110,17 +110,17 @@ func (s *suite) runZeros(t *testing.T, c dressedCase) {
 			return int32(rng.IntN(1<<25)-1<<24) >> rng.IntN(20)
 		})
 	}
-	s.prepareDressed(t, b, &d, c.o, c.edit).check(t, &d, false)
+	s.prepareEpilogue(t, b, &d, c.o, c.edit).check(t, &d, false)
 }
 
-// zeros draws zero points, or sums, after the scales in so many words.
-func (d *dressed) zeros(at, n int, draw func() int32) {
+// zeros draws zero points, or sums, after each of n scales.
+func (d *epilogueData) zeros(at, n int, draw func() int32) {
 	for i := at + 1; i < at+n; i += 2 {
 		d.rows[i] = draw()
 	}
 }
 
-// fewZeros draws some with which results stay exact.
+// fewZeros draws zero points with which results stay exact.
 func fewZeros(rng *rand.Rand) func() int32 {
 	return func() int32 { return int32(rng.IntN(41) - 20) }
 }
@@ -140,11 +140,11 @@ func (s *suite) testZerosRagged(t *testing.T) {
 		{zeroOf(planner.Epilogue{GatherRows: 30}), planner.Ragged{Form: planner.EndsOfDepth,
 			TransB: true, Beta: -0.5}},
 	} {
-		t.Run(fmt.Sprint(i), func(t *testing.T) { s.testDressedRagged(t, layer(c.r), c.e) })
+		t.Run(fmt.Sprint(i), func(t *testing.T) { s.runRaggedWithEpilogue(t, layer(c.r), c.e) })
 	}
 }
 
-// testZeroRecords runs any problems whose records are on the device.
+// testZeroRecords runs various problems whose records are on the device.
 func (s *suite) testZeroRecords(t *testing.T) {
 	rows := planner.Epilogue{Activation: planner.ReLU, Bias: true, GatherRows: 80, ScatterRows: 100,
 		Weights: true}

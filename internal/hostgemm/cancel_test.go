@@ -14,7 +14,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// cutoff is a context that ends when it is looked at for the n-th time.
+// cutoff is a context that ends at the n-th look at it.
 type cutoff struct {
 	context.Context
 	cancel context.CancelFunc
@@ -54,8 +54,8 @@ func looks(t *testing.T, call func(context.Context) error) int {
 	return many - int(ctx.left.Load())
 }
 
-// The context ends at the first look at it, then at the second and so on: always
-// GEMM returns its error or the whole result, and leaves nothing behind.
+// The context ends at the first look at it, then at the second and so on. GEMM always returns the context's
+// error or the whole result, and leaves nothing open.
 func TestGEMMCancelledAtEveryLook(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -95,7 +95,7 @@ func TestGEMMCancelledAtEveryLook(t *testing.T) {
 	}
 }
 
-// A batch of many problems is looked at many times before anything is computed.
+// A batch of many problems looks at the context many times before anything is computed.
 func TestGEMMLooksWhilePacking(t *testing.T) {
 	const n = 20 * lookEvery
 	batch, err := planner.Pack(slices.Repeat([]planner.Problem{planner.GEMM(1, 1, 1)}, n)...)
@@ -118,7 +118,7 @@ func TestGEMMLooksWhilePacking(t *testing.T) {
 	}
 }
 
-// Once the first result is in c, all come: a context that ends then changes nothing.
+// Once the first result is in c, all follow: a context that ends then has no effect.
 func TestResultsAreWrittenWhole(t *testing.T) {
 	if testing.Short() {
 		t.Skip("200 MB of results")
@@ -150,8 +150,8 @@ func TestResultsAreWrittenWhole(t *testing.T) {
 	require.Greater(t, int(f.Prepared.Load()), 10, "in parts, which lanes write")
 }
 
-// waitForChange returns when an element of any part of c is not 0 any more. It races
-// with whoever writes c, and only looks.
+// waitForChange returns when an element of any part of c is no longer 0. It races with the writers of c, and
+// only reads.
 //
 //go:norace
 func waitForChange(c []float32, over *atomic.Bool) {
@@ -164,7 +164,7 @@ func waitForChange(c []float32, over *atomic.Bool) {
 	}
 }
 
-// Whatever becomes of a call, the hosts of a group are free after it.
+// However a call ends, the hosts of a group are free after it.
 func TestGroupGEMMLetsGo(t *testing.T) {
 	fail := func() error { return errBroken }
 	for name, prepare := range map[string]func(t *testing.T, g *Group, fakes []*fakedriver.Device,
@@ -208,8 +208,8 @@ func TestGroupGEMMLetsGo(t *testing.T) {
 	}
 }
 
-// GEMM that waits for the device, to upload or for its results, ends with its
-// context, and what the device does goes on.
+// A GEMM that waits for the device, to upload or for its results, ends with its context, and the device's
+// work continues.
 func TestGEMMCancelledAtWork(t *testing.T) {
 	for _, name := range []string{"upload", "read"} {
 		t.Run(name, func(t *testing.T) {
@@ -227,7 +227,7 @@ func TestGEMMCancelledAtWork(t *testing.T) {
 				require.NoError(t, err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
-			occupy := func() error { // for seconds, which Close does not wait for
+			occupy := func() error { // for seconds, for which Close does not wait
 				f.OnSubmit = nil
 				time.AfterFunc(10*time.Millisecond, cancel)
 				return f.Submit(t.Context(), slices.Repeat([]driver.Run{long}, 1000))

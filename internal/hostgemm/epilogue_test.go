@@ -15,16 +15,16 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// dressedJob is a batch with an epilogue, with NaN where nothing may be read.
-type dressedJob struct {
+// epilogueJob is a batch with an epilogue. Elements that must not be read are NaN.
+type epilogueJob struct {
 	batch planner.Batch
 	o     planner.Options
 	x     Operands
 }
 
-// dressedRandom is n problems of sizes up to most, of small integers, or of fractions where activations are
-// not exact.
-func dressedRandom(e planner.Epilogue, seed uint64, n, most int) dressedJob {
+// randomWithEpilogue returns n problems with sizes up to most, of small integers, or of fractions if there
+// are activations.
+func randomWithEpilogue(e planner.Epilogue, seed uint64, n, most int) epilogueJob {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	placed := reference.Operands{Unit: 1, Gap: float32(math.NaN()), Canary: 777, Rand: rng,
 		Values: func(s []float32) { reference.Integers(rng, s, 3) }}
@@ -45,12 +45,12 @@ func dressedRandom(e planner.Epilogue, seed uint64, n, most int) dressedJob {
 		placed.Add(&p, &e)
 		b = append(b, p)
 	}
-	return dressedJob{b, planner.Options{Epilogue: e},
+	return epilogueJob{b, planner.Options{Epilogue: e},
 		Operands{A: placed.A, B: placed.B, C: placed.C, B2: placed.E.B2, Bias: placed.E.Biases,
 			Rows: placed.E.Rows}.usedBy(e)}
 }
 
-// usedBy leaves out what an epilogue has no use for.
+// usedBy removes operands that an epilogue does not use.
 func (x Operands) usedBy(e planner.Epilogue) Operands {
 	if !e.Gated {
 		x.B2 = nil
@@ -64,8 +64,8 @@ func (x Operands) usedBy(e planner.Epilogue) Operands {
 	return x
 }
 
-// run computes the job and checks what it left. C and all others are as before.
-func (j *dressedJob) run(ctx context.Context, on computer) error {
+// run computes the job and checks C. Everything else must be unchanged.
+func (j *epilogueJob) run(ctx context.Context, on computer) error {
 	x := j.x
 	x.C = slices.Clone(j.x.C)
 	if err := on.GEMM(ctx, j.batch, j.o, x); err != nil {
@@ -84,8 +84,8 @@ func (j *dressedJob) run(ctx context.Context, on computer) error {
 	return err
 }
 
-// dressings are epilogues with all parts among them.
-func dressings(most int) []planner.Epilogue {
+// someEpilogues returns epilogues that together have all parts.
+func someEpilogues(most int) []planner.Epilogue {
 	return append(reference.Epilogues(most), planner.Epilogue{Activation: planner.ReLU},
 		planner.Epilogue{Bias: true}, planner.Epilogue{Weights: true},
 		planner.Epilogue{GatherRows: most}, planner.Epilogue{ScatterRows: 3 * most},
@@ -93,18 +93,18 @@ func dressings(most int) []planner.Epilogue {
 			ScatterRows: 2 * most, Weights: true})
 }
 
-// TestEpilogues: a device computes them, two share a batch with one, and both remember plans.
+// TestEpilogues: one device computes them, two share a batch with an epilogue, and both remember plans.
 func TestEpilogues(t *testing.T) {
-	for i, e := range dressings(90) {
+	for i, e := range someEpilogues(90) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			host, f := openHost(t)
-			small := dressedRandom(e, uint64(i), 15, 30)
+			small := randomWithEpilogue(e, uint64(i), 15, 30)
 			for range 2 {
 				require.NoError(t, small.run(t.Context(), host))
 			}
 			require.EqualValues(t, 1, f.Prepared.Load())
 			group, fakes := openGroup(t, 2)
-			large := dressedRandom(e, uint64(i), 60, 90)
+			large := randomWithEpilogue(e, uint64(i), 60, 90)
 			for range 2 {
 				require.NoError(t, large.run(t.Context(), group))
 			}
@@ -115,7 +115,7 @@ func TestEpilogues(t *testing.T) {
 	}
 }
 
-// TestListsChange: the batch is the same, lists are not, and nothing is planned again.
+// TestListsChange: the same batch with other lists is not planned again.
 func TestListsChange(t *testing.T) {
 	host, f := openHost(t)
 	m := planner.Matrix{LD: 2}
@@ -140,7 +140,7 @@ func TestListsChange(t *testing.T) {
 	require.EqualValues(t, 1, f.Prepared.Load())
 }
 
-// TestPackEpilogue: rows that are gathered travel alone, what problems share once, and lists not at all.
+// TestPackEpilogue: only gathered rows are copied, shared data once, and lists not at all.
 func TestPackEpilogue(t *testing.T) {
 	e := planner.Epilogue{Bias: true, Gated: true, GatherRows: 1000, ScatterRows: 500, Weights: true}
 	problem := func(rowsA, rowsC, weights int) planner.Problem {
@@ -174,9 +174,9 @@ func TestEpilogueParts(t *testing.T) {
 	e := planner.Epilogue{Bias: true, GatherRows: rows, ScatterRows: rows * problems, Weights: true,
 		Activation: planner.ReLU}
 	rng := rand.New(rand.NewPCG(9, 9))
-	j := dressedJob{o: planner.Options{Epilogue: e}}
+	j := epilogueJob{o: planner.Options{Epilogue: e}}
 	to := rng.Perm(rows * problems)
-	for g := range problems { // experts that share X, and Y
+	for g := range problems { // experts that share X and Y
 		j.batch = append(j.batch, planner.Problem{M: rows, N: n, K: n, A: operand(0, n), B: operand(g*n*n, n),
 			C: operand(0, n), Bias: g * n,
 			RowsA: 3 * g * rows, RowsC: (3*g + 1) * rows, Weights: (3*g + 2) * rows})
@@ -203,15 +203,15 @@ func TestEpilogueParts(t *testing.T) {
 	require.EqualValues(t, len(parts), f.Prepared.Load())
 }
 
-// TestEpilogueRefuses: what cannot be is named, and C is as before.
+// TestEpilogueRefuses: the error names what is wrong, and C is unchanged.
 func TestEpilogueRefuses(t *testing.T) {
 	host, f := openHost(t)
 	group, _ := openGroup(t, 2)
 	for want, c := range map[string]struct {
 		e    planner.Epilogue
-		edit func(*dressedJob)
+		edit func(*epilogueJob)
 	}{
-		"operands on the host are not by pointers: use Plan, Prepare and Run": {
+		"operands on the host cannot have addresses: use Plan, Prepare and Run": {
 			e: planner.Epilogue{Pointers: planner.Pointers{B: true}}},
 		"unknown activation \"tanh\" (known: relu, gelu, silu)": {
 			e: planner.Epilogue{Activation: "tanh"}},
@@ -219,34 +219,34 @@ func TestEpilogueRefuses(t *testing.T) {
 			e: planner.Epilogue{GatherRows: -1}},
 		"-2 rows of C to scatter to are not in [0, 2147483647]": {
 			e: planner.Epilogue{ScatterRows: -2}},
-		"Bias has 2 elements: the epilogue has no use for it": {edit: func(j *dressedJob) {
+		"Bias has 2 elements: the epilogue has no use for it": {edit: func(j *epilogueJob) {
 			j.x.Bias = make([]float32, 2)
 		}},
-		"B2 has 2 elements: the epilogue has no use for it": {edit: func(j *dressedJob) {
+		"B2 has 2 elements: the epilogue has no use for it": {edit: func(j *epilogueJob) {
 			j.x.B2 = make([]float32, 2)
 		}},
-		"Rows has 2 elements: the epilogue has no use for it": {edit: func(j *dressedJob) {
+		"Rows has 2 elements: the epilogue has no use for it": {edit: func(j *epilogueJob) {
 			j.x.Rows = make([]int32, 2)
 		}},
 		"problem 0: bias needs elements [0, 2) of a buffer of 1": {
-			e: planner.Epilogue{Bias: true}, edit: func(j *dressedJob) { j.x.Bias = make([]float32, 1) }},
+			e: planner.Epilogue{Bias: true}, edit: func(j *epilogueJob) { j.x.Bias = make([]float32, 1) }},
 		"problem 0: B2 needs elements [0, 4) of a buffer of 0": {
 			e: planner.Epilogue{Gated: true}},
-		"problem 0: beta 1 is not 0, and gated units read no C": {e: planner.Epilogue{
-			Gated: true}, edit: func(j *dressedJob) { j.batch[0].Beta, j.x.B2 = 1, make([]float32, 4) }},
+		"problem 0: beta 1 is not 0, but gated units do not read C": {e: planner.Epilogue{
+			Gated: true}, edit: func(j *epilogueJob) { j.batch[0].Beta, j.x.B2 = 1, make([]float32, 4) }},
 		"problem 0: rows of A need words [0, 2) of a buffer of 1": {
-			e: planner.Epilogue{GatherRows: 2}, edit: func(j *dressedJob) { j.x.Rows = make([]int32, 1) }},
+			e: planner.Epilogue{GatherRows: 2}, edit: func(j *epilogueJob) { j.x.Rows = make([]int32, 1) }},
 		"problem 0: A needs elements [0, 6) of a buffer of 4": {
-			e: planner.Epilogue{GatherRows: 3}, edit: func(j *dressedJob) { j.x.Rows = make([]int32, 2) }},
+			e: planner.Epilogue{GatherRows: 3}, edit: func(j *epilogueJob) { j.x.Rows = make([]int32, 2) }},
 		"problem 0: C needs elements [0, 6) of a buffer of 4": {
-			e: planner.Epilogue{ScatterRows: 3}, edit: func(j *dressedJob) { j.x.Rows = make([]int32, 2) }},
-		"problem 0: transA is set, but rows are gathered of an A that is not transposed": {
+			e: planner.Epilogue{ScatterRows: 3}, edit: func(j *epilogueJob) { j.x.Rows = make([]int32, 2) }},
+		"problem 0: transA is set, but GatherRows needs an A that is not transposed": {
 			e:    planner.Epilogue{GatherRows: 2},
-			edit: func(j *dressedJob) { j.batch[0].TransA, j.x.Rows = true, make([]int32, 2) }},
+			edit: func(j *epilogueJob) { j.batch[0].TransA, j.x.Rows = true, make([]int32, 2) }},
 	} {
 		for _, on := range []computer{host, group} {
 			four := []float32{1, 2, 3, 4}
-			j := dressedJob{batch: small(t), o: planner.Options{Epilogue: c.e},
+			j := epilogueJob{batch: small(t), o: planner.Options{Epilogue: c.e},
 				x: Operands{A: four, B: four, C: slices.Clone(four)}}
 			j.batch[0].B2.LD = 2
 			if c.edit != nil {
@@ -258,7 +258,7 @@ func TestEpilogueRefuses(t *testing.T) {
 		}
 	}
 	require.Zero(t, f.Prepared.Load())
-	short := dressedRandom(planner.Epilogue{Bias: true}, 1, 5, 20)
+	short := randomWithEpilogue(planner.Epilogue{Bias: true}, 1, 5, 20)
 	require.NoError(t, short.run(t.Context(), host))
 	short.x.Bias = short.x.Bias[:len(short.x.Bias)-30]
 	require.ErrorContains(t, short.run(t.Context(), host), "bias needs elements",

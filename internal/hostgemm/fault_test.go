@@ -12,15 +12,15 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// The first call of a backend fails, then the second and so on, until an operation
-// needs no more. The error is returned, C stays as it was, the devices work on, and
-// nothing more than without the failure stays allocated.
+// The first call of a backend fails, then the second and so on, until an operation needs no more calls. The
+// error is returned, C is unchanged, the devices continue to work, and no more stays allocated than without
+// the failure.
 func TestEveryCallFails(t *testing.T) {
 	gemm := func(k job) func(*testing.T, *Group) error {
 		return func(t *testing.T, g *Group) error { return k.gemm(t.Context(), g) }
 	}
-	dressed := dressedRandom(planner.Epilogue{Bias: true, Gated: true, GatherRows: 20, ScatterRows: 50,
-		Weights: true}, 1, 10, 40)
+	withEpilogue := randomWithEpilogue(planner.Epilogue{Bias: true, Gated: true, GatherRows: 20,
+		ScatterRows: 50, Weights: true}, 1, 10, 40)
 	for _, c := range []struct {
 		name    string
 		devices int
@@ -30,7 +30,7 @@ func TestEveryCallFails(t *testing.T) {
 		{"GEMM", 1, 3, gemm(random(t, 1, 10, 40))},
 		{"GEMM of a large batch", 1, 3, gemm(parts(t))},
 		{"GEMM on two devices", 2, 3, gemm(random(t, 1, 60, 90))},
-		{"an epilogue", 1, 6, func(t *testing.T, g *Group) error { return dressed.run(t.Context(), g) }},
+		{"an epilogue", 1, 6, func(t *testing.T, g *Group) error { return withEpilogue.run(t.Context(), g) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g, fakes := openGroup(t, c.devices)
@@ -60,7 +60,7 @@ func TestEveryCallFails(t *testing.T) {
 	}
 }
 
-// parts is a batch of three parts. Its results are exact.
+// parts returns a batch of three parts with exact results.
 func parts(t *testing.T) job {
 	t.Helper()
 	k := 700 << 10

@@ -8,32 +8,31 @@ import (
 )
 
 const (
-	// copyRate is how many elements a microsecond the host moves to or from a
-	// device, for predictions: 22 GB/s, staging included, as measured for batches of
-	// 130 MB to 1.76 GB on an H200 with 16 cores.
+	// copyRate is how many elements the host moves to or from a device in a microsecond, for predictions: 22
+	// GB/s including staging, measured for batches of 130 MB to 1.76 GB on an H200 with 16 cores.
 	copyRate = 5500
-	// splitGain is how many microseconds a split must save by prediction. Two H200
-	// share the host's memory, and operands that were side by side are collected
-	// from places apart: batches of 2 to 16 MB (370 us by this measure) were up to a
-	// quarter slower when split, those of 130 MB (3000 us) and more 1.4 times faster.
+	// splitGain is how many microseconds a split must save by prediction. Two H200 share the host's memory,
+	// and operands that were side by side are collected from separate places. Batches of 2 to 16 MB (370 us
+	// by this measure) were up to a quarter slower when split; those of 130 MB (3000 us) and more were 1.4
+	// times faster.
 	splitGain = 1000
 )
 
 // Group is several hosts used as one. It is safe for concurrent use.
 type Group struct {
 	hosts  []*Host
-	turn   turn          // guards split, and orders those who wait for all hosts
-	split  session       // its programs run with the turns of all hosts
+	turn   turn          // guards split, and orders calls that wait for all hosts
+	split  session       // its programs run when the turns of all hosts are held
 	waited atomic.Uint64 // calls that found no host idle
 }
 
-// NewGroup makes a group of some hosts, one at least, which may be used alone too.
+// NewGroup makes a group of at least one host. The hosts may also be used separately.
 func NewGroup(hosts []*Host) *Group {
 	return &Group{hosts: hosts, turn: newTurn(), split: session{hosts: hosts}}
 }
 
-// GEMM computes a batch as Host.GEMM does, on all hosts where that saves time by
-// prediction, else on one that is idle.
+// GEMM computes a batch like Host.GEMM, on all hosts if that saves time by prediction, otherwise on an idle
+// one.
 func (g *Group) GEMM(ctx context.Context, batch planner.Batch, o planner.Options, x Operands) error {
 	t, err := newTask(batch, o, x)
 	if err != nil {
@@ -60,8 +59,8 @@ func (g *Group) GEMM(ctx context.Context, batch planner.Batch, o planner.Options
 	return g.split.execute(ctx, e, &t)
 }
 
-// entry finds the batch among those remembered, or decides how to split it. An
-// entry without parts is for one device.
+// entry returns the remembered entry of the batch, or decides how to split it. An entry without parts is for
+// one device.
 func (g *Group) entry(ctx context.Context, t *task) (*entry, error) {
 	e, err := g.split.find(ctx, t)
 	if e != nil || err != nil {
@@ -74,8 +73,8 @@ func (g *Group) entry(ctx context.Context, t *task) (*entry, error) {
 	return g.split.remember(ctx, t, parts)
 }
 
-// deal returns the parts of each device, or nil when one device is to do all. It goes
-// by the best tiles, whatever the options, and fails only when ctx ends.
+// deal returns the parts of each device, or nil if one device should do all. It uses the best tiles,
+// whatever the options say, and fails only if ctx ends.
 func (g *Group) deal(ctx context.Context, batch planner.Batch, e *planner.Epilogue) ([][]*part, error) {
 	compute := make([][]float64, len(g.hosts)) // predicted microseconds
 	total := make([][]float64, len(g.hosts))   // with copies
@@ -118,8 +117,8 @@ func sum(values []float64) (total float64) {
 	return total
 }
 
-// predict is the time of a share with its copies. An operand that several
-// problems read counts once for each part.
+// predict returns the time of a share with its copies. An operand that several problems read counts once for
+// each part.
 func predict(compute []float64, share []int, parts []*part) (micros float64) {
 	for _, i := range share {
 		micros += compute[i]
@@ -130,7 +129,7 @@ func predict(compute []float64, share []int, parts []*part) (micros float64) {
 	return micros
 }
 
-// one computes the batch on the first device that is idle.
+// one computes the batch on the first idle device.
 func (g *Group) one(ctx context.Context, t *task) error {
 	i, err := g.idle(ctx)
 	if err != nil {
@@ -141,8 +140,8 @@ func (g *Group) one(ctx context.Context, t *task) error {
 	return g.split.name(i, h.session.run(ctx, t))
 }
 
-// idle takes the turn of the first device that is idle. Where none is, callers
-// wait for one device each, in rotation.
+// idle takes the turn of the first idle device. If there is none, callers wait for one device each, in
+// rotation.
 func (g *Group) idle(ctx context.Context) (int, error) {
 	for i, h := range g.hosts {
 		select {

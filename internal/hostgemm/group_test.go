@@ -18,7 +18,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// Where no device is idle, callers wait for one each, not all for the same.
+// If no device is idle, callers wait for different devices.
 func TestCallersShareBusyDevices(t *testing.T) {
 	g, _ := openGroup(t, 2)
 	for _, h := range g.hosts {
@@ -55,8 +55,8 @@ type job struct {
 	a, b, c []float32
 }
 
-// random returns n problems of sizes up to most, of all kinds, with small integers
-// as operands, so that results are exact. C has gaps.
+// random returns n problems of all kinds with sizes up to most, and small integers as operands, so results
+// are exact. C has gaps.
 func random(t *testing.T, seed uint64, n, most int) job {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -143,9 +143,9 @@ func TestGroupSplits(t *testing.T) {
 }
 
 func TestGroupSmallBatchesStayTogether(t *testing.T) {
-	g, fakes := openFast(t, 2, 60) // as a GPU: copies count most
+	g, fakes := openFast(t, 2, 60) // like a GPU: copies dominate
 	const k, n = 3000, 2000
-	shared := planner.Batch{} // little data beside the B of all problems
+	shared := planner.Batch{} // little data beside the B that all problems share
 	for i := range 4 {
 		shared = append(shared, planner.Problem{M: 1, N: n, K: k,
 			A: operand(k*i, k), B: operand(0, n), C: operand(n*i, n)})
@@ -269,8 +269,8 @@ func TestGroupConcurrent(t *testing.T) {
 	}
 }
 
-// large is a batch of several parts a device, of problems that compute little.
-// Its results are exact.
+// large returns a batch with several parts for each device, of problems with little computation and exact
+// results.
 func large(t *testing.T) job {
 	t.Helper()
 	var problems []planner.Problem
@@ -290,7 +290,7 @@ func large(t *testing.T) job {
 	return k
 }
 
-// The parts of a large batch take turns on the buffers of the lanes.
+// The parts of a large batch alternate on the buffers of the lanes.
 func TestLargeBatchInParts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("200 MB of operands")
@@ -306,7 +306,7 @@ func TestLargeBatchInParts(t *testing.T) {
 			parts := (len(k.a) + len(k.b)) / devices / partSize
 			require.InDelta(t, parts, f.Prepared.Load(), 2)
 			require.LessOrEqual(t, f.Buffers.Load(), int32(3*lanes))
-			// A part is little more than partSize; buffers are powers of two.
+			// A part is slightly larger than partSize; buffers are powers of two.
 			require.Less(t, f.Most.Load(), int64(3*partSize*lanes))
 		}
 		for _, h := range g.split.hosts {

@@ -1,9 +1,8 @@
-// Package hostgemm computes batches on operands in host memory, over the interface of
-// backends. It packs operands, uploads them, runs the batch and copies the results
-// back; a large batch it cuts into parts, which overlap, and shares among devices.
+// Package hostgemm computes batches on operands in host memory, over the interface of backends. It packs
+// operands, uploads them, runs the batch and copies the results back. It cuts a large batch into parts,
+// which overlap, and shares them among devices.
 //
-// Whoever calls it keeps the devices open meanwhile, and closes them, which frees what
-// is allocated here.
+// The caller keeps the devices open meanwhile, and closes them, which frees what is allocated here.
 package hostgemm
 
 import (
@@ -19,9 +18,8 @@ const (
 	// maxKept is the largest buffer that GEMM keeps between calls, in elements
 	// (32 MiB), for each operand of a lane.
 	maxKept = 8 << 20
-	// maxLanes is how many parts of a large batch a device has in work. One thread
-	// copies slower than the link to a GPU moves data: 2, 4 and 8 lanes take 101, 73
-	// and 66 ms for 1.76 GB to and from an H200.
+	// maxLanes is how many parts of a large batch a device works on at once. One thread copies slower than
+	// the link to a GPU: 2, 4 and 8 lanes take 101, 73 and 66 ms for 1.76 GB to and from an H200.
 	maxLanes = 8
 )
 
@@ -30,20 +28,20 @@ type Host struct {
 	device  driver.Device
 	planner *planner.Planner
 	turn    turn
-	// Of the holder of turn:
+	// For the holder of turn:
 	lanes   [maxLanes]lane
-	session session // of this device alone
+	session session // for this device only
 }
 
-// New makes a host of an open device, for which the planner plans.
+// New makes a host from an open device and its planner.
 func New(d driver.Device, p *planner.Planner) *Host {
 	h := &Host{device: d, planner: p, turn: newTurn()}
 	h.session.hosts = []*Host{h}
 	return h
 }
 
-// GEMM computes a batch. The result is in C when it returns; on an error C is as
-// before. Calls take turns.
+// GEMM computes a batch. The result is in C when it returns; on an error C is unchanged. Calls run one after
+// the other.
 func (h *Host) GEMM(ctx context.Context, batch planner.Batch, o planner.Options, x Operands) error {
 	t, err := newTask(batch, o, x)
 	if err != nil {
@@ -61,7 +59,7 @@ type turn chan struct{}
 
 func newTurn() turn { return make(turn, 1) }
 
-// take waits for the turn, or for the end of ctx.
+// take waits for the turn, or until ctx ends.
 func (t turn) take(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -76,8 +74,8 @@ func (t turn) take(ctx context.Context) error {
 
 func (t turn) give() { <-t }
 
-// lane does one part after another, each from the upload to the results. Lanes
-// of a device share nothing, so that one copies while another computes.
+// lane does one part after another, each from the upload to the results. Lanes of a device share nothing, so
+// one copies while another computes.
 type lane struct {
 	uploader
 	buffers [operands]driver.Buffer // nil when not allocated
@@ -92,7 +90,7 @@ func (l *lane) compute(ctx context.Context, d driver.Device, p *part, t *task, r
 	return l.buffers[operandC].Read(ctx, 0, results[p.first:][:p.sizes[operandC]])
 }
 
-// inPlace computes a part on a device of the host, and returns its results where they are.
+// inPlace computes a part on a device in the host, and returns its results in place.
 func (l *lane) inPlace(ctx context.Context, d backend.InHost, p *part, t *task) ([]float32, error) {
 	if err := l.submit(ctx, d, p, t); err != nil {
 		return nil, err
@@ -100,7 +98,7 @@ func (l *lane) inPlace(ctx context.Context, d backend.InHost, p *part, t *task) 
 	return d.Memory(l.buffers[operandC]), d.Wait(ctx)
 }
 
-// used are the operands of a task that a device has.
+// used returns which operands of a task a device has.
 func (t *task) used() [operands]bool {
 	e := &t.options.Epilogue
 	return [operands]bool{operandA: true, operandB: true, operandC: true, operandB2: e.Gated,
@@ -128,8 +126,8 @@ func (l *lane) submit(ctx context.Context, d driver.Device, p *part, t *task) er
 	return d.Submit(ctx, l.runs[:])
 }
 
-// roomy is the length of memory for n elements that is kept between calls: a power
-// of two, unless it is large, so that varying sizes soon need no allocation.
+// roomy returns the length of memory for n elements that is kept between calls: a power of two, unless it is
+// large, so that varying sizes soon need no allocation.
 func roomy(n int) int {
 	if n = max(n, 1); n > maxKept {
 		return n
@@ -137,8 +135,8 @@ func roomy(n int) int {
 	return 1 << bits.Len(uint(n-1))
 }
 
-// reserve makes buffer i at least n elements long. So many are in a slice already, or
-// a few for each problem are, so that addresses reach them.
+// reserve makes buffer i at least n elements long. n is bounded, because a slice has that many elements, or
+// each problem has a few, which addresses reach.
 func (l *lane) reserve(d driver.Device, i, n int) error {
 	if old := l.buffers[i]; old != nil {
 		if old.Len() >= n {
@@ -157,13 +155,13 @@ func (l *lane) reserve(d driver.Device, i, n int) error {
 	return nil
 }
 
-// trim frees what is too large to keep.
+// trim frees buffers that are too large to keep.
 func (h *Host) trim() {
 	for l := range h.lanes {
 		for i, b := range h.lanes[l].buffers {
 			if b != nil && b.Len() > maxKept {
 				h.lanes[l].buffers[i] = nil
-				_ = b.Close() // a failed device says so on the next call
+				_ = b.Close() // a failed device reports itself on the next call
 			}
 		}
 	}

@@ -169,7 +169,7 @@ func TestGEMMRemembersTheLastBatches(t *testing.T) {
 	}
 	for alpha := 1; alpha <= maxPrograms+1; alpha++ {
 		run(alpha)
-		run(1) // stays the most recent but one
+		run(1) // stays the second most recent
 	}
 	require.EqualValues(t, 1, f.Updated.Load(), "the least recent has become another")
 	run(3)
@@ -180,7 +180,7 @@ func TestGEMMRemembersTheLastBatches(t *testing.T) {
 	require.EqualValues(t, maxPrograms, f.Programs.Load())
 }
 
-// Buffers that are as long as a call needs, to the element, serve it again.
+// A buffer with exactly the needed length is reused.
 func TestGEMMKeepsBuffers(t *testing.T) {
 	d, f := openHost(t)
 	allocated := 0
@@ -233,7 +233,7 @@ func TestGEMMConcurrent(t *testing.T) {
 	}
 }
 
-// TestGEMMWaitingCanBeCancelled cancels a call that waits for its turn.
+// TestGEMMWaitingCanBeCancelled cancels a waiting call.
 func TestGEMMWaitingCanBeCancelled(t *testing.T) {
 	d, f := openHost(t)
 	batch := small(t)
@@ -254,7 +254,7 @@ func TestGEMMWaitingCanBeCancelled(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// endsAfter is a context that ends when it was asked so often.
+// endsAfter is a context that ends after a number of looks.
 type endsAfter struct {
 	context.Context
 	asked int
@@ -267,7 +267,7 @@ func (c *endsAfter) Err() error {
 	return nil
 }
 
-// A batch of many problems, which take long to check, can be cancelled meanwhile.
+// Checking a batch of many problems takes long, and can be cancelled.
 func TestGEMMCheckCanBeCancelled(t *testing.T) {
 	d, f := openHost(t)
 	const n = 20_000

@@ -1,6 +1,6 @@
 //go:build !race
 
-// The race detector takes address space of its own.
+// The race detector needs address space of its own.
 
 package hostgemm
 
@@ -14,7 +14,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// Results for which memory has no room are an error, before anything is computed.
+// If there is no memory for results, GEMM fails before anything is computed.
 func TestGEMMMemoryIsLimited(t *testing.T) {
 	memtest.AddressSpace(t, 1280<<20, func() {
 		d, f := openHost(t)

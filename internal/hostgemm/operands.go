@@ -6,19 +6,19 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// Operands are the memory of a call: A, B and C, and what its epilogue has beside.
+// Operands are the memory of a call: A, B and C, and the operands of its epilogue.
 type Operands struct {
 	A, B, C, B2, Bias []float32
 	Rows              []int32
 }
 
-// Lengths are those of the operands.
+// Lengths returns the lengths of the operands.
 func (x *Operands) Lengths() planner.Lengths {
 	return planner.Lengths{A: len(x.A), B: len(x.B), C: len(x.C), B2: len(x.B2), Bias: len(x.Bias),
 		Rows: len(x.Rows)}
 }
 
-// Operands by number, as programs have buffers of them.
+// Indices of operands, as for buffers of programs.
 const (
 	operandA = iota
 	operandB
@@ -29,17 +29,17 @@ const (
 	operands
 )
 
-// all shows them as elements that travel as they are.
+// all returns the operands that are copied without change.
 func (x *Operands) all() [operands][]float32 {
 	return [...][]float32{x.A, x.B, x.C, x.B2, x.Bias, backend.Words(x.Rows)}
 }
 
-// CheckEpilogue fails for epilogues of options that operands in host memory of such lengths cannot have, and
-// where there is an operand that the epilogue has no use for.
+// CheckEpilogue fails for epilogues that are impossible with operands of these lengths in host memory, and
+// for operands that the epilogue does not use.
 func CheckEpilogue(o *planner.Options, have planner.Lengths) error {
 	e := &o.Epilogue
 	if e.Pointers.Any() {
-		return invalid.Errorf("operands on the host are not by pointers: use Plan, Prepare and Run")
+		return invalid.Errorf("operands on the host cannot have addresses: use Plan, Prepare and Run")
 	}
 	only := planner.Options{TypeA: o.TypeA, TypeB: o.TypeB, TypeC: o.TypeC, Epilogue: *e}
 	if err := only.Check(); err != nil {
@@ -57,19 +57,19 @@ func CheckEpilogue(o *planner.Options, have planner.Lengths) error {
 	return nil
 }
 
-// onDevice is what is left of an epilogue for a device to do: rows are gathered and scattered on the
-// way to it and back, so that no others travel.
+// onDevice returns the part of an epilogue that the device does. Rows are gathered and scattered on the way
+// to it and back, so only these rows are copied.
 func onDevice(e planner.Epilogue) planner.Epilogue {
 	e.GatherRows, e.ScatterRows = 0, 0
 	return e
 }
 
-// matrix is an operand in host memory: rows of cols elements, ld apart. Where stored is not 0 the rows are
-// those of so many that words of Rows from list on say; what is none of them is a row of zeros, or is not
-// stored.
+// matrix is an operand in host memory: rows of cols elements, ld apart. If stored is not 0, words of Rows
+// from list on name the rows, among that many stored rows. An index that is none of them is a zero row, or
+// is not stored.
 type matrix struct{ offset, ld, rows, cols, list, stored int }
 
-// stretches shows a matrix without gaps as one row.
+// stretches returns a matrix without gaps as one row.
 func (m matrix) stretches() matrix {
 	if m.ld == m.cols && m.stored == 0 {
 		m.rows, m.cols = 1, m.rows*m.cols
@@ -77,7 +77,7 @@ func (m matrix) stretches() matrix {
 	return m
 }
 
-// row is where a row begins; -1: nowhere.
+// row returns where a row starts, or -1 if it does not exist.
 func (m *matrix) row(i int, lists []int32) int {
 	if m.stored > 0 {
 		if i = int(lists[m.list+i]); uint(i) >= uint(m.stored) {
@@ -87,7 +87,7 @@ func (m *matrix) row(i int, lists []int32) int {
 	return m.offset + i*m.ld
 }
 
-// operandsOf are those of a problem, C among them. What it does not read has no rows.
+// operandsOf returns those of a problem, including C. Operands that it does not read have no rows.
 func operandsOf(p *planner.Problem, e *planner.Epilogue) (all [operands]matrix) {
 	a, b, b2 := &all[operandA], &all[operandB], &all[operandB2]
 	a.ld, b.ld, b2.ld = p.A.LD, p.B.LD, p.B2.LD
@@ -116,7 +116,7 @@ func operandsOf(p *planner.Problem, e *planner.Epilogue) (all [operands]matrix) 
 	return all
 }
 
-// elements is what a problem moves between host and device.
+// elements returns how many elements a problem moves between host and device.
 func elements(p *planner.Problem, e *planner.Epilogue) (n int) {
 	if left := onDevice(*e); !left.Writes(p) {
 		return 0

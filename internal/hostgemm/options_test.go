@@ -19,7 +19,7 @@ type computer interface {
 	GEMM(context.Context, planner.Batch, planner.Options, Operands) error
 }
 
-// whole is a schedule of a caller's own: a worker for each tile.
+// whole is a caller's own schedule: a worker for each tile.
 func whole(w planner.Work) (workers [][]planner.Part) {
 	for _, t := range w.Tiles {
 		workers = append(workers, []planner.Part{{Tile: t.Index, From: 0, To: t.Steps}})
@@ -27,8 +27,7 @@ func whole(w planner.Work) (workers [][]planner.Part) {
 	return workers
 }
 
-// Plans have the options of the call. The same batch with other options is planned
-// again, with the same ones it is not.
+// Plans have the options of the call. The same batch is planned again only with other options.
 func TestGEMMTakesOptions(t *testing.T) {
 	one, two := &planner.CustomSchedule{Name: "one", Deal: whole}, &planner.CustomSchedule{
 		Name: "two", Deal: whole}
@@ -85,7 +84,7 @@ func TestGEMMTakesOptions(t *testing.T) {
 	}
 }
 
-// Options that are wrong are an error for every batch, and change nothing.
+// Wrong options are an error for every batch, and change nothing.
 func TestGEMMRefusesOptions(t *testing.T) {
 	host, _ := openHost(t)
 	group, _ := openGroup(t, 2)

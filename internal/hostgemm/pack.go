@@ -8,23 +8,20 @@ import (
 )
 
 const (
-	// align is where packed matrices start, in elements: 16 bytes, the widest
-	// load of every backend.
+	// align is the alignment of packed matrices, in elements: 16 bytes, the widest load of every backend.
 	align = 4
-	// maxPiece is the most that is collected before it is written to a device, in
-	// elements: 1 MiB, so that it is still in a core's cache when the backend
-	// copies it to memory that the device reads.
+	// maxPiece is the most that is collected before it is written to a device, in elements: 1 MiB, so that
+	// it is still in a core's cache when the backend copies it to memory that the device reads.
 	maxPiece = 256 << 10
-	// direct is the length from which a stretch of elements is written as it
-	// lies: copying 64 KiB costs more than a call of Write.
+	// direct is the length from which a stretch of elements is written without packing: copying 64 KiB costs
+	// more than a call of Write.
 	direct = 16 << 10
-	// partSize and maxParts set how a share is cut: into as many parts as have
-	// partSize elements (4 MiB, about 0.5 ms of one thread's copying), maxParts at
-	// most. Parts of a large batch are so many that lanes end at about the same time.
+	// partSize and maxParts determine how a share is cut: into parts of partSize elements (4 MiB, about 0.5
+	// ms of one thread's copying), but at most maxParts. A large batch has enough parts to make lanes end at
+	// about the same time.
 	partSize = 1 << 20
 	maxParts = 64
-	// lookEvery is how many problems are packed between two looks at the context:
-	// some milliseconds.
+	// lookEvery is how many problems are packed between two looks at the context: a few milliseconds.
 	lookEvery = 4096
 )
 
@@ -34,10 +31,10 @@ type move struct {
 	at int
 }
 
-// part is some problems of a batch that one device computes as one program. Only
-// their operands travel, packed.
+// part is some problems of a batch that one device computes as one program. Only their operands are copied,
+// packed.
 type part struct {
-	batch   planner.Batch // the operands as they lie on the device
+	batch   planner.Batch // the operands as placed on the device
 	uploads [operands][]move
 	results []move        // of C; at counts from the part's first result
 	sizes   [operands]int // elements on the device
@@ -45,11 +42,10 @@ type part struct {
 	program driver.Program
 }
 
-// cut packs a share of the batch as parts of about equal size, in the order of
-// the batch, so that operands that follow each other stay together. Problems
-// that write nothing are left out. Where problems share operands so that parts
-// would send a quarter more than the whole, the whole is one part. It fails only
-// when ctx ends.
+// cut packs a share of the batch as parts of about equal size, in the order of the batch, so that
+// consecutive operands stay together. It leaves out problems that write nothing. If parts would send a
+// quarter more than the whole, because problems share operands, there is only one part. It fails only if ctx
+// ends.
 func cut(ctx context.Context, batch planner.Batch, e *planner.Epilogue, share []int) ([]*part, error) {
 	whole, err := pack(ctx, batch, e, share)
 	if err != nil {
@@ -86,7 +82,7 @@ func cut(ctx context.Context, batch planner.Batch, e *planner.Epilogue, share []
 	return parts, nil
 }
 
-// pack lays out the operands of the problems of a part.
+// pack places the operands of the problems of a part.
 func pack(ctx context.Context, batch planner.Batch, e *planner.Epilogue, share []int) (*part, error) {
 	p, left := new(part), onDevice(*e)
 	var all [operands][]matrix
@@ -120,7 +116,7 @@ func pack(ctx context.Context, batch planner.Batch, e *planner.Epilogue, share [
 	return p, nil
 }
 
-// place puts an operand of a problem where it is on the device, which has no lists.
+// place sets where an operand of a problem is on the device, which has no lists.
 func place(q *planner.Problem, of int, at planner.Matrix) {
 	switch of {
 	case operandA:
@@ -157,10 +153,9 @@ func look(ctx context.Context, problem int) error {
 	return nil
 }
 
-// packOperands places matrices one after the other, without the gaps between
-// their rows, and a matrix that several problems read only once. Where that
-// saves nothing, because they lie densely already or overlap, they stay as they
-// are, and all move as one, unless rows are gathered.
+// packOperands places matrices one after the other, without the gaps between their rows, and a matrix that
+// several problems read only once. If that saves nothing, because they are already dense or overlap, they
+// stay in place and all move as one, unless rows are gathered.
 func packOperands(ctx context.Context, operands []matrix, places []planner.Matrix) (moves []move,
 	size int, err error) {
 	seen := make(map[matrix]int, len(operands))
@@ -190,7 +185,7 @@ func packOperands(ctx context.Context, operands []matrix, places []planner.Matri
 	if low < 0 {
 		return nil, 0, nil
 	}
-	low = low / align * align // what was aligned stays so
+	low = low / align * align // preserves alignment
 	if gathered || size < high-low {
 		return moves, size, nil
 	}
@@ -205,7 +200,7 @@ func packOperands(ctx context.Context, operands []matrix, places []planner.Matri
 
 func aligned(n int) int { return (n + align - 1) / align * align }
 
-// moved is what a part moves between host and device, in elements.
+// moved returns how many elements a part moves between host and device.
 func (p *part) moved() int {
 	n := p.sizes[operandC]
 	for _, moves := range p.uploads {
@@ -231,9 +226,9 @@ func (p *part) scatter(results, c []float32, lists []int32) {
 
 // uploader writes matrices to a device buffer, in pieces, in the order of their places.
 type uploader struct {
-	piece []float32 // what is not written yet
-	at    int       // its place on the device
-	zeros []float32 // of a row
+	piece []float32 // not written yet
+	at    int       // place of the piece on the device
+	zeros []float32 // a zero row
 }
 
 func (u *uploader) upload(ctx context.Context, to driver.Buffer, moves []move, from []float32,
@@ -257,7 +252,7 @@ func (u *uploader) upload(ctx context.Context, to driver.Buffer, moves []move, f
 	return u.flush(ctx, to)
 }
 
-// add takes a stretch of elements for place at.
+// add adds a stretch of elements for place at.
 func (u *uploader) add(ctx context.Context, to driver.Buffer, at int, src []float32) error {
 	gap := at - u.at - len(u.piece)
 	if len(src) >= direct || gap >= align || len(u.piece)+gap+len(src) > maxPiece {

@@ -150,8 +150,8 @@ func TestCutKeepsSharedOperandsTogether(t *testing.T) {
 	require.Greater(t, len(cutAll(t, batch)), maxParts/3)
 }
 
-// TestGEMMLayouts computes batches whose operands are shared, overlap, have gaps,
-// or are in large stretches, with NaN in all gaps.
+// TestGEMMLayouts computes batches whose operands are shared, overlap, have gaps, or are in large stretches,
+// with NaN in all gaps.
 func TestGEMMLayouts(t *testing.T) {
 	nan := float32(math.NaN())
 	for _, c := range []struct {
@@ -202,7 +202,7 @@ func fill(rng *rand.Rand, s []float32, m matrix) {
 	}
 }
 
-// Problems that share B are cut into parts where these send less than a quarter more than the whole.
+// Problems that share B are cut into parts if these send less than a quarter more than the whole.
 func TestCutOfSharedOperands(t *testing.T) {
 	for _, c := range []struct {
 		rows, parts int

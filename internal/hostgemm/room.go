@@ -9,11 +9,11 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// packedBytes are those of a problem while its batch is packed, and what is kept of it then.
+// packedBytes is the memory of a problem while its batch is packed, including what is kept.
 const packedBytes = 4*unsafe.Sizeof(planner.Problem{}) +
 	operands*(2*unsafe.Sizeof(matrix{})+unsafe.Sizeof(move{}))
 
-// roomToPack fails where there is no memory to pack a batch of many problems.
+// roomToPack fails if there is no memory to pack a batch of many problems.
 func roomToPack(batch planner.Batch) error {
 	const few = 1000
 	if len(batch) <= few {
@@ -25,9 +25,9 @@ func roomToPack(batch planner.Batch) error {
 	return nil
 }
 
-// room fails, before anything is computed, where memory has no room for all that a call will take of the
-// host: where results are staged, buffers of devices that have theirs in the host, and pages of C that are
-// not there yet, as of fresh memory, which the system gives when the results are copied.
+// room fails, before anything is computed, if memory has no room for what a call will take of the host:
+// staged results, buffers of devices in the host, and pages of C that do not exist yet. The system provides
+// those of fresh memory when the results are copied.
 func (s *session) room(e *entry, t *task) error {
 	const little = 4 << 20
 	if e.results < little {
@@ -36,7 +36,7 @@ func (s *session) room(e *entry, t *task) error {
 	return hostmem.CheckTouched(s.takes(e, t))
 }
 
-// takes is what room asks for: bytes of new memory, and of pages of C.
+// takes returns what room asks for: bytes of new memory, and of pages of C.
 func (s *session) takes(e *entry, t *task) (bytes, touched int64) {
 	took := make([]int, 0, maxLanes*operands+1)
 	direct := false
@@ -52,7 +52,7 @@ func (s *session) takes(e *entry, t *task) (bytes, touched int64) {
 	return hostmem.Size(took...), hostmem.Untouched(t.C[:e.extents.C], e.pages())
 }
 
-// toAllocate is how long the buffers are that lanes of a device will allocate at most.
+// toAllocate returns the most that the lanes of a device will allocate for buffers.
 func (h *Host) toAllocate(parts []*part, lanes int, used [operands]bool) (lens []int) {
 	for l := range min(lanes, len(parts)) {
 		for i := range used {
@@ -68,7 +68,7 @@ func (h *Host) toAllocate(parts []*part, lanes int, used [operands]bool) (lens [
 	return lens
 }
 
-// pages is the most bytes of pages that the results lie on in C.
+// pages returns the most bytes of pages on which the results lie in C.
 func (e *entry) pages() (bytes int64) {
 	const page = 4096
 	for _, own := range e.parts {

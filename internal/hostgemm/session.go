@@ -25,7 +25,7 @@ type task struct {
 	Operands
 }
 
-// newTask checks what a call asks for, but for the batch.
+// newTask checks the arguments of a call, except the batch.
 func newTask(batch planner.Batch, o planner.Options, x Operands) (t task, err error) {
 	if o.TypeA != element.F32 || o.TypeC != element.F32 {
 		return t, invalid.Errorf("operands on the host are of %s, not %s and %s", element.F32, o.TypeA,
@@ -37,27 +37,26 @@ func newTask(batch planner.Batch, o planner.Options, x Operands) (t task, err er
 	return task{batch, o, x}, nil
 }
 
-// planned are the options of the task's plans.
+// planned returns the options of the task's plans.
 func (t *task) planned() planner.Options {
 	o := t.options
 	o.Epilogue = onDevice(o.Epilogue)
 	return o
 }
 
-// session is what GEMM keeps between calls on some devices. It belongs to the
-// holder of all their turns.
+// session is what GEMM keeps between calls on some devices. The holder of all their turns owns it.
 type session struct {
 	hosts   []*Host
 	entries []*entry     // most recently used first
-	plan    planner.Plan // made last
+	plan    planner.Plan // the last one
 }
 
 // entry is a batch made ready with some options.
 type entry struct {
 	batch   planner.Batch // a copy
 	options planner.Options
-	extents planner.Lengths // that operands need
-	parts   [][]*part       // of each device
+	extents planner.Lengths // least lengths of operands
+	parts   [][]*part       // for each device
 	results int             // elements of all results
 }
 
@@ -92,9 +91,8 @@ func everything(batch planner.Batch) []int {
 	return all
 }
 
-// find returns the task's entry if it is remembered, else nil if the batch and
-// the lengths pass Check. Comparing batches ends at the first difference, so that
-// no hash is needed.
+// find returns the task's entry if it is remembered. Otherwise it checks the batch and the lengths, and
+// returns nil. Comparing batches ends at the first difference, so no hash is needed.
 func (s *session) find(ctx context.Context, t *task) (*entry, error) {
 	have := t.Lengths()
 	for i, e := range s.entries {
@@ -120,8 +118,8 @@ func enough(have, need planner.Lengths) bool {
 		have.Bias >= need.Bias && have.Rows >= need.Rows
 }
 
-// remember makes the parts of a task ready, and forgets the entry that was not used
-// for longest if there are too many.
+// remember makes the parts of a task ready. If there are too many entries, it forgets the least recently
+// used one.
 func (s *session) remember(ctx context.Context, t *task, parts [][]*part) (*entry, error) {
 	e := &entry{batch: slices.Clone(t.batch), options: t.options, parts: parts,
 		extents: t.batch.Lengths(t.options.Epilogue)}
@@ -143,8 +141,8 @@ func (s *session) remember(ctx context.Context, t *task, parts [][]*part) (*entr
 	return e, old.close()
 }
 
-// oldest takes out the entry that was not used for longest, whose programs another can
-// have, if there is no room for one more.
+// oldest removes the least recently used entry if there is no room for one more. A new entry can reuse its
+// programs.
 func (s *session) oldest() *entry {
 	last := len(s.entries) - 1
 	if len(s.entries) < maxPrograms {
@@ -155,11 +153,11 @@ func (s *session) oldest() *entry {
 	return old
 }
 
-// prepare gives the part's program its batch, or makes one, by a plan in memory of others.
+// prepare gives the part's program its batch, or makes a program, with a plan in reused memory.
 func (p *part) prepare(ctx context.Context, h *Host, plan *planner.Plan, o planner.Options) error {
 	batch := p.batch
 	p.batch = nil         // the program has it
-	if p.program != nil { // batches come and go
+	if p.program != nil { // batches change
 		if err := h.planner.Renew(ctx, plan, batch, o); err != nil {
 			return err
 		}
@@ -186,10 +184,9 @@ func (e *entry) close() (err error) {
 	return err
 }
 
-// execute computes the parts, and then, when nothing can fail any more, copies
-// the results to c. So there are two copies of C, of results that are staged in memory of the host, or of one
-// part on a device in the host as they are in its buffer; of several parts that device has besides what each
-// of its lanes works on.
+// execute computes the parts. Then, when nothing can fail any more, it copies the results to c. So there are
+// two copies of C: the second is staged in host memory, or for one part on a device in the host it is in the
+// device's buffer. With several parts, such a device also has the memory of its lanes.
 func (s *session) execute(ctx context.Context, e *entry, t *task) error {
 	if err := ctx.Err(); err != nil || e.results == 0 {
 		return err
@@ -198,7 +195,7 @@ func (s *session) execute(ctx context.Context, e *entry, t *task) error {
 	if err := s.room(e, t); err != nil {
 		return fmt.Errorf("memory for the results: %w", err)
 	}
-	one := len(e.parts) == 1 && len(e.parts[0]) == 1 // the short way of a small batch
+	one := len(e.parts) == 1 && len(e.parts[0]) == 1 // short path of a small batch
 	if d, is := s.hosts[0].device.(backend.InHost); is && one {
 		p := e.parts[0][0]
 		results, err := s.hosts[0].lanes[0].inPlace(ctx, d, p, t)
@@ -224,7 +221,7 @@ func (s *session) execute(ctx context.Context, e *entry, t *task) error {
 }
 
 func (s *session) executeParts(ctx context.Context, e *entry, of *task, results []float32) error {
-	t := *of // which callers then need not allocate
+	t := *of // so that callers need not allocate it
 	err := s.each(ctx, e, func(ctx context.Context, h *Host, l *lane, p *part) error {
 		return l.compute(ctx, h.device, p, &t, results)
 	})
@@ -237,8 +234,7 @@ func (s *session) executeParts(ctx context.Context, e *entry, of *task, results 
 	})
 }
 
-// each does the work for every part, on the lanes of all devices at once. The
-// first error ends it.
+// each does the work for every part, on the lanes of all devices at once. The first error ends it.
 func (s *session) each(ctx context.Context, e *entry, work func(context.Context, *Host, *lane,
 	*part) error) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -274,10 +270,10 @@ func (s *session) each(ctx context.Context, e *entry, work func(context.Context,
 	return ctx.Err()
 }
 
-// lanes is how many a device has in use.
+// lanes returns how many lanes a device uses.
 func (s *session) lanes() int { return max(1, min(maxLanes, runtime.GOMAXPROCS(0)/len(s.hosts))) }
 
-// name says which of several devices failed.
+// name adds to an error which of several devices failed.
 func (s *session) name(i int, err error) error {
 	if err == nil || len(s.hosts) == 1 {
 		return err

@@ -5,10 +5,9 @@ import (
 	"slices"
 )
 
-// shares deals problems to devices: the longest problem first, each to the device
-// that then ends first (Graham's rule; on equal devices the last one to end is
-// within 4/3 of the optimum). costs[d][i] are the microseconds of problem i on
-// device d. It returns the problems of each device in ascending order.
+// shares distributes problems to devices: the longest problem first, each to the device that then ends first
+// (Graham's rule; on equal devices the last one to end is within 4/3 of the optimum). costs[d][i] are the
+// microseconds of problem i on device d. It returns the problems of each device in ascending order.
 func shares(costs [][]float64) [][]int {
 	all := make([][]int, len(costs))
 	if len(costs) == 0 {

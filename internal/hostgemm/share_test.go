@@ -28,8 +28,8 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// Every problem goes to one device, and none is left with more than the mean
-// and one problem, as the rule promises on equal devices.
+// Every problem goes to one device. No device has more than the mean and one problem, as the rule guarantees
+// on equal devices.
 func TestSharesAreBalanced(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 0))
 	for range 200 {

@@ -7,19 +7,19 @@ import (
 	"github.com/batchgemm/batchgemm/internal/hostmem"
 )
 
-// keepFor is for how long memory of results is kept at least, and twice that at most, when nobody uses it:
-// fresh memory costs more than the copy, and what is not Go's goes back to the system at once.
+// keepFor is how long unused memory of results is kept at least; at most it is twice that. Fresh memory
+// costs more than the copy, and memory outside of Go returns to the system at once.
 const keepFor = time.Second
 
 // staging is memory that results are read into, before they are copied to C.
 type staging struct {
 	mu   sync.Mutex
 	idle [][]float32
-	used bool        // since the clock was set
+	used bool        // since the timer was set
 	drop *time.Timer // nil: nothing is idle
 }
 
-// staged is that of the process.
+// staged is the staging memory of the process.
 var staged staging
 
 // take returns n elements or more.
@@ -36,7 +36,7 @@ func (s *staging) take(n int) ([]float32, error) {
 	return hostmem.Floats(roomy(n))
 }
 
-// find is where the least idle piece of n elements is, or -1.
+// find returns the index of the smallest idle piece with n elements, or -1.
 func (s *staging) find(n int) int {
 	best := -1
 	for i, piece := range s.idle {
@@ -47,7 +47,7 @@ func (s *staging) find(n int) int {
 	return best
 }
 
-// more is how many elements take will allocate.
+// more returns how many elements take will allocate.
 func (s *staging) more(n int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +66,7 @@ func (s *staging) give(piece []float32) {
 	}
 }
 
-// free frees what nobody has used for a while.
+// free frees what was not used for a while.
 func (s *staging) free() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// Memory of results serves the next call, and goes back to the system when none comes.
+// Memory of results is reused by the next call, and returns to the system if none comes.
 func TestStagingIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s staging
@@ -57,12 +57,12 @@ func TestStagingIsGivenBack(t *testing.T) {
 	})
 }
 
-// inHost is a device whose buffers are said to be memory of the host.
+// inHost is a device that claims to have its buffers in host memory.
 type inHost struct{ *fakedriver.Device }
 
 func (inHost) Memory(driver.Buffer) []float32 { return nil }
 
-// What a call will take is new memory, and the pages of C that it will write and that are not there.
+// A call takes new memory, and the pages of C that it will write and that do not exist.
 func TestWhatACallTakes(t *testing.T) {
 	const side = 3000
 	one, err := planner.Pack(planner.GEMM(side, side, 1))
@@ -76,7 +76,7 @@ func TestWhatACallTakes(t *testing.T) {
 	c := unsafe.Slice((*float32)(unsafe.Pointer(&memory[0])), side*side)
 	a := make([]float32, 2*side)
 	for range 2 {
-		staged.free() // what other tests left
+		staged.free() // memory of other tests
 	}
 	for _, fresh := range []bool{true, false} {
 		for _, k := range []struct {

@@ -1,4 +1,4 @@
-// Package kernelfile reads products, the compiled kernels of package native, as scripts/pack.sh packed them.
+// Package kernelfile reads products: the compiled kernels of package native, packed by scripts/pack.sh.
 package kernelfile
 
 import (
@@ -14,19 +14,19 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Set is products that are packed, and a manifest of their hashes.
+// Set is packed products, with a manifest of their hashes.
 type Set struct {
 	files    fs.FS
 	manifest string
-	hashed   sync.Map // of the name of a file its func() error
+	hashed   sync.Map // by file name, a func() error
 }
 
-// New is the set of products in a folder, with the name of its manifest there.
+// New returns the set of products in a folder, with the name of its manifest there.
 func New(files fs.FS, manifest string) *Set { return &Set{files: files, manifest: manifest} }
 
-// Read returns a product by the name of native.Arch.Product, or what native.Arch.Image names: of PTX one
-// kernel. It is what cuModuleLoadData and hipModuleLoadData take; PTX ends with a zero byte. A file that is
-// not what the manifest says, which is checked once, is an error that names it.
+// Read returns a product by the name of native.Arch.Product or native.Arch.Image; for PTX that is one
+// kernel. The result is for cuModuleLoadData and hipModuleLoadData; PTX ends with a zero byte. If a file
+// differs from the manifest, which is checked once, the error names it.
 func (s *Set) Read(name string) ([]byte, error) {
 	file, kernel, one := strings.Cut(name, "/")
 	packed, err := s.load(file + ".zst")
@@ -46,10 +46,10 @@ func (s *Set) Read(name string) ([]byte, error) {
 	return code, nil
 }
 
-// load returns a file as it is stored.
+// load returns a file as stored.
 func (s *Set) load(file string) ([]byte, error) {
 	if s.files == nil {
-		return nil, fmt.Errorf("%s: this build has no kernels of its kind", file)
+		return nil, fmt.Errorf("%s: this build has no kernels for its kind", file)
 	}
 	packed, err := fs.ReadFile(s.files, file)
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *Set) load(file string) ([]byte, error) {
 	return packed, nil
 }
 
-// check compares a file with its line of the manifest, which has the hash, two spaces and where the file is.
+// check compares a file with its line of the manifest: the hash, two spaces and the path.
 func (s *Set) check(file string, packed []byte) error {
 	manifest, err := fs.ReadFile(s.files, s.manifest)
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *Set) check(file string, packed []byte) error {
 	return fmt.Errorf("%s does not list it", s.manifest)
 }
 
-// mostBytes bounds what a product takes unpacked, and how far it refers back.
+// mostBytes bounds the unpacked size of a product, and how far it refers back.
 const mostBytes = 128 << 20
 
 func unpack(packed []byte) ([]byte, error) {

@@ -36,8 +36,8 @@ func pack(t *testing.T, data string) []byte {
 	return w.EncodeAll([]byte(data), nil)
 }
 
-// TestHashes: a product is compared with its hash when it is loaded, and not again; what differs names the
-// file.
+// TestHashes: a product is compared with its hash when it is first loaded. An error names the file that
+// differs.
 func TestHashes(t *testing.T) {
 	whole, other := pack(t, "code of kernels"), pack(t, "code of others")
 	line := func(data []byte, name string) string {
@@ -67,10 +67,10 @@ func TestHashes(t *testing.T) {
 	_, err = set.Read("none.co")
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	_, err = New(nil, "LIST").Read("sound.co")
-	require.EqualError(t, err, "sound.co.zst: this build has no kernels of its kind")
+	require.EqualError(t, err, "sound.co.zst: this build has no kernels for its kind")
 }
 
-// TestOneKernel: what stands beside entries stays, and of entries one.
+// TestOneKernel: text between entries stays, and one entry.
 func TestOneKernel(t *testing.T) {
 	const (
 		front = ".version 7.0\n.shared .b8 word[4];\n"
@@ -91,7 +91,7 @@ func TestOneKernel(t *testing.T) {
 	require.EqualError(t, err, "no kernel ab", "its end is missing")
 }
 
-// TestPackPTX: numbers are differences within an entry, and come back.
+// TestPackPTX: numbers become differences within an entry, and can be restored.
 func TestPackPTX(t *testing.T) {
 	const (
 		text = ".version 7.0\n%r7\n.visible .entry a(\n)\n{\n.reg .b32 %r<90>;\n$L__BB3_12:\n" +

@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// PackPTX writes PTX as products have it: numbers of registers and labels are what they differ by from the
-// last of their kind, which is the same where the same code stands in another kernel, or further on. That
-// makes products of PTX half as large.
+// PackPTX packs PTX for products. It replaces numbers of registers and labels by differences from the last
+// number of the same kind. These are equal for the same code in another kernel, or elsewhere. Products of
+// PTX become half as large.
 func PackPTX(ptx []byte) ([]byte, error) {
 	var packed []byte
 	for part := range parts(ptx) {
@@ -30,8 +30,8 @@ func unpackPTX(packed []byte) (ptx []byte) {
 
 var entry = []byte(".visible .entry ")
 
-// parts are what stands in front of entries, and each with what stands after it. They are numbered for
-// themselves.
+// parts iterates over the text before entries, and each entry with the text after it. They are numbered
+// separately.
 func parts(ptx []byte) func(yield func([]byte) bool) {
 	return func(yield func([]byte) bool) {
 		for len(ptx) > 0 {
@@ -47,7 +47,7 @@ func parts(ptx []byte) func(yield func([]byte) bool) {
 	}
 }
 
-// renumber writes the numbers of a part as differences, or the other way round.
+// renumber converts the numbers of a part to differences, or back.
 func renumber(text []byte, pack bool) []byte {
 	to, last := make([]byte, 0, len(text)+len(text)/4), map[string]int{}
 	label := false // its second number may follow
@@ -72,8 +72,8 @@ func renumber(text []byte, pack bool) []byte {
 	return to
 }
 
-// kindOf is the length of what stands in front of a number: of a register as %r, or of a label as BB, and _
-// after that.
+// kindOf returns the length of the text before a number: %r for a register, BB for a label, and a following
+// _.
 func kindOf(text []byte, label bool) (n int) {
 	switch {
 	case text[0] == '%':
@@ -88,8 +88,8 @@ func kindOf(text []byte, label bool) (n int) {
 	return 0
 }
 
-// digitsOf is the length of a number, or of a difference, which has a sign. One with zeros in front is none,
-// nor one of many digits.
+// digitsOf returns the length of a number, or of a difference, which has a sign. Numbers with leading zeros
+// or many digits do not count.
 func digitsOf(text []byte, signed bool) (n int) {
 	first := 0
 	if signed {
@@ -105,11 +105,11 @@ func digitsOf(text []byte, signed bool) (n int) {
 	return n
 }
 
-// oneKernel returns the PTX of one kernel, packed or not: its entry and what stands before it beside other
+// oneKernel returns the PTX of one kernel, packed or not: its entry, and the text before it except other
 // entries.
 func oneKernel(ptx []byte, kernel string) ([]byte, error) {
 	var code []byte
-	depth, wanted, other := 0, false, false // of the entry that the line is in
+	depth, wanted, other := 0, false, false // of the entry with this line
 	for line := range bytes.Lines(ptx) {
 		if name, begins := bytes.CutPrefix(line, entry); begins {
 			wanted = bytes.HasPrefix(name, []byte(kernel+"("))

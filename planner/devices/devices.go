@@ -1,5 +1,4 @@
-// Package devices has the facts of GPUs that plans can be made for anywhere, also where
-// no such GPU is.
+// Package devices describes GPUs, so that plans for them can be made on any machine.
 package devices
 
 import (
@@ -14,21 +13,24 @@ import (
 	"github.com/batchgemm/batchgemm/wgsl"
 )
 
-// entry is a GPU and who describes its kernels.
+// entry is a GPU and the source of its kernels' facts.
 type entry struct {
 	facts  planner.Device
-	native func() (native.Arch, error) // nil: kernels are WGSL
+	native func() (native.Arch, error) // nil: the kernels are WGSL
 }
 
-// table has the facts of hardware.
+// table has the hardware facts and their sources.
 //
 // NVIDIA: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability" (8.0 and 9.0): 64
-// warps, 32 blocks, 65536 registers in units of 256 a warp, 164 and 228 KB of shared memory of which the
-// system takes 1 KB a block; SM counts, peak rates, memory (A100: of 80 GB) and L2 from data sheets of the
-// SXM parts. AMD: LLVM's GCNSubtarget and AMDGPUUsage for register files, granules, waves and LDS; CU counts,
-// peak fp32 vector rates, memory and its caches (MI300X: Infinity Cache) from the data sheets. Launch times:
-// 0.6 us measured for a CUDA graph node on an H200, 1.5 us for a dispatch with its barrier through Vulkan
-// there; AMD's are not measured and taken to be the same.
+// warps, 32 blocks, 65536 registers in units of 256 a warp, 164 and 228 KB of shared memory; the system
+// takes 1 KB of each block. SM counts, peak rates, memory (A100: 80 GB) and L2 are from data sheets of the
+// SXM parts.
+//
+// AMD: LLVM's GCNSubtarget and AMDGPUUsage for register files, granules, waves and LDS. CU counts, peak fp32
+// vector rates, memory and its caches (MI300X: Infinity Cache) are from data sheets.
+//
+// Launch times: 0.6 us measured for a CUDA graph node on an H200, 1.5 us for a dispatch with its barrier
+// through Vulkan there. AMD's are assumed to be the same; they are not measured.
 var table = []entry{
 	cdna("gfx90a", planner.Device{Name: "mi210", ComputeUnits: 104, TFLOPS: 22.6, MemoryRate: 1.638e6,
 		Cache: 8 << 20, MaxWaves: 32, Registers: 4 * 512 * 64, RegisterGranule: 8, MaxRegisters: 512}),
@@ -44,20 +46,19 @@ var table = []entry{
 		Shared: 228 << 10, GroupShared: 227 << 10}),
 	nvidia(9, planner.Device{Name: "h200", ComputeUnits: 132, TFLOPS: 67, MemoryRate: 4.8e6, Cache: 60 << 20,
 		Shared: 228 << 10, GroupShared: 227 << 10}),
-	// An H200 through Vulkan: all workgroups of an SM together get about 48 KB of
-	// workgroup memory (resident groups counted on the device).
+	// An H200 through Vulkan. All workgroups of an SM together get about 48 KB of workgroup memory (resident
+	// groups counted on the device).
 	webgpu(planner.Device{Name: "h200-webgpu", ComputeUnits: 132, WaveSize: 32, TFLOPS: 67, LaunchMicros: 1.5,
 		MaxWaves: 64, MaxGroups: 32,
 		Shared: 48 << 10, MaxThreads: 1024, GroupShared: 48 << 10, MaxBinding: 1<<31 - 1}),
-	// Mesa's software rasterizer on AVX2: limits as its adapter reports them, two
-	// cores; its rate is about 0.6 GFLOP/s on two cores of a small machine. It ends
-	// all loops of a thread after 65535 turns, without an error, and counts each
-	// turn of our shaders twice (measured).
+	// Mesa's software rasterizer on AVX2, with two cores. Its adapter reports the limits. Its rate is about
+	// 0.6 GFLOP/s on two cores of a small machine. It ends all loops of a thread after 65535 iterations,
+	// without an error, and counts each iteration of our shaders twice (measured).
 	webgpu(planner.Device{Name: "lavapipe", ComputeUnits: 2, WaveSize: 8, TFLOPS: 0.0006, LaunchMicros: 100,
 		MaxWaves: 32, MaxGroups: 1,
 		Shared: 32 << 10, MaxThreads: 1024, GroupShared: 32 << 10, MaxBinding: 128 << 20, MaxTrips: 32767}),
-	// The limits that every WebGPU device grants (specification, section 3.6.2),
-	// with the size of a mid-range GPU.
+	// The limits that every WebGPU device grants (specification, section 3.6.2), and the size of a mid-range
+	// GPU.
 	webgpu(planner.Device{Name: "webgpu-default", ComputeUnits: 32, WaveSize: 32, TFLOPS: 10, LaunchMicros: 5,
 		MaxWaves: 32, MaxGroups: 16,
 		Shared: 32 << 10, MaxThreads: 256, GroupShared: 16 << 10, MaxBinding: 128 << 20}),
@@ -85,7 +86,7 @@ func webgpu(d planner.Device) entry {
 	return entry{facts: d}
 }
 
-// describe adds the kernels, which tell of themselves.
+// describe returns the device with its kernels, which describe themselves.
 func (e *entry) describe() (*planner.Device, error) {
 	d := e.facts
 	if e.native == nil {
@@ -99,7 +100,7 @@ func (e *entry) describe() (*planner.Device, error) {
 	return &d, err
 }
 
-// Names lists the devices that Lookup finds, but for their aliases.
+// Names lists the devices that Lookup finds, without aliases.
 func Names() []string {
 	names := make([]string, len(table))
 	for i := range table {
@@ -111,7 +112,8 @@ func Names() []string {
 // aliases are other names of devices in the table.
 var aliases = map[string]string{"gfx90a": "mi210", "gfx908": "mi100", "gfx942": "mi300x"}
 
-// Lookup finds a device by name, in upper or lower case.
+// Lookup finds a device by name or alias, in upper or lower case. It fails with an error that lists the
+// names.
 func Lookup(name string) (*planner.Device, error) {
 	key := strings.ToLower(name)
 	if a, ok := aliases[key]; ok {

@@ -24,7 +24,7 @@ func TestLookup(t *testing.T) {
 			require.NoError(t, d.Check())
 			require.Positive(t, d.LaunchMicros)
 			for _, s := range tile.Table() {
-				// two groups in the shared memory
+				// two groups do not fit in shared memory
 				tooLarge := s.Name == "thin-8x128" && d.Occupancy == occupancy.CDNA
 				require.Equal(t, s.Unit == tile.FMA &&
 					!tooLarge, d.Fits(s, planner.Options{Compute: planner.ComputeF32}),
@@ -44,8 +44,8 @@ func TestLookup(t *testing.T) {
 	require.ErrorContains(t, err, `unknown device "voodoo" (known: mi210, mi100`)
 }
 
-// TestFixture keeps the devices that tests of package planner have, which lies below this
-// one, those of the table.
+// TestFixture checks the file of devices that tests of package planner read. They cannot import this
+// package.
 func TestFixture(t *testing.T) {
 	const path = "../testdata/devices.json"
 	var all []*planner.Device

@@ -7,7 +7,7 @@ const (
 	mostE4M3 = 0x7e // 448
 )
 
-// numbersE4M3 are what all bits stand for.
+// numbersE4M3 are the values of all bit patterns.
 var numbersE4M3 = func() (numbers [256]float32) {
 	for bits := range numbers {
 		numbers[bits] = e4m3(uint8(bits))
@@ -15,7 +15,7 @@ var numbersE4M3 = func() (numbers [256]float32) {
 	return numbers
 }()
 
-// e4m3 is the number that bits stand for.
+// e4m3 returns the value of a bit pattern.
 func e4m3(bits uint8) float32 {
 	const (
 		rebias = (127 - 7) << 23 // of exponents
@@ -26,7 +26,7 @@ func e4m3(bits uint8) float32 {
 	switch {
 	case bits&0x7f == nanE4M3:
 		x = nan
-	case x < 1<<23: // as fraction of 2^-6, from which 2^-6 is taken
+	case x < 1<<23: // a fraction of 2^-6; 2^-6 is subtracted
 		x = math.Float32bits(math.Float32frombits(x+least) - math.Float32frombits(least))
 	default:
 		x += rebias
@@ -38,7 +38,7 @@ func e4m3Bits(number float32) uint8 {
 	const (
 		infinite = 0x7f800000
 		normal   = (127 - 6) << 23  // 2^-6
-		spaced   = (127 + 14) << 23 // 2^14, from where on numbers are 2^-9 apart
+		spaced   = (127 + 14) << 23 // 2^14; above it numbers are 2^-9 apart
 	)
 	x := math.Float32bits(number)
 	size := x &^ (1 << 31)

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// valueE4M3 is what bits stand for by OCP's definition (OFP8, table 1), in float64.
+// valueE4M3 is the value of bits by OCP's definition (OFP8, table 1), in float64.
 func valueE4M3(bits uint8) float64 {
 	exponent, fraction := int(bits>>3&0xf), float64(bits&7)
 	sign := 1 - 2*float64(bits>>7)
@@ -20,7 +20,7 @@ func valueE4M3(bits uint8) float64 {
 	return sign * math.Ldexp(1+fraction/8, exponent-7)
 }
 
-// All bits stand for what the definition says, and numbers that have bits keep them, NaN its sign.
+// All bits have the value of the definition. Numbers that have bits keep them; NaN keeps its sign.
 func TestEveryE4M3(t *testing.T) {
 	bits, numbers, back := make([]uint8, 256), make([]float32, 256), make([]uint8, 256)
 	for i := range bits {
@@ -40,7 +40,7 @@ func TestEveryE4M3(t *testing.T) {
 	}
 }
 
-// What lies between two numbers goes to the nearer one, from their middle to the even one.
+// A number between two values goes to the nearer one, and from their middle to the even one.
 func TestRoundingE4M3(t *testing.T) {
 	for low := range uint8(mostE4M3) {
 		middle := float32((valueE4M3(low) + valueE4M3(low+1)) / 2)
@@ -88,8 +88,7 @@ func TestExtremesOfE4M3(t *testing.T) {
 	}
 }
 
-// FuzzE4M3: whatever a number is, there is no nearer one, of two as near it is the even one, and none is
-// larger than 448.
+// FuzzE4M3: every number becomes the nearest value, the even one of two, and at most 448.
 func FuzzE4M3(f *testing.F) {
 	for _, x := range []uint32{0, 1, 1 << 31, 0x7f800000, 0x7fc00000, 0x3a800000, 0x43e00000, 0x43e80000,
 		0x3c8fffff} {

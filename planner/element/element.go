@@ -1,4 +1,4 @@
-// Package element lists the types that elements of matrices have.
+// Package element has the types of matrix elements, and converts numbers to and from them.
 package element
 
 import (
@@ -12,16 +12,16 @@ type Type uint8
 
 const (
 	F32  Type = iota // IEEE binary32
-	BF16             // the upper half of binary32
+	BF16             // bfloat16: the upper half of binary32
 	F16              // IEEE binary16
-	// OCP's 8 bits with 4 of exponent and 3 of fraction, without infinities (e4m3fn): for A and B alone
+	// OCP's 8-bit type with 4 exponent and 3 fraction bits, without infinities (e4m3fn); only for A and B
 	E4M3
-	Int8 // whole numbers from -128 to 127, two's complement: for A and B alone; see Whole
-	// whole numbers from 0 to 15, eight a word (PackInt4), with scales of groups: for B alone
+	Int8 // integers from -128 to 127, two's complement; only for A and B; see Whole
+	// integers from 0 to 15, eight in a word (PackInt4), with scales of groups; only for B
 	Int4
 )
 
-// facts are what tells types apart.
+// facts are the properties of a type.
 type facts struct {
 	name string
 	bits int
@@ -31,10 +31,10 @@ var table = [...]facts{F32: {"f32", 32}, BF16: {"bf16", 16}, F16: {"f16", 16}, E
 	Int8: {"int8", 8},
 	Int4: {"int4", 4}}
 
-// Types lists those of A: all but Int4.
+// Types lists the types of A: all but Int4.
 func Types() []Type { return []Type{F32, BF16, F16, E4M3, Int8} }
 
-// TypesC lists the types that C may have where A and B, or A alone, have this one, the usual one first.
+// TypesC lists the types that C may have if A and B, or only A, have this type. The usual one is first.
 func (t Type) TypesC() []Type {
 	switch t {
 	case F32:
@@ -47,12 +47,12 @@ func (t Type) TypesC() []Type {
 	return []Type{t, F32}
 }
 
-// Whole reports whether all numbers are whole ones, without NaN, infinities, numbers below a least
-// normal one and -0. Products of two are exact in fp32, and so are their sums as long as those of
-// their sizes stay within 2^24: for Int8 up to 1024 products, whatever the numbers are.
+// Whole reports whether the type has only integers, without NaN, infinities, subnormals and -0. Products of
+// two integers are exact in fp32. So are sums while the sum of magnitudes stays within 2^24: for Int8 always
+// up to 1024 products.
 func (t Type) Whole() bool { return t == Int8 }
 
-// Parse reads a name as users write it; "" is F32.
+// Parse reads a name as users write it, such as "bf16"; "" is F32. It fails for unknown names.
 func Parse(name string) (Type, error) {
 	if name == "" {
 		return F32, nil
@@ -66,10 +66,10 @@ func Parse(name string) (Type, error) {
 	return F32, invalid.Errorf("unknown element type %q (known: %s)", name, strings.Join(names, ", "))
 }
 
-// Known reports whether the type is one of Types.
+// Known reports whether t is a valid type.
 func (t Type) Known() bool { return int(t) < len(table) }
 
-// String is the name.
+// String returns the name of the type, such as "bf16".
 func (t Type) String() string {
 	if !t.Known() {
 		return "unknown"
@@ -77,7 +77,7 @@ func (t Type) String() string {
 	return table[t].name
 }
 
-// MarshalText and UnmarshalText are for JSON, by name.
+// MarshalText and UnmarshalText are for JSON, which has types by name.
 func (t Type) MarshalText() ([]byte, error) {
 	if !t.Known() {
 		return nil, invalid.Errorf("unknown element type %d", uint8(t))
@@ -90,16 +90,17 @@ func (t *Type) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Bytes is the size of an element; 0 for Int4, of which two take one.
+// Bytes returns the size of an element; 0 for Int4, which has two elements in a byte.
 func (t Type) Bytes() int { return table[t].bits / 8 }
 
-// PerWord is how many elements a word of 32 bits has.
+// PerWord returns the number of elements in a 32-bit word.
 func (t Type) PerWord() int { return 32 / table[t].bits }
 
-// Size is the bytes of n elements, the last one whole.
+// Size returns the bytes of n elements, rounded up to whole bytes.
 func (t Type) Size(n int) int { return n/8*table[t].bits + (n%8*table[t].bits+7)/8 }
 
-// Float is the number that bits of a type of 16 bits, or of 8, stand for. Bits of NaN stay apart.
+// Float returns the number that bits of a 16-bit or 8-bit type represent. Different NaN bits give different
+// NaNs.
 func (t Type) Float(bits uint16) float32 {
 	switch t {
 	case BF16:
@@ -112,10 +113,10 @@ func (t Type) Float(bits uint16) float32 {
 	return f16(bits)
 }
 
-// Bits are those of a type of 16 bits, or of 8, that are nearest to a number, of two as near the even ones.
-// Those of NaN are of a NaN, where the type has any. E4M3 has 448 for what is larger, infinities among it, as
-// NVIDIA's conversions with satfinite do; PyTorch's give NaN from 465 on. Int8 has 127 for what is larger and
-// -128 for what is smaller, and 0 for NaN.
+// Bits returns the bits of a 16-bit or 8-bit type that are nearest to a number; ties go to even. NaN becomes
+// a NaN if the type has any. E4M3 saturates: larger numbers and infinities become 448, as in NVIDIA's
+// conversions with satfinite (PyTorch gives NaN from 465 on). Int8 saturates at 127 and -128, and NaN
+// becomes 0.
 func (t Type) Bits(number float32) uint16 {
 	switch t {
 	case BF16:
@@ -128,7 +129,7 @@ func (t Type) Bits(number float32) uint16 {
 	return f16Bits(number)
 }
 
-// Widen makes numbers of bits, of a type of 16 bits.
+// Widen converts elements of a 16-bit type to float32. dst must be at least as long as src.
 func (t Type) Widen(dst []float32, src []uint16) {
 	dst = dst[:len(src)]
 	if t == BF16 {
@@ -142,7 +143,7 @@ func (t Type) Widen(dst []float32, src []uint16) {
 	}
 }
 
-// Narrow makes bits of numbers, of a type of 16 bits.
+// Narrow converts float32 to elements of a 16-bit type, like Bits. dst must be at least as long as src.
 func (t Type) Narrow(dst []uint16, src []float32) {
 	dst = dst[:len(src)]
 	if t == BF16 {
@@ -156,7 +157,7 @@ func (t Type) Narrow(dst []uint16, src []float32) {
 	}
 }
 
-// WidenBytes makes numbers of bits, of a type of 8 bits.
+// WidenBytes converts elements of an 8-bit type to float32. dst must be at least as long as src.
 func (t Type) WidenBytes(dst []float32, src []uint8) {
 	dst = dst[:len(src)]
 	if t == Int8 {
@@ -170,7 +171,7 @@ func (t Type) WidenBytes(dst []float32, src []uint8) {
 	}
 }
 
-// NarrowBytes makes bits of numbers, of a type of 8 bits, as Bits does.
+// NarrowBytes converts float32 to elements of an 8-bit type, like Bits. dst must be at least as long as src.
 func (t Type) NarrowBytes(dst []uint8, src []float32) {
 	dst = dst[:len(src)]
 	if t == Int8 {

@@ -41,7 +41,7 @@ func TestShow(t *testing.T) {
 	require.Equal(t, "f16, B of int4, C of f32", elemtype.Show(F16, Int4, F32))
 }
 
-// value is what bits stand for by the definition of the types, in float64.
+// value is the value of bits by the definition of the types, in float64.
 func value(of Type, bits uint16) float64 {
 	fraction, least := 7, -126
 	if of == F16 {
@@ -61,7 +61,7 @@ func value(of Type, bits uint16) float64 {
 	return sign * math.Ldexp(mantissa+math.Ldexp(1, fraction), exponent-1+least-fraction)
 }
 
-// All bits stand for what the definition says, and numbers that have bits keep them.
+// All bits have the value of the definition, and numbers that have bits keep them.
 func TestEveryNumber(t *testing.T) {
 	for _, of := range []Type{BF16, F16} {
 		seen := map[uint32]bool{}
@@ -83,7 +83,7 @@ func TestEveryNumber(t *testing.T) {
 	}
 }
 
-// What lies between two numbers goes to the nearer one, from their middle to the even one.
+// A number between two values goes to the nearer one, and from their middle to the even one.
 func TestRounding(t *testing.T) {
 	for _, of := range []Type{BF16, F16} {
 		infinite := of.Bits(float32(math.Inf(1)))
@@ -91,7 +91,7 @@ func TestRounding(t *testing.T) {
 			high := low + 1
 			above := value(of, high)
 			if high == infinite {
-				above = 2*value(of, low) - value(of, low-1) // as far again
+				above = 2*value(of, low) - value(of, low-1) // the same distance again
 			}
 			middle := float32((value(of, low) + above) / 2)
 			even := low + low&1

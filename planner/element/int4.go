@@ -7,30 +7,30 @@ import (
 	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
-// Int4Panel is the k's of B that lie together: a matrix of K x N elements of Int4 with a leading dimension
-// ld, a multiple of 8, is panels of 64 k's, one after the other, in which each column j has 8 words of 8
-// k's: word k/64*8*ld + 8*j + k%64/8. In a word the two of a pair that tensor cores take are 16 bits apart:
+// Int4Panel is the number of k that lie together in B of Int4. A matrix of K x N elements with leading
+// dimension ld, a multiple of 8, is a sequence of panels of 64 k. In a panel, each column j has 8 words of 8
+// k: word k/64*8*ld + 8*j + k%64/8. Within a word, the two elements of a pair that tensor cores take are 16
+// bits apart:
 //
 //	bits  31..28  27..24  23..20  19..16  15..12  11..8  7..4  3..0
 //	k        7       5       3       1       6      4      2     0
 //
-// Elements are whole numbers from 0 to 15. Each group of 64 or 128 k's of a column has a word beside, of
-// which the upper 28 bits are those of a scale in fp32, and the lower 4 a zero point; the number that an
-// element q stands for is scale * (q - zero). Scales of bf16 and fp16 lose nothing there; others keep 20
-// bits.
+// Elements are integers from 0 to 15. Each group of 64 or 128 k of a column has a word of its own. Its upper
+// 28 bits are those of an fp32 scale, its lower 4 bits a zero point. An element q represents scale * (q -
+// zero). Scales of bf16 and fp16 are exact there; others keep 20 significant bits.
 const Int4Panel = 64
 
-// places are the shifts of the eight numbers of a word.
+// places are the shifts of the eight elements of a word.
 var places = [8]int{0, 16, 4, 20, 8, 24, 12, 28}
 
-// Int4LD is the least leading dimension of n columns.
+// Int4LD returns the least leading dimension of n columns.
 func Int4LD(n int) int { return (n + 7) / 8 * 8 }
 
-// PackInt4 lays out B of which the k numbers of each column follow those of the one before, as weights of a
-// layer have a row for each output: n*k numbers from 0 to 15, of which the lower 4 bits are taken, become the
-// k*Int4LD(n)/8 words of a B with that leading dimension. Columns that do not exist are of zeros. k is a
-// multiple of Int4Panel. n and k may be 0; what is wrong with sizes, or slices that are too short, is a panic
-// before anything is written, here and below.
+// PackInt4 packs B. numbers has n*k elements from 0 to 15, whose lower 4 bits count: the k numbers of column
+// 0, then those of column 1, like layer weights with a row for each output. words receives k*Int4LD(n)/8
+// words, a B with leading dimension Int4LD(n). Missing columns are zero. k must be a multiple of Int4Panel;
+// n and k may be 0. Wrong sizes and short slices panic before anything is written, as in the functions
+// below.
 func PackInt4(words []uint32, numbers []uint8, n, k int) {
 	words, numbers = words[:int4Words(n, k):len(words)], numbers[:n*k:len(numbers)]
 	clear(words)
@@ -41,7 +41,7 @@ func PackInt4(words []uint32, numbers []uint8, n, k int) {
 	})
 }
 
-// UnpackInt4 is what PackInt4 took.
+// UnpackInt4 inverts PackInt4.
 func UnpackInt4(numbers []uint8, words []uint32, n, k int) {
 	words, numbers = words[:int4Words(n, k):len(words)], numbers[:n*k:len(numbers)]
 	eachWord(n, k, func(word, column, first int) {
@@ -51,7 +51,7 @@ func UnpackInt4(numbers []uint8, words []uint32, n, k int) {
 	})
 }
 
-// int4Words is the words of a B of n columns.
+// int4Words returns the number of words of a B of n columns.
 func int4Words(n, k int) int {
 	if n < 0 || k < 0 || k%Int4Panel != 0 {
 		panic(fmt.Sprintf("element: n is %d and k %d: neither may be negative, and k is a multiple of %d", n,
@@ -60,7 +60,7 @@ func int4Words(n, k int) int {
 	return k / 8 * Int4LD(n)
 }
 
-// eachWord calls for each word of a B with its column and first k.
+// eachWord calls a function for each word of a B, with its column and first k.
 func eachWord(n, k int, of func(word, column, first int)) {
 	for first := 0; first < k; first += 8 {
 		for column := range n {
@@ -69,27 +69,27 @@ func eachWord(n, k int, of func(word, column, first int)) {
 	}
 }
 
-// GroupWord is the word of a group with a scale, rounded to 20 bits, and a zero point, of which the lower 4
-// bits are taken: 8 where numbers from -8 to 7 were made larger by that.
+// GroupWord returns the word of a group with a scale, rounded to 20 significant bits, and a zero point,
+// whose lower 4 bits count. The zero point is 8 if numbers from -8 to 7 were stored with 8 added.
 func GroupWord(scale float32, zero int) uint32 {
 	bits := math.Float32bits(scale)
 	if scale != scale {
 		bits = 0x7fc00000
-	} else if bits&0x7fffffff < 0x7f800000-8 { // else it would round to infinity
+	} else if bits&0x7fffffff < 0x7f800000-8 { // otherwise it would round to infinity
 		bits += 7 + bits>>4&1
 	}
 	return bits&^15 | uint32(zero)&15
 }
 
-// GroupOf is the scale and the zero point of a group's word.
+// GroupOf returns the scale and the zero point of a group's word.
 func GroupOf(word uint32) (scale float32, zero int) {
 	return math.Float32frombits(word &^ 15), int(word & 15)
 }
 
-// QuantizeInt4 makes a B, as PackInt4 does, and the words of its groups, k/group rows of Int4LD(n), of
-// numbers: each group has the zero point 8 and the scale that makes its largest number -8 or 7, whichever
-// errs less in sum of squares. k is a multiple of the group. NaN and infinities are an error that names row
-// and column of the n x k numbers, before anything is written.
+// QuantizeInt4 quantizes n x k numbers to a B, laid out as by PackInt4, and the words of its groups, k/group
+// rows of Int4LD(n). Each group has the zero point 8. Its scale maps the number of largest magnitude to -8
+// or 7, whichever has the smaller squared error. k must be a multiple of the group. NaN and infinities are
+// an error that names row and column; nothing is written then.
 func QuantizeInt4(words, groups []uint32, numbers []float32, n, k, group int) error {
 	words = words[:int4Words(n, k):len(words)]
 	if group < 1 || k%group != 0 {
@@ -113,7 +113,7 @@ func QuantizeInt4(words, groups []uint32, numbers []float32, n, k, group int) er
 	return nil
 }
 
-// quantize4 makes elements of a group, and returns its word.
+// quantize4 quantizes a group, and returns its word.
 func quantize4(elements []uint8, numbers []float32) (word uint32) {
 	least := math.Inf(1)
 	for _, by := range symmetric(numbers) {
@@ -135,7 +135,7 @@ func quantize4(elements []uint8, numbers []float32) (word uint32) {
 	return word
 }
 
-// symmetric are the scales by which the number of largest size becomes 7 or -8.
+// symmetric returns the scales that map the number of largest magnitude to 7 or to -8.
 func symmetric(numbers []float32) [2]float32 {
 	most := float32(0)
 	for _, x := range numbers {
@@ -146,7 +146,7 @@ func symmetric(numbers []float32) [2]float32 {
 	return [2]float32{float32(math.Abs(float64(most))) / 7, -most / 8}
 }
 
-// nearest4 is the number from -8 to 7 that is nearest to x in terms of a scale; 0 where that is 0.
+// nearest4 returns the integer from -8 to 7 that is nearest to x/scale; 0 if scale is 0.
 func nearest4(x, scale float32) int {
 	if scale == 0 || x != x {
 		return 0

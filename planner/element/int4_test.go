@@ -53,7 +53,7 @@ func TestPackInt4(t *testing.T) {
 	require.Equal(t, numbers[0]&15, back[0], "the lower 4 bits")
 }
 
-// Nothing may be packed; what has wrong sizes writes nothing.
+// Sizes may be 0. Wrong sizes write nothing.
 func TestInt4Sizes(t *testing.T) {
 	for _, c := range []struct{ n, k int }{{0, 64}, {5, 0}, {0, 0}} {
 		PackInt4(nil, nil, c.n, c.k)
@@ -153,7 +153,7 @@ func TestQuantizeInt4(t *testing.T) {
 	require.Equal(t, dequantised()[k:][:64], got)
 	require.Zero(t, groups[7], "columns that are none")
 
-	for i := range numbers { // what is there already stays
+	for i := range numbers { // existing content stays
 		if numbers[i] = 0.25 * float32(rng.IntN(16)-8); i%group == 0 {
 			numbers[i] = -2
 		}
@@ -162,8 +162,7 @@ func TestQuantizeInt4(t *testing.T) {
 	require.Equal(t, numbers, dequantised())
 }
 
-// TestQuantizeInt4Refuses: what is not finite has no number of 4 bits, wherever it is, and nothing is
-// written.
+// TestQuantizeInt4Refuses: a number that is not finite is an error, wherever it is, and nothing is written.
 func TestQuantizeInt4Refuses(t *testing.T) {
 	const n, k, group = 3, 128, 64
 	inf := float32(math.Inf(1))
@@ -193,7 +192,7 @@ func TestQuantizeInt4Refuses(t *testing.T) {
 	require.NoError(t, QuantizeInt4(words, groups, large, 1, 64, 64), "what is large is finite")
 }
 
-// Numbers from -7 to 7 times a scale stay as they are: the scale that makes the largest 7 errs less.
+// Numbers from -7 to 7 times a scale are exact: mapping the largest to 7 has the smaller error.
 func TestQuantizeInt4Symmetric(t *testing.T) {
 	const n, k, group = 1, 64, 64
 	numbers := make([]float32, n*k)

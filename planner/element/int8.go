@@ -2,14 +2,14 @@ package element
 
 import "math"
 
-// SumColumns makes the sums of the columns of op(B), rows x len(sums), of elements of Int8, which zero points
-// of A multiply (planner.Epilogue.ZeroA): the sum of (a-zero)*b over k is that of a*b less zero times the
-// column's. Rows of b as stored are ld elements apart; they are those of op(B), or transposed its columns.
-// Sums of up to planner.MaxWholeK rows are numbers of fp32.
+// SumColumns computes the sums of the columns of op(B), which is rows x len(sums) elements of Int8.
+// planner.Epilogue.ZeroA needs them: the sum of (a-zero)*b over k is the sum of a*b less zero times the
+// column's sum. Rows of b as stored are ld elements apart. They are the rows of op(B), or its columns if
+// transposed. Sums of up to planner.MaxWholeK rows are exact in fp32.
 func SumColumns(sums []int32, b []int8, rows, ld int, transposed bool) {
 	clear(sums)
 	if len(sums) == 0 {
-		return // without columns b may be empty, however many rows there are
+		return // without columns, b may be empty for any number of rows
 	}
 	if !transposed {
 		for k := range rows {
@@ -26,9 +26,9 @@ func SumColumns(sums []int32, b []int8, rows, ld int, transposed bool) {
 	}
 }
 
-// int8Bits are the bits of the nearest whole number from -128 to 127; 0 for NaN.
+// int8Bits returns the bits of the nearest integer from -128 to 127; 0 for NaN.
 func int8Bits(number float32) uint8 {
-	const spaced = 3 << 22 // where numbers are 1 apart, and their last bits those of the distance
+	const spaced = 3 << 22 // numbers here are 1 apart, so their last bits count integers
 	if number != number {
 		return 0
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// All bits stand for what two's complement says, and keep it.
+// All bits have their value in two's complement.
 func TestEveryInt8(t *testing.T) {
 	bits, numbers, back := make([]uint8, 256), make([]float32, 256), make([]uint8, 256)
 	for i := range bits {
@@ -67,7 +67,7 @@ func TestRoundingInt8(t *testing.T) {
 	}
 }
 
-// FuzzInt8: whatever a number is, it becomes the nearest of the range, of two as near the even one.
+// FuzzInt8: every number becomes the nearest value in range, the even one of two.
 func FuzzInt8(f *testing.F) {
 	for _, x := range []float32{0, 0.5, -0.5, 2.5, 126.5, 127.5, -127.5, -128.5, 1e30, float32(math.NaN())} {
 		f.Add(math.Float32bits(x))

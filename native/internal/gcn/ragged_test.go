@@ -20,7 +20,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// raggedJob is sizes that a kernel makes items of, and the memory of the plan before and after it.
+// raggedJob has the sizes from which a kernel makes items, and the memory of the plan before and after it.
 type raggedJob struct {
 	name         string
 	kernel       encoding.Kernel
@@ -30,16 +30,16 @@ type raggedJob struct {
 	before, want []uint32
 }
 
-// fill is how many tiles all groups have beside those that count as few.
+// fill is how many tiles all groups have, relative to the number that counts as few.
 type fill int
 
 const (
 	drawn  fill = iota
 	few         // fewer: all groups take the second kernel, if there is one
-	enough      // just as many
+	enough      // exactly as many
 )
 
-// newRaggedJob plans, but for what it draws: how many workgroups make items, and for how many workers.
+// newRaggedJob plans, and draws how many workgroups make items, and for how many workers.
 func newRaggedJob(t *testing.T, arch native.Arch, rng *rand.Rand, r planner.Ragged, e planner.Epilogue,
 	entries uint16, name string, sizes []int32, filled fill) *raggedJob {
 	t.Helper()
@@ -62,10 +62,10 @@ func newRaggedJob(t *testing.T, arch native.Arch, rng *rand.Rand, r planner.Ragg
 	b := j.before
 	b[encoding.BoundMakers] = uint32(j.makers)
 	if n := rng.IntN(3); filled == few {
-		b[encoding.BoundFill] = math.MaxUint32 // more than the tiles of any
+		b[encoding.BoundFill] = math.MaxUint32 // more than any group has
 	} else if filled == enough {
 		b[encoding.BoundFill] = 0
-		d := drivertest.DealDressed(b, batch, e)
+		d := drivertest.DealEpilogue(b, batch, e)
 		b[encoding.BoundFill] = uint32(d.Tiles(0) + d.Tiles(1))
 	} else if n < 2 {
 		b[encoding.BoundFill] = uint32(n%2) * math.MaxUint32
@@ -80,12 +80,12 @@ func newRaggedJob(t *testing.T, arch native.Arch, rng *rand.Rand, r planner.Ragg
 	if refused >= 0 {
 		j.want[encoding.StatusWord] = uint32(refused + 1)
 	}
-	drivertest.DealDressed(j.want, batch, e).Put(j.want)
+	drivertest.DealEpilogue(j.want, batch, e).Put(j.want)
 	return j
 }
 
-// planRagged plans for fp32, or with scales for elements that have them, some of which another device takes
-// alone: what makes its items is the same.
+// planRagged plans for fp32, or with scales for elements that have them. Another device may be needed for
+// that; the kernel that makes items is the same.
 func planRagged(t *testing.T, arch native.Arch, r planner.Ragged, e planner.Epilogue) *planner.Plan {
 	t.Helper()
 	on, o := device(t, arch, 16), planner.Options{Epilogue: e}
@@ -112,8 +112,8 @@ func scaledGroups(t *testing.T, arch native.Arch, k encoding.Kernel) (jobs []*ra
 	for _, e := range []planner.Epilogue{{ScaleB: planner.PerGroup128},
 		{ScaleB: planner.PerGroup64, Gated: true, Bias: true}} {
 		rows, records, good := drivertest.RaggedOfGroups(t, e)
-		// Of a gated problem without a product the second item says where B2's scales would be, which nobody
-		// reads.
+		// If a gated problem has no product, the second item has the place of B2's scales, which are not
+		// read.
 		good[5*encoding.ScaledRecordWords+int(encoding.RecordAlpha)] = int32(math.Float32bits(1))
 		add := func(r planner.Ragged, sizes []int32) {
 			jobs = append(jobs, newRaggedJob(t, arch, rng, r, e, k.Entries,
@@ -131,7 +131,7 @@ func scaledGroups(t *testing.T, arch native.Arch, k encoding.Kernel) (jobs []*ra
 	return jobs
 }
 
-// fewGroups are sizes of 7 groups, right and wrong, of kernels with an epilogue each with another.
+// fewGroups are sizes of 7 groups, right and wrong. Kernels with an epilogue get different epilogues.
 func fewGroups(t *testing.T, arch native.Arch, k encoding.Kernel) (jobs []*raggedJob) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(uint64(k.Form), uint64(k.Entries)))
@@ -145,9 +145,9 @@ func fewGroups(t *testing.T, arch native.Arch, k encoding.Kernel) (jobs []*ragge
 		if k.Epilogue != (encoding.Epilogue{}) {
 			all := append(drivertest.RaggedEpilogues(transA, true), drivertest.ScaledEpilogues(transA)...)
 			e = all[i%len(all)]
-			r = drivertest.DressRagged(r, e)
+			r = drivertest.RaggedWithEpilogue(r, e)
 		}
-		sizes := drivertest.DressedSizes(t, &r, e)
+		sizes := drivertest.EpilogueSizes(t, &r, e)
 		names := slices.Sorted(maps.Keys(sizes))
 		if i >= len(names) { // records have fewer with some epilogues
 			return jobs
@@ -157,7 +157,7 @@ func fewGroups(t *testing.T, arch native.Arch, k encoding.Kernel) (jobs []*ragge
 	}
 }
 
-// manyGroups are sizes of so many entries, and the same with a last group that does not fit.
+// manyGroups are sizes of that many entries, and the same with a last group that does not fit.
 func manyGroups(t *testing.T, arch native.Arch, k encoding.Kernel, entries int,
 	seed uint64) (jobs []*raggedJob) {
 	t.Helper()
@@ -165,7 +165,7 @@ func manyGroups(t *testing.T, arch native.Arch, k encoding.Kernel, entries int,
 	r, e := drivertest.RaggedBatches(k.Form == planner.EndsOfDepth, false)[k.Form], planner.Epilogue{}
 	if k.Epilogue != (encoding.Epilogue{}) {
 		e = planner.Epilogue{Gated: seed%2 == 0, Bias: true, Weights: true}
-		r = drivertest.DressRagged(r, e)
+		r = drivertest.RaggedWithEpilogue(r, e)
 	}
 	if r.Groups = min(entries, planner.MaxGroups); r.Rest != planner.RestKept &&
 		k.Form == planner.EndsOfRows {
@@ -198,7 +198,7 @@ func manyGroups(t *testing.T, arch native.Arch, k encoding.Kernel, entries int,
 		last = len(sizes)/r.Groups*(r.Groups-1) + int(encoding.RecordM)
 	} else {
 		bound := 10 * r.Groups
-		if k.Form == planner.EndsOfRows { // of 60 columns many and few take different tiles
+		if k.Form == planner.EndsOfRows { // with 60 columns, many and few take different tiles
 			bound *= 10
 			r.M, r.N = bound, 60+10*int(seed/2%2)
 		} else {
@@ -220,7 +220,7 @@ func manyGroups(t *testing.T, arch native.Arch, k encoding.Kernel, entries int,
 	}
 }
 
-// run runs the kernel and compares the memory of the plan, all of it.
+// run runs the kernel and compares all memory of the plan.
 func (j *raggedJob) run(k *Kernel, contrary bool, ran []bool) (instructions int, err error) {
 	threads, _ := native.Geometry(j.kernel)
 	sizes, plan := newBuffer("the sizes", 1, j.sizes), newBuffer("the plan", 2, j.before)
@@ -282,8 +282,8 @@ func TestRagged(t *testing.T) {
 						}
 					}
 				}
-				// Never: the second tile shape of EndsOfDepth, which the planner does not give it, and rests
-				// of loops that have none.
+				// Never: the second tile shape of EndsOfDepth, which the planner does not use, and
+				// remainders of loops that have none.
 				require.Greater(t, 10*n, 9*all, "%d of %d instructions ran", n, all)
 				t.Log(total, "instructions")
 			})

@@ -8,35 +8,35 @@ import (
 	"github.com/batchgemm/batchgemm/planner/internal/radix"
 )
 
-// region is the elements of a matrix: rows of cols elements that begin ld apart. Rows that touch each other
-// are one row, whose ld is 0: it fits into a matrix of any leading dimension.
+// region is a matrix: rows of cols elements that start ld apart. Rows that touch are one row with ld 0,
+// which fits into a matrix of any leading dimension.
 type region struct {
-	start, end  int // the first element, and the one after the last
+	start, end  int // first element, and the one after the last
 	cols        int
 	ld, problem int32
 }
 
-// Finder finds overlaps, and keeps the memory that it needs for that. The zero value is ready.
+// Finder finds overlaps, and keeps its memory. The zero value is ready.
 type Finder struct {
 	regions, spare []region
 	sorter         radix.Sorter
-	columns        []int32 // in which the regions of a cluster begin
-	order          []int32 // the regions in order of these
-	ranks          []int32 // the place of each region in order
+	columns        []int32 // start columns of the regions of a cluster
+	order          []int32 // regions by start column
+	ranks          []int32 // place of each region in order
 	active         ranks
 }
 
-// BytesPerRegion is the memory that a region takes, at most.
+// BytesPerRegion is the most memory that a region takes.
 const BytesPerRegion = int64(2*unsafe.Sizeof(region{}) + 2*unsafe.Sizeof(radix.Key{}) +
 	3*unsafe.Sizeof(int32(0)))
 
 // Reset forgets all regions, and makes room for n.
 func (f *Finder) Reset(n int) { f.regions = slices.Grow(f.regions[:0], n) }
 
-// Room is the number of regions that need no more memory.
+// Room returns the number of regions that need no more memory.
 func (f *Finder) Room() int { return cap(f.regions) }
 
-// Add adds a matrix of a problem. All numbers are 1 and more, but start is 0 and more, and cols <= ld.
+// Add adds a matrix of a problem. start is at least 0, the other numbers at least 1, and cols <= ld.
 func (f *Finder) Add(problem, start, rows, cols, ld int) {
 	r := region{start: start, end: start + (rows-1)*ld + cols, cols: cols, ld: int32(ld),
 		problem: int32(problem)}
@@ -46,24 +46,23 @@ func (f *Finder) Add(problem, start, rows, cols, ld int) {
 	f.regions = append(f.regions, r)
 }
 
-// Conflict is two problems, the first of which comes first in the batch, that have an element in common.
+// Conflict is two problems with a common element, or maybe one. The first comes first in the batch.
 type Conflict struct {
 	First, Second int
-	// Leading dimensions of the two, if they differ: then it is not known whether there is such an element.
+	// Leading dimensions of the two, if they differ. It is then not known whether they share an element.
 	FirstLD, SecondLD int
 }
 
-// Find returns two matrices that conflict, nil if there are none. The rule:
-//
+// Find returns two matrices that conflict, or nil. The rule:
 //   - Matrices whose ranges, from the first element to the last, are disjoint do not overlap.
 //   - Matrices of one leading dimension, and single rows of any, are compared exactly wherever they lie.
-//   - Matrices of several rows and different leading dimensions whose ranges meet conflict. They may have no
-//     element in common, but no short rule tells that.
+//   - Matrices of several rows and different leading dimensions whose ranges meet conflict. They may have
+//     no element in common, but no short rule tells that.
 //
-// It goes through the regions in order of their first elements, of which each begins after those before it.
-// So what begins within the first row of another overlaps it, and a single row is compared with what
-// follows. What else begins within the range of another is a cluster, of one leading dimension: see sweep.
-// It takes O(n log n) for n regions.
+// Find visits the regions in order of their first elements. A region that starts within the first row of
+// another overlaps it, and a single row is compared with the regions after it. All other regions that start
+// within the range of another form a cluster of one leading dimension: see sweep. It takes O(n log n) for n
+// regions.
 func (f *Finder) Find() *Conflict {
 	if f.apart() {
 		return nil
@@ -71,7 +70,7 @@ func (f *Finder) Find() *Conflict {
 	f.sort()
 	r := f.regions
 	for first, last := 0, 0; first < len(r); first = last {
-		far := first // the region of the cluster that ends last, which has several rows if another follows
+		far := first // region of the cluster that ends last; with several rows if another follows
 		for last = first + 1; last < len(r) && r[last].start < r[far].end; last++ {
 			before, n := &r[last-1], &r[last]
 			switch {
@@ -101,7 +100,7 @@ func conflict(x, y *region) *Conflict {
 	return &Conflict{First: int(min(x.problem, y.problem)), Second: int(max(x.problem, y.problem))}
 }
 
-// apart reports whether each region ends before the next one begins, as those of a packed batch do.
+// apart reports whether each region ends before the next one starts, as in a packed batch.
 func (f *Finder) apart() bool {
 	for i := 1; i < len(f.regions); i++ {
 		if f.regions[i-1].end > f.regions[i].start {
@@ -111,7 +110,7 @@ func (f *Finder) apart() bool {
 	return true
 }
 
-// sort puts regions in order of their first elements.
+// sort orders regions by their first elements.
 func (f *Finder) sort() {
 	sorted := true
 	for i := 1; i < len(f.regions) && sorted; i++ {
@@ -130,13 +129,12 @@ func (f *Finder) sort() {
 	}
 }
 
-// sweep finds two regions that overlap in a cluster of one leading dimension, in order of their first
-// elements.
+// sweep finds two overlapping regions in a cluster of one leading dimension, sorted by first element.
 //
-// A region occupies its columns, modulo ld, until it ends. Those that have not ended when another begins, and
-// do not overlap each other, have separate columns on the circle of all. So the new one is compared with its
-// neighbours there: the next that begins after its first column, or in it, must begin after its last, and the
-// next that begins before must end before it. Both then hold for all rows that follow.
+// A region occupies its columns, modulo ld, until it ends. The regions that have not ended when another
+// starts occupy separate columns on the circle, unless two overlap. So the new region is only compared with
+// its neighbours there: the next one that starts after its first column, or in it, must start after its
+// last, and the next one that starts before must end before it. Both then hold for all later rows.
 func (f *Finder) sweep(cluster []region, ld int) (x, y *region) {
 	f.rank(cluster, ld)
 	for i := range cluster {
@@ -154,7 +152,7 @@ func (f *Finder) sweep(cluster []region, ld int) (x, y *region) {
 	return nil, nil
 }
 
-// between is how many columns after region i region j begins, on the circle.
+// between returns how many columns after region i region j starts, on the circle.
 func (f *Finder) between(i, j, ld int) int {
 	columns := int(f.columns[j] - f.columns[i])
 	if columns < 0 {
@@ -163,7 +161,7 @@ func (f *Finder) between(i, j, ld int) int {
 	return columns
 }
 
-// rank sets the places of regions in order of the columns in which they begin.
+// rank sets the places of regions in order of their start columns.
 func (f *Finder) rank(cluster []region, ld int) {
 	n := len(cluster)
 	for _, list := range []*[]int32{&f.columns, &f.order, &f.ranks} {
@@ -180,8 +178,8 @@ func (f *Finder) rank(cluster []region, ld int) {
 	f.active.reset(n)
 }
 
-// neighbour is the next region in a direction that has not ended when n begins, -1 if there is none. It drops
-// those that have ended, each of them once.
+// neighbour returns the next region in a direction that has not ended when n starts, or -1. It drops the
+// regions that have ended, each of them once.
 func (f *Finder) neighbour(cluster []region, rank int, n *region, next func(*ranks, int) int) int {
 	for {
 		at := next(&f.active, rank)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// matrix is a region as Add takes it.
+// matrix is a region with the arguments of Add.
 type matrix struct{ start, rows, cols, ld int }
 
 func (m matrix) several() bool { return m.rows > 1 && m.cols < m.ld }
@@ -22,7 +22,7 @@ func find(f *Finder, all []matrix) *Conflict {
 	return f.Find()
 }
 
-// shared marks every element, and returns the pairs that share any.
+// shared marks every element, and returns the pairs that share one.
 func shared(all []matrix) map[[2]int]bool {
 	owners, found := map[int][]int{}, map[[2]int]bool{}
 	for i, m := range all {
@@ -39,8 +39,8 @@ func shared(all []matrix) map[[2]int]bool {
 	return found
 }
 
-// check compares Find with marking every element: nothing that is shared passes, and what is refused is
-// shared, or has two leading dimensions and ranges that meet.
+// check compares Find with marking every element. No shared element passes. A refused pair shares an
+// element, or has two leading dimensions and ranges that meet.
 func check(t *testing.T, f *Finder, all []matrix) *Conflict {
 	t.Helper()
 	want, c := shared(all), find(f, all)
@@ -60,8 +60,8 @@ func check(t *testing.T, f *Finder, all []matrix) *Conflict {
 	return c
 }
 
-// draw draws matrices that lie near each other from data, in [0, 2000): of one leading dimension or of
-// several.
+// draw derives matrices that lie near each other, in [0, 2000), from data. They have one leading dimension
+// or several.
 func draw(data []byte) (all []matrix) {
 	next := func() int {
 		if len(data) == 0 {
@@ -100,7 +100,7 @@ func randomBytes(rng *rand.Rand) []byte {
 	return data
 }
 
-// All that Find may say comes up, of random layouts.
+// Random layouts cover all answers of Find.
 func TestFind(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	const count = 20000
@@ -130,7 +130,7 @@ func FuzzFind(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) { check(t, new(Finder), draw(data)) })
 }
 
-// layouts have n matrices that share nothing, as the name says.
+// layouts have n matrices that share no element.
 var layouts = []struct {
 	name string
 	of   func(n int) []matrix
@@ -175,7 +175,7 @@ var layouts = []struct {
 	}},
 }
 
-// Layouts of many matrices pass in any order, and do not with one element more, wherever that is.
+// Layouts of many matrices pass in any order. With one more element anywhere they do not.
 func TestLayouts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	var f Finder
@@ -201,7 +201,7 @@ func BenchmarkFind(b *testing.B) {
 	var f Finder
 	for _, l := range layouts {
 		for _, n := range []int{16, 1000, 16000, 1_000_000} {
-			if l.name == "staircase of columns" && n > 1<<15 { // of 2^40 elements, beyond 32 bits
+			if l.name == "staircase of columns" && n > 1<<15 { // 2^40 elements, beyond 32 bits
 				continue
 			}
 			all := l.of(n)

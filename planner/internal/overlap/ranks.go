@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// ranks is a set of numbers of a circle [0, n): words of bits, words that tell which of those are not 0, and
-// so on.
+// ranks is a set of numbers on a circle [0, n), as a tree of bits: words of bits, words that tell which of
+// those words are not 0, and so on.
 type ranks struct {
 	n      int
 	levels [6][]uint64
 	depth  int
 }
 
-// reset makes the set empty.
+// reset empties the set.
 func (s *ranks) reset(n int) {
 	s.n = n
 	for s.depth = 0; s.depth == 0 || n > 0; s.depth++ {

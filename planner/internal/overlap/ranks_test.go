@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Neighbours are those that a search step by step around the circle finds.
+// Neighbours equal those of a step by step search around the circle.
 func TestRanks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	var s ranks

@@ -1,4 +1,4 @@
-// Package radix sorts numbers by their digits, together with the index of what they belong to.
+// Package radix sorts keys by digits.
 package radix
 
 import (
@@ -7,27 +7,27 @@ import (
 	"slices"
 )
 
-// Key is a number to sort by, >= 0, and the index of what it belongs to.
+// Key is a number to sort by, >= 0, and the index of its owner.
 type Key struct {
 	By    int64
 	Index int32
 }
 
-// Sorter sorts keys, and keeps their memory. The zero value is ready.
+// Sorter sorts keys, and keeps its memory. The zero value is ready.
 type Sorter struct{ keys, spare []Key }
 
-// Reserve returns memory for n keys, which Sort takes.
+// Reserve returns memory for n keys, for Sort.
 func (s *Sorter) Reserve(n int) []Key {
 	s.keys = slices.Grow(s.keys[:0], n)[:n]
 	return s.keys
 }
 
-// fewKeys: so many are sorted sooner by comparing them.
+// fewKeys: up to this many keys, comparing is faster.
 const fewKeys = 64
 
-// Sort sorts what Reserve returned, and keeps the order of equal keys. The result is valid until the next
-// Reserve. It sorts by digits, which takes a fifth of the time of comparing. Digits that all keys have in
-// common cost nothing.
+// Sort sorts the keys of Reserve and keeps the order of equal keys. The result is valid until the next
+// Reserve. Sorting by digits takes a fifth of the time of comparing. Digits that are equal in all keys cost
+// nothing.
 func (s *Sorter) Sort(keys []Key) []Key {
 	differ, sorted := int64(0), true
 	for i := 1; i < len(keys); i++ {
@@ -52,12 +52,12 @@ func (s *Sorter) Sort(keys []Key) []Key {
 	return keys
 }
 
-// digits are the bits of a digit: K of up to 512 differs in one.
+// digits masks the 9 bits of a digit. K of up to 512 differs in one digit.
 const digits = 1<<9 - 1
 
-// sortByDigit sorts by the digit from a bit on, and keeps the order of equal ones.
+// sortByDigit sorts by the digit at a bit, and keeps the order of equal digits.
 func sortByDigit(to, from []Key, shift int) {
-	var next [digits + 1]int32 // place of the next key with a digit
+	var next [digits + 1]int32 // place of the next key with each digit
 	for i := range from {
 		next[from[i].By>>shift&digits]++
 	}

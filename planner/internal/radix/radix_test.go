@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Many keys are in the order that comparing gives, whatever digits they differ in.
+// Many keys are sorted as by comparing, whichever digits differ.
 func TestSorter(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 6))
 	var s Sorter

@@ -11,7 +11,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// RaggedEpilogues are epilogues that have all parts among them. Where A is transposed none gathers.
+// RaggedEpilogues returns epilogues that together have all parts. If A is transposed, none gathers.
 func RaggedEpilogues(transA, pointers bool) []planner.Epilogue {
 	all := []planner.Epilogue{
 		{Activation: planner.ReLU},
@@ -32,8 +32,8 @@ func RaggedEpilogues(transA, pointers bool) []planner.Epilogue {
 	return all
 }
 
-// ScaledEpilogues are epilogues with scales of all kinds but those of blocks and groups, for elements of
-// Int8, of which some have zero points. Where A is transposed none gathers.
+// ScaledEpilogues returns epilogues with all kinds of scales except those of blocks and groups, for elements
+// of Int8. Some have zero points. If A is transposed, none gathers.
 func ScaledEpilogues(transA bool) []planner.Epilogue {
 	row, tensor := planner.PerRow, planner.PerTensor
 	all := []planner.Epilogue{
@@ -54,9 +54,9 @@ func ScaledEpilogues(transA bool) []planner.Epilogue {
 	return all
 }
 
-// DressRagged is one of RaggedBatches with what an epilogue needs. Where B, or C, is by pointers all groups
-// have one offset.
-func DressRagged(r planner.Ragged, e planner.Epilogue) planner.Ragged {
+// RaggedWithEpilogue returns one of RaggedBatches with the operands of an epilogue. If B or C is by
+// pointers, all groups have one offset.
+func RaggedWithEpilogue(r planner.Ragged, e planner.Epilogue) planner.Ragged {
 	r.Rest = planner.RestKept
 	if e.Gated {
 		r.Beta = 0
@@ -78,18 +78,18 @@ func DressRagged(r planner.Ragged, e planner.Epilogue) planner.Ragged {
 	return r
 }
 
-// DressedSizes are RaggedSizes with an epilogue.
-func DressedSizes(t *testing.T, r *planner.Ragged, e planner.Epilogue) map[string][]int32 {
+// EpilogueSizes is RaggedSizes with an epilogue.
+func EpilogueSizes(t *testing.T, r *planner.Ragged, e planner.Epilogue) map[string][]int32 {
 	t.Helper()
 	if r.Form != planner.Records || e == (planner.Epilogue{}) {
 		return RaggedSizes(t, r)
 	}
-	return dressedRecords(t, r, e)
+	return epilogueRecords(t, r, e)
 }
 
-// dressedRecords are those of 7 problems, most of them right, that change as the name says: to what
-// fits just so, and to a little more.
-func dressedRecords(t *testing.T, r *planner.Ragged, e planner.Epilogue) map[string][]int32 {
+// epilogueRecords returns records of 7 problems, most of them right, changed as the name says: to what just
+// fits, and to a little more.
+func epilogueRecords(t *testing.T, r *planner.Ragged, e planner.Epilogue) map[string][]int32 {
 	t.Helper()
 	batch := recordBatch(t, r, e)
 	good, err := planner.AppendRecords(nil, batch, e)
@@ -104,7 +104,7 @@ func dressedRecords(t *testing.T, r *planner.Ragged, e planner.Epilogue) map[str
 			sets[name] = bad
 		}
 	}
-	const g = 5 // with products, after others
+	const g = 5 // with products, after other groups
 	q := &batch[g]
 	rowsA, colsA := q.ShapeA()
 	rowsB, colsB := q.ShapeB()
@@ -137,7 +137,7 @@ func dressedRecords(t *testing.T, r *planner.Ragged, e planner.Epilogue) map[str
 	return sets
 }
 
-// storedRows are those of a matrix of which rows are listed, if there are so many, or are none.
+// storedRows returns the rows of a matrix: those listed, if there are lists, otherwise its own.
 func storedRows(rows, listed int) int {
 	if listed > 0 {
 		return listed
@@ -145,10 +145,10 @@ func storedRows(rows, listed int) int {
 	return rows
 }
 
-// end is where a matrix ends whose first element is that of a buffer.
+// end returns the end of a matrix that starts at the start of a buffer.
 func end(m planner.Matrix, rows, cols int) int { return (rows-1)*m.LD + cols }
 
-// recordBatch is 7 problems, of which the first has no elements, and two have no products.
+// recordBatch returns 7 problems. The first has no elements, and two have no products.
 func recordBatch(t *testing.T, r *planner.Ragged, e planner.Epilogue) planner.Batch {
 	t.Helper()
 	scalars := []float32{1, -2, 0, 3}
