@@ -12,7 +12,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// Under the race detector sync.Pool drops some of what it holds.
+// With the race detector, sync.Pool drops some of its content.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	ctx := context.Background()
 	d, err := Open(ctx, WithBackend("cpu"))

@@ -10,13 +10,12 @@ import (
 	"github.com/batchgemm/batchgemm/webgpu"
 )
 
-// Backends lists the backends that come with the package, in the order in which Open
-// tries them; the last, the CPU, is always there. It serves drivers of a caller's own
-// that wrap one of them (see WithDriver).
+// Backends lists the package's backends in the order in which Open tries them. The last is the CPU, which is
+// always there. It helps to write a driver that wraps one of them (see WithDriver).
 func Backends() []driver.Driver { return slices.Clone(backends) }
 
-// backends are tried in this order. The last one is the fallback, which runs
-// anywhere. Adding a backend is one line.
+// backends are tried in this order. The last one is the fallback and runs anywhere. To add a backend, add a
+// line.
 var backends = []driver.Driver{
 	cuda.Driver(),
 	hip.Driver(),

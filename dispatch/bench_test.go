@@ -14,8 +14,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// BenchmarkLatency is a call and the wait for its end on the CPU, for batches from
-// one where the call is all the cost to one where it is none.
+// BenchmarkLatency measures a call and the wait for its end on the CPU, for batches from one whose cost is
+// all in the call to one where the call costs nothing.
 func BenchmarkLatency(b *testing.B) {
 	d, err := Open(b.Context(), WithBackend("cpu"))
 	require.NoError(b, err)
@@ -63,8 +63,8 @@ func BenchmarkLatency(b *testing.B) {
 	}
 }
 
-// BenchmarkUpdate is a step of work whose sizes change, on the best device: an Update, a
-// Run, and after every 8 steps a Wait. host is the time of both calls, the median.
+// BenchmarkUpdate measures a step with changing sizes on the best device: an Update, a Run, and after every
+// 8 steps a Wait. host is the median time of both calls.
 func BenchmarkUpdate(b *testing.B) {
 	d, err := Open(b.Context())
 	require.NoError(b, err)

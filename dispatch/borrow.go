@@ -10,24 +10,26 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// Addresses are operands of a run in memory of the caller, as in a Run: of the GPU, or, with the CPU, of the
-// host outside of Go. Each is a multiple of 16, or 0 where the program has no such operand.
+// Addresses are the operands of a run in the caller's memory, as in a Run: memory of the GPU, or with the
+// CPU memory of the host outside of Go. Each address is a multiple of 16, or 0 if the program has no such
+// operand.
 type Addresses struct {
 	A, B, C, Sizes, B2, Bias, Rows uintptr
-	// Extent is how much of a ragged program's bound is there in this run (planner.Ragged.Within): 0 to the
-	// bound, of which 0 is all. Groups beyond it are refused, and nothing beyond it is read or written.
+	// Extent is how much of a ragged program's bound exists in this run (planner.Ragged.Within). 0 is all of
+	// it. Groups beyond it are refused, and nothing beyond it is read or written.
 	Extent int
 }
 
-// RunAt queues one execution on memory, and on a stream, of the caller, which costs the host less than Wrap
-// and OnStream: what they check nobody checks here. Operands are as long as the problems reach, and with
-// ragged programs as the bounds and the extent of the run say. C is no other operand. Kernels may read the
-// line of 16 bytes that holds the last element whole. Memory and stream stay until the work is done.
+// RunAt queues one execution on the caller's memory and stream. It costs the host less than Wrap and
+// OnStream, but does not check what they check. Operands must be as long as the problems reach, and with
+// ragged programs as bounds and extent of the run say. C must not share memory with another operand. Kernels
+// may read all of the 16-byte line that holds the last element. Memory and stream must stay until the work
+// is done.
 //
-// Runs of a program share its workspace: those that are queued on two streams must be ordered by the caller,
-// and the first one comes after a Wait of the device since Prepare. The stream is one of the GPU, as for
-// OnStream, and RunAt does nothing there but queue launches, so that the caller may capture it in a graph;
-// the CPU has stream 0, whose work Wait waits for. WebGPU has no such memory.
+// Runs of a program share its workspace. If runs are queued on two streams, the caller must order them, and
+// call Device.Wait between Prepare and the first one. The stream belongs to the GPU, as for OnStream. RunAt
+// only queues launches there, so the caller may capture it in a graph. The CPU has stream 0; Wait waits for
+// its work. WebGPU does not support RunAt.
 func (p *Program) RunAt(ctx context.Context, stream uintptr, at Addresses) error {
 	if err := p.enter(); err != nil {
 		return err

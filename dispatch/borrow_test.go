@@ -8,7 +8,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// An extent is one of a ragged program whose sizes are ends, and not more than its bound.
+// Only a ragged program whose sizes are ends has an extent, at most its bound.
 func TestRunAtExtent(t *testing.T) {
 	d, err := Open(t.Context(), WithBackend("cpu"))
 	require.NoError(t, err)

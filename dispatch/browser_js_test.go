@@ -9,7 +9,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// TestOpenInBrowser: in a browser Open finds its WebGPU, which multiplies host memory.
+// TestOpenInBrowser: in a browser, Open finds WebGPU, which multiplies host memory.
 func TestOpenInBrowser(t *testing.T) {
 	info := drivertest.Open(t, backends[2]).Info() // skips without an adapter
 	d, err := Open(t.Context(), WithBackend("webgpu"))

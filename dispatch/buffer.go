@@ -11,8 +11,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Buffer is device memory for elements of a type; those of F32 may be words of 32 bits in their place. Write,
-// Read and ReadAsync copy.
+// Buffer is device memory for elements of one type. A buffer of F32 may also hold 32-bit words. Write, Read
+// and ReadAsync copy.
 type Buffer struct {
 	*object
 	device *Device
@@ -20,17 +20,17 @@ type Buffer struct {
 	n      int           // elements
 	of     element.Type
 
-	wrapped bool   // in memory of the caller, who may have more after it
-	slice   *slice // nil: it is none
+	wrapped bool   // in the caller's memory, which may continue after it
+	slice   *slice // nil: the buffer is not a slice
 }
 
-// slice is what a slice has that its buffer has not.
+// slice has the fields that only slices need.
 type slice struct {
 	of     *Buffer // keeps it from being dropped
 	closed atomic.Bool
 }
 
-// hold is object.hold of a slice that may be closed.
+// hold is object.hold for a buffer that may be a closed slice.
 func (b *Buffer) hold(d *Device) error {
 	if b.slice != nil && b.slice.closed.Load() {
 		return ErrClosed
@@ -38,7 +38,7 @@ func (b *Buffer) hold(d *Device) error {
 	return b.object.hold(d)
 }
 
-// enter is object.enter, by that hold.
+// enter is object.enter with that hold.
 func (b *Buffer) enter() error {
 	if err := b.device.acquire(); err != nil {
 		return err
@@ -50,8 +50,8 @@ func (b *Buffer) enter() error {
 	return nil
 }
 
-// NewBuffer allocates n elements of a type, contents undefined. Of Int4, which is written by words of eight,
-// it has so many that the last word is whole.
+// NewBuffer allocates n elements of a type, with undefined contents. Int4 is written in words of eight
+// elements, so n is rounded up to a multiple of 8.
 func (d *Device) NewBuffer(of element.Type, n int) (*Buffer, error) {
 	if !of.Known() {
 		return nil, invalid.Errorf("buffer of elements of an unknown type %d", uint8(of))
@@ -78,7 +78,7 @@ func (d *Device) NewBuffer(of element.Type, n int) (*Buffer, error) {
 	return b, nil
 }
 
-// wordsOf is how many words have so many elements.
+// wordsOf returns how many words that many elements take.
 func wordsOf(of element.Type, n int) int {
 	if per := of.PerWord(); n%per > 0 {
 		return n/per + 1
@@ -86,13 +86,13 @@ func wordsOf(of element.Type, n int) int {
 	return n / of.PerWord()
 }
 
-// Len is the number of elements.
+// Len returns the number of elements.
 func (b *Buffer) Len() int { return b.n }
 
-// Type is that of the elements.
+// Type returns the type of the elements.
 func (b *Buffer) Type() element.Type { return b.of }
 
-// moveWords moves words: each is an element of F32, or eight of Int4.
+// moveWords moves words: elements of F32, or groups of eight elements of Int4.
 func (b *Buffer) moveWords(ctx context.Context, what string, offset int, words []float32,
 	call func(driver.Buffer, context.Context, int, []float32) error,
 ) error {
@@ -103,7 +103,7 @@ func (b *Buffer) moveWords(ctx context.Context, what string, offset int, words [
 	return b.move(ctx, what, offset, n, func() error { return call(b.driver, ctx, first, words) })
 }
 
-// packed is the word that an element begins, and how many elements so many words have.
+// packed returns the word that starts with an element, and how many elements the words have.
 func (b *Buffer) packed(what string, offset, words int) (word, n int, err error) {
 	per := b.of.PerWord()
 	switch {
@@ -116,7 +116,7 @@ func (b *Buffer) packed(what string, offset, words int) (word, n int, err error)
 	return offset / per, per * words, nil
 }
 
-// move checks a range of elements and keeps device and buffer open for the call.
+// move checks a range of elements, and keeps device and buffer open for the call.
 func (b *Buffer) move(ctx context.Context, what string, offset, n int, call func() error) error {
 	if err := b.within(what, offset, n); err != nil {
 		return err
@@ -143,10 +143,9 @@ func (b *Buffer) within(what string, offset, n int) error {
 	return nil
 }
 
-// Address is where the buffer begins in the memory of the device, for plans with pointers
-// (planner.Pointers): CUDA and HIP alone. It is good while the buffer is open, which is a matter of
-// the caller: runs hold no buffers of which they know the addresses alone, and a Buffer that is dropped is
-// closed.
+// Address returns where the buffer starts in device memory, for plans with pointers (planner.Pointers). CUDA
+// and HIP only. The address is valid while the buffer is open. The caller must keep it open: runs do not
+// hold buffers that they know only by address, and a dropped Buffer is closed.
 func (b *Buffer) Address() (uint64, error) {
 	if err := b.enter(); err != nil {
 		return 0, fmt.Errorf("address: buffer: %w", err)
@@ -159,7 +158,7 @@ func (b *Buffer) Address() (uint64, error) {
 	return at.Address()
 }
 
-// Close frees the memory, which ends all slices of it too. Close of a slice ends the slice alone.
+// Close frees the memory, and so ends all slices of it. Close of a slice ends only the slice.
 func (b *Buffer) Close() error {
 	if b.slice != nil {
 		b.slice.closed.Store(true)

@@ -12,10 +12,10 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// BenchmarkChoices compares the planner's choice with the best of the plans of one tile and schedule that are
-// predicted to take up to 1.7 times as long, for batches of many kinds, which it draws, as nodes of a CUDA
-// graph: how many times as long it takes, as geometric mean, least and most. Run it once, -benchtime 1x;
-// -short takes a few batches of each kind.
+// BenchmarkChoices compares the planner's choice with the best plan of one tile and schedule, among those
+// predicted to take up to 1.7 times as long. It draws batches of many kinds and times them as nodes of a
+// CUDA graph. It reports how many times as long the choice takes: geometric mean, least and most. Run it
+// once, -benchtime 1x; -short takes a few batches of each kind.
 func BenchmarkChoices(b *testing.B) {
 	x := newShapes(b)
 	draws := 40
@@ -55,7 +55,7 @@ func BenchmarkChoices(b *testing.B) {
 	}
 }
 
-// regret is the time of the planner's choice over the best one's.
+// regret returns the time of the planner's choice over that of the best plan.
 func (x *shapes) regret(b *testing.B, batch planner.Batch, o planner.Options) float64 {
 	auto, err := x.device.Plan(b.Context(), batch, o)
 	require.NoError(b, err)
@@ -65,7 +65,7 @@ func (x *shapes) regret(b *testing.B, batch planner.Batch, o planner.Options) fl
 		for _, o.Schedule = range planner.Schedules() {
 			o.Tile = auto.Device.Kernels[i].Tile.Name
 			p, err := x.device.Plan(b.Context(), batch, o)
-			if err != nil || p.Cost > 1.7*auto.Cost { // the tile does not have the type, or is of no use
+			if err != nil || p.Cost > 1.7*auto.Cost { // the tile does not have the type, or cannot win
 				continue
 			}
 			us, _ := x.planned(b, p)
@@ -115,7 +115,7 @@ var benchmarkedKinds = []struct {
 	}},
 }
 
-// drawProblems draws n problems of rows and columns from least to most, and of up to depth k's.
+// drawProblems draws n problems with rows and columns from least to most, and K up to depth.
 func drawProblems(rng *rand.Rand, n, least, most, depth int) []planner.Problem {
 	all := make([]planner.Problem, n)
 	for i := range all {

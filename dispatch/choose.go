@@ -11,14 +11,14 @@ import (
 	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
-// Skip says why Open or OpenAll did not take a backend, or a device of it.
+// Skip says why Open or OpenAll did not take a backend, or one of its devices.
 type Skip struct {
 	Backend string
 	Device  *Info // nil: the whole backend
-	Err     error // the reason; it wraps ErrUnavailable where no option could change it
+	Err     error // the reason; it wraps ErrUnavailable if no option could change it
 }
 
-// String is the reason in one line.
+// String returns the reason in one line.
 func (s Skip) String() string {
 	if s.Device == nil {
 		return s.Backend + ": " + s.Err.Error()
@@ -32,16 +32,15 @@ type candidate struct {
 	info   Info
 }
 
-// found is what a backend has: devices to try in this order, and others, which are opened only
-// where they are asked for by name.
+// found is what a backend has: devices to try in this order, and others that are opened only by name.
 type found struct {
 	driver driver.Driver
 	take   []candidate
 	left   []Skip
 }
 
-// find asks a backend. Its software is taken where there is no better: of the fixed backend
-// and of the last one.
+// find asks a backend for its devices. It takes software devices only of the fixed backend and of the last
+// one, if there is nothing better.
 func (s *selection) find(ctx context.Context, d driver.Driver) (*found, error) {
 	infos, err := d.Devices(ctx)
 	if err != nil {
@@ -85,8 +84,8 @@ func names(infos []Info) string {
 	return strings.Join(all, ", ")
 }
 
-// choose starts the fixed backend, or the first that is available. start returns what it skipped
-// where it found nothing to start.
+// choose starts the fixed backend, or the first one that is available. If start finds nothing to start, it
+// returns what it skipped.
 func choose[T any](ctx context.Context, s *selection, start func(f *found, skipped []Skip) (*T, []Skip,
 	error)) (*T, error) {
 	var skipped []Skip
@@ -115,8 +114,8 @@ func choose[T any](ctx context.Context, s *selection, start func(f *found, skipp
 	return nil, &allSkipped{skipped}
 }
 
-// openFirst opens the first of the devices that is available, and completes what was skipped; it
-// returns nil and no error where none is.
+// openFirst opens the first available device and completes the list of skipped ones. It returns nil and no
+// error if none is available.
 func openFirst(ctx context.Context, from []candidate, skipped []Skip) (*Device, []Skip, error) {
 	for i := range from {
 		c := &from[i]
@@ -132,7 +131,7 @@ func openFirst(ctx context.Context, from []candidate, skipped []Skip) (*Device, 
 	return nil, skipped, nil
 }
 
-// notNeeded are devices that stand after the one that was opened.
+// notNeeded returns Skips for the devices after the opened one.
 func notNeeded(rest []candidate, opened *candidate) (skips []Skip) {
 	for i := range rest {
 		skips = append(skips, Skip{rest[i].driver.Name(), &rest[i].info,
@@ -151,7 +150,7 @@ func (s *selection) openOfAll(ctx context.Context) (*Device, error) {
 		return nil, skipped, nil
 	})
 	if none := (*allSkipped)(nil); errors.As(err, &none) {
-		skipped = none.skips // those of the backends that are unavailable too
+		skipped = none.skips // including those of unavailable backends
 	} else {
 		return nil, err
 	}
@@ -159,7 +158,7 @@ func (s *selection) openOfAll(ctx context.Context) (*Device, error) {
 	if s.adapter == nil {
 		return tryAll(ctx, all, skipped)
 	}
-	// The caller may choose what Open leaves, too.
+	// The caller may also choose what Open would skip.
 	list := slices.Clone(all)
 	for _, skip := range skipped {
 		if skip.Device != nil && !errors.Is(skip.Err, ErrUnavailable) {
@@ -180,7 +179,7 @@ func (s *selection) openOfAll(ctx context.Context) (*Device, error) {
 	return openChosen(ctx, list, i, skipped)
 }
 
-// openChosen opens one of a list that the caller chose from.
+// openChosen opens the one that the caller chose from a list.
 func openChosen(ctx context.Context, list []candidate, i int, skipped []Skip) (*Device, error) {
 	c := list[i]
 	made, err := c.driver.Open(ctx, c.info.Index)
@@ -193,7 +192,7 @@ func openChosen(ctx context.Context, list []candidate, i int, skipped []Skip) (*
 	return newDevice(made, append(skipped, notNeeded(slices.Delete(list, i, i+1), &c)...)), nil
 }
 
-// tryAll is openFirst where there is nothing else.
+// tryAll is openFirst without an alternative.
 func tryAll(ctx context.Context, from []candidate, skipped []Skip) (*Device, error) {
 	d, skipped, err := openFirst(ctx, from, skipped)
 	if d == nil && err == nil {
@@ -202,12 +201,12 @@ func tryAll(ctx context.Context, from []candidate, skipped []Skip) (*Device, err
 	return d, err
 }
 
-// named is the backend of a name, which is there.
+// named returns the backend of that name, which exists.
 func (s *selection) named(backend string) driver.Driver {
 	return s.drivers[slices.IndexFunc(s.drivers, func(d driver.Driver) bool { return d.Name() == backend })]
 }
 
-// rank orders kinds by what WithPower prefers.
+// rank returns the place of a kind in the order that WithPower asks for.
 func (s *selection) rank(k Kind) int {
 	order := []Kind{KindDiscrete, KindOther, KindIntegrated, KindSoftware}
 	switch s.power {
@@ -224,7 +223,7 @@ func (s *selection) rank(k Kind) int {
 	return slices.Index(order, KindOther)
 }
 
-// allSkipped is the error when no backend is left.
+// allSkipped is the error if no backend is left.
 type allSkipped struct{ skips []Skip }
 
 func (e *allSkipped) Error() string {

@@ -28,7 +28,7 @@ func laptop(t *testing.T) []driver.Driver {
 	}
 }
 
-// byID chooses as programs do that keep an ID.
+// byID chooses like a program that stores an ID.
 func byID(id string) Option {
 	return WithAdapter(func(all []Info) int {
 		return slices.IndexFunc(all, func(i Info) bool { return i.ID == id })
@@ -140,8 +140,8 @@ func noGPU(all []driver.Driver) {
 	all[2].(*fakedriver.Driver).Kinds = []hardware.Kind{KindSoftware}
 }
 
-// The list of WithAdapter has every device once, as Open would try them, and what Open would
-// not open by itself last.
+// The list of WithAdapter has every device once, in the order of Open. Devices that Open would not open by
+// itself are last.
 func TestAdapterList(t *testing.T) {
 	t.Setenv(backendEnv, "")
 	var got []string
@@ -163,7 +163,7 @@ func TestAdapterList(t *testing.T) {
 		strings.TrimPrefix((&allSkipped{d.Skipped()}).Error(), "no device: "))
 }
 
-// Devices of this machine have IDs that no other has, and that stay.
+// Devices of this machine have unique and stable IDs.
 func TestIDs(t *testing.T) {
 	seen := map[string]bool{}
 	for range 2 {

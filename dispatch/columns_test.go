@@ -9,7 +9,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// Column-major products of all transpositions, beside a plain computation.
+// Column-major products of all transpositions, compared with a plain computation.
 func TestColumnMajor(t *testing.T) {
 	d, err := Open(t.Context(), WithBackend("cpu"))
 	require.NoError(t, err)

@@ -10,20 +10,20 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Element is what Write, Read and ReadAsync move. Numbers are of the buffer's type: float32, and those of
-// package element, with int8 for Int8. Integers without a sign, and types made from them, are bits of any
+// Element is an element type of Write, Read and ReadAsync. Numbers must have the buffer's type: float32,
+// those of package element, and int8 for Int8. Unsigned integers, and types based on them, are bits of any
 // type of their size: a []uint16, or []float16.Float16 of another package, goes into buffers of BF16 and
-// F16. A buffer of F32 also has words of int32 or uint32, such as sizes and lists of rows, and a buffer of
-// Int4 has words of eight elements (element.PackInt4); offsets are then multiples of 8.
+// F16. A buffer of F32 also takes int32 and uint32, such as sizes and row indices. A buffer of Int4 takes
+// 32-bit words of eight elements (element.PackInt4); offsets are then multiples of 8.
 type Element interface {
 	~float32 | ~int32 | ~uint32 | ~uint16 | ~uint8 | ~int8
 }
 
-// Write copies src to elements [offset, offset+len(src)), after the runs queued before. src may change when
+// Write copies src to elements [offset, offset+len(src)), after the runs queued before. src may change once
 // Write has returned.
 //
-// Devices move words of 32 bits: where src begins or ends within a word, Write waits for the runs queued
-// before, to keep the elements beside it.
+// Devices move 32-bit words. If src starts or ends within a word, Write waits for the runs queued before, to
+// preserve the neighbouring elements.
 func Write[T Element](ctx context.Context, b *Buffer, offset int, src []T) error {
 	if err := checkElements[T]("write", b.of); err != nil {
 		return err
@@ -37,7 +37,7 @@ func Write[T Element](ctx context.Context, b *Buffer, offset int, src []T) error
 	return b.moveWords(ctx, "write", offset, bitsOf[float32](src), driver.Buffer.Write)
 }
 
-// Read waits for the runs queued before and copies elements [offset, offset+len(dst)) to dst.
+// Read waits for the runs queued before, then copies elements [offset, offset+len(dst)) to dst.
 func Read[T Element](ctx context.Context, b *Buffer, offset int, dst []T) error {
 	if err := checkElements[T]("read", b.of); err != nil {
 		return err
@@ -51,7 +51,7 @@ func Read[T Element](ctx context.Context, b *Buffer, offset int, dst []T) error 
 	return b.moveWords(ctx, "read", offset, bitsOf[float32](dst), driver.Buffer.Read)
 }
 
-// Upload makes a buffer of numbers, of their type, or of 32-bit words, and writes them.
+// Upload makes a buffer from numbers, with their type, or from 32-bit words.
 func Upload[T element.Number | int32 | uint32](ctx context.Context, d *Device, src []T) (*Buffer, error) {
 	of, _ := typeOf(*new(T))
 	b, err := d.NewBuffer(of, len(src))
@@ -65,7 +65,7 @@ func Upload[T element.Number | int32 | uint32](ctx context.Context, d *Device, s
 	return b, nil
 }
 
-// typeOf is the type that has a number; known: no other has it.
+// typeOf returns the element type of a Go number. known is false for bits, which several types share.
 func typeOf(number any) (of element.Type, known bool) {
 	switch number.(type) {
 	case element.BFloat16:
@@ -80,11 +80,11 @@ func typeOf(number any) (of element.Type, known bool) {
 	return element.F32, false
 }
 
-// checkElements fails where a buffer has no such elements.
+// checkElements fails if a buffer cannot hold such elements.
 func checkElements[T Element](what string, of element.Type) error {
 	var zero T
 	size := int(unsafe.Sizeof(zero))
-	words := size == 4 && of == element.Int4 && (zero+1)/2 == 0 // of whole numbers
+	words := size == 4 && of == element.Int4 && (zero+1)/2 == 0 // (zero+1)/2 is 0 for integers only
 	is, known := typeOf(zero)
 	switch {
 	case known && is != of, size == 4 && of != is && !words:
@@ -95,19 +95,19 @@ func checkElements[T Element](what string, of element.Type) error {
 	return nil
 }
 
-// bitsOf shows elements of a type as what they are, of the same size.
+// bitsOf reinterprets elements as a type of the same size.
 func bitsOf[B bits | float32, T Element](elements []T) []B {
 	return unsafe.Slice((*B)(unsafe.Pointer(unsafe.SliceData(elements))), len(elements))
 }
 
-// bits are elements of 16 bits, or of 8. Words of a device have the first in their low bits.
+// bits are elements of 16 or 8 bits. The first element is in the low bits of a device's word.
 type bits interface{ uint8 | uint16 }
 
 func writeBits[T bits](ctx context.Context, b *Buffer, offset int, src []T) error {
 	return inPieces(ctx, b, "write", offset, src, func(words []float32, offset int, src []T) error {
 		per := b.of.PerWord()
 		first, before, end := offset/per, offset%per, offset+len(src)
-		beside := end%per > 0 && (end < b.n || b.wrapped) // elements of somebody's
+		beside := end%per > 0 && (end < b.n || b.wrapped) // the last word has elements of others
 		if before > 0 || beside {
 			b.device.updates.Lock() // no run comes between
 			defer b.device.updates.Unlock()
@@ -148,7 +148,7 @@ func startBits[T bits](ctx context.Context, b *Buffer, offset int, dst []T) *Rea
 	return b.readAsync(ctx, offset, len(dst), offset/per, words, func() { unpack(dst, words, offset%per) })
 }
 
-// pack puts elements into words, from one of the first word's on. What is beside them stays.
+// pack puts elements into words, starting at an element of the first word. It preserves the other elements.
 func pack[T bits](words []float32, first int, src []T) {
 	bytes := int(unsafe.Sizeof(*new(T)))
 	per, size := 4/bytes, 8*bytes
@@ -158,7 +158,7 @@ func pack[T bits](words []float32, first int, src []T) {
 	}
 }
 
-// unpack takes elements out of words, from one of the first word's on.
+// unpack takes elements out of words, starting at an element of the first word.
 func unpack[T bits](dst []T, words []float32, first int) {
 	bytes := int(unsafe.Sizeof(*new(T)))
 	per, size := 4/bytes, 8*bytes
@@ -167,12 +167,11 @@ func unpack[T bits](dst []T, words []float32, first int) {
 	}
 }
 
-// maxPiece is how many elements are put into words, or taken out, at a time, so that a large copy
-// takes little memory.
+// maxPiece is how many elements are packed or unpacked at a time, so that a large copy takes little memory.
 const maxPiece = 1 << 20
 
-// inPieces calls for pieces of the elements, with words for each. All but the first begin with
-// the first element of a word.
+// inPieces calls a function for pieces of the elements, with words for each. All pieces but the first start
+// with the first element of a word.
 func inPieces[T bits](ctx context.Context, b *Buffer, what string, offset int, data []T,
 	call func(words []float32, offset int, piece []T) error,
 ) error {

@@ -23,34 +23,34 @@ type Device struct {
 	gemm    *hostgemm.Host
 
 	planner     *planner.Planner
-	fingerprint string // of its device
+	fingerprint string // fingerprint of planner.Device
 	warmed      atomic.Pointer[planner.KernelSet]
 }
 
-// life is what outlives a Device that is dropped without Close.
+// life is the part of a Device that outlives it if it is dropped without Close.
 type life struct {
 	driver  driver.Device
 	info    Info
-	foreign bool // works on a caller's stream
+	foreign bool // works on the caller's stream
 
 	objects
-	reaper      reaper          // of what was dropped
-	dropped     runtime.Cleanup // calls drop then
-	unreachable bool            // it was; of the reaper's tasks
+	reaper      reaper          // of dropped objects
+	dropped     runtime.Cleanup // calls drop if the Device is dropped
+	unreachable bool            // the Device was dropped; used by the reaper
 
-	mu     sync.RWMutex // calls hold it for reading, Close for writing
+	mu     sync.RWMutex // calls hold it for reading, Close holds it for writing
 	closed bool
 
-	open context.Context // ends when Close begins, and with it reads that go on
+	open context.Context // ends when Close begins; this also ends pending reads
 	shut context.CancelFunc
 
-	// updates keeps what begin has checked: runs are queued with it held for reading,
-	// programs get other plans with it held for writing.
+	// updates protects what begin has checked. Queueing runs holds it for reading, giving programs another
+	// plan for writing.
 	updates sync.RWMutex
 }
 
-// newDevice takes rates that were measured on the device, if there are any. A file
-// of them that does not serve is no reason to fail: batchgemm devices tells of it.
+// newDevice uses rates that were measured on the device, if there are any. It ignores a file of rates that
+// cannot be used; batchgemm devices reports it.
 func newDevice(d driver.Device, skipped []Skip) *Device {
 	info := d.Info()
 	facts, err := ratefile.Load(&info)
@@ -80,7 +80,7 @@ func (l *life) acquire() error {
 	return nil
 }
 
-// until does what ends with ctx, or with the device, whose Close does not wait for it then.
+// until runs what with a context that ends with ctx or with the device. Close does not wait for what.
 func (l *life) until(ctx context.Context, what func(context.Context) error) error {
 	until, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -102,18 +102,18 @@ func (l *life) isClosed() bool {
 	return l.closed
 }
 
-// Info describes the device, also when it is closed. Info.Planner has the
-// rates that batchgemm tune measured on it, if there are any.
+// Info describes the device, also after Close. Info.Planner has the rates that batchgemm tune measured on
+// it, if there are any.
 func (d *Device) Info() Info { return d.info }
 
-// Skipped lists the backends and devices that Open passed over, and why. Backends after the opened one are
-// not in it where they were not asked.
+// Skipped lists the backends and devices that Open passed over, with the reasons. It lacks backends after
+// the opened one if Open did not ask them.
 func (d *Device) Skipped() []Skip { return slices.Clone(d.skipped) }
 
-// Plan plans a batch for this device. The plan may be kept, prepared any number of
-// times, and outlives the device. It fails with ctx's error soon after ctx ends, and with ErrOutOfMemory
-// where it would take more than half of what limits leave of the host's memory; all other failures wrap
-// ErrInvalid: a *planner.ProblemError when the batch is wrong, others when the options are.
+// Plan plans a batch for this device. The plan outlives the device and can be prepared any number of times.
+// Plan returns ctx's error soon after ctx ends. It fails with ErrOutOfMemory if the plan would take more
+// than half of the host memory that limits leave. All other errors wrap ErrInvalid: a *planner.ProblemError
+// for a wrong batch, others for wrong options.
 func (d *Device) Plan(ctx context.Context, batch planner.Batch, o planner.Options) (*planner.Plan, error) {
 	return d.planner.Plan(ctx, batch, o)
 }
@@ -129,8 +129,8 @@ func (d *Device) gemm32(ctx context.Context, batch planner.Batch, o planner.Opti
 
 func (d *Device) single() *Device { return d }
 
-// Prepare makes a plan of this device ready to run: kernels compiled or loaded,
-// arrays uploaded, workspace allocated. The plan must not change afterwards.
+// Prepare makes a plan of this device ready to run: it compiles or loads kernels, uploads arrays and
+// allocates the workspace. The plan must not change afterwards.
 func (d *Device) Prepare(ctx context.Context, p *planner.Plan) (*Program, error) {
 	if p == nil {
 		return nil, invalid.Errorf("prepare: the plan is nil")
@@ -152,8 +152,7 @@ func (d *Device) Prepare(ctx context.Context, p *planner.Plan) (*Program, error)
 	return newProgram(d, made, p), nil
 }
 
-// roomForItems fails where there is no memory for what a plan becomes on its way to the device, more than so
-// many words.
+// roomForItems fails if the host has no memory to encode a plan of more than that many words.
 func roomForItems(p *planner.Plan, words int) error {
 	const few = 1 << 18
 	if p.Ragged != nil || p.Words < max(words, few) {
@@ -174,9 +173,9 @@ func (d *Device) Wait(ctx context.Context) error {
 	return d.driver.Wait(ctx)
 }
 
-// Close frees everything, including open buffers and programs, after queued work;
-// the CPU abandons such work, which nobody could read any more. Reads of ReadAsync end. Later
-// calls fail with ErrClosed.
+// Close waits for queued work and frees everything, including open buffers and programs. The CPU abandons
+// queued work, because its results can no longer be read. Reads of ReadAsync end. Later calls fail with
+// ErrClosed.
 func (d *Device) Close() error { return d.close() }
 
 func (l *life) close() error {

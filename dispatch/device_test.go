@@ -29,7 +29,7 @@ func openFake(t *testing.T) (*Device, *fakedriver.Device) {
 	return d, f.Last()
 }
 
-// small is C = A*B of sizes 2x2x2 with A = 1 2 3 4.
+// small returns C = A*B of sizes 2x2x2 with A = 1 2 3 4.
 func small(t *testing.T) planner.Batch {
 	t.Helper()
 	b, err := planner.Pack(planner.GEMM(2, 2, 2))
@@ -189,8 +189,8 @@ func TestClosedDevice(t *testing.T) {
 	require.NoError(t, p.Close())
 }
 
-// TestCloseDuringCalls closes objects while other goroutines use them: a call
-// either succeeds or says that something is closed.
+// TestCloseDuringCalls closes objects while other goroutines use them: a call succeeds, or says that
+// something is closed.
 func TestCloseDuringCalls(t *testing.T) {
 	ctx := context.Background()
 	d, f := openFake(t)
@@ -222,8 +222,8 @@ func TestCloseDuringCalls(t *testing.T) {
 	require.Zero(t, f.Programs.Load(), "every program was freed once")
 }
 
-// TestDeviceClosesDuringCalls closes a device while other goroutines use it in every
-// way. The fake device tells when a call overlaps Close or follows it.
+// TestDeviceClosesDuringCalls closes a device while other goroutines use it in every way. The fake device
+// reports calls that overlap Close or follow it.
 func TestDeviceClosesDuringCalls(t *testing.T) {
 	ctx := context.Background()
 	batch := small(t)
@@ -271,9 +271,9 @@ func closed(made interface{ Close() error }, err error) error {
 	return made.Close()
 }
 
-// What is closed during a call that uses it is closed after the call. Close waits for
-// calls of the device, and not for those of a buffer or a program.
-func TestCloseIsBehindTheCall(t *testing.T) {
+// An object that is closed during a call is freed after the call. Close waits for calls of the device, but
+// not for those of a buffer or a program.
+func TestCloseIsAfterTheCall(t *testing.T) {
 	ctx := context.Background()
 	for _, name := range []string{"buffer", "program", "device"} {
 		t.Run(name, func(t *testing.T) {
@@ -299,7 +299,7 @@ func TestCloseIsBehindTheCall(t *testing.T) {
 				done <- nil
 			case "device":
 				go func() { done <- d.Close() }()
-				time.Sleep(10 * time.Millisecond) // so that it waits, most times
+				time.Sleep(10 * time.Millisecond) // so that Close usually waits
 			}
 			leave()
 			require.NoError(t, <-done)

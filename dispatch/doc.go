@@ -1,8 +1,8 @@
-// Package dispatch runs batches of matrix products on the best device there is.
+// Package dispatch runs batches of matrix products on the best device of the machine.
 //
-// Open chooses a backend: cuda, hip, webgpu or cpu. A Device then works on two levels. On slices of host
-// memory one call does everything: Multiply takes lists of fp32 matrices, and GEMM any batch, of fp32, bf16,
-// fp16, e4m3 or int8, with what epilogues have beside A, B and C:
+// Open chooses a backend: cuda, hip, webgpu or cpu. A Device works on two levels. For slices of host memory,
+// one call does everything. Multiply takes lists of fp32 matrices. GEMM takes any batch of fp32, bf16, fp16,
+// e4m3 or int8, with the operands of its epilogue:
 //
 //	device, err := dispatch.Open(ctx)
 //	...
@@ -10,9 +10,9 @@
 //	err = dispatch.GEMM(ctx, device, batch, planner.Options{},
 //		dispatch.Slices[float32, float32]{A: a, B: b, C: c})
 //
-// For repeated use, Plan, Prepare and NewBuffer make a plan, its program and device memory once. Program.Run
-// then executes without allocating, copying or waiting. Runs are queued in order; Read and Device.Wait wait
-// for them:
+// For repeated use, make a plan, its program and device memory once, with Plan, Prepare and NewBuffer.
+// Program.Run then executes without allocating, copying or waiting. Runs are queued in order; Read and
+// Device.Wait wait for them:
 //
 //	plan, err := device.Plan(ctx, batch, planner.Options{})
 //	program, err := device.Prepare(ctx, plan)
@@ -21,19 +21,18 @@
 //	err = program.Run(ctx, dispatch.Operands{A: a, B: b, C: c})
 //	err = dispatch.Read(ctx, c, 0, hostC)
 //
-// ReadAsync does not wait, Buffer.Slice is a part of a buffer, and Device.Copy copies on the device.
-// Device.Warm compiles kernels before plans need them.
+// ReadAsync reads without waiting. Buffer.Slice returns a part of a buffer. Device.Copy copies on the
+// device. Device.Warm compiles kernels before plans need them.
 //
-// OpenAll opens all devices of a backend. GEMM on the Group that it returns splits a large batch among them.
-// WithDriver opens a driver of the caller's own. With it a program can test what it does when a device is
-// lost.
+// OpenAll opens all devices of a backend as a Group, and GEMM splits a large batch among them. WithDriver
+// opens the caller's own driver, for example to test what a program does when a device is lost.
 //
-// Arguments are checked here, once for all backends, before anything is written. An error that a caller can
-// correct wraps ErrInvalid. All types are safe for concurrent use. Closing a buffer or a program takes
-// effect when the calls that use it have returned.
+// All arguments are checked before anything is written. An error that the caller can correct wraps
+// ErrInvalid. All types are safe for concurrent use. Closing a buffer or a program takes effect when the
+// calls that use it have returned.
 //
-// Devices, programs and buffers hold memory of the device, and devices hold threads. The garbage collector
-// does not see these: Close them. If one is dropped without Close, the collector closes it when it happens
-// to find it, and that is logged (see SetLogger). A device is not closed before its programs and buffers.
-// What belongs to a device of OnStream is logged, not closed.
+// Devices, programs and buffers hold device memory, and devices hold threads. The garbage collector does not
+// know these resources, so Close them. An object that is dropped without Close is closed and logged (see
+// SetLogger) whenever the collector finds it, a device after its programs and buffers. Objects of a device
+// of OnStream are only logged.
 package dispatch

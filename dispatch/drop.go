@@ -10,11 +10,13 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// What users drop without Close is closed when the garbage collector finds it. A
-// cleanup has what outlives the dropped one: of a Buffer or Program its object, of a
-// Device its life, which is found with all of its buffers and programs and closed after them. Memory
-// that a cleanup has stays for one collection more, so that what is closed, by itself or with its device,
-// has none any more: else devices that come and go would hold the more the faster they do.
+// An object that is dropped without Close is closed when the garbage collector finds it. A cleanup holds
+// what outlives the dropped object. For a Buffer or Program that is its object. For a Device it is its life,
+// which the collector finds together with all buffers and programs, and which is closed after them.
+//
+// Memory that a cleanup holds stays for one more collection. So a closed object, closed by itself or with
+// its device, must not hold any memory. Otherwise memory would grow with the rate at which devices come and
+// go.
 
 func newBuffer(d *Device, made driver.Buffer, n int) *Buffer {
 	o := &object{life: d.life, free: made.Close, kind: "buffer", size: n, keep: d.foreign}
@@ -35,7 +37,7 @@ func newProgram(d *Device, made driver.Program, p *planner.Plan) *Program {
 	return program
 }
 
-// objects are those of a device that are open.
+// objects are the open objects of a device.
 type objects struct {
 	mu   sync.Mutex
 	open map[*object]struct{}
@@ -50,7 +52,7 @@ func (s *objects) remember(o *object) {
 	s.open[o] = struct{}{}
 }
 
-// forget takes what is closed from the collector's list too.
+// forget also removes a closed object from the collector's list.
 func (s *objects) forget(o *object) {
 	o.dropped.Stop()
 	s.mu.Lock()
@@ -58,7 +60,7 @@ func (s *objects) forget(o *object) {
 	delete(s.open, o)
 }
 
-// forgetAll is for a device that is closed.
+// forgetAll forgets all objects of a closed device.
 func (s *objects) forgetAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +76,7 @@ func (s *objects) none() bool {
 	return len(s.open) == 0
 }
 
-// drop closes an object that nobody can reach any more.
+// drop closes an object that is no longer reachable.
 func (o *object) drop() {
 	l := o.life
 	l.reaper.add(func() {
@@ -85,13 +87,13 @@ func (o *object) drop() {
 		if o.keep {
 			l.forget(o)
 		} else {
-			_ = o.close() // a failed device says so on its next call
+			_ = o.close() // a failed device reports itself on its next call
 		}
 		l.closeDropped()
 	})
 }
 
-// drop closes a device that nobody can reach any more, nor anything that is its.
+// drop closes a device that is no longer reachable, and neither is any of its objects.
 func (l *life) drop() {
 	l.reaper.add(func() {
 		l.unreachable = true
@@ -99,7 +101,7 @@ func (l *life) drop() {
 	})
 }
 
-// closeDropped closes a dropped device after the last of what was its.
+// closeDropped closes a dropped device after the last of its objects.
 func (l *life) closeDropped() {
 	if !l.unreachable || !l.none() || l.isClosed() {
 		return
@@ -122,9 +124,8 @@ func (l *life) warn(kept bool, attributes ...any) {
 		slog.String("device", l.info.Name)).Warn(text, attributes...)
 }
 
-// reaper does tasks one after another, on a goroutine that is there while there are
-// any. Closing may wait for queued work, for which the collector's own goroutine has
-// no time.
+// reaper runs tasks one after the other, on a goroutine that exists while there are tasks. Closing may wait
+// for queued work, which must not block the collector's own goroutine.
 type reaper struct {
 	mu      sync.Mutex
 	tasks   []func()

@@ -25,9 +25,9 @@ func openWebGPU(t *testing.T) *Device {
 	return d
 }
 
-// Memory of dropped buffers, and the driver's threads of dropped devices, come back.
+// Memory of dropped buffers and threads of dropped devices are released.
 func TestDroppedOnWebGPU(t *testing.T) {
-	drivertest.Open(t, webgpu.Driver()) // skips where there is none
+	drivertest.Open(t, webgpu.Driver()) // skips without an adapter
 	log := captureLog(t)
 	const buffers, size = 40, 16 << 20 // bytes each
 	t.Run("buffers", func(t *testing.T) {

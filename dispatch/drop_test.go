@@ -19,7 +19,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// logged is what the package logs during a test.
+// logged collects what the package logs during a test.
 type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -37,7 +37,7 @@ func (l *logged) lines() []string {
 	return strings.Split(strings.TrimSuffix(l.text.String(), "\n"), "\n")
 }
 
-// count is the number of lines that contain a text.
+// count returns the number of lines that contain a text.
 func (l *logged) count(text string) (n int) {
 	for _, line := range l.lines() {
 		if strings.Contains(line, text) {
@@ -49,15 +49,14 @@ func (l *logged) count(text string) (n int) {
 
 func captureLog(t *testing.T) *logged {
 	t.Helper()
-	collect(t, nil) // what other tests dropped
+	collect(t, nil) // objects that other tests dropped
 	l := new(logged)
 	SetLogger(slog.New(slog.NewTextHandler(l, nil)))
 	t.Cleanup(func() { SetLogger(nil) })
 	return l
 }
 
-// collect lets the garbage collector work until something is so. A device is found
-// one cycle after its buffers.
+// collect runs the garbage collector until done. A device is found one cycle after its buffers.
 func collect(t *testing.T, done func() bool) {
 	t.Helper()
 	for range 4 {
@@ -70,7 +69,7 @@ func collect(t *testing.T, done func() bool) {
 	require.Eventually(t, func() bool { runtime.GC(); return done() }, 10*time.Second, time.Millisecond)
 }
 
-// use runs a program on buffers, all of which it drops.
+// use runs a program on buffers, and drops all of them.
 //
 //go:noinline
 func use(t *testing.T, d *Device) {
@@ -130,7 +129,7 @@ func openAndKeep(t *testing.T) (*Buffer, *fakedriver.Device) {
 	return buffer(t, d, 1), f.Last()
 }
 
-// A device is in use as long as one of its buffers is. Closing it closes that.
+// A device stays open while one of its buffers is reachable. Closing the device closes the buffer.
 func TestBufferKeepsItsDevice(t *testing.T) {
 	t.Setenv(backendEnv, "")
 	log := captureLog(t)
@@ -146,7 +145,7 @@ func TestBufferKeepsItsDevice(t *testing.T) {
 	require.Equal(t, []string{""}, log.lines())
 }
 
-// Objects that a call alone has are closed after the call.
+// Objects that only a call holds are closed after the call.
 func TestDroppedDuringCall(t *testing.T) {
 	d, f := openFake(t)
 	started, end := make(chan struct{}), make(chan struct{})
@@ -170,7 +169,7 @@ func TestDroppedDuringCall(t *testing.T) {
 	collect(t, func() bool { return f.Buffers.Load() == 0 && f.Programs.Load() == 0 })
 }
 
-// A device that takes its time to close holds up nobody else.
+// A device that closes slowly delays nothing else.
 func TestDroppedDeviceThatHangs(t *testing.T) {
 	t.Setenv(backendEnv, "")
 	hung := openAndUse(t)
@@ -195,8 +194,8 @@ func useStream(t *testing.T) (first, stream *fakedriver.Device) {
 	return s.Device, other.driver.(*sharing).Device
 }
 
-// A graph that the caller captured may still launch a program of a device on a
-// stream, whose stream may be gone: what was dropped stays, but for views.
+// A graph that the caller captured may still launch a program of a device on a stream, and the stream may be
+// gone. So dropped objects stay open, except views.
 func TestDroppedOnStream(t *testing.T) {
 	log := captureLog(t)
 	first, stream := useStream(t)
@@ -209,8 +208,9 @@ func TestDroppedOnStream(t *testing.T) {
 	require.Equal(t, 4, log.count("dropped without Close; left open, since graphs of its stream may use it"))
 }
 
-// One collection frees all of devices that were closed, whatever of theirs was open. If it takes several, and
-// each begins when the heap has doubled, what is not freed yet grows without end where devices come and go.
+// One collection frees everything of closed devices, including their open objects. If it took several
+// collections, each starting when the heap has doubled, memory would grow without end as devices come and
+// go.
 func TestDevicesThatComeAndGo(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -254,7 +254,7 @@ func TestDevicesThatComeAndGo(t *testing.T) {
 	}
 }
 
-// heap is the bytes of objects in Go's heap.
+// heap returns the bytes of objects in Go's heap.
 func heap() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

@@ -15,8 +15,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// unplugged is a driver whose devices are lost after some submissions. All that it
-// does not override is the inner driver's.
+// unplugged is a driver whose devices are lost after some submissions. The inner driver does everything
+// else.
 type unplugged struct {
 	driver.Driver
 	after int
@@ -53,8 +53,7 @@ func (d *unpluggedDevice) Wait(ctx context.Context) error {
 	return d.Device.Wait(ctx)
 }
 
-// How a program behaves when its device is lost can be tested without losing one, by
-// a driver that wraps another.
+// A driver that wraps another one can test how a program behaves when its device is lost.
 func ExampleWithDriver() {
 	ctx := context.Background()
 	backends := dispatch.Backends()
@@ -95,7 +94,7 @@ func (fullDevice) Alloc(n int) (driver.Buffer, error) {
 	return nil, fmt.Errorf("%d elements: %w", n, dispatch.ErrOutOfMemory)
 }
 
-// Memory that a device refuses leaves it as it was.
+// A device that refuses memory stays usable.
 func ExampleWithDriver_outOfMemory() {
 	backends := dispatch.Backends()
 	device, err := dispatch.Open(context.Background(), dispatch.WithDriver(full{backends[len(backends)-1]}))
@@ -108,7 +107,7 @@ func ExampleWithDriver_outOfMemory() {
 	// Output: true false
 }
 
-// A driver of a caller's own passes the suite of the backends.
+// The test suite of backends accepts a caller's own driver.
 func TestOwnDriver(t *testing.T) {
 	const reason = "the driver inside has a test of its own"
 	backends := dispatch.Backends()

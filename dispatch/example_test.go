@@ -10,7 +10,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// open opens the CPU, which is everywhere. Without the option Open takes the best device.
+// open opens the CPU, which every machine has. Without the option, Open takes the best device.
 func open(ctx context.Context) *dispatch.Device {
 	device, err := dispatch.Open(ctx, dispatch.WithBackend("cpu"))
 	check(err)
@@ -63,7 +63,7 @@ func ExampleGEMM() {
 	// Output: [4 5 10 11] [10 20 30]
 }
 
-// A layer of a network: a bias for each column, and what is negative becomes 0.
+// A layer of a network: a bias for each column, and negative results become 0.
 func ExampleGEMM_epilogue() {
 	ctx := context.Background()
 	device := open(ctx)
@@ -72,7 +72,7 @@ func ExampleGEMM_epilogue() {
 	check(err)
 	layer := dispatch.Slices[float32, float32]{
 		A: []float32{1, 2, 3, 4, 5, 6}, B: []float32{1, 0, 0, 1, 1, 1}, C: make([]float32, 4),
-		Bias: []float32{-4, -7}, // of columns; batch[0].Bias says where it begins
+		Bias: []float32{-4, -7}, // for each column; batch[0].Bias is its first element
 	}
 	options := planner.Options{Epilogue: planner.Epilogue{Bias: true, Activation: planner.ReLU}}
 	check(dispatch.GEMM(ctx, device, batch, options, layer))
@@ -80,7 +80,7 @@ func ExampleGEMM_epilogue() {
 	// Output: [0 0 6 4]
 }
 
-// Rows of A by a list of their numbers, and a weight for each.
+// Rows of A by a list of row indices, and a weight for each.
 func ExampleGEMM_gather() {
 	ctx := context.Background()
 	device := open(ctx)
@@ -99,7 +99,7 @@ func ExampleGEMM_gather() {
 	// Output: [3 20]
 }
 
-// Numbers of bf16, whose products are summed in float32.
+// Numbers of bf16, with sums in float32.
 func ExampleGEMM_bfloat16() {
 	ctx := context.Background()
 	device := open(ctx)
@@ -117,8 +117,7 @@ func ExampleGEMM_bfloat16() {
 	// Output: 257 256
 }
 
-// Operands that stay on the device: the plan and its program are made once, and
-// runs queue up without waiting.
+// Operands that stay on the device. Plan and program are made once, and runs queue up without waiting.
 func ExampleProgram_Run() {
 	ctx := context.Background()
 	device := open(ctx)
@@ -147,7 +146,7 @@ func ExampleProgram_Run() {
 	// Output: [10 20 30 40]
 }
 
-// A loop of frames: each has other sizes, and no frame waits for the device.
+// A loop of frames with changing sizes. No frame waits for the device.
 func ExampleProgram_Update() {
 	ctx := context.Background()
 	device := open(ctx)
@@ -167,7 +166,7 @@ func ExampleProgram_Update() {
 		check(program.Update(ctx, batch))
 		check(program.Run(ctx, dispatch.Operands{A: x, B: x, C: y}))
 		reading := dispatch.ReadAsync(ctx, y, 0, shown[:frame*frame])
-		<-reading.Done() // a program with a window draws meanwhile
+		<-reading.Done() // a program with a window would draw meanwhile
 		check(reading.Err())
 		fmt.Println(shown[:frame*frame])
 	}
@@ -176,12 +175,12 @@ func ExampleProgram_Update() {
 	// [7 10 15 22]
 }
 
-// A layer of experts: a router deals rows of x to them, and only the device knows how many each gets.
+// A layer of experts. A router assigns rows of x to them, and only the device knows how many each gets.
 func ExampleDevice_PrepareRagged() {
 	ctx := context.Background()
 	device := open(ctx)
 	defer device.Close()
-	const experts, rows, n, k = 2, 3, 1, 2 // rows: of all experts together, at most
+	const experts, rows, n, k = 2, 3, 1, 2 // rows of all experts together, at most
 	var lists planner.Rows                 // a kernel of the router may write them on the device
 	program, err := device.PrepareRagged(ctx, planner.Ragged{
 		Form: planner.EndsOfRows, Groups: experts, M: rows, N: n, K: k,
@@ -208,7 +207,7 @@ func ExampleDevice_PrepareRagged() {
 	// Output: [6 10 20] <nil>
 }
 
-// Two layers, as one submission: the second reads what the first wrote.
+// Two layers in one submission: the second reads what the first wrote.
 func ExampleDevice_Run() {
 	ctx := context.Background()
 	device := open(ctx)
@@ -237,7 +236,7 @@ func ExampleDevice_Run() {
 	// Output: [1 0 3 0]
 }
 
-// Weights of 4 bits, with a scale for each 64 k's of a column, beside numbers of bf16.
+// Weights of 4 bits, with a scale for each 64 k of a column, times numbers of bf16.
 func Example_int4() {
 	ctx := context.Background()
 	device := open(ctx)
@@ -278,7 +277,7 @@ func Example_int4() {
 	// Output: [64 -128]
 }
 
-// A type of 16 bits of another package, such as float16.Float16 of github.com/x448/float16, is its bits.
+// A 16-bit type of another package, such as float16.Float16 of github.com/x448/float16, is passed as bits.
 func ExampleWrite_bits() {
 	type Float16 uint16
 	ctx := context.Background()
@@ -296,7 +295,7 @@ func ExampleWrite_bits() {
 // All GPUs of the machine, used as one.
 func ExampleOpenAll() {
 	ctx := context.Background()
-	group, err := dispatch.OpenAll(ctx, dispatch.WithBackend("cpu")) // without the option: the best there are
+	group, err := dispatch.OpenAll(ctx, dispatch.WithBackend("cpu")) // without the option: the best devices
 	check(err)
 	defer group.Close()
 	batch, err := planner.Pack(planner.GEMM(1, 1, 3))

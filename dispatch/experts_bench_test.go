@@ -18,10 +18,11 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// BenchmarkExperts is a layer of Qwen3-30B's experts on CUDA, of each type, with the sizes of its groups on
-// the device: the median of nodes in a CUDA graph, and of epilogues how many times that of the first of their
-// type, which takes turns with them: a GPU that draws all the power that it may has other clocks later. Tiles
-// after the first, which is the planner's choice, are forced. Int4 is that of the weights, with A of bf16.
+// BenchmarkExperts measures a layer of Qwen3-30B's experts on CUDA, for each type, with the sizes of its
+// groups on the device. It reports the median of nodes in a CUDA graph. For epilogues it reports the time
+// relative to the first of their type, and alternates between the two, because the clocks of a GPU at its
+// power limit change. The first tile is the planner's choice; the others are forced. Int4 is the type of the
+// weights, with A of bf16.
 func BenchmarkExperts(b *testing.B) {
 	d, stream := openTimed(b)
 	byRow := planner.Epilogue{ScaleA: planner.PerRow, ScaleB: planner.PerRow}
@@ -82,7 +83,7 @@ func BenchmarkExperts(b *testing.B) {
 	}
 }
 
-// openTimed opens a GPU and a stream of it whose graphs can be timed, or skips.
+// openTimed opens a GPU and one of its streams, whose graphs can be timed, or skips.
 func openTimed(b *testing.B) (*Device, *cublas.Stream) {
 	d, err := Open(b.Context(), WithBackend("cuda"))
 	if err != nil {
@@ -101,7 +102,7 @@ type benchmarkedEpilogue struct {
 	what planner.Epilogue
 }
 
-// expertLayer has the operands for as many tokens as are timed.
+// expertLayer has the operands for all numbers of tokens.
 type expertLayer struct {
 	device *Device
 	stream *cublas.Stream
@@ -122,7 +123,7 @@ func newExpertLayer(b *testing.B, d *Device, stream *cublas.Stream, of, ofB elem
 		Rows:  alloc(element.F32, rows+expertGroups*expertN*2*expertK/64)}}
 }
 
-// allocRandom returns what allocates memory of the GPU for so many elements of a type, random ones.
+// allocRandom returns a function that allocates GPU memory for elements of a type, with random values.
 func allocRandom(b *testing.B, d *Device, stream *cublas.Stream) func(to element.Type, n int) uintptr {
 	rng := rand.New(rand.NewPCG(1, 0))
 	block, bits, bytes := make([]float32, 1<<20), make([]uint16, 1<<20), make([]uint8, 1<<20)
@@ -160,7 +161,7 @@ func allocRandom(b *testing.B, d *Device, stream *cublas.Stream) func(to element
 	}
 }
 
-// capture returns a graph of runs, as nodes; what it needs is closed with the benchmark.
+// capture returns a graph of runs, as nodes. The benchmark closes what it needs.
 func (x *expertLayer) capture(b *testing.B, tokens int, o planner.Options) *cublas.Graph {
 	load, err := workload.Load(fmt.Sprintf("moe:tokens=%d", tokens), nil)
 	require.NoError(b, err)
@@ -187,7 +188,7 @@ func (x *expertLayer) capture(b *testing.B, tokens int, o planner.Options) *cubl
 	p, err := x.device.PrepareRagged(b.Context(), r, o)
 	require.NoError(b, err)
 	b.Cleanup(func() {
-		require.NoError(b, p.Status(context.Background())) // that of the benchmark has ended
+		require.NoError(b, p.Status(context.Background())) // the context of the benchmark has ended
 		require.NoError(b, p.Close())
 	})
 	at := x.at
@@ -204,8 +205,8 @@ func (x *expertLayer) capture(b *testing.B, tokens int, o planner.Options) *cubl
 	return graph
 }
 
-// nodeMicros are the median times of a node of each graph, in µs, of a GPU that is busy all the time, with
-// graphs that take turns.
+// nodeMicros returns the median time of a node of each graph, in µs, on a GPU that is always busy. The
+// graphs alternate.
 func nodeMicros(b *testing.B, graphs ...*cublas.Graph) []float64 {
 	times := make([][]float64, len(graphs))
 	turn := func() {
@@ -215,7 +216,7 @@ func nodeMicros(b *testing.B, graphs ...*cublas.Graph) []float64 {
 			times[i] = append(times[i], float64(t.Nanoseconds())/1e3)
 		}
 	}
-	for start := time.Now(); time.Since(start) < 100*time.Millisecond; { // to its full clock
+	for start := time.Now(); time.Since(start) < 100*time.Millisecond; { // to reach its full clock
 		turn()
 	}
 	for i := range times {

@@ -11,9 +11,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// The first call of a backend fails, then the second and so on, until an operation
-// needs no more. The error is returned, the device works on, and nothing more than
-// without the failure stays allocated.
+// The first call of a backend fails, then the second and so on, until an operation needs no more calls. The
+// error is returned, the device continues to work, and no more stays allocated than without the failure.
 func TestEveryCallFails(t *testing.T) {
 	for n := 0; ; n++ {
 		require.Less(t, n, 100, "it never ends")

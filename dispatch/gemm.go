@@ -15,49 +15,47 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Slices are the operands of a product on host memory: T are the numbers of A and B, U those of C, which is
-// of one of the types that package element names for T.
+// Slices are the operands of a product in host memory. T is the number type of A and B, U that of C: one of
+// T's TypesC (package element).
 type Slices[T, U element.Number] struct {
 	A, B []T
 	C    []U
 
-	// What the epilogue of the options asks for, at the places that the problems name; nil where it does not.
-	// planner.Rows lays Rows out: lists of rows, weights and scales.
+	// Operands of the options' epilogue, at the places that the problems name; nil without it. planner.Rows
+	// builds Rows: row indices, weights and scales.
 	B2   []T
 	Bias []U
 	Rows []int32
 }
 
-// Host computes on host memory: a *Device, or a *Group, which shares the work among its devices.
+// Host computes on host memory. It is a *Device, or a *Group, which shares the work among its devices.
 type Host interface {
 	gemm32(ctx context.Context, batch planner.Batch, o planner.Options, x hostgemm.Operands) error
-	single() *Device // for what is not shared
+	single() *Device // for work that is not shared
 }
 
 // GEMM computes a batch on slices of host memory. The options may leave the types out. The result is in x.C
-// when GEMM returns. Elements of x.C that no problem has stay as they are, and so do rows that none is
-// scattered to. On an error, and when ctx ends, all of x.C is as before; what the device has begun goes on
-// without the caller. GEMM fails with a *planner.ProblemError when the batch is wrong or a slice too short,
-// and as Device.Plan does when the options are. Pointers are an error: slices have no address on the device.
+// when GEMM returns. Elements of x.C that belong to no problem keep their values, and so do rows without
+// scattered results. On an error, or when ctx ends, all of x.C is unchanged; the device may still finish its
+// work. GEMM fails with a *planner.ProblemError if the batch is wrong or a slice too short, and as
+// Device.Plan does for wrong options. Pointers are an error: slices have no device address.
 //
-// Of float32, a large batch is cut into parts, each with a plan of its own, so that copies of some parts
-// overlap the work on others. Plans and programs are kept for the last 32 batches: a batch of the same
-// sizes, scalars and offsets with the same options costs no planning. Rows are gathered and scattered by the
-// host, so that no others travel. Results take as much memory as C once more until the call ends, on the CPU
-// in the device's memory. Memory of the host that is missing for this, or for pages of C, is known before
-// anything is computed: ErrOutOfMemory. It is given back when the call ends, or where others may use it
-// again 2 s later. The device keeps buffers of up to 32 MiB for each operand of a part. Calls on one device
-// take turns.
+// For float32, GEMM cuts a large batch into pieces with a plan each, so that copies of one piece overlap the
+// work on another. It keeps plans and programs of the last 32 batches: a batch with the same sizes, scalars,
+// offsets and options needs no planning. The host gathers and scatters rows, so only these rows are copied.
+// Results need memory like C a second time until the call ends; with the CPU that is device memory. Missing
+// host memory, also for pages of C, is detected before anything is computed: ErrOutOfMemory. The memory is
+// released when the call ends, or 2 s later if others may use it again. The device keeps buffers of up to 32
+// MiB for each operand of a piece. Calls on one device run one after the other.
 //
-// A Group splits a batch of float32 by predicted time, the longest problem first, and sends each device the
-// operands of its own problems. A batch for which that would save less than 1 ms by prediction runs on one
-// device, so that calls with small batches run side by side. The first failure of a device is returned, with
-// its name.
+// A Group splits a batch of float32 by predicted time, longest problem first, and sends each device the
+// operands of its own problems. If that would save less than 1 ms by prediction, the batch runs on one
+// device, so small batches can run side by side. GEMM returns the first failure of a device, with its name.
 //
-// For other types GEMM is simpler as yet: each call plans, allocates on the device, and copies operands, and
-// C where a beta is not 0, as they lie, up to the last element of the batch. It keeps nothing, cuts no batch
-// into parts, and takes the first device of a group. Operands of batches that come again are better off in
-// buffers, by Plan, Prepare and Run.
+// For other types GEMM is simpler as yet. Each call plans, allocates on the device and copies whole
+// operands, up to the last element of the batch; it copies C if a beta is not 0. It keeps nothing, does not
+// cut batches, and uses the first device of a group. For repeated batches, use buffers with Plan, Prepare
+// and Run.
 func GEMM[T, U element.Number](ctx context.Context, h Host, batch planner.Batch, o planner.Options,
 	x Slices[T, U]) error {
 	if d, ok := h.(*Device); h == nil || ok && d == nil {
@@ -86,7 +84,7 @@ func GEMM[T, U element.Number](ctx context.Context, h Host, batch planner.Batch,
 	return compute(ctx, h.single(), plan, &x)
 }
 
-// store copies what the problems wrote, from all that lies between.
+// store copies the elements that the problems wrote; between them may be others.
 func (x *Slices[T, U]) store(batch planner.Batch, e *planner.Epilogue, results []U) {
 	for i := range batch {
 		p := &batch[i]
@@ -105,7 +103,7 @@ func (x *Slices[T, U]) store(batch planner.Batch, e *planner.Epilogue, results [
 	}
 }
 
-// setType lets an option be what slices have, unless it is something else.
+// setType sets an option to the type of the slices, unless it is set to another type.
 func setType(option *element.Type, is element.Type, of string) error {
 	if *option != element.F32 && *option != is {
 		return invalid.Errorf("the options have Type%s %s, but %s is of %s", of, *option, of, is)
@@ -114,7 +112,7 @@ func setType(option *element.Type, is element.Type, of string) error {
 	return nil
 }
 
-// compute runs a plan once, on buffers of its own, and stores C.
+// compute runs a plan once, on its own buffers, and stores C.
 func compute[T, U element.Number](ctx context.Context, d *Device, plan *planner.Plan,
 	x *Slices[T, U]) (err error) {
 	if err := x.room(d, plan); err != nil {
@@ -164,14 +162,14 @@ func compute[T, U element.Number](ctx context.Context, d *Device, plan *planner.
 	return nil
 }
 
-// inHost is the device's driver if its buffers are memory of the host; else nil.
+// inHost returns the device's driver if its buffers are host memory, otherwise nil.
 func (d *Device) inHost() backend.InHost {
 	in, _ := d.driver.(backend.InHost)
 	return in
 }
 
-// room fails where the host has no memory for what compute will take of it: its copy of the results, or, in
-// the host, the device's of all operands; and pages of C that are not there yet.
+// room fails if the host has no memory for compute: for its copy of the results, for all operands if the
+// device is in the host, and for pages of C that do not exist yet.
 func (x *Slices[T, U]) room(d *Device, plan *planner.Plan) error {
 	const few = 1 << 22
 	words := wordsOf(element.TypeOf[U](), plan.ExtentC)
@@ -188,7 +186,7 @@ func (x *Slices[T, U]) room(d *Device, plan *planner.Plan) error {
 	return hostmem.CheckTouched(hostmem.Size(took...), hostmem.Untouched(c, hostmem.Size(words)))
 }
 
-// uploads are buffers that a call has made, up to the first error.
+// uploads are the buffers that a call has made, up to the first error.
 type uploads struct {
 	ctx    context.Context
 	device *Device
@@ -196,7 +194,7 @@ type uploads struct {
 	err    error
 }
 
-// keep takes a buffer that was made, or why it was not.
+// keep takes a buffer, or the error of making it.
 func (u *uploads) keep(b *Buffer, err error) *Buffer {
 	if err != nil {
 		u.err = err
@@ -220,7 +218,7 @@ func place[T element.Number](u *uploads, used bool, src []T, n int) *Buffer {
 	return u.keep(Upload(u.ctx, u.device, src[:n]))
 }
 
-// closing closes what a call has made, whose error is returned if there is no other.
+// closing closes what a call has made. It sets err if that was nil.
 func closing(c io.Closer, err *error) {
 	if failed := c.Close(); *err == nil {
 		*err = failed

@@ -19,10 +19,9 @@ type Group struct {
 	gemm    *hostgemm.Group
 }
 
-// OpenAll opens all devices of the best backend, which it finds as Open does:
-// its real GPUs, or, of a fixed backend and of the fallback, software too if
-// there is nothing else. Devices that are unavailable are left out, which
-// Group.Skipped reports, as long as there is one that works.
+// OpenAll opens all devices of the best backend, which it finds like Open: its real GPUs, or software
+// devices of a fixed backend or of the fallback if there are only those. It leaves out unavailable devices,
+// which Group.Skipped reports, as long as one device works.
 func OpenAll(ctx context.Context, options ...Option) (*Group, error) {
 	return openAll(ctx, backends, options)
 }
@@ -66,11 +65,10 @@ func openAll(ctx context.Context, drivers []driver.Driver, options []Option) (*G
 	})
 }
 
-// Devices lists the devices, best first. Operands that stay on the devices are
-// dealt to them by the caller.
+// Devices lists the devices, best first. Use it to place operands that stay on devices.
 func (g *Group) Devices() []*Device { return slices.Clone(g.devices) }
 
-// Skipped lists the backends and devices that OpenAll skipped, and why.
+// Skipped lists the backends and devices that OpenAll skipped, with the reasons.
 func (g *Group) Skipped() []Skip { return slices.Clone(g.skipped) }
 
 // Close closes all devices.

@@ -21,8 +21,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// openFakes opens n devices of the fake backend as a group. They are so slow that the
-// batches of the tests are split.
+// openFakes opens n devices of the fake backend as a group. They are so slow that the tests' batches are
+// split.
 func openFakes(t *testing.T, n int) (*Group, []*fakedriver.Device) {
 	t.Helper()
 	f := &fakedriver.Driver{TB: t, Backend: "fake", Kinds: make([]hardware.Kind, n), TFLOPS: 0.001}
@@ -32,13 +32,13 @@ func openFakes(t *testing.T, n int) (*Group, []*fakedriver.Device) {
 	return g, f.Opened
 }
 
-// job is a batch with operands of small integers, so that results are exact.
+// job is a batch with operands of small integers, so results are exact.
 type job struct {
 	batch   planner.Batch
 	a, b, c []float32
 }
 
-// newJob returns n problems of sizes up to most.
+// newJob returns n problems with sizes up to most.
 func newJob(t *testing.T, n, most int) job {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 0))
@@ -164,8 +164,7 @@ func TestGEMMOptions(t *testing.T) {
 	require.Equal(t, planner.ComputeF32, fakes[0].Plan.Load().Options.Compute)
 }
 
-// Each device of each backend is opened twice, so that one is enough to split a batch on
-// real hardware.
+// Each device of each backend is opened twice, so one is enough to split a batch on real hardware.
 func TestGEMMOnEveryBackend(t *testing.T) {
 	listings, err := Devices(t.Context())
 	require.NoError(t, err)
@@ -195,7 +194,7 @@ func TestGEMMOnEveryBackend(t *testing.T) {
 	}
 }
 
-// A call that waits for its turn can be cancelled, and closing waits for calls.
+// A waiting call can be cancelled, and closing waits for calls.
 func TestGroupWaitingAndClosing(t *testing.T) {
 	g, fakes := openFakes(t, 2)
 	k := newJob(t, 60, 90)
@@ -215,7 +214,7 @@ func TestGroupWaitingAndClosing(t *testing.T) {
 	require.ErrorIs(t, k.gemm(t.Context(), g), ErrClosed)
 }
 
-// Whatever becomes of a call, the devices of a group can be closed after it.
+// However a call ends, the devices of a group can be closed after it.
 func TestGroupGEMMLetsGo(t *testing.T) {
 	for name, fail := range map[string]func(g *Group, fakes []*fakedriver.Device) error{
 		"success": func(*Group, []*fakedriver.Device) error { return nil },

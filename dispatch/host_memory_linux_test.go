@@ -1,6 +1,6 @@
 //go:build linux && !race
 
-// The race detector takes address space of its own.
+// The race detector needs address space of its own.
 
 package dispatch
 
@@ -14,7 +14,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// On the CPU there is C, and a copy in a buffer of the device, and no third one.
+// On the CPU there are C and one copy in a buffer of the device, but no third copy.
 func TestTwoCopiesOfC(t *testing.T) {
 	memtest.AddressSpace(t, 800<<20, func() {
 		d, err := Open(t.Context(), WithBackend("cpu"))
@@ -33,7 +33,7 @@ func TestTwoCopiesOfC(t *testing.T) {
 	})
 }
 
-// The same of elements of 16 bits.
+// The same with 16-bit elements.
 func TestTwoCopiesOfHalves(t *testing.T) {
 	memtest.AddressSpace(t, 800<<20, func() {
 		d, err := Open(t.Context(), WithBackend("cpu"))

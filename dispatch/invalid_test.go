@@ -17,7 +17,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Whatever a caller can correct wraps ErrInvalid, and nothing else does.
+// All mistakes that a caller can correct wrap ErrInvalid, and nothing else does.
 func TestErrInvalid(t *testing.T) {
 	ctx := t.Context()
 	d, _ := openFake(t)
@@ -103,7 +103,7 @@ func TestErrInvalid(t *testing.T) {
 	}
 }
 
-// What is nil where there must be something is named.
+// An error names the argument that must not be nil.
 func TestNilArguments(t *testing.T) {
 	t.Setenv(backendEnv, "")
 	ctx := t.Context()
@@ -132,7 +132,7 @@ func TestNilArguments(t *testing.T) {
 	require.NoError(t, d.Warm(ctx, WarmOptions{}))
 }
 
-// openBoth is Open and OpenAll, both of which fail.
+// openBoth calls Open and OpenAll, which must both fail.
 func openBoth(ctx context.Context, drivers []driver.Driver, options ...Option) error {
 	_, one := open(ctx, drivers, options)
 	_, all := openAll(ctx, drivers, options)

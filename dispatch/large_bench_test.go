@@ -10,8 +10,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// BenchmarkLarge is large products and batches of equal ones, whose tiles share rows of A and columns of B,
-// by the planner's choice, in shares and in turns, as nodes of a CUDA graph.
+// BenchmarkLarge measures large products and batches of equal ones, whose tiles share rows of A and columns
+// of B, as nodes of a CUDA graph: by the planner's choice, in shares and with dynamic tiles.
 func BenchmarkLarge(b *testing.B) {
 	d, stream := openTimed(b)
 	alloc := allocRandom(b, d, stream)

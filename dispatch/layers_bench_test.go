@@ -11,10 +11,9 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// BenchmarkLayers is dense layers of an 8B model (Llama 3) that decodes so many rows at once: of bf16, and
-// with weights of 4 bits in groups of 128, by the planner's choice and by schedules, as nodes of a CUDA
-// graph. Each node has weights of its own, so that they come from memory as they do where layers follow each
-// other.
+// BenchmarkLayers measures dense layers of an 8B model (Llama 3) that decodes that many rows at once, as
+// nodes of a CUDA graph: in bf16, and with 4-bit weights in groups of 128, by the planner's choice and by
+// schedules. Each node has its own weights, so they come from memory, as in consecutive layers.
 func BenchmarkLayers(b *testing.B) {
 	const most = 14336 * 4096
 	d, stream := openTimed(b)
@@ -44,7 +43,7 @@ func BenchmarkLayers(b *testing.B) {
 
 const layerNodes = 20
 
-// timeLayer is timeNodes of a layer. at.B has the weights of all nodes.
+// timeLayer is timeNodes for a layer. at.B has the weights of all nodes.
 func timeLayer(b *testing.B, d *Device, stream *cublas.Stream, at Addresses, ofB element.Type, m, n, k int,
 	schedule planner.Schedule) {
 	q := planner.Problem{M: m, N: n, K: k, TransB: true, Alpha: planner.Scale(1), A: planner.Matrix{LD: k},
@@ -61,8 +60,8 @@ func timeLayer(b *testing.B, d *Device, stream *cublas.Stream, at Addresses, ofB
 	})
 }
 
-// timeNodes reports the time of a node of a graph of so many runs of a plan, each with operands of its own,
-// and that predicted.
+// timeNodes reports the measured and the predicted time of a node, in a graph of runs of a plan with
+// separate operands.
 func timeNodes(b *testing.B, d *Device, stream *cublas.Stream, batch planner.Batch, o planner.Options,
 	nodes int, operands func(i int) Addresses) {
 	plan, err := d.Plan(b.Context(), batch, o)

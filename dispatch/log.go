@@ -6,8 +6,8 @@ import (
 	"github.com/batchgemm/batchgemm/internal/backend"
 )
 
-// SetLogger sets where the package and its backends log what no error can tell,
-// such as objects that were dropped without Close, in the whole process. nil, as
-// at first, is nowhere: stderr belongs to the program. It is called in the middle of
-// other calls, and must not call the package itself. Safe for concurrent use.
+// SetLogger sets the logger of the whole process for events that no error can report, such as objects
+// dropped without Close. Package dispatch and its backends use it. The default, nil, logs nothing: stderr
+// belongs to the program. The logger is called in the middle of other calls, so it must not call this
+// package. SetLogger is safe for concurrent use.
 func SetLogger(l *slog.Logger) { backend.SetLogger(l) }

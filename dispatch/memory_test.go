@@ -18,7 +18,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// wait returns what a read ends with.
+// wait returns the result of a read.
 func wait(t *testing.T, r *Reading) error {
 	t.Helper()
 	select {
@@ -108,7 +108,8 @@ func TestReadAsync(t *testing.T) {
 	}
 }
 
-// The last word of Int4 is whole, and what has as many elements as a plan needs can be written to the end.
+// Int4 is allocated in whole words, and a buffer with as many elements as a plan needs can be written to the
+// end.
 func TestLastWordOfInt4(t *testing.T) {
 	d, _ := openFake(t)
 	for n, whole := range map[int]int{0: 0, 1: 8, 64: 64, 65: 72, 1021: 1024} {
@@ -127,7 +128,7 @@ func TestLastWordOfInt4(t *testing.T) {
 	}
 }
 
-// held is a device whose reads end when they are told, or their context does.
+// held is a device whose reads end on request or with their context.
 type held struct {
 	driver.Device
 	begun, proceed chan struct{}
@@ -169,7 +170,7 @@ func (h heldDriver) Open(ctx context.Context, index int) (driver.Device, error) 
 	return &held{d, make(chan struct{}, 9), make(chan struct{})}, err
 }
 
-// A read that goes on keeps buffer and device open, and ends with its context, or the device.
+// A pending read keeps buffer and device open, and ends with its context or the device.
 func TestReadAsyncEnds(t *testing.T) {
 	open := func(t *testing.T) (*Device, *held, *Buffer) {
 		d, err := Open(t.Context(), WithDriver(heldDriver{fakedriver.New(t)}))
@@ -261,7 +262,7 @@ func TestSliceMistakes(t *testing.T) {
 	}
 }
 
-// A slice ends when it or its buffer is closed, and C is of other memory than the rest.
+// A slice ends with itself or with its buffer. C must be in other memory than the other operands.
 func TestSlices(t *testing.T) {
 	ctx := t.Context()
 	d, f := openFake(t)
@@ -301,7 +302,7 @@ func TestSlices(t *testing.T) {
 	require.EqualValues(t, 1, f.Buffers.Load())
 }
 
-// A slice keeps the buffer that it is cut from.
+// A slice keeps its buffer.
 func TestSliceKeepsItsBuffer(t *testing.T) {
 	d, f := openFake(t)
 	s, err := buffer(t, d, 4, 1, 2, 3, 4).Slice(0, 4)
@@ -368,8 +369,8 @@ func TestCopy(t *testing.T) {
 	require.ErrorIs(t, d.Copy(ctx, part, src), errBroken)
 }
 
-// Two layers whose weights lie in one buffer, on every backend: what is between them stays on
-// the device, and the result comes while the caller waits for nothing.
+// Two layers whose weights lie in one buffer, on every backend. Intermediate results stay on the device, and
+// the caller waits for nothing before the result.
 func TestTwoLayers(t *testing.T) {
 	ctx := t.Context()
 	listings, err := Devices(ctx)

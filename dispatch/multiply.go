@@ -12,13 +12,13 @@ import (
 // Dense is a row-major matrix of fp32: element (i, j) is Data[i*Stride+j].
 type Dense struct {
 	Rows, Cols int
-	Stride     int // elements between two rows; 0: Cols
+	Stride     int // elements from one row to the next; 0: Cols
 	Data       []float32
 }
 
-// Multiply returns the products a[i]*b[i], each of any sizes, as new matrices without gaps. Matrices may lie
-// anywhere in host memory. Those of a list that are views of one array stay there; others are copied once
-// more than GEMM does.
+// Multiply returns the products a[i]*b[i] as new matrices without gaps. The sizes may all differ. Matrices
+// may lie anywhere in host memory. If all matrices of a list are views of one array, they are used in place;
+// otherwise they are copied once more than by GEMM. On an error it returns no matrices.
 func Multiply(ctx context.Context, h Host, a, b []Dense) ([]Dense, error) {
 	if len(a) != len(b) {
 		return nil, invalid.Errorf("%d matrices to multiply by %d", len(a), len(b))
@@ -64,7 +64,7 @@ func Multiply(ctx context.Context, h Host, a, b []Dense) ([]Dense, error) {
 	return products, nil
 }
 
-// listed are matrices with their strides, checked.
+// listed returns matrices with their strides, checked.
 func listed(name string, list []Dense) ([]matrices.Dense, error) {
 	all := make([]matrices.Dense, len(list))
 	for i, m := range list {

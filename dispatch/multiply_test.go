@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Lists of matrices, apart and in one array, with strides and with nothing in them.
+// Lists of matrices: apart, in one array, with strides and empty.
 func TestMultiply(t *testing.T) {
 	d, err := Open(t.Context(), WithBackend("cpu"))
 	require.NoError(t, err)

@@ -7,25 +7,24 @@ import (
 	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
-// object is the life of a buffer or a program. Calls hold it while they use it,
-// so that Close during a call takes effect after the call. It outlives its Buffer
-// or Program.
+// object is the state of a buffer or a program. Calls hold it while they use it, so Close during a call
+// takes effect after the call. It outlives its Buffer or Program.
 type object struct {
 	life *life // of the device
 	free func() error
 
-	// When it was dropped:
-	dropped runtime.Cleanup // calls drop then
+	// For objects that are dropped:
+	dropped runtime.Cleanup // calls drop
 	kind    string
-	size    int  // elements, or problems
-	keep    bool // it must stay
+	size    int  // elements, or problems, for the log
+	keep    bool // do not close it
 
 	mu     sync.Mutex
 	users  int
 	closed bool
 }
 
-// hold fails when the object is closed or not of device d.
+// hold fails if the object is closed or does not belong to device d.
 func (o *object) hold(d *Device) error {
 	if o.life != d.life {
 		return invalid.Errorf("belongs to another device")
@@ -33,7 +32,7 @@ func (o *object) hold(d *Device) error {
 	return o.use()
 }
 
-// use is hold of an object of the device at hand.
+// use is hold for an object of its own device.
 func (o *object) use() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -50,13 +49,12 @@ func (o *object) release() {
 	last := o.closed && o.users == 0
 	o.mu.Unlock()
 	if last {
-		// Nobody is left to tell: Close has returned. A device that failed says
-		// so on its next call.
+		// The error cannot be returned: Close has returned. A failed device reports itself on its next call.
 		_ = o.free()
 	}
 }
 
-// enter holds device and object, until leave.
+// enter holds device and object until leave.
 func (o *object) enter() error {
 	if err := o.life.acquire(); err != nil {
 		return err
@@ -73,8 +71,8 @@ func (o *object) leave() {
 	o.life.release()
 }
 
-// close frees the object, or leaves that to the last call that holds it. A
-// closed device has freed it already.
+// close frees the object, or leaves that to the last call that holds it. If the device is closed, the object
+// is already free.
 func (o *object) close() error {
 	if o.life.acquire() != nil {
 		return nil

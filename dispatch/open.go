@@ -12,37 +12,37 @@ import (
 	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
-// backendEnv names the environment variable that fixes the backend.
+// backendEnv is the environment variable that fixes the backend.
 const backendEnv = "BATCHGEMM_BACKEND"
 
-// Errors that calls wrap, to be told apart by errors.Is.
+// Errors that calls wrap. Use errors.Is to test for them.
 var (
-	// ErrInvalid: an argument is wrong, and the caller can correct it. Nothing was done.
-	// Where it is a problem of a batch, the error is a *planner.ProblemError too.
+	// ErrInvalid: an argument is wrong, and the caller can correct it. Nothing was done. If a problem of a
+	// batch is wrong, the error is also a *planner.ProblemError.
 	ErrInvalid = invalid.Err
-	// ErrUnavailable: the backend cannot run here (no driver, no device, not in this build).
+	// ErrUnavailable: the backend cannot run here: no driver, no device, or not part of this build.
 	ErrUnavailable = hardware.ErrUnavailable
 	// ErrOutOfMemory: the device or the host refused memory. Results and buffers are intact.
 	ErrOutOfMemory = hardware.ErrOutOfMemory
-	// ErrDeviceLost: the device failed, and so does every later call. It can be opened again.
+	// ErrDeviceLost: the device failed. Every later call fails too. It can be opened again.
 	ErrDeviceLost = hardware.ErrDeviceLost
 	// ErrClosed: the object was closed.
 	ErrClosed = hardware.ErrClosed
 )
 
-// Info describes a device, Kind is what sort of device it is, and Timing is what Time measures.
+// Info describes a device. Kind is the kind of a device. Timing is the result of Time.
 type (
 	Info   = driver.Info
 	Kind   = hardware.Kind
 	Timing = driver.Timing
 )
 
-// The kinds of devices.
+// Kinds of devices.
 const (
-	KindDiscrete   = hardware.KindDiscrete   // a GPU with memory of its own
+	KindDiscrete   = hardware.KindDiscrete   // a GPU with its own memory
 	KindIntegrated = hardware.KindIntegrated // a GPU that shares the host's memory
 	KindSoftware   = hardware.KindSoftware   // runs on the CPU
-	KindOther      = hardware.KindOther      // a GPU of which no more is known, or a part of a GPU
+	KindOther      = hardware.KindOther      // an unknown kind of GPU, or a part of a GPU
 )
 
 // Option changes what Open opens.
@@ -50,16 +50,16 @@ type Option func(*selection)
 
 type selection struct {
 	drivers []driver.Driver // to choose from
-	own     *driver.Driver  // of the caller; nil: none
+	own     *driver.Driver  // the caller's; nil: none
 	backend string          // "": the best
 	device  *int            // nil: the best
 	adapter *func([]Info) int
 	power   Power
-	gpus    bool // alone
+	gpus    bool // only GPUs
 }
 
-// WithBackend fixes the backend: "cuda", "hip", "webgpu" or "cpu". It overrides
-// BATCHGEMM_BACKEND; "" leaves the choice to that and to Open.
+// WithBackend fixes the backend: "cuda", "hip", "webgpu" or "cpu". It overrides BATCHGEMM_BACKEND. "" leaves
+// the choice to BATCHGEMM_BACKEND and Open.
 func WithBackend(name string) Option {
 	return func(s *selection) {
 		if name != "" {
@@ -68,35 +68,34 @@ func WithBackend(name string) Option {
 	}
 }
 
-// WithDriver opens devices of a driver of the caller's own, such as one that wraps
-// one of Backends and fails on demand. It alone is tried: BATCHGEMM_BACKEND does not
-// apply, and WithBackend, if given too, must name it. Devices does not list it. Its
-// devices have no OnStream, Wrap and RunAt.
+// WithDriver opens devices of the caller's own driver, such as one that wraps a driver of Backends and fails
+// on demand. Only that driver is tried. BATCHGEMM_BACKEND does not apply, and WithBackend must name it if
+// given. Devices does not list it. Its devices do not support OnStream, Wrap and RunAt.
 func WithDriver(d driver.Driver) Option {
 	return func(s *selection) { s.own = &d }
 }
 
-// WithDevice chooses among the devices of a fixed backend or of a driver, by Info.Index.
+// WithDevice selects a device of a fixed backend or of a driver, by Info.Index.
 func WithDevice(index int) Option {
 	return func(s *selection) { s.device = &index }
 }
 
-// WithAdapter lets the caller choose. choose gets all devices, of all backends or of the fixed
-// one, in the order in which Open would try them, and returns the index of one in this list, or a
-// negative number to leave the choice to Open. A device that is chosen so is opened, or Open fails.
-// A program that keeps Info.ID among its settings finds the device again by
+// WithAdapter lets the caller choose a device. choose gets all devices, of all backends or of the fixed one,
+// in the order in which Open would try them. It returns the index of one of them, or a negative number to
+// leave the choice to Open. If the chosen device cannot be opened, Open fails. A program that stores Info.ID
+// in its settings finds the device again by
 //
 //	dispatch.WithAdapter(func(all []dispatch.Info) int {
 //		return slices.IndexFunc(all, func(i dispatch.Info) bool { return i.ID == saved })
 //	})
 //
-// Open has to ask all backends, which takes up to a second the first time.
+// Open asks all backends, which takes up to a second the first time.
 func WithAdapter(choose func(all []Info) int) Option {
 	return func(s *selection) { s.adapter = &choose }
 }
 
-// Power is which GPUs Open prefers, of all backends: they are tried by kind, and those of one kind
-// in the order of Open.
+// Power says which kind of GPUs Open prefers, of all backends. GPUs of the preferred kind are tried first,
+// in the usual order.
 type Power string
 
 const (
@@ -104,27 +103,26 @@ const (
 	HighPower Power = "high" // discrete GPUs before integrated ones
 )
 
-// WithPower prefers GPUs of a kind. "" prefers none. Open has to ask all backends then, as with
-// WithAdapter.
+// WithPower prefers GPUs of a kind; "" prefers none. Open then asks all backends, as with WithAdapter.
 func WithPower(p Power) Option {
 	return func(s *selection) { s.power = p }
 }
 
-// RequireGPU has Open fail, with an error that wraps ErrUnavailable, where it would open what runs
+// RequireGPU makes Open fail, with an error that wraps ErrUnavailable, rather than open a device that runs
 // on the CPU.
 func RequireGPU() Option {
 	return func(s *selection) { s.gpus = true }
 }
 
-// Listing is a backend with its devices, or with the reason why it has none.
+// Listing is a backend with its devices, or the reason why it has none.
 type Listing struct {
 	Backend string
 	Devices []Info
 	Err     error
 }
 
-// Devices lists every backend that comes with the package, in the order in which
-// Open tries them. It fails only when ctx ends.
+// Devices lists all backends of the package, in the order in which Open tries them. It fails only if ctx
+// ends.
 func Devices(ctx context.Context) ([]Listing, error) {
 	var all []Listing
 	for _, d := range backends {
@@ -137,21 +135,19 @@ func Devices(ctx context.Context) ([]Listing, error) {
 	return all, ctx.Err()
 }
 
-// Open opens the best device. It tries the backends cuda, hip, webgpu and cpu in
-// this order and takes the first real GPU. Software adapters of GPU backends are
-// skipped, because the cpu backend is faster (some 20 times, against Mesa's
-// lavapipe); a fixed backend takes them too. WithPower, WithAdapter, WithDevice and RequireGPU
-// choose otherwise. Device.Skipped says what was passed over, and why.
+// Open opens the best device. It tries the backends cuda, hip, webgpu and cpu in this order and takes the
+// first real GPU. It skips software adapters of GPU backends, because the cpu backend is faster (some 20
+// times, against Mesa's lavapipe), unless the backend is fixed. WithPower, WithAdapter, WithDevice and
+// RequireGPU change the choice. Device.Skipped says what was passed over, and why.
 //
-// Plans of the device are made by the rates of its kernels that batchgemm tune
-// measured, where there are any, and else by those that came with the package
-// (BATCHGEMM_CACHE=off: by these in any case).
+// Plans use the rates that batchgemm tune measured on the device, if there are any, otherwise those of the
+// package. BATCHGEMM_CACHE=off ignores measured rates.
 //
-// The cpu backend has GOMAXPROCS threads, or BATCHGEMM_THREADS of them.
+// The cpu backend has GOMAXPROCS threads, or as many as BATCHGEMM_THREADS says.
 //
-// A backend that there is not, and a device that a backend which runs here does not have, are ErrInvalid, and
-// the error lists those that there are. A backend or device is skipped only when it is unavailable; any other
-// failure of it is returned. When nothing can be opened the error wraps ErrUnavailable and lists all reasons.
+// An unknown backend, and an unknown device of a backend that runs here, are ErrInvalid; the error lists the
+// known ones. Open skips a backend or device only if it is unavailable, and returns any other failure. If
+// nothing can be opened, the error wraps ErrUnavailable and lists all reasons.
 func Open(ctx context.Context, options ...Option) (*Device, error) {
 	return open(ctx, backends, options)
 }
@@ -203,7 +199,7 @@ func selected(drivers []driver.Driver, options []Option) (*selection, error) {
 	return s, s.checkBackend()
 }
 
-// checkBackend fails where the fixed backend is none of those to choose from.
+// checkBackend fails if the fixed backend is unknown.
 func (s *selection) checkBackend() error {
 	var known []string
 	for _, d := range s.drivers {

@@ -34,7 +34,7 @@ func TestOpen(t *testing.T) {
 		drivers []driver.Driver
 		env     string
 		options []Option
-		backend string // opened
+		backend string // the opened one
 		device  int
 		passed  []string
 		failure string
@@ -132,7 +132,7 @@ func TestOpenNothingIsUnavailable(t *testing.T) {
 		"not in this build: a test")
 }
 
-// WithDriver is the only driver that is tried, whatever the environment names.
+// Only the driver of WithDriver is tried, whatever the environment names.
 func TestWithDriver(t *testing.T) {
 	unavailable := fmt.Errorf("%w: no driver", hardware.ErrUnavailable)
 	two := func() *fakedriver.Driver {

@@ -1,6 +1,6 @@
 //go:build linux && !race
 
-// The race detector takes address space of its own.
+// The race detector needs address space of its own.
 
 package dispatch
 
@@ -15,7 +15,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// A plan that memory has no room for is an error that says how much it would take, before it takes that.
+// If there is no memory for a plan, planning fails before it takes the memory, and says how much that would
+// be.
 func TestPlanMemoryIsLimited(t *testing.T) {
 	memtest.AddressSpace(t, 1<<30, func() {
 		d, _ := openFake(t)

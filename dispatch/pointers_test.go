@@ -14,7 +14,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// TestPointers: of what is by pointers a run needs no buffer, and drivers see none.
+// TestPointers: a run needs no buffer for operands with addresses, and drivers see none.
 func TestPointers(t *testing.T) {
 	ctx, queued := t.Context(), errors.New("queued")
 	f := fakedriver.New(t)
@@ -22,7 +22,7 @@ func TestPointers(t *testing.T) {
 	d, err := Open(ctx, WithDriver(f))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
-	f.Last().OnSubmit = func() error { return queued } // the CPU has no kernels for them
+	f.Last().OnSubmit = func() error { return queued } // the CPU has no kernels for pointers
 	m := planner.Matrix{LD: 2}
 	prepare := func(by planner.Pointers, gated bool) *Program {
 		plan, err := d.Plan(ctx, planner.Batch{{M: 2, N: 2, K: 2, A: m, B: m, C: m, B2: m, Pointers: 1}},
@@ -40,7 +40,7 @@ func TestPointers(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		run  Run
-		want string // "" when it is queued
+		want string // "": it is queued
 	}{
 		{"none", Run{Program: every, Operands: Operands{Rows: rows}}, ""},
 		{"empty", Run{Program: every, Operands: Operands{A: none, B: none, C: none, B2: none, Rows: rows}},
@@ -74,14 +74,14 @@ func TestPointers(t *testing.T) {
 		})
 	}
 
-	real, _ := openFake(t) // of a CPU that does not claim to
+	real, _ := openFake(t) // a CPU, which does not claim to
 	_, err = real.Plan(ctx, planner.Batch{{M: 2, N: 2, K: 2, A: m, B: m, C: m}},
 		planner.Options{Epilogue: planner.Epilogue{Pointers: planner.Pointers{A: true}}})
 	require.ErrorContains(t, err, "has no kernels for pointers")
 	require.ErrorIs(t, err, ErrInvalid)
 }
 
-// addressed is a CPU whose buffers have an address.
+// addressed is a CPU whose buffers have addresses.
 type addressed struct{ driver.Driver }
 
 type addressedDevice struct{ driver.Device }

@@ -19,31 +19,30 @@ type Program struct {
 	plan   *planner.Plan // changed with device.updates held for writing
 
 	updating sync.Mutex      // one Update at a time
-	asking   chan struct{}   // holds the token of the one Status that runs
-	own      [2]planner.Plan // of updates, in turn
-	words    int             // the most that one of them had
+	asking   chan struct{}   // holds the token of the one running Status
+	own      [2]planner.Plan // for updates, which alternate
+	words    int             // largest length so far
 }
 
-// Plan returns the plan, which must not be changed. The second Update after the call
-// replaces what it says. That of an Update may have Records in place of Batch.
+// Plan returns the plan. Do not change it. The second Update after the call overwrites it. After an Update,
+// it may have Records in place of Batch.
 func (p *Program) Plan() *planner.Plan {
 	p.device.updates.RLock()
 	defer p.device.updates.RUnlock()
 	return p.plan
 }
 
-// Update gives the program another batch, of any sizes, scalars and offsets, planned with
-// the options of its plan: what runs queued before compute stays, those queued from now
-// on are of the new batch. It waits for calls of Run and Time that are under way, but for
-// no run, unless its memory on CUDA and HIP must grow, or a software adapter compiles.
+// Update gives the program another batch, with any sizes, scalars and offsets. It plans the batch with the
+// options of the program's plan. Runs queued before still compute the old batch; later runs compute the new
+// one. Update waits for calls of Run and Time in progress. It does not wait for runs, unless its memory on
+// CUDA and HIP must grow or a software adapter compiles.
 //
-// GPUs get 48 bytes a problem, and make the work of their threads from that in a kernel of
-// 3 to 10 µs, on WebGPU 16 µs and more, before the first run (planner.Planner.Renew,
-// which says when that cannot be: they get 48 bytes a tile then). Once the program has had
-// two plans as large, Update allocates nothing, but where a kernel is new, which WebGPU
-// compiles for 0.05 to 0.3 s (lavapipe 0.1 to 2) unless Device.Warm has. It fails as Plan does, and
-// when memory is refused; the program then is as before. A graph of the caller's stream cannot hold
-// an Update. A ragged program cannot be updated.
+// GPUs get 48 bytes for each problem. A kernel makes the items from them before the first run, in 3 to 10
+// µs, or on WebGPU in 16 µs or more. Where that is not possible (planner.Planner.Renew lists the cases),
+// GPUs get 48 bytes for each tile. Once the program has had two plans as large, Update allocates nothing,
+// unless a kernel is new. WebGPU compiles a new kernel in 0.05 to 0.3 s (lavapipe 0.1 to 2), unless
+// Device.Warm has done so. Update fails as Plan does, and if memory is refused; the program is then
+// unchanged. A graph of the caller's stream cannot contain an Update. A ragged program cannot be updated.
 func (p *Program) Update(ctx context.Context, b planner.Batch) error {
 	d := p.device
 	if err := p.enter(); err != nil {
@@ -75,7 +74,7 @@ func (p *Program) Update(ctx context.Context, b planner.Batch) error {
 	return nil
 }
 
-// Run queues one execution and returns without waiting, as Device.Run does.
+// Run queues one execution and returns without waiting, like Device.Run.
 func (p *Program) Run(ctx context.Context, x Operands) error {
 	return p.device.Run(ctx, Run{Program: p, Operands: x})
 }
@@ -83,18 +82,17 @@ func (p *Program) Run(ctx context.Context, x Operands) error {
 // Close frees the program.
 func (p *Program) Close() error { return p.close() }
 
-// Operands are the buffers of a run, each as long as the plan says or longer: ExtentA, ExtentB, ExtentC and
-// so on.
+// Operands are the buffers of a run. Each is at least as long as the plan says: ExtentA, ExtentB, ExtentC
+// and so on.
 type Operands struct {
-	// A, B and C have elements of the plan's types. Each may be nil where the plan's epilogue has it by
-	// pointers. C is none of the others.
+	// A, B and C have elements of the plan's types. Each may be nil if the plan's epilogue has pointers to
+	// it. C must differ from the others.
 	A, B, C *Buffer
-	// Sizes has the sizes of a ragged program, Plan.SizesLen words: see PrepareRagged. Nil for other
+	// Sizes has the sizes of a ragged program, Plan.SizesLen words: see PrepareRagged. It is nil for other
 	// programs.
 	Sizes *Buffer
-	// B2, Bias and Rows are what the plan's epilogue asks for, nil where it does not: B2 has elements of B's
-	// type, Bias those of C's, and Rows words of 32 bits, as planner.Rows lays them out. B2 is by pointers
-	// where B is.
+	// B2, Bias and Rows are operands of the plan's epilogue, nil without it. B2 has the type of B, Bias that
+	// of C, and Rows has 32-bit words, as planner.Rows builds them. B2 has pointers if B has them.
 	B2, Bias, Rows *Buffer
 }
 
@@ -104,14 +102,13 @@ type Run struct {
 	Operands
 }
 
-// With is a run of the program, for Device.Run and Time.
+// With returns a run of the program, for Device.Run and Time.
 func (p *Program) With(x Operands) Run { return Run{p, x} }
 
-// Run queues the runs, in order, as one submission, which costs less than a call
-// for each, and returns without waiting for them, unless very much is queued: the
-// CPU takes 256 submissions. Each run sees what the earlier ones wrote. A ctx that
-// ends during the call stops between launches: C is then incomplete, and the error
-// says so. Later it changes nothing.
+// Run queues the runs, in order, as one submission, which costs less than a call for each. It returns
+// without waiting for them, unless the queue is full: the CPU takes 256 submissions. Each run sees what
+// earlier runs wrote. If ctx ends during the call, Run stops between launches: C is then incomplete, and the
+// error says so. After the call, ctx has no effect.
 func (d *Device) Run(ctx context.Context, runs ...Run) error {
 	s, err := d.begin(runs)
 	if err != nil {
@@ -132,7 +129,7 @@ func (d *Device) Time(ctx context.Context, runs ...Run) (Timing, error) {
 	return d.driver.Time(ctx, s.runs)
 }
 
-// submission is a call's runs as the driver takes them, and what they hold.
+// submission holds the runs of a call for the driver, and the objects that they use.
 type submission struct {
 	runs []driver.Run
 	held []*object
@@ -140,7 +137,7 @@ type submission struct {
 
 var submissions = sync.Pool{New: func() any { return new(submission) }}
 
-// begin checks the runs and holds the device and everything that they use.
+// begin checks the runs, and holds the device and all objects that they use.
 func (d *Device) begin(runs []Run) (*submission, error) {
 	if err := d.acquire(); err != nil {
 		return nil, err
@@ -220,16 +217,16 @@ func (s *submission) add(d *Device, r *Run) error {
 	return nil
 }
 
-// argument is what a plan asks of an operand of its runs.
+// argument is what a plan requires of an operand of its runs.
 type argument struct {
 	name  string
 	used  bool
 	need  int // elements
 	of    element.Type
-	apart bool // by pointers
+	apart bool // the epilogue has pointers to it
 }
 
-// argumentsOf are A, B, C, Sizes, B2, Bias and Rows.
+// argumentsOf returns the arguments A, B, C, Sizes, B2, Bias and Rows.
 func argumentsOf(plan *planner.Plan) [7]argument {
 	e, of, ofB, ofC, sizes := &plan.Options.Epilogue, plan.Options.TypeA, plan.Options.TypeB,
 		plan.Options.TypeC, plan.SizesLen()
@@ -244,7 +241,7 @@ func argumentsOf(plan *planner.Plan) [7]argument {
 	}
 }
 
-// driverRun is a run with the operands of argumentsOf.
+// driverRun returns a run with these operands.
 func driverRun(p *Program, given *[7]driver.Buffer) driver.Run {
 	return driver.Run{Program: p.driver, A: given[0], B: given[1], C: given[2],
 		Sizes: given[3], B2: given[4], Bias: given[5], Rows: given[6]}

@@ -7,17 +7,17 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// PrepareRagged makes a program whose sizes are on the device when it runs, as a layer of
-// experts has them whose rows a router deals out: each run reads them from a buffer, so that
-// nobody waits for what the router does. The description says what bounds the sizes and in
-// which of three forms they come. The program is planned once, for sizes as they are expected.
+// PrepareRagged makes a program whose sizes are on the device when it runs. Each run reads them from a
+// buffer, so the host does not wait for them. An example is a layer of experts whose rows a router assigns.
+// The description has the bounds of the sizes, and in which of three forms they come. The program is planned
+// once, for expected sizes.
 //
-// It fails where the description or the options do not pass Check, or ask for what needs
-// sizes that the host knows, all of which wraps ErrInvalid, and as Prepare does.
+// These are errors that wrap ErrInvalid: a description or options that do not pass Check, and options that
+// need sizes on the host. Otherwise it fails as Prepare does.
 //
-// Operands.Sizes of a run has as many words as the plan's SizesLen or more, of 32 bits each. The run reads
-// them after whatever was queued before. Sizes that do not fit are no error of the run: Status tells of
-// them. Runs of one program may be queued from several goroutines, each with sizes of its own or the same.
+// Operands.Sizes of a run has at least SizesLen words of the plan, of 32 bits each. The run reads them after
+// the work queued before. Sizes that do not fit are no error of the run: Status reports them. Several
+// goroutines may queue runs of one program, each with its own sizes or with the same.
 func (d *Device) PrepareRagged(ctx context.Context, r planner.Ragged, o planner.Options) (*Program, error) {
 	plan, err := d.planner.PlanRagged(r, o)
 	if err != nil {
@@ -26,11 +26,11 @@ func (d *Device) PrepareRagged(ctx context.Context, r planner.Ragged, o planner.
 	return d.Prepare(ctx, plan)
 }
 
-// Status waits for queued work and returns nil, or what a run since the last call of Status
-// did not compute because sizes did not fit what the program was prepared for: a
-// *planner.ProblemError, which wraps ErrInvalid, with the first group that the first such
-// run refused. That run computed the groups before it, and none from it on. A program that is
-// not ragged refuses nothing. Of calls at the same time one gets the error.
+// Status waits for queued work. It returns nil, or an error if sizes of a run since the last call of Status
+// did not fit what the program was prepared for. The error is a *planner.ProblemError with the first group
+// that the first such run refused; it wraps ErrInvalid. That run computed the groups before it, but neither
+// that group nor later ones. A program that is not ragged refuses nothing. Of concurrent calls, one gets the
+// error.
 func (p *Program) Status(ctx context.Context) error {
 	if err := p.enter(); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (p *Program) Status(ctx context.Context) error {
 		Reason: "do not fit what the program was prepared for; it and the groups after it were not computed"}
 }
 
-// checkSizes checks all of a run's sizes but the buffer itself.
+// checkSizes checks everything about a run's sizes except the buffer itself.
 func (r *Run) checkSizes(ragged bool) error {
 	switch {
 	case ragged && r.Sizes == nil:

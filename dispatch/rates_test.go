@@ -14,8 +14,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// TestMeasuredRates: a device plans by the rates that were measured on it, in every
-// way that it makes plans.
+// TestMeasuredRates: all plans of a device use the rates that were measured on it.
 func TestMeasuredRates(t *testing.T) {
 	t.Setenv(backendEnv, "")
 	t.Setenv(ratefile.DirEnv, t.TempDir())
@@ -34,7 +33,7 @@ func TestMeasuredRates(t *testing.T) {
 	for i := range tuned.Kernels {
 		tuned.Kernels[i].Rate = tile.Rate{Efficiency: 1e-4}
 	}
-	fast := &tuned.Kernels[3] // by these rates no other tile is worth a thought
+	fast := &tuned.Kernels[3] // with these rates, no other tile can win
 	fast.Rate.Efficiency = 1
 	file, err := ratefile.Create(&info)
 	require.NoError(t, err)
@@ -60,7 +59,7 @@ func TestMeasuredRates(t *testing.T) {
 	defer func() { require.NoError(t, group.Close()) }()
 	require.Equal(t, first.Info().Planner, group.Devices()[0].Info().Planner)
 
-	// The caller's stream comes later, when the file may be another.
+	// The caller's stream comes later, when the file may have changed.
 	shared, err := Open(t.Context(), WithDriver(sharingDriver{f}))
 	require.NoError(t, err)
 	defer shared.Close()

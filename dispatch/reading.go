@@ -6,17 +6,17 @@ import (
 	"unsafe"
 )
 
-// Reading is a read that goes on while its caller does something else. It is safe for concurrent use.
+// Reading is a read in progress. It is safe for concurrent use.
 type Reading struct {
 	done chan struct{}
 	err  error // set before done is closed
 }
 
-// Done is closed when the read has ended, well or not. Until then its slice is the read's.
+// Done returns a channel that is closed when the read has ended, with or without success. Until then, do not
+// touch the slice.
 func (r *Reading) Done() <-chan struct{} { return r.done }
 
-// Err is nil until Done is closed, and then what Read would have returned: nil where the slice has
-// the elements.
+// Err returns nil until Done is closed, then the result of the read: nil if the slice has the elements.
 func (r *Reading) Err() error {
 	select {
 	case <-r.done:
@@ -26,14 +26,14 @@ func (r *Reading) Err() error {
 	}
 }
 
-// ReadAsync is Read that does not wait: it queues a copy after the runs queued before, and fills
-// dst when that is done. What is queued later does not show. Mistakes too are told by Err, of a
-// Reading whose Done is closed already. When ctx ends, so does the read, with ctx's error, and when
-// the device is closed, with ErrClosed; the buffer may be closed meanwhile.
+// ReadAsync is Read without waiting. It queues a copy after the runs queued before, and fills dst when it is
+// done. Later work does not change what dst gets. Mistakes are reported by Err of a Reading whose Done is
+// already closed. When ctx ends, the read ends with its error; when the device is closed, with ErrClosed.
+// The buffer may be closed meanwhile.
 //
-// The device keeps a copy of the elements until they are taken, on GPUs in memory that the host can read, of
-// which that of the last few reads is used again: to allocate more takes 0.4 ms a MiB on CUDA. Elements of
-// 16 and 8 bits take as much memory of the host again.
+// The device keeps a copy of the elements until they are taken. On GPUs the copy is in host-visible memory,
+// and that of the last few reads is reused: allocating more takes 0.4 ms a MiB on CUDA. Elements of 16 and 8
+// bits need the same amount of host memory a second time.
 func ReadAsync[T Element](ctx context.Context, b *Buffer, offset int, dst []T) *Reading {
 	if err := checkElements[T]("read", b.of); err != nil {
 		return failed(err)
@@ -51,7 +51,7 @@ func ReadAsync[T Element](ctx context.Context, b *Buffer, offset int, dst []T) *
 	return b.readAsync(ctx, offset, n, first, bitsOf[float32](dst), nil)
 }
 
-// readAsync reads words from one of the buffer on, for n elements, and then calls taken.
+// readAsync reads words for n elements, starting at a word of the buffer, and then calls taken.
 func (b *Buffer) readAsync(ctx context.Context, offset, n, word int, words []float32, taken func()) *Reading {
 	if err := b.within("read", offset, n); err != nil {
 		return failed(err)
@@ -79,7 +79,7 @@ func (b *Buffer) readAsync(ctx context.Context, offset, n, word int, words []flo
 	return r
 }
 
-// failed is a read that has ended.
+// failed returns a read that has ended with an error.
 func failed(err error) *Reading {
 	r := &Reading{done: make(chan struct{}), err: err}
 	close(r.done)

@@ -17,8 +17,8 @@ func numbersOf(numbers ...float32) (words []int32) {
 	return words
 }
 
-// TestScalesOnHost: gated units of rows 2 and 0 of A, whose scales are those of these rows, and of each
-// column of B and of B2.
+// TestScalesOnHost: gated units with rows 2 and 0 of A, and their scales, and scales of each column of B and
+// of B2.
 func TestScalesOnHost(t *testing.T) {
 	ctx := t.Context()
 	d, _ := openFake(t)

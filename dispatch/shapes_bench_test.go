@@ -20,12 +20,12 @@ import (
 // shapeMost is the largest side of a product of BenchmarkShapes.
 const shapeMost = 8192
 
-// BenchmarkShapes is the evaluation of Stream-K by Osama et al. with 1,000 of its 32,824 shapes: single
-// products in fp32 of M, N and K drawn log-uniformly from 128 to 8192, as nodes of a CUDA graph. On one tile
-// of plain fp32 and one of tensor cores Stream-K and the planner's schedule are measured against
-// data-parallel, and the planner's choice of both against cuBLAS SGEMM. How many times as fast one is, is
-// logged and reported: geometric mean, least and most, and of how many it is slower. Run it once, -benchtime
-// 1x; -short takes 50.
+// BenchmarkShapes repeats the evaluation of Stream-K by Osama et al. with 1,000 of its 32,824 shapes: single
+// fp32 products with M, N and K drawn log-uniformly from 128 to 8192, as nodes of a CUDA graph. On one tile
+// of plain fp32 and one of tensor cores, it measures Stream-K and the planner's schedule against
+// data-parallel. It measures the planner's choice of both against cuBLAS SGEMM. It logs and reports
+// speed-ups: geometric mean, least and most, and how many are below 1. Run it once, -benchtime 1x; -short
+// takes 50 shapes.
 func BenchmarkShapes(b *testing.B) {
 	x := newShapes(b)
 	count := 1000
@@ -65,7 +65,7 @@ func BenchmarkShapes(b *testing.B) {
 	}
 }
 
-// shapes has memory for the largest product, of random numbers, and the one that is timed.
+// shapes has memory for the largest product, with random numbers, and the current shape.
 type shapes struct {
 	device  *Device
 	stream  *cublas.Stream
@@ -93,13 +93,13 @@ func (x *shapes) draw(rng *rand.Rand) {
 	}
 }
 
-// drawSide is log-uniform from least to most.
+// drawSide draws log-uniformly from least to most.
 func drawSide(rng *rand.Rand, least, most float64) int {
 	return int(least * math.Pow(most/least, rng.Float64()))
 }
 
-// ratios are how many times as fast schedules are as data-parallel, or without any the planner's choice as
-// cuBLAS.
+// ratios returns the speed-up of schedules over data-parallel, or without schedules that of the planner's
+// choice over cuBLAS.
 func (x *shapes) ratios(b *testing.B, o planner.Options, schedules []planner.Schedule) map[string]float64 {
 	batch, err := planner.Pack(planner.GEMM(x.m, x.n, x.k))
 	require.NoError(b, err)
@@ -124,14 +124,14 @@ func (x *shapes) ratios(b *testing.B, o planner.Options, schedules []planner.Sch
 	return all
 }
 
-// ours is planned of the plan with the options.
+// ours is planned for a plan with the options.
 func (x *shapes) ours(b *testing.B, batch planner.Batch, o planner.Options) (micros float64, copies int) {
 	plan, err := x.device.Plan(b.Context(), batch, o)
 	require.NoError(b, err)
 	return x.planned(b, plan)
 }
 
-// planned is the time of a plan, and how many copies were timed together: those of about a millisecond.
+// planned returns the time of a plan, and how many copies were timed together, about a millisecond's worth.
 func (x *shapes) planned(b *testing.B, plan *planner.Plan) (micros float64, copies int) {
 	p, err := x.device.Prepare(b.Context(), plan)
 	require.NoError(b, err)
@@ -141,7 +141,7 @@ func (x *shapes) planned(b *testing.B, plan *planner.Plan) (micros float64, copi
 	return x.time(b, copies, func() error { return p.RunAt(b.Context(), x.stream.Native(), x.at) }), copies
 }
 
-// time is the median of a few samples, of one of the copies, in µs.
+// time returns the median of a few samples, for one of the copies, in µs.
 func (x *shapes) time(b *testing.B, copies int, run func() error) float64 {
 	graph, err := x.stream.Capture(copies, func(int) error { return run() })
 	require.NoError(b, err)
@@ -156,7 +156,7 @@ func (x *shapes) time(b *testing.B, copies int, run func() error) float64 {
 	return float64(samples[len(samples)/2].Nanoseconds()) / 1e3
 }
 
-// shapeRatios are ratios and the shapes that they are of.
+// shapeRatios are ratios and their shapes.
 type shapeRatios struct {
 	all    []float64
 	shapes []string

@@ -8,18 +8,17 @@ import (
 	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
-// Slice returns elements [offset, offset+n) as a buffer of their own, in the same memory: nothing is
-// copied, and it costs no memory of the device. It serves wherever a buffer does, but for one
-// thing: C of a run is of other memory than what the run reads, as WebGPU wants it. So weights of many
-// layers can be slices of one buffer, and so can results.
+// Slice returns elements [offset, offset+n) as a buffer in the same memory. It copies nothing and takes no
+// device memory. A slice can be used like any buffer, with one limit that WebGPU sets: C of a run must be in
+// other memory than the operands that the run reads. So weights of many layers can be slices of one buffer,
+// and so can results.
 //
-// offset is a multiple of 256 bytes: 64 elements of F32, 128 of 16 bits, 256 of 8, 512 of 4. n is even where
-// elements have 16 bits, a multiple of 4 where they have 8, and of 8 where they have 4, unless the slice
-// ends where the buffer does.
+// offset must be a multiple of 256 bytes: 64 elements of F32, 128 of 16 bits, 256 of 8, 512 of 4. n must be
+// even for 16-bit elements, a multiple of 4 for 8-bit elements and of 8 for 4-bit elements, unless the slice
+// ends where the buffer ends.
 //
-// The memory is the buffer's: a slice is good until the buffer is closed, and a slice of a slice
-// too. Close of a slice ends the slice alone, frees nothing, and need not be called. While a slice is
-// reachable the collector does not find its buffer.
+// A slice, also a slice of a slice, is valid until the buffer is closed. Close of a slice ends only the
+// slice and frees nothing; it is optional. While a slice is reachable, its buffer is too.
 func (b *Buffer) Slice(offset, n int) (*Buffer, error) {
 	unit, per := backend.SliceBytes/4*b.of.PerWord(), b.of.PerWord()
 	switch {
@@ -45,9 +44,8 @@ func (b *Buffer) Slice(offset, n int) (*Buffer, error) {
 	}, nil
 }
 
-// Copy queues a copy of src, whole, to dst, which has as many elements of the same type, and
-// returns without waiting, as Run does: it is done after what was queued before. Parts are copied
-// as slices. dst and src are of different memory.
+// Copy queues a copy of all of src to dst, after the work queued before, and returns without waiting, like
+// Run. dst must have the same type and number of elements, in other memory. Use slices to copy parts.
 func (d *Device) Copy(ctx context.Context, dst, src *Buffer) error {
 	switch {
 	case dst == nil:

@@ -10,7 +10,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/hardware"
 )
 
-// TestTags: a build without the backends for GPUs says so, and computes.
+// TestTags: a build without the GPU backends says so, and computes.
 func TestTags(t *testing.T) {
 	for _, backend := range backends[:len(backends)-1] {
 		_, err := backend.Devices(t.Context())

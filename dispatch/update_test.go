@@ -11,7 +11,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// twice is small with alpha 2, and a problem more.
+// twice returns small with alpha 2, and one more problem.
 func twice(t *testing.T) planner.Batch {
 	t.Helper()
 	b, err := planner.Pack(planner.GEMM(2, 2, 2), planner.GEMM(1, 2, 2))
@@ -59,7 +59,7 @@ func TestUpdateKeepsOptions(t *testing.T) {
 	}
 }
 
-// An update that fails leaves the program as it was.
+// A failed update leaves the program unchanged.
 func TestUpdateFails(t *testing.T) {
 	overlapping := twice(t)
 	overlapping[1].C = overlapping[0].C
@@ -102,8 +102,8 @@ func TestUpdateFails(t *testing.T) {
 	require.ErrorIs(t, p.Update(t.Context(), small(t)), ErrClosed)
 }
 
-// Runs and updates of one program at the same time: each run is of one batch, and never of
-// one whose buffers were not checked.
+// Concurrent runs and updates of one program: each run is of one batch, and its buffers were checked for
+// that batch.
 func TestUpdateConcurrently(t *testing.T) {
 	ctx := t.Context()
 	d, _ := openFake(t)
@@ -123,7 +123,7 @@ func TestUpdateConcurrently(t *testing.T) {
 		group.Go(func() {
 			for range 100 {
 				_ = p.Run(ctx, Operands{A: a, B: b, C: c}) // too short for the larger batch
-				_ = p.Plan()                               // not read, because updates go on
+				_ = p.Plan()                               // not read, because updates continue
 			}
 		})
 	}

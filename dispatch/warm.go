@@ -10,31 +10,28 @@ import (
 
 // WarmOptions say for which plans Warm compiles kernels.
 type WarmOptions struct {
-	// Plans are the options that plans will have: their types, epilogues and so on. None stand for
-	// the zero Options.
+	// Plans are the options of future plans: types, epilogues and so on. An empty list means the zero
+	// Options.
 	Plans []planner.Options
-	// Transpositions are those of problems to come. None stand for problems that transpose
-	// neither A nor B.
+	// Transpositions are those of future problems. An empty list means that neither A nor B is transposed.
 	Transpositions []planner.Transposition
-	// Progress, if not nil, is called with the number of kernels that are ready and of all, from
-	// 0 on, one call at a time, on other goroutines than the caller's. It must not call the Device.
+	// Progress, if not nil, is called with the number of ready kernels, from 0 on, and the number of all.
+	// Calls come one at a time, on other goroutines. Progress must not call the Device.
 	Progress func(ready, all int)
 }
 
-// Warm compiles every kernel that plans of the device with some options may choose, ragged ones too,
-// whatever the sizes of their problems are, so that no Prepare, PrepareRagged, Update or Run has to. What
-// is compiled already takes no time.
+// Warm compiles every kernel that plans of the device with these options may need, also ragged ones, for all
+// sizes. Prepare, PrepareRagged, Update and Run then compile nothing. Kernels that are already compiled take
+// no time.
 //
-// Work goes on meanwhile: on WebGPU a call may wait for a kernel that the driver has in its cache,
-// 5 to 25 ms where a core is free. Warm ends with ctx's error when that ends, between kernels,
-// and keeps what is ready then: Warmed has the tile shapes that plans may have, and
-// planner.Options.Kernels keeps plans to them.
+// Other calls may run meanwhile. On WebGPU a call may wait for a kernel from the driver's cache, 5 to 25 ms
+// if a core is free. When ctx ends, Warm ends with its error, between kernels, and keeps what is ready:
+// Warmed has the tile shapes that plans may then use, and planner.Options.Kernels restricts plans to them.
 //
-// On WebGPU it compiles for some 100 tile shapes and variants of each options and transposition, as
-// many at once as there are cores, up to 4. On Mesa's lavapipe one takes 0.1 to 2 s, and 0.01 s
-// where the driver finds it in its own cache, which Mesa's, NVIDIA's, AMD's and Intel's keep from one
-// run of a program to the next. On CUDA and HIP kernels come compiled and are only loaded, and on
-// the CPU there is nothing to do.
+// On WebGPU, Warm compiles some 100 tile shapes and variants for each options and transposition, as many at
+// once as there are cores, up to 4. On Mesa's lavapipe a kernel takes 0.1 to 2 s, or 0.01 s if it is in the
+// driver's cache. The caches of Mesa, NVIDIA, AMD and Intel persist between runs of a program. On CUDA and
+// HIP, kernels are compiled in advance and only loaded. On the CPU there is nothing to do.
 func (d *Device) Warm(ctx context.Context, o WarmOptions) error {
 	w, err := d.newWarming(o)
 	if err != nil {
@@ -50,11 +47,11 @@ func (d *Device) Warm(ctx context.Context, o WarmOptions) error {
 	})
 }
 
-// Warmed is the tile shapes of which Warm has compiled all kernels so far, for
-// planner.Options.Kernels. It is the same until Warm has compiled more.
+// Warmed returns the tile shapes whose kernels Warm has all compiled so far, for planner.Options.Kernels. It
+// is the same value until Warm has compiled more.
 func (d *Device) Warmed() *planner.KernelSet { return d.warmed.Load() }
 
-// warming is what a call of Warm has to do. Its methods are called from any goroutine.
+// warming is the work of a call of Warm. Its methods may be called from any goroutine.
 type warming struct {
 	device  *Device
 	kernels []encoding.Kernel // each once
@@ -63,7 +60,7 @@ type warming struct {
 	mu     sync.Mutex
 	ready  int
 	groups []planner.KernelGroup
-	left   []int   // of each group, kernels that are not ready
+	left   []int   // kernels of each group that are not ready
 	of     [][]int // the groups of each kernel
 }
 
@@ -98,7 +95,7 @@ func (d *Device) newWarming(o WarmOptions) (*warming, error) {
 	return w, nil
 }
 
-// done takes note of a kernel that is ready, and of groups of which it was the last.
+// done records a kernel that is ready, and the groups that are complete with it.
 func (w *warming) done(i int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -117,7 +114,7 @@ func (w *warming) progress(ready int) {
 	}
 }
 
-// addWarmed adds a group that calls of Warm at the same time may add too.
+// addWarmed adds a group. Concurrent calls of Warm may add it too.
 func (d *Device) addWarmed(g planner.KernelGroup) {
 	for {
 		before := d.warmed.Load()

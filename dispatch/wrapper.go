@@ -8,12 +8,11 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// OnStream opens the GPU again, as a device whose work goes to a stream of the
-// caller (cuda: a CUstream of the GPU's primary context; hip: a hipStream_t of the
-// GPU), where it is ordered with the caller's own work. Run only queues launches
-// there, so that the caller may capture it in a graph. Closing it leaves the
-// stream and d as they are. It must be closed before its stream is destroyed, and its
-// programs and buffers not before such graphs: nothing of it is closed when it is dropped.
+// OnStream opens the GPU again, as a device whose work goes to the caller's stream (cuda: a CUstream of the
+// GPU's primary context; hip: a hipStream_t of the GPU). It is ordered there with the caller's own work. Run
+// only queues launches, so the caller may capture it in a graph. Closing the device leaves the stream and d
+// as they are. Close it before the stream is destroyed, but close its programs and buffers after such graphs
+// are destroyed. Dropping does not close any of them.
 func (d *Device) OnStream(stream uintptr) (*Device, error) {
 	w, err := d.wrapper()
 	if err != nil {
@@ -24,15 +23,16 @@ func (d *Device) OnStream(stream uintptr) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	device := deviceFor(made, d.planner, nil) // plans of the one are plans of the other
+	device := deviceFor(made, d.planner, nil) // plans of either device are valid for the other
 	device.foreign = true
 	return device, nil
 }
 
-// Wrap makes a buffer of n elements of a type, n >= 1, in memory of the GPU that the caller allocated,
-// 16-byte aligned, and frees after the buffer is closed. n is a multiple of 8 for Int4. Kernels may read the
-// line of 16 bytes that holds the last element whole; nothing is written after that element. Memory of int32
-// is of F32 and serves as the sizes of ragged programs, such as the offs of torch's grouped products.
+// Wrap makes a buffer of n elements of a type, n >= 1, in GPU memory that the caller allocated. The memory
+// must be 16-byte aligned and stay until the buffer is closed; the caller frees it. For Int4, n must be a
+// multiple of 8. Kernels may read all of the 16-byte line that holds the last element, but write nothing
+// after it. Wrap memory of int32 as F32; it then serves as sizes of ragged programs, such as the offs of
+// torch's grouped products.
 func (d *Device) Wrap(of element.Type, ptr uintptr, n int) (*Buffer, error) {
 	if !of.Known() {
 		return nil, invalid.Errorf("wrap elements of an unknown type %d", uint8(of))
@@ -58,11 +58,11 @@ func (d *Device) Wrap(of element.Type, ptr uintptr, n int) (*Buffer, error) {
 	}
 	b := newBuffer(d, made, n)
 	b.of, b.wrapped = of, true
-	b.keep = false // closing it leaves the memory as it is
+	b.keep = false // closing it does not free the memory
 	return b, nil
 }
 
-// wrapper acquires the device when its backend can share the GPU.
+// wrapper acquires the device if its backend can share the GPU.
 func (d *Device) wrapper() (backend.Wrapper, error) {
 	if err := d.acquire(); err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// sharing is a device whose streams are handles and whose memory is its own.
+// sharing is a device whose streams are handles, with its own memory.
 type sharing struct {
 	*fakedriver.Device
 	driver sharingDriver
@@ -69,7 +69,7 @@ func TestWrapper(t *testing.T) {
 	require.ErrorIs(t, err, ErrClosed)
 }
 
-// TestWrap: what lies after the last element of 16 bits is the caller's.
+// TestWrap: what lies after the last 16-bit element belongs to the caller.
 func TestWrap(t *testing.T) {
 	d, _ := openSharing(t)
 	b, err := d.Wrap(element.BF16, 64, 5)
@@ -101,7 +101,7 @@ func TestNoWrapper(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// Without memory of the caller nothing is looked at.
+// Without the caller's memory, nothing is looked at.
 func TestNoBorrower(t *testing.T) {
 	d, _ := openFake(t)
 	p := program(t, d, small(t))

@@ -12,7 +12,7 @@ import (
 	"github.com/batchgemm/batchgemm/gonumgemm"
 )
 
-// C = A*B and D = A*B of other sizes, in one call.
+// C = A*B and D = A*B with other sizes, in one call.
 func ExampleGemm() {
 	ctx := context.Background()
 	device, err := dispatch.Open(ctx, dispatch.WithBackend("cpu")) // without the option: the best device
@@ -34,7 +34,7 @@ func ExampleGemm() {
 	// Output: [39] [2 20 4 40]
 }
 
-// Matrices of float64 where float32 will do.
+// Matrices of float64, multiplied in float32.
 func ExampleMultiply() {
 	ctx := context.Background()
 	device, err := dispatch.Open(ctx, dispatch.WithBackend("cpu"))

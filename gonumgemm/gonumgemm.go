@@ -1,5 +1,5 @@
-// Package gonumgemm multiplies matrices of gonum in batches: many products of any sizes in one call, on a GPU
-// where there is one. Programs that do not import it do not get gonum.
+// Package gonumgemm multiplies gonum matrices in batches: many products of any sizes in one call, on a GPU
+// if there is one. Only programs that import this package depend on gonum.
 package gonumgemm
 
 import (
@@ -16,12 +16,12 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// Product is the arguments of one blas32.Gemm:
+// Product holds the arguments of one blas32.Gemm:
 //
 //	C = Alpha*op(A)*op(B) + Beta*C
 //
-// where op(X) is X, or its transpose for blas.Trans. Unlike a planner.Problem, a Product whose Alpha is 0
-// multiplies by 0.
+// op(X) is X, or its transpose for blas.Trans. A is M x K and B is K x N after op, and C is M x N. Unlike in
+// planner.Problem, Alpha 0 means 0.
 type Product struct {
 	TransA, TransB blas.Transpose // 0: blas.NoTrans
 	Alpha          float32
@@ -30,9 +30,9 @@ type Product struct {
 	C              blas32.General
 }
 
-// Gemm computes products in one batch, as dispatch.GEMM does. Operands that are views of one array, by any
-// strides, are read and written where they lie: all A, all B, or all C. Others are copied once more on the
-// host. The matrices C may not overlap. On an error no C is changed.
+// Gemm computes the products in one batch, like dispatch.GEMM. If all A are views of one array, with any
+// strides, they are used in place; so are all B, and all C. Others are copied once more on the host. The
+// matrices C must not overlap. On an error no C changes.
 func Gemm(ctx context.Context, on dispatch.Host, products ...Product) error {
 	batch := make(planner.Batch, len(products))
 	var lists [3][]matrices.Dense
@@ -74,7 +74,7 @@ func Gemm(ctx context.Context, on dispatch.Host, products ...Product) error {
 
 var names = [...]string{"A", "B", "C"}
 
-// problem has the sizes of a product, which fit together.
+// problem returns the sizes of a product, if they fit together.
 func (p *Product) problem(i int) (q planner.Problem, err error) {
 	if q.TransA, err = transposed(i, p.TransA); err != nil {
 		return q, err
@@ -108,7 +108,7 @@ func transposed(i int, t blas.Transpose) (bool, error) {
 	return false, invalid.Errorf("product %d: unknown transposition %c", i, t)
 }
 
-// Multiply returns the products a[i]*b[i] where float32 is meant: it rounds each number of a and b to the
+// Multiply returns the products a[i]*b[i], computed in float32. It rounds each number of a and b to the
 // nearest float32 (numbers beyond its range to infinity), sums in float32, and returns the sums as float64.
 // Relative errors are those of fp32, about 1e-7, not those of mat.Dense.Mul.
 func Multiply(ctx context.Context, on dispatch.Host, a, b []mat.Matrix) ([]*mat.Dense, error) {
@@ -119,7 +119,7 @@ func Multiply(ctx context.Context, on dispatch.Host, a, b []mat.Matrix) ([]*mat.
 	all := make([]*mat.Dense, len(products))
 	for i, p := range products {
 		if len(p.Data) == 0 {
-			all[i] = new(mat.Dense) // gonum has no other of no elements
+			all[i] = new(mat.Dense) // the only matrix of gonum without elements
 			continue
 		}
 		data := make([]float64, len(p.Data))
@@ -131,7 +131,7 @@ func Multiply(ctx context.Context, on dispatch.Host, a, b []mat.Matrix) ([]*mat.
 	return all, nil
 }
 
-// rounded are the matrices as float32, one after the other.
+// rounded returns the matrices as float32, one after the other.
 func rounded(list []mat.Matrix) []dispatch.Dense {
 	all := make([]dispatch.Dense, len(list))
 	size := 0

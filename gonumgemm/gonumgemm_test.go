@@ -22,8 +22,8 @@ func open(t *testing.T) *dispatch.Device {
 	return d
 }
 
-// general is a matrix of random numbers with a gap after each row, in an array of its own or at the end of
-// one.
+// general returns a matrix of random numbers with a gap after each row, in its own array or at the end of a
+// shared one.
 func general(rng *rand.Rand, rows, cols int, in *[]float32) blas32.General {
 	stride := cols + rng.IntN(3)
 	first := len(*in)
@@ -40,8 +40,8 @@ func at(m blas32.General, trans blas.Transpose, i, j int) float64 {
 	return float64(m.Data[i*m.Stride+j])
 }
 
-// TestGemm compares products of all transpositions with sums in float64: in arrays of their own, and as views
-// of one.
+// TestGemm compares products of all transpositions with sums in float64, in separate arrays and as views of
+// one.
 func TestGemm(t *testing.T) {
 	d := open(t)
 	for _, shared := range []bool{false, true} {

@@ -1,4 +1,4 @@
-// Package matrices makes one operand of matrices that lie anywhere in host memory.
+// Package matrices combines matrices from anywhere in host memory into one operand.
 package matrices
 
 import (
@@ -14,7 +14,7 @@ type Dense struct {
 	Data               []float32
 }
 
-// Check fails for a matrix that cannot be; name says which.
+// Check fails for an impossible matrix; name is for the error.
 func (m *Dense) Check(name string) error {
 	switch {
 	case m.Rows < 0 || m.Cols < 0:
@@ -31,19 +31,19 @@ func (m *Dense) Check(name string) error {
 
 func (m *Dense) empty() bool { return m.Rows == 0 || m.Cols == 0 }
 
-// end is the index after the last element.
+// end returns the index after the last element.
 func (m *Dense) end() int { return (m.Rows-1)*m.Stride + m.Cols }
 
-// Operand is matrices as an operand of a batch.
+// Operand holds matrices as an operand of a batch.
 type Operand struct {
 	Data   []float32
 	Places []planner.Matrix // of each matrix
-	// Shared: Data is memory of the matrices themselves, which lie in one array. Else it is for copies, dense
-	// and in order.
+	// Shared: the matrices lie in one array, and Data is that array. Otherwise Data is for copies, dense and
+	// in order.
 	Shared bool
 }
 
-// Lay lays out matrices that have passed Check. Views of one array stay where they are; for others it makes
+// Lay places matrices that have passed Check. Views of one array stay where they are. Otherwise it allocates
 // memory, which Load fills.
 func Lay(all []Dense) Operand {
 	if o, ok := share(all); ok {
@@ -61,8 +61,7 @@ func Lay(all []Dense) Operand {
 	return o
 }
 
-// share finds the array that has all matrices: it reaches from the first one to the end of that one's
-// capacity.
+// share finds the array that holds all matrices, from the first matrix to the end of that one's capacity.
 func share(all []Dense) (Operand, bool) {
 	first := -1
 	for i := range all {
@@ -96,21 +95,21 @@ func share(all []Dense) (Operand, bool) {
 
 func address(data []float32) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(data))) }
 
-// Load copies a matrix to its place, if it is not there.
+// Load copies a matrix to its place, unless it is there already.
 func (o *Operand) Load(i int, m *Dense) {
 	if !o.Shared {
 		move(o.Data[o.Places[i].Offset:], m.Cols, m.Data, m.Stride, m)
 	}
 }
 
-// Store copies a matrix from its place, if it is not its own.
+// Store copies a matrix from its place, unless it is the matrix itself.
 func (o *Operand) Store(i int, m *Dense) {
 	if !o.Shared {
 		move(m.Data, m.Stride, o.Data[o.Places[i].Offset:], m.Cols, m)
 	}
 }
 
-// move copies rows that lie so many elements apart.
+// move copies rows. to and from are the elements from one row to the next.
 func move(dst []float32, to int, src []float32, from int, m *Dense) {
 	if m.empty() {
 		return

@@ -29,7 +29,7 @@ func TestCheck(t *testing.T) {
 	require.NoError(t, (&Dense{Rows: 0, Cols: 3}).Check("x"), "of nothing")
 }
 
-// Views of one array stay there, whatever their order.
+// Views of one array stay in place, in any order.
 func TestShared(t *testing.T) {
 	array := make([]float32, 40)
 	view := func(offset, rows, cols, stride int) Dense {
@@ -42,7 +42,7 @@ func TestShared(t *testing.T) {
 	require.Same(t, &array[4], &o.Data[0])
 }
 
-// Others are copied, dense, and back to where they lie.
+// Other matrices are copied, densely, and back to their places.
 func TestApart(t *testing.T) {
 	a := Dense{2, 1, 2, []float32{1, 9, 2}}
 	b := Dense{1, 2, 2, []float32{3, 4}}
@@ -64,7 +64,7 @@ func TestApart(t *testing.T) {
 	require.Empty(t, Lay(nil).Data)
 }
 
-// The last matrix of an array ends with it, capacity and all, and is not copied.
+// The last matrix of an array ends with its capacity, and is not copied.
 func TestLayToTheEnd(t *testing.T) {
 	array := make([]float32, 6)
 	o := Lay([]Dense{{Rows: 1, Cols: 2, Stride: 2, Data: array[:2]},
