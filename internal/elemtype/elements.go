@@ -1,4 +1,4 @@
-// Package elemtype has what the library itself asks of types of elements.
+// Package elemtype has properties of element types that only the library needs.
 package elemtype
 
 import (
@@ -7,7 +7,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// precision is what errors depend on.
+// precision determines rounding errors.
 type precision struct {
 	mantissa int // bits, the leading one included
 	least    int // exponent of the least normal number
@@ -19,18 +19,18 @@ var table = [...]precision{
 	element.BF16: {8, -126, 127},
 	element.F16:  {11, -14, 15},
 	element.E4M3: {4, -6, 8},
-	element.Int8: {8, 7, 7}, // as if -128 alone were normal: below it numbers are 1 apart
+	element.Int8: {8, 7, 7}, // as if only -128 were normal: below it numbers are 1 apart
 	element.Int4: {4, 3, 3},
 }
 
-// Unit is the largest relative error of rounding to a normal number: half of the distance
-// between 1 and the next number.
+// Unit returns the largest relative error of rounding to a normal number: half of the distance between 1 and
+// the next number.
 func Unit(t element.Type) float64 { return math.Ldexp(1, -table[t].mantissa) }
 
-// Tiny is the distance between numbers below the least normal one.
+// Tiny returns the distance between subnormal numbers.
 func Tiny(t element.Type) float64 { return math.Ldexp(1, table[t].least-table[t].mantissa+1) }
 
-// Overflow is the least number that rounds to infinity; types of 8 bits have none.
+// Overflow returns the least number that rounds to infinity. 8-bit types have none.
 func Overflow(t element.Type) float64 {
 	if t.Bytes() == 1 {
 		return math.Inf(1)
@@ -38,13 +38,14 @@ func Overflow(t element.Type) float64 {
 	return math.Ldexp(2-Unit(t), table[t].most)
 }
 
-// Scaled reports whether elements of A and B may have scales of rows, columns or tensors: those of 8 bits do.
+// Scaled reports whether elements of A and B may have scales of rows, columns or tensors: only 8-bit
+// elements may.
 func Scaled(t element.Type) bool { return t.Bytes() == 1 }
 
-// Line is how many elements 16 bytes have.
+// Line returns the number of elements in 16 bytes.
 func Line(t element.Type) int { return 4 * t.PerWord() }
 
-// List names types, with last, such as " or ", in front of the last one.
+// List joins the names of types, with last, such as " or ", before the last one.
 func List(types []element.Type, last string) string {
 	list := types[0].String()
 	for i, t := range types[1:] {
@@ -57,7 +58,7 @@ func List(types []element.Type, last string) string {
 	return list
 }
 
-// Show names the types of A, B and C; b may be element.F32 where that of B is a's.
+// Show returns the types of A, B and C as text. b may be element.F32 if B has the type of A.
 func Show(a, b, c element.Type) string {
 	if b == element.F32 || b == a {
 		return a.String() + ", C of " + c.String()

@@ -13,7 +13,7 @@ const (
 	BindBias      = 8
 	BindRows      = 9
 
-	Bindings = 10 // in all, of which a shader has 8 at most, as every adapter grants
+	Bindings = 10 // in all; a shader uses 8 at most, which every adapter grants
 )
 
 // EntryPoint is the name of the compute entry point of every shader.
@@ -21,6 +21,6 @@ const EntryPoint = "main"
 
 // Binding is a storage buffer that a shader declares.
 type Binding struct {
-	Number  int  // BindItems and so on
-	Written bool // by the shader, which then may read it too
+	Number  int  // BindItems and the others
+	Written bool // the shader writes it, and may read it too
 }

@@ -1,23 +1,20 @@
-// Package encoding is what backends read of a plan: launches, each with its kernel, and
-// the words of their items. Users of plans need package planner alone.
+// Package encoding defines what backends read of a plan: launches, their kernels, and the words of their
+// items. Users of plans only need package planner.
 //
-// The encoding of a plan is one []uint32 that the kernels of every backend read,
-// for each launch:
+// The encoding of a plan is one []uint32, which the kernels of every backend read. It has for each launch:
 //
 //	from word Launch.Items on: its items, in worker order
 //	with Kernel.Loop, from word Launch.Table on: Count+1 item indices, or with Kernel.Dynamic DynamicWords
 //	with Kernel.Partials, from word Launch.Sums on: items of fix-ups, then Kernel.Counters words each
 //
-// Sections start at multiples of SectionWords (256 bytes, the largest offset
-// alignment of a storage binding). Worker w of a launch without Loop has item w;
-// with Loop it has items [table[w], table[w+1]), counted from Launch.Items; with Dynamic
-// it has its first, and asks for others as it goes.
+// Sections start at multiples of SectionWords (256 bytes, the largest offset alignment of a storage
+// binding). Worker w of a launch without Loop has item w. With Loop it has items [table[w], table[w+1]),
+// counted from Launch.Items. With Dynamic it has its first items, and takes others later.
 //
-// ItemWord and FixupWord list the words of items and of the items of fix-ups, of which those of
-// kernels with an Epilogue have more. A gated tile is two items of one worker, one after the
-// other: act(alpha*A*B + bias), and what that is multiplied by. On devices with native kernels
-// the workspace has a slot for each worker of such a launch, by its number, to keep the first.
-// Slot s is the TM x TN row-major block at workspace element s*TM*TN.
+// ItemWord and FixupWord list the words of items and of fix-up items. Kernels with an Epilogue have more
+// words. A gated tile is two consecutive items of one worker: act(alpha*A*B + bias), and its factor. On
+// devices with native kernels, the workspace has a slot for each worker of such a launch, by its number, for
+// the first product. Slot s is the TM x TN row-major block at workspace element s*TM*TN.
 package encoding
 
 import (
@@ -27,50 +24,50 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// SectionWords is what sections are aligned to.
+// SectionWords is the alignment of sections.
 const SectionWords = 64
 
-// Kernel names the program that a launch runs. A backend compiles or loads one
-// program for each value, lazily.
+// Kernel identifies the program that a launch runs. A backend compiles or loads one program for each value,
+// when it first needs it.
 type Kernel struct {
 	Tile           *tile.Shape
 	TransA, TransB bool
 	TypeA, TypeC   element.Type // of the elements of A and of C; TypeB follows from the epilogue
-	// Cluster is the number of thread groups that share each worker's tiles, 2, 4
-	// or 8 of them; 0: one.
+	// Cluster is the number of thread groups that share each worker's tiles: 2, 4 or 8. 0: one.
 	Cluster uint8
-	// TF32: one tf32 product; only with tiles of tensor cores.
+	// TF32 uses one tf32 product; only with tensor core tiles.
 	TF32 bool
-	// Vector: B, and A where it is transposed, allow 16-byte loads in every problem of the launch
-	// (base offset and leading dimension are multiples of as many elements). Operands that run
-	// along K are transposed on their way to workgroup memory, by single elements, but for B of
-	// few rows, which does not go there. By WGSL B of fp32 that does is loaded by single elements too.
+	// Vector: B, and A if it is transposed, allow 16-byte loads in every problem of the launch: base offset
+	// and leading dimension are multiples of 16 bytes. K-major operands are transposed on their way to
+	// workgroup memory, by single elements, except B of few rows, which does not go there. WGSL kernels also
+	// load K-major B of fp32 by single elements.
 	Vector bool
 	// Loop: workers hold several segments. Otherwise worker w is segment w.
 	Loop bool
-	// Dynamic: workers take chunks of items from a counter; see DynamicNext. Only with Loop, without Split.
+	// Dynamic: workers take chunks of items from a counter, see DynamicNext. Only with Loop, without Split.
 	Dynamic bool
-	// Split: some segments store their partial tile to the workspace.
+	// Split: some segments store a partial to the workspace.
 	Split bool
-	// Partials: whoever stores the last partial of a tile sums all of them. Else a launch of Fixup kernels
-	// does, after it. Only with Split, for fp32 without Epilogue, and up to MaxPartials partials of a tile.
+	// Partials: the worker that stores the last partial of a tile sums all of them. Otherwise a launch of
+	// Fixup kernels follows. Only with Split, for fp32 without Epilogue, and up to MaxPartials partials of a
+	// tile.
 	Partials bool
-	// Fixup: sums the partial tiles of the workspace instead of multiplying.
-	// Only Tile, TypeC and Epilogue.OfFixup are meaningful beside it.
+	// Fixup: sums the partials of the workspace instead of multiplying. Only Tile, TypeC and
+	// Epilogue.OfFixup matter beside it.
 	Fixup bool
-	// Epilogue is what is done to sums before they are stored. Partial tiles have none yet.
+	// Epilogue is applied to sums before they are stored, but not to partials.
 	Epilogue Epilogue
-	// Ragged: makes the items of the launches after it. Beside it Epilogue alone is meaningful, and
-	// with native kernels the next two.
+	// Ragged: makes the items of the launches after it. Only Epilogue matters beside it, and for native
+	// kernels the next two fields.
 	Ragged  RaggedStage
 	Form    RaggedForm // of the sizes
 	Entries uint16     // one of RaggedEntries
 }
 
-// TypeB is the type of the elements of B: scales of groups are for Int4 alone.
+// TypeB returns the type of the elements of B: Int4 with scales of groups, otherwise TypeA.
 func (k Kernel) TypeB() element.Type { return k.Epilogue.ScaleB.TypeB(k.TypeA) }
 
-// String names a kernel: tile, transposition and variants.
+// String returns the name of a kernel: tile, transposition and variants.
 func (k Kernel) String() string {
 	if k.Ragged > 0 {
 		return k.Ragged.name() + k.Form.suffix() + k.Epilogue.String()
@@ -101,18 +98,19 @@ func (k Kernel) String() string {
 	return name + k.Epilogue.String()
 }
 
-// Trans names a transposition of A and B: nn, nt, tn or tt.
+// Trans returns the name of a transposition of A and B: nn, nt, tn or tt.
 func Trans(a, b bool) string {
 	letter := map[bool]string{false: "n", true: "t"}
 	return letter[a] + letter[b]
 }
 
-// MaxPartials is the most partials of a tile that kernels with Kernel.Partials sum: in the order of their
-// slots, as fix-ups sum no more than that, with the same bits (kSlotSets in native/kernels/fixup.cuh).
+// MaxPartials is the most partials of a tile that kernels with Kernel.Partials sum. They add in the order of
+// slots. Up to this number, fix-ups add in the same order and give the same bits (kSlotSets in
+// native/kernels/fixup.cuh).
 const MaxPartials = 8
 
-// Counters is how many words count the partials of a tile that were stored: one, or one for each warp of
-// warpgroups, which has 16 rows of it, or columns.
+// Counters returns how many words count the stored partials of a tile: one, or with warpgroups one for each
+// warp, which has 16 rows or columns of the tile.
 func (k Kernel) Counters() int {
 	switch {
 	case k.Tile.Swapped:
@@ -126,50 +124,49 @@ func (k Kernel) Counters() int {
 // Segment is one tile of one problem over the K range [K0, K1).
 type Segment struct {
 	Problem  int32
-	Row, Col int32 // tile coordinates: the tile starts at C[Row*TM, Col*TN]
+	Row, Col int32 // in tiles: the tile starts at C[Row*TM, Col*TN]
 	K0, K1   int32
-	// Slot is the partial tile of the workspace that receives the sum, or NoSlot
-	// when the segment finishes its tile itself.
+	// Slot is the place of the partial in the workspace, or NoSlot if the segment finishes its tile itself.
 	Slot int32
-	// Accumulate: an earlier launch of the plan stored the sum over [0, K0) in
-	// C already; this one adds to it with beta = 1.
+	// Accumulate: an earlier launch of the plan stored the sum over [0, K0) in C. This one adds to it with
+	// beta = 1.
 	Accumulate bool
 }
 
 // NoSlot marks a segment that stores to C.
 const NoSlot = -1
 
-// Fixup finishes a tile whose sum lies in Count consecutive partial tiles from
-// Slot on: C = alpha*sum + beta*C. Slots are added in order, so that results
-// are the same on every run.
+// Fixup finishes a tile whose sum is in Count consecutive partials from Slot on: C = alpha*sum + beta*C. It
+// adds them in the order of slots, so every run has the same result.
 type Fixup struct {
 	Problem     int32
 	Row, Col    int32
 	Slot, Count int32
 }
 
-// Launch is a range of workers that share one kernel. Launches run in order;
-// each sees what the earlier ones wrote.
+// Launch is a range of workers with one kernel. Launches run in order; each sees what the earlier ones
+// wrote.
 type Launch struct {
 	Kernel
-	Schedule string // that dealt its work
-	// Workers [First, First+Count) of the plan; for Fixup kernels the range
-	// counts its fix-ups, one worker each.
+	Schedule string // schedule that dealt its work
+	// Workers [First, First+Count) of the plan. For Fixup kernels it is a range of fix-ups, one for each
+	// worker.
 	First, Count int
-	// Base offsets of the buffers in elements, multiples of 256 bytes.
-	// Offsets in the encoded items are relative to them and fit in 32 bits.
+	// Base offsets in the buffers, in elements, multiples of 256 bytes. Offsets in items are relative to
+	// them and fit in 32 bits.
 	BaseA, BaseB, BaseC, BaseB2 int
-	// Span is the number of elements after each base that the launch touches; those of Bias
-	// and the words of Rows are from the first on.
+	// Span is how many elements after each base the launch touches. SpanBias and SpanRows (in words) count
+	// from the start of the buffer.
 	SpanA, SpanB, SpanC, SpanB2, SpanBias, SpanRows int
-	// Finishes is how many tiles, the plan's fix-ups from FirstFixup on, have partials; with Partials alone.
+	// Finishes is the number of tiles with partials; their fix-ups in the plan start at FirstFixup. Only
+	// with Partials.
 	FirstFixup, Finishes int
-	// MostPartials is the most partials of a tile; with Fixup alone.
+	// MostPartials is the most partials of a tile; only with Fixup.
 	MostPartials int
-	// Chunk is the tiles that a worker takes at a time; with Dynamic alone.
+	// Chunk is the number of tiles that a worker takes at a time; only with Dynamic.
 	Chunk int
-	// Items, Table and Sums are the word offsets of the launch's sections in the
-	// encoding; Table only with Loop, Sums with Partials.
+	// Items, Table and Sums are the word offsets of the launch's sections in the encoding. Table exists only
+	// with Loop, Sums only with Partials.
 	Items, Table, Sums int
 	Cost               float64 // predicted microseconds
 }

@@ -2,7 +2,7 @@ package encoding
 
 import "github.com/batchgemm/batchgemm/planner/element"
 
-// Activation is a function of each element of C; "" is none.
+// Activation is a function that is applied to each element of C; "" is none.
 type Activation string
 
 const (
@@ -12,54 +12,53 @@ const (
 	SiLU Activation = "silu" // v * sigmoid(v)
 )
 
-// GELU in its tanh form: 2*sqrt(2/pi), and 0.044715 times that. Of SiLU they are 1 and 0.
+// GELU in its tanh form: 2*sqrt(2/pi), and 0.044715 times that. For SiLU they are 1 and 0.
 const (
 	GELULinear = 1.5957691216
 	GELUCubic  = 0.0713548162726
-	// SigmoidLeast is from where on GELU and SiLU are taken as 0: sigmoid is less than 2^-126
-	// there, and exp(-SigmoidLeast) finite.
+	// SigmoidLeast: below it GELU and SiLU are 0. There sigmoid is less than 2^-126, and exp(-SigmoidLeast)
+	// is still finite.
 	SigmoidLeast = -88
 )
 
-// Epilogue is what a kernel does to the elements of C beside alpha and beta, and by which rows
-// it finds operands. The zero value is none of it.
+// Epilogue is what a kernel does to the elements of C beside alpha and beta, and how it finds rows of
+// operands. The zero value is no epilogue.
 type Epilogue struct {
 	Activation                            Activation
 	Bias, Gated, Gather, Scatter, Weights bool
 	Pointers                              Pointers
 	ScaleA, ScaleB                        Scaling
 
-	// Pairs: each scale has a word after it: one of A the zero point of its elements, one of B, which has
-	// one for each column, the sum of the elements of that. Zeros: sums of products lose zero point times
-	// sum.
+	// Pairs: a word follows each scale. For A it is the zero point of the elements. B has a scale for each
+	// column, and the word is the sum of the column's elements. Zeros: the zero point times that sum is
+	// subtracted from products.
 	Pairs, Zeros bool
 }
 
-// Scaling says what has a scale of an operand, by which products are multiplied; "" is nothing.
+// Scaling says what shares a scale of an operand. Products are multiplied by it. "" is no scale.
 type Scaling string
 
 const (
-	PerTensor Scaling = "tensor" // the operand: of a problem one for A, one for B and one for B2
+	PerTensor Scaling = "tensor" // the operand: one each for A, B and B2 of a problem
 	PerRow    Scaling = "row"    // each row of A, or column of op(B)
 
-	// Of B alone, whose elements are Int4 then: each column has a word (element.GroupWord) for each so many
-	// k's.
+	// Only for B, of Int4: each column has a word (element.GroupWord) for each group of 64 or 128 k.
 	PerGroup64  Scaling = "group-64"
 	PerGroup128 Scaling = "group-128"
 
-	// Of A and B, whose elements are E4M3 then: each row of A has a scale for each Block k's, and each Block
-	// k's x Block columns of op(B) have one.
+	// Only for A and B together, of E4M3: each row of A has a scale for each Block k, and each Block k x
+	// Block columns of op(B) have one.
 	PerBlock Scaling = "block"
 )
 
-// Block is the k's, and the columns of op(B), that share a scale of PerBlock. Tiles are as wide at most, and
-// so are their K steps, both powers of two: neither has a part in two blocks.
+// Block is how many k, and columns of op(B), share a scale of PerBlock. Tiles and their K steps are at most
+// that large, and powers of two, so neither spans two blocks.
 const Block = 128
 
-// Blocks is how many blocks so many k's or columns have, of which the last may have fewer.
+// Blocks returns the number of blocks of n k or columns. The last block may be smaller.
 func Blocks(n int) int { return (n + Block - 1) / Block }
 
-// Group is the k's that share a scale and a zero point; 0: there are none that do.
+// Group returns how many k share a scale and a zero point; 0: the scaling has no groups.
 func (s Scaling) Group() int {
 	switch s {
 	case PerGroup64:
@@ -70,7 +69,7 @@ func (s Scaling) Group() int {
 	return 0
 }
 
-// TypeB is the type of the elements of a B with such scales, where those of A have this one.
+// TypeB returns the type of the elements of a B with such scales, for that type of A.
 func (s Scaling) TypeB(a element.Type) element.Type {
 	if s.Group() > 0 {
 		return element.Int4
@@ -78,7 +77,7 @@ func (s Scaling) TypeB(a element.Type) element.Type {
 	return a
 }
 
-// ApartB is how many elements are from a column of such a B to the next, where it is not transposed.
+// ApartB returns how many elements apart the columns of such a B are, if it is not transposed.
 func (s Scaling) ApartB() int {
 	if s.Group() > 0 {
 		return element.Int4Panel
@@ -92,14 +91,14 @@ func (e Epilogue) Scaled() bool { return e.ScaleA != "" || e.ScaleB != "" }
 // ScaledSums reports whether sums over all of K are multiplied by scales.
 func (e Epilogue) ScaledSums() bool { return e.ScaleA.OfSums() || e.ScaleB.OfSums() }
 
-// OfSums reports whether scales multiply sums over all of K: those of groups belong to the numbers of B,
-// those of blocks to sums of their own.
+// OfSums reports whether scales multiply sums over all of K. Those of groups belong to the numbers of B,
+// those of blocks to sums of a block.
 func (s Scaling) OfSums() bool { return s == PerTensor || s == PerRow }
 
 // Blocks reports whether there are scales of blocks.
 func (e Epilogue) Blocks() bool { return e.ScaleA == PerBlock }
 
-// ScaleWords is the words that each scale of PerTensor or PerRow has.
+// ScaleWords returns the number of words of each scale of PerTensor or PerRow.
 func (e Epilogue) ScaleWords() int {
 	if e.Pairs {
 		return 2
@@ -107,11 +106,12 @@ func (e Epilogue) ScaleWords() int {
 	return 1
 }
 
-// EachRow reports whether the scales of A are by the rows of op(A), not by those of which some are gathered.
+// EachRow reports whether the scales of A are by rows of op(A), and not by rows of A as stored, before
+// gathering.
 func (e Epilogue) EachRow() bool { return (e.ScaleA == PerRow || e.Blocks()) && !e.Gather }
 
-// Pointers are the operands that begin, in each problem, at an address of Rows and not at one of
-// the launch. B stands for B2 too. Aligned: all addresses are multiples of 16 bytes.
+// Pointers says which operands have an address of their own in Rows for each problem, instead of one for the
+// launch. B includes B2. Aligned: all addresses are multiples of 16 bytes.
 type Pointers struct {
 	A       bool `json:"a,omitempty"`
 	B       bool `json:"b,omitempty"`
@@ -119,11 +119,11 @@ type Pointers struct {
 	Aligned bool `json:"aligned,omitempty"`
 }
 
-// Any reports whether a problem has addresses.
+// Any reports whether problems have addresses.
 func (p Pointers) Any() bool { return p.A || p.B || p.C }
 
-// The addresses of a problem are PointerWords words of Rows from PointersAt on, each in two of
-// them, the lower one first.
+// A problem's addresses are PointerWords words of Rows from PointersAt on. Each has two words, the lower one
+// first.
 const (
 	PointerA = 2 * iota
 	PointerB
@@ -132,7 +132,7 @@ const (
 	PointerWords
 )
 
-// String has a name of each part.
+// String returns a name that lists all parts of the epilogue.
 func (e Epilogue) String() (name string) {
 	if e.Gather {
 		name = "/gather"
@@ -168,8 +168,8 @@ func (e Epilogue) String() (name string) {
 	return name
 }
 
-// What native kernels with an epilogue are told of it, as a parameter: one of the activations, and
-// a flag for each part.
+// Bits of the parameter that describes the epilogue to native kernels: one of the activations, and a flag
+// for each part.
 const (
 	EpilogueReLU    = 1
 	EpilogueGELU    = 2
@@ -190,18 +190,18 @@ const (
 	EpilogueScaleB   = 8192
 	EpilogueColumnsB = 16384 // with EpilogueScaleB: each column has one
 
-	// Without EpilogueScaleB: each column of B has one for each 64 k's, or 128.
+	// Without EpilogueScaleB: each column of B has a word for each 64 k, or 128.
 	EpilogueGroups64  = 32768
 	EpilogueGroups128 = 65536
 
-	// Without EpilogueScaleA and EpilogueScaleB: there are scales of blocks.
+	// Without EpilogueScaleA and EpilogueScaleB: scales of blocks.
 	EpilogueBlocks = 131072
 
 	EpiloguePairs = 262144
 	EpilogueZeros = 524288
 )
 
-// Word is what native kernels are told of it.
+// Word returns the parameter that describes the epilogue to native kernels.
 func (e Epilogue) Word() (w uint32) {
 	switch e.Activation {
 	case ReLU:
@@ -230,8 +230,8 @@ func (e Epilogue) Word() (w uint32) {
 	return w
 }
 
-// OfFixup is what a fix-up does of it, which reads no A and no B. It finds scales and zero points of rows
-// that were gathered; products with scales of groups have had them.
+// OfFixup returns what a fix-up does, which reads no A and no B. It finds scales and zero points of gathered
+// rows. Scales of groups are already in the partials.
 func (e Epilogue) OfFixup() Epilogue {
 	if e.ScaleB.Group() > 0 {
 		e.ScaleB = ""
@@ -241,15 +241,15 @@ func (e Epilogue) OfFixup() Epilogue {
 	return e
 }
 
-// OfPart is what is done of it where a launch adds a part of K to C, of which another launch adds the last:
-// rows are found as ever, and each part is scaled. The last loses what zero points are worth over all of K.
+// OfPart returns the epilogue of a launch that adds a window of K to C before the last launch. It finds rows
+// as usual, and scales each window. Only the last launch subtracts the zero points, over all of K.
 func (e Epilogue) OfPart() Epilogue {
 	return Epilogue{Gather: e.Gather, Scatter: e.Scatter, Pointers: e.Pointers, ScaleA: e.ScaleA,
 		ScaleB: e.ScaleB, Pairs: e.Pairs}
 }
 
-// Products is how many items each tile has: with gated units two of one worker, one after the
-// other, the first with B, the second with B2.
+// Products returns the number of items of each tile. With gated units it is two: consecutive items of one
+// worker, first with B, then with B2.
 func (e Epilogue) Products() int {
 	if e.Gated {
 		return 2
@@ -257,7 +257,7 @@ func (e Epilogue) Products() int {
 	return 1
 }
 
-// ItemWords is the words of an item of the kernel, FixupWords of a fix-up.
+// ItemWords returns the number of words of an item of the kernel, FixupWords that of a fix-up item.
 func (k Kernel) ItemWords() int {
 	switch {
 	case k.Fixup && k.Epilogue == Epilogue{}:

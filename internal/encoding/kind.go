@@ -1,6 +1,6 @@
 package encoding
 
-// KernelKind says which rates of the tile table are those of a device's kernels.
+// KernelKind selects the rates of the tile table that apply to a device's kernels.
 type KernelKind string
 
 const (

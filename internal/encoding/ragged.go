@@ -1,18 +1,17 @@
 package encoding
 
-// A ragged plan has kernels that make its items: the sizes of its problems are on the
-// device, in a buffer of 32-bit words that comes with each run. Its encoding begins with
-// BoundWords, in a section of their own; what follows, but for the section of StatusWord, is
-// memory for what kernels write: the tables and the items of its launches, which are after
-// those with Kernel.Ragged.
+// A ragged plan has kernels that make its items, because the sizes of its problems are on the device. They
+// come with each run, in a buffer of 32-bit words. The encoding starts with BoundWords, in a section of
+// their own, followed by the section of StatusWord. The rest is memory for what kernels write: tables and
+// items of the launches that follow those with Kernel.Ragged.
 
-// RaggedStage tells apart the kernels that make items.
+// RaggedStage is a kind of kernel that makes items.
 type RaggedStage uint8
 
 const (
-	// RaggedPlan chooses kernels for all groups, orders them and counts their tiles. Where
-	// kernels are native each thread group does so, and then writes a part of the items;
-	// else one does, and RaggedExpand writes them.
+	// RaggedPlan chooses kernels for all groups, orders the groups and counts their tiles. With native
+	// kernels every thread group does so, and then writes its share of the items. Otherwise one thread group
+	// does so, and RaggedExpand writes the items.
 	RaggedPlan RaggedStage = 1 + iota
 	RaggedExpand
 )
@@ -31,7 +30,7 @@ const (
 	Records
 )
 
-// Name is the form's name in kernels: rows, depth or records.
+// Name returns the form's name in kernels: rows, depth or records.
 func (f RaggedForm) Name() string { return [...]string{"", "rows", "depth", "records"}[f] }
 
 func (f RaggedForm) suffix() string {
@@ -41,116 +40,115 @@ func (f RaggedForm) suffix() string {
 	return "/" + f.Name()
 }
 
-// RaggedEntries are how many entries, groups and one more where rows after the last are
-// filled, native kernels are made for.
+// RaggedEntries are the numbers of entries for which native kernels are compiled: groups, and one more if
+// rows after the last group are filled.
 var RaggedEntries = [...]uint16{256, 1024, MaxGroups + 1}
 
 const (
-	// MaxGroups is the most groups of a ragged plan: what its kernel has shared memory for.
+	// MaxGroups is the largest number of groups of a ragged plan, for which its kernel has shared memory.
 	MaxGroups = 4096
-	// RaggedKernels is the most kernels that a ragged plan chooses from.
+	// RaggedKernels is the largest number of kernels from which a ragged plan chooses.
 	RaggedKernels = 2
-	// RaggedKeys is in how many ways groups are told apart to order them: by kernel, and
-	// by K.
+	// RaggedKeys is the number of keys by which groups are sorted: kernel and class of K.
 	RaggedKeys = 64
-	// StatusWord is where the number of the first group that was refused stands, from 1 on;
-	// 0: none was. Kernels write it where it is 0.
+	// StatusWord has the number of the first refused group, counted from 1. 0: none. Kernels write it only
+	// if it is 0.
 	StatusWord = SectionWords
-	// RaggedHead is the words that the host writes.
+	// RaggedHead is the number of words that the host writes.
 	RaggedHead = 2 * SectionWords
 )
 
-// BoundWord is the place of a word of what is known of all groups.
+// BoundWord is the index of a word with what is known of all groups.
 type BoundWord int
 
 const (
 	BoundForm    BoundWord = iota // of the sizes
-	BoundGroups                   // that the sizes have
-	BoundEntries                  // groups, and one more where rows after the last are filled
+	BoundGroups                   // number of groups in the sizes
+	BoundEntries                  // groups, and one more if rows after the last are filled
 	BoundM                        // most rows of all groups together; EndsOfDepth: rows of each
 	BoundN                        // columns of each group; Records: at most
-	// depth of each group; Records: at most; EndsOfDepth: of all together, at most
+	// depth of each group; Records: at most; EndsOfDepth: of all groups together, at most
 	BoundK
 	BoundTransA // 1: A is transposed
 	BoundTransB
-	BoundOffA // element of op(A)[0, 0] of the first group, and so on
+	BoundOffA // element of op(A)[0, 0] of the first group; the next are alike
 	BoundOffB
 	BoundOffC
 	BoundLDA
 	BoundLDB
 	BoundLDC
-	BoundStride // elements from the B of a group to that of the next; EndsOfDepth: from C to C
-	BoundRest   // bits of what C of no group is multiplied by: 1 leaves it, 0 and NaN fill it
+	BoundStride // elements from the B of a group to the next; EndsOfDepth: from C to C
+	BoundRest   // bits of the factor of C outside of all groups: 1 keeps it, 0 and NaN fill it
 	BoundAlpha  // bits
 	BoundBeta
-	BoundLenA // elements that groups may reach; Records alone
+	BoundLenA // elements that groups may reach; Records only
 	BoundLenB
 	BoundLenC
-	BoundKernels // 1 or 2: groups take the one of less work
-	BoundFlags   // that all items have
-	BoundVector  // bits of element numbers that are 0 where a load of 16 bytes may begin (ItemVector)
-	BoundFill    // with fewer tiles in all, all groups take the second
-	BoundBins    // keys of each kernel
+	BoundKernels // 1 or 2: groups take the kernel of less work
+	BoundFlags   // flags of all items
+	BoundVector  // bits of element numbers that are 0 if a 16-byte load may start there (ItemVector)
+	BoundFill    // with fewer tiles in total, all groups take the second kernel
+	BoundBins    // keys for each kernel
 	BoundMakers  // thread groups that share the making of items
-	BoundItems   // the word where items begin
-	BoundStarts  // words for RaggedExpand: tiles before each group, in order, and of all;
-	BoundOrder   // groups in order, and their kernels in the highest bit;
+	BoundItems   // word where items start
+	BoundStarts  // words for RaggedExpand: tiles before each group, in order, and of all
+	BoundOrder   // groups in order, with the kernel in the highest bit
 	BoundSplit   // SplitWords
-	BoundTile    // of the first kernel, KernelWords; then of the second
+	BoundTile    // of the first kernel, KernelWords; then the same of the second
 	boundEnd     = iota
 )
 
-// KernelWord is the place of a word of what is known of a kernel, from BoundTile on.
+// KernelWord is the index of a word with what is known of a kernel, from BoundTile on.
 type KernelWord int
 
 const (
-	KernelTM      KernelWord = iota // logarithms
+	KernelTM      KernelWord = iota // base-2 logarithms
 	KernelTN                        //
 	KernelTK                        // of a step
-	KernelShift                     // K steps of a key, logarithm
+	KernelShift                     // K steps of a key, base-2 logarithm
 	KernelWorkers                   // of its launch
-	KernelChunk                     // tiles that a worker takes at a time; 0: they are not dynamic
-	KernelTable                     // the word where its table begins
-	KernelStep                      // bits: microseconds of a saturated compute unit for a step
-	KernelWorker                    // the same for what a tile takes besides its steps
+	KernelChunk                     // tiles that a worker takes at a time; 0: not dynamic
+	KernelTable                     // word where its table starts
+	KernelStep                      // bits: microseconds of a K step on a saturated compute unit
+	KernelWorker                    // the same for a tile besides its steps
 	KernelWords   = iota
 )
 
-// What RaggedPlan leaves at BoundSplit.
+// Results of RaggedPlan at BoundSplit.
 const (
 	SplitTiles  = iota // of the first kernel
 	SplitTotal         // of both
-	SplitGroups        // that are not refused
+	SplitGroups        // groups that are not refused
 	SplitWords
 )
 
 // BoundWords is the number of words of the bounds.
 const BoundWords = boundEnd - 1 + RaggedKernels*KernelWords
 
-// What bounds have beside for kernels with an Epilogue.
+// Further bounds for kernels with an Epilogue.
 const (
 	BoundGatherRows = BoundWord(BoundWords) + iota
 	BoundScatterRows
-	BoundRowsA // the words of Rows with the lists' first
+	BoundRowsA // words of Rows with the first group's lists
 	BoundRowsC
 	BoundWeights
-	BoundBias // element of the first group's
+	BoundBias // element of the first group's bias
 	BoundStrideBias
 	BoundOffB2
 	BoundLDB2
 	BoundPointers      // word of Rows with the first group's addresses
-	BoundLenB2         // elements, and words of Rows, that groups may reach; Records alone
+	BoundLenB2         // elements, and words of Rows, that groups may reach; Records only
 	BoundLenBias       //
 	BoundLenRows       //
-	BoundScaleA        // the words of Rows with the first group's first
-	BoundScaleB        // those of the next group are after them
+	BoundScaleA        // words of Rows with the first group's scales
+	BoundScaleB        // those of the next group follow
 	EpilogueBoundWords = BoundWords + iota
 )
 
-// RecordWord is the place of a word of a record: one problem, as the device or the host writes it to the
-// sizes of a ragged plan. All numbers are of 32 bits; offsets and leading dimensions are in elements. Records
+// RecordWord is the index of a word in a record: one problem, as the device or the host writes it to the
+// sizes of a ragged plan. All numbers have 32 bits; offsets and leading dimensions are in elements. Records
 // have a head of RecordWords words. For kernels with an Epilogue a tail follows, up to EpilogueRecordWords,
-// and where that has scales up to ScaledRecordWords: see Epilogue.RecordWords.
+// or with scales up to ScaledRecordWords: see Epilogue.RecordWords.
 type RecordWord int
 
 const (
@@ -165,20 +163,20 @@ const (
 	RecordOffC
 	RecordAlpha // bits
 	RecordBeta
-	RecordZero // a multiple of 4 words loads at once
+	RecordZero // vector loads take multiples of 4 words
 
 	// The tail.
 	RecordOffB2
 	RecordLDB2
 	RecordBias     // element of Bias
-	RecordRowsA    // the words of Rows with the lists' first
+	RecordRowsA    // words of Rows with the lists
 	RecordRowsC    //
 	RecordWeights  //
 	RecordPointers // and with the addresses
 	_
 
 	// With scales.
-	RecordScaleA // the words of Rows with the first
+	RecordScaleA // words of Rows with the first scales
 	RecordScaleB
 	_
 	_
@@ -187,7 +185,7 @@ const (
 	RecordWords         = int(RecordOffB2)
 )
 
-// RecordWords is the words of a record for kernels with this epilogue, or none.
+// RecordWords returns the number of words of a record for kernels with this epilogue, which may be none.
 func (e Epilogue) RecordWords() int {
 	switch {
 	case e == (Epilogue{}):
@@ -198,7 +196,7 @@ func (e Epilogue) RecordWords() int {
 	return EpilogueRecordWords
 }
 
-// BoundNames, KernelNames and RecordNames are the names of the words in C and WGSL. Of BoundNames those of
+// BoundNames, KernelNames and RecordNames are the names of the words in C and WGSL. In BoundNames, those of
 // kernels are empty.
 var (
 	BoundNames = [EpilogueBoundWords]string{"form", "groups", "entries", "m", "n", "k", "transA", "transB",

@@ -1,4 +1,4 @@
-// Package invalid makes the errors of arguments that a caller can correct.
+// Package invalid makes errors for arguments that a caller can correct.
 package invalid
 
 import (
@@ -6,13 +6,13 @@ import (
 	"fmt"
 )
 
-// Err is what they wrap. Users know it as planner.ErrInvalid and dispatch.ErrInvalid.
+// Err is the error that they wrap. Users know it as planner.ErrInvalid and dispatch.ErrInvalid.
 var Err = errors.New("invalid argument")
 
-// Errorf makes an error that says what is wrong and wraps Err, and what %w names.
+// Errorf returns an error that wraps Err and the operands of %w. Its text says what is wrong.
 func Errorf(format string, args ...any) error { return &wrapped{fmt.Errorf(format, args...)} }
 
 type wrapped struct{ error }
 
-// Unwrap returns Err, whose text would say nothing more.
+// Unwrap returns Err too, which would add nothing to the text.
 func (w *wrapped) Unwrap() []error { return []error{Err, w.error} }

@@ -1,17 +1,17 @@
-// Package occupancy says how many workgroups of a kernel a compute unit runs at once.
+// Package occupancy computes how many workgroups of a kernel a compute unit runs at once.
 package occupancy
 
-// Rule says which formula bounds the workgroups of a compute unit.
+// Rule selects the formula that bounds the workgroups of a compute unit.
 type Rule string
 
 const (
 	CDNA   Rule = "cdna"   // Zhang et al. Eq 5-9, corrected
 	RDNA   Rule = "rdna"   // the same without scalar registers, of which RDNA has enough
 	NVIDIA Rule = "nvidia" // threads, registers, shared memory and blocks per SM
-	Limits Rule = "limits" // memory and waves only: registers are not known
+	Limits Rule = "limits" // memory and waves only: registers are unknown
 )
 
-// Unit is what bounds the workgroups of a compute unit: fields of planner.Device, with their meanings.
+// Unit has the limits of a compute unit: fields of planner.Device, with the same meaning.
 type Unit struct {
 	Rule                                               Rule
 	WaveSize, SIMDs, MaxWaves, MaxGroups, MaxThreads   int
@@ -19,37 +19,35 @@ type Unit struct {
 	Shared, SharedGranule, SharedReserved, GroupShared int
 }
 
-// Resources is what a kernel takes of a compute unit.
+// Resources is what a kernel needs of a compute unit.
 type Resources struct {
 	Registers       int // vector registers per thread (CDNA2: VGPR + AGPR)
 	ScalarRegisters int // per wave; 0: not a limit
 	Shared          int // bytes of workgroup memory
 }
 
-// Resident is the workgroups of a kernel that are resident on one compute unit.
+// Resident describes the workgroups of a kernel that are resident on one compute unit.
 type Resident struct {
 	Groups int     // resident workgroups
 	Waves  int     // resident waves: Groups * waves of a workgroup
 	Active float64 // Waves / Unit.MaxWaves (Zhang et al., Eq 12)
-	// Limiter is what ends it: "workgroups", "registers", "scalar registers", "shared memory", "waves" or
+	// Limiter names the limit: "workgroups", "registers", "scalar registers", "shared memory", "waves" or
 	// "threads".
 	Limiter string
 }
 
-// Resident computes the resident workgroups of a kernel of the given thread
-// count, or 0 when one workgroup does not fit.
+// Resident computes the resident workgroups of a kernel with that many threads. Groups is 0 if one workgroup
+// does not fit.
 //
-// CDNA is Eq 5-9 of Zhang et al. 2025 with corrections checked against
-// LLVM's resource remarks: registers and shared memory are allocated in
-// granules, and only whole workgroups run, so that the result is
-// W*floor(min(...)/W) for workgroups of W waves. NVIDIA is the rule of
-// NVIDIA's occupancy calculator.
+// CDNA is Eq 5-9 of Zhang et al. 2025 with corrections checked against LLVM's resource remarks: registers
+// and shared memory are allocated in granules, and only whole workgroups run, so the result is
+// W*floor(min(...)/W) for workgroups of W waves. NVIDIA is the rule of NVIDIA's occupancy calculator.
 func (u *Unit) Resident(threads int, r Resources) Resident {
 	simds, lanes := max(u.SIMDs, 1), max(u.WaveSize, 1)
 	waves := max(ceilDiv(threads, lanes), 1)
 	o := Resident{Groups: u.MaxGroups, Limiter: "workgroups"}
 	if waves == 1 && (u.Rule == CDNA || u.Rule == RDNA) {
-		o.Groups = u.MaxWaves // the limit of 16 workgroups is one of barriers
+		o.Groups = u.MaxWaves // the limit of 16 workgroups is that of barriers
 	}
 	limit := func(groups int, by string) {
 		if groups < o.Groups {
@@ -81,7 +79,7 @@ func (u *Unit) Resident(threads int, r Resources) Resident {
 	return o
 }
 
-// sharedGroups is the limit by workgroup memory (Eq 8).
+// sharedGroups returns the limit by workgroup memory (Eq 8).
 func (u *Unit) sharedGroups(r Resources) int {
 	if r.Shared > u.GroupShared {
 		return 0
@@ -90,9 +88,9 @@ func (u *Unit) sharedGroups(r Resources) int {
 	return u.Shared / max(taken, 1)
 }
 
-// scalarWaves is the limit by scalar registers per SIMD of gfx908 and gfx90a
-// (Eq 7), as LLVM's table has it: allocation is in steps that leave 10 waves up
-// to 80 registers, 9 up to 88, 8 up to 100, else 7. No more than most fit anyway.
+// scalarWaves returns the limit by scalar registers per SIMD of gfx908 and gfx90a (Eq 7), according to
+// LLVM's table: up to 80 registers allow 10 waves, up to 88 allow 9, up to 100 allow 8, more allow 7. It is
+// at most `most`.
 func scalarWaves(used, most int) int {
 	switch {
 	case used <= 80:

@@ -1,18 +1,18 @@
 package tile
 
-// table is the tile table: geometry alone. Package planner tries rows in this order, which tests and
-// plans rely on.
+// table is the tile table, which holds only geometry. Package planner tries rows in this order; tests and
+// plans depend on it.
 //
-// The first rows are Table 3 of Zhang et al. 2025, in the order of Algorithm 1. Their register blocks
-// spread W_CP outputs per thread.
+// The first rows are Table 3 of Zhang et al. 2025, in the order of Algorithm 1. Their register blocks spread
+// W_CP outputs per thread.
 //
-// The other rows with register blocks are ours. A thread holds 16 or 32 outputs, because loads from
-// workgroup memory limit the rows of Table 3, and FMAs do not. Threads that are left over form K groups:
-// each group takes a part of every K step, and the groups' sums are added at the end. So a small tile
-// finishes a long K early. Rows called thin are for problems of few rows, which wait for a long B.
+// The other rows with register blocks are ours. A thread holds 16 or 32 outputs, because the rows of Table 3
+// are limited by loads from workgroup memory, and not by FMAs. Additional threads form K groups: each group
+// takes a share of every K step, and the groups' sums are added at the end. So a small tile finishes a long
+// K early. Rows called thin are for problems of few rows, which wait for a long B.
 //
-// In tensor-32x32 each warp has a part of every K step. In rows of warpgroups 128 threads for each 64
-// rows multiply, and the others bring the operands. Aligned tiles are for aligned rows alone.
+// In tensor-32x32 each warp has a share of every K step. In rows of warpgroups, 128 threads for each 64 rows
+// multiply, and the others bring the operands. Aligned tiles are only for aligned rows.
 var table = [...]Shape{
 	{Name: "small", TM: 16, TN: 16, TK: 16, Threads: 128, RM: 1, RN: 2, Zhang: true},
 	{Name: "small-medium", TM: 16, TN: 32, TK: 16, Threads: 128, RM: 1, RN: 4, Zhang: true},

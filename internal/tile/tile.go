@@ -1,8 +1,8 @@
 // Package tile is the tile table: the shapes in which C is computed, and how fast the kernels of each run.
 //
-// A shape is one row of geometry, in table.go. All that depends on it (kernel text, launch sizes, limits,
-// names) is derived from that row. Machines write the rest: rates.go has the rates that were fitted to
-// measured times, and the table of package native what compilers report of the kernels.
+// A shape is one row of geometry, in table.go. Kernel text, launch sizes, limits and names are derived from
+// that row. Programs write the rest: rates.go has rates fitted to measured times, and the table of package
+// native has what compilers report of the kernels.
 package tile
 
 import (
@@ -13,24 +13,25 @@ import (
 	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
-// Shape is a row of the table: the piece of C that one workgroup computes at a time, and the threads that
-// compute it. Rows are known by their address, and are not changed.
+// Shape is a row of the table: the piece of C that a workgroup computes at a time, and the threads that
+// compute it. Rows are compared by address, and are not changed.
 type Shape struct {
 	Name       string
-	TM, TN, TK int  // rows and columns of the C tile; depth of one step along K; powers of two
+	TM, TN, TK int  // rows and columns of the C tile, depth of a K step; powers of two
 	Threads    int  // work-items of the workgroup
-	RM, RN     int  // register block: rows x columns of C that one thread accumulates; 0 but with FMA
+	RM, RN     int  // register block: rows x columns of C that a thread accumulates; 0 except with FMA
 	Zhang      bool // row of Zhang et al. 2025, Table 3; the others are ours
-	Kind            // which kernels compute it
-	// Clusters: there are kernels in which the thread groups of a cluster share a tile (NVIDIA 9.0).
+	Kind            // kind of its kernels
+	// Clusters reports whether kernels exist in which the thread groups of a cluster share a tile (NVIDIA
+	// 9.0).
 	Clusters bool
-	// Epilogues: there are native kernels with an epilogue.
+	// Epilogues reports whether native kernels with an epilogue exist.
 	Epilogues bool
-	// Shared is the bytes of workgroup memory that kernels for warpgroups are built with: half of a
-	// compute unit's, or all of it.
+	// Shared is the workgroup memory, in bytes, of kernels for warpgroups: half of a compute unit's, or all
+	// of it.
 	Shared int
 
-	// Rates are of rates.go.
+	// Rates come from rates.go.
 	Rates Rates
 }
 
@@ -60,11 +61,11 @@ func ByName(name string) (*Shape, error) {
 	return nil, invalid.Errorf("unknown tile %q (known: %s)", name, strings.Join(known, ", "))
 }
 
-// MaxSize bounds TM, TN and TK: planning has a table of what cuts of all sizes up to it give.
+// MaxSize bounds TM, TN and TK: planning has a table of cuts for all sizes up to it.
 const MaxSize = 128
 
-// Check names the first thing about a row that kernels or planning cannot work with. The rows of the
-// table pass.
+// Check returns the first property of a row that kernels or planning cannot work with. The rows of the table
+// pass.
 func (s *Shape) Check() error {
 	wrong := func(format string, args ...any) error {
 		return invalid.Errorf("tile %s: %w", s.Name, fmt.Errorf(format, args...))
@@ -90,23 +91,23 @@ func (s *Shape) Check() error {
 	return nil
 }
 
-// Groups is the number of K groups: sets of threads that each accumulate the whole C tile over their own
-// part of every K step.
+// Groups returns the number of K groups: sets of threads that each accumulate the whole C tile over their
+// own share of every K step.
 func (s *Shape) Groups() int { return max(s.Threads*s.RM*s.RN/(s.TM*s.TN), 1) }
 
-// KeepsGated: native kernels keep the first product of a gated tile, of elements of so many bytes, in
-// registers, not in the workspace. It is what WideTile in native/kernels/wgmma_aligned.cuh has room for.
+// KeepsGated reports whether native kernels keep the first product of a gated tile in registers, and not in
+// the workspace, with elements of that many bytes. It matches WideTile in native/kernels/wgmma_aligned.cuh.
 func (s *Shape) KeepsGated(bytes int) bool {
 	return s.Aligned && (s.TN == 64 || s.TM == 128 && bytes == 2)
 }
 
-// Fraction is what a tile takes relative to a whole one, where so many rows and columns are left of the
-// problem from its first element on: see Rates.HalfRows.
+// Fraction returns the time of a tile relative to a whole one, if only that many rows and columns of the
+// problem remain from its first element on: see Rates.HalfRows.
 func (s *Shape) Fraction(rows, cols int) float64 {
 	return s.fraction(rows, s.TM, s.Rates.HalfRows) * s.fraction(cols, s.TN, s.Rates.HalfCols)
 }
 
-// fraction is Fraction in one direction. Kernels of a CPU compute no more of a tile than there is.
+// fraction is Fraction in one direction. Kernels of a CPU compute only the part of a tile that exists.
 func (s *Shape) fraction(left, size int, half float64) float64 {
 	if s.Unit == SIMD {
 		return min(float64(left)/float64(size), 1)
@@ -117,10 +118,10 @@ func (s *Shape) fraction(left, size int, half float64) float64 {
 	return 1
 }
 
-// StepBytes is the memory of the elements of A and B that one K step needs.
+// StepBytes returns the bytes of A and B in one K step.
 func (s *Shape) StepBytes() int { return 4 * s.TK * (s.TM + s.TN) }
 
-// Size is TM x TN x TK / threads.
+// Size returns TM x TN x TK / threads.
 func (s *Shape) Size() string { return fmt.Sprintf("%dx%dx%d/%d", s.TM, s.TN, s.TK, s.Threads) }
 
 func (s *Shape) String() string { return s.Name + " " + s.Size() }

@@ -37,7 +37,7 @@ func TestZhangTable3(t *testing.T) {
 	}
 }
 
-// rated are the rates that a shape of a kind has.
+// rated lists the rates that a shape of a kind has.
 func rated(s *Shape) []string {
 	switch s.Kind {
 	case fma:
@@ -59,7 +59,7 @@ func rated(s *Shape) []string {
 	return []string{"Int4"}
 }
 
-// ratesOf names those that the shape has.
+// ratesOf lists the rates of a shape by name.
 func ratesOf(s *Shape) (names []string) {
 	v := reflect.ValueOf(s.Rates)
 	for i := range v.NumField() {
@@ -70,7 +70,7 @@ func ratesOf(s *Shape) (names []string) {
 	return names
 }
 
-// TestTable holds every row to what kernels and encodings rely on.
+// TestTable checks every row for what kernels and encodings rely on.
 func TestTable(t *testing.T) {
 	names := map[string]bool{}
 	for i, s := range Table() {
