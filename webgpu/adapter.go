@@ -17,7 +17,7 @@ import (
 	"github.com/batchgemm/batchgemm/wgsl"
 )
 
-// adapter is a GPU or a software rasterizer as the binding and Vulkan see it.
+// adapter is a GPU or a software rasterizer, with what the binding and Vulkan know of it.
 type adapter struct {
 	handle    *wgpu.Adapter // nil once released
 	props     wgpu.AdapterProperties
@@ -28,7 +28,7 @@ type adapter struct {
 	vulkan    *vulkanGPU // nil: unknown
 }
 
-// vulkanGPU is what Vulkan tells about a GPU; zeros are unknown.
+// vulkanGPU is what Vulkan knows of a GPU; zeros are unknown.
 type vulkanGPU struct {
 	vendor, device uint32
 	name           string
@@ -50,16 +50,15 @@ func newAdapter(h *wgpu.Adapter) adapter {
 	}
 }
 
-// kinds are those of the binding's types of adapters. It calls virtual GPUs software, which
-// Vulkan does not.
+// kinds maps the binding's types of adapters. The binding calls virtual GPUs software; Vulkan does not.
 var kinds = map[wgpu.AdapterType]hardware.Kind{
 	wgpu.AdapterType_DiscreteGPU:   hardware.KindDiscrete,
 	wgpu.AdapterType_IntegratedGPU: hardware.KindIntegrated,
 	wgpu.AdapterType_CPU:           hardware.KindSoftware,
 }
 
-// identify says what adapters are, by what Vulkan knows of them. Both list GPUs in the order of
-// the drivers, which is how those of one model are told apart.
+// identify adds what Vulkan knows to adapters. Both list GPUs in the order of the drivers, which tells GPUs
+// of one model apart.
 func identify(list []adapter, gpus []vulkanGPU) {
 	taken := make([]bool, len(gpus))
 	seen := map[string]int{}
@@ -86,7 +85,7 @@ func identify(list []adapter, gpus []vulkanGPU) {
 	}
 }
 
-// api is what the adapter is reached through.
+// api returns the API through which the adapter is reached.
 func (a *adapter) api() string {
 	switch a.props.BackendType {
 	case wgpu.BackendType_Vulkan:
@@ -101,7 +100,7 @@ func (a *adapter) api() string {
 
 func (a *adapter) software() bool { return a.kind == hardware.KindSoftware }
 
-// vendor is who made the adapter. Metal gives no number, but names that begin with the maker's.
+// vendor returns the maker of the adapter. Metal gives no number, but its names start with the maker.
 func (a *adapter) vendor() string {
 	if name, found := vendors[a.props.VendorId]; found {
 		return name
@@ -126,7 +125,7 @@ func (a *adapter) info(index int, maxBinding uint64) driver.Info {
 		Driver:   strings.TrimSpace(a.props.VendorName + " " + a.props.DriverDescription),
 		Subgroup: fmt.Sprintf("%d (%s)", lanes, source),
 		Planner:  a.facts(maxBinding),
-		// WGSL leaves it to the device: an H200 through Vulkan does, lavapipe does not.
+		// WGSL leaves this to the device: an H200 through Vulkan flushes, lavapipe does not.
 		FlushesSubnormals: true,
 	}
 	if a.vulkan != nil {
@@ -135,8 +134,8 @@ func (a *adapter) info(index int, maxBinding uint64) driver.Info {
 	return info
 }
 
-// subgroup returns the lanes of a subgroup and where the number is from. It
-// guides tuning only: Intel's compiler may pick another per shader.
+// subgroup returns the lanes of a subgroup, and the source of the number. It only guides tuning: Intel's
+// compiler may pick another size per shader.
 func (a *adapter) subgroup() (lanes int, source string) {
 	if a.vulkan != nil && a.vulkan.subgroup > 0 {
 		return a.vulkan.subgroup, "Vulkan"
@@ -144,7 +143,7 @@ func (a *adapter) subgroup() (lanes int, source string) {
 	return lanesOf(a.props.VendorId)
 }
 
-// facts are what the planner needs.
+// facts returns what the planner needs.
 func (a *adapter) facts(maxBinding uint64) planner.Device {
 	d := factsOf(nearest(a.props.Name, a.props.VendorId), a.limits, maxBinding)
 	d.Name = a.props.Name
@@ -159,7 +158,7 @@ func (a *adapter) facts(maxBinding uint64) planner.Device {
 	return d
 }
 
-// required are the limits to ask for: all that the adapter has.
+// required returns the limits to request: all that the adapter has.
 func (a *adapter) required() *wgpu.RequiredLimits {
 	l := a.limits
 	// NVIDIA reports the largest integer, which the binding takes for "default",

@@ -16,7 +16,7 @@ import (
 	"github.com/batchgemm/batchgemm/wgsl"
 )
 
-// limits are those of GPUSupportedLimits that matter here.
+// limits are the fields of GPUSupportedLimits that matter here.
 type limits struct {
 	MaxBufferSize                     uint64 // bytes
 	MaxStorageBufferBindingSize       uint64 // bytes
@@ -27,7 +27,7 @@ type limits struct {
 	MinStorageBufferOffsetAlignment   uint32 // bytes
 }
 
-// raised are the limits that a device has more of than every device grants, where it is asked to.
+// raised lists the limits that must be requested to exceed what every device grants.
 var raised = []string{
 	"maxBufferSize", "maxStorageBufferBindingSize", "maxComputeWorkgroupStorageSize",
 	"maxComputeInvocationsPerWorkgroup", "maxComputeWorkgroupSizeX", "maxComputeWorkgroupsPerDimension",
@@ -46,7 +46,7 @@ func limitsOf(v js.Value) limits {
 	}
 }
 
-// adapter is a GPU as the browser shows it, which hides most, so that pages cannot tell visitors apart.
+// adapter is a GPU as the browser shows it. Browsers hide most, so that pages cannot tell visitors apart.
 type adapter struct {
 	handle                       js.Value
 	vendor, architecture, device string // "": hidden
@@ -56,8 +56,8 @@ type adapter struct {
 	limits                       limits
 }
 
-// requestAdapters asks for the adapters that the browser offers, which are one or two: what it takes
-// for fast, and what it takes for thrifty, where that is another.
+// requestAdapters asks for the one or two adapters that the browser offers: the high-performance one, and
+// the low-power one if it differs.
 func requestAdapters(ctx context.Context) ([]adapter, error) {
 	navigator := js.Global().Get("navigator")
 	if navigator.IsUndefined() || navigator.Get("gpu").IsUndefined() {
@@ -85,7 +85,7 @@ func requestAdapters(ctx context.Context) ([]adapter, error) {
 			list = append(list, a)
 		}
 	}
-	if len(list) == 2 && list[0].kind == list[1].kind { // what a browser has two of
+	if len(list) == 2 && list[0].kind == list[1].kind { // a browser has two different ones
 		list[0].kind, list[1].kind = hardware.KindDiscrete, hardware.KindIntegrated
 	}
 	return list, nil
@@ -144,7 +144,7 @@ func (a *adapter) name() string {
 		"a GPU of the browser")
 }
 
-// subgroup is the size that the maker's drivers use most, of those that the browser tells.
+// subgroup returns the size that the maker's drivers use most, within the range that the browser gives.
 func (a *adapter) subgroup() (lanes int, source string) {
 	lanes, source = lanesOf(a.vendorID())
 	if a.minLanes > 0 && a.maxLanes >= a.minLanes {
@@ -169,8 +169,8 @@ func (a *adapter) info(index int, maxBinding uint64) driver.Info {
 	}
 }
 
-// facts are what the planner needs. Of real GPUs browsers do not say how large they are, nor which, as Dawn
-// in other programs does.
+// facts returns what the planner needs. Browsers hide the size and model of real GPUs, unlike Dawn in other
+// programs.
 func (a *adapter) facts(maxBinding uint64) planner.Device {
 	d := factsOf(nearest(a.device, a.vendorID()), a.limits, maxBinding)
 	d.Name = a.name()
@@ -200,7 +200,7 @@ func (d webgpuDriver) Devices(ctx context.Context) ([]driver.Info, error) {
 	return infos, nil
 }
 
-// timestamps is the name of the feature, which Time does without where it is not there.
+// timestamps is the name of the feature. Time works without it.
 const timestamps = "timestamp-query"
 
 // request opens the adapter as a GPUDevice with all of its limits.

@@ -21,8 +21,8 @@ import (
 	"github.com/batchgemm/batchgemm/wgsl"
 )
 
-// BenchmarkSubmitWait is the host's cost: runs of a small batch recorded into
-// one submission, and the wait. us/run falls to the GPU's time with many runs.
+// BenchmarkSubmitWait measures the host's cost: runs of a small batch recorded into one submission, and the
+// wait. With many runs, us/run falls to the GPU's time.
 func BenchmarkSubmitWait(b *testing.B) {
 	d := openBenchmark(b)
 	runs := slices.Repeat([]driver.Run{benchmarkRun(b, d, smallest())}, 100)
@@ -37,7 +37,7 @@ func BenchmarkSubmitWait(b *testing.B) {
 	}
 }
 
-// BenchmarkSubmitOnly is the rate of submissions that nobody waits for.
+// BenchmarkSubmitOnly measures the rate of submissions without waits.
 func BenchmarkSubmitOnly(b *testing.B) {
 	d := openBenchmark(b)
 	runs := []driver.Run{benchmarkRun(b, d, smallest())}
@@ -66,10 +66,9 @@ func BenchmarkTransfer(b *testing.B) {
 	}
 }
 
-// BenchmarkZhang is the device's time for the batches of the sweep, with the
-// planner's own choices: -bench 'Zhang/512-1024-256$' runs one of them. Buffers
-// are reused, so that small batches stay in the GPU's caches; the GPU is busy
-// for a while before each measurement, because its clock falls when it is idle.
+// BenchmarkZhang measures the device's time for the batches of the sweep, with the planner's choices: -bench
+// 'Zhang/512-1024-256$' runs one of them. Buffers are reused, so small batches stay in the GPU's caches. The
+// GPU is kept busy before each measurement, because its clock falls when it is idle.
 func BenchmarkZhang(b *testing.B) {
 	d := openBenchmark(b)
 	for _, c := range workload.Zhang() {
@@ -104,7 +103,7 @@ func benchmarkDevice(b *testing.B, d *device, problems []planner.Problem) {
 func benchmarkTime(b *testing.B, d *device, run driver.Run) float64 {
 	first, err := d.Time(b.Context(), []driver.Run{run})
 	require.NoError(b, err)
-	// Enough runs in one submission that its ends do not count.
+	// Enough runs in one submission to make its ends negligible.
 	runs := slices.Repeat([]driver.Run{run}, int(min(max(2*time.Millisecond/first.Device, 4), 400)))
 	if d.info.Kind == hardware.KindSoftware {
 		runs = runs[:1]
@@ -124,7 +123,7 @@ func benchmarkTime(b *testing.B, d *device, run driver.Run) float64 {
 	return micros[len(micros)/2]
 }
 
-// BenchmarkFewRows is the device's time for products of few rows, whose B are larger than a GPU's caches, of
+// BenchmarkFewRows measures the device's time for products of few rows whose B exceed a GPU's caches, in
 // fp32, bf16 and Int4. All numbers are 0.
 func BenchmarkFewRows(b *testing.B) {
 	d := openBenchmark(b)
@@ -175,8 +174,8 @@ func BenchmarkFewRows(b *testing.B) {
 	}
 }
 
-// BenchmarkCompile is how long the kernels of the most text take to compile where the driver has none of
-// them in its cache.
+// BenchmarkCompile measures how long the kernels with the longest texts take to compile if the driver's
+// cache has none of them.
 func BenchmarkCompile(b *testing.B) {
 	b.Setenv("MESA_SHADER_CACHE_DISABLE", "true")
 	d := openBenchmark(b)
@@ -209,8 +208,7 @@ func benchmarkCompile(b *testing.B, d *device, k encoding.Kernel) {
 	b.ReportMetric(float64(len(s.Source)), "bytes")
 }
 
-// BenchmarkRagged is the device's time for making the items of a layer of experts, whose
-// products are left out.
+// BenchmarkRagged measures the device's time to make the items of a layer of experts, without the products.
 func BenchmarkRagged(b *testing.B) {
 	d := openBenchmark(b)
 	for _, groups := range []int{8, 64, 512, planner.MaxGroups} {
@@ -248,7 +246,7 @@ func openBenchmark(b *testing.B) *device {
 	return d.(*device)
 }
 
-// benchmarkRun is a run of the batch over random data, compiled and warm.
+// benchmarkRun returns a run of the batch on random data, compiled and warm.
 func benchmarkRun(b *testing.B, d *device, problems []planner.Problem) driver.Run {
 	batch, err := planner.Pack(problems...)
 	require.NoError(b, err)
@@ -273,6 +271,5 @@ func benchmarkRun(b *testing.B, d *device, problems []planner.Problem) driver.Ru
 	return run
 }
 
-// smallest is the smallest batch of the sweep: 8 problems, M and N up to 128, K
-// up to 128.
+// smallest returns the smallest batch of the sweep: 8 problems, M and N up to 128, K up to 128.
 func smallest() []planner.Problem { return workload.Zhang()[0].Problems }

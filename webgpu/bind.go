@@ -12,23 +12,23 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// operands are what an image of a program runs with.
+// operands are the operands of an image of a program.
 type operands struct {
 	image   int
 	buffers buffers
 }
 
-// buffers are those of a run: A, B and C; the sizes, of which there are none where the plan is not
-// ragged; and B2, Bias and Rows, where its epilogue has them.
+// buffers are those of a run: A, B and C; the sizes, if the plan is ragged; and B2, Bias and Rows, if its
+// epilogue has them.
 type buffers [7]part
 
-// part is a buffer, or a slice of one; slices of the same elements are the same part.
+// part is a buffer or a slice of one. Slices of the same elements are equal parts.
 type part struct {
-	*buffer         // of the memory; nil: none
+	*buffer         // with the memory; nil: none
 	at, size uint64 // bytes
 }
 
-// part is what b is of its memory.
+// part returns the part of memory that b is.
 func (b *buffer) part() part {
 	if b == nil {
 		return part{}
@@ -36,29 +36,29 @@ func (b *buffer) part() part {
 	return part{b.whole(), b.at, b.size}
 }
 
-// sizesBuffer is the place of the sizes.
+// sizesBuffer is the index of the sizes.
 const sizesBuffer = 3
 
-// bindings are dispatches for one set of operands.
+// bindings are the dispatches for one set of operands.
 type bindings struct {
 	groups []group
 	list   []dispatch
-	plan   uint64 // of the program, that they are of
+	plan   uint64 // plan of the program to which they belong
 }
 
-// group is a bind group, and all that it was made of.
+// group is a bind group with what it was made of.
 type group struct {
 	handle bindGroup
 	of     bound
 }
 
-// bound is what a launch is bound to. Plans that follow each other often have it in common.
+// bound is what a launch is bound to. Consecutive plans often share it.
 type bound struct {
 	pipeline *pipeline
 	at       [encoding.Bindings]window // by binding
 }
 
-// window is a part of a buffer; none without.
+// window is a part of a buffer, or nothing if that is nil.
 type window struct {
 	buffer *buffer
 	span
@@ -66,8 +66,8 @@ type window struct {
 
 func newSets() *backend.Cache[operands, bindings] { return backend.NewCache[operands](bindings.free) }
 
-// free releases bind groups that no work being recorded has; of those in queued
-// work the library keeps what it needs.
+// free releases the bind groups. No work being recorded may use them. For queued work, the library keeps
+// what it needs.
 func (s bindings) free() {
 	for _, g := range s.groups {
 		g.handle.Release()
@@ -113,8 +113,7 @@ func (p *program) bind(buffers buffers) (*bindings, error) {
 	return s, nil
 }
 
-// rebind makes bindings those of launches of an image. It keeps the bind groups that stay
-// the same.
+// rebind makes s the bindings of an image's launches. It keeps bind groups that do not change.
 func (p *program) rebind(s *bindings, m *image, launches []launch, buffers buffers) error {
 	for len(s.groups) > len(launches) {
 		last := len(s.groups) - 1
@@ -136,7 +135,7 @@ func (p *program) rebind(s *bindings, m *image, launches []launch, buffers buffe
 	return nil
 }
 
-// group makes a bind group in the place of another, or of none.
+// group makes bind group i, in place of an old one if there is one.
 func (s *bindings) group(d *device, i int, of bound) error {
 	g, err := d.makeGroup(of)
 	if err != nil {
@@ -151,7 +150,7 @@ func (s *bindings) group(d *device, i int, of bound) error {
 	return nil
 }
 
-// boundTo says what a launch is bound to: what its shader declares.
+// boundTo returns what a launch is bound to: the buffers that its shader declares.
 func (p *program) boundTo(m *image, l *launch, buffers buffers) (of bound, err error) {
 	d := p.dev
 	of.pipeline = l.pipeline
@@ -174,7 +173,7 @@ func (p *program) boundTo(m *image, l *launch, buffers buffers) (of bound, err e
 		switch b.Number {
 		case encoding.BindItems:
 			*at = window{m.words, l.items}
-			if l.made { // how far they go changes with each plan
+			if l.made { // their lengths change with each plan
 				at.size = min(m.words.size-l.items.offset, d.binding)
 			}
 		case encoding.BindTable:
@@ -193,8 +192,8 @@ func (p *program) boundTo(m *image, l *launch, buffers buffers) (of bound, err e
 	return of, nil
 }
 
-// window is what a launch reaches of an operand: all of it if a binding can hold that, else the
-// given elements, and the dummy for none.
+// window returns what a launch reaches of an operand: all of it if a binding can hold that, otherwise the
+// given elements. Without elements it is the dummy.
 func (d *device) window(p part, of element.Type, base, elements int) (window, error) {
 	if elements == 0 {
 		return window{d.dummy, span{0, d.dummy.size}}, nil

@@ -12,40 +12,38 @@ import (
 )
 
 const (
-	// pieceBytes is the most that one copy between host and device moves, so that
-	// staging memory stays small. A piece takes 0.3 ms over PCIe 4, well above the
-	// 60 us that a submission costs.
+	// pieceBytes is the most that one copy between host and device moves, so that staging memory stays
+	// small. A piece takes 0.3 ms over PCIe 4, far more than the 60 us of a submission.
 	pieceBytes = 8 << 20
 
-	// writeBytes is what a write counts at least towards the next submission:
-	// however short, it has a staging buffer of its own until then.
+	// writeBytes is the least that a write counts towards the next submission: every write has its own
+	// staging buffer until then.
 	writeBytes = 64 << 10
 )
 
 // buffer is device memory of size bytes, the next multiple of 16 over 4*n.
 //
-// wgpu fills memory that was never written with zeros when it is first used,
-// and on NVIDIA that fill hits the wrong bytes unless it starts at a multiple of
-// 16 (gfx-rs/wgpu#4132). Tracked ranges therefore start and end at multiples of
-// 16: a fresh buffer is cleared as a whole before anything but a write of all
-// of it, and later calls may use any element.
+// wgpu fills memory that was never written with zeros on first use. On NVIDIA that fill hits the wrong bytes
+// unless it starts at a multiple of 16 (gfx-rs/wgpu#4132). Tracked ranges therefore start and end at
+// multiples of 16. A fresh buffer is cleared whole before any use except a write of all of it; later calls
+// may use any element.
 //
-// A slice is some of another buffer's bytes.
+// A slice is a range of another buffer's bytes.
 type buffer struct {
 	memory
 	dev   *device
 	n     int
 	size  uint64
-	of    *buffer // whose slice it is; nil: of none
-	at    uint64  // bytes of that before it
-	fresh bool    // never used, where that matters; belongs to dev.mu
+	of    *buffer // the buffer that it is a slice of; nil: it is no slice
+	at    uint64  // bytes of that buffer before it
+	fresh bool    // never used, if that matters; protected by dev.mu
 }
 
 func (b *buffer) On() *device { return b.dev }
 
 func (b *buffer) Len() int { return b.n }
 
-// whole is the buffer that has the memory.
+// whole returns the buffer that has the memory.
 func (b *buffer) whole() *buffer {
 	if b.of != nil {
 		return b.of
@@ -53,7 +51,7 @@ func (b *buffer) whole() *buffer {
 	return b
 }
 
-// Slice ends with its last line of 16 bytes, of which the whole buffer has all.
+// A slice ends with its last line of 16 bytes. The whole buffer has all of that line.
 func (b *buffer) Slice(offset, n int) driver.Buffer {
 	return &buffer{dev: b.dev, n: n, size: roundUp(4*uint64(n), 16), of: b.whole(),
 		at: b.at + 4*uint64(offset), memory: b.memory}
@@ -111,13 +109,12 @@ func (b *buffer) Close() error {
 	}
 	delete(d.buffers, b)
 	b.release()
-	// Released memory is freed in a poll. A GPU that is lost there is no error of a
-	// buffer that is gone.
+	// Released memory is freed in a poll. A GPU that is lost there is not an error of the buffer.
 	_ = d.collect(math.MaxUint64, 1)
 	return nil
 }
 
-// bytesOf are the bytes of elements, in their memory.
+// bytesOf returns the bytes of elements, in the same memory.
 func bytesOf(elements []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(elements))), 4*len(elements))
 }

@@ -17,9 +17,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// The first access of a buffer makes wgpu fill what was never written. On
-// NVIDIA that fill is wrong unless it starts at a multiple of 16 bytes, so these
-// accesses start and end anywhere.
+// On the first access of a buffer, wgpu clears what was never written. On NVIDIA that fill is wrong unless
+// it starts at a multiple of 16 bytes, so these accesses start and end anywhere.
 func TestBufferAccessAtAnyElement(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	for _, n := range []int{1, 2, 3, 4, 5, 15, 16, 17, 1023, 1024, 1025, 5000} {
@@ -72,7 +71,7 @@ func TestBufferLargeTransfers(t *testing.T) {
 	}
 }
 
-// A limit as large as NVIDIA's is taken by the binding for "default", 256 MiB.
+// The binding takes a limit as large as NVIDIA's for "default", 256 MiB.
 func TestBufferAboveTheDefaultLimit(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	const n = 300 << 20 / 4
@@ -109,12 +108,12 @@ func TestAllocTooLarge(t *testing.T) {
 	require.Equal(t, []float32{1, 2, 3}, download(t, b, 3))
 }
 
-// Readers at the same time have a staging buffer each, of which few are kept.
+// Concurrent readers have a staging buffer each. Few of these are kept.
 func TestStagingIsBounded(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	want := integers(100, 1)
 	b := upload(t, d, want)
-	d.inFlight = maxInFlight // lavapipe's would have them wait
+	d.inFlight = maxInFlight // with lavapipe's limit they would wait
 	var reads []driver.Reading
 	got := make([][]float32, 2*idleStaging)
 	for i := range got {
@@ -131,7 +130,7 @@ func TestStagingIsBounded(t *testing.T) {
 	require.Len(t, d.staging, idleStaging)
 }
 
-// Reads for which the queue has no room wait for it, before what is queued after them.
+// Reads without room in the queue wait for it, before later work.
 func TestStartReadWaitsForRoom(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	d.inFlight = 1

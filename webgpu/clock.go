@@ -50,8 +50,8 @@ func (c *clock) free() {
 	}
 }
 
-// ticks returns the difference of the timestamps of the last Time, 0 when there
-// are none that make sense: browsers round them to 0.1 ms.
+// ticks returns the difference of the timestamps of the last Time. It is 0 if there are none, or none that
+// make sense: browsers round them to 0.1 ms.
 func (d *device) ticks() (uint64, error) {
 	if err := d.lock(); err != nil {
 		return 0, err

@@ -12,20 +12,19 @@ import (
 	"github.com/batchgemm/batchgemm/internal/encoding"
 )
 
-// The library makes one pipeline at a time in an instance, and nothing else of it goes on
-// meanwhile. Drivers keep what they compile in a cache of their own, across devices and processes
-// (on lavapipe a kernel takes 0.1 to 2 s the first time, and 10 to 30 ms then). So kernels are compiled
-// on other devices of the same adapter first, several at once, each in an instance of its own, and
-// then once more on the device itself, which by then takes little.
+// The library makes one pipeline at a time in an instance, and does nothing else meanwhile. Drivers cache
+// what they compile, across devices and processes (on lavapipe a kernel takes 0.1 to 2 s the first time, and
+// 10 to 30 ms later). So helpers compile kernels first, several at once, on other devices of the same
+// adapter with an instance each. Then the device itself compiles them again, which takes little time.
 const (
-	// maxHelpers bounds these devices. More would keep the cores from what the program does.
+	// maxHelpers bounds these devices. More would take cores from the program.
 	maxHelpers = 4
-	// A driver has no cache, and helpers are no help, where after some kernels the second time took
-	// more than half of the first, and more than helped each.
+	// After this many kernels, helpers stop if they do not help: the second compilation took more than half
+	// of the first, for more than half of the kernels. The driver then has no cache.
 	trials = 4
 	helped = 50 * time.Millisecond
-	// share is how many kernels a helper compiles before it is closed, which is when Mesa has
-	// written all of them to its cache. Opening one takes 10 ms on lavapipe.
+	// share is how many kernels a helper compiles before it is closed. Mesa writes all of them to its cache
+	// only then. Opening a helper takes 10 ms on lavapipe.
 	share = 16
 )
 
@@ -38,7 +37,7 @@ type compilation struct {
 	mu            sync.Mutex
 	next          int // of kernels
 	tried         int
-	first, second time.Duration // that kernels took on helpers, and then on the device
+	first, second time.Duration // time on helpers, and then on the device
 	failed        error
 }
 
@@ -55,7 +54,7 @@ func (d *device) Compile(ctx context.Context, kernels []encoding.Kernel, done fu
 	return d.state.Ready(ctx)
 }
 
-// work compiles kernels until none is left.
+// work compiles kernels until none are left.
 func (c *compilation) work(ctx context.Context) {
 	for n := trials; ; n = share {
 		first, end := c.take(ctx, n)
@@ -70,7 +69,7 @@ func (c *compilation) work(ctx context.Context) {
 	}
 }
 
-// take returns the next n kernels, or fewer; none: there is none, or no use.
+// take returns the next n kernels, or fewer. None: all are taken, or helpers do not help.
 func (c *compilation) take(ctx context.Context, n int) (first, end int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,8 +80,8 @@ func (c *compilation) take(ctx context.Context, n int) (first, end int) {
 	return first, c.next
 }
 
-// help compiles kernels on another device. What is wrong shows on the device itself, and without
-// a helper it takes longer.
+// help compiles kernels on another device. It ignores errors: they show again on the device itself, and
+// without a helper compilation only takes longer.
 func (c *compilation) help(ctx context.Context, kernels []encoding.Kernel) {
 	if !slices.ContainsFunc(kernels, func(k encoding.Kernel) bool { return !c.dev.compiled(k) }) {
 		return
@@ -101,7 +100,7 @@ func (c *compilation) help(ctx context.Context, kernels []encoding.Kernel) {
 	}
 }
 
-// helps reports whether helpers do.
+// helps reports whether helpers save time.
 func (c *compilation) helps() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

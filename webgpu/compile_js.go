@@ -9,7 +9,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/encoding"
 )
 
-// atOnce is how many kernels the browser compiles at once, in threads of its own.
+// atOnce is how many kernels the browser compiles at once, in its own threads.
 const atOnce = 4
 
 func (d *device) Compile(ctx context.Context, kernels []encoding.Kernel, done func(i int)) error {

@@ -31,8 +31,8 @@ func kernelsOf(t *testing.T, d *device, o planner.Options) (all []encoding.Kerne
 	return all
 }
 
-// A driver that has compiled nothing before compiles on other devices first, so that the device
-// itself is kept but for a moment; one without a cache, as long as that is of use.
+// A driver with an empty cache compiles on other devices first, so that the device itself is busy only
+// briefly. A driver without a cache does so as long as it helps.
 func TestCompileCold(t *testing.T) {
 	sample.WebGPU.Skip(t, 1)
 	for name, env := range map[string]string{"cache": "MESA_SHADER_CACHE_DIR",
@@ -79,8 +79,8 @@ func TestCompileWithoutHelpers(t *testing.T) {
 	require.Equal(t, 1, ready)
 }
 
-// Prepare and Update compile all that runs need: these add nothing to what the driver compiled, which it
-// keeps in files, all of them written when the device is closed.
+// Prepare and Update compile everything that runs need: runs add nothing to the driver's cache files, which
+// are all written when the device is closed.
 func TestPrepareCompiles(t *testing.T) {
 	if open(t, webgpuDriver{}).info.Vendor != "Mesa" {
 		t.Skip("other drivers have caches of their own")
@@ -129,8 +129,8 @@ func TestPrepareCompiles(t *testing.T) {
 	require.Equal(t, files, after, "a run compiled")
 }
 
-// A kernel that is being compiled is not taken to be ready, and whoever waits for it does not use it
-// once more.
+// A kernel that is being compiled does not count as ready, and a call that waits for it does not use it
+// again.
 func TestCompileWhileCompiling(t *testing.T) {
 	first := open(t, webgpuDriver{})
 	d, err := openDevice(t.Context(), first.info, 0)
@@ -140,7 +140,7 @@ func TestCompileWhileCompiling(t *testing.T) {
 	d.mu.Lock()
 	p, err := d.pipeline(k)
 	require.NoError(t, err)
-	p.ran = d.submitted + 1 // which is still to come
+	p.ran = d.submitted + 1 // in the future
 	d.mu.Unlock()
 	require.False(t, d.compiled(k))
 	require.ErrorIs(t, d.compileAndRun(cancelled(t), k), context.Canceled)
@@ -153,8 +153,8 @@ func TestCompileWhileCompiling(t *testing.T) {
 	require.EqualValues(t, 1, p.ran)
 }
 
-// Frames of changing sizes need no kernel that Compile has not made, and no ragged ones. (How long they
-// take: examples/frames.)
+// Frames of changing sizes need no kernel that Compile has not made, also no ragged ones. (examples/frames
+// measures how long they take.)
 func TestFramesAfterCompile(t *testing.T) {
 	frames := 1500
 	var o planner.Options
@@ -196,7 +196,7 @@ func TestFramesAfterCompile(t *testing.T) {
 	t.Logf("%d frames by %d kernels of %d", frames, len(used), before)
 	for _, r := range drivertest.RaggedBatches(false, false) {
 		if o.Tile != "" {
-			break // they take any
+			break // they take any kernels
 		}
 		x := prepareRagged(t, d, r, 16)
 		for _, sizes := range drivertest.RaggedSizes(t, &r) {
@@ -214,8 +214,8 @@ func TestFramesAfterCompile(t *testing.T) {
 	require.True(t, slices.ContainsFunc(kernelsOf(t, d, o), func(k encoding.Kernel) bool { return used[k] }))
 }
 
-// TestTextsOfGPUs runs the texts that GPUs have on a software adapter too, which has shorter ones. It runs
-// once shaders have changed.
+// TestTextsOfGPUs runs the long texts of GPUs on a software adapter, which normally has shorter ones. It
+// runs when shaders have changed.
 func TestTextsOfGPUs(t *testing.T) {
 	if !sample.Shaders.Drawn(t.Name(), 1) {
 		t.Skip("shaders have not changed")

@@ -17,47 +17,45 @@ import (
 	"github.com/batchgemm/batchgemm/wgsl"
 )
 
-// device is an open device. Its fields from library on belong to mu.
+// device is an open device. mu protects its fields from library on.
 type device struct {
 	info      driver.Info
 	limits    limits
 	shader    wgsl.Limits
 	binding   uint64        // largest storage binding in bytes
 	period    float64       // nanoseconds of a timestamp tick; 0: no timestamps
-	waitLimit time.Duration // after it a wait gives up and the device is lost
-	closeWait time.Duration // after it Close leaves the rest to freeLater
-	inFlight  uint64        // the most submissions that are queued at once
-	timing    chan struct{} // holds the token of the one Time that runs
+	waitLimit time.Duration // a longer wait fails, and the device is lost
+	closeWait time.Duration // after this time Close leaves the rest to freeLater
+	inFlight  uint64        // most submissions that are queued at once
+	timing    chan struct{} // holds the token of the one running Time
 	state     backend.State
 
-	// mu is held around every call of the binding: its error scopes are one stack
-	// a device.
+	// mu is held around every call of the binding, because its error scopes are one stack per device.
 	mu sync.Mutex
 	library
 
 	submitted uint64 // submissions; finished() of them are done
-	recording uint64 // number of the submission of runs being recorded; those that failed count
+	recording uint64 // number of the submission being recorded; failed ones count
 	unsent    int    // bytes written since the last submission
 	work      work   // of the submission being recorded
 	clock     *clock // of Time; made on first use
 	dummy     *buffer
 	scratch   [encoding.Bindings]*buffer // of Compile
 	staging   []*staging
-	waiting   []*readback // copies that are submitted when there is room, before anything else
+	waiting   []*readback // copies to submit first when there is room
 	buffers   map[*buffer]struct{}
 	programs  map[*program]struct{}
 	pipelines map[encoding.Kernel]*pipeline
 }
 
-// waitLimit is far above what a submission should take: lavapipe on two cores
-// does some 400 GFLOP in it.
+// waitLimit is far above the time of a submission: lavapipe on two cores does some 400 GFLOP in it.
 const waitLimit = 10 * time.Minute
 
-// closeWait is how long Close waits: longer than a GPU has queued, and short for a
-// person who interrupts a program on lavapipe, whose work cannot be stopped.
+// closeWait is how long Close waits. It is longer than GPUs have work queued, and short for a user who
+// interrupts a program on lavapipe, whose work cannot be stopped.
 const closeWait = time.Second
 
-// newDevice is a device that its caller has opened, with these limits.
+// newDevice returns a device with these limits. The caller has opened it.
 func newDevice(info driver.Info, l limits, maxBinding uint64) *device {
 	shader := wgsl.LimitsOf(&info.Planner)
 	shader.Short = info.Kind == hardware.KindSoftware
@@ -76,7 +74,7 @@ func newDevice(info driver.Info, l limits, maxBinding uint64) *device {
 	}
 }
 
-// makeDummy makes the buffer that stands in for operands without elements.
+// makeDummy makes the buffer that replaces operands without elements.
 func (d *device) makeDummy() (err error) {
 	d.dummy, err = d.alloc(4)
 	return err
@@ -84,7 +82,7 @@ func (d *device) makeDummy() (err error) {
 
 func (d *device) Info() driver.Info { return d.info }
 
-// lock takes the mutex of a device that works, or says why it does not.
+// lock locks a working device, or returns why it does not work.
 func (d *device) lock() error {
 	d.mu.Lock()
 	err := d.state.Err()
@@ -119,7 +117,7 @@ func (d *device) Alloc(n int) (driver.Buffer, error) {
 	return b, nil
 }
 
-// alloc is Alloc of a caller that holds mu.
+// alloc is Alloc for a caller that holds mu.
 func (d *device) alloc(n int) (*buffer, error) {
 	size := roundUp(4*uint64(n), 16)
 	m, err := d.newBuffer("alloc", size, usageOperand)
@@ -131,10 +129,9 @@ func (d *device) alloc(n int) (*buffer, error) {
 	return b, nil
 }
 
-// Close waits for queued work, for a second at most, and frees everything; what is
-// still queued then, whose results nobody can read any more, is freed when it is
-// done, or abandoned if it does not end. A device that is lost frees nothing and says
-// so.
+// Close waits for queued work, for at most a second, and frees everything. Work that is still queued then
+// has results that can no longer be read. It is freed when it ends, or abandoned if it does not. For a lost
+// device, Close frees nothing and returns an error.
 func (d *device) Close() error {
 	err := d.drain(min(d.closeWait, d.waitLimit))
 	switch {
@@ -147,19 +144,18 @@ func (d *device) Close() error {
 	}
 	go func() {
 		if d.drain(d.waitLimit) == nil {
-			_ = d.free() // nobody is left to tell
+			_ = d.free() // the error cannot be returned any more
 		}
 	}()
 	return nil
 }
 
-// drain waits for queued work, for a time.
+// drain waits for queued work, up to a limit.
 func (d *device) drain(limit time.Duration) error {
 	return d.watch(context.Background(), limit, func() (bool, error) { return d.poll(d.submitted) })
 }
 
-// free releases everything of an idle device. It fails when the GPU is lost
-// meanwhile.
+// free releases everything of an idle device. It fails if the GPU is lost meanwhile.
 func (d *device) free() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -51,7 +51,7 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// TestIdentify: adapters of one model are told apart, by Vulkan's UUIDs where there are any.
+// TestIdentify: adapters of one model are distinguished, by Vulkan's UUIDs if there are any.
 func TestIdentify(t *testing.T) {
 	of := func(vendor, device uint32, name string, api wgpu.BackendType, kind wgpu.AdapterType) adapter {
 		return adapter{props: wgpu.AdapterProperties{VendorId: vendor, DeviceId: device, Name: name,
@@ -120,7 +120,7 @@ func TestSubgroupTable(t *testing.T) {
 	}
 }
 
-// TestFacts: what the adapter reports counts, not what is known of such GPUs.
+// TestFacts: limits come from the adapter, not from what is known of such GPUs.
 func TestFacts(t *testing.T) {
 	a := adapter{kind: hardware.KindSoftware}
 	a.limits.MaxComputeInvocationsPerWorkgroup, a.limits.MaxComputeWorkgroupSizeX = 1024, 512
@@ -138,7 +138,7 @@ func TestFacts(t *testing.T) {
 	require.NoError(t, d.Check())
 }
 
-// Shaders of software adapters alone are short.
+// Only software adapters have short shaders.
 func TestShortShaders(t *testing.T) {
 	for kind, short := range map[hardware.Kind]bool{hardware.KindSoftware: true, hardware.KindDiscrete: false,
 		hardware.KindIntegrated: false} {
@@ -174,7 +174,7 @@ func TestCloseWhileQueued(t *testing.T) {
 		run := driver.Run{Program: p, A: a, B: b, C: c}
 		require.NoError(t, d.Submit(t.Context(), []driver.Run{run, run, run}))
 		require.NoError(t, errors.Join(p.Close(), a.Close(), b.Close()))
-		// Memory that was freed too early would be taken by this.
+		// This would reuse memory that was freed too early.
 		alloc(t, d, len(k.a))
 		requireEqual(t, want, download(t, c, len(k.c)))
 		require.NoError(t, c.Close())
@@ -212,7 +212,7 @@ func TestOpenRunClose(t *testing.T) {
 	require.Less(t, grown, 32<<20)
 }
 
-// resident is the memory of the process in bytes, 0 where it is not known.
+// resident returns the memory of the process in bytes, or 0 if unknown.
 func resident(t *testing.T) int {
 	text, err := os.ReadFile("/proc/self/statm")
 	if errors.Is(err, os.ErrNotExist) {

@@ -12,9 +12,9 @@ import (
 // Driver returns the WebGPU backend.
 func Driver() driver.Driver { return webgpuDriver{} }
 
-// webgpuDriver opens devices. Tests lower maxBinding (bytes; 0: the adapter's)
-// to get plans of many windows without large buffers, and ask for the shaders of
-// devices on which a store to a component may touch all of a vector.
+// webgpuDriver opens devices. Tests lower maxBinding (bytes; 0: the adapter's) to get plans of many windows
+// without large buffers. They also request the shaders of devices on which a store to a component may touch
+// the whole vector.
 type webgpuDriver struct {
 	maxBinding uint64
 	whole      bool

@@ -16,8 +16,8 @@ import (
 	"github.com/batchgemm/batchgemm/internal/hardware"
 )
 
-// Devices lists the adapters, GPUs before software. The list is made once per
-// process: drivers take up to a second to start.
+// Devices lists the adapters, GPUs before software. It makes the list once per process, because drivers take
+// up to a second to start.
 func (d webgpuDriver) Devices(context.Context) ([]driver.Info, error) {
 	adapters := listAdapters()
 	if len(adapters) == 0 {
@@ -31,8 +31,8 @@ func (d webgpuDriver) Devices(context.Context) ([]driver.Info, error) {
 	return infos, nil
 }
 
-// backends are those that the instance may load. Zero would mean none, and the
-// binding's default includes OpenGL, which prints warnings without a display.
+// backends returns the APIs that the instance may load. Zero would mean none. The binding's default includes
+// OpenGL, which prints warnings without a display.
 func backends() wgpu.InstanceBackend {
 	switch runtime.GOOS {
 	case "darwin":
@@ -53,9 +53,8 @@ func graphicsAPI() string {
 	return "Vulkan"
 }
 
-// enumerate starts an instance and returns its adapters, best first: GPUs before
-// software, Vulkan before Direct3D 12 (whose shader compiler is the slower
-// one), discrete before integrated. The caller releases them.
+// enumerate starts an instance and returns its adapters, best first: GPUs before software, Vulkan before
+// Direct3D 12 (whose shader compiler is slower), discrete before integrated. The caller releases them.
 func enumerate() (*wgpu.Instance, []adapter) {
 	quiet()
 	instance := wgpu.CreateInstance(&wgpu.InstanceDescriptor{Backends: backends()})
@@ -75,8 +74,7 @@ func enumerate() (*wgpu.Instance, []adapter) {
 	return instance, list
 }
 
-// listAdapters keeps facts only; every device enumerates again in an instance
-// of its own.
+// listAdapters keeps only facts. Every device enumerates again in its own instance.
 var listAdapters = sync.OnceValue(func() []adapter {
 	instance, list := enumerate()
 	release(instance, list)

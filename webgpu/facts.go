@@ -10,7 +10,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/devices"
 )
 
-// PCI vendor ids; Mesa's is the one Khronos gave it.
+// PCI vendor ids. Mesa's is from Khronos.
 const (
 	vendorAMD      = 0x1002
 	vendorMesa     = 0x10005
@@ -23,21 +23,21 @@ const (
 	vendorIntel    = 0x8086
 )
 
-// vendors are the makers by the numbers that adapters give, which are those of PCI.
+// vendors maps vendor ids of adapters, which are PCI ids, to makers.
 var vendors = map[uint32]string{
 	vendorAMD: "AMD", vendorMesa: "Mesa", vendorApple: "Apple", vendorNVIDIA: "NVIDIA", vendorARM: "ARM",
 	vendorWARP: "Microsoft", vendorGoogle: "Google", vendorQualcomm: "Qualcomm", vendorIntel: "Intel",
 }
 
-// lanesOf are the lanes of a maker's subgroups, where nothing tells more, and where the number is
-// from. It guides tuning only: Intel's compiler may pick another per shader.
+// lanesOf returns the usual lanes of a maker's subgroups if nothing better is known, and the source of the
+// number. It only guides tuning: Intel's compiler may pick another size per shader.
 func lanesOf(vendor uint32) (lanes int, source string) {
 	const table = "vendor table"
 	switch vendor {
 	case vendorNVIDIA, vendorApple, vendorIntel:
 		return 32, table
 	case vendorAMD, vendorQualcomm:
-		return 64, table // what RADV and the older drivers use for compute
+		return 64, table // used by RADV and the older drivers for compute
 	case vendorARM:
 		return 16, table
 	case vendorMesa:
@@ -48,25 +48,24 @@ func lanesOf(vendor uint32) (lanes int, source string) {
 	return 32, "guess"
 }
 
-// nearest is the entry of the planner's table of known GPUs that comes nearest to one of this name.
+// nearest returns the entry of the planner's table of known GPUs that is nearest to this name.
 func nearest(name string, vendor uint32) string {
-	name = strings.ToUpper(name) // Dawn has small letters
+	name = strings.ToUpper(name) // Dawn uses small letters
 	switch {
-	// the latter SXM, whose units are the same
+	// H100 SXM has the same units
 	case strings.Contains(name, "H200"), strings.Contains(name, "H100") && strings.Contains(name, "HBM3"):
 		return "h200-webgpu"
 	case vendor == vendorMesa:
-		return "lavapipe" // and with it the limit of loop turns
+		return "lavapipe" // which also has its limit of loop iterations
 	}
 	return "webgpu-default"
 }
 
-// factsOf are those of an entry of the table, corrected
-// by an adapter's limits. The caller describes its shaders when nothing else changes.
+// factsOf returns an entry of the table with an adapter's limits. The caller adds the shaders last.
 func factsOf(known string, l limits, maxBinding uint64) planner.Device {
 	facts, err := devices.Lookup(known)
 	if err != nil {
-		panic(err) // callers know names of the table
+		panic(err) // callers pass names of the table
 	}
 	d := *facts
 	d.GroupShared = int(l.MaxComputeWorkgroupStorageSize)
@@ -77,7 +76,7 @@ func factsOf(known string, l limits, maxBinding uint64) planner.Device {
 	return d
 }
 
-// bindingLimit is the largest storage binding in bytes, a multiple of 16.
+// bindingLimit returns the largest storage binding in bytes, a multiple of 16.
 func bindingLimit(l limits, lower uint64) uint64 {
 	limit := min(l.MaxStorageBufferBindingSize, math.MaxInt)
 	if lower > 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// A refused allocation, whichever of an operation's it is, is an error. Nothing is
-// left of the operation, and the device works on.
+// Whichever allocation of an operation is refused, it is an error. Nothing of the operation stays, and the
+// device continues to work.
 func TestAllocationsFail(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	k := newTask(t, gemm(40, 50, 400))
@@ -58,7 +58,7 @@ func TestAllocationsFail(t *testing.T) {
 	requireEqual(t, want, download(t, c, len(k.c)))
 }
 
-// A kernel that the device refuses fails Prepare, and is tried anew the next time.
+// If the device refuses a kernel, Prepare fails, and tries again the next time.
 func TestKernelRefused(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	k := newTask(t, gemm(40, 50, 60))
@@ -76,8 +76,7 @@ func TestKernelRefused(t *testing.T) {
 	requireEqual(t, reference(k.batch, k.a, k.b, k.c), got)
 }
 
-// The library says by a text that the driver lost the device. Every call says so
-// from then on, and Close too.
+// The library reports a lost device by a text. Every later call says so too, also Close.
 func TestLost(t *testing.T) {
 	first := open(t, webgpuDriver{})
 	d, err := openDevice(t.Context(), first.info, 0)

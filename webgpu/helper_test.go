@@ -43,8 +43,7 @@ func download(t testing.TB, b *buffer, n int) []float32 {
 	return data
 }
 
-// integers returns small integers, whose products and sums are exact in
-// float32, so that results compare exactly.
+// integers returns small integers. Their products and sums are exact in float32, so results compare exactly.
 func integers(n int, seed uint64) []float32 {
 	r := rand.New(rand.NewPCG(seed, 0))
 	data := make([]float32, n)
@@ -106,7 +105,7 @@ func prepare(t testing.TB, d *device, batch planner.Batch, o planner.Options) (*
 	return plan, p.(*program)
 }
 
-// loaded is a device with a small task, of which a run can be queued.
+// loaded is a device with a small task that is ready to run.
 type loaded struct {
 	*device
 	task
@@ -126,7 +125,7 @@ func (l *loaded) runs() []driver.Run {
 	return []driver.Run{{Program: l.program, A: l.a, B: l.b, C: l.c}}
 }
 
-// calls are those that take a context.
+// calls lists the calls that take a context.
 func (l *loaded) calls(ctx context.Context) map[string]func() error {
 	return map[string]func() error{
 		"Prepare": func() error { _, err := l.Prepare(ctx, l.plan); return err },
@@ -146,8 +145,7 @@ func (l *loaded) calls(ctx context.Context) map[string]func() error {
 	}
 }
 
-// requireLost: every call says that the device is lost, and why. What was made on it
-// can be closed.
+// requireLost checks that every call says that the device is lost, and why. Its objects can still be closed.
 func (l *loaded) requireLost(t *testing.T, why string) {
 	t.Helper()
 	calls := l.calls(t.Context())
@@ -188,7 +186,7 @@ func requireEqual(t testing.TB, want, got []float32) {
 	}
 }
 
-// cancelled is a context that is over.
+// cancelled returns a context that has ended.
 func cancelled(t testing.TB) context.Context {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

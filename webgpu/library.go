@@ -23,17 +23,17 @@ import (
 	"github.com/batchgemm/batchgemm/internal/hardware"
 )
 
-// library is a device as go-webgpu has it.
+// library is the part of a device that go-webgpu implements.
 type library struct {
 	instance *wgpu.Instance
 	adapters []adapter
 	handle   *wgpu.Device
 	queue    *wgpu.Queue
 	gpu      *C.gpu
-	clears   []C.handle // of the submission that is queued
+	clears   []C.handle // buffers to clear in the submission being queued
 }
 
-// What the rest of the package knows of it by these names, and of a browser's by the same.
+// The rest of the package uses these names, which library_js.go also defines.
 type (
 	limits    = wgpu.Limits
 	usage     = wgpu.BufferUsage
@@ -42,7 +42,7 @@ type (
 	queries   struct{ *wgpu.QuerySet }
 )
 
-// The uses of buffers.
+// Usages of buffers.
 const (
 	usageOperand = wgpu.BufferUsage_Storage | wgpu.BufferUsage_CopySrc | wgpu.BufferUsage_CopyDst
 	usageRead    = wgpu.BufferUsage_MapRead | wgpu.BufferUsage_CopyDst
@@ -52,7 +52,7 @@ const (
 // clearFirst: see buffer.
 const clearFirst = true
 
-// openDevice opens the adapter with these facts in an instance of its own.
+// openDevice opens the adapter with these facts in its own instance.
 func openDevice(_ context.Context, info driver.Info, maxBinding uint64) (*device, error) {
 	instance, adapters := enumerate()
 	if info.Index >= len(adapters) || adapters[info.Index].id != info.ID {
@@ -61,7 +61,7 @@ func openDevice(_ context.Context, info driver.Info, maxBinding uint64) (*device
 			hardware.ErrUnavailable)
 	}
 	a := &adapters[info.Index]
-	// The descriptor also silences the handler of lost devices, which aborts.
+	// The descriptor also silences the handler of lost devices, which would abort.
 	descriptor := wgpu.DeviceDescriptor{RequiredLimits: a.required()}
 	if a.timestamp {
 		descriptor.RequiredFeatures = []wgpu.FeatureName{wgpu.FeatureName_TimestampQuery}
@@ -72,7 +72,7 @@ func openDevice(_ context.Context, info driver.Info, maxBinding uint64) (*device
 		return nil, fmt.Errorf("webgpu: open %s: %w: %w", info.Name, hardware.ErrUnavailable, err)
 	}
 	d := newDevice(info, handle.GetLimits().Limits, maxBinding)
-	// where Vulkan is a layer upon Metal
+	// on macOS, Vulkan is a layer on Metal
 	d.shader.Components = a.api() == "vulkan" && runtime.GOOS != "darwin"
 	d.library = library{instance: instance, adapters: adapters, handle: handle, queue: handle.GetQueue()}
 	if a.props.VendorId == vendorMesa {
@@ -95,7 +95,7 @@ func openDevice(_ context.Context, info driver.Info, maxBinding uint64) (*device
 	return d, nil
 }
 
-// selfTest makes the dummy, and checks with it that ref finds the library's handles.
+// selfTest makes the dummy, and uses it to check that ref finds the library's handles.
 func (d *device) selfTest() error {
 	if err := d.makeDummy(); err != nil {
 		return err
@@ -106,13 +106,12 @@ func (d *device) selfTest() error {
 	return nil
 }
 
-// ref returns the library's handle of an object of package wgpu, which does not
-// export it.
+// ref returns the library's handle of an object. Package wgpu does not export it.
 func ref[T any](object *T) C.handle {
 	return C.handle(reflect.ValueOf(object).Elem().FieldByName("ref").Pointer())
 }
 
-// closeLibrary releases the idle device. It fails when the GPU is lost meanwhile.
+// closeLibrary releases the idle device. It fails if the GPU is lost meanwhile.
 func (d *device) closeLibrary() error {
 	C.gpu_release(d.gpu)
 	if d.gpu.lost != 0 {
@@ -124,14 +123,14 @@ func (d *device) closeLibrary() error {
 	return nil
 }
 
-// lose declares the device dead, for the reason that the library gave. What is
-// queued may still run and use memory, so nothing of it is ever freed.
+// lose declares the device lost, with the library's reason. Queued work may still run and use memory, so its
+// memory is never freed.
 func (d *device) lose(op string) error {
 	return d.state.Lose(&d.info, fmt.Errorf("%s: %s", op, C.GoString(&d.gpu.message[0])))
 }
 
-// check returns the error of a call of the binding: what the call returned, or
-// what arrived at the error callback meanwhile.
+// check returns the error of a call of the binding: its result, or an error that the callback received
+// meanwhile.
 func (d *device) check(op string, err error) error {
 	if d.gpu.lost != 0 {
 		return d.lose(op)
@@ -155,7 +154,7 @@ func (d *device) check(op string, err error) error {
 	return fmt.Errorf("webgpu: %s: %s", op, text)
 }
 
-// memory is a buffer of the library; none without a handle.
+// memory is a buffer of the library, or none if the handle is nil.
 type memory struct {
 	handle *wgpu.Buffer
 	ref    C.handle
@@ -255,7 +254,7 @@ func (p *pipeline) dispatch(g bindGroup, count int) dispatch {
 	return dispatch{pipeline: p.ref, group: ref(g), count: uint32(count), pieces: p.pieces}
 }
 
-// enqueue queues a submission by one call of C, however many runs there are.
+// enqueue queues a submission by one call of C, for any number of runs.
 func (d *device) enqueue(w *work, then move) error {
 	d.clears = d.clears[:0]
 	for _, b := range w.clears {
@@ -268,7 +267,7 @@ func (d *device) enqueue(w *work, then move) error {
 	if then.clock != nil {
 		c.queries, c.resolved = ref(then.clock.queries.QuerySet), then.clock.resolved.ref
 	}
-	// A dispatch is laid out as a gpu_dispatch.
+	// dispatch has the layout of gpu_dispatch.
 	var _ [unsafe.Sizeof(C.gpu_dispatch{})]byte = [unsafe.Sizeof(dispatch{})]byte{}
 	list := (*C.gpu_dispatch)(unsafe.Pointer(unsafe.SliceData(w.list)))
 	status := C.gpu_submit(d.gpu, unsafe.SliceData(d.clears), C.size_t(len(d.clears)), list,
@@ -279,10 +278,10 @@ func (d *device) enqueue(w *work, then move) error {
 	return nil
 }
 
-// finished is how many submissions are known to be done.
+// finished returns how many submissions are known to be done.
 func (d *device) finished() uint64 { return uint64(d.gpu.done) }
 
-// collect takes note of finished work, until n submissions are done.
+// collect notes finished work, until n submissions are done.
 func (d *device) collect(n uint64, turns int) error {
 	C.gpu_poll(d.gpu, C.uint64_t(n), C.int(turns))
 	if d.gpu.lost != 0 {
@@ -291,8 +290,8 @@ func (d *device) collect(n uint64, turns int) error {
 	return nil
 }
 
-// watch asks until something is done. It never asks the binding to wait: that gives up after 5 s
-// and reports success.
+// watch asks until something is done. It does not let the binding wait, because that gives up after 5 s and
+// reports success.
 func (d *device) watch(ctx context.Context, limit time.Duration, ask func() (done bool, err error)) error {
 	return d.state.Await(ctx, limit, ask)
 }

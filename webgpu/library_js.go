@@ -17,25 +17,25 @@ import (
 	"github.com/batchgemm/batchgemm/internal/hardware"
 )
 
-// library is a device as the browser has it.
+// library is the part of a device that the browser implements.
 type library struct {
 	handle, queue js.Value
 	last          js.Value // promise of everything that was submitted
-	upload        js.Value // Uint8Array of what is written
+	upload        js.Value // Uint8Array for data to write
 	events        *events
 }
 
-// events are what the browser told. Its callbacks must not block, and so take no lock.
+// events are what the browser reported. Its callbacks must not block, so they take no lock.
 type events struct {
 	done    atomic.Uint64                 // submissions
-	failure atomic.Pointer[error]         // why the device is of no use; the first stays
-	changed atomic.Pointer[chan struct{}] // closed when something was told
+	failure atomic.Pointer[error]         // why the device cannot be used; the first reason stays
+	changed atomic.Pointer[chan struct{}] // closed when something is reported
 	closed  atomic.Bool                   // by Close, after all work
 
 	onDone, onLost, onError js.Func
 }
 
-// What the rest of the package knows of it by these names, and of go-webgpu's by the same.
+// The rest of the package uses these names, which library.go also defines.
 type (
 	usage     int
 	object    = js.Value
@@ -51,11 +51,11 @@ const (
 	mapRead            = 1
 )
 
-// clearFirst: see buffer. Browsers fill what was not written by themselves.
+// clearFirst: see buffer. Browsers clear new memory themselves.
 const clearFirst = false
 
-// openDevice opens the adapter with these facts. An adapter can be opened once, so that it is
-// asked for again.
+// openDevice opens the adapter with these facts. An adapter can be opened only once, so it is requested
+// again.
 func openDevice(ctx context.Context, info driver.Info, maxBinding uint64) (*device, error) {
 	list, err := requestAdapters(ctx)
 	if err != nil {
@@ -86,7 +86,7 @@ func openDevice(ctx context.Context, info driver.Info, maxBinding uint64) (*devi
 	return d, nil
 }
 
-// listen has the browser tell of a device.
+// listen subscribes to the browser's events of a device.
 func listen(handle js.Value) *events {
 	e := new(events)
 	e.tell()
@@ -115,7 +115,7 @@ func listen(handle js.Value) *events {
 	return e
 }
 
-// tell wakes everyone who waits.
+// tell wakes all waiting goroutines.
 func (e *events) tell() {
 	next := make(chan struct{})
 	if last := e.changed.Swap(&next); last != nil {
@@ -138,9 +138,8 @@ func (d *device) closeLibrary() error {
 	return nil
 }
 
-// failed declares the device dead if the browser said so. It also is where something is wrong with
-// work that was queued: that shows when nobody can be told but those who wait for results, which
-// are not there.
+// failed declares the device lost if the browser reported it. It also reports mistakes in queued work: they
+// show late, when only those who wait for the missing results can be told.
 func (d *device) failed(op string) error {
 	if reason := d.events.failure.Load(); reason != nil {
 		return d.state.Lose(&d.info, fmt.Errorf("%s: %w", op, *reason))
@@ -148,10 +147,10 @@ func (d *device) failed(op string) error {
 	return nil
 }
 
-// scopes are the kinds of errors that a browser tells apart.
+// scopes are the kinds of errors that a browser distinguishes.
 var scopes = []string{"validation", "internal", "out-of-memory"}
 
-// scoped calls what makes an object, which browsers check after the call, and waits for what they found.
+// scoped makes an object, which browsers check later, and waits for their verdict.
 func (d *device) scoped(op string, call func()) error {
 	var found []any
 	err := try(func() {
@@ -159,7 +158,7 @@ func (d *device) scoped(op string, call func()) error {
 			d.handle.Call("pushErrorScope", s)
 		}
 		defer func() {
-			for range scopes { // the last first
+			for range scopes { // the last scope first
 				found = append(found, d.handle.Call("popErrorScope"))
 			}
 		}()
@@ -184,7 +183,7 @@ func (d *device) scoped(op string, call func()) error {
 	return nil
 }
 
-// memory is a GPUBuffer; none where that is undefined.
+// memory is a GPUBuffer, or none if that is undefined.
 type memory struct{ handle js.Value }
 
 func (d *device) makeMemory(op string, size uint64, use usage) (m memory, err error) {
@@ -204,10 +203,11 @@ func (m memory) release() {
 	}
 }
 
-// unmap ends a read that nobody waits for any more.
+// unmap ends a read whose data is not needed any more.
 func (m memory) unmap() { m.handle.Call("unmap") }
 
-// writeMemory copies twice, as Go's memory may move: to an array that is kept, and that to the queue.
+// writeMemory copies twice, because Go's memory may move: to a JavaScript array that is kept, and from there
+// to the queue.
 func (d *device) writeMemory(m memory, offset uint64, data []byte) error {
 	if err := d.failed("write"); err != nil {
 		return err
@@ -225,7 +225,7 @@ func (d *device) writeMemory(m memory, offset uint64, data []byte) error {
 	return nil
 }
 
-// readMapped copies from a staging buffer whose copy is done, and which enqueue has mapped.
+// readMapped copies from a staging buffer whose copy is done. enqueue has mapped it.
 func (d *device) readMapped(s *staging, offset uint64, dst []byte) error {
 	if err := d.failed("read"); err != nil {
 		return err
@@ -255,7 +255,7 @@ func (d *device) makeKernel(source string) (k kernel, err error) {
 	if made.IsUndefined() {
 		return k, err
 	}
-	handle, failed := await(context.Background(), made) // in any case: nobody else would hear of its end
+	handle, failed := await(context.Background(), made) // always: nothing else would learn of its end
 	if err != nil {
 		return k, err
 	}
@@ -271,8 +271,8 @@ func (k *kernel) free() {}
 // Release leaves it to the browser's collector.
 func (bindGroup) Release() {}
 
-// makeGroup does not wait for what the browser finds: groups are made between runs, and whatever is
-// wrong with one is a fault of this package, by which the device is lost.
+// makeGroup does not wait for the browser's verdict: groups are made between runs. A mistake in a group is a
+// fault of this package, and the device is then lost.
 func (d *device) makeGroup(of bound) (g bindGroup, err error) {
 	var entries []any
 	for binding, w := range of.at {
@@ -297,15 +297,15 @@ func (p *pipeline) dispatch(g bindGroup, count int) dispatch {
 	return dispatch{pipeline: p.handle, group: g.Value, count: uint32(count), pieces: p.pieces}
 }
 
-// enqueue queues a submission. What is read next is mapped at once, which saves a way to the GPU's
-// process and back.
+// enqueue queues a submission. It maps the next destination of a read at once, which saves a round trip to
+// the GPU's process.
 func (d *device) enqueue(w *work, then move) error {
 	if err := d.failed("submit"); err != nil {
 		return err
 	}
 	err := try(func() {
 		encoder := d.handle.Call("createCommandEncoder")
-		timed := map[string]any{} // what is told of a pass
+		timed := map[string]any{} // timestamps of a pass
 		if then.clock != nil {
 			timed["timestampWrites"] = map[string]any{
 				"querySet": then.clock.queries.Value, "beginningOfPassWriteIndex": 0,
@@ -343,18 +343,18 @@ func (d *device) enqueue(w *work, then move) error {
 	return nil
 }
 
-// finished is how many submissions are known to be done.
+// finished returns how many submissions are known to be done.
 func (d *device) finished() uint64 { return d.events.done.Load() }
 
-// collect has nothing to ask: the browser tells.
+// collect has nothing to ask, because the browser reports by itself.
 func (d *device) collect(uint64, int) error { return d.failed("wait") }
 
-// patience is how long watch waits for the browser, before it asks again: what another goroutine
-// changes is no event.
+// patience is how long watch waits for the browser before it asks again. Changes by other goroutines are no
+// events.
 const patience = 100 * time.Millisecond
 
-// watch asks until something is done, each time that the browser told something. A pause of a fixed
-// time would be one of 4 ms, the shortest that browsers have.
+// watch asks until something is done, each time the browser reports something. A fixed pause would last 4
+// ms, the shortest in browsers.
 func (d *device) watch(ctx context.Context, limit time.Duration, ask func() (done bool, err error)) error {
 	for start := time.Now(); ; {
 		changed := *d.events.changed.Load()

@@ -15,7 +15,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// hide takes a property of the browser away for a test, or puts another value in its place.
+// hide removes a property of the browser for a test, or replaces its value.
 func hide(t *testing.T, of js.Value, name string, value any) {
 	t.Helper()
 	object := js.Global().Get("Object")
@@ -58,7 +58,7 @@ func TestWithoutWebGPUInBrowser(t *testing.T) {
 	}
 }
 
-// An adapter is described by what the browser tells, and plans keep to its limits.
+// An adapter is described by what the browser reveals, and plans keep its limits.
 func TestAdapterInBrowser(t *testing.T) {
 	info := open(t, webgpuDriver{}).Info()
 	handle, err := await(t.Context(), js.Global().Get("navigator").Get("gpu").Call("requestAdapter"))
@@ -93,7 +93,7 @@ func TestAdapterInBrowser(t *testing.T) {
 	}
 }
 
-// A device that was lost says why in every call, and can be opened again.
+// After a device is lost, every call says why, and the device can be opened again.
 func TestLostInBrowser(t *testing.T) {
 	first := open(t, webgpuDriver{})
 	d, err := openDevice(t.Context(), first.info, 0)
@@ -111,7 +111,7 @@ func TestLostInBrowser(t *testing.T) {
 	require.NoError(t, again.Close())
 }
 
-// Work that the browser refuses when it is queued already is an error of those who wait for it.
+// If the browser refuses work that is already queued, calls that wait for it return the error.
 func TestRefusedLaterInBrowser(t *testing.T) {
 	first := open(t, webgpuDriver{})
 	d, err := openDevice(t.Context(), first.info, 0)
@@ -119,7 +119,7 @@ func TestRefusedLaterInBrowser(t *testing.T) {
 	k := newTask(t, planner.GEMM(20, 20, 20))
 	_, p := prepare(t, d, k.batch, planner.Options{})
 	work := driver.Run{Program: p, A: upload(t, d, k.a), B: upload(t, d, k.b), C: alloc(t, d, len(k.c))}
-	// which Prepare refuses
+	// Prepare refuses that
 	p.images[p.now].launches[0].Count = int(d.limits.MaxComputeWorkgroupsPerDimension) + 1
 	require.NoError(t, d.Submit(t.Context(), []driver.Run{work}))
 	err = work.C.Read(t.Context(), 0, make([]float32, len(k.c)))
@@ -143,7 +143,7 @@ func TestEventLoopGoesOnInBrowser(t *testing.T) {
 	took, err := d.Time(t.Context(), []driver.Run{work, work, work, work})
 	require.NoError(t, err)
 	require.Greater(t, ticks, before)
-	// where it takes longer than what browsers round to
+	// if it takes longer than browsers round to
 	if d.period > 0 && d.info.Kind == hardware.KindSoftware {
 		require.Equal(t, "timestamp", took.Clock)
 	}
@@ -156,7 +156,7 @@ func TestEventLoopGoesOnInBrowser(t *testing.T) {
 	require.EqualError(t, err, "a text")
 }
 
-// What is wrong with a shader is said in the browser's words, and the device works on.
+// Mistakes in a shader are reported in the browser's words, and the device continues to work.
 func TestShaderRefusedInBrowser(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	_, err := d.makeKernel("fn main() { nonsense }")

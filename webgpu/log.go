@@ -12,8 +12,8 @@ import (
 	"github.com/batchgemm/batchgemm/internal/backend"
 )
 
-// The library's log goes to backend.Logger: package wgpu would print it to stderr,
-// as its own init, which runs before this one, has told the library.
+// The library's log goes to backend.Logger. By default package wgpu prints it to stderr; its own init, which
+// runs before this one, sets that.
 func init() { C.gpu_log() }
 
 // logLevels are wgpu-native's, from 1 on: error, warn, info, debug, trace.

@@ -15,7 +15,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/hardware"
 )
 
-// Where there is no driver, the library warns. Its warning goes to the logger alone.
+// Without a driver the library warns. Only the logger gets the warning.
 func TestLogWithoutDriver(t *testing.T) {
 	const inChild = "WEBGPU_LOG_CHILD"
 	if os.Getenv(inChild) != "" {

@@ -12,9 +12,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// Lavapipe ends all loops of a thread after 65535 turns without an error. The
-// schedules that give a worker parts of many tiles keep below that, although the
-// places of the device are too few for the work.
+// Lavapipe ends all loops of a thread after 65535 iterations without an error. Schedules that give a worker
+// partials of many tiles stay below that, even if the device has too few places for the work.
 func TestManyTilesLongerThanLavapipeAllows(t *testing.T) {
 	sample.WebGPU.Skip(t, 1)
 	d := open(t, webgpuDriver{})

@@ -19,16 +19,14 @@ import (
 	"github.com/batchgemm/batchgemm/internal/sample"
 )
 
-// The environment variables of testdata/lost.c, and the operation that a child
-// process does.
+// Environment variables of testdata/lost.c, and the operation of a child process.
 const (
 	lostEnv, lostDriver = "FAKE_VULKAN_LOST", "FAKE_VULKAN_DRIVER"
 	lostChild           = "WEBGPU_LOST_CHILD"
 )
 
-// A GPU that is lost in the middle of its work is an error of the call that finds
-// out, and of all that follow, and nothing else in the process is touched. The
-// library panics then, which would end the process.
+// If a GPU is lost in the middle of its work, the call that notices it fails, and so do all later calls. The
+// rest of the process is not affected, although the library panics, which would end the process.
 func TestLostInDriver(t *testing.T) {
 	if os.Getenv(lostChild) != "" {
 		t.Skip("this is the child")
@@ -109,14 +107,14 @@ func TestLostInDriverChild(t *testing.T) {
 			require.ErrorIs(t, err, hardware.ErrDeviceLost)
 			l.requireLost(t, err.Error())
 		}
-		// Another device works on.
+		// Another device continues to work.
 		got, _ := l.task.run(t, d, l.plan.Options)
 		requireEqual(t, reference(l.task.batch, l.task.a, l.task.b, l.task.c), got)
 	}
 }
 
-// fakeDriver builds testdata/lost.c and returns the environment in which it is the only
-// driver, before lavapipe.
+// fakeDriver builds testdata/lost.c. It returns an environment in which that is the only driver before
+// lavapipe.
 func fakeDriver(t *testing.T) (env []string) {
 	t.Helper()
 	manifests, err := filepath.Glob("/usr/share/vulkan/icd.d/lvp_icd*.json")

@@ -15,13 +15,13 @@ import (
 // pipeline is a compiled kernel.
 type pipeline struct {
 	kernel
-	pieces   uint32 // workgroups of a worker
+	pieces   uint32 // workgroups for each worker
 	bindings []encoding.Binding
 	ran      uint64 // the submission of compileAndRun; 0: none
 }
 
-// pipeline returns a kernel's pipeline, which is kept until the device is closed. Most drivers compile
-// it then, for 0.05 to 0.3 s; of others see compileAndRun.
+// pipeline returns a kernel's pipeline, which is kept until the device is closed. Most drivers compile it at
+// this point, in 0.05 to 0.3 s; for others see compileAndRun.
 func (d *device) pipeline(k encoding.Kernel) (*pipeline, error) {
 	if p := d.pipelines[k]; p != nil {
 		return p, nil
@@ -46,9 +46,8 @@ func (d *device) render(k encoding.Kernel) (*pipeline, error) {
 	return p, nil
 }
 
-// compile makes a pipeline. It checks what go-webgpu does not, which crashes on
-// an empty source and on a shader without bindings, and where one with too much
-// workgroup memory compiles and never ends.
+// compile makes a pipeline. It checks what go-webgpu does not check. go-webgpu crashes on an empty source
+// and on a shader without bindings, and some compilers never end if a shader has too much workgroup memory.
 func (d *device) compile(s wgsl.Shader) (*pipeline, error) {
 	switch {
 	case len(s.Bindings) == 0:
@@ -67,7 +66,7 @@ func (d *device) compile(s wgsl.Shader) (*pipeline, error) {
 	return &pipeline{kernel: k, pieces: uint32(max(s.Pieces, 1)), bindings: s.Bindings}, nil
 }
 
-// compiled reports whether there is nothing left to do for a kernel.
+// compiled reports whether a kernel is ready.
 func (d *device) compiled(k encoding.Kernel) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -75,8 +74,8 @@ func (d *device) compiled(k encoding.Kernel) bool {
 	return p != nil && p.ran > 0 && p.ran <= d.finished()
 }
 
-// compileAndRun makes a kernel's pipeline and waits for a run of no workgroups: some drivers, such
-// as lavapipe, compile when a pipeline is first used.
+// compileAndRun makes a kernel's pipeline and waits for a run without workgroups: some drivers, such as
+// lavapipe, compile on first use.
 func (d *device) compileAndRun(ctx context.Context, k encoding.Kernel) error {
 	if d.compiled(k) {
 		return ctx.Err()
@@ -97,8 +96,8 @@ func (d *device) compileAndRun(ctx context.Context, k encoding.Kernel) error {
 	return d.await(ctx, ran)
 }
 
-// ready returns a kernel's pipeline, compiled. Software adapters are used once for that; GPUs compile
-// pipelines when they are made, and nobody waits there for what is queued.
+// ready returns a kernel's pipeline, compiled. On software adapters it runs the pipeline once for that. GPUs
+// compile pipelines when they are made, so it does not wait for queued work there.
 func (d *device) ready(ctx context.Context, k encoding.Kernel) (*pipeline, error) {
 	if d.info.Kind == hardware.KindSoftware {
 		if err := d.compileAndRun(ctx, k); err != nil {
@@ -112,12 +111,12 @@ func (d *device) ready(ctx context.Context, k encoding.Kernel) (*pipeline, error
 	return d.pipeline(k)
 }
 
-// submitEmpty uses a pipeline on buffers that it does not touch.
+// submitEmpty runs a pipeline on buffers that it does not touch.
 func (d *device) submitEmpty(p *pipeline) error {
 	of := bound{pipeline: p}
 	for _, b := range p.bindings {
 		to := d.dummy
-		if b.Written { // and so is bound once
+		if b.Written { // so it is bound once
 			made, err := d.scratchFor(b.Number)
 			if err != nil {
 				return err
@@ -140,7 +139,7 @@ func (d *device) submitEmpty(p *pipeline) error {
 	return nil
 }
 
-// scratchFor is a buffer for what a shader might write by a binding.
+// scratchFor returns a buffer for a binding that a shader may write.
 func (d *device) scratchFor(binding int) (*buffer, error) {
 	if b := d.scratch[binding]; b != nil {
 		return b, nil

@@ -9,14 +9,13 @@ import (
 	"github.com/batchgemm/batchgemm/internal/backend"
 )
 
-// maxInFlight bounds the queued submissions, and with them the memory of
-// command buffers and staged writes. It is enough to keep a GPU busy.
+// maxInFlight bounds the queued submissions, and so the memory of command buffers and staged writes. It is
+// enough to keep a GPU busy.
 //
-// On lavapipe it is 1. There vkQueueSubmit itself does not return until the
-// submission before is done: wgpu has each wait for a semaphore of that one,
-// and lavapipe waits for it in the caller's thread (Mesa 22.3; without the
-// semaphore it returns in 20 us). That cannot be cancelled, and holds the
-// device's mutex; our own wait before it takes as long and is free of both.
+// On lavapipe it is 1. There vkQueueSubmit does not return until the previous submission is done: wgpu makes
+// each wait for a semaphore of the previous one, and lavapipe waits in the caller's thread (Mesa 22.3;
+// without the semaphore it returns in 20 us). That wait cannot be cancelled and holds the device's mutex.
+// Our own wait before the call takes as long without these problems.
 const maxInFlight = 32
 
 // await returns when the first n submissions are done.
@@ -24,7 +23,7 @@ func (d *device) await(ctx context.Context, n uint64) error {
 	return d.awaitThat(ctx, func() (bool, error) { return d.poll(n) })
 }
 
-// awaitThat asks until work is done.
+// awaitThat asks until the work is done.
 func (d *device) awaitThat(ctx context.Context, ask func() (done bool, err error)) error {
 	err := d.watch(ctx, d.waitLimit, ask)
 	if errors.Is(err, backend.ErrUnfinished) {
@@ -43,8 +42,7 @@ func (d *device) poll(n uint64) (bool, error) {
 	return d.finished() >= n, err
 }
 
-// lockQueue takes the mutex when there is room for another submission, after the copies that
-// wait for it.
+// lockQueue locks the device when there is room for another submission, after the copies that wait for room.
 func (d *device) lockQueue(ctx context.Context) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -64,12 +62,12 @@ func (d *device) lockQueue(ctx context.Context) error {
 	}
 }
 
-// Wait returns when everything that was queued before the call is done.
+// Wait returns when all work that was queued before the call is done.
 func (d *device) Wait(ctx context.Context) error {
 	if err := d.lockQueue(ctx); err != nil {
 		return err
 	}
-	if d.unsent > 0 { // writes go out with a submission only
+	if d.unsent > 0 { // writes only go out with a submission
 		d.work.reset()
 		if err := d.submit(move{}); err != nil {
 			d.mu.Unlock()

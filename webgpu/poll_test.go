@@ -19,8 +19,8 @@ import (
 	"github.com/batchgemm/batchgemm/wgsl"
 )
 
-// The binding's MapAsync and OnSubmittedWorkDone keep a pointer to a variable
-// that the collector may free before the callback comes.
+// The binding's MapAsync and OnSubmittedWorkDone keep a pointer to a variable that the collector may free
+// before the callback.
 func TestReadUnderGarbageCollection(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	b := upload(t, d, integers(100, 1))
@@ -57,7 +57,7 @@ func TestCancelled(t *testing.T) {
 	requireEqual(t, reference(k.batch, k.a, k.b, k.c), download(t, l.c, len(k.c)))
 }
 
-// A context that ends during a wait ends the wait, and the device works on.
+// If a context ends during a wait, the wait ends, and the device continues to work.
 func TestCancelledWhileWaiting(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	b := upload(t, d, integers(10, 1))
@@ -65,7 +65,7 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	defer cancel()
 	require.ErrorIs(t, d.await(ctx, never(d)), context.DeadlineExceeded)
 
-	// A reader that gives up leaves a staging buffer that the next one can use.
+	// A reader that gives up leaves a usable staging buffer for the next one.
 	r, err := b.StartRead(t.Context(), 0, make([]float32, 10))
 	require.NoError(t, err)
 	require.ErrorIs(t, r.Finish(cancelled(t)), context.Canceled)
@@ -73,7 +73,7 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	require.Len(t, d.staging, 1)
 }
 
-// never is a number of submissions that is not reached.
+// never returns a number of submissions that is not reached.
 func never(d *device) uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -92,7 +92,7 @@ func TestDeadlineMakesDeviceLost(t *testing.T) {
 	require.NoError(t, err, "other devices are not touched")
 }
 
-// Close does not wait for ever either.
+// Close does not wait forever either.
 func TestCloseWithWorkThatNeverEnds(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	stuck, err := openDevice(t.Context(), d.info, 0)
@@ -116,7 +116,7 @@ func TestSubmissionsInFlightAreBounded(t *testing.T) {
 	require.NoError(t, d.Wait(t.Context()))
 	requireEqual(t, reference(k.batch, k.a, k.b, k.c), download(t, c, len(k.c)))
 
-	// With a full queue, Submit waits as long as its context lets it.
+	// With a full queue, Submit waits until its context ends.
 	d.submitted += d.inFlight
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 	defer cancel()
@@ -125,8 +125,8 @@ func TestSubmissionsInFlightAreBounded(t *testing.T) {
 	require.NoError(t, d.Submit(t.Context(), runs))
 }
 
-// The binding's own wait reports success after 5 s whatever the work does, and
-// frees what it uses. This work takes longer on a software adapter.
+// The binding's own wait reports success after 5 s, whatever the work does, and frees what the work uses.
+// This work takes longer on a software adapter.
 func TestWorkLongerThanTheBindingWaits(t *testing.T) {
 	sample.WebGPU.Skip(t, 1)
 	s := newSlow(t, open(t, webgpuDriver{}))
@@ -138,8 +138,8 @@ func TestWorkLongerThanTheBindingWaits(t *testing.T) {
 	}
 }
 
-// While work is under way that nothing can stop, a context that ends still ends all
-// calls, and so does Close. Its memory is freed when it is done.
+// Nothing can stop running work, but a context that ends still ends all calls, and so does Close. Its memory
+// is freed when the work is done.
 func TestCancelledInLongWork(t *testing.T) {
 	sample.WebGPU.Skip(t, 1)
 	first := open(t, webgpuDriver{})
@@ -160,7 +160,7 @@ func TestCancelledInLongWork(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	for name, call := range l.calls(ctx) {
-		if err := call(); name != "Prepare" { // which has its kernel, and need not wait
+		if err := call(); name != "Prepare" { // it has its kernel, and does not wait
 			require.ErrorIs(t, err, context.DeadlineExceeded, name)
 		}
 		require.False(t, done(), "%s waited for the work", name)
@@ -176,7 +176,7 @@ func TestCancelledInLongWork(t *testing.T) {
 	}, waitLimit, time.Millisecond, "the closed device is never freed")
 }
 
-// slow makes work of any length, for software adapters.
+// slow makes work of any duration, for software adapters.
 type slow struct {
 	*device
 	pipeline *pipeline
@@ -214,7 +214,7 @@ func (s *slow) program(workers int) *program {
 		sets: newSets()}
 }
 
-// run returns what so many workgroups take, and their C.
+// run returns the time of that many workgroups, and their C.
 func (s *slow) run(t *testing.T, workers int) (time.Duration, []float32) {
 	t.Helper()
 	p, c := s.program(workers), alloc(t, s.device, workers)
@@ -226,7 +226,7 @@ func (s *slow) run(t *testing.T, workers int) (time.Duration, []float32) {
 	return time.Since(start), got
 }
 
-// workers is how many workgroups take some time.
+// workers returns how many workgroups take that time.
 func (s *slow) workers(t *testing.T, wanted time.Duration) int {
 	t.Helper()
 	s.run(t, 1)

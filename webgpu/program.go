@@ -18,28 +18,27 @@ import (
 // program is a plan on the device.
 type program struct {
 	dev       *device
-	workspace *buffer // of the plans that it has had; nil: none split a tile
+	workspace *buffer // for all its plans; nil: none splits a tile
 	encoded   []uint32
-	turns     []uint32 // tables of dynamic tiles, of the plan that is uploaded
+	turns     []uint32 // tables of dynamic tiles of the uploaded plan
 
-	images [2]image // of plans, in turn, so that the last stays where the next fails
-	now    int      // of images
-	plans  uint64   // that it has had
+	images [2]image // for plans, alternating, so that the last stays if the next fails
+	now    int      // index of the current image
+	plans  uint64   // number of plans so far
 
-	sizes int // that runs of a ragged plan have; 0: it is not ragged
+	sizes int // words of sizes of a ragged plan; 0: it is not ragged
 
-	// sets are the bind groups of the operands that the program ran with last. They
-	// belong to dev.mu.
+	// sets are the bind groups of recent operands. dev.mu protects them.
 	sets *backend.Cache[operands, bindings]
 }
 
-// launch is a encoding.Launch with its sections of the plan in bytes.
+// launch is an encoding.Launch with its sections of the plan, in bytes.
 type launch struct {
 	encoding.Launch
 	pipeline     *pipeline
 	items, table span
 	made         bool // the device makes the items, or this launch does
-	sizes        int  // words that a launch reads that makes items
+	sizes        int  // words of sizes that a launch reads if it makes items
 }
 
 type span struct{ offset, size uint64 }
@@ -89,8 +88,8 @@ func (d *device) prepareLaunch(ctx context.Context, plan *planner.Plan, i int) (
 	return l, err
 }
 
-// itemWords is the length of a launch's items. The device knows how many those of a ragged
-// plan are; launches that make them have all words.
+// itemWords returns the length of a launch's items. Only the device knows it for ragged plans; launches that
+// make items get all words.
 func itemWords(plan *planner.Plan, l *encoding.Launch) int {
 	switch {
 	case plan.Ragged != nil:
@@ -119,8 +118,8 @@ func (p *program) Close() error {
 	return nil
 }
 
-// Status reads the word that shaders leave, and clears it. A run that is queued between the
-// two finds the word of one before it, and counts as seen.
+// Status reads the word that shaders leave, and clears it. If a run is queued between the two, the word of
+// an earlier run hides its own.
 func (p *program) Status(ctx context.Context) (group int, err error) {
 	if err := p.dev.state.Ready(ctx); err != nil || p.sizes == 0 {
 		return -1, err

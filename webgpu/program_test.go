@@ -29,7 +29,7 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// kernels are all that a plan can name.
+// kernels lists all kernels that a plan can name.
 func kernels() []encoding.Kernel {
 	list := []encoding.Kernel{{Ragged: encoding.RaggedPlan}, {Ragged: encoding.RaggedExpand}}
 	for _, tile := range tile.Of(tile.FMA) {
@@ -39,7 +39,7 @@ func kernels() []encoding.Kernel {
 			k := encoding.Kernel{Tile: tile, TransA: set(0), TransB: set(1), Vector: set(2), Loop: set(3),
 				Split: set(4)}
 			if k.Vector && !k.TransA && k.TransB {
-				continue // both operands run along K
+				continue // both operands are K-major
 			}
 			list = append(list, k)
 		}
@@ -77,14 +77,13 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// 200 MB of A and of C on a device that binds 128 MiB, as lavapipe and WebGPU's
-// default limits do.
+// 200 MB of A and of C on a device that binds 128 MiB, like lavapipe and WebGPU's default limits.
 func TestBatchLargerThanABinding(t *testing.T) {
 	sample.WebGPU.Skip(t, 1)
 	d := open(t, webgpuDriver{maxBinding: 128 << 20})
 	k := newTask(t,
 		gemm(8192, 3, 6400),
-		planner.Problem{M: 7200, N: 7200, Beta: 2}, // no products: only C counts
+		planner.Problem{M: 7200, N: 7200, Beta: 2}, // no products: only C matters
 		gemm(5, 6, 7))
 	require.Greater(t, min(len(k.a), len(k.c)), 50_000_000)
 	got, plan := k.run(t, d, planner.Options{Tile: "tiny-k4"})
@@ -98,8 +97,8 @@ func TestBatchLargerThanABinding(t *testing.T) {
 	requireEqual(t, reference(k.batch, k.a, k.b, k.c), got)
 }
 
-// Lavapipe ends all loops of a thread after 65535 turns without an error. The
-// planner keeps threads below that, and cuts problems along K for it.
+// Lavapipe ends all loops of a thread after 65535 iterations without an error. The planner keeps threads
+// below that, and cuts problems along K if necessary.
 func TestLoopsLongerThanLavapipeAllows(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	for _, steps := range []int{32740, 32767, 66000} {
@@ -128,14 +127,14 @@ func TestMoreWorkersThanADispatchMayHave(t *testing.T) {
 	require.Greater(t, len(plan.Launches), 1)
 	requireEqual(t, reference(k.batch, k.a, k.b, k.c), got)
 
-	// A launch that is too large would be an error of the whole submission.
+	// A launch that is too large would fail the whole submission.
 	plan.Launches[0].Count = 65536
 	_, err := d.Prepare(t.Context(), plan)
 	require.ErrorContains(t, err, "65536 workgroups, the device allows 65535")
 }
 
-// TestWholeVectors: tiles of all shapes, whole and cut, are exact too with the shaders of devices on which a
-// store to a component may touch all of a vector.
+// TestWholeVectors: tiles of all shapes, whole and at edges, are also exact with the shaders of devices on
+// which a store to a component may touch the whole vector.
 func TestWholeVectors(t *testing.T) {
 	d := open(t, webgpuDriver{whole: true})
 	require.False(t, d.shader.Components)
@@ -159,7 +158,7 @@ func TestWholeVectors(t *testing.T) {
 	}
 }
 
-// tinyShader is a valid shader with this much workgroup memory.
+// tinyShader returns a valid shader with this much workgroup memory.
 func tinyShader(shared int) wgsl.Shader {
 	return wgsl.Shader{Threads: 1, SharedBytes: shared,
 		Bindings: []encoding.Binding{{Number: 0, Written: true}},

@@ -8,8 +8,8 @@ import (
 	"syscall/js"
 )
 
-// await waits for a promise, as other goroutines and the browser's event loop go on. It returns
-// what the promise was fulfilled with, or the reason why it was not.
+// await waits for a promise, while other goroutines and the browser's event loop run. It returns the
+// promise's value, or the reason of its rejection.
 func await(ctx context.Context, promise js.Value) (js.Value, error) {
 	type result struct {
 		value js.Value
@@ -36,7 +36,7 @@ func await(ctx context.Context, promise js.Value) (js.Value, error) {
 	}
 }
 
-// thrown is what JavaScript threw, of which most is objects with a message.
+// thrown converts what JavaScript threw, usually an object with a message, to an error.
 func thrown(v js.Value) error {
 	if v.Type() == js.TypeObject && v.Get("message").Type() == js.TypeString {
 		v = v.Get("message")
@@ -44,7 +44,7 @@ func thrown(v js.Value) error {
 	return errors.New(v.String())
 }
 
-// try calls what may throw in JavaScript.
+// try calls a function that may throw in JavaScript.
 func try(call func()) (err error) {
 	defer func() {
 		switch r := recover().(type) {

@@ -32,7 +32,7 @@ type raggedRun struct {
 	A, B    *buffer
 }
 
-// prepareRagged plans for so many compute units.
+// prepareRagged plans for that many compute units.
 func prepareRagged(t testing.TB, d *device, r planner.Ragged, units int) *raggedRun {
 	t.Helper()
 	facts := d.info.Planner
@@ -64,7 +64,7 @@ func (x *raggedRun) run(t testing.TB, sizes []int32) (r driver.Run, c *buffer) {
 	return driver.Run{Program: x.program, A: x.A, B: x.B, C: c, Sizes: upload(t, x.device, bits)}, c
 }
 
-// words are what the last run left.
+// words returns what the last run left.
 func (x *raggedRun) words(t *testing.T) []uint32 {
 	words := make([]uint32, x.plan.Words)
 	for i, w := range download(t, x.program.images[x.program.now].words, len(words)) {
@@ -73,7 +73,7 @@ func (x *raggedRun) words(t *testing.T) []uint32 {
 	return words
 }
 
-// check runs the sizes, and compares all that they lead to with what it should be.
+// check runs the sizes, and checks all results.
 func (x *raggedRun) check(t *testing.T, sizes []int32) *drivertest.Dealing {
 	t.Helper()
 	run, c := x.run(t, sizes)
@@ -85,7 +85,7 @@ func (x *raggedRun) check(t *testing.T, sizes []int32) *drivertest.Dealing {
 	return want
 }
 
-// checkItems does so with items, tables and the status alone.
+// checkItems checks only items, tables and the status.
 func (x *raggedRun) checkItems(t *testing.T, run driver.Run, sizes []int32) *drivertest.Dealing {
 	t.Helper()
 	require.NoError(t, x.Submit(t.Context(), []driver.Run{run}))
@@ -104,8 +104,7 @@ func (x *raggedRun) checkItems(t *testing.T, run driver.Run, sizes []int32) *dri
 	return want
 }
 
-// Shaders make the items of a batch as its sizes describe it, whatever these are, and
-// nothing else is written.
+// Shaders make the items of a batch as its sizes describe it, for all sizes, and write nothing else.
 func TestRagged(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	for trans := range 4 {
@@ -131,8 +130,7 @@ func TestRagged(t *testing.T) {
 	}
 }
 
-// Any bits in any word of records: C of groups may lie in each other then, so that items
-// alone say what is right.
+// Any bits in any word of records. C of groups may then overlap, so only the items can be checked.
 func TestRaggedHostileRecords(t *testing.T) {
 	sample.WebGPU.Skip(t, 1)
 	d := open(t, webgpuDriver{})
@@ -159,7 +157,7 @@ func TestRaggedHostileRecords(t *testing.T) {
 	}
 }
 
-// Batches with nothing to multiply, or nothing at all.
+// Batches with nothing to multiply, and empty ones.
 func TestRaggedDegenerate(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	for name, change := range map[string]func(r *planner.Ragged){
@@ -187,7 +185,7 @@ func TestRaggedDegenerate(t *testing.T) {
 	}
 }
 
-// narrow compiles the shaders of ragged plans as for a device that allows so many threads.
+// narrow compiles the shaders of ragged plans as for a device that allows that many threads.
 func narrow(t *testing.T, d *device, threads int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -204,7 +202,7 @@ func narrow(t *testing.T, d *device, threads int) {
 	}
 }
 
-// As many groups as there may be, in workgroups of all sizes.
+// The largest number of groups, in workgroups of all sizes.
 func TestRaggedManyGroups(t *testing.T) {
 	sample.WebGPU.Skip(t, 1)
 	const groups = planner.MaxGroups
@@ -256,7 +254,7 @@ func TestRaggedManyGroups(t *testing.T) {
 	}
 }
 
-// Groups take the kernel that suits them, and all the second where there is little to do.
+// Groups take the kernel that suits them, and all take the second if there is little work.
 func TestRaggedChoosesKernels(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	if d.info.Kind != hardware.KindSoftware {
@@ -287,7 +285,7 @@ func TestRaggedChoosesKernels(t *testing.T) {
 	}
 }
 
-// Each run of a submission has its own sizes, and Status tells what the first refused.
+// Each run of a submission has its own sizes, and Status reports what the first one refused.
 func TestRaggedSubmission(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	x := prepareRagged(t, d, drivertest.RaggedBatches(false, true)[planner.EndsOfRows], 16)
@@ -323,7 +321,7 @@ func TestRaggedSubmission(t *testing.T) {
 	require.Equal(t, sets-1, x.program.sets.Len(), "closed sizes are forgotten")
 }
 
-// Fresh sizes are zeros: nothing is computed, nothing is refused.
+// Fresh sizes are zeros: nothing is computed or refused.
 func TestRaggedFreshSizes(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	r := drivertest.RaggedBatches(false, false)[planner.EndsOfRows]

@@ -10,16 +10,16 @@ import (
 	"github.com/batchgemm/batchgemm/internal/backend"
 )
 
-// idleStaging readback buffers are kept: two for each of two readers.
+// idleStaging is how many readback buffers are kept: two for each of two readers.
 const idleStaging = 4
 
 func (b *buffer) Read(ctx context.Context, offset int, dst []float32) error {
-	// One piece is copied on the device while the one before is copied out.
+	// The device copies one piece while the host copies out the piece before it.
 	var ahead *readback
 	for len(dst) > 0 || ahead != nil {
 		var next *readback
 		if len(dst) > 0 {
-			// Room first, so that of long reads no more than two pieces are staged.
+			// Wait for room first, so that a long read stages at most two pieces.
 			if err := b.dev.lockQueue(ctx); err != nil {
 				ahead.abandon()
 				return err
@@ -38,11 +38,11 @@ func (b *buffer) Read(ctx context.Context, offset int, dst []float32) error {
 	return nil
 }
 
-// reading is all pieces of a read that nobody waits for yet.
+// reading is all pieces of an asynchronous read.
 type reading []*readback
 
-// StartRead stages everything: what is queued later may write the buffer. Where there is no
-// room in the queue, the copies wait for it before all that comes after.
+// StartRead stages everything, because later work may write the buffer. If the queue is full, the copies
+// wait, before all later work.
 func (b *buffer) StartRead(ctx context.Context, offset int, dst []float32) (driver.Reading, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (all reading) Finish(ctx context.Context) error {
 	return nil
 }
 
-// readback is a copy to a staging buffer. What it has from staging on belongs to dev.mu.
+// readback is a copy to a staging buffer. dev.mu protects its fields from staging on.
 type readback struct {
 	dev  *device
 	from *buffer
@@ -81,18 +81,18 @@ type readback struct {
 	dst  []float32
 
 	staging *staging
-	after   uint64 // the submission that it is part of; 0: none yet
-	err     error  // why it never will be
+	after   uint64 // submission that it is part of; 0: none yet
+	err     error  // why it will never be submitted
 }
 
-// staging is a buffer of pieceBytes that the host can read. It can be reused as
-// soon as its reader is done or has given up: the queue keeps copies in order.
+// staging is a buffer of pieceBytes that the host can read. It can be reused once its reader is done or has
+// given up, because the queue keeps copies in order.
 type staging struct {
 	memory
 	busy bool
 }
 
-// startPiece queues the copy of one piece, and returns what is left. The caller holds mu.
+// startPiece queues the copy of one piece, and returns the rest. The caller holds mu.
 func (b *buffer) startPiece(offset int, dst []float32) (piece *readback, next int, left []float32) {
 	n := min(len(dst), pieceBytes/4-offset%4)
 	r := &readback{dev: b.dev, from: b, at: b.at + 4*uint64(offset), dst: dst[:n]}
@@ -113,7 +113,7 @@ func (d *device) proceed() {
 // room reports whether another submission may be queued.
 func (d *device) room() bool { return d.submitted < d.finished()+d.inFlight }
 
-// span is what is copied: whole lines of 16 bytes, as everywhere.
+// span returns the range to copy: whole lines of 16 bytes, as always.
 func (r *readback) span() span {
 	start := r.at / 16 * 16
 	return span{start, roundUp(r.at+4*uint64(len(r.dst)), 16) - start}
@@ -160,7 +160,7 @@ func (r *readback) poll() (bool, error) {
 	defer d.mu.Unlock()
 	wanted := r.after
 	if wanted == 0 {
-		wanted = d.submitted // makes room
+		wanted = d.submitted // this makes room
 	}
 	if err := d.collect(wanted, backend.PollTurns); err != nil {
 		return false, err
@@ -169,7 +169,7 @@ func (r *readback) poll() (bool, error) {
 	return r.after > 0 && d.finished() >= r.after, r.err
 }
 
-// abandon gives up a copy, if there is one, whose data nobody takes.
+// abandon gives up a pending copy, whose data is not needed.
 func (r *readback) abandon() {
 	if r == nil || r.dev.lock() != nil {
 		return

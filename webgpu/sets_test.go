@@ -15,7 +15,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// targets is a program that adds a product to any of many C's.
+// targets is a program that adds a product to any of many C.
 type targets struct {
 	*device
 	task
@@ -29,7 +29,7 @@ func newTargets(t *testing.T, n int) *targets {
 	d := open(t, webgpuDriver{})
 	k := newTask(t, planner.Problem{M: 9, N: 7, K: 300, Beta: 1})
 	facts := d.info.Planner
-	facts.ComputeUnits = 64 // so that the tile is split: two launches
+	facts.ComputeUnits = 64 // splits the tile: two launches
 	plan, err := planner.New(&facts).Plan(t.Context(), k.batch,
 		planner.Options{Schedule: planner.ScheduleSplitK})
 	require.NoError(t, err)
@@ -56,11 +56,11 @@ func (s *targets) check(t *testing.T) {
 	}
 }
 
-// A submission may have more sets of operands than a program keeps bind groups of.
-// Releasing one that was recorded aborts the process.
+// A submission may have more sets of operands than a program keeps bind groups for. Releasing a recorded
+// bind group aborts the process.
 func TestMoreSetsThanAreKept(t *testing.T) {
 	s := newTargets(t, 3*backend.Remembered)
-	for range 2 { // each set twice in a submission, the second submission finds some kept
+	for range 2 { // each set twice in a submission; the second submission finds some kept
 		var runs []driver.Run
 		for range 2 {
 			for i := range s.cs {
@@ -73,7 +73,7 @@ func TestMoreSetsThanAreKept(t *testing.T) {
 	s.check(t)
 }
 
-// One submission after another, none of them waited for.
+// One submission after another, without waits.
 func TestSetsAreDroppedOneByOne(t *testing.T) {
 	s := newTargets(t, backend.Remembered+10)
 	for i := range s.cs {
@@ -91,7 +91,7 @@ func TestSetsAreDroppedOneByOne(t *testing.T) {
 	require.Zero(t, s.program.sets.Len(), "closed buffers are forgotten")
 }
 
-// Submissions that fail while they are recorded leave nothing behind.
+// Submissions that fail while they are recorded leave nothing.
 func TestSetsOfFailedSubmissions(t *testing.T) {
 	s := newTargets(t, 2*backend.Remembered)
 	foreign := alloc(t, open(t, webgpuDriver{}), len(s.task.c))
@@ -112,8 +112,8 @@ func TestSetsOfFailedSubmissions(t *testing.T) {
 	s.check(t)
 }
 
-// Buffers and programs may be closed while queued work has them.
-func TestCloseBehindSubmission(t *testing.T) {
+// Buffers and programs may be closed while queued work uses them.
+func TestCloseAfterSubmission(t *testing.T) {
 	s := newTargets(t, backend.Remembered+1)
 	var runs []driver.Run
 	for i := range s.cs {
@@ -129,7 +129,7 @@ func TestCloseBehindSubmission(t *testing.T) {
 	s.check(t)
 }
 
-// A window that WebGPU would not bind is an error before the library sees it.
+// A window that WebGPU would not bind is an error before it reaches the library.
 func TestWindowMistakes(t *testing.T) {
 	d := open(t, webgpuDriver{maxBinding: 4 << 10})
 	align := int(d.limits.MinStorageBufferOffsetAlignment) / 4

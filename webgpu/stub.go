@@ -13,7 +13,7 @@ import (
 // Driver returns a driver without devices.
 func Driver() driver.Driver { return backend.Missing("webgpu", missing(runtime.GOOS, runtime.GOARCH)) }
 
-// missing says what a build for a system lacks. This file is compiled where that is cgo or the library.
+// missing says why a build for a system lacks the backend: without cgo, or without the library.
 func missing(system, arch string) string {
 	switch system + "/" + arch {
 	case "linux/amd64", "windows/amd64", "darwin/amd64", "darwin/arm64":

@@ -11,7 +11,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/backend"
 )
 
-// work is the submission that is being recorded. Its memory is reused.
+// work is the submission being recorded. Its memory is reused.
 type work struct {
 	clears []*buffer
 	list   []dispatch
@@ -26,8 +26,7 @@ func (w *work) reset() {
 	w.clears, w.list, w.making = w.clears[:0], w.list[:0], w.making[:0]
 }
 
-// clear fills the memory of a buffer, if there is one and it is fresh, with zeros before the
-// dispatches.
+// clear fills the memory of a fresh buffer with zeros before the dispatches.
 func (w *work) clear(b *buffer) {
 	if b == nil || !b.whole().fresh {
 		return
@@ -41,13 +40,13 @@ type dispatch struct {
 	count, pieces   uint32
 }
 
-// move is a copy of size bytes after the dispatches, from offset of one buffer to another; of
-// none where size is 0.
+// move is a copy of size bytes after the dispatches, from an offset of one buffer to another. Nothing is
+// copied if size is 0.
 type move struct {
 	source, destination memory
 	offset, to, size    uint64
 	read                bool   // the destination is read next
-	clock               *clock // that takes times around the dispatches, and is the source; nil: none
+	clock               *clock // source of the copy, which takes times around the dispatches; nil: none
 }
 
 // submit queues the recorded work, then the copy.
@@ -64,8 +63,7 @@ func (d *device) submit(then move) error {
 	return nil
 }
 
-// record adds a run to the work. Dispatches of one pass run in order, each sees
-// what the earlier ones wrote.
+// record adds a run to the work. Dispatches of one pass run in order; each sees what earlier ones wrote.
 func (d *device) record(r *driver.Run) error {
 	p, abc, err := backend.Operands[*program, *buffer](d, r)
 	if err != nil {
@@ -107,8 +105,8 @@ func (d *device) Submit(ctx context.Context, runs []driver.Run) error {
 	return err
 }
 
-// submitRuns queues the runs and returns the number of submissions so far. Timed
-// runs need the token of d.timing.
+// submitRuns queues the runs and returns the number of submissions so far. Timed runs need the token of
+// d.timing.
 func (d *device) submitRuns(ctx context.Context, runs []driver.Run, timed bool) (number uint64, err error) {
 	if err := d.lockQueue(ctx); err != nil {
 		return 0, err
@@ -159,8 +157,8 @@ func (d *device) Copy(ctx context.Context, dst, src driver.Buffer, bytes int) er
 		size: roundUp(uint64(bytes), 4)})
 }
 
-// trim drops what programs keep beyond their limit, once the work is queued or given
-// up. A lost device frees nothing.
+// trim drops what programs keep beyond their limit, once the work is queued or given up. A lost device frees
+// nothing.
 func (d *device) trim() {
 	for _, p := range d.work.over {
 		if d.state.Err() == nil {
@@ -171,7 +169,7 @@ func (d *device) trim() {
 	d.work.over = d.work.over[:0]
 }
 
-// Time uses the device's timestamps, where the binding has any, and else the wall clock.
+// Time uses the device's timestamps if the binding supports them, otherwise the wall clock.
 func (d *device) Time(ctx context.Context, runs []driver.Run) (driver.Timing, error) {
 	select {
 	case d.timing <- struct{}{}:

@@ -65,8 +65,8 @@ func TestSubmitDoesNotAllocate(t *testing.T) {
 	}))
 }
 
-// An error of the library outside its scopes, and invalid commands submitted,
-// both abort the process if nothing catches them.
+// Errors of the library outside its scopes, and invalid submitted commands, abort the process if nothing
+// catches them.
 func TestLibraryErrorsAreCaught(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	b := upload(t, d, integers(8, 1))
@@ -78,8 +78,8 @@ func TestLibraryErrorsAreCaught(t *testing.T) {
 	requireEqual(t, integers(8, 1), download(t, b, 8))
 }
 
-// The binding's error scopes are one stack a device: without the mutex, valid
-// calls fail with the errors of others, and invalid ones pass.
+// The binding's error scopes are one stack per device. Without the mutex, valid calls fail with the errors
+// of others, and invalid ones pass.
 func TestErrorsStayWithTheirCalls(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	var wg sync.WaitGroup
@@ -110,14 +110,14 @@ func TestErrorsStayWithTheirCalls(t *testing.T) {
 	wg.Wait()
 }
 
-// Commands that the library finds wrong are an error of the call, and not submitted,
-// which would end the process.
+// Commands that the library refuses are an error of the call. They are not submitted, which would end the
+// process.
 func TestInvalidCommands(t *testing.T) {
 	d := open(t, webgpuDriver{})
 	k := newTask(t, gemm(4, 4, 4))
 	_, p := prepare(t, d, k.batch, planner.Options{})
 	run := driver.Run{Program: p, A: upload(t, d, k.a), B: upload(t, d, k.b), C: upload(t, d, k.c)}
-	// which Prepare refuses
+	// Prepare refuses that
 	p.images[p.now].launches[0].Count = int(d.limits.MaxComputeWorkgroupsPerDimension) + 1
 	submitted := d.submitted
 	require.ErrorContains(t, d.Submit(t.Context(), []driver.Run{run}), "webgpu: submit: ")

@@ -11,19 +11,19 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// image is a plan's launches and words; no words without launches.
+// image has a plan's launches and words. Without launches there are no words.
 type image struct {
 	launches []launch
 	words    *buffer
-	// tables of dynamic tiles, which launches write, and so may not read by another binding
+	// tables of dynamic tiles; launches write them, so they cannot be in another binding that is read
 	turns   *buffer
-	makers  int     // launches before the others, which make items
-	records *buffer // from these
+	makers  int     // number of first launches, which make items
+	records *buffer // the makers' input
 	making  bindings
-	made    bool // makers were submitted, which the first run does
+	made    bool // the first run has submitted the makers
 }
 
-// Update makes the image of the plan beside that of the last, which stays if it fails.
+// Update makes the image of the plan beside the last one, which stays if Update fails.
 func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
 	d := p.dev
 	next := 1 - p.now
@@ -33,7 +33,7 @@ func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
 	p.turns = p.turns[:0]
 	for i := range plan.Launches {
 		if plan.Ragged != nil && plan.ExtentC == 0 && plan.Launches[i].Ragged == 0 {
-			continue // whatever the sizes are, they leave no products; and the dummy cannot be A and C
+			continue // no sizes leave products here; and the dummy cannot be both A and C
 		}
 		l, err := d.prepareLaunch(ctx, plan, i)
 		if err != nil {
@@ -77,7 +77,7 @@ func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
 	return nil
 }
 
-// upload writes the words of a plan with launches, of a ragged one those that the host knows.
+// upload writes the words of a plan with launches. For a ragged plan it writes those that the host knows.
 func (p *program) upload(ctx context.Context, m *image, plan *planner.Plan) error {
 	if len(m.launches) == 0 {
 		return ctx.Err()
@@ -102,7 +102,7 @@ func (p *program) upload(ctx context.Context, m *image, plan *planner.Plan) erro
 	return p.rebind(&m.making, m, m.launches[:m.makers], buffers{sizesBuffer: m.records.part()})
 }
 
-// putTurns writes the tables of dynamic tiles, each a section of the buffer that has no others.
+// putTurns writes the tables of dynamic tiles. Each is a section of a buffer of tables.
 func (p *program) putTurns(ctx context.Context, m *image) error {
 	if len(p.turns) == 0 {
 		return nil
@@ -115,7 +115,7 @@ func (p *program) putTurns(ctx context.Context, m *image) error {
 	return p.put(ctx, &m.turns, len(p.turns), p.turns)
 }
 
-// put writes words after what was submitted, to b or to the larger buffer that takes its place.
+// put writes words after what was submitted, to b or to a larger buffer that replaces it.
 func (p *program) put(ctx context.Context, b **buffer, n int, words []uint32) error {
 	larger, err := p.dev.atLeast(*b, n)
 	if err != nil {
@@ -130,7 +130,7 @@ func (p *program) put(ctx context.Context, b **buffer, n int, words []uint32) er
 	return (*b).Write(ctx, 0, backend.Words(words))
 }
 
-// atLeast returns b, or a new buffer if b has less than n elements; nil needs none.
+// atLeast returns b, or a new buffer if b has fewer than n elements. n may be 0; then nil stays.
 func (d *device) atLeast(b *buffer, n int) (*buffer, error) {
 	if n == 0 || b != nil && b.n >= n {
 		return b, nil

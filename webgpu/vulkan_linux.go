@@ -14,16 +14,15 @@ import (
 	"github.com/batchgemm/batchgemm/internal/hardware"
 )
 
-// vulkanKinds are those of VkPhysicalDeviceType; of others, such as 3, a virtual GPU, no more is known.
+// vulkanKinds maps VkPhysicalDeviceType. Other types, such as 3, a virtual GPU, stay unknown.
 var vulkanKinds = map[C.uint32_t]hardware.Kind{1: hardware.KindIntegrated, 2: hardware.KindDiscrete,
 	4: hardware.KindSoftware}
 
-// maxVulkanGPUs bounds the query; larger hosts than 8 GPUs with two drivers
-// each are not known.
+// maxVulkanGPUs bounds the query. The largest known hosts have 8 GPUs with two drivers each.
 const maxVulkanGPUs = 64
 
-// vulkanGPUs asks the Vulkan loader once per process what the binding does not
-// tell. The list is empty when there is no loader.
+// vulkanGPUs asks the Vulkan loader for what the binding does not report, once per process. The list is
+// empty without a loader.
 var vulkanGPUs = sync.OnceValue(func() []vulkanGPU {
 	var list [maxVulkanGPUs]C.vulkan_gpu
 	gpus := make([]vulkanGPU, C.vulkan_query(&list[0], maxVulkanGPUs))

@@ -2,7 +2,7 @@
 
 package webgpu
 
-// vulkanGPUs is empty: only Linux is asked.
+// vulkanGPUs returns nothing: only Linux is asked.
 func vulkanGPUs() []vulkanGPU { return nil }
 
 // quiet does nothing: only Linux has Mesa's layer.
