@@ -7,12 +7,12 @@ import (
 	"github.com/batchgemm/batchgemm/internal/encoding"
 )
 
-// Scales of blocks multiply numbers of A when these are stored to workgroup memory, both scales at once: all
-// columns of a tile are of one block, and all k's of a step. A product errs by two roundings more than
-// without scales. Where a block begins each thread loads those of the rows that it stores; sums of their own
-// would take as many registers as a tile has.
+// Scales of blocks multiply numbers of A when these are stored to workgroup memory, with both scales at
+// once: all columns of a tile, and all k of a step, are in one block. A product has two roundings more than
+// without scales. Where a block starts, each thread loads the scales of the rows that it stores. Separate
+// sums would take as many registers as a tile.
 
-// scaleStep writes the loads of the scales of a K step, where it is the first of a block.
+// scaleStep writes the loads of the scales of a K step, if it is the first of a block.
 func (o *operand) scaleStep(w *writer) {
 	if !o.blocks {
 		return
@@ -30,8 +30,8 @@ func (o *operand) scaleStep(w *writer) {
 	})
 }
 
-// scaleOf is the product of the scales of a row, so far from the thread's first one. One that is none has 0:
-// its numbers are 0, and 0*NaN is not.
+// scaleOf returns the product of the scales of a row at that distance from the thread's first one. It is 0
+// for a row that does not exist: its numbers are 0, and 0*NaN would not be.
 func (o *operand) scaleOf(row int) string {
 	if o.gather {
 		_, is := gathered(row)
@@ -49,7 +49,8 @@ func (o *operand) scaleOf(row int) string {
 // scalesOfGathered names the variable with the word of a row's first scale.
 func scalesOfGathered(row int) string { return fmt.Sprintf("scalesRow%d", row) }
 
-// scalePlace is which of the thread's rows, Span at a time, a block has, and scalePlaces are those of all.
+// scalePlace returns which of the thread's rows, Span at a time, a block has. scalePlaces returns it for all
+// blocks.
 func (o *operand) scalePlace(b block) int {
 	if o.AlongK {
 		return b.Across
@@ -66,7 +67,7 @@ func (o *operand) scalePlaces() (all []int) {
 	return all
 }
 
-// scalesAt names the register with the scales of rows.
+// scalesAt returns the name of the register with the scales of rows.
 func scalesAt(place int) string { return fmt.Sprintf("scales%d", place) }
 
 // declareScales declares these registers.

@@ -32,8 +32,8 @@ func (r *renderer) declarePlace() {
 	}
 }
 
-// declareReads: the vectors of a thread lie count threads apart, so that
-// neighbouring threads read neighbouring elements.
+// declareReads declares what a thread reads. Its vectors lie count threads apart, so neighbouring threads
+// read neighbouring elements.
 func (r *renderer) declareReads(o *operand, place string, threads, vectors int) {
 	for i := range vectors {
 		at := plus(place, i*threads)
@@ -44,7 +44,7 @@ func (r *renderer) declareReads(o *operand, place string, threads, vectors int) 
 	}
 }
 
-// vectorsA and vectorsB count the elements of A and B that a thread reads at one k.
+// vectorsA and vectorsB return how many elements of A and B a thread reads at one k.
 func (r *renderer) vectorsA() int { return r.Tile.RM / r.A.Element }
 func (r *renderer) vectorsB() int { return r.Tile.RN / r.B.Element }
 
@@ -62,10 +62,10 @@ func (r *renderer) clearAccumulators() {
 	}
 }
 
-// ahead is how many K steps are being loaded while one is multiplied. With elements of 16 bits, and so of 8,
-// two steps bring the bytes that one does in fp32, and small tiles, which wait for memory, have
-// registers for them: a layer of experts of 16 tokens takes 7 percent less time on an H200. The
-// text is that of two steps, too much for larger tiles, and where it is to be short.
+// ahead returns how many K steps are being loaded while one is multiplied. Two steps of narrow elements have
+// the bytes of one step in fp32, and small tiles, which wait for memory, have registers for them: a layer of
+// experts of 16 tokens takes 7 percent less time on an H200. The text has two steps, which is too long for
+// larger tiles and for short texts.
 func (r *renderer) ahead() int {
 	if r.a.narrow() && !r.short && r.GroupSteps*r.Tile.RM*r.Tile.RN <= 128 {
 		return 2
@@ -73,7 +73,7 @@ func (r *renderer) ahead() int {
 	return 1
 }
 
-// turn says in which registers the next loads and stores are.
+// turn selects the registers of the next loads and stores.
 func (r *renderer) turn(n int) { r.a.turn, r.b.turn = n, n }
 
 func (r *renderer) loadNext() {
@@ -94,8 +94,8 @@ func (r *renderer) loadAhead() {
 	})
 }
 
-// multiply writes the K loop of an item. Its conditions depend on the item
-// alone, so that all threads meet at the barriers.
+// multiply writes the K loop of an item. Its conditions depend only on the item, so all threads meet at the
+// barriers.
 func (r *renderer) multiply() {
 	r.line("var left = depth;")
 	r.block("if (left != 0u)", func() {
@@ -115,7 +115,7 @@ func (r *renderer) multiply() {
 	})
 }
 
-// kStep writes a K step, which is the last where less than a whole one is left after it.
+// kStep writes a K step. It is the last one if less than a whole step follows.
 func (r *renderer) kStep() {
 	r.a.store(&r.writer)
 	r.b.store(&r.writer)
@@ -128,7 +128,7 @@ func (r *renderer) kStep() {
 	if r.B.Direct {
 		short = func() { r.directRows(r.Tile.RM, true) }
 	}
-	// K of Int4 is of whole groups, which such steps do not cut
+	// K of Int4 is a multiple of the group, and such steps do not cut groups
 	if whole := r.B.Direct && r.b.packed(); !whole {
 		r.block(fmt.Sprintf("if (left < %du)", r.Tile.TK), func() {
 			short()
@@ -147,10 +147,10 @@ func (r *renderer) kStep() {
 	r.line("workgroupBarrier();")
 }
 
-// mostUnrolled is how many multiplications of a thread the text of a K step has with Limits.Short.
+// mostUnrolled is how many multiplications of a thread a K step has in the text with Limits.Short.
 const mostUnrolled = 256
 
-// steps multiplies a whole K step. A short text is a loop over parts of it.
+// steps multiplies a whole K step. A short text loops over parts of it.
 func (r *renderer) steps() {
 	unrolled := r.GroupSteps
 	for r.short && unrolled%2 == 0 && unrolled*r.Tile.RM*r.Tile.RN > mostUnrolled {
@@ -170,7 +170,7 @@ func (r *renderer) steps() {
 	})
 }
 
-// rolledSteps multiplies the last, shorter K step: the k's below left.
+// rolledSteps multiplies the last, shorter K step: the k below left.
 func (r *renderer) rolledSteps() {
 	k := "k"
 	if r.Groups > 1 {

@@ -7,13 +7,13 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// LimitsOf are the limits of a device's shaders, whose Components and Short the caller may know.
+// LimitsOf returns the limits of a device's shaders. The caller may know Components and Short.
 func LimitsOf(d *planner.Device) Limits {
 	return Limits{Threads: d.MaxThreads, SharedBytes: d.GroupShared, Subgroup: d.WaveSize}
 }
 
-// Describe says which shaders run within a device's limits, and what they take: of each
-// tile, as much as the one that takes most. What registers they need only their drivers know.
+// Describe sets which shaders run within a device's limits, and their resources: for each tile those of the
+// largest shader. Only drivers know the registers.
 func Describe(d *planner.Device) {
 	d.KernelKind, d.Kernels = encoding.KernelsWGSL, nil
 	for _, s := range tile.Table() {
@@ -23,7 +23,7 @@ func Describe(d *planner.Device) {
 	}
 }
 
-// describe fails for a tile that has no shader within the limits.
+// describe fails if a tile has no shader within the limits.
 func describe(s *tile.Shape, lim Limits) (facts planner.KernelFacts, ok bool) {
 	facts.Tile = s
 	if s.Unit != tile.FMA {

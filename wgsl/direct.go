@@ -8,14 +8,14 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Tiles of few rows wait for B, and where it has fewer bits for what is done to each number of it, of which
-// workgroup memory is a large part. Where no two threads of a K group multiply the same columns, each loads
-// its own columns, and makes numbers of them in registers. It multiplies no more rows than may exist, and
-// where B runs along K all K groups of a column load side by side.
+// Tiles of few rows wait for B, and with narrow B for the conversion of each number, much of which is the
+// way through workgroup memory. If no two threads of a K group multiply the same columns, each thread loads
+// its own columns to registers and converts them there. It multiplies only as many rows as may exist. If B
+// is K-major, all K groups of a column load side by side.
 
-// directSteps is the k's that a thread takes of a K step of 4 columns: 128 bytes, which are on their way
-// while as many are multiplied, or of elements of fewer than 16 bits two words of a column, four in groups of
-// 128.
+// directSteps returns how many k of a K step a thread takes for 4 columns: 128 bytes, which are loaded while
+// as many are multiplied. With elements of fewer than 16 bits it is two words of a column, or four with
+// groups of 128.
 func directSteps(k encoding.Kernel) int {
 	switch of := k.TypeB(); {
 	case of == element.F32:
@@ -26,8 +26,8 @@ func directSteps(k encoding.Kernel) int {
 	return 16
 }
 
-// isDirect reports whether B goes to registers. No step then is longer than a group with a scale, nor cut by
-// one.
+// isDirect reports whether B goes to registers. A step is then neither longer than a group with a scale, nor
+// cut by one.
 func isDirect(k encoding.Kernel, t *tile.Shape) bool {
 	group := 64
 	if of := k.TypeB(); of == element.Int4 {
@@ -38,7 +38,8 @@ func isDirect(k encoding.Kernel, t *tile.Shape) bool {
 	return t.RM == t.TM && t.RM%4 == 0 && t.RN == 4 && group%(directSteps(k)*t.Groups()) == 0
 }
 
-// directStage has the columns of a thread as blocks. Workgroup memory is for sums and words of C alone.
+// directStage returns a stage whose blocks are the columns of a thread. Workgroup memory is then only for
+// sums and words of C.
 func directStage(k encoding.Kernel, t tile.Shape) stage {
 	of := k.TypeB()
 	steps := directSteps(k)
@@ -57,18 +58,18 @@ func directStage(k encoding.Kernel, t tile.Shape) stage {
 		return s
 	}
 	for column := range t.RN {
-		for i := range steps / s.Together { // neighbours load those between
+		for i := range steps / s.Together { // neighbours load the ones between
 			s.Blocks = append(s.Blocks, block{Along: i * t.Groups(), Across: column})
 		}
 	}
 	return s
 }
 
-// interleaved reports whether neighbouring threads are of different K groups, because they load neighbouring
-// k's.
+// interleaved reports whether neighbouring threads belong to different K groups, because they load
+// neighbouring k.
 func (g *geometry) interleaved() bool { return g.B.Direct && g.B.AlongK }
 
-// directPlace is where a thread's first block lies.
+// directPlace returns where a thread's first block lies.
 func (o *operand) directPlace() (along, across string) {
 	group := "group"
 	if o.groups == 1 {
@@ -80,7 +81,7 @@ func (o *operand) directPlace() (along, across string) {
 	return "tx", times(o.Together, group)
 }
 
-// hand takes a block out of the registers that the next K step is loaded to.
+// hand takes a block out of the registers into which the next K step is loaded.
 func (o *operand) hand(b int, w *writer) {
 	w.line("let words%d = %s;", b, o.register(b))
 	if o.packed() {
@@ -88,7 +89,7 @@ func (o *operand) hand(b int, w *writer) {
 	}
 }
 
-// handed is four numbers of a block that is not packed.
+// handed returns four numbers of a block that is not packed.
 func (o *operand) handed(b, i int) string {
 	words := fmt.Sprintf("words%d", b)
 	switch n := 4 / o.per(); {
@@ -100,10 +101,10 @@ func (o *operand) handed(b, i int) string {
 	return "four(" + words + ")"
 }
 
-// directStep multiplies a K step in as many rows as a vector has, or in all; of elements of fewer than 16
-// bits, whose products take longer than memory does, also in one alone. Beside a branch compilers load the
-// next step before the products, without one after them: 4096 x 4096 in bf16 and 8 rows take 184 and
-// 216 us on an H100, but 254 and 209 where B runs along K.
+// directStep multiplies a K step in as many rows as a vector has, or in all rows. With elements of fewer
+// than 16 bits, whose products take longer than memory, it also has a case for one row. If there is a
+// branch, compilers load the next step before the products; without it they load after them: 4096 x 4096 in
+// bf16 and 8 rows take 184 and 216 us on an H100, but 254 and 209 with K-major B.
 func (r *renderer) directStep() {
 	few, bytes := r.A.Element, r.kernel.TypeB().Bytes()
 	if bytes > 1 && r.B.AlongK {
@@ -119,7 +120,7 @@ func (r *renderer) directStep() {
 	})
 }
 
-// directShort is the rest of a K step in a short text, which is the same for all numbers of rows and of k's.
+// directShort writes the rest of a K step in a short text, which is the same for all numbers of rows and k.
 func (r *renderer) directShort() {
 	r.directRows(r.Tile.RM, true)
 	r.line("if (left <= %du) { break; }", r.Tile.TK)
@@ -128,7 +129,7 @@ func (r *renderer) directShort() {
 	r.line("workgroupBarrier();")
 }
 
-// directRows multiplies it in the first rows. last: it may have fewer k's.
+// directRows multiplies the step in the first rows. last: it may have fewer k.
 func (r *renderer) directRows(rows int, last bool) {
 	switch {
 	case r.b.packed():
@@ -155,9 +156,8 @@ func (r *renderer) directRows(rows int, last bool) {
 	}
 }
 
-// directGroup multiplies the words of each column. The products of a step are of one group, and are summed
-// before they are multiplied by its scale, which takes as many multiplications as there are sums, and not one
-// for each weight.
+// directGroup multiplies the words of each column. The products of a step are in one group. They are summed
+// before the scale is applied, which takes one multiplication for each sum instead of one for each weight.
 func (r *renderer) directGroup(rows int) {
 	part := func(i int) string { return fmt.Sprintf("part%d", i) }
 	scales := make([]string, r.Tile.RN)
@@ -193,7 +193,7 @@ func (r *renderer) directWords(i, rows int, sum func(int) string) {
 	}
 }
 
-// across is a component of each of some vectors of 4.
+// across returns one component of each of several vectors of 4.
 func across(vectors []string, i int) string {
 	all := make([]string, len(vectors))
 	for c, v := range vectors {
@@ -202,7 +202,7 @@ func across(vectors []string, i int) string {
 	return pack(all)
 }
 
-// directProducts adds those of one k to a sum for each row, with last if there is that one.
+// directProducts adds the products of one k to a sum for each row. last: only if that k exists.
 func (r *renderer) directProducts(k, rows int, last bool, b string, sum func(row int) string) {
 	exists := ""
 	if last {

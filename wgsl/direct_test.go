@@ -21,19 +21,19 @@ var (
 	directGuard  = regexp.MustCompile(`^if \((.*) < left\) \{$`)
 )
 
-// directThread is what a thread has of B that goes to its registers at a K step.
+// directThread is what a thread has of B in its registers at a K step.
 type directThread struct {
 	*geometry
 	env       map[string]int
-	registers map[string]int // the first element of each
+	registers map[string]int // first element of each register
 	words     map[string]int
 	columns   map[string]int
-	all       [4]int // the elements of b0
+	all       [4]int // elements of b0
 }
 
 const directLD = 1 << 12
 
-// does what a line does, if anything.
+// does executes a line, if it matters.
 func (x *directThread) does(t *testing.T, line string) {
 	unit := 4
 	if x.B.AlongK {
@@ -61,7 +61,7 @@ func (x *directThread) does(t *testing.T, line string) {
 }
 
 // B that goes to registers: the threads multiply every element of it once, by the k of A that it belongs to,
-// whether a step is whole or the last, and however many rows there are.
+// for whole and last steps and all numbers of rows.
 func TestDirectCoversTiles(t *testing.T) {
 	type key struct {
 		of     element.Type
@@ -69,7 +69,7 @@ func TestDirectCoversTiles(t *testing.T) {
 		tile   string
 		groups int
 	}
-	kernels, covered := map[key]bool{}, map[key]bool{} // for whatever number of threads
+	kernels, covered := map[key]bool{}, map[key]bool{} // for all numbers of threads
 	eachShader(t, func(k encoding.Kernel, g geometry) any {
 		if !g.B.Direct || k.TypeB() == element.Int4 {
 			return nil
@@ -86,12 +86,12 @@ func TestDirectCoversTiles(t *testing.T) {
 		}
 	})
 	if len(some(t, fixups())) < len(fixups()) {
-		return // not all shaders ran
+		return // some shaders did not run
 	}
 	require.Len(t, covered, 6, "elements of 32, 16 and 8 bits, along K and across: %v", kernels)
 }
 
-// checkDirectB is about the K step after so many.
+// checkDirectB checks the K step after that many steps.
 func checkDirectB(t *testing.T, s Shader, steps int) {
 	g := s.geometry
 	first, loop, _ := strings.Cut(s.Source, "loop {")
@@ -129,7 +129,7 @@ func checkDirectB(t *testing.T, s Shader, steps int) {
 			if m := directGuard.FindStringSubmatch(line); m != nil {
 				guard = m[1]
 			}
-			if !directLoad.MatchString(line) { // those of the step after it
+			if !directLoad.MatchString(line) { // loads of the step after it
 				x.does(t, line)
 			}
 			a := directA.FindStringSubmatch(line)
@@ -168,7 +168,7 @@ func checkDirectB(t *testing.T, s Shader, steps int) {
 	require.GreaterOrEqual(t, variants, least, "the last step, and whole ones")
 }
 
-// What the tile table says of B that goes to registers is of shapes whose kernels take it so.
+// Only shapes whose kernels load B to registers have rates for that in the tile table.
 func TestDirectRates(t *testing.T) {
 	known := 0
 	for _, s := range tile.Of(tile.FMA) {
@@ -183,7 +183,7 @@ func TestDirectRates(t *testing.T) {
 	require.Positive(t, known)
 }
 
-// A step of int4 is of one group, whose scale its sums are multiplied by, and is 128 k's where groups are.
+// A step of int4 is in one group, whose scale multiplies its sums. It has 128 k if groups have 128.
 func TestDirectGroups(t *testing.T) {
 	s, err := tile.ByName("thin-8x64")
 	require.NoError(t, err)

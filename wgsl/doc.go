@@ -1,60 +1,55 @@
-// Package wgsl renders the WGSL compute shaders of a plan: one shader for each
-// encoding.Kernel and set of adapter limits, fully unrolled, with every size a
-// literal. It knows the tile table and the encoding of plans, but no GPU API.
+// Package wgsl renders the WGSL compute shaders of a plan: one shader for each encoding.Kernel and set of
+// adapter limits, fully unrolled, with literals for all sizes. It knows the tile table and the encoding of
+// plans, but no GPU API.
 //
 // # The way of a tile
 //
-// A workgroup computes one TM x TN tile of C. For each step of TK along K, its
-// threads load the TK columns of op(A) and TK rows of op(B) that belong to the
-// tile into registers (load.go), store them to workgroup memory with k as the
-// slowest index, and multiply from there into accumulators held in registers
-// (compute.go) while the loads of the next step are under way. With K groups,
-// sets of threads do so for their own k's and are summed at the end
-// (reduce.go). The tile then goes to C or, as one part of several, to the
-// workspace (store.go), where another kernel sums the parts (fixup.go).
+// A workgroup computes one TM x TN tile of C, in steps of TK along K. For each step, its threads load TK
+// columns of op(A) and TK rows of op(B) into registers (load.go) and store them to workgroup memory with k
+// as the slowest index. From there they multiply into accumulators in registers (compute.go), while the next
+// step is loaded. With K groups, sets of threads do so for their own k, and their sums are added at the end
+// (reduce.go). The tile then goes to C, or as a split-K partial to the workspace (store.go), where another
+// kernel sums the partials (fixup.go).
 //
-// Workgroup memory has vectors, which threads read whole. They store them whole too, since a store to a
-// component may touch the others, except where an adapter is known to leave these alone (Limits.Components).
-// Numbers of a vector of B are as many columns apart as there are vectors, where C is of fp32 and B is not of
-// narrow elements loaded four at a time, so that threads side by side load and store what is adjacent
-// (stage.Apart).
+// Workgroup memory holds vectors, which threads read whole. They also store them whole, because a store to a
+// component may touch the others, unless the adapter is known to preserve these (Limits.Components). If C is
+// fp32 and B is not narrow elements loaded four at a time, the numbers of a vector of B are as many columns
+// apart as there are vectors. Neighbouring threads then load and store adjacent numbers (stage.Apart).
 //
-// turn.go has the loop over the items of a worker that has several. geometry.go derives all numbers,
-// render.go puts the shader together. ragged.go has the shaders that make items from sizes on the device.
+// dynamic.go has the loop over the items of a worker. geometry.go derives all numbers, render.go assembles
+// the shader. ragged.go has the shaders that make items from sizes on the device.
 //
 // # Edges
 //
-// Loads are neither clamped nor masked: rows and columns beyond the matrix feed
-// only outputs that are not stored, and WGSL makes reads beyond a binding
-// harmless. The last, shorter step along K is multiplied by a loop over exactly
-// the k's that are left. So nothing is multiplied by a padding zero, and a NaN
-// beside the matrices does not reach C.
+// Loads are neither clamped nor masked: rows and columns beyond the matrix only feed outputs that are not
+// stored, and WGSL makes reads beyond a binding harmless. A loop over exactly the remaining k multiplies the
+// last, shorter K step. So no number is multiplied by a padding zero, and a NaN beside the matrices does not
+// reach C.
 //
 // # Elements of 16 bits and of 8
 //
-// Two lie in a word, or four. Shaders widen them on their way to workgroup memory, compute as ever, and
-// round C once; half.go has how each type is read and written. A word of C may belong to two
-// tiles, therefore C is of atomics: words.go stores it in whole words and, where rows of a tile begin or
-// end at odd positions, in halves of words, for which threads tell each other the first and the last
-// number of each vector.
+// A word has two or four of them. Shaders convert them to fp32 on the way to workgroup memory, compute in
+// fp32, and round C once; half.go reads and writes each type. A word of C may belong to two tiles, so C has
+// atomics. words.go stores it in whole words and, where rows of a tile start or end at odd positions, in
+// halves of words. For these, threads exchange the first and the last number of each vector.
 //
-// B may have 4 bits, with scales of groups (int4.go): eight k's of a column lie in a word. Shaders widen it
-// on the same way, by the scale and the zero point of its group.
+// B may have 4 bits, with scales of groups (int4.go): a word has eight k of a column. Shaders convert it on
+// the same way, with the scale and the zero point of its group.
 //
-// Of tiles of few rows B, of whatever type, goes to the registers of the threads that multiply it instead,
-// where loads of 16 bytes can (direct.go). Scales of groups then multiply the sums of a step, and not each
+// In tiles of few rows, B of any type goes directly to the registers of the threads that multiply it, if
+// vector loads are possible (direct.go). Scales of groups then multiply the sums of a step, and not each
 // weight.
 //
 // # Epilogues
 //
-// What is done to C beside alpha and beta is between the sums of a tile, in registers, and their
-// store (epilogue.go). Rows of A that are gathered are found once for each item. Of a gated
-// tile a thread keeps the first product in registers, while it computes the second.
+// Epilogues work on the sums of a tile in registers, before they are stored (epilogue.go). Gathered rows of
+// A are found once for each item. In a gated tile, a thread keeps the first product in registers while it
+// computes the second.
 //
 // # Bindings
 //
-// All are in group 0, by the numbers of internal/encoding. A shader declares only those that it uses, and
-// lists them (Shader.Bindings):
+// All bindings are in group 0, with the numbers of internal/encoding. A shader declares only those that it
+// uses, and lists them (Shader.Bindings):
 //
 //	BindItems      array<vec4<u32>>, read: the launch's items
 //	BindA, BindB   array<f32>, read; array<vec4<f32>> with Vector for A transposed, and for B that goes to
@@ -69,13 +64,13 @@
 //	BindBias       array<f32>, read; elements of 16 bits: array<u32>
 //	BindRows       array<u32>, read: indices of rows, weights, scales and words of groups
 //
-// No shader has more than 8, as gated tiles are not split.
+// No shader has more than 8, because gated tiles are not split.
 //
-// Those of ragged plans declare two:
+// Shaders of ragged plans declare two:
 //
 //	BindItems      array<u32>, read and write: all words of the plan
 //	BindSizes      array<u32>, read: the sizes
 //
-// Sizes of bindings must be multiples of 16 bytes, or the last elements of a
-// vector array cannot be reached.
+// Sizes of bindings must be multiples of 16 bytes. Otherwise the last elements of a vector array are out of
+// reach.
 package wgsl

@@ -6,14 +6,14 @@ import (
 	"github.com/batchgemm/batchgemm/internal/encoding"
 )
 
-// takenBytes is the workgroup memory that a word takes (WebGPU counts in 16 bytes).
+// takenBytes is the workgroup memory of the word for the next tile (WebGPU counts in 16 bytes).
 const takenBytes = 16
 
-// noTile is the number of no tile.
+// noTile is the number that stands for no tile.
 const noTile = "0xffffffffu"
 
-// bindTable declares the table of a launch with several items a worker. That of dynamic tiles has a counter,
-// and so its other words are read as atomics too.
+// bindTable declares the table of a launch with several items for each worker. That of dynamic tiles has a
+// counter, so all of its words are atomics.
 func (r *renderer) bindTable() {
 	switch {
 	case r.kernel.Dynamic:
@@ -33,10 +33,10 @@ func (r *renderer) loop() {
 	})
 }
 
-// dynamic writes the work on dynamic tiles (encoding.DynamicNext). The first thread counts before
-// the work on a tile, and looks what it got after it, when the answer is there. Who counts last sets the
-// counter back: nobody counts after it in this run. All threads learn of the next tile by
-// workgroupUniformLoad, which waits for them, so that they meet at barriers as ever.
+// dynamic writes the work on dynamic tiles (encoding.DynamicNext). The first thread increments the counter
+// before the work on a tile and reads the result after it, when it has arrived. The thread that counts last
+// in a run resets the counter. All threads get the next tile by workgroupUniformLoad, which waits for them,
+// so they meet at barriers as usual.
 func (r *renderer) dynamic() {
 	r.block(fmt.Sprintf("for (var tile = worker.x; tile != %s;)", noTile), func() {
 		r.line("var counted = 0u;")

@@ -8,13 +8,12 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Epilogues are done in registers, between the sums of a tile and C. Of a gated tile a thread
-// keeps the first product in registers until it has the second, of which it computes the same
-// elements: both items are one turn of its worker after the other.
+// Epilogues work in registers, between the sums of a tile and C. In a gated tile, a thread keeps the first
+// product in registers until it has the same elements of the second product. The two items follow each other
+// in one iteration of its worker.
 
-// activations are the texts of activate. NaN is told apart by its bits, since WGSL lets a
-// compiler assume that there is none. Numbers up to -88 have bits from those of -88 to those
-// of -Inf.
+// activations are the texts of activate. They detect NaN by its bits, because WGSL lets a compiler assume
+// that there is none. Numbers below -88 have bits from those of -88 to those of -Inf.
 var activations = map[encoding.Activation]string{
 	encoding.ReLU: `
 fn activate(v: f32) -> f32 {
@@ -25,7 +24,7 @@ fn activate(v: f32) -> f32 {
 	encoding.GELU: gatedText(fmt.Sprintf("v * (%v + %v * v * v)", encoding.GELULinear, encoding.GELUCubic)),
 }
 
-// gatedText is v*sigmoid(z).
+// gatedText returns the text of v*sigmoid(z).
 func gatedText(z string) string {
 	least := math.Float32bits(encoding.SigmoidLeast)
 	return fmt.Sprintf(`
@@ -36,7 +35,7 @@ fn activate(v: f32) -> f32 {
 `, z, least, math.Float32bits(float32(math.Inf(-1)))-least)
 }
 
-// bindEpilogue declares the buffers that an epilogue has.
+// bindEpilogue declares the buffers of an epilogue.
 func (r *renderer) bindEpilogue() {
 	e := &r.kernel.Epilogue
 	if e.Gated && !r.kernel.Fixup {
@@ -59,7 +58,7 @@ func (r *renderer) epilogueFunctions() {
 	r.text.WriteString(activations[r.kernel.Epilogue.Activation])
 }
 
-// epilogueWords unpacks what an item, or a fix-up's, has for an epilogue.
+// epilogueWords unpacks the words of an item, or of a fix-up item, for an epilogue.
 func (r *renderer) epilogueWords() {
 	e := &r.kernel.Epilogue
 	scatterAt, scatterRows, weightsAt, biasAt := word(encoding.ScatterAt), word(encoding.ScatterRows),
@@ -90,7 +89,7 @@ func (r *renderer) epilogueWords() {
 	}
 }
 
-// declareGates declares a register for each output that a thread has.
+// declareGates declares a register for each output of a thread.
 func (r *renderer) declareGates() {
 	n := r.Accumulators
 	if r.Groups > 1 {
@@ -105,7 +104,7 @@ func (r *renderer) declareGates() {
 	}
 }
 
-// gate is the register that keeps output i of a gated tile's first product.
+// gate returns the register that keeps output i of a gated tile's first product.
 func (r *renderer) gate(i int) string {
 	if !r.rolled() {
 		return fmt.Sprintf("gate%d", i)
@@ -114,7 +113,7 @@ func (r *renderer) gate(i int) string {
 	return "gates[" + plus(over("done", each), i) + "]"
 }
 
-// dress does to outputs, which are alpha*A*B + beta*C, what is left before they are stored.
+// dress applies the epilogue to outputs, which are alpha*A*B + beta*C.
 func (r *renderer) dress(width int, outputs []output) {
 	e := &r.kernel.Epilogue
 	if e.Bias {
@@ -153,7 +152,7 @@ func (r *renderer) dress(width int, outputs []output) {
 	}
 }
 
-// bias is those of the columns of an output.
+// bias returns the bias of the columns of an output.
 func (r *renderer) bias(width, i int) string {
 	if r.kernel.TypeC != element.F32 {
 		return "loadBias(biasAt + " + r.column(width, i, 0) + ")"
@@ -161,7 +160,7 @@ func (r *renderer) bias(width, i int) string {
 	return pack(each(width, func(j int) string { return "Bias[biasAt + " + r.column(width, i, j) + "]" }))
 }
 
-// activated is an activation of each element of a vector.
+// activated returns the activation of each element of a vector.
 func (r *renderer) activated(width int, value string) string {
 	if r.kernel.Epilogue.Activation == "" {
 		return value
@@ -180,7 +179,7 @@ func (r *renderer) placeC(width, i int) {
 	r.line("let atC%d = offC + %s * ldC + %s;", i, row, r.column(width, i, 0))
 }
 
-// stored is whether the row of an output is stored.
+// stored returns whether the row of an output is stored.
 func (r *renderer) stored(i int) string {
 	if r.kernel.Epilogue.Scatter {
 		return fmt.Sprintf("kept%d", i)
@@ -188,13 +187,13 @@ func (r *renderer) stored(i int) string {
 	return fmt.Sprintf("row%d < rows", i)
 }
 
-// gathered is a row of A that a thread loads: the variables with its position at the first K,
-// and whether there is one.
+// gathered returns the variables of a row of A that a thread loads: its position at the first K, and whether
+// the row exists.
 func gathered(row int) (at, is string) {
 	return fmt.Sprintf("atRow%d", row), fmt.Sprintf("isRow%d", row)
 }
 
-// gatheredRows are the rows of A that a thread loads, from its first on.
+// gatheredRows returns the rows of A that a thread loads, counted from its first one.
 func (o *operand) gatheredRows() (all []int) {
 	seen := map[int]bool{}
 	for _, b := range o.Blocks {
@@ -208,8 +207,7 @@ func (o *operand) gatheredRows() (all []int) {
 	return all
 }
 
-// find sets where the rows of an item are. Rows that are none are read as the first, and taken
-// as 0.
+// find sets where the rows of an item are. Rows that do not exist are read as the first row, and taken as 0.
 func (o *operand) find(w *writer) {
 	w.line("at%s = along%s;", o.name, o.name)
 	for _, row := range o.gatheredRows() {

@@ -13,7 +13,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// everyEpilogue are all that there are.
+// everyEpilogue lists all epilogues.
 func everyEpilogue() (all []encoding.Epilogue) {
 	for _, act := range []encoding.Activation{"", encoding.ReLU, encoding.GELU, encoding.SiLU} {
 		for bits := range 32 {
@@ -22,7 +22,7 @@ func everyEpilogue() (all []encoding.Epilogue) {
 		}
 	}
 	scalings := []encoding.Scaling{"", encoding.PerRow, encoding.PerTensor}
-	for i, e := range slices.Clone(all) { // each epilogue with some
+	for i, e := range slices.Clone(all) { // each epilogue with some of them
 		e.ScaleA, e.ScaleB = scalings[i%3], scalings[1+i/3%2]
 		all = append(all, e)
 		if e.ScaleA != "" && e.ScaleB == encoding.PerRow {
@@ -33,7 +33,7 @@ func everyEpilogue() (all []encoding.Epilogue) {
 	return all
 }
 
-// variants are the kernels that plans have for an epilogue and a shape.
+// variants lists the kernels that plans have for an epilogue and a shape.
 func variants(s *tile.Shape, e encoding.Epilogue, of, ofC element.Type) (all []encoding.Kernel) {
 	for bits := range 8 {
 		k := encoding.Kernel{Tile: s, TypeA: of, TypeC: ofC, TransB: bits&1 != 0, Loop: bits&2 != 0 ||
@@ -43,13 +43,13 @@ func variants(s *tile.Shape, e encoding.Epilogue, of, ofC element.Type) (all []e
 	}
 	all = append(all, encoding.Kernel{Tile: s, TypeA: of, TypeC: ofC, TransB: true, Loop: true,
 		Dynamic: true, Epilogue: e})
-	e.Gated = false // such tiles are never cut
+	e.Gated = false // such tiles are not split
 	return append(all, encoding.Kernel{Tile: s, TypeC: ofC, Fixup: true, Epilogue: e.OfFixup()})
 }
 
 var storage = regexp.MustCompile(`@binding\((\d+)\) var<storage, (read|read_write)> (\w+):`)
 
-// declared is the names of the buffers that a text declares, which are those of its encoding.Bindings.
+// declared returns the names of the buffers that a text declares, which are those of its encoding.Bindings.
 func declared(t *testing.T, s Shader) (names []string) {
 	t.Helper()
 	var in []encoding.Binding
@@ -66,8 +66,7 @@ func declared(t *testing.T, s Shader) (names []string) {
 	return names
 }
 
-// TestEpilogueBindings: no shader needs more than what every adapter grants, and it declares
-// what it uses alone.
+// TestEpilogueBindings: no shader needs more than every adapter grants, and it declares only what it uses.
 func TestEpilogueBindings(t *testing.T) {
 	const granted = 8 // storage buffers of a stage: WebGPU's specification, section 3.6.2
 	small, err := tile.ByName("small")
@@ -91,8 +90,8 @@ func TestEpilogueBindings(t *testing.T) {
 	}
 }
 
-// TestEpilogueStores: with an epilogue tiles are stored as without. Scattered rows go where indices
-// say, which the test of words knows.
+// TestEpilogueStores: tiles are stored alike with and without an epilogue. Scattered rows go where indices
+// say, which the test of words checks.
 func TestEpilogueStores(t *testing.T) {
 	for _, name := range []string{"small", "medium-k4", "tall-8x4"} {
 		s, err := tile.ByName(name)
@@ -124,7 +123,7 @@ func TestEpilogueStores(t *testing.T) {
 	}
 }
 
-// Outputs that share a bias have the same columns, those that share a weight the same row.
+// Outputs that share a bias have the same columns; those that share a weight have the same row.
 func TestEpilogueShares(t *testing.T) {
 	added, weighted := regexp.MustCompile(`= \w+ \+ bias(\d+);`), regexp.MustCompile(`= weight(\d+) \* `)
 	placed := regexp.MustCompile(`let ((?:row|vector)\d+) = (.*);`)

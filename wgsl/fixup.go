@@ -9,22 +9,21 @@ import (
 )
 
 const (
-	// fixupMost is the number of threads of a fix-up kernel where the limits allow it: thread
-	// groups share the slots of a tile. fixupUnroll is the loads that each thread has under
-	// way: the sum of 100 slots waits for 4 loads one after the other and not for 100.
+	// fixupMost is the number of threads of a fix-up kernel, if the limits allow it: thread groups share the
+	// slots of a tile. fixupUnroll is the number of concurrent loads of each thread: the sum of 100 slots
+	// waits for 4 dependent loads, not for 100.
 	fixupMost   = 128
 	fixupUnroll = 4
 )
 
-// fixupVectors is the number of vectors of 4 elements that one workgroup of a fix-up kernel
-// sums: 256 adjacent bytes of every slot, or a row of the tile where that is longer. The smallest
-// tile has as many; larger ones are shared by several workgroups.
+// fixupVectors returns how many vectors of 4 elements a workgroup of a fix-up kernel sums: 256 adjacent
+// bytes of every slot, or a row of the tile if that is longer. The smallest tile has that many; several
+// workgroups share larger tiles.
 func fixupVectors(t *tile.Shape) int { return max(16, t.TN/4) }
 
-// fixup writes the kernel that sums the parts of a tile, which lie in
-// consecutive slots of the workspace, and stores C. Workgroup (x, y) does piece
-// y of the tile of item x. Thread group g sums the slots g, g + groups, ...;
-// then the first group adds these sums in order.
+// fixup writes the kernel that sums the partials of a tile, which are in consecutive slots of the workspace,
+// and stores C. Workgroup (x, y) sums piece y of the tile of item x. Thread group g sums the slots g, g +
+// groups, ...; then the first group adds these sums in order.
 func (r *renderer) fixup() {
 	const width = 4
 	t := r.Tile
@@ -80,7 +79,7 @@ func (r *renderer) fixup() {
 	})
 }
 
-// fixupThreads is the size of the workgroups of a fix-up kernel.
+// fixupThreads returns the size of the workgroups of a fix-up kernel.
 func fixupThreads(t *tile.Shape, lim Limits) (int, error) {
 	piece, threads := fixupVectors(t), fixupMost
 	for threads > lim.Threads {
@@ -92,7 +91,7 @@ func fixupThreads(t *tile.Shape, lim Limits) (int, error) {
 	return threads, nil
 }
 
-// sharedOfFixup is the workgroup memory of a fix-up kernel: sums, and the words of its piece.
+// sharedOfFixup returns the workgroup memory of a fix-up kernel: sums, and the words of its piece.
 func sharedOfFixup(k encoding.Kernel, threads int) int {
 	bytes := 16 * threads
 	if k.TypeC != element.F32 {

@@ -8,31 +8,31 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Limits are the facts about an adapter that a shader depends on.
+// Limits are the properties of an adapter on which a shader depends.
 type Limits struct {
 	Threads     int // largest number of invocations of a workgroup
 	SharedBytes int // largest workgroup memory of a workgroup
 	Subgroup    int // lanes of a subgroup, 0 when unknown; only a hint for speed
 
-	// Components: a store to a component of a vector leaves the others as they are, whatever other threads
-	// store to them. Vulkan does, Metal and Direct3D do not, and WGSL promises nothing (gpuweb/gpuweb#2112).
+	// Components: a store to a component of a vector preserves the others, whatever other threads store to
+	// them. Vulkan guarantees this, Metal and Direct3D do not, and WGSL promises nothing
+	// (gpuweb/gpuweb#2112).
 	Components bool
 
-	// Short: compiling takes longer than running, as on a software driver. K steps are loops where their
+	// Short: compiling takes longer than running, as on a software driver. K steps are then loops if their
 	// text would be long. On an H200 such text takes 1.03 to 1.28 times as long to run.
 	Short bool
 }
 
-// geometry is everything that is derived from a kernel and the limits: who
-// computes and who loads what, and where it lies in workgroup memory.
+// geometry is derived from a kernel and the limits: which thread computes and loads what, and where it is in
+// workgroup memory.
 type geometry struct {
-	// Tile is the table's row after it was fitted to the limits: Threads, RM and
-	// RN may differ from the table, with B.Direct TK too.
+	// Tile is the table's row, fitted to the limits. Threads, RM and RN may differ from the table, and TK
+	// with B.Direct.
 	Tile tile.Shape
 
-	// The workgroup consists of Groups sets of GroupThreads threads. Group g
-	// takes the k's with k % Groups == g: GroupSteps of each K step. Where B.Direct
-	// B.Together of them lie side by side.
+	// The workgroup consists of Groups sets of GroupThreads threads. Group g takes the k with k % Groups ==
+	// g: GroupSteps of each K step. With B.Direct, B.Together of them lie side by side.
 	Groups, GroupThreads, GroupSteps int
 
 	// The threads of a group form a grid of ThreadRows x ThreadCols over the
@@ -52,8 +52,8 @@ func (g *geometry) sharedBytes() int {
 	return 4 * (g.A.Rows*g.A.row(g.Groups)*g.A.Element + g.B.Rows*g.B.row(g.Groups)*g.B.Element)
 }
 
-// maxBlock is the largest register block that fitting to the limits makes: 8x8,
-// which still runs well on an H200. Larger ones spill.
+// maxBlock is the largest register block that fitting to the limits makes: 8x8, which still runs well on an
+// H200. Larger blocks spill.
 const maxBlock = 64
 
 func newGeometry(k encoding.Kernel, lim Limits) (*geometry, error) {
@@ -79,13 +79,13 @@ func newGeometry(k encoding.Kernel, lim Limits) (*geometry, error) {
 	}
 
 	elementA, elementB := vectorWidth(t.RM), vectorWidth(t.RN)
-	if g.Groups > 1 { // the sums over the groups go through the memory of both
+	if g.Groups > 1 { // sums over the groups use the memory of both
 		elementA = min(elementA, elementB)
 		elementB = elementA
 	}
 	number := k.TypeA == element.F32 && lim.Components
 	g.A = newStage(t.TM, elementA, !k.TransA, k.Vector && k.TransA, number, t)
-	// whose elements are stored whole
+	// its elements are stored whole
 	if k.TypeA == element.F32 && !number && !g.A.AlongK && !g.A.Vector && elementA > 1 {
 		g.A.Apart = t.TM / elementA
 	}
@@ -111,10 +111,10 @@ func newGeometry(k encoding.Kernel, lim Limits) (*geometry, error) {
 				k.Tile, g.Groups, g.sharedBytes())
 		}
 	}
-	if direct { // neighbours store to neighbouring rows: see newStage
+	if direct { // neighbours store to neighbouring rows, see newStage
 		g.A.Pad = 1 - g.A.row(g.Groups)%2
 	}
-	if k.TypeC != element.F32 && g.B.Element == 1 { // they would be no whole words
+	if k.TypeC != element.F32 && g.B.Element == 1 { // otherwise they would not be whole words
 		return nil, fmt.Errorf("tile %v: vectors of %d elements are too small for C of %s", k.Tile,
 			g.B.Element, k.TypeC)
 	}
@@ -125,10 +125,10 @@ func newGeometry(k encoding.Kernel, lim Limits) (*geometry, error) {
 	return g, nil
 }
 
-// fit changes the number of threads of a tile so that it suits the limits.
+// fit changes the number of threads of a tile to suit the limits.
 //
-// Too many threads: fewer K groups, else larger register blocks. Fewer threads
-// than a subgroup has lanes: more K groups, because lanes left over are idle.
+// Too many threads: it makes fewer K groups, or larger register blocks. Fewer threads than a subgroup has
+// lanes: it makes more K groups, because the other lanes would be idle.
 func fit(t tile.Shape, lim Limits) (tile.Shape, error) {
 	row := t
 	if t.TM%4 != 0 || t.TN%4 != 0 || t.TK%4 != 0 {
@@ -158,13 +158,12 @@ func fit(t tile.Shape, lim Limits) (tile.Shape, error) {
 	return t, nil
 }
 
-// patch chooses the part of the grid of threads that one subgroup covers: the
-// one that reads the fewest rows of A and columns of B. When the size of a
-// subgroup is unknown or does not divide the grid, threads go row by row.
+// patch chooses the part of the grid of threads that one subgroup covers: the one that reads the fewest rows
+// of A and columns of B. If the size of a subgroup is unknown or does not divide the grid, threads go row by
+// row.
 //
-// It pays when B is transposed or of Int4, whose columns lie an odd pitch apart in workgroup
-// memory: 2 percent on an H200 with tile large-8x4. Otherwise threads row by row
-// are 2 percent faster there.
+// It pays if B is transposed or Int4, whose columns have an odd pitch in workgroup memory: 2 percent on an
+// H200 with tile large-8x4. Otherwise threads row by row are 2 percent faster there.
 func patch(rows, cols int, t tile.Shape, subgroup int) (patchRows, patchCols int) {
 	lanes := min(subgroup, rows*cols)
 	patchRows, patchCols = 1, cols
@@ -180,8 +179,8 @@ func patch(rows, cols int, t tile.Shape, subgroup int) (patchRows, patchCols int
 	return patchRows, patchCols
 }
 
-// makeRoom lengthens the pitch of a stage of few rows, so that one accumulator of every thread of
-// half the K groups fits.
+// makeRoom lengthens the pitch of a stage of few rows, so that one accumulator of every thread of half of
+// the K groups fits.
 func (s *stage) makeRoom(g *geometry) {
 	if least := (g.Groups + 1) / 2 * g.GroupThreads / (s.Rows * g.Groups); s.Pitch < least {
 		s.Pitch = least
@@ -191,10 +190,9 @@ func (s *stage) makeRoom(g *geometry) {
 	}
 }
 
-// chunk is the number of accumulators of every thread that fit in workgroup
-// memory together, half of the K groups in that of A and half in that of B. It
-// divides Accumulators, and every chunk goes evenly to the groups: each group
-// sums the same number of accumulators, or some sum one and the others none.
+// chunk returns how many accumulators of every thread fit in workgroup memory together, half of the K groups
+// in that of A and half in that of B. It divides Accumulators. Every chunk is divided evenly: each group
+// sums the same number of accumulators, or some groups sum one and the others none.
 func (g *geometry) chunk() int {
 	slots := (g.Groups + 1) / 2
 	room := min(g.A.Rows*g.sumRow(&g.A), g.B.Rows*g.sumRow(&g.B)) / (slots * g.GroupThreads)
@@ -206,8 +204,8 @@ func (g *geometry) chunk() int {
 	return 0
 }
 
-// sumRow is how much of a row of workgroup memory the sums over the groups use:
-// a power of two, which makes its index arithmetic cheap.
+// sumRow returns how much of a row of workgroup memory the sums over the groups use: a power of two, which
+// makes its index arithmetic cheap.
 func (g *geometry) sumRow(s *stage) int {
 	n := 1
 	for 2*n <= g.Groups*s.Pitch {
@@ -216,45 +214,45 @@ func (g *geometry) sumRow(s *stage) int {
 	return n
 }
 
-// stage is the way of one operand into workgroup memory, where op(A) and op(B)
-// look alike: for each k, the TM rows or TN columns of the tile.
+// stage is the way of one operand into workgroup memory, where op(A) and op(B) look alike: for each k, the
+// TM rows or TN columns of the tile.
 //
 // Threads load blocks of Span rows or columns at one k, each into a register. No two of them store to one
-// element of workgroup memory, except where Limits.Components has it: elements then are stored by number. The
-// sweep takes 0.97 of the time of whole elements, which a thread loads from four places of a row (H100
-// through Vulkan). Lanes threads stand side by side along the axis on which global memory is contiguous, the
+// element of workgroup memory, except with Limits.Components, which allows to store single numbers. Then the
+// sweep takes 0.97 of the time of whole elements, for which a thread loads from four places of a row (H100
+// through Vulkan). Lanes threads are side by side along the axis on which global memory is contiguous, the
 // others in rows of Lanes along the other axis.
 //
-// Where memory runs along K, a block is gathered by scalar loads: vectors of 4
-// k's, transposed in registers, took 15 percent more time on an H200.
+// If memory is K-major, scalar loads gather a block: vectors of 4 k, transposed in registers, took 15
+// percent more time on an H200.
 type stage struct {
 	Extent int  // TM or TN
-	AlongK bool // memory is contiguous along K: A as it is, B transposed, or the words of Int4
-	Vector bool // loads of four elements; with AlongK where Direct
-	Direct bool // blocks are of the columns that a thread multiplies, and stay in its registers
+	AlongK bool // memory is contiguous along K: A as stored, B transposed, or the words of Int4
+	Vector bool // loads of four elements; with AlongK only if Direct
+	Direct bool // blocks are the columns that a thread multiplies, and stay in its registers
 
-	// Together: Direct only, how many k's of a K group lie side by side.
+	// Together: with Direct, how many k of a K group lie side by side.
 	Together int
 	Element  int // rows or columns in one element of workgroup memory: 1, 2 or 4
-	// Apart is how many rows or columns there are from one number of an element to the next: 1, or as many as
-	// there are elements. Then threads side by side load adjacent ones for each number of theirs, and columns
-	// of B they store to C together: a store of 16 threads touches 2 to 3 sectors of 32 bytes and not 16. The
-	// sweep takes 0.95 of the time, batches of K up to 128 0.77 to 0.99 (H100 through Vulkan). B of fp32 then
-	// is loaded by single numbers, also where it allows four: 0.96. B of 16 bits with C of fp32 is so where
-	// it does not allow four: 0.945 (27 batches of the sweep, K up to 128 0.89); where it does, that gains as
-	// much as it loses.
+	// Apart is the distance in rows or columns from one number of an element to the next: 1, or the number
+	// of elements. In the second case, neighbouring threads load adjacent rows or columns for each of their
+	// numbers, and store adjacent columns of B to C: a store of 16 threads touches 2 to 3 sectors of 32
+	// bytes, not 16. The sweep takes 0.95 of the time, batches of K up to 128 0.77 to 0.99 (H100 through
+	// Vulkan). B of fp32 is then loaded by single numbers, even if it allows four: 0.96. B of 16 bits with C
+	// of fp32 uses this if it does not allow four: 0.945 (27 batches of the sweep, K up to 128 0.89). If it
+	// does, gain and loss are equal.
 	Apart int
 	Pitch int // elements from one k to the next
-	Rows  int // of workgroup memory, of Groups k's each
-	Pad   int // elements after each of these
+	Rows  int // of workgroup memory, each with Groups k
+	Pad   int // elements after each row
 
-	Words  int // of each load, with 8 k's of one column each; 0: elements are no Int4
+	Words  int // of each load, with 8 k of one column each; 0: not Int4
 	Span   int
 	Lanes  int
-	Blocks []block // of one thread
+	Blocks []block // of a thread
 }
 
-// stride is how many rows or columns there are from the first number of an element to that of the next.
+// stride returns the distance in rows or columns between the first numbers of consecutive elements.
 func (s *stage) stride() int {
 	if s.Apart > 1 {
 		return 1
@@ -262,26 +260,26 @@ func (s *stage) stride() int {
 	return s.Element
 }
 
-// row is the elements of a row of workgroup memory.
+// row returns the elements of a row of workgroup memory.
 func (s *stage) row(groups int) int { return groups*s.Pitch + s.Pad }
 
 // block is a block that each thread loads, as a distance from its first one.
 type block struct {
 	Along  int // blocks on the contiguous axis
 	Across int // blocks on the other axis
-	// Rows of threads that take part; 0 stands for all.
+	// Number of rows of threads that take part; 0: all.
 	Limit int
 }
 
-// newStage is that of an operand whose elements are stored whole, or by number where neither alongK nor
-// vector.
+// newStage returns the stage of an operand whose elements are stored whole, or by number if number is set
+// and neither alongK nor vector is.
 func newStage(extent, element int, alongK, vector, number bool, t tile.Shape) stage {
 	s := stage{Extent: extent, AlongK: alongK, Vector: vector, Element: element, Apart: 1,
 		Pitch: extent / element, Rows: t.TK / t.Groups(), Span: 1}
 	switch {
 	case alongK:
-		// Neighbouring threads store to neighbouring k's. An odd distance between
-		// these spreads them over the banks of workgroup memory.
+		// Neighbouring threads store to neighbouring k. An odd distance spreads them over the banks of
+		// workgroup memory.
 		s.Pitch |= 1
 		s.Span = element
 		s.share(t.TK, extent/s.Span, t.Threads)
@@ -295,8 +293,8 @@ func newStage(extent, element int, alongK, vector, number bool, t tile.Shape) st
 	return s
 }
 
-// packedStage is that of Int4, of which a word lies along K. A thread loads a word of each column of an
-// element.
+// packedStage returns the stage of Int4, whose words hold several k. A thread loads a word of each column of
+// an element.
 func packedStage(extent, element int, t tile.Shape) stage {
 	s := stage{Extent: extent, AlongK: true, Element: element, Apart: 1, Pitch: extent/element | 1,
 		Rows: t.TK / t.Groups(), Span: 1, Words: 1}
@@ -312,7 +310,7 @@ func packedStage(extent, element int, t tile.Shape) stage {
 	return s
 }
 
-// share deals blocks to threads.
+// share assigns blocks to threads.
 func (s *stage) share(along, across, threads int) {
 	s.Lanes = gcd(along, threads)
 	rows := threads / s.Lanes

@@ -8,16 +8,16 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Elements of 16 bits lie two in a word of 32, the first in the low half, those of 8 bits four: WGSL
-// has none of its own without an extension. Shaders compute with the numbers that they stand for.
+// A 32-bit word holds two 16-bit elements, the first in the low half, or four 8-bit elements: without an
+// extension, WGSL has no such types. Shaders compute with their values in fp32.
 
-// narrow is how WGSL reads and writes a type of 16 bits: numbers of the two elements of a
-// word, four of those of two, and the word of a pair of float32s, given by their bits, with the bits that
-// element.Type.Bits has. The latter is of integers alone, since WGSL leaves open how floats are
-// rounded, and lets compilers assume that they are neither NaN nor infinite. Of rare numbers it is
-// of what tame makes of them. Function rare is told the sum of the sizes of all numbers of a
-// thread, and, if small ones are rare, the least of twice their bits, less 1 so that 0 is large.
-// Of 8 bits, which C never has, numbers are of the first and the third element of a word, and four of all.
+// narrow is how WGSL reads and writes a 16-bit type: the numbers of the two elements of a word, the four of
+// two words, and the word of a pair of float32, given by their bits, which rounds like element.Type.Bits.
+// pair uses only integers, because WGSL does not define how floats are rounded, and lets compilers assume
+// that they are neither NaN nor infinite. Rare numbers are first replaced by tame. rare gets the sum of the
+// magnitudes of all numbers of a thread and, if small numbers are rare, the least of twice their bits, less
+// 1 so that 0 is large. For 8 bits, which C never has, numbers are the first and the third element of a
+// word, and four has all.
 type narrow struct {
 	numbers, four, pair, rare, tame string
 	small                           bool
@@ -51,8 +51,8 @@ fn tame(x: u32) -> u32 {
 }
 `,
 	},
-	// Bits of 2^-14 and more have 112 less in the exponent. What is smaller is a multiple of
-	// 2^-24, and 0 below 2^-25. Few numbers but 0 are so small, or too large.
+	// The exponent of 2^-14 and more is 112 less. Smaller numbers are multiples of 2^-24, and 0 below 2^-25.
+	// Few numbers except 0 are so small, or too large.
 	element.F16: {
 		numbers: `
 fn numbers(word: u32) -> vec2<f32> {
@@ -78,7 +78,7 @@ fn rare(sum: f32, least: u32) -> bool {
 	return (bitcast<u32>(sum) & 0x7fffffffu) >= 0x47800000u || least < 0x70ffffffu;
 }
 `,
-		// What is the same as a float32, so that nothing is left to round.
+		// The result as a float32 that needs no further rounding.
 		tame: `
 fn tame(x: u32) -> u32 {
 	let size = x & 0x7fffffffu;
@@ -90,8 +90,8 @@ fn tame(x: u32) -> u32 {
 `,
 		small: true,
 	},
-	// Bits as those of an fp16 of 1/256 of the number: its exponents are 8 larger for the same bits. What
-	// would be 480 is NaN: the bit that 1 more than the largest size has makes its exponent that of NaN.
+	// Bits like those of an fp16 of 1/256 of the number: the same bits have exponents 8 larger. 480 would be
+	// NaN: adding 1 to the largest magnitude carries into a bit that makes its exponent that of NaN.
 	element.E4M3: {
 		numbers: `
 fn numbers(word: u32) -> vec2<f32> {
@@ -108,7 +108,7 @@ fn four(word: u32) -> vec4<f32> {
 }
 `,
 	},
-	// Shifts of signed integers bring the sign along.
+	// Shifts of signed integers preserve the sign.
 	element.Int8: {
 		numbers: `
 fn numbers(word: u32) -> vec2<f32> {
@@ -130,14 +130,14 @@ fn four(words: vec2<u32>) -> vec4<f32> {
 }
 `
 
-// numberText is the function that reads the element of a word that a shift brings to its low bits.
+// numberText is the function that reads the element that a shift brings to the low bits of a word.
 const numberText = `
 fn number(word: u32, half: u32) -> f32 {
 	return numbers(word >> half).x;
 }
 `
 
-// suffixC is that of the functions that read C: those of A and B, unless these have another type.
+// suffixC returns the suffix of the functions that read C: that of A and B, unless their type differs.
 func (r *renderer) suffixC() string {
 	if r.kernel.Fixup || r.kernel.TypeA == r.kernel.TypeC {
 		return ""
@@ -145,8 +145,7 @@ func (r *renderer) suffixC() string {
 	return "C"
 }
 
-// accessors writes the functions by which elements of fewer than 32 bits are read and written, the
-// latter by vectors of so many.
+// accessors writes the functions that read and write narrow elements. They write vectors of that width.
 func (r *renderer) accessors(width int) {
 	if of := r.kernel.TypeA; of != element.F32 {
 		r.text.WriteString(narrows[of].numbers + numberText)
@@ -175,7 +174,7 @@ func (r *renderer) accessors(width int) {
 	r.vectorFunctions(width)
 }
 
-// loadVector writes the load of adjacent elements of C's type, which may begin in the middle of a word.
+// loadVector writes the load of adjacent elements of C's type, which may start in the middle of a word.
 func (r *renderer) loadVector(name, load string, width int) {
 	r.line("")
 	r.block(fmt.Sprintf("fn load%s(at: u32) -> %s", name, vec(width)), func() {
@@ -192,8 +191,8 @@ func (r *renderer) loadVector(name, load string, width int) {
 	})
 }
 
-// class is what positions a whole number of words and as many rows apart have in common: the place in
-// a word, at all K steps. Each has a variable for the word and one for the shift.
+// class is what positions have in common that are whole words and the same number of rows apart: their place
+// in a word, at all K steps. A class has a variable for the word and one for the shift.
 type class struct{ along, row int }
 
 func (o *operand) classOf(along, row int) class { return class{along % o.per(), row % o.per()} }
@@ -202,8 +201,8 @@ func (o *operand) variable(what string, c class) string {
 	return fmt.Sprintf("%s%s%d%d", what, o.name, c.along, c.row)
 }
 
-// classes are those of a thread's positions. Gathered rows have none, nor has Int4, of which words are loaded
-// whole.
+// classes returns the classes of a thread's positions. Gathered rows have none, nor has Int4, which is
+// loaded in whole words.
 func (o *operand) classes() (all []class) {
 	if !o.narrow() || o.Vector || o.gather || o.packed() {
 		return nil
@@ -227,7 +226,7 @@ func (o *operand) startWords(w *writer) {
 	}
 }
 
-// word is where the word of an element lies, so far from the thread's first one.
+// word returns where the word of an element lies, at that distance from the thread's first one.
 func (o *operand) word(along, row int) string {
 	if o.gather {
 		return over(o.at(along, row), o.per())
@@ -239,11 +238,11 @@ func (o *operand) word(along, row int) string {
 	return at
 }
 
-// shiftAt is what brings an element to the low bits of its word, which has so many.
+// shiftAt returns the shift that brings an element to the low bits of its word, which has `per` elements.
 func shiftAt(at string, per int) string { return fmt.Sprintf("%du * (%s)", 32/per, rest(at, per)) }
 
-// number is what register b holds, as numbers. Made of it at the loads, they would wait for
-// these before the K step that runs beside them.
+// number returns the content of register b as numbers. Converting at the loads would make the K step that
+// runs beside them wait.
 func (o *operand) number(b int, block block) string {
 	register := o.register(b)
 	switch {
@@ -266,7 +265,8 @@ func (o *operand) number(b int, block block) string {
 	return pack(all)
 }
 
-// runNumbers are those of a run in words, of which the first begins with others where half is not 0.
+// runNumbers returns the numbers of a run from its words. If half is not 0, the first word starts with an
+// element of others.
 func (o *operand) runNumbers(words []string, half string) string {
 	shifted := make([]string, len(words)-1)
 	for i := range shifted {
@@ -282,8 +282,8 @@ func (o *operand) runNumbers(words []string, half string) string {
 	return numbers
 }
 
-// shiftedWord is the function that makes a word of two whose numbers begin within the first: of 16 bits in
-// the middle, for which constant shifts are one instruction.
+// shiftedWord returns the function that makes a word from two words, for numbers that start within the
+// first. 16-bit elements start in the middle, where constant shifts take one instruction.
 func shiftedWord(of element.Type) string {
 	parts := "(word >> half) | (next << (32u - half))"
 	if of.PerWord() == 2 {

@@ -17,7 +17,7 @@ var (
 	parameter   = regexp.MustCompile(`(\w+): \w+`)
 )
 
-// functions are those of a text by their names. Floats are their bits.
+// functions returns the functions of a text by name. Floats are their bits.
 func functions(t *testing.T, text string) map[string]procedure {
 	all := map[string]procedure{}
 	for _, m := range anyFunction.FindAllStringSubmatch(text, -1) {
@@ -30,7 +30,7 @@ func functions(t *testing.T, text string) map[string]procedure {
 	return all
 }
 
-// call runs a function of u32 values.
+// call runs a function on u32 values.
 func call(all map[string]procedure, name string, arguments ...int) int {
 	env := map[string]int{}
 	for i, parameter := range all[name].parameters {
@@ -70,8 +70,8 @@ func functionValue(all map[string]procedure, e ast.Expr, env map[string]int) int
 	})
 }
 
-// TestRounding: a pair of numbers becomes the bits that element.Type.Bits has, of which those of NaN
-// may differ in fp16. What pair alone gets wrong is rare, and rare says so.
+// TestRounding: a pair of numbers gets the bits of element.Type.Bits; NaN bits may differ in fp16. Numbers
+// that pair alone gets wrong are rare, and rare detects them.
 func TestRounding(t *testing.T) {
 	numbers := []uint32{0, 1, 1 << 31, 0x7f800000, 0xff800000, 0x7f800001, 0x7fc00000, 0x7fffffff,
 		0xffffffff, 0xffff8000}
@@ -86,7 +86,7 @@ func TestRounding(t *testing.T) {
 			0x32800000+rng.Uint32N(0x7000000))
 	}
 	for of, text := range narrows {
-		if of.Bytes() == 1 { // which C never has
+		if of.Bytes() == 1 { // C never has that
 			continue
 		}
 		all := functions(t, text.pair+text.rare+text.tame)

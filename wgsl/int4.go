@@ -6,16 +6,16 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// B of Int4 is loaded in words of eight k's of a column, whole since tiles are cut along K between groups
-// alone, with the word of the group that they belong to. Numbers are made of them when they are stored to
+// B of Int4 is loaded in words of eight k of a column, with the word of their group. The words are whole,
+// because tiles are split along K only between groups. They are converted to numbers when they are stored to
 // workgroup memory, or when they are multiplied.
 
-// perPacked is the weights of a word.
+// perPacked is the number of weights in a word.
 const perPacked = 8
 
-// packedWeights are the weights less the zero point of four k's of a word, every second one, of which those
-// of the others are 16 bits above. The bits of a float32 of 2^23 and more take each as it lies, 1, 16, 256 or
-// 4096 times as large: conversions of integers are slow on GPUs, and so are shifts. No step rounds.
+// packedWeights returns four weights of a word less their zero point: every second k. The other four are 16
+// bits higher. Each is inserted without a shift in the bits of a float32 of at least 2^23, where it counts
+// 1, 16, 256 or 4096 times: integer conversions and shifts are slow on GPUs. No step rounds.
 const packedWeights = `
 fn zerosOf(group: u32) -> vec4<f32> {
 	let zero = bitcast<f32>((group & 15u) | 0x4b000000u) - 8388608.0;
@@ -30,14 +30,14 @@ fn weights(word: u32, zeros: vec4<f32>) -> vec4<f32> {
 
 func (o *operand) packed() bool { return o.of == element.Int4 }
 
-// groupWord names the variable with the group of what a register holds.
+// groupWord returns the variable with the group word of a register's content.
 func (o *operand) groupWord(b int) string { return o.registerOf("Group", b) }
 
-// perPanel is the loads of a column and a panel.
+// perPanel returns the number of loads for a column of a panel.
 func (o *operand) perPanel() int { return element.Int4Panel / o.unit() }
 
-// startPacked sets where the thread's columns and the words of their groups begin, and which loads of a
-// column come first.
+// startPacked sets where the thread's columns and their group words start, and which loads of a column come
+// first.
 func (o *operand) startPacked(w *writer) {
 	w.line("let start%s = off%s + %s;", o.name, o.name, times(o.perPanel(), "across"+o.name))
 	w.line("let panel%s = %s;", o.name, times(o.perPanel(), "ld"+o.name))
@@ -45,7 +45,7 @@ func (o *operand) startPacked(w *writer) {
 	w.line("at%s = along%s;", o.name, o.name)
 }
 
-// atPacked is the position of a load, so far from the thread's first one.
+// atPacked returns the position of a load, at that distance from the thread's first one.
 func (o *operand) atPacked(along, column int) string {
 	at := plus("at"+o.name, along)
 	return fmt.Sprintf("%s + %s * panel%s + %s", plus("start"+o.name, o.perPanel()*column),
@@ -58,13 +58,13 @@ func (o *operand) loadGroup(b int, block block, w *writer) {
 	w.line("%s = indices[%s + %s * ld%s];", o.groupWord(b), plus("scales"+o.name, block.Across), row, o.name)
 }
 
-// takeGroup makes the scale and the zero point of a column of the word of its block's group.
+// takeGroup extracts the scale and the zero point of a column from its group word.
 func (o *operand) takeGroup(column, b int, w *writer) {
 	w.line("let scale%d = bitcast<f32>(%s & 0xfffffff0u);", column, o.groupWord(b))
 	w.line("let zeros%d = zerosOf(%s);", column, o.groupWord(b))
 }
 
-// storePacked makes numbers of the blocks of an element's columns, from the given one on, and stores them.
+// storePacked converts the blocks of an element's columns, from the given one on, and stores them.
 func (o *operand) storePacked(b int, block block, w *writer) {
 	w.block("", func() {
 		columns := make([]string, o.Element)

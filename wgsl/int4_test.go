@@ -13,7 +13,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// packedKernels are some of each tile shape with B of Int4.
+// packedKernels returns some kernels of each tile shape with B of Int4.
 func packedKernels() (all []encoding.Kernel) {
 	for _, s := range tile.Of(tile.FMA) {
 		e := encoding.Epilogue{ScaleB: encoding.PerGroup64}
@@ -25,11 +25,11 @@ func packedKernels() (all []encoding.Kernel) {
 	return all
 }
 
-// Every weight of a tile is loaded once, with the word of its group, and stored to the place in workgroup
-// memory where the K groups look for it, or multiplied at once.
+// Every weight of a tile is loaded once, with its group word. It is stored to the place in workgroup memory
+// where the K groups look for it, or multiplied at once.
 func TestPackedStages(t *testing.T) {
 	scalings := []encoding.Scaling{encoding.PerGroup64, encoding.PerGroup128}
-	// of which a thread has several elements
+	// a thread has several elements of it
 	several := &tile.Shape{Name: "several", TM: 32, TN: 64, TK: 32, Threads: 32, RM: 8, RN: 8}
 	seen := map[string]bool{}
 	for name, lim := range adapters {
@@ -79,15 +79,15 @@ var (
 	directA = regexp.MustCompile(`^let a0 = sharedA\[(\d+)u\]\[readA0\];$`)
 )
 
-// packedLine is a line of the text that has to do with B: its kind, the parts that an expression above finds,
-// and the expressions among these.
+// packedLine is a line of the text about B: its kind, the parts that an expression above finds, and the
+// parsed expressions among these.
 type packedLine struct {
 	kind  byte // g, }, l, c, n, s, b, a
 	parts []string
 	at    []expression
 }
 
-// packedLines are those of a part of the text.
+// packedLines returns the lines of a part of the text.
 func packedLines(t *testing.T, source string) (all []packedLine) {
 	for _, line := range strings.Split(source, "\n") {
 		line = strings.TrimSpace(line)
@@ -126,21 +126,21 @@ func packedLines(t *testing.T, source string) (all []packedLine) {
 type packedThread struct {
 	env       map[string]int
 	registers map[string]packedWord
-	groups    map[string]string // of the scale and zero point of a column the register that they are made of
-	numbers   map[string]weight // even0 and so on, of which the first is
-	skip      bool              // what only other threads load
+	groups    map[string]string // the register from which the scale and zero point of a column were made
+	numbers   map[string]weight // even0 and so on, with the first weight of each
+	skip      bool              // only other threads load this
 	group     int
-	unit      int // k's of a load
+	unit      int // k of a load
 }
 
 type weight struct{ col, k int }
 
-// packedWord is a load of a column, and the place of the word of its group.
+// packedWord is a load of a column, and the place of its group word.
 type packedWord struct{ at, group int }
 
-const packedLD, packedGroups = 1 << 10, 5 // columns of B, and the word of the first group
+const packedLD, packedGroups = 1 << 10, 5 // columns of B, and the first group word
 
-// packedThreads are all of a workgroup, so many K steps after the first.
+// packedThreads returns all threads of a workgroup, that many K steps after the first.
 func packedThreads(t *testing.T, s Shader, group, steps int) (all []*packedThread) {
 	names, begins := lets(t, s.Source, `place|group|part|lane|ty|tx|readA0|alongB|acrossB`), lets(t, s.Source,
 		`startB|panelB|scalesB`)
@@ -158,7 +158,7 @@ func packedThreads(t *testing.T, s Shader, group, steps int) (all []*packedThrea
 	return all
 }
 
-// does what a line does to registers, if anything.
+// does executes a line on registers, if it matters.
 func (x *packedThread) does(t *testing.T, l packedLine) {
 	switch {
 	case l.kind == 'g':
@@ -177,7 +177,7 @@ func (x *packedThread) does(t *testing.T, l packedLine) {
 	case l.kind == 'c':
 		x.groups[l.parts[1]+l.parts[2]] += l.parts[3] + " "
 	case l.kind == 'n':
-		if len(l.parts) > 6 { // with the column whose scale and zero point it takes
+		if len(l.parts) > 6 { // with the column of its scale and zero point
 			require.True(t, strings.HasSuffix(x.groups[l.parts[6]], l.parts[3]+" "+l.parts[3]+" "),
 				"%s: the scale or zero point of another column", l.parts[0])
 		}
@@ -192,7 +192,7 @@ func (x *packedThread) does(t *testing.T, l packedLine) {
 	}
 }
 
-// number is a component of one.
+// number returns a component of a number.
 func (x *packedThread) number(name, component string) weight {
 	w := x.numbers[name]
 	w.k += 2 * strings.Index("xyzw", component)
@@ -230,8 +230,8 @@ func checkPacked(t *testing.T, s Shader, group, steps int) {
 	require.Len(t, placed, g.Tile.TK*g.Tile.TN)
 }
 
-// checkDirect: the threads multiply every weight once, by the k of A that it belongs to, however many rows
-// there are.
+// checkDirect checks that the threads multiply every weight once, by the k of A that it belongs to, for all
+// numbers of rows.
 func checkDirect(t *testing.T, s Shader, group, steps int) {
 	g := s.geometry
 	checkStage(t, s, "A", g.A, 0, 1<<20, 2)
@@ -269,8 +269,8 @@ func checkDirect(t *testing.T, s Shader, group, steps int) {
 	checkDirectScales(t, s)
 }
 
-// checkDirectScales: the sums of a step come to the others times the scales of their columns, which are those
-// of the words loaded, as are zero points.
+// checkDirectScales checks that the sums of a step are added to the others times the scales of their
+// columns, from the loaded words, and the same for zero points.
 func checkDirectScales(t *testing.T, s Shader) {
 	const scales, zeros = 1, 2
 	made := map[int]int{}

@@ -14,15 +14,15 @@ type operand struct {
 	groups int
 	step   int  // TK
 	gather bool // rows of A are found by indices
-	gated  bool // of the second item B2 is read in place of B
-	turn   int  // which of the registers are loaded and stored: those of K steps in turn
-	group  int  // of Int4: k's that share a scale
-	near   int  // where B is Direct its Together, else 0
-	blocks bool // numbers are multiplied by scales of blocks
-	bits   bool // workgroup memory holds the bits of numbers, since it holds words of C too
+	gated  bool // for the second item, B2 is read in place of B
+	turn   int  // which registers are loaded and stored, as K steps alternate
+	group  int  // Int4: k that share a scale
+	near   int  // Together if B is Direct, otherwise 0
+	blocks bool // scales of blocks multiply numbers
+	bits   bool // workgroup memory holds the bits of numbers, because it also holds words of C
 }
 
-// rows is the number of rows of global memory from one block to the next.
+// rows returns the distance in rows of global memory from one block to the next.
 func (o *operand) rows() int {
 	if o.AlongK && o.Apart == 1 {
 		return o.Span
@@ -30,12 +30,12 @@ func (o *operand) rows() int {
 	return 1
 }
 
-// place is where a number lies, as distances from the thread's first one along the contiguous axis and in
+// place is the place of a number: distances from the thread's first one along the contiguous axis and in
 // rows.
 type place struct{ along, row int }
 
-// places are those of what a register of a block is loaded from: of each of its numbers, or of the first one,
-// where one load takes all, or where they are a run.
+// places returns where a block's register is loaded from: the place of each number, or of the first one if
+// one load takes all or the numbers are a run.
 func (o *operand) places(b block) (all []place) {
 	switch {
 	case o.AlongK:
@@ -54,22 +54,21 @@ func (o *operand) places(b block) (all []place) {
 	return all
 }
 
-// run reports whether the numbers of a block are adjacent narrow ones, of which all words around them are
-// loaded.
+// run reports whether the numbers of a block are adjacent narrow ones, whose words are all loaded.
 func (o *operand) run() bool {
 	return o.narrow() && !o.AlongK && !o.Vector && o.Span > 1 && o.Apart == 1
 }
 
-// runWords is how many words may have numbers of a run.
+// runWords returns the most words that a run can touch.
 func (o *operand) runWords() int { return (o.Span+o.per()-2)/o.per() + 1 }
 
-// narrow reports whether elements have 16 bits or 8. Registers hold the words around these.
+// narrow reports whether elements have 16 or 8 bits. Registers then hold their words.
 func (o *operand) narrow() bool { return o.of != element.F32 }
 
-// per is how many elements a word has.
+// per returns the number of elements in a word.
 func (o *operand) per() int { return o.of.PerWord() }
 
-// scalar is what the buffer and registers consist of.
+// scalar returns the scalar type of buffer and registers.
 func (o *operand) scalar() string {
 	if o.narrow() {
 		return "u32"
@@ -84,7 +83,7 @@ func (o *operand) zero() string {
 	return "0.0"
 }
 
-// global is the type of an element of the buffer.
+// global returns the type of an element of the buffer.
 func (o *operand) global() string {
 	switch {
 	case o.packed():
@@ -99,7 +98,7 @@ func (o *operand) global() string {
 	return vec(4)
 }
 
-// local is the type of a register.
+// local returns the type of a register.
 func (o *operand) local() string {
 	switch {
 	case o.Vector || o.packed():
@@ -110,7 +109,7 @@ func (o *operand) local() string {
 	return vecOf(o.scalar(), o.Span)
 }
 
-// unit is how many elements one load takes, but where it takes one and the word around it.
+// unit returns how many elements one load takes. It is 1 if the load takes an element in its word.
 func (o *operand) unit() int {
 	switch {
 	case o.packed():
@@ -123,8 +122,8 @@ func (o *operand) unit() int {
 	return 1
 }
 
-// fetch is what is at a position of a buffer, so far from the thread's first one: a unit of elements, or
-// the word around one.
+// fetch returns the content of a buffer at a position, at that distance from the thread's first one: a unit
+// of elements, or the word with one.
 func (o *operand) fetch(buffer string, along, row int) string {
 	at := o.at(along, row)
 	if o.narrow() && !o.Vector && !o.packed() {
@@ -133,7 +132,7 @@ func (o *operand) fetch(buffer string, along, row int) string {
 	return buffer + "[" + at + "]"
 }
 
-// position turns a number of elements into one of what fetch takes at once.
+// position converts a number of elements to the unit of fetch.
 func (o *operand) position(elements string) string {
 	if unit := o.unit(); unit > 1 {
 		return over(elements, unit)
@@ -141,7 +140,8 @@ func (o *operand) position(elements string) string {
 	return elements
 }
 
-// leading does that to a leading dimension, but for one of Int4, which is as many words of groups too.
+// leading does the same for a leading dimension. That of Int4 is also the number of group words, so it
+// stays.
 func (o *operand) leading(elements string) string {
 	if o.packed() {
 		return elements
@@ -149,15 +149,15 @@ func (o *operand) leading(elements string) string {
 	return o.position(elements)
 }
 
-// register names the variable that holds block b between load and store.
+// register returns the variable that holds block b between load and store.
 func (o *operand) register(b int) string { return o.registerOf("", b) }
 
 func (o *operand) registerOf(what string, b int) string {
 	return fmt.Sprintf("%s%s%s%d", [...]string{"next", "later"}[o.turn], what, o.name, b)
 }
 
-// declare writes what lasts for the whole shader: the thread's place among the
-// loading threads and its registers, for so many K steps.
+// declare writes the variables of the whole shader: the thread's place among the loading threads, and its
+// registers for `ahead` K steps.
 func (o *operand) declare(ahead int, w *writer) {
 	along, across := rest("t", o.Lanes), over("t", o.Lanes)
 	switch {
@@ -190,7 +190,7 @@ func (o *operand) declare(ahead int, w *writer) {
 	}
 }
 
-// positions are the variables that move with each K step: one of an element, or those of words.
+// positions returns the variables that move with each K step: one for an element, or those of words.
 func (o *operand) positions() (all []string) {
 	for _, c := range o.classes() {
 		all = append(all, o.variable("word", c))
@@ -270,7 +270,7 @@ func (o *operand) loadFrom(buffer string, w *writer) {
 	})
 }
 
-// at is a position, so far from the thread's first one.
+// at returns a position, at that distance from the thread's first one.
 func (o *operand) at(along, row int) string {
 	if o.packed() {
 		return o.atPacked(along, row)
@@ -286,8 +286,8 @@ func (o *operand) at(along, row int) string {
 	return at
 }
 
-// store writes the registers to workgroup memory, with k as the slow index, or hands them to the threads that
-// multiply.
+// store writes the registers to workgroup memory, with k as the slow index, or hands them to the threads
+// that multiply.
 func (o *operand) store(w *writer) {
 	switch {
 	case o.Direct:
@@ -333,8 +333,8 @@ func (o *operand) store(w *writer) {
 	})
 }
 
-// eachBlock writes the text of every block of a thread. Blocks that only some
-// threads load stand under a condition; it encloses no barrier.
+// eachBlock writes the text of every block of a thread. Blocks that only some threads load are under a
+// condition, which encloses no barrier.
 func (o *operand) eachBlock(w *writer, body func(b int, block block)) {
 	for b, block := range o.Blocks {
 		if block.Limit == 0 {
@@ -345,9 +345,9 @@ func (o *operand) eachBlock(w *writer, body func(b int, block block)) {
 	}
 }
 
-// element is element i of the tile at one k in workgroup memory. A row holds
-// the Groups k's that the K groups multiply at the same time, so that the index
-// of the row is a literal in unrolled code and the other one lasts for all k.
+// element returns element i of the tile at one k in workgroup memory. A row has the Groups k that the K
+// groups multiply at the same time. So the index of the row is a literal in unrolled code, and the other
+// index is the same for all k.
 func (o *operand) element(k, i string) string {
 	if o.groups == 1 {
 		return fmt.Sprintf("shared%s[%s][%s]", o.name, k, i)
@@ -362,7 +362,7 @@ func (o *operand) element(k, i string) string {
 	return fmt.Sprintf("shared%s[%s][%s + %s]", o.name, row, times(o.Pitch, group), i)
 }
 
-// hold is what workgroup memory holds for n numbers, and held the numbers.
+// hold returns what workgroup memory holds for n numbers, and held converts it back to numbers.
 func (o *operand) hold(n int, numbers string) string {
 	if o.bits {
 		return fmt.Sprintf("bitcast<%s>(%s)", vecOf("u32", n), numbers)
@@ -377,7 +377,7 @@ func (o *operand) held(held string) string {
 	return held
 }
 
-// array is the type of the operand's workgroup memory.
+// array returns the type of the operand's workgroup memory.
 func (o *operand) array() string {
 	of := "f32"
 	if o.bits {

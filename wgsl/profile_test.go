@@ -32,10 +32,10 @@ const (
 	leastBinding = 128 << 20
 	leastBuffers = 8 // storage buffers of a shader
 	leastWorkers = 65535
-	leastOffset  = 256 // what offsets in buffers are multiples of
+	leastOffset  = 256 // alignment of offsets in buffers
 )
 
-// epilogues are all parts of epilogues, each in one of these at least.
+// epilogues together have all parts of epilogues.
 var epilogues = map[string]planner.Epilogue{
 	"none":       {},
 	"bias, ReLU": {Bias: true, Activation: planner.ReLU},
@@ -78,7 +78,7 @@ func eachOption(t *testing.T, test func(t *testing.T, o planner.Options)) {
 	}
 }
 
-// A device that has no more than every device grants, and no optional feature, has all kernels.
+// A device with only what every device grants, and no optional feature, has all kernels.
 func TestLeastDeviceKernels(t *testing.T) {
 	d, err := devices.Lookup("webgpu-default")
 	require.NoError(t, err)
@@ -112,7 +112,7 @@ var (
 	workgroup = regexp.MustCompile(`@workgroup_size\((\d+)\)`)
 )
 
-// requireLeast checks the text of a kernel against the limits, and against what needs a feature.
+// requireLeast checks that the text of a kernel keeps the limits and needs no feature.
 func requireLeast(t *testing.T, k encoding.Kernel, lim wgsl.Limits) {
 	t.Helper()
 	s, err := wgsl.Render(k, lim)
@@ -136,7 +136,7 @@ func requireLeast(t *testing.T, k encoding.Kernel, lim wgsl.Limits) {
 	}
 }
 
-// Ragged plans of all forms, and plans of products that are larger than a binding, keep to the limits.
+// Ragged plans of all forms, and plans of products larger than a binding, keep the limits.
 func TestLeastDevicePlans(t *testing.T) {
 	d, err := devices.Lookup("webgpu-default")
 	require.NoError(t, err)
@@ -157,7 +157,7 @@ func TestLeastDevicePlans(t *testing.T) {
 			}
 			r := ragged
 			r.Form, r.StrideB, r.StrideC = form, 0, 300*64
-			if form == planner.Records { // which have all that
+			if form == planner.Records { // they have all of that
 				r.A, r.B, r.C, r.B2, r.StrideC = planner.Matrix{}, planner.Matrix{}, planner.Matrix{},
 					planner.Matrix{}, 0
 			}

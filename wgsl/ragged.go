@@ -13,8 +13,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// The shaders that make the items of ragged plans. They are text with names of numbers,
-// ${like.this}, because little of it depends on the adapter and nothing on the tile.
+// The shaders that make the items of ragged plans. They are texts with named numbers, ${like.this}: little
+// of them depends on the adapter, and nothing on the tile.
 var (
 	//go:embed ragged/problem.wgsl
 	raggedProblem string
@@ -25,20 +25,18 @@ var (
 )
 
 const (
-	// raggedThreads is the most threads of a workgroup; raggedLeast the fewest: one for each
-	// pair of keys.
+	// raggedThreads is the most threads of a workgroup, raggedLeast the fewest: one for each pair of keys.
 	raggedThreads, raggedLeast = 256, raggedPairs
 	raggedPairs                = encoding.RaggedKeys / 2
-	// raggedChunks is the most chunks of entries that are counted, each with 16 bits for a key:
-	// more do not fit in the workgroup memory that every adapter has.
+	// raggedChunks is the most chunks of entries to count. A chunk has a 16-bit counter for each key, and
+	// more chunks do not fit in the workgroup memory of every adapter.
 	raggedChunks = 64
 	raggedMost   = encoding.MaxGroups + 1 // entries
-	// raggedSecond is the bit of a word of the order that stands for the second kernel.
+	// raggedSecond is the bit in a word of the order that selects the second kernel.
 	raggedSecond = 1 << 31
 )
 
-// renderRagged returns the shader of a stage. Its workgroups share the work as BoundMakers
-// says.
+// renderRagged returns the shader of a stage. Its workgroups share the work according to BoundMakers.
 func renderRagged(k encoding.Kernel, lim Limits) (Shader, error) {
 	threads := raggedThreads
 	for threads > lim.Threads {
@@ -69,8 +67,8 @@ func renderRagged(k encoding.Kernel, lim Limits) (Shader, error) {
 	return s, nil
 }
 
-// raggedParts are the parts of the texts that are there for an epilogue, by name. What items and records have
-// a tail for is in part tail. Adapters have no kernels for pointers.
+// raggedParts returns the names of the parts of the texts that an epilogue needs. Part tail is for the tails
+// of items and records. Adapters have no kernels for pointers.
 func raggedParts(e encoding.Epilogue) map[string]bool {
 	return map[string]bool{"tail": e != encoding.Epilogue{}, "bias": e.Bias, "gated": e.Gated,
 		"gather": e.Gather, "scatter": e.Scatter, "weights": e.Weights, "scaled": e.Scaled(),
@@ -79,7 +77,7 @@ func raggedParts(e encoding.Epilogue) map[string]bool {
 		"blocks": e.Blocks()}
 }
 
-// kept is a text without the lines between "#if" and "#end" where a part that "#if" names is not there.
+// kept removes the lines between "#if" and "#end" whose part is not in there.
 func kept(text string, there map[string]bool) string {
 	var b strings.Builder
 	keep := true
@@ -104,11 +102,11 @@ func kept(text string, there map[string]bool) string {
 	return b.String()
 }
 
-// names are what a text has names for: numbers, and parts with names of their own. What is wrong
-// with one is wrong with every text, so that it is a panic, which any test finds.
+// names are the names in a text: numbers, and texts that have names themselves. A mistake in a name affects
+// every text, so it is a panic, which any test finds.
 type names map[string]string
 
-// add panics where there is the name already: which of both a text means, it does not say.
+// add panics if the name exists: the text would be ambiguous.
 func (n names) add(name, part string) {
 	if _, known := n[name]; known {
 		panic("wgsl: the texts of ragged plans have two things of the name " + name)
@@ -120,7 +118,7 @@ func (n names) number(name string, value uint32) {
 	n.add(name, strconv.FormatUint(uint64(value), 10))
 }
 
-// addEpilogue adds what depends on a kernel's epilogue.
+// addEpilogue adds names that depend on a kernel's epilogue.
 func (n names) addEpilogue(k encoding.Kernel) {
 	e := k.Epilogue
 	n.number("item", uint32(k.ItemWords()*e.Products()))
@@ -129,11 +127,11 @@ func (n names) addEpilogue(k encoding.Kernel) {
 	n.number("products", uint32(e.Products()))
 	n.add("apart.b", fmt.Sprintf("%du", e.ScaleB.ApartB()))
 	n.add("written", "")
-	if e != (encoding.Epilogue{}) { // C = 1*C is changed too
+	if e != (encoding.Epilogue{}) { // an epilogue also changes C = 1*C
 		n["written"] = " && false"
 	}
 	n.add("stored.a", "select(p.m, p.depth, transA)")
-	if e.Gather { // of an A that is not transposed
+	if e.Gather { // A is not transposed
 		n["stored.a"] = "words[${gatherRows}u]"
 	}
 	n.add("stored.c", "p.m")
@@ -152,7 +150,7 @@ func (n names) addEpilogue(k encoding.Kernel) {
 	n.addScales(e)
 }
 
-// words are numbered by their places; some have no name.
+// words adds the indices of words by name; some words have no name.
 func (n names) words(prefix string, all []string) {
 	for i, name := range all {
 		if name != "" {
@@ -174,7 +172,7 @@ func (n names) expand(text string) string {
 // raggedKeyWords has a byte for each entry.
 const raggedKeyWords = (raggedMost + 3) / 4
 
-// raggedNumbers are the numbers that the texts name: words of bounds by their names alone.
+// raggedNumbers returns the numbers that the texts name. Words of bounds have their own names.
 func raggedNumbers(threads int) names {
 	chunks := uint32(min(threads, raggedChunks))
 	all := names{}
@@ -201,8 +199,8 @@ func raggedNumbers(threads int) names {
 	return all
 }
 
-// searchRanks writes a binary search among the most entries that there may be, without a
-// loop, whose turns would add to those over tiles: devices limit the turns of all loops.
+// searchRanks writes a binary search among the most possible entries. It has no loop, because devices limit
+// the iterations of all loops together, including those over tiles.
 func searchRanks() string {
 	w := writer{depth: 1}
 	for bit := 1 << (bits.Len(raggedMost-1) - 1); bit > 0; bit /= 2 {

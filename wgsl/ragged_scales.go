@@ -8,7 +8,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// addScales adds what the texts have of scales. Those of B of a group that ends give are after those of the
+// addScales adds the names for scales. If sizes are ends, the scales of B of a group follow those of the
 // group before.
 func (n names) addScales(e encoding.Epilogue) {
 	row, col := "", ""
@@ -27,14 +27,14 @@ func (n names) addScales(e encoding.Epilogue) {
 	n.add("scales.row", scalesOfRow(e))
 	n.add("scales.toRow", row)
 	n.add("scales.toCol", col)
-	n.number("scales.column", uint32(e.Products()*e.ScaleWords())) // more of them may not have 32 bits
+	n.number("scales.column", uint32(e.Products()*e.ScaleWords())) // a larger number may not fit in 32 bits
 	if e.ScaleB.Group() > 0 {
 		n.add("groups.fit", raggedGroupsFit(e))
 	}
 	n.add("blocks.fit", raggedBlocksFit(e))
 }
 
-// raggedScalesA is how many words the scales of A have, and raggedScalesB those of B with B2.
+// raggedScalesA returns the number of words of the scales of A, raggedScalesB that of B and B2.
 func raggedScalesA(e encoding.Epilogue) string {
 	switch {
 	case e.ScaleA == encoding.PerTensor:
@@ -45,7 +45,7 @@ func raggedScalesA(e encoding.Epilogue) string {
 	return times(e.ScaleWords(), raggedRowsA(e))
 }
 
-// raggedRowsA is how many rows of A may have scales.
+// raggedRowsA returns how many rows of A may have scales.
 func raggedRowsA(e encoding.Epilogue) string {
 	if e.Gather {
 		return "words[${gatherRows}u]"
@@ -53,7 +53,7 @@ func raggedRowsA(e encoding.Epilogue) string {
 	return "p.m"
 }
 
-// blocksOf is how many blocks so many k's or columns have.
+// blocksOf returns the number of blocks of that many k or columns.
 func blocksOf(n string) string {
 	return fmt.Sprintf("((%s + %du) / %du)", n, encoding.Block-1, encoding.Block)
 }
@@ -68,7 +68,7 @@ func raggedScalesB(e encoding.Epilogue) string {
 	return raggedScalesOf(e, "p.ldB")
 }
 
-// raggedScalesOf is how many B or B2 have.
+// raggedScalesOf returns the number for B or B2.
 func raggedScalesOf(e encoding.Epilogue, ld string) string {
 	switch group := e.ScaleB.Group(); {
 	case group > 0:
@@ -81,8 +81,8 @@ func raggedScalesOf(e encoding.Epilogue, ld string) string {
 	return "1u"
 }
 
-// raggedGroupsFit is what scales of groups ask of a record. Those that pass have a number of scales in 32
-// bits.
+// raggedGroupsFit returns the conditions of scales of groups for a record. If they hold, the number of
+// scales fits in 32 bits.
 func raggedGroupsFit(e encoding.Epilogue) string {
 	group := e.ScaleB.Group()
 	most := fmt.Sprintf("words[${lenRows}u] / max(p.depth / %du, 1u)", group)
@@ -95,14 +95,14 @@ func raggedGroupsFit(e encoding.Epilogue) string {
 		few, group, lds, element.Int4.PerWord(), offsets, elemtype.Line(element.Int4))
 }
 
-// raggedBlocksFit is that numbers of scales of blocks have 32 bits.
+// raggedBlocksFit returns the condition that numbers of scales of blocks fit in 32 bits.
 func raggedBlocksFit(e encoding.Epilogue) string {
 	most := fmt.Sprintf("words[${lenRows}u] / max(%s, 1u)", blocksOf("p.depth"))
 	return fmt.Sprintf("%s <= %s && %du * %s <= %s", raggedRowsA(e), most, e.Products(),
 		blocksOf("p.n"), most)
 }
 
-// scalesOfRow is how far the scales of a row are after the first ones.
+// scalesOfRow returns the distance of a row's scales from the first ones.
 func scalesOfRow(e encoding.Epilogue) string {
 	if e.Blocks() {
 		return "row * " + blocksOf("p.depth")

@@ -11,8 +11,8 @@ import (
 	"github.com/batchgemm/batchgemm/internal/encoding"
 )
 
-// The shaders of ragged plans keep to the limits of all adapters, and declare the workgroup
-// memory that they say.
+// The shaders of ragged plans keep the limits of all adapters, and declare as much workgroup memory as they
+// state.
 func TestRaggedRespectsLimits(t *testing.T) {
 	arrays := regexp.MustCompile(`var<workgroup> \w+: array<(?:u32|atomic<u32>), (\d+)>;`)
 	for name, lim := range adapters {
@@ -41,7 +41,7 @@ func TestRaggedRespectsLimits(t *testing.T) {
 	}
 }
 
-// A name that two things have would be taken for the one or the other.
+// A duplicate name would be ambiguous.
 func TestRaggedNames(t *testing.T) {
 	require.PanicsWithValue(t, "wgsl: the texts of ragged plans have two things of the name vector", func() {
 		raggedNumbers(256).words("", []string{"narrow", "vector"})

@@ -5,14 +5,13 @@ import (
 	"strings"
 )
 
-// reduce sums the accumulators of the K groups through workgroup memory, Chunk
-// at a time, and returns what the thread has to store after that.
+// reduce sums the accumulators of the K groups through workgroup memory, Chunk at a time, and returns the
+// outputs that the thread stores.
 //
-// Accumulator i of the chunk, of the thread at place p in group g, goes to slot
-// g, position i*GroupThreads + p. Since a thread's number is group*GroupThreads
-// + place, the thread of group g finds there the accumulators g, g + Groups,
-// ... of its own place (interleaved threads have other numbers); it sums them over the slots, always in the
-// same order. The first half of the slots lies in sharedA, the rest in sharedB.
+// Accumulator i of the chunk, of the thread at place p in group g, goes to slot g, position i*GroupThreads +
+// p. A thread's number is group*GroupThreads + place. So the thread of group g finds there the accumulators
+// g, g + Groups, ... of its own place (interleaved threads have other numbers). It sums them over the slots,
+// always in the same order. The first half of the slots is in sharedA, the rest in sharedB.
 func (r *renderer) reduce() []output {
 	var outputs []output
 	for first := 0; first < r.Accumulators; first += r.Chunk {
@@ -60,15 +59,14 @@ func (r *renderer) reduceChunk(of func(i int) string) {
 	})
 }
 
-// slotElement is an element of the slots in an operand's workgroup memory.
+// slotElement returns an element of the slots in an operand's workgroup memory.
 func (r *renderer) slotElement(o *operand, index string) string {
 	row := r.sumRow(o.stage)
 	return fmt.Sprintf("shared%s[%s][%s]", o.name, over(index, row), rest(index, row))
 }
 
-// owners encloses what only threads with outputs do: when the chunks are
-// smaller than the number of K groups, the last groups have none. In a fix-up
-// the first group has them.
+// owners encloses what only threads with outputs do. If chunks are smaller than the number of K groups, the
+// last groups have none. In a fix-up the first group has them.
 func (r *renderer) owners(body func()) {
 	switch {
 	case r.kernel.Fixup:

@@ -9,19 +9,19 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Shader is the text of a compute shader and what its caller must know.
+// Shader is the text of a compute shader, with what its caller must know.
 type Shader struct {
 	Source      string
 	Threads     int // invocations of a workgroup
 	SharedBytes int // workgroup memory of a workgroup
-	Pieces      int // workgroups of a worker, the grid's second dimension: 1, or more for fix-ups
+	Pieces      int // workgroups for each worker, the grid's second dimension: 1, or more for fix-ups
 	Bindings    []encoding.Binding
 	geometry    geometry
 }
 
-// Render returns the shader of a kernel for an adapter. Its grid is the workers of
-// a launch by Shader.Pieces. It fails, naming the tile and the limit, when the
-// kernel's tile does not fit the adapter.
+// Render returns the shader of a kernel for an adapter. Its grid is the workers of a launch by
+// Shader.Pieces. If the kernel's tile does not fit the adapter, it fails with an error that names the tile
+// and the limit.
 func Render(k encoding.Kernel, lim Limits) (Shader, error) {
 	if k.Ragged > 0 {
 		s, err := renderRagged(k, lim)
@@ -126,14 +126,14 @@ func (r *renderer) gemm() {
 	})
 }
 
-// load loads so many words of an item, four at a time: item0, item1 and so on.
+// load loads that many words of an item, four at a time: item0, item1 and so on.
 func (r *renderer) load(number string, words int) {
 	for i := range words / 4 {
 		r.line("let item%d = items[%s];", i, plus(fmt.Sprintf("%du * %s", words/4, number), i))
 	}
 }
 
-// word is where item0, item1 and so on have a word of an item.
+// word returns the component of item0, item1 and so on that has a word of an item.
 func word[W encoding.ItemWord | encoding.FixupWord](w W) string {
 	return fmt.Sprintf("item%d.%c", w/4, "xyzw"[w%4])
 }

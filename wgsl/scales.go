@@ -6,8 +6,8 @@ import (
 	"github.com/batchgemm/batchgemm/internal/encoding"
 )
 
-// centre takes off from outputs, which are A*B, what zero points of rows are worth, times the sums of their
-// columns. Without products there are none.
+// centre subtracts from outputs, which are A*B, the zero points of rows times the sums of their columns.
+// Without products it subtracts nothing.
 func (r *renderer) centre(width int, outputs []output) {
 	if !r.kernel.Epilogue.Zeros {
 		return
@@ -25,10 +25,10 @@ func (r *renderer) centre(width int, outputs []output) {
 	})
 }
 
-// wholeAt is the whole number after a scale.
+// wholeAt returns the integer after a scale.
 func wholeAt(at, scale string) string { return "f32(bitcast<i32>(indices[" + at + scale + " + 1u]))" }
 
-// zeroOfRow is the zero point of the row of A of an output. A row of zeros has none.
+// zeroOfRow returns the zero point of an output's row of A. A zero row has none.
 func (r *renderer) zeroOfRow(i int) string {
 	e, row := &r.kernel.Epilogue, fmt.Sprintf("row%d", i)
 	if e.Gather {
@@ -46,28 +46,28 @@ func (r *renderer) zeroOfRow(i int) string {
 	return zero
 }
 
-// findRow sets which row of A an output has, and whether that is one.
+// findRow finds an output's row of A, and whether it exists.
 func (r *renderer) findRow(i int) {
 	r.line("let from%d = indices[gatherAt + row%d];", i, i)
 	r.line("let is%d = from%d < gatherRows;", i, i)
 }
 
-// scaleOfColumn is how far after the first the scale of a column of an output is.
+// scaleOfColumn returns the distance of an output's column scale from the first one.
 func (r *renderer) scaleOfColumn(width, i, j int) string {
 	words := r.kernel.Epilogue.ScaleWords()
 	return " + " + times(words, r.column(width, i, j))
 }
 
-// hasProducts begins what is done where there are any.
+// hasProducts returns the condition that there are products.
 func (r *renderer) hasProducts() string {
-	if r.kernel.Fixup { // of tiles with products alone
+	if r.kernel.Fixup { // only for tiles with products
 		return ""
 	}
 	return "if (depth != 0u)"
 }
 
-// scale multiplies outputs, which are alpha*A*B, by the scales of their rows and columns. Without products
-// there are none.
+// scale multiplies outputs, which are alpha*A*B, by the scales of their rows and columns, if there are
+// products.
 func (r *renderer) scale(width int, outputs []output) {
 	if !r.kernel.Epilogue.ScaledSums() {
 		return
@@ -86,7 +86,7 @@ func (r *renderer) scale(width int, outputs []output) {
 	})
 }
 
-// scaleOfRow is the scale of the row of A of an output. A row of zeros has 1.
+// scaleOfRow returns the scale of an output's row of A. A zero row has 1.
 func (r *renderer) scaleOfRow(i int) string {
 	e, row := &r.kernel.Epilogue, fmt.Sprintf("row%d", i)
 	switch {
@@ -103,7 +103,7 @@ func (r *renderer) scaleOfRow(i int) string {
 	return scale
 }
 
-// scalesOfColumns are those of the columns of B of an output.
+// scalesOfColumns returns the scales of an output's columns of B.
 func (r *renderer) scalesOfColumns(width, i int) string {
 	if r.kernel.Epilogue.ScaleB != encoding.PerRow {
 		return splat(width, "bitcast<f32>(indices[scaleBAt])")

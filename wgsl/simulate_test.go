@@ -17,9 +17,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// The tests of this file evaluate the index arithmetic of the rendered text for
-// every thread of a workgroup. Its u32 expressions are also Go expressions once
-// the suffix u is gone.
+// The tests of this file evaluate the index arithmetic of the rendered text for every thread of a workgroup.
+// Its u32 expressions are also Go expressions without the suffix u.
 
 var suffix = regexp.MustCompile(`\b(0x[0-9a-f]+|\d+)u\b`)
 
@@ -37,7 +36,7 @@ func (e expression) in(env map[string]int) int {
 	return evaluate(e.Expr, env, func(e ast.Expr) int { panic(fmt.Sprintf("unexpected %T", e)) })
 }
 
-// evaluate leaves what is no arithmetic of names to others.
+// evaluate leaves everything except arithmetic on names to others.
 func evaluate(e ast.Expr, env map[string]int, others func(ast.Expr) int) int {
 	switch x := e.(type) {
 	case *ast.BasicLit:
@@ -112,7 +111,7 @@ func operate(op token.Token, a, b int) int {
 	panic("unexpected " + op.String())
 }
 
-// wrapped is a number of 32 bits; where int has no more, it is negative from 2^31 on.
+// wrapped returns a 32-bit number as an int; if int has 32 bits, it is negative from 2^31 on.
 func wrapped(x uint32) int { return int(x) }
 
 func btoi(b bool) int {
@@ -135,7 +134,7 @@ type let struct {
 
 var letLine = regexp.MustCompile(`let (\w+) = (.*);`)
 
-// lets are the declarations of a piece of the text with wanted names.
+// lets returns the declarations of wanted names in a piece of the text.
 func lets(t *testing.T, text string, wanted string) []let {
 	var all []let
 	for _, m := range letLine.FindAllStringSubmatch(text, -1) {
@@ -146,7 +145,7 @@ func lets(t *testing.T, text string, wanted string) []let {
 	return all
 }
 
-// thread gives the values that the names have in thread t, which finished so many accumulators.
+// thread returns the values of the names in thread t, which has finished that many accumulators.
 func thread(t, done int, lets []let) map[string]int {
 	env := map[string]int{"t": t, "done": done}
 	for _, l := range lets {
@@ -155,7 +154,7 @@ func thread(t, done int, lets []let) map[string]int {
 	return env
 }
 
-// turns is how often a thread finishes accumulators, and each how many it does.
+// turns returns how many times a thread finishes accumulators, and how many at a time.
 func (s *Shader) turns() (turns, each int) {
 	n := s.geometry.Accumulators
 	if m := finishing.FindStringSubmatch(s.Source); m != nil {
@@ -167,8 +166,8 @@ func (s *Shader) turns() (turns, each int) {
 
 var finishing = regexp.MustCompile(`for \(var done = .* done \+ (\d+)u\)`)
 
-// Every element of the tile is stored by one thread of each K group, from the
-// accumulator that multiplied the row of A and the columns of B that belong to it.
+// One thread of each K group stores every element of the tile, from the accumulator that multiplied its row
+// of A and columns of B.
 func TestThreadsCoverTile(t *testing.T) {
 	type key struct {
 		tile      tile.Shape
@@ -239,8 +238,8 @@ var (
 	guardLine = regexp.MustCompile(`^if \((.*)\) \{$`)
 )
 
-// Every element of the tiles of A and B is loaded once and stored to the place
-// in workgroup memory where the K groups look for it.
+// Every element of the tiles of A and B is loaded once, and stored to the place in workgroup memory where
+// the K groups look for it.
 func TestStagesCoverTiles(t *testing.T) {
 	type key struct {
 		kernel encoding.Kernel
@@ -267,7 +266,7 @@ func TestStagesCoverTiles(t *testing.T) {
 	})
 }
 
-// elementsOfWord is how many elements of A and B a word has.
+// elementsOfWord returns the number of elements of A and B in a word.
 func elementsOfWord(s Shader) int {
 	switch {
 	case strings.Contains(s.Source, narrows[element.E4M3].numbers),
@@ -279,9 +278,9 @@ func elementsOfWord(s Shader) int {
 	return 1
 }
 
-// checkStage is about an operand that starts at element off, with so many in a word.
+// checkStage checks an operand that starts at element off, with `per` elements in a word.
 func checkStage(t *testing.T, s Shader, name string, stage stage, off, ld, per int) {
-	unit, width := 1, per // of positions and of what lies there
+	unit, width := 1, per // of positions and of their content
 	if stage.Vector {
 		unit, width = 4, 4
 	}
@@ -351,8 +350,8 @@ func checkStage(t *testing.T, s Shader, name string, stage stage, off, ld, per i
 	require.Len(t, placed, g.Tile.TK*stage.Extent)
 }
 
-// elementOf is the element of workgroup memory with a row or column, and which of its numbers that is; member
-// is the other way.
+// elementOf returns the element of workgroup memory with a row or column, and the number within it; member
+// inverts it.
 func (s *stage) elementOf(i int) (element, number int) {
 	if s.Apart > 1 {
 		return i % s.Apart, i / s.Apart
@@ -362,7 +361,7 @@ func (s *stage) elementOf(i int) (element, number int) {
 
 func (s *stage) member(element, number int) int { return element*s.stride() + number*s.Apart }
 
-// members are values, with those of a run one by one.
+// members returns values, with runs expanded.
 func (s *stage) members(values []value, per int, env map[string]int) []value {
 	if values[0].component >= 0 {
 		return values
@@ -375,8 +374,8 @@ func (s *stage) members(values []value, per int, env map[string]int) []value {
 	return values
 }
 
-// stageLine is a line of the loads and stores of a K step: a start position or a half of
-// words, a load, a store, a guard or its end.
+// stageLine is a line of the loads and stores of a K step: a start position or a half of words, a load, a
+// store, a guard or its end.
 type stageLine struct {
 	kind     byte // s, l, w, g, }
 	at       []expression
@@ -428,7 +427,7 @@ func firstStage(t *testing.T, source, name string) []stageLine {
 			if store[3] != "" {
 				l.at = append(l.at, parse(t, store[3]))
 			}
-			// as many numbers as an element has, from half a word on
+			// as many numbers as an element has, from half of a word on
 			if run := runValue.FindStringSubmatch(store[4]); run != nil {
 				require.Equal(t, strings.Count(store[4], "shifted("),
 					len(runWords.FindAllString(store[4], -1)), "words that follow each other")
@@ -454,14 +453,13 @@ func firstStage(t *testing.T, source, name string) []stageLine {
 	return lines
 }
 
-// registerComponents are the components of a register as it is declared.
+// registerComponents returns the components of a register from its declaration.
 func registerComponents(source, register string) string {
 	m := regexp.MustCompile(`var ` + register + `: (?:vec(\d)<)?`).FindStringSubmatch(source)
 	return "xyzw"[:max(1, number(m[1]))]
 }
 
-// Each K step stores the registers that were loaded for it, and then loads those of the step that
-// comes ahead of it next.
+// Each K step stores the registers that were loaded for it, and then loads the next step ahead.
 func TestStepsAhead(t *testing.T) {
 	stored := regexp.MustCompile(`sharedA.* = .*\b(next|later)A0\b`)
 	loaded := regexp.MustCompile(`^(next|later)A0 = `)

@@ -8,11 +8,11 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// output is a vector that a thread has to store: columns of one row of the
-// tile. Row and Vector are expressions; Vector counts vectors, not columns.
+// output is a vector for a thread to store: columns of one row of the tile. Row and Vector are expressions;
+// Vector counts vectors, not columns.
 type output struct{ Value, Row, Vector string }
 
-// column is that of number j of output i in the tile.
+// column returns the column of number j of output i in the tile.
 func (r *renderer) column(width, i, j int) string {
 	stride := r.B.stride()
 	if r.kernel.Fixup {
@@ -21,8 +21,8 @@ func (r *renderer) column(width, i, j int) string {
 	return plus(times(stride, fmt.Sprintf("vector%d", i)), j*r.apart())
 }
 
-// apart is how many columns there are from one number of an output to the next: see stage.Apart. Those of
-// fix-ups are adjacent, as they are in the workspace.
+// apart returns the distance in columns from one number of an output to the next: see stage.Apart. Those of
+// fix-ups are adjacent, as in the workspace.
 func (r *renderer) apart() int {
 	if r.kernel.Fixup {
 		return 1
@@ -30,7 +30,7 @@ func (r *renderer) apart() int {
 	return r.B.Apart
 }
 
-// outputs of a thread whose accumulators are the whole sums.
+// outputs returns a thread's outputs if its accumulators are complete sums.
 func (r *renderer) outputs() []output {
 	all := make([]output, r.Accumulators)
 	for i := range all {
@@ -45,7 +45,7 @@ func (r *renderer) outputs() []output {
 	return all
 }
 
-// output is the same for an accumulator whose number is known in the shader only.
+// output does so for an accumulator whose number is known only in the shader.
 func (r *renderer) output(value, number string) output {
 	vector := "tx"
 	if r.vectorsB() > 1 {
@@ -54,19 +54,18 @@ func (r *renderer) output(value, number string) output {
 	return output{Value: value, Row: r.tileRow("ty", over(number, r.vectorsB())), Vector: vector}
 }
 
-// tileRow is the row of the tile that a row of a thread's accumulators is. The thread is in row ty of the
-// grid.
+// tileRow returns the tile's row for a row of a thread's accumulators. The thread is in row ty of the grid.
 func (r *renderer) tileRow(ty, row string) string {
 	e := r.A.Element
 	return fmt.Sprintf("%s + %s + %s", times(r.A.stride(), ty),
 		times(r.A.stride()*r.ThreadRows, over(row, e)), times(r.A.Apart, rest(row, e)))
 }
 
-// mostFinished is how many accumulators of a thread the text finishes one by one with Limits.Short.
+// mostFinished is how many accumulators of a thread are finished one by one in the text with Limits.Short.
 const mostFinished = 2
 
-// atOnce is how many accumulators each turn of the loop that rolled reports finishes: those of a row of a
-// thread, or as many as K groups sum at a time.
+// atOnce returns how many accumulators each iteration of the loop of rolled finishes: a row of a thread, or
+// as many as K groups sum at a time.
 func (r *renderer) atOnce() int {
 	if r.Groups > 1 {
 		return r.Chunk
@@ -74,18 +73,18 @@ func (r *renderer) atOnce() int {
 	return r.vectorsB()
 }
 
-// rowsAtOnce is how many rows of the tile these are.
+// rowsAtOnce returns how many rows of the tile these are.
 func (r *renderer) rowsAtOnce() int { return r.ThreadRows * r.atOnce() / r.vectorsB() }
 
-// rolled reports whether a loop finishes the accumulators of a thread: large-8x8 compiles in a third of the
-// time then on lavapipe.
+// rolled reports whether a loop finishes the accumulators of a thread: large-8x8 then compiles in a third of
+// the time on lavapipe.
 func (r *renderer) rolled() bool {
 	n := r.atOnce()
 	return r.short && !r.kernel.Fixup && r.Accumulators > max(n, mostFinished) && n%r.vectorsB() == 0 &&
 		r.rowsAtOnce() <= r.B.Rows*r.Groups
 }
 
-// finishRolled is finish of a thread's accumulators, some at a time.
+// finishRolled is finish in a loop, for some accumulators at a time.
 func (r *renderer) finishRolled() {
 	all, n := make([]string, r.Accumulators), r.atOnce()
 	for i := range all {
@@ -109,8 +108,8 @@ func (r *renderer) finishRolled() {
 	})
 }
 
-// ofRow is the name of what the outputs of a row have in common, and ofColumns of those of the same
-// columns. The first of them declares it, where the text knows which are.
+// ofRow returns the name of a value that the outputs of a row share, ofColumns that of a value of the same
+// columns. The first output declares it, if the text can tell which outputs share.
 func (r *renderer) ofRow(name string, i int, value func(i int) string) string {
 	return r.common(name, i, i-i%r.vectorsB(), value)
 }
@@ -130,8 +129,8 @@ func (r *renderer) common(name string, i, first int, value func(i int) string) s
 	return name
 }
 
-// finish writes the outputs of an item to C, or to the workspace when the item
-// is one part of a tile. All threads come here, also those without outputs.
+// finish writes the outputs of an item to C, or to the workspace if the item is a partial. All threads come
+// here, also those without outputs.
 func (r *renderer) finish(width int, outputs []output) {
 	for i, o := range outputs {
 		r.line("let row%d = %s;", i, o.Row)
@@ -147,8 +146,8 @@ func (r *renderer) finish(width int, outputs []output) {
 	}, toC)
 }
 
-// bindWorkspace declares the workspace, which holds rows of partial tiles one after the other: threads store
-// what is adjacent.
+// bindWorkspace declares the workspace. It has the rows of partials one after the other, so threads store
+// adjacent elements.
 func (r *renderer) bindWorkspace() {
 	of := vec(r.B.Element)
 	if r.B.Apart > 1 {
@@ -173,9 +172,8 @@ func (r *renderer) storePartial(width int, outputs []output) {
 	}
 }
 
-// storeC writes C = alpha*value + beta*C, and what an epilogue makes of it. Reads of C beyond the tile are as
-// harmless as those of A and B; stores are not, and are guarded one by one
-// unless the tile is whole.
+// storeC writes C = alpha*value + beta*C, with the epilogue. Reads of C beyond the tile are as harmless as
+// those of A and B. Stores are not, and are guarded one by one unless the tile is whole.
 func (r *renderer) storeC(width int, outputs []output) {
 	r.centre(width, outputs)
 	for i, o := range outputs {
@@ -204,8 +202,8 @@ func (r *renderer) storeC(width int, outputs []output) {
 
 // addC adds beta*C to outputs.
 func (r *renderer) addC(width int, outputs []output) {
-	// The sign bit apart: WGSL lets a compiler assume that there is no NaN, and
-	// then beta != 0.0 is an ordered comparison, which NaN fails.
+	// This clears the sign bit. WGSL lets a compiler assume that there is no NaN, and then beta != 0.0 is an
+	// ordered comparison, which is false for NaN.
 	r.block("if ((bitcast<u32>(beta) & 0x7fffffffu) != 0u)", func() {
 		for i, o := range outputs {
 			old := fmt.Sprintf("loadC(atC%d)", i)
@@ -217,7 +215,7 @@ func (r *renderer) addC(width int, outputs []output) {
 	})
 }
 
-// storeOutputs stores what exists of outputs.
+// storeOutputs stores the outputs that exist.
 func (r *renderer) storeOutputs(width int, outputs []output) {
 	if r.kernel.Epilogue.Scatter {
 		r.storeSome(width, outputs)
@@ -244,7 +242,7 @@ func (r *renderer) storeSome(width int, outputs []output) {
 	}
 }
 
-// elementC is element j of output i in C of fp32.
+// elementC returns element j of output i in C of fp32.
 func (r *renderer) elementC(i, j int) string {
 	return "C[" + plus(fmt.Sprintf("atC%d", i), j*r.apart()) + "]"
 }

@@ -19,8 +19,8 @@ var (
 	allStores = regexp.MustCompile(`^if \((rows == |row0 < rows)`)
 )
 
-// store is an element of C that the text writes, the vector component that goes
-// there, and the conditions that stand around it.
+// store is an element of C that the text writes, the vector component that goes there, and the conditions
+// around it.
 type store struct {
 	at        expression
 	component int
@@ -32,12 +32,12 @@ type condition struct {
 	otherwise bool // the else branch
 }
 
-// stores reads the end of a shader, from the condition that tells whole tiles from
-// others, or without one from the first row on.
+// stores reads the end of a shader, from the condition for whole tiles on, or from the first row on if there
+// is none.
 func stores(t *testing.T, source string) []store {
 	var all []store
 	var open []condition
-	var heads []string // of the blocks around the present line
+	var heads []string // of the blocks around the current line
 	inside := false
 	for _, line := range strings.Split(source, "\n") {
 		line = strings.TrimSpace(line)
@@ -88,9 +88,8 @@ func (s *store) runs(env map[string]int) bool {
 	return true
 }
 
-// The threads write each element of the tile that is in the matrix once, and nothing
-// else: WGSL drops writes beyond a binding only, and what lies beside a tile is
-// another tile or another matrix.
+// The threads write each element of the tile that is in the matrix once, and nothing else. WGSL only drops
+// writes beyond a binding, and beside a tile are other tiles or matrices.
 func TestStoresStayInTile(t *testing.T) {
 	type key struct {
 		tile                                    tile.Shape
@@ -103,7 +102,7 @@ func TestStoresStayInTile(t *testing.T) {
 	eachShader(t, of, func(t *testing.T, s Shader) { checkStores(t, s, s.geometry.B.Element) })
 	for _, k := range some(t, fixups()) {
 		if k.TypeC == element.F16 {
-			continue // as BF16
+			continue // same as BF16
 		}
 		t.Run(k.String(), func(t *testing.T) {
 			s, err := Render(k, adapters["nvidia"])
@@ -156,7 +155,7 @@ func checkStores(t *testing.T, s Shader, width int) {
 	}
 }
 
-// componentOf is the component of vectors of so many numbers that a column of the tile is in.
+// componentOf returns the component, in vectors of that width, of a column of the tile.
 func (s *Shader) componentOf(col, width int) int {
 	if fixup := strings.Contains(s.Source, "var at = ("); fixup {
 		return col % width
@@ -165,7 +164,7 @@ func (s *Shader) componentOf(col, width int) int {
 	return component
 }
 
-// TestFixupThreads: as many as the adapter has, of one set for each group of slots.
+// TestFixupThreads: as many threads as the adapter has, at most one set for each group of slots.
 func TestFixupThreads(t *testing.T) {
 	narrow, long := &tile.Shape{TM: 8, TN: 8}, &tile.Shape{TM: 8, TN: 128}
 	for limit, want := range map[int]int{1024: 128, 128: 128, 127: 64, 64: 64, 16: 16} {

@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// adapters are the limits that every tile is rendered for.
+// adapters are the limits for which every tile is rendered.
 var adapters = map[string]Limits{
 	"webgpu defaults":    {Threads: 256, SharedBytes: 16384},
 	"lavapipe":           {Threads: 1024, SharedBytes: 32768, Subgroup: 8, Components: true, Short: true},
@@ -32,7 +32,7 @@ var adapters = map[string]Limits{
 	"odd subgroup of 24": {Threads: 256, SharedBytes: 16384, Subgroup: 24},
 }
 
-// kernels are all kernels that multiply elements of F32.
+// kernels returns all kernels that multiply elements of F32.
 func kernels() []encoding.Kernel {
 	var all []encoding.Kernel
 	for _, s := range tile.Of(tile.FMA) {
@@ -53,11 +53,11 @@ func kernels() []encoding.Kernel {
 	return all
 }
 
-// typed are kernels of which each has one of the element types.
+// typed returns the kernels with one of the element types each.
 func typed(all []encoding.Kernel) []encoding.Kernel {
 	for i := range all {
 		k := &all[i]
-		variant := i / 32 // of another tile
+		variant := i / 32 // for another tile
 		k.TypeA = []element.Type{element.BF16, element.F16, element.E4M3, element.Int8}[variant%4]
 		if variant/4%2 == 0 {
 			k.TypeC = k.TypeA.TypesC()[0]
@@ -66,7 +66,7 @@ func typed(all []encoding.Kernel) []encoding.Kernel {
 	return all
 }
 
-// fixups are all kernels that sum partial tiles.
+// fixups returns all kernels that sum partials.
 func fixups() (all []encoding.Kernel) {
 	for _, s := range tile.Of(tile.FMA) {
 		for _, of := range []element.Type{element.F32, element.BF16, element.F16} {
@@ -76,15 +76,15 @@ func fixups() (all []encoding.Kernel) {
 	return all
 }
 
-// some are the kernels whose text runs in a test (package sample).
+// some returns the kernels whose text runs in a test (package sample).
 func some(t *testing.T, all []encoding.Kernel) []encoding.Kernel {
 	return slices.DeleteFunc(all, func(k encoding.Kernel) bool {
 		return !sample.Shaders.Drawn(t.Name()+"/"+k.String(), 1)
 	})
 }
 
-// renderFor renders a kernel unless its tile is larger than the adapter's
-// threads can hold in registers, which must be an error.
+// renderFor renders a kernel, unless the adapter's threads cannot hold its tile in registers, which must be
+// an error.
 func renderFor(t *testing.T, k encoding.Kernel, lim Limits) (s Shader, fits bool) {
 	s, err := Render(k, lim)
 	if tile := k.Tile; tile.TM*tile.TN > lim.Threads*maxBlock {
@@ -95,8 +95,8 @@ func renderFor(t *testing.T, k encoding.Kernel, lim Limits) (s Shader, fits bool
 	return s, true
 }
 
-// eachShader runs a test on the shaders of all tiles, transpositions, load
-// widths and, each with some of these, element types for all adapters, once for each key.
+// eachShader runs a test on the shaders of all tiles, transpositions and load widths for all adapters, with
+// some of the element types each, once for each key.
 func eachShader(t *testing.T, key func(encoding.Kernel, geometry) any, test func(t *testing.T, s Shader)) {
 	seen := map[any]bool{}
 	for name, lim := range adapters {
@@ -243,8 +243,8 @@ func TestNewGeometryRejectsUnevenTiles(t *testing.T) {
 	}
 }
 
-// TestText checks the rules that naga 0.13, which rejects or misreads other
-// text, and uniform control flow set for every shader.
+// TestText checks the rules of naga 0.13, which rejects or misreads other text, and of uniform control flow
+// for every shader.
 func TestText(t *testing.T) {
 	lim := adapters["nvidia"]
 	all := some(t, slices.Concat(kernels(), typed(kernels()), packedKernels(), fixups()))
@@ -260,7 +260,7 @@ func TestText(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, s, again)
 
-			var blocks []string // of each the condition
+			var blocks []string // conditions of the blocks
 			var head string
 			for _, line := range strings.Split(s.Source, "\n") {
 				line = strings.TrimSpace(line)
@@ -302,8 +302,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestWholeVectors: where stores to components may touch the others, no shader has one: other threads store
-// to these.
+// TestWholeVectors: if stores to components may touch the others, no shader has such a store, because other
+// threads store to these.
 func TestWholeVectors(t *testing.T) {
 	toComponent := regexp.MustCompile(
 		`\.[xyzw] = |\bshared[AB](\[[^][]*\]){3} = |\b(C|workspace|words|sums|items)(\[[^][]*\]){2} = `)
@@ -322,9 +322,9 @@ func TestWholeVectors(t *testing.T) {
 	}
 }
 
-// stagesNumbers reports whether a kernel stores an operand by number: one that does not run along K, of which
-// A is of fp32 and allows no wide loads, and B comes with C of fp32, does not go to registers, and has no
-// wide loads, which it has of narrow elements alone.
+// stagesNumbers reports whether a kernel stores an operand by single numbers. The operand is not K-major. A
+// is fp32 without vector loads. B has C of fp32, does not go to registers, and has no vector loads, which
+// only narrow B would have.
 func stagesNumbers(k encoding.Kernel) bool {
 	f32, direct := k.TypeA == element.F32, k.Vector && k.Tile.RM == k.Tile.TM
 	return f32 && k.TransA && !k.Vector && k.Tile.RM > 1 ||
@@ -334,11 +334,11 @@ func stagesNumbers(k encoding.Kernel) bool {
 // barrier finds the lines where all threads of a workgroup must meet.
 var barrier = regexp.MustCompile(`^(workgroup|storage)Barrier\(\);$|= scan\(|workgroupUniformLoad\(`)
 
-// rounds is the head of a loop whose rounds are as many in all threads.
+// rounds is the head of a loop with the same number of rounds in all threads.
 var rounds = regexp.MustCompile(`^for \(var turn = 0u; turn < \d+u; turn = turn \+ 1u\) \{$`)
 
-// uniform are the heads of blocks that all threads of a workgroup enter
-// together: their conditions depend on the item alone.
+// uniform are the heads of blocks that all threads of a workgroup enter together: their conditions depend
+// only on the item.
 var uniform = map[string]bool{
 	"fn scan(t: u32, x: u32, limit: u32) -> u32 {": true,
 	"for (var d = 1u; d < 256u; d = d * 2u) {":     true,
@@ -353,8 +353,8 @@ var uniform = map[string]bool{
 	"for (var item = 2u * tile; item < 2u * tile + 2u; item = item + 1u) {": true,
 }
 
-// TestGolden shows every change of the text. After an intended one, run
-// go test ./wgsl -update and read the difference.
+// TestGolden shows every change of the text. After an intended change, run go test ./wgsl -update and read
+// the difference.
 func TestGolden(t *testing.T) {
 	for _, test := range []struct {
 		file   string
@@ -460,7 +460,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// A short text multiplies large K steps in a loop, finishes many sums in another, and is else the same.
+// A short text multiplies large K steps in a loop, finishes many sums in another loop, and is otherwise the
+// same.
 func TestShort(t *testing.T) {
 	for name, loops := range map[string]bool{"large-8x8": true, "medium": false} {
 		shape, err := tile.ByName(name)

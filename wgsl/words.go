@@ -9,15 +9,14 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// C of 16 bits is stored in words. Where rows begin and end at even positions, each word is a pair that
-// a thread has. Elsewhere words of rows that begin at odd positions have numbers of two pairs, the first
-// of which may be the last one of another vector, and where rows of the tile begin and end, halves of
-// words are left. Threads learn of both through the workgroup memory of B, of which nobody needs the
-// rest any more. Other workgroups may store the other half of such a word at the same time, which atomic
-// operations on 16 of its bits leave as it is.
+// C of 16 bits is stored in words. If rows start and end at even positions, each word is a pair of one
+// thread. Otherwise, words of rows that start at odd positions have numbers of two pairs, and the first may
+// be the last number of another vector. Where rows of the tile start and end, half words remain. Threads
+// learn the missing numbers through the workgroup memory of B, which is free by then. Other workgroups may
+// store the other half of such a word at the same time. Atomic operations on 16 of its bits preserve it.
 
-// storesC has the functions that store the halves that are left of a row. Its ends are those of its
-// first vector and of its last one.
+// storesC has the functions that store the half words of a row. The ends of the row are those of its first
+// and its last vector.
 const storesC = `
 fn storeHalf(at: u32, mask: u32, word: u32) {
 	atomicAnd(&C[at], ~mask);
@@ -30,9 +29,9 @@ fn storeEnds(at: u32, cols: u32, first: u32, last: u32) {
 }
 `
 
-// vectorFunctions writes the functions for a vector in words, of which so many numbers are in the tile:
-// ends is its first number and, in the high half, its last; storeVector stores the words that are no
-// halves. Before is the ends of the vector in front, before column 0 of none.
+// vectorFunctions writes the functions for a vector in words, with that many numbers in the tile. ends
+// returns its first number and, in the high half, its last. storeVector stores the whole words. Before is
+// the ends of the previous vector, which does not exist at column 0.
 func (r *renderer) vectorFunctions(width int) {
 	words := []string{"worda", "wordb"}[:width/2]
 	given, last := strings.Join(words, ": u32, ")+": u32", "worda"
@@ -67,8 +66,8 @@ func (r *renderer) bindC() {
 	r.bindWritten(encoding.BindC, "C", of)
 }
 
-// storeNarrow writes what exists of the outputs to C of 16 bits. All threads of the workgroup
-// come here, since they may meet.
+// storeNarrow writes the outputs that exist to C of 16 bits. All threads of the workgroup come here, because
+// they may meet.
 func (r *renderer) storeNarrow(width int, outputs []output) {
 	words := r.words(width, outputs)
 	r.ifElse("((offC | ldC | cols) & 1u) == 0u",
@@ -76,9 +75,9 @@ func (r *renderer) storeNarrow(width int, outputs []output) {
 		func() { r.storeShifted(width, words) })
 }
 
-// storePairs stores the words of outputs where no half is left: first those of whole vectors, without
-// asking for each word, then the first word of others. That order takes 0.975 of the time of asking (27
-// batches of the sweep), 0.96 where K is up to 128 (H100 through Vulkan).
+// storePairs stores the words of outputs if no half words remain: first those of whole vectors, without a
+// condition for each word, then the first word of others. This order takes 0.975 of the time of conditions
+// for each word (27 batches of the sweep), 0.96 for K up to 128 (H100 through Vulkan).
 func (r *renderer) storePairs(width int, words [][]string) {
 	store := func(i int, exist string, words []string) {
 		r.block(fmt.Sprintf("if (%s && %s)", r.stored(i), exist), func() {
@@ -98,9 +97,9 @@ func (r *renderer) storePairs(width int, words [][]string) {
 	}
 }
 
-// storeShifted stores outputs where rows begin or end at odd positions. Threads tell each other the ends
-// of all vectors of as many rows of the tile at a time as fit in the workgroup memory of B. What the
-// first vector of a row is told has no meaning.
+// storeShifted stores outputs if rows start or end at odd positions. Threads exchange the ends of all
+// vectors, for as many rows of the tile at a time as fit in the workgroup memory of B. What the first vector
+// of a row receives is not used.
 func (r *renderer) storeShifted(width int, words [][]string) {
 	for i := range words {
 		numbers := fmt.Sprintf("min(cols - min(%s, cols), %du)", r.column(width, i, 0), width)
@@ -135,7 +134,7 @@ func (r *renderer) storeShifted(width int, words [][]string) {
 	r.block(fmt.Sprintf("for (var turn = 0u; turn < %du; turn = turn + 1u)", t.passes), pass)
 }
 
-// storeHalves stores the halves that are left of the rows of a pass, a row each thread.
+// storeHalves stores the remaining half words of the rows of a pass, one row for each thread.
 func (r *renderer) storeHalves(t *telling) {
 	r.block(fmt.Sprintf("for (var own = t; own < %du; own = own + %du)", t.rows, r.threads), func() {
 		row, exists, number := "row", "row < rows", r.numbered(0)
@@ -156,9 +155,8 @@ func (r *renderer) storeHalves(t *telling) {
 	})
 }
 
-// telling is where threads tell each other the ends of vectors of so many numbers: those of as many rows
-// together in an element of workgroup memory, of all vectors of some rows in a pass, of which the first
-// is first.
+// telling is where threads exchange the ends of vectors of that width. An element of workgroup memory has
+// those of `together` rows. A pass has all vectors of some rows, from first on.
 type telling struct {
 	width, vectors         int // of a vector, and of a row
 	together, rows, passes int
@@ -166,8 +164,8 @@ type telling struct {
 	row                    func(own string) string // of the tile
 }
 
-// telling is as many rows as fit. Rows of a thread whose number is known in the text are together. A
-// workgroup of fix-ups has some rows.
+// telling returns a place for as many rows as fit. Rows of a thread whose number is known in the text are
+// together. A workgroup of fix-ups has some rows.
 func (r *renderer) telling(width int) telling {
 	tm, tn := r.Tile.TM, r.Tile.TN
 	t := telling{width: width, vectors: tn / width, together: 1, rows: r.B.Rows * r.Groups, passes: 1}
@@ -195,12 +193,12 @@ func (r *renderer) telling(width int) telling {
 	return t
 }
 
-// eachTold encloses what threads do with the outputs whose ends are in one element, and where that is.
+// eachTold encloses what threads do with the outputs whose ends share an element, and passes its place.
 func (r *renderer) eachTold(t *telling, outputs int, body func(at string, outputs []int)) {
 	r.owners(func() {
 		for i := range outputs {
 			if i/r.vectorsB()%t.together > 0 {
-				continue // together with another
+				continue // shares the element of another
 			}
 			var all []int
 			for j := range t.together {
@@ -222,7 +220,7 @@ func (r *renderer) eachTold(t *telling, outputs int, body func(at string, output
 	})
 }
 
-// toldRow is the row of output i among those that a turn of the loop finishes.
+// toldRow returns the row of output i among those that an iteration of the loop finishes.
 func (r *renderer) toldRow(i int) string {
 	number := fmt.Sprintf("%du", i)
 	if r.Groups > 1 {
@@ -231,13 +229,13 @@ func (r *renderer) toldRow(i int) string {
 	return "(ty + " + times(r.ThreadRows, over(number, r.vectorsB())) + ")"
 }
 
-// held is an element of workgroup memory, numbered what of it is of one row, and element one of all its
+// held returns an element of workgroup memory, numbered what it has of one row, and element one of its
 // numbers.
 func (r *renderer) held(at string) string {
 	if r.kernel.Fixup {
 		return "words[" + at + "]"
 	}
-	row := r.Groups * r.Tile.TN / r.B.Element // without what fills it up to its pitch
+	row := r.Groups * r.Tile.TN / r.B.Element // without the padding up to its pitch
 	return fmt.Sprintf("sharedB[%s][%s]", over(at, row), rest(at, row))
 }
 
@@ -255,8 +253,8 @@ func (r *renderer) element(numbers []string) string {
 	return fmt.Sprintf("%s(%s)", vecOf("u32", r.B.Element), strings.Join(numbers, ", "))
 }
 
-// words makes words of outputs and returns the names of those of each. A thread looks once whether
-// rare numbers are among its own.
+// words converts outputs to words, and returns the names of the words of each. A thread checks once whether
+// it has rare numbers.
 func (r *renderer) words(width int, outputs []output) [][]string {
 	sizes, bits := make([]string, len(outputs)), make([][]string, len(outputs))
 	for i, o := range outputs {
@@ -291,7 +289,7 @@ func (r *renderer) words(width int, outputs []output) [][]string {
 	return words
 }
 
-// fold joins terms by an operation of two.
+// fold joins terms by a binary operation.
 func fold(operation string, terms []string) string {
 	all := terms[0]
 	for _, term := range terms[1:] {

@@ -17,9 +17,9 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// The stores of words are run as they stand: without its types, the text is also Go.
+// The stores of words are run unchanged: without its types, the text is also Go.
 
-const canary = 0xcafe // in the halves of words that are not the tile's
+const canary = 0xcafe // in half words outside of the tile
 
 var (
 	function  = regexp.MustCompile(`(?ms)^fn (store\w+|ends)\((.*?)\)(?: -> u32)? \{\n(.*?)^\}`)
@@ -54,16 +54,16 @@ type workgroup struct {
 	shader    Shader
 	width     int // of vectors
 	functions map[string]procedure
-	outputs   map[string][2]string // by the names of their values those of row and vector
+	outputs   map[string][2]string // row and vector of outputs, by the names of their values
 
-	// Threads run one after the other, once for each phase: the part up to a barrier. What
-	// they do in other phases has no effect.
+	// Threads run one after the other, once for each phase: the part up to a barrier. Their actions in other
+	// phases have no effect.
 	phase, now, thread int
 
-	memory map[string]access // of the workgroup: last writes
+	memory map[string]access // last writes to workgroup memory
 	reads  map[string]access // and last reads
-	c      map[int]int       // words that were stored
-	times  map[int]int       // how often elements were
+	c      map[int]int       // stored words
+	times  map[int]int       // how often each element was stored
 	exists func(at int) bool
 }
 
@@ -123,7 +123,7 @@ func (w *workgroup) call(x *ast.CallExpr, env map[string]int) {
 	}
 }
 
-// called is a function, and what it is called with.
+// called returns a function, and its arguments.
 func (w *workgroup) called(x *ast.CallExpr, env map[string]int) (procedure, map[string]int) {
 	name, inner := x.Fun.(*ast.Ident).Name, map[string]int{}
 	p := w.functions[name]
@@ -134,7 +134,7 @@ func (w *workgroup) called(x *ast.CallExpr, env map[string]int) (procedure, map[
 	return p, inner
 }
 
-// atomic does one operation on a word of C. No bit changes that another tile may have.
+// atomic executes one operation on a word of C. It must not change bits of other tiles.
 func (w *workgroup) atomic(name string, at, value int) {
 	if _, ok := w.c[at]; !ok {
 		w.c[at] = wrapped(canary<<16 | canary)
@@ -162,7 +162,7 @@ func (w *workgroup) atomic(name string, at, value int) {
 	}
 }
 
-// tell writes a word, where nobody may still read elements of B or words.
+// tell writes a word. No thread may still read elements of B or words there.
 func (w *workgroup) tell(place string, value int) {
 	if w.phase == 0 {
 		w.Fatal("the memory is in use before a barrier")
@@ -191,7 +191,7 @@ func (w *workgroup) told(place string) int {
 	return found.value
 }
 
-// place is the component of an expression so many after it, within workgroup memory.
+// place returns the component that many after an expression, within workgroup memory.
 func (w *workgroup) place(e ast.Expr, behind int, env map[string]int) string {
 	var indexes []int
 	for {
@@ -206,7 +206,7 @@ func (w *workgroup) place(e ast.Expr, behind int, env map[string]int) string {
 	if e.(*ast.Ident).Name == "words" { // of a fix-up
 		limits = []int{fixupVectors(&g.Tile)}
 	}
-	if len(indexes) < len(limits) { // all of a vector
+	if len(indexes) < len(limits) { // the whole vector
 		indexes = append(indexes, behind)
 	}
 	for i, limit := range limits {
@@ -233,14 +233,14 @@ func (w *workgroup) value(e ast.Expr, env map[string]int) int {
 				return scattered(w.value(x.Index, env))
 			}
 			return w.told(w.place(x, 0, env))
-		case *ast.SelectorExpr: // of an element of workgroup memory
+		case *ast.SelectorExpr: // in an element of workgroup memory
 			return w.told(w.place(x.X, strings.Index("xyzw", x.Sel.Name), env))
 		}
 		panic(fmt.Sprintf("unexpected %T", e))
 	})
 }
 
-// scattered is where rows of a tile go: two change places, and some go nowhere.
+// scattered maps rows of a tile: two are swapped, and some go nowhere.
 func scattered(row int) int {
 	if row%7 == 5 {
 		return 1 << 20
@@ -248,7 +248,7 @@ func scattered(row int) int {
 	return row ^ 1
 }
 
-// number stands for an element of the tile.
+// number identifies an element of the tile.
 func (w *workgroup) number(e ast.Expr, env map[string]int) int {
 	x := e.(*ast.SelectorExpr)
 	names := w.outputs[x.X.(*ast.Ident).Name]
@@ -257,8 +257,8 @@ func (w *workgroup) number(e ast.Expr, env map[string]int) int {
 
 func (w *workgroup) id(row, col int) int { return row*w.shader.geometry.Tile.TN + col + 1 }
 
-// checkWords: in C of 16 bits, each element of the tile that is in the matrix is written once,
-// and no other bit of C changes, not even for a moment.
+// checkWords checks that each element of the tile in the matrix is written once in C of 16 bits, and that no
+// other bit of C changes, not even briefly.
 func checkWords(t *testing.T, s Shader, width int) {
 	source := strings.ReplaceAll(s.Source, "worker.y", "piece")
 	names := lets(t, source, `place|group|part|lane|tx|ty|row\d+|vector\d*|to\d+|kept\d+|atC\d+`)
@@ -341,9 +341,9 @@ func (w *workgroup) check(names []let, end procedure, item map[string]int) {
 	}
 }
 
-// TestStoresOfWordsAreFew: kernels have no more accesses of C of 16 bits than of fp32, but for the ends
-// of rows, and with those of the functions that they call. Lavapipe makes a loop over its lanes of each,
-// which is what takes it longest to compile.
+// TestStoresOfWordsAreFew: kernels have no more accesses of C of 16 bits than of fp32, except for the ends
+// of rows, and counting those of functions that they call. Lavapipe makes each a loop over its lanes, which
+// takes it longest to compile.
 func TestStoresOfWordsAreFew(t *testing.T) {
 	for _, k := range slices.Concat(typed(kernels()), packedKernels(), fixups()) {
 		if k.TypeC == element.F32 || k.Loop {
@@ -367,7 +367,7 @@ var (
 	called = regexp.MustCompile(`\b(load\w+|store\w+)\(`)
 )
 
-// accessesOfC counts those that a function has.
+// accessesOfC counts the accesses in a function.
 func accessesOfC(source, name string) (n int) {
 	for _, m := range bodies.FindAllStringSubmatch(source, -1) {
 		if m[1] == name {

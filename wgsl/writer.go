@@ -14,7 +14,7 @@ type writer struct {
 	bindings []encoding.Binding
 }
 
-// bind declares a storage buffer that the shader reads; bindWritten, one that it writes.
+// bind declares a storage buffer that the shader reads, bindWritten one that it writes.
 func (w *writer) bind(number int, name, element string) {
 	w.declare(encoding.Binding{Number: number}, "read", name, element)
 }
@@ -58,7 +58,7 @@ func (w *writer) inside(body func()) {
 	w.depth--
 }
 
-// vec is the type of n adjacent float32 elements; n is 1, 2 or 4.
+// vec returns the type of n adjacent float32 elements; n is 1, 2 or 4.
 func vec(n int) string { return vecOf("f32", n) }
 
 func vecOf(scalar string, n int) string {
@@ -68,7 +68,7 @@ func vecOf(scalar string, n int) string {
 	return fmt.Sprintf("vec%d<%s>", n, scalar)
 }
 
-// splat is the vector of n elements that all equal x.
+// splat returns the vector of n elements that all equal x.
 func splat(n int, x string) string {
 	if n == 1 {
 		return x
@@ -76,7 +76,7 @@ func splat(n int, x string) string {
 	return vec(n) + "(" + x + ")"
 }
 
-// component is element i of a vector of n.
+// component returns element i of a vector of n.
 func component(n int, v string, i int) string {
 	if n == 1 {
 		return v
@@ -88,7 +88,7 @@ func components(n int, v string) []string {
 	return each(n, func(i int) string { return component(n, v, i) })
 }
 
-// each is n texts, by their numbers.
+// each returns n texts, by their numbers.
 func each(n int, text func(i int) string) []string {
 	all := make([]string, n)
 	for i := range all {
@@ -97,7 +97,7 @@ func each(n int, text func(i int) string) []string {
 	return all
 }
 
-// pack is the vector of the given elements.
+// pack returns the vector of the given elements.
 func pack(elements []string) string { return packOf("f32", elements) }
 
 func packOf(scalar string, elements []string) string {
@@ -107,8 +107,8 @@ func packOf(scalar string, elements []string) string {
 	return vecOf(scalar, len(elements)) + "(" + strings.Join(elements, ", ") + ")"
 }
 
-// plus, times, over and rest are x + n, n * x, x / n and x % n for u32 values,
-// without the text of operations that change nothing.
+// plus, times, over and rest return x + n, n * x, x / n and x % n for u32 values, without operations that
+// change nothing.
 func plus(x string, n int) string {
 	if n == 0 {
 		return x
