@@ -6,8 +6,8 @@ import (
 	"github.com/batchgemm/batchgemm/internal/encoding"
 )
 
-// activate replaces numbers by what an activation makes of them. Loops have no branch that depends on signs,
-// which are as good as random: one costs 10 ns a number.
+// activate applies an activation to numbers. Its loops do not branch on signs, which are as good as random:
+// such a branch costs 10 ns a number.
 func activate(by encoding.Activation, v []float32) {
 	switch by {
 	case encoding.ReLU:
@@ -25,7 +25,7 @@ func activate(by encoding.Activation, v []float32) {
 	}
 }
 
-// gated is v*sigmoid(z).
+// gated returns v*sigmoid(z).
 func gated(v, z float32) float32 {
 	if z < encoding.SigmoidLeast {
 		return 0
@@ -33,14 +33,14 @@ func gated(v, z float32) float32 {
 	return v / (1 + exp(max(-z, encoding.SigmoidLeast)))
 }
 
-// exp is e^x for x from -87 to 88, with an error of 2+2*|x| units in the last place, and NaN of NaN. Down
-// to -88 it may be 0.
+// exp returns e^x for x from -87 to 88, with an error of 2+2*|x| units in the last place. It returns NaN for
+// NaN, and may return 0 for x down to -88.
 func exp(x float32) float32 {
-	const whole = 3 << 22 // in numbers from here on the last bit is 1
+	const whole = 3 << 22 // at this magnitude the last bit of a number is 1
 	x *= math.Log2E
 	n := x + whole
 	x -= n - whole // in [-1/2, 1/2]
-	// The series of e^(x*ln 2), whose next term is below 2^-27.
+	// The series of e^(x*ln 2). The next term is below 2^-27.
 	p := 1 + x*(0.6931472+x*(0.2402265+
 		x*(0.05550411+x*(0.009618129+x*(0.0013333558+x*(0.0001540353+x*0.000015252734))))))
 	return p * math.Float32frombits((math.Float32bits(n)+127)<<23)

@@ -26,7 +26,7 @@ func TestSubmitAllocatesNothing(t *testing.T) {
 		runs := []driver.Run{run, run, run}
 		require.Equal(t, name == "at once", amount(t, runs...) <= atOnce)
 		require.Zero(t, testing.AllocsPerRun(20, func() {
-			for range 2 { // the second finds the device busy
+			for range 2 { // the second run finds the device busy
 				if err := d.Submit(context.Background(), runs); err != nil {
 					t.Error(err)
 				}

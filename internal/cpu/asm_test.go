@@ -11,7 +11,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/sample"
 )
 
-// TestAssemblyIsCurrent: what is committed is what the generator writes.
+// TestAssemblyIsCurrent: the committed files are what the generator writes.
 func TestAssemblyIsCurrent(t *testing.T) {
 	sample.CPU.Skip(t, 1)
 	dir := t.TempDir()

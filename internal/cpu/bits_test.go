@@ -10,7 +10,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// TestSameBits: a plan gives the same bits whatever the number of threads that run it.
+// TestSameBits: a plan gives the same bits with any number of threads.
 func TestSameBits(t *testing.T) {
 	d := openDevice(t)
 	batch := append(random(20, 150, 700), planner.GEMM(10, 20, 5000))

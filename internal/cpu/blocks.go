@@ -6,22 +6,22 @@ import (
 	"github.com/batchgemm/batchgemm/internal/encoding"
 )
 
-// blockScales are those of blocks: words of A from the first row of a tile on, or of all rows that are
-// gathered, so many of each row, and words of B of the block that has the tile's columns.
+// blockScales are scales of blocks: words of A from the first row of a tile on, or of all rows if rows are
+// gathered, with `words` for each row, and words of B for the block of the tile's columns.
 type blockScales struct {
 	a, b []int32
 	each int
 }
 
-// scaleBlocks multiplies numbers of A, from a k on where a block begins, by the products of the scales of A
-// and B.
+// scaleBlocks multiplies numbers of A, from a k at the start of a block on, by the products of the scales of
+// A and B.
 func (p *product) scaleBlocks(from, depth int) {
 	for k := 0; k < depth; k += encoding.Block {
 		p.a.scaleBlock(p.rows, k, min(depth-k, encoding.Block), (from+k)/encoding.Block)
 	}
 }
 
-// scaleBlock does so to one block, of so many k's from k on.
+// scaleBlock does this for one block, of depth k from k on.
 func (o *operand) scaleBlock(rows, k, depth, block int) {
 	float := func(word int32) float32 { return math.Float32frombits(uint32(word)) }
 	b := float(o.blocks.b[block])
@@ -31,7 +31,7 @@ func (o *operand) scaleBlock(rows, k, depth, block int) {
 		if o.gather != nil {
 			row = int(o.gather[i])
 		}
-		if o.gather == nil || uint(row) < uint(o.stored) { // else numbers are 0, whatever scales are
+		if o.gather == nil || uint(row) < uint(o.stored) { // otherwise numbers are 0, whatever the scales are
 			scales[i] = float(o.blocks.a[row*o.blocks.each+block]) * b
 		}
 	}

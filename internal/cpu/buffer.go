@@ -10,14 +10,13 @@ import (
 	"github.com/batchgemm/batchgemm/internal/hostmem"
 )
 
-// buffer is memory of a caller, or a workspace. It is freed when its owner has closed
-// it and no run that is queued needs it, or with the device.
-// A slice is some of another buffer's data.
+// buffer is a caller's memory, or a workspace. It is freed when its owner has closed it and no queued run
+// needs it, or with the device. A slice is a range of another buffer's data.
 type buffer struct {
 	device *device
 	data   []float32
-	of     *buffer      // whose slice it is; nil: of none
-	users  atomic.Int32 // of no slice: the owner, and runs that are queued
+	of     *buffer      // the buffer that it is a slice of; nil: it is no slice
+	users  atomic.Int32 // not for slices: the owner, and queued runs
 }
 
 func (d *device) allocate(n int) (*buffer, error) {
@@ -53,11 +52,11 @@ func (b *buffer) Read(ctx context.Context, offset int, dst []float32) error {
 	return move(ctx, dst, b.data[offset:][:len(dst)])
 }
 
-// movePiece is how many elements are copied between two looks at who waits for them: about a
+// movePiece is how many elements are copied between two looks at the context, which takes about a
 // millisecond.
 const movePiece = 1 << 20
 
-// move copies until ctx ends.
+// move copies until done or until ctx ends.
 func move(ctx context.Context, dst, src []float32) error {
 	for ; len(src) > movePiece; dst, src = dst[movePiece:], src[movePiece:] {
 		copy(dst, src[:movePiece])
@@ -69,15 +68,15 @@ func move(ctx context.Context, dst, src []float32) error {
 	return nil
 }
 
-// reading is a read that waits in the queue, as runs do.
+// reading is a read that waits in the queue, like a run.
 type reading struct {
 	from, dst []float32
 	done      chan struct{}
 	mu        sync.Mutex // held while a piece is copied
-	given     bool       // up: dst is not the read's any more
+	given     bool       // given up: dst does not belong to the read any more
 }
 
-// StartRead queues the read, or, where it is short and the device is idle, does it.
+// StartRead queues the read, or does it at once if it is short and the device is idle.
 func (b *buffer) StartRead(ctx context.Context, offset int, dst []float32) (driver.Reading, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -90,7 +89,7 @@ func (b *buffer) StartRead(ctx context.Context, offset int, dst []float32) (driv
 	return r, nil
 }
 
-// fill copies until nobody waits for it any more.
+// fill copies until done or given up.
 func (r *reading) fill() {
 	defer close(r.done)
 	for dst, from := r.dst, r.from; len(from) > 0; {
@@ -133,7 +132,7 @@ func (b *buffer) Slice(offset, n int) driver.Buffer {
 	return &buffer{device: b.device, data: b.data[offset:][:n:n], of: b.whole()}
 }
 
-// whole is the buffer that has the memory.
+// whole returns the buffer that has the memory.
 func (b *buffer) whole() *buffer {
 	if b.of != nil {
 		return b.of
@@ -141,7 +140,7 @@ func (b *buffer) whole() *buffer {
 	return b
 }
 
-// At implements backend.Borrower. The memory is none of Go's, and nobody frees the buffer.
+// At implements backend.Borrower. The memory is outside of Go, and the buffer is never freed.
 func (d *device) At(address uintptr, n int) driver.Buffer {
 	memory := *(*unsafe.Pointer)(unsafe.Pointer(&address))
 	return &buffer{device: d, data: unsafe.Slice((*float32)(memory), n)}

@@ -9,7 +9,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/hardware"
 )
 
-// TestConformance runs the suite in each set of instructions that is here.
+// TestConformance runs the suite with each instruction set of this processor.
 func TestConformance(t *testing.T) {
 	for i, with := range available() {
 		t.Run(with.name, func(t *testing.T) {

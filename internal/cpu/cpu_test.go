@@ -47,7 +47,7 @@ func ready(t testing.TB, d *device, o planner.Options, problems ...planner.Probl
 	return run
 }
 
-// amount is how much work the runs are.
+// amount returns how much work the runs are.
 func amount(t testing.TB, runs ...driver.Run) int {
 	t.Helper()
 	n, err := runs[0].Program.(*program).On().check(runs)

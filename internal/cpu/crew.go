@@ -10,23 +10,23 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// working counts the members of all crews of the process that are at work, so that
-// devices which are used at the same time do not have more threads than one would have.
+// working counts the working members of all crews in the process, so that concurrent devices together have
+// no more threads than one device would have.
 var working atomic.Int64
 
-// linger is for how long members of a crew wait in a loop for each other, and helpers
-// for the next launch: about what it takes to wake a thread, 30 to 100 us.
+// linger is how long members of a crew wait in a loop for each other, and helpers for the next launch: about
+// the time to wake a thread, 30 to 100 us.
 const linger = 50 * time.Microsecond
 
-// crew executes runs: the goroutine that calls run, and helpers that are started for a
-// launch and end soon after the last.
+// crew executes runs on the goroutine that calls run, and on helpers that start for a launch and end soon
+// after the last one.
 type crew struct {
 	own    *scratch
 	job    job   // the launch being run
-	joined int64 // how often helpers took part in a launch, in all
+	joined int64 // total number of times that helpers took part in a launch
 }
 
-// newCrew makes a crew of so many members, which leave their work when stop is set.
+// newCrew makes a crew of that many members, which stop working when stop is set.
 func newCrew(size int, with *instructions, stop *atomic.Bool) *crew {
 	c := &crew{own: newScratch(with, stop)}
 	c.job.absent = make(chan func(), size-1)
@@ -42,8 +42,7 @@ func newCrew(size int, with *instructions, stop *atomic.Bool) *crew {
 	return c
 }
 
-// run executes the launches in order, each after the one before is complete, until
-// stop is set.
+// run executes the launches in order, each after the previous one is complete, until stop is set.
 func (c *crew) run(e *entry, helpers int) {
 	j := &c.job
 	j.words, j.workspace = e.image.words, e.image.workspace.data
@@ -78,7 +77,7 @@ func (c *crew) run(e *entry, helpers int) {
 	j.b2, j.bias, j.rows = nil, nil, nil
 }
 
-// launch does the job with so many helpers at most.
+// launch does the job with at most that many helpers.
 func (c *crew) launch(helpers int) {
 	j := &c.job
 	j.done.Add(helpers)
@@ -102,7 +101,7 @@ func (c *crew) launch(helpers int) {
 	j.parked.Store(false)
 }
 
-// window is elements [base, base+span) of a buffer, as numbers or as bits.
+// window returns elements [base, base+span) of a buffer, as numbers or as bits.
 func window(b *buffer, of element.Type, base, span int) (numbers []float32, bits narrow) {
 	if of == element.F32 {
 		return b.data[base : base+span : base+span], narrow{}
@@ -115,27 +114,27 @@ type job struct {
 	launch    *encoding.Launch
 	words     []uint32
 	a, b, c   []float32 // the windows of the launch
-	bitsA     narrow    // and in their place, where elements have fewer than 32 bits
+	bitsA     narrow    // used instead if elements have fewer than 32 bits
 	bitsB     narrow
 	bitsC     narrow
-	b2, bias  []float32 // those of an epilogue, as the others
+	b2, bias  []float32 // the same for an epilogue
 	bitsB2    narrow
 	bitsBias  narrow
 	rows      []int32
 	workspace []float32
-	next      atomic.Int64 // first worker that nobody has taken
-	grain     int64        // how many are taken at once: neighbours, whose memory is one cache's then
+	next      atomic.Int64 // first worker that is not taken
+	grain     int64        // how many to take at once: neighbours share the data of one cache
 
-	places    atomic.Int64 // for helpers, that nobody has taken
+	places    atomic.Int64 // free places for helpers
 	absent    chan func()  // helpers to start
-	lingering atomic.Int64 // helpers that will take a place if there is one
-	finished  atomic.Int64 // how often a helper has done with a launch
+	lingering atomic.Int64 // helpers that will take a place when there is one
+	finished  atomic.Int64 // how often helpers have finished a launch
 	done      sync.WaitGroup
 	parked    atomic.Bool // the caller sleeps until the launch is done
 }
 
-// recruit starts a helper, if there is a place that none who lingers will take, and the
-// process has a thread for it.
+// recruit starts a helper if there is a place that no lingering helper will take, and if the process has a
+// thread for it.
 func (j *job) recruit() bool {
 	if j.places.Load() <= j.lingering.Load() {
 		return false
@@ -153,18 +152,18 @@ func (j *job) recruit() bool {
 		j.lingering.Add(1)
 		go help()
 		return true
-	default: // on its way out
+	default: // it is about to end
 		working.Add(-1)
 		return false
 	}
 }
 
-// last is a goroutine to start after others: the newest of a processor is kept for it,
-// as it may soon be idle, and others wait for 50 to 100 us before they steal it
-// (runqgrab in Go's runtime).
+// last is a goroutine to start after others. Go keeps the newest goroutine of a processor for that
+// processor, as it may soon be idle, and others wait 50 to 100 us before they steal it (runqgrab in Go's
+// runtime).
 func last() {}
 
-// help takes part in launches for as long as they follow soon.
+// help takes part in launches as long as they follow soon.
 func (j *job) help(t *scratch) {
 	for j.join() {
 		j.work(t)
@@ -175,7 +174,7 @@ func (j *job) help(t *scratch) {
 	working.Add(-1)
 }
 
-// join waits for a place, while there is hope and no other use for the processor.
+// join waits for a place, as long as one may come and the processor has nothing else to do.
 func (j *job) join() bool {
 	for start, processors := time.Now(), runtime.GOMAXPROCS(0); ; {
 		if j.take() {
@@ -199,12 +198,11 @@ func (j *job) take() bool {
 	return false
 }
 
-// shares are how often a member takes workers, if there are so many: what the last one
-// takes is little then.
+// shares is how often a member takes workers, if there are enough. The last share is then small.
 const shares = 64
 
-// work takes workers until none is left or the device stops. A thread that another
-// device has done with is taken on at once.
+// work takes workers until none is left or the device stops. It also starts helpers as other devices release
+// threads.
 func (j *job) work(t *scratch) {
 	for !t.stop.Load() {
 		end := int(j.next.Add(j.grain))

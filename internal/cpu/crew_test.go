@@ -10,7 +10,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// A crew that has done with a run keeps no hold of its operands, which may be freed then.
+// A crew that has finished a run does not hold its operands, which may then be freed.
 func TestCrewForgetsOperands(t *testing.T) {
 	d := openDevice(t)
 	for _, of := range []element.Type{element.F32, element.BF16} {

@@ -15,9 +15,9 @@ import (
 // device executes runs on all its threads, one run at a time.
 type device struct {
 	info    driver.Info
-	stop    atomic.Bool          // runs are abandoned
-	crew    *crew                // of the run that has the device
-	current entry                // the run that the next call of work begins with
+	stop    atomic.Bool          // abandon runs
+	crew    *crew                // for the run that has the device
+	current entry                // the run with which the next call of work starts
 	worker  func()               // work, made once so that a go statement allocates nothing
 	live    map[*buffer]struct{} // not freed; guarded by queue.mu
 	queue
@@ -53,7 +53,7 @@ func (d *device) Prepare(ctx context.Context, p *planner.Plan) (driver.Program, 
 	return made, nil
 }
 
-// Compile has nothing to do: kernels are part of the program.
+// Compile does nothing: kernels are part of the program.
 func (d *device) Compile(ctx context.Context, kernels []encoding.Kernel, done func(i int)) error {
 	for i := range kernels {
 		if err := ctx.Err(); err != nil {
@@ -95,10 +95,10 @@ func (d *device) Time(ctx context.Context, runs []driver.Run) (driver.Timing, er
 	return driver.Timing{Device: c.end.Sub(c.start), Wall: time.Since(start), Clock: "wall"}, nil
 }
 
-// Close abandons what is queued: nobody can read its results any more.
+// Close abandons queued work, because its results can no longer be read.
 func (d *device) Close() error {
 	d.stop.Store(true)
-	_ = d.take(context.Background()) // fails only when its context ends
+	_ = d.take(context.Background()) // it fails only if its context ends
 	defer d.release()
 	d.freeAll()
 	return nil

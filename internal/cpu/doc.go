@@ -1,20 +1,17 @@
 // Package cpu is the backend "cpu": it executes plans on the processor.
 //
-// It reads the same encoded plan as the kernels of the GPU backends, worker by
-// worker and slot by slot, so that it checks the planner as well.
+// It reads the same encoded plan as the GPU backends, worker by worker and slot by slot, so it also checks
+// the planner.
 //
-// Its kernels compute in float32 by fused multiply-adds of AVX-512, AVX2 or NEON,
-// whichever the processor has, and in plain Go elsewhere; the environment variable
-// BATCHGEMM_CPU fixes one (avx512, avx2, neon, generic). A kernel holds a block of C in
-// registers and reads A and B where they are, but B transposed, which is turned around
-// first. The assembly is written by the program in folder asm, a module of its
-// own so that nobody else needs what it imports: go generate ./internal/cpu.
+// Its kernels compute in float32 with fused multiply-adds of AVX-512, AVX2 or NEON, if the processor has
+// them, or in plain Go. The environment variable BATCHGEMM_CPU selects one (avx512, avx2, neon, generic). A
+// kernel holds a block of C in registers and reads A and B in place, except a transposed B, which it first
+// copies to columns. The program in folder asm writes the assembly: go generate ./internal/cpu. It is a
+// separate module, so that only generating needs its imports.
 //
-// Runs are queued as on a GPU, and a crew of goroutines that end soon after the last
-// does one at a time. A device has as many threads as Go has processors, or as
-// BATCHGEMM_THREADS says; devices that are in use at the same time share them. Who
-// runs gives way to other goroutines, so that a call returns within a millisecond or
-// two of the end of its context though all processors are busy. Memory comes from
-// internal/hostmem: what does not fit is an error, and what is closed goes back to
-// the system at once.
+// Runs are queued as on a GPU. A crew of goroutines does one at a time, and ends soon after the last. A
+// device has as many threads as Go has processors, or as BATCHGEMM_THREADS says; concurrent devices share
+// them. Crews yield to other goroutines, so a call returns within a millisecond or two after its context
+// ends, even if all processors are busy. Memory comes from internal/hostmem: if it does not fit, that is an
+// error, and closed buffers return it to the system at once.
 package cpu

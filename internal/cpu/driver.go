@@ -47,7 +47,7 @@ func (cpuDriver) Open(ctx context.Context, index int) (driver.Device, error) {
 	return newDevice(info(with, threads), with), nil
 }
 
-// configured is what the environment asks for, or else the best: instructions and threads.
+// configured returns instructions and threads, as the environment asks for, or else the best.
 func configured() (with *instructions, n int, err error) {
 	if with, err = choose(); err == nil {
 		n, err = threads()
@@ -69,7 +69,7 @@ func info(with *instructions, threads int) driver.Info {
 	}
 }
 
-// vendor is that of a processor of a name.
+// vendor returns the maker of a processor by its name.
 func vendor(processor string) string {
 	for _, v := range []string{"Intel", "AMD", "Apple"} {
 		if strings.Contains(processor, v) {
@@ -79,9 +79,8 @@ func vendor(processor string) string {
 	return ""
 }
 
-// facts describes the processor as a GPU whose compute units are threads that
-// run one workgroup of any size at a time. Workgroup memory stands for the
-// cache of a core; no tile comes near it.
+// facts describes the processor as a GPU. Its compute units are threads, which run one workgroup of any size
+// at a time. Workgroup memory stands for the cache of a core; all tiles are far smaller.
 func facts(threads int, with *instructions) planner.Device {
 	const (
 		cache      = 256 << 10

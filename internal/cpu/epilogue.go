@@ -8,26 +8,25 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// tail is what an epilogue does to a tile whose sums are in a goroutine's memory, row by row
-// while they are in its caches.
+// tail applies an epilogue to a tile whose sums are in a goroutine's memory, row by row while they are in
+// its caches.
 type tail struct {
 	encoding.Epilogue
-	second      bool    // of a gated tile the second product
-	scatter     []int32 // by row of the tile; nil: the rows of C are the tile's
+	second      bool    // second product of a gated tile
+	scatter     []int32 // by row of the tile; nil: no scatter
 	scatterRows int
 	weights     []int32 // bits, by row
 	scales      scales
 	bias        [maxSide]float32           // by column
-	gate        [maxSide * maxSide]float32 // of a gated tile the first product, activated
+	gate        [maxSide * maxSide]float32 // first product of a gated tile, activated
 }
 
-// wordsOf shows words as the integers that a buffer has in them.
+// wordsOf reinterprets the words of a buffer as integers.
 func wordsOf(words []float32) []int32 {
 	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(words))), len(words))
 }
 
-// item takes what an item, or with names of its own a fix-up, has for a tile of so many rows
-// and columns.
+// item takes the words of an item, or of a fix-up item, for a tile of that many rows and columns.
 func (e *tail) item(j *job, item []uint32, rows, cols int) *tail {
 	e.Epilogue, e.second = j.launch.Epilogue, item[encoding.Flags]&encoding.ItemSecond != 0
 	e.take(j, item[encoding.ScatterAt], item[encoding.ScatterRows], item[encoding.WeightsAt],
@@ -65,7 +64,7 @@ func (e *tail) take(j *job, scatterAt, scatterRows, weightsAt, biasAt uint32, ro
 	}
 }
 
-// rowC is the stored row of C for a row of the tile; -1: none.
+// rowC returns the stored row of C for a row of the tile, or -1.
 func (e *tail) rowC(row int) int {
 	if e.scatter == nil {
 		return row
@@ -76,7 +75,7 @@ func (e *tail) rowC(row int) int {
 	return -1
 }
 
-// finish does what is left to do to a row. It reports whether that is to be stored.
+// finish applies the rest of the epilogue to a row. It reports whether the row is stored.
 func (e *tail) finish(row int, v []float32) bool {
 	if e.Bias {
 		for i, b := range e.bias[:len(v)] {
@@ -103,7 +102,7 @@ func (e *tail) finish(row int, v []float32) bool {
 	return true
 }
 
-// loadTail takes the C of a tile as numbers, where it is read.
+// loadTail loads the C of a tile as numbers, if it is read.
 func (h *halves) loadTail(p *product) {
 	for row := range p.rows {
 		if to := p.tail.rowC(row); to >= 0 {
@@ -112,7 +111,7 @@ func (h *halves) loadTail(p *product) {
 	}
 }
 
-// storeTail stores the tile as its epilogue says.
+// storeTail stores the tile with its epilogue.
 func (h *halves) storeTail(p *product) {
 	for row := range p.rows {
 		v, to := h.c[row*maxSide:][:p.cols], p.tail.rowC(row)
@@ -145,7 +144,7 @@ func (p *product) writeC(row int, v []float32) {
 	}
 }
 
-// gathered takes a part of the rows of A that a tile has, row after row, as numbers.
+// gathered loads K range [k, k+depth) of a tile's gathered rows of A, row after row, as numbers.
 func (o *operand) gathered(to []float32, k, depth int) {
 	for i, row := range o.gather {
 		dst := to[i*depth:][:depth]

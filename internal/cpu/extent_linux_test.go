@@ -16,8 +16,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// TestExtentGuardPages: operands end with a page that nobody may touch, before what the program would let
-// pass.
+// TestExtentGuardPages: operands end with a protected page, before the limit of the program.
 func TestExtentGuardPages(t *testing.T) {
 	const groups, bound, side, there = 7, 48, 8, 41
 	rows := planner.Ragged{Form: planner.EndsOfRows, Groups: groups, M: bound, N: side, K: side, Beta: 1,

@@ -15,8 +15,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/devices"
 )
 
-// FuzzRun: the plan of any batch for any device, if it is of tiles that the CPU has,
-// computes what the batch says, and writes nothing else.
+// FuzzRun: if a plan of any batch for any device uses tiles that the CPU has, it computes what the batch
+// says, and writes nothing else.
 func FuzzRun(f *testing.F) {
 	for i := range uint64(60) {
 		f.Add(i, uint8(i), uint8(i/3), uint8(i/5), i%7 == 0, i%3 == 0, uint16(i*i))
@@ -29,7 +29,7 @@ func FuzzRun(f *testing.F) {
 			return k.Tile.Unit != tile.FMA
 		})
 		facts.ComputeUnits = 1 + int(units)%500
-		facts.Finishes = false // as the CPU has it
+		facts.Finishes = false // like the CPU
 		if narrow {
 			facts.MaxBinding = 64 << 10
 		}
@@ -69,8 +69,8 @@ func runAndCheck(t *testing.T, facts *planner.Device, o planner.Options, rng *ra
 	require.NoError(t, reference.CheckExact(batch, host[0], host[1], host[2], buffers[2].(*buffer).data))
 }
 
-// placed returns up to 6 problems with gaps, of sizes up to 90, one long K among
-// them, and the lengths of the buffers.
+// placed returns up to 6 problems with gaps, with sizes up to 90 and one long K, and the lengths of the
+// buffers.
 func placed(rng *rand.Rand) (b planner.Batch, lens [3]int) {
 	lens = [3]int{1, 1, 1}
 	place := func(i, rows, cols int) planner.Matrix {
@@ -82,7 +82,7 @@ func placed(rng *rand.Rand) (b planner.Batch, lens [3]int) {
 		p := planner.Problem{M: rng.IntN(90), N: rng.IntN(90), K: rng.IntN(90), TransA: rng.IntN(2) == 1,
 			TransB: rng.IntN(2) == 1,
 			Alpha:  planner.Scale(float32(rng.IntN(3) - 1)), Beta: float32(rng.IntN(3) - 1)}
-		if i == 0 { // with short rows, of which a tile has enough in a narrow window
+		if i == 0 { // with short rows, so that a tile has enough of them in a narrow window
 			p.M, p.N, p.K, p.TransA, p.TransB = rng.IntN(9), rng.IntN(9), rng.IntN(3000), true, false
 		}
 		reference.Place(&p, place)

@@ -12,8 +12,8 @@ var genericKernels = [][]kernel{
 	{nil, func(m *micro) { m.generic(2) }},
 }
 
-// generic computes a block of up to 2 x 4: what registers hold. Rows and columns that
-// do not exist repeat the last.
+// generic computes a block of up to 2 x 4, which fits in registers. Rows and columns beyond the end repeat
+// the last one.
 func (m *micro) generic(rows int) {
 	row := (rows - 1) * m.rowA / 4
 	col1, col2, col3 := min(1, m.lanes-1), min(2, m.lanes-1), m.lanes-1
@@ -62,6 +62,5 @@ func transposeGeneric(dst, src *float32, rowDst, rowSrc, rows, depth int) {
 	}
 }
 
-// load reads the element at so many bytes, without the checks of slices, which take a
-// fifth of the time.
+// load reads the element at a byte offset, without bounds checks, which take a fifth of the time.
 func load(p unsafe.Pointer, at int) float32 { return *(*float32)(unsafe.Add(p, at)) }

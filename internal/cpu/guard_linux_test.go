@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// guarded is memory between two pages that nobody may touch.
+// guarded is memory between two protected pages.
 type guarded []float32
 
 func newGuarded(t *testing.T, n int) guarded {
@@ -36,7 +36,7 @@ func (g guarded) part(n int, atEnd bool) []float32 {
 	return g[:n:n]
 }
 
-// trial is a random product in guarded memory, and what it may give.
+// trial is a random product in guarded memory, with its expected results.
 type trial struct {
 	product
 	before []float32
@@ -109,7 +109,7 @@ func (p *trial) check() error {
 	return nil
 }
 
-// TestGuardPages: random products of all sizes of blocks, read and written to the byte.
+// TestGuardPages: random products of all sizes of blocks, without accesses beyond the last byte.
 func TestGuardPages(t *testing.T) {
 	memory := [3]guarded{newGuarded(t, 1<<18), newGuarded(t, 1<<18), newGuarded(t, 1<<16)}
 	trials := 10_000

@@ -7,8 +7,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// halves is what a goroutine needs for elements of 16 bits or 8 and for epilogues: parts of A and B
-// as numbers, row after row, and a tile of C before it is rounded.
+// halves is a goroutine's memory for narrow elements and epilogues: pieces of A and B as numbers, row after
+// row, and a tile of C before rounding.
 type halves struct {
 	part product
 	a, b [maxSide * panelDepth]float32
@@ -16,32 +16,32 @@ type halves struct {
 	tail tail
 }
 
-// narrow is elements of 16 bits or of 8, by the bytes of a buffer.
+// narrow is a view of a buffer's bytes as 16-bit or 8-bit elements.
 type narrow struct {
 	of    element.Type
 	bytes []byte
 }
 
-// narrowOf shows words as the elements of a type that a buffer has in them.
+// narrowOf reinterprets words as elements of a type.
 func narrowOf(of element.Type, words []float32) narrow {
 	return narrow{of, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), 4*len(words))}
 }
 
-// from is what begins with the byte of an element.
+// from returns the view from an element on, which starts at a byte.
 func (n narrow) from(at int) narrow { return narrow{n.of, n.bytes[n.of.Size(at+1)-n.of.Size(1):]} }
 
-// first is so many elements.
+// first returns the first elements.
 func (n narrow) first(elements int) narrow {
 	end := n.of.Size(elements)
 	return narrow{n.of, n.bytes[:end:end]}
 }
 
-// bits shows elements of 16 bits as they are.
+// bits returns 16-bit elements as bits.
 func (n narrow) bits() []uint16 {
 	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(n.bytes))), len(n.bytes)/2)
 }
 
-// widen makes numbers of the elements from one on.
+// widen converts elements to numbers, from one on.
 func (n narrow) widen(to []float32, at int) {
 	if x := n.from(at).first(len(to)); n.of.Bytes() == 1 {
 		n.of.WidenBytes(to, x.bytes)
@@ -50,12 +50,12 @@ func (n narrow) widen(to []float32, at int) {
 	}
 }
 
-// store rounds numbers to the elements, of 16 bits, from one on.
+// store rounds numbers to 16-bit elements, from one on.
 func (n narrow) store(at int, numbers []float32) {
 	n.of.Narrow(n.from(at).first(len(numbers)).bits(), numbers)
 }
 
-// widened is the part of a product from k on, with its operands as numbers.
+// widened returns the part of a product from k on, with its operands as numbers.
 func (h *halves) widened(p *product, k, depth int) *product {
 	w := &h.part
 	*w = product{rows: p.rows, cols: p.cols, depth: depth, a: p.a, b: p.b, ldc: p.ldc,
@@ -86,7 +86,7 @@ func (h *halves) widened(p *product, k, depth int) *product {
 	return w
 }
 
-// widen takes rows of an operand from an element on, and makes numbers of them, row after row.
+// widen converts rows of an operand, from an element on, to numbers, row after row.
 func (o *operand) widen(to []float32, from, rows, cols int) {
 	for r := range rows {
 		o.narrow.widen(to[r*cols:][:cols], from+r*o.ld)
@@ -94,8 +94,8 @@ func (o *operand) widen(to []float32, from, rows, cols int) {
 	o.data, o.ld = to[:rows*cols], cols
 }
 
-// widenInt4 is widen of a B of Int4, which becomes a transposed one: of so many columns, from a k on, where a
-// panel begins.
+// widenInt4 does this for columns of B of Int4, from a k at the start of a panel on. The result is
+// transposed.
 func (o *operand) widenInt4(to []float32, from, cols, depth int) {
 	const panel = element.Int4Panel
 	for k := 0; k < depth; k += panel {
@@ -107,12 +107,12 @@ func (o *operand) widenInt4(to []float32, from, cols, depth int) {
 	o.data, o.ld, o.trans = to[:cols*depth], depth, true
 }
 
-// words shows elements of Int4 as they are.
+// words returns elements of Int4 as words.
 func (n narrow) words() []uint32 {
 	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(n.bytes))), len(n.bytes)/4)
 }
 
-// load takes C as numbers, where it is read.
+// load loads C as numbers, if it is read.
 func (h *halves) load(p *product) {
 	if p.beta == 0 {
 		return

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// processor is the name of the processor.
+// processor returns the name of the processor.
 func processor() string {
 	text, _ := os.ReadFile("/proc/cpuinfo")
 	for line := range strings.Lines(string(text)) {
@@ -18,7 +18,7 @@ func processor() string {
 	return runtime.GOARCH
 }
 
-// memory is that of the machine in bytes, whatever this process may take of it.
+// memory returns the bytes of the machine's memory, also if this process may use less.
 func memory() int64 {
 	var info syscall.Sysinfo_t
 	if syscall.Sysinfo(&info) != nil {

@@ -6,5 +6,5 @@ import "runtime"
 
 func processor() string { return runtime.GOARCH }
 
-// memory is 0: unknown.
+// memory returns 0: unknown.
 func memory() int64 { return 0 }

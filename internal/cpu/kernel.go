@@ -58,7 +58,7 @@ func (j *job) segment(t *scratch, item []uint32) {
 	t.multiply(&p)
 }
 
-// fixup finishes a tile from its partial tiles, in the order of their slots.
+// fixup finishes a tile from its partials, in the order of their slots.
 func (j *job) fixup(t *scratch, item []uint32) {
 	item = item[:j.launch.ItemWords()]
 	rows, cols := encoding.Rows(item[encoding.FixupExtent]), encoding.Cols(item[encoding.FixupExtent])
@@ -114,7 +114,7 @@ func (p *product) finish(row int, sum []float32, alpha, beta float32) {
 	}
 }
 
-// scale is C = alpha*sum + beta*C. With beta = 0 C is not read.
+// scale computes C = alpha*sum + beta*C. With beta = 0, C is not read.
 func scale(c, sum []float32, alpha, beta float32) {
 	c = c[:len(sum)]
 	if beta == 0 {

@@ -1,6 +1,6 @@
 //go:build !race
 
-// The race detector takes address space of its own.
+// The race detector needs address space of its own.
 
 package cpu
 
@@ -15,8 +15,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// Where the address space is limited, allocations fail by an error, in large pieces
-// and in small ones, and what was closed can be had again.
+// If the address space is limited, large and small allocations fail with an error, and closed memory can be
+// allocated again.
 func TestAddressSpaceIsLimited(t *testing.T) {
 	memtest.AddressSpace(t, 1<<30, func() {
 		d := openDevice(t)
@@ -45,7 +45,7 @@ func TestAddressSpaceIsLimited(t *testing.T) {
 	})
 }
 
-// A workspace that memory has no room for fails Prepare.
+// If there is no memory for a workspace, Prepare fails.
 func TestWorkspaceIsRefused(t *testing.T) {
 	memtest.AddressSpace(t, 512<<20, func() {
 		d := openDevice(t)

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// panelDepth is how much of K is done at once: 32 columns of B then take 32 KiB, which
-	// stay in the L1 cache of a core. 384 and 512 were slower where B is transposed.
+	// panelDepth is the depth of K that is done at once: 32 columns of B then take 32 KiB, which stay in the
+	// L1 cache of a core. 384 and 512 were slower with B transposed.
 	panelDepth = 256
 	maxSide    = tile.MaxSize
 )
@@ -23,14 +23,14 @@ type scratch struct {
 	narrow [maxSide + 1]blocks // the same for tiles of one vector
 	micro  micro
 	sum    [maxSide * maxSide]float32 // of earlier parts of K
-	panel  [64 * panelDepth]float32   // the columns of a block, where B is transposed
-	stop   *atomic.Bool               // set: leave what is left
+	panel  [64 * panelDepth]float32   // the columns of a block, if B is transposed
+	stop   *atomic.Bool               // if set, stop working
 	turn   turn
 	half   *halves // or nil
 }
 
-// blocks are the rows of a tile, evenly shared among blocks: the first tall ones have
-// height rows, the others one less.
+// blocks divides the rows of a tile evenly into blocks: the first `tall` blocks have height rows, the others
+// one less.
 type blocks struct {
 	count, height, tall int
 	width               int // columns, of the widest kernel
@@ -45,7 +45,7 @@ func newScratch(with *instructions, stop *atomic.Bool) *scratch {
 	return t
 }
 
-// blocks shares rows among blocks, of which kernels do so many vectors, if any does.
+// blocks divides rows into blocks for kernels of that many vectors, if there are any.
 func (s *instructions) blocks(rows, vectors int) blocks {
 	most := len(s.whole) - 1
 	for len(s.whole[most]) <= vectors && len(s.whole[most]) < len(s.whole[1]) {
@@ -61,19 +61,18 @@ type operand struct {
 	data   []float32
 	ld     int
 	trans  bool
-	narrow // in place of data where elements are not of F32; its type is theirs
+	narrow // in place of data if elements are not F32; has their type
 
-	gather []int32 // the rows of A that are the tile's, if these are not the first
-	stored int     // of how many
+	gather []int32 // the tile's rows of A, if they are gathered
+	stored int     // number of rows of A
 
 	blocks blockScales // of A
 
-	groups []int32 // the words of B's groups, of Int4, from the first column on
-	group  int     // k's of each
+	groups []int32 // group words of B (Int4), from the first column on
+	group  int     // k of each group
 }
 
-// strides are the distances in bytes of op(X) from a row to the next, and from a column
-// to the next.
+// strides returns the distances in bytes from a row of op(X) to the next, and from a column to the next.
 func (o *operand) strides() (row, col int) {
 	if o.trans {
 		return 4, 4 * o.ld
@@ -81,21 +80,21 @@ func (o *operand) strides() (row, col int) {
 	return 4 * o.ld, 4
 }
 
-// product is C = alpha*op(A)*op(B) + beta*C, of a tile at most.
+// product is C = alpha*op(A)*op(B) + beta*C, at most a tile.
 type product struct {
 	rows, cols, depth int
 	a, b              operand
 	c                 []float32
 	ldc               int
 	alpha, beta       float32
-	narrow                  // in place of c where its elements are not of F32; its type is theirs
-	tail              *tail // what is done to C beside; nil: nothing
+	narrow                  // in place of c if its elements are not F32; has their type
+	tail              *tail // the epilogue; nil: none
 }
 
-// check panics if the product reaches beyond its memory, which kernels do not ask.
+// check panics if the product reaches beyond its memory. Kernels do not check.
 func (p *product) check() {
 	switch at := (p.rows-1)*p.ldc + p.cols - 1; {
-	case p.tail != nil: // which takes parts of slices
+	case p.tail != nil: // it slices the memory itself
 	case p.of == element.F32:
 		_ = p.c[at]
 	default:
@@ -123,11 +122,11 @@ func (p *product) check() {
 	last(&p.b, p.depth-1, p.cols-1)
 }
 
-// multiply computes a product: K in parts, whose sums are kept between them.
+// multiply computes a product in parts along K, and keeps sums between them.
 func (t *scratch) multiply(p *product) {
 	p.check()
 	m := &t.micro
-	for k := 0; !t.stop.Load(); k += panelDepth { // a part takes 0.1 ms at most
+	for k := 0; !t.stop.Load(); k += panelDepth { // a part takes at most 0.1 ms
 		m.depth = min(p.depth-k, panelDepth)
 		t.turn.take(p.rows * p.cols * m.depth)
 		from, at := p, k
@@ -153,7 +152,7 @@ func (t *scratch) multiply(p *product) {
 	}
 }
 
-// halves is made for the first tile that needs it.
+// halves returns t.half, and makes it for the first tile that needs it.
 func (t *scratch) halves() *halves {
 	if t.half == nil {
 		t.half = new(halves)
@@ -161,8 +160,8 @@ func (t *scratch) halves() *halves {
 	return t.half
 }
 
-// part does the part of K that begins at k of the product's operands, block after block, and
-// stores to c. more: t.sum has what goes before it.
+// part does the part of K that starts at k of the product's operands, block after block, and stores to c.
+// more: t.sum has the sums of earlier parts.
 func (t *scratch) part(p *product, k int, more bool, c unsafe.Pointer) {
 	m, rows := &t.micro, &t.blocks[p.rows]
 	if p.cols <= t.lanes {
@@ -211,11 +210,11 @@ func (t *scratch) part(p *product, k int, more bool, c unsafe.Pointer) {
 	}
 }
 
-// columns sets where columns of op(B) are, which are packed if they are rows of B.
+// columns sets where columns of op(B) are. It packs them if they are rows of B.
 func (t *scratch) columns(b *operand, k, col, cols int) {
 	m := &t.micro
 	m.wide = m.depth
-	beyond := -cols & (t.lanes - 1) // that whole vectors have
+	beyond := -cols & (t.lanes - 1) // to fill whole vectors
 	if !b.trans {
 		m.b, m.rowB = &b.data[k*b.ld+col], 4*b.ld
 		if beyond > 0 {
@@ -230,10 +229,9 @@ func (t *scratch) columns(b *operand, k, col, cols int) {
 	m.b, m.rowB = &t.panel[0], 4*width
 }
 
-// follow fetches the columns of B that are next, or the first of the next part of K, into
-// the L2 cache: a share in each block that has nothing else to fetch, done of which were
-// before. Rows of B are too far apart for the processor to foresee (512, 1024, 64 on two
-// cores: 1.2 times as fast).
+// follow prefetches the next columns of B, or the first ones of the next part of K, into the L2 cache: each
+// block that has nothing else to prefetch takes a share, after `done` others. Rows of B are too far apart
+// for the processor's own prefetching (512, 1024, 64 on two cores: 1.2 times as fast).
 func (t *scratch) follow(p *product, k, col, cols, done int) {
 	m, depth := &t.micro, t.micro.depth
 	m.fetch.nothing(m.a)

@@ -9,7 +9,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/reference"
 )
 
-// BenchmarkMultiply is one thread on tiles.
+// BenchmarkMultiply measures one thread on tiles.
 func BenchmarkMultiply(b *testing.B) {
 	for _, with := range available() {
 		for _, s := range [][3]int{{8, 8, 8}, {16, 16, 16}, {24, 24, 24}, {32, 32, 32}, {64, 64, 64},

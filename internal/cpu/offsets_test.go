@@ -15,8 +15,8 @@ import (
 	"github.com/batchgemm/batchgemm/internal/hardware"
 )
 
-// The large buffers are mappings of which few pages are ever touched, and which do
-// not count as memory in use.
+// The large buffers are mappings. Few of their pages are ever touched, and they do not count as memory in
+// use.
 func TestLargeOffsets(t *testing.T) {
 	d := openDevice(t)
 	drivertest.LargeOffsets(t, d, func(n int) (driver.Buffer, error) {

@@ -9,26 +9,26 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// program is a plan on the device, and those before it that runs still need.
+// program is a plan on the device, with earlier plans that runs still need.
 type program struct {
-	workspace *buffer // of the present plan, and of all that need no more
-	now       *image  // of the present plan
+	workspace *buffer // for the current plan, and all that need no more
+	now       *image  // of the current plan
 	images    []*image
 }
 
-// image is a plan as the kernels read it.
+// image is a plan in the form that kernels read.
 type image struct {
-	ragged    *ragged // makes the rest for each run; nil: the plan has the sizes
+	ragged    *ragged // makes the rest for each run; nil: the host knows the sizes
 	launches  []encoding.Launch
 	words     []uint32
 	workspace *buffer
-	work      int          // about how many multiply-adds take as long
-	users     atomic.Int32 // runs that are queued
+	work      int          // equivalent number of multiply-adds
+	users     atomic.Int32 // queued runs
 }
 
 func (p *program) On() *device { return p.workspace.device }
 
-// Update leaves images that queued runs need as they are.
+// Update preserves images that queued runs need.
 func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -45,18 +45,18 @@ func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
 	return nil
 }
 
-// begin makes the image of a plan the present one.
+// begin makes the image of a plan the current one.
 func (p *program) begin(plan *planner.Plan) {
 	m := p.idle()
 	if plan.Ragged != nil {
-		// However much the work is, planning it is not for the caller of Submit.
+		// Submit does not plan for its caller, even if there is little work.
 		m.ragged, m.workspace, m.work = newRagged(plan), p.workspace, atOnce+1
 		p.now = m
 		return
 	}
 	m.launches = append(m.launches[:0], plan.Launches...)
 	m.words, m.workspace = plan.Encode(m.words), p.workspace
-	const overhead = 256 // of a segment, as multiply-adds
+	const overhead = 256 // of a segment, in multiply-adds
 	m.work = overhead * len(plan.Segments)
 	for i := range plan.Batch {
 		q := &plan.Batch[i]
@@ -65,7 +65,7 @@ func (p *program) begin(plan *planner.Plan) {
 	p.now = m
 }
 
-// idle returns an image that nobody needs.
+// idle returns an image that is not in use.
 func (p *program) idle() *image {
 	for _, m := range p.images {
 		if m != p.now && m.users.Load() == 0 {
@@ -77,7 +77,7 @@ func (p *program) idle() *image {
 	return m
 }
 
-// Status has the device for itself, as runs that refuse groups have.
+// Status takes the device, as runs that refuse groups do.
 func (p *program) Status(ctx context.Context) (group int, err error) {
 	d := p.On()
 	if err := d.take(ctx); err != nil {

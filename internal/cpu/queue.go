@@ -12,49 +12,48 @@ import (
 )
 
 const (
-	// maxQueued is how many submissions wait at most. A caller of Submit then waits
-	// too, so that what is queued stays bounded: 64 bytes a run.
+	// maxQueued is the most submissions that wait. Further calls of Submit wait, so the queue stays bounded:
+	// 64 bytes a run.
 	maxQueued = 256
-	// atOnce is the work that an idle device does within Submit, in multiply-adds: 12
-	// us on one core of a Xeon. To wake other threads for it takes 4 us more (8
-	// products 16x16x16: 11.2 us here, 15 to 17 us by two threads).
+	// atOnce is how much work an idle device does within Submit, in multiply-adds: 12 us on one core of a
+	// Xeon. Waking other threads for it takes 4 us more (8 products 16x16x16: 11.2 us here, 15 to 17 us by
+	// two threads).
 	atOnce = 40 << 10
 )
 
-// queue orders what uses a device: runs, and calls that need it for themselves.
-// First come, first served. Nothing waits in an idle device, no goroutine either.
+// queue orders the users of a device, first come, first served: runs, and calls that need the device. An
+// idle device has no waiting goroutines.
 type queue struct {
-	room    chan struct{} // holds a token for each submission that is not done
+	room    chan struct{} // holds a token for each unfinished submission
 	mu      sync.Mutex
 	busy    bool    // a run or a call has the device
 	waiting []entry // from first on
 	first   int
 }
 
-// entry is a run, or a copy, or a read, or the turn of a call.
+// entry is a run, a copy, a read, or the turn of a call.
 type entry struct {
-	image   *image   // nil: no run
-	copied  int      // elements of a, to c; 0: no copy
-	read    *reading // of a; nil: no read
+	image   *image   // nil: not a run
+	copied  int      // elements from a to c; 0: not a copy
+	read    *reading // of a; nil: not a read
 	a, b, c *buffer
 	sizes   *buffer // of a ragged plan
-	extent  int     // of these sizes: see driver.Run
-	b2      *buffer // what an epilogue has, as the next two
+	extent  int     // of the sizes: see driver.Run
+	b2      *buffer // operands of an epilogue, as are the next two
 	bias    *buffer
 	rows    *buffer
-	last    bool          // of its submission
+	last    bool          // the last of its submission
 	clock   *clock        // nil: not timed
-	turn    chan struct{} // gets a token when the device is the call's
+	turn    chan struct{} // gets a token when the call has the device
 }
 
 // clock has the times of a submission.
 type clock struct{ start, end time.Time }
 
-// turns are channels for calls that wait.
+// turns are channels for waiting calls.
 var turns = sync.Pool{New: func() any { return make(chan struct{}, 1) }}
 
-// take waits until the device is the caller's, who releases it, after all work
-// queued before.
+// take waits for the device, after all work queued before. The caller releases it.
 func (d *device) take(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -81,7 +80,7 @@ func (d *device) take(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// withdraw takes a turn out of the queue, if it has not come.
+// withdraw removes a turn from the queue, if it has not come.
 func (d *device) withdraw(turn chan struct{}) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -94,25 +93,25 @@ func (d *device) withdraw(turn chan struct{}) bool {
 	return false
 }
 
-// release gives the device to what waits first.
+// release gives the device to the first waiting entry.
 func (d *device) release() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.proceed()
 }
 
-// proceed is release under the lock.
+// proceed is release for a caller with the lock.
 func (d *device) proceed() {
 	if d.current = d.next(); d.current.works() {
 		go d.worker()
 	}
 }
 
-// works reports whether there is something to execute.
+// works reports whether the entry is work to execute.
 func (e *entry) works() bool { return e.image != nil || e.copied > 0 || e.read != nil }
 
-// next takes the first run, copy or read out of the queue. If a call comes before it, the
-// device is the call's; if nothing does, it is idle.
+// next takes the first run, copy or read out of the queue. If a call comes first, it gets the device. If the
+// queue is empty, the device becomes idle.
 func (q *queue) next() entry {
 	if q.first < len(q.waiting) {
 		e := q.waiting[q.first]
@@ -128,7 +127,7 @@ func (q *queue) next() entry {
 	return entry{}
 }
 
-// push appends to the queue, in place when half of it or more is free.
+// push appends to the queue. It moves entries to the front if at least half of the memory is free.
 func (q *queue) push(e entry) {
 	if len(q.waiting) == cap(q.waiting) && 2*q.first >= len(q.waiting) {
 		n := copy(q.waiting, q.waiting[q.first:])
@@ -150,7 +149,7 @@ func (d *device) submit(ctx context.Context, runs []driver.Run, c *clock) error 
 	return d.add(ctx, amount, len(runs), func(i int) entry { return newEntry(runs, i, c) })
 }
 
-// Copy is a submission, as one run is.
+// Copy is a submission, like a run.
 func (d *device) Copy(ctx context.Context, dst, src driver.Buffer, bytes int) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -167,7 +166,7 @@ func (d *device) Copy(ctx context.Context, dst, src driver.Buffer, bytes int) er
 	})
 }
 
-// add is put when there is room for a submission.
+// add is put after waiting for room for a submission.
 func (d *device) add(ctx context.Context, amount, n int, made func(i int) entry) error {
 	select {
 	case d.room <- struct{}{}:
@@ -178,7 +177,7 @@ func (d *device) add(ctx context.Context, amount, n int, made func(i int) entry)
 	return nil
 }
 
-// put queues n entries, or, when the amount of work is little and the device is idle, does them.
+// put queues n entries, or does them at once if there is little work and the device is idle.
 func (d *device) put(amount, n int, made func(i int) entry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -210,7 +209,7 @@ func newEntry(runs []driver.Run, i int, c *clock) entry {
 	if e.image.ragged != nil {
 		e.sizes, e.extent = r.Sizes.(*buffer), r.Extent
 	}
-	e.b2, _ = r.B2.(*buffer) // nil where the plan has none
+	e.b2, _ = r.B2.(*buffer) // nil if the plan has none
 	e.bias, _ = r.Bias.(*buffer)
 	e.rows, _ = r.Rows.(*buffer)
 	e.image.users.Add(1)
@@ -222,7 +221,7 @@ func newEntry(runs []driver.Run, i int, c *clock) entry {
 	return e
 }
 
-// uses are the buffers that the run or copy needs, and nil.
+// uses returns the buffers that the entry needs, and nils.
 func (e *entry) uses() [8]*buffer {
 	all := [...]*buffer{e.a, e.b, e.c, e.sizes, e.b2, e.bias, e.rows, nil}
 	if e.image != nil {
@@ -231,7 +230,7 @@ func (e *entry) uses() [8]*buffer {
 	return all
 }
 
-// drop lets go of what newEntry holds.
+// drop releases what newEntry holds.
 func (e *entry) drop() {
 	for _, b := range e.uses() {
 		if b != nil {
@@ -243,7 +242,7 @@ func (e *entry) drop() {
 	}
 }
 
-// check returns how much work the runs are, if all that they name is of this device.
+// check returns the amount of work of the runs, if all their objects belong to this device.
 func (d *device) check(runs []driver.Run) (amount int, err error) {
 	for i := range runs {
 		p, _, err := backend.Operands[*program, *buffer](d, &runs[i])
@@ -263,7 +262,7 @@ func (d *device) check(runs []driver.Run) (amount int, err error) {
 	return amount, nil
 }
 
-// work executes runs until the turn of a call comes, or nothing waits.
+// work executes entries until a call has its turn or nothing waits.
 func (d *device) work() {
 	working.Add(1)
 	defer working.Add(-1)
@@ -276,7 +275,7 @@ func (d *device) work() {
 	}
 }
 
-// execute does a run with so many helpers at most.
+// execute does a run with at most that many helpers.
 func (d *device) execute(e entry, helpers int) {
 	if e.clock != nil && e.clock.start.IsZero() {
 		e.clock.start = time.Now()

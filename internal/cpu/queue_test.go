@@ -19,21 +19,20 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// long is a submission that takes 20 s on a small machine, and 1 s on a large one.
+// long returns a submission that takes 20 s on a small machine, and 1 s on a large one.
 func long(t *testing.T, d *device) []driver.Run {
 	t.Helper()
 	return slices.Repeat([]driver.Run{ready(t, d, planner.Options{}, planner.GEMM(256, 256, 256))}, 10000)
 }
 
-// queued is how many runs and calls wait.
+// queued returns how many runs and calls wait.
 func queued(d *device) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.waiting) - d.first
 }
 
-// goroutines waits until there are no more than n, at the latest until the test
-// times out.
+// goroutines waits until there are no more than n goroutines, or until the test times out.
 func goroutines(n int) {
 	for runtime.NumGoroutine() > n {
 		time.Sleep(time.Millisecond)
@@ -42,7 +41,7 @@ func goroutines(n int) {
 
 func TestQueueKeepsTheOrder(t *testing.T) {
 	d := openDevice(t)
-	p := planner.GEMM(60, 60, 300) // more than is done at once
+	p := planner.GEMM(60, 60, 300) // too much work to do at once
 	p.Beta = 1
 	run := ready(t, d, planner.Options{}, p)
 	b := run.C.(*buffer)
@@ -63,7 +62,7 @@ func TestQueueKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// A call that waits ends with its context, and what is queued goes on.
+// A waiting call ends with its context, and queued work continues.
 func TestCancelledWaits(t *testing.T) {
 	before := runtime.NumGoroutine()
 	opened, err := Driver().Open(t.Context(), 0)
@@ -80,7 +79,7 @@ func TestCancelledWaits(t *testing.T) {
 		require.LessOrEqual(t, queued(d), most, "nothing is left in the queue")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() { // cancels once the runs of Time are queued, however long that takes
+	go func() { // cancels once the runs of Time are queued
 		for len(d.room) < 2 {
 			time.Sleep(time.Millisecond)
 		}
@@ -93,7 +92,7 @@ func TestCancelledWaits(t *testing.T) {
 	goroutines(before)
 }
 
-// Submit waits when too much is queued, and ends with its context.
+// Submit waits if too much is queued, and ends with its context.
 func TestQueueIsBounded(t *testing.T) {
 	d := openDevice(t)
 	require.NoError(t, d.Submit(t.Context(), long(t, d)))
@@ -119,8 +118,8 @@ func TestQueueMemory(t *testing.T) {
 	require.LessOrEqual(t, cap(d.waiting), 4*maxQueued)
 }
 
-// Buffers and programs that are closed serve the runs queued before.
-func TestCloseBehindQueuedRuns(t *testing.T) {
+// Closed buffers and programs stay for the runs queued before.
+func TestCloseAfterQueuedRuns(t *testing.T) {
 	d := openDevice(t)
 	first := ready(t, d, planner.Options{Tile: "small", Schedule: planner.ScheduleStreamK},
 		random(8, 100, 400)...)
@@ -140,9 +139,9 @@ func TestCloseBehindQueuedRuns(t *testing.T) {
 	require.Len(t, d.live, 1, "the memory of what was closed is freed")
 }
 
-// Runs that wait compute what the program was when they were queued, however often it is
-// updated since; images serve again when nothing that is queued needs them.
-func TestUpdateBehindQueuedRuns(t *testing.T) {
+// Queued runs compute the plan that the program had when they were queued, even if it is updated several
+// times. Images are reused once no queued run needs them.
+func TestUpdateAfterQueuedRuns(t *testing.T) {
 	d := openDevice(t)
 	p := planner.GEMM(40, 40, 600)
 	run := ready(t, d, planner.Options{Tile: "small"}, p)
@@ -181,7 +180,7 @@ func TestUpdateBehindQueuedRuns(t *testing.T) {
 	}
 }
 
-// Close abandons what is queued, in the middle of a run.
+// Close abandons queued work, even in the middle of a run.
 func TestCloseDuringWork(t *testing.T) {
 	before := runtime.NumGoroutine()
 	opened, err := Driver().Open(t.Context(), 0)
@@ -201,7 +200,7 @@ func TestCloseDuringWork(t *testing.T) {
 	goroutines(before)
 }
 
-// A launch is left between two workers, and a product between two parts of K.
+// A launch can stop between two workers, and a product between two parts of K.
 func TestStopWithinALaunch(t *testing.T) {
 	own := newScratch(&generic, new(atomic.Bool))
 	a := make([]float32, 2*panelDepth)
@@ -221,7 +220,7 @@ func TestStopWithinALaunch(t *testing.T) {
 	require.Zero(t, j.next.Load())
 }
 
-// A device that is idle has no goroutines, open or forgotten.
+// An idle device has no goroutines, open or dropped.
 func TestIdleDeviceHasNoGoroutines(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 20 {
@@ -240,7 +239,7 @@ func TestIdleDeviceHasNoGoroutines(t *testing.T) {
 	goroutines(before)
 }
 
-// Calls of all kinds from many goroutines, some of which end early.
+// Calls of all kinds from many goroutines. Some end early.
 func TestQueueConcurrent(t *testing.T) {
 	d := openDevice(t)
 	var group sync.WaitGroup

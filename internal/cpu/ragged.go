@@ -9,30 +9,29 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// ragged is what a program needs to plan each run when its turn comes: only then are the
-// sizes what they shall be. Who has the device uses it. Once it has seen batches as large
-// it allocates nothing.
+// ragged plans each run of a program when it is executed, because its sizes are final only then. Whoever has
+// the device may use it. Once it has seen batches as large, it allocates nothing.
 type ragged struct {
 	planner.Ragged
 	planner *planner.Planner
 	options planner.Options
 	batch   planner.Batch
 	plan    planner.Plan
-	refused int // the first group that was since Status told; -1: none
+	refused int // first refused group since Status; -1: none
 }
 
 func newRagged(p *planner.Plan) *ragged {
 	r := &ragged{Ragged: *p.Ragged, planner: planner.New(p.Device).Within(hostmem.Check),
 		options: p.Options, refused: -1}
-	// Workers take tiles as they come, and no schedule that cuts K needs memory then, of
-	// which a run has nobody to tell that there is none.
+	// Workers take tiles dynamically, so no schedule is needed that splits K. Such schedules need memory,
+	// and a run cannot report that there is none.
 	r.options.Schedule = planner.ScheduleDataParallel
 	return r
 }
 
-// runRagged plans the batch of a run and does it. Where problems cannot be planned together,
-// because their C overlap, as those of records may, or memory has no room, it does one after the other; one
-// that cannot be planned alone is refused as if its sizes did not fit.
+// runRagged plans the batch of a run and executes it. If problems cannot be planned together, because C of
+// records overlap or memory has no room, it does one after the other. A problem that cannot be planned alone
+// is refused like one whose sizes do not fit.
 func (c *crew) runRagged(e *entry, helpers int) {
 	r := e.image.ragged
 	refused := r.read(e.sizes.data, e.extent)
@@ -41,7 +40,7 @@ func (c *crew) runRagged(e *entry, helpers int) {
 	} else {
 		for i := range r.batch {
 			if r.draw(e.image, r.batch[i:i+1]) != nil {
-				refused = min(i, r.Groups-1) // before any that did not fit
+				refused = min(i, r.Groups-1) // before those that did not fit
 				break
 			}
 			c.run(e, helpers)
@@ -52,20 +51,20 @@ func (c *crew) runRagged(e *entry, helpers int) {
 	}
 }
 
-// read makes the batch of the sizes, whose bits a buffer has, where so much is there.
+// read makes the batch from the sizes, which a buffer holds as bits, and the extent.
 func (r *ragged) read(words []float32, extent int) (refused int) {
 	sizes := unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(words))), len(words))
 	there := r.Within(extent)
 	r.batch, refused = there.Batch(r.batch, sizes, r.options.Epilogue)
 	for i := range r.batch {
 		q := &r.batch[i]
-		switch { // records say what they like of operands that nobody reads, planning checks them
+		switch { // records may say anything about operands that are not read; planning checks them
 		case q.M == 0 || q.N == 0:
 			*q = planner.Problem{}
 		case !q.Reads():
 			q.K, q.A, q.B, q.B2, q.TransA, q.TransB = 0, planner.Matrix{}, planner.Matrix{},
 				planner.Matrix{}, false, true
-			if r.options.TypeB == element.Int4 { // which is not transposed
+			if r.options.TypeB == element.Int4 { // it cannot be transposed
 				q.B.LD, q.B2.LD, q.TransB = element.Int4LD(q.N), element.Int4LD(q.N), false
 			}
 		}

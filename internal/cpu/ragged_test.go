@@ -33,7 +33,7 @@ func readyRagged(t testing.TB, d *device, r planner.Ragged) driver.Run {
 	return run
 }
 
-// sizesOf are the words of a run's sizes.
+// sizesOf returns the words of a run's sizes.
 func sizesOf(r driver.Run) []int32 {
 	words := r.Sizes.(*buffer).data
 	return unsafe.Slice((*int32)(unsafe.Pointer(&words[0])), len(words))
@@ -44,13 +44,13 @@ func rows(groups, rows, n, k int) planner.Ragged {
 		A: planner.Matrix{LD: k}, B: planner.Matrix{LD: n}, C: planner.Matrix{LD: n}, StrideB: n * k}
 }
 
-// However little a run is, planning it is the work of a crew.
+// Planning is always the work of a crew, even for a small run.
 func TestRaggedIsNeverAtOnce(t *testing.T) {
 	d := openDevice(t)
 	require.Greater(t, amount(t, readyRagged(t, d, rows(1, 1, 1, 1))), atOnce)
 }
 
-// Groups of no depth are planned for B of any type: C is of zeros then.
+// Groups without depth are planned for B of any type: C is then zero.
 func TestRaggedOfNoDepth(t *testing.T) {
 	d := openDevice(t)
 	for of, o := range map[element.Type]planner.Options{
@@ -67,11 +67,11 @@ func TestRaggedOfNoDepth(t *testing.T) {
 	}
 }
 
-// Problems whose C overlap are done one after the other, in order.
+// Problems whose C overlap run one after the other, in order.
 func TestRaggedOverlap(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(b planner.Batch)
-		want   []float32 // of ones before
+		want   []float32 // C is all ones before
 		status int
 	}{
 		"same C": {func(b planner.Batch) { b[0].C = b[2].C }, []float32{1, 1, 2, 2, 3, 3}, -1},
@@ -101,8 +101,8 @@ func TestRaggedOverlap(t *testing.T) {
 	}
 }
 
-// What is closed serves the runs queued before.
-func TestRaggedClosedBehindQueuedRuns(t *testing.T) {
+// Closed objects stay for the runs queued before.
+func TestRaggedClosedAfterQueuedRuns(t *testing.T) {
 	d := openDevice(t)
 	run := readyRagged(t, d, rows(2, 4, 3, 5))
 	copy(sizesOf(run), []int32{1, 3})

@@ -7,7 +7,8 @@ import (
 )
 
 // scales are those of the rows and columns of a tile; zero points of its rows and sums of its columns, whose
-// products sums lose before; and alpha and beta, which multiply sums between both, and C after them.
+// products are subtracted first; and alpha and beta. alpha multiplies sums after that and before the scales,
+// beta multiplies C after them.
 type scales struct {
 	used        bool
 	row, column [maxSide]float32
@@ -15,8 +16,8 @@ type scales struct {
 	alpha, beta float32
 }
 
-// take takes the scales of a tile: gather is its word of Rows with the row of A of its first row, and the
-// rows that A has; at is the words with the first scales.
+// take loads the scales of a tile. gather has its word of Rows with the index in A of its first row, and the
+// number of rows of A. at has the words of the first scales.
 func (s *scales) take(e *tail, j *job, gather, at []uint32, rows, cols int) {
 	number := func(word int) float32 { return math.Float32frombits(uint32(j.rows[word])) }
 	each := e.ScaleWords()
@@ -25,7 +26,7 @@ func (s *scales) take(e *tail, j *job, gather, at []uint32, rows, cols int) {
 		if e.Gather {
 			row = int(j.rows[int(gather[0])+i])
 		}
-		word, none := int(at[0]), e.Gather && uint(row) >= uint(gather[1]) // which is a row of zeros
+		word, none := int(at[0]), e.Gather && uint(row) >= uint(gather[1]) // a zero row
 		switch s.row[i], s.zero[i] = 1, 0; {
 		case e.ScaleA == encoding.PerTensor:
 			s.row[i] = number(word)
@@ -51,8 +52,8 @@ func (s *scales) take(e *tail, j *job, gather, at []uint32, rows, cols int) {
 	}
 }
 
-// scaleRow multiplies a row of sums by alpha and its scales, and adds beta*C, of which row to is its own.
-// What zero points are worth is taken off first, in one rounding.
+// scaleRow multiplies a row of sums by alpha and its scales, and adds beta*C of row `to`. It first subtracts
+// the zero points, with one rounding.
 func (p *product) scaleRow(row, to int, v []float32) {
 	s := &p.tail.scales
 	if zero := float64(s.zero[row]); zero != 0 {

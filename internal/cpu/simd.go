@@ -8,63 +8,62 @@ import (
 	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
-// micro is the work of a kernel: C = alpha*op(A)*op(B) + beta*C on the block of C
-// whose sums registers hold. The assembly reads it by these offsets; distances are in
-// bytes.
+// micro is the work of a kernel: C = alpha*op(A)*op(B) + beta*C for a block of C whose sums fit in
+// registers. The assembly reads its fields by these offsets; distances are in bytes.
 type micro struct {
 	a, b, c    *float32
-	sum        *float32 // where sums begin, rows of maxSide; nil: at 0
+	sum        *float32 // initial sums, rows of maxSide; nil: 0
 	rowA, kA   int      // from a row of op(A), or a k, to the next
 	rowB, rowC int
 	depth      int
 	lanes      int // columns in the last vector
-	wide       int // steps along K, the first, that may read that vector whole
+	wide       int // first steps along K that may read that vector whole
 	alpha      float32
 	beta       float32 // 0: C is not read
 	fetch
 }
 
-// fetch is memory that a kernel for amd64 brings into the cache as it goes, 4 lines every 4 steps
-// along K, because the next will read it: a row up to end, then the next row.
+// fetch is memory that a kernel for amd64 prefetches while it runs, 4 lines every 4 steps along K, because
+// the next kernel will read it: a row up to end, then the next row.
 type fetch struct {
 	at, end  uintptr
-	gap, row int // bytes from where a row was left to the next, and from a row to the next
+	gap, row int // bytes from the end of a row to the next, and from a row to the next
 }
 
 const fetchBytes = 256 // 4 lines
 
-// nothing fetches what is being read, again and again.
+// nothing prefetches only what is being read anyway.
 func (f *fetch) nothing(at *float32) {
 	from := uintptr(unsafe.Pointer(at))
 	*f = fetch{at: from, end: from + fetchBytes, gap: -fetchBytes}
 }
 
-// rows fetches rows of n elements.
+// rows prefetches rows of n elements.
 func (f *fetch) rows(at uintptr, n, row int) {
 	bytes := (4*n + fetchBytes - 1) &^ (fetchBytes - 1)
 	*f = fetch{at: at, end: at + uintptr(bytes), gap: row - bytes, row: row}
 }
 
-// kernel computes a block of C of the rows and vectors that it was made for.
+// kernel computes a block of C with the rows and vectors that it is made for.
 type kernel func(*micro)
 
-// instructions are kernels in one set of a processor's instructions.
+// instructions are the kernels for one instruction set of a processor.
 type instructions struct {
 	name   string
-	lanes  int        // float32 of a vector
+	lanes  int        // float32 in a vector
 	whole  [][]kernel // by rows and vectors of the block
-	edge   [][]kernel // the same where the last vector is a part
+	edge   [][]kernel // the same with a partial last vector
 	gflops float64    // of a core at 3 GHz, all units busy
-	// transpose writes so many rows of src, lanes at most, each of depth elements, as
-	// columns of dst. It writes all lanes. Distances of rows are in bytes.
+	// transpose writes rows of src, at most lanes of them, each of depth elements, as columns of dst. It
+	// writes all lanes. Distances of rows are in bytes.
 	transpose func(dst, src *float32, rowDst, rowSrc, rows, depth int)
 }
 
-// variable names the environment variable that fixes the instructions.
+// variable is the environment variable that selects the instructions.
 const variable = "BATCHGEMM_CPU"
 
-// choose returns the instructions that the environment asks for, else the best that
-// processor and system have.
+// choose returns the instructions that the environment selects, or the best that processor and system
+// support.
 func choose() (*instructions, error) {
 	have := available()
 	name := os.Getenv(variable)

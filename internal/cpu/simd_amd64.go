@@ -14,8 +14,8 @@ var avx2 = instructions{
 	whole: avx2Kernels, edge: avx2EdgeKernels, transpose: transpose2,
 }
 
-// available returns the instructions of processor and system, the best first. Package
-// cpu asks the system whether it saves the registers.
+// available returns the instruction sets of processor and system, best first. Package cpu (golang.org/x/sys)
+// asks whether the system saves the registers.
 func available() (have []*instructions) {
 	x := &cpu.X86
 	if x.HasAVX512F && x.HasBMI2 {

@@ -4,7 +4,7 @@ package cpu
 
 import "unsafe"
 
-// Assembly reads micro by these offsets: the generator has them too.
+// Assembly reads micro by these offsets, which the generator also has.
 var (
 	_ [24]struct{} = [unsafe.Offsetof(micro{}.sum)]struct{}{}
 	_ [80]struct{} = [unsafe.Offsetof(micro{}.wide)]struct{}{}

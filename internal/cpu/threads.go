@@ -10,17 +10,16 @@ import (
 	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
-// ThreadsEnv names the environment variable that fixes how many threads a device has.
+// ThreadsEnv is the environment variable that sets the number of threads of a device.
 const ThreadsEnv = "BATCHGEMM_THREADS"
 
-// mostThreads bounds ThreadsEnv: each has scratch memory of its own. A machine with two
-// sockets has 768 at most.
+// mostThreads bounds ThreadsEnv, because each thread has scratch memory. A machine with two sockets has at
+// most 768.
 const mostThreads = 1024
 
-// threads is how many threads a device has that is opened now. Unless ThreadsEnv says
-// otherwise it is GOMAXPROCS, for which Go counts the processors of the affinity mask,
-// and takes no more than a cgroup's quota, rounded up, though 2 at least (package
-// runtime, since Go 1.25), of which a quota of one processor or less leaves one.
+// threads returns the number of threads of a device that is opened now. Without ThreadsEnv it is GOMAXPROCS:
+// the processors of the affinity mask, but no more than a cgroup's quota, rounded up (package runtime, since
+// Go 1.25). Go keeps at least 2; with a quota of one processor or less, threads returns 1.
 func threads() (int, error) {
 	text := os.Getenv(ThreadsEnv)
 	if text == "" {
@@ -33,8 +32,7 @@ func threads() (int, error) {
 	return n, nil
 }
 
-// ofQuota is one of the two threads that Go has at least, if a quota leaves no more, and nobody asked for
-// two.
+// ofQuota returns 1 if a quota leaves no more than that, and the program did not set GOMAXPROCS to 2.
 func ofQuota(threads int, root fs.FS) int {
 	if threads == 2 && os.Getenv("GOMAXPROCS") == "" && cgroup.Processors(root) <= 1 {
 		return 1

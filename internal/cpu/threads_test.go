@@ -53,7 +53,7 @@ func TestThreads(t *testing.T) {
 	}
 }
 
-// Go has two threads at least, also where a quota leaves less than one.
+// Go has at least two threads, even with a quota below one.
 func TestThreadsOfQuota(t *testing.T) {
 	for _, c := range []struct {
 		name, quota, asked string
@@ -80,14 +80,14 @@ func TestThreadsOfQuota(t *testing.T) {
 	}
 }
 
-// openWith opens a device of so many threads.
+// openWith opens a device with that many threads.
 func openWith(t *testing.T, threads int) *device {
 	t.Helper()
 	t.Setenv(ThreadsEnv, strconv.Itoa(threads))
 	return openDevice(t)
 }
 
-// One plan gives the same bits, whatever the number of threads that run it.
+// A plan gives the same bits with any number of threads.
 func TestBitsOfThreads(t *testing.T) {
 	problems := append(random(12, 90, 300), planner.GEMM(40, 50, 6000), planner.GEMM(3, 3, 9000))
 	problems[1].Beta, problems[2].TransA, problems[3].TransB = 1, true, true
@@ -130,8 +130,7 @@ func TestBitsOfThreads(t *testing.T) {
 	}
 }
 
-// Devices in use at the same time do not have more threads together than one has, but
-// for one of each.
+// Concurrent devices together have no more threads than one device, except one each.
 func TestDevicesShareThreads(t *testing.T) {
 	const devices, threads = 8, 7
 	before := runtime.NumGoroutine()
@@ -148,9 +147,9 @@ func TestDevicesShareThreads(t *testing.T) {
 	}
 }
 
-// A launch that has begun with few threads takes on one that another device has done with.
+// A launch that started with few threads takes over a thread that another device releases.
 func TestThreadsMoveOn(t *testing.T) {
-	rest := func() { // also of the devices of tests before
+	rest := func() { // also of devices of earlier tests
 		for working.Load() > 0 {
 			time.Sleep(time.Millisecond)
 		}
@@ -175,8 +174,8 @@ func TestThreadsMoveOn(t *testing.T) {
 	rest()
 }
 
-// Launches follow each other at once: none begins before the one before it is done, and
-// helpers of one take part in the next.
+// Launches follow each other immediately: none begins before the previous one is done, and helpers of one
+// take part in the next.
 func TestManyLaunches(t *testing.T) {
 	d := openWith(t, 5)
 	run := ready(t, d, planner.Options{Tile: "small", Schedule: planner.ScheduleStreamK},

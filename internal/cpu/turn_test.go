@@ -12,8 +12,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// A run gives way to a goroutine that has become ready, long before Go would take its
-// processor, and does so only where no processor is idle.
+// A run yields to a goroutine that has become ready, long before Go would preempt it, but only if no
+// processor is idle.
 func TestRunsGiveWay(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	d := openWith(t, 1)

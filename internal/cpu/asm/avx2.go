@@ -10,8 +10,8 @@ import (
 
 var ymm = [...]VecPhysical{Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7, Y8, Y9, Y10, Y11, Y12, Y13, Y14, Y15}
 
-// avx2 writes kernels of up to 6 rows and 2 vectors, or 12 rows and a vector, with a
-// whole last vector and with a part of it.
+// avx2 writes kernels of up to 6 rows and 2 vectors, or 12 rows and a vector, with a whole or a partial last
+// vector.
 func avx2() {
 	masks := GLOBL("avx2masks", RODATA|NOPTR)
 	for i := range 16 {

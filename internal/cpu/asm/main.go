@@ -19,8 +19,8 @@ const (
 	offNext, offNextEnd              = 96, 104
 	offNextGap, offNextRow           = 112, 120
 	sumRow                           = 4 * 128 // bytes of a row of package cpu's sums
-	rowsOfBase                       = 5       // of A that one register reaches
-	// logarithm of the rows of B between a load and its prefetch: 32 are too many where rows alias
+	rowsOfBase                       = 5       // of A that one register can address
+	// base-2 logarithm of the rows of B between a load and its prefetch; 32 rows are too many if rows alias
 	prefetchB = 4
 )
 
@@ -33,13 +33,13 @@ type micro struct {
 	broadcast     func(from Op, to VecPhysical)
 	load          func(from Op, to VecPhysical, last bool) // the last vector of a row may be narrower
 	store         func(from VecPhysical, to Op, last bool)
-	first         int // register of A and B after the sums
+	first         int // first register for A and B, after the sums
 }
 
 func (m *micro) sum(row, vector int) VecPhysical { return m.vector(row*m.vectors + vector) }
 func (m *micro) b(vector int) VecPhysical        { return m.vector(m.first + vector) }
 
-// a is the register of row i's element of A: there are two where there is room.
+// a returns the register of row i's element of A. If there is room, two alternate.
 func (m *micro) a(i, room int) VecPhysical {
 	return m.vector(m.first + m.vectors + i%min(2, room))
 }
@@ -52,7 +52,7 @@ func quad(p Register, offset int) GPVirtual {
 	return r
 }
 
-// lines are addresses of rows in memory: base registers of rowsOfBase rows each.
+// lines are addresses of rows in memory. Each base register is for rowsOfBase rows.
 type lines struct {
 	bases           []GPVirtual
 	stride, stride3 GPVirtual
@@ -85,7 +85,7 @@ func (l lines) at(row, disp int) Mem {
 
 func (l lines) at0(row int) Mem { return l.at(row, 0) }
 
-// write writes the kernel's loop and what is around it.
+// write writes the kernel's loop and the code around it.
 func (m *micro) write(room int) {
 	p := m.arg
 	Comment("Sums begin at 0, or where an earlier part of K left them.")
@@ -109,9 +109,9 @@ func (m *micro) write(room int) {
 	m.finish()
 }
 
-// multiply adds the products of all steps along K. Four steps at a time need few
-// instructions beside those that multiply, which have to share units with them, as have
-// masks: these are for the last steps, which may not read after the last row of B.
+// multiply adds the products of all steps along K. Four steps at a time need few other instructions, which
+// share units with those that multiply. Masks do too, so they are only for the last steps, which must not
+// read beyond the last row of B.
 func (m *micro) multiply(room int) {
 	l := m.begin(room)
 	TESTQ(l.depth, l.depth)
@@ -159,7 +159,7 @@ func (m *micro) multiply(room int) {
 	JNE(LabelRef("edge"))
 }
 
-// loop does four steps a turn, whose elements of A are where at says.
+// loop does four steps in an iteration. at returns the place of their elements of A.
 func (m *micro) loop(l *operands, name string, turns GPVirtual, b lines, at func(row, k int) Mem,
 	advance func()) {
 	whole := func(from Op, to VecPhysical, _ bool) { VMOVUPS(from, to) }
@@ -207,7 +207,7 @@ func (m *micro) step(a func(row int) Mem, b Mem, room int, load func(from Op, to
 type operands struct {
 	a                  lines
 	kA, b, rowB, depth GPVirtual
-	ahead              *GPVirtual // of B, to be fetched; nil: A's rows leave no register
+	ahead              *GPVirtual // of B, to prefetch; nil: A's rows leave no register
 	next, nextEnd      GPVirtual
 	room               int
 }
@@ -279,7 +279,7 @@ func zero(r VecPhysical) {
 	VXORPS(r, r, r)
 }
 
-// amd64 are stubs, which avo does not write for types of package cpu.
+// amd64 are stubs, because avo writes none for types of package cpu.
 var amd64 stubs
 
 func main() {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// neon writes kernels for arm64 of up to 6 rows and 4 vectors: 24 registers of sums, 4
-// of B and 2 of A. avo knows amd64 alone, and so this is text.
+// neon writes kernels for arm64 of up to 6 rows and 4 vectors: 24 registers of sums, 4 of B and 2 of A. It
+// writes text, because avo only knows amd64.
 func neon() error {
 	var text strings.Builder
 	var arm64 stubs
@@ -31,7 +31,7 @@ func neon() error {
 	return arm64.write("../kernels_arm64.go")
 }
 
-// armKernel is a kernel being written. R0 has the arguments, R1 to R6 rows of A.
+// armKernel is a kernel being written. R0 has the arguments, R1 to R6 have rows of A.
 type armKernel struct {
 	*strings.Builder
 	rows, vectors int
@@ -53,7 +53,7 @@ func (k *armKernel) label(name string) { fmt.Fprintf(k, "%s:\n", name) }
 
 func (k *armKernel) sum(row, vector int) int { return row*k.vectors + vector }
 
-// Registers of a kernel beside those of A's rows.
+// Registers of a kernel besides those of A's rows.
 const (
 	armStepA = "R7"
 	armB     = "R8"
@@ -64,10 +64,10 @@ const (
 	armLanes = "R13"
 	armPart  = "R14"
 	vectorB  = 24
-	vectorA  = 28 // two, in turn
+	vectorA  = 28 // two, alternating
 )
 
-// row loads or stores the vectors of a row from armAt on, which it leaves as it is.
+// row loads or stores the vectors of a row at armAt, and preserves armAt.
 func (k *armKernel) row(op string, first int) {
 	whole := k.vectors
 	if k.edge {
@@ -127,7 +127,7 @@ func (k *armKernel) write() {
 	k.line("RET")
 }
 
-// begin sets sums to 0, or to what an earlier part of K left.
+// begin sets sums to 0, or to those of an earlier part of K.
 func (k *armKernel) begin() {
 	k.line("MOVD %d(R0), %s", offSum, armAt)
 	k.line("CBNZ %s, continued", armAt)
@@ -174,7 +174,7 @@ func (k *armKernel) finish() {
 	k.label("store")
 	k.line("ADD $%d, R0, %s", offAlpha, armPart)
 	k.line("VLD1R (%s), [V%d.S4]", armPart, vectorA)
-	for i := range k.rows * k.vectors { // FMUL, which Go's assembler has not
+	for i := range k.rows * k.vectors { // FMUL, which Go's assembler lacks
 		k.line("WORD $%#x // FMUL V%d.4S, V%d.4S, V%d.4S", 0x6e20dc00|vectorA<<16|i<<5|i, i, i, vectorA)
 	}
 	k.line("MOVD %d(R0), %s", offRowC, armStep)

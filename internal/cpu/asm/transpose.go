@@ -6,9 +6,9 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// transpose writes a function that makes rows of src, lanes at most, columns of dst: so
-// many columns at once, for which shuffle returns the registers. mask prepares for rows
-// that have part elements left, load loads them to a register.
+// transpose writes a function that makes rows of src, at most lanes of them, columns of dst. It makes as
+// many columns at once as shuffle returns registers. mask prepares for rows with `part` elements left, load
+// loads them to a register.
 func transpose(name string, lanes int, mask func(part GPVirtual), load func(from Mem, i int),
 	shuffle func() []VecPhysical) {
 	const params = "dst, src *float32, rowDst, rowSrc, rows, depth int"
@@ -29,7 +29,7 @@ func transpose(name string, lanes int, mask func(part GPVirtual), load func(from
 	for i := range lanes {
 		load(Mem{Base: at}, i)
 		DECQ(left)
-		CMOVQLE(none, step) // rows that do not exist repeat the last
+		CMOVQLE(none, step) // rows beyond the end repeat the last one
 		ADDQ(step, at)
 	}
 	for _, column := range shuffle() {
@@ -57,7 +57,7 @@ func transpose2() {
 }
 
 func shuffle2() []VecPhysical {
-	// Pairs of rows, one half of the eight after the other for want of registers.
+	// Pairs of rows, in two halves of the eight, because registers are few.
 	for h := 0; h < 8; h += 4 {
 		VUNPCKLPS(ymm[h+1], ymm[h], ymm[8])
 		VUNPCKHPS(ymm[h+1], ymm[h], ymm[9])
