@@ -50,7 +50,7 @@ func (b *buffer) move(ctx context.Context, offset int, data []float32, to direct
 	return transfer{b.dev, b.memory + 4*C.dl_pointer(offset), bytesOf(data), to}.run(ctx)
 }
 
-// Slice has the memory from an address on.
+// Slice returns the memory from an address on.
 func (b *buffer) Slice(offset, n int) driver.Buffer {
 	return &buffer{dev: b.dev, n: n, memory: b.memory + 4*C.dl_pointer(offset)}
 }
@@ -60,7 +60,7 @@ func (d *device) At(address uintptr, n int) driver.Buffer {
 	return &buffer{dev: d, n: n, memory: C.dl_pointer(address)}
 }
 
-// Copy implements driver.Device. It copies no more than the bytes.
+// Copy implements driver.Device. It copies exactly that many bytes.
 func (d *device) Copy(ctx context.Context, dst, src driver.Buffer, bytes int) error {
 	to, from, err := backend.Pair[*buffer](d, dst, src)
 	if err != nil {
@@ -72,8 +72,7 @@ func (d *device) Copy(ctx context.Context, dst, src driver.Buffer, bytes int) er
 	return d.check("copy", C.dl_copy(d.handle, to.memory, from.memory, C.size_t(bytes)))
 }
 
-// Close frees the memory once queued work that may use it is done: the driver
-// waits for that.
+// Close frees the memory once queued work that may use it is done: the driver waits for that.
 func (b *buffer) Close() error {
 	d := b.dev
 	if d.state.Err() != nil {
@@ -92,12 +91,11 @@ func (b *buffer) free() C.dl_result {
 	return C.dl_free(b.dev.handle, b.memory)
 }
 
-// wrapAlign is what buffers must be aligned to, in bytes: plans count on it for
-// their widest loads.
+// wrapAlign is the alignment of buffers in bytes. Plans need it for vector loads.
 const wrapAlign = backend.BorrowAlign
 
-// Wrap makes a buffer of n float32 of this GPU's memory that somebody else
-// allocated and frees. It implements backend.Wrapper.
+// Wrap makes a buffer of n float32 in this GPU's memory. Other code allocated the memory and frees it. Wrap
+// implements backend.Wrapper.
 func (d *device) Wrap(ptr uintptr, n int) (driver.Buffer, error) {
 	if err := d.state.Err(); err != nil {
 		return nil, err
@@ -125,9 +123,8 @@ func (d *device) Wrap(ptr uintptr, n int) (driver.Buffer, error) {
 	return d.addBuffer(C.dl_pointer(ptr), n, false), nil
 }
 
-// OnStream opens the same GPU again with the caller's stream, on which all
-// work of the new device goes. Closing the device leaves the stream as it is.
-// It implements backend.Wrapper.
+// OnStream opens the same GPU again with the caller's stream, for all work of the new device. Closing the
+// device leaves the stream open. It implements backend.Wrapper.
 func (d *device) OnStream(stream uintptr) (driver.Device, error) {
 	if err := d.state.Err(); err != nil {
 		return nil, err

@@ -30,18 +30,18 @@ type device struct {
 	graphs  bool // runs may become graphs
 
 	state backend.State
-	slots chan *slot // of transfers; a transfer owns what it took
+	slots chan *slot // for transfers, which own the slots that they took
 
-	// mu keeps the launches of a submission together and guards what follows.
+	// mu keeps the launches of a submission together and protects the next fields.
 	mu       sync.Mutex
 	work     []C.dl_run // of the submission being made
-	number   uint64     // of that submission; those that failed count
+	number   uint64     // number of that submission; failed ones count
 	fence    fence
 	modules  map[string]*module // by the name of their image
 	kernels  map[encoding.Kernel]*kernel
 	buffers  map[*buffer]struct{}
 	programs map[*program]struct{}
-	events   []C.dl_event // for waits, not in use; there is one for Close
+	events   []C.dl_event // free events for waits; one is reserved for Close
 	landings []*landing   // not in use
 }
 
@@ -93,17 +93,17 @@ func newDevice(l *library, g gpu, graphs bool, open func(*C.dl_device) C.dl_resu
 
 func (d *device) Info() driver.Info { return d.gpu.info }
 
-// errorf makes an error that begins with the name of the backend.
+// errorf returns an error that starts with the name of the backend.
 func (d *device) errorf(format string, args ...any) error {
 	return fmt.Errorf(d.library.vendor.Backend+": "+format, args...)
 }
 
-// invalid makes the error of a mistake that the caller can correct.
+// invalid returns the error of a mistake that the caller can correct.
 func (d *device) invalid(format string, args ...any) error {
 	return invalid.Errorf(d.library.vendor.Backend+": "+format, args...)
 }
 
-// check makes an error of a result.
+// check converts a result to an error.
 func (d *device) check(op string, result C.dl_result) error {
 	if result == 0 {
 		return nil
@@ -129,8 +129,7 @@ func (d *device) Alloc(n int) (driver.Buffer, error) {
 	return d.addBuffer(memory, n, true), nil
 }
 
-// line is what sizes of memory are rounded up to, in bytes: kernels read lines of 16
-// that hold elements whole.
+// line is the unit of memory sizes in bytes: kernels read whole lines of 16 bytes.
 const line = 16
 
 // alloc takes device memory, aligned to 256 bytes.
@@ -146,12 +145,12 @@ func (d *device) alloc(size int) (C.dl_pointer, error) {
 // closeLimit bounds how long Close waits for queued work.
 const closeLimit = 10 * time.Minute
 
-// Wait returns when everything that was queued before the call is done.
+// Wait returns when all work queued before the call is done.
 func (d *device) Wait(ctx context.Context) error {
 	return d.wait(ctx, backend.Forever)
 }
 
-// wait is Wait for a limited time.
+// wait is Wait with a time limit.
 func (d *device) wait(ctx context.Context, limit time.Duration) error {
 	if err := d.state.Ready(ctx); err != nil {
 		return err
@@ -167,7 +166,7 @@ func (d *device) wait(ctx context.Context, limit time.Duration) error {
 	return d.await(ctx, limit, event)
 }
 
-// await returns when an event was reached.
+// await returns when an event is reached.
 func (d *device) await(ctx context.Context, limit time.Duration, event C.dl_event) error {
 	return d.state.Await(ctx, limit, func() (bool, error) {
 		result := C.dl_poll(d.handle, event, backend.PollTurns)
@@ -201,8 +200,8 @@ func (d *device) newEvent(timing C.int) (event C.dl_event, err error) {
 	return event, err
 }
 
-// Close waits for queued work and frees everything. A device that is lost, or whose
-// work cannot be waited for, frees nothing and says so.
+// Close waits for queued work and frees everything. If the device is lost, or its work cannot be waited for,
+// Close frees nothing and returns an error.
 func (d *device) Close() error {
 	if err := d.wait(context.Background(), closeLimit); err != nil {
 		return d.state.Lose(&d.gpu.info, fmt.Errorf("close: %w", err))
@@ -211,8 +210,7 @@ func (d *device) Close() error {
 	return nil
 }
 
-// free releases everything of an idle device. Errors have no consequence: what
-// could fail is freed with the context.
+// free releases everything of an idle device. It ignores errors: what could fail is freed with the context.
 func (d *device) free() {
 	for p := range d.programs {
 		p.free()
@@ -239,7 +237,7 @@ func (d *device) free() {
 	d.programs, d.buffers, d.kernels, d.events, d.landings, d.modules = nil, nil, nil, nil, nil, nil
 }
 
-// release gives back what opening took.
+// release undoes opening.
 func (d *device) release() {
 	C.dl_close(d.handle)
 	C.free(unsafe.Pointer(d.handle))

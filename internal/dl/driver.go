@@ -13,8 +13,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
-// Driver returns the backend of a vendor. Its library is opened on first use,
-// once.
+// Driver returns the backend of a vendor. It opens the library once, on first use.
 func Driver(v *Vendor) driver.Driver {
 	return &vendorDriver{v, sync.OnceValues(func() (*library, error) { return load(v) })}
 }
@@ -31,7 +30,7 @@ func (b *vendorDriver) Name() string { return b.vendor.Backend }
 type gpu struct {
 	*GPU
 	info    driver.Info
-	ordinal int // of the library's own list
+	ordinal int // in the library's own list
 }
 
 // Devices lists the GPUs in the library's order.
@@ -58,7 +57,7 @@ func (b *vendorDriver) Open(ctx context.Context, index int) (driver.Device, erro
 	return openDevice(l, gpus[index])
 }
 
-// list finds the GPUs that the backend can use; there is one, or an error.
+// list returns the GPUs that the backend can use, at least one, or an error.
 func (b *vendorDriver) list() (*library, []gpu, error) {
 	l, err := b.load()
 	if err != nil {

@@ -8,20 +8,19 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// early reports whether a launch of a plan may load its items before the launch in front of it has ended,
-// and let the next one begin before it ends, where the GPU can (native/kernels/launch.cuh). Items must have
-// been there before, as those are that the host makes.
+// early reports whether a launch of a plan may load its items before the previous launch has ended, and let
+// the next one begin before it ends itself (PDL), if the GPU can (native/kernels/launch.cuh). Its items must
+// exist before that, as those from the host do.
 //
-// Thread groups of the next launch take the places that are free by then, and crowd some units while others
-// have room, where several groups run on a unit, and there are more than units and fewer than fit: plans of
-// one large product among small ones then took up to 1.4 times as long. What is gained is under a
-// microsecond, so that short plans gain more than they lose. Of 3,991 plans in fp32 (one launch of one tile;
-// H100) those that are early here, and the others that are not, take 0.4 percent longer than the better of
-// the two, at most 22.
+// Thread groups of the next launch take the places that are free by then. If several groups run on a unit,
+// and there are more groups than units but fewer than fit, they crowd some units while others have room.
+// Plans of one large product among small ones then took up to 1.4 times as long. PDL gains under a
+// microsecond, so short plans gain more than they lose. Of 3,991 plans in fp32 (one launch of one tile;
+// H100), this choice takes 0.4 percent longer than the better of both, at most 22.
 func early(p *planner.Plan, l *encoding.Launch) bool {
 	switch {
 	case p.TakesSizes() || len(p.Records) > 0 || l.Dynamic &&
-		l.Tile.Unit != tile.WGMMA: // makers, or a counter
+		l.Tile.Unit != tile.WGMMA: // launches that make items, or with a counter
 		return false
 	case l.Fixup:
 		return true

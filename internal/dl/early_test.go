@@ -12,7 +12,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Launches are early whose items the host makes, and whose thread groups crowd no unit that others wait for.
+// A launch uses PDL if the host makes its items, and its thread groups crowd no unit on which others wait.
 func TestEarly(t *testing.T) {
 	d, err := devices.Lookup("h200") // 132 units
 	require.NoError(t, err)
@@ -28,7 +28,7 @@ func TestEarly(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name     string
-		n        int // problems, of a tile each
+		n        int // problems with one tile each
 		side     int
 		tile     string
 		schedule planner.Schedule
@@ -59,7 +59,7 @@ func TestEarly(t *testing.T) {
 		}
 		return launches
 	}
-	t.Run("fix-ups", func(t *testing.T) { // as many as groups that multiply may not be
+	t.Run("fix-ups", func(t *testing.T) { // there may be fewer or more of them than of groups that multiply
 		b := square(140, 64, 64)
 		for i := range b {
 			b[i].K = 8192 - 64*(i%2) // equal ones would stay whole

@@ -28,7 +28,7 @@ func (d *device) ReadGlobal(ctx context.Context, image, name string, to []byte) 
 	return transfer{d, memory, to, toHost}.run(ctx)
 }
 
-// global finds a variable of an image, loaded or not.
+// global finds a variable of an image, and loads the image if necessary.
 func (d *device) global(image, name string) (memory C.dl_pointer, size int, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -11,17 +11,15 @@ import (
 	"github.com/batchgemm/batchgemm/internal/backend"
 )
 
-// operands are the addresses of all buffers of a run, and the number of the program's plan. They
-// say all of a run: where a buffer was closed, the next one at its address may use its
-// graphs.
+// operands identify a run: the addresses of all its buffers, and the number of the program's plan. A buffer
+// at the address of a closed one may use its graphs.
 type operands struct {
 	a, b, c, sizes C.dl_pointer
 	b2, bias, rows C.dl_pointer
 	plan           uint64
 }
 
-// graphs are those of the operands that a program ran with last; nil for operands
-// that it ran with once.
+// graphs are for the operands of recent runs of a program; nil for operands that it has run with once.
 type graphs = backend.Cache[operands, C.dl_graph_exec]
 
 func (d *device) newGraphs() *graphs {
@@ -32,7 +30,7 @@ func (d *device) newGraphs() *graphs {
 	})
 }
 
-// launched is the run of the program on these operands, launch by launch.
+// launched returns the run of the program on these operands, launch by launch.
 func (p *program) launched(o operands) C.dl_run {
 	launches := p.images[p.now].runs()
 	return C.dl_run{
@@ -42,10 +40,10 @@ func (p *program) launched(o operands) C.dl_run {
 	}
 }
 
-// bind returns the run of the program on these operands. The second run on the
-// same ones records a graph, because the first may be the only one; the first after an
-// Update does not even count, because each run may have one. Where no graph can be had, or
-// there is no room while others are queued, launches go one by one.
+// bind returns the run of the program on these operands. The second run on the same operands records a
+// graph, because the first may be the only one. The first run after an Update does not count, because each
+// run may have an update. If no graph can be made, or there is no room while others are queued, launches go
+// one by one.
 func (p *program) bind(o operands) C.dl_run {
 	d, run := p.dev, p.launched(o)
 	if !d.graphs || p.fresh {
@@ -66,7 +64,7 @@ func (p *program) bind(o operands) C.dl_run {
 	return run
 }
 
-// record makes the graph of a run, or nil.
+// record returns the graph of a run, or nil.
 func (d *device) record(run C.dl_run) (graph C.dl_graph_exec) {
 	if C.dl_record(d.handle, &run, &graph) != 0 {
 		return nil
@@ -74,16 +72,15 @@ func (d *device) record(run C.dl_run) (graph C.dl_graph_exec) {
 	return graph
 }
 
-// fence tells how far queued work has come, without waiting for it.
+// fence tells which queued work is done, without waiting.
 type fence struct {
 	event  C.dl_event // after the submissions up to number; made on first use
 	number uint64
-	done   uint64 // the last submission that is known to be done
+	done   uint64 // last submission that is known to be done
 }
 
-// finished returns the last submission that is known to be done. It asks the driver
-// for that, with an event that it moves on each time it was reached. Failures only
-// mean that nothing new is known.
+// finished returns the last submission that is known to be done. It asks the driver with an event, which it
+// records again each time it is reached. It ignores failures: they only mean that nothing new is known.
 func (d *device) finished() uint64 {
 	f := &d.fence
 	if f.event == nil {

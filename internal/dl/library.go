@@ -26,7 +26,7 @@ type library struct {
 	graphs  bool
 }
 
-// load opens the first of the vendor's libraries that there is.
+// load opens the first of the vendor's libraries that exists.
 func load(v *Vendor) (*library, error) {
 	api := (*C.dl_api)(C.calloc(1, C.sizeof_dl_api))
 	if api == nil {
@@ -53,8 +53,8 @@ func load(v *Vendor) (*library, error) {
 	return nil, fmt.Errorf("%w: no %s: tried %s", hardware.ErrUnavailable, v.Driver, tried)
 }
 
-// attempts are libraries that did not do, with the reason. Neighbours of the same
-// reason share one.
+// attempts are libraries that could not be used, with the reason. Consecutive ones with the same reason
+// share it.
 type attempts []struct{ paths, reason string }
 
 func (a *attempts) add(path, reason string) {
@@ -73,7 +73,7 @@ func (a attempts) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// open fills api from the library at path, also where it returns an error.
+// open fills api from the library at path, even if it returns an error.
 func open(api *C.dl_api, path string, symbols []Symbol) error {
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
@@ -110,7 +110,7 @@ func bind(api *C.dl_api, opened unsafe.Pointer, s Symbol) error {
 	return nil
 }
 
-// errorOf names a result that is not success.
+// errorOf converts a failure to an error with its name.
 func (l *library) errorOf(result C.dl_result) error {
 	name := "unknown " + l.vendor.API + " error"
 	if text := C.dl_error_name(l.api, result); text != nil {
@@ -161,7 +161,7 @@ func (f facts) Attribute(number int) (int, error) {
 	return int(value), nil
 }
 
-// memory is how many bytes the GPU has.
+// memory returns the bytes of the GPU's memory.
 func (f facts) memory() (int64, error) {
 	var size C.size_t
 	if result := C.dl_memory(f.library.api, C.int(f.ordinal), &size); result != 0 {
@@ -170,7 +170,7 @@ func (f facts) memory() (int64, error) {
 	return int64(size), nil
 }
 
-// uuid is that of the GPU, zeros where the library has none.
+// uuid returns the UUID of the GPU, or zeros if the library has none.
 func (f facts) uuid() (uuid [16]byte, err error) {
 	result := C.dl_uuid(f.library.api, C.int(f.ordinal), unsafe.Pointer(&uuid))
 	if result != 0 && result != C.DL_NOT_SUPPORTED {
@@ -179,7 +179,7 @@ func (f facts) uuid() (uuid [16]byte, err error) {
 	return uuid, nil
 }
 
-// identify completes what tells a GPU from others. The address on the bus stands for a UUID.
+// identify sets what distinguishes a GPU from others. If there is no UUID, it is the address on the bus.
 func (f facts) identify(info *driver.Info) error {
 	v := f.library.vendor
 	var integrated, domain, bus, slot int
@@ -203,8 +203,7 @@ func (f facts) identify(info *driver.Info) error {
 	return err
 }
 
-// propertyBytes is ten times the largest struct of properties there is
-// (hipDeviceProp_tR0600, 1472 bytes).
+// propertyBytes is ten times the largest struct of properties (hipDeviceProp_tR0600, 1472 bytes).
 const propertyBytes = 16 << 10
 
 func (f facts) Properties() ([]byte, error) {

@@ -24,8 +24,8 @@ type kernel struct {
 	function C.dl_function
 }
 
-// kernel finds a kernel. An image is loaded for the first one in it, kernels are made
-// resident one by one, and both are kept until the device is closed.
+// kernel finds a kernel. The first kernel of an image loads the image. Kernels are made resident one by one.
+// Both stay until the device is closed.
 func (d *device) kernel(k encoding.Kernel) (*kernel, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -52,7 +52,7 @@ func (d *device) kernel(k encoding.Kernel) (*kernel, error) {
 	return made, nil
 }
 
-// Compile loads kernels, one at a time: the driver does no two at once.
+// Compile loads kernels one at a time, because the driver does not load two at once.
 func (d *device) Compile(ctx context.Context, kernels []encoding.Kernel, done func(i int)) error {
 	for i, k := range kernels {
 		if err := d.state.Ready(ctx); err != nil {
@@ -66,13 +66,13 @@ func (d *device) Compile(ctx context.Context, kernels []encoding.Kernel, done fu
 	return nil
 }
 
-// module is an image that is loaded. HIP does not copy it, and may read it as long as the module lives.
+// module is a loaded image. HIP does not copy it, and may read it as long as the module lives.
 type module struct {
 	code   C.dl_module
-	memory unsafe.Pointer // of C
+	memory unsafe.Pointer // allocated by C
 }
 
-// module loads an image, if that was not done before.
+// module loads an image, unless it is loaded.
 func (d *device) module(image string) (*module, error) {
 	if loaded := d.modules[image]; loaded != nil {
 		return loaded, nil
@@ -95,8 +95,8 @@ func (d *device) module(image string) (*module, error) {
 	return m, nil
 }
 
-// maxWorkers bounds the workgroups of a launch: where the device does not, 31
-// bits do (CUDA C++ Programming Guide, "Technical Specifications").
+// maxWorkers bounds the workgroups of a launch: 31 bits, if the device has no other limit (CUDA C++
+// Programming Guide, "Technical Specifications").
 func (d *device) maxWorkers() int {
 	if n := d.gpu.Planner.MaxWorkers; n > 0 {
 		return n
@@ -107,28 +107,28 @@ func (d *device) maxWorkers() int {
 // program is a plan on the device.
 type program struct {
 	dev       *device
-	workspace memory // of the plans that it has had
+	workspace memory // for all its plans
 	encoded   []uint32
 
-	// What follows belongs to dev.mu.
-	images [2]image // of plans, in turn: runs of the last but one may be queued
-	now    int      // of images
-	plans  uint64   // that it has had; graphs are of one
-	ragged bool     // its plan is
-	apart  [3]bool  // A, B and C by pointers
+	// dev.mu protects the next fields.
+	images [2]image // for plans, alternating: runs of the last but one may be queued
+	now    int      // index of the current image
+	plans  uint64   // number of plans so far; a graph belongs to one
+	ragged bool     // its plan is ragged
+	apart  [3]bool  // A, B and C that have pointers
 	fresh  bool     // no run since Update
 	graphs *graphs
 }
 
-// image is a plan as the driver takes it.
+// image is a plan in the form that the driver takes.
 type image struct {
 	words    memory        // the encoded plan
 	launches []C.dl_launch // in memory of C
-	// launches that only Update does, before the others: they make items from records
+	// number of first launches, which make items from records; only Update runs them
 	makers int
 }
 
-// runs are the launches of a run.
+// runs returns the launches of a run.
 func (m *image) runs() []C.dl_launch { return m.launches[m.makers:] }
 
 // memory is device memory of so many bytes; 0: none.
@@ -155,7 +155,7 @@ func (d *device) Prepare(ctx context.Context, plan *planner.Plan) (driver.Progra
 	return p, nil
 }
 
-// Update makes the image of the plan beside that of the last, which stays if it fails.
+// Update makes the image of the plan beside the last one, which stays if Update fails.
 func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
 	d := p.dev
 	if err := d.state.Ready(ctx); err != nil {
@@ -186,7 +186,7 @@ func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
 	return nil
 }
 
-// upload brings a plan to the device, after all queued work, and finds its kernels.
+// upload copies a plan to the device, after all queued work, and finds its kernels.
 func (p *program) upload(ctx context.Context, m *image, plan *planner.Plan, workspace C.dl_pointer) error {
 	d := p.dev
 	if len(plan.Launches) == 0 {
@@ -215,7 +215,7 @@ func (p *program) upload(ctx context.Context, m *image, plan *planner.Plan, work
 	return d.queue(d.work, clock{})
 }
 
-// grow puts larger memory into the place of m, which stays, if it is too small.
+// grow replaces m by larger memory if it is too small. On failure m stays.
 func (d *device) grow(m *memory, size int) error {
 	if size <= m.size {
 		return nil
@@ -227,7 +227,7 @@ func (d *device) grow(m *memory, size int) error {
 	return err
 }
 
-// drop gives back memory. The driver waits for queued work then.
+// drop frees memory. The driver waits for queued work.
 func (d *device) drop(m memory) {
 	if m.address != 0 {
 		C.dl_free(d.handle, m.address)
@@ -307,8 +307,8 @@ func (p *program) Close() error {
 	return nil
 }
 
-// free gives back the memory first: the driver waits for queued work then, and
-// graphs must not be destroyed before they have run.
+// free first frees the memory: the driver then waits for queued work, and graphs must not be destroyed
+// before they have run.
 func (p *program) free() {
 	d := p.dev
 	for i := range p.images {

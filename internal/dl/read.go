@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// idleLandings are kept: page-locking 1 MiB takes 0.4 ms.
+	// idleLandings is how many landings are kept: page-locking 1 MiB takes 0.4 ms.
 	idleLandings = 4
-	// leastLanding is the size of the smallest in bytes; sizes are powers of 2, so that reads of
-	// changing sizes find one.
+	// leastLanding is the size of the smallest landing in bytes. Sizes are powers of 2, so reads of changing
+	// sizes find one.
 	leastLanding = 4 << 10
 )
 
-// landing is page-locked memory for a read that nobody waits for yet.
+// landing is page-locked memory for an asynchronous read.
 type landing struct {
 	slot
 	size int
@@ -36,7 +36,7 @@ type reading struct {
 	dst []byte
 }
 
-// StartRead queues one copy, however long, and so takes as much page-locked memory.
+// StartRead queues one copy of any length, and takes as much page-locked memory.
 func (b *buffer) StartRead(ctx context.Context, offset int, dst []float32) (driver.Reading, error) {
 	d := b.dev
 	if err := d.state.Ready(ctx); err != nil {
@@ -57,7 +57,7 @@ func (b *buffer) StartRead(ctx context.Context, offset int, dst []float32) (driv
 	return &reading{d, l, host}, nil
 }
 
-// Finish leaves a landing that the device still writes to the next reads, which see whether it does.
+// Finish leaves a landing that the device still writes to later reads, which check whether it does.
 func (r *reading) Finish(ctx context.Context) error {
 	defer r.dev.giveLanding(r.to)
 	if err := r.dev.await(ctx, backend.Forever, r.to.done); err != nil {
@@ -67,7 +67,7 @@ func (r *reading) Finish(ctx context.Context) error {
 	return nil
 }
 
-// takeLanding returns the smallest that will do, and which the device is done with, or makes one.
+// takeLanding returns the smallest sufficient landing that the device has finished with, or makes one.
 func (d *device) takeLanding(size int) (*landing, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -95,7 +95,7 @@ func (d *device) takeLanding(size int) (*landing, error) {
 	return l, nil
 }
 
-// giveLanding keeps some of those that the device is done with, and all others. A lost device
+// giveLanding keeps some of the landings that the device has finished with, and all others. A lost device
 // frees nothing.
 func (d *device) giveLanding(l *landing) {
 	d.mu.Lock()

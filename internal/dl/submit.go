@@ -17,8 +17,8 @@ import (
 	"github.com/batchgemm/batchgemm/internal/backend"
 )
 
-// Submit makes one call of C however many runs there are. After an error of the
-// driver some of the runs may have been queued.
+// Submit makes one call of C for any number of runs. After an error of the driver, some of the runs may have
+// been queued.
 func (d *device) Submit(ctx context.Context, runs []driver.Run) error {
 	if err := d.state.Ready(ctx); err != nil {
 		return err
@@ -39,13 +39,13 @@ func (d *device) submit(runs []driver.Run, t clock) error {
 	return d.queue(d.work, t)
 }
 
-// queue hands runs to the driver. The caller holds mu.
+// queue passes runs to the driver. The caller holds mu.
 func (d *device) queue(work []C.dl_run, t clock) error {
 	return d.check("submit", C.dl_submit(d.handle, unsafe.SliceData(work), C.size_t(len(work)),
 		t.start, t.end))
 }
 
-// SubmitOn makes no graph: the caller may be making one. It implements backend.Borrower.
+// SubmitOn makes no graph, because the caller may be capturing one. It implements backend.Borrower.
 func (d *device) SubmitOn(ctx context.Context, stream uintptr, r *driver.Run) error {
 	if err := d.state.Ready(ctx); err != nil {
 		return err
@@ -62,7 +62,7 @@ func (d *device) SubmitOn(ctx context.Context, stream uintptr, r *driver.Run) er
 	return d.check("submit", C.dl_submit_on(d.handle, C.uintptr_t(stream), unsafe.SliceData(d.work)))
 }
 
-// add puts a run into the work.
+// add appends a run to the work.
 func (d *device) add(r *driver.Run) error {
 	p, all, err := d.operandsOf(r)
 	if err != nil || len(p.images[p.now].runs()) == 0 {
@@ -72,7 +72,7 @@ func (d *device) add(r *driver.Run) error {
 	return nil
 }
 
-// operandsOf finds the program of a run and where its operands are.
+// operandsOf returns the program of a run and the addresses of its operands.
 func (d *device) operandsOf(r *driver.Run) (p *program, all operands, err error) {
 	p, o, err := backend.Operands[*program, *buffer](d, r)
 	if err != nil {
@@ -99,7 +99,7 @@ func (d *device) operandsOf(r *driver.Run) (p *program, all operands, err error)
 	return p, all, nil
 }
 
-// clock is two events with times around queued work, or none.
+// clock is two events that time queued work, or none.
 type clock struct{ start, end C.dl_event }
 
 func (d *device) newClock() (t clock, err error) {
@@ -130,7 +130,7 @@ func (d *device) elapsed(ctx context.Context, t clock) (time.Duration, error) {
 	return time.Duration(float64(milliseconds) * 1e6), err
 }
 
-// Time uses events of the GPU, which tell 0.5 us apart.
+// Time uses events of the GPU, with a resolution of 0.5 us.
 func (d *device) Time(ctx context.Context, runs []driver.Run) (driver.Timing, error) {
 	if err := d.state.Ready(ctx); err != nil {
 		return driver.Timing{}, err

@@ -15,24 +15,22 @@ import (
 )
 
 const (
-	// slotBytes is the most that one copy moves. It takes 20 us over PCIe 5, the
-	// copy between page-locked and other memory 90 us of one core, and a call 4 us.
+	// slotBytes is the most that one copy moves. The copy takes 20 us over PCIe 5, the copy between
+	// page-locked and other memory 90 us of one core, and a call 4 us.
 	slotBytes = 1 << 20
-	// movers is how many cores copy at once: 4 move 60 GB/s, which PCIe 5 is just
-	// short of (measured; 11 GB/s with one).
+	// movers is how many cores copy at once: 4 move 60 GB/s, slightly more than PCIe 5 (measured; one moves
+	// 11 GB/s).
 	movers = 4
-	// slotCount is twice that, so that each can fill one slot while the device
-	// takes another. Slots are allocated on first use: page-locking 1 MiB takes
-	// 0.4 ms.
+	// slotCount is two slots for each mover, so that it can fill one while the device takes another. Slots
+	// are allocated on first use: page-locking 1 MiB takes 0.4 ms.
 	slotCount = 2 * movers
 )
 
-// slot is page-locked memory that copies go through. done is reached when the
-// device no longer uses it.
+// slot is page-locked memory for copies. done is reached when the device has finished with it.
 type slot struct {
 	memory unsafe.Pointer
 	done   C.dl_event
-	used   bool // done was recorded
+	used   bool // done is recorded
 }
 
 func (s *slot) bytes(n int) []byte { return unsafe.Slice((*byte)(s.memory), n) }
@@ -70,9 +68,8 @@ const (
 	toHost   direction = true
 )
 
-// transfer copies between host and device memory, after all queued work. One to
-// the device returns when the host's memory was read, one to the host when it
-// was written.
+// transfer copies between host and device memory, after all queued work. A transfer to the device returns
+// when the host's memory has been read, one to the host when it has been written.
 type transfer struct {
 	dev     *device
 	address C.dl_pointer
@@ -87,8 +84,8 @@ func (t transfer) run(ctx context.Context) error {
 	return t.pieces(ctx)
 }
 
-// pieces shares the pieces of a long transfer among movers. Copies on the device
-// overlap those of the movers, and the order of the pieces does not matter.
+// pieces shares the pieces of a long transfer among movers. Copies on the device overlap those of the
+// movers. The order of the pieces does not matter.
 func (t transfer) pieces(ctx context.Context) error {
 	var next atomic.Int64
 	var group sync.WaitGroup

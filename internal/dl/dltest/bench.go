@@ -49,11 +49,11 @@ func onBoth(b *testing.B, on driver.Driver, bench func(b *testing.B, d driver.De
 	}
 }
 
-// BenchmarkSubmit is the host's cost of a run that nobody waits for.
+// BenchmarkSubmit measures the host's cost of a run without a wait.
 func BenchmarkSubmit(b *testing.B, on driver.Driver) {
 	onBoth(b, on, func(b *testing.B, d driver.Device, runs []driver.Run) {
 		var host time.Duration
-		const burst = 100 // stays below the length of the driver's queue
+		const burst = 100 // less than the driver's queue holds
 		for b.Loop() {
 			start := time.Now()
 			for range burst {
@@ -69,7 +69,7 @@ func BenchmarkSubmit(b *testing.B, on driver.Driver) {
 	})
 }
 
-// BenchmarkSubmitWait is the time from a submission to its known end.
+// BenchmarkSubmitWait measures the time from a submission to its known end.
 func BenchmarkSubmitWait(b *testing.B, on driver.Driver) {
 	onBoth(b, on, func(b *testing.B, d driver.Device, runs []driver.Run) {
 		b.ReportAllocs()
@@ -81,7 +81,7 @@ func BenchmarkSubmitWait(b *testing.B, on driver.Driver) {
 	})
 }
 
-// BenchmarkPrepare is a program made of kernels that are loaded already.
+// BenchmarkPrepare measures making a program from loaded kernels.
 func BenchmarkPrepare(b *testing.B, on driver.Driver) {
 	d := openBenchmark(b, on)
 	info := d.Info()

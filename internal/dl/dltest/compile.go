@@ -13,8 +13,8 @@ import (
 	"github.com/batchgemm/batchgemm/internal/tile"
 )
 
-// CompileCUDA compiles native/cuda/testdata/fakecuda.c, a libcuda that runs on the
-// CPU and knows the tile table, to a library. flags are for the compiler.
+// CompileCUDA compiles native/cuda/testdata/fakecuda.c to a library: a libcuda that runs on the CPU and
+// knows the tile table. flags are for the compiler.
 func CompileCUDA(t testing.TB, source, library string, flags ...string) {
 	t.Helper()
 	var tiles strings.Builder
@@ -26,8 +26,8 @@ func CompileCUDA(t testing.TB, source, library string, flags ...string) {
 	compile(t, "cc", args...)
 }
 
-// CompileKernels compiles native/internal/emulator without kernels of tiles, which take long, and
-// returns flags for CompileCUDA with which the library has the kernels that make items.
+// CompileKernels compiles native/internal/emulator without the kernels of tiles, which take long. It returns
+// flags for CompileCUDA, with which the library has the kernels that make items.
 func CompileKernels(t testing.TB, native string) (flags []string) {
 	t.Helper()
 	source := t.TempDir()

@@ -18,7 +18,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// objects are the counters of what is made and freed.
+// objects lists the counters of objects that are made and freed.
 func (f *Fake) objects() []counter {
 	all := []counter{allocations, pinned, modules, streams, events}
 	if f.has("contextRetain") {
@@ -30,7 +30,7 @@ func (f *Fake) objects() []counter {
 	return all
 }
 
-// keeps counts all objects, and returns a check that their numbers are the same.
+// keeps counts all objects, and returns a check that their numbers are unchanged.
 func (f *Fake) keeps(t *testing.T) (unchanged func()) {
 	t.Helper()
 	before := map[counter]int{}
@@ -45,8 +45,7 @@ func (f *Fake) keeps(t *testing.T) (unchanged func()) {
 	}
 }
 
-// Everything that a device took is given back when it is closed, also what its
-// owner left open.
+// Closing a device releases everything that it took, including objects that its owner left open.
 func (f *Fake) testNothingLeaks(t *testing.T) {
 	unchanged := f.keeps(t)
 	before := map[counter]int{}
@@ -80,7 +79,7 @@ func (f *Fake) testKernelTooLarge(t *testing.T) {
 	require.ErrorContains(t, err, "its registers allow 16")
 }
 
-// Grids are what a launch can have: of an edited plan, and of one for another device.
+// Launches have valid grids, also for an edited plan, and for a plan for another device.
 func (f *Fake) testGrids(t *testing.T) {
 	small := f.vendor
 	small.Describe = func(facts dl.Facts) (*dl.GPU, error) {
@@ -107,7 +106,7 @@ func (f *Fake) testGrids(t *testing.T) {
 	}
 }
 
-// A kernel that fails takes the device with it. Every later call says so.
+// A kernel that fails makes the device lost. Every later call says so.
 func (f *Fake) testLost(t *testing.T) {
 	opened, err := f.Driver.Open(t.Context(), 0)
 	require.NoError(t, err)
@@ -146,7 +145,7 @@ func (f *Fake) testLost(t *testing.T) {
 	require.NoError(t, k.buffers[0].Close())
 }
 
-// Errors of calls that do no harm are returned, and the device works on.
+// Harmless errors of calls are returned, and the device continues to work.
 func (f *Fake) testPlainError(t *testing.T) {
 	d := f.open(t)
 	k := newTask(t, d, planner.Options{}, gemm(8, 8, 8))
@@ -177,8 +176,7 @@ func (f *Fake) testAlloc(t *testing.T) {
 	}
 }
 
-// A device that is lost while a read goes on ends the read, and the memory that it went to is
-// left to the device.
+// If a device is lost during a read, the read ends, and its memory is left to the device.
 func (f *Fake) testLostWhileReading(t *testing.T) {
 	opened, err := f.Driver.Open(t.Context(), 0)
 	require.NoError(t, err)
@@ -194,8 +192,7 @@ func (f *Fake) testLostWhileReading(t *testing.T) {
 	require.Equal(t, before+1, f.count(t, pinned))
 }
 
-// Reads that are started use memory again, of which little is kept, and none that the device
-// may still write to.
+// Reads reuse memory. Little is kept, and memory that the device may still write is not reused.
 func (f *Fake) testLandings(t *testing.T) {
 	d := f.open(t)
 	b := alloc(t, d, 5000)
@@ -245,7 +242,7 @@ func (f *Fake) testWaitEnds(t *testing.T) {
 	require.NoError(t, d.Wait(t.Context()))
 }
 
-// GPUs are told apart by what stays the same: by their UUIDs, or by where they are.
+// GPUs are identified by stable properties: their UUIDs, or their addresses.
 func (f *Fake) testIdentity(t *testing.T) {
 	backend, maker := f.vendor.Backend, f.vendor.Maker
 	for _, c := range []struct {

@@ -1,7 +1,6 @@
-// Package dltest tests package dl for a backend, as internal/drivertest tests
-// what all backends promise. Run works on a fake of the vendor's library, which
-// the CPU plays and which fails on demand; Signals, TwoProcesses, IllegalAddress
-// and RandomProblems work on real GPUs, and Benchmark on both.
+// Package dltest tests package dl for a backend, as internal/drivertest tests the rules of all backends. Run
+// uses a fake of the vendor's library, which runs on the CPU and fails on demand. Signals, TwoProcesses,
+// IllegalAddress and RandomProblems need real GPUs. Benchmark works with both.
 package dltest
 
 import (
@@ -17,7 +16,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/drivertest"
 )
 
-// Fake is a vendor with a library made of fake.h.
+// Fake is a vendor with a library built from fake.h.
 type Fake struct {
 	Driver driver.Driver
 	vendor dl.Vendor
@@ -25,15 +24,15 @@ type Fake struct {
 	images map[string]image // by name
 }
 
-// image is what dl.GPU.Image returned. Unpacking one takes
-// 20 ms, of which tests that open a thousand devices would have little else.
+// image is a result of dl.GPU.Image. Unpacking one takes 20 ms, too long for tests that open a thousand
+// devices.
 type image struct {
 	code []byte
 	err  error
 }
 
-// New returns the vendor with the library at path. What was done with it that a real
-// library need not survive fails the test.
+// New returns the vendor with the library at path. The test fails if the library is used in a way that a
+// real one need not survive.
 func New(t testing.TB, v dl.Vendor, path string) *Fake {
 	t.Helper()
 	f := &Fake{vendor: v, images: map[string]image{}}
@@ -73,7 +72,7 @@ func (f *Fake) open(t *testing.T) backend.Wrapper {
 	return drivertest.Open(t, f.Driver).(backend.Wrapper)
 }
 
-// counter names an object or an event that the fake counts, in fake.h's order.
+// counter is an object or an event that the fake counts, in fake.h's order.
 type counter int
 
 const (
@@ -85,20 +84,20 @@ const (
 	events
 	graphs
 	launches
-	earlyLaunches // asked to begin while the one in front ends
+	earlyLaunches // launches that may begin while the previous one ends (PDL)
 	graphLaunches
 	copies
 	injected // failures
-	misuses  // what a real library need not survive
+	misuses  // uses that a real library need not survive
 )
 
 // The fake's own attributes of a device.
 const (
 	countersFrom = 10000 // and the counter
-	newestLow    = 20000 // the address of the newest allocation
+	newestLow    = 20000 // address of the newest allocation
 	newestHigh   = 20001
 	isCurrent    = 20002 // what is current in this thread
-	takeNothing  = 20003 // asking for these two changes it
+	takeNothing  = 20003 // reading these two changes it
 	takeAnother  = 20004
 )
 
@@ -125,8 +124,8 @@ func (f *Fake) attribute(t testing.TB, number int) int {
 	return n
 }
 
-// behaves fails the test if, from now until it ends, something is done that a real
-// library need not survive.
+// behaves fails the test if, from now until it ends, the library is used in a way that a real one need not
+// survive.
 func (f *Fake) behaves(t testing.TB) {
 	before := f.count(t, misuses)
 	t.Cleanup(func() { require.Equal(t, before, f.count(t, misuses), "stderr tells more") })
@@ -143,25 +142,24 @@ func (f *Fake) symbol(entry string) string {
 	return f.vendor.Symbols[i].Name
 }
 
-// Fail makes calls of an entry fail with a result until the test ends, after
-// that many that succeed.
+// Fail makes calls of an entry fail with a result until the test ends, after `after` calls that succeed.
 func (f *Fake) Fail(t *testing.T, entry string, result, after int) {
 	t.Helper()
 	require.True(t, f.has(entry), entry)
 	t.Setenv("FAKE_FAIL", fmt.Sprintf("%s=%d:%d", f.symbol(entry), result, after))
 }
 
-// failOnce makes one call of an entry fail, after that many that succeed.
+// failOnce makes one call of an entry fail, after `after` calls that succeed.
 func (f *Fake) failOnce(t *testing.T, entry string, result, after int) {
 	t.Helper()
 	t.Setenv("FAKE_FAIL", fmt.Sprintf("%s=%d:%d:1", f.symbol(entry), result, after))
 }
 
-// failAll makes every call of the library fail, after that many that succeed.
+// failAll makes every call of the library fail, after `after` calls that succeed.
 func (f *Fake) failAll(t *testing.T, result, after int) {
 	t.Helper()
 	t.Setenv("FAKE_FAIL", fmt.Sprintf("*=%d:%d", result, after))
 }
 
-// succeed ends what the three began.
+// succeed ends the failures of the functions above.
 func (f *Fake) succeed(t *testing.T) { t.Setenv("FAKE_FAIL", "") }

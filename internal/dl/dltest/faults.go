@@ -22,8 +22,7 @@ type operation struct {
 	do   func(f *Fake, d backend.Wrapper, k *task) error
 }
 
-// operations are what callers do with a device and a task on it. They close what
-// they make.
+// operations are what callers do with a device and a task on it. They close what they make.
 var operations = []operation{
 	{"Open", func(f *Fake, _ backend.Wrapper, _ *task) error {
 		return opened(f.Driver.Open(context.Background(), 0))
@@ -117,15 +116,14 @@ func opened[T interface{ Close() error }](made T, err error) error {
 	return made.Close()
 }
 
-// Every call of the library, in every operation, fails once: the first, the second
-// and so on, until the operation needs no more. The error names what failed,
-// nothing leaks, the device works on, and what the caller had made current in its
-// thread is so again.
+// Every call of the library fails once in every operation: the first, the second and so on, until the
+// operation needs no more. The error names the failed call, nothing leaks, the device continues to work, and
+// the thread's current context is restored.
 func (f *Fake) testEveryCallFails(t *testing.T) {
 	for _, o := range operations {
 		t.Run(o.name, func(t *testing.T) {
 			sample.Drivers.Skip(t, 1)
-			runtime.LockOSThread() // what is current belongs to it
+			runtime.LockOSThread() // the current context belongs to the thread
 			defer runtime.UnlockOSThread()
 			failures := 0
 			for _, entry := range f.fallible() {
@@ -142,8 +140,7 @@ func (f *Fake) testEveryCallFails(t *testing.T) {
 	}
 }
 
-// fallible lists the entries whose calls may fail, leaving out those that tell of
-// failures.
+// fallible lists the entries whose calls may fail, except those that report failures.
 func (f *Fake) fallible() (entries []string) {
 	for _, s := range f.vendor.Symbols {
 		if !slices.Contains([]string{"errorName", "errorText", "errorNameOf", "errorTextOf", "version"},
@@ -155,14 +152,14 @@ func (f *Fake) fallible() (entries []string) {
 	return entries
 }
 
-// releasing are the entries without which nothing is given back. Real libraries fail
-// them when the device is lost, and then take back everything.
+// releasing are the entries that release objects. Real libraries fail them only if the device is lost, and
+// then release everything.
 var releasing = []string{"contextGet", "contextSet", "deviceGet", "deviceSet", "contextRelease",
 	"moduleUnload", "free", "hostFree",
 	"streamDestroy", "eventDestroy", "graphDestroy", "graphExecDestroy"}
 
-// failNth does an operation on a new device, of which the call of the entry after n
-// others fails. It reports whether there was such a call.
+// failNth does an operation on a new device, in which the call of the entry after n others fails. It reports
+// whether there was such a call.
 func (f *Fake) failNth(t *testing.T, o operation, entry string, n int) (hit bool) {
 	t.Helper()
 	at := fmt.Sprintf("call %d of %s", n+1, f.symbol(entry))
@@ -187,7 +184,7 @@ func (f *Fake) failNth(t *testing.T, o operation, entry string, n int) (hit bool
 	}
 	left := errors.Is(err, hardware.ErrDeviceLost)
 	switch {
-	case left: // a device that was being closed is left as it is: its work may go on
+	case left: // a device that was being closed is left: its work may still run
 		require.Contains(t, []string{"Close", "Open", "OnStream"}, o.name, at)
 	case err != nil && !errors.Is(err, hardware.ErrOutOfMemory):
 		require.Equal(t, "Open", o.name, at)
@@ -207,8 +204,8 @@ func (f *Fake) failNth(t *testing.T, o operation, entry string, n int) (hit bool
 	return hit
 }
 
-// A device whose every call fails from one on is lost: operations and all that
-// follows say so, and nothing crashes.
+// If every call fails from one on, the device is lost. Operations and all later calls say so, and nothing
+// crashes.
 func (f *Fake) testEveryCallIsLost(t *testing.T) {
 	for _, o := range operations {
 		t.Run(o.name, func(t *testing.T) {
@@ -220,8 +217,8 @@ func (f *Fake) testEveryCallIsLost(t *testing.T) {
 	}
 }
 
-// loseNth does an operation on a new device that is lost after n calls. It reports
-// whether the operation needed more.
+// loseNth does an operation on a new device that is lost after n calls. It reports whether the operation
+// needed more calls.
 func (f *Fake) loseNth(t *testing.T, o operation, n int) (hit bool) {
 	t.Helper()
 	d, k := f.busy(t)
@@ -233,7 +230,7 @@ func (f *Fake) loseNth(t *testing.T, o operation, n int) (hit bool) {
 	if !hit {
 		require.NoError(t, err)
 	}
-	if o.name == "Close" && err == nil { // at most, it could not free all
+	if o.name == "Close" && err == nil { // at most, it could not free everything
 		return hit
 	}
 	if !hit {
@@ -254,13 +251,13 @@ func (f *Fake) loseNth(t *testing.T, o operation, n int) (hit bool) {
 	return true
 }
 
-// busy opens a device with a task that ran. Its owner closes it.
+// busy opens a device with a task that has run. The caller closes it.
 func (f *Fake) busy(t *testing.T) (backend.Wrapper, *task) {
 	t.Helper()
 	made, err := f.Driver.Open(t.Context(), 0)
 	require.NoError(t, err)
 	d := made.(backend.Wrapper)
-	k := newTask(t, d, split, gemm(9, 10, 130)) // small: fakes take their time
+	k := newTask(t, d, split, gemm(9, 10, 130)) // small, because fakes are slow
 	k.other = newPlan(t, d, planner.Options{Tile: "medium"}, gemm(20, 20, 30))
 	k.again = newPlan(t, d, planner.Options{Tile: "medium"}, gemm(9, 10, 130))
 	info := d.Info()

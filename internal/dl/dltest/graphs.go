@@ -21,7 +21,7 @@ func (f *Fake) needGraphs(t *testing.T) {
 	}
 }
 
-// Where a vendor has such launches, all of a run begin while the one in front ends.
+// If a vendor has PDL launches, all launches of a run may begin while the previous one ends.
 func (f *Fake) testEarlyLaunches(t *testing.T) {
 	if !f.has("launchEx") {
 		t.Skip("the backend has no such launches")
@@ -35,8 +35,8 @@ func (f *Fake) testEarlyLaunches(t *testing.T) {
 	require.Equal(t, before+2, f.count(t, earlyLaunches))
 }
 
-// The first run on some operands launches kernels, the later ones a graph, and
-// closing the program frees it.
+// The first run on some operands launches kernels, later runs launch a graph, and closing the program frees
+// it.
 func (f *Fake) testGraphs(t *testing.T) {
 	f.needGraphs(t)
 	d := f.open(t)
@@ -55,13 +55,13 @@ func (f *Fake) testGraphs(t *testing.T) {
 	require.Equal(t, recorded-1, f.count(t, graphs))
 }
 
-// A plan has graphs of its own, and the first run after an update is not the first of a
-// graph. Those of the plan before are kept while they may be queued.
+// A plan has its own graphs, and the first run after an update makes none. Graphs of the previous plan are
+// kept while they may be queued.
 func (f *Fake) testGraphsOfUpdates(t *testing.T) {
 	f.needGraphs(t)
 	d := f.open(t)
 	k := newTask(t, d, split, gemm(20, 20, 300))
-	plans := []*planner.Plan{k.plan} // three, where images take turns by two
+	plans := []*planner.Plan{k.plan} // three, with two alternating images
 	for i, o := range []planner.Options{{Tile: "medium"}, split} {
 		p := gemm(20, 20, 300)
 		p.Alpha = planner.Scale(float32(2 + i))
@@ -82,7 +82,7 @@ func (f *Fake) testGraphsOfUpdates(t *testing.T) {
 	require.Equal(t, before, f.count(t, graphs))
 }
 
-// Where no graph can be made, launches go one by one.
+// If no graph can be made, launches go one by one.
 func (f *Fake) testGraphFails(t *testing.T) {
 	f.needGraphs(t)
 	d := f.open(t)
@@ -115,7 +115,7 @@ func (f *Fake) testNoGraphs(t *testing.T) {
 	require.Equal(t, recorded, without.count(t, graphs))
 }
 
-// targets is a task that adds a product of integers to any of many C's.
+// targets is a task that adds a product of integers to any of many C.
 type targets struct {
 	*task
 	cs   []driver.Buffer
@@ -142,7 +142,7 @@ func (s *targets) run(i int) driver.Run {
 	return run
 }
 
-// submit queues runs on the C's of these numbers as one submission.
+// submit queues runs on the C with these numbers as one submission.
 func (s *targets) submit(t *testing.T, numbers ...int) {
 	t.Helper()
 	var runs []driver.Run
@@ -172,7 +172,7 @@ func numbers(n int) (all []int) {
 	return all
 }
 
-// A submission launches graphs and has more operands than a program keeps graphs of.
+// A submission launches graphs and has more operands than a program keeps graphs for.
 func (f *Fake) testGraphsOfLargeSubmission(t *testing.T) {
 	f.needGraphs(t)
 	s := newTargets(t, f.open(t), 2*backend.Remembered)
@@ -186,7 +186,7 @@ func (f *Fake) testGraphsOfLargeSubmission(t *testing.T) {
 	s.check(t)
 }
 
-// A submission that fails while it is made queues nothing, and harms none.
+// A submission that fails while it is made queues nothing and leaves all others intact.
 func (f *Fake) testGraphsOfFailedSubmission(t *testing.T) {
 	f.needGraphs(t)
 	d := f.open(t)
@@ -207,7 +207,7 @@ func (f *Fake) testGraphsOfFailedSubmission(t *testing.T) {
 	s.check(t)
 }
 
-// Graphs are destroyed one by one, and only when the device is past them.
+// Graphs are destroyed one by one, and only after the device has run them.
 func (f *Fake) testGraphsAreBounded(t *testing.T) {
 	f.needGraphs(t)
 	d := f.open(t)
@@ -231,8 +231,8 @@ func (f *Fake) testGraphsAreBounded(t *testing.T) {
 	s.check(t)
 }
 
-// Programs and buffers may be closed while queued work has them.
-func (f *Fake) testCloseBehindGraphs(t *testing.T) {
+// Programs and buffers may be closed while queued work uses them.
+func (f *Fake) testCloseAfterGraphs(t *testing.T) {
 	f.needGraphs(t)
 	d := f.open(t)
 	s := newTargets(t, d, 3)

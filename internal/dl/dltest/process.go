@@ -20,7 +20,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// childEnv makes a test run as the child process of itself.
+// childEnv makes a test run as its own child process.
 const childEnv = "BATCHGEMM_TEST_CHILD"
 
 // child starts this test in another process and waits for its first line.
@@ -37,9 +37,8 @@ func child(t *testing.T, role string) *exec.Cmd {
 	return c
 }
 
-// Signals checks that the driver leaves Go's signal handlers alone: Ctrl-C
-// reaches the program, or ends it, and nil pointers are panics. It starts its
-// test again in other processes, as TwoProcesses and IllegalAddress do.
+// Signals checks that the driver preserves Go's signal handlers: Ctrl-C reaches the program, or ends it, and
+// nil pointers are panics. It restarts its test in other processes, as TwoProcesses and IllegalAddress do.
 func Signals(t *testing.T, on driver.Driver) {
 	if role := os.Getenv(childEnv); role != "" {
 		signalChild(t, on, role == "notify")
@@ -102,9 +101,8 @@ func TwoProcesses(t *testing.T, on driver.Driver) {
 	require.NoError(t, second.Wait())
 }
 
-// IllegalAddress checks that a kernel that reads beyond its memory ends the
-// process's use of the GPU, with errors that contain the result's name
-// everywhere, and no other process's.
+// IllegalAddress checks a kernel that reads beyond its memory. It ends the process's use of the GPU, with
+// errors that all contain the result's name, but not that of other processes.
 func IllegalAddress(t *testing.T, on driver.Driver, result string) {
 	if os.Getenv(childEnv) == "" {
 		d := drivertest.Open(t, on)

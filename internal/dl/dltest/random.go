@@ -25,8 +25,7 @@ func RandomProblems(t *testing.T, on driver.Driver, batches uint64) {
 	}
 }
 
-// RandomProblemsOnGPU checks 10,000 problems, and 500 in short runs, as under a
-// sanitizer.
+// RandomProblemsOnGPU checks 10,000 problems, or 500 in short runs, as under a sanitizer.
 func RandomProblemsOnGPU(t *testing.T, on driver.Driver) {
 	batches := uint64(100)
 	if testing.Short() {
@@ -35,8 +34,8 @@ func RandomProblemsOnGPU(t *testing.T, on driver.Driver) {
 	RandomProblems(t, on, batches)
 }
 
-// checkRandom plans, runs and checks a batch of n problems that the seed
-// describes: sizes, transposes, scalars, gaps, alignments, types of elements and plan options.
+// checkRandom plans, runs and checks a batch of n problems from a seed: sizes, transposes, scalars, gaps,
+// alignments, types of elements and plan options.
 func checkRandom(ctx context.Context, d driver.Device, seed uint64, n int) error {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	batch, lens := randomBatch(rng, n)
@@ -84,7 +83,7 @@ func checkRandom(ctx context.Context, d driver.Device, seed uint64, n int) error
 }
 
 func randomOptions(rng *rand.Rand, d *planner.Device) (o planner.Options) {
-	// of B alone
+	// only for B
 	types := slices.DeleteFunc(slices.Clone(d.Types), func(t element.Type) bool { return t.TypesC() == nil })
 	if n := rng.IntN(len(types) + 1); n < len(types) {
 		o.TypeA = types[n]
@@ -92,9 +91,9 @@ func randomOptions(rng *rand.Rand, d *planner.Device) (o planner.Options) {
 		o.TypeC = of[rng.IntN(len(of))]
 	}
 	var tiles []string
-	zhang := false // there are kernels of its tiles
+	zhang := false // there are kernels for its tiles
 	for i := range d.Kernels {
-		// Aligned tiles of 8 bits are for some layouts alone.
+		// Aligned tiles of 8 bits are only for some layouts.
 		if s := d.Kernels[i].Tile; d.Fits(s, o) && !(s.Aligned && o.TypeA.Bytes() == 1) {
 			tiles, zhang = append(tiles, s.Name), zhang || s.Zhang
 		}

@@ -6,7 +6,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// Run tests everything of package dl that shows without a GPU.
+// Run tests everything in package dl that can be tested without a GPU.
 func Run(t *testing.T, f *Fake) {
 	for _, test := range []struct {
 		name string
@@ -30,7 +30,7 @@ func Run(t *testing.T, f *Fake) {
 		{"graphs of a large submission", (*Fake).testGraphsOfLargeSubmission},
 		{"graphs of a failed submission", (*Fake).testGraphsOfFailedSubmission},
 		{"graphs are bounded", (*Fake).testGraphsAreBounded},
-		{"close after graphs", (*Fake).testCloseBehindGraphs},
+		{"close after graphs", (*Fake).testCloseAfterGraphs},
 		{"no graphs", (*Fake).testNoGraphs},
 		{"steady state allocates nothing", (*Fake).testSteadyState},
 		{"items are made once", (*Fake).testItemsAreMadeOnce},

@@ -44,7 +44,7 @@ func (f *Fake) testSteadyState(t *testing.T) {
 	}
 }
 
-// Where the device makes the items of an update, it does so within that, and not for each run.
+// If the device makes the items of an update, it does so within the update, and not for each run.
 func (f *Fake) testItemsAreMadeOnce(t *testing.T) {
 	d := f.open(t)
 	k := newTask(t, d, planner.Options{}, gemm(20, 30, 40), gemm(50, 10, 40))
@@ -64,7 +64,7 @@ func (f *Fake) testItemsAreMadeOnce(t *testing.T) {
 	require.NoError(t, d.Wait(t.Context()))
 }
 
-// Pieces of long transfers go through all staging memory, 8 MiB, several times.
+// The pieces of long transfers use all staging memory, 8 MiB, several times.
 func (f *Fake) testLongTransfer(t *testing.T) {
 	d := f.open(t)
 	b := alloc(t, d, 3*8<<20/4+77)
@@ -85,8 +85,8 @@ func (f *Fake) testLongTransfer(t *testing.T) {
 	require.ErrorIs(t, b.Read(ctx, 5, got), context.Canceled)
 }
 
-// Staging memory is used again only when the device has read it, or written it for
-// readers that gave up. The fake copies late.
+// Staging memory is reused only when the device has read it, or written it for readers that gave up. The
+// fake copies late.
 func (f *Fake) testStagingMemory(t *testing.T) {
 	d := f.open(t)
 	const transfers, length = 40, 1000 // through the 8 slots of dl
@@ -111,7 +111,7 @@ func (f *Fake) testStagingMemory(t *testing.T) {
 	require.True(t, slices.Equal(want, got))
 }
 
-// A device on a caller's stream uses memory of others and launches kernels only.
+// A device on a caller's stream uses memory of others, and only launches kernels.
 func (f *Fake) testForeign(t *testing.T) {
 	d := f.open(t)
 	theirs := alloc(t, d, 64)

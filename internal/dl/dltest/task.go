@@ -19,8 +19,8 @@ type task struct {
 	buffers [3]driver.Buffer
 	host    [3][]float32
 
-	// For tests of faults: a plan of another kernel, two of the same batch, of which the
-	// device makes the items of one, and the address of C.
+	// For tests of faults: a plan of another kernel, two of the same batch (the device makes the items of
+	// one of them), and the address of C.
 	other, again *planner.Plan
 	renewed      planner.Plan
 	atC          uintptr
@@ -37,8 +37,8 @@ func newPlan(t testing.TB, d driver.Device, o planner.Options, problems ...plann
 	return plan
 }
 
-// newTask prepares the problems and uploads integers, of which products and sums
-// are exact. All of it is freed with the device.
+// newTask prepares the problems and uploads integers, whose products and sums are exact. The device frees
+// everything.
 func newTask(t testing.TB, d driver.Device, o planner.Options, problems ...planner.Problem) *task {
 	t.Helper()
 	k := &task{device: d, plan: newPlan(t, d, o, problems...)}
@@ -77,7 +77,7 @@ func alloc(t testing.TB, d driver.Device, n int) driver.Buffer {
 
 func gemm(m, n, k int) planner.Problem { return planner.GEMM(m, n, k) }
 
-// twoGEMMs are of different transpositions, which take a launch each.
+// twoGEMMs have different transpositions, and so a launch each.
 func twoGEMMs(m, n, k int) []planner.Problem {
 	p := []planner.Problem{gemm(m, n, k), gemm(m, n, k)}
 	p[1].TransA = true

@@ -10,13 +10,13 @@ import (
 	"github.com/batchgemm/batchgemm/internal/hardware"
 )
 
-// At is a vendor's backend with other libraries.
+// At returns a vendor's backend with other libraries.
 func At(v dl.Vendor, paths ...string) driver.Driver {
 	v.Libraries = paths
 	return dl.Driver(&v)
 }
 
-// Reason is why there is no usable GPU, and what the error says of it.
+// Reason is why there is no usable GPU, and what the error says about it.
 type Reason struct {
 	Name    string
 	Paths   []string // of libraries
@@ -24,7 +24,7 @@ type Reason struct {
 	Message string
 }
 
-// Unavailable requires that both calls which find devices tell each reason.
+// Unavailable requires that both calls that find devices report each reason.
 func Unavailable(t *testing.T, v dl.Vendor, reasons []Reason) {
 	for _, c := range reasons {
 		t.Run(c.Name, func(t *testing.T) {
