@@ -13,17 +13,18 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Arch is an architecture of GPUs that there is code for.
+// Arch is a GPU architecture with compiled code.
 type Arch struct {
-	kernels.Arch        // the kernels that it has
-	name         string // as in the table of resources
-	product      string // what names of files in products/ begin with
-	format       string // and end with, but for .zst
-	parts        bool   // there is a file for each part of the kernels
+	kernels.Arch        // its kernels
+	name         string // name in the table of resources
+	product      string // start of the file names in products/
+	format       string // their extension, without .zst
+	parts        bool   // each part of the kernels has a file
 	waits        bool   // see Waits
-	// AMD: peak rate of the matrix cores for elements of 16 bits over that for fp32, and for those of 8.
+	// AMD: peak rate of the matrix cores for 16-bit elements relative to fp32, and the same for 8-bit
+	// elements.
 	matrixBits16, matrixBytes float64
-	// of 8 bits, that the matrix cores take as they are; others are f16 there
+	// 8-bit types that the matrix cores multiply natively; others are converted to f16
 	bytes []element.Type
 }
 
@@ -31,21 +32,22 @@ var (
 	sm80  = Arch{Arch: kernels.SM80, name: "sm_80", product: "sm_80", format: ".cubin", parts: true}
 	sm90a = Arch{Arch: kernels.SM90a, name: "sm_90a", product: "sm_90a", format: ".cubin", parts: true,
 		waits: true}
-	// later GPUs of NVIDIA, and older drivers, which compile the PTX; it is taken to need what 8.0 does.
+	// for later GPUs of NVIDIA and older drivers, which compile the PTX; its needs are assumed to be those
+	// of 8.0
 	ptx = Arch{Arch: kernels.SM80, name: "sm_80", product: "compute_80", format: ".ptx", parts: true}
 )
 
-// types16 are the types of 16 bits, byteTypes those of 8, wholeTypes those of whole numbers.
+// types16 are the 16-bit types, byteTypes the 8-bit types, wholeTypes the integer types.
 var (
 	types16    = []element.Type{element.BF16, element.F16}
 	byteTypes  = []element.Type{element.E4M3, element.Int8}
 	wholeTypes = byteTypes[1:]
 )
 
-// hips are the architectures of scripts/hip.sh. Code objects run on the very architecture that they are made
-// for. Peak rates are those of AMD's data sheets, matrix fp32 and bf16: MI100 46.1 and 92.3 TFLOPS (f16
-// 184.6), MI210 45.3 and 181.0, MI300X 163.4 and 1307.4. For int8 they are those of f16, of MI300X for int8
-// and fp8 twice that.
+// hips are the architectures of scripts/hip.sh. Code objects only run on the exact architecture that they
+// are made for. Peak rates are from AMD's data sheets, matrix fp32 and bf16: MI100 46.1 and 92.3 TFLOPS (f16
+// 184.6), MI210 45.3 and 181.0, MI300X 163.4 and 1307.4. Those of int8 equal f16; on MI300X, int8 and fp8
+// have twice the rate of f16.
 var hips = map[string]Arch{
 	"gfx908": {Arch: kernels.Matrix, name: "gfx908", product: "gfx908", format: ".co", matrixBits16: 2,
 		matrixBytes: 4, bytes: wholeTypes},
@@ -57,31 +59,30 @@ var hips = map[string]Arch{
 	"gfx1100": {Arch: kernels.FMA, name: "gfx1100", product: "gfx1100", format: ".co"},
 }
 
-// Release is the CUDA whose compiler made the cubins, as cuDriverGetVersion has it. NVIDIA promises that
-// drivers of its major version load them, and later ones (CUDA Compatibility, "Minor Version Compatibility");
-// CUDA 13 has another format of cubins than 12.
+// Release is the CUDA version of the compiler that made the cubins, as in cuDriverGetVersion. NVIDIA
+// guarantees that drivers of the same major version and later ones load them (CUDA Compatibility, "Minor
+// Version Compatibility"). CUDA 13 changed the format of cubins.
 const Release = 13000 // 1000*major + 10*minor
 
-// CUDA finds the code for a compute capability from 8.0 (Ampere) on, which brought the
-// asynchronous copies that the kernels use, and a driver of that CUDA: a cubin, where one runs there, or else
-// PTX, which the driver compiles.
+// CUDA finds the code for a compute capability and a driver of that CUDA version. Compute capability must be
+// 8.0 (Ampere) or later, which has the asynchronous copies of the kernels. The code is a cubin if one runs
+// there, or else PTX, which the driver compiles.
 func CUDA(major, minor, driver int) (Arch, error) {
 	switch {
 	case major < 8:
 		return Arch{}, fmt.Errorf("compute capability %d.%d, 8.0 or newer is needed", major, minor)
 	case driver/1000 < Release/1000:
 		return ptx, nil
-	case major == 8: // cubins run on later minor versions of their major one
+	case major == 8: // cubins run on later minor versions of the same major version
 		return sm80, nil
-	case major == 9: // with instructions that no other version has
+	case major == 9: // it has instructions that no other version has
 		return sm90a, nil
 	}
 	return ptx, nil
 }
 
-// HIP finds the architecture of a GPU, which gfx is as gcnArchName has it. Settings
-// after the name, as in "gfx90a:sramecc+:xnack-", do not matter: the code suits all. It
-// fails where there is no code.
+// HIP finds the architecture of a GPU by its gcnArchName. Settings after the name, as in
+// "gfx90a:sramecc+:xnack-", do not matter: the code suits all. It fails if there is no code.
 func HIP(gfx string) (Arch, error) {
 	name, _, _ := strings.Cut(gfx, ":")
 	arch, ok := hips[name]
@@ -93,7 +94,7 @@ func HIP(gfx string) (Arch, error) {
 	return arch, nil
 }
 
-// Archs lists all for which there is compiled code.
+// Archs lists all architectures with compiled code.
 func Archs() []Arch {
 	all := []Arch{sm80, sm90a}
 	for _, name := range slices.Sorted(maps.Keys(hips)) {
@@ -102,12 +103,12 @@ func Archs() []Arch {
 	return all
 }
 
-// Name is the compiler's word for the architecture.
+// Name returns the compiler's name of the architecture.
 func (a Arch) Name() string { return a.name }
 
-// Image names the code that is loaded for a kernel, for products.Read and for messages: its product, or of
-// PTX the kernel alone, since a driver takes 20 s to compile those of plain tiles, 29 those of tensor cores,
-// and for one 0.4 s, up to about 1 (an H200's, 16 cores).
+// Image names the code to load for a kernel, for products.Read and for messages. It is the kernel's product,
+// or for PTX only the kernel: a driver takes 20 s to compile the kernels of plain tiles, 29 s for those of
+// tensor cores, and 0.4 to about 1 s for one kernel (an H200's, 16 cores).
 func (a Arch) Image(k encoding.Kernel) string {
 	if a.format == ".ptx" {
 		return a.Product(k) + "/" + a.KernelName(k)
@@ -115,7 +116,7 @@ func (a Arch) Image(k encoding.Kernel) string {
 	return a.Product(k)
 }
 
-// Product names the file that has a kernel.
+// Product returns the name of the file with a kernel.
 func (a Arch) Product(k encoding.Kernel) string {
 	if !a.parts {
 		return a.product + a.format
@@ -123,16 +124,16 @@ func (a Arch) Product(k encoding.Kernel) string {
 	return a.product + "_" + kernels.Part(k) + a.format
 }
 
-// Waits reports whether kernels wait for the launch in front of them, and so may begin before that ends
+// Waits reports whether kernels themselves wait for the launch before them, and so may begin before it ends
 // (programmatic dependent launch).
 func (a Arch) Waits() bool { return a.waits }
 
-// RaggedKernels are the kernels that make items of ragged plans, which every architecture has: of each form,
-// without an epilogue and with one.
+// RaggedKernels lists the kernels that make items of ragged plans, which every architecture has: for each
+// form, with and without an epilogue.
 func RaggedKernels() []encoding.Kernel { return kernels.Ragged() }
 
-// Describe says which kernels a device of the architecture has, and what they take, as
-// their compiler reports it: of each tile shape as much as the kernel that takes most.
+// Describe sets the kernels of a device of the architecture and their resources, as reported by the
+// compiler: for each tile shape those of the largest kernel.
 func (a Arch) Describe(d *planner.Device) error {
 	d.KernelKind, d.Kernels, d.Epilogues, d.Finishes, d.Pointers = encoding.KernelsNative, nil, true, true,
 		true
@@ -155,7 +156,7 @@ func (a Arch) Describe(d *planner.Device) error {
 	return nil
 }
 
-// native are the types of fewer bits than 32 that it multiplies as they are.
+// native lists the narrow types that it multiplies without conversion.
 func (a Arch) native() []element.Type {
 	switch {
 	case slices.Contains(a.Units, tile.WGMMA):
@@ -168,7 +169,7 @@ func (a Arch) native() []element.Type {
 	return nil
 }
 
-// halfRate is planner.KernelFacts.Halves of a tile shape. To plain FMAs, elements are fp32 numbers.
+// halfRate returns planner.KernelFacts.Halves of a tile shape. Plain FMA kernels convert elements to fp32.
 func (a Arch) halfRate(s *tile.Shape) float64 {
 	switch {
 	case s.Unit != tile.FMA || !slices.Contains(a.Bits16, s.Unit):
@@ -179,7 +180,7 @@ func (a Arch) halfRate(s *tile.Shape) float64 {
 	return 1
 }
 
-// byteRate is planner.KernelFacts.Bytes of a tile shape.
+// byteRate returns planner.KernelFacts.Bytes of a tile shape.
 func (a Arch) byteRate(s *tile.Shape) float64 {
 	rate := a.halfRate(s)
 	switch {

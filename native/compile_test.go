@@ -18,8 +18,8 @@ import (
 	builds "github.com/batchgemm/batchgemm/native/internal/kernels"
 )
 
-// emulator is a program made of the kernels of kernels.hip, as C++ for the CPU,
-// and of internal/emulator/runner.cpp.
+// emulator is a program with the kernels of kernels.hip, as C++ for the CPU, and
+// internal/emulator/runner.cpp.
 type emulator struct{ path string }
 
 // sanitizer says which errors of memory or order an emulator reports.
@@ -31,21 +31,21 @@ type sanitizer struct {
 
 var (
 	plain = sanitizer{name: "plain", kernels: []string{"-O0"}}
-	// Reads and writes beyond arrays, and undefined arithmetic, but for addresses that kernels compute and do
-	// not use.
+	// Accesses beyond arrays, and undefined arithmetic, except for addresses that kernels compute and do not
+	// use.
 	address = sanitizer{"address", []string{"-O0", "-fsanitize=address,undefined",
 		"-fno-sanitize=pointer-overflow", "-fno-sanitize-recover=all"}, []string{"-DBG_SHIM_SANITIZER=1"}}
 	// Races between threads of a group.
 	thread = sanitizer{"thread", []string{"-O1", "-fsanitize=thread"}, []string{"-DBG_SHIM_SANITIZER=2"}}
-	// None; but parts are counted, and B of thin tiles copied, as kernels for CUDA do.
+	// None; but partials are counted, and B of thin tiles is copied, as in kernels for CUDA.
 	asCUDA = sanitizer{name: "as CUDA", kernels: []string{"-O0", "-DBG_AS_CUDA"}}
-	// Reads and writes of these beyond arrays.
+	// Their accesses beyond arrays.
 	asCUDAInBounds = sanitizer{"as CUDA in bounds", []string{"-O0", "-DBG_AS_CUDA", "-fsanitize=address"},
 		[]string{"-DBG_SHIM_SANITIZER=1"}}
 )
 
-// requireTool skips a test that needs a compiler that is not there, unless the
-// list BATCHGEMM_REQUIRE has "clang".
+// requireTool skips a test without the compiler that it needs, unless the list BATCHGEMM_REQUIRE has
+// "clang".
 func requireTool(t *testing.T, name string) {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {
@@ -53,7 +53,7 @@ func requireTool(t *testing.T, name string) {
 	}
 }
 
-// skipUnlessRequired skips a test, or fails it where BATCHGEMM_REQUIRE has what.
+// skipUnlessRequired skips a test, or fails it if BATCHGEMM_REQUIRE has what.
 func skipUnlessRequired(t *testing.T, what, reason string) {
 	t.Helper()
 	if required(what) {
@@ -77,7 +77,7 @@ func compile(args ...string) error {
 	return nil
 }
 
-// buildRuntime compiles what is the same for all emulators with a sanitizer.
+// buildRuntime compiles what all emulators with a sanitizer share.
 func buildRuntime(dir string, s sanitizer) (objects []string, err error) {
 	for _, name := range []string{"shim", "runner"} {
 		object := filepath.Join(dir, s.name+"-"+name+".o")
@@ -90,13 +90,13 @@ func buildRuntime(dir string, s sanitizer) (objects []string, err error) {
 	return objects, nil
 }
 
-// buildEmulator compiles the kernels of a directory with the layout of this one.
+// buildEmulator compiles the kernels of a directory that is laid out like this one.
 func buildEmulator(path, source string, s sanitizer, objects []string) (emulator, error) {
 	args := append(slices.Clone(s.kernels), filepath.Join(source, "internal", "emulator", "kernels.cpp"))
 	return emulator{path}, compile(append(append(args, objects...), "-o", path)...)
 }
 
-// buildWarpgroupRuntime compiles what runs kernels of wgmma.cuh on the CPU.
+// buildWarpgroupRuntime compiles the code that runs kernels of wgmma.cuh on the CPU.
 func buildWarpgroupRuntime(dir string) (objects []string, err error) {
 	for _, name := range []string{"warpgroup", "products"} {
 		object := filepath.Join(dir, name+".o")
@@ -109,8 +109,8 @@ func buildWarpgroupRuntime(dir string) (objects []string, err error) {
 	return objects, nil
 }
 
-// buildWarpgroups compiles a file of kernels of a directory with the layout of this one. The
-// objects, not a sanitizer's library, are told of all loads and stores.
+// buildWarpgroups compiles a file of kernels of a directory that is laid out like this one. The objects are
+// told of all loads and stores, instead of a sanitizer's library.
 func buildWarpgroups(path, source, file string, objects []string, flags ...string) (emulator, error) {
 	kernels := path + "-kernels.o"
 	args := append(slices.Clone(flags), "-O0", "-fsanitize=thread", "-c",
@@ -122,8 +122,8 @@ func buildWarpgroups(path, source, file string, objects []string, flags ...strin
 	return emulator{path}, err
 }
 
-// What tests share is built once, when one first asks for it, in a directory that TestMain removes:
-// objects of what runs kernels, and emulators of the kernels as they are.
+// What tests share is built once, when a test first needs it, in a directory that TestMain removes: objects
+// of the code that runs kernels, and emulators of the unchanged kernels.
 var (
 	scratch          string
 	runtimes         = map[string]func() ([]string, error){}
@@ -136,7 +136,7 @@ var (
 	int4AsAre = sync.OnceValues(func() (emulator, error) { return buildAsAre("warpgroup_int4.cpp") })
 )
 
-// buildAsAre compiles kernels of warpgroups as they are.
+// buildAsAre compiles unchanged kernels of warpgroups.
 func buildAsAre(file string) (emulator, error) {
 	objects, err := warpgroupRuntime()
 	if err != nil {
@@ -174,7 +174,7 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// deviceText are the files of device text, and of what runs it on the CPU.
+// deviceText lists the files of device text, and of the code that runs it on the CPU.
 func deviceText() (files []string, err error) {
 	err = filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
@@ -190,7 +190,7 @@ func deviceText() (files []string, err error) {
 	return files, err
 }
 
-// copySources writes the device text to a directory, with files that are made instead.
+// copySources writes the device text to a directory, with some files replaced.
 func copySources(dir string, made map[string]string) error {
 	files, err := deviceText()
 	if err != nil {
@@ -216,10 +216,10 @@ func copySources(dir string, made map[string]string) error {
 	return nil
 }
 
-// tiles are those of HIP that run in an emulator: a sample of all, and one with K groups always. With
-// sanitizers it is of those that have epilogues, one of short K groups and one of many threads. Of the others
-// package gcn looks for accesses out of bounds and races in what the compiler made of them, but for
-// epilogues.
+// tiles are the tiles of HIP that run in an emulator: a sample of all, and always one with K groups. With
+// sanitizers it is a sample of those with epilogues, one of short K groups and one of many threads. For the
+// others, except their epilogues, package gcn looks for accesses out of bounds and races in the compiled
+// code.
 func (s sanitizer) tiles() []*tile.Shape {
 	return slices.DeleteFunc(tile.Of(tile.FMA), func(t *tile.Shape) bool {
 		if t.Name == "small-k8" {
@@ -231,14 +231,14 @@ func (s sanitizer) tiles() []*tile.Shape {
 	})
 }
 
-// source is where the kernels of its emulator are.
+// source returns the directory with the kernels of its emulator.
 func (s sanitizer) source() (dir string, err error) {
 	dir = filepath.Join(scratch, s.name+"-source")
 	return dir, copySources(dir, madeOf(s.tiles()...))
 }
 
-// compiled begins a test that runs what clang makes, in half of the time that g++ takes. Few such tests run
-// while the text is as green.txt has it, since compiling takes longest.
+// compiled starts a test that runs code compiled by clang, in half of the time of g++. Few such tests run
+// while the text is as in green.txt, because compiling takes longest.
 func compiled(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -249,7 +249,7 @@ func compiled(t *testing.T) {
 	t.Parallel()
 }
 
-// runtimeOf is what is the same for all emulators with a sanitizer.
+// runtimeOf returns what all emulators with a sanitizer share.
 func runtimeOf(t *testing.T, s sanitizer) (objects []string) {
 	t.Helper()
 	objects, err := runtimes[s.name]()
@@ -257,7 +257,7 @@ func runtimeOf(t *testing.T, s sanitizer) (objects []string) {
 	return objects
 }
 
-// newEmulator has the kernels of this directory, of the tiles that it runs.
+// newEmulator has the kernels of this directory, for the tiles that it runs.
 func newEmulator(t *testing.T, s sanitizer) emulator {
 	t.Helper()
 	e, err := emulators[s.name]()
@@ -265,7 +265,7 @@ func newEmulator(t *testing.T, s sanitizer) emulator {
 	return e
 }
 
-// warpgroups is the emulator of the kernels as they are.
+// warpgroups returns the emulator of the unchanged kernels.
 func warpgroups(t *testing.T) emulator {
 	t.Helper()
 	e, err := warpgroupsAsAre()

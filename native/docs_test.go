@@ -11,7 +11,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/tile"
 )
 
-// TestDocs keeps the table of docs/hip-bringup.md equal to the products.
+// TestDocs checks that the table of docs/hip-bringup.md agrees with the products.
 func TestDocs(t *testing.T) {
 	const path, begin, end = "../docs/hip-bringup.md", "<!-- begin kernels -->\n", "<!-- end kernels -->"
 	page, err := os.ReadFile(path)
@@ -53,7 +53,7 @@ func kernelTable(t *testing.T) string {
 	return b.String()
 }
 
-// takes is what the kernels of a tile take at most, and how many waves that leaves a SIMD at least.
+// takes returns the most that the kernels of a tile need, and the least waves on a SIMD with that.
 func (o hipObject) takes(t *testing.T, shape *tile.Shape, waves map[string]int) string {
 	t.Helper()
 	registers, shared, scratch, least := 0, 0, 0, 1<<10

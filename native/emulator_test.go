@@ -26,23 +26,23 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// narrow are the types of 16 and 8 bits.
+// narrow are the 16-bit and 8-bit types.
 var narrow = sm90a.Types
 
 // emulatorJob is a plan with operands, and how to run it.
 type emulatorJob struct {
 	plan    *planner.Plan
-	shape   *tile.Shape // of plain fp32: that of all problems
+	shape   *tile.Shape // of plain fp32: the tile of all problems
 	a, b, c []float32
 	// internal/emulator/runner.cpp: order of threads (bg_shim_order), lanes of a wave
 	how     [2]uint32
-	matrix  bool               // use the kernels for matrix cores, where there are any
+	matrix  bool               // use the kernels for matrix cores, if there are any
 	exact   bool               // results are exact
-	workers int                // with dynamic tiles, up to three at a time; 0: as the plan says
+	workers int                // with dynamic tiles, at most three at a time; 0: as in the plan
 	e       reference.Epilogue // with its operands
 	far     uint32             // internal/emulator/far.h: 0, farRows, or the elements of a slot
 
-	packedB, packedB2 []uint32 // words of B and B2 of Int4, whose numbers b and e.B2 have
+	packedB, packedB2 []uint32 // words of B and B2 of Int4; b and e.B2 have their numbers
 }
 
 func (j *emulatorJob) String() string {
@@ -53,18 +53,18 @@ func (j *emulatorJob) String() string {
 		j.matrix, j.far)
 }
 
-// dynamic reports whether workers take dynamic tiles.
+// dynamic reports whether tiles are dynamic.
 func (j *emulatorJob) dynamic() bool {
 	return slices.ContainsFunc(j.plan.Launches, func(l encoding.Launch) bool { return l.Dynamic })
 }
 
-// jobFile is what internal/emulator/job.h reads, up to a gigabyte.
+// jobFile writes what internal/emulator/job.h reads, up to a gigabyte.
 type jobFile struct{ *bufio.Writer }
 
 func (f *jobFile) put(values ...any) {
 	for _, v := range values {
 		if err := binary.Write(f, binary.NativeEndian, v); err != nil {
-			panic(err) // of a type that has no size, or of a full disk
+			panic(err) // a type without a size, or a full disk
 		}
 	}
 }
@@ -105,7 +105,7 @@ func (f *jobFile) job(j *emulatorJob) {
 	f.put(words, a, b, c, b2, bias, j.e.Rows)
 }
 
-// wordsOf are numbers as memory has them. Words of gaps alone are the gap.
+// wordsOf returns numbers as words of memory. A word of gaps only is the gap.
 func wordsOf(of element.Type, numbers []float32) []float32 {
 	words := drivertest.ToWords(of, numbers)
 	if of == element.F32 {
@@ -121,7 +121,7 @@ func wordsOf(of element.Type, numbers []float32) []float32 {
 	return words
 }
 
-// bitsOf are the words that numbers are.
+// bitsOf returns numbers as words.
 func bitsOf(numbers []float32) []uint32 {
 	words := make([]uint32, len(numbers))
 	for i, x := range numbers {
@@ -142,8 +142,8 @@ func (e emulator) allC(dir string, jobs []*emulatorJob) ([]byte, error) {
 	})
 }
 
-// run runs the jobs and compares every C with the reference. The error is what
-// the emulator or the comparison found.
+// run runs the jobs and compares every C with the reference. The error is from the emulator or the
+// comparison.
 func (e emulator) run(dir string, jobs []*emulatorJob) error {
 	results, err := e.allC(dir, jobs)
 	if err != nil {
@@ -177,7 +177,7 @@ func (e emulator) run(dir string, jobs []*emulatorJob) error {
 	return nil
 }
 
-// results runs jobs and returns what they made of C.
+// results runs jobs and returns their C.
 func (e emulator) results(dir string, write func(*jobFile)) ([]byte, error) {
 	from, to := filepath.Join(dir, "jobs"), filepath.Join(dir, "results")
 	file, err := os.Create(from)
@@ -197,13 +197,12 @@ func (e emulator) results(dir string, write func(*jobFile)) ([]byte, error) {
 	return os.ReadFile(to)
 }
 
-// gap is what lies between matrices: a NaN that no operand has, so that
-// internal/emulator/warpgroup.cpp knows it.
+// gap fills the memory between matrices: a NaN that no operand has and that internal/emulator/warpgroup.cpp
+// recognises.
 var gap = math.Float32frombits(0x7fc0dead)
 
-// newJob plans a batch for a device. Matrices have gaps between and after rows;
-// they begin, and their leading dimensions are, multiples of unit (1: odd). The last
-// row of the last matrix ends its buffer.
+// newJob plans a batch for a device. Matrices have gaps between them and after rows. They start at multiples
+// of unit, and so do rows (1: odd). The last row of the last matrix ends its buffer.
 func newJob(t *testing.T, device *planner.Device, b planner.Batch, options planner.Options, unit int,
 	rng *rand.Rand) *emulatorJob {
 	t.Helper()
@@ -223,8 +222,8 @@ func newJob(t *testing.T, device *planner.Device, b planner.Batch, options plann
 	return j
 }
 
-// newFMAJob plans a batch for one tile, which the options need not name, on a GPU with matrix
-// cores; wide keeps matrices where 16-byte copies can go. finishes: kernels sum parts of tiles themselves.
+// newFMAJob plans a batch for one tile, which the options need not name, on a GPU with matrix cores. wide
+// aligns matrices for 16-byte copies. finishes: kernels sum partials themselves.
 func newFMAJob(t *testing.T, b planner.Batch, shape *tile.Shape, o planner.Options, wide, finishes bool,
 	rng *rand.Rand) *emulatorJob {
 	t.Helper()
@@ -258,8 +257,8 @@ func round(of element.Type, numbers []float32) {
 	}
 }
 
-// deviceFor is a device on which schedules split few tiles for many units, or put many
-// tiles together for one.
+// deviceFor returns a device on which schedules split few tiles for many units, or combine many tiles for
+// one.
 func deviceFor(t *testing.T, name string, schedule planner.Schedule) *planner.Device {
 	t.Helper()
 	d := device(t, name)
@@ -276,9 +275,8 @@ func deviceFor(t *testing.T, name string, schedule planner.Schedule) *planner.De
 	return d
 }
 
-// tileJobs are plans of one tile with all schedules, one for each transposition,
-// and problems of the given rows and columns of C. K, alpha and beta vary, and where elements
-// have fewer bits than 32 the type of C.
+// tileJobs are plans of one tile with all schedules, one for each transposition, and problems with the given
+// rows and columns of C. K, alpha and beta vary, and with narrow elements the type of C.
 func tileJobs(t *testing.T, tile *tile.Shape, of element.Type, rows, cols []int) []*emulatorJob {
 	t.Helper()
 	var jobs []*emulatorJob
@@ -294,7 +292,7 @@ func tileJobs(t *testing.T, tile *tile.Shape, of element.Type, rows, cols []int)
 		{planner.ScheduleSplitK, true, []int{4*tile.TK + 1, 16, 5 * tile.TK, 40*tile.TK - 1, 3, 2*tile.TK + 1,
 			1}},
 		{planner.ScheduleStreamK, false, []int{4*tile.TK + 1, 11 * tile.TK, 0, 1}},
-		{planner.ScheduleDataParallel, true, []int{65, 127, 2, 30, 96, 1}}, // steps of halves are longer
+		{planner.ScheduleDataParallel, true, []int{65, 127, 2, 30, 96, 1}}, // 16-bit steps are longer
 	} {
 		split := c.schedule == planner.ScheduleSplitK || c.schedule == planner.ScheduleStreamK
 		for variant := range 8 {
@@ -336,7 +334,7 @@ func tileJobs(t *testing.T, tile *tile.Shape, of element.Type, rows, cols []int)
 	return jobs
 }
 
-// partJobs are the same sums by fix-ups and by whoever stores the last part, in all orders of groups.
+// partJobs compute the same sums by fix-ups and by the worker of the last partial, in all orders of groups.
 func partJobs(t *testing.T, tile *tile.Shape) []*emulatorJob {
 	t.Helper()
 	var jobs []*emulatorJob
@@ -356,7 +354,7 @@ func partJobs(t *testing.T, tile *tile.Shape) []*emulatorJob {
 	return jobs
 }
 
-// setFractions makes A, B and C numbers whose sums depend on the order of additions.
+// setFractions sets A, B and C to numbers whose sums depend on the order of additions.
 func (j *emulatorJob) setFractions(rng *rand.Rand) {
 	for _, operand := range [][]float32{j.a, j.b, j.c} {
 		for i, x := range operand {
@@ -367,7 +365,7 @@ func (j *emulatorJob) setFractions(rng *rand.Rand) {
 	}
 }
 
-// sameBits runs jobs that must all make the same bits of C.
+// sameBits runs jobs that must all give the same bits of C.
 func (e emulator) sameBits(dir string, jobs []*emulatorJob) error {
 	results, err := e.allC(dir, jobs)
 	if err != nil {
@@ -382,7 +380,7 @@ func (e emulator) sameBits(dir string, jobs []*emulatorJob) error {
 	return nil
 }
 
-// TestPartsInOrder: sums have the same bits, whoever adds up parts.
+// TestPartsInOrder: sums have the same bits, whichever thread group adds up the partials.
 func TestPartsInOrder(t *testing.T) {
 	compiled(t)
 	for _, s := range []sanitizer{plain, asCUDA} {
@@ -399,8 +397,7 @@ func TestPartsInOrder(t *testing.T) {
 // farRows: the rows of a job's only tile are nearly 2^31 elements apart.
 const farRows = 1
 
-// farJobs are plans of one tile whose numbers of elements need more than 32 bits: of
-// rows, and of slots of the workspace.
+// farJobs are plans of one tile with more than 2^32 elements of rows, or of slots of the workspace.
 func farJobs(t *testing.T, tile *tile.Shape) []*emulatorJob {
 	t.Helper()
 	var jobs []*emulatorJob
@@ -425,8 +422,8 @@ func farJobs(t *testing.T, tile *tile.Shape) []*emulatorJob {
 	return jobs
 }
 
-// withKernels are the jobs with FMAs and, where the tile has such kernels, with
-// matrix cores. They take turns with the given orders of threads: so do those of each kernel.
+// withKernels returns the jobs with FMAs and, if the tile has such kernels, with matrix cores. They
+// alternate between the given orders of threads, and so do those of each kernel.
 func withKernels(jobs []*emulatorJob, orders ...uint32) []*emulatorJob {
 	var all []*emulatorJob
 	for i, j := range jobs {
@@ -453,8 +450,8 @@ func testTiles(t *testing.T, s sanitizer, jobs func(*testing.T, *tile.Shape) []*
 	require.NoError(t, e.run(t.TempDir(), all))
 }
 
-// TestKernelsEmulated runs every kernel in three orders of its threads, with the
-// sizes at which masks change, and with memory that lies far apart.
+// TestKernelsEmulated runs every kernel in three orders of its threads, with the sizes at which masks
+// change, and with memory that lies far apart.
 func TestKernelsEmulated(t *testing.T) {
 	testTiles(t, plain, func(t *testing.T, tile *tile.Shape) []*emulatorJob {
 		rows, cols := []int{tile.TM, 0, 1, tile.TM - 1, tile.TM + 3}, []int{tile.TN, 1, tile.TN + 5}
@@ -464,7 +461,7 @@ func TestKernelsEmulated(t *testing.T) {
 	})
 }
 
-// typedJobs are tileJobs for elements of all types that the tile has kernels for.
+// typedJobs are tileJobs for all types for which the tile has kernels.
 func typedJobs(t *testing.T, tile *tile.Shape, types []element.Type, rows, cols []int) (jobs []*emulatorJob) {
 	for _, of := range types {
 		if of.Bytes() > 1 || builds.HasBytes(tile) {
@@ -474,12 +471,11 @@ func typedJobs(t *testing.T, tile *tile.Shape, types []element.Type, rows, cols 
 	return jobs
 }
 
-// someTypes are those whose kernels read and write as those of all others do.
+// someTypes are types whose kernels read and write like those of all others.
 var someTypes = []element.Type{element.F32, element.BF16, element.E4M3, element.Int8}
 
-// TestKernelsInBounds runs them with AddressSanitizer, to which each operand and
-// the shared memory of a group are arrays of their own, and with that for
-// undefined behaviour.
+// TestKernelsInBounds runs them with AddressSanitizer, which sees each operand and the shared memory of a
+// group as separate arrays, and with that for undefined behaviour.
 func TestKernelsInBounds(t *testing.T) {
 	testTiles(t, address, func(t *testing.T, tile *tile.Shape) []*emulatorJob {
 		rows, cols := []int{tile.TM + 3}, []int{tile.TN + 5}

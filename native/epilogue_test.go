@@ -17,9 +17,9 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// epilogueJobs are plans of one tile with schedules that differ, transpositions and epilogues: each two of
-// these meet, but for a gather, which has one schedule that cuts and one that does not. Whether matrices
-// are aligned takes turns with the types. make plans one.
+// epilogueJobs are plans of one tile with different schedules, transpositions and epilogues. All pairs of
+// these occur, except that gathering has one schedule that splits and one that does not. Aligned and other
+// matrices alternate with the types. make makes a plan.
 func epilogueJobs(t *testing.T, s *tile.Shape, rows, cols []int, of element.Type,
 	make func(b planner.Batch, o planner.Options, wide bool,
 		rng *rand.Rand) *emulatorJob) (jobs []*emulatorJob) {
@@ -30,7 +30,7 @@ func epilogueJobs(t *testing.T, s *tile.Shape, rows, cols []int, of element.Type
 			transposition := (i + []int{0, 2, 1, 3, 2}[n]) % 4
 			rng := rand.New(rand.NewPCG(uint64(10*i+n), uint64(transposition)))
 			if transposition/2 == 1 {
-				e.GatherRows = 0 // of A that is not transposed alone
+				e.GatherRows = 0 // only if A is not transposed
 			}
 			depths := []int{16*s.TK - 1, 0, 3, s.TK, 4*s.TK + 1, 33}
 			var b planner.Batch
@@ -61,7 +61,7 @@ func epilogueJobs(t *testing.T, s *tile.Shape, rows, cols []int, of element.Type
 	return jobs
 }
 
-// fmaEpilogues are those of a tile of HIP's for some types, if it has kernels with an epilogue.
+// fmaEpilogues are those of a tile of HIP for some types, if it has kernels with an epilogue.
 func fmaEpilogues(t *testing.T, s *tile.Shape, rows, cols []int,
 	types ...element.Type) (jobs []*emulatorJob) {
 	t.Helper()
@@ -77,8 +77,8 @@ func fmaEpilogues(t *testing.T, s *tile.Shape, rows, cols []int,
 	return append(jobs, notFinite(place))
 }
 
-// TestEpiloguesEmulated runs kernels of HIP with an epilogue as TestKernelsEmulated does those without, and
-// as TestKernelsInBounds and TestKernelsWithoutRaces do.
+// TestEpiloguesEmulated runs kernels of HIP with an epilogue like TestKernelsEmulated, TestKernelsInBounds
+// and TestKernelsWithoutRaces.
 func TestEpiloguesEmulated(t *testing.T) {
 	for _, s := range []sanitizer{plain, address, thread} {
 		t.Run(s.name, func(t *testing.T) {
@@ -147,7 +147,7 @@ func wgmmaEpilogues(t *testing.T, s *tile.Shape) (jobs []*emulatorJob) {
 		}
 		for i, j := range all {
 			if j.dynamic() {
-				j.workers = i % 3 // 0: as the planner says
+				j.workers = i % 3 // 0: as in the plan
 			}
 		}
 		jobs = append(jobs, all...)
@@ -155,7 +155,8 @@ func wgmmaEpilogues(t *testing.T, s *tile.Shape) (jobs []*emulatorJob) {
 	return jobs
 }
 
-// smallAlphas has large sums, with alphas that lose bits, or all, where the scale of parts comes first.
+// smallAlphas has large sums, with alphas that lose some or all bits if the scale of split numbers is
+// applied first.
 func smallAlphas(place func(b planner.Batch, o planner.Options, wide bool,
 	rng *rand.Rand) *emulatorJob) *emulatorJob {
 	b := drivertest.SmallAlphas()
@@ -175,7 +176,7 @@ func smallAlphas(place func(b planner.Batch, o planner.Options, wide bool,
 	return j
 }
 
-// notFinite has sums that are NaN or infinite, which ReLU leaves, but for those below 0.
+// notFinite has sums that are NaN or infinite, which ReLU preserves, except those below 0.
 func notFinite(place func(b planner.Batch, o planner.Options, wide bool,
 	rng *rand.Rand) *emulatorJob) *emulatorJob {
 	j := place(planner.Batch{{M: 20, N: 30, K: 5}},
@@ -188,7 +189,7 @@ func notFinite(place func(b planner.Batch, o planner.Options, wide bool,
 	return j
 }
 
-// blockJobs are plans as those of epilogueJobs, with scales of blocks, along which nothing is cut.
+// blockJobs are plans like those of epilogueJobs, with scales of blocks, without split tiles.
 func blockJobs(rows, cols []int, place func(b planner.Batch, o planner.Options, wide bool,
 	rng *rand.Rand) *emulatorJob) (jobs []*emulatorJob) {
 	depths := []int{513, 0, 128, 3, 300, 255, 129}
@@ -219,8 +220,7 @@ func blockJobs(rows, cols []int, place func(b planner.Batch, o planner.Options, 
 	return jobs
 }
 
-// TestWarpgroupEpiloguesEmulated runs kernels of warpgroups with an epilogue as TestWarpgroupsEmulated does
-// those without.
+// TestWarpgroupEpiloguesEmulated runs kernels of warpgroups with an epilogue like TestWarpgroupsEmulated.
 func TestWarpgroupEpiloguesEmulated(t *testing.T) {
 	compiled(t)
 	for _, s := range warpgroupTiles() {
@@ -234,7 +234,7 @@ func TestWarpgroupEpiloguesEmulated(t *testing.T) {
 	}
 }
 
-// epilogueMutants are mistakes in what kernels with an epilogue have beside.
+// epilogueMutants are mistakes in the epilogues of kernels.
 var epilogueMutants = []inSanitizer{
 	{mutant{"rows are not gathered", "epilogue/epilogue.cuh", "if (!has(kGather)) return r;", "return r;"},
 		plain},

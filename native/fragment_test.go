@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fragmentProgram prints what each lane holds and how the numbers of its input,
-// bits of fp32 one a line, are split.
+// fragmentProgram prints what each lane holds, and how the numbers of its input (bits of fp32, one a line)
+// are split.
 const fragmentProgram = `
 #include <stdint.h>
 #include <stdio.h>
@@ -92,7 +92,7 @@ func TestFragmentLayout(t *testing.T) {
 	require.Equal(t, "scale 0x1p+13 0x1p-26", lines[len(lines)-1])
 }
 
-// tf32 is what the tensor cores see of a number: 10 bits after the point.
+// tf32 returns what tensor cores see of a number: 10 bits after the point.
 func tf32(bits uint32) float64 { return float64(math.Float32frombits(bits &^ 0x1fff)) }
 
 func TestScaledSplit(t *testing.T) {
@@ -135,7 +135,7 @@ func TestScaledSplit(t *testing.T) {
 			_, err := fmt.Sscanf(lines[i], "split %d %d %d", &bits, &hi, &lo)
 			require.NoError(t, err)
 			require.Equal(t, math.Float32bits(c.x), bits)
-			if !c.finite { // a product of the parts with anything, even zero, is infinite or NaN
+			if !c.finite { // a product of the split parts with anything, even zero, is infinite or NaN
 				product := math.Abs(tf32(lo))
 				require.True(t, math.IsNaN(product) || math.IsInf(product, 0), "lo %x", lo)
 				return

@@ -18,9 +18,9 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// TestInstructionsOf runs kernels with matrix instructions of one architecture: with the one for bf16 of
-// gfx908, whose lanes give one word in place of two, and with those of gfx942: for int8, whose lanes give two
-// in place of one, and for e4m3.
+// TestInstructionsOf runs kernels with matrix instructions of one architecture: the bf16 instruction of
+// gfx908, whose lanes give one word instead of two, and those of gfx942: for int8, whose lanes give two
+// instead of one, and for e4m3.
 func TestInstructionsOf(t *testing.T) {
 	compiled(t)
 	for _, test := range []struct {
@@ -28,7 +28,7 @@ func TestInstructionsOf(t *testing.T) {
 		of         element.Type
 	}{
 		{"gfx908", "small-k8", element.BF16}, // with K groups
-		{"gfx908", "large", element.BF16},    // with several blocks of a wave
+		{"gfx908", "large", element.BF16},    // with several blocks for each wave
 		{"gfx942", "medium-k2", element.Int8},
 		{"gfx942", "medium-k2", element.E4M3},
 		{"gfx942", "large-8x8", element.E4M3},
@@ -55,7 +55,7 @@ func TestInstructionsOf(t *testing.T) {
 	}
 }
 
-// of is a sanitizer for kernels with the instructions of an architecture.
+// of returns a sanitizer for kernels with the instructions of an architecture.
 func (s sanitizer) of(arch string) sanitizer {
 	if arch != "" {
 		s.kernels = append([]string{"-D__" + arch + "__"}, s.kernels...)
@@ -63,8 +63,8 @@ func (s sanitizer) of(arch string) sanitizer {
 	return s
 }
 
-// nativeE4M3 are of matrix cores that take e4m3 as it is: all numbers and their products, epilogues, and
-// scales of blocks.
+// nativeE4M3 are for matrix cores with native e4m3: all numbers and their products, epilogues, and scales of
+// blocks.
 func nativeE4M3(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 	t.Helper()
 	jobs = slices.Concat(bytesJobs(t, shape, element.E4M3), productJobs(t, shape), fmaBlocks(t, shape),
@@ -73,8 +73,8 @@ func nativeE4M3(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 	return slices.DeleteFunc(jobs, func(j *emulatorJob) bool { return !j.matrix })
 }
 
-// requireSmallBlocks: a scale of blocks that has the last bit that numbers of fp32 have is exact times 1,
-// though products are sums of quarters.
+// requireSmallBlocks: a scale of blocks with the last bit of fp32 is exact times 1, although products are
+// sums of quarters.
 func requireSmallBlocks(t *testing.T, e emulator, shape *tile.Shape) {
 	t.Helper()
 	const small = 0x1p-126 + 0x1p-149
@@ -90,7 +90,7 @@ func requireSmallBlocks(t *testing.T, e emulator, shape *tile.Shape) {
 	require.Equal(t, float32(small), math.Float32frombits(binary.NativeEndian.Uint32(c[4*p.C.Offset:])))
 }
 
-// productJobs multiply each number of e4m3 by each.
+// productJobs multiply all pairs of numbers of e4m3.
 func productJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 	t.Helper()
 	for transposition := range 4 {
@@ -104,7 +104,7 @@ func productJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 	return jobs
 }
 
-// wholeJobs are of matrix cores, with sums of int8 that fp32 does not have.
+// wholeJobs are for matrix cores, with sums of int8 that fp32 cannot represent.
 func wholeJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 	t.Helper()
 	for transposition := range 4 {
@@ -128,7 +128,7 @@ func TestWholeSums(t *testing.T) {
 	})
 }
 
-// bytesJobs multiply all numbers of a type of 8 bits by 1, those of A and those of B.
+// bytesJobs multiply all numbers of an 8-bit type by 1, those of A and those of B.
 func bytesJobs(t *testing.T, shape *tile.Shape, of element.Type) (jobs []*emulatorJob) {
 	t.Helper()
 	for transposition := range 4 {
@@ -141,7 +141,7 @@ func bytesJobs(t *testing.T, shape *tile.Shape, of element.Type) (jobs []*emulat
 	return jobs
 }
 
-// TestBytesEmulated: all numbers of 8 bits become what they are.
+// TestBytesEmulated: all 8-bit numbers are converted correctly.
 func TestBytesEmulated(t *testing.T) {
 	testTiles(t, plain, func(t *testing.T, tile *tile.Shape) (jobs []*emulatorJob) {
 		for _, of := range byteTypes {
@@ -176,7 +176,7 @@ func TestBlocksEmulated(t *testing.T) {
 	}
 }
 
-// bytesMutants are mistakes in what kernels for elements of 8 bits have of their own.
+// bytesMutants are mistakes in code only for 8-bit elements.
 var bytesMutants = []inSanitizer{
 	{mutant{"NaN is a number", "element/element_hip.cuh", "0x7fff * isNaN", "0 * isNaN"}, plain},
 	{mutant{"numbers have no sign", "element/element_hip.cuh", "(apart & 0x00800080) << 8 | ", ""}, plain},
@@ -197,7 +197,7 @@ var bytesMutants = []inSanitizer{
 	{mutant{"more bytes than there are", "amd/bits16_hip.cuh", "if (i < few) word", "word"}, address},
 }
 
-// wholeMutants are mistakes in what those for matrix cores have of int8.
+// wholeMutants are mistakes in code for int8 on matrix cores.
 var wholeMutants = []inSanitizer{
 	{mutant{"bytes of rows change places", "amd/bits16_hip.cuh", "<< (8 * r)", "<< (8 * (r ^ 1))"}, plain},
 	{mutant{"columns of four rows are the same", "amd/bits16_hip.cuh", "(row[r] >> (8 * i) & 0xff)",
@@ -214,7 +214,7 @@ var wholeMutants = []inSanitizer{
 		"__builtin_bit_cast(float, c[i][j][r])"}, plain},
 }
 
-// blocksMutants are mistakes in what those with scales of blocks have.
+// blocksMutants are mistakes in code for scales of blocks.
 var blocksMutants = []inSanitizer{
 	{mutant{"rows have the scales of the first", "amd/steps_hip.cuh", "rowOf(threadId()) * scaleBlocks",
 		"rowOf(0) * scaleBlocks"}, plain},
@@ -260,7 +260,7 @@ func TestBlocksMutants(t *testing.T) {
 	testMutantsOf(t, []*tile.Shape{shape}, withKernels(fmaBlocks(t, shape), 2), blocksMutants)
 }
 
-// nativeMutants are mistakes in what those of gfx942 have for e4m3.
+// nativeMutants are mistakes in gfx942's code for e4m3.
 var nativeMutants = []inSanitizer{
 	{mutant{"matrix cores take bits as they are", "amd/bits16_hip.cuh", "return Format::native(four);",
 		"return four;"}, plain},
@@ -295,14 +295,14 @@ var nativeMutants = []inSanitizer{
 		"first < left"}, plain},
 }
 
-// TestNativeMutants: large-8x8 has several blocks of a wave both ways.
+// TestNativeMutants: large-8x8 has several blocks for each wave in both directions.
 func TestNativeMutants(t *testing.T) {
 	shape, err := tile.ByName("large-8x8")
 	require.NoError(t, err)
 	testMutantsIn(t, "gfx942", []*tile.Shape{shape}, nativeE4M3(t, shape), nativeMutants)
 }
 
-// ofBytes is a tile and jobs of all numbers of types of 8 bits, and of others.
+// ofBytes returns a tile, and jobs with all numbers of 8-bit types and with others.
 func ofBytes(t *testing.T, name string, types []element.Type) (shape *tile.Shape, jobs []*emulatorJob) {
 	t.Helper()
 	shape, err := tile.ByName(name)

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestHeadersAlone: a header includes what it uses, so that whoever reads it, or includes it, needs no other
-// one before.
+// TestHeadersAlone: a header includes what it uses, so it can be read or included without another one before
+// it.
 func TestHeadersAlone(t *testing.T) {
 	requireTool(t, compiler)
 	headers, err := filepath.Glob("*/*.cuh")
@@ -39,8 +39,8 @@ func TestHeadersAlone(t *testing.T) {
 	}
 }
 
-// ofLanguage reports whether a header is for kernels of "cuda" or "hip": of the others those that both share,
-// and each its own.
+// ofLanguage reports whether a header is for kernels of "cuda" or "hip": shared headers, and those of the
+// language.
 func ofLanguage(header, language string) bool {
 	amd := strings.HasPrefix(header, "amd/") || strings.Contains(header, "_hip.")
 	nvidia := strings.HasPrefix(header, "ptx/") || strings.Contains(header, "_cuda.") ||

@@ -23,14 +23,14 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// cdna are the architectures with matrix cores, and devices that have them.
+// cdna are the architectures with matrix cores, and devices with them.
 var cdna = map[string]string{"gfx908": "mi100", "gfx90a": "mi210", "gfx942": "mi300x"}
 
-// TestHIPBuild makes kernels of products for AMD GPUs again: code and metadata come out as they are. The
-// whole takes six minutes of a core. Half of the architectures, others with each change, are made with all
-// kernels that make items and with one tile, which differ in stages, K groups, epilogues and matrix cores:
-// what a kernel becomes does not depend on those beside it. TestProductsAreCurrent says of all of them which
-// sources and products belong together.
+// TestHIPBuild compiles kernels of products for AMD GPUs again, and compares code and metadata. Everything
+// takes six minutes of a core. The test makes half of the architectures, others with each change, with all
+// kernels that make items and one tile; tiles differ in stages, K groups, epilogues and matrix cores. A
+// compiled kernel does not depend on the kernels beside it. TestProductsAreCurrent checks for all of them
+// that sources and products belong together.
 func TestHIPBuild(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
@@ -63,7 +63,7 @@ func TestHIPBuild(t *testing.T) {
 				require.NotEmpty(t, own[k.Name], k.Name)
 				require.True(t, bytes.Equal(code[k.Name], own[k.Name]),
 					"%s: the products differ: run scripts/hip.sh and commit them", k.Name)
-				// What the hardware is told, but for where the kernel begins.
+				// The kernel descriptor, except for where the kernel starts.
 				of, is := code[k.Name+".kd"], own[k.Name+".kd"]
 				require.Len(t, is, 64)
 				require.Equal(t, slices.Concat(of[:16], of[24:]), slices.Concat(is[:16], is[24:]), k.Name)
@@ -76,7 +76,7 @@ func TestHIPBuild(t *testing.T) {
 	}
 }
 
-// buildHIP runs the script that makes products on the sources that a manifest lists, with one tile.
+// buildHIP runs the script that makes products on the sources of a manifest, with one tile.
 func buildHIP(t *testing.T, arch, manifest string, shape *tile.Shape) (built string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -98,7 +98,7 @@ func buildHIP(t *testing.T, arch, manifest string, shape *tile.Shape) (built str
 		require.NoError(t, os.WriteFile(to, text, 0o755))
 	}
 	built = filepath.Join(dir, "products")
-	// By sh, since a file just written cannot be run while a process forked meanwhile has it open.
+	// By sh, because a new file cannot be run while a forked process has it open.
 	out, err := exec.Command("sh", filepath.Join(dir, "scripts", "hip.sh"), built, arch).CombinedOutput()
 	require.NoError(t, err, string(out))
 	return built
@@ -116,7 +116,7 @@ func builtObject(t *testing.T, gfx, dir string) hipObject {
 	return hipObject{arch, o, code}
 }
 
-// functions are the bytes of each symbol: of the code of a kernel, and of its descriptor.
+// functions returns the bytes of each symbol: the code of a kernel, and its descriptor.
 func (o hipObject) functions(t *testing.T) map[string][]byte {
 	t.Helper()
 	file, err := elf.NewFile(bytes.NewReader(o.code))
@@ -170,7 +170,7 @@ func TestHIPImage(t *testing.T) {
 	}
 }
 
-// hipObject is what a code object says of itself.
+// hipObject is a code object's description of itself.
 type hipObject struct {
 	Arch
 	*codeobject.Object
@@ -188,7 +188,7 @@ func readHIP(t *testing.T, gfx string) hipObject {
 	return hipObject{arch, o, code}
 }
 
-// kernel is what it says of a kernel.
+// kernel returns its description of a kernel.
 func (o hipObject) kernel(t *testing.T, k encoding.Kernel) *codeobject.Kernel {
 	t.Helper()
 	meta, ok := o.Kernel(o.KernelName(k))
@@ -196,15 +196,15 @@ func (o hipObject) kernel(t *testing.T, k encoding.Kernel) *codeobject.Kernel {
 	return meta
 }
 
-// hipResources takes what the planner counts. Where vector and accumulation
-// registers are files of their own (gfx908), the fuller one decides.
+// hipResources returns what the planner counts. If vector and accumulation registers are separate files
+// (gfx908), the fuller one decides.
 func hipResources(k *codeobject.Kernel) occupancy.Resources {
 	return occupancy.Resources{Registers: max(k.VGPRs, k.AGPRs), ScalarRegisters: k.SGPRs, Shared: k.LDS}
 }
 
-// hipSpills are the bytes that kernels spill, by architecture, which none should: of elements of 16 bits once
-// for many outputs, after the products, of e4m3 what is found in front of the first item; how often they
-// load that again nobody has counted.
+// hipSpills are the bytes that kernels spill, by architecture. None should. With 16-bit elements they spill
+// once for many outputs, after the products; with e4m3 they spill values from before the first item. How
+// often these are reloaded was not counted.
 var hipSpills = map[string]map[string]int{
 	"gfx90a": {"bg_large_8x8_tt_bf16_mfma_e": 88, "bg_large_8x8_tt_f16_mfma_e": 88,
 		"bg_large_8x8_tn_e4m3_mfma_e": 20},
@@ -213,7 +213,7 @@ var hipSpills = map[string]map[string]int{
 		"bg_large_8x8_tn_e4m3_mfma_e": 40},
 }
 
-// checkKernel holds a kernel to what its loader and the planner count on.
+// checkKernel checks a kernel for what its loader and the planner rely on.
 func checkKernel(t *testing.T, arch string, k *codeobject.Kernel, wave, threads int, epilogue bool) {
 	t.Helper()
 	require.Equal(t, hipSpills[arch][k.Name], k.Scratch, "%s spills to memory", k.Name)
@@ -231,19 +231,19 @@ func checkKernel(t *testing.T, arch string, k *codeobject.Kernel, wave, threads 
 	}
 	for i, a := range k.Args[:pointers] {
 		kind := "global_buffer"
-		if i == 2 && strings.HasPrefix(k.Name, "bg_ragged") { // the extent in the place of A
+		if i == 2 && strings.HasPrefix(k.Name, "bg_ragged") { // the extent takes the place of A
 			kind = "by_value"
 		}
 		require.Equal(t, codeobject.Arg{Offset: 8 * i, Size: 8, Kind: kind}, a, "%s: argument %d", k.Name, i)
 	}
 	require.LessOrEqual(t, k.LDS, 64<<10, k.Name)
 	require.LessOrEqual(t, k.VGPRs, 256, "%s: two waves fit in a SIMD of 512", k.Name)
-	// There are 102, or 106 on RDNA; with them count VCC, flat scratch and the XNACK mask (LLVM,
-	// AMDGPUBaseInfo, getNumExtraSGPRs).
+	// There are 102, or 106 on RDNA. VCC, flat scratch and the XNACK mask also count (LLVM, AMDGPUBaseInfo,
+	// getNumExtraSGPRs).
 	require.LessOrEqual(t, k.SGPRs, 108, k.Name)
 }
 
-// hipOccupancy reads clang's count of waves per SIMD, by architecture and kernel.
+// hipOccupancy reads clang's number of waves per SIMD, by architecture and kernel.
 func hipOccupancy(t *testing.T) map[string]int {
 	t.Helper()
 	table := map[string]int{}
@@ -257,9 +257,9 @@ func hipOccupancy(t *testing.T) map[string]int {
 	return table
 }
 
-// TestOccupancyModel compares the planner's Eq 5-9 with what clang says of every
-// kernel. Clang divides waves among SIMDs and rounds up; groups of one to four
-// waves, as those of tiles, lose nothing more to being whole.
+// TestOccupancyModel compares the planner's Eq 5-9 with clang's report for every kernel. Clang divides waves
+// among SIMDs and rounds up. Groups of one to four waves, as in all tiles, lose nothing more to whole
+// groups.
 func TestOccupancyModel(t *testing.T) {
 	waves := hipOccupancy(t)
 	for arch, name := range cdna {
@@ -276,7 +276,7 @@ func TestOccupancyModel(t *testing.T) {
 				require.Equal(t, want*d.SIMDs/whole*whole, got.Waves, "%s: %+v of %+v", arch, got, *meta)
 				continue
 			}
-			if meta.LDS%d.SharedGranule != 0 { // which clang does not know of
+			if meta.LDS%d.SharedGranule != 0 { // clang does not know the granule
 				require.GreaterOrEqual(t, want, (got.Waves+d.SIMDs-1)/d.SIMDs, "%s: %+v of %+v", arch, got,
 					*meta)
 				continue
@@ -286,10 +286,9 @@ func TestOccupancyModel(t *testing.T) {
 	}
 }
 
-// TestInstructions counts, in the machine code for CDNA, what the inner loops
-// live by: packed FMAs of one register block for each of the steps unrolled
-// together and for the last step, or as many matrix instructions. Other FMAs are
-// those of beta*C. Encodings: AMD, "CDNA 2 ISA", VOP3P, VOP3 and VOP2.
+// TestInstructions counts the important instructions of inner loops in the machine code for CDNA: packed
+// FMAs of one register block for each of the steps unrolled together and for the last step, or as many
+// matrix instructions. Other FMAs are for beta*C. Encodings: AMD, "CDNA 2 ISA", VOP3P, VOP3 and VOP2.
 func TestInstructions(t *testing.T) {
 	const unrolled = 4 // BG_UNROLL_STEPS
 	for _, arch := range []string{"gfx90a", "gfx942"} {
@@ -306,7 +305,7 @@ func TestInstructions(t *testing.T) {
 			n, ok := count[name]
 			require.True(t, ok, name)
 			if builds.HasMatrix(shape) {
-				blocks := max(1, shape.TM*shape.TN/256/(shape.Threads/64)) // of a wave
+				blocks := max(1, shape.TM*shape.TN/256/(shape.Threads/64)) // for each wave
 				of := k.TypeA
 				if of == element.E4M3 && arch != "gfx942" {
 					of = element.F16
@@ -317,7 +316,7 @@ func TestInstructions(t *testing.T) {
 				switch {
 				case k.TypeB() == element.Int4: // sums of steps, times scales of groups
 					scaled = 4 * blocks
-				// of whole ones and of the last one, times scales of blocks
+				// of whole steps and of the last one, times scales of blocks
 				case k.TypeA == element.E4M3 && k.Epilogue != (encoding.Epilogue{}):
 					scaled = 2 * 4 * blocks
 				}
@@ -345,8 +344,8 @@ type instructions struct {
 	matrix                map[element.Type]int
 }
 
-// countInstructions looks at every word, second words of instructions too; of
-// those a few look like v_fmac_f32.
+// countInstructions looks at every word, including second words of instructions; a few of these look like
+// v_fmac_f32.
 func countInstructions(code []byte) instructions {
 	n := instructions{matrix: map[element.Type]int{}}
 	for ; len(code) >= 4; code = code[4:] {

@@ -12,8 +12,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// groupJobs are plans of a tile of HIP's with B of 4 bits, in groups of 64 and of 128, with every epilogue,
-// for each type of A. Along K nothing is cut, since no step is a whole group.
+// groupJobs are plans of a tile of HIP with 4-bit B, in groups of 64 and of 128, with every epilogue, for
+// each type of A. Tiles are not split, because no step is a whole group.
 func groupJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 	t.Helper()
 	rows, cols := []int{shape.TM + 3, shape.TM - 1, 1}, []int{shape.TN + 5, 3}
@@ -42,7 +42,7 @@ func groupJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 	return jobs
 }
 
-// TestInt4Emulated runs kernels of HIP for B of 4 bits.
+// TestInt4Emulated runs kernels of HIP for 4-bit B.
 func TestInt4Emulated(t *testing.T) {
 	for _, s := range []sanitizer{plain, address, thread} {
 		t.Run(s.name, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestInt4Emulated(t *testing.T) {
 	}
 }
 
-// int4Mutants are mistakes in what those kernels have of their own.
+// int4Mutants are mistakes in code only for these kernels.
 var int4Mutants = []inSanitizer{
 	{mutant{"bf16 has no zero point", "element/element_hip.cuh", "less = zero | 0x4300", "less = 0x4300"},
 		plain},
@@ -104,7 +104,7 @@ var int4Mutants = []inSanitizer{
 func TestInt4Mutants(t *testing.T) {
 	var shapes []*tile.Shape
 	var jobs []*emulatorJob
-	// with K groups; with several words of a thread and blocks of a wave
+	// with K groups; with several words for each thread and blocks for each wave
 	for _, name := range []string{"tiny-k4", "medium-k2"} {
 		shape, err := tile.ByName(name)
 		require.NoError(t, err)

@@ -17,10 +17,10 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// mutant is a mistake in the text of the kernels: one place of a file is another.
+// mutant is a mistake in the text of the kernels: a replacement in one place of a file.
 type mutant struct{ name, file, old, new string }
 
-// mutate writes the device text with a mistake to a directory of its own, with files that are made instead.
+// mutate writes the device text with a mistake to a new directory, with some files replaced.
 func mutate(t *testing.T, m mutant, made map[string]string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -32,7 +32,7 @@ func mutate(t *testing.T, m mutant, made map[string]string) (dir string) {
 	return dir
 }
 
-// text is that of the file below a directory, with the mistake in its one place.
+// text returns the file below a directory, with the mistake in its one place.
 func (m mutant) text(t *testing.T, dir string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(m.file)))
@@ -41,13 +41,13 @@ func (m mutant) text(t *testing.T, dir string) []byte {
 	return []byte(strings.Replace(string(text), m.old, m.new, 1))
 }
 
-// inSanitizer is a mistake, and who finds it.
+// inSanitizer is a mistake, and the sanitizer that finds it.
 type inSanitizer struct {
 	mutant
 	in sanitizer
 }
 
-// buildMutant compiles the device text with a mistake, or as it is, in a directory of its own.
+// buildMutant compiles the device text, with a mistake or unchanged, in a new directory.
 func buildMutant(t *testing.T, m mutant, in sanitizer, made map[string]string) (e emulator, source string) {
 	t.Helper()
 	source = mutate(t, m, made)
@@ -56,7 +56,7 @@ func buildMutant(t *testing.T, m mutant, in sanitizer, made map[string]string) (
 	return e, source
 }
 
-// testMutants runs the text as it is in some sanitizers, and with each mistake in the one that finds it.
+// testMutants runs the unchanged text in some sanitizers, and each mistake in the one that finds it.
 func testMutants(t *testing.T, mutants []inSanitizer, run func(t *testing.T, m mutant, in sanitizer) error,
 	unharmed ...sanitizer) {
 	t.Helper()
@@ -70,8 +70,7 @@ func testMutants(t *testing.T, mutants []inSanitizer, run func(t *testing.T, m m
 	}
 }
 
-// mutants are mistakes that must be found, which shows that the tests of kernels find
-// such mistakes.
+// mutants are mistakes that must be found, which shows that the tests of kernels find such mistakes.
 var mutants = []inSanitizer{
 	{mutant{"no barrier before a step is multiplied", "kernels/gemm.cuh", "barrier();\n        copy(in);",
 		"copy(in);"}, plain},
@@ -186,7 +185,7 @@ var mutants = []inSanitizer{
 		"if (row < rows && col < cols) {"}, plain},
 }
 
-// madeOf lists the kernels of tiles, of which one alone compiles soon, without those of ragged plans.
+// madeOf lists the kernels of tiles, without those of ragged plans. A single tile compiles quickly.
 func madeOf(shapes ...*tile.Shape) map[string]string {
 	return map[string]string{"lists/hip.inc": builds.HIP(shapes, builds.All), "lists/ragged.inc": ""}
 }
@@ -199,7 +198,7 @@ func TestMutants(t *testing.T) {
 	rows, cols := []int{3 * shape.TM, 5, shape.TM - 1, shape.TM + 3},
 		[]int{shape.TN - 2, 2 * shape.TN, shape.TN + 5}
 	jobs := withKernels(tileJobs(t, shape, element.F32, rows, cols), 2)
-	// Each operand along K and across it.
+	// Each operand K-major and MN-major.
 	far := withKernels(farJobs(t, shape), 2)
 	jobs = slices.DeleteFunc(jobs,
 		func(j *emulatorJob) bool { return j.plan.Batch[0].TransA != j.plan.Batch[0].TransB })
@@ -207,7 +206,7 @@ func TestMutants(t *testing.T) {
 
 	parts := partJobs(t, shape)
 
-	// No job has bf16, whose kernels take a third of the time to compile.
+	// No job has bf16, whose kernels take a third of the compile time.
 	made := madeOf()
 	made["lists/hip.inc"] = builds.HIP([]*tile.Shape{shape},
 		func(k encoding.Kernel) bool { return k.TypeA != element.BF16 })
@@ -219,7 +218,7 @@ func TestMutants(t *testing.T) {
 		if strings.Contains(m.file, "half") { // what finds the mistake ends the run
 			first, second = second, first
 		}
-		if in.name == plain.name { // sanitizers have other uses for addresses
+		if in.name == plain.name { // sanitizers use addresses differently
 			second = slices.Concat(second, far)
 		}
 		if err := e.run(source, first); err != nil {
@@ -233,7 +232,7 @@ func TestMutants(t *testing.T) {
 	testMutants(t, mutants, run, plain)
 }
 
-// linesMutants are mistakes in how thin tiles copy B as kernels for CUDA do.
+// linesMutants are mistakes in how thin tiles copy B in kernels for CUDA.
 var linesMutants = []inSanitizer{
 	{mutant{"rows begin with a sector", "kernels/gemm.cuh", "    return first;", "    return 0;"}, asCUDA},
 	{mutant{"rows begin where the first one does", "kernels/gemm.cuh",
@@ -258,7 +257,7 @@ var linesMutants = []inSanitizer{
 	{mutant{"five rows are few", "kernels/gemm.cuh", "rows <= T::VA;", "rows <= T::VA + 1;"}, asCUDA},
 }
 
-// TestLines runs a thin tile that copies B by lines, of which rows begin anywhere.
+// TestLines runs a thin tile that copies B by lines. Its rows start anywhere.
 func TestLines(t *testing.T) {
 	compiled(t)
 	tile, err := tile.ByName("thin-8x64")
@@ -273,7 +272,7 @@ func TestLines(t *testing.T) {
 	}, asCUDA, asCUDAInBounds)
 }
 
-// partsMutants need a tile of which a thread sums several rows, and not all parts at once.
+// partsMutants need a tile in which a thread sums several rows, and not all partials at once.
 var partsMutants = []mutant{
 	{"parts are added again", "kernels/fixup.cuh", "from += kSlots * kSlot", "from += kSlot"},
 	{"no bound of rows in sums of parts", "kernels/fixup.cuh", "row + i * kApart < rows && ", ""},
@@ -292,7 +291,7 @@ func TestPartsMutants(t *testing.T) {
 	}
 }
 
-// requireFound runs jobs with a mistake, which must fail. A sample of the mistakes is tried; all must have
+// requireFound runs jobs with a mistake, which must fail. It tries a sample of the mistakes; all must have
 // their place in the text.
 func requireFound(t *testing.T, m mutant, run func(*testing.T) error) {
 	t.Run(m.name, func(t *testing.T) {
@@ -305,7 +304,7 @@ func requireFound(t *testing.T, m mutant, run func(*testing.T) error) {
 	})
 }
 
-// firstLines are the first lines of a message, which may be long.
+// firstLines returns the first lines of a message, which may be long.
 func firstLines(err error, n int) string {
 	lines := strings.SplitN(fmt.Sprint(err), "\n", n+1)
 	return strings.Join(lines[:min(n, len(lines))], "\n")

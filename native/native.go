@@ -1,32 +1,31 @@
-// Package native holds the device code of the kernels that carry out a plan on
-// GPUs with their own compiler, and what a loader must know to launch them. It
-// knows no GPU API.
+// Package native has the device code of the kernels for GPUs with a compiler of their own, and what a loader
+// must know to launch them. It knows no GPU API.
 //
-// The kernels are listed once, in internal/kernels/list.go. go generate writes an instance of each to lists/,
-// a line with its name, its tile and the function that it is made of, and kernels.cu, for NVIDIA, and
-// kernels.hip, for AMD, make kernels of those lines. To add a kernel, list it, say in
-// internal/kernels/instances.go what it is an instance of, and run go generate. Headers include what they
-// use, so that each compiles alone.
+// The kernels are listed once, in internal/kernels/list.go. go generate writes a line for each to lists/,
+// with its name, its tile and the function that it instantiates. kernels.cu, for NVIDIA, and kernels.hip,
+// for AMD, make kernels from these lines. To add a kernel, list it, define in internal/kernels/instances.go
+// what it instantiates, and run go generate. Headers include what they use, so each compiles alone.
 //
-// The device text lies in folders: ptx has instructions of NVIDIA, as amd/dialect_hip.h those of AMD, between
-// which dialect.h chooses; element types of elements; epilogue what is done to sums; and kernels the kernels,
-// of which gemm.cuh is plain fp32, shared by CUDA and HIP, tensor.cuh mma.sync, wgmma.cuh warpgroups, and
-// ragged.cuh what makes items. amd has what is another there: mfma.cuh matrix cores, bits16_hip.cuh and
-// mfma_bits16.cuh elements of 16 and 8 bits, int4_hip.cuh B of 4.
+// The device text is in folders. ptx has instructions of NVIDIA, amd/dialect_hip.h those of AMD; dialect.h
+// chooses. element has types of elements, epilogue the epilogues, and kernels the kernels: gemm.cuh is plain
+// fp32 for CUDA and HIP, tensor.cuh mma.sync, wgmma.cuh warpgroups, and ragged.cuh makes items. amd has what
+// differs there: mfma.cuh matrix cores, bits16_hip.cuh and mfma_bits16.cuh elements of 16 and 8 bits,
+// int4_hip.cuh B of 4 bits.
 //
-// scripts/cuda.sh and scripts/hip.sh compile them, and scripts/pack.sh packs them into products/, those for
-// NVIDIA in parts (Arch.Product), of which a device loads what its plans need. That is committed and embedded
-// by a package of its own, where it can be used, so that neither building nor running needs a toolkit.
-// MANIFEST and HIP-MANIFEST there have the hashes of sources, which tests compare, and of products, which are
-// compared when they are loaded; the tables beside them are for tests and for go generate, which writes what
-// kernels take to resources.go. CI makes the products for AMD again, bit for bit. It cannot do so for NVIDIA:
-// Debian has nvcc 12.4 at most, in 1 GB, and another version makes other bytes. internal/emulator runs the
-// HIP kernels and those of warpgroups on the CPU, for tests; internal/gcn runs the products for AMD.
+// scripts/cuda.sh and scripts/hip.sh compile them, and scripts/pack.sh packs them into products/. Those for
+// NVIDIA are in parts (Arch.Product), so that a device loads only what its plans need. Products are
+// committed. A separate package embeds them in builds that can use them, so neither building nor running
+// needs a toolkit. MANIFEST and HIP-MANIFEST have the hashes of sources, which tests check, and of products,
+// which are checked when they are loaded. The tables beside them are for tests and for go generate, which
+// writes the resources of kernels to resources.go. CI makes the products for AMD again, bit for bit. It
+// cannot do so for NVIDIA: Debian has nvcc 12.4 at most, in 1 GB, and other versions make other bytes. For
+// tests, internal/emulator runs the HIP kernels and those of warpgroups on the CPU, and internal/gcn runs
+// the products for AMD.
 //
-// epilogue/epilogue.cuh has what kernels with an epilogue do beside; their names end with _e.
-// TestWarpgroupEpiloguesEmulated and TestEpiloguesEmulated run them on the CPU, but those of tensor.cuh.
+// epilogue/epilogue.cuh has the code of epilogues. Names of kernels with an epilogue end with _e.
+// TestWarpgroupEpiloguesEmulated and TestEpiloguesEmulated run them on the CPU, except those of tensor.cuh.
 //
-// All kernels have the same parameters of 8 bytes each, the last four with an epilogue alone:
+// All kernels have the same parameters of 8 bytes each. The last four are only for kernels with an epilogue:
 //
 //	const uint4    *items      the launch's items, at word Launch.Items of the encoded plan; words after
 //	                           them that count partials are written
@@ -58,13 +57,13 @@ const (
 	slotSets     = 8 // sets of threads that share the slots, at most
 )
 
-// raggedThreads is the largest thread group that makes items, as in ragged.cuh: one thread
-// an entry, but for many entries.
+// raggedThreads is the largest thread group that makes items, as in ragged.cuh: one thread for each entry,
+// except with many entries.
 const raggedThreads = 1024
 
-// Pieces gives the groups that share an item of a launch, the second extent of the grid: more than one for a
-// fix-up, in which each has fixupThreads threads, in as many sets as slotSets in fixup.cuh says of the most
-// parts of a tile.
+// Pieces returns how many groups share an item of a launch, the second extent of the grid. It is more than
+// one for a fix-up. There each group has fixupThreads threads, in as many sets as slotSets in fixup.cuh says
+// for the most partials of a tile.
 func Pieces(l *encoding.Launch) int {
 	if !l.Fixup {
 		return 1
@@ -77,8 +76,8 @@ func Pieces(l *encoding.Launch) int {
 	return vectors * sets / fixupThreads
 }
 
-// Geometry gives the launch of a kernel: the threads of a group, and the bytes of
-// dynamic shared memory, which only kernels for tensor cores have.
+// Geometry returns the launch of a kernel: the threads of a group, and the bytes of dynamic shared memory,
+// which only kernels for tensor cores have.
 func Geometry(k encoding.Kernel) (threads, sharedBytes int) {
 	t := k.Tile
 	if k.Ragged > 0 {
@@ -94,10 +93,11 @@ func Geometry(k encoding.Kernel) (threads, sharedBytes int) {
 	return t.Threads, shared
 }
 
-// itemPlaces is the items in shared memory of kernels of warpgroups: kItemPlaces in wgmma_items.cuh.
+// itemPlaces is the number of items in shared memory of kernels of warpgroups: kItemPlaces in
+// wgmma_items.cuh.
 const itemPlaces = 16
 
-// dynamicShared is the dynamic shared memory of a kernel in bytes.
+// dynamicShared returns the dynamic shared memory of a kernel in bytes.
 func dynamicShared(k encoding.Kernel) int {
 	switch unit := k.Tile.Unit; {
 	case k.Fixup:
@@ -113,9 +113,9 @@ func dynamicShared(k encoding.Kernel) int {
 	return 0
 }
 
-// tensorShared is the dynamic shared memory of a kernel of tensor.cuh, in bytes:
-// its stages, with a line of 16 bytes more a row or two where memory does not run
-// along K, later the sums of the teams, and what a cluster sends.
+// tensorShared returns the dynamic shared memory of a kernel of tensor.cuh, in bytes: its stages, with 16
+// bytes of padding every one or two rows if memory is MN-major, later the sums of the teams, and what a
+// cluster sends.
 func tensorShared(k encoding.Kernel) int {
 	t := k.Tile
 	m := kernels.TensorOf(t)

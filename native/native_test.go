@@ -27,8 +27,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite docs/hip-bringup.md")
 
-// TestGenerated keeps the lists of kernels equal to those of native/internal/kernels, the words of items to
-// internal/encoding, and what the planner is told of kernels to the products.
+// TestGenerated checks that the lists of kernels agree with native/internal/kernels, the words of items with
+// internal/encoding, and the planner's facts of kernels with the products.
 func TestGenerated(t *testing.T) {
 	dir := t.TempDir()
 	out, err := exec.Command("go", "run", "./internal/kernels/generate", dir).CombinedOutput()
@@ -48,7 +48,7 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
-// kernels are all kernels of some tiles that differ in name.
+// kernels lists all kernels of some tiles, by different names.
 func (a Arch) kernels(shapes []*tile.Shape) (all []encoding.Kernel) {
 	for _, s := range shapes {
 		if a.Has(s) {
@@ -58,10 +58,10 @@ func (a Arch) kernels(shapes []*tile.Shape) (all []encoding.Kernel) {
 	return all
 }
 
-// image are all kernels that there are.
+// image lists all kernels.
 func (a Arch) image() []encoding.Kernel { return append(a.kernels(tile.Table()), RaggedKernels()...) }
 
-// products are the files that have them.
+// products lists the files with them.
 func (a Arch) products() []string {
 	files := map[string]bool{}
 	for _, k := range a.image() {
@@ -70,7 +70,7 @@ func (a Arch) products() []string {
 	return slices.Sorted(maps.Keys(files))
 }
 
-// device is one of package devices, which imports this one.
+// device returns one of package devices, which imports this package.
 func device(t *testing.T, name string) *planner.Device {
 	t.Helper()
 	data, err := os.ReadFile("../planner/testdata/devices.json")
@@ -128,8 +128,7 @@ func TestImage(t *testing.T) {
 	require.ErrorContains(t, err, "compute capability 7.5, 8.0 or newer is needed")
 }
 
-// TestKernelAlone: a kernel of PTX is loaded with what the product has in front of all, and without the
-// others.
+// TestKernelAlone: a PTX kernel is loaded with the head of the product and without the other kernels.
 func TestKernelAlone(t *testing.T) {
 	named := func(name string) *tile.Shape {
 		s, err := tile.ByName(name)
@@ -170,7 +169,7 @@ func TestKernelAlone(t *testing.T) {
 	require.EqualError(t, err, "compute_80_plain.ptx/bg_small_n: no kernel bg_small_n")
 }
 
-// TestRelease: Release is that of the compiler that made the products.
+// TestRelease: Release is the version of the compiler that made the products.
 func TestRelease(t *testing.T) {
 	manifest, err := os.ReadFile("products/MANIFEST")
 	require.NoError(t, err)
@@ -178,7 +177,7 @@ func TestRelease(t *testing.T) {
 		Release%1000/10)))
 }
 
-// TestKernelsOfPlans: images have whatever kernels plans may choose, ragged ones too.
+// TestKernelsOfPlans: images have all kernels that plans may choose, also ragged ones.
 func TestKernelsOfPlans(t *testing.T) {
 	for name, arch := range map[string]func() (Arch, error){
 		"a100":  func() (Arch, error) { return CUDA(8, 0, Release) },
@@ -213,8 +212,7 @@ func TestKernelsOfPlans(t *testing.T) {
 	}
 }
 
-// TestDescribe: every architecture describes all of its kernels, and a shape of which
-// nothing is known is an error.
+// TestDescribe: every architecture describes all of its kernels, and an unknown shape is an error.
 func TestDescribe(t *testing.T) {
 	for _, arch := range append(Archs(), ptx) {
 		var d planner.Device
@@ -230,7 +228,7 @@ func TestDescribe(t *testing.T) {
 			"make hip), then go generate ./native")
 }
 
-// TestPTX: drivers refuse PTX of a later version than theirs.
+// TestPTX: drivers refuse PTX of a later version than their own.
 func TestPTX(t *testing.T) {
 	for _, file := range ptx.products() {
 		code, err := cudaProducts.Read(file)
@@ -262,7 +260,7 @@ func cudaUsage(t *testing.T) map[string]usage {
 func TestResources(t *testing.T) {
 	table := cudaUsage(t)
 	require.Equal(t, len(sm80.image())+len(sm90a.image()), len(table))
-	const mostSpilled = 576 // bytes of a thread, of both loaders of warpgroups
+	const mostSpilled = 576 // bytes of a thread, in both loaders of warpgroups
 	listed := map[string]bool{}
 	for _, arch := range []Arch{sm80, sm90a} {
 		for _, k := range arch.image() {
@@ -276,8 +274,8 @@ func TestResources(t *testing.T) {
 	for _, of := range []struct {
 		arch   Arch
 		device *planner.Device
-		// shared memory of a group that needs no leave: of 9.0 as much as there is, by the drivers of CUDA
-		// 13, which alone load what that makes
+		// shared memory of a group without opt-in; on 9.0 as much as there is, with the drivers of CUDA 13,
+		// which alone load these cubins
 		static int
 	}{{sm80, device(t, "a100"), 48 << 10}, {sm90a, device(t, "h200"), device(t, "h200").GroupShared}} {
 		for _, k := range append(of.arch.kernels(tile.Of(tile.FMA)), RaggedKernels()...) {
@@ -300,8 +298,8 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// TestPieces: a fix-up has as many groups as cover the vectors of a tile once for each set of threads, which
-// are as many as there are parts, and neither fewer than the smallest tile leaves room for nor more than 8.
+// TestPieces: the groups of a fix-up cover the vectors of a tile once for each set of threads. There are as
+// many sets as partials, but no fewer than the smallest tile leaves room for, and at most 8.
 func TestPieces(t *testing.T) {
 	for _, c := range []struct {
 		tile          string
@@ -344,8 +342,7 @@ func TestKernelName(t *testing.T) {
 	}
 }
 
-// TestNewTile runs a tile that the table does not have: its row is all that its kernels
-// are made from.
+// TestNewTile runs a tile that the table does not have: its kernels are made only from its row.
 func TestNewTile(t *testing.T) {
 	compiled(t)
 	shape := drivertest.NewTile

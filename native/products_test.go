@@ -20,14 +20,14 @@ import (
 	"github.com/batchgemm/batchgemm/internal/kernelfile"
 )
 
-// The products as they are stored, whatever this build embeds.
+// The products as stored, whatever this build embeds.
 var (
 	stored       = os.DirFS("products")
 	cudaProducts = kernelfile.New(stored, "MANIFEST")
 	hipProducts  = kernelfile.New(stored, "HIP-MANIFEST")
 )
 
-// productsOf are those that have a file.
+// productsOf returns the set that has a file.
 func productsOf(file string) *kernelfile.Set {
 	if strings.HasPrefix(file, "gfx") {
 		return hipProducts
@@ -35,7 +35,7 @@ func productsOf(file string) *kernelfile.Set {
 	return cudaProducts
 }
 
-// product is a file of products/, as stored.
+// product returns a file of products/, as stored.
 func product(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(path.Join("products", name))
@@ -43,9 +43,8 @@ func product(t *testing.T, name string) string {
 	return string(text)
 }
 
-// TestProductsAreCurrent fails when a source or a product changed after the products
-// were built. Products are hashed as they are stored, so that sha256sum -c checks them
-// and that no byte of a file is left out.
+// TestProductsAreCurrent fails if a source or a product changed after the products were built. Products are
+// hashed as stored, so sha256sum -c checks them and no byte of a file is left out.
 func TestProductsAreCurrent(t *testing.T) {
 	listed := map[string]bool{"MANIFEST": true, "HIP-MANIFEST": true}
 	for _, test := range []struct {
@@ -89,7 +88,8 @@ func TestProductsAreCurrent(t *testing.T) {
 	}
 }
 
-// TestEmbedded: programs carry code that they can run, with the hashes of it, and not what only tests read.
+// TestEmbedded: programs embed only code that they can run, with its hashes, and nothing that only tests
+// read.
 func TestEmbedded(t *testing.T) {
 	files := func(manifest string, archs ...Arch) string {
 		want := []string{manifest}
@@ -128,8 +128,8 @@ func TestEmbedded(t *testing.T) {
 	}
 }
 
-// TestCubins compares the cubins with resources.tsv and with the PTX, which one build
-// makes: the kernels, their registers and their static shared memory.
+// TestCubins compares the cubins with resources.tsv and with the PTX of the same build: the kernels, their
+// registers and their static shared memory.
 func TestCubins(t *testing.T) {
 	compiled := map[string]bool{} // from the PTX
 	for _, file := range ptx.products() {
@@ -140,8 +140,8 @@ func TestCubins(t *testing.T) {
 		}
 	}
 	table := cudaUsage(t)
-	// Cubins for 9.0 count the 1 KB that the system takes in each group (NVIDIA, "CUDA
-	// C++ Programming Guide", compute capability 9.0), which the compiler's report does not.
+	// Cubins for 9.0 include the 1 KB that the system takes in each group (NVIDIA, "CUDA C++ Programming
+	// Guide", compute capability 9.0). The compiler's report does not.
 	for _, test := range []struct {
 		arch   Arch
 		system int
@@ -171,10 +171,9 @@ func TestCubins(t *testing.T) {
 	}
 }
 
-// cubinResources reads what a cubin says of its kernels: the size of .nv.shared.NAME,
-// and of .nv.info the items with registers. An item is a byte for its form, one for its
-// meaning and 16 bits; form 4 has that many bytes after it, others have none. The
-// numbers are those that cuobjdump prints as EIFMT_SVAL and EIATTR_REGCOUNT.
+// cubinResources reads a cubin's description of its kernels: the size of .nv.shared.NAME, and the items with
+// registers in .nv.info. An item is a byte for its form, one for its meaning and 16 bits. With form 4 that
+// many bytes follow. cuobjdump prints the numbers as EIFMT_SVAL and EIATTR_REGCOUNT.
 func cubinResources(t *testing.T, name string) map[string]usage {
 	t.Helper()
 	const sized, registerCount = 4, 0x2f
@@ -194,7 +193,7 @@ func cubinResources(t *testing.T, name string) map[string]usage {
 		}
 		require.LessOrEqual(t, size, len(info))
 		if meaning == registerCount {
-			// Symbols of debug/elf begin after the empty one.
+			// Symbols of debug/elf start after the empty one.
 			kernel := symbols[binary.LittleEndian.Uint32(info)-1].Name
 			u := usage{registers: int(binary.LittleEndian.Uint32(info[4:]))}
 			if s := file.Section(".nv.shared." + kernel); s != nil {

@@ -157,7 +157,7 @@ func TestRaggedMutants(t *testing.T) {
 		plain.name: slices.Concat(fewGroups(t, 256), wrongEnds(t, 256), epilogueGroups(t, 256),
 			blockGroups(t, 256), large),
 		address.name: small,
-		// Groups of depth and records, of which jobs have an order, and some a group that is refused.
+		// Groups of depth and records. These jobs have an order, and some have a refused group.
 		thread.name: slices.Concat(small[2:], large[2:], []*raggedJob{choosesAgain(t, fewGroups(t, 256)),
 			choosesAgain(t, fewGroups(t, most))}),
 	}
@@ -167,7 +167,7 @@ func TestRaggedMutants(t *testing.T) {
 	}, plain)
 }
 
-// choosesAgain finds a job in which all groups take the second kernel, as tiles are few.
+// choosesAgain finds a job in which all groups take the second kernel, because there are few tiles.
 func choosesAgain(t *testing.T, jobs []*raggedJob) *raggedJob {
 	t.Helper()
 	i := slices.IndexFunc(jobs, func(j *raggedJob) bool {

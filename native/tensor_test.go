@@ -54,7 +54,7 @@ var int4CUDAMutants = []mutant{
 		"group[i][0] & ~15u"},
 }
 
-// testThreads runs a program of internal/emulator, of the text as it is and with mistakes.
+// testThreads runs a program of internal/emulator, with the unchanged text and with mistakes.
 func testThreads(t *testing.T, name string, mutants []mutant) {
 	compiled(t)
 	run := func(t *testing.T, m mutant) error {

@@ -14,9 +14,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// gatedJobs are plans of gated tiles of a type of which some have rows of C that begin with 16 bytes and
-// others, that the same worker computes before and after them, have not. Rows of operands begin so in all,
-// which those of bytes do along K.
+// gatedJobs are plans of gated tiles of a type. Some tiles have aligned rows of C and others, which the same
+// worker computes before and after them, do not. All rows of operands are aligned, and bytes are K-major.
 func gatedJobs(t *testing.T, s *tile.Shape, of element.Type) (jobs []*emulatorJob) {
 	t.Helper()
 	cols, rows, depths := []int{128, 64, 65, 1, 127, 63, 193}, []int{s.TM, s.TM + 3, 17, 1, s.TM - 1},
@@ -43,9 +42,9 @@ func gatedJobs(t *testing.T, s *tile.Shape, of element.Type) (jobs []*emulatorJo
 			reference.SetScales(&o.Epilogue, of, n+i)
 			j := epilogueJob(t, b, o, 16/of.Bytes(), rng)
 			if j.dynamic() {
-				j.workers = n % 3 // 0: as the planner says
+				j.workers = n % 3 // 0: as in the plan
 			}
-			// rows from the first on lie one element later, and from the second on two
+			// rows from the first on start one element later, those from the second on two
 			for _, from := range []int{2, 4} {
 				j.moveC(t, from)
 			}
@@ -55,7 +54,7 @@ func gatedJobs(t *testing.T, s *tile.Shape, of element.Type) (jobs []*emulatorJo
 	return jobs
 }
 
-// moveC has the C of problems from one on begin an element later, and plans once more.
+// moveC moves the C of problems, from one on, by an element, and plans again.
 func (j *emulatorJob) moveC(t *testing.T, from int) {
 	t.Helper()
 	b := j.plan.Batch
@@ -70,7 +69,7 @@ func (j *emulatorJob) moveC(t *testing.T, from int) {
 	require.NoError(t, err)
 }
 
-// TestGatedEmulated runs gated tiles whose C begin in both ways, as TestWarpgroupEpiloguesEmulated does all.
+// TestGatedEmulated runs gated tiles with both kinds of C, like TestWarpgroupEpiloguesEmulated.
 func TestGatedEmulated(t *testing.T) {
 	compiled(t)
 	for _, s := range warpgroupTiles() {
@@ -87,8 +86,8 @@ func TestGatedEmulated(t *testing.T) {
 	}
 }
 
-// gatedMutants are mistakes in what is done of gated tiles in wgmma_aligned.cuh, by the tile that notices
-// them: aligned-64x128 keeps sums in the workspace, aligned-64x64 in registers.
+// gatedMutants are mistakes in the code of gated tiles in wgmma_aligned.cuh, by the tile that finds them:
+// aligned-64x128 keeps sums in the workspace, aligned-64x64 in registers.
 var gatedMutants = map[string][]mutant{
 	"aligned-64x128": {
 		{"sums are kept as C begins", "kernels/wgmma_aligned.cuh", "T::kKeeping == kNowhere && to == nullptr",

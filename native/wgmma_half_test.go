@@ -13,7 +13,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// halfJob is wgmmaJob for elements of 16 or 8 bits, to which operands are rounded.
+// halfJob is wgmmaJob for 16-bit or 8-bit elements, to which it rounds operands.
 func halfJob(t *testing.T, b planner.Batch, o planner.Options, unit int, how [2]uint32,
 	rng *rand.Rand) *emulatorJob {
 	t.Helper()
@@ -26,11 +26,11 @@ func halfJob(t *testing.T, b planner.Batch, o planner.Options, unit int, how [2]
 	return j
 }
 
-// alongK: kernels of a tile take elements of a type along K alone, in rows that begin with 16 bytes.
+// alongK reports whether kernels of a tile take elements of a type only K-major and aligned.
 func alongK(s *tile.Shape, of element.Type) bool { return s.Aligned && of.Bytes() == 1 }
 
-// halfJobs are plans of a tile for a type of elements, with C of all types that it may have: of whole tiles,
-// of workers with several and of some that take dynamic ones, and of tiles that are split.
+// halfJobs are plans of a tile for a type of elements, with C of all its types: whole tiles, workers with
+// several tiles, dynamic tiles, and split tiles.
 func halfJobs(t *testing.T, tile *tile.Shape, of element.Type) (jobs []*emulatorJob) {
 	t.Helper()
 	for n, c := range []struct {
@@ -56,7 +56,7 @@ func halfJobs(t *testing.T, tile *tile.Shape, of element.Type) (jobs []*emulator
 				o := planner.Options{TypeA: of, TypeC: ofC, Tile: tile.Name, Schedule: c.schedule}
 				j := halfJob(t, b, o, unit, [2]uint32{seed % 3, seed}, rng)
 				if require.Equal(t, c.dynamic, j.dynamic(), j); c.dynamic {
-					j.workers = trans // 0: as the planner says
+					j.workers = trans // 0: as in the plan
 				}
 				jobs = append(jobs, j)
 			}
@@ -65,13 +65,13 @@ func halfJobs(t *testing.T, tile *tile.Shape, of element.Type) (jobs []*emulator
 	return jobs
 }
 
-// TestWarpgroupHalvesEmulated is TestWarpgroupsEmulated for elements of 16 and 8 bits.
+// TestWarpgroupHalvesEmulated is TestWarpgroupsEmulated for 16-bit and 8-bit elements.
 func TestWarpgroupHalvesEmulated(t *testing.T) {
 	compiled(t)
 	for i, tile := range warpgroupTiles() {
 		for _, of := range narrow {
 			if tile.Swapped || of == element.F16 && i > 0 && tile.Name != "aligned-64x64" {
-				continue // of fp32 alone; another format, in the same places
+				continue // only for fp32; or another format in the same places
 			}
 			t.Run(tile.Name+"/"+of.String(), func(t *testing.T) {
 				sample.Kernels.Part(t, 4)

@@ -12,9 +12,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// panelJobs are plans of a tile of 9.0 for B of 4 bits, in groups of 64 and of 128, with every epilogue,
-// whole and cut along K, by workers with several tiles and by some that take dynamic ones, for both types of
-// A.
+// panelJobs are plans of a tile of 9.0 for 4-bit B, in groups of 64 and of 128, with every epilogue, whole
+// and split along K, with several tiles for each worker and with dynamic tiles, for both types of A.
 func panelJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 	t.Helper()
 	rows, cols := []int{shape.TM + 3, shape.TM - 1, 1, shape.TM / 2, 7}, []int{shape.TN + 20, 3, shape.TN, 40}
@@ -34,7 +33,7 @@ func panelJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 				b = append(b, planner.Problem{M: rows[(at+i)%len(rows)], N: cols[(at+turn+i/2)%len(cols)],
 					K:     by.Group() * depths[(at+i)%len(depths)],
 					Alpha: planner.Scale([...]float32{1, -0.5, 0}[rng.IntN(3)])})
-				if !e.Gated { // which read no C
+				if !e.Gated { // they do not read C
 					b[at].Beta = [...]float32{0, 0, -0.5}[rng.IntN(3)]
 				}
 			}
@@ -49,7 +48,7 @@ func panelJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 			round(o.TypeC, j.c)
 			round(o.TypeC, j.e.Biases)
 			if j.dynamic() {
-				j.workers = i % 3 // 0: as the planner says
+				j.workers = i % 3 // 0: as in the plan
 			}
 			jobs = append(jobs, j)
 		}
@@ -61,7 +60,7 @@ func panelTiles() []*tile.Shape {
 	return slices.DeleteFunc(tile.Of(tile.WGMMA), func(s *tile.Shape) bool { return !s.Int4Only })
 }
 
-// TestPanelsEmulated runs the kernels of 9.0 for B of 4 bits.
+// TestPanelsEmulated runs the kernels of 9.0 for 4-bit B.
 func TestPanelsEmulated(t *testing.T) {
 	compiled(t)
 	for _, shape := range panelTiles() {
@@ -74,7 +73,7 @@ func TestPanelsEmulated(t *testing.T) {
 	}
 }
 
-// panelMutants are mistakes in wgmma_int4.cuh, and in what it has of int4.cuh.
+// panelMutants are mistakes in wgmma_int4.cuh, and in the part of int4.cuh that it uses.
 var panelMutants = []mutant{
 	{"copies of A without a fence", "kernels/wgmma_int4.cuh",
 		"      fenceStores();  // copies of A were another's\n", ""},
@@ -121,7 +120,7 @@ var panelMutants = []mutant{
 	{"no swizzle", "kernels/wgmma_int4.cuh", "16 * (line % 8 ^ row % 8)", "16 * (line % 8)"},
 }
 
-// streamMutants are those of tiles of few rows.
+// streamMutants are mistakes in tiles of few rows.
 var streamMutants = []mutant{
 	{"a stage is released before it is read", "kernels/wgmma_int4.cuh",
 		"    multiply(stages.stage.at * T::kStage);\n    stages.release(stages.stage.at);\n",

@@ -89,7 +89,7 @@ var wgmmaMutants = []mutant{
 		"uniform(widest(start, 4 * ld))"},
 }
 
-// swappedMutants are mistakes in wgmma_store.cuh, and in what problems of few rows take of the converter.
+// swappedMutants are mistakes in wgmma_store.cuh, and in the converter for problems of few rows.
 var swappedMutants = []mutant{
 	{"offsets keep their places", "kernels/wgmma_store.cuh", "{x.offB, x.offA,", "{x.offA, x.offB,"},
 	{"leading dimensions keep their places", "kernels/wgmma_store.cuh", "x.ldb, x.lda,", "x.lda, x.ldb,"},
@@ -117,7 +117,7 @@ var swappedMutants = []mutant{
 		"return T::kSwapped;"},
 }
 
-// earlyMutants are mistakes in what tiles of many stages do while products are under way.
+// earlyMutants are mistakes in what tiles of many stages do during products.
 var earlyMutants = []mutant{
 	{"registers of A change under products", "kernels/wgmma.cuh", "step(f, g);", "step(f, f);"},
 	{"the step to come is the one before", "kernels/wgmma.cuh", "step(g, f);", "step(f, g);"},
@@ -159,7 +159,7 @@ var alignedMutants = []mutant{
 		"rowAt(r)"},
 }
 
-// byteMutants are mistakes in wgmma_bytes.cuh, and in what C has there.
+// byteMutants are mistakes in wgmma_bytes.cuh, and in the types of its C.
 var byteMutants = []mutant{
 	{"a stage is not summed from zero", "kernels/wgmma_bytes.cuh", "productOf<true>(format, part",
 		"productOf<false>(format, part"},
@@ -174,8 +174,8 @@ var byteMutants = []mutant{
 		"    if ((flags & kItemF16C) != 0) of(Bits16<High>{});\n    else of", "    of"},
 }
 
-// warpgroupEpilogueMutants are mistakes in what kernels of warpgroups do with an epilogue in registers, and
-// of dynamic tables.
+// warpgroupEpilogueMutants are mistakes in epilogues in registers in kernels of warpgroups, and in dynamic
+// tables.
 var warpgroupEpilogueMutants = []mutant{
 	{"the first row stands for one that is none", "epilogue/wgmma_epilogue.cuh",
 		"return none ? 0.0f : alpha * x;", "return none ? x : alpha * x;"},
@@ -216,7 +216,7 @@ var warpgroupEpilogueMutants = []mutant{
 		"#pragma unroll\n    for (int first = 0; first < 16; first += kAtOnce) {\n      if (row"},
 }
 
-// zeroMutants are mistakes in what they do with zero points.
+// zeroMutants are mistakes in their handling of zero points.
 var zeroMutants = []mutant{
 	{"sums keep what zero points are worth", "epilogue/wgmma_epilogue.cuh",
 		"e.has(kZeros) && item.depth != 0", "false"},
@@ -285,7 +285,7 @@ func testWarpgroupMutants(t *testing.T, file, name string, mutants []mutant,
 	require.NoError(t, err)
 	shape, err := tile.ByName(name)
 	require.NoError(t, err)
-	// Each operand along K and across it, and both across, so that items of one slot exist.
+	// Each operand K-major and MN-major, and both MN-major, so that items of one slot exist.
 	jobs := slices.DeleteFunc(jobsOf(shape), func(j *emulatorJob) bool {
 		return !j.plan.Batch[0].TransA && j.plan.Batch[0].TransB && !alongK(shape, j.plan.Options.TypeA)
 	})

@@ -24,8 +24,7 @@ const (
 // Sizes at which masks of 16, 32, 64 and 128 rows or columns change.
 var wgmmaSides = []int{64, 1, 129, 32, 200, 65, 33, 128, 31, 63, 127}
 
-// wgmmaBatch is problems of one transposition. Sides and depths meet in other pairs for
-// other seeds.
+// wgmmaBatch returns problems of one transposition. Other seeds pair sides and depths differently.
 func wgmmaBatch(rng *rand.Rand, problems int, depths []int, transA, transB bool) planner.Batch {
 	b := make(planner.Batch, problems)
 	m, n, k := rng.IntN(len(wgmmaSides)), rng.IntN(len(wgmmaSides)), rng.IntN(len(depths))
@@ -42,8 +41,7 @@ func wgmmaBatch(rng *rand.Rand, problems int, depths []int, transA, transB bool)
 	return b
 }
 
-// wgmmaJob plans a batch for a tile. Copies read whole lines of 16 bytes, and so the
-// operands end with one.
+// wgmmaJob plans a batch for a tile. Operands end with a line of 16 bytes, because copies read whole lines.
 func wgmmaJob(t *testing.T, b planner.Batch, options planner.Options, unit int, how [2]uint32,
 	rng *rand.Rand) *emulatorJob {
 	t.Helper()
@@ -54,8 +52,8 @@ func wgmmaJob(t *testing.T, b planner.Batch, options planner.Options, unit int, 
 	return j
 }
 
-// wgmmaJobs are plans of a tile with all schedules and modes of arithmetic, one for each
-// transposition. When copies complete and how matrices are aligned takes turns.
+// wgmmaJobs are plans of a tile with all schedules and modes of arithmetic, one for each transposition. The
+// completion of copies and the alignment of matrices vary in between.
 func wgmmaJobs(t *testing.T, tile *tile.Shape, turn int) (jobs []*emulatorJob) {
 	t.Helper()
 	for _, c := range []struct {
@@ -67,11 +65,11 @@ func wgmmaJobs(t *testing.T, tile *tile.Shape, turn int) (jobs []*emulatorJob) {
 		{planner.ScheduleLPT, 10, []int{33, 1, 100, 0, 64, 31, 32, 200}},
 		{planner.ScheduleLPT, 8, []int{32, 1, 31}}, // workers with items of one step
 		{planner.ScheduleSplitK, 2, []int{4*tile.TK + 1, 5 * tile.TK, 8*tile.TK - 1}},
-		// so that parts have 4 steps at least
+		// so that partials have at least 4 steps
 		{planner.ScheduleStreamK, 3, []int{24*tile.TK - 1, 1, 20 * tile.TK}},
 	} {
 		for i := range 8 {
-			seed := uint32(len(jobs)) + 7*uint32(turn) // 7: other turns for other tiles
+			seed := uint32(len(jobs)) + 7*uint32(turn) // 7: other variants for other tiles
 			rng := rand.New(rand.NewPCG(uint64(seed), 0))
 			b := wgmmaBatch(rng, c.problems, c.depths, i&1 != 0, i&2 != 0)
 			options := planner.Options{Tile: tile.Name, Schedule: c.schedule,
@@ -94,7 +92,8 @@ func wgmmaJobs(t *testing.T, tile *tile.Shape, turn int) (jobs []*emulatorJob) {
 	return jobs
 }
 
-// wgmmaDynamic are jobs with dynamic tiles, some workers as the planner says, and few or too many of them.
+// wgmmaDynamic are jobs with dynamic tiles, with the plan's number of workers, and with few and too many
+// workers.
 func wgmmaDynamic(t *testing.T, tile *tile.Shape) (jobs []*emulatorJob) {
 	t.Helper()
 	for i := range 8 {
@@ -118,7 +117,7 @@ func wgmmaExtremes(t *testing.T, tile *tile.Shape) (jobs []*emulatorJob) {
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
 	for i, c := range []struct {
 		scaleA, scaleB float32
-		among          float32 // every 151st number, as every other is zero
+		among          float32 // every 151st number; every other number is zero
 	}{
 		{1, 1, inf}, {1, 1, -inf}, {1, 1, nan},
 		{0x1p-116, 0x1p20, 0}, {0x1p20, 0x1p-116, 0}, {0x1p116, 0x1p-20, 0}, {0x1p-20, 0x1p116, 0},
@@ -137,7 +136,7 @@ func wgmmaExtremes(t *testing.T, tile *tile.Shape) (jobs []*emulatorJob) {
 				if math.Float32bits(x) == math.Float32bits(gap) {
 					continue
 				}
-				switch data[i] = scale * x; i % 151 { // a prime: all columns get their turn
+				switch data[i] = scale * x; i % 151 { // a prime, to reach all columns
 				case 0:
 					if c.among != 0 {
 						data[i] = c.among
@@ -154,9 +153,9 @@ func wgmmaExtremes(t *testing.T, tile *tile.Shape) (jobs []*emulatorJob) {
 	return jobs
 }
 
-// TestWarpgroupsEmulated runs the kernels of warpgroups with the sizes at which masks
-// change, and finds what a GPU may hide: copies that complete late, accesses to shared
-// memory that nothing orders, reads outside of operands.
+// TestWarpgroupsEmulated runs the kernels of warpgroups with the sizes at which masks change. It finds what
+// a GPU may hide: copies that complete late, unordered accesses to shared memory, and reads outside of
+// operands.
 func TestWarpgroupsEmulated(t *testing.T) {
 	compiled(t)
 	for i, tile := range splitTiles() {
@@ -171,8 +170,8 @@ func TestWarpgroupsEmulated(t *testing.T) {
 	}
 }
 
-// TestWarpgroupPartsInOrder: sums have the same bits, whoever adds up parts, and each warp's rows, or
-// columns, a counter of their own.
+// TestWarpgroupPartsInOrder: sums have the same bits, whichever thread group adds up partials. Each warp
+// counts its own rows, or columns.
 func TestWarpgroupPartsInOrder(t *testing.T) {
 	compiled(t)
 	for _, name := range []string{"wgmma-64x64", "wgmma-64x128"} {
@@ -198,12 +197,12 @@ func TestWarpgroupPartsInOrder(t *testing.T) {
 	}
 }
 
-// splitTiles are the tiles of wgmma.cuh, those of wgmma_aligned.cuh have no fp32.
+// splitTiles are the tiles of wgmma.cuh. Those of wgmma_aligned.cuh have no fp32.
 func splitTiles() []*tile.Shape {
 	return slices.DeleteFunc(tile.Of(tile.WGMMA), func(s *tile.Shape) bool { return s.NarrowOnly })
 }
 
-// warpgroupTiles are those of warpgroup_kernels.cpp: all but those for B of 4 bits.
+// warpgroupTiles are those of warpgroup_kernels.cpp: all except those for 4-bit B.
 func warpgroupTiles() []*tile.Shape {
 	return slices.DeleteFunc(tile.Of(tile.WGMMA), func(s *tile.Shape) bool { return s.Int4Only })
 }

@@ -2,8 +2,8 @@ package cuda
 
 import "github.com/batchgemm/batchgemm/internal/encoding"
 
-// Build is code of the kernels for a GPU.
+// Build is compiled code of the kernels for a GPU.
 type Build struct {
-	Image func(encoding.Kernel) string // the name of the image that has a kernel
+	Image func(encoding.Kernel) string // name of the image with a kernel
 	Read  func(image string) (code []byte, err error)
 }

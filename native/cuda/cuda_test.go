@@ -15,7 +15,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// What follows needs a GPU, and skips without one.
+// The tests below need a GPU, and skip without one.
 
 func TestConformance(t *testing.T)    { drivertest.Run(t, Driver()) }
 func TestSignals(t *testing.T)        { dltest.Signals(t, Driver()) }
@@ -31,8 +31,7 @@ func TestIllegalAddress(t *testing.T) {
 	dltest.IllegalAddress(t, Driver(), "CUDA_ERROR_ILLEGAL_ADDRESS")
 }
 
-// Two devices on one stream, which another library made, see each other's work
-// in order, in memory that it allocated.
+// Two devices on one stream of another library see each other's work in order, in memory of that library.
 func TestOnStream(t *testing.T) {
 	d := drivertest.Open(t, Driver()).(backend.Wrapper)
 	stream, err := cublas.Open(0)

@@ -24,9 +24,9 @@ func DriverWith(build func(native.Arch) Build) driver.Driver {
 	return dl.Driver(&v)
 }
 
-// vendor describes libcuda. Its libraries are on the loader's search path, where
-// containers mount the driver, where Windows puts it for its Linux subsystem, and
-// last under the name that may be the toolkit's stub.
+// vendor describes libcuda. Its libraries are, in this order, on the loader's search path, where containers
+// mount the driver, where Windows puts it for its Linux subsystem, and under a name that may be the
+// toolkit's stub.
 var vendor = dl.Vendor{
 	Backend: "cuda",
 	Maker:   "NVIDIA",
@@ -48,9 +48,9 @@ var vendor = dl.Vendor{
 	Integrated: 18, // CUdevice_attribute
 	PCI:        [3]int{50, 33, 34},
 
-	// The driver has memory of its own for small copies ("API synchronization behavior" in its
-	// description). On an H200 this takes 2.2 µs, copy, event and question for the event 4; from
-	// 48 KiB on it takes longer.
+	// The driver stages small copies in its own memory ("API synchronization behavior" in its description).
+	// On an H200 this takes 2.2 µs; copy, event and polling the event take 4. From 48 KiB on staging takes
+	// longer.
 	Stages: 48 << 10,
 
 	// "The context cannot be used" and "the process must be terminated and
@@ -68,10 +68,10 @@ var vendor = dl.Vendor{
 	Reserved: []int{46}, // device unavailable
 }
 
-// symbols have the names of the binary interface of CUDA 12.0: where NVIDIA's
-// headers rename a function, the renamed one (_v2).
+// symbols have the names of CUDA 12.0's binary interface. If NVIDIA's headers rename a function, it is the
+// new name (_v2).
 var symbols = []dl.Symbol{
-	// The first three, so that failures to load the others can be explained.
+	// These three are first, so that failures to load the others can be explained.
 	{Entry: "errorName", Name: "cuGetErrorName"},
 	{Entry: "errorText", Name: "cuGetErrorString"},
 	{Entry: "version", Name: "cuDriverGetVersion"},
@@ -82,7 +82,7 @@ var symbols = []dl.Symbol{
 	{Entry: "deviceName", Name: "cuDeviceGetName"},
 	{Entry: "deviceAttribute", Name: "cuDeviceGetAttribute"},
 	{Entry: "deviceMemory", Name: "cuDeviceTotalMem_v2"},
-	{Entry: "deviceUUID", Name: "cuDeviceGetUuid_v2"}, // of an instance in MIG mode its own
+	{Entry: "deviceUUID", Name: "cuDeviceGetUuid_v2"}, // a MIG instance has its own
 	{Entry: "contextRetain", Name: "cuDevicePrimaryCtxRetain"},
 	{Entry: "contextRelease", Name: "cuDevicePrimaryCtxRelease_v2"},
 	{Entry: "contextGet", Name: "cuCtxGetCurrent"},
@@ -124,8 +124,7 @@ var symbols = []dl.Symbol{
 	{Entry: "graphExecDestroy", Name: "cuGraphExecDestroy"},
 }
 
-// minVersion is CUDA 12.0: the oldest that loads the PTX of package native, and
-// whose binary interface the symbols name.
+// minVersion is CUDA 12.0, the oldest that loads the PTX of package native and has the symbols.
 const minVersion = 12000 // 1000*major + 10*minor
 
 func refuse(v int) error {
@@ -138,13 +137,13 @@ func refuse(v int) error {
 
 func version(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
 
-// build is the code that comes with the package.
+// build returns the code that comes with the package.
 func build(arch native.Arch) Build { return Build{arch.Image, products.CUDA.Read} }
 
-// builds gives the code of the kernels for an architecture.
+// builds returns the code of the kernels for an architecture.
 type builds func(native.Arch) Build
 
-// describe reads the facts of a GPU that is new enough.
+// describe reads the facts of a GPU, and refuses one that is too old.
 func (of builds) describe(from dl.Facts) (*dl.GPU, error) {
 	f, err := read(from)
 	if err != nil {

@@ -13,8 +13,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/devices"
 )
 
-// facts are what the driver says about a GPU, or about an instance of one in
-// MIG mode, which it presents as a GPU with fewer units.
+// facts are the driver's facts of a GPU, or of a MIG instance, which looks like a GPU with fewer units.
 type facts struct {
 	name                                                     string
 	major, minor                                             int // compute capability
@@ -24,7 +23,7 @@ type facts struct {
 	unitThreads, unitGroups, unitRegisters, unitSharedMemory int
 }
 
-// read asks for the facts of a GPU. The numbers are those of CUdevice_attribute.
+// read reads the facts of a GPU. The numbers are those of CUdevice_attribute.
 func read(from dl.Facts) (f facts, err error) {
 	if f.name, err = from.Name(); err != nil {
 		return f, err
@@ -52,9 +51,9 @@ func read(from dl.Facts) (f facts, err error) {
 	return f, err
 }
 
-// planner describes the GPU for planning. One that is in the planner's table gets exactly the facts of the
-// table, so that plans for it can be made anywhere, but for its kernels where an older driver takes others.
-// The name alone does not tell: an H100 for PCIe, or an instance of an H100 in MIG mode, has fewer units.
+// planner describes the GPU for planning. A GPU in the planner's table gets the facts of the table, so that
+// plans for it can be made anywhere. Only its kernels may differ, with an older driver. The name alone does
+// not identify it: an H100 for PCIe, or a MIG instance of an H100, has fewer units.
 func (f *facts) planner(arch native.Arch) (planner.Device, error) {
 	words := strings.FieldsFunc(f.name, func(r rune) bool { return r == ' ' || r == '-' })
 	for _, word := range words {

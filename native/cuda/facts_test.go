@@ -62,7 +62,7 @@ func TestPlannerFacts(t *testing.T) {
 			require.Equal(t, occupancy.NVIDIA, got.Occupancy)
 		})
 	}
-	// Kernels of warpgroups run on 9.0 alone, and by drivers that load its cubins.
+	// Kernels of warpgroups only run on 9.0, and with drivers that load its cubins.
 	for _, c := range []struct {
 		name          string
 		major, driver int
@@ -82,14 +82,14 @@ func TestPlannerFacts(t *testing.T) {
 			units[k.Tile.Unit] = true
 			require.Equal(t, c.newest && k.Tile.Clusters, k.Clusters, c)
 		}
-		newer := tile.Int4 // which warpgroups have tiles of their own for
+		newer := tile.Int4 // warpgroups have tiles of their own for it
 		if c.newest {
 			newer = tile.WGMMA
 		}
 		want := map[tile.Unit]bool{tile.FMA: true, tile.MMA: true, newer: true}
 		require.Equal(t, want, units, c)
 	}
-	// What is derived agrees with the table.
+	// Derived facts agree with the table.
 	known, err := devices.Lookup("h200")
 	require.NoError(t, err)
 	derived := changed(func(f *facts) { f.name = "unheard of" })
@@ -99,10 +99,10 @@ func TestPlannerFacts(t *testing.T) {
 	require.Equal(t, *known, got)
 }
 
-// described are the facts with the kernels for the GPU.
+// described returns the facts with the kernels for the GPU.
 func described(t *testing.T, f *facts) planner.Device { return describedBy(t, f, native.Release) }
 
-// describedBy are those by a driver of that CUDA.
+// describedBy returns the facts with a driver of that CUDA version.
 func describedBy(t *testing.T, f *facts, driver int) planner.Device {
 	t.Helper()
 	arch, err := native.CUDA(f.major, f.minor, driver)

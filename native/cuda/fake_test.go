@@ -29,8 +29,7 @@ func buildFake(t testing.TB, flags ...string) (path string) {
 	return path
 }
 
-// The fake computes what the plan says, so that the suites test everything but
-// the kernels of tiles.
+// The fake computes what the plan says, so the suites test everything except the kernels of tiles.
 func TestFake(t *testing.T) {
 	path := buildFake(t, dltest.CompileKernels(t, "..")...)
 	small := vendor
@@ -49,7 +48,7 @@ func TestFake(t *testing.T) {
 		dltest.RandomProblems(t, dltest.New(t, vendor, path).Driver,
 			2)
 	})
-	t.Run("large offsets", func(t *testing.T) { // the system gives more memory than is ever touched
+	t.Run("large offsets", func(t *testing.T) { // the system allows more memory than is ever touched
 		d := drivertest.Open(t, f.Driver)
 		drivertest.LargeOffsets(t, d, d.Alloc)
 	})
@@ -109,8 +108,8 @@ func TestFake(t *testing.T) {
 	})
 }
 
-// Launches begin while the one in front ends where kernels wait for that, which those of PTX do not; of these
-// each is loaded alone.
+// Launches begin while the previous one ends if kernels wait for it (PDL). PTX kernels do not, and each is
+// loaded alone.
 func TestEarlyLaunches(t *testing.T) {
 	const cubin, ptx = ".cubin", ".ptx/bg_tiny_k4_nn"
 	path := buildFake(t)
@@ -143,7 +142,7 @@ func TestEarlyLaunches(t *testing.T) {
 	}
 }
 
-// Without a usable GPU the error says which of the many reasons it is.
+// Without a usable GPU the error names the reason.
 func TestUnavailable(t *testing.T) {
 	whole := buildFake(t)
 	dltest.Unavailable(t, vendor, []dltest.Reason{
@@ -178,7 +177,7 @@ func TestUnavailable(t *testing.T) {
 	})
 }
 
-// The first library that works is taken.
+// The first library that works is used.
 func TestLoadTriesPaths(t *testing.T) {
 	infos, err := dltest.At(vendor, "libnone.so.1", buildFake(t, "-DWITHOUT_GRAPHS"),
 		buildFake(t)).Devices(t.Context())

@@ -11,12 +11,13 @@ import (
 	"github.com/batchgemm/batchgemm/native"
 )
 
-// Driver returns a driver without devices. Kernels that nothing here could run would make most of a program.
+// Driver returns a driver without devices. A program that cannot run the kernels should not carry them,
+// because they would be most of it.
 func Driver() driver.Driver {
 	if runtime.GOOS == "js" {
 		return backend.Missing("cuda", "browsers have WebGPU alone")
 	}
-	return dl.Driver(&dl.Vendor{Backend: "cuda", API: "CUDA"}) // which says what it lacks
+	return dl.Driver(&dl.Vendor{Backend: "cuda", API: "CUDA"}) // it says what the build lacks
 }
 
 // DriverWith returns a driver without devices.

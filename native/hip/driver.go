@@ -17,9 +17,9 @@ import (
 // Driver returns the HIP backend.
 func Driver() driver.Driver { return dl.Driver(&vendor) }
 
-// vendor describes libamdhip64. Its libraries are on the loader's search path,
-// under the name that ROCm's development packages link or those of the releases,
-// and where ROCm installs them without telling the loader.
+// vendor describes libamdhip64. Its libraries are on the loader's search path, under the name that ROCm's
+// development packages link or the names of the releases, and where ROCm installs them without telling the
+// loader.
 var vendor = dl.Vendor{
 	Backend: "hip",
 	Maker:   "AMD",
@@ -55,10 +55,9 @@ var vendor = dl.Vendor{
 	},
 }
 
-// symbols are those of HIP 5.0, and later ones that are Optional. There are no
-// graphs among them: see the package's comment.
+// symbols are those of HIP 5.0; later ones are Optional. They include no graphs: see the package comment.
 var symbols = []dl.Symbol{
-	// The first three, so that failures to load the others can be explained.
+	// These three are first, so that failures to load the others can be explained.
 	{Entry: "errorNameOf", Name: "hipGetErrorName"},
 	{Entry: "errorTextOf", Name: "hipGetErrorString"},
 	{Entry: "version", Name: "hipRuntimeGetVersion"},
@@ -69,7 +68,7 @@ var symbols = []dl.Symbol{
 	{Entry: "deviceAttribute", Name: "hipDeviceGetAttribute"},
 	{Entry: "deviceMemory", Name: "hipDeviceTotalMem"},
 	{Entry: "deviceUUID", Name: "hipDeviceGetUuid", Optional: true}, // since ROCm 5.2
-	// Both say the same in other places; the last that there is counts.
+	// Both return the same in different layouts; the last one that exists is used.
 	{Entry: "deviceProperties", Name: "hipGetDeviceProperties", Optional: true},
 	{Entry: "deviceProperties", Name: "hipGetDevicePropertiesR0600", Optional: true}, // since ROCm 6.0
 	{Entry: "deviceGet", Name: "hipGetDevice"},
@@ -113,7 +112,7 @@ func refuse(v int) error {
 
 func version(v int) string { return fmt.Sprintf("%d.%d.%d", v/10000000, v/100000%100, v%100000) }
 
-// describe reads the facts of a GPU for which there is code.
+// describe reads the facts of a GPU, if there is code for it.
 func describe(from dl.Facts) (*dl.GPU, error) {
 	f, err := read(from)
 	if err != nil {

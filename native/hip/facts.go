@@ -14,23 +14,21 @@ import (
 	"github.com/batchgemm/batchgemm/planner/devices"
 )
 
-// facts are what the runtime says about a GPU, or about a partition of one, which
-// it presents as a GPU with fewer units.
+// facts are the runtime's facts of a GPU, or of a partition of one, which looks like a GPU with fewer units.
 type facts struct {
 	name, arch   string // "gfx90a", without its settings
-	units, clock int    // compute units, of RDNA pairs of them (work-group processors); kHz
+	units, clock int    // compute units, on RDNA pairs of them (work-group processors); kHz
 	wave         int
 	threads      int // of a workgroup
 	groupShared  int // bytes of a workgroup
 }
 
-// read asks for the facts of a GPU. The numbers are those of
-// hipDeviceAttribute_t, which are the same in ROCm 5 and 6.
+// read reads the facts of a GPU. The numbers are those of hipDeviceAttribute_t, equal in ROCm 5 and 6.
 func read(from dl.Facts) (f facts, err error) {
 	if f.name, err = from.Name(); err != nil {
 		return f, err
 	}
-	if f.name == "" { // where the runtime has no file of names
+	if f.name == "" { // the runtime may lack its file of names
 		f.name = "AMD GPU"
 	}
 	err = dl.ReadAttributes(from, []dl.Attribute{
@@ -53,12 +51,11 @@ func read(from dl.Facts) (f facts, err error) {
 	return f, err
 }
 
-// archName is the value of gcnArchName with its end: settings, such as
-// ":sramecc+:xnack-", or the zero byte.
+// archName matches the value of gcnArchName with its end: settings, such as ":sramecc+:xnack-", or the zero
+// byte.
 var archName = regexp.MustCompile(`(gfx[0-9a-f]{3,})[:\x00]`)
 
-// architecture finds the name of the architecture in the properties, whose layout
-// depends on the release.
+// architecture finds the name of the architecture in the properties, whose layout depends on the release.
 func architecture(properties []byte) (string, error) {
 	found := archName.FindSubmatch(properties)
 	if found == nil {
@@ -67,9 +64,8 @@ func architecture(properties []byte) (string, error) {
 	return string(found[1]), nil
 }
 
-// planner describes the GPU for planning. A CDNA GPU with as many units as the
-// one in the planner's table gets the facts of the table, so that plans for it
-// can be made anywhere.
+// planner describes the GPU for planning. A CDNA GPU with as many units as the one in the planner's table
+// gets the facts of the table, so that plans for it can be made anywhere.
 func (f *facts) planner(arch native.Arch) (planner.Device, error) {
 	d := f.rdna()
 	if known, err := devices.Lookup(f.arch); err == nil {
@@ -84,19 +80,18 @@ func (f *facts) planner(arch native.Arch) (planner.Device, error) {
 	return d, err
 }
 
-// tflops is the peak rate of units with that many lanes, each of which does a
-// multiplication and an addition per clock.
+// tflops returns the peak rate of units with that many lanes, each with a multiplication and an addition per
+// clock.
 func (f *facts) tflops(lanes int) float64 {
 	return float64(f.units*lanes*2) * float64(f.clock) * 1e-9
 }
 
-// rdna describes an RDNA GPU, none of which is in the planner's table. A unit is a
-// work-group processor of four SIMDs with waves of 32 (what it can do at once of
-// a second instruction on gfx1100 is not counted).
+// rdna describes an RDNA GPU, which the planner's table does not have. A unit is a work-group processor of
+// four SIMDs with waves of 32. The second instruction that gfx1100 can issue at once does not count.
 //
-// Registers, granules, waves and workgroups are those of LLVM's AMDGPUBaseInfo for
-// gfx1030, which has fewer than gfx1100; shared memory is that of the RDNA 2 ISA
-// (128 KB a work-group processor, 64 KB a workgroup).
+// Registers, granules, waves and workgroups are those of LLVM's AMDGPUBaseInfo for gfx1030, which has fewer
+// than gfx1100. Shared memory is that of the RDNA 2 ISA (128 KB for a work-group processor, 64 KB for a
+// workgroup).
 func (f *facts) rdna() planner.Device {
 	return planner.Device{
 		Name:            f.name,
@@ -104,7 +99,7 @@ func (f *facts) rdna() planner.Device {
 		ComputeUnits:    f.units,
 		WaveSize:        f.wave,
 		TFLOPS:          f.tflops(4 * 32),
-		LaunchMicros:    0.6, // not measured: taken to be CUDA's on an H200
+		LaunchMicros:    0.6, // not measured: assumed to be CUDA's on an H200
 		SIMDs:           4,
 		MaxWaves:        64,
 		MaxGroups:       32,

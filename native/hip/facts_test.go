@@ -14,7 +14,7 @@ import (
 )
 
 func TestArchitecture(t *testing.T) {
-	// properties has the name first, as all releases do, and gcnArchName at the end.
+	// properties has the name first, as in all releases, and gcnArchName at the end.
 	properties := func(name string, at int, arch string) []byte {
 		p := make([]byte, 16<<10)
 		copy(p, name)
@@ -101,7 +101,7 @@ func TestVersion(t *testing.T) {
 	require.EqualError(t, refuse(40421431), "has version 4.4.21431, 5.0 or newer is needed: update ROCm")
 }
 
-// described are the facts with the kernels for the GPU.
+// described returns the facts with the kernels for the GPU.
 func described(t *testing.T, f *facts) planner.Device {
 	t.Helper()
 	arch, err := native.HIP(f.arch)

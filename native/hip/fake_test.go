@@ -18,8 +18,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// library builds a fake of HIP from testdata/fakehip.c, which says what it does,
-// with the real kernels, or without any.
+// library builds a fake of HIP from testdata/fakehip.c, which describes itself, with or without the real
+// kernels.
 func library(t testing.TB, kernels bool, flags ...string) (path string) {
 	t.Helper()
 	if _, err := exec.LookPath("g++"); err != nil {
@@ -28,7 +28,7 @@ func library(t testing.TB, kernels bool, flags ...string) (path string) {
 	dir := t.TempDir()
 	object, path := filepath.Join(dir, "fakehip.o"), filepath.Join(dir, "libfakehip.so")
 	compile(t, "cc", append([]string{"-O1", "-fPIC", "-c", "testdata/fakehip.c", "-o", object}, flags...)...)
-	optimize := "-O1" // takes 30 s, three times as long as none
+	optimize := "-O1" // takes 30 s, three times as long as -O0
 	if !wholeSuite() {
 		optimize = "-O0" // few kernels run
 	}
@@ -47,13 +47,12 @@ func compile(t testing.TB, compiler string, args ...string) {
 	require.NoError(t, err, string(out))
 }
 
-// wholeSuite reports whether kernels run the suite of backends. CUDA's fake runs it without, on the same
-// driver.
+// wholeSuite reports whether kernels run the whole suite of backends. CUDA's fake runs it without kernels,
+// on the same driver.
 func wholeSuite() bool { return !testing.Short() && sample.Drivers.Drawn("hip", 1) }
 
-// The fake runs the kernels, those for matrix cores on gfx90a and the others on
-// gfx1030, so that the suites test everything but the hardware and its compiler.
-// The whole of them on gfx90a takes 25 s of a core.
+// The fake runs the kernels, those for matrix cores on gfx90a and the others on gfx1030, so the suites test
+// everything except the hardware and its compiler. The whole suite on gfx90a takes 25 s of a core.
 func TestFake(t *testing.T) {
 	f := dltest.New(t, vendor, library(t, true))
 	dltest.Run(t, f)
@@ -74,7 +73,7 @@ func TestFake(t *testing.T) {
 			require.Contains(t, infos[0].Driver, "HIP 6.3.43483")
 			require.Equal(t, c.subgroup, infos[0].Subgroup)
 			dltest.RandomProblems(t, f.Driver, 5)
-			t.Run("large offsets", func(t *testing.T) { // the system gives more memory than is ever touched
+			t.Run("large offsets", func(t *testing.T) { // the system allows more memory than is ever touched
 				d := drivertest.Open(t, f.Driver)
 				drivertest.LargeOffsets(t, d, d.Alloc)
 			})
@@ -108,7 +107,7 @@ func TestFake(t *testing.T) {
 	})
 }
 
-// Without a usable GPU the error says which of the many reasons it is.
+// Without a usable GPU the error names the reason.
 func TestUnavailable(t *testing.T) {
 	whole := library(t, false)
 	dltest.Unavailable(t, vendor, []dltest.Reason{
@@ -144,7 +143,7 @@ func TestUnavailable(t *testing.T) {
 	})
 }
 
-// ROCm 5 has other properties and does not tell a stream's device.
+// ROCm 5 has other properties, and does not return a stream's device.
 func TestROCm5(t *testing.T) {
 	d := dltest.At(vendor, "libnone.so.6", library(t, false, "-DHIP_5"))
 	infos, err := d.Devices(t.Context())
@@ -158,8 +157,7 @@ func TestROCm5(t *testing.T) {
 	require.NoError(t, onDefault.Close())
 }
 
-// Devices without a name, as where the runtime lacks a file, are named by their
-// architecture.
+// Devices without a name, for example because the runtime lacks a file, are named by their architecture.
 func TestDevices(t *testing.T) {
 	t.Setenv("FAKEHIP_NAME", "")
 	t.Setenv("FAKE_COUNT", "2")
@@ -171,7 +169,7 @@ func TestDevices(t *testing.T) {
 	require.Equal(t, "hip", infos[1].Backend)
 }
 
-// Where AMD's own library is installed and no GPU, it says so and nothing breaks.
+// With AMD's own library but without a GPU, the error says so and nothing breaks.
 func TestRealLibraryWithoutGPU(t *testing.T) {
 	_, err := Driver().Devices(t.Context())
 	if err == nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/drivertest"
 )
 
-// What follows needs a GPU, and skips without one.
+// The tests below need a GPU, and skip without one.
 
 func TestConformance(t *testing.T)    { drivertest.Run(t, Driver()) }
 func TestSignals(t *testing.T)        { dltest.Signals(t, Driver()) }

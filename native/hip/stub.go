@@ -10,10 +10,11 @@ import (
 	"github.com/batchgemm/batchgemm/internal/dl"
 )
 
-// Driver returns a driver without devices. Kernels that nothing here could run would make most of a program.
+// Driver returns a driver without devices. A program that cannot run the kernels should not carry them,
+// because they would be most of it.
 func Driver() driver.Driver {
 	if runtime.GOOS == "js" {
 		return backend.Missing("hip", "browsers have WebGPU alone")
 	}
-	return dl.Driver(&dl.Vendor{Backend: "hip", API: "HIP"}) // which says what it lacks
+	return dl.Driver(&dl.Vendor{Backend: "hip", API: "HIP"}) // it says what the build lacks
 }

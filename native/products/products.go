@@ -4,5 +4,6 @@ package products
 
 import "github.com/batchgemm/batchgemm/internal/kernelfile"
 
-// CUDA and HIP are the products for GPUs of NVIDIA and of AMD. cuda.go and hip.go say which builds have them.
+// CUDA and HIP are the products for GPUs of NVIDIA and of AMD. cuda.go and hip.go say which builds have
+// them.
 var CUDA, HIP = kernelfile.New(nil, "MANIFEST"), kernelfile.New(nil, "HIP-MANIFEST")

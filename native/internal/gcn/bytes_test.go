@@ -14,9 +14,9 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// exactBytes runs one batch of elements of 8 bits in each transposition, on all architectures and in all
-// tiles whose words have at least so many k's, and requires exact results. Where B runs along K, matrices
-// begin at multiples of unit. fill makes the operands of the batch as it is placed.
+// exactBytes runs one batch of 8-bit elements in each transposition, on all architectures and in all tiles
+// whose words have at least that many k, and requires exact results. If B is K-major, matrices start at
+// multiples of unit. fill makes the operands of the placed batch.
 func exactBytes(t *testing.T, o planner.Options, perWordLeast, unit int,
 	batch func(transA, transB bool) planner.Batch,
 	fill func(of element.Type, b planner.Batch, x, y []float32)) {
@@ -58,20 +58,20 @@ func TestWholeSums(t *testing.T) {
 		func(_ element.Type, b planner.Batch, x, y []float32) { reference.WholeSums(b, x, y) })
 }
 
-// TestBytes: all numbers of 8 bits become what they are, in either half of a word, along K and across it.
+// TestBytes: all 8-bit numbers are converted correctly, in either half of a word, K-major and MN-major.
 func TestBytes(t *testing.T) {
 	for _, of := range []element.Type{element.E4M3, element.Int8} {
 		exactBytes(t, planner.Options{TypeA: of}, 1, 1, reference.OfAllNumbers, reference.AllNumbers)
 	}
 }
 
-// TestProductsOfBytes: all products of two numbers of 8 bits are what they are.
+// TestProductsOfBytes: all products of two 8-bit numbers are exact.
 func TestProductsOfBytes(t *testing.T) {
 	exactBytes(t, planner.Options{TypeA: element.E4M3, TypeC: element.F32}, 1, 16, reference.OfAllProducts,
 		reference.AllProducts)
 }
 
-// TestSumsFP8: what sums of gfx942's matrix cores keep.
+// TestSumsFP8: precision of the sums of gfx942's matrix cores.
 func TestSumsFP8(t *testing.T) {
 	const one, half, least, most, nan = 0x40, 0x38, 0x01, 0x7f, 0x80 // 1, 1/2, 2^-10, 240, NaN
 	for _, test := range []struct {

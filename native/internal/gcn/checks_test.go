@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestChecks runs programs that the hardware does not define, and next to them those that it does.
-// What is in braces is what makes the difference: with it there is no error.
+// TestChecks runs programs that the hardware does not define, and similar ones that it does. The text in
+// braces makes the difference: with it there is no error.
 func TestChecks(t *testing.T) {
 	const matrix = "v_mov_b32_e32 v2, 1.0\ns_nop 4\nv_mfma_f32_16x16x4f32 v[4:7], v2, v2, v[4:7]\n"
 	const matrix940 = "v_mov_b32_e32 v2, 1.0\ns_nop 4\nv_mfma_f32_16x16x4_f32 v[4:7], v2, v2, v[4:7]\n"
@@ -281,7 +281,7 @@ func TestRaces(t *testing.T) {
 	}
 }
 
-// TestReadOnly: and a loop that does not end.
+// TestReadOnly also has a loop that does not end.
 func TestReadOnly(t *testing.T) {
 	l := program(t, "gfx90a", begin+"global_store_dword v1, v0, s[6:7]")
 	l.Memory[0].Writable = false

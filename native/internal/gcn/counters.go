@@ -5,10 +5,9 @@ import (
 	"fmt"
 )
 
-// counter is one of those that the hardware keeps of memory operations under way. An s_waitcnt
-// waits until at most so many are; operations of one counter end in the order in which they began,
-// but for scalar loads, so that these need a wait for none. Shared memory and scalar loads are one
-// counter, lgkmcnt: that at most n of both are under way also says so of either.
+// counter is a hardware counter of memory operations in flight. An s_waitcnt waits until at most n are.
+// Operations of one counter end in order, except scalar loads, which therefore need a wait for 0. Shared
+// memory and scalar loads share a counter, lgkmcnt: at most n of both in flight means at most n of either.
 type counter uint8
 
 const (
@@ -26,16 +25,16 @@ var noWait = [counters]int{1 << 30, 1 << 30, 1 << 30, 1 << 30}
 type pending struct {
 	queues [counters][]underWay
 	total  int              // in all queues
-	busy   [registers]uint8 // how many will write the register
+	busy   [registers]uint8 // how many operations will write the register
 	by     [registers]counter
-	there  int // the wave's stores that are there for others: see order.go
+	there  int // the wave's stores that others can see: see order.go
 }
 
-// underWay is an operation that may not have ended, and what it will write.
+// underWay is an operation that may not have ended, with what it will write.
 type underWay struct {
 	span
-	there int  // what is, when it has ended
-	left  bool // for tests: a wait that was taken out would have ended it
+	there int  // what others can see when it has ended
+	left  bool // for tests: a removed wait would have ended it
 }
 
 // begin queues an operation.
@@ -48,7 +47,7 @@ func (p *pending) begin(c counter, writes span, there int) {
 	}
 }
 
-// wait ends operations until no more than so many are under way. It reports whether one of them was left.
+// wait ends operations until at most that many are in flight. It reports whether one of them was left.
 func (p *pending) wait(most *[counters]int) (left bool) {
 	for c := range p.queues {
 		q := p.queues[c]
@@ -69,7 +68,7 @@ func (p *pending) wait(most *[counters]int) (left bool) {
 	return left
 }
 
-// check reports a register that is used too early. Loads through one counter may overwrite each other.
+// check reports a register that is used too early. Loads of one counter may overwrite each other.
 func (p *pending) check(in *instruction) error {
 	if p.total == 0 {
 		return nil
@@ -116,7 +115,7 @@ func registerName(r int) string {
 	return fmt.Sprintf("s%d", r)
 }
 
-// reset is for the next wave: of those that end with operations under way too.
+// reset prepares for the next wave, even if the last one ended with operations in flight.
 func (p *pending) reset() {
 	none := [counters]int{}
 	p.wait(&none)

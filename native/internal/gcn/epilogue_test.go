@@ -25,7 +25,7 @@ func epilogueJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.
 	schedules := []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleBatched,
 		planner.ScheduleSplitK, planner.ScheduleStreamK}
 	all := reference.Epilogues(shape.TM + 3)
-	dynamic := []int{len(all)} // once more with gated units, and dynamic tiles
+	dynamic := []int{len(all)} // again with gated units and dynamic tiles
 	all = append(all, all[slices.IndexFunc(all, func(e planner.Epilogue) bool { return e.Gated })])
 	if of == element.E4M3 && device(t, arch, 1).Blocks { // and with scales of blocks
 		for i := range 3 {
@@ -47,7 +47,7 @@ func epilogueJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.
 	for i, e := range all {
 		schedule, ofC := schedules[(i+int(of)+transposition)%len(schedules)],
 			[]element.Type{reference.NarrowC(of, 1-i%4/2), element.F32}[(i+transposition)%2]
-		if e.Gated { // is never cut
+		if e.Gated { // is not split
 			schedule = schedules[i%2]
 		}
 		if slices.Contains(dynamic, i) {
@@ -62,7 +62,7 @@ func epilogueJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.
 		} else {
 			reference.SetScales(&e, of, i)
 		}
-		if transA { // rows that are adjacent are not gathered
+		if transA { // adjacent rows are not gathered
 			e.GatherRows = 0
 		}
 		rng := rand.New(rand.NewPCG(uint64(i), uint64(shape.TM)))
@@ -135,8 +135,8 @@ func TestEpilogueProducts(t *testing.T) {
 	}
 }
 
-// requireMostRan demands that all barriers of a kernel ran, and two of three operations on memory: all parts
-// of an epilogue that meet in no plan here have more.
+// requireMostRan requires that all barriers of a kernel ran, and two of three memory operations. Kernels
+// have more, for all parts of epilogues, and no plan here has all parts.
 func requireMostRan(t *testing.T, k *Kernel, ran []bool) {
 	t.Helper()
 	require.NotNil(t, ran, k.Name)
@@ -157,7 +157,7 @@ func requireMostRan(t *testing.T, k *Kernel, ran []bool) {
 	}
 }
 
-// point makes the addresses of all problems those of the buffers, where their matrices have places already.
+// point sets the addresses of all problems to those of the buffers. Their matrices already have places.
 func (j *job) point(rows *Buffer, addresses ...uint64) {
 	for i := range j.plan.Batch {
 		for which, address := range addresses {

@@ -4,8 +4,8 @@ import "math"
 
 func float(bits uint32) float32 { return math.Float32frombits(bits) }
 
-// fma32 is a*b+c, rounded once, by way of float64, which holds the product exactly. What rounds
-// twice is a sum that float64 rounds to the middle of two float32: there the exact sum decides.
+// fma32 returns a*b+c, rounded once. It uses float64, which holds the product exactly. Rounding twice is
+// wrong only if float64 rounds the sum to the middle of two float32: then the exact sum decides.
 func fma32(a, b, c float32) float32 {
 	product := float64(a) * float64(b)
 	sum := product + float64(c)
@@ -14,11 +14,11 @@ func fma32(a, b, c float32) float32 {
 	if bits&(1<<28-1) != 0 && math.Abs(sum) >= 0x1p-126 || math.IsInf(sum, 0) || math.IsNaN(sum) {
 		return float32(sum)
 	}
-	// Knuth's TwoSum: what the sum lost.
+	// Knuth's TwoSum: the error of the sum.
 	part := sum - product
 	if lost := (product - (sum - part)) + (float64(c) - part); lost != 0 && bits&1 == 0 {
-		// Round to odd, which a second rounding to fewer bits leaves right (Boldo and Melquiond,
-		// "Emulation of FMA and correctly rounded sums").
+		// Round to odd. A second rounding to fewer bits is then correct (Boldo and Melquiond, "Emulation of
+		// FMA and correctly rounded sums").
 		if (lost > 0) == (sum > 0) {
 			bits++
 		} else {
@@ -29,7 +29,7 @@ func fma32(a, b, c float32) float32 {
 	return float32(sum)
 }
 
-// roundTo is the next float32, up or down.
+// roundTo returns the next float32, up or down.
 func roundTo(y float64, up bool) float32 {
 	x := float32(y)
 	switch {
@@ -41,7 +41,7 @@ func roundTo(y float64, up bool) float32 {
 	return x
 }
 
-// flush makes 0 of a subnormal number.
+// flush replaces a subnormal number by 0.
 func flush(bits uint32) uint32 {
 	if bits&0x7f800000 == 0 {
 		bits &= 1 << 31
@@ -49,10 +49,10 @@ func flush(bits uint32) uint32 {
 	return bits
 }
 
-// toUint is v_cvt_u32_f32: towards zero, and the nearest that there is beyond.
+// toUint is v_cvt_u32_f32: towards zero, and saturating.
 func toUint(x float32) uint32 {
 	switch {
-	case !(x > 0): // NaN too
+	case !(x > 0): // also NaN
 		return 0
 	case x >= 1<<32:
 		return math.MaxUint32

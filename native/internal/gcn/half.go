@@ -8,7 +8,7 @@ import (
 
 func init() { register(halfOperations) }
 
-// halfOperations are those on numbers of 16 bits, and on pairs of them.
+// halfOperations are those on 16-bit numbers, and on pairs of them.
 var halfOperations = map[string]operation{
 	"v_cvt_f32_f16": vector1(func(a uint32) uint32 {
 		return math.Float32bits(element.F16.Float(uint16(a)))
@@ -32,8 +32,7 @@ var halfOperations = map[string]operation{
 		}},
 }
 
-// lowHalf is an operation on one or two sources that leaves the high half of a register as it was, or makes 0
-// of it.
+// lowHalf is an operation on one or two sources that preserves the high half of a register, or clears it.
 func lowHalf(srcs int, f func(a, b uint32) uint32) operation {
 	return operation{unit: valu, dsts: 1, srcs: srcs, run: func(w *wave, in *instruction) {
 		a, b, d := w.lanes(&in.src[0], 0, 0), w.lanes(&in.src[srcs-1], 0, 1), w.dst(in, 0)
@@ -45,8 +44,8 @@ func lowHalf(srcs int, f func(a, b uint32) uint32) operation {
 	}}
 }
 
-// packedBits16 does two things on numbers of 16 bits, each with the halves that op_sel and op_sel_hi say.
-// fp32 has more than twice the bits of fp16, so that rounding to it first changes nothing.
+// packedBits16 does two operations on 16-bit numbers, each with the halves that op_sel and op_sel_hi select.
+// fp32 has more than twice the bits of fp16, so rounding to it first changes nothing.
 func packedBits16(f func(a, b float32) float32) operation {
 	return operation{unit: valu, dsts: 1, srcs: 2, packed: true, run: func(w *wave, in *instruction) {
 		a, b, d := w.lanes(&in.src[0], 0, 0), w.lanes(&in.src[1], 0, 1), w.dst(in, 0)
@@ -59,7 +58,7 @@ func packedBits16(f func(a, b float32) float32) operation {
 	}}
 }
 
-// permute takes bytes of b, 0 to 3, and of a, 4 to 7.
+// permute selects bytes of b, 0 to 3, and of a, 4 to 7.
 func permute(a, b, selector uint32) (to uint32) {
 	both := uint64(a)<<32 | uint64(b)
 	for i := range 4 {
@@ -77,8 +76,8 @@ func permute(a, b, selector uint32) (to uint32) {
 	return to
 }
 
-// mixedFMA takes fp16 where op_sel_hi is 1, of which half op_sel says. The register becomes f of what
-// it was and the result.
+// mixedFMA takes fp16 if op_sel_hi is 1, in the half that op_sel selects. The register becomes f of its old
+// value and the result.
 func mixedFMA(w *wave, in *instruction, f func(before, x uint32) uint32) {
 	var s [3]*lanesOf
 	for i := range s {

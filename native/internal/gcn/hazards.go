@@ -6,18 +6,17 @@ import (
 	"slices"
 )
 
-// Wait states: on CDNA some results may be used only so many instructions later, for which compilers
-// put s_nop between. An instruction is one wait state, s_nop n is n+1 (as LLVM counts, not the
-// hardware, which takes longer for some). On RDNA the hardware waits, but for one mistake of
-// gfx1100. The numbers are those of LLVM's GCNHazardRecognizer, which has what AMD's documents of
-// the instruction sets list under "Manually Inserted Wait States", and more.
+// Wait states: on CDNA some results may only be used a number of instructions later, so compilers insert
+// s_nop. An instruction is one wait state, s_nop n is n+1 (as LLVM counts; on hardware some take longer). On
+// RDNA the hardware waits, except for one error of gfx1100. The numbers are from LLVM's GCNHazardRecognizer.
+// It has what AMD's instruction set documents list under "Manually Inserted Wait States", and more.
 
-// recent is when registers were last used in ways that later instructions must keep away from. Times
-// are wait states; one as old as `long` does not matter.
+// recent is when registers were last used in ways that later instructions must stay away from. Times are
+// wait states; times older than `long` do not matter.
 type recent struct {
 	clock int32
 
-	valu   [registers]int32 // written by a vector instruction, but by matrix cores
+	valu   [registers]int32 // written by a vector instruction, except matrix cores
 	trans  [registers]int32 // written by a transcendental function
 	acc    [registers]int32 // written by v_accvgpr_read or v_accvgpr_write
 	wide   [registers]int32 // stored to global memory in 12 bytes or more
@@ -26,13 +25,13 @@ type recent struct {
 
 	lastAcc    int32
 	lastMatrix int32
-	clause     []*instruction // loads from global memory with nothing between
+	clause     []*instruction // consecutive loads from global memory
 
 	vectors, transes int32 // counts, of gfx11
 	transAt          [registers][2]int32
 }
 
-// product is what matrix cores did.
+// product is the last matrix instruction of a register.
 type product struct {
 	at int32
 	by *instruction
@@ -47,10 +46,10 @@ func (r *recent) forget() {
 	r.transes += long
 }
 
-// since is the number of wait states since an instruction, 0 for the one before.
+// since returns the number of wait states since an instruction, 0 for the previous one.
 func (r *recent) since(at int32) int { return int(r.clock - at - 1) }
 
-// late reports an instruction that comes too soon after what was done to a register.
+// late reports an instruction that follows the use of a register too soon.
 func (r *recent) late(register int, at int32, need int, what string) error {
 	if n := r.since(at); n < need {
 		return fmt.Errorf("%s %s %d wait states before, %d are needed", registerName(register), what, n, need)
@@ -97,8 +96,8 @@ func each(s span, f func(r int)) {
 	}
 }
 
-// beforeGlobal: scalar registers that vector instructions wrote, and soft clauses. Loads with nothing
-// between may be repeated after a page fault (XNACK): none may write what one of them reads.
+// beforeGlobal checks scalar registers that vector instructions wrote, and soft clauses. Consecutive loads
+// may be repeated after a page fault (XNACK): none may write what one of them reads.
 func (h *hazards) beforeGlobal(in *instruction) {
 	for _, s := range in.reads {
 		if s.first < vectors {
@@ -117,8 +116,8 @@ func (h *hazards) beforeGlobal(in *instruction) {
 	}
 }
 
-// clauseLength is how far LLVM looks back for loads in a row (MaxLookAhead). The products have longer
-// ones in which the last writes what the first reads.
+// clauseLength is how far LLVM looks back for consecutive loads (MaxLookAhead). The products have longer
+// sequences whose last load writes what the first reads.
 const clauseLength = 5
 
 var errClause = errors.New("of loads in a row one reads what one writes")
@@ -128,7 +127,7 @@ func (in *instruction) clash(other *instruction) bool {
 	return slices.ContainsFunc(other.reads, in.dst[0].overlaps)
 }
 
-// beforeVector: what is before a vector instruction.
+// beforeVector checks a vector instruction.
 func (h *hazards) beforeVector(in *instruction) {
 	stored := 1
 	if h.arch.gfx940 {
@@ -164,7 +163,7 @@ func (h *hazards) beforeVector(in *instruction) {
 	}
 }
 
-// beforeUse: registers that matrix cores write or read.
+// beforeUse checks registers that matrix cores write or read.
 func (h *hazards) beforeUse(in *instruction) {
 	if h.arch.accFile {
 		if in.unit == memory {
@@ -195,7 +194,7 @@ func (h *hazards) beforeUse(in *instruction) {
 	}
 }
 
-// result is the wait states until a product may be used, as A and B too.
+// result returns the wait states until a product may be used, also as A and B.
 func (h *hazards) result(by *instruction) int {
 	switch {
 	case by == nil:
@@ -206,7 +205,7 @@ func (h *hazards) result(by *instruction) int {
 	return by.matrix.passes + 2
 }
 
-// read is the wait states until C may be written.
+// read returns the wait states until C may be written.
 func (h *hazards) read(by *instruction) int {
 	if by == nil || h.arch.gfx940 && !by.matrix.xdl {
 		return 0
@@ -214,7 +213,7 @@ func (h *hazards) read(by *instruction) int {
 	return by.matrix.passes - 1
 }
 
-// asAddend is the wait states until a product may be C of another, in other registers.
+// asAddend returns the wait states until a product may be C of another, in other registers.
 func (h *hazards) asAddend(by, in *instruction) int {
 	switch {
 	case by == nil || h.arch.gfx940 && in.matrix.xdl && !by.matrix.xdl:
@@ -225,7 +224,7 @@ func (h *hazards) asAddend(by, in *instruction) int {
 	return by.matrix.passes
 }
 
-// beforeMatrix: what matrix cores read.
+// beforeMatrix checks what matrix cores read.
 func (h *hazards) beforeMatrix(in *instruction) {
 	if h.arch.accFile {
 		h.beforeMatrix908(in)
@@ -252,7 +251,8 @@ func (h *hazards) beforeMatrix(in *instruction) {
 	}
 }
 
-// beforeMatrix908: on gfx908 instructions of matrix cores, and those that alone reach accumulation registers.
+// beforeMatrix908 checks gfx908: instructions of matrix cores, and the only ones that reach accumulation
+// registers.
 func (h *hazards) beforeMatrix908(in *instruction) {
 	reading, writing := in.name == "v_accvgpr_read_b32", in.name == "v_accvgpr_write_b32"
 	if !reading {
@@ -313,7 +313,7 @@ func (h *hazards) beforeMemory908(in *instruction) {
 	}
 }
 
-// checkTrans: gfx1100 may use what a transcendental function has not yet written, unless 6 vector
+// checkTrans: gfx1100 may use a result that a transcendental function has not yet written, unless 6 vector
 // instructions or 2 such functions are between (LLVM, fixVALUTransUseHazard).
 func (r *recent) checkTrans(in *instruction) (err error) {
 	if in.unit != valu {
@@ -385,7 +385,7 @@ func (w *wave) recordHazards(in *instruction) {
 	}
 }
 
-// removed is the name of an instruction that a test took out.
+// removed is the name of an instruction that a test has removed.
 const removed = "removed"
 
 func (r *recent) recordTrans(in *instruction) {

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// garbage is what registers and shared memory have before anything is written: a NaN, and as an
-// address or a size far out of bounds.
+// garbage is the initial content of registers and shared memory: a NaN, and as an address or a size far out
+// of bounds.
 const garbage = 0xffc0dead
 
 // Launch is one launch of a kernel.
@@ -18,29 +18,28 @@ type Launch struct {
 	Threads   int    // of a workgroup
 	Arguments []uint64
 	Memory    []*Buffer
-	// Contrary chooses among what the hardware may do: waves, and workgroups, run in the order of their
-	// numbers, or from the last on; functions that it computes to about the last bit err downwards, or
-	// upwards.
+	// Contrary chooses among behaviours that the hardware may have: waves and workgroups run in order, or
+	// from the last on; functions that it computes to about the last bit err downwards, or upwards.
 	Contrary bool
 	Ran      []bool // if not nil, set for each instruction of Kernel that ran
 
 	vouched map[uint64]known // at counters, by address
 }
 
-// idle are waves to use again: their registers are many.
+// idle are waves to reuse: their registers are large.
 var idle = sync.Pool{New: func() any { return &wave{vector: make([]lanesOf, registers-vectors)} }}
 
-// mostInstructions of a wave are a loop without an end.
+// mostInstructions of a wave: more are an endless loop.
 const mostInstructions = 20_000_000
 
 var errEndless = errors.New("it does not end")
 
-// group is a workgroup that runs.
+// group is a running workgroup.
 type group struct {
 	launch *Launch
 	number int
 	shared *sharedMemory
-	there  []int // of each wave's stores, as of the last barrier: see order.go
+	there  []int // each wave's visible stores, at the last barrier: see order.go
 }
 
 // Run runs a launch, and counts instructions of waves. The first error ends it.
@@ -90,7 +89,7 @@ func (l *Launch) Run() (instructions int, err error) {
 	return instructions, nil
 }
 
-// start gives registers what they have at the start of a kernel.
+// start sets registers for the start of a kernel.
 func (w *wave) start(g *group, threads int, id [3]int) {
 	w.group, w.next, w.done, w.atBarrier = g, 0, false, false
 	w.pending.reset()
@@ -119,7 +118,7 @@ func (w *wave) start(g *group, threads int, id [3]int) {
 		}
 	}
 	w.startPrivate(next)
-	w.scalars[execReg+1] = 0 // of waves of 32
+	w.scalars[execReg+1] = 0 // waves of 32
 	first := w.number * w.width
 	w.setMask(execReg, w.all()>>max(0, first+w.width-threads))
 	for l := range w.width {

@@ -14,7 +14,7 @@ func init() {
 	register(map[string]operation{"v_accvgpr_read_b32": accMove(), "v_accvgpr_write_b32": accMove()})
 }
 
-// matrices are the operations of matrix cores on one block, with sums in fp32, of whole numbers in int32.
+// matrices are the operations of matrix cores on one block, with sums in fp32, or in int32 for integers.
 var matrices = map[string]matrix{
 	"v_mfma_f32_16x16x4f32":  {side: 16, passes: 8},
 	"v_mfma_f32_16x16x4_f32": {side: 16, passes: 8},
@@ -43,19 +43,19 @@ var matrices = map[string]matrix{
 type matrix struct {
 	side   int          // rows of A and columns of B
 	of     element.Type // of A and B; E4M3 is that of fp8.go
-	depth  int          // of fewer bits than 32: k's of a lane
-	passes int          // how long it takes, in units of 4 cycles (LLVM, SISchedule.td)
-	xdl    bool         // of gfx942: those on narrower types, which take one pass more to be read
+	depth  int          // with fewer than 32 bits: k of a lane
+	passes int          // duration in units of 4 cycles (LLVM, SISchedule.td)
+	xdl    bool         // of gfx942: for narrower types, with one pass more before they can be read
 }
 
-// multiplyMatrices is the operation (AMD matrix instruction calculator): of A a lane has row l % side,
-// and of B that column, at `depth` k's from l / side * depth on. Of C it has column l % side, and 4
-// rows of every 4 * 64/side, in turn of the lanes' groups.
+// multiplyMatrices is the operation (AMD matrix instruction calculator). A lane has row l % side of A, and
+// that column of B, at `depth` k from l / side * depth on. It has column l % side of C, and 4 rows of every
+// 4 * 64/side, group of lanes by group.
 func multiplyMatrices(m matrix) operation {
 	return operation{unit: valu, dsts: 1, srcs: 3, matrix: &m, run: func(w *wave, in *instruction) {
 		a, b := m.factor(w, &in.src[0]), m.factor(w, &in.src[1])
 		groups, count := w.width/m.side, in.dst[0].count
-		var sums [16]lanesOf // D may be part of A and B
+		var sums [16]lanesOf // D may overlap A and B
 		for r := range count {
 			sum := &sums[r]
 			*sum = *w.lanes(&in.src[2], r*min(in.src[2].count, 1), 2)
@@ -78,7 +78,7 @@ func multiplyMatrices(m matrix) operation {
 					continue
 				}
 				if m.of == element.E4M3 {
-					var x, y [32]uint8 // in turn of k
+					var x, y [32]uint8 // in order of k
 					for k := range m.depth * groups {
 						x[k], y[k] = uint8(a[k%m.depth][k/m.depth*m.side+row]),
 							uint8(b[k%m.depth][k/m.depth*m.side+col])
@@ -86,7 +86,7 @@ func multiplyMatrices(m matrix) operation {
 					sum[l] = math.Float32bits(sumFP8(x[:m.depth*groups], y[:m.depth*groups], float(sum[l])))
 					continue
 				}
-				// Products are exact. How sums are rounded is not documented; here once.
+				// Products are exact. The rounding of sums is not documented; here they are rounded once.
 				x := float64(float(sum[l]))
 				for j := range a {
 					for g := range groups {
@@ -104,7 +104,7 @@ func multiplyMatrices(m matrix) operation {
 	}}
 }
 
-// factor is the k's of each lane, in fp32, whole numbers in int32, and E4M3 as bits.
+// factor returns the k of each lane, in fp32, integers in int32, and E4M3 as bits.
 func (m *matrix) factor(w *wave, o *operand) []lanesOf {
 	if m.of == element.F32 {
 		return []lanesOf{*w.lanes(o, 0, 0)}

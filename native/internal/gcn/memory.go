@@ -12,8 +12,8 @@ func init() {
 	register(flatOperations())
 }
 
-// flatOperations are those of addresses that may be in any memory, and here are in global memory: without the
-// scalar base that the others may have.
+// flatOperations are those on addresses in any memory, here always global memory. They have no scalar base,
+// unlike the others.
 func flatOperations() map[string]operation {
 	all := map[string]operation{}
 	for name, o := range memoryOperations {
@@ -120,7 +120,7 @@ var memoryOperations = map[string]operation{
 	"ds_cmpstore_rtn_b32": {unit: memory, dsts: 1, srcs: 3, counter: shared, access: compareAndSwap(2, 1)},
 }
 
-// issue counts an operation that began.
+// issue counts an operation that has started.
 func (w *wave) issue(in *instruction) {
 	c := in.counter
 	if c == stores && !w.arch.stores {
@@ -141,28 +141,28 @@ func (w *wave) issue(in *instruction) {
 		there = w.order.stored
 	}
 	w.pending.begin(c, writes, there)
-	switch { // since it may have been of shared memory
+	switch { // it may have been one of shared memory
 	case !in.flat:
 	case w.arch.flatInOrder:
 		w.pending.begin(shared, writes, 0)
-	default: // it may end before those on shared memory that began earlier
+	default: // it may end before earlier ones on shared memory
 		w.pending.begin(scalarLoads, writes, 0)
 	}
 }
 
-// Buffer is global memory that a kernel may reach.
+// Buffer is global memory that a kernel may access.
 type Buffer struct {
 	Name     string
 	Address  uint64
 	Data     []byte
 	Writable bool
-	Bytes    bool  // elements have 8 bits: accesses may begin with any
-	Counters []int // bytes from which on there are words that workgroups count at, and access in no other way
+	Bytes    bool  // elements have 8 bits: accesses may start anywhere
+	Counters []int // byte offsets of counters, which workgroups access in no other way
 
 	users []users // of every 2 bytes of a writable buffer, in this launch
 }
 
-// users are the workgroups that touched memory, counted from 1.
+// users are the workgroups that accessed memory, counted from 1.
 type users struct {
 	writer, reader uint32
 	by             storer
@@ -172,7 +172,7 @@ const several = ^uint32(0) // readers
 
 var errRace = errors.New("race of workgroups, or of waves")
 
-// find finds n bytes.
+// find returns n bytes.
 func (l *Launch) find(address uint64, n int) (b *Buffer, offset uint64, err error) {
 	for _, b := range l.Memory {
 		if offset := address - b.Address; offset < uint64(len(b.Data)) {
@@ -180,7 +180,7 @@ func (l *Launch) find(address uint64, n int) (b *Buffer, offset uint64, err erro
 				return nil, 0, fmt.Errorf("%d bytes at byte %d of %s, which has %d", n, offset, b.Name,
 					len(b.Data))
 			}
-			// More is not needed, as compilers know, which put two loads of 16 bits together.
+			// More is not needed. Compilers know that and combine two 16-bit loads.
 			if align := min(n, 2); offset%uint64(align) != 0 && !b.Bytes {
 				return nil, 0, fmt.Errorf("%d bytes at byte %d of %s", n, offset, b.Name)
 			}
@@ -196,8 +196,8 @@ func (l *Launch) find(address uint64, n int) (b *Buffer, offset uint64, err erro
 	return nil, 0, fmt.Errorf("%d bytes at %#x, where no buffer is%s", n, address, near)
 }
 
-// touch reports a race: an access that nothing orders after that of another workgroup, or a load of what
-// another wave stored.
+// touch reports a race: an access that is not ordered after that of another workgroup, or a load of another
+// wave's store.
 func (w *wave) touch(b *Buffer, offset uint64, n int, write bool) error {
 	if !b.Writable {
 		if write {
@@ -226,7 +226,7 @@ func (w *wave) touch(b *Buffer, offset uint64, n int, write bool) error {
 	return nil
 }
 
-// reach finds n bytes and counts the access.
+// reach returns n bytes and counts the access.
 func (w *wave) reach(address uint64, n int, write bool) ([]byte, error) {
 	b, offset, err := w.group.launch.find(address, n)
 	if err != nil {
@@ -256,8 +256,8 @@ func scalarLoad() operation {
 		}}
 }
 
-// globalAddress is that of a lane: 64 bits of its own, or 32 beside a scalar base, which is a source if there
-// is one.
+// globalAddress returns that of a lane: its own 64 bits, or 32 bits beside a scalar base, which is a source
+// if there is one.
 func (w *wave) globalAddress(in *instruction, base int) func(l int) uint64 {
 	offset := uint64(int64(int32(in.offset[0])))
 	at := w.lanes(&in.src[0], 0, 0)
@@ -319,7 +319,7 @@ func (w *wave) eachLane(f func(l int) error) (err error) {
 	return err
 }
 
-// load puts memory into a lane of the destination, from a word on.
+// load copies memory to a lane of the destination, from a word on.
 func (w *wave) load(in *instruction, word, l int, data []byte) {
 	if len(data) < 4 {
 		var x [4]byte
@@ -332,7 +332,7 @@ func (w *wave) load(in *instruction, word, l int, data []byte) {
 	}
 }
 
-// store puts a lane of a source into memory.
+// store copies a lane of a source to memory.
 func (w *wave) store(o *operand, l int, data []byte) {
 	if len(data) < 4 {
 		var x [4]byte

@@ -14,7 +14,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// without is a kernel that lacks instructions, which take no time then. Of waits it lacks, leave is told.
+// without returns a kernel without some instructions, which then take no time. leave is told of removed
+// waits.
 func (k *Kernel) without(gone func(i int) bool) *Kernel {
 	own := *k
 	own.code = slices.Clone(k.code)
@@ -30,7 +31,7 @@ func (k *Kernel) without(gone func(i int) bool) *Kernel {
 // subject is a kernel and what runs it.
 type subject struct {
 	kernel *Kernel
-	run    func(*Kernel) error // the first error of all plans
+	run    func(*Kernel) error // returns the first error of all plans
 }
 
 func (s *subject) find(f func(in *instruction) bool) (at []int) {
@@ -42,7 +43,7 @@ func (s *subject) find(f func(in *instruction) bool) (at []int) {
 	return at
 }
 
-// gemmSubject is a kernel that multiplies, or a fix-up, with the plans of its tile that launch it.
+// gemmSubject returns a kernel that multiplies, or a fix-up, with the plans of its tile that launch it.
 func gemmSubject(t *testing.T, o *Object, arch native.Arch, k encoding.Kernel) *subject {
 	t.Helper()
 	name := arch.KernelName(k)
@@ -70,7 +71,7 @@ func gemmSubject(t *testing.T, o *Object, arch native.Arch, k encoding.Kernel) *
 	}}
 }
 
-// raggedSubject is a kernel that makes items, with few groups and many.
+// raggedSubject returns a kernel that makes items, with few groups and many.
 func raggedSubject(t *testing.T, o *Object, arch native.Arch, k encoding.Kernel) *subject {
 	t.Helper()
 	jobs := slices.Concat(fewGroups(t, arch, k), manyGroups(t, arch, k, int(k.Entries), 1),
@@ -85,7 +86,7 @@ func raggedSubject(t *testing.T, o *Object, arch native.Arch, k encoding.Kernel)
 	}}
 }
 
-// forSubjects runs a test for kernels that a filter takes.
+// forSubjects runs a test for the kernels of a filter.
 func forSubjects(t *testing.T, filter func(k encoding.Kernel) bool, f func(t *testing.T, s *subject)) {
 	t.Helper()
 	for name := range arches {
@@ -115,16 +116,16 @@ func forSubjects(t *testing.T, filter func(k encoding.Kernel) bool, f func(t *te
 
 func isWait(in *instruction) bool { return in.name == "s_waitcnt" || in.name == "s_waitcnt_vscnt" }
 
-// isCache reports what is done to caches, for other workgroups.
+// isCache reports whether an instruction affects caches, for other workgroups.
 func isCache(in *instruction) bool { return strings.HasPrefix(in.name, "buffer_") }
 
-// TestWithoutAll: no kernel does without its barriers, nor its waits of a counter, nor what it does to
-// caches, nor, on CDNA where it has any that count, its s_nop.
+// TestWithoutAll: no kernel works without its barriers, nor without its waits of a counter, its cache
+// instructions, or, on CDNA, its s_nop if any counts.
 func TestWithoutAll(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
 	}
-	// of those that multiply with an epilogue one tile, which takes little time
+	// of kernels with an epilogue that multiply, one tile, which takes little time
 	filter := func(k encoding.Kernel) bool {
 		return k.Epilogue == encoding.Epilogue{} || k.Ragged > 0 || k.Tile.Name == "tiny-k4"
 	}
@@ -162,7 +163,7 @@ func TestWithoutAll(t *testing.T) {
 	})
 }
 
-// leave marks the operations that a wait ends, instead.
+// leave marks the operations that a wait would end.
 func (p *pending) leave(most *[counters]int) (any bool) {
 	for c, q := range p.queues {
 		for i := range q[:max(0, len(q)-most[c])] {
@@ -172,7 +173,7 @@ func (p *pending) leave(most *[counters]int) (any bool) {
 	return any
 }
 
-// leaving lacks waits. It notes which others end what these would have ended, and whether there was any.
+// leaving removes waits. It notes which other waits end the same operations, and whether there were any.
 func (s *subject) leaving(gone map[int]bool) (changed *Kernel, others map[int]bool, any *bool) {
 	others, any = map[int]bool{}, new(bool)
 	changed = s.kernel.without(func(i int) bool { return gone[i] })
@@ -192,8 +193,8 @@ func (s *subject) leaving(gone map[int]bool) (changed *Kernel, others map[int]bo
 	return changed, others, any
 }
 
-// barrierAt reports whether there is a barrier from i on, or before, and nothing between touches memory, but
-// for a write-back.
+// barrierAt reports whether there is a barrier after i, or before it, with no memory access between except a
+// write-back.
 func (s *subject) barrierAt(i, step int) bool {
 	for ; ; i += step {
 		switch in := &s.kernel.code[i]; {
@@ -205,21 +206,20 @@ func (s *subject) barrierAt(i, step int) bool {
 	}
 }
 
-// TestMutants takes single instructions out of kernels of every kind, or one wait state of an s_nop.
+// TestMutants removes single instructions from kernels of every kind, or one wait state from an s_nop.
 //
-// Every barrier is noticed, but the two of alike (dialect_hip.h), around a store of a byte: the 32 threads
-// that it compares are in one wave, and that of finishPartial (fixup.cuh), after which arrivesLast has one
-// (dialect_hip.h); where barriers wait for stores, either will do, and that at the end of choose
-// (ragged.cuh), which Many needs: Single keeps in registers what it notes. Every s_waitcnt_depctr is, and so
-// is all that is done to caches. So is every s_nop that runs, but on RDNA, where they are padding, and after
-// s_cbranch_execnz on CDNA, or s_cbranch_execz around s_branch: the compiler does not know that exec is not 0
-// after products.
+// Every removed barrier is noticed, with three exceptions. The two of alike (dialect_hip.h) are around a
+// store of a byte: the 32 threads that it compares are in one wave. After that of finishPartial (fixup.cuh),
+// arrivesLast has another one (dialect_hip.h); where barriers wait for stores, either suffices. Many needs
+// that at the end of choose (ragged.cuh), but Single keeps in registers what it notes. Every
+// s_waitcnt_depctr is noticed, and so are all cache instructions. So is every s_nop that runs, with two
+// exceptions: on RDNA they are padding; on CDNA they may follow s_cbranch_execnz, or s_cbranch_execz around
+// s_branch, because the compiler does not know that exec is not 0 after products.
 //
-// Of an s_waitcnt it is enough that one of these holds, as compilers put waits where one path of many
-// needs them:
-//   - it is noticed;
-//   - what it waits for others wait for too, before it is used, and without all of these it is noticed;
-//   - in these plans nothing is ever under way there; this holds of less than two thirds.
+// For an s_waitcnt one of these must hold, because compilers put waits where one path of many needs them:
+//   - It is noticed.
+//   - Other waits wait for the same operations before they are used, and removing all of these is noticed.
+//   - In these plans nothing is ever in flight there. This holds for less than two thirds.
 func TestMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
@@ -231,10 +231,10 @@ func TestMutants(t *testing.T) {
 		if k.Ragged > 0 {
 			return k.Entries == 256 && k.Form == encoding.EndsOfRows
 		}
-		if k.TypeA.Bytes() == 1 { // one along K
+		if k.TypeA.Bytes() == 1 { // one is K-major
 			return k.Tile.Name == "tiny-k4" && k.TypeA == element.E4M3 && !k.TransA && !k.TransB
 		}
-		if k.TypeA != element.F32 { // both operands across K, with K groups
+		if k.TypeA != element.F32 { // both operands MN-major, with K groups
 			return k.Tile.Name == "small-k8" && k.TypeA == element.BF16 && k.TransA && !k.TransB
 		}
 		switch k.Tile.Name {
@@ -279,7 +279,7 @@ func TestMutants(t *testing.T) {
 			in := &s.kernel.code[i]
 			ran := false
 			changed := s.kernel.without(func(j int) bool { return j == i })
-			if in.name == "s_nop" && in.src[0].value > 0 { // one wait state less
+			if in.name == "s_nop" && in.src[0].value > 0 { // one wait state fewer
 				src := slices.Clone(in.src)
 				src[0].value--
 				changed.code[i] = *in

@@ -1,13 +1,12 @@
-// Package gcn runs the machine code of AMD GPUs on a CPU, for tests: the very code objects that
-// the HIP backend loads, as llvm-objdump disassembles them. It computes what the hardware does,
-// and reports what the hardware leaves undefined: a register that is used while a memory operation
-// still writes it (counters.go), or too soon after the instruction before (hazards.go), reads and
-// writes outside of buffers, races (order.go), and shared memory that two waves touch with no barrier
-// between (shared.go).
+// Package gcn runs the machine code of AMD GPUs on a CPU, for tests: the code objects that the HIP backend
+// loads, disassembled by llvm-objdump. It computes like the hardware, and reports what the hardware leaves
+// undefined: a register that is used while a memory operation still writes it (counters.go), or too soon
+// after an instruction (hazards.go), accesses outside of buffers, races (order.go), and shared memory that
+// two waves access without a barrier between (shared.go).
 //
-// An operation is a line of the tables in scalar.go, vector.go, half.go, matrix.go, memory.go, private.go and
-// order.go; one that none has is an error of Object.Kernel that names it. What they mean is in AMD's
-// documents of the instruction sets of CDNA 1 to 3, RDNA 2 and RDNA 3.
+// An operation is a line of the tables in scalar.go, vector.go, half.go, matrix.go, memory.go, private.go
+// and order.go. Object.Kernel fails with the name of an operation that no table has. AMD's documents of the
+// instruction sets of CDNA 1 to 3, RDNA 2 and RDNA 3 define the operations.
 package gcn
 
 import (
@@ -23,17 +22,16 @@ import (
 	"github.com/batchgemm/batchgemm/internal/codeobject"
 )
 
-// Disassembler is the program that Read runs, of Debian's package llvm-19.
+// Disassembler is the program that Read runs, from Debian's package llvm-19.
 const Disassembler = "llvm-objdump-19"
 
-// Object is the kernels of a code object, each of which is disassembled and decoded when it is first asked
-// for.
+// Object is the kernels of a code object. Each kernel is disassembled and decoded when it is first needed.
 type Object struct {
-	Arch    string // as "gfx90a"
+	Arch    string // such as "gfx90a"
 	kernels map[string]func() (*Kernel, error)
 }
 
-// Kernel decodes a kernel. It fails where it has an instruction that no table has.
+// Kernel decodes a kernel. It fails if no table has one of its instructions.
 func (o *Object) Kernel(name string) (*Kernel, error) {
 	decoded, ok := o.kernels[name]
 	if !ok {
@@ -48,27 +46,27 @@ type Kernel struct {
 	arch *arch
 	code []instruction
 	meta codeobject.Kernel
-	// literals are those that instructions share.
+	// literals are literals that instructions share.
 	literals map[uint32]*lanesOf
 
-	// Where registers have what at the start (AMDGPUUsage, "Initial Kernel Execution State").
+	// Places of registers at the start (AMDGPUUsage, "Initial Kernel Execution State").
 	arguments, firstGroup int // scalar registers: address of the arguments; number of the workgroup
 	groupIDs              [3]bool
 }
 
-// arch is in what the architectures differ.
+// arch is the differences between architectures.
 type arch struct {
-	stores     bool // a counter of their own for stores, vscnt
-	waitStates bool // software waits for results of some instructions (hazards.go)
-	accFile    bool // accumulation registers are a file of their own, which only few instructions reach
-	// nothing may be under way at a barrier, from which it cannot go back after a fault (LLVM,
+	stores     bool // stores have their own counter, vscnt
+	waitStates bool // software waits for the results of some instructions (hazards.go)
+	accFile    bool // accumulation registers are a separate file, which only few instructions reach
+	// nothing may be in flight at a barrier, because it cannot go back after a fault (LLVM,
 	// FeatureBackOffBarrier)
 	drains bool
-	// matrix cores make 0 of subnormal numbers, but in fp32 (PyTorch, "Numerical accuracy", on MI200)
+	// matrix cores replace subnormal numbers by 0, except in fp32 (PyTorch, "Numerical accuracy", on MI200)
 	flushes bool
-	// v_cvt_f16_f32 leaves the high half of its register as it is (LLVM, zeroesHigh16BitsOfDest)
+	// v_cvt_f16_f32 preserves the high half of its register (LLVM, zeroesHigh16BitsOfDest)
 	keepsHigh bool
-	// Flat operations and those on shared memory end in the order in which they began (LLVM,
+	// Flat operations and those on shared memory end in the order in which they start (LLVM,
 	// FeatureFlatLgkmVMemCountInOrder).
 	flatInOrder bool
 	gfx940      bool
@@ -114,7 +112,7 @@ func Read(code []byte) (*Object, error) {
 
 // decode disassembles the kernel of a code object, and decodes its instructions.
 func (k *Kernel) decode(code []byte, arch string) error {
-	// From a pipe: it reads no file that has not a name.
+	// From a pipe, because it only reads files with a name.
 	cmd := exec.Command(Disassembler, "-d", "--mcpu="+arch, "--disassemble-symbols="+k.Name, "-")
 	cmd.Stdin = bytes.NewReader(code)
 	listing, err := cmd.Output()
@@ -134,8 +132,8 @@ func (k *Kernel) decode(code []byte, arch string) error {
 	return k.link()
 }
 
-// link finds what instructions have to do with each other, the targets of branches above all, and ends the
-// code after the last one that nothing runs on from: the rest is padding.
+// link finds relations between instructions, above all the targets of branches. It ends the code after the
+// last instruction that nothing continues from: the rest is padding.
 func (k *Kernel) link() error {
 	at := map[uint64]int{}
 	end := 0
@@ -208,7 +206,7 @@ func (k *Kernel) describe(descriptor []byte) error {
 	if mode := rsrc1 >> 12 & 0xff; mode != 0xf0 {
 		return fmt.Errorf("float mode %#x", mode)
 	}
-	// Registers that the user sets, in their order: of those only the arguments' are known here.
+	// Registers that the user sets, in order. Here only those of the arguments are known.
 	const privateBuffer, arguments = 1 << 0, 1 << 3
 	if other := properties & 0x7f &^ (privateBuffer | arguments); other != 0 || properties&arguments == 0 {
 		return fmt.Errorf("user registers %#x", properties)

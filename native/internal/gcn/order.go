@@ -7,31 +7,31 @@ import (
 	"slices"
 )
 
-// What workgroups store for each other. A store is there for others when a wait has ended it, on gfx942 when
-// a wait has ended a write-back after it. A wave that counts at a counter of a buffer vouches for what is
-// there of its own stores, and, as of the last barrier, of those of other waves of its workgroup. Who counts
-// there later, and is told so, may load what all vouched for, once it has emptied its caches after the wait
-// for that. Any other load of what another workgroup stored is a race.
+// What workgroups store for each other. A store is visible to others when a wait has ended it, or on gfx942
+// when a wait has ended a write-back after it. A wave that counts at a counter of a buffer vouches for its
+// own visible stores and, as of the last barrier, for those of other waves of its workgroup. A wave that
+// counts there later, and reads the count, may load what all of these vouched for, after it has waited for
+// the count and then emptied its caches. Any other load of another workgroup's store is a race.
 
-// known is how many stores of each wave are there for others, by workgroup.
+// known is how many stores of each wave are visible, by workgroup.
 type known map[int][]int
 
-// storer is what the last store to a place was: of a wave of its workgroup the store of that number, from 1
-// on.
+// storer identifies the last store to a place: the wave in its workgroup, and the number of the store, from
+// 1 on.
 type storer struct{ wave, number int }
 
 // ordering is what a wave has stored, and knows of the stores of others.
 type ordering struct {
 	stored int
 	told   known         // by counters
-	fresh  [caches]known // as of when caches were emptied
+	fresh  [caches]known // at the time when caches were emptied
 }
 
-// cache is one that may have what others stored since.
+// cache is a cache that may lack later stores of others.
 type cache uint8
 
 const (
-	// of a compute unit: L1, L0 on RDNA; all that there is, to an instruction that empties several at once
+	// of a compute unit: L1, or L0 on RDNA; for an instruction that empties several, all of them
 	nearest cache = iota
 	second        // RDNA: L1, of several units
 	caches
@@ -50,7 +50,7 @@ func (w *wave) knows(group int, by storer) bool {
 	return true
 }
 
-// vouch is for a wave that counts at an address, and is told what was there, or not.
+// vouch is called for a wave that counts at an address. told: it reads the old count.
 func (w *wave) vouch(address uint64, told bool) {
 	g := w.group
 	mine := slices.Clone(g.there)
@@ -69,7 +69,7 @@ func (w *wave) vouch(address uint64, told bool) {
 	}
 }
 
-// empty empties a cache. What an atomic operation under way will tell is not known yet.
+// empty empties a cache. Results of atomic operations in flight are not known yet.
 func empty(c cache) func(*wave, *instruction) {
 	return func(w *wave, _ *instruction) {
 		if len(w.pending.queues[loads]) == 0 {
@@ -78,7 +78,7 @@ func empty(c cache) func(*wave, *instruction) {
 	}
 }
 
-// agentScope takes the scope of instructions of gfx942 on caches: that of all workgroups of a device.
+// agentScope parses the scope of gfx942's cache instructions: all workgroups of a device.
 func agentScope(_ *instruction, text string) error {
 	if text != "sc1" {
 		return fmt.Errorf("scope %q", text)
@@ -97,7 +97,7 @@ func init() {
 	})
 }
 
-// counting changes a counter, and gives what was there if told.
+// counting changes a counter, and returns its old value if told.
 func counting(told bool, change func(before, by uint32) uint32) operation {
 	o := operation{unit: memory, srcs: 3, counter: stores}
 	if told {
@@ -126,7 +126,7 @@ func counting(told bool, change func(before, by uint32) uint32) operation {
 	return o
 }
 
-// wrapped adds 1 to a number, or makes 0 of it where it has reached the last.
+// wrapped adds 1 to a number, or returns 0 after the last.
 func wrapped(before, last uint32) uint32 {
 	if before >= last {
 		return 0

@@ -9,8 +9,8 @@ import (
 )
 
 // TestOrder runs two workgroups of two waves. Each wave stores, and its first lane counts at the counter of
-// its number; waves of the workgroup that comes last load what another wave of the other one stored. What is
-// in braces is what makes that right.
+// its number. Waves of the later workgroup load what another wave of the other one stored. The text in
+// braces makes that correct.
 func TestOrder(t *testing.T) {
 	const (
 		store     = "global_store_dword v8, v0, s[6:7]\n"
@@ -62,11 +62,11 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// lastLoads ends waves before which no other of the number was counted.
+// lastLoads ends waves that counted first at their counter.
 const lastLoads = "v_readfirstlane_b32 s12, v4\ns_cmp_eq_u32 s12, 0\ns_cbranch_scc1 1\ns_branch 1\ns_endpgm\n"
 
-// runOrder runs code with the place of a lane in v8 and that of one of another wave of the other workgroup in
-// v9, in v2 where its wave counts, and 1 in v3.
+// runOrder runs code with the place of a lane in v8, that of another wave of the other workgroup in v9, the
+// counter of its wave in v2, and 1 in v3.
 func runOrder(t *testing.T, arch, code string, contrary bool) error {
 	t.Helper()
 	lanes := 64

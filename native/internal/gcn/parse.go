@@ -13,27 +13,27 @@ type instruction struct {
 	address uint64
 	text    string
 	*operation
-	run      func(w *wave, in *instruction) // that of the operation, but for what modifiers change
+	run      func(w *wave, in *instruction) // that of the operation, changed by modifiers
 	dst, src []operand
-	// Registers that it reads and writes, those that the text does not name too.
+	// Registers that it reads and writes, including implicit ones.
 	reads, writes []span
 	modifiers
 
 	target int             // of a branch: index of an instruction
-	waits  [counters]int   // of s_waitcnt: how many operations may be under way
+	waits  [counters]int   // of s_waitcnt: how many operations may be in flight
 	dual   *[2]instruction // of v_dual_...: the two halves
 	looks  bool            // of a read of shared memory: a compare and swap of the same address follows
 }
 
-// modifiers are what stands after the operands.
+// modifiers are the words after the operands.
 type modifiers struct {
 	offset       [2]uint32 // offset or offset0, and offset1
-	opSel, opLow uint32    // of packed operations, a bit for each source: op_sel, and where op_sel_hi is 0
+	opSel, opLow uint32    // of packed operations, a bit for each source: op_sel, and op_sel_hi inverted
 	dstSel       selection
 	pad          bool // beside dstSel: the rest of the register becomes 0
 }
 
-// span is adjacent registers, by the numbers of file.
+// span is adjacent registers, by their numbers in file.
 type span struct{ first, count int }
 
 func (s span) overlaps(t span) bool { return s.first < t.first+t.count && t.first < s.first+s.count }
@@ -49,18 +49,18 @@ const (
 // operand is a source or a destination.
 type operand struct {
 	kind  operandKind
-	span         // of scalar and vector
-	value uint64 // of literal: 64 bits with sign; of a float those of fp32
+	span         // for scalar and vector
+	value uint64 // for literal: 64 bits with sign; of a float those of fp32
 	lanes *[64]uint32
 	sel   selection
-	abs   bool // of floats; before neg
+	abs   bool // for floats; before neg
 	neg   bool
 }
 
 type operandKind uint8
 
 const (
-	none operandKind = iota // "off" and "null": reads as 0, takes what is written
+	none operandKind = iota // "off" and "null": reads as 0, discards writes
 	scalar
 	vector
 	literal
@@ -82,7 +82,7 @@ const (
 var selections = map[string]selection{"DWORD": dword, "BYTE_0": byte0, "BYTE_1": byte1, "BYTE_2": byte2,
 	"BYTE_3": byte3, "WORD_0": word0, "WORD_1": word1}
 
-// parse decodes a line of the listing: a tab, the instruction, and as a comment its address and its code.
+// parse decodes a line of the listing: a tab, the instruction, and a comment with its address and its code.
 func (k *Kernel) parse(line string) (in instruction, err error) {
 	text, comment, _ := strings.Cut(line, "//")
 	digits, _, ok := strings.Cut(strings.TrimSpace(comment), ":")
@@ -97,7 +97,7 @@ func (k *Kernel) parse(line string) (in instruction, err error) {
 	return in, err
 }
 
-// instruction decodes one without its address.
+// instruction decodes an instruction without its address.
 func (k *Kernel) instruction(name, rest string) (in instruction, err error) {
 	if first, second, ok := strings.Cut(rest, " :: "); ok {
 		return k.dual(name, first, second)
@@ -109,7 +109,7 @@ func (k *Kernel) instruction(name, rest string) (in instruction, err error) {
 	switch { // other operations
 	case strings.HasSuffix(rest, " clamp"):
 		name, words = name+" clamp", words[:len(words)-1]
-	// an atomic one, that gives back what was there
+	// an atomic operation that returns the old value
 	case strings.HasSuffix(rest, " glc"), strings.HasSuffix(rest, " sc0"):
 		name, words = name+" told", words[:len(words)-1]
 	}
@@ -144,7 +144,7 @@ func (k *Kernel) instruction(name, rest string) (in instruction, err error) {
 	return in, nil
 }
 
-// split separates operands and modifiers, which commas or spaces end outside of brackets.
+// split separates operands and modifiers at commas or spaces outside of brackets.
 func split(text string) (words []string) {
 	depth, start := 0, 0
 	for i, c := range text + " " {
@@ -182,7 +182,7 @@ func (in *instruction) use() {
 	in.writes = append(in.writes, in.alsoWrites...)
 }
 
-// dual decodes two operations of one instruction, which both read before one writes.
+// dual decodes two operations of one instruction, which both read before either writes.
 func (k *Kernel) dual(name, first, second string) (in instruction, err error) {
 	var halves [2]instruction
 	other, second, _ := strings.Cut(second, " ")
@@ -244,7 +244,7 @@ func (k *Kernel) operand(word string) (o operand, err error) {
 	return o, nil
 }
 
-// named finds scalar registers that have names. Masks have a word for every 32 lanes.
+// named returns scalar registers by name. Masks have a word for every 32 lanes.
 func (k *Kernel) named(word string) (s span, ok bool) {
 	masks := k.meta.WaveSize / 32
 	switch word {
@@ -279,7 +279,7 @@ func number(word string) (uint64, error) {
 	return uint64(i), err
 }
 
-// modify takes a modifier. It reports false for one that it does not know.
+// modify applies a modifier. It returns false for an unknown one.
 func (in *instruction) modify(word string, src []operand) bool {
 	name, value, _ := strings.Cut(word, ":")
 	set := func(to *uint32) bool {

@@ -30,7 +30,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(sample.Main(m, Disassembler)) }
 
-// readProduct is the object of an architecture, read once.
+// readProduct returns the object of an architecture, read once.
 func readProduct(t *testing.T, name string) *Object {
 	t.Helper()
 	if _, err := exec.LookPath(Disassembler); err != nil {
@@ -44,7 +44,7 @@ func readProduct(t *testing.T, name string) *Object {
 	return o
 }
 
-// kernelOf is a kernel of an object, decoded.
+// kernelOf returns a kernel of an object, decoded.
 func kernelOf(t *testing.T, o *Object, name string) *Kernel {
 	t.Helper()
 	k, err := o.Kernel(name)
@@ -73,7 +73,7 @@ type job struct {
 	e       reference.Epilogue // with its operands
 	exact   bool               // results are exact
 
-	packedB, packedB2 []uint32 // words of B and B2 of Int4, whose numbers b and e.B2 have
+	packedB, packedB2 []uint32 // words of B and B2 of Int4; b and e.B2 have their numbers
 }
 
 func (j *job) String() string {
@@ -83,11 +83,11 @@ func (j *job) String() string {
 		o.Tile, o.Schedule, o.TypeA, o.TypeC, o.Epilogue, p.M, p.N, p.K, p.TransA, p.TransB)
 }
 
-// gap is what lies between matrices.
+// gap fills the memory between matrices.
 var gap = float32(math.NaN())
 
-// newJob plans a batch. Matrices have gaps between and after rows; they begin at multiples of unit,
-// and so are their leading dimensions (1: odd). The last row of the last matrix ends its buffer.
+// newJob plans a batch. Matrices have gaps between them and after rows. They start at multiples of unit, and
+// so do rows (1: odd). The last row of the last matrix ends its buffer.
 func newJob(t *testing.T, d *planner.Device, b planner.Batch, options planner.Options, unit int,
 	rng *rand.Rand) *job {
 	t.Helper()
@@ -96,7 +96,7 @@ func newJob(t *testing.T, d *planner.Device, b planner.Batch, options planner.Op
 	if j.exact {
 		values = func(s []float32) { reference.Integers(rng, s, 8) }
 	}
-	// every type reaches so far
+	// within the range of every type
 	o := reference.Operands{Unit: unit, Gap: gap, Canary: 3e4, Rand: rng, Values: values}
 	for i := range b {
 		o.Add(&b[i], &options.Epilogue)
@@ -115,8 +115,7 @@ func newJob(t *testing.T, d *planner.Device, b planner.Batch, options planner.Op
 	return j
 }
 
-// round makes numbers of a type. Of 16 bits those below its least normal number become 0, which gfx90a takes
-// them for.
+// round rounds numbers to a type. Subnormal 16-bit numbers become 0, as on gfx90a.
 func round(of element.Type, numbers []float32) {
 	if of == element.F32 {
 		return
@@ -129,7 +128,7 @@ func round(of element.Type, numbers []float32) {
 	}
 }
 
-// device is one with the kernels of an architecture, and so many units.
+// device returns a device with the kernels of an architecture, and that many units.
 func device(t *testing.T, arch native.Arch, units int) *planner.Device {
 	t.Helper()
 	d := planner.Device{Name: arch.Name(), Occupancy: occupancy.Limits, ComputeUnits: units, WaveSize: 64,
@@ -137,31 +136,31 @@ func device(t *testing.T, arch native.Arch, units int) *planner.Device {
 		SIMDs: 4, MaxWaves: 32, MaxGroups: 16, Shared: 64 << 10, GroupShared: 64 << 10, MaxThreads: 1024,
 		MaxWorkers: 1 << 20}
 	if units < 1024 {
-		d.MaxGroups = 1 // of one unit, one worker has all tiles
+		d.MaxGroups = 1 // with one unit, one worker has all tiles
 	}
 	require.NoError(t, arch.Describe(&d))
 	return &d
 }
 
-// manySteps are those of a tile with so many parts that each thread of a fix-up has more than it loads at
-// once, kSlotLoads.
+// manySteps are the K steps of a tile with so many partials that each thread of a fix-up has more than it
+// loads at once, kSlotLoads.
 const manySteps = 280
 
-// tileJobs are plans of one tile with schedules that use all that its kernels for a type can do; fewer
-// of types of fewer bits than 32, whose kernels are many.
+// tileJobs are plans of one tile with schedules that use all features of its kernels for a type. There are
+// fewer for narrow types, which have many kernels.
 func tileJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type, transA,
 	transB bool) (jobs []*job) {
 	t.Helper()
 	sizes := [][2]int{{shape.TM, shape.TN}, {shape.TM + 3, shape.TN - 1}, {1, shape.TN + 5},
 		{shape.TM - 1, 5},
 		{shape.TM / 2, shape.TN / 2}, {shape.TM, 1}, {shape.TM, shape.TN}}
-	const parts = 4 * encoding.MaxPartials // steps of a tile of as many parts as are summed without a launch
+	const parts = 4 * encoding.MaxPartials // steps of a tile with as many partials as are summed at once
 	half, scaled := of != element.F32, elemtype.Scaled(of)
 	ofC := reference.NarrowC(of, 0)
 	for i, c := range []struct {
 		use      bool
 		schedule planner.Schedule
-		units    int // few put many tiles together, many cut tiles
+		units    int // few combine many tiles, many split tiles
 		wide     bool
 		typeC    element.Type
 		depths   []int
@@ -174,7 +173,7 @@ func tileJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type
 			[]int{4*shape.TK + 1, 3 * shape.TK, 0, 8 * shape.TK, 2*shape.TK + 3, 1}},
 		{!half || transA == transB, planner.ScheduleSplitK, 1024, true, ofC,
 			[]int{4*shape.TK + 1, 5 * shape.TK, 16, parts*shape.TK - 1, 3*shape.TK + 2, 0, 7}},
-		// Of few workers some have whole tiles beside parts.
+		// Some of the few workers have whole tiles beside partials.
 		{!half, planner.ScheduleStreamK, 3, true, ofC, []int{4*shape.TK + 1, 3 * shape.TK, 16, 2 * shape.TK}},
 		{!transA && !transB, planner.ScheduleSplitK, 1024, true, ofC, []int{manySteps * shape.TK}},
 		{scaled, planner.ScheduleDataParallel, 1024, false, reference.NarrowC(of, 1),
@@ -188,7 +187,7 @@ func tileJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type
 		rng := rand.New(rand.NewPCG(uint64(i), uint64(shape.TM)))
 		var b planner.Batch
 		for p, k := range c.depths {
-			switch { // a step has as many words
+			switch { // words of a step
 			case scaled && perWord(t, arch, shape, of) == 4:
 				k = 4*k - k%8
 			case scaled:
@@ -205,7 +204,7 @@ func tileJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type
 		if c.wide {
 			unit = 16 / of.Bytes()
 		}
-		if i == 0 { // kernels round NaN to bf16 in a branch, which a wave takes when all its lanes have one
+		if i == 0 { // kernels round NaN to bf16 in a branch, which a wave takes if all its lanes have NaN
 			b[5].Beta = gap
 		}
 		options := planner.Options{Tile: shape.Name, Schedule: c.schedule, TypeA: of, TypeC: c.typeC}
@@ -214,8 +213,8 @@ func tileJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type
 	return jobs
 }
 
-// perWord is how many k's a word of shared memory has in the kernels of a tile: of 8 bits two where they are
-// multiplied as fp16.
+// perWord returns how many k a word of shared memory has in the kernels of a tile: two for 8 bits if they
+// are multiplied as fp16.
 func perWord(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type) int {
 	t.Helper()
 	d := device(t, arch, 1)
@@ -310,17 +309,17 @@ func (j *job) run(o *Object, arch native.Arch, contrary bool, ran map[string][]b
 	return instructions, nil
 }
 
-// newBuffer has values in memory around an address whose low 32 bits overflow.
+// newBuffer places values in memory around an address whose low 32 bits overflow.
 func newBuffer[T uint32 | int32 | float32](name string, number uint64, values []T) *Buffer {
 	data, err := binary.Append(nil, binary.LittleEndian, values)
 	if err != nil {
-		panic(err) // only of a type that has no size
+		panic(err) // only for a type without a size
 	}
 	return &Buffer{Name: name, Address: (number<<32 - uint64(len(data)/2)) &^ 255, Data: data}
 }
 
-// runAll runs jobs of all types that a tile has kernels for, and of all transpositions, and returns which
-// instructions of each kernel ran, and how many in all.
+// runAll runs jobs of all types for which a tile has kernels, and of all transpositions. It returns which
+// instructions of each kernel ran, and how many in total.
 func runAll(t *testing.T, o *Object, arch native.Arch, shape *tile.Shape,
 	jobs func(of element.Type, transposition int) []*job) (ran map[string][]bool, total int) {
 	t.Helper()
@@ -373,7 +372,7 @@ func TestProducts(t *testing.T) {
 	}
 }
 
-// shapesOf are the tiles of plain FMA of which an image has kernels.
+// shapesOf returns the tiles of plain FMA for which an image has kernels.
 func shapesOf(arch native.Arch) []*tile.Shape {
 	return slices.DeleteFunc(tile.Of(tile.FMA), func(s *tile.Shape) bool { return !arch.Has(s) })
 }

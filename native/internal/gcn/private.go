@@ -7,8 +7,8 @@ import (
 
 func init() { register(privateOperations) }
 
-// privateOperations are those on private memory, which each lane has for itself, for registers that kernels
-// spill. On gfx90a and before a buffer in scalar registers says where it is.
+// privateOperations are those on the private memory of each lane, for registers that kernels spill. Up to
+// gfx90a, a buffer in scalar registers says where it is.
 var privateOperations = map[string]operation{
 	"scratch_load_dword":    privateLoad(1, 2),
 	"scratch_load_dwordx2":  privateLoad(2, 2),
@@ -22,12 +22,12 @@ var privateOperations = map[string]operation{
 	"buffer_store_dword":    privateStore(1, 4, 0),
 }
 
-// privateBase is where the private memory of all waves begins, as the buffer says, and privateBytes what a
-// wave has of it here.
+// privateBase is the start of the private memory of all waves, according to the buffer, and privateBytes is
+// the part of a wave here.
 const privateBase, privateBytes = 0x5000_0000, 0x1000
 
-// startPrivate gives a wave its private memory, and the registers that tell of it: next is that of the wave's
-// place.
+// startPrivate gives a wave its private memory, and sets the registers that describe it. next is the
+// register of the wave's place.
 func (w *wave) startPrivate(next int) {
 	if w.meta.Scratch == 0 {
 		return
@@ -42,8 +42,8 @@ func (w *wave) startPrivate(next int) {
 	}
 }
 
-// privateWords are those of a lane that an operation accesses. Of the buffer, a source of four registers, it
-// checks the place.
+// privateWords returns a lane's words that an operation accesses. It checks the place of the buffer, a
+// source of four registers.
 func (w *wave) privateWords(in *instruction, n, l int) ([]uint32, error) {
 	for _, o := range in.src {
 		if at := uint32(privateBase + w.number*privateBytes); o.kind == scalar && w.scalars[o.first] != at {
@@ -70,7 +70,7 @@ func privateLoad(words, srcs int) operation {
 		}}
 }
 
-// privateStore stores a source, which is the number data.
+// privateStore stores a source, number data.
 func privateStore(words, srcs, data int) operation {
 	return operation{unit: memory, srcs: srcs, counter: stores, access: func(w *wave, in *instruction) error {
 		var bytes [16]byte

@@ -15,8 +15,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// program is a kernel of some lines of assembly with one buffer of 4096 bytes, whose address is in s[4:5].
-// Lane l has l in v0; of two waves the second has 64 and more, or 32.
+// program makes a kernel from lines of assembly with one buffer of 4096 bytes, whose address is in s[4:5].
+// Lane l has l in v0; lanes of a second wave count from 64, or 32.
 func program(t *testing.T, name, code string) *Launch {
 	t.Helper()
 	k := &Kernel{Name: "test", arch: arches[name], arguments: 4, firstGroup: 8, groupIDs: [3]bool{true, true},
@@ -44,7 +44,7 @@ func program(t *testing.T, name, code string) *Launch {
 		Memory: []*Buffer{b}}
 }
 
-// begin has the buffer's address in s[6:7] and 4 times the lane in v1.
+// begin puts the buffer's address in s[6:7] and 4 times the lane in v1.
 const begin = `
 	s_load_dwordx2 s[6:7], s[4:5], 0x0
 	v_lshlrev_b32_e32 v1, 2, v0
@@ -414,12 +414,12 @@ func vectorText(first, count int) string {
 	return fmt.Sprintf("v[%d:%d]", first, first+count-1)
 }
 
-// TestFMA compares fused multiply-adds with sums of any length.
+// TestFMA compares fused multiply-adds with exact sums.
 func TestFMA(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	number := func() float32 {
 		switch rng.IntN(4) {
-		case 0: // few bits, so that sums are ties
+		case 0: // few bits, so sums are ties
 			return float32(math.Ldexp(float64(1+rng.IntN(8)), rng.IntN(60)-30))
 		case 1: // subnormal
 			return math.Float32frombits(rng.Uint32N(1<<24) | rng.Uint32N(2)<<31)
@@ -437,7 +437,7 @@ func TestFMA(t *testing.T) {
 		if rng.IntN(4) == 0 { // half a unit in the last place, and a little
 			a, b = c, math.Nextafter32(0x1p-24, float32(rng.IntN(2)))
 		}
-		if want := exact(a, b, c); want != 0 { // of 0 there are two
+		if want := exact(a, b, c); want != 0 { // there are two zeros
 			require.Equal(t, want, fma32(a, b, c), "%x * %x + %x", a, b, c)
 		}
 	}
@@ -449,7 +449,7 @@ func TestFMA(t *testing.T) {
 	require.Equal(t, float32(math.MaxFloat32), fma32(math.MaxFloat32, 2, -math.MaxFloat32))
 }
 
-// TestUnknown: what no table has is an error that names it.
+// TestUnknown: an error names what no table has.
 func TestUnknown(t *testing.T) {
 	_, err := Read([]byte("no code object"))
 	require.ErrorContains(t, err, "code object")

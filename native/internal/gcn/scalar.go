@@ -14,7 +14,7 @@ var (
 
 func init() { register(scalarOperations) }
 
-// scalarOperations are those on scalar registers, branches, and what programs a wave.
+// scalarOperations are those on scalar registers, branches, and settings of a wave.
 var scalarOperations = map[string]operation{
 	"s_mov_b32":  scalar1(func(w *wave, a uint64) uint64 { return a }),
 	"s_mov_b64":  scalar1(func(w *wave, a uint64) uint64 { return a }),
@@ -129,10 +129,10 @@ var scalarOperations = map[string]operation{
 	"s_nop":           {unit: salu, srcs: 1, run: nothing},
 	"s_waitcnt":       {unit: salu, parse: parseWaits, run: wait},
 	"s_waitcnt_vscnt": {unit: salu, parse: parseStores, run: wait},
-	// It waits for what other instructions here do at once; hazards.go has what it is for.
+	// It waits for operations that end at once here; see hazards.go.
 	"s_waitcnt_depctr": {unit: salu, srcs: 1, run: nothing},
 
-	// Hints, and what only concerns other waves.
+	// Hints, and operations that only concern other waves.
 	"s_clause":                     {unit: salu, srcs: 1, run: nothing},
 	"s_delay_alu":                  {unit: salu, parse: parseHint, run: nothing},
 	"s_inst_prefetch":              {unit: salu, srcs: 1, run: nothing},
@@ -159,7 +159,7 @@ func bit(b bool) uint64 {
 	return 0
 }
 
-// signedField is n bits of a from one on, of which the last is the sign.
+// signedField returns n bits of a, from one on. The last is the sign.
 func signedField(a, from, n uint32) uint32 {
 	n = min(n, 32-from&31)
 	if n == 0 {
@@ -208,7 +208,7 @@ func reading(op operation, f func(w *wave, d, a uint64) uint64) operation {
 	return op
 }
 
-// logic is an operation whose scc tells whether the result is not 0.
+// logic is an operation whose scc is set if the result is not 0.
 func logic(f func(a, b uint64) uint64) operation {
 	return operation{unit: salu, dsts: 1, srcs: 2, run: func(w *wave, in *instruction) {
 		value := f(w.scalar(&in.src[0]), w.scalar(&in.src[1]))
@@ -220,7 +220,7 @@ func logic(f func(a, b uint64) uint64) operation {
 	}}
 }
 
-// saveExec keeps exec and changes it.
+// saveExec saves exec and changes it.
 func saveExec(f func(a, exec uint64) uint64) operation {
 	return operation{unit: salu, dsts: 1, srcs: 1, alsoReads: []span{execSpan}, alsoWrites: []span{execSpan},
 		run: func(w *wave, in *instruction) {
@@ -246,7 +246,7 @@ func jump(reads []span, taken func(w *wave) bool) operation {
 	}}
 }
 
-// parseWaits decodes as "vmcnt(0) lgkmcnt(1)".
+// parseWaits decodes text such as "vmcnt(0) lgkmcnt(1)".
 func parseWaits(in *instruction, text string) error {
 	in.waits = noWait
 	for field := range strings.FieldsSeq(strings.ReplaceAll(text, "&", " ")) {
@@ -263,7 +263,7 @@ func parseWaits(in *instruction, text string) error {
 			if in.waits[scalarLoads] = n; n > 0 { // they return in any order
 				in.waits[scalarLoads] = noWait[scalarLoads]
 			}
-		case "expcnt": // of exports, of which there are none: as far as it counts
+		case "expcnt": // for exports, which do not occur
 		default:
 			return fmt.Errorf("counter %q", name)
 		}
@@ -285,7 +285,7 @@ func parseStores(in *instruction, text string) error {
 func parseHint(*instruction, string) error { return nil }
 
 func parseMessage(_ *instruction, text string) error {
-	if text != "sendmsg(MSG_DEALLOC_VGPRS)" { // before the end: gives registers back
+	if text != "sendmsg(MSG_DEALLOC_VGPRS)" { // before the end: releases registers
 		return fmt.Errorf("message %q", text)
 	}
 	return nil

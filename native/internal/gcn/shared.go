@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// sharedMemory is that of a workgroup, and who touched it since the last barrier.
+// sharedMemory is the shared memory of a workgroup, with its accesses since the last barrier.
 type sharedMemory struct {
 	data  []byte
 	since uint32 // barriers and workgroups so far, from 1 on
 	words []sharedWord
-	bytes []sharedUse // of words that were touched in part
+	bytes []sharedUse // of words that were partly accessed
 }
 
 type sharedWord struct {
 	sharedUse
-	parts uint32 // when it was last touched in part
+	parts uint32 // when it was last partly accessed
 }
 
-// sharedUse is the last accesses of every kind: the number of barriers before, and the wave, or that
-// there were more.
+// sharedUse is the last access of every kind: the number of barriers before, and the wave, or that there
+// were several.
 type sharedUse struct {
 	at [accessKinds]uint32
 	by [accessKinds]uint8
@@ -31,7 +31,7 @@ type accessKind uint8
 
 const (
 	reads accessKind = iota
-	looks            // reads that begin a loop of compare and swap
+	looks            // reads that start a loop of compare and swap
 	writes
 	adds  // atomic
 	swaps // atomic: compare and swap
@@ -40,7 +40,7 @@ const (
 
 const moreWaves = 255
 
-// ordered are kinds of accesses that need no barrier between.
+// ordered are kinds of accesses that need no barrier between them.
 var ordered = [accessKinds][accessKinds]bool{
 	reads: {reads: true, looks: true},
 	looks: {reads: true, looks: true, swaps: true},
@@ -48,7 +48,7 @@ var ordered = [accessKinds][accessKinds]bool{
 	swaps: {looks: true, swaps: true},
 }
 
-// findLooks finds reads with the address of a compare and swap: the very register and offset.
+// findLooks finds reads with the address of a compare and swap: the same register and offset.
 func (k *Kernel) findLooks() {
 	for i := range k.code {
 		swap := &k.code[i]
@@ -66,7 +66,7 @@ func (k *Kernel) findLooks() {
 
 var errSharedRace = errors.New("shared memory: another wave touched it, and no barrier is between")
 
-// clash reports whether another wave's access is not ordered before this one's.
+// clash reports whether another wave's access is not ordered before this one.
 func (u *sharedUse) clash(kind accessKind, wave uint8, since uint32) bool {
 	for k := range accessKinds {
 		if u.at[k] == since && u.by[k] != wave && !ordered[kind][k] {
@@ -89,7 +89,7 @@ func newShared(bytes int) *sharedMemory {
 		bytes: make([]sharedUse, bytes)}
 }
 
-// start is for the next workgroup. Memory has what no number of a batch is, a NaN.
+// start prepares for the next workgroup. Memory holds a NaN that no number of a batch equals.
 func (m *sharedMemory) start() {
 	m.since++
 	for i := range m.words {
@@ -102,7 +102,7 @@ func (m *sharedMemory) reach(address uint32, n int, kind accessKind, wave int) (
 	if uint64(address)+uint64(n) > uint64(len(m.data)) {
 		return nil, fmt.Errorf("shared memory: %d bytes at %d of %d", n, address, len(m.data))
 	}
-	// More is not needed of words (LLVM, FeatureUnalignedDSAccess).
+	// Words need no more (LLVM, FeatureUnalignedDSAccess).
 	if align := uint32(min(n, 4)); address%align != 0 {
 		return nil, fmt.Errorf("shared memory: %d bytes at %d", n, address)
 	}
@@ -116,7 +116,7 @@ func (m *sharedMemory) reach(address uint32, n int, kind accessKind, wave int) (
 			word.note(kind, by, m.since)
 			continue
 		}
-		// In parts, so far or now.
+		// Partly, before or now.
 		first, end := max(at, address), min(at+4, address+uint32(n))
 		for b := first; b < end; b++ {
 			if m.bytes[b].clash(kind, by, m.since) {
@@ -129,7 +129,7 @@ func (m *sharedMemory) reach(address uint32, n int, kind accessKind, wave int) (
 	return m.data[address:][:n], nil
 }
 
-// places calls f with the offsets of one place, or of two that count stride bytes each.
+// places calls f with the offsets of one place, or of two in units of stride bytes.
 func (in *instruction) places(stride int, f func(i int, offset uint32) error) error {
 	if stride == 0 {
 		return f(0, in.offset[0])
@@ -143,7 +143,7 @@ func (in *instruction) places(stride int, f func(i int, offset uint32) error) er
 func sharedLoad(bytes, stride int) operation {
 	return operation{unit: memory, dsts: 1, srcs: 1, counter: shared,
 		access: func(w *wave, in *instruction) error {
-			addresses := *w.lanes(&in.src[0], 0, 0) // which it may write
+			addresses := *w.lanes(&in.src[0], 0, 0) // it may write these
 			kind := reads
 			if in.looks {
 				kind = looks
@@ -190,7 +190,7 @@ func addShared(w *wave, in *instruction) error {
 	})
 }
 
-// compareAndSwap gives what was there. GPUs differ in which source is compared and which stored.
+// compareAndSwap returns the old value. GPUs differ in which source is compared and which is stored.
 func compareAndSwap(compared, stored int) func(w *wave, in *instruction) error {
 	return func(w *wave, in *instruction) error {
 		addresses := *w.lanes(&in.src[0], 0, 0)

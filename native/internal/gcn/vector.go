@@ -99,7 +99,7 @@ var vectorOperations = map[string]operation{
 	"v_pk_mov_b32": {unit: valu, dsts: 1, srcs: 2, packed: true, run: packedMove},
 }
 
-// averages is of each byte half of the sum, rounded up where c is odd.
+// averages returns half of the sum of each byte, rounded up if c is odd.
 func averages(a, b, c uint32) (d uint32) {
 	for at := 0; at < 32; at += 8 {
 		d |= (a>>at&0xff + b>>at&0xff + c>>at&1) >> 1 << at
@@ -111,7 +111,7 @@ func fusedMultiplyAdd(a, b, c uint32) uint32 {
 	return math.Float32bits(fma32(float(a), float(b), float(c)))
 }
 
-// comparisons are those of v_cmp and v_cmpx, on 64 bits, of which a type takes what it has.
+// comparisons are those of v_cmp and v_cmpx, on 64 bits. A type uses its own bits.
 var comparisons = map[string]func(a, b uint64) bool{
 	"eq_u32":  func(a, b uint64) bool { return low(a) == low(b) },
 	"ne_u32":  func(a, b uint64) bool { return low(a) != low(b) },
@@ -133,13 +133,13 @@ var comparisons = map[string]func(a, b uint64) bool{
 	"neq_f32": func(a, b uint64) bool { return !(float(uint32(a)) == float(uint32(b))) },
 }
 
-// ordered2 reports that neither is a NaN.
+// ordered2 reports that neither number is NaN.
 func ordered2(a, b uint64) bool {
 	x, y := float(uint32(a)), float(uint32(b))
 	return x == x && y == y
 }
 
-// vector1, vector2 and vector3 are operations with so many sources, all of 32 bits.
+// vector1, vector2 and vector3 are operations with that many sources of 32 bits.
 func vector1(f func(a uint32) uint32) operation {
 	return operation{unit: valu, dsts: 1, srcs: 1, run: func(w *wave, in *instruction) {
 		a, d := w.lanes(&in.src[0], 0, 0), w.dst(in, 0)
@@ -182,8 +182,8 @@ func (w *wave) lanes3(f func(a, b, c uint32) uint32, a, b, c, d *lanesOf) {
 	w.each(func(l int) { d[l] = f(a[l], b[l], c[l]) })
 }
 
-// transcendental is a function that the hardware computes to less than one unit in the last place,
-// which leaves one or two numbers. Of subnormal numbers it sees 0, and it gives none.
+// transcendental is a function that the hardware computes to less than one unit in the last place, which
+// leaves one or two possible numbers. Subnormal arguments and results are 0.
 func transcendental(f func(a float32) float64) operation {
 	return operation{unit: valu, dsts: 1, srcs: 1, trans: true, run: func(w *wave, in *instruction) {
 		a, d := w.lanes(&in.src[0], 0, 0), w.dst(in, 0)
@@ -192,7 +192,7 @@ func transcendental(f func(a float32) float64) operation {
 	}}
 }
 
-// wide is an operation of 64 bits.
+// wide is a 64-bit operation.
 func wide(srcs int, f func(a, b, c uint64) uint64) operation {
 	return operation{unit: valu, dsts: 1, srcs: srcs, run: func(w *wave, in *instruction) {
 		var s [3][2]*lanesOf
@@ -209,7 +209,7 @@ func wide(srcs int, f func(a, b, c uint64) uint64) operation {
 	}}
 }
 
-// highLanes is the high word of a source, 0 of a register that has none.
+// highLanes returns the high word of a source, or 0 if it has none.
 func (w *wave) highLanes(o *operand, place int) *lanesOf {
 	if (o.kind == vector || o.kind == scalar) && o.count == 1 {
 		w.scratch[place] = lanesOf{}
@@ -231,7 +231,7 @@ func multiplyAdd64(w *wave, in *instruction) {
 	w.setScalar(&in.dst[1], carries)
 }
 
-// addCarry adds a carry, where it has a third source.
+// addCarry adds a carry, if it has a third source.
 func addCarry(w *wave, in *instruction) {
 	a, b, d := w.lanes(&in.src[0], 0, 0), w.lanes(&in.src[1], 0, 1), w.dst(in, 0)
 	carries, result := uint64(0), uint64(0)
@@ -258,7 +258,7 @@ func choose(w *wave, in *instruction) {
 	})
 }
 
-// compareMask is a bit for each lane that takes part and passes.
+// compareMask returns a bit for each lane that takes part and passes.
 func compareMask(w *wave, in *instruction, test func(a, b uint64) bool) (mask uint64) {
 	a, b := w.lanes(&in.src[0], 0, 0), w.lanes(&in.src[1], 0, 1)
 	if in.src[0].count < 2 && in.src[1].count < 2 {
@@ -286,7 +286,7 @@ func compareExec(test func(a, b uint64) bool) operation {
 }
 
 func readFirstLane(w *wave, in *instruction) {
-	lane := 0 // where none takes part
+	lane := 0 // if no lane takes part
 	if mask := w.exec(); mask != 0 {
 		lane = bits.TrailingZeros64(mask)
 	}
@@ -298,13 +298,13 @@ func readLane(w *wave, in *instruction) {
 	w.setScalar(&in.dst[0], uint64(w.lanes(&in.src[0], 0, 0)[lane]))
 }
 
-// writeLane leaves the others as they are, whether they take part or not.
+// writeLane preserves the other lanes, whether they take part or not.
 func writeLane(w *wave, in *instruction) {
 	lane := int(w.scalar(&in.src[1])) & (w.width - 1)
 	w.dst(in, 0)[lane] = uint32(w.scalar(&in.src[0]))
 }
 
-// countBelow adds the number of bits of a mask that belong to lanes below, of 32 from the first on.
+// countBelow adds the number of bits of a mask for lower lanes, among 32 from the first on.
 func countBelow(first int) func(*wave, *instruction) {
 	return func(w *wave, in *instruction) {
 		a, b, d := w.lanes(&in.src[0], 0, 0), w.lanes(&in.src[1], 0, 1), w.dst(in, 0)
@@ -315,7 +315,7 @@ func countBelow(first int) func(*wave, *instruction) {
 	}
 }
 
-// packed does two things of 32 bits, each with the words that op_sel and op_sel_hi say.
+// packed does two 32-bit operations, each with the words that op_sel and op_sel_hi select.
 func packed(srcs int, f func(a, b, c uint32) uint32) operation {
 	return operation{unit: valu, dsts: 1, srcs: srcs, packed: true, run: func(w *wave, in *instruction) {
 		var s [2][3]*lanesOf

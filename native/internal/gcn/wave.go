@@ -5,30 +5,30 @@ import (
 	"math/bits"
 )
 
-// operation is what instructions of a name do.
+// operation defines the instructions of a name.
 type operation struct {
 	name       string
 	unit       unit
 	dsts, srcs int // operands that are written, which come first, and others
 	run        func(*wave, *instruction)
-	parse      func(in *instruction, text string) error // of instructions with operands of their own
+	parse      func(in *instruction, text string) error // for instructions with special operands
 
 	readsDst              bool   // it also reads what it writes
 	packed                bool   // it takes op_sel and op_sel_hi
-	usualLow              uint32 // opLow where nothing is written
+	usualLow              uint32 // opLow if the text does not say
 	alsoReads, alsoWrites []span
-	// a transcendental function, which has a pipeline of its own
+	// a transcendental function, which has its own pipeline
 	trans   bool
-	matrix  *matrix // of matrix cores
+	matrix  *matrix // for matrix cores
 	accMove bool    // to or from an accumulation register
-	counter counter // of unit memory
+	counter counter // for unit memory
 	flat    bool    // an address in any memory
-	// of unit memory: stores are there for others after it
+	// for unit memory: stores are visible after it
 	writesBack bool
-	access     func(*wave, *instruction) error // of unit memory
+	access     func(*wave, *instruction) error // for unit memory
 }
 
-// unit is what carries out an instruction.
+// unit is the hardware unit that executes an instruction.
 type unit uint8
 
 const (
@@ -38,10 +38,10 @@ const (
 	memory
 )
 
-// operations are all that there are, by name.
+// operations are all operations, by name.
 var operations = map[string]*operation{}
 
-// register puts a table into operations, for init.
+// register adds a table to operations, for init.
 func register(table map[string]operation) {
 	for name, op := range table {
 		if operations[name] != nil {
@@ -52,10 +52,10 @@ func register(table map[string]operation) {
 	}
 }
 
-// lanesOf is a register of all lanes, or a number for each of them. Waves of 32 have the first.
+// lanesOf is a register of all lanes, or a number for each of them. Waves of 32 use the first half.
 type lanesOf = [64]uint32
 
-// wave is a wave that runs.
+// wave is a running wave.
 type wave struct {
 	*Kernel
 	group  *group
@@ -70,7 +70,7 @@ type wave struct {
 	scc     bool
 	vector  []lanesOf // from register number `vectors` on
 	scratch [8]lanesOf
-	private []uint32 // words of each lane, one lane after the other
+	private []uint32 // words of each lane, lane by lane
 
 	ran     []bool // of the launch
 	pending pending
@@ -78,10 +78,10 @@ type wave struct {
 	recent  recent
 }
 
-// exec is the lanes that take part.
+// exec returns the lanes that take part.
 func (w *wave) exec() uint64 { return w.mask(execReg) }
 
-// mask is a bit for each lane.
+// mask returns a bit for each lane.
 func (w *wave) mask(register int) uint64 {
 	mask := uint64(w.scalars[register])
 	if w.width == 64 {
@@ -97,7 +97,7 @@ func (w *wave) setMask(register int, mask uint64) {
 	}
 }
 
-// all is exec with all lanes.
+// all returns exec with all lanes.
 func (w *wave) all() uint64 { return ^uint64(0) >> (64 - w.width) }
 
 // scalar reads an operand of scalar operations.
@@ -123,7 +123,7 @@ func (w *wave) setScalar(o *operand, value uint64) {
 	}
 }
 
-// broadcast prepares a literal. Equal ones of a kernel share it.
+// broadcast prepares a literal. Equal literals of a kernel share it.
 func (k *Kernel) broadcast(o *operand) {
 	if o.kind == vector || o.kind == scalar {
 		return
@@ -141,7 +141,7 @@ func (k *Kernel) broadcast(o *operand) {
 	}
 }
 
-// lanes reads a word of a source. The place is where it may put it.
+// lanes reads a word of a source. It may use place for the result.
 func (w *wave) lanes(o *operand, word, place int) *lanesOf {
 	to := &w.scratch[place]
 	var from *lanesOf
@@ -190,7 +190,7 @@ func (o *operand) modify(to, from *lanesOf) {
 	}
 }
 
-// dst is the register that a vector operation writes.
+// dst returns the register that a vector operation writes.
 func (w *wave) dst(in *instruction, word int) *lanesOf {
 	return &w.vector[in.dst[0].first-vectors+word]
 }
@@ -209,7 +209,7 @@ func (w *wave) each(f func(l int)) {
 	}
 }
 
-// mergeDst keeps the part of a destination that dst_sel leaves out.
+// mergeDst preserves the part of a destination that dst_sel leaves out.
 func mergeDst(run func(*wave, *instruction)) func(*wave, *instruction) {
 	return func(w *wave, in *instruction) {
 		d := w.dst(in, 0)
@@ -228,7 +228,7 @@ func mergeDst(run func(*wave, *instruction)) func(*wave, *instruction) {
 	}
 }
 
-// runDual runs the halves as if at once: the second with the registers before the first.
+// runDual runs both halves as if at once: the second half sees the registers from before the first.
 func runDual(w *wave, in *instruction) {
 	first, second := &in.dual[0], &in.dual[1]
 	d := w.dst(first, 0)

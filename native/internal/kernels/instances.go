@@ -9,15 +9,15 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// instance is how the device text has a kernel: a line of native/lists, MACRO(name, tile, arguments...).
+// instance is a kernel in the device text: a line of native/lists, MACRO(name, tile, arguments...).
 type instance struct {
 	macro string
-	tile  string   // the name of its type
-	is    string   // and what that is
-	args  []string // a function template and its arguments after the tile, or of a fix-up the type of C
+	tile  string   // name of its type
+	is    string   // definition of that type
+	args  []string // a function template and its arguments after the tile, or for a fix-up the type of C
 }
 
-// macro of a kernel, where kernels.cu and kernels.hip have them.
+// macroOf returns the macro of a kernel, if kernels.cu and kernels.hip have one for it.
 func macroOf(k encoding.Kernel, kind string) string {
 	if k.Epilogue != (encoding.Epilogue{}) {
 		return "BG_EPILOGUE_" + kind
@@ -25,7 +25,7 @@ func macroOf(k encoding.Kernel, kind string) string {
 	return "BG_" + kind
 }
 
-// cudaInstance is that of a kernel for NVIDIA.
+// cudaInstance returns the instance of a kernel for NVIDIA.
 func cudaInstance(k encoding.Kernel) instance {
 	t, name := k.Tile, Identifier(k.Tile)
 	switch {
@@ -41,12 +41,12 @@ func cudaInstance(k encoding.Kernel) instance {
 	return wgmmaInstance(k, name)
 }
 
-// fixupInstance is that of a fix-up of tiles of a type.
+// fixupInstance returns the instance of a fix-up of tiles of a type.
 func fixupInstance(k encoding.Kernel, name, is string) instance {
 	return instance{macroOf(k, "FIXUP"), name, is, []string{elements(k.TypeC)}}
 }
 
-// gemmInstance is that of a kernel that multiplies.
+// gemmInstance returns the instance of a kernel that multiplies.
 func gemmInstance(k encoding.Kernel, name, is, function string, args ...any) instance {
 	all := []string{function, fmt.Sprint(k.TransA), fmt.Sprint(k.TransB)}
 	for _, x := range args {
@@ -55,7 +55,7 @@ func gemmInstance(k encoding.Kernel, name, is, function string, args ...any) ins
 	return instance{macroOf(k, "GEMM"), name, is, all}
 }
 
-// elements is the type of elements in device text.
+// elements returns the type of elements in device text.
 func elements(t element.Type) string {
 	switch {
 	case t == element.F32:
@@ -71,7 +71,7 @@ func format(t element.Type) string {
 		element.Int8: "Int8"}[t]
 }
 
-// typed is the element type of tensor cores' tiles: emulated fp32, tf32, or of fewer bits.
+// typed returns the element type of tensor core tiles: emulated fp32, tf32, or a narrow type.
 func typed(k encoding.Kernel) string {
 	switch {
 	case k.TypeA != element.F32:
@@ -210,7 +210,7 @@ func int4Instance(k encoding.Kernel, name string) instance {
 	return instance{macroOf(k, "GEMM"), name, is, []string{function}}
 }
 
-// hipInstance is that of a kernel for AMD.
+// hipInstance returns the instance of a kernel for AMD.
 func (a Arch) hipInstance(k encoding.Kernel) instance {
 	t, name := k.Tile, Identifier(k.Tile)
 	is := fmt.Sprintf("Tile<%d, %d, %d, %d, %d, %d, %d, %d>", t.TM, t.TN, hipStep(t), t.Threads, t.RM, t.RN,
@@ -233,7 +233,8 @@ func (a Arch) hipInstance(k encoding.Kernel) instance {
 	return gemmInstance(k, name, is, "gemm", sum, of)
 }
 
-// hipSum is what a kernel sums with, without the tile that it takes first, and the elements of A.
+// hipSum returns the template with which a kernel sums, without its first argument, the tile, and the type
+// of the elements of A.
 func (a Arch) hipSum(k encoding.Kernel) (sum, of string) {
 	matrix, f := a.HasMatrix(k.Tile), format(k.TypeA)
 	switch {
@@ -257,8 +258,9 @@ func (a Arch) hipSum(k encoding.Kernel) (sum, of string) {
 	return "HalfAccumulator<, " + f + ">", "Bits16<" + f + ">"
 }
 
-// cudaOrder is where products for NVIDIA have a kernel among those of its tile and part: those with an
-// epilogue after the others, those for clusters last; by type, and fix-ups after what they are for.
+// cudaOrder returns the place of a kernel among those of its tile and part in products for NVIDIA: kernels
+// with an epilogue after the others, those for clusters last; by type, and fix-ups after the kernels that
+// need them.
 func cudaOrder(k encoding.Kernel) []int {
 	epilogue, int4, of, pass := k.Epilogue != encoding.Epilogue{}, k.Tile.Int4Only, k.TypeA, 0
 	if k.Fixup {
@@ -274,7 +276,7 @@ func cudaOrder(k encoding.Kernel) []int {
 	return order(pass, last, int(of), k.Fixup, k.TF32, k.Partials, gatedApart(k), k.TransB, k.TransA)
 }
 
-// hipOrder is the same of products for AMD.
+// hipOrder does the same for products for AMD.
 func hipOrder(k encoding.Kernel) []int {
 	epilogue, bytes, int4 := k.Epilogue != encoding.Epilogue{}, k.TypeA.Bytes() == 1,
 		k.TypeB() == element.Int4

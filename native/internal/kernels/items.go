@@ -9,7 +9,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Items is the text of items.cuh: the words of items and of the items of fix-ups as structures of C, head and
+// Items returns the text of items.cuh: the words of items and of fix-up items as structures of C, head and
 // tail, and how to load and store them.
 func Items() string {
 	t := text("the words of items and of the items of fix-ups, with tails for epilogues")
@@ -68,7 +68,8 @@ func Items() string {
 	return t.String()
 }
 
-// Bounds is the text of bounds.cuh: the words of records and of what is known of the groups of a ragged plan.
+// Bounds returns the text of bounds.cuh: the words of records and of what is known of the groups of a ragged
+// plan.
 func Bounds() string {
 	t := text("what kernels that make items read")
 	t.numbers("kMaxGroups", encoding.MaxGroups, "kRaggedKernels", encoding.RaggedKernels,
@@ -97,7 +98,7 @@ func Bounds() string {
 	return t.String()
 }
 
-// header is the text of one.
+// header collects the text of a header.
 type header struct{ strings.Builder }
 
 func text(what string) *header {
@@ -108,7 +109,7 @@ func text(what string) *header {
 
 func (t *header) line(format string, args ...any) { fmt.Fprintf(t, format+"\n", args...) }
 
-// list writes names one after the other, in lines that are not too long.
+// list writes names in lines of limited length.
 func (t *header) list(begin string, of []string, end string) {
 	const most = 110
 	line := begin
@@ -127,7 +128,7 @@ func (t *header) list(begin string, of []string, end string) {
 	t.line("%s", line)
 }
 
-// numbers writes constants, of which a name and a value follow each other.
+// numbers writes constants. Names and values alternate.
 func (t *header) numbers(namesAndValues ...any) {
 	var all []string
 	for i := 0; i < len(namesAndValues); i += 2 {
@@ -149,26 +150,27 @@ func (t *header) structure(name string, names []string, extent bool) {
 	t.line("};")
 }
 
-// numbered writes a loader of the heads of items that have so many words, or with kTail so many.
+// numbered writes a loader of the heads of items with that many words, or with kTail that many.
 func (t *header) numbered(name, load string, names []string, short, long int) {
 	t.line("template <bool kTail = false>\nBG_DEVICE %s %s(const uint4* items, uint32_t number) {", name,
 		load)
 	t.values(names, fmt.Sprintf("items[(kTail ? %d : %d) * number + %%d]", long/4, short/4), 0)
 }
 
-// loader writes one of the tails, which begin at a word of items of so many.
+// loader writes a loader of a tail, which starts at a word of items with that many words.
 func (t *header) loader(name, load string, names []string, first, all int) {
 	t.line("BG_DEVICE %s %s(const uint4* items, uint32_t number) {", name, load)
 	t.values(names, fmt.Sprintf("items[%d * number + %%d]", all/4), first)
 }
 
-// part writes a loader of what begins at a word of a record.
+// part writes a loader of the words of a record from one on.
 func (t *header) part(name, load string, names []string, first int) {
 	t.line("BG_DEVICE %s %s(const uint4* record) {", name, load)
 	t.values(names, "record[%d]", first)
 }
 
-// values loads a structure in vectors of 4 words, by number, from a word on, and returns it.
+// values writes code that loads a structure in vectors of 4 words, by number, from a word on, and returns
+// it.
 func (t *header) values(names []string, vector string, first int) {
 	vectors, values := make([]string, len(names)/4), make([]string, len(names))
 	for i := range vectors {
@@ -181,7 +183,7 @@ func (t *header) values(names []string, vector string, first int) {
 	t.line("  return {%s};\n}", strings.Join(values, ", "))
 }
 
-// stores writes the stores of a structure to items of so many words, from a word on.
+// stores writes the stores of a structure to items with that many words, from a word on.
 func (t *header) stores(of string, names []string, first, all int) {
 	for i := 0; i < len(names); i += 4 {
 		t.line("  items[%d * number + %d] = {%s.%s};", all/4, (first+i)/4, of,

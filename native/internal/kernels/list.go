@@ -9,18 +9,18 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Arch says which kernels there are for an architecture. It is their only list: go generate writes an
-// instance of each to native/lists, from which they are compiled.
+// Arch defines the kernels of an architecture. It is their only list: go generate writes an instance of each
+// to native/lists, from which they are compiled.
 type Arch struct {
 	AMD      bool
-	Units    []tile.Unit    // what multiplies, beside plain FMA
-	Types    []element.Type // that kernels of Bits16 have beside F32
+	Units    []tile.Unit    // units that multiply, beside plain FMA
+	Types    []element.Type // of kernels of Bits16, beside F32
 	Bits16   []tile.Unit
-	Matrix   bool // AMD: matrix cores take the tiles that suit them
+	Matrix   bool // AMD: tiles that suit matrix cores use them
 	Clusters bool
 }
 
-// The architectures: of NVIDIA, and of AMD with plain FMA alone and with matrix cores.
+// The architectures: of NVIDIA, and of AMD with only plain FMA and with matrix cores.
 var (
 	SM80   = Arch{Units: []tile.Unit{tile.MMA, tile.Int4}, Types: narrow, Bits16: tensor}
 	SM90a  = Arch{Units: []tile.Unit{tile.MMA, tile.WGMMA}, Types: narrow, Bits16: tensor, Clusters: true}
@@ -28,7 +28,7 @@ var (
 	Matrix = Arch{AMD: true, Types: narrow, Bits16: []tile.Unit{tile.FMA}, Matrix: true}
 )
 
-// narrow are the types of 16 bits, types16, and of 8.
+// narrow are the 16-bit types, types16, and the 8-bit types.
 var (
 	narrow  = []element.Type{element.BF16, element.F16, element.E4M3, element.Int8}
 	types16 = narrow[:2]
@@ -43,8 +43,8 @@ func (a Arch) Has(s *tile.Shape) bool {
 	return slices.Contains(a.Units, s.Unit)
 }
 
-// HasInt4 reports whether there are kernels of a tile shape for B of 4 bits: of NVIDIA's shapes for it alone,
-// of AMD's, which are plain FMA, those that have epilogues.
+// HasInt4 reports whether there are kernels of a tile shape for 4-bit B: for NVIDIA the shapes that are only
+// for it, for AMD the plain FMA shapes with epilogues.
 func (a Arch) HasInt4(s *tile.Shape) bool {
 	return s.Int4Only || s.Unit == tile.FMA && s.Epilogues && slices.Contains(a.Bits16, s.Unit)
 }
@@ -52,11 +52,11 @@ func (a Arch) HasInt4(s *tile.Shape) bool {
 // HasMatrix reports whether the kernels of a tile shape are those for AMD's matrix cores.
 func (a Arch) HasMatrix(s *tile.Shape) bool { return a.Matrix && HasMatrix(s) }
 
-// HasBytes reports whether there are kernels of a tile shape for elements of 8 bits: of plain FMA, which
-// AMD's are, for the shapes that have epilogues, since products of such elements have scales.
+// HasBytes reports whether there are kernels of a tile shape for 8-bit elements. For plain FMA, as on AMD,
+// these are the shapes with epilogues, because products of such elements have scales.
 func HasBytes(s *tile.Shape) bool { return s.Unit != tile.FMA || s.Epilogues }
 
-// Variants are the kernels of a tile shape that differ in name, the fix-up first.
+// Variants returns the kernels of a tile shape by different names, the fix-up first.
 func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
 	if s.Int4Only {
 		return append(int4Fixups(s), int4Variants(s)...)
@@ -69,7 +69,7 @@ func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
 		}
 	}
 	if slices.Contains(a.Bits16, s.Unit) && !s.Swapped {
-		for _, of := range a.Types { // C of another type is decided at run time
+		for _, of := range a.Types { // kernels choose the type of C at run time
 			if of.Bytes() == 1 && !HasBytes(s) {
 				continue
 			}
@@ -79,7 +79,7 @@ func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
 			all = a.transposed(all, encoding.Kernel{Tile: s, TypeA: of, TypeC: of})
 		}
 	}
-	if s.Epilogues { // neither for tf32, nor for clusters, nor with parts
+	if s.Epilogues { // not for tf32, nor for clusters, nor with partials
 		for _, k := range all {
 			if k.Epilogue = someEpilogue; !k.TF32 && k.Cluster == 0 && !k.Partials {
 				all = append(all, k)
@@ -95,10 +95,10 @@ func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
 	return all
 }
 
-// someEpilogue stands for all, which one kernel does.
+// someEpilogue stands for all epilogues, which share one kernel.
 var someEpilogue = encoding.Epilogue{Bias: true}
 
-// int4Fixups are those of a tile shape for B of 4 bits alone.
+// int4Fixups returns those of a tile shape that is only for 4-bit B.
 func int4Fixups(s *tile.Shape) (all []encoding.Kernel) {
 	for _, of := range append([]element.Type{element.F32}, types16...) {
 		k := encoding.Kernel{Tile: s, TypeC: of, Fixup: true}
@@ -109,7 +109,7 @@ func int4Fixups(s *tile.Shape) (all []encoding.Kernel) {
 	return all
 }
 
-// int4Variants are those for B of 4 bits: of matrices as they are, and with scales of groups, which are part
+// int4Variants returns the kernels for 4-bit B. Matrices are not transposed, and scales of groups are part
 // of an epilogue.
 func int4Variants(s *tile.Shape) (all []encoding.Kernel) {
 	for _, of := range types16 {
@@ -119,12 +119,12 @@ func int4Variants(s *tile.Shape) (all []encoding.Kernel) {
 	return all
 }
 
-// transposed appends a kernel for all transpositions that there are, and its variants.
+// transposed appends a kernel for all its transpositions, with its variants.
 func (a Arch) transposed(all []encoding.Kernel, k encoding.Kernel) []encoding.Kernel {
 	for trans := range 4 {
 		if k.TransA, k.TransB = trans&1 != 0, trans&2 != 0; k.Tile.Aligned && k.TypeA.Bytes() == 1 &&
 			(k.TransA || !k.TransB) {
-			continue // tensor cores take bytes along K alone
+			continue // tensor cores only take K-major bytes
 		}
 		all = append(all, k)
 		if k.TypeA == element.F32 && !k.TF32 {
@@ -141,8 +141,8 @@ func (a Arch) transposed(all []encoding.Kernel, k encoding.Kernel) []encoding.Ke
 	return all
 }
 
-// Ragged are the kernels that make items of ragged plans, which every architecture has: of each form, without
-// an epilogue and with one.
+// Ragged returns the kernels that make items of ragged plans, which every architecture has: for each form,
+// with and without an epilogue.
 func Ragged() (all []encoding.Kernel) {
 	for _, e := range []encoding.Epilogue{{}, someEpilogue} {
 		for form := encoding.EndsOfRows; form <= encoding.Records; form++ {
@@ -155,11 +155,11 @@ func Ragged() (all []encoding.Kernel) {
 	return all
 }
 
-// KernelName is the symbol of a kernel in the image: bg_, the tile, the transpositions, then the type of A
-// and B or _tf32 for one product on tensor cores, and what else is a kernel of its own. Vector, Loop, Dynamic
-// and Split are decided at run time and do not change it, nor does what an epilogue has, except that gated
-// tiles of those called wide have kernels of their own. Where AMD's GPUs have matrix cores, it is the kernel
-// for them of a tile that suits them.
+// KernelName returns the symbol of a kernel in the image: bg_, the tile, the transpositions, then the type
+// of A and B, or _tf32 for one product on tensor cores, and other properties of separate kernels. Vector,
+// Loop, Dynamic and Split are decided at run time and are not in the name. Nor are the parts of an epilogue,
+// except that gated tiles of the aligned kind have separate kernels. If AMD's GPUs have matrix cores that
+// suit the tile, it is their kernel.
 func (a Arch) KernelName(k encoding.Kernel) string {
 	end := ""
 	if k.Epilogue != (encoding.Epilogue{}) {
@@ -194,7 +194,7 @@ func (a Arch) KernelName(k encoding.Kernel) string {
 	return name + end
 }
 
-// gatedApart reports whether a kernel is for gated tiles alone.
+// gatedApart reports whether a kernel is only for gated tiles.
 func gatedApart(k encoding.Kernel) bool { return k.Epilogue.Gated && k.Tile.Aligned && !k.Fixup }
 
 func typeSuffix(t element.Type) string {
@@ -209,7 +209,7 @@ var Parts = []string{"ragged", "plain", "tensor", "tensor_e4m3", "tensor_int8", 
 	"wgmma_e4m3", "wgmma_int8", "aligned16",
 	"int4"}
 
-// Part is the part that has a kernel. Of elements of 16 bits a fix-up is where C's type says.
+// Part returns the part that has a kernel. A fix-up for 16-bit elements is in the part of C's type.
 func Part(k encoding.Kernel) string {
 	of := k.TypeA
 	if k.Fixup {

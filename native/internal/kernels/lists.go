@@ -9,9 +9,9 @@ import (
 	"github.com/batchgemm/batchgemm/internal/tile"
 )
 
-// Lists are the files of native/lists, which kernels.cu and kernels.hip include: a line for each kernel of
-// some tile shapes, and one for each type of tiles, before the first kernel that has it. Of NVIDIA's there is
-// a file for each part.
+// Lists returns the files of native/lists, which kernels.cu and kernels.hip include. They have a line for
+// each kernel of some tile shapes, and one for each type of tiles, before the first kernel that uses it. For
+// NVIDIA there is a file for each part.
 func Lists(shapes []*tile.Shape) map[string]string {
 	files := map[string]string{"hip.inc": HIP(shapes, All), "ragged.inc": RaggedList()}
 	for _, part := range Parts[1:] {
@@ -20,10 +20,10 @@ func Lists(shapes []*tile.Shape) map[string]string {
 	return files
 }
 
-// All wants every kernel.
+// All selects every kernel.
 func All(encoding.Kernel) bool { return true }
 
-// CUDA is the list of a part, of the kernels that are wanted.
+// CUDA returns the list of a part, with the kernels that are wanted.
 func CUDA(part string, shapes []*tile.Shape, wanted func(encoding.Kernel) bool) string {
 	w := newWriter("kernels of part " + part)
 	for _, s := range shapes {
@@ -33,7 +33,7 @@ func CUDA(part string, shapes []*tile.Shape, wanted func(encoding.Kernel) bool) 
 	return w.end()
 }
 
-// HIP is the list of all kernels for AMD.
+// HIP returns the list of the wanted kernels for AMD.
 func HIP(shapes []*tile.Shape, wanted func(encoding.Kernel) bool) string {
 	w := newWriter("kernels for AMD")
 	for _, s := range shapes {
@@ -44,7 +44,7 @@ func HIP(shapes []*tile.Shape, wanted func(encoding.Kernel) bool) string {
 	return w.end()
 }
 
-// RaggedList is the list of the kernels that make items.
+// RaggedList returns the list of the kernels that make items.
 func RaggedList() string {
 	w := newWriter("kernels that make items")
 	for _, k := range Ragged() {
@@ -59,7 +59,7 @@ func RaggedList() string {
 	return w.end()
 }
 
-// guarded is an architecture, the line in front of what it alone has, and how it has a kernel.
+// guarded is an architecture, the guard of its own lines, and its instances of kernels.
 type guarded struct {
 	Arch
 	guard    string
@@ -69,7 +69,7 @@ type guarded struct {
 // writer writes lists.
 type writer struct {
 	text     strings.Builder
-	guard    string // of the lines that follow
+	guard    string // of the next lines
 	declared map[string]bool
 }
 
@@ -79,7 +79,7 @@ func newWriter(of string) *writer {
 	return w
 }
 
-// under writes the guard of lines that follow.
+// under writes the guard of the next lines.
 func (w *writer) under(guard string) {
 	if guard == w.guard {
 		return
@@ -97,8 +97,8 @@ func (w *writer) end() string {
 	return w.text.String()
 }
 
-// kernels writes those of a tile shape that are wanted, in the order of products. What one architecture alone
-// has is guarded.
+// kernels writes the wanted kernels of a tile shape, in the order of products. Lines of only one
+// architecture are guarded.
 func (w *writer) kernels(s *tile.Shape, wanted func(encoding.Kernel) bool, order func(encoding.Kernel) []int,
 	archs ...guarded) {
 	type listed struct {
@@ -124,7 +124,7 @@ func (w *writer) kernels(s *tile.Shape, wanted func(encoding.Kernel) bool, order
 		return slices.Compare(order(x.Kernel),
 			order(y.Kernel))
 	})
-	for len(list) > 0 { // those of each architecture between two that all have follow each other
+	for len(list) > 0 { // between kernels that all have, those of each architecture follow each other
 		n := slices.IndexFunc(list, func(x listed) bool { return x.shared })
 		if n < 0 {
 			n = len(list)
@@ -146,7 +146,7 @@ func (w *writer) kernels(s *tile.Shape, wanted func(encoding.Kernel) bool, order
 	}
 }
 
-// instance writes a kernel, and its tile if none before had it.
+// instance writes a kernel, and its tile if no kernel before had it.
 func (w *writer) instance(name string, i instance, ofTile, guard string) {
 	if !w.declared[i.tile] {
 		w.declared[i.tile] = true

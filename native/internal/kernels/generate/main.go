@@ -1,7 +1,7 @@
-// Command generate writes the lists of kernels, lists/, the words of items and of what makes them,
-// kernels/items.cuh and kernels/bounds.cuh, and what kernels take, resources.go, to the working directory, or
-// another one. It is for go generate ./native, after a change of the tile table, of the list of kernels or of
-// internal/encoding, and after a build of the products.
+// Command generate writes to the working directory, or another one, the lists of kernels (lists/), the words
+// of items and of what makes them (kernels/items.cuh and kernels/bounds.cuh), and the resources of kernels
+// (resources.go). go generate ./native runs it. Run it after a change of the tile table, of the list of
+// kernels or of internal/encoding, and after a build of the products.
 package main
 
 import (
