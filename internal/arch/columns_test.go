@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// columns is how long a line of code or of a comment may be, where a tab counts 4.
+// columns is the largest length of a line of code or of a comment. A tab counts 4.
 const columns = 110
 
-// wide are folders whose lines are longer still. None may come in.
+// wide are folders with longer lines. No folder may be added.
 var wide = []string{"examples/browser/page/"}
 
 var generated = regexp.MustCompile(`(?m)^(//|#) Code generated .* DO NOT EDIT\.$`)

@@ -15,7 +15,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/devices"
 )
 
-// TestFormatInDocs: the picture of docs/format.md is what the planner makes.
+// TestFormatInDocs: the picture of docs/format.md agrees with the planner.
 func TestFormatInDocs(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join("..", "..", "docs", "format.md"))
 	require.NoError(t, err)
@@ -55,7 +55,7 @@ func recordLines(t *testing.T, batch planner.Batch) string {
 	return b.String()
 }
 
-// itemLines has a line for each item, with the number that its tile has in the picture.
+// itemLines returns a line for each item, with the number of its tile in the picture.
 func itemLines(plan *planner.Plan, words []uint32) string {
 	var b strings.Builder
 	line(&b, "tile", encoding.ItemNames[:encoding.ItemWords])

@@ -1,4 +1,4 @@
-// Package arch holds the repository to its layering.
+// Package arch checks the layers of the repository.
 package arch
 
 import (
@@ -18,13 +18,13 @@ import (
 
 const module = "github.com/batchgemm/batchgemm/"
 
-// layers are the house from top to bottom. A package imports packages of lower layers, neither up nor beside
-// it, so that backends do not know each other. A name stands for its folder and those below it that have no
-// name of their own; these import each other as they like. Tests may import more.
+// layers are the layers from top to bottom. A package imports packages of lower layers only, so backends do
+// not know each other. A name stands for its folder and the folders below it without a name of their own;
+// these may import each other. Tests may import more.
 //
-// Some packages stand where users look for them, whatever their layer is. dispatch/driver is what backends
-// fulfil, so it is below them. planner/devices knows GPUs with their kernels, so it is above the text of
-// kernels. planner/element and internal/tile are below what is written with them.
+// Some packages stand where users look for them, whatever their layer. dispatch/driver is what backends
+// implement, so it is below them. planner/devices knows GPUs with their kernels, so it is above the text of
+// kernels. planner/element and internal/tile are below what uses them.
 var layers = []struct {
 	what     string
 	packages []string
@@ -54,12 +54,12 @@ var layers = []struct {
 		"internal/kernelfile", "internal/sample", "internal/version"}},
 }
 
-// plain are packages that import nothing but the standard library and packages of the module.
+// plain are packages that import only the standard library and packages of the module.
 var plain = []string{"planner", "planner/element", "internal/elemtype", "internal/tile",
 	"internal/encoding", "wgsl"}
 
-// likeUsers are callers that import only what users can. Those of examples/browser, which measure, are not
-// among them.
+// likeUsers are callers that may import only what users can. Those of examples/browser, which measure, are
+// exempt.
 var likeUsers = regexp.MustCompile(`^(capi|examples)(/|$)`)
 
 // external lists the only importers of modules that must stay in one place.
@@ -71,7 +71,7 @@ var external = map[string]string{
 	"gonum.org/v1/gonum/mat":              "gonumgemm",
 }
 
-// place is the name of layers that a package belongs to, the longest, and the number of its layer.
+// place returns the longest name in layers that a package belongs to, and the number of its layer.
 func place(dir string) (name string, layer int) {
 	for i, l := range layers {
 		for _, p := range l.packages {
@@ -118,7 +118,7 @@ func TestImports(t *testing.T) {
 	require.Greater(t, seen, 200)
 }
 
-// sources lists the files of the repository whose names end so, by their paths from its root.
+// sources lists the files of the repository with these endings, by their paths from its root.
 func sources(t *testing.T, endings ...string) (files []string) {
 	t.Helper()
 	root := filepath.Join("..", "..")
@@ -153,7 +153,7 @@ func imports(t *testing.T, file string) (names []string) {
 	return names
 }
 
-// modules are those of the Python package from the bottom to the top.
+// modules are those of the Python package, from bottom to top.
 var modules = []string{"_abi", "_memory", "_objects", "_core", "_int4", "_arrays", "_device", "__init__",
 	"_optional", "_programs", "_operators", "_gradients", "_lists", "torch"}
 
@@ -162,7 +162,7 @@ var (
 	fromHere   = regexp.MustCompile(`(?m)^\s*from \. import (\w+(?:, \w+)*)`)
 )
 
-// TestPythonImports: no module of the Python package imports one above it, in a function either.
+// TestPythonImports: no module of the Python package imports one above it, not even in a function.
 func TestPythonImports(t *testing.T) {
 	files, err := filepath.Glob("../../python/batchgemm/*.py")
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// phrases are what the text of each licence has, and no other's.
+// phrases identify each licence: no other licence has its phrase.
 var phrases = map[string]string{
 	"Apache-2.0":   "Apache License",
 	"MIT":          "Permission is hereby granted, free of charge, to any person obtaining a copy",
@@ -26,8 +26,7 @@ var (
 	licenceRow  = regexp.MustCompile(`(?m)^\| (\S+/\S+) \| ([^|]+) \|[^|]+\|$`)
 )
 
-// TestLicences: docs/licences.md names every module of go.mod, no other, and the
-// licence that lies beside its code.
+// TestLicences: docs/licences.md names exactly the modules of go.mod, and the licence beside their code.
 func TestLicences(t *testing.T) {
 	root := filepath.Join("..", "..")
 	page, err := os.ReadFile(filepath.Join(root, "docs", "licences.md"))
@@ -81,8 +80,8 @@ func words(t *testing.T, file string) string {
 	return strings.Join(strings.Fields(string(text)), " ")
 }
 
-// TestNotices: NOTICES, which goes with what is built, has the licences of all that the library for C has
-// inside, but for the Apache License, which goes with it too.
+// TestNotices: NOTICES, which is shipped with builds, has the licences of everything in the library for C,
+// except the Apache License, which is shipped too.
 func TestNotices(t *testing.T) {
 	root := filepath.Join("..", "..")
 	notices := words(t, filepath.Join(root, "NOTICES"))

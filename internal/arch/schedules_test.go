@@ -11,8 +11,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// TestSchedulesInDocs: the documents list the schedules that there are, all of them in
-// the planner's order.
+// TestSchedulesInDocs: the documents list all schedules, in the planner's order.
 func TestSchedulesInDocs(t *testing.T) {
 	for path, quote := range map[string]string{"capi/batchgemm.h": `"`, "README.md": "`",
 		"ARCHITECTURE.md": "`"} {

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTags: a build without WebGPU needs nothing of its library, which is 130 MB, and
-// one without CUDA and HIP, as that for browsers, none of their kernels.
+// TestTags: a build without WebGPU needs nothing of its library, which is 130 MB. A build without CUDA and
+// HIP, such as that for browsers, has none of their kernels.
 func TestTags(t *testing.T) {
 	for _, c := range []struct{ tags, packages, without string }{
 		{"nowebgpu", "./dispatch ./cmd/batchgemm ./capi", "github.com/rajveermalviya/go-webgpu/"},
@@ -24,7 +24,7 @@ func TestTags(t *testing.T) {
 		"native/products\n")
 }
 
-// needs lists what packages need, on a line each.
+// needs lists what packages need, one on each line.
 func needs(t *testing.T, tags, packages string, env ...string) string {
 	t.Helper()
 	cmd := exec.Command("go", append([]string{"list", "-deps", "-tags", tags},

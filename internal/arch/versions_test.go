@@ -10,9 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFixedVersions: modules are as new as the fixes of vulnerabilities that were known
-// once. scripts/vulncheck.sh finds these too, and new ones, but only where it reaches
-// its database.
+// TestFixedVersions: modules are at least as new as the fixes of known vulnerabilities. scripts/vulncheck.sh
+// finds these and new ones, but only if it reaches its database.
 func TestFixedVersions(t *testing.T) {
 	modules, err := os.ReadFile(filepath.Join("..", "..", "go.mod"))
 	require.NoError(t, err)

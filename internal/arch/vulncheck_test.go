@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestVulncheck: the script fails on findings, and never passes for a check that did
-// not take place.
+// TestVulncheck: the script fails on findings, and never reports success for a check that did not take
+// place.
 func TestVulncheck(t *testing.T) {
 	const notice = "govulncheck: NOTHING WAS CHECKED\n"
 	for _, tc := range []struct {

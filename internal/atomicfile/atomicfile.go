@@ -12,26 +12,25 @@ import (
 	"sync"
 )
 
-// File is a file in the making. It is not safe for concurrent use.
+// File is a file being written. It is not safe for concurrent use.
 type File struct {
 	io.Writer
-	path   string   // as it was given, for errors
+	path   string   // as given, for errors
 	file   *os.File // nil: a stream
-	temp   string   // name of the temporary file, or "": what is written is there at once
-	target string   // name that it gets
+	temp   string   // name of the temporary file, or "": writes are visible at once
+	target string   // final name
 	done   bool
 }
 
 // pending has the names of all temporary files, for Discard.
 var pending sync.Map
 
-// Create opens a temporary file beside the target, which is path or what symbolic
-// links there lead to, so that a target which cannot be written is known before any
-// work is done for it. As with an ordinary file, a new target gets the permissions
-// that the umask leaves, an old one keeps its own, and its owner where the user may
-// give files away; other hard links keep the old content. A target without any write
-// permission is refused, for root too, and so is one whose folder cannot be written.
-// Pipes and devices are opened as they are.
+// Create opens a temporary file beside the target, which is path or what symbolic links there lead to. So a
+// target that cannot be written is known before any work is done. As with an ordinary file, a new target
+// gets the permissions that the umask leaves. An old one keeps its permissions, and its owner if the user
+// may give files away; other hard links keep the old content. A target without any write permission is
+// refused, also for root, and so is one in a folder without write permission. Pipes and devices are opened
+// directly.
 func Create(path string) (*File, error) {
 	f, err := create(path)
 	if err != nil {
@@ -56,7 +55,7 @@ func create(path string) (*File, error) {
 	case old.Mode().Perm()&0o222 == 0:
 		return nil, fs.ErrPermission
 	default:
-		f, err := os.OpenFile(path, os.O_WRONLY, 0) // fails where writing would
+		f, err := os.OpenFile(path, os.O_WRONLY, 0) // fails if writing would
 		if err != nil || !old.Mode().IsRegular() {
 			return &File{file: f}, err
 		}
@@ -87,10 +86,10 @@ func create(path string) (*File, error) {
 	return made, nil
 }
 
-// follow returns what a symbolic link leads to, which need not exist. Paths are not
-// cleaned: behind a link to a folder ".." is another folder than it seems.
+// follow returns what a symbolic link leads to, which need not exist. It does not clean paths: after a link
+// to a folder, ".." is another folder than it seems.
 func follow(path string) string {
-	const most = 40 // as Linux; what has more did not pass os.Stat
+	const most = 40 // like Linux; os.Stat fails for longer chains
 	for range most {
 		link, err := os.Readlink(path)
 		if err != nil {
@@ -155,8 +154,8 @@ func (f *File) Close() error {
 	return err
 }
 
-// Discard removes the temporary files of all that are open, for a process that is
-// about to exit while others still write. It is safe for concurrent use.
+// Discard removes the temporary files of all open Files, for a process that is about to exit while others
+// still write. It is safe for concurrent use.
 func Discard() {
 	pending.Range(func(temp, _ any) bool {
 		os.Remove(temp.(string))

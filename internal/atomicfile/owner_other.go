@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// keepOwner does nothing: a file has no owner here, or one that its folder gives it.
+// keepOwner does nothing: on this system a file has no owner, or its folder determines it.
 func keepOwner(*os.File, fs.FileInfo) {}

@@ -8,8 +8,7 @@ import (
 	"syscall"
 )
 
-// keepOwner gives a file the owner and group of an old one, or the group alone, as
-// far as the user may.
+// keepOwner gives a file the owner and group of an old one, or only the group, as far as the user may.
 func keepOwner(f *os.File, old fs.FileInfo) {
 	if was, ok := old.Sys().(*syscall.Stat_t); ok {
 		if f.Chown(int(was.Uid), int(was.Gid)) != nil {

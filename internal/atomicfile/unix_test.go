@@ -51,7 +51,7 @@ func TestOwner(t *testing.T) {
 	require.Equal(t, os.FileMode(0o640), info.Mode())
 }
 
-// TestLinks: what a link leads to is written, and the link stays.
+// TestLinks: the target of a link is written, and the link stays.
 func TestLinks(t *testing.T) {
 	for _, tc := range []struct{ name, link string }{
 		{"relative", "../data/target"},
@@ -88,7 +88,7 @@ func TestLinks(t *testing.T) {
 	require.EqualError(t, err, loop+": too many levels of symbolic links")
 }
 
-// TestNotRegular: pipes and devices are written as they are, and stay.
+// TestNotRegular: pipes and devices are written directly, and stay.
 func TestNotRegular(t *testing.T) {
 	write(t, os.DevNull, "x")
 	require.Equal(t, os.ModeDevice|os.ModeCharDevice, mode(t, os.DevNull).Type())

@@ -1,36 +1,35 @@
 package backend
 
-// Remembered is for how many sets of operands a program keeps what it made for them.
-// To make a bind group takes 3 us, a graph 15 us.
+// Remembered is for how many sets of operands a program keeps what it made for them. Making a bind group
+// takes 3 us, a graph 15 us.
 const Remembered = 64
 
-// Cache keeps what was made for the operands of a run, such as bind groups and
-// graphs, for the next run on the same ones: values by key, the Remembered used last.
-// Each value knows the number of the submission that used it last; one that may
-// still be recorded or in flight is never dropped to make room. Numbers do not fall.
-// A Cache is not safe for concurrent use.
+// Cache keeps what was made for the operands of a run, such as bind groups and graphs, for the next run on
+// the same operands. It keeps the values of the Remembered most recent keys. Each value knows the number of
+// the submission that used it last. A value that may still be recorded or in flight is never dropped to make
+// room. Numbers never decrease. A Cache is not safe for concurrent use.
 type Cache[K comparable, V any] struct {
 	limit   int
 	free    func(V)
 	entries map[K]*entry[K, V]
-	ends    entry[K, V] // of a ring: newer is the one used longest ago, older the last
+	ends    entry[K, V] // of a ring: newer is the least recently used, older the most recently used
 }
 
 type entry[K comparable, V any] struct {
 	key          K
 	value        V
-	used         uint64 // the number of the last submission
+	used         uint64 // number of the last submission
 	newer, older *entry[K, V]
 }
 
-// NewCache returns a cache that drops values by free.
+// NewCache returns a cache that drops values with free.
 func NewCache[K comparable, V any](free func(V)) *Cache[K, V] {
 	c := &Cache[K, V]{limit: Remembered, free: free, entries: map[K]*entry[K, V]{}}
 	c.ends.newer, c.ends.older = &c.ends, &c.ends
 	return c
 }
 
-// Len is the number of values.
+// Len returns the number of values.
 func (c *Cache[K, V]) Len() int { return len(c.entries) }
 
 // Get returns the value of a key for use by a submission, or nil if there is none.
@@ -45,8 +44,8 @@ func (c *Cache[K, V]) Get(key K, submission uint64) *V {
 	return &e.value
 }
 
-// Put adds the value of a new key, used by a submission. Room comes first, else
-// the cache grows beyond its limit.
+// Put adds the value of a new key, used by a submission. Call Room before, otherwise the cache grows beyond
+// its limit.
 func (c *Cache[K, V]) Put(key K, value V, submission uint64) *V {
 	e := &entry[K, V]{key: key, value: value}
 	c.entries[key] = e
@@ -54,11 +53,11 @@ func (c *Cache[K, V]) Put(key K, value V, submission uint64) *V {
 	return &e.value
 }
 
-// Room reports whether there is room for one more value. It drops those used
-// longest ago for that, but none that a submission after done has used.
+// Room reports whether there is room for one more value. It makes room by dropping the least recently used
+// values, except those that a submission after done has used.
 func (c *Cache[K, V]) Room(done uint64) bool { return c.shrink(c.limit-1, done) }
 
-// Trim goes back to the limit, as Room does.
+// Trim shrinks the cache to its limit, with the rules of Room.
 func (c *Cache[K, V]) Trim(done uint64) { c.shrink(c.limit, done) }
 
 func (c *Cache[K, V]) shrink(most int, done uint64) bool {
@@ -72,7 +71,7 @@ func (c *Cache[K, V]) shrink(most int, done uint64) bool {
 	return true
 }
 
-// Drop drops the values of the keys that match, whatever uses them.
+// Drop drops the values of matching keys, even if they are in use.
 func (c *Cache[K, V]) Drop(match func(K) bool) {
 	for key, e := range c.entries {
 		if match(key) {
@@ -81,7 +80,7 @@ func (c *Cache[K, V]) Drop(match func(K) bool) {
 	}
 }
 
-// Clear drops all values, whatever uses them.
+// Clear drops all values, even if they are in use.
 func (c *Cache[K, V]) Clear() { c.Drop(func(K) bool { return true }) }
 
 func (c *Cache[K, V]) drop(e *entry[K, V]) {
@@ -92,7 +91,7 @@ func (c *Cache[K, V]) drop(e *entry[K, V]) {
 
 func (e *entry[K, V]) unlink() { e.older.newer, e.newer.older = e.newer, e.older }
 
-// link makes an entry the one used last.
+// link makes an entry the most recently used.
 func (c *Cache[K, V]) link(e *entry[K, V], submission uint64) {
 	e.used = submission
 	e.older, e.newer = c.ends.older, &c.ends

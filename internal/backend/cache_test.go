@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// dropping is a cache of limit 3 and what it dropped, in order.
+// dropping returns a cache of limit 3, and the values that it drops, in order.
 func dropping() (c *Cache[int, string], dropped *[]string) {
 	dropped = new([]string)
 	return limited(3, func(v string) { *dropped = append(*dropped, v) }), dropped
@@ -41,8 +41,7 @@ func TestDropsWhatWasUsedLongestAgo(t *testing.T) {
 	require.Equal(t, 2, c.Len())
 }
 
-// A submission with more keys than the limit makes the cache grow, and only until
-// it is done.
+// A submission with more keys than the limit makes the cache grow, until the submission is done.
 func TestGrowsWhileValuesAreInUse(t *testing.T) {
 	c, dropped := dropping()
 	for i := range 10 {
@@ -83,8 +82,7 @@ func TestGetAllocatesNothing(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(100, func() { c.Get(1, 2); c.Get(2, 2) }))
 }
 
-// Every value is dropped once, never while it is in use, and the order is that of
-// a plain list.
+// Every value is dropped once, never while it is in use, in the order of a plain list.
 func TestAgainstAList(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	type use struct {

@@ -1,4 +1,3 @@
-// Package backend is what backends over a driver's library have in common: the loss
-// of a device, waits for its queued work, whose objects a run names, and what is kept
-// for operands used before.
+// Package backend is what backends over a driver's library share: the loss of a device, waits for queued
+// work, the objects of a run, and caches of objects for recent operands.
 package backend

@@ -9,10 +9,9 @@ var logger atomic.Pointer[slog.Logger]
 
 func init() { SetLogger(nil) }
 
-// SetLogger sets where this library and its backends log what no error can tell,
-// in the whole process. nil, as at first, is nowhere: stderr belongs to the
-// program. It is called in the middle of other calls, and must not call the library
-// itself. Safe for concurrent use.
+// SetLogger sets the logger of the whole process for events that no error can report. nil, the default, logs
+// nothing: stderr belongs to the program. The logger is called in the middle of other calls, so it must not
+// call the library. SetLogger is safe for concurrent use.
 func SetLogger(l *slog.Logger) {
 	if l == nil {
 		l = slog.New(slog.DiscardHandler)
@@ -20,6 +19,5 @@ func SetLogger(l *slog.Logger) {
 	logger.Store(l)
 }
 
-// Logger returns what SetLogger set, never nil. Ask again for each record: it may
-// have changed.
+// Logger returns what SetLogger set, never nil. Call it for each record, because it may have changed.
 func Logger() *slog.Logger { return logger.Load() }

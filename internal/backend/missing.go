@@ -8,13 +8,12 @@ import (
 	"github.com/batchgemm/batchgemm/internal/hardware"
 )
 
-// Missing is the driver of a backend that this build lacks, for the reason
-// given, such as "needs cgo".
+// Missing returns the driver of a backend that this build lacks, with a reason such as "needs cgo".
 func Missing(name, reason string) driver.Driver {
 	return missing{name, reason, fmt.Errorf("%w: not in this build: %s", hardware.ErrUnavailable, reason)}
 }
 
-// WhyMissing is the reason that Missing was given for a driver, or "" where this build has it.
+// WhyMissing returns the reason that Missing was given for a driver, or "" if this build has it.
 func WhyMissing(d driver.Driver) string {
 	m, _ := d.(missing)
 	return m.reason

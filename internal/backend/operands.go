@@ -5,7 +5,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
-// Device is a backend's type of devices.
+// Device is a backend's device type.
 type Device interface {
 	comparable
 	Info() driver.Info
@@ -17,11 +17,11 @@ type Owned[D Device] interface {
 	On() D
 }
 
-// Apart is a program whose plan may have A, B or C by pointers: runs have none of these.
+// Apart is a program whose plan may have A, B or C by pointers. Its runs have no buffers for these.
 type Apart interface{ Apart() (abc [3]bool) }
 
-// Operands finds the program and A, B and C of a run, if the device made them; nil are those of
-// which the program knows addresses.
+// Operands returns the program and A, B and C of a run, if the device made them. Operands with addresses are
+// nil.
 func Operands[P, B Owned[D], D Device](d D, r *driver.Run) (p P, operands [3]B, err error) {
 	p, ok := r.Program.(P)
 	if !ok || p.On() != d {
@@ -42,7 +42,7 @@ func Operands[P, B Owned[D], D Device](d D, r *driver.Run) (p P, operands [3]B, 
 	return p, operands, nil
 }
 
-// Beside finds those of B2, Bias and Rows that a run has, if the device made them.
+// Beside returns B2, Bias and Rows of a run, as far as it has them, if the device made them.
 func Beside[B Owned[D], D Device](d D, r *driver.Run) (beside [3]B, err error) {
 	for i, b := range [...]driver.Buffer{r.B2, r.Bias, r.Rows} {
 		if b == nil {
@@ -58,7 +58,7 @@ func Beside[B Owned[D], D Device](d D, r *driver.Run) (beside [3]B, err error) {
 	return beside, nil
 }
 
-// Sizes finds the sizes of a run of a ragged plan, if the device made them.
+// Sizes returns the sizes of a run of a ragged plan, if the device made them.
 func Sizes[B Owned[D], D Device](d D, r *driver.Run) (sizes B, err error) {
 	sizes, ok := r.Sizes.(B)
 	if !ok || sizes.On() != d {
@@ -67,7 +67,7 @@ func Sizes[B Owned[D], D Device](d D, r *driver.Run) (sizes B, err error) {
 	return sizes, nil
 }
 
-// Pair finds the buffers of a copy, if the device made them.
+// Pair returns the buffers of a copy, if the device made them.
 func Pair[B Owned[D], D Device](d D, dst, src driver.Buffer) (to, from B, err error) {
 	to, ok := dst.(B)
 	if !ok || to.On() != d {

@@ -11,54 +11,53 @@ import (
 // Wrapper is a Device that shares a GPU with other libraries of the process.
 type Wrapper interface {
 	driver.Device
-	// OnStream opens the GPU again, with all work on a stream of the caller, given
-	// by its native handle. Submit only queues launches there. A stream that is not one
-	// of this GPU is an error that wraps ErrInvalid.
+	// OnStream opens the GPU again, with all work on the caller's stream, given by its native handle. Submit
+	// only queues launches there. If the stream does not belong to this GPU, the error wraps ErrInvalid.
 	OnStream(stream uintptr) (driver.Device, error)
-	// Wrap makes a buffer of n float32 in memory that the caller allocated and frees.
-	// Memory that the device cannot use so is an error that wraps ErrInvalid.
+	// Wrap makes a buffer of n float32 in memory that the caller allocated and frees. If the device cannot
+	// use that memory, the error wraps ErrInvalid.
 	Wrap(ptr uintptr, n int) (driver.Buffer, error)
 }
 
-// Borrower is a Device that runs programs on memory, and on streams, that stay the caller's.
+// Borrower is a Device that runs programs on the caller's memory and streams.
 type Borrower interface {
 	driver.Device
-	// At is n float32 at an address that the device can use, a multiple of BorrowAlign or, of nothing, 0.
-	// Nobody checks that they are there, which a run needs of those alone that it reaches. It is not closed.
+	// At returns n float32 at an address that the device can use, a multiple of BorrowAlign, or 0 if n is 0.
+	// It does not check the address. A run needs only the elements that it reaches. The buffer is not
+	// closed.
 	At(address uintptr, n int) driver.Buffer
-	// SubmitOn is Submit of one run to a stream of the caller, where it does nothing but queue
-	// launches. It is not ordered with what Submit queued. The CPU has one stream, 0, that of Submit.
+	// SubmitOn is Submit of one run to the caller's stream, where it only queues launches. It is not ordered
+	// with the work of Submit. The CPU has one stream, 0, that of Submit.
 	SubmitOn(ctx context.Context, stream uintptr, run *driver.Run) error
 }
 
-// BorrowAlign is what the addresses of At are multiples of, in bytes.
+// BorrowAlign is the alignment of the addresses of At, in bytes.
 const BorrowAlign = 16
 
-// SliceBytes is what the offset of a slice is a multiple of, in bytes: no device wants more of what
-// it binds (WebGPU's limit of minStorageBufferOffsetAlignment), and vector loads want 16.
+// SliceBytes is the alignment of the offset of a slice, in bytes. No device needs more for bindings
+// (WebGPU's limit of minStorageBufferOffsetAlignment), and vector loads need 16.
 const SliceBytes = 256
 
-// MaxLen is the most elements that a buffer may have: its bytes, rounded up to a
-// multiple of 16 as kernels read them, are an int.
+// MaxLen is the largest length of a buffer: its bytes, rounded up to a multiple of 16 as kernels read them,
+// fit in an int.
 const MaxLen = math.MaxInt/4 - 4
 
-// InHost is a Device whose buffers are memory of the host, as the CPU's are. Reads of what it has computed do
-// not fail.
+// InHost is a Device whose buffers are host memory, like the CPU's. Reads of its results do not fail.
 type InHost interface {
 	driver.Device
-	// Memory is what a buffer holds, once all work that was queued is done and while no other is: until it is
-	// closed.
+	// Memory returns the content of a buffer. It is valid once all queued work is done and until more is
+	// queued or the buffer is closed.
 	Memory(b driver.Buffer) []float32
 }
 
-// Addressed is a Buffer of a device whose plans may have pointers (planner.Epilogue).
+// Addressed is a Buffer of a device that supports pointers (planner.Epilogue).
 type Addressed interface {
 	driver.Buffer
-	// Address is where the buffer begins in the device's memory.
+	// Address returns where the buffer starts in device memory.
 	Address() (uint64, error)
 }
 
-// Words shows 32-bit words that are no numbers as what buffers move.
+// Words reinterprets 32-bit words as the elements of buffers.
 func Words[T int32 | uint32](words []T) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(words))), len(words))
 }

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// pause sleeps. Go's timers round up to 1 ms when the process is idle, where this
-// takes 0.1 ms longer than asked for at most, as nanosleep called from C does. It may
-// end early, by a signal.
+// pause sleeps. Go's timers round up to 1 ms when the process is idle. This takes at most 0.1 ms longer than
+// asked for, like nanosleep in C. A signal may end it early.
 func pause(t time.Duration) {
 	left := syscall.NsecToTimespec(int64(t))
 	_ = syscall.Nanosleep(&left, nil)

@@ -9,10 +9,10 @@ import (
 	"github.com/batchgemm/batchgemm/internal/hardware"
 )
 
-// State is whether a device works. The zero State does. It is safe for concurrent use.
+// State says whether a device works. The zero State does. It is safe for concurrent use.
 type State struct{ lost atomic.Pointer[error] }
 
-// Err is nil while the device works, and then says why it was lost.
+// Err returns nil while the device works, and then why it was lost.
 func (s *State) Err() error {
 	if err := s.lost.Load(); err != nil {
 		return *err
@@ -20,7 +20,7 @@ func (s *State) Err() error {
 	return nil
 }
 
-// Ready fails when ctx has ended or the device is lost. Calls begin with it.
+// Ready fails if ctx has ended or the device is lost. Calls begin with it.
 func (s *State) Ready(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -28,8 +28,7 @@ func (s *State) Ready(ctx context.Context) error {
 	return s.Err()
 }
 
-// Lose declares the device lost, and returns what every later call says. The first
-// reason stays.
+// Lose declares the device lost, and returns the error of every later call. The first reason stays.
 func (s *State) Lose(info *driver.Info, reason error) error {
 	err := fmt.Errorf("%s: %s: %w: %w", info.Backend, info.Name, hardware.ErrDeviceLost, reason)
 	s.lost.CompareAndSwap(nil, &err)

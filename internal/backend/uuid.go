@@ -2,7 +2,7 @@ package backend
 
 import "fmt"
 
-// FormatUUID writes what libraries give as the UUID of a GPU as those of RFC 9562 are written.
+// FormatUUID formats a GPU's UUID from a library like RFC 9562.
 func FormatUUID(u [16]byte) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
 }

@@ -1,5 +1,5 @@
-// Package browser finds headless Chromium and runs it, for tests: a page that is opened and goes its own way,
-// or one that is driven as by a visitor.
+// Package browser finds headless Chromium and runs it, for tests: with a page that runs by itself, or one
+// that is driven like by a visitor.
 package browser
 
 import (
@@ -15,18 +15,19 @@ import (
 	"time"
 )
 
-// software is what makes Chromium offer WebGPU without a GPU.
+// software makes Chromium offer WebGPU without a GPU.
 const software = "--enable-unsafe-webgpu --use-webgpu-adapter=swiftshader"
 
-// WebGPU is the flags by which Chromium offers WebGPU: CHROMIUM_FLAGS, or those of its software adapter.
+// WebGPU returns the flags with which Chromium offers WebGPU: CHROMIUM_FLAGS, or those of its software
+// adapter.
 func WebGPU() []string { return strings.Fields(cmp.Or(os.Getenv("CHROMIUM_FLAGS"), software)) }
 
-// Required reports whether tests may not skip where there is no browser: BATCHGEMM_REQUIRE has "chromium".
+// Required reports whether tests must not skip without a browser: BATCHGEMM_REQUIRE has "chromium".
 func Required() bool {
 	return slices.Contains(strings.Split(os.Getenv("BATCHGEMM_REQUIRE"), ","), "chromium")
 }
 
-// Find finds the browser: CHROMIUM, or one of the names that it has.
+// Find returns the browser: CHROMIUM, or one of its usual names.
 func Find() (string, error) {
 	if own := os.Getenv("CHROMIUM"); own != "" {
 		return exec.LookPath(own)
@@ -39,9 +40,9 @@ func Find() (string, error) {
 	return "", errors.New("there is no Chromium; on Debian: apt-get install chromium")
 }
 
-// Start starts a browser with a profile of its own; args are flags and the address to open, and files what it
-// has from number 3 on. gone gets one value when the browser has ended, as it does with ctx, and nothing of
-// it is left.
+// Start starts a browser with a separate profile. args are flags and the address to open, files are
+// inherited from number 3 on. gone receives one value when the browser has ended, at the latest with ctx,
+// and nothing of it is left.
 func Start(ctx context.Context, executable string, args []string, files ...*os.File) (gone chan error,
 	err error) {
 	profile, err := os.MkdirTemp("", "browserexec-")
@@ -52,9 +53,9 @@ func Start(ctx context.Context, executable string, args []string, files ...*os.F
 		"--disable-background-networking", "--disable-dev-shm-usage",
 		"--user-data-dir=" + profile}
 	if os.Getuid() == 0 {
-		flags = append(flags, "--no-sandbox") // Chromium refuses to run as root with it
+		flags = append(flags, "--no-sandbox") // as root, Chromium needs it
 	}
-	var log bytes.Buffer // Chromium prints warnings of the desktop that is not there
+	var log bytes.Buffer // Chromium warns about the missing desktop
 	cmd := exec.CommandContext(ctx, executable, append(flags, args...)...)
 	cmd.ExtraFiles = files
 	cmd.Stdout, cmd.Stderr = &log, &log
@@ -66,7 +67,7 @@ func Start(ctx context.Context, executable string, args []string, files ...*os.F
 	gone = make(chan error, 1)
 	go func() {
 		err := cmd.Wait()
-		for range 20 { // its processes end after it, and may still write
+		for range 20 { // its processes end later, and may still write
 			if os.RemoveAll(profile) == nil {
 				break
 			}

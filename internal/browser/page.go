@@ -14,7 +14,7 @@ import (
 // Page is a page of a browser that is driven by the DevTools protocol
 // (https://chromedevtools.github.io/devtools-protocol). It is not safe for concurrent use.
 type Page struct {
-	Logged []string // errors of the page that nobody caught, and what it logged
+	Logged []string // uncaught errors of the page, and what it logged
 
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -26,7 +26,7 @@ type Page struct {
 	calls   int
 }
 
-// message is one of the protocol, either way.
+// message is a message of the protocol, in either direction.
 type message struct {
 	ID      int                       `json:"id,omitempty"`
 	Session string                    `json:"sessionId,omitempty"`
@@ -36,7 +36,7 @@ type message struct {
 	Error   *struct{ Message string } `json:"error,omitempty"`
 }
 
-// Open starts a browser with these flags beside its own, and opens an address. It ends with ctx, or by Close.
+// Open starts a browser with these additional flags, and opens an address. It ends with ctx, or by Close.
 func Open(ctx context.Context, executable string, flags []string, address string) (*Page, error) {
 	in, to, err := os.Pipe()
 	if err != nil {
@@ -89,7 +89,7 @@ func (p *Page) Close() {
 	_ = p.pipe.Close()
 }
 
-// Do calls a method of the protocol, and fills result with what it returns unless that is nil.
+// Do calls a method of the protocol. It stores the result in result unless that is nil.
 func (p *Page) Do(method string, params, result any) error {
 	p.calls++
 	text, err := json.Marshal(message{ID: p.calls, Session: p.session, Method: method, Params: params})
@@ -122,7 +122,8 @@ func (p *Page) Do(method string, params, result any) error {
 	}
 }
 
-// Eval evaluates JavaScript, waits if that is a promise, and fills value with what it is unless that is nil.
+// Eval evaluates JavaScript, and waits if the value is a promise. It stores the value in value unless that
+// is nil.
 func (p *Page) Eval(script string, value any) error {
 	var r struct {
 		Result           struct{ Value json.RawMessage }
@@ -177,6 +178,6 @@ func (p *Page) Press(key string) error {
 	return p.Do("Input.dispatchKeyEvent", params, nil)
 }
 
-// codes are numbers of keys, without which browsers do nothing with them.
+// codes are numbers of keys, without which browsers ignore them.
 var codes = map[string]int{"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38,
 	"ArrowRight": 39, "ArrowDown": 40}

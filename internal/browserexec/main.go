@@ -4,11 +4,11 @@
 //	go build -o bin/browserexec ./internal/browserexec
 //	GOOS=js GOARCH=wasm go test -exec "$PWD/bin/browserexec" ./webgpu
 //
-// The page gets the environment variables that begin with BATCHGEMM_. WebGPU runs on Chromium's
-// software adapter, which is there without a GPU. CHROMIUM names another executable, as one of
-// a machine with a GPU, and CHROMIUM_FLAGS other flags for WebGPU. There is no file system.
+// The page gets the environment variables that begin with BATCHGEMM_. WebGPU runs on Chromium's software
+// adapter, which needs no GPU. CHROMIUM names another executable, for example on a machine with a GPU, and
+// CHROMIUM_FLAGS other flags for WebGPU. There is no file system.
 //
-// The exit status is 1 too where the page ends by itself, and 2 for wrong use or without a browser.
+// The exit status is also 1 if the page ends by itself, and 2 for wrong use or without a browser.
 package main
 
 import (

@@ -14,7 +14,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/browser"
 )
 
-// TestRun runs a program in Chromium. It skips where there is none, unless BATCHGEMM_REQUIRE has "chromium".
+// TestRun runs a program in Chromium. It skips without Chromium, unless BATCHGEMM_REQUIRE has "chromium".
 func TestRun(t *testing.T) {
 	if _, err := browser.Find(); err != nil && !browser.Required() {
 		t.Skip(err)

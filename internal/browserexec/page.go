@@ -17,7 +17,7 @@ import (
 //go:embed page.html
 var html []byte
 
-// page serves a program to the browser, and takes what it prints.
+// page serves a program to the browser, and collects what it prints.
 type page struct {
 	program string
 	loader  string // wasm_exec.js of the Go installation
@@ -75,7 +75,7 @@ func (p *page) serve(ctx context.Context) (address string, err error) {
 	return "http://" + listener.Addr().String(), nil
 }
 
-// environment is what the page may know.
+// environment returns what the page may know.
 func environment() map[string]string {
 	env := map[string]string{}
 	for _, v := range os.Environ() {

@@ -1,5 +1,4 @@
-// Package cgroup finds the control groups of this process, of version 1, 2, or both, and reads what limits
-// them.
+// Package cgroup finds the control groups of this process, of version 1, 2, or both, and reads their limits.
 package cgroup
 
 import (
@@ -13,15 +12,14 @@ import (
 	"strings"
 )
 
-// Group is the place of the process in a tree of control groups. Paths count from the root of the file
-// system.
+// Group is the place of the process in a tree of control groups. Paths start at the root of the file system.
 type Group struct {
 	Unified    bool // of version 2
 	mount, dir string
 }
 
-// Of finds the groups of the process in trees that may count what a controller does, as "memory" or "cpu":
-// that of the controller, and that of version 2, of which one counts.
+// Of returns the groups of the process in the trees that may have a controller, such as "memory" or "cpu":
+// the controller's own tree, and that of version 2. Only one of them has it.
 func Of(root fs.FS, controller string) (found []Group) {
 	mounts, err := fs.ReadFile(root, "proc/self/mountinfo")
 	if err != nil {
@@ -48,7 +46,7 @@ func Of(root fs.FS, controller string) (found []Group) {
 	return found
 }
 
-// Up goes from the folder of the group to those of its parents, whose limits hold too, as far as they are
+// Up goes from the folder of the group to those of its parents, whose limits also apply, as far as they are
 // mounted.
 func (g *Group) Up() iter.Seq[string] {
 	return func(yield func(string) bool) {
@@ -57,11 +55,11 @@ func (g *Group) Up() iter.Seq[string] {
 	}
 }
 
-// Name is the path of a folder of Up in the tree.
+// Name returns the path in the tree of a folder of Up.
 func (g *Group) Name(dir string) string { return "/" + strings.TrimPrefix(dir[len(g.mount):], "/") }
 
-// group is the path of the process's group in the hierarchy of a controller of
-// version 1, or in that of version 2 if the name is empty.
+// group returns the path of the process's group in the hierarchy of a controller of version 1, or in that of
+// version 2 if the name is empty.
 func group(root fs.FS, controller string) string {
 	text, _ := fs.ReadFile(root, "proc/self/cgroup")
 	for line := range strings.Lines(string(text)) {
@@ -76,8 +74,8 @@ func group(root fs.FS, controller string) string {
 
 func hasWord(list, word string) bool { return slices.Contains(strings.Split(list, ","), word) }
 
-// within is the path of a group below the group that is mounted. A container sees
-// its own group as the mount, whatever the path says.
+// within returns the path of a group below the group that is mounted. A container sees its own group as the
+// mount, whatever the path says.
 func within(group, mounted string) string {
 	rest, ok := strings.CutPrefix(group, strings.TrimSuffix(mounted, "/"))
 	if !ok || rest != "" && rest[0] != '/' || strings.Contains(rest, "..") {
@@ -86,8 +84,7 @@ func within(group, mounted string) string {
 	return rest
 }
 
-// Number reads the first number after a word that begins a line of a file, or after
-// nothing.
+// Number reads the first number after a word at the start of a line of a file. The word may be empty.
 func Number(root fs.FS, file, word string) (int64, bool) {
 	text, err := fs.ReadFile(root, file)
 	if err != nil {
@@ -108,8 +105,7 @@ func Number(root fs.FS, file, word string) (int64, bool) {
 	return 0, false
 }
 
-// Processors is how many processors the quotas of the process's groups leave it at most; +Inf: no quota
-// limits it.
+// Processors returns how many processors the quotas of the process's groups allow; +Inf: no quota.
 func Processors(root fs.FS) float64 {
 	most := math.Inf(1)
 	for _, g := range Of(root, "cpu") {

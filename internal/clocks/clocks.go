@@ -1,6 +1,6 @@
-// Package clocks measures when each thread group of a plan runs, and where, by a
-// build of the CUDA kernels that notes it (BG_CLOCKS in native/kernels.cu). It is
-// there for benchmarks: nothing that computes products imports it.
+// Package clocks measures when and where each thread group of a plan runs, with a build of the CUDA kernels
+// that notes it (BG_CLOCKS in native/kernels.cu). It is for benchmarks: nothing that computes products
+// imports it.
 package clocks
 
 import (
@@ -19,11 +19,11 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// images is what embed.go has, in builds that can use it.
+// images are the files of embed.go, in builds that can use them.
 var images = kernelfile.New(nil, "MANIFEST")
 
-// build is for sm_90a alone. Its images are named as the products with the same kernels, and
-// each has a variable for the clocks of its own.
+// build is for sm_90a only. Its images have the names of the products with the same kernels. Each has its
+// own variable for the clocks.
 func build(of native.Arch) cuda.Build {
 	return cuda.Build{
 		Image: arch.Product,
@@ -38,21 +38,20 @@ func build(of native.Arch) cuda.Build {
 	}
 }
 
-// arch has the images: there is code for compute capability 9.0.
+// arch has the images: code for compute capability 9.0.
 var arch, _ = native.CUDA(9, 0, native.Release)
 
 const (
-	// runs are made in a row. The one in the middle is returned; all of them serve
-	// to compare the clocks.
+	// runs are made in a row. The middle one is returned; all of them serve to compare the clocks.
 	runs = 257
-	// warmUp is how long the GPU works before, so that its clock rate has risen.
+	// warmUp is how long the GPU works first, so that its clock rate rises.
 	warmUp = 250 * time.Millisecond
 )
 
-// Measure runs a plan for the CUDA device with this index on operands of the host,
-// which stay as they are, and returns its thread groups, launch by launch. The error
-// wraps hardware.ErrUnavailable where that cannot be measured: on another GPU than
-// those of compute capability 9.0, by an older driver than of CUDA 13.0, and when the groups are too many.
+// Measure runs a plan for the CUDA device with this index on operands of the host, which do not change, and
+// returns its thread groups, launch by launch. The error wraps hardware.ErrUnavailable if that cannot be
+// measured: on GPUs other than compute capability 9.0, with a driver older than CUDA 13.0, or with too many
+// groups.
 func Measure(ctx context.Context, index int, plan *planner.Plan, a, b, c []float32) (groups []timeline.Group,
 	err error) {
 	device, err := cuda.DriverWith(build).Open(ctx, index)
@@ -117,7 +116,7 @@ func groupsOfLaunch(l *encoding.Launch) int {
 	return l.Count * clusterSize(l) * native.Pieces(l)
 }
 
-// clusterSize is the number of groups that share a worker's tiles.
+// clusterSize returns the number of groups that share a worker's tiles.
 func clusterSize(l *encoding.Launch) int { return max(int(l.Cluster), 1) }
 
 // prepare makes a run, whose memory is freed with the device.
@@ -151,7 +150,7 @@ func repeat(ctx context.Context, device driver.Device, run driver.Run, times int
 	return device.Wait(ctx)
 }
 
-// place gives the groups of one run their launches, which end one after the other.
+// place assigns the groups of one run to their launches, which end one after the other.
 func place(plan *planner.Plan, records []record, common *clock) []timeline.Group {
 	groups := make([]timeline.Group, 0, len(records))
 	first := common.micros(&records[0], records[0].start)

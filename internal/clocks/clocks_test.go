@@ -16,8 +16,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// TestImages: the images have the clocks, and every kernel of fp32 that the products of that name have, which
-// have no clocks.
+// TestImages: the images have the clocks, and every fp32 kernel of the products of that name, which have no
+// clocks.
 func TestImages(t *testing.T) {
 	for _, s := range tile.Table() {
 		k := encoding.Kernel{Tile: s, TransB: true}
@@ -42,7 +42,7 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// TestSince: records of several images come run by run, and launch by launch.
+// TestSince: records of several images are returned run by run, and launch by launch.
 func TestSince(t *testing.T) {
 	launch := func(name string, groups int) encoding.Launch {
 		shape, err := tile.ByName(name)
@@ -82,12 +82,11 @@ func TestSince(t *testing.T) {
 	require.ErrorContains(t, err, " ended, there were ")
 }
 
-// TestCompare: times of all multiprocessors agree within 0.1 us, whatever their
-// counters began with.
+// TestCompare: times of all multiprocessors agree within 0.1 us, whatever values their counters start with.
 func TestCompare(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
-		rate  float64 // cycles of a nanosecond, at first
+		rate  float64 // cycles per nanosecond, at first
 		drift float64 // of the rate, over all runs
 		tick  uint64  // of the shared clock
 		runs  int
@@ -131,7 +130,7 @@ func TestCompare(t *testing.T) {
 				shift := c.micros(&r, r.end) - (truth[first+i]-truth[0])/1e3
 				lowest, highest = min(lowest, shift), max(highest, shift)
 			}
-			middle := (lowest + highest) / 2 // when the first record was is all the same
+			middle := (lowest + highest) / 2 // the time of the first record is arbitrary
 			require.Less(t, highest-middle, 0.1)
 		})
 	}

@@ -2,30 +2,29 @@ package clocks
 
 import "errors"
 
-// clock makes the clocks of all multiprocessors one.
+// clock combines the clocks of all multiprocessors.
 type clock struct {
-	rate  float64 // cycles of a nanosecond
+	rate  float64 // cycles per nanosecond
 	units map[uint32]*unitClock
 }
 
 // unitClock relates the cycles of a multiprocessor to the shared clock.
 type unitClock struct {
-	cycles uint64  // of its first record, from which others are counted
-	origin float64 // nanoseconds of the shared clock there
+	cycles uint64  // of its first record; others are counted from it
+	origin float64 // nanoseconds of the shared clock at that record
 }
 
-// micros is a time by the shared clock, from some moment on.
+// micros converts cycles to a time of the shared clock, from some moment on.
 func (c *clock) micros(r *record, cycles uint64) float64 {
 	u := c.units[r.unit]
 	return (u.origin + float64(int64(cycles-u.cycles))/c.rate) / 1e3
 }
 
-// compare finds the clock from records of many moments, in the order in which they
-// were written. The shared clock may stand still for a microsecond: what it shows is
-// after the true time by anything from 0 to its tick, by half of it in the mean,
-// which is the same for all. The mean of n moments is wrong by tick / sqrt(12 n) or
-// so, 18 ns for 257 of a microsecond. Should the clock rate change meanwhile, the mean
-// still holds in the middle of the records.
+// compare computes the clock from records of many moments, in the order in which they were written. The
+// shared clock may stand still for a microsecond: it lags behind the true time by 0 to a tick, half a tick
+// on average, which is the same for all units. The mean of n moments has an error of about tick / sqrt(12
+// n), 18 ns for 257 moments and a microsecond. If the clock rate changes meanwhile, the mean still holds in
+// the middle of the records.
 func compare(records []record) (*clock, error) {
 	type moments struct {
 		last               *record

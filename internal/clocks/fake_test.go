@@ -16,8 +16,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/devices"
 )
 
-// TestOnFake runs TestMeasure in a process that finds the libcuda of
-// native/cuda/testdata/fakecuda.c, which fills the clocks as it says there.
+// TestOnFake runs TestMeasure in a process with the libcuda of native/cuda/testdata/fakecuda.c, which fills
+// the clocks as described there.
 func TestOnFake(t *testing.T) {
 	dir := t.TempDir()
 	dltest.CompileCUDA(t, "../../native/cuda/testdata/fakecuda.c", filepath.Join(dir, "libcuda.so.1"))

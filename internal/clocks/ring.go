@@ -11,8 +11,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// The variable bg_clocks of native/kernels.cu, little-endian: a ring of records of
-// recordBytes, and after it the number of all records ever written, in 32 bits.
+// The variable bg_clocks of native/kernels.cu, little-endian: a ring of records of recordBytes, followed by
+// the number of all records ever written, in 32 bits.
 const (
 	symbol      = "bg_clocks"
 	ringSize    = 1 << 16
@@ -31,7 +31,7 @@ type ring [ringSize*recordBytes + 4]byte
 // clocks are those of each image.
 type clocks map[string]*ring
 
-// readClocks reads those of the images that have the kernels of a plan.
+// readClocks reads the clocks of the images with the kernels of a plan.
 func readClocks(ctx context.Context, device driver.Device, plan *planner.Plan) (clocks, error) {
 	g, ok := device.(dl.Globals)
 	if !ok {
@@ -53,7 +53,8 @@ func readClocks(ctx context.Context, device driver.Device, plan *planner.Plan) (
 	return all, nil
 }
 
-// since returns the records of so many runs of a plan that ended meanwhile, run by run and launch by launch.
+// since returns the records of that many runs of a plan that ended meanwhile, run by run and launch by
+// launch.
 func (c clocks) since(before clocks, plan *planner.Plan, times int) (records []record, err error) {
 	each := map[string]int{} // groups of a run
 	for i := range plan.Launches {
@@ -81,7 +82,7 @@ func (c clocks) since(before clocks, plan *planner.Plan, times int) (records []r
 
 func (r *ring) count() uint32 { return binary.LittleEndian.Uint32(r[ringSize*recordBytes:]) }
 
-// last returns the newest n records, at most ringSize, the oldest first.
+// last returns the newest n records, at most ringSize, oldest first.
 func (r *ring) last(n int) []record {
 	records := make([]record, n)
 	for i := range records {

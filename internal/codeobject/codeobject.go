@@ -1,7 +1,6 @@
-// Package codeobject reads what the compiler noted in a code object of an AMD
-// GPU: the arguments and the resources of its kernels. The format is an ELF file
-// with a note in MessagePack (LLVM, User Guide for AMDGPU Backend, "Code Object
-// V3 Metadata" to V5).
+// Package codeobject reads what the compiler noted in a code object of an AMD GPU: the arguments and the
+// resources of its kernels. The format is an ELF file with a note in MessagePack (LLVM, User Guide for
+// AMDGPU Backend, "Code Object V3 Metadata" to V5).
 package codeobject
 
 import (
@@ -17,15 +16,14 @@ import (
 
 // Object is the metadata of a code object.
 type Object struct {
-	Arch    string // of the GPU it is for, as "gfx90a"
+	Arch    string // of its GPU, such as "gfx90a"
 	Kernels []Kernel
 }
 
-// Kernel is what one kernel takes. Registers are counted as allocated to one
-// work-item, bytes are bytes.
+// Kernel is what one kernel needs. Registers are counted for one work-item.
 type Kernel struct {
 	Name string
-	// vector registers; with the accumulation registers where they share a file (gfx90a, gfx942)
+	// vector registers; including accumulation registers if they share a file (gfx90a, gfx942)
 	VGPRs        int
 	AGPRs        int // accumulation registers
 	SGPRs        int // scalar registers of a wave
@@ -38,7 +36,7 @@ type Kernel struct {
 	Args         []Arg
 }
 
-// Arg is an argument as the launch must lay it out.
+// Arg is an argument in the layout of the launch.
 type Arg struct {
 	Offset, Size int    // bytes, in the argument block
 	Kind         string // "global_buffer", "by_value", or hidden ones, "hidden_..."
@@ -60,8 +58,8 @@ func (o *Object) Kernel(name string) (*Kernel, bool) {
 	return &o.Kernels[i], true
 }
 
-// Read reads the metadata of a code object. It fails on a file that is none, or
-// that is damaged or lacks a number.
+// Read reads the metadata of a code object. It fails for other files, and if the metadata is damaged or
+// lacks a number.
 func Read(code []byte) (*Object, error) {
 	file, err := elf.NewFile(bytes.NewReader(code))
 	if err != nil {
@@ -75,7 +73,7 @@ func Read(code []byte) (*Object, error) {
 		if p.Type != elf.PT_NOTE {
 			continue
 		}
-		// ReadAll instead of a buffer of the stated size, which may be absurd.
+		// ReadAll ignores the stated size, which may be absurd.
 		notes, err := io.ReadAll(p.Open())
 		if err != nil {
 			return nil, fmt.Errorf("code object: notes: %w", err)
@@ -91,8 +89,8 @@ func Read(code []byte) (*Object, error) {
 	return nil, errors.New("code object: it has no metadata")
 }
 
-// findNote finds the metadata among the notes of a segment: sizes of name and
-// content, type, name, content, each padded to 4 bytes.
+// findNote finds the metadata among the notes of a segment: sizes of name and content, type, name, content,
+// each padded to 4 bytes.
 func findNote(notes []byte, order binary.ByteOrder) (content []byte, ok bool) {
 	for len(notes) >= 12 {
 		nameSize, size, kind := uint64(order.Uint32(notes)), uint64(order.Uint32(notes[4:])),

@@ -12,7 +12,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/kernelfile"
 )
 
-// product is a code object of this repository.
+// product returns a code object of this repository.
 func product(t testing.TB) []byte {
 	t.Helper()
 	code, err := kernelfile.New(os.DirFS("../../native/products"), "HIP-MANIFEST").Read("gfx90a.co")
@@ -20,8 +20,7 @@ func product(t testing.TB) []byte {
 	return code
 }
 
-// Numbers that do not depend on the compiler; the rest is compared with the
-// compiler's remarks in package native.
+// Numbers that do not depend on the compiler; package native compares the rest with the compiler's remarks.
 func TestRead(t *testing.T) {
 	o, err := Read(product(t))
 	require.NoError(t, err)

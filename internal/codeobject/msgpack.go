@@ -25,7 +25,7 @@ type unpacker struct {
 	err  error
 }
 
-// take returns the next n bytes, or as many zeros as fit in a number after an error.
+// take returns the next n bytes, or after an error as many zeros as fit in a number.
 func (u *unpacker) take(n int) []byte {
 	if u.err == nil && n > len(u.rest) {
 		u.err = errShort

@@ -29,8 +29,7 @@ type Handle struct {
 	version   C.int
 }
 
-// CuBLAS makes a handle. It fails with an error that wraps
-// hardware.ErrUnavailable where there is no cuBLAS.
+// CuBLAS makes a handle. Without cuBLAS it fails with an error that wraps hardware.ErrUnavailable.
 func (s *Stream) CuBLAS() (*Handle, error) {
 	api, err := loadCuBLAS()
 	if err != nil {
@@ -47,15 +46,14 @@ func (s *Stream) CuBLAS() (*Handle, error) {
 	return h, nil
 }
 
-// String names version and arithmetic.
+// String returns version and arithmetic.
 func (h *Handle) String() string {
 	v := int(h.version)
 	// 120501 is 12.5.1 since version 12.
 	return fmt.Sprintf("cuBLAS %d.%d.%d, CUBLAS_DEFAULT_MATH (fp32)", v/10000, v/100%100, v%100)
 }
 
-// HasGrouped reports whether Batch.Grouped can be called: cuBLAS has it since
-// CUDA 12.5.
+// HasGrouped reports whether Batch.Grouped can be called: cuBLAS has it since CUDA 12.5.
 func (h *Handle) HasGrouped() bool {
 	return h.api.cublasSgemmGroupedBatched != nil && h.api.cublasGemmGroupedBatchedEx != nil
 }
@@ -89,7 +87,7 @@ type Batch struct {
 	memory []unsafe.Pointer // of C
 }
 
-// dataTypes are cudaDataType's, but for float, which has calls of its own.
+// dataTypes are those of cudaDataType, except float, which has separate calls.
 var dataTypes = map[element.Type]C.int{element.F32: 0, element.BF16: 14, element.F16: 2}
 
 // Batch prepares a batch on buffers in device memory: A and B have elements of one type, C
@@ -132,8 +130,8 @@ func (h *Handle) Batch(batch planner.Batch, of element.Type, a, b, c uintptr) (*
 		if p.M == 0 || p.N == 0 {
 			continue
 		}
-		// A matrix by rows is its transpose by columns, so that C = A*B is asked
-		// for as transposed C = transposed B * transposed A.
+		// A row-major matrix is the transpose of a column-major one. So C = A*B is computed as transposed C
+		// = transposed B * transposed A.
 		i := count
 		transa[i], transb[i] = operation(p.TransB), operation(p.TransA)
 		rows[i], cols[i], depth[i] = C.int(p.N), C.int(p.M), C.int(p.K)
@@ -178,8 +176,8 @@ func (b *Batch) Loop() error {
 	return h.check(C.bgb_loop(h.stream.c, h.api, h.handle, b.c))
 }
 
-// Grouped queues one cublasSgemmGroupedBatched, or cublasGemmGroupedBatchedEx, with a group for each problem.
-// The handle has it, see HasGrouped.
+// Grouped queues one cublasSgemmGroupedBatched, or cublasGemmGroupedBatchedEx, with a group for each
+// problem. It needs HasGrouped.
 func (b *Batch) Grouped() error {
 	h := b.handle
 	return h.check(C.bgb_grouped(h.stream.c, h.api, h.handle, b.c))

@@ -23,7 +23,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// The tests run on a library that computes on the host.
+// The tests use a library that computes on the host.
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "cublas")
 	if err == nil {

@@ -1,4 +1,3 @@
-// Package cublas runs batches through NVIDIA's own library, for benchmarks to
-// compare with, and times work in CUDA streams and graphs. It opens libcuda and
-// libcublas at run time and needs neither to build.
+// Package cublas runs batches with NVIDIA's cuBLAS, for comparison in benchmarks, and times work in CUDA
+// streams and graphs. It opens libcuda and libcublas at run time; building needs neither.
 package cublas

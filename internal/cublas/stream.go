@@ -39,10 +39,10 @@ func Open(ordinal int) (*Stream, error) {
 	return s, nil
 }
 
-// Native is the CUstream.
+// Native returns the CUstream.
 func (s *Stream) Native() uintptr { return uintptr(s.c.stream) }
 
-// Close frees the stream. Everything made from it must be closed before.
+// Close frees the stream. Close everything made from it before.
 func (s *Stream) Close() error {
 	if s.c != nil {
 		C.bgb_close(s.c)
@@ -52,21 +52,21 @@ func (s *Stream) Close() error {
 	return nil
 }
 
-// Alloc takes device memory, in bytes.
+// Alloc allocates device memory; size is in bytes.
 func (s *Stream) Alloc(size int) (uintptr, error) {
 	var memory C.uint64_t
 	err := s.check(C.bgb_alloc(s.c, C.size_t(size), &memory))
 	return uintptr(memory), err
 }
 
-// Free gives it back when queued work is done.
+// Free frees it when queued work is done.
 func (s *Stream) Free(memory uintptr) error {
 	return s.check(C.bgb_free(s.c, C.uint64_t(memory)))
 }
 
-// Time calls work(0) to work(n-1), each of which queues work on the stream, and
-// returns the time of one on the device and that of the call. A call before
-// them is not counted: the device is busy when the first event is queued.
+// Time calls work(0) to work(n-1), which each queue work on the stream. It returns the time of one on the
+// device and that of the call. One more call before them is not counted: it keeps the device busy when the
+// first event is queued.
 func (s *Stream) Time(n int, work func(i int) error) (device, host time.Duration, err error) {
 	if err := work(n - 1); err != nil {
 		return 0, 0, err
@@ -119,8 +119,8 @@ func (s *Stream) Capture(n int, work func(i int) error) (*Graph, error) {
 	return g, nil
 }
 
-// Time launches the graph and returns the device time of one copy. A launch
-// before it is not counted, as in Stream.Time.
+// Time launches the graph and returns the device time of one copy. A launch before it is not counted, as in
+// Stream.Time.
 func (g *Graph) Time() (time.Duration, error) {
 	s := g.stream
 	if err := s.check(C.bgb_launch(s.c, g.exec)); err != nil {
@@ -153,7 +153,7 @@ func (s *Stream) check(code C.int) error {
 	return fmt.Errorf("CUDA: %s", C.GoString(C.bgb_error_name(s.c.api, code)))
 }
 
-// Where the libraries are looked for, in this order.
+// Search paths of the libraries, in order.
 var (
 	cudaPaths   = []string{"libcuda.so.1", "libcuda.so"}
 	cublasPaths = []string{"libcublas.so.13", "libcublas.so.12", "libcublas.so.11",
@@ -167,7 +167,7 @@ var (
 )
 
 func openCUDA(paths []string) (*C.bgb_cuda, error) {
-	api := (*C.bgb_cuda)(C.calloc(1, C.sizeof_bgb_cuda)) // kept, as the library is
+	api := (*C.bgb_cuda)(C.calloc(1, C.sizeof_bgb_cuda)) // kept, like the library
 	return api, load("CUDA", paths, func(path, message *C.char, size C.size_t) C.int {
 		return C.bgb_load_cuda(path, api, message, size)
 	})
@@ -180,8 +180,7 @@ func openCuBLAS(paths []string) (*C.bgb_cublas, error) {
 	})
 }
 
-// load opens the first library of paths that works. The error has the reasons
-// of all.
+// load opens the first library of paths that works. The error has the reasons for all.
 func load(name string, paths []string, open func(path, message *C.char, size C.size_t) C.int) error {
 	const size = 512
 	message := (*C.char)(C.calloc(1, size))

@@ -11,12 +11,11 @@ import (
 type buffer struct {
 	inner  driver.Buffer
 	device *Device
-	use    *use // that of slices too
+	use    *use // shared with slices
 	sliced bool
 }
 
-// sameMemory reports whether there are two buffers, and one or both are slices of a third, or
-// they are one.
+// sameMemory reports whether two buffers share memory: they are one buffer, or one or both are slices of it.
 func sameMemory(a, b driver.Buffer) bool {
 	return a != nil && b != nil && a.(*buffer).use == b.(*buffer).use
 }

@@ -1,6 +1,5 @@
-// Package fakedriver is a backend for tests. Its devices are real ones of another
-// backend, so that results are right, with counters and failures on demand, and they
-// hold callers to what package driver promises to backends.
+// Package fakedriver is a backend for tests. Its devices are real ones of another backend, so results are
+// right. They have counters and failures on demand, and check that callers keep the rules of package driver.
 package fakedriver
 
 import (
@@ -23,12 +22,12 @@ import (
 
 // Driver is the backend.
 type Driver struct {
-	TB       testing.TB      // fails when a promise is broken
+	TB       testing.TB      // fails if a rule is broken
 	Backend  string          // its name
 	Kinds    []hardware.Kind // of each device; "" is a GPU
-	Inner    driver.Driver   // whose first device all devices are; nil: the CPU
-	TFLOPS   float64         // that all devices claim; 0: what they have
-	Pointers bool            // all devices claim to have kernels for them; OnSubmit must fail runs with any
+	Inner    driver.Driver   // all devices are its first device; nil: the CPU
+	TFLOPS   float64         // of all devices; 0: the real ones
+	Pointers bool            // devices claim to have kernels for pointers; OnSubmit must fail runs with any
 
 	DevicesErr error         // fails Devices
 	OpenErr    error         // fails Open
@@ -37,7 +36,7 @@ type Driver struct {
 	Opened []*Device // in order
 }
 
-// New returns a driver of one device that is a GPU.
+// New returns a driver with one device, a GPU.
 func New(tb testing.TB) *Driver {
 	return &Driver{TB: tb, Backend: "fake", Kinds: []hardware.Kind{hardware.KindDiscrete}}
 }
@@ -92,13 +91,13 @@ func (f *Driver) Open(ctx context.Context, index int) (driver.Device, error) {
 	return d, nil
 }
 
-// Device counts what is open. Its functions are called first in the methods of their
-// names, OnRead last; an error ends the method.
+// Device counts open objects. Its functions are called first in the methods of the same names, OnRead last;
+// an error ends the method.
 type Device struct {
 	OnAlloc, OnPrepare, OnUpdate, OnSubmit, OnStatus, OnWrite, OnRead func() error
 	OnCopy, OnStartRead                                               func() error
-	OnCompile                                                         func() error // of each kernel
-	// of what StartRead began; last
+	OnCompile                                                         func() error // for each kernel
+	// for reads of StartRead; last
 	OnFinish func() error
 	OnClose  func()
 
@@ -115,7 +114,7 @@ type Device struct {
 	info   driver.Info
 	use    use
 	tb     testing.TB
-	misuse atomic.Bool // from then on nothing reaches the inner device
+	misuse atomic.Bool // afterwards nothing reaches the inner device
 }
 
 func (d *Device) Info() driver.Info { return d.info }
@@ -235,8 +234,7 @@ func (d *Device) Close() error {
 	return d.inner.Close()
 }
 
-// unwrap returns the runs as the inner device takes them. All that they name is in use
-// until end.
+// unwrap returns the runs for the inner device. All their objects are in use until end.
 func (d *Device) unwrap(runs []driver.Run) (inner []driver.Run, end func()) {
 	var ends []func()
 	buffer := func(b driver.Buffer, need int) driver.Buffer {
@@ -340,7 +338,7 @@ func (p *program) Close() error {
 
 var errMisuse = errors.New("a promise to backends was broken")
 
-// call calls what a test wants to be called.
+// call calls a function of a test, if it is set.
 func (d *Device) call(f func() error) (err error) {
 	if f != nil {
 		err = f()
@@ -351,8 +349,7 @@ func (d *Device) call(f func() error) (err error) {
 	return err
 }
 
-// use is the life of a device, buffer or program: no call of it overlaps Close, or
-// follows it.
+// use is the life of a device, buffer or program: no call overlaps Close or follows it.
 type use struct {
 	device *Device
 	name   string
@@ -372,7 +369,7 @@ func (u *use) begin() (end func()) {
 	return func() { u.calls.Add(-1) }
 }
 
-// alone is begin of a call beside which there is no other.
+// alone is begin for a call that must not overlap others.
 func (u *use) alone() (end func()) {
 	begun := u.begin()
 	if u.calls.Load() > 1 {
@@ -396,8 +393,8 @@ func (u *use) broken(format string, args ...any) {
 	u.device.tb.Errorf("promise to backends broken: %s: %s", u.name, fmt.Sprintf(format, args...))
 }
 
-// FailNth makes one of all calls of some devices fail, after n that succeed, and
-// returns what tells whether there was such a call.
+// FailNth makes one call fail among all calls of some devices, after n that succeed. hit reports whether
+// there was such a call.
 func FailNth(devices []*Device, n int, err error) (hit func() bool) {
 	left := new(atomic.Int64)
 	left.Store(int64(n))
@@ -415,7 +412,7 @@ func FailNth(devices []*Device, n int, err error) (hit func() bool) {
 	return func() bool { return left.Load() < 0 }
 }
 
-// Held counts the programs and buffers that are open on some devices.
+// Held returns the number of open programs and buffers on some devices.
 func Held(devices []*Device) (programs, buffers int32) {
 	for _, d := range devices {
 		programs += d.Programs.Load()

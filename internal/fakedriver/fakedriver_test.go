@@ -24,14 +24,14 @@ func (r *recorder) Errorf(format string, args ...any) {
 	r.failures = append(r.failures, fmt.Sprintf(format, args...))
 }
 
-// Each broken promise is told.
+// Each broken rule is reported.
 func TestPromises(t *testing.T) {
 	type objects struct {
 		device, other *Device
 		program       driver.Program
 		ragged        driver.Program
 		plan          *planner.Plan
-		sizes         *planner.Plan // on the device
+		sizes         *planner.Plan // those on the device
 		a, b, c       driver.Buffer
 		short, far    driver.Buffer
 	}
@@ -44,7 +44,7 @@ func TestPromises(t *testing.T) {
 	four := make([]float32, 4)
 	for name, c := range map[string]struct {
 		do   func(o *objects)
-		want string // "": all is well
+		want string // "": no rule is broken
 	}{
 		"kept": {func(o *objects) {
 			submit(o, o.program, o.a, o.a, o.c)

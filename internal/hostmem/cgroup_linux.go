@@ -17,8 +17,8 @@ var (
 	countedV2 = counted{"memory.max", "memory.current", "inactive_file"}
 )
 
-// left is what the limit of a group leaves. Page cache that nobody used lately
-// counts as usage, but the kernel drops it before it kills (as kubelet reckons).
+// left returns what the limit of a group leaves. Page cache that was not used lately counts as usage, but
+// the kernel drops it before it kills (kubelet counts like this).
 func (c *counted) left(root fs.FS, dir string) (int64, bool) {
 	limit, limited := cgroup.Number(root, path.Join(dir, c.limit), "")
 	usage, ok := cgroup.Number(root, path.Join(dir, c.usage), "")

@@ -1,8 +1,7 @@
-// Package hostmem says how much memory of the host this process may still take.
+// Package hostmem says how much host memory this process may still take.
 //
-// Go ends the process when the system refuses memory, and a container is killed
-// when it touches more than it may have. So whoever allocates what a caller's
-// sizes ask for asks here before, and gets an error instead.
+// Go ends the process if the system refuses memory, and a container is killed if it touches more than it may
+// have. So code that allocates by a caller's sizes asks here first, and gets an error instead.
 package hostmem
 
 import (
@@ -19,9 +18,8 @@ import (
 const (
 	mib = 1 << 20
 	gib = 1 << 30
-	// grant is how much may be allocated between two looks at the limits. A look
-	// reads a dozen small files, 0.2 ms, and to touch 64 MiB takes 10 ms or more;
-	// small allocations thus cost next to nothing.
+	// grant is how much may be allocated between two looks at the limits. A look reads a dozen small files,
+	// 0.2 ms, and touching 64 MiB takes 10 ms or more. Small allocations therefore cost next to nothing.
 	grant = 64 * mib
 	// leastMapped is the size in bytes from which memory is mapped. A mapping costs
 	// some microseconds, and a process of Linux may have 65530 of them.
@@ -35,14 +33,14 @@ type limit struct {
 	space bool  // of the address space, touched or not
 }
 
-// demand is what somebody is about to take.
+// demand is what a caller is about to take.
 type demand struct {
 	bytes   int64 // new memory
-	touched int64 // memory that the process has and has not touched, which will be
-	share   int64 // how much it may be of what is left: all (1), or half (2)
+	touched int64 // existing memory of the process that was not touched yet and will be
+	share   int64 // how much of the rest it may take: all (1), or half (2)
 }
 
-// need is what the demand takes of what a limit counts.
+// need returns what the demand takes of what a limit counts.
 func (d demand) need(l limit) int64 {
 	if l.space {
 		return d.bytes
@@ -52,14 +50,14 @@ func (d demand) need(l limit) int64 {
 
 func (d demand) all() int64 { return d.bytes + min(d.touched, math.MaxInt64-d.bytes) }
 
-// fits reports whether a limit leaves as much.
+// fits reports whether a limit leaves enough.
 func (d demand) fits(l limit) bool { return d.need(l) <= l.left/d.share }
 
-// ledger bounds what is allocated between two looks.
+// ledger bounds allocations between two looks.
 type ledger struct {
 	granted  atomic.Int64 // bytes that need no look
 	look     func(from home) []limit
-	patience time.Duration // that a refusal has for cleanups which a collection set off
+	patience time.Duration // how long a refusal waits for cleanups that a collection started
 	mu       sync.Mutex    // held from a look until the memory is touched
 }
 
@@ -67,34 +65,33 @@ type ledger struct {
 type home int
 
 const (
-	heap   home = iota // Go's, of which what is idle serves again
+	heap   home = iota // Go's heap, whose idle memory is reused
 	mapped             // straight from the system
 )
 
 var process = ledger{look: limits, patience: 20 * time.Millisecond}
 
-// Check fails with an error that wraps hardware.ErrOutOfMemory and names the limit
-// when Go's heap has no room for so many bytes more. The caller allocates and
-// fills them at once.
+// Check fails if Go's heap has no room for that many more bytes. The error wraps hardware.ErrOutOfMemory and
+// names the limit. The caller allocates and fills the bytes at once.
 func Check(bytes int64) error {
 	return CheckTouched(bytes, 0)
 }
 
-// CheckTouched is Check where memory besides is touched at once that the process has already: so many bytes,
-// as Untouched counts them.
+// CheckTouched is Check for a caller that also touches existing memory at once: that many bytes, as counted
+// by Untouched.
 func CheckTouched(bytes, touched int64) error {
 	return process.take(heap, demand{bytes, touched, 1}, func() error { return nil })
 }
 
-// CheckHalf is Check for what asks for as much again when it is there, as plans do that are encoded, and for
-// what is made among garbage, which Go lets grow until the heap has doubled: it fails too where more than
-// half of the room would be taken.
+// CheckHalf is Check for memory that soon needs the same amount again, as plans do when they are encoded, or
+// that is made among garbage, which Go lets grow until the heap has doubled. It also fails if it would take
+// more than half of the room.
 func CheckHalf(bytes int64) error {
 	return process.take(heap, demand{bytes, 0, 2}, func() error { return nil })
 }
 
-// Size is how many bytes slices of so many float32 take together, or the largest
-// number if that is too small.
+// Size returns how many bytes slices of that many float32 take together, or the largest number if that
+// overflows.
 func Size(lens ...int) (bytes int64) {
 	for _, n := range lens {
 		if int64(n) > (math.MaxInt64-bytes)/4 {
@@ -105,9 +102,8 @@ func Size(lens ...int) (bytes int64) {
 	return bytes
 }
 
-// Floats allocates n float32, all 0, or fails as Check does; Free frees them. The
-// memory is touched, so that later looks see it in use, and large pieces are none
-// of Go's heap, so that what was freed can be had again.
+// Floats allocates n float32, all 0, or fails like Check. Free frees them. The memory is touched, so later
+// looks see it in use. Large pieces are outside of Go's heap, so freed memory can be allocated again.
 func Floats(n int) (s []float32, err error) {
 	bytes, from := Size(n), heap
 	if bytes >= leastMapped {
@@ -125,14 +121,15 @@ func Floats(n int) (s []float32, err error) {
 	return s, err
 }
 
-// Free frees what Floats allocated. It must not be used any more.
+// Free frees memory from Floats, which must not be used any more.
 func Free(s []float32) {
 	if Size(len(s)) >= leastMapped {
 		free(s)
 	}
 }
 
-// take lets the caller allocate. Much is allocated one at a time, so that no two count on the same memory.
+// take lets the caller allocate. Large allocations happen one at a time, so that no two count on the same
+// memory.
 func (l *ledger) take(from home, d demand, allocate func() error) error {
 	all := d.all()
 	for g := l.granted.Load(); all <= g; g = l.granted.Load() {
@@ -149,7 +146,7 @@ func (l *ledger) take(from home, d demand, allocate func() error) error {
 	if !d.fits(tight) {
 		return refusal(tight, d)
 	}
-	l.granted.Store(min(grant, (tight.left-d.need(tight))/4)) // a quarter: others take memory too
+	l.granted.Store(min(grant, (tight.left-d.need(tight))/4)) // a quarter: other processes take memory too
 	return allocate()
 }
 
@@ -163,7 +160,7 @@ func refusal(l limit, d demand) error {
 	return err
 }
 
-// collect frees what was let go but still counts as in use, and looks again.
+// collect frees memory that was released but still counts as in use, and looks again.
 func (l *ledger) collect(from home, d demand) limit {
 	debug.FreeOSMemory()
 	for end := time.Now().Add(l.patience); ; time.Sleep(time.Millisecond) {
@@ -174,7 +171,7 @@ func (l *ledger) collect(from home, d demand) limit {
 	}
 }
 
-// tightest is the limit of which a demand leaves least.
+// tightest returns the limit of which a demand leaves least.
 func tightest(limits []limit, d demand) limit {
 	tight := limit{name: "the address space", left: addressSpace, space: true}
 	for _, l := range limits {
@@ -185,8 +182,7 @@ func tightest(limits []limit, d demand) limit {
 	return tight
 }
 
-// addressSpace is that of a process on 64-bit processors, 47 bits, or of Go on
-// others.
+// addressSpace is that of a process on 64-bit processors, 47 bits, or Go's on others.
 const addressSpace = min(1<<47, int64(math.MaxInt))
 
 func show(bytes int64) string {

@@ -12,7 +12,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/hardware"
 )
 
-// machine is a ledger with so much memory, which take allocates from.
+// machine is a ledger with that much memory, from which take allocates.
 type machine struct {
 	ledger
 	mu    sync.Mutex
@@ -64,7 +64,7 @@ func TestRefusalOfMoreThanHalf(t *testing.T) {
 	require.ErrorIs(t, half(m, math.MaxInt64), hardware.ErrOutOfMemory)
 }
 
-// What is touched counts where memory is limited, and not where the address space is, which has it.
+// Touched memory counts for limits of memory, but not for those of the address space, which already has it.
 func TestRefusalOfWhatIsTouched(t *testing.T) {
 	var m ledger
 	take := func(bytes, touched int64) error {
@@ -80,7 +80,7 @@ func TestRefusalOfWhatIsTouched(t *testing.T) {
 	require.NoError(t, take(gib, 100*gib))
 }
 
-// Memory that garbage holds comes free a moment after a look.
+// Memory of garbage becomes free a moment after a look.
 func TestRefusalCollectsFirst(t *testing.T) {
 	m := newMachine(mib)
 	m.patience = time.Minute

@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// spare is left of the memory of the machine or container: page tables, and
-	// what Go keeps about the heap.
+	// spare is left free of the memory of the machine or container, for page tables and Go's data about the
+	// heap.
 	spare = 16 * mib
-	// spareSpace is left of the address space, of which Go takes 64 MiB at a time
-	// and each thread of C its stack of 8 MiB.
+	// spareSpace is left free of the address space, because Go takes 64 MiB at a time and each thread of C
+	// takes a stack of 8 MiB.
 	spareSpace = 128 * mib
 )
 
@@ -24,9 +24,9 @@ func limits(from home) []limit {
 	return read(os.DirFS("/"), idle())
 }
 
-// idle is how many bytes of Go's heap hold nothing. They are part of the address
-// space of the process for good. An allocation finds place in them if they are
-// one piece, as is likely because large pieces are mapped elsewhere.
+// idle returns how many bytes of Go's heap hold nothing. They stay in the address space of the process. An
+// allocation fits into them if they are contiguous, which is likely because large pieces are mapped
+// elsewhere.
 func idle() int64 {
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/free:bytes"},
 		{Name: "/memory/classes/heap/released:bytes"}}
@@ -34,8 +34,7 @@ func idle() int64 {
 	return int64(samples[0].Value.Uint64() + samples[1].Value.Uint64())
 }
 
-// read finds the limits in the file system root, whose heap has idle bytes. What
-// is missing there does not limit.
+// read returns the limits in the file system root, whose heap has idle bytes. A missing file is no limit.
 func read(root fs.FS, idle int64) []limit {
 	var found []limit
 	add := func(name string, left int64, space bool) { found = append(found, limit{name, left, space}) }

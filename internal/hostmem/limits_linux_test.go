@@ -12,7 +12,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/cgroup"
 )
 
-// system is a machine with 24 GiB available and no other limit.
+// system returns a machine with 24 GiB available and no other limit.
 func system(more map[string]string) fs.FS {
 	files := fstest.MapFS{}
 	for name, text := range map[string]string{
@@ -166,7 +166,7 @@ func TestTightestLimit(t *testing.T) {
 		tightest(read(fstest.MapFS{}, 0), demand{}))
 }
 
-// This machine's files are understood.
+// This machine's files can be parsed.
 func TestLimitsOfThisProcess(t *testing.T) {
 	found := limits(mapped)
 	require.NotEmpty(t, found)

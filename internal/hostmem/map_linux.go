@@ -19,6 +19,6 @@ func allocate(n int) ([]float32, error) {
 }
 
 func free(s []float32) {
-	// It fails for what is no mapping of ours only.
+	// It only fails for memory that is not one of our mappings.
 	_ = syscall.Munmap(unsafe.Slice((*byte)(unsafe.Pointer(&s[0])), 4*len(s)))
 }

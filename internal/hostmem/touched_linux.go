@@ -6,13 +6,13 @@ import (
 	"unsafe"
 )
 
-// Untouched is how many bytes of pages a slice has that are not there yet, and will be taken when they are
-// written. It looks no further than that it finds most.
+// Untouched returns how many bytes of a slice are in pages that do not exist yet and are allocated when
+// written. It stops when it has found most bytes.
 func Untouched(s []float32, most int64) (bytes int64) {
 	page := uintptr(os.Getpagesize())
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(s)))
 	end := at + uintptr(len(s))*4
-	var there [4096]byte // whether pages are
+	var there [4096]byte // whether pages exist
 	for at = at / page * page; at < end && bytes < most; at += uintptr(len(there)) * page {
 		pages := min((end-at+page-1)/page, uintptr(len(there)))
 		if _, _, failed := syscall.Syscall(syscall.SYS_MINCORE, at, pages*page,

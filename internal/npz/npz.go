@@ -2,12 +2,11 @@
 // need it: matrices of float32, float16, int8 and uint8, and words of uint32, which may have three
 // dimensions. NumPy has no dtype for bf16.
 //
-// An .npz file is a zip archive with one .npy file per array; a .npy file is a
-// magic string, a version, a header that is a Python dictionary, and the
-// elements (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html).
-// The package has its own codec because npyio, which the tests compare it with,
-// panics on malformed headers, takes truncated data for zeros and has neither a
-// two-dimensional float32 writer nor float16.
+// An .npz file is a zip archive with one .npy file per array; a .npy file is a magic string, a version, a
+// header that is a Python dictionary, and the elements
+// (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html). The package has its own codec,
+// which tests compare with npyio: npyio panics on malformed headers, reads truncated data as zeros, and has
+// neither a two-dimensional float32 writer nor float16.
 package npz
 
 import (
@@ -37,7 +36,7 @@ const (
 	maxDeflate = 1032
 )
 
-// DType is NumPy's name of a type of elements.
+// DType is NumPy's name of an element type.
 type DType string
 
 const (
@@ -48,29 +47,29 @@ const (
 	Uint32  DType = "<u4"
 )
 
-// names are those that users know, with the bytes of an element.
+// names are the names for users, with the bytes of an element.
 var names = map[DType]struct {
 	name  string
 	bytes int
 }{Float32: {"float32", 4}, Float16: {"float16", 2}, Int8: {"int8", 1}, Uint8: {"uint8", 1},
 	Uint32: {"uint32", 4}}
 
-// String is the name that users know.
+// String returns the name for users.
 func (d DType) String() string { return names[d].name }
 
-// Array is an array of an archive, with two dimensions, or words with three. Arrays may be read
-// concurrently, as long as their archive can be.
+// Array is an array of an archive, with two dimensions, or words with three. Arrays may be read concurrently
+// if their archive can be.
 type Array struct {
 	Name  string // without .npy
 	DType DType
 	Shape []int
-	// Fortran: the elements lie column by column.
+	// Fortran: the elements are stored column by column.
 	Fortran bool
 
 	entry *zip.File
 }
 
-// Rows and Cols are the first two sizes, Len is the number of elements.
+// Rows and Cols return the first two sizes, Len the number of elements.
 func (a *Array) Rows() int { return a.Shape[0] }
 func (a *Array) Cols() int { return a.Shape[1] }
 func (a *Array) Len() int {
@@ -81,8 +80,8 @@ func (a *Array) Len() int {
 	return n
 }
 
-// Read fills dst, which has Len elements, with the numbers in the order of the file; float32 has all
-// those of the types that are no words. On errors dst may be partly filled.
+// Read fills dst, which has Len elements, with the numbers in the order of the file. float32 represents all
+// numbers of the types that are not words. On errors dst may be partly filled.
 func (a *Array) Read(dst []float32) error {
 	return readAll(a, dst, func(part []float32, raw []byte) {
 		for i := range part {
@@ -100,7 +99,7 @@ func (a *Array) Read(dst []float32) error {
 	})
 }
 
-// ReadWords is Read of an array of words.
+// ReadWords is Read for an array of words.
 func (a *Array) ReadWords(dst []uint32) error {
 	return readAll(a, dst, func(part []uint32, raw []byte) {
 		for i := range part {
@@ -109,7 +108,7 @@ func (a *Array) ReadWords(dst []uint32) error {
 	})
 }
 
-// readAll reads all elements, of which decode makes those of dst, a part at a time.
+// readAll reads all elements, and converts them with decode, a part at a time.
 func readAll[T any](a *Array, dst []T, decode func(part []T, raw []byte)) error {
 	err := a.elements(func(r io.Reader) error {
 		bytes := names[a.DType].bytes
@@ -131,7 +130,7 @@ func readAll[T any](a *Array, dst []T, decode func(part []T, raw []byte)) error 
 	return nil
 }
 
-// elements gives what is after the header.
+// elements passes what follows the header.
 func (a *Array) elements(read func(io.Reader) error) error {
 	r, err := a.entry.Open()
 	if err != nil {
@@ -144,12 +143,12 @@ func (a *Array) elements(read func(io.Reader) error) error {
 	if err := read(r); err != nil {
 		return err
 	}
-	// The end of the entry is where its checksum is compared.
+	// The checksum is compared at the end of the entry.
 	_, err = io.Copy(io.Discard, r)
 	return err
 }
 
-// noEOF makes the end of a file inside an array an error that says so.
+// noEOF turns the end of a file inside an array into an error that says so.
 func noEOF(err error) error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		return errors.New("truncated")
@@ -168,8 +167,8 @@ func (e *ArrayError) Error() string {
 }
 func (e *ArrayError) Unwrap() error { return e.Err }
 
-// List reads the headers of all arrays of an archive of size bytes, in its order.
-// Errors about an array are of type *ArrayError.
+// List reads the headers of all arrays of an archive of size bytes, in order. Errors about an array are of
+// type *ArrayError.
 func List(archive io.ReaderAt, size int64) ([]Array, error) {
 	z, err := zip.NewReader(archive, size)
 	if err != nil {
@@ -218,7 +217,7 @@ func openArray(entry *zip.File, archiveSize int64) (Array, error) {
 	return a, nil
 }
 
-// header is what a .npy file says about its array.
+// header is a .npy file's description of its array.
 type header struct {
 	dtype   string
 	fortran bool
@@ -288,7 +287,7 @@ func parseHeader(text []byte) (header, error) {
 	return h, nil
 }
 
-// bytes is the size of the file that the header asks for; all ones where 64 bits do not hold it.
+// bytes returns the size of the file that the header describes; all ones if it exceeds 64 bits.
 func (h *header) bytes(of DType) uint64 {
 	all := uint64(names[of].bytes)
 	for _, size := range h.shape {
@@ -301,7 +300,7 @@ func (h *header) bytes(of DType) uint64 {
 	return uint64(h.size) + all
 }
 
-// array checks that the header describes a matrix, or words, of a type that names has.
+// array checks that the header describes a matrix, or words, of a known type.
 func (h *header) array() (Array, error) {
 	a := Array{DType: DType(h.dtype), Shape: h.shape, Fortran: h.fortran}
 	if names[a.DType].bytes == 0 {
@@ -313,7 +312,7 @@ func (h *header) array() (Array, error) {
 	return a, nil
 }
 
-// unknown says what is wrong with the type of the elements.
+// unknown returns what is wrong with the type of the elements.
 func (h *header) unknown() error {
 	const known = "float32, float16, int8, uint8 or uint32"
 	switch {
@@ -327,7 +326,7 @@ func (h *header) unknown() error {
 	return fmt.Errorf("has dtype %.20q, want %s", h.dtype, known)
 }
 
-// Shape writes sizes as NumPy does.
+// Shape formats sizes like NumPy.
 func Shape(sizes []int) string {
 	text := make([]string, len(sizes))
 	for i, size := range sizes {

@@ -130,8 +130,8 @@ func TestListErrors(t *testing.T) {
 	}
 }
 
-// TestListBomb: an array is refused whose elements deflate cannot have packed into
-// what there is, before anyone allocates memory for them.
+// TestListBomb: an array is refused, before memory is allocated for it, if deflate cannot have packed its
+// elements into the existing bytes.
 func TestListBomb(t *testing.T) {
 	const dict = "{'descr': '<f4', 'fortran_order': False, 'shape': (1048576, 1048576), }\n" // 4 TiB
 	for _, tc := range []struct {
@@ -165,7 +165,7 @@ func TestListBomb(t *testing.T) {
 	}
 }
 
-// TestListZeros: zeros, which deflate packs best of all, are no bomb.
+// TestListZeros: zeros, which deflate packs best, are accepted.
 func TestListZeros(t *testing.T) {
 	const rows, cols = 1 << 10, 1 << 12
 	path := writeZip(t, entry{"A0.npy",
@@ -249,7 +249,7 @@ func TestRoundTrip(t *testing.T) {
 	require.Equal(t, [2]int{0, 7}, [2]int(arrays[1].Shape))
 }
 
-// TestNumPyLayout: what is written equals NumPy's own bytes, entry by entry.
+// TestNumPyLayout: written files equal NumPy's own bytes, entry by entry.
 func TestNumPyLayout(t *testing.T) {
 	z, err := zip.OpenReader(numpyFile)
 	require.NoError(t, err)
@@ -274,7 +274,7 @@ func TestNumPyLayout(t *testing.T) {
 	require.Equal(t, wantBytes, gotBytes)
 }
 
-// TestHalf: a float16 array keeps all its bits, and is the file that NumPy writes.
+// TestHalf: a float16 array keeps all its bits, and equals the file that NumPy writes.
 func TestHalf(t *testing.T) {
 	const cols = 1 << 15 // some chunks, of all bits
 	bits, numbers := make([]uint16, 2*cols), make([]float32, 2*cols)
@@ -315,7 +315,7 @@ func TestHalf(t *testing.T) {
 	}
 }
 
-// TestIntegers: whole numbers are read as numbers, and words with all their bits.
+// TestIntegers: integers are read as numbers, and words with all their bits.
 func TestIntegers(t *testing.T) {
 	words := make([]uint32, 2*(chunk+3)) // more than are converted at a time
 	for i := range words {

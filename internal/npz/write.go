@@ -14,8 +14,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Writer writes a file that appears under its name on Commit. The same arrays
-// give the same bytes. It is not safe for concurrent use.
+// Writer writes a file that appears under its name on Commit. Equal arrays give equal bytes. It is not safe
+// for concurrent use.
 type Writer struct {
 	file *atomicfile.File
 	zip  *zip.Writer
@@ -27,7 +27,7 @@ func NewWriter(f *atomicfile.File) *Writer {
 	return &Writer{file: f, zip: zip.NewWriter(f), buf: make([]byte, 4*chunk)}
 }
 
-// Create opens a file for writing; it fails where the result could not be stored.
+// Create opens a file for writing. It fails if the result could not be stored.
 func Create(path string) (*Writer, error) {
 	f, err := atomicfile.Create(path)
 	if err != nil {
@@ -36,8 +36,8 @@ func Create(path string) (*Writer, error) {
 	return NewWriter(f), nil
 }
 
-// Write appends a rows x cols array of a type, row-major and dense in data, whose numbers
-// it rounds to the type. It fails for types of which NumPy has no arrays.
+// Write appends a rows x cols array of a type. data is row-major and dense; its numbers are rounded to the
+// type. It fails for types that NumPy does not have.
 func (w *Writer) Write(name string, of element.Type, rows, cols int, data []float32) error {
 	dtype := map[element.Type]DType{element.F32: Float32, element.F16: Float16}[of]
 	if dtype == "" {
@@ -81,8 +81,8 @@ func (w *Writer) writeNumbers(out io.Writer, of element.Type, data []float32) er
 	return nil
 }
 
-// encodeHeader gives the bytes before the elements: version 1.0, padded so that
-// the elements start at a multiple of 64 bytes, as NumPy does.
+// encodeHeader returns the bytes before the elements: version 1.0, padded so that the elements start at a
+// multiple of 64 bytes, like NumPy.
 func encodeHeader(dtype string, rows, cols int) []byte {
 	dict := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%d, %d), }", dtype, rows, cols)
 	prefix := len(magic) + 4 // version and length

@@ -1,4 +1,3 @@
-// Package openblas runs batches through OpenBLAS, as a loop of cblas_sgemm, for
-// benchmarks to compare with. It opens the library at run time and needs it neither to
-// build nor otherwise.
+// Package openblas runs batches with OpenBLAS, as a loop of cblas_sgemm, for comparison in benchmarks. It
+// opens the library at run time; building does not need it.
 package openblas

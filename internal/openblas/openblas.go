@@ -20,22 +20,22 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// Where the library is looked for, in this order. Fedora's libopenblas.so.0 has no
-// threads, its libopenblasp.so.0 has.
+// Search paths of the library, in order. Fedora's libopenblas.so.0 has no threads, its libopenblasp.so.0
+// has.
 var paths = []string{"libopenblasp.so.0", "libopenblas.so.0", "libopenblas.so"}
 
 const install = "install libopenblas0-pthread (Debian, Ubuntu) or openblas-threads (Fedora)"
 
-// Library is OpenBLAS, of which a process has one.
+// Library is OpenBLAS. A process has only one.
 type Library struct{ api C.bgo_api }
 
-// Open finds the library. Where there is none, the error wraps hardware.ErrUnavailable
-// and says what to install.
+// Open finds the library. If there is none, the error wraps hardware.ErrUnavailable and says what to
+// install.
 func Open() (*Library, error) { return opened() }
 
 var opened = sync.OnceValues(func() (*Library, error) { return open(paths) })
 
-// open opens the first library of paths that works. The error has the reasons of all.
+// open opens the first library of paths that works. The error has the reasons for all.
 func open(paths []string) (*Library, error) {
 	const size = 512
 	message := (*C.char)(C.calloc(1, size))
@@ -56,12 +56,12 @@ func open(paths []string) (*Library, error) {
 		strings.Join(reasons, "; "))
 }
 
-// Spin is how long threads of the library may wait for more work in a loop, which takes
-// a core from whatever is measured after it. 100 ms and more are usual.
+// Spin is how long threads of the library may wait for more work in a loop, which takes a core from later
+// measurements. 100 ms and more are usual.
 const Spin = 10 * time.Millisecond
 
-// shortenSpin has a library that is loaded before the returned call wait for 2^24 ticks
-// of the processor's clock, 5 to 8 ms, unless the user has chosen.
+// shortenSpin limits the wait of a library that is loaded before restore is called to 2^24 ticks of the
+// processor's clock, 5 to 8 ms, unless the user has set it.
 func shortenSpin() (restore func()) {
 	const name = "OPENBLAS_THREAD_TIMEOUT"
 	if _, chosen := os.LookupEnv(name); chosen {
@@ -71,16 +71,15 @@ func shortenSpin() (restore func()) {
 	return func() { _ = os.Unsetenv(name) }
 }
 
-// String names the version, the kernels, and the number of threads.
+// String returns the version, the kernels, and the number of threads.
 func (l *Library) String() string {
 	return fmt.Sprintf("%s, threads: %d", C.GoString(C.bgo_config(&l.api)), l.Threads())
 }
 
-// Threads is how many threads work on a product.
+// Threads returns how many threads work on a product.
 func (l *Library) Threads() int { return int(C.bgo_threads(&l.api)) }
 
-// SetThreads changes the number of threads for the whole process. A build without
-// threads keeps to one.
+// SetThreads sets the number of threads for the whole process. A build without threads ignores it.
 func (l *Library) SetThreads(n int) { C.bgo_set_threads(&l.api, C.int(n)) }
 
 // Batch is a batch of problems in the form that OpenBLAS takes.
@@ -89,8 +88,7 @@ type Batch struct {
 	pieces  [][]C.bgo_product
 }
 
-// pieceFLOPs is how much work is done between two looks at the context: 1 to 10 ms of
-// a processor.
+// pieceFLOPs is how much work is done between two looks at the context: 1 to 10 ms of a processor.
 const pieceFLOPs = 1e8
 
 // Batch prepares a batch.
@@ -128,7 +126,7 @@ func flag(b bool) C.int {
 	return 0
 }
 
-// Loop calls cblas_sgemm for each problem. Where ctx ends it stops, between problems.
+// Loop calls cblas_sgemm for each problem. If ctx ends, it stops between problems.
 func (b *Batch) Loop(ctx context.Context, x, y, z []float32) error {
 	for _, piece := range b.pieces {
 		if err := ctx.Err(); err != nil {

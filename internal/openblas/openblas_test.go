@@ -31,7 +31,7 @@ func fake(t *testing.T, flags ...string) (path string) {
 	return path
 }
 
-// each runs a test on the fake, and on the real library where there is one.
+// each runs a test with the fake, and with the real library if there is one.
 func each(t *testing.T, test func(*testing.T, *Library)) {
 	t.Run("fake", func(t *testing.T) {
 		l, err := open([]string{fake(t)})
@@ -60,7 +60,7 @@ func TestLoop(t *testing.T) {
 			{M: 2, N: 3, K: 0, Beta: 2},
 			planner.GEMM(2, 3, 0),
 			{M: 6, N: 4, K: 5, Alpha: planner.Scale(0), Beta: 3},
-			planner.GEMM(400, 300, 700), // a piece of its own
+			planner.GEMM(400, 300, 700), // a separate piece
 			planner.GEMM(9, 9, 9),
 		}
 		batch, err := planner.Pack(problems...)
@@ -122,8 +122,7 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// The first library that works is taken. Its threads spin for a short time, unless the
-// user has chosen.
+// The first library that works is used. Its threads spin for a short time, unless the user has set it.
 func TestOpen(t *testing.T) {
 	const name, text = "OPENBLAS_THREAD_TIMEOUT", "OpenBLAS 0.3.21 MAX_THREADS=64 timeout %s, threads: 3"
 	for _, tc := range []struct{ chosen, want string }{{"", "24"}, {"9", "9"}} {

@@ -1,4 +1,4 @@
-// Package ownrates tells rates that were measured on a device from those that came with the package.
+// Package ownrates distinguishes rates that were measured on a device from those of the package.
 package ownrates
 
 import (

@@ -13,7 +13,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/ownrates"
 )
 
-// TestIrregular: what is not a file is not read, which might never end.
+// TestIrregular: only regular files are read. Reading others might never end.
 func TestIrregular(t *testing.T) {
 	for name, make := range map[string]func(path string) error{
 		"pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },

@@ -25,14 +25,14 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// DirEnv names the environment variable with the directory of the files, in place of batchgemm in the
-// user's cache directory. Empty or "off": no file is read, and none can be written.
+// DirEnv is the environment variable with the directory of the files, in place of batchgemm in the user's
+// cache directory. If it is empty or "off", no file is read or written.
 const DirEnv = "BATCHGEMM_CACHE"
 
 // version is that of the file, and of the model that gives its numbers a meaning.
 const version = 1
 
-// content is what a file says. Rates are relative to the three facts of the device.
+// content is the content of a file. Rates are relative to the three facts of the device.
 type content struct {
 	Version      int       `json:"version"`
 	Backend      string    `json:"backend"`
@@ -47,29 +47,29 @@ type content struct {
 	TF32  map[string]row `json:"tf32,omitempty"`
 }
 
-// row is a rate with the shape that it was measured for: a name may outlive it.
+// row is a rate with its shape: a name may outlive a shape.
 type row struct {
 	Shape string `json:"shape"`
 	tile.Rate
 }
 
-// header is a file for a device, without rates.
+// header returns a file for a device, without rates.
 func header(info *driver.Info) content {
 	p := &info.Planner
 	return content{Version: version, Backend: info.Backend, Device: info.Name, Driver: info.Driver,
 		ComputeUnits: p.ComputeUnits, TFLOPS: p.TFLOPS, LaunchMicros: p.LaunchMicros}
 }
 
-// errOff: the environment says that there are no files.
+// errOff: the environment turns files off.
 var errOff = errors.New(DirEnv + " turns files of measured rates off")
 
-// unfit is what does not belong in a file name on every system.
+// unfit matches what a file name cannot have on every system.
 var unfit = regexp.MustCompile(`[^A-Za-z0-9.]+`)
 
 // longestName leaves room for the rest of a file name of 255 bytes.
 const longestName = 120
 
-// locate is the path of the device's file, or why there can be none.
+// locate returns the path of the device's file, or why there can be none.
 func locate(info *driver.Info) (string, error) {
 	dir, set := os.LookupEnv(DirEnv)
 	switch {
@@ -87,8 +87,8 @@ func locate(info *driver.Info) (string, error) {
 }
 
 // Load returns the facts of the device with the rates that were measured on it. Without a file it returns
-// the facts as they are, and with a file that does not serve an error too. It is safe for concurrent use,
-// also with Save of another process.
+// the unchanged facts; with an unusable file it also returns an error. It is safe for concurrent use, also
+// with Save in another process.
 func Load(info *driver.Info) (planner.Device, error) {
 	path, err := locate(info)
 	if err != nil {
@@ -108,12 +108,12 @@ func Load(info *driver.Info) (planner.Device, error) {
 	return *tuned, nil
 }
 
-// maxSize is some ten times what a file has at most, with a row for every tile and mode.
+// maxSize is about ten times the largest file, which has a row for every tile and mode.
 const maxSize = 64 << 10
 
-// read reads a file that may be anything: a pipe that nobody writes to, or a device without an end.
+// read reads a file that may be anything: a pipe without a writer, or an endless device.
 func read(path string) ([]byte, error) {
-	info, err := os.Stat(path) // before it is opened, for which a pipe would wait
+	info, err := os.Stat(path) // before opening it, which would wait for a pipe
 	if err != nil {
 		return nil, err
 	}
@@ -161,8 +161,7 @@ func parse(info *driver.Info, data []byte) (*planner.Device, error) {
 	return f.tune(ownrates.Without(&info.Planner))
 }
 
-// Parse reads a file of any GPU. The device that it returns has the rates of all shapes, to be looked at,
-// and no facts that plans need.
+// Parse reads a file of any GPU. The returned device has the rates of all shapes, but no facts for plans.
 func Parse(data []byte) (*planner.Device, error) {
 	f, err := decode(data)
 	if err != nil {
@@ -179,7 +178,7 @@ func Parse(data []byte) (*planner.Device, error) {
 	return f.tune(d)
 }
 
-// tune returns the device with the rates of tiles that it has.
+// tune returns the device with the file's rates of tiles that it has.
 func (f *content) tune(d *planner.Device) (*planner.Device, error) {
 	if err := f.rates(d); err != nil {
 		return nil, fmt.Errorf("damaged: %w", err)
@@ -190,7 +189,7 @@ func (f *content) tune(d *planner.Device) (*planner.Device, error) {
 	return d, nil
 }
 
-// rates gives the device the rows of tiles that it has.
+// rates adds the file's rows of tiles that the device has.
 func (f *content) rates(d *planner.Device) (err error) {
 	f.visit(d, func(shape *tile.Shape, c planner.Compute, rate *tile.Rate, rows map[string]row) {
 		if r, known := rows[shape.Name]; known && r.Shape == shape.Size() {
@@ -201,15 +200,15 @@ func (f *content) rates(d *planner.Device) (err error) {
 	return err
 }
 
-// visitor gets a rate, its place in the device, and the part of the file that it belongs to.
+// visitor gets a rate, its place in the device, and its part of the file.
 type visitor func(s *tile.Shape, c planner.Compute, place *tile.Rate, rows map[string]row)
 
-// visit goes through all rates.
+// visit visits all rates.
 func (f *content) visit(d *planner.Device, do visitor) {
 	for i := range d.Kernels {
 		k := &d.Kernels[i]
 		do(k.Tile, planner.ComputeF32Emulated, k.Measured(planner.ComputeF32Emulated), f.Tiles)
-		if k.Tile.Unit.Tensor() { // else it is the same rate again
+		if k.Tile.Unit.Tensor() { // otherwise it is the same rate again
 			do(k.Tile, planner.ComputeTF32, k.Measured(planner.ComputeTF32), f.TF32)
 		}
 	}
@@ -222,8 +221,8 @@ type File struct {
 	*atomicfile.File
 }
 
-// Create opens the device's file, so that a place which cannot be written is known before any time is
-// spent on measuring. An older file stays until Save.
+// Create opens the device's file, so that a place without write permission is known before any measurement.
+// An older file stays until Save.
 func Create(info *driver.Info) (*File, error) {
 	path, err := locate(info)
 	if err != nil {

@@ -23,11 +23,11 @@ func h200(t *testing.T) *driver.Info {
 	return &driver.Info{Backend: "cuda", Name: "NVIDIA H200 (1)", Driver: "580", Planner: *d}
 }
 
-// some are rates with a row that was not measured.
+// some returns rates with one row that was not measured.
 func some(t *testing.T) *planner.Device {
 	d := h200(t).Planner
 	for i := range d.Kernels[1:] {
-		if d.Kernels[i+1].Tile.Int4Only { // which nobody measures, and which would be first in the file
+		if d.Kernels[i+1].Tile.Int4Only { // it is not measured, and would be first in the file
 			continue
 		}
 		d.Kernels[i+1].Rate = tile.Rate{Efficiency: 0.1 + float64(i)/20, Step: 0.3, Worker: 1e-3 / 3}
@@ -76,8 +76,8 @@ func TestLoad(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		old, new string // replaced in the file
-		err      string // "": the file serves
-		lost     []int  // rows that are then not measured
+		err      string // "": the file can be used
+		lost     []int  // rows that then count as not measured
 	}{
 		{name: "as written"},
 		{name: "empty", old: "*", err: "damaged: unexpected end of JSON input"},
@@ -216,7 +216,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestCloseKeepsTheOld: what was not saved leaves nothing behind.
+// TestCloseKeepsTheOld: what was not saved leaves no file.
 func TestCloseKeepsTheOld(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv(DirEnv, dir)

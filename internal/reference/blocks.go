@@ -7,12 +7,13 @@ import (
 )
 
 const (
-	largestE4M3 = 448 // the only elements with such scales
-	// Below it numbers of E4M3 times a scale may have fewer bits than those of fp32.
+	largestE4M3 = 448 // the only type with such scales
+	// Below it, numbers of E4M3 times a scale may have fewer bits than normal fp32.
 	smallScale = 0x1p-100
 )
 
-// multiplyBlocks is multiply where each block of k's has scales, of row i. It is a product of its own.
+// multiplyBlocks is multiply if each block of k has scales. It computes row i as a separate product for each
+// block.
 func (r *row) multiplyBlocks(i int, x, y []float32) {
 	r.clear()
 	if !r.Reads() {
@@ -36,7 +37,7 @@ func (r *row) multiplyBlocks(i int, x, y []float32) {
 	}
 }
 
-// addBlock adds the products of a block of k's times its scales.
+// addBlock adds the products of a block of k times its scales.
 func (r *row) addBlock(i, k int, part *row) {
 	for j := range r.sum {
 		by, lost := r.blockScale(i, j/encoding.Block, k)
@@ -51,14 +52,14 @@ func (r *row) addBlock(i, k int, part *row) {
 			r.lost[j] += size
 		}
 		if math.Abs(by)*largestE4M3 > math.MaxFloat32 {
-			size = math.Abs(by) * largestE4M3 // by which it is not judged
+			size = math.Abs(by) * largestE4M3 // then it is not judged
 		}
 		r.size[j] += size
 	}
 }
 
-// blockScale is the product of the scales of row i and of a block of columns for a block of k's, and whether
-// who takes numbers below 2^-126 for 0 may lose it.
+// blockScale returns the product of the scales of row i and of a block of columns for a block of k. lost: a
+// device that replaces numbers below 2^-126 by 0 may lose it.
 func (r *row) blockScale(i, columns, k int) (by float64, lost bool) {
 	if r.GatherRows > 0 {
 		i = r.from

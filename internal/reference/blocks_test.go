@@ -14,7 +14,7 @@ import (
 
 var byBlocks = planner.Epilogue{ScaleA: planner.PerBlock, ScaleB: planner.PerBlock}
 
-// onesIn are n numbers of 0, with 1 at some places.
+// onesIn returns n zeros, with 1 at some places.
 func onesIn(n int, at ...int) []float32 {
 	s := make([]float32, n)
 	for _, i := range at {
@@ -23,11 +23,10 @@ func onesIn(n int, at ...int) []float32 {
 	return s
 }
 
-// TestBlocks: results that were computed by hand from elements that are 1 in few places are right, and no
-// others.
+// TestBlocks: only results that were computed by hand, from elements that are 1 in few places, are right.
 func TestBlocks(t *testing.T) {
-	// A is 2 x 130, with 1 at k 0 and 129 of both rows, and 1 at k 127 of the second. B is 130 x 130 with row
-	// k all k's block + 1.
+	// A is 2 x 130, with 1 at k 0 and 129 of both rows, and 1 at k 127 of the second. In B, 130 x 130, all
+	// of row k is the number of k's block + 1.
 	x := onesIn(2*130, 0, 129, 130, 130+127, 130+129)
 	y := make([]float32, 130*130)
 	for k := range 130 {
@@ -42,7 +41,7 @@ func TestBlocks(t *testing.T) {
 		name  string
 		e     planner.Epilogue
 		trans bool
-		want  [2][2]float32 // of columns before 128 and after, of each row
+		want  [2][2]float32 // of columns before 128 and after, for each row
 	}{
 		{"rows", byBlocks, false, [2][2]float32{{2*1 + 2*3*10, -2 + 2*3*0.5},
 			{2*5 + 2*7*10, -2*5 + 2*7*0.5}}},
@@ -77,8 +76,8 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestBlockBounds: what float32 makes of random elements and scales of all sizes is within the bounds,
-// whether scales multiply elements of A, or of both, or sums, and these are not wide.
+// TestBlockBounds: float32 results of random elements and scales of all magnitudes are within the bounds,
+// whether scales multiply elements of A, or of both, or sums. The bounds are not loose.
 func TestBlockBounds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const k = 300
@@ -126,8 +125,7 @@ func TestBlockBounds(t *testing.T) {
 	}
 }
 
-// TestBlockExtremes: NaN stays, and where products of scales leave the range of float32 results are not
-// judged.
+// TestBlockExtremes: NaN stays, and results are not judged if products of scales leave the range of float32.
 func TestBlockExtremes(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	m := planner.Matrix{LD: 1}

@@ -6,15 +6,15 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// Epilogue is what a plan does to C beside alpha and beta, with the contents of the buffers
-// that it has for that: numbers, and the words of Rows. The zero value is nothing.
+// Epilogue is what a plan does to C beside alpha and beta, with the contents of its buffers: numbers, and
+// the words of Rows. The zero value is no epilogue.
 type Epilogue struct {
 	planner.Epilogue
 	B2, Biases []float32
 	Rows       []int32
 }
 
-// rowA and rowC are the stored rows of A and C that stand for row i of a problem; -1: none.
+// rowA and rowC return the stored rows of A and C for row i of a problem, or -1.
 func (e *Epilogue) rowA(p *planner.Problem, i int) int {
 	return e.row(e.GatherRows, p.RowsA, i)
 }
@@ -33,11 +33,11 @@ func (e *Epilogue) row(stored, list, i int) int {
 	return -1
 }
 
-// number is a result with the error that rounding explains, and the size of what it is a sum of.
+// number is a result with the error that rounding explains, and the magnitude of the terms of its sum.
 type number struct{ want, bound, size float64 }
 
 const (
-	unit32 = 0x1p-24 // of float32, in which epilogues are computed whatever products are
+	unit32 = 0x1p-24 // of float32, in which epilogues are computed for all types
 	// tail is what GELU and SiLU may lose at once far below 0, where exp overflows.
 	tail = 0x1p-120
 )
@@ -52,7 +52,7 @@ func (n number) plus(bias float32, l *limits) number {
 	return n
 }
 
-// times is a product of two numbers, each with its error.
+// times returns the product of two numbers with errors.
 func (n number) times(m number, l *limits) number {
 	product := number{n.want * m.want, math.Abs(n.want)*m.bound + math.Abs(m.want)*n.bound + n.bound*m.bound,
 		n.size * m.size}
@@ -62,10 +62,9 @@ func (n number) times(m number, l *limits) number {
 	return product
 }
 
-// activated is act(n). Its error is that of n by the largest slope of act; and for the
-// functions with an exponential a relative one: WGSL asks for 3+2*|z| units in the last place
-// of exp(z), in whose argument rounding is worth as many more; then an addition, a division
-// and a multiplication.
+// activated returns act(n). Its error is that of n times the largest slope of act. For the functions with an
+// exponential there is also a relative error. WGSL asks for 3+2*|z| units in the last place of exp(z), and
+// rounding its argument adds as many. An addition, a division and a multiplication follow.
 func (n number) activated(by planner.Activation) number {
 	switch by {
 	case planner.ReLU:
@@ -81,7 +80,7 @@ func (n number) activated(by planner.Activation) number {
 	return n
 }
 
-// gated is v * sigmoid(linear*v + cubic*v^3), of which slope is the largest.
+// gated returns v * sigmoid(linear*v + cubic*v^3). slope is its largest slope.
 func (n number) gated(linear, cubic, slope float64) number {
 	v := n.want
 	z := linear * v
@@ -89,7 +88,7 @@ func (n number) gated(linear, cubic, slope float64) number {
 		z += cubic * v * v * v
 	}
 	n.want = v / (1 + math.Exp(-z))
-	if z < -700 { // -Inf too
+	if z < -700 { // also -Inf
 		n.want = 0
 	}
 	n.bound = slope*n.bound + tail
@@ -99,8 +98,8 @@ func (n number) gated(linear, cubic, slope float64) number {
 	return n
 }
 
-// finish is what an epilogue makes of an element of row i and column j: first of the product
-// with B, and with gated units second of that with B2.
+// finish applies an epilogue to an element of row i and column j: first of the product with B, and with
+// gated units second of that with B2.
 func (e *Epilogue) finish(p *planner.Problem, i, j int, first, second number, l *limits) number {
 	if e.Bias {
 		first = first.plus(e.Biases[p.Bias+j], l)

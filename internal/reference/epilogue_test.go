@@ -11,8 +11,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// TestEpilogue: of one problem with rows 1 2 and 3 4 in A, by the columns 1 0 and 0 1, results
-// are right that were computed by hand, and no others.
+// TestEpilogue: for a problem with rows 1 2 and 3 4 in A, and columns 1 0 and 0 1, only the results that
+// were computed by hand are right.
 func TestEpilogue(t *testing.T) {
 	f := func(x float32) int32 { return int32(math.Float32bits(x)) }
 	silu := func(v float64) float32 { return float32(v / (1 + math.Exp(-v))) }
@@ -68,7 +68,7 @@ func TestEpilogue(t *testing.T) {
 	}
 }
 
-// requireNoticed requires that element i of what is wanted cannot be another.
+// requireNoticed requires that another value of element i is noticed.
 func requireNoticed(t *testing.T, how Arithmetic, b planner.Batch, x, y, before, want []float32, i int) {
 	t.Helper()
 	wrong := slices.Clone(want)
@@ -79,8 +79,7 @@ func requireNoticed(t *testing.T, how Arithmetic, b planner.Batch, x, y, before,
 	require.Equal(t, i, found.Index)
 }
 
-// TestEpilogueBounds: what float32 makes of random operands is within the bounds, and these
-// are not wide.
+// TestEpilogueBounds: float32 results of random operands are within the bounds, and these are not loose.
 func TestEpilogueBounds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const k = 40
@@ -117,7 +116,7 @@ func TestEpilogueBounds(t *testing.T) {
 	}
 }
 
-// TestEpilogueNotFinite: NaN stays, and what is infinite has its limit.
+// TestEpilogueNotFinite: NaN stays, and infinite numbers have their limit.
 func TestEpilogueNotFinite(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	m := planner.Matrix{LD: 1}

@@ -2,12 +2,11 @@ package reference
 
 import "math"
 
-// bins is the number of ranges that errors are counted in.
+// bins is the number of ranges in which errors are counted.
 const bins = 25
 
-// Errors are the errors of the elements of C as fractions of their bounds. Of
-// Counts, the element i counts fractions in (2^-(i+1), 2^-i], and the last one all
-// that are smaller, those without an error among them.
+// Errors are the errors of the elements of C as fractions of their bounds. Element i of Counts counts
+// fractions in (2^-(i+1), 2^-i]. The last element counts all smaller fractions, including 0.
 type Errors struct {
 	Worst  float64
 	Counts [bins]int64

@@ -1,6 +1,6 @@
 //go:build !race
 
-// The race detector takes address space of its own.
+// The race detector needs address space of its own.
 
 package reference
 

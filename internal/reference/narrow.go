@@ -6,10 +6,10 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// Sums of tensor cores that multiply elements of 8 bits, measured on an H200: each instruction adds
-// narrowTerms numbers, narrowDepth products and what is summed already, as multiples of narrowCut of the
-// largest power of two among them, and cuts the rest. After narrowGroup instructions at most the sum is added
-// in float32.
+// Sums of tensor cores that multiply 8-bit elements, measured on an H200. Each instruction adds narrowTerms
+// numbers, which are narrowDepth products and the sum so far, as multiples of narrowCut of the largest power
+// of two among them, and drops the rest. After at most narrowGroup instructions, the sum is added in
+// float32.
 const (
 	narrowDepth = 32
 	narrowTerms = narrowDepth + 1
@@ -17,8 +17,8 @@ const (
 	narrowGroup = 4
 )
 
-// cuts is the most that is cut from the sums of row i of alpha*op(A)*op(B), whichever instruction begins a
-// group. Tiles cut K at multiples of narrowDepth.
+// cuts returns the most that is dropped from the sums of row i of alpha*op(A)*op(B), whichever instruction
+// starts a group. Tiles split K at multiples of narrowDepth.
 //
 //go:norace
 //go:nocheckptr
@@ -34,7 +34,7 @@ func cuts(p *planner.Problem, i int, x, y []float32, cut []float64) {
 	alpha := math.Abs(float64(p.Alpha.Value()))
 	for j := range cut {
 		b := p.B.Offset + j*nextB
-		var sums [narrowGroup - 1]float64 // of the instructions before
+		var sums [narrowGroup - 1]float64 // of the earlier instructions
 		cut[j] = 0
 		for from := 0; from < p.K; from += narrowDepth {
 			most, before := 0.0, 0.0

@@ -8,9 +8,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// What tensor cores cut beside a large term passes where sums are narrow, and nothing more. Each case is a
-// product of one row and one column, of which numbers are 1 but for some, and what an H200 made of it, but
-// for the last ones.
+// What tensor cores drop beside a large term passes if sums are narrow, and nothing more. Each case is a
+// product of one row and one column with mostly ones, and its result on an H200, except in the last cases.
 func TestNarrowSums(t *testing.T) {
 	for _, c := range []struct {
 		name  string

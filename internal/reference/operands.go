@@ -15,20 +15,21 @@ import (
 type Operands struct {
 	A, B, C []float32
 	E       Epilogue
-	// PackedB and PackedB2 are the words of B and B2 of Int4, whose numbers B and E.B2 have.
+	// PackedB and PackedB2 are the words of B and B2 of Int4. B and E.B2 have the numbers that they
+	// represent.
 	PackedB, PackedB2 []uint32
 
-	// Unit is what offsets and leading dimensions are multiples of; 1: leading dimensions are odd.
+	// Unit is the unit of offsets and leading dimensions; 1: leading dimensions are odd.
 	Unit int
-	// Gap is between and after rows of A, B and B2, and where matrices need not be read; Canary is between
-	// those of C.
+	// Gap fills memory between and after rows of A, B and B2, and matrices that are not read. Canary fills
+	// memory between those of C.
 	Gap, Canary float32
 	Rand        *rand.Rand
 	Values      func([]float32) // makes numbers
 }
 
-// Add places a problem after those before, with what an epilogue takes. Rows end a matrix, and the last one
-// its buffer.
+// Add places a problem after the earlier ones, with its operands for an epilogue. Rows end a matrix, and the
+// last one its buffer.
 func (o *Operands) Add(p *planner.Problem, e *planner.Epilogue) {
 	rowsA, colsA := p.ShapeA()
 	rowsB, colsB := p.ShapeB()
@@ -55,7 +56,7 @@ func (o *Operands) Add(p *planner.Problem, e *planner.Epilogue) {
 	if !grouped {
 		o.place(&o.E.B2, &p.B2, rowsB, colsB, read, o.Gap)
 	}
-	o.dress(p, e)
+	o.addLists(p, e)
 	if grouped && read {
 		WidenInt4(o.B, o.PackedB, p, p.B, o.E.Rows[p.ScaleB:], e.ScaleB)
 		if e.Gated {
@@ -64,7 +65,7 @@ func (o *Operands) Add(p *planner.Problem, e *planner.Epilogue) {
 	}
 }
 
-// pack places a B of Int4, whose words are any. The last column of the last panel ends its words.
+// pack places a B of Int4 with random words. The last column of the last panel ends its words.
 func (o *Operands) pack(to *[]float32, words *[]uint32, m *planner.Matrix, k, n int) {
 	m.LD = element.Int4LD(n) + 8*o.Rand.IntN(2)
 	line := elemtype.Line(element.Int4)
@@ -79,8 +80,7 @@ func (o *Operands) pack(to *[]float32, words *[]uint32, m *planner.Matrix, k, n 
 	}
 }
 
-// WidenInt4 makes the numbers that the words of a B of a problem stand for, which lies at m, with the words
-// of its groups.
+// WidenInt4 converts the words of a problem's B, which lies at m, to numbers, with its group words.
 func WidenInt4(to []float32, words []uint32, p *planner.Problem, m planner.Matrix, groups []int32,
 	of planner.Scaling) {
 	const panel = element.Int4Panel
@@ -114,9 +114,9 @@ func (o *Operands) place(to *[]float32, m *planner.Matrix, rows, cols int, read 
 	}
 }
 
-// dress adds biases, rows, weights and scales of a problem, lists of the first three after a word that
-// nobody has. A row in four is none.
-func (o *Operands) dress(p *planner.Problem, e *planner.Epilogue) {
+// addLists adds biases, rows, weights and scales of a problem. A word that belongs to nothing comes before
+// each of the first three lists. One row in four does not exist.
+func (o *Operands) addLists(p *planner.Problem, e *planner.Epilogue) {
 	p.Bias = len(o.E.Biases) + 1
 	biases := make([]float32, 1+2*p.N)
 	o.Values(biases)
@@ -155,17 +155,18 @@ func (o *Operands) dress(p *planner.Problem, e *planner.Epilogue) {
 		}
 	}
 	if e.ZeroA {
-		for at := p.ScaleA + 1; at < len(o.E.Rows); at += 2 { // B's are after those of A
+		for at := p.ScaleA + 1; at < len(o.E.Rows); at += 2 { // B's follow those of A
 			o.E.Rows[at] = int32(o.Rand.IntN(256) - 128)
 		}
 	}
-	if e.Pointers.Any() { // for whoever knows them
+	if e.Pointers.Any() { // for code that knows them
 		p.Pointers = len(o.E.Rows)
 		o.E.Rows = append(o.E.Rows, make([]int32, encoding.PointerWords)...)
 	}
 }
 
-// Epilogues are some for problems with so many rows at most: all parts together, and what is cut along K.
+// Epilogues returns some epilogues for problems with at most that many rows: all parts together, and some
+// that allow split tiles.
 func Epilogues(most int) []planner.Epilogue {
 	return []planner.Epilogue{
 		{Activation: planner.SiLU, Bias: true, Gated: true, GatherRows: 37, ScatterRows: most + 9,
@@ -177,14 +178,14 @@ func Epilogues(most int) []planner.Epilogue {
 	}
 }
 
-// NarrowC is a type of C for A and B of a type, of the fewest bits, one in turn with another.
+// NarrowC returns a narrow type of C for that type of A and B; turn selects one.
 func NarrowC(of element.Type, turn int) element.Type {
 	types := of.TypesC()
 	return types[turn%max(1, len(types)-1)] // the last is F32
 }
 
-// SetScales adds scales to an epilogue, and zero points, one kind in turn with another, where A and B have
-// elements that have any.
+// SetScales adds scales and zero points to an epilogue, if the type of elements of A and B has any; turn
+// selects the kind.
 func SetScales(e *planner.Epilogue, of element.Type, turn int) {
 	if elemtype.Scaled(of) {
 		row, one := planner.PerRow, planner.PerTensor
@@ -196,15 +197,15 @@ func SetScales(e *planner.Epilogue, of element.Type, turn int) {
 	}
 }
 
-// OfAllNumbers is a batch in which each number of 8 bits may be multiplied, in A of the one problem and in B
-// of the other.
+// OfAllNumbers returns a batch that can multiply all 8-bit numbers, in A of one problem and in B of the
+// other.
 func OfAllNumbers(transA, transB bool) planner.Batch {
 	return planner.Batch{{M: 256, N: 1, K: 2, TransA: transA, TransB: transB},
 		{M: 1, N: 256, K: 2, TransA: transA, TransB: transB}}
 }
 
-// AllNumbers makes operands of that batch, as it is placed, those of a type, each in both k's, times 1. NaN
-// stay: they are gaps.
+// AllNumbers fills the operands of that batch, as placed: all numbers of a type, each in both k, times 1.
+// NaN stays: it marks gaps.
 func AllNumbers(of element.Type, b planner.Batch, x, y []float32) {
 	for _, operand := range [][]float32{x, y} {
 		for i, number := range operand {
@@ -227,13 +228,13 @@ func AllNumbers(of element.Type, b planner.Batch, x, y []float32) {
 	fill(y, b[1].B, b[1].TransB)
 }
 
-// OfAllProducts is a batch in which each number of 8 bits may be multiplied by each.
+// OfAllProducts returns a batch that can multiply all pairs of 8-bit numbers.
 func OfAllProducts(transA, transB bool) planner.Batch {
 	return planner.Batch{{M: 256, N: 256, K: 150, TransA: transA, TransB: transB}}
 }
 
-// AllProducts makes operands of that batch, as it is placed: of A a row has one number of a type, at one of
-// the k's, and zeros, and of B a column has one number everywhere.
+// AllProducts fills the operands of that batch, as placed: a row of A has one number of a type, at one k,
+// and zeros; a column of B has one number everywhere.
 func AllProducts(of element.Type, b planner.Batch, x, y []float32) {
 	p := &b[0]
 	put := func(operand []float32, m planner.Matrix, along bool, i, k int, number float32) {
@@ -252,13 +253,13 @@ func AllProducts(of element.Type, b planner.Batch, x, y []float32) {
 	}
 }
 
-// OfWholeSums is a batch for WholeSums.
+// OfWholeSums returns a batch for WholeSums.
 func OfWholeSums(transA, transB bool) planner.Batch {
 	return planner.Batch{{M: 3, N: 5, K: 4201, TransA: transA, TransB: transB}}
 }
 
-// WholeSums makes operands of that batch, as it is placed: 127 times numbers of one sign and then of the
-// other. Sums reach 2^25 in the middle, where fp32 lacks three of four numbers, and end with 127 * 127.
+// WholeSums fills the operands of that batch, as placed: 127 times numbers of one sign and then of the
+// other. Sums reach 2^25 in the middle, where fp32 lacks three of four integers, and end with 127 * 127.
 func WholeSums(b planner.Batch, x, y []float32) {
 	fill := func(operand []float32, m planner.Matrix, along bool, count int, number func(k int) float32) {
 		next, step := 1, m.LD

@@ -8,20 +8,20 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// partWork is how many multiply-adds are checked at one go, some 50 ms on one
-// core, so that a single large problem keeps all cores busy.
+// partWork is how many multiply-adds are checked at once, some 50 ms on one core, so that a single large
+// problem keeps all cores busy.
 const partWork = 1 << 25
 
-// part is some rows of a problem, as a problem of its own.
+// part is some rows of a problem, as a separate problem.
 type part struct {
 	planner.Problem
 	whole *planner.Problem
-	index int // of whole in its batch
-	first int // row of whole
+	index int // of the whole problem in its batch
+	first int // row in the whole problem
 }
 
-// split cuts the problems of a batch by rows, in order. Those without an element of C
-// are left out: they have operands that nobody reads, for which there may be no room.
+// split cuts the problems of a batch by rows, in order. It leaves out problems without elements of C: their
+// operands are not read, and may have no memory.
 func split(b planner.Batch, e *planner.Epilogue) []part {
 	parts := make([]part, 0, len(b))
 	for i := range b {
@@ -64,7 +64,7 @@ func split(b planner.Batch, e *planner.Epilogue) []part {
 	return parts
 }
 
-// each does something for every part, on all cores.
+// each calls do for every part, on all cores.
 func each(parts []part, do func(i int)) {
 	var group sync.WaitGroup
 	tokens := make(chan struct{}, runtime.GOMAXPROCS(0))
@@ -78,7 +78,7 @@ func each(parts []part, do func(i int)) {
 	group.Wait()
 }
 
-// in says where a mismatch of the part is in the whole problem.
+// in converts a mismatch of the part to one of the whole problem.
 func (p *part) in(m *Mismatch) *Mismatch {
 	m.Problem, m.Row, m.problem = p.index, m.Row+p.first, *p.whole
 	return m

@@ -9,10 +9,10 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// TestSplit: the parts of large problems are their rows, each once and in order,
-// and a mismatch in a part is told as one of the whole.
+// TestSplit: the parts of large problems are their rows, each once and in order. A mismatch in a part is
+// reported for the whole problem.
 func TestSplit(t *testing.T) {
-	big := planner.GEMM(5, 1<<12, 1<<12) // two rows a part
+	big := planner.GEMM(5, 1<<12, 1<<12) // two rows in each part
 	transposed := big
 	transposed.TransA, transposed.Alpha = true, planner.Scale(0.5)
 	b, err := planner.Pack(planner.GEMM(3, 2, 4), big, planner.GEMM(0, 7, 7), transposed)
@@ -40,16 +40,16 @@ func TestSplit(t *testing.T) {
 		"C[4,9]")
 }
 
-// TestSplitGated: two products are twice the work, so that parts have half as many rows.
+// TestSplitGated: two products are twice the work, so parts have half as many rows.
 func TestSplitGated(t *testing.T) {
-	b, err := planner.Pack(planner.GEMM(8, 1<<12, 1<<11)) // four rows a part
+	b, err := planner.Pack(planner.GEMM(8, 1<<12, 1<<11)) // four rows in each part
 	require.NoError(t, err)
 	require.Len(t, split(b, &planner.Epilogue{}), 2)
 	require.Len(t, split(b, &planner.Epilogue{Gated: true}), 4)
 }
 
-// TestNothingToDo: problems without rows, columns or products, in buffers that have room
-// for what is read and written alone.
+// TestNothingToDo: problems without rows, columns or products, in buffers with room only for what is read
+// and written.
 func TestNothingToDo(t *testing.T) {
 	for sizes := range 8 {
 		for kind := range 8 {
@@ -76,7 +76,7 @@ func TestNothingToDo(t *testing.T) {
 	}
 }
 
-// TestSplitDegenerate: what has no elements has no parts, and what has no products few.
+// TestSplitDegenerate: problems without elements have no parts, and those without products have few.
 func TestSplitDegenerate(t *testing.T) {
 	const most = planner.MaxDim
 	require.Empty(t, split(planner.Batch{planner.GEMM(most, 0, most), planner.GEMM(0, most, most),

@@ -11,8 +11,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// TestProducts: sums and sizes are those of the definition, added in the order of k, to the last bit, of
-// sizes with and without a rest of four k's and of two columns, and rows of A and B with gaps.
+// TestProducts: sums and magnitudes agree with the definition, added in the order of k, to the last bit.
+// Sizes have and lack a remainder of four k and of two columns, and rows of A and B have gaps.
 func TestProducts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	numbers := func(n int) []float32 {

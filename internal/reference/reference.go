@@ -20,7 +20,7 @@ func Uniform(rng *rand.Rand, s []float32) {
 	}
 }
 
-// UniformOf is Uniform for elements of a type. Of whole numbers all that it has are as likely.
+// UniformOf is Uniform for elements of a type. For integers, all values of the type are equally likely.
 func UniformOf(of element.Type, rng *rand.Rand, s []float32) {
 	if !of.Whole() {
 		Uniform(rng, s)
@@ -31,7 +31,7 @@ func UniformOf(of element.Type, rng *rand.Rand, s []float32) {
 	}
 }
 
-// Place lays out the matrices of a problem; at says where A, B and C (0 to 2) lie.
+// Place places the matrices of a problem. at returns where A, B and C (0 to 2) lie.
 func Place(p *planner.Problem, at func(operand, rows, cols int) planner.Matrix) {
 	rows, cols := p.ShapeA()
 	p.A = at(0, rows, cols)
@@ -50,7 +50,7 @@ func Integers(rng *rand.Rand, s []float32, limit int) {
 
 // Mismatch is an element of C that rounding does not explain.
 type Mismatch struct {
-	Problem  int // -1: the element belongs to no problem, and was changed
+	Problem  int // -1: the element belongs to no problem, but changed
 	Row, Col int // of the problem's C
 	Index    int // in the buffer of C
 	Got      float32
@@ -104,37 +104,35 @@ func Check(b planner.Batch, x, y, before, after []float32) (worst float64, err e
 	return found.Worst, err
 }
 
-// Arithmetic is how a device computes in float32; the zero value is as IEEE says.
+// Arithmetic is how a device computes in float32. The zero value is IEEE arithmetic.
 type Arithmetic struct {
-	// Compute: in ComputeTF32 operands are rounded to 11 bits, u is 2^-11. Below
-	// 2^-126 they have fewer, and are taken as lost, as next.
+	// Compute: with ComputeTF32, operands are rounded to 11 bits, and u is 2^-11. Numbers below 2^-126 have
+	// fewer bits and count as lost, as below.
 	Compute planner.Compute
 
-	// FlushesSubnormals: operations may take numbers below 2^-126 for 0, and give 0
-	// for such a result (driver.Info). Each of the results above then errs by
-	// 2^-126 in place of 2^-149, and to the bound comes what can be lost at once:
+	// FlushesSubnormals: operations may replace numbers below 2^-126 by 0, also their results (driver.Info).
+	// Each of the results above then errs by 2^-126 instead of 2^-149. The bound also includes what can be
+	// lost at once:
 	//
 	//	|alpha| * sum of those |a|*|b| in which a or b is below 2^-126
 	//	|alpha| * sum|a|*|b|, if alpha is
 	//	|beta*C|, if beta or C is
 	FlushesSubnormals bool
 
-	// NarrowSums: products may be summed in fewer bits (planner.Plan.NarrowSums); what these cut comes to the
-	// bound.
+	// NarrowSums: products may be summed in fewer bits (planner.Plan.NarrowSums). The bound includes what
+	// these drop.
 	NarrowSums bool
 
-	// TypeC is the type that elements of C are rounded to, once: u*|result| comes to the
-	// bound, or half of the distance between the smallest numbers. Before and after are the
-	// numbers that its elements stand for.
+	// TypeC is the type to which elements of C are rounded, once. That adds u*|result| to the bound, or half
+	// of the distance between the smallest numbers. Before and after have the values of its elements.
 	TypeC element.Type
 
-	// Epilogue is what is done to C beside alpha and beta, and by which rows A and C are found. The
-	// bound goes through it: see its functions.
+	// Epilogue is what is done to C beside alpha and beta, and selects rows of A and C. Its functions
+	// propagate the bound.
 	Epilogue Epilogue
 }
 
-// CheckIn is Check with the bound of a device's arithmetic, and says how the errors
-// are distributed.
+// CheckIn is Check with the bound of a device's arithmetic. It also returns how the errors are distributed.
 func CheckIn(how Arithmetic, b planner.Batch, x, y, before, after []float32) (Errors, error) {
 	l := limits{unit: unit32, tiny: 0x1p-149, flushes: how.FlushesSubnormals, narrow: how.NarrowSums,
 		typeC: how.TypeC, Epilogue: how.Epilogue}
@@ -157,14 +155,13 @@ func CheckRounded(typeC element.Type, b planner.Batch, x, y, before, after []flo
 	return CheckExactIn(Arithmetic{TypeC: typeC}, b, x, y, before, after)
 }
 
-// CheckExactIn is CheckRounded with an epilogue, whose results are exact too.
+// CheckExactIn is CheckRounded with an epilogue whose results are exact too.
 func CheckExactIn(how Arithmetic, b planner.Batch, x, y, before, after []float32) error {
 	_, err := check(b, x, y, before, after, limits{typeC: how.TypeC, Epilogue: how.Epilogue})
 	return err
 }
 
-// limits are what the bound of an error is made of: relative to the terms, and for
-// each operation.
+// limits are the units of the error bound: relative to the terms, and for each operation.
 type limits struct {
 	unit, tiny float64
 	flushes    bool
@@ -173,8 +170,7 @@ type limits struct {
 	Epilogue
 }
 
-// rounded is what rounding to the type of C makes of an exact result, or adds to the bound of
-// another.
+// rounded returns an exact result rounded to the type of C, or adds the rounding error to the bound.
 func (l *limits) rounded(want, bound float64) (float64, float64) {
 	switch t := l.typeC; {
 	case t == element.F32:
@@ -264,16 +260,16 @@ func checkProblem(p *planner.Problem, x, y, before, after []float32, l limits) (
 	return found, nil
 }
 
-// row is a row of a product, with what its bounds are made of.
+// row is a row of a product, with the parts of its bounds.
 type row struct {
 	planner.Problem
 	*limits
 	sum, size, lost []float64
-	cut             []float64 // with narrow
-	alpha           float64   // its size
-	flushed         bool      // a factor may be taken for 0
-	which           int       // of the products: 1 is the second
-	from            int       // the row of A; -1: one of zeros
+	cut             []float64 // for narrow sums
+	alpha           float64   // its magnitude
+	flushed         bool      // a factor may be replaced by 0
+	which           int       // index of the product: 1 is the second
+	from            int       // row of A; -1: a zero row
 }
 
 func (r *row) begin(x, y []float32) {
@@ -283,12 +279,12 @@ func (r *row) begin(x, y []float32) {
 		all.M = r.GatherRows
 	}
 	r.flushed = r.flushes && hasSubnormals(&all, x, y)
-	if r.K > 0 { // without a product it has no part
+	if r.K > 0 { // without a product it has no effect
 		r.alpha = math.Abs(float64(r.Alpha.Value()))
 	}
 }
 
-// multiply computes row i of alpha*op(A)*op(B), for which a row of A stands; -1: one of zeros.
+// multiply computes row i of alpha*op(A)*op(B), from a row of A, or -1 for a zero row.
 func (r *row) multiply(i, from int, x, y []float32) {
 	switch r.from = from; {
 	case from < 0:
@@ -300,7 +296,7 @@ func (r *row) multiply(i, from int, x, y []float32) {
 	}
 }
 
-// multiplyAll computes the products of all k's, and what their bounds are made of.
+// multiplyAll computes the products of all k, and the parts of their bounds.
 func (r *row) multiplyAll(x, y []float32) {
 	products(&r.Problem, r.from, x, y, r.sum, r.size)
 	if r.narrow && r.Reads() {
@@ -323,11 +319,11 @@ func (r *row) clear() {
 	clear(r.cut)
 }
 
-// element is an element of row i, scaled, with beta*C.
+// element returns an element of row i, scaled, with beta*C.
 func (r *row) element(i, j int, old float32) number {
 	n := number{r.sum[j], 2*r.unit*float64(r.K+2)*r.size[j] + r.tiny*float64(2*r.K+8)*max(1, r.alpha) +
 		r.lost[j] + r.cut[j], r.size[j]}
-	if e := &r.limits.Epilogue; r.Reads() { // else scales have no part
+	if e := &r.limits.Epilogue; r.Reads() { // otherwise scales have no effect
 		if e.ZeroA {
 			n = n.centred(&r.Problem, i, r.from, j, r.which, r.limits)
 		}
@@ -383,8 +379,8 @@ func products(p *planner.Problem, i int, x, y []float32, sum, size []float64) {
 	}
 }
 
-// addAcross adds the products of a line of A with lines of B, four k's at a time, one after the other,
-// without index checks.
+// addAcross adds the products of a row of A with rows of B, four k at a time, in order, without index
+// checks.
 //
 //go:norace
 //go:nocheckptr
@@ -411,7 +407,7 @@ func addAcross(sum, size, line []float64, lines []float32, ld int) {
 	}
 }
 
-// addAlong adds those with columns of B that lie along K, two at a time, in the same order of k.
+// addAlong does the same for K-major columns of B, two at a time, in the same order of k.
 //
 //go:norace
 //go:nocheckptr
@@ -436,11 +432,11 @@ func addAlong(sum, size, line []float64, columns []float32, ld int) {
 	}
 }
 
-// deviation is the error of got as a fraction of bound.
+// deviation returns the error of got as a fraction of bound.
 func deviation(got, want, bound, size float64) float64 {
 	finite := !math.IsInf(size, 0) && !math.IsNaN(size)
 	switch {
-	case finite && size > math.MaxFloat32: // overflow in float32 is right too
+	case finite && size > math.MaxFloat32: // overflow in float32 is also right
 		return 0
 	case got == want, math.IsNaN(got) && math.IsNaN(want):
 		return 0

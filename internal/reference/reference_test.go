@@ -83,8 +83,8 @@ func TestMismatchError(t *testing.T) {
 		"C[6] belongs to no problem and was changed from 9 to 1")
 }
 
-// TestBound computes in float32, in order and in reverse, and finds errors near
-// the bound's estimate but never above.
+// TestBound computes in float32, in order and in reverse. Errors come near the bound's estimate but never
+// exceed it.
 func TestBound(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 0))
 	largest := 0.0

@@ -6,11 +6,10 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// Relative returns the largest and the mean error of a result over the elements
-// of C, as parts of |alpha|*sum|a|*|b| + |beta*C|. Bounds of errors in fp32 are
-// multiples of that; a relative error of C itself would have none where terms
-// cancel. The arguments are those of Check, which must have found nothing wrong.
-// Elements without terms, and those that overflow float32, do not count.
+// Relative returns the largest and the mean error of the elements of C, relative to |alpha|*sum|a|*|b| +
+// |beta*C|. Error bounds in fp32 are multiples of that. An error relative to C itself would have no bound if
+// terms cancel. The arguments are those of Check, which must have succeeded. Elements without terms, and
+// those that overflow float32, do not count.
 func Relative(b planner.Batch, x, y, before, after []float32) (largest, mean float64) {
 	parts := split(b, &planner.Epilogue{})
 	found := make([]tally, len(parts))

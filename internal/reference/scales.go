@@ -6,12 +6,12 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// float is the number whose bits a word of Rows is.
+// float returns the number whose bits are in a word of Rows.
 func (e *Epilogue) float(word int) float64 {
 	return float64(math.Float32frombits(uint32(e.Rows[word])))
 }
 
-// scaleA is the scale of row i of a problem, for which row from of A stands; -1: one of zeros.
+// scaleA returns the scale of row i of a problem, whose row of A is from, or -1 for a zero row.
 func (e *Epilogue) scaleA(p *planner.Problem, i, from int) float64 {
 	if from < 0 && e.ScaleA != planner.PerTensor {
 		return 1
@@ -19,8 +19,8 @@ func (e *Epilogue) scaleA(p *planner.Problem, i, from int) float64 {
 	return e.float(e.wordA(p, i, from))
 }
 
-// wordA is where the scale of row i is, for which row from of A stands, and wordB that of column j of B, or
-// as the second one of B2.
+// wordA returns where the scale of row i is, whose row of A is from. wordB returns where that of column j of
+// B is, or of B2 for the second product.
 func (e *Epilogue) wordA(p *planner.Problem, i, from int) int {
 	switch {
 	case e.ScaleA == planner.PerTensor:
@@ -35,7 +35,7 @@ func (e *Epilogue) wordB(p *planner.Problem, j, which int) int {
 	return p.ScaleB + (which*p.N+j)*e.apart()
 }
 
-// scaleB is the scale of column j of B, or as the second one of B2.
+// scaleB returns the scale of column j of B, or of B2 for the second product.
 func (e *Epilogue) scaleB(p *planner.Problem, j, which int) float64 {
 	if e.ScaleB == planner.PerTensor {
 		return e.float(p.ScaleB + which)
@@ -43,7 +43,7 @@ func (e *Epilogue) scaleB(p *planner.Problem, j, which int) float64 {
 	return e.float(e.wordB(p, j, which))
 }
 
-// apart is how many words are from a scale of rows or columns to the next.
+// apart returns the distance in words between scales of rows or columns.
 func (e *Epilogue) apart() int {
 	if e.ZeroA {
 		return 2
@@ -51,8 +51,8 @@ func (e *Epilogue) apart() int {
 	return 1
 }
 
-// centred is a product less the zero point of row i, for which row from of A stands, times the sum of column
-// j: two roundings at most, of terms that with alpha may be lost altogether.
+// centred returns a product less the zero point of row i, whose row of A is from, times the sum of column j.
+// There are two roundings at most, of terms that may be lost entirely with alpha.
 func (n number) centred(p *planner.Problem, i, from, j, which int, l *limits) number {
 	if from < 0 {
 		return n
@@ -69,9 +69,10 @@ func (n number) centred(p *planner.Problem, i, from, j, which int, l *limits) nu
 	return n
 }
 
-// scaled is a product times a scale. Each of up to three parts that accumulate in C is multiplied for itself,
-// and rounded. What overflows before a later scale makes it small may be anything, and so may what an
-// infinite scale makes of what rounding may take for 0: by its size it is not judged.
+// scaled returns a product times a scale. Each of up to three pieces that accumulate in C is multiplied
+// separately, and rounded. A result that overflows before a later scale makes it small may be anything. So
+// may an infinite scale times something that rounding may replace by 0. The magnitude marks these as not
+// judged.
 func (n number) scaled(by float64, l *limits) number {
 	size := math.Abs(by) * n.size
 	bound := math.Abs(by)*n.bound + 2*l.unit*size + 3*l.tiny

@@ -17,8 +17,8 @@ func bitsOf(numbers ...float32) (words []int32) {
 	return words
 }
 
-// TestScales: of rows 1 2 and 3 4 in A, by the columns 1 0 and 0 1 of B and 2 0 and 0 -2 of B2, results are
-// right that were computed by hand, and no others.
+// TestScales: for rows 1 2 and 3 4 in A, columns 1 0 and 0 1 of B, and 2 0 and 0 -2 of B2, only the results
+// that were computed by hand are right.
 func TestScales(t *testing.T) {
 	row, tensor := planner.PerRow, planner.PerTensor
 	// of A; scales of A from 2 on, of B from 4 on
@@ -59,8 +59,8 @@ func TestScales(t *testing.T) {
 	}
 }
 
-// TestScaleBounds: what float32 makes of random operands and scales of all sizes is within the bounds, and
-// these are not wide.
+// TestScaleBounds: float32 results of random operands and scales of all magnitudes are within the bounds,
+// and these are not loose.
 func TestScaleBounds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const k = 40
@@ -88,7 +88,7 @@ func TestScaleBounds(t *testing.T) {
 	require.Greater(t, largest, 0.02)
 }
 
-// TestScaleExtremes: what is not finite comes out as IEEE has it. What overflows or is lost on the way is not
+// TestScaleExtremes: numbers that are not finite follow IEEE. What overflows or is lost on the way is not
 // judged.
 func TestScaleExtremes(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
@@ -126,7 +126,7 @@ func TestScaleExtremes(t *testing.T) {
 	}
 }
 
-// TestScalesFlushed: a device that takes subnormal numbers for 0 may take such scales for it.
+// TestScalesFlushed: a device that replaces subnormal numbers by 0 may do so with such scales.
 func TestScalesFlushed(t *testing.T) {
 	m := planner.Matrix{LD: 1}
 	b := planner.Batch{{M: 1, N: 1, K: 1, A: m, B: m, C: m, ScaleB: 1}}

@@ -11,7 +11,7 @@ const smallest = 0x1p-126
 
 func subnormal(x float32) bool { return x != 0 && -smallest < x && x < smallest }
 
-// hasSubnormals reports whether a product of the problem has a factor that is one.
+// hasSubnormals reports whether a product of the problem has a subnormal factor.
 func hasSubnormals(p *planner.Problem, x, y []float32) bool {
 	if p.Alpha.Value() == 0 || p.K == 0 {
 		return false
@@ -34,8 +34,8 @@ func hasSubnormals(p *planner.Problem, x, y []float32) bool {
 	return any(x, p.A, rowsA, colsA) || any(y, p.B, rowsB, colsB)
 }
 
-// flushed sets lost to what a device that takes subnormal numbers for 0 may leave out
-// of row i of alpha*op(A)*op(B), of which size is the sum of absolute values.
+// flushed sets lost to what a device that replaces subnormal numbers by 0 may leave out of row i of
+// alpha*op(A)*op(B). size is the sum of absolute values.
 func flushed(p *planner.Problem, i int, x, y []float32, size, lost []float64) {
 	if subnormal(p.Alpha.Value()) {
 		copy(lost, size)

@@ -10,7 +10,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// machine computes in float32, as IEEE says or with subnormal numbers taken for 0.
+// machine computes in float32, with IEEE arithmetic or with subnormal numbers replaced by 0.
 type machine struct{ flushes bool }
 
 func (m machine) value(x float32) float32 {
@@ -23,7 +23,7 @@ func (m machine) value(x float32) float32 {
 func (m machine) mul(x, y float32) float32 { return m.value(m.value(x) * m.value(y)) }
 func (m machine) add(x, y float32) float32 { return m.value(m.value(x) + m.value(y)) }
 
-// gemm is C = alpha*x*y + beta*C of one element.
+// gemm returns C = alpha*x*y + beta*C for one element.
 func (m machine) gemm(p *planner.Problem, x, y []float32, c float32) float32 {
 	var sum float32
 	for k := range p.K {
@@ -32,13 +32,13 @@ func (m machine) gemm(p *planner.Problem, x, y []float32, c float32) float32 {
 	return m.add(m.mul(p.Alpha.Value(), sum), m.mul(p.Beta, c))
 }
 
-// Results of both machines are within their bounds and come near to them. The bound of
-// IEEE finds flushed results, and each bound finds twice itself.
+// Results of both machines are within their bounds and come near to them. The IEEE bound finds flushed
+// results, and each bound finds errors of twice its size.
 func TestSubnormals(t *testing.T) {
 	ieee, flushing := Arithmetic{}, Arithmetic{FlushesSubnormals: true}
 	for _, c := range []struct {
 		name        string
-		x, y, c     float32 // sizes
+		x, y, c     float32 // magnitudes
 		alpha, beta float32
 	}{
 		{"A", 0x1p-127, 0x1p100, 0, 1, 0},
@@ -97,8 +97,7 @@ func scaled(rng *rand.Rand, n int, size float32) []float32 {
 	return s
 }
 
-// Numbers of ordinary size have the same bound on both machines, but for next to
-// nothing.
+// Numbers of ordinary size have almost the same bound on both machines.
 func TestBoundWithoutSubnormals(t *testing.T) {
 	b, x, y, before, after := batch()
 	after[4] = 16
@@ -110,7 +109,7 @@ func TestBoundWithoutSubnormals(t *testing.T) {
 	require.InEpsilon(t, ieee.Bound, flushing.Bound, 1e-12)
 }
 
-// Without a product alpha has no part in the bound either.
+// Without a product, alpha does not affect the bound either.
 func TestBoundWithoutProducts(t *testing.T) {
 	for _, alpha := range []float32{float32(math.NaN()), float32(math.Inf(1)), 0x1p127} {
 		b := planner.Batch{{M: 1, N: 1, Alpha: planner.Scale(alpha), Beta: 0.7, C: planner.Matrix{LD: 1}}}

@@ -10,15 +10,14 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// C of 16 bits is right if it is the nearest number, or the next one where the result is
-// between the two.
+// C of 16 bits is right if it is the nearest number, or the next one if the result is between the two.
 func TestTypedC(t *testing.T) {
 	inf := float32(math.Inf(1))
 	for _, c := range []struct {
 		name   string
 		of     element.Type
 		result float32 // of 1 * result
-		near   bool    // of CheckIn
+		near   bool    // for CheckIn
 		exact  bool
 		got    float32
 	}{

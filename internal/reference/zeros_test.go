@@ -11,8 +11,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Products with zero points are those of numbers of A less its zero points, where words have the sums that
-// element.SumColumns makes.
+// Products with zero points are those of numbers of A less its zero points, if words have the sums of
+// element.SumColumns.
 func TestZeros(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -42,7 +42,7 @@ func TestZeros(t *testing.T) {
 					p.B.LD = k
 				}
 				rows := make([]int32, p.ScaleB+2*n)
-				copy(rows, []int32{3, -1, 0, 1, 4}) // two are none
+				copy(rows, []int32{3, -1, 0, 1, 4}) // two do not exist
 				for i := range c.e.ScalesA(&p) / 2 {
 					rows[p.ScaleA+2*i], rows[p.ScaleA+2*i+1] = int32(math.Float32bits(float32(i+1))),
 						int32(rng.IntN(256)-128)
@@ -86,7 +86,7 @@ func TestZeros(t *testing.T) {
 	}
 }
 
-// The bound of a product with a zero point explains roundings of it and of the difference, and no more.
+// The bound of a product with a zero point explains its roundings and those of the difference, and no more.
 func TestZeroBound(t *testing.T) {
 	const zero, sum = -127, 1<<24 - 1
 	p := planner.Problem{M: 1, N: 1, K: 1, A: planner.Matrix{LD: 1}, B: planner.Matrix{LD: 1},

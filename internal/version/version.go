@@ -1,6 +1,6 @@
-// Package version has the one number that releases of everything here are known by: the Go module, the
-// command, the library for C and the Python package.
+// Package version has the version of all releases: the Go module, the command, the library for C and the
+// Python package.
 package version
 
-// Version is that number, which CHANGELOG.md has a section of. Scripts read it from this line.
+// Version is the number of the release, which has a section in CHANGELOG.md. Scripts read it from this line.
 const Version = "0.2.0"

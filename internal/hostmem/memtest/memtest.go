@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package memtest is for tests of memory: it runs them in processes that may take little, and says what one
-// has.
+// Package memtest is for tests of memory: it runs them in processes with limited memory, and measures
+// memory.
 package memtest
 
 import (
@@ -15,11 +15,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// env tells a test that it is in a process of its own.
+// env tells a test that it is in such a process.
 const env = "BATCHGEMM_TEST_LIMITED"
 
-// AddressSpace runs the test once more in a process whose address space may grow
-// by so many bytes (RLIMIT_AS), and there calls f.
+// AddressSpace runs the test again in a process whose address space may grow by that many bytes (RLIMIT_AS),
+// and calls f there.
 func AddressSpace(t *testing.T, room uint64, f func()) {
 	t.Helper()
 	if os.Getenv(env) == t.Name() {
@@ -35,7 +35,7 @@ func AddressSpace(t *testing.T, room uint64, f func()) {
 	require.Contains(t, string(out), "--- PASS: "+t.Name())
 }
 
-// size is the address space of the process in bytes.
+// size returns the address space of the process in bytes.
 func size(t *testing.T) uint64 {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/status")
@@ -46,7 +46,7 @@ func size(t *testing.T) uint64 {
 	return kB << 10
 }
 
-// Resident is the memory of the process in bytes, without what was never touched.
+// Resident returns the memory of the process in bytes, without memory that was never touched.
 func Resident(t *testing.T) int {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/statm")

@@ -14,8 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Array is one of a file. Data is a slice of numbers as NumPy has them, in the order in which they are
-// written.
+// Array is an array of a file. Data is a slice of NumPy numbers, in the order in which they are written.
 type Array struct {
 	Name    string
 	Shape   []int
@@ -23,12 +22,12 @@ type Array struct {
 	Fortran bool
 }
 
-// dtypes are NumPy's names; numbers of 16 bits are those of float16.
+// dtypes are NumPy's names; 16-bit numbers are float16.
 var dtypes = map[string]string{"[]float32": "<f4", "[]float64": "<f8", "[]uint16": "<f2", "[]int8": "|i1",
 	"[]uint8": "|u1",
 	"[]int32": "<i4", "[]uint32": "<u4"}
 
-// Write makes a file, which ends with the test.
+// Write makes a file, which is removed after the test.
 func Write(t testing.TB, arrays ...Array) (path string) {
 	t.Helper()
 	var raw bytes.Buffer

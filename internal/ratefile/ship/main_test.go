@@ -14,7 +14,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/devices"
 )
 
-// TestWritten: the package's rates are what this program writes.
+// TestWritten: the package's file of rates is what this program writes.
 func TestWritten(t *testing.T) {
 	want, err := os.ReadFile("../../../internal/tile/rates.go")
 	require.NoError(t, err)
@@ -25,7 +25,7 @@ func TestWritten(t *testing.T) {
 	require.Equal(t, string(want), string(got), "run go generate ./internal/tile")
 }
 
-// TestNewShape: a shape without rates has those of the one above it of its kind.
+// TestNewShape: a shape without rates gets those of the shape above it of its kind.
 func TestNewShape(t *testing.T) {
 	thin, err := tile.ByName("thin-8x64")
 	require.NoError(t, err)
@@ -39,7 +39,7 @@ func TestNewShape(t *testing.T) {
 	require.Contains(t, string(text), "\tDirect: 1.94,\n")
 }
 
-// file is what tune keeps of a device with one measured tile.
+// file returns tune's file of a device with one measured tile.
 func file(t *testing.T, backend, name string, rate, tf32 tile.Rate) []byte {
 	t.Helper()
 	t.Setenv(ratefile.DirEnv, t.TempDir())
