@@ -2,14 +2,13 @@ package bench
 
 import "fmt"
 
-// Accuracy sums up the errors of a result against float64, as parts of
-// sum|a|*|b| of each element.
+// Accuracy summarises the errors of a result against float64, relative to sum|a|*|b| of each element.
 type Accuracy struct {
 	Max  float64 `json:"max"`
 	Mean float64 `json:"mean"`
 }
 
-// text follows the error of a row; of nil it is "".
+// text returns the text after the error of a row, "" for nil.
 func (a *Accuracy) text() string {
 	if a == nil {
 		return ""

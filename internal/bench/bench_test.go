@@ -48,7 +48,7 @@ func TestDigits(t *testing.T) {
 	}
 }
 
-// TestMeasure: methods take turns, and the first round does not count.
+// TestMeasure: methods alternate, and the first round does not count.
 func TestMeasure(t *testing.T) {
 	var order string
 	method := func(name string, host time.Duration) Method {
@@ -68,7 +68,7 @@ func TestMeasure(t *testing.T) {
 	}, found)
 }
 
-// TestMeasureSettle: samples that count wait, and follow one that does not.
+// TestMeasureSettle: samples that count come after a wait and a sample that does not count.
 func TestMeasureSettle(t *testing.T) {
 	calls := time.Duration(0)
 	count := func(context.Context) (Sample, error) {
@@ -82,8 +82,8 @@ func TestMeasureSettle(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(start), 3*time.Millisecond)
 }
 
-// TestMeasureWarmUp: samples before the first that counts take so long together, by a clock that only sleep
-// moves.
+// TestMeasureWarmUp: samples before the first that counts take that long together, by a clock that only
+// sleep advances.
 func TestMeasureWarmUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
@@ -111,7 +111,7 @@ func TestMeasureErrors(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// sample is a report with everything that a report can have.
+// sample returns a report with everything that a report can have.
 func sample() *Report {
 	r := &Report{Device: "cuda 0: NVIDIA H200", Driver: "NVIDIA 580, CUDA 13.0", Library: "cuBLAS 13.1.0",
 		Repeat: 10, Notes: []string{"a note"}}
@@ -184,7 +184,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestElements: each form names the types, and JSON and text do not where they are float32.
+// TestElements: each format names the types; JSON and text leave out float32.
 func TestElements(t *testing.T) {
 	for _, tc := range []struct {
 		name            string
@@ -223,7 +223,7 @@ func TestEmptyReport(t *testing.T) {
 	require.Contains(t, out.String(), "device  cpu 0")
 }
 
-// TestWriteCSVFormulas: no text is a formula to a spreadsheet, and numbers stay numbers.
+// TestWriteCSVFormulas: spreadsheets see no text as a formula, and numbers stay numbers.
 func TestWriteCSVFormulas(t *testing.T) {
 	const negative = -2.5
 	for _, tc := range []struct{ text, want string }{

@@ -1,5 +1,5 @@
-// Package bench measures methods that compute the same batch, side by side, and
-// writes what it found as a table, CSV or JSON.
+// Package bench measures methods that compute the same batch, side by side, and writes the results as a
+// table, CSV or JSON.
 package bench
 
 import (
@@ -13,28 +13,28 @@ import (
 // Sample is the time of one execution of a batch.
 type Sample struct {
 	Device time.Duration
-	Host   time.Duration // of the call that submits it; 0: not measured
+	Host   time.Duration // of the submitting call; 0: not measured
 }
 
 // Method is one way to compute a batch, and one way to time it.
 type Method struct {
 	Name  string // batchgemm, cublas-loop, ...
-	Timed string // where the device time comes from: graph, stream, timestamp, ...
+	Timed string // source of the device time: graph, stream, timestamp, ...
 	// Sample executes the batch a number of times and returns the time of one.
 	Sample func(context.Context) (Sample, error)
-	// Settle, if not 0, is waited for before each sample that counts, and one that does
-	// not count follows: threads of another method end, caches and clocks are ready.
+	// Settle, if not 0, is a wait before each sample that counts. After the wait comes a sample that does
+	// not count. So threads of another method end, and caches and clocks are ready.
 	Settle time.Duration
 }
 
-// Spread sums up the repetitions of one time, in microseconds.
+// Spread summarises repeated times, in microseconds.
 type Spread struct {
 	Median float64 `json:"median"`
 	Min    float64 `json:"min"`
 	Max    float64 `json:"max"`
 }
 
-// spread sums up times. Without any it is zero.
+// spread summarises times. Without times it is zero.
 func spread(times []float64) Spread {
 	if len(times) == 0 {
 		return Spread{}
@@ -48,7 +48,7 @@ func spread(times []float64) Spread {
 	return Spread{Median: median, Min: s[0], Max: s[len(s)-1]}
 }
 
-// GeoMean is the geometric mean of positive numbers, and 0 of none.
+// GeoMean returns the geometric mean of positive numbers, or 0 if there are none.
 func GeoMean(numbers []float64) float64 {
 	if len(numbers) == 0 {
 		return 0
@@ -60,15 +60,14 @@ func GeoMean(numbers []float64) float64 {
 	return math.Exp(sum / float64(len(numbers)))
 }
 
-// Measurement is what Measure found for one method.
+// Measurement is the result of Measure for one method.
 type Measurement struct {
 	Device Spread
 	Host   Spread // zero: not measured
 }
 
-// Measure samples the methods in turn, repeat times, so that a change of clock
-// rates or temperature meets all of them. Before that it runs them untimed, each
-// once at least, for as long as warmUp.
+// Measure samples all methods repeat times, alternating between them, so that changes of clock rates or
+// temperature affect all of them. Before that it runs them untimed, each at least once, for at least warmUp.
 func Measure(ctx context.Context, methods []Method, repeat int, warmUp time.Duration) ([]Measurement, error) {
 	for start, first := time.Now(), true; first || time.Since(start) < warmUp; first = false {
 		for i := range methods {
@@ -108,7 +107,7 @@ func (m *Method) sample(ctx context.Context) (Sample, error) {
 	return s, nil
 }
 
-// settled is a sample that counts.
+// settled returns a sample that counts.
 func (m *Method) settled(ctx context.Context) (Sample, error) {
 	if m.Settle > 0 {
 		time.Sleep(m.Settle)

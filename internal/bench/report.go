@@ -14,16 +14,16 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Report is what one bench command found.
+// Report is the result of one bench command.
 type Report struct {
 	Device  string `json:"device"`
 	Driver  string `json:"driver"`
-	Library string `json:"library,omitempty"` // the competitor's version and arithmetic
+	Library string `json:"library,omitempty"` // version and arithmetic of the competitor
 	Repeat  int    `json:"repeat"`
 
-	Type  element.Type `json:"type,omitempty"`   // of A and B, where it is not float32
-	TypeB element.Type `json:"type_b,omitempty"` // of B, where it is another than that of A
-	TypeC element.Type `json:"type_c,omitempty"` // of C, the same
+	Type  element.Type `json:"type,omitempty"`   // of A and B, if it is not float32
+	TypeB element.Type `json:"type_b,omitempty"` // of B, if it differs from that of A
+	TypeC element.Type `json:"type_c,omitempty"` // of C, if it differs from that of A
 
 	Epilogue string `json:"epilogue,omitempty"` // its parts
 
@@ -40,17 +40,17 @@ type Case struct {
 	Workload string  `json:"workload"`
 	Problems int     `json:"problems"`
 	GFLOP    float64 `json:"gflop"`
-	// of A, B and C once each, of C twice where beta is not 0, and of what epilogues read
+	// A, B and C once each, C twice if beta is not 0, and what epilogues read
 	Bytes    float64  `json:"bytes"`
-	Plan     float64  `json:"plan_micros"`            // to plan and encode the batch once more, on one core
-	Renew    float64  `json:"renew_micros,omitempty"` // the same as Update does, where that was asked for
-	Schedule string   `json:"schedule"`               // of our plan, as Tiles
+	Plan     float64  `json:"plan_micros"`            // to plan and encode the batch again, on one core
+	Renew    float64  `json:"renew_micros,omitempty"` // the same as in Update, if requested
+	Schedule string   `json:"schedule"`               // of our plan, like Tiles
 	Tiles    []string `json:"tiles"`
-	Rows     []Row    `json:"rows"` // the first is the one that the others are compared with
+	Rows     []Row    `json:"rows"` // the others are compared with the first
 	Regret   *Regret  `json:"regret,omitempty"`
 }
 
-// Chosen names the tiles of our plan and its schedule.
+// Chosen returns the tiles of our plan and its schedule.
 func (c *Case) Chosen() string { return strings.Join(c.Tiles, " ") + ", " + c.Schedule }
 
 // Row is a method, timed in one way. Times are in microseconds.
@@ -62,16 +62,16 @@ type Row struct {
 	GFLOPS float64 `json:"gflops"`
 	Slower float64 `json:"slower"` // device time over that of the case's first row
 	Error  float64 `json:"error"`  // the largest against float64, relative to its bound
-	// Errors counts the elements checked by error: number i those with errors in
-	// (2^-(i+1), 2^-i] of their bound, the last one all smaller ones.
+	// Errors counts the checked elements by error. Element i counts errors in (2^-(i+1), 2^-i] of their
+	// bound, the last element all smaller ones.
 	Errors  []int64 `json:"errors,omitempty"`
 	Checked int     `json:"checked_problems"`
 	Wrong   string  `json:"wrong,omitempty"` // what no rounding explains
 
-	Accuracy *Accuracy `json:"accuracy,omitempty"` // where it was asked for
+	Accuracy *Accuracy `json:"accuracy,omitempty"` // if requested
 }
 
-// NewRow is the row of a method.
+// NewRow returns the row of a method.
 func NewRow(m Method, found Measurement) Row {
 	row := Row{Method: m.Name, Timed: m.Timed, Device: found.Device}
 	if found.Host != (Spread{}) {
@@ -80,7 +80,7 @@ func NewRow(m Method, found Measurement) Row {
 	return row
 }
 
-// Elements names the types; of float32 alone it is "".
+// Elements returns the types, or "" if all are float32.
 func (r *Report) Elements() string {
 	if r.Type == element.F32 {
 		return ""
@@ -88,7 +88,7 @@ func (r *Report) Elements() string {
 	return elemtype.Show(r.Type, r.TypeB, r.TypeC)
 }
 
-// Wrong counts the rows with wrong results.
+// Wrong returns the number of rows with wrong results.
 func (r *Report) Wrong() (n int) {
 	for i := range r.Cases {
 		for _, row := range r.Cases[i].Rows {
@@ -100,7 +100,7 @@ func (r *Report) Wrong() (n int) {
 	return n
 }
 
-// Err says that there are rows with wrong results.
+// Err returns an error if rows have wrong results.
 func (r *Report) Err() error {
 	if wrong := r.Wrong(); wrong > 0 {
 		return fmt.Errorf("%d results are wrong", wrong)
@@ -108,15 +108,15 @@ func (r *Report) Err() error {
 	return nil
 }
 
-// Regret compares the planner's choice with the best of the forced ones.
+// Regret compares the planner's choice with the best of the forced plans.
 type Regret struct {
 	Planner  float64  `json:"planner_micros"`
 	Best     float64  `json:"best_micros"`
 	Tile     string   `json:"tile"` // of the best
 	Schedule string   `json:"schedule"`
 	Ratio    float64  `json:"ratio"`              // Planner / Best
-	Guess    bool     `json:"predicted_is_guess"` // what is predicted for Forced; see planner.Device.Measured
-	Forced   []Forced `json:"forced"`             // all plans that were tried, the fastest first
+	Guess    bool     `json:"predicted_is_guess"` // predictions of Forced; see planner.Device.Measured
+	Forced   []Forced `json:"forced"`             // all plans that were tried, fastest first
 }
 
 // Forced is a plan with one tile under one schedule.
@@ -127,22 +127,21 @@ type Forced struct {
 	Predicted float64 `json:"predicted_micros"` // by the planner
 }
 
-// Summary sums up ratios over the cases.
+// Summary summarises ratios over the cases.
 type Summary struct {
 	GeoMean float64 `json:"geomean"`
 	Worst   float64 `json:"worst"`
 	Case    string  `json:"worst_case"`
 }
 
-// Speedup is how much longer a method takes than the first row of each case.
+// Speedup is how many times as long a method takes as the first row of each case.
 type Speedup struct {
 	Method string `json:"method"`
 	Timed  string `json:"timed"`
 	Summary
 }
 
-// Add completes the rows of a case with what follows from their times, and the
-// report with the case.
+// Add computes from the times of a case's rows what follows from them, and adds the case to the report.
 func (r *Report) Add(c Case) {
 	for i := range c.Rows {
 		row := &c.Rows[i]
@@ -159,7 +158,7 @@ func (r *Report) Add(c Case) {
 	r.Cases = append(r.Cases, c)
 }
 
-// Finish sums up the cases.
+// Finish summarises the cases.
 func (r *Report) Finish() {
 	for _, k := range r.columns() {
 		ratio := func(c *Case) (float64, bool) {
@@ -181,7 +180,7 @@ func (r *Report) Finish() {
 	}, math.Max)
 }
 
-// summarize takes the ratio of every case that has one; worse chooses the worst.
+// summarize uses the ratio of every case that has one; worse selects the worst.
 func (r *Report) summarize(ratio func(*Case) (float64, bool), worse func(a, b float64) float64) *Summary {
 	var s Summary
 	var all []float64
@@ -228,7 +227,7 @@ func (r *Report) columns() (all []column) {
 	return all
 }
 
-// WriteText writes one line a case, and below them what holds for all.
+// WriteText writes a line for each case, and below them the summary.
 func (r *Report) WriteText(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fields := r.fields()
@@ -256,8 +255,8 @@ type field struct {
 	cell func(*Case) string
 }
 
-// fields lists the columns: the first way to time our method with rate and
-// error, the other ways with the host's time, and each competitor.
+// fields returns the columns: the first way to time our method with rate and error, the other ways with the
+// host's time, and each competitor.
 func (r *Report) fields() []field {
 	all := []field{
 		{"workload", func(c *Case) string { return c.Workload }},
@@ -319,10 +318,10 @@ func (r *Report) fields() []field {
 	return all
 }
 
-// renews reports whether cases have the time that planning takes in an Update.
+// renews reports whether cases have the planning time of an Update.
 func (r *Report) renews() bool { return len(r.Cases) > 0 && r.Cases[0].Renew > 0 }
 
-// hasHost reports whether some row of a kind has a host time.
+// hasHost reports whether a row of a kind has a host time.
 func (r *Report) hasHost(k column) bool {
 	for i := range r.Cases {
 		if row := k.in(&r.Cases[i]); row != nil && row.Host != nil {
@@ -340,10 +339,10 @@ func (r *Report) writeNotes(w io.Writer) error {
 	return tw.Flush()
 }
 
-// Remark says what a name in a report stands for, or sums it up.
+// Remark explains a name in a report, or summarises it.
 type Remark struct{ Name, Text string }
 
-// Remarks are what a reader of the numbers must know.
+// Remarks returns what a reader of the numbers must know.
 func (r *Report) Remarks() (all []Remark) {
 	note := func(name, format string, args ...any) {
 		all = append(all, Remark{name, fmt.Sprintf(format, args...)})
@@ -392,7 +391,7 @@ func (r *Report) Remarks() (all []Remark) {
 	return all
 }
 
-// HowTimed explains a way to take device time.
+// HowTimed explains a source of device times.
 func HowTimed(timed string) string { return timedHow[timed] }
 
 var timedHow = map[string]string{
@@ -405,8 +404,8 @@ var timedHow = map[string]string{
 	Live:        "the program gets the batch anew, in another order, before each run; by the host's clock",
 }
 
-// Graph and Stream are the ways to time CUDA work, Calls that of a library on the host,
-// Live that of steps whose sizes change.
+// Graph and Stream are the ways to time CUDA work, Calls that of a library on the host, Live that of steps
+// with changing sizes.
 const (
 	Graph  = "graph"
 	Stream = "stream"
@@ -414,7 +413,7 @@ const (
 	Live   = "live"
 )
 
-// Digits writes three significant digits without an exponent.
+// Digits formats three significant digits without an exponent.
 func Digits(x float64) string {
 	switch {
 	case x == 0:
@@ -426,8 +425,8 @@ func Digits(x float64) string {
 	return strconv.FormatFloat(x, 'f', 0, 64)
 }
 
-// guard keeps spreadsheets from taking a text for a formula (OWASP, "CSV Injection"):
-// workloads are named as their files are.
+// guard prevents spreadsheets from taking a text for a formula (OWASP, "CSV Injection"): workloads have the
+// names of files.
 func guard(text string) string {
 	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
 		return "'" + text
@@ -435,8 +434,8 @@ func guard(text string) string {
 	return text
 }
 
-// WriteCSV writes one line a row of a case. Texts that a spreadsheet would take for a
-// formula begin with an apostrophe.
+// WriteCSV writes a line for each row of a case. Texts that a spreadsheet would take for a formula start
+// with an apostrophe.
 func (r *Report) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }

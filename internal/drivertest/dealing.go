@@ -73,7 +73,7 @@ func (d *Dealing) launch(all []dealt, kernel int) {
 	count, tm, tn := int(d.kernel(kernel)[encoding.KernelWorkers]), d.side(kernel, encoding.KernelTM),
 		d.side(kernel, encoding.KernelTN)
 	workers, n := make([][]uint32, count), 0
-	var inTurn []uint32 // all items
+	var inOrder []uint32 // all items
 	for _, e := range all {
 		if e.kernel != kernel {
 			continue
@@ -85,7 +85,7 @@ func (d *Dealing) launch(all []dealt, kernel int) {
 					w = count - 1 - w
 				}
 				item := d.epilogueItem(&e.Problem, row, col, min(e.M-row, tm), min(e.N-col, tn))
-				workers[w], inTurn = append(workers[w], item...), append(inTurn, item...)
+				workers[w], inOrder = append(workers[w], item...), append(inOrder, item...)
 				n++
 			}
 		}
@@ -100,7 +100,7 @@ func (d *Dealing) launch(all []dealt, kernel int) {
 	first := uint32(len(d.Items) / words)
 	if chunk := d.kernel(kernel)[encoding.KernelChunk]; chunk != 0 { // chunks count tiles
 		first /= uint32(products)
-		d.Items = append(d.Items, inTurn...)
+		d.Items = append(d.Items, inOrder...)
 		d.Tables = append(d.Tables, []uint32{0, first + uint32(n), first + uint32(count)*chunk, chunk,
 			math.MaxUint32})
 		return

@@ -11,8 +11,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/bench"
 )
 
-// errorShares gives, for each method that was checked, the share of elements in each
-// bin of bench.Row.Errors.
+// errorShares returns, for each checked method, the share of elements in each bin of bench.Row.Errors.
 func errorShares(r *bench.Report, all []method) (shares [][]float64, checked []method) {
 	for _, m := range all {
 		var counts []int64
@@ -42,8 +41,7 @@ func errorShares(r *bench.Report, all []method) (shares [][]float64, checked []m
 	return shares, checked
 }
 
-// errorsFigure draws how errors are distributed over the elements of C. It is nil
-// where none were counted.
+// errorsFigure draws the distribution of errors over the elements of C. It is nil if none were counted.
 func errorsFigure(r *bench.Report, all []method) *figure {
 	shares, checked := errorShares(r, all)
 	if len(shares) == 0 {
@@ -60,7 +58,7 @@ func errorsFigure(r *bench.Report, all []method) *figure {
 			}
 		}
 	}
-	shown := min(rarest+2, bins) // those after it are one
+	shown := min(rarest+2, bins) // the others are one bin
 	return &figure{
 		Name:  "errors",
 		Label: "Distribution of errors, as parts of what rounding explains",
@@ -100,8 +98,7 @@ func (t binTicks) Ticks(_, _ float64) []plot.Tick {
 	return ticks
 }
 
-// steps is a histogram, drawn as an outline. Elements in bins that are not shown
-// count in the last one.
+// steps is a histogram, drawn as an outline. Elements of bins that are not shown count in the last bin.
 type steps struct {
 	share []float64
 	shown int

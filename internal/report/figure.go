@@ -19,8 +19,8 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// tone is a colour of plots and page: as plots are drawn, and as the page shows it
-// where dark pages are preferred.
+// tone is a colour of plots and page: light, as plots are drawn, and dark, for pages of readers who prefer
+// that.
 type tone struct{ name, light, dark string }
 
 var (
@@ -30,8 +30,8 @@ var (
 	grid    = tone{"grid", "#E3E8EE", "#2C3644"}
 	faint   = tone{"faint", "#C3CDD8", "#465364"}
 
-	// series are the colours of methods, ours first: Paul Tol's scheme "bright",
-	// which colour-blind readers can tell apart, in a darker and a lighter version.
+	// series are the colours of methods, ours first: Paul Tol's scheme "bright", which colour-blind readers
+	// can distinguish, in a darker and a lighter version.
 	series = []tone{
 		{"series-0", "#2F6DB0", "#6DB1F2"},
 		{"series-1", "#E0702B", "#F79E63"},
@@ -47,7 +47,7 @@ func tones() []tone { return append([]tone{surface, ink, muted, grid, faint}, se
 
 func seriesTone(i int) tone { return series[i%len(series)] }
 
-// rgba is the colour of a light page.
+// rgba returns the colour on a light page.
 func (t tone) rgba() color.RGBA {
 	n := func(at int) (v uint8) {
 		for _, digit := range t.light[at : at+2] {
@@ -58,7 +58,7 @@ func (t tone) rgba() color.RGBA {
 	return color.RGBA{n(1), n(3), n(5), 255}
 }
 
-// Widths of plots in points, which the page shows as CSS pixels or somewhat less.
+// Widths of plots in points. The page shows them as CSS pixels or slightly less.
 const (
 	fullWidth   = 1112
 	halfWidth   = 524
@@ -66,12 +66,12 @@ const (
 	narrowWidth = 326 // a phone of 390 pixels
 )
 
-// figure is one plot. Its size depends on the width that there is for it.
+// figure is one plot. Its size depends on the available width.
 type figure struct {
 	Name  string // of its files
-	Label string // for those who do not see it
+	Label string // for screen readers
 	wide  vg.Length
-	// layout returns the height at a width, and what draws the plot.
+	// layout returns the height at a width, and a function that draws the plot.
 	layout func(width vg.Length) (height vg.Length, paint func(draw.Canvas))
 }
 
@@ -89,11 +89,11 @@ func (f *figure) svg(w io.Writer, width vg.Length) error {
 	return err
 }
 
-// svgCanvas remembers how wide texts are in the font that plots are laid out with, so
-// that they keep their places in other fonts.
+// svgCanvas records the widths of texts in the font of the layout, so that they keep their places in other
+// fonts.
 type svgCanvas struct {
 	*vgsvg.Canvas
-	widths []vg.Length // of all texts, in their order
+	widths []vg.Length // of all texts, in order
 }
 
 func (c *svgCanvas) FillString(face font.Face, at vg.Point, text string) {
@@ -101,13 +101,13 @@ func (c *svgCanvas) FillString(face font.Face, at vg.Point, text string) {
 	c.Canvas.FillString(face, at, text)
 }
 
-// How vgsvg names the font: a browser without it would take one with serifs.
+// The font in vgsvg's output. Without it, a browser would use one with serifs.
 const (
 	vgFont   = "font-family:Liberation Sans;font-variant:normal;font-weight:normal;font-style:normal;"
 	fallback = "font-family:Liberation Sans,Arial,Helvetica,sans-serif;"
 )
 
-// svg is the drawing with those widths.
+// svg returns the drawing with those widths.
 func (c *svgCanvas) svg() (string, error) {
 	var buf bytes.Buffer
 	if _, err := c.WriteTo(&buf); err != nil {
@@ -123,7 +123,7 @@ func (c *svgCanvas) svg() (string, error) {
 
 func (f *figure) writePNG(w io.Writer) error {
 	height, paint := f.layout(f.wide)
-	canvas := vgimg.NewWith(vgimg.UseWH(f.wide, height), vgimg.UseDPI(144)) // two pixels a point
+	canvas := vgimg.NewWith(vgimg.UseWH(f.wide, height), vgimg.UseDPI(144)) // two pixels per point
 	paint(draw.New(canvas))
 	_, err := vgimg.PngCanvas{Canvas: canvas}.WriteTo(w)
 	return err
@@ -135,7 +135,7 @@ func (f *figure) Panel() bool { return f.wide == panelWidth }
 // mark draws a point.
 type mark func(*draw.Canvas, vg.Point, tone)
 
-// dot stands out of others below it.
+// dot stands out from dots below it.
 func dot(radius vg.Length) mark {
 	return func(c *draw.Canvas, at vg.Point, t tone) {
 		for _, ring := range []struct {
@@ -148,7 +148,7 @@ func dot(radius vg.Length) mark {
 	}
 }
 
-// ring and plus are told apart from dots without colours, too.
+// ring and plus can be distinguished from dots without colours.
 func ring(radius vg.Length) mark {
 	return func(c *draw.Canvas, at vg.Point, t tone) {
 		c.SetLineStyle(line(t, 0.9))
@@ -170,7 +170,7 @@ func circle(at vg.Point, radius vg.Length) (path vg.Path) {
 	return path
 }
 
-// fillText writes a text after a point, halfway up at it, as axes do.
+// fillText writes a text after a point, vertically centred on it, like axes.
 func fillText(c *draw.Canvas, style text.Style, at vg.Point, txt string) {
 	style.YAlign = text.YCenter
 	at.Y += style.FontExtents().Descent
@@ -186,7 +186,7 @@ var (
 	spaces  = regexp.MustCompile(`\n\s*`)
 )
 
-// inline is the plot as an element of the page, which gives it its size and colours.
+// inline returns the plot as an element of the page, which determines its size and colours.
 func (f *figure) inline(width vg.Length) (template.HTML, error) {
 	var buf bytes.Buffer
 	if err := f.svg(&buf, width); err != nil {
@@ -199,7 +199,7 @@ func (f *figure) inline(width vg.Length) (template.HTML, error) {
 	svg := svgSize.ReplaceAllString(buf.String(), `<svg $1 role="img" aria-label="`+
 		template.HTMLEscapeString(f.Label)+`">`)
 	svg = spaces.ReplaceAllString(svg, " ")
-	// made above, of numbers and escaped text
+	// made above, from numbers and escaped text
 	return template.HTML(strings.NewReplacer(colors...).Replace(svg)), nil
 }
 
@@ -214,7 +214,7 @@ func textStyle(t tone, size vg.Length) text.Style {
 		Handler: plot.DefaultTextHandler}
 }
 
-// newPlot is an empty plot in the style of the page.
+// newPlot returns an empty plot in the style of the page.
 func newPlot(title string) *plot.Plot {
 	p := plot.New()
 	p.BackgroundColor = nil // the figure's own
@@ -233,8 +233,8 @@ func newPlot(title string) *plot.Plot {
 	return p
 }
 
-// named draws a plot with the names of its axes, Y's above it. Plot has them too, but
-// makes room for them in the wrong place where axes are logarithmic.
+// named draws a plot with the names of its axes, that of Y above. Plot supports names too, but makes room
+// for them in the wrong place if axes are logarithmic.
 func named(p *plot.Plot, x, y string) func(draw.Canvas) {
 	return func(c draw.Canvas) {
 		const room = 17
@@ -273,7 +273,7 @@ const (
 	keySpace = 16
 )
 
-// withLegend puts a legend above a plot, as many keys a line as there is room for.
+// withLegend puts a legend above a plot, with as many keys in a line as fit.
 func withLegend(keys []key, width, height vg.Length, paint func(draw.Canvas)) (vg.Length, func(draw.Canvas)) {
 	style := textStyle(ink, smallText)
 	var at []vg.Point
@@ -300,12 +300,12 @@ func withLegend(keys []key, width, height vg.Length, paint func(draw.Canvas)) (v
 				Max: vg.Point{X: p.X + keyChip, Y: p.Y + 3 + keyChip}}.Path())
 			c.FillText(style, vg.Point{X: p.X + keyChip + 5, Y: p.Y + 4}, k.text)
 		}
-		const margin = 3 // for text that reaches a little beyond its box
+		const margin = 3 // for text that exceeds its box slightly
 		paint(draw.Crop(c, margin, -margin, 0, -taken))
 	}
 }
 
-// gridLines draws the major ticks of X across the plot, below everything.
+// gridLines draws the major ticks of X across the plot, below everything else.
 type gridLines struct{ x, y bool }
 
 func (g gridLines) Plot(c draw.Canvas, p *plot.Plot) {

@@ -14,8 +14,8 @@ import (
 // tileUse is a tile shape on the device.
 type tileUse struct {
 	name   string
-	active float64 // of the waves that a compute unit can hold
-	note   string  // resident groups, and what limits them
+	active float64 // share of the waves that a compute unit can hold
+	note   string  // resident groups, and their limit
 	used   bool    // by a plan of the report
 }
 
@@ -38,7 +38,7 @@ func tileUses(data *Data) []tileUse {
 	return all
 }
 
-// occupancies draws which share of a compute unit's waves each tile shape fills.
+// occupancies draws the share of a compute unit's waves that each tile shape fills.
 func occupancies(data *Data) *figure {
 	uses := tileUses(data)
 	return &figure{
@@ -64,7 +64,7 @@ func occupancies(data *Data) *figure {
 	}
 }
 
-// tileBars are the bars, with notes on the right of the plot.
+// tileBars are the bars, with notes to the right of the plot.
 type tileBars []tileUse
 
 func (b tileBars) Plot(c draw.Canvas, p *plot.Plot) {

@@ -17,7 +17,7 @@ var pageText string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
-// generator marks pages of this package, so that no others are replaced.
+// generator marks pages of this package, so that no other pages are replaced.
 const generator = "batchgemm bench --report"
 
 // page is what the template shows.
@@ -37,10 +37,10 @@ type page struct {
 // toneRule is a colour in the style sheet.
 type toneRule struct{ Name, Light, Dark template.CSS }
 
-// headline is a number that sums up.
+// headline is a number that summarises.
 type headline struct{ Number, Text, Below string }
 
-// section is a heading, plots, and what is to be seen there and how it was measured.
+// section is a heading, plots, and a text about what they show and how it was measured.
 type section struct {
 	Title   string
 	Text    []string
@@ -118,7 +118,7 @@ func (p *page) headline(r *bench.Report) {
 		fmt.Sprintf("batches: %d, problems: %d", len(r.Cases), problems)})
 }
 
-// rateUnit is the unit that suits a rate in GFLOP/s, and what it is of them.
+// rateUnit returns the unit that suits a rate in GFLOP/s, and its size in GFLOP/s.
 func rateUnit(gflops float64) (name string, per float64) {
 	if gflops < 1e3 {
 		return "GFLOP/s", 1
@@ -172,7 +172,7 @@ func errorCell(row *bench.Row) cell {
 	return cell{Text: fmt.Sprintf("%.2g", row.Error), Number: true}
 }
 
-// add adds a section of the figures that there are.
+// add adds a section with the figures that exist.
 func (p *page) add(full bool, title string, figures []*figure, text ...string) {
 	figures = slices.DeleteFunc(figures, func(f *figure) bool { return f == nil })
 	p.Sections = append(p.Sections, &section{Title: title, Text: slices.DeleteFunc(text, func(s string) bool {

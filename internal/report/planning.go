@@ -8,8 +8,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// planning draws the time to plan against the size of the batch. It is nil where
-// none was measured.
+// planning draws the time to plan against the size of the batch. It is nil if it was not measured.
 func planning(all []Planning) *figure {
 	var fresh, again, renewed plotter.XYs
 	var xs, ys span

@@ -1,4 +1,4 @@
-// Package report shows what batchgemm bench found as one HTML page with plots.
+// Package report shows the results of batchgemm bench as one HTML page with plots.
 package report
 
 import (
@@ -17,25 +17,25 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// Data is what a page shows.
+// Data is the content of a page.
 type Data struct {
 	Bench    *bench.Report
-	Device   planner.Device // that our own plans are for
+	Device   planner.Device // for our own plans
 	Compute  planner.Compute
 	Planning []Planning
 	Chosen   *Timeline // nil: no plan was chosen
 
 	Version string    // of batchgemm
 	Date    time.Time // of the page
-	Command string    // that made it
+	Command string    // that made the page
 }
 
 // Planning is the time to plan and encode a batch on one core, in microseconds.
 type Planning struct {
 	Problems int
-	New      float64 // a plan of its own memory
+	New      float64 // a plan in new memory
 	Again    float64 // in the memory of an earlier plan
-	Renewed  float64 // there, for a program that is updated, whose items the device makes
+	Renewed  float64 // in that memory, for an update whose items the device makes
 }
 
 // Timeline is the run of one plan.
@@ -43,7 +43,7 @@ type Timeline struct {
 	Workload  string
 	Predicted *timeline.Timeline
 	Measured  *timeline.Timeline // nil: it was not measured
-	Missing   string             // and why
+	Missing   string             // the reason
 }
 
 // Dir is a folder that gets a page and its files.
@@ -52,8 +52,8 @@ type Dir struct {
 	page *atomicfile.File
 }
 
-// Create makes the folder, and finds out whether a page can be written there
-// before any work is done for it. A page of something else stays: that is an error.
+// Create makes the folder, and checks whether a page can be written there before any work is done. It fails
+// if there is a page of another program.
 func Create(path string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func replaceable(index string) error {
 		return err
 	}
 	defer f.Close()
-	const within = 1024 // bytes: the mark is among the first lines
+	const within = 1024 // bytes: the mark is in the first lines
 	head, err := io.ReadAll(io.LimitReader(f, within))
 	if err == nil && !bytes.Contains(head, []byte(`content="`+generator+`"`)) {
 		err = fmt.Errorf("%s is not a page of %s: take another folder, or remove it", index, generator)
@@ -93,8 +93,8 @@ func replaceable(index string) error {
 	return err
 }
 
-// Write writes bench.csv, each plot as SVG and PNG, and at last index.html, which
-// needs none of the others. Files of the same names are replaced, others stay.
+// Write writes bench.csv, each plot as SVG and PNG, and finally index.html, which is self-contained. It
+// replaces files of the same names and leaves others.
 func (d *Dir) Write(data *Data) error {
 	p := newPage(data)
 	if err := d.file("bench.csv", data.Bench.WriteCSV); err != nil {
@@ -126,5 +126,5 @@ func (d *Dir) file(name string, write func(io.Writer) error) error {
 	return f.Commit()
 }
 
-// Close gives up what was not written.
+// Close discards what was not written.
 func (d *Dir) Close() error { return d.page.Close() }

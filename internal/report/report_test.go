@@ -36,7 +36,7 @@ var (
 		"write the pages of the tests to folders in this one, for scripts/report_check.sh")
 )
 
-// made is a report of some workloads on an H200, with times that are made up.
+// made returns a report of some workloads on an H200, with invented times.
 func made(t *testing.T, rivals []string, names ...string) *Data {
 	t.Helper()
 	device, err := devices.Lookup("h200")
@@ -96,7 +96,7 @@ func made(t *testing.T, rivals []string, names ...string) *Data {
 	return data
 }
 
-// ran is a run of a plan near the predicted one.
+// ran returns a run of a plan, close to the predicted one.
 func ran(plan *planner.Plan, rng *rand.Rand) *timeline.Timeline {
 	predicted := timeline.New(plan)
 	byWorker := map[[2]int]*timeline.Group{}
@@ -161,7 +161,7 @@ func samples(t *testing.T) map[string]*Data {
 
 var notNumber = regexp.MustCompile(`NaN|[+-]Inf|\bInf\b`)
 
-// texts returns the texts of an XML document, which is well-formed.
+// texts returns the texts of an XML document, which must be well-formed.
 func texts(t *testing.T, document string, strict bool) (all []string) {
 	t.Helper()
 	tokens(t, document, strict, func(_ *xml.Decoder, token xml.Token) {
@@ -172,7 +172,7 @@ func texts(t *testing.T, document string, strict bool) (all []string) {
 	return all
 }
 
-// tokens calls visit for all tokens of an XML document, which is well-formed.
+// tokens calls visit for all tokens of an XML document, which must be well-formed.
 func tokens(t *testing.T, document string, strict bool, visit func(*xml.Decoder, xml.Token)) {
 	t.Helper()
 	d := xml.NewDecoder(strings.NewReader(document))
@@ -235,8 +235,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// checkPage: the page is well-formed, needs nothing else, and has every batch, method
-// and remark.
+// checkPage checks that the page is well-formed and self-contained, and has every batch, method and remark.
 func checkPage(t *testing.T, page string, data *Data) {
 	t.Helper()
 	require.NotRegexp(t, notNumber, page)
@@ -303,8 +302,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// TestTextWidths: every text of a plot says how wide it is in the font that the plot is
-// laid out with, on the page and in files.
+// TestTextWidths: every text of a plot, on the page and in files, has its width in the font of the layout.
 func TestTextWidths(t *testing.T) {
 	size := regexp.MustCompile(`font-size:([0-9.]+)px`)
 	check := func(document string, strict bool) (checked int) {
@@ -357,8 +355,8 @@ func TestCSV(t *testing.T) {
 	require.Equal(t, string(want), got.String())
 }
 
-// TestCreate: what cannot be written is known before any work, and nothing is left of
-// a page that was given up.
+// TestCreate: a place that cannot be written is detected before any work, and a discarded page leaves no
+// files.
 func TestCreate(t *testing.T) {
 	path := t.TempDir()
 	file := filepath.Join(path, "file")
@@ -375,7 +373,7 @@ func TestCreate(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// TestCreateAgain: pages of this package are replaced, others stay.
+// TestCreateAgain: pages of this package are replaced, other pages stay.
 func TestCreateAgain(t *testing.T) {
 	path := t.TempDir()
 	for range 2 {

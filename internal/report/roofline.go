@@ -15,15 +15,15 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// peak is what a GPU can do beside planner.Device.TFLOPS.
+// peak is what a GPU can do besides planner.Device.TFLOPS.
 type peak struct {
 	bandwidth float64 // of memory, TB/s
-	tf32      float64 // of tensor cores on dense matrices, TFLOPS; 0: our kernels use none
+	tf32      float64 // of tensor cores on dense matrices, TFLOPS; 0: our kernels do not use them
 }
 
-// peaks are from the data sheets of the parts in the planner's table: "NVIDIA H200",
-// "NVIDIA H100" (SXM), "AMD Instinct MI210", "MI100" and "MI300X". A100 and A800
-// come with two kinds of memory that the table does not tell apart.
+// peaks are from the data sheets of the parts in the planner's table: "NVIDIA H200", "NVIDIA H100" (SXM),
+// "AMD Instinct MI210", "MI100" and "MI300X". A100 and A800 have two kinds of memory, which the table does
+// not distinguish.
 var peaks = map[string]peak{
 	"h200":        {4.8, 494},
 	"h200-webgpu": {4.8, 0},
@@ -33,10 +33,10 @@ var peaks = map[string]peak{
 	"mi300x":      {5.3, 0},
 }
 
-// roof is the ceilings of a device.
+// roof is the limits of a device.
 type roof struct {
 	bandwidth float64 // TB/s
-	levels    []level // from the lowest to the highest
+	levels    []level // lowest first
 }
 
 type level struct {
@@ -44,7 +44,7 @@ type level struct {
 	name   string
 }
 
-// roofOf returns nil where the peaks of a device are not known: of those of 16 bits none is.
+// roofOf returns nil if the peaks of a device are unknown. Those for 16-bit types are unknown.
 func roofOf(data *Data) *roof {
 	d, c := &data.Device, data.Compute
 	known, ok := peaks[d.Name]
@@ -62,11 +62,10 @@ func roofOf(data *Data) *roof {
 	return r
 }
 
-// intensity is the FLOPs of a case for each byte that it must move.
+// intensity returns the FLOPs of a case for each byte that it must move.
 func intensity(c *bench.Case) float64 { return c.GFLOP * 1e9 / c.Bytes }
 
-// roofline draws every case as a point for each method. It is nil where no case has
-// work.
+// roofline draws every case as a point for each method. It is nil if no case has work.
 func roofline(data *Data, all []method) *figure {
 	points := make([]plotter.XYs, len(all))
 	var xs, ys span
@@ -121,7 +120,7 @@ func roofline(data *Data, all []method) *figure {
 			if top != nil {
 				p.Add(top)
 			}
-			for j := len(all) - 1; j >= 0; j-- { // ours above
+			for j := len(all) - 1; j >= 0; j-- { // ours on top
 				mark := dot(2.2)
 				if j == 0 {
 					mark = dot(3)
@@ -164,7 +163,7 @@ func (r *roof) Plot(c draw.Canvas, p *plot.Plot) {
 		fmt.Sprintf("memory, %.3g TB/s", r.bandwidth))
 }
 
-// dots are points, of which many may lie on each other.
+// dots are points, many of which may overlap.
 type dots struct {
 	xys  plotter.XYs
 	tone tone

@@ -67,7 +67,7 @@ func (t powerTicks) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// plain writes a number without an exponent where it is not tiny.
+// plain formats a number without an exponent unless it is tiny.
 func plain(x float64) string {
 	if x >= 1e-4 && x < 1e7 {
 		return strconv.FormatFloat(x, 'f', -1, 64)
@@ -75,7 +75,7 @@ func plain(x float64) string {
 	return strconv.FormatFloat(x, 'g', 3, 64)
 }
 
-// times writes a factor, those below 1 as fractions.
+// times formats a factor; factors below 1 become fractions.
 func times(x float64) string {
 	if x < 1 {
 		return "1/" + plain(math.Round(1/x)) + "×"
@@ -83,7 +83,7 @@ func times(x float64) string {
 	return plain(x) + "×"
 }
 
-// evenTicks marks multiples of 1, 2 or 5 times a power of ten, at most `most`.
+// evenTicks marks multiples of 1, 2 or 5 times a power of ten, at most `most` of them.
 type evenTicks struct{ most int }
 
 func (t evenTicks) Ticks(low, high float64) (ticks []plot.Tick) {

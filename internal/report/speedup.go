@@ -20,7 +20,7 @@ type method struct {
 	tone        tone
 }
 
-// in is the method's row of a case, or nil.
+// in returns the method's row of a case, or nil.
 func (m *method) in(c *bench.Case) *bench.Row {
 	for i := range c.Rows {
 		if row := &c.Rows[i]; row.Method == m.name && row.Timed == m.timed && row.Device.Median > 0 {
@@ -30,7 +30,7 @@ func (m *method) in(c *bench.Case) *bench.Row {
 	return nil
 }
 
-// methods lists ours, in the way that counts, and its rivals.
+// methods lists ours, timed in the way that counts, and its rivals.
 func methods(r *bench.Report) []method {
 	var all []method
 	if len(r.Cases) > 0 && len(r.Cases[0].Rows) > 0 {
@@ -59,8 +59,8 @@ type panel struct {
 
 var zhangName = regexp.MustCompile(`^zhang-(\d+)-`)
 
-// panels groups the cases that have a rival: those of the sweep by their largest
-// M and N, and all others together.
+// panels groups the cases with a rival: those of the sweep by their largest M and N, and all others
+// together.
 func panels(r *bench.Report, rivals []method) []*panel {
 	byName := map[string]*panel{}
 	var order []*panel
@@ -84,8 +84,8 @@ func panels(r *bench.Report, rivals []method) []*panel {
 	return order
 }
 
-// speedups draws how many times as long each rival takes, a figure for each panel,
-// all with the same axis.
+// speedups draws how many times as long each rival takes, with a figure for each panel. All have the same
+// axis.
 func speedups(r *bench.Report, rivals []method) []*figure {
 	all := panels(r, rivals)
 	var ratios span
@@ -127,7 +127,7 @@ func speedups(r *bench.Report, rivals []method) []*figure {
 	return figures
 }
 
-// barSize is thick where there are few cases, and leaves room for a number then.
+// barSize returns thick bars, with room for a number, if there are few cases.
 func barSize(cases int) vg.Length {
 	if cases <= 8 {
 		return 13
@@ -135,17 +135,17 @@ func barSize(cases int) vg.Length {
 	return 5
 }
 
-// ratioBars are rows of bars from 1 on, one bar for each rival.
+// ratioBars are rows of bars that start at 1, one bar for each rival.
 type ratioBars struct {
 	cases  []*bench.Case
 	rivals []method
 	size   vg.Length
 }
 
-// pitch is the height of a row.
+// pitch returns the height of a row.
 func (b *ratioBars) pitch() vg.Length { return max(vg.Length(len(b.rivals))*b.size, 8) + 6 }
 
-// rows makes Y the axis of rows, the first one at the top.
+// rows makes Y the axis of rows, with the first at the top.
 func (b *ratioBars) rows(p *plot.Plot) {
 	var names plot.ConstantTicks
 	for i, c := range b.cases {
@@ -154,14 +154,14 @@ func (b *ratioBars) rows(p *plot.Plot) {
 	rowAxis(p, names)
 }
 
-// rowAxis makes Y an axis of rows, which begin at 0 and go down.
+// rowAxis makes Y an axis of rows, which start at 0 and go down.
 func rowAxis(p *plot.Plot, names plot.ConstantTicks) {
 	p.Y.Tick.Marker = names
 	p.Y.Tick.Label.YAlign = text.YCenter
 	p.Y.Min, p.Y.Max = 0.5-float64(len(names)), 0.5
 }
 
-// shorten keeps a name within the room for it.
+// shorten shortens a name to the room for it.
 func shorten(name string) string {
 	const most = 22
 	if runes := []rune(name); len(runes) > most {
@@ -185,7 +185,7 @@ func (b *ratioBars) Plot(c draw.Canvas, p *plot.Plot) {
 			y := top - vg.Length(j+1)*b.size
 			from, to := min(one, at), max(one, at)
 			if to-from < 1 {
-				to = from + 1 // equal times show
+				to = from + 1 // to show equal times
 			}
 			c.SetColor(b.rivals[j].tone.rgba())
 			c.Fill(vg.Rectangle{Min: vg.Point{X: from, Y: y + 0.5},
@@ -195,7 +195,7 @@ func (b *ratioBars) Plot(c draw.Canvas, p *plot.Plot) {
 			}
 			label, x, shade := bench.Digits(row.Slower)+"×", to+4, ink
 			if w := style.Width(label); x+w > c.Max.X {
-				x, shade = to-4-w, surface // there is room in such a long bar
+				x, shade = to-4-w, surface // such a long bar has room
 			}
 			fillText(&c, textStyle(shade, smallText), vg.Point{X: x, Y: y + b.size/2}, label)
 		}
@@ -203,7 +203,7 @@ func (b *ratioBars) Plot(c draw.Canvas, p *plot.Plot) {
 	c.StrokeLine2(line(ink, 1), one, c.Min.Y, one, c.Max.Y)
 }
 
-// better counts the cases in which a rival takes longer.
+// better returns the number of cases in which a rival takes longer.
 func better(r *bench.Report, m *method) (longer, all int) {
 	for i := range r.Cases {
 		if row := m.in(&r.Cases[i]); row != nil {

@@ -16,11 +16,10 @@ import (
 	"github.com/batchgemm/batchgemm/internal/bench"
 )
 
-// Sweep is how many times as fast as a rival some methods are, over many batches: the
-// picture of README.md.
+// Sweep is how many times as fast as a rival some methods are, over many batches: the picture of README.md.
 type Sweep struct {
-	Rival   string // in full
-	Short   string // the same
+	Rival   string // full name
+	Short   string // short name
 	Methods []Speeds
 }
 
@@ -36,8 +35,8 @@ type Speed struct {
 	Times float64 // as fast as the rival
 }
 
-// WriteSVG draws the picture for a light or a dark page. Methods without batches are left
-// out; there must be one.
+// WriteSVG draws the picture for a light or a dark page. It leaves out methods without batches; at least one
+// must have batches.
 func (s *Sweep) WriteSVG(w io.Writer, dark bool) error {
 	if !slices.ContainsFunc(s.Methods, func(m Speeds) bool { return len(m.Batches) > 0 }) {
 		return errors.New("no batches to draw")
@@ -58,9 +57,9 @@ func (s *Sweep) WriteSVG(w io.Writer, dark bool) error {
 
 func (s *Sweep) figure() *figure {
 	const (
-		width, height = 400, 270 // so narrow that a phone shows its texts large enough
+		width, height = 400, 270 // so narrow that its texts are large enough on a phone
 		margin        = 6
-		names         = 102 // room for those of the methods
+		names         = 102 // room for the names of the methods
 	)
 	return &figure{
 		wide: width,
@@ -71,7 +70,7 @@ func (s *Sweep) figure() *figure {
 			marks := []mark{dot(3), ring(2.5), plus(2.8)}
 			p := newPlot("")
 			p.Add(gridLines{x: true, y: true}, means)
-			for i, m := range slices.Backward(s.Methods) { // the first one above
+			for i, m := range slices.Backward(s.Methods) { // the first one on top
 				if len(m.Batches) == 0 {
 					continue
 				}
@@ -86,7 +85,7 @@ func (s *Sweep) figure() *figure {
 				*means = append(*means, mean{m.Name, bench.GeoMean(all), dots.tone, dots.mark})
 				p.Add(dots)
 			}
-			const aside = 1.25 // the outermost points keep off the edges
+			const aside = 1.25 // keeps the outermost points away from the edges
 			logScale(&p.X, xs.low/aside, xs.high*aside, powerTicks{10, 7, plain})
 			low, high := ys.powers(2)
 			logScale(&p.Y, low, high, powerTicks{2, 7, times})
@@ -100,14 +99,14 @@ func (s *Sweep) figure() *figure {
 	}
 }
 
-// means are lines at the geometric means, with their names on the right of the plot.
+// means are lines at the geometric means, with their names to the right of the plot.
 type means []mean
 
 type mean struct {
 	name  string
 	times float64
 	tone  tone
-	mark  mark // nil: of the rival
+	mark  mark // nil: for the rival
 }
 
 func (m *means) Plot(c draw.Canvas, p *plot.Plot) {

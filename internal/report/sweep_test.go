@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSweep: the picture names the methods with their geometric means, apart from each
-// other where these are close, and is the same on light and dark pages but for colours.
+// TestSweep: the picture names the methods with their geometric means, and moves names apart if these are
+// close. It is the same on light and dark pages, except for colours.
 func TestSweep(t *testing.T) {
 	speeds := func(name string, times ...float64) (s Speeds) {
 		s.Name = name

@@ -12,11 +12,11 @@ import (
 	"github.com/batchgemm/batchgemm/internal/timeline"
 )
 
-// maxLanes bounds the places of workgroups that are drawn; of more, those of evenly
-// spaced compute units are.
+// maxLanes bounds the number of workgroup places that are drawn. If there are more, those of evenly spaced
+// compute units are drawn.
 const maxLanes = 160
 
-// timelines draws who works when, as predicted and as measured, on one time axis.
+// timelines draws which worker works when, predicted and measured, on one time axis.
 func timelines(chosen *Timeline) *figure {
 	names := []string{"predicted"}
 	if !chosen.Predicted.Plan.Device.Measured() {
@@ -91,7 +91,7 @@ func launchTone(t *timeline.Timeline, launch int) tone {
 // work draws the bars of a timeline.
 type work struct {
 	*timeline.Timeline
-	lanes []int // that are drawn, from the top
+	lanes []int // drawn lanes, from the top
 }
 
 func newWork(t *timeline.Timeline) *work { return &work{t, t.Sample(maxLanes)} }
@@ -135,8 +135,8 @@ func (w *work) Plot(c draw.Canvas, p *plot.Plot) {
 		shade := launchTone(w.Timeline, first.Launch)
 		b := bar{tx(first.Start), tx(first.End)}
 		i++
-		// A worker's segments are one bar. Others would be lost in the gaps between
-		// them where they are narrower than about two points.
+		// A worker's segments are one bar. If they are narrower than about two points, others would be lost
+		// in the gaps between them.
 		for ; i < len(w.Bars); i++ {
 			next := &w.Bars[i]
 			from, to := tx(next.Start), tx(next.End)
@@ -161,8 +161,7 @@ func (w *work) Plot(c draw.Canvas, p *plot.Plot) {
 	c.StrokeLine2(line(ink, 1, 3, 3), tx(w.Total), c.Min.Y, tx(w.Total), c.Max.Y)
 }
 
-// busy is the share of the places that have work, and of their time, in which
-// workgroups run.
+// busy returns the share of the time of places with work in which workgroups run.
 func busy(t *timeline.Timeline) float64 {
 	sum := 0.0
 	for i := range t.Bars {

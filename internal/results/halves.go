@@ -8,7 +8,7 @@ import (
 
 const padded = "cublas-padded"
 
-// halvesTable is the sweep in bf16, on sizes as they are and rounded up to multiples of 8.
+// halvesTable is the sweep in bf16, with original sizes and with sizes rounded up to multiples of 8.
 func halvesTable(asTheyAre, rounded *bench.Report) *table {
 	cells := func(_ *bench.Report, keep func(*bench.Case) bool) []string {
 		return []string{speedups(asTheyAre, "batchgemm", padded, keep).spread(),

@@ -8,7 +8,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/bench"
 )
 
-// inception is what examples/python/inception.py prints.
+// inception is the output of examples/python/inception.py.
 type inception struct {
 	Device string `json:"device"`
 	Torch  string `json:"torch"`
@@ -22,7 +22,7 @@ type inception struct {
 	} `json:"rows"`
 }
 
-// time is that of a method for one module, or 0.
+// time returns that of a method for one module, or 0.
 func (in *inception) time(workload, method, timed string) float64 {
 	for _, r := range in.Rows {
 		if r.Workload == workload && r.Method == method && r.Timed == timed {
@@ -50,7 +50,7 @@ func (in *inception) methods() (names []string) {
 	return names
 }
 
-// inceptionMachineTable says where the figures of cuDNN are from, which may be measured apart from others.
+// inceptionMachineTable describes the machine of cuDNN's figures, which may be measured separately.
 func inceptionMachineTable(in *inception) *table {
 	t := newTable("what", "which")
 	t.row("device", in.Device)
@@ -77,7 +77,7 @@ func (in *inception) table(timed string) *table {
 	return t
 }
 
-// inceptionSpeedUpTable sums Fig. 11 up.
+// inceptionSpeedUpTable summarises Fig. 11.
 func inceptionSpeedUpTable(in *inception) *table {
 	t := newTable("over", "mean of all", "default: all", "8 and 9", "`f32`: all", "8 and 9",
 		"default, calls: all")
@@ -106,7 +106,7 @@ func inceptionSpeedUpTable(in *inception) *table {
 	return t
 }
 
-// inceptionRivalTable is the same batches beside cuBLAS, by bench.
+// inceptionRivalTable compares the same batches with cuBLAS, by bench.
 func inceptionRivalTable(r *bench.Report) *table {
 	t := newTable("module", "default, µs", "`f32`, µs", "tile, schedule", "x grouped", "x graph")
 	for i := range r.Cases {

@@ -3,10 +3,9 @@
 //
 //	go run ./internal/results OUT
 //
-// People write that page; this command replaces the table below each line
-// "<!-- table: NAME -->" by that of OUT/results.tar. Tables of steps that are not in
-// there stay as they are, and are listed. Then it draws docs/speed-light.svg and
-// docs/speed-dark.svg from the page's table "sweep".
+// People write that page; this command replaces the table below each line "<!-- table: NAME -->" by that of
+// OUT/results.tar. It leaves and lists the tables of steps that are missing there. Then it draws
+// docs/speed-light.svg and docs/speed-dark.svg from the page's table "sweep".
 package main
 
 import (
@@ -40,8 +39,8 @@ func main() {
 	}
 }
 
-// run brings the page and the picture in a folder up to date. It returns the names of
-// the tables that were not measured.
+// run updates the page and the picture in a folder. It returns the names of the tables that were not
+// measured.
 func run(archive, docs string) (left []string, err error) {
 	files, err := unpack(archive)
 	if err != nil {
@@ -65,7 +64,7 @@ func run(archive, docs string) (left []string, err error) {
 // results are the files of a measurement by name.
 type results map[string][]byte
 
-// unpack reads the archive that scripts/results.sh leaves.
+// unpack reads the archive of scripts/results.sh.
 func unpack(archive string) (results, error) {
 	f, err := os.Open(archive)
 	if err != nil {
@@ -103,19 +102,19 @@ func decode[T any](files results, name string) (*T, error) {
 	return v, nil
 }
 
-// report reads what a bench command found.
+// report reads the result of a bench command.
 func (files results) report(name string) (*bench.Report, error) {
 	return decode[bench.Report](files, name+".json")
 }
 
-// csv reads the lines of a table, the first of which has the names of its columns.
+// csv reads the lines of a table. The first line has the names of its columns.
 func (files results) csv(name string) ([][]string, error) {
 	data, ok := files[name]
 	if !ok {
 		return nil, fmt.Errorf("%s: %w", name, errAbsent)
 	}
 	r := csv.NewReader(bytes.NewReader(data))
-	r.TrimLeadingSpace = true // of nvidia-smi
+	r.TrimLeadingSpace = true // nvidia-smi writes spaces
 	lines, err := r.ReadAll()
 	if err == nil && len(lines) < 2 {
 		err = errors.New("no lines")

@@ -18,7 +18,7 @@ const (
 	duration = "gpu__time_duration.sum" // ns
 )
 
-// profile sums up the launches of a kernel, weighted by their times.
+// profile summarises the launches of a kernel, weighted by their times.
 type profile struct {
 	kernel   string
 	launches int
@@ -28,8 +28,7 @@ type profile struct {
 
 func (p *profile) mean(metric string) float64 { return p.sums[metric] / p.time }
 
-// launches reads what ncu --csv prints: its messages, then a table with a line for
-// each metric of each launch.
+// launches reads the output of ncu --csv: messages, then a table with a line for each metric of each launch.
 func launches(data []byte) (all []map[string]string, err error) {
 	start := bytes.Index(data, []byte(`"ID",`))
 	if start < 0 {
@@ -65,14 +64,14 @@ func launches(data []byte) (all []map[string]string, err error) {
 	}
 }
 
-// kernelName leaves out arguments, and of our kernels the prefix.
+// kernelName leaves out arguments, and for our kernels the prefix.
 func kernelName(s string) (name string, ours bool) {
 	name, _, _ = strings.Cut(s, "(")
 	return strings.CutPrefix(name, "bg_")
 }
 
-// profiles sums the launches up by kernel: ours by name, without those that add
-// partial sums, and all others as the rival.
+// profiles sums up the launches by kernel: ours by name, without those that add partials, and all others as
+// the rival.
 func profiles(data []byte, rival string) ([]*profile, error) {
 	all, err := launches(data)
 	if err != nil {
@@ -110,7 +109,7 @@ func profiles(data []byte, rival string) ([]*profile, error) {
 	return found, nil
 }
 
-// occupancyTable is Fig. 6: warps on the device, as a part of those that fit.
+// occupancyTable is Fig. 6: warps on the device, relative to those that fit.
 func occupancyTable(files results) (*table, error) {
 	names := profileNames(files)
 	if len(names) == 0 {
@@ -123,7 +122,7 @@ func occupancyTable(files results) (*table, error) {
 			"-zhang-")
 		rival := map[string]string{"chosen": "cuBLAS grouped", "zhang2025": "cuBLAS loop"}[part]
 		found, err := profiles(files[name], rival)
-		if err != nil { // of ncu, on which the rest does not depend
+		if err != nil { // an error of ncu does not affect the rest
 			t.row(strings.ReplaceAll(load, "-", ", "), fmt.Sprintf("%s: %v", part, err), none, none,
 				none, none, none)
 		}
@@ -156,7 +155,7 @@ func profileNames(files results) (names []string) {
 	return names
 }
 
-// smallLatencyTable is what a run of a small batch takes beside an empty kernel.
+// smallLatencyTable is the time of a small batch compared with an empty kernel.
 func smallLatencyTable(files results) (*table, error) {
 	records, err := files.csv("latency.csv")
 	if err != nil {

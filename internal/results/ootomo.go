@@ -8,7 +8,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/bench"
 )
 
-// devices is the part of `batchgemm devices --json` that is needed.
+// devices is the required part of `batchgemm devices --json`.
 type devices struct {
 	Backends []struct {
 		Backend string `json:"backend"`
@@ -20,7 +20,7 @@ type devices struct {
 	} `json:"backends"`
 }
 
-// peak is the rate of plain fp32 of the first CUDA device in TFLOPS, or 0.
+// peak returns the rate of plain fp32 of the first CUDA device in TFLOPS, or 0.
 func (d *devices) peak() float64 {
 	for _, b := range d.Backends {
 		if b.Backend == "cuda" && len(b.Devices) > 0 {
@@ -75,7 +75,7 @@ func emulationTable(files results) (*table, error) {
 // dataKinds are those of bench's --data, in the order of the table.
 var dataKinds = []string{"uniform", "positive", "mixed", "cancelling", "tiny", "huge"}
 
-// accuracyTable is errors of each method by kind of data and K.
+// accuracyTable is the errors of each method by kind of data and K.
 func accuracyTable(files results) (*table, error) {
 	t := newTable("data", "K", "default", "`f32`", "cuBLAS SGEMM", "`tf32`", "default's largest over SGEMM's")
 	rows := 0
@@ -119,7 +119,7 @@ func rowIn(r *bench.Report, workload string) *bench.Row {
 	return nil
 }
 
-// errorsOf writes the largest and the mean error of a row.
+// errorsOf formats the largest and the mean error of a row.
 func errorsOf(r *bench.Row) string {
 	switch {
 	case r == nil:

@@ -8,7 +8,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// forcedTime is the time of a case under a schedule; auto is the planner's choice.
+// forcedTime returns the time of a case under a schedule; auto is the planner's choice.
 func forcedTime(c *bench.Case, schedule string) float64 {
 	if schedule == auto && c.Regret != nil {
 		return c.Regret.Planner
@@ -22,7 +22,7 @@ const (
 	streamK      = string(planner.ScheduleStreamK)
 )
 
-// gains are the speed-ups of a schedule over data-parallel, or over cuBLAS.
+// gains returns the speed-ups of a schedule over data-parallel, or over cuBLAS.
 func gains(r *bench.Report, schedule, rival string) *ratios {
 	s := &ratios{}
 	for i := range r.Cases {
@@ -58,9 +58,8 @@ func streamKTable(r *bench.Report) *table {
 	return t
 }
 
-// dynamicTable compares workers that take dynamic tiles with those that have shares, and with a worker for
-// each tile: on the same tile, in the batches in which it is not slower than the best of all by more than a
-// half.
+// dynamicTable compares dynamic tiles with shares, and with a worker for each tile. It uses the same tile,
+// in batches in which that is at most half slower than the best of all.
 func dynamicTable(r *bench.Report) *table {
 	t := newTable("tile", "over lpt", "over data-parallel", "fastest of the three in")
 	for _, shape := range tile.Table() {
@@ -89,7 +88,7 @@ func dynamicTable(r *bench.Report) *table {
 	return t
 }
 
-// streamKShapeTable has the shapes with the most and the least gain from Stream-K.
+// streamKShapeTable has the shapes with the largest and the smallest gain from Stream-K.
 func streamKShapeTable(r *bench.Report) *table {
 	s := gains(r, streamK, dataParallel).sorted()
 	t := newTable("M x N x K", "data-parallel, µs", "stream-k, µs", "auto, µs", "cuBLAS SGEMM, µs",

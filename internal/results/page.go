@@ -49,7 +49,7 @@ var tables = map[string]maker{
 	"winners-webgpu":      of("schedules-webgpu", winnerTable),
 }
 
-// of makes a table of one JSON file.
+// of makes a table from one JSON file.
 func of[T any](name string, build func(*T) *table) maker {
 	return func(files results) (*table, error) {
 		v, err := decode[T](files, name+".json")
@@ -60,7 +60,7 @@ func of[T any](name string, build func(*T) *table) maker {
 	}
 }
 
-// ofBoth makes a table of two reports.
+// ofBoth makes a table from two reports.
 func ofBoth(a, b string, build func(a, b *bench.Report) *table) maker {
 	return func(files results) (*table, error) {
 		ra, err := files.report(a)
@@ -75,10 +75,10 @@ func ofBoth(a, b string, build func(a, b *bench.Report) *table) maker {
 	}
 }
 
-// block is the place of a table on the page: its mark, and the table that is there.
+// block matches the place of a table on the page: its mark, and the current table.
 var block = regexp.MustCompile(`(?m)^<!-- table: (.*) -->\n\n((?:\|.*\n)*)`)
 
-// fill replaces the tables of the page. Those that were not measured are left.
+// fill replaces the tables of the page. It leaves those that were not measured.
 func fill(page string, files results) (text string, left []string, err error) {
 	text = block.ReplaceAllStringFunc(page, func(old string) string {
 		name := block.FindStringSubmatch(old)[1]
@@ -125,7 +125,7 @@ func read(page, name string) (lines []map[string]string) {
 	return lines
 }
 
-// machineTable says where the figures are from.
+// machineTable describes the machine of the figures.
 func machineTable(files results) (*table, error) {
 	r, err := files.report("sweep")
 	if err != nil {

@@ -34,8 +34,8 @@ func draw(page, folder string) error {
 	return nil
 }
 
-// sweepOf reads the speed-ups over cuBLAS grouped from the page, where each number of
-// them stands once: "x grouped" is ours by default, and times are those of all.
+// sweepOf reads the speed-ups over cuBLAS grouped from the page, which has each of the numbers once: "x
+// grouped" is ours by default, and times are those of all.
 func sweepOf(page string) (*report.Sweep, error) {
 	sweep := &report.Sweep{Rival: "cublasSgemmGroupedBatched", Short: "cuBLAS"}
 	lines := read(page, "sweep")

@@ -30,7 +30,7 @@ func sweepCase(workload string, gflop float64, times ...float64) bench.Case {
 	return c
 }
 
-// planned adds times of planning and of runs where the device does some of it.
+// planned adds times of planning, and of runs in which the device does some of it.
 func planned(c bench.Case, renew, run, planning float64) bench.Case {
 	c.Renew = renew
 	for method, micros := range map[string]float64{"batchgemm-ragged": run, "ragged-plan": planning} {
@@ -74,7 +74,7 @@ const ncu = `==PROF== Connected to process 7 (/bin/batchgemm)
 ==PROF== Disconnected from process 7
 `
 
-// measured is a small set of results, whose figures are easy to do in the head.
+// measured returns a small set of results, whose figures are easy to check.
 func measured(t *testing.T) results {
 	files := results{}
 	add := func(name string, cases ...bench.Case) {
@@ -153,8 +153,7 @@ func page(t *testing.T) string {
 	return string(text)
 }
 
-// marks are the names of the tables that a page asks for, with the lines that stand
-// there.
+// marks returns the names of the tables that a page asks for, with their current lines.
 func marks(page string) map[string]string {
 	all := map[string]string{}
 	for _, m := range block.FindAllStringSubmatch(page, -1) {
@@ -163,8 +162,7 @@ func marks(page string) map[string]string {
 	return all
 }
 
-// TestPage: the committed page asks for each table once, has its lines, and has no
-// other tables.
+// TestPage: the committed page asks for each table once, has its lines, and has no other tables.
 func TestPage(t *testing.T) {
 	text := page(t)
 	require.Equal(t, strings.Count(text, "<!--"), len(block.FindAllString(text, -1)),
@@ -177,8 +175,7 @@ func TestPage(t *testing.T) {
 	require.Equal(t, strings.Count(text, "\n| --- |"), len(tables), "a table that is not made here")
 }
 
-// TestFill: the lines of the tables that the small results must give, in place of all
-// that were there.
+// TestFill: the lines of the tables for the small results replace all that were there.
 func TestFill(t *testing.T) {
 	old := page(t)
 	text, left, err := fill(old, measured(t))
@@ -270,7 +267,7 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestAbsent: without a file its tables stay as they are and are named, and no others.
+// TestAbsent: without a file, exactly its tables stay and are named.
 func TestAbsent(t *testing.T) {
 	old := page(t)
 	text, left, err := fill(old, results{})
@@ -280,7 +277,7 @@ func TestAbsent(t *testing.T) {
 
 	whole, _, err := fill(old, measured(t))
 	require.NoError(t, err)
-	// Files that a table can do without.
+	// Files that a table does not need.
 	parts := map[string]string{"machine.csv": "machine", "accuracy-tf32-mixed.json": "accuracy",
 		"occupancy-zhang2025-zhang-128-128-8.csv": "occupancy",
 		"occupancy-chosen-zhang-128-128-8.csv":    "occupancy"}
@@ -308,12 +305,11 @@ func TestAbsent(t *testing.T) {
 	require.Contains(t, text, "| mixed | 64 | 1e-07, 2.5e-08 | 2e-07, 5e-08 | 4e-07, 1e-07 | – | 0.25 |")
 }
 
-// TestDamaged: what cannot be read is an error that names the file, and a mark that no
-// table belongs to one that names it.
+// TestDamaged: an error names the file that cannot be read, or the mark of an unknown table.
 func TestDamaged(t *testing.T) {
 	for name := range measured(t) {
 		if strings.HasPrefix(name, "occupancy-") {
-			continue // which the table tells
+			continue // the table says so
 		}
 		files := measured(t)
 		files[name] = []byte("{")
@@ -324,7 +320,7 @@ func TestDamaged(t *testing.T) {
 	require.ErrorContains(t, err, `"other"`)
 }
 
-// TestRun reads what tar made, and writes the page and the picture.
+// TestRun reads an archive of tar, and writes the page and the picture.
 func TestRun(t *testing.T) {
 	docs := t.TempDir()
 	archive, target := filepath.Join(docs, "results.tar"), filepath.Join(docs, "results.md")
@@ -364,7 +360,7 @@ func TestRun(t *testing.T) {
 	require.Equal(t, want, string(got))
 }
 
-// TestPicture: the committed pictures are those of the committed page.
+// TestPicture: the committed pictures agree with the committed page.
 func TestPicture(t *testing.T) {
 	docs := filepath.Join("..", "..", "docs")
 	folder := t.TempDir()
@@ -382,8 +378,8 @@ func TestPicture(t *testing.T) {
 	}
 }
 
-// TestSweepOf: the speeds of the picture are those that the page sums up elsewhere. They
-// come from four numbers of three digits, each of them rounded by 0.5 % at most.
+// TestSweepOf: the speeds of the picture agree with the page's own summary. They come from four numbers of
+// three digits, each rounded by at most 0.5 %.
 func TestSweepOf(t *testing.T) {
 	sweep, err := sweepOf(page(t))
 	require.NoError(t, err)
@@ -407,7 +403,7 @@ func TestSweepOf(t *testing.T) {
 	}
 }
 
-// TestDrawDamaged: a page that has not got the numbers is an error.
+// TestDrawDamaged: a page without the numbers is an error.
 func TestDrawDamaged(t *testing.T) {
 	const mark = "<!-- table: sweep -->\n\n"
 	for want, page := range map[string]string{
@@ -419,8 +415,7 @@ func TestDrawDamaged(t *testing.T) {
 	}
 }
 
-// TestScript runs the script's steps that need no GPU on the CPU, and reads what
-// they leave.
+// TestScript runs the script's steps that need no GPU on the CPU, and reads their results.
 func TestScript(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the command")

@@ -26,10 +26,10 @@ func (t *table) row(cells ...string) {
 
 func (t *table) String() string { return t.text.String() }
 
-// none stands for a figure that there is not.
+// none stands for a missing figure.
 const none = "–"
 
-// digits are three significant ones, or none for what was not measured.
+// digits returns three significant digits, or none if it was not measured.
 func digits(x float64) string {
 	if x == 0 || math.IsNaN(x) || math.IsInf(x, 0) {
 		return none
@@ -46,7 +46,7 @@ func percent(x float64) string {
 
 func small(x float64) string { return fmt.Sprintf("%.2g", x) }
 
-// ratios are speed-ups with the cases that they are of.
+// ratios are speed-ups with their cases.
 type ratios struct {
 	all   []float64
 	cases []string
@@ -60,7 +60,7 @@ func (r *ratios) add(name string, x float64) {
 
 func (r *ratios) geomean() float64 { return bench.GeoMean(r.all) }
 
-// mean is the arithmetic mean, which papers report.
+// mean returns the arithmetic mean, which papers report.
 func (r *ratios) mean() float64 {
 	sum := 0.0
 	for _, x := range r.all {
@@ -83,10 +83,10 @@ func (r *ratios) sorted() *ratios {
 	return s
 }
 
-// named writes a ratio and, in brackets, its case.
+// named formats a ratio and, in brackets, its case.
 func (r *ratios) named(i int) string { return fmt.Sprintf("%s (%s)", digits(r.all[i]), r.cases[i]) }
 
-// below counts the ratios under a limit.
+// below returns the number of ratios below a limit.
 func (r *ratios) below(limit float64) (n int) {
 	for _, x := range r.all {
 		if x < limit {
@@ -96,7 +96,7 @@ func (r *ratios) below(limit float64) (n int) {
 	return n
 }
 
-// spread writes the geometric mean and, in brackets, the least and the most.
+// spread formats the geometric mean and, in brackets, the least and the most.
 func (r *ratios) spread() string {
 	if len(r.all) == 0 {
 		return none
@@ -105,7 +105,7 @@ func (r *ratios) spread() string {
 		digits(slices.Max(r.all)))
 }
 
-// row finds a method in a case: the first way in which it was timed.
+// row returns a method's row of a case: the first way in which it was timed.
 func row(c *bench.Case, method string) *bench.Row {
 	for i := range c.Rows {
 		if c.Rows[i].Method == method {
@@ -115,7 +115,7 @@ func row(c *bench.Case, method string) *bench.Row {
 	return nil
 }
 
-// micros is the time of a method, or 0.
+// micros returns the time of a method, or 0.
 func micros(c *bench.Case, method string) float64 {
 	if r := row(c, method); r != nil && r.Wrong == "" {
 		return r.Device.Median
@@ -123,7 +123,7 @@ func micros(c *bench.Case, method string) float64 {
 	return 0
 }
 
-// speedups are those of a method over a rival in the cases that keep wants.
+// speedups returns those of a method over a rival in the cases that keep selects.
 func speedups(r *bench.Report, method, rival string, keep func(*bench.Case) bool) *ratios {
 	s := &ratios{}
 	for i := range r.Cases {
@@ -137,7 +137,7 @@ func speedups(r *bench.Report, method, rival string, keep func(*bench.Case) bool
 
 func every(*bench.Case) bool { return true }
 
-// find is the case of a workload in a report, or nil.
+// find returns the case of a workload in a report, or nil.
 func find(r *bench.Report, workload string) *bench.Case {
 	if i := slices.IndexFunc(r.Cases, func(c bench.Case) bool { return c.Workload == workload }); i >= 0 {
 		return &r.Cases[i]

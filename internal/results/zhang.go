@@ -11,7 +11,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// Methods, as bench names them, and how the tables name our own.
+// Methods, with bench's names, and the names of our own in tables.
 const (
 	loop    = "cublas-loop"
 	graph   = "cublas-graph"
@@ -20,7 +20,7 @@ const (
 
 var own = []struct{ method, name string }{{"batchgemm", "default"}, {"f32", "`f32`"}, {"webgpu", "WebGPU"}}
 
-// zhangCase reads zhang-MN-K-BATCH, or rounded-MN-K-BATCH, whose sizes are multiples of 8.
+// zhangCase parses zhang-MN-K-BATCH, or rounded-MN-K-BATCH, whose sizes are multiples of 8.
 func zhangCase(c *bench.Case) (mn, k, batch int) {
 	_, sizes, _ := strings.Cut(c.Workload, "-")
 	if _, err := fmt.Sscanf(sizes, "%d-%d-%d", &mn, &k, &batch); err != nil {
@@ -52,7 +52,7 @@ func rivalTable(r *bench.Report) *table {
 	return t
 }
 
-// lossTable tells where a rival is faster.
+// lossTable lists where a rival is faster.
 func lossTable(r *bench.Report) *table {
 	t := newTable("", "rival", "batches", "slower than the rival in", "least speed-up")
 	for _, o := range own {
@@ -66,7 +66,7 @@ func lossTable(r *bench.Report) *table {
 	return t
 }
 
-// groupTable sums the sweep up by a part of its cases' names.
+// groupTable summarises the sweep by a part of its cases' names.
 func groupTable(r *bench.Report, head string, key func(*bench.Case) string,
 	cells func(*bench.Report, func(*bench.Case) bool) []string, columns ...string) *table {
 	t := newTable(append([]string{head}, columns...)...)
@@ -130,7 +130,7 @@ func latencyTable(r *bench.Report) *table {
 		}, "default", "`f32`", "WebGPU", "grouped", "graph", "loop")
 }
 
-// caseTable is every batch of a step.
+// caseTable lists every batch of a step.
 func caseTable(r *bench.Report) *table {
 	t := newTable("batch", "GFLOP", "µs", "TFLOPS", "tile, schedule", "x grouped", "x graph", "x loop",
 		"`f32` µs", "WebGPU µs")
@@ -146,9 +146,9 @@ func caseTable(r *bench.Report) *table {
 	return t
 }
 
-// overheadTable is Fig. 7: the part of planning in the time of a batch that is planned
-// and run once, where the host makes all of the plan, where it chooses and the device makes the
-// items, and where the device does all. The planning of the device is in the time of its run.
+// overheadTable is Fig. 7: the share of planning in the time of a batch that is planned and run once. Either
+// the host makes all of the plan, or it chooses and the device makes the items, or the device does
+// everything. Planning on the device is in the time of its run.
 func overheadTable(r *bench.Report) *table {
 	t := newTable("max M, N, K", "batch", "plan, µs", "device, µs", "plan's part", "of an update, µs",
 		"device, µs", "its part",
@@ -156,7 +156,7 @@ func overheadTable(r *bench.Report) *table {
 	paper := map[int][2]string{8: {"6.06 %", "6.37 %"}, 1024: {"< 1 %", "< 1 %"}}
 	for i := range r.Cases {
 		c := &r.Cases[i]
-		var mn, k, batch int // 0 in a workload of another name
+		var mn, k, batch int // 0 for a workload of another name
 		_, _ = fmt.Sscanf(c.Workload, "random:mn=%d,k=%d,batch=%d", &mn, &k, &batch)
 		theirs, ok := paper[batch]
 		if !ok {
@@ -171,8 +171,8 @@ func overheadTable(r *bench.Report) *table {
 	return t
 }
 
-// parallelismTable is Figs. 8 and 9: the rule of Zhang et al. with their measure of
-// parallelism, Eq. 4, over the same with the older one, Eq. 3.
+// parallelismTable is Figs. 8 and 9: the rule of Zhang et al. with their measure of parallelism, Eq. 4, over
+// the same rule with the older measure, Eq. 3.
 func parallelismTable(older, newer *bench.Report) *table {
 	t := newTable("batches", "paper, MI210", "paper, A800", "Eq. 4 over Eq. 3", "batches with other tiles")
 	for _, line := range []struct {
@@ -197,8 +197,8 @@ func parallelismTable(older, newer *bench.Report) *table {
 	return t
 }
 
-// winnerTable has the fastest of the forced plans of each batch of the sweep, a line for
-// each range of sizes.
+// winnerTable lists the fastest of the forced plans of each batch of the sweep, a line for each range of
+// sizes.
 func winnerTable(r *bench.Report) *table {
 	head, ranges, won := []string{"max M, N; max K"}, []string{}, map[string]string{}
 	add := func(to *[]string, s string) {
@@ -237,7 +237,7 @@ func ruleTable(sweep, theirs *bench.Report) *table {
 	return t
 }
 
-// best is the least time of the forced plans that keep wants, or 0.
+// best returns the least time of the forced plans that keep selects, or 0.
 func best(c *bench.Case, keep func(*bench.Forced) bool) (least float64) {
 	if c.Regret == nil {
 		return 0
@@ -250,7 +250,7 @@ func best(c *bench.Case, keep func(*bench.Forced) bool) (least float64) {
 	return least
 }
 
-// slower is how much longer the best of some forced plans takes than the best of all.
+// slower returns how many times as long the best of some forced plans takes as the best of all.
 func slower(r *bench.Report, keep func(*bench.Forced) bool) *ratios {
 	s := &ratios{}
 	for i := range r.Cases {
@@ -262,8 +262,8 @@ func slower(r *bench.Report, keep func(*bench.Forced) bool) *ratios {
 	return s
 }
 
-// threadTable is Fig. 3 and Tables 2 and 3: tiles computed by different numbers of
-// threads, each tile for a whole batch.
+// threadTable is Fig. 3 and Tables 2 and 3: tiles computed by different numbers of threads, with each tile
+// for a whole batch.
 func threadTable(r *bench.Report) *table {
 	t := newTable("tile", "threads", "outputs a thread", "Table 3", "slower than the best tile of the batch")
 	row := func(name, threads, outputs, theirs string, keep func(*tile.Shape) bool) {
@@ -301,8 +301,7 @@ func threadTable(r *bench.Report) *table {
 	return t
 }
 
-// scheduleTable compares the schedules, each with its best tile, in a report of every
-// plan forced.
+// scheduleTable compares the schedules, each with its best tile, in a report with every plan forced.
 func scheduleTable(r *bench.Report) *table {
 	t := newTable("schedule", "slower than the best")
 	for _, schedule := range planner.Schedules() {

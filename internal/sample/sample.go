@@ -1,8 +1,8 @@
-// Package sample draws which cases of long tests run. A case belongs to a text: the files whose mistakes it
-// finds. green.txt records the texts with which the tests passed. Few cases of such a text run, to show that
-// the tests still work. More cases of a changed text run, or all, as the environment asks. The draw follows
-// from the names of cases and from the text: every change of it draws others, and a commit runs the same
-// ones everywhere.
+// Package sample selects the cases of long tests that run. A case belongs to a text: the files in which it
+// finds mistakes. green.txt records the texts with which the tests passed. For such a text few cases run, to
+// show that the tests still work. For a changed text more cases run, or all, as the environment asks. The
+// selection follows from the names of cases and from the text: every change of the text selects others, and
+// a commit runs the same cases everywhere.
 package sample
 
 import (
@@ -21,11 +21,11 @@ import (
 	"testing"
 )
 
-// Variable names the environment variable that is "all" where all cases are to run, and "changed" where
-// those of texts are that green.txt has not.
+// Variable is the environment variable: "all" runs all cases, "changed" those of texts that green.txt does
+// not have.
 const Variable = "BATCHGEMM_TESTS"
 
-// fewer is how many times fewer cases run of a text that green.txt has.
+// fewer is the factor by which fewer cases run for a text in green.txt.
 const fewer = 48
 
 // green has the hashes of texts with which the tests passed, as Record writes them.
@@ -33,14 +33,14 @@ const fewer = 48
 //go:embed green.txt
 var green string
 
-// Text is files of the repository, in which a test may find mistakes.
+// Text is files of the repository in which a test may find mistakes.
 type Text struct {
 	name     string
-	hash     func() []byte // nil where there are no sources, as in a browser
+	hash     func() []byte // nil if there are no sources, as in a browser
 	patterns []string
 }
 
-// The texts. What they have in common is which words and types plans and kernels agree on.
+// The texts. They share the files that define words and types for plans and kernels.
 var (
 	Planner = text("planner", "planner/*.go", "internal/occupancy/*.go", "internal/tune/*.go")
 	Shaders = text("shaders", "wgsl/*.go")
@@ -71,7 +71,7 @@ func hash(patterns []string) []byte {
 	sum := sha256.New()
 	for _, pattern := range patterns {
 		paths, _ := filepath.Glob(filepath.Join(root,
-			filepath.FromSlash(pattern))) // in order; the patterns are right
+			filepath.FromSlash(pattern))) // sorted; the patterns are valid
 		for _, path := range paths {
 			data, err := os.ReadFile(path)
 			if err != nil || strings.HasSuffix(path, "_test.go") {
@@ -84,10 +84,10 @@ func hash(patterns []string) []byte {
 	return sum.Sum(nil)
 }
 
-// comment is a comment of Go, C or WGSL, or a string, in which none begins.
+// comment matches a comment of Go, C or WGSL, or a string, in which no comment starts.
 var comment = regexp.MustCompile(`"(?:[^"\\\n]|\\.)*"|//[^\n]*|(?s:/\*.*?\*/)`)
 
-// code is a file without comments and layout: rewording them does not make a text another one.
+// code returns a file without comments and layout, so that rewording them does not change a text.
 func code(file []byte) []byte {
 	file = comment.ReplaceAllFunc(file, func(found []byte) []byte {
 		if found[0] == '"' {
@@ -98,7 +98,7 @@ func code(file []byte) []byte {
 	return bytes.Join(bytes.Fields(file), []byte(" "))
 }
 
-// Root is the folder of the repository, above the working directory of a test.
+// Root returns the folder of the repository, above the working directory of a test.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	for err == nil {
@@ -114,7 +114,8 @@ func Root() (string, error) {
 	return "", err
 }
 
-// Record is green.txt with the hashes of now of the texts of these names, or of all without a name.
+// Record returns green.txt with the current hashes of the texts of these names, or of all texts if there are
+// no names.
 func Record(names ...string) (string, error) {
 	for _, name := range names {
 		if !slices.ContainsFunc(texts, func(x *Text) bool { return x.name == name }) {
@@ -137,7 +138,7 @@ func Record(names ...string) (string, error) {
 
 func (x *Text) line() string { return fmt.Sprintf("%s %x\n", x.name, x.hash()) }
 
-// Skip skips the test, a case of many, unless it is drawn.
+// Skip skips the test, one of many cases, unless it is selected.
 func (x *Text) Skip(t testing.TB, n uint64) {
 	t.Helper()
 	if !x.Drawn(t.Name(), n) {
@@ -154,7 +155,7 @@ func (x *Text) Part(t testing.TB, n uint64) {
 	}
 }
 
-// Drawn reports whether the case of a name is one of those that run: one of n are once the text has changed.
+// Drawn reports whether the case of a name runs: one of n does if the text has changed.
 func (x *Text) Drawn(name string, n uint64) bool {
 	if x.same() {
 		n *= fewer
@@ -175,18 +176,19 @@ func (x *Text) PartDrawn(name string, n uint64) bool {
 	return binary.LittleEndian.Uint64(sum[:])%n == 0
 }
 
-// Main runs the tests of a package, most of which skip where one of these tools is missing. It then says so
-// in the line that go test prints of the package.
+// Main runs the tests of a package, most of which skip if one of these tools is missing. It then says so in
+// the line that go test prints for the package.
 func Main(m *testing.M, tools ...string) (code int) {
 	code = m.Run()
 	for _, tool := range tools {
 		if _, err := exec.LookPath(tool); err != nil && !testing.Short() {
-			// The second line go test repeats after "ok"; what else a package that passes writes it hides.
+			// go test repeats the second line after "ok"; it hides all other output of a package that
+			// passes.
 			fmt.Printf("of those that need %s:\ntesting: warning: no tests to run\n", tool)
 		}
 	}
 	return code
 }
 
-// All reports whether all cases are to run.
+// All reports whether all cases run.
 func All() bool { return os.Getenv(Variable) == "all" }

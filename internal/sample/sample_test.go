@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// drawn are the cases that run of 4000, of which one of 4 are drawn.
+// drawn returns the selected cases of 4000, at one of 4.
 func drawn(x *Text) (names []string) {
 	for i := range 4000 {
 		if name := strconv.Itoa(i); x.Drawn(name, 4) {
@@ -24,8 +24,8 @@ func of(name, text string) *Text {
 	return &Text{name: name, hash: func() []byte { return []byte(text) }}
 }
 
-// About one of n is drawn of a text that has changed, the same ones again, and others once it changes again.
-// Few are while it is as it was. Both variables say otherwise.
+// For a changed text about one of n is selected, always the same ones, and others once it changes again. For
+// an unchanged text few are. Both variables override this.
 func TestDrawn(t *testing.T) {
 	one, other, same := of("one", "text"), of("one", "texts"), of("same", "text")
 	before := green
@@ -64,7 +64,7 @@ func TestSkip(t *testing.T) {
 	require.Equal(t, 64, ran)
 }
 
-// A text has all files that its patterns name, which are there, and no tests.
+// A text has all files of its patterns, which exist, and no tests.
 func TestTexts(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
@@ -90,7 +90,7 @@ func TestTexts(t *testing.T) {
 	require.NotEqual(t, before, now())
 }
 
-// Every text is of files that there are, and green.txt says of each when it was green.
+// Every text has existing files, and green.txt says when each was green.
 func TestGreen(t *testing.T) {
 	root, err := Root()
 	require.NoError(t, err)
@@ -106,7 +106,7 @@ func TestGreen(t *testing.T) {
 	require.Equal(t, len(texts), strings.Count(green, "\n")-1)
 }
 
-// A text of a name is recorded alone.
+// A single text can be recorded by name.
 func TestRecord(t *testing.T) {
 	before := green
 	t.Cleanup(func() { green = before })

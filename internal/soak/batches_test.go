@@ -16,18 +16,17 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// checkEvery: one batch in so many is compared with float64.
+// checkEvery: one of that many batches is compared with float64.
 const checkEvery = 4
 
-// choice is how a batch is planned. All its problems are transposed alike, so that
-// few kernels are needed.
+// choice is how a batch is planned. All its problems have one transposition, so few kernels are needed.
 type choice struct {
 	options        planner.Options
 	transA, transB bool
 }
 
-// menu is what the device that stays runs: few choices, because software devices
-// take half a second to compile a kernel and keep it.
+// menu is what the permanent device runs: few choices, because software devices take half a second to
+// compile a kernel, and keep it.
 var menu = []choice{
 	{planner.Options{}, false, false},
 	{planner.Options{Tile: "small", Schedule: planner.ScheduleSplitK}, false, true},
@@ -61,9 +60,8 @@ type job struct {
 	checking bool
 }
 
-// randomBatch returns up to 12 problems of up to about 100 rows, columns and
-// depth, 0 among them, with gaps between and within matrices, and the lengths of
-// the buffers: 3 MB at most.
+// randomBatch returns up to 12 problems with up to about 100 rows, columns and depth, also 0, with gaps
+// between and within matrices, and the lengths of the buffers, at most 3 MB.
 func randomBatch(rng *rand.Rand, transA, transB bool) (b planner.Batch, lens [3]int) {
 	size := func() int {
 		if rng.IntN(30) == 0 {
@@ -72,7 +70,7 @@ func randomBatch(rng *rand.Rand, transA, transB bool) (b planner.Batch, lens [3]
 		return int(math.Exp2(rng.Float64() * 6.7))
 	}
 	scalars := [...]float32{0, 1, 1, 1, -1, 0.5, -2.25}
-	unit := 1 + 3*rng.IntN(2) // of offsets and leading dimensions: 4 allows wide loads
+	unit := 1 + 3*rng.IntN(2) // of offsets and leading dimensions: 4 allows vector loads
 	place := func(i, rows, cols int) planner.Matrix {
 		m := planner.Matrix{Offset: lens[i] + unit*rng.IntN(3),
 			LD: max((cols+unit-1)/unit*unit+unit*rng.IntN(3), 1)}
@@ -106,7 +104,7 @@ func (j *job) check(got []float32) error {
 	return err
 }
 
-// prepare plans a batch and uploads it. What it made is closed if it fails.
+// prepare plans a batch and uploads it. If it fails, it closes what it made.
 func prepare(ctx context.Context, d *dispatch.Device, rng *rand.Rand, c choice) (*job, error) {
 	j := newJob(rng, c)
 	plan, err := d.Plan(ctx, j.batch, c.options)
@@ -147,8 +145,8 @@ func (j *job) close() error {
 	return errors.Join(errs...)
 }
 
-// program runs a batch by plan, program and buffers, again and again, and closes
-// them, sometimes while runs are queued.
+// program runs a batch several times by plan, program and buffers, and closes them, sometimes with queued
+// runs.
 func (s *stage) program(ctx context.Context, d *dispatch.Device, rng *rand.Rand, c choice) error {
 	defer s.batches.Add(1)
 	j, err := prepare(ctx, d, rng, c)
@@ -188,8 +186,7 @@ func (s *stage) gemm(ctx context.Context, d *dispatch.Device, rng *rand.Rand) er
 	return j.check(got)
 }
 
-// mistakes makes one of the mistakes that callers make, which must be an error and
-// change nothing.
+// mistakes makes a typical mistake of callers, which must be an error and change nothing.
 func (s *stage) mistakes(ctx context.Context, rng *rand.Rand) error {
 	d := s.stays
 	full := []float32{1, 2, 3, 4}

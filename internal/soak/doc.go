@@ -1,6 +1,6 @@
-// Package soak is a test alone: random batches on every backend that opens, for
-// as long as BATCHGEMM_SOAK says (make soak: 10 minutes), with results checked and
-// with memory, file descriptors and goroutines that must stay flat.
+// Package soak is only a test: random batches on every backend that opens, for as long as BATCHGEMM_SOAK
+// says (make soak: 10 minutes). It checks results, and that memory, file descriptors and goroutines do not
+// grow.
 //
 // It runs without Go and without this repository:
 //

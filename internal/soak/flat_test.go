@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is measured. Quantities that the system does not tell are 0.
+// Measured quantities. Those that the system does not report are 0.
 const (
 	heap        = iota // bytes of Go objects
 	resident           // bytes of the process
@@ -26,25 +26,24 @@ const (
 	quantities
 )
 
-// kinds has the name of each quantity, and by how much it may rise: what does not
-// come back after a burst of work, but does not grow with it either. A leak grows
-// with the number of batches, and is seen when it is as large as this divided by
-// that number: some bytes of the heap, some hundred bytes of C.
+// kinds has the name of each quantity, and by how much it may rise: memory that does not return after a
+// burst of work, but does not grow with it either. A leak grows with the number of batches. It is detected
+// when it exceeds this limit divided by that number: some bytes of the heap, some hundred bytes of C.
 var kinds = [quantities]struct {
 	name  string
 	unit  int
 	slack int
 }{
-	heap: {"heap", 1 << 10, 2 << 20}, // the plans of the last 32 batches that GEMM keeps are up to 1 MB
-	// Threads that Go keeps, fragments of the heap of C, and the compiler in a software
-	// driver: one large kernel leaves up to 30 MB of fragments for a while.
+	heap: {"heap", 1 << 10, 2 << 20}, // GEMM keeps plans of the last 32 batches, up to 1 MB
+	// Threads that Go keeps, fragments of C's heap, and the compiler in a software driver: one large kernel
+	// leaves up to 30 MB of fragments for a while.
 	resident:    {"resident", 1 << 10, 32 << 20},
 	gpu:         {"GPU", 1 << 20, 32 << 20}, // pools of the drivers, and steps of 2 MiB
 	descriptors: {"files", 1, 0},
 	goroutines:  {"goroutines", 1, 0},
 }
 
-// sample is the process with nothing but the device that stays open.
+// sample describes the process when only the permanent device is open.
 type sample struct {
 	batches int64 // done before
 	amount  [quantities]int
@@ -60,7 +59,7 @@ func (s sample) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// measure waits a moment for goroutines and threads that are about to end.
+// measure first waits a moment for goroutines and threads that are about to end.
 func measure(batches int64) (s sample) {
 	time.Sleep(20 * time.Millisecond)
 	runtime.GC()
@@ -76,7 +75,7 @@ func measure(batches int64) (s sample) {
 func pages() (n int) {
 	text, _ := os.ReadFile("/proc/self/statm")
 	var total int
-	_, _ = fmt.Sscan(string(text), &total, &n) // 0 where there is no such file
+	_, _ = fmt.Sscan(string(text), &total, &n) // 0 without such a file
 	return n
 }
 
@@ -85,7 +84,7 @@ func files() int {
 	return len(list)
 }
 
-// gpuMemory asks NVIDIA's tool, if there is one. Other processes count.
+// gpuMemory asks NVIDIA's tool, if it exists. Other processes count too.
 func gpuMemory() (sum int) {
 	out, _ := exec.Command("nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits").Output()
 	for _, line := range strings.Fields(string(out)) {
@@ -99,9 +98,8 @@ func gpuMemory() (sum int) {
 // history is a sample of each round.
 type history []sample
 
-// flat compares the least amounts of the second quarter of the rounds, after a
-// first one to warm up, with those of the last quarter. Least amounts leave out
-// what happened to be cached; what leaks is in them all.
+// flat compares the least amounts of the second quarter of the rounds with those of the last quarter; the
+// first quarter is for warm-up. Least amounts exclude what is temporarily cached, but include every leak.
 func (h history) flat() (text string, err error) {
 	quarter := len(h) / 4
 	first, last := h[quarter:2*quarter], h[len(h)-quarter:]
@@ -127,7 +125,7 @@ func (h history) least() (s sample) {
 	return s
 }
 
-// The test of the test: growth with every batch is found, what varies is not.
+// Test of the test: it detects growth with every batch, and ignores variation.
 func TestFlat(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -20,26 +20,25 @@ import (
 	"github.com/batchgemm/batchgemm/internal/ratefile"
 )
 
-// Env is how long to soak, all backends together; unset: not at all.
+// Env is how long to soak, for all backends together; unset: not at all.
 const Env = "BATCHGEMM_SOAK"
 
 const (
-	// workers share the device that stays open; two work by plans and programs,
-	// one by GEMM.
+	// workers share the permanent device; two use plans and programs, one uses GEMM.
 	workers = 3
-	// rounds of a backend. After each one everything but the device that stays is
-	// closed, and the process is measured.
+	// rounds of a backend. After each round everything except the permanent device is closed, and the
+	// process is measured.
 	rounds = 40
-	// report is the time between two lines of progress, at least.
+	// report is the least time between two lines of progress.
 	report = 30 * time.Second
 )
 
 func TestMain(m *testing.M) {
-	os.Setenv(ratefile.DirEnv, "off") // plans by the rates that came with the package
+	os.Setenv(ratefile.DirEnv, "off") // use the package's rates
 	if os.Getenv(Env) != "" && os.Getenv(arenas) == "" {
-		// glibc reads these when the process starts. With an arena for each thread,
-		// and memory that it keeps, the compiler in a software driver leaves ever more
-		// fragments behind: 70 MB in a minute, none of it in use.
+		// glibc reads these when the process starts. With an arena for each thread, and memory that it
+		// keeps, the compiler in a software driver leaves more and more fragments: 70 MB in a minute, all
+		// unused.
 		os.Setenv(arenas, "1")
 		os.Setenv("MALLOC_TRIM_THRESHOLD_", "65536")
 		panic(syscall.Exec("/proc/self/exe", os.Args, os.Environ()))
@@ -127,8 +126,8 @@ func (s *stage) warm(ctx context.Context) error {
 	return nil
 }
 
-// round keeps the workers busy until end, and one of another device that it opens
-// and closes again. All of them begin something before they look at the clock.
+// round keeps the workers busy until end, and one more on another device that it opens and closes. All of
+// them start something before they look at the clock.
 func (s *stage) round(ctx context.Context, seed uint64, end time.Time) error {
 	work := []func(*rand.Rand) error{
 		func(rng *rand.Rand) error { return s.gemm(ctx, s.stays, rng) },
@@ -153,8 +152,8 @@ func (s *stage) round(ctx context.Context, seed uint64, end time.Time) error {
 	return errors.Join(errs...)
 }
 
-// visit opens the device once more, uses it with options from the whole range and
-// closes it, half of the time with everything open.
+// visit opens the device again, uses it with random options and closes it, half of the time with all objects
+// open.
 func (s *stage) visit(ctx context.Context, rng *rand.Rand) error {
 	d, err := dispatch.Open(ctx, dispatch.WithBackend(s.backend))
 	if err != nil {

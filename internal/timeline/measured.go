@@ -11,18 +11,18 @@ import (
 type Group struct {
 	Launch     int     // index into Plan.Launches
 	Worker     int     // as in Bar
-	Unit       int     // compute unit, as the device numbers them
-	Start, End float64 // microseconds since the first one began
+	Unit       int     // compute unit, by the device's numbers
+	Start, End float64 // microseconds since the first group started
 }
 
-// Measured lays out how a plan ran. There is one bar for each group, which has
-// neither problem nor tile. The places of a unit are numbered as they fill.
+// Measured returns the timeline of a measured run of a plan. It has one bar for each group, without problem
+// and tile. The places of a unit are numbered as they fill.
 func Measured(p *planner.Plan, groups []Group) *Timeline {
 	t := &Timeline{Plan: p}
 	sorted := slices.SortedFunc(slices.Values(groups), func(a, b Group) int {
 		return cmp.Or(cmp.Compare(a.Unit, b.Unit), cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End))
 	})
-	var ends []float64 // of the places of the unit, numbered from the lane first on
+	var ends []float64 // of the unit's places, numbered from the lane first on
 	first := 0
 	for i, g := range sorted {
 		if i > 0 && sorted[i-1].Unit != g.Unit {

@@ -14,7 +14,7 @@ import (
 
 // Sizes of the drawing in pixels.
 const (
-	maxLanes   = 96 // of more, those of evenly spaced units are drawn
+	maxLanes   = 96 // if there are more, those of evenly spaced units are drawn
 	left       = 90 // of the chart: room for lane names
 	top        = 96
 	chartWidth = 1080
@@ -34,8 +34,8 @@ text { font: %dpx %s; fill: #222 }
 .partial { fill-opacity: 0.55 }
 `, textSize, fonts, titleSize, laneSize)
 
-// palette is Paul Tol's qualitative scheme "muted", which colour-blind readers
-// can tell apart, extended by two; fixupColor is for fix-ups.
+// palette is Paul Tol's qualitative scheme "muted", which colour-blind readers can distinguish, with two
+// more colours; fixupColor is for fix-ups.
 var palette = [...]string{
 	"#332288", "#88ccee", "#44aa99", "#117733", "#999933", "#ddcc77",
 	"#cc6677", "#882255", "#aa4499", "#4477aa", "#ee8866", "#66bb55",
@@ -43,20 +43,20 @@ var palette = [...]string{
 
 const fixupColor = "#555555"
 
-// drawing is one SVG file in the making.
+// drawing is an SVG file being written.
 type drawing struct {
 	*Timeline
 	*svg.SVG
-	lanes      []int // lanes that are drawn
+	lanes      []int // drawn lanes
 	laneHeight int
-	byProblem  bool    // colours stand for problems, else for tile shapes
+	byProblem  bool    // colours are for problems, otherwise for tile shapes
 	unit       string  // of the time axis
-	predicted  string  // says so, and where it is a guess
+	predicted  string  // says that it is predicted, and whether it is a guess
 	perUnit    float64 // microseconds
 }
 
-// WriteSVG draws one lane for each place of a workgroup and one bar for each
-// segment, with tool tips. Large plans are thinned out, and the drawing says so.
+// WriteSVG draws a lane for each place of a workgroup and a bar for each segment, with tool tips. It thins
+// out large plans, and says so in the drawing.
 func (t *Timeline) WriteSVG(w io.Writer, title string) error {
 	buf := bufio.NewWriter(w)
 	d := &drawing{Timeline: t, SVG: svg.New(buf), lanes: t.Sample(maxLanes),
@@ -81,11 +81,10 @@ func (t *Timeline) WriteSVG(w io.Writer, title string) error {
 	d.launches()
 	d.footer(legend, merged)
 	d.End()
-	return buf.Flush() // reports any error before it
+	return buf.Flush() // reports earlier errors too
 }
 
-// Sample picks lanes to draw: all, or, where they are more than most, all lanes of
-// evenly spaced units.
+// Sample selects lanes to draw: all, or all lanes of evenly spaced units if there are more than most.
 func (t *Timeline) Sample(most int) []int {
 	lanes := t.Lanes
 	firsts := []int{} // first lane of each unit
@@ -112,7 +111,7 @@ func (t *Timeline) Sample(most int) []int {
 
 func (d *drawing) bottom() int { return top + d.laneHeight*max(len(d.lanes), 1) }
 
-// x is the pixel of a time.
+// x returns the pixel of a time.
 func (d *drawing) x(micros float64) int {
 	if d.Total <= 0 {
 		return left
@@ -146,7 +145,7 @@ func (d *drawing) axis() {
 		}
 	}
 	d.text(left, d.bottom()+32, d.unit+", "+d.predicted, "note")
-	free := 0 // where the next name would not cover the last one
+	free := 0 // first place where the next name would not cover the last one
 	for row, lane := range d.lanes {
 		l, y := d.Lanes[lane], top+row*d.laneHeight
 		if first := row == 0 || l.Unit != d.Lanes[d.lanes[row-1]].Unit; first && y >= free {
@@ -156,8 +155,8 @@ func (d *drawing) axis() {
 	}
 }
 
-// tick is the distance of marks on the time axis: 1, 2 or 5 times a power of
-// ten, at most 12 marks.
+// tick returns the distance of marks on the time axis: 1, 2 or 5 times a power of ten, with at most 12
+// marks.
 func tick(total float64) float64 {
 	if total <= 0 {
 		return 0
@@ -173,7 +172,7 @@ func tick(total float64) float64 {
 
 // bars draws the lanes and returns how many bars were too narrow to be seen.
 func (d *drawing) bars() (merged int) {
-	last, lane := 0, -1 // of the lane that is being drawn
+	last, lane := 0, -1 // of the current lane
 	rows := make(map[int]int, len(d.lanes))
 	for i, l := range d.lanes {
 		rows[l] = i
@@ -215,7 +214,7 @@ func (d *drawing) color(b *Bar) string {
 	return d.shade(b.Problem)
 }
 
-// shade is the colour of a problem's tile shape.
+// shade returns the colour of a problem's tile shape.
 func (d *drawing) shade(problem int) string {
 	kernels := d.Plan.Device.Kernels
 	return palette[slices.IndexFunc(kernels, func(k planner.KernelFacts) bool {
@@ -223,7 +222,7 @@ func (d *drawing) shade(problem int) string {
 	})%len(palette)]
 }
 
-// tip is the text that appears under the pointer.
+// tip returns the text under the pointer.
 func (d *drawing) tip(b *Bar) string {
 	q, tile := &d.Plan.Batch[b.Problem], d.Plan.Tiles[b.Problem]
 	lane := d.Lanes[b.Lane]
@@ -240,10 +239,10 @@ func (d *drawing) tip(b *Bar) string {
 	return fmt.Sprintf("%s: K %d to %d\n%s", head, b.K0, b.K1, where)
 }
 
-// launches marks where each launch begins.
+// launches marks the start of each launch.
 func (d *drawing) launches() {
 	start := 0.0
-	free := 0 // where the next name would not cover the last one
+	free := 0 // first place where the next name would not cover the last one
 	for i := range d.Plan.Launches {
 		l := &d.Plan.Launches[i]
 		x := d.x(start)
@@ -258,7 +257,7 @@ func (d *drawing) launches() {
 	}
 }
 
-// legendEntry is a colour and what it stands for.
+// legendEntry is a colour with its meaning.
 type legendEntry struct{ color, class, text string }
 
 func (d *drawing) legend() []legendEntry {

@@ -9,12 +9,11 @@ const (
 	titleSize = 16
 )
 
-// fonts all have the widths of letters below; where there are none, browsers stretch
-// what they take instead.
+// fonts all have the letter widths below. Without them, browsers stretch the font that they use.
 const fonts = `"Liberation Sans", Arial, Helvetica, sans-serif`
 
-// advances are the widths of a space and the letters after it, in thousandths of the
-// size of the text (Liberation Sans 2.1).
+// advances are the widths of a space and the characters after it, in thousandths of the text size
+// (Liberation Sans 2.1).
 var advances = [...]int{
 	278, 278, 355, 556, 556, 889, 667, 191, 333, 333, 389, 584, 278, 333, 278, 278,
 	556, 556, 556, 556, 556, 556, 556, 556, 556, 556, 278, 278, 584, 584, 584, 556,
@@ -28,7 +27,7 @@ var advances = [...]int{
 func textWidth(text string, size float64) float64 {
 	sum := 0
 	for _, letter := range text {
-		const other = 556 // as digits; µ has 576
+		const other = 556 // as for digits; µ has 576
 		if i := int(letter) - ' '; i >= 0 && i < len(advances) {
 			sum += advances[i]
 		} else {
@@ -38,7 +37,7 @@ func textWidth(text string, size float64) float64 {
 	return float64(sum) / 1000 * size
 }
 
-// text writes a text that takes the same room in any font.
+// text writes a text that has the same width in any font.
 func (d *drawing) text(x, y int, text, class string) {
 	size := float64(textSize)
 	if class == "lane" {

@@ -22,8 +22,8 @@ func TestAdvances(t *testing.T) {
 	require.InDelta(t, 26.02, textWidth("µs, 1", 12), 0.05)
 }
 
-// TestTextPlaces: every text but the title, which stands alone, says how wide it is, ends
-// within the drawing, and leaves room for the next one.
+// TestTextPlaces: every text except the title, which stands alone, states its width, ends within the
+// drawing, and leaves room for the next one.
 func TestTextPlaces(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {

@@ -1,4 +1,4 @@
-// Package timeline lays a plan out in predicted time and draws it.
+// Package timeline predicts when the parts of a plan run, and draws it.
 package timeline
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// Bar is what one worker does during a stretch of time.
+// Bar is what one worker does in a period of time.
 type Bar struct {
 	Lane       int     // index into Timeline.Lanes
 	Start, End float64 // microseconds
@@ -18,8 +18,8 @@ type Bar struct {
 	Worker     int // of the plan, or index of the fix-up
 	Problem    int
 	Row, Col   int  // tile coordinates
-	K0, K1     int  // K range; for a fix-up 0 and the number of partial tiles
-	Partial    bool // stores a partial tile
+	K0, K1     int  // K range; for a fix-up 0 and the number of partials
+	Partial    bool // stores a partial
 	Fixup      bool
 }
 
@@ -29,17 +29,16 @@ type Lane struct{ Unit, Place int }
 // Timeline is the predicted run of a plan.
 type Timeline struct {
 	Plan   *planner.Plan
-	Lanes  []Lane // those that have work, by unit
-	Places int    // of the device, for the launch that has most
+	Lanes  []Lane // those with work, by unit
+	Places int    // of the device, for the launch with the most
 	Bars   []Bar  // by lane, then by time
 	Total  float64
 }
 
-// New predicts which workgroup runs where and when. Launches follow each other
-// and take their predicted cost. Within a launch, workers start in order at the
-// place that is free first, as hardware does it, and time is shared out by K
-// steps; every segment counts one more step for its first load and its store, and
-// less if the kernel leaves out what lies beyond the edge.
+// New predicts which workgroup runs where and when. Launches follow each other and take their predicted
+// cost. Within a launch, workers start in order at the first free place, like on hardware, and time is
+// divided by K steps. Every segment counts one more step for its first load and its store, and fewer if the
+// kernel skips what lies beyond the edge.
 func New(p *planner.Plan) *Timeline {
 	t := &Timeline{Plan: p}
 	for i := range p.Launches {
@@ -50,11 +49,11 @@ func New(p *planner.Plan) *Timeline {
 	return t
 }
 
-// units is the number of compute units to draw.
+// units returns the number of compute units to draw.
 func units(d *planner.Device) int { return max(d.ComputeUnits, 1) }
 
-// addLaunch appends the bars of one launch. Until nameLanes, Lane is the number
-// of the place in the order in which hardware fills the device: units first.
+// addLaunch appends the bars of one launch. Until nameLanes, Lane is the number of the place in the order in
+// which hardware fills the device: units first.
 func (t *Timeline) addLaunch(index int) {
 	p, l := t.Plan, &t.Plan.Launches[index]
 	groups := max(p.Device.Resident(l.Tile.Threads, p.Device.Kernel(l.Tile).Resources).Groups, 1)
@@ -63,9 +62,9 @@ func (t *Timeline) addLaunch(index int) {
 
 	first, end := len(t.Bars), 0.0
 	for i := range shares(p, l) {
-		at := &places[0] // free first
+		at := &places[0] // the first free one
 		w := l.First + i
-		if l.Dynamic { // who stays there
+		if l.Dynamic { // workers stay there
 			w = l.First + at.lane
 		}
 		for _, b := range work(p, l, i) {
@@ -84,8 +83,8 @@ func (t *Timeline) addLaunch(index int) {
 	}
 }
 
-// shares is how many shares of the work of a launch begin one after the other: each is a worker's, or of
-// workers that take dynamic tiles a turn.
+// shares returns how many shares of the work of a launch start one after the other. A share is that of a
+// worker, or with dynamic tiles a chunk.
 func shares(p *planner.Plan, l *encoding.Launch) int {
 	if l.Dynamic {
 		return (p.Items(l)/l.Epilogue.Products() + l.Chunk - 1) / l.Chunk
@@ -120,7 +119,7 @@ func work(p *planner.Plan, l *encoding.Launch, i int) []Bar {
 	return bars
 }
 
-// nameLanes keeps the places that have work and sorts them by unit.
+// nameLanes keeps the places with work and sorts them by unit.
 func (t *Timeline) nameLanes() {
 	n := units(t.Plan.Device)
 	used := map[Lane]int{}
@@ -151,8 +150,7 @@ type place struct {
 	free float64
 }
 
-// places is a heap: the place that is free first, of these the one that comes
-// first.
+// places is a heap: the place that is free first, by number if several are.
 type places []place
 
 func newPlaces(n int) places {

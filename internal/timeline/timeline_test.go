@@ -45,8 +45,8 @@ var cases = []struct {
 	{"custom", "mi210", "inception-1", planner.Options{Tile: "small", Custom: halves}},
 }
 
-// halves cuts every tile in two, and gives a worker the second half of one tile and the
-// first of the next.
+// halves splits every tile in two, and gives a worker the second half of one tile and the first half of the
+// next.
 var halves = &planner.CustomSchedule{Name: "halves < & >", Deal: func(w planner.Work) [][]planner.Part {
 	workers := make([][]planner.Part, len(w.Tiles))
 	for i, t := range w.Tiles {
@@ -59,7 +59,7 @@ var halves = &planner.CustomSchedule{Name: "halves < & >", Deal: func(w planner.
 	return workers
 }}
 
-// fixups are those that are workers of a launch.
+// fixups returns the number of fix-ups that are workers of a launch.
 func fixups(p *planner.Plan) (n int) {
 	for i := range p.Launches {
 		if l := &p.Launches[i]; l.Fixup {
@@ -97,8 +97,8 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
-// TestOrder: three tiles of unequal length on two places, of a worker each, or of two workers that take them
-// in turn.
+// TestOrder: three tiles of unequal length on two places, with a worker each, or as dynamic tiles of two
+// workers.
 func TestOrder(t *testing.T) {
 	batch, err := planner.Pack(planner.GEMM(16, 16, 64), planner.GEMM(16, 16, 32), planner.GEMM(16, 16, 16))
 	require.NoError(t, err)
@@ -110,7 +110,7 @@ func TestOrder(t *testing.T) {
 		require.NoError(t, err)
 		tl := New(p)
 		require.Equal(t, []Lane{{0, 0}, {1, 0}}, tl.Lanes)
-		// Steps and one more each: 5 on unit 0; 3, then 2 on unit 1.
+		// One step more for each: 5 on unit 0; 3, then 2 on unit 1.
 		require.Len(t, tl.Bars, 3)
 		for i, want := range []struct {
 			lane, problem, worker int
@@ -166,8 +166,7 @@ func TestWriteSVG(t *testing.T) {
 	}
 }
 
-// TestWriteSVGCustom: the drawing names a schedule of the caller's own, and shows its
-// partial tiles where they were dealt.
+// TestWriteSVGCustom: the drawing names a custom schedule, and shows its partials where they were dealt.
 func TestWriteSVGCustom(t *testing.T) {
 	p := plan(t, "mi210", "inception-1", planner.Options{Tile: "small", Custom: halves})
 	tl := New(p)

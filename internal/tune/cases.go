@@ -16,15 +16,15 @@ type Case struct {
 	Batch planner.Batch
 }
 
-// sizes are those of a random batch: M and N uniform in [16, mn], K in [16, k], as in the sweep of Zhang
-// et al. 2025.
+// sizes describes a random batch: M and N uniform in [16, mn], K in [16, k], as in the sweep of Zhang et al.
+// 2025.
 type sizes struct{ mn, k, count int }
 
 // least is the smallest size drawn.
 const least = 16
 
-// cases lie between a few tiny problems and a device that is full for long, with short and long K. That
-// tells the terms of the cost model apart.
+// cases range from a few tiny problems to a device that is full for long, with short and long K. That
+// separates the terms of the cost model.
 var cases = []sizes{
 	{64, 64, 8}, {128, 128, 8}, {128, 1024, 8}, {512, 256, 8}, {512, 1024, 8},
 	{128, 256, 32}, {256, 512, 32}, {512, 128, 32},
@@ -32,14 +32,14 @@ var cases = []sizes{
 	{64, 64, 256}, {128, 128, 256}, {256, 1024, 128}, {512, 128, 256}, {512, 1024, 256},
 }
 
-// longestCase bounds the time of a case, in microseconds at the device's peak rate. With it all cases
-// take a minute on lavapipe with two busy cores, and every GPU of 0.4 TFLOPS or more gets the whole set.
+// longestCase bounds the time of a case, in microseconds at the device's peak rate. With it, all cases take
+// a minute on lavapipe with two busy cores, and every GPU of 0.4 TFLOPS or more gets the whole set.
 const longestCase = 60e3
 
 // Cases returns the batches for a device, always the same. While a batch has too many FLOPs, or matrices
-// that do not fit in a binding, Cases halves the number of its problems, then K, then M and N, and so on.
-// So the set stays varied. Two batches that come to the same are one. It fails for a device that is too
-// slow for the smallest batch.
+// that do not fit in a binding, Cases halves the number of its problems, then K, then M and N, and so on, so
+// the set stays varied. Equal batches appear once. It fails if the device is too slow for the smallest
+// batch.
 func Cases(d *planner.Device) ([]Case, error) {
 	var all []Case
 	var seen []sizes
@@ -79,7 +79,7 @@ func (s sizes) draw() (planner.Batch, error) {
 	for i := range problems {
 		problems[i] = planner.GEMM(size(s.mn), size(s.mn), size(s.k))
 	}
-	// Predictions would sort them each time.
+	// Otherwise every prediction would sort them.
 	slices.SortFunc(problems, func(x, y planner.Problem) int { return cmp.Compare(y.K, x.K) })
 	return planner.Pack(problems...)
 }

@@ -54,7 +54,7 @@ func TestCasesTooSlow(t *testing.T) {
 	require.EqualError(t, err, "device abacus is too slow, or too small, for a product of 16 x 16 x 16")
 }
 
-// TestRows: tiles of tensor cores have a rate in either of their modes.
+// TestRows: tiles of tensor cores have a rate in each of their modes.
 func TestRows(t *testing.T) {
 	plain, tensor := 0, 0
 	for _, s := range tile.Table() {

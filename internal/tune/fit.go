@@ -11,14 +11,14 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// Row is a tile in a compute mode. Each row has a rate of its own.
+// Row is a tile in a compute mode, with its own rate.
 type Row struct {
 	Tile    *tile.Shape
 	Compute planner.Compute
 }
 
-// Schedules are those that the row's rate is fitted to: one tile a worker, or as the planner uses the
-// tile, and tiles cut along K, which tells the latency of a step from the rate.
+// Schedules returns the schedules to which the row's rate is fitted: one tile for each worker, or the way in
+// which the planner uses the tile, and split-K, which separates the latency of a step from the rate.
 func (r Row) Schedules() []planner.Schedule {
 	if r.Tile.Unit == tile.WGMMA {
 		return []planner.Schedule{planner.ScheduleLPT, planner.ScheduleSplitK}
@@ -26,7 +26,7 @@ func (r Row) Schedules() []planner.Schedule {
 	return []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleSplitK}
 }
 
-// Rows lists what can be measured on a device. A tile without tensor cores has one rate in every mode.
+// Rows lists what can be measured on a device. A tile without tensor cores has the same rate in every mode.
 func Rows(d *planner.Device) (rows []Row) {
 	for i := range d.Kernels {
 		shape := d.Kernels[i].Tile
@@ -43,7 +43,7 @@ func Rows(d *planner.Device) (rows []Row) {
 	return rows
 }
 
-// Observation is the measured time of a plan that takes one tile shape for a batch.
+// Observation is the measured time of a plan that uses one tile shape for a batch.
 type Observation struct {
 	Row
 	Case     *Case
@@ -55,22 +55,22 @@ func (o *Observation) predict(d *planner.Device) float64 {
 	return d.Predict(o.Case.Batch, d.Kernel(o.Tile), o.Schedule, o.Compute)
 }
 
-// competes reports whether the planner may choose the plan in a compute mode. What Rows lists in plain
-// fp32 runs in every mode.
+// competes reports whether the planner may choose the plan in a compute mode. Rows of plain fp32 run in
+// every mode.
 func (o *Observation) competes(c planner.Compute) bool {
 	return o.Compute == c || o.Compute == planner.ComputeF32
 }
 
-// Fitted is the rate of a row, and how well the model then agrees.
+// Fitted is the rate of a row, and how well the model agrees with it.
 type Fitted struct {
 	Row
 	Rate tile.Rate
-	// RMS is the root mean square of the logarithms of predicted by measured times, with the weights
-	// of the fit.
+	// RMS is the root mean square of the logarithms of predicted over measured times, with the weights of
+	// the fit.
 	RMS float64
 }
 
-// Tuned returns the device with the rates that were fitted.
+// Tuned returns the device with the fitted rates.
 func Tuned(d *planner.Device, rows []Fitted) *planner.Device {
 	tuned := ownrates.Without(d)
 	for _, r := range rows {
@@ -80,7 +80,7 @@ func Tuned(d *planner.Device, rows []Fitted) *planner.Device {
 }
 
 // Fit finds the rates with which the planner's cost model comes nearest to the observations of every row.
-// Their times must be positive. Rows that were not observed are left out.
+// Their times must be positive. Rows without observations are left out.
 func Fit(d *planner.Device, all []Observation) ([]Fitted, error) {
 	facts := ownrates.Without(d)
 	var fitted []Fitted
@@ -103,7 +103,7 @@ type weighted struct {
 	weight float64
 }
 
-// ofRow is a row's observations with their weights.
+// ofRow returns a row's observations with their weights.
 func ofRow(row Row, all []Observation) (own []weighted) {
 	for i := range all {
 		if o := &all[i]; o.Row == row {
@@ -113,9 +113,9 @@ func ofRow(row Row, all []Observation) (own []weighted) {
 	return own
 }
 
-// weight is how much an observation counts. Plans near the best of their batch must be told apart. All
-// others need only be known to be worse. With these numbers the fit to 72 batches on an H200 chose plans
-// 1.1 % slower than the best.
+// weight returns how much an observation counts. Plans near the best of their batch must be distinguished.
+// All others only need to be known as worse. With these numbers, the fit to 72 batches on an H200 chose
+// plans 1.1 % slower than the best.
 func weight(o *Observation, all []Observation) float64 {
 	best := o.Micros
 	for i := range all {
@@ -126,12 +126,12 @@ func weight(o *Observation, all []Observation) float64 {
 	return math.Pow(best/o.Micros, 6) + 0.02
 }
 
-// rounds is how often the search begins again where it ended, with a new simplex: Nelder and Mead's may
-// collapse before it is at the minimum.
+// rounds is how often the search restarts where it ended, with a new simplex: that of Nelder and Mead may
+// collapse before the minimum.
 const rounds = 3
 
-// fitRow searches from the shipped rate, and from a rate that is slower or faster in everything, by as
-// much as the row is.
+// fitRow searches from the shipped rate, and from a rate that is slower or faster in everything, by as much
+// as the row is.
 func fitRow(d *planner.Device, row Row, own []weighted, shipped tile.Rate) (Fitted, error) {
 	d = ownrates.Without(d)
 	rate := d.Kernel(row.Tile).Measured(row.Compute)
@@ -177,7 +177,7 @@ func deviation(d *planner.Device, own []weighted) (rms, mean float64) {
 	return math.Sqrt(squares / weights), sum / weights
 }
 
-// units map the bounds of a rate to numbers without bounds, of the order of 1: the logistic function for
+// units map the bounded values of a rate to unbounded numbers of the order of 1: the logistic function for
 // the efficiency, squares for the times.
 type units struct {
 	limit               float64 // of the efficiency
@@ -189,7 +189,7 @@ func newUnits(start tile.Rate, limit float64) units {
 	return units{limit, step, max(start.Fixed, step), max(start.Worker, step/4)}
 }
 
-// leastTime is in microseconds; what is less is nothing.
+// leastTime is in microseconds; smaller times become 0.
 const leastTime = 1e-4
 
 func (u *units) encode(r tile.Rate) []float64 {
@@ -207,7 +207,7 @@ func (u *units) decode(x []float64) tile.Rate {
 	}
 }
 
-// rounded leaves four digits, which is more than is known.
+// rounded leaves four digits, more than is known.
 func (u *units) rounded(r tile.Rate) tile.Rate {
 	for _, x := range []*float64{&r.Efficiency, &r.Step, &r.Fixed, &r.Worker} {
 		digits := math.Pow(10, 3-math.Floor(math.Log10(max(*x, tile.MinEfficiency))))
@@ -230,8 +230,8 @@ type Choice struct {
 	predicted float64
 }
 
-// Choices finds what the planner chooses by the device's rates in a compute mode, case by case. Cases
-// without observations in the mode are left out.
+// Choices returns what the planner chooses with the device's rates in a compute mode, case by case. It
+// leaves out cases without observations in the mode.
 func Choices(d *planner.Device, c planner.Compute, all []Observation) (choices []Choice) {
 	at := map[*Case]int{}
 	for i := range all {

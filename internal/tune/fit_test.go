@@ -30,13 +30,13 @@ func shape(t testing.TB, name string) *tile.Shape {
 	return s
 }
 
-// distort is the device with kernels that do not run as the shipped rates say: each
-// number is off by up to a factor, either way.
+// distort returns the device with kernels that differ from the shipped rates: each number is off by up to a
+// factor, in either direction.
 func distort(d *planner.Device, factor float64) *planner.Device {
 	truth := ownrates.Without(d)
 	for _, row := range Rows(d) {
 		r := d.Rate(d.Kernel(row.Tile), row.Compute)
-		h := fnv.New64a() // so that no row changes what others are
+		h := fnv.New64a() // so that no row changes the others
 		fmt.Fprint(h, row.Tile.Name, row.Compute)
 		rng := rand.New(rand.NewPCG(2, h.Sum64()))
 		off := func() float64 { return math.Pow(factor, 2*rng.Float64()-1) }
@@ -49,8 +49,8 @@ func distort(d *planner.Device, factor float64) *planner.Device {
 	return truth
 }
 
-// observe times all cases on a device that runs exactly as its rates say, but for
-// noise: the standard deviation of the times' logarithms.
+// observe times all cases on a device that runs exactly at its rates, except noise: the standard deviation
+// of the times' logarithms.
 func observe(t testing.TB, truth *planner.Device, rng *rand.Rand, noise float64) []Observation {
 	t.Helper()
 	cases, err := Cases(truth)
@@ -68,7 +68,7 @@ func observe(t testing.TB, truth *planner.Device, rng *rand.Rand, noise float64)
 	return all
 }
 
-// meanRegret is the geometric mean of the choices' times over the best, less 1.
+// meanRegret returns the geometric mean of the choices' times over the best, less 1.
 func meanRegret(d *planner.Device, all []Observation) float64 {
 	sum, choices := 0.0, Choices(d, planner.ComputeF32, all)
 	for _, c := range choices {
@@ -77,13 +77,13 @@ func meanRegret(d *planner.Device, all []Observation) float64 {
 	return math.Exp(sum/float64(len(choices))) - 1
 }
 
-// TestFit: the rates of the device are found again, wherever the shipped ones lie.
+// TestFit: the fit finds the rates of the device, wherever the shipped ones are.
 func TestFit(t *testing.T) {
 	for _, tc := range []struct {
 		name, device string
 		factor       float64 // between the device's rates and the shipped ones
 		noise        float64
-		rms, rate    float64 // errors allowed: of the model, and of the efficiencies
+		rms, rate    float64 // allowed errors: of the model, and of the efficiencies
 		regret       float64 // allowed
 	}{
 		{"as shipped", "h200", 1, 0, 5e-3, 1e-3, 0},
@@ -111,7 +111,7 @@ func TestFit(t *testing.T) {
 				require.Less(t, r.RMS, tc.rms, name)
 				rms, _ := deviation(truth, ofRow(r.Row, all))
 				require.LessOrEqual(t, r.RMS, rms+tc.rms/6, name)
-				if r.Tile.Unit != tile.WGMMA { // each unit has one worker of those: its steps are the unit's
+				if r.Tile.Unit != tile.WGMMA { // each unit has one of these workers: its steps are the unit's
 					require.InEpsilon(t, want.Efficiency, r.Rate.Efficiency, tc.rate, name)
 				}
 				require.GreaterOrEqual(t, min(r.Rate.Step, r.Rate.Fixed, r.Rate.Worker), 0.0, name)
@@ -175,7 +175,7 @@ func TestWeight(t *testing.T) {
 	}
 }
 
-// TestChoices: the choice is by prediction, the judgement by time.
+// TestChoices: the choice is by prediction, the comparison by time.
 func TestChoices(t *testing.T) {
 	d := known(t, "h200")
 	batch, err := planner.Pack(planner.GEMM(512, 512, 512))

@@ -33,10 +33,9 @@ type Case struct {
 //go:embed data/zhang-sweep.txt
 var zhangText string
 
-// Zhang returns the 72 batches of the sweep in the style of Zhang et al. 2025,
-// section 5: sizes uniform in [16, max], max M = N of 128, 256 and 512, max K of
-// 128 to 1024, batches of 8 to 256. The sizes are fixed, so that results
-// compare over time. The result is shared and must not be changed.
+// Zhang returns the 72 batches of the sweep in the style of Zhang et al. 2025, section 5: sizes uniform in
+// [16, max], max M = N of 128, 256 and 512, max K of 128 to 1024, batches of 8 to 256. The sizes are fixed,
+// so that results can be compared over time. The result is shared and must not be changed.
 var Zhang = sync.OnceValue(func() []Case {
 	var cases []Case
 	for _, text := range strings.Split(zhangText, "# case ")[1:] {

@@ -12,10 +12,10 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// endless are operands of which nobody knows where they end.
+// endless are the lengths of operands whose ends are not known.
 var endless = planner.Lengths{A: math.MaxInt, B: math.MaxInt, C: math.MaxInt, Rows: math.MaxInt}
 
-// place packs problems, B of element.Int4 in panels. It fails for problems that cannot have such a B.
+// place packs problems with B of element.Int4 in panels. It fails for problems that cannot have such a B.
 func place(problems []planner.Problem, o *planner.Options) (planner.Batch, error) {
 	batch, err := planner.Pack(problems...)
 	if err != nil || o.TypeB != element.Int4 {
@@ -33,7 +33,7 @@ func place(problems []planner.Problem, o *planner.Options) (planner.Batch, error
 		endless)
 }
 
-// wholeGroups makes each K a multiple of the group of B, if that has any.
+// wholeGroups makes each K a multiple of B's group, if B has groups.
 func wholeGroups(problems []planner.Problem, o *planner.Options) {
 	if group := o.Epilogue.ScaleB.Group(); group > 0 {
 		for i := range problems {
@@ -57,8 +57,7 @@ func (o *Operands) MakePacked(batch planner.Batch) error {
 	return nil
 }
 
-// shapeInt4 derives N of a problem whose B is to be of element.Int4, and checks that the arrays which that
-// needs are there.
+// shapeInt4 derives N of a problem whose B will be element.Int4, and checks that the required arrays exist.
 func (t *arraysOf) shapeInt4(p *planner.Problem) error {
 	if err := inOrder(t.a); err != nil {
 		return err
@@ -90,7 +89,7 @@ func (t *arraysOf) shapeInt4(p *planner.Problem) error {
 	return nil
 }
 
-// beside names an array of scales or zero points.
+// beside returns the name of an array of scales or zero points.
 func (t *arraysOf) beside() string {
 	if t.scales != nil {
 		return t.scales.Name
@@ -125,7 +124,7 @@ func (t *arraysOf) readInt4(p *planner.Problem, ops *Operands, o *planner.Option
 	return nil
 }
 
-// readWords reads B. Of one that is quantised it also makes the words of the groups.
+// readWords reads B. If B is quantised, it also makes the words of the groups.
 func (t *arraysOf) readWords(words, groups []uint32, scratch []float32, p *planner.Problem, group int) error {
 	if err := hostmem.Check(hostmem.Size(t.b.Len())); err != nil {
 		return fmt.Errorf("%s: %w", t.b.Name, err)
@@ -162,7 +161,7 @@ func (t *arraysOf) readWords(words, groups []uint32, scratch []float32, p *plann
 	return element.QuantizeInt4(words, groups, t.columns(numbers), p.N, p.K, group)
 }
 
-// columns are the numbers of B, one column after the other.
+// columns returns the numbers of B, column by column.
 func (t *arraysOf) columns(numbers []float32) []float32 {
 	if t.b.Fortran {
 		return numbers
@@ -177,7 +176,7 @@ func (t *arraysOf) columns(numbers []float32) []float32 {
 	return columns
 }
 
-// readGroups reads the words of groups, or makes them of scales and zero points.
+// readGroups reads the words of groups, or makes them from scales and zero points.
 func (t *arraysOf) readGroups(groups []uint32, p *planner.Problem, group int) error {
 	want := []int{p.K / group, t.b.Cols()}
 	for _, a := range []*npz.Array{t.scales, t.zeros} {
@@ -231,7 +230,7 @@ func (t *arraysOf) groupWords() ([]uint32, error) {
 	return words, nil
 }
 
-// checkNibbles fails for numbers of an array that are not from 0 to 15.
+// checkNibbles fails for numbers of an array outside of 0 to 15.
 func checkNibbles(a *npz.Array, numbers []float32) error {
 	for i, x := range numbers {
 		if x < 0 || x > 15 {
@@ -241,7 +240,7 @@ func checkNibbles(a *npz.Array, numbers []float32) error {
 	return nil
 }
 
-// copyRows copies rows of so many elements to rows of others, as much as both have.
+// copyRows copies rows of lenFrom elements to rows of lenTo elements, as much as both have.
 func copyRows(to, from []uint32, lenTo, lenFrom int) {
 	for i := range len(from) / lenFrom {
 		copy(to[i*lenTo:][:lenTo], from[i*lenFrom:][:lenFrom])

@@ -14,19 +14,19 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// int4Options ask for B of 4 bits.
+// int4Options returns options with 4-bit B.
 func int4Options(of planner.Scaling) *planner.Options {
 	return &planner.Options{TypeA: element.BF16, TypeB: element.Int4, TypeC: element.BF16,
 		Epilogue: planner.Epilogue{ScaleB: of}}
 }
 
-// array is one of a test file.
+// array returns an array of a test file.
 func array(name string, data any, shape ...int) npztest.Array {
 	return npztest.Array{Name: name, Data: data, Shape: shape}
 }
 
-// int4Case is a B of k x n in all forms that a file may have: numbers by rows and by columns, words, scales
-// and zero points.
+// int4Case is a B of k x n in all forms of files: numbers by rows and by columns, words, scales and zero
+// points.
 type int4Case struct {
 	n, k, ld, group int
 	rows, columns   []uint8
@@ -73,7 +73,7 @@ func (c *int4Case) requireInt4(t *testing.T, p *planner.Problem, ops *Operands, 
 	}
 }
 
-// TestInt4Forms: whatever form B has in a file, its elements and groups are the same.
+// TestInt4Forms: B has the same elements and groups in every form of a file.
 func TestInt4Forms(t *testing.T) {
 	for _, of := range []planner.Scaling{planner.PerGroup64, planner.PerGroup128} {
 		const m, n, k = 2, 11, 256
@@ -81,7 +81,7 @@ func TestInt4Forms(t *testing.T) {
 		c := newInt4Case(n, k, group)
 		a := array("A0", slices.Repeat([]float32{1}, m*k), m, k)
 		scales, zeros := array("S0", c.scales, k/group, n), array("Z0", c.zeros, k/group, n)
-		wide := slices.Repeat([]float32{-1}, k/group*c.ld) // scales of columns that do not exist too
+		wide := slices.Repeat([]float32{-1}, k/group*c.ld) // also scales of columns that do not exist
 		wideZeros := make([]uint8, len(wide))
 		for i, x := range c.scales {
 			wide[i/n*c.ld+i%n], wideZeros[i/n*c.ld+i%n] = x, c.zeros[i]
@@ -120,7 +120,7 @@ func TestInt4Forms(t *testing.T) {
 	}
 }
 
-// tightWords are the words of the groups of the columns that exist.
+// tightWords returns the group words of the columns that exist.
 func tightWords(c *int4Case) (words []uint32) {
 	for i := range c.scales {
 		words = append(words, c.words[i/c.n*c.ld+i%c.n])
@@ -128,8 +128,8 @@ func tightWords(c *int4Case) (words []uint32) {
 	return words
 }
 
-// TestInt4Several: problems lie one after the other, those without elements have nothing, and N of words
-// alone is ld.
+// TestInt4Several: problems follow each other, those without elements have nothing, and N is ld if there are
+// only words.
 func TestInt4Several(t *testing.T) {
 	first, second := newInt4Case(3, 128, 64), newInt4Case(16, 64, 64)
 	second.packed, second.ld = second.packed[:0], 16
@@ -165,7 +165,7 @@ func TestInt4Several(t *testing.T) {
 	}
 }
 
-// TestInt4Sizes: B lies in panels, whatever names the sizes, and what is drawn has whole groups.
+// TestInt4Sizes: B is in panels, whatever the source of the sizes, and random sizes have whole groups.
 func TestInt4Sizes(t *testing.T) {
 	w, err := LoadOf("-", strings.NewReader("5 9 128\n0 3 5\n7 3 256\n"), int4Options(planner.PerGroup128))
 	require.NoError(t, err)
@@ -185,7 +185,7 @@ func TestInt4Sizes(t *testing.T) {
 	}
 }
 
-// TestInt4Errors: what a B of 4 bits cannot be is named, with its array or problem.
+// TestInt4Errors: errors name the array or problem that 4-bit B cannot have.
 func TestInt4Errors(t *testing.T) {
 	const k = 128
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
@@ -269,7 +269,7 @@ func TestInt4Errors(t *testing.T) {
 	}
 }
 
-// TestElementArrays: arrays of numbers of 8 bits are elements of their type as they are, and none of another.
+// TestElementArrays: arrays of 8-bit numbers are elements of their type, and of no other.
 func TestElementArrays(t *testing.T) {
 	int8s, e4m3 := &planner.Options{TypeA: element.Int8, TypeC: element.F32}, &planner.Options{
 		TypeA: element.E4M3, TypeC: element.F16}

@@ -1,6 +1,6 @@
 //go:build !race
 
-// The race detector takes address space of its own.
+// The race detector needs address space of its own.
 
 package workload
 
@@ -15,7 +15,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// Sizes that memory has no room for are an error that names the line.
+// If there is no memory for sizes, the error names the line.
 func TestManyLines(t *testing.T) {
 	memtest.AddressSpace(t, 640<<20, func() {
 		_, err := Read("sizes.txt", bytes.Repeat([]byte("1 1 1\n"), 2_500_000))
@@ -29,7 +29,7 @@ func TestManyLines(t *testing.T) {
 	})
 }
 
-// So are those that are drawn.
+// The same for random sizes.
 func TestManyDrawn(t *testing.T) {
 	memtest.AddressSpace(t, 256<<20, func() {
 		for _, name := range []string{"random:batch=1048576", "moe:experts=1048576"} {

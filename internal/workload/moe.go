@@ -9,8 +9,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// moe is a layer of a mixture of experts: each token goes to top experts, and an expert
-// multiplies its tokens, of length k, with its own k x n weights.
+// moe is a layer of a mixture of experts: each token goes to `top` experts, and an expert multiplies its
+// tokens, of length k, with its own k x n weights.
 type moe struct {
 	experts, top, tokens, n, k int
 	skew                       float64
@@ -19,12 +19,12 @@ type moe struct {
 
 const (
 	maxRouted = 1 << 22 // rows of all experts, which take 0.3 to 2 s to draw
-	maxSkew   = 10      // beyond it a few experts have nearly all tokens
+	maxSkew   = 10      // with more, a few experts have nearly all tokens
 	defTop    = 8
 )
 
-// parseMoE reads experts=128,top=8,tokens=1024,n=1536,k=2048,skew=0.3,seed=1. These are also
-// the defaults, but for top where there are fewer experts.
+// parseMoE parses experts=128,top=8,tokens=1024,n=1536,k=2048,skew=0.3,seed=1. These are also the defaults,
+// except for top if there are fewer experts.
 func parseMoE(text string) ([]planner.Problem, error) {
 	l := moe{experts: 128, tokens: 1024, n: 1536, k: 2048, skew: 0.3, seed: 1}
 	if err := parseParams("moe", text, []param{
@@ -55,7 +55,7 @@ func parseMoE(text string) ([]planner.Problem, error) {
 	return l.problems(), nil
 }
 
-// problems has one for each expert, also for those without tokens, whose M is 0.
+// problems returns one for each expert. Experts without tokens have M 0.
 func (l *moe) problems() []planner.Problem {
 	problems := make([]planner.Problem, l.experts)
 	for e, rows := range l.route() {
@@ -64,9 +64,9 @@ func (l *moe) problems() []planner.Problem {
 	return problems
 }
 
-// route draws the number of tokens of each expert. The order of the draws is fixed, so that
-// results compare over time: a normal number for each expert, whatever the skew is; then
-// for each token one expert after the other, of those that it does not have yet.
+// route draws the number of tokens of each expert. The order of the draws is fixed, so that results can be
+// compared over time: first a normal number for each expert, whatever the skew is; then for each token one
+// expert after the other, among those that it does not have yet.
 func (l *moe) route() []int {
 	rng := rand.New(rand.NewPCG(l.seed, 0))
 	left := newUrn(l.popularity(rng))
@@ -83,8 +83,8 @@ func (l *moe) route() []int {
 	return counts
 }
 
-// popularity is exp(skew * normal) of each expert, as whole numbers, whose sums are exact:
-// 2^40 for the most popular, at least 1.
+// popularity returns exp(skew * normal) of each expert, as integers, whose sums are exact: 2^40 for the most
+// popular, at least 1.
 func (l *moe) popularity(rng *rand.Rand) []uint64 {
 	normal := make([]float64, l.experts)
 	for e := range normal {
@@ -98,12 +98,12 @@ func (l *moe) popularity(rng *rand.Rand) []uint64 {
 	return weights
 }
 
-// urn holds experts with weights, to be drawn without replacement. Its sums are a Fenwick
-// tree: sums[i], from 1 on, is of the i&-i experts before expert i.
+// urn holds experts with weights, to draw without replacement. Its sums are a Fenwick tree: sums[i], from 1
+// on, is for the i&-i experts before expert i.
 type urn struct {
 	weights, sums []uint64
 	total         uint64
-	top           int // the largest power of two that is not above the number of experts
+	top           int // the largest power of two up to the number of experts
 }
 
 func newUrn(weights []uint64) *urn {
@@ -119,7 +119,7 @@ func newUrn(weights []uint64) *urn {
 
 func (u *urn) put(e int) { u.add(e, u.weights[e]) }
 
-// take removes the expert at a place in [0, total) of all weights side by side.
+// take removes the expert at a place in [0, total), with all weights side by side.
 func (u *urn) take(place uint64) (e int) {
 	for step := u.top; step > 0; step /= 2 {
 		if next := e + step; next < len(u.sums) && u.sums[next] <= place {
@@ -131,7 +131,7 @@ func (u *urn) take(place uint64) (e int) {
 	return e
 }
 
-// add changes what an expert weighs, by a difference modulo 2^64.
+// add changes an expert's weight by a difference modulo 2^64.
 func (u *urn) add(e int, by uint64) {
 	u.total += by
 	for i := e + 1; i < len(u.sums); i += i & -i {

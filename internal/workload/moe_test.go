@@ -12,7 +12,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// TestRouteGolden: counts stay, so that results compare over time.
+// TestRouteGolden: counts do not change, so that results can be compared over time.
 func TestRouteGolden(t *testing.T) {
 	for _, tc := range []struct {
 		layer moe
@@ -49,7 +49,7 @@ func TestRoute(t *testing.T) {
 	}
 }
 
-// TestRoutePopularity: tokens spread as popularity says, and evenly without skew.
+// TestRoutePopularity: tokens are distributed by popularity, and evenly without skew.
 func TestRoutePopularity(t *testing.T) {
 	for _, skew := range []float64{0, 1} {
 		l := moe{experts: 32, top: 1, tokens: 1 << 18, skew: skew, seed: 3}
@@ -69,7 +69,7 @@ func TestRoutePopularity(t *testing.T) {
 	}
 }
 
-// TestMoEKeepsIdleExperts: they are problems without rows, with weights of their own.
+// TestMoEKeepsIdleExperts: they are problems without rows, with their own weights.
 func TestMoEKeepsIdleExperts(t *testing.T) {
 	const name = "moe:experts=16,top=2,tokens=64,n=3,k=4,skew=1,seed=7"
 	w, err := Load(name, nil)
@@ -83,7 +83,7 @@ func TestMoEKeepsIdleExperts(t *testing.T) {
 	require.Zero(t, w.Batch[3].M)
 }
 
-// TestMoEDefaultTop: fewer experts than a token has by default are no mistake.
+// TestMoEDefaultTop: fewer experts than the default of a token are valid.
 func TestMoEDefaultTop(t *testing.T) {
 	for experts, rows := range map[int]int{1: 5, 8: 40, 20: 40} {
 		w, err := Load(fmt.Sprintf("moe:experts=%d,tokens=5,n=1,k=1", experts), nil)
@@ -96,7 +96,7 @@ func TestMoEDefaultTop(t *testing.T) {
 	}
 }
 
-// TestMoETooLarge: what does not fit is an error that says so.
+// TestMoETooLarge: the error says what does not fit.
 func TestMoETooLarge(t *testing.T) {
 	_, err := Load("moe:experts=1048576,top=1,tokens=1,n=2147483647,k=2147483647", nil)
 	require.NotErrorIs(t, err, ErrUnknown)

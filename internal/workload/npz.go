@@ -11,16 +11,15 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// readNPZ reads a batch with its matrices from an archive of NumPy's with the arrays
-// A0, B0[, C0], A1, B1[, C1], ... of shapes (M, K), (K, N) and (M, N).
-// They are of float32, float16 or int8, whose numbers float32 has; A and B of element.E4M3 may also be of
-// uint8, their bits. B of element.Int4 has other forms too, see readInt4.
-// Problem i is C_i = A_i*B_i, or C_i = A_i*B_i + C_i when C_i is given. A and B
-// in Fortran order are read as transposed. Errors name the array.
+// readNPZ reads a batch with its matrices from a NumPy archive with the arrays A0, B0[, C0], A1, B1[, C1],
+// ... of shapes (M, K), (K, N) and (M, N). Their types are float32, float16 or int8, whose numbers are exact
+// in float32. A and B of element.E4M3 may also be uint8: bits. B of element.Int4 has other forms too, see
+// readInt4. Problem i is C_i = A_i*B_i, or C_i = A_i*B_i + C_i if C_i is given. A and B in Fortran order are
+// read as transposed. Errors name the array.
 func readNPZ(archive io.ReaderAt, size int64, o *planner.Options) (planner.Batch, *Operands, error) {
 	arrays, err := npz.List(archive, size)
 	if about := (*npz.ArrayError)(nil); errors.As(err, &about) && !arrayName.MatchString(about.Name) {
-		err = unknownArray(about.Name) // which matters more than what it is like
+		err = unknownArray(about.Name) // this matters more than its content
 	}
 	if err != nil {
 		return nil, nil, err
@@ -28,7 +27,7 @@ func readNPZ(archive io.ReaderAt, size int64, o *planner.Options) (planner.Batch
 	return readOperands(arrays, o)
 }
 
-// arraysOf holds the arrays of one problem; those that are not there are nil.
+// arraysOf holds the arrays of one problem; missing ones are nil.
 type arraysOf struct{ a, b, c, scales, zeros *npz.Array }
 
 func readOperands(arrays []npz.Array, o *planner.Options) (planner.Batch, *Operands, error) {
@@ -56,7 +55,7 @@ func readOperands(arrays []npz.Array, o *planner.Options) (planner.Batch, *Opera
 	for i := range found {
 		p := &batch[i]
 		if p.M == 0 || p.N == 0 {
-			continue // nothing to read, and Extent leaves no room for it
+			continue // nothing to read, and Extent has no room for it
 		}
 		if err := found[i].read(p, ops, o); err != nil {
 			return nil, nil, err
@@ -81,10 +80,10 @@ func (t *arraysOf) read(p *planner.Problem, ops *Operands, o *planner.Options) e
 	return readMatrix(t.b, o.TypeA, ops.B, p.B.Offset)
 }
 
-// readMatrix reads the numbers of an array that are to be elements of a type.
+// readMatrix reads the numbers of an array as elements of a type.
 func readMatrix(a *npz.Array, of element.Type, to []float32, offset int) error {
 	if a.Len() == 0 {
-		return nil // buffers have no room where nothing is read
+		return nil // buffers have no room for what is not read
 	}
 	numbers := to[offset:][:a.Len()]
 	switch {
@@ -109,7 +108,7 @@ func readMatrix(a *npz.Array, of element.Type, to []float32, offset int) error {
 	return nil
 }
 
-// checkFinite fails for a number of an array that a type without NaN and infinities would have to stand for.
+// checkFinite fails for NaN and infinities in an array if the type has none.
 func checkFinite(a *npz.Array, numbers []float32, of element.Type) error {
 	for i, x := range numbers {
 		if x-x != 0 {
@@ -119,7 +118,7 @@ func checkFinite(a *npz.Array, numbers []float32, of element.Type) error {
 	return nil
 }
 
-// at names an element of a matrix, by its place in the file.
+// at returns the name of an element of a matrix, by its place in the file.
 func at(a *npz.Array, i int) string {
 	row, col := i/a.Cols(), i%a.Cols()
 	if a.Fortran {
@@ -175,8 +174,8 @@ func group(arrays []npz.Array, o *planner.Options) ([]arraysOf, error) {
 	return all, nil
 }
 
-// problem derives the sizes from the shapes. An array in Fortran order is, byte
-// for byte, its transpose in C order.
+// problem derives the sizes from the shapes. An array in Fortran order has the bytes of its transpose in C
+// order.
 func (t *arraysOf) problem(o *planner.Options) (planner.Problem, error) {
 	int4 := o.TypeB == element.Int4
 	for _, a := range []*npz.Array{t.a, t.b, t.c} {
@@ -218,9 +217,9 @@ func inOrder(a *npz.Array) error {
 	return nil
 }
 
-// WriteNPZ writes the results C0, C1, ... of a batch, numbers of a type. Those of bf16,
-// for which NumPy has no arrays, are written as float32, which has them all. The file
-// appears complete or not at all. c is laid out as the packed batch says.
+// WriteNPZ writes the results C0, C1, ... of a batch, numbers of a type. NumPy has no bf16, so these are
+// written as float32, which is exact. The file appears complete or not at all. c is placed like in the
+// packed batch.
 func WriteNPZ(w *npz.Writer, batch planner.Batch, of element.Type, c []float32) error {
 	if of == element.BF16 {
 		of = element.F32

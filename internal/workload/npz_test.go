@@ -16,7 +16,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// shape is one array of a test file; its elements count up from 1.
+// shape is an array of a test file; its elements count up from 1.
 type shape struct {
 	name       string
 	rows, cols int
@@ -65,7 +65,7 @@ func TestReadNumPy(t *testing.T) {
 	require.Equal(t, ramp(4, 7), w.Operands.C[want[3].C.Offset:][:4])
 }
 
-// TestRead reads files that are in memory, as those of a page are.
+// TestRead reads files in memory, like those of a page.
 func TestRead(t *testing.T) {
 	for _, tc := range []struct {
 		name, content, want string
@@ -130,7 +130,7 @@ func TestReadNPZErrors(t *testing.T) {
 	}
 }
 
-// TestReadNPZOther: of an array that has no place here its name matters, not its shape.
+// TestReadNPZOther: for an unknown array the error is about its name, not its shape.
 func TestReadNPZOther(t *testing.T) {
 	var raw bytes.Buffer
 	z := zip.NewWriter(&raw)
@@ -159,7 +159,7 @@ func TestReadNPZNotZip(t *testing.T) {
 	require.EqualError(t, err, path+": not an .npz file: zip: not a valid zip file")
 }
 
-// TestReadHalf: the numbers of float16 arrays are read, beside those of float32.
+// TestReadHalf: float16 arrays are read, beside those of float32.
 func TestReadHalf(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "in.npz")
 	out, err := npz.Create(path)
@@ -184,7 +184,7 @@ func TestWriteNPZ(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "out.npz")
 			out, err := npz.Create(path)
 			require.NoError(t, err)
-			c := ramp(len(w.Operands.C), 1) // all types have these
+			c := ramp(len(w.Operands.C), 1) // all types have these numbers
 			require.NoError(t, WriteNPZ(out, w.Batch, tc.of, c))
 
 			raw, err := os.ReadFile(path)
@@ -205,8 +205,7 @@ func TestWriteNPZ(t *testing.T) {
 	}
 }
 
-// FuzzReadNPZ: a file of any content gives a batch with operands that hold it, or a
-// one-line error.
+// FuzzReadNPZ: any file gives a batch with operands that hold it, or a one-line error.
 func FuzzReadNPZ(f *testing.F) {
 	for _, name := range []string{"testdata/numpy.npz", "testdata/fortran-c.npz"} {
 		raw, err := os.ReadFile(name)

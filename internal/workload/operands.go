@@ -8,19 +8,18 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Operands are the three buffers of a batch, and those that epilogues have beside: numbers of
-// C's type and words. B2 is in B.
+// Operands are the three buffers of a batch, and those of epilogues: numbers of C's type, and words. B2 is
+// in B.
 type Operands struct {
 	A, B, C, Bias []float32
 	Rows          []int32
-	// Packed are the words of B of element.Int4, whose numbers B is for. Groups are the words of the groups
-	// of problems that have elements, one after the other; nil where no file has any.
+	// Packed is the words of B of element.Int4; B is for their numbers. Groups is the group words of the
+	// problems that have elements, one after the other; nil if no file has them.
 	Packed, Groups []uint32
 }
 
-// NewOperands allocates zeroed buffers for a batch. It fails with an error that
-// wraps hardware.ErrOutOfMemory when they do not fit in the memory that this process
-// may take.
+// NewOperands allocates zeroed buffers for a batch. If they do not fit in the memory that this process may
+// take, the error wraps hardware.ErrOutOfMemory.
 func NewOperands(batch planner.Batch) (*Operands, error) {
 	lenA, lenB, lenC := batch.Extent()
 	if err := hostmem.Check(hostmem.Size(lenA, lenB, lenC)); err != nil {
@@ -29,8 +28,8 @@ func NewOperands(batch planner.Batch) (*Operands, error) {
 	return &Operands{A: make([]float32, lenA), B: make([]float32, lenB), C: make([]float32, lenC)}, nil
 }
 
-// Round makes the numbers those of the types of A, B and C. Those of element.Int4 stay: words and scales say
-// what they are.
+// Round rounds the numbers to the types of A, B and C. Those of element.Int4 stay: words and scales
+// determine them.
 func (o *Operands) Round(a, b, c element.Type) {
 	round(a, o.A)
 	round(b, o.B)

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// param is a number that the name of a workload may set.
+// param is a number in the name of a workload.
 type param struct {
 	key string
 	set func(text string) error // the error follows the key
 }
 
-// parseParams reads key=value,key=value of the workloads that a form names, as
-// random:mn=512. What is left out stays as it is.
+// parseParams parses key=value,key=value of the workloads of a form, such as random:mn=512. Other parameters
+// keep their values.
 func parseParams(form, text string, params []param) error {
 	wrong := func(format string, args ...any) error {
 		return fmt.Errorf("%w \"%s:%s\": %w", ErrUnknown, form, text, fmt.Errorf(format, args...))
@@ -53,7 +53,7 @@ func keys(params []param) string {
 	return strings.Join(list, ", ")
 }
 
-// whole reads a number in [low, high].
+// whole parses a number in [low, high].
 func whole[T int | uint64](v *T, low, high T) func(string) error {
 	return func(text string) error {
 		n, err := strconv.ParseUint(text, 10, 64)
@@ -65,7 +65,7 @@ func whole[T int | uint64](v *T, low, high T) func(string) error {
 	}
 }
 
-// decimal reads a number in [0, high].
+// decimal parses a number in [0, high].
 func decimal(v *float64, high float64) func(string) error {
 	return func(text string) error {
 		x, err := strconv.ParseFloat(text, 64)

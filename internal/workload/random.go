@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	minRandom = 16      // smallest size that random draws, as Zhang et al. 2025
-	maxBatch  = 1 << 20 // problems of a workload that is drawn: 200 MB
+	minRandom = 16      // smallest random size, as in Zhang et al. 2025
+	maxBatch  = 1 << 20 // problems of a random workload: 200 MB
 )
 
-// random returns batch problems with M and N uniform in [16, maxMN] and K
-// uniform in [16, maxK]. The same arguments give the same sizes.
+// random returns batch problems with M and N uniform in [16, maxMN] and K uniform in [16, maxK]. Equal
+// arguments give equal sizes.
 func random(maxMN, maxK, batch int, seed uint64) []planner.Problem {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	size := func(limit int) int { return minRandom + rng.IntN(limit-minRandom+1) }
@@ -24,7 +24,7 @@ func random(maxMN, maxK, batch int, seed uint64) []planner.Problem {
 	return problems
 }
 
-// parseRandom reads mn=512,k=128,batch=64,seed=1. These are also the defaults.
+// parseRandom parses mn=512,k=128,batch=64,seed=1. These are also the defaults.
 func parseRandom(text string) ([]planner.Problem, error) {
 	maxMN, maxK, batch, seed := 512, 128, 64, uint64(1)
 	if err := parseParams("random", text, []param{

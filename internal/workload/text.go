@@ -14,8 +14,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// fields are the columns of a line, in order. The first three are required;
-// the others may be left out from the end.
+// fields are the columns of a line, in order. The first three are required; the last ones may be missing.
 var fields = [...]struct {
 	name string
 	set  func(p *planner.Problem, text string) error
@@ -34,7 +33,7 @@ var fields = [...]struct {
 	{"beta", func(p *planner.Problem, s string) error { return parseScalar(s, &p.Beta) }},
 }
 
-// parse reads one problem a line:
+// parse reads one problem from each line:
 //
 //	M N K [transA [transB [alpha [beta]]]]   # comment
 //
@@ -71,7 +70,7 @@ func parse(r io.Reader, name string) ([]planner.Problem, error) {
 	return problems, nil
 }
 
-// appended adds a problem where there is memory for it.
+// appended adds a problem, if there is memory for it.
 func appended(to []planner.Problem, p planner.Problem) ([]planner.Problem, error) {
 	if n := len(to); n == cap(to) {
 		more := max(n, 64)
@@ -83,8 +82,7 @@ func appended(to []planner.Problem, p planner.Problem) ([]planner.Problem, error
 	return append(to, p), nil
 }
 
-// room fails where there is no memory for so many problems, twice: Go lets garbage grow until the heap has
-// doubled.
+// room fails if there is no memory for n problems, twice: Go lets garbage grow until the heap has doubled.
 func room(n int) error {
 	const few = 4096
 	if n <= few {
@@ -115,7 +113,7 @@ func parseLine(words []string) (planner.Problem, error) {
 func parseSize(s string, size *int) error {
 	n, err := strconv.ParseInt(s, 10, 64)
 	switch {
-	case n < 0: // here and below also when out of range
+	case n < 0: // here and below also if out of range
 		return errors.New("is negative")
 	case n > planner.MaxDim:
 		return fmt.Errorf("is above the limit %d", planner.MaxDim)
@@ -138,7 +136,7 @@ func parseTrans(s string, trans *bool) error {
 	return nil
 }
 
-// parseScalar accepts NaN and Inf, which compute as IEEE 754 says.
+// parseScalar accepts NaN and Inf, which follow IEEE 754.
 func parseScalar(s string, scalar *float32) error {
 	v, err := strconv.ParseFloat(s, 32)
 	if errors.Is(err, strconv.ErrRange) {

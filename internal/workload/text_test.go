@@ -79,8 +79,7 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// FuzzParse: the parser never panics, and what it accepts has legal sizes and
-// one-line errors.
+// FuzzParse: the parser never panics. What it accepts has valid sizes, and errors have one line.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"1 2 3", "0 0 0 t t nan -inf # x", "-1 2 3", "1 2 3 n n 1e99", "\x00",
 		"1 2\n", "9999999999999999999 1 1"} {

@@ -1,5 +1,4 @@
-// Package workload reads and names the batches that tests, benchmarks, examples
-// and the command share.
+// Package workload reads and names the batches that tests, benchmarks, examples and the command share.
 package workload
 
 import (
@@ -15,18 +14,17 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// ErrUnknown: there is no workload of this name, or its parameters are wrong.
+// ErrUnknown: no workload has this name, or its parameters are wrong.
 var ErrUnknown = errors.New("unknown workload")
 
-// forms are workloads whose sizes are drawn, by what their names begin with.
+// forms are workloads with random sizes, by the start of their names.
 var forms = map[string]func(params string) ([]planner.Problem, error){"random": parseRandom, "moe": parseMoE}
 
 // Workload is a batch with a name.
 type Workload struct {
 	Name  string
 	Batch planner.Batch // packed
-	// Operands are the matrices that came with the workload, laid out as Batch
-	// says; nil when it has sizes only.
+	// Operands are the matrices that came with the workload, placed as in Batch; nil if it only has sizes.
 	Operands *Operands
 }
 
@@ -38,13 +36,13 @@ type Workload struct {
 //	                                                 see moe
 //	FILE or -                                        sizes, see parse, or matrices, see readNPZ; - is stdin
 //
-// Errors about the name wrap ErrUnknown; all others are about the content. Matrices are of float32.
+// Errors about the name wrap ErrUnknown; all others are about the content. Matrices are float32.
 func Load(name string, stdin io.Reader) (*Workload, error) {
 	return LoadOf(name, stdin, new(planner.Options))
 }
 
-// LoadOf is Load for elements of the types that options ask for: numbers of a file are those of an array of a
-// type, and B of element.Int4 lies in panels. Sizes that are drawn at random have a K of whole groups.
+// LoadOf is Load for the element types of options: numbers of a file are those of an array of a type, and B
+// of element.Int4 is in panels. Random sizes have a K of whole groups.
 func LoadOf(name string, stdin io.Reader, o *planner.Options) (*Workload, error) {
 	if name == "-" {
 		return read(stdin, name, "stdin", o)
@@ -70,7 +68,7 @@ func LoadOf(name string, stdin io.Reader, o *planner.Options) (*Workload, error)
 	return read(f, name, name, o)
 }
 
-// Read reads a batch from the content of a file: sizes or matrices, as Load does.
+// Read reads a batch from the content of a file: sizes or matrices, like Load.
 func Read(name string, content []byte) (*Workload, error) {
 	return read(bytes.NewReader(content), name, name, new(planner.Options))
 }
@@ -87,17 +85,16 @@ func pack(name, label string, problems []planner.Problem, o *planner.Options) (*
 	return &Workload{Name: name, Batch: batch}, nil
 }
 
-// How files begin.
+// How files start.
 const (
 	zipMagic = "PK"
 	npyMagic = "\x93NUMPY"
 )
 
-// read tells matrices from sizes by how they begin, or are named. Errors begin with
-// the label.
+// read distinguishes matrices from sizes by the start of the file, or its name. Errors start with the label.
 func read(from io.Reader, name, label string, o *planner.Options) (*Workload, error) {
 	in := bufio.NewReader(from)
-	head, _ := in.Peek(len(npyMagic)) // its error comes again
+	head, _ := in.Peek(len(npyMagic)) // the error occurs again
 	switch {
 	case string(head) == npyMagic:
 		return nil, fmt.Errorf("%s is a .npy file with one array, want .npz with A0, B0[, C0], A1 and so "+
@@ -120,8 +117,8 @@ func read(from io.Reader, name, label string, o *planner.Options) (*Workload, er
 	return pack(name, label, problems, o)
 }
 
-// randomAccess gives a file or memory to read, or a copy in a temporary file of what comes from a
-// pipe: the directory of an archive is at its end. in is from, from its beginning on.
+// randomAccess passes a file or memory to read, or a temporary copy of a pipe, because the directory of an
+// archive is at its end. in is from, from its start on.
 func randomAccess(from, in io.Reader, read func(archive io.ReaderAt, size int64) error) error {
 	if memory, is := from.(*bytes.Reader); is {
 		return read(memory, memory.Size())
@@ -135,8 +132,8 @@ func randomAccess(from, in io.Reader, read func(archive io.ReaderAt, size int64)
 	if err != nil {
 		return err
 	}
-	os.Remove(spool.Name())       // at once, for the case of a signal; not on Windows,
-	defer os.Remove(spool.Name()) // where it must be closed
+	os.Remove(spool.Name())       // at once, in case of a signal; not on Windows,
+	defer os.Remove(spool.Name()) // where it must be closed first
 	defer spool.Close()
 	size, err := io.Copy(spool, in)
 	if err != nil {
@@ -145,7 +142,7 @@ func randomAccess(from, in io.Reader, read func(archive io.ReaderAt, size int64)
 	return read(spool, size)
 }
 
-// explainMissing says what names there are when there is no file of that name.
+// explainMissing lists the names if no file has that name.
 func explainMissing(name string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err

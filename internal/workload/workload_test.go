@@ -118,7 +118,7 @@ func TestLoadBadContent(t *testing.T) {
 	require.ErrorContains(t, err, " does not fit: its last offset overflows")
 }
 
-// TestLoadStream: matrices that come from a pipe are those of the file.
+// TestLoadStream: matrices from a pipe equal those of the file.
 func TestLoadStream(t *testing.T) {
 	const file = "testdata/numpy.npz"
 	want, err := Load(file, nil)
@@ -178,7 +178,7 @@ func TestZhang(t *testing.T) {
 	require.Len(t, names, 72)
 }
 
-// TestNames: every name that is offered loads.
+// TestNames: every listed name loads.
 func TestNames(t *testing.T) {
 	names := Names()
 	require.Len(t, names, 9+72)
@@ -200,7 +200,7 @@ func TestNewOperandsTooLarge(t *testing.T) {
 	require.ErrorContains(t, err, "the matrices: out of memory: 8589934592.0 GiB more are needed, ")
 }
 
-// TestRound: each number goes to the nearest of its matrix's type.
+// TestRound: each number is rounded to the nearest of its matrix's type.
 func TestRound(t *testing.T) {
 	numbers := []float32{1 + 0x1p-9, 1 + 0x1p-20, -70000}
 	infinite := float32(math.Inf(-1))

@@ -1,5 +1,5 @@
 // Command record notes in green.txt that the tests passed with all texts, as make green does after them, or
-// with the texts that it is given: "go test ./internal/cpu && go run ./internal/sample/record cpu".
+// with the given texts: "go test ./internal/cpu && go run ./internal/sample/record cpu".
 package main
 
 import (
