@@ -16,7 +16,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// sweep is the name for all cases of workload.Zhang.
+// sweep is the name of all cases of workload.Zhang.
 const sweep = "zhang"
 
 type benchFlags struct {
@@ -205,7 +205,7 @@ func (f *benchFlags) check(cmd *cobra.Command, o *planner.Options) error {
 	return checkRepeat(f.repeat)
 }
 
-// loadAll finds the workloads before any work begins.
+// loadAll loads the workloads before any work starts.
 func loadAll(cmd *cobra.Command, args []string, o *planner.Options) ([]*workload.Workload, error) {
 	var names []string
 	for i, arg := range args {

@@ -21,22 +21,22 @@ const (
 	// warmUp is how long the device works before the first measurement. An idle
 	// H200 runs at 345 MHz and takes some 200 ms to reach its full clock.
 	warmUp = 250 * time.Millisecond
-	// kernels is how many a graph or a submission has at least, so that the
-	// time of one does not contain much of the launch.
+	// kernels is the least number of kernels in a graph or a submission, so that the launch is only a small
+	// part of the time.
 	kernels = 20
-	// enoughTime is as good as many kernels.
+	// enoughTime has the effect of many kernels.
 	enoughTime = 10 * time.Millisecond
-	// coldBytes is what the sets of operands of --cold have together: over
-	// twice the L2 cache of any GPU (50 MB of an H200).
+	// coldBytes is the total size of the sets of operands of --cold: over twice the L2 cache of any GPU (50
+	// MB on an H200).
 	coldBytes = 128 << 20
-	// sampleFLOPs bounds the check of results that are not ours.
+	// sampleFLOPs bounds the check of other libraries' results.
 	sampleFLOPs = 1e9
 )
 
 // bencher measures workloads on a device.
 type bencher struct {
 	device       *dispatch.Device
-	options      planner.Options // of all workloads
+	options      planner.Options // for all workloads
 	repeat       int
 	cold, regret bool
 	live         bool
@@ -47,28 +47,28 @@ type bencher struct {
 	openBLAS     *openBLASBench // the same
 }
 
-// benchCase is a workload on the device: operands in as many sets as are
-// rotated, and the methods to compute it.
+// benchCase is a workload on the device: operands in as many sets as are rotated, and the methods that
+// compute it.
 type benchCase struct {
 	*bencher
-	options planner.Options // of this one
+	options planner.Options // for this workload
 	batch   planner.Batch
 	ops     *workload.Operands
 	sets    []operandSet
-	next    int // set of the next execution, of whatever method
+	next    int // set of the next execution, by any method
 	closers []func() error
 }
 
 // operandSet is a copy of a workload's operands on the device, see inBuffers.
 type operandSet struct {
 	buffers  [5]*dispatch.Buffer
-	onStream [5]*dispatch.Buffer // CUDA only: the same memory, as ptrs
+	onStream [5]*dispatch.Buffer // CUDA only: the same memory as ptrs
 	ptrs     [5]uintptr
 }
 
 // contender is a method with the ways in which it is timed.
 type contender struct {
-	on      *benchCase // that has its operands
+	on      *benchCase // has its operands
 	name    string
 	timed   []bench.Method
 	result  func(context.Context) ([]float32, error) // C after one execution, on fresh operands
@@ -76,8 +76,8 @@ type contender struct {
 	largest float64 // FLOPs of the problems to check; 0: all
 }
 
-// bench measures a workload. Results are checked last, because that leaves the
-// device idle and its clock falls.
+// bench measures a workload. It checks results last, because checking leaves the device idle and lowers its
+// clock.
 func (b *bencher) bench(ctx context.Context, w *workload.Workload) (out *bench.Case, err error) {
 	w, options := placeEpilogue(w, b.options)
 	ops, err := b.operands(w, &options)
@@ -138,8 +138,8 @@ func (b *bencher) bench(ctx context.Context, w *workload.Workload) (out *bench.C
 	return out, nil
 }
 
-// moved is the least traffic of a batch in bytes: A and B are read and C written
-// once, and read where beta is not 0, with what an epilogue has beside.
+// moved returns the least traffic of a batch in bytes: A and B are read and C is written once, and read if
+// beta is not 0, plus the operands of an epilogue.
 func moved(batch planner.Batch, o *planner.Options) (bytes float64) {
 	c := float64(o.TypeC.Bytes())
 	for i := range batch {
@@ -212,7 +212,7 @@ func (c *benchCase) contenders(ctx context.Context, plan *planner.Plan) ([]*cont
 	return append(all, others...), err
 }
 
-// beside is a rival that has operands of its own, in a case that ends with this one.
+// beside prepares a rival with operands of its own, in a case that ends with this one.
 func (c *benchCase) beside(ctx context.Context, there *benchCase, name string) (*contender, error) {
 	c.closers = append(c.closers, there.close)
 	if err := there.upload(ctx); err != nil {
@@ -221,7 +221,7 @@ func (c *benchCase) beside(ctx context.Context, there *benchCase, name string) (
 	return there.rival(ctx, name, there.options)
 }
 
-// rival is our own method under other options, timed in the first of our ways.
+// rival prepares our own method with other options, timed in the first of our ways.
 func (c *benchCase) rival(ctx context.Context, name string, o planner.Options) (*contender, error) {
 	plan, err := c.device.Plan(ctx, c.batch, o)
 	if err != nil {
@@ -256,8 +256,7 @@ func (c *benchCase) rows(m *contender, found []bench.Measurement) []bench.Row {
 	return rows
 }
 
-// upload copies the operands to the device, in one set or, cold, in so many that
-// they do not fit in the cache together.
+// upload copies the operands to the device, in one set, or if cold in enough sets to exceed the cache.
 func (c *benchCase) upload(ctx context.Context) error {
 	n, held := 1, inBuffers(c.ops, &c.options)
 	bytes := 0 // of A, B and C
@@ -306,7 +305,7 @@ func (c *benchCase) own(ctx context.Context, plan *planner.Plan) (*contender, er
 		return nil, err
 	}
 	m.result = c.onDevice(func() error { return c.device.Run(ctx, own.run(0)) })
-	if c.cuda == nil || !c.cold { // the backend's own graphs are for operands that come again soon
+	if c.cuda == nil || !c.cold { // the backend's own graphs are for operands that are soon used again
 		m.timed = append(m.timed, own.method(own.both))
 	}
 	if c.live {
@@ -319,12 +318,12 @@ func (c *benchCase) own(ctx context.Context, plan *planner.Plan) (*contender, er
 	return m, nil
 }
 
-// series is a program whose executions are timed many at once.
+// series is a program that is executed and timed many times at once.
 type series struct {
 	*benchCase
 	program *dispatch.Program
 	runs    []dispatch.Run   // of one submission
-	clock   string           // that the device time is from
+	clock   string           // source of the device time
 	sizes   *dispatch.Buffer // of a ragged plan, or nil
 }
 
@@ -341,7 +340,7 @@ func (c *benchCase) series(ctx context.Context, plan *planner.Plan, sizes *dispa
 	return s, err
 }
 
-// enough is how many executions that take so long are timed at once.
+// enough returns how many executions of that duration are timed at once.
 func enough(once time.Duration) int { return min(kernels, 1+int(enoughTime/max(once, 1))) }
 
 func (s *series) run(set int) dispatch.Run {
@@ -379,7 +378,7 @@ func (s *series) both(ctx context.Context) (bench.Sample, error) {
 	return sample, s.benchCase.device.Wait(ctx)
 }
 
-// turn is the set of operands for the next execution.
+// turn returns the set of operands for the next execution.
 func (c *benchCase) turn() int {
 	set := c.next
 	c.next = (c.next + 1) % len(c.sets)
@@ -405,7 +404,7 @@ func (c *benchCase) onDevice(run func() error) func(context.Context) ([]float32,
 	}
 }
 
-// wait ends all queued work, of whatever stream.
+// wait waits for all queued work, on all streams.
 func (c *benchCase) wait(ctx context.Context) error {
 	if c.cuda != nil {
 		if err := c.cuda.device.Wait(ctx); err != nil {
@@ -415,8 +414,8 @@ func (c *benchCase) wait(ctx context.Context) error {
 	return c.device.Wait(ctx)
 }
 
-// check compares results with float64: all problems, or the first ones up to an
-// amount of work (see sample), but for the rest of the elements, which pass.
+// check compares results with float64: all problems, or the first ones up to an amount of work (see sample).
+// All other elements pass.
 func (c *benchCase) check(got []float32, largest float64) (checked int, found reference.Errors, wrong error) {
 	how := arithmetic(c.device, &c.options, c.ops)
 	if largest == 0 {
@@ -435,8 +434,8 @@ func (c *benchCase) check(got []float32, largest float64) (checked int, found re
 	return len(sample), found, wrong
 }
 
-// sample is all problems, or the first ones up to an amount of work; of a first
-// one that is more its first rows.
+// sample returns all problems, or the first ones up to an amount of work. If the first problem alone exceeds
+// that, it returns its first rows.
 func (c *benchCase) sample(largest float64) planner.Batch {
 	if largest == 0 {
 		return c.batch

@@ -14,16 +14,16 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// cudaBench is what the benchmark of a CUDA device has beside the device.
+// cudaBench is what the benchmark of a CUDA device needs beside the device.
 type cudaBench struct {
-	stream *cublas.Stream   // of graphs and of cuBLAS
+	stream *cublas.Stream   // for graphs and cuBLAS
 	device *dispatch.Device // the same GPU, on the stream
 	handle *cublas.Handle   // nil: none
 	vs     []string
 }
 
-// openCUDA prepares what CUDA has beside the device, and those of vs that are
-// cuBLAS's. What cannot be compared with is told in notes.
+// openCUDA prepares cudaBench, and the rivals in vs that belong to cuBLAS. notes says which of them are not
+// available.
 func (b *bencher) openCUDA(vs []string) (notes []string, err error) {
 	vs = slices.DeleteFunc(slices.Clone(vs), func(name string) bool {
 		return !strings.HasPrefix(name, "cublas")
@@ -82,7 +82,7 @@ func (g *cudaBench) close() error {
 	return errors.Join(errs...)
 }
 
-// sharedBuffer is memory that both devices and cuBLAS use.
+// sharedBuffer is memory for both devices and cuBLAS.
 type sharedBuffer struct {
 	ptr      uintptr
 	onStream *dispatch.Buffer
@@ -106,7 +106,7 @@ func (g *cudaBench) buffer(c *benchCase, of element.Type, n int) (own *dispatch.
 	return own, sharedBuffer{ptr, onStream}, err
 }
 
-// ownGraph times a plan as a node of a graph. sizes are of a ragged plan, or nil.
+// ownGraph times a plan as a node of a graph. sizes are those of a ragged plan, or nil.
 func (g *cudaBench) ownGraph(ctx context.Context, c *benchCase, plan *planner.Plan,
 	sizes *dispatch.Buffer) (bench.Method, error) {
 	program, err := g.device.Prepare(ctx, plan)
@@ -175,11 +175,11 @@ func (g *cudaBench) contender(c *benchCase, name string) (*contender, error) {
 		result: c.onDevice(func() error { return run(0) }), largest: sampleFLOPs}, err
 }
 
-// padding is what sizes are rounded up to for cublas-padded: 16 bytes of elements of 16 bits,
-// from which on libraries are fast.
+// padding is the multiple to which cublas-padded rounds sizes up: 16 bytes of 16-bit elements, with which
+// libraries are fast.
 const padding = 8
 
-// padded is the case with all sizes rounded up, and operands of its own.
+// padded returns the case with all sizes rounded up, and operands of its own.
 func (c *benchCase) padded(ctx context.Context) (*benchCase, error) {
 	problems := slices.Clone(c.batch)
 	for i := range problems {
@@ -201,7 +201,7 @@ func (c *benchCase) padded(ctx context.Context) (*benchCase, error) {
 	return there, there.upload(ctx)
 }
 
-// copies is how many executions of that many kernels make a graph or a series.
+// copies returns how many executions of that many kernels make a graph or a series.
 func copies(kernelsOfOne int) int { return max(1, kernels/max(kernelsOfOne, 1)) }
 
 // inStream times back-to-back executions, which run queues.
@@ -217,7 +217,7 @@ func (g *cudaBench) inStream(c *benchCase, name string, kernelsOfOne int,
 // equally often.
 func (g *cudaBench) inGraph(c *benchCase, name string, kernelsOfOne int,
 	run func(set int) error) (bench.Method, error) {
-	if err := run(0); err != nil { // loads kernels, which a capture cannot
+	if err := run(0); err != nil { // loads kernels, which is not possible in a capture
 		return bench.Method{}, err
 	}
 	n := (copies(kernelsOfOne) + len(c.sets) - 1) / len(c.sets) * len(c.sets)

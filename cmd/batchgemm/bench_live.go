@@ -12,22 +12,21 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Methods of --live: the device plans, by records of all problems, and computes; the
-// planning alone.
+// Methods of --live: the device plans, from records of all problems, and computes; only the planning.
 const (
 	raggedName  = "batchgemm-ragged"
 	raggedPlans = "ragged-plan"
 )
 
-// inTurn are a batch in reverse, which no program has at first, and as it is.
-func inTurn(b planner.Batch) [2]planner.Batch {
+// alternating returns a batch in reverse, which no program has at first, and the batch itself.
+func alternating(b planner.Batch) [2]planner.Batch {
 	reverse := slices.Clone(b)
 	slices.Reverse(reverse)
 	return [2]planner.Batch{reverse, b}
 }
 
-// liveSteps times steps that update a program, to the batch and to the same in reverse in
-// turn, and run it.
+// liveSteps times steps that update a program and run it, alternating between the batch and the same batch
+// in reverse.
 func (c *benchCase) liveSteps(ctx context.Context, plan *planner.Plan) (func(context.Context) (bench.Sample,
 	error), error) {
 	program, err := c.device.Prepare(ctx, plan)
@@ -35,7 +34,7 @@ func (c *benchCase) liveSteps(ctx context.Context, plan *planner.Plan) (func(con
 		return nil, err
 	}
 	c.closers = append(c.closers, program.Close)
-	batches := inTurn(c.batch)
+	batches := alternating(c.batch)
 	return func(ctx context.Context) (sample bench.Sample, err error) {
 		start := time.Now()
 		for i := range kernels {
@@ -54,8 +53,8 @@ func (c *benchCase) liveSteps(ctx context.Context, plan *planner.Plan) (func(con
 	}, nil
 }
 
-// onDevicePlanned prepares the methods whose sizes are on the device; none where the batch
-// is not one of them. A plan of the batch says how long buffers are.
+// onDevicePlanned prepares the methods with sizes on the device, or none if the batch does not allow them. A
+// plan of the batch gives the lengths of buffers.
 func (c *benchCase) onDevicePlanned(ctx context.Context, of *planner.Plan) ([]*contender, error) {
 	description, ok := raggedOf(c.batch, of)
 	if !ok {
@@ -90,7 +89,7 @@ func (c *benchCase) onDevicePlanned(ctx context.Context, of *planner.Plan) ([]*c
 		all = append(all, made)
 	}
 	for _, m := range all {
-		m.result = all[0].result // planning alone has none
+		m.result = all[0].result // planning alone has no result
 	}
 	return all, nil
 }
@@ -135,8 +134,8 @@ func (c *benchCase) sizes(ctx context.Context, words []int32) (own, onStream *di
 	return own, onStream, dispatch.Write(ctx, own, 0, words)
 }
 
-// raggedOf describes a batch by what bounds it, as one would whose sizes are of its kind.
-// It is none where transpositions differ or there are too many problems.
+// raggedOf describes a batch by its bounds, as for a program with such sizes. ok is false if transpositions
+// differ or there are too many problems.
 func raggedOf(b planner.Batch, of *planner.Plan) (r planner.Ragged, ok bool) {
 	if len(b) == 0 || len(b) > planner.MaxGroups {
 		return r, false

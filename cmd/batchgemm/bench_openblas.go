@@ -16,7 +16,7 @@ import (
 // openBLASBench is OpenBLAS with as many threads as the CPU backend has.
 type openBLASBench struct {
 	library *openblas.Library
-	before  int // threads that it had
+	before  int // its earlier number of threads
 }
 
 // openOpenBLAS sets the threads of the library, if there is one.
@@ -40,7 +40,7 @@ func (b *bencher) openOpenBLAS(ctx context.Context) (notes []string, err error) 
 	return notes, nil
 }
 
-// cpuThreads is how many threads the CPU backend has.
+// cpuThreads returns the number of threads of the CPU backend.
 func cpuThreads(ctx context.Context) (int, error) {
 	device, err := dispatch.Open(ctx, dispatch.WithBackend("cpu"))
 	if err != nil {

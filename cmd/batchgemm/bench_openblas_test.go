@@ -16,7 +16,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/bench"
 )
 
-// benchOpenBLAS runs the command where OpenBLAS is a fake.
+// benchOpenBLAS runs the command with a fake of OpenBLAS.
 func benchOpenBLAS(t *testing.T, flags ...string) (r bench.Report) {
 	t.Helper()
 	dir := t.TempDir()
@@ -24,7 +24,7 @@ func benchOpenBLAS(t *testing.T, flags ...string) (r bench.Report) {
 	args := append(flags, "-shared", "-fPIC", "-O1", "-o", fake, "../../internal/openblas/testdata/fake.c")
 	out, err := exec.Command("cc", args...).CombinedOutput()
 	require.NoError(t, err, string(out))
-	for _, other := range []string{"libopenblas.so.0", "libopenblas.so"} { // before what is installed
+	for _, other := range []string{"libopenblas.so.0", "libopenblas.so"} { // before installed ones
 		require.NoError(t, os.Link(fake, filepath.Join(dir, other)))
 	}
 	cmd := exec.Command(os.Args[0], "bench", "-", "inception-1", "--backend", "cpu", "--vs", "openblas",
@@ -57,7 +57,7 @@ func TestBenchOpenBLAS(t *testing.T) {
 	require.Len(t, r.Speedups, 1)
 }
 
-// Where there is none, the bench says what to install and goes on.
+// Without OpenBLAS, the bench says what to install and continues.
 func TestBenchWithoutOpenBLAS(t *testing.T) {
 	r := benchOpenBLAS(t, "-DNO_SET_NUM_THREADS")
 	require.Len(t, r.Notes, 1)

@@ -11,19 +11,19 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// finalists is how many forced plans are timed as often as the planner's own.
-// The least of many short measurements would be too good by chance.
+// finalists is how many forced plans are timed as often as the planner's own. The minimum of many short
+// measurements would be too low by chance.
 const finalists = 3
 
-// forced is a plan that the user could have asked for, or the planner's own.
+// forced is a plan that the user could force, or the planner's own.
 type forced struct {
 	bench.Forced
 	own    bool
 	method bench.Method
 }
 
-// judge times the tiles under every schedule, and then the best of them
-// together with the planner's own plan.
+// judge times the tiles under every schedule, and then the best of them together with the planner's own
+// plan.
 func (c *benchCase) judge(ctx context.Context, own *contender) (*bench.Regret, error) {
 	all, err := c.force(ctx)
 	if err != nil || len(all) == 0 {
@@ -47,7 +47,7 @@ func (c *benchCase) judge(ctx context.Context, own *contender) (*bench.Regret, e
 	return out, nil
 }
 
-// force prepares every tile, or the one that was asked for, under every schedule.
+// force prepares every tile, or the requested one, under every schedule.
 func (c *benchCase) force(ctx context.Context) ([]*forced, error) {
 	var all []*forced
 	facts := c.device.Info().Planner
@@ -79,7 +79,7 @@ func (c *benchCase) force(ctx context.Context) ([]*forced, error) {
 	return all, nil
 }
 
-// ownMethod prepares a plan, timed in the first of our ways, on the device alone.
+// ownMethod prepares a plan, timed in the first of our ways, only on the device.
 func (c *benchCase) ownMethod(ctx context.Context, plan *planner.Plan) (bench.Method, error) {
 	if c.cuda != nil {
 		return c.cuda.ownGraph(ctx, c, plan, nil)

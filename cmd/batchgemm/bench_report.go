@@ -18,7 +18,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// writePage shows a report as a page, with the timeline of a workload's plan.
+// writePage writes a report as a page, with the timeline of a workload's plan.
 func (b *bencher) writePage(ctx context.Context, dir *report.Dir, found *bench.Report,
 	w *workload.Workload) error {
 	data := &report.Data{Bench: found, Device: b.device.Info().Planner, Compute: b.options.Compute,
@@ -67,8 +67,7 @@ func (b *bencher) planning(ctx context.Context) (all []report.Planning, err erro
 	return all, nil
 }
 
-// chosen is the plan of a workload over time, as predicted and, where that can be
-// measured, as it runs.
+// chosen returns the plan of a workload over time, as predicted and, if possible, as measured.
 func (b *bencher) chosen(ctx context.Context, w *workload.Workload) (*report.Timeline, error) {
 	w, options := placeEpilogue(w, b.options)
 	plan, err := b.device.Plan(ctx, w.Batch, options)
@@ -106,8 +105,8 @@ func (b *bencher) chosen(ctx context.Context, w *workload.Workload) (*report.Tim
 	return t, nil
 }
 
-// planMicros is the median time to make a plan again in the memory of an earlier
-// one, its encoding included.
+// planMicros returns the median time to make a plan again in the memory of an earlier one, with its
+// encoding.
 func planMicros(ctx context.Context, like *planner.Plan, repeat int,
 	again func(*planner.Planner, context.Context, *planner.Plan, planner.Batch, planner.Options) error) (
 	float64, error) {
@@ -123,8 +122,8 @@ func planMicros(ctx context.Context, like *planner.Plan, repeat int,
 	})
 }
 
-// medianMicros is the median time of repeated calls. One before them, which may
-// allocate what they use again, does not count.
+// medianMicros returns the median time of repeated calls. It does not count a first call, which may allocate
+// memory that later calls reuse.
 func medianMicros(repeat int, call func() error) (float64, error) {
 	took := make([]float64, repeat+1)
 	for i := range took {

@@ -10,18 +10,18 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// The methods that --vs names.
+// The methods of --vs.
 const (
 	cublasLoop    = "cublas-loop"
 	cublasGraph   = "cublas-graph"
 	cublasGrouped = "cublas-grouped"
-	cublasPadded  = "cublas-padded" // the same on sizes rounded up
+	cublasPadded  = "cublas-padded" // the same with sizes rounded up
 	openBLAS      = "openblas"
 	plainF32      = "f32"    // our own kernels without tensor cores
 	ownWebGPU     = "webgpu" // our own through Vulkan
 )
 
-// takes reports whether a rival has elements of a type.
+// takes reports whether a rival supports elements of a type.
 func takes(rival string, of element.Type) bool {
 	switch of.Bytes() {
 	case 4:
@@ -32,13 +32,13 @@ func takes(rival string, of element.Type) bool {
 	return rival == cublasGrouped || rival == cublasPadded || rival == ownWebGPU
 }
 
-// epilogueRivals are those that have epilogues.
+// epilogueRivals are those with epilogues.
 var epilogueRivals = []string{plainF32, ownWebGPU}
 
 var rivals = []string{cublasLoop, cublasGraph, cublasGrouped, cublasPadded, openBLAS, plainF32, ownWebGPU}
 
-// open prepares what CUDA has beside the device, and the rivals that vs names.
-// What cannot be compared with is told in notes.
+// open prepares what CUDA needs beside the device, and the rivals in vs. notes says which of them are not
+// available.
 func (b *bencher) open(ctx context.Context, vs []string) (notes []string, err error) {
 	b.vs = vs
 	if slices.Contains(vs, ownWebGPU) {
@@ -63,7 +63,7 @@ func (b *bencher) open(ctx context.Context, vs []string) (notes []string, err er
 	return append(notes, ofCUDA...), err
 }
 
-// library names the versions and arithmetic of the rivals' libraries.
+// library returns the versions and arithmetic of the rivals' libraries.
 func (b *bencher) library() string {
 	var names []string
 	if b.cuda != nil && b.cuda.handle != nil {

@@ -108,7 +108,7 @@ func TestBenchText(t *testing.T) {
 	require.Contains(t, text, "rotated beyond the L2 cache")
 }
 
-// TestBenchReport: the page is written whole, and says what the CPU cannot show.
+// TestBenchReport: the page is complete, and says what the CPU cannot show.
 func TestBenchReport(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "page")
 	text := succeed(t, tiny, "bench", "random:mn=20,k=20,batch=3", "-", "--repeat", "1", "--csv",
@@ -140,7 +140,7 @@ func TestBenchReport(t *testing.T) {
 	require.Contains(t, stderr, "bench.csv: not a directory")
 }
 
-// TestMoved: A and B are read and C is written once, and read where beta asks for it.
+// TestMoved: A and B are read and C is written once, and read if beta is not 0.
 func TestMoved(t *testing.T) {
 	scaled := func(alpha, beta float32) planner.Problem {
 		p := planner.GEMM(2, 3, 4)
@@ -182,16 +182,17 @@ func TestBenchRegret(t *testing.T) {
 	require.Contains(t, planner.Schedules(), planner.Schedule(row["best_schedule"]))
 }
 
-// TestInTurn: a step has another batch than the one before, and the first one another than its program.
-func TestInTurn(t *testing.T) {
+// TestAlternating: each step has another batch than the step before, and the first one another batch than
+// its program.
+func TestAlternating(t *testing.T) {
 	b := planner.Batch{planner.GEMM(1, 2, 3), planner.GEMM(4, 5, 6)}
-	turns := inTurn(b)
+	turns := alternating(b)
 	require.Equal(t, planner.Batch{planner.GEMM(4, 5, 6), planner.GEMM(1, 2, 3)}, turns[0])
 	require.Equal(t, planner.Batch{planner.GEMM(1, 2, 3), planner.GEMM(4, 5, 6)}, turns[1])
 	require.Equal(t, planner.GEMM(1, 2, 3), b[0])
 }
 
-// TestCold: the sets of operands have together what no cache holds, and not many more.
+// TestCold: together the sets of operands exceed all caches, but not by much.
 func TestCold(t *testing.T) {
 	device, err := dispatch.Open(t.Context(), dispatch.WithBackend("cpu"))
 	require.NoError(t, err)
@@ -226,8 +227,7 @@ func TestBenchSweep(t *testing.T) {
 	require.Equal(t, "zhang-128-128-8", loads[1].Name)
 }
 
-// TestBenchCheck: a wrong element is found in a whole check, and in a sample
-// when its problem belongs to it.
+// TestBenchCheck: a full check finds a wrong element, and so does a sample that includes its problem.
 func TestBenchCheck(t *testing.T) {
 	batch, err := planner.Pack(planner.GEMM(4, 4, 4), planner.GEMM(4, 4, 4))
 	require.NoError(t, err)

@@ -14,7 +14,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// dataKind is a way to fill A and B that tries the accuracy.
+// dataKind is a way to fill A and B that tests the accuracy.
 type dataKind struct {
 	name, help     string
 	number         func(*rand.Rand) float32
@@ -22,8 +22,8 @@ type dataKind struct {
 	cancels        bool
 }
 
-// The numbers of tiny's A are normal, but not the low parts that emulation splits
-// from them. Sums of up to 2^14 products of huge's numbers stay below 2^128.
+// The numbers of tiny's A are normal, but the low parts into which emulation splits them are not. Sums of up
+// to 2^14 products of huge's numbers stay below 2^128.
 var dataKinds = []dataKind{
 	{"uniform", "in [-1, 1)", uniform, 1, 1, false},
 	{"positive", "in [0, 1)", (*rand.Rand).Float32, 1, 1, false},
@@ -36,8 +36,8 @@ var dataKinds = []dataKind{
 
 func uniform(rng *rand.Rand) float32 { return 2*rng.Float32() - 1 }
 
-// mixed tests exponents in the style of Ootomo and Yokota (2022): products that
-// emulation by FP16 could not hold.
+// mixed tests exponents in the style of Ootomo and Yokota (2022): products that exceed the range of FP16
+// emulation.
 func mixed(rng *rand.Rand) float32 {
 	x := math.Ldexp(1+float64(rng.Float32()), rng.IntN(30)-15)
 	if rng.IntN(2) == 0 {
@@ -62,7 +62,7 @@ func dataHelp() string {
 	return strings.Join(lines, "\n")
 }
 
-// fill makes operands of a kind for a workload, the same every time.
+// fill makes operands of a kind for a workload, always the same.
 func (k *dataKind) fill(w *workload.Workload) (*workload.Operands, error) {
 	if w.Operands != nil {
 		return nil, usageError{fmt.Errorf("--data: %s has matrices of its own", w.Name)}
@@ -86,8 +86,8 @@ func (k *dataKind) fill(w *workload.Workload) (*workload.Operands, error) {
 	return ops, nil
 }
 
-// cancel makes the second half of each sum the negative of the first, but for a
-// relative change of up to 2^-12.
+// cancel makes the second half of each sum the negative of the first, except for a relative change of up to
+// 2^-12.
 func cancel(rng *rand.Rand, p *planner.Problem, ops *workload.Operands) {
 	at := func(m planner.Matrix, transposed bool, row, col int) int {
 		if transposed {
@@ -96,7 +96,7 @@ func cancel(rng *rand.Rand, p *planner.Problem, ops *workload.Operands) {
 		return m.Offset + row*m.LD + col
 	}
 	half := p.K / 2
-	if !p.Reads() { // there is no room for A and B
+	if !p.Reads() { // there is no memory for A and B
 		return
 	}
 	for k := range half {
@@ -109,7 +109,7 @@ func cancel(rng *rand.Rand, p *planner.Problem, ops *workload.Operands) {
 	}
 }
 
-// operands are those of the workload, or of the kind of data that was asked for.
+// operands returns those of the workload, or of the requested kind of data.
 func (b *bencher) operands(w *workload.Workload, o *planner.Options) (*workload.Operands, error) {
 	i := slices.IndexFunc(dataKinds, func(k dataKind) bool { return k.name == b.data })
 	if i < 0 {
@@ -122,12 +122,12 @@ func (b *bencher) operands(w *workload.Workload, o *planner.Options) (*workload.
 	return ops, err
 }
 
-// suits reports whether a type has numbers as large and as small as those of the kind, and between these.
+// suits reports whether a type covers the range of the kind's numbers.
 func (k *dataKind) suits(of element.Type) bool {
 	return !of.Whole() && (of == element.F32 || of == element.BF16 || k.scaleA == 1 && k.scaleB == 1)
 }
 
-// accuracy sums up the errors of the first problems, whose results are right.
+// accuracy summarises the errors of the first problems, whose results are right.
 func (c *benchCase) accuracy(checked planner.Batch, got []float32) *bench.Accuracy {
 	largest, mean := reference.Relative(checked, c.ops.A, c.ops.B, c.ops.C, got)
 	return &bench.Accuracy{Max: largest, Mean: mean}

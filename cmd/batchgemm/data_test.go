@@ -15,7 +15,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// TestDataKinds: the numbers of each kind are in its range and reach both ends.
+// TestDataKinds: the numbers of each kind fill its range.
 func TestDataKinds(t *testing.T) {
 	want := map[string][2]float64{ // of the absolute values, nearly
 		"uniform": {0, 1}, "positive": {0, 1}, "cancelling": {0, 1},
@@ -45,8 +45,8 @@ func TestDataKinds(t *testing.T) {
 	}
 }
 
-// TestDataCancels: sums are small beside their terms, however the matrices are
-// stored, and for odd K but for the last term.
+// TestDataCancels: sums are small compared with their terms, for all layouts of matrices; for odd K, except
+// the last term.
 func TestDataCancels(t *testing.T) {
 	for _, tc := range []struct {
 		name           string
@@ -93,8 +93,8 @@ func TestBenchData(t *testing.T) {
 			require.NotNil(t, row.Accuracy)
 			require.Positive(t, row.Accuracy.Mean)
 			require.Less(t, row.Accuracy.Mean, row.Accuracy.Max)
-			// The bound of an error is 2*(K+2)*2^-24 of the terms, and for subnormal
-			// numbers next to nothing.
+			// The bound of an error is 2*(K+2)*2^-24 of the terms, and a negligible amount for subnormal
+			// numbers.
 			require.InEpsilon(t, row.Error, row.Accuracy.Max/(2*402*0x1p-24), 1e-3)
 		})
 	}
@@ -119,7 +119,7 @@ func TestBenchDataErrors(t *testing.T) {
 	require.Contains(t, stderr, "--data: "+file+" has matrices of its own")
 }
 
-// TestBenchRegretOfOneTile: --tile keeps to that tile.
+// TestBenchRegretOfOneTile: with --tile only that tile is tried.
 func TestBenchRegretOfOneTile(t *testing.T) {
 	r := decode[bench.Report](t, "64 64 64\n", "bench", "-", "--repeat", "1", "--regret", "--tile", "medium")
 	var schedules []planner.Schedule

@@ -19,8 +19,8 @@ import (
 // listing is the JSON of devices.
 type listing struct {
 	Backends []backendListing `json:"backends"`
-	Default  *deviceRef       `json:"default"` // null when nothing can be opened
-	Skipped  []string         `json:"skipped"` // devices that the default was preferred to, and why
+	Default  *deviceRef       `json:"default"` // null if nothing can be opened
+	Skipped  []string         `json:"skipped"` // devices before the default, and why they were skipped
 	Error    string           `json:"error,omitempty"`
 }
 
@@ -32,9 +32,9 @@ type backendListing struct {
 
 type deviceListing struct {
 	dispatch.Info
-	// of its kernels: shipped with the package, or measured by tune
+	// of its kernels: from the package, or measured by tune
 	Rates        string `json:"rates"`
-	RatesIgnored string `json:"rates_ignored,omitempty"` // why a file of measured ones does not serve
+	RatesIgnored string `json:"rates_ignored,omitempty"` // why a file of measured rates cannot be used
 }
 
 func listDevice(info dispatch.Info) deviceListing {
@@ -90,7 +90,7 @@ or tune measured them.`,
 			} else {
 				l.Default = &deviceRef{device.Info().Backend, device.Info().Index}
 				for _, s := range device.Skipped() {
-					if s.Device != nil { // of backends it is said with them
+					if s.Device != nil { // reasons for backends are shown with them
 						l.Skipped = append(l.Skipped, s.String())
 					}
 				}
@@ -112,7 +112,7 @@ func computes(d *dispatch.Info) string {
 	return strings.Join(names, " ")
 }
 
-// elements lists types of elements, in parentheses those that are stored alone.
+// elements lists types of elements, with those that are converted in parentheses.
 func elements(d *planner.Device) string {
 	native := append([]element.Type{element.F32}, d.Native...)
 	stored := slices.DeleteFunc(slices.Clone(d.Types), func(t element.Type) bool {
@@ -125,7 +125,7 @@ func elements(d *planner.Device) string {
 	return text
 }
 
-// showMemory rounds bytes to GiB; nothing is known of 0.
+// showMemory rounds bytes to GiB; 0 is unknown.
 func showMemory(bytes int64) string {
 	if bytes == 0 {
 		return "unknown"

@@ -52,7 +52,7 @@ func (f *typeFlags) flags(cmd *cobra.Command) {
 	complete(cmd, "type-c", names)
 }
 
-// set puts the types into options whose epilogue is there already, with scales for B of int4.
+// set adds the types to options with an epilogue. For B of int4 it also adds scales.
 func (f *typeFlags) set(o *planner.Options) (err error) {
 	if o.TypeA, err = typeAmong("--type", f.a, element.Types()); err != nil {
 		if f.a == element.Int4.String() {
@@ -82,7 +82,7 @@ func (f *typeFlags) set(o *planner.Options) (err error) {
 	return nil
 }
 
-// typeAmong is the type that a flag names, one of some; the first of them where it names none.
+// typeAmong returns the type that a flag names, among some types; without a name it is the first.
 func typeAmong(flag, name string, types []element.Type) (element.Type, error) {
 	if name == "" {
 		return types[0], nil
@@ -94,7 +94,7 @@ func typeAmong(flag, name string, types []element.Type) (element.Type, error) {
 	return types[i], nil
 }
 
-// typeB is the type of B as reports have it: 0 where it is that of A.
+// typeB returns the type of B for reports: 0 if it is that of A.
 func typeB(o *planner.Options) element.Type {
 	if o.TypeB == o.TypeA {
 		return 0
@@ -102,14 +102,14 @@ func typeB(o *planner.Options) element.Type {
 	return o.TypeB
 }
 
-// content is what a buffer holds: numbers, or words, of Int4 or of lists.
+// content is the content of a buffer: numbers, or words, for Int4 or lists.
 type content struct {
 	of      element.Type
 	numbers []float32
 	packed  []uint32
 }
 
-// inBuffers is what buffers hold, of which runOf has the use.
+// inBuffers returns the contents of the buffers of runOf.
 func inBuffers(ops *workload.Operands, o *planner.Options) [5]content {
 	b := content{of: o.TypeB, numbers: ops.B}
 	if b.of == element.Int4 {
@@ -119,7 +119,7 @@ func inBuffers(ops *workload.Operands, o *planner.Options) [5]content {
 		{of: o.TypeC, numbers: ops.Bias}, {numbers: backend.Words(ops.Rows)}}
 }
 
-// len is the number of elements.
+// len returns the number of elements.
 func (c *content) len() int { return len(c.numbers) + element.Int4.PerWord()*len(c.packed) }
 
 // write copies the content to the first elements of a buffer.
@@ -130,10 +130,10 @@ func (c *content) write(ctx context.Context, to *dispatch.Buffer) error {
 	return dispatch.Write(ctx, to, 0, c.packed)
 }
 
-// piece is how many elements are converted at a time, so that copies stay small.
+// piece is how many elements are converted at a time, to keep copies small.
 const piece = 1 << 20
 
-// write copies numbers, which the type of the buffer has, to its first elements.
+// write copies numbers, which the buffer's type represents exactly, to its first elements.
 func write(ctx context.Context, to *dispatch.Buffer, numbers []float32) error {
 	if to.Type() == element.F32 {
 		return dispatch.Write(ctx, to, 0, numbers)
@@ -150,7 +150,7 @@ func write(ctx context.Context, to *dispatch.Buffer, numbers []float32) error {
 	})
 }
 
-// read is the reverse of write, for types that C may have.
+// read inverts write, for types of C.
 func read(ctx context.Context, from *dispatch.Buffer, numbers []float32) error {
 	if from.Type() == element.F32 {
 		return dispatch.Read(ctx, from, 0, numbers)

@@ -22,12 +22,12 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// typeCases are the ways to ask for types, and the types that are meant.
+// typeCases are flags of types, with their meaning.
 var typeCases = []struct {
 	name  string
 	flags []string
 	ab, c element.Type
-	shown string // what text has of them
+	shown string // what text shows of them
 }{
 	{"default", nil, element.F32, element.F32, ""},
 	{"f32", []string{"--type", "f32", "--type-c", "f32"}, element.F32, element.F32, ""},
@@ -46,8 +46,8 @@ var typeCases = []struct {
 	{"f16 to f32", []string{"--type", "f16", "--type-c", "f32"}, element.F16, element.F32, "f16, C of f32"},
 }
 
-// TestTypes: every command that takes types computes in them, and names them in all that it
-// prints unless they are float32.
+// TestTypes: every command with types computes in them, and names them in all output unless they are
+// float32.
 func TestTypes(t *testing.T) {
 	for _, tc := range typeCases {
 		for _, command := range []string{"plan -", "run - --verify", "verify - --backend cpu",
@@ -79,8 +79,8 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// TestVerifyTypes: the bound is that of the types, so that results rounded to bf16 pass, and
-// results of float32 do not err as much.
+// TestVerifyTypes: the bound depends on the types: results rounded to bf16 pass, and errors of that size
+// fail for float32.
 func TestVerifyTypes(t *testing.T) {
 	for _, tc := range typeCases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestVerifyTypes(t *testing.T) {
 	}
 }
 
-// plainDriver has devices for float32 alone.
+// plainDriver has devices only for float32.
 type plainDriver struct{ driver.Driver }
 
 func (d plainDriver) Open(ctx context.Context, index int) (driver.Device, error) {
@@ -114,7 +114,7 @@ func (d plainDevice) Info() driver.Info {
 	return info
 }
 
-// TestVerifyWithoutKernels: a device that has none for a type is told of, and is no failure.
+// TestVerifyWithoutKernels: a device without kernels for a type is reported, and is no failure.
 func TestVerifyWithoutKernels(t *testing.T) {
 	all := dispatch.Backends()
 	cpu := slices.IndexFunc(all, func(d driver.Driver) bool { return d.Name() == "cpu" })
@@ -178,7 +178,7 @@ func contents(t *testing.T, path string) string {
 	return string(raw)
 }
 
-// resultOf is the first array of an archive.
+// resultOf returns the first array of an archive.
 func resultOf(t *testing.T, path string) npz.Array {
 	raw := contents(t, path)
 	arrays, err := npz.List(strings.NewReader(raw), int64(len(raw)))
@@ -186,7 +186,7 @@ func resultOf(t *testing.T, path string) npz.Array {
 	return arrays[0]
 }
 
-// TestBenchTypes: forced plans, steps and pages are of the types too.
+// TestBenchTypes: forced plans, steps and pages also have the types.
 func TestBenchTypes(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "page")
 	text := succeed(t, "64 64 64\n", "bench", "-", "--repeat", "1", "--type", "bf16", "--type-c", "f32",
@@ -203,7 +203,7 @@ func TestBenchTypes(t *testing.T) {
 	require.Equal(t, 2.0*3*64*64, r.Cases[0].Bytes)
 }
 
-// Bits of 8 move as those of 16 do.
+// 8-bit elements move like 16-bit ones.
 func TestPiecesOfBytes(t *testing.T) {
 	device, err := dispatch.Open(t.Context(), dispatch.WithBackend("cpu"))
 	require.NoError(t, err)
@@ -221,7 +221,7 @@ func TestPiecesOfBytes(t *testing.T) {
 	}
 }
 
-// TestRandomInt8: matrices that are not given have all numbers of the type, B2 too, but in C those of others.
+// TestRandomInt8: random matrices have all numbers of the type, also B2, but C has those of its type.
 func TestRandomInt8(t *testing.T) {
 	w, err := workload.Load("-", strings.NewReader("40 50 60\n"))
 	require.NoError(t, err)
@@ -237,7 +237,7 @@ func TestRandomInt8(t *testing.T) {
 	require.InDelta(t, 1, slices.Max(ops.C), 0.01)
 }
 
-// TestPieces: what takes several conversions moves whole, and comes back.
+// TestPieces: data of several conversions are moved completely, and come back.
 func TestPieces(t *testing.T) {
 	device, err := dispatch.Open(t.Context(), dispatch.WithBackend("cpu"))
 	require.NoError(t, err)

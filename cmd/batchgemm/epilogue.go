@@ -19,7 +19,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// epilogueHelp is for commands that take --epilogue.
+// epilogueHelp is for commands with --epilogue.
 const epilogueHelp = `--epilogue lists what kernels do to C before they round it, and to rows of A and C:
   bias              add a number to each column
   relu, gelu, silu  apply this function to each element; at most one
@@ -40,7 +40,7 @@ const epilogueHelp = `--epilogue lists what kernels do to C before they round it
 What that needs beside A, B and C is random, the same every time. B2 has the shape of B. gather and scatter
 move every row once, so they move as many bytes as without.`
 
-// epiloguePart is a name that --epilogue takes, and what it asks for.
+// epiloguePart is a name in --epilogue, with its meaning.
 type epiloguePart struct {
 	name string
 	set  func(*planner.Epilogue)
@@ -54,7 +54,7 @@ func scaling(name string, of planner.Scaling) epiloguePart {
 	return epiloguePart{name, func(e *planner.Epilogue) { e.ScaleA, e.ScaleB = of, of }}
 }
 
-// epilogueParts are all names. How many rows matrices have, dress knows.
+// epilogueParts are all names. placeEpilogue sets how many rows matrices have.
 var epilogueParts = []epiloguePart{
 	{"bias", func(e *planner.Epilogue) { e.Bias = true }},
 	activation(planner.ReLU), activation(planner.GELU), activation(planner.SiLU),
@@ -101,7 +101,7 @@ func parseEpilogue(names []string) (e planner.Epilogue, err error) {
 	return e, nil
 }
 
-// showEpilogue is the list that asks for an epilogue; "" for none.
+// showEpilogue returns the list that requests an epilogue; "" for none.
 func showEpilogue(e planner.Epilogue) string {
 	var names []string
 	for _, p := range epilogueParts {
@@ -113,9 +113,9 @@ func showEpilogue(e planner.Epilogue) string {
 	return strings.Join(names, ", ")
 }
 
-// dress places what an epilogue needs, for which the workload has no words, and says in the
-// options how many rows lists may name. B2 lies in the buffer of B, after all of them, so that
-// it can be the B of other problems.
+// placeEpilogue places the operands of an epilogue, which workloads do not have, and sets in the options how
+// many rows lists may name. B2 is in the buffer of B, after all B, so that it can be the B of other
+// problems.
 func placeEpilogue(w *workload.Workload, o planner.Options) (*workload.Workload, planner.Options) {
 	e := &o.Epilogue
 	if *e == (planner.Epilogue{}) {
@@ -126,7 +126,7 @@ func placeEpilogue(w *workload.Workload, o planner.Options) (*workload.Workload,
 	decorated := *w
 	decorated.Batch = slices.Clone(w.Batch)
 	for i := range decorated.Batch {
-		if p := &decorated.Batch[i]; p.M > 0 && p.N > 0 { // of others nothing is read
+		if p := &decorated.Batch[i]; p.M > 0 && p.N > 0 { // nothing is read of the others
 			rows = max(rows, p.M)
 		}
 	}
@@ -149,14 +149,14 @@ func placeEpilogue(w *workload.Workload, o planner.Options) (*workload.Workload,
 	return &decorated, o
 }
 
-// aligned is an offset after n elements of any type that is aligned as the first one is: 16 bytes have no
-// more than 32.
+// aligned returns an offset after n elements of any type with the alignment of the first one: 16 bytes have
+// at most 32 elements.
 func aligned(n int) int { return roundUp(n, elemtype.Line(element.Int4)) }
 
 func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }
 
-// withEpilogue are operands with those beside that dress has placed. A and C grow by what lists
-// of rows might name in the last problems, where they have fewer rows than others.
+// withEpilogue adds the operands that placeEpilogue has placed. A and C grow to the rows that lists may name
+// in the last problems, which may have fewer rows than others.
 func withEpilogue(ops *workload.Operands, b planner.Batch, o *planner.Options) (*workload.Operands, error) {
 	e := &o.Epilogue
 	if *e == (planner.Epilogue{}) {
@@ -184,7 +184,7 @@ func withEpilogue(ops *workload.Operands, b planner.Batch, o *planner.Options) (
 	if err := hostmem.Check(hostmem.Size(lenA, lenB, lenC, packed, biases, words)); err != nil {
 		return nil, fmt.Errorf("the matrices and the epilogue: %w", err)
 	}
-	rng := rand.New(rand.NewPCG(2, 0)) // another than that of A, B and C
+	rng := rand.New(rand.NewPCG(2, 0)) // not the seed of A, B and C
 	all := &workload.Operands{A: longer(ops.A, lenA), B: longer(ops.B, lenB), C: longer(ops.C, lenC),
 		Packed: longer(ops.Packed, packed), Groups: ops.Groups, Bias: make([]float32, biases),
 		Rows: make([]int32, words)}
@@ -197,7 +197,7 @@ func withEpilogue(ops *workload.Operands, b planner.Batch, o *planner.Options) (
 		if p := &b[i]; p.M > 0 && p.N > 0 {
 			permute(rng, all.Rows[p.RowsA:][:p.M])
 			permute(rng, all.Rows[p.RowsC:][:p.M])
-			for at := p.Weights; at < p.ScaleB+e.ScalesB(p); at++ { // scales too
+			for at := p.Weights; at < p.ScaleB+e.ScalesB(p); at++ { // also scales
 				all.Rows[at] = int32(math.Float32bits(0.5 + rng.Float32()))
 			}
 			if e.ZeroA { // after each scale
@@ -216,7 +216,7 @@ func withEpilogue(ops *workload.Operands, b planner.Batch, o *planner.Options) (
 	return all, nil
 }
 
-// longer is s with zeros after it.
+// longer returns s with zeros after it.
 func longer[T float32 | uint32](s []T, n int) []T {
 	if n <= len(s) {
 		return s
@@ -224,7 +224,7 @@ func longer[T float32 | uint32](s []T, n int) []T {
 	return append(make([]T, 0, n), s...)[:n]
 }
 
-// permute fills a list with the numbers of its places, in any order.
+// permute fills a list with its own indices, in random order.
 func permute(rng *rand.Rand, list []int32) {
 	for i := range list {
 		list[i] = int32(i)
@@ -232,7 +232,7 @@ func permute(rng *rand.Rand, list []int32) {
 	rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 }
 
-// runOf is a run of a program with what its epilogue has of the buffers.
+// runOf returns a run of a program with its epilogue's operands among the buffers.
 func runOf(program *dispatch.Program, buffers []*dispatch.Buffer) dispatch.Run {
 	e := &program.Plan().Options.Epilogue
 	r := dispatch.Run{Program: program}
@@ -249,7 +249,7 @@ func runOf(program *dispatch.Program, buffers []*dispatch.Buffer) dispatch.Run {
 	return r
 }
 
-// movedBeside is the least traffic in bytes that an epilogue adds to a problem.
+// movedBeside returns the least traffic in bytes that an epilogue adds to a problem.
 func movedBeside(p *planner.Problem, o *planner.Options) (bytes float64) {
 	e := &o.Epilogue
 	if e.Gated && p.Reads() {
@@ -271,16 +271,16 @@ func movedBeside(p *planner.Problem, o *planner.Options) (bytes float64) {
 	return bytes
 }
 
-// withoutEpilogue is the method of the products alone, on copies of the operands.
+// withoutEpilogue is the method of only the products, on copies of the operands.
 const withoutEpilogue = "plain"
 
-// plain prepares it. The products of a gated unit are problems of their own. Their C of B2 lie
-// after all others.
+// plain prepares it. The products of a gated unit are separate problems. Those of B2 have their C after all
+// others.
 func (c *benchCase) plain(ctx context.Context) (*contender, error) {
 	there := &benchCase{bencher: c.bencher, options: c.options, batch: c.batch,
 		ops: &workload.Operands{A: c.ops.A, B: c.ops.B, C: c.ops.C}}
 	there.options.Epilogue = planner.Epilogue{}
-	if c.options.TypeB != c.options.TypeA { // the numbers that those of B stand for, rounded
+	if c.options.TypeB != c.options.TypeA { // the numbers that B's elements represent, rounded
 		if err := hostmem.Check(hostmem.Size(len(c.ops.B))); err != nil {
 			return nil, err
 		}

@@ -18,7 +18,7 @@ import (
 // withOperands has few rows after many, and problems without elements or products.
 const withOperands = "40 20 30\n0 5 5\n3 50 40 n t\n6 0 4\n7 5 0\n"
 
-// epilogueCases are lists, and the kernels that are meant.
+// epilogueCases are lists, with their kernels.
 var epilogueCases = []struct{ name, list, kernel, shown string }{
 	{"bias", "bias", "/bias", "bias"},
 	{"activation", "relu", "/relu", "relu"},
@@ -30,7 +30,7 @@ var epilogueCases = []struct{ name, list, kernel, shown string }{
 		"bias, gelu, gated, gather, scatter, weights"},
 }
 
-// scaledCases are those of 8 bits.
+// scaledCases are those with 8 bits.
 var scaledCases = []struct{ list, kernel, shown string }{
 	{"row-scales", "/scale-a-row/scale-b-row", "row-scales"},
 	{"tensor-scales,bias", "/scale-a-tensor/scale-b-tensor/bias", "bias, tensor-scales"},
@@ -43,7 +43,7 @@ var scaledCases = []struct{ list, kernel, shown string }{
 		"relu, gated, gather, block-scales"},
 }
 
-// TestScales: elements of 8 bits have scales, others have none.
+// TestScales: only 8-bit elements have scales.
 func TestScales(t *testing.T) {
 	for _, tc := range scaledCases {
 		t.Run(tc.list, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestScales(t *testing.T) {
 	require.EqualError(t, err, "--epilogue has scales of each row and of each tensor")
 }
 
-// TestEpilogue: every command that takes epilogues plans for them, computes them, and names them.
+// TestEpilogue: every command with epilogues plans for them, computes them, and names them.
 func TestEpilogue(t *testing.T) {
 	for _, tc := range epilogueCases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestEpilogue(t *testing.T) {
 	require.NotContains(t, succeed(t, withOperands, "run", "-"), "epilogue")
 }
 
-// TestEpilogueResults: the results are of the epilogue, and of the same A and B as without.
+// TestEpilogueResults: the results have the epilogue, with the A and B of runs without one.
 func TestEpilogueResults(t *testing.T) {
 	dir := t.TempDir()
 	results := func(list string) []product {
@@ -159,7 +159,7 @@ func TestDress(t *testing.T) {
 	}
 }
 
-// TestPlaceEpilogueAgain: operands are the same every time, and A, B and C those without an epilogue.
+// TestPlaceEpilogueAgain: operands are always the same, and A, B and C equal those without an epilogue.
 func TestPlaceEpilogueAgain(t *testing.T) {
 	w, err := workload.Load("-", strings.NewReader(withOperands))
 	require.NoError(t, err)
@@ -177,7 +177,7 @@ func TestPlaceEpilogueAgain(t *testing.T) {
 	require.Equal(t, bare.C, ops.C[:len(bare.C)])
 }
 
-// TestBenchEpilogue: plain does the same products, and every way to time goes with an epilogue.
+// TestBenchEpilogue: plain has the same products, and every way to time works with an epilogue.
 func TestBenchEpilogue(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "page")
 	r := decode[bench.Report](t, withOperands, "bench", "-", "random:mn=20,k=20,batch=3", "--repeat", "1",
@@ -196,7 +196,7 @@ func TestBenchEpilogue(t *testing.T) {
 		}
 		want := []string{"batchgemm/wall", "batchgemm/live", "plain/wall",
 			"batchgemm-ragged/wall", "f32/wall"}
-		if c.Problems == 5 { // whose transpositions differ
+		if c.Problems == 5 { // its transpositions differ
 			want = slices.Delete(want, 3, 4)
 		}
 		require.Equal(t, want, methods)
@@ -205,7 +205,7 @@ func TestBenchEpilogue(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, "index.html"))
 }
 
-// TestMovedBeside: what an epilogue reads beside A, B and C counts once.
+// TestMovedBeside: what an epilogue reads besides A, B and C counts once.
 func TestMovedBeside(t *testing.T) {
 	for _, tc := range []struct {
 		name  string

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// valuesOf are values that somebody might give a flag of a type, most of them by mistake.
+// valuesOf are possible values for a flag of a type, most of them mistakes.
 var valuesOf = map[string][]string{
 	"string": {"", "x", "int4", "-1", "nan", "auto", "\x00"},
 	"stringSlice": {"", "x", "int4", "bias,", ",", "relu,silu", "row-scales,group-64",
@@ -20,8 +20,8 @@ var valuesOf = map[string][]string{
 	"bool":    {"x", "2", "false"},
 }
 
-// TestFlagValues: whatever value a flag of a command has, it is taken, or refused as wrong usage in one line,
-// and nothing panics.
+// TestFlagValues: every value of a flag is accepted, or refused as wrong usage in one line, and nothing
+// panics.
 func TestFlagValues(t *testing.T) {
 	workloads := map[string][]string{"plan": {"-"}, "run": {"-"}, "verify": {"-", "--backend", "cpu"},
 		"bench": {"-"}}
@@ -55,7 +55,7 @@ func TestFlagValues(t *testing.T) {
 	}
 }
 
-// TestFlagMistakes: what a flag cannot be is refused with a message that names the flag and what it takes.
+// TestFlagMistakes: the message for a wrong value names the flag and its values.
 func TestFlagMistakes(t *testing.T) {
 	const in = "inception-1"
 	types := `--type "int4" is not f32, bf16, f16, e4m3 or int8: B alone may be, by --type-b int4`

@@ -9,22 +9,22 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// randomPacked makes words of B of int4, after those that are there already.
+// randomPacked makes words of B of int4, after the existing ones.
 func randomPacked(rng *rand.Rand, packed []uint32, from int) {
 	for i := from; i < len(packed); i++ {
 		packed[i] = rng.Uint32()
 	}
 }
 
-// randomGroups makes words of groups: scales from 1/16 to 3/16, and any zero points.
+// randomGroups makes group words: scales from 1/16 to 3/16, and any zero points.
 func randomGroups(rng *rand.Rand, groups []int32) {
 	for i := range groups {
 		groups[i] = int32(element.GroupWord((0.5+rng.Float32())/8, rng.IntN(16)))
 	}
 }
 
-// finishInt4 puts the words of groups that came with a workload where dress has placed them, and makes the
-// numbers of B and B2.
+// finishInt4 puts the workload's group words where placeEpilogue has placed them, and computes the numbers
+// of B and B2.
 func finishInt4(ops *workload.Operands, b planner.Batch, e *planner.Epilogue) {
 	groups := ops.Groups
 	for i := range b {

@@ -18,10 +18,10 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// wholeGroups has problems without elements or products, whose others have K's of whole groups of 64 and 128.
+// wholeGroups has problems without elements or products; the K of the others is a multiple of 64 and 128.
 const wholeGroups = "40 20 128\n0 5 5\n3 50 256 n n 0.5\n6 9 0\n7 5 128 n n 0\n7 0 3\n"
 
-// TestInt4: every command computes B of 4 bits, with whatever epilogues, and names what it is of.
+// TestInt4: every command computes 4-bit B, with all epilogues, and names the types.
 func TestInt4(t *testing.T) {
 	for _, tc := range []struct{ name, flags, elements, epilogue, kernel string }{
 		{"bf16", "--type bf16", "bf16, B of int4, C of bf16", "group-128", "/scale-b-group-128 "},
@@ -71,7 +71,7 @@ func TestInt4JSON(t *testing.T) {
 	require.NotContains(t, succeed(t, wholeGroups, "run", "-", "--type", "f16", "--json"), "type_b")
 }
 
-// TestInt4Bench: every way to time goes with B of 4 bits, whose traffic is a quarter of that of plain's.
+// TestInt4Bench: every way to time works with 4-bit B, whose traffic is a quarter of that of plain.
 func TestInt4Bench(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "page")
 	r := decode[bench.Report](t, "64 48 128\n", "bench", "-", "random:mn=20,k=200,batch=3", "--repeat", "1",
@@ -99,8 +99,7 @@ func TestLiveScales(t *testing.T) {
 	require.Len(t, r.Cases[0].Rows, 4)
 }
 
-// int4File writes A and B of 4 bits, in one of the forms that a file may have, and returns the numbers of B,
-// k x n.
+// int4File writes A and 4-bit B, in one of the forms of files, and returns the numbers of B, k x n.
 func int4File(t *testing.T, form string, a []float32, m, n, k, group int) (path string, b []float32) {
 	rng := rand.New(rand.NewPCG(3, 0))
 	rows, columns, b := make([]uint8, k*n), make([]uint8, k*n), make([]float32, k*n)
@@ -115,7 +114,7 @@ func int4File(t *testing.T, form string, a []float32, m, n, k, group int) (path 
 		for i := range k {
 			x := uint8(rng.IntN(16))
 			if i%group == 0 {
-				x = 0 // so that the scale of what is quantised is known
+				x = 0 // so that the scale of the quantised matrix is known
 			}
 			rows[i*n+j], columns[j*k+i] = x, x
 			b[i*n+j] = scales[i/group*n+j] * float32(int(x)-int(zeros[i/group*n+j]))
@@ -143,8 +142,8 @@ func int4File(t *testing.T, form string, a []float32, m, n, k, group int) (path 
 	return npztest.Write(t, arrays...), b
 }
 
-// TestInt4Results: what is computed is the product with the numbers that a file's B stands for, exactly where
-// they are small.
+// TestInt4Results: results are the product with the numbers that a file's B represents, exactly if they are
+// small.
 func TestInt4Results(t *testing.T) {
 	const m, n, k, group = 5, 11, 128, 64
 	a := make([]float32, m*k)
@@ -172,7 +171,7 @@ func TestInt4Results(t *testing.T) {
 	}
 }
 
-// TestInt4Operands: B2 has words and groups of its own after those of B, and all numbers are those of words.
+// TestInt4Operands: B2 has its own words and groups after those of B, and all numbers are those of words.
 func TestInt4Operands(t *testing.T) {
 	o := planner.Options{TypeA: element.BF16, TypeB: element.Int4, TypeC: element.BF16,
 		Epilogue: planner.Epilogue{ScaleB: planner.PerGroup64, Gated: true}}
@@ -190,7 +189,7 @@ func TestInt4Operands(t *testing.T) {
 		scales int
 	}{{p.B, p.ScaleB}, {p.B2, p.ScaleB + 2*16}} {
 		words := make([]uint32, 128*16/8)
-		copy(words, ops.Packed[m.Offset/8:]) // after the last column there may be none
+		copy(words, ops.Packed[m.Offset/8:]) // there may be none after the last column
 		element.UnpackInt4(elements, words, 9, 128)
 		for j := range 9 {
 			for k := range 128 {
@@ -208,7 +207,7 @@ func TestInt4Operands(t *testing.T) {
 	require.Equal(t, ops, again)
 }
 
-// TestPiecesOfWords: words move whole where they are more than are converted at a time.
+// TestPiecesOfWords: words are moved completely if there are more than are converted at a time.
 func TestPiecesOfWords(t *testing.T) {
 	device, err := dispatch.Open(t.Context(), dispatch.WithBackend("cpu"))
 	require.NoError(t, err)

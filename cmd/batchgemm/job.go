@@ -16,8 +16,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// operands gives a workload's own matrices, or the same random ones every time, with what
-// their epilogue needs (see dress), rounded to the types of the options.
+// operands returns a workload's own matrices, or the same random ones every time, with the operands of the
+// epilogue (see placeEpilogue), rounded to the types of the options.
 func operands(w *workload.Workload, o *planner.Options) (*workload.Operands, error) {
 	ops, err := unrounded(w, o)
 	if err == nil {
@@ -30,7 +30,7 @@ func operands(w *workload.Workload, o *planner.Options) (*workload.Operands, err
 	return ops, nil
 }
 
-// unrounded are those of the workload, or random ones for A and B of the types of the options.
+// unrounded returns those of the workload, or random A and B of the options' types.
 func unrounded(w *workload.Workload, o *planner.Options) (*workload.Operands, error) {
 	if w.Operands != nil {
 		return w.Operands, nil
@@ -53,7 +53,7 @@ func unrounded(w *workload.Workload, o *planner.Options) (*workload.Operands, er
 	return ops, nil
 }
 
-// arithmetic is what a device does to numbers under options, for which these are the operands.
+// arithmetic returns how a device computes with options and these operands.
 func arithmetic(d *dispatch.Device, o *planner.Options, ops *workload.Operands) reference.Arithmetic {
 	info := d.Info()
 	return reference.Arithmetic{Compute: o.Compute, TypeC: o.TypeC, FlushesSubnormals: info.FlushesSubnormals,

@@ -1,8 +1,7 @@
 // Command batchgemm plans, runs and verifies batches of matrix products.
 //
-// Results go to standard output, errors to standard error in one line. The exit
-// code is 0, 1 for a failure, 2 for wrong usage, and 130 or 143 after SIGINT or
-// SIGTERM.
+// It writes results to standard output, and errors to standard error in one line. The exit code is 0 for
+// success, 1 for a failure, 2 for wrong usage, and 130 or 143 after SIGINT or SIGTERM.
 package main
 
 import (
@@ -38,10 +37,10 @@ const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2
-	exitSignal  = 128 // and the signal's number, as shells have it
+	exitSignal  = 128 // plus the signal's number, as in shells
 )
 
-// interruption is why a command was cancelled.
+// interruption says why a command was cancelled.
 type interruption struct{ signal os.Signal }
 
 func (interruption) Error() string { return "interrupted" }
@@ -53,14 +52,12 @@ func (i interruption) code() int {
 	return exitFailure
 }
 
-// grace is how long a command may take to end in order after a signal: files
-// removed, devices closed. Some cannot, while they read from a pipe, or while a
-// device's driver works.
+// grace is how long a command may take to end in order after a signal: to remove files and close devices.
+// Some commands cannot, while they read from a pipe or a device's driver works.
 const grace = 500 * time.Millisecond
 
-// await returns the exit code of a command. The first signal cancels it; grace later,
-// or at a second signal, it is given up, and what it has not finished writing is
-// removed.
+// await returns the exit code of a command. The first signal cancels it. After grace, or at a second signal,
+// await abandons it and removes unfinished files.
 func await(done <-chan int, signals <-chan os.Signal, cancel context.CancelCauseFunc,
 	grace time.Duration) int {
 	var got interruption
@@ -108,8 +105,8 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	return code
 }
 
-// newRoot returns the command tree, and a flag that is set when the arguments
-// were found right and the work of a command begins.
+// newRoot returns the command tree, and a flag that is set when the arguments are valid and the work of a
+// command starts.
 func newRoot() (root *cobra.Command, started *bool) {
 	started = new(bool)
 	root = &cobra.Command{

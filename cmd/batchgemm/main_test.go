@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// asCommand in the environment makes the test binary the command.
+// asCommand in the environment makes the test binary act as the command.
 const asCommand = "BATCHGEMM_TEST_AS_COMMAND"
 
 // TestMain keeps rates that were measured on this machine out of the tests.
@@ -260,7 +260,7 @@ func TestElements(t *testing.T) {
 	require.Equal(t, "f32", elements(new(planner.Device)))
 }
 
-// The default of a machine with a software adapter is the CPU, and the command says why.
+// With a software adapter, the default of a machine is the CPU, and the command says why.
 func TestDevicesSkipped(t *testing.T) {
 	l := listing{
 		Backends: []backendListing{
@@ -317,7 +317,7 @@ func TestPlan(t *testing.T) {
 	require.Equal(t, "large", p.Problems[0].Tile)
 }
 
-// TestPlanBackend: --backend counts for plan too, and more than the environment.
+// TestPlanBackend: --backend also applies to plan, and overrides the environment.
 func TestPlanBackend(t *testing.T) {
 	t.Setenv("BATCHGEMM_BACKEND", "none")
 	var out, errs bytes.Buffer
@@ -343,7 +343,7 @@ type product struct {
 	data       []float32
 }
 
-// numpyProducts are small integers, so that they are exact.
+// numpyProducts are small integers, and therefore exact.
 var numpyProducts = []product{
 	{2, 4, []float32{38, 44, 50, 56, 83, 98, 113, 128}},
 	{3, 2, []float32{5*9 + 6*11 - 3, 5*10 + 6*12 - 2, 7*9 + 8*11 - 1, 7*10 + 8*12, 9*9 + 10*11 + 1,
@@ -380,8 +380,8 @@ func TestRunNPZ(t *testing.T) {
 	require.Equal(t, numpyProducts, products(t, string(raw)))
 }
 
-// TestStandardStreams: matrices come from standard input and go to standard output,
-// and what is printed goes to standard error then.
+// TestStandardStreams: matrices come from standard input and go to standard output; printed text then goes
+// to standard error.
 func TestStandardStreams(t *testing.T) {
 	raw, err := os.ReadFile(numpyFile)
 	require.NoError(t, err)
@@ -422,7 +422,7 @@ func TestRunText(t *testing.T) {
 	}
 }
 
-// Scripts rely on these numbers, which docs/guide.md has.
+// Scripts rely on these numbers, which docs/guide.md lists.
 func TestExitCodes(t *testing.T) {
 	require.Equal(t, []int{0, 1, 2, 130}, []int{exitOK, exitFailure, exitUsage, exitSignal + 2})
 }

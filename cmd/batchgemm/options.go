@@ -56,7 +56,7 @@ func (t *target) open(ctx context.Context, cmd *cobra.Command) (*dispatch.Device
 	return device, err
 }
 
-// productFlags say what is computed, and in what arithmetic.
+// productFlags say what is computed, and with which arithmetic.
 type productFlags struct {
 	typeFlags
 	compute  string
@@ -164,7 +164,7 @@ func (f *planFlags) options(cmd *cobra.Command) (planner.Options, error) {
 	return o, nil
 }
 
-// mostRepeats bounds --repeat: times of all are kept.
+// mostRepeats bounds --repeat, because all times are kept.
 const mostRepeats = 1_000_000
 
 func checkRepeat(n int) error {
@@ -174,8 +174,8 @@ func checkRepeat(n int) error {
 	return nil
 }
 
-// checkGiven fails for a flag that is given without a value, as by a variable of a shell that is not set.
-// Lists may be empty.
+// checkGiven fails for a flag with an empty value, for example from an unset shell variable. Lists may be
+// empty.
 func checkGiven(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if f.Value.Type() == "string" && f.Value.String() == "" {

@@ -19,8 +19,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/atomicfile"
 )
 
-// emit writes a result to standard output: as JSON where --json asks for it,
-// else as the text function writes it.
+// emit writes a result to standard output: as JSON with --json, otherwise with the text function.
 func emit(cmd *cobra.Command, result any, text func(io.Writer) error) error {
 	if asJSON(cmd) {
 		enc := json.NewEncoder(cmd.OutOrStdout())
@@ -32,21 +31,21 @@ func emit(cmd *cobra.Command, result any, text func(io.Writer) error) error {
 
 type commandLineKey struct{}
 
-// withCommandLine lets a command know the words it was called by.
+// withCommandLine stores the words of the command line for the command.
 func withCommandLine(ctx context.Context, words []string) context.Context {
 	return context.WithValue(ctx, commandLineKey{}, words)
 }
 
-// commandLine is how the command was called, for a shell.
+// commandLine returns how the command was called, for a shell.
 func commandLine(ctx context.Context) string {
 	words, _ := ctx.Value(commandLineKey{}).([]string)
 	return shellWords(words)
 }
 
-// special is what a shell may take for more than a character.
+// special matches characters with a meaning in shells.
 var special = regexp.MustCompile(`[^\w@%+=:,./-]`)
 
-// shellWords quotes the words that a shell would take for something else.
+// shellWords quotes the words that a shell would interpret.
 func shellWords(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
@@ -58,8 +57,8 @@ func shellWords(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// create opens a file for a result. Where its name is "-" it is standard output, and
-// all else that the command prints goes to standard error.
+// create opens a file for a result. "-" is standard output; everything else that the command prints then
+// goes to standard error.
 func create(cmd *cobra.Command, path string) (*atomicfile.File, error) {
 	if path != "-" {
 		return atomicfile.Create(path)
@@ -89,10 +88,10 @@ func table(w io.Writer, rows [][]string, notes []string) error {
 	return tw.Flush()
 }
 
-// micros is a duration in JSON.
+// micros returns a duration in microseconds, for JSON.
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
-// showMicros writes microseconds with three digits or more, as 12.3us or 4.57ms.
+// showMicros formats microseconds with at least three digits, such as 12.3us or 4.57ms.
 func showMicros(us float64) string {
 	switch {
 	case us < 1e3:
@@ -119,8 +118,7 @@ type progress struct {
 	stopped bool
 }
 
-// newProgress shows a bar on standard error after delay, if that is a terminal
-// and the output is for people.
+// newProgress shows a bar on standard error after delay, if that is a terminal and the output is not JSON.
 func newProgress(cmd *cobra.Command, total int) *progress {
 	f, isFile := cmd.ErrOrStderr().(*os.File)
 	if !isFile || !term.IsTerminal(int(f.Fd())) || asJSON(cmd) {
@@ -152,7 +150,7 @@ func (p *progress) show() {
 	_ = p.bar.Set(p.done) // a terminal that fails to draw is no reason to stop
 }
 
-// next says that a step begins.
+// next announces the next step.
 func (p *progress) next(what string) {
 	if p.w == nil {
 		return

@@ -73,9 +73,10 @@ predicted time.
 	return cmd
 }
 
-// roomToExplain fails where there is no memory to say what a plan does with each problem, as text or as JSON.
+// roomToExplain fails if there is no memory to explain what a plan does with each problem, as text or as
+// JSON.
 func roomToExplain(plan *planner.Plan) error {
-	const few, bytes = 1000, 1 << 10 // of a problem
+	const few, bytes = 1000, 1 << 10 // for each problem
 	n := len(plan.Batch)
 	if n <= few {
 		return nil
@@ -86,7 +87,7 @@ func roomToExplain(plan *planner.Plan) error {
 	return nil
 }
 
-// facts are those of a known GPU, or of the device that run would open.
+// facts returns those of a known GPU, or of the device that run would open.
 func (t *target) facts(cmd *cobra.Command, known string) (*planner.Device, error) {
 	if known != "" {
 		if t.given(cmd) {

@@ -25,9 +25,9 @@ type runResult struct {
 	Workload string        `json:"workload"`
 	Problems int           `json:"problems"`
 	GFLOP    float64       `json:"gflop"`
-	Type     element.Type  `json:"type,omitempty"`   // of A and B, where it is not float32
-	TypeB    element.Type  `json:"type_b,omitempty"` // of B, where it is another than that of A
-	TypeC    element.Type  `json:"type_c,omitempty"` // of C, the same
+	Type     element.Type  `json:"type,omitempty"`   // of A and B, if it is not float32
+	TypeB    element.Type  `json:"type_b,omitempty"` // of B, if it differs from that of A
+	TypeC    element.Type  `json:"type_c,omitempty"` // of C, if it differs from that of A
 	Device   dispatch.Info `json:"device"`
 
 	Epilogue planner.Epilogue `json:"epilogue,omitzero"`
@@ -42,10 +42,10 @@ type runResult struct {
 	PlanMicros    float64 `json:"plan_micros"`
 	PrepareMicros float64 `json:"prepare_micros"`
 	Runs          int     `json:"runs"`
-	DeviceMicros  float64 `json:"device_micros"` // median of the runs, as HostMicros
+	DeviceMicros  float64 `json:"device_micros"` // median of the runs, like HostMicros
 	DeviceLeast   float64 `json:"device_micros_least"`
 	HostMicros    float64 `json:"host_micros"` // submission and wait included
-	Clock         string  `json:"clock"`       // what measured the device time
+	Clock         string  `json:"clock"`       // the clock of the device time
 	GFLOPS        float64 `json:"gflops"`
 
 	Verified *float64 `json:"verified,omitempty"` // largest error, relative to its bound
@@ -163,8 +163,7 @@ func (f *runFlags) run(cmd *cobra.Command, name string) (err error) {
 	return emit(cmd, r, r.text)
 }
 
-// measure times the runs and returns C of the first one. The others find C
-// changed where beta is not 0.
+// measure times the runs and returns C of the first one. Later runs find C changed if beta is not 0.
 func (f *runFlags) measure(ctx context.Context, j *job, bar *progress) (timings []dispatch.Timing,
 	c []float32, err error) {
 	for i := range f.repeat {

@@ -27,15 +27,14 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestAwait: a command is cancelled by the first signal, and given up later or at the
-// second one.
+// TestAwait: the first signal cancels a command; later, or at the second signal, it is abandoned.
 func TestAwait(t *testing.T) {
 	const never = time.Hour
 	for _, tc := range []struct {
 		name    string
 		grace   time.Duration
 		signals []os.Signal
-		ends    bool // when it is cancelled
+		ends    bool // it ends when it is cancelled
 		code    int
 	}{
 		{"ends in order", never, []os.Signal{os.Interrupt}, true, 7},

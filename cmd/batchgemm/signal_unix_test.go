@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSignals: one signal ends the command, whatever it is at.
+// TestSignals: one signal ends the command, whatever it is doing.
 func TestSignals(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -58,8 +58,8 @@ func newPipe(t *testing.T, dir string) (path string) {
 	return path
 }
 
-// openingPipe: nobody writes to the workload, and nobody ever opens it. The process is
-// known to be that far when it has opened another pipe before.
+// openingPipe: the workload is a pipe that has no writer and never opens. The process has reached that point
+// when it has opened another pipe before it.
 func openingPipe(t *testing.T, dir string, cmd *exec.Cmd) func() {
 	path := newPipe(t, dir)
 	first := filepath.Join(dir, "first")
@@ -79,7 +79,7 @@ func readingPipe(t *testing.T, dir string, cmd *exec.Cmd) func() {
 	path := newPipe(t, dir)
 	cmd.Args = append(cmd.Args, "plan", path, "--device", "mi210")
 	return func() {
-		w, err := os.OpenFile(path, os.O_WRONLY, 0) // returns when the reader is there
+		w, err := os.OpenFile(path, os.O_WRONLY, 0) // returns when there is a reader
 		require.NoError(t, err)
 		t.Cleanup(func() { w.Close() })
 	}
@@ -90,15 +90,14 @@ func readingStdin(t *testing.T, _ string, cmd *exec.Cmd) func() {
 	w, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	return func() {
-		const pipeSize = 64 << 10 // of Linux: more than fits has been read when this returns
+		const pipeSize = 64 << 10 // on Linux: when this returns, more than fits has been read
 		_, err := w.Write(bytes.Repeat([]byte("# nothing yet\n"), 2*pipeSize/14))
 		require.NoError(t, err)
 		t.Cleanup(func() { w.Close() })
 	}
 }
 
-// computing: the temporary file is there before the work begins, which takes many
-// seconds on most machines.
+// computing: the temporary file exists before the work starts, which takes many seconds on most machines.
 func computing(t *testing.T, dir string, cmd *exec.Cmd) func() {
 	sizes := filepath.Join(dir, "sizes")
 	require.NoError(t, os.WriteFile(sizes, []byte("3072 3072 3072\n3072 3072 3072\n"), 0o600))
@@ -108,6 +107,6 @@ func computing(t *testing.T, dir string, cmd *exec.Cmd) func() {
 			found, err := filepath.Glob(filepath.Join(dir, ".*.tmp"))
 			return err == nil && len(found) == 1
 		}, time.Minute, 10*time.Millisecond)
-		time.Sleep(300 * time.Millisecond) // for the work to begin; earlier is no failure
+		time.Sleep(300 * time.Millisecond) // for the work to start; earlier is no failure
 	}
 }

@@ -23,7 +23,7 @@ type tuneFlags struct {
 	cases  func(*planner.Device) ([]tune.Case, error)
 }
 
-// newTune makes the command that measures these cases.
+// newTune returns the command that measures these cases.
 func newTune(cases func(*planner.Device) ([]tune.Case, error)) *cobra.Command {
 	flags := tuneFlags{cases: cases}
 	cmd := &cobra.Command{
@@ -67,7 +67,7 @@ func (f *tuneFlags) run(cmd *cobra.Command) (err error) {
 		return errors.New(
 			"backend cpu has one kernel for all tiles, and no rates to measure: fix a GPU by --backend")
 	}
-	var file *ratefile.File // nil: nothing is kept
+	var file *ratefile.File // nil: rates are not kept
 	if !f.dryRun {
 		if file, err = ratefile.Create(&info); err != nil {
 			return fmt.Errorf("%w (--dry-run keeps nothing)", err)
@@ -117,7 +117,7 @@ func (f *tuneFlags) observe(cmd *cobra.Command, b *bencher) ([]tune.Observation,
 	return all, nil
 }
 
-// observe times every plan of a case that the model is fitted to.
+// observe times every plan of a case to which the model is fitted.
 func (b *bencher) observe(
 	ctx context.Context, facts *planner.Device, k *tune.Case) (all []tune.Observation, err error) {
 	ops, err := operands(&workload.Workload{Name: k.Name, Batch: k.Batch}, &b.options)
@@ -139,7 +139,7 @@ func (b *bencher) observe(
 				return nil, err
 			}
 			if schedule == planner.ScheduleSplitK && len(plan.Fixups) == 0 {
-				continue // nothing was cut: it is the data-parallel plan
+				continue // nothing was split: it is the data-parallel plan
 			}
 			method, err := c.ownMethod(ctx, plan)
 			if err != nil {

@@ -19,9 +19,9 @@ type tuneReport struct {
 	Driver string       `json:"driver"`
 	Repeat int          `json:"repeat"`
 	Rows   []tuneRow    `json:"rows"`
-	Regret []tuneRegret `json:"regret"` // in each compute mode
+	Regret []tuneRegret `json:"regret"` // for each compute mode
 	Times  []tuneTime   `json:"times"`
-	File   string       `json:"file,omitempty"` // where the rates are kept; empty: they are not
+	File   string       `json:"file,omitempty"` // file of the rates; empty: they are not kept
 }
 
 type tuneRow struct {
@@ -32,8 +32,8 @@ type tuneRow struct {
 	Shipped tile.Rate `json:"shipped"`
 }
 
-// tuneRegret compares the planner's choices with the best of the measured plans, by
-// the rates of the package and by the fitted ones.
+// tuneRegret compares the planner's choices with the best of the measured plans, with the rates of the
+// package and with the fitted ones.
 type tuneRegret struct {
 	Compute  planner.Compute `json:"compute"`
 	Shipped  bench.Summary   `json:"shipped"`
@@ -72,7 +72,7 @@ func newTuneReport(
 	return r, tuned, nil
 }
 
-// regret sums up the choices by the rates of a device.
+// regret summarises the choices with the rates of a device.
 func regret(d *planner.Device, c planner.Compute, observed []tune.Observation) (s bench.Summary) {
 	var ratios []float64
 	for _, choice := range tune.Choices(d, c, observed) {
@@ -109,7 +109,7 @@ func (r *tuneReport) text(w io.Writer) error {
 	return table(w, rows, notes)
 }
 
-// better reports whether the planner chooses no worse by the measured rates.
+// better reports whether the planner chooses at least as well with the measured rates.
 func (r *tuneReport) better() bool {
 	shipped, measured := 1.0, 1.0
 	for _, g := range r.Regret {

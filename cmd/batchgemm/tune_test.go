@@ -63,7 +63,7 @@ func tuneOne(t *testing.T, args ...string) (stdout string, err error) {
 	return out.String(), err
 }
 
-// TestTune: rates are measured, kept, told of and used.
+// TestTune: rates are measured, kept, reported and used.
 func TestTune(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles all kernels")
@@ -113,7 +113,7 @@ func TestTune(t *testing.T) {
 		shape, err := tile.ByName(row.Tile)
 		require.NoError(t, err)
 		want := row.Rate
-		want.Rounds = shape.Rates.WGSL.Rounds // which is not measured
+		want.Rounds = shape.Rates.WGSL.Rounds // it is not measured
 		require.Equal(t, want, facts.Rate(facts.Kernel(shape), row.Compute), row.Tile)
 	}
 
@@ -124,7 +124,7 @@ func TestTune(t *testing.T) {
 		"\nwebgpu 0: measured rates are ignored, batchgemm tune makes new ones: "+r.File+": damaged")
 }
 
-// TestTuneReport: rates are kept unless choices are worse by them, over all modes.
+// TestTuneReport: rates are kept unless they make choices worse, over all modes.
 func TestTuneReport(t *testing.T) {
 	regret := func(shipped, measured float64) tuneRegret {
 		return tuneRegret{"f32", bench.Summary{GeoMean: shipped, Worst: 2, Case: "a"},

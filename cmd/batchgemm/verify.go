@@ -23,10 +23,10 @@ type check struct {
 	Backend  string           `json:"backend"`
 	Index    int              `json:"index"`
 	Device   string           `json:"device,omitempty"`
-	Type     element.Type     `json:"type,omitempty"`    // of A and B, where it is not float32
-	TypeB    element.Type     `json:"type_b,omitempty"`  // of B, where it is another than that of A
-	TypeC    element.Type     `json:"type_c,omitempty"`  // of C, the same
-	Compute  planner.Compute  `json:"compute,omitempty"` // that was allowed
+	Type     element.Type     `json:"type,omitempty"`    // of A and B, if it is not float32
+	TypeB    element.Type     `json:"type_b,omitempty"`  // of B, if it differs from that of A
+	TypeC    element.Type     `json:"type_c,omitempty"`  // of C, if it differs from that of A
+	Compute  planner.Compute  `json:"compute,omitempty"` // the allowed mode
 	Epilogue planner.Epilogue `json:"epilogue,omitzero"`
 	Schedule planner.Schedule `json:"schedule,omitempty"`
 	Launches int              `json:"launches,omitempty"`
@@ -91,7 +91,7 @@ func (f *verifyFlags) run(cmd *cobra.Command, name string) error {
 	return reportChecks(cmd, checks)
 }
 
-// places lists the devices to check, and the backends that have none.
+// places lists the devices to check, and the backends without devices.
 func (t *target) places(cmd *cobra.Command, o *planner.Options) ([]check, error) {
 	if t.given(cmd) {
 		device, err := t.open(cmd.Context(), cmd)
@@ -122,13 +122,13 @@ func newCheck(at *dispatch.Info, o *planner.Options) check {
 		TypeC: o.TypeC, Compute: o.Compute, Epilogue: o.Epilogue}
 }
 
-// options are those of the check.
+// options returns those of the check.
 func (c *check) options() planner.Options {
 	return planner.Options{TypeA: c.Type, TypeB: cmp.Or(c.TypeB, c.Type), TypeC: c.TypeC, Compute: c.Compute,
 		Schedule: c.Schedule, Epilogue: c.Epilogue}
 }
 
-// verify runs every schedule at each place. It fails only when it is cancelled.
+// verify runs every schedule at each place. It fails only if it is cancelled.
 func verify(cmd *cobra.Command, places []check, w *workload.Workload, ops *workload.Operands) (checks []check,
 	err error) {
 	ctx := cmd.Context()
@@ -154,8 +154,8 @@ func verify(cmd *cobra.Command, places []check, w *workload.Workload, ops *workl
 	return checks, nil
 }
 
-// schedules checks every schedule on one device, and closes it. One without kernels for the
-// types is skipped.
+// schedules checks every schedule on one device, and closes the device. It skips a device without kernels
+// for the types.
 func (c check) schedules(ctx context.Context, device *dispatch.Device, w *workload.Workload,
 	ops *workload.Operands, bar *progress) (checks []check) {
 	schedules := planner.Schedules()
@@ -199,13 +199,13 @@ func (c *check) run(ctx context.Context, device *dispatch.Device, w *workload.Wo
 	c.Launches, c.Micros = len(j.plan.Launches), micros(timing.Device)
 	found, err := reference.CheckIn(arithmetic(device, &options, ops), w.Batch, ops.A, ops.B, ops.C, result)
 	if err != nil {
-		return err // the worst is infinite then, which JSON cannot say
+		return err // the worst is then infinite, which JSON cannot represent
 	}
 	c.Error = found.Worst
 	return nil
 }
 
-// reportChecks prints the checks, and fails when one of them did.
+// reportChecks prints the checks, and fails if one of them did.
 func reportChecks(cmd *cobra.Command, checks []check) error {
 	err := emit(cmd, checks, func(w io.Writer) error {
 		rows := [][]string{{"BACKEND", "INDEX", "DEVICE", "SCHEDULE", "LAUNCHES", "TIME",

@@ -30,8 +30,8 @@ func TestVerify(t *testing.T) {
 		succeed(t, "3 4 5", "verify", "-", "--backend", "cpu"))
 }
 
-// TestVerifyCompute: errors are seen against the bound of the mode, which is wider for
-// tf32; this backend computes alike in all modes.
+// TestVerifyCompute: errors are compared with the bound of the mode, which is larger for tf32. This backend
+// computes alike in all modes.
 func TestVerifyCompute(t *testing.T) {
 	var worst []float64
 	for _, mode := range []string{"f32", "tf32"} {
@@ -43,7 +43,7 @@ func TestVerifyCompute(t *testing.T) {
 	require.Less(t, worst[1], worst[0]/1000)
 }
 
-// TestNothingToDo: sizes of 0, whose operands have no room.
+// TestNothingToDo: sizes of 0, whose operands have no memory.
 func TestNothingToDo(t *testing.T) {
 	var all []string
 	for sizes := range 8 {
@@ -91,7 +91,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestRunTimes: of several runs the median counts, and the least.
+// TestRunTimes: results are the median and the least of several runs.
 func TestRunTimes(t *testing.T) {
 	device, err := dispatch.Open(t.Context(), dispatch.WithBackend("cpu"))
 	require.NoError(t, err)
@@ -111,7 +111,7 @@ func TestRunTimes(t *testing.T) {
 	require.InDelta(t, 2*2*3*4/3e-6/1e9, r.GFLOPS, 1e-9)
 }
 
-// TestVerifyCancelled: a command that is cancelled has no table of what failed for that.
+// TestVerifyCancelled: a cancelled command prints no table of failures.
 func TestVerifyCancelled(t *testing.T) {
 	w, err := workload.Load("-", strings.NewReader(tiny))
 	require.NoError(t, err)

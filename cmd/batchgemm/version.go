@@ -17,8 +17,8 @@ import (
 // buildListing is the JSON of version.
 type buildListing struct {
 	Version  string         `json:"version"`
-	Revision string         `json:"revision"` // "" where the build does not know it
-	Modified bool           `json:"modified"` // the files were not those of the revision
+	Revision string         `json:"revision"` // "" if the build does not know it
+	Modified bool           `json:"modified"` // the files differed from the revision
 	Go       string         `json:"go"`
 	Platform string         `json:"platform"`
 	Backends []builtBackend `json:"backends"`
@@ -53,7 +53,7 @@ says whether they can run here.`,
 	}
 }
 
-// revision is that of the repository which was built, or the version of the module that go install fetched.
+// revision returns that of the built repository, or the version of the module that go install fetched.
 func revision(info *debug.BuildInfo) (name string, modified bool) {
 	for _, s := range info.Settings {
 		switch s.Key {
