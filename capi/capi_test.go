@@ -50,13 +50,12 @@ func TestStatus(t *testing.T) {
 	require.NoError(t, guard(func() error { return nil }))
 }
 
-// counter is an object that counts how often it is closed.
+// counter counts how often it is closed.
 type counter struct{ closed atomic.Int32 }
 
 func (c *counter) Close() error { c.closed.Add(1); return nil }
 
-// TestTable closes handles from many goroutines: each object is closed once, and
-// no number is given twice.
+// TestTable closes handles from many goroutines: each object is closed once, and no number is used twice.
 func TestTable(t *testing.T) {
 	table := table{entries: map[uint64]entry{}}
 	const objects, closers = 200, 4
@@ -88,7 +87,7 @@ func TestTable(t *testing.T) {
 	require.Empty(t, table.entries)
 }
 
-// A device that is closed while an object of it is made leaves no handle behind.
+// If a device is closed while one of its objects is made, no handle remains.
 func TestTableOfClosedDevice(t *testing.T) {
 	table := table{entries: map[uint64]entry{}}
 	d, err := dispatch.Open(t.Context(), dispatch.WithBackend("cpu"))
@@ -104,7 +103,7 @@ func TestTableOfClosedDevice(t *testing.T) {
 	require.Empty(t, table.entries)
 }
 
-// A device that is closed, and what was open of it, is garbage of the next collection.
+// The next collection frees a closed device and its open objects.
 func TestTableKeepsNoClosedDevice(t *testing.T) {
 	table := table{entries: map[uint64]entry{}}
 	closed := func() (weak.Pointer[dispatch.Device], weak.Pointer[dispatch.Buffer]) {

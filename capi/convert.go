@@ -19,7 +19,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// numbers shows an array of C as a slice.
+// numbers returns an array of C as a slice.
 func numbers[T element.Number | int8 | uint8 | uint16 | int32 | uint32](name string, data unsafe.Pointer,
 	length C.int64_t) ([]T, error) {
 	size := C.int64_t(unsafe.Sizeof(*new(T)))
@@ -41,7 +41,7 @@ const (
 	restFlags  = C.BG_ZERO_ROWS | C.BG_NAN_ROWS // of bg_ragged
 )
 
-// The sizes of the structs when they were first there.
+// The sizes of the structs in their first version.
 const (
 	firstProblem = unsafe.Offsetof(C.bg_problem{}.offset_b2)
 	firstRagged  = unsafe.Offsetof(C.bg_ragged{}.offset_b2)
@@ -49,9 +49,9 @@ const (
 	firstAddresses = unsafe.Offsetof(C.bg_addresses{}.extent)
 )
 
-// versioned copies a caller's struct of a size. It may be longer, if it was compiled
-// for a newer version, as long as the fields that are not known here are 0, which it
-// reports, and shorter, if for an older one.
+// versioned copies a caller's struct of a size. It may be shorter, if it was compiled for an older version.
+// It may also be longer, if it was compiled for a newer version, as long as the unknown fields are 0; ok
+// reports that.
 func versioned[T any](from *T, size int) (known T, ok bool) {
 	own := unsafe.Slice((*byte)(unsafe.Pointer(&known)), unsafe.Sizeof(known))
 	more := unsafe.Slice((*byte)(unsafe.Pointer(from)),
@@ -59,8 +59,8 @@ func versioned[T any](from *T, size int) (known T, ok bool) {
 	return known, len(bytes.TrimLeft(more, "\x00")) == 0
 }
 
-// structOf is versioned of a bg_ struct of a name that begins with struct_size and a word that is 0, and had
-// the size first when it was first there.
+// structOf is versioned for a bg_ struct of a name, which starts with struct_size and a word that is 0.
+// first is the size of its first version.
 func structOf[T any](name string, from *T, first uintptr) (own T, err error) {
 	if from == nil {
 		return own, invalid("%s is NULL", name)
@@ -126,7 +126,7 @@ func problemOf(p *C.bg_problem) planner.Problem {
 	}
 }
 
-// restOf is what flags say of C that no group computes.
+// restOf returns what flags say about C that no group computes.
 func restOf(flags C.uint32_t) (planner.Rest, error) {
 	switch flags {
 	case 0:
@@ -139,7 +139,7 @@ func restOf(flags C.uint32_t) (planner.Rest, error) {
 	return planner.RestKept, invalid("ragged: flags ask for rows of zeros and for rows of NaN")
 }
 
-// raggedOf copies a ragged batch. The rule of batchOf for newer versions holds.
+// raggedOf copies a ragged batch. Newer versions follow the rule of batchOf.
 func raggedOf(r *C.bg_ragged) (none planner.Ragged, err error) {
 	if r == nil {
 		return none, invalid("ragged is NULL")
@@ -177,7 +177,7 @@ func raggedOf(r *C.bg_ragged) (none planner.Ragged, err error) {
 	}, nil
 }
 
-// toPlan is what a plan is made of.
+// toPlan returns the inputs of a plan.
 func toPlan(device C.bg_device, problems *C.bg_problem, count C.int64_t, options *C.char) (d *dispatch.Device,
 	batch planner.Batch, o planner.Options, err error) {
 	if d, err = find[*dispatch.Device](device); err != nil {
@@ -190,7 +190,7 @@ func toPlan(device C.bg_device, problems *C.bg_problem, count C.int64_t, options
 	return d, batch, o, err
 }
 
-// typeOf is the type of a name; NULL is float32.
+// typeOf returns the type of a name; NULL is float32.
 func typeOf(name *C.char) (element.Type, error) {
 	if name == nil {
 		return element.F32, nil
@@ -202,7 +202,7 @@ func typeOf(name *C.char) (element.Type, error) {
 	return of, nil
 }
 
-// within does a call with a time limit in milliseconds.
+// within calls a function with a time limit in milliseconds.
 func within(timeout C.int64_t, do func(context.Context) error) error {
 	switch {
 	case timeout < 0:

@@ -73,8 +73,8 @@ func goGEMMOperandsAsync(mask *C.sigset_t, device C.bg_device, problems *C.bg_pr
 	})
 }
 
-// gemmLater starts a product. The read is no object of the device: c is the caller's again when the call has
-// ended, not when the device is closed.
+// gemmLater starts a product. The read is not an object of the device: the caller may use c when the call
+// has ended, not when the device is closed.
 func gemmLater(device C.bg_device, problems *C.bg_problem, count C.int64_t, options *C.char,
 	arrays func() (*hostArrays, error), out *C.bg_read) error {
 	return create(out, "read", 0, func() (object, error) {
@@ -96,7 +96,7 @@ func gemmLater(device C.bg_device, problems *C.bg_problem, count C.int64_t, opti
 	})
 }
 
-// product is a product on host memory under way.
+// product is a product on host memory in progress.
 type product struct {
 	done chan struct{}
 	err  error // set before done is closed
@@ -112,7 +112,8 @@ type hostArrays [6]struct {
 	length C.int64_t
 }
 
-// hostOperands is bg_host_operands with numbers in place of pointers, since those to nothing may be any.
+// hostOperands is bg_host_operands with numbers instead of pointers, because pointers to nothing may have
+// any value.
 type hostOperands struct {
 	_, _   uint32
 	arrays [6]struct {
@@ -123,7 +124,7 @@ type hostOperands struct {
 
 var _ [unsafe.Sizeof(hostOperands{})]byte = [C.sizeof_bg_host_operands]byte{}
 
-// arraysOf are the arrays of a caller's struct.
+// arraysOf returns the arrays of a caller's struct.
 func arraysOf(o *C.bg_host_operands) (*hostArrays, error) {
 	own, err := structOf("host_operands", (*hostOperands)(unsafe.Pointer(o)), unsafe.Sizeof(hostOperands{}))
 	if err != nil {
@@ -139,8 +140,8 @@ func arraysOf(o *C.bg_host_operands) (*hostArrays, error) {
 	return host, nil
 }
 
-// gemmOf is the product for types of elements. Where no such types go together it is any that
-// dispatch refuses.
+// gemmOf returns the product for the types of the options. For types that do not match, it returns any
+// product, which dispatch refuses.
 func gemmOf(o planner.Options) func(context.Context, *dispatch.Device, planner.Batch, planner.Options,
 	*hostArrays) error {
 	switch types := [2]element.Type{o.TypeA, o.TypeC}; types {
@@ -179,7 +180,7 @@ func gemm[T, U element.Number](ctx context.Context, d *dispatch.Device, batch pl
 	return dispatch.GEMM(ctx, d, batch, o, x)
 }
 
-// array is one of the arrays, up to the first error.
+// array returns one of the arrays, or sets err unless it is set.
 func array[T element.Number | int32](host *hostArrays, i int, err *error) (s []T) {
 	if *err == nil {
 		s, *err = numbers[T]([...]string{"a", "b", "c", "b2", "bias", "rows"}[i], host[i].data,

@@ -15,8 +15,8 @@ import (
 // object is what a handle stands for.
 type object interface{ Close() error }
 
-// table gives objects the numbers that C holds. Numbers are not used again, so
-// that a stale handle never finds another object.
+// table maps objects to the numbers that C holds. Numbers are not reused, so a stale handle never finds
+// another object.
 type table struct {
 	mu      sync.RWMutex
 	last    uint64
@@ -25,7 +25,7 @@ type table struct {
 
 type entry struct {
 	object object
-	device uint64 // the device that closes the object with itself; 0: none
+	device uint64 // the device that closes the object; 0: none
 }
 
 // handles are those of the process.
@@ -35,7 +35,7 @@ func (t *table) add(o object, device uint64) (uint64, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, open := t.entries[device]; device != 0 && !open {
-		return 0, unknown(device) // closed since the object was made, and the object with it
+		return 0, unknown(device) // closed since the object was made, and with it the object
 	}
 	t.last++
 	t.entries[t.last] = entry{o, device}
@@ -52,7 +52,7 @@ func (t *table) get(handle uint64) (object, error) {
 	return e.object, nil
 }
 
-// close forgets a handle, with those of a device's objects, and closes the object.
+// close removes a handle, and those of a device's objects, and closes the object.
 func (t *table) close(handle uint64) error {
 	o, err := t.remove(handle)
 	if err != nil {
@@ -79,7 +79,7 @@ func (t *table) remove(handle uint64) (object, error) {
 	return e.object, nil
 }
 
-// owner is the device that closes the object of a handle with itself.
+// owner returns the device that closes the object of a handle.
 func (t *table) owner(handle C.uint64_t) C.uint64_t {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -133,14 +133,14 @@ func create(out *C.uint64_t, name string, device C.uint64_t, construct func() (o
 	}
 	handle, err := handles.add(o, uint64(device))
 	if err != nil {
-		o.Close() // as it was with its device; a read may still be on its way
+		o.Close() // already closed with its device; a read may still be in progress
 		return err
 	}
 	*out = C.uint64_t(handle)
 	return nil
 }
 
-// notNil keeps a nil pointer beside an error from becoming an object.
+// notNil prevents a nil pointer beside an error from becoming an object.
 func notNil[T object](o T, err error) (object, error) {
 	if err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The example is built against an installed library, by what pkg-config and CMake say of it.
+// The example is built with an installed library, with the flags of pkg-config and CMake.
 func TestInstalled(t *testing.T) {
 	built, root := library(t), t.TempDir()
 	const libdir = "/opt/lib/here" // not beside include
@@ -55,7 +55,7 @@ func TestInstalled(t *testing.T) {
 	})
 }
 
-// needs skips a test where a tool is missing, unless the list BATCHGEMM_REQUIRE has "clang", with which
+// needs skips a test without a tool, unless the list BATCHGEMM_REQUIRE has "clang", with which
 // scripts/setup.sh installs it.
 func needs(t *testing.T, tool string) {
 	t.Helper()

@@ -36,7 +36,7 @@ func goUnpackInt4(mask *C.sigset_t, from unsafe.Pointer, n, k C.int64_t, to unsa
 	})
 }
 
-// packed shows n rows of k weights, a byte each, and the words of a B of them.
+// packed returns n rows of k weights, one in each byte, and the words of their B.
 func packed(bytes unsafe.Pointer, n, k C.int64_t, in unsafe.Pointer) (weights []uint8,
 	words []uint32, err error) {
 	if err := ofPanels(n, k, element.Int4Panel, "a panel"); err != nil {
@@ -49,7 +49,7 @@ func packed(bytes unsafe.Pointer, n, k C.int64_t, in unsafe.Pointer) (weights []
 	return weights, words, err
 }
 
-// ofPanels fails for sizes that a B of int4 does not have: k is a multiple of a unit.
+// ofPanels fails for sizes that a B of int4 cannot have: k is a multiple of a unit.
 func ofPanels(n, k C.int64_t, unit int, what string) error {
 	for _, size := range [...]struct {
 		name  string
@@ -62,7 +62,7 @@ func ofPanels(n, k C.int64_t, unit int, what string) error {
 	return multiple("k", k, unit, what)
 }
 
-// multiple fails for a value that is none of a unit.
+// multiple fails for a value that is not a multiple of unit.
 func multiple(name string, value C.int64_t, unit int, what string) error {
 	if value%C.int64_t(unit) != 0 {
 		return invalid("%s %d is no multiple of %d, %s", name, value, unit, what)
@@ -70,7 +70,7 @@ func multiple(name string, value C.int64_t, unit int, what string) error {
 	return nil
 }
 
-// wordsOf shows the words of a B with the least leading dimension: one for so many elements.
+// wordsOf returns the words of a B with the least leading dimension: one for each `each` elements.
 func wordsOf(name string, data unsafe.Pointer, n, k C.int64_t, each int) ([]uint32, error) {
 	return numbers[uint32](name, data, k/C.int64_t(each)*C.int64_t(element.Int4LD(int(n))))
 }
@@ -106,7 +106,7 @@ func goSplitGroupWords(mask *C.sigset_t, from unsafe.Pointer, count C.int64_t, t
 	})
 }
 
-// ofGroups shows what so many groups have.
+// ofGroups returns the scales, zero points and words of count groups.
 func ofGroups(atScales, atZeros unsafe.Pointer, count C.int64_t, atWords unsafe.Pointer) (scales []float32,
 	zeros []uint8, words []uint32, err error) {
 	if scales, err = numbers[float32]("scales", atScales, count); err != nil {

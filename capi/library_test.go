@@ -75,7 +75,7 @@ func compileAlone(t *testing.T, compiler, source string, flags ...string) string
 	return program
 }
 
-// run returns what a program writes, with settings in its environment.
+// run returns the output of a program, with settings in its environment.
 func run(t *testing.T, settings []string, program string, args ...string) string {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), program, args...)
@@ -85,12 +85,12 @@ func run(t *testing.T, settings []string, program string, args ...string) string
 	return string(out)
 }
 
-// addressSanitizer finds misuse of memory by the C programs, and memory of C that
-// the library leaks. That of Go it does not see.
+// addressSanitizer finds misuse of memory in the C programs, and leaks of C memory in the library. It does
+// not see Go's memory.
 const addressSanitizer = "-fsanitize=address,undefined"
 
-// sanitize skips where the sanitizers of GCC 12 fail at random: they cannot place
-// their tables when the kernel scatters mappings over more than 28 bits.
+// sanitize skips if the sanitizers of GCC 12 fail at random: they cannot place their tables if the kernel
+// scatters mappings over more than 28 bits.
 func sanitize(t *testing.T) {
 	t.Helper()
 	bits, err := os.ReadFile("/proc/sys/vm/mmap_rnd_bits")
@@ -121,13 +121,13 @@ func TestPrograms(t *testing.T) {
 	})
 }
 
-// The C half of the library, with C functions in place of those of Go.
+// The C half of the library, with C functions instead of Go's.
 func TestEntry(t *testing.T) {
 	require.Equal(t, "ok\n", run(t, nil, compileAlone(t, "gcc", "testdata/entry.c", "-std=c99",
 		"-Wno-unused-parameter", "-I", ".", "-I", "testdata/stub")))
 }
 
-// Mesa would print to stderr where there is no display.
+// Without a display, Mesa would print to stderr.
 func TestEnvironment(t *testing.T) {
 	out := run(t, []string{"XDG_RUNTIME_DIR="}, compile(t, "gcc", "testdata/environ.c", "-std=c99"))
 	require.Equal(t, "ok\n", out)
@@ -152,8 +152,8 @@ func TestPython(t *testing.T) {
 	require.NotContains(t, out, "was not closed", "an error in a finalizer, which Python prints and forgets")
 }
 
-// The library shows the functions of the header, each with the version of the
-// binary interface, and nothing else.
+// The library exports the functions of the header, each with the version of the binary interface, and
+// nothing else.
 func TestSymbols(t *testing.T) {
 	f, err := elf.Open(filepath.Join(library(t), "libbatchgemm.so"))
 	require.NoError(t, err)
@@ -179,7 +179,7 @@ func declared(t *testing.T) (names []string) {
 	require.NoError(t, err)
 	for _, m := range regexp.MustCompile(`(?m)^(static )?[a-z][a-z0-9_ ]* \*?(bg_\w+)\(`).FindAllSubmatch(
 		header, -1) {
-		if len(m[1]) == 0 { // others are in the header, and no symbols
+		if len(m[1]) == 0 { // others are in the header, and are not symbols
 			names = append(names, string(m[2]))
 		}
 	}
@@ -188,7 +188,7 @@ func declared(t *testing.T) (names []string) {
 	return names
 }
 
-// Tests that are about every function call every function.
+// Tests about every function call every function.
 func TestCallAll(t *testing.T) {
 	text, err := os.ReadFile("testdata/check.h")
 	require.NoError(t, err)
@@ -201,7 +201,7 @@ func TestCallAll(t *testing.T) {
 	require.Equal(t, declared(t), names)
 }
 
-// quoted is what a pattern finds in a file.
+// quoted returns what a pattern finds in a file.
 func quoted(t *testing.T, file, pattern string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -219,7 +219,7 @@ func TestVersionsAgree(t *testing.T) {
 	require.Equal(t, version.Version, quoted(t, "batchgemm.h", `define BG_VERSION "(.+)"`))
 }
 
-// The names that the comments of the header list are those of the tables.
+// The names in the comments of the header are those of the tables.
 func TestHeaderLists(t *testing.T) {
 	header, err := os.ReadFile("batchgemm.h")
 	require.NoError(t, err)

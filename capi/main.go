@@ -1,11 +1,11 @@
 //go:build cgo && linux && (amd64 || arm64)
 
-// Command capi is the library libbatchgemm.so: package dispatch below the
-// functions of batchgemm.h, which says what they do. Build it by make capi.
+// Command capi is the library libbatchgemm.so: package dispatch with the functions of batchgemm.h, which
+// documents them. make capi builds it.
 //
-// A call goes from entry.c, which defines these functions, to a function exported
-// here, which finds the objects of its handles in a table. Go pointers never
-// reach C, and C pointers are not kept, but for where reads under way go.
+// A call goes from entry.c, which defines these functions, to a function exported here, which finds the
+// objects of its handles in a table. Go pointers never reach C. C pointers are not kept, except the
+// destinations of reads in progress.
 package main
 
 // #include "internal.h"
@@ -21,7 +21,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-func main() {} // a library has none; go build wants one
+func main() {} // a library has none, but go build needs one
 
 // anyDevice is the index that leaves the choice to dispatch.
 const anyDevice = -1
@@ -246,7 +246,7 @@ func goBufferRead(mask *C.sigset_t, buffer C.bg_buffer, offset C.int64_t, dst un
 	})
 }
 
-// direction is writing or reads, by the name of the caller's array.
+// direction is write or read, with the name of the caller's array.
 type direction string
 
 const (
@@ -274,7 +274,7 @@ func transfer(to direction, buffer C.bg_buffer, offset C.int64_t, data unsafe.Po
 	})
 }
 
-// move copies elements; int32 are the words of eight of Int4.
+// move copies elements; int32 is for words of eight elements of Int4.
 func move[T float32 | uint16 | uint8 | int32](ctx context.Context, to direction, b *dispatch.Buffer,
 	offset C.int64_t, data unsafe.Pointer, count C.int64_t) error {
 	host, err := elements[T](b, string(to), data, count)
@@ -287,7 +287,7 @@ func move[T float32 | uint16 | uint8 | int32](ctx context.Context, to direction,
 	return dispatch.Read(ctx, b, int(offset), host)
 }
 
-// elements shows an array of C with so many elements of a buffer's type.
+// elements returns an array of C with that many elements of a buffer's type.
 func elements[T float32 | uint16 | uint8 | int32](b *dispatch.Buffer, name string, data unsafe.Pointer,
 	count C.int64_t) ([]T, error) {
 	if b.Type() != element.Int4 {
@@ -355,8 +355,8 @@ func goRunOperands(mask *C.sigset_t, program C.bg_program, o *C.bg_operands) C.b
 	})
 }
 
-// queue queues a run. A, B and C must be there unless they are by pointers, and sizes where the run is
-// called ragged; 0 stands for none of the others.
+// queue queues a run. A, B and C are required unless they are by pointers, and sizes if the run is ragged; 0
+// means that another operand is missing.
 func queue(program C.bg_program, o *C.bg_operands, ragged bool) error {
 	p, err := find[*dispatch.Program](program)
 	if err != nil {

@@ -17,11 +17,11 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// optionsOf reads the JSON of options for plans of a device; planning checks the values.
+// optionsOf parses the JSON of options for plans of a device; planning checks the values.
 func optionsOf(d *dispatch.Device, text *C.char) (planner.Options, error) {
 	var o struct {
 		planner.Options
-		TypeB  *element.Type `json:"type_b"` // tells "f32", which is the zero value, from none
+		TypeB  *element.Type `json:"type_b"` // distinguishes "f32", the zero value, from none
 		Warmed bool          `json:"warmed"`
 	}
 	if text == nil {
@@ -41,7 +41,7 @@ func optionsOf(d *dispatch.Device, text *C.char) (planner.Options, error) {
 	return o.Options, nil
 }
 
-// decode reads a JSON object. Its names are exactly those of the fields of a struct, each at most once.
+// decode parses a JSON object. Its names must be those of the fields of a struct, each at most once.
 func decode(text string, to any) error {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	var whole json.RawMessage
@@ -57,12 +57,12 @@ func decode(text string, to any) error {
 	return json.Unmarshal(whole, to)
 }
 
-// checkNames fails for a name in an object, or in one within it, that is not that of a field, or is there
-// twice. Package json ignores case, and takes the last.
+// checkNames fails for a name in an object, or in a nested object, that is not a field's or occurs twice.
+// Package json ignores case, and takes the last.
 func checkNames(object json.RawMessage, of reflect.Type, path string) error {
 	decoder := json.NewDecoder(strings.NewReader(string(object)))
 	if begin, err := decoder.Token(); err != nil || begin != json.Delim('{') || of.Kind() != reflect.Struct {
-		return err // not an object: package json says what is wrong, if anything is
+		return err // not an object: package json reports what is wrong
 	}
 	seen := map[string]bool{}
 	for decoder.More() {
@@ -90,7 +90,7 @@ func checkNames(object json.RawMessage, of reflect.Type, path string) error {
 	return nil
 }
 
-// fieldOf is the type of the field that has a name in JSON.
+// fieldOf returns the type of the field with a name in JSON.
 func fieldOf(of reflect.Type, name string) (reflect.Type, bool) {
 	for _, field := range reflect.VisibleFields(of) {
 		if tag, _, _ := strings.Cut(field.Tag.Get("json"), ","); tag == name && tag != "" && tag != "-" {

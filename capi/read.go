@@ -15,19 +15,19 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch"
 )
 
-// reading is a read, or a product on host memory, under way as an object.
+// reading is a read, or a product on host memory, in progress, as an object.
 type reading struct {
 	underWay
 	cancel context.CancelFunc
 }
 
-// underWay is a dispatch.Reading, or like one.
+// underWay is a dispatch.Reading, or similar.
 type underWay interface {
 	Done() <-chan struct{}
 	Err() error
 }
 
-// Close returns when the caller's memory is its own again.
+// Close returns when the caller may use its memory again.
 func (r reading) Close() error {
 	r.cancel()
 	<-r.Done()
@@ -65,7 +65,7 @@ func goBufferReadAsync(mask *C.sigset_t, buffer C.bg_buffer, offset C.int64_t, d
 	})
 }
 
-// startRead reads elements; int32 are the words of eight of Int4.
+// startRead reads elements; int32 is for words of eight elements of Int4.
 func startRead[T float32 | uint16 | uint8 | int32](b *dispatch.Buffer, offset C.int64_t, dst unsafe.Pointer,
 	count C.int64_t) (object, error) {
 	host, err := elements[T](b, "dst", dst, count)
@@ -107,7 +107,7 @@ func goReadNotify(mask *C.sigset_t, read C.bg_read, fd C.int) C.bg_status {
 		if err != nil {
 			return invalid("fd %d: %w", fd, err)
 		}
-		// ends: a read does when its device is closed, if not before, and a product when it is done
+		// ends: a read at the latest when its device is closed, a product when it is done
 		go func() {
 			<-r.Done()
 			tell(own)
@@ -117,8 +117,8 @@ func goReadNotify(mask *C.sigset_t, read C.bg_read, fd C.int) C.bg_status {
 	})
 }
 
-// tell adds 1 to an eventfd, if there is room. Otherwise whoever reads it has something to read already, and
-// to wait for room would keep a thread.
+// tell adds 1 to an eventfd, if there is room. Otherwise its reader already has something to read, and
+// waiting for room would block a thread.
 func tell(fd int) {
 	room := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
 	if n, err := unix.Poll(room, 0); n != 1 || err != nil || room[0].Revents != unix.POLLOUT {
@@ -126,7 +126,7 @@ func tell(fd int) {
 	}
 	var one [8]byte
 	binary.NativeEndian.PutUint64(one[:], 1)
-	_, _ = unix.Write(fd, one[:]) // nobody is left to be told
+	_, _ = unix.Write(fd, one[:]) // the error cannot be reported
 }
 
 //export goReadWait

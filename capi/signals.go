@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// handlePeriod is how long signals to the process wait during a call if no thread of
-// the host takes them: too short for people to notice, too long to cost anything.
+// handlePeriod is how long signals to the process wait during a call if no thread of the host takes them:
+// too short for people to notice, too long to cost anything.
 const handlePeriod = 10 * time.Millisecond
 
-// visit is a call of the host, whose thread has signals blocked meanwhile (entry.c).
-// If it takes long, a thread of Go's handles them, in C and so on a large stack.
+// visit is a call of the host, whose thread blocks signals meanwhile (entry.c). If the call takes long, a
+// thread of Go handles them, in C and so on a large stack.
 type visit struct {
 	mu     sync.Mutex
 	inside bool
-	mask   C.sigset_t // of the host's thread: what that one blocks is not handled here
+	mask   C.sigset_t // of the host's thread: signals that it blocks are not handled here
 	timer  *time.Timer
 }
 
@@ -49,7 +49,7 @@ func (v *visit) handle() {
 	v.timer.Reset(handlePeriod)
 }
 
-// end waits for handlers that run, since the host may change its mask after the call.
+// end waits for running handlers, because the host may change its mask after the call.
 func (v *visit) end() {
 	v.mu.Lock()
 	v.inside = false

@@ -18,8 +18,7 @@ var (
 	errInternal = errors.New("internal error")
 )
 
-// marked is an error with the kind that decides its status, which the text does
-// not repeat.
+// marked is an error with the kind that determines its status; its text does not repeat the kind.
 type marked struct {
 	error
 	kind error
@@ -31,8 +30,7 @@ func invalid(format string, args ...any) error {
 	return marked{fmt.Errorf(format, args...), dispatch.ErrInvalid}
 }
 
-// statuses gives the errors that have a status of their own, in the order in which
-// they count.
+// statuses lists the errors with a status of their own, by priority.
 var statuses = []struct {
 	kind   error
 	status C.bg_status
@@ -56,9 +54,8 @@ func statusOf(err error) C.bg_status {
 	return C.BG_ERR_FAILED
 }
 
-// call runs the Go part of a function; mask is the signal mask of its caller. A Go
-// function that C called stays on the thread of its caller, so the error becomes
-// that thread's.
+// call runs the Go part of a function; mask is the signal mask of its caller. A Go function that C calls
+// stays on the caller's thread, so the error is stored for that thread.
 func call(mask *C.sigset_t, f func() error) C.bg_status {
 	v := begin(mask)
 	defer v.end()
@@ -70,7 +67,7 @@ func call(mask *C.sigset_t, f func() error) C.bg_status {
 	return statusOf(err)
 }
 
-// guard makes an error of a panic, which would end the process in C.
+// guard converts a panic, which would end the process in C, to an error.
 func guard(f func() error) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {

@@ -1,4 +1,4 @@
-// Package examples runs every example, so that they stay true.
+// Package examples runs every example, so that they stay correct.
 package examples
 
 import (

@@ -1,4 +1,4 @@
-// Package browser tests the page: it has Chromium do what a visitor does.
+// Package browser tests the page: Chromium acts like a visitor.
 package browser
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// serve builds the page as make browser does and serves it.
+// serve builds the page like make browser, and serves it.
 func serve(t *testing.T) (address, dir string) {
 	t.Helper()
 	dir, server := t.TempDir(), filepath.Join(t.TempDir(), "serve")
@@ -66,7 +66,7 @@ func (v visit) wait(condition string) {
 	require.NoError(v.t, v.Wait(condition))
 }
 
-// text is what an element shows.
+// text returns what an element shows.
 func (v visit) text(id string) (text string) {
 	v.t.Helper()
 	require.NoError(v.t, v.Eval(`document.getElementById("`+id+`").innerText`, &text))
@@ -78,7 +78,7 @@ func (v visit) do(method string, params any) {
 	require.NoError(v.t, v.Do(method, params, nil))
 }
 
-// choose sets fields of the form, as a visitor does.
+// choose sets fields of the form, like a visitor.
 func (v visit) choose(fields map[string]string) {
 	v.t.Helper()
 	text, err := json.Marshal(fields)
@@ -109,7 +109,7 @@ func (v visit) run() {
 		`float64$`, v.text("rows"))
 }
 
-// stop ends a run by keys, after which the batch is there to run again.
+// stop ends a run by keys. The batch can then run again.
 func (v visit) stop() {
 	v.t.Helper()
 	v.wait(`document.getElementById("status").classList.contains("busy")`)
@@ -127,7 +127,7 @@ func (v visit) stop() {
 	require.True(v.t, ready)
 }
 
-// drawn is how many colours a canvas has.
+// drawn returns the number of colours of a canvas.
 func (v visit) drawn(id string) (colours int) {
 	v.t.Helper()
 	require.NoError(v.t, v.Eval(`(() => {
@@ -138,7 +138,7 @@ func (v visit) drawn(id string) (colours int) {
 	return colours
 }
 
-// shoot keeps a picture of the whole page where BATCHGEMM_SCREENSHOTS names a directory.
+// shoot saves a picture of the whole page if BATCHGEMM_SCREENSHOTS names a directory.
 func (v visit) shoot(name string) {
 	v.t.Helper()
 	dir := os.Getenv("BATCHGEMM_SCREENSHOTS")
@@ -152,7 +152,7 @@ func (v visit) shoot(name string) {
 	require.NoError(v.t, os.WriteFile(filepath.Join(dir, name+".png"), png, 0o600))
 }
 
-// small is a batch that the software adapter needs few kernels for.
+// small is a batch for which the software adapter needs few kernels.
 var small = map[string]string{"kind": "random", "batch": "4", "mn": "32", "depth": "32"}
 
 func TestPage(t *testing.T) {
@@ -241,7 +241,7 @@ func testFile(t *testing.T, v visit) {
 	v.planned()
 }
 
-// testLate: a file that is still being read when another batch is chosen is not planned after that.
+// testLate: if another batch is chosen while a file is being read, the file is not planned.
 func testLate(t *testing.T, v visit) {
 	require.NoError(t, v.Eval(`(() => {
 		const whole = Blob.prototype.arrayBuffer;
@@ -265,7 +265,7 @@ func (v visit) give(path string) {
 	v.do("DOM.setFileInputFiles", map[string]any{"files": []string{path}, "objectId": found.Result.ObjectID})
 }
 
-// testWrong: what is wrong with a choice is shown, and goes with the next one.
+// testWrong: mistakes in a choice are shown, and disappear with the next choice.
 func testWrong(t *testing.T, v visit) {
 	path := filepath.Join(t.TempDir(), "wrong.npz")
 	require.NoError(t, os.WriteFile(path, []byte("PK, but no archive"), 0o600))
@@ -277,7 +277,7 @@ func testWrong(t *testing.T, v visit) {
 	v.planned()
 }
 
-// testKeyboard: Tab reaches everything that can be used, and keys use it.
+// testKeyboard: Tab reaches all controls, and keys operate them.
 func testKeyboard(t *testing.T, v visit) {
 	require.NoError(t, v.Eval(`document.activeElement.blur()`, nil))
 	reached := map[string]bool{}
@@ -305,7 +305,7 @@ func testKeyboard(t *testing.T, v visit) {
 	require.Zero(t, unnamed)
 }
 
-// testStop: a run that takes the CPU for minutes ends at once, and others can follow.
+// testStop: a run that would take the CPU minutes ends at once, and others can follow.
 func testStop(t *testing.T, v visit) {
 	v.choose(map[string]string{"kind": "random", "batch": "8", "mn": "1024", "depth": "4096"})
 	v.planned()
@@ -350,7 +350,7 @@ func (v visit) fits() {
 	require.LessOrEqual(v.t, width, 390)
 }
 
-// compressed is the size of a file as servers send it.
+// compressed returns the size of a file as servers send it.
 func compressed(t *testing.T, path string) int {
 	t.Helper()
 	f, err := os.Open(path)

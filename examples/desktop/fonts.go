@@ -12,7 +12,7 @@ import (
 	"golang.org/x/image/font/gofont/goregular"
 )
 
-// fonts are Go's own, which come as a package.
+// fonts are Go's own, from a package.
 type fonts struct{ large, medium, small, tiny face }
 
 type face struct{ text.GoTextFace }
@@ -26,7 +26,7 @@ func newFonts() (*fonts, error) {
 	return &fonts{of(bold, 22), of(bold, 14), of(regular, 13), of(regular, 11)}, errors.Join(err, failed)
 }
 
-// draw draws one line in the upper left of an area, cut where it is too long.
+// draw draws a line in the upper left of an area, and cuts it if it is too long.
 func (f *face) draw(screen *ebiten.Image, line string, area image.Rectangle, c color.Color) {
 	for short := []rune(line); text.Advance(line, &f.GoTextFace) > float64(area.Dx()) && len(short) > 0; {
 		short = short[:len(short)-1]

@@ -1,12 +1,12 @@
-// Desktop is a program with a window that computes on any user's machine: a mixture of small networks
-// paints a new picture for each frame, on the device that the user chooses from a menu. The window waits
-// for nothing: not for kernels to be compiled, not for results, and not when the device changes. The folder
-// paint computes, and this one draws.
+// Desktop is a program with a window that computes on any user's machine. A mixture of small networks paints
+// a new picture for each frame, on the device that the user chooses from a menu. The window never waits: not
+// for kernels, not for results, and not when the device changes. The folder paint computes, and this folder
+// draws.
 //
-// On such machines a GPU can go away: its driver crashes, hangs or is updated, or a laptop switches
-// it off. Calls then return dispatch.ErrDeviceLost, and the painter closes the device and opens it
-// again, or another device. The flag -lose 100 shows that. On macOS and Windows the WebGPU binding ends
-// the process instead. If that must not happen, compute in another process.
+// On such machines a GPU can disappear: its driver crashes, hangs or is updated, or a laptop switches it
+// off. Calls then return dispatch.ErrDeviceLost. The painter closes the device and opens it again, or opens
+// another device. The flag -lose 100 shows that. On macOS and Windows the WebGPU binding ends the process
+// instead. If that must not happen, compute in another process.
 package main
 
 import (
@@ -47,7 +47,7 @@ func main() {
 	}
 }
 
-// backend is the backend that the user fixed, or the last, which is always there.
+// backend returns the backend that the user selected, or the last one, which always exists.
 func backend() driver.Driver {
 	all := dispatch.Backends()
 	at := slices.IndexFunc(all, func(d driver.Driver) bool {

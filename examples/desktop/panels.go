@@ -26,14 +26,14 @@ var (
 	alarm      = color.RGBA{240, 92, 92, 255}
 )
 
-// white is what triangles are coloured from.
+// white is the source of the triangles' colours.
 var white = func() *ebiten.Image {
 	i := ebiten.NewImage(3, 3)
 	i.Fill(color.White)
 	return i
 }()
 
-// drawPicture draws the picture, and on it what is not as it should be.
+// drawPicture draws the picture, with errors on top of it.
 func (w *window) drawPicture(screen *ebiten.Image) {
 	fill(screen, pictureAt, panel)
 	if w.shown != nil {
@@ -66,7 +66,7 @@ func (w *window) drawPicture(screen *ebiten.Image) {
 	fill(screen, inside, blue)
 }
 
-// drawText says what is seen, around the graphs.
+// drawText draws the texts around the graphs.
 func (w *window) drawText(screen *ebiten.Image) {
 	w.fonts.large.draw(screen, "A mixture of painters", column(16), bright)
 	w.fonts.small.draw(screen, fmt.Sprintf("%d small networks paint it. A router chooses one", paint.Experts),
@@ -78,7 +78,7 @@ func (w *window) drawText(screen *ebiten.Image) {
 	w.fonts.small.draw(screen, "Devices: press the number, or click", column(menuAt.Min.Y-20), plain)
 }
 
-// column is the column beside the picture from y on.
+// column returns the column beside the picture from y on.
 func column(y int) image.Rectangle {
 	return image.Rect(graphAt.Min.X, y, graphAt.Max.X, windowHeight)
 }
@@ -99,7 +99,7 @@ func (w *window) drawBars(screen *ebiten.Image) {
 	}
 }
 
-// drawGraph has the times of the last frames and pictures.
+// drawGraph draws the times of the last frames and pictures.
 func (w *window) drawGraph(screen *ebiten.Image) {
 	fill(screen, graphAt, panel)
 	_, slowest := w.frames.Summary()
@@ -151,7 +151,7 @@ func plot(screen *ebiten.Image, times []time.Duration, top time.Duration, colour
 		FillRule: ebiten.FillRuleNonZero})
 }
 
-// drawMenu has a line for each device.
+// drawMenu draws a line for each device.
 func (w *window) drawMenu(screen *ebiten.Image) {
 	for n, device := range w.state.Devices {
 		at, text := w.entry(n), plain

@@ -10,8 +10,7 @@ import (
 	"github.com/batchgemm/batchgemm/examples/desktop/paint"
 )
 
-// Where things are: the picture on the left, twice as large as it is computed, and all else in a
-// column beside it.
+// Layout: the picture on the left, at twice its computed size, and everything else in a column beside it.
 const (
 	windowWidth  = 976
 	windowHeight = 512
@@ -24,8 +23,8 @@ var (
 	menuAt    = image.Rect(672, 376, 960, 496)
 )
 
-// window draws the newest picture and what there is to know of it. Its methods are called by the
-// thread that draws, and wait for nothing.
+// window draws the newest picture and information about it. The drawing thread calls its methods, which
+// never wait.
 type window struct {
 	painter *paint.Painter
 	fonts   *fonts
@@ -36,12 +35,12 @@ type window struct {
 
 	state    paint.State
 	picture  *ebiten.Image
-	shown    *paint.Picture // what picture has
-	pictures int            // that were shown
+	shown    *paint.Picture // the content of picture
+	pictures int            // shown so far
 
-	last   int    // picture to end with, 0: none
+	last   int    // picture after which to end, 0: none
 	shots  string // folder, "": none
-	half   bool   // the first shot is there
+	half   bool   // the first shot is taken
 	ended  bool
 	failed error
 }
@@ -54,7 +53,7 @@ func newWindow(p *paint.Painter) (*window, error) {
 
 func (w *window) Layout(_, _ int) (width, height int) { return windowWidth, windowHeight }
 
-// Update asks for the next picture, takes the newest, and looks at keys and mouse.
+// Update asks for the next picture, takes the newest, and reads keys and mouse.
 func (w *window) Update() error {
 	w.painter.Want(time.Since(w.start).Seconds())
 	w.state = w.painter.State()
@@ -73,7 +72,7 @@ func (w *window) Update() error {
 	return nil
 }
 
-// chosen is the entry of the menu that was chosen just now, or -1.
+// chosen returns the entry of the menu that was just chosen, or -1.
 func (w *window) chosen() int {
 	click := inpututil.IsMouseButtonJustPressed(ebiten.MouseButtonLeft)
 	for n := range w.state.Devices {
@@ -89,7 +88,7 @@ func (w *window) chosen() int {
 // under reports whether the mouse is on an entry of the menu.
 func (w *window) under(n int) bool { return image.Pt(ebiten.CursorPosition()).In(w.entry(n)) }
 
-// entry is where that of a device is in the menu, which has room for all.
+// entry returns the place of a device in the menu, which has room for all.
 func (w *window) entry(n int) image.Rectangle {
 	step := min(30, menuAt.Dy()/len(w.state.Devices))
 	at := menuAt.Min.Add(image.Pt(0, n*step))
@@ -111,7 +110,7 @@ func (w *window) Draw(screen *ebiten.Image) {
 	w.shoot(screen)
 }
 
-// shoot saves the window when it is time, and ends the program after its last picture.
+// shoot saves the window at the requested times, and ends the program after its last picture.
 func (w *window) shoot(screen *ebiten.Image) {
 	save := func(name string) {
 		if w.shots != "" && w.failed == nil {

@@ -1,13 +1,13 @@
 // Frames shows an application that draws frames and must run on any user's machine. It lists the devices,
-// opens the device that the user chose before, and lets it compile what it may need. While frames go on, it
-// computes a network of two layers, of other sizes each time. The thread that draws waits for nothing. It
-// has no window (examples/desktop has). At the end it says how long that thread was kept, and how long
-// results took.
+// opens the device that the user chose earlier, and compiles its kernels. While it draws frames, it computes
+// a network of two layers, with new sizes each time. The drawing thread never waits. The program has no
+// window (examples/desktop has). At the end it reports how long that thread was busy, and how long results
+// took.
 //
-// On such machines a GPU can go away: its driver crashes, hangs or is updated, or a
-// laptop switches it off. Calls then return dispatch.ErrDeviceLost; close the device
-// and open one again, the CPU if need be. On macOS and Windows the WebGPU binding
-// ends the process instead: where that must not happen, compute in another process.
+// On such machines a GPU can disappear: its driver crashes, hangs or is updated, or a laptop switches it
+// off. Calls then return dispatch.ErrDeviceLost. Close the device and open it again, or open the CPU. On
+// macOS and Windows the WebGPU binding ends the process instead. If that must not happen, compute in another
+// process.
 package main
 
 import (
@@ -52,7 +52,7 @@ func main() {
 	}
 }
 
-// compile compiles kernels. An application with a window shows a bar of progress meanwhile.
+// compile compiles kernels. An application with a window would show a progress bar.
 func compile(ctx context.Context, device *dispatch.Device) error {
 	start, kernels, all := time.Now(), 0, 0
 	err := device.Warm(ctx, dispatch.WarmOptions{
@@ -64,7 +64,7 @@ func compile(ctx context.Context, device *dispatch.Device) error {
 	return err
 }
 
-// open opens the device of an ID that the application kept among its settings, or the best.
+// open opens the device with an ID from the application's settings, or the best one.
 func open(ctx context.Context, id string, power dispatch.Power) (*dispatch.Device, error) {
 	device, err := dispatch.Open(ctx, dispatch.WithPower(power),
 		dispatch.WithAdapter(func(all []dispatch.Info) int {
@@ -79,8 +79,8 @@ func open(ctx context.Context, id string, power dispatch.Power) (*dispatch.Devic
 	return device, err
 }
 
-// draw is the loop of frames. In each it looks whether a result is there, shows the last result, and starts
-// the next computation when none is under way.
+// draw is the loop of frames. In each frame it checks for a result, draws the last result, and starts the
+// next computation if none is in progress.
 func draw(ctx context.Context, device *dispatch.Device, frames int, period time.Duration,
 	changing bool) error {
 	net, err := newNetwork(ctx, device)
@@ -105,7 +105,7 @@ func draw(ctx context.Context, device *dispatch.Device, frames int, period time.
 			if reading.Err() != nil {
 				return reading.Err()
 			}
-			reading = nil // net.result has what is to be drawn
+			reading = nil // net.result has what to draw
 		default:
 		}
 		if reading == nil {

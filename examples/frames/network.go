@@ -11,8 +11,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// The sizes of the network: each of the figures has weights of its own, and as many rows in a
-// frame as it has points in sight.
+// The sizes of the network. Each figure has its own weights, and in a frame as many rows as it has visible
+// points.
 const (
 	figures = 24
 	inputs  = 12
@@ -21,7 +21,7 @@ const (
 	maxRows = 64
 )
 
-// network is two layers on a device. What is between them stays there.
+// network is two layers on a device. Intermediate results stay there.
 type network struct {
 	device        *dispatch.Device
 	rng           *rand.Rand
@@ -29,7 +29,7 @@ type network struct {
 	first, second *dispatch.Program
 	x, h, y       *dispatch.Buffer
 	up, down      *dispatch.Buffer // slices of one buffer of weights
-	points        []float32        // what the host writes each time
+	points        []float32        // what the host writes for each frame
 	result        []float32
 }
 
@@ -42,7 +42,7 @@ func layer(rows []int, n, k int) (planner.Batch, error) {
 	return planner.Pack(problems...)
 }
 
-// relu is done to the first layer.
+// relu is the epilogue of the first layer.
 var relu = planner.Options{Epilogue: planner.Epilogue{Activation: planner.ReLU}}
 
 func newNetwork(ctx context.Context, device *dispatch.Device) (*network, error) {
@@ -72,10 +72,10 @@ func newNetwork(ctx context.Context, device *dispatch.Device) (*network, error) 
 	return n, n.allocate(ctx)
 }
 
-// allocate makes buffers for the most rows, and writes the weights, which stay.
+// allocate makes buffers for the largest number of rows, and writes the weights, which do not change.
 func (n *network) allocate(ctx context.Context) error {
 	const lenUp, lenDown = figures * inputs * hidden, figures * hidden * outputs
-	const atDown = (lenUp + 63) / 64 * 64 // slices begin with multiples of 64 float32
+	const atDown = (lenUp + 63) / 64 * 64 // slices start at multiples of 64 float32
 	var weights *dispatch.Buffer
 	for _, b := range []struct {
 		to **dispatch.Buffer
@@ -98,15 +98,15 @@ func (n *network) allocate(ctx context.Context) error {
 	return errors.Join(err, failed, dispatch.Write(ctx, weights, 0, values))
 }
 
-// resize gives each figure other rows.
+// resize gives each figure a new number of rows.
 func (n *network) resize() {
 	for i := range n.rows {
 		n.rows[i] = 1 + n.rng.IntN(maxRows)
 	}
 }
 
-// start computes the network for the figures of a frame and returns without waiting. The result
-// is in n.result when the reading is done.
+// start computes the network for the figures of a frame and returns without waiting. The result is in
+// n.result when the reading is done.
 func (n *network) start(ctx context.Context, frame int) (*dispatch.Reading, error) {
 	total := 0
 	for _, m := range n.rows {

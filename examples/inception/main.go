@@ -80,8 +80,8 @@ func main() {
 	}
 }
 
-// loadImage reads a photograph that comes with Go's source, or draws a picture.
-// It returns side x side pixels of interleaved channels in [0, 1].
+// loadImage reads a photograph from Go's source, or draws a picture. It returns side x side pixels of
+// interleaved channels in [0, 1].
 func loadImage() (pixels []float32, source string) {
 	name := filepath.Join(build.Default.GOROOT, "src", "image", "testdata", "video-001.png")
 	var img image.Image = drawn{}
@@ -113,7 +113,7 @@ func (drawn) At(x, y int) color.Color {
 	return color.RGBA{uint8(127 + 127*math.Sin(r)), uint8(4 * x), uint8(4 * y), 255}
 }
 
-// pixel is 0 outside the image.
+// pixel returns 0 outside of the image.
 func pixel(pixels []float32, x, y, ch int) float32 {
 	if x < 0 || y < 0 || x >= side || y >= side {
 		return 0

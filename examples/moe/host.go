@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// The host's part, which stands in for kernels of the caller's. None of it passes a size to
-// batchgemm but by what it writes to ends.
+// The host's part, which stands for the caller's kernels. It passes sizes to batchgemm only by what it
+// writes to ends.
 
 // routing is where the rows of a step belong.
 type routing struct {
@@ -17,7 +17,7 @@ type routing struct {
 	ends   []int32     // of each expert's rows
 }
 
-// counts is the number of tokens of each expert.
+// counts returns the number of tokens of each expert.
 func (r *routing) counts() []int32 {
 	counts := slices.Clone(r.ends)
 	for e := range experts - 1 {
@@ -26,9 +26,8 @@ func (r *routing) counts() []int32 {
 	return counts
 }
 
-// route chooses the experts of each token, and writes ends and rows: the tokens of the
-// first expert, then those of the second, and so on; where their results go, topK rows for each
-// token; and the weights of these.
+// route chooses the experts of each token, and writes ends and rows: the tokens of the first expert, then
+// those of the second, and so on; the places of their results, topK rows for each token; and their weights.
 func (l *layer) route(ctx context.Context, tokens int) (*routing, error) {
 	logits := make([]float32, tokens*experts)
 	if err := dispatch.Read(ctx, l.logits, 0, logits); err != nil {
@@ -57,7 +56,7 @@ func (l *layer) route(ctx context.Context, tokens int) (*routing, error) {
 		dispatch.Write(ctx, l.ends, 0, r.ends))
 }
 
-// top is the experts of the largest logits, and the softmax of these.
+// top returns the experts with the largest logits, and the softmax of these logits.
 func top(logits []float32) (chosen [topK]int, share [topK]float32) {
 	left := slices.Clone(logits)
 	var sum float32

@@ -1,20 +1,19 @@
-// Moe runs a layer of a mixture of experts. Only the device knows how many tokens each expert has: that
-// number reaches batchgemm through a buffer of the device, ends, and not through the host. Programs are
-// prepared once, from bounds. A step has other tokens, and they go to other experts. It plans nothing,
-// prepares nothing and passes no sizes.
+// Moe runs a layer of a mixture of experts. Only the device knows how many tokens each expert has: batchgemm
+// reads that number from a buffer of the device, ends, and not from the host. Programs are prepared once,
+// from bounds. Each step has new tokens, and they go to other experts. It plans nothing, prepares nothing
+// and passes no sizes.
 //
 // A router chooses two of the experts for a token x, and weights p for them:
 //
 //	y = sum over both of p[e] * (silu(x*Gate[e]) .* (x*Up[e])) * Down[e]
 //
-// Two programs of batchgemm do all of that but the choice and the last sum. The first gathers the rows of
-// each expert from the tokens by a list of their numbers, and multiplies its two products. The second
-// scatters its rows to the places of another list, and multiplies them by p. So no kernel has to sort rows,
-// or to put them back.
+// Two programs of batchgemm do all of that except the choice and the last sum. The first gathers the rows of
+// each expert from the tokens by a list of indices, and multiplies its two products. The second multiplies
+// its rows by p, and scatters them to the places of another list. So no other kernel has to sort rows, or to
+// put them back.
 //
-// A real program does the rest with kernels of its own on the device, so that a step never waits for the
-// host. Here the host stands in for these kernels (host.go). check.go computes every step once more, in
-// float64.
+// A real program does the rest with its own kernels on the device, so a step never waits for the host. Here
+// the host takes the place of these kernels (host.go). check.go computes every step again, in float64.
 package main
 
 import (
@@ -40,8 +39,8 @@ const (
 	maxRows   = maxTokens * topK
 )
 
-// The words of rows, maxRows of each: the token of a row, its place among the results, and the
-// bits of its weight.
+// Words of rows, maxRows of each: the token of a row, its place among the results, and the bits of its
+// weight.
 const (
 	tokenOf  = 0
 	placeOf  = maxRows
@@ -55,11 +54,11 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	dev, err := dispatch.Open(ctx) // BATCHGEMM_BACKEND fixes one
+	dev, err := dispatch.Open(ctx) // BATCHGEMM_BACKEND selects one
 	if err != nil {
 		return err
 	}
-	defer dev.Close() // closes programs and buffers too
+	defer dev.Close() // also closes programs and buffers
 	fmt.Printf("%d experts, %d of a token, on %s\n", experts, topK, dev.Info().Name)
 
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -93,10 +92,10 @@ type layer struct {
 
 	// Weights.
 	wr, gate, up, down *dispatch.Buffer
-	// Of a step.
+	// For a step.
 	x, logits *dispatch.Buffer // of the tokens, one after the other
-	// ends says where the rows of each expert end, and rows which they are: all that batchgemm
-	// learns of the routing.
+	// ends has the ends of each expert's rows, and rows says which rows they are: all that batchgemm learns
+	// of the routing.
 	ends, rows *dispatch.Buffer
 	mixed      *dispatch.Buffer // a row for each expert of each token, expert by expert
 	out        *dispatch.Buffer // the same, token by token
@@ -127,8 +126,8 @@ func newLayer(ctx context.Context, dev *dispatch.Device, w *weights) (*layer, er
 	return l, l.prepare(ctx)
 }
 
-// prepare makes the programs: an ordinary program for the router, which takes as many tokens as there may
-// be, and ragged programs for the experts. The ends of a step say which rows an expert has.
+// prepare makes the programs: an ordinary program for the router, for the largest number of tokens, and
+// ragged programs for the experts. The ends of a step say which rows an expert has.
 func (l *layer) prepare(ctx context.Context) error {
 	batch, err := planner.Pack(planner.GEMM(maxTokens, experts, width))
 	if err != nil {
@@ -151,7 +150,7 @@ func (l *layer) prepare(ctx context.Context) error {
 	return err
 }
 
-// perExpert is rows of length k, at most maxRows in all, times the n columns of their expert.
+// perExpert describes rows of length k, at most maxRows together, times the n columns of their expert.
 func perExpert(n, k int) planner.Ragged {
 	return planner.Ragged{
 		Form: planner.EndsOfRows, Groups: experts,
@@ -173,7 +172,7 @@ func (l *layer) step(ctx context.Context, x []float32) (y []float32, r *routing,
 		return nil, nil, err
 	}
 	tokens := len(x) / width
-	if r, err = l.route(ctx, tokens); err != nil { // for a kernel: logits to ends and rows
+	if r, err = l.route(ctx, tokens); err != nil { // in place of a kernel: logits to ends and rows
 		return nil, nil, err
 	}
 	if err := l.run(ctx,
@@ -182,15 +181,16 @@ func (l *layer) step(ctx context.Context, x []float32) (y []float32, r *routing,
 	); err != nil {
 		return nil, nil, err
 	}
-	if y, err = l.combine(ctx, tokens); err != nil { // for a kernel: out to y
+	if y, err = l.combine(ctx, tokens); err != nil { // in place of a kernel: out to y
 		return nil, nil, err
 	}
-	// The device refuses ends that exceed the bounds, and only Status tells. Both programs refuse the same.
+	// The device refuses ends that exceed the bounds, and only Status reports that. Both programs refuse the
+	// same groups.
 	return y, r, l.first.Status(ctx)
 }
 
-// run queues the runs as one submission. It waits only to measure: what is queued
-// after them finds them done. WebGPU compiles kernels when they are first used, in step 0.
+// run queues the runs as one submission. It waits only to measure; later work runs after them anyway. WebGPU
+// compiles kernels on first use, in step 0.
 func (l *layer) run(ctx context.Context, runs ...dispatch.Run) error {
 	start := time.Now()
 	if err := l.dev.Run(ctx, runs...); err != nil {
@@ -204,7 +204,7 @@ func (l *layer) run(ctx context.Context, runs ...dispatch.Run) error {
 // weights of the layer, row by row.
 type weights struct {
 	router []float32 // width x experts
-	gate   []float32 // width x hidden for each expert, as up
+	gate   []float32 // width x hidden for each expert, like up
 	up     []float32
 	down   []float32 // hidden x width for each expert
 }

@@ -1,5 +1,5 @@
-// Quickstart multiplies two lists of matrices of different sizes in one call, on the best device that this
-// machine has.
+// Quickstart multiplies two lists of matrices of different sizes in one call, on the best device of this
+// machine.
 package main
 
 import (
@@ -22,7 +22,7 @@ func main() {
 		{Rows: 1, Cols: 1, Data: []float32{6}}}
 	b := []dispatch.Dense{{Rows: 2, Cols: 1, Data: []float32{1, 1}},
 		{Rows: 1, Cols: 3, Data: []float32{7, 8, 9}}}
-	c, err := dispatch.Multiply(ctx, dev, a, b) // any number of products, each of its own sizes
+	c, err := dispatch.Multiply(ctx, dev, a, b) // any number of products, with their own sizes
 	if err != nil {
 		log.Fatal(err)
 	}

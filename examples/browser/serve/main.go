@@ -1,4 +1,4 @@
-// Serve serves the files of a directory to this machine alone, such as the page that scripts/page.sh built:
+// Serve serves the files of a directory, such as the page that scripts/page.sh built, to this machine only.
 // "make browser" does both.
 package main
 

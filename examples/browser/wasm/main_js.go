@@ -1,6 +1,6 @@
-// Wasm is the program of the page of examples/browser: it plans batches, runs them on the
-// visitor's GPU or, in WebAssembly, on the CPU, and measures. It runs in a worker, so that the page goes on
-// meanwhile, and answers its messages (page/worker.js):
+// Wasm is the program of the page of examples/browser. It plans batches, runs them on the visitor's GPU or,
+// in WebAssembly, on the CPU, and measures. It runs in a worker, so that the page stays responsive, and
+// answers its messages (page/worker.js):
 //
 //	{id, call: "devices" | "plan" | "run", ...}  →  {id, state}..., {id, result} or {id, error}
 package main
@@ -15,22 +15,22 @@ import (
 // request is a message of the page.
 type request struct {
 	Call     string `json:"call"`
-	Backend  string `json:"backend"`  // of plan
-	Workload string `json:"workload"` // of plan: a name, of the file where there is content
+	Backend  string `json:"backend"`  // for plan
+	Workload string `json:"workload"` // for plan: a name, that of the file if there is content
 	content  []byte
 }
 
 func main() {
 	s := new(session)
 	requests := make(chan js.Value)
-	end := func() {} // ends the last call: nobody awaits its result once there is another
+	end := func() {} // ends the last call, whose result is not needed once there is another
 	js.Global().Set("onmessage", js.FuncOf(func(_ js.Value, args []js.Value) any {
 		end()
 		go func() { requests <- args[0].Get("data") }() // a callback of JavaScript must not wait
 		return nil
 	}))
 	post(map[string]any{"ready": true})
-	for message := range requests { // one after the other: device and plan are the session's
+	for message := range requests { // one after the other: device and plan belong to the session
 		var ctx context.Context
 		ctx, end = context.WithCancel(context.Background())
 		s.answer(ctx, message)
@@ -40,7 +40,7 @@ func main() {
 
 func post(message map[string]any) { js.Global().Call("postMessage", message) }
 
-// answer does what a message asks for.
+// answer does what a message requests.
 func (s *session) answer(ctx context.Context, message js.Value) {
 	id := message.Get("id")
 	s.state = func(format string, args ...any) {

@@ -13,7 +13,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// view is how a matrix is walked through, whether it is transposed or not.
+// view describes how to walk through a matrix, transposed or not.
 type view struct{ offset, row, col int }
 
 func viewOf(m planner.Matrix, transposed bool) view {
@@ -73,8 +73,7 @@ func (n naiveLoops) time(_ context.Context, runs int) (time.Duration, error) {
 func (naiveLoops) dispatches() int { return 1 }
 func (naiveLoops) Close() error    { return nil }
 
-// naiveShader is a thread for each element of C (page/naive.js), on a GPUDevice of its own of the same
-// adapter.
+// naiveShader has a thread for each element of C (page/naive.js), on its own GPUDevice of the same adapter.
 type naiveShader struct{ made js.Value }
 
 func newNaiveShader(ctx context.Context, s *session) (*naiveShader, error) {
@@ -122,14 +121,14 @@ func (n *naiveShader) Close() error {
 	return nil
 }
 
-// toJS copies numbers of 32 bits to a Uint8Array.
+// toJS copies 32-bit numbers to a Uint8Array.
 func toJS[T uint32 | float32](numbers []T) js.Value {
 	array := js.Global().Get("Uint8Array").New(4 * len(numbers))
 	js.CopyBytesToJS(array, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(numbers))), 4*len(numbers)))
 	return array
 }
 
-// call calls an asynchronous function, and waits. The function does not fail otherwise than by its promise.
+// call calls an asynchronous function, and waits. The function fails only by its promise.
 func call(ctx context.Context, object js.Value, name string, args ...any) (js.Value, error) {
 	type result struct {
 		value js.Value

@@ -16,19 +16,19 @@ import (
 // maxLanes is how many lanes of a timeline are drawn.
 const maxLanes = 64
 
-// session is what the page works on.
+// session is the state of the page.
 type session struct {
 	device *dispatch.Device
 	load   *workload.Workload
 	plan   *planner.Plan
-	state  func(format string, args ...any) // tells the page what goes on
+	state  func(format string, args ...any) // tells the page what is happening
 }
 
-// deviceView is a device that the page offers.
+// deviceView is a device for the page.
 type deviceView struct {
 	Backend  string `json:"backend"`
 	Name     string `json:"name"`
-	Software bool   `json:"software"` // a GPU that the CPU plays
+	Software bool   `json:"software"` // a CPU that emulates a GPU
 	Reason   string `json:"reason"`   // why it cannot be used
 }
 
@@ -40,7 +40,7 @@ func devices(ctx context.Context) ([]deviceView, error) {
 	var views []deviceView
 	for _, l := range all {
 		switch {
-		case l.Backend != "webgpu" && l.Backend != "cpu": // no page has others
+		case l.Backend != "webgpu" && l.Backend != "cpu": // pages have no others
 		case l.Err != nil:
 			views = append(views, deviceView{Backend: l.Backend, Reason: l.Err.Error()})
 		default:
@@ -52,9 +52,9 @@ func devices(ctx context.Context) ([]deviceView, error) {
 	return views, nil
 }
 
-// planView is a plan as the page shows it.
+// planView is a plan for the page.
 type planView struct {
-	Micros   float64             `json:"micros"` // that planning took
+	Micros   float64             `json:"micros"` // time of planning
 	Explain  planner.Explanation `json:"explain"`
 	Problems []problemView       `json:"problems"`
 	Timeline timelineView        `json:"timeline"`
@@ -76,7 +76,7 @@ type timelineView struct {
 	Bars  []barView `json:"bars"`
 }
 
-// barView is short, as there may be many.
+// barView has short names, because there may be many bars.
 type barView struct {
 	Row     int     `json:"r"`
 	Start   float64 `json:"s"` // microseconds
@@ -112,7 +112,7 @@ func (s *session) planned(ctx context.Context, r *request) (*planView, error) {
 	return v, nil
 }
 
-// loaded reads a batch, and makes the matrices of one that has none.
+// loaded reads a batch, and makes matrices if it has none.
 func loaded(r *request) (load *workload.Workload, err error) {
 	if r.content != nil {
 		load, err = workload.Read(r.Workload, r.content)
@@ -132,13 +132,13 @@ func loaded(r *request) (load *workload.Workload, err error) {
 	return load, nil
 }
 
-// open makes a device of a backend the session's, unless it is. One that was lost is opened again.
+// open makes a device of a backend the session's, unless it is. It opens a lost device again.
 func (s *session) open(ctx context.Context, backend string) error {
 	if s.device != nil {
 		if s.device.Info().Backend == backend && s.device.Wait(ctx) == nil {
 			return nil
 		}
-		_ = s.device.Close() // nothing of it is of interest any more
+		_ = s.device.Close() // nothing of it is needed any more
 		s.device = nil
 	}
 	if backend != "webgpu" && backend != "cpu" {

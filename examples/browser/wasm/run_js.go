@@ -16,23 +16,23 @@ import (
 )
 
 const (
-	repeats = 5                     // samples; their median counts
-	sample  = 40 * time.Millisecond // what a sample takes at least, where one run does not
+	repeats = 5                     // samples, whose median counts
+	sample  = 40 * time.Millisecond // least duration of a sample, if a run is shorter
 	mostOf  = 4096                  // dispatches in a submission
 )
 
 // method is one way to compute the batch.
 type method interface {
-	// once computes C from its first contents, and returns it.
+	// once computes C from its initial contents, and returns it.
 	once(ctx context.Context) ([]float32, error)
-	// time returns how long a submission of so many runs took, with the wait for its end.
+	// time returns the duration of a submission of that many runs, including the wait for its end.
 	time(ctx context.Context, runs int) (time.Duration, error)
-	// dispatches is how many one run has.
+	// dispatches returns the number of dispatches in a run.
 	dispatches() int
 	io.Closer
 }
 
-// resultView is what was measured of a method.
+// resultView is the measurement of a method.
 type resultView struct {
 	Name       string  `json:"name"`
 	Dispatches int     `json:"dispatches"`
@@ -40,12 +40,12 @@ type resultView struct {
 	Micros     float64 `json:"micros"`
 	Min        float64 `json:"min"`
 	Max        float64 `json:"max"`
-	GFLOPs     float64 `json:"gflops"` // a second
-	Worst      float64 `json:"worst"`  // error, as a part of its bound
+	GFLOPs     float64 `json:"gflops"` // per second
+	Worst      float64 `json:"worst"`  // error, relative to its bound
 	Wrong      string  `json:"wrong"`  // what verification found
 }
 
-// measured runs the plan and what it is compared with on the same device, verifies each, and measures.
+// measured runs the plan and its rivals on the same device, verifies each, and measures.
 func (s *session) measured(ctx context.Context) (results []resultView, err error) {
 	if s.plan == nil {
 		return nil, errors.New("there is no plan to run")
@@ -113,7 +113,7 @@ func (s *session) verify(ctx context.Context, m method, view *resultView) error 
 	return nil
 }
 
-// enough is how many runs a sample takes.
+// enough returns how many runs a sample takes.
 func enough(ctx context.Context, m method) (runs int, err error) {
 	for runs = 1; ; runs *= 2 {
 		took, err := m.time(ctx, runs)
@@ -123,7 +123,7 @@ func enough(ctx context.Context, m method) (runs int, err error) {
 	}
 }
 
-// programs are a method of the library: of one program for all problems, or of one for each.
+// programs are a method of the library: one program for all problems, or one for each.
 type programs struct {
 	s       *session
 	runs    []dispatch.Run
@@ -135,7 +135,7 @@ func (s *session) batched(ctx context.Context) (method, error) {
 	return s.prepared(ctx, s.plan)
 }
 
-// single has a plan for each problem, of one launch.
+// single has a plan of one launch for each problem.
 func (s *session) single(ctx context.Context) (method, error) {
 	var plans []*planner.Plan
 	for i := range s.plan.Batch {
@@ -204,7 +204,7 @@ func (p *programs) dispatches() int {
 	return n
 }
 
-// Close closes what came last first.
+// Close closes in reverse order.
 func (p *programs) Close() (err error) {
 	for _, c := range slices.Backward(p.closers) {
 		err = errors.Join(err, c.Close())

@@ -6,28 +6,28 @@ import (
 	"math/rand/v2"
 )
 
-// The picture and the networks that paint it.
+// The picture, and the networks that paint it.
 const (
 	Width   = 320
 	Height  = 240
 	Experts = 24
 
 	pixels  = Width * Height
-	inputs  = 16 // what a network is told of a pixel's place
+	inputs  = 16 // what a network knows of a pixel's place
 	hidden  = 24
 	outputs = 3 // red, green, blue
 )
 
-// mixture is the weights of all networks, one network after the other, and what does not change of the
+// mixture has the weights of all networks, one network after the other, and the constant parts of the
 // picture.
 type mixture struct {
 	places  []float32 // inputs of each pixel
 	weights [layers][]float32
 	biases  [layers][]float32
-	phases  []float64 // of the biases of the first layer, which move with time
+	phases  []float64 // of the biases of the first layer, which change with time
 }
 
-// layers of a network, with the columns of each.
+// layers of a network.
 const layers = 3
 
 var columns = [layers + 1]int{inputs, hidden, hidden, outputs}
@@ -49,16 +49,16 @@ func newMixture(seed uint64) *mixture {
 	return m
 }
 
-// spread is how strong each layer is: the last one strays from the colour of its expert.
+// spread is the strength of each layer; the last one varies the colour of its expert.
 var spread = [layers]float64{1.8, 1.8, 0.55}
 
-// palette is the colours that experts begin with.
+// palette has the initial colours of experts.
 var palette = [...][outputs]float32{
 	{2.40, 0.90, 0.30}, {0.25, 1.10, 1.80}, {2.00, 0.35, 0.70}, {1.60, 1.50, 0.45},
 	{0.55, 0.45, 1.90}, {0.30, 1.40, 0.85}, {2.60, 1.70, 0.70}, {1.30, 0.40, 1.50},
 }
 
-// Colour is that of an expert.
+// Colour returns that of an expert.
 func Colour(expert int) color.RGBA {
 	c := colours(palette[expert%len(palette)][:])
 	return color.RGBA{c[0], c[1], c[2], c[3]}
@@ -72,8 +72,8 @@ func normal(rng *rand.Rand, n int, deviation float64) []float32 {
 	return s
 }
 
-// places is waves over the picture, of a few lengths and directions: networks of smooth functions
-// would see no detail in two coordinates.
+// places returns waves over the picture, with a few lengths and directions. From two coordinates, networks
+// of smooth functions would see no detail.
 func places() []float32 {
 	s := make([]float32, 0, pixels*inputs)
 	for i := range pixels {
@@ -92,7 +92,7 @@ func coordinates(pixel int) (x, y float32) {
 	return (2*float32(pixel%Width) - Width) / Height, 2*float32(pixel/Width)/Height - 1
 }
 
-// move sets the biases of the first layer to those of a time, in seconds.
+// move sets the biases of the first layer for a time in seconds.
 func (m *mixture) move(time float64) {
 	for i, phase := range m.phases {
 		m.biases[0][i] = float32(1.2 * math.Sin(phase+time*(0.3+0.1*float64(i%5))))
@@ -101,9 +101,9 @@ func (m *mixture) move(time float64) {
 
 // routing says which expert paints which pixels.
 type routing struct {
-	// rows is the pixels, one expert after the other, and then the bits of their brightness.
+	// rows has the pixels, expert by expert, and then the bits of their brightness.
 	rows  []int32
-	ends  []int32 // where the pixels of each expert end
+	ends  []int32 // ends of each expert's pixels
 	owner []uint8 // of each pixel
 }
 
@@ -111,10 +111,10 @@ func newRouting() *routing {
 	return &routing{rows: make([]int32, 2*pixels), ends: make([]int32, Experts), owner: make([]uint8, pixels)}
 }
 
-// site is where an expert is at home, and how far its reach goes, squared.
+// site is the place of an expert, and its squared reach.
 type site struct{ x, y, reach float32 }
 
-// sites wander, and their reach swells and shrinks, for some to nothing.
+// sites move, and their reach grows and shrinks, for some to nothing.
 func sites(time float64) (s [Experts]site) {
 	for e := range s {
 		f := float64(e)
@@ -127,9 +127,9 @@ func sites(time float64) (s [Experts]site) {
 	return s
 }
 
-// route gives each pixel to the expert with the nearest site, less its reach, as the router of a mixture
-// of experts gives tokens to the experts of the highest score. The smaller the lead over the second, the
-// darker the pixel.
+// route gives each pixel to the expert with the nearest site, less its reach, like the router of a mixture
+// of experts gives tokens to the experts with the highest score. The smaller the lead over the second
+// expert, the darker the pixel.
 func (r *routing) route(time float64) {
 	const edge = 0.02 // a lead for full brightness
 	home := sites(time)
@@ -164,7 +164,7 @@ func (r *routing) route(time float64) {
 	}
 }
 
-// counts is the number of pixels of each expert.
+// counts returns the number of pixels of each expert.
 func (r *routing) counts() (c [Experts]int) {
 	start := int32(0)
 	for e, end := range r.ends {
@@ -174,7 +174,8 @@ func (r *routing) counts() (c [Experts]int) {
 	return c
 }
 
-// colours makes what the networks compute, any positive numbers, bytes of red, green, blue and alpha.
+// colours converts the results of the networks, any positive numbers, to bytes of red, green, blue and
+// alpha.
 func colours(light []float32) []byte {
 	rgba := make([]byte, 0, len(light)/outputs*4)
 	for i := 0; i < len(light); i += outputs {

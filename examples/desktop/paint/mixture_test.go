@@ -50,7 +50,7 @@ func requireNearest(t *testing.T, at float64, expert int, pixel int32, brightnes
 	}
 }
 
-// The three programs paint what the networks say, pixel by pixel.
+// The three programs paint what the networks compute, pixel by pixel.
 func TestScene(t *testing.T) {
 	device, err := dispatch.Open(t.Context(), dispatch.WithBackend("cpu"))
 	require.NoError(t, err)
@@ -82,7 +82,7 @@ func TestScene(t *testing.T) {
 	}
 }
 
-// paint is one pixel, in float64.
+// paint computes one pixel in float64.
 func (m *mixture) paint(expert, pixel int) []float64 {
 	var x []float64
 	for _, v := range m.places[pixel*inputs:][:inputs] {

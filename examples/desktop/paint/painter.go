@@ -1,7 +1,6 @@
-// Package paint computes a picture that moves: a mixture of small networks, each of which paints the
-// pixels that a router gives it, on any device of the machine. A Painter does so beside a window,
-// which never waits for it: it opens the device, changes it when another is chosen, and opens it
-// again when it is lost.
+// Package paint computes a moving picture: a mixture of small networks, each of which paints the pixels that
+// a router gives it, on any device of the machine. A Painter runs beside a window, which never waits for it.
+// The Painter opens the device, changes it if another one is chosen, and opens it again if it is lost.
 package paint
 
 import (
@@ -15,7 +14,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch"
 )
 
-// Picture is one that is done.
+// Picture is a finished picture.
 type Picture struct {
 	Pixels []byte        // red, green, blue and alpha, row by row
 	Rows   [Experts]int  // pixels of each expert
@@ -25,11 +24,11 @@ type Picture struct {
 // State is what a window shows.
 type State struct {
 	Devices    []dispatch.Info // to choose from
-	Device     dispatch.Info   // that is open; without an ID while none is
-	Ready, All int             // stages of getting the device ready
+	Device     dispatch.Info   // the open device; without an ID if none is open
+	Ready, All int             // stages of preparing the device
 	Picture    *Picture        // the newest one, or nil
 	Pictures   int             // since the start
-	Trouble    string          // the last thing that went wrong, or ""
+	Trouble    string          // the last error, or ""
 	Troubled   time.Time       // when
 	Opened     int             // devices, since the start
 	Losses     int             // of them
@@ -44,11 +43,11 @@ type Painter struct {
 
 	mu     sync.Mutex
 	id     string             // of the device to open, "" for the best one
-	change context.CancelFunc // ends the work of the device that is open
+	change context.CancelFunc // ends the work of the open device
 	state  State
 }
 
-// Start opens the device of an ID, or the best one, and goes on until Close. The options are for
+// Start opens the device with an ID, or the best one, and paints until Close. The options are for
 // dispatch.Open.
 func Start(id string, options ...dispatch.Option) *Painter {
 	ctx, stop := context.WithCancel(context.Background())
@@ -58,7 +57,7 @@ func Start(id string, options ...dispatch.Option) *Painter {
 	return p
 }
 
-// Close returns when the device is closed.
+// Close closes the device, and returns when it is closed.
 func (p *Painter) Close() {
 	p.stop()
 	<-p.done
@@ -72,7 +71,7 @@ func (p *Painter) Want(time float64) {
 	}
 }
 
-// Choose goes on with the device of another ID.
+// Choose continues with the device of another ID.
 func (p *Painter) Choose(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,7 +81,7 @@ func (p *Painter) Choose(id string) {
 	}
 }
 
-// State is how things are now.
+// State returns the current state.
 func (p *Painter) State() State {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,9 +94,9 @@ func (p *Painter) set(change func(s *State)) {
 	change(&p.state)
 }
 
-// work paints on one device after the other.
+// work paints on one device after another.
 func (p *Painter) work(ctx context.Context) {
-	const pause = time.Second // so that a device that is lost at once is not opened all the time
+	const pause = time.Second // so that a device that is lost at once is not reopened all the time
 	defer close(p.done)
 	for ctx.Err() == nil {
 		chosen, change := context.WithCancel(ctx)
@@ -117,8 +116,8 @@ func (p *Painter) work(ctx context.Context) {
 	}
 }
 
-// trouble shows an error. A device that was lost is opened again, and where it is not there any
-// more, or something else is wrong with it, the best one takes its place.
+// trouble shows an error. A lost device is opened again. If it does not exist any more, or has another
+// error, the best device replaces it.
 func (p *Painter) trouble(id string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,7 +130,7 @@ func (p *Painter) trouble(id string, err error) {
 	}
 }
 
-// paint opens the device of an ID and paints on it until ctx ends or something goes wrong.
+// paint opens the device with an ID and paints on it until ctx ends or something fails.
 func (p *Painter) paint(ctx context.Context, id string) error {
 	p.set(func(s *State) { s.Device, s.Ready = dispatch.Info{}, 0 })
 	choose := dispatch.WithAdapter(func(all []dispatch.Info) int {
@@ -148,7 +147,7 @@ func (p *Painter) paint(ctx context.Context, id string) error {
 		s.Opened++
 	})
 	scene, err := newScene(ctx, device, func(ready, all int) {
-		p.set(func(s *State) { s.Ready, s.All = ready, all+1 }) // the first picture is a stage too
+		p.set(func(s *State) { s.Ready, s.All = ready, all+1 }) // the first picture is also a stage
 	})
 	if err == nil {
 		err = p.frames(ctx, scene)
@@ -159,7 +158,7 @@ func (p *Painter) paint(ctx context.Context, id string) error {
 	return nil
 }
 
-// frame is a picture that is being computed.
+// frame is a picture in progress.
 type frame struct {
 	start   time.Time
 	rows    [Experts]int
@@ -167,8 +166,8 @@ type frame struct {
 	reading *dispatch.Reading
 }
 
-// frames computes a picture for each time that is wanted. While the device computes one, the host
-// routes the next.
+// frames computes a picture for each requested time. While the device computes one, the host routes the
+// next.
 func (p *Painter) frames(ctx context.Context, s *scene) error {
 	const depth = 2
 	idle := []*frame{{light: make([]float32, pixels*outputs)}, {light: make([]float32, pixels*outputs)}}

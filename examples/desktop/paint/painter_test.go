@@ -12,8 +12,8 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 )
 
-// machine is a driver of devices "good", "other" and "broken", which all are the CPU, but for
-// the last, which cannot be opened.
+// machine is a driver of devices "good", "other" and "broken". All are the CPU, but the last cannot be
+// opened.
 type machine struct{ driver.Driver }
 
 func newMachine() machine {
@@ -54,14 +54,14 @@ type renamed struct {
 
 func (r renamed) Info() driver.Info { return r.info }
 
-// start starts a painter, and asks it for pictures all the time.
+// start starts a painter, and keeps asking it for pictures.
 func start(t *testing.T, id string, d driver.Driver) *Painter {
 	p := Start(id, dispatch.WithDriver(d))
 	t.Cleanup(p.Close)
 	return p
 }
 
-// await returns the first state that is as wanted.
+// await returns the first state that satisfies wanted.
 func await(t *testing.T, p *Painter, wanted func(s State) bool) (s State) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -119,7 +119,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// A device that is lost again and again is opened again and again, and pictures go on.
+// A device that is lost repeatedly is opened repeatedly, and pictures continue.
 func TestLost(t *testing.T) {
 	t.Parallel()
 	p := start(t, "other", Unplugged{newMachine(), 3})
@@ -129,7 +129,7 @@ func TestLost(t *testing.T) {
 	require.Greater(t, s.Opened, 2)
 }
 
-// Close and Choose end whatever goes on.
+// Close and Choose end all work in progress.
 func TestClose(t *testing.T) {
 	p := Start("", dispatch.WithDriver(newMachine()))
 	p.Choose("other")

@@ -8,20 +8,19 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// scene is the mixture on a device: three ragged programs, which find out for each picture how many
-// rows every expert has. Nothing of it changes but biases and routing, and all of it lives as long
-// as its device.
+// scene is the mixture on a device: three ragged programs, which read for each picture how many rows every
+// expert has. Only biases and routing change. Everything lives as long as its device.
 type scene struct {
 	device          *dispatch.Device
 	programs        [layers]*dispatch.Program
 	weights, biases [layers]*dispatch.Buffer
-	rows            [layers + 1]*dispatch.Buffer // of places, of what is between layers, and of the picture
+	rows            [layers + 1]*dispatch.Buffer // of places, between layers, and of the picture
 	routed, ends    *dispatch.Buffer
 	mixture         *mixture
 }
 
-// newScene tells how many of all programs are ready: WebGPU compiles their kernels. (Device.Warm would
-// compile those of all plans. These stay, and bring all that they need, whatever the sizes will be.)
+// newScene reports how many of the programs are ready, because WebGPU compiles their kernels. (Device.Warm
+// would compile those of all plans. These programs stay, and have all that they need for any sizes.)
 func newScene(ctx context.Context, device *dispatch.Device, progress func(ready, all int)) (*scene, error) {
 	s := &scene{device: device, mixture: newMixture(1)}
 	for l := range layers {
@@ -59,8 +58,7 @@ func newScene(ctx context.Context, device *dispatch.Device, progress func(ready,
 	return s, nil
 }
 
-// perExpert is rows of length k, one for each pixel, times the n columns of their expert. The pixels
-// are at the beginning of what is routed, and their brightness follows.
+// perExpert describes rows of length k, one for each pixel, times the n columns of their expert.
 func perExpert(n, k int) planner.Ragged {
 	return planner.Ragged{
 		Form: planner.EndsOfRows, Groups: Experts,
@@ -71,8 +69,8 @@ func perExpert(n, k int) planner.Ragged {
 	}
 }
 
-// epilogue of a layer: the first finds the rows of each expert among those of all pixels, and the
-// last puts them back, as bright as they are to be.
+// epilogue returns that of a layer. The first layer finds the rows of each expert among those of all pixels.
+// The last one puts them back, with their brightness.
 func epilogue(layer int) planner.Epilogue {
 	switch layer {
 	case 0:
@@ -83,8 +81,8 @@ func epilogue(layer int) planner.Epilogue {
 	return planner.Epilogue{Activation: planner.SiLU, Bias: true}
 }
 
-// start queues the picture of a time, and returns without waiting for it. It is in light when the
-// reading is done.
+// start queues the picture of a time, and returns without waiting. The picture is in light when the reading
+// is done.
 func (s *scene) start(ctx context.Context, time float64, r *routing, light []float32) (*dispatch.Reading,
 	error) {
 	r.route(time)

@@ -9,10 +9,10 @@ import (
 // Kept is the number of times that Times keeps.
 const Kept = 200
 
-// Times is the last Kept times of something that comes again and again, the oldest first.
+// Times has the last Kept times of a repeated event, oldest first.
 type Times struct{ list []time.Duration }
 
-// Add drops the oldest where there are too many.
+// Add drops the oldest time if there are too many.
 func (t *Times) Add(d time.Duration) {
 	if len(t.list) == Kept {
 		t.list = slices.Delete(t.list, 0, 1)
@@ -20,10 +20,10 @@ func (t *Times) Add(d time.Duration) {
 	t.list = append(t.list, d)
 }
 
-// List must not be changed.
+// List returns the times, which must not be changed.
 func (t *Times) List() []time.Duration { return t.list }
 
-// Summary is 0 where there are none.
+// Summary returns 0 if there are no times.
 func (t *Times) Summary() (median, worst time.Duration) {
 	if len(t.list) == 0 {
 		return 0, 0
@@ -37,5 +37,5 @@ func (t *Times) String() string {
 	return fmt.Sprintf("%.1f ms median, %.1f at most", Milliseconds(median), Milliseconds(worst))
 }
 
-// Milliseconds of d, with fractions.
+// Milliseconds returns d in milliseconds, with fractions.
 func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -9,8 +9,8 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 )
 
-// Unplugged is a driver whose devices are lost after some submissions, to see what happens then.
-// All else is the inner driver's.
+// Unplugged is a driver whose devices are lost after some submissions, to test what happens then. The inner
+// driver does everything else.
 type Unplugged struct {
 	driver.Driver
 	After int

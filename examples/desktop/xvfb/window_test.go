@@ -1,6 +1,6 @@
-// Package xvfb tests the program in a window that nobody sees: under Xvfb, an X server without a
-// screen, where Mesa draws. It is a package of its own because what imports the library for windows
-// ends at once where there is no screen.
+// Package xvfb tests the program in an invisible window: under Xvfb, an X server without a screen, where
+// Mesa draws. It is a separate package, because a program that imports the window library ends at once if
+// there is no screen.
 package xvfb
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Parts of the window, inside of their edges.
+// Parts of the window, within their edges.
 var (
 	picture = image.Rect(20, 20, 650, 430)
 	bars    = image.Rect(674, 114, 958, 170)
@@ -33,7 +33,7 @@ var (
 	menu    = image.Rect(690, 378, 958, 404) // its first entry
 )
 
-// TestWindow skips where there is no Xvfb, but not where BATCHGEMM_REQUIRE has "window".
+// TestWindow skips without Xvfb, unless BATCHGEMM_REQUIRE has "window".
 func TestWindow(t *testing.T) {
 	if _, err := exec.LookPath("Xvfb"); err != nil {
 		if slices.Contains(strings.Split(os.Getenv("BATCHGEMM_REQUIRE"), ","), "window") {
@@ -74,13 +74,13 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// requireShots checks that all parts of the window are there, and move.
+// requireShots checks that all parts of the window exist, and move.
 func requireShots(t *testing.T, half, end image.Image) {
 	t.Helper()
 	for _, shot := range []image.Image{half, end} {
 		require.Greater(t, len(colours(shot, picture)), 1000, "the picture is dull")
 		require.Greater(t, len(colours(shot, bars)), 4, "bars of few networks")
-		// it crosses 12 columns at least
+		// it crosses at least 12 columns
 		require.Greater(t, amber(shot, graph), 10, "no line of pictures in the graph")
 		require.Greater(t, len(colours(shot, menu)), 10, "nothing in the menu")
 	}
@@ -88,7 +88,7 @@ func requireShots(t *testing.T, half, end image.Image) {
 	require.Greater(t, changed(half, end, graph), 0.01, "the graph stands still")
 }
 
-// awaitFile returns when there is a file, or fails with what has ended before.
+// awaitFile returns when a file exists, or fails when the program ends before.
 func awaitFile(t *testing.T, name string, ended <-chan error) {
 	t.Helper()
 	for {
@@ -103,10 +103,10 @@ func awaitFile(t *testing.T, name string, ended <-chan error) {
 	}
 }
 
-// input is what a user does: kind is that of the event, and detail the number of a button or key.
+// input is a user's action: kind is the kind of event, and detail the number of a button or key.
 type input struct{ kind, detail byte }
 
-// send does it, with the mouse on the first entry of the menu. The window fills the screen.
+// send performs it, with the mouse on the first entry of the menu. The window fills the screen.
 func (i input) send(t *testing.T, display string) {
 	t.Helper()
 	conn, err := xgb.NewConnDisplay(display)
@@ -164,7 +164,7 @@ func colours(shot image.Image, area image.Rectangle) map[color.Color]int {
 	return count
 }
 
-// amber counts the points that lines of that colour cover, or cover by more than half.
+// amber counts the points that lines of that colour cover by more than half.
 func amber(shot image.Image, area image.Rectangle) int {
 	count := 0
 	for c, n := range colours(shot, area) {
@@ -175,7 +175,7 @@ func amber(shot image.Image, area image.Rectangle) int {
 	return count
 }
 
-// changed is the part of the points that differ.
+// changed returns the share of points that differ.
 func changed(a, b image.Image, area image.Rectangle) float64 {
 	n := 0
 	for y := area.Min.Y; y < area.Max.Y; y++ {
