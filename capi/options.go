@@ -49,7 +49,7 @@ func decode(text string, to any) error {
 		return err
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is more after the JSON object")
+		return errors.New("text follows the JSON object")
 	}
 	if err := checkNames(whole, reflect.TypeOf(to).Elem(), ""); err != nil {
 		return err
@@ -76,7 +76,7 @@ func checkNames(object json.RawMessage, of reflect.Type, path string) error {
 		case !known:
 			return invalid("unknown field %q", path+name)
 		case seen[name]:
-			return invalid("field %q is there twice", path+name)
+			return invalid("field %q occurs twice", path+name)
 		}
 		seen[name] = true
 		var value json.RawMessage

@@ -51,7 +51,7 @@ func (p *Program) RunAt(ctx context.Context, stream uintptr, at Addresses) error
 		switch arg := &args[i]; {
 		case arg.apart:
 		case !arg.used && address != 0:
-			return invalid.Errorf("%s is not 0: the program has no use for it", arg.name)
+			return invalid.Errorf("%s is not 0, but the program does not use it", arg.name)
 		case address == 0 && arg.need > 0:
 			return invalid.Errorf("%s is 0", arg.name)
 		case address%backend.BorrowAlign != 0:

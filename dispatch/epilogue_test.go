@@ -85,7 +85,7 @@ func TestEpilogue(t *testing.T) {
 			*r = Run{Program: plain,
 				Operands: Operands{A: r.A, B: r.B, C: r.C, Rows: r.Rows}}
 		},
-			"run 1: Rows is not nil: the plan's epilogue has no use for it"},
+			"run 1: Rows is not nil, but the plan's epilogue does not use it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wrong := run
@@ -165,7 +165,7 @@ func hostEpilogue[T, U element.Number](t *testing.T, on Host) {
 			_ *planner.Options, _ *Slices[T, U]) {
 			b.Beta = 1
 		},
-		"Bias has 4 elements: the epilogue has no use for it": func(_ *planner.Problem,
+		"Bias has 4 elements, but the epilogue does not use it": func(_ *planner.Problem,
 			o *planner.Options, _ *Slices[T, U]) {
 			o.Epilogue.Bias = false
 		},

@@ -158,7 +158,7 @@ func open(ctx context.Context, drivers []driver.Driver, options []Option) (*Devi
 		return nil, err
 	}
 	if s.backend == "" && s.device != nil {
-		return nil, invalid.Errorf("device %d of which backend? Fix one by WithBackend or %s",
+		return nil, invalid.Errorf("device %d needs a backend: use WithBackend or %s",
 			*s.device, backendEnv)
 	}
 	if s.adapter != nil && s.device != nil {

@@ -87,7 +87,7 @@ func TestOpen(t *testing.T) {
 			failure: "cuda: unavailable: no driver", kind: ErrUnavailable},
 		{name: "device without backend", drivers: []driver.Driver{gpu("cuda")},
 			options: []Option{WithDevice(1)},
-			failure: "device 1 of which backend? Fix one by WithBackend or BATCHGEMM_BACKEND",
+			failure: "device 1 needs a backend: use WithBackend or BATCHGEMM_BACKEND",
 			kind:    ErrInvalid},
 		{name: "fixed but unavailable", drivers: []driver.Driver{none("cuda"), software("cpu")}, env: "cuda",
 			failure: "cuda: unavailable: no driver", kind: ErrUnavailable},

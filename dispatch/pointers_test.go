@@ -61,7 +61,7 @@ func TestPointers(t *testing.T) {
 			"run 0: buffer C is also A"},
 		{"B2 without use", Run{Program: b, Operands: Operands{A: four, C: buffer(t, d, 4), B2: four,
 			Rows: rows}},
-			"run 0: B2 is not nil: the plan's epilogue has no use for it"},
+			"run 0: B2 is not nil, but the plan's epilogue does not use it"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := d.Run(ctx, c.run)

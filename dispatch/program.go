@@ -188,7 +188,7 @@ func (s *submission) add(d *Device, r *Run) error {
 		case buffer == nil:
 			return invalid.Errorf("%s is nil", arg.name)
 		case !arg.used:
-			return invalid.Errorf("%s is not nil: the plan's epilogue has no use for it", arg.name)
+			return invalid.Errorf("%s is not nil, but the plan's epilogue does not use it", arg.name)
 		}
 		if err := buffer.hold(d); err != nil {
 			return fmt.Errorf("%s: %w", arg.name, err)

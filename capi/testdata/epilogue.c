@@ -122,7 +122,7 @@ static void test_host(bg_device device) {
 	FAILS(bg_gemm_operands(device, &p, 1, parts, &wrong, 0), BG_ERR_INVALID, "rows: length -1 is negative");
 	wrong = o, wrong.len_b2 = 1, wrong.b2 = b2;
 	FAILS(bg_gemm_operands(device, &p, 1, parts, &wrong, 0), BG_ERR_INVALID,
-		"B2 has 1 elements: the epilogue has no use for it");
+		"B2 has 1 elements, but the epilogue does not use it");
 	FAILS(bg_gemm_of(device, &p, 1, parts, a, ROWS * K, b, K * N, c, ROWS * N, 0), BG_ERR_INVALID,
 		"bias needs elements");
 	CHECK(memcmp(c, want, sizeof want) == 0);

@@ -17,7 +17,7 @@ static void test_open(void) {
 	FAILS(bg_open("metal", 3, &device), BG_ERR_INVALID, "(known: cuda, hip, webgpu, cpu)");
 	FAILS(bg_open("cpu", 5, &device), BG_ERR_INVALID, "no device 5 (known: 0 ");
 	FAILS(bg_open("cpu", -2, &device), BG_ERR_INVALID, "no device -2");
-	FAILS(bg_open(NULL, 0, &device), BG_ERR_INVALID, "device 0 of which backend");
+	FAILS(bg_open(NULL, 0, &device), BG_ERR_INVALID, "device 0 needs a backend");
 	FAILS(bg_open("hip", -1, &device), BG_ERR_UNAVAILABLE, "hip");
 	FAILS(bg_open("hip", 5, &device), BG_ERR_UNAVAILABLE, "hip");
 	FAILS(bg_open("cpu", -1, NULL), BG_ERR_INVALID, "device is NULL");
@@ -69,8 +69,8 @@ static void test_options(bg_device device) {
 		{"{\"Options\": {}}", "unknown field \"Options\""},
 		{"{\"epilogue\": {\"Bias\": true}}", "unknown field \"epilogue.Bias\""},
 		{"{\"epilogue\": {\"pointers\": {\"A\": true}}}", "unknown field \"epilogue.pointers.A\""},
-		{"{\"tile\": \"tiny\", \"tile\": \"small\"}", "field \"tile\" is there twice"},
-		{"{\"epilogue\": {\"bias\": true, \"bias\": true}}", "field \"epilogue.bias\" is there twice"},
+		{"{\"tile\": \"tiny\", \"tile\": \"small\"}", "field \"tile\" occurs twice"},
+		{"{\"epilogue\": {\"bias\": true, \"bias\": true}}", "field \"epilogue.bias\" occurs twice"},
 		{"{\"epilogue\": 3}", "options"}, {"{\"tile\": {\"a\": 1}}", "options"}, {"{\"tile\"}", "options"},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -148,7 +148,7 @@ static void test_at(bg_device device) {
 	wrong = at, wrong.b += 4;
 	FAILS(bg_run_at(program, 0, &wrong), BG_ERR_INVALID, "is not a multiple of 16");
 	wrong = at, wrong.bias = at.a;
-	FAILS(bg_run_at(program, 0, &wrong), BG_ERR_INVALID, "Bias is not 0: the program has no use for it");
+	FAILS(bg_run_at(program, 0, &wrong), BG_ERR_INVALID, "Bias is not 0, but the program does not use it");
 	OK(bg_wait(device, 60000));
 	for (int i = 0; i < ROWS * N; i++) CHECK(c[i] == CANARY);
 	const uint64_t all[] = {at.a, at.b, at.c, at.sizes};

@@ -182,7 +182,7 @@ func (f *benchFlags) check(cmd *cobra.Command, o *planner.Options) error {
 			return usageError{fmt.Errorf("--vs %s takes matrices of %s, not %s", name, element.F32, of)}
 		}
 		if withEpilogue && !slices.Contains(epilogueRivals, name) {
-			return usageError{fmt.Errorf("--vs %s has no epilogues: with --epilogue there are %s", name,
+			return usageError{fmt.Errorf("--vs %s has no epilogues; with --epilogue use %s", name,
 				strings.Join(epilogueRivals, " and "))}
 		}
 	}
@@ -196,7 +196,7 @@ func (f *benchFlags) check(cmd *cobra.Command, o *planner.Options) error {
 				strings.Join(dataNames(), ", "))}
 		}
 		if !dataKinds[i].suits(of) {
-			return usageError{fmt.Errorf("--data %s has numbers that %s has not", f.data, of)}
+			return usageError{fmt.Errorf("--data %s has numbers that %s cannot represent", f.data, of)}
 		}
 	}
 	if f.csv && asJSON(cmd) {
@@ -210,7 +210,7 @@ func loadAll(cmd *cobra.Command, args []string, o *planner.Options) ([]*workload
 	var names []string
 	for i, arg := range args {
 		if arg == "-" && slices.Contains(args[:i], arg) {
-			return nil, usageError{errors.New("standard input can be one WORKLOAD alone")}
+			return nil, usageError{errors.New("only one WORKLOAD can be standard input")}
 		}
 		if arg != sweep {
 			names = append(names, arg)

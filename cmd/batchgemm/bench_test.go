@@ -39,11 +39,11 @@ func TestBenchErrors(t *testing.T) {
 			`--vs openblas takes matrices of f32, not bf16`},
 		{"rival without epilogues", []string{"bench", "inception-1", "--epilogue", "relu", "--vs",
 			"f32,cublas-loop"},
-			`--vs cublas-loop has no epilogues: with --epilogue there are f32 and webgpu`},
+			`--vs cublas-loop has no epilogues; with --epilogue use f32 and webgpu`},
 		{"data and epilogue", []string{"bench", "inception-1", "--epilogue", "relu", "--data", "mixed"},
 			`--data and --epilogue exclude each other`},
 		{"numbers too small", []string{"bench", "inception-1", "--type", "f16", "--data", "tiny"},
-			`--data tiny has numbers that f16 has not`},
+			`--data tiny has numbers that f16 cannot represent`},
 		{"unknown tile", []string{"bench", "inception-1", "--tile", "x"}, `--tile: unknown tile "x"`},
 		{"unknown backend", []string{"bench", "inception-1", "--backend", "x"}, `unknown backend "x"`},
 	} {

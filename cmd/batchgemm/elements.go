@@ -56,26 +56,26 @@ func (f *typeFlags) flags(cmd *cobra.Command) {
 func (f *typeFlags) set(o *planner.Options) (err error) {
 	if o.TypeA, err = typeAmong("--type", f.a, element.Types()); err != nil {
 		if f.a == element.Int4.String() {
-			err = fmt.Errorf("%w: B alone may be, by --type-b %s", err, f.a)
+			err = fmt.Errorf("%w: only B may be, with --type-b %s", err, f.a)
 		}
 		return err
 	}
 	if o.TypeC, err = typeAmong("--type-c", f.c, o.TypeA.TypesC()); err != nil {
-		return fmt.Errorf("%w where A is of %s", err, o.TypeA)
+		return fmt.Errorf("%w if A is %s", err, o.TypeA)
 	}
 	ofB := []element.Type{o.TypeA}
 	if o.TypeA.Bytes() == 2 {
 		ofB = append(ofB, element.Int4)
 	}
 	if o.TypeB, err = typeAmong("--type-b", f.b, ofB); err != nil {
-		return fmt.Errorf("%w where A is of %s", err, o.TypeA)
+		return fmt.Errorf("%w if A is %s", err, o.TypeA)
 	}
 	scale := &o.Epilogue.ScaleB
 	switch int4 := o.TypeB == element.Int4; {
 	case int4 && *scale == "":
 		*scale = planner.PerGroup128
 	case int4 && scale.Group() == 0:
-		return fmt.Errorf("--epilogue has scales of each %s, but B of int4 those of groups", *scale)
+		return fmt.Errorf("--epilogue has scales of each %s, but B of int4 needs those of groups", *scale)
 	case !int4 && scale.Group() > 0:
 		return fmt.Errorf("--epilogue %s is for --type-b int4", *scale)
 	}

@@ -58,7 +58,7 @@ func TestFlagValues(t *testing.T) {
 // TestFlagMistakes: the message for a wrong value names the flag and its values.
 func TestFlagMistakes(t *testing.T) {
 	const in = "inception-1"
-	types := `--type "int4" is not f32, bf16, f16, e4m3 or int8: B alone may be, by --type-b int4`
+	types := `--type "int4" is not f32, bf16, f16, e4m3 or int8: only B may be, with --type-b int4`
 	threshold := []string{"plan", in, "--rule", "zhang2025", "--threshold"}
 	for _, tc := range []struct {
 		name string
@@ -70,13 +70,13 @@ func TestFlagMistakes(t *testing.T) {
 		{"bench of int4", []string{"bench", in, "--type", "int4"}, types},
 		{"verify of int4", []string{"verify", in, "--type", "int4"}, types},
 		{"C of int4", []string{"run", in, "--type", "bf16", "--type-c", "int4"},
-			`--type-c "int4" is not bf16 or f32 where A is of bf16`},
+			`--type-c "int4" is not bf16 or f32 if A is bf16`},
 		{"B of int4 where A is of f32", []string{"run", in, "--type-b", "int4"},
-			`--type-b "int4" is not f32 where A is of f32`},
+			`--type-b "int4" is not f32 if A is f32`},
 		{"B of another type", []string{"run", in, "--type", "bf16", "--type-b", "f16"},
-			`--type-b "f16" is not bf16 or int4 where A is of bf16`},
+			`--type-b "f16" is not bf16 or int4 if A is bf16`},
 		{"B of int4 where A is of int8", []string{"run", in, "--type", "int8", "--type-b", "int4"},
-			`--type-b "int4" is not int8 where A is of int8`},
+			`--type-b "int4" is not int8 if A is int8`},
 		{"groups without int4", []string{"run", in, "--type", "bf16", "--epilogue", "group-64"},
 			`--epilogue group-64 is for --type-b int4`},
 		{"groups of two sizes", []string{"run", in, "--type", "bf16", "--type-b", "int4", "--epilogue",
@@ -86,7 +86,7 @@ func TestFlagMistakes(t *testing.T) {
 		{"rows and groups", []string{"run", in, "--type", "bf16", "--type-b", "int4", "--epilogue",
 			"group-64,row-scales"}, `--epilogue has scales of each group-64 and of each row`},
 		{"rows of int4", []string{"run", in, "--type", "bf16", "--type-b", "int4", "--epilogue",
-			"row-scales"}, `--epilogue has scales of each row, but B of int4 those of groups`},
+			"row-scales"}, `--epilogue has scales of each row, but B of int4 needs those of groups`},
 		{"data of int4", []string{"bench", in, "--type", "bf16", "--type-b", "int4", "--data", "mixed"},
 			`--data and --epilogue exclude each other`},
 		{"infinite threshold", append(threshold, "inf"),
@@ -111,7 +111,7 @@ func TestFlagMistakes(t *testing.T) {
 		{"no backend to tune", []string{"tune", "--backend", ""}, `--backend is empty`},
 		{"no data", []string{"bench", in, "--data", ""}, `--data is empty`},
 		{"no type", []string{"run", in, "--type", ""}, `--type is empty`},
-		{"standard input twice", []string{"bench", "-", "-"}, `standard input can be one WORKLOAD alone`},
+		{"standard input twice", []string{"bench", "-", "-"}, `only one WORKLOAD can be standard input`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			code, stdout, stderr := batchgemm(t, tiny, tc.args...)

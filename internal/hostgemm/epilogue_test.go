@@ -219,13 +219,13 @@ func TestEpilogueRefuses(t *testing.T) {
 			e: planner.Epilogue{GatherRows: -1}},
 		"-2 rows of C to scatter to are not in [0, 2147483647]": {
 			e: planner.Epilogue{ScatterRows: -2}},
-		"Bias has 2 elements: the epilogue has no use for it": {edit: func(j *epilogueJob) {
+		"Bias has 2 elements, but the epilogue does not use it": {edit: func(j *epilogueJob) {
 			j.x.Bias = make([]float32, 2)
 		}},
-		"B2 has 2 elements: the epilogue has no use for it": {edit: func(j *epilogueJob) {
+		"B2 has 2 elements, but the epilogue does not use it": {edit: func(j *epilogueJob) {
 			j.x.B2 = make([]float32, 2)
 		}},
-		"Rows has 2 elements: the epilogue has no use for it": {edit: func(j *epilogueJob) {
+		"Rows has 2 elements, but the epilogue does not use it": {edit: func(j *epilogueJob) {
 			j.x.Rows = make([]int32, 2)
 		}},
 		"problem 0: bias needs elements [0, 2) of a buffer of 1": {

@@ -51,7 +51,7 @@ func CheckEpilogue(o *planner.Options, have planner.Lengths) error {
 		used   bool
 	}{{"B2", have.B2, e.Gated}, {"Bias", have.Bias, e.Bias}, {"Rows", have.Rows, e.UsesRows()}} {
 		if o.length > 0 && !o.used {
-			return invalid.Errorf("%s has %d elements: the epilogue has no use for it", o.name, o.length)
+			return invalid.Errorf("%s has %d elements, but the epilogue does not use it", o.name, o.length)
 		}
 	}
 	return nil

@@ -155,7 +155,7 @@ func refusal(l limit, d demand) error {
 	err := fmt.Errorf("%w: %s more are needed, %s leaves %s", hardware.ErrOutOfMemory, show(need),
 		l.name, show(l.left))
 	if need <= l.left {
-		err = fmt.Errorf("%w, of which half may be taken", err)
+		err = fmt.Errorf("%w; half of it may be taken", err)
 	}
 	return err
 }

@@ -57,7 +57,7 @@ func TestRefusalOfMoreThanHalf(t *testing.T) {
 	}
 	m := newMachine(3 * gib)
 	require.EqualError(t, half(m, 2*gib), "out of memory: 2.0 GiB more are needed, the test leaves 3.0 "+
-		"GiB, of which half may be taken")
+		"GiB; half of it may be taken")
 	require.EqualError(t, half(m, 4*gib), "out of memory: 4.0 GiB more are needed, the test leaves 3.0 GiB")
 	require.ErrorIs(t, half(m, 2*gib), hardware.ErrOutOfMemory)
 	require.NoError(t, half(m, 3*gib/2))

@@ -116,7 +116,7 @@ class Test(Case):
         for words, more in (("problem 0: B2 needs elements .0, 2. of a buffer of 0", {"rows": rows}),
                             ("problem 0: weights need words .4, 6. of a buffer of 5",
                              {"b2": b2, "rows": rows[:5]}),
-                            ("Bias has 1 elements: the epilogue has no use for it",
+                            ("Bias has 1 elements, but the epilogue does not use it",
                              {"b2": b2, "rows": rows, "bias": array("f", [1])})):
             with self.subTest(words), self.assertRaisesRegex(batchgemm.InvalidError, words):
                 self.device.gemm(problems, a, b, c, epilogue=epilogue, **more)
