@@ -16,8 +16,8 @@
 //     Status is called once at a time.
 //   - Close is called once, of a buffer or program before its device's or not at all,
 //     and while no other call uses it; queued work still may. No call follows it.
-//     Close of a device is called when no other call of the device or of anything
-//     that is its is under way.
+//     Close of a device is called when no other call of the device or of any of its
+//     objects is in progress.
 //
 // Drivers need not check this. Code that calls a driver without dispatch must keep these rules.
 //
