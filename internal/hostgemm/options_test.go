@@ -94,7 +94,7 @@ func TestGEMMRefusesOptions(t *testing.T) {
 			`unknown tile "vast"`:          {Tile: "vast"},
 			`unknown rule "luck"`:          {Rule: "luck"},
 			`unknown compute mode "f64"`:   {Compute: "f64"},
-			`custom schedule: its name ""`: {Custom: new(planner.CustomSchedule)},
+			`custom schedule: the name ""`: {Custom: new(planner.CustomSchedule)},
 			`unknown schedule "in a row"`:  {Schedule: "in a row"},
 		} {
 			for _, on := range []computer{host, group} {
