@@ -229,7 +229,7 @@ func TestMaxEfficiency(t *testing.T) {
 	for _, d := range known() {
 		for i := range d.Kernels {
 			k := &d.Kernels[i]
-			for _, c := range d.Computes() {
+			for _, c := range []Compute{ComputeF32Emulated, ComputeF32, ComputeTF32} {
 				require.Less(t, d.Rate(k, c).Efficiency, k.Tile.MaxEfficiency(c == ComputeTF32,
 					d.PeakGuessed), "%s %s", d.Name, k.Tile)
 			}

@@ -79,16 +79,6 @@ func (d *Device) String() string {
 // takes reports whether elements of A and B may have that type.
 func (d *Device) takes(t element.Type) bool { return t == element.F32 || slices.Contains(d.Types, t) }
 
-// Computes lists the compute modes that make a difference on the device.
-func (d *Device) Computes() []Compute {
-	for i := range d.Kernels {
-		if d.Kernels[i].Tile.Unit.Tensor() {
-			return []Compute{ComputeF32Emulated, ComputeF32, ComputeTF32}
-		}
-	}
-	return []Compute{ComputeF32}
-}
-
 // Fingerprint returns a 64-bit number in hexadecimal. It is equal for devices with equal facts, which can
 // run each other's plans. It may change between releases.
 func (d *Device) Fingerprint() string {

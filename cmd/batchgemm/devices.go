@@ -12,6 +12,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/internal/ownrates"
 	"github.com/batchgemm/batchgemm/internal/ratefile"
+	"github.com/batchgemm/batchgemm/internal/tune"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -106,7 +107,7 @@ or tune measured them.`,
 // computes lists the compute modes of a device.
 func computes(d *dispatch.Info) string {
 	var names []string
-	for _, c := range d.Planner.Computes() {
+	for _, c := range tune.Computes(&d.Planner) {
 		names = append(names, string(c))
 	}
 	return strings.Join(names, " ")

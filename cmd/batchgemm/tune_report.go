@@ -63,7 +63,7 @@ func newTuneReport(
 		was := shipped.Rate(shipped.Kernel(f.Tile), f.Compute)
 		r.Rows = append(r.Rows, tuneRow{f.Tile.Name, f.Compute, f.Rate, f.RMS, was})
 	}
-	for _, c := range shipped.Computes() {
+	for _, c := range tune.Computes(shipped) {
 		r.Regret = append(r.Regret, tuneRegret{c, regret(shipped, c, observed), regret(tuned, c, observed)})
 	}
 	for _, o := range observed {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/internal/tune"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -38,7 +39,8 @@ var menu = []choice{
 // randomOptions takes any tile of the device, schedule and compute mode.
 func randomOptions(rng *rand.Rand, d *dispatch.Device) planner.Options {
 	facts := d.Info().Planner
-	o := planner.Options{Compute: facts.Computes()[rng.IntN(len(facts.Computes()))]}
+	modes := tune.Computes(&facts)
+	o := planner.Options{Compute: modes[rng.IntN(len(modes))]}
 	for o.Tile == "" {
 		if s := facts.Kernels[rng.IntN(len(facts.Kernels))].Tile; facts.Fits(s,
 			planner.Options{Compute: o.Compute}) {

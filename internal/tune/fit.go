@@ -43,6 +43,16 @@ func Rows(d *planner.Device) (rows []Row) {
 	return rows
 }
 
+// Computes lists the compute modes that make a difference on a device.
+func Computes(d *planner.Device) []planner.Compute {
+	for i := range d.Kernels {
+		if d.Kernels[i].Tile.Unit.Tensor() {
+			return []planner.Compute{planner.ComputeF32Emulated, planner.ComputeF32, planner.ComputeTF32}
+		}
+	}
+	return []planner.Compute{planner.ComputeF32}
+}
+
 // Observation is the measured time of a plan that uses one tile shape for a batch.
 type Observation struct {
 	Row
