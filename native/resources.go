@@ -4,8 +4,8 @@ package native
 
 import "github.com/batchgemm/batchgemm/internal/occupancy"
 
-// resources is what kernels take, by architecture and tile shape, of each shape the one
-// that takes most: of products/.
+// resources are the resources of kernels in products/, by architecture and tile shape: for
+// each shape those of the largest kernel.
 var resources = map[string]map[string]occupancy.Resources{
 	"sm_80": {
 		"small":        {Registers: 64, Shared: 7684},

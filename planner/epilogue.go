@@ -9,7 +9,7 @@ import (
 type Activation = encoding.Activation
 
 const (
-	ReLU = encoding.ReLU // v, or 0 where v < 0
+	ReLU = encoding.ReLU // v, or 0 if v < 0
 	GELU = encoding.GELU // 0.5*v*(1 + tanh(sqrt(2/pi)*(v + 0.044715*v^3)))
 	SiLU = encoding.SiLU // v / (1 + exp(-v))
 )

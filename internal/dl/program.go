@@ -131,7 +131,7 @@ type image struct {
 // runs returns the launches of a run.
 func (m *image) runs() []C.dl_launch { return m.launches[m.makers:] }
 
-// memory is device memory of so many bytes; 0: none.
+// memory is device memory of size bytes, or none if size is 0.
 type memory struct {
 	address C.dl_pointer
 	size    int

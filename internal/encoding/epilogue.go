@@ -6,7 +6,7 @@ import "github.com/batchgemm/batchgemm/planner/element"
 type Activation string
 
 const (
-	ReLU Activation = "relu" // v, or 0 where v < 0; NaN stays
+	ReLU Activation = "relu" // v, or 0 if v < 0; NaN stays
 	// v * sigmoid(GELULinear*v + GELUCubic*v^3), which is 0.5*v*(1 + tanh(half of that))
 	GELU Activation = "gelu"
 	SiLU Activation = "silu" // v * sigmoid(v)

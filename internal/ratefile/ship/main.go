@@ -108,8 +108,8 @@ func source(rows []row) ([]byte, error) {
 
 package tile
 
-// fitted are the rates of the shapes in table. docs/rates.md says how they were measured, and how to
-// write new ones.
+// fitted are the rates of the shapes in table. docs/rates.md describes how they were measured, and how to
+// write new rates.
 var fitted = [...]struct {
 	Tile string
 	Rates

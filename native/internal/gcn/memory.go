@@ -98,7 +98,7 @@ var memoryOperations = map[string]operation{
 	"ds_store_b64":  sharedStore(8, 0),
 	"ds_store_b96":  sharedStore(12, 0),
 	"ds_store_b128": sharedStore(16, 0),
-	// Two places, whose offsets count so many bytes.
+	// Two places, whose offsets are in units of that many bytes.
 	"ds_read2_b32":                sharedLoad(4, 4),
 	"ds_read2_b64":                sharedLoad(8, 8),
 	"ds_read2st64_b32":            sharedLoad(4, 64*4),
