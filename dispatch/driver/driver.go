@@ -6,11 +6,11 @@
 // Package dispatch checks the arguments of callers and orders calls. A driver may therefore rely on these
 // rules:
 //
-//   - Buffers and programs are open, made by the device of the call, and long enough
-//     for the plan; C is none of the others, nor a slice of the memory of one.
-//   - Buffers have 1 element or more, and their bytes are an int. Ranges of Write, Read and
-//     StartRead lie in the buffer and are not empty, and so is what Copy moves.
-//   - Every Reading is finished, and before its buffer or device is closed.
+//   - Buffers and programs are open, were made by the device of the call, and are long enough for the plan.
+//     C shares no memory with another buffer of the call.
+//   - Buffers have 1 element or more, and their size in bytes fits an int. The ranges of Write, Read,
+//     StartRead and Copy lie in the buffer and are not empty.
+//   - Every Reading is finished before its buffer or device is closed.
 //   - The batch of a plan passed Check, and the plan was made for the device.
 //   - Update of a program is called while no other call uses it; queued work may.
 //     Status is called once at a time.

@@ -81,21 +81,20 @@ func (m *Mismatch) Error() string {
 //
 //   - A product passes its own rounding, at most K-1 additions, and at most one
 //     more each for the last partial sum, alpha and beta*C: (K+2)*u of
-//     |alpha|*sum|a|*|b|. Parts that accumulate in C exchange additions.
+//     |alpha|*sum|a|*|b|. Parts that accumulate in C do not change the number of additions.
 //   - beta*C passes a multiplication and an addition, and one more for each
 //     launch that accumulates in C: 4*u of |beta*C| for up to three launches.
 //   - Twice that, for the terms of higher order and the rounding of the result.
-//   - Below 2^-126 numbers are spaced by 2^-149, whatever their size: an error of
-//     as much for each of K products and their K sums, times |alpha|, and for the
-//     products with alpha and beta and the sums in C, 8 in three launches. That is
-//     (2K+8) * 2^-149 * max(1, |alpha|).
-//   - A zero point times a column's sum is a term more, z: it and what it is taken off are rounded, 4*u of
-//     |alpha|*(sum|a|*|b| + |z|) and 2^-149. Exact results stay so where z and the difference are numbers of
+//   - Below 2^-126, adjacent numbers differ by 2^-149 whatever their size. Each of the K products and their
+//     K sums may have this error, times |alpha|, and so may the products with alpha and beta and the sums
+//     in C, 8 in three launches. The total is (2K+8) * 2^-149 * max(1, |alpha|).
+//   - A zero point times a column's sum is one more term, z. The term and the difference are rounded: 4*u of
+//     |alpha|*(sum|a|*|b| + |z|), and 2^-149. Exact results stay exact if z and the difference are exact in
 //     float32.
-//   - A scale multiplies all that is so far, and adds 2*u of it and 3 * 2^-149.
-//   - Scales of blocks are multiplied, s = sa*sb, and multiply products, or their sums, or factors: two
-//     roundings, 4*u of |s*a*b| for each product, and 2^-149 * 449^2 * max(1, |alpha|) where some of that may
-//     be below 2^-126. Where s*448 is more than fp32 holds it is not judged.
+//   - A scale multiplies the bound so far, and adds 2*u of the product and 3 * 2^-149.
+//   - Scales of blocks are multiplied, s = sa*sb, and s multiplies products, their sums or factors. These are
+//     two roundings: 4*u of |s*a*b| for each product, and 2^-149 * 449^2 * max(1, |alpha|) if one of these
+//     values may be below 2^-126. An element is not judged if s*448 is too large for float32.
 //
 // NaN and Inf must come out where the float64 result has them. An element whose
 // terms are finite but add up to more than float32 holds is not judged.

@@ -97,14 +97,14 @@ func (t *arraysOf) beside() string {
 	return t.zeros.Name
 }
 
-// readInt4 reads the words of a B of element.Int4, and of its groups, which are
+// readInt4 reads the words of a B of element.Int4 and the words of its groups. The type of array B decides:
 //
-//   - of B of float32 or float16, which is quantised, as element.QuantizeInt4 does.
-//   - of B of uint8 or int8 with numbers from 0 to 15, and S and perhaps Z of (K/group, N): a scale of
-//     float32 or float16 for each group of k's of a column, or a word of uint32, as element.GroupWord makes
-//     it; and a zero point of uint8 or int8 from 0 to 15, without Z 8.
-//   - of B of uint32 and shape (K/64, ld, 8), words as element.PackInt4 makes them, with S and perhaps Z of
-//     (K/group, ld). N is ld, or less where there is a C.
+//   - float32 or float16: B is quantised by element.QuantizeInt4.
+//   - uint8 or int8: B has numbers from 0 to 15, and S and optionally Z have shape (K/group, N). S has a
+//     scale of float32 or float16, or a word of uint32 made by element.GroupWord, for each group of k's of a
+//     column. Z has zero points of uint8 or int8 from 0 to 15; without Z they are 8.
+//   - uint32 and shape (K/64, ld, 8): B has words made by element.PackInt4, and S and optionally Z have shape
+//     (K/group, ld). N is ld, or may be less if there is a C.
 func (t *arraysOf) readInt4(p *planner.Problem, ops *Operands, o *planner.Options) error {
 	if p.K == 0 {
 		return nil
