@@ -21,7 +21,7 @@ const fragmentProgram = `
 #define BG_DEVICE inline
 inline uint32_t __float_as_uint(float x) { uint32_t u; memcpy(&u, &x, 4); return u; }
 inline float __uint_as_float(uint32_t u) { float x; memcpy(&x, &u, 4); return x; }
-#include "ptx/fragment.cuh"
+#include "ptx/mma.cuh"
 int main() {
   for (uint32_t l = 0; l < 32; ++l) {
     const FragmentLane lane(l);

@@ -4,12 +4,10 @@
 // What follows makes a kernel of a line.
 #include "kernels/int4.cuh"
 #include "kernels/ragged.cuh"
-#include "kernels/tensor_bytes.cuh"
-#include "epilogue/tensor_epilogue.cuh"
+#include "kernels/tensor_bits16.cuh"
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 #define BG_SM90
-#include "kernels/wgmma_bytes.cuh"
-#include "kernels/wgmma_bits16.cuh"
+#include "kernels/wgmma_aligned.cuh"
 #include "kernels/wgmma_int4.cuh"
 #endif
 

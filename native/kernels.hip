@@ -1,9 +1,9 @@
 // All kernels for AMD GPUs. scripts/hip.sh builds the products from here. lists/ has them, a line each: go
 // generate ./native writes them from native/internal/kernels/list.go. What follows makes a kernel of a line.
-#include "amd/int4_hip.cuh"
+#include "amd/steps_hip.cuh"
 #include "kernels/ragged.cuh"
 #ifdef BG_HAS_MFMA
-#include "amd/mfma_bits16.cuh"
+#include "amd/mfma.cuh"
 #endif
 
 #define BG_TILE(name, ...) using name = __VA_ARGS__;
@@ -55,7 +55,7 @@
     ragged<form, plan, true>(sizes, extent, words, static_cast<uint32_t>(flags));                   \
   }
 
-// BG_FINISHING_GEMM makes those that sum the parts of tiles (fixup.cuh), which in tests others do where
+// BG_FINISHING_GEMM makes those that sum the parts of tiles (store.cuh), which in tests others do where
 // kFinishes.
 #ifdef __AMDGCN__
 // Finishing is a tile as such kernels have it: finishPartial loads 8 vectors at once. 16 would take more

@@ -9,8 +9,8 @@
 // The device text is in folders. ptx has instructions of NVIDIA, amd/dialect_hip.h those of AMD; dialect.h
 // chooses. element has types of elements, epilogue the epilogues, and kernels the kernels: gemm.cuh is plain
 // fp32 for CUDA and HIP, tensor.cuh mma.sync, wgmma.cuh warpgroups, and ragged.cuh makes items. amd has what
-// differs there: mfma.cuh matrix cores, bits16_hip.cuh and mfma_bits16.cuh elements of 16 and 8 bits,
-// int4_hip.cuh B of 4 bits.
+// differs there: mfma.cuh matrix cores, bits16_hip.cuh elements of 16 and 8 bits,
+// steps_hip.cuh scales along K and B of 4 bits.
 //
 // scripts/cuda.sh and scripts/hip.sh compile them, and scripts/pack.sh packs them into products/. Those for
 // NVIDIA are in parts (Arch.Product), so that a device loads only what its plans need. Products are
@@ -51,7 +51,7 @@ import (
 
 //go:generate go run ./internal/kernels/generate
 
-// The shape of a fix-up's thread group, as in fixup.cuh.
+// The shape of a fix-up's thread group, as in store.cuh.
 const (
 	fixupThreads = 128
 	slotSets     = 8 // sets of threads that share the slots, at most

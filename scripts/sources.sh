@@ -4,12 +4,12 @@
 set -eu
 cd "$(dirname "$0")/../native"
 export LC_ALL=C
-shared="dialect.h kernels/bounds.cuh kernels/fixup.cuh kernels/gemm.cuh kernels/items.cuh kernels/launch.cuh
-	kernels/operand.cuh kernels/ragged*.cuh kernels/staged.cuh element/bits16.cuh epilogue/epilogue*.cuh lists/ragged.inc ../scripts/sources.sh"
+shared="dialect.h kernels/gemm.cuh kernels/items.cuh kernels/load.cuh kernels/ragged*.cuh kernels/store.cuh
+	element/* epilogue/epilogue.cuh lists/ragged.inc ../scripts/sources.sh"
 case $1 in
-cuda) own="kernels.cu ptx/* element/bits16_cuda.h epilogue/tensor*.cuh epilogue/wgmma*.cuh kernels/int4.cuh kernels/tensor*.cuh
-	kernels/wgmma*.cuh lists/aligned16.inc lists/int4.inc lists/plain.inc lists/tensor*.inc lists/wgmma*.inc ../scripts/cuda.sh" ;;
-hip) own="kernels.hip amd/* element/element_hip.cuh lists/hip.inc ../scripts/hip.sh" ;;
+cuda) own="kernels.cu ptx/* epilogue/wgmma*.cuh kernels/int4.cuh kernels/tensor*.cuh kernels/wgmma*.cuh
+	lists/aligned16.inc lists/int4.inc lists/plain.inc lists/tensor*.inc lists/wgmma*.inc ../scripts/cuda.sh" ;;
+hip) own="kernels.hip amd/* lists/hip.inc ../scripts/hip.sh" ;;
 esac
 # shellcheck disable=SC2086 # words are files
 sha256sum $shared $own

@@ -9,7 +9,7 @@ import (
 )
 
 // early reports whether a launch of a plan may load its items before the previous launch has ended, and let
-// the next one begin before it ends itself (PDL), if the GPU can (native/kernels/launch.cuh). Its items must
+// the next one begin before it ends itself (PDL), if the GPU can (native/kernels/load.cuh). Its items must
 // exist before that, as those from the host do.
 //
 // Thread groups of the next launch take the places that are free by then. If several groups run on a unit,

@@ -106,7 +106,7 @@ func Trans(a, b bool) string {
 
 // MaxPartials is the most partials of a tile that kernels with Kernel.Partials sum. They add in the order of
 // slots. Up to this number, fix-ups add in the same order and give the same bits (kSlotSets in
-// native/kernels/fixup.cuh).
+// native/kernels/store.cuh).
 const MaxPartials = 8
 
 // Counters returns how many words count the stored partials of a tile: one, or with warpgroups one for each

@@ -1,14 +1,21 @@
-// What is another in the kernels of gemm.cuh where elements have 16 bits, on AMD GPUs, or 8. A word of shared
-// memory then is a pair of k's, and takes the place of an fp32 number in all that is said there: a step has
-// 2*TK k's. So the matrix cores take them (mfma_bits16.cuh); plain FMAs make fp32 numbers of the words that
-// they load from shared memory. Elements of 8 bits are pairs of F16 there, or, where matrix cores take them,
-// words of four k's.
+// Operands of gemm.cuh whose elements have 16 or 8 bits, on AMD GPUs. A word of shared memory then is a pair
+// of k's, and takes the place of an fp32 number in all that is said there: a step has 2*TK k's. So the
+// matrix cores take them (mfma.cuh); plain FMAs make fp32 numbers of the words that they load from shared
+// memory (steps_hip.cuh). Elements of 8 bits are pairs of F16 there, or, where matrix cores take them, words
+// of four k's.
 #pragma once
 
-#include "../element/element_hip.cuh"
-#include "../epilogue/epilogue.cuh"
-#include "../kernels/gemm.cuh"
-#include "steps_hip.cuh"
+#include "../element/bits16.cuh"
+#include "../kernels/load.cuh"
+
+// StagedBytes are Bytes that become pairs of F16 on their way to shared memory, of which kPer is.
+template <class Format>
+struct StagedBytes : Bytes<Format, BF16, F16> {
+  static constexpr int kPer = 2;
+};
+// NativeBytes are multiplied as they are, four in a word.
+template <class Format>
+using NativeBytes = Bytes<Format, BF16, F16>;
 
 // Staging says how words of shared memory are made of elements: `along` takes the elements of word i of those
 // that 4 adjacent bytes make, `across` element i of the words of as many rows as a word has k's. `word` ends
@@ -309,81 +316,4 @@ struct Operand<T, kLength, true, Words<Format...>, kListed> : WordsKMajor<T, kLe
 template <class T, int kLength, template <class...> class Words, class... Format>
 struct Operand<T, kLength, false, Words<Format...>, false> : WordsMNMajor<T, kLength, Words<Format...>> {
   using WordsMNMajor<T, kLength, Words<Format...>>::WordsMNMajor;
-};
-
-// HalfAccumulator is an Accumulator that multiplies numbers of both halves of words.
-template <class T, class Format>
-struct HalfAccumulator : Accumulator<T> {
-  static constexpr int kPacked = Accumulator<T>::kPacked;
-
-  template <int kPitchA, int kPitchB, class Numbers = AsTheyAre>
-  BG_DEVICE void multiply(const float* a, const float* b, uint32_t left, const Numbers& are = {}) {
-    if (left >= 2 * T::TK) {
-      multiplyStep<kPitchA, kPitchB>(a, b, are);
-    } else {
-#pragma unroll 1
-      for (uint32_t k = this->group; 2 * k < left; k += T::kGroups) {
-        step(a, b, 2 * k + 1 < left, are);
-        a += T::kGroups * kPitchA;
-        b += T::kGroups * kPitchB;
-      }
-    }
-  }
-
-  // multiplyStep is multiply of a whole step.
-  template <int kPitchA, int kPitchB, class Numbers>
-  BG_DEVICE void multiplyStep(const float* a, const float* b, const Numbers& are) {
-#pragma unroll 2  // words, of as many k's as BG_UNROLL_STEPS says
-    for (int k = 0; k < T::TK; k += T::kGroups) step(a + k * kPitchA, b + k * kPitchB, true, are);
-  }
-
-  // multiplyScaled is multiply with scales of the rows of the tile.
-  template <int kPitchA, int kPitchB>
-  BG_DEVICE void multiplyScaled(const float* a, const float* b, uint32_t left, const float* scales) {
-    multiply<kPitchA, kPitchB>(a, b, left, RowScales<T>(scales + this->row));
-  }
-
-  // step takes the first halves of words alone where there is no second k.
-  template <class Numbers>
-  BG_DEVICE void step(const float* a, const float* b, bool both, const Numbers& are) {
-    float x[2][T::RM];
-    Packed y[2][T::RN / kPacked];
-#pragma unroll
-    for (int i = 0; i < T::RM; i += T::VA) {
-      const auto words = loadVector<T::VA, uint32_t>(a + i * T::kTeamRows);
-#pragma unroll
-      for (int e = 0; e < T::VA; ++e) {
-        float low, high;
-        numbers(words.x[e], low, high);
-        x[0][i + e] = are.a(low, i + e);
-        x[1][i + e] = are.a(high, i + e);
-      }
-    }
-#pragma unroll
-    for (int j = 0; j < T::RN; j += T::VB) {
-      const auto words = loadVector<T::VB, uint32_t>(b + j * T::kTeamCols);
-#pragma unroll
-      for (int e = 0; e < T::VB; ++e) {
-        float low, high;
-        numbers(words.x[e], low, high);
-        y[0][(j + e) / kPacked][e % kPacked] = are.b(low, j + e);
-        y[1][(j + e) / kPacked][e % kPacked] = are.b(high, j + e);
-      }
-    }
-    add(x[0], y[0]);
-    if (both) add(x[1], y[1]);
-  }
-
-  static BG_DEVICE void numbers(uint32_t word, float& low, float& high) {
-    low = Format::number(static_cast<uint16_t>(word));
-    high = Format::number(static_cast<uint16_t>(word >> 16));
-  }
-
-  BG_DEVICE void add(const float (&x)[T::RM], const Packed (&y)[T::RN / kPacked]) {
-#pragma unroll
-    for (int i = 0; i < T::RM; ++i) {
-#pragma unroll
-      for (int j = 0; j < T::RN / kPacked; ++j) this->c[i][j] = multiplyAdd(x[i], y[j], this->c[i][j]);
-    }
-  }
 };

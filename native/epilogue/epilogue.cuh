@@ -8,9 +8,7 @@
 // threads have the same elements.
 #pragma once
 
-#include "../kernels/fixup.cuh"
 #include "../kernels/gemm.cuh"
-#include "../kernels/items.cuh"
 
 // Epilogue is the parameters that a launch has for it.
 struct Epilogue {

@@ -1,6 +1,6 @@
 // The device text that CUDA and HIP share: the kernels that carry out a plan
 // (internal/encoding has the layout of the words). gemm computes the segments of
-// a worker; fixup.cuh sums the partial tiles of one tile.
+// a worker; store.cuh sums the partial tiles of one tile.
 //
 // A thread group computes one TM x TN tile of C. For each step of TK along K its
 // threads bring TK columns of op(A) and TK rows of op(B) to shared memory, with k
@@ -22,10 +22,8 @@
 // 9 % more time than two, of which the second costs 0.6 us in a graph.
 #pragma once
 
-#include "../dialect.h"
-#include "items.cuh"
-#include "launch.cuh"
-#include "operand.cuh"
+#include "load.cuh"
+#include "store.cuh"
 
 // Tile is a row of planner's tile table and what follows from it.
 template <int kTM, int kTN, int kTK, int kThreads_, int kRM, int kRN, int kStages_, int kMinGroups_>
@@ -159,103 +157,6 @@ BG_UNROLL_STEPS
   }
 };
 
-// storeElement writes C = alpha * sum + beta * C; beta = 0 does not read C.
-template <class Element = Floats>
-BG_DEVICE void storeElement(typename Element::Number* c, float alpha, float sum, float beta) {
-  float value = alpha * sum;
-  if (beta != 0.0f) value = fmaf(beta, Element::number(*c), value);
-  *c = Element::bits(value);
-}
-
-// storeTile writes the first rows and cols of a tile that lies in shared memory
-// with rows of kPitch elements, one K group behind the other: to = alpha * sum
-// over groups + beta * to.
-//
-// A thread has outputs kApart rows apart, of which it handles kAtOnce at a time,
-// more if it also reads them: reads wait for memory and must overlap. They are
-// not predicated, because the compiler would have one wait for the other, but
-// repeat the first.
-template <class T, int kGroups, bool kReads, int kPitch, class To>
-BG_DEVICE void storeTile(const float* shared, typename To::Number* to, uint32_t ld, uint32_t rows,
-    uint32_t cols, float alpha, float beta) {
-  constexpr int kApart = T::kThreads / T::TN, kMost = kReads ? 16 : 8;
-  constexpr int kAtOnce = T::TM / kApart < kMost ? T::TM / kApart : kMost;
-  const uint32_t t = threadId(), row = t / T::TN, col = t % T::TN;
-  if (col >= cols) return;
-  const float* from = shared + t + row * (kPitch - T::TN);
-  to = rowsOn(to, row, ld) + col;
-#pragma unroll 1
-  for (uint32_t r = row; r < rows; r += kAtOnce * kApart) {
-    float value[kAtOnce], old[kAtOnce];
-    if (kReads) {
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) old[i] = To::number(*rowsOn(to,
-          r + i * kApart < rows ? i * kApart : 0, ld));
-    }
-#pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      value[i] = from[i * kApart * kPitch];
-#pragma unroll
-      for (int g = 1; g < kGroups; ++g) value[i] += from[(g * T::TM + i * kApart) * kPitch];
-      value[i] *= alpha;
-      if (kReads) value[i] = fmaf(beta, old[i], value[i]);
-    }
-#pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      if (r + i * kApart < rows) *rowsOn(to, i * kApart, ld) = To::bits(value[i]);
-    }
-    from += kAtOnce * kApart * kPitch;
-    to = rowsOn(to, kAtOnce * kApart, ld);
-  }
-}
-
-// Target is where the sums of a segment go: a block of C, or a partial tile.
-template <class To = Floats>
-struct Target {
-  typename To::Number* to;
-  uint32_t ld, rows, cols;
-  float alpha, beta;
-
-  static BG_DEVICE Target ofC(const Item& item, float* C) {
-    const float alpha = item.depth == 0 ? 0.0f : __uint_as_float(item.alpha);
-    return {reinterpret_cast<typename To::Number*>(C) + item.offC, item.ldc, item.rows(), item.cols(), alpha,
-        __uint_as_float(item.beta)};
-  }
-
-  template <class T>
-  static BG_DEVICE Target ofItem(const Item& item, float* C, float* workspace) {
-    if (item.slot != kFinal) {
-      return {workspace + static_cast<uint64_t>(item.slot) * (T::TM * T::TN),
-          T::TN, T::TM, T::TN, 1.0f, 0.0f};
-    }
-    return ofC(item, C);
-  }
-
-  // part is `count` rows from `first` on, as far as they exist.
-  BG_DEVICE Target part(uint32_t first, uint32_t count) const {
-    return {rowsOn(to, first, ld), ld, rows > first ? min(rows - first, count) : 0, cols, alpha, beta};
-  }
-
-  // store adds up kGroups tiles in shared memory with rows of kPitch.
-  template <class T, int kGroups, int kPitch>
-  BG_DEVICE void store(const float* shared) const {
-    if (beta == 0.0f) storeTile<T, kGroups, false, kPitch, To>(shared, to, ld, rows, cols, alpha, beta);
-    else storeTile<T, kGroups, true, kPitch, To>(shared, to, ld, rows, cols, alpha, beta);
-  }
-};
-
-// withTarget calls store with where the sums of an item go: to C of Element or of fp32, or to a
-// partial tile.
-template <class T, class Element, class Store>
-BG_DEVICE void withTarget(const Item& item, float* C, float* workspace, Store store) {
-  if constexpr (Element::kPer != 1) {
-    if (item.slot == kFinal && (item.flags & kItemFloatC) == 0) {
-      return Element::withC(item.flags, [&](auto to) { store(Target<decltype(to)>::ofC(item, C)); });
-    }
-  }
-  store(Target<>::template ofItem<T>(item, C, workspace));
-}
-
 // StepScales are scales that change along K, of which there are none here: AMD's kernels have some
 // (steps_hip.cuh). Numbers of a stage come behind those of the operands.
 template <class T, class Element, class More>
@@ -305,10 +206,6 @@ struct SideB<T, false, Element, SumOf, true> {
     return first;
   }
 };
-
-// finishPartial goes behind the store of an item that may be a part of a tile: see fixup.cuh.
-template <class T>
-BG_DEVICE void finishPartial(const uint4* items, const Item& item, float* C, const float* workspace);
 
 // gemm is the kernel of a tile. Sum keeps its outputs in registers and multiplies. A step has
 // T::TK words of Element along K. kPartials: it sums the parts of tiles.

@@ -15,9 +15,6 @@
 // scale.
 #pragma once
 
-#include "../epilogue/epilogue.cuh"
-#include "../ptx/fragment.cuh"
-#include "../element/bits16.cuh"
 #include "tensor.cuh"
 
 // Int4Tile is a row of the tile table and what follows from it.

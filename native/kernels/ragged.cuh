@@ -10,8 +10,6 @@
 // Tables count items, but those of dynamic workers count tiles.
 #pragma once
 
-#include "bounds.cuh"
-#include "../dialect.h"
 #include "items.cuh"
 #include "ragged_order.cuh"
 

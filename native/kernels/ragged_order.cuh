@@ -2,8 +2,7 @@
 // counts their tiles, and deals these to workers.
 #pragma once
 
-#include "bounds.cuh"
-#include "../dialect.h"
+#include "items.cuh"
 
 constexpr uint32_t kChunk = 32;  // entries that are ordered together
 constexpr uint32_t kNoKey = 255;

@@ -24,13 +24,8 @@
 #pragma once
 
 #include "../epilogue/epilogue.cuh"
-#include "fixup.cuh"
-#include "../ptx/fragment.cuh"
+#include "../ptx/mma.cuh"
 #include "../element/bits16.cuh"
-#ifdef BG_CUDA
-#include "../element/bits16_cuda.h"
-#include "../ptx/tensor_cuda.h"
-#endif
 
 // convert gives the parts of a number: of ScaledSplit, or the number rounded.
 template <bool kEmulated>

@@ -36,8 +36,88 @@
 // a row, without bank conflicts whatever the row's alignment (see KMajor).
 #pragma once
 
-#include "tensor.cuh"
-#include "wgmma_tile.cuh"
+#include "../epilogue/wgmma_epilogue.cuh"
+#include "wgmma_convert.cuh"
+
+// WgmmaTile is a row of the tile table and what follows from it.
+template <int TM_, int TN_, int kConsumers_, int kMinGroups_, int kStages_, int kAhead_, int kShared_,
+    bool kEmulated_, class Element_ = Floats, class More_ = NoEpilogue>
+struct WgmmaTile {
+  using Element = Element_;  // of A and B
+  using More = More_;        // what kernels have for an epilogue
+  static constexpr bool kSwapped = kIsSwapped<More>;
+  static constexpr int TM = TM_, TN = TN_, TK = 32;
+  static constexpr int kConsumers = kConsumers_, kMultiply = kWarps * kConsumers;  // warps that multiply
+  static constexpr int kBlocks = TN / 64;  // of columns
+  static_assert(TM == 64 * kConsumers && TN == 64 * kBlocks && kBlocks <= 2,
+      "a consumer multiplies 64 rows by one or two blocks of 64 columns");
+  static constexpr int kThreads = 128 * (kConsumers + 2);
+  static constexpr int kMinGroups = kMinGroups_;  // thread groups that must fit in a multiprocessor
+  static constexpr int kEpilogueGroups = kMinGroups;
+  static constexpr int kStages = kStages_;        // steps of B, split
+  static constexpr int kAhead = kAhead_;          // steps of B as they come from memory
+  static constexpr uint32_t kShared = kShared_;   // bytes of shared memory that the kernels are launched with
+  static constexpr bool kEmulated = kEmulated_;
+  // When the loader begins an item, and publishes the next one, consumers have released
+  // the slot kStages + kAhead before its last one, but may still store that slot's item.
+  // Items have one slot at least.
+  static_assert(kStages + kAhead + 2 < kItemPlaces, "too few places for items");
+  // Registers of a thread: together not more than the thread group is launched with, 65536 / (kMinGroups *
+  // kThreads) for each.
+  BG_DEVICE static constexpr int loaderRegisters(bool transB) { return kMinGroups == 2 ? (transB ? 48 : 56) :
+      kBlocks == 2 ? (Element::kPer == 4 ? 72 : 64) : 88; }
+  BG_DEVICE static constexpr int converterRegisters(bool transB) { return kMinGroups == 2 ?
+      (transB ? 56 : 48) : kBlocks == 2 ? (Element::kPer == 4 ? 72 : 64) : 72; }
+  static constexpr int kConsumerRegisters = kMinGroups == 2 ? 136 : kBlocks == 2 ?
+      (Element::kPer == 4 ? 184 : 192) : kConsumers == 2 ? 176 : 208;
+};
+
+// Layout places everything in shared memory, in bytes.
+template <class T, bool kTransA, bool kTransB>
+struct Layout {
+  template <bool b, class X, class Y>
+  struct If { using Type = X; };
+  template <class X, class Y>
+  struct If<false, X, Y> { using Type = Y; };
+  // A place of B may be loaded when the converter has taken the slot kAhead before, and then consumers are
+  // done with the slot another kStages before. Along K, a chunk is read by the next slot, too. A of 16 and 8
+  // bits keeps lines only: its readers have no registers for the places of all rows.
+  using E = typename T::Element;
+  using A = typename If<!kTransA, KMajor<E, T::TM, T::kStages + T::kAhead + 1>,
+      MNMajor<E, T::TM, T::kStages + T::kAhead, E::kPer == 1 ? 2 : 1>>::Type;
+  using B = typename If<kTransB, KMajor<E, T::TN, T::kAhead + 1>, MNMajor<E, T::TN, T::kAhead,
+      E::kPer == 1 ? 8 : 2>>::Type;
+  static constexpr bool kLead = !kTransA || kTransB;
+
+  // hi, then lo
+  static constexpr uint32_t kPart = 4 * T::TN * T::TK, kStage = (T::kEmulated ? 2 : 1) * kPart;
+  static constexpr uint32_t kA = T::kStages * kStage, kB = kA + A::kBytes, kOut = kB + B::kBytes;
+  static constexpr uint32_t kItems = kOut + T::kConsumers * kWarps * kOutBytes;
+  // Phases: an item is published; a slot was loaded, and taken by the converter; a step was split, and used
+  // by the consumers.
+  static constexpr uint32_t kReady = kItems + kItemPlaces * Items<typename T::More>::kBytes,
+      kLoaded = kReady + 8 * kItemPlaces, kTaken = kLoaded + 8 * T::kAhead;
+  static constexpr uint32_t kFull = kTaken + 8 * T::kAhead, kFree = kFull + 8 * T::kStages,
+      kBytes = kFree + 8 * T::kStages;
+};
+
+// Counter goes round the places of a ring.
+template <uint32_t n>
+struct Counter {
+  uint32_t at = 0, parity = 0;
+  BG_DEVICE void next() {
+    if (++at == n) at = 0, parity ^= 1;
+  }
+};
+
+// multiplyWhole makes sums of what accumulate finds of int32.
+template <int n, class Accumulate>
+BG_DEVICE void multiplyWhole(float (&sum)[n], Accumulate accumulate) {
+  int32_t whole[n];
+  accumulate(whole);
+#pragma unroll
+  for (int i = 0; i < n; ++i) sum[i] = static_cast<float>(whole[i]);
+}
 
 // load is the work of the loader.
 template <class T, bool kTransA, bool kTransB, bool kDynamic>
@@ -81,112 +161,6 @@ BG_DEVICE void load(const Items<typename T::More>& items, Feed<typename T::More>
   }
 }
 
-// fewColumns reports whether an item has 32 columns or fewer: of swapped tiles alone, since the question
-// costs 128x128 1 to 2 % (H200).
-template <class T>
-BG_DEVICE bool fewColumns(uint32_t cols) { return T::kSwapped && uniform(cols) <= 32; }
-
-// Converter splits a part of B, 16 columns or the k's of 2 lines, and stores it for wgmma: row n
-// of 128 bytes is column n of B, in which line c, of k's c, 8+c, 16+c and 24+c, lies
-// at place c ^ n%8 (the swizzle).
-template <class T, class L, bool kTransB, int kPer = T::Element::kPer>
-struct Converter {
-  typename L::B::Reader rows[T::kBlocks];  // columns group and group + 8 of the warp's 16 of each block
-  uint32_t blocks, to;
-  bool few;  // columns: the warp has 8 of them, not 16
-
-  BG_DEVICE void start(const typename T::Element::Number* b, uint32_t ldb, uint32_t cols, uint32_t warp,
-      uint32_t lane) {
-    few = fewColumns<T>(cols);
-    const uint32_t group = lane / 4, member = lane % 4, n = (few ? 8 : 16) * warp + group;
-    blocks = blocksOf(cols);
-#pragma unroll
-    for (uint32_t block = 0; block < T::kBlocks; ++block) rows[block].start(b, ldb, n + 64 * block, cols,
-        member, L::kB);
-    to = 128 * n + 16 * group + 4 * member;
-  }
-  // split stores a step to a stage.
-  BG_DEVICE void store(char* memory, uint32_t stage, uint32_t place) {
-    if (few) return storeColumns<1>(memory, stage, place, 0);
-#pragma unroll
-    for (uint32_t block = 0; block < T::kBlocks; ++block) {
-      if (block >= blocks) break;
-      storeColumns<2>(memory, stage, place, block);
-    }
-  }
-  // storeColumns splits both of the lane's columns of a block, or the first.
-  template <int kColumns>
-  BG_DEVICE void storeColumns(char* memory, uint32_t stage, uint32_t place, uint32_t block) {
-    typename T::Element::Word x[kColumns][8];
-    rows[block].read(memory, place, x);
-#pragma unroll
-    for (int r = 0; r < kColumns; ++r) {
-#pragma unroll
-      for (uint32_t c = 0; c < 8; ++c) {
-        uint32_t* at = reinterpret_cast<uint32_t*>(memory + stage + kBlockBytes * block + 1024 * r +
-            (to ^ 16 * c));
-        if constexpr (kPer == 1) {
-          uint32_t hi, lo;
-          convert<T::kEmulated>(x[r][c], hi, lo);
-          at[0] = hi;
-          if constexpr (T::kEmulated) at[L::kPart / 4] = lo;
-        } else {
-          at[0] = x[r][c];
-        }
-      }
-    }
-  }
-};
-
-template <class T, class L>
-struct Converter<T, L, false, 1> {
-  uint32_t from[2][4], further[2 * T::kBlocks], to[2], blocks;  // further: from the lane's first column
-  bool few;
-
-  BG_DEVICE void start(const float* b, uint32_t ldb, uint32_t cols, uint32_t warp, uint32_t lane) {
-    const uint32_t first = min(lane, cols - 1);
-    few = fewColumns<T>(cols);
-    blocks = blocksOf(cols);
-#pragma unroll
-    for (uint32_t i = 0; i < 2 * T::kBlocks; ++i) further[i] = 4 * (min(lane + 32 * i, cols - 1) - first);
-#pragma unroll
-    for (uint32_t h = 0; h < 2; ++h) {
-#pragma unroll
-      for (uint32_t j = 0; j < 4; ++j) from[h][j] = L::kB + L::B::place(b, ldb, 8 * j + 2 * warp + h, first);
-      to[h] = 128 * lane + 16 * (lane % 8 ^ (2 * warp + h));
-    }
-  }
-  // split reads a block before it stores, since the compiler would not move reads ahead of stores.
-  BG_DEVICE void store(char* memory, uint32_t stage, uint32_t place) {
-    const char* const at = memory + place * L::B::kStage;
-#pragma unroll
-    for (uint32_t block = 0; block < T::kBlocks; ++block) {
-      if (block >= blocks) break;
-      float x[4][4];
-#pragma unroll
-      for (uint32_t i = 0; i < 4; ++i) {
-        const uint32_t column = 2 * block + i / 2;
-        if (i == 2 && few) break;
-#pragma unroll
-        for (int j = 0; j < 4; ++j) x[i][j] = *reinterpret_cast<const float*>(at +
-            (column == 0 ? from[i % 2][j] : from[i % 2][j] + further[column]));
-      }
-#pragma unroll
-      for (uint32_t i = 0; i < 4; ++i) {
-        if (i == 2 && few) break;
-        uint4 hi, lo;
-        convert<T::kEmulated>(x[i][0], hi.x, lo.x);
-        convert<T::kEmulated>(x[i][1], hi.y, lo.y);
-        convert<T::kEmulated>(x[i][2], hi.z, lo.z);
-        convert<T::kEmulated>(x[i][3], hi.w, lo.w);
-        char* const target = memory + stage + to[i % 2] + kBlockBytes * block + 4096 * (i / 2);
-        *reinterpret_cast<uint4*>(target) = hi;
-        if constexpr (T::kEmulated) *reinterpret_cast<uint4*>(target + L::kPart) = lo;
-      }
-    }
-  }
-};
-
 // split is the work of the converter.
 template <class T, bool kTransA, bool kTransB>
 BG_DEVICE void convertB(const Items<typename T::More>& items, const typename T::Element::Number* B,
@@ -222,78 +196,6 @@ BG_DEVICE void convertB(const Items<typename T::More>& items, const typename T::
     }
   }
 }
-
-// FragmentReader reads a warp's 16 rows of A: rows group and group + 8, and the
-// lane's 8 k's of each.
-template <class T, class L, bool kTransA, int kPer = T::Element::kPer>
-struct FragmentReader {
-  typename L::A::Reader rows;
-
-  template <class RowAt = AllRows>
-  BG_DEVICE void start(const typename T::Element::Number* a, uint32_t lda, uint32_t r, uint32_t length,
-      uint32_t member, const RowAt& rowAt = {}) {
-    rows.start(a, lda, r, length, member, L::kA, rowAt);
-  }
-  BG_DEVICE void read(const char* memory, uint32_t place,
-      typename T::Element::Word (&x)[2][8]) const { rows.read(memory, place, x); }
-};
-
-template <class T, class L>
-struct FragmentReader<T, L, true, 1> {
-  // rows 8*member + 0..7 of a stage; from the lane's first element of a row to the second
-  uint32_t from[8], further;
-
-  BG_DEVICE void start(const float* a, uint32_t lda, uint32_t r, uint32_t length, uint32_t member) {
-    const uint32_t first = min(r, length - 1);
-    further = 4 * (min(r + 8, length - 1) - first);
-#pragma unroll
-    for (uint32_t c = 0; c < 8; ++c) from[c] = L::kA + L::A::place(a, lda, 8 * member + c, first);
-  }
-  BG_DEVICE void read(const char* memory, uint32_t place, float (&x)[2][8]) const {
-#pragma unroll
-    for (int c = 0; c < 8; ++c) {
-      const char* const at = memory + from[c] + place * L::A::kStage;
-      x[0][c] = *reinterpret_cast<const float*>(at);
-      x[1][c] = *reinterpret_cast<const float*>(at + further);
-    }
-  }
-};
-
-// Fragment is A of a step, split: element e of wgmma's fragment for k's 8i.. .
-template <class T, int kPer = T::Element::kPer>
-struct Fragment {
-  uint32_t hi[4][4], lo[4][4];
-
-  BG_DEVICE void split(const float (&x)[2][8]) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) convert<T::kEmulated>(x[e % 2][2 * i + e / 2], hi[i][e], lo[i][e]);
-    }
-  }
-
-  // multiply starts sum = A * B of the step.
-  template <int n>
-  BG_DEVICE void multiply(float (&sum)[n], uint64_t bHi, uint64_t bLo) const {
-    fenceProducts();
-    if constexpr (T::kEmulated) {
-      product<true>(sum, lo[0], bHi);
-      product<false>(sum, hi[0], bLo);
-#pragma unroll
-      for (int i = 1; i < 4; ++i) {
-        product<false>(sum, lo[i], bHi + 2 * i);
-        product<false>(sum, hi[i], bLo + 2 * i);
-      }
-#pragma unroll
-      for (int i = 0; i < 4; ++i) product<false>(sum, hi[i], bHi + 2 * i);
-    } else {
-      product<true>(sum, hi[0], bHi);
-#pragma unroll
-      for (int i = 1; i < 4; ++i) product<false>(sum, hi[i], bHi + 2 * i);
-    }
-    commitProducts();
-  }
-};
 
 // Consumer is a warp of the consumers.
 template <class T, bool kTransA, bool kTransB>

@@ -1,4 +1,4 @@
-// Kernels of warpgroup products for elements of 16 bits, or 8 (wgmma_bytes.cuh), that need no converter: the
+// Kernels of warpgroup products for elements of 16 bits, or 8, that need no converter: the
 // loader copies lines of 16 bytes to where the tensor cores take both operands from, whichever way memory
 // runs, of 8 bits along K. That is for items whose rows begin with 16 bytes (kItemVector). Of others it puts
 // each line together of elements, which takes many times as long: plans take other tiles there.
@@ -210,7 +210,7 @@ struct AlignedConsumer {
     else accumulate<kTransA, !kTransB>(sum, steps);
   }
   template <int n, class Scales>
-  BG_DEVICE void multiplyBytes(float (&sum)[n], uint32_t steps, Scales& scales);  // wgmma_bytes.cuh
+  BG_DEVICE void multiplyBytes(float (&sum)[n], uint32_t steps, Scales& scales);
 
   // accumulate has all sums made by the tensor cores. The products of a step are carried out while those of
   // the next are asked for.
@@ -402,5 +402,37 @@ BG_DEVICE void wgmmaAligned(const uint4* __restrict__ items, const uint32_t* __r
     if (isDynamic(table)) loadAligned<T, kTransA, kTransB, true>(ring, feed, a, b, shared);
     else loadAligned<T, kTransA, kTransB, false>(ring, feed, a, b, shared);
     launch.loaded();
+  }
+}
+
+// multiplyBytes sums steps of the first 2n columns. Tensor cores of 9.0 sum products of 8 bits, and what
+// they are added to, as multiples of 2^-13 of the largest power of two among them, and cut the rest
+// (measured on an H200: beside 2^11, 2.25 stays, beside 2^12 it becomes 2, beside 2^15 nothing). So each
+// stage, of 128 k's, is summed from zero there, and then added to fp32 registers. Whole numbers they sum in
+// int32, exactly. Nothing is under way while a stage is added: another consumer multiplies then.
+template <class T, bool kTransA, bool kTransB>
+template <int n, class Scales>
+BG_DEVICE void AlignedConsumer<T, kTransA, kTransB>::multiplyBytes(float (&sum)[n], uint32_t steps,
+    Scales& scales) {
+  const uint64_t a = matrixB(shared + warp / kWarps * (64 * 128)), b = matrixB(shared + T::kB);
+  typename T::Element::Format format;
+#pragma unroll
+  for (int i = 0; i < n; ++i) sum[i] = 0.0f;
+#pragma unroll 1
+  for (uint32_t step = 0; step < steps; ++step) {
+    float part[n];
+    wait();
+    fenceStores();
+    const uint64_t at = static_cast<uint64_t>(uniform(stage.at) * (T::kStage >> 4));
+    fenceProducts();
+    productOf<true>(format, part, a + at, b + at);
+#pragma unroll
+    for (int s = 1; s < 4; ++s) productOf<false>(format, part, a + at + 2 * s, b + at + 2 * s);
+    commitProducts();
+    waitProducts<0>();
+    settle(part);
+    release(stage.at);
+    stage.next();
+    scales.add(sum, part, step + 1 < steps);
   }
 }

@@ -12,9 +12,8 @@
 // A copy is cheapest where its 128 bytes are a line both in memory and in shared memory.
 #pragma once
 
-#include "gemm.cuh"
 #include "../element/bits16.cuh"
-#include "staged.cuh"
+#include "gemm.cuh"
 #ifdef BG_CUDA
 #include "../ptx/wgmma_cuda.h"
 #endif

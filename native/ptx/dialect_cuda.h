@@ -15,7 +15,7 @@ BG_DEVICE uint32_t workers() { return gridDim.x; }
 BG_DEVICE uint32_t pieceId() { return blockIdx.y; }
 BG_DEVICE void barrier() { __syncthreads(); }
 
-// kFinishes: see fixup.cuh.
+// kFinishes: see store.cuh.
 constexpr bool kFinishes = false;
 
 // countAt counts one of `count` that arrive, and returns how many did before. The last one sees what the

@@ -1,9 +1,8 @@
-// What wgmma.cuh needs of CUDA besides dialect_cuda.h and tensor_cuda.h: compute
+// What wgmma.cuh needs of CUDA besides dialect_cuda.h and mma.cuh: compute
 // capability 9.0 with its own instructions (sm_90a).
 #pragma once
 
-#include "../element/bits16_cuda.h"
-#include "tensor_cuda.h"
+#include "../element/bits16.cuh"
 
 BG_DEVICE char* dynamicShared() {
   extern __shared__ __align__(1024) char dynamicMemory[];

@@ -356,7 +356,7 @@ static void segment(const kernel *k, const uint32_t *items, const uint32_t *w, c
 	fixup(k, tile, e, c, workspace);
 }
 // pieces is how many thread groups a tile of so many parts takes in a launch of fix-ups: see slotSets in
-// fixup.cuh.
+// store.cuh.
 static unsigned pieces(const kernel *f, uint32_t parts, unsigned threads) {
 	unsigned vectors = f->tm * f->tn / 4, sets = 1;
 	while (sets < 8 && (sets < parts || vectors * sets < threads)) sets *= 2;

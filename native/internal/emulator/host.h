@@ -41,7 +41,7 @@ inline uint32_t permute(uint32_t low, uint32_t high, uint32_t which) {
 inline float exponential(float x) { return exp2f(x); }
 inline float reciprocal(float x) { return 1.0f / x; }
 
-// Nibbles makes numbers of a format of nibbles, as bits16_cuda.h does: beside the exponent of 128, or 1024,
+// Nibbles makes numbers of a format of nibbles, as bits16.cuh does: beside the exponent of 128, or 1024,
 // they are that much more.
 template <class Format, uint32_t kExponent>
 struct Nibbles {

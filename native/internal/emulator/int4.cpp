@@ -11,14 +11,9 @@ inline void copyWord(SharedAddress to, const void* from, uint32_t bytes) {
   memcpy(sharedMemory + to, from, bytes);
 }
 inline void storeShared(SharedAddress to, const uint32_t (&x)[4]) { memcpy(sharedMemory + to, x, sizeof x); }
-#include "../../kernels/gemm.cuh"
-#include "../../kernels/fixup.cuh"
-#include "../../epilogue/epilogue.cuh"
-#include "../../element/bits16.cuh"
-#include "../../ptx/fragment.cuh"
+#include "../../ptx/mma.cuh"
 void multiply(FragmentC& sum, const FragmentA& a, const FragmentB& b);
 void multiplyFirst(FragmentC& sum, const FragmentA& a, const FragmentB& b);
-#include "../../kernels/tensor.cuh"
 #include "../../kernels/int4.cuh"
 
 namespace {

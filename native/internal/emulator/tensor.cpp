@@ -2,11 +2,7 @@
 // tells of what differs.
 #include "threads.h"
 
-#include "../../kernels/gemm.cuh"
-#include "../../kernels/fixup.cuh"
-#include "../../epilogue/epilogue.cuh"
-#include "../../element/bits16.cuh"
-#include "../../ptx/fragment.cuh"
+#include "../../ptx/mma.cuh"
 void multiply(FragmentC& sum, const FragmentA& a, const FragmentB& b);
 void multiplyFirst(FragmentC& sum, const FragmentA& a, const FragmentB& b);
 
@@ -29,10 +25,7 @@ struct E4M3 {
 
 }  // namespace
 
-#include "../../kernels/tensor.cuh"
 #include "../../kernels/tensor_bits16.cuh"
-#include "../../kernels/tensor_bytes.cuh"
-#include "../../epilogue/tensor_epilogue.cuh"
 
 namespace {
 

@@ -1,4 +1,4 @@
-// What dialect_cuda.h, tensor_cuda.h and wgmma_cuda.h are on a GPU, for kernels of
+// What dialect_cuda.h, mma.cuh and wgmma_cuda.h are on a GPU, for kernels of
 // wgmma.cuh that run on a CPU. warpgroup.cpp carries it out.
 #pragma once
 

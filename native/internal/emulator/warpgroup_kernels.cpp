@@ -3,21 +3,7 @@
 // and store.
 #include "warpgroup.h"
 
-#include "../../kernels/gemm.cuh"
-#include "../../kernels/fixup.cuh"
-#include "../../epilogue/epilogue.cuh"
-#include "../../element/bits16.cuh"
-#include "../../ptx/fragment.cuh"
-#include "../../kernels/tensor.cuh"
-#include "../../kernels/wgmma_operand.cuh"
-#include "../../kernels/wgmma_items.cuh"
-#include "../../kernels/wgmma_store.cuh"
-#include "../../epilogue/wgmma_epilogue.cuh"
-#include "../../kernels/wgmma_tile.cuh"
-#include "../../kernels/wgmma.cuh"
-#include "../../kernels/wgmma_bits16.cuh"
 #include "../../kernels/wgmma_aligned.cuh"
-#include "../../kernels/wgmma_bytes.cuh"
 
 namespace {
 

@@ -209,7 +209,7 @@ func (s *subject) barrierAt(i, step int) bool {
 // TestMutants removes single instructions from kernels of every kind, or one wait state from an s_nop.
 //
 // Every removed barrier is noticed, with three exceptions. The two of alike (dialect_hip.h) are around a
-// store of a byte: the 32 threads that it compares are in one wave. After that of finishPartial (fixup.cuh),
+// store of a byte: the 32 threads that it compares are in one wave. After that of finishPartial (store.cuh),
 // arrivesLast has another one (dialect_hip.h); where barriers wait for stores, either suffices. Many needs
 // that at the end of choose (ragged.cuh), but Single keeps in registers what it notes. Every
 // s_waitcnt_depctr is noticed, and so are all cache instructions. So is every s_nop that runs, with two

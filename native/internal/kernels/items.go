@@ -10,9 +10,12 @@ import (
 )
 
 // Items returns the text of items.cuh: the words of items and of fix-up items as structures of C, head and
-// tail, and how to load and store them.
+// tail, how to load and store them, and what kernels that make items read.
 func Items() string {
-	t := text("the words of items and of the items of fix-ups, with tails for epilogues")
+	t := new(header)
+	t.line("// Generated from internal/encoding: the words of items and of the items of fix-ups, with tails")
+	t.line("// for epilogues, and what kernels that make items read.")
+	t.line("#pragma once\n\n#include \"../dialect.h\"\n")
 	t.numbers("kItemWords", encoding.ItemWords, "kEpilogueItemWords", encoding.EpilogueItemWords,
 		"kFixupWords", encoding.FixupWords, "kEpilogueFixupWords", encoding.EpilogueFixupWords)
 	t.numbers("kItemVector", encoding.ItemVector, "kItemFloatC", encoding.ItemFloatC,
@@ -65,13 +68,13 @@ func Items() string {
 	t.structure("FixupEpilogue", tail, false)
 	t.numbered("FixupItem", "fixupAt", head, len(head), len(head)+len(tail))
 	t.loader("FixupEpilogue", "fixupEpilogueAt", tail, len(head), len(head)+len(tail))
+	t.bounds()
 	return t.String()
 }
 
-// Bounds returns the text of bounds.cuh: the words of records and of what is known of the groups of a ragged
-// plan.
-func Bounds() string {
-	t := text("what kernels that make items read")
+// bounds writes the words of records and of what is known of the groups of a ragged plan.
+func (t *header) bounds() {
+	t.line("\n// What kernels that make items read: records, and what is known of groups.")
 	t.numbers("kMaxGroups", encoding.MaxGroups, "kRaggedKernels", encoding.RaggedKernels,
 		"kRaggedKeys", encoding.RaggedKeys, "kStatusWord", encoding.StatusWord)
 	t.numbers("kEndsOfRows", encoding.EndsOfRows, "kEndsOfDepth", encoding.EndsOfDepth,
@@ -95,17 +98,10 @@ func Bounds() string {
 	t.words(encoding.BoundNames[:encoding.BoundTile])
 	t.line("  RaggedKernel tile[kRaggedKernels];\n};\n// EpilogueBounds follow for kernels with an epilogue.")
 	t.structure("EpilogueBounds", encoding.BoundNames[encoding.BoundWords:], false)
-	return t.String()
 }
 
 // header collects the text of a header.
 type header struct{ strings.Builder }
-
-func text(what string) *header {
-	t := new(header)
-	t.line("// Generated from internal/encoding: %s.\n#pragma once\n\n#include \"../dialect.h\"\n", what)
-	return t
-}
 
 func (t *header) line(format string, args ...any) { fmt.Fprintf(t, format+"\n", args...) }
 

@@ -1,5 +1,5 @@
 // Command generate writes to the working directory, or another one, the lists of kernels (lists/), the words
-// of items and of what makes them (kernels/items.cuh and kernels/bounds.cuh), and the resources of kernels
+// of items and of what makes them (kernels/items.cuh), and the resources of kernels
 // (resources.go). go generate ./native runs it. Run it after a change of the tile table, of the list of
 // kernels or of internal/encoding, and after a build of the products.
 package main
@@ -24,7 +24,6 @@ func main() {
 	}
 	files := map[string]string{
 		"resources.go": resources, "kernels/items.cuh": kernels.Items(),
-		"kernels/bounds.cuh": kernels.Bounds(),
 	}
 	for name, text := range kernels.Lists(tile.Table()) {
 		files[filepath.Join("lists", name)] = text
