@@ -233,7 +233,7 @@ struct WordsMNMajor {
     else copyFew<n>(left, stage);
   }
 
-  // start has the rows of a unit one behind the other. Of n columns it loads kExist.
+  // start has the rows of a unit one after the other. Of n columns it loads kExist.
   template <int n, int kExist>
   BG_DEVICE void start(uint32_t left) {
     constexpr int kUnits = Loads<n>::kUnits, kApart = Loads<n>::kApart;

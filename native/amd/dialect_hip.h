@@ -95,7 +95,7 @@ BG_DEVICE T* inGlobal(T* p) {
 // The k's that are unrolled together. With all 16 of a step the compiler loads
 // ahead so much that a 64x64 tile takes 166 registers instead of 100 (gfx90a).
 #define BG_UNROLL_STEPS _Pragma("unroll 4")
-// In front of a loop of which no turns are done together.
+// Before a loop of which no turns are done together.
 #define BG_ONE_BY_ONE _Pragma("clang loop unroll(disable) vectorize(disable) interleave(disable)")
 
 struct alignas(16) uint4 {
@@ -148,7 +148,7 @@ BG_DEVICE uint32_t sumBefore(uint32_t* sums, uint32_t value) {
   return t == 0 ? 0 : sums[t - 1];
 }
 
-// Alike is how many of the keys of 32 adjacent threads equal one of them: in front of it, and
+// Alike is how many of the keys of 32 adjacent threads equal one of them: before it, and
 // in all.
 struct Alike {
   uint32_t before, all;

@@ -189,7 +189,7 @@ struct NarrowMatrixAccumulator : MatrixAccumulator<T, kBlockK * MatrixProduct<Fo
 BG_UNROLL_STEPS
       for (int k = 0; k < T::TK; k += Base::kChunk) step<kPitchA,
           kPitchB>(a + k * kPitchA, b + k * kPitchB, [](int) { return 0xffffffff; });
-    } else {  // k's behind the last one are zero in both
+    } else {  // k's after the last one are zero in both
 #pragma unroll 1
       for (uint32_t k = this->group * kDepth; kPer * k < left; k += Base::kChunk) {
         step<kPitchA, kPitchB>(a, b, [&](int i) { return maskOf(k + i * kBlockK, left); });
@@ -241,7 +241,7 @@ BG_UNROLL_STEPS
     }
   }
 
-  // maskOf has the bits that exist of the lane's word that is k words behind its first one.
+  // maskOf has the bits that exist of the lane's word that is k words after its first one.
   BG_DEVICE uint32_t maskOf(uint32_t k, uint32_t left) const {
     const uint32_t first = kPer * (k + this->lane / kBlock);
     uint32_t mask = 0;

@@ -100,7 +100,7 @@ struct E4M3 : AsF16 {
 struct Int8 : AsF16 {
   static constexpr bool kWhole = true;
 
-  // halves is that of E4M3: 0x64 in front of 128 more than a number is 1024 + 128 more.
+  // halves is that of E4M3. Under an upper byte of 0x64, 128 more than a number is 1024 + 128 more.
   static BG_DEVICE uint32_t halves(uint32_t bytes) {
     uint32_t r;
     const uint32_t more = 0x64806480;
@@ -172,7 +172,7 @@ struct E4M3 {
 struct Int8 {
   static constexpr bool kWhole = true;
   static BG_DEVICE uint32_t halves(uint32_t apart) {
-    // 0x64 in front of 128 more than a number is 1024 + 128 more.
+    // Under an upper byte of 0x64, 128 more than a number is 1024 + 128 more.
     const HalfPair more = {1152, 1152};
     return __builtin_bit_cast(uint32_t, __builtin_bit_cast(HalfPair,
         (apart ^ 0x00800080) | 0x64006400) - more);
@@ -216,7 +216,7 @@ struct Bytes {
   }
 };
 
-// gatherLine brings the first n elements of a line of 16 bytes, which lies anywhere, and zeros behind them.
+// gatherLine brings the first n elements of a line of 16 bytes, which lies anywhere, and zeros after them.
 // Place is SharedAddress, but AMD's kernels, which do not call it, have no storeShared.
 template <class Number, class Place>
 BG_DEVICE void gatherLine(Place to, const Number* from, uint32_t n) {

@@ -73,7 +73,7 @@ struct Epilogue {
   }
 
   // zeroOfRow is the zero point of row r of a tile, with kZeros, and sumOfColumn what it multiplies, the sum
-  // of a column of B: each is behind a scale. Sums of products lose both's product. Those of a row that is
+  // of a column of B: each follows a scale. Sums of products lose both's product. Those of a row that is
   // none are 0, and stay.
   template <class Words>
   BG_DEVICE float zeroOfRow(const Words& words, uint32_t r) const {

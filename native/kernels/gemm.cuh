@@ -9,7 +9,7 @@
 // go through shared memory once more, where K groups are summed, so that adjacent
 // threads store adjacent columns of C.
 //
-// Loads never leave the matrices, but for up to 12 bytes in front of rows of B that are
+// Loads never leave the matrices, but for up to 12 bytes before rows of B that are
 // copied by lines (SideB). Rows and columns beyond the edge are not loaded; what lies in
 // shared memory there feeds only outputs that are not stored. The
 // last, shorter step multiplies exactly the k's that are left.
@@ -140,7 +140,7 @@ BG_UNROLL_STEPS
     }
   }
 
-  // store writes the block to its place in the tile, which K groups do one behind the other.
+  // store writes the block to its place in the tile, which K groups do one after the other.
   BG_DEVICE void store(float* shared) const {
     float* const block = shared + (group * T::TM + row) * T::TN + col;
 #pragma unroll
@@ -158,7 +158,7 @@ BG_UNROLL_STEPS
 };
 
 // StepScales are scales that change along K, of which there are none here: AMD's kernels have some
-// (steps_hip.cuh). Numbers of a stage come behind those of the operands.
+// (steps_hip.cuh). Numbers of a stage come after those of the operands.
 template <class T, class Element, class More>
 struct StepScales {
   static constexpr int kFloats = 0;

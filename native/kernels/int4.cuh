@@ -9,7 +9,7 @@
 // lane % 4 takes k's 16*member + 0..15, which are two words of B and two lines of A, for four products of 16
 // k's: which k is which matters as little there as in wgmma.cuh, as long as A and B agree.
 //
-// Weights become whole numbers of A's type, less their zero point, which is exact: a nibble in front of whose
+// Weights become whole numbers of A's type, less their zero point, which is exact: a nibble before whose
 // exponent stands that of 128, or 1024, and from which that is taken away again with the zero point. Each 64
 // k's, which have a scale in common for each column, are summed from zero, and come to fp32 sums times the
 // scale.
@@ -44,7 +44,7 @@ struct GroupedRows {
   static constexpr uint32_t kLines = T::TK / 8, kApart = kThreads / kLines, kCopies = T::TM / kApart;
   // copies that a branch leaves out: one for each would take more instructions than the copies
   static constexpr uint32_t kTogether = 4;
-  // copies, behind which places are kRowA apart again
+  // copies, after which places are kRowA apart again
   static constexpr uint32_t kTurns = T::kTurns < kApart ? 1 : T::kTurns / kApart;
   const uint16_t* at;      // the thread's line of the next step, in the first row of all
   SharedAddress to[kTurns];

@@ -89,10 +89,10 @@ struct WorkerItems {
   BG_DEVICE const uint32_t* words() const { return dynamicTable(table); }
   BG_DEVICE bool any() const { return number < end; }
 
-  // last reports whether no item comes behind this one, as far as that is known.
+  // last reports whether no item comes after this one, as far as that is known.
   BG_DEVICE bool last() const { return !counts() && number + 1 == end; }
 
-  // ask goes before the loads of an item, so that what is counted comes while they do, and keep goes behind
+  // ask goes before the loads of an item, so that what is counted comes while they do, and keep goes after
   // them, with a barrier between it and go.
   BG_DEVICE void ask() {
     if (asks()) takeNext(const_cast<uint32_t*>(words()) + kDynamicNext, words()[kDynamicLast],
@@ -103,8 +103,8 @@ struct WorkerItems {
   }
   BG_DEVICE bool asks() const { return counts() && number % more.products() == 0; }
 
-  // go goes to the next item, behind the store of this one, of whose sums in shared memory each thread has
-  // read what it stores. If there is one, all threads wait for each other behind it.
+  // go goes to the next item, after the store of this one, of whose sums in shared memory each thread has
+  // read what it stores. If there is one, all threads wait for each other after it.
   BG_DEVICE void go(float* shared) {
     ++number;
     if (!counts() || any()) return;
@@ -112,7 +112,7 @@ struct WorkerItems {
     number = tile < words()[kDynamicEnd] ? tile * more.products() : kNoTile;
     end = number + more.products();
   }
-  static constexpr uint32_t kNoTile = 0xffffffff;  // number, behind which comes no end
+  static constexpr uint32_t kNoTile = 0xffffffff;  // number, after which comes no end
 };
 
 // rowsOn is p, n rows of ld elements further: one multiplication and addition.
@@ -162,7 +162,7 @@ struct StagedOperand {
   static constexpr int kAcross = kMajorK ? kPitch : 1, kAlong = kMajorK ? 1 : kPitch;
 
   const Number* at;       // the thread's first line of the next step, in its first row
-  const Number* end;      // the line behind the last of a row, in row `thread`
+  const Number* end;      // the line after the last of a row, in row `thread`
   SharedAddress to, toEnd;
   uint32_t ld;
   int32_t left, leftEnd;  // elements of the row from the line on, or room for them: along K without its k's
@@ -194,7 +194,7 @@ struct StagedOperand {
   }
 
   // copy starts the copies of the next step, of which `depth` k's exist, to a
-  // stage: the bytes of shared memory behind the first one.
+  // stage: the bytes of shared memory after the first one.
   BG_DEVICE void copy(uint32_t thread, uint32_t depth, uint32_t stage) {
     const int32_t steps = static_cast<int32_t>(min(depth, static_cast<uint32_t>(T::TK)));
     const uint32_t sizeEnd = bytesInLine<Number>(kMajorK ? leftEnd + steps : leftEnd);
@@ -239,7 +239,7 @@ struct StagedOperand<T, kLength, true, true> {
       const uint32_t* rows)
       : at(start), list(rows), to(sharedAddress(stage)), ld(ld_), length(length_) {}
 
-  // copy copies as that of other operands does: kAllLines lines of a row, and the one behind them.
+  // copy copies as that of other operands does: kAllLines lines of a row, and the one after them.
   BG_DEVICE void copy(uint32_t thread, uint32_t depth, uint32_t stage) {
     const int32_t steps = static_cast<int32_t>(min(depth, static_cast<uint32_t>(T::TK)));
 #pragma unroll
@@ -275,7 +275,7 @@ struct LinedOperand {
   static_assert(kApart % kLine == 0 && kPasses * kApart == T::TK && T::TK % kSector == 0 &&
       T::TK <= T::kThreads && T::kGroups % kLine == 0, "uneven tile");
 
-  // the thread's line of the next step, in its first row; the line behind the last of row `thread`
+  // the thread's line of the next step, in its first row; the line after the last of row `thread`
   const Number *at, *end;
   SharedAddress to, other, toEnd;  // other: of each other row
   uint32_t ld, row, size, sizeEnd;  // bytes that exist of a line
@@ -287,7 +287,7 @@ struct LinedOperand {
   BG_DEVICE LinedOperand(const Number* start, uint32_t ld_, uint32_t length, bool, const float* shared) :
       ld(ld_), row(threadId() / kLines) {
     const uint32_t before = kLine * (threadId() % kLines);
-    // target is where the line of row r lies that is `further` elements behind its first.
+    // target is where the line of row r lies that is `further` elements after its first.
     auto target = [&](uint32_t r, uint32_t further) {
       return sharedAddress(shared + r * kPitch + further) +
           16 * (placeInSector(rowsOn(start, r, ld)) / kLine);

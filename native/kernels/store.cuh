@@ -12,7 +12,7 @@ BG_DEVICE void storeElement(typename Element::Number* c, float alpha, float sum,
 }
 
 // storeTile writes the first rows and cols of a tile that lies in shared memory
-// with rows of kPitch elements, one K group behind the other: to = alpha * sum
+// with rows of kPitch elements, one K group after the other: to = alpha * sum
 // over groups + beta * to.
 //
 // A thread has outputs kApart rows apart, of which it handles kAtOnce at a time,

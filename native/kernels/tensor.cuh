@@ -161,7 +161,7 @@ struct WarpBlock {
   }
 
   // multiplyStage adds the products of a stage with `depth` k's, or more than a stage has; `stage`
-  // is floats behind the first one.
+  // is floats after the first one.
   BG_DEVICE void multiplyStage(int stage, uint32_t depth) {
     const float *a = readA + stage, *b = readB + stage;
 #pragma unroll
@@ -241,7 +241,7 @@ BG_DEVICE void recompute(const float* A, uint32_t lda, const float* B, uint32_t 
 
 // Cluster is the thread groups that share the K range of a tile. Each group makes
 // its share of the rows of C: it adds up these rows of the sums of all groups,
-// which they write to its `received`, one group's rows behind the other's. The
+// which they write to its `received`, one group's rows after the other's. The
 // order of additions depends on nothing but the size.
 template <class T>
 struct Cluster {
@@ -278,7 +278,7 @@ struct Cluster {
 };
 
 // TensorMemory is what a kernel has in dynamic shared memory, in floats: the
-// stages of the teams, later their sums, and behind them what a cluster sends, or a list of rows.
+// stages of the teams, later their sums, and after them what a cluster sends, or a list of rows.
 template <class T, bool kTransA, bool kTransB, bool kListed>
 struct TensorMemory {
   using Block = WarpBlock<T, kTransA, kTransB, kListed>;

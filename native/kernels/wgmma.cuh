@@ -7,9 +7,9 @@
 // too, so that a worker with several items never waits for the first load of the next.
 //
 //	loader      copies A and B to rings in shared memory, 16 bytes at a time.
-//	converter    splits B, up to kAhead steps behind the loader, and stores it as hi and lo
+//	converter    splits B, up to kAhead steps after the loader, and stores it as hi and lo
 //	            with k as the fastest index, which is what wgmma takes.
-//	consumers   up to kStages steps behind the converter: read A from its ring, split
+//	consumers   up to kStages steps after the converter: read A from its ring, split
 //	            it in registers, multiply, add the products of each step to fp32
 //	            registers.
 //

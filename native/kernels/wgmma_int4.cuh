@@ -166,7 +166,7 @@ BG_DEVICE void loadInt4(const Items<Epilogue>& items, Feed<Epilogue>& feed, cons
       load(item, true, [&](uint32_t left, uint32_t at, SharedAddress full) { b.copy(shared + at, left,
           full); });
       feed.after<kDynamic>(items);
-      fetchLists<T>(items, number, item);  // behind the copies, which are waited for first
+      fetchLists<T>(items, number, item);  // after the copies, which are waited for first
     } else {
       GroupedRows<T, 32 * (T::kLoaders - 1)> a(threadId() - 32 * (T::kMultiply + 1),
           items.operandA(number, A) + item.offA, item, gatheredRows(items, number, item), shared);

@@ -6,7 +6,7 @@
 // the address), and tests what exists only in the first steps and the last ones of an
 // item. Rows and columns that the tile lacks are not copied: readers read the last one
 // that exists in their place, and nobody stores the sums. Across K, a line (16 bytes)
-// that holds an element is copied whole, up to 12 bytes before the operand or behind it:
+// that holds an element is copied whole, up to 12 bytes before the operand or after it:
 // memory is allocated by larger units, and to count elements costs 128x128 1.5 to 3 %.
 //
 // A copy is cheapest where its 128 bytes are a line both in memory and in shared memory.
@@ -18,7 +18,7 @@
 #include "../ptx/wgmma_cuda.h"
 #endif
 
-// placeOf is the number of elements in front of one, in memory.
+// placeOf is the number of elements before one, in memory.
 template <class Number>
 BG_DEVICE uint32_t placeOf(const Number* p) {
   return static_cast<uint32_t>(reinterpret_cast<uint64_t>(p) / sizeof(Number));
@@ -243,7 +243,7 @@ struct MNMajor {
   }
 
   // Loader copies rows 8j + 2*warp + h of a step, j = 0..3, h = 0..1, or two or four times as many: kLines of
-  // each, and the one behind these, which a row needs that does not begin with a line.
+  // each, and the one after these, which a row needs that does not begin with a line.
   struct Loader {
     static constexpr int kLines = kLength / kLine, kTogether = 32 / kLines, kOwn = 2 * kPer,
         kPasses = kOwn / kTogether;

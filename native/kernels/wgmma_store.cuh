@@ -183,7 +183,7 @@ struct Rows {
 };
 
 // recompute is a sum by FMA, which gives what fp32 gives: of row `from` of A and column col of the tile.
-// Lanes take k's in turn.
+// Lanes take k's round-robin.
 template <bool kTransA, bool kTransB, class Number>
 BG_DEVICE float recompute(const Item& item, uint32_t from, uint32_t col, const Number* A, const Number* B) {
   const uint32_t lane = threadId() % 32;
@@ -332,7 +332,7 @@ BG_DEVICE void finishRows(const uint4* items, const Item& item, uint32_t row, fl
 constexpr uint32_t kNoRow = 0xffffffff;
 
 // storeColumns is storeLines for rows of C that begin anywhere, or are of fp32: lanes store adjacent columns.
-// The number of a row of C stands behind its sums in shared memory.
+// The number of a row of C stands after its sums in shared memory.
 template <class To, int n, class RowAt>
 BG_DEVICE void storeColumns(const float (&sum)[n], float* out, const Item& item, uint32_t row,
     typename To::Number* to, RowAt rowAt) {

@@ -30,13 +30,13 @@ BG_DEVICE uint32_t countAt(uint32_t* arrived, uint32_t count) {
   return before;
 }
 
-// arrivesLast counts the thread group, behind a barrier, and reports whether it is the last one.
+// arrivesLast counts the thread group, after a barrier, and reports whether it is the last one.
 BG_DEVICE bool arrivesLast(uint32_t* arrived, uint32_t count) {
   return __syncthreads_or(threadId() == 0 && countAt(arrived, count) == count - 1);
 }
 
 // takeNext counts at *next for the thread that says so, and gives it what was there; `taken` of others stays.
-// Counting wraps to 0 behind last, as countAt does.
+// Counting wraps to 0 after last, as countAt does.
 BG_DEVICE void takeNext(uint32_t* next, uint32_t last, bool takes, uint32_t& taken) {
   asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %3, 0;\n@p atom.global.inc.u32 %0, [%1], %2;\n}\n"
                : "+r"(taken)
@@ -82,7 +82,7 @@ BG_DEVICE uint32_t sumBefore(uint32_t* sums, uint32_t value) {
   return sum - value + __reduce_add_sync(0xffffffff, lane < warp ? sums[lane] : 0);
 }
 
-// Alike is how many of the keys of 32 adjacent threads equal one of them: in front of it, and
+// Alike is how many of the keys of 32 adjacent threads equal one of them: before it, and
 // in all.
 struct Alike {
   uint32_t before, all;

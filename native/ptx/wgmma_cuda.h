@@ -140,7 +140,7 @@ BG_DEVICE uint64_t matrixB(SharedAddress at) {
 
 // BG_PRODUCT is sum += a*b, or without `more` sum = a*b, of 64 rows, twice as many columns as a lane has
 // sums, and k's that fill 32 bytes. types are those of sums, A and B, c the constraint of sums, and
-// signs what types of float have behind.
+// signs what types of float have after.
 #define BG_PRODUCT(n, columns, depth, types, c, more, signs) \
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " BG_IS_##n ", 0;\n" \
                "wgmma.mma_async.sync.aligned.m64n" #columns "k" #depth types " " BG_SUMS_##n ", " \
