@@ -62,7 +62,7 @@ const (
 const raggedThreads = 1024
 
 // Pieces returns how many groups share an item of a launch, the second extent of the grid. It is more than
-// one for a fix-up. There each group has fixupThreads threads, in as many sets as slotSets in fixup.cuh says
+// one for a fix-up. There each group has fixupThreads threads, in as many sets as slotSets in store.cuh says
 // for the most partials of a tile.
 func Pieces(l *encoding.Launch) int {
 	if !l.Fixup {
@@ -94,7 +94,7 @@ func Geometry(k encoding.Kernel) (threads, sharedBytes int) {
 }
 
 // itemPlaces is the number of items in shared memory of kernels of warpgroups: kItemPlaces in
-// wgmma_items.cuh.
+// wgmma_store.cuh.
 const itemPlaces = 16
 
 // dynamicShared returns the dynamic shared memory of a kernel in bytes.

@@ -161,7 +161,7 @@ var alignedMutants = []mutant{
 		"rowAt(r)"},
 }
 
-// byteMutants are mistakes in wgmma_bytes.cuh, and in the types of its C.
+// byteMutants are mistakes in wgmma_convert.cuh, and in the types of its C.
 var byteMutants = []mutant{
 	{"a stage is not summed from zero", "kernels/wgmma_aligned.cuh", "productOf<true>(format, part",
 		"productOf<false>(format, part"},
