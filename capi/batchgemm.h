@@ -39,8 +39,7 @@
  * replaces one of them needs SA_ONSTACK, and calls the one that it replaces.
  *
  * Pointers are used during the call only, except those of bg_buffer_wrap, bg_buffer_read_async, bg_gemm_async
- * and bg_gemm_operands_async.
- * */
+ * and bg_gemm_operands_async. */
 #ifndef BATCHGEMM_H
 #define BATCHGEMM_H
 
@@ -53,8 +52,7 @@ extern "C" {
 #endif
 
 /* The binary interface that this header describes. A new number means that programs must be compiled again.
- * New functions, status codes, and fields at the end of bg_problem, bg_ragged and bg_addresses do not change
- * it. */
+ * New functions, status codes, and fields at the end of structs do not change it. */
 #define BG_ABI_VERSION 1
 
 /* bg_abi_version returns the BG_ABI_VERSION of the loaded library. A program that loads it by dlopen compares
@@ -494,5 +492,7 @@ bg_status bg_close(uint64_t handle);
 #ifdef __cplusplus
 }
 #endif
+
+#include "batchgemm_experts.h"
 
 #endif

@@ -119,6 +119,16 @@ bg_status bg_prepare_ragged(bg_device device, const bg_ragged *ragged, const cha
 	ENTER(goPrepareRagged(&mask, device, (bg_ragged *)ragged, (char *)options, program));
 }
 
+bg_status bg_prepare_routing(bg_device device, const bg_choices *choices, const char *type,
+	bg_program *program) {
+	ENTER(goPrepareRouting(&mask, device, (bg_choices *)choices, (char *)type, program));
+}
+
+bg_status bg_prepare_combine(bg_device device, const bg_choices *choices, int64_t hidden, const char *type,
+	bg_program *program) {
+	ENTER(goPrepareCombine(&mask, device, (bg_choices *)choices, hidden, (char *)type, program));
+}
+
 bg_status bg_buffer_new(bg_device device, int64_t count, bg_buffer *buffer) {
 	ENTER(goBufferNew(&mask, device, NULL, count, buffer));
 }

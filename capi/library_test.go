@@ -101,7 +101,7 @@ func sanitize(t *testing.T) {
 
 func TestPrograms(t *testing.T) {
 	for _, name := range []string{"gemm", "halves", "int4", "int8", "epilogue", "program", "ragged",
-		"network", "errors", "threads", "fork", "signals"} {
+		"experts", "network", "errors", "threads", "fork", "signals"} {
 		source := filepath.Join("testdata", name+".c")
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, "ok\n", run(t, nil, compile(t, "gcc", source, "-std=c99")))
@@ -172,11 +172,14 @@ func TestSymbols(t *testing.T) {
 	require.Equal(t, declared(t), shown)
 }
 
-// declared lists the functions of the header.
+// declared lists the functions of the headers.
 func declared(t *testing.T) (names []string) {
 	t.Helper()
 	header, err := os.ReadFile("batchgemm.h")
 	require.NoError(t, err)
+	experts, err := os.ReadFile("batchgemm_experts.h")
+	require.NoError(t, err)
+	header = append(header, experts...)
 	for _, m := range regexp.MustCompile(`(?m)^(static )?[a-z][a-z0-9_ ]* \*?(bg_\w+)\(`).FindAllSubmatch(
 		header, -1) {
 		if len(m[1]) == 0 { // others are in the header, and are not symbols

@@ -363,14 +363,15 @@ func queue(program C.bg_program, o *C.bg_operands, ragged bool) error {
 		return err
 	}
 	var r dispatch.Operands
-	by := p.Plan().Options.Epilogue.Pointers
+	plan := p.Plan()
+	by, isProduct := plan.Options.Epilogue.Pointers, plan.Layer == nil
 	for _, arg := range [...]struct {
 		name   string
 		handle C.bg_buffer
 		buffer **dispatch.Buffer
 		needed bool
 	}{
-		{"a", o.a, &r.A, !by.A}, {"b", o.b, &r.B, !by.B}, {"c", o.c, &r.C, !by.C},
+		{"a", o.a, &r.A, !by.A}, {"b", o.b, &r.B, isProduct && !by.B}, {"c", o.c, &r.C, !by.C},
 		{"sizes", o.sizes, &r.Sizes, ragged},
 		{"b2", o.b2, &r.B2, false}, {"bias", o.bias, &r.Bias, false}, {"rows", o.rows, &r.Rows, false},
 	} {

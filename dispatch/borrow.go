@@ -7,7 +7,6 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/invalid"
-	"github.com/batchgemm/batchgemm/planner"
 )
 
 // Addresses are the operands of a run in the caller's memory, as in a Run: memory of the GPU, or with the
@@ -15,8 +14,9 @@ import (
 // operand.
 type Addresses struct {
 	A, B, C, Sizes, B2, Bias, Rows uintptr
-	// Extent is how much of a ragged program's bound exists in this run (planner.Ragged.Within). 0 is all of
-	// it. Groups beyond it are refused, and nothing beyond it is read or written.
+	// Extent is how much of a ragged program's bound is there in this run (planner.Ragged.Within): 0 to the
+	// bound, of which 0 is all. Groups beyond it are refused, and nothing beyond it is read or written. With
+	// PrepareRouting and PrepareCombine it counts tokens.
 	Extent int
 }
 
@@ -42,7 +42,7 @@ func (p *Program) RunAt(ctx context.Context, stream uintptr, at Addresses) error
 	}
 	d.updates.RLock()
 	defer d.updates.RUnlock()
-	if err := checkExtent(p.plan, at.Extent); err != nil {
+	if err := p.plan.CheckExtent(at.Extent); err != nil {
 		return err
 	}
 	args := argumentsOf(p.plan)
@@ -64,14 +64,4 @@ func (p *Program) RunAt(ctx context.Context, stream uintptr, at Addresses) error
 	run := driverRun(p, &given)
 	run.Extent = at.Extent
 	return borrower.SubmitOn(ctx, stream, &run)
-}
-
-func checkExtent(plan *planner.Plan, extent int) error {
-	switch {
-	case plan.TakesSizes():
-		return plan.Ragged.CheckExtent(extent)
-	case extent != 0:
-		return invalid.Errorf("extent %d is not 0: the program is not ragged, its plan has the sizes", extent)
-	}
-	return nil
 }

@@ -174,7 +174,7 @@ func (s *submission) add(d *Device, r *Run) error {
 	}
 	s.held = append(s.held, r.Program.object)
 	plan := r.Program.plan
-	if err := r.checkSizes(plan.TakesSizes()); err != nil {
+	if err := r.checkSizes(plan); err != nil {
 		return err
 	}
 	args := argumentsOf(plan)
@@ -228,13 +228,14 @@ type argument struct {
 
 // argumentsOf returns the arguments A, B, C, Sizes, B2, Bias and Rows.
 func argumentsOf(plan *planner.Plan) [7]argument {
+	isProduct := plan.Layer == nil // else there is no B
 	e, of, ofB, ofC, sizes := &plan.Options.Epilogue, plan.Options.TypeA, plan.Options.TypeB,
 		plan.Options.TypeC, plan.SizesLen()
 	return [...]argument{
 		{"A", true, plan.ExtentA, of, e.Pointers.A},
-		{"B", true, plan.ExtentB, ofB, e.Pointers.B},
+		{"B", isProduct, plan.ExtentB, ofB, e.Pointers.B},
 		{"C", true, plan.ExtentC, ofC, e.Pointers.C},
-		{"Sizes", sizes > 0, sizes, element.F32, false},
+		{"Sizes", plan.TakesSizes(), sizes, element.F32, false},
 		{"B2", e.Gated, plan.ExtentB2, ofB, e.Pointers.B},
 		{"Bias", e.Bias, plan.ExtentBias, ofC, false},
 		{"Rows", e.UsesRows(), plan.ExtentRows, element.F32, false},

@@ -53,12 +53,14 @@ func (p *Program) Status(ctx context.Context) error {
 		Reason: "do not fit what the program was prepared for; it and the groups after it were not computed"}
 }
 
-// checkSizes checks everything about a run's sizes except the buffer itself.
-func (r *Run) checkSizes(ragged bool) error {
+// checkSizes checks all of a run's sizes but the buffer itself.
+func (r *Run) checkSizes(plan *planner.Plan) error {
 	switch {
-	case ragged && r.Sizes == nil:
+	case plan.Layer != nil && r.Sizes == nil:
+		return invalid.Errorf("Sizes is nil: it has the experts' numbers")
+	case plan.TakesSizes() && r.Sizes == nil:
 		return invalid.Errorf("Sizes is nil: the program is ragged, its sizes are on the device")
-	case !ragged && r.Sizes != nil:
+	case !plan.TakesSizes() && r.Sizes != nil:
 		return invalid.Errorf("Sizes is not nil: the program is not ragged, its plan has the sizes")
 	}
 	return nil

@@ -4,6 +4,7 @@
 // What follows makes a kernel of a line.
 #include "kernels/int4.cuh"
 #include "kernels/ragged.cuh"
+#include "kernels/routing.cuh"
 #include "kernels/tensor_bits16.cuh"
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 #define BG_SM90
@@ -68,6 +69,16 @@ struct Stopwatch {
     awaitEarlier();                                                                                 \
     admitNext();                                                                                    \
     ragged<form, plan, false>(sizes, extent, words, 0);                                                \
+  }
+// BG_LAYER makes one of a step of a layer of experts. Numbers are in the place of B and B2, the extent in that
+// of an epilogue's flags.
+#define BG_LAYER(name, threads, function, ...)                                                      \
+  BG_KERNEL(threads, 1)                                                                             \
+  name(const uint4*, const void* index, const void* A, uint64_t shape, void* C, float*, uint64_t number, \
+       const void*, const uint32_t*, uint64_t extent) {                                             \
+    awaitEarlier();                                                                                 \
+    admitNext();                                                                                    \
+    function<__VA_ARGS__>(index, A, shape, static_cast<uint32_t>(number), extent, C);                \
   }
 
 // The same with an epilogue.

@@ -2,6 +2,7 @@
 // generate ./native writes them from native/internal/kernels/list.go. What follows makes a kernel of a line.
 #include "amd/steps_hip.cuh"
 #include "kernels/ragged.cuh"
+#include "kernels/routing.cuh"
 #ifdef BG_HAS_MFMA
 #include "amd/mfma.cuh"
 #endif
@@ -28,6 +29,14 @@
   BG_KERNEL(plan::kThreads, 1)                                                                      \
   void name(const uint4*, const uint32_t* sizes, uint64_t extent, const float*, float*, uint32_t* words) { \
     ragged<form, plan, false>(sizes, extent, words, 0);                                                \
+  }
+// BG_LAYER makes one of a step of a layer of experts. Numbers are in the place of B and B2, the extent in that
+// of an epilogue's flags.
+#define BG_LAYER(name, threads, function, ...)                                                      \
+  BG_KERNEL(threads, 1)                                                                             \
+  void name(const uint4*, const void* index, const void* A, uint64_t shape, void* C, float*,         \
+            uint64_t number, const void*, const uint32_t*, uint64_t extent) {                        \
+    function<__VA_ARGS__>(index, A, shape, static_cast<uint32_t>(number), extent, C);                \
   }
 
 // The same with an epilogue. On gfx908, two waves of a SIMD leave too few registers for some.
@@ -73,4 +82,5 @@ struct Finishing : T {
 #endif
 
 #include "lists/ragged.inc"
+#include "lists/routing.inc"
 #include "lists/hip.inc"

@@ -187,7 +187,8 @@ var mutants = []inSanitizer{
 
 // madeOf lists the kernels of tiles, without those of ragged plans. A single tile compiles quickly.
 func madeOf(shapes ...*tile.Shape) map[string]string {
-	return map[string]string{"lists/hip.inc": builds.HIP(shapes, builds.All), "lists/ragged.inc": ""}
+	return map[string]string{"lists/hip.inc": builds.HIP(shapes, builds.All), "lists/ragged.inc": "",
+		"lists/routing.inc": ""}
 }
 
 func TestMutants(t *testing.T) {

@@ -29,7 +29,8 @@
 //
 //	const uint4    *items      the launch's items, at word Launch.Items of the encoded plan; words after
 //	                           them that count partials are written
-//	const uint32_t *table      its table, at word Launch.Table; null without Loop; with Ragged the sizes
+//	const uint32_t *table      its table, at word Launch.Table; null without Loop; with Ragged and Layer the
+//	                           sizes
 //	const float    *A, *B      with the launch's bases added; what an epilogue has by pointers, as C and B2
 //	                           then, is not used
 //	float          *C
@@ -38,7 +39,10 @@
 //	                           follows is null
 //	const void     *bias       of C's type
 //	const uint32_t *rows
-//	uint64_t        epilogue   encoding.Epilogue.Word
+//	uint64_t        epilogue   encoding.Epilogue.Word; with Layer how many tokens there are, 0: all
+//
+// Those with Layer have encoding.Layer.Shape in place of B. In place of B2 is the number of thread groups of
+// a routing, or the columns of rows.
 //
 // The grid is (Launch.Count, pieces).
 package native
@@ -61,9 +65,12 @@ const (
 // except with many entries.
 const raggedThreads = 1024
 
-// Pieces returns how many groups share an item of a launch, the second extent of the grid. It is more than
-// one for a fix-up. There each group has fixupThreads threads, in as many sets as slotSets in store.cuh says
-// for the most partials of a tile.
+// The threads of a group with Layer, as in routing.cuh.
+const routeThreads, combineThreads = 1024, 256
+
+// Pieces gives the groups that share an item of a launch, the second extent of the grid: more than one for a
+// fix-up, in which each has fixupThreads threads, in as many sets as slotSets in store.cuh says of the most
+// parts of a tile.
 func Pieces(l *encoding.Launch) int {
 	if !l.Fixup {
 		return 1
@@ -82,6 +89,12 @@ func Geometry(k encoding.Kernel) (threads, sharedBytes int) {
 	t := k.Tile
 	if k.Ragged > 0 {
 		return min(int(k.Entries), raggedThreads), 0
+	}
+	switch k.Layer {
+	case encoding.LayerRoute:
+		return routeThreads, 0
+	case encoding.LayerCombine:
+		return combineThreads, 0
 	}
 	if k.Fixup {
 		return fixupThreads, 0

@@ -58,8 +58,24 @@ func (a Arch) kernels(shapes []*tile.Shape) (all []encoding.Kernel) {
 	return all
 }
 
-// image lists all kernels.
-func (a Arch) image() []encoding.Kernel { return append(a.kernels(tile.Table()), RaggedKernels()...) }
+// image are all kernels that there are. Products may lack those of a part that has just begun to be one.
+func (a Arch) image() []encoding.Kernel {
+	all := append(a.kernels(tile.Table()), RaggedKernels()...)
+	if a.hasLayer() {
+		all = append(all, LayerKernels()...)
+	}
+	return all
+}
+
+// hasLayer reports whether products have the kernels of a layer of experts beside its products.
+func (a Arch) hasLayer() bool {
+	table := "products/resources.tsv"
+	if !a.parts {
+		table = "products/hip-occupancy.tsv"
+	}
+	text, err := os.ReadFile(table)
+	return err == nil && bytes.Contains(text, []byte(a.KernelName(LayerKernels()[0])))
+}
 
 // products lists the files with them.
 func (a Arch) products() []string {
@@ -120,6 +136,11 @@ func TestImage(t *testing.T) {
 				}
 				require.True(t, strings.Contains(code[file], arch.KernelName(k)), "%s: %s", file,
 					arch.KernelName(k))
+			}
+			if arch.hasLayer() {
+				routing := arch.Product(LayerKernels()[0])
+				require.NotEmpty(t, code[routing])
+				delete(code, routing)
 			}
 			require.Equal(t, test.files, strings.Join(slices.Sorted(maps.Keys(code)), " "))
 		})
@@ -278,7 +299,11 @@ func TestResources(t *testing.T) {
 		// which alone load these cubins
 		static int
 	}{{sm80, device(t, "a100"), 48 << 10}, {sm90a, device(t, "h200"), device(t, "h200").GroupShared}} {
-		for _, k := range append(of.arch.kernels(tile.Of(tile.FMA)), RaggedKernels()...) {
+		more := RaggedKernels()
+		if of.arch.hasLayer() {
+			more = append(more, LayerKernels()...)
+		}
+		for _, k := range append(of.arch.kernels(tile.Of(tile.FMA)), more...) {
 			name := of.arch.Name() + " " + of.arch.KernelName(k)
 			u := table[name]
 			require.Positive(t, u.registers, name)
@@ -289,7 +314,7 @@ func TestResources(t *testing.T) {
 			switch {
 			case k.Fixup:
 				continue
-			case k.Ragged == 0:
+			case k.Ragged == 0 && k.Layer == 0:
 				least = min(builds.MinGroups(k.Tile), 4)
 			}
 			taken := occupancy.Resources{Registers: u.registers, Shared: u.shared}
@@ -328,6 +353,8 @@ func TestKernelName(t *testing.T) {
 	require.Equal(t, "bg_large_8x4_nt", hips["gfx1030"].KernelName(k))
 	require.Equal(t, "bg_large_8x4_fixup", hips["gfx90a"].KernelName(encoding.Kernel{Tile: shape,
 		Fixup: true}))
+	require.Equal(t, "bg_combine_int64_f16", sm80.KernelName(encoding.Kernel{Layer: encoding.LayerCombine,
+		Index64: true, TypeA: element.F16, TypeC: element.F16}))
 	require.Equal(t, "bg_ragged_depth_1024", hips["gfx90a"].KernelName(RaggedKernels()[4]))
 
 	for name, want := range map[string]string{"aligned-64x64": "bg_aligned_64x64_nn_bf16_gated_e",

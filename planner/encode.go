@@ -12,7 +12,10 @@ import (
 // Encode appends the words that kernels read to dst[:0] and returns the slice. Package encoding describes
 // the layout. It allocates only if dst is too short.
 func (p *Plan) Encode(dst []uint32) []uint32 {
-	if p.Ragged != nil {
+	switch {
+	case p.Layer != nil && len(p.Launches) > 0:
+		return p.Layer.Encode(dst[:0], p.Launches[0].Count)
+	case p.Ragged != nil:
 		return p.encodeRagged(dst)
 	}
 	if cap(dst) < p.Words {

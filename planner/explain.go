@@ -123,7 +123,7 @@ func (p *Plan) Explain() Explanation {
 // arithmetic returns the least exact arithmetic that a launch uses.
 func (p *Plan) arithmetic() Compute {
 	for i := range p.Launches {
-		if p.Launches[i].Tile.Unit.Tensor() {
+		if t := p.Launches[i].Tile; t != nil && t.Unit.Tensor() {
 			return p.Options.Compute
 		}
 	}

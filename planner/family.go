@@ -4,6 +4,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/occupancy"
 	"github.com/batchgemm/batchgemm/internal/tile"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // family holds all that planning knows about kernels of one origin. No other code of planning asks for the
@@ -35,19 +36,27 @@ type family struct {
 	direct bool
 	// counter: a compute unit that is free takes the next worker from a counter, at no cost.
 	counter bool
+
+	// routers and combiners are the thread groups of a routing and of a sum of rows (layer.go).
+	routers   func(*encoding.Layer) int
+	combiners func(*encoding.Layer, element.Type) int
 }
 
 var (
 	familyCUDA = family{rate: ofNative, unit: unitH200, alike: true, terms: &termsOnCUDA, rounds: true,
-		stages: raggedStages[:1], makers: true, narrow: true, apart: true, keeps: true}
+		stages: raggedStages[:1], makers: true, narrow: true, apart: true, keeps: true,
+		routers: nativeRouters, combiners: nativeCombiners}
 	familyHIP = family{rate: ofNative, unit: unitH200, alike: true, terms: &termsElsewhere,
-		stages: raggedStages[:1], makers: true, narrow: true, apart: true, keeps: true}
+		stages: raggedStages[:1], makers: true, narrow: true, apart: true, keeps: true,
+		routers: nativeRouters, combiners: nativeCombiners}
 	familyWGSL = family{rate: ofWGSL, unit: unitH200, alike: true, terms: &termsByWGSL,
-		stages: raggedStages[:], direct: true}
-	familyCPU = family{rate: ofCPU, unit: unitXeon, terms: &termsElsewhere, counter: true}
+		stages: raggedStages[:], direct: true, routers: wgslRouters, combiners: wgslCombiners}
+	familyCPU = family{rate: ofCPU, unit: unitXeon, terms: &termsElsewhere, counter: true,
+		routers: cpuRouters, combiners: cpuCombiners}
 
-	// familyUnknown is for a kind that Device.Check refuses.
-	familyUnknown = family{rate: ofNative, unit: unitH200, alike: true, terms: &termsElsewhere}
+	// familyUnknown is of a kind that Device.Check refuses.
+	familyUnknown = family{rate: ofNative, unit: unitH200, alike: true, terms: &termsElsewhere,
+		routers: nativeRouters, combiners: nativeCombiners}
 )
 
 // raggedStages lists all stages, in order.

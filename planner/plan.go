@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -15,8 +16,10 @@ type Plan struct {
 	Batch   Batch   // a copy
 	Device  *Device // the planner's copy
 	Options Options
-	Ragged  *Ragged // if the device makes the items, from sizes; nil: the items are from Batch
-	// sizes of Ragged that the host knows (Planner.Renew); none: sizes come with runs
+	Ragged  *Ragged // where the device makes the items of launches, from sizes; nil: from Batch
+	// Layer: the plan is of a step of a layer of experts beside its products, of one launch and no batch.
+	Layer *encoding.Layer
+	// the sizes of Ragged where the host knows them, of Planner.Renew; none: they come with runs
 	Records  []uint32
 	Tiles    []*tile.Shape // per problem
 	Segments []encoding.Segment
@@ -40,8 +43,9 @@ type Plan struct {
 	Cost           float64 // predicted microseconds for the batch
 	TLP, TLPGroups float64 // Eq 4 and Eq 3 of Zhang et al. 2025, in threads
 
-	bounds []uint32 // for Ragged, encoded
-	live   Ragged   // for Renew
+	bounds []uint32 // of Ragged, encoded
+	live   Ragged   // of Renew
+	index  int      // words of the experts' numbers that runs of Layer have
 }
 
 // NarrowSums reports whether sums have fewer bits than fp32. That is so if tensor cores of compute
@@ -52,8 +56,7 @@ type Plan struct {
 func (p *Plan) NarrowSums() bool {
 	return p.Options.TypeA == element.E4M3 &&
 		slices.ContainsFunc(p.Launches, func(l encoding.Launch) bool {
-			return l.Ragged == 0 &&
-				l.Tile.Unit == tile.WGMMA
+			return l.Tile != nil && l.Tile.Unit == tile.WGMMA
 		})
 }
 
@@ -63,13 +66,33 @@ func (d *Device) NarrowSums(of element.Type) bool {
 		func(k KernelFacts) bool { return k.Tile.Unit == tile.WGMMA })
 }
 
-// TakesSizes reports whether sizes come with each run of the plan.
-func (p *Plan) TakesSizes() bool { return p.Ragged != nil && len(p.Records) == 0 }
+// TakesSizes reports whether sizes, or experts' numbers, come with each run of the plan.
+func (p *Plan) TakesSizes() bool { return p.Layer != nil || p.Ragged != nil && len(p.Records) == 0 }
 
 // SizesLen returns the number of 32-bit words of these sizes; 0: a run takes none.
 func (p *Plan) SizesLen() int {
 	if !p.TakesSizes() {
 		return 0
 	}
+	if p.Layer != nil {
+		return p.index
+	}
 	return p.Ragged.sizesLen(&p.Options.Epilogue)
+}
+
+// CheckExtent names what is wrong with the extent of a run: see Ragged.Within. That of a step of a layer is
+// of tokens.
+func (p *Plan) CheckExtent(extent int) error {
+	switch {
+	case p.Layer != nil && (extent < 0 || extent > p.Layer.Tokens):
+		return invalid.Errorf("extent %d is not in [0, %d], the tokens that there may be", extent,
+			p.Layer.Tokens)
+	case p.Layer != nil:
+		return nil
+	case p.TakesSizes():
+		return p.Ragged.CheckExtent(extent)
+	case extent != 0:
+		return invalid.Errorf("extent %d is not 0: the program is not ragged, its plan has the sizes", extent)
+	}
+	return nil
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds libbatchgemm.so.1, of which 1 is the version of the binary interface, and puts batchgemm.h, LICENSE,
+# Builds libbatchgemm.so.1, of which 1 is the version of the binary interface, and puts the headers, LICENSE,
 # NOTICES and the name for linkers, libbatchgemm.so, beside it: Linux, Go, a C compiler. The same sources and
 # compilers make the same bytes, wherever and whenever that is.
 # Usage: scripts/capi.sh [DIRECTORY]   (default bin)
@@ -14,4 +14,4 @@ mkdir -p "$out"
 	-ldflags "-s -w -buildid= -extldflags '-Wl,-soname,$soname -Wl,--version-script=$PWD/capi/exports.map -Wl,--gc-sections'" ./capi
 rm "$out/libbatchgemm.so.h" # Go's own header, of the functions that are not visible
 ln -sf "$soname" "$out/libbatchgemm.so"
-cp capi/batchgemm.h LICENSE NOTICES "$out/"
+cp capi/batchgemm.h capi/batchgemm_experts.h LICENSE NOTICES "$out/"

@@ -10,7 +10,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # Parts of the kernels, of which native/lists has the kernels: what takes longest first.
-parts=(wgmma_e4m3 wgmma_int8 aligned16 tensor_int8 tensor_e4m3 wgmma16 wgmma tensor plain int4 ragged)
+parts=(wgmma_e4m3 wgmma_int8 aligned16 tensor_int8 tensor_e4m3 wgmma16 wgmma tensor plain int4 ragged routing)
 wanted=" ${PARTS:-${parts[*]}} "
 for name in $wanted; do
 	[[ " ${parts[*]} " == *" $name "* ]] || { echo "cuda.sh: no part $name (there are ${parts[*]})" >&2; exit 1; }
@@ -26,7 +26,7 @@ compile() {
 	# shellcheck disable=SC2086 # words are flags
 	{ nvcc $flags -arch="$arch" -DBG_PART="$part" "$@" -o "$file" kernels.cu 2>"$file.log" || cat "$file.log" >&2; } &
 }
-everywhere=" ragged plain tensor tensor_e4m3 tensor_int8 int4 " # the others have instructions of 9.0 alone
+everywhere=" ragged routing plain tensor tensor_e4m3 tensor_int8 int4 " # the others have instructions of 9.0 alone
 for part in "${parts[@]}"; do
 	[[ $wanted == *" $part "* ]] || continue
 	compile sm_90a "$part" "sm_90a_$part.cubin" -cubin --split-compile=0 -Xptxas -v
@@ -43,9 +43,9 @@ wait
 (cd "$work" && ls "${products[@]}" >/dev/null) # stops when one is missing
 
 # Nothing is loaded before a kernel of 9.0 has waited for the launch in front of it, but for items of early launches, which
-# wait once more: nothing else is before that. Kernels that make items wait once.
+# wait once more: nothing else is before that. Kernels that make items, or lists of experts' rows, wait once.
 for file in "$work"/sm_90a_*.cubin; do cuobjdump -sass "$file"; done | awk '
-	function ends() { if (name && waited < (name ~ /^bg_ragged/ ? 1 : 2)) { print name " waits " waited " times"; failed = 1 } }
+	function ends() { if (name && waited < (name ~ /^bg_(ragged|route|combine)/ ? 1 : 2)) { print name " waits " waited " times"; failed = 1 } }
 	/Function :/ { ends(); name = $3; waited = 0; early = "" }
 	/ACQBULK/ { if (early) { print name " does not wait:" early; failed = 1 } waited++ }
 	/ (LDGSTS|STG|ST|ATOM|ATOMG|RED|REDG|UTMALDG|UBLKCP)[. ]/ { early = $0 }

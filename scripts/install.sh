@@ -15,7 +15,7 @@ doc=${DESTDIR:-}$prefix/share/doc/batchgemm
 install -d "$to/pkgconfig" "$to/cmake/batchgemm" "${DESTDIR:-}$prefix/include" "$doc"
 install -m 755 "$from/$soname" "$to/"
 ln -sf "$soname" "$to/libbatchgemm.so"
-install -m 644 "$from/batchgemm.h" "${DESTDIR:-}$prefix/include/"
+install -m 644 "$from/batchgemm.h" "$from/batchgemm_experts.h" "${DESTDIR:-}$prefix/include/"
 install -m 644 "$from/LICENSE" "$from/NOTICES" "$doc/"
 fill() {
 	sed -e "s|@PREFIX@|$prefix|" -e "s|@LIBDIR@|$libdir|" -e "s|@VERSION@|$version|" -e "s|@SONAME@|$soname|" \

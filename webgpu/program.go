@@ -26,7 +26,8 @@ type program struct {
 	now    int      // index of the current image
 	plans  uint64   // number of plans so far
 
-	sizes int // words of sizes of a ragged plan; 0: it is not ragged
+	sizes int  // that runs of a ragged plan have, or experts' numbers; 0: none
+	layer bool // of a step of a layer of experts: runs have no B
 
 	// sets are the bind groups of recent operands. dev.mu protects them.
 	sets *backend.Cache[operands, bindings]
@@ -38,16 +39,19 @@ type launch struct {
 	pipeline     *pipeline
 	items, table span
 	made         bool // the device makes the items, or this launch does
-	sizes        int  // words of sizes that a launch reads if it makes items
+	sizes        int  // words that a launch reads that makes items, or has experts' numbers
 }
 
 type span struct{ offset, size uint64 }
 
 func (p *program) On() *device { return p.dev }
 
+// Apart implements backend.Apart.
+func (p *program) Apart() [3]bool { return [3]bool{1: p.layer} }
+
 func (d *device) Prepare(ctx context.Context, plan *planner.Plan) (driver.Program, error) {
 	p := &program{dev: d, sets: newSets()}
-	p.sizes = plan.SizesLen()
+	p.sizes, p.layer = plan.SizesLen(), plan.Layer != nil
 	if err := p.Update(ctx, plan); err != nil {
 		p.Close()
 		return nil, err
@@ -72,7 +76,7 @@ func (d *device) prepareLaunch(ctx context.Context, plan *planner.Plan, i int) (
 	}
 	l.items = span{4 * uint64(l.Items), roundUp(4*uint64(itemWords(plan, &l.Launch)), 16)}
 	l.made = plan.Ragged != nil
-	if l.Ragged > 0 {
+	if l.Ragged > 0 || l.Layer > 0 {
 		l.sizes = max(plan.SizesLen(), len(plan.Records))
 	}
 	l.table = span{4 * uint64(l.Table), roundUp(4*uint64(l.Count+1), 16)}
@@ -92,7 +96,7 @@ func (d *device) prepareLaunch(ctx context.Context, plan *planner.Plan, i int) (
 // make items get all words.
 func itemWords(plan *planner.Plan, l *encoding.Launch) int {
 	switch {
-	case plan.Ragged != nil:
+	case plan.Ragged != nil || plan.Layer != nil:
 		return plan.Words - l.Items
 	case l.Fixup:
 		return l.Count * l.ItemWords()

@@ -30,6 +30,13 @@ func Render(k encoding.Kernel, lim Limits) (Shader, error) {
 		}
 		return s, nil
 	}
+	if k.Layer > 0 {
+		s, err := renderLayer(k, lim)
+		if err != nil {
+			return Shader{}, fmt.Errorf("wgsl: %w", err)
+		}
+		return s, nil
+	}
 	if k.Tile == nil {
 		return Shader{}, errors.New("wgsl: the kernel has no tile")
 	}

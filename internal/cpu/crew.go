@@ -54,6 +54,11 @@ func (c *crew) run(e *entry, helpers int) {
 		j.launch = l
 		if !l.Fixup {
 			j.a, j.bitsA = window(e.a, l.TypeA, l.BaseA, l.SpanA)
+		}
+		switch {
+		case l.Layer > 0:
+			j.sizes, j.extent = wordsOf(e.sizes.data), e.extent
+		case !l.Fixup:
 			j.b, j.bitsB = window(e.b, l.TypeB(), l.BaseB, l.SpanB)
 			if l.Epilogue.Gated {
 				j.b2, j.bitsB2 = window(e.b2, l.TypeB(), l.BaseB2, l.SpanB2)
@@ -74,7 +79,7 @@ func (c *crew) run(e *entry, helpers int) {
 	// Forget the buffers.
 	j.launch, j.words, j.a, j.b, j.c, j.workspace = nil, nil, nil, nil, nil, nil
 	j.bitsA, j.bitsB, j.bitsC, j.bitsB2, j.bitsBias = narrow{}, narrow{}, narrow{}, narrow{}, narrow{}
-	j.b2, j.bias, j.rows = nil, nil, nil
+	j.b2, j.bias, j.rows, j.sizes = nil, nil, nil, nil
 }
 
 // launch does the job with at most that many helpers.
@@ -121,6 +126,8 @@ type job struct {
 	bitsB2    narrow
 	bitsBias  narrow
 	rows      []int32
+	sizes     []int32 // experts' numbers, and how many tokens there are; 0: all
+	extent    int
 	workspace []float32
 	next      atomic.Int64 // first worker that is not taken
 	grain     int64        // how many to take at once: neighbours share the data of one cache
@@ -222,6 +229,10 @@ func (j *job) work(t *scratch) {
 // worker processes the items of one worker.
 func (j *job) worker(t *scratch, w int) {
 	l := j.launch
+	if l.Layer > 0 {
+		j.step(w)
+		return
+	}
 	area := l.Tile.TM * l.Tile.TN
 	if l.Fixup {
 		t.turn.take(area)

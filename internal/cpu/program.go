@@ -22,13 +22,17 @@ type image struct {
 	launches  []encoding.Launch
 	words     []uint32
 	workspace *buffer
-	work      int          // equivalent number of multiply-adds
-	users     atomic.Int32 // queued runs
+	layer     bool         // a step of a layer of experts
+	work      int          // about how many multiply-adds take as long
+	users     atomic.Int32 // runs that are queued
 }
 
 func (p *program) On() *device { return p.workspace.device }
 
-// Update preserves images that queued runs need.
+// Apart implements backend.Apart.
+func (p *program) Apart() [3]bool { return [3]bool{1: p.now.layer} }
+
+// Update leaves images that queued runs need as they are.
 func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -55,12 +59,15 @@ func (p *program) begin(plan *planner.Plan) {
 		return
 	}
 	m.launches = append(m.launches[:0], plan.Launches...)
-	m.words, m.workspace = plan.Encode(m.words), p.workspace
-	const overhead = 256 // of a segment, in multiply-adds
+	m.words, m.workspace, m.layer = plan.Encode(m.words), p.workspace, plan.Layer != nil
+	const overhead = 256 // of a segment, as multiply-adds
 	m.work = overhead * len(plan.Segments)
 	for i := range plan.Batch {
 		q := &plan.Batch[i]
 		m.work += q.M * q.N * (q.K + 1)
+	}
+	if l := plan.Layer; l != nil {
+		m.work += l.Choices()*max(l.Hidden, 1) + l.Experts
 	}
 	p.now = m
 }

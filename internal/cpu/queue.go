@@ -37,9 +37,9 @@ type entry struct {
 	copied  int      // elements from a to c; 0: not a copy
 	read    *reading // of a; nil: not a read
 	a, b, c *buffer
-	sizes   *buffer // of a ragged plan
-	extent  int     // of the sizes: see driver.Run
-	b2      *buffer // operands of an epilogue, as are the next two
+	sizes   *buffer // of a ragged plan, or experts' numbers
+	extent  int     // of these sizes: see driver.Run
+	b2      *buffer // what an epilogue has, as the next two
 	bias    *buffer
 	rows    *buffer
 	last    bool          // the last of its submission
@@ -203,13 +203,12 @@ func newEntry(runs []driver.Run, i int, c *clock) entry {
 	r := &runs[i]
 	e := entry{
 		image: r.Program.(*program).now,
-		a:     r.A.(*buffer), b: r.B.(*buffer), c: r.C.(*buffer),
+		a:     r.A.(*buffer), c: r.C.(*buffer), extent: r.Extent,
 		last: i == len(runs)-1, clock: c,
 	}
-	if e.image.ragged != nil {
-		e.sizes, e.extent = r.Sizes.(*buffer), r.Extent
-	}
-	e.b2, _ = r.B2.(*buffer) // nil if the plan has none
+	e.b, _ = r.B.(*buffer) // nil where the plan has none
+	e.sizes, _ = r.Sizes.(*buffer)
+	e.b2, _ = r.B2.(*buffer)
 	e.bias, _ = r.Bias.(*buffer)
 	e.rows, _ = r.Rows.(*buffer)
 	e.image.users.Add(1)
@@ -252,7 +251,7 @@ func (d *device) check(runs []driver.Run) (amount int, err error) {
 		if _, err := backend.Beside[*buffer](d, &runs[i]); err != nil {
 			return 0, fmt.Errorf("run %d: %w", i, err)
 		}
-		if p.now.ragged != nil {
+		if p.now.ragged != nil || p.now.layer {
 			if _, err := backend.Sizes[*buffer](d, &runs[i]); err != nil {
 				return 0, fmt.Errorf("run %d: %w", i, err)
 			}

@@ -110,6 +110,8 @@ typedef struct {
 	uint32_t waits;
 	// it makes items: the run's sizes take the place of the table, its extent that of A
 	uint32_t ragged;
+	// it is of a step of a layer of experts: sizes as above, the extent takes the place of the epilogue
+	uint32_t layer;
 	dl_pointer items, table, workspace;      // table and workspace: 0 when not used
 	uint64_t a, b, c, b2;                    // offsets into the operands
 	uint64_t epilogue;                       // encoding.Epilogue.Word

@@ -110,12 +110,12 @@ type program struct {
 	workspace memory // for all its plans
 	encoded   []uint32
 
-	// dev.mu protects the next fields.
-	images [2]image // for plans, alternating: runs of the last but one may be queued
-	now    int      // index of the current image
-	plans  uint64   // number of plans so far; a graph belongs to one
-	ragged bool     // its plan is ragged
-	apart  [3]bool  // A, B and C that have pointers
+	// What follows belongs to dev.mu.
+	images [2]image // of plans, in turn: runs of the last but one may be queued
+	now    int      // of images
+	plans  uint64   // that it has had; graphs are of one
+	ragged bool     // its plan is
+	apart  [3]bool  // A, B and C by pointers, or none
 	fresh  bool     // no run since Update
 	graphs *graphs
 }
@@ -177,7 +177,7 @@ func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
 	p.plans++
 	p.fresh = p.plans > 1
 	by := plan.Options.Epilogue.Pointers
-	p.apart = [3]bool{by.A, by.B, by.C}
+	p.apart = [3]bool{by.A, by.B || plan.Layer != nil, by.C}
 	d.mu.Unlock()
 	if workspace != p.workspace {
 		d.drop(p.workspace)
@@ -280,6 +280,11 @@ func (m *image) load(d *device, plan *planner.Plan, workspace C.dl_pointer) erro
 			}
 		}
 		switch {
+		case l.Layer > 0: // numbers are in the place of operands
+			made.layer, made.b, made.b2 = 1, C.uint64_t(plan.Layer.Shape()), C.uint64_t(l.Count)
+			if l.Layer == encoding.LayerCombine {
+				made.b2 = C.uint64_t(plan.Layer.Hidden)
+			}
 		case l.Split || l.Fixup || l.Ragged == 0 && d.gpu.Planner.Kept(&l.Kernel) > 0:
 			made.workspace = workspace
 		case l.Ragged > 0: // it writes tables and items

@@ -47,11 +47,12 @@ func (s *suite) testRaggedRest(t *testing.T) {
 	}
 }
 
-// testRaggedExtent uses less than the bound: nothing after the extent is read or written.
-func (s *suite) testRaggedExtent(t *testing.T) {
+// onStream is the suite with runs that go by SubmitOn, to stream 0, for which its device waits.
+func (s *suite) onStream(t *testing.T) *suite {
+	t.Helper()
 	on := *s
 	on.borrows = true
-	if w, ok := s.device.(backend.Wrapper); ok { // so that the device waits for stream 0
+	if w, ok := s.device.(backend.Wrapper); ok {
 		d, err := w.OnStream(0)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, d.Close()) })
@@ -60,6 +61,12 @@ func (s *suite) testRaggedExtent(t *testing.T) {
 	if _, ok := on.device.(backend.Borrower); !ok {
 		t.Skip("the backend has no SubmitOn")
 	}
+	return &on
+}
+
+// testRaggedExtent has less of the bound than there may be: what is after that is neither read nor written.
+func (s *suite) testRaggedExtent(t *testing.T) {
+	on := s.onStream(t)
 	for _, rest := range s.rests() {
 		for i, trans := range transpositions {
 			for name, l := range spacing(i%2).filled(rest, trans, float32(i/2)) {

@@ -62,6 +62,10 @@ type Kernel struct {
 	Ragged  RaggedStage
 	Form    RaggedForm // of the sizes
 	Entries uint16     // one of RaggedEntries
+	// Layer: a step of a layer of experts beside its products. Beside it TypeA, of weights or of rows, TypeC
+	// and Index64 alone are meaningful.
+	Layer   LayerStage
+	Index64 bool // experts' numbers are int64, else int32
 }
 
 // TypeB returns the type of the elements of B: Int4 with scales of groups, otherwise TypeA.
@@ -71,6 +75,9 @@ func (k Kernel) TypeB() element.Type { return k.Epilogue.ScaleB.TypeB(k.TypeA) }
 func (k Kernel) String() string {
 	if k.Ragged > 0 {
 		return k.Ragged.name() + k.Form.suffix() + k.Epilogue.String()
+	}
+	if k.Layer > 0 {
+		return k.Layer.name() + "/" + k.IndexName() + "/" + k.TypeA.String()
 	}
 	name, types := k.Tile.Name, ""
 	if k.TypeA != element.F32 {
@@ -98,7 +105,15 @@ func (k Kernel) String() string {
 	return name + k.Epilogue.String()
 }
 
-// Trans returns the name of a transposition of A and B: nn, nt, tn or tt.
+// IndexName is the type of experts' numbers in names of kernels.
+func (k Kernel) IndexName() string {
+	if k.Index64 {
+		return "int64"
+	}
+	return "int32"
+}
+
+// Trans names a transposition of A and B: nn, nt, tn or tt.
 func Trans(a, b bool) string {
 	letter := map[bool]string{false: "n", true: "t"}
 	return letter[a] + letter[b]

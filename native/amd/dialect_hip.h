@@ -130,6 +130,9 @@ BG_DEVICE void lowerShared(uint32_t* number, uint32_t to) {
 }
 BG_DEVICE void addShared(uint32_t* number, uint32_t by) { __atomic_fetch_add(number, by, __ATOMIC_RELAXED); }
 
+// countShared is that of dialect_cuda.h.
+BG_DEVICE void countShared(uint32_t* number) { addShared(number, 1); }
+
 // sumBefore is the sum of the values of all threads before this one. sums has sumWords
 // numbers, which nothing else uses.
 constexpr uint32_t sumWords(uint32_t threads) { return threads; }
@@ -156,10 +159,11 @@ struct Alike {
 
 // alike compares a key with those of the other threads of 32, which keys has room for. Waves
 // may be wider.
-BG_DEVICE Alike alike(uint8_t* keys, uint32_t key) {
+template <class Key>
+BG_DEVICE Alike alike(Key* keys, uint32_t key) {
   const uint32_t t = threadId();
   barrier();
-  keys[t] = static_cast<uint8_t>(key);
+  keys[t] = static_cast<Key>(key);
   barrier();
   Alike found = {0, 0};
   for (uint32_t i = t / 32 * 32, end = i + 32; i < end; ++i) {

@@ -65,6 +65,9 @@ BG_DEVICE void addShared(uint32_t* number, uint32_t by) {
   if (threadId() % 32 == 0) atomicAdd(number, by);
 }
 
+// countShared adds 1 to a number in shared memory that other threads change too.
+BG_DEVICE void countShared(uint32_t* number) { atomicAdd(number, 1u); }
+
 // sumBefore is the sum of the values of all threads before this one. sums has sumWords
 // numbers, which nothing else uses.
 constexpr uint32_t sumWords(uint32_t threads) { return threads / 32; }
@@ -89,7 +92,7 @@ struct Alike {
 };
 
 // alike compares a key with those of the other lanes of the warp. keys is not used.
-BG_DEVICE Alike alike(const uint8_t*, uint32_t key) {
+BG_DEVICE Alike alike(const void*, uint32_t key) {
   const uint32_t same = __match_any_sync(0xffffffff, key), before = same & ((1u << threadId() % 32) - 1);
   return {static_cast<uint32_t>(__popc(before)), static_cast<uint32_t>(__popc(same))};
 }

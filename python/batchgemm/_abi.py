@@ -168,6 +168,13 @@ class Ragged(_Struct):
     )
 
 
+class Choices(_Struct):
+    """bg_choices; Device.prepare_routing() and prepare_combine() make them."""
+
+    _fields_ = [("struct_size", c_uint32), ("flags", c_uint32)] + [
+        (name, c_int64) for name in "tokens top_k experts".split()]
+
+
 class HostOperands(_Struct):
     """bg_host_operands; Device.gemm() makes them."""
 
@@ -208,6 +215,8 @@ def _load():
         "bg_prepare": (handle, handle, out),
         "bg_update": (handle, *batch),
         "bg_prepare_ragged": (handle, POINTER(Ragged), c_char_p, out),
+        "bg_prepare_routing": (handle, POINTER(Choices), c_char_p, out),
+        "bg_prepare_combine": (handle, POINTER(Choices), c_int64, c_char_p, out),
         "bg_buffer_new": (handle, c_int64, out),
         "bg_buffer_new_of": (handle, c_char_p, c_int64, out),
         "bg_buffer_wrap_of": (handle, c_char_p, c_size_t, c_int64, out),

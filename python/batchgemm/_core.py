@@ -16,12 +16,14 @@ import struct
 from array import array
 from ctypes import byref
 
-from ._abi import WORD, HostOperands, Problem, Ragged, _call, _create, _json, _options, integer
+from ._abi import (WORD, Choices, HostOperands, InvalidError, Problem, Ragged, _call, _create, _json,
+                   _options, integer)
 from ._memory import host, known
 from ._objects import Buffer, Object, Plan, Program, Read, batch_of, wait, words_of
 
 TRANS_A, TRANS_B, ZERO_ROWS, NAN_ROWS = 1, 2, 4, 8
 ENDS_OF_ROWS, ENDS_OF_DEPTH, RECORDS = 1, 2, 3
+INDEX_64 = 1  # of bg_choices
 
 
 def problem(m, n, k, *, a=0, b=0, c=0, lda=None, ldb=None, ldc=None, trans_a=False, trans_b=False,
@@ -240,6 +242,46 @@ class Device(Object):
                         stride_b=stride_b, stride_c=stride_c, alpha=alpha, beta=beta, **more)
         return Program(_create("bg_prepare_ragged", self.handle, byref(ragged), _options(options)), self)
 
+    def prepare_routing(self, tokens, top_k, experts, *, index="int32", type="f32"):
+        """Makes a program that routes tokens to experts: bg_prepare_routing in batchgemm.h.
+
+        Args:
+            tokens: at most, from 0 on. extent of run_at() says how many there are.
+            top_k: choices of a token, from 1 to 16.
+            experts: how many, from 1 to 4096. A choice that is none of their numbers does not count.
+            index: "int32" or "int64", the type of the choices.
+            type: "f32", "bf16" or "f16", of the weights.
+
+        Returns:
+            A Program, for run(weights, c=routed, sizes=index). With n = tokens * top_k, and first = experts
+            rounded up to a multiple of 64, routed has first + 3 * n int32: the end of each expert's rows,
+            and from first on n tokens of rows, n choices of rows and, as float32, n weights of rows.
+
+        Raises:
+            InvalidError: a number or a type is wrong.
+        """
+        choices = _choices(tokens, top_k, experts, index)
+        return Program(_create("bg_prepare_routing", self.handle, byref(choices), known(type).encode()), self)
+
+    def prepare_combine(self, tokens, top_k, experts, hidden, *, index="int32", type="f32"):
+        """Makes a program that sums the rows of each token: bg_prepare_combine in batchgemm.h.
+
+        Args:
+            tokens, top_k, experts, index: as of prepare_routing().
+            hidden: columns of rows and of sums.
+            type: "f32", "bf16" or "f16", of rows and of sums.
+
+        Returns:
+            A Program, for run(rows, c=sums, sizes=index): rows is [tokens * top_k, hidden], sums is
+            [tokens, hidden]. Rows whose choice does not count are not read.
+
+        Raises:
+            InvalidError: a number or a type is wrong.
+        """
+        choices = _choices(tokens, top_k, experts, index)
+        return Program(_create("bg_prepare_combine", self.handle, byref(choices), integer("hidden", hidden),
+                               known(type).encode()), self)
+
     def buffer(self, count, type="f32"):
         """Allocates memory of the device. Its contents are undefined.
 
@@ -338,3 +380,10 @@ class Device(Object):
         with Read(_create("bg_gemm_operands_async", self.handle, *batch, _options(options), byref(operands)),
                   None, given) as call:
             wait("bg_read_wait", call.handle, timeout=timeout)
+
+
+def _choices(tokens, top_k, experts, index):
+    """The choices of a router, as bg_choices."""
+    if index not in ("int32", "int64"):
+        raise InvalidError(f"index is {index!r}: it must be 'int32' or 'int64'")
+    return Choices(ctypes.sizeof(Choices), INDEX_64 * (index == "int64"), tokens, top_k, experts)

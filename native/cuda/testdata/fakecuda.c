@@ -79,7 +79,7 @@ CUresult cuCtxSetCurrent(int *c) { CALL; return current = c, SUCCESS; }
 
 // Kernels.
 enum type { F32, BF16, F16, E4M3, INT8 };
-typedef struct { char name[64]; int makes_items, epilogue, aligned, warpgroups, gated, tm, tn, trans_a,
+typedef struct { char name[64]; int emulated, epilogue, aligned, warpgroups, gated, tm, tn, trans_a,
     trans_b, fixup; enum type type; int *module; } kernel;
 static const struct { const char *name; int tm, tn; } tiles[] = {TILES};
 
@@ -92,13 +92,15 @@ CUresult cuModuleUnload(int *m) { ON_DEVICE; count(MODULES, -1); return free(m),
 static kernel kernels[16384];
 CUresult cuModuleGetFunction(kernel **f, int *m, const char *name) {
 	ON_DEVICE;
-	if (!strncmp(name, "bg_ragged_", 10) && bg_shim_has && bg_shim_has(name)) {
+	const int emulated = !strncmp(name, "bg_ragged_", 10) || !strncmp(name, "bg_route_", 9) ||
+	    !strncmp(name, "bg_combine_", 11);
+	if (emulated && bg_shim_has && bg_shim_has(name)) {
 		static kernel found[64];
 		pthread_mutex_lock(&lock);
 		kernel *k = found;
 		while (*k->name && strcmp(k->name, name)) k++;
 		snprintf(k->name, sizeof k->name, "%s", name);
-		k->makes_items = 1;
+		k->emulated = 1;
 		pthread_mutex_unlock(&lock);
 		return *f = k, SUCCESS;
 	}
@@ -369,7 +371,7 @@ static CUresult execute(const launch *l) {
 	void *c = (void *)l->params[4];
 	float *workspace = (void *)l->params[5];
 	record(l);
-	if (f->makes_items) {
+	if (f->emulated) {
 		void *params[10];
 		for (int i = 0; i < 10; i++) params[i] = (void *)&l->params[i];
 		if (!bg_shim_launch(f->name, l->x, l->y, l->threads, params)) return SUCCESS;

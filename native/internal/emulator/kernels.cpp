@@ -9,6 +9,7 @@
 #undef BG_GEMM
 #undef BG_FIXUP
 #undef BG_RAGGED
+#undef BG_LAYER
 #undef BG_EPILOGUE_GEMM
 #undef BG_EPILOGUE_FIXUP
 #undef BG_EPILOGUE_RAGGED
@@ -16,12 +17,14 @@
 #define BG_GEMM(name, ...) {#name, reinterpret_cast<void (*)()>(name)},
 #define BG_FIXUP BG_GEMM
 #define BG_RAGGED BG_GEMM
+#define BG_LAYER BG_GEMM
 #define BG_EPILOGUE_GEMM BG_GEMM
 #define BG_EPILOGUE_FIXUP BG_GEMM
 #define BG_EPILOGUE_RAGGED BG_GEMM
 
 const ShimKernel bg_shim_kernels[] = {
 #include "../../lists/ragged.inc"
+#include "../../lists/routing.inc"
 #include "../../lists/hip.inc"
     {nullptr, nullptr},
 };

@@ -3,6 +3,7 @@ package kernels
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/tile"
@@ -155,11 +156,24 @@ func Ragged() (all []encoding.Kernel) {
 	return all
 }
 
-// KernelName returns the symbol of a kernel in the image: bg_, the tile, the transpositions, then the type
-// of A and B, or _tf32 for one product on tensor cores, and other properties of separate kernels. Vector,
-// Loop, Dynamic and Split are decided at run time and are not in the name. Nor are the parts of an epilogue,
-// except that gated tiles of the aligned kind have separate kernels. If AMD's GPUs have matrix cores that
-// suit the tile, it is their kernel.
+// Layer are the kernels of the steps of a layer of experts, which every architecture has: of each type of
+// experts' numbers, and of weights, or rows.
+func Layer() (all []encoding.Kernel) {
+	for _, stage := range []encoding.LayerStage{encoding.LayerRoute, encoding.LayerCombine} {
+		for _, long := range []bool{false, true} {
+			for _, of := range append([]element.Type{element.F32}, types16...) {
+				all = append(all, encoding.Kernel{Layer: stage, Index64: long, TypeA: of})
+			}
+		}
+	}
+	return all
+}
+
+// KernelName is the symbol of a kernel in the image: bg_, the tile, the transpositions, then the type of A
+// and B or _tf32 for one product on tensor cores, and what else is a kernel of its own. Vector, Loop, Dynamic
+// and Split are decided at run time and do not change it, nor does what an epilogue has, except that gated
+// tiles of the aligned kind have kernels of their own. Where AMD's GPUs have matrix cores, it is the kernel
+// for them of a tile that suits them.
 func (a Arch) KernelName(k encoding.Kernel) string {
 	end := ""
 	if k.Epilogue != (encoding.Epilogue{}) {
@@ -167,6 +181,9 @@ func (a Arch) KernelName(k encoding.Kernel) string {
 	}
 	if k.Ragged > 0 {
 		return fmt.Sprintf("bg_ragged_%s_%d%s", k.Form.Name(), k.Entries, end)
+	}
+	if k.Layer > 0 {
+		return "bg_" + strings.ReplaceAll(k.String(), "/", "_")
 	}
 	name := "bg_" + Identifier(k.Tile) + "_"
 	if k.Fixup {
@@ -205,7 +222,7 @@ func typeSuffix(t element.Type) string {
 }
 
 // Parts are the parts of NVIDIA's products, each a file of native/lists.
-var Parts = []string{"ragged", "plain", "tensor", "tensor_e4m3", "tensor_int8", "wgmma", "wgmma16",
+var Parts = []string{"ragged", "routing", "plain", "tensor", "tensor_e4m3", "tensor_int8", "wgmma", "wgmma16",
 	"wgmma_e4m3", "wgmma_int8", "aligned16",
 	"int4"}
 
@@ -218,6 +235,8 @@ func Part(k encoding.Kernel) string {
 	switch {
 	case k.Ragged > 0:
 		return "ragged"
+	case k.Layer > 0:
+		return "routing"
 	case k.Tile.Int4Only:
 		return "int4"
 	case of.Bytes() == 1 && k.Tile.Unit == tile.WGMMA:

@@ -13,8 +13,9 @@ import (
 // each kernel of some tile shapes, and one for each type of tiles, before the first kernel that uses it. For
 // NVIDIA there is a file for each part.
 func Lists(shapes []*tile.Shape) map[string]string {
-	files := map[string]string{"hip.inc": HIP(shapes, All), "ragged.inc": RaggedList()}
-	for _, part := range Parts[1:] {
+	files := map[string]string{"hip.inc": HIP(shapes, All), "ragged.inc": RaggedList(),
+		"routing.inc": LayerList()}
+	for _, part := range Parts[2:] {
 		files[part+".inc"] = CUDA(part, shapes, All)
 	}
 	return files
@@ -59,7 +60,21 @@ func RaggedList() string {
 	return w.end()
 }
 
-// guarded is an architecture, the guard of its own lines, and its instances of kernels.
+// LayerList is the list of the kernels of a layer of experts beside its products.
+func LayerList() string {
+	w := newWriter("kernels of a layer of experts beside its products")
+	for _, k := range Layer() {
+		threads, function := "kRouteThreads", "route"
+		if k.Layer == encoding.LayerCombine {
+			threads, function = "kCombineThreads", "combine"
+		}
+		fmt.Fprintf(&w.text, "BG_LAYER(%s, %s, %s, %t, %s)\n", Arch{}.KernelName(k), threads, function,
+			k.Index64, elements(k.TypeA))
+	}
+	return w.end()
+}
+
+// guarded is an architecture, the line in front of what it alone has, and how it has a kernel.
 type guarded struct {
 	Arch
 	guard    string

@@ -1,0 +1,197 @@
+package planner
+
+import (
+	"github.com/batchgemm/batchgemm/internal/elemtype"
+	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/planner/element"
+)
+
+// The bounds of a router's choices.
+const (
+	MaxTopK    = encoding.MaxTopK
+	MaxExperts = encoding.MaxExperts
+)
+
+// maxChoices keeps the words of a routing's result in an int of 32 bits.
+const maxChoices = MaxDim / 4
+
+// Choices are those of a router: for each of Tokens tokens, at most, TopK of Experts experts, as an array
+// index [Tokens, TopK] of int32 or of int64. A choice that is negative, or not below Experts, does not count:
+// so experts of other devices, and tokens that are dropped, are left out. Tokens may be 0.
+type Choices struct {
+	Tokens, TopK, Experts int  // Experts from 1 to MaxExperts, TopK from 1 to MaxTopK
+	Index64               bool // index is of int64
+}
+
+// Routing describes a program that makes of a router's choices what ragged programs with EndsOfRows take. Of
+// a run:
+//
+//	Sizes  index
+//	A      weights [Tokens, TopK], of type Weights: F32, BF16 or F16
+//	C      words of 32 bits, as many as Len: where the rows of each expert end, from word 0 on, and from
+//	       word Rows on three lists of Tokens*TopK words each, by row: its token t (a ragged program's
+//	       RowsA), its choice t*TopK + j (RowsC), and its weight as bits of fp32 (Weights)
+//
+// Each choice that counts is a row. The rows of an expert are in the order of their choices. What lists have
+// after the last end stays as it is, and so do words before Rows that are no end.
+type Routing struct {
+	Choices
+	Weights element.Type
+}
+
+// Combine describes a program that sums the rows of each token. Of a run:
+//
+//	Sizes  index
+//	A      rows [Tokens*TopK, Hidden], of which t*TopK + j is of choice j of token t
+//	C      sums [Tokens, Hidden]
+//
+// A sum is of fp32, from 0 on, in the order of choices, and is rounded once. Rows whose choice does not count
+// are not read. A and C are of Type: F32, BF16 or F16.
+type Combine struct {
+	Choices
+	Hidden int
+	Type   element.Type
+}
+
+// Rows is the word of a routing's result where its lists begin: Experts, rounded up to a multiple of 64.
+func (c *Choices) Rows() int { return c.layer(0).First() }
+
+// Len is the words of a routing's result.
+func (c *Choices) Len() int { return c.layer(0).Routed() }
+
+func (c *Choices) layer(hidden int) *encoding.Layer {
+	return &encoding.Layer{Tokens: c.Tokens, TopK: c.TopK, Experts: c.Experts, Hidden: hidden}
+}
+
+// indexLen is the words of 32 bits of index.
+func (c *Choices) indexLen() int {
+	if c.Index64 {
+		return 2 * c.Tokens * c.TopK
+	}
+	return c.Tokens * c.TopK
+}
+
+// Check names the first number that no choices can have. It is an error that wraps ErrInvalid.
+func (c *Choices) Check() error {
+	switch {
+	case c.Experts < 1 || c.Experts > MaxExperts:
+		return invalid.Errorf("%d experts are not in [1, %d]", c.Experts, MaxExperts)
+	case c.TopK < 1 || c.TopK > MaxTopK:
+		return invalid.Errorf("%d choices of a token are not in [1, %d]", c.TopK, MaxTopK)
+	case c.Tokens < 0 || c.Tokens > maxChoices/c.TopK:
+		return invalid.Errorf("%d tokens, with %d choices each, are not in [0, %d]", c.Tokens, c.TopK,
+			maxChoices/c.TopK)
+	}
+	return nil
+}
+
+// Check is Choices.Check, and of the type of weights.
+func (r *Routing) Check() error { return r.check("weights", r.Weights) }
+
+// Check is Choices.Check, and of the columns and the type of rows.
+func (c *Combine) Check() error {
+	if c.Hidden < 0 || c.Hidden > MaxDim {
+		return invalid.Errorf("%d columns of rows are not in [0, %d]", c.Hidden, MaxDim)
+	}
+	return c.check("rows", c.Type)
+}
+
+func (c *Choices) check(what string, of element.Type) error {
+	if of != element.F32 && of != element.BF16 && of != element.F16 {
+		return invalid.Errorf("%s cannot be of %s (but %s)", what, of,
+			elemtype.List([]element.Type{element.F32, element.BF16, element.F16}, " or "))
+	}
+	return c.Check()
+}
+
+// PlanRouting makes the plan of a routing. It fails where the description does not pass Check, or is of more
+// than the device can bind. Both wrap ErrInvalid.
+func (p *Planner) PlanRouting(r Routing) (*Plan, error) {
+	if err := r.Check(); err != nil {
+		return nil, err
+	}
+	layer := r.layer(0)
+	plan := &Plan{Device: p.device, Options: Options{TypeA: r.Weights}, Layer: layer,
+		ExtentA: layer.Choices(), ExtentC: layer.Routed()}
+	kernel := encoding.Kernel{Layer: encoding.LayerRoute, Index64: r.Index64, TypeA: r.Weights}
+	return plan, plan.step(&r.Choices, kernel, p.device.family().routers(layer))
+}
+
+// PlanCombine makes the plan of a sum of rows. It fails as PlanRouting does.
+func (p *Planner) PlanCombine(c Combine) (*Plan, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	layer := c.layer(c.Hidden)
+	rows, ok := addMul(0, layer.Choices(), c.Hidden)
+	if !ok {
+		return nil, invalid.Errorf("%d rows of %d columns are too many elements", layer.Choices(), c.Hidden)
+	}
+	plan := &Plan{Device: p.device, Options: Options{TypeA: c.Type, TypeC: c.Type}, Layer: layer,
+		ExtentA: rows, ExtentC: c.Tokens * c.Hidden}
+	kernel := encoding.Kernel{Layer: encoding.LayerCombine, Index64: c.Index64, TypeA: c.Type, TypeC: c.Type}
+	return plan, plan.step(&c.Choices, kernel, p.device.family().combiners(layer, c.Type))
+}
+
+// step makes the only launch of a plan, of so many thread groups; 0: it has none.
+func (p *Plan) step(c *Choices, k encoding.Kernel, groups int) error {
+	d := p.Device
+	if err := p.Options.checkTypes(d); err != nil {
+		return err
+	}
+	p.Options = p.Options.filled()
+	p.index = c.indexLen()
+	for _, x := range [...]struct {
+		name string
+		size int
+		of   element.Type
+	}{{"index", p.index, element.F32}, {"A", p.ExtentA, k.TypeA}, {"C", p.ExtentC, k.TypeC}} {
+		if limit := d.spanLimit(x.of); x.size > limit {
+			return invalid.Errorf("%s needs %d elements, %s can bind %d", x.name, x.size, d, limit)
+		}
+	}
+	if groups == 0 {
+		return nil
+	}
+	if d.MaxTrips > 0 && p.Layer.Choices() > d.MaxTrips*leastRouters {
+		return invalid.Errorf("%d choices take more loop iterations than the %d that %s allows",
+			p.Layer.Choices(), d.MaxTrips, d)
+	}
+	p.Words = encoding.RaggedHead
+	p.Launches = []encoding.Launch{{Kernel: k, Count: groups, SpanA: p.ExtentA, SpanC: p.ExtentC}}
+	return nil
+}
+
+// The thread groups of native kernels (native/kernels/routing.cuh): each of a routing counts all choices, so
+// that more than raggedMakers would take longer than they save. A round has a section of 32 choices for each
+// of 32 parts of a thread group, or fewer where there are many experts.
+func nativeRouters(l *encoding.Layer) int {
+	const section, sections, cells = 32, 32, 8192
+	round := section * min(sections, cells/l.Experts)
+	return min(max(ceilDiv(l.Choices(), round), 1), raggedMakers)
+}
+
+func nativeCombiners(l *encoding.Layer, of element.Type) int {
+	const threads, bytes = 256, 16
+	return ceilDiv(l.Tokens*ceilDiv(l.Hidden, bytes/of.Bytes()), threads)
+}
+
+// Those of shaders (wgsl/layer.go): one for each 8 experts, whose threads go through all choices twice, and
+// at most as many as every device allows.
+func wgslRouters(l *encoding.Layer) int { return ceilDiv(l.Experts, encoding.LayerShare) }
+
+func wgslCombiners(l *encoding.Layer, of element.Type) int {
+	const threads, most = 64, 1<<16 - 1
+	return min(ceilDiv(ceilDiv(l.Tokens*l.Hidden, of.PerWord()), threads), most)
+}
+
+// leastRouters is the fewest threads of such a group, halved, since they go through choices twice.
+const leastRouters = 16
+
+// Those of the CPU: one routes, sums are shared in pieces.
+func cpuRouters(*encoding.Layer) int { return 1 }
+
+func cpuCombiners(l *encoding.Layer, _ element.Type) int {
+	return min(l.Tokens, ceilDiv(l.Choices()*l.Hidden, encoding.LayerPiece))
+}
