@@ -292,7 +292,8 @@ static dl_result launch(const dl_device *d, dl_stream stream, const dl_run *run)
 		const dl_launch *l = &run->launches[i];
 		// The parameters of every kernel of package native, in its order: those without an epilogue
 		// have the first six alone, and no more are taken.
-		dl_pointer items = l->items, table = l->ragged || l->layer ? run->sizes : l->table, workspace = l->workspace;
+		dl_pointer items = l->items, workspace = l->workspace;
+		dl_pointer table = l->ragged || l->layer ? run->sizes : l->table;
 		dl_pointer a = l->ragged ? run->extent : run->a + l->a, b = run->b + l->b, c = run->c + l->c;
 		dl_pointer b2 = run->b2 + l->b2, bias = run->bias, rows = run->rows;
 		uint64_t epilogue = l->layer ? run->extent : l->epilogue;

@@ -1,0 +1,247 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
+	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
+)
+
+// Experts is a layer of experts made ready on one device: routing, two ragged programs and a sum. It owns
+// what lies between them: with n = Tokens*TopK, n*(Intermediate + Hidden) elements and about 12*n bytes.
+type Experts struct {
+	device *Device
+	plan   *planner.ExpertsPlan // nil: there are no tokens
+	of     planner.Experts
+
+	route, first, second, combine *Program
+	routed, between, results      *Buffer
+}
+
+// ExpertOperands are the buffers of a run, of elements of the layer's type but for Index and Weights, and as
+// long as planner.Experts says or longer.
+type ExpertOperands struct {
+	X, Y *Buffer // [Tokens, Hidden]; Y may be X
+	// Index has the experts of each token, words of F32 (of int64 two each), -1 for tokens that are not
+	// there, and Weights the router's weights: [Tokens, TopK].
+	Index, Weights *Buffer
+	GateUp, Down   *Buffer // the layer's weights; without Gated GateUp is of the first product
+	Up             *Buffer // with GateUpApart; GateUp is gate alone then
+	// With Bias.
+	GateUpBias, DownBias *Buffer
+}
+
+// PrepareExperts makes a layer of experts ready: see planner.Experts. The type of its elements is the
+// options' TypeA, which is F32, BF16 or F16; schedules and rules are not for the caller to choose. It fails
+// where the description or the options do not pass their checks, which wraps ErrInvalid, and as Prepare and
+// NewBuffer do.
+func (d *Device) PrepareExperts(ctx context.Context, of planner.Experts, o planner.Options) (*Experts, error) {
+	x := &Experts{device: d, of: of}
+	if of.Tokens == 0 {
+		return x, of.Check()
+	}
+	var err error
+	if x.plan, err = d.planner.PlanExperts(of, o); err != nil {
+		return nil, fmt.Errorf("experts: %w", err)
+	}
+	for _, p := range x.programs() {
+		if *p.program, err = d.Prepare(ctx, p.plan); err != nil {
+			return nil, errors.Join(fmt.Errorf("experts: %w", err), x.Close())
+		}
+	}
+	for _, b := range [...]struct {
+		buffer **Buffer
+		of     element.Type
+		n      int
+	}{
+		{&x.routed, element.F32, x.plan.Route.ExtentC}, {&x.between, o.TypeA, x.plan.First.ExtentC},
+		{&x.results, o.TypeA, x.plan.Second.ExtentC},
+	} {
+		if *b.buffer, err = d.NewBuffer(b.of, b.n); err != nil {
+			return nil, errors.Join(fmt.Errorf("experts: %w", err), x.Close())
+		}
+	}
+	return x, nil
+}
+
+// step is a program of the layer and its plan.
+type step struct {
+	program **Program
+	plan    *planner.Plan
+}
+
+func (x *Experts) programs() [4]step {
+	return [...]step{{&x.route, x.plan.Route}, {&x.first, x.plan.First}, {&x.second, x.plan.Second},
+		{&x.combine, x.plan.Combine}}
+}
+
+// Plan returns the plans, which must not be changed; nil where there are no tokens.
+func (x *Experts) Plan() *planner.ExpertsPlan { return x.plan }
+
+// Close frees the layer, as Close of programs and buffers does.
+func (x *Experts) Close() error {
+	var all []error
+	for _, p := range [...]*Program{x.route, x.first, x.second, x.combine} {
+		if p != nil {
+			all = append(all, p.Close())
+		}
+	}
+	for _, b := range [...]*Buffer{x.routed, x.between, x.results} {
+		if b != nil {
+			all = append(all, b.Close())
+		}
+	}
+	return errors.Join(all...)
+}
+
+// expertArgument is what the layer asks of an operand.
+type expertArgument struct {
+	name string
+	used bool
+	need int
+	of   element.Type
+}
+
+// arguments are those of expertBuffers.
+func (x *Experts) arguments() [9]expertArgument {
+	p := x.plan
+	of, apart := p.First.Options.TypeA, x.of.Gated && x.of.GateUp == planner.GateUpApart
+	weights := p.First.ExtentB
+	if !apart {
+		weights = max(weights, p.First.ExtentB2)
+	}
+	return [...]expertArgument{
+		{"X", true, p.First.ExtentA, of},
+		{"Y", true, p.Combine.ExtentC, of},
+		{"Index", true, p.Route.SizesLen(), element.F32},
+		{"Weights", true, p.Route.ExtentA, x.of.Weights},
+		{"GateUp", true, weights, of},
+		{"Down", true, p.Second.ExtentB, of},
+		{"Up", apart, p.First.ExtentB2, of},
+		{"GateUpBias", x.of.Bias, p.First.ExtentBias, of},
+		{"DownBias", x.of.Bias, p.Second.ExtentBias, of},
+	}
+}
+
+// operands are those of all runs, given those of the layer, in the order of arguments, and its own.
+func operandsOf[B comparable](x *Experts, given [9]B, routed, between, results B) [4]operandsOfRun[B] {
+	var none B
+	up := given[6]
+	if x.of.Gated && up == none {
+		up = given[4]
+	}
+	return [...]operandsOfRun[B]{
+		{A: given[3], C: routed, Sizes: given[2]},
+		{A: given[0], B: given[4], C: between, Sizes: routed, B2: up, Bias: given[7], Rows: routed},
+		{A: between, B: given[5], C: results, Sizes: routed, Bias: given[8], Rows: routed},
+		{A: results, C: given[1], Sizes: given[2]},
+	}
+}
+
+type operandsOfRun[B any] struct{ A, B, C, Sizes, B2, Bias, Rows B }
+
+// Run queues one execution, as one submission, and returns without waiting, as Device.Run does. Runs of one
+// layer share its memory, so they follow each other.
+func (x *Experts) Run(ctx context.Context, o ExpertOperands) error {
+	if x.plan == nil {
+		return ctx.Err()
+	}
+	given := [...]*Buffer{o.X, o.Y, o.Index, o.Weights, o.GateUp, o.Down, o.Up, o.GateUpBias, o.DownBias}
+	for i, arg := range x.arguments() {
+		switch b := given[i]; {
+		case b == nil && arg.used:
+			return invalid.Errorf("%s is nil", arg.name)
+		case b != nil && !arg.used:
+			return invalid.Errorf("%s is not nil: the layer has no use for it", arg.name)
+		case b == nil:
+		case b.life != x.device.life:
+			return invalid.Errorf("%s: belongs to another device", arg.name)
+		case b.of != arg.of:
+			return invalid.Errorf("%s has elements of %s, the layer is for %s", arg.name, b.of, arg.of)
+		case b.n < arg.need:
+			return invalid.Errorf("%s has %d elements, the layer needs %d", arg.name, b.n, arg.need)
+		}
+	}
+	if o.Y.object == o.Index.object {
+		return invalid.Errorf("Y and Index are of one buffer")
+	}
+	all := operandsOf(x, given, x.routed, x.between, x.results)
+	return x.device.Run(ctx, x.route.With(Operands(all[0])), x.first.With(Operands(all[1])),
+		x.second.With(Operands(all[2])), x.combine.With(Operands(all[3])))
+}
+
+// ExpertAddresses are operands of a run in memory of the caller, as in ExpertOperands: see Addresses.
+type ExpertAddresses struct {
+	X, Y, Index, Weights uintptr
+	GateUp, Down, Up     uintptr
+	GateUpBias, DownBias uintptr
+	// Tokens is how many there are in this run, which X, Y, Index and Weights have; 0: as many as there may
+	// be.
+	Tokens int
+}
+
+// RunAt queues one execution on memory, and on a stream, of the caller, as Program.RunAt does, with the same
+// rules. The memory of the layer is its own: runs that are queued on two streams must be ordered by the
+// caller.
+func (x *Experts) RunAt(ctx context.Context, stream uintptr, at ExpertAddresses) error {
+	d := x.device
+	if err := d.acquire(); err != nil {
+		return err
+	}
+	defer d.release()
+	borrower, ok := d.driver.(backend.Borrower)
+	switch {
+	case !ok:
+		return fmt.Errorf("backend %s does not work in memory of its callers", d.info.Backend)
+	case at.Tokens < 0 || at.Tokens > x.of.Tokens:
+		return invalid.Errorf("%d tokens are not in [0, %d]", at.Tokens, x.of.Tokens)
+	case x.plan == nil:
+		return ctx.Err()
+	}
+	var given [9]driver.Buffer
+	for i, arg := range x.arguments() {
+		address := [...]uintptr{at.X, at.Y, at.Index, at.Weights, at.GateUp, at.Down, at.Up, at.GateUpBias,
+			at.DownBias}[i]
+		switch {
+		case !arg.used && address != 0:
+			return invalid.Errorf("%s is not 0: the layer has no use for it", arg.name)
+		case arg.used && address == 0:
+			return invalid.Errorf("%s is 0", arg.name)
+		case address%backend.BorrowAlign != 0:
+			return invalid.Errorf("%s %#x is not a multiple of %d", arg.name, address, backend.BorrowAlign)
+		case arg.used:
+			given[i] = borrower.At(address, wordsOf(arg.of, arg.need))
+		}
+	}
+	return x.submitAt(ctx, borrower, stream, &given, at.Tokens)
+}
+
+// submitAt queues all runs, with all that is the layer's held.
+func (x *Experts) submitAt(ctx context.Context, borrower backend.Borrower, stream uintptr,
+	given *[9]driver.Buffer, tokens int) error {
+	for _, o := range [...]*object{x.routed.object, x.between.object, x.results.object, x.route.object,
+		x.first.object, x.second.object, x.combine.object} {
+		if err := o.use(); err != nil {
+			return err
+		}
+		defer o.release()
+	}
+	all := operandsOf(x, *given, x.routed.driver, x.between.driver, x.results.driver)
+	for i, p := range [...]*Program{x.route, x.first, x.second, x.combine} {
+		o := &all[i]
+		run := driver.Run{Program: p.driver, A: o.A, B: o.B, C: o.C, Sizes: o.Sizes, B2: o.B2, Bias: o.Bias,
+			Rows: o.Rows}
+		if p.plan.Layer != nil {
+			run.Extent = tokens
+		}
+		if err := borrower.SubmitOn(ctx, stream, &run); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,155 @@
+package planner
+
+import (
+	"fmt"
+
+	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/planner/element"
+)
+
+// GateUp says how the weights of gate and up of a gated layer lie.
+type GateUp uint8
+
+const (
+	// GateUpJoined: one array has both, [Experts, 2*Intermediate, Hidden] with TransB, else [Experts, Hidden,
+	// 2*Intermediate]: the Intermediate rows, or columns, of gate before those of up.
+	GateUpJoined GateUp = iota
+	// GateUpInterleaved: one array of that shape, in which a row of gate and one of up take turns. With
+	// TransB and without biases alone.
+	GateUpInterleaved
+	// GateUpApart: each has an array.
+	GateUpApart
+)
+
+// Experts describes a layer of experts whose router has chosen. For each token t and each of its choices j
+// that counts, of expert e = index[t, j] and with weight w = weights[t, j],
+//
+//	g = x[t]*Gate[e] + bias            u = x[t]*Up[e] + bias
+//	y[t] += w * (act(g) .* u * Down[e] + bias)
+//
+// or without Gated act(g) alone. Sums are of fp32; act(g) .* u is rounded to the type of elements, and so is
+// what is added to y. That is added in fp32 in the order of choices, and rounded once.
+type Experts struct {
+	Choices
+	Weights element.Type // of the router's weights: F32, BF16 or F16
+
+	Hidden, Intermediate int // sizes of x[t] and of g; from 1 on
+	// TransB: weights are stored as Linear of torch has them, [Experts, Intermediate, Hidden] for gate and up
+	// and [Experts, Hidden, Intermediate] for down. Else rows and columns change places.
+	TransB     bool
+	Gated      bool
+	GateUp     GateUp // with Gated
+	Activation Activation
+	// Bias: gate and up have a bias [Experts, 2*Intermediate], without Gated [Experts, Intermediate], and
+	// down has one [Experts, Hidden].
+	Bias bool
+}
+
+// ExpertsPlan is the plans of a layer of experts, whose runs follow each other. Words of the routing's result
+// are Sizes and Rows of both products.
+type ExpertsPlan struct {
+	Experts
+	Route, First, Second, Combine *Plan
+}
+
+// Check names the first thing that no layer can have. It is an error that wraps ErrInvalid.
+func (x *Experts) Check() error {
+	if err := x.check("weights", x.Weights); err != nil {
+		return err
+	}
+	for _, f := range [...]struct {
+		name  string
+		value int
+	}{{"hidden", x.Hidden}, {"intermediate", x.Intermediate}} {
+		if f.value < 1 || f.value > MaxDim/2 {
+			return invalid.Errorf("%s %d is not in [1, %d]", f.name, f.value, MaxDim/2)
+		}
+	}
+	switch {
+	case x.GateUp > GateUpApart:
+		return invalid.Errorf("unknown order %d of gate and up", x.GateUp)
+	case x.GateUp == GateUpInterleaved && !x.TransB:
+		return invalid.Errorf("gate and up take turns in columns: they can in rows alone, of weights " +
+			"[Experts, 2*Intermediate, Hidden]")
+	case x.GateUp == GateUpInterleaved && x.Bias:
+		return invalid.Errorf("gate and up take turns: their bias cannot, it is joined by halves")
+	}
+	return nil
+}
+
+// products is how many first products there are.
+func (x *Experts) products() int {
+	if x.Gated {
+		return 2
+	}
+	return 1
+}
+
+// first is the ragged batch of gate and up, whose rows are gathered from x.
+func (x *Experts) first() (Ragged, Epilogue) {
+	k, n, rows := x.Hidden, x.Intermediate, x.Tokens*x.TopK
+	r := Ragged{Form: EndsOfRows, Groups: x.Experts, M: rows, N: n, K: k, TransB: x.TransB,
+		A: Matrix{LD: k}, B: Matrix{LD: n}, B2: Matrix{LD: n}, C: Matrix{LD: n}, StrideB: k * n,
+		StrideBias: x.products() * n, RowsA: x.Rows()}
+	if x.TransB {
+		r.B.LD, r.B2.LD = k, k
+	}
+	if x.Gated && x.GateUp != GateUpApart {
+		r.StrideB *= 2
+		switch {
+		case x.GateUp == GateUpInterleaved:
+			r.B.LD, r.B2 = 2*k, Matrix{Offset: k, LD: 2 * k}
+		case x.TransB:
+			r.B2.Offset = k * n
+		default:
+			r.B.LD, r.B2 = 2*n, Matrix{Offset: n, LD: 2 * n}
+		}
+	}
+	return r, Epilogue{Activation: x.Activation, Bias: x.Bias, Gated: x.Gated, GatherRows: x.Tokens}
+}
+
+// second is that of down, whose rows are scattered to their choices.
+func (x *Experts) second() (Ragged, Epilogue) {
+	k, n, rows := x.Intermediate, x.Hidden, x.Tokens*x.TopK
+	r := Ragged{Form: EndsOfRows, Groups: x.Experts, M: rows, N: n, K: k, TransB: x.TransB,
+		A: Matrix{LD: k}, B: Matrix{LD: n}, C: Matrix{LD: n}, StrideB: k * n, StrideBias: n,
+		RowsC: x.Rows() + rows, Weights: x.Rows() + 2*rows}
+	if x.TransB {
+		r.B.LD = k
+	}
+	return r, Epilogue{Bias: x.Bias, ScatterRows: rows, Weights: true}
+}
+
+// PlanExperts makes the plans of a layer of experts, of which Tokens is not 0. TypeA of the options is that
+// of x, y and the weights of the layer: F32, BF16 or F16. It fails where the description or the options do
+// not pass their checks, and as PlanRagged does; all that wraps ErrInvalid.
+func (p *Planner) PlanExperts(x Experts, o Options) (*ExpertsPlan, error) {
+	if err := x.Check(); err != nil {
+		return nil, err
+	}
+	switch {
+	case x.Tokens == 0:
+		return nil, invalid.Errorf("a layer of no tokens has no plan")
+	case !o.Epilogue.none():
+		return nil, invalid.Errorf("the layer says what its epilogues are, not the options")
+	}
+	plan, of := &ExpertsPlan{Experts: x}, o.TypeA
+	o.TypeC = of
+	var err error
+	if plan.Combine, err = p.PlanCombine(Combine{Choices: x.Choices, Hidden: x.Hidden, Type: of}); err != nil {
+		return nil, err
+	}
+	if plan.Route, err = p.PlanRouting(Routing{Choices: x.Choices, Weights: x.Weights}); err != nil {
+		return nil, err
+	}
+	var r Ragged
+	r, o.Epilogue = x.first()
+	if plan.First, err = p.PlanRagged(r, o); err != nil {
+		return nil, fmt.Errorf("first product: %w", err)
+	}
+	r, o.Epilogue = x.second()
+	if plan.Second, err = p.PlanRagged(r, o); err != nil {
+		return nil, fmt.Errorf("second product: %w", err)
+	}
+	return plan, nil
+}
