@@ -48,6 +48,60 @@ bg_status bg_prepare_routing(bg_device device, const bg_choices *choices, const 
 bg_status bg_prepare_combine(bg_device device, const bg_choices *choices, int64_t hidden, const char *type,
 	bg_program *program);
 
+/* A layer of experts whose router has chosen. For each token t, and each of its choices j that counts, of
+ * expert e = index[t, j] and with weight w = weights[t, j]:
+ *     g = x[t] * gate[e] + bias         u = x[t] * up[e] + bias
+ *     y[t] += w * (act(g) .* u * down[e] + bias)          or, if it is not gated, act(g) alone
+ * Sums are of float. act(g) .* u is rounded to the type of elements, and so is what is added to y. That is
+ * added in float, in the order of choices, and rounded once. */
+typedef struct bg_experts {
+	uint32_t struct_size;           /* sizeof(bg_experts) */
+	uint32_t flags;                 /* BG_INDEX_64, BG_TRANS_B, and BG_INTERLEAVED or BG_APART */
+	int64_t tokens, top_k, experts; /* as of bg_choices */
+	int64_t hidden, intermediate;   /* sizes of x[t], and of g */
+} bg_experts;
+
+/* Weights of the layer. With BG_TRANS_B (2) they are stored as Linear of torch has them: gate and up
+ * [experts, intermediate, hidden], down [experts, hidden, intermediate]. Else rows and columns change places.
+ * Gate and up are joined: gate_up has 2*intermediate rows, or columns, those of gate first. With
+ * BG_INTERLEAVED, which needs BG_TRANS_B and no bias, a row of gate and one of up take turns. With BG_APART up
+ * has an array of its own. Without "gated" there is no up, and gate_up is [experts, intermediate, hidden]. */
+#define BG_INTERLEAVED 4u
+#define BG_APART 8u
+
+/* bg_prepare_experts makes a layer ready to run, by bg_run_experts and bg_run_experts_at alone: routing, two
+ * ragged programs, and a sum. weights is the type of the router's weights, "f32" (NULL), "bf16" or "f16".
+ * options are those of bg_plan_new: "type_a" of x, y and all weights of the layer ("f32", "bf16", "f16"),
+ * "compute", "tile", and in "epilogue" "activation", "gated" and "bias" (of gate and up, and of down). The
+ * layer owns memory for tokens*top_k*(intermediate + hidden) elements and 12 bytes for each choice. */
+bg_status bg_prepare_experts(bg_device device, const bg_experts *experts, const char *weights,
+	const char *options, bg_program *program);
+
+/* bg_run_experts queues one execution, and returns without waiting. x and y, which may be x, are [tokens,
+ * hidden]. index, of 32-bit words, is -1 for tokens that are not there. bias_gate_up is [experts,
+ * 2*intermediate], or [experts, intermediate]; bias_down is [experts, hidden]. What the layer does not use is
+ * 0. Runs of a layer share its memory. */
+typedef struct bg_expert_operands {
+	uint32_t struct_size, zero; /* sizeof(bg_expert_operands), 0 */
+	bg_buffer x, y, index, weights;
+	bg_buffer gate_up, down, up;
+	bg_buffer bias_gate_up, bias_down;
+} bg_expert_operands;
+
+bg_status bg_run_experts(bg_program program, const bg_expert_operands *operands);
+
+/* bg_run_experts_at is bg_run_experts on memory, and on a stream, of the caller: see bg_run_at. tokens is how
+ * many there are in this run, which x, y, index and weights have; 0: as many as there may be. */
+typedef struct bg_expert_addresses {
+	uint32_t struct_size, zero; /* sizeof(bg_expert_addresses), 0 */
+	uint64_t x, y, index, weights;
+	uint64_t gate_up, down, up;
+	uint64_t bias_gate_up, bias_down;
+	int64_t tokens;
+} bg_expert_addresses;
+
+bg_status bg_run_experts_at(bg_program program, uintptr_t stream, const bg_expert_addresses *addresses);
+
 #ifdef __cplusplus
 }
 #endif

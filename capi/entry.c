@@ -129,6 +129,19 @@ bg_status bg_prepare_combine(bg_device device, const bg_choices *choices, int64_
 	ENTER(goPrepareCombine(&mask, device, (bg_choices *)choices, hidden, (char *)type, program));
 }
 
+bg_status bg_prepare_experts(bg_device device, const bg_experts *experts, const char *weights,
+	const char *options, bg_program *program) {
+	ENTER(goPrepareExperts(&mask, device, (bg_experts *)experts, (char *)weights, (char *)options, program));
+}
+
+bg_status bg_run_experts(bg_program program, const bg_expert_operands *operands) {
+	ENTER(goRunExperts(&mask, program, (bg_expert_operands *)operands));
+}
+
+bg_status bg_run_experts_at(bg_program program, uintptr_t stream, const bg_expert_addresses *addresses) {
+	ENTER(goRunExpertsAt(&mask, program, stream, (bg_expert_addresses *)addresses));
+}
+
 bg_status bg_buffer_new(bg_device device, int64_t count, bg_buffer *buffer) {
 	ENTER(goBufferNew(&mask, device, NULL, count, buffer));
 }

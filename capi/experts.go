@@ -7,6 +7,8 @@ import "C"
 
 import (
 	"context"
+	"fmt"
+	"unsafe"
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/planner"
@@ -73,4 +75,115 @@ func choicesOf(c *C.bg_choices) (none planner.Choices, err error) {
 	}
 	return planner.Choices{Tokens: int(own.tokens), TopK: int(own.top_k), Experts: int(own.experts),
 		Index64: own.flags&C.BG_INDEX_64 != 0}, nil
+}
+
+//export goPrepareExperts
+func goPrepareExperts(mask *C.sigset_t, device C.bg_device, experts *C.bg_experts, weights, options *C.char,
+	out *C.bg_program) C.bg_status {
+	return call(mask, func() error {
+		return create(out, "program", device, func() (object, error) {
+			d, err := find[*dispatch.Device](device)
+			if err != nil {
+				return nil, err
+			}
+			x, err := expertsOf(experts)
+			if err != nil {
+				return nil, err
+			}
+			if x.Weights, err = typeOf(weights); err != nil {
+				return nil, err
+			}
+			o, err := optionsOf(d, options)
+			if err != nil {
+				return nil, err
+			}
+			// What else an epilogue has, the layer refuses.
+			x.Activation, x.Gated, x.Bias = o.Epilogue.Activation, o.Epilogue.Gated, o.Epilogue.Bias
+			o.Epilogue.Activation, o.Epilogue.Gated, o.Epilogue.Bias = "", false, false
+			return notNil(d.PrepareExperts(context.Background(), x, o))
+		})
+	})
+}
+
+// expertsOf copies a layer. The rule of batchOf for newer versions holds.
+func expertsOf(x *C.bg_experts) (none planner.Experts, err error) {
+	if x == nil {
+		return none, invalid("experts is NULL")
+	}
+	size := int(x.struct_size)
+	if size < C.sizeof_bg_experts {
+		return none, invalid("experts: struct_size %d, must be sizeof(bg_experts), %d here", size,
+			C.sizeof_bg_experts)
+	}
+	const known = C.BG_INDEX_64 | C.BG_TRANS_B | C.BG_INTERLEAVED | C.BG_APART
+	own, ok := versioned(x, size)
+	if own.flags&^known != 0 || !ok {
+		return none, invalid("experts: flags %#x, or a field after intermediate, ask for what this version of "+
+			"the library does not know", own.flags)
+	}
+	order := planner.GateUpJoined
+	switch own.flags & (C.BG_INTERLEAVED | C.BG_APART) {
+	case C.BG_INTERLEAVED:
+		order = planner.GateUpInterleaved
+	case C.BG_APART:
+		order = planner.GateUpApart
+	case C.BG_INTERLEAVED | C.BG_APART:
+		return none, invalid("experts: flags ask for gate and up that take turns, and that are apart")
+	}
+	return planner.Experts{Choices: planner.Choices{Tokens: int(own.tokens), TopK: int(own.top_k),
+		Experts: int(own.experts), Index64: own.flags&C.BG_INDEX_64 != 0},
+		Hidden: int(own.hidden), Intermediate: int(own.intermediate),
+		TransB: own.flags&C.BG_TRANS_B != 0, GateUp: order}, nil
+}
+
+//export goRunExperts
+func goRunExperts(mask *C.sigset_t, program C.bg_program, o *C.bg_expert_operands) C.bg_status {
+	return call(mask, func() error {
+		own, err := structOf("expert_operands", o, unsafe.Sizeof(*o))
+		if err != nil {
+			return err
+		}
+		x, err := find[*dispatch.Experts](program)
+		if err != nil {
+			return err
+		}
+		var to dispatch.ExpertOperands
+		for _, arg := range [...]struct {
+			name   string
+			handle C.bg_buffer
+			buffer **dispatch.Buffer
+		}{
+			{"x", own.x, &to.X}, {"y", own.y, &to.Y}, {"index", own.index, &to.Index},
+			{"weights", own.weights, &to.Weights}, {"gate_up", own.gate_up, &to.GateUp},
+			{"down", own.down, &to.Down}, {"up", own.up, &to.Up},
+			{"bias_gate_up", own.bias_gate_up, &to.GateUpBias}, {"bias_down", own.bias_down, &to.DownBias},
+		} {
+			if arg.handle == 0 {
+				continue
+			}
+			if *arg.buffer, err = find[*dispatch.Buffer](arg.handle); err != nil {
+				return fmt.Errorf("%s: %w", arg.name, err)
+			}
+		}
+		return x.Run(context.Background(), to)
+	})
+}
+
+//export goRunExpertsAt
+func goRunExpertsAt(mask *C.sigset_t, program C.bg_program, stream C.uintptr_t,
+	at *C.bg_expert_addresses) C.bg_status {
+	return call(mask, func() error {
+		own, err := structOf("expert_addresses", at, unsafe.Sizeof(*at))
+		if err != nil {
+			return err
+		}
+		x, err := find[*dispatch.Experts](program)
+		if err != nil {
+			return err
+		}
+		return x.RunAt(context.Background(), uintptr(stream), dispatch.ExpertAddresses{
+			X: uintptr(own.x), Y: uintptr(own.y), Index: uintptr(own.index), Weights: uintptr(own.weights),
+			GateUp: uintptr(own.gate_up), Down: uintptr(own.down), Up: uintptr(own.up),
+			GateUpBias: uintptr(own.bias_gate_up), DownBias: uintptr(own.bias_down), Tokens: int(own.tokens)})
+	})
 }

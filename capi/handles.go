@@ -113,6 +113,8 @@ func kind(o object) string {
 		return "device"
 	case *dispatch.Program:
 		return "program"
+	case *dispatch.Experts:
+		return "layer of experts"
 	case *dispatch.Buffer:
 		return "buffer"
 	case reading:

@@ -42,8 +42,11 @@ type ExpertOperands struct {
 // NewBuffer do.
 func (d *Device) PrepareExperts(ctx context.Context, of planner.Experts, o planner.Options) (*Experts, error) {
 	x := &Experts{device: d, of: of}
+	if err := of.Check(); err != nil {
+		return nil, fmt.Errorf("experts: %w", err)
+	}
 	if of.Tokens == 0 {
-		return x, of.Check()
+		return x, nil
 	}
 	var err error
 	if x.plan, err = d.planner.PlanExperts(of, o); err != nil {

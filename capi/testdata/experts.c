@@ -107,9 +107,99 @@ static void test_mistakes(bg_device device) {
 	FAILS(bg_prepare_routing(device, &c, NULL, &p), BG_ERR_INVALID, "sizeof(bg_choices), 32 here");
 }
 
+enum { INNER = 1 };
+
+static bg_experts layer(void) {
+	bg_experts x = {.struct_size = sizeof x, .flags = BG_TRANS_B | BG_INDEX_64, .tokens = TOKENS,
+		.top_k = TOP_K, .experts = EXPERTS, .hidden = HIDDEN, .intermediate = INNER};
+	return x;
+}
+
+/* Expert e multiplies the sums of both elements, once by e + 1 and once by 2, and down gives 1 and 10 times
+ * that. */
+static const float gate_up[EXPERTS * 2 * INNER * HIDDEN] = {1, 1, 2, 2, 2, 2, 2, 2, 3, 3, 2, 2};
+static const float down[EXPERTS * HIDDEN * INNER] = {1, 10, 1, 10, 1, 10};
+static const float tokens[TOKENS * HIDDEN] = {1, 0, 1, 1, 2, 1, 5, 5};
+
+static void want_of(float *y) {
+	for (int t = 0; t < TOKENS; t++) {
+		y[2 * t] = y[2 * t + 1] = 0;
+		for (int j = 0; j < TOP_K; j++) {
+			int64_t e = index64[t * TOP_K + j];
+			if (e < 0 || e >= EXPERTS) continue;
+			float s = tokens[2 * t] + tokens[2 * t + 1], z = weights[t * TOP_K + j] * (e + 1) * s * 2 * s;
+			y[2 * t] += z;
+			y[2 * t + 1] += 10 * z;
+		}
+	}
+}
+
+static void test_layer(bg_device device) {
+	bg_experts x = layer();
+	bg_program p;
+	OK(bg_prepare_experts(device, &x, NULL, "{\"epilogue\": {\"gated\": true}}", &p));
+	float want[TOKENS * HIDDEN], got[TOKENS * HIDDEN];
+	want_of(want);
+	bg_expert_operands o = {.struct_size = sizeof o, .x = words_of(device, tokens, TOKENS * HIDDEN),
+		.y = words_of(device, NULL, TOKENS * HIDDEN), .index = words_of(device, index64, 2 * N),
+		.weights = words_of(device, weights, N), .gate_up = words_of(device, gate_up, EXPERTS * 2 * HIDDEN),
+		.down = words_of(device, down, EXPERTS * HIDDEN)};
+	OK(bg_run_experts(p, &o));
+	OK(bg_buffer_read(o.y, 0, got, TOKENS * HIDDEN, 60000));
+	for (int i = 0; i < TOKENS * HIDDEN; i++) CHECK(got[i] == want[i]);
+
+	static float own[5][16] __attribute__((aligned(16)));
+	static int64_t index[N] __attribute__((aligned(16)));
+	memcpy(own[0], tokens, sizeof tokens);
+	memcpy(own[2], weights, sizeof weights);
+	memcpy(own[3], gate_up, sizeof gate_up);
+	memcpy(own[4], down, sizeof down);
+	memcpy(index, index64, sizeof index);
+	bg_expert_addresses a = {.struct_size = sizeof a, .x = (uintptr_t)own[0], .y = (uintptr_t)own[1],
+		.index = (uintptr_t)index, .weights = (uintptr_t)own[2], .gate_up = (uintptr_t)own[3],
+		.down = (uintptr_t)own[4], .tokens = 2};
+	for (int i = 0; i < TOKENS * HIDDEN; i++) own[1][i] = CANARY;
+	OK(bg_run_experts_at(p, 0, &a));
+	OK(bg_wait(device, BG_NO_TIMEOUT));
+	for (int i = 0; i < TOKENS * HIDDEN; i++) CHECK(own[1][i] == (i < 2 * HIDDEN ? want[i] : CANARY));
+
+	a.tokens = TOKENS + 1;
+	FAILS(bg_run_experts_at(p, 0, &a), BG_ERR_INVALID, "5 tokens are not in [0, 4]");
+	a.tokens = 0, a.index = 0;
+	FAILS(bg_run_experts_at(p, 0, &a), BG_ERR_INVALID, "Index is 0");
+	o.down = 0;
+	FAILS(bg_run_experts(p, &o), BG_ERR_INVALID, "Down is nil");
+	o.down = p;
+	FAILS(bg_run_experts(p, &o), BG_ERR_HANDLE, "down: buffer: handle");
+	FAILS(bg_run(p, o.x, o.x, o.y), BG_ERR_HANDLE, "is a layer of experts");
+	OK(bg_close(p));
+	FAILS(bg_run_experts(p, &o), BG_ERR_HANDLE, "unknown");
+}
+
+static void test_wrong_layers(bg_device device) {
+	bg_experts x = layer();
+	bg_program p;
+	FAILS(bg_prepare_experts(device, NULL, NULL, NULL, &p), BG_ERR_INVALID, "experts is NULL");
+	FAILS(bg_prepare_experts(device, &x, "int8", NULL, &p), BG_ERR_INVALID, "weights cannot be of int8");
+	FAILS(bg_prepare_experts(device, &x, NULL, "{\"epilogue\": {\"weights\": true}}", &p), BG_ERR_INVALID,
+		"the layer says what its epilogues are");
+	x.flags = BG_INTERLEAVED;
+	FAILS(bg_prepare_experts(device, &x, NULL, NULL, &p), BG_ERR_INVALID, "gate and up take turns");
+	x.flags |= BG_APART;
+	FAILS(bg_prepare_experts(device, &x, NULL, NULL, &p), BG_ERR_INVALID, "and that are apart");
+	x.flags = 16;
+	FAILS(bg_prepare_experts(device, &x, NULL, NULL, &p), BG_ERR_INVALID, "flags 0x10");
+	x = layer(), x.hidden = 0;
+	FAILS(bg_prepare_experts(device, &x, NULL, NULL, &p), BG_ERR_INVALID, "hidden 0");
+	x = layer(), x.struct_size = 4;
+	FAILS(bg_prepare_experts(device, &x, NULL, NULL, &p), BG_ERR_INVALID, "sizeof(bg_experts), 48 here");
+}
+
 int main(void) {
 	bg_device device;
 	OK(bg_open("cpu", -1, &device));
+	test_layer(device);
+	test_wrong_layers(device);
 	test_steps(device);
 	test_at(device);
 	test_mistakes(device);

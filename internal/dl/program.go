@@ -114,7 +114,7 @@ type program struct {
 	images [2]image // of plans, in turn: runs of the last but one may be queued
 	now    int      // of images
 	plans  uint64   // that it has had; graphs are of one
-	ragged bool     // its plan is
+	ragged bool     // its runs have sizes
 	apart  [3]bool  // A, B and C by pointers, or none
 	fresh  bool     // no run since Update
 	graphs *graphs
@@ -143,7 +143,8 @@ func (p *program) On() *device { return p.dev }
 func (p *program) Apart() [3]bool { return p.apart }
 
 func (d *device) Prepare(ctx context.Context, plan *planner.Plan) (driver.Program, error) {
-	p := &program{dev: d, graphs: d.newGraphs(), ragged: plan.TakesSizes()}
+	p := &program{dev: d, graphs: d.newGraphs(),
+		ragged: plan.TakesSizes() && len(plan.Launches) > 0}
 	if err := p.Update(ctx, plan); err != nil {
 		p.free()
 		return nil, err
