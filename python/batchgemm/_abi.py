@@ -175,6 +175,20 @@ class Choices(_Struct):
         (name, c_int64) for name in "tokens top_k experts".split()]
 
 
+class Layer(_Struct):
+    """bg_experts; Device.prepare_experts() makes them."""
+
+    _fields_ = [("struct_size", c_uint32), ("flags", c_uint32)] + [
+        (name, c_int64) for name in "tokens top_k experts hidden intermediate".split()]
+
+
+class ExpertOperands(_Struct):
+    """bg_expert_operands; Experts.run() makes them."""
+
+    _fields_ = [("struct_size", c_uint32), ("zero", c_uint32)] + [
+        (name, c_uint64) for name in "x y index weights gate_up down up bias_gate_up bias_down".split()]
+
+
 class HostOperands(_Struct):
     """bg_host_operands; Device.gemm() makes them."""
 
@@ -190,7 +204,8 @@ class Operands(_Struct):
         (name, c_uint64) for name in "a b c sizes b2 bias rows".split()]
 
 
-ADDRESSES = struct.Struct("=2I7Qq")  # bg_addresses; packing takes less time than a ctypes.Structure
+# bg_addresses, bg_expert_addresses; packing takes less time than a ctypes.Structure
+ADDRESSES, EXPERT_ADDRESSES = struct.Struct("=2I7Qq"), struct.Struct("=2I9Qq")
 
 
 def _load():
@@ -217,6 +232,9 @@ def _load():
         "bg_prepare_ragged": (handle, POINTER(Ragged), c_char_p, out),
         "bg_prepare_routing": (handle, POINTER(Choices), c_char_p, out),
         "bg_prepare_combine": (handle, POINTER(Choices), c_int64, c_char_p, out),
+        "bg_prepare_experts": (handle, POINTER(Layer), c_char_p, c_char_p, out),
+        "bg_run_experts": (handle, POINTER(ExpertOperands)),
+        "bg_run_experts_at": (handle, c_size_t, c_char_p),
         "bg_buffer_new": (handle, c_int64, out),
         "bg_buffer_new_of": (handle, c_char_p, c_int64, out),
         "bg_buffer_wrap_of": (handle, c_char_p, c_size_t, c_int64, out),

@@ -16,14 +16,14 @@ import struct
 from array import array
 from ctypes import byref
 
-from ._abi import (WORD, Choices, HostOperands, InvalidError, Problem, Ragged, _call, _create, _json,
+from ._abi import (WORD, Choices, HostOperands, InvalidError, Layer, Problem, Ragged, _call, _create, _json,
                    _options, integer)
 from ._memory import host, known
-from ._objects import Buffer, Object, Plan, Program, Read, batch_of, wait, words_of
+from ._objects import Buffer, Experts, Object, Plan, Program, Read, batch_of, wait, words_of
 
 TRANS_A, TRANS_B, ZERO_ROWS, NAN_ROWS = 1, 2, 4, 8
 ENDS_OF_ROWS, ENDS_OF_DEPTH, RECORDS = 1, 2, 3
-INDEX_64 = 1  # of bg_choices
+INDEX_64, INTERLEAVED, APART = 1, 4, 8  # of layers of experts
 
 
 def problem(m, n, k, *, a=0, b=0, c=0, lda=None, ldb=None, ldc=None, trans_a=False, trans_b=False,
@@ -282,6 +282,36 @@ class Device(Object):
         return Program(_create("bg_prepare_combine", self.handle, byref(choices), integer("hidden", hidden),
                                known(type).encode()), self)
 
+    def prepare_experts(self, tokens, top_k, experts, hidden, intermediate, *, index="int32", weights="f32",
+                        trans_b=False, interleaved=False, apart=False, gated=True, bias=False,
+                        activation="silu", options=None):
+        """Makes a layer of experts ready: bg_prepare_experts in batchgemm.h.
+
+        Args:
+            tokens, top_k, experts, index: as of prepare_routing().
+            hidden, intermediate: sizes of a token, and of what is between the products.
+            weights: "f32", "bf16" or "f16", the type of the router's weights.
+            trans_b: whether weights of the layer are [experts, intermediate, hidden] and [experts, hidden,
+                intermediate], as torch.nn.Linear stores them.
+            interleaved, apart: whether rows of gate and up take turns, or each has an array. Default: they are
+                joined by halves.
+            gated, bias: whether there is an up, and whether there are biases.
+            activation: "silu", "gelu", "relu" or None.
+            options: a dict of options as of plan(): type_a, compute, tile.
+
+        Returns:
+            An Experts.
+
+        Raises:
+            InvalidError: a number, a type or an option is wrong.
+        """
+        flags = INDEX_64 * _is_int64(index) | TRANS_B * bool(trans_b) | INTERLEAVED * bool(interleaved)
+        layer = Layer(ctypes.sizeof(Layer), flags | APART * bool(apart), tokens, top_k, experts, hidden,
+                      intermediate)
+        epilogue = {"gated": bool(gated), "bias": bool(bias), "activation": activation or ""}
+        return Experts(_create("bg_prepare_experts", self.handle, byref(layer), known(weights).encode(),
+                               _options({**(options or {}), "epilogue": epilogue})), self)
+
     def buffer(self, count, type="f32"):
         """Allocates memory of the device. Its contents are undefined.
 
@@ -384,6 +414,10 @@ class Device(Object):
 
 def _choices(tokens, top_k, experts, index):
     """The choices of a router, as bg_choices."""
+    return Choices(ctypes.sizeof(Choices), INDEX_64 * _is_int64(index), tokens, top_k, experts)
+
+
+def _is_int64(index):
     if index not in ("int32", "int64"):
         raise InvalidError(f"index is {index!r}: it must be 'int32' or 'int64'")
-    return Choices(ctypes.sizeof(Choices), INDEX_64 * (index == "int64"), tokens, top_k, experts)
+    return index == "int64"

@@ -10,8 +10,8 @@ import warnings
 import weakref
 from ctypes import byref, c_int32, sizeof
 
-from ._abi import (ADDRESSES, WORD, InvalidError, Operands, Problem, TimeLimitError, _call, _check, _create,
-                   _json, _library, _run_at, integer)
+from ._abi import (ADDRESSES, EXPERT_ADDRESSES, WORD, ExpertOperands, InvalidError, Operands, Problem,
+                   TimeLimitError, _call, _check, _create, _json, _library, _run_at, integer)
 from ._memory import FORMATS, host
 
 # Python acts on Ctrl-C when a call returns, so nothing waits longer than this at a time, in seconds.
@@ -207,6 +207,45 @@ class Program(Object):
             TimeLimitError: timeout was over.
         """
         wait("bg_program_status", self.handle, timeout=timeout)
+
+
+class Experts(Object):
+    """A layer of experts made ready on a device, in one call. Device.prepare_experts() makes it."""
+
+    def run(self, x, y, index, weights, gate_up, down, *, up=None, bias_gate_up=None, bias_down=None):
+        """Queues one execution, and returns.
+
+        Args:
+            x, y: Buffers of the tokens and of the result, [tokens, hidden]. y may be x.
+            index, weights: Buffers of the router's choices and weights, [tokens, top_k]. A choice that is none
+                of the experts' numbers does not count.
+            gate_up, down, up: Buffers of the layer's weights; up where gate and up are apart.
+            bias_gate_up, bias_down: Buffers of biases, where the layer has them.
+
+        Raises:
+            InvalidError: a buffer is missing, too short, of another type or of another device.
+            ClosedError: a buffer is closed; the text names it.
+        """
+        given = {"x": x, "y": y, "index": index, "weights": weights, "gate_up": gate_up, "down": down,
+                 "up": up, "bias_gate_up": bias_gate_up, "bias_down": bias_down}
+        handles = {name: buffer.handle for name, buffer in given.items() if buffer}
+        _call("bg_run_experts", self.handle, byref(ExpertOperands(sizeof(ExpertOperands), 0, **handles)))
+
+    def run_at(self, stream, x, y, index, weights, gate_up, down, up=0, bias_gate_up=0, bias_down=0, tokens=0):
+        """Queues one execution on memory at addresses. Nobody checks what is there.
+
+        Args:
+            stream, x, y, index, weights, gate_up, down, up, bias_gate_up, bias_down: as of Program.run_at().
+            tokens: how many there are; 0 is as many as there may be.
+
+        Raises:
+            InvalidError: there are more tokens than that, or an address is missing or no multiple of 16.
+            Error: WebGPU, which has no addresses.
+        """
+        words = words_of(stream=stream, x=x, y=y, index=index, weights=weights, gate_up=gate_up, down=down,
+                         up=up, bias_gate_up=bias_gate_up, bias_down=bias_down)
+        addresses = EXPERT_ADDRESSES.pack(EXPERT_ADDRESSES.size, 0, *words[1:], integer("tokens", tokens))
+        _call("bg_run_experts_at", self.handle, words[0], addresses)
 
 
 class Buffer(Object):
