@@ -2,9 +2,9 @@ package drivertest
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -150,57 +150,34 @@ func (s *suite) written(t *testing.T, words []float32) driver.Buffer {
 	return b
 }
 
-// canaries is a buffer of canaries, n words and a few more.
+// canaries is a buffer of canaries.
 func (s *suite) canaries(t *testing.T, n int) driver.Buffer {
 	t.Helper()
-	words := make([]float32, n)
-	for i := range words {
-		words[i] = canary
-	}
-	b := s.written(t, words)
-	require.NoError(t, b.Write(context.Background(), n, []float32{canary}))
-	return b
+	return s.written(t, slices.Repeat([]float32{canary}, n))
 }
 
-// runLayer does a run and returns n words of C and one behind them.
-func (s *suite) runLayer(t *testing.T, run driver.Run, extent, n int) []float32 {
-	t.Helper()
-	run.Extent = extent
-	require.NoError(t, s.submit(run))
-	c := make([]float32, n+1)
-	require.NoError(t, run.C.Read(context.Background(), 0, c))
-	return c
+// LayerJob is a run of a step of a layer of experts: the words of its operands, and of C before and after it.
+type LayerJob struct {
+	Plan            *planner.Plan
+	Extent          int
+	Index           []int32
+	A, Before, Want []float32
 }
 
-// testRouting compares the ends and the lists of choices with those that a host makes, and what else is in C
-// with what was there.
-func (s *suite) testRouting(t *testing.T) {
-	facts := s.device.Info().Planner
-	s.eachLayer(t, func(t *testing.T, s *suite, c layerCase, of element.Type) {
-		plan, err := planner.New(&facts).PlanRouting(planner.Routing{Choices: c.Choices, Weights: of})
-		p := s.prepareLayer(t, plan, err)
-		for seed := range uint64(2) {
-			index, weights := c.draw(seed), make([]float32, c.Tokens*c.TopK)
-			uniform(seed)(weights)
-			words := ToWords(of, weights)
-			weights = FromWords(of, words, len(weights))
-			run := driver.Run{Program: p, A: s.written(t, words), C: s.canaries(t, c.Len()),
-				Sizes: s.written(t, backend.Words(indexWords(index, c.Index64)))}
-			got := s.runLayer(t, run, c.extent, c.Len())
-			for i, want := range c.routed(index, weights) {
-				require.Equal(t, math.Float32bits(want), math.Float32bits(got[i]), "word %d of %d", i,
-					c.Len())
-			}
-		}
-	})
+// routing is a job whose ends and lists are those that a host makes. What else is in C stays.
+func (c *layerCase) routing(d *planner.Device, of element.Type, seed uint64) (j LayerJob, err error) {
+	index, weights := c.draw(seed), make([]float32, c.Tokens*c.TopK)
+	uniform(seed)(weights)
+	j = LayerJob{Extent: c.extent, Index: indexWords(index, c.Index64), A: ToWords(of, weights)}
+	j.Plan, err = planner.New(d).PlanRouting(planner.Routing{Choices: c.Choices, Weights: of})
+	j.Before = slices.Repeat([]float32{canary}, c.Len()+1)
+	j.Want = slices.Clone(j.Before)
+	c.route(j.Want, index, FromWords(of, j.A, len(weights)))
+	return j, err
 }
 
-// routed is C of a routing, and a word more.
-func (c *layerCase) routed(index []int64, weights []float32) []float32 {
-	words := make([]float32, c.Len()+1)
-	for i := range words {
-		words[i] = canary
-	}
+// route writes C of a routing.
+func (c *layerCase) route(words []float32, index []int64, weights []float32) {
 	rows := make([][]int, c.Experts)
 	for i, e := range index[:c.choices()] {
 		if c.counts(e) {
@@ -217,67 +194,94 @@ func (c *layerCase) routed(index []int64, weights []float32) []float32 {
 		}
 		words[e] = math.Float32frombits(uint32(at - c.Rows()))
 	}
-	return words
 }
 
-// testCombine compares sums of rows with those of a host, bit by bit. Rows that do not count are NaN.
-func (s *suite) testCombine(t *testing.T) {
-	facts := s.device.Info().Planner
-	s.eachLayer(t, func(t *testing.T, s *suite, c layerCase, of element.Type) {
-		for _, hidden := range []int{1, 37, 64} {
-			if c.Tokens > 1000 && hidden != 37 {
-				continue
-			}
-			plan, err := planner.New(&facts).PlanCombine(planner.Combine{Choices: c.Choices, Hidden: hidden,
-				Type: of})
-			p := s.prepareLayer(t, plan, err)
-			index, rows := c.draw(3), make([]float32, c.Tokens*c.TopK*hidden)
-			uniform(4)(rows)
-			for i, e := range index {
-				if i >= c.choices() || !c.counts(e) {
-					for k := range hidden {
-						rows[i*hidden+k] = float32(math.NaN())
-					}
-				}
-			}
-			words, n := ToWords(of, rows), wordsOf(of, c.Tokens*hidden)
-			run := driver.Run{Program: p, A: s.written(t, words), C: s.canaries(t, n),
-				Sizes: s.written(t, backend.Words(indexWords(index, c.Index64)))}
-			got := s.runLayer(t, run, c.extent, n)
-			require.NoError(t, c.checkSums(of, hidden, index, FromWords(of, words, len(rows)), got))
+// combine is a job whose sums are those of a host, bit by bit. Rows that do not count are NaN.
+func (c *layerCase) combine(d *planner.Device, of element.Type, hidden int) (j LayerJob, err error) {
+	index, rows := c.draw(3), make([]float32, c.Tokens*c.TopK*hidden)
+	uniform(4)(rows)
+	for i, e := range index {
+		if i < c.choices() && c.counts(e) {
+			continue
 		}
-	})
+		for k := range hidden {
+			rows[i*hidden+k] = float32(math.NaN())
+		}
+	}
+	j = LayerJob{Extent: c.extent, Index: indexWords(index, c.Index64), A: ToWords(of, rows)}
+	j.Plan, err = planner.New(d).PlanCombine(planner.Combine{Choices: c.Choices, Hidden: hidden, Type: of})
+	j.Before = slices.Repeat([]float32{canary}, wordsOf(of, c.Tokens*hidden)+1)
+	sums := FromWords(of, slices.Clone(j.Before), len(j.Before)*of.PerWord())
+	c.sum(sums, hidden, index, FromWords(of, j.A, len(rows)))
+	j.Want = ToWords(of, sums)
+	return j, err
 }
 
-// checkSums checks C of a sum of rows, and a word more.
-func (c *layerCase) checkSums(of element.Type, hidden int, index []int64, rows, got []float32) error {
-	there := c.choices() / c.TopK * hidden
-	sums := make([]float32, c.Tokens*hidden)
-	for i := range there {
+// sum writes C of a sum of rows.
+func (c *layerCase) sum(sums []float32, hidden int, index []int64, rows []float32) {
+	for i := range c.choices() / c.TopK * hidden {
 		token, col := i/hidden, i%hidden
+		sums[i] = 0
 		for j := token * c.TopK; j < (token+1)*c.TopK; j++ {
 			if c.counts(index[j]) {
 				sums[i] += rows[j*hidden+col]
 			}
 		}
 	}
-	n := wordsOf(of, there)
-	want := ToWords(of, sums[:there])
-	for i, x := range got {
-		switch {
-		case i < n-1 || i == n-1 && there%of.PerWord() == 0:
-			if math.Float32bits(x) != math.Float32bits(want[i]) {
-				return fmt.Errorf("word %d of %d is %x, not %x", i, n, math.Float32bits(x),
-					math.Float32bits(want[i]))
+}
+
+// LayerJobs are jobs of each case on a device, of types in turn.
+func LayerJobs(t *testing.T, d *planner.Device, types []element.Type) (jobs []LayerJob) {
+	t.Helper()
+	for i := range layerCases {
+		c, of := &layerCases[i], types[i%len(types)]
+		j, err := c.routing(d, of, 0)
+		require.NoError(t, err)
+		jobs = append(jobs, j)
+		for _, hidden := range []int{1, 37, 64} {
+			if j, err = c.combine(d, of, hidden); len(j.Plan.Launches) > 0 && c.Tokens < 1000 {
+				jobs = append(jobs, j)
 			}
-		case i == n-1:
-			if uint16(math.Float32bits(x)) != uint16(math.Float32bits(want[i])) {
-				return fmt.Errorf("the last element is %x, not %x", math.Float32bits(x),
-					math.Float32bits(want[i]))
-			}
-		case math.Float32bits(x) != math.Float32bits(canary):
-			return fmt.Errorf("word %d, behind the sums, is %x", i, math.Float32bits(x))
+			require.NoError(t, err)
 		}
 	}
-	return nil
+	return jobs
+}
+
+// runLayer does a job and compares all of C.
+func (s *suite) runLayer(t *testing.T, p driver.Program, j LayerJob) {
+	t.Helper()
+	run := driver.Run{Program: p, A: s.written(t, j.A), C: s.written(t, j.Before),
+		Sizes: s.written(t, backend.Words(j.Index)), Extent: j.Extent}
+	require.NoError(t, s.submit(run))
+	got := make([]float32, len(j.Want))
+	require.NoError(t, run.C.Read(context.Background(), 0, got))
+	for i, want := range j.Want {
+		require.Equal(t, math.Float32bits(want), math.Float32bits(got[i]), "word %d of %d", i, len(got))
+	}
+}
+
+// testRouting runs one program with two sets of choices.
+func (s *suite) testRouting(t *testing.T) {
+	facts := s.device.Info().Planner
+	s.eachLayer(t, func(t *testing.T, s *suite, c layerCase, of element.Type) {
+		j, err := c.routing(&facts, of, 0)
+		p := s.prepareLayer(t, j.Plan, err)
+		s.runLayer(t, p, j)
+		j, err = c.routing(&facts, of, 1)
+		require.NoError(t, err)
+		s.runLayer(t, p, j)
+	})
+}
+
+func (s *suite) testCombine(t *testing.T) {
+	facts := s.device.Info().Planner
+	s.eachLayer(t, func(t *testing.T, s *suite, c layerCase, of element.Type) {
+		for _, hidden := range []int{1, 37, 64} {
+			if c.Tokens < 1000 || hidden == 37 {
+				j, err := c.combine(&facts, of, hidden)
+				s.runLayer(t, s.prepareLayer(t, j.Plan, err), j)
+			}
+		}
+	})
 }
