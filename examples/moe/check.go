@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// tolerance: sums of 128 and 192 products of numbers about 1 have errors of about 1e-6 in fp32. A row that
-// is lost, or goes to a wrong expert, has an error of about 1.
+// tolerance: sums of 128 and 192 products of numbers about 1 err by about 1e-6 in fp32,
+// while a row that goes to a wrong expert, or is lost, is wrong by about 1.
 const tolerance = 1e-5
 
-// check computes the layer token by token in float64. It returns the largest difference, and an error if
-// that is too large or a token has wrong experts.
-func check(w *weights, x, y []float32, chosen [][topK]int) (worst float64, err error) {
+// check computes the layer token by token in float64. It returns the largest
+// difference, and an error where that is too large or a token has wrong experts.
+func check(w *weights, x, y []float32, chosen [][topK]int32) (worst float64, err error) {
 	for t, own := range chosen {
 		token := widen(x[t*width:][:width])
 		logits := product(token, w.router)
@@ -31,32 +31,32 @@ func check(w *weights, x, y []float32, chosen [][topK]int) (worst float64, err e
 	return worst, nil
 }
 
-// checkChosen checks that no other expert has a larger logit, within rounding.
-func checkChosen(logits []float64, chosen []int) error {
+// checkChosen: no other expert has a larger logit, but for what rounding may turn.
+func checkChosen(logits []float64, chosen []int32) error {
 	least := math.Inf(1)
 	for _, e := range chosen {
 		least = min(least, logits[e])
 	}
 	for e, logit := range logits {
-		if logit > least+tolerance && !slices.Contains(chosen, e) {
+		if logit > least+tolerance && !slices.Contains(chosen, int32(e)) {
 			return fmt.Errorf("expert %d is not chosen, with logit %g, and one with %g is", e, logit, least)
 		}
 	}
 	return nil
 }
 
-// expect computes the layer for one token.
-func expect(w *weights, token, logits []float64, chosen []int) []float64 {
+// expect is the layer for one token.
+func expect(w *weights, token, logits []float64, chosen []int32) []float64 {
 	y, sum := make([]float64, width), 0.
 	for _, e := range chosen {
-		gate := product(token, w.gate[e*width*hidden:][:width*hidden])
-		up := product(token, w.up[e*width*hidden:][:width*hidden])
+		gate := product(token, w.gate[int(e)*width*hidden:][:width*hidden])
+		up := product(token, w.up[int(e)*width*hidden:][:width*hidden])
 		for i, g := range gate {
 			up[i] *= g / (1 + math.Exp(-g))
 		}
 		share := math.Exp(logits[e])
 		sum += share
-		for d, v := range product(up, w.down[e*hidden*width:][:hidden*width]) {
+		for d, v := range product(up, w.down[int(e)*hidden*width:][:hidden*width]) {
 			y[d] += share * v
 		}
 	}
@@ -66,7 +66,7 @@ func expect(w *weights, token, logits []float64, chosen []int) []float64 {
 	return y
 }
 
-// product returns a row times a matrix.
+// product is a row times a matrix.
 func product(row []float64, matrix []float32) []float64 {
 	sums := make([]float64, len(matrix)/len(row))
 	for k, v := range row {
