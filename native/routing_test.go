@@ -95,7 +95,7 @@ var layerMutants = []inSanitizer{
 	{mutant{"a number that is none counts", "kernels/routing.cuh", "const bool counts = e < choices.experts;",
 		"const bool counts = e <= choices.experts;"}, plain},
 	{mutant{"64 bits are 32", "kernels/routing.cuh", "return high == 0 ? low : ~0u;", "return low;"}, plain},
-	{mutant{"the last vector is whole", "kernels/routing.cuh", "i >= n || e", "e"}, plain},
+	{mutant{"the last vector is whole", "kernels/routing.cuh", "i >= n || e", "i >= n + 3 || e"}, plain},
 	{mutant{"choices before the group's are none", "kernels/routing.cuh", "i < first ? ", "i < 0 ? "}, plain},
 	{mutant{"the extent is not the tokens", "kernels/routing.cuh",
 		"tokens(extent != 0 ? static_cast<uint32_t>(extent) : static_cast<uint32_t>(shape))",

@@ -59,7 +59,7 @@ var layerCases = []layerCase{
 	{"hostile int64", planner.Choices{Tokens: 333, TopK: 5, Experts: 37, Index64: true}, hostile, 0},
 	{"rounds of fewer sections", planner.Choices{Tokens: 700, TopK: 3, Experts: 300}, hostile, 0},
 	{"4096 experts", planner.Choices{Tokens: 40, TopK: 16, Experts: 4096, Index64: true}, anyExpert, 0},
-	{"many rounds", planner.Choices{Tokens: 1500, TopK: 2, Experts: 4000}, anyExpert, 0},
+	{"many rounds", planner.Choices{Tokens: 2500, TopK: 2, Experts: 4000}, anyExpert, 0},
 	{"many", planner.Choices{Tokens: 4700, TopK: 8, Experts: 128}, anyExpert, 0},
 	{"few there", planner.Choices{Tokens: 900, TopK: 3, Experts: 20}, hostile, 7},
 	{"one there", planner.Choices{Tokens: 100, TopK: 2, Experts: 20, Index64: true}, hostile, 1},
