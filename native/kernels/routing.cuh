@@ -149,15 +149,22 @@ struct Router {
     barrier();
   }
 
-  // round places choices from the first one on, one a thread.
-  BG_DEVICE void round(uint32_t first) {
-    const uint32_t t = threadId(), i = first + t, n = choices.count();
-    uint32_t e = ~0u;
-    float weight = 0;
-    if (t < sections() * kSection && i < n) {
-      e = choices.expert(i);
-      weight = Element::number(weights[i]);
-    }
+  // Own is the choice of a thread in a round.
+  struct Own {
+    uint32_t expert;
+    float weight;
+  };
+
+  // load takes the choice of a round that begins with this one.
+  BG_DEVICE Own load(uint32_t first) const {
+    const uint32_t i = first + threadId();
+    if (threadId() >= sections() * kSection || i >= choices.count()) return {~0u, 0};
+    return {choices.expert(i), Element::number(weights[i])};
+  }
+
+  // round places the choices of a round.
+  BG_DEVICE void round(uint32_t first, const Own& mine) {
+    const uint32_t t = threadId(), i = first + t, e = mine.expert;
     const bool counts = e < choices.experts;
     const Alike same = alike(own.scratch, counts ? e : 0xffff);
     const uint32_t cell = counts ? t / kSection * choices.experts + e : 0;
@@ -169,7 +176,7 @@ struct Router {
       uint32_t* const row = out + up64(choices.experts) + (own.starts[e] - own.cells[cell] + same.before);
       row[0] = i / choices.topK;
       row[all] = i;
-      row[2 * static_cast<size_t>(all)] = __builtin_bit_cast(uint32_t, weight);
+      row[2 * static_cast<size_t>(all)] = __builtin_bit_cast(uint32_t, mine.weight);
     }
   }
 
@@ -181,6 +188,7 @@ struct Router {
     const uint32_t share = (rounds + groups - 1) / groups, first = min(workerId() * share, rounds);
     const uint32_t end = min(first + share, rounds);
     if (first == end && workerId() != 0) return;
+    Own mine = load(first * per);  // which takes as long as it takes to count
 #pragma unroll 1
     for (uint32_t e = threadId(); e < choices.experts; e += kRouteThreads) own.starts[e] = own.rest[e] = 0;
     barrier();
@@ -190,7 +198,8 @@ struct Router {
 #pragma unroll 1
     for (uint32_t r = first; r < end; ++r) {
       clear();
-      round(r * per);
+      round(r * per, mine);
+      if (r + 1 < end) mine = load((r + 1) * per);
       barrier();
     }
   }
