@@ -13,12 +13,7 @@
 
 #include "../dialect.h"
 #include "../element/bits16.cuh"
-#include "operand.cuh"
-#ifdef BG_CUDA
-#include "../element/bits16_cuda.h"
-#else
-#include "../element/element_hip.cuh"
-#endif
+#include "load.cuh"
 
 constexpr uint32_t kRouteThreads = 1024, kRouteCells = 8192, kRouteExperts = 4096, kSection = 32;
 constexpr uint32_t kCombineThreads = 256, kCombineAhead = 8;
