@@ -53,7 +53,7 @@ def without_eager(x, w, offs, bias, activation, out_dtype, fill, *more):
     """A grouped product that eager does not take. more: as in run(). The dispatcher takes 10 us, so calls
     that nobody watches skip it."""
     tensors = x, w, offs, bias, *more[:-1]
-    if torch.compiler.is_dynamo_compiling() or _watched(*tensors):
+    if torch.compiler.is_dynamo_compiling() or watched(*tensors):
         way = operator_of(more)
     elif not wants_gradients(*tensors):
         way = run
@@ -64,7 +64,7 @@ def without_eager(x, w, offs, bias, activation, out_dtype, fill, *more):
     return way(x, w, offs, bias, activation, out_dtype, fill, *more)
 
 
-def _watched(x, *others):
+def watched(x, *others):
     """Whether forward mode, a mode, a trace, a transformation or a profiler watches the call, or some of
     these are no plain tensors of a CPU or CUDA."""
     return (
@@ -105,10 +105,10 @@ def _gradients(x, w, offs, bias, gz, needs):
             gx = product(gz, w, offs, None, "", None, 0.0, W)
     if needs_w:
         gw = product(x, gz, offs, None, "", None, 0.0, X)
-    return gx, gw, None, _bias_gradient(offs, bias, gz) if needs_bias else None, *[None] * 8
+    return gx, gw, None, bias_gradient(offs, bias, gz) if needs_bias else None, *[None] * 8
 
 
-def _bias_gradient(offs, bias, gz):
+def bias_gradient(offs, bias, gz):
     ones = gz.new_ones((*gz.shape[:-1], 2)).transpose(-2, -1)[..., :1, :]  # of the leading dimension 2
     gb = product(ones, gz, offs, None, "", torch.float32, 0.0).squeeze(1)
     return (gb if bias.dim() == 2 else gb.sum(0)).to(bias.dtype)
@@ -201,7 +201,7 @@ class _Product(torch.autograd.Function):
         if needs_x and scale_x is None:
             numbers = _numbers(w, scale_w, ctx.n, x.dtype)
             gx = product(gz.to(x.dtype), numbers, offs, None, "", None, 0.0, W)
-        return gx, None, None, _bias_gradient(offs, bias, gz) if needs_bias else None, *[None] * 8
+        return gx, None, None, bias_gradient(offs, bias, gz) if needs_bias else None, *[None] * 8
 
     @staticmethod
     def jvp(ctx, tx, tw, _, tb, *others):
@@ -313,7 +313,7 @@ def _aoti():
 
 eager.setup(
     run_at=ctypes.cast(_run_at, ctypes.c_void_p).value, check=_check, apply=_apply_eager, run=run, join=join,
-    of_torch=_OF_TORCH, derivatives=_DERIVATIVES, gradients=_gradients, bias_gradient=_bias_gradient,
+    of_torch=_OF_TORCH, derivatives=_DERIVATIVES, gradients=_gradients, bias_gradient=bias_gradient,
     empty=torch.empty, Tensor=torch.Tensor, Parameter=torch.nn.Parameter,
     types=(*TYPES, torch.int32, *SCALED, torch.uint8), watchers=_WATCHERS,
     function_modes=_len_torch_function_stack, default_device=_device, forward_mode=forward_ad,

@@ -95,7 +95,7 @@ def _check_packed_types(x, w, out_dtype):
     return _result_type(x, out_dtype)
 
 
-def _check_devices(x, *others):
+def check_devices(x, *others):
     for name, t in others:
         if t is not None and t.device != x.device:
             raise ValueError(f"{name} is on {t.device}, x on {x.device}")
@@ -181,7 +181,7 @@ def sizes_of(x, w, offs, bias, activation, out_dtype, scale_x=None, scale_w=None
     scaled, packed = scale_x is not None, scale_x is None and scale_w is not None
     out = (_check_scaled_types if scaled else _check_packed_types if packed else check_types)(x, w, out_dtype)
     scales = ("scale_x", scale_x), ("scale_w", scale_w), ("zero_x", zero_x), ("sums_w", sums_w)
-    _check_devices(x, ("w", w), ("offs", offs), ("bias", bias), *scales)
+    check_devices(x, ("w", w), ("offs", offs), ("bias", bias), *scales)
     dims = len(x.shape), 3 if packed else len(w.shape)
     if dims not in ((2, 3), (2, 2), (3, 3)):
         raise ValueError(f"x has {dims[0]} dimensions, w has {dims[1]}: each must have 2 or 3")
@@ -239,7 +239,7 @@ def check_columns(x, w, offs, out_dtype, scale_x=None, scale_w=None):
     """Checks x [groups, M, K] and w [K, columns] by their own names, before they are swapped."""
     scaled = scale_x is not None
     (_check_scaled_types if scaled else check_types)(x, w, out_dtype)
-    _check_devices(x, ("w", w), ("offs", offs), ("scale_x", scale_x), ("scale_w", scale_w))
+    check_devices(x, ("w", w), ("offs", offs), ("scale_x", scale_x), ("scale_w", scale_w))
     (groups, m, k), (depth, columns) = x.shape, w.shape
     _check_depth(k, depth)
     if offs is not None and len(offs.shape) == 1 and offs.shape[0] != groups:
@@ -294,7 +294,7 @@ class Matrix(NamedTuple):
     stride: int  # between groups
 
 
-def _lie(t):
+def lie(t):
     """How the matrices of t lie, or None: then t must be copied."""
     (rows, cols), (down, right) = t.shape[-2:], t.stride[-2:]
     group = t.stride[0] if len(t.shape) == 3 and t.shape[0] > 1 else 0
@@ -307,7 +307,7 @@ def _lie(t):
 
 
 def _lie_packed(w):
-    """_lie() of a w of int4. Its panels must follow each other, as the words of its scales do."""
+    """lie() of a w of int4. Its panels must follow each other, as the words of its scales do."""
     (groups, panels, ld, each), (apart, *strides) = w.shape, w.stride
     apart = apart if groups > 1 else 0
     if panels == 0 or ld == 0:
@@ -321,7 +321,7 @@ def _lie_packed(w):
 
 def matrices(t):
     """How the matrices of a tensor lie."""
-    return _lie(Meta(*meta(t, t.data_ptr())))
+    return lie(Meta(*meta(t, t.data_ptr())))
 
 
 def bound(n):
@@ -388,7 +388,7 @@ def call_of(x, w, offs, bias, activation, out_dtype, flag, *scales, n=None):
     x, w, offs, bias, *scales = (t and Meta(*t) for t in (x, w, offs, bias, *scales))
     s = sizes_of(x, w, offs, bias, activation, out_dtype, *scales, n=n)
     packed = w.dtype in PACKED
-    a, b = _lie(x), _lie_packed(w) if packed else _lie(w)
+    a, b = lie(x), _lie_packed(w) if packed else lie(w)
     if packed and a and a.trans:
         a = None  # beside such a w it is not transposed
     bias_lies = bias is None or bias.stride[-1] == 1 or s.n <= 1

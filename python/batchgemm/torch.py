@@ -4,11 +4,12 @@
 
     y = grouped_mm(x, w, offs=offs, bias=bias, activation="silu")   # x [rows, K], w [experts, K, N]
 
-They work with autograd, forward mode, torch.func, torch.compile, CUDA graphs and autocast. On a GPU they
-queue
-on the current stream: the host waits for nothing, and does not look at offs. scaled_grouped_mm is for
-    elements
-of 8 bits, int4_grouped_mm for weights of 4 bits. PyTorch from 2.4 on; docs/pytorch.md is the manual.
+experts() is a whole layer of experts, from the router's choices on, and Experts its module.
+
+They work with autograd, forward mode (not experts), torch.func, torch.compile, CUDA graphs and autocast. On a
+GPU they queue on the current stream: the host waits for nothing, and does not look at offs.
+scaled_grouped_mm is for elements of 8 bits, int4_grouped_mm for weights of 4 bits. PyTorch from 2.4 on;
+docs/pytorch.md is the manual.
 """
 
 import torch
@@ -16,11 +17,13 @@ from torch._C import _is_any_autocast_enabled
 
 from . import _lists, _memory
 from ._abi import _call
+from ._experts import Experts, experts
 from ._gradients import W, X, product, without_eager
 from ._optional import eager
 from ._programs import check_call, check_columns
 
-__all__ = ["grouped_mm", "int4_grouped_mm", "matmul_list", "quantize_int4", "scaled_grouped_mm"]
+__all__ = ["Experts", "experts", "grouped_mm", "int4_grouped_mm", "matmul_list", "quantize_int4",
+           "scaled_grouped_mm"]
 
 
 def grouped_mm(x, w, offs=None, bias=None, activation=None, out_dtype=None, *, fill=None, check=False):

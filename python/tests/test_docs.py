@@ -24,7 +24,7 @@ except ImportError:
 
 SECTIONS = "Args", "Shapes", "Returns", "Raises", "Example"
 ARRAYS = {"matmul", "grouped_mm", "problem", "pack_int4", "unpack_int4", "group_words", "split_group_words",
-          "quantize_int4", "scaled_grouped_mm", "int4_grouped_mm", "matmul_list"}
+          "quantize_int4", "scaled_grouped_mm", "int4_grouped_mm", "matmul_list", "experts"}
 REFER = "batchgemm.matmul() on", "batchgemm.grouped_mm() on"  # the same, elsewhere
 WORDS = "7       5       3       1       6      4     2     0"  # which k's bits of a word of int4 have
 
@@ -45,7 +45,7 @@ def public(module):
             yield name, thing
             if not issubclass(thing, (batchgemm.Error, batchgemm.Problem)):
                 for method, value in inspect.getmembers(thing, inspect.isfunction):
-                    if not method.startswith("_"):
+                    if not method.startswith("_") and value.__module__.startswith("batchgemm"):
                         yield f"{name}.{method}", value
 
 

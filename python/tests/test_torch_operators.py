@@ -71,7 +71,7 @@ class Torch(unittest.TestCase):
                 call()
 
         call()  # such calls are known then
-        self.assertFalse(bg._watched(x, w, offs, None))
+        self.assertFalse(bg.watched(x, w, offs, None))
         for name, run in {
             "dispatch mode": lambda: within(Mode), "function mode": lambda: within(Functions),
             "subclass": lambda: call(x.as_subclass(Own)), "profiler": profiled,

@@ -1,0 +1,278 @@
+"""The operators of a layer of experts, with gradients, and the module.
+
+experts computes, experts_kept does too and returns what experts_backward needs. A call that nobody watches
+skips torch's dispatcher, as grouped products do (_gradients.py)."""
+
+import functools
+import math
+
+import torch
+from torch._C import _is_any_autocast_enabled
+
+from . import _layer, _layer_gradients
+from ._gates import LAYOUTS
+from ._gradients import lowered, product, single_level, tracks_tangents, wants_gradients, watched
+from ._operators import library
+from ._routing import numbers
+
+_TENSORS = ("Tensor x, Tensor gate_up, Tensor? up, Tensor down, Tensor index, Tensor weights, "
+            "Tensor? gate_up_bias, Tensor? down_bias")
+_OPTIONS = "str activation, str layout, bool transposed, float alpha, float limit"
+_NAMES = "x", "gate_up", "gate_up[1]", "down", "index", "weights", "gate_up_bias", "down_bias"
+_COUNT = len(_NAMES)
+_MUST = {"x", "gate_up", "down", "index", "weights"}
+
+
+def experts(x, gate_up, down, index, weights, *, activation="silu", layout="halves", transposed=False,
+            gate_up_bias=None, down_bias=None, alpha=1.702, limit=7.0):
+    """A layer of experts, from the router's choices to a row for each token:
+
+        y[t] = sum over j of weights[t, j] * expert(index[t, j], x[t])
+        expert(e, x) = (activation(x @ gate[e]) * (x @ up[e])) @ down[e], and biases
+
+    Args:
+        x: float32, bfloat16 or float16. Weights of experts and biases have its type.
+        gate_up: the weights of the first product, both as a model stores them, or a pair (gate, up).
+        down: the weights of the second product.
+        index: int32 or int64, the experts of each token, up to 16. Choices below 0 or from E on do not count.
+        weights: the routing weights, float32, bfloat16 or float16.
+        activation: "silu", "gelu" (by tanh), "relu", "gelu_exact", "relu2" (relu squared), "swiglu_oai"
+            (of GPT-OSS), or a function that gives [rows, I] of x @ gate_up with its bias, [rows, 2 * I] in
+            the order of layout.
+        layout: of gate_up and its bias. "halves": all of the gate first, then all of up. "interleaved": the
+            gate at even, up at odd numbers. "ungated": one matrix, and the layer is
+            activation(x @ up) @ down. A pair has "halves".
+        transposed: whether weights are [E, in, out]. By default they are [E, out, in], as torch.nn.Linear
+            and most models have them.
+        gate_up_bias, down_bias: or None. That of a pair is joined by halves.
+        alpha, limit: of "swiglu_oai", with g = min(gate, limit) and u = max(-limit, min(up, limit)):
+            g * sigmoid(alpha * g) * (u + 1).
+
+    Shapes:
+        x [T, H], index and weights [T, k]. E is from 0 to 4096.
+        gate_up [E, 2 * I, H], each of a pair and one that is ungated [E, I, H], down [E, H, I].
+        transposed: gate_up [E, H, 2 * I], each of a pair and one that is ungated [E, H, I], down [E, I, H].
+        gate_up_bias [E, 2 * I], ungated [E, I], down_bias [E, H].
+
+    Returns:
+        y [T, H], of the type of x. Nothing waits for the device.
+
+    Raises:
+        TypeError, ValueError: an argument is wrong; the text names it.
+        NotImplementedError: in the backward of a backward.
+
+    Example:
+        >>> import torch
+        >>> from batchgemm.torch import experts
+        >>> x, index, weights = torch.ones(2, 4), torch.tensor([[0, 1], [1, -1]]), torch.full((2, 2), 0.5)
+        >>> y = experts(x, torch.ones(2, 6, 4), torch.ones(2, 4, 3), index, weights, activation="relu")
+        >>> y.tolist()
+        [[48.0, 48.0, 48.0, 48.0], [24.0, 24.0, 24.0, 24.0]]
+    """
+    up = None
+    if isinstance(gate_up, (tuple, list)):
+        if len(gate_up) != 2 or layout != "halves":
+            raise ValueError(f"gate_up has {len(gate_up)} tensors, layout is {layout!r}: it must be one "
+                             "tensor, or a pair with the layout 'halves'")
+        gate_up, up = gate_up
+    tensors = x, gate_up, up, down, index, weights, gate_up_bias, down_bias
+    for name, t in zip(_NAMES, tensors):
+        if not isinstance(t, torch.Tensor) and (t is not None or name in _MUST):
+            raise TypeError(f"{name} is {type(t).__name__}: it must be a tensor")
+    if _is_any_autocast_enabled() and torch.is_autocast_enabled(x.device.type):
+        to = torch.get_autocast_dtype(x.device.type)
+        tensors = [t if t is None or name in ("index", "weights") else t.to(to)
+                   for name, t in zip(_NAMES, tensors)]
+    if callable(activation):
+        return _composed(*tensors, activation, layout, transposed)
+    options = activation, layout, transposed, float(alpha), float(limit)
+    if torch.compiler.is_dynamo_compiling() or watched(*tensors):
+        return _operators["experts"](*tensors, *options)
+    if wants_gradients(*tensors):
+        return _apply(functools.partial(_layer.forward, keep=True), *tensors, *options)
+    return _layer.forward(*tensors, *options)
+
+
+def _composed(x, gate_up, up, down, index, weights, gate_up_bias, down_bias, activation, layout, transposed):
+    """The layer with a function between its products. It gathers rows of x, and keeps them for gradients."""
+    s = _layer.sizes_of(x, gate_up, up, down, index, weights, gate_up_bias, down_bias,
+                        "silu", layout, transposed, 0.0, 0.0)
+    chosen = numbers(index, s.experts)
+    ordered, slots = chosen.reshape(-1).sort(stable=True)
+    each = torch.arange(s.experts, dtype=torch.int32, device=x.device)
+    ends = torch.searchsorted(ordered, each, right=True, out_int32=True)
+    by_row = x[slots // max(s.top, 1)]
+    z = [product(by_row, _layer.logical(w, transposed), ends, bias, "", None, 0.0)
+         for w, bias in zip((gate_up, up), _layer.parts(gate_up_bias, up)) if w is not None]
+    h = activation(z[0] if up is None else torch.cat(z, 1))
+    rows = product(h, _layer.logical(down, transposed), ends, down_bias, "", None, 0.0)
+    by_slot = rows[slots.argsort()].view(s.tokens, s.top, s.hidden)
+    weights = torch.where(chosen < s.experts, weights, 0).to(x.dtype)
+    return (by_slot * weights[..., None]).sum(1)
+
+
+# Operators.
+
+
+def _kept(*args):
+    return _layer.forward(*args, keep=True)
+
+
+def _backward(gy, *args):
+    return _layer_gradients.backward(gy, *args[:-1], needs=args[-1])
+
+
+def _fake(*args):
+    x = args[0]
+    _layer.sizes_of(*args)
+    return x.new_empty(x.shape)
+
+
+def _fake_kept(*args):
+    x, s = args[0], _layer.sizes_of(*args)
+    return x.new_empty(x.shape), x.new_empty(s.rows, s.width)
+
+
+def _fake_backward(gy, *args):
+    return [t.new_empty(t.shape) for t in _layer_gradients.needed(*args[:_COUNT], args[-1])]
+
+
+class _Experts(torch.autograd.Function):
+    """The layer with gradients. It keeps what it is given, and x @ gate_up."""
+
+    @staticmethod
+    def forward(ctx, kept, *args):
+        y, z = kept(*args)
+        ctx.save_for_backward(*args[:_COUNT], z)
+        ctx.options = args[_COUNT:]
+        ctx.set_materialize_grads(False)
+        return y
+
+    @staticmethod
+    def backward(ctx, gy):
+        needs = ctx.needs_input_grad[1 : _COUNT + 1]
+        if gy is None:
+            return (None,) * len(ctx.needs_input_grad)
+        wanted = [need for at, need in enumerate(needs) if at != 4]  # there is none to index
+        got = iter(_operators["experts_backward"](gy, *ctx.saved_tensors, *ctx.options, wanted))
+        return None, *(next(got) if need else None for need in needs), *[None] * len(ctx.options)
+
+
+class _Refused(torch.autograd.Function):
+    """An operator whose results have no gradients."""
+
+    @staticmethod
+    def forward(ctx, operator, *args):
+        with lowered():
+            return tuple(operator(*args))
+
+    @staticmethod
+    def backward(ctx, *_):
+        raise NotImplementedError("experts has no gradients of gradients")
+
+
+# Function's own take no tensors of torch.func's; single_level() allows these.
+_apply, _apply_refused = (super(torch.autograd.Function, of).apply for of in (_Experts, _Refused))
+
+
+def _autograd(name, apply):
+    """The kernel of autograd for an operator."""
+
+    def kernel(*args):
+        if not (tracks_tangents() or wants_gradients(*(t for t in args if isinstance(t, torch.Tensor)))):
+            with torch._C._AutoDispatchBelowAutograd():
+                return _operators[name](*args)
+        with single_level():
+            return apply(*args)
+
+    return kernel
+
+
+def _kept_below(*args):
+    with lowered():
+        return _operators["experts_kept"](*args)
+
+
+for _name, _arguments, _result, _run, _fake_of, _with_gradients in (
+        ("experts", f"{_TENSORS}, {_OPTIONS}", "Tensor", _layer.forward, _fake,
+         lambda *args: _apply(_kept_below, *args)),
+        ("experts_kept", f"{_TENSORS}, {_OPTIONS}", "(Tensor, Tensor)", _kept, _fake_kept,
+         lambda *args: _apply_refused(_operators["experts_kept"], *args)),
+        ("experts_backward", f"Tensor gy, {_TENSORS}, Tensor z, {_OPTIONS}, bool[] needs", "Tensor[]",
+         _backward, _fake_backward,
+         lambda *args: list(_apply_refused(_operators["experts_backward"], *args)))):
+    library.define(f"{_name}({_arguments}) -> {_result}")
+    for _kind in "CPU", "CUDA":
+        library.impl(_name, _run, _kind)
+    library.impl(_name, _autograd(_name, _with_gradients), "Autograd")
+    torch.library.register_fake("batchgemm::" + _name, _fake_of, lib=library)
+_operators = {name: getattr(torch.ops.batchgemm, name).default
+              for name in ("experts", "experts_kept", "experts_backward")}
+
+
+class Experts(torch.nn.Module):
+    """experts() with its weights.
+
+    They have the names that they have in transformers' models: gate_up_proj (up_proj where the layout is
+    "ungated"), down_proj, and with bias gate_up_proj_bias (up_proj_bias) and down_proj_bias.
+
+    Args:
+        num_experts, hidden_size, intermediate_size: E, H and I of experts().
+        activation, layout, transposed, alpha, limit: as of experts().
+        bias: whether there are biases.
+        device, dtype: of the parameters, which are uniform in +-1 / sqrt(in), as of torch.nn.Linear.
+
+    Example:
+        >>> import torch
+        >>> from batchgemm.torch import Experts
+        >>> layer = Experts(8, 64, 128)
+        >>> y = layer(torch.randn(10, 64), torch.randint(0, 8, (10, 2)), torch.full((10, 2), 0.5))
+        >>> y.shape, list(layer.state_dict())
+        (torch.Size([10, 64]), ['gate_up_proj', 'down_proj'])
+    """
+
+    def __init__(self, num_experts, hidden_size, intermediate_size, *, activation="silu", layout="halves",
+                 transposed=False, bias=False, alpha=1.702, limit=7.0, device=None, dtype=None):
+        super().__init__()
+        if layout not in LAYOUTS:
+            raise ValueError(f"layout {layout!r}: it must be one of {', '.join(LAYOUTS)}")
+        self.options = {"activation": activation, "layout": layout, "transposed": transposed, "alpha": alpha,
+                        "limit": limit}
+        self.first = "up_proj" if layout == "ungated" else "gate_up_proj"
+        width = intermediate_size * (1 if layout == "ungated" else 2)
+        new = lambda *shape: torch.nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
+        for name, wide, deep in (self.first, width, hidden_size), ("down_proj", hidden_size,
+                                                                    intermediate_size):
+            size = (deep, wide) if transposed else (wide, deep)
+            self.register_parameter(name, new(num_experts, *size))
+            self.register_parameter(name + "_bias", new(num_experts, wide) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        """Fills the parameters with new random numbers.
+
+        Raises:
+            RuntimeError: torch refuses, as for parameters without memory.
+        """
+        for name in self.first, "down_proj":
+            w = getattr(self, name)
+            limit = 1 / math.sqrt(max(w.shape[1 if self.options["transposed"] else 2], 1))
+            for t in w, getattr(self, name + "_bias"):
+                if t is not None:
+                    torch.nn.init.uniform_(t, -limit, limit)
+
+    def forward(self, x, index, weights):
+        """The layer.
+
+        Args:
+            x, index, weights: as of experts().
+
+        Returns:
+            y [T, H].
+
+        Raises:
+            TypeError, ValueError, NotImplementedError: as of experts().
+        """
+        bias = getattr(self, self.first + "_bias")
+        return experts(x, getattr(self, self.first), self.down_proj, index, weights, gate_up_bias=bias,
+                       down_bias=self.down_proj_bias, **self.options)

@@ -1,0 +1,210 @@
+"""A layer of experts on tensors that nobody watches: checks, programs, forward and backward. _experts.py
+makes operators of it.
+
+The arguments are always these: x, gate_up, up, down, index, weights, gate_up_bias, down_bias, and after them
+activation, layout, transposed, alpha, limit. up is None where gate_up holds it or there is none."""
+
+import functools
+from typing import NamedTuple
+
+import torch
+
+from . import _gates
+from ._core import ENDS_OF_ROWS
+from ._programs import ALIGN, MOST_GROUPS, TYPES, Meta, check_devices, lie, matrices, meta, programs_of
+from ._routing import MOST_CHOICES, combine, route
+
+# Shapes.
+
+
+class Sizes(NamedTuple):
+    tokens: int
+    top: int
+    experts: int
+    hidden: int
+    inner: int
+    width: int  # of what the first product gives
+
+    @property
+    def rows(self):
+        return self.tokens * self.top
+
+    def nothing(self):
+        """Whether no program has anything to do."""
+        return not (self.tokens and self.top and self.experts and self.hidden)
+
+
+def sizes_of(x, gate_up, up, down, index, weights, gate_up_bias, down_bias,
+             activation, layout, transposed, alpha, limit):
+    """Checks the arguments."""
+    if activation not in _gates.GATES:
+        raise ValueError(f"activation {activation!r}: it must be a function or one of "
+                         f"{', '.join(_gates.GATES)}")
+    if layout not in _gates.LAYOUTS:
+        raise ValueError(f"layout {layout!r}: it must be one of {', '.join(_gates.LAYOUTS)}")
+    if activation == _gates.CLAMPED and layout == "ungated":
+        raise ValueError(f"activation {activation!r}: none where the layout is {layout!r}")
+    if x.dtype not in TYPES:
+        raise TypeError(f"x is {x.dtype}: it must be float32, bfloat16 or float16")
+    gate = "gate_up[0]" if up is not None else "gate_up"
+    for name, t, dims in ("x", x, 2), (gate, gate_up, 3), ("gate_up[1]", up, 3), ("down", down, 3), \
+            ("index", index, 2), ("gate_up_bias", gate_up_bias, 2), ("down_bias", down_bias, 2):
+        if t is None:
+            continue
+        if len(t.shape) != dims:
+            raise ValueError(f"{name} has {len(t.shape)} dimensions: it must have {dims}")
+        if name != "index" and t.dtype != x.dtype:
+            raise TypeError(f"{name} is {t.dtype}, x is {x.dtype}")
+    others = (gate, gate_up), ("gate_up[1]", up), ("down", down), ("index", index), ("weights", weights)
+    check_devices(x, *others, ("gate_up_bias", gate_up_bias), ("down_bias", down_bias))
+    if index.dtype not in (torch.int32, torch.int64):
+        raise TypeError(f"index is {index.dtype}: it must be int32 or int64")
+    if weights.dtype not in TYPES:
+        raise TypeError(f"weights are {weights.dtype}: they must be float32, bfloat16 or float16")
+    (tokens, hidden), top = x.shape, index.shape[1]
+    experts, width, depth = _turned(gate_up.shape, transposed)
+    if experts > MOST_GROUPS:
+        raise ValueError(f"{gate} has {experts} experts: there may be {MOST_GROUPS}")
+    if index.shape[0] != tokens:
+        raise ValueError(f"index is of {index.shape[0]} tokens, x of {tokens}")
+    if top > MOST_CHOICES:
+        raise ValueError(f"index has {top} choices for each token: there may be {MOST_CHOICES}")
+    joined = up is None and layout != "ungated"
+    if depth != hidden or joined and width % 2:
+        shape = _shape(experts, "2 * I" if joined else "I", hidden, transposed)
+        raise ValueError(f"{gate} has the shape {tuple(gate_up.shape)}: with this x it must be {shape}")
+    inner, width = (width // 2, width) if joined else (width, width * (1 + (up is not None)))
+    for name, t, shape in (
+            ("gate_up[1]", up, gate_up.shape), ("weights", weights, index.shape),
+            ("down", down, (experts, *((inner, hidden) if transposed else (hidden, inner)))),
+            ("gate_up_bias", gate_up_bias, (experts, width)), ("down_bias", down_bias, (experts, hidden))):
+        if t is not None and tuple(t.shape) != tuple(shape):
+            raise ValueError(f"{name} has the shape {tuple(t.shape)}: it must be {tuple(shape)}")
+    return Sizes(tokens, top, experts, hidden, inner, width)
+
+
+def _turned(shape, transposed):
+    experts, rows, columns = shape
+    return (experts, columns, rows) if transposed else (experts, rows, columns)
+
+
+def _shape(experts, rows, columns, transposed):
+    return "({}, {}, {})".format(*_turned((experts, rows, columns), transposed))
+
+
+# Programs.
+
+
+class _Product(NamedTuple):
+    """A Call of _programs.py: rows of a layer times the matrix of their expert, or two of them, gated."""
+
+    key: tuple
+
+    def prepare(self, device):
+        groups, m, n, k, a, b, b2, c, bias, tokens, first, epilogue, type = self.key
+        epilogue, more = dict(epilogue), {}
+        if tokens:
+            epilogue["gather_rows"] = tokens
+        if b2:
+            epilogue["gated"] = True
+            more.update(offset_b2=b2.at, ldb2=b2.ld)
+        if bias:
+            epilogue["bias"] = True
+            more.update(bias=bias[0], stride_bias=bias[1])
+        return device.prepare_ragged(
+            ENDS_OF_ROWS, groups, m, n, k, lda=a.ld, ldb=b.ld, ldc=c.ld, trans_b=b.trans, offset_a=a.at,
+            offset_b=b.at, offset_c=c.at, stride_b=b.stride, rows_a=first, rows_c=first + m,
+            weights=first + 2 * m, options={"type_a": type, "type_c": type, "epilogue": epilogue}, **more)
+
+
+@functools.lru_cache(maxsize=4096)
+def _product_of(a, w, w2, c, bias, experts, tokens, top, first, gather, scatter, **epilogue):
+    """The _Product for tensors with these meta(). tokens: of a program."""
+    a, w, w2, c, bias = (t and Meta(*t) for t in (a, w, w2, c, bias))
+    _, k, n = w.shape
+    if scatter:
+        epilogue["scatter_rows"] = tokens * top
+    if bias:
+        bias = bias.at // bias.dtype.itemsize, bias.stride[0]
+    return _Product((experts, tokens * top, n, k, lie(a), lie(w), w2 and lie(w2), lie(c), bias,
+                     tokens if gather else 0, first, tuple(epilogue.items()), TYPES[a.dtype]))
+
+
+def product(a, w, c, lists, w2=None, bias=None, gather=False, scatter=False, **epilogue):
+    """c = a @ w of each expert, with an epilogue. All of them lie as programs take them."""
+    operands = a, w, w2, c, bias
+    at = [0 if t is None else t.data_ptr() for t in operands]
+    metas = (None if t is None else meta(t, address) for t, address in zip(operands, at))
+    call = _product_of(*metas, lists.experts, lists.most_tokens, lists.top, lists.first, gather, scatter,
+                       **epilogue)
+    at_a, at_w, at_w2, at_c, at_bias = (address & -ALIGN for address in at)
+    words = lists.words.data_ptr()
+    addresses = at_a, at_w, at_c, words, at_w2, at_bias, words, lists.rows
+    programs_of(a.get_device()).run(call, addresses)
+    return c
+
+
+def laid(t):
+    """Weights as programs take them: a copy where they lie otherwise."""
+    return t if matrices(t) else t.contiguous()
+
+
+def rows_laid(t):
+    """A matrix, or biases, with elements of a row that follow each other."""
+    return t if t is None or t.stride(-1) == 1 and t.stride(0) >= t.shape[1] else t.contiguous()
+
+
+# Forward.
+
+
+def forward(x, gate_up, up, down, index, weights, gate_up_bias, down_bias, *options, keep=False):
+    """y [T, H]. With keep also z = x @ gate_up + its bias, [T * k, width], for backward()."""
+    s = sizes_of(x, gate_up, up, down, index, weights, gate_up_bias, down_bias, *options)
+    if s.nothing():
+        y, z = torch.zeros_like(x, memory_format=torch.contiguous_format), x.new_empty(s.rows, s.width)
+        return (y, z) if keep else y
+    activation, layout, transposed, *_ = options
+    x, lists, h = rows_laid(x), route(index, weights, s.experts), None
+    stored = [logical(w, transposed) for w in (gate_up, up) if w is not None]
+    if not keep and activation in _gates.IN_PROGRAMS:
+        h = _gated(x, stored, gate_up_bias, lists, s, activation, layout)
+    if h is None:
+        z = x.new_empty(s.rows, s.width)
+        for matrix, to, bias in zip(stored, parts(z, up), parts(gate_up_bias, up)):
+            if to.shape[1]:
+                product(x, laid(matrix), to, lists, bias=rows_laid(bias), gather=True)
+        h = _gates.apply(z, *gate(options))
+    rows = x.new_empty(s.rows, s.hidden)
+    product(h, laid(logical(down, transposed)), rows, lists, bias=rows_laid(down_bias), scatter=True,
+             weights=True)
+    y = combine(rows, index, s.experts)
+    return (y, z) if keep else y
+
+
+def logical(w, transposed):
+    """[experts, K, N] of weights as layers store them."""
+    return w if transposed else w.transpose(1, 2)
+
+
+def parts(z, up):
+    """The columns of z, or of biases, for each matrix that gives them."""
+    return (z,) if up is None else (None, None) if z is None else z.chunk(2, 1)
+
+
+def gate(options):
+    activation, layout, _, alpha, limit = options
+    return activation, layout, alpha, limit
+
+
+def _gated(x, stored, bias, lists, s, activation, layout):
+    """h of one program, or None where it does not take how the weights lie."""
+    w, w2 = stored if len(stored) == 2 else _gates.halves(*stored, layout)
+    first, second = matrices(w), w2 is None or matrices(w2)
+    if not (s.inner and first and second):
+        return None
+    if w2 is not None and (first.trans, first.stride) != (second.trans, second.stride):
+        return None
+    if bias is not None and layout == "interleaved":
+        bias = torch.cat(_gates.halves(bias, layout), 1)
+    h = x.new_empty(s.rows, s.inner)
+    return product(x, w, h, lists, w2, rows_laid(bias), gather=True, activation=activation)
