@@ -135,7 +135,7 @@ def product(a, w, c, lists, w2=None, bias=None, gather=False, scatter=False, **e
     operands = a, w, w2, c, bias
     at = [0 if t is None else t.data_ptr() for t in operands]
     metas = (None if t is None else meta(t, address) for t, address in zip(operands, at))
-    call = _product_of(*metas, lists.experts, lists.most_tokens, lists.top, lists.first, gather, scatter,
+    call = _product_of(*metas, lists.experts, lists.most, lists.top, lists.first, gather, scatter,
                        **epilogue)
     at_a, at_w, at_w2, at_c, at_bias = (address & -ALIGN for address in at)
     words = lists.words.data_ptr()

@@ -8,18 +8,41 @@ from typing import NamedTuple
 
 import torch
 
-from ._programs import bound
+from ._programs import ALIGN, TYPES, bound, programs_of
 
 MOST_CHOICES = 16  # of a token
+_INDEX = {torch.int32: "int32", torch.int64: "int64"}
+
+
+class _Routing(NamedTuple):
+    """A Call of _programs.py that routes."""
+
+    key: tuple
+
+    def prepare(self, device):
+        _, tokens, top, experts, index, type = self.key
+        return device.prepare_routing(tokens, top, experts, index=index, type=type)
+
+
+class _Combine(NamedTuple):
+    """A Call that sums the rows of each token."""
+
+    key: tuple
+
+    def prepare(self, device):
+        _, tokens, top, experts, hidden, index, type = self.key
+        return device.prepare_combine(tokens, top, experts, hidden, index=index, type=type)
 
 
 class Lists(NamedTuple):
     """The rows of a layer. What is beyond the last end is undefined."""
 
-    words: torch.Tensor  # int32: ends, padded to first, then tokens, slots and weights, span of each
+    words: torch.Tensor  # int32, as a routing makes them
     experts: int
     tokens: int
     top: int
+    most: int  # tokens of a program, which numbers of tokens share
+    first: int  # where lists begin: tokens, slots and weights
 
     @property
     def rows(self):
@@ -27,25 +50,9 @@ class Lists(NamedTuple):
         return self.tokens * self.top
 
     @property
-    def most_tokens(self):
-        """That of a program, which numbers of tokens share."""
-        return bound(self.tokens)
-
-    @property
-    def span(self):
-        return self.most_tokens * self.top
-
-    @property
-    def first(self):
-        return -(-self.experts // 64) * 64
-
-    @property
     def ends(self):
         """Where the rows of each expert end."""
         return self.words[: self.experts]
-
-    def _list(self, number):
-        return self.words.narrow(0, self.first + number * self.span, self.rows)
 
     @property
     def weights(self):
@@ -61,30 +68,41 @@ class Lists(NamedTuple):
         slots = torch.where(self._there(), self._list(1), self.rows)
         return values.new_zeros(self.rows + 1).scatter_(0, slots.long(), values)[:-1]
 
+    def _list(self, number):
+        return self.words.narrow(0, self.first + number * self.most * self.top, self.rows)
+
     def _there(self):
         return torch.arange(self.rows, device=self.words.device) < self.ends[-1]
 
 
 def route(index, weights, experts):
     """The Lists of index and weights [T, k]."""
-    chosen, slots = numbers(index, experts).reshape(-1).sort(stable=True)
-    lists = Lists(chosen, experts, *index.shape)
-    lists = lists._replace(words=chosen.new_empty(lists.first + 3 * lists.span))
-    each = torch.arange(experts, device=index.device, dtype=torch.int32)
-    lists.ends.copy_(torch.searchsorted(chosen, each, right=True))
-    for number, values in enumerate((slots // lists.top, slots)):
-        lists._list(number).copy_(values)
-    lists.weights.copy_(weights.reshape(-1)[slots])
-    return lists
+    (tokens, top), index, weights = index.shape, _laid(index), _laid(weights)
+    most, first = bound(tokens), -(-experts // 64) * 64
+    words = torch.empty(first + 3 * most * top, dtype=torch.int32, device=index.device)
+    call = _Routing(("route", most, top, experts, _INDEX[index.dtype], TYPES[weights.dtype]))
+    addresses = weights.data_ptr(), 0, words.data_ptr(), index.data_ptr(), 0, 0, 0, tokens
+    programs_of(index.get_device()).run(call, addresses)
+    return Lists(words, experts, tokens, top, most, first)
 
 
 def combine(rows, index, experts):
     """The sum over the slots of each token, [T, H], in order and in fp32. Rows of slots that do not count may
     be anything."""
-    each = rows.view(*index.shape, rows.shape[1])
-    return torch.where((numbers(index, experts) < experts)[..., None], each, 0).sum(1)
+    (tokens, top), hidden, index = index.shape, rows.shape[1], _laid(index)
+    y = rows.new_empty(tokens, hidden)
+    call = _Combine(("combine", bound(tokens), top, experts, hidden, _INDEX[index.dtype], TYPES[y.dtype]))
+    addresses = rows.data_ptr(), 0, y.data_ptr(), index.data_ptr(), 0, 0, 0, tokens
+    programs_of(index.get_device()).run(call, addresses)
+    return y
 
 
 def numbers(index, experts):
     """index as int32, and experts where it is the number of none."""
     return torch.where((index < 0) | (index >= experts), experts, index).int()
+
+
+def _laid(t):
+    """Choices or weights as programs take them: a copy where they lie otherwise."""
+    fits = t.is_contiguous() and t.data_ptr() % ALIGN == 0
+    return t if fits else t.clone(memory_format=torch.contiguous_format)
