@@ -9,15 +9,18 @@ import torch.nn.functional as F
 from ._programs import ACTIVATIONS
 
 _aten = torch.ops.aten
-_GELU = functools.partial(F.gelu, approximate="tanh")
-_FUNCTIONS = {"silu": F.silu, "gelu": _GELU, "relu": F.relu, "gelu_exact": F.gelu,
-              "relu2": lambda z: F.relu(z).square()}
-_DERIVATIVES = {  # times the gradient of the result, of z
-    "silu": _aten.silu_backward.default,
-    "gelu": functools.partial(_aten.gelu_backward.default, approximate="tanh"),
-    "relu": functools.partial(_aten.threshold_backward.default, threshold=0),
-    "gelu_exact": _aten.gelu_backward.default,
-    "relu2": lambda g, z: F.relu(z).mul_(2).mul_(g)}
+_FUNCTIONS = {  # of z, to a matrix
+    "silu": _aten.silu.out,
+    "gelu": functools.partial(_aten.gelu.out, approximate="tanh"),
+    "relu": _aten.relu.out,
+    "gelu_exact": _aten.gelu.out,
+    "relu2": lambda z, out: _aten.relu.out(z, out=out).square_()}
+_DERIVATIVES = {  # of g, in which they take its place, and z: g times the derivative
+    "silu": lambda g, z: _aten.silu_backward.grad_input(g, z, grad_input=g),
+    "gelu": lambda g, z: _aten.gelu_backward.grad_input(g, z, approximate="tanh", grad_input=g),
+    "relu": lambda g, z: _aten.threshold_backward.grad_input(g, z, 0, grad_input=g),
+    "gelu_exact": lambda g, z: _aten.gelu_backward.grad_input(g, z, grad_input=g),
+    "relu2": lambda g, z: g.mul_(F.relu(z)).mul_(2)}
 CLAMPED = "swiglu_oai"
 GATES = (*_FUNCTIONS, CLAMPED)
 LAYOUTS = ("halves", "interleaved", "ungated")
@@ -34,31 +37,38 @@ def halves(z, layout):
 
 
 def apply(z, activation, layout, alpha, limit):
-    """h [rows, I] of z, of new memory."""
+    """h [rows, I] of z."""
     gate, up = halves(z, layout)
-    if activation != CLAMPED:
-        h = _FUNCTIONS[activation](gate)
-        return h if up is None else h.mul_(up)
-    h = gate.clamp(max=limit)
-    h = torch.sigmoid(h * alpha).mul_(h)
-    return h.mul_(up.clamp(-limit, limit).add_(1))
+    if activation == CLAMPED:
+        h = gate.clamp(max=limit)
+        return h.mul_(torch.sigmoid(h * alpha)).mul_(up.clamp(-limit, limit).add_(1))
+    h = gate.new_empty(gate.shape)
+    _FUNCTIONS[activation](gate, out=h)
+    return h if up is None else h.mul_(up)
 
 
 def derive(gh, z, activation, layout, alpha, limit):
-    """The gradient of z, as z lies, from that of h."""
+    """The gradient of z, as z lies, from that of h, whose memory it may take."""
     gate, up = halves(z, layout)
     if up is None:
-        return _DERIVATIVES[activation](gh, gate)
+        _DERIVATIVES[activation](gh, gate)
+        return gh
     gz = torch.empty_like(z)
     to_gate, to_up = halves(gz, layout)
-    if activation != CLAMPED:
-        torch.mul(gh, _FUNCTIONS[activation](gate), out=to_up)
-        to_gate.copy_(_DERIVATIVES[activation](gh * up, gate))
+    if activation == CLAMPED:
+        _derive_clamped(gh, gate, up, to_gate, to_up, alpha, limit)
         return gz
+    _DERIVATIVES[activation](torch.mul(gh, up, out=to_gate), gate)
+    _FUNCTIONS[activation](gate, out=to_up)
+    to_up.mul_(gh)
+    return gz
+
+
+def _derive_clamped(gh, gate, up, to_gate, to_up, alpha, limit):
     clamped = gate.clamp(max=limit)
     sigmoid = torch.sigmoid(clamped * alpha)
-    torch.mul(gh, sigmoid * clamped, out=to_up)
-    to_up.mul_(up.abs() <= limit)
-    slope = (1 - sigmoid).mul_(clamped).mul_(alpha).add_(1).mul_(sigmoid).mul_(gate <= limit)
-    to_gate.copy_(slope.mul_(up.clamp(-limit, limit).add_(1)).mul_(gh))
-    return gz
+    torch.mul(clamped, sigmoid, out=to_up)
+    to_up.mul_(gh).mul_(up.abs() <= limit)
+    torch.mul(clamped, 1 - sigmoid, out=to_gate)
+    to_gate.mul_(alpha).add_(1).mul_(sigmoid).mul_(gate <= limit)  # the slope
+    to_gate.mul_(up.clamp(-limit, limit).add_(1)).mul_(gh)
