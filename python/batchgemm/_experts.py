@@ -3,13 +3,12 @@
 experts computes, experts_kept does too and returns what experts_backward needs. A call that nobody watches
 skips torch's dispatcher, as grouped products do (_gradients.py)."""
 
-import functools
 import math
 
 import torch
 from torch._C import _is_any_autocast_enabled
 
-from . import _layer, _layer_gradients
+from . import _fused, _layer, _layer_gradients
 from ._gates import LAYOUTS
 from ._gradients import lowered, product, single_level, tracks_tangents, wants_gradients, watched
 from ._operators import library
@@ -89,8 +88,8 @@ def experts(x, gate_up, down, index, weights, *, activation="silu", layout="halv
     if torch.compiler.is_dynamo_compiling() or watched(*tensors):
         return _operators["experts"](*tensors, *options)
     if wants_gradients(*tensors):
-        return _apply(functools.partial(_layer.forward, keep=True), *tensors, *options)
-    return _layer.forward(*tensors, *options)
+        return _apply(_layer.forward, *tensors, *options)
+    return _run(*tensors, *options)
 
 
 def _composed(x, gate_up, up, down, index, weights, gate_up_bias, down_bias, activation, layout, transposed):
@@ -114,8 +113,9 @@ def _composed(x, gate_up, up, down, index, weights, gate_up_bias, down_bias, act
 # Operators.
 
 
-def _kept(*args):
-    return _layer.forward(*args, keep=True)
+def _run(*args):
+    y = _fused.run(*args)
+    return _layer.forward(*args)[0] if y is None else y
 
 
 def _backward(gy, *args):
@@ -193,17 +193,17 @@ def _kept_below(*args):
         return _operators["experts_kept"](*args)
 
 
-for _name, _arguments, _result, _run, _fake_of, _with_gradients in (
-        ("experts", f"{_TENSORS}, {_OPTIONS}", "Tensor", _layer.forward, _fake,
+for _name, _arguments, _result, _kernel, _fake_of, _with_gradients in (
+        ("experts", f"{_TENSORS}, {_OPTIONS}", "Tensor", _run, _fake,
          lambda *args: _apply(_kept_below, *args)),
-        ("experts_kept", f"{_TENSORS}, {_OPTIONS}", "(Tensor, Tensor)", _kept, _fake_kept,
+        ("experts_kept", f"{_TENSORS}, {_OPTIONS}", "(Tensor, Tensor)", _layer.forward, _fake_kept,
          lambda *args: _apply_refused(_operators["experts_kept"], *args)),
         ("experts_backward", f"Tensor gy, {_TENSORS}, Tensor z, {_OPTIONS}, bool[] needs", "Tensor[]",
          _backward, _fake_backward,
          lambda *args: list(_apply_refused(_operators["experts_backward"], *args)))):
     library.define(f"{_name}({_arguments}) -> {_result}")
     for _kind in "CPU", "CUDA":
-        library.impl(_name, _run, _kind)
+        library.impl(_name, _kernel, _kind)
     library.impl(_name, _autograd(_name, _with_gradients), "Autograd")
     torch.library.register_fake("batchgemm::" + _name, _fake_of, lib=library)
 _operators = {name: getattr(torch.ops.batchgemm, name).default

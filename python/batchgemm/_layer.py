@@ -95,7 +95,7 @@ def _shape(experts, rows, columns, transposed):
 # Programs.
 
 
-class _Product(NamedTuple):
+class Product(NamedTuple):
     """A Call of _programs.py: rows of a layer times the matrix of their expert, or two of them, gated."""
 
     key: tuple
@@ -118,30 +118,26 @@ class _Product(NamedTuple):
 
 
 @functools.lru_cache(maxsize=4096)
-def _product_of(a, w, w2, c, bias, experts, tokens, top, first, gather, scatter, **epilogue):
-    """The _Product for tensors with these meta(). tokens: of a program."""
-    a, w, w2, c, bias = (t and Meta(*t) for t in (a, w, w2, c, bias))
+def _product_of(a, w, c, bias, experts, tokens, top, first, gather, scatter, weights):
+    """The Product for tensors with these meta(). tokens: of a program."""
+    a, w, c, bias = (t and Meta(*t) for t in (a, w, c, bias))
     _, k, n = w.shape
-    if scatter:
-        epilogue["scatter_rows"] = tokens * top
-    if bias:
-        bias = bias.at // bias.dtype.itemsize, bias.stride[0]
-    return _Product((experts, tokens * top, n, k, lie(a), lie(w), w2 and lie(w2), lie(c), bias,
-                     tokens if gather else 0, first, tuple(epilogue.items()), TYPES[a.dtype]))
+    epilogue = (("weights", True),) * weights + (("scatter_rows", tokens * top),) * scatter
+    return Product((experts, tokens * top, n, k, lie(a), lie(w), None, lie(c),
+                    bias and (bias.at // bias.dtype.itemsize, bias.stride[0]), tokens if gather else 0, first,
+                    epilogue, TYPES[a.dtype]))
 
 
-def product(a, w, c, lists, w2=None, bias=None, gather=False, scatter=False, **epilogue):
-    """c = a @ w of each expert, with an epilogue. All of them lie as programs take them."""
-    operands = a, w, w2, c, bias
+def product(a, w, c, lists, bias=None, gather=False, scatter=False, weights=False):
+    """c = a @ w of each expert: of rows of a by tokens, to rows of c by slots, times the routing weights. All
+    of them lie as programs take them."""
+    operands = a, w, c, bias
     at = [0 if t is None else t.data_ptr() for t in operands]
     metas = (None if t is None else meta(t, address) for t, address in zip(operands, at))
-    call = _product_of(*metas, lists.experts, lists.most, lists.top, lists.first, gather, scatter,
-                       **epilogue)
-    at_a, at_w, at_w2, at_c, at_bias = (address & -ALIGN for address in at)
+    call = _product_of(*metas, lists.experts, lists.most, lists.top, lists.first, gather, scatter, weights)
+    at_a, at_w, at_c, at_bias = (address & -ALIGN for address in at)
     words = lists.words.data_ptr()
-    addresses = at_a, at_w, at_c, words, at_w2, at_bias, words, lists.rows
-    programs_of(a.get_device()).run(call, addresses)
-    return c
+    programs_of(a.get_device()).run(call, (at_a, at_w, at_c, words, 0, at_bias, words, lists.rows))
 
 
 def laid(t):
@@ -157,28 +153,21 @@ def rows_laid(t):
 # Forward.
 
 
-def forward(x, gate_up, up, down, index, weights, gate_up_bias, down_bias, *options, keep=False):
-    """y [T, H]. With keep also z = x @ gate_up + its bias, [T * k, width], for backward()."""
+def forward(x, gate_up, up, down, index, weights, gate_up_bias, down_bias, *options):
+    """y [T, H] and z = x @ gate_up + its bias, [T * k, width], with torch's functions between the
+    products."""
     s = sizes_of(x, gate_up, up, down, index, weights, gate_up_bias, down_bias, *options)
+    z, transposed = x.new_empty(s.rows, s.width), options[2]
     if s.nothing():
-        y, z = torch.zeros_like(x, memory_format=torch.contiguous_format), x.new_empty(s.rows, s.width)
-        return (y, z) if keep else y
-    activation, layout, transposed, *_ = options
-    x, lists, h = rows_laid(x), route(index, weights, s.experts), None
-    stored = [logical(w, transposed) for w in (gate_up, up) if w is not None]
-    if not keep and activation in _gates.IN_PROGRAMS:
-        h = _gated(x, stored, gate_up_bias, lists, s, activation, layout)
-    if h is None:
-        z = x.new_empty(s.rows, s.width)
-        for matrix, to, bias in zip(stored, parts(z, up), parts(gate_up_bias, up)):
-            if to.shape[1]:
-                product(x, laid(matrix), to, lists, bias=rows_laid(bias), gather=True)
-        h = _gates.apply(z, *gate(options))
-    rows = x.new_empty(s.rows, s.hidden)
+        return torch.zeros_like(x, memory_format=torch.contiguous_format), z
+    x, lists, stored = rows_laid(x), route(index, weights, s.experts), (gate_up, up)
+    for w, to, bias in zip(stored, parts(z, up), parts(gate_up_bias, up)):
+        if to.shape[1]:
+            product(x, laid(logical(w, transposed)), to, lists, bias=rows_laid(bias), gather=True)
+    h, rows = _gates.apply(z, *gate(options)), x.new_empty(s.rows, s.hidden)
     product(h, laid(logical(down, transposed)), rows, lists, bias=rows_laid(down_bias), scatter=True,
-             weights=True)
-    y = combine(rows, index, s.experts)
-    return (y, z) if keep else y
+            weights=True)
+    return combine(rows, index, s.experts), z
 
 
 def logical(w, transposed):
@@ -194,17 +183,3 @@ def parts(z, up):
 def gate(options):
     activation, layout, _, alpha, limit = options
     return activation, layout, alpha, limit
-
-
-def _gated(x, stored, bias, lists, s, activation, layout):
-    """h of one program, or None where it does not take how the weights lie."""
-    w, w2 = stored if len(stored) == 2 else _gates.halves(*stored, layout)
-    first, second = matrices(w), w2 is None or matrices(w2)
-    if not (s.inner and first and second):
-        return None
-    if w2 is not None and (first.trans, first.stride) != (second.trans, second.stride):
-        return None
-    if bias is not None and layout == "interleaved":
-        bias = torch.cat(_gates.halves(bias, layout), 1)
-    h = x.new_empty(s.rows, s.inner)
-    return product(x, w, h, lists, w2, rows_laid(bias), gather=True, activation=activation)

@@ -9,6 +9,7 @@ from typing import NamedTuple, Optional
 
 import torch
 
+from ._abi import ADDRESSES, _check, _run_at
 from ._core import ENDS_OF_DEPTH, ENDS_OF_ROWS, NAN_ROWS, ZERO_ROWS, problem
 from ._device import open as _open
 from ._memory import GROUPS, PANEL
@@ -439,17 +440,36 @@ class Programs:
     def run(self, call, addresses, arguments=None):
         """Queues a run_at() these addresses on the current stream. On the CPU it waits for the run.
         arguments: of the operator; eager finds the program by them from then on."""
-        stream = torch._C._cuda_getCurrentRawStream(self.index) if self.cuda else 0
-        capturing = self.cuda and torch.cuda.is_current_stream_capturing()
+        stream, capturing = self.now()
         with self.lock:
-            program = self.find(stream, call, capturing)
-            program.run_at(stream, *addresses)
+            program = self.queue(stream, capturing, call, addresses)
             if arguments:  # within the lock: after it the program may be another stream's
                 like = {"dtype": call.dtype, "device": arguments[0].device}
                 wait = None if self.cuda else self.device.wait
                 eager.keep(program.handle, (call.shape,), like, call.value, wait, call.expand, *arguments)
         if not self.cuda:
             self.device.wait()
+
+    def run_all(self, runs):
+        """run() of calls with their addresses, one after the other."""
+        stream, capturing = self.now()
+        with self.lock:
+            for call, addresses in runs:
+                self.queue(stream, capturing, call, addresses)
+        if not self.cuda:
+            self.device.wait()
+
+    def now(self):
+        """The current stream, and whether a graph captures it."""
+        if not self.cuda:
+            return 0, False
+        return torch._C._cuda_getCurrentRawStream(self.index), torch.cuda.is_current_stream_capturing()
+
+    def queue(self, stream, capturing, call, addresses):
+        """Queues a run, and returns its program. Addresses are words: Program.run_at() would look again."""
+        program, missing = self.find(stream, call, capturing), (0,) * (8 - len(addresses))
+        _check(_run_at(program.handle, stream, ADDRESSES.pack(ADDRESSES.size, 0, *addresses, *missing)))
+        return program
 
     def find(self, stream, call, capturing):
         at = stream, call.key

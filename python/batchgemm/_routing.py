@@ -24,7 +24,7 @@ class _Routing(NamedTuple):
         return device.prepare_routing(tokens, top, experts, index=index, type=type)
 
 
-class _Combine(NamedTuple):
+class _Combining(NamedTuple):
     """A Call that sums the rows of each token."""
 
     key: tuple
@@ -32,6 +32,26 @@ class _Combine(NamedTuple):
     def prepare(self, device):
         _, tokens, top, experts, hidden, index, type = self.key
         return device.prepare_combine(tokens, top, experts, hidden, index=index, type=type)
+
+
+def routing(index, weights, experts):
+    tokens, top = index.shape
+    return _Routing(("route", bound(tokens), top, experts, _INDEX[index.dtype], TYPES[weights.dtype]))
+
+
+def combining(index, experts, hidden, dtype):
+    tokens, top = index.shape
+    return _Combining(("combine", bound(tokens), top, experts, hidden, _INDEX[index.dtype], TYPES[dtype]))
+
+
+def first_list(experts):
+    """Where lists begin, after the ends: tokens, slots and weights."""
+    return -(-experts // 64) * 64
+
+
+def words_of(most, top, experts):
+    """How many words a routing makes, of so many tokens."""
+    return first_list(experts) + 3 * most * top
 
 
 class Lists(NamedTuple):
@@ -78,22 +98,20 @@ class Lists(NamedTuple):
 def route(index, weights, experts):
     """The Lists of index and weights [T, k]."""
     (tokens, top), index, weights = index.shape, _laid(index), _laid(weights)
-    most, first = bound(tokens), -(-experts // 64) * 64
-    words = torch.empty(first + 3 * most * top, dtype=torch.int32, device=index.device)
-    call = _Routing(("route", most, top, experts, _INDEX[index.dtype], TYPES[weights.dtype]))
+    most = bound(tokens)
+    words = torch.empty(words_of(most, top, experts), dtype=torch.int32, device=index.device)
     addresses = weights.data_ptr(), 0, words.data_ptr(), index.data_ptr(), 0, 0, 0, tokens
-    programs_of(index.get_device()).run(call, addresses)
-    return Lists(words, experts, tokens, top, most, first)
+    programs_of(index.get_device()).run(routing(index, weights, experts), addresses)
+    return Lists(words, experts, tokens, top, most, first_list(experts))
 
 
 def combine(rows, index, experts):
     """The sum over the slots of each token, [T, H], in order and in fp32. Rows of slots that do not count may
     be anything."""
-    (tokens, top), hidden, index = index.shape, rows.shape[1], _laid(index)
+    tokens, hidden, index = len(index), rows.shape[1], _laid(index)
     y = rows.new_empty(tokens, hidden)
-    call = _Combine(("combine", bound(tokens), top, experts, hidden, _INDEX[index.dtype], TYPES[y.dtype]))
     addresses = rows.data_ptr(), 0, y.data_ptr(), index.data_ptr(), 0, 0, 0, tokens
-    programs_of(index.get_device()).run(call, addresses)
+    programs_of(index.get_device()).run(combining(index, experts, hidden, y.dtype), addresses)
     return y
 
 

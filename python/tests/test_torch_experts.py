@@ -10,17 +10,22 @@ try:
 except ImportError as missing:
     raise unittest.SkipTest(f"no PyTorch: {missing}")
 
-from batchgemm import _layer
-from batchgemm.torch import experts
+from batchgemm import _gates
+from batchgemm._programs import Programs
 from layers import LIMIT, Layer, apart, bound, reference
 
 SILU_OF_PROGRAMS = ("silu", "gelu", "relu")
 EVERY = SILU_OF_PROGRAMS + ("gelu_exact", "relu2", "swiglu_oai")
 
 
-def products():
-    """Counts the products of layers."""
-    return mock.patch.object(_layer, "product", side_effect=_layer.product)
+def programs():
+    """Counts the runs of programs."""
+    return mock.patch.object(Programs, "queue", autospec=True, side_effect=Programs.queue)
+
+
+def gates():
+    """Counts what torch computes between products."""
+    return mock.patch.object(_gates, "apply", side_effect=_gates.apply)
 
 
 class Numbers(unittest.TestCase):
@@ -102,7 +107,7 @@ class Numbers(unittest.TestCase):
             self.check(layer)
 
     def test_strides(self):
-        """Views are used where they lie, or copied."""
+        """Views are used where they lie, or copied, and give the same bits."""
         for lay in (lambda t: t.repeat_interleave(2, -1)[..., ::2], lambda t: t.repeat_interleave(2, 0)[::2],
                     lambda t: torch.nn.functional.pad(t, (1, 2))[..., 1 : 1 + t.shape[-1]],
                     lambda t: t.transpose(-2, -1).contiguous().transpose(-2, -1)):
@@ -116,18 +121,20 @@ class Numbers(unittest.TestCase):
                         self.check(layer)
 
     def test_fused(self):
-        """Two products where programs have the gate, however it lies but interleaved in columns; a third for
-        a pair without."""
-        for layout, transposed, activation, want in (
-                ("halves", False, "silu", 2), ("halves", True, "gelu", 2), ("interleaved", False, "relu", 2),
-                ("pair", True, "silu", 2), ("ungated", False, "silu", 2), ("pair", False, "gelu_exact", 3),
-                ("interleaved", True, "silu", 2), ("interleaved", True, "swiglu_oai", 2)):
-            gates = mock.patch.object(_layer._gates, "apply", side_effect=_layer._gates.apply)
-            with products() as counted, gates as between:
-                Layer(torch.float32, layout=layout, transposed=transposed, activation=activation).call()
-            self.assertEqual(counted.call_count, want, (layout, transposed, activation))
-            fused = activation in SILU_OF_PROGRAMS and not (layout == "interleaved" and transposed)
-            self.assertEqual(between.call_count, int(not fused))
+        """Four programs where these have the activation, however the gate lies but at even columns."""
+        for layout, transposed, activation, bias, want in (
+                ("halves", False, "silu", True, 4), ("halves", True, "gelu", False, 4),
+                ("interleaved", False, "relu", False, 4), ("pair", True, "silu", True, 4),
+                ("ungated", False, "silu", True, 4), ("pair", False, "gelu_exact", False, 5),
+                ("interleaved", True, "silu", False, 4), ("interleaved", True, "swiglu_oai", True, 4),
+                ("interleaved", False, "silu", True, 4)):
+            layer = Layer(torch.float32, layout=layout, transposed=transposed, bias=bias,
+                          activation=activation)
+            with programs() as queued, gates() as between:
+                layer.call()
+            self.assertEqual(queued.call_count, want, (layout, transposed, activation))
+            fused = activation in SILU_OF_PROGRAMS and (layout != "interleaved" or not (transposed or bias))
+            self.assertEqual(between.call_count, int(not fused), (layout, transposed, activation))
 
     def test_function(self):
         for layout, transposed, bias in itertools.product(("halves", "pair", "ungated"), (False, True),
