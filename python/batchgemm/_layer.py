@@ -12,7 +12,7 @@ import torch
 from . import _gates
 from ._core import ENDS_OF_ROWS
 from ._programs import ALIGN, MOST_GROUPS, TYPES, Meta, check_devices, lie, matrices, meta, programs_of
-from ._routing import MOST_CHOICES, combine, route
+from ._routing import MOST_CHOICES, combine, lists_of
 
 # Shapes.
 
@@ -160,7 +160,7 @@ def forward(x, gate_up, up, down, index, weights, gate_up_bias, down_bias, *opti
     z, transposed = x.new_empty(s.rows, s.width), options[2]
     if s.nothing():
         return torch.zeros_like(x, memory_format=torch.contiguous_format), z
-    x, lists, stored = rows_laid(x), route(index, weights, s.experts), (gate_up, up)
+    x, lists, stored = rows_laid(x), lists_of(index, weights, s.experts), (gate_up, up)
     for w, to, bias in zip(stored, parts(z, up), parts(gate_up_bias, up)):
         if to.shape[1]:
             product(x, laid(logical(w, transposed)), to, lists, bias=rows_laid(bias), gather=True)

@@ -5,7 +5,7 @@ import torch
 from . import _gates, _operators
 from ._gradients import bias_gradient
 from ._layer import gate, laid, logical, parts, product, rows_laid, sizes_of
-from ._routing import combine, numbers, route
+from ._routing import combine, lists_of, numbers
 
 # What there are gradients to, in the order of backward()'s needs.
 TO = "x", "gate_up", "up", "down", "weights", "gate_up_bias", "down_bias"
@@ -24,7 +24,7 @@ def backward(gy, x, gate_up, up, down, index, weights, gate_up_bias, down_bias, 
     if s.nothing():
         return [torch.zeros_like(t, memory_format=torch.contiguous_format) for t in needed(*tensors, needs)]
     to, got, transposed = dict(zip(TO, needs)), {}, options[2]
-    gy, lists = rows_laid(gy.to(x.dtype)), route(index, weights, s.experts)
+    gy, lists = rows_laid(gy.to(x.dtype)), lists_of(index, weights, s.experts)
     h = _gates.apply(z, *gate(options)) if to["weights"] or to["down"] else None
     inner = to["x"] or to["gate_up"] or to["up"] or to["gate_up_bias"]
     if inner or to["weights"]:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import torch
 
-from ._programs import ALIGN, TYPES, bound, programs_of
+from ._operators import library
+from ._programs import ALIGN, MOST_GROUPS, TYPES, bound, programs_of
 
 MOST_CHOICES = 16  # of a token
 _INDEX = {torch.int32: "int32", torch.int64: "int64"}
@@ -95,11 +96,13 @@ class Lists(NamedTuple):
         return torch.arange(self.rows, device=self.words.device) < self.ends[-1]
 
 
-def route(index, weights, experts):
-    """The Lists of index and weights [T, k]."""
+def lists_of(index, weights, experts, fill=None):
+    """The Lists of index and weights [T, k]. fill: what is beyond the last end."""
     (tokens, top), index, weights = index.shape, _laid(index), _laid(weights)
     most = bound(tokens)
     words = torch.empty(words_of(most, top, experts), dtype=torch.int32, device=index.device)
+    if fill is not None:
+        words.fill_(fill)
     addresses = weights.data_ptr(), 0, words.data_ptr(), index.data_ptr(), 0, 0, 0, tokens
     programs_of(index.get_device()).run(routing(index, weights, experts), addresses)
     return Lists(words, experts, tokens, top, most, first_list(experts))
@@ -124,3 +127,65 @@ def _laid(t):
     """Choices or weights as programs take them: a copy where they lie otherwise."""
     fits = t.is_contiguous() and t.data_ptr() % ALIGN == 0
     return t if fits else t.clone(memory_format=torch.contiguous_format)
+
+
+def check_choices(index, experts):
+    if index.dtype not in _INDEX:
+        raise TypeError(f"index is {index.dtype}: it must be int32 or int64")
+    if len(index.shape) != 2 or index.shape[1] > MOST_CHOICES:
+        raise ValueError(f"index has the shape {tuple(index.shape)}: it must be (T, k), of up to "
+                         f"{MOST_CHOICES} choices for each token")
+    if not 0 <= experts <= MOST_GROUPS:
+        raise ValueError(f"{experts} experts: there may be {MOST_GROUPS}")
+
+
+def route(index, num_experts):
+    """Puts a router's choices in the order of experts, on the device, without a wait.
+
+    The rows that it makes are those of grouped_mm(): x[tokens] of x [T, H], by expert, and within an expert
+    by token.
+
+    Args:
+        index: int32 or int64, the experts of each token, up to 16. Choices below 0 or from num_experts on do
+            not count.
+        num_experts: E, up to 4096.
+
+    Shapes:
+        index [T, k], ends [E], tokens and slots [T * k].
+
+    Returns:
+        ends, tokens, slots, all int32: where the rows of each expert end, the token t of each row, and
+        t * k + j of its choice j. After the last end tokens and slots are -1.
+
+    Raises:
+        TypeError, ValueError: an argument is wrong; the text names it.
+
+    Example:
+        >>> import torch
+        >>> from batchgemm.torch import route
+        >>> ends, tokens, slots = route(torch.tensor([[2, 0], [0, 9]]), 3)
+        >>> ends.tolist(), tokens.tolist(), slots.tolist()
+        ([2, 2, 3], [0, 1, 0, -1], [1, 2, 0, -1])
+    """
+    return torch.ops.batchgemm.route.default(index, num_experts)
+
+
+def _route(index, experts):
+    check_choices(index, experts)
+    if index.numel() == 0 or experts == 0:
+        return index.new_zeros(experts, dtype=torch.int32), *(
+            index.new_full((index.numel(),), -1, dtype=torch.int32) for _ in range(2))
+    lists = lists_of(index, index.new_empty(index.shape, dtype=torch.float32), experts, fill=-1)
+    return lists.ends.clone(), lists._list(0).clone(), lists._list(1).clone()
+
+
+def _fake(index, experts):
+    check_choices(index, experts)
+    rows = index.shape[0] * index.shape[1]
+    return tuple(index.new_empty(n, dtype=torch.int32) for n in (experts, rows, rows))
+
+
+library.define("route(Tensor index, SymInt experts) -> (Tensor, Tensor, Tensor)")
+for _kind in "CPU", "CUDA":
+    library.impl("route", _route, _kind)
+torch.library.register_fake("batchgemm::route", _fake, lib=library)

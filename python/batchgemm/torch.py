@@ -4,7 +4,8 @@
 
     y = grouped_mm(x, w, offs=offs, bias=bias, activation="silu")   # x [rows, K], w [experts, K, N]
 
-experts() is a whole layer of experts, from the router's choices on, and Experts its module.
+experts() is a whole layer of experts, from the router's choices on, Experts its module, and route() its
+first step.
 
 They work with autograd, forward mode (not experts), torch.func, torch.compile, CUDA graphs and autocast. On a
 GPU they queue on the current stream: the host waits for nothing, and does not look at offs.
@@ -21,8 +22,9 @@ from ._experts import Experts, experts
 from ._gradients import W, X, product, without_eager
 from ._optional import eager
 from ._programs import check_call, check_columns
+from ._routing import route
 
-__all__ = ["Experts", "experts", "grouped_mm", "int4_grouped_mm", "matmul_list", "quantize_int4",
+__all__ = ["Experts", "experts", "grouped_mm", "int4_grouped_mm", "matmul_list", "quantize_int4", "route",
            "scaled_grouped_mm"]
 
 

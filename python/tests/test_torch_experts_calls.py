@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-from batchgemm.torch import Experts, experts
+from batchgemm.torch import Experts, experts, grouped_mm, route
 from layers import Layer, bound, reference
 from tensors import quiet
 
@@ -203,6 +203,51 @@ class Watched(unittest.TestCase):
         with FakeTensorMode():
             layer = Layer(torch.bfloat16)
             self.assertEqual(layer.call().shape, layer.x.shape)
+
+
+class Routes(unittest.TestCase):
+    def test_route(self):
+        torch.manual_seed(5)
+        for tokens, top, experts_ in (50, 3, 7), (1, 1, 1), (0, 2, 3), (4, 0, 3), (3, 2, 0), (300, 16, 100):
+            for dtype in torch.int32, torch.int64:
+                index = torch.randint(-2, experts_ + 2, (tokens, top), dtype=dtype)
+                got = route(index, experts_)
+                chosen = enumerate(index.flatten().tolist())
+                rows = sorted((e, slot) for slot, e in chosen if 0 <= e < experts_)
+                slots = [slot for _, slot in rows] + [-1] * (index.numel() - len(rows))
+                want = ([sum(e <= last for e, _ in rows) for last in range(experts_)],
+                        [slot // top if slot >= 0 else -1 for slot in slots], slots)
+                self.assertEqual(tuple(t.tolist() for t in got), want)
+                self.assertEqual({t.dtype for t in got}, {torch.int32})
+
+    def test_mistakes(self):
+        for words, error, index, count in (
+                ("index is torch.float32", TypeError, torch.ones(2, 2), 3),
+                ("index has the shape (2,)", ValueError, torch.ones(2, dtype=int), 3),
+                ("index has the shape (2, 17)", ValueError, torch.ones(2, 17, dtype=int), 3),
+                ("4097 experts: there may be 4096", ValueError, torch.ones(2, 2, dtype=int), 4097)):
+            with self.assertRaises(error) as caught:
+                route(index, count)
+            self.assertIn(words, str(caught.exception))
+
+    def test_in_a_layer(self):
+        """With grouped_mm it is a product of experts, also compiled."""
+        x, w, index = torch.randn(20, 8), torch.randn(4, 8, 6), torch.randint(-1, 5, (20, 3))
+
+        def product():
+            ends, tokens, slots = route(index, 4)
+            return grouped_mm(x[tokens], w, offs=ends, fill=0), slots
+
+        rows, slots = product()
+        for row, slot in zip(rows, slots.tolist()):
+            expert = index.flatten()[slot]
+            want = x[slot // 3] @ w[expert] if slot >= 0 else torch.zeros(6)
+            torch.testing.assert_close(row, want)
+        for dynamic in False, True:
+            torch._dynamo.reset()
+            compiled = torch.compile(product, fullgraph=True, backend="aot_eager", dynamic=dynamic)()
+            self.assertTrue(all(map(torch.equal, compiled, (rows, slots))))
+        torch.library.opcheck(torch.ops.batchgemm.route.default, (index, 4))
 
 
 class Modules(unittest.TestCase):
