@@ -9,6 +9,7 @@ import torch
 
 # unittest runs the tests of all these
 from cuda_eager import EagerOnStreams
+from cuda_experts import ExpertsCuda
 from cuda_products import Cuda, Int4Cuda, ScaledCuda
 from cuda_refused import Refused
 from test_torch import Gradients, Numbers
@@ -17,6 +18,8 @@ from test_torch_eager import Eager, GradientsAlone, NumbersAlone, TorchAlone
 from test_torch_eager_scales import (EagerScales, Int4NumbersAlone, Int4TorchAlone, ScaledNumbersAlone,
                                      ScaledTorchAlone)
 from test_torch_ends import Check, CheckAlone, Fill, FillAlone
+from test_torch_experts import Gradients as ExpertsGradients, Numbers as ExpertsNumbers
+from test_torch_experts_calls import Mistakes, Modules, Routes, Watched
 from test_torch_func import Transformations, TransformationsAlone
 from test_torch_int4 import Int4Numbers, Int4Torch
 from test_torch_operators import Programs, Torch

@@ -22,7 +22,7 @@ class Mistakes(unittest.TestCase):
         ones = torch.ones
         fine = dict(x=ones(4, 6), gate_up=ones(3, 10, 6), down=ones(3, 6, 5),
                     index=torch.zeros(4, 2, dtype=torch.int64), weights=ones(4, 2))
-        index = lambda *shape, dtype=torch.int64: torch.zeros(shape, dtype=dtype)
+        index, here = lambda *shape, dtype=torch.int64: torch.zeros(shape, dtype=dtype), fine["x"].device
         for words, error, wrong in (
             ("x is list: it must be a tensor", TypeError, dict(x=[])),
             ("down is NoneType: it must be a tensor", TypeError, dict(down=None)),
@@ -65,8 +65,8 @@ class Mistakes(unittest.TestCase):
             ("gate_up_bias has the shape (3, 5): it must be (3, 10)", ValueError,
              dict(gate_up_bias=ones(3, 5))),
             ("down_bias has the shape (3, 5): it must be (3, 6)", ValueError, dict(down_bias=ones(3, 5))),
-            ("down is on meta, x on cpu", ValueError, dict(down=ones(3, 6, 5).to("meta"))),
-            ("index is on meta, x on cpu", ValueError, dict(index=index(4, 2).to("meta"))),
+            (f"down is on meta, x on {here}", ValueError, dict(down=ones(3, 6, 5).to("meta"))),
+            (f"index is on meta, x on {here}", ValueError, dict(index=index(4, 2).to("meta"))),
             ("gate_up has 4097 experts: there may be 4096", ValueError,
              dict(gate_up=ones(1, 10, 6).expand(4097, 10, 6), down=ones(1, 6, 5).expand(4097, 6, 5))),
         ):
@@ -124,7 +124,7 @@ class Watched(unittest.TestCase):
 
     def test_autocast(self):
         layer = Layer(torch.float32, bias=True)
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with torch.autocast(layer.x.device.type, dtype=torch.bfloat16):
             got = self.steps(layer)
         low = layer.map(lambda t: t.bfloat16() if t.dim() == 3 or t.shape[0] != 21 or t.shape[1] == 24 else t)
         want = self.steps(low)
