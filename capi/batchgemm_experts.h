@@ -64,8 +64,9 @@ typedef struct bg_experts {
 /* Weights of the layer. With BG_TRANS_B (2) they are stored as Linear of torch has them: gate and up
  * [experts, intermediate, hidden], down [experts, hidden, intermediate]. Else rows and columns change places.
  * Gate and up are joined: gate_up has 2*intermediate rows, or columns, those of gate first. With
- * BG_INTERLEAVED, which needs BG_TRANS_B and no bias, a row of gate and one of up take turns. With BG_APART up
- * has an array of its own. Without "gated" there is no up, and gate_up is [experts, intermediate, hidden]. */
+ * BG_INTERLEAVED, which needs BG_TRANS_B and no bias, a row of gate and one of up take turns. With BG_APART
+ * up has an array of its own. Without "gated" there is no up, and gate_up has intermediate rows, or
+ * columns. */
 #define BG_INTERLEAVED 4u
 #define BG_APART 8u
 

@@ -118,8 +118,8 @@ func expertsOf(x *C.bg_experts) (none planner.Experts, err error) {
 	const known = C.BG_INDEX_64 | C.BG_TRANS_B | C.BG_INTERLEAVED | C.BG_APART
 	own, ok := versioned(x, size)
 	if own.flags&^known != 0 || !ok {
-		return none, invalid("experts: flags %#x, or a field after intermediate, ask for what this version of "+
-			"the library does not know", own.flags)
+		return none, invalid("experts: flags %#x, or a field after intermediate, ask for what this "+
+			"version of the library does not know", own.flags)
 	}
 	order := planner.GateUpJoined
 	switch own.flags & (C.BG_INTERLEAVED | C.BG_APART) {

@@ -40,7 +40,8 @@ type ExpertOperands struct {
 // options' TypeA, which is F32, BF16 or F16; schedules and rules are not for the caller to choose. It fails
 // where the description or the options do not pass their checks, which wraps ErrInvalid, and as Prepare and
 // NewBuffer do.
-func (d *Device) PrepareExperts(ctx context.Context, of planner.Experts, o planner.Options) (*Experts, error) {
+func (d *Device) PrepareExperts(ctx context.Context, of planner.Experts, o planner.Options) (*Experts,
+	error) {
 	x := &Experts{device: d, of: of}
 	if err := of.Check(); err != nil {
 		return nil, fmt.Errorf("experts: %w", err)

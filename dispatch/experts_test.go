@@ -32,8 +32,8 @@ func newExperts(t *testing.T, of planner.Experts) *expertsOf {
 	for _, b := range []struct {
 		buffer **Buffer
 		n      int
-	}{{&l.with.X, of.Tokens * h}, {&l.with.Y, of.Tokens * h}, {&l.with.Weights, n}, {&l.with.GateUp, e * 2 * i * h},
-		{&l.with.Down, e * i * h}, {&l.with.Index, n}} {
+	}{{&l.with.X, of.Tokens * h}, {&l.with.Y, of.Tokens * h}, {&l.with.Weights, n},
+		{&l.with.GateUp, e * 2 * i * h}, {&l.with.Down, e * i * h}, {&l.with.Index, n}} {
 		*b.buffer, err = d.NewBuffer(element.F32, b.n)
 		require.NoError(t, err)
 		values := make([]float32, b.n)
@@ -80,8 +80,8 @@ func TestExpertsAt(t *testing.T) {
 		l.host[b] = mapped[skip:][:b.Len()]
 		return uintptr(unsafe.Pointer(&l.host[b][0]))
 	}
-	a := ExpertAddresses{X: at(l.with.X), Y: at(l.with.Y), Index: at(l.with.Index), Weights: at(l.with.Weights),
-		GateUp: at(l.with.GateUp), Down: at(l.with.Down)}
+	a := ExpertAddresses{X: at(l.with.X), Y: at(l.with.Y), Index: at(l.with.Index),
+		Weights: at(l.with.Weights), GateUp: at(l.with.GateUp), Down: at(l.with.Down)}
 	y := l.host[l.with.Y]
 	require.NoError(t, l.RunAt(t.Context(), 0, a))
 	require.NoError(t, l.device.Wait(t.Context()))
@@ -174,7 +174,8 @@ func TestExpertsMistakes(t *testing.T) {
 		{func(x *planner.Experts) { x.Weights = element.Int8 }, "weights cannot be of int8"},
 		{func(x *planner.Experts) { x.GateUp, x.TransB = planner.GateUpInterleaved, false },
 			"gate and up take turns in columns"},
-		{func(x *planner.Experts) { x.GateUp, x.Bias = planner.GateUpInterleaved, true }, "their bias cannot"},
+		{func(x *planner.Experts) { x.GateUp, x.Bias = planner.GateUpInterleaved, true },
+			"their bias cannot"},
 		{func(x *planner.Experts) { x.GateUp = 3 }, "unknown order 3 of gate and up"},
 		{func(x *planner.Experts) { x.Activation = "elu" }, `unknown activation "elu"`},
 	} {
