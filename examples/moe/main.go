@@ -4,8 +4,8 @@
 //	y = sum over both of p[e] * (silu(x*Gate[e]) .* (x*Up[e])) * Down[e]
 //
 // Only the device knows which tokens go to which experts: the router's choices are in a buffer, and the host
-// passes no sizes. The layer is prepared once, for as many tokens as a step may have. A step has other tokens,
-// and they go to other experts. It plans nothing and prepares nothing.
+// passes no sizes. The layer is prepared once, for as many tokens as a step may have. A step has other
+// tokens, and they go to other experts. It plans nothing and prepares nothing.
 //
 // A real program has a router's kernel of its own, so that a step never waits for the host. Here the host
 // chooses, from logits that the device computed. check.go computes every step once more, in float64.
