@@ -70,8 +70,8 @@ struct Stopwatch {
     admitNext();                                                                                    \
     ragged<form, plan, false>(sizes, extent, words, 0);                                                \
   }
-// BG_LAYER makes one of a step of a layer of experts. Numbers are in the place of B and B2, the extent in that
-// of an epilogue's flags.
+// BG_LAYER makes one of a step of a layer of experts. Numbers are in the place of B and B2, the extent in
+// that of an epilogue's flags.
 #define BG_LAYER(name, threads, function, ...)                                                      \
   BG_KERNEL(threads, 1)                                                                             \
   name(const uint4*, const void* index, const void* A, uint64_t shape, void* C, float*, uint64_t number, \

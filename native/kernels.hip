@@ -30,8 +30,8 @@
   void name(const uint4*, const uint32_t* sizes, uint64_t extent, const float*, float*, uint32_t* words) { \
     ragged<form, plan, false>(sizes, extent, words, 0);                                                \
   }
-// BG_LAYER makes one of a step of a layer of experts. Numbers are in the place of B and B2, the extent in that
-// of an epilogue's flags.
+// BG_LAYER makes one of a step of a layer of experts. Numbers are in the place of B and B2, the extent in
+// that of an epilogue's flags.
 #define BG_LAYER(name, threads, function, ...)                                                      \
   BG_KERNEL(threads, 1)                                                                             \
   void name(const uint4*, const void* index, const void* A, uint64_t shape, void* C, float*,         \

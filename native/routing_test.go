@@ -122,7 +122,8 @@ var layerMutants = []inSanitizer{
 	{mutant{"no barrier before rows are placed", "kernels/routing.cuh",
 		"left -= here;\n      }\n    }\n    barrier();", "left -= here;\n      }\n    }"}, thread},
 	{mutant{"no barrier after a round", "kernels/routing.cuh",
-		"if (r + 1 < end) mine = load((r + 1) * per);\n      barrier();", "if (r + 1 < end) mine = load((r + 1) * per);"}, thread},
+		"if (r + 1 < end) mine = load((r + 1) * per);\n      barrier();",
+		"if (r + 1 < end) mine = load((r + 1) * per);"}, thread},
 }
 
 func TestLayerMutants(t *testing.T) {

@@ -136,7 +136,8 @@ func (p *Planner) PlanExperts(x Experts, o Options) (*ExpertsPlan, error) {
 	plan, of := &ExpertsPlan{Experts: x}, o.TypeA
 	o.TypeC = of
 	var err error
-	if plan.Combine, err = p.PlanCombine(Combine{Choices: x.Choices, Hidden: x.Hidden, Type: of}); err != nil {
+	plan.Combine, err = p.PlanCombine(Combine{Choices: x.Choices, Hidden: x.Hidden, Type: of})
+	if err != nil {
 		return nil, err
 	}
 	if plan.Route, err = p.PlanRouting(Routing{Choices: x.Choices, Weights: x.Weights}); err != nil {

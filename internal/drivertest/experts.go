@@ -29,7 +29,8 @@ var expertsCases = []expertsCase{
 	{"joined", planner.Experts{Choices: planner.Choices{Tokens: 37, TopK: 2, Experts: 5}, Hidden: 40,
 		Intermediate: 24, TransB: true, Gated: true, Activation: planner.SiLU}, anyExpert},
 	{"apart, biases", planner.Experts{Choices: planner.Choices{Tokens: 33, TopK: 4, Experts: 8}, Hidden: 64,
-		Intermediate: 48, Gated: true, GateUp: planner.GateUpApart, Activation: planner.GELU, Bias: true}, hostile},
+		Intermediate: 48, Gated: true, GateUp: planner.GateUpApart, Activation: planner.GELU,
+		Bias: true}, hostile},
 	{"ungated, one choice", planner.Experts{Choices: planner.Choices{Tokens: 50, TopK: 1, Experts: 4},
 		Hidden: 24, Intermediate: 40, TransB: true, Activation: planner.ReLU, Bias: true}, anyExpert},
 	{"one token, joined columns", planner.Experts{Choices: planner.Choices{Tokens: 1, TopK: 8, Experts: 128},
@@ -120,7 +121,8 @@ func (k *expertsJob) run(t *testing.T) []float32 {
 	results := s.canaries(t, wordsOf(k.of, k.plan.Second.ExtentC))
 	words := wordsOf(k.of, k.plan.Combine.ExtentC)
 	y, gate := s.canaries(t, words), operand(k.gate)
-	first := driver.Run{Program: k.programs[1], A: operand(k.x), B: gate, C: between, Sizes: routed, Rows: routed}
+	first := driver.Run{Program: k.programs[1], A: operand(k.x), B: gate, C: between, Sizes: routed,
+		Rows: routed}
 	second := driver.Run{Program: k.programs[2], A: between, B: operand(k.down), C: results, Sizes: routed,
 		Rows: routed}
 	if k.Gated {
@@ -225,8 +227,8 @@ func (k *expertsJob) check(y []float32) error {
 			sum.err += 2 * float64(k.TopK) * 0x1p-24 * sum.size
 			want, got := sum.rounded(k.of), float64(y[t*k.Hidden+c])
 			if !(math.Abs(got-want.is) <= want.err) {
-				return fmt.Errorf("token %d, element %d: %g, want %g, which may err by %g", t, c, got, want.is,
-					want.err)
+				return fmt.Errorf("token %d, element %d: %g, want %g, which may err by %g", t, c, got,
+					want.is, want.err)
 			}
 		}
 	}

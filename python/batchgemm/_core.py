@@ -293,8 +293,8 @@ class Device(Object):
             weights: "f32", "bf16" or "f16", the type of the router's weights.
             trans_b: whether weights of the layer are [experts, intermediate, hidden] and [experts, hidden,
                 intermediate], as torch.nn.Linear stores them.
-            interleaved, apart: whether rows of gate and up take turns, or each has an array. Default: they are
-                joined by halves.
+            interleaved, apart: whether rows of gate and up take turns, or each has an array. Default: they
+                are joined by halves.
             gated, bias: whether there is an up, and whether there are biases.
             activation: "silu", "gelu", "relu" or None.
             options: a dict of options as of plan(): type_a, compute, tile.

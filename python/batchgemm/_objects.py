@@ -217,8 +217,8 @@ class Experts(Object):
 
         Args:
             x, y: Buffers of the tokens and of the result, [tokens, hidden]. y may be x.
-            index, weights: Buffers of the router's choices and weights, [tokens, top_k]. A choice that is none
-                of the experts' numbers does not count.
+            index, weights: Buffers of the router's choices and weights, [tokens, top_k]. A choice that is
+                none of the experts' numbers does not count.
             gate_up, down, up: Buffers of the layer's weights; up where gate and up are apart.
             bias_gate_up, bias_down: Buffers of biases, where the layer has them.
 
@@ -231,7 +231,8 @@ class Experts(Object):
         handles = {name: buffer.handle for name, buffer in given.items() if buffer}
         _call("bg_run_experts", self.handle, byref(ExpertOperands(sizeof(ExpertOperands), 0, **handles)))
 
-    def run_at(self, stream, x, y, index, weights, gate_up, down, up=0, bias_gate_up=0, bias_down=0, tokens=0):
+    def run_at(self, stream, x, y, index, weights, gate_up, down, up=0, bias_gate_up=0, bias_down=0,
+               tokens=0):
         """Queues one execution on memory at addresses. Nobody checks what is there.
 
         Args:

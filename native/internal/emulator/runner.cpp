@@ -8,9 +8,10 @@
 #include <vector>
 
 // Returns whether a launch ran. Where it makes the items of a ragged plan, the job has sizes in place of a
-// plan, of which the launch has those from its table on, C is the plan, and the base of A the extent. Where it
-// is a step of a layer of experts, the job has their numbers in place of a plan, and the launch what kernels
-// take in place of B and B2, in the bases of B and A and of B2, and the extent in place of an epilogue.
+// plan, of which the launch has those from its table on, C is the plan, and the base of A the extent. Where
+// it is a step of a layer of experts, the job has their numbers in place of a plan, and the launch what
+// kernels take in place of B and B2, in the bases of B and A and of B2, and the extent in place of an
+// epilogue.
 static bool run(const Job& job, const Launch& l, const float* a, const float* b, float* c, float* workspace) {
   const bool ragged = strncmp(l.kernel, "bg_ragged_", 10) == 0;
   const bool layer = strncmp(l.kernel, "bg_route_", 9) == 0 || strncmp(l.kernel, "bg_combine_", 11) == 0;
