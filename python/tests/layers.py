@@ -7,7 +7,7 @@ from batchgemm.torch import experts
 from tensors import LEAST, ROUNDED, UNIT
 
 LIMIT = 2.0**-40
-ALPHA, CLAMP, CLAMPED = 1.702, 7.0, "swiglu_oai"
+ALPHA, CLAMPED = 1.3, "swiglu_oai"
 _FUNCTIONS = {"silu": F.silu, "gelu": lambda z: F.gelu(z, approximate="tanh"), "relu": F.relu,
               "gelu_exact": F.gelu, "relu2": lambda z: F.relu(z).square()}
 _ROUNDINGS = 20
@@ -19,6 +19,7 @@ class Layer:
     def __init__(self, dtype, tokens=21, top=3, experts=5, hidden=24, inner=16, *, layout="halves",
                  transposed=False, bias=False, activation="silu"):
         self.layout, self.transposed, self.activation = layout, transposed, activation
+        self.clamp = 0.75 if dtype == torch.float32 else 7.0  # of others roundings change what is clamped
         new = lambda *shape: torch.randn(shape).to(dtype)
 
         def matrix(wide, deep):
@@ -38,7 +39,8 @@ class Layer:
 
     def call(self, **options):
         gate_up = self.gate_up if self.up is None else (self.gate_up, self.up)
-        options = {"activation": self.activation, "transposed": self.transposed,
+        options = {"activation": self.activation, "transposed": self.transposed, "alpha": ALPHA,
+                   "limit": self.clamp,
                    "layout": "halves" if self.layout == "pair" else self.layout, **options}
         return experts(self.x, gate_up, self.down, self.index, self.weights, gate_up_bias=self.gate_up_bias,
                        down_bias=self.down_bias, **options)
@@ -90,7 +92,7 @@ def reference(layer, sizes=False):
         if sizes:
             h = _most(g, layer.activation) * (1 if u is None else u + (layer.activation == CLAMPED))
         else:
-            h = _between(g, u, layer.activation)
+            h = _between(g, u, layer)
         y = y + share * _through(h, down)
     return y
 
@@ -109,11 +111,11 @@ def _through(x, matrix):
     return x @ w + (0 if bias is None else bias)
 
 
-def _between(g, u, activation):
-    if activation == CLAMPED:
-        g, u = g.clamp(max=CLAMP), u.clamp(-CLAMP, CLAMP)
+def _between(g, u, layer):
+    if layer.activation == CLAMPED:
+        g, u = g.clamp(max=layer.clamp), u.clamp(-layer.clamp, layer.clamp)
         return g * torch.sigmoid(ALPHA * g) * (u + 1)
-    return _FUNCTIONS[activation](g) * (1 if u is None else u)
+    return _FUNCTIONS[layer.activation](g) * (1 if u is None else u)
 
 
 def _most(g, activation):
@@ -135,7 +137,7 @@ def bound(layer):
         u = torch.ones_like(g) if up is None else _through(layer.x, up)
         slope = 2 * g.abs() + 1 if layer.activation == "relu2" else 1.2
         times = u.abs() + (layer.activation == CLAMPED)
-        h = _between(g, None if up is None else u, layer.activation).abs()
+        h = _between(g, None if up is None else u, layer).abs()
         most = h / times.clamp(min=1e-300)  # of what the activation gives
         wrong_h = slope * wrong(g, gate) * times + 6 * unit * h
         if up is not None:
