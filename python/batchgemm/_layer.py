@@ -1,5 +1,5 @@
-"""A layer of experts on tensors that nobody watches: checks, programs, forward and backward. _experts.py
-makes operators of it.
+"""A layer of experts on tensors that nobody watches: checks, programs, and forward. _layer_gradients.py has
+its backward, _experts.py makes operators of both.
 
 The arguments are always these: x, gate_up, up, down, index, weights, gate_up_bias, down_bias, and after them
 activation, layout, transposed, alpha, limit. up is None where gate_up holds it or there is none."""
