@@ -176,10 +176,12 @@ hipError_t hipModuleLaunchKernel(kernel *f, unsigned x, unsigned y, unsigned z, 
 	ON_DEVICE;
 	if (!x || !y || z != 1 || !tx || ty != 1 || tz != 1 || shared || extra) return INVALID_VALUE;
 	if ((uint64_t)x * tx > UINT32_MAX) return INVALID_CONFIGURATION;
-	for (int i = 0; i < 9; i++) { // addresses, but for the extent of kernels that make items
+	// Addresses, but for the extent of kernels that make items, and the numbers of steps of a layer of experts.
+	const int step = !strncmp(f->name, "bg_route_", 9) || !strncmp(f->name, "bg_combine_", 11);
+	for (int i = 0; i < 9; i++) {
 		CUdeviceptr p;
 		memcpy(&p, params[i], sizeof p);
-		if (i == 2 && !strncmp(f->name, "bg_ragged_", 10)) continue;
+		if (step ? i == 3 || i == 6 : i == 2 && !strncmp(f->name, "bg_ragged_", 10)) continue;
 		pthread_mutex_lock(&lock);
 		int known = !p || find(p, 1);
 		pthread_mutex_unlock(&lock);
