@@ -176,7 +176,7 @@ hipError_t hipModuleLaunchKernel(kernel *f, unsigned x, unsigned y, unsigned z, 
 	ON_DEVICE;
 	if (!x || !y || z != 1 || !tx || ty != 1 || tz != 1 || shared || extra) return INVALID_VALUE;
 	if ((uint64_t)x * tx > UINT32_MAX) return INVALID_CONFIGURATION;
-	// Addresses, but for the extent of kernels that make items, and the numbers of steps of a layer of experts.
+	// Addresses, but for the extent of kernels that make items, and the numbers of a layer of experts.
 	const int step = !strncmp(f->name, "bg_route_", 9) || !strncmp(f->name, "bg_combine_", 11);
 	for (int i = 0; i < 9; i++) {
 		CUdeviceptr p;
