@@ -14,8 +14,8 @@ import (
 // operand.
 type Addresses struct {
 	A, B, C, Sizes, B2, Bias, Rows uintptr
-	// Extent is how much of a ragged program's bound is there in this run (planner.Ragged.Within): 0 to the
-	// bound, of which 0 is all. Groups beyond it are refused, and nothing beyond it is read or written. With
+	// Extent is how much of a ragged program's bound exists in this run (planner.Ragged.Within). 0 is all of
+	// it. Groups beyond it are refused, and nothing beyond it is read or written. With
 	// PrepareRouting and PrepareCombine it counts tokens.
 	Extent int
 }

@@ -53,7 +53,7 @@ func (p *Program) Status(ctx context.Context) error {
 		Reason: "do not fit what the program was prepared for; it and the groups after it were not computed"}
 }
 
-// checkSizes checks all of a run's sizes but the buffer itself.
+// checkSizes checks everything about a run's sizes except the buffer itself.
 func (r *Run) checkSizes(plan *planner.Plan) error {
 	switch {
 	case plan.Layer != nil && r.Sizes == nil:

@@ -132,11 +132,11 @@ func (a Arch) Waits() bool { return a.waits }
 // form, with and without an epilogue.
 func RaggedKernels() []encoding.Kernel { return kernels.Ragged() }
 
-// LayerKernels are the kernels of a layer of experts beside its products, which every architecture has.
+// LayerKernels returns the kernels of a layer of experts except its products. Every architecture has them.
 func LayerKernels() []encoding.Kernel { return kernels.Layer() }
 
-// Describe says which kernels a device of the architecture has, and what they take, as
-// their compiler reports it: of each tile shape as much as the kernel that takes most.
+// Describe sets the kernels of a device of the architecture and their resources, as reported by the
+// compiler: for each tile shape those of the largest kernel.
 func (a Arch) Describe(d *planner.Device) error {
 	d.KernelKind, d.Kernels, d.Epilogues, d.Finishes, d.Pointers = encoding.KernelsNative, nil, true, true,
 		true

@@ -80,12 +80,12 @@ func TestHIPBuild(t *testing.T) {
 	}
 }
 
-// isLayer reports whether a kernel is of a layer of experts beside its products.
+// isLayer reports whether a kernel is of a layer of experts and not one of its products.
 func isLayer(name string) bool {
 	return strings.HasPrefix(name, "bg_route_") || strings.HasPrefix(name, "bg_combine_")
 }
 
-// buildHIP runs the script that makes products on the sources that a manifest lists, with one tile.
+// buildHIP runs the script that makes products on the sources of a manifest, with one tile.
 func buildHIP(t *testing.T, arch, manifest string, shape *tile.Shape) (built string) {
 	t.Helper()
 	dir := t.TempDir()

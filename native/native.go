@@ -65,12 +65,12 @@ const (
 // except with many entries.
 const raggedThreads = 1024
 
-// The threads of a group with Layer, as in routing.cuh.
+// Threads of a group with Layer, as in routing.cuh.
 const routeThreads, combineThreads = 1024, 256
 
-// Pieces gives the groups that share an item of a launch, the second extent of the grid: more than one for a
-// fix-up, in which each has fixupThreads threads, in as many sets as slotSets in store.cuh says of the most
-// parts of a tile.
+// Pieces returns how many groups share an item of a launch, the second extent of the grid. It is more than
+// one for a fix-up. There each group has fixupThreads threads, in as many sets as slotSets in store.cuh says
+// for the most partials of a tile.
 func Pieces(l *encoding.Launch) int {
 	if !l.Fixup {
 		return 1

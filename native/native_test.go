@@ -58,7 +58,7 @@ func (a Arch) kernels(shapes []*tile.Shape) (all []encoding.Kernel) {
 	return all
 }
 
-// image are all kernels that there are. Products may lack those of a part that has just begun to be one.
+// image lists all kernels. Products may lack those of a new part.
 func (a Arch) image() []encoding.Kernel {
 	all := append(a.kernels(tile.Table()), RaggedKernels()...)
 	if a.hasLayer() {
@@ -67,7 +67,7 @@ func (a Arch) image() []encoding.Kernel {
 	return all
 }
 
-// hasLayer reports whether products have the kernels of a layer of experts beside its products.
+// hasLayer reports whether products have the kernels of a layer of experts, except its products.
 func (a Arch) hasLayer() bool {
 	table := "products/resources.tsv"
 	if !a.parts {

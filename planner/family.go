@@ -54,7 +54,7 @@ var (
 	familyCPU = family{rate: ofCPU, unit: unitXeon, terms: &termsElsewhere, counter: true,
 		routers: cpuRouters, combiners: cpuCombiners}
 
-	// familyUnknown is of a kind that Device.Check refuses.
+	// familyUnknown is for a kind that Device.Check refuses.
 	familyUnknown = family{rate: ofNative, unit: unitH200, alike: true, terms: &termsElsewhere,
 		routers: nativeRouters, combiners: nativeCombiners}
 )

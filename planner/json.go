@@ -69,7 +69,7 @@ func (s *scalar) UnmarshalJSON(data []byte) error {
 // schedule, which is a function, and for a plan whose sizes are on the device.
 func (p *Plan) MarshalJSON() ([]byte, error) {
 	if p.Ragged != nil || p.Layer != nil {
-		return nil, invalid.Errorf("a plan of sizes that the device has cannot be written")
+		return nil, invalid.Errorf("a plan whose sizes are on the device cannot be written")
 	}
 	if p.Options.Custom != nil {
 		return nil, invalid.Errorf("a plan of the custom schedule %s cannot be written",

@@ -16,10 +16,10 @@ type Plan struct {
 	Batch   Batch   // a copy
 	Device  *Device // the planner's copy
 	Options Options
-	Ragged  *Ragged // where the device makes the items of launches, from sizes; nil: from Batch
-	// Layer: the plan is of a step of a layer of experts beside its products, of one launch and no batch.
+	Ragged  *Ragged // if the device makes the items, from sizes; nil: the items are from Batch
+	// Layer is set if the plan is a step of a layer of experts and not its products: one launch and no batch.
 	Layer *encoding.Layer
-	// the sizes of Ragged where the host knows them, of Planner.Renew; none: they come with runs
+	// sizes of Ragged that the host knows (Planner.Renew); none: sizes come with runs
 	Records  []uint32
 	Tiles    []*tile.Shape // per problem
 	Segments []encoding.Segment
@@ -43,9 +43,9 @@ type Plan struct {
 	Cost           float64 // predicted microseconds for the batch
 	TLP, TLPGroups float64 // Eq 4 and Eq 3 of Zhang et al. 2025, in threads
 
-	bounds []uint32 // of Ragged, encoded
-	live   Ragged   // of Renew
-	index  int      // words of the experts' numbers that runs of Layer have
+	bounds []uint32 // for Ragged, encoded
+	live   Ragged   // for Renew
+	index  int      // words of the experts' numbers of a run of Layer
 }
 
 // NarrowSums reports whether sums have fewer bits than fp32. That is so if tensor cores of compute

@@ -26,8 +26,8 @@ type program struct {
 	now    int      // index of the current image
 	plans  uint64   // number of plans so far
 
-	sizes int  // that runs of a ragged plan have, or experts' numbers; 0: none
-	layer bool // of a step of a layer of experts: runs have no B
+	sizes int  // words of sizes of a ragged plan, or of experts' numbers; 0: none
+	layer bool // a step of a layer of experts: runs have no B
 
 	// sets are the bind groups of recent operands. dev.mu protects them.
 	sets *backend.Cache[operands, bindings]
@@ -39,7 +39,7 @@ type launch struct {
 	pipeline     *pipeline
 	items, table span
 	made         bool // the device makes the items, or this launch does
-	sizes        int  // words that a launch reads that makes items, or has experts' numbers
+	sizes        int  // words of sizes or experts' numbers that the launch reads
 }
 
 type span struct{ offset, size uint64 }

@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// tolerance: sums of 128 and 192 products of numbers about 1 err by about 1e-6 in fp32,
-// while a row that goes to a wrong expert, or is lost, is wrong by about 1.
+// tolerance: sums of 128 and 192 products of numbers about 1 have errors of about 1e-6 in fp32. A row that
+// is lost, or goes to a wrong expert, has an error of about 1.
 const tolerance = 1e-5
 
-// check computes the layer token by token in float64. It returns the largest
-// difference, and an error where that is too large or a token has wrong experts.
+// check computes the layer token by token in float64. It returns the largest difference, and an error if
+// that is too large or a token has wrong experts.
 func check(w *weights, x, y []float32, chosen [][topK]int32) (worst float64, err error) {
 	for t, own := range chosen {
 		token := widen(x[t*width:][:width])
@@ -31,7 +31,7 @@ func check(w *weights, x, y []float32, chosen [][topK]int32) (worst float64, err
 	return worst, nil
 }
 
-// checkChosen: no other expert has a larger logit, but for what rounding may turn.
+// checkChosen checks that no other expert has a larger logit, within rounding.
 func checkChosen(logits []float64, chosen []int32) error {
 	least := math.Inf(1)
 	for _, e := range chosen {
@@ -45,7 +45,7 @@ func checkChosen(logits []float64, chosen []int32) error {
 	return nil
 }
 
-// expect is the layer for one token.
+// expect computes the layer for one token.
 func expect(w *weights, token, logits []float64, chosen []int32) []float64 {
 	y, sum := make([]float64, width), 0.
 	for _, e := range chosen {
@@ -66,7 +66,7 @@ func expect(w *weights, token, logits []float64, chosen []int32) []float64 {
 	return y
 }
 
-// product is a row times a matrix.
+// product returns a row times a matrix.
 func product(row []float64, matrix []float32) []float64 {
 	sums := make([]float64, len(matrix)/len(row))
 	for k, v := range row {

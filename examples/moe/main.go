@@ -4,11 +4,11 @@
 //	y = sum over both of p[e] * (silu(x*Gate[e]) .* (x*Up[e])) * Down[e]
 //
 // Only the device knows which tokens go to which experts: the router's choices are in a buffer, and the host
-// passes no sizes. The layer is prepared once, for as many tokens as a step may have. A step has other
+// passes no sizes. The layer is prepared once, for as many tokens as a step may have. Each step has new
 // tokens, and they go to other experts. It plans nothing and prepares nothing.
 //
-// A real program has a router's kernel of its own, so that a step never waits for the host. Here the host
-// chooses, from logits that the device computed. check.go computes every step once more, in float64.
+// A real program chooses with its own kernel on the device, so a step never waits for the host. Here the host
+// chooses, from logits that the device computed. check.go computes every step again, in float64.
 package main
 
 import (
@@ -41,11 +41,11 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	dev, err := dispatch.Open(ctx) // BATCHGEMM_BACKEND fixes one
+	dev, err := dispatch.Open(ctx) // BATCHGEMM_BACKEND selects one
 	if err != nil {
 		return err
 	}
-	defer dev.Close() // closes programs and buffers too
+	defer dev.Close() // also closes programs and buffers
 	fmt.Printf("%d experts, %d of a token, on %s\n", experts, topK, dev.Info().Name)
 
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -130,7 +130,7 @@ func (l *layer) step(ctx context.Context, x []float32) (y []float32, chosen [][t
 	if err := l.router.Run(ctx, dispatch.Operands{A: l.with.X, B: l.wr, C: l.logits}); err != nil {
 		return nil, nil, err
 	}
-	if chosen, err = l.choose(ctx, len(x)/width); err != nil { // for a kernel
+	if chosen, err = l.choose(ctx, len(x)/width); err != nil { // in place of a kernel
 		return nil, nil, err
 	}
 	start := time.Now()
@@ -138,12 +138,12 @@ func (l *layer) step(ctx context.Context, x []float32) (y []float32, chosen [][t
 		return nil, nil, err
 	}
 	y = make([]float32, len(x))
-	err = dispatch.Read(ctx, l.with.Y, 0, y) // waits; WebGPU compiles kernels when they are first used
+	err = dispatch.Read(ctx, l.with.Y, 0, y) // waits; WebGPU compiles kernels on first use
 	l.took = time.Since(start)
 	return y, chosen, err
 }
 
-// choose writes the experts of each token, and their shares. Tokens that are not there have none.
+// choose writes the experts of each token, and their shares. Tokens beyond those of the step have none.
 func (l *layer) choose(ctx context.Context, tokens int) (chosen [][topK]int32, err error) {
 	logits := make([]float32, tokens*experts)
 	if err := dispatch.Read(ctx, l.logits, 0, logits); err != nil {
@@ -180,7 +180,7 @@ func top(logits []float32) (chosen [topK]int32, share [topK]float32) {
 // weights of the layer, row by row.
 type weights struct {
 	router []float32 // width x experts
-	gate   []float32 // width x hidden for each expert, as up
+	gate   []float32 // width x hidden for each expert, like up
 	up     []float32
 	down   []float32 // hidden x width for each expert
 }

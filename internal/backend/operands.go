@@ -17,7 +17,7 @@ type Owned[D Device] interface {
 	On() D
 }
 
-// Apart is a program whose plan may have A, B or C by pointers, or no B: runs have none of these.
+// Apart is a program whose plan may have A, B or C by pointers, or no B. Its runs have no buffers for these.
 type Apart interface{ Apart() (abc [3]bool) }
 
 // Operands returns the program and A, B and C of a run, if the device made them. Operands with addresses are

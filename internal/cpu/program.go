@@ -23,8 +23,8 @@ type image struct {
 	words     []uint32
 	workspace *buffer
 	layer     bool         // a step of a layer of experts
-	work      int          // about how many multiply-adds take as long
-	users     atomic.Int32 // runs that are queued
+	work      int          // equivalent number of multiply-adds
+	users     atomic.Int32 // queued runs
 }
 
 func (p *program) On() *device { return p.workspace.device }
@@ -32,7 +32,7 @@ func (p *program) On() *device { return p.workspace.device }
 // Apart implements backend.Apart.
 func (p *program) Apart() [3]bool { return [3]bool{1: p.now.layer} }
 
-// Update leaves images that queued runs need as they are.
+// Update preserves images that queued runs need.
 func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (p *program) begin(plan *planner.Plan) {
 	}
 	m.launches = append(m.launches[:0], plan.Launches...)
 	m.words, m.workspace, m.layer = plan.Encode(m.words), p.workspace, plan.Layer != nil
-	const overhead = 256 // of a segment, as multiply-adds
+	const overhead = 256 // of a segment, in multiply-adds
 	m.work = overhead * len(plan.Segments)
 	for i := range plan.Batch {
 		q := &plan.Batch[i]

@@ -38,8 +38,8 @@ type entry struct {
 	read    *reading // of a; nil: not a read
 	a, b, c *buffer
 	sizes   *buffer // of a ragged plan, or experts' numbers
-	extent  int     // of these sizes: see driver.Run
-	b2      *buffer // what an epilogue has, as the next two
+	extent  int     // of the sizes; see driver.Run
+	b2      *buffer // operands of an epilogue, as are the next two
 	bias    *buffer
 	rows    *buffer
 	last    bool          // the last of its submission
@@ -206,7 +206,7 @@ func newEntry(runs []driver.Run, i int, c *clock) entry {
 		a:     r.A.(*buffer), c: r.C.(*buffer), extent: r.Extent,
 		last: i == len(runs)-1, clock: c,
 	}
-	e.b, _ = r.B.(*buffer) // nil where the plan has none
+	e.b, _ = r.B.(*buffer) // nil if the plan has none, as the next four
 	e.sizes, _ = r.Sizes.(*buffer)
 	e.b2, _ = r.B2.(*buffer)
 	e.bias, _ = r.Bias.(*buffer)

@@ -110,12 +110,12 @@ type program struct {
 	workspace memory // for all its plans
 	encoded   []uint32
 
-	// What follows belongs to dev.mu.
-	images [2]image // of plans, in turn: runs of the last but one may be queued
-	now    int      // of images
-	plans  uint64   // that it has had; graphs are of one
+	// dev.mu protects the next fields.
+	images [2]image // for plans, alternating: runs of the last but one may be queued
+	now    int      // index of the current image
+	plans  uint64   // number of plans so far; a graph belongs to one
 	ragged bool     // its runs have sizes
-	apart  [3]bool  // A, B and C by pointers, or none
+	apart  [3]bool  // A, B and C that have pointers, or that the plan does not have
 	fresh  bool     // no run since Update
 	graphs *graphs
 }

@@ -47,7 +47,7 @@ func (s *suite) testRaggedRest(t *testing.T) {
 	}
 }
 
-// onStream is the suite with runs that go by SubmitOn, to stream 0, for which its device waits.
+// onStream returns the suite with runs by SubmitOn on stream 0. Its device waits for that stream.
 func (s *suite) onStream(t *testing.T) *suite {
 	t.Helper()
 	on := *s

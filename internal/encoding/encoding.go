@@ -105,7 +105,7 @@ func (k Kernel) String() string {
 	return name + k.Epilogue.String()
 }
 
-// IndexName is the type of experts' numbers in names of kernels.
+// IndexName returns the type of experts' numbers in names of kernels.
 func (k Kernel) IndexName() string {
 	if k.Index64 {
 		return "int64"
@@ -113,7 +113,7 @@ func (k Kernel) IndexName() string {
 	return "int32"
 }
 
-// Trans names a transposition of A and B: nn, nt, tn or tt.
+// Trans returns the name of a transposition of A and B: nn, nt, tn or tt.
 func Trans(a, b bool) string {
 	letter := map[bool]string{false: "n", true: "t"}
 	return letter[a] + letter[b]

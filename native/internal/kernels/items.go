@@ -10,7 +10,7 @@ import (
 )
 
 // Items returns the text of items.cuh: the words of items and of fix-up items as structures of C, head and
-// tail, how to load and store them, and what kernels that make items read.
+// tail, and how to load and store them, and what kernels that make items read.
 func Items() string {
 	t := new(header)
 	t.line("// Generated from internal/encoding: the words of items and of the items of fix-ups, with tails")
@@ -72,7 +72,7 @@ func Items() string {
 	return t.String()
 }
 
-// bounds writes the words of records and of what is known of the groups of a ragged plan.
+// bounds writes the words of records and of facts about the groups of a ragged plan.
 func (t *header) bounds() {
 	t.line("\n// What kernels that make items read: records, and what is known of groups.")
 	t.numbers("kMaxGroups", encoding.MaxGroups, "kRaggedKernels", encoding.RaggedKernels,

@@ -156,8 +156,8 @@ func Ragged() (all []encoding.Kernel) {
 	return all
 }
 
-// Layer are the kernels of the steps of a layer of experts, which every architecture has: of each type of
-// experts' numbers, and of weights, or rows.
+// Layer returns the kernels of a layer of experts except its products: one for each type of experts' numbers,
+// and of weights or rows. Every architecture has them.
 func Layer() (all []encoding.Kernel) {
 	for _, stage := range []encoding.LayerStage{encoding.LayerRoute, encoding.LayerCombine} {
 		for _, long := range []bool{false, true} {
@@ -169,11 +169,11 @@ func Layer() (all []encoding.Kernel) {
 	return all
 }
 
-// KernelName is the symbol of a kernel in the image: bg_, the tile, the transpositions, then the type of A
-// and B or _tf32 for one product on tensor cores, and what else is a kernel of its own. Vector, Loop, Dynamic
-// and Split are decided at run time and do not change it, nor does what an epilogue has, except that gated
-// tiles of the aligned kind have kernels of their own. Where AMD's GPUs have matrix cores, it is the kernel
-// for them of a tile that suits them.
+// KernelName returns the symbol of a kernel in the image: bg_, the tile, the transpositions, then the type
+// of A and B, or _tf32 for one product on tensor cores, and other properties of separate kernels. Vector,
+// Loop, Dynamic and Split are decided at run time and are not in the name. Nor are the parts of an epilogue,
+// except that gated tiles of the aligned kind have separate kernels. If AMD's GPUs have matrix cores that
+// suit the tile, it is their kernel.
 func (a Arch) KernelName(k encoding.Kernel) string {
 	end := ""
 	if k.Epilogue != (encoding.Epilogue{}) {

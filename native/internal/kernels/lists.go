@@ -74,7 +74,7 @@ func LayerList() string {
 	return w.end()
 }
 
-// guarded is an architecture, the line in front of what it alone has, and how it has a kernel.
+// guarded is an architecture, the guard of its own lines, and its instances of kernels.
 type guarded struct {
 	Arch
 	guard    string
