@@ -12,8 +12,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Experts is a layer of experts made ready on one device: routing, two ragged programs and a sum. It owns
-// what lies between them: with n = Tokens*TopK, n*(Intermediate + Hidden) elements and about 12*n bytes.
+// Experts is a layer of experts, prepared on one device: routing, two ragged programs and a sum. It owns the
+// buffers between them: n*(Intermediate + Hidden) elements and about 12*n bytes, with n = Tokens*TopK.
 type Experts struct {
 	device *Device
 	plan   *planner.ExpertsPlan // nil: there are no tokens
@@ -23,23 +23,22 @@ type Experts struct {
 	routed, between, results      *Buffer
 }
 
-// ExpertOperands are the buffers of a run, of elements of the layer's type but for Index and Weights, and as
-// long as planner.Experts says or longer.
+// ExpertOperands are the buffers of a run. Their elements have the layer's type, except those of Index and
+// Weights. planner.Experts gives the shapes; buffers may be longer.
 type ExpertOperands struct {
 	X, Y *Buffer // [Tokens, Hidden]; Y may be X
-	// Index has the experts of each token, words of F32 (of int64 two each), -1 for tokens that are not
-	// there, and Weights the router's weights: [Tokens, TopK].
+	// Index and Weights are the experts of each token and the router's weights: [Tokens, TopK]. Index is a
+	// buffer of F32 with one word for each number, or two if they are int64. A missing token has -1.
 	Index, Weights *Buffer
-	GateUp, Down   *Buffer // the layer's weights; without Gated GateUp is of the first product
-	Up             *Buffer // with GateUpApart; GateUp is gate alone then
+	GateUp, Down   *Buffer // the layer's weights; without Gated, GateUp is B of the first product
+	Up             *Buffer // with GateUpApart; then GateUp has only gate
 	// With Bias.
 	GateUpBias, DownBias *Buffer
 }
 
-// PrepareExperts makes a layer of experts ready: see planner.Experts. The type of its elements is the
-// options' TypeA, which is F32, BF16 or F16; schedules and rules are not for the caller to choose. It fails
-// where the description or the options do not pass their checks, which wraps ErrInvalid, and as Prepare and
-// NewBuffer do.
+// PrepareExperts prepares a layer of experts (planner.Experts). TypeA of the options is the type of its
+// elements: F32, BF16 or F16. The options cannot force a schedule or a rule. If the description or the
+// options are invalid, the error wraps ErrInvalid. It also fails like Prepare and NewBuffer.
 func (d *Device) PrepareExperts(ctx context.Context, of planner.Experts, o planner.Options) (*Experts,
 	error) {
 	x := &Experts{device: d, of: of}
@@ -73,7 +72,7 @@ func (d *Device) PrepareExperts(ctx context.Context, of planner.Experts, o plann
 	return x, nil
 }
 
-// step is a program of the layer and its plan.
+// step has a program of the layer and its plan.
 type step struct {
 	program **Program
 	plan    *planner.Plan
@@ -84,10 +83,10 @@ func (x *Experts) programs() [4]step {
 		{&x.combine, x.plan.Combine}}
 }
 
-// Plan returns the plans, which must not be changed; nil where there are no tokens.
+// Plan returns the plans, or nil if Tokens is 0. The caller must not change them.
 func (x *Experts) Plan() *planner.ExpertsPlan { return x.plan }
 
-// Close frees the layer, as Close of programs and buffers does.
+// Close frees the programs and buffers of the layer.
 func (x *Experts) Close() error {
 	var all []error
 	for _, p := range [...]*Program{x.route, x.first, x.second, x.combine} {
@@ -103,7 +102,7 @@ func (x *Experts) Close() error {
 	return errors.Join(all...)
 }
 
-// expertArgument is what the layer asks of an operand.
+// expertArgument has the requirements for an operand.
 type expertArgument struct {
 	name string
 	used bool
@@ -111,7 +110,7 @@ type expertArgument struct {
 	of   element.Type
 }
 
-// arguments are those of expertBuffers.
+// arguments returns the requirements for the operands of a run.
 func (x *Experts) arguments() [9]expertArgument {
 	p := x.plan
 	of, apart := p.First.Options.TypeA, x.of.Gated && x.of.GateUp == planner.GateUpApart
@@ -132,7 +131,8 @@ func (x *Experts) arguments() [9]expertArgument {
 	}
 }
 
-// operands are those of all runs, given those of the layer, in the order of arguments, and its own.
+// operandsOf returns the operands of the four runs, from given, in the order of arguments, and the layer's
+// own buffers.
 func operandsOf[B comparable](x *Experts, given [9]B, routed, between, results B) [4]operandsOfRun[B] {
 	var none B
 	up := given[6]
@@ -149,8 +149,8 @@ func operandsOf[B comparable](x *Experts, given [9]B, routed, between, results B
 
 type operandsOfRun[B any] struct{ A, B, C, Sizes, B2, Bias, Rows B }
 
-// Run queues one execution, as one submission, and returns without waiting, as Device.Run does. Runs of one
-// layer share its memory, so they follow each other.
+// Run queues one execution as one submission, and returns without waiting, like Device.Run. Runs of one layer
+// share its memory, so they run one after the other.
 func (x *Experts) Run(ctx context.Context, o ExpertOperands) error {
 	if x.plan == nil {
 		return ctx.Err()
@@ -179,19 +179,17 @@ func (x *Experts) Run(ctx context.Context, o ExpertOperands) error {
 		x.second.With(Operands(all[2])), x.combine.With(Operands(all[3])))
 }
 
-// ExpertAddresses are operands of a run in memory of the caller, as in ExpertOperands: see Addresses.
+// ExpertAddresses are the operands of ExpertOperands in memory of the caller; see Addresses.
 type ExpertAddresses struct {
 	X, Y, Index, Weights uintptr
 	GateUp, Down, Up     uintptr
 	GateUpBias, DownBias uintptr
-	// Tokens is how many there are in this run, which X, Y, Index and Weights have; 0: as many as there may
-	// be.
+	// Tokens is the number of tokens of this run, in X, Y, Index and Weights; 0: the largest number.
 	Tokens int
 }
 
-// RunAt queues one execution on memory, and on a stream, of the caller, as Program.RunAt does, with the same
-// rules. The memory of the layer is its own: runs that are queued on two streams must be ordered by the
-// caller.
+// RunAt queues one execution on memory and a stream of the caller. The rules of Program.RunAt hold. Runs
+// share the memory of the layer, so the caller must order runs on different streams.
 func (x *Experts) RunAt(ctx context.Context, stream uintptr, at ExpertAddresses) error {
 	d := x.device
 	if err := d.acquire(); err != nil {
@@ -225,7 +223,7 @@ func (x *Experts) RunAt(ctx context.Context, stream uintptr, at ExpertAddresses)
 	return x.submitAt(ctx, borrower, stream, &given, at.Tokens)
 }
 
-// submitAt queues all runs, with all that is the layer's held.
+// submitAt queues all runs while it holds all objects of the layer.
 func (x *Experts) submitAt(ctx context.Context, borrower backend.Borrower, stream uintptr,
 	given *[9]driver.Buffer, tokens int) error {
 	for _, o := range [...]*object{x.routed.object, x.between.object, x.results.object, x.route.object,

@@ -6,10 +6,10 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// PrepareRouting makes a program that routes tokens to experts: it writes, in one launch, where the rows of
-// each expert end and which they are, as ragged programs take them, from a router's choices on the device.
-// planner.Routing says what its runs have as Sizes, A and C; there is no B. It fails where the description
-// does not pass its check, which wraps ErrInvalid, and as Prepare does.
+// PrepareRouting prepares a program that routes tokens to experts. It reads a router's choices on the device.
+// In one launch it writes the ends of each expert's rows and the lists of the rows, for ragged programs.
+// planner.Routing describes Sizes, A and C of its runs; there is no B. It fails with an error that wraps
+// ErrInvalid if the description is invalid, and like Prepare.
 //
 // A launch takes about as long for twice as many choices where there are more than some 64,000.
 func (d *Device) PrepareRouting(ctx context.Context, r planner.Routing) (*Program, error) {
@@ -20,8 +20,8 @@ func (d *Device) PrepareRouting(ctx context.Context, r planner.Routing) (*Progra
 	return d.Prepare(ctx, plan)
 }
 
-// PrepareCombine makes a program that sums the rows of each token, which experts left. planner.Combine says
-// what its runs have as Sizes, A and C; there is no B. It fails as PrepareRouting does.
+// PrepareCombine prepares a program that sums the experts' rows of each token. planner.Combine describes
+// Sizes, A and C of its runs; there is no B. It fails like PrepareRouting.
 func (d *Device) PrepareCombine(ctx context.Context, c planner.Combine) (*Program, error) {
 	plan, err := d.planner.PlanCombine(c)
 	if err != nil {

@@ -7,52 +7,53 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// GateUp says how the weights of gate and up of a gated layer lie.
+// GateUp is the layout of the weights of gate and up of a gated layer.
 type GateUp uint8
 
 const (
-	// GateUpJoined: one array has both, [Experts, 2*Intermediate, Hidden] with TransB, else [Experts, Hidden,
-	// 2*Intermediate]: the Intermediate rows, or columns, of gate before those of up.
+	// GateUpJoined is one array for both: [Experts, 2*Intermediate, Hidden] with TransB, else [Experts,
+	// Hidden, 2*Intermediate]. The Intermediate rows, or columns, of gate are before those of up.
 	GateUpJoined GateUp = iota
-	// GateUpInterleaved: one array of that shape, in which a row of gate and one of up take turns. With
-	// TransB and without biases alone.
+	// GateUpInterleaved is one array of that shape in which rows of gate and up alternate. It needs TransB,
+	// and has no biases.
 	GateUpInterleaved
-	// GateUpApart: each has an array.
+	// GateUpApart is an array for each.
 	GateUpApart
 )
 
-// Experts describes a layer of experts whose router has chosen. For each token t and each of its choices j
-// that counts, of expert e = index[t, j] and with weight w = weights[t, j],
+// Experts describes a layer of experts after its router. Each token t has choices j: the expert
+// e = index[t, j], with weight w = weights[t, j]. Each choice that counts adds to y:
 //
 //	g = x[t]*Gate[e] + bias            u = x[t]*Up[e] + bias
 //	y[t] += w * (act(g) .* u * Down[e] + bias)
 //
-// or without Gated act(g) alone. Sums are of fp32; act(g) .* u is rounded to the type of elements, and so is
-// what is added to y. That is added in fp32 in the order of choices, and rounded once.
+// Without Gated, act(g) takes the place of act(g) .* u. Sums are in fp32. act(g) .* u is rounded to the type
+// of elements, and so is each term of y. The terms are added in fp32 in the order of choices, and the sum is
+// rounded once.
 type Experts struct {
 	Choices
 	Weights element.Type // of the router's weights: F32, BF16 or F16
 
-	Hidden, Intermediate int // sizes of x[t] and of g; from 1 on
-	// TransB: weights are stored as Linear of torch has them, [Experts, Intermediate, Hidden] for gate and up
-	// and [Experts, Hidden, Intermediate] for down. Else rows and columns change places.
+	Hidden, Intermediate int // sizes of x[t] and of g, at least 1
+	// TransB: weights are stored as in Linear of torch, [Experts, Intermediate, Hidden] for gate and up and
+	// [Experts, Hidden, Intermediate] for down. Without TransB the last two extents are exchanged.
 	TransB     bool
 	Gated      bool
 	GateUp     GateUp // with Gated
 	Activation Activation
-	// Bias: gate and up have a bias [Experts, 2*Intermediate], without Gated [Experts, Intermediate], and
-	// down has one [Experts, Hidden].
+	// Bias: gate and up have a bias [Experts, 2*Intermediate], or [Experts, Intermediate] without Gated. Down
+	// has a bias [Experts, Hidden].
 	Bias bool
 }
 
-// ExpertsPlan is the plans of a layer of experts, whose runs follow each other. Words of the routing's result
-// are Sizes and Rows of both products.
+// ExpertsPlan has the plans of a layer of experts. They run one after the other. The result of the routing is
+// Sizes and Rows of both products.
 type ExpertsPlan struct {
 	Experts
 	Route, First, Second, Combine *Plan
 }
 
-// Check names the first thing that no layer can have. It is an error that wraps ErrInvalid.
+// Check returns an error that wraps ErrInvalid and names the first invalid field.
 func (x *Experts) Check() error {
 	if err := x.check("weights", x.Weights); err != nil {
 		return err
@@ -77,7 +78,7 @@ func (x *Experts) Check() error {
 	return nil
 }
 
-// products is how many first products there are.
+// products returns the number of first products.
 func (x *Experts) products() int {
 	if x.Gated {
 		return 2
@@ -85,7 +86,7 @@ func (x *Experts) products() int {
 	return 1
 }
 
-// first is the ragged batch of gate and up, whose rows are gathered from x.
+// first returns the ragged batch of gate and up. It gathers its rows from x.
 func (x *Experts) first() (Ragged, Epilogue) {
 	k, n, rows := x.Hidden, x.Intermediate, x.Tokens*x.TopK
 	r := Ragged{Form: EndsOfRows, Groups: x.Experts, M: rows, N: n, K: k, TransB: x.TransB,
@@ -108,7 +109,7 @@ func (x *Experts) first() (Ragged, Epilogue) {
 	return r, Epilogue{Activation: x.Activation, Bias: x.Bias, Gated: x.Gated, GatherRows: x.Tokens}
 }
 
-// second is that of down, whose rows are scattered to their choices.
+// second returns the ragged batch of down. It scatters its rows to their choices.
 func (x *Experts) second() (Ragged, Epilogue) {
 	k, n, rows := x.Intermediate, x.Hidden, x.Tokens*x.TopK
 	r := Ragged{Form: EndsOfRows, Groups: x.Experts, M: rows, N: n, K: k, TransB: x.TransB,
@@ -120,9 +121,9 @@ func (x *Experts) second() (Ragged, Epilogue) {
 	return r, Epilogue{Bias: x.Bias, ScatterRows: rows, Weights: true}
 }
 
-// PlanExperts makes the plans of a layer of experts, of which Tokens is not 0. TypeA of the options is that
-// of x, y and the weights of the layer: F32, BF16 or F16. It fails where the description or the options do
-// not pass their checks, and as PlanRagged does; all that wraps ErrInvalid.
+// PlanExperts makes the plans of a layer of experts. Tokens must not be 0. TypeA of the options is the type
+// of x, y and the weights of the layer: F32, BF16 or F16. It fails if the description or the options are
+// invalid, and like PlanRagged. Its errors wrap ErrInvalid.
 func (p *Planner) PlanExperts(x Experts, o Options) (*ExpertsPlan, error) {
 	if err := x.Check(); err != nil {
 		return nil, err

@@ -7,7 +7,7 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// The bounds of a router's choices.
+// Bounds of a router's choices.
 const (
 	MaxTopK    = encoding.MaxTopK
 	MaxExperts = encoding.MaxExperts
@@ -16,55 +16,57 @@ const (
 // maxChoices keeps the words of a routing's result in an int of 32 bits.
 const maxChoices = MaxDim / 4
 
-// Choices are those of a router: for each of Tokens tokens, at most, TopK of Experts experts, as an array
-// index [Tokens, TopK] of int32 or of int64. A choice that is negative, or not below Experts, does not count:
-// so experts of other devices, and tokens that are dropped, are left out. Tokens may be 0.
+// Choices describes the choices of a router: for each token TopK of Experts experts, as an array index
+// [Tokens, TopK] of int32 or int64. Tokens is the largest number of tokens of a run, and may be 0. A choice
+// that is negative, or not below Experts, does not count. Use such numbers for experts of other devices and
+// for dropped tokens.
 type Choices struct {
 	Tokens, TopK, Experts int  // Experts from 1 to MaxExperts, TopK from 1 to MaxTopK
 	Index64               bool // index is of int64
 }
 
-// Routing describes a program that makes of a router's choices what ragged programs with EndsOfRows take. Of
-// a run:
+// Routing describes a program that turns a router's choices into the operands of ragged programs with
+// EndsOfRows. The operands of a run are:
 //
 //	Sizes  index
 //	A      weights [Tokens, TopK], of type Weights: F32, BF16 or F16
-//	C      words of 32 bits, as many as Len: where the rows of each expert end, from word 0 on, and from
-//	       word Rows on three lists of Tokens*TopK words each, by row: its token t (a ragged program's
-//	       RowsA), its choice t*TopK + j (RowsC), and its weight as bits of fp32 (Weights)
+//	C      Len words of 32 bits. The ends of each expert's rows begin at word 0. Three lists of
+//	       Tokens*TopK words each begin at word Rows. They have for each row its token t (RowsA of a
+//	       ragged program), its choice t*TopK + j (RowsC), and its weight as bits of fp32 (Weights).
 //
-// Each choice that counts is a row. The rows of an expert are in the order of their choices. What lists have
-// after the last end stays as it is, and so do words before Rows that are no end.
+// Each choice that counts is a row. The rows of an expert are in the order of their choices. A run does not
+// write the words of a list after the last end, nor the words between the ends and word Rows.
 type Routing struct {
 	Choices
 	Weights element.Type
 }
 
-// Combine describes a program that sums the rows of each token. Of a run:
+// Combine describes a program that sums the rows of each token. The operands of a run are:
 //
 //	Sizes  index
-//	A      rows [Tokens*TopK, Hidden], of which t*TopK + j is of choice j of token t
+//	A      rows [Tokens*TopK, Hidden]; row t*TopK + j belongs to choice j of token t
 //	C      sums [Tokens, Hidden]
 //
-// A sum is of fp32, from 0 on, in the order of choices, and is rounded once. Rows whose choice does not count
-// are not read. A and C are of Type: F32, BF16 or F16.
+// Rows are added to 0 in fp32, in the order of choices, and the sum is rounded once. Rows of choices that do
+// not count are not read. Type is the type of A and C: F32, BF16 or F16.
 type Combine struct {
 	Choices
 	Hidden int
 	Type   element.Type
 }
 
-// Rows is the word of a routing's result where its lists begin: Experts, rounded up to a multiple of 64.
+// Rows returns the word of a routing's result at which its lists begin: Experts, rounded up to a multiple
+// of 64.
 func (c *Choices) Rows() int { return c.layer(0).First() }
 
-// Len is the words of a routing's result.
+// Len returns the number of words of a routing's result.
 func (c *Choices) Len() int { return c.layer(0).Routed() }
 
 func (c *Choices) layer(hidden int) *encoding.Layer {
 	return &encoding.Layer{Tokens: c.Tokens, TopK: c.TopK, Experts: c.Experts, Hidden: hidden}
 }
 
-// indexLen is the words of 32 bits of index.
+// indexLen returns the number of 32-bit words of index.
 func (c *Choices) indexLen() int {
 	if c.Index64 {
 		return 2 * c.Tokens * c.TopK
@@ -72,7 +74,7 @@ func (c *Choices) indexLen() int {
 	return c.Tokens * c.TopK
 }
 
-// Check names the first number that no choices can have. It is an error that wraps ErrInvalid.
+// Check returns an error that wraps ErrInvalid and names the first invalid number.
 func (c *Choices) Check() error {
 	switch {
 	case c.Experts < 1 || c.Experts > MaxExperts:
@@ -86,10 +88,10 @@ func (c *Choices) Check() error {
 	return nil
 }
 
-// Check is Choices.Check, and of the type of weights.
+// Check is Choices.Check, and also checks the type of the weights.
 func (r *Routing) Check() error { return r.check("weights", r.Weights) }
 
-// Check is Choices.Check, and of the columns and the type of rows.
+// Check is Choices.Check, and also checks the columns and the type of rows.
 func (c *Combine) Check() error {
 	if c.Hidden < 0 || c.Hidden > MaxDim {
 		return invalid.Errorf("%d columns of rows are not in [0, %d]", c.Hidden, MaxDim)
@@ -105,8 +107,8 @@ func (c *Choices) check(what string, of element.Type) error {
 	return c.Check()
 }
 
-// PlanRouting makes the plan of a routing. It fails where the description does not pass Check, or is of more
-// than the device can bind. Both wrap ErrInvalid.
+// PlanRouting makes the plan of a routing. It fails if Check does, or if an operand is larger than the device
+// can bind. Both errors wrap ErrInvalid.
 func (p *Planner) PlanRouting(r Routing) (*Plan, error) {
 	if err := r.Check(); err != nil {
 		return nil, err
@@ -118,7 +120,7 @@ func (p *Planner) PlanRouting(r Routing) (*Plan, error) {
 	return plan, plan.step(&r.Choices, kernel, p.device.family().routers(layer))
 }
 
-// PlanCombine makes the plan of a sum of rows. It fails as PlanRouting does.
+// PlanCombine makes the plan of a sum of rows. It fails like PlanRouting.
 func (p *Planner) PlanCombine(c Combine) (*Plan, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -134,7 +136,7 @@ func (p *Planner) PlanCombine(c Combine) (*Plan, error) {
 	return plan, plan.step(&c.Choices, kernel, p.device.family().combiners(layer, c.Type))
 }
 
-// step makes the only launch of a plan, of so many thread groups; 0: it has none.
+// step makes the only launch of a plan, with a number of thread groups. If that is 0, there is no launch.
 func (p *Plan) step(c *Choices, k encoding.Kernel, groups int) error {
 	d := p.Device
 	if err := p.Options.checkTypes(d); err != nil {

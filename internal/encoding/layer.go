@@ -1,15 +1,15 @@
 package encoding
 
-// A layer of experts has steps beside its products: a router's choices become the lists that ragged plans
-// take, and the rows of each token are summed. The plan of such a step has one launch. Native kernels take
-// its numbers as parameters (Layer.Shape), shaders read LayerWords, the head of the encoding, which has as
-// many words as that of a ragged plan.
+// A layer of experts has two steps in addition to its products. One turns a router's choices into the lists
+// of ragged plans, and the other sums the rows of each token. The plan of such a step has one launch. Native
+// kernels take its numbers as parameters (Layer.Shape). Shaders read LayerWords, the head of the encoding. It
+// has as many words as the head of a ragged plan.
 
-// LayerStage tells apart the kernels of these steps.
+// LayerStage is the step of a kernel.
 type LayerStage uint8
 
 const (
-	// LayerRoute writes where the rows of each expert end, and lists of the rows.
+	// LayerRoute writes the ends of each expert's rows, and lists of the rows.
 	LayerRoute LayerStage = 1 + iota
 	// LayerCombine sums the rows of each token.
 	LayerCombine
@@ -21,49 +21,50 @@ func (s LayerStage) name() string { return [...]string{"", "route", "combine"}[s
 type LayerWord int
 
 const (
-	LayerTokens  LayerWord = iota // at most
-	LayerTopK                     // choices of a token
-	LayerExperts                  //
-	LayerHidden                   // columns of rows; LayerCombine alone
-	LayerGroups                   // thread groups of the launch
-	LayerFirst                    // see Layer.First
-	LayerWords   = iota
+	LayerTokens LayerWord = iota // at most
+	LayerTopK                    // choices of a token
+	LayerExperts
+	LayerHidden // columns of rows; only for LayerCombine
+	LayerGroups // thread groups of the launch
+	LayerFirst  // see Layer.First
+	LayerWords  = iota
 )
 
-// Layer is what the steps of a layer of experts share.
+// Layer has the numbers that the steps of a layer of experts share.
 type Layer struct{ Tokens, TopK, Experts, Hidden int }
 
-// MaxTopK is the most choices of a token, MaxExperts the most experts, which are groups of ragged plans.
+// MaxTopK is the most choices of a token. MaxExperts is the most experts, each a group of a ragged plan.
 const (
 	MaxTopK    = 16
 	MaxExperts = MaxGroups
 )
 
 const (
-	// LayerShare is the experts of a workgroup of a shader that routes.
+	// LayerShare is the number of experts of a workgroup of a routing shader.
 	LayerShare = 8
-	// LayerPiece is about how many elements a worker of the CPU sums.
+	// LayerPiece is about the number of elements that a worker of the CPU sums at a time.
 	LayerPiece = 1 << 15
 )
 
-// Choices is how many choices there are at most.
+// Choices returns the largest number of choices.
 func (l *Layer) Choices() int { return l.Tokens * l.TopK }
 
-// First is the word of a routing's result where the lists begin: the ends are before them.
+// First returns the word of a routing's result at which the lists begin. The ends are before it.
 func (l *Layer) First() int {
 	return (l.Experts + SectionWords - 1) / SectionWords * SectionWords
 }
 
-// Routed is the words of a routing's result: ends, and a list each of tokens, of choices and of weights.
+// Routed returns the number of words of a routing's result: the ends, and lists of tokens, choices and
+// weights.
 func (l *Layer) Routed() int { return l.First() + 3*l.Choices() }
 
-// Shape is the first parameter of native kernels: tokens, experts and choices of a token, in 32, 16 and 16
-// bits.
+// Shape returns the first parameter of native kernels: tokens, experts and choices of a token, in 32, 16 and
+// 16 bits.
 func (l *Layer) Shape() uint64 {
 	return uint64(l.Tokens) | uint64(l.Experts)<<32 | uint64(l.TopK)<<48
 }
 
-// Encode appends the words of a step, of a launch of so many thread groups.
+// Encode appends the words of a step, whose launch has a number of thread groups.
 func (l *Layer) Encode(dst []uint32, groups int) []uint32 {
 	head := [RaggedHead]uint32{LayerTokens: uint32(l.Tokens), LayerTopK: uint32(l.TopK),
 		LayerExperts: uint32(l.Experts), LayerHidden: uint32(l.Hidden), LayerGroups: uint32(groups),
