@@ -165,7 +165,8 @@ func TestHIPImage(t *testing.T) {
 			for _, k := range arch.image() {
 				threads, _ := Geometry(k)
 				meta := o.kernel(t, k)
-				checkKernel(t, test.arch, meta, test.wave, threads, k.Epilogue != encoding.Epilogue{})
+				checkKernel(t, test.arch, meta, test.wave, threads,
+					k.Layer > 0 || k.Epilogue != encoding.Epilogue{})
 				require.True(t, k.Ragged > 0 || k.Layer > 0 || meta.LDS <= 32<<10,
 					"%s: two groups fit in 64 KB", meta.Name)
 			}
@@ -241,7 +242,9 @@ func checkKernel(t *testing.T, arch string, k *codeobject.Kernel, wave, threads 
 	}
 	for i, a := range k.Args[:pointers] {
 		kind := "global_buffer"
-		if i == 2 && strings.HasPrefix(k.Name, "bg_ragged") { // the extent takes the place of A
+		switch {
+		case i == 2 && strings.HasPrefix(k.Name, "bg_ragged"), // the extent in the place of A
+			(i == 3 || i == 6) && isLayer(k.Name): // numbers in that of B and B2
 			kind = "by_value"
 		}
 		require.Equal(t, codeobject.Arg{Offset: 8 * i, Size: 8, Kind: kind}, a, "%s: argument %d", k.Name, i)

@@ -24,6 +24,9 @@ static void test_arrays(void) {
 	HANDS_ON(bg_update(1, none, 0), NULL, NULL, NULL, NULL);
 	HANDS_ON(bg_update(1, &p, 1), &p, NULL, NULL, NULL);
 	HANDS_ON(bg_prepare_ragged(1, &g, NULL, &plan), &g, NULL, NULL, NULL);
+	bg_choices c;
+	HANDS_ON(bg_prepare_routing(1, &c, NULL, &plan), &c, NULL, NULL, NULL);
+	HANDS_ON(bg_prepare_combine(1, &c, 8, NULL, &plan), &c, NULL, NULL, NULL);
 	HANDS_ON(bg_buffer_write(1, 0, junk, 0, 0), NULL, NULL, NULL, NULL);
 	HANDS_ON(bg_buffer_write(1, 0, junk, -1, 0), NULL, NULL, NULL, NULL);
 	HANDS_ON(bg_buffer_write(1, 0, x, 4, 0), x, NULL, NULL, NULL);

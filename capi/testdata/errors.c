@@ -60,7 +60,7 @@ static void test_problems(bg_device device) {
 
 static void test_options(bg_device device) {
 	static const struct { const char *options, *words; } cases[] = {
-		{"", "options"}, {"[]", "options"}, {"{\"tiles\": 1}", "tiles"}, {"{} {}", "more after"},
+		{"", "options"}, {"[]", "options"}, {"{\"tiles\": 1}", "tiles"}, {"{} {}", "text follows"},
 		{"{\"tile\": \"huge\"}", "unknown tile \"huge\""}, {"{\"rule\": \"luck\"}", "unknown rule"},
 		{"{\"compute\": \"f64\"}", "unknown compute"}, {"{\"schedule\": 3}", "options"},
 		{"{\"Compute\": \"f32\"}", "options: unknown field \"Compute\""},

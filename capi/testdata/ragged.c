@@ -162,7 +162,8 @@ static void test_errors(bg_device device) {
 	FAILS(bg_prepare_ragged(device, NULL, NULL, &program), BG_ERR_INVALID, "ragged is NULL");
 	CHECK(program == 0);
 	FAILS(bg_prepare_ragged(device, &r, NULL, NULL), BG_ERR_INVALID, "program is NULL");
-	FAILS(bg_prepare_ragged(device, &r, "{\"schedule\": \"lpt\"}", &program), BG_ERR_INVALID, "a forced schedule");
+	FAILS(bg_prepare_ragged(device, &r, "{\"schedule\": \"lpt\"}", &program), BG_ERR_INVALID,
+		"a forced schedule");
 	r.struct_size = 8;
 	FAILS(bg_prepare_ragged(device, &r, NULL, &program), BG_ERR_INVALID, "struct_size 8");
 	r = experts(), r.flags = 16;
