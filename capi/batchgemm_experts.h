@@ -48,6 +48,50 @@ bg_status bg_prepare_routing(bg_device device, const bg_choices *choices, const 
 bg_status bg_prepare_combine(bg_device device, const bg_choices *choices, int64_t hidden, const char *type,
 	bg_program *program);
 
+/* What is between the two products of a layer: h = act(gate) .* up, or without BG_GATED h = act(pre). */
+typedef struct bg_gate {
+	uint32_t struct_size;   /* sizeof(bg_gate) */
+	uint32_t flags;         /* BG_GATED, BG_INTERLEAVED */
+	int64_t intermediate;   /* columns of h, from 0 to 2^26 - 1 */
+	const char *activation; /* "" (NULL), "relu", "gelu" or "silu", as of epilogues */
+} bg_gate;
+
+#define BG_GATED 1u
+
+/* bg_prepare_gate makes a program for h. type is "f32" (NULL), "bf16" or "f16". With n = tokens*top_k,
+ * i = intermediate, and w = 2*i with BG_GATED, else i, bg_run_operands and bg_run_at run it with
+ *     sizes  c of a routing, of which the ends are read
+ *     a      pre [n, w]: columns of gate before those of up, or with BG_INTERLEAVED gate at even and up at
+ *            odd columns
+ *     c      h [n, i]
+ * h is computed in float and rounded once. The last of the ends says how many rows there are. Later rows are
+ * neither read nor written. The extent of bg_run_at is as above. BG_INDEX_64 does not matter. BG_ERR_INVALID
+ * with WebGPU. */
+bg_status bg_prepare_gate(bg_device device, const bg_choices *choices, const bg_gate *gate, const char *type,
+	bg_program *program);
+
+/* bg_prepare_gate_backward makes a program for the gradients of pre and of the routing weights. A row r has
+ * the weight w and the choice s of the routing's lists, and dh is the gradient of the second product's
+ * operand, without the weight. With up16 as the next multiple of 16, and e bytes of an element,
+ *     sizes  c of a routing
+ *     rows   index of that routing, as 32-bit words
+ *     a, b   pre [n, w], dh [n, i]
+ *     c      32-bit words:
+ *                dpre [n, w]   of type, from the beginning: w*dh times the derivatives of h, as pre lies
+ *                hw [n, i]     of type, from byte up16(n*w*e) on: w*h
+ *                dweights [n]  of float, from byte up16(n*w*e) + up16(n*i*e) on: of choice s the sum of h*dh;
+ *                              0 for choices that do not count
+ * All is computed in float; dpre and hw are rounded once. The order of sums is fixed. dpre and hw of rows
+ * after the last end stay as they are, and so does dweights of tokens beyond the extent. */
+bg_status bg_prepare_gate_backward(bg_device device, const bg_choices *choices, const bg_gate *gate,
+	const char *type, bg_program *program);
+
+/* bg_run_all_at is bg_run_at for each of count programs of one device, in order, as one submission. It checks
+ * all of them before it queues the first. addresses has a struct for each, all of one struct_size. If the
+ * driver fails, some of them may have been queued. */
+bg_status bg_run_all_at(uintptr_t stream, const bg_program *programs, const bg_addresses *addresses,
+	size_t count);
+
 /* A layer of experts whose router has chosen. For each token t, and each of its choices j that counts, of
  * expert e = index[t, j] and with weight w = weights[t, j]:
  *     g = x[t] * gate[e] + bias         u = x[t] * up[e] + bias

@@ -129,6 +129,22 @@ bg_status bg_prepare_combine(bg_device device, const bg_choices *choices, int64_
 	ENTER(goPrepareCombine(&mask, device, (bg_choices *)choices, hidden, (char *)type, program));
 }
 
+bg_status bg_prepare_gate(bg_device device, const bg_choices *choices, const bg_gate *gate, const char *type,
+	bg_program *program) {
+	ENTER(goPrepareGate(&mask, device, (bg_choices *)choices, (bg_gate *)gate, (char *)type, 0, program));
+}
+
+bg_status bg_prepare_gate_backward(bg_device device, const bg_choices *choices, const bg_gate *gate,
+	const char *type, bg_program *program) {
+	ENTER(goPrepareGate(&mask, device, (bg_choices *)choices, (bg_gate *)gate, (char *)type, 1, program));
+}
+
+bg_status bg_run_all_at(uintptr_t stream, const bg_program *programs, const bg_addresses *addresses,
+	size_t count) {
+	ENTER(goRunAllAt(&mask, stream, (bg_program *)ARRAY(programs, count),
+		(bg_addresses *)ARRAY(addresses, count), count));
+}
+
 bg_status bg_prepare_experts(bg_device device, const bg_experts *experts, const char *weights,
 	const char *options, bg_program *program) {
 	ENTER(goPrepareExperts(&mask, device, (bg_experts *)experts, (char *)weights, (char *)options, program));

@@ -58,6 +58,48 @@ func prepareStep(device C.bg_device, choices *C.bg_choices, name *C.char, out *C
 	})
 }
 
+//export goPrepareGate
+func goPrepareGate(mask *C.sigset_t, device C.bg_device, choices *C.bg_choices, gate *C.bg_gate,
+	name *C.char, backward C.int, out *C.bg_program) C.bg_status {
+	return call(mask, func() error {
+		return prepareStep(device, choices, name, out, func(d *dispatch.Device, c planner.Choices,
+			of element.Type) (*dispatch.Program, error) {
+			g, err := gateOf(gate)
+			if err != nil {
+				return nil, err
+			}
+			g.Choices, g.Type = c, of
+			if backward != 0 {
+				return d.PrepareGateBackward(context.Background(), planner.GateBackward{Gate: g})
+			}
+			return d.PrepareGate(context.Background(), g)
+		})
+	})
+}
+
+// gateOf copies a gate. The rule of batchOf for newer versions holds.
+func gateOf(g *C.bg_gate) (to planner.Gate, err error) {
+	if g == nil {
+		return to, invalid("gate is NULL")
+	}
+	size := int(g.struct_size)
+	if size < C.sizeof_bg_gate {
+		return to, invalid("gate: struct_size %d, must be sizeof(bg_gate), %d here", size,
+			C.sizeof_bg_gate)
+	}
+	own, ok := versioned(g, size)
+	if own.flags&^(C.BG_GATED|C.BG_INTERLEAVED) != 0 || !ok {
+		return to, invalid("gate: flags %#x, or a field after activation, ask for what this version of "+
+			"the library does not know", own.flags)
+	}
+	to = planner.Gate{Intermediate: int(own.intermediate), Gated: own.flags&C.BG_GATED != 0,
+		Interleaved: own.flags&C.BG_INTERLEAVED != 0}
+	if own.activation != nil {
+		to.Activation = planner.Activation(C.GoString(own.activation))
+	}
+	return to, nil
+}
+
 // choicesOf copies a router's choices. The rule of batchOf for newer versions holds.
 func choicesOf(c *C.bg_choices) (none planner.Choices, err error) {
 	if c == nil {

@@ -14,6 +14,7 @@ import "C"
 import (
 	"context"
 	"fmt"
+	"math"
 	"unsafe"
 
 	"github.com/batchgemm/batchgemm/dispatch"
@@ -364,14 +365,14 @@ func queue(program C.bg_program, o *C.bg_operands, ragged bool) error {
 	}
 	var r dispatch.Operands
 	plan := p.Plan()
-	by, isProduct := plan.Options.Epilogue.Pointers, plan.Layer == nil
+	by := plan.Options.Epilogue.Pointers
 	for _, arg := range [...]struct {
 		name   string
 		handle C.bg_buffer
 		buffer **dispatch.Buffer
 		needed bool
 	}{
-		{"a", o.a, &r.A, !by.A}, {"b", o.b, &r.B, isProduct && !by.B}, {"c", o.c, &r.C, !by.C},
+		{"a", o.a, &r.A, !by.A}, {"b", o.b, &r.B, plan.TakesB() && !by.B}, {"c", o.c, &r.C, !by.C},
 		{"sizes", o.sizes, &r.Sizes, ragged},
 		{"b2", o.b2, &r.B2, false}, {"bias", o.bias, &r.Bias, false}, {"rows", o.rows, &r.Rows, false},
 	} {
@@ -390,20 +391,70 @@ func queue(program C.bg_program, o *C.bg_operands, ragged bool) error {
 //export goRunAt
 func goRunAt(mask *C.sigset_t, program C.bg_program, stream C.uintptr_t, at *C.bg_addresses) C.bg_status {
 	return call(mask, func() error {
-		own, err := structOf("addresses", at, firstAddresses)
+		run, err := runOnOf(program, at)
 		if err != nil {
 			return err
 		}
-		p, err := find[*dispatch.Program](program)
-		if err != nil {
-			return err
-		}
-		return p.RunAt(context.Background(), uintptr(stream),
-			dispatch.Addresses{A: uintptr(own.a), B: uintptr(own.b), C: uintptr(own.c),
-				Sizes: uintptr(own.sizes), B2: uintptr(own.b2), Bias: uintptr(own.bias),
-				Rows:   uintptr(own.rows),
-				Extent: int(own.extent)})
+		return run.Program.RunAt(context.Background(), uintptr(stream), run.Addresses)
 	})
+}
+
+// runOnOf finds the program of a run and copies the addresses.
+func runOnOf(program C.bg_program, at *C.bg_addresses) (run dispatch.RunOn, err error) {
+	own, err := structOf("addresses", at, firstAddresses)
+	if err != nil {
+		return run, err
+	}
+	run.Addresses = dispatch.Addresses{A: uintptr(own.a), B: uintptr(own.b), C: uintptr(own.c),
+		Sizes: uintptr(own.sizes), B2: uintptr(own.b2), Bias: uintptr(own.bias), Rows: uintptr(own.rows),
+		Extent: int(own.extent)}
+	run.Program, err = find[*dispatch.Program](program)
+	return run, err
+}
+
+//export goRunAllAt
+func goRunAllAt(mask *C.sigset_t, stream C.uintptr_t, programs *C.bg_program, at *C.bg_addresses,
+	count C.size_t) C.bg_status {
+	return call(mask, func() error {
+		runs, err := runsOnOf(programs, at, count)
+		if err != nil || len(runs) == 0 {
+			return err
+		}
+		p := runs[0].Program
+		return p.Device().RunAt(context.Background(), uintptr(stream), runs...)
+	})
+}
+
+// runsOnOf is runOnOf for arrays.
+func runsOnOf(programs *C.bg_program, at *C.bg_addresses, count C.size_t) ([]dispatch.RunOn, error) {
+	switch {
+	case count > math.MaxInt32:
+		return nil, invalid("count %d is above the limit %d", count, math.MaxInt32)
+	case count == 0:
+		return nil, nil
+	case programs == nil:
+		return nil, invalid("programs is NULL")
+	case at == nil:
+		return nil, invalid("addresses is NULL")
+	}
+	size := at.struct_size
+	if uintptr(size) < firstAddresses || uintptr(size)%unsafe.Alignof(*at) != 0 {
+		return nil, invalid("addresses 0: struct_size %d, must be sizeof(bg_addresses), %d here", size,
+			C.sizeof_bg_addresses)
+	}
+	runs := make([]dispatch.RunOn, count)
+	for i, program := range unsafe.Slice(programs, int(count)) {
+		own := (*C.bg_addresses)(unsafe.Add(unsafe.Pointer(at), i*int(size)))
+		if own.struct_size != size {
+			return nil, invalid("addresses %d: struct_size %d, that of addresses 0 is %d", i,
+				own.struct_size, size)
+		}
+		var err error
+		if runs[i], err = runOnOf(program, own); err != nil {
+			return nil, fmt.Errorf("run %d: %w", i, err)
+		}
+	}
+	return runs, nil
 }
 
 //export goProgramStatus

@@ -16,7 +16,7 @@ type Addresses struct {
 	A, B, C, Sizes, B2, Bias, Rows uintptr
 	// Extent is how much of a ragged program's bound exists in this run (planner.Ragged.Within). 0 is all of
 	// it. Groups beyond it are refused, and nothing beyond it is read or written. With
-	// PrepareRouting and PrepareCombine it counts tokens.
+	// steps of a layer (PrepareRouting and so on) it counts tokens.
 	Extent int
 }
 
@@ -31,17 +31,60 @@ type Addresses struct {
 // only queues launches there, so the caller may capture it in a graph. The CPU has stream 0; Wait waits for
 // its work. WebGPU does not support RunAt.
 func (p *Program) RunAt(ctx context.Context, stream uintptr, at Addresses) error {
-	if err := p.enter(); err != nil {
+	d := p.device
+	s, err := d.newSubmission()
+	if err != nil {
 		return err
 	}
-	defer p.leave()
-	d := p.device
+	defer d.end(s)
+	if err := s.addAt(d, p, &at); err != nil {
+		return err
+	}
+	return s.submitOn(ctx, d, stream)
+}
+
+// RunOn is one execution of a program on the caller's memory.
+type RunOn struct {
+	Program *Program
+	Addresses
+}
+
+// RunAt queues the runs, in order, as one submission, as Program.RunAt does one. All are checked before the
+// first is queued. If the driver fails, some of the runs may have been queued.
+func (d *Device) RunAt(ctx context.Context, stream uintptr, runs ...RunOn) error {
+	s, err := d.newSubmission()
+	if err != nil {
+		return err
+	}
+	defer d.end(s)
+	for i := range runs {
+		if err := s.addAt(d, runs[i].Program, &runs[i].Addresses); err != nil {
+			return fmt.Errorf("run %d: %w", i, err)
+		}
+	}
+	return s.submitOn(ctx, d, stream)
+}
+
+func (s *submission) submitOn(ctx context.Context, d *Device, stream uintptr) error {
+	if len(s.runs) == 0 {
+		return ctx.Err()
+	}
+	return d.driver.(backend.Borrower).SubmitOn(ctx, stream, s.runs)
+}
+
+// addAt checks a run and holds its program.
+func (s *submission) addAt(d *Device, p *Program, at *Addresses) error {
+	if p == nil {
+		return invalid.Errorf("the program is nil")
+	}
+	if err := p.hold(d); err != nil {
+		return fmt.Errorf("program: %w", err)
+	}
+	s.held = append(s.held, p.object)
 	borrower, ok := d.driver.(backend.Borrower)
 	if !ok {
 		return fmt.Errorf("backend %s does not work in memory of its callers", d.info.Backend)
 	}
-	d.updates.RLock()
-	defer d.updates.RUnlock()
 	if err := p.plan.CheckExtent(at.Extent); err != nil {
 		return err
 	}
@@ -63,5 +106,6 @@ func (p *Program) RunAt(ctx context.Context, stream uintptr, at Addresses) error
 	}
 	run := driverRun(p, &given)
 	run.Extent = at.Extent
-	return borrower.SubmitOn(ctx, stream, &run)
+	s.runs = append(s.runs, run)
+	return nil
 }

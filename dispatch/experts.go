@@ -234,16 +234,14 @@ func (x *Experts) submitAt(ctx context.Context, borrower backend.Borrower, strea
 		defer o.release()
 	}
 	all := operandsOf(x, *given, x.routed.driver, x.between.driver, x.results.driver)
+	var runs [len(all)]driver.Run
 	for i, p := range [...]*Program{x.route, x.first, x.second, x.combine} {
 		o := &all[i]
-		run := driver.Run{Program: p.driver, A: o.A, B: o.B, C: o.C, Sizes: o.Sizes, B2: o.B2, Bias: o.Bias,
-			Rows: o.Rows}
+		runs[i] = driver.Run{Program: p.driver, A: o.A, B: o.B, C: o.C, Sizes: o.Sizes, B2: o.B2,
+			Bias: o.Bias, Rows: o.Rows}
 		if p.plan.Layer != nil {
-			run.Extent = tokens
-		}
-		if err := borrower.SubmitOn(ctx, stream, &run); err != nil {
-			return err
+			runs[i].Extent = tokens
 		}
 	}
-	return nil
+	return borrower.SubmitOn(ctx, stream, runs[:])
 }

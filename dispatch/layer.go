@@ -29,3 +29,24 @@ func (d *Device) PrepareCombine(ctx context.Context, c planner.Combine) (*Progra
 	}
 	return d.Prepare(ctx, plan)
 }
+
+// PrepareGate makes a program for what is between the products of a layer of experts: activation and product
+// with up. planner.Gate says what its runs have as Sizes, A and C; there is no B. It fails as PrepareRouting
+// does, and with WebGPU.
+func (d *Device) PrepareGate(ctx context.Context, g planner.Gate) (*Program, error) {
+	plan, err := d.planner.PlanGate(g)
+	if err != nil {
+		return nil, err
+	}
+	return d.Prepare(ctx, plan)
+}
+
+// PrepareGateBackward makes a program for the gradients of a gate and of the routing weights.
+// planner.GateBackward says what its runs have as Sizes, Rows, A, B and C. It fails as PrepareGate does.
+func (d *Device) PrepareGateBackward(ctx context.Context, g planner.GateBackward) (*Program, error) {
+	plan, err := d.planner.PlanGateBackward(g)
+	if err != nil {
+		return nil, err
+	}
+	return d.Prepare(ctx, plan)
+}

@@ -74,6 +74,9 @@ func (p *Program) Update(ctx context.Context, b planner.Batch) error {
 	return nil
 }
 
+// Device returns the device of the program.
+func (p *Program) Device() *Device { return p.device }
+
 // Run queues one execution and returns without waiting, like Device.Run.
 func (p *Program) Run(ctx context.Context, x Operands) error {
 	return p.device.Run(ctx, Run{Program: p, Operands: x})
@@ -139,11 +142,10 @@ var submissions = sync.Pool{New: func() any { return new(submission) }}
 
 // begin checks the runs, and holds the device and all objects that they use.
 func (d *Device) begin(runs []Run) (*submission, error) {
-	if err := d.acquire(); err != nil {
+	s, err := d.newSubmission()
+	if err != nil {
 		return nil, err
 	}
-	d.updates.RLock()
-	s := submissions.Get().(*submission)
 	for i := range runs {
 		if err := s.add(d, &runs[i]); err != nil {
 			d.end(s)
@@ -151,6 +153,15 @@ func (d *Device) begin(runs []Run) (*submission, error) {
 		}
 	}
 	return s, nil
+}
+
+// newSubmission holds the device, for a submission without runs yet.
+func (d *Device) newSubmission() (*submission, error) {
+	if err := d.acquire(); err != nil {
+		return nil, err
+	}
+	d.updates.RLock()
+	return submissions.Get().(*submission), nil
 }
 
 func (d *Device) end(s *submission) {
@@ -228,17 +239,16 @@ type argument struct {
 
 // argumentsOf returns the arguments A, B, C, Sizes, B2, Bias and Rows.
 func argumentsOf(plan *planner.Plan) [7]argument {
-	isProduct := plan.Layer == nil // else there is no B
 	e, of, ofB, ofC, sizes := &plan.Options.Epilogue, plan.Options.TypeA, plan.Options.TypeB,
 		plan.Options.TypeC, plan.SizesLen()
 	return [...]argument{
 		{"A", true, plan.ExtentA, of, e.Pointers.A},
-		{"B", isProduct, plan.ExtentB, ofB, e.Pointers.B},
+		{"B", plan.TakesB(), plan.ExtentB, ofB, e.Pointers.B},
 		{"C", true, plan.ExtentC, ofC, e.Pointers.C},
 		{"Sizes", plan.TakesSizes(), sizes, element.F32, false},
 		{"B2", e.Gated, plan.ExtentB2, ofB, e.Pointers.B},
 		{"Bias", e.Bias, plan.ExtentBias, ofC, false},
-		{"Rows", e.UsesRows(), plan.ExtentRows, element.F32, false},
+		{"Rows", plan.TakesRows(), plan.ExtentRows, element.F32, false},
 	}
 }
 

@@ -2,6 +2,7 @@
 // itself: they are compiled at the same time, and loaded when a plan needs them. BG_PART names one, whose
 // kernels lists/ has, a line each: go generate ./native writes them from native/internal/kernels/list.go.
 // What follows makes a kernel of a line.
+#include "kernels/gate.cuh"
 #include "kernels/int4.cuh"
 #include "kernels/ragged.cuh"
 #include "kernels/routing.cuh"
@@ -79,6 +80,15 @@ struct Stopwatch {
     awaitEarlier();                                                                                 \
     admitNext();                                                                                    \
     function<__VA_ARGS__>(index, A, shape, static_cast<uint32_t>(number), extent, C);                \
+  }
+// BG_GATE makes one of what is between the products of such a layer.
+#define BG_GATE(name, function, ...)                                                                \
+  BG_KERNEL(kGateThreads, 1)                                                                        \
+  name(const uint4*, const uint32_t* sizes, const void* A, const void* B, void* C, float*, uint64_t shape, \
+       const void*, const void* index, uint64_t how) {                                              \
+    awaitEarlier();                                                                                 \
+    admitNext();                                                                                    \
+    function<__VA_ARGS__>({sizes, index, A, B, C, shape, how});                                     \
   }
 
 // The same with an epilogue.

@@ -1,6 +1,7 @@
 // All kernels for AMD GPUs. scripts/hip.sh builds the products from here. lists/ has them, a line each: go
 // generate ./native writes them from native/internal/kernels/list.go. What follows makes a kernel of a line.
 #include "amd/steps_hip.cuh"
+#include "kernels/gate.cuh"
 #include "kernels/ragged.cuh"
 #include "kernels/routing.cuh"
 #ifdef BG_HAS_MFMA
@@ -37,6 +38,13 @@
   void name(const uint4*, const void* index, const void* A, uint64_t shape, void* C, float*,         \
             uint64_t number, const void*, const uint32_t*, uint64_t extent) {                        \
     function<__VA_ARGS__>(index, A, shape, static_cast<uint32_t>(number), extent, C);                \
+  }
+// BG_GATE makes one of what is between the products of such a layer.
+#define BG_GATE(name, function, ...)                                                                \
+  BG_KERNEL(kGateThreads, 1)                                                                        \
+  void name(const uint4*, const uint32_t* sizes, const void* A, const void* B, void* C, float*,      \
+            uint64_t shape, const void*, const void* index, uint64_t how) {                          \
+    function<__VA_ARGS__>({sizes, index, A, B, C, shape, how});                                     \
   }
 
 // The same with an epilogue. On gfx908, two waves of a SIMD leave too few registers for some.

@@ -41,8 +41,7 @@
 //	const uint32_t *rows
 //	uint64_t        epilogue   encoding.Epilogue.Word; with Layer how many tokens there are, 0: all
 //
-// Those with Layer have encoding.Layer.Shape in place of B. In place of B2 is the number of thread groups of
-// a routing, or the columns of rows.
+// Those with Layer have numbers in place of some of these: encoding.Layer.Parameters.
 //
 // The grid is (Launch.Count, pieces).
 package native
@@ -95,6 +94,8 @@ func Geometry(k encoding.Kernel) (threads, sharedBytes int) {
 		return routeThreads, 0
 	case encoding.LayerCombine:
 		return combineThreads, 0
+	case encoding.LayerGate, encoding.LayerGateBackward:
+		return encoding.GateThreads, 0
 	}
 	if k.Fixup {
 		return fixupThreads, 0

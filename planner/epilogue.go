@@ -100,8 +100,8 @@ func (e *Epilogue) check(d *Device) error {
 	switch {
 	case e.none():
 		return nil
-	case e.Activation != "" && e.Activation != ReLU && e.Activation != GELU && e.Activation != SiLU:
-		return invalid.Errorf("unknown activation %q (known: %s, %s, %s)", e.Activation, ReLU, GELU, SiLU)
+	case checkActivation(e.Activation) != nil:
+		return checkActivation(e.Activation)
 	case e.GatherRows < 0 || e.GatherRows > MaxDim:
 		return invalid.Errorf("%d rows of A to gather from are not in [0, %d]", e.GatherRows, MaxDim)
 	case e.ScatterRows < 0 || e.ScatterRows > MaxDim:
@@ -240,4 +240,12 @@ func (x *Lengths) addLists(p *Problem, e *Epilogue) {
 			*length = max(*length, l.first+l.length)
 		}
 	}
+}
+
+func checkActivation(a Activation) error {
+	switch a {
+	case "", ReLU, GELU, SiLU:
+		return nil
+	}
+	return invalid.Errorf("unknown activation %q (known: %s, %s, %s)", a, ReLU, GELU, SiLU)
 }

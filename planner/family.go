@@ -40,23 +40,25 @@ type family struct {
 	// routers and combiners are the thread groups of a routing and of a sum of rows (layer.go).
 	routers   func(*encoding.Layer) int
 	combiners func(*encoding.Layer, element.Type) int
+	// gates are those of a gate, forward or backward; nil: there are no kernels for it (gate.go).
+	gates func(*encoding.Layer, element.Type) int
 }
 
 var (
 	familyCUDA = family{rate: ofNative, unit: unitH200, alike: true, terms: &termsOnCUDA, rounds: true,
 		stages: raggedStages[:1], makers: true, narrow: true, apart: true, keeps: true,
-		routers: nativeRouters, combiners: nativeCombiners}
+		routers: nativeRouters, combiners: nativeCombiners, gates: nativeGates}
 	familyHIP = family{rate: ofNative, unit: unitH200, alike: true, terms: &termsElsewhere,
 		stages: raggedStages[:1], makers: true, narrow: true, apart: true, keeps: true,
-		routers: nativeRouters, combiners: nativeCombiners}
+		routers: nativeRouters, combiners: nativeCombiners, gates: nativeGates}
 	familyWGSL = family{rate: ofWGSL, unit: unitH200, alike: true, terms: &termsByWGSL,
 		stages: raggedStages[:], direct: true, routers: wgslRouters, combiners: wgslCombiners}
 	familyCPU = family{rate: ofCPU, unit: unitXeon, terms: &termsElsewhere, counter: true,
-		routers: cpuRouters, combiners: cpuCombiners}
+		routers: cpuRouters, combiners: cpuCombiners, gates: cpuGates}
 
 	// familyUnknown is for a kind that Device.Check refuses.
 	familyUnknown = family{rate: ofNative, unit: unitH200, alike: true, terms: &termsElsewhere,
-		routers: nativeRouters, combiners: nativeCombiners}
+		routers: nativeRouters, combiners: nativeCombiners, gates: nativeGates}
 )
 
 // raggedStages lists all stages, in order.

@@ -55,15 +55,14 @@ type Combine struct {
 	Type   element.Type
 }
 
-// Rows returns the word of a routing's result at which its lists begin: Experts, rounded up to a multiple
-// of 64.
-func (c *Choices) Rows() int { return c.layer(0).First() }
+// Rows is the word of a routing's result where its lists begin: Experts, rounded up to a multiple of 64.
+func (c *Choices) Rows() int { return c.layer(0, 0).First() }
 
-// Len returns the number of words of a routing's result.
-func (c *Choices) Len() int { return c.layer(0).Routed() }
+// Len is the words of a routing's result.
+func (c *Choices) Len() int { return c.layer(0, 0).Routed() }
 
-func (c *Choices) layer(hidden int) *encoding.Layer {
-	return &encoding.Layer{Tokens: c.Tokens, TopK: c.TopK, Experts: c.Experts, Hidden: hidden}
+func (c *Choices) layer(stage encoding.LayerStage, hidden int) *encoding.Layer {
+	return &encoding.Layer{Stage: stage, Tokens: c.Tokens, TopK: c.TopK, Experts: c.Experts, Hidden: hidden}
 }
 
 // indexLen returns the number of 32-bit words of index.
@@ -113,11 +112,10 @@ func (p *Planner) PlanRouting(r Routing) (*Plan, error) {
 	if err := r.Check(); err != nil {
 		return nil, err
 	}
-	layer := r.layer(0)
+	layer := r.layer(encoding.LayerRoute, 0)
 	plan := &Plan{Device: p.device, Options: Options{TypeA: r.Weights}, Layer: layer,
-		ExtentA: layer.Choices(), ExtentC: layer.Routed()}
-	kernel := encoding.Kernel{Layer: encoding.LayerRoute, Index64: r.Index64, TypeA: r.Weights}
-	return plan, plan.step(&r.Choices, kernel, p.device.family().routers(layer))
+		ExtentA: layer.Choices(), ExtentC: layer.Routed(), index: r.indexLen()}
+	return plan, plan.step(r.Index64, p.device.family().routers(layer))
 }
 
 // PlanCombine makes the plan of a sum of rows. It fails like PlanRouting.
@@ -125,30 +123,30 @@ func (p *Planner) PlanCombine(c Combine) (*Plan, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	layer := c.layer(c.Hidden)
+	layer := c.layer(encoding.LayerCombine, c.Hidden)
 	rows, ok := addMul(0, layer.Choices(), c.Hidden)
 	if !ok {
 		return nil, invalid.Errorf("%d rows of %d columns are too many elements", layer.Choices(), c.Hidden)
 	}
 	plan := &Plan{Device: p.device, Options: Options{TypeA: c.Type, TypeC: c.Type}, Layer: layer,
-		ExtentA: rows, ExtentC: c.Tokens * c.Hidden}
-	kernel := encoding.Kernel{Layer: encoding.LayerCombine, Index64: c.Index64, TypeA: c.Type, TypeC: c.Type}
-	return plan, plan.step(&c.Choices, kernel, p.device.family().combiners(layer, c.Type))
+		ExtentA: rows, ExtentC: c.Tokens * c.Hidden, index: c.indexLen()}
+	return plan, plan.step(c.Index64, p.device.family().combiners(layer, c.Type))
 }
 
-// step makes the only launch of a plan, with a number of thread groups. If that is 0, there is no launch.
-func (p *Plan) step(c *Choices, k encoding.Kernel, groups int) error {
+// step makes the only launch of a plan, of so many thread groups; 0: it has none.
+func (p *Plan) step(index64 bool, groups int) error {
 	d := p.Device
 	if err := p.Options.checkTypes(d); err != nil {
 		return err
 	}
 	p.Options = p.Options.filled()
-	p.index = c.indexLen()
+	o := &p.Options
 	for _, x := range [...]struct {
 		name string
 		size int
 		of   element.Type
-	}{{"index", p.index, element.F32}, {"A", p.ExtentA, k.TypeA}, {"C", p.ExtentC, k.TypeC}} {
+	}{{"index", max(p.index, p.ExtentRows), element.F32}, {"A", p.ExtentA, o.TypeA},
+		{"B", p.ExtentB, o.TypeB}, {"C", p.ExtentC, o.TypeC}} {
 		if limit := d.spanLimit(x.of); x.size > limit {
 			return invalid.Errorf("%s needs %d elements, %s can bind %d", x.name, x.size, d, limit)
 		}
@@ -161,7 +159,9 @@ func (p *Plan) step(c *Choices, k encoding.Kernel, groups int) error {
 			p.Layer.Choices(), d.MaxTrips, d)
 	}
 	p.Words = encoding.RaggedHead
-	p.Launches = []encoding.Launch{{Kernel: k, Count: groups, SpanA: p.ExtentA, SpanC: p.ExtentC}}
+	p.Launches = []encoding.Launch{{Kernel: encoding.Kernel{Layer: p.Layer.Stage, Index64: index64,
+		TypeA: o.TypeA, TypeC: o.TypeC}, Count: groups, SpanA: p.ExtentA, SpanB: p.ExtentB, SpanC: p.ExtentC,
+		SpanRows: p.ExtentRows}}
 	return nil
 }
 

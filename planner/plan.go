@@ -45,7 +45,7 @@ type Plan struct {
 
 	bounds []uint32 // for Ragged, encoded
 	live   Ragged   // for Renew
-	index  int      // words of the experts' numbers of a run of Layer
+	index  int      // words of Sizes that runs of Layer have
 }
 
 // NarrowSums reports whether sums have fewer bits than fp32. That is so if tensor cores of compute
@@ -68,6 +68,14 @@ func (d *Device) NarrowSums(of element.Type) bool {
 
 // TakesSizes reports whether sizes, or experts' numbers, come with each run of the plan.
 func (p *Plan) TakesSizes() bool { return p.Layer != nil || p.Ragged != nil && len(p.Records) == 0 }
+
+// TakesB reports whether runs have a B: those of steps of a layer have none, but for the gradient of a gate.
+func (p *Plan) TakesB() bool { return p.Layer == nil || p.Layer.Stage == encoding.LayerGateBackward }
+
+// TakesRows reports whether runs have Rows.
+func (p *Plan) TakesRows() bool {
+	return p.Options.Epilogue.UsesRows() || p.Layer != nil && p.Layer.Stage == encoding.LayerGateBackward
+}
 
 // SizesLen returns the number of 32-bit words of these sizes; 0: a run takes none.
 func (p *Plan) SizesLen() int {

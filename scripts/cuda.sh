@@ -43,9 +43,9 @@ wait
 (cd "$work" && ls "${products[@]}" >/dev/null) # stops when one is missing
 
 # Nothing is loaded before a kernel of 9.0 has waited for the launch in front of it, but for items of early launches, which
-# wait once more: nothing else is before that. Kernels that make items, or lists of experts' rows, wait once.
+# wait once more: nothing else is before that. Kernels that make items, and those of steps of a layer of experts, wait once.
 for file in "$work"/sm_90a_*.cubin; do cuobjdump -sass "$file"; done | awk '
-	function ends() { if (name && waited < (name ~ /^bg_(ragged|route|combine)/ ? 1 : 2)) { print name " waits " waited " times"; failed = 1 } }
+	function ends() { if (name && waited < (name ~ /^bg_(ragged|route|combine|gate)/ ? 1 : 2)) { print name " waits " waited " times"; failed = 1 } }
 	/Function :/ { ends(); name = $3; waited = 0; early = "" }
 	/ACQBULK/ { if (early) { print name " does not wait:" early; failed = 1 } waited++ }
 	/ (LDGSTS|STG|ST|ATOM|ATOMG|RED|REDG|UTMALDG|UBLKCP)[. ]/ { early = $0 }

@@ -87,6 +87,57 @@ static void test_at(bg_device device) {
 	FAILS(bg_run_at(routing, 0, &a), BG_ERR_INVALID, "B is not 0");
 }
 
+/* What is between the products, and its gradients: pre is 3 and 5 in each row, with no activation, so h is 15.
+ * One call routes and does both. */
+static void test_gate(bg_device device) {
+	bg_choices c = choices();
+	bg_gate g = {.struct_size = sizeof g, .flags = BG_GATED, .intermediate = 1};
+	bg_program programs[3];
+	OK(bg_prepare_routing(device, &c, NULL, &programs[0]));
+	OK(bg_prepare_gate(device, &c, &g, NULL, &programs[1]));
+	OK(bg_prepare_gate_backward(device, &c, &g, NULL, &programs[2]));
+	enum { HW = 2 * N, DWEIGHTS = HW + N, BLOCK = DWEIGHTS + N };
+	static int32_t routed[WORDS] __attribute__((aligned(16)));
+	static int64_t index[N] __attribute__((aligned(16)));
+	static float own[N] __attribute__((aligned(16))), pre[2 * N] __attribute__((aligned(16))),
+		dh[N] __attribute__((aligned(16))), h[N] __attribute__((aligned(16))),
+		block[BLOCK] __attribute__((aligned(16)));
+	memcpy(index, index64, sizeof index);
+	memcpy(own, weights, sizeof own);
+	for (int i = 0; i < N; i++) pre[2 * i] = 3, pre[2 * i + 1] = 5, dh[i] = 2, h[i] = -7;
+	for (int i = 0; i < BLOCK; i++) block[i] = -7;
+	bg_addresses at[3] = {
+		{.struct_size = sizeof *at, .a = (uintptr_t)own, .c = (uintptr_t)routed, .sizes = (uintptr_t)index},
+		{.struct_size = sizeof *at, .a = (uintptr_t)pre, .c = (uintptr_t)h, .sizes = (uintptr_t)routed},
+		{.struct_size = sizeof *at, .a = (uintptr_t)pre, .b = (uintptr_t)dh, .c = (uintptr_t)block,
+			.sizes = (uintptr_t)routed, .rows = (uintptr_t)index}};
+	OK(bg_run_all_at(0, programs, at, 3));
+	OK(bg_wait(device, BG_NO_TIMEOUT));
+	const int slots[4] = {1, 4, 0, 3};
+	for (int r = 0; r < N; r++) {
+		const float w = weights[slots[r % 4]];
+		CHECK(h[r] == (r < 4 ? 15 : -7) && block[HW + r] == (r < 4 ? 15 * w : -7));
+		CHECK(block[2 * r] == (r < 4 ? 2 * 5 * w : -7) && block[2 * r + 1] == (r < 4 ? 2 * 3 * w : -7));
+		CHECK(block[DWEIGHTS + r] == (r == 0 || r == 1 || r == 3 || r == 4 ? 30 : 0));
+	}
+	h[0] = -7, at[2].rows = 0;
+	FAILS(bg_run_all_at(0, programs, at, 3), BG_ERR_INVALID, "run 2: Rows is 0");
+	OK(bg_wait(device, BG_NO_TIMEOUT));
+	CHECK(h[0] == -7);
+	at[1].struct_size = 8;
+	FAILS(bg_run_all_at(0, programs, at, 3), BG_ERR_INVALID, "addresses 1: struct_size 8");
+	FAILS(bg_run_all_at(0, NULL, at, 3), BG_ERR_INVALID, "programs is NULL");
+	FAILS(bg_run_all_at(0, programs, NULL, 3), BG_ERR_INVALID, "addresses is NULL");
+	OK(bg_run_all_at(0, NULL, NULL, 0));
+	g.activation = "tanh";
+	FAILS(bg_prepare_gate(device, &c, &g, NULL, programs), BG_ERR_INVALID, "unknown activation \"tanh\"");
+	g.activation = NULL, g.flags = 8;
+	FAILS(bg_prepare_gate(device, &c, &g, NULL, programs), BG_ERR_INVALID, "flags 0x8");
+	g.flags = BG_INTERLEAVED;
+	FAILS(bg_prepare_gate(device, &c, &g, NULL, programs), BG_ERR_INVALID, "there is no up");
+	FAILS(bg_prepare_gate(device, &c, NULL, NULL, programs), BG_ERR_INVALID, "gate is NULL");
+}
+
 static void test_mistakes(bg_device device) {
 	bg_choices c = choices();
 	bg_program p;
@@ -202,6 +253,7 @@ int main(void) {
 	test_wrong_layers(device);
 	test_steps(device);
 	test_at(device);
+	test_gate(device);
 	test_mistakes(device);
 	OK(bg_close(device));
 	puts("ok");

@@ -26,9 +26,9 @@ type Borrower interface {
 	// It does not check the address. A run needs only the elements that it reaches. The buffer is not
 	// closed.
 	At(address uintptr, n int) driver.Buffer
-	// SubmitOn is Submit of one run to the caller's stream, where it only queues launches. It is not ordered
-	// with the work of Submit. The CPU has one stream, 0, that of Submit.
-	SubmitOn(ctx context.Context, stream uintptr, run *driver.Run) error
+	// SubmitOn is Submit to the caller's stream, where it only queues launches. It is not ordered with the
+	// work of Submit. The CPU has one stream, 0, that of Submit.
+	SubmitOn(ctx context.Context, stream uintptr, runs []driver.Run) error
 }
 
 // BorrowAlign is the alignment of the addresses of At, in bytes.

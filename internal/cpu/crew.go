@@ -58,6 +58,9 @@ func (c *crew) run(e *entry, helpers int) {
 		switch {
 		case l.Layer > 0:
 			j.sizes, j.extent = wordsOf(e.sizes.data), e.extent
+			if l.Layer == encoding.LayerGateBackward {
+				j.b, j.bitsB = window(e.b, l.TypeA, l.BaseB, l.SpanB)
+			}
 		case !l.Fixup:
 			j.b, j.bitsB = window(e.b, l.TypeB(), l.BaseB, l.SpanB)
 			if l.Epilogue.Gated {

@@ -69,11 +69,11 @@ func (d *device) Submit(ctx context.Context, runs []driver.Run) error {
 }
 
 // SubmitOn implements driver.Borrower.
-func (d *device) SubmitOn(ctx context.Context, stream uintptr, run *driver.Run) error {
+func (d *device) SubmitOn(ctx context.Context, stream uintptr, runs []driver.Run) error {
 	if stream != 0 {
 		return invalid.Errorf("%s: stream %#x: there is stream 0 alone", name, stream)
 	}
-	return d.submit(ctx, []driver.Run{*run}, nil)
+	return d.submit(ctx, runs, nil)
 }
 
 func (d *device) Wait(ctx context.Context) error {

@@ -51,7 +51,7 @@ func TestExtentGuardPages(t *testing.T) {
 					run := driver.Run{Program: p, A: at(host[0], plan.ExtentA), B: at(host[1], plan.ExtentB),
 						C:     at(host[2], plan.ExtentC),
 						Sizes: at(backend.Words(sizes), groups), Extent: there}
-					require.NoError(t, d.SubmitOn(t.Context(), 0, &run))
+					require.NoError(t, d.SubmitOn(t.Context(), 0, []driver.Run{run}))
 					within := r.Within(there)
 					b, refused := within.Batch(nil, sizes, planner.Epilogue{})
 					group, err := p.Status(t.Context())

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
-	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // choices are those of a run of a step of a layer of experts.
@@ -44,10 +43,16 @@ func (c *choices) expert(i int) int {
 
 // step does a worker's part of a step of a layer of experts.
 func (j *job) step(w int) {
-	if c := j.choices(); j.launch.Layer == encoding.LayerRoute {
+	c := j.choices()
+	switch j.launch.Layer {
+	case encoding.LayerRoute:
 		j.route(&c)
-	} else {
+	case encoding.LayerCombine:
 		j.combine(&c, w)
+	case encoding.LayerGate:
+		j.gate(&c, w)
+	case encoding.LayerGateBackward:
+		j.gateBackward(&c, w)
 	}
 }
 
@@ -74,7 +79,7 @@ func (j *job) route(c *choices) {
 		}
 		row := int(ends[e])
 		ends[e]++
-		j.numbersOfA(weight[:], i)
+		numbersOf(j.a, j.bitsA, weight[:], i)
 		lists[row], lists[all+row] = int32(i/c.topK), int32(i)
 		lists[2*all+row] = int32(math.Float32bits(weight[0]))
 	}
@@ -93,25 +98,30 @@ func (j *job) combine(c *choices, w int) {
 					continue
 				}
 				from := row[:len(to)]
-				j.numbersOfA(from, i*hidden+col)
+				numbersOf(j.a, j.bitsA, from, i*hidden+col)
 				for k, x := range from {
 					to[k] += x
 				}
 			}
-			if at := t*hidden + col; j.launch.TypeC == element.F32 {
-				copy(j.c[at:], to)
-			} else {
-				j.bitsC.store(at, to)
-			}
+			storeNumbers(j.c, j.bitsC, to, t*hidden+col)
 		}
 	}
 }
 
-// numbersOfA are elements of A from one on.
-func (j *job) numbersOfA(to []float32, at int) {
-	if j.launch.TypeA == element.F32 {
-		copy(to, j.a[at:])
+// numbersOf are elements of an operand from one on: bits, if it has any, else numbers.
+func numbersOf(numbers []float32, bits narrow, to []float32, at int) {
+	if bits.bytes == nil {
+		copy(to, numbers[at:])
 	} else {
-		j.bitsA.widen(to, at)
+		bits.widen(to, at)
+	}
+}
+
+// storeNumbers is the inverse, with rounding.
+func storeNumbers(numbers []float32, bits narrow, from []float32, at int) {
+	if bits.bytes == nil {
+		copy(numbers[at:], from)
+	} else {
+		bits.store(at, from)
 	}
 }

@@ -23,6 +23,7 @@ type image struct {
 	words     []uint32
 	workspace *buffer
 	layer     bool         // a step of a layer of experts
+	noB       bool         // runs have no B
 	work      int          // equivalent number of multiply-adds
 	users     atomic.Int32 // queued runs
 }
@@ -30,7 +31,7 @@ type image struct {
 func (p *program) On() *device { return p.workspace.device }
 
 // Apart implements backend.Apart.
-func (p *program) Apart() [3]bool { return [3]bool{1: p.now.layer} }
+func (p *program) Apart() [3]bool { return [3]bool{1: p.now.noB} }
 
 // Update preserves images that queued runs need.
 func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
@@ -59,7 +60,8 @@ func (p *program) begin(plan *planner.Plan) {
 		return
 	}
 	m.launches = append(m.launches[:0], plan.Launches...)
-	m.words, m.workspace, m.layer = plan.Encode(m.words), p.workspace, plan.Layer != nil
+	m.words, m.workspace = plan.Encode(m.words), p.workspace
+	m.layer, m.noB = plan.Layer != nil, !plan.TakesB()
 	const overhead = 256 // of a segment, in multiply-adds
 	m.work = overhead * len(plan.Segments)
 	for i := range plan.Batch {

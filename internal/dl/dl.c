@@ -296,7 +296,7 @@ static dl_result launch(const dl_device *d, dl_stream stream, const dl_run *run)
 		dl_pointer table = l->ragged || l->layer ? run->sizes : l->table;
 		dl_pointer a = l->ragged ? run->extent : run->a + l->a, b = run->b + l->b, c = run->c + l->c;
 		dl_pointer b2 = run->b2 + l->b2, bias = run->bias, rows = run->rows;
-		uint64_t epilogue = l->layer ? run->extent : l->epilogue;
+		uint64_t epilogue = l->epilogue | (l->layer ? run->extent : 0);
 		void *params[] = {&items, &table, &a, &b, &c, &workspace, &b2, &bias, &rows, &epilogue};
 		if (l->cluster || l->waits) {
 			TRY(launch_with(d, stream, l, params));
@@ -318,9 +318,10 @@ dl_result dl_submit(const dl_device *d, const dl_run *runs, size_t n, dl_event s
 	return end ? d->api->eventRecord(end, d->stream) : 0;
 }
 
-dl_result dl_submit_on(const dl_device *d, uintptr_t stream, const dl_run *run) {
+dl_result dl_submit_on(const dl_device *d, uintptr_t stream, const dl_run *runs, size_t n) {
 	ENTER(d);
-	return launch(d, (dl_stream)stream, run);
+	for (size_t i = 0; i < n; i++) TRY(launch(d, (dl_stream)stream, &runs[i]));
+	return 0;
 }
 
 dl_result dl_record(const dl_device *d, const dl_run *run, dl_graph_exec *exec) {

@@ -110,7 +110,7 @@ typedef struct {
 	uint32_t waits;
 	// it makes items: the run's sizes take the place of the table, its extent that of A
 	uint32_t ragged;
-	// it is of a step of a layer of experts: sizes as above, the extent takes the place of the epilogue
+	// it is of a step of a layer of experts: sizes as above, the extent is the lower half of the epilogue
 	uint32_t layer;
 	dl_pointer items, table, workspace;      // table and workspace: 0 when not used
 	uint64_t a, b, c, b2;                    // offsets into the operands
@@ -131,8 +131,8 @@ typedef struct {
 // dl_submit queues the runs, between two events if they are not NULL.
 dl_result dl_submit(const dl_device *d, const dl_run *runs, size_t n, dl_event start, dl_event end);
 
-// dl_submit_on queues one run, launch by launch, on a stream of the caller.
-dl_result dl_submit_on(const dl_device *d, uintptr_t stream, const dl_run *run);
+// dl_submit_on queues runs, launch by launch, on a stream of the caller.
+dl_result dl_submit_on(const dl_device *d, uintptr_t stream, const dl_run *runs, size_t n);
 
 // dl_record makes a graph of a run, one node a launch. The library has graphs.
 dl_result dl_record(const dl_device *d, const dl_run *run, dl_graph_exec *graph);

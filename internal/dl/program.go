@@ -178,7 +178,7 @@ func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
 	p.plans++
 	p.fresh = p.plans > 1
 	by := plan.Options.Epilogue.Pointers
-	p.apart = [3]bool{by.A, by.B || plan.Layer != nil, by.C}
+	p.apart = [3]bool{by.A, by.B || !plan.TakesB(), by.C}
 	d.mu.Unlock()
 	if workspace != p.workspace {
 		d.drop(p.workspace)
@@ -282,10 +282,9 @@ func (m *image) load(d *device, plan *planner.Plan, workspace C.dl_pointer) erro
 		}
 		switch {
 		case l.Layer > 0: // numbers are in the place of operands
-			made.layer, made.b, made.b2 = 1, C.uint64_t(plan.Layer.Shape()), C.uint64_t(l.Count)
-			if l.Layer == encoding.LayerCombine {
-				made.b2 = C.uint64_t(plan.Layer.Hidden)
-			}
+			made.layer = 1
+			b, b2, epilogue := plan.Layer.Parameters(l)
+			made.b, made.b2, made.epilogue = C.uint64_t(b), C.uint64_t(b2), C.uint64_t(epilogue)
 		case l.Split || l.Fixup || l.Ragged == 0 && d.gpu.Planner.Kept(&l.Kernel) > 0:
 			made.workspace = workspace
 		case l.Ragged > 0: // it writes tables and items

@@ -46,20 +46,29 @@ func (d *device) queue(work []C.dl_run, t clock) error {
 }
 
 // SubmitOn makes no graph, because the caller may be capturing one. It implements backend.Borrower.
-func (d *device) SubmitOn(ctx context.Context, stream uintptr, r *driver.Run) error {
+func (d *device) SubmitOn(ctx context.Context, stream uintptr, runs []driver.Run) error {
 	if err := d.state.Ready(ctx); err != nil {
 		return err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	p, all, err := d.operandsOf(r)
-	if err != nil || len(p.images[p.now].runs()) == 0 {
-		return err
+	d.work = d.work[:0]
+	for i := range runs {
+		p, all, err := d.operandsOf(&runs[i])
+		if err != nil {
+			return fmt.Errorf("run %d: %w", i, err)
+		}
+		if len(p.images[p.now].runs()) > 0 {
+			run := p.launched(all)
+			run.extent = C.uint64_t(runs[i].Extent)
+			d.work = append(d.work, run)
+		}
 	}
-	run := p.launched(all)
-	run.extent = C.uint64_t(r.Extent)
-	d.work = append(d.work[:0], run)
-	return d.check("submit", C.dl_submit_on(d.handle, C.uintptr_t(stream), unsafe.SliceData(d.work)))
+	if len(d.work) == 0 {
+		return nil
+	}
+	return d.check("submit", C.dl_submit_on(d.handle, C.uintptr_t(stream), unsafe.SliceData(d.work),
+		C.size_t(len(d.work))))
 }
 
 // add appends a run to the work.

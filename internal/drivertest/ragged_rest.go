@@ -87,8 +87,9 @@ func (s *suite) testRaggedExtent(t *testing.T) {
 
 // submit queues a run.
 func (s *suite) submit(run driver.Run) error {
+	runs := []driver.Run{run}
 	if s.borrows {
-		return s.device.(backend.Borrower).SubmitOn(context.Background(), 0, &run)
+		return s.device.(backend.Borrower).SubmitOn(context.Background(), 0, runs)
 	}
-	return s.device.Submit(context.Background(), []driver.Run{run})
+	return s.device.Submit(context.Background(), runs)
 }

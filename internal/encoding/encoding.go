@@ -76,8 +76,11 @@ func (k Kernel) String() string {
 	if k.Ragged > 0 {
 		return k.Ragged.name() + k.Form.suffix() + k.Epilogue.String()
 	}
-	if k.Layer > 0 {
+	switch {
+	case k.Layer.HasIndex() && k.Layer > 0:
 		return k.Layer.name() + "/" + k.IndexName() + "/" + k.TypeA.String()
+	case k.Layer > 0:
+		return k.Layer.name() + "/" + k.TypeA.String()
 	}
 	name, types := k.Tile.Name, ""
 	if k.TypeA != element.F32 {

@@ -290,11 +290,11 @@ func extents(p *planner.Plan) [6]int {
 		}
 		return (of.Size(n) + 3) / 4
 	}
-	return [...]int{words(!by.A, p.ExtentA, o.TypeA), words(!by.B && p.Layer == nil, p.ExtentB, o.TypeB),
+	return [...]int{words(!by.A, p.ExtentA, o.TypeA), words(!by.B && p.TakesB(), p.ExtentB, o.TypeB),
 		words(!by.C, p.ExtentC, o.TypeC),
 		words(o.Epilogue.Gated && !by.B, p.ExtentB2, o.TypeB),
 		words(o.Epilogue.Bias, p.ExtentBias, o.TypeC),
-		words(o.Epilogue.UsesRows(), p.ExtentRows, element.F32)}
+		words(p.TakesRows(), p.ExtentRows, element.F32)}
 }
 
 func (p *program) Update(ctx context.Context, plan *planner.Plan) error {

@@ -102,7 +102,7 @@ def _options(options) -> bytes | None:
 
 
 WORD = 0, 2**64 - 1  # of 64 bits, as addresses are
-_CODES = {c_uint32: "I", c_int64: "q", c_uint64: "Q", c_float: "f", c_void_p: "Q"}  # of struct
+_CODES = {c_uint32: "I", c_int64: "q", c_uint64: "Q", c_float: "f", c_void_p: "Q", c_char_p: "Q"}  # of struct
 # What fields of integers hold.
 _LIMITS = {c_uint32: (0, 2**32 - 1), c_int64: (-2**63, 2**63 - 1), c_uint64: WORD}
 
@@ -175,6 +175,13 @@ class Choices(_Struct):
         (name, c_int64) for name in "tokens top_k experts".split()]
 
 
+class Gate(_Struct):
+    """bg_gate; Device.prepare_gate() and prepare_gate_backward() make them."""
+
+    _fields_ = [("struct_size", c_uint32), ("flags", c_uint32), ("intermediate", c_int64),
+                ("activation", c_char_p)]
+
+
 class Layer(_Struct):
     """bg_experts; Device.prepare_experts() makes them."""
 
@@ -232,6 +239,8 @@ def _load():
         "bg_prepare_ragged": (handle, POINTER(Ragged), c_char_p, out),
         "bg_prepare_routing": (handle, POINTER(Choices), c_char_p, out),
         "bg_prepare_combine": (handle, POINTER(Choices), c_int64, c_char_p, out),
+        "bg_prepare_gate": (handle, POINTER(Choices), POINTER(Gate), c_char_p, out),
+        "bg_prepare_gate_backward": (handle, POINTER(Choices), POINTER(Gate), c_char_p, out),
         "bg_prepare_experts": (handle, POINTER(Layer), c_char_p, c_char_p, out),
         "bg_run_experts": (handle, POINTER(ExpertOperands)),
         "bg_run_experts_at": (handle, c_size_t, c_char_p),
@@ -249,6 +258,7 @@ def _load():
         "bg_warm": (handle, c_char_p, c_uint32, c_int64),
         "bg_run_operands": (handle, POINTER(Operands)),
         "bg_run_at": (handle, c_size_t, c_char_p),
+        "bg_run_all_at": (c_size_t, POINTER(c_uint64), c_char_p, c_size_t),
         "bg_program_status": (handle, c_int64),
         "bg_wait": (handle, c_int64),
         "bg_gemm_operands_async": (handle, *batch, c_char_p, POINTER(HostOperands), out),

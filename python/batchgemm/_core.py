@@ -16,14 +16,15 @@ import struct
 from array import array
 from ctypes import byref
 
-from ._abi import (WORD, Choices, HostOperands, InvalidError, Layer, Problem, Ragged, _call, _create, _json,
-                   _options, integer)
+from ._abi import (WORD, Choices, Gate, HostOperands, InvalidError, Layer, Problem, Ragged, _call, _create,
+                   _json, _options, integer)
 from ._memory import host, known
 from ._objects import Buffer, Experts, Object, Plan, Program, Read, batch_of, wait, words_of
 
 TRANS_A, TRANS_B, ZERO_ROWS, NAN_ROWS = 1, 2, 4, 8
 ENDS_OF_ROWS, ENDS_OF_DEPTH, RECORDS = 1, 2, 3
 INDEX_64, INTERLEAVED, APART = 1, 4, 8  # of layers of experts
+GATED = 1  # of what is between their products
 
 
 def problem(m, n, k, *, a=0, b=0, c=0, lda=None, ldb=None, ldc=None, trans_a=False, trans_b=False,
@@ -281,6 +282,55 @@ class Device(Object):
         choices = _choices(tokens, top_k, experts, index)
         return Program(_create("bg_prepare_combine", self.handle, byref(choices), integer("hidden", hidden),
                                known(type).encode()), self)
+
+    def prepare_gate(self, tokens, top_k, experts, intermediate, *, gated=True, interleaved=False,
+                     activation="silu", type="f32"):
+        """Makes a program for what is between the products of a layer: bg_prepare_gate in batchgemm.h.
+
+        Args:
+            tokens, top_k, experts: as of prepare_routing().
+            intermediate: columns of the result, from 0 to 2**26 - 1.
+            gated: whether there is an up, with which the gate is multiplied.
+            interleaved: whether gate and up take turns. Default: the gate's columns come first.
+            activation: "silu", "gelu" (by tanh), "relu" or None.
+            type: "f32", "bf16" or "f16", of what is read and written.
+
+        Returns:
+            A Program, for run(pre, c=h, sizes=routed), of routed that prepare_routing()'s has written: pre is
+            [tokens * top_k, 2 * intermediate] (or intermediate), h is [tokens * top_k, intermediate]. Rows
+            after the last end are neither read nor written.
+
+        Raises:
+            InvalidError: a number, a type or an activation is wrong, or the backend is WebGPU.
+        """
+        choices = _choices(tokens, top_k, experts, "int32")
+        return self._gate("bg_prepare_gate", choices, intermediate, gated, interleaved, activation, type)
+
+    def prepare_gate_backward(self, tokens, top_k, experts, intermediate, *, gated=True, interleaved=False,
+                              activation="silu", index="int32", type="f32"):
+        """Makes a program for the gradients of prepare_gate()'s: bg_prepare_gate_backward in batchgemm.h.
+
+        Args:
+            tokens, top_k, experts, index: as of prepare_routing().
+            intermediate, gated, interleaved, activation, type: as of prepare_gate().
+
+        Returns:
+            A Program, for run(pre, dh, block, sizes=routed, rows=index). dh is [tokens * top_k,
+            intermediate], without the routing weights. block has float32 words, from multiples of 16 bytes
+            on: the gradient of pre, weighted rows of h, both of type, and float32 gradients of the routing
+            weights [tokens, top_k], which are 0 where a choice does not count.
+
+        Raises:
+            InvalidError: as of prepare_gate().
+        """
+        choices = _choices(tokens, top_k, experts, index)
+        return self._gate("bg_prepare_gate_backward", choices, intermediate, gated, interleaved, activation,
+                          type)
+
+    def _gate(self, name, choices, intermediate, gated, interleaved, activation, type):
+        gate = Gate(ctypes.sizeof(Gate), GATED * bool(gated) | INTERLEAVED * bool(interleaved), intermediate,
+                    (activation or "").encode())
+        return Program(_create(name, self.handle, byref(choices), byref(gate), known(type).encode()), self)
 
     def prepare_experts(self, tokens, top_k, experts, hidden, intermediate, *, index="int32", weights="f32",
                         trans_b=False, interleaved=False, apart=False, gated=True, bias=False,

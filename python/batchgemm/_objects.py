@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import warnings
 import weakref
-from ctypes import byref, c_int32, sizeof
+from ctypes import byref, c_int32, c_uint64, sizeof
 
 from ._abi import (ADDRESSES, EXPERT_ADDRESSES, WORD, ExpertOperands, InvalidError, Operands, Problem,
                    TimeLimitError, _call, _check, _create, _json, _library, _run_at, integer)
@@ -192,9 +192,8 @@ class Program(Object):
             InvalidError: extent is beyond the bound, or an address is missing or no multiple of 16.
             Error: WebGPU, which has no addresses.
         """
-        words = words_of(stream=stream, a=a, b=b, c=c, sizes=sizes, b2=b2, bias=bias, rows=rows)
-        addresses = ADDRESSES.pack(ADDRESSES.size, 0, *words[1:], integer("extent", extent))
-        _check(_run_at(self.handle, words[0], addresses))
+        addresses = _addresses(a, b, c, sizes, b2, bias, rows, extent)
+        _check(_run_at(self.handle, *words_of(stream=stream), addresses))
 
     def status(self, timeout=None):
         """Waits for queued runs, and looks for sizes that they refused.
@@ -207,6 +206,28 @@ class Program(Object):
             TimeLimitError: timeout was over.
         """
         wait("bg_program_status", self.handle, timeout=timeout)
+
+
+def _addresses(a=0, b=0, c=0, sizes=0, b2=0, bias=0, rows=0, extent=0):
+    """bg_addresses."""
+    words = words_of(a=a, b=b, c=c, sizes=sizes, b2=b2, bias=bias, rows=rows)
+    return ADDRESSES.pack(ADDRESSES.size, 0, *words, integer("extent", extent))
+
+
+def run_all_at(stream, runs):
+    """Queues executions of programs on memory at addresses, in order, as one call: bg_run_all_at.
+
+    Args:
+        stream: as of Program.run_at().
+        runs: pairs of a Program and a dict of addresses and extent, as of Program.run_at(). All programs are
+            of one device.
+
+    Raises:
+        InvalidError, Error: as of Program.run_at(). Nothing was queued, unless the driver failed.
+    """
+    handles = (c_uint64 * len(runs))(*(program.handle for program, _ in runs))
+    addresses = b"".join(_addresses(**at) for _, at in runs)
+    _call("bg_run_all_at", *words_of(stream=stream), handles, addresses, len(runs))
 
 
 class Experts(Object):

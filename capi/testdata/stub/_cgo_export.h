@@ -30,10 +30,13 @@ static bg_status note(sigset_t *mask, const void *p, const void *q, const void *
 #define goPrepareRagged(mask, device, ragged, options, program) note(mask, ragged, NULL, NULL, NULL)
 #define goPrepareRouting(mask, device, choices, type, program) note(mask, choices, NULL, NULL, NULL)
 #define goPrepareCombine(mask, device, choices, hidden, type, program) note(mask, choices, NULL, NULL, NULL)
+#define goPrepareGate(mask, device, choices, gate, type, backward, program) \
+	note(mask, choices, gate, NULL, NULL)
 #define goPrepareExperts(mask, device, experts, weights, options, program) \
 	note(mask, experts, NULL, NULL, NULL)
 #define goRunExperts(mask, program, operands) note(mask, operands, NULL, NULL, NULL)
 #define goRunExpertsAt(mask, program, stream, addresses) note(mask, addresses, NULL, NULL, NULL)
+#define goRunAllAt(mask, stream, programs, addresses, count) note(mask, programs, addresses, NULL, NULL)
 #define goBufferNew(mask, device, type, count, buffer) note(mask, NULL, NULL, NULL, NULL)
 #define goBufferWrap(mask, device, type, address, count, buffer) note(mask, NULL, NULL, NULL, NULL)
 #define goBufferAddress(mask, buffer, address) note(mask, NULL, NULL, NULL, NULL)

@@ -131,7 +131,7 @@ func (f *Fake) testLost(t *testing.T) {
 		"Write": func() error { return k.buffers[2].Write(t.Context(), 0, make([]float32, 1)) },
 		"SubmitOn": func() error {
 			r := k.run()
-			return d.(backend.Borrower).SubmitOn(t.Context(), 0, &r)
+			return d.(backend.Borrower).SubmitOn(t.Context(), 0, []driver.Run{r})
 		},
 		"Wrap":     func() error { _, err := d.Wrap(16, 1); return err },
 		"OnStream": func() error { _, err := d.OnStream(0); return err },

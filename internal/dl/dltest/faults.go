@@ -98,7 +98,7 @@ var operations = []operation{
 	}},
 	{"SubmitOn", func(_ *Fake, d backend.Wrapper, k *task) error {
 		r := k.run()
-		return d.(backend.Borrower).SubmitOn(context.Background(), 0, &r)
+		return d.(backend.Borrower).SubmitOn(context.Background(), 0, []driver.Run{r})
 	}},
 	{"Wait", func(_ *Fake, d backend.Wrapper, _ *task) error { return d.Wait(context.Background()) }},
 	{"Time", func(_ *Fake, d backend.Wrapper, k *task) error {

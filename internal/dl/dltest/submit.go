@@ -132,7 +132,7 @@ func (f *Fake) testForeign(t *testing.T) {
 	r := k.run()
 	r.C = shared.(backend.Borrower).At(address+16, len(k.host[2]))
 	for range 3 {
-		require.NoError(t, shared.(backend.Borrower).SubmitOn(t.Context(), 0, &r))
+		require.NoError(t, shared.(backend.Borrower).SubmitOn(t.Context(), 0, []driver.Run{r}))
 	}
 	require.Equal(t, recorded, f.count(t, graphs))
 	require.Equal(t, queued, f.count(t, copies))

@@ -93,7 +93,7 @@ static kernel kernels[16384];
 CUresult cuModuleGetFunction(kernel **f, int *m, const char *name) {
 	ON_DEVICE;
 	const int emulated = !strncmp(name, "bg_ragged_", 10) || !strncmp(name, "bg_route_", 9) ||
-	    !strncmp(name, "bg_combine_", 11);
+	    !strncmp(name, "bg_combine_", 11) || !strncmp(name, "bg_gate_", 8);
 	if (emulated && bg_shim_has && bg_shim_has(name)) {
 		static kernel found[64];
 		pthread_mutex_lock(&lock);

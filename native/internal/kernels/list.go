@@ -159,8 +159,12 @@ func Ragged() (all []encoding.Kernel) {
 // Layer returns the kernels of a layer of experts except its products: one for each type of experts' numbers,
 // and of weights or rows. Every architecture has them.
 func Layer() (all []encoding.Kernel) {
-	for _, stage := range []encoding.LayerStage{encoding.LayerRoute, encoding.LayerCombine} {
+	for _, stage := range []encoding.LayerStage{encoding.LayerRoute, encoding.LayerCombine,
+		encoding.LayerGate, encoding.LayerGateBackward} {
 		for _, long := range []bool{false, true} {
+			if long && !stage.HasIndex() {
+				continue
+			}
 			for _, of := range append([]element.Type{element.F32}, types16...) {
 				all = append(all, encoding.Kernel{Layer: stage, Index64: long, TypeA: of})
 			}

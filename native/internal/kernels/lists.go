@@ -64,12 +64,17 @@ func RaggedList() string {
 func LayerList() string {
 	w := newWriter("kernels of a layer of experts beside its products")
 	for _, k := range Layer() {
-		threads, function := "kRouteThreads", "route"
-		if k.Layer == encoding.LayerCombine {
-			threads, function = "kCombineThreads", "combine"
+		name, of := Arch{}.KernelName(k), elements(k.TypeA)
+		switch k.Layer {
+		case encoding.LayerRoute:
+			fmt.Fprintf(&w.text, "BG_LAYER(%s, kRouteThreads, route, %t, %s)\n", name, k.Index64, of)
+		case encoding.LayerCombine:
+			fmt.Fprintf(&w.text, "BG_LAYER(%s, kCombineThreads, combine, %t, %s)\n", name, k.Index64, of)
+		case encoding.LayerGate:
+			fmt.Fprintf(&w.text, "BG_GATE(%s, gate, %s)\n", name, of)
+		case encoding.LayerGateBackward:
+			fmt.Fprintf(&w.text, "BG_GATE(%s, gateBackward, %t, %s)\n", name, k.Index64, of)
 		}
-		fmt.Fprintf(&w.text, "BG_LAYER(%s, %s, %s, %t, %s)\n", Arch{}.KernelName(k), threads, function,
-			k.Index64, elements(k.TypeA))
 	}
 	return w.end()
 }
