@@ -15,23 +15,23 @@ import (
 )
 
 func (f *jobFile) layerJob(j *drivertest.LayerJob, order int) {
-	l, shape := j.Plan.Launches[0], j.Plan.Layer.Shape()
+	l := j.Plan.Launches[0]
+	shape, number, epilogue := j.Plan.Layer.Parameters(&l)
+	if l.Layer == encoding.LayerGate || l.Layer == encoding.LayerGateBackward {
+		shape, number = number, epilogue>>32
+	}
 	index := slices.Clone(j.Index)
 	for len(index)%4 != 0 { // kernels read vectors
 		index = append(index, 0)
 	}
-	f.put(uint32(order), uint32(32), uint32(0), uint32(1), uint32(len(index)), uint32(len(j.A)), uint32(0),
-		uint32(len(j.Before)), uint32(0), [3]uint32{})
-	number := l.Count
-	if l.Layer == encoding.LayerCombine {
-		number = j.Plan.Layer.Hidden
-	}
+	f.put(uint32(order), uint32(32), uint32(0), uint32(1), uint32(len(index)), uint32(len(j.A)),
+		uint32(len(j.B)), uint32(len(j.Before)), uint32(0), [2]uint32{}, uint32(len(j.Rows)))
 	var name [40]byte
 	copy(name[:len(name)-1], sm90a.KernelName(l.Kernel))
 	threads, _ := Geometry(l.Kernel)
 	f.put(name, uint32(l.Count), uint32(1), uint32(threads), [4]uint32{}, uint32(shape>>32), uint32(shape),
 		uint32(0), uint32(number), uint32(j.Extent))
-	f.put(index, j.A, j.Before)
+	f.put(index, j.A, j.B, j.Before, j.Rows)
 }
 
 // runLayer runs steps of layers of experts and compares all of C.
@@ -52,11 +52,8 @@ func (e emulator) runLayer(dir string, jobs []drivertest.LayerJob) error {
 			return err
 		}
 		results = results[n:]
-		for i, want := range j.Want {
-			if math.Float32bits(got[i]) != math.Float32bits(want) {
-				return fmt.Errorf("%s of %+v: word %d is %x, not %x", j.Plan.Launches[0].Kernel, j.Plan.Layer,
-					i, math.Float32bits(got[i]), math.Float32bits(want))
-			}
+		if err := j.Check(got); err != nil {
+			return fmt.Errorf("%s of %+v: %w", j.Plan.Launches[0].Kernel, j.Plan.Layer, err)
 		}
 	}
 	return nil

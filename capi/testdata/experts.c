@@ -87,8 +87,8 @@ static void test_at(bg_device device) {
 	FAILS(bg_run_at(routing, 0, &a), BG_ERR_INVALID, "B is not 0");
 }
 
-/* What is between the products, and its gradients: pre is 3 and 5 in each row, with no activation, so h is 15.
- * One call routes and does both. */
+/* What is between the products, and its gradients: pre is 3 and 5 in each row, there is no activation, and h
+ * is 15. One call routes and does both. */
 static void test_gate(bg_device device) {
 	bg_choices c = choices();
 	bg_gate g = {.struct_size = sizeof g, .flags = BG_GATED, .intermediate = 1};

@@ -97,7 +97,7 @@ func Run(t *testing.T, d driver.Driver, options ...Option) {
 		{"Reuse", s.testReuse}, {"Types", s.testTypes}, {"Epilogues", s.testEpilogues},
 		{"Groups", s.testGroups}, {"Blocks", s.testBlocks}, {"Zeros", s.testZeros},
 		{"Update", s.testUpdate}, {"Ragged", s.testRagged}, {"Routing", s.testRouting},
-		{"Combine", s.testCombine}, {"Experts", s.testExperts}, {"Chain", s.testChain},
+		{"Combine", s.testCombine}, {"Gate", s.testGate}, {"Experts", s.testExperts}, {"Chain", s.testChain},
 		{"Following", s.testFollowing}, {"Queued", s.testQueued}, {"Concurrent", s.testConcurrent},
 		{"Time", s.testTime}, {"Buffers", s.testBuffers}, {"StartRead", s.testStartRead},
 		{"StartReadOrder", s.testStartReadOrder}, {"Slices", s.testSlices}, {"Copy", s.testCopy},

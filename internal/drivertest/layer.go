@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -157,11 +158,30 @@ func (s *suite) canaries(t *testing.T, n int) driver.Buffer {
 }
 
 // LayerJob is a run of a step of a layer of experts: the words of its operands, and of C before and after it.
+// Index is Sizes.
 type LayerJob struct {
-	Plan            *planner.Plan
-	Extent          int
-	Index           []int32
-	A, Before, Want []float32
+	Plan               *planner.Plan
+	Extent             int
+	Index, Rows        []int32
+	A, B, Before, Want []float32
+	regions            []region // of Want, that are not known bit by bit
+}
+
+// Check compares all of C.
+func (j *LayerJob) Check(got []float32) error {
+	got = slices.Clone(got)
+	for i := range j.regions {
+		if err := j.regions[i].check(got, j.Before); err != nil {
+			return err
+		}
+	}
+	for i, want := range j.Want {
+		if math.Float32bits(got[i]) != math.Float32bits(want) {
+			return fmt.Errorf("word %d of %d is %x, not %x", i, len(got), math.Float32bits(got[i]),
+				math.Float32bits(want))
+		}
+	}
+	return nil
 }
 
 // routing is a job whose ends and lists are those that a host makes. What else is in C stays.
@@ -245,7 +265,7 @@ func LayerJobs(t *testing.T, d *planner.Device, types []element.Type) (jobs []La
 			require.NoError(t, err)
 		}
 	}
-	return jobs
+	return append(jobs, gateJobs(t, d, types)...)
 }
 
 // runLayer does a job and compares all of C.
@@ -253,12 +273,13 @@ func (s *suite) runLayer(t *testing.T, p driver.Program, j LayerJob) {
 	t.Helper()
 	run := driver.Run{Program: p, A: s.written(t, j.A), C: s.written(t, j.Before),
 		Sizes: s.written(t, backend.Words(j.Index)), Extent: j.Extent}
+	if j.Plan.TakesB() {
+		run.B, run.Rows = s.written(t, j.B), s.written(t, backend.Words(j.Rows))
+	}
 	require.NoError(t, s.submit(run))
 	got := make([]float32, len(j.Want))
 	require.NoError(t, run.C.Read(context.Background(), 0, got))
-	for i, want := range j.Want {
-		require.Equal(t, math.Float32bits(want), math.Float32bits(got[i]), "word %d of %d", i, len(got))
-	}
+	require.NoError(t, j.Check(got))
 }
 
 // testRouting runs one program with two sets of choices.

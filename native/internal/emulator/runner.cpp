@@ -9,20 +9,24 @@
 
 // Returns whether a launch ran. Where it makes the items of a ragged plan, the job has sizes in place of a
 // plan, of which the launch has those from its table on, C is the plan, and the base of A the extent. Where
-// it is a step of a layer of experts, the job has their numbers in place of a plan, and the launch what
-// kernels take in place of B and B2, in the bases of B and A and of B2, and the extent in place of an
-// epilogue.
+// it is a step of a layer of experts, the job has the words of Sizes in place of a plan, and the launch the
+// shape in the bases of B and A, the other number in that of B2, and the extent in place of an epilogue. A
+// gate has its number above the extent.
 static bool run(const Job& job, const Launch& l, const float* a, const float* b, float* c, float* workspace) {
   const bool ragged = strncmp(l.kernel, "bg_ragged_", 10) == 0;
-  const bool layer = strncmp(l.kernel, "bg_route_", 9) == 0 || strncmp(l.kernel, "bg_combine_", 11) == 0;
+  const bool gate = strncmp(l.kernel, "bg_gate_", 8) == 0;
+  const bool layer = gate || strncmp(l.kernel, "bg_route_", 9) == 0 ||
+      strncmp(l.kernel, "bg_combine_", 11) == 0;
   const auto number = [](uint64_t x) { return reinterpret_cast<const void*>(static_cast<uintptr_t>(x)); };
+  const uint64_t shape = l.baseB | static_cast<uint64_t>(l.baseA) << 32;
+  const uint64_t epilogue = l.epilogue | (gate ? static_cast<uint64_t>(l.baseB2) << 32 : 0);
   const bool sizes = ragged || layer;
   const void* values[10] = {&job.plan[l.items], l.table == 0 && !sizes ? nullptr : l.marked(&job.plan[0]),
                             ragged ? number(l.baseA) : layer ? a : a + l.baseA,
-                            layer ? number(l.baseB | static_cast<uint64_t>(l.baseA) << 32) : b + l.baseB,
+                            gate ? b : layer ? number(shape) : b + l.baseB,
                             c + l.baseC, ragged ? c : workspace,
-                            layer ? number(l.baseB2) : job.b2.at.get() + l.baseB2, job.bias.at.get(),
-                            job.rows.at.get(), number(l.epilogue)};
+                            gate ? number(shape) : layer ? number(l.baseB2) : job.b2.at.get() + l.baseB2,
+                            job.bias.at.get(), job.rows.at.get(), number(epilogue)};
   void* args[10];
   for (int j = 0; j < 10; ++j) args[j] = &values[j];
   if (bg_shim_launch(l.kernel, l.workers, l.pieces, l.threads, args) == 0) return true;

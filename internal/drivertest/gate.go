@@ -1,0 +1,323 @@
+package drivertest
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
+)
+
+// near is a number in float64, and the most by which a result may be off.
+type near struct{ want, bound float64 }
+
+// region is a part of a result, from a word on: elements of a type, nil where they stay as they were.
+type region struct {
+	name string
+	at   int
+	of   element.Type
+	want []*near
+}
+
+// check compares the elements, and sets them to what they were before.
+func (r *region) check(got, before []float32) error {
+	end := r.at + wordsOf(r.of, len(r.want))
+	numbers := FromWords(r.of, got[r.at:end], len(r.want))
+	kept := FromWords(r.of, before[r.at:end], len(r.want))
+	for i, n := range r.want {
+		x := float64(numbers[i])
+		switch {
+		case n == nil && math.Float32bits(numbers[i]) != math.Float32bits(kept[i]):
+			return fmt.Errorf("%s %d is %g, but should be as before, %g", r.name, i, x, kept[i])
+		case n == nil || math.IsNaN(n.want) && math.IsNaN(x):
+		case !(math.Abs(x-n.want) <= n.bound):
+			return fmt.Errorf("%s %d is %.9g, not %.9g within %.3g", r.name, i, x, n.want, n.bound)
+		}
+		numbers[i] = kept[i]
+	}
+	words := ToWords(r.of, append(numbers, FromWords(r.of, got[r.at:end], (end-r.at)*r.of.PerWord())[len(
+		numbers):]...))
+	copy(got[r.at:end], words)
+	return nil
+}
+
+// plus, times and rounded carry bounds through operations in fp32, each of which rounds.
+const halfUnit = 1.0 / (1 << 24)
+
+func (n near) plus(m near) near {
+	sum := n.want + m.want
+	return near{sum, n.bound + m.bound + halfUnit*(math.Abs(sum)+n.bound+m.bound)}
+}
+
+func (n near) times(m near) near {
+	product := n.want * m.want
+	bound := math.Abs(n.want)*m.bound + math.Abs(m.want)*n.bound + n.bound*m.bound
+	return near{product, bound + halfUnit*(math.Abs(product)+bound)}
+}
+
+func (n near) rounded(of element.Type) *near {
+	unit, least := map[element.Type]float64{element.F32: 0, element.BF16: 1.0 / (1 << 8),
+		element.F16: 1.0 / (1 << 11)}[of], 0.0
+	if of == element.F16 {
+		least = 1.0 / (1 << 25)
+	}
+	n.bound += unit*(math.Abs(n.want)+n.bound) + least
+	return &n
+}
+
+func exactly(x float32) near { return near{want: float64(x)} }
+
+// activation is act(v) and its derivative. The error of a sigmoid is that of its exponential, which is as
+// many units as its argument is large. Numbers below flushed may be 0.
+func activation(by planner.Activation, v float32) (value, slope near) {
+	const flushed = 1e-35
+	x := float64(v)
+	switch by {
+	case "":
+		return exactly(v), exactly(1)
+	case planner.ReLU:
+		return near{want: math.Max(x, 0)}, near{want: map[bool]float64{true: 0, false: 1}[x <= 0]}
+	}
+	z, by2 := x, 1.0
+	if by == planner.GELU {
+		z = encoding.GELULinear*x + encoding.GELUCubic*x*x*x
+		by2 = encoding.GELULinear + 3*encoding.GELUCubic*x*x
+	}
+	s, c := 1/(1+math.Exp(-z)), 1/(1+math.Exp(z))
+	off := 2 * halfUnit * (8 + 4*math.Min(math.Abs(z), 100))
+	return near{x * s, off*math.Abs(x*s) + flushed},
+		near{s + x*by2*s*c, off*(s+math.Abs(x*by2*s*c)) + flushed}
+}
+
+// gateCase is a gate for a router's choices.
+type gateCase struct {
+	layerCase
+	gate  planner.Gate
+	whole bool // all numbers are small integers, and results exact
+	lies  bool // the last end is negative, and a row's choice is none
+}
+
+// gateCases are those of a router's choices, in turn with activations, layouts and types.
+func gateCases(types []element.Type) (cases []gateCase) {
+	activations := []planner.Activation{"", planner.ReLU, planner.GELU, planner.SiLU}
+	inners := []int{0, 1, 37, 64, 600, 2100}
+	for i, c := range layerCases {
+		for j, inner := range inners {
+			if c.Tokens*c.TopK*inner > 1<<17 {
+				continue
+			}
+			at := i*len(inners) + j
+			g := planner.Gate{Choices: c.Choices, Intermediate: inner, Activation: activations[at%4],
+				Gated: at/2%3 != 0, Interleaved: at/2%3 == 1, Type: types[(i+j)%len(types)]}
+			cases = append(cases, gateCase{layerCase: c, gate: g, whole: at%4 < 2 && i%2 == 0,
+				lies: c.name == "all to one" || c.name == "one token"})
+		}
+	}
+	return cases
+}
+
+func (c *gateCase) String() string {
+	layout := map[[2]bool]string{{true, false}: "halves", {true, true}: "interleaved", {}: "ungated"}
+	return fmt.Sprintf("%s/%d/%s/%s/%s", c.name, c.gate.Intermediate, c.gate.Activation,
+		layout[[2]bool{c.gate.Gated, c.gate.Interleaved}], c.gate.Type)
+}
+
+// gateData are operands of a gate as numbers that its type has. Rows that are not there are NaN.
+type gateData struct {
+	*gateCase
+	index   []int64
+	words   []float32 // of the routing
+	rows    int
+	pre, dh []float32
+}
+
+func (c *gateCase) data() *gateData {
+	n, width := c.Tokens*c.TopK, c.gate.Intermediate
+	if c.gate.Gated {
+		width *= 2
+	}
+	d := &gateData{gateCase: c, index: c.draw(5), words: slices.Repeat([]float32{canary}, c.Len()),
+		pre: make([]float32, n*width), dh: make([]float32, n*c.gate.Intermediate)}
+	weights := make([]float32, n)
+	fill := uniform(6)
+	if c.whole {
+		fill = func(to []float32) {
+			integers(6)(to)
+			for i, x := range to {
+				to[i] = float32(int(x) % 4)
+			}
+		}
+	}
+	for _, to := range [][]float32{weights, d.pre, d.dh} {
+		fill(to)
+	}
+	if !c.whole {
+		specials := []float32{0, -200, 200, 5, -5, -30, 30, float32(math.NaN()), -90, 89}
+		for i := range d.pre {
+			if d.pre[i] *= 6; i%29 == 7 {
+				d.pre[i] = specials[i/29%len(specials)]
+			}
+		}
+	}
+	c.route(d.words, d.index, weights)
+	d.rows = int(math.Float32bits(d.words[c.Experts-1]))
+	for i := range n {
+		if i >= d.rows {
+			nan := float32(math.NaN())
+			copy(d.pre[i*width:], slices.Repeat([]float32{nan}, width))
+			copy(d.dh[i*c.gate.Intermediate:], slices.Repeat([]float32{nan}, c.gate.Intermediate))
+		}
+	}
+	if c.lies && d.rows > 0 {
+		d.words[c.Experts-1] = math.Float32frombits(math.MaxUint32)
+		d.words[c.Rows()+n] = math.Float32frombits(math.MaxUint32 - 5)
+	}
+	d.pre = FromWords(c.gate.Type, ToWords(c.gate.Type, d.pre), len(d.pre))
+	d.dh = FromWords(c.gate.Type, ToWords(c.gate.Type, d.dh), len(d.dh))
+	return d
+}
+
+// at is where gate and up of an element are in pre.
+func (d *gateData) at(row, col int) (gate, up int) {
+	switch inner := d.gate.Intermediate; {
+	case !d.gate.Gated:
+		return row*inner + col, -1
+	case d.gate.Interleaved:
+		return 2 * (row*inner + col), 2*(row*inner+col) + 1
+	default:
+		return 2*row*inner + col, (2*row+1)*inner + col
+	}
+}
+
+// forward is h of an element, the derivatives by gate and by up, and where these are.
+func (d *gateData) forward(row, col int) (h, byGate, byUp near, gate, up int) {
+	gate, up = d.at(row, col)
+	value, slope := activation(d.gate.Activation, d.pre[gate])
+	if up < 0 {
+		return value, slope, near{}, gate, up
+	}
+	other := exactly(d.pre[up])
+	return value.times(other), other.times(slope), value, gate, up
+}
+
+func (c *gateCase) exact(n *near) *near {
+	if c.whole {
+		n.bound = 0
+	}
+	return n
+}
+
+// job is the forward.
+func (d *gateData) job(facts *planner.Device) (j LayerJob, err error) {
+	c := d.gateCase
+	h := make([]*near, len(d.dh))
+	for i := range d.rows * c.gate.Intermediate {
+		x, _, _, _, _ := d.forward(i/c.gate.Intermediate, i%c.gate.Intermediate)
+		h[i] = c.exact(x.rounded(c.gate.Type))
+	}
+	j = d.start(wordsOf(c.gate.Type, len(h)))
+	j.regions = []region{{"h", 0, c.gate.Type, h}}
+	j.Plan, err = planner.New(facts).PlanGate(c.gate)
+	return j, err
+}
+
+// start is a job without results of so many words.
+func (d *gateData) start(words int) LayerJob {
+	before := slices.Repeat([]float32{canary}, words+1)
+	index := make([]int32, len(d.words))
+	for i, w := range d.words {
+		index[i] = int32(math.Float32bits(w))
+	}
+	return LayerJob{Extent: d.extent, Index: index, Rows: indexWords(d.index, d.Index64),
+		A: ToWords(d.gate.Type, d.pre), B: ToWords(d.gate.Type, d.dh), Before: before, Want: before}
+}
+
+// backward is the job of the gradients.
+func (d *gateData) backward(facts *planner.Device) (j LayerJob, err error) {
+	c := d.gateCase
+	g := planner.GateBackward{Gate: c.gate}
+	n, inner := c.Tokens*c.TopK, c.gate.Intermediate
+	dpre, hw, dweights := make([]*near, len(d.pre)), make([]*near, len(d.dh)), make([]*near, n)
+	for i, e := range d.index[:c.choices()] {
+		if !c.counts(e) {
+			dweights[i] = &near{}
+		}
+	}
+	for row := range d.rows {
+		weight := exactly(d.words[c.Rows()+2*n+row])
+		var sum, size near
+		for col := range inner {
+			h, byGate, byUp, gate, up := d.forward(row, col)
+			dh := exactly(d.dh[row*inner+col])
+			by := weight.times(dh)
+			dpre[gate] = c.exact(by.times(byGate).rounded(c.gate.Type))
+			if up >= 0 {
+				dpre[up] = c.exact(by.times(byUp).rounded(c.gate.Type))
+			}
+			hw[row*inner+col] = c.exact(weight.times(h).rounded(c.gate.Type))
+			part := h.times(dh)
+			sum.want += part.want
+			size.want, size.bound = size.want+math.Abs(part.want), size.bound+part.bound
+		}
+		sum.bound = size.bound + float64(inner)*halfUnit*(size.want+size.bound) // in any order
+		if slot := math.Float32bits(d.words[c.Rows()+n+row]); slot < uint32(n) {
+			dweights[slot] = c.exact(&sum)
+		}
+	}
+	j = d.start(g.Len())
+	j.regions = []region{{"dpre", 0, c.gate.Type, dpre}, {"hw", g.Weighted(), c.gate.Type, hw},
+		{"dweights", g.Weights(), element.F32, dweights}}
+	j.Plan, err = planner.New(facts).PlanGateBackward(g)
+	return j, err
+}
+
+// gateJobs are jobs of each case, whose operands end after the rows that there are.
+func gateJobs(t *testing.T, d *planner.Device, types []element.Type) (jobs []LayerJob) {
+	t.Helper()
+	cases := gateCases(types)
+	for i := range cases {
+		data := cases[i].data()
+		for _, make := range []func(*planner.Device) (LayerJob, error){data.job, data.backward} {
+			j, err := make(d)
+			require.NoError(t, err)
+			if len(j.Plan.Launches) > 0 {
+				j.A = j.A[:wordsOf(data.gate.Type, len(data.pre)/max(len(data.index), 1)*data.rows)]
+				j.B = j.B[:wordsOf(data.gate.Type, data.gate.Intermediate*data.rows)]
+				jobs = append(jobs, j)
+			}
+		}
+	}
+	return jobs
+}
+
+// testGate compares what is between the products of a layer, and its gradients, with float64, by bounds
+// that follow from roundings.
+func (s *suite) testGate(t *testing.T) {
+	facts := s.device.Info().Planner
+	if facts.KernelKind == encoding.KernelsWGSL {
+		c := planner.Choices{Tokens: 1, TopK: 1, Experts: 1}
+		_, err := planner.New(&facts).PlanGate(planner.Gate{Choices: c, Intermediate: 1})
+		require.ErrorIs(t, err, invalid.Err)
+		return
+	}
+	cases := gateCases(s.layerTypes())
+	for i := range cases {
+		c := &cases[i]
+		t.Run(c.String(), func(t *testing.T) {
+			on, data := s, c.data()
+			if c.extent > 0 {
+				on = s.onStream(t)
+			}
+			for _, make := range []func(*planner.Device) (LayerJob, error){data.job, data.backward} {
+				j, err := make(&facts)
+				on.runLayer(t, on.prepareLayer(t, j.Plan, err), j)
+			}
+		})
+	}
+}
