@@ -18,10 +18,11 @@ from torch._C import _is_any_autocast_enabled
 
 from . import _lists, _memory
 from ._abi import _call
+from ._ends import check_call
 from ._experts import Experts, experts
 from ._gradients import W, X, product, without_eager
 from ._optional import eager
-from ._programs import check_call, check_columns
+from ._programs import check_columns
 from ._routing import route
 
 __all__ = ["Experts", "experts", "grouped_mm", "int4_grouped_mm", "matmul_list", "quantize_int4", "route",

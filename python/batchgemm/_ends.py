@@ -1,0 +1,26 @@
+"""Checks of where groups end, for those who can wait for them."""
+
+import torch
+
+
+def check_ends(offs, extent):
+    """Raises a ValueError that names the first group with a wrong end. extent: how much there is to cut. On a
+    GPU it waits."""
+    last = 0
+    for group, end in enumerate(offs.tolist()):
+        if end > extent:
+            raise ValueError(f"offs: group {group} ends at {end}, beyond the {extent} that there are")
+        if end < last:
+            start = f"group {group - 1}, which ends at {last}" if group else "0"
+            raise ValueError(f"offs: group {group} ends at {end}, before {start}")
+        last = end
+
+
+def check_call(x, w, offs):
+    """check_ends() for a call. The call itself finds other mistakes."""
+    cut = (x.dim(), w.dim()) in ((2, 2), (2, 3), (3, 2), (2, 4))
+    if offs is None or offs.dtype != torch.int32 or offs.dim() != 1 or not cut:
+        return
+    if offs.is_cuda and torch.cuda.is_current_stream_capturing():
+        raise RuntimeError("batchgemm: check waits for the device, which a CUDA graph cannot capture")
+    check_ends(offs, x.shape[0] if w.dim() > 2 else w.shape[1] if x.dim() == 3 else w.shape[0])
