@@ -275,7 +275,7 @@ def _load():
 
 
 _library = _load()
-_run_at = _library.bg_run_at  # which torch.py calls often
+_run_at, _run_all_at = _library.bg_run_at, _library.bg_run_all_at  # which torch.py calls often
 
 
 def _call(name, *args):

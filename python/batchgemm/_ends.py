@@ -1,6 +1,19 @@
-"""Checks of where groups end, for those who can wait for them."""
+"""Where groups end: checks for those who can wait, and what is after the last end."""
 
 import torch
+
+from ._core import NAN_ROWS, ZERO_ROWS
+
+
+def flag_of(fill):
+    """The flag of bg_ragged for a fill, or 0."""
+    if fill is None:
+        return 0
+    if fill == 0:
+        return ZERO_ROWS
+    if fill != fill:
+        return NAN_ROWS
+    raise ValueError(f"fill is {fill!r}: it must be None, 0 or NaN")
 
 
 def check_ends(offs, extent):

@@ -12,7 +12,7 @@ from . import _fused, _layer, _layer_gradients
 from ._gates import LAYOUTS
 from ._gradients import lowered, product, single_level, tracks_tangents, wants_gradients, watched
 from ._operators import library
-from ._routing import numbers
+from ._routing import numbers, words_of
 
 _TENSORS = ("Tensor x, Tensor gate_up, Tensor? up, Tensor down, Tensor index, Tensor weights, "
             "Tensor? gate_up_bias, Tensor? down_bias")
@@ -130,7 +130,8 @@ def _fake(*args):
 
 def _fake_kept(*args):
     x, s = args[0], _layer.sizes_of(*args)
-    return x.new_empty(x.shape), x.new_empty(s.rows, s.width)
+    words = x.new_empty(words_of(s.tokens, s.top, s.experts), dtype=torch.int32)
+    return x.new_empty(x.shape), x.new_empty(s.rows, s.width), words
 
 
 def _fake_backward(gy, *args):
@@ -138,12 +139,12 @@ def _fake_backward(gy, *args):
 
 
 class _Experts(torch.autograd.Function):
-    """The layer with gradients. It keeps what it is given, and x @ gate_up."""
+    """The layer with gradients. It keeps what it is given, x @ gate_up and the words of the routing."""
 
     @staticmethod
     def forward(ctx, kept, *args):
-        y, z = kept(*args)
-        ctx.save_for_backward(*args[:_COUNT], z)
+        y, *others = kept(*args)
+        ctx.save_for_backward(*args[:_COUNT], *others)
         ctx.options = args[_COUNT:]
         ctx.set_materialize_grads(False)
         return y
@@ -196,10 +197,10 @@ def _kept_below(*args):
 for _name, _arguments, _result, _kernel, _fake_of, _with_gradients in (
         ("experts", f"{_TENSORS}, {_OPTIONS}", "Tensor", _run, _fake,
          lambda *args: _apply(_kept_below, *args)),
-        ("experts_kept", f"{_TENSORS}, {_OPTIONS}", "(Tensor, Tensor)", _layer.forward, _fake_kept,
+        ("experts_kept", f"{_TENSORS}, {_OPTIONS}", "(Tensor, Tensor, Tensor)", _layer.forward, _fake_kept,
          lambda *args: _apply_refused(_operators["experts_kept"], *args)),
-        ("experts_backward", f"Tensor gy, {_TENSORS}, Tensor z, {_OPTIONS}, bool[] needs", "Tensor[]",
-         _backward, _fake_backward,
+        ("experts_backward", f"Tensor gy, {_TENSORS}, Tensor z, Tensor words, {_OPTIONS}, bool[] needs",
+         "Tensor[]", _backward, _fake_backward,
          lambda *args: list(_apply_refused(_operators["experts_backward"], *args)))):
     library.define(f"{_name}({_arguments}) -> {_result}")
     for _kind in "CPU", "CUDA":

@@ -1,5 +1,5 @@
 """A layer of experts without gradients, by four programs: a routing, the first product with its gate, the
-second, and a sum. A call like one before takes a lookup and four runs of the host."""
+second, and a sum. A call like one before takes a look-up and one call of the library."""
 
 import functools
 from typing import NamedTuple
@@ -7,45 +7,47 @@ from typing import NamedTuple
 import torch
 
 from . import _gates
-from ._layer import Product, Sizes, sizes_of
-from ._programs import ALIGN, TYPES, Matrix, Meta, bound, lie, meta, programs_of
-from ._routing import first_list, words_of, combining, routing
-
-_NO_COPY = (False,) * 8
+from ._layer import Product, aligned, sizes_of
+from ._programs import ALIGN, TYPES, Matrix, Meta, bound, lie, programs_of
+from ._routing import Calls, calls_of, combining, first_list, routing, words_of
 
 
 class _Plan(NamedTuple):
-    """What to do for tensors of a kind. copy: which must be copied; then the rest is for the copies."""
+    """What to do for tensors of a kind: a copy of those in copy, or calls."""
 
-    copy: tuple = _NO_COPY
-    sizes: Sizes = None
-    words: int = 0
-    calls: tuple = ()
-    gated: bool = False
+    copy: tuple = ()
+    calls: Calls = ()
+    tokens: int = 0
+    rows: int = 0
+    size: int = 0  # bytes of a block: the words of the routing, and from at_h and at_rows on h and rows
+    at_h: int = 0
+    at_rows: int = 0
+    joined: bool = False  # the gate and up are in one tensor
 
 
 def run(*args):
     """y [T, H], or None where programs do not take it so."""
     tensors = args[:8]
-    at = [0 if t is None else t.data_ptr() for t in tensors]
-    plan = _plan_of(*(None if t is None else meta(t, a) for t, a in zip(tensors, at)), *args[8:])
+    addresses = [0 if t is None else t.data_ptr() for t in tensors]
+    plan = _plan_of(*[None if t is None else (t.shape, t.stride(), t.dtype, t.device, at % ALIGN)
+                      for t, at in zip(tensors, addresses)], *args[8:])
     if plan is None:
         return None
-    if plan.copy is not _NO_COPY:
+    if plan.copy:
         return run(*(t.clone(memory_format=torch.contiguous_format) if copy else t
                      for t, copy in zip(tensors, plan.copy)), *args[8:])
-    x, s = args[0], plan.sizes
-    words = torch.empty(plan.words, dtype=torch.int32, device=x.device)
-    h, rows = x.new_empty(s.rows, s.inner), x.new_empty(s.rows, s.hidden)
-    y = x.new_empty(s.tokens, s.hidden)
-    at_x, at_gate, at_up, at_down, at_index, at_weights, at_bias, at_down_bias = (a & -ALIGN for a in at)
-    at_words, at_h, at_rows = words.data_ptr(), h.data_ptr(), rows.data_ptr()
-    programs_of(x.get_device()).run_all(zip(plan.calls, (
-        (at_weights, 0, at_words, at_index, 0, 0, 0, s.tokens),
-        (at_x, at_gate, at_h, at_words, (at_up or at_gate) if plan.gated else 0, at_bias, at_words, s.rows),
-        (at_h, at_down, at_rows, at_words, 0, at_down_bias, at_words, s.rows),
-        (at_rows, 0, y.data_ptr(), at_index, 0, 0, 0, s.tokens))))
-    return y
+    given = args[0]
+    block, result = given.new_empty(plan.size, dtype=torch.uint8), given.new_empty(given.shape)
+    _, calls, tokens, most, _, at_h, at_rows, joined = plan
+    x, gate, up, down, index, weights, bias, down_bias = [at & -ALIGN for at in addresses]
+    words, y = block.data_ptr(), result.data_ptr()
+    h, rows = words + at_h, words + at_rows
+    programs_of(given.get_device()).run_all(calls, (
+        (weights, 0, words, index, 0, 0, 0, tokens),
+        (x, gate, h, words, gate if joined else up, bias, words, most),
+        (h, down, rows, words, 0, down_bias, words, most),
+        (rows, 0, y, index, 0, 0, 0, tokens)))
+    return result
 
 
 @functools.lru_cache(maxsize=1024)
@@ -65,17 +67,21 @@ def _plan_of(*args):
     copy = (not a or a.trans, False, False, False, *(not _dense(t) for t in (index, weights)),
             *(t is not None and t.stride[1] != 1 for t in (gate_up_bias, down_bias)))
     if any(copy):
-        return _Plan(copy)
+        return _Plan(copy=copy)
     most, first, type = bound(s.tokens), first_list(s.experts), TYPES[x.dtype]
     product = lambda n, k, *rest: Product((s.experts, most * s.top, n, k, *rest, type))
     h, rows = Matrix(False, s.inner, 0, 0), Matrix(False, s.hidden, 0, 0)
-    return _Plan(_NO_COPY, s, words_of(most, s.top, s.experts), (
+    calls = calls_of(
         routing(index, weights, s.experts),
         product(s.inner, s.hidden, a, b, b2 or None, h, _bias(gate_up_bias), most, first,
                 (("activation", activation),)),
         product(s.hidden, s.inner, h, d, None, rows, _bias(down_bias), 0, first,
                 (("weights", True), ("scatter_rows", most * s.top))),
-        combining(index, s.experts, s.hidden, x.dtype)), bool(b2))
+        combining(index, s.experts, s.hidden, x.dtype))
+    at_h = aligned(4 * words_of(s.tokens, s.top, s.experts))
+    at_rows = at_h + aligned(s.rows * s.inner * x.dtype.itemsize)
+    return _Plan((), calls, s.tokens, s.rows, at_rows + s.rows * s.hidden * x.dtype.itemsize, at_h, at_rows,
+                 joined=bool(b2) and up is None)
 
 
 def _logical(w, transposed):

@@ -11,8 +11,8 @@ import torch
 
 from . import _gates
 from ._core import ENDS_OF_ROWS
-from ._programs import ALIGN, MOST_GROUPS, TYPES, Meta, check_devices, lie, matrices, meta, programs_of
-from ._routing import MOST_CHOICES, combine, lists_of
+from ._programs import ALIGN, MOST_GROUPS, TYPES, Meta, check_devices, lie, matrices, meta
+from ._routing import INDEX, MOST_CHOICES, Step, combine, dense, fill_lists, new_lists, queue
 
 # Shapes.
 
@@ -57,7 +57,7 @@ def sizes_of(x, gate_up, up, down, index, weights, gate_up_bias, down_bias,
             raise TypeError(f"{name} is {t.dtype}, x is {x.dtype}")
     others = (gate, gate_up), ("gate_up[1]", up), ("down", down), ("index", index), ("weights", weights)
     check_devices(x, *others, ("gate_up_bias", gate_up_bias), ("down_bias", down_bias))
-    if index.dtype not in (torch.int32, torch.int64):
+    if index.dtype not in INDEX:
         raise TypeError(f"index is {index.dtype}: it must be int32 or int64")
     if weights.dtype not in TYPES:
         raise TypeError(f"weights are {weights.dtype}: they must be float32, bfloat16 or float16")
@@ -129,15 +129,64 @@ def _product_of(a, w, c, bias, experts, tokens, top, first, gather, scatter, wei
 
 
 def product(a, w, c, lists, bias=None, gather=False, scatter=False, weights=False):
-    """c = a @ w of each expert: of rows of a by tokens, to rows of c by slots, times the routing weights. All
-    of them lie as programs take them."""
+    """The Step c = a @ w of each expert: of rows of a by tokens, to rows of c by slots, times the routing
+    weights. All of them lie as programs take them."""
     operands = a, w, c, bias
     at = [0 if t is None else t.data_ptr() for t in operands]
     metas = (None if t is None else meta(t, address) for t, address in zip(operands, at))
     call = _product_of(*metas, lists.experts, lists.most, lists.top, lists.first, gather, scatter, weights)
     at_a, at_w, at_c, at_bias = (address & -ALIGN for address in at)
     words = lists.words.data_ptr()
-    programs_of(a.get_device()).run(call, (at_a, at_w, at_c, words, 0, at_bias, words, lists.rows))
+    return Step(call, (at_a, at_w, at_c, words, 0, at_bias, words, lists.rows), operands)
+
+
+class Gate(NamedTuple):
+    """A Call of what is between the products, or of its derivative."""
+
+    key: tuple
+
+    def prepare(self, device):
+        _, index, tokens, top, experts, inner, layout, activation, type = self.key
+        options = {"gated": layout != "ungated", "interleaved": layout == "interleaved",
+                   "activation": activation, "type": type}
+        if index is None:
+            return device.prepare_gate(tokens, top, experts, inner, **options)
+        return device.prepare_gate_backward(tokens, top, experts, inner, index=INDEX[index], **options)
+
+
+def in_programs(s, activation):
+    """Whether programs have what is between the products. Others are torch's."""
+    return s.inner > 0 and activation in _gates.IN_PROGRAMS
+
+
+def gate(z, h, lists, activation, layout):
+    """The Step that gives h [rows, I] of z."""
+    words = lists.words.data_ptr()
+    call = Gate(("gate", None, lists.most, lists.top, lists.experts, h.shape[1], layout, activation,
+                 TYPES[z.dtype]))
+    return Step(call, (z.data_ptr(), 0, h.data_ptr(), words, 0, 0, 0, lists.tokens), (z, h, lists.words))
+
+
+def gate_backward(z, gh, index, lists, activation, layout):
+    """The Step of the derivative, and where its results will be: the gradient of z and h times the routing
+    weights, by rows, and the gradient of the weights, by slots. gh is the gradient of h without weights."""
+    n, (rows, inner), width = lists.most * lists.top, gh.shape, z.shape[1]
+    of_h, of_weights = (aligned(n * columns * z.itemsize) for columns in (width, inner))
+    of_weights += of_h
+    block = z.new_empty(of_weights + 4 * n, dtype=torch.uint8)
+    part = lambda at, columns, dtype: block[at : at + rows * columns * dtype.itemsize].view(dtype)
+    call = Gate(("gate", index.dtype, lists.most, lists.top, lists.experts, inner, layout, activation,
+                 TYPES[z.dtype]))
+    at = z.data_ptr(), gh.data_ptr(), block.data_ptr(), lists.words.data_ptr(), 0, 0, index.data_ptr(), \
+        lists.tokens
+    return (Step(call, at, (z, gh, block, lists.words, index)),
+            part(0, width, z.dtype).view(rows, width), part(of_h, inner, z.dtype).view(rows, inner),
+            part(of_weights, 1, torch.float32))
+
+
+def aligned(size):
+    """Bytes, rounded up so that what follows lies as programs take it."""
+    return -(-size // ALIGN) * ALIGN
 
 
 def laid(t):
@@ -154,20 +203,30 @@ def rows_laid(t):
 
 
 def forward(x, gate_up, up, down, index, weights, gate_up_bias, down_bias, *options):
-    """y [T, H] and z = x @ gate_up + its bias, [T * k, width], with torch's functions between the
-    products."""
+    """y [T, H], and what backward needs: z = x @ gate_up + its bias, [T * k, width], and the words of the
+    routing."""
     s = sizes_of(x, gate_up, up, down, index, weights, gate_up_bias, down_bias, *options)
-    z, transposed = x.new_empty(s.rows, s.width), options[2]
+    activation, layout, transposed, *_ = options
+    z, lists = x.new_empty(s.rows, s.width), new_lists(index, s.experts)  # gathers read all of the lists
     if s.nothing():
-        return torch.zeros_like(x, memory_format=torch.contiguous_format), z
-    x, lists, stored = rows_laid(x), lists_of(index, weights, s.experts), (gate_up, up)
-    for w, to, bias in zip(stored, parts(z, up), parts(gate_up_bias, up)):
+        return torch.zeros_like(x, memory_format=torch.contiguous_format), z, lists.words
+    x, index, weights = rows_laid(x), dense(index), dense(weights)
+    steps = [fill_lists(lists, index, weights)]
+    for w, to, bias in zip((gate_up, up), parts(z, up), parts(gate_up_bias, up)):
         if to.shape[1]:
-            product(x, laid(logical(w, transposed)), to, lists, bias=rows_laid(bias), gather=True)
-    h, rows = _gates.apply(z, *gate(options)), x.new_empty(s.rows, s.hidden)
-    product(h, laid(logical(down, transposed)), rows, lists, bias=rows_laid(down_bias), scatter=True,
-            weights=True)
-    return combine(rows, index, s.experts), z
+            steps.append(product(x, laid(logical(w, transposed)), to, lists, bias=rows_laid(bias),
+                                 gather=True))
+    if in_programs(s, activation):
+        h = x.new_empty(s.rows, s.inner)
+        steps.append(gate(z, h, lists, activation, layout))
+    else:
+        queue(steps)
+        h, steps = _gates.apply(z, *of_gate(options)), []
+    rows, y = x.new_empty(s.rows, s.hidden), x.new_empty(x.shape)
+    steps.append(product(h, laid(logical(down, transposed)), rows, lists, bias=rows_laid(down_bias),
+                         scatter=True, weights=True))
+    queue([*steps, combine(rows, y, index, s.experts)])
+    return y, z, lists.words
 
 
 def logical(w, transposed):
@@ -180,6 +239,7 @@ def parts(z, up):
     return (z,) if up is None else (None, None) if z is None else z.chunk(2, 1)
 
 
-def gate(options):
+def of_gate(options):
+    """Those of _gates.py."""
     activation, layout, _, alpha, limit = options
     return activation, layout, alpha, limit

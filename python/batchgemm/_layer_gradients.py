@@ -4,8 +4,9 @@ import torch
 
 from . import _gates, _operators
 from ._gradients import bias_gradient
-from ._layer import gate, laid, logical, parts, product, rows_laid, sizes_of
-from ._routing import combine, lists_of, numbers
+from ._layer import (gate_backward, in_programs, laid, logical, of_gate, parts, product, rows_laid,
+                     sizes_of)
+from ._routing import combine, dense, lists_in, numbers, queue
 
 # What there are gradients to, in the order of backward()'s needs.
 TO = "x", "gate_up", "up", "down", "weights", "gate_up_bias", "down_bias"
@@ -16,33 +17,30 @@ def needed(x, gate_up, up, down, index, weights, gate_up_bias, down_bias, needs)
     return [t for t, need in zip((x, gate_up, up, down, weights, gate_up_bias, down_bias), needs) if need]
 
 
-def backward(gy, x, gate_up, up, down, index, weights, gate_up_bias, down_bias, z, *options, needs):
-    """The gradients that are needed, from that of y. z is that of forward(). h, and x and gy by rows, are
-    there only for their products."""
+def backward(gy, x, gate_up, up, down, index, weights, gate_up_bias, down_bias, z, words, *options, needs):
+    """The gradients that are needed, from that of y. z and words are those of forward(). h, and x and gy by
+    rows, are there only for their products. A gradient has the same bits whether others are needed or not."""
     tensors = x, gate_up, up, down, index, weights, gate_up_bias, down_bias
     s = sizes_of(*tensors, *options)
     if s.nothing():
         return [torch.zeros_like(t, memory_format=torch.contiguous_format) for t in needed(*tensors, needs)]
     to, got, transposed = dict(zip(TO, needs)), {}, options[2]
-    gy, lists = rows_laid(gy.to(x.dtype)), lists_of(index, weights, s.experts)
-    h = _gates.apply(z, *gate(options)) if to["weights"] or to["down"] else None
-    inner = to["x"] or to["gate_up"] or to["up"] or to["gate_up_bias"]
-    if inner or to["weights"]:
-        gh = x.new_empty(s.rows, s.inner)  # before the weights
-        if s.inner:
-            product(gy, laid(logical(down, not transposed)), gh, lists, gather=True)
+    gy, index, z = rows_laid(gy.to(x.dtype)), dense(index), dense(z)
+    lists = lists_in(dense(words), index, s.experts)
+    if any(need for name, need in to.items() if name != "down_bias"):
+        gz, h, of_weights, got["x"] = _between(gy, gate_up, up, down, index, z, lists, s, options, to)
     if to["weights"]:
-        got["weights"] = _of_weights(gy, h, gh, index, down_bias, lists).to(weights.dtype)
+        if down_bias is not None:
+            of_weights = of_weights + _of_biases(gy, down_bias, index, lists)
+        got["weights"] = of_weights.view(index.shape).to(weights.dtype, copy=True)
     if to["down"] or to["down_bias"]:
-        got["down"], got["down_bias"] = _of_down(gy, h, down_bias, lists, transposed, to)
-    del h
-    if inner:
-        gz = _gates.derive(gh.mul_(lists.weights[:, None]), z, *gate(options))
-        del gh
-    if to["x"]:
-        got["x"] = _of_x(gz, gate_up, up, index, lists, transposed)
+        by_row = gy.index_select(0, lists.row_tokens)
+        if to["down_bias"]:
+            got["down_bias"] = _of_down_bias(by_row, lists).to(down_bias.dtype)
+        if to["down"]:
+            got["down"] = _of_matrix(h, by_row, lists, transposed)
     if to["gate_up"] or to["up"]:
-        by_row = x.index_select(0, lists.row_tokens())
+        by_row = x.index_select(0, lists.row_tokens)
         got["gate_up"], got["up"] = (*(_of_matrix(by_row, part, lists, transposed) if to[name] else None
                                        for name, part in zip(("gate_up", "up"), parts(gz, up))), None)[:2]
     if to["gate_up_bias"]:
@@ -50,28 +48,60 @@ def backward(gy, x, gate_up, up, down, index, weights, gate_up_bias, down_bias, 
     return [got[name] for name, need in to.items() if need]
 
 
-def _of_weights(gy, h, gh, index, down_bias, lists):
-    """Of the routing weights, [T, k] in fp32: what each row of the layer's results has of gy. The results are
-    not needed for that, as gy . (h @ down) is (gy @ down^T) . h."""
-    each = lists.to_slots((h * gh).sum(1, dtype=torch.float32)).view(index.shape)
-    if down_bias is None:
-        return each
+def _between(gy, gate_up, up, down, index, z, lists, s, options, to):
+    """What the gradients are made of: that of z, h times the routing weights, gy . (h @ down) by slots, which
+    is (gy @ down^T) . h, and the gradient of x. None where nothing needs it."""
+    activation, layout, transposed, *_ = options
+    gh = gy.new_empty(s.rows, s.inner)  # before the routing weights
+    steps = [product(gy, laid(logical(down, not transposed)), gh, lists, gather=True)] if s.inner else []
+    if in_programs(s, activation):
+        step, gz, h, of_weights = gate_backward(z, gh, index, lists, activation, layout)
+        steps.append(step)
+    else:
+        queue(steps)
+        steps, (gz, h, of_weights) = [], _by_torch(gh, z, lists, options, to)
+    gx = None
+    if to["x"]:
+        gx, *others = sums = [gy.new_empty(gy.shape) for w in (gate_up, up) if w is not None]
+        rows = gy.new_empty(s.rows, s.hidden)
+        for w, part, of_w in zip((gate_up, up), parts(gz, up), sums):
+            if part.shape[1]:
+                steps.append(product(part, laid(logical(w, not transposed)), rows, lists, scatter=True))
+            else:
+                rows.zero_()
+            steps.append(combine(rows, of_w, index, s.experts))
+    queue(steps)
+    for other in others if to["x"] else ():
+        gx.add_(other)
+    return gz, h, of_weights, gx
+
+
+def _by_torch(gh, z, lists, options, to):
+    """What a gate's program gives, by torch's functions."""
+    gz = h = of_weights = None
+    if to["weights"] or to["down"]:
+        h = _gates.apply(z, *of_gate(options))
+    if to["weights"]:
+        of_weights = lists.to_slots((h * gh).sum(1, dtype=torch.float32))
+    if to["down"]:
+        h.mul_(lists.weights[:, None])
+    if to["x"] or to["gate_up"] or to["up"] or to["gate_up_bias"]:
+        gz = _gates.derive(gh.mul_(lists.weights[:, None]), z, *of_gate(options))
+    return gz, h, of_weights
+
+
+def _of_biases(gy, down_bias, index, lists):
+    """gy . bias by slots, and 0 where a choice does not count."""
     chosen = numbers(index, lists.experts)
     there = chosen < lists.experts
     by_expert = _operators.run(gy[None], down_bias.t()[None], None, None, "", torch.float32, None)[0]
-    return each + torch.where(there, by_expert.gather(1, torch.where(there, chosen, 0).long()), 0)
+    return torch.where(there, by_expert.gather(1, torch.where(there, chosen, 0).long()), 0).view(-1)
 
 
-def _of_down(gy, h, down_bias, lists, transposed, to):
-    """Of down and its bias."""
-    by_row, of_down, of_bias = gy.index_select(0, lists.row_tokens()), None, None
-    if to["down_bias"]:
-        weights = lists.weights.to(gy.dtype)
-        row = torch.stack((weights, weights), 1).t()[:1]  # as for a bias of grouped_mm()
-        of_bias = _depth(row, by_row, lists, torch.float32).squeeze(1).to(down_bias.dtype)
-    if to["down"]:
-        of_down = _of_matrix(h.mul_(lists.weights[:, None]), by_row, lists, transposed)
-    return of_down, of_bias
+def _of_down_bias(by_row, lists):
+    weights = lists.weights.to(by_row.dtype)
+    row = torch.stack((weights, weights), 1).t()[:1]  # as for a bias of grouped_mm()
+    return _depth(row, by_row, lists, torch.float32).squeeze(1)
 
 
 def _of_matrix(left, right, lists, transposed):
@@ -81,16 +111,3 @@ def _of_matrix(left, right, lists, transposed):
 
 def _depth(x, w, lists, out_dtype=None):
     return _operators.run(x, w, lists.ends, None, "", out_dtype, 0.0)
-
-
-def _of_x(gz, gate_up, up, index, lists, transposed):
-    result = None
-    for w, part in zip((gate_up, up), parts(gz, up)):
-        rows = gz.new_empty(lists.rows, w.shape[1 if transposed else 2])
-        if part.shape[1] == 0:
-            rows.zero_()
-        else:
-            product(part, laid(logical(w, not transposed)), rows, lists, scatter=True)
-        of_w = combine(rows, index, lists.experts)
-        result = of_w if result is None else result.add_(of_w)
-    return result

@@ -3,9 +3,9 @@ results."""
 
 import torch
 
-from ._ends import check_ends
+from ._ends import check_ends, flag_of
 from ._optional import eager
-from ._programs import ALIGN, call_of, flag_of, meta, programs_of, sizes_of
+from ._programs import ALIGN, call_of, meta, programs_of, sizes_of
 
 library = torch.library.Library("batchgemm", "DEF")
 _ARGUMENTS = ("Tensor x, Tensor w, Tensor? offs, Tensor? bias, str activation, ScalarType? out_dtype, "

@@ -1,6 +1,7 @@
 """The programs of batchgemm.torch: checks of arguments, how tensors lie in memory, and which programs are
 kept."""
 
+import ctypes
 import functools
 import math
 import threading
@@ -9,7 +10,7 @@ from typing import NamedTuple, Optional
 
 import torch
 
-from ._abi import ADDRESSES, _check, _run_at
+from ._abi import ADDRESSES, _check, _run_all_at, _run_at
 from ._core import ENDS_OF_DEPTH, ENDS_OF_ROWS, NAN_ROWS, ZERO_ROWS, problem
 from ._device import open as _open
 from ._memory import GROUPS, PANEL
@@ -252,17 +253,6 @@ def check_columns(x, w, offs, out_dtype, scale_x=None, scale_w=None):
             _scaling("scale_w", scale_w, w, ENDS_OF_ROWS, groups, columns)
 
 
-def flag_of(fill):
-    """The flag of bg_ragged for a fill, or 0."""
-    if fill is None:
-        return 0
-    if fill == 0:
-        return ZERO_ROWS
-    if fill != fill:
-        return NAN_ROWS
-    raise ValueError(f"fill is {fill!r}: it must be None, 0 or NaN")
-
-
 class Matrix(NamedTuple):
     """How a matrix lies in memory: op(A) or op(B) of a problem."""
 
@@ -404,6 +394,7 @@ class Programs:
         self.lock = threading.Lock()
         self.kept = OrderedDict()  # (stream, key): program, the one used last at the end
         self.captured = set()  # those of graphs, which are never closed
+        self.handles = {}  # (stream, Calls): those of its programs
         if self.cuda and torch.cuda.is_current_stream_capturing():
             raise _not_warm()
         if self.cuda:  # batchgemm counts GPUs of compute capability 8.0 on
@@ -427,12 +418,18 @@ class Programs:
         if not self.cuda:
             self.device.wait()
 
-    def run_all(self, runs):
-        """run() of calls with their addresses, one after the other."""
+    def run_all(self, calls, addresses):
+        """run() of Calls, each at eight addresses, one after the other: one call of the library."""
         stream, capturing = self.now()
         with self.lock:
-            for call, addresses in runs:
-                self.queue(stream, capturing, call, addresses)
+            handles = None if capturing else self.handles.get((stream, calls))
+            if handles is None:
+                programs = [self.find(stream, call, capturing) for call in calls]
+                handles = (ctypes.c_uint64 * len(calls))(*[program.handle for program in programs])
+                if not capturing:
+                    self.handles[stream, calls] = handles
+            words = b"".join([ADDRESSES.pack(ADDRESSES.size, 0, *each) for each in addresses])
+            _check(_run_all_at(stream, handles, words, len(handles)))
         if not self.cuda:
             self.device.wait()
 
@@ -460,7 +457,7 @@ class Programs:
 
     def prepare(self, call):
         if len(self.kept) > KEPT // 2:  # soon some are closed, by when they were used last
-            eager.clear()  # so that find() hears again of what is used
+            self.forget()  # so that find() hears again of what is used
         free = [at for at in self.kept if at not in self.captured]
         for at in free[: max(0, len(self.kept) - len(self.captured) - KEPT + 1)]:
             self.kept.pop(at).close()
@@ -473,9 +470,14 @@ class Programs:
         captured."""
         for at in self.kept:
             if at[1] == call.key and at not in self.captured:
-                eager.clear()
+                self.forget()
                 return self.kept.pop(at)
         raise _not_warm()
+
+    def forget(self):
+        """Which programs calls have. Then they find them again."""
+        eager.clear()
+        self.handles.clear()
 
 
 def _not_warm():

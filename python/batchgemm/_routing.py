@@ -4,6 +4,7 @@ device.
 A layer has a row for each choice that counts, by expert, and within an expert by token. Choice j of token t
 has the slot t * k + j."""
 
+import functools
 from typing import NamedTuple
 
 import torch
@@ -12,7 +13,7 @@ from ._operators import library
 from ._programs import ALIGN, MOST_GROUPS, TYPES, bound, programs_of
 
 MOST_CHOICES = 16  # of a token
-_INDEX = {torch.int32: "int32", torch.int64: "int64"}
+INDEX = {torch.int32: "int32", torch.int64: "int64"}
 
 
 class _Routing(NamedTuple):
@@ -37,12 +38,12 @@ class _Combining(NamedTuple):
 
 def routing(index, weights, experts):
     tokens, top = index.shape
-    return _Routing(("route", bound(tokens), top, experts, _INDEX[index.dtype], TYPES[weights.dtype]))
+    return _Routing(("route", bound(tokens), top, experts, INDEX[index.dtype], TYPES[weights.dtype]))
 
 
 def combining(index, experts, hidden, dtype):
     tokens, top = index.shape
-    return _Combining(("combine", bound(tokens), top, experts, hidden, _INDEX[index.dtype], TYPES[dtype]))
+    return _Combining(("combine", bound(tokens), top, experts, hidden, INDEX[index.dtype], TYPES[dtype]))
 
 
 def first_list(experts):
@@ -50,15 +51,42 @@ def first_list(experts):
     return -(-experts // 64) * 64
 
 
-def words_of(most, top, experts):
-    """How many words a routing makes, of so many tokens."""
-    return first_list(experts) + 3 * most * top
+def words_of(tokens, top, experts):
+    """How many words a routing makes, at most: bound(tokens) <= tokens + tokens // 8."""
+    return first_list(experts) + 3 * (tokens + tokens // 8) * top
+
+
+class Calls(tuple):
+    """Calls that run one after the other. It equals itself alone, so that a look-up compares no keys."""
+
+    __eq__, __hash__ = object.__eq__, object.__hash__
+
+
+@functools.lru_cache(maxsize=4096)
+def calls_of(*calls):
+    return Calls(calls)
+
+
+class Step(NamedTuple):
+    """A run of a program. operands: tensors that stay until it is queued."""
+
+    call: tuple
+    addresses: tuple
+    operands: tuple
+
+
+def queue(steps):
+    """Runs them one after the other."""
+    if not steps:
+        return
+    calls, addresses, operands = zip(*steps)
+    programs_of(operands[0][0].get_device()).run_all(calls_of(*calls), addresses)
 
 
 class Lists(NamedTuple):
-    """The rows of a layer. What is beyond the last end is undefined."""
+    """The rows of a layer, as a routing writes them. What is after the last end stays as it was."""
 
-    words: torch.Tensor  # int32, as a routing makes them
+    words: torch.Tensor  # int32
     experts: int
     tokens: int
     top: int
@@ -76,46 +104,53 @@ class Lists(NamedTuple):
         return self.words[: self.experts]
 
     @property
+    def row_tokens(self):
+        """The token of each row."""
+        return self._list(0)
+
+    @property
+    def slots(self):
+        """The slot of each row."""
+        return self._list(1)
+
+    @property
     def weights(self):
         """That of each row."""
         return self._list(2).view(torch.float32)
 
-    def row_tokens(self):
-        """The token of each row, or 0 where there is none."""
-        return torch.where(self._there(), self._list(0), 0)
-
     def to_slots(self, values):
         """The values of rows, [rows], by slot: 0 where a choice does not count."""
-        slots = torch.where(self._there(), self._list(1), self.rows)
+        there = torch.arange(self.rows, device=self.words.device) < self.ends[-1]
+        slots = torch.where(there, self.slots, self.rows)
         return values.new_zeros(self.rows + 1).scatter_(0, slots.long(), values)[:-1]
 
     def _list(self, number):
         return self.words.narrow(0, self.first + number * self.most * self.top, self.rows)
 
-    def _there(self):
-        return torch.arange(self.rows, device=self.words.device) < self.ends[-1]
+
+def lists_in(words, index, experts):
+    """The Lists of choices [T, k] in the words of a routing."""
+    tokens, top = index.shape
+    return Lists(words, experts, tokens, top, bound(tokens), first_list(experts))
 
 
-def lists_of(index, weights, experts, fill=None):
-    """The Lists of index and weights [T, k]. fill: what is beyond the last end."""
-    (tokens, top), index, weights = index.shape, _laid(index), _laid(weights)
-    most = bound(tokens)
-    words = torch.empty(words_of(most, top, experts), dtype=torch.int32, device=index.device)
-    if fill is not None:
-        words.fill_(fill)
-    addresses = weights.data_ptr(), 0, words.data_ptr(), index.data_ptr(), 0, 0, 0, tokens
-    programs_of(index.get_device()).run(routing(index, weights, experts), addresses)
-    return Lists(words, experts, tokens, top, most, first_list(experts))
+def new_lists(index, experts, fill=0):
+    """Lists for a routing. fill: what is after the last end."""
+    words = index.new_full((words_of(*index.shape, experts),), fill, dtype=torch.int32)
+    return lists_in(words, index, experts)
 
 
-def combine(rows, index, experts):
-    """The sum over the slots of each token, [T, H], in order and in fp32. Rows of slots that do not count may
-    be anything."""
-    tokens, hidden, index = len(index), rows.shape[1], _laid(index)
-    y = rows.new_empty(tokens, hidden)
-    addresses = rows.data_ptr(), 0, y.data_ptr(), index.data_ptr(), 0, 0, 0, tokens
-    programs_of(index.get_device()).run(combining(index, experts, hidden, y.dtype), addresses)
-    return y
+def fill_lists(lists, index, weights):
+    """The Step that routes. index and weights [T, k] are dense()."""
+    at = weights.data_ptr(), 0, lists.words.data_ptr(), index.data_ptr(), 0, 0, 0, lists.tokens
+    return Step(routing(index, weights, lists.experts), at, (lists.words, index, weights))
+
+
+def combine(rows, y, index, experts):
+    """The Step that gives y [T, H], the sums over the slots of each token, in order and in fp32. Rows of
+    slots that do not count may be anything. index is dense()."""
+    at = rows.data_ptr(), 0, y.data_ptr(), index.data_ptr(), 0, 0, 0, len(index)
+    return Step(combining(index, experts, y.shape[1], y.dtype), at, (rows, y, index))
 
 
 def numbers(index, experts):
@@ -123,14 +158,14 @@ def numbers(index, experts):
     return torch.where((index < 0) | (index >= experts), experts, index).int()
 
 
-def _laid(t):
-    """Choices or weights as programs take them: a copy where they lie otherwise."""
+def dense(t):
+    """A tensor whose elements follow each other from an aligned address on: a copy where they do not."""
     fits = t.is_contiguous() and t.data_ptr() % ALIGN == 0
     return t if fits else t.clone(memory_format=torch.contiguous_format)
 
 
 def check_choices(index, experts):
-    if index.dtype not in _INDEX:
+    if index.dtype not in INDEX:
         raise TypeError(f"index is {index.dtype}: it must be int32 or int64")
     if len(index.shape) != 2 or index.shape[1] > MOST_CHOICES:
         raise ValueError(f"index has the shape {tuple(index.shape)}: it must be (T, k), of up to "
@@ -175,8 +210,9 @@ def _route(index, experts):
     if index.numel() == 0 or experts == 0:
         return index.new_zeros(experts, dtype=torch.int32), *(
             index.new_full((index.numel(),), -1, dtype=torch.int32) for _ in range(2))
-    lists = lists_of(index, index.new_empty(index.shape, dtype=torch.float32), experts, fill=-1)
-    return lists.ends.clone(), lists._list(0).clone(), lists._list(1).clone()
+    lists = new_lists(index, experts, fill=-1)
+    queue([fill_lists(lists, dense(index), index.new_empty(index.shape, dtype=torch.float32))])
+    return lists.ends.clone(), lists.row_tokens.clone(), lists.slots.clone()
 
 
 def _fake(index, experts):
