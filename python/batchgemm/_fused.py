@@ -19,10 +19,11 @@ class _Plan(NamedTuple):
     calls: Calls = ()
     tokens: int = 0
     rows: int = 0
+    joined: bool = False  # the gate and up are in one tensor
+    result: tuple = ()  # its shape, type and device
     size: int = 0  # bytes of a block: the words of the routing, and from at_h and at_rows on h and rows
     at_h: int = 0
     at_rows: int = 0
-    joined: bool = False  # the gate and up are in one tensor
 
 
 def run(*args):
@@ -36,13 +37,13 @@ def run(*args):
     if plan.copy:
         return run(*(t.clone(memory_format=torch.contiguous_format) if copy else t
                      for t, copy in zip(tensors, plan.copy)), *args[8:])
-    given = args[0]
-    block, result = given.new_empty(plan.size, dtype=torch.uint8), given.new_empty(given.shape)
-    _, calls, tokens, most, _, at_h, at_rows, joined = plan
+    _, calls, tokens, most, joined, (shape, dtype, device), size, at_h, at_rows = plan
+    block = torch.empty(size, dtype=torch.uint8, device=device)  # new_empty() takes longer
+    result = torch.empty(shape, dtype=dtype, device=device)
     x, gate, up, down, index, weights, bias, down_bias = [at & -ALIGN for at in addresses]
     words, y = block.data_ptr(), result.data_ptr()
     h, rows = words + at_h, words + at_rows
-    programs_of(given.get_device()).run_all(calls, (
+    programs_of(result.get_device()).run_all(calls, (
         (weights, 0, words, index, 0, 0, 0, tokens),
         (x, gate, h, words, gate if joined else up, bias, words, most),
         (h, down, rows, words, 0, down_bias, words, most),
@@ -80,8 +81,8 @@ def _plan_of(*args):
         combining(index, s.experts, s.hidden, x.dtype))
     at_h = aligned(4 * words_of(s.tokens, s.top, s.experts))
     at_rows = at_h + aligned(s.rows * s.inner * x.dtype.itemsize)
-    return _Plan((), calls, s.tokens, s.rows, at_rows + s.rows * s.hidden * x.dtype.itemsize, at_h, at_rows,
-                 joined=bool(b2) and up is None)
+    return _Plan((), calls, s.tokens, s.rows, bool(b2) and up is None, (x.shape, x.dtype, x.device),
+                 at_rows + s.rows * s.hidden * x.dtype.itemsize, at_h, at_rows)
 
 
 def _logical(w, transposed):

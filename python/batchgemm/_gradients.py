@@ -31,7 +31,7 @@ _DERIVATIVES = {  # times the gradient of the result, of that or, of torch's, of
     "relu": functools.partial(torch.ops.aten.threshold_backward.default, threshold=0),
     "silu": torch.ops.aten.silu_backward.default,
     "gelu": functools.partial(torch.ops.aten.gelu_backward.default, approximate="tanh")}
-_PLAIN = {torch.Tensor, torch.nn.Parameter, type(None)}
+_PLAIN = {torch.Tensor, torch.nn.Parameter}
 _WATCHERS = (  # false: none is there
     _len_torch_dispatch_stack, _is_tracing, _are_functorch_transforms_active, _profiler_enabled)
 X, W = 1, 2  # bits of turned: its last two dimensions are swapped
@@ -66,11 +66,12 @@ def without_eager(x, w, offs, bias, activation, out_dtype, fill, *more):
 
 def watched(x, *others):
     """Whether forward mode, a mode, a trace, a transformation or a profiler watches the call, or some of
-    these are no plain tensors of a CPU or CUDA."""
+    these are no plain tensors of a CPU or CUDA: also if the memory holds the negative of one, or one belongs
+    to a transformation, which may have ended."""
     if not (x.is_cuda or x.is_cpu):
         return True
     for t in x, *others:  # not any(): a generator takes longer
-        if type(t) not in _PLAIN or t is not None and _stands_for_another(t):
+        if t is not None and (type(t) not in _PLAIN or t.is_neg() or is_functorch_wrapped_tensor(t)):
             return True
     if _len_torch_function_stack() > (_device.CURRENT_DEVICE is not None):  # which is a mode too
         return True
@@ -80,11 +81,6 @@ def watched(x, *others):
         if watcher():
             return True
     return False
-
-
-def _stands_for_another(t):
-    """Whether the memory holds the negative of t, or t belongs to a transformation, which may have ended."""
-    return t.is_neg() or is_functorch_wrapped_tensor(t)
 
 
 def wants_gradients(*tensors):

@@ -1,5 +1,7 @@
 """The backward of a layer of experts, on tensors that nobody watches. All its products are the library's."""
 
+import functools
+
 import torch
 
 from . import _gates, _operators
@@ -27,6 +29,7 @@ def backward(gy, x, gate_up, up, down, index, weights, gate_up_bias, down_bias, 
     to, got, transposed = dict(zip(TO, needs)), {}, options[2]
     gy, index, z = rows_laid(gy.to(x.dtype)), dense(index), dense(z)
     lists = lists_in(dense(words), index, s.experts)
+    gz = h = of_weights = None
     if any(need for name, need in to.items() if name != "down_bias"):
         gz, h, of_weights, got["x"] = _between(gy, gate_up, up, down, index, z, lists, s, options, to)
     if to["weights"]:
@@ -34,11 +37,7 @@ def backward(gy, x, gate_up, up, down, index, weights, gate_up_bias, down_bias, 
             of_weights = of_weights + _of_biases(gy, down_bias, index, lists)
         got["weights"] = of_weights.view(index.shape).to(weights.dtype, copy=True)
     if to["down"] or to["down_bias"]:
-        by_row = gy.index_select(0, lists.row_tokens)
-        if to["down_bias"]:
-            got["down_bias"] = _of_down_bias(by_row, lists).to(down_bias.dtype)
-        if to["down"]:
-            got["down"] = _of_matrix(h, by_row, lists, transposed)
+        got["down"], got["down_bias"] = _of_down(gy, h, down_bias, lists, transposed, to)
     if to["gate_up"] or to["up"]:
         by_row = x.index_select(0, lists.row_tokens)
         got["gate_up"], got["up"] = (*(_of_matrix(by_row, part, lists, transposed) if to[name] else None
@@ -60,20 +59,18 @@ def _between(gy, gate_up, up, down, index, z, lists, s, options, to):
     else:
         queue(steps)
         steps, (gz, h, of_weights) = [], _by_torch(gh, z, lists, options, to)
-    gx = None
+    terms = []  # of the gradient of x
     if to["x"]:
-        gx, *others = sums = [gy.new_empty(gy.shape) for w in (gate_up, up) if w is not None]
         rows = gy.new_empty(s.rows, s.hidden)
-        for w, part, of_w in zip((gate_up, up), parts(gz, up), sums):
-            if part.shape[1]:
+        for w, part in zip((gate_up, up), parts(gz, up)):
+            if s.inner:
                 steps.append(product(part, laid(logical(w, not transposed)), rows, lists, scatter=True))
             else:
                 rows.zero_()
-            steps.append(combine(rows, of_w, index, s.experts))
+            terms.append(gy.new_empty(gy.shape))
+            steps.append(combine(rows, terms[-1], index, s.experts))
     queue(steps)
-    for other in others if to["x"] else ():
-        gx.add_(other)
-    return gz, h, of_weights, gx
+    return gz, h, of_weights, functools.reduce(torch.Tensor.add_, terms) if terms else None
 
 
 def _by_torch(gh, z, lists, options, to):
@@ -98,10 +95,16 @@ def _of_biases(gy, down_bias, index, lists):
     return torch.where(there, by_expert.gather(1, torch.where(there, chosen, 0).long()), 0).view(-1)
 
 
-def _of_down_bias(by_row, lists):
-    weights = lists.weights.to(by_row.dtype)
-    row = torch.stack((weights, weights), 1).t()[:1]  # as for a bias of grouped_mm()
-    return _depth(row, by_row, lists, torch.float32).squeeze(1)
+def _of_down(gy, h, down_bias, lists, transposed, to):
+    """Of down and its bias."""
+    by_row, of_down, of_bias = gy.index_select(0, lists.row_tokens), None, None
+    if to["down_bias"]:
+        weights = lists.weights.to(gy.dtype)
+        row = torch.stack((weights, weights), 1).t()[:1]  # as for a bias of grouped_mm()
+        of_bias = _depth(row, by_row, lists, torch.float32).squeeze(1).to(down_bias.dtype)
+    if to["down"]:
+        of_down = _of_matrix(h, by_row, lists, transposed)
+    return of_down, of_bias
 
 
 def _of_matrix(left, right, lists, transposed):

@@ -173,8 +173,8 @@ class Gradients(unittest.TestCase):
 
     def test_layouts_and_activations(self):
         for dtype, layout, transposed, bias, activation in itertools.product(
-                (torch.float32, torch.bfloat16), ("halves", "interleaved", "ungated", "pair"), (False, True),
-                (False, True), EVERY):
+                (torch.float32, torch.bfloat16, torch.float16), ("halves", "interleaved", "ungated", "pair"),
+                (False, True), (False, True), EVERY):
             if activation == "swiglu_oai" and layout == "ungated":
                 continue
             with self.subTest(dtype=dtype, layout=layout, transposed=transposed, bias=bias, act=activation):
