@@ -193,9 +193,24 @@ class Gradients(unittest.TestCase):
             "all to one": torch.full((9, 4), 3), "none": torch.full((9, 4), -1),
             "mixed": torch.randint(-3, 9, (9, 4)), "twice": torch.tensor([2, 2, 5, -5]).expand(9, 4),
         }.items():
-            with self.subTest(name):
-                layer = Layer(torch.float32, tokens=9, top=4, experts=6, bias=True)
-                layer.index = index
+            for activation in "silu", "gelu_exact":
+                with self.subTest(name, activation=activation):
+                    layer = Layer(torch.float32, tokens=9, top=4, experts=6, bias=True,
+                                  activation=activation)
+                    layer.index = index
+                    self.check(layer)
+
+    def test_new_memory(self):
+        """Memory may hold anything before: here what is not a number."""
+        torch.use_deterministic_algorithms(True)
+        self.addCleanup(torch.use_deterministic_algorithms, False)
+        self.assertTrue(torch.empty(2).isnan().all())
+        for layout, activation in itertools.product(("halves", "pair"), ("silu", "gelu_exact")):
+            with self.subTest(layout=layout, activation=activation):
+                layer = Layer(torch.bfloat16, tokens=21, bias=True, layout=layout, activation=activation)
+                layer.index[:7], layer.index[9, 1] = -1, 5
+                with torch.no_grad():
+                    Numbers.check(self, layer)
                 self.check(layer)
 
     def test_function(self):
