@@ -7,8 +7,9 @@ by turns:
 
     graph   a node of a CUDA graph of 10: the device alone
     eager   a call of 20 in a row, until the last is done: device or host, whichever takes longer
+    host    a call of 20 while the device is busy with something else: the host alone
 
-A step is forward and backward, eager, with gradients to the tokens, both weights and the routing weights;
+These are calls under torch.no_grad(), as of inference. A step is forward and backward, eager, with gradients to the tokens, both weights and the routing weights;
 memory is the most that it allocates beside what it is given, in MB.
 
     PYTHONPATH=../../python python3 torch_experts.py
@@ -26,6 +27,7 @@ EXPERTS, TOP, HIDDEN, INNER = 128, 8, 2048, 768
 TOKENS = 1, 4, 16, 64, 256, 1024, 4096, 16384
 STEPS = 1024, 4096, 16384
 NODES, CALLS, TIMES = 10, 20, 9
+BUSY = 2 * 10**7  # cycles of the device: 10 ms
 
 
 def theirs(x, gate_up, down, index, weights):
@@ -70,6 +72,18 @@ def eager(call):
         for _ in range(CALLS):
             call()
         torch.cuda.synchronize()
+        return 1e6 * (time.perf_counter() - start) / CALLS
+
+    return measure
+
+
+def host(call):
+    def measure():
+        torch.cuda.synchronize()
+        torch.cuda._sleep(BUSY)
+        start = time.perf_counter()
+        for _ in range(CALLS):
+            call()
         return 1e6 * (time.perf_counter() - start) / CALLS
 
     return measure
@@ -130,7 +144,7 @@ def main():
         given = layer(tokens)
         calls = {"batchgemm": lambda: experts(*given), "torch": lambda: theirs(*given)}
         with torch.no_grad():
-            for what, measure in ("graph", node), ("eager", eager):
+            for what, measure in ("graph", node), ("eager", eager), ("host", host):
                 show(tokens, what, by_turns(measure, calls))
     for tokens in STEPS:
         x, gate_up, down, index, weights = layer(tokens)
