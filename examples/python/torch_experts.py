@@ -9,8 +9,9 @@ by turns:
     eager   a call of 20 in a row, until the last is done: device or host, whichever takes longer
     host    a call of 20 while the device is busy with something else: the host alone
 
-These are calls under torch.no_grad(), as of inference. A step is forward and backward, eager, with gradients to the tokens, both weights and the routing weights;
-memory is the most that it allocates beside what it is given, in MB.
+These are calls under torch.no_grad(), as of inference. A step is forward and backward, eager, with gradients
+to the tokens, both weights and the routing weights; memory is the most that it allocates beside what it is
+given, in MB.
 
     PYTHONPATH=../../python python3 torch_experts.py
 """
@@ -27,7 +28,7 @@ EXPERTS, TOP, HIDDEN, INNER = 128, 8, 2048, 768
 TOKENS = 1, 4, 16, 64, 256, 1024, 4096, 16384
 STEPS = 1024, 4096, 16384
 NODES, CALLS, TIMES = 10, 20, 9
-BUSY = 2 * 10**7  # cycles of the device: 10 ms
+BUSY = 5 * 10**7  # cycles of the device: about 27 ms
 
 
 def theirs(x, gate_up, down, index, weights):

@@ -200,6 +200,22 @@ class Gradients(unittest.TestCase):
                     layer.index = index
                     self.check(layer)
 
+    def test_strides(self):
+        """What lies otherwise than programs take it is copied: arguments, what was kept, and the gradient."""
+        apart = lambda t: torch.nn.functional.pad(t.flatten(), (1, 0))[1:].view(t.shape)
+        columns = lambda t: t.t().contiguous().t() if t.dim() == 2 else t.repeat_interleave(2)[::2]
+        layer = Layer(torch.bfloat16, bias=True)
+        leaves, gy = layer.leaves(), torch.randn(layer.x.shape).bfloat16()
+        want = torch.autograd.grad(layer.call(), leaves, gy)
+        for lay, of_index in itertools.product((apart, columns), (torch.int32, torch.int64)):
+            index, keep = lay(layer.index.to(of_index)), lambda t: lay(t) if t.dim() < 3 else t
+            self.assertFalse(index.is_contiguous() and index.data_ptr() % 16 == 0)
+            with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
+                got = torch.autograd.grad(layer.call(), leaves, lay(gy))
+            self.assertTrue(all(map(torch.equal, got, want)))
+            with mock.patch.object(layer, "index", index):
+                self.check(layer)
+
     def test_new_memory(self):
         """Memory may hold anything before: here what is not a number."""
         torch.use_deterministic_algorithms(True)
