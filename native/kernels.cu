@@ -81,9 +81,10 @@ struct Stopwatch {
     admitNext();                                                                                    \
     function<__VA_ARGS__>(index, A, shape, static_cast<uint32_t>(number), extent, C);                \
   }
-// BG_GATE makes one of what is between the products of such a layer.
+// BG_GATE makes one of what is between the products of such a layer. Four groups of a multiprocessor have
+// enough loads under way.
 #define BG_GATE(name, function, ...)                                                                \
-  BG_KERNEL(kGateThreads, 1)                                                                        \
+  BG_KERNEL(kGateThreads, 4)                                                                        \
   name(const uint4*, const uint32_t* sizes, const void* A, const void* B, void* C, float*, uint64_t shape, \
        const void*, const void* index, uint64_t how) {                                              \
     awaitEarlier();                                                                                 \

@@ -45,8 +45,8 @@ type Gate struct {
 //	Rows   index of that routing, as words
 //	A      pre [n, W]
 //	B      dh [n, Intermediate], the gradient of the second product's operand, without the weight
-//	C      words of 32 bits, as many as Len: dpre [n, W], from word Weighted on hw [n, Intermediate], and from
-//	       word Weights on dweights [n], of fp32
+//	C      words of 32 bits, as many as Len: dpre [n, W], from word Weighted on hw [n, Intermediate], and
+//	       from word Weights on dweights [n], of fp32
 //
 // dpre and hw of rows after the last end stay as they are, and so do dweights of tokens beyond the extent. A,
 // B, dpre and hw are of Type.

@@ -131,6 +131,9 @@ struct BF16 {
     const uint32_t w = __builtin_bit_cast(uint32_t, x);
     return static_cast<uint16_t>((x != x ? w | 0x400000 : w + 0x7fff + (w >> 16 & 1)) >> 16);
   }
+  static BG_DEVICE uint32_t pair(float low, float high) {
+    return bits(low) | static_cast<uint32_t>(bits(high)) << 16;
+  }
 };
 struct F16 {
   // As those of BF16, beside the exponent of 1024.
@@ -142,6 +145,9 @@ struct F16 {
   static BG_DEVICE float number(uint16_t bits) { return static_cast<float>(__builtin_bit_cast(_Float16,
       bits)); }
   static BG_DEVICE uint16_t bits(float x) { return __builtin_bit_cast(uint16_t, static_cast<_Float16>(x)); }
+  static BG_DEVICE uint32_t pair(float low, float high) {
+    return bits(low) | static_cast<uint32_t>(bits(high)) << 16;
+  }
 };
 
 // E4M3 and Int8 are formats of 8 bits, all of whose numbers F16 has. halves makes F16 of two, whose bytes are

@@ -23,182 +23,210 @@ struct GateParameters {
   uint64_t shape, how;
 };
 
+// Known is a number that the compiler knows, Told one that it does not.
+template <uint32_t k>
+struct Known {
+  static constexpr uint32_t value = k;
+};
+struct Told {
+  uint32_t value;
+};
+
+// withKnown calls use with a number below n.
+template <uint32_t n, class Use>
+BG_DEVICE void withKnown(uint32_t number, Use use) {
+  if constexpr (n > 1) {
+    if (number != n - 1) return withKnown<n - 1>(number, use);
+  }
+  use(Known<n - 1>{});
+}
+
 // Slope is an activation and its derivative at a place.
 struct Slope {
   float value, slope;
 };
 
 // slopeOf is of Epilogue::activated, with the same value. The derivative is s + v * z' * s * (1 - s), where
-// 1 - s is computed as e^-z * s: large v would multiply the error of a difference.
-BG_DEVICE Slope slopeOf(uint32_t kind, float v) {
-  if (kind == 0) return {v, 1.0f};
-  if (kind == kReLU) return {v < 0.0f ? 0.0f : v, v <= 0.0f ? 0.0f : 1.0f};
-  const bool silu = kind == kSiLU;
+// 1 - s is e^-z * s.
+template <class Kind>
+BG_DEVICE Slope slopeOf(Kind kind, float v) {
+  if (kind.value == 0) return {v, 1.0f};
+  if (kind.value == kReLU) return {v < 0.0f ? 0.0f : v, v <= 0.0f ? 0.0f : 1.0f};
+  const bool silu = kind.value == kSiLU;
   const float z = silu ? v : v * fmaf(kGeluCubic * v, v, kGeluLinear);
-  const float by = silu ? 1.0f : fmaf(3.0f * kGeluCubic * v, v, kGeluLinear);
   const float e = exponential(fmaf(-kLog2E, z, -2.0f)), quarter = reciprocal(0.25f + e);
-  const float s = 0.25f * quarter, slope = fmaf(v * by * s, e * quarter, s);
-  return {z <= kSigmoidLeast ? 0.0f : 0.25f * v * quarter,
-      z <= kSigmoidLeast ? 0.0f : z >= -kSigmoidLeast ? 1.0f : slope};
+  const float s = 0.25f * quarter, value = 0.25f * v * quarter;
+  const float by = silu ? 1.0f : fmaf(3.0f * kGeluCubic * v, v, kGeluLinear);
+  const float slope = fmaf(value * by, e * quarter, s);
+  const bool none = z <= kSigmoidLeast;
+  return {none ? 0.0f : value, none ? 0.0f : z >= -kSigmoidLeast ? 1.0f : slope};
 }
 
-// Gates is a thread of a kernel. Rows have kPer columns a vector.
+// How gate and up lie in a row of pre.
+constexpr uint32_t kUngated = 0, kHalves = 1, kInTurn = 2;
+
+// Gates is a thread of a kernel. It works on pieces of kPer columns, which are 16 bytes of h.
 template <class Element>
 struct Gates {
   using Number = typename Element::Number;
   static constexpr uint32_t kPer = 16 / sizeof(Number);
-  struct Vector {
-    Number x[kPer];
-    BG_DEVICE float operator[](uint32_t i) const { return Element::number(x[i]); }
-    BG_DEVICE void set(uint32_t i, float v) { x[i] = Element::bits(v); }
+  struct Pair {
+    float gate[kPer], up[kPer];
   };
 
   const GateParameters& p;
   const uint32_t hidden = static_cast<uint32_t>(p.how >> 32) & 0x3ffffff;
   const uint32_t kind = static_cast<uint32_t>(p.how >> 58) & 3;
-  const bool gated = (p.how >> 60 & 1) != 0, interleaved = (p.how >> 61 & 1) != 0;
+  const uint32_t layout = (p.how >> 60 & 1) == 0 ? kUngated : (p.how >> 61 & 1) == 0 ? kHalves : kInTurn;
   const uint32_t log = static_cast<uint32_t>(p.how >> 62) + 5;  // of the team
   const Choices<false> choices{nullptr, p.shape, p.how & 0xffffffff};
 
   BG_DEVICE uint32_t all() const { return choices.bound * choices.topK; }
-  BG_DEVICE size_t width() const { return gated ? 2 * static_cast<size_t>(hidden) : hidden; }
+  BG_DEVICE size_t width() const { return layout == kUngated ? hidden : 2 * static_cast<size_t>(hidden); }
   BG_DEVICE uint32_t lane() const { return threadId() & ((1u << log) - 1); }
   BG_DEVICE uint32_t row() const { return workerId() * (kGateThreads >> log) + (threadId() >> log); }
   BG_DEVICE uint32_t rows() const { return min(p.sizes[choices.experts - 1], choices.count()); }
 
   // load and store move n numbers, or with kWhole kPer of them.
   template <bool kWhole>
-  static BG_DEVICE Vector load(const Number* from, uint32_t n) {
-    Vector v = {};
+  static BG_DEVICE void load(float (&to)[kPer], const Number* from, uint32_t n) {
+    Number x[kPer] = {};
     if constexpr (kWhole) {
-      const uint4 bits = *reinterpret_cast<const uint4*>(from);
-      __builtin_memcpy(&v, &bits, 16);
+      const uint4 v = *reinterpret_cast<const uint4*>(from);
+      __builtin_memcpy(x, &v, 16);
     } else {
 #pragma unroll
       for (uint32_t i = 0; i < kPer; ++i) {
-        if (i < n) v.x[i] = from[i];
+        if (i < n) x[i] = from[i];
       }
     }
-    return v;
+#pragma unroll
+    for (uint32_t i = 0; i < kPer; ++i) to[i] = Element::number(x[i]);
   }
   template <bool kWhole>
-  static BG_DEVICE void store(Number* to, const Vector& v, uint32_t n) {
+  static BG_DEVICE void store(Number* to, const float (&x)[kPer], uint32_t n) {
     if constexpr (kWhole) {
-      uint4 bits;
-      __builtin_memcpy(&bits, &v, 16);
-      *reinterpret_cast<uint4*>(to) = bits;
+      uint32_t words[4];
+#pragma unroll
+      for (uint32_t i = 0; i < 4; ++i) {
+        if constexpr (kPer == 4) words[i] = __builtin_bit_cast(uint32_t, x[i]);
+        else words[i] = Element::pairOfC(0, x[2 * i], x[2 * i + 1]);
+      }
+      uint4 v;
+      __builtin_memcpy(&v, words, 16);
+      *reinterpret_cast<uint4*>(to) = v;
     } else {
 #pragma unroll
       for (uint32_t i = 0; i < kPer; ++i) {
-        if (i < n) to[i] = v.x[i];
+        if (i < n) to[i] = Element::bits(x[i]);
       }
     }
   }
 
-  // A piece of a row of pre, or of its gradient: two vectors. turned makes of vectors as they lie where gate
-  // and up take turns those of gate and up, or back.
-  struct Pair {
-    Vector gate, up;
-  };
-  static BG_DEVICE Pair apart(const Pair& turns) {
-    Pair v;
-#pragma unroll
-    for (uint32_t i = 0; i < kPer; ++i) {
-      const Vector& from = 2 * i < kPer ? turns.gate : turns.up;
-      v.gate.x[i] = from.x[2 * i % kPer];
-      v.up.x[i] = from.x[2 * i % kPer + 1];
-    }
-    return v;
-  }
-  static BG_DEVICE Pair inTurn(const Pair& v) {
-    Pair turns;
-#pragma unroll
-    for (uint32_t i = 0; i < kPer; ++i) {
-      Vector& to = 2 * i < kPer ? turns.gate : turns.up;
-      to.x[2 * i % kPer] = v.gate.x[i];
-      to.x[2 * i % kPer + 1] = v.up.x[i];
-    }
-    return turns;
-  }
-
-  // first and second are the places of both vectors of a piece in a row, and how many numbers the second has
-  // beyond the first, which has up to kPer.
+  // Places are those of the two vectors of a piece of pre, and how many numbers each has.
   struct Places {
     size_t first, second;
     uint32_t n, m;
   };
-  BG_DEVICE Places places(uint32_t row, uint32_t col) const {
+  template <class Layout>
+  BG_DEVICE Places places(Layout layout, uint32_t row, uint32_t col) const {
     const size_t at = row * width() + col;
     const uint32_t n = min(hidden - col, kPer);
-    if (!interleaved) return {at, at + hidden, n, n};
+    if (layout.value != kInTurn) return {at, at + hidden, n, n};
     return {at + col, at + col + kPer, min(2 * n, kPer), max(2 * n, kPer) - kPer};
   }
 
-  template <bool kWhole>
-  BG_DEVICE Pair loadPair(uint32_t row, uint32_t col) const {
+  // Without up it is 1.
+  template <bool kWhole, class Layout>
+  BG_DEVICE Pair loadPair(Layout layout, uint32_t row, uint32_t col) const {
     const Number* const from = static_cast<const Number*>(p.pre);
-    const Places at = places(row, col);
-    Pair v;
-    v.gate = load<kWhole>(from + at.first, at.n);
-    if (!gated) return v;
-    v.up = load<kWhole>(from + at.second, at.m);
-    return interleaved ? apart(v) : v;
+    const Places at = places(layout, row, col);
+    Pair v, lies;
+    load<kWhole>(lies.gate, from + at.first, at.n);
+    if (layout.value != kUngated) load<kWhole>(lies.up, from + at.second, at.m);
+#pragma unroll
+    for (uint32_t i = 0; i < kPer; ++i) {
+      if (layout.value == kInTurn) {
+        const float(&part)[kPer] = 2 * i < kPer ? lies.gate : lies.up;
+        v.gate[i] = part[2 * i % kPer];
+        v.up[i] = part[2 * i % kPer + 1];
+      } else {
+        v.gate[i] = lies.gate[i];
+        v.up[i] = layout.value == kUngated ? 1.0f : lies.up[i];
+      }
+    }
+    return v;
   }
-  template <bool kWhole>
-  BG_DEVICE void storePair(Number* out, uint32_t row, uint32_t col, const Pair& v) const {
-    const Places at = places(row, col);
-    const Pair turned = interleaved ? inTurn(v) : v;
-    store<kWhole>(out + at.first, turned.gate, at.n);
-    if (gated) store<kWhole>(out + at.second, turned.up, at.m);
-  }
-
-  template <bool kWhole>
-  BG_DEVICE void activate(uint32_t row) const {
-    Number* const out = static_cast<Number*>(p.out) + static_cast<size_t>(row) * hidden;
-    const Epilogue act{nullptr, nullptr, nullptr, kind};
-#pragma unroll 1
-    for (uint32_t col = lane() * kPer; col < hidden; col += kPer << log) {
-      const Pair pre = loadPair<kWhole>(row, col);
-      Vector h;
+  template <bool kWhole, class Layout>
+  BG_DEVICE void storePair(Layout layout, Number* out, uint32_t row, uint32_t col, const Pair& v) const {
+    const Places at = places(layout, row, col);
+    Pair lies = v;
+    if (layout.value == kInTurn) {
 #pragma unroll
       for (uint32_t i = 0; i < kPer; ++i) {
-        const float v = act.activated(pre.gate[i]);
-        h.set(i, gated ? v * pre.up[i] : v);
+        float(&part)[kPer] = 2 * i < kPer ? lies.gate : lies.up;
+        part[2 * i % kPer] = v.gate[i];
+        part[2 * i % kPer + 1] = v.up[i];
       }
+    }
+    store<kWhole>(out + at.first, lies.gate, at.n);
+    if (layout.value != kUngated) store<kWhole>(out + at.second, lies.up, at.m);
+  }
+
+  // known calls use with whether pieces are whole, and the activation and the layout. Of whole pieces, which
+  // are to be as fast as memory, the compiler knows these.
+  template <class Use>
+  BG_DEVICE void known(Use use) const {
+    if (hidden % kPer != 0) return use(Known<false>{}, Told{kind}, Told{layout});
+    withKnown<4>(kind, [&](auto kind) {
+      withKnown<3>(layout, [&](auto layout) { use(Known<true>{}, kind, layout); });
+    });
+  }
+
+  template <bool kWhole, class Kind, class Layout>
+  BG_DEVICE void activate(Kind kind, Layout layout, uint32_t row) const {
+    Number* const out = static_cast<Number*>(p.out) + static_cast<size_t>(row) * hidden;
+    const Epilogue act{nullptr, nullptr, nullptr, kind.value};
+#pragma unroll 1
+    for (uint32_t col = lane() * kPer; col < hidden; col += kPer << log) {
+      const Pair pre = loadPair<kWhole>(layout, row, col);
+      float h[kPer];
+#pragma unroll
+      for (uint32_t i = 0; i < kPer; ++i) h[i] = act.activated(pre.gate[i]) * pre.up[i];
       store<kWhole>(out + col, h, min(hidden - col, kPer));
     }
   }
 
   BG_DEVICE void run() const {
     if (row() >= rows()) return;
-    if (hidden % kPer == 0) activate<true>(row());
-    else activate<false>(row());
+    known([&](auto whole, auto kind, auto layout) { activate<whole.value>(kind, layout, row()); });
   }
 
-  // derive writes what a row has of the gradient of pre and of weighted rows, and returns the thread's part of
-  // the gradient of the row's weight.
-  template <bool kWhole>
-  BG_DEVICE float derive(uint32_t row, float weight, Number* dpre, Number* weighted) const {
+  // derive writes what a row has of the gradient of pre and of weighted rows, and returns the thread's part
+  // of the gradient of the row's weight.
+  template <bool kWhole, class Kind, class Layout>
+  BG_DEVICE float derive(Kind kind, Layout layout, uint32_t row, float weight, Number* dpre,
+      Number* weighted) const {
     float sum = 0;
 #pragma unroll 1
     for (uint32_t col = lane() * kPer; col < hidden; col += kPer << log) {
       const size_t at = static_cast<size_t>(row) * hidden + col;
       const uint32_t n = min(hidden - col, kPer);
-      const Vector dh = load<kWhole>(static_cast<const Number*>(p.dh) + at, n);
-      const Pair pre = loadPair<kWhole>(row, col);
+      float dh[kPer], hw[kPer];
+      load<kWhole>(dh, static_cast<const Number*>(p.dh) + at, n);
+      const Pair pre = loadPair<kWhole>(layout, row, col);
       Pair d;
-      Vector hw;
 #pragma unroll
       for (uint32_t i = 0; i < kPer; ++i) {
         const Slope of = slopeOf(kind, pre.gate[i]);
-        const float up = gated ? pre.up[i] : 1.0f, h = of.value * up, g = weight * dh[i];
+        const float h = of.value * pre.up[i], g = weight * dh[i];
         if (kWhole || i < n) sum = fmaf(h, dh[i], sum);
-        hw.set(i, weight * h);
-        d.gate.set(i, g * up * of.slope);
-        d.up.set(i, g * of.value);
+        hw[i] = weight * h;
+        d.gate[i] = g * pre.up[i] * of.slope;
+        d.up[i] = g * of.value;
       }
       store<kWhole>(weighted + at, hw, n);
-      storePair<kWhole>(dpre, row, col, d);
+      storePair<kWhole>(layout, dpre, row, col, d);
     }
     return sum;
   }
@@ -217,29 +245,33 @@ struct Gates {
 
   static BG_DEVICE size_t up16(size_t bytes) { return (bytes + 15) & ~static_cast<size_t>(15); }
 
+  // weighted and weights are where the parts of the result begin (encoding.Layer.Block), in bytes.
+  BG_DEVICE size_t weighted() const { return up16(all() * width() * sizeof(Number)); }
+  BG_DEVICE size_t weights() const {
+    return weighted() + up16(static_cast<size_t>(all()) * hidden * sizeof(Number));
+  }
+
   template <bool kLong>
   BG_DEVICE void runBackward(float* shared) const {
-    const size_t n = all(), hw = up16(n * width() * sizeof(Number));
-    char* const out = static_cast<char*>(p.out);
-    float* const weights = reinterpret_cast<float*>(out + hw + up16(n * hidden * sizeof(Number)));
+    const size_t n = all();
     const uint32_t r = row(), *const lists = p.sizes + ((choices.experts + 63) & ~63u);
-    if (r < choices.count() && lane() == 0) { // a choice, not a row
-      const Choices<kLong> chosen{p.index, p.shape, p.how & 0xffffffff};
-      if (chosen.expert(r) >= choices.experts) weights[r] = 0;
-    }
-    const bool exists = r < rows();
+    char* const out = static_cast<char*>(p.out);
     float sum = 0;
-    if (exists) {
+    if (r < rows()) {
       const float weight = __uint_as_float(lists[2 * n + r]);
-      Number* const dpre = reinterpret_cast<Number*>(out);
-      Number* const weighted = reinterpret_cast<Number*>(out + hw);
-      sum = hidden % kPer == 0 ? derive<true>(r, weight, dpre, weighted)
-                               : derive<false>(r, weight, dpre, weighted);
+      known([&](auto whole, auto kind, auto layout) {
+        sum = derive<whole.value>(kind, layout, r, weight, reinterpret_cast<Number*>(out),
+            reinterpret_cast<Number*>(out + weighted()));
+      });
     }
     sum = sumOfTeam(shared, sum);
-    if (!exists || lane() != 0) return;
+    if (r >= choices.count() || lane() != 0) return;
+    float* const gradients = reinterpret_cast<float*>(out + weights());
+    const Choices<kLong> chosen{p.index, p.shape, p.how & 0xffffffff};
+    if (chosen.expert(r) >= choices.experts) gradients[r] = 0;  // of choice r, not of row r
+    if (r >= rows()) return;
     const uint32_t slot = lists[n + r];
-    if (slot < n) weights[slot] = sum;
+    if (slot < n) gradients[slot] = sum;
   }
 };
 
