@@ -13,6 +13,8 @@
 
 #include "_eager_table.h"
 
+#include "_eager_plain.h"
+
 static bg_status (*run_at)(bg_program, uintptr_t, const bg_addresses *);
 
 // torch's functions that allocate a tensor without reading Python's arguments: all, or none.
@@ -129,17 +131,6 @@ static PyObject *try_key(const struct key *key, const uint64_t address[OPERANDS]
 	return y;
 }
 
-// positive returns whether the memory of n tensors holds them, and not their negative. Parts of complex
-// numbers alone can be negative: where the types are known, they are of fp32 or fp16.
-static int positive(PyObject *const *args, const struct operand *known, int n) {
-	for (int i = 0; i < n; i++) {
-		int part = !known || known[i].type == FLOAT32 || known[i].type == FLOAT16;
-		if (part && args[i] != Py_None && truth(PyObject_CallMethodObjArgs(args[i], name.is_neg, NULL)) != 0)
-			return 0;
-	}
-	return 1;
-}
-
 // try_run returns the result of a call that the table has, or None. signs: whether to look for negatives.
 static PyObject *try_run(PyObject *const *args, PyObject *const *more, long turned, int signs) {
 	struct key key;
@@ -190,54 +181,6 @@ static PyObject *try_gradients(PyObject *const *args, PyObject *bias, const int 
 			Py_None, Py_None);
 	for (int i = X; i < OPERANDS; i++) Py_XDECREF(found[i]);
 	return result;
-}
-
-// unseen returns whether no forward mode, mode, trace, transformation or profiler watches: _watched() in
-// Python.
-static int unseen(void) {
-	if (integer(PyObject_GetAttr(torch.forward_mode, name._current_level)) != -1 || PyErr_Occurred())
-		return 0;
-	for (Py_ssize_t i = PyTuple_Size(torch.watchers); i > 0; i--)
-		if (truth(PyObject_CallNoArgs(PyTuple_GetItem(torch.watchers, i - 1))) != 0) return 0;
-	int64_t modes = integer(PyObject_CallNoArgs(torch.function_modes));
-	if (modes != 1) return modes == 0;
-	PyObject *device = PyObject_GetAttr(torch.default_device, name.CURRENT_DEVICE); // is a mode too
-	int is = device && device != Py_None;
-	Py_XDECREF(device);
-	return is;
-}
-
-// tensors returns whether arguments are tensors and no more, or None.
-static int tensors(PyObject *const *args, int n) {
-	for (int i = 0; i < n; i++) {
-		PyObject *type = (PyObject *)Py_TYPE(args[i]);
-		if (type != torch.Tensor && type != torch.Parameter && args[i] != Py_None) return 0;
-	}
-	return 1;
-}
-
-// plain returns whether arguments are tensors and no more, and nobody watches the call. Their memory may
-// hold their negative.
-static int plain(PyObject *const *args, PyObject *const *more) {
-	return args[X] != Py_None && args[W] != Py_None && tensors(args, OPERANDS) &&
-		(!more || tensors(more, SCALES)) && unseen();
-}
-
-// wants_gradients returns whether one of n tensors wants a gradient, or -1 with an exception.
-static int wants_gradients(PyObject *const *of, int n) {
-	int wants = 0;
-	for (int i = 0; i < n && !wants; i++)
-		if (of[i] != Py_None) wants = truth(PyObject_GetAttr(of[i], name.requires_grad));
-	return wants;
-}
-
-// differentiable returns wants_gradients() of a call, or 0 where gradients are off.
-static int differentiable(PyObject *const *args, PyObject *const *more) {
-	int wants = truth(PyObject_CallNoArgs(torch.grad_enabled));
-	if (wants == 1 && !(wants = wants_gradients(args, OFFS)) && !(wants = wants_gradients(args + BIAS, 1)) &&
-		more)
-		wants = wants_gradients(more, ZERO_X);
-	return wants;
 }
 
 // left returns whether a transformation that has ended left one of the tensors. Such a tensor has no memory.
@@ -308,6 +251,34 @@ static PyObject *run(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	(void)self;
 	return ready(n, takes(n, ARGUMENTS)) ? try_run(args, n > ARGUMENTS ? args + ARGUMENTS : NULL, 0, 0) :
 		NULL;
+}
+
+PyDoc_STRVAR(kind_doc, "kind(tensors): of a plain call without gradients, whose first tensor is there, what "
+	"a program depends on,\nas bytes, and the addresses of the lines of 16 bytes where the tensors begin, 0 for "
+	"None. Of other calls, and where\ntorch has no DLPack for C: None.");
+static PyObject *kind(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+	enum { MOST = 8 };
+	(void)self;
+	struct kind kinds[MOST] = {0};
+	PyObject *of[MOST], *result = NULL;
+	if (!ready(n, 1)) return NULL;
+	Py_ssize_t count = PyTuple_Check(args[0]) ? PyTuple_Size(args[0]) : 0;
+	if (!view || count < 1 || count > MOST) return decline();
+	for (Py_ssize_t i = 0; i < count; i++) of[i] = PyTuple_GetItem(args[0], i);
+	if (of[0] == Py_None || !tensors(of, (int)count) || !unseen()) return decline();
+	int wants = truth(PyObject_CallNoArgs(torch.grad_enabled));
+	if (wants == 1) wants = wants_gradients(of, (int)count);
+	PyObject *addresses = wants ? NULL : PyTuple_New(count);
+	for (Py_ssize_t i = 0; addresses && i < count; i++) {
+		uint64_t at = 0;
+		PyObject *word = of[i] == Py_None || read_kind(of[i], &kinds[i], &at) ?
+			PyLong_FromUnsignedLongLong(at) : NULL;
+		if (word) PyTuple_SetItem(addresses, i, word);
+		else Py_CLEAR(addresses);
+	}
+	if (addresses) result = Py_BuildValue("y#O", (char *)kinds, count * (Py_ssize_t)sizeof *kinds, addresses);
+	Py_XDECREF(addresses);
+	return result ? result : decline();
 }
 
 // save keeps the operands for backward(), and what an activation needs.
@@ -482,6 +453,7 @@ PyMODINIT_FUNC PyInit__eager(void) {
 		{"product", (PyCFunction)(void (*)(void))product, METH_FASTCALL, product_doc},
 		{"scaled", (PyCFunction)(void (*)(void))scaled, METH_FASTCALL, scaled_doc},
 		{"run", (PyCFunction)(void (*)(void))run, METH_FASTCALL, run_doc},
+		{"kind", (PyCFunction)(void (*)(void))kind, METH_FASTCALL, kind_doc},
 		{"forward", (PyCFunction)(void (*)(void))forward, METH_FASTCALL, forward_doc},
 		{"backward", (PyCFunction)(void (*)(void))backward, METH_FASTCALL, backward_doc},
 		{"keep", (PyCFunction)(void (*)(void))keep, METH_FASTCALL, keep_doc},

@@ -1,6 +1,7 @@
 // What _eager.c uses of Python, and how it reads tensors.
 
 #define Py_LIMITED_API 0x030A0000 // one build for Python from 3.10 on
+#define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stddef.h>
 #include <string.h>

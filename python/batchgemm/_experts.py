@@ -75,17 +75,22 @@ def experts(x, gate_up, down, index, weights, *, activation="silu", layout="halv
                              "tensor, or a pair with the layout 'halves'")
         gate_up, up = gate_up
     tensors = x, gate_up, up, down, index, weights, gate_up_bias, down_bias
+    options = activation, layout, transposed, float(alpha), float(limit)
+    compiling, autocast = torch.compiler.is_dynamo_compiling(), _is_any_autocast_enabled()
+    if not (compiling or autocast or callable(activation)):
+        y = _fused.known(tensors, options)
+        if y is not None:
+            return y
     for name, t in zip(_NAMES, tensors):
         if not isinstance(t, torch.Tensor) and (t is not None or name in _MUST):
             raise TypeError(f"{name} is {type(t).__name__}: it must be a tensor")
-    if _is_any_autocast_enabled() and torch.is_autocast_enabled(x.device.type):
+    if autocast and torch.is_autocast_enabled(x.device.type):
         to = torch.get_autocast_dtype(x.device.type)
         tensors = [t if t is None or name in ("index", "weights") else t.to(to)
                    for name, t in zip(_NAMES, tensors)]
     if callable(activation):
         return _composed(*tensors, activation, layout, transposed)
-    options = activation, layout, transposed, float(alpha), float(limit)
-    if torch.compiler.is_dynamo_compiling() or watched(*tensors):
+    if compiling or watched(*tensors):
         return _operators["experts"](*tensors, *options)
     if wants_gradients(*tensors):
         return _apply(_layer.forward, *tensors, *options)

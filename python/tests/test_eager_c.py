@@ -122,6 +122,51 @@ class Gradients(ByView, test_eager_gradients.Gradients):
         self.assertEqual(self.backward(gy=Tensor(6, 3, at=None))[0], "left", "no memory")
 
 
+class Kinds(ByView, Case):
+    def test_kind(self):
+        """Whatever a program depends on is in the bytes, and addresses are of whole lines."""
+        x, index = Tensor(6, 4, at=0x1008, dtype="bf16"), Tensor(6, 2, dtype="i64", at=0x2000)
+        same, addresses = self.eager.kind((x, None, index))
+        self.assertEqual((addresses, len(same) % 3), ((0x1000, 0, 0x2000), 0))
+        again = Tensor(6, 4, at=0x3018, dtype="bf16"), None, index
+        self.assertEqual(self.eager.kind(again), (same, (0x3010, 0, 0x2000)))
+        others = {self.eager.kind(of)[0] for of in (
+            (x, index, None), (x, None, None), (x, None, index, None),
+            *((y, None, index) for y in (
+                Tensor(7, 4, at=0x1008, dtype="bf16"), Tensor(6, 4, stride=(5, 1), at=0x1008, dtype="bf16"),
+                Tensor(6, 4, 1, at=0x1008, dtype="bf16"), Tensor(6, 4, at=0x1004, dtype="bf16"),
+                Tensor(6, 4, at=0x1008, dtype="f16"), Tensor(6, 4, at=0x1008, dtype="i8"),
+                Tensor(6, 4, at=0x1008, dtype="bf16", device=0),
+                Tensor(6, 4, at=0x1008, dtype="bf16", device=1))))} | {same}
+        self.assertEqual(len(others), 12)
+
+    def test_no_kind(self):
+        x, of_gradient = Tensor(6, 4), Tensor(6, 4, requires_grad=True)
+        kind = lambda t: self.eager.kind((self.x, t))
+        self.assertIsNotNone(kind(of_gradient), "gradients are off")
+        for t in (1, "x", Tensor(1, 2, 3, 4, 5), Tensor(6, 4, neg=True), Tensor(6, 4, at=RuntimeError())):
+            self.assertIsNone(kind(t))
+        self.assertIsNone(self.eager.kind((None, x)))
+        self.assertIsNone(self.eager.kind(()))
+        self.assertIsNone(self.eager.kind([x]))
+        self.assertIsNone(self.eager.kind((x,) * 9))
+        self.assertIsNotNone(self.eager.kind((x,) * 8))
+        self.assertIsNotNone(kind(Tensor(6, 4, neg=True, dtype="bf16")), "no part of complex numbers")
+        self.grad = True
+        self.assertIsNotNone(kind(x))
+        self.assertIsNone(kind(of_gradient))
+        for at in range(4):
+            self.watchers[at] = 1
+            self.assertIsNone(kind(x))
+            self.watchers[at] = 0
+        self.levels._current_level = 0
+        self.assertIsNone(kind(x))
+        self.levels._current_level = -1
+        self.eager.setup(**{**self.given, "exchange": None})
+        self.assertIsNone(kind(x), "there is no DLPack for C")
+        self.assertRaises(TypeError, self.eager.kind, x, x)
+
+
 class Allocation(Case):
     """The functions are those of Python here."""
 

@@ -263,10 +263,12 @@ class Gradients(unittest.TestCase):
         layer = Layer(torch.bfloat16, tokens=30, hidden=64, inner=8, bias=True)
         leaves, sizes = layer.leaves(), []
         with torch.autograd.graph.saved_tensors_hooks(lambda t: (sizes.append(t.numel()), t)[1], lambda t: t):
-            layer.call()
+            y = layer.call()
         own = {t.numel() for t in [*leaves, layer.index]}
         rows = 30 * layer.index.shape[1]
         self.assertEqual([n for n in sizes if n not in own], [rows * 16, 64 + 33 * layer.index.shape[1] * 3])
+        for g in torch.autograd.grad(y, leaves, torch.ones_like(y)):
+            self.assertEqual(g.untyped_storage().nbytes(), g.numel() * g.itemsize, "part of what is larger")
 
     def test_twice(self):
         layer = Layer(torch.float32)
