@@ -158,8 +158,11 @@ func TestCubins(t *testing.T) {
 					want, ok := table[test.arch.name+" "+name]
 					require.True(t, ok, name)
 					require.True(t, names[name], "%s is never chosen", name)
-					require.Equal(t, [2]int{want.registers, want.shared + test.system},
-						[2]int{got.registers, got.shared}, name)
+					shared := want.shared + test.system
+					if want.shared == 0 && got.shared == 0 {
+						shared = 0 // a kernel that has no dynamic memory either lacks the section
+					}
+					require.Equal(t, [2]int{want.registers, shared}, [2]int{got.registers, got.shared}, name)
 					require.True(t, test.arch.name != "sm_80" || compiled[name], "%s is not in the PTX", name)
 				}
 				count += len(kernels)
