@@ -1,7 +1,10 @@
 package dispatch
 
 import (
+	"runtime"
+	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -36,5 +39,46 @@ func TestRunAtExtent(t *testing.T) {
 		require.ErrorIs(t, err, ErrInvalid)
 		require.EqualError(t, err, c.want)
 	}
+	require.NoError(t, d.Close())
+}
+
+// All runs are checked before the first is queued, and each sees what those before it wrote.
+func TestRunAtAll(t *testing.T) {
+	d, err := Open(t.Context(), WithBackend("cpu"))
+	require.NoError(t, err)
+	p := program(t, d, small(t))
+	plan := p.Plan()
+	var all [][]float32
+	at := func(n int, value float32) ([]float32, uintptr) { // of a multiple of 16 bytes
+		mapped := slices.Repeat([]float32{value}, n+4)
+		all = append(all, mapped)
+		skip := (16 - uintptr(unsafe.Pointer(&mapped[0]))%16) % 16 / 4
+		return mapped[skip:][:n], uintptr(unsafe.Pointer(&mapped[skip]))
+	}
+	defer func() { runtime.KeepAlive(all) }()
+	_, a := at(plan.ExtentA, 1)
+	_, b := at(plan.ExtentB, 2)
+	c, first := at(max(plan.ExtentA, plan.ExtentC), -1)
+	e, second := at(plan.ExtentC, -1)
+	runs := []RunOn{{p, Addresses{A: a, B: b, C: first}}, {p, Addresses{A: first, B: b, C: second}}}
+	require.NoError(t, d.RunAt(t.Context(), 0, runs...))
+	require.NoError(t, d.Wait(t.Context()))
+	require.NotEqual(t, float32(-1), c[0])
+	require.NotEqual(t, float32(-1), e[0])
+	require.NotEqual(t, c[0], e[0])
+	require.NoError(t, d.RunAt(t.Context(), 0))
+
+	c[0] = -1
+	runs[1].C += 4
+	require.ErrorContains(t, d.RunAt(t.Context(), 0, runs...), "run 1: C 0x")
+	runs[1].Program = nil
+	require.ErrorContains(t, d.RunAt(t.Context(), 0, runs...), "run 1: the program is nil")
+	other, err := Open(t.Context(), WithBackend("cpu"))
+	require.NoError(t, err)
+	runs[1] = RunOn{program(t, other, small(t)), runs[0].Addresses}
+	require.ErrorContains(t, d.RunAt(t.Context(), 0, runs...), "run 1: program: belongs to another device")
+	require.NoError(t, d.Wait(t.Context()))
+	require.Equal(t, float32(-1), c[0])
+	require.NoError(t, other.Close())
 	require.NoError(t, d.Close())
 }
