@@ -113,3 +113,21 @@ func BenchmarkBatch(b *testing.B) {
 		})
 	}
 }
+
+// TestUpdateKeepsTheWorkspace: a plan that needs as much memory as the plan before, or less, uses the same.
+func TestUpdateKeepsTheWorkspace(t *testing.T) {
+	d, o := openDevice(t), planner.Options{Tile: "small", Schedule: planner.ScheduleStreamK}
+	run := ready(t, d, o, planner.GEMM(20, 30, 9000), planner.GEMM(70, 70, 500))
+	p := run.Program.(*program)
+	before := p.workspace
+	require.Positive(t, before.Len())
+	for _, k := range []int{9000, 8000} {
+		batch, err := planner.Pack(planner.GEMM(20, 30, k), planner.GEMM(70, 70, 500))
+		require.NoError(t, err)
+		plan, err := planner.New(&d.info.Planner).Plan(t.Context(), batch, o)
+		require.NoError(t, err)
+		require.LessOrEqual(t, plan.Workspace, before.Len())
+		require.NoError(t, p.Update(t.Context(), plan))
+		require.Same(t, before, p.workspace)
+	}
+}
