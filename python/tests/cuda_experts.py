@@ -1,9 +1,12 @@
 """Tests of the layer of experts on a GPU: streams, graphs, waits and large sizes. check_cuda.py runs them."""
 
 import unittest
+from unittest import mock
 
 import torch
 
+from batchgemm import _fused
+from batchgemm._optional import Nothing, eager
 from batchgemm.torch import route
 from layers import Layer, apart, bound, reference
 
@@ -35,16 +38,32 @@ class ExpertsCuda(unittest.TestCase):
                     self.assertTrue(torch.equal(y, layer.call()))
 
     def test_gradients_of_many(self):
-        layer = Layer(torch.bfloat16, tokens=4096, top=8, experts=32, hidden=256, inner=192, bias=True)
-        layer.index[::7, 3] = -1
-        leaves, gy = layer.leaves(), torch.randn(4096, 256).bfloat16()
-        got, again = (torch.autograd.grad(layer.call(), leaves, gy) for _ in range(2))
-        self.assertTrue(all(map(torch.equal, got, again)))
-        double = layer.double()
-        of_double = double.leaves()
-        for name, g, want in zip(layer.names(), got,
-                                 torch.autograd.grad(reference(double), of_double, gy.double())):
-            self.assertFalse(apart(g, want, torch.bfloat16), name)
+        for dtype, layout, activation, tokens in (
+                (torch.bfloat16, "halves", "silu", 4096), (torch.bfloat16, "interleaved", "gelu", 4100),
+                (torch.float16, "pair", "relu", 4100), (torch.bfloat16, "ungated", "silu", 4095),
+                (torch.bfloat16, "pair", "gelu_exact", 4096)):
+            layer = Layer(dtype, tokens=tokens, top=8, experts=32, hidden=256, inner=192, bias=True,
+                          layout=layout, activation=activation)
+            layer.index[::7, 3] = -1
+            leaves, gy = layer.leaves(), torch.randn(tokens, 256).to(dtype)
+            got, again = (torch.autograd.grad(layer.call(), leaves, gy) for _ in range(2))
+            self.assertTrue(all(map(torch.equal, got, again)))
+            double = layer.double()
+            of_double = double.leaves()
+            for name, g, want in zip(layer.names(), got,
+                                     torch.autograd.grad(reference(double), of_double, gy.double())):
+                with self.subTest(dtype=dtype, layout=layout, activation=activation, name=name):
+                    self.assertFalse(apart(g, want, dtype))
+
+    @unittest.skipIf(eager is Nothing or not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"),
+                     "_eager cannot read tensors in C")
+    def test_known(self):
+        """A plain call like one before skips the checks."""
+        with torch.no_grad():
+            want = self.layer.call()
+            with mock.patch.object(_fused, "run") as slow:
+                self.assertTrue(torch.equal(self.layer.call(), want))
+            self.assertFalse(slow.called)
 
     def test_routes_of_many(self):
         for tokens, top, experts in (100_000, 8, 256), (1 << 20, 1, 4096), (5000, 16, 7):
