@@ -131,8 +131,10 @@ func (f *Fake) testForeign(t *testing.T) {
 	}
 	r := k.run()
 	r.C = shared.(backend.Borrower).At(address+16, len(k.host[2]))
-	for range 3 {
-		require.NoError(t, shared.(backend.Borrower).SubmitOn(t.Context(), 0, []driver.Run{r}))
+	for _, runs := range [][]driver.Run{{}, {r}, {r, r, r}} {
+		before := f.count(t, launches)
+		require.NoError(t, shared.(backend.Borrower).SubmitOn(t.Context(), 0, runs))
+		require.Equal(t, len(runs)*len(k.plan.Launches), f.count(t, launches)-before)
 	}
 	require.Equal(t, recorded, f.count(t, graphs))
 	require.Equal(t, queued, f.count(t, copies))
