@@ -13,9 +13,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-from batchgemm import _fused
+from batchgemm import _fused, _programs
 from batchgemm._gradients import wants_gradients
-from batchgemm._programs import meta
+from batchgemm._programs import Programs, meta
 from batchgemm.torch import Experts, experts, grouped_mm, route
 from layers import Layer, bound, reference
 from tensors import quiet
@@ -213,6 +213,20 @@ class Watched(unittest.TestCase):
                 layer = Layer(torch.float32, tokens=tokens)
                 self.assertTrue(torch.equal(layer.call(), layer.call()))
                 self.assertLessEqual(len(_fused._known), 2)
+
+    def test_programs_that_make_room(self):
+        """A call looks for its programs once, until some of a device's programs are closed; nothing runs what
+        was closed."""
+        layers = [Layer(torch.float32, tokens=tokens) for tokens in (3, 4, 5, 6, 7)]
+        want = [layer.call() for layer in layers]
+        finds = mock.patch.object(Programs, "find", autospec=True, side_effect=Programs.find)
+        with mock.patch.object(_programs, "KEPT", 9), finds as found:
+            for _ in range(3):
+                for layer, y in zip(layers, want):
+                    self.assertTrue(torch.equal(layer.call(), y))
+                    found.reset_mock()
+                    self.assertTrue(torch.equal(layer.call(), y))
+                    self.assertFalse(found.called)
 
     def test_forward_mode(self):
         layer = Layer(torch.float32)
