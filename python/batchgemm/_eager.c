@@ -253,9 +253,9 @@ static PyObject *run(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 		NULL;
 }
 
-PyDoc_STRVAR(kind_doc, "kind(tensors): of a plain call without gradients, whose first tensor is there, what "
-	"a program depends on,\nas bytes, and the addresses of the lines of 16 bytes where the tensors begin, 0 for "
-	"None. Of other calls, and where\ntorch has no DLPack for C: None.");
+PyDoc_STRVAR(kind_doc, "kind(tensors): what a program depends on, as bytes, and the addresses of the lines "
+	"of 16 bytes where\nthe tensors begin, 0 for None: of a plain call without gradients, whose first tensor "
+	"is there. Of others,\nand where torch has no DLPack for C: None.");
 static PyObject *kind(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	enum { MOST = 8 };
 	(void)self;
@@ -276,7 +276,8 @@ static PyObject *kind(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 		if (word) PyTuple_SetItem(addresses, i, word);
 		else Py_CLEAR(addresses);
 	}
-	if (addresses) result = Py_BuildValue("y#O", (char *)kinds, count * (Py_ssize_t)sizeof *kinds, addresses);
+	if (addresses)
+		result = Py_BuildValue("y#O", (char *)kinds, count * (Py_ssize_t)sizeof *kinds, addresses);
 	Py_XDECREF(addresses);
 	return result ? result : decline();
 }
