@@ -228,6 +228,8 @@ class Gradients(unittest.TestCase):
                 with torch.no_grad():
                     Numbers.check(self, layer)
                 self.check(layer)
+                layer.index, layer.index[14:] = torch.full_like(layer.index, -1, dtype=torch.int32), 0
+                self.check(layer)
 
     def test_function(self):
         silu = torch.nn.functional.silu

@@ -221,7 +221,8 @@ class Watched(unittest.TestCase):
         want = [layer.call() for layer in layers]
         finds = mock.patch.object(Programs, "find", autospec=True, side_effect=Programs.find)
         with mock.patch.object(_programs, "KEPT", 9), finds as found:
-            for _ in range(3):
+            for tokens in range(8, 11):
+                Layer(torch.float32, tokens=tokens).call()
                 for layer, y in zip(layers, want):
                     self.assertTrue(torch.equal(layer.call(), y))
                     found.reset_mock()
