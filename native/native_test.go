@@ -58,23 +58,9 @@ func (a Arch) kernels(shapes []*tile.Shape) (all []encoding.Kernel) {
 	return all
 }
 
-// image lists all kernels. Products may lack those of a new part.
+// image lists all kernels.
 func (a Arch) image() []encoding.Kernel {
-	all := append(a.kernels(tile.Table()), RaggedKernels()...)
-	if a.hasLayer() {
-		all = append(all, LayerKernels()...)
-	}
-	return all
-}
-
-// hasLayer reports whether products have the kernels of a layer of experts, except its products.
-func (a Arch) hasLayer() bool {
-	table := "products/resources.tsv"
-	if !a.parts {
-		table = "products/hip-occupancy.tsv"
-	}
-	text, err := os.ReadFile(table)
-	return err == nil && bytes.Contains(text, []byte(a.KernelName(LayerKernels()[0])))
+	return slices.Concat(a.kernels(tile.Table()), RaggedKernels(), LayerKernels())
 }
 
 // products lists the files with them.
@@ -100,14 +86,14 @@ func device(t *testing.T, name string) *planner.Device {
 
 func TestImage(t *testing.T) {
 	const (
-		sm80 = "sm_80_int4.cubin sm_80_plain.cubin sm_80_ragged.cubin sm_80_tensor.cubin " +
-			"sm_80_tensor_e4m3.cubin sm_80_tensor_int8.cubin"
+		sm80 = "sm_80_int4.cubin sm_80_plain.cubin sm_80_ragged.cubin sm_80_routing.cubin " +
+			"sm_80_tensor.cubin sm_80_tensor_e4m3.cubin sm_80_tensor_int8.cubin"
 		sm90a = "sm_90a_aligned16.cubin sm_90a_int4.cubin sm_90a_plain.cubin sm_90a_ragged.cubin " +
-			"sm_90a_tensor.cubin " +
+			"sm_90a_routing.cubin sm_90a_tensor.cubin " +
 			"sm_90a_tensor_e4m3.cubin sm_90a_tensor_int8.cubin sm_90a_wgmma.cubin sm_90a_wgmma16.cubin " +
 			"sm_90a_wgmma_e4m3.cubin sm_90a_wgmma_int8.cubin"
-		ptx = "compute_80_int4.ptx compute_80_plain.ptx compute_80_ragged.ptx compute_80_tensor.ptx " +
-			"compute_80_tensor_e4m3.ptx compute_80_tensor_int8.ptx"
+		ptx = "compute_80_int4.ptx compute_80_plain.ptx compute_80_ragged.ptx compute_80_routing.ptx " +
+			"compute_80_tensor.ptx compute_80_tensor_e4m3.ptx compute_80_tensor_int8.ptx"
 	)
 	for _, test := range []struct {
 		name                 string
@@ -136,11 +122,6 @@ func TestImage(t *testing.T) {
 				}
 				require.True(t, strings.Contains(code[file], arch.KernelName(k)), "%s: %s", file,
 					arch.KernelName(k))
-			}
-			if arch.hasLayer() {
-				routing := arch.Product(LayerKernels()[0])
-				require.NotEmpty(t, code[routing])
-				delete(code, routing)
 			}
 			require.Equal(t, test.files, strings.Join(slices.Sorted(maps.Keys(code)), " "))
 		})
@@ -299,11 +280,7 @@ func TestResources(t *testing.T) {
 		// which alone load these cubins
 		static int
 	}{{sm80, device(t, "a100"), 48 << 10}, {sm90a, device(t, "h200"), device(t, "h200").GroupShared}} {
-		more := RaggedKernels()
-		if of.arch.hasLayer() {
-			more = append(more, LayerKernels()...)
-		}
-		for _, k := range append(of.arch.kernels(tile.Of(tile.FMA)), more...) {
+		for _, k := range slices.Concat(of.arch.kernels(tile.Of(tile.FMA)), RaggedKernels(), LayerKernels()) {
 			name := of.arch.Name() + " " + of.arch.KernelName(k)
 			u := table[name]
 			require.Positive(t, u.registers, name)

@@ -54,15 +54,6 @@ func Parts(names ...string) Option {
 	return func(s *suite) { s.parts = names }
 }
 
-// Without leaves out parts of the suite, for the reason given.
-func Without(reason string, parts ...string) Option {
-	return func(s *suite) {
-		for _, part := range parts {
-			s.without[part] = reason
-		}
-	}
-}
-
 // suite runs the tests on one open device, so that every kernel is made once.
 type suite struct {
 	driver     driver.Driver
@@ -70,9 +61,8 @@ type suite struct {
 	finiteOnly string
 	oneTile    string
 	oneType    string
-	parts      []string          // that run; all where there are none
-	without    map[string]string // parts that do not, and why
-	leave      bool              // what is made stays open, for Close of the device
+	parts      []string // to run; none: all
+	leave      bool     // do not close objects; Close of the device must
 
 	of, ofC element.Type // of the elements of jobs
 	borrows bool         // runs use SubmitOn
@@ -82,7 +72,7 @@ type suite struct {
 
 // Run tests the backend's first device.
 func Run(t *testing.T, d driver.Driver, options ...Option) {
-	s := &suite{driver: d, device: Open(t, d), without: map[string]string{}}
+	s := &suite{driver: d, device: Open(t, d)}
 	for _, o := range options {
 		o(s)
 	}
@@ -106,12 +96,7 @@ func Run(t *testing.T, d driver.Driver, options ...Option) {
 		{"Open", s.testOpen}, {"Close", s.testClose},
 	} {
 		if len(s.parts) == 0 || slices.Contains(s.parts, part.name) {
-			t.Run(part.name, func(t *testing.T) {
-				if reason, left := s.without[part.name]; left {
-					t.Skip(reason)
-				}
-				part.test(t)
-			})
+			t.Run(part.name, part.test)
 		}
 	}
 }

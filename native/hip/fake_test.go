@@ -3,7 +3,6 @@
 package hip
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -79,7 +78,7 @@ func TestFake(t *testing.T) {
 				drivertest.LargeOffsets(t, d, d.Alloc)
 			})
 			if c.whole && wholeSuite() {
-				drivertest.Run(t, f.Driver, drivertest.Without("make hip makes their kernels", lacking(t)...),
+				drivertest.Run(t, f.Driver,
 					drivertest.OneTile("the fake computes what the plan says, whatever the tile"),
 					drivertest.OneType("the fake and all after it are those of CUDA, which run the others"))
 			}
@@ -106,18 +105,6 @@ func TestFake(t *testing.T) {
 			"launch 0: hip: load gfx90a.co: hipErrorNoBinaryForGpu (209): a description")
 		require.NotErrorIs(t, err, hardware.ErrUnavailable)
 	})
-}
-
-// lacking are the parts of the suite whose kernels the products do not have yet: the fake knows the names of
-// those that they have.
-func lacking(t *testing.T) []string {
-	t.Helper()
-	kernels, err := os.ReadFile("../products/hip-occupancy.tsv")
-	require.NoError(t, err)
-	if strings.Contains(string(kernels), "bg_route_") {
-		return nil
-	}
-	return []string{"Routing", "Combine", "Experts"}
 }
 
 // Without a usable GPU the error says which of the many reasons it is.
