@@ -178,10 +178,11 @@ hipError_t hipModuleLaunchKernel(kernel *f, unsigned x, unsigned y, unsigned z, 
 	if ((uint64_t)x * tx > UINT32_MAX) return INVALID_CONFIGURATION;
 	// Addresses, but for the extent of kernels that make items, and the numbers of a layer of experts.
 	const int step = !strncmp(f->name, "bg_route_", 9) || !strncmp(f->name, "bg_combine_", 11);
+	const int gate = !strncmp(f->name, "bg_gate_", 8);
 	for (int i = 0; i < 9; i++) {
 		CUdeviceptr p;
 		memcpy(&p, params[i], sizeof p);
-		if (step ? i == 3 || i == 6 : i == 2 && !strncmp(f->name, "bg_ragged_", 10)) continue;
+		if (gate ? i == 6 : step ? i == 3 || i == 6 : i == 2 && !strncmp(f->name, "bg_ragged_", 10)) continue;
 		pthread_mutex_lock(&lock);
 		int known = !p || find(p, 1);
 		pthread_mutex_unlock(&lock);
