@@ -50,11 +50,6 @@ func (r *region) check(got, before []float32) error {
 // plus, times and rounded carry bounds through operations in fp32, each of which rounds.
 const halfUnit = 1.0 / (1 << 24)
 
-func (n near) plus(m near) near {
-	sum := n.want + m.want
-	return near{sum, n.bound + m.bound + halfUnit*(math.Abs(sum)+n.bound+m.bound)}
-}
-
 func (n near) times(m near) near {
 	product := n.want * m.want
 	bound := math.Abs(n.want)*m.bound + math.Abs(m.want)*n.bound + n.bound*m.bound
