@@ -47,7 +47,7 @@ func (r *region) check(got, before []float32) error {
 	return nil
 }
 
-// plus, times and rounded carry bounds through operations in fp32, each of which rounds.
+// halfUnit is the largest relative error of one rounding to fp32.
 const halfUnit = 1.0 / (1 << 24)
 
 func (n near) times(m near) near {
