@@ -12,7 +12,7 @@ import (
 // TestGatePlans: the thread groups follow from the columns, 32 threads a row up to 128 vectors, then more.
 func TestGatePlans(t *testing.T) {
 	p := New(device(t, "h200"))
-	for inner, rows := range map[int]int{1: 8, 768: 8, 1024: 8, 1032: 4, 4096: 2, 14336: 1, MaxGate: 1} {
+	for inner, rows := range map[int]int{1: 8, 768: 8, 1024: 8, 1032: 4, 4096: 2, 14336: 1, 1 << 20: 1} {
 		plan, err := p.PlanGate(Gate{Choices: Choices{Tokens: 12, TopK: 2, Experts: 70}, Intermediate: inner,
 			Gated: true, Type: element.BF16})
 		require.NoError(t, err)

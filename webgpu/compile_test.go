@@ -157,9 +157,12 @@ func TestCompileWhileCompiling(t *testing.T) {
 // measures how long they take.)
 func TestFramesAfterCompile(t *testing.T) {
 	frames := 1500
+	if testing.Short() {
+		frames = 200
+	}
 	var o planner.Options
-	if !sample.WebGPU.Drawn(t.Name(), 1) {
-		frames, o.Tile = 200, "small" // the kernels of others take a minute
+	if !sample.Shaders.Drawn(t.Name(), 1) {
+		o.Tile = "small" // the kernels of others take a minute
 	}
 	d := open(t, webgpuDriver{})
 	require.NoError(t, d.Compile(t.Context(), kernelsOf(t, d, o), func(int) {}))
