@@ -15,10 +15,10 @@ torch has two there: its sums are in fp32 with "fast accum" off.
     PYTHONPATH=../../python python3 torch_bench.py [f32] [f16] [bf16] [e4m3]
 """
 
-import statistics
 import sys
-import time
+from functools import partial
 
+import timing
 import torch
 import torch.nn.functional as F
 
@@ -27,7 +27,9 @@ from batchgemm.torch import grouped_mm, scaled_grouped_mm
 EXPERTS, TOP, N, K, HIDDEN = 128, 8, 1536, 2048, 768
 TOKENS = 1, 4, 16, 64, 256, 1024, 4096
 TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
-NODES, CALLS, TIMES, BUSY = 20, 50, 9, 2 * 10**8  # cycles, about 0.1 s
+NODES, CALLS, BUSY = 20, 50, 2 * 10**8  # cycles, about 0.1 s
+MEASURES = (partial(timing.node, nodes=NODES), partial(timing.eager, calls=CALLS),
+            partial(timing.host, calls=CALLS, busy=BUSY))
 
 
 def theirs():
@@ -38,74 +40,12 @@ def theirs():
     return getattr(torch, "_grouped_mm", None), "torch._grouped_mm"
 
 
-def node(call):
-    """How to measure it on a stream of its own, as torch wants it of what is captured."""
-    side, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
-    with torch.cuda.stream(side):
-        call()
-    torch.cuda.synchronize()
-    with torch.cuda.graph(graph):
-        for _ in range(NODES):
-            call()
-    graph.replay()
-
-    def measure():
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        graph.replay()
-        end.record()
-        end.synchronize()
-        return 1e3 * start.elapsed_time(end) / NODES
-
-    return measure
-
-
-def eager(call):
-    def measure():
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        for _ in range(CALLS):
-            call()
-        torch.cuda.synchronize()
-        return 1e6 * (time.perf_counter() - start) / CALLS
-
-    return measure
-
-
-def host(call):
-    def measure():
-        torch.cuda.synchronize()
-        torch.cuda._sleep(BUSY)
-        start = time.perf_counter()
-        for _ in range(CALLS):
-            call()
-        return 1e6 * (time.perf_counter() - start) / CALLS
-
-    return measure
-
-
-def prepared(measure, call):
-    """measure(call), run once, or why that cannot be."""
-    try:
-        once = measure(call)
-        once()
-        return once
-    except (RuntimeError, TypeError, ValueError, NotImplementedError) as refused:
-        torch.cuda.synchronize()
-        return str(refused).splitlines()[0][:40]
-
-
 def show(head, calls):
     """A line for each of the calls, by name, with the three times, each or why there is none."""
     lines = {name: f"{head}  {name:22}" for name in calls}
-    for measure in node, eager, host:
-        ready = {name: prepared(measure, call) for name, call in calls.items()}
-        times = {name: [] for name, once in ready.items() if callable(once)}
-        for _ in range(TIMES):
-            for name in times:
-                times[name].append(ready[name]())
-        for name in lines:
-            lines[name] += f"{statistics.median(times[name]):10.1f}" if name in times else "  " + ready[name]
+    for measure in MEASURES:
+        for name, t in timing.by_turns(measure, calls).items():
+            lines[name] += f"{t:10.1f}" if isinstance(t, float) else "  " + t
     print(*lines.values(), sep="\n", flush=True)
 
 

@@ -16,9 +16,9 @@ given, in MB.
     PYTHONPATH=../../python python3 torch_experts.py
 """
 
-import statistics
-import time
+from functools import partial
 
+import timing
 import torch
 import torch.nn.functional as F
 
@@ -27,8 +27,11 @@ from batchgemm.torch import experts
 EXPERTS, TOP, HIDDEN, INNER = 128, 8, 2048, 768
 TOKENS = 1, 4, 16, 64, 256, 1024, 4096, 16384
 STEPS = 1024, 4096, 16384
-NODES, CALLS, TIMES = 10, 20, 9
+NODES, CALLS = 10, 20
 BUSY = 5 * 10**7  # cycles of the device: about 27 ms
+EAGER = partial(timing.eager, calls=CALLS)
+MEASURES = {"graph": partial(timing.node, nodes=NODES), "eager": EAGER,
+            "host": partial(timing.host, calls=CALLS, busy=BUSY)}
 
 
 def theirs(x, gate_up, down, index, weights):
@@ -44,74 +47,6 @@ def theirs(x, gate_up, down, index, weights):
     return rows.view(-1, TOP, HIDDEN).sum(1).to(x.dtype)
 
 
-def node(call):
-    """How to measure it on a stream of its own, as torch wants it of what is captured."""
-    side, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
-    with torch.cuda.stream(side):
-        call()
-    torch.cuda.synchronize()
-    with torch.cuda.graph(graph):
-        for _ in range(NODES):
-            call()
-    graph.replay()
-
-    def measure():
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        graph.replay()
-        end.record()
-        end.synchronize()
-        return 1e3 * start.elapsed_time(end) / NODES
-
-    return measure
-
-
-def eager(call):
-    def measure():
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        for _ in range(CALLS):
-            call()
-        torch.cuda.synchronize()
-        return 1e6 * (time.perf_counter() - start) / CALLS
-
-    return measure
-
-
-def host(call):
-    def measure():
-        torch.cuda.synchronize()
-        torch.cuda._sleep(BUSY)
-        start = time.perf_counter()
-        for _ in range(CALLS):
-            call()
-        return 1e6 * (time.perf_counter() - start) / CALLS
-
-    return measure
-
-
-def prepared(measure, call):
-    """measure(call), run once, or why that cannot be."""
-    try:
-        call()
-        once = measure(call)
-        once()
-        return once
-    except (RuntimeError, TypeError, ValueError, NotImplementedError, AttributeError) as refused:
-        torch.cuda.synchronize()
-        return str(refused).splitlines()[0][:20]
-
-
-def by_turns(measure, calls):
-    """The median of each call, by name, or why there is none."""
-    ready = {name: prepared(measure, call) for name, call in calls.items()}
-    times = {name: [] for name, once in ready.items() if callable(once)}
-    for _ in range(TIMES):
-        for name in times:
-            times[name].append(ready[name]())
-    return {name: statistics.median(times[name]) if name in times else ready[name] for name in calls}
-
-
 def memory(call):
     torch.cuda.synchronize()
     before = torch.cuda.memory_allocated()
@@ -122,7 +57,7 @@ def memory(call):
 
 def show(tokens, what, times):
     ours, other = times.values()
-    cells = "".join(f"{t:12.1f}" if isinstance(t, float) else f"{t:>24}" for t in (ours, other))
+    cells = "".join(f"{t:12.1f}" if isinstance(t, float) else f"{t[:20]:>24}" for t in (ours, other))
     both = isinstance(ours, float) and isinstance(other, float)
     print(f"{tokens:7} {what:16}{cells}{other / ours:8.2f}" if both else f"{tokens:7} {what:16}{cells}",
           flush=True)
@@ -145,14 +80,14 @@ def main():
         given = layer(tokens)
         calls = {"batchgemm": lambda: experts(*given), "torch": lambda: theirs(*given)}
         with torch.no_grad():
-            for what, measure in ("graph", node), ("eager", eager), ("host", host):
-                show(tokens, what, by_turns(measure, calls))
+            for what, measure in MEASURES.items():
+                show(tokens, what, timing.by_turns(measure, calls))
     for tokens in STEPS:
         x, gate_up, down, index, weights = layer(tokens)
         leaves, gy = [t.requires_grad_() for t in (x, gate_up, down, weights)], torch.randn_like(x)
         step = lambda run: lambda: torch.autograd.grad(run(x, gate_up, down, index, weights), leaves, gy)
         calls = {"batchgemm": step(experts), "torch": step(theirs)}
-        show(tokens, "step", by_turns(eager, calls))
+        show(tokens, "step", timing.by_turns(EAGER, calls))
         show(tokens, "step, memory", {name: memory(call) for name, call in calls.items()})
 
 
