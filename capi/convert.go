@@ -77,6 +77,40 @@ func structOf[T any](name string, from *T, first uintptr) (own T, err error) {
 	return own, nil
 }
 
+// flagged is versioned for a bg_ struct of a name, which starts with struct_size and flags. first is the size
+// of its first version, known its flags, and last its last field.
+func flagged[T any](name string, from *T, first uintptr, known C.uint32_t, last string) (own T, err error) {
+	if from == nil {
+		return own, invalid("%s is NULL", name)
+	}
+	size := *(*C.uint32_t)(unsafe.Pointer(from))
+	if uintptr(size) < first {
+		return own, invalid("%s: struct_size %d, must be sizeof(bg_%s), %d here", name, size, name,
+			unsafe.Sizeof(own))
+	}
+	own, ok := versioned(from, int(size))
+	if flags := (*[2]C.uint32_t)(unsafe.Pointer(&own))[1]; flags&^known != 0 || !ok {
+		return own, invalid("%s: flags %#x, or a field after %s, ask for what this version of the library "+
+			"does not know", name, flags, last)
+	}
+	return own, nil
+}
+
+// elementOf returns element i of an array of a bg_ struct of a name, whose elements all have the struct_size
+// of the first. first is the size of the first version.
+func elementOf[T any](name string, array *T, i int, first uintptr) (*T, error) {
+	size := *(*C.uint32_t)(unsafe.Pointer(array))
+	if uintptr(size) < first || uintptr(size)%unsafe.Alignof(*array) != 0 {
+		return nil, invalid("%s 0: struct_size %d, must be sizeof(bg_%s), %d here", name, size, name,
+			unsafe.Sizeof(*array))
+	}
+	at := unsafe.Add(unsafe.Pointer(array), i*int(size))
+	if own := *(*C.uint32_t)(at); own != size {
+		return nil, invalid("%s %d: struct_size %d, that of %s 0 is %d", name, i, own, name, size)
+	}
+	return (*T)(at), nil
+}
+
 // batchOf copies problems.
 func batchOf(problems *C.bg_problem, count C.int64_t) (planner.Batch, error) {
 	switch {
@@ -89,18 +123,16 @@ func batchOf(problems *C.bg_problem, count C.int64_t) (planner.Batch, error) {
 	case problems == nil:
 		return nil, invalid("problems is NULL")
 	}
-	size := int(problems.struct_size)
-	if size < int(firstProblem) || uintptr(size)%unsafe.Alignof(*problems) != 0 {
-		return nil, invalid("problem 0: struct_size %d, must be sizeof(bg_problem), %d here", size,
-			C.sizeof_bg_problem)
+	if _, err := elementOf("problem", problems, 0, firstProblem); err != nil {
+		return nil, err // before there is memory for them
 	}
 	batch := make(planner.Batch, count)
 	for i := range batch {
-		p := (*C.bg_problem)(unsafe.Add(unsafe.Pointer(problems), i*size))
-		if int(p.struct_size) != size {
-			return nil, invalid("problem %d: struct_size %d, that of problem 0 is %d", i, p.struct_size, size)
+		p, err := elementOf("problem", problems, i, firstProblem)
+		if err != nil {
+			return nil, err
 		}
-		own, ok := versioned(p, size)
+		own, ok := versioned(p, int(p.struct_size))
 		if own.flags&^knownFlags != 0 || !ok {
 			return nil, invalid("problem %d: flags %#x, or a field after scale_b, ask for what this "+
 				"version of the library does not know", i, own.flags)
@@ -141,19 +173,11 @@ func restOf(flags C.uint32_t) (planner.Rest, error) {
 
 // raggedOf copies a ragged batch. Newer versions follow the rule of batchOf.
 func raggedOf(r *C.bg_ragged) (none planner.Ragged, err error) {
-	if r == nil {
-		return none, invalid("ragged is NULL")
+	own, err := flagged("ragged", r, firstRagged, knownFlags|restFlags, "scale_b")
+	if err != nil {
+		return none, err
 	}
-	size := int(r.struct_size)
-	if size < int(firstRagged) {
-		return none, invalid("ragged: struct_size %d, must be sizeof(bg_ragged), %d here", size,
-			C.sizeof_bg_ragged)
-	}
-	own, ok := versioned(r, size)
-	if r = &own; r.flags&^(knownFlags|restFlags) != 0 || !ok {
-		return none, invalid("ragged: flags %#x, or a field after scale_b, ask for what this version of "+
-			"the library does not know", r.flags)
-	}
+	r = &own
 	rest, err := restOf(r.flags & restFlags)
 	if err != nil {
 		return none, err

@@ -41,11 +41,7 @@ func goPrepareCombine(mask *C.sigset_t, device C.bg_device, choices *C.bg_choice
 // prepareStep makes a program of choices and a type of elements.
 func prepareStep(device C.bg_device, choices *C.bg_choices, name *C.char, out *C.bg_program,
 	prepare func(*dispatch.Device, planner.Choices, element.Type) (*dispatch.Program, error)) error {
-	return create(out, "program", device, func() (object, error) {
-		d, err := find[*dispatch.Device](device)
-		if err != nil {
-			return nil, err
-		}
+	return createOn(out, "program", device, func(d *dispatch.Device) (object, error) {
 		c, err := choicesOf(choices)
 		if err != nil {
 			return nil, err
@@ -79,18 +75,9 @@ func goPrepareGate(mask *C.sigset_t, device C.bg_device, choices *C.bg_choices, 
 
 // gateOf copies a gate. The rule of batchOf for newer versions holds.
 func gateOf(g *C.bg_gate) (to planner.Gate, err error) {
-	if g == nil {
-		return to, invalid("gate is NULL")
-	}
-	size := int(g.struct_size)
-	if size < C.sizeof_bg_gate {
-		return to, invalid("gate: struct_size %d, must be sizeof(bg_gate), %d here", size,
-			C.sizeof_bg_gate)
-	}
-	own, ok := versioned(g, size)
-	if own.flags&^(C.BG_GATED|C.BG_INTERLEAVED) != 0 || !ok {
-		return to, invalid("gate: flags %#x, or a field after activation, ask for what this version of "+
-			"the library does not know", own.flags)
+	own, err := flagged("gate", g, C.sizeof_bg_gate, C.BG_GATED|C.BG_INTERLEAVED, "activation")
+	if err != nil {
+		return to, err
 	}
 	to = planner.Gate{Intermediate: int(own.intermediate), Gated: own.flags&C.BG_GATED != 0,
 		Interleaved: own.flags&C.BG_INTERLEAVED != 0}
@@ -102,18 +89,9 @@ func gateOf(g *C.bg_gate) (to planner.Gate, err error) {
 
 // choicesOf copies a router's choices. The rule of batchOf for newer versions holds.
 func choicesOf(c *C.bg_choices) (none planner.Choices, err error) {
-	if c == nil {
-		return none, invalid("choices is NULL")
-	}
-	size := int(c.struct_size)
-	if size < C.sizeof_bg_choices {
-		return none, invalid("choices: struct_size %d, must be sizeof(bg_choices), %d here", size,
-			C.sizeof_bg_choices)
-	}
-	own, ok := versioned(c, size)
-	if own.flags&^C.BG_INDEX_64 != 0 || !ok {
-		return none, invalid("choices: flags %#x, or a field after experts, ask for what this version of "+
-			"the library does not know", own.flags)
+	own, err := flagged("choices", c, C.sizeof_bg_choices, C.BG_INDEX_64, "experts")
+	if err != nil {
+		return none, err
 	}
 	return planner.Choices{Tokens: int(own.tokens), TopK: int(own.top_k), Experts: int(own.experts),
 		Index64: own.flags&C.BG_INDEX_64 != 0}, nil
@@ -123,11 +101,7 @@ func choicesOf(c *C.bg_choices) (none planner.Choices, err error) {
 func goPrepareExperts(mask *C.sigset_t, device C.bg_device, experts *C.bg_experts, weights, options *C.char,
 	out *C.bg_program) C.bg_status {
 	return call(mask, func() error {
-		return create(out, "program", device, func() (object, error) {
-			d, err := find[*dispatch.Device](device)
-			if err != nil {
-				return nil, err
-			}
+		return createOn(out, "program", device, func(d *dispatch.Device) (object, error) {
 			x, err := expertsOf(experts)
 			if err != nil {
 				return nil, err
@@ -149,19 +123,10 @@ func goPrepareExperts(mask *C.sigset_t, device C.bg_device, experts *C.bg_expert
 
 // expertsOf copies a layer. The rule of batchOf for newer versions holds.
 func expertsOf(x *C.bg_experts) (none planner.Experts, err error) {
-	if x == nil {
-		return none, invalid("experts is NULL")
-	}
-	size := int(x.struct_size)
-	if size < C.sizeof_bg_experts {
-		return none, invalid("experts: struct_size %d, must be sizeof(bg_experts), %d here", size,
-			C.sizeof_bg_experts)
-	}
 	const known = C.BG_INDEX_64 | C.BG_TRANS_B | C.BG_INTERLEAVED | C.BG_APART
-	own, ok := versioned(x, size)
-	if own.flags&^known != 0 || !ok {
-		return none, invalid("experts: flags %#x, or a field after intermediate, ask for what this "+
-			"version of the library does not know", own.flags)
+	own, err := flagged("experts", x, C.sizeof_bg_experts, known, "intermediate")
+	if err != nil {
+		return none, err
 	}
 	order := planner.GateUpJoined
 	switch own.flags & (C.BG_INTERLEAVED | C.BG_APART) {

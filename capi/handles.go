@@ -123,6 +123,18 @@ func kind(o object) string {
 	return "plan"
 }
 
+// createOn is create for an object that construct makes of the device.
+func createOn(out *C.uint64_t, name string, device C.uint64_t,
+	construct func(*dispatch.Device) (object, error)) error {
+	return create(out, name, device, func() (object, error) {
+		d, err := find[*dispatch.Device](device)
+		if err != nil {
+			return nil, err
+		}
+		return construct(d)
+	})
+}
+
 // create makes an object of a device (0: of none) and stores its handle, or 0.
 func create(out *C.uint64_t, name string, device C.uint64_t, construct func() (object, error)) error {
 	if out == nil {

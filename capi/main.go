@@ -127,11 +127,7 @@ func goPlanExplain(mask *C.sigset_t, handle C.bg_plan, text *C.char, size C.size
 //export goPrepare
 func goPrepare(mask *C.sigset_t, device C.bg_device, handle C.bg_plan, out *C.bg_program) C.bg_status {
 	return call(mask, func() error {
-		return create(out, "program", device, func() (object, error) {
-			d, err := find[*dispatch.Device](device)
-			if err != nil {
-				return nil, err
-			}
+		return createOn(out, "program", device, func(d *dispatch.Device) (object, error) {
 			p, err := find[plan](handle)
 			if err != nil {
 				return nil, err
@@ -160,11 +156,7 @@ func goUpdate(mask *C.sigset_t, program C.bg_program, problems *C.bg_problem, co
 func goPrepareRagged(mask *C.sigset_t, device C.bg_device, ragged *C.bg_ragged, options *C.char,
 	out *C.bg_program) C.bg_status {
 	return call(mask, func() error {
-		return create(out, "program", device, func() (object, error) {
-			d, err := find[*dispatch.Device](device)
-			if err != nil {
-				return nil, err
-			}
+		return createOn(out, "program", device, func(d *dispatch.Device) (object, error) {
 			r, err := raggedOf(ragged)
 			if err != nil {
 				return nil, err
@@ -182,11 +174,7 @@ func goPrepareRagged(mask *C.sigset_t, device C.bg_device, ragged *C.bg_ragged, 
 func goBufferNew(mask *C.sigset_t, device C.bg_device, name *C.char, count C.int64_t,
 	out *C.bg_buffer) C.bg_status {
 	return call(mask, func() error {
-		return create(out, "buffer", device, func() (object, error) {
-			d, err := find[*dispatch.Device](device)
-			if err != nil {
-				return nil, err
-			}
+		return createOn(out, "buffer", device, func(d *dispatch.Device) (object, error) {
 			of, err := typeOf(name)
 			if err != nil {
 				return nil, err
@@ -200,11 +188,7 @@ func goBufferNew(mask *C.sigset_t, device C.bg_device, name *C.char, count C.int
 func goBufferWrap(mask *C.sigset_t, device C.bg_device, name *C.char, address C.uintptr_t, count C.int64_t,
 	out *C.bg_buffer) C.bg_status {
 	return call(mask, func() error {
-		return create(out, "buffer", device, func() (object, error) {
-			d, err := find[*dispatch.Device](device)
-			if err != nil {
-				return nil, err
-			}
+		return createOn(out, "buffer", device, func(d *dispatch.Device) (object, error) {
 			of, err := typeOf(name)
 			if err != nil {
 				return nil, err
@@ -437,19 +421,15 @@ func runsOnOf(programs *C.bg_program, at *C.bg_addresses, count C.size_t) ([]dis
 	case at == nil:
 		return nil, invalid("addresses is NULL")
 	}
-	size := at.struct_size
-	if uintptr(size) < firstAddresses || uintptr(size)%unsafe.Alignof(*at) != 0 {
-		return nil, invalid("addresses 0: struct_size %d, must be sizeof(bg_addresses), %d here", size,
-			C.sizeof_bg_addresses)
+	if _, err := elementOf("addresses", at, 0, firstAddresses); err != nil {
+		return nil, err // before there is memory for them
 	}
 	runs := make([]dispatch.RunOn, count)
 	for i, program := range unsafe.Slice(programs, int(count)) {
-		own := (*C.bg_addresses)(unsafe.Add(unsafe.Pointer(at), i*int(size)))
-		if own.struct_size != size {
-			return nil, invalid("addresses %d: struct_size %d, that of addresses 0 is %d", i,
-				own.struct_size, size)
+		own, err := elementOf("addresses", at, i, firstAddresses)
+		if err != nil {
+			return nil, err
 		}
-		var err error
 		if runs[i], err = runOnOf(program, own); err != nil {
 			return nil, fmt.Errorf("run %d: %w", i, err)
 		}
