@@ -102,32 +102,24 @@ func (x *Experts) Close() error {
 	return errors.Join(all...)
 }
 
-// expertArgument has the requirements for an operand.
-type expertArgument struct {
-	name string
-	used bool
-	need int
-	of   element.Type
-}
-
 // arguments returns the requirements for the operands of a run.
-func (x *Experts) arguments() [9]expertArgument {
+func (x *Experts) arguments() [9]argument {
 	p := x.plan
 	of, apart := p.First.Options.TypeA, x.of.Gated && x.of.GateUp == planner.GateUpApart
 	weights := p.First.ExtentB
 	if !apart {
 		weights = max(weights, p.First.ExtentB2)
 	}
-	return [...]expertArgument{
-		{"X", true, p.First.ExtentA, of},
-		{"Y", true, p.Combine.ExtentC, of},
-		{"Index", true, p.Route.SizesLen(), element.F32},
-		{"Weights", true, p.Route.ExtentA, x.of.Weights},
-		{"GateUp", true, weights, of},
-		{"Down", true, p.Second.ExtentB, of},
-		{"Up", apart, p.First.ExtentB2, of},
-		{"GateUpBias", x.of.Bias, p.First.ExtentBias, of},
-		{"DownBias", x.of.Bias, p.Second.ExtentBias, of},
+	return [...]argument{
+		{"X", true, p.First.ExtentA, of, false},
+		{"Y", true, p.Combine.ExtentC, of, false},
+		{"Index", true, p.Route.SizesLen(), element.F32, false},
+		{"Weights", true, p.Route.ExtentA, x.of.Weights, false},
+		{"GateUp", true, weights, of, false},
+		{"Down", true, p.Second.ExtentB, of, false},
+		{"Up", apart, p.First.ExtentB2, of, false},
+		{"GateUpBias", x.of.Bias, p.First.ExtentBias, of, false},
+		{"DownBias", x.of.Bias, p.Second.ExtentBias, of, false},
 	}
 }
 
@@ -192,10 +184,11 @@ type ExpertAddresses struct {
 // share the memory of the layer, so the caller must order runs on different streams.
 func (x *Experts) RunAt(ctx context.Context, stream uintptr, at ExpertAddresses) error {
 	d := x.device
-	if err := d.acquire(); err != nil {
+	s, err := d.newSubmission()
+	if err != nil {
 		return err
 	}
-	defer d.release()
+	defer d.end(s)
 	borrower, ok := d.driver.(backend.Borrower)
 	switch {
 	case !ok:
@@ -220,28 +213,29 @@ func (x *Experts) RunAt(ctx context.Context, stream uintptr, at ExpertAddresses)
 			given[i] = borrower.At(address, wordsOf(arg.of, arg.need))
 		}
 	}
-	return x.submitAt(ctx, borrower, stream, &given, at.Tokens)
+	if err := s.addExperts(x, &given, at.Tokens); err != nil {
+		return err
+	}
+	return s.submitOn(ctx, d, stream)
 }
 
-// submitAt queues all runs while it holds all objects of the layer.
-func (x *Experts) submitAt(ctx context.Context, borrower backend.Borrower, stream uintptr,
-	given *[9]driver.Buffer, tokens int) error {
+// addExperts holds all objects of the layer and adds its runs.
+func (s *submission) addExperts(x *Experts, given *[9]driver.Buffer, tokens int) error {
 	for _, o := range [...]*object{x.routed.object, x.between.object, x.results.object, x.route.object,
 		x.first.object, x.second.object, x.combine.object} {
 		if err := o.use(); err != nil {
 			return err
 		}
-		defer o.release()
+		s.held = append(s.held, o)
 	}
 	all := operandsOf(x, *given, x.routed.driver, x.between.driver, x.results.driver)
-	var runs [len(all)]driver.Run
 	for i, p := range [...]*Program{x.route, x.first, x.second, x.combine} {
 		o := &all[i]
-		runs[i] = driver.Run{Program: p.driver, A: o.A, B: o.B, C: o.C, Sizes: o.Sizes, B2: o.B2,
-			Bias: o.Bias, Rows: o.Rows}
+		run := driverRun(p, &[...]driver.Buffer{o.A, o.B, o.C, o.Sizes, o.B2, o.Bias, o.Rows})
 		if p.plan.Layer != nil {
-			runs[i].Extent = tokens
+			run.Extent = tokens
 		}
+		s.runs = append(s.runs, run)
 	}
-	return borrower.SubmitOn(ctx, stream, runs[:])
+	return nil
 }

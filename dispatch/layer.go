@@ -13,40 +13,34 @@ import (
 //
 // A launch takes about as long for twice as many choices where there are more than some 64,000.
 func (d *Device) PrepareRouting(ctx context.Context, r planner.Routing) (*Program, error) {
-	plan, err := d.planner.PlanRouting(r)
-	if err != nil {
-		return nil, err
-	}
-	return d.Prepare(ctx, plan)
+	return prepare(ctx, d, d.planner.PlanRouting, r)
 }
 
 // PrepareCombine prepares a program that sums the experts' rows of each token. planner.Combine describes
 // Sizes, A and C of its runs; there is no B. It fails like PrepareRouting.
 func (d *Device) PrepareCombine(ctx context.Context, c planner.Combine) (*Program, error) {
-	plan, err := d.planner.PlanCombine(c)
-	if err != nil {
-		return nil, err
-	}
-	return d.Prepare(ctx, plan)
+	return prepare(ctx, d, d.planner.PlanCombine, c)
 }
 
 // PrepareGate makes a program for what is between the products of a layer of experts: activation and product
 // with up. planner.Gate says what its runs have as Sizes, A and C; there is no B. It fails as PrepareRouting
 // does, and with WebGPU.
 func (d *Device) PrepareGate(ctx context.Context, g planner.Gate) (*Program, error) {
-	plan, err := d.planner.PlanGate(g)
-	if err != nil {
-		return nil, err
-	}
-	return d.Prepare(ctx, plan)
+	return prepare(ctx, d, d.planner.PlanGate, g)
 }
 
 // PrepareGateBackward makes a program for the gradients of a gate and of the routing weights.
 // planner.GateBackward says what its runs have as Sizes, Rows, A, B and C. It fails as PrepareGate does.
 func (d *Device) PrepareGateBackward(ctx context.Context, g planner.GateBackward) (*Program, error) {
-	plan, err := d.planner.PlanGateBackward(g)
+	return prepare(ctx, d, d.planner.PlanGateBackward, g)
+}
+
+// prepare plans a step of a layer and prepares it.
+func prepare[T any](ctx context.Context, d *Device, plan func(T) (*planner.Plan, error), of T) (*Program,
+	error) {
+	p, err := plan(of)
 	if err != nil {
 		return nil, err
 	}
-	return d.Prepare(ctx, plan)
+	return d.Prepare(ctx, p)
 }
