@@ -5,7 +5,6 @@ import (
 	"unsafe"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
-	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // tail applies an epilogue to a tile whose sums are in a goroutine's memory, row by row while they are in
@@ -55,12 +54,8 @@ func (e *tail) take(j *job, scatterAt, scatterRows, weightsAt, biasAt uint32, ro
 	if e.Weights {
 		e.weights = j.rows[weightsAt:][:rows]
 	}
-	switch {
-	case !e.Bias:
-	case j.launch.TypeC == element.F32:
-		copy(e.bias[:cols], j.bias[biasAt:])
-	default:
-		j.bitsBias.widen(e.bias[:cols], int(biasAt))
+	if e.Bias {
+		numbersOf(j.bias, j.bitsBias, e.bias[:cols], int(biasAt))
 	}
 }
 
@@ -89,9 +84,7 @@ func (e *tail) finish(row int, v []float32) bool {
 			return false
 		}
 	} else {
-		for i, g := range gate {
-			v[i] *= g
-		}
+		multiply(v, gate)
 	}
 	if e.weights != nil {
 		weight := math.Float32frombits(uint32(e.weights[row]))
@@ -128,33 +121,17 @@ func (h *halves) storeTail(p *product) {
 }
 
 // readC and writeC move a row of C.
-func (p *product) readC(row int, v []float32) {
-	if p.of == element.F32 {
-		copy(v, p.c[row*p.ldc:][:len(v)])
-	} else {
-		p.narrow.widen(v, row*p.ldc)
-	}
-}
-
-func (p *product) writeC(row int, v []float32) {
-	if p.of == element.F32 {
-		copy(p.c[row*p.ldc:][:len(v)], v)
-	} else {
-		p.narrow.store(row*p.ldc, v)
-	}
-}
+func (p *product) readC(row int, v []float32)  { numbersOf(p.c, p.narrow, v, row*p.ldc) }
+func (p *product) writeC(row int, v []float32) { storeNumbers(p.c, p.narrow, v, row*p.ldc) }
 
 // gathered loads K range [k, k+depth) of a tile's gathered rows of A, row after row, as numbers.
 func (o *operand) gathered(to []float32, k, depth int) {
 	for i, row := range o.gather {
 		dst := to[i*depth:][:depth]
-		switch at := int(row)*o.ld + k; {
-		case uint(row) >= uint(o.stored):
+		if uint(row) >= uint(o.stored) {
 			clear(dst)
-		case o.of == element.F32:
-			copy(dst, o.data[at:][:depth])
-		default:
-			o.narrow.widen(dst, at)
+		} else {
+			numbersOf(o.data, o.narrow, dst, int(row)*o.ld+k)
 		}
 	}
 	o.data, o.ld = to[:len(o.gather)*depth], depth

@@ -55,6 +55,24 @@ func (n narrow) store(at int, numbers []float32) {
 	n.of.Narrow(n.from(at).first(len(numbers)).bits(), numbers)
 }
 
+// numbersOf loads elements of an operand from one on: bits, if it has any, else numbers.
+func numbersOf(numbers []float32, bits narrow, to []float32, at int) {
+	if bits.bytes == nil {
+		copy(to, numbers[at:][:len(to)])
+	} else {
+		bits.widen(to, at)
+	}
+}
+
+// storeNumbers is the inverse, with rounding.
+func storeNumbers(numbers []float32, bits narrow, from []float32, at int) {
+	if bits.bytes == nil {
+		copy(numbers[at:][:len(from)], from)
+	} else {
+		bits.store(at, from)
+	}
+}
+
 // widened returns the part of a product from k on, with its operands as numbers.
 func (h *halves) widened(p *product, k, depth int) *product {
 	w := &h.part

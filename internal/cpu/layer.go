@@ -107,21 +107,3 @@ func (j *job) combine(c *choices, w int) {
 		}
 	}
 }
-
-// numbersOf are elements of an operand from one on: bits, if it has any, else numbers.
-func numbersOf(numbers []float32, bits narrow, to []float32, at int) {
-	if bits.bytes == nil {
-		copy(to, numbers[at:])
-	} else {
-		bits.widen(to, at)
-	}
-}
-
-// storeNumbers is the inverse, with rounding.
-func storeNumbers(numbers []float32, bits narrow, from []float32, at int) {
-	if bits.bytes == nil {
-		copy(numbers[at:], from)
-	} else {
-		bits.store(at, from)
-	}
-}
