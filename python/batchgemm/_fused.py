@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 
 from . import _gates
-from ._layer import Product, aligned, sizes_of
+from ._layer import Product, aligned, bias_of, sizes_of
 from ._optional import eager
 from ._programs import ALIGN, TYPES, Matrix, Meta, bound, lie, meta, programs_of
 from ._routing import Calls, calls_of, combining, first_list, routing, words_of
@@ -95,9 +95,9 @@ def _plan_of(*args):
     h, rows = Matrix(False, s.inner, 0, 0), Matrix(False, s.hidden, 0, 0)
     calls = calls_of(
         routing(index, weights, s.experts),
-        product(s.inner, s.hidden, a, b, b2 or None, h, _bias(gate_up_bias), most, first,
+        product(s.inner, s.hidden, a, b, b2 or None, h, bias_of(gate_up_bias), most, first,
                 (("activation", activation),)),
-        product(s.hidden, s.inner, h, d, None, rows, _bias(down_bias), 0, first,
+        product(s.hidden, s.inner, h, d, None, rows, bias_of(down_bias), 0, first,
                 (("weights", True), ("scatter_rows", most * s.top))),
         combining(index, s.experts, s.hidden, x.dtype))
     at_h = aligned(4 * words_of(s.tokens, s.top, s.experts))
@@ -130,7 +130,3 @@ def _dense(t):
     """Whether choices or weights [T, k] follow each other from an aligned address on."""
     (tokens, top), (down, right) = t.shape, t.stride
     return t.at == 0 and (right == 1 or top <= 1) and (down == top or tokens <= 1)
-
-
-def _bias(t):
-    return t and (t.at // t.dtype.itemsize, t.stride[0])

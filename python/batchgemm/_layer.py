@@ -117,6 +117,11 @@ class Product(NamedTuple):
             weights=first + 2 * m, options={"type_a": type, "type_c": type, "epilogue": epilogue}, **more)
 
 
+def bias_of(t):
+    """Where the biases of a Meta begin, in elements, and how far those of experts are apart; None of None."""
+    return t and (t.at // t.dtype.itemsize, t.stride[0])
+
+
 @functools.lru_cache(maxsize=4096)
 def _product_of(a, w, c, bias, experts, tokens, top, first, gather, scatter, weights):
     """The Product for tensors with these meta(). tokens: of a program."""
@@ -124,8 +129,7 @@ def _product_of(a, w, c, bias, experts, tokens, top, first, gather, scatter, wei
     _, k, n = w.shape
     epilogue = (("weights", True),) * weights + (("scatter_rows", tokens * top),) * scatter
     return Product((experts, tokens * top, n, k, lie(a), lie(w), None, lie(c),
-                    bias and (bias.at // bias.dtype.itemsize, bias.stride[0]), tokens if gather else 0, first,
-                    epilogue, TYPES[a.dtype]))
+                    bias_of(bias), tokens if gather else 0, first, epilogue, TYPES[a.dtype]))
 
 
 def product(a, w, c, lists, bias=None, gather=False, scatter=False, weights=False):
