@@ -158,6 +158,7 @@ bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *need
  *     "schedule"  "data-parallel", "batched", "split-k", "stream-k", "lpt", "dynamic", "cluster" (default:
  *                 the cheapest)
  *     "tile"      a row of the tile table, for all problems
+ *     "invariant" true: a row of C has the same bits whatever rows are beside it (ragged programs alone)
  *     "tlp", "threshold"  parameters of zhang2025
  *     "warmed"    true: only tile shapes that bg_warm has made ready
  *     "epilogue"  an object: what is done to C in fp32 before it is rounded, any of

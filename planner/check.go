@@ -8,6 +8,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner/internal/overlap"
 	"github.com/batchgemm/batchgemm/planner/internal/radix"
 )
@@ -55,6 +56,9 @@ func (p *builder) check(b Batch, o Options) error {
 	}
 	if err := o.checkDepths(b); err != nil {
 		return err
+	}
+	if o.Invariant {
+		return invalid.Errorf("Invariant is for sizes that are on the device: see PlanRagged")
 	}
 	return p.ctx.Err()
 }

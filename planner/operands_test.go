@@ -68,7 +68,7 @@ func TestOddRaggedRows(t *testing.T) {
 		var m model
 		d, o := device(t, "h200"), Options{TypeA: element.BF16, TypeC: element.BF16}.filled()
 		require.NoError(t, m.set(d, o.arithmetic(d, r.fast(d, &o)), false, only{}))
-		b := raggedBuilder{Plan: &Plan{Device: d, Options: o, Ragged: &r}, model: &m}
+		b := raggedBuilder{Plan: &Plan{Device: d, Options: o, Ragged: &r}, typical: r, model: &m}
 		require.NoError(t, b.choose())
 		id, err := m.named("aligned-128x128")
 		require.NoError(t, err)

@@ -57,6 +57,11 @@ type Options struct {
 	Custom *CustomSchedule `json:"-"`
 	// Tile forces one tile shape, by its name in the tile table, for every problem.
 	Tile string `json:"tile,omitempty"`
+	// Invariant makes a row of C independent of the rows beside it. It has the same bits however many rows
+	// its group and the other groups have, and in any plan of equal options, N, K, Groups, Mean and leading
+	// dimensions, whatever its M. There is one tile shape, for groups of Mean.M rows, or of 64. It takes
+	// longer where groups are much smaller or larger. Only for PlanRagged and PlanExperts.
+	Invariant bool `json:"invariant,omitempty"`
 	// Kernels, if not nil, restricts plans to tile shapes whose kernels are all in the set, for example
 	// those that a device has compiled. If no shape remains, planning fails. It is not part of the JSON.
 	Kernels *KernelSet `json:"-"`

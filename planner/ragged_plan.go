@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
@@ -36,10 +37,12 @@ func (p *Planner) PlanRagged(r Ragged, o Options) (*Plan, error) {
 	if !plan.reachable(plan.ExtentA, max(plan.ExtentB, plan.ExtentB2), plan.ExtentC) {
 		return nil, r.wrong("an operand has more elements than %s can bind", p.device.Name)
 	}
-	if err := builder.model.setFor(p.device, &o, r.fast(p.device, &o), Batch{r.problem()}); err != nil {
+	typical := r.typical(&o)
+	err := builder.model.setFor(p.device, &o, typical.fast(p.device, &o), Batch{r.problem()})
+	if err != nil {
 		return nil, err
 	}
-	b := raggedBuilder{Plan: plan, model: &builder.model, vector: r.vectorTile(&o)}
+	b := raggedBuilder{Plan: plan, typical: typical, model: &builder.model, vector: r.vectorTile(&o)}
 	if err := b.choose(); err != nil {
 		return nil, err
 	}
@@ -52,6 +55,7 @@ func (p *Planner) PlanRagged(r Ragged, o Options) (*Plan, error) {
 // raggedBuilder makes a plan for sizes that are on the device.
 type raggedBuilder struct {
 	*Plan
+	typical Ragged // the batch that shapes are chosen for
 	model   *model
 	mean    Sizes
 	kernels [encoding.RaggedKernels]raggedKernel
@@ -70,7 +74,7 @@ type raggedKernel struct {
 // choose finds the best shape for groups of the expected size. If nothing is expected, it also finds a shape
 // for groups with a sixteenth of their share, which is often the same shape.
 func (b *raggedBuilder) choose() error {
-	r, m := b.Ragged, b.model
+	r, m := &b.typical, b.model
 	b.mean, b.n = r.expected(), 1
 	m.see(r.operands(&b.Options, b.mean))
 	if name := b.Options.Tile; name != "" {
@@ -80,6 +84,10 @@ func (b *raggedBuilder) choose() error {
 	}
 	large := b.cheapest(b.mean)
 	b.kernels[0] = b.kernel(large, b.mean)
+	if b.Options.Invariant {
+		b.Options.Tile = m.tiles[large].shape.Name // the CPU plans again for each run
+		return nil
+	}
 	if r.Mean != (Sizes{}) || r.Form == EndsOfDepth { // the number of tiles is known
 		return nil
 	}
@@ -113,6 +121,18 @@ func nested(small, large *tile.Shape) bool {
 // 1536, K 2048, bf16), half of them with at most 64 rows, take 207 us by tiles of 128 x 128, and 215 us if
 // that half has tiles of 64 x 128 (H200).
 func sparing(small, large *tile.Shape) bool { return large.Unit == tile.WGMMA && small.TN == large.TN }
+
+// invariantRows is the expected number of rows of a group in a plan that must not depend on it.
+const invariantRows = 64
+
+// typical returns the batch that shapes are chosen for.
+func (r Ragged) typical(o *Options) Ragged {
+	if o.Invariant && r.Form == EndsOfRows {
+		r.Mean.M = cmp.Or(r.Mean.M, invariantRows)
+		r.M = min(r.Groups*r.Mean.M, MaxDim)
+	}
+	return r
+}
 
 // groups returns how many groups may have rows.
 func (r *Ragged) groups() int {
@@ -161,7 +181,7 @@ func (b *raggedBuilder) cheapest(mean Sizes) tileID {
 // load returns the load of groups with these mean sizes. The size that varies is spread evenly from 0 to
 // twice its mean.
 func (b *raggedBuilder) load(id tileID, mean Sizes) load {
-	r, cut := b.Ragged, &b.model.cuts[b.model.tiles[id].cut]
+	r, cut := &b.typical, &b.model.cuts[b.model.tiles[id].cut]
 	vary := func(size int, varies bool, most int) [4]int {
 		var all [4]int
 		for i := range all {

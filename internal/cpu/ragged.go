@@ -25,7 +25,7 @@ func newRagged(p *planner.Plan) *ragged {
 		options: p.Options, refused: -1}
 	// Workers take tiles dynamically, so no schedule is needed that splits K. Such schedules need memory,
 	// and a run cannot report that there is none.
-	r.options.Schedule = planner.ScheduleDataParallel
+	r.options.Schedule, r.options.Invariant = planner.ScheduleDataParallel, false
 	return r
 }
 

@@ -20,6 +20,7 @@ func (s *suite) testRagged(t *testing.T) {
 	t.Run("Rest", s.testRaggedRest)
 	t.Run("Extent", s.testRaggedExtent)
 	t.Run("Mean", s.testRaggedMean)
+	t.Run("Invariant", s.testRaggedInvariant)
 	t.Run("Tiles", s.testRaggedTiles)
 	t.Run("Many", s.testRaggedMany)
 	t.Run("Changing", s.testRaggedChanging)

@@ -38,6 +38,7 @@ func (s *suite) testTypes(t *testing.T) {
 					}
 					typed.part(t, "Ragged", typed.testRaggedForms)
 					typed.part(t, "RaggedRest", typed.testRaggedRest)
+					typed.part(t, "RaggedInvariant", typed.testRaggedInvariant)
 					typed.part(t, "RaggedHalfLines", typed.testRaggedHalfLines)
 				}
 				if i == 0 && j == 0 {
