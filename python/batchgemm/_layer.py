@@ -11,6 +11,7 @@ import torch
 
 from . import _gates
 from ._core import ENDS_OF_ROWS
+from ._invariant import INVARIANT
 from ._programs import ALIGN, MOST_GROUPS, TYPES, Meta, check_devices, lie, matrices, meta
 from ._routing import INDEX, MOST_CHOICES, Step, combine, dense, fill_lists, new_lists, queue
 
@@ -114,7 +115,8 @@ class Product(NamedTuple):
         return device.prepare_ragged(
             ENDS_OF_ROWS, groups, m, n, k, lda=a.ld, ldb=b.ld, ldc=c.ld, trans_b=b.trans, offset_a=a.at,
             offset_b=b.at, offset_c=c.at, stride_b=b.stride, rows_a=first, rows_c=first + m,
-            weights=first + 2 * m, options={"type_a": type, "type_c": type, "epilogue": epilogue}, **more)
+            weights=first + 2 * m, options={"type_a": type, "type_c": type, "epilogue": epilogue} | INVARIANT,
+            **more)
 
 
 def bias_of(t):

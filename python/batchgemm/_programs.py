@@ -13,6 +13,7 @@ import torch
 from ._abi import ADDRESSES, _check, _run_all_at, _run_at
 from ._core import ENDS_OF_DEPTH, ENDS_OF_ROWS, NAN_ROWS, ZERO_ROWS, problem
 from ._device import open as _open
+from ._invariant import INVARIANT, holders
 from ._memory import GROUPS, PANEL
 from ._optional import eager
 
@@ -327,7 +328,7 @@ class Call(NamedTuple):
                 stride_b=b.stride, stride_c=m * ldc if form == ENDS_OF_DEPTH else 0,
                 zero_rows=flag == ZERO_ROWS,
                 nan_rows=flag == NAN_ROWS, bias=bias_at, stride_bias=bias_stride, scale_a=scale_a,
-                options=options)
+                options=options | INVARIANT)
         batch = [problem(m, n, k, a=a.at + g * a.stride, lda=a.ld, trans_a=a.trans, b=b.at + g * b.stride,
                          ldb=b.ld, trans_b=b.trans,
                          c=g * m * n, bias=bias_at + g * bias_stride, scale_a=scale_a + g * scales_a,
@@ -392,7 +393,7 @@ class Programs:
         self.cuda = index >= 0
         self.index = index
         self.lock = threading.Lock()
-        self.kept = OrderedDict()  # (stream, key): program, the one used last at the end
+        self.kept = OrderedDict()  # (stream, key, invariant): program, the one used last at the end
         self.captured = set()  # those of graphs, which are never closed
         self.handles = {}  # (stream, Calls): those of its programs
         if self.cuda and torch.cuda.is_current_stream_capturing():
@@ -404,6 +405,7 @@ class Programs:
             self.device = _open("hip" if torch.version.hip else "cuda", index - older)
         else:
             self.device = _open("cpu")
+        holders.append(self)
 
     def run(self, call, addresses, arguments=None):
         """Queues a run_at() these addresses on the current stream. On the CPU it waits for the run.
@@ -446,7 +448,7 @@ class Programs:
         return program
 
     def find(self, stream, call, capturing):
-        at = stream, call.key
+        at = stream, call.key, bool(INVARIANT)
         program = self.kept.get(at)
         if program is None:
             program = self.kept[at] = self.take(call) if capturing else self.prepare(call)
@@ -469,7 +471,7 @@ class Programs:
         """The program of the warm-up, whatever its stream was. Nothing can be prepared while a graph is
         captured."""
         for at in self.kept:
-            if at[1] == call.key and at not in self.captured:
+            if at[1:] == (call.key, bool(INVARIANT)) and at not in self.captured:
                 self.forget()
                 return self.kept.pop(at)
         raise _not_warm()

@@ -21,12 +21,13 @@ from ._abi import _call
 from ._ends import check_call
 from ._experts import Experts, experts
 from ._gradients import W, X, product, without_eager
+from ._invariant import set_batch_invariant
 from ._optional import eager
 from ._programs import check_columns
 from ._routing import route
 
 __all__ = ["Experts", "experts", "grouped_mm", "int4_grouped_mm", "matmul_list", "quantize_int4", "route",
-           "scaled_grouped_mm"]
+           "scaled_grouped_mm", "set_batch_invariant"]
 
 
 def grouped_mm(x, w, offs=None, bias=None, activation=None, out_dtype=None, *, fill=None, check=False):
