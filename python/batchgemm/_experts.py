@@ -12,6 +12,7 @@ from . import _fused, _layer, _layer_gradients
 from ._gates import LAYOUTS
 from ._gradients import lowered, product, single_level, tracks_tangents, wants_gradients, watched
 from ._operators import library
+from ._programs import matrices
 from ._routing import numbers, words_of
 
 _TENSORS = ("Tensor x, Tensor gate_up, Tensor? up, Tensor down, Tensor index, Tensor weights, "
@@ -23,7 +24,7 @@ _MUST = {"x", "gate_up", "down", "index", "weights"}
 
 
 def experts(x, gate_up, down, index, weights, *, activation="silu", layout="halves", transposed=False,
-            gate_up_bias=None, down_bias=None, alpha=1.702, limit=7.0):
+            gate_up_bias=None, down_bias=None, alpha=1.702, limit=7.0, main_grad=False):
     """A layer of experts, from the router's choices to a row for each token:
 
         y[t] = sum over j of weights[t, j] * expert(index[t, j], x[t])
@@ -46,6 +47,9 @@ def experts(x, gate_up, down, index, weights, *, activation="silu", layout="halv
         gate_up_bias, down_bias: or None. That of a pair is joined by halves.
         alpha, limit: of "swiglu_oai", with g = min(gate, limit) and u = max(-limit, min(up, limit)):
             g * sigmoid(alpha * g) * (u + 1).
+        main_grad: whether backward adds the gradients of gate_up and down in fp32 to their attributes of
+            this name, which Megatron sets. These are float32, of the shapes of the weights, and their rows
+            follow each other. Then grad stays None. Not where torch.compile or another tool watches.
 
     Shapes:
         x [T, H], index and weights [T, k]. E is from 0 to 4096.
@@ -58,7 +62,7 @@ def experts(x, gate_up, down, index, weights, *, activation="silu", layout="halv
 
     Raises:
         TypeError, ValueError: an argument is wrong; the text names it.
-        NotImplementedError: in the backward of a backward.
+        NotImplementedError: in the backward of a backward; main_grad where it cannot be.
 
     Example:
         >>> import torch
@@ -77,7 +81,7 @@ def experts(x, gate_up, down, index, weights, *, activation="silu", layout="halv
     tensors = x, gate_up, up, down, index, weights, gate_up_bias, down_bias
     options = activation, layout, transposed, float(alpha), float(limit)
     compiling, autocast = torch.compiler.is_dynamo_compiling(), _is_any_autocast_enabled()
-    if not (compiling or autocast or callable(activation)):
+    if not (compiling or autocast or callable(activation) or main_grad):
         y = _fused.known(tensors, options)
         if y is not None:
             return y
@@ -88,13 +92,39 @@ def experts(x, gate_up, down, index, weights, *, activation="silu", layout="halv
         to = torch.get_autocast_dtype(x.device.type)
         tensors = [t if t is None or name in ("index", "weights") else t.to(to)
                    for name, t in zip(_NAMES, tensors)]
+    if main_grad and wants_gradients(gate_up, up, down):
+        if callable(activation) or compiling or watched(*tensors):
+            raise NotImplementedError("main_grad: there is none with a function as activation, nor where "
+                                      "torch.compile or another tool watches the call")
+        into = _into(gate_up=gate_up, up=up, down=down)  # of the weights, not of what autocast made of them
+        return _apply(_layer.forward, into, *tensors, *options)
     if callable(activation):
         return _composed(*tensors, activation, layout, transposed)
     if compiling or watched(*tensors):
         return _operators["experts"](*tensors, *options)
     if wants_gradients(*tensors):
-        return _apply(_layer.forward, *tensors, *options)
+        return _apply(_layer.forward, {}, *tensors, *options)
     return _run(*tensors, *options)
+
+
+def _into(**weights):
+    """What gradients are added to, by the names of weights."""
+    into = {}
+    for name, w in weights.items():
+        if w is None or not w.requires_grad:
+            continue
+        to = getattr(w, "main_grad", None)
+        if not isinstance(to, torch.Tensor):
+            raise ValueError(f"{name} has no tensor main_grad")
+        if to.dtype != torch.float32 or to.shape != w.shape or to.device != w.device:
+            raise ValueError(f"{name}.main_grad is {to.dtype}, {tuple(to.shape)} on {to.device}: it must be "
+                             f"float32, {tuple(w.shape)} on {w.device}")
+        lies = matrices(to)
+        if to.numel() and (lies is None or lies.trans or to.stride(0) < to.stride(1) * to.shape[1]):
+            raise ValueError(f"{name}.main_grad has the strides {to.stride()}: its rows must follow each "
+                             "other")
+        into[name] = to
+    return into
 
 
 def _composed(x, gate_up, up, down, index, weights, gate_up_bias, down_bias, activation, layout, transposed):
@@ -144,11 +174,13 @@ def _fake_backward(gy, *args):
 
 
 class _Experts(torch.autograd.Function):
-    """The layer with gradients. It keeps what it is given, x @ gate_up and the words of the routing."""
+    """The layer with gradients. It keeps what it is given, x @ gate_up and the words of the routing. into: as
+    of _layer_gradients.backward()."""
 
     @staticmethod
-    def forward(ctx, kept, *args):
+    def forward(ctx, kept, into, *args):
         y, *others = kept(*args)
+        ctx.into = into
         ctx.save_for_backward(*args[:_COUNT], *others)
         ctx.options = args[_COUNT:]
         ctx.set_materialize_grads(False)
@@ -156,12 +188,18 @@ class _Experts(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gy):
-        needs = ctx.needs_input_grad[1 : _COUNT + 1]
+        needs = ctx.needs_input_grad[2 : _COUNT + 2]
         if gy is None:
             return (None,) * len(ctx.needs_input_grad)
         wanted = [need for at, need in enumerate(needs) if at != 4]  # there is none to index
-        got = iter(_operators["experts_backward"](gy, *ctx.saved_tensors, *ctx.options, wanted))
-        return None, *(next(got) if need else None for need in needs), *[None] * len(ctx.options)
+        args = gy, *ctx.saved_tensors, *ctx.options
+        if not ctx.into:
+            got = iter(_operators["experts_backward"](*args, wanted))
+        elif torch.is_grad_enabled():
+            raise NotImplementedError("experts has no gradients of gradients")
+        else:
+            got = iter(_layer_gradients.backward(*args, needs=wanted, into=ctx.into))
+        return None, None, *(next(got) if need else None for need in needs), *[None] * len(ctx.options)
 
 
 class _Refused(torch.autograd.Function):
@@ -201,7 +239,7 @@ def _kept_below(*args):
 
 for _name, _arguments, _result, _kernel, _fake_of, _with_gradients in (
         ("experts", f"{_TENSORS}, {_OPTIONS}", "Tensor", _run, _fake,
-         lambda *args: _apply(_kept_below, *args)),
+         lambda *args: _apply(_kept_below, {}, *args)),
         ("experts_kept", f"{_TENSORS}, {_OPTIONS}", "(Tensor, Tensor, Tensor)", _layer.forward, _fake_kept,
          lambda *args: _apply_refused(_operators["experts_kept"], *args)),
         ("experts_backward", f"Tensor gy, {_TENSORS}, Tensor z, Tensor words, {_OPTIONS}, bool[] needs",
@@ -224,7 +262,7 @@ class Experts(torch.nn.Module):
 
     Args:
         num_experts, hidden_size, intermediate_size: E, H and I of experts().
-        activation, layout, transposed, alpha, limit: as of experts().
+        activation, layout, transposed, alpha, limit, main_grad: as of experts().
         bias: whether there are biases.
         device, dtype: of the parameters, which are uniform in +-1 / sqrt(in), as of torch.nn.Linear.
 
@@ -238,12 +276,13 @@ class Experts(torch.nn.Module):
     """
 
     def __init__(self, num_experts, hidden_size, intermediate_size, *, activation="silu", layout="halves",
-                 transposed=False, bias=False, alpha=1.702, limit=7.0, device=None, dtype=None):
+                 transposed=False, bias=False, alpha=1.702, limit=7.0, main_grad=False, device=None,
+                 dtype=None):
         super().__init__()
         if layout not in LAYOUTS:
             raise ValueError(f"layout {layout!r}: it must be one of {', '.join(LAYOUTS)}")
         self.options = {"activation": activation, "layout": layout, "transposed": transposed, "alpha": alpha,
-                        "limit": limit}
+                        "limit": limit, "main_grad": main_grad}
         self.first = "up_proj" if layout == "ungated" else "gate_up_proj"
         width = intermediate_size * (1 if layout == "ungated" else 2)
         new = lambda *shape: torch.nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
