@@ -20,9 +20,10 @@ from test_torch_eager_scales import (EagerScales, Int4NumbersAlone, Int4TorchAlo
 from test_torch_ends import Check, CheckAlone, Fill, FillAlone
 from test_torch_experts import Gradients as ExpertsGradients, Numbers as ExpertsNumbers
 from test_torch_experts_calls import Mistakes, Modules, Routes, Watched
-from test_torch_invariant import Invariant
 from test_torch_func import Transformations, TransformationsAlone
 from test_torch_int4 import Int4Numbers, Int4Torch
+from test_torch_invariant import Invariant
+from test_torch_main_grad import MainGrad
 from test_torch_operators import Programs, Torch
 from test_torch_scaled import ScaledNumbers, ScaledTorch
 

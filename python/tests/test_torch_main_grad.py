@@ -1,4 +1,4 @@
-"""Tests of main_grad, where backward of a layer of experts adds to, on tensors of the CPU."""
+"""Tests of main_grad, which backward of a layer of experts adds to, on tensors of the CPU."""
 
 import unittest
 
@@ -80,7 +80,7 @@ class MainGrad(unittest.TestCase):
         layer.leaves()
         for w in self.weights(layer):
             w.main_grad = torch.zeros(w.shape)
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast(layer.x.device.type, torch.bfloat16):
             y = layer.call(main_grad=True)
         y.sum().backward()
         self.assertIsNone(layer.down.grad)
