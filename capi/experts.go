@@ -19,9 +19,9 @@ import (
 func goPrepareRouting(mask *C.sigset_t, device C.bg_device, choices *C.bg_choices, name *C.char,
 	out *C.bg_program) C.bg_status {
 	return call(mask, func() error {
-		return prepareStep(device, choices, name, out, func(d *dispatch.Device, c planner.Choices,
-			of element.Type) (*dispatch.Program, error) {
-			return d.PrepareRouting(context.Background(), planner.Routing{Choices: c, Weights: of})
+		return prepareStep(device, choices, name, out, func(c planner.Choices, of element.Type) (planner.Step,
+			error) {
+			return planner.Routing{Choices: c, Weights: of}, nil
 		})
 	})
 }
@@ -30,17 +30,16 @@ func goPrepareRouting(mask *C.sigset_t, device C.bg_device, choices *C.bg_choice
 func goPrepareCombine(mask *C.sigset_t, device C.bg_device, choices *C.bg_choices, hidden C.int64_t,
 	name *C.char, out *C.bg_program) C.bg_status {
 	return call(mask, func() error {
-		return prepareStep(device, choices, name, out, func(d *dispatch.Device, c planner.Choices,
-			of element.Type) (*dispatch.Program, error) {
-			return d.PrepareCombine(context.Background(), planner.Combine{Choices: c, Hidden: int(hidden),
-				Type: of})
+		return prepareStep(device, choices, name, out, func(c planner.Choices, of element.Type) (planner.Step,
+			error) {
+			return planner.Combine{Choices: c, Hidden: int(hidden), Type: of}, nil
 		})
 	})
 }
 
-// prepareStep makes a program of choices and a type of elements.
+// prepareStep makes a program of the step that choices and a type of elements describe.
 func prepareStep(device C.bg_device, choices *C.bg_choices, name *C.char, out *C.bg_program,
-	prepare func(*dispatch.Device, planner.Choices, element.Type) (*dispatch.Program, error)) error {
+	describe func(planner.Choices, element.Type) (planner.Step, error)) error {
 	return createOn(out, "program", device, func(d *dispatch.Device) (object, error) {
 		c, err := choicesOf(choices)
 		if err != nil {
@@ -50,7 +49,11 @@ func prepareStep(device C.bg_device, choices *C.bg_choices, name *C.char, out *C
 		if err != nil {
 			return nil, err
 		}
-		return notNil(prepare(d, c, of))
+		step, err := describe(c, of)
+		if err != nil {
+			return nil, err
+		}
+		return notNil(d.PrepareStep(context.Background(), step))
 	})
 }
 
@@ -58,17 +61,17 @@ func prepareStep(device C.bg_device, choices *C.bg_choices, name *C.char, out *C
 func goPrepareGate(mask *C.sigset_t, device C.bg_device, choices *C.bg_choices, gate *C.bg_gate,
 	name *C.char, backward C.int, out *C.bg_program) C.bg_status {
 	return call(mask, func() error {
-		return prepareStep(device, choices, name, out, func(d *dispatch.Device, c planner.Choices,
-			of element.Type) (*dispatch.Program, error) {
+		return prepareStep(device, choices, name, out, func(c planner.Choices, of element.Type) (planner.Step,
+			error) {
 			g, err := gateOf(gate)
 			if err != nil {
 				return nil, err
 			}
 			g.Choices, g.Type = c, of
 			if backward != 0 {
-				return d.PrepareGateBackward(context.Background(), planner.GateBackward{Gate: g})
+				return planner.GateBackward{Gate: g}, nil
 			}
-			return d.PrepareGate(context.Background(), g)
+			return g, nil
 		})
 	})
 }

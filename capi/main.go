@@ -356,7 +356,7 @@ func queue(program C.bg_program, o *C.bg_operands, ragged bool) error {
 		buffer **dispatch.Buffer
 		needed bool
 	}{
-		{"a", o.a, &r.A, !by.A}, {"b", o.b, &r.B, plan.TakesB() && !by.B}, {"c", o.c, &r.C, !by.C},
+		{"a", o.a, &r.A, !by.A}, {"b", o.b, &r.B, plan.Takes().B && !by.B}, {"c", o.c, &r.C, !by.C},
 		{"sizes", o.sizes, &r.Sizes, ragged},
 		{"b2", o.b2, &r.B2, false}, {"bias", o.bias, &r.Bias, false}, {"rows", o.rows, &r.Rows, false},
 	} {

@@ -241,7 +241,7 @@ func TestEpilogueRecords(t *testing.T) {
 		LenB2: 4, LenBias: 4, LenRows: 6}
 	p, err := d.PrepareRagged(ctx, r, o)
 	require.NoError(t, err)
-	require.Equal(t, 40, p.Plan().SizesLen())
+	require.Equal(t, 40, p.Plan().ExtentSizes)
 	run := Run{Program: p, Operands: Operands{A: buffer(t, d, 6, 1, 2, 9, 9, 3, 4),
 		B:    buffer(t, d, 4, 1, 0, 0, -1),
 		B2:   buffer(t, d, 4, 2, 0, 0, 2),

@@ -16,12 +16,20 @@ import (
 // buffers between them: n*(Intermediate + Hidden) elements and about 12*n bytes, with n = Tokens*TopK.
 type Experts struct {
 	device *Device
-	plan   *planner.ExpertsPlan // nil: there are no tokens
 	of     planner.Experts
 
-	route, first, second, combine *Program
-	routed, between, results      *Buffer
+	plans                    []*planner.Plan // in order, as the programs; none: there are no tokens
+	programs                 [4]*Program
+	routed, between, results *Buffer
 }
+
+// The steps of a layer, as indices.
+const (
+	layerRoute = iota
+	layerFirst
+	layerSecond
+	layerCombine
+)
 
 // ExpertOperands are the buffers of a run. Their elements have the layer's type, except those of Index and
 // Weights. planner.Experts gives the shapes; buffers may be longer.
@@ -42,18 +50,15 @@ type ExpertOperands struct {
 func (d *Device) PrepareExperts(ctx context.Context, of planner.Experts, o planner.Options) (*Experts,
 	error) {
 	x := &Experts{device: d, of: of}
-	if err := of.Check(); err != nil {
+	var err error
+	if x.plans, err = d.planner.PlanExperts(of, o); err != nil {
 		return nil, fmt.Errorf("experts: %w", err)
 	}
-	if of.Tokens == 0 {
+	if len(x.plans) == 0 {
 		return x, nil
 	}
-	var err error
-	if x.plan, err = d.planner.PlanExperts(of, o); err != nil {
-		return nil, fmt.Errorf("experts: %w", err)
-	}
-	for _, p := range x.programs() {
-		if *p.program, err = d.Prepare(ctx, p.plan); err != nil {
+	for i, plan := range x.plans {
+		if x.programs[i], err = d.Prepare(ctx, plan); err != nil {
 			return nil, errors.Join(fmt.Errorf("experts: %w", err), x.Close())
 		}
 	}
@@ -62,8 +67,8 @@ func (d *Device) PrepareExperts(ctx context.Context, of planner.Experts, o plann
 		of     element.Type
 		n      int
 	}{
-		{&x.routed, element.F32, x.plan.Route.ExtentC}, {&x.between, o.TypeA, x.plan.First.ExtentC},
-		{&x.results, o.TypeA, x.plan.Second.ExtentC},
+		{&x.routed, element.F32, x.plans[layerRoute].ExtentC}, {&x.between, o.TypeA, x.plans[layerFirst].ExtentC},
+		{&x.results, o.TypeA, x.plans[layerSecond].ExtentC},
 	} {
 		if *b.buffer, err = d.NewBuffer(b.of, b.n); err != nil {
 			return nil, errors.Join(fmt.Errorf("experts: %w", err), x.Close())
@@ -72,24 +77,10 @@ func (d *Device) PrepareExperts(ctx context.Context, of planner.Experts, o plann
 	return x, nil
 }
 
-// step has a program of the layer and its plan.
-type step struct {
-	program **Program
-	plan    *planner.Plan
-}
-
-func (x *Experts) programs() [4]step {
-	return [...]step{{&x.route, x.plan.Route}, {&x.first, x.plan.First}, {&x.second, x.plan.Second},
-		{&x.combine, x.plan.Combine}}
-}
-
-// Plan returns the plans, or nil if Tokens is 0. The caller must not change them.
-func (x *Experts) Plan() *planner.ExpertsPlan { return x.plan }
-
 // Close frees the programs and buffers of the layer.
 func (x *Experts) Close() error {
 	var all []error
-	for _, p := range [...]*Program{x.route, x.first, x.second, x.combine} {
+	for _, p := range x.programs {
 		if p != nil {
 			all = append(all, p.Close())
 		}
@@ -104,22 +95,22 @@ func (x *Experts) Close() error {
 
 // arguments returns the requirements for the operands of a run.
 func (x *Experts) arguments() [9]argument {
-	p := x.plan
-	of, apart := p.First.Options.TypeA, x.of.Gated && x.of.GateUp == planner.GateUpApart
-	weights := p.First.ExtentB
+	p := x.plans
+	of, apart := p[layerFirst].Options.TypeA, x.of.Gated && x.of.GateUp == planner.GateUpApart
+	weights := p[layerFirst].ExtentB
 	if !apart {
-		weights = max(weights, p.First.ExtentB2)
+		weights = max(weights, p[layerFirst].ExtentB2)
 	}
 	return [...]argument{
-		{"X", true, p.First.ExtentA, of, false},
-		{"Y", true, p.Combine.ExtentC, of, false},
-		{"Index", true, p.Route.SizesLen(), element.F32, false},
-		{"Weights", true, p.Route.ExtentA, x.of.Weights, false},
+		{"X", true, p[layerFirst].ExtentA, of, false},
+		{"Y", true, p[layerCombine].ExtentC, of, false},
+		{"Index", true, p[layerRoute].ExtentSizes, element.F32, false},
+		{"Weights", true, p[layerRoute].ExtentA, x.of.Weights, false},
 		{"GateUp", true, weights, of, false},
-		{"Down", true, p.Second.ExtentB, of, false},
-		{"Up", apart, p.First.ExtentB2, of, false},
-		{"GateUpBias", x.of.Bias, p.First.ExtentBias, of, false},
-		{"DownBias", x.of.Bias, p.Second.ExtentBias, of, false},
+		{"Down", true, p[layerSecond].ExtentB, of, false},
+		{"Up", apart, p[layerFirst].ExtentB2, of, false},
+		{"GateUpBias", x.of.Bias, p[layerFirst].ExtentBias, of, false},
+		{"DownBias", x.of.Bias, p[layerSecond].ExtentBias, of, false},
 	}
 }
 
@@ -144,7 +135,7 @@ type operandsOfRun[B any] struct{ A, B, C, Sizes, B2, Bias, Rows B }
 // Run queues one execution as one submission, and returns without waiting, like Device.Run. Runs of one layer
 // share its memory, so they run one after the other.
 func (x *Experts) Run(ctx context.Context, o ExpertOperands) error {
-	if x.plan == nil {
+	if len(x.plans) == 0 {
 		return ctx.Err()
 	}
 	given := [...]*Buffer{o.X, o.Y, o.Index, o.Weights, o.GateUp, o.Down, o.Up, o.GateUpBias, o.DownBias}
@@ -167,8 +158,11 @@ func (x *Experts) Run(ctx context.Context, o ExpertOperands) error {
 		return invalid.Errorf("Y and Index are of one buffer")
 	}
 	all := operandsOf(x, given, x.routed, x.between, x.results)
-	return x.device.Run(ctx, x.route.With(Operands(all[0])), x.first.With(Operands(all[1])),
-		x.second.With(Operands(all[2])), x.combine.With(Operands(all[3])))
+	var runs [len(all)]Run
+	for i, p := range x.programs {
+		runs[i] = p.With(Operands(all[i]))
+	}
+	return x.device.Run(ctx, runs[:]...)
 }
 
 // ExpertAddresses are the operands of ExpertOperands in memory of the caller; see Addresses.
@@ -195,7 +189,7 @@ func (x *Experts) RunAt(ctx context.Context, stream uintptr, at ExpertAddresses)
 		return fmt.Errorf("backend %s does not work in memory of its callers", d.info.Backend)
 	case at.Tokens < 0 || at.Tokens > x.of.Tokens:
 		return invalid.Errorf("%d tokens are not in [0, %d]", at.Tokens, x.of.Tokens)
-	case x.plan == nil:
+	case len(x.plans) == 0:
 		return ctx.Err()
 	}
 	var given [9]driver.Buffer
@@ -221,15 +215,16 @@ func (x *Experts) RunAt(ctx context.Context, stream uintptr, at ExpertAddresses)
 
 // addExperts holds all objects of the layer and adds its runs.
 func (s *submission) addExperts(x *Experts, given *[9]driver.Buffer, tokens int) error {
-	for _, o := range [...]*object{x.routed.object, x.between.object, x.results.object, x.route.object,
-		x.first.object, x.second.object, x.combine.object} {
+	for _, o := range [...]*object{x.routed.object, x.between.object, x.results.object,
+		x.programs[layerRoute].object, x.programs[layerFirst].object, x.programs[layerSecond].object,
+		x.programs[layerCombine].object} {
 		if err := o.use(); err != nil {
 			return err
 		}
 		s.held = append(s.held, o)
 	}
 	all := operandsOf(x, *given, x.routed.driver, x.between.driver, x.results.driver)
-	for i, p := range [...]*Program{x.route, x.first, x.second, x.combine} {
+	for i, p := range x.programs {
 		o := &all[i]
 		run := driverRun(p, &[...]driver.Buffer{o.A, o.B, o.C, o.Sizes, o.B2, o.Bias, o.Rows})
 		if p.plan.Layer != nil {

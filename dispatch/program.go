@@ -51,7 +51,7 @@ func (p *Program) Update(ctx context.Context, b planner.Batch) error {
 	defer p.leave()
 	p.updating.Lock()
 	defer p.updating.Unlock()
-	if p.plan.TakesSizes() {
+	if p.plan.Takes().Sizes {
 		return invalid.Errorf("update: the program's sizes are on the device")
 	}
 	next := &p.own[0]
@@ -91,7 +91,7 @@ type Operands struct {
 	// A, B and C have elements of the plan's types. Each may be nil if the plan's epilogue has pointers to
 	// it. C must differ from the others.
 	A, B, C *Buffer
-	// Sizes has the sizes of a ragged program, Plan.SizesLen words: see PrepareRagged. It is nil for other
+	// Sizes has the sizes of a ragged program, Plan.ExtentSizes words: see PrepareRagged. It is nil for other
 	// programs.
 	Sizes *Buffer
 	// B2, Bias and Rows are operands of the plan's epilogue, nil without it. B2 has the type of B, Bias that
@@ -239,16 +239,16 @@ type argument struct {
 
 // argumentsOf returns the arguments A, B, C, Sizes, B2, Bias and Rows.
 func argumentsOf(plan *planner.Plan) [7]argument {
-	e, of, ofB, ofC, sizes := &plan.Options.Epilogue, plan.Options.TypeA, plan.Options.TypeB,
-		plan.Options.TypeC, plan.SizesLen()
+	e, of, ofB, ofC := &plan.Options.Epilogue, plan.Options.TypeA, plan.Options.TypeB, plan.Options.TypeC
+	takes := plan.Takes()
 	return [...]argument{
 		{"A", true, plan.ExtentA, of, e.Pointers.A},
-		{"B", plan.TakesB(), plan.ExtentB, ofB, e.Pointers.B},
+		{"B", takes.B, plan.ExtentB, ofB, e.Pointers.B},
 		{"C", true, plan.ExtentC, ofC, e.Pointers.C},
-		{"Sizes", plan.TakesSizes(), sizes, element.F32, false},
+		{"Sizes", takes.Sizes, plan.ExtentSizes, element.F32, false},
 		{"B2", e.Gated, plan.ExtentB2, ofB, e.Pointers.B},
 		{"Bias", e.Bias, plan.ExtentBias, ofC, false},
-		{"Rows", plan.TakesRows(), plan.ExtentRows, element.F32, false},
+		{"Rows", takes.Rows, plan.ExtentRows, element.F32, false},
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 // These are errors that wrap ErrInvalid: a description or options that do not pass Check, and options that
 // need sizes on the host. Otherwise it fails as Prepare does.
 //
-// Operands.Sizes of a run has at least SizesLen words of the plan, of 32 bits each. The run reads them after
+// Operands.Sizes of a run has at least ExtentSizes words of the plan, of 32 bits each. The run reads them after
 // the work queued before. Sizes that do not fit are no error of the run: Status reports them. Several
 // goroutines may queue runs of one program, each with its own sizes or with the same.
 func (d *Device) PrepareRagged(ctx context.Context, r planner.Ragged, o planner.Options) (*Program, error) {
@@ -36,7 +36,7 @@ func (p *Program) Status(ctx context.Context) error {
 		return err
 	}
 	defer p.leave()
-	if !p.Plan().TakesSizes() {
+	if !p.Plan().Takes().Sizes {
 		return nil
 	}
 	select {
@@ -58,9 +58,9 @@ func (r *Run) checkSizes(plan *planner.Plan) error {
 	switch {
 	case plan.Layer != nil && r.Sizes == nil:
 		return invalid.Errorf("Sizes is nil: it has the experts' numbers")
-	case plan.TakesSizes() && r.Sizes == nil:
+	case plan.Takes().Sizes && r.Sizes == nil:
 		return invalid.Errorf("Sizes is nil: the program is ragged, its sizes are on the device")
-	case !plan.TakesSizes() && r.Sizes != nil:
+	case !plan.Takes().Sizes && r.Sizes != nil:
 		return invalid.Errorf("Sizes is not nil: the program is not ragged, its plan has the sizes")
 	}
 	return nil

@@ -162,13 +162,13 @@ func (e emulator) run(dir string, jobs []*emulatorJob) error {
 		case o.Epilogue != planner.Epilogue{}:
 			j.e.Epilogue = o.Epilogue
 			_, err = reference.CheckIn(reference.Arithmetic{Compute: o.Compute,
-				NarrowSums: j.plan.NarrowSums(), TypeC: o.TypeC, Epilogue: j.e}, j.plan.Batch, j.a, j.b, j.c,
+				NarrowSums: reference.NarrowSums(j.plan), TypeC: o.TypeC, Epilogue: j.e}, j.plan.Batch, j.a, j.b, j.c,
 				after)
 		case j.exact:
 			err = reference.CheckRounded(o.TypeC, j.plan.Batch, j.a, j.b, j.c, after)
 		default:
 			_, err = reference.CheckIn(reference.Arithmetic{Compute: o.Compute,
-				NarrowSums: j.plan.NarrowSums(), TypeC: o.TypeC}, j.plan.Batch, j.a, j.b, j.c, after)
+				NarrowSums: reference.NarrowSums(j.plan), TypeC: o.TypeC}, j.plan.Batch, j.a, j.b, j.c, after)
 		}
 		if err != nil {
 			return fmt.Errorf("%v: %w", j, err)

@@ -133,11 +133,11 @@ func (p *builder) went(by int) error {
 // reset empties the plan.
 func (p *builder) reset(o Options) {
 	p.Device, p.Options = p.device, o.filled()
-	p.Ragged, p.Records = nil, p.Records[:0]
+	p.Ragged, p.Layer, p.Records = nil, nil, p.Records[:0]
 	p.Batch, p.Tiles, p.Launches = p.Batch[:0], p.Tiles[:0], p.Launches[:0]
 	p.Segments, p.Workers, p.Fixups = p.Segments[:0], append(p.Workers[:0], 0), p.Fixups[:0]
 	p.Workspace, p.Cost, p.TLP, p.TLPGroups = 0, 0, 0, 0
-	p.ExtentB2, p.ExtentBias, p.ExtentRows = 0, 0, 0
+	p.ExtentB2, p.ExtentBias, p.ExtentRows, p.ExtentSizes = 0, 0, 0, 0
 }
 
 // whole makes a plan: it chooses a tile shape for each problem, deals the tiles to workers, and places the

@@ -46,16 +46,9 @@ type Experts struct {
 	Bias bool
 }
 
-// ExpertsPlan has the plans of a layer of experts. They run one after the other. The result of the routing is
-// Sizes and Rows of both products.
-type ExpertsPlan struct {
-	Experts
-	Route, First, Second, Combine *Plan
-}
-
-// Check returns an error that wraps ErrInvalid and names the first invalid field.
-func (x *Experts) Check() error {
-	if err := x.check("weights", x.Weights); err != nil {
+// check names the first invalid field.
+func (x *Experts) check() error {
+	if err := x.Choices.check("weights", x.Weights); err != nil {
 		return err
 	}
 	for _, f := range [...]struct {
@@ -121,37 +114,37 @@ func (x *Experts) second() (Ragged, Epilogue) {
 	return r, Epilogue{Bias: x.Bias, ScatterRows: rows, Weights: true}
 }
 
-// PlanExperts makes the plans of a layer of experts. Tokens must not be 0. TypeA of the options is the type
-// of x, y and the weights of the layer: F32, BF16 or F16. It fails if the description or the options are
-// invalid, and like PlanRagged. Its errors wrap ErrInvalid.
-func (p *Planner) PlanExperts(x Experts, o Options) (*ExpertsPlan, error) {
-	if err := x.Check(); err != nil {
+// PlanExperts makes the four plans of a layer of experts, in the order in which they run: the routing, the
+// product of gate and up, that of down, and the combine. Without tokens there are none. The result of the
+// routing is Sizes and Rows of both products. TypeA of the options is the type of x, y and the weights of the
+// layer: F32, BF16 or F16. It fails if the description or the options are invalid, and like PlanRagged. Its
+// errors wrap ErrInvalid.
+func (p *Planner) PlanExperts(x Experts, o Options) ([]*Plan, error) {
+	if err := x.check(); err != nil || x.Tokens == 0 {
 		return nil, err
 	}
-	switch {
-	case x.Tokens == 0:
-		return nil, invalid.Errorf("a layer of no tokens has no plan")
-	case !o.Epilogue.none():
+	if !o.Epilogue.none() {
 		return nil, invalid.Errorf("the layer says what its epilogues are, not the options")
 	}
-	plan, of := &ExpertsPlan{Experts: x}, o.TypeA
-	o.TypeC = of
-	var err error
-	plan.Combine, err = p.PlanCombine(Combine{Choices: x.Choices, Hidden: x.Hidden, Type: of})
+	o.TypeC = o.TypeA
+	combine, err := p.PlanStep(Combine{Choices: x.Choices, Hidden: x.Hidden, Type: o.TypeA})
 	if err != nil {
 		return nil, err
 	}
-	if plan.Route, err = p.PlanRouting(Routing{Choices: x.Choices, Weights: x.Weights}); err != nil {
+	route, err := p.PlanStep(Routing{Choices: x.Choices, Weights: x.Weights})
+	if err != nil {
 		return nil, err
 	}
 	var r Ragged
 	r, o.Epilogue = x.first()
-	if plan.First, err = p.PlanRagged(r, o); err != nil {
+	first, err := p.PlanRagged(r, o)
+	if err != nil {
 		return nil, fmt.Errorf("first product: %w", err)
 	}
 	r, o.Epilogue = x.second()
-	if plan.Second, err = p.PlanRagged(r, o); err != nil {
+	second, err := p.PlanRagged(r, o)
+	if err != nil {
 		return nil, fmt.Errorf("second product: %w", err)
 	}
-	return plan, nil
+	return []*Plan{route, first, second, combine}, nil
 }

@@ -6,9 +6,6 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// MaxGate is the largest Intermediate of a gate.
-const MaxGate = encoding.MaxGate
-
 // Gate describes a program for what is between the two products of a layer of experts:
 //
 //	h[r, i] = act(gate[r, i]) * up[r, i]      with Gated, else act(gate[r, i])
@@ -25,7 +22,7 @@ const MaxGate = encoding.MaxGate
 // Type: F32, BF16 or F16. Index64 does not matter. WebGPU has no kernels for it.
 type Gate struct {
 	Choices
-	Intermediate       int // from 0 to MaxGate
+	Intermediate       int // from 0 to 1<<26 - 1
 	Activation         Activation
 	Gated, Interleaved bool
 	Type               element.Type
@@ -45,23 +42,15 @@ type Gate struct {
 //	Rows   index of that routing, as words
 //	A      pre [n, W]
 //	B      dh [n, Intermediate], the gradient of the second product's operand, without the weight
-//	C      words of 32 bits, as many as Len: dpre [n, W], from word Weighted on hw [n, Intermediate], and
-//	       from word Weights on dweights [n], of fp32
+//	C      words of 32 bits: dpre [n, W], then hw [n, Intermediate], then dweights [n], of fp32; Words says
+//	       where each begins
 //
 // dpre and hw of rows after the last end stay as they are, and so do dweights of tokens beyond the extent. A,
 // B, dpre and hw are of Type.
 type GateBackward struct{ Gate }
 
-// Weighted is the word of the result where hw begins.
-func (g *GateBackward) Weighted() int { word, _, _ := g.block(); return word }
-
-// Weights is the word of the result where dweights begins.
-func (g *GateBackward) Weights() int { _, word, _ := g.block(); return word }
-
-// Len is the words of the result.
-func (g *GateBackward) Len() int { _, _, n := g.block(); return n }
-
-func (g *GateBackward) block() (weighted, weights, end int) {
+// Words returns the words of the result where hw and dweights begin, and how many there are in all.
+func (g *GateBackward) Words() (hw, dweights, all int) {
 	return g.layer(encoding.LayerGateBackward).Block(g.Type)
 }
 
@@ -71,45 +60,44 @@ func (g *Gate) layer(stage encoding.LayerStage) *encoding.Layer {
 	return l
 }
 
-// Check is Choices.Check, and of the columns, the activation and the type.
-func (g *Gate) Check() error {
+// check names the first invalid field.
+func (g *Gate) check() error {
 	switch {
-	case g.Intermediate < 0 || g.Intermediate > MaxGate:
-		return invalid.Errorf("%d columns of a gate are not in [0, %d]", g.Intermediate, MaxGate)
+	case g.Intermediate < 0 || g.Intermediate > encoding.MaxGate:
+		return invalid.Errorf("%d columns of a gate are not in [0, %d]", g.Intermediate, encoding.MaxGate)
 	case g.Interleaved && !g.Gated:
 		return invalid.Errorf("gate and up take turns, but there is no up")
 	}
 	if err := checkActivation(g.Activation); err != nil {
 		return err
 	}
-	return g.check("gates", g.Type)
+	return g.Choices.check("gates", g.Type)
 }
 
-// PlanGate makes the plan of a gate. It fails as PlanRouting does, and on devices without kernels for it.
-func (p *Planner) PlanGate(g Gate) (*Plan, error) {
+func (g Gate) plan(p *Planner) (*Plan, error) {
 	plan, err := p.gate(g, encoding.LayerGate)
 	if err != nil {
 		return nil, err
 	}
-	plan.Options.TypeC, plan.index = g.Type, g.Experts
+	plan.Options.TypeC, plan.ExtentSizes = g.Type, g.Experts
 	plan.ExtentC = plan.Layer.Choices() * g.Intermediate
 	return plan, plan.gateStep(false)
 }
 
-// PlanGateBackward makes the plan of the gradients of a gate. It fails as PlanGate does.
-func (p *Planner) PlanGateBackward(g GateBackward) (*Plan, error) {
+func (g GateBackward) plan(p *Planner) (*Plan, error) {
 	plan, err := p.gate(g.Gate, encoding.LayerGateBackward)
 	if err != nil {
 		return nil, err
 	}
-	plan.index, plan.ExtentRows = plan.Layer.Routed(), g.indexLen()
-	plan.ExtentB, plan.ExtentC = plan.Layer.Choices()*g.Intermediate, g.Len()
+	plan.ExtentSizes, plan.ExtentRows = plan.Layer.Routed(), g.indexLen()
+	plan.ExtentB = plan.Layer.Choices() * g.Intermediate
+	_, _, plan.ExtentC = g.Words()
 	return plan, plan.gateStep(g.Index64)
 }
 
 // gate is what both plans share.
 func (p *Planner) gate(g Gate, stage encoding.LayerStage) (*Plan, error) {
-	if err := g.Check(); err != nil {
+	if err := g.check(); err != nil {
 		return nil, err
 	}
 	if p.device.family().gates == nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -13,12 +14,12 @@ import (
 func TestGatePlans(t *testing.T) {
 	p := New(device(t, "h200"))
 	for inner, rows := range map[int]int{1: 8, 768: 8, 1024: 8, 1032: 4, 4096: 2, 14336: 1, 1 << 20: 1} {
-		plan, err := p.PlanGate(Gate{Choices: Choices{Tokens: 12, TopK: 2, Experts: 70}, Intermediate: inner,
+		plan, err := p.PlanStep(Gate{Choices: Choices{Tokens: 12, TopK: 2, Experts: 70}, Intermediate: inner,
 			Gated: true, Type: element.BF16})
 		require.NoError(t, err)
 		require.Equal(t, 24/rows, plan.Launches[0].Count, inner)
 	}
-	plan, err := New(device(t, "lavapipe")).PlanGate(Gate{Choices: Choices{Experts: 1, TopK: 1}})
+	plan, err := New(device(t, "lavapipe")).PlanStep(Gate{Choices: Choices{Experts: 1, TopK: 1}})
 	require.ErrorIs(t, err, invalid.Err)
 	require.ErrorContains(t, err, "no kernels for gates")
 	require.Nil(t, plan)
@@ -29,19 +30,20 @@ func TestGatePlan(t *testing.T) {
 	p := New(device(t, "h200"))
 	g := Gate{Choices: Choices{Tokens: 3, TopK: 3, Experts: 65, Index64: true}, Intermediate: 5, Gated: true,
 		Interleaved: true, Activation: GELU, Type: element.F16}
-	plan, err := p.PlanGate(g)
+	plan, err := p.PlanStep(g)
 	require.NoError(t, err)
 	require.Equal(t, "gate/f16", plan.Explain().Launches[0].Kernel)
-	require.False(t, plan.TakesB() || plan.TakesRows())
-	require.Equal(t, [3]int{65, 90, 45}, [3]int{plan.SizesLen(), plan.ExtentA, plan.ExtentC})
+	require.Equal(t, encoding.Operands{Sizes: true}, plan.Takes())
+	require.Equal(t, [3]int{65, 90, 45}, [3]int{plan.ExtentSizes, plan.ExtentA, plan.ExtentC})
 
 	back := GateBackward{Gate: g}
-	plan, err = p.PlanGateBackward(back)
+	plan, err = p.PlanStep(back)
 	require.NoError(t, err)
 	require.Equal(t, "gate_backward/int64/f16", plan.Explain().Launches[0].Kernel)
-	require.True(t, plan.TakesB() && plan.TakesRows())
-	require.Equal(t, [3]int{g.Len(), 90, 45}, [3]int{plan.SizesLen(), plan.ExtentA, plan.ExtentB})
-	require.Equal(t, [3]int{48, 48 + 24, 72 + 9}, [3]int{back.Weighted(), back.Weights(), back.Len()})
+	require.Equal(t, encoding.Operands{B: true, Sizes: true, Rows: true}, plan.Takes())
+	require.Equal(t, [3]int{128 + 27, 90, 45}, [3]int{plan.ExtentSizes, plan.ExtentA, plan.ExtentB})
+	hw, dweights, all := back.Words()
+	require.Equal(t, [3]int{48, 48 + 24, 72 + 9}, [3]int{hw, dweights, all})
 	require.Equal(t, [2]int{18, 81}, [2]int{plan.ExtentRows, plan.ExtentC})
 }
 
@@ -52,7 +54,7 @@ func TestGateLimits(t *testing.T) {
 		want   string
 	}{
 		{func(g *Gate) { g.Intermediate = -1 }, "-1 columns of a gate are not in [0, 67108863]"},
-		{func(g *Gate) { g.Intermediate = MaxGate + 1 }, "67108864 columns of a gate are not in"},
+		{func(g *Gate) { g.Intermediate = encoding.MaxGate + 1 }, "67108864 columns of a gate are not in"},
 		{func(g *Gate) { g.Interleaved = true }, "there is no up"},
 		{func(g *Gate) { g.Activation = "tanh" }, `unknown activation "tanh"`},
 		{func(g *Gate) { g.Type = element.E4M3 }, "gates cannot be of e4m3"},
@@ -60,10 +62,10 @@ func TestGateLimits(t *testing.T) {
 	} {
 		g := Gate{Choices: Choices{Tokens: 5, TopK: 2, Experts: 3}, Intermediate: 8}
 		test.change(&g)
-		_, err := p.PlanGate(g)
+		_, err := p.PlanStep(g)
 		require.ErrorIs(t, err, invalid.Err)
 		require.ErrorContains(t, err, test.want)
-		_, err = p.PlanGateBackward(GateBackward{Gate: g})
+		_, err = p.PlanStep(GateBackward{Gate: g})
 		require.ErrorContains(t, err, test.want)
 	}
 }

@@ -7,11 +7,21 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Bounds of a router's choices.
-const (
-	MaxTopK    = encoding.MaxTopK
-	MaxExperts = encoding.MaxExperts
-)
+// Step describes a step of a layer of experts besides its products: a Routing, a Combine, a Gate or a
+// GateBackward. Each has no product of its own, and runs as a program of its own.
+type Step interface {
+	plan(*Planner) (*Plan, error)
+}
+
+// PlanStep makes the plan of a step. It fails if the description is invalid, if an operand is larger than the
+// device can bind, and for gates if the device has no kernels for them. The error wraps ErrInvalid and names
+// the first invalid field.
+func (p *Planner) PlanStep(s Step) (*Plan, error) {
+	if s == nil {
+		return nil, invalid.Errorf("the step is nil")
+	}
+	return s.plan(p)
+}
 
 // maxChoices keeps the words of a routing's result in an int of 32 bits.
 const maxChoices = MaxDim / 4
@@ -21,7 +31,7 @@ const maxChoices = MaxDim / 4
 // that is negative, or not below Experts, does not count. Use such numbers for experts of other devices and
 // for dropped tokens.
 type Choices struct {
-	Tokens, TopK, Experts int  // Experts from 1 to MaxExperts, TopK from 1 to MaxTopK
+	Tokens, TopK, Experts int  // Experts from 1 to 4096, TopK from 1 to 16
 	Index64               bool // index is of int64
 }
 
@@ -30,7 +40,7 @@ type Choices struct {
 //
 //	Sizes  index
 //	A      weights [Tokens, TopK], of type Weights: F32, BF16 or F16
-//	C      Len words of 32 bits. The ends of each expert's rows begin at word 0. Three lists of
+//	C      words of 32 bits. The ends of each expert's rows begin at word 0. Three lists of
 //	       Tokens*TopK words each begin at word Rows. They have for each row its token t (RowsA of a
 //	       ragged program), its choice t*TopK + j (RowsC), and its weight as bits of fp32 (Weights).
 //
@@ -58,9 +68,6 @@ type Combine struct {
 // Rows is the word of a routing's result where its lists begin: Experts, rounded up to a multiple of 64.
 func (c *Choices) Rows() int { return c.layer(0, 0).First() }
 
-// Len is the words of a routing's result.
-func (c *Choices) Len() int { return c.layer(0, 0).Routed() }
-
 func (c *Choices) layer(stage encoding.LayerStage, hidden int) *encoding.Layer {
 	return &encoding.Layer{Stage: stage, Tokens: c.Tokens, TopK: c.TopK, Experts: c.Experts, Hidden: hidden}
 }
@@ -73,13 +80,16 @@ func (c *Choices) indexLen() int {
 	return c.Tokens * c.TopK
 }
 
-// Check returns an error that wraps ErrInvalid and names the first invalid number.
-func (c *Choices) Check() error {
+// check names the first invalid number, or says that what cannot be of that type.
+func (c *Choices) check(what string, of element.Type) error {
 	switch {
-	case c.Experts < 1 || c.Experts > MaxExperts:
-		return invalid.Errorf("%d experts are not in [1, %d]", c.Experts, MaxExperts)
-	case c.TopK < 1 || c.TopK > MaxTopK:
-		return invalid.Errorf("%d choices of a token are not in [1, %d]", c.TopK, MaxTopK)
+	case of != element.F32 && of != element.BF16 && of != element.F16:
+		return invalid.Errorf("%s cannot be of %s (but %s)", what, of,
+			elemtype.List([]element.Type{element.F32, element.BF16, element.F16}, " or "))
+	case c.Experts < 1 || c.Experts > encoding.MaxExperts:
+		return invalid.Errorf("%d experts are not in [1, %d]", c.Experts, encoding.MaxExperts)
+	case c.TopK < 1 || c.TopK > encoding.MaxTopK:
+		return invalid.Errorf("%d choices of a token are not in [1, %d]", c.TopK, encoding.MaxTopK)
 	case c.Tokens < 0 || c.Tokens > maxChoices/c.TopK:
 		return invalid.Errorf("%d tokens, with %d choices each, are not in [0, %d]", c.Tokens, c.TopK,
 			maxChoices/c.TopK)
@@ -87,40 +97,21 @@ func (c *Choices) Check() error {
 	return nil
 }
 
-// Check is Choices.Check, and also checks the type of the weights.
-func (r *Routing) Check() error { return r.check("weights", r.Weights) }
-
-// Check is Choices.Check, and also checks the columns and the type of rows.
-func (c *Combine) Check() error {
-	if c.Hidden < 0 || c.Hidden > MaxDim {
-		return invalid.Errorf("%d columns of rows are not in [0, %d]", c.Hidden, MaxDim)
-	}
-	return c.check("rows", c.Type)
-}
-
-func (c *Choices) check(what string, of element.Type) error {
-	if of != element.F32 && of != element.BF16 && of != element.F16 {
-		return invalid.Errorf("%s cannot be of %s (but %s)", what, of,
-			elemtype.List([]element.Type{element.F32, element.BF16, element.F16}, " or "))
-	}
-	return c.Check()
-}
-
-// PlanRouting makes the plan of a routing. It fails if Check does, or if an operand is larger than the device
-// can bind. Both errors wrap ErrInvalid.
-func (p *Planner) PlanRouting(r Routing) (*Plan, error) {
-	if err := r.Check(); err != nil {
+func (r Routing) plan(p *Planner) (*Plan, error) {
+	if err := r.check("weights", r.Weights); err != nil {
 		return nil, err
 	}
 	layer := r.layer(encoding.LayerRoute, 0)
 	plan := &Plan{Device: p.device, Options: Options{TypeA: r.Weights}, Layer: layer,
-		ExtentA: layer.Choices(), ExtentC: layer.Routed(), index: r.indexLen()}
+		ExtentA: layer.Choices(), ExtentC: layer.Routed(), ExtentSizes: r.indexLen()}
 	return plan, plan.step(r.Index64, p.device.family().routers(layer))
 }
 
-// PlanCombine makes the plan of a sum of rows. It fails like PlanRouting.
-func (p *Planner) PlanCombine(c Combine) (*Plan, error) {
-	if err := c.Check(); err != nil {
+func (c Combine) plan(p *Planner) (*Plan, error) {
+	if c.Hidden < 0 || c.Hidden > MaxDim {
+		return nil, invalid.Errorf("%d columns of rows are not in [0, %d]", c.Hidden, MaxDim)
+	}
+	if err := c.check("rows", c.Type); err != nil {
 		return nil, err
 	}
 	layer := c.layer(encoding.LayerCombine, c.Hidden)
@@ -129,7 +120,7 @@ func (p *Planner) PlanCombine(c Combine) (*Plan, error) {
 		return nil, invalid.Errorf("%d rows of %d columns are too many elements", layer.Choices(), c.Hidden)
 	}
 	plan := &Plan{Device: p.device, Options: Options{TypeA: c.Type, TypeC: c.Type}, Layer: layer,
-		ExtentA: rows, ExtentC: c.Tokens * c.Hidden, index: c.indexLen()}
+		ExtentA: rows, ExtentC: c.Tokens * c.Hidden, ExtentSizes: c.indexLen()}
 	return plan, plan.step(c.Index64, p.device.family().combiners(layer, c.Type))
 }
 
@@ -145,7 +136,7 @@ func (p *Plan) step(index64 bool, groups int) error {
 		name string
 		size int
 		of   element.Type
-	}{{"index", max(p.index, p.ExtentRows), element.F32}, {"A", p.ExtentA, o.TypeA},
+	}{{"index", max(p.ExtentSizes, p.ExtentRows), element.F32}, {"A", p.ExtentA, o.TypeA},
 		{"B", p.ExtentB, o.TypeB}, {"C", p.ExtentC, o.TypeC}} {
 		if limit := d.spanLimit(x.of); x.size > limit {
 			return invalid.Errorf("%s needs %d elements, %s can bind %d", x.name, x.size, d, limit)

@@ -19,17 +19,17 @@ func TestLayerPlans(t *testing.T) {
 	} {
 		p := New(device(t, name))
 		groups := func(r Routing) int {
-			plan, err := p.PlanRouting(r)
+			plan, err := p.PlanStep(r)
 			require.NoError(t, err)
 			require.Len(t, plan.Launches, 1)
-			require.Equal(t, r.Len(), plan.ExtentC)
+			require.Equal(t, r.Rows()+3*r.Tokens*r.TopK, plan.ExtentC)
 			require.Len(t, plan.Encode(nil), plan.Words)
 			return plan.Launches[0].Count
 		}
 		require.Equal(t, want.few, groups(Routing{Choices: Choices{Tokens: 1, TopK: 8, Experts: 128}}))
 		require.Equal(t, want.many, groups(Routing{Choices: Choices{Tokens: 4096, TopK: 8, Experts: 128}}))
 		require.Equal(t, want.experts, groups(Routing{Choices: Choices{Tokens: 512, TopK: 8, Experts: 4096}}))
-		plan, err := p.PlanCombine(Combine{Choices: Choices{Tokens: 4, TopK: 8, Experts: 2}, Hidden: 2048,
+		plan, err := p.PlanStep(Combine{Choices: Choices{Tokens: 4, TopK: 8, Experts: 2}, Hidden: 2048,
 			Type: element.BF16})
 		require.NoError(t, err)
 		require.Equal(t, want.sums, plan.Launches[0].Count)
@@ -40,21 +40,20 @@ func TestLayerPlans(t *testing.T) {
 func TestLayerPlan(t *testing.T) {
 	p := New(device(t, "h200"))
 	c := Choices{Tokens: 10, TopK: 3, Experts: 65, Index64: true}
-	require.Equal(t, [2]int{128, 128 + 90}, [2]int{c.Rows(), c.Len()})
-	plan, err := p.PlanRouting(Routing{Choices: c, Weights: element.F16})
+	require.Equal(t, 128, c.Rows())
+	plan, err := p.PlanStep(Routing{Choices: c, Weights: element.F16})
 	require.NoError(t, err)
-	require.True(t, plan.TakesSizes())
-	require.Equal(t, [3]int{60, 30, 218}, [3]int{plan.SizesLen(), plan.ExtentA, plan.ExtentC})
+	require.True(t, plan.Takes().Sizes)
+	require.Equal(t, [3]int{60, 30, 218}, [3]int{plan.ExtentSizes, plan.ExtentA, plan.ExtentC})
 	require.Zero(t, plan.Encode(nil)[encoding.StatusWord])
 	require.Equal(t, "route/int64/f16", plan.Explain().Launches[0].Kernel)
-	require.False(t, plan.NarrowSums())
 	_, err = json.Marshal(plan)
 	require.ErrorContains(t, err, "cannot be written")
 	require.NoError(t, plan.CheckExtent(10))
 	require.ErrorIs(t, plan.CheckExtent(11), invalid.Err)
 	require.ErrorIs(t, plan.CheckExtent(-1), invalid.Err)
 
-	none, err := p.PlanCombine(Combine{Choices: Choices{TopK: 3, Experts: 65}, Hidden: 9})
+	none, err := p.PlanStep(Combine{Choices: Choices{TopK: 3, Experts: 65}, Hidden: 9})
 	require.NoError(t, err)
 	require.Empty(t, none.Launches)
 }
@@ -74,10 +73,10 @@ func TestLayerLimits(t *testing.T) {
 	} {
 		c := Combine{Choices: good, Hidden: 8}
 		test.change(&c)
-		_, err := p.PlanCombine(c)
+		_, err := p.PlanStep(c)
 		require.ErrorIs(t, err, invalid.Err)
 		require.ErrorContains(t, err, test.want)
 	}
-	_, err := p.PlanRouting(Routing{Choices: good, Weights: element.Int4})
+	_, err := p.PlanStep(Routing{Choices: good, Weights: element.Int4})
 	require.ErrorContains(t, err, "weights cannot be of int4")
 }

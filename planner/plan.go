@@ -1,12 +1,9 @@
 package planner
 
 import (
-	"slices"
-
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/internal/tile"
-	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // Plan says which worker computes what: a batch cut into segments, dealt to workers. It is plain data that
@@ -39,53 +36,25 @@ type Plan struct {
 	// ExtentB2, ExtentBias and ExtentRows are the same for the buffers of epilogues; that of Rows is in
 	// words.
 	ExtentB2, ExtentBias, ExtentRows int
+	// ExtentSizes is the least length of the sizes, or experts' numbers, that come with each run, in 32-bit
+	// words. It is 0 if none come.
+	ExtentSizes int
 
 	Cost           float64 // predicted microseconds for the batch
 	TLP, TLPGroups float64 // Eq 4 and Eq 3 of Zhang et al. 2025, in threads
 
 	bounds []uint32 // for Ragged, encoded
 	live   Ragged   // for Renew
-	index  int      // words of Sizes that runs of Layer have
 }
 
-// NarrowSums reports whether sums have fewer bits than fp32. That is so if tensor cores of compute
-// capability 9.0 multiply E4M3. They add 32 products at a time, and the sum so far, as multiples of 2^-13 of
-// the largest power of two among them. After 128 products, such a sum, which started from zero, is added in
-// fp32. With numbers of both signs the error is 2^-16 of sum|a*b| (root mean square, K 128), with positive
-// numbers 2^-11, measured on an H200.
-func (p *Plan) NarrowSums() bool {
-	return p.Options.TypeA == element.E4M3 &&
-		slices.ContainsFunc(p.Launches, func(l encoding.Launch) bool {
-			return l.Tile != nil && l.Tile.Unit == tile.WGMMA
-		})
-}
-
-// NarrowSums reports whether plans for elements of a type may have such sums.
-func (d *Device) NarrowSums(of element.Type) bool {
-	return of == element.E4M3 && slices.ContainsFunc(d.Kernels,
-		func(k KernelFacts) bool { return k.Tile.Unit == tile.WGMMA })
-}
-
-// TakesSizes reports whether sizes, or experts' numbers, come with each run of the plan.
-func (p *Plan) TakesSizes() bool { return p.Layer != nil || p.Ragged != nil && len(p.Records) == 0 }
-
-// TakesB reports whether runs have a B: those of steps of a layer have none, but for the gradient of a gate.
-func (p *Plan) TakesB() bool { return p.Layer == nil || p.Layer.Stage == encoding.LayerGateBackward }
-
-// TakesRows reports whether runs have Rows.
-func (p *Plan) TakesRows() bool {
-	return p.Options.Epilogue.UsesRows() || p.Layer != nil && p.Layer.Stage == encoding.LayerGateBackward
-}
-
-// SizesLen returns the number of 32-bit words of these sizes; 0: a run takes none.
-func (p *Plan) SizesLen() int {
-	if !p.TakesSizes() {
-		return 0
-	}
-	if p.Layer != nil {
-		return p.index
-	}
-	return p.Ragged.sizesLen(&p.Options.Epilogue)
+// Takes says which operands besides A and C runs of the plan have. Sizes come with each run of a ragged plan
+// and of a step of a layer. Such steps have no B, except the gradients of a gate. B2 and Bias depend on the
+// epilogue alone.
+func (p *Plan) Takes() encoding.Operands {
+	backward := p.Layer != nil && p.Layer.Stage == encoding.LayerGateBackward
+	return encoding.Operands{B: p.Layer == nil || backward,
+		Sizes: p.Layer != nil || p.Ragged != nil && len(p.Records) == 0,
+		Rows:  backward || p.Options.Epilogue.UsesRows()}
 }
 
 // CheckExtent names what is wrong with the extent of a run: see Ragged.Within. That of a step of a layer is
@@ -97,8 +66,8 @@ func (p *Plan) CheckExtent(extent int) error {
 			p.Layer.Tokens)
 	case p.Layer != nil:
 		return nil
-	case p.TakesSizes():
-		return p.Ragged.CheckExtent(extent)
+	case p.Takes().Sizes:
+		return p.Ragged.checkExtent(extent)
 	case extent != 0:
 		return invalid.Errorf("extent %d is not 0: the program is not ragged, its plan has the sizes", extent)
 	}

@@ -97,10 +97,7 @@ type Ragged struct {
 	LenB2, LenBias, LenRows int
 }
 
-// SizesLen returns the number of 32-bit words of the sizes without an epilogue. Plan.SizesLen has it for any
-// plan.
-func (r *Ragged) SizesLen() int { return r.sizesLen(&Epilogue{}) }
-
+// sizesLen returns the number of 32-bit words of the sizes.
 func (r *Ragged) sizesLen(e *Epilogue) int {
 	if r.Form == Records {
 		return r.Groups * e.RecordWords()
@@ -268,8 +265,8 @@ func (r *Ragged) stride() int {
 	return r.StrideB
 }
 
-// CheckExtent returns what is wrong with an extent for Within. The description passed Check.
-func (r *Ragged) CheckExtent(extent int) error {
+// checkExtent returns what is wrong with an extent for Within. The description passed Check.
+func (r *Ragged) checkExtent(extent int) error {
 	switch {
 	case extent == 0:
 	case r.Form == Records:
@@ -322,7 +319,7 @@ func (r *Ragged) extents(e *Epilogue) Lengths {
 
 // Batch returns what a run with these sizes and an epilogue computes: a problem for each group, and one more
 // that fills the rows after them if Rest asks for it. refused is the first refused group, or -1. It and the
-// groups after it have no rows, or fill their C. The description passed Check, and there are SizesLen sizes.
+// groups after it have no rows, or fill their C. The description passed Check, and there are Plan.ExtentSizes sizes.
 // The result uses the memory of dst if it is large enough.
 func (r *Ragged) Batch(dst Batch, sizes []int32, e Epilogue) (b Batch, refused int) {
 	refused = -1

@@ -36,7 +36,7 @@ func TestRaggedEpilogueDepth(t *testing.T) {
 	require.Equal(t, [6]int{3 + 29*100 + 100, 99*31 + 30, 4*1500 + 49*30 + 30, 5 + 99*40 + 30, 2 + 4*61 + 60,
 		450},
 		[6]int{p.ExtentA, p.ExtentB, p.ExtentC, p.ExtentB2, p.ExtentBias, p.ExtentRows})
-	require.Equal(t, 5, p.SizesLen())
+	require.Equal(t, 5, p.ExtentSizes)
 
 	one := r // one C for all groups
 	one.StrideC = 0
@@ -85,10 +85,9 @@ func TestRaggedEpilogueRecords(t *testing.T) {
 	require.Equal(t, planner.Batch{q}, b)
 	p, err := planner.New(lookup(t, "mi210")).PlanRagged(tight, planner.Options{Epilogue: e})
 	require.NoError(t, err)
-	require.Equal(t, encoding.EpilogueRecordWords, p.SizesLen())
+	require.Equal(t, encoding.EpilogueRecordWords, p.ExtentSizes)
 	require.Equal(t, [6]int{63, 47, 98, 59, 15, 30}, [6]int{p.ExtentA, p.ExtentB, p.ExtentC, p.ExtentB2,
 		p.ExtentBias, p.ExtentRows})
-	require.Equal(t, encoding.RecordWords, tight.SizesLen(), "without an epilogue")
 
 	for name, shorter := range map[string]func(r *planner.Ragged){
 		"A":    func(r *planner.Ragged) { r.LenA-- },

@@ -144,12 +144,13 @@ func TestRaggedWithin(t *testing.T) {
 		{depth, 21, nil, 0, "ragged batch: extent 21 is not in [0, 20]"},
 		{records, 1, nil, 0, "ragged batch: extent 1 is not 0: records have sizes of their own"},
 	} {
-		if err := c.r.CheckExtent(c.extent); c.want != "" {
+		plan := planner.Plan{Ragged: &c.r}
+		if err := plan.CheckExtent(c.extent); c.want != "" {
 			require.EqualError(t, err, c.want)
 			require.ErrorIs(t, err, planner.ErrInvalid)
 			continue
 		}
-		require.NoError(t, c.r.CheckExtent(c.extent))
+		require.NoError(t, plan.CheckExtent(c.extent))
 		there := c.r.Within(c.extent)
 		b, refused := there.Batch(nil, c.ends, planner.Epilogue{})
 		require.Equal(t, c.refused, refused, c)
@@ -305,7 +306,7 @@ func TestPlanRagged(t *testing.T) {
 			r := experts()
 			p, err := planner.New(d).PlanRagged(r, planner.Options{})
 			require.NoError(t, err)
-			require.True(t, p.TakesSizes())
+			require.True(t, p.Takes().Sizes)
 			require.Equal(t, [3]int{3 + 100*20, 4*700 + 19*31 + 30, 100 * 30},
 				[3]int{p.ExtentA, p.ExtentB, p.ExtentC})
 			encoded := p.Encode(nil)

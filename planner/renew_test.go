@@ -52,7 +52,7 @@ func TestRenew(t *testing.T) {
 					b, _ = planner.Pack(b...)
 				}
 				require.NoError(t, maker.Renew(t.Context(), p, b, planner.Options{}))
-				require.False(t, p.TakesSizes())
+				require.False(t, p.Takes().Sizes)
 				require.Empty(t, p.Batch)
 				words, err := planner.AppendRecords(nil, b, planner.Epilogue{})
 				require.NoError(t, err)

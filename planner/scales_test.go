@@ -171,7 +171,7 @@ func TestScaledRecords(t *testing.T) {
 	require.Equal(t, Batch{q}, b)
 	p, err := New(device(t, "lavapipe")).PlanRagged(tight, scaledOptions(e))
 	require.NoError(t, err)
-	require.Equal(t, encoding.ScaledRecordWords, p.SizesLen())
+	require.Equal(t, encoding.ScaledRecordWords, p.ExtentSizes)
 	tight.LenRows--
 	_, refused = tight.Batch(nil, words[1:], e)
 	require.Equal(t, 0, refused)
@@ -196,34 +196,11 @@ func TestScalesJSON(t *testing.T) {
 	require.Equal(t, p.Encode(nil), again.Encode(nil))
 }
 
-// TestNarrowSums: only the tensor cores of 9.0 sum 8-bit elements in fewer bits. They take K-major operands
-// without conversion.
-func TestNarrowSums(t *testing.T) {
+// TestTilesOfAlignedBytes: tiles of aligned operands take bytes that are K-major, without conversion.
+func TestTilesOfAlignedBytes(t *testing.T) {
 	aligned := mustPack(t, GEMM(2048, 2048, 2048))
 	quick := Batch{aligned[0]}
 	quick[0].TransB = true
-	for _, c := range []struct {
-		name, device, tile string
-		of                 element.Type
-		batch              Batch
-		want               bool
-	}{
-		{"tensor cores of 9.0", "h200", "aligned-64x64", element.E4M3, quick, true},
-		{"the same across K", "h200", "wgmma-64x64", element.E4M3, aligned, true},
-		{"in fp16", "h200", "tensor-64x64", element.E4M3, quick, false},
-		{"halves", "h200", "aligned-64x64", element.BF16, quick, false},
-		{"an older one", "a100", "tensor-64x64", element.E4M3, quick, false},
-		{"WebGPU", "h200-webgpu", "large", element.E4M3, quick, false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			d := device(t, c.device)
-			plan, err := New(d).Plan(t.Context(), c.batch, Options{TypeA: c.of, TypeC: element.BF16,
-				Tile: c.tile})
-			require.NoError(t, err)
-			require.Equal(t, c.want, plan.NarrowSums())
-			require.Equal(t, c.of == element.E4M3 && c.device == "h200", d.NarrowSums(c.of))
-		})
-	}
 	o := Options{TypeA: element.E4M3, TypeC: element.BF16}
 	for _, c := range []struct {
 		batch Batch

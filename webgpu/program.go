@@ -51,7 +51,7 @@ func (p *program) Apart() [3]bool { return [3]bool{1: p.layer} }
 
 func (d *device) Prepare(ctx context.Context, plan *planner.Plan) (driver.Program, error) {
 	p := &program{dev: d, sets: newSets()}
-	p.sizes, p.layer = plan.SizesLen(), plan.Layer != nil
+	p.sizes, p.layer = plan.ExtentSizes, plan.Layer != nil
 	if err := p.Update(ctx, plan); err != nil {
 		p.Close()
 		return nil, err
@@ -77,7 +77,7 @@ func (d *device) prepareLaunch(ctx context.Context, plan *planner.Plan, i int) (
 	l.items = span{4 * uint64(l.Items), roundUp(4*uint64(itemWords(plan, &l.Launch)), 16)}
 	l.made = plan.Ragged != nil
 	if l.Ragged > 0 || l.Layer > 0 {
-		l.sizes = max(plan.SizesLen(), len(plan.Records))
+		l.sizes = max(plan.ExtentSizes, len(plan.Records))
 	}
 	l.table = span{4 * uint64(l.Table), roundUp(4*uint64(l.Count+1), 16)}
 	if need := max(l.items.size, 4*uint64(plan.Workspace)); need > d.binding {

@@ -43,7 +43,7 @@ func prepareEpilogue(t *testing.T, d *device, r planner.Ragged, o planner.Option
 		n    int
 		used bool
 	}{{&x.run.A, plan.ExtentA, true}, {&x.run.B, plan.ExtentB, true}, {&x.run.C, plan.ExtentC, true},
-		{&x.run.Sizes, plan.SizesLen(), true},
+		{&x.run.Sizes, plan.ExtentSizes, true},
 		{&x.run.B2, plan.ExtentB2, e.Gated}, {&x.run.Bias, plan.ExtentBias, e.Bias},
 		{&x.run.Rows, plan.ExtentRows, e.UsesRows()}} {
 		if o.used {

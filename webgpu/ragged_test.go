@@ -119,7 +119,7 @@ func TestRagged(t *testing.T) {
 				}
 				rng := rand.New(rand.NewPCG(uint64(trans), 0))
 				for range 10 {
-					sizes := make([]int32, r.SizesLen())
+					sizes := make([]int32, x.plan.ExtentSizes)
 					for i := range sizes {
 						sizes[i] = int32(rng.Uint32() >> rng.IntN(32))
 					}

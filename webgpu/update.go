@@ -44,7 +44,7 @@ func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
 			p.turns = append(p.turns, make([]uint32, encoding.SectionWords)...)
 		}
 		m.launches = append(m.launches, l)
-		if l.Ragged > 0 && !plan.TakesSizes() {
+		if l.Ragged > 0 && !plan.Takes().Sizes {
 			m.makers++
 		}
 	}

@@ -57,7 +57,7 @@ func unrounded(w *workload.Workload, o *planner.Options) (*workload.Operands, er
 func arithmetic(d *dispatch.Device, o *planner.Options, ops *workload.Operands) reference.Arithmetic {
 	info := d.Info()
 	return reference.Arithmetic{Compute: o.Compute, TypeC: o.TypeC, FlushesSubnormals: info.FlushesSubnormals,
-		NarrowSums: info.Planner.NarrowSums(o.TypeA),
+		NarrowSums: reference.MayNarrowSums(&info.Planner, o.TypeA),
 		Epilogue:   reference.Epilogue{Epilogue: o.Epilogue, B2: ops.B, Biases: ops.Bias, Rows: ops.Rows}}
 }
 

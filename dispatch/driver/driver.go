@@ -112,7 +112,7 @@ type Timing struct {
 type Run struct {
 	Program Program
 	A, B, C Buffer // nil if the plan's epilogue has pointers to it
-	// Sizes has the sizes of a ragged plan: planner.Plan.SizesLen 32-bit words or more. It is nil if the
+	// Sizes has the sizes of a ragged plan: planner.Plan.ExtentSizes 32-bit words or more. It is nil if the
 	// host knows the sizes, and is not C. The device reads it when it executes the run.
 	Sizes Buffer
 	// Extent is how much of a ragged plan's bound exists (planner.Ragged.Within); 0: all of it. Only runs in

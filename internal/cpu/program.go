@@ -61,7 +61,7 @@ func (p *program) begin(plan *planner.Plan) {
 	}
 	m.launches = append(m.launches[:0], plan.Launches...)
 	m.words, m.workspace = plan.Encode(m.words), p.workspace
-	m.layer, m.noB = plan.Layer != nil, !plan.TakesB()
+	m.layer, m.noB = plan.Layer != nil, !plan.Takes().B
 	const overhead = 256 // of a segment, in multiply-adds
 	m.work = overhead * len(plan.Segments)
 	for i := range plan.Batch {

@@ -22,7 +22,7 @@ func readyRagged(t testing.TB, d *device, r planner.Ragged) driver.Run {
 	require.NoError(t, err)
 	run := driver.Run{Program: program}
 	for to, n := range map[*driver.Buffer]int{&run.A: plan.ExtentA, &run.B: plan.ExtentB,
-		&run.C: plan.ExtentC, &run.Sizes: r.SizesLen()} {
+		&run.C: plan.ExtentC, &run.Sizes: plan.ExtentSizes} {
 		b, err := d.Alloc(n)
 		require.NoError(t, err)
 		for i := range b.(*buffer).data {

@@ -19,7 +19,7 @@ import (
 // H100), this choice takes 0.4 percent longer than the better of both, at most 22.
 func early(p *planner.Plan, l *encoding.Launch) bool {
 	switch {
-	case p.TakesSizes() || len(p.Records) > 0 || l.Dynamic &&
+	case p.Takes().Sizes || len(p.Records) > 0 || l.Dynamic &&
 		l.Tile.Unit != tile.WGMMA: // launches that make items, or with a counter
 		return false
 	case l.Fixup:

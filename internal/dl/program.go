@@ -144,7 +144,7 @@ func (p *program) Apart() [3]bool { return p.apart }
 
 func (d *device) Prepare(ctx context.Context, plan *planner.Plan) (driver.Program, error) {
 	p := &program{dev: d, graphs: d.newGraphs(),
-		ragged: plan.TakesSizes() && len(plan.Launches) > 0}
+		ragged: plan.Takes().Sizes && len(plan.Launches) > 0}
 	if err := p.Update(ctx, plan); err != nil {
 		p.free()
 		return nil, err
@@ -178,7 +178,7 @@ func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
 	p.plans++
 	p.fresh = p.plans > 1
 	by := plan.Options.Epilogue.Pointers
-	p.apart = [3]bool{by.A, by.B || !plan.TakesB(), by.C}
+	p.apart = [3]bool{by.A, by.B || !plan.Takes().B, by.C}
 	d.mu.Unlock()
 	if workspace != p.workspace {
 		d.drop(p.workspace)

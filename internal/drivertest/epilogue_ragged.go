@@ -179,5 +179,5 @@ func (j *epilogueJob) prepare(t *testing.T, r planner.Ragged, e planner.Epilogue
 	j.program, err = j.device.Prepare(context.Background(), j.plan)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, j.program.Close()) })
-	j.sizes = j.alloc(t, j.plan.SizesLen())
+	j.sizes = j.alloc(t, j.plan.ExtentSizes)
 }

@@ -211,7 +211,7 @@ func (j *recordsJob) checkHostile(t *testing.T) {
 		encoding.RecordScaleA:  {q.ScaleA, r.LenRows - e.ScalesA(q) + 1}, // like weights
 		encoding.RecordScaleB:  {q.ScaleB, r.LenRows - e.ScalesB(q) + 1},
 	} {
-		each := j.plan.SizesLen() / r.Groups
+		each := j.plan.ExtentSizes / r.Groups
 		if int(word) >= each {
 			continue
 		}

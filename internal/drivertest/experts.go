@@ -51,7 +51,7 @@ type expertsJob struct {
 	x, weights, gate, up, down, bias []float32 // gate has both but where they are apart
 	downBias                         []float32
 	programs                         [4]driver.Program
-	plan                             *planner.ExpertsPlan
+	plans                            []*planner.Plan // routing, first, second, combine
 }
 
 // testExperts runs layers, and compares them with float64 by a bound that follows from the roundings. Tokens
@@ -84,9 +84,9 @@ func (s *suite) prepareExperts(t *testing.T, c *expertsCase, of element.Type) *e
 	x.Weights = of
 	facts := s.device.Info().Planner
 	var err error
-	k.plan, err = planner.New(&facts).PlanExperts(x, planner.Options{TypeA: of})
+	k.plans, err = planner.New(&facts).PlanExperts(x, planner.Options{TypeA: of})
 	require.NoError(t, err)
-	for i, plan := range []*planner.Plan{k.plan.Route, k.plan.First, k.plan.Second, k.plan.Combine} {
+	for i, plan := range k.plans {
 		k.programs[i] = s.prepareLayer(t, plan, nil)
 	}
 	choices := layerCase{Choices: c.Choices, choose: c.choose}
@@ -99,14 +99,14 @@ func (s *suite) prepareExperts(t *testing.T, c *expertsCase, of element.Type) *e
 		return FromWords(of, ToWords(of, values), n)
 	}
 	k.x, k.weights = draw(c.Tokens*c.Hidden), draw(c.Tokens*c.TopK)
-	k.gate, k.down = draw(k.plan.First.ExtentB), draw(k.plan.Second.ExtentB)
+	k.gate, k.down = draw(k.plans[1].ExtentB), draw(k.plans[2].ExtentB)
 	if c.Gated {
-		k.gate = draw(max(k.plan.First.ExtentB, k.plan.First.ExtentB2))
+		k.gate = draw(max(k.plans[1].ExtentB, k.plans[1].ExtentB2))
 		if k.up = k.gate; c.GateUp == planner.GateUpApart {
-			k.up = draw(k.plan.First.ExtentB2)
+			k.up = draw(k.plans[1].ExtentB2)
 		}
 	}
-	k.bias, k.downBias = draw(k.plan.First.ExtentBias), draw(k.plan.Second.ExtentBias)
+	k.bias, k.downBias = draw(k.plans[1].ExtentBias), draw(k.plans[2].ExtentBias)
 	return k
 }
 
@@ -116,10 +116,10 @@ func (k *expertsJob) run(t *testing.T) []float32 {
 	s, ctx := k.suite, context.Background()
 	operand := func(values []float32) driver.Buffer { return s.written(t, ToWords(k.of, values)) }
 	index := s.written(t, backend.Words(indexWords(k.index, k.Index64)))
-	routed := s.canaries(t, k.Len())
-	between := s.canaries(t, wordsOf(k.of, k.plan.First.ExtentC))
-	results := s.canaries(t, wordsOf(k.of, k.plan.Second.ExtentC))
-	words := wordsOf(k.of, k.plan.Combine.ExtentC)
+	routed := s.canaries(t, k.plans[0].ExtentC)
+	between := s.canaries(t, wordsOf(k.of, k.plans[1].ExtentC))
+	results := s.canaries(t, wordsOf(k.of, k.plans[2].ExtentC))
+	words := wordsOf(k.of, k.plans[3].ExtentC)
 	y, gate := s.canaries(t, words), operand(k.gate)
 	first := driver.Run{Program: k.programs[1], A: operand(k.x), B: gate, C: between, Sizes: routed,
 		Rows: routed}
@@ -143,7 +143,7 @@ func (k *expertsJob) run(t *testing.T) []float32 {
 		require.NoError(t, err)
 		require.Equal(t, -1, group)
 	}
-	return FromWords(k.of, got, k.plan.Combine.ExtentC)
+	return FromWords(k.of, got, k.plans[3].ExtentC)
 }
 
 // permute turns the order of tokens about.

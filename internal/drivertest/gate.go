@@ -137,7 +137,7 @@ func (c *gateCase) data() *gateData {
 	if c.gate.Gated {
 		width *= 2
 	}
-	d := &gateData{gateCase: c, index: c.draw(5), words: slices.Repeat([]float32{canary}, c.Len()),
+	d := &gateData{gateCase: c, index: c.draw(5), words: slices.Repeat([]float32{canary}, c.words()),
 		pre: make([]float32, n*width), dh: make([]float32, n*c.gate.Intermediate)}
 	weights := make([]float32, n)
 	fill := uniform(6)
@@ -218,7 +218,7 @@ func (d *gateData) job(facts *planner.Device) (j LayerJob, err error) {
 	}
 	j = d.start(wordsOf(c.gate.Type, len(h)))
 	j.regions = []region{{"h", 0, c.gate.Type, h}}
-	j.Plan, err = planner.New(facts).PlanGate(c.gate)
+	j.Plan, err = planner.New(facts).PlanStep(c.gate)
 	return j, err
 }
 
@@ -265,10 +265,11 @@ func (d *gateData) backward(facts *planner.Device) (j LayerJob, err error) {
 			dweights[slot] = c.exact(&sum)
 		}
 	}
-	j = d.start(g.Len())
-	j.regions = []region{{"dpre", 0, c.gate.Type, dpre}, {"hw", g.Weighted(), c.gate.Type, hw},
-		{"dweights", g.Weights(), element.F32, dweights}}
-	j.Plan, err = planner.New(facts).PlanGateBackward(g)
+	atHW, atWeights, all := g.Words()
+	j = d.start(all)
+	j.regions = []region{{"dpre", 0, c.gate.Type, dpre}, {"hw", atHW, c.gate.Type, hw},
+		{"dweights", atWeights, element.F32, dweights}}
+	j.Plan, err = planner.New(facts).PlanStep(g)
 	return j, err
 }
 
@@ -297,7 +298,7 @@ func (s *suite) testGate(t *testing.T) {
 	facts := s.device.Info().Planner
 	if facts.KernelKind == encoding.KernelsWGSL {
 		c := planner.Choices{Tokens: 1, TopK: 1, Experts: 1}
-		_, err := planner.New(&facts).PlanGate(planner.Gate{Choices: c, Intermediate: 1})
+		_, err := planner.New(&facts).PlanStep(planner.Gate{Choices: c, Intermediate: 1})
 		require.ErrorIs(t, err, invalid.Err)
 		return
 	}

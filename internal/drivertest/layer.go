@@ -189,12 +189,15 @@ func (c *layerCase) routing(d *planner.Device, of element.Type, seed uint64) (j 
 	index, weights := c.draw(seed), make([]float32, c.Tokens*c.TopK)
 	uniform(seed)(weights)
 	j = LayerJob{Extent: c.extent, Index: indexWords(index, c.Index64), A: ToWords(of, weights)}
-	j.Plan, err = planner.New(d).PlanRouting(planner.Routing{Choices: c.Choices, Weights: of})
-	j.Before = slices.Repeat([]float32{canary}, c.Len()+1)
+	j.Plan, err = planner.New(d).PlanStep(planner.Routing{Choices: c.Choices, Weights: of})
+	j.Before = slices.Repeat([]float32{canary}, c.words()+1)
 	j.Want = slices.Clone(j.Before)
 	c.route(j.Want, index, FromWords(of, j.A, len(weights)))
 	return j, err
 }
+
+// words returns the words of a routing's result.
+func (c *layerCase) words() int { return c.Rows() + 3*c.Tokens*c.TopK }
 
 // route writes C of a routing.
 func (c *layerCase) route(words []float32, index []int64, weights []float32) {
@@ -229,7 +232,7 @@ func (c *layerCase) combine(d *planner.Device, of element.Type, hidden int) (j L
 		}
 	}
 	j = LayerJob{Extent: c.extent, Index: indexWords(index, c.Index64), A: ToWords(of, rows)}
-	j.Plan, err = planner.New(d).PlanCombine(planner.Combine{Choices: c.Choices, Hidden: hidden, Type: of})
+	j.Plan, err = planner.New(d).PlanStep(planner.Combine{Choices: c.Choices, Hidden: hidden, Type: of})
 	j.Before = slices.Repeat([]float32{canary}, wordsOf(of, c.Tokens*hidden)+1)
 	sums := FromWords(of, slices.Clone(j.Before), len(j.Before)*of.PerWord())
 	c.sum(sums, hidden, index, FromWords(of, j.A, len(rows)))
@@ -273,7 +276,7 @@ func (s *suite) runLayer(t *testing.T, p driver.Program, j LayerJob) {
 	t.Helper()
 	run := driver.Run{Program: p, A: s.written(t, j.A), C: s.written(t, j.Before),
 		Sizes: s.written(t, backend.Words(j.Index)), Extent: j.Extent}
-	if j.Plan.TakesB() {
+	if j.Plan.Takes().B {
 		run.B, run.Rows = s.written(t, j.B), s.written(t, backend.Words(j.Rows))
 	}
 	require.NoError(t, s.submit(run))

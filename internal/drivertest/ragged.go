@@ -10,6 +10,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/backend"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -97,7 +98,7 @@ func (s spacing) records(t *testing.T, transA, transB bool, batches ...planner.B
 	for _, b := range batches {
 		words, err := planner.AppendRecords(nil, b, planner.Epilogue{})
 		require.NoError(t, err)
-		l.sets = append(l.sets, append(words, make([]int32, l.SizesLen()-len(words))...))
+		l.sets = append(l.sets, append(words, make([]int32, l.Groups*encoding.RecordWords-len(words))...))
 	}
 	return l
 }
@@ -144,8 +145,8 @@ func (s *suite) prepareRagged(t *testing.T, l layout, o planner.Options) *ragged
 // newSizes returns a buffer of sizes, followed by words that are not sizes.
 func (j *raggedJob) newSizes(t *testing.T) driver.Buffer {
 	t.Helper()
-	b := j.suite.alloc(t, j.SizesLen()+guard)
-	require.NoError(t, b.Write(context.Background(), j.SizesLen(),
+	b := j.suite.alloc(t, j.plan.ExtentSizes+guard)
+	require.NoError(t, b.Write(context.Background(), j.plan.ExtentSizes,
 		backend.Words(slices.Repeat([]int32{1 << 20}, guard))))
 	return b
 }

@@ -140,7 +140,7 @@ func (j *job) String() string {
 func (j *job) arithmetic() reference.Arithmetic {
 	return reference.Arithmetic{Compute: j.plan.Options.Compute,
 		FlushesSubnormals: j.suite.device.Info().FlushesSubnormals,
-		NarrowSums:        j.plan.NarrowSums(), TypeC: j.suite.ofC}
+		NarrowSums:        reference.NarrowSums(j.plan), TypeC: j.suite.ofC}
 }
 
 // some reports whether a launch of the plan has the property.

@@ -16,6 +16,9 @@ const (
 	Bindings = 10 // in all; a shader uses 8 at most, which every adapter grants
 )
 
+// Operands says which operands besides A and C the runs of a plan have.
+type Operands struct{ B, Sizes, Rows bool }
+
 // EntryPoint is the name of the compute entry point of every shader.
 const EntryPoint = "main"
 

@@ -149,7 +149,7 @@ func (d *Device) Prepare(ctx context.Context, p *planner.Plan) (driver.Program, 
 	d.Prepared.Add(1)
 	d.Plan.Store(p)
 	d.Programs.Add(1)
-	return &program{inner: made, need: extents(p), sizes: p.SizesLen(), device: d,
+	return &program{inner: made, need: extents(p), sizes: p.ExtentSizes, device: d,
 		use: use{device: d, name: "program"}}, nil
 }
 
@@ -290,11 +290,11 @@ func extents(p *planner.Plan) [6]int {
 		}
 		return (of.Size(n) + 3) / 4
 	}
-	return [...]int{words(!by.A, p.ExtentA, o.TypeA), words(!by.B && p.TakesB(), p.ExtentB, o.TypeB),
+	return [...]int{words(!by.A, p.ExtentA, o.TypeA), words(!by.B && p.Takes().B, p.ExtentB, o.TypeB),
 		words(!by.C, p.ExtentC, o.TypeC),
 		words(o.Epilogue.Gated && !by.B, p.ExtentB2, o.TypeB),
 		words(o.Epilogue.Bias, p.ExtentBias, o.TypeC),
-		words(p.TakesRows(), p.ExtentRows, element.F32)}
+		words(p.Takes().Rows, p.ExtentRows, element.F32)}
 }
 
 func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
@@ -302,7 +302,7 @@ func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
 	defer d.use.begin()()
 	defer p.use.alone()()
 	d.check("Update", plan)
-	if p.sizes+plan.SizesLen() > 0 {
+	if p.sizes+plan.ExtentSizes > 0 {
 		p.use.broken("Update of a ragged program, or to a ragged plan")
 	}
 	if err := d.call(d.OnUpdate); err != nil {

@@ -2,8 +2,12 @@ package reference
 
 import (
 	"math"
+	"slices"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // Sums of tensor cores that multiply 8-bit elements, measured on an H200. Each instruction adds narrowTerms
@@ -16,6 +20,24 @@ const (
 	narrowCut   = 0x1p-13
 	narrowGroup = 4
 )
+
+// NarrowSums reports whether sums of a plan have fewer bits than fp32. That is so if tensor cores of compute
+// capability 9.0 multiply E4M3. They add 32 products at a time, and the sum so far, as multiples of 2^-13 of
+// the largest power of two among them. After 128 products, such a sum, which started from zero, is added in
+// fp32. With numbers of both signs the error is 2^-16 of sum|a*b| (root mean square, K 128), with positive
+// numbers 2^-11, measured on an H200.
+func NarrowSums(p *planner.Plan) bool {
+	return p.Options.TypeA == element.E4M3 &&
+		slices.ContainsFunc(p.Launches, func(l encoding.Launch) bool {
+			return l.Tile != nil && l.Tile.Unit == tile.WGMMA
+		})
+}
+
+// MayNarrowSums reports whether plans of a device may have such sums of elements of a type.
+func MayNarrowSums(d *planner.Device, of element.Type) bool {
+	return of == element.E4M3 && slices.ContainsFunc(d.Kernels,
+		func(k planner.KernelFacts) bool { return k.Tile.Unit == tile.WGMMA })
+}
 
 // cuts returns the most that is dropped from the sums of row i of alpha*op(A)*op(B), whichever instruction
 // starts a group. Tiles split K at multiples of narrowDepth.

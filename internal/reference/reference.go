@@ -118,7 +118,7 @@ type Arithmetic struct {
 	//	|beta*C|, if beta or C is
 	FlushesSubnormals bool
 
-	// NarrowSums: products may be summed in fewer bits (planner.Plan.NarrowSums). The bound includes what
+	// NarrowSums: products may be summed in fewer bits (the function NarrowSums). The bound includes what
 	// these drop.
 	NarrowSums bool
 

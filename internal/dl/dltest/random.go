@@ -75,7 +75,7 @@ func checkRandom(ctx context.Context, d driver.Device, seed uint64, n int) error
 		return err
 	}
 	got := drivertest.FromWords(options.TypeC, read, lens[2])
-	if _, err = reference.CheckIn(reference.Arithmetic{NarrowSums: plan.NarrowSums(), TypeC: options.TypeC},
+	if _, err = reference.CheckIn(reference.Arithmetic{NarrowSums: reference.NarrowSums(plan), TypeC: options.TypeC},
 		batch, host[0], host[1], host[2], got); err != nil {
 		return fmt.Errorf("%+v: %w", options, err)
 	}

@@ -51,7 +51,7 @@ func (f *Fake) testItemsAreMadeOnce(t *testing.T) {
 	info := d.Info()
 	var plan planner.Plan
 	require.NoError(t, planner.New(&info.Planner).Renew(t.Context(), &plan, k.plan.Batch, planner.Options{}))
-	require.False(t, plan.TakesSizes() || plan.Ragged == nil)
+	require.False(t, plan.Takes().Sizes || plan.Ragged == nil)
 	products := len(plan.Launches) - 1
 	before := f.count(t, launches)
 	for i := range 3 {
