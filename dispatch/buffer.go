@@ -7,6 +7,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/backend"
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -53,7 +54,7 @@ func (b *Buffer) enter() error {
 // NewBuffer allocates n elements of a type, with undefined contents. Int4 is written in words of eight
 // elements, so n is rounded up to a multiple of 8.
 func (d *Device) NewBuffer(of element.Type, n int) (*Buffer, error) {
-	if !of.Known() {
+	if !elemtype.Known(of) {
 		return nil, invalid.Errorf("buffer of elements of an unknown type %d", uint8(of))
 	}
 	if n < 0 {

@@ -106,8 +106,8 @@ func ExampleGEMM_bfloat16() {
 	defer device.Close()
 	batch, err := planner.Pack(planner.GEMM(1, 1, 2))
 	check(err)
-	a := []element.BFloat16{element.NewBFloat16(1), element.NewBFloat16(256)}
-	b := []element.BFloat16{element.NewBFloat16(1), element.NewBFloat16(1)}
+	a := []element.BFloat16{element.Nearest[element.BFloat16](1), element.Nearest[element.BFloat16](256)}
+	b := []element.BFloat16{element.Nearest[element.BFloat16](1), element.Nearest[element.BFloat16](1)}
 	exact, rounded := make([]float32, 1), make([]element.BFloat16, 1)
 	check(dispatch.GEMM(ctx, device, batch, planner.Options{},
 		dispatch.Slices[element.BFloat16, float32]{A: a, B: b, C: exact}))
@@ -259,7 +259,7 @@ func Example_int4() {
 	check(err)
 	ones := make([]element.BFloat16, k)
 	for i := range ones {
-		ones[i] = element.NewBFloat16(1)
+		ones[i] = element.Nearest[element.BFloat16](1)
 	}
 	a, err := dispatch.Upload(ctx, device, ones)
 	check(err)

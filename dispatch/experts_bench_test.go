@@ -149,10 +149,10 @@ func allocRandom(b *testing.B, d *Device, stream *cublas.Stream) func(to element
 			case 4:
 				err = Write(b.Context(), buffer, i, numbers)
 			case 2:
-				to.Narrow(bits[:len(numbers)], numbers)
+				element.Narrow(to, bits[:len(numbers)], numbers)
 				err = Write(b.Context(), buffer, i, bits[:len(numbers)])
 			default:
-				to.NarrowBytes(bytes[:len(numbers)], numbers)
+				element.Narrow(to, bytes[:len(numbers)], numbers)
 				err = Write(b.Context(), buffer, i, bytes[:len(numbers)])
 			}
 			require.NoError(b, err)

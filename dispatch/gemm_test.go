@@ -207,7 +207,7 @@ func TestGEMMInHostMemory(t *testing.T) {
 	half := func(numbers []float32) []element.BFloat16 {
 		to := make([]element.BFloat16, len(numbers))
 		for i, x := range numbers {
-			to[i] = element.NewBFloat16(x)
+			to[i] = element.Nearest[element.BFloat16](x)
 		}
 		return to
 	}

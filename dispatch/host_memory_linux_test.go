@@ -42,11 +42,11 @@ func TestTwoCopiesOfHalves(t *testing.T) {
 		batch, err := planner.Pack(planner.GEMM(m, n, 1))
 		require.NoError(t, err)
 		a, b := make([]element.BFloat16, m), make([]element.BFloat16, n)
-		a[m-1], b[n-1] = element.NewBFloat16(2), element.NewBFloat16(3)
+		a[m-1], b[n-1] = element.Nearest[element.BFloat16](2), element.Nearest[element.BFloat16](3)
 		c := make([]element.BFloat16, m*n) // 256 MiB
 		before := memtest.Resident(t)
 		require.NoError(t, gemmOf(t.Context(), d, batch, planner.Options{}, a, b, c))
-		require.Equal(t, element.NewBFloat16(6), c[m*n-1])
+		require.Equal(t, element.Nearest[element.BFloat16](6), c[m*n-1])
 		require.Less(t, memtest.Resident(t), before+2*m*n+64<<20, "the copy is given back")
 		require.NoError(t, d.Close())
 	})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/devices"
@@ -46,7 +47,7 @@ func TestTypedRun(t *testing.T) {
 		planner.Problem{M: 33, N: 41, K: 300, TransA: true})
 	require.NoError(t, err)
 	for _, of := range []element.Type{element.BF16, element.F16, element.E4M3, element.Int8} {
-		for _, ofC := range of.TypesC() {
+		for _, ofC := range elemtype.TypesC(of) {
 			t.Run(of.String()+"/"+ofC.String(), func(t *testing.T) {
 				plan, err := d.Plan(ctx, batch, planner.Options{TypeA: of, TypeC: ofC})
 				require.NoError(t, err)
@@ -80,7 +81,7 @@ func TestTypedRun(t *testing.T) {
 				} else {
 					bits := make([]uint16, len(got))
 					require.NoError(t, Read(ctx, on[2], 0, bits))
-					ofC.Widen(got, bits)
+					element.Widen(ofC, got, bits)
 				}
 				_, err = reference.CheckIn(reference.Arithmetic{TypeC: ofC}, batch, numbers[0], numbers[1],
 					numbers[2], got)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/batchgemm/batchgemm/internal/backend"
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -34,7 +35,7 @@ func (d *Device) OnStream(stream uintptr) (*Device, error) {
 // after it. Wrap memory of int32 as F32; it then serves as sizes of ragged programs, such as the offs of
 // torch's grouped products.
 func (d *Device) Wrap(of element.Type, ptr uintptr, n int) (*Buffer, error) {
-	if !of.Known() {
+	if !elemtype.Known(of) {
 		return nil, invalid.Errorf("wrap elements of an unknown type %d", uint8(of))
 	}
 	if n < 1 {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/internal/drivertest"
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/sample"
@@ -47,7 +48,7 @@ func epilogueJobs(t *testing.T, s *tile.Shape, rows, cols []int, of element.Type
 			}
 			b[0].Alpha = planner.Scale(2)
 			o := planner.Options{TypeA: of, Schedule: schedule, Epilogue: e}
-			o.TypeC = of.TypesC()[n%len(of.TypesC())]
+			o.TypeC = elemtype.TypesC(of)[n%len(elemtype.TypesC(of))]
 			reference.SetScales(&o.Epilogue, of, n)
 			j := make(b, o, (i+n+transposition+int(of))%2 == 0, rng)
 			if !e.Gated && (i == 2 || i == 3) {
@@ -213,7 +214,7 @@ func blockJobs(rows, cols []int, place func(b planner.Batch, o planner.Options, 
 			}
 			b[0].Alpha = planner.Scale(2)
 			o := planner.Options{TypeA: element.E4M3, Schedule: schedules[(i+transposition)%3], Epilogue: e}
-			o.TypeC = o.TypeA.TypesC()[(i+transposition)%len(o.TypeA.TypesC())]
+			o.TypeC = elemtype.TypesC(o.TypeA)[(i+transposition)%len(elemtype.TypesC(o.TypeA))]
 			jobs = append(jobs, place(b, o, (i+transposition/2)%3 != 0, rng))
 		}
 	}

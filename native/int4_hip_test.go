@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner"
@@ -34,7 +35,7 @@ func groupJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 				e.ScaleB = by
 				o := planner.Options{TypeA: of, TypeB: by.TypeB(of), Schedule: schedules[(i+turn)%3],
 					Epilogue: e}
-				o.TypeC = of.TypesC()[(i+j)%len(of.TypesC())]
+				o.TypeC = elemtype.TypesC(of)[(i+j)%len(elemtype.TypesC(of))]
 				jobs = append(jobs, newFMAJob(t, b, shape, o, (i+j)%2 == 0, false, rng))
 			}
 		}

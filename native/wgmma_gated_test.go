@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/internal/tile"
@@ -37,7 +38,7 @@ func gatedJobs(t *testing.T, s *tile.Shape, of element.Type) (jobs []*emulatorJo
 					Alpha: planner.Scale([...]float32{1, -0.5, 1, 0}[rng.IntN(4)])})
 			}
 			b[0].K, b[0].Alpha = max(b[0].K, 64), planner.Scale(2)
-			o := planner.Options{Tile: s.Name, TypeA: of, TypeC: of.TypesC()[0], Schedule: schedule,
+			o := planner.Options{Tile: s.Name, TypeA: of, TypeC: elemtype.TypesC(of)[0], Schedule: schedule,
 				Epilogue: e}
 			reference.SetScales(&o.Epilogue, of, n+i)
 			j := epilogueJob(t, b, o, 16/of.Bytes(), rng)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner"
@@ -45,7 +46,7 @@ func halfJobs(t *testing.T, tile *tile.Shape, of element.Type) (jobs []*emulator
 		{planner.ScheduleSplitK, 2, []int{8*tile.TK + 1, 9 * tile.TK, 10*tile.TK - 1}, false},
 	} {
 		for trans := range 4 {
-			for _, ofC := range of.TypesC() {
+			for _, ofC := range elemtype.TypesC(of) {
 				seed := uint32(len(jobs)) + uint32(of)
 				rng := rand.New(rand.NewPCG(uint64(seed), 3))
 				transA, transB, unit := trans&1 != 0, trans&2 != 0, []int{1, 8, 2, 16, 4, 64}[(int(seed)+n)%6]

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner"
@@ -39,7 +40,7 @@ func panelJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 			}
 			b[0].Alpha, b[0].K = planner.Scale(2), by.Group()*slices.Max(depths)
 			e.ScaleB = by
-			o := planner.Options{TypeA: of, TypeB: by.TypeB(of), TypeC: of.TypesC()[i%len(of.TypesC())],
+			o := planner.Options{TypeA: of, TypeB: by.TypeB(of), TypeC: elemtype.TypesC(of)[i%len(elemtype.TypesC(of))],
 				Tile: shape.Name, Schedule: schedule, Epilogue: e}
 			j := newJob(t, deviceFor(t, "h200", schedule), b, o, []int{8, 1, 16, 3}[i%4], rng)
 			j.how = [2]uint32{seed % 3, seed}

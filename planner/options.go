@@ -39,8 +39,9 @@ const (
 // Options change how a plan is made. The zero value is the default: the options that measure best.
 type Options struct {
 	// TypeA, TypeB and TypeC are the types of the elements of A, B and C. The zero value, F32, makes TypeB
-	// equal TypeA. TypeB may also be Int4, with scales of groups (PerGroup64, PerGroup128). TypeC is one of
-	// TypeA.TypesC. Sums are in fp32 for all types, and C is rounded once.
+	// equal TypeA. TypeB may also be Int4, with scales of groups (PerGroup64, PerGroup128). TypeC is TypeA
+	// or F32; if elements of A have 8 bits, it is BF16, F16 or F32. Sums are in fp32 for all types, and C is
+	// rounded once.
 	TypeA element.Type `json:"type_a,omitempty"`
 	TypeB element.Type `json:"type_b,omitempty"`
 	TypeC element.Type `json:"type_c,omitempty"`
@@ -114,7 +115,7 @@ func (o *Options) check(d *Device) error {
 
 func (o *Options) checkTypes(d *Device) error {
 	switch {
-	case !o.TypeA.Known() || !o.TypeB.Known() || !o.TypeC.Known():
+	case !elemtype.Known(o.TypeA) || !elemtype.Known(o.TypeB) || !elemtype.Known(o.TypeC):
 		return invalid.Errorf("unknown element types %d, %d and %d", uint8(o.TypeA), uint8(o.TypeB),
 			uint8(o.TypeC))
 	case o.TypeA == element.Int4:
@@ -122,9 +123,9 @@ func (o *Options) checkTypes(d *Device) error {
 	case o.typeB() != o.TypeA && o.TypeB != element.Int4:
 		return invalid.Errorf("elements of B cannot be %s if those of A are %s (but %s, or %s)", o.TypeB,
 			o.TypeA, o.TypeA, element.Int4)
-	case !slices.Contains(o.TypeA.TypesC(), o.TypeC):
+	case !slices.Contains(elemtype.TypesC(o.TypeA), o.TypeC):
 		return invalid.Errorf("elements of C cannot be %s if those of A and B are %s (but %s)", o.TypeC,
-			o.TypeA, elemtype.List(o.TypeA.TypesC(), " or "))
+			o.TypeA, elemtype.List(elemtype.TypesC(o.TypeA), " or "))
 	case o.TypeA != element.F32 && o.Compute == ComputeTF32:
 		return invalid.Errorf("compute mode %s is for operands of %s, not %s", ComputeTF32, element.F32,
 			o.TypeA)
@@ -138,7 +139,7 @@ func (o *Options) checkTypes(d *Device) error {
 
 // checkDepths fails for a K that the types of elements do not allow.
 func (o *Options) checkDepths(b Batch) error {
-	if !o.TypeA.Whole() {
+	if !elemtype.Whole(o.TypeA) {
 		return nil
 	}
 	for i := range b {

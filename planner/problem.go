@@ -66,7 +66,7 @@ type Batch []Problem
 // columns with 32-bit signed integers.
 const MaxDim = math.MaxInt32
 
-// MaxWholeK is the largest K of integer elements (element.Type.Whole). Tensor cores of compute capability
+// MaxWholeK is the largest K of integer elements (element.Int8). Tensor cores of compute capability
 // 9.0 and AMD's matrix cores sum in int32, which holds that many products of -128 and -128.
 const MaxWholeK = math.MaxInt32 / (128 * 128)
 

@@ -197,7 +197,7 @@ func (o *Options) checkBlocks(d *Device) error {
 	case e.ScaleA != e.ScaleB:
 		return invalid.Errorf("scales of blocks need both A and B, not %q of A and %q of B", e.ScaleA,
 			e.ScaleB)
-	case o.TypeA.Whole():
+	case elemtype.Whole(o.TypeA):
 		return invalid.Errorf("scales of blocks are for elements of %s, not %s: its sums over all of K "+
 			"are exact", element.E4M3, o.TypeA)
 	case o.TypeA != element.E4M3:

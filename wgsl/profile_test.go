@@ -52,10 +52,10 @@ func eachOption(t *testing.T, test func(t *testing.T, o planner.Options)) {
 	d, err := devices.Lookup("webgpu-default")
 	require.NoError(t, err)
 	for _, of := range append([]element.Type{element.F32}, d.Types...) {
-		for _, ofC := range of.TypesC() {
+		for _, ofC := range elemtype.TypesC(of) {
 			for name, e := range epilogues {
 				if elemtype.Scaled(of) && ofC != element.F16 {
-					e.ScaleA, e.ScaleB, e.ZeroA = planner.PerRow, planner.PerRow, of.Whole() &&
+					e.ScaleA, e.ScaleB, e.ZeroA = planner.PerRow, planner.PerRow, elemtype.Whole(of) &&
 						ofC == element.F32
 				}
 				t.Run(fmt.Sprintf("%s, C of %s, %s", of, ofC, name), func(t *testing.T) {

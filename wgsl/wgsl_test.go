@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/internal/tile"
@@ -60,7 +61,7 @@ func typed(all []encoding.Kernel) []encoding.Kernel {
 		variant := i / 32 // for another tile
 		k.TypeA = []element.Type{element.BF16, element.F16, element.E4M3, element.Int8}[variant%4]
 		if variant/4%2 == 0 {
-			k.TypeC = k.TypeA.TypesC()[0]
+			k.TypeC = elemtype.TypesC(k.TypeA)[0]
 		}
 	}
 	return all

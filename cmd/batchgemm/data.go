@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/batchgemm/batchgemm/internal/bench"
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
@@ -124,7 +125,7 @@ func (b *bencher) operands(w *workload.Workload, o *planner.Options) (*workload.
 
 // suits reports whether a type covers the range of the kind's numbers.
 func (k *dataKind) suits(of element.Type) bool {
-	return !of.Whole() && (of == element.F32 || of == element.BF16 || k.scaleA == 1 && k.scaleB == 1)
+	return !elemtype.Whole(of) && (of == element.F32 || of == element.BF16 || k.scaleA == 1 && k.scaleB == 1)
 }
 
 // accuracy summarises the errors of the first problems, whose results are right.

@@ -46,7 +46,7 @@ func (f *typeFlags) flags(cmd *cobra.Command) {
 		" (default f32)")
 	cmd.Flags().StringVar(&f.b, "type-b", "", "elements of B: int4 with A of bf16 or f16 (default as A)")
 	cmd.Flags().StringVar(&f.c, "type-c", "", "elements of C: f32, or as of A; of e4m3 and int8 "+
-		elemtype.List(element.Int8.TypesC(), " or ")+" (default as A, of e4m3 and int8 bf16)")
+		elemtype.List(elemtype.TypesC(element.Int8), " or ")+" (default as A, of e4m3 and int8 bf16)")
 	complete(cmd, "type", names)
 	complete(cmd, "type-b", func() []string { return append(names(), element.Int4.String()) })
 	complete(cmd, "type-c", names)
@@ -60,7 +60,7 @@ func (f *typeFlags) set(o *planner.Options) (err error) {
 		}
 		return err
 	}
-	if o.TypeC, err = typeAmong("--type-c", f.c, o.TypeA.TypesC()); err != nil {
+	if o.TypeC, err = typeAmong("--type-c", f.c, elemtype.TypesC(o.TypeA)); err != nil {
 		return fmt.Errorf("%w if A is %s", err, o.TypeA)
 	}
 	ofB := []element.Type{o.TypeA}
@@ -140,12 +140,12 @@ func write(ctx context.Context, to *dispatch.Buffer, numbers []float32) error {
 	}
 	if of := to.Type(); of.Bytes() == 1 {
 		return pieces(len(numbers), func(bits []uint8, first, end int) error {
-			of.NarrowBytes(bits, numbers[first:end])
+			element.Narrow(of, bits, numbers[first:end])
 			return dispatch.Write(ctx, to, first, bits)
 		})
 	}
 	return pieces(len(numbers), func(bits []uint16, first, end int) error {
-		to.Type().Narrow(bits, numbers[first:end])
+		element.Narrow(to.Type(), bits, numbers[first:end])
 		return dispatch.Write(ctx, to, first, bits)
 	})
 }
@@ -157,7 +157,7 @@ func read(ctx context.Context, from *dispatch.Buffer, numbers []float32) error {
 	}
 	return pieces(len(numbers), func(bits []uint16, first, end int) error {
 		err := dispatch.Read(ctx, from, first, bits)
-		from.Type().Widen(numbers[first:end], bits)
+		element.Widen(from.Type(), numbers[first:end], bits)
 		return err
 	})
 }

@@ -44,15 +44,15 @@ func (n narrow) bits() []uint16 {
 // widen converts elements to numbers, from one on.
 func (n narrow) widen(to []float32, at int) {
 	if x := n.from(at).first(len(to)); n.of.Bytes() == 1 {
-		n.of.WidenBytes(to, x.bytes)
+		element.Widen(n.of, to, x.bytes)
 	} else {
-		n.of.Widen(to, x.bits())
+		element.Widen(n.of, to, x.bits())
 	}
 }
 
 // store rounds numbers to 16-bit elements, from one on.
 func (n narrow) store(at int, numbers []float32) {
-	n.of.Narrow(n.from(at).first(len(numbers)).bits(), numbers)
+	element.Narrow(n.of, n.from(at).first(len(numbers)).bits(), numbers)
 }
 
 // numbersOf loads elements of an operand from one on: bits, if it has any, else numbers.

@@ -113,7 +113,7 @@ func TestHalves(t *testing.T) {
 		for i, s := range data {
 			reference.Integers(rng, s, 9)
 			bits[i] = make([]uint16, len(s))
-			of.Narrow(bits[i], s)
+			element.Narrow(of, bits[i], s)
 			pin.Pin(&bits[i][0])
 			at[i] = uintptr(unsafe.Pointer(&bits[i][0]))
 		}
@@ -125,7 +125,7 @@ func TestHalves(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, made.Grouped())
 		after := make([]float32, lenC)
-		of.Widen(after, bits[2])
+		element.Widen(of, after, bits[2])
 		require.NoError(t, reference.CheckRounded(of, batch, data[0], data[1], data[2], after))
 		require.NoError(t, made.Close())
 		require.NoError(t, handle.Close())

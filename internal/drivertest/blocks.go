@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -18,7 +19,7 @@ func (s *suite) testBlocks(t *testing.T) {
 	if s.oneType != "" || !s.device.Info().Planner.Blocks {
 		t.Skip("one type, or no kernels for scales of blocks")
 	}
-	for j, ofC := range element.E4M3.TypesC() {
+	for j, ofC := range elemtype.TypesC(element.E4M3) {
 		typed := *s
 		typed.of, typed.ofC = element.E4M3, ofC
 		t.Run(ofC.String(), func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -110,7 +111,7 @@ func integers(seed uint64) func([]float32) {
 }
 
 func (s *suite) integers(seed uint64) func([]float32) {
-	if !s.of.Whole() {
+	if !elemtype.Whole(s.of) {
 		return integers(seed)
 	}
 	rng := newRand(seed)

@@ -37,7 +37,7 @@ func (s *suite) testEpilogues(t *testing.T) {
 		types = append(types, s.device.Info().Planner.Types...)
 	}
 	for _, of := range types {
-		for _, ofC := range of.TypesC() {
+		for _, ofC := range elemtype.TypesC(of) {
 			t.Run(of.String()+"/"+ofC.String(), func(t *testing.T) {
 				if ofC != element.F32 { // other types only differ in stores
 					s.sampled(t, 2)

@@ -22,7 +22,7 @@ func (s *suite) testGroups(t *testing.T) {
 		t.Skip("one type, or no kernels for B of int4")
 	}
 	for i, of := range []element.Type{element.BF16, element.F16} {
-		for j, ofC := range of.TypesC() {
+		for j, ofC := range elemtype.TypesC(of) {
 			typed := *s
 			typed.of, typed.ofC = of, ofC
 			t.Run(of.String()+"/"+ofC.String(), func(t *testing.T) {

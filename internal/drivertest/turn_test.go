@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -19,7 +20,7 @@ func TestTurn(t *testing.T) {
 		for n := range 3 {
 			ran := 0
 			for _, of := range types {
-				for _, ofC := range of.TypesC() {
+				for _, ofC := range elemtype.TypesC(of) {
 					if s := (&suite{oneTile: "of a fake", of: of, ofC: ofC}); s.turn(n) {
 						ran++
 					}

@@ -27,13 +27,13 @@ func (s *suite) testTypes(t *testing.T) {
 		t.Skip(s.oneType)
 	}
 	for i, of := range s.device.Info().Planner.Types {
-		for j, ofC := range of.TypesC() { // none for Int4, which A cannot have
+		for j, ofC := range elemtype.TypesC(of) { // none for Int4, which A cannot have
 			t.Run(of.String()+"/"+ofC.String(), func(t *testing.T) {
 				typed := *s
 				typed.of, typed.ofC = of, ofC
 				if j == 0 {
 					typed.part(t, "Tiles", typed.testTiles)
-					if !of.Whole() {
+					if !elemtype.Whole(of) {
 						typed.part(t, "Rounding", typed.testRounding)
 					}
 					typed.part(t, "Ragged", typed.testRaggedForms)
@@ -44,7 +44,7 @@ func (s *suite) testTypes(t *testing.T) {
 				if i == 0 && j == 0 {
 					typed.part(t, "Update", typed.testUpdate)
 				}
-				if of.Whole() {
+				if elemtype.Whole(of) {
 					typed.part(t, "Whole", typed.testWhole)
 				} else {
 					typed.part(t, "NonFinite", typed.testNonFinite)
@@ -246,9 +246,9 @@ func round(of element.Type, numbers []float32) {
 		switch {
 		case x == canary && elemtype.Overflow(of) < canary:
 			x = canary16
-		case of.Whole() && x != x:
+		case elemtype.Whole(of) && x != x:
 			x = math.MaxFloat32
-		case of.Whole() && x > -1 && x < 1:
+		case elemtype.Whole(of) && x > -1 && x < 1:
 			x *= -of.Float(1 << (8*of.Bytes() - 1)) // the least
 		}
 		numbers[i] = of.Float(of.Bits(x))

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
@@ -18,7 +19,7 @@ func (s *suite) testZeros(t *testing.T) {
 		!slices.Contains(facts.Types, element.Int8) {
 		t.Skip("one type, or no kernels for int8 with an epilogue")
 	}
-	for i, ofC := range element.Int8.TypesC() {
+	for i, ofC := range elemtype.TypesC(element.Int8) {
 		typed := *s
 		typed.of, typed.ofC = element.Int8, ofC
 		t.Run(ofC.String(), func(t *testing.T) {

@@ -42,6 +42,27 @@ func Overflow(t element.Type) float64 {
 // elements may.
 func Scaled(t element.Type) bool { return t.Bytes() == 1 }
 
+// Known reports whether t is a valid type.
+func Known(t element.Type) bool { return int(t) < len(table) }
+
+// Whole reports whether the type has only integers, without NaN, infinities, subnormals and -0. Products of
+// two integers are exact in fp32. So are sums while the sum of magnitudes stays within 2^24: for Int8 always
+// up to 1024 products.
+func Whole(t element.Type) bool { return t == element.Int8 }
+
+// TypesC lists the types that C may have if A and B, or only A, have this type. The usual one is first.
+func TypesC(t element.Type) []element.Type {
+	switch t {
+	case element.F32:
+		return []element.Type{element.F32}
+	case element.E4M3, element.Int8:
+		return []element.Type{element.BF16, element.F16, element.F32}
+	case element.Int4:
+		return nil
+	}
+	return []element.Type{t, element.F32}
+}
+
 // Line returns the number of elements in 16 bytes.
 func Line(t element.Type) int { return 4 * t.PerWord() }
 

@@ -281,7 +281,7 @@ func TestHalf(t *testing.T) {
 	for i := range bits {
 		bits[i] = uint16(i)
 	}
-	element.F16.Widen(numbers, bits)
+	element.Widen(element.F16, numbers, bits)
 	path := filepath.Join(t.TempDir(), "out.npz")
 	w, err := Create(path)
 	require.NoError(t, err)
@@ -305,7 +305,7 @@ func TestHalf(t *testing.T) {
 	require.Equal(t, Float16, arrays[0].DType)
 	got, back := make([]float32, 2*cols), make([]uint16, 2*cols)
 	require.NoError(t, arrays[0].Read(got))
-	element.F16.Narrow(back, got)
+	element.Narrow(element.F16, back, got)
 	for i, x := range numbers {
 		if x == x {
 			require.Equal(t, bits[i], back[i])

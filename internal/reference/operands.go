@@ -180,7 +180,7 @@ func Epilogues(most int) []planner.Epilogue {
 
 // NarrowC returns a narrow type of C for that type of A and B; turn selects one.
 func NarrowC(of element.Type, turn int) element.Type {
-	types := of.TypesC()
+	types := elemtype.TypesC(of)
 	return types[turn%max(1, len(types)-1)] // the last is F32
 }
 
@@ -191,7 +191,7 @@ func SetScales(e *planner.Epilogue, of element.Type, turn int) {
 		row, one := planner.PerRow, planner.PerTensor
 		e.ScaleA, e.ScaleB = [...]planner.Scaling{row, "", one, row}[turn%4], [...]planner.Scaling{row, row,
 			one, ""}[turn%4]
-		if of.Whole() && turn%2 == 0 {
+		if elemtype.Whole(of) && turn%2 == 0 {
 			e.ScaleB, e.ZeroA = row, true
 		}
 	}

@@ -22,7 +22,7 @@ func Uniform(rng *rand.Rand, s []float32) {
 
 // UniformOf is Uniform for elements of a type. For integers, all values of the type are equally likely.
 func UniformOf(of element.Type, rng *rand.Rand, s []float32) {
-	if !of.Whole() {
+	if !elemtype.Whole(of) {
 		Uniform(rng, s)
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"regexp"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/npz"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -102,7 +103,7 @@ func readMatrix(a *npz.Array, of element.Type, to []float32, offset int) error {
 			numbers[i] = of.Float(uint16(x))
 		}
 	}
-	if of.Whole() {
+	if elemtype.Whole(of) {
 		return checkFinite(a, numbers, of)
 	}
 	return nil

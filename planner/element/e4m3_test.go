@@ -26,8 +26,8 @@ func TestEveryE4M3(t *testing.T) {
 	for i := range bits {
 		bits[i] = uint8(i)
 	}
-	E4M3.WidenBytes(numbers, bits)
-	E4M3.NarrowBytes(back, numbers)
+	Widen(E4M3, numbers, bits)
+	Narrow(E4M3, back, numbers)
 	require.Equal(t, bits, back)
 	for i, x := range bits {
 		want := valueE4M3(x)

@@ -16,7 +16,7 @@ const (
 	F16              // IEEE binary16
 	// OCP's 8-bit type with 4 exponent and 3 fraction bits, without infinities (e4m3fn); only for A and B
 	E4M3
-	Int8 // integers from -128 to 127, two's complement; only for A and B; see Whole
+	Int8 // integers from -128 to 127, two's complement; only for A and B
 	// integers from 0 to 15, eight in a word (PackInt4), with scales of groups; only for B
 	Int4
 )
@@ -34,24 +34,6 @@ var table = [...]facts{F32: {"f32", 32}, BF16: {"bf16", 16}, F16: {"f16", 16}, E
 // Types lists the types of A: all but Int4.
 func Types() []Type { return []Type{F32, BF16, F16, E4M3, Int8} }
 
-// TypesC lists the types that C may have if A and B, or only A, have this type. The usual one is first.
-func (t Type) TypesC() []Type {
-	switch t {
-	case F32:
-		return []Type{F32}
-	case E4M3, Int8:
-		return []Type{BF16, F16, F32}
-	case Int4:
-		return nil
-	}
-	return []Type{t, F32}
-}
-
-// Whole reports whether the type has only integers, without NaN, infinities, subnormals and -0. Products of
-// two integers are exact in fp32. So are sums while the sum of magnitudes stays within 2^24: for Int8 always
-// up to 1024 products.
-func (t Type) Whole() bool { return t == Int8 }
-
 // Parse reads a name as users write it, such as "bf16"; "" is F32. It fails for unknown names.
 func Parse(name string) (Type, error) {
 	if name == "" {
@@ -66,12 +48,11 @@ func Parse(name string) (Type, error) {
 	return F32, invalid.Errorf("unknown element type %q (known: %s)", name, strings.Join(names, ", "))
 }
 
-// Known reports whether t is a valid type.
-func (t Type) Known() bool { return int(t) < len(table) }
+func (t Type) known() bool { return int(t) < len(table) }
 
 // String returns the name of the type, such as "bf16".
 func (t Type) String() string {
-	if !t.Known() {
+	if !t.known() {
 		return "unknown"
 	}
 	return table[t].name
@@ -79,7 +60,7 @@ func (t Type) String() string {
 
 // MarshalText and UnmarshalText are for JSON, which has types by name.
 func (t Type) MarshalText() ([]byte, error) {
-	if !t.Known() {
+	if !t.known() {
 		return nil, invalid.Errorf("unknown element type %d", uint8(t))
 	}
 	return []byte(t.String()), nil
@@ -129,58 +110,50 @@ func (t Type) Bits(number float32) uint16 {
 	return f16Bits(number)
 }
 
-// Widen converts elements of a 16-bit type to float32. dst must be at least as long as src.
-func (t Type) Widen(dst []float32, src []uint16) {
+// Widen converts elements of a 16-bit or 8-bit type, as bits, to numbers. dst must be at least as long as
+// src.
+func Widen[T ~uint8 | ~uint16](of Type, dst []float32, src []T) {
 	dst = dst[:len(src)]
-	if t == BF16 {
+	switch of {
+	case BF16:
 		for i, x := range src {
-			dst[i] = bf16(x)
+			dst[i] = bf16(uint16(x))
 		}
-		return
-	}
-	for i, x := range src {
-		dst[i] = f16(x)
-	}
-}
-
-// Narrow converts float32 to elements of a 16-bit type, like Bits. dst must be at least as long as src.
-func (t Type) Narrow(dst []uint16, src []float32) {
-	dst = dst[:len(src)]
-	if t == BF16 {
+	case E4M3:
 		for i, x := range src {
-			dst[i] = bf16Bits(x)
+			dst[i] = numbersE4M3[uint8(x)]
 		}
-		return
-	}
-	for i, x := range src {
-		dst[i] = f16Bits(x)
-	}
-}
-
-// WidenBytes converts elements of an 8-bit type to float32. dst must be at least as long as src.
-func (t Type) WidenBytes(dst []float32, src []uint8) {
-	dst = dst[:len(src)]
-	if t == Int8 {
+	case Int8:
 		for i, x := range src {
 			dst[i] = float32(int8(x))
 		}
-		return
-	}
-	for i, x := range src {
-		dst[i] = numbersE4M3[x]
+	default:
+		for i, x := range src {
+			dst[i] = f16(uint16(x))
+		}
 	}
 }
 
-// NarrowBytes converts float32 to elements of an 8-bit type, like Bits. dst must be at least as long as src.
-func (t Type) NarrowBytes(dst []uint8, src []float32) {
+// Narrow converts numbers to elements of a 16-bit or 8-bit type, like Type.Bits. dst must be at least as long
+// as src.
+func Narrow[T ~uint8 | ~uint16](of Type, dst []T, src []float32) {
 	dst = dst[:len(src)]
-	if t == Int8 {
+	switch of {
+	case BF16:
 		for i, x := range src {
-			dst[i] = int8Bits(x)
+			dst[i] = T(bf16Bits(x))
 		}
-		return
-	}
-	for i, x := range src {
-		dst[i] = e4m3Bits(x)
+	case E4M3:
+		for i, x := range src {
+			dst[i] = T(e4m3Bits(x))
+		}
+	case Int8:
+		for i, x := range src {
+			dst[i] = T(int8Bits(x))
+		}
+	default:
+		for i, x := range src {
+			dst[i] = T(f16Bits(x))
+		}
 	}
 }

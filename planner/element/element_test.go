@@ -120,20 +120,20 @@ func TestFacts(t *testing.T) {
 		require.Equal(t, c.bytes, c.of.Bytes())
 		require.Equal(t, c.unit, elemtype.Unit(c.of))
 		require.Equal(t, c.tiny, elemtype.Tiny(c.of))
-		require.True(t, c.of.Known())
+		require.True(t, elemtype.Known(c.of))
 	}
 	require.Equal(t, 65520.0, elemtype.Overflow(F16))
 	require.Equal(t, math.Inf(1), elemtype.Overflow(E4M3))
 	require.Equal(t, math.Inf(1), elemtype.Overflow(Int8))
-	require.False(t, Type(6).Known())
+	require.False(t, elemtype.Known(Type(6)))
 	require.Equal(t, "f32, bf16, f16, e4m3 or int8", elemtype.List(Types(), " or "))
-	require.Equal(t, "f32", elemtype.List(F32.TypesC(), " or "))
-	require.Equal(t, "f16 or f32", elemtype.List(F16.TypesC(), " or "))
-	require.Equal(t, "bf16, f16 or f32", elemtype.List(E4M3.TypesC(), " or "))
-	require.Equal(t, "bf16, f16 or f32", elemtype.List(Int8.TypesC(), " or "))
+	require.Equal(t, "f32", elemtype.List(elemtype.TypesC(F32), " or "))
+	require.Equal(t, "f16 or f32", elemtype.List(elemtype.TypesC(F16), " or "))
+	require.Equal(t, "bf16, f16 or f32", elemtype.List(elemtype.TypesC(E4M3), " or "))
+	require.Equal(t, "bf16, f16 or f32", elemtype.List(elemtype.TypesC(Int8), " or "))
 	for _, x := range Types() {
 		require.Equal(t, x == E4M3 || x == Int8, elemtype.Scaled(x), x)
-		require.Equal(t, x == Int8, x.Whole(), x)
+		require.Equal(t, x == Int8, elemtype.Whole(x), x)
 	}
 }
 
@@ -144,9 +144,9 @@ func TestSlices(t *testing.T) {
 		for i := range bits {
 			numbers[i] = float32(rng.NormFloat64()) * 1000
 		}
-		of.Narrow(bits, numbers)
-		of.Widen(numbers, bits)
-		of.Narrow(back, numbers)
+		Narrow(of, bits, numbers)
+		Widen(of, numbers, bits)
+		Narrow(of, back, numbers)
 		require.Equal(t, bits, back)
 		for i := range bits {
 			require.Equal(t, of.Float(bits[i]), numbers[i])

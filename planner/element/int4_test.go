@@ -20,7 +20,7 @@ func TestInt4Facts(t *testing.T) {
 	require.Equal(t, []int{0, 1, 1, 2, 4, 5}, []int{Int4.Size(0), Int4.Size(1), Int4.Size(2), Int4.Size(3),
 		Int4.Size(8), Int4.Size(9)})
 	require.Equal(t, math.MaxInt/2+1, Int4.Size(math.MaxInt), "no overflow on the way")
-	require.Empty(t, Int4.TypesC())
+	require.Empty(t, elemtype.TypesC(Int4))
 	require.False(t, elemtype.Scaled(Int4))
 }
 

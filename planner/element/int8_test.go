@@ -13,8 +13,8 @@ func TestEveryInt8(t *testing.T) {
 	for i := range bits {
 		bits[i] = uint8(i)
 	}
-	Int8.WidenBytes(numbers, bits)
-	Int8.NarrowBytes(back, numbers)
+	Widen(Int8, numbers, bits)
+	Narrow(Int8, back, numbers)
 	require.Equal(t, bits, back)
 	for i, x := range bits {
 		want := float32(i)
@@ -61,7 +61,7 @@ func TestRoundingInt8(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			require.Equal(t, uint16(uint8(tc.want)), Int8.Bits(tc.x))
 			var bits [1]uint8
-			Int8.NarrowBytes(bits[:], []float32{tc.x})
+			Narrow(Int8, bits[:], []float32{tc.x})
 			require.Equal(t, uint8(tc.want), bits[0])
 		})
 	}

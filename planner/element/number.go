@@ -14,14 +14,8 @@ type Number interface {
 	float32 | BFloat16 | Float16 | Float8E4M3 | int8
 }
 
-// NewBFloat16 returns the nearest number; ties go to even.
-func NewBFloat16(x float32) BFloat16 { return BFloat16(BF16.Bits(x)) }
-
-// NewFloat16 returns the nearest number; ties go to even.
-func NewFloat16(x float32) Float16 { return Float16(F16.Bits(x)) }
-
-// NewFloat8E4M3 returns the nearest number; ties go to even, and larger numbers become 448.
-func NewFloat8E4M3(x float32) Float8E4M3 { return Float8E4M3(E4M3.Bits(x)) }
+// Nearest returns the number of a type that is nearest to x, by the rules of Type.Bits.
+func Nearest[T BFloat16 | Float16 | Float8E4M3 | int8](x float32) T { return T(TypeOf[T]().Bits(x)) }
 
 // Float32 returns the number, which is exact.
 func (x BFloat16) Float32() float32 { return BF16.Float(uint16(x)) }

@@ -29,11 +29,11 @@ func TestNumbers(t *testing.T) {
 		{"large", 1 << 20, 0x4980, 0x7c00, 0x7e, 1 << 20, float32(math.Inf(1)), 448},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			require.Equal(t, tc.bf16, NewBFloat16(tc.x))
-			require.Equal(t, tc.f16, NewFloat16(tc.x))
+			require.Equal(t, tc.bf16, Nearest[BFloat16](tc.x))
+			require.Equal(t, tc.f16, Nearest[Float16](tc.x))
 			require.Equal(t, tc.ofBF16, tc.bf16.Float32())
 			require.Equal(t, tc.ofF16, tc.f16.Float32())
-			require.Equal(t, tc.e4m3, NewFloat8E4M3(tc.x))
+			require.Equal(t, tc.e4m3, Nearest[Float8E4M3](tc.x))
 			require.Equal(t, tc.ofE4M3, tc.e4m3.Float32())
 		})
 	}

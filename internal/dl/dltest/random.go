@@ -12,6 +12,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/drivertest"
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -84,10 +85,10 @@ func checkRandom(ctx context.Context, d driver.Device, seed uint64, n int) error
 
 func randomOptions(rng *rand.Rand, d *planner.Device) (o planner.Options) {
 	// only for B
-	types := slices.DeleteFunc(slices.Clone(d.Types), func(t element.Type) bool { return t.TypesC() == nil })
+	types := slices.DeleteFunc(slices.Clone(d.Types), func(t element.Type) bool { return elemtype.TypesC(t) == nil })
 	if n := rng.IntN(len(types) + 1); n < len(types) {
 		o.TypeA = types[n]
-		of := o.TypeA.TypesC()
+		of := elemtype.TypesC(o.TypeA)
 		o.TypeC = of[rng.IntN(len(of))]
 	}
 	var tiles []string
