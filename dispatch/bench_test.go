@@ -83,8 +83,8 @@ func BenchmarkUpdate(b *testing.B) {
 			}
 			batches[i], err = planner.Pack(problems...)
 			require.NoError(b, err)
-			x, y, z := batches[i].Extent()
-			need = [3]int{max(need[0], x), max(need[1], y), max(need[2], z)}
+			own := batches[i].Lengths(planner.Epilogue{})
+			need = [3]int{max(need[0], own.A), max(need[1], own.B), max(need[2], own.C)}
 		}
 		plan, err := d.Plan(b.Context(), batches[0], planner.Options{})
 		require.NoError(b, err)

@@ -19,8 +19,8 @@ func TestOpenInBrowser(t *testing.T) {
 
 	batch, err := planner.Pack(planner.GEMM(2, 3, 4), planner.GEMM(100, 50, 30))
 	require.NoError(t, err)
-	lenA, lenB, lenC := batch.Extent()
-	a, b, c := make([]float32, lenA), make([]float32, lenB), make([]float32, lenC)
+	need := batch.Lengths(planner.Epilogue{})
+	a, b, c := make([]float32, need.A), make([]float32, need.B), make([]float32, need.C)
 	a[batch[1].A.Offset], b[batch[1].B.Offset] = 6, 7
 	require.NoError(t, gemmOf(t.Context(), d, batch, planner.Options{}, a, b, c))
 	require.Equal(t, float32(42), c[batch[1].C.Offset])

@@ -57,16 +57,16 @@ func newDevice(d driver.Device, skipped []Skip) *Device {
 	if err != nil {
 		facts = info.Planner
 	}
-	return deviceFor(d, planner.New(&facts).Within(hostmem.CheckHalf), skipped)
+	return deviceFor(d, &facts, planner.New(&facts).Within(hostmem.CheckHalf), skipped)
 }
 
-func deviceFor(d driver.Device, p *planner.Planner, skipped []Skip) *Device {
+func deviceFor(d driver.Device, facts *planner.Device, p *planner.Planner, skipped []Skip) *Device {
 	device := &Device{life: &life{driver: d, info: d.Info()}, skipped: skipped, planner: p,
 		gemm: hostgemm.New(d, p)}
 	device.warmed.Store(new(planner.KernelSet))
 	device.open, device.shut = context.WithCancel(context.Background())
 	device.life.dropped = runtime.AddCleanup(device, (*life).drop, device.life)
-	device.info.Planner, device.fingerprint = *p.Device(), p.Device().Fingerprint()
+	device.info.Planner, device.fingerprint = *facts, facts.Fingerprint()
 	return device
 }
 

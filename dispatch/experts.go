@@ -67,7 +67,8 @@ func (d *Device) PrepareExperts(ctx context.Context, of planner.Experts, o plann
 		of     element.Type
 		n      int
 	}{
-		{&x.routed, element.F32, x.plans[layerRoute].ExtentC}, {&x.between, o.TypeA, x.plans[layerFirst].ExtentC},
+		{&x.routed, element.F32, x.plans[layerRoute].ExtentC},
+		{&x.between, o.TypeA, x.plans[layerFirst].ExtentC},
 		{&x.results, o.TypeA, x.plans[layerSecond].ExtentC},
 	} {
 		if *b.buffer, err = d.NewBuffer(b.of, b.n); err != nil {

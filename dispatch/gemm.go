@@ -74,7 +74,7 @@ func GEMM[T, U element.Number](ctx context.Context, h Host, batch planner.Batch,
 	if err := hostgemm.CheckEpilogue(&o, have); err != nil {
 		return err
 	}
-	if err := batch.CheckOperands(ctx, o.Epilogue, have); err != nil {
+	if err := batch.Check(ctx, o.Epilogue, have); err != nil {
 		return err
 	}
 	plan, err := h.single().Plan(ctx, batch, o)

@@ -65,10 +65,10 @@ func typedGEMM[T, U element.Number](t *testing.T) {
 					planner.Problem{M: 33, N: 41, K: 3 * tc.k, TransA: true})
 				require.NoError(t, err)
 				batch[2].C.LD += 3
-				lenA, lenB, lenC := batch.Extent()
-				a, _ := drawn(element.TypeOf[T](), lenA+3)
-				b, _ := drawn(element.TypeOf[T](), lenB+1)
-				c, _ := drawn(element.BF16, lenC+2)
+				need := batch.Lengths(planner.Epilogue{})
+				a, _ := drawn(element.TypeOf[T](), need.A+3)
+				b, _ := drawn(element.TypeOf[T](), need.B+1)
+				c, _ := drawn(element.BF16, need.C+2)
 				before := floats(as[U](c)) // F16 has fewer small numbers
 				got := as[U](before)
 				require.NoError(t, gemmOf(t.Context(), d, batch, planner.Options{}, as[T](a), as[T](b), got))

@@ -49,8 +49,8 @@ func newJob(t *testing.T, n, most int) job {
 	}
 	batch, err := planner.Pack(problems...)
 	require.NoError(t, err)
-	lenA, lenB, lenC := batch.Extent()
-	j := job{batch, make([]float32, lenA), make([]float32, lenB), make([]float32, lenC)}
+	need := batch.Lengths(planner.Epilogue{})
+	j := job{batch, make([]float32, need.A), make([]float32, need.B), make([]float32, need.C)}
 	for _, s := range [][]float32{j.a, j.b, j.c} {
 		reference.Integers(rng, s, 8)
 	}

@@ -48,8 +48,8 @@ func Multiply(ctx context.Context, h Host, a, b []Dense) ([]Dense, error) {
 		operandB.Load(i, &bs[i])
 		batch[i].A, batch[i].B = operandA.Places[i], operandB.Places[i]
 	}
-	_, _, lenC := batch.Extent()
-	x := Slices[float32, float32]{A: operandA.Data, B: operandB.Data, C: make([]float32, lenC)}
+	need := batch.Lengths(planner.Epilogue{})
+	x := Slices[float32, float32]{A: operandA.Data, B: operandB.Data, C: make([]float32, need.C)}
 	if err := GEMM(ctx, h, batch, planner.Options{}, x); err != nil {
 		return nil, err
 	}

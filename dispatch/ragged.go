@@ -12,11 +12,11 @@ import (
 // The description has the bounds of the sizes, and in which of three forms they come. The program is planned
 // once, for expected sizes.
 //
-// These are errors that wrap ErrInvalid: a description or options that do not pass Check, and options that
-// need sizes on the host. Otherwise it fails as Prepare does.
+// These are errors that wrap ErrInvalid: a description that no sizes can make right, options that do not pass
+// Check, and options that need sizes on the host. Otherwise it fails as Prepare does.
 //
-// Operands.Sizes of a run has at least ExtentSizes words of the plan, of 32 bits each. The run reads them after
-// the work queued before. Sizes that do not fit are no error of the run: Status reports them. Several
+// Operands.Sizes of a run has at least as many 32-bit words as the plan's ExtentSizes. The run reads them
+// after the work queued before. Sizes that do not fit are no error of the run: Status reports them. Several
 // goroutines may queue runs of one program, each with its own sizes or with the same.
 func (d *Device) PrepareRagged(ctx context.Context, r planner.Ragged, o planner.Options) (*Program, error) {
 	plan, err := d.planner.PlanRagged(r, o)

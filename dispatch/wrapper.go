@@ -24,7 +24,8 @@ func (d *Device) OnStream(stream uintptr) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	device := deviceFor(made, d.planner, nil) // plans of either device are valid for the other
+	// Plans of either device are valid for the other.
+	device := deviceFor(made, &d.info.Planner, d.planner, nil)
 	device.foreign = true
 	return device, nil
 }

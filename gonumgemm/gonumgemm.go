@@ -65,7 +65,7 @@ func Gemm(ctx context.Context, on dispatch.Host, products ...Product) error {
 		return err
 	}
 	for i := range batch {
-		if batch[i].Writes() {
+		if new(planner.Epilogue).Writes(&batch[i]) {
 			c.Store(i, &lists[2][i])
 		}
 	}

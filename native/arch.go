@@ -128,13 +128,6 @@ func (a Arch) Product(k encoding.Kernel) string {
 // (programmatic dependent launch).
 func (a Arch) Waits() bool { return a.waits }
 
-// RaggedKernels lists the kernels that make items of ragged plans, which every architecture has: for each
-// form, with and without an epilogue.
-func RaggedKernels() []encoding.Kernel { return kernels.Ragged() }
-
-// LayerKernels returns the kernels of a layer of experts except its products. Every architecture has them.
-func LayerKernels() []encoding.Kernel { return kernels.Layer() }
-
 // Describe sets the kernels of a device of the architecture and their resources, as reported by the
 // compiler: for each tile shape those of the largest kernel.
 func (a Arch) Describe(d *planner.Device) error {

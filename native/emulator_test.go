@@ -87,7 +87,7 @@ func (f *jobFile) job(j *emulatorJob) {
 			tiles, turn := len(j.plan.Segments), 1+l.Count%3
 			words = append(words, 0, uint32(tiles), uint32(l.Count*turn), uint32(turn),
 				uint32((tiles-1)/turn))
-			workspace = max(workspace, l.Count*j.plan.Device.Kept(&l.Kernel))
+			workspace = max(workspace, l.Count*l.Kernel.Kept())
 		}
 	}
 	o := &j.plan.Options
@@ -162,8 +162,8 @@ func (e emulator) run(dir string, jobs []*emulatorJob) error {
 		case o.Epilogue != planner.Epilogue{}:
 			j.e.Epilogue = o.Epilogue
 			_, err = reference.CheckIn(reference.Arithmetic{Compute: o.Compute,
-				NarrowSums: reference.NarrowSums(j.plan), TypeC: o.TypeC, Epilogue: j.e}, j.plan.Batch, j.a, j.b, j.c,
-				after)
+				NarrowSums: reference.NarrowSums(j.plan), TypeC: o.TypeC, Epilogue: j.e}, j.plan.Batch, j.a,
+				j.b, j.c, after)
 		case j.exact:
 			err = reference.CheckRounded(o.TypeC, j.plan.Batch, j.a, j.b, j.c, after)
 		default:

@@ -54,7 +54,7 @@ func TestHIPBuild(t *testing.T) {
 			require.NoError(t, err)
 			built := buildHIP(t, arch, manifest, shape)
 			made, now := readHIP(t, arch), builtObject(t, arch, built)
-			require.Len(t, now.Kernels, len(RaggedKernels())+len(LayerKernels())+len(made.Variants(shape)))
+			require.Len(t, now.Kernels, len(builds.Ragged())+len(builds.Layer())+len(made.Variants(shape)))
 			code, own := made.functions(t), now.functions(t)
 			for _, k := range now.Kernels {
 				before, ok := made.Kernel(k.Name)

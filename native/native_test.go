@@ -60,7 +60,7 @@ func (a Arch) kernels(shapes []*tile.Shape) (all []encoding.Kernel) {
 
 // image lists all kernels.
 func (a Arch) image() []encoding.Kernel {
-	return slices.Concat(a.kernels(tile.Table()), RaggedKernels(), LayerKernels())
+	return slices.Concat(a.kernels(tile.Table()), builds.Ragged(), builds.Layer())
 }
 
 // products lists the files with them.
@@ -280,7 +280,8 @@ func TestResources(t *testing.T) {
 		// which alone load these cubins
 		static int
 	}{{sm80, device(t, "a100"), 48 << 10}, {sm90a, device(t, "h200"), device(t, "h200").GroupShared}} {
-		for _, k := range slices.Concat(of.arch.kernels(tile.Of(tile.FMA)), RaggedKernels(), LayerKernels()) {
+		for _, k := range slices.Concat(of.arch.kernels(tile.Of(tile.FMA)), builds.Ragged(),
+			builds.Layer()) {
 			name := of.arch.Name() + " " + of.arch.KernelName(k)
 			u := table[name]
 			require.Positive(t, u.registers, name)
@@ -332,7 +333,7 @@ func TestKernelName(t *testing.T) {
 		Fixup: true}))
 	require.Equal(t, "bg_combine_int64_f16", sm80.KernelName(encoding.Kernel{Layer: encoding.LayerCombine,
 		Index64: true, TypeA: element.F16, TypeC: element.F16}))
-	require.Equal(t, "bg_ragged_depth_1024", hips["gfx90a"].KernelName(RaggedKernels()[4]))
+	require.Equal(t, "bg_ragged_depth_1024", hips["gfx90a"].KernelName(builds.Ragged()[4]))
 
 	for name, want := range map[string]string{"aligned-64x64": "bg_aligned_64x64_nn_bf16_gated_e",
 		"wgmma-64x64": "bg_wgmma_64x64_nn_bf16_e"} {

@@ -292,7 +292,8 @@ func tallRecords(t *testing.T, rng *rand.Rand, kernel uint16) *raggedJob {
 	batch, err := planner.Pack(planner.GEMM(rows, 1, 1), planner.GEMM(rows, 1, 1))
 	require.NoError(t, err)
 	r := planner.Ragged{Form: planner.Records, Groups: 2, M: 2*rows - 1, N: 1, K: 1}
-	r.LenA, r.LenB, r.LenC = batch.Extent()
+	need := batch.Lengths(planner.Epilogue{})
+	r.LenA, r.LenB, r.LenC = need.A, need.B, need.C
 	sizes, err := planner.AppendRecords(nil, batch, planner.Epilogue{})
 	require.NoError(t, err)
 	require.Equal(t, 1, refusedOf(&r, sizes))
@@ -348,7 +349,8 @@ func dealtRecords(t *testing.T, rng *rand.Rand, r *planner.Ragged) []int32 {
 	r.M, problems[r.Groups-1].M = r.M-problems[r.Groups-1].M+1, 1 // its own row is one too many
 	batch, err := planner.Pack(problems...)
 	require.NoError(t, err)
-	r.LenA, r.LenB, r.LenC = batch.Extent()
+	need := batch.Lengths(planner.Epilogue{})
+	r.LenA, r.LenB, r.LenC = need.A, need.B, need.C
 	sizes, err := planner.AppendRecords(nil, batch, planner.Epilogue{})
 	require.NoError(t, err)
 	return sizes

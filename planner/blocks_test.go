@@ -118,7 +118,7 @@ func TestBlockMistakes(t *testing.T) {
 		_, err := New(device(t, name)).Plan(t.Context(), Batch{good}, scaledOptions(byBlocks))
 		require.NoError(t, err)
 	}
-	require.EqualError(t, Batch{good}.CheckOperands(t.Context(), byBlocks,
+	require.EqualError(t, Batch{good}.Check(t.Context(), byBlocks,
 		Lengths{A: 1000, B: 1000, C: 6, Rows: 3}),
 		"problem 0: scales of A need words [0, 4) of a buffer of 3")
 	d := blocksDevice(t)

@@ -35,9 +35,6 @@ func (p *Planner) Within(room func(bytes int64) error) *Planner {
 	return p
 }
 
-// Device returns the planner's copy of its device.
-func (p *Planner) Device() *Device { return p.device }
-
 // Plan plans a batch. These mistakes are errors that wrap ErrInvalid:
 //   - The batch does not pass Check, or the device cannot bind one tile of a problem with a large leading
 //     dimension (*ProblemError).

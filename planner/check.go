@@ -15,29 +15,17 @@ import (
 
 // Check returns the first mistake in the batch as a *ProblemError: a size that is negative or above MaxDim,
 // a leading dimension below the row length, an offset that overflows (on 32-bit targets from 2^29 on), an
-// operand outside its buffer, or two problems whose C overlap or may overlap. The buffers have lenA, lenB
-// and lenC elements. Operands that are not read (see Problem) may lie anywhere. Plan also checks what the
-// options' epilogue needs.
+// operand outside its buffer, or two problems whose C overlap or may overlap. The epilogue, which may be
+// none, has passed Options.Check. The buffers have the given lengths. Operands that are not read (see
+// Problem) may lie anywhere. When ctx ends, Check returns its error.
 //
 // C of several problems may lie side by side in one matrix. If their leading dimensions are equal, or one
 // has a single row, Check is exact: it accepts all C that share no element. If leading dimensions differ,
 // the ranges of two C, from first to last element, must be separate. Otherwise Check refuses the batch, even
-// if no element is shared.
+// if no element is shared. With ScatterRows or addresses of C it does not check overlap.
 //
 // It takes O(n log n) time for n problems, 0.1 us each on usual layouts.
-func (b Batch) Check(lenA, lenB, lenC int) error {
-	return b.checkContext(context.Background(), lenA, lenB, lenC)
-}
-
-// checkContext is Check with a context. When ctx ends, it returns its error.
-func (b Batch) checkContext(ctx context.Context, lenA, lenB, lenC int) error {
-	return b.CheckOperands(ctx, Epilogue{}, Lengths{A: lenA, B: lenB, C: lenC})
-}
-
-// CheckOperands is Check for a plan with an epilogue that passes Options.Check. It also checks B2, bias and
-// lists of rows. With ScatterRows or addresses of C it does not check overlap. When ctx ends, it returns its
-// error.
-func (b Batch) CheckOperands(ctx context.Context, e Epilogue, have Lengths) error {
+func (b Batch) Check(ctx context.Context, e Epilogue, have Lengths) error {
 	f := checks.Get().(*overlap.Finder)
 	defer checks.Put(f)
 	return b.check(ctx, &have, f, &e)

@@ -11,7 +11,7 @@ import (
 func TestCheckMistakes(t *testing.T) {
 	good := Problem{M: 2, N: 3, K: 4, A: Matrix{0, 4}, B: Matrix{0, 3}, C: Matrix{0, 3}}
 	const lenA, lenB, lenC = 8, 12, 6
-	require.NoError(t, Batch{good}.Check(lenA, lenB, lenC))
+	require.NoError(t, Batch{good}.Check(t.Context(), Epilogue{}, Lengths{A: lenA, B: lenB, C: lenC}))
 
 	above := func(arg string) string {
 		return fmt.Sprintf("problem 1: %s %d is above the limit 2147483647", arg, math.MaxInt)
@@ -51,7 +51,7 @@ func TestCheckMistakes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := good
 			c.edit(&p)
-			err := Batch{good, p}.Check(lenA, lenB, lenC)
+			err := Batch{good, p}.Check(t.Context(), Epilogue{}, Lengths{A: lenA, B: lenB, C: lenC})
 			if c.want == "" {
 				require.NoError(t, err)
 				return
@@ -76,9 +76,9 @@ func TestLargestSizes(t *testing.T) {
 	} {
 		p, most := one, MaxDim
 		*size(&p) = most
-		require.NoError(t, Batch{p}.Check(math.MaxInt, math.MaxInt, math.MaxInt), arg)
+		require.NoError(t, Batch{p}.Check(t.Context(), Epilogue{}, endless), arg)
 		*size(&p) = most + 1
-		require.EqualError(t, Batch{p}.Check(math.MaxInt, math.MaxInt, math.MaxInt),
+		require.EqualError(t, Batch{p}.Check(t.Context(), Epilogue{}, endless),
 			fmt.Sprintf("problem 0: %s 2147483648 is above the limit 2147483647", arg))
 	}
 }
@@ -100,8 +100,8 @@ func TestExtent(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.p.A, c.p.B, c.p.C = far, far, far
-			x, y, z := Batch{c.p}.Extent()
-			require.Equal(t, c.want, [3]int{x, y, z})
+			need := Batch{c.p}.Lengths(Epilogue{})
+			require.Equal(t, c.want, [3]int{need.A, need.B, need.C})
 		})
 	}
 }
@@ -113,9 +113,9 @@ func TestPack(t *testing.T) {
 		{M: 3, N: 2, K: 1, TransA: true, TransB: true, Alpha: Scale(2), A: Matrix{12, 3}, B: Matrix{16, 1},
 			C: Matrix{8, 2}},
 	}, b)
-	a, bb, c := b.Extent()
-	require.Equal(t, []int{15, 18, 14}, []int{a, bb, c})
-	require.NoError(t, b.Check(a, bb, c))
+	need := b.Lengths(Epilogue{})
+	require.Equal(t, Lengths{A: 15, B: 18, C: 14}, need)
+	require.NoError(t, b.Check(t.Context(), Epilogue{}, need))
 
 	_, err := Pack(GEMM(1, 1, 1), GEMM(-2, 1, 1))
 	require.EqualError(t, err, "problem 1: M -2 is negative")
@@ -158,7 +158,7 @@ func TestCheckOverlap(t *testing.T) {
 			Batch{at(2, 2, 3, 20), at(0, 3, 2, 10)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := c.batch.Check(1000, 1000, 1000)
+			err := c.batch.Check(t.Context(), Epilogue{}, Lengths{A: 1000, B: 1000, C: 1000})
 			if c.want == "" {
 				require.NoError(t, err)
 				return
@@ -186,7 +186,7 @@ func BenchmarkCheck(b *testing.B) {
 				}
 				b.ReportAllocs()
 				for b.Loop() {
-					if err := batch.Check(0, 0, math.MaxInt); err != nil {
+					if err := batch.Check(b.Context(), Epilogue{}, Lengths{C: math.MaxInt}); err != nil {
 						b.Fatal(err)
 					}
 				}

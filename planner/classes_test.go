@@ -27,7 +27,7 @@ func TestClasses(t *testing.T) {
 			members := make([]int32, len(c.all))
 			for i := range batch {
 				q, at := &batch[i], c.of[i]
-				require.Equal(t, q.Writes(), at >= 0)
+				require.Equal(t, q.writes(), at >= 0)
 				if at < 0 {
 					continue
 				}

@@ -133,7 +133,7 @@ func (d *Device) Predict(b Batch, k *KernelFacts, s Schedule, c Compute) (micros
 	m.see(m.operands(&o, b, 1))
 	b = b.longestFirst()
 	for i := range b {
-		if q := &b[i]; q.Writes() {
+		if q := &b[i]; q.writes() {
 			loads[q.transposition()].add(&cut, q.sizes(), 1, 1, m.roundSize())
 		}
 	}

@@ -56,9 +56,6 @@ type WorkTile struct {
 	Micros float64
 }
 
-// Whole returns the part that covers the whole tile.
-func (t WorkTile) Whole() Part { return Part{Tile: t.Index, To: t.Steps} }
-
 // Part is a range of K steps [From, To) of a tile, one segment of the plan. To is greater than From.
 type Part struct {
 	Tile     int // WorkTile.Index

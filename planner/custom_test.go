@@ -16,7 +16,7 @@ import (
 // oneTileAWorker deals like data-parallel.
 var oneTileAWorker = &CustomSchedule{Name: "one-tile", Deal: func(w Work) (workers [][]Part) {
 	for _, t := range w.Tiles {
-		workers = append(workers, []Part{t.Whole()})
+		workers = append(workers, []Part{{Tile: t.Index, To: t.Steps}})
 	}
 	return workers
 }}
@@ -160,7 +160,7 @@ func TestCustomWork(t *testing.T) {
 		require.Equal(t, WorkTile{Index: i, Problem: w[0], Row: w[1], Col: w[2], Steps: w[3],
 			Micros: tile.Micros}, tile)
 		require.Positive(t, tile.Micros)
-		require.Equal(t, Part{Tile: i, To: w[3]}, tile.Whole())
+		require.Equal(t, [2]int{i, w[3]}, [2]int{tile.Index, tile.Steps})
 	}
 	require.InDelta(t, seen[0].Tiles[1].Micros, seen[0].Tiles[2].Micros, 0)
 	require.Greater(t, seen[0].Tiles[0].Micros, seen[0].Tiles[1].Micros)

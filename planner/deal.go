@@ -337,12 +337,12 @@ func (p *builder) launch(g *group, s Schedule, cost float64, first int, split bo
 	p.cutLaunches(l, first, first+workers)
 }
 
-// Kept returns the workspace of a worker, in elements, for the first product of a gated tile.
-func (d *Device) Kept(k *encoding.Kernel) int {
-	if !k.Epilogue.Gated || !d.family().keeps || k.Tile.KeepsGated(k.TypeA.Bytes()) {
+// kept returns the workspace of a worker, in elements, for the first product of a gated tile.
+func (d *Device) kept(k *encoding.Kernel) int {
+	if !d.family().keeps {
 		return 0
 	}
-	return k.Tile.TM * k.Tile.TN
+	return k.Kept()
 }
 
 // mostWorkers returns how many workers a launch of a kernel may have.
@@ -351,7 +351,7 @@ func (p *builder) mostWorkers(k *encoding.Kernel) int {
 	if p.Device.MaxWorkers > 0 {
 		most = p.Device.MaxWorkers
 	}
-	if kept := p.Device.Kept(k); kept > 0 {
+	if kept := p.Device.kept(k); kept > 0 {
 		most = min(most, p.Device.spanLimit(element.F32)/kept)
 	}
 	return most
@@ -360,7 +360,7 @@ func (p *builder) mostWorkers(k *encoding.Kernel) int {
 // cutLaunches makes launches of the workers, or the fix-ups, [first, last). A launch has at most as many as
 // the device's largest grid dimension, so grids need no second dimension and have no empty workgroups.
 func (p *builder) cutLaunches(l encoding.Launch, first, last int) {
-	limit, kept := p.mostWorkers(&l.Kernel), p.Device.Kept(&l.Kernel)
+	limit, kept := p.mostWorkers(&l.Kernel), p.Device.kept(&l.Kernel)
 	p.Cost += l.Cost
 	l.SpanA, l.SpanB, l.SpanC = p.ExtentA, p.ExtentB, p.ExtentC
 	l.SpanB2, l.SpanBias, l.SpanRows = p.ExtentB2, p.ExtentBias, p.ExtentRows

@@ -130,7 +130,7 @@ func (p *builder) layout() {
 			l.Items = section(l.Count * l.ItemWords())
 			continue
 		}
-		l.Items = section(p.Items(l) * l.ItemWords())
+		l.Items = section(l.ItemCount(p.Workers) * l.ItemWords())
 		if l.Loop {
 			l.Table = section(tableWords(l))
 		}
@@ -267,11 +267,6 @@ func (p *Plan) encodeFixup(w []uint32, l *encoding.Launch, f *encoding.Fixup) {
 	}
 	w[encoding.FixupGatherAt], w[encoding.FixupGatherRows] = uint32(q.RowsA+row), uint32(e.GatherRows)
 	w[encoding.FixupScaleAAt], w[encoding.FixupScaleBAt] = e.scaleA(q, row), e.scaleB(q, 0, col)
-}
-
-// Items returns the number of items of a launch of workers.
-func (p *Plan) Items(l *encoding.Launch) int {
-	return int(p.Workers[l.First+l.Count]-p.Workers[l.First]) * l.Epilogue.Products()
 }
 
 // pointersAt returns the word of Rows with the problem's addresses, or 0 if kernels read none.

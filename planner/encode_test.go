@@ -289,7 +289,10 @@ func TestExplainJSON(t *testing.T) {
 	var e Explanation
 	require.NoError(t, json.Unmarshal(text, &e))
 	require.Equal(t, p.Explain(), e)
-	require.Equal(t, ProblemUse{Index: 0, M: 70, N: 70, K: 33, Trans: "nn", Tile: "large", Tiles: 4,
-		Waves: 16, Segments: 4, MinK: 33, MaxK: 33, Padding: 1 - 4900./16384}, e.Problems[0])
+	q := &e.Problems[0]
+	require.Equal(t, [4]int{0, 70, 70, 33}, [4]int{q.Index, q.M, q.N, q.K})
+	require.Equal(t, [2]string{"nn", "large"}, [2]string{q.Trans, q.Tile})
+	require.Equal(t, [5]int{4, 16, 4, 33, 33}, [5]int{q.Tiles, q.Waves, q.Segments, q.MinK, q.MaxK})
+	require.Equal(t, 1-4900./16384, q.Padding)
 	require.Zero(t, e.Problems[1].Tiles)
 }

@@ -89,9 +89,9 @@ func (e *Epilogue) UsesRows() bool {
 	return e.GatherRows > 0 || e.ScatterRows > 0 || e.Weights || e.kernel().Scaled() || e.Pointers.Any()
 }
 
-// Writes is Problem.Writes with an epilogue, which may change C even if alpha is 0 and beta is 1.
+// Writes reports whether a problem changes C. C = 1*C does not, but an epilogue may change C then too.
 func (e *Epilogue) Writes(p *Problem) bool {
-	return p.Writes() || p.M > 0 && p.N > 0 && !e.none()
+	return p.writes() || p.M > 0 && p.N > 0 && !e.none()
 }
 
 // check fails for an epilogue that no problem can have, or that the device does not support; nil: any
@@ -203,8 +203,8 @@ func (x *Lengths) of(l *list) *int {
 	return &x.Rows
 }
 
-// Lengths returns the least lengths of operands for a plan with an epilogue. The batch must have passed its
-// check.
+// Lengths returns the least lengths of operands for a plan with an epilogue, which may be none. The batch
+// must have passed Check.
 func (b Batch) Lengths(e Epilogue) (x Lengths) {
 	withEpilogue := !e.none()
 	for i := range b {

@@ -48,7 +48,7 @@ func ExampleCustomSchedule() {
 					owner[of] = len(workers)
 					workers = append(workers, nil)
 				}
-				workers[owner[of]] = append(workers[owner[of]], t.Whole())
+				workers[owner[of]] = append(workers[owner[of]], planner.Part{Tile: t.Index, To: t.Steps})
 			}
 			return workers
 		}}
@@ -87,7 +87,8 @@ func ExampleColumnMajor() {
 		A: planner.Matrix{LD: 2}, B: planner.Matrix{LD: 3}, C: planner.Matrix{LD: 2},
 	})
 	fmt.Printf("%d x %d x %d, A %+v, B %+v\n", p.M, p.N, p.K, p.A, p.B)
-	fmt.Println(planner.Batch{p}.Check(3, 6, 2))
+	fmt.Println(planner.Batch{p}.Check(context.Background(), planner.Epilogue{}, planner.Lengths{A: 3, B: 6,
+		C: 2}))
 	// Output:
 	// 1 x 2 x 3, A {Offset:0 LD:3}, B {Offset:0 LD:2}
 	// <nil>

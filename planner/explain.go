@@ -34,43 +34,34 @@ type Explanation struct {
 	Workspace int     `json:"workspace_bytes"`
 	PlanBytes int     `json:"plan_bytes"`
 
-	Tiles    []TileUse    `json:"tiles"`
-	Launches []LaunchUse  `json:"launches"`
-	Problems []ProblemUse `json:"problems"`
-}
-
-// TileUse is a tile shape that the plan uses.
-type TileUse struct {
-	Name      string  `json:"name"`
-	Shape     string  `json:"shape"` // TM x TN x TK / threads
-	Problems  int     `json:"problems"`
-	Tiles     int     `json:"tiles"`
-	Groups    int     `json:"groups_per_unit"` // resident workgroups of a compute unit
-	Occupancy float64 `json:"occupancy"`
-	Limiter   string  `json:"limiter"`
-}
-
-// LaunchUse is one launch.
-type LaunchUse struct {
-	Kernel  string  `json:"kernel"`
-	Workers int     `json:"workers"`
-	Micros  float64 `json:"predicted_micros"`
-}
-
-// ProblemUse is what the plan does with one problem.
-type ProblemUse struct {
-	Index    int     `json:"index"`
-	M        int     `json:"m"`
-	N        int     `json:"n"`
-	K        int     `json:"k"`
-	Trans    string  `json:"trans"` // nn, tn, nt, tt
-	Tile     string  `json:"tile"`
-	Tiles    int     `json:"tiles"`
-	Waves    int     `json:"waves"`
-	Segments int     `json:"segments"`
-	MinK     int     `json:"min_k"` // shortest and longest K range of a segment
-	MaxK     int     `json:"max_k"`
-	Padding  float64 `json:"padding"` // share of the tiles' area outside of C
+	Tiles []struct { // shapes that the plan uses
+		Name      string  `json:"name"`
+		Shape     string  `json:"shape"` // TM x TN x TK / threads
+		Problems  int     `json:"problems"`
+		Tiles     int     `json:"tiles"`
+		Groups    int     `json:"groups_per_unit"` // resident workgroups of a compute unit
+		Occupancy float64 `json:"occupancy"`
+		Limiter   string  `json:"limiter"`
+	} `json:"tiles"`
+	Launches []struct {
+		Kernel  string  `json:"kernel"`
+		Workers int     `json:"workers"`
+		Micros  float64 `json:"predicted_micros"`
+	} `json:"launches"`
+	Problems []struct { // what the plan does with each
+		Index    int     `json:"index"`
+		M        int     `json:"m"`
+		N        int     `json:"n"`
+		K        int     `json:"k"`
+		Trans    string  `json:"trans"` // nn, tn, nt, tt
+		Tile     string  `json:"tile"`
+		Tiles    int     `json:"tiles"`
+		Waves    int     `json:"waves"`
+		Segments int     `json:"segments"`
+		MinK     int     `json:"min_k"` // shortest and longest K range of a segment
+		MaxK     int     `json:"max_k"`
+		Padding  float64 `json:"padding"` // share of the tiles' area outside of C
+	} `json:"problems"`
 }
 
 // Explain describes the plan.
@@ -87,37 +78,50 @@ func (p *Plan) Explain() Explanation {
 		TLP:   p.TLP, TLPGroups: p.TLPGroups,
 		Workers: max(len(p.Workers)-1, 0), Segments: len(p.Segments),
 		Workspace: 4 * p.Workspace, PlanBytes: 4 * p.Words,
-		Tiles: []TileUse{}, Launches: make([]LaunchUse, len(p.Launches)),
 	}
-	for i, l := range p.Launches {
-		e.Launches[i] = LaunchUse{Kernel: l.Kernel.String(), Workers: l.Count, Micros: l.Cost}
+	e.Launches = listLike(e.Launches, len(p.Launches))
+	for i := range p.Launches {
+		l, u := &p.Launches[i], &e.Launches[i]
+		u.Kernel, u.Workers, u.Micros = l.Kernel.String(), l.Count, l.Cost
 	}
-	e.Problems = p.explainProblems()
+	p.explainProblems(&e)
+	p.explainTiles(&e, d)
+	if of := p.Options.TypeB; of != e.Type {
+		e.TypeB = of
+	}
+	return e
+}
+
+// listLike returns a list of n elements of the type of another list.
+func listLike[T any](_ []T, n int) []T { return make([]T, n) }
+
+// explainTiles needs the problems.
+func (p *Plan) explainTiles(e *Explanation, d *Device) {
+	e.Tiles = listLike(e.Tiles, len(d.Kernels))[:0]
 	var total int
 	for i := range d.Kernels {
 		k := &d.Kernels[i]
-		o := d.Resident(k.Tile.Threads, k.Resources)
-		u := TileUse{Name: k.Tile.Name, Shape: k.Tile.Size(), Groups: o.Groups, Occupancy: o.Active,
-			Limiter: o.Limiter}
+		problems, tiles := 0, 0
 		for i, q := range e.Problems {
 			if p.Tiles[i] == k.Tile && q.Tiles > 0 {
-				u.Problems++
-				u.Tiles += q.Tiles
+				problems++
+				tiles += q.Tiles
 			}
 		}
-		if u.Problems > 0 {
-			e.Tiles = append(e.Tiles, u)
-			e.Occupancy += o.Active * float64(u.Tiles)
-			total += u.Tiles
+		if problems == 0 {
+			continue
 		}
-	}
-	if of := p.Options.TypeB; of != e.Type {
-		e.TypeB = of
+		o, n := d.Resident(k.Tile.Threads, k.Resources), len(e.Tiles)
+		e.Tiles = e.Tiles[:n+1]
+		u := &e.Tiles[n]
+		u.Name, u.Shape, u.Problems, u.Tiles = k.Tile.Name, k.Tile.Size(), problems, tiles
+		u.Groups, u.Occupancy, u.Limiter = o.Groups, o.Active, o.Limiter
+		e.Occupancy += o.Active * float64(tiles)
+		total += tiles
 	}
 	if total > 0 {
 		e.Occupancy /= float64(total)
 	}
-	return e
 }
 
 // arithmetic returns the least exact arithmetic that a launch uses.
@@ -141,29 +145,26 @@ func (p *Plan) scheduleNames() string {
 	return strings.Join(names, ", ")
 }
 
-func (p *Plan) explainProblems() []ProblemUse {
-	uses := make([]ProblemUse, len(p.Batch))
+func (p *Plan) explainProblems(e *Explanation) {
+	e.Problems = listLike(e.Problems, len(p.Batch))
 	for i := range p.Batch {
-		q, t := &p.Batch[i], p.Tiles[i]
-		u := ProblemUse{Index: i, M: q.M, N: q.N, K: q.K, Trans: encoding.Trans(q.TransA, q.TransB),
-			Tile: t.Name}
+		q, t, u := &p.Batch[i], p.Tiles[i], &e.Problems[i]
+		u.Index, u.M, u.N, u.K, u.Trans, u.Tile = i, q.M, q.N, q.K, encoding.Trans(q.TransA, q.TransB), t.Name
 		if p.Options.Epilogue.Writes(q) {
 			rows, cols := grid(t, q)
 			u.Tiles = rows * cols
 			u.Waves = u.Tiles * ceilDiv(t.Threads, max(p.Device.WaveSize, 1))
 			u.Padding = 1 - float64(q.M)*float64(q.N)/float64(rows*t.TM*cols*t.TN)
 		}
-		uses[i] = u
 	}
 	for _, s := range p.Segments {
-		u, depth := &uses[s.Problem], int(s.K1-s.K0)
+		u, depth := &e.Problems[s.Problem], int(s.K1-s.K0)
 		if u.Segments == 0 {
 			u.MinK = depth
 		}
 		u.Segments++
 		u.MinK, u.MaxK = min(u.MinK, depth), max(u.MaxK, depth)
 	}
-	return uses
 }
 
 // WriteText writes the plan's explanation as text.

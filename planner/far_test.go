@@ -82,7 +82,7 @@ func TestCheckFarRows(t *testing.T) {
 				x, y := long, c.other
 				x.C.Offset += far
 				y.C.Offset += far
-				err := Batch{x, y}.Check(0, 0, math.MaxInt)
+				err := Batch{x, y}.Check(t.Context(), Epilogue{}, Lengths{C: math.MaxInt})
 				require.Equal(t, c.bad, err != nil, "%v", err)
 			}
 		})

@@ -121,7 +121,7 @@ func (r *Ragged) keeps(t *testing.T, q Problem, e Epilogue) bool {
 		}
 		q.K, q.A, q.B, q.B2, q.TransA, q.TransB = 0, Matrix{}, Matrix{}, Matrix{}, false, true
 	}
-	return Batch{q}.CheckOperands(t.Context(), e, r.bounds(&e)) == nil
+	return Batch{q}.Check(t.Context(), e, r.bounds(&e)) == nil
 }
 
 // keepsBlocks reports whether the scales of blocks fit for a problem that does not read them.

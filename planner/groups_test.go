@@ -83,7 +83,7 @@ func TestGroupMistakes(t *testing.T) {
 	_, err := New(lacks).Plan(t.Context(), Batch{good}, groupsOf(by))
 	require.EqualError(t, err, "device mi300x has no kernels for B of int4")
 	require.ErrorIs(t, err, ErrInvalid)
-	require.EqualError(t, Batch{good}.CheckOperands(t.Context(), by,
+	require.EqualError(t, Batch{good}.Check(t.Context(), by,
 		Lengths{A: 1000, B: 5000, C: 6, Rows: 31}),
 		"problem 0: scales of B need words [0, 32) of a buffer of 31")
 }

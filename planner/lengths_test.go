@@ -9,8 +9,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// TestCheckOperands: a problem in operands that are just long enough, and with each one a little shorter.
-func TestCheckOperands(t *testing.T) {
+// TestCheckEpilogues: a problem in operands that are just long enough, and with each one a little shorter.
+func TestCheckEpilogues(t *testing.T) {
 	e := planner.Epilogue{Bias: true, Gated: true, GatherRows: 9, ScatterRows: 11, Weights: true}
 	q := planner.Problem{M: 4, N: 5, K: 6, A: planner.Matrix{Offset: 1, LD: 7},
 		B: planner.Matrix{Offset: 2, LD: 8}, C: planner.Matrix{Offset: 3, LD: 9},
@@ -19,7 +19,7 @@ func TestCheckOperands(t *testing.T) {
 	have := planner.Lengths{A: 1 + 8*7 + 6, B: 2 + 5*8 + 5, C: 3 + 10*9 + 5, B2: 4 + 5*10 + 5, Bias: 5 + 10,
 		Rows: 30}
 	require.Equal(t, have, b.Lengths(e))
-	require.NoError(t, b.CheckOperands(t.Context(), e, have))
+	require.NoError(t, b.Check(t.Context(), e, have))
 	for want, change := range map[string]func(q *planner.Problem, l *planner.Lengths){
 		"problem 1: A needs elements [1, 63) of a buffer of 62": func(_ *planner.Problem,
 			l *planner.Lengths) {
@@ -68,7 +68,7 @@ func TestCheckOperands(t *testing.T) {
 	} {
 		q, l := q, have
 		change(&q, &l)
-		err := planner.Batch{{}, q}.CheckOperands(t.Context(), e, l)
+		err := planner.Batch{{}, q}.Check(t.Context(), e, l)
 		require.EqualError(t, err, want)
 		var wrong *planner.ProblemError
 		require.ErrorAs(t, err, &wrong)
@@ -76,16 +76,16 @@ func TestCheckOperands(t *testing.T) {
 	}
 	nothing := q
 	nothing.N = 0
-	require.NoError(t, planner.Batch{nothing}.CheckOperands(t.Context(), e, planner.Lengths{}),
+	require.NoError(t, planner.Batch{nothing}.Check(t.Context(), e, planner.Lengths{}),
 		"nothing is read")
 	require.Equal(t, planner.Lengths{}, planner.Batch{nothing}.Lengths(e))
 
 	one := planner.Problem{M: 1, N: 1, K: 1, A: planner.Matrix{LD: 1}, B: planner.Matrix{LD: 1},
 		C: planner.Matrix{LD: 1}}
 	have = planner.Lengths{A: 1, B: 1, C: 1, Rows: 1}
-	require.ErrorContains(t, planner.Batch{one, one}.CheckOperands(t.Context(),
+	require.ErrorContains(t, planner.Batch{one, one}.Check(t.Context(),
 		planner.Epilogue{Activation: planner.ReLU}, have), "problem 1: C overlaps C of problem 0")
-	require.NoError(t, planner.Batch{one, one}.CheckOperands(t.Context(), planner.Epilogue{ScatterRows: 1},
+	require.NoError(t, planner.Batch{one, one}.Check(t.Context(), planner.Epilogue{ScatterRows: 1},
 		have), "lists say where C is")
 }
 

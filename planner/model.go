@@ -179,7 +179,7 @@ func (m *model) operands(o *Options, b Batch, step int) operands {
 	all, work := operands{size: o.elementBytes(), transB: true}, 0.0
 	for i := 0; i < len(b); i += step {
 		q := &b[i]
-		if !q.Writes() {
+		if !q.writes() {
 			continue
 		}
 		all.elements += elementsOf(q.M, q.N, q.depth())

@@ -100,7 +100,7 @@ func checkPlan(t *testing.T, p *Plan) {
 			// checkItem: of which segments
 			check(l.Epilogue == e || l.Epilogue == e.OfPart() && !e.Gated && !l.Split, "another epilogue")
 			check(!e.Gated || l.Loop && !l.Split && l.Cluster == 0, "a gated tile is cut, or not two items")
-			check(p.Workspace >= l.Count*p.Device.Kept(&l.Kernel), "workers without a slot")
+			check(p.Workspace >= l.Count*p.Device.kept(&l.Kernel), "workers without a slot")
 		}
 		sum := func(first, count int) {
 			require.Equal(t, fixup, first)

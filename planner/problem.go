@@ -157,8 +157,8 @@ func (p *Problem) sizes() Sizes { return Sizes{p.M, p.N, p.depth()} }
 // Reads reports whether the problem reads A and B.
 func (p *Problem) Reads() bool { return p.M > 0 && p.N > 0 && p.depth() > 0 }
 
-// Writes reports whether the problem changes C, without an epilogue. C = 1*C does not.
-func (p *Problem) Writes() bool { return p.M > 0 && p.N > 0 && (p.depth() > 0 || p.Beta != 1) }
+// writes is Epilogue.Writes without an epilogue.
+func (p *Problem) writes() bool { return p.M > 0 && p.N > 0 && (p.depth() > 0 || p.Beta != 1) }
 
 // FLOPs returns the number of multiplications and additions, 2*M*N*K for each problem.
 func (b Batch) FLOPs() float64 {
@@ -168,13 +168,6 @@ func (b Batch) FLOPs() float64 {
 		sum += 2 * float64(p.M) * float64(p.N) * float64(p.depth())
 	}
 	return sum
-}
-
-// Extent returns the least lengths of the buffers of A, B and C, in elements, without an epilogue. The batch
-// must have passed Check.
-func (b Batch) Extent() (a, bb, c int) {
-	x := b.Lengths(Epilogue{})
-	return x.A, x.B, x.C
 }
 
 // end returns the offset after the last element of a rows x cols matrix.

@@ -20,7 +20,7 @@ const (
 	// EndsOfDepth: one int32 for each group, the end of its columns of op(A) and rows of op(B). Each group
 	// has its own C. The gradient of the experts' weights has this form.
 	EndsOfDepth = encoding.EndsOfDepth
-	// Records: Epilogue.RecordWords words for each group, as AppendRecords writes them. A group is any
+	// Records: as many words for each group as AppendRecords writes them. A group is any
 	// problem.
 	Records = encoding.Records
 )
@@ -100,16 +100,12 @@ type Ragged struct {
 // sizesLen returns the number of 32-bit words of the sizes.
 func (r *Ragged) sizesLen(e *Epilogue) int {
 	if r.Form == Records {
-		return r.Groups * e.RecordWords()
+		return r.Groups * e.kernel().RecordWords()
 	}
 	return r.Groups
 }
 
-// Check returns the first mistake in the description that no sizes can make right. The error wraps
-// ErrInvalid.
-func (r *Ragged) Check() error { return r.check(&Epilogue{}) }
-
-// check is Check for a plan with an epilogue.
+// check returns the first mistake in the description that no sizes can make right.
 func (r *Ragged) check(e *Epilogue) error {
 	switch r.Form {
 	case EndsOfRows, EndsOfDepth, Records:
@@ -265,7 +261,7 @@ func (r *Ragged) stride() int {
 	return r.StrideB
 }
 
-// checkExtent returns what is wrong with an extent for Within. The description passed Check.
+// checkExtent returns what is wrong with an extent for Within. The description passed check.
 func (r *Ragged) checkExtent(extent int) error {
 	switch {
 	case extent == 0:
@@ -319,7 +315,7 @@ func (r *Ragged) extents(e *Epilogue) Lengths {
 
 // Batch returns what a run with these sizes and an epilogue computes: a problem for each group, and one more
 // that fills the rows after them if Rest asks for it. refused is the first refused group, or -1. It and the
-// groups after it have no rows, or fill their C. The description passed Check, and there are Plan.ExtentSizes sizes.
+// groups after it have no rows, or fill their C. The description has a plan, and there are ExtentSizes sizes.
 // The result uses the memory of dst if it is large enough.
 func (r *Ragged) Batch(dst Batch, sizes []int32, e Epilogue) (b Batch, refused int) {
 	refused = -1
@@ -375,7 +371,7 @@ func (r *Ragged) refused(g int) Problem {
 // group returns the problem of a group, if its sizes fit.
 func (r *Ragged) group(sizes []int32, g int, e *Epilogue) (q Problem, ok bool) {
 	if r.Form == Records {
-		n := e.RecordWords()
+		n := e.kernel().RecordWords()
 		return r.record(sizes[g*n:][:n], e)
 	}
 	q = r.problem()

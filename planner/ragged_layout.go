@@ -82,7 +82,7 @@ func (b *raggedBuilder) layout() error {
 			SpanC: b.ExtentC, SpanB2: b.ExtentB2, SpanBias: b.ExtentBias, SpanRows: b.ExtentRows}
 		l.Table = at.add(max(n+1, b.places(k)))
 		b.Launches = append(b.Launches, l)
-		b.Workspace = max(b.Workspace, n*b.Device.Kept(&l.Kernel))
+		b.Workspace = max(b.Workspace, n*b.Device.kept(&l.Kernel))
 	}
 	if capacity *= b.model.products; capacity > maxSegments {
 		return invalid.Errorf("the batch may have too many tiles: more than %d", maxSegments)

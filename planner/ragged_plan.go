@@ -11,9 +11,9 @@ import (
 
 // PlanRagged makes a plan for sizes that are on the device. It chooses one or two tile shapes; the device
 // chooses between them for each group. It also chooses how many workers share the tiles. These are errors
-// that wrap ErrInvalid: a description or options that do not pass Check, a schedule other than that of the
-// tile shape, the rule of Zhang et al. (both need sizes), and operands that are too large for the device to
-// bind.
+// that wrap ErrInvalid: a description that no sizes can make right, options that do not pass Check, a
+// schedule other than that of the tile shape, the rule of Zhang et al. (both need sizes), and operands that
+// are too large for the device to bind.
 func (p *Planner) PlanRagged(r Ragged, o Options) (*Plan, error) {
 	if err := r.check(&o.Epilogue); err != nil {
 		return nil, err

@@ -109,7 +109,7 @@ func (m Matrix) within(rows, cols, length int) bool {
 // this epilogue. The batch must have passed Check. AppendRecords fails if a number needs more than 32 bits.
 func AppendRecords(dst []int32, b Batch, e Epilogue) ([]int32, error) {
 	var w [encoding.ScaledRecordWords]uint32
-	words := w[:e.RecordWords()]
+	words := w[:e.kernel().RecordWords()]
 	for i := range b {
 		if err := b[i].checkRecord(i, len(words)); err != nil {
 			return dst, err
@@ -121,9 +121,6 @@ func AppendRecords(dst []int32, b Batch, e Epilogue) ([]int32, error) {
 	}
 	return dst, nil
 }
-
-// RecordWords returns the length of a record in 32-bit words, in the sizes of a plan with this epilogue.
-func (e *Epilogue) RecordWords() int { return e.kernel().RecordWords() }
 
 // checkRecord fails if a record of that many words has no room for a number of the problem.
 func (p *Problem) checkRecord(i, words int) error {

@@ -54,15 +54,13 @@ func TestRaggedCheck(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := experts()
 			c.change(&r)
-			err := r.Check()
+			_, err := planner.New(lookup(t, "h200")).PlanRagged(r, planner.Options{})
 			if c.want == "" {
 				require.NoError(t, err)
 				return
 			}
 			require.ErrorIs(t, err, planner.ErrInvalid)
 			require.ErrorContains(t, err, c.want)
-			_, again := planner.New(lookup(t, "h200")).PlanRagged(r, planner.Options{})
-			require.Equal(t, err, again)
 		})
 	}
 }

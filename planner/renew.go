@@ -75,7 +75,8 @@ func (p *raggedBuilder) record(b Batch) bool {
 		p.vector = p.vector && p.Options.vectorTile(q)
 		q.record(p.Records[i*encoding.RecordWords:][:encoding.RecordWords])
 	}
-	r.LenA, r.LenB, r.LenC = b.Extent()
+	need := b.Lengths(Epilogue{})
+	r.LenA, r.LenB, r.LenC = need.A, need.B, need.C
 	p.ExtentA, p.ExtentB, p.ExtentC = r.LenA, r.LenB, r.LenC
 	return same && r.M <= MaxDim && p.reachable(r.LenA, r.LenB, r.LenC)
 }
@@ -91,7 +92,7 @@ func (p *builder) chooseLive(b Batch) (tileID, error) {
 	p.uniform = zeroed(p.uniform, len(m.cuts))
 	order := p.sorter.Reserve(len(b)/step + 1)[:0]
 	for i := 0; i < len(b); i += step {
-		if q := &b[i]; q.Writes() {
+		if q := &b[i]; q.writes() {
 			order = append(order, radix.Key{By: int64(MaxDim - q.depth()), Index: int32(i)})
 		}
 	}
@@ -133,7 +134,7 @@ func (l *load) scale(times int) {
 func (m *model) tilesOf(id tileID, b Batch) (n int) {
 	c := &m.cuts[m.tiles[id].cut]
 	for i := range b {
-		if q := &b[i]; q.Writes() {
+		if q := &b[i]; q.writes() {
 			n += ceilShift(q.M, c.tm) * ceilShift(q.N, c.tn)
 		}
 	}

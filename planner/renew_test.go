@@ -62,15 +62,15 @@ func TestRenew(t *testing.T) {
 				got, refused := p.Ragged.Batch(nil, words, planner.Epilogue{})
 				require.Equal(t, -1, refused, "the bounds refuse none")
 				require.Equal(t, b, got)
-				a, bb, c := b.Extent()
-				require.Equal(t, [3]int{a, bb, c}, [3]int{p.ExtentA, p.ExtentB, p.ExtentC})
+				require.Equal(t, planner.Lengths{A: p.ExtentA, B: p.ExtentB, C: p.ExtentC},
+					b.Lengths(planner.Epilogue{}))
 
 				encoded := p.Encode(nil)
 				require.Equal(t, p.Records, encoded[encoding.RaggedHead:])
 				last := p.Launches[len(p.Launches)-1]
 				tiles := 0
 				for i := range b {
-					if q := &b[i]; q.Writes() {
+					if q := &b[i]; p.Options.Epilogue.Writes(q) {
 						tiles += (q.M + last.Tile.TM - 1) / last.Tile.TM * ((q.N +
 							last.Tile.TN - 1) / last.Tile.TN)
 					}

@@ -112,7 +112,7 @@ func TestScaleMistakes(t *testing.T) {
 			require.ErrorIs(t, err, ErrInvalid)
 		})
 	}
-	require.EqualError(t, Batch{good}.CheckOperands(t.Context(), both, Lengths{A: 8, B: 12, C: 6, Rows: 2}),
+	require.EqualError(t, Batch{good}.Check(t.Context(), both, Lengths{A: 8, B: 12, C: 6, Rows: 2}),
 		"problem 0: scales of B need words [0, 3) of a buffer of 2")
 }
 

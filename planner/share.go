@@ -20,7 +20,7 @@ func (p *Planner) Costs(b Batch, dst []float64) []float64 {
 		dst[i] = 0
 		if q := &b[i]; err != nil {
 			dst[i] = math.Inf(1)
-		} else if q.Writes() {
+		} else if q.writes() {
 			dst[i] = m.work(q) / units
 		}
 	}

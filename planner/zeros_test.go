@@ -118,7 +118,7 @@ func TestZeroMistakes(t *testing.T) {
 	rows.ZeroA = true
 	for words, want := range map[int]string{3: "problem 0: scales of A need words [0, 4) of a buffer of 3",
 		5: "problem 0: scales of B need words [0, 6) of a buffer of 5"} {
-		require.EqualError(t, Batch{good}.CheckOperands(t.Context(), rows,
+		require.EqualError(t, Batch{good}.Check(t.Context(), rows,
 			Lengths{A: 8, B: 12, C: 6, Rows: words}), want)
 	}
 }

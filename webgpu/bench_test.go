@@ -256,8 +256,8 @@ func benchmarkRun(b *testing.B, d *device, problems []planner.Problem) driver.Ru
 	}
 	var buffers [3]*buffer
 	r := rand.New(rand.NewPCG(1, 0))
-	na, nb, nc := batch.Extent()
-	for i, n := range [...]int{na, nb, nc} {
+	need := batch.Lengths(planner.Epilogue{})
+	for i, n := range [...]int{need.A, need.B, need.C} {
 		data := make([]float32, n)
 		for j := range data {
 			data[j] = 2*r.Float32() - 1

@@ -92,8 +92,8 @@ func newTask(t testing.TB, problems ...planner.Problem) task {
 	t.Helper()
 	batch, err := planner.Pack(problems...)
 	require.NoError(t, err)
-	na, nb, nc := batch.Extent()
-	return task{batch, integers(na, 1), integers(nb, 2), integers(nc, 3)}
+	need := batch.Lengths(planner.Epilogue{})
+	return task{batch, integers(need.A, 1), integers(need.B, 2), integers(need.C, 3)}
 }
 
 func prepare(t testing.TB, d *device, batch planner.Batch, o planner.Options) (*planner.Plan, *program) {

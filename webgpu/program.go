@@ -101,7 +101,7 @@ func itemWords(plan *planner.Plan, l *encoding.Launch) int {
 	case l.Fixup:
 		return l.Count * l.ItemWords()
 	}
-	return plan.Items(l) * l.ItemWords()
+	return l.ItemCount(plan.Workers) * l.ItemWords()
 }
 
 // Close frees the program once queued work that uses it is done.

@@ -222,7 +222,8 @@ func TestRaggedManyGroups(t *testing.T) {
 	table, err := planner.AppendRecords(nil, batch, planner.Epilogue{})
 	require.NoError(t, err)
 	any := planner.Ragged{Form: planner.Records, Groups: groups, M: 2 * groups, N: 11, K: 400}
-	any.LenA, any.LenB, any.LenC = batch.Extent()
+	need := batch.Lengths(planner.Epilogue{})
+	any.LenA, any.LenB, any.LenC = need.A, need.B, need.C
 	beyond := slices.Clone(table)
 	beyond[4000*encoding.RecordWords] = 4 * groups
 	cut := func(bound int) []int32 {

@@ -144,7 +144,7 @@ func moved(batch planner.Batch, o *planner.Options) (bytes float64) {
 	c := float64(o.TypeC.Bytes())
 	for i := range batch {
 		p := &batch[i]
-		if p.M == 0 || p.N == 0 || !p.Writes() && o.Epilogue == (planner.Epilogue{}) {
+		if !o.Epilogue.Writes(p) {
 			continue
 		}
 		bytes += movedBeside(p, o)

@@ -121,7 +121,7 @@ func placeEpilogue(w *workload.Workload, o planner.Options) (*workload.Workload,
 	if *e == (planner.Epilogue{}) {
 		return w, o
 	}
-	_, lenB, _ := w.Batch.Extent()
+	need := w.Batch.Lengths(planner.Epilogue{})
 	rows, biases, words := 1, 0, 0
 	decorated := *w
 	decorated.Batch = slices.Clone(w.Batch)
@@ -139,7 +139,7 @@ func placeEpilogue(w *workload.Workload, o planner.Options) (*workload.Workload,
 	for i := range decorated.Batch {
 		p := &decorated.Batch[i]
 		p.B2 = p.B
-		p.B2.Offset += aligned(lenB)
+		p.B2.Offset += aligned(need.B)
 		p.Bias, p.RowsA, p.RowsC, p.Weights, p.ScaleA = biases, words, words+p.M, words+2*p.M, words+3*p.M
 		p.ScaleB = p.ScaleA + e.ScalesA(p)
 		if p.M > 0 && p.N > 0 {

@@ -54,8 +54,8 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	lenA, lenB, lenC := batch.Extent()
-	a, weights, c := make([]float32, lenA), make([]float32, lenB), make([]float32, lenC)
+	need := batch.Lengths(planner.Epilogue{})
+	a, weights, c := make([]float32, need.A), make([]float32, need.B), make([]float32, need.C)
 	rng := rand.New(rand.NewPCG(1, 1))
 	for i := range weights {
 		weights[i] = rng.Float32()*2 - 1

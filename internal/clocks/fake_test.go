@@ -52,9 +52,9 @@ func TestMeasure(t *testing.T) {
 			require.NoError(t, err)
 			plan, err := planner.New(device).Plan(t.Context(), batch, tc.options)
 			require.NoError(t, err)
-			lenA, lenB, lenC := batch.Extent()
-			groups, err := Measure(t.Context(), 0, plan, make([]float32, lenA), make([]float32, lenB),
-				make([]float32, lenC))
+			need := batch.Lengths(planner.Epilogue{})
+			groups, err := Measure(t.Context(), 0, plan, make([]float32, need.A), make([]float32, need.B),
+				make([]float32, need.C))
 			require.NoError(t, err)
 			require.Len(t, groups, groupsOf(plan))
 			start := 0.0

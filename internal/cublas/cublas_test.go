@@ -63,9 +63,9 @@ func TestBatch(t *testing.T) {
 		planner.Problem{M: 2, N: 3, K: 0, Beta: 2},
 	)
 	require.NoError(t, err)
-	lenA, lenB, lenC := batch.Extent()
+	need := batch.Lengths(planner.Epilogue{})
 	rng := rand.New(rand.NewPCG(1, 0))
-	data := [3][]float32{make([]float32, lenA), make([]float32, lenB), make([]float32, lenC)}
+	data := [3][]float32{make([]float32, need.A), make([]float32, need.B), make([]float32, need.C)}
 	for _, s := range data {
 		reference.Integers(rng, s, 9)
 	}
@@ -104,10 +104,10 @@ func TestHalves(t *testing.T) {
 		batch, err := planner.Pack(planner.GEMM(4, 6, 5),
 			planner.Problem{M: 7, N: 5, K: 3, TransB: true, Beta: 1})
 		require.NoError(t, err)
-		lenA, lenB, lenC := batch.Extent()
+		need := batch.Lengths(planner.Epilogue{})
 		rng := rand.New(rand.NewPCG(2, 0))
-		data, bits := [3][]float32{make([]float32, lenA), make([]float32, lenB),
-			make([]float32, lenC)}, [3][]uint16{}
+		data, bits := [3][]float32{make([]float32, need.A), make([]float32, need.B),
+			make([]float32, need.C)}, [3][]uint16{}
 		var pin runtime.Pinner
 		var at [3]uintptr
 		for i, s := range data {
@@ -124,7 +124,7 @@ func TestHalves(t *testing.T) {
 		made, err := handle.Batch(batch, of, at[0], at[1], at[2])
 		require.NoError(t, err)
 		require.NoError(t, made.Grouped())
-		after := make([]float32, lenC)
+		after := make([]float32, need.C)
 		element.Widen(of, after, bits[2])
 		require.NoError(t, reference.CheckRounded(of, batch, data[0], data[1], data[2], after))
 		require.NoError(t, made.Close())

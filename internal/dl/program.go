@@ -285,7 +285,7 @@ func (m *image) load(d *device, plan *planner.Plan, workspace C.dl_pointer) erro
 			made.layer = 1
 			b, b2, epilogue := plan.Layer.Parameters(l)
 			made.b, made.b2, made.epilogue = C.uint64_t(b), C.uint64_t(b2), C.uint64_t(epilogue)
-		case l.Split || l.Fixup || l.Ragged == 0 && d.gpu.Planner.Kept(&l.Kernel) > 0:
+		case l.Split || l.Fixup || l.Ragged == 0 && l.Kernel.Kept() > 0:
 			made.workspace = workspace
 		case l.Ragged > 0: // it writes tables and items
 			made.ragged, made.workspace = 1, m.words.address

@@ -139,6 +139,15 @@ func (k Kernel) Counters() int {
 	return 1
 }
 
+// Kept returns the workspace of a worker of a native kernel, in elements, for the first product of a gated
+// tile.
+func (k *Kernel) Kept() int {
+	if !k.Epilogue.Gated || k.Tile.KeepsGated(k.TypeA.Bytes()) {
+		return 0
+	}
+	return k.Tile.TM * k.Tile.TN
+}
+
 // Segment is one tile of one problem over the K range [K0, K1).
 type Segment struct {
 	Problem  int32
@@ -187,4 +196,9 @@ type Launch struct {
 	// with Loop, Sums only with Partials.
 	Items, Table, Sums int
 	Cost               float64 // predicted microseconds
+}
+
+// ItemCount returns the number of items of a launch of workers, which start at these segments of the plan.
+func (l *Launch) ItemCount(workers []int32) int {
+	return int(workers[l.First+l.Count]-workers[l.First]) * l.Epilogue.Products()
 }

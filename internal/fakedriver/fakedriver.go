@@ -154,12 +154,9 @@ func (d *Device) Prepare(ctx context.Context, p *planner.Plan) (driver.Program, 
 }
 
 func (d *Device) check(what string, p *planner.Plan) {
-	err := p.Batch.Check(math.MaxInt, math.MaxInt, math.MaxInt)
-	if p.Ragged != nil {
-		err = p.Ragged.Check()
-	} else if e := &p.Options.Epilogue; e.ScatterRows > 0 || e.Pointers.C {
-		err = nil // C of problems may be the same
-	}
+	const endless = math.MaxInt
+	err := p.Batch.Check(context.Background(), p.Options.Epilogue, planner.Lengths{A: endless, B: endless,
+		C: endless, B2: endless, Bias: endless, Rows: endless})
 	if err != nil || p.Device.Name != d.info.Planner.Name {
 		d.use.broken("%s of a plan for %s: %v", what, p.Device.Name, err)
 	}

@@ -161,7 +161,7 @@ func TestPackEpilogue(t *testing.T) {
 		B2: operand(0, 2), Weights: 8}, p.batch[2])
 	require.Equal(t, 24+24+8+8+4+9, p.moved())
 	require.Equal(t, 3*4+4*2+3*2+4*2+4+3, elements(&batch[0], &e))
-	require.NoError(t, p.batch.CheckOperands(t.Context(), onDevice(e),
+	require.NoError(t, p.batch.Check(t.Context(), onDevice(e),
 		planner.Lengths{A: 24, B: 8, C: 24, B2: 8, Bias: 4, Rows: 12}))
 	none := planner.Problem{M: 3, N: 2, C: operand(0, 2), A: operand(0, 9), B: operand(0, 5), Beta: 1}
 	require.Zero(t, elements(&none, &planner.Epilogue{ScatterRows: 4}), "C = 1*C, wherever it is")

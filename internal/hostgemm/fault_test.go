@@ -66,6 +66,7 @@ func parts(t *testing.T) job {
 	k := 700 << 10
 	batch, err := planner.Pack(planner.GEMM(1, 1, k), planner.GEMM(1, 1, k), planner.GEMM(1, 1, k))
 	require.NoError(t, err)
-	a, b, c := batch.Extent()
-	return job{batch, slices.Repeat([]float32{1}, a), slices.Repeat([]float32{1}, b), make([]float32, c)}
+	need := batch.Lengths(planner.Epilogue{})
+	return job{batch, slices.Repeat([]float32{1}, need.A), slices.Repeat([]float32{1}, need.B),
+		make([]float32, need.C)}
 }

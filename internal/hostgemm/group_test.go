@@ -75,8 +75,8 @@ func random(t *testing.T, seed uint64, n, most int) job {
 		p.C = planner.Matrix{Offset: end, LD: p.N + 2}
 		end += p.M*p.C.LD + 5
 	}
-	lenA, lenB, _ := batch.Extent()
-	k := job{batch, make([]float32, lenA), make([]float32, lenB), make([]float32, end)}
+	need := batch.Lengths(planner.Epilogue{})
+	k := job{batch, make([]float32, need.A), make([]float32, need.B), make([]float32, end)}
 	for _, s := range [][]float32{k.a, k.b, k.c} {
 		reference.Integers(rng, s, 8)
 	}
@@ -279,8 +279,8 @@ func large(t *testing.T) job {
 	}
 	batch, err := planner.Pack(problems...)
 	require.NoError(t, err)
-	lenA, lenB, lenC := batch.Extent()
-	k := job{batch, make([]float32, lenA), make([]float32, lenB), make([]float32, lenC)}
+	need := batch.Lengths(planner.Epilogue{})
+	k := job{batch, make([]float32, need.A), make([]float32, need.B), make([]float32, need.C)}
 	for i := range k.a {
 		k.a[i] = float32(i%3 - 1)
 	}

@@ -28,14 +28,14 @@ func spaced(t *testing.T, seed uint64) (batch planner.Batch, a, b, c []float32) 
 	}
 	batch, err := planner.Pack(problems...)
 	require.NoError(t, err)
-	lenA, lenB, _ := batch.Extent()
+	need := batch.Lengths(planner.Epilogue{})
 	end := 3
 	for i := range batch {
 		p := &batch[i]
 		p.C = planner.Matrix{Offset: end, LD: p.N + 2}
 		end += p.M*p.C.LD + 5
 	}
-	a, b, c = make([]float32, lenA), make([]float32, lenB), make([]float32, end)
+	a, b, c = make([]float32, need.A), make([]float32, need.B), make([]float32, end)
 	for _, s := range [][]float32{a, b, c} {
 		reference.Uniform(rng, s)
 	}

@@ -74,7 +74,8 @@ func TestPack(t *testing.T) {
 				require.Len(t, p.uploads[i], c.moves[i])
 			}
 			require.Len(t, p.results, len(c.batch))
-			require.NoError(t, p.batch.Check(p.sizes[0], p.sizes[1], p.sizes[2]))
+			require.NoError(t, p.batch.Check(t.Context(), planner.Epilogue{},
+				planner.Lengths{A: p.sizes[0], B: p.sizes[1], C: p.sizes[2]}))
 		})
 	}
 }
@@ -176,9 +177,9 @@ func TestGEMMLayouts(t *testing.T) {
 					A:      operand(c.at+i*c.stepA, c.k+c.ld), B: operand(c.at+i*c.stepB, c.n+c.ld),
 					C: operand(1+i*c.n, 6*c.n+1)})
 			}
-			lenA, lenB, lenC := batch.Extent()
-			a, b, host := slices.Repeat([]float32{nan}, lenA), slices.Repeat([]float32{nan}, lenB),
-				slices.Repeat([]float32{nan}, lenC)
+			need := batch.Lengths(planner.Epilogue{})
+			a, b, host := slices.Repeat([]float32{nan}, need.A), slices.Repeat([]float32{nan}, need.B),
+				slices.Repeat([]float32{nan}, need.C)
 			for i := range batch {
 				p := &batch[i]
 				all := operandsOf(p, &bare)

@@ -109,7 +109,7 @@ func (s *session) find(ctx context.Context, t *task) (*entry, error) {
 	if err := roomToPack(t.batch); err != nil {
 		return nil, err
 	}
-	return nil, t.batch.CheckOperands(ctx, t.options.Epilogue, have)
+	return nil, t.batch.Check(ctx, t.options.Epilogue, have)
 }
 
 // enough reports whether operands are as long as they must be.

@@ -66,9 +66,9 @@ func TestLoop(t *testing.T) {
 		batch, err := planner.Pack(problems...)
 		require.NoError(t, err)
 		batch[0].A.LD, batch[0].A.Offset = 11, batch[len(batch)-1].A.Offset+100
-		lenA, lenB, lenC := batch.Extent()
+		need := batch.Lengths(planner.Epilogue{})
 		rng := rand.New(rand.NewPCG(1, 0))
-		a, b, c := make([]float32, lenA), make([]float32, lenB), make([]float32, lenC)
+		a, b, c := make([]float32, need.A), make([]float32, need.B), make([]float32, need.C)
 		for _, s := range [][]float32{a, b, c} {
 			reference.Integers(rng, s, 9)
 		}

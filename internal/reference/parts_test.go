@@ -57,9 +57,9 @@ func TestNothingToDo(t *testing.T) {
 			p.TransA, p.TransB, p.Alpha, p.Beta = kind&1 == 1, kind&2 == 2, planner.Scale(float32(kind>>2)), 2
 			b, err := planner.Pack(p, planner.GEMM(0, 2, 2))
 			require.NoError(t, err)
-			lenA, lenB, lenC := b.Extent()
-			x, y, before, after := make([]float32, lenA), make([]float32, lenB), make([]float32, lenC),
-				make([]float32, lenC)
+			need := b.Lengths(planner.Epilogue{})
+			x, y, before, after := make([]float32, need.A), make([]float32, need.B), make([]float32, need.C),
+				make([]float32, need.C)
 			for i := range after {
 				before[i], after[i] = 1, 2 // x and y are 0
 			}
@@ -68,8 +68,8 @@ func TestNothingToDo(t *testing.T) {
 			require.NoError(t, err, "%+v", p)
 			largest, _ := Relative(b, x, y, before, after)
 			require.Zero(t, largest, "%+v", p)
-			if lenC > 0 {
-				after[lenC-1]++
+			if need.C > 0 {
+				after[need.C-1]++
 				require.Error(t, CheckExact(b, x, y, before, after), "%+v", p)
 			}
 		}

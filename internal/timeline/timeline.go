@@ -87,7 +87,7 @@ func (t *Timeline) addLaunch(index int) {
 // worker, or with dynamic tiles a chunk.
 func shares(p *planner.Plan, l *encoding.Launch) int {
 	if l.Dynamic {
-		return (p.Items(l)/l.Epilogue.Products() + l.Chunk - 1) / l.Chunk
+		return (l.ItemCount(p.Workers)/l.Epilogue.Products() + l.Chunk - 1) / l.Chunk
 	}
 	return l.Count
 }

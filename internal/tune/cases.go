@@ -85,7 +85,7 @@ func (s sizes) draw() (planner.Batch, error) {
 }
 
 func fits(d *planner.Device, b planner.Batch) bool {
-	lenA, lenB, lenC := b.Extent()
-	bound := d.MaxBinding == 0 || 4*max(lenA, lenB, lenC) <= d.MaxBinding
+	need := b.Lengths(planner.Epilogue{})
+	bound := d.MaxBinding == 0 || 4*max(need.A, need.B, need.C) <= d.MaxBinding
 	return bound && b.FLOPs() <= d.TFLOPS*1e6*longestCase
 }

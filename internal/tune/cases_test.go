@@ -22,11 +22,11 @@ func TestCases(t *testing.T) {
 			for _, c := range all {
 				require.False(t, names[c.Name], c.Name)
 				names[c.Name] = true
-				lenA, lenB, lenC := c.Batch.Extent()
-				require.NoError(t, c.Batch.Check(lenA, lenB, lenC))
+				need := c.Batch.Lengths(planner.Epilogue{})
+				require.NoError(t, c.Batch.Check(t.Context(), planner.Epilogue{}, need))
 				require.LessOrEqual(t, c.Batch.FLOPs()/(d.TFLOPS*1e6), longestCase, c.Name)
 				if d.MaxBinding > 0 {
-					longest := 4 * max(lenA, lenB, lenC)
+					longest := 4 * max(need.A, need.B, need.C)
 					require.LessOrEqual(t, longest, d.MaxBinding, "windows are not in the model")
 				}
 			}

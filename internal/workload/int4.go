@@ -29,7 +29,7 @@ func place(problems []planner.Problem, o *planner.Options) (planner.Batch, error
 			end += p.K * p.B.LD
 		}
 	}
-	return batch, batch.CheckOperands(context.Background(), planner.Epilogue{ScaleB: o.Epilogue.ScaleB},
+	return batch, batch.Check(context.Background(), planner.Epilogue{ScaleB: o.Epilogue.ScaleB},
 		endless)
 }
 

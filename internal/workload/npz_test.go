@@ -231,7 +231,8 @@ func FuzzReadNPZ(f *testing.F) {
 				require.NotContains(t, err.Error(), "\n")
 				continue
 			}
-			require.NoError(t, batch.Check(len(ops.A), len(ops.B), len(ops.C)))
+			require.NoError(t, batch.Check(t.Context(), planner.Epilogue{},
+				planner.Lengths{A: len(ops.A), B: len(ops.B), C: len(ops.C)}))
 		}
 	})
 }

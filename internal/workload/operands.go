@@ -21,11 +21,11 @@ type Operands struct {
 // NewOperands allocates zeroed buffers for a batch. If they do not fit in the memory that this process may
 // take, the error wraps hardware.ErrOutOfMemory.
 func NewOperands(batch planner.Batch) (*Operands, error) {
-	lenA, lenB, lenC := batch.Extent()
-	if err := hostmem.Check(hostmem.Size(lenA, lenB, lenC)); err != nil {
+	need := batch.Lengths(planner.Epilogue{})
+	if err := hostmem.Check(hostmem.Size(need.A, need.B, need.C)); err != nil {
 		return nil, fmt.Errorf("the matrices: %w", err)
 	}
-	return &Operands{A: make([]float32, lenA), B: make([]float32, lenB), C: make([]float32, lenC)}, nil
+	return &Operands{A: make([]float32, need.A), B: make([]float32, need.B), C: make([]float32, need.C)}, nil
 }
 
 // Round rounds the numbers to the types of A, B and C. Those of element.Int4 stay: words and scales

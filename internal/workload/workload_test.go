@@ -45,7 +45,8 @@ func TestLoad(t *testing.T) {
 			require.Nil(t, w.Operands)
 			require.Len(t, w.Batch, tc.problems)
 			require.Equal(t, tc.first, [3]int{w.Batch[0].M, w.Batch[0].N, w.Batch[0].K})
-			require.NoError(t, w.Batch.Check(w.Batch.Extent()))
+			require.NoError(t, w.Batch.Check(t.Context(), planner.Epilogue{},
+				w.Batch.Lengths(planner.Epilogue{})))
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/native"
+	"github.com/batchgemm/batchgemm/native/internal/kernels"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
@@ -92,7 +93,7 @@ func forSubjects(t *testing.T, filter func(k encoding.Kernel) bool, f func(t *te
 	for name := range arches {
 		arch, err := native.HIP(name)
 		require.NoError(t, err)
-		all := native.RaggedKernels()
+		all := kernels.Ragged()
 		for _, shape := range shapesOf(arch) {
 			all = append(all, arch.Variants(shape)...)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/native"
+	"github.com/batchgemm/batchgemm/native/internal/kernels"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/devices"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -186,7 +187,8 @@ func manyGroups(t *testing.T, arch native.Arch, k encoding.Kernel, entries int,
 		}
 		batch, err := planner.Pack(problems...)
 		require.NoError(t, err)
-		r.LenA, r.LenB, r.LenC = batch.Extent()
+		need := batch.Lengths(planner.Epilogue{})
+		r.LenA, r.LenB, r.LenC = need.A, need.B, need.C
 		if r.LenB2 = r.LenB; k.Epilogue != (encoding.Epilogue{}) {
 			for i := range batch {
 				batch[i].B2 = batch[i].B
@@ -253,7 +255,7 @@ func TestRagged(t *testing.T) {
 	for name := range arches {
 		arch, err := native.HIP(name)
 		require.NoError(t, err)
-		for _, k := range native.RaggedKernels() {
+		for _, k := range kernels.Ragged() {
 			t.Run(arch.Name()+"/"+arch.KernelName(k), func(t *testing.T) {
 				sample.Products.Skip(t, 6)
 				if testing.Short() && (k.Entries > 256 || k.Form != encoding.EndsOfRows) {
