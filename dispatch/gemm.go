@@ -15,8 +15,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// Slices are the operands of a product in host memory. T is the number type of A and B, U that of C: one of
-// T's TypesC (package element).
+// Slices are the operands of a product in host memory. T is the number type of A and B, U that of C, as
+// TypeC of planner.Options says.
 type Slices[T, U element.Number] struct {
 	A, B []T
 	C    []U

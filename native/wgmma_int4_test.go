@@ -40,7 +40,8 @@ func panelJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 			}
 			b[0].Alpha, b[0].K = planner.Scale(2), by.Group()*slices.Max(depths)
 			e.ScaleB = by
-			o := planner.Options{TypeA: of, TypeB: by.TypeB(of), TypeC: elemtype.TypesC(of)[i%len(elemtype.TypesC(of))],
+			types := elemtype.TypesC(of)
+			o := planner.Options{TypeA: of, TypeB: by.TypeB(of), TypeC: types[i%len(types)],
 				Tile: shape.Name, Schedule: schedule, Epilogue: e}
 			j := newJob(t, deviceFor(t, "h200", schedule), b, o, []int{8, 1, 16, 3}[i%4], rng)
 			j.how = [2]uint32{seed % 3, seed}

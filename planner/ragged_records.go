@@ -104,8 +104,8 @@ func (m Matrix) within(rows, cols, length int) bool {
 	return ok && end <= length-cols
 }
 
-// AppendRecords appends a record for each problem of the batch, Epilogue.RecordWords words each, for a
-// ragged batch of form Records. Its transpositions must be those of all problems, and its plan must have
+// AppendRecords appends a record for each problem of the batch, all of one length, for a ragged batch of form
+// Records. Its transpositions must be those of all problems, and its plan must have
 // this epilogue. The batch must have passed Check. AppendRecords fails if a number needs more than 32 bits.
 func AppendRecords(dst []int32, b Batch, e Epilogue) ([]int32, error) {
 	var w [encoding.ScaledRecordWords]uint32

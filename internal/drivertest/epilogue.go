@@ -278,8 +278,8 @@ func (j *epilogueJob) check(t *testing.T, d *epilogueData, exact bool) {
 	require.NoError(t, err)
 	n := &d.numbers
 	how := reference.Arithmetic{Compute: j.plan.Options.Compute,
-		FlushesSubnormals: j.device.Info().FlushesSubnormals, NarrowSums: reference.NarrowSums(j.plan), TypeC: j.ofC,
-		Epilogue: reference.Epilogue{Epilogue: j.plan.Options.Epilogue, B2: n[bufferB2],
+		FlushesSubnormals: j.device.Info().FlushesSubnormals, NarrowSums: reference.NarrowSums(j.plan),
+		TypeC: j.ofC, Epilogue: reference.Epilogue{Epilogue: j.plan.Options.Epilogue, B2: n[bufferB2],
 			Biases: n[bufferBias], Rows: d.rows}}
 	if exact {
 		err = reference.CheckExactIn(how, j.batch, n[bufferA], n[bufferB], n[bufferC], c)

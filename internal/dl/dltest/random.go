@@ -76,16 +76,16 @@ func checkRandom(ctx context.Context, d driver.Device, seed uint64, n int) error
 		return err
 	}
 	got := drivertest.FromWords(options.TypeC, read, lens[2])
-	if _, err = reference.CheckIn(reference.Arithmetic{NarrowSums: reference.NarrowSums(plan), TypeC: options.TypeC},
-		batch, host[0], host[1], host[2], got); err != nil {
+	how := reference.Arithmetic{NarrowSums: reference.NarrowSums(plan), TypeC: options.TypeC}
+	if _, err = reference.CheckIn(how, batch, host[0], host[1], host[2], got); err != nil {
 		return fmt.Errorf("%+v: %w", options, err)
 	}
 	return nil
 }
 
 func randomOptions(rng *rand.Rand, d *planner.Device) (o planner.Options) {
-	// only for B
-	types := slices.DeleteFunc(slices.Clone(d.Types), func(t element.Type) bool { return elemtype.TypesC(t) == nil })
+	onlyB := func(t element.Type) bool { return elemtype.TypesC(t) == nil }
+	types := slices.DeleteFunc(slices.Clone(d.Types), onlyB)
 	if n := rng.IntN(len(types) + 1); n < len(types) {
 		o.TypeA = types[n]
 		of := elemtype.TypesC(o.TypeA)
