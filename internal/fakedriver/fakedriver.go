@@ -157,6 +157,9 @@ func (d *Device) check(what string, p *planner.Plan) {
 	const endless = math.MaxInt
 	err := p.Batch.Check(context.Background(), p.Options.Epilogue, planner.Lengths{A: endless, B: endless,
 		C: endless, B2: endless, Bias: endless, Rows: endless})
+	if p.Ragged != nil {
+		_, err = planner.New(p.Device).PlanRagged(*p.Ragged, p.Options)
+	}
 	if err != nil || p.Device.Name != d.info.Planner.Name {
 		d.use.broken("%s of a plan for %s: %v", what, p.Device.Name, err)
 	}
