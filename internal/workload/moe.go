@@ -64,23 +64,45 @@ func (l *moe) problems() []planner.Problem {
 	return problems
 }
 
-// route draws the number of tokens of each expert. The order of the draws is fixed, so that results can be
-// compared over time: first a normal number for each expert, whatever the skew is; then for each token one
-// expert after the other, among those that it does not have yet.
+// Choices returns what a router chooses that Load's moe describes: the experts of each token, [tokens, top].
+// top is from 1 to the number of experts, skew from 0 to 10.
+func Choices(experts, top, tokens int, skew float64, seed uint64) []int64 {
+	l, index := moe{experts: experts, top: top, tokens: tokens, skew: skew, seed: seed}, []int64(nil)
+	l.draw(func(chosen []int) {
+		for _, e := range chosen {
+			index = append(index, int64(e))
+		}
+	})
+	return index
+}
+
+// route draws the number of tokens of each expert.
 func (l *moe) route() []int {
+	counts := make([]int, l.experts)
+	l.draw(func(chosen []int) {
+		for _, e := range chosen {
+			counts[e]++
+		}
+	})
+	return counts
+}
+
+// draw draws the experts of each token. The order of the draws is fixed, so that results can be compared over
+// time: first a normal number for each expert, whatever the skew is; then for each token one expert after the
+// other, among those that it does not have yet.
+func (l *moe) draw(token func(chosen []int)) {
 	rng := rand.New(rand.NewPCG(l.seed, 0))
 	left := newUrn(l.popularity(rng))
-	counts, chosen := make([]int, l.experts), make([]int, l.top)
+	chosen := make([]int, l.top)
 	for range l.tokens {
 		for i := range chosen {
 			chosen[i] = left.take(rng.Uint64N(left.total))
 		}
+		token(chosen)
 		for _, e := range chosen {
-			counts[e]++
 			left.put(e)
 		}
 	}
-	return counts
 }
 
 // popularity returns exp(skew * normal) of each expert, as integers, whose sums are exact: 2^40 for the most

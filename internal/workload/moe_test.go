@@ -49,6 +49,19 @@ func TestRoute(t *testing.T) {
 	}
 }
 
+// TestChoices: they are those of the layer of this name, and no token has an expert twice.
+func TestChoices(t *testing.T) {
+	l := moe{experts: 16, top: 2, tokens: 64, skew: 1, seed: 7}
+	counts := make([]int, l.experts)
+	for chosen := range slices.Chunk(Choices(l.experts, l.top, l.tokens, l.skew, l.seed), l.top) {
+		require.NotEqual(t, chosen[0], chosen[1])
+		for _, e := range chosen {
+			counts[e]++
+		}
+	}
+	require.Equal(t, l.route(), counts)
+}
+
 // TestRoutePopularity: tokens are distributed by popularity, and evenly without skew.
 func TestRoutePopularity(t *testing.T) {
 	for _, skew := range []float64{0, 1} {
