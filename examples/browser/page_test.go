@@ -98,15 +98,24 @@ func (v visit) planned() {
 	require.Contains(v.t, v.text("status"), "Planned ")
 }
 
-// run presses the button, waits for results and verifies all of them.
+// run presses the button, waits for results of a batch and verifies all of them.
 func (v visit) run() {
+	v.t.Helper()
+	v.runs("one dispatch per problem", "a naive kernel")
+}
+
+// runs is run for any rivals.
+func (v visit) runs(rivals ...string) {
 	v.t.Helper()
 	require.NoError(v.t, v.Eval(`document.getElementById("run").click()`, nil))
 	v.wait(idle)
 	require.Empty(v.t, v.text("error"))
 	require.Contains(v.t, v.text("status"), "all results are verified")
-	require.Regexp(v.t, `(?s)^batchgemm.*✓ float64.*one dispatch per problem.*✓ float64.*naive kernel.*✓ `+
-		`float64$`, v.text("rows"))
+	verified := "(?s)^batchgemm.*✓ float64"
+	for _, rival := range rivals {
+		verified += ".*" + rival + ".*✓ float64"
+	}
+	require.Regexp(v.t, verified+"$", v.text("rows"))
 }
 
 // stop ends a run by keys. The batch can then run again.
@@ -152,6 +161,23 @@ func (v visit) shoot(name string) {
 	require.NoError(v.t, os.WriteFile(filepath.Join(dir, name+".png"), png, 0o600))
 }
 
+// layer is run for a layer of experts.
+func (v visit) layer() {
+	v.t.Helper()
+	v.choose(map[string]string{"kind": "layer", "tokens": "12", "experts": "4", "top": "5", "hidden": "24",
+		"intermediate": "20", "skew": "1"})
+	v.wait(`document.getElementById("error").innerText.includes("cannot have 5 of 4 experts")`)
+	v.choose(map[string]string{"top": "2"})
+	v.planned()
+	require.Contains(v.t, v.text("status"), "Planned a layer of experts")
+	require.Regexp(v.t, `(?s)of 4.*Rows\s*24\s`, v.text("facts"))
+	var drawn bool
+	require.NoError(v.t, v.Eval(`document.getElementById("timeline").checkVisibility()`, &drawn))
+	require.False(v.t, drawn)
+	v.runs("routing on the host")
+	require.Contains(v.t, v.text("verdict"), " times as fast as routing on the host.")
+}
+
 // small is a batch for which the software adapter needs few kernels.
 var small = map[string]string{"kind": "random", "batch": "4", "mn": "32", "depth": "32"}
 
@@ -189,6 +215,8 @@ func testGPU(t *testing.T, v visit) {
 	v.run()
 	require.Contains(t, v.text("method"), "Median of 5 samples")
 	v.shoot("webgpu")
+	v.layer()
+	v.shoot("webgpu-layer")
 	require.Empty(t, v.Logged)
 }
 
@@ -200,6 +228,7 @@ func testCPU(t *testing.T, v visit) {
 	v.choose(small)
 	v.planned()
 	v.run()
+	v.layer()
 	testFile(t, v)
 	testLate(t, v)
 	testWrong(t, v)
@@ -329,7 +358,7 @@ func testPhone(t *testing.T, v visit) {
 		var paper string
 		require.NoError(t, v.Eval(`getComputedStyle(document.body).backgroundColor`, &paper))
 		require.Equal(t, c.paper, paper)
-		for _, kind := range []string{"inception", "moe", "file", "random"} {
+		for _, kind := range []string{"inception", "moe", "layer", "file", "random"} {
 			v.choose(map[string]string{"kind": kind})
 			v.fits()
 		}

@@ -77,15 +77,16 @@ async function start() {
   await choose();
 }
 
-// workload names what is chosen, as the command line of batchgemm does.
-function workload() {
+// chosen is a layer, or a workload, named as the command line of batchgemm does.
+function chosen() {
   const v = (name) => fields[name].value;
   switch (v("kind")) {
-    case "inception": return v("module");
-    case "moe": return `moe:experts=${v("experts")},top=${v("top")},tokens=${v("tokens")},n=${v("n")},k=${v("k")},skew=${v("skew")},seed=1`;
-    case "random": return `random:mn=${v("mn")},k=${v("depth")},batch=${v("batch")},seed=${v("seed")}`;
+    case "inception": return {workload: v("module")};
+    case "moe": return {workload: `moe:experts=${v("experts")},top=${v("top")},tokens=${v("tokens")},n=${v("n")},k=${v("k")},skew=${v("skew")},seed=1`};
+    case "layer": return {layer: Object.fromEntries(["tokens", "experts", "top", "hidden", "intermediate", "skew"].map((name) => [name, Number(v(name))]))};
+    case "random": return {workload: `random:mn=${v("mn")},k=${v("depth")},batch=${v("batch")},seed=${v("seed")}`};
   }
-  return dropped?.name;
+  return {workload: dropped?.name};
 }
 
 function tellDevice() {
@@ -101,7 +102,7 @@ function tellDevice() {
 async function choose() {
   const kind = fields.kind.value, mine = ++turn;
   for (const part of form.querySelectorAll("[data-kind]")) {
-    part.hidden = part.dataset.kind !== kind;
+    part.hidden = !part.dataset.kind.split(" ").includes(kind);
     for (const input of part.querySelectorAll("input, select")) input.disabled = part.hidden; // so that it is not validated
   }
   if (!devices.length) return; // start plans
@@ -115,13 +116,14 @@ async function choose() {
   try {
     const content = kind === "file" ? new Uint8Array(await dropped.arrayBuffer()) : undefined;
     if (mine !== turn) return; // another choice was planned while the file was read
-    const made = await ask({call: "plan", backend: fields.backend.value, workload: workload(), content}, content);
+    const made = await ask({call: "plan", backend: fields.backend.value, ...chosen(), content}, content);
     if (mine !== turn) return;
     plan = made;
     picked = -1;
-    showPlan();
+    $("plan").hidden = false;
+    $("layer").hidden = !($("drawings").hidden = Boolean(plan.layer));
+    plan.layer ? showLayer() : showPlan();
     $("run").disabled = false;
-    say(`Planned ${plan.problems.length} ${plan.problems.length === 1 ? "problem" : "problems"}, ${number(plan.explain.gflop * 1e3)} MFLOP, in ${time(plan.micros)}.`);
   } catch (e) {
     if (mine === turn) fail(e.message);
   }
@@ -129,10 +131,22 @@ async function choose() {
 
 const number = (x) => x >= 100 ? x.toLocaleString("en", {maximumFractionDigits: 0}) : String(Number(x.toPrecision(3)));
 
+function showFacts(facts) {
+  $("facts").replaceChildren(...facts.map(([name, value]) => make("div", [make("dt", name), make("dd", String(value))])));
+}
+
+const sayPlanned = (what, gflop) => say(`Planned ${what}, ${number(gflop * 1e3)} MFLOP, in ${time(plan.micros)}.`);
+
+function showLayer() {
+  const {experts, busy, rows, most, tiles, launches} = plan.layer;
+  showFacts([["Experts with rows", `${busy} of ${experts}`], ["Rows", rows], ["Most of an expert", most], ["Tile shapes", tiles.join(", ") || "chosen in each run"], ["Launches", launches]]);
+  sayPlanned("a layer of experts", plan.gflop);
+}
+
 function showPlan() {
   const e = plan.explain, n = plan.problems.length;
-  $("plan").hidden = false;
-  $("facts").replaceChildren(...[
+  sayPlanned(n === 1 ? "1 problem" : `${n} problems`, e.gflop);
+  showFacts([
     ["Problems", n],
     ["Schedule", e.schedule],
     ["Tile shapes", (e.tiles || []).map((t) => t.name).join(", ")],
@@ -140,7 +154,7 @@ function showPlan() {
     ["Segments", number(e.segments)],
     ["Launches", (e.launches || []).length],
     [e.predicted_is_guess ? "Predicted (a guess)" : "Predicted", time(e.predicted_micros)],
-  ].map(([name, value]) => make("div", [make("dt", name), make("dd", String(value))])));
+  ]);
   const entries = n > colors ? [] : plan.problems.map((p, i) => [color(i), `${i}: ${p.m} × ${p.n} × ${p.k}, tile ${p.tile}`]);
   const kinds = new Set(plan.timeline.bars.map((b) => b.k));
   if (kinds.has("partial")) entries.push(["", "paler: a part of K"]);
@@ -159,7 +173,7 @@ function showPlan() {
 let problemAt = {};
 
 function draw() {
-  if (!plan || $("plan").hidden) return;
+  if (!plan?.problems || $("plan").hidden) return;
   const tiles = drawTiles($("tiles"), plan, picked);
   problemAt = {tiles: tiles.at, timeline: drawTimeline($("timeline"), plan, picked)};
   $("tiles-title").textContent = `Each C, cut into tiles (M ${tiles.turned ? "to the right, N down" : "down, N to the right"})`;
@@ -210,11 +224,10 @@ async function run() {
 }
 
 function showResults(results) {
-  const [ours, single, naive] = results, most = Math.max(...results.map((r) => r.gflops));
+  const [ours, ...rivals] = results, most = Math.max(...results.map((r) => r.gflops));
   const wrong = results.filter((r) => r.wrong);
   $("results").hidden = false;
-  const times = (r) => make("strong", `${number(r.micros / ours.micros)} times`);
-  $("verdict").replaceChildren(times(single), " as fast as one dispatch per problem, ", times(naive), " as fast as the naive kernel.");
+  $("verdict").replaceChildren(...rivals.flatMap((r, i) => [make("strong", `${number(r.micros / ours.micros)} times`), ` as fast as ${r.name}${i < rivals.length - 1 ? ", " : "."}`]));
   $("rows").replaceChildren(...results.map((r) => {
     const bar = make("div", [], {class: "bar"});
     bar.style.width = `${100 * r.gflops / most}%`;
@@ -222,9 +235,11 @@ function showResults(results) {
     return make("tr", [make("th", r.name, {scope: "row"}), make("td", bar, {class: "bar-column"}), make("td", number(r.gflops)),
       make("td", time(r.micros), {title: `${time(r.min)} to ${time(r.max)}`}), make("td", number(r.dispatches), {class: "dispatches"}), verified]);
   }));
-  $("method").textContent = `${fields.backend.selectedOptions[0].text}. Median of 5 samples, taken in turn; a sample is one submission of ${results.map((r) => r.runs).join(", ")} runs ` +
-    `by the clock on the wall, from recording it to hearing of its end, divided by the runs. Planning, compiling and copies of operands are not in it. ` +
-    `Every element of C is compared with float64, and may differ by what rounding in fp32 explains (largest: ${number(100 * ours.worst)} % of that).`;
+  const sample = plan.layer
+    ? "runs, one submission each, by the clock on the wall, from recording the first to hearing of the end of the last, divided by the runs. Routing on the host reads the router's choices in each run, and writes lists of rows. Each product of each expert is then a dispatch, prepared before for these choices. There is no naive kernel for a layer."
+    : "runs in one submission, by the clock on the wall, from recording it to hearing of its end, divided by the runs.";
+  $("method").textContent = `${fields.backend.selectedOptions[0].text}. Median of 5 samples, taken in turn; a sample is ${results.map((r) => r.runs).join(", ")} ${sample} ` +
+    `Planning, compiling and copies of operands are not in it. Every element of ${plan.layer ? "the output" : "C"} is compared with float64, and may differ by what rounding in fp32 explains (largest: ${number(100 * ours.worst)} % of that).`;
   if (wrong.length) fail(wrong.map((r) => `${r.name}: ${r.wrong}`).join("\n"));
   else say(`Done: all results are verified. ${number(ours.gflops)} GFLOP/s.`);
 }

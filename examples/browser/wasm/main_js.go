@@ -14,9 +14,10 @@ import (
 
 // request is a message of the page.
 type request struct {
-	Call     string `json:"call"`
-	Backend  string `json:"backend"`  // for plan
-	Workload string `json:"workload"` // for plan: a name, that of the file if there is content
+	Call     string     `json:"call"`
+	Backend  string     `json:"backend"`  // for plan
+	Workload string     `json:"workload"` // for plan: a name, that of the file if there is content
+	Layer    *layerForm `json:"layer"`    // for plan, in place of a workload
 	content  []byte
 }
 
@@ -70,6 +71,9 @@ func (s *session) do(ctx context.Context, message js.Value) (any, error) {
 	case "devices":
 		return devices(ctx)
 	case "plan":
+		if r.Layer != nil {
+			return s.plannedLayer(ctx, &r)
+		}
 		return s.planned(ctx, &r)
 	case "run":
 		return s.measured(ctx)

@@ -23,26 +23,25 @@ func viewOf(m planner.Matrix, transposed bool) view {
 	return view{m.Offset, m.LD, 1}
 }
 
-func (s *session) naive(ctx context.Context) (method, error) {
-	if s.device.Info().Backend == "cpu" {
-		return naiveLoops{s}, nil
+func (b *batch) naive(ctx context.Context) (method, error) {
+	if b.device.Info().Backend == "cpu" {
+		return naiveLoops{b}, nil
 	}
-	return newNaiveShader(ctx, s)
+	return newNaiveShader(ctx, b)
 }
 
 // naiveLoops is three loops, in Go.
-type naiveLoops struct{ s *session }
+type naiveLoops struct{ *batch }
 
 func (n naiveLoops) compute(c []float32) {
-	a, b := n.s.load.Operands.A, n.s.load.Operands.B
-	for i := range n.s.plan.Batch {
-		p := &n.s.plan.Batch[i]
+	for i := range n.plan.Batch {
+		p := &n.plan.Batch[i]
 		va, vb := viewOf(p.A, p.TransA), viewOf(p.B, p.TransB)
 		for row := range p.M {
 			for col := range p.N {
 				sum := float32(0)
 				for k := range p.K {
-					sum += a[va.offset+row*va.row+k*va.col] * b[vb.offset+k*vb.row+col*vb.col]
+					sum += n.A[va.offset+row*va.row+k*va.col] * n.B[vb.offset+k*vb.row+col*vb.col]
 				}
 				at := &c[p.C.Offset+row*p.C.LD+col]
 				sum *= p.Alpha.Value()
@@ -56,13 +55,13 @@ func (n naiveLoops) compute(c []float32) {
 }
 
 func (n naiveLoops) once(context.Context) ([]float32, error) {
-	c := slices.Clone(n.s.load.Operands.C)
+	c := slices.Clone(n.C)
 	n.compute(c)
 	return c, nil
 }
 
 func (n naiveLoops) time(_ context.Context, runs int) (time.Duration, error) {
-	c := slices.Clone(n.s.load.Operands.C)
+	c := slices.Clone(n.C)
 	start := time.Now()
 	for range runs {
 		n.compute(c)
@@ -76,11 +75,11 @@ func (naiveLoops) Close() error    { return nil }
 // naiveShader has a thread for each element of C (page/naive.js), on its own GPUDevice of the same adapter.
 type naiveShader struct{ made js.Value }
 
-func newNaiveShader(ctx context.Context, s *session) (*naiveShader, error) {
+func newNaiveShader(ctx context.Context, of *batch) (*naiveShader, error) {
 	var words []uint32
 	rows, cols := 0, 0 // of the largest C
-	for i := range s.plan.Batch {
-		p := &s.plan.Batch[i]
+	for i := range of.plan.Batch {
+		p := &of.plan.Batch[i]
 		rows, cols = max(rows, p.M), max(cols, p.N)
 		a, b := viewOf(p.A, p.TransA), viewOf(p.B, p.TransB)
 		for _, word := range []int{p.M, p.N, p.K, a.offset, a.row, a.col, b.offset, b.row, b.col,
@@ -89,8 +88,8 @@ func newNaiveShader(ctx context.Context, s *session) (*naiveShader, error) {
 		}
 		words = append(words, math.Float32bits(p.Alpha.Value()), math.Float32bits(p.Beta))
 	}
-	o := s.load.Operands
-	made, err := call(ctx, js.Global(), "makeNaive", toJS(words), rows, cols, toJS(o.A), toJS(o.B), toJS(o.C))
+	made, err := call(ctx, js.Global(), "makeNaive", toJS(words), rows, cols, toJS(of.A), toJS(of.B),
+		toJS(of.C))
 	return &naiveShader{made}, err
 }
 

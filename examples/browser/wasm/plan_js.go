@@ -19,9 +19,15 @@ const maxLanes = 64
 // session is the state of the page.
 type session struct {
 	device *dispatch.Device
-	load   *workload.Workload
-	plan   *planner.Plan
+	job    job                              // what was planned last, on the device
 	state  func(format string, args ...any) // tells the page what is happening
+}
+
+// batch is a batch with its matrices and its plan.
+type batch struct {
+	*session
+	*workload.Operands
+	plan *planner.Plan
 }
 
 // deviceView is a device for the page.
@@ -87,7 +93,7 @@ type barView struct {
 
 // planned loads a batch, opens the device and plans.
 func (s *session) planned(ctx context.Context, r *request) (*planView, error) {
-	s.plan = nil
+	s.job = nil
 	load, err := loaded(r)
 	if err != nil {
 		return nil, err
@@ -101,7 +107,7 @@ func (s *session) planned(ctx context.Context, r *request) (*planView, error) {
 		return nil, err
 	}
 	took := time.Since(start)
-	s.load, s.plan = load, plan
+	s.job = &batch{s, load.Operands, plan}
 	v := &planView{Micros: float64(took.Nanoseconds()) / 1e3, Explain: plan.Explain(),
 		Timeline: viewTimeline(plan)}
 	v.Explain.Problems = nil // below, shorter

@@ -21,11 +21,24 @@ const (
 	mostOf  = 4096                  // dispatches in a submission
 )
 
-// method is one way to compute the batch.
+// job is what the page computes: a batch or a layer.
+type job interface {
+	methods() []maker
+	flops() float64
+	check(c []float32) (reference.Errors, error) // against float64
+}
+
+// maker prepares a method. The first of a job is the library's.
+type maker struct {
+	name string
+	make func(context.Context) (method, error)
+}
+
+// method is one way to compute a job.
 type method interface {
-	// once computes C from its initial contents, and returns it.
+	// once computes C, or y of a layer, from its initial contents, and returns it.
 	once(ctx context.Context) ([]float32, error)
-	// time returns the duration of a submission of that many runs, including the wait for its end.
+	// time returns the duration of that many runs, including the wait for their end.
 	time(ctx context.Context, runs int) (time.Duration, error)
 	// dispatches returns the number of dispatches in a run.
 	dispatches() int
@@ -45,20 +58,24 @@ type resultView struct {
 	Wrong      string  `json:"wrong"`  // what verification found
 }
 
-// measured runs the plan and its rivals on the same device, verifies each, and measures.
+func (b *batch) methods() []maker {
+	return []maker{{"batchgemm", b.batched}, {"one dispatch per problem", b.single}, {"a naive kernel", b.naive}}
+}
+
+func (b *batch) flops() float64 { return b.plan.Batch.FLOPs() }
+
+func (b *batch) check(c []float32) (reference.Errors, error) {
+	how := reference.Arithmetic{FlushesSubnormals: b.device.Info().FlushesSubnormals}
+	return reference.CheckIn(how, b.plan.Batch, b.A, b.B, b.C, c)
+}
+
+// measured runs the job by all its methods on the same device, verifies each, and measures.
 func (s *session) measured(ctx context.Context) (results []resultView, err error) {
-	if s.plan == nil {
+	if s.job == nil {
 		return nil, errors.New("there is no plan to run")
 	}
 	var methods []bench.Method
-	for _, m := range []struct {
-		name string
-		make func(context.Context) (method, error)
-	}{
-		{"batchgemm", s.batched},
-		{"one dispatch per problem", s.single},
-		{"naive kernel", s.naive},
-	} {
+	for _, m := range s.job.methods() {
 		s.state("%s: preparing", m.name)
 		made, err := m.make(ctx)
 		if err != nil {
@@ -89,7 +106,7 @@ func (s *session) measured(ctx context.Context) (results []resultView, err error
 		r := &results[i]
 		r.Micros, r.Min, r.Max = f.Device.Median, f.Device.Min, f.Device.Max
 		if r.Micros > 0 {
-			r.GFLOPs = s.plan.Batch.FLOPs() / r.Micros / 1e3
+			r.GFLOPs = s.job.flops() / r.Micros / 1e3
 		}
 	}
 	return results, nil
@@ -103,9 +120,7 @@ func (s *session) verify(ctx context.Context, m method, view *resultView) error 
 		return err
 	}
 	s.state("%s: checking against float64", view.Name)
-	how := reference.Arithmetic{FlushesSubnormals: s.device.Info().FlushesSubnormals}
-	o := s.load.Operands
-	errs, err := reference.CheckIn(how, s.plan.Batch, o.A, o.B, o.C, after)
+	errs, err := s.job.check(after)
 	view.Worst = errs.Worst
 	if err != nil {
 		view.Wrong = err.Error()
@@ -123,76 +138,93 @@ func enough(ctx context.Context, m method) (runs int, err error) {
 	}
 }
 
-// programs are a method of the library: one program for all problems, or one for each.
-type programs struct {
-	s       *session
-	runs    []dispatch.Run
-	a, b, c *dispatch.Buffer
-	closers []io.Closer
+// held is what a method closes, in reverse order.
+type held []io.Closer
+
+func (h held) Close() (err error) {
+	for _, c := range slices.Backward(h) {
+		err = errors.Join(err, c.Close())
+	}
+	return err
 }
 
-func (s *session) batched(ctx context.Context) (method, error) {
-	return s.prepared(ctx, s.plan)
+// programs are a method of the library for a batch: one program for all problems, or one for each.
+type programs struct {
+	held
+	of   *batch
+	runs []dispatch.Run
+	c    *dispatch.Buffer
 }
+
+func (b *batch) batched(ctx context.Context) (method, error) { return b.prepared(ctx, b.plan) }
 
 // single has a plan of one launch for each problem.
-func (s *session) single(ctx context.Context) (method, error) {
+func (b *batch) single(ctx context.Context) (method, error) {
 	var plans []*planner.Plan
-	for i := range s.plan.Batch {
-		plan, err := s.device.Plan(ctx, s.plan.Batch[i:i+1],
+	for i := range b.plan.Batch {
+		plan, err := b.device.Plan(ctx, b.plan.Batch[i:i+1],
 			planner.Options{Schedule: planner.ScheduleDataParallel})
 		if err != nil {
 			return nil, err
 		}
 		plans = append(plans, plan)
 	}
-	return s.prepared(ctx, plans...)
+	return b.prepared(ctx, plans...)
 }
 
-func (s *session) prepared(ctx context.Context, plans ...*planner.Plan) (_ method, err error) {
-	p := &programs{s: s}
+func (b *batch) prepared(ctx context.Context, plans ...*planner.Plan) (_ method, err error) {
+	p := &programs{of: b}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.Close())
 		}
 	}()
-	o := s.load.Operands
+	var with dispatch.Operands
 	for _, operand := range []struct {
 		buffer  **dispatch.Buffer
 		numbers []float32
-	}{{&p.a, o.A}, {&p.b, o.B}, {&p.c, o.C}} {
-		if *operand.buffer, err = s.device.NewBuffer(element.F32, len(operand.numbers)); err != nil {
-			return nil, err
-		}
-		p.closers = append(p.closers, *operand.buffer)
-		if err = dispatch.Write(ctx, (*operand.buffer), 0, operand.numbers); err != nil {
+	}{{&with.A, b.A}, {&with.B, b.B}, {&with.C, b.C}} {
+		if *operand.buffer, err = written(ctx, b.device, &p.held, operand.numbers); err != nil {
 			return nil, err
 		}
 	}
+	p.c = with.C
 	for i, plan := range plans {
 		if len(plans) > 1 {
-			s.state("one dispatch per problem: preparing %d of %d", i+1, len(plans))
+			b.state("one dispatch per problem: preparing %d of %d", i+1, len(plans))
 		}
-		program, err := s.device.Prepare(ctx, plan)
+		program, err := b.device.Prepare(ctx, plan)
 		if err != nil {
 			return nil, err
 		}
-		p.closers = append(p.closers, program)
-		p.runs = append(p.runs, program.With(dispatch.Operands{A: p.a, B: p.b, C: p.c}))
+		p.held = append(p.held, program)
+		p.runs = append(p.runs, program.With(with))
 	}
 	return p, nil
 }
 
+// written returns a buffer with numbers.
+func written[T float32 | int32](ctx context.Context, d *dispatch.Device, h *held, numbers []T) (*dispatch.Buffer,
+	error) {
+	b, err := d.NewBuffer(element.F32, len(numbers))
+	if err != nil {
+		return nil, err
+	}
+	*h = append(*h, b)
+	return b, dispatch.Write(ctx, b, 0, numbers)
+}
+
 func (p *programs) once(ctx context.Context) ([]float32, error) {
-	if err := p.s.device.Run(ctx, p.runs...); err != nil {
+	if err := p.of.device.Run(ctx, p.runs...); err != nil {
 		return nil, err
 	}
 	c := make([]float32, p.c.Len())
 	return c, dispatch.Read(ctx, p.c, 0, c)
 }
 
+// time is that of one submission.
 func (p *programs) time(ctx context.Context, runs int) (time.Duration, error) {
-	t, err := p.s.device.Time(ctx, slices.Repeat(p.runs, runs)...)
+	t, err := p.of.device.Time(ctx, slices.Repeat(p.runs, runs)...)
 	return t.Wall, err
 }
 
@@ -202,12 +234,4 @@ func (p *programs) dispatches() int {
 		n += len(r.Program.Plan().Launches)
 	}
 	return n
-}
-
-// Close closes in reverse order.
-func (p *programs) Close() (err error) {
-	for _, c := range slices.Backward(p.closers) {
-		err = errors.Join(err, c.Close())
-	}
-	return err
 }
