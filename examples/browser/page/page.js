@@ -116,12 +116,13 @@ async function choose() {
   try {
     const content = kind === "file" ? new Uint8Array(await dropped.arrayBuffer()) : undefined;
     if (mine !== turn) return; // another choice was planned while the file was read
-    const made = await ask({call: "plan", backend: fields.backend.value, ...chosen(), content}, content);
+    const made = await ask({call: "plan", backend: fields.backend.value, ...chosen()}, content);
     if (mine !== turn) return;
     plan = made;
     picked = -1;
     $("plan").hidden = false;
-    $("layer").hidden = !($("drawings").hidden = Boolean(plan.layer));
+    $("drawings").hidden = Boolean(plan.layer);
+    $("layer").hidden = !plan.layer;
     plan.layer ? showLayer() : showPlan();
     $("run").disabled = false;
   } catch (e) {

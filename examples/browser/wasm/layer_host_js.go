@@ -89,7 +89,7 @@ func (h *hostRouted) prepare(ctx context.Context) error {
 		A: h.between, B: h.with.Down, C: h.results, Rows: h.lists}); err != nil {
 		return err
 	}
-	sum, err := h.device.PrepareCombine(ctx, planner.Combine{Choices: of.Choices, Hidden: k})
+	sum, err := h.device.PrepareStep(ctx, planner.Combine{Choices: of.Choices, Hidden: k})
 	if err != nil {
 		return err
 	}

@@ -73,14 +73,14 @@ func (s *session) plannedLayer(ctx context.Context, r *request) (*layerView, err
 	if err := l.draw(f.Skew); err != nil {
 		return nil, err
 	}
-	v := l.view(plans.Route, plans.First, plans.Second, plans.Combine)
+	v := l.view(plans)
 	v.Micros = float64(took.Nanoseconds()) / 1e3
 	s.job = l
 	return v, nil
 }
 
 // view counts what the layer and its plans have.
-func (l *layer) view(plans ...*planner.Plan) *layerView {
+func (l *layer) view(plans []*planner.Plan) *layerView {
 	v := &layerView{GFLOP: l.flops() / 1e9}
 	c := &v.Layer
 	c.Experts, c.Rows, c.Tiles = len(l.rows), len(l.Index), []string{}

@@ -1,6 +1,6 @@
-// Wasm is the program of the page of examples/browser. It plans batches, runs them on the visitor's GPU or,
-// in WebAssembly, on the CPU, and measures. It runs in a worker, so that the page stays responsive, and
-// answers its messages (page/worker.js):
+// Wasm is the program of the page of examples/browser. It plans batches and layers of experts, runs them on
+// the visitor's GPU or, in WebAssembly, on the CPU, and measures. It runs in a worker, so that the page stays
+// responsive, and answers its messages (page/worker.js):
 //
 //	{id, call: "devices" | "plan" | "run", ...}  →  {id, state}..., {id, result} or {id, error}
 package main

@@ -59,7 +59,8 @@ type resultView struct {
 }
 
 func (b *batch) methods() []maker {
-	return []maker{{"batchgemm", b.batched}, {"one dispatch per problem", b.single}, {"a naive kernel", b.naive}}
+	return []maker{{"batchgemm", b.batched}, {"one dispatch per problem", b.single},
+		{"a naive kernel", b.naive}}
 }
 
 func (b *batch) flops() float64 { return b.plan.Batch.FLOPs() }
@@ -204,8 +205,8 @@ func (b *batch) prepared(ctx context.Context, plans ...*planner.Plan) (_ method,
 }
 
 // written returns a buffer with numbers.
-func written[T float32 | int32](ctx context.Context, d *dispatch.Device, h *held, numbers []T) (*dispatch.Buffer,
-	error) {
+func written[T float32 | int32](ctx context.Context, d *dispatch.Device, h *held,
+	numbers []T) (*dispatch.Buffer, error) {
 	b, err := d.NewBuffer(element.F32, len(numbers))
 	if err != nil {
 		return nil, err
