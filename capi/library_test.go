@@ -18,6 +18,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/internal/dl/dltest"
+	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/internal/version"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -104,10 +105,12 @@ func TestPrograms(t *testing.T) {
 		"experts", "network", "errors", "threads", "fork", "signals"} {
 		source := filepath.Join("testdata", name+".c")
 		t.Run(name, func(t *testing.T) {
+			sample.Library.Whole(t)
 			require.Equal(t, "ok\n", run(t, nil, compile(t, "gcc", source, "-std=c99")))
 		})
 		t.Run(name+"/sanitizer", func(t *testing.T) {
 			sanitize(t)
+			sample.Library.Skip(t, 1)
 			require.Equal(t, "ok\n", run(t, nil, compile(t, "gcc", source, "-std=c99", addressSanitizer)))
 		})
 	}

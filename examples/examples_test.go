@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/sample"
 )
 
 func TestExamples(t *testing.T) {
@@ -16,6 +18,7 @@ func TestExamples(t *testing.T) {
 		"frames":     "60 frames, ",
 	} {
 		t.Run(name, func(t *testing.T) {
+			sample.Examples.Whole(t)
 			out, err := exec.Command("go", "run", "./"+name).CombinedOutput()
 			require.NoError(t, err, "%s", out)
 			require.Contains(t, string(out), want)

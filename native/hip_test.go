@@ -183,8 +183,7 @@ func readHIP(t *testing.T, gfx string) hipObject {
 	t.Helper()
 	arch, err := HIP(gfx)
 	require.NoError(t, err)
-	code, err := hipProducts.Read(arch.Product(encoding.Kernel{}))
-	require.NoError(t, err)
+	code := read(t, arch.Product(encoding.Kernel{}))
 	o, err := codeobject.Read(code)
 	require.NoError(t, err)
 	return hipObject{arch, o, code}
@@ -296,6 +295,7 @@ func TestOccupancyModel(t *testing.T) {
 // FMAs of one register block for each of the steps unrolled together and for the last step, or as many
 // matrix instructions. Other FMAs are for beta*C. Encodings: AMD, "CDNA 2 ISA", VOP3P, VOP3 and VOP2.
 func TestInstructions(t *testing.T) {
+	sample.Products.Whole(t)
 	const unrolled = 4 // BG_UNROLL_STEPS
 	for _, arch := range []string{"gfx90a", "gfx942"} {
 		o := readHIP(t, arch)

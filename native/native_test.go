@@ -1,7 +1,6 @@
 package native
 
 import (
-	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -115,10 +114,8 @@ func TestImage(t *testing.T) {
 			for _, k := range arch.image() {
 				file := arch.Product(k)
 				if code[file] == "" {
-					read, err := productsOf(file).Read(file)
-					require.NoError(t, err)
-					require.True(t, bytes.HasPrefix(read, []byte(test.begin)), file)
-					code[file] = string(read)
+					code[file] = string(read(t, file))
+					require.True(t, strings.HasPrefix(code[file], test.begin), file)
 				}
 				require.True(t, strings.Contains(code[file], arch.KernelName(k)), "%s: %s", file,
 					arch.KernelName(k))
@@ -152,8 +149,7 @@ func TestKernelAlone(t *testing.T) {
 	} {
 		t.Run(test.image, func(t *testing.T) {
 			require.Equal(t, test.image, ptx.Image(test.kernel))
-			whole, err := cudaProducts.Read(ptx.Product(test.kernel))
-			require.NoError(t, err)
+			whole := read(t, ptx.Product(test.kernel))
 			alone, err := cudaProducts.Read(test.image)
 			require.NoError(t, err)
 			front, entry, found := strings.Cut(string(alone),
@@ -233,8 +229,7 @@ func TestDescribe(t *testing.T) {
 // TestPTX: drivers refuse PTX of a later version than their own.
 func TestPTX(t *testing.T) {
 	for _, file := range ptx.products() {
-		code, err := cudaProducts.Read(file)
-		require.NoError(t, err)
+		code := read(t, file)
 		require.Equal(t, byte(0), code[len(code)-1])
 		for _, line := range []string{".version 7.0", ".target sm_80"} {
 			require.True(t, strings.Contains(string(code), "\n"+line+"\n"), "%s: %s", file, line)

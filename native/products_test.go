@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,6 +34,20 @@ func productsOf(file string) *kernelfile.Set {
 		return hipProducts
 	}
 	return cudaProducts
+}
+
+// unpacked has the products that tests have read, each unpacked once.
+var unpacked sync.Map // by file name, a func() ([]byte, error)
+
+// read returns a product as it is loaded.
+func read(t testing.TB, file string) []byte {
+	t.Helper()
+	once, _ := unpacked.LoadOrStore(file, sync.OnceValues(func() ([]byte, error) {
+		return productsOf(file).Read(file)
+	}))
+	code, err := once.(func() ([]byte, error))()
+	require.NoError(t, err)
+	return code
 }
 
 // product returns a file of products/, as stored.
@@ -118,8 +133,8 @@ func TestEmbedded(t *testing.T) {
 		{"browser", "GOOS=js GOARCH=wasm", "", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			list := exec.Command("go", "list", "-tags", test.tags, "-f", "{{range .EmbedFiles}}{{.}} {{end}}",
-				"./products")
+			list := exec.Command("go", "list", "-buildmode=default", "-tags", test.tags, "-f",
+				"{{range .EmbedFiles}}{{.}} {{end}}", "./products")
 			list.Env = append(os.Environ(), append([]string{"GOOS=linux", "CGO_ENABLED=1"},
 				strings.Fields(test.env)...)...)
 			out, err := list.CombinedOutput()
@@ -134,8 +149,7 @@ func TestEmbedded(t *testing.T) {
 func TestCubins(t *testing.T) {
 	compiled := map[string]bool{} // from the PTX
 	for _, file := range ptx.products() {
-		code, err := cudaProducts.Read(file)
-		require.NoError(t, err)
+		code := read(t, file)
 		for _, m := range regexp.MustCompile(`(?m)^\.visible \.entry (\w+)\(`).FindAllSubmatch(code, -1) {
 			compiled[string(m[1])] = true
 		}
@@ -181,9 +195,7 @@ func TestCubins(t *testing.T) {
 func cubinResources(t *testing.T, name string) map[string]usage {
 	t.Helper()
 	const sized, registerCount = 4, 0x2f
-	code, err := cudaProducts.Read(name)
-	require.NoError(t, err)
-	file, err := elf.NewFile(bytes.NewReader(code))
+	file, err := elf.NewFile(bytes.NewReader(read(t, name)))
 	require.NoError(t, err)
 	symbols, err := file.Symbols()
 	require.NoError(t, err)

@@ -82,6 +82,7 @@ func TestCompileWithoutHelpers(t *testing.T) {
 // Prepare and Update compile everything that runs need: runs add nothing to the driver's cache files, which
 // are all written when the device is closed.
 func TestPrepareCompiles(t *testing.T) {
+	sample.WebGPU.Whole(t)
 	if open(t, webgpuDriver{}).info.Vendor != "Mesa" {
 		t.Skip("other drivers have caches of their own")
 	}
@@ -156,6 +157,7 @@ func TestCompileWhileCompiling(t *testing.T) {
 // Frames of changing sizes need no kernel that Compile has not made, also no ragged ones. (examples/frames
 // measures how long they take.)
 func TestFramesAfterCompile(t *testing.T) {
+	sample.WebGPU.Whole(t)
 	frames := 1500
 	if testing.Short() {
 		frames = 200

@@ -23,6 +23,7 @@ func TestSchedules(t *testing.T) {
 	k := newTask(t, gemm(17, 33, 300), gemm(1, 1, 1), gemm(5, 0, 3), gemm(3, 4, 0), scaled)
 	for _, schedule := range planner.Schedules() {
 		t.Run(string(schedule), func(t *testing.T) {
+			sample.WebGPU.Whole(t)
 			got, _ := k.run(t, d, planner.Options{Schedule: schedule})
 			requireEqual(t, reference(k.batch, k.a, k.b, k.c), got)
 		})

@@ -170,6 +170,7 @@ func TestRaggedDegenerate(t *testing.T) {
 		"one group":       func(r *planner.Ragged) { r.Groups = 1 },
 	} {
 		t.Run(name, func(t *testing.T) {
+			sample.WebGPU.Whole(t)
 			for form, r := range drivertest.RaggedBatches(false, false) {
 				if form == planner.Records {
 					continue

@@ -14,11 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/internal/bench"
+	"github.com/batchgemm/batchgemm/internal/sample"
 )
 
 // benchOpenBLAS runs the command with a fake of OpenBLAS.
 func benchOpenBLAS(t *testing.T, flags ...string) (r bench.Report) {
 	t.Helper()
+	sample.Command.Whole(t)
 	dir := t.TempDir()
 	fake := filepath.Join(dir, "libopenblasp.so.0")
 	args := append(flags, "-shared", "-fPIC", "-O1", "-o", fake, "../../internal/openblas/testdata/fake.c")

@@ -17,6 +17,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/bench"
 	"github.com/batchgemm/batchgemm/internal/npz"
+	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -53,6 +54,7 @@ func TestTypes(t *testing.T) {
 		for _, command := range []string{"plan -", "run - --verify", "verify - --backend cpu",
 			"bench - --repeat 1"} {
 			t.Run(command+"/"+tc.name, func(t *testing.T) {
+				sample.Command.Whole(t)
 				args := append(strings.Fields(command), tc.flags...)
 				text := succeed(t, tiny, args...)
 				if tc.shown == "" {
@@ -188,6 +190,7 @@ func resultOf(t *testing.T, path string) npz.Array {
 
 // TestBenchTypes: forced plans, steps and pages also have the types.
 func TestBenchTypes(t *testing.T) {
+	sample.Command.Whole(t)
 	dir := filepath.Join(t.TempDir(), "page")
 	text := succeed(t, "64 64 64\n", "bench", "-", "--repeat", "1", "--type", "bf16", "--type-c", "f32",
 		"--cold", "--live", "--regret", "--data", "mixed", "--csv", "--report", dir)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/internal/bench"
+	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -47,6 +48,7 @@ var scaledCases = []struct{ list, kernel, shown string }{
 func TestScales(t *testing.T) {
 	for _, tc := range scaledCases {
 		t.Run(tc.list, func(t *testing.T) {
+			sample.Command.Whole(t)
 			for _, types := range [][2]string{{"e4m3", "bf16"}, {"e4m3", "f16"}, {"e4m3", "f32"},
 				{"int8", "bf16"}, {"int8", "f32"}} {
 				if types[0] != "e4m3" && strings.HasPrefix(tc.list, "block-scales") || types[0] != "int8" &&
@@ -74,6 +76,7 @@ func TestScales(t *testing.T) {
 func TestEpilogue(t *testing.T) {
 	for _, tc := range epilogueCases {
 		t.Run(tc.name, func(t *testing.T) {
+			sample.Command.Whole(t)
 			with := []string{"-", "--backend", "cpu", "--epilogue", tc.list}
 			require.Contains(t, succeed(t, withOperands, append([]string{"plan"}, with...)...), tc.kernel+" ")
 			for _, of := range [][]string{nil, {"--type", "f16"}, {"--type", "bf16", "--type-c", "f32"}} {
@@ -179,6 +182,7 @@ func TestPlaceEpilogueAgain(t *testing.T) {
 
 // TestBenchEpilogue: plain has the same products, and every way to time works with an epilogue.
 func TestBenchEpilogue(t *testing.T) {
+	sample.Command.Whole(t)
 	dir := filepath.Join(t.TempDir(), "page")
 	r := decode[bench.Report](t, withOperands, "bench", "-", "random:mn=20,k=20,batch=3", "--repeat", "1",
 		"--epilogue", "gated,gelu,gather,scatter",

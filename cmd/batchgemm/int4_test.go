@@ -13,6 +13,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/bench"
 	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/npz/npztest"
+	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -73,6 +74,7 @@ func TestInt4JSON(t *testing.T) {
 
 // TestInt4Bench: every way to time works with 4-bit B, whose traffic is a quarter of that of plain.
 func TestInt4Bench(t *testing.T) {
+	sample.Command.Whole(t)
 	dir := filepath.Join(t.TempDir(), "page")
 	r := decode[bench.Report](t, "64 48 128\n", "bench", "-", "random:mn=20,k=200,batch=3", "--repeat", "1",
 		"--type", "bf16", "--type-b", "int4",

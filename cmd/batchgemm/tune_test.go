@@ -15,6 +15,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/bench"
 	"github.com/batchgemm/batchgemm/internal/drivertest"
 	"github.com/batchgemm/batchgemm/internal/ratefile"
+	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/internal/tune"
 	"github.com/batchgemm/batchgemm/planner"
@@ -68,6 +69,7 @@ func TestTune(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles all kernels")
 	}
+	sample.Command.Whole(t)
 	open := func() (*dispatch.Device, error) {
 		return dispatch.Open(t.Context(), dispatch.WithBackend("webgpu"))
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/browser"
 	"github.com/batchgemm/batchgemm/internal/npz"
+	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
@@ -185,6 +186,7 @@ func TestPage(t *testing.T) {
 	if _, err := browser.Find(); err != nil && !browser.Required() {
 		t.Skip(err)
 	}
+	sample.Examples.Skip(t, 1)
 	address, dir := serve(t)
 
 	t.Run("WebGPU", func(t *testing.T) { testGPU(t, open(t, address, browser.WebGPU())) })

@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/sample"
 )
 
 // guarded is memory between two protected pages.
@@ -118,6 +120,7 @@ func TestGuardPages(t *testing.T) {
 	}
 	for _, with := range available() {
 		t.Run(with.name, func(t *testing.T) {
+			sample.CPU.Whole(t)
 			own := newScratch(with, new(atomic.Bool))
 			rng := rand.New(rand.NewPCG(1, 0))
 			for i := range trials {

@@ -90,14 +90,27 @@ func (s *suite) part(t *testing.T, name string, test func(*testing.T)) {
 // (package sample).
 func (s *suite) sampled(t testing.TB, many uint64) {
 	t.Helper()
+	switch _, kernels := s.texts(); kernels {
+	case nil:
+	case sample.Shaders:
+		kernels.Skip(t, many)
+	default: // they take less than a second
+		kernels.Skip(t, 1)
+	}
+}
+
+// texts returns the texts in which the suite finds mistakes, that of the backend and that of its kernels, or
+// nil for a GPU, on which everything runs.
+func (s *suite) texts() (backend, kernels *sample.Text) {
 	switch info := s.device.Info(); {
 	case s.slow():
-		Sampled(t, s.device, many)
+		return sample.WebGPU, sample.Shaders
 	case s.oneTile != "":
-		sample.Drivers.Skip(t, 1)
+		return sample.Drivers, sample.Drivers
 	case info.Planner.KernelKind == encoding.KernelsCPU:
-		sample.CPU.Skip(t, 1)
+		return sample.CPU, sample.CPU
 	}
+	return nil, nil
 }
 
 // Sampled skips a test of shaders, one of many similar cases, unless it is selected. It only skips if a CPU

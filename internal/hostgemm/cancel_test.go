@@ -11,6 +11,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/fakedriver"
+	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -67,6 +68,7 @@ func TestGEMMCancelledAtEveryLook(t *testing.T) {
 		{"two devices", 2, random(t, 1, 60, 90)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			sample.Calls.Whole(t)
 			g, fakes := openGroup(t, c.devices)
 			require.NoError(t, c.job.gemm(t.Context(), g))
 			programs, buffers := fakedriver.Held(fakes)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/internal/bench"
+	"github.com/batchgemm/batchgemm/internal/sample"
 )
 
 var update = flag.Bool("update", false, "draw the pictures of docs again")
@@ -420,6 +421,7 @@ func TestScript(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the command")
 	}
+	sample.Command.Whole(t)
 	if _, err := exec.LookPath("timeout"); err != nil {
 		t.Skip("the script needs timeout")
 	}

@@ -25,8 +25,11 @@ import (
 // not have.
 const Variable = "BATCHGEMM_TESTS"
 
-// fewer is the factor by which fewer cases run for a text in green.txt.
-const fewer = 48
+// For a text in green.txt, fewer is the factor by which fewer cases run; one of some whole tests runs.
+const (
+	fewer = 48
+	some  = 8
+)
 
 // green has the hashes of texts with which the tests passed, as Record writes them.
 //
@@ -47,19 +50,34 @@ var (
 	Kernels = text("kernels", "native/*/*.cuh", "native/*/*.h", "native/*.h", "native/*.cu",
 		"native/*.hip", "native/lists/*", "native/internal/emulator/*")
 	Products = text("products", "native/products/*MANIFEST", "native/internal/gcn/*.go")
-	Drivers  = text("drivers", "internal/dl/*", "internal/backend/*.go", "native/cuda/*.go",
-		"native/hip/*.go")
-	WebGPU = text("webgpu", "webgpu/*.go", "internal/backend/*.go", "dispatch/driver/*.go", "wgsl/*.go")
-	CPU    = text("cpu", "internal/cpu/*.go", "internal/cpu/*.s", "internal/cpu/asm/*.go")
+	Drivers  = text("drivers", "internal/dl/*", "internal/dl/dltest/*", "internal/backend/*.go",
+		"native/cuda/*.go", "native/hip/*.go", suite)
+	WebGPU = text("webgpu", "webgpu/*.go", "internal/backend/*.go", "dispatch/driver/*.go", "wgsl/*.go",
+		suite)
+	CPU = text("cpu", "internal/cpu/*.go", "internal/cpu/*.s", "internal/cpu/asm/*.go", suite)
+	// What calls them, from dispatch on.
+	Calls   = text("calls", calls...)
+	Library = text("library", append(calls, "capi/*", "capi/testdata/*", "python/batchgemm/*.py")...)
+	Command = text("command", append(calls, "cmd/batchgemm/*.go", "internal/bench/*.go", "internal/report/*",
+		"internal/results/*.go", "internal/workload/*.go", "internal/npz/*.go", "scripts/results.sh")...)
+	Examples = text("examples", append(calls, "examples/*/*", "examples/browser/*/*", "webgpu/*_js.go",
+		"internal/browser/*.go", "scripts/page.sh")...)
 
-	texts = []*Text{Planner, Shaders, Kernels, Products, Drivers, WebGPU, CPU}
+	texts = []*Text{Planner, Shaders, Kernels, Products, Drivers, WebGPU, CPU, Calls, Library, Command,
+		Examples}
 )
+
+// suite is the conformance suite of backends.
+const suite = "internal/drivertest/*.go"
+
+var calls = []string{"dispatch/*.go", "dispatch/driver/*.go", "internal/hostgemm/*.go",
+	"internal/hostmem/*.go", "internal/backend/*.go"}
 
 var common = []string{"planner/element/*.go", "internal/elemtype/*.go", "internal/encoding/*.go",
 	"internal/tile/*.go"}
 
 func text(name string, patterns ...string) *Text {
-	patterns = append(patterns, common...)
+	patterns = slices.Concat(patterns, common)
 	return &Text{name, sync.OnceValue(func() []byte { return hash(patterns) }), patterns}
 }
 
@@ -145,6 +163,18 @@ func (x *Text) Skip(t testing.TB, n uint64) {
 		t.Skipf("not drawn of the cases of %s, which all run with %s=all", x.name, Variable)
 	}
 }
+
+// Whole skips a test that is more than a case, unless it is selected. It always runs if the text has
+// changed.
+func (x *Text) Whole(t testing.TB) {
+	t.Helper()
+	if !x.WholeDrawn(t.Name()) {
+		t.Skipf("not drawn of the tests of %s, which all run with %s=all", x.name, Variable)
+	}
+}
+
+// WholeDrawn reports whether the test of a name runs: see Whole.
+func (x *Text) WholeDrawn(name string) bool { return !x.same() || x.PartDrawn(name, some) }
 
 // Part skips the test, a part of one that Skip let run: one of n parts runs, whether or not the text has
 // changed.

@@ -31,7 +31,7 @@ func buildFake(t testing.TB, flags ...string) (path string) {
 
 // The fake computes what the plan says, so the suites test everything except the kernels of tiles.
 func TestFake(t *testing.T) {
-	path := buildFake(t, dltest.CompileKernels(t, "..")...)
+	path := buildFake(t, dltest.CompileKernels(t, "..", func(string) bool { return false }, "-O1")...)
 	small := vendor
 	// products would be unpacked for each of hundreds of devices
 	small.Describe = builds(func(native.Arch) Build {
@@ -144,16 +144,16 @@ func TestEarlyLaunches(t *testing.T) {
 
 // Without a usable GPU the error names the reason.
 func TestUnavailable(t *testing.T) {
-	whole := buildFake(t)
+	whole, without := buildFake(t, "-O0"), buildFake(t, "-DWITHOUT_GRAPHS", "-O0")
 	dltest.Unavailable(t, vendor, []dltest.Reason{
 		{Name: "no library", Paths: []string{"libnone.so.1", "/nowhere/libnone.so"},
 			Message: "no NVIDIA driver: tried libnone.so.1, /nowhere/libnone.so: cannot open shared " +
 				"object file: No such file or directory"},
-		{Name: "symbol missing", Paths: []string{buildFake(t, "-DWITHOUT_GRAPHS")},
+		{Name: "symbol missing", Paths: []string{without},
 			Message: "no symbol cuGraphLaunch"},
-		{Name: "several reasons", Paths: []string{"libnone.so.1", buildFake(t, "-DWITHOUT_GRAPHS")},
+		{Name: "several reasons", Paths: []string{"libnone.so.1", without},
 			Message: "tried libnone.so.1: cannot open shared object file: No such file or directory; /"},
-		{Name: "symbol missing, old driver", Paths: []string{buildFake(t, "-DWITHOUT_GRAPHS")},
+		{Name: "symbol missing, old driver", Paths: []string{without},
 			Env:     map[string]string{"FAKECUDA_VERSION": "10020"},
 			Message: "supports CUDA 10.2, 12.0 is needed"},
 		{Name: "old driver", Paths: []string{whole}, Env: map[string]string{"FAKECUDA_VERSION": "11080"},
@@ -179,8 +179,8 @@ func TestUnavailable(t *testing.T) {
 
 // The first library that works is used.
 func TestLoadTriesPaths(t *testing.T) {
-	infos, err := dltest.At(vendor, "libnone.so.1", buildFake(t, "-DWITHOUT_GRAPHS"),
-		buildFake(t)).Devices(t.Context())
+	infos, err := dltest.At(vendor, "libnone.so.1", buildFake(t, "-DWITHOUT_GRAPHS", "-O0"),
+		buildFake(t, "-O0")).Devices(t.Context())
 	require.NoError(t, err)
 	require.Len(t, infos, 1)
 }

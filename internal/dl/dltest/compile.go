@@ -26,9 +26,11 @@ func CompileCUDA(t testing.TB, source, library string, flags ...string) {
 	compile(t, "cc", args...)
 }
 
-// CompileKernels compiles native/internal/emulator without the kernels of tiles, which take long. It returns
-// flags for CompileCUDA, with which the library has the kernels that make items.
-func CompileKernels(t testing.TB, native string) (flags []string) {
+// CompileKernels compiles native/internal/emulator with the kernels that make items and, of those of tiles,
+// which take long, with what keep says of the lines of lists/hip.inc. It returns flags for the compiler of a
+// fake, and takes one that says how much to optimize.
+func CompileKernels(t testing.TB, native string, keep func(line string) bool,
+	optimize string) (flags []string) {
 	t.Helper()
 	source := t.TempDir()
 	emulator := filepath.Join(source, "internal", "emulator")
@@ -40,10 +42,19 @@ func CompileKernels(t testing.TB, native string) (flags []string) {
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(source, file), text, 0o600))
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(source, "lists", "hip.inc"), nil, 0o600))
+	list := filepath.Join(source, "lists", "hip.inc")
+	text, err := os.ReadFile(list)
+	require.NoError(t, err)
+	var kept strings.Builder
+	for line := range strings.Lines(string(text)) {
+		if keep(line) {
+			kept.WriteString(line)
+		}
+	}
+	require.NoError(t, os.WriteFile(list, []byte(kept.String()), 0o600))
 	for _, name := range []string{"shim", "kernels"} {
 		object := filepath.Join(t.TempDir(), name+".o")
-		compile(t, "g++", "-std=c++17", "-O1", "-fPIC", "-Wno-unknown-pragmas", "-c",
+		compile(t, "g++", "-std=c++17", optimize, "-fPIC", "-Wno-unknown-pragmas", "-c",
 			filepath.Join(emulator, name+".cpp"), "-o", object)
 		flags = append(flags, object)
 	}
