@@ -28,20 +28,20 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # A module of its own.
 DESKTOP     := examples/desktop
 # Flags of go test: vet is a target of its own, and nobody debugs these programs.
-LIGHT       := -vet=off -ldflags=-w
+LIGHT       := -vet=off -ldflags=-s
+# Code like that of libbatchgemm.so, which tests build too: whatever has these flags compiles a package once.
+vet staticcheck test window-check sizes vulncheck: export GOFLAGS := $(strip $(shell $(GO) env GOFLAGS) -trimpath -buildmode=pie)
 comma       := ,
 # Of the conformance suite in a browser, what make check runs: what needs few kernels, each of which takes
 # Chromium's software adapter seconds to compile.
 BROWSER_SHORT := Windows|NonFinite|Subnormals|Scalars|Empty|Reuse|Chain|Queued|Concurrent|Time|Buffers|StartRead|Copy|Compile|OutOfMemory|Cancelled|Foreign|Open|Close
 # Tests of planner and wgsl that take seconds each and show of other builds what shorter ones do.
 SAME        := TestKernelsListAll|TestManySteps|TestEveryTileOnce|TestEpiloguePlans|TestStoresStayInTile|TestLeastDeviceKernels|TestStagesCoverTiles|TestEpilogueStores|TestEpilogueBindings
-# Packages with files for builds with cgo and without.
-CGO          = $(shell grep -rlE '^//go:build .*cgo' --include=*.go . | grep -v '^./$(DESKTOP)' | xargs -n1 dirname | sort -u | grep -v '^./capi')
-# Packages with goroutines or locks of their own, and the fakes that work on them. The race
-# detector cannot see into the WebGPU library, and its build of the binding would take minutes;
-# tests of native build C++ once with sync, and no more; of planner the tests with goroutines, whose names say Concurrent, run alone.
-RACE         = $(shell grep -rlE '\bsync\b|\bgo func' --include=*.go . | xargs -n1 dirname | sort -u | grep -vE '^\./(webgpu|cmd|examples|planner$$|native$$|native/internal)') \
-	./native/cuda ./native/hip
+# Packages with goroutines of their own, or with locks for those of callers, and a fake that works on them: HIP's has
+# the same Go code below it as CUDA's. The race detector cannot see into the WebGPU library, and its build of the
+# binding would take minutes; of planner the tests with goroutines, whose names say Concurrent, run alone.
+RACE         = $(shell grep -rlE '\bsync\.[MWRCP]|\bgo func|\.Go\b' --include=*.go . | xargs -n1 dirname | sort -u | grep -vE '^\./(webgpu|cmd|examples|planner$$|native|internal/(browser|soak))') \
+	./native/cuda
 # What the race detector need not see: of the conformance suite what shows of numbers, and tests of numbers and of failures
 # that few goroutines take part in.
 NUMBERS     := Tiles|NewTile|Types|Epilogues|Groups|Blocks|Zeros|Spreads|Custom|Mixed|Ragged|Schedules|Update
@@ -81,23 +81,24 @@ green: test
 # HIP kernels and of their emulation, and the disassembler, and windows under Xvfb: tests of these may not skip.
 # Vulnerabilities come last, so that CI ends with it where nothing could be checked.
 check: export BATCHGEMM_REQUIRE = webgpu,clang,arm64,chromium,window,python
-check: setup fmt tidy vet staticcheck test variants browser-check window-check wheel-check sizes race vulncheck
+check: setup
+	$(MAKE) fmt tidy vet test
+	$(MAKE) -j2 --output-sync=target staticcheck race browser-check window-check variants wheel-check sizes
+	$(MAKE) vulncheck
 
 fmt:
 	@out=$$(gofmt -l .); test -z "$$out" || { echo "gofmt needed:"; echo "$$out"; exit 1; }
 
-# For other targets the packages that have files of their own there are built, with all that they import.
+# For other systems, and without cgo, types are checked, in tests too.
 vet:
 	$(GO) vet ./...
-	CGO_ENABLED=0 $(GO) vet $(CGO)
-	CGO_ENABLED=0 GOOS=windows $(GO) build ./dispatch ./webgpu
-	CGO_ENABLED=0 GOARCH=386 $(GO) build ./dispatch ./webgpu ./internal/cpu
-	CGO_ENABLED=0 GOOS=js GOARCH=wasm $(GO) build ./dispatch ./webgpu ./examples/browser/wasm
+	$(GO) test $(LIGHT) -run TestTargets ./internal/arch -targets
 	for tags in nocuda nohip nowebgpu; do $(GO) vet -tags $$tags ./dispatch ./webgpu ./native/cuda ./native/hip || exit; done
 	$(GO) vet -tags nocuda,nohip,nowebgpu ./dispatch ./webgpu ./native/... ./cmd/... ./capi
 
-# The tests and the command for other targets, too.
+# What vet says of builds for other systems.
 vet-targets:
+	CGO_ENABLED=0 $(GO) vet ./...
 	CGO_ENABLED=0 GOOS=windows $(GO) vet ./dispatch ./webgpu ./cmd/...
 	CGO_ENABLED=0 GOARCH=386 $(GO) vet ./dispatch ./webgpu ./internal/cpu
 	CGO_ENABLED=0 GOOS=js GOARCH=wasm $(GO) vet ./dispatch ./webgpu ./examples/browser/...
@@ -114,7 +115,7 @@ vulncheck:
 # Tests of builds that a test of this one does not reach: without GPUs, with addresses of
 # 32 bits, and the kernels of arm64, which an emulator runs.
 variants:
-	$(GO) test -tags nocuda,nohip,nowebgpu -run TestTags ./dispatch
+	$(GO) test $(LIGHT) -trimpath -buildmode=pie -tags nocuda,nohip,nowebgpu -run TestTags ./dispatch
 	GO=$(GO) scripts/test32.sh -skip '$(SAME)' ./planner ./wgsl ./internal/reference ./internal/npz ./internal/workload ./internal/codeobject
 	GOARCH=arm64 CGO_ENABLED=0 $(GO) test -short -exec qemu-aarch64-static -run 'TestGuardPages|TestConformance/neon/(Scalars|NonFinite|Mixed)' ./internal/cpu
 
@@ -134,7 +135,8 @@ window-check:
 	$(GO) -C $(DESKTOP) test ./...
 
 # The wheel in a virtual environment of its own, which has Debian's NumPy and pytest, on the CPU and on lavapipe.
-wheel-check:
+wheel-check: export SOURCE_DATE_EPOCH = 1700000000
+wheel-check: wheel
 	GO=$(GO) scripts/wheel_check.sh
 
 # The detector does not see what assembly and C read and write: plain Go stands for

@@ -16,7 +16,7 @@ if [ -z "$found" ]; then
 	esac
 	exit 0
 fi
-$GO build -o bin/browserexec ./internal/browserexec
+$GO build -trimpath -buildmode=pie -o bin/browserexec ./internal/browserexec # as make test compiles it
 # Where there is Chromium there is its adapter.
 export BATCHGEMM_REQUIRE="${BATCHGEMM_REQUIRE:-},webgpu"
 GOOS=js GOARCH=wasm exec "$GO" test -exec "$PWD/bin/browserexec" "$@"

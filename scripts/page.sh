@@ -5,5 +5,5 @@ set -eu
 cd "$(dirname "$0")/.."
 out=${1:-bin/browser}
 mkdir -p "$out"
-GOOS=js GOARCH=wasm CGO_ENABLED=0 "${GO:-go}" build -trimpath -ldflags "-s -w" -o "$out/batchgemm.wasm" ./examples/browser/wasm
+GOOS=js GOARCH=wasm CGO_ENABLED=0 "${GO:-go}" build -trimpath -buildmode=exe -ldflags "-s -w" -o "$out/batchgemm.wasm" ./examples/browser/wasm
 cp "$("${GO:-go}" env GOROOT)/lib/wasm/wasm_exec.js" examples/browser/page/* "$out/"

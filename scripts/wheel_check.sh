@@ -2,17 +2,15 @@
 # Tests the wheel as it is installed: in a virtual environment of its own that has no compiler's help and, of packages,
 # those of the system (Debian: python3-venv python3-numpy python3-pytest), from a folder without the sources. All tests
 # on the CPU; on WebGPU, which is lavapipe where there is no GPU, those of arrays that do not compile many kernels.
-# Usage: scripts/wheel_check.sh   (PYTHON is the interpreter)
+# Usage: scripts/wheel_check.sh   (PYTHON is the interpreter; after make wheel, of the time in SOURCE_DATE_EPOCH)
 set -eu
 cd "$(dirname "$0")/.."
 python=${PYTHON:-/usr/bin/python3}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-export SOURCE_DATE_EPOCH=1700000000
-scripts/wheel.sh "$work"
 # Nothing inside says where or when it was built, and what is inside has its notices.
-"$python" - "$work"/batchgemm-*.whl "$PWD" "$work" $("${GO:-go}" env GOMODCACHE GOROOT GOCACHE) <<'EOF'
+"$python" - bin/batchgemm-*.whl "$PWD" "$work" $("${GO:-go}" env GOMODCACHE GOROOT GOCACHE) <<'EOF'
 import os, sys, time, zipfile
 path, *folders = sys.argv[1:]
 wheel, moment = zipfile.ZipFile(path), time.gmtime(int(os.environ["SOURCE_DATE_EPOCH"]))
@@ -28,7 +26,7 @@ for name in "LICENSE", "NOTICES":
 print("wheel:", len(inside), "files of", time.strftime("%F", moment))
 EOF
 "$python" -m venv --system-site-packages "$work/venv"
-"$work/venv/bin/pip" install --quiet --no-index --no-deps --no-cache-dir "$work"/batchgemm-*.whl
+"$work/venv/bin/pip" install --quiet --no-index --no-deps --no-cache-dir bin/batchgemm-*.whl
 cp -r python/tests "$work/tests"
 cp docs/python.md docs/pytorch.md "$work/tests"
 cd "$work"

@@ -27,7 +27,7 @@ func TestTags(t *testing.T) {
 // needs lists what packages need, one on each line.
 func needs(t *testing.T, tags, packages string, env ...string) string {
 	t.Helper()
-	cmd := exec.Command("go", append([]string{"list", "-deps", "-tags", tags},
+	cmd := exec.Command("go", append([]string{"list", "-buildmode=default", "-deps", "-tags", tags},
 		strings.Fields(packages)...)...)
 	cmd.Dir, cmd.Env = "../..", append(append(cmd.Environ(), "CGO_ENABLED=1", "GOOS=linux", "GOARCH=amd64"),
 		env...)

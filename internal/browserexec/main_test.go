@@ -20,7 +20,7 @@ func TestRun(t *testing.T) {
 		t.Skip(err)
 	}
 	program := filepath.Join(t.TempDir(), "hello.wasm")
-	build := exec.Command("go", "build", "-o", program, "./testdata/hello")
+	build := exec.Command("go", "build", "-buildmode=exe", "-o", program, "./testdata/hello")
 	build.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm", "CGO_ENABLED=0")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, string(out))
