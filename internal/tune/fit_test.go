@@ -97,7 +97,7 @@ func TestFit(t *testing.T) {
 				t.Skip("a fit takes seconds, and ten times as long with the race detector")
 			}
 			if tc.name != "CUDA" {
-				sample.Planner.Skip(t, 2)
+				sample.Planner.Skip(t, 4)
 			}
 			rng := rand.New(rand.NewPCG(7, 0))
 			d := known(t, tc.device)
