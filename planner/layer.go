@@ -157,10 +157,10 @@ func (p *Plan) step(index64 bool, groups int) error {
 }
 
 // The thread groups of native kernels (native/kernels/routing.cuh): each of a routing counts all choices, so
-// that more than raggedMakers would take longer than they save. A round has a section of 32 choices for each
-// of 32 parts of a thread group, or fewer where there are many experts.
+// that more than raggedMakers would take longer than they save. What a group places in one round, at first 8
+// sections of 32 choices, is fewer where there are many experts.
 func nativeRouters(l *encoding.Layer) int {
-	const section, sections, cells = 32, 32, 8192
+	const section, sections, cells = 32, 8, 8192
 	round := section * min(sections, cells/l.Experts)
 	return min(max(ceilDiv(l.Choices(), round), 1), raggedMakers)
 }

@@ -27,7 +27,7 @@ func TestLayerPlans(t *testing.T) {
 			return plan.Launches[0].Count
 		}
 		require.Equal(t, want.few, groups(Routing{Choices: Choices{Tokens: 1, TopK: 8, Experts: 128}}))
-		require.Equal(t, want.many, groups(Routing{Choices: Choices{Tokens: 4096, TopK: 8, Experts: 128}}))
+		require.Equal(t, want.many, groups(Routing{Choices: Choices{Tokens: 1024, TopK: 8, Experts: 128}}))
 		require.Equal(t, want.experts, groups(Routing{Choices: Choices{Tokens: 512, TopK: 8, Experts: 4096}}))
 		plan, err := p.PlanStep(Combine{Choices: Choices{Tokens: 4, TopK: 8, Experts: 2}, Hidden: 2048,
 			Type: element.BF16})

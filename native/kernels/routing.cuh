@@ -4,8 +4,8 @@
 //
 // A thread group of route counts all choices for itself, in shared memory, as those do that make items
 // (ragged.cuh), and then places its share of them. So one launch does it, and nobody waits. Groups take
-// rounds of choices, one for each thread. Threads of 32 find their equals among each other, and cells of
-// shared memory say how many choices of an expert each section, 32 choices, has. Where there are many
+// rounds of choices, at most one for each thread. Threads of 32 find their equals among each other, and cells
+// of shared memory say how many choices of an expert each section, 32 choices, has. Where there are many
 // experts, fewer sections have cells: rounds are shorter.
 //
 // Numbers come as parameters, because items would be one load more before the first choice is loaded.
@@ -67,10 +67,13 @@ struct Router {
   Routing& own;
   const Choices<kLong> choices;
   const typename Element::Number* weights;
-  uint32_t* out;  // encoding.Layer.Routed words
+  uint32_t* out;              // encoding.Layer.Routed words
+  uint32_t groups, sections;  // of the launch, of a round
 
-  BG_DEVICE uint32_t sections() const {
-    return min(kRouteThreads / kSection, kRouteCells / choices.experts);
+  // sectionsOf is how many a round has: all of a group's, if they fit.
+  static BG_DEVICE uint32_t sectionsOf(const Choices<kLong>& choices, uint32_t groups) {
+    const uint32_t most = min(kRouteThreads / kSection, kRouteCells / choices.experts);
+    return min(most, (choices.bound * choices.topK - 1) / (groups * kSection) + 1);
   }
 
   // count counts the choices of each expert, those before the first one of the group apart. A few loads are
@@ -118,7 +121,7 @@ struct Router {
 
   // clear makes all cells 0.
   BG_DEVICE void clear() {
-    const uint32_t words = (sections() * choices.experts + 1) / 2;
+    const uint32_t words = (sections * choices.experts + 1) / 2;
 #pragma unroll 1
     for (uint32_t i = threadId(); i < words; i += kRouteThreads) own.rest[i] = 0;
     barrier();
@@ -127,7 +130,7 @@ struct Router {
   // advance makes of the cells of an expert how many choices of the round are in this section and later, and
   // goes to the places of the next round.
   BG_DEVICE void advance() {
-    const uint32_t experts = choices.experts, n = sections() * experts;
+    const uint32_t experts = choices.experts, n = sections * experts;
 #pragma unroll 1
     for (uint32_t e = threadId(); e < experts; e += kRouteThreads) {
       uint32_t left = 0;
@@ -153,7 +156,7 @@ struct Router {
   // load takes the choice of a round that begins with this one.
   BG_DEVICE Own load(uint32_t first) const {
     const uint32_t i = first + threadId();
-    if (threadId() >= sections() * kSection || i >= choices.count()) return {~0u, 0};
+    if (threadId() >= sections * kSection || i >= choices.count()) return {~0u, 0};
     return {choices.expert(i), Element::number(weights[i])};
   }
 
@@ -177,9 +180,9 @@ struct Router {
 
   static BG_DEVICE uint32_t up64(uint32_t n) { return (n + 63) & ~63u; }
 
-  // run does the share of a group of so many.
-  BG_DEVICE void run(uint32_t groups) {
-    const uint32_t per = sections() * kSection, rounds = (choices.count() + per - 1) / per;
+  // run does the share of a group.
+  BG_DEVICE void run() {
+    const uint32_t per = sections * kSection, rounds = (choices.count() + per - 1) / per;
     const uint32_t share = (rounds + groups - 1) / groups, first = min(workerId() * share, rounds);
     const uint32_t end = min(first + share, rounds);
     if (first == end && workerId() != 0) return;
@@ -204,8 +207,10 @@ template <bool kLong, class Element>
 BG_DEVICE void route(const void* index, const void* weights, uint64_t shape, uint32_t groups, uint64_t extent,
     void* out) {
   BG_SHARED(Routing, memory, 1);
-  Router<kLong, Element>{memory[0], {index, shape, extent},
-      static_cast<const typename Element::Number*>(weights), static_cast<uint32_t*>(out)}.run(groups);
+  using Routes = Router<kLong, Element>;
+  const Choices<kLong> choices(index, shape, extent);
+  Routes{memory[0], choices, static_cast<const typename Element::Number*>(weights),
+      static_cast<uint32_t*>(out), groups, Routes::sectionsOf(choices, groups)}.run();
 }
 
 // combine sums the rows of a token whose choices count, in their order, in fp32, and rounds once. A thread
