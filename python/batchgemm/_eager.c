@@ -16,6 +16,7 @@
 #include "_eager_plain.h"
 
 static bg_status (*run_at)(bg_program, uintptr_t, const bg_addresses *);
+static bg_status (*run_all_at)(uintptr_t, const bg_program *, const bg_addresses *, size_t);
 
 // torch's functions that allocate a tensor without reading Python's arguments: all, or none.
 enum { RESULTS = 4 }; // so many of torch.types, from the first on, are types of results
@@ -37,40 +38,44 @@ static PyObject *decline(void) {
 	Py_RETURN_NONE;
 }
 
-// queue queues a run, and on the CPU waits for it. It returns whether it did. If the program is closed, it
-// returns false without an exception.
-static int queue(const struct todo *todo, uint64_t stream, const bg_addresses *at) {
+// queue queues runs, and then calls wait, unless that is None. It returns whether it did. If a program is
+// closed, it returns false without an exception.
+static int queue(const bg_program *programs, uint64_t stream, const bg_addresses *at, size_t n,
+	PyObject *wait) {
 	bg_status status;
 	Py_BEGIN_ALLOW_THREADS // the driver may have to wait for the GPU
-	status = run_at(todo->program, (uintptr_t)stream, at);
+	status = n == 1 ? run_at(*programs, (uintptr_t)stream, at) :
+		run_all_at((uintptr_t)stream, programs, at, n);
 	Py_END_ALLOW_THREADS
 	if (status == BG_ERR_HANDLE) return 0;
 	if (status != BG_OK) {
 		Py_XDECREF(PyObject_CallFunction(torch.check, "i", (int)status)); // raises what the library says
 		return 0;
 	}
-	if (todo->wait == Py_None) return 1;
-	PyObject *done = PyObject_CallNoArgs(todo->wait);
+	PyObject *done = wait == Py_None ? Py_NewRef(wait) : PyObject_CallNoArgs(wait);
 	Py_XDECREF(done);
 	return done != NULL;
 }
 
+// allocate_as returns a new tensor, or NULL without an exception.
+static PyObject *allocate_as(const struct operand *as) {
+	void *tensor;
+	int failed, gpu = as->device != CPU;
+	if (!aoti.wrap) return NULL;
+	Py_BEGIN_ALLOW_THREADS // as torch.empty() does
+	failed = aoti.empty_strided(as->dims, as->shape, as->stride, aoti.numbers[as->type - 1],
+		aoti.numbers[RESULTS + gpu], gpu ? as->device : 0, &tensor);
+	Py_END_ALLOW_THREADS
+	if (failed) return NULL;
+	PyObject *y = aoti.wrap(tensor);
+	aoti.delete(tensor);
+	return y;
+}
+
 static PyObject *allocate(const struct todo *todo) {
-	const struct operand *as = &todo->as;
-	if (aoti.wrap) {
-		void *tensor;
-		int failed, gpu = as->device != CPU;
-		Py_BEGIN_ALLOW_THREADS // as torch.empty() does
-		failed = aoti.empty_strided(as->dims, as->shape, as->stride, aoti.numbers[as->type - 1],
-			aoti.numbers[RESULTS + gpu], gpu ? as->device : 0, &tensor);
-		Py_END_ALLOW_THREADS
-		if (!failed) {
-			PyObject *y = aoti.wrap(tensor);
-			aoti.delete(tensor);
-			return y;
-		}
-	} // otherwise torch says what failed
-	return PyObject_Call(torch.empty, todo->args, todo->kwargs);
+	PyObject *y = allocate_as(&todo->as);
+	// torch says what failed
+	return y || PyErr_Occurred() ? y : PyObject_Call(torch.empty, todo->args, todo->kwargs);
 }
 
 // rows_of finds the scales in one array, if they lie so, or lets Python make one. That must live until the
@@ -107,7 +112,7 @@ static PyObject *compute(const struct todo *todo, uint64_t stream, const uint64_
 	PyObject *result = NULL, *made = NULL;
 	int there = filled(y, todo->value) && read_address(y, &at.c) &&
 		(!s->tensors || rows_of(todo, s, &at.rows, &made));
-	if (there && clears == before && queue(todo, stream, &at))
+	if (there && clears == before && queue(&todo->program, stream, &at, 1, todo->wait))
 		result = Py_NewRef(y);
 	else if (!PyErr_Occurred())
 		result = Py_NewRef(Py_None);
@@ -219,6 +224,8 @@ static int ready(Py_ssize_t n, Py_ssize_t taken) {
 	return 0;
 }
 
+#include "_eager_layer.h"
+
 PyDoc_STRVAR(product_doc, "product(x, w, offs, bias, activation, out_dtype, fill, turned): as in "
 	"_gradients.py, or None.");
 static PyObject *product(PyObject *self, PyObject *const *args, Py_ssize_t n) {
@@ -251,35 +258,6 @@ static PyObject *run(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 	(void)self;
 	return ready(n, takes(n, ARGUMENTS)) ? try_run(args, n > ARGUMENTS ? args + ARGUMENTS : NULL, 0, 0) :
 		NULL;
-}
-
-PyDoc_STRVAR(kind_doc, "kind(tensors): what a program depends on, as bytes, and the addresses of the lines "
-	"of 16 bytes where\nthe tensors begin, 0 for None: of a plain call without gradients, whose first tensor "
-	"is there. Of others,\nand where torch has no DLPack for C: None.");
-static PyObject *kind(PyObject *self, PyObject *const *args, Py_ssize_t n) {
-	enum { MOST = 8 };
-	(void)self;
-	struct kind kinds[MOST] = {0};
-	PyObject *of[MOST], *result = NULL;
-	if (!ready(n, 1)) return NULL;
-	Py_ssize_t count = PyTuple_Check(args[0]) ? PyTuple_Size(args[0]) : 0;
-	if (!view || count < 1 || count > MOST) return decline();
-	for (Py_ssize_t i = 0; i < count; i++) of[i] = PyTuple_GetItem(args[0], i);
-	if (of[0] == Py_None || !tensors(of, (int)count) || !unseen()) return decline();
-	int wants = truth(PyObject_CallNoArgs(torch.grad_enabled));
-	if (wants == 1) wants = wants_gradients(of, (int)count);
-	PyObject *addresses = wants ? NULL : PyTuple_New(count);
-	for (Py_ssize_t i = 0; addresses && i < count; i++) {
-		uint64_t at = 0;
-		PyObject *word = of[i] == Py_None || read_kind(of[i], &kinds[i], &at) ?
-			PyLong_FromUnsignedLongLong(at) : NULL;
-		if (word) PyTuple_SetItem(addresses, i, word);
-		else Py_CLEAR(addresses);
-	}
-	if (addresses)
-		result = Py_BuildValue("y#O", (char *)kinds, count * (Py_ssize_t)sizeof *kinds, addresses);
-	Py_XDECREF(addresses);
-	return result ? result : decline();
 }
 
 // save keeps the operands for backward(), and what an activation needs.
@@ -413,18 +391,22 @@ PyDoc_STRVAR(clear_doc, "clear(): empties the table.");
 static PyObject *clear(PyObject *self, PyObject *none) {
 	(void)self, (void)none;
 	clears++;
+	PyDict_Clear(layers);
 	for (int i = 0; i < SETS * WAYS; i++) change(&table[i / WAYS][i % WAYS].todo, (struct todo){0});
 	Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(setup_doc, "setup(run_at=, ...): the address of bg_run_at, and what of torch, and of the "
-	"package, this module uses.");
+PyDoc_STRVAR(setup_doc, "setup(run_at=, run_all_at=, ...): the addresses of bg_run_at and bg_run_all_at, and "
+	"what of torch, and of\nthe package, this module uses.");
 static PyObject *setup(PyObject *self, PyObject *args, PyObject *kwargs) {
 	(void)self, (void)args;
 #define SLOT(name) {#name, &torch.name},
 	const struct { const char *name; PyObject **slot; } slots[] = {OBJECTS(SLOT)};
-	PyObject *address = kwargs ? PyDict_GetItemString(kwargs, "run_at") : NULL;
-	if (!address) return PyErr_Format(PyExc_TypeError, "run_at is missing");
+	static const char *const functions[] = {"run_at", "run_all_at"};
+	PyObject *address[2];
+	for (int i = 0; i < 2; i++)
+		if (!kwargs || !(address[i] = PyDict_GetItemString(kwargs, functions[i])))
+			return PyErr_Format(PyExc_TypeError, "%s is missing", functions[i]);
 	for (size_t i = 0; i < sizeof slots / sizeof *slots; i++) {
 		PyObject *o = PyDict_GetItemString(kwargs, slots[i].name);
 		if (!o) return PyErr_Format(PyExc_TypeError, "%s is missing", slots[i].name);
@@ -432,7 +414,9 @@ static PyObject *setup(PyObject *self, PyObject *args, PyObject *kwargs) {
 		*slots[i].slot = Py_NewRef(o);
 		Py_XDECREF(old);
 	}
-	run_at = (bg_status(*)(bg_program, uintptr_t, const bg_addresses *))PyLong_AsVoidPtr(address);
+	run_at = (bg_status(*)(bg_program, uintptr_t, const bg_addresses *))PyLong_AsVoidPtr(address[0]);
+	run_all_at = (bg_status(*)(uintptr_t, const bg_program *, const bg_addresses *, size_t))PyLong_AsVoidPtr(
+		address[1]);
 	static const char capsule[] = "dlpack_exchange_api";
 	const struct exchange *e = PyCapsule_IsValid(torch.exchange, capsule) ?
 		PyCapsule_GetPointer(torch.exchange, capsule) : NULL;
@@ -454,7 +438,8 @@ PyMODINIT_FUNC PyInit__eager(void) {
 		{"product", (PyCFunction)(void (*)(void))product, METH_FASTCALL, product_doc},
 		{"scaled", (PyCFunction)(void (*)(void))scaled, METH_FASTCALL, scaled_doc},
 		{"run", (PyCFunction)(void (*)(void))run, METH_FASTCALL, run_doc},
-		{"kind", (PyCFunction)(void (*)(void))kind, METH_FASTCALL, kind_doc},
+		{"layer", (PyCFunction)(void (*)(void))layer, METH_FASTCALL, layer_doc},
+		{"keep_layer", (PyCFunction)(void (*)(void))keep_layer, METH_FASTCALL, keep_layer_doc},
 		{"forward", (PyCFunction)(void (*)(void))forward, METH_FASTCALL, forward_doc},
 		{"backward", (PyCFunction)(void (*)(void))backward, METH_FASTCALL, backward_doc},
 		{"keep", (PyCFunction)(void (*)(void))keep, METH_FASTCALL, keep_doc},
@@ -467,5 +452,6 @@ PyMODINIT_FUNC PyInit__eager(void) {
 	const struct { const char *text; PyObject **slot; } names[] = {NAMES(NAME)};
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (!(*names[i].slot = PyUnicode_InternFromString(names[i].text))) return NULL;
-	return (name.none = PyUnicode_InternFromString("")) ? PyModule_Create(&module) : NULL;
+	name.none = PyUnicode_InternFromString("");
+	return name.none && (layers = PyDict_New()) ? PyModule_Create(&module) : NULL;
 }

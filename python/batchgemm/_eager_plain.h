@@ -62,9 +62,8 @@ static int differentiable(PyObject *const *args, PyObject *const *more) {
 // What a call depends on of a tensor, as DLPack has it. All bytes count: there are none between members.
 struct kind {
 	int64_t shape[DIMS], stride[DIMS];
-	int32_t device_type, device;
+	int32_t device;
 	uint8_t dims, code, bits, at; // at: address modulo ALIGN
-	uint8_t none[4];
 };
 
 // read_kind reads what DLPack can show. The address is that of the line of ALIGN bytes.
@@ -73,11 +72,11 @@ static int read_kind(PyObject *t, struct kind *k, uint64_t *address) {
 	struct view v;
 	if (view(t, &v) || v.dims > DIMS || v.lanes != 1) return 0;
 	if (v.code == FLOAT && !positive(&t, NULL, 1)) return 0;
-	k->device_type = v.device_type, k->device = v.device;
+	k->device = device_in(&v);
 	k->dims = (uint8_t)v.dims, k->code = v.code, k->bits = v.bits;
 	memcpy(k->shape, v.shape, (size_t)v.dims * sizeof *v.shape);
 	memcpy(k->stride, v.stride, (size_t)v.dims * sizeof *v.stride);
 	*address = address_of(&v);
 	k->at = *address % ALIGN, *address -= k->at;
-	return 1;
+	return k->device != ELSEWHERE;
 }

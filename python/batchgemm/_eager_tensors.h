@@ -100,17 +100,23 @@ static uint8_t type_of(PyObject *dtype) {
 // address_of returns where a view begins.
 static uint64_t address_of(const struct view *v) { return (uint64_t)(uintptr_t)v->data + v->offset; }
 
+// device_in is device_of for a view.
+static int device_in(const struct view *v) {
+	enum { ON_CPU = 1, CUDA = 2, ROCM = 10 };
+	return v->device_type == ON_CPU ? CPU :
+		v->device_type == CUDA || v->device_type == ROCM ? v->device : ELSEWHERE;
+}
+
 // read_view reads a tensor of DLPack's.
 static int read_view(const struct view *v, struct operand *o, uint64_t *address) {
-	enum { INT, UINT, FLOAT, BFLOAT = 4, E4M3 = 10, ON_CPU = 1, CUDA = 2, ROCM = 10 };
+	enum { INT, UINT, FLOAT, BFLOAT = 4, E4M3 = 10 };
 	// those of torch.types
 	static const uint8_t types[][2] = {{FLOAT, 32}, {BFLOAT, 16}, {FLOAT, 16}, {INT, 32}, {E4M3, 8},
 		{INT, 8}, {UINT, 8}};
 	if (v->dims > DIMS || v->lanes != 1) return 0;
 	for (uint8_t i = 0; i < sizeof types / sizeof *types; i++)
 		if (v->code == types[i][0] && v->bits == types[i][1]) o->type = i + 1;
-	o->device = v->device_type == ON_CPU ? CPU : v->device_type == CUDA || v->device_type == ROCM ?
-		v->device : ELSEWHERE;
+	o->device = device_in(v);
 	o->dims = (uint8_t)v->dims;
 	memcpy(o->shape, v->shape, (size_t)v->dims * sizeof *v->shape);
 	memcpy(o->stride, v->stride, (size_t)v->dims * sizeof *v->stride);

@@ -12,6 +12,7 @@ from . import _fused, _layer, _layer_gradients
 from ._gates import LAYOUTS
 from ._gradients import lowered, product, single_level, tracks_tangents, wants_gradients, watched
 from ._operators import library
+from ._optional import eager
 from ._programs import matrices
 from ._routing import numbers, words_of
 
@@ -82,7 +83,7 @@ def experts(x, gate_up, down, index, weights, *, activation="silu", layout="halv
     options = activation, layout, transposed, float(alpha), float(limit)
     compiling, autocast = torch.compiler.is_dynamo_compiling(), _is_any_autocast_enabled()
     if not (compiling or autocast or callable(activation) or main_grad):
-        y = _fused.known(tensors, options)
+        y = eager.layer(tensors, options)
         if y is not None:
             return y
     for name, t in zip(_NAMES, tensors):

@@ -1,7 +1,8 @@
 """A layer of experts without gradients, by four programs: a routing, the first product with its gate, the
-second, and a sum. A plain call like one before takes a look-up and one call of the library."""
+second, and a sum. eager does a plain call like one before, with one call of the library."""
 
 import functools
+import struct
 from typing import NamedTuple
 
 import torch
@@ -27,15 +28,7 @@ class _Plan(NamedTuple):
     at_rows: int = 0
 
 
-_known = {}  # _Plans by eager.kind() and options
-_MOST = 1024  # of them
-
-
-def known(tensors, options):
-    """y of a plain call like one before, or None."""
-    found = eager.kind(tensors)
-    plan = found and _known.get((found[0], options))
-    return plan and _queue(plan, found[1])
+_LAYER = struct.Struct("=4Q6q")  # struct layer of _eager_layer.h
 
 
 def run(*args):
@@ -48,27 +41,29 @@ def run(*args):
     if plan.copy:
         return run(*(t.clone(memory_format=torch.contiguous_format) if copy else t
                      for t, copy in zip(tensors, plan.copy)), *options)
-    found = eager.kind(tensors)
-    if found:
-        if len(_known) >= _MOST:
-            _known.clear()
-        _known[found[0], options] = plan
-    return _queue(plan, [at & -ALIGN for at in addresses])
+    return _queue(plan, [at & -ALIGN for at in addresses], tensors, options)
 
 
-def _queue(plan, lines):
-    """Queues the calls of a plan. lines: the addresses of the tensors, each rounded down to ALIGN."""
+def _queue(plan, lines, *call):
+    """Queues the calls of a plan. lines: the addresses of the tensors, each rounded down to ALIGN. call: of
+    eager.layer(), which knows it from then on."""
     _, calls, tokens, most, joined, (shape, dtype, device), size, at_h, at_rows = plan
     block = torch.empty(size, dtype=torch.uint8, device=device)  # new_empty() takes longer
     result = torch.empty(shape, dtype=dtype, device=device)
     x, gate, up, down, index, weights, bias, down_bias = lines
     words, y = block.data_ptr(), result.data_ptr()
     h, rows = words + at_h, words + at_rows
-    programs_of(result.get_device()).run_all(calls, (
+    programs = programs_of(result.get_device())
+
+    def keep(stream, handles):
+        todo = _LAYER.pack(*handles, tokens, most, joined, size, at_h, at_rows)
+        eager.keep_layer(*call, stream, todo, programs.wait)
+
+    programs.run_all(calls, (
         (weights, 0, words, index, 0, 0, 0, tokens),
         (x, gate, h, words, gate if joined else up, bias, words, most),
         (h, down, rows, words, 0, down_bias, words, most),
-        (rows, 0, y, index, 0, 0, 0, tokens)))
+        (rows, 0, y, index, 0, 0, 0, tokens)), keep)
     return result
 
 

@@ -19,7 +19,7 @@ from torch._functorch.utils import enable_single_level_autograd_function as sing
 from torch.autograd import forward_ad
 from torch.utils import _device
 
-from ._abi import _check, _run_at
+from ._abi import _check, _run_all_at, _run_at
 from ._memory import PANEL
 from ._operators import NAMES, join, library, name_of, operator_of, run
 from ._optional import eager
@@ -314,8 +314,10 @@ def _aoti():
 
 
 eager.setup(
-    run_at=ctypes.cast(_run_at, ctypes.c_void_p).value, check=_check, apply=_apply_eager, run=run, join=join,
-    of_torch=_OF_TORCH, derivatives=_DERIVATIVES, gradients=_gradients, bias_gradient=bias_gradient,
+    run_at=ctypes.cast(_run_at, ctypes.c_void_p).value,
+    run_all_at=ctypes.cast(_run_all_at, ctypes.c_void_p).value, check=_check, apply=_apply_eager,
+    run=run, join=join, of_torch=_OF_TORCH, derivatives=_DERIVATIVES, gradients=_gradients,
+    bias_gradient=bias_gradient,
     empty=torch.empty, Tensor=torch.Tensor, Parameter=torch.nn.Parameter,
     types=(*TYPES, torch.int32, *SCALED, torch.uint8), watchers=_WATCHERS,
     function_modes=_len_torch_function_stack, default_device=_device, forward_mode=forward_ad,

@@ -10,8 +10,8 @@ from ._abi import _library
 class Nothing:
     """In its place: it knows no call, so Python does everything."""
 
-    product = scaled = run = kind = forward = backward = staticmethod(lambda *_: None)
-    keep = clear = setup = staticmethod(lambda *_, **__: None)
+    product = scaled = run = layer = forward = backward = staticmethod(lambda *_: None)
+    keep = keep_layer = clear = setup = staticmethod(lambda *_, **__: None)
 
 
 def _load():

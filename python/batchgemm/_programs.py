@@ -405,6 +405,7 @@ class Programs:
             self.device = _open("hip" if torch.version.hip else "cuda", index - older)
         else:
             self.device = _open("cpu")
+        self.wait = None if self.cuda else self.device.wait  # after each run
         holders.append(self)
 
     def run(self, call, addresses, arguments=None):
@@ -415,13 +416,14 @@ class Programs:
             program = self.queue(stream, capturing, call, addresses)
             if arguments:  # within the lock: after it the program may be another stream's
                 like = {"dtype": call.dtype, "device": arguments[0].device}
-                wait = None if self.cuda else self.device.wait
-                eager.keep(program.handle, (call.shape,), like, call.value, wait, call.expand, *arguments)
-        if not self.cuda:
-            self.device.wait()
+                eager.keep(program.handle, (call.shape,), like, call.value, self.wait, call.expand,
+                           *arguments)
+        if self.wait:
+            self.wait()
 
-    def run_all(self, calls, addresses):
-        """run() of Calls, each at eight addresses, one after the other: one call of the library."""
+    def run_all(self, calls, addresses, keep=None):
+        """run() of Calls, each at eight addresses, one after the other: one call of the library. keep: for
+        eager, a function of the stream and of the handles of the programs."""
         stream, capturing = self.now()
         with self.lock:
             handles = None if capturing else self.handles.get((stream, calls))
@@ -432,8 +434,10 @@ class Programs:
                     self.handles[stream, calls] = handles
             words = b"".join([ADDRESSES.pack(ADDRESSES.size, 0, *each) for each in addresses])
             _check(_run_all_at(stream, handles, words, len(handles)))
-        if not self.cuda:
-            self.device.wait()
+            if keep and not capturing:
+                keep(stream, handles)
+        if self.wait:
+            self.wait()
 
     def now(self):
         """The current stream, and whether a graph captures it."""

@@ -79,7 +79,7 @@ class Case(unittest.TestCase):
 
     def setUp(self):
         self.eager, self.types = another(), ("f32", "bf16", "f16", "i32", "e4m3", "i8", "u8")
-        self.runs, self.status, self.asked, self.meanwhile = [], 0, 0, None
+        self.runs, self.all_runs, self.status, self.asked, self.meanwhile = [], [], 0, 0, None
         self.stream, self.capturing, self.grad, self.modes = 7, False, False, 0
         self.watchers, self.device = [0, None, False, False], types.SimpleNamespace(CURRENT_DEVICE=None)
         self.waits, self.joins, self.extents = [], [], []
@@ -90,6 +90,11 @@ class Case(unittest.TestCase):
                 ctypes.string_at(addresses, _abi.ADDRESSES.size))
             self.runs.append((program, stream, rest))
             self.extents.append(extent)
+            return self.status
+
+        def run_all_at(stream, programs, addresses, count):
+            runs = _abi.ADDRESSES.iter_unpack(ctypes.string_at(addresses, count * _abi.ADDRESSES.size))
+            self.all_runs.append((stream, programs[:count], [rest for _, _, *rest in runs]))
             return self.status
 
         def empty(*args, **kwargs):
@@ -108,8 +113,11 @@ class Case(unittest.TestCase):
 
         self.run_at = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint64, ctypes.c_size_t,
                                        ctypes.c_void_p)(run_at)
+        self.run_all_at = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_size_t, ctypes.POINTER(ctypes.c_uint64),
+                                           ctypes.c_void_p, ctypes.c_size_t)(run_all_at)
         self.given = dict(
-            run_at=ctypes.cast(self.run_at, ctypes.c_void_p).value, check=check,
+            run_at=ctypes.cast(self.run_at, ctypes.c_void_p).value,
+            run_all_at=ctypes.cast(self.run_all_at, ctypes.c_void_p).value, check=check,
             apply=lambda *args: ("gradients", *args), run=lambda *args: ("slow", *args), join=join,
             of_torch={"silu": lambda z: ("silu", z)},
             derivatives={"silu": lambda gy, kept: kept.derived(gy)}, gradients=lambda *args: ("left", *args),

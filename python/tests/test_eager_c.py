@@ -2,12 +2,15 @@
 by DLPack's functions, and allocation by Inductor's."""
 
 import ctypes
+import struct
 import sys
 import unittest
 
 import test_eager
 import test_eager_gradients
-from stand_ins import Case, Tensor
+from stand_ins import HANDLE, INVALID, Case, Error, Tensor
+
+LAYER = struct.Struct("=4Q6q")  # of _fused.py, which needs torch
 
 
 class View(ctypes.Structure):
@@ -122,52 +125,7 @@ class Gradients(ByView, test_eager_gradients.Gradients):
         self.assertEqual(self.backward(gy=Tensor(6, 3, at=None))[0], "left", "no memory")
 
 
-class Kinds(ByView, Case):
-    def test_kind(self):
-        """Whatever a program depends on is in the bytes, and addresses are of whole lines."""
-        x, index = Tensor(6, 4, at=0x1008, dtype="bf16"), Tensor(6, 2, dtype="i64", at=0x2000)
-        same, addresses = self.eager.kind((x, None, index))
-        self.assertEqual((addresses, len(same) % 3), ((0x1000, 0, 0x2000), 0))
-        again = Tensor(6, 4, at=0x3018, dtype="bf16"), None, index
-        self.assertEqual(self.eager.kind(again), (same, (0x3010, 0, 0x2000)))
-        others = {self.eager.kind(of)[0] for of in (
-            (x, index, None), (x, None, None), (x, None, index, None),
-            *((y, None, index) for y in (
-                Tensor(7, 4, at=0x1008, dtype="bf16"), Tensor(6, 4, stride=(5, 1), at=0x1008, dtype="bf16"),
-                Tensor(6, 4, 1, at=0x1008, dtype="bf16"), Tensor(6, 4, at=0x1004, dtype="bf16"),
-                Tensor(6, 4, at=0x1008, dtype="f16"), Tensor(6, 4, at=0x1008, dtype="i8"),
-                Tensor(6, 4, at=0x1008, dtype="bf16", device=0),
-                Tensor(6, 4, at=0x1008, dtype="bf16", device=1))))} | {same}
-        self.assertEqual(len(others), 12)
-
-    def test_no_kind(self):
-        x, of_gradient = Tensor(6, 4), Tensor(6, 4, requires_grad=True)
-        kind = lambda t: self.eager.kind((self.x, t))
-        self.assertIsNotNone(kind(of_gradient), "gradients are off")
-        for t in (1, "x", Tensor(1, 2, 3, 4, 5), Tensor(6, 4, neg=True), Tensor(6, 4, at=RuntimeError())):
-            self.assertIsNone(kind(t))
-        self.assertIsNone(self.eager.kind((None, x)))
-        self.assertIsNone(self.eager.kind(()))
-        self.assertIsNone(self.eager.kind([x]))
-        self.assertIsNone(self.eager.kind((x,) * 9))
-        self.assertIsNotNone(self.eager.kind((x,) * 8))
-        self.assertIsNotNone(kind(Tensor(6, 4, neg=True, dtype="bf16")), "no part of complex numbers")
-        self.grad = True
-        self.assertIsNotNone(kind(x))
-        self.assertIsNone(kind(of_gradient))
-        for at in range(4):
-            self.watchers[at] = 1
-            self.assertIsNone(kind(x))
-            self.watchers[at] = 0
-        self.levels._current_level = 0
-        self.assertIsNone(kind(x))
-        self.levels._current_level = -1
-        self.eager.setup(**{**self.given, "exchange": None})
-        self.assertIsNone(kind(x), "there is no DLPack for C")
-        self.assertRaises(TypeError, self.eager.kind, x, x)
-
-
-class Allocation(Case):
+class Allocating(Case):
     """The functions are those of Python here."""
 
     def setUp(self):
@@ -177,6 +135,8 @@ class Allocation(Case):
         def empty_strided(dims, shape, stride, *where):
             *where, to = where
             self.asked.append((shape[:dims], stride[:dims], *where))
+            if self.meanwhile:
+                self.meanwhile()
             to[0] = 0x77
             return self.failed
 
@@ -190,9 +150,11 @@ class Allocation(Case):
                              ctypes.POINTER(ctypes.c_void_p))(empty_strided),
             ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(delete),
             ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p)(lambda tensor: Tensor(tensor, at=0x9000)))
-        addresses = [ctypes.cast(function, ctypes.c_void_p).value for function in self.functions]
-        self.eager.setup(**{**self.given, "aoti": (*addresses, 60, 61, 62, 63, 70, 71)})
+        self.addresses = [ctypes.cast(function, ctypes.c_void_p).value for function in self.functions]
+        self.eager.setup(**{**self.given, "aoti": (*self.addresses, 60, 61, 62, 63, 70, 71)})
 
+
+class Allocation(Allocating):
     def allocated(self, *shape, dtype="f32", device=-1):
         args = [Tensor(*t.shape, dtype=t.dtype, at=t.at, device=device)
                 for t in self.args[:4]] + self.args[4:]
@@ -224,6 +186,127 @@ class Allocation(Case):
     def test_lets_go(self):
         y = self.allocated(6, 3)
         self.assertEqual(sys.getrefcount(y), sys.getrefcount(Tensor(1)) + 1)
+
+
+class Layers(ByView, Allocating):
+    """Calls of a layer of experts."""
+
+    OPTIONS = "silu", "halves", False, 1.0, 2.0
+
+    def setUp(self):
+        super().setUp()
+        self.given["aoti"] = (*self.addresses, 60, 61, 62, 63, 70, 71)
+        self.eager.setup(**self.given)
+        self.tensors = self.of()
+
+    def of(self, **other):
+        t = dict(x=Tensor(6, 4, at=0x1008, dtype="bf16"), gate=Tensor(3, 10, 4, at=0x2000, dtype="bf16"),
+                 up=None, down=Tensor(3, 4, 5, at=0x3004, dtype="bf16"),
+                 index=Tensor(6, 2, at=0x4000, dtype="i64"), weights=Tensor(6, 2, at=0x5000), bias=None,
+                 down_bias=None)
+        return tuple({**t, **other}.values())
+
+    def keep(self, tensors, options=OPTIONS, stream=0, joined=1, wait=None):
+        todo = LAYER.pack(21, 22, 23, 24, 6, 12, joined, 1001, 256, 512)
+        self.eager.keep_layer(tensors, options, stream, todo, wait)
+
+    def test_runs(self):
+        self.keep(self.tensors)
+        y = self.eager.layer(self.tensors, self.OPTIONS)
+        self.assertEqual(y.at, 0x9000)
+        self.assertEqual(self.asked, [([251], [1], 60, 70, 0), ([6, 4], [4, 1], 61, 70, 0)])
+        self.assertEqual(self.deleted, [0x77] * 2)
+        self.assertEqual(sys.getrefcount(y), sys.getrefcount(Tensor(1)) + 1)
+        words, h, rows = 0x9000, 0x9100, 0x9200
+        at = lambda a, b, c, sizes, b2, bias, of_rows, extent: [a, b, c, sizes, b2, bias, of_rows, extent]
+        self.assertEqual(self.all_runs, [(0, [21, 22, 23, 24], [
+            at(0x5000, 0, words, 0x4000, 0, 0, 0, 6), at(0x1000, 0x2000, h, words, 0x2000, 0, words, 12),
+            at(h, 0x3000, rows, words, 0, 0, words, 12), at(rows, 0, 0x9000, 0x4000, 0, 0, 0, 6)])])
+        bias, down_bias = Tensor(3, 10, at=0x7008, dtype="bf16"), Tensor(3, 4, at=0x8000, dtype="bf16")
+        apart = self.of(up=Tensor(3, 10, 4, at=0x6000, dtype="bf16"), bias=bias, down_bias=down_bias)
+        self.keep(apart, joined=0)
+        self.eager.layer(apart, self.OPTIONS)
+        _, first, second, _ = self.all_runs[1][2]
+        self.assertEqual((first[4], first[5], second[5]), (0x6000, 0x7000, 0x8000))
+
+    def test_knows(self):
+        """Whatever a program depends on is looked at, and the stream."""
+        self.keep(self.tensors)
+        known = lambda tensors, options=self.OPTIONS: self.eager.layer(tensors, options) is not None
+        x = lambda *shape, dtype="bf16", at=0x1008, **more: self.of(
+            x=Tensor(*shape, dtype=dtype, at=at, **more))
+        self.assertTrue(known(self.tensors))
+        self.assertTrue(known(x(6, 4, at=0x1ff8)))
+        for other in (x(7, 4), x(6, 4, stride=(5, 1)), x(6, 4, 1), x(6, 4, at=0x1004), x(6, 4, dtype="f16"),
+                      x(6, 4, device=0), x(6, 4, device=-2), self.of(up=Tensor(1)), self.of(gate=None)):
+            self.assertFalse(known(other))
+        self.assertFalse(known(self.tensors, (*self.OPTIONS[:-1], 3.0)))
+        self.eager.clear()
+        self.assertFalse(known(self.tensors))
+        there = tuple(t and Tensor(*t.shape, dtype=t.dtype, at=t.at, device=1) for t in self.tensors)
+        self.keep(there, stream=8)
+        self.assertTrue(known(there))
+        self.assertEqual(self.all_runs[-1][0], 8)
+        self.stream = 9
+        self.assertFalse(known(there))
+        self.stream, self.capturing = 7, True
+        self.assertFalse(known(there), "Python keeps the books of graphs")
+
+    def test_plain(self):
+        """Only plain calls without gradients are kept, and known."""
+        self.keep(self.tensors)
+        called = lambda: self.eager.layer(self.tensors, self.OPTIONS) is not None
+        wants = self.of(weights=Tensor(6, 2, at=0x5000, requires_grad=True))
+        self.grad = True
+        self.assertTrue(called())
+        self.keep(wants)
+        self.assertIsNone(self.eager.layer(wants, self.OPTIONS))
+        self.grad = False
+        self.assertIsNotNone(self.eager.layer(wants, self.OPTIONS), "gradients are off")
+        for t in 1, "x", Tensor(6, 4, neg=True), Tensor(6, 4, at=RuntimeError()), None:
+            self.assertIsNone(self.eager.layer(self.of(x=t), self.OPTIONS))
+        for at in range(4):
+            self.watchers[at] = 1
+            self.assertFalse(called())
+            self.watchers[at] = 0
+        self.levels._current_level = 0
+        self.assertFalse(called())
+        self.levels._current_level = -1
+        for of in self.tensors[:7], list(self.tensors), (*self.tensors, None):
+            self.assertIsNone(self.eager.layer(of, self.OPTIONS))
+        self.assertTrue(called())
+        for gone in "exchange", "aoti":
+            self.eager.setup(**{**self.given, gone: None})
+            self.assertFalse(called(), "this torch has nothing for C")
+        self.assertRaises(TypeError, self.eager.layer, self.tensors)
+        self.assertRaises(TypeError, self.eager.keep_layer, self.tensors, self.OPTIONS, 0, b"short", None)
+
+    def test_fails(self):
+        """What the library refuses is an error; closed programs, and too little memory, are Python's."""
+        self.keep(self.tensors)
+        called = lambda: self.eager.layer(self.tensors, self.OPTIONS)
+        self.status = INVALID
+        self.assertRaises(Error, called)
+        self.status = HANDLE
+        self.assertIsNone(called())
+        self.status, self.failed = 0, 1
+        self.assertIsNone(called())
+        self.failed, self.meanwhile = 0, self.eager.clear
+        self.all_runs.clear()
+        self.assertIsNone(called(), "programs may be another stream's")
+        self.assertEqual(self.all_runs, [])
+
+    def test_waits(self):
+        self.keep(self.tensors, wait=lambda: self.waits.append(len(self.all_runs)))
+        self.assertIsNotNone(self.eager.layer(self.tensors, self.OPTIONS))
+        self.assertEqual(self.waits, [1])
+
+    def test_room(self):
+        """There is room for a thousand calls, and then for new ones."""
+        for limit in range(2000):
+            self.keep(self.tensors, ("silu", "halves", False, 1.0, limit))
+        self.assertIsNotNone(self.eager.layer(self.tensors, ("silu", "halves", False, 1.0, 1999)))
+        self.assertIsNone(self.eager.layer(self.tensors, ("silu", "halves", False, 1.0, 0)))
 
 
 if __name__ == "__main__":

@@ -13,9 +13,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-from batchgemm import _fused, _programs
-from batchgemm._gradients import wants_gradients
-from batchgemm._programs import Programs, meta
+from batchgemm import _programs
+from batchgemm._programs import Programs
 from batchgemm.torch import Experts, experts, grouped_mm, route
 from layers import Layer, bound, reference
 from tensors import quiet
@@ -186,33 +185,6 @@ class Watched(unittest.TestCase):
             rest = layer.gate_up.detach(), layer.down, layer.index, layer.weights.detach()
             one = lambda x: experts(x, *rest)
             self.assertTrue(torch.equal(torch.vmap(one)(xs), torch.stack([one(x) for x in xs])))
-
-    def test_known(self):
-        """Plain calls like one before skip the checks. Here Python says which they are, as the module _eager
-        does where torch has DLPack for C."""
-        def kind(tensors):
-            if wants_gradients(*tensors):
-                return None
-            metas = [None if t is None else meta(t, t.data_ptr()) for t in tensors]
-            return tuple(metas), tuple(0 if t is None else t.data_ptr() & -16 for t in tensors)
-
-        for options in {}, dict(layout="pair", bias=True), dict(layout="ungated"), dict(tokens=13), \
-                dict(activation="gelu_exact"), dict(transposed=True):
-            layer = Layer(torch.bfloat16, **options)
-            want, relu = layer.call(), layer.call(activation="relu")
-            slow = mock.patch.object(_fused, "run", side_effect=_fused.run)
-            with mock.patch.object(_fused.eager, "kind", kind), slow as runs:
-                for _ in range(3):
-                    self.assertTrue(torch.equal(layer.call(), want))
-                self.assertEqual(runs.call_count, 3 if "activation" in options else 1)
-                self.assertTrue(torch.equal(layer.call(activation="relu"), relu))
-                leaves = layer.leaves()
-                torch.autograd.grad(layer.call().sum(), leaves)
-        with mock.patch.object(_fused.eager, "kind", kind), mock.patch.object(_fused, "_MOST", 2):
-            for tokens in 3, 4, 5, 6, 5:
-                layer = Layer(torch.float32, tokens=tokens)
-                self.assertTrue(torch.equal(layer.call(), layer.call()))
-                self.assertLessEqual(len(_fused._known), 2)
 
     def test_programs_that_make_room(self):
         """A call looks for its programs once, until some of a device's programs are closed; nothing runs what
