@@ -22,7 +22,8 @@ type WarmOptions struct {
 
 // Warm compiles every kernel that plans of the device with these options may need, also ragged ones, for all
 // sizes. Prepare, PrepareRagged, Update and Run then compile nothing. Kernels that are already compiled take
-// no time.
+// no time. A layer of experts takes the options of its products: PrepareExperts then compiles nothing if one
+// of Plans has an epilogue with ScatterRows and Weights, as its second product.
 //
 // Other calls may run meanwhile. On WebGPU a call may wait for a kernel from the driver's cache, 5 to 25 ms
 // if a core is free. When ctx ends, Warm ends with its error, between kernels, and keeps what is ready:

@@ -17,7 +17,8 @@ type Transposition struct {
 }
 
 // KernelGroup holds all kernels of one tile shape that plans with some options, also ragged plans, may need
-// for problems of one transposition. None can be ruled out in advance.
+// for problems of one transposition. None can be ruled out in advance. With options of the second product of
+// a layer of experts, which scatters weighted rows, it has those of its routing and its sum of rows too.
 type KernelGroup struct {
 	Kernels []encoding.Kernel
 	key     groupKey
@@ -131,6 +132,9 @@ func (m *model) kernelGroup(of *tileModel, o *Options, t Transposition) KernelGr
 	}
 	if g.key.ragged() {
 		g.Kernels = append(g.Kernels, m.device.makers(base.Epilogue)...)
+		if e := base.Epilogue; e.Scatter && e.Weights {
+			g.Kernels = append(g.Kernels, stepKernels(o.TypeC)...)
+		}
 	}
 	return g
 }
@@ -188,6 +192,19 @@ func (d *Device) makers(e encoding.Epilogue) (kernels []encoding.Kernel) {
 				}
 			}
 		}
+	}
+	return kernels
+}
+
+// stepKernels returns the kernels of routings, and of sums of rows of a type.
+func stepKernels(of element.Type) (kernels []encoding.Kernel) {
+	for _, index64 := range choices(true) {
+		for _, weights := range [...]element.Type{element.F32, element.BF16, element.F16} {
+			kernels = append(kernels, encoding.Kernel{Layer: encoding.LayerRoute, Index64: index64,
+				TypeA: weights})
+		}
+		kernels = append(kernels, encoding.Kernel{Layer: encoding.LayerCombine, Index64: index64, TypeA: of,
+			TypeC: of})
 	}
 	return kernels
 }

@@ -2,6 +2,7 @@ package planner_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -224,6 +225,40 @@ func TestKernelsListRagged(t *testing.T) {
 				}
 				require.Equal(t, o.Schedule == "" && o.Rule == "", planned > 0, "others have no ragged plans")
 			})
+		}
+	}
+}
+
+// Kernels lists every kernel of a layer of experts, by the options of its two products.
+func TestKernelsListExperts(t *testing.T) {
+	for _, name := range []string{"h200", "mi210", "lavapipe"} {
+		d, err := devices.Lookup(name)
+		require.NoError(t, err)
+		p := planner.New(d)
+		for _, of := range []element.Type{element.F32, element.BF16, element.F16} {
+			for _, index64 := range []bool{false, true} {
+				c := planner.Choices{Tokens: 40, TopK: 2, Experts: 4, Index64: index64}
+				plans, err := p.PlanExperts(planner.Experts{Choices: c, Weights: of, Hidden: 32,
+					Intermediate: 48, TransB: true, Gated: true, Activation: planner.SiLU},
+					planner.Options{TypeA: of})
+				require.NoError(t, err)
+				listed := map[encoding.Kernel]bool{}
+				for _, o := range []planner.Options{
+					{TypeA: of, TypeC: of, Epilogue: planner.Epilogue{Gated: true, Activation: planner.SiLU,
+						GatherRows: 40}},
+					{TypeA: of, TypeC: of, Epilogue: planner.Epilogue{ScatterRows: 80, Weights: true}},
+				} {
+					groups, err := p.Kernels(o, planner.Transposition{B: true})
+					require.NoError(t, err)
+					all, _ := setOf(groups)
+					maps.Copy(listed, all)
+				}
+				for _, step := range plans {
+					for _, l := range step.Launches {
+						require.True(t, listed[l.Kernel], "%v\n%+v", l.Kernel, l.Kernel)
+					}
+				}
+			}
 		}
 	}
 }
