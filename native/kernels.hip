@@ -28,8 +28,9 @@
 // BG_RAGGED makes one that makes items.
 #define BG_RAGGED(name, form, plan)                                                                 \
   BG_KERNEL(plan::kThreads, 1)                                                                      \
-  void name(const uint4*, const uint32_t* sizes, uint64_t extent, const float*, float*, uint32_t* words) { \
-    ragged<form, plan, false>(sizes, extent, words, 0);                                                \
+  void name(const uint4*, const uint32_t* sizes, uint64_t extent, uint64_t both, uint32_t* other,   \
+            uint32_t* words) {                                                                      \
+    ragged<form, plan, false>(sizes, extent, both, other, words, 0);                                \
   }
 // BG_LAYER makes one of a step of a layer of experts. Numbers are in the place of B and B2, the extent in
 // that of an epilogue's flags.
@@ -67,9 +68,9 @@
   }
 #define BG_EPILOGUE_RAGGED(name, form, plan)                                                        \
   BG_KERNEL(plan::kThreads, 1)                                                                      \
-  void name(const uint4*, const uint32_t* sizes, uint64_t extent, const float*, float*, uint32_t* words, \
-            const void*, const void*, const uint32_t*, uint64_t flags) {                            \
-    ragged<form, plan, true>(sizes, extent, words, static_cast<uint32_t>(flags));                   \
+  void name(const uint4*, const uint32_t* sizes, uint64_t extent, uint64_t both, uint32_t* other,   \
+            uint32_t* words, const void*, const void*, const uint32_t*, uint64_t flags) {           \
+    ragged<form, plan, true>(sizes, extent, both, other, words, static_cast<uint32_t>(flags));      \
   }
 
 // BG_FINISHING_GEMM makes those that sum the parts of tiles (store.cuh), which in tests others do where

@@ -41,8 +41,10 @@ type device struct {
 	kernels  map[encoding.Kernel]*kernel
 	buffers  map[*buffer]struct{}
 	programs map[*program]struct{}
-	events   []C.dl_event // free events for waits; one is reserved for Close
-	landings []*landing   // not in use
+	// of runs of several programs on streams of callers; nil for those that ran once
+	sequences *backend.Cache[sequence, C.dl_graph_exec]
+	events    []C.dl_event // free events for waits; one is reserved for Close
+	landings  []*landing   // not in use
 }
 
 var (
@@ -69,6 +71,7 @@ func newDevice(l *library, g gpu, graphs bool, open func(*C.dl_device) C.dl_resu
 		buffers:  map[*buffer]struct{}{},
 		programs: map[*program]struct{}{},
 	}
+	d.sequences = newGraphs[sequence](d)
 	if d.handle == nil {
 		return nil, hardware.ErrOutOfMemory
 	}
@@ -212,6 +215,7 @@ func (d *device) Close() error {
 
 // free releases everything of an idle device. It ignores errors: what could fail is freed with the context.
 func (d *device) free() {
+	d.sequences.Clear()
 	for p := range d.programs {
 		p.free()
 	}

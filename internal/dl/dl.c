@@ -286,24 +286,45 @@ static dl_result launch_with(const dl_device *d, dl_stream stream, const dl_laun
 	return d->api->launchEx(&config, l->function, params, NULL);
 }
 
-// launch queues the launches of a run on a stream.
-static dl_result launch(const dl_device *d, dl_stream stream, const dl_run *run) {
-	for (size_t i = 0; i < run->count; i++) {
-		const dl_launch *l = &run->launches[i];
-		// The parameters of every kernel of package native, in its order: those without an epilogue
-		// have the first six alone, and no more are taken.
-		dl_pointer items = l->items, workspace = l->workspace;
-		dl_pointer table = l->ragged || l->layer ? run->sizes : l->table;
-		dl_pointer a = l->ragged ? run->extent : run->a + l->a, b = run->b + l->b, c = run->c + l->c;
-		dl_pointer b2 = run->b2 + l->b2, bias = run->bias, rows = run->rows;
-		uint64_t epilogue = l->epilogue | (l->layer ? run->extent : 0);
-		void *params[] = {&items, &table, &a, &b, &c, &workspace, &b2, &bias, &rows, &epilogue};
-		if (l->cluster || l->waits) {
-			TRY(launch_with(d, stream, l, params));
-			continue;
-		}
-		TRY(d->api->launch(l->function, l->count, l->pieces, 1, l->threads, 1, 1, l->shared, stream,
-			params, NULL));
+// launch queues a launch of a run on a stream. One that makes items makes those of another run too, unless
+// that is NULL.
+static dl_result launch(const dl_device *d, dl_stream stream, const dl_run *run, dl_launch l,
+	const dl_run *other) {
+	// The parameters of every kernel of package native, in its order: those without an epilogue
+	// have the first six alone, and no more are taken.
+	dl_pointer items = l.items, workspace = l.workspace, table = l.ragged || l.layer ? run->sizes : l.table;
+	dl_pointer a = run->a + l.a, b = run->b + l.b, c = run->c + l.c;
+	dl_pointer b2 = run->b2 + l.b2, bias = run->bias, rows = run->rows;
+	uint64_t epilogue = l.epilogue | (l.layer ? run->extent : 0);
+	if (l.ragged) a = run->extent, b = c = 0;
+	if (other) {
+		const dl_launch *second = other->launches;
+		b = l.count | second->epilogue << 32, c = second->workspace;
+		l.count += second->count;
+	}
+	void *params[] = {&items, &table, &a, &b, &c, &workspace, &b2, &bias, &rows, &epilogue};
+	if (l.cluster || l.waits) return launch_with(d, stream, &l, params);
+	return d->api->launch(l.function, l.count, l.pieces, 1, l.threads, 1, 1, l.shared, stream, params, NULL);
+}
+
+// alike reports whether one launch makes the items of two runs: they are of two programs with one kernel for
+// that, and have the same sizes, which no product writes.
+static int alike(const dl_run *run, const dl_run *next) {
+	const dl_launch *l = run->launches, *other = next->launches;
+	return l->ragged && other->ragged && l != other && l->function == other->function &&
+		run->sizes == next->sizes && run->extent == next->extent;
+}
+
+// launch_all queues runs, launch by launch.
+static dl_result launch_all(const dl_device *d, dl_stream stream, const dl_run *runs, size_t n) {
+	size_t made = 0; // runs before this one have items
+	for (size_t i = 0; i < n; i++) {
+		const dl_run *run = &runs[i],
+			*other = i >= made && i + 1 < n && alike(run, run + 1) ? run + 1 : NULL;
+		size_t first = i < made;
+		if (other) made = i + 2;
+		for (size_t j = first; j < run->count; j++)
+			TRY(launch(d, stream, run, run->launches[j], j == 0 ? other : NULL));
 	}
 	return 0;
 }
@@ -313,21 +334,28 @@ dl_result dl_submit(const dl_device *d, const dl_run *runs, size_t n, dl_event s
 	if (start) TRY(d->api->eventRecord(start, d->stream));
 	for (size_t i = 0; i < n; i++) {
 		const dl_run *run = &runs[i];
-		TRY(run->graph ? d->api->graphLaunch(run->graph, d->stream) : launch(d, d->stream, run));
+		TRY(run->graph ? d->api->graphLaunch(run->graph, d->stream) : launch_all(d, d->stream, run, 1));
 	}
 	return end ? d->api->eventRecord(end, d->stream) : 0;
 }
 
-dl_result dl_submit_on(const dl_device *d, uintptr_t stream, const dl_run *runs, size_t n) {
+dl_result dl_submit_on(const dl_device *d, uintptr_t stream, const dl_run *runs, size_t n,
+	dl_graph_exec graph) {
 	ENTER(d);
-	for (size_t i = 0; i < n; i++) TRY(launch(d, (dl_stream)stream, &runs[i]));
-	return 0;
+	return graph ? d->api->graphLaunch(graph, (dl_stream)stream) : launch_all(d, (dl_stream)stream, runs, n);
 }
 
-dl_result dl_record(const dl_device *d, const dl_run *run, dl_graph_exec *exec) {
+int dl_repeats(const dl_device *d, uintptr_t stream) {
+	__attribute__((cleanup(leave))) current before = {0};
+	int capturing;
+	return d->capture && d->api->streamCapturing && !enter(d, &before) &&
+		!d->api->streamCapturing((dl_stream)stream, &capturing) && !capturing;
+}
+
+dl_result dl_record(const dl_device *d, const dl_run *runs, size_t n, dl_graph_exec *exec) {
 	ENTER(d);
 	TRY(d->api->captureBegin(d->capture, CAPTURE_RELAXED));
-	dl_result error = launch(d, d->capture, run);
+	dl_result error = launch_all(d, d->capture, runs, n);
 	dl_graph graph = NULL;
 	dl_result ended = d->api->captureEnd(d->capture, &graph); // in any case
 	if (!error) error = ended;

@@ -131,11 +131,14 @@ typedef struct {
 // dl_submit queues the runs, between two events if they are not NULL.
 dl_result dl_submit(const dl_device *d, const dl_run *runs, size_t n, dl_event start, dl_event end);
 
-// dl_submit_on queues runs, launch by launch, on a stream of the caller.
-dl_result dl_submit_on(const dl_device *d, uintptr_t stream, const dl_run *runs, size_t n);
+// dl_submit_on queues runs on a stream of the caller, launch by launch, or by their graph if there is one.
+dl_result dl_submit_on(const dl_device *d, uintptr_t stream, const dl_run *runs, size_t n,
+	dl_graph_exec graph);
+// dl_repeats reports whether runs on a stream of the caller may be a graph: not if the stream is captured.
+int dl_repeats(const dl_device *d, uintptr_t stream);
 
-// dl_record makes a graph of a run, one node a launch. The library has graphs.
-dl_result dl_record(const dl_device *d, const dl_run *run, dl_graph_exec *graph);
+// dl_record makes a graph of runs, one node a launch. The library has graphs.
+dl_result dl_record(const dl_device *d, const dl_run *runs, size_t n, dl_graph_exec *graph);
 dl_result dl_graph_free(const dl_device *d, dl_graph_exec graph);
 
 // dl_write and dl_read queue a copy from or to page-locked memory, and the event

@@ -79,3 +79,6 @@ ENTRY(OPTIONAL, dl_result, graphInstantiate, (dl_graph_exec *exec, dl_graph grap
 ENTRY(OPTIONAL, dl_result, graphDestroy, (dl_graph graph))
 ENTRY(OPTIONAL, dl_result, graphLaunch, (dl_graph_exec exec, dl_stream stream))
 ENTRY(OPTIONAL, dl_result, graphExecDestroy, (dl_graph_exec exec))
+// Whether a caller captures a stream: 0 if not. Only a library that finishes graphs that are destroyed in
+// flight has it here.
+ENTRY(OPTIONAL, dl_result, streamCapturing, (dl_stream stream, int *status))

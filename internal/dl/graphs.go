@@ -22,8 +22,9 @@ type operands struct {
 // graphs are for the operands of recent runs of a program; nil for operands that it has run with once.
 type graphs = backend.Cache[operands, C.dl_graph_exec]
 
-func (d *device) newGraphs() *graphs {
-	return backend.NewCache[operands](func(graph C.dl_graph_exec) {
+// newGraphs returns a cache of graphs.
+func newGraphs[K comparable](d *device) *backend.Cache[K, C.dl_graph_exec] {
+	return backend.NewCache[K](func(graph C.dl_graph_exec) {
 		if graph != nil {
 			C.dl_graph_free(d.handle, graph)
 		}
@@ -58,15 +59,15 @@ func (p *program) bind(o operands) C.dl_run {
 		return run
 	}
 	if *graph == nil {
-		*graph = d.record(run)
+		*graph = d.record([]C.dl_run{run})
 	}
 	run.graph = *graph
 	return run
 }
 
-// record returns the graph of a run, or nil.
-func (d *device) record(run C.dl_run) (graph C.dl_graph_exec) {
-	if C.dl_record(d.handle, &run, &graph) != 0 {
+// record returns the graph of runs, or nil.
+func (d *device) record(runs []C.dl_run) (graph C.dl_graph_exec) {
+	if C.dl_record(d.handle, unsafe.SliceData(runs), C.size_t(len(runs)), &graph) != 0 {
 		return nil
 	}
 	return graph

@@ -143,7 +143,7 @@ func (p *program) On() *device { return p.dev }
 func (p *program) Apart() [3]bool { return p.apart }
 
 func (d *device) Prepare(ctx context.Context, plan *planner.Plan) (driver.Program, error) {
-	p := &program{dev: d, graphs: d.newGraphs(),
+	p := &program{dev: d, graphs: newGraphs[operands](d),
 		ragged: plan.Takes().Sizes && len(plan.Launches) > 0}
 	if err := p.Update(ctx, plan); err != nil {
 		p.free()
@@ -307,6 +307,7 @@ func (p *program) Close() error {
 	}
 	d.mu.Lock()
 	delete(d.programs, p)
+	d.sequences.Drop(func(of sequence) bool { return of.has(p) })
 	d.mu.Unlock()
 	p.free()
 	return nil

@@ -3,7 +3,6 @@
 package dl
 
 // #cgo nocallback dl_submit
-// #cgo nocallback dl_submit_on
 // #include "dl.h"
 import "C"
 
@@ -43,32 +42,6 @@ func (d *device) submit(runs []driver.Run, t clock) error {
 func (d *device) queue(work []C.dl_run, t clock) error {
 	return d.check("submit", C.dl_submit(d.handle, unsafe.SliceData(work), C.size_t(len(work)),
 		t.start, t.end))
-}
-
-// SubmitOn makes no graph, because the caller may be capturing one. It implements backend.Borrower.
-func (d *device) SubmitOn(ctx context.Context, stream uintptr, runs []driver.Run) error {
-	if err := d.state.Ready(ctx); err != nil {
-		return err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.work = d.work[:0]
-	for i := range runs {
-		p, all, err := d.operandsOf(&runs[i])
-		if err != nil {
-			return fmt.Errorf("run %d: %w", i, err)
-		}
-		if len(p.images[p.now].runs()) > 0 {
-			run := p.launched(all)
-			run.extent = C.uint64_t(runs[i].Extent)
-			d.work = append(d.work, run)
-		}
-	}
-	if len(d.work) == 0 {
-		return nil
-	}
-	return d.check("submit", C.dl_submit_on(d.handle, C.uintptr_t(stream), unsafe.SliceData(d.work),
-		C.size_t(len(d.work))))
 }
 
 // add appends a run to the work.

@@ -47,8 +47,18 @@ func (s *suite) testRaggedRest(t *testing.T) {
 	}
 }
 
-// onStream returns the suite with runs by SubmitOn on stream 0. Its device waits for that stream.
+// onStream returns the suite with runs by SubmitOn on stream 0, or skips. Its device waits for that stream.
 func (s *suite) onStream(t *testing.T) *suite {
+	t.Helper()
+	on := s.borrowing(t)
+	if on == nil {
+		t.Skip("the backend has no SubmitOn")
+	}
+	return on
+}
+
+// borrowing is onStream, or nil if the backend has no SubmitOn.
+func (s *suite) borrowing(t *testing.T) *suite {
 	t.Helper()
 	on := *s
 	on.borrows = true
@@ -59,7 +69,7 @@ func (s *suite) onStream(t *testing.T) *suite {
 		on.device = d
 	}
 	if _, ok := on.device.(backend.Borrower); !ok {
-		t.Skip("the backend has no SubmitOn")
+		return nil
 	}
 	return &on
 }
@@ -85,9 +95,8 @@ func (s *suite) testRaggedExtent(t *testing.T) {
 	}
 }
 
-// submit queues a run.
-func (s *suite) submit(run driver.Run) error {
-	runs := []driver.Run{run}
+// submit queues runs.
+func (s *suite) submit(runs ...driver.Run) error {
 	if s.borrows {
 		return s.device.(backend.Borrower).SubmitOn(context.Background(), 0, runs)
 	}

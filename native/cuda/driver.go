@@ -122,6 +122,7 @@ var symbols = []dl.Symbol{
 	{Entry: "graphDestroy", Name: "cuGraphDestroy"},
 	{Entry: "graphLaunch", Name: "cuGraphLaunch"},
 	{Entry: "graphExecDestroy", Name: "cuGraphExecDestroy"},
+	{Entry: "streamCapturing", Name: "cuStreamIsCapturing"},
 }
 
 // minVersion is CUDA 12.0, the oldest that loads the PTX of package native and has the symbols.

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "items.cuh"
+#include "load.cuh"
 #include "ragged_order.cuh"
 
 constexpr uint32_t kOne = 0x3f800000;  // bits of 1
@@ -55,6 +56,7 @@ struct Ragged {
   const uint32_t* sizes;
   uint32_t extent;  // of the bound, how much is there; 0: all
   uint32_t flags;   // of the epilogue
+  uint32_t self;    // number of the thread group
   typename Plan::Own own;
   EpilogueBounds more;  // where there is a tail
 
@@ -371,9 +373,11 @@ struct Ragged {
     if (kTail) more = *reinterpret_cast<const EpilogueBounds*>(words + sizeof(Bounds) / 4);
     barrier();
     plan.clear();
+    awaitEarlier();  // all before came from the host
+    admitNext();
     refuse();
     choose();
-    if (workerId() == 0 && t == 0 && plan.found.refused < plan.bounds.groups && words[kStatusWord] == 0) {
+    if (self == 0 && t == 0 && plan.found.refused < plan.bounds.groups && words[kStatusWord] == 0) {
       words[kStatusWord] = plan.found.refused + 1;
     }
     plan.arrange(own);
@@ -393,22 +397,22 @@ struct Ragged {
   // other.
   BG_DEVICE void write(uint32_t* words) const {
     const uint32_t t = threadId(), makers = plan.bounds.makers;
-    const uint32_t self = (t / 32 * makers + workerId()) * 32 + t % 32;
+    const uint32_t thread = (t / 32 * makers + self) * 32 + t % 32;  // of all groups
     for (uint32_t kernel = 0; kernel < plan.bounds.kernels; ++kernel) {
       const Deal deal = dealOf(kernel);
       uint32_t* const table = words + plan.bounds.tile[kernel].table;
       if (plan.bounds.tile[kernel].chunk != 0) {
         const uint32_t chunk = plan.bounds.tile[kernel].chunk;
-        if (self == 0) storeDynamic(table, deal.first, deal.tiles, deal.workers, chunk);
+        if (thread == 0) storeDynamic(table, deal.first, deal.tiles, deal.workers, chunk);
         continue;
       }
 #pragma unroll 1
-      for (uint32_t w = self; w <= deal.workers; w += makers * kThreads) {
+      for (uint32_t w = thread; w <= deal.workers; w += makers * kThreads) {
         table[w] = products() * deal.before(w);
       }
     }
 #pragma unroll 1
-    for (uint32_t tile = self; tile < plan.starts[plan.bounds.entries]; tile += makers * kThreads) {
+    for (uint32_t tile = thread; tile < plan.starts[plan.bounds.entries]; tile += makers * kThreads) {
       const uint32_t rank = rankOf(tile), kernel = rank < plan.found.second ? 0 : 1, entry = plan.order[rank];
       const RaggedKernel& k = plan.bounds.tile[kernel];
       const Sizes at = sizesAt(entry);
@@ -425,9 +429,16 @@ struct Ragged {
   }
 };
 
-// ragged is such a kernel. flags are those of the epilogue.
+// ragged is such a kernel. flags are those of the epilogue. It may make the items of two plans with the same
+// sizes: then the lower half of both is how many thread groups are the first plan's, and the upper half, and
+// other, are the flags and the words of the second.
 template <uint32_t kForm, class Plan, bool kTail>
-BG_DEVICE void ragged(const uint32_t* sizes, uint64_t extent, uint32_t* words, uint32_t flags) {
+BG_DEVICE void ragged(const uint32_t* sizes, uint64_t extent, uint64_t both, uint32_t* other, uint32_t* words,
+                      uint32_t flags) {
   BG_SHARED(Plan, memory, 1);
-  Ragged<kForm, Plan, kTail>{memory[0], sizes, static_cast<uint32_t>(extent), flags, {}, {}}.run(words);
+  const uint32_t groups = static_cast<uint32_t>(both);
+  const bool second = groups != 0 && workerId() >= groups;
+  Ragged<kForm, Plan, kTail>{memory[0], sizes, static_cast<uint32_t>(extent),
+      second ? static_cast<uint32_t>(both >> 32) : flags, second ? workerId() - groups : workerId(), {}, {}}
+      .run(second ? other : words);
 }

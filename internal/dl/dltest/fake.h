@@ -17,6 +17,7 @@
 //   FAKE_UUID     the bytes of UUIDs; 0: there are none
 //   FAKE_BUSY     events are not reached
 //   FAKE_THREADS  the largest workgroup of kernels
+//   FAKE_CAPTURING  streams of others are captured
 //   FAKE_ALIEN    streams and memory are another device's
 //   FAKE_ANY_MEMORY  copies of ordinary memory are no mistake: the program waits for them itself
 #include <math.h>
@@ -97,7 +98,11 @@ typedef struct {
 	int early; // CUDA: it may begin while the one in front ends
 	uint64_t params[10]; // items, table, A, B, C, workspace, B2, bias, rows, what an epilogue does
 } launch;
-typedef struct { launch *list; size_t n; int queued, destroyed; } graph;
+typedef struct {
+	launch *list;
+	size_t n;
+	int queued, destroyed, borrowed; // borrowed: on a stream of others
+} graph;
 typedef struct { uint64_t recorded, reached; } event; // numbers
 typedef struct {
 	void *to; // a copy, if there is a size

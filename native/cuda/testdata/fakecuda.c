@@ -484,14 +484,18 @@ CUresult cuGraphInstantiateWithFlags(graph **e, graph *g, unsigned long long fla
 	return SUCCESS;
 }
 CUresult cuGraphDestroy(graph *g) { count(GRAPHS, -1); return free(g->list), free(g), SUCCESS; }
+CUresult cuStreamIsCapturing(stream *s, int *status) {
+	ON_DEVICE;
+	return *status = s ? s->capturing : setting("FAKE_CAPTURING", 0), SUCCESS;
+}
 // What is destroyed stays in memory, so that its use shows. CUDA promises to finish
-// a graph that is in flight; HIP does not, and the caller counts on neither.
+// a graph that is in flight; HIP does not. The caller counts on that for streams of others alone.
 CUresult cuGraphExecDestroy(graph *g) {
 	ON_DEVICE;
 	pthread_mutex_lock(&lock);
 	if (g->destroyed) misuse("a graph is destroyed twice");
-	if (g->queued) misuse("a graph is destroyed before it has run");
-	else free(g->list), g->list = NULL;
+	if (g->queued && !g->borrowed) misuse("a graph is destroyed before it has run");
+	else if (!g->queued) free(g->list), g->list = NULL;
 	g->destroyed = 1;
 	pthread_mutex_unlock(&lock);
 	count(GRAPHS, -1);
@@ -501,6 +505,8 @@ CUresult cuGraphExecDestroy(graph *g) {
 CUresult cuGraphLaunch(graph *g, stream *s) {
 	ON_DEVICE;
 	if (g->destroyed) return misuse("a graph is launched that was destroyed"), INVALID_VALUE;
+	if (s ? s->capturing : setting("FAKE_CAPTURING", 0)) return CAPTURE_INVALID;
+	g->borrowed = !s;
 	count(GRAPH_LAUNCHES, 1);
 	count(LAUNCHES, g->n);
 	return enqueue((work){.graph = g});

@@ -176,13 +176,14 @@ hipError_t hipModuleLaunchKernel(kernel *f, unsigned x, unsigned y, unsigned z, 
 	ON_DEVICE;
 	if (!x || !y || z != 1 || !tx || ty != 1 || tz != 1 || shared || extra) return INVALID_VALUE;
 	if ((uint64_t)x * tx > UINT32_MAX) return INVALID_CONFIGURATION;
-	// Addresses, but for the extent of kernels that make items, and the numbers of a layer of experts.
+	// Addresses, but for the numbers of kernels that make items, and of a layer of experts.
+	const int makes = !strncmp(f->name, "bg_ragged_", 10);
 	const int step = !strncmp(f->name, "bg_route_", 9) || !strncmp(f->name, "bg_combine_", 11);
 	const int gate = !strncmp(f->name, "bg_gate_", 8);
 	for (int i = 0; i < 9; i++) {
 		CUdeviceptr p;
 		memcpy(&p, params[i], sizeof p);
-		if (gate ? i == 6 : step ? i == 3 || i == 6 : i == 2 && !strncmp(f->name, "bg_ragged_", 10)) continue;
+		if (gate ? i == 6 : step ? i == 3 || i == 6 : makes && (i == 2 || i == 3)) continue;
 		pthread_mutex_lock(&lock);
 		int known = !p || find(p, 1);
 		pthread_mutex_unlock(&lock);

@@ -23,8 +23,8 @@ static bool run(const Job& job, const Launch& l, const float* a, const float* b,
   const bool sizes = ragged || layer;
   const void* values[10] = {&job.plan[l.items], l.table == 0 && !sizes ? nullptr : l.marked(&job.plan[0]),
                             ragged ? number(l.baseA) : layer ? a : a + l.baseA,
-                            gate ? b : layer ? number(shape) : b + l.baseB,
-                            c + l.baseC, ragged ? c : workspace,
+                            ragged ? nullptr : gate ? b : layer ? number(shape) : b + l.baseB,
+                            ragged ? nullptr : c + l.baseC, ragged ? c : workspace,
                             gate ? number(shape) : layer ? number(l.baseB2) : job.b2.at.get() + l.baseB2,
                             job.bias.at.get(), job.rows.at.get(), number(epilogue)};
   void* args[10];
