@@ -51,12 +51,21 @@ bg_status bg_prepare_combine(bg_device device, const bg_choices *choices, int64_
 /* What is between the two products of a layer: h = act(gate) .* up, or without BG_GATED h = act(pre). */
 typedef struct bg_gate {
 	uint32_t struct_size;   /* sizeof(bg_gate) */
-	uint32_t flags;         /* BG_GATED, BG_INTERLEAVED */
-	int64_t intermediate;   /* columns of h, from 0 to 2^26 - 1 */
-	const char *activation; /* "" (NULL), "relu", "gelu" or "silu", as of epilogues */
+	uint32_t flags;         /* BG_GATED, BG_INTERLEAVED, BG_ALL_ROWS */
+	int64_t intermediate;   /* columns of h, from 0 to 2^24 - 1 */
+	/* "" (NULL), "relu", "gelu" or "silu", as of epilogues, "gelu_exact" (by erf), "relu2" (its square), or
+	 * with BG_GATED "swiglu_oai": with g = min(gate, limit) and u = max(-limit, min(up, limit))
+	 * h = g * sigmoid(alpha*g) * (u + 1). alpha and limit of 0 are 1.702 and 7. */
+	const char *activation;
+	float alpha, limit;
+	/* What follows is for a quantised h; NULL, NULL, 0 without. type_c is "e4m3" or "int8". scale is "row",
+	 * or of e4m3 "block", each 128 columns of a row. */
+	const char *type_c, *scale;
+	int64_t scales;         /* the word of sizes at which its scales begin */
 } bg_gate;
 
 #define BG_GATED 1u
+#define BG_ALL_ROWS 16u
 
 /* bg_prepare_gate makes a program for h. type is "f32" (NULL), "bf16" or "f16". With n = tokens*top_k,
  * i = intermediate, and w = 2*i with BG_GATED, else i, bg_run_operands and bg_run_at run it with
@@ -65,8 +74,14 @@ typedef struct bg_gate {
  *            odd columns
  *     c      h [n, i]
  * h is computed in float and rounded once. The last of the ends says how many rows there are. Later rows are
- * neither read nor written. The extent of bg_run_at is as above. BG_INDEX_64 does not matter. BG_ERR_INVALID
- * with WebGPU. */
+ * neither read nor written. With BG_ALL_ROWS all n count, and no end is read. The extent of bg_run_at is as
+ * above. BG_INDEX_64 does not matter.
+ *
+ * A quantised h is bytes, and a row or block of it has a scale, a float, at sizes[scales]: [n], or
+ * [n, ceil(i/128)]. With most as 448 (e4m3) or 127, and amax as the largest |h| of the row or block, but at
+ * least 2^-64, the scale is amax*(1/most), and c is h*(most/amax), to the nearest number, ties to even. If an
+ * h is NaN or infinite, the scale is NaN and c is 0. Without activation and BG_GATED that quantises pre.
+ * scales is from the words of a routing on, or with BG_ALL_ROWS from 0 on. */
 bg_status bg_prepare_gate(bg_device device, const bg_choices *choices, const bg_gate *gate, const char *type,
 	bg_program *program);
 
@@ -103,24 +118,41 @@ typedef struct bg_experts {
 	uint32_t flags;                 /* BG_INDEX_64, BG_TRANS_B, and BG_INTERLEAVED or BG_APART */
 	int64_t tokens, top_k, experts; /* as of bg_choices */
 	int64_t hidden, intermediate;   /* sizes of x[t], and of g */
+	float alpha, limit;             /* of "swiglu_oai", as of bg_gate */
 } bg_experts;
 
 /* Weights of the layer. With BG_TRANS_B (2) they are stored as Linear of torch has them: gate and up
  * [experts, intermediate, hidden], down [experts, hidden, intermediate]. Else rows and columns change places.
  * Gate and up are joined: gate_up has 2*intermediate rows, or columns, those of gate first. With
- * BG_INTERLEAVED, which needs BG_TRANS_B and no bias, a row of gate and one of up take turns. With BG_APART
+ * BG_INTERLEAVED rows, or columns, of gate and up take turns, and so do their biases; without scales, and
+ * with an activation of epilogues, that needs BG_TRANS_B and no bias. With BG_APART
  * up has an array of its own. Without "gated" there is no up, and gate_up has intermediate rows, or
  * columns. */
 #define BG_INTERLEAVED 4u
 #define BG_APART 8u
 
 /* bg_prepare_experts makes a layer ready to run, by bg_run_experts and bg_run_experts_at alone: routing, two
- * ragged programs, and a sum. weights is the type of the router's weights, "f32" (NULL), "bf16" or "f16".
- * options are those of bg_plan_new: "type_a" of x, y and all weights of the layer ("f32", "bf16", "f16"),
- * "compute", "tile", and in "epilogue" "activation", "gated" and "bias" (of gate and up, and of down). The
- * layer owns memory for tokens*top_k*(intermediate + hidden) elements and 12 bytes for each choice. */
+ * ragged programs, a sum, and steps between them. weights is the type of the router's weights, "f32" (NULL),
+ * "bf16" or "f16". options are those of bg_plan_new: "type_a" of x, y and all weights of the layer ("f32",
+ * "bf16", "f16"), "compute", "tile", and in "epilogue" "activation" (one of bg_gate), "gated" and "bias" (of
+ * gate and up, and of down). The layer owns memory for tokens*top_k*(intermediate + hidden) elements and 12
+ * bytes for each choice, and with activations of gates alone, or scales, up to twice as much.
+ *
+ * Weights may have 8 or 4 bits, and scales. Then in "epilogue"
+ *     "scale_a" and "scale_b" are "row"      "type_a" is "e4m3" or "int8"; a scale of each row of weights
+ *     "scale_a" and "scale_b" are "block"    "type_a" is "e4m3"; [ceil(rows/128), ceil(columns/128)] scales
+ *     "scale_b" is "group-64" or "group-128" "type_b" is "int4", and "type_a" "bf16" or "f16", of x and y
+ * where rows are those of [intermediate, hidden], or of gate and up [2*intermediate, hidden]. With "scale_a"
+ * "type_c" is the type of x, y and biases, and runs quantise x and what is between the products, by the rule
+ * of bg_prepare_gate. Weights of int4 are without BG_TRANS_B: panels and words of groups as bg_pack_int4 and
+ * bg_group_words make them for each expert. */
 bg_status bg_prepare_experts(bg_device device, const bg_experts *experts, const char *weights,
 	const char *options, bg_program *program);
+
+/* bg_experts_scales tells how a layer's operand scales is laid out, in 32-bit words: words in all. Those
+ * before gate_up are memory of the run. From there on are the scales of gate and up of each expert, with
+ * BG_APART those of gate before those of up. From down on are the scales of down. 0, 0, 0 without scales. */
+bg_status bg_experts_scales(bg_program program, int64_t *gate_up, int64_t *down, int64_t *words);
 
 /* bg_run_experts queues one execution, and returns without waiting. x and y, which may be x, are [tokens,
  * hidden]. index, of 32-bit words, is -1 for tokens that are not there. bias_gate_up is [experts,
@@ -131,6 +163,7 @@ typedef struct bg_expert_operands {
 	bg_buffer x, y, index, weights;
 	bg_buffer gate_up, down, up;
 	bg_buffer bias_gate_up, bias_down;
+	bg_buffer scales; /* of 32-bit words; see bg_experts_scales */
 } bg_expert_operands;
 
 bg_status bg_run_experts(bg_program program, const bg_expert_operands *operands);
@@ -143,6 +176,7 @@ typedef struct bg_expert_addresses {
 	uint64_t gate_up, down, up;
 	uint64_t bias_gate_up, bias_down;
 	int64_t tokens;
+	uint64_t scales;
 } bg_expert_addresses;
 
 bg_status bg_run_experts_at(bg_program program, uintptr_t stream, const bg_expert_addresses *addresses);

@@ -150,6 +150,10 @@ bg_status bg_prepare_experts(bg_device device, const bg_experts *experts, const 
 	ENTER(goPrepareExperts(&mask, device, (bg_experts *)experts, (char *)weights, (char *)options, program));
 }
 
+bg_status bg_experts_scales(bg_program program, int64_t *gate_up, int64_t *down, int64_t *words) {
+	ENTER(goExpertsScales(&mask, program, gate_up, down, words));
+}
+
 bg_status bg_run_experts(bg_program program, const bg_expert_operands *operands) {
 	ENTER(goRunExperts(&mask, program, (bg_expert_operands *)operands));
 }

@@ -78,17 +78,33 @@ func goPrepareGate(mask *C.sigset_t, device C.bg_device, choices *C.bg_choices, 
 
 // gateOf copies a gate. The rule of batchOf for newer versions holds.
 func gateOf(g *C.bg_gate) (to planner.Gate, err error) {
-	own, err := flagged("gate", g, C.sizeof_bg_gate, C.BG_GATED|C.BG_INTERLEAVED, "activation")
+	own, err := flagged("gate", g, firstGate, C.BG_GATED|C.BG_INTERLEAVED|C.BG_ALL_ROWS, "scales")
 	if err != nil {
 		return to, err
 	}
 	to = planner.Gate{Intermediate: int(own.intermediate), Gated: own.flags&C.BG_GATED != 0,
-		Interleaved: own.flags&C.BG_INTERLEAVED != 0}
-	if own.activation != nil {
-		to.Activation = planner.Activation(C.GoString(own.activation))
-	}
-	return to, nil
+		Interleaved: own.flags&C.BG_INTERLEAVED != 0, All: own.flags&C.BG_ALL_ROWS != 0,
+		Activation: planner.Activation(textOf(own.activation)), Alpha: float32(own.alpha),
+		Limit: float32(own.limit), Scale: planner.Scaling(textOf(own.scale)), Scales: int(own.scales)}
+	to.TypeC, err = typeOf(own.type_c)
+	return to, err
 }
+
+// textOf is a text, or "" of NULL.
+func textOf(text *C.char) string {
+	if text == nil {
+		return ""
+	}
+	return C.GoString(text)
+}
+
+// The sizes of structs in their first version.
+const (
+	firstGate      = unsafe.Offsetof(C.bg_gate{}.alpha)
+	firstExperts   = unsafe.Offsetof(C.bg_experts{}.alpha)
+	firstOperands  = unsafe.Offsetof(C.bg_expert_operands{}.scales)
+	firstExpertsAt = unsafe.Offsetof(C.bg_expert_addresses{}.scales)
+)
 
 // choicesOf copies a router's choices. The rule of batchOf for newer versions holds.
 func choicesOf(c *C.bg_choices) (none planner.Choices, err error) {
@@ -127,7 +143,7 @@ func goPrepareExperts(mask *C.sigset_t, device C.bg_device, experts *C.bg_expert
 // expertsOf copies a layer. The rule of batchOf for newer versions holds.
 func expertsOf(x *C.bg_experts) (none planner.Experts, err error) {
 	const known = C.BG_INDEX_64 | C.BG_TRANS_B | C.BG_INTERLEAVED | C.BG_APART
-	own, err := flagged("experts", x, C.sizeof_bg_experts, known, "intermediate")
+	own, err := flagged("experts", x, firstExperts, known, "limit")
 	if err != nil {
 		return none, err
 	}
@@ -143,13 +159,30 @@ func expertsOf(x *C.bg_experts) (none planner.Experts, err error) {
 	return planner.Experts{Choices: planner.Choices{Tokens: int(own.tokens), TopK: int(own.top_k),
 		Experts: int(own.experts), Index64: own.flags&C.BG_INDEX_64 != 0},
 		Hidden: int(own.hidden), Intermediate: int(own.intermediate),
-		TransB: own.flags&C.BG_TRANS_B != 0, GateUp: order}, nil
+		TransB: own.flags&C.BG_TRANS_B != 0, GateUp: order, Alpha: float32(own.alpha),
+		Limit: float32(own.limit)}, nil
+}
+
+//export goExpertsScales
+func goExpertsScales(mask *C.sigset_t, program C.bg_program, gateUp, down, words *C.int64_t) C.bg_status {
+	return call(mask, func() error {
+		if gateUp == nil || down == nil || words == nil {
+			return invalid("gate_up, down or words is NULL")
+		}
+		x, err := find[*dispatch.Experts](program)
+		if err != nil {
+			return err
+		}
+		g, d, w := x.Scales()
+		*gateUp, *down, *words = C.int64_t(g), C.int64_t(d), C.int64_t(w)
+		return nil
+	})
 }
 
 //export goRunExperts
 func goRunExperts(mask *C.sigset_t, program C.bg_program, o *C.bg_expert_operands) C.bg_status {
 	return call(mask, func() error {
-		own, err := structOf("expert_operands", o, unsafe.Sizeof(*o))
+		own, err := structOf("expert_operands", o, firstOperands)
 		if err != nil {
 			return err
 		}
@@ -167,6 +200,7 @@ func goRunExperts(mask *C.sigset_t, program C.bg_program, o *C.bg_expert_operand
 			{"weights", own.weights, &to.Weights}, {"gate_up", own.gate_up, &to.GateUp},
 			{"down", own.down, &to.Down}, {"up", own.up, &to.Up},
 			{"bias_gate_up", own.bias_gate_up, &to.GateUpBias}, {"bias_down", own.bias_down, &to.DownBias},
+			{"scales", own.scales, &to.Scales},
 		} {
 			if arg.handle == 0 {
 				continue
@@ -183,7 +217,7 @@ func goRunExperts(mask *C.sigset_t, program C.bg_program, o *C.bg_expert_operand
 func goRunExpertsAt(mask *C.sigset_t, program C.bg_program, stream C.uintptr_t,
 	at *C.bg_expert_addresses) C.bg_status {
 	return call(mask, func() error {
-		own, err := structOf("expert_addresses", at, unsafe.Sizeof(*at))
+		own, err := structOf("expert_addresses", at, firstExpertsAt)
 		if err != nil {
 			return err
 		}
@@ -194,6 +228,7 @@ func goRunExpertsAt(mask *C.sigset_t, program C.bg_program, stream C.uintptr_t,
 		return x.RunAt(context.Background(), uintptr(stream), dispatch.ExpertAddresses{
 			X: uintptr(own.x), Y: uintptr(own.y), Index: uintptr(own.index), Weights: uintptr(own.weights),
 			GateUp: uintptr(own.gate_up), Down: uintptr(own.down), Up: uintptr(own.up),
-			GateUpBias: uintptr(own.bias_gate_up), DownBias: uintptr(own.bias_down), Tokens: int(own.tokens)})
+			GateUpBias: uintptr(own.bias_gate_up), DownBias: uintptr(own.bias_down), Tokens: int(own.tokens),
+			Scales: uintptr(own.scales)})
 	})
 }

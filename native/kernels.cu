@@ -2,8 +2,8 @@
 // itself: they are compiled at the same time, and loaded when a plan needs them. BG_PART names one, whose
 // kernels lists/ has, a line each: go generate ./native writes them from native/internal/kernels/list.go.
 // What follows makes a kernel of a line.
-#include "kernels/gate.cuh"
 #include "kernels/int4.cuh"
+#include "kernels/quantize.cuh"
 #include "kernels/ragged.cuh"
 #include "kernels/routing.cuh"
 #include "kernels/tensor_bits16.cuh"
@@ -84,11 +84,11 @@ struct Stopwatch {
 // enough loads under way.
 #define BG_GATE(name, function, ...)                                                                \
   BG_KERNEL(kGateThreads, 4)                                                                        \
-  name(const uint4*, const uint32_t* sizes, const void* A, const void* B, void* C, float*, uint64_t shape, \
+  name(const uint4* words, uint32_t* sizes, const void* A, const void* B, void* C, float*, uint64_t shape, \
        const void*, const void* index, uint64_t how) {                                              \
     awaitEarlier();                                                                                 \
     admitNext();                                                                                    \
-    function<__VA_ARGS__>({sizes, index, A, B, C, shape, how});                                     \
+    function<__VA_ARGS__>({reinterpret_cast<const uint32_t*>(words), sizes, index, A, B, C, shape, how}); \
   }
 
 // The same with an epilogue.

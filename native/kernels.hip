@@ -1,7 +1,7 @@
 // All kernels for AMD GPUs. scripts/hip.sh builds the products from here. lists/ has them, a line each: go
 // generate ./native writes them from native/internal/kernels/list.go. What follows makes a kernel of a line.
 #include "amd/steps_hip.cuh"
-#include "kernels/gate.cuh"
+#include "kernels/quantize.cuh"
 #include "kernels/ragged.cuh"
 #include "kernels/routing.cuh"
 #ifdef BG_HAS_MFMA
@@ -43,9 +43,9 @@
 // BG_GATE makes one of what is between the products of such a layer.
 #define BG_GATE(name, function, ...)                                                                \
   BG_KERNEL(kGateThreads, 1)                                                                        \
-  void name(const uint4*, const uint32_t* sizes, const void* A, const void* B, void* C, float*,      \
+  void name(const uint4* words, uint32_t* sizes, const void* A, const void* B, void* C, float*,      \
             uint64_t shape, const void*, const void* index, uint64_t how) {                          \
-    function<__VA_ARGS__>({sizes, index, A, B, C, shape, how});                                     \
+    function<__VA_ARGS__>({reinterpret_cast<const uint32_t*>(words), sizes, index, A, B, C, shape, how}); \
   }
 
 // The same with an epilogue. On gfx908, two waves of a SIMD leave too few registers for some.

@@ -24,14 +24,16 @@ func (f *jobFile) layerJob(j *drivertest.LayerJob, order int) {
 	for len(index)%4 != 0 { // kernels read vectors
 		index = append(index, 0)
 	}
-	f.put(uint32(order), uint32(32), uint32(0), uint32(1), uint32(len(index)), uint32(len(j.A)),
+	head := j.Plan.Encode(nil)
+	f.put(uint32(order), uint32(32), uint32(0), uint32(1), uint32(len(index)+len(head)), uint32(len(j.A)),
 		uint32(len(j.B)), uint32(len(j.Before)), uint32(0), [2]uint32{}, uint32(len(j.Rows)))
 	var name [40]byte
 	copy(name[:len(name)-1], sm90a.KernelName(l.Kernel))
 	threads, _ := Geometry(l.Kernel)
-	f.put(name, uint32(l.Count), uint32(1), uint32(threads), [4]uint32{}, uint32(shape>>32), uint32(shape),
+	f.put(name, uint32(l.Count), uint32(1), uint32(threads), uint32(0), uint32(len(index)), uint32(j.Sizes),
+		uint32(0), uint32(shape>>32), uint32(shape),
 		uint32(0), uint32(number), uint32(j.Extent))
-	f.put(index, j.A, j.B, j.Before, j.Rows)
+	f.put(index, head, j.A, j.B, j.Before, j.Rows)
 }
 
 // runLayer runs steps of layers of experts and compares all of C.

@@ -2,7 +2,9 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -14,8 +16,8 @@ const (
 	// GateUpJoined is one array for both: [Experts, 2*Intermediate, Hidden] with TransB, else [Experts,
 	// Hidden, 2*Intermediate]. The Intermediate rows, or columns, of gate are before those of up.
 	GateUpJoined GateUp = iota
-	// GateUpInterleaved is one array of that shape in which rows of gate and up alternate. It needs TransB,
-	// and has no biases.
+	// GateUpInterleaved is one array of that shape in which rows, or columns, of gate and up alternate, as
+	// their biases do. Without scales, and with an activation of epilogues, it needs TransB and no biases.
 	GateUpInterleaved
 	// GateUpApart is an array for each.
 	GateUpApart
@@ -29,7 +31,19 @@ const (
 //
 // Without Gated, act(g) takes the place of act(g) .* u. Sums are in fp32. act(g) .* u is rounded to the type
 // of elements, and so is each term of y. The terms are added in fp32 in the order of choices, and the sum is
-// rounded once.
+// rounded once. If Gate makes act(g) .* u (ExpertsPlan), g and u are rounded too.
+//
+// TypeA of the options is the type of x, y and all weights of the layer: F32, BF16 or F16. With scales it is
+// that of weights alone, and they have scales in the operand Scales (ExpertsPlan):
+//
+//	TypeA      ScaleA, ScaleB    scales of a matrix [N, K] of weights
+//	E4M3, Int8 PerRow, PerRow    [N]
+//	E4M3       PerBlock, both    [ceil(N/128), ceil(K/128)]
+//	BF16, F16  "", PerGroup128   [K/128, ld], words of groups; TypeB is Int4. Or PerGroup64
+//
+// Those of E4M3 and Int8 multiply quantised numbers: a run quantises x, and act(g) .* u in place of rounding
+// it, by the rule of Gate. TypeC is then the type of x, y and biases. Weights of Int4 are without TransB: a
+// matrix has the layout of element.PackInt4, and ld is N, rounded up to a multiple of 8.
 type Experts struct {
 	Choices
 	Weights element.Type // of the router's weights: F32, BF16 or F16
@@ -39,11 +53,37 @@ type Experts struct {
 	// [Experts, Hidden, Intermediate] for down. Without TransB the last two extents are exchanged.
 	TransB     bool
 	Gated      bool
-	GateUp     GateUp // with Gated
-	Activation Activation
+	GateUp     GateUp     // with Gated
+	Activation Activation // one of Epilogue or Gate
+	// Alpha and Limit are of SwiGLUClamped; 0, 0: 1.702 and 7.
+	Alpha, Limit float32
 	// Bias: gate and up have a bias [Experts, 2*Intermediate], or [Experts, Intermediate] without Gated. Down
 	// has a bias [Experts, Hidden].
 	Bias bool
+}
+
+// ExpertsPlan has the plans of a layer of experts. They run one after the other. The result of the routing is
+// Sizes and Rows of both products.
+//
+// With scales it is the beginning of the operand Scales, of ScalesLen words of 32 bits. The words before
+// ScaleGateUp are memory of the run. From there on lie the scales of gate and up of each expert, in the order
+// of their rows, or columns, and from ScaleDown on those of down. With GateUpApart those of an expert's gate
+// are before those of its up.
+type ExpertsPlan struct {
+	Experts
+	Route, First, Second, Combine *Plan
+	Quantize                      *Plan // of x, before First; nil: x is not quantised
+	// Gate is between the products; nil: First has all of it. Up is the product of up beside First, where
+	// both have arrays of their own and Gate multiplies them; else nil.
+	Up, Gate *Plan
+
+	ScaleGateUp, ScaleDown, ScalesLen int
+}
+
+// Plans returns the plans that there are, in the order in which they run.
+func (p *ExpertsPlan) Plans() []*Plan {
+	all := []*Plan{p.Route, p.Quantize, p.First, p.Up, p.Gate, p.Second, p.Combine}
+	return slices.DeleteFunc(all, func(x *Plan) bool { return x == nil })
 }
 
 // check names the first invalid field.
@@ -59,92 +99,222 @@ func (x *Experts) check() error {
 			return invalid.Errorf("%s %d is not in [1, %d]", f.name, f.value, MaxDim/2)
 		}
 	}
-	switch {
-	case x.GateUp > GateUpApart:
+	if x.GateUp > GateUpApart {
 		return invalid.Errorf("unknown order %d of gate and up", x.GateUp)
-	case x.GateUp == GateUpInterleaved && !x.TransB:
-		return invalid.Errorf("gate and up take turns in columns: they can in rows alone, of weights " +
-			"[Experts, 2*Intermediate, Hidden]")
-	case x.GateUp == GateUpInterleaved && x.Bias:
-		return invalid.Errorf("gate and up take turns: their bias cannot, it is joined by halves")
 	}
 	return nil
 }
 
-// products returns the number of first products.
-func (x *Experts) products() int {
-	if x.Gated {
+// experts is a layer that is being planned.
+type experts struct {
+	*ExpertsPlan
+	options Options
+	of      element.Type // of x and y
+	// apart: Gate is a step that makes h of the rounded results of products, whose gate and up, if they are
+	// in one array, are one matrix.
+	apart bool
+	// Words of Scales with those of x and of the operand of the second product.
+	scaleX, scaleH int
+}
+
+func newExperts(x Experts, o Options) (*experts, error) {
+	e, scales := &experts{ExpertsPlan: &ExpertsPlan{Experts: x}, options: o, of: o.TypeA}, &o.Epilogue
+	switch {
+	case *scales != Epilogue{ScaleA: scales.ScaleA, ScaleB: scales.ScaleB}:
+		return nil, invalid.Errorf("the layer says what its epilogues are, not the options: only scales " +
+			"are theirs")
+	case scales.ScaleA != "" && (scales.ScaleA != scales.ScaleB || scales.ScaleA == PerTensor),
+		scales.ScaleA == "" && scales.ScaleB != "" && scales.group() == 0:
+		return nil, invalid.Errorf("scales %q of x and %q of weights: a layer has both by row or by block, "+
+			"or those of weights alone, by groups", scales.ScaleA, scales.ScaleB)
+	case scales.group() > 0 && x.TransB:
+		return nil, invalid.Errorf("TransB is set, but weights of %s are not transposed", element.Int4)
+	}
+	if e.options.Epilogue = (Epilogue{}); scales.ScaleA != "" {
+		e.of = o.TypeC
+	}
+	e.options.TypeC = e.of
+	joined, turns := x.Gated && x.GateUp == GateUpJoined, x.Gated && x.GateUp == GateUpInterleaved
+	e.apart = checkActivation(x.Activation) != nil || turns && scales.ScaleB != "" ||
+		joined && (scales.group() > 0 || scales.ScaleB == PerBlock && x.Intermediate%encoding.Block != 0)
+	switch {
+	case e.apart && x.Gated && x.GateUp == GateUpApart && scales.ScaleB != "":
+		return nil, invalid.Errorf("gate and up have scales: with activation %q they must be one array",
+			x.Activation)
+	case turns && !e.apart && !x.TransB:
+		return nil, invalid.Errorf("gate and up take turns in columns: they can in rows alone, of weights " +
+			"[Experts, 2*Intermediate, Hidden]")
+	case turns && !e.apart && x.Bias:
+		return nil, invalid.Errorf("gate and up take turns: their bias cannot, it is joined by halves")
+	}
+	e.place(scales)
+	return e, nil
+}
+
+// place finds where scales lie.
+func (e *experts) place(s *Epilogue) {
+	if s.ScaleB == "" {
+		return
+	}
+	of := func(m, k int) int { // scales of A
+		x := Epilogue{ScaleA: s.ScaleA, GatherRows: m}
+		return x.ScalesA(&Problem{M: m, K: k})
+	}
+	e.scaleX = e.Choices.layer(0, 0).Routed()
+	e.scaleH = e.scaleX + of(e.Tokens, e.Hidden)
+	e.ScaleGateUp = e.scaleH + of(e.Tokens*e.TopK, e.Intermediate)
+	e.options.Epilogue = Epilogue{ScaleA: s.ScaleA, ScaleB: s.ScaleB}
+	first, epilogue := e.first()
+	p := first.problem()
+	e.ScaleDown = e.ScaleGateUp + e.Experts.Experts*e.products()*epilogue.scalesOf(&p, p.B.LD)
+	second, _ := e.second()
+	p = second.problem()
+	e.ScalesLen = e.ScaleDown + e.Experts.Experts*s.scalesOf(&p, p.B.LD)
+}
+
+// products returns the number of arrays of weights of gate and up, or of products of a fused one.
+func (e *experts) products() int {
+	if e.Gated && (!e.apart || e.GateUp == GateUpApart) {
 		return 2
 	}
 	return 1
 }
 
-// first returns the ragged batch of gate and up. It gathers its rows from x.
-func (x *Experts) first() (Ragged, Epilogue) {
-	k, n, rows := x.Hidden, x.Intermediate, x.Tokens*x.TopK
-	r := Ragged{Form: EndsOfRows, Groups: x.Experts, M: rows, N: n, K: k, TransB: x.TransB,
-		A: Matrix{LD: k}, B: Matrix{LD: n}, B2: Matrix{LD: n}, C: Matrix{LD: n}, StrideB: k * n,
-		StrideBias: x.products() * n, RowsA: x.Rows()}
-	if x.TransB {
-		r.B.LD, r.B2.LD = k, k
+// ld is the leading dimension of n columns of weights that are not transposed.
+func (e *experts) ld(n int) int {
+	if e.options.Epilogue.group() > 0 {
+		return element.Int4LD(n)
 	}
-	if x.Gated && x.GateUp != GateUpApart {
+	return n
+}
+
+// first returns the ragged batch of gate and up. It gathers its rows from x. If Gate is a step of its own, it
+// is that of all columns, or, with an array for each, of gate.
+func (e *experts) first() (Ragged, Epilogue) {
+	k, n, rows, ldc := e.Hidden, e.Intermediate, e.Tokens*e.TopK, e.Intermediate
+	fused := e.Gated && !e.apart
+	if e.Gated && e.apart {
+		if ldc = 2 * n; e.GateUp != GateUpApart {
+			n *= 2
+		}
+	}
+	r := Ragged{Form: EndsOfRows, Groups: e.Experts.Experts, M: rows, N: n, K: k, TransB: e.TransB,
+		A: Matrix{LD: k}, B: Matrix{LD: e.ld(n)}, B2: Matrix{LD: e.ld(n)}, C: Matrix{LD: ldc},
+		StrideB: k * e.ld(n), StrideBias: ldc, RowsA: e.Rows(), ScaleA: e.scaleX, ScaleB: e.ScaleGateUp}
+	if e.TransB {
+		r.B.LD, r.B2.LD, r.StrideB = k, k, k*n
+	}
+	if fused {
+		r.StrideBias = 2 * n
+	}
+	if fused && e.GateUp != GateUpApart {
 		r.StrideB *= 2
 		switch {
-		case x.GateUp == GateUpInterleaved:
+		case e.GateUp == GateUpInterleaved:
 			r.B.LD, r.B2 = 2*k, Matrix{Offset: k, LD: 2 * k}
-		case x.TransB:
+		case e.TransB:
 			r.B2.Offset = k * n
 		default:
 			r.B.LD, r.B2 = 2*n, Matrix{Offset: n, LD: 2 * n}
 		}
 	}
-	return r, Epilogue{Activation: x.Activation, Bias: x.Bias, Gated: x.Gated, GatherRows: x.Tokens}
+	epilogue := e.options.Epilogue
+	epilogue.Bias, epilogue.Gated, epilogue.GatherRows = e.Bias, fused, e.Tokens
+	if !e.apart {
+		epilogue.Activation = e.Activation
+	}
+	return r, epilogue
+}
+
+// up returns that of up, where first has gate alone.
+func (e *experts) up() (Ragged, Epilogue) {
+	r, epilogue := e.first()
+	r.C.Offset, r.Bias = e.Intermediate, e.Intermediate
+	return r, epilogue
 }
 
 // second returns the ragged batch of down. It scatters its rows to their choices.
-func (x *Experts) second() (Ragged, Epilogue) {
-	k, n, rows := x.Intermediate, x.Hidden, x.Tokens*x.TopK
-	r := Ragged{Form: EndsOfRows, Groups: x.Experts, M: rows, N: n, K: k, TransB: x.TransB,
-		A: Matrix{LD: k}, B: Matrix{LD: n}, C: Matrix{LD: n}, StrideB: k * n, StrideBias: n,
-		RowsC: x.Rows() + rows, Weights: x.Rows() + 2*rows}
-	if x.TransB {
-		r.B.LD = k
+func (e *experts) second() (Ragged, Epilogue) {
+	k, n, rows := e.Intermediate, e.Hidden, e.Tokens*e.TopK
+	r := Ragged{Form: EndsOfRows, Groups: e.Experts.Experts, M: rows, N: n, K: k, TransB: e.TransB,
+		A: Matrix{LD: k}, B: Matrix{LD: e.ld(n)}, C: Matrix{LD: n}, StrideB: k * e.ld(n), StrideBias: n,
+		RowsC: e.Rows() + rows, Weights: e.Rows() + 2*rows, ScaleA: e.scaleH, ScaleB: e.ScaleDown}
+	if e.TransB {
+		r.B.LD, r.StrideB = k, k*n
 	}
-	return r, Epilogue{Bias: x.Bias, ScatterRows: rows, Weights: true}
+	epilogue := e.options.Epilogue
+	epilogue.Bias, epilogue.ScatterRows, epilogue.Weights = e.Bias, rows, true
+	return r, epilogue
 }
 
-// PlanExperts makes the four plans of a layer of experts, in the order in which they run: the routing, the
-// product of gate and up, that of down, and the combine. Without tokens there are none. The result of the
-// routing is Sizes and Rows of both products. TypeA of the options is the type of x, y and the weights of the
-// layer: F32, BF16 or F16. It fails if the description or the options are invalid, and like PlanRagged. Its
-// errors wrap ErrInvalid.
-func (p *Planner) PlanExperts(x Experts, o Options) ([]*Plan, error) {
+// gate returns the step between the products, and whether there is one.
+func (e *experts) gate() (Gate, bool) {
+	g := Gate{Choices: e.Choices, Intermediate: e.Intermediate, Type: e.of}
+	if e.apart {
+		g.Activation, g.Gated, g.Alpha, g.Limit = e.Activation, e.Gated, e.Alpha, e.Limit
+		g.Interleaved = e.Gated && e.GateUp == GateUpInterleaved
+	}
+	if g.Scale = e.options.Epilogue.ScaleA; g.Scale != "" {
+		g.TypeC, g.Scales = e.options.TypeA, e.scaleH
+	}
+	return g, e.apart || g.Scale != ""
+}
+
+// quantize returns the step that quantises x.
+func (e *experts) quantize() Gate {
+	return Gate{Choices: Choices{Tokens: e.Tokens, TopK: 1, Experts: e.Experts.Experts},
+		Intermediate: e.Hidden, Type: e.of, All: true, Scale: e.options.Epilogue.ScaleA,
+		TypeC: e.options.TypeA, Scales: e.scaleX}
+}
+
+// PlanExperts makes the plans of a layer of experts. Without tokens it returns nil. The options have the types, and
+// scales of weights; what else an epilogue has is the layer's. It fails if the description or the options are
+// invalid, and like PlanRagged. Its errors wrap ErrInvalid.
+func (p *Planner) PlanExperts(x Experts, o Options) (*ExpertsPlan, error) {
 	if err := x.check(); err != nil || x.Tokens == 0 {
 		return nil, err
 	}
-	if !o.Epilogue.none() {
-		return nil, invalid.Errorf("the layer says what its epilogues are, not the options")
-	}
-	o.TypeC = o.TypeA
-	combine, err := p.PlanStep(Combine{Choices: x.Choices, Hidden: x.Hidden, Type: o.TypeA})
+	e, err := newExperts(x, o)
 	if err != nil {
 		return nil, err
 	}
-	route, err := p.PlanStep(Routing{Choices: x.Choices, Weights: x.Weights})
+	e.Combine, err = p.PlanStep(Combine{Choices: x.Choices, Hidden: x.Hidden, Type: e.of})
 	if err != nil {
 		return nil, err
 	}
+	if e.Route, err = p.PlanStep(Routing{Choices: x.Choices, Weights: x.Weights}); err != nil {
+		return nil, err
+	}
+	if e.options.Epilogue.ScaleA != "" {
+		if e.Quantize, err = p.PlanStep(e.quantize()); err != nil {
+			return nil, err
+		}
+	}
+	if g, ok := e.gate(); ok {
+		if e.Gate, err = p.PlanStep(g); err != nil {
+			return nil, err
+		}
+	}
+	if e.First, err = p.planRagged("first", e.options, e.first); err != nil {
+		return nil, err
+	}
+	if e.Gated && e.apart && e.GateUp == GateUpApart {
+		if e.Up, err = p.planRagged("second half of the first", e.options, e.up); err != nil {
+			return nil, err
+		}
+	}
+	if e.Second, err = p.planRagged("second", e.options, e.second); err != nil {
+		return nil, err
+	}
+	return e.ExpertsPlan, nil
+}
+
+func (p *Planner) planRagged(name string, o Options, of func() (Ragged, Epilogue)) (*Plan, error) {
 	var r Ragged
-	r, o.Epilogue = x.first()
-	first, err := p.PlanRagged(r, o)
+	r, o.Epilogue = of()
+	plan, err := p.PlanRagged(r, o)
 	if err != nil {
-		return nil, fmt.Errorf("first product: %w", err)
+		return nil, fmt.Errorf("%s product: %w", name, err)
 	}
-	r, o.Epilogue = x.second()
-	second, err := p.PlanRagged(r, o)
-	if err != nil {
-		return nil, fmt.Errorf("second product: %w", err)
-	}
-	return []*Plan{route, first, second, combine}, nil
+	return plan, nil
 }

@@ -40,7 +40,7 @@ type family struct {
 	// routers and combiners are the thread groups of a routing and of a sum of rows (layer.go).
 	routers   func(*encoding.Layer) int
 	combiners func(*encoding.Layer, element.Type) int
-	// gates are those of a gate, forward or backward; nil: there are no kernels for it (gate.go).
+	// gates are those of a gate, forward or backward (gate.go).
 	gates func(*encoding.Layer, element.Type) int
 }
 
@@ -52,7 +52,8 @@ var (
 		stages: raggedStages[:1], makers: true, narrow: true, apart: true, keeps: true,
 		routers: nativeRouters, combiners: nativeCombiners, gates: nativeGates}
 	familyWGSL = family{rate: ofWGSL, unit: unitH200, alike: true, terms: &termsByWGSL,
-		stages: raggedStages[:], direct: true, routers: wgslRouters, combiners: wgslCombiners}
+		stages: raggedStages[:], direct: true, routers: wgslRouters, combiners: wgslCombiners,
+		gates: wgslGates}
 	familyCPU = family{rate: ofCPU, unit: unitXeon, terms: &termsElsewhere, counter: true,
 		routers: cpuRouters, combiners: cpuCombiners, gates: cpuGates}
 

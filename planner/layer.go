@@ -127,7 +127,11 @@ func (c Combine) plan(p *Planner) (*Plan, error) {
 // step makes the only launch of a plan, of so many thread groups; 0: it has none.
 func (p *Plan) step(index64 bool, groups int) error {
 	d := p.Device
-	if err := p.Options.checkTypes(d); err != nil {
+	types := p.Options
+	if types.TypeC.Bytes() == 1 { // of a gate, which no product has
+		types.TypeC = types.TypeA
+	}
+	if err := types.checkTypes(d); err != nil {
 		return err
 	}
 	p.Options = p.Options.filled()

@@ -129,6 +129,9 @@ func (p *program) Status(ctx context.Context) (group int, err error) {
 		return -1, err
 	}
 	words := p.images[p.now].words
+	if words == nil { // nothing to do
+		return -1, nil
+	}
 	var status [1]float32
 	if err := words.Read(ctx, encoding.StatusWord, status[:]); err != nil {
 		return -1, err

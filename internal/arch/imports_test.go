@@ -156,7 +156,8 @@ func imports(t *testing.T, file string) (names []string) {
 // modules are those of the Python package, from bottom to top.
 var modules = []string{"_abi", "_memory", "_objects", "_core", "_int4", "_arrays", "_device",
 	"__init__", "_optional", "_ends", "_invariant", "_programs", "_operators", "_gradients", "_lists",
-	"_gates", "_routing", "_layer", "_layer_gradients", "_fused", "_experts", "torch", "transformers"}
+	"_gates", "_routing", "_layer", "_layer_gradients", "_fused", "_quantized", "_experts",
+	"torch", "transformers"}
 
 var (
 	fromModule = regexp.MustCompile(`(?m)^\s*from \.(\w+) import`)

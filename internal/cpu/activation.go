@@ -14,6 +14,15 @@ func activate(by encoding.Activation, v []float32) {
 		for i, x := range v {
 			v[i] = max(x, 0)
 		}
+	case encoding.ReLU2:
+		for i, x := range v {
+			x = max(x, 0)
+			v[i] = x * x
+		}
+	case encoding.GELUExact:
+		for i, x := range v {
+			v[i] = exactGELU(x)
+		}
 	case encoding.SiLU:
 		for i, x := range v {
 			v[i] = gated(x, x)

@@ -13,17 +13,19 @@ type gates struct {
 	encoding.Layer
 	first, end int // rows
 
-	gate, up, dh, h, slope, both [2 * gatePiece]float32
+	gate, up, dh, h, slope, by, both [2 * gatePiece]float32
 }
 
 const gatePiece = 256
 
 // gates are those of a worker's share of the rows that there are.
 func (j *job) gates(c *choices, w int) *gates {
-	flags, rows := j.words[encoding.LayerFlags], c.tokens*c.topK
+	rows := c.tokens * c.topK
 	g := &gates{job: j, Layer: encoding.Layer{Tokens: c.bound, TopK: c.topK, Experts: c.experts,
-		Hidden: int(j.words[encoding.LayerHidden]), Gate: encoding.GateOf(flags)}}
-	rows = int(min(uint32(j.sizes[c.experts-1]), uint32(rows)))
+		Hidden: int(j.words[encoding.LayerHidden]), Gate: encoding.GateOf(j.words)}}
+	if c.experts > 0 {
+		rows = int(min(uint32(j.sizes[c.experts-1]), uint32(rows)))
+	}
 	g.first, g.end = rows*w/j.launch.Count, rows*(w+1)/j.launch.Count
 	return g
 }
@@ -54,15 +56,25 @@ func (g *gates) load(row, col, n int) (gate, up []float32) {
 func (j *job) gate(c *choices, w int) {
 	g := j.gates(c, w)
 	for row := g.first; row < g.end; row++ {
+		if j.launch.TypeC.Bytes() == 1 {
+			g.quantize(row)
+			continue
+		}
 		for col := 0; col < g.Hidden; col += gatePiece {
-			h, up := g.load(row, col, min(gatePiece, g.Hidden-col))
-			activate(g.Gate.Activation, h)
-			if g.Gate.Gated {
-				multiply(h, up)
-			}
-			storeNumbers(j.c, j.bitsC, h, row*g.Hidden+col)
+			storeNumbers(j.c, j.bitsC, g.activated(row, col, min(gatePiece, g.Hidden-col)), row*g.Hidden+col)
 		}
 	}
+}
+
+// activated returns n columns of h of a row.
+func (g *gates) activated(row, col, n int) []float32 {
+	h, up := g.load(row, col, n)
+	g.apply(h)
+	if g.Gate.Gated {
+		g.factors(up, nil)
+		multiply(h, up)
+	}
+	return h
 }
 
 // gateBackward writes the gradients of a worker's rows. The first worker also writes those of the weights of
@@ -96,15 +108,16 @@ func (g *gates) rowBackward(row int, weight float32, weighted int) (sum float32)
 	for col := 0; col < g.Hidden; col += gatePiece {
 		n := min(gatePiece, g.Hidden-col)
 		gate, up := g.load(row, col, n)
-		h, slope, dh := g.h[:n], g.slope[:n], g.dh[:n]
+		h, slope, by, dh := g.h[:n], g.slope[:n], g.by[:n], g.dh[:n]
 		numbersOf(g.b, g.bitsB, dh, row*g.Hidden+col)
 		copy(h, gate)
-		activate(g.Gate.Activation, h)
-		slopes(g.Gate.Activation, slope, gate)
+		g.apply(h)
+		g.slopes(slope, gate)
+		g.factors(up, by)
 		for i, x := range h {
 			y, d := x*up[i], weight*dh[i]
 			sum += y * dh[i]
-			gate[i], up[i], h[i] = d*up[i]*slope[i], d*x, weight*y
+			gate[i], up[i], h[i] = d*up[i]*slope[i], d*x*by[i], weight*y
 		}
 		hw.store(h, row*g.Hidden+col)
 		at := row*g.Width() + col
@@ -143,38 +156,4 @@ func multiply(to, by []float32) {
 	for i, x := range by {
 		to[i] *= x
 	}
-}
-
-// slopes are the derivatives of an activation.
-func slopes(by encoding.Activation, slope, v []float32) {
-	for i, x := range v {
-		switch by {
-		case encoding.ReLU:
-			slope[i] = 0
-			if !(x <= 0) {
-				slope[i] = 1
-			}
-		case encoding.SiLU:
-			slope[i] = slopeOfGated(x, x, 1)
-		case encoding.GELU:
-			slope[i] = slopeOfGated(x, x*(encoding.GELULinear+encoding.GELUCubic*x*x),
-				encoding.GELULinear+3*encoding.GELUCubic*x*x)
-		default:
-			slope[i] = 1
-		}
-	}
-}
-
-// slopeOfGated is the derivative of v*sigmoid(z), where dz is that of z. 1 - sigmoid(z) is not computed as
-// such: large v would multiply its error.
-func slopeOfGated(v, z, dz float32) float32 {
-	switch {
-	case z <= encoding.SigmoidLeast:
-		return 0
-	case z >= -encoding.SigmoidLeast:
-		return 1
-	}
-	e := exp(-z)
-	s := 1 / (1 + e)
-	return s + v*dz*s*(e*s)
 }

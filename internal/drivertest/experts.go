@@ -84,9 +84,9 @@ func (s *suite) prepareExperts(t *testing.T, c *expertsCase, of element.Type) *e
 	k := &expertsJob{suite: s, Experts: reference.Experts{Layer: c.Experts, Type: of,
 		FlushesSubnormals: s.device.Info().FlushesSubnormals}}
 	k.Layer.Weights = of
-	var err error
-	k.plans, err = planner.New(&facts).PlanExperts(k.Layer, planner.Options{TypeA: of})
+	plan, err := planner.New(&facts).PlanExperts(k.Layer, planner.Options{TypeA: of})
 	require.NoError(t, err)
+	k.plans = plan.Plans()
 	for i, plan := range k.plans {
 		k.programs[i] = s.prepareLayer(t, plan, nil)
 	}

@@ -158,12 +158,14 @@ func (s *suite) canaries(t *testing.T, n int) driver.Buffer {
 }
 
 // LayerJob is a run of a step of a layer of experts: the words of its operands, and of C before and after it.
-// Index is Sizes.
+// Index is Sizes. If Sizes is not 0, the run writes Sizes too: then C of Before and Want has that many words,
+// and Sizes follows.
 type LayerJob struct {
 	Plan               *planner.Plan
 	Extent             int
 	Index, Rows        []int32
 	A, B, Before, Want []float32
+	Sizes              int
 	regions            []region // of Want, that are not known bit by bit
 }
 
@@ -268,20 +270,27 @@ func LayerJobs(t *testing.T, d *planner.Device, types []element.Type) (jobs []La
 			require.NoError(t, err)
 		}
 	}
-	return append(jobs, gateJobs(t, d, types)...)
+	return append(append(jobs, gateJobs(t, d, types)...), quantizeJobs(t, d, types)...)
 }
 
 // runLayer does a job and compares all of C.
 func (s *suite) runLayer(t *testing.T, p driver.Program, j LayerJob) {
 	t.Helper()
-	run := driver.Run{Program: p, A: s.written(t, j.A), C: s.written(t, j.Before),
-		Sizes: s.written(t, backend.Words(j.Index)), Extent: j.Extent}
+	before, index := j.Before, backend.Words(j.Index)
+	if j.Sizes > 0 {
+		before, index = j.Before[:j.Sizes], j.Before[j.Sizes:]
+	}
+	run := driver.Run{Program: p, A: s.written(t, j.A), C: s.written(t, before), Sizes: s.written(t, index),
+		Extent: j.Extent}
 	if j.Plan.Takes().B {
 		run.B, run.Rows = s.written(t, j.B), s.written(t, backend.Words(j.Rows))
 	}
 	require.NoError(t, s.submit(run))
 	got := make([]float32, len(j.Want))
-	require.NoError(t, run.C.Read(context.Background(), 0, got))
+	require.NoError(t, run.C.Read(context.Background(), 0, got[:len(before)]))
+	if j.Sizes > 0 {
+		require.NoError(t, run.Sizes.Read(context.Background(), 0, got[j.Sizes:]))
+	}
 	require.NoError(t, j.Check(got))
 }
 

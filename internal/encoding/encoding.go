@@ -79,6 +79,8 @@ func (k Kernel) String() string {
 	switch {
 	case k.Layer.HasIndex() && k.Layer > 0:
 		return k.Layer.name() + "/" + k.IndexName() + "/" + k.TypeA.String()
+	case k.Layer > 0 && k.TypeC.Bytes() == 1:
+		return k.Layer.name() + "/" + k.TypeA.String() + "/" + k.TypeC.String()
 	case k.Layer > 0:
 		return k.Layer.name() + "/" + k.TypeA.String()
 	}

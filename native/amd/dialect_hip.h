@@ -30,6 +30,7 @@ BG_DEVICE void barrier() {
 #define BG_HAS_FMA  // where tiles that suit matrix cores have kernels of plain FMAs
 #endif
 
+BG_DEVICE float rintf(float x) { return __builtin_rintf(x); }
 BG_DEVICE float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 
 // exponential is 2^x, and reciprocal 1/x, each with an error of one unit in the last place.
@@ -149,6 +150,18 @@ BG_DEVICE uint32_t sumBefore(uint32_t* sums, uint32_t value) {
   sums[t] = value;
   barrier();
   return t == 0 ? 0 : sums[t - 1];
+}
+
+// largest is the largest value of so many adjacent threads, where all of a group are. scratch has a word for
+// each thread.
+template <uint32_t kThreads>
+BG_DEVICE uint32_t largest(uint32_t* scratch, uint32_t value) {
+  const uint32_t t = threadId();
+  barrier();
+  scratch[t] = value;
+  barrier();
+  for (uint32_t i = t / kThreads * kThreads, end = i + kThreads; i < end; ++i) value = max(value, scratch[i]);
+  return value;
 }
 
 // Alike is how many of the keys of 32 adjacent threads equal one of them: before it, and

@@ -6,61 +6,23 @@
 // and written by vectors. The planner chooses the team (encoding.Layer.GateTeam).
 #pragma once
 
-#include "../epilogue/epilogue.cuh"
+#include "activation.cuh"
 #include "routing.cuh"
 
 constexpr uint32_t kGateThreads = 256;
 
-// GateParameters are those of a kernel. shape is encoding.Layer.Shape, and how has the extent in 32 bits, the
-// columns of h in 26, the activation in 2, whether there is an up, whether gate and up take turns, and the
-// logarithm of the team less 5 in 2.
+// GateParameters are those of a kernel. words are those that a shader reads (encoding.LayerWords). shape is
+// encoding.Layer.Shape, with no experts where all rows count, and how has the extent in 32 bits, the columns
+// of h in 24, the flags of gates.cuh in 6, and the logarithm of the team less 5 in 2.
 struct GateParameters {
-  const uint32_t* sizes;
+  const uint32_t* words;
+  uint32_t* sizes;    // written by quantize alone
   const void* index;  // gateBackward alone
   const void* pre;
   const void* dh;     // gateBackward alone
   void* out;
   uint64_t shape, how;
 };
-
-// Known is a number that the compiler knows, Told one that it does not.
-template <uint32_t k>
-struct Known {
-  static constexpr uint32_t value = k;
-};
-struct Told {
-  uint32_t value;
-};
-
-// withKnown calls use with a number below n.
-template <uint32_t n, class Use>
-BG_DEVICE void withKnown(uint32_t number, Use use) {
-  if constexpr (n > 1) {
-    if (number != n - 1) return withKnown<n - 1>(number, use);
-  }
-  use(Known<n - 1>{});
-}
-
-// Slope is an activation and its derivative at a place.
-struct Slope {
-  float value, slope;
-};
-
-// slopeOf is of Epilogue::activated, with the same value. The derivative is s + v * z' * s * (1 - s), where
-// 1 - s is e^-z * s.
-template <class Kind>
-BG_DEVICE Slope slopeOf(Kind kind, float v) {
-  if (kind.value == 0) return {v, 1.0f};
-  if (kind.value == kReLU) return {v < 0.0f ? 0.0f : v, v <= 0.0f ? 0.0f : 1.0f};
-  const bool silu = kind.value == kSiLU;
-  const float z = silu ? v : v * fmaf(kGeluCubic * v, v, kGeluLinear);
-  const float e = exponential(fmaf(-kLog2E, z, -2.0f)), quarter = reciprocal(0.25f + e);
-  const float s = 0.25f * quarter, value = 0.25f * v * quarter;
-  const float by = silu ? 1.0f : fmaf(3.0f * kGeluCubic * v, v, kGeluLinear);
-  const float slope = fmaf(value * by, e * quarter, s);
-  const bool none = z <= kSigmoidLeast;
-  return {none ? 0.0f : value, none ? 0.0f : z >= -kSigmoidLeast ? 1.0f : slope};
-}
 
 // How gate and up lie in a row of pre.
 constexpr uint32_t kUngated = 0, kHalves = 1, kInTurn = 2;
@@ -75,17 +37,23 @@ struct Gates {
   };
 
   const GateParameters& p;
-  const uint32_t hidden = static_cast<uint32_t>(p.how >> 32) & 0x3ffffff;
-  const uint32_t kind = static_cast<uint32_t>(p.how >> 58) & 3;
-  const uint32_t layout = (p.how >> 60 & 1) == 0 ? kUngated : (p.how >> 61 & 1) == 0 ? kHalves : kInTurn;
+  const uint32_t hidden = static_cast<uint32_t>(p.how >> 32) & 0xffffff;
+  const uint32_t flags = static_cast<uint32_t>(p.how >> 56), kind = flags & kGateActivation;
+  const uint32_t layout = (flags & kGateGated) == 0 ? kUngated : (flags & kGateInterleaved) == 0 ? kHalves :
+      kInTurn;
   const uint32_t log = static_cast<uint32_t>(p.how >> 62) + 5;  // of the team
   const Choices<false> choices{nullptr, p.shape, p.how & 0xffffffff};
 
+  BG_DEVICE Clamp clamp() const {
+    return {__uint_as_float(p.words[kLayerAlpha]), __uint_as_float(p.words[kLayerLimit])};
+  }
   BG_DEVICE uint32_t all() const { return choices.bound * choices.topK; }
   BG_DEVICE size_t width() const { return layout == kUngated ? hidden : 2 * static_cast<size_t>(hidden); }
   BG_DEVICE uint32_t lane() const { return threadId() & ((1u << log) - 1); }
   BG_DEVICE uint32_t row() const { return workerId() * (kGateThreads >> log) + (threadId() >> log); }
-  BG_DEVICE uint32_t rows() const { return min(p.sizes[choices.experts - 1], choices.count()); }
+  BG_DEVICE uint32_t rows() const {
+    return choices.experts == 0 ? choices.count() : min(p.sizes[choices.experts - 1], choices.count());
+  }
 
   // load and store move n numbers, or with kWhole kPer of them.
   template <bool kWhole>
@@ -178,21 +146,35 @@ struct Gates {
   template <class Use>
   BG_DEVICE void known(Use use) const {
     if (hidden % kPer != 0) return use(Known<false>{}, Told{kind}, Told{layout});
-    withKnown<4>(kind, [&](auto kind) {
+    withKnown<kGateActivations>(kind, [&](auto kind) {
       withKnown<3>(layout, [&](auto layout) { use(Known<true>{}, kind, layout); });
     });
+  }
+
+  // activated are the numbers of a piece of h. Without up its factor is 1, and numbers beyond the row are 0.
+  template <bool kWhole, class Kind, class Layout>
+  BG_DEVICE void activated(float (&h)[kPer], Kind kind, Layout layout, uint32_t row, uint32_t col) const {
+    const Pair pre = loadPair<kWhole>(layout, row, col);
+    auto each = [&](auto kind) {
+      const Epilogue act{nullptr, nullptr, nullptr, kind.value};
+#pragma unroll
+      for (uint32_t i = 0; i < kPer; ++i) {
+        const float v = kind.value <= kActivation ? act.activated(pre.gate[i])
+                                                  : slopeOf(kind, pre.gate[i], clamp()).value;
+        h[i] = v * factorOf(kind, pre.up[i], clamp()).value;
+      }
+    };
+    if constexpr (Kind::kTold) withKnown<kGateActivations>(kind.value, each);
+    else each(kind);
   }
 
   template <bool kWhole, class Kind, class Layout>
   BG_DEVICE void activate(Kind kind, Layout layout, uint32_t row) const {
     Number* const out = static_cast<Number*>(p.out) + static_cast<size_t>(row) * hidden;
-    const Epilogue act{nullptr, nullptr, nullptr, kind.value};
 #pragma unroll 1
     for (uint32_t col = lane() * kPer; col < hidden; col += kPer << log) {
-      const Pair pre = loadPair<kWhole>(layout, row, col);
       float h[kPer];
-#pragma unroll
-      for (uint32_t i = 0; i < kPer; ++i) h[i] = act.activated(pre.gate[i]) * pre.up[i];
+      activated<kWhole>(h, kind, layout, row, col);
       store<kWhole>(out + col, h, min(hidden - col, kPer));
     }
   }
@@ -218,12 +200,12 @@ struct Gates {
       Pair d;
 #pragma unroll
       for (uint32_t i = 0; i < kPer; ++i) {
-        const Slope of = slopeOf(kind, pre.gate[i]);
-        const float h = of.value * pre.up[i], g = weight * dh[i];
+        const Slope of = slopeOf(kind, pre.gate[i], clamp()), by = factorOf(kind, pre.up[i], clamp());
+        const float h = of.value * by.value, g = weight * dh[i];
         if (kWhole || i < n) sum = fmaf(h, dh[i], sum);
         hw[i] = weight * h;
-        d.gate[i] = g * pre.up[i] * of.slope;
-        d.up[i] = g * of.value;
+        d.gate[i] = g * by.value * of.slope;
+        d.up[i] = g * of.value * by.slope;
       }
       store<kWhole>(weighted + at, hw, n);
       storePair<kWhole>(layout, dpre, row, col, d);

@@ -85,6 +85,17 @@ BG_DEVICE uint32_t sumBefore(uint32_t* sums, uint32_t value) {
   return sum - value + __reduce_add_sync(0xffffffff, lane < warp ? sums[lane] : 0);
 }
 
+// largest is the largest value of so many adjacent threads, 16 or 32, where all of a group are. scratch is
+// not used.
+template <uint32_t kThreads>
+BG_DEVICE uint32_t largest(const void*, uint32_t value) {
+#pragma unroll
+  for (uint32_t by = kThreads / 2; by > 0; by /= 2) {
+    value = max(value, __shfl_xor_sync(0xffffffff, value, by));
+  }
+  return value;
+}
+
 // Alike is how many of the keys of 32 adjacent threads equal one of them: before it, and
 // in all.
 struct Alike {

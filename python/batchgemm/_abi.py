@@ -179,21 +179,24 @@ class Gate(_Struct):
     """bg_gate; Device.prepare_gate() and prepare_gate_backward() make them."""
 
     _fields_ = [("struct_size", c_uint32), ("flags", c_uint32), ("intermediate", c_int64),
-                ("activation", c_char_p)]
+                ("activation", c_char_p), ("alpha", c_float), ("limit", c_float), ("type_c", c_char_p),
+                ("scale", c_char_p), ("scales", c_int64)]
 
 
 class Layer(_Struct):
     """bg_experts; Device.prepare_experts() makes them."""
 
     _fields_ = [("struct_size", c_uint32), ("flags", c_uint32)] + [
-        (name, c_int64) for name in "tokens top_k experts hidden intermediate".split()]
+        (name, c_int64) for name in "tokens top_k experts hidden intermediate".split()] + [
+        ("alpha", c_float), ("limit", c_float)]
 
 
 class ExpertOperands(_Struct):
     """bg_expert_operands; Experts.run() makes them."""
 
     _fields_ = [("struct_size", c_uint32), ("zero", c_uint32)] + [
-        (name, c_uint64) for name in "x y index weights gate_up down up bias_gate_up bias_down".split()]
+        (name, c_uint64) for name in
+        "x y index weights gate_up down up bias_gate_up bias_down scales".split()]
 
 
 class HostOperands(_Struct):
@@ -212,7 +215,7 @@ class Operands(_Struct):
 
 
 # bg_addresses, bg_expert_addresses; packing takes less time than a ctypes.Structure
-ADDRESSES, EXPERT_ADDRESSES = struct.Struct("=2I7Qq"), struct.Struct("=2I9Qq")
+ADDRESSES, EXPERT_ADDRESSES = struct.Struct("=2I7Qq"), struct.Struct("=2I9QqQ")
 
 
 def _load():
@@ -242,6 +245,7 @@ def _load():
         "bg_prepare_gate": (handle, POINTER(Choices), POINTER(Gate), c_char_p, out),
         "bg_prepare_gate_backward": (handle, POINTER(Choices), POINTER(Gate), c_char_p, out),
         "bg_prepare_experts": (handle, POINTER(Layer), c_char_p, c_char_p, out),
+        "bg_experts_scales": (handle, POINTER(c_int64), POINTER(c_int64), POINTER(c_int64)),
         "bg_run_experts": (handle, POINTER(ExpertOperands)),
         "bg_run_experts_at": (handle, c_size_t, c_char_p),
         "bg_buffer_new": (handle, c_int64, out),

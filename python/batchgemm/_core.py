@@ -24,7 +24,7 @@ from ._objects import Buffer, Experts, Object, Plan, Program, Read, batch_of, wa
 TRANS_A, TRANS_B, ZERO_ROWS, NAN_ROWS = 1, 2, 4, 8
 ENDS_OF_ROWS, ENDS_OF_DEPTH, RECORDS = 1, 2, 3
 INDEX_64, INTERLEAVED, APART = 1, 4, 8  # of layers of experts
-GATED = 1  # of what is between their products
+GATED, ALL_ROWS = 1, 16  # of what is between their products
 
 
 def problem(m, n, k, *, a=0, b=0, c=0, lda=None, ldb=None, ldc=None, trans_a=False, trans_b=False,
@@ -284,16 +284,21 @@ class Device(Object):
                                known(type).encode()), self)
 
     def prepare_gate(self, tokens, top_k, experts, intermediate, *, gated=True, interleaved=False,
-                     activation="silu", type="f32"):
+                     activation="silu", alpha=1.702, limit=7.0, type="f32", all_rows=False, scale=None,
+                     type_c=None, scales=0):
         """Makes a program for what is between the products of a layer: bg_prepare_gate in batchgemm.h.
 
         Args:
             tokens, top_k, experts: as of prepare_routing().
-            intermediate: columns of the result, from 0 to 2**26 - 1.
+            intermediate: columns of the result, from 0 to 2**24 - 1.
             gated: whether there is an up, with which the gate is multiplied.
             interleaved: whether gate and up take turns. Default: the gate's columns come first.
-            activation: "silu", "gelu" (by tanh), "relu" or None.
+            activation: "silu", "gelu" (by tanh), "relu", "gelu_exact", "relu2", "swiglu_oai" or None.
+            alpha, limit: of "swiglu_oai".
             type: "f32", "bf16" or "f16", of what is read and written.
+            all_rows: whether all rows count, and no ends are read.
+            scale: "row" or "block": the result is quantised, and of type_c, "e4m3" or "int8".
+            scales: the word of sizes at which its scales begin.
 
         Returns:
             A Program, for run(pre, c=h, sizes=routed), of routed that prepare_routing()'s has written: pre is
@@ -301,18 +306,21 @@ class Device(Object):
             after the last end are neither read nor written.
 
         Raises:
-            InvalidError: a number, a type or an activation is wrong, or the backend is WebGPU.
+            InvalidError: a number, a type or an activation is wrong.
         """
         choices = _choices(tokens, top_k, experts, "int32")
-        return self._gate("bg_prepare_gate", choices, intermediate, gated, interleaved, activation, type)
+        more = dict(type_c=type_c and type_c.encode(), scale=scale and scale.encode(), scales=scales)
+        return self._gate("bg_prepare_gate", choices, intermediate,
+                          GATED * bool(gated) | INTERLEAVED * bool(interleaved) | ALL_ROWS * bool(all_rows),
+                          activation, alpha, limit, type, **more)
 
     def prepare_gate_backward(self, tokens, top_k, experts, intermediate, *, gated=True, interleaved=False,
-                              activation="silu", index="int32", type="f32"):
+                              activation="silu", alpha=1.702, limit=7.0, index="int32", type="f32"):
         """Makes a program for the gradients of prepare_gate()'s: bg_prepare_gate_backward in batchgemm.h.
 
         Args:
             tokens, top_k, experts, index: as of prepare_routing().
-            intermediate, gated, interleaved, activation, type: as of prepare_gate().
+            intermediate, gated, interleaved, activation, alpha, limit, type: as of prepare_gate().
 
         Returns:
             A Program, for run(pre, dh, block, sizes=routed, rows=index). dh is [tokens * top_k,
@@ -324,17 +332,18 @@ class Device(Object):
             InvalidError: as of prepare_gate().
         """
         choices = _choices(tokens, top_k, experts, index)
-        return self._gate("bg_prepare_gate_backward", choices, intermediate, gated, interleaved, activation,
+        return self._gate("bg_prepare_gate_backward", choices, intermediate,
+                          GATED * bool(gated) | INTERLEAVED * bool(interleaved), activation, alpha, limit,
                           type)
 
-    def _gate(self, name, choices, intermediate, gated, interleaved, activation, type):
-        gate = Gate(ctypes.sizeof(Gate), GATED * bool(gated) | INTERLEAVED * bool(interleaved), intermediate,
-                    (activation or "").encode())
+    def _gate(self, name, choices, intermediate, flags, activation, alpha, limit, type, **more):
+        gate = Gate(ctypes.sizeof(Gate), flags, intermediate, (activation or "").encode(), alpha, limit,
+                    **more)
         return Program(_create(name, self.handle, byref(choices), byref(gate), known(type).encode()), self)
 
     def prepare_experts(self, tokens, top_k, experts, hidden, intermediate, *, index="int32", weights="f32",
                         trans_b=False, interleaved=False, apart=False, gated=True, bias=False,
-                        activation="silu", options=None):
+                        activation="silu", alpha=1.702, limit=7.0, scale_x="", scale_w="", options=None):
         """Makes a layer of experts ready: bg_prepare_experts in batchgemm.h.
 
         Args:
@@ -346,8 +355,10 @@ class Device(Object):
             interleaved, apart: whether rows of gate and up take turns, or each has an array. Default: they
                 are joined by halves.
             gated, bias: whether there is an up, and whether there are biases.
-            activation: "silu", "gelu", "relu" or None.
-            options: a dict of options as of plan(): type_a, compute, tile.
+            activation, alpha, limit: as of prepare_gate().
+            scale_x, scale_w: the scales of x and of weights: both "row" or "block", with type_a of "e4m3" or
+                "int8" and type_c of x and y; or scale_w "group-64" or "group-128", with type_b of "int4".
+            options: a dict of options as of plan(): type_a, type_b, type_c, compute, tile.
 
         Returns:
             An Experts.
@@ -357,8 +368,9 @@ class Device(Object):
         """
         flags = INDEX_64 * _is_int64(index) | TRANS_B * bool(trans_b) | INTERLEAVED * bool(interleaved)
         layer = Layer(ctypes.sizeof(Layer), flags | APART * bool(apart), tokens, top_k, experts, hidden,
-                      intermediate)
-        epilogue = {"gated": bool(gated), "bias": bool(bias), "activation": activation or ""}
+                      intermediate, alpha, limit)
+        epilogue = {"gated": bool(gated), "bias": bool(bias), "activation": activation or "",
+                    "scale_a": scale_x, "scale_b": scale_w}
         return Experts(_create("bg_prepare_experts", self.handle, byref(layer), known(weights).encode(),
                                _options({**(options or {}), "epilogue": epilogue})), self)
 

@@ -8,7 +8,7 @@ import math
 import torch
 from torch._C import _is_any_autocast_enabled
 
-from . import _fused, _layer, _layer_gradients
+from . import _fused, _layer, _layer_gradients, _quantized
 from ._gates import LAYOUTS
 from ._gradients import lowered, product, single_level, tracks_tangents, wants_gradients, watched
 from ._operators import library
@@ -25,7 +25,8 @@ _MUST = {"x", "gate_up", "down", "index", "weights"}
 
 
 def experts(x, gate_up, down, index, weights, *, activation="silu", layout="halves", transposed=False,
-            gate_up_bias=None, down_bias=None, alpha=1.702, limit=7.0, main_grad=False):
+            gate_up_bias=None, down_bias=None, alpha=1.702, limit=7.0, main_grad=False,
+            scale_gate_up=None, scale_down=None):
     """A layer of experts, from the router's choices to a row for each token:
 
         y[t] = sum over j of weights[t, j] * expert(index[t, j], x[t])
@@ -51,19 +52,26 @@ def experts(x, gate_up, down, index, weights, *, activation="silu", layout="halv
         main_grad: whether backward adds the gradients of gate_up and down in fp32 to their attributes of
             this name, which Megatron sets. These are float32, of the shapes of the weights, and their rows
             follow each other. Then grad stays None. Not where torch.compile or another tool watches.
+        scale_gate_up, scale_down: scales of weights that are float8_e4m3fn, int8 or packed in 4 bits, or
+            None. scale_gate_up is a pair where gate_up is. With 8 bits a call quantises x, and what is
+            between the products. There are no gradients.
 
     Shapes:
         x [T, H], index and weights [T, k]. E is from 0 to 4096.
         gate_up [E, 2 * I, H], each of a pair and one that is ungated [E, I, H], down [E, H, I].
         transposed: gate_up [E, H, 2 * I], each of a pair and one that is ungated [E, H, I], down [E, I, H].
         gate_up_bias [E, 2 * I], ungated [E, I], down_bias [E, H].
+        Scales of weights [E, N, K] (transposed [E, K, N]), float32: [E, N], or of e4m3 [E, ceil(N / 128),
+        ceil(K / 128)]. Weights of 4 bits, as of int4_grouped_mm(): [E, K / 64, N, 8], with words of scales
+        [E, K / 64, N] or [E, K / 128, N], and N a multiple of 8.
 
     Returns:
         y [T, H], of the type of x. Nothing waits for the device.
 
     Raises:
         TypeError, ValueError: an argument is wrong; the text names it.
-        NotImplementedError: in the backward of a backward; main_grad where it cannot be.
+        NotImplementedError: in the backward of a backward; main_grad where it cannot be; gradients with
+            scales.
 
     Example:
         >>> import torch
@@ -81,6 +89,8 @@ def experts(x, gate_up, down, index, weights, *, activation="silu", layout="halv
         gate_up, up = gate_up
     tensors = x, gate_up, up, down, index, weights, gate_up_bias, down_bias
     options = activation, layout, transposed, float(alpha), float(limit)
+    if scale_gate_up is not None or scale_down is not None:
+        return _scaled(tensors, scale_gate_up, scale_down, options)
     compiling, autocast = torch.compiler.is_dynamo_compiling(), _is_any_autocast_enabled()
     if not (compiling or autocast or callable(activation) or main_grad):
         y = eager.layer(tensors, options)
@@ -106,6 +116,23 @@ def experts(x, gate_up, down, index, weights, *, activation="silu", layout="halv
     if wants_gradients(*tensors):
         return _apply(_layer.forward, {}, *tensors, *options)
     return _run(*tensors, *options)
+
+
+def _scaled(tensors, scale_gate_up, scale_down, options):
+    """The layer of weights with scales."""
+    scale_up = None
+    if isinstance(scale_gate_up, (tuple, list)):
+        if len(scale_gate_up) != 2 or tensors[2] is None:
+            raise ValueError(f"scale_gate_up has {len(scale_gate_up)} tensors: it must be one, or a pair "
+                             "where gate_up is")
+        scale_gate_up, scale_up = scale_gate_up
+    for name, t in zip((*_NAMES, "scale_gate_up", "scale_gate_up[1]", "scale_down"),
+                       (*tensors, scale_gate_up, scale_up, scale_down)):
+        must = name in _MUST or name.startswith("scale") and (name != "scale_gate_up[1]" or
+                                                              tensors[2] is not None)
+        if not isinstance(t, torch.Tensor) and (t is not None or must):
+            raise TypeError(f"{name} is {type(t).__name__}: it must be a tensor")
+    return _quantized.experts(*tensors, scale_gate_up, scale_up, scale_down, *options)
 
 
 def _into(**weights):

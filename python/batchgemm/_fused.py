@@ -74,7 +74,7 @@ def _plan_of(*args):
     s = sizes_of(*tensors, *options)
     x, gate_up, up, down, index, weights, gate_up_bias, down_bias = tensors
     activation, layout, transposed, *_ = options
-    if s.nothing() or not s.inner or activation not in _gates.IN_PROGRAMS:
+    if s.nothing() or not s.inner or activation not in _gates.IN_EPILOGUES:
         return None
     if gate_up_bias and layout == "interleaved":
         return None  # programs take biases by halves

@@ -152,28 +152,23 @@ class Gate(NamedTuple):
     key: tuple
 
     def prepare(self, device):
-        _, index, tokens, top, experts, inner, layout, activation, type = self.key
+        _, index, tokens, top, experts, inner, layout, activation, alpha, limit, type = self.key
         options = {"gated": layout != "ungated", "interleaved": layout == "interleaved",
-                   "activation": activation, "type": type}
+                   "activation": activation, "alpha": alpha, "limit": limit, "type": type}
         if index is None:
             return device.prepare_gate(tokens, top, experts, inner, **options)
         return device.prepare_gate_backward(tokens, top, experts, inner, index=INDEX[index], **options)
 
 
-def in_programs(s, activation):
-    """Whether programs have what is between the products. Others are torch's."""
-    return s.inner > 0 and activation in _gates.IN_PROGRAMS
-
-
-def gate(z, h, lists, activation, layout):
+def gate(z, h, lists, options):
     """The Step that gives h [rows, I] of z."""
     words = lists.words.data_ptr()
-    call = Gate(("gate", None, lists.most, lists.top, lists.experts, h.shape[1], layout, activation,
+    call = Gate(("gate", None, lists.most, lists.top, lists.experts, h.shape[1], *_gates.of(options),
                  TYPES[z.dtype]))
     return Step(call, (z.data_ptr(), 0, h.data_ptr(), words, 0, 0, 0, lists.tokens), (z, h, lists.words))
 
 
-def gate_backward(z, gh, index, lists, activation, layout):
+def gate_backward(z, gh, index, lists, options):
     """The Step of the derivative, and where its results will be: the gradient of z and h times the routing
     weights, by rows, and the gradient of the weights, by slots. gh is the gradient of h without weights."""
     n, (rows, inner), width = lists.most * lists.top, gh.shape, z.shape[1]
@@ -181,7 +176,7 @@ def gate_backward(z, gh, index, lists, activation, layout):
     of_weights += of_h
     block = z.new_empty(of_weights + 4 * n, dtype=torch.uint8)
     part = lambda at, columns, dtype: block[at : at + rows * columns * dtype.itemsize].view(dtype)
-    call = Gate(("gate", index.dtype, lists.most, lists.top, lists.experts, inner, layout, activation,
+    call = Gate(("gate", index.dtype, lists.most, lists.top, lists.experts, inner, *_gates.of(options),
                  TYPES[z.dtype]))
     at = z.data_ptr(), gh.data_ptr(), block.data_ptr(), lists.words.data_ptr(), 0, 0, index.data_ptr(), \
         lists.tokens
@@ -212,7 +207,7 @@ def forward(x, gate_up, up, down, index, weights, gate_up_bias, down_bias, *opti
     """y [T, H], and what backward needs: z = x @ gate_up + its bias, [T * k, width], and the words of the
     routing."""
     s = sizes_of(x, gate_up, up, down, index, weights, gate_up_bias, down_bias, *options)
-    activation, layout, transposed, *_ = options
+    transposed = options[2]
     z, lists = x.new_empty(s.rows, s.width), new_lists(index, s.experts)  # gathers read all of the lists
     if s.nothing():
         return torch.zeros_like(x, memory_format=torch.contiguous_format), z, lists.words
@@ -222,12 +217,9 @@ def forward(x, gate_up, up, down, index, weights, gate_up_bias, down_bias, *opti
         if to.shape[1]:
             steps.append(product(x, laid(logical(w, transposed)), to, lists, bias=rows_laid(bias),
                                  gather=True))
-    if in_programs(s, activation):
-        h = x.new_empty(s.rows, s.inner)
-        steps.append(gate(z, h, lists, activation, layout))
-    else:
-        queue(steps)
-        h, steps = _gates.apply(z, *of_gate(options)), []
+    h = x.new_empty(s.rows, s.inner)
+    if s.inner:
+        steps.append(gate(z, h, lists, options))
     rows, y = x.new_empty(s.rows, s.hidden), x.new_empty(x.shape)
     steps.append(product(h, laid(logical(down, transposed)), rows, lists, bias=rows_laid(down_bias),
                          scatter=True, weights=True))
@@ -243,9 +235,3 @@ def logical(w, transposed):
 def parts(z, up):
     """The columns of z, or of biases, for each matrix that gives them."""
     return (z,) if up is None else (None, None) if z is None else z.chunk(2, 1)
-
-
-def of_gate(options):
-    """Those of _gates.py."""
-    activation, layout, _, alpha, limit = options
-    return activation, layout, alpha, limit

@@ -5,11 +5,10 @@ from typing import NamedTuple
 
 import torch
 
-from . import _gates, _operators
+from . import _operators
 from ._core import ENDS_OF_DEPTH
 from ._gradients import bias_gradient
-from ._layer import (gate_backward, in_programs, laid, logical, of_gate, parts, product, rows_laid,
-                     sizes_of)
+from ._layer import gate_backward, laid, logical, parts, product, rows_laid, sizes_of
 from ._programs import ALIGN, TYPES, matrices
 from ._routing import Step, combine, dense, lists_in, numbers, queue
 
@@ -59,15 +58,11 @@ def backward(gy, x, gate_up, up, down, index, weights, gate_up_bias, down_bias, 
 def _between(gy, gate_up, up, down, index, z, lists, s, options, to):
     """What the gradients are made of: that of z, h times the routing weights, gy . (h @ down) by slots, which
     is (gy @ down^T) . h, and the gradient of x. None where nothing needs it."""
-    activation, layout, transposed, *_ = options
+    transposed = options[2]
     gh = gy.new_empty(s.rows, s.inner)  # before the routing weights
     steps = [product(gy, laid(logical(down, not transposed)), gh, lists, gather=True)] if s.inner else []
-    if in_programs(s, activation):
-        step, gz, h, of_weights = gate_backward(z, gh, index, lists, activation, layout)
-        steps.append(step)
-    else:
-        queue(steps)
-        steps, (gz, h, of_weights) = [], _by_torch(gh, z, lists, options, to)
+    step, gz, h, of_weights = gate_backward(z, gh, index, lists, options)
+    steps.append(step)
     terms = []  # of the gradient of x
     if to["x"]:
         rows = gy.new_empty(s.rows, s.hidden)
@@ -80,20 +75,6 @@ def _between(gy, gate_up, up, down, index, z, lists, s, options, to):
             steps.append(combine(rows, terms[-1], index, s.experts))
     queue(steps)
     return gz, h, of_weights, functools.reduce(torch.Tensor.add_, terms) if terms else None
-
-
-def _by_torch(gh, z, lists, options, to):
-    """What a gate's program gives, by torch's functions."""
-    gz = h = of_weights = None
-    if to["weights"] or to["down"]:
-        h = _gates.apply(z, *of_gate(options))
-    if to["weights"]:
-        of_weights = lists.to_slots((h * gh).sum(1, dtype=torch.float32))
-    if to["down"]:
-        h.mul_(lists.weights[:, None])
-    if to["x"] or to["gate_up"] or to["up"] or to["gate_up_bias"]:
-        gz = _gates.derive(gh.mul_(lists.weights[:, None]), z, *of_gate(options))
-    return gz, h, of_weights
 
 
 def _of_biases(gy, down_bias, index, lists):

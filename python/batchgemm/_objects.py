@@ -5,10 +5,11 @@ Calls give up Python's lock while they work. Ctrl-C ends those that wait.
 
 from __future__ import annotations
 
+import ctypes
 import time
 import warnings
 import weakref
-from ctypes import byref, c_int32, c_uint64, sizeof
+from ctypes import byref, c_int32, c_int64, c_uint64, sizeof
 
 from ._abi import (ADDRESSES, EXPERT_ADDRESSES, WORD, ExpertOperands, InvalidError, Operands, Problem,
                    TimeLimitError, _call, _check, _create, _json, _library, _run_at, integer)
@@ -233,7 +234,20 @@ def run_all_at(stream, runs):
 class Experts(Object):
     """A layer of experts made ready on a device, in one call. Device.prepare_experts() makes it."""
 
-    def run(self, x, y, index, weights, gate_up, down, *, up=None, bias_gate_up=None, bias_down=None):
+    def scales(self):
+        """How the operand scales is laid out: bg_experts_scales in batchgemm.h.
+
+        Returns:
+            gate_up, down, words: the words of 32 bits at which the scales of gate and up, and of down, begin,
+            and how many words there are. The words before are memory of the run. 0, 0, 0 without scales.
+        """
+        words = (c_int64 * 3)()
+        at = [ctypes.cast(byref(words, 8 * i), ctypes.POINTER(c_int64)) for i in range(3)]
+        _call("bg_experts_scales", self.handle, *at)
+        return tuple(words)
+
+    def run(self, x, y, index, weights, gate_up, down, *, up=None, bias_gate_up=None, bias_down=None,
+            scales=None):
         """Queues one execution, and returns.
 
         Args:
@@ -242,22 +256,24 @@ class Experts(Object):
                 none of the experts' numbers does not count.
             gate_up, down, up: Buffers of the layer's weights; up where gate and up are apart.
             bias_gate_up, bias_down: Buffers of biases, where the layer has them.
+            scales: a Buffer of scales(), where weights have scales.
 
         Raises:
             InvalidError: a buffer is missing, too short, of another type or of another device.
             ClosedError: a buffer is closed; the text names it.
         """
         given = {"x": x, "y": y, "index": index, "weights": weights, "gate_up": gate_up, "down": down,
-                 "up": up, "bias_gate_up": bias_gate_up, "bias_down": bias_down}
+                 "up": up, "bias_gate_up": bias_gate_up, "bias_down": bias_down, "scales": scales}
         handles = {name: buffer.handle for name, buffer in given.items() if buffer}
         _call("bg_run_experts", self.handle, byref(ExpertOperands(sizeof(ExpertOperands), 0, **handles)))
 
     def run_at(self, stream, x, y, index, weights, gate_up, down, up=0, bias_gate_up=0, bias_down=0,
-               tokens=0):
+               tokens=0, scales=0):
         """Queues one execution on memory at addresses. Nobody checks what is there.
 
         Args:
-            stream, x, y, index, weights, gate_up, down, up, bias_gate_up, bias_down: as of Program.run_at().
+            stream, x, y, index, weights, gate_up, down, up, bias_gate_up, bias_down, scales: as of
+                Program.run_at().
             tokens: how many there are; 0 is as many as there may be.
 
         Raises:
@@ -265,8 +281,9 @@ class Experts(Object):
             Error: WebGPU, which has no addresses.
         """
         words = words_of(stream=stream, x=x, y=y, index=index, weights=weights, gate_up=gate_up, down=down,
-                         up=up, bias_gate_up=bias_gate_up, bias_down=bias_down)
-        addresses = EXPERT_ADDRESSES.pack(EXPERT_ADDRESSES.size, 0, *words[1:], integer("tokens", tokens))
+                         up=up, bias_gate_up=bias_gate_up, bias_down=bias_down, scales=scales)
+        addresses = EXPERT_ADDRESSES.pack(EXPERT_ADDRESSES.size, 0, *words[1:-1], integer("tokens", tokens),
+                                          words[-1])
         _call("bg_run_experts_at", self.handle, words[0], addresses)
 
 

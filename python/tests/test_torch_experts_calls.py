@@ -33,7 +33,7 @@ class Mistakes(unittest.TestCase):
             ("gate_up has 3 tensors, layout is 'halves'", ValueError, dict(gate_up=[ones(3, 5, 6)] * 3)),
             ("gate_up has 2 tensors, layout is 'ungated'", ValueError,
              dict(gate_up=[ones(3, 5, 6)] * 2, layout="ungated")),
-            ("activation 'tanh': it must be a function or one of silu, gelu,", ValueError,
+            ("activation 'tanh': it must be a function or one of relu, gelu,", ValueError,
              dict(activation="tanh")),
             ("activation None", ValueError, dict(activation=None)),
             ("layout 'rows': it must be one of halves, interleaved,", ValueError, dict(layout="rows")),

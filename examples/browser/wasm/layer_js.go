@@ -65,7 +65,7 @@ func (s *session) plannedLayer(ctx context.Context, r *request) (*layerView, err
 			Hidden: f.Hidden, Intermediate: f.Intermediate, TransB: true, Gated: true,
 			Activation: planner.SiLU}}}
 	start := time.Now()
-	plans, err := planner.New(&info.Planner).PlanExperts(l.Layer, planner.Options{})
+	plan, err := planner.New(&info.Planner).PlanExperts(l.Layer, planner.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (s *session) plannedLayer(ctx context.Context, r *request) (*layerView, err
 	if err := l.draw(f.Skew); err != nil {
 		return nil, err
 	}
-	v := l.view(plans)
+	v := l.view(plan.Plans())
 	v.Micros = float64(took.Nanoseconds()) / 1e3
 	s.job = l
 	return v, nil

@@ -57,6 +57,7 @@ __device__ int __popc(unsigned);
 __device__ unsigned __byte_perm(unsigned, unsigned, unsigned);
 __device__ unsigned atomicMin(unsigned*, unsigned);
 __device__ unsigned atomicAdd(unsigned*, unsigned);
+__device__ float rintf(float);
 __device__ size_t __cvta_generic_to_shared(const void*);
 __device__ size_t __cvta_generic_to_global(const void*);
 __device__ bool __isGlobal(const void*);

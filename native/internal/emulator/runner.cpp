@@ -11,7 +11,8 @@
 // plan, of which the launch has those from its table on, C is the plan, and the base of A the extent. Where
 // it is a step of a layer of experts, the job has the words of Sizes in place of a plan, and the launch the
 // shape in the bases of B and A, the other number in that of B2, and the extent in place of an epilogue. A
-// gate has its number above the extent.
+// gate has its number above the extent, and the words of the step as items. If its table is not 0, Sizes is
+// in C, from that word on.
 static bool run(const Job& job, const Launch& l, const float* a, const float* b, float* c, float* workspace) {
   const bool ragged = strncmp(l.kernel, "bg_ragged_", 10) == 0;
   const bool gate = strncmp(l.kernel, "bg_gate_", 8) == 0;
@@ -21,7 +22,9 @@ static bool run(const Job& job, const Launch& l, const float* a, const float* b,
   const uint64_t shape = l.baseB | static_cast<uint64_t>(l.baseA) << 32;
   const uint64_t epilogue = l.epilogue | (gate ? static_cast<uint64_t>(l.baseB2) << 32 : 0);
   const bool sizes = ragged || layer;
-  const void* values[10] = {&job.plan[l.items], l.table == 0 && !sizes ? nullptr : l.marked(&job.plan[0]),
+  const void* const table = layer && l.table != 0 ? reinterpret_cast<const uint32_t*>(c) + l.table
+      : l.table == 0 && !sizes ? nullptr : l.marked(&job.plan[0]);
+  const void* values[10] = {&job.plan[l.items], table,
                             ragged ? number(l.baseA) : layer ? a : a + l.baseA,
                             ragged ? nullptr : gate ? b : layer ? number(shape) : b + l.baseB,
                             ragged ? nullptr : c + l.baseC, ragged ? c : workspace,

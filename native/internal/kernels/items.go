@@ -3,11 +3,31 @@ package kernels
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
+
+// Gates returns the text of kernels/gates.cuh.
+func Gates() string {
+	t := new(header)
+	t.line("// Generated from internal/encoding: what kernels of gates read.\n#pragma once\n\n" +
+		"#include \"../dialect.h\"\n")
+	t.numbers("kLayerAlpha", encoding.LayerAlpha, "kLayerLimit", encoding.LayerLimit, "kLayerScales",
+		encoding.LayerScales)
+	number := func(a encoding.Activation) int { return slices.Index(encoding.GateActivations[:], a) }
+	t.numbers("kGELUExact", number(encoding.GELUExact), "kReLU2", number(encoding.ReLU2), "kSwiGLUClamped",
+		number(encoding.SwiGLUClamped), "kGateActivations", len(encoding.GateActivations))
+	t.numbers("kGateActivation", encoding.GateActivation, "kGateGated", encoding.GateGated,
+		"kGateInterleaved", encoding.GateInterleaved, "kGateBlocks", encoding.GateBlocks)
+	t.line("constexpr uint32_t kQuantizedLeast = %#x;  // bits", math.Float32bits(encoding.QuantizedLeast))
+	a := &encoding.ErfA
+	t.line("constexpr float kErfP = %v, kErfA0 = %v, kErfA1 = %v, kErfA2 = %v,\n    kErfA3 = %v, "+
+		"kErfA4 = %v, kErfMost = %v;", encoding.ErfP, a[0], a[1], a[2], a[3], a[4], float32(encoding.ErfMost))
+	return t.String()
+}
 
 // Items returns the text of items.cuh: the words of items and of fix-up items as structures of C, head and
 // tail, and how to load and store them, and what kernels that make items read.

@@ -167,6 +167,10 @@ func Layer() (all []encoding.Kernel) {
 			}
 			for _, of := range append([]element.Type{element.F32}, types16...) {
 				all = append(all, encoding.Kernel{Layer: stage, Index64: long, TypeA: of})
+				if stage == encoding.LayerGate {
+					all = append(all, encoding.Kernel{Layer: stage, TypeA: of, TypeC: element.E4M3},
+						encoding.Kernel{Layer: stage, TypeA: of, TypeC: element.Int8})
+				}
 			}
 		}
 	}

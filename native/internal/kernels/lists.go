@@ -71,6 +71,10 @@ func LayerList() string {
 		case encoding.LayerCombine:
 			fmt.Fprintf(&w.text, "BG_LAYER(%s, kCombineThreads, combine, %t, %s)\n", name, k.Index64, of)
 		case encoding.LayerGate:
+			if k.TypeC.Bytes() == 1 {
+				fmt.Fprintf(&w.text, "BG_GATE(%s, quantize, %s, To%s)\n", name, of, format(k.TypeC))
+				continue
+			}
 			fmt.Fprintf(&w.text, "BG_GATE(%s, gate, %s)\n", name, of)
 		case encoding.LayerGateBackward:
 			fmt.Fprintf(&w.text, "BG_GATE(%s, gateBackward, %t, %s)\n", name, k.Index64, of)

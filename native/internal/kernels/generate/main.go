@@ -1,7 +1,7 @@
 // Command generate writes to the working directory, or another one, the lists of kernels (lists/), the words
-// of items and of what makes them (kernels/items.cuh), and the resources of kernels
-// (resources.go). go generate ./native runs it. Run it after a change of the tile table, of the list of
-// kernels or of internal/encoding, and after a build of the products.
+// of items and of what makes them (kernels/items.cuh), those that gates read (kernels/gates.cuh), and the
+// resources of kernels (resources.go). go generate ./native runs it. Run it after a change of the tile table,
+// of the list of kernels or of internal/encoding, and after a build of the products.
 package main
 
 import (
@@ -23,7 +23,7 @@ func main() {
 		log.Fatal(err)
 	}
 	files := map[string]string{
-		"resources.go": resources, "kernels/items.cuh": kernels.Items(),
+		"resources.go": resources, "kernels/items.cuh": kernels.Items(), "kernels/gates.cuh": kernels.Gates(),
 	}
 	for name, text := range kernels.Lists(tile.Table()) {
 		files[filepath.Join("lists", name)] = text
