@@ -267,9 +267,9 @@ func (e *experts) quantize() Gate {
 		TypeC: e.options.TypeA, Scales: e.scaleX}
 }
 
-// PlanExperts makes the plans of a layer of experts. Without tokens it returns nil. The options have the types, and
-// scales of weights; what else an epilogue has is the layer's. It fails if the description or the options are
-// invalid, and like PlanRagged. Its errors wrap ErrInvalid.
+// PlanExperts makes the plans of a layer of experts. Without tokens it returns nil. The options have the
+// types, and scales of weights; what else an epilogue has is the layer's. It fails if the description or the
+// options are invalid, and like PlanRagged. Its errors wrap ErrInvalid.
 func (p *Planner) PlanExperts(x Experts, o Options) (*ExpertsPlan, error) {
 	if err := x.check(); err != nil || x.Tokens == 0 {
 		return nil, err

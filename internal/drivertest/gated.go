@@ -73,8 +73,8 @@ type gatedJob struct {
 	plan                       *planner.ExpertsPlan
 }
 
-// testGatedExperts runs such layers, and compares them with float64 by a bound that follows from the roundings. Tokens
-// in another order have the same bits in that order.
+// testGatedExperts runs such layers, and compares them with float64 by a bound that follows from the
+// roundings. Tokens in another order have the same bits in that order.
 func (s *suite) testGatedExperts(t *testing.T) {
 	types := s.layerTypes()
 	for i := range gatedCases {
