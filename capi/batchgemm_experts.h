@@ -151,7 +151,7 @@ bg_status bg_prepare_experts(bg_device device, const bg_experts *experts, const 
 
 /* bg_experts_scales tells how a layer's operand scales is laid out, in 32-bit words: words in all. Those
  * before gate_up are memory of the run. From there on are the scales of gate and up of each expert, with
- * BG_APART those of gate before those of up. From down on are the scales of down. 0, 0, 0 without scales. */
+ * BG_APART those of all gates first. From down on are the scales of down. 0, 0, 0 without scales. */
 bg_status bg_experts_scales(bg_program program, int64_t *gate_up, int64_t *down, int64_t *words);
 
 /* bg_run_experts queues one execution, and returns without waiting. x and y, which may be x, are [tokens,

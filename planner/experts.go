@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -67,14 +66,13 @@ type Experts struct {
 //
 // With scales it is the beginning of the operand Scales, of ScalesLen words of 32 bits. The words before
 // ScaleGateUp are memory of the run. From there on lie the scales of gate and up of each expert, in the order
-// of their rows, or columns, and from ScaleDown on those of down. With GateUpApart those of an expert's gate
-// are before those of its up.
+// of their rows, or columns, with GateUpApart those of all gates first. From ScaleDown on lie those of down.
 type ExpertsPlan struct {
 	Experts
 	Route, First, Second, Combine *Plan
 	Quantize                      *Plan // of x, before First; nil: x is not quantised
-	// Gate is between the products; nil: First has all of it. Up is the product of up beside First, where
-	// both have arrays of their own and Gate multiplies them; else nil.
+	// Gate is between the products. It is nil without scales, and with an activation of epilogues: then First
+	// has all of it. Up is the product of up beside First, where Gate takes those of two arrays; else nil.
 	Up, Gate *Plan
 
 	ScaleGateUp, ScaleDown, ScalesLen int
@@ -134,13 +132,8 @@ func newExperts(x Experts, o Options) (*experts, error) {
 		e.of = o.TypeC
 	}
 	e.options.TypeC = e.of
-	joined, turns := x.Gated && x.GateUp == GateUpJoined, x.Gated && x.GateUp == GateUpInterleaved
-	e.apart = checkActivation(x.Activation) != nil || turns && scales.ScaleB != "" ||
-		joined && (scales.group() > 0 || scales.ScaleB == PerBlock && x.Intermediate%encoding.Block != 0)
-	switch {
-	case e.apart && x.Gated && x.GateUp == GateUpApart && scales.ScaleB != "":
-		return nil, invalid.Errorf("gate and up have scales: with activation %q they must be one array",
-			x.Activation)
+	e.apart = checkActivation(x.Activation) != nil || scales.ScaleB != ""
+	switch turns := x.GateUp == GateUpInterleaved; {
 	case turns && !e.apart && !x.TransB:
 		return nil, invalid.Errorf("gate and up take turns in columns: they can in rows alone, of weights " +
 			"[Experts, 2*Intermediate, Hidden]")
@@ -172,9 +165,9 @@ func (e *experts) place(s *Epilogue) {
 	e.ScalesLen = e.ScaleDown + e.Experts.Experts*s.scalesOf(&p, p.B.LD)
 }
 
-// products returns the number of arrays of weights of gate and up, or of products of a fused one.
+// products returns the number of products of gate and up, if Gate is a step of its own.
 func (e *experts) products() int {
-	if e.Gated && (!e.apart || e.GateUp == GateUpApart) {
+	if e.Gated && e.GateUp == GateUpApart {
 		return 2
 	}
 	return 1
@@ -229,7 +222,9 @@ func (e *experts) first() (Ragged, Epilogue) {
 // up returns that of up, where first has gate alone.
 func (e *experts) up() (Ragged, Epilogue) {
 	r, epilogue := e.first()
+	p := r.problem()
 	r.C.Offset, r.Bias = e.Intermediate, e.Intermediate
+	r.ScaleB += e.Experts.Experts * epilogue.scalesOf(&p, p.B.LD)
 	return r, epilogue
 }
 
@@ -298,7 +293,7 @@ func (p *Planner) PlanExperts(x Experts, o Options) (*ExpertsPlan, error) {
 	if e.First, err = p.planRagged("first", e.options, e.first); err != nil {
 		return nil, err
 	}
-	if e.Gated && e.apart && e.GateUp == GateUpApart {
+	if e.apart && e.products() > 1 {
 		if e.Up, err = p.planRagged("second half of the first", e.options, e.up); err != nil {
 			return nil, err
 		}

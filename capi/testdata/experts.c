@@ -138,6 +138,32 @@ static void test_gate(bg_device device) {
 	FAILS(bg_prepare_gate(device, &c, NULL, NULL, programs), BG_ERR_INVALID, "gate is NULL");
 }
 
+/* Rows of 4 and 2 become 127 and 63.5 of a scale, which rounds to 64, and the scale is after two words. */
+static void test_quantized(bg_device device) {
+	bg_choices c = {.struct_size = sizeof c, .tokens = 2, .top_k = 1, .experts = 1};
+	bg_gate g = {.struct_size = sizeof g, .flags = BG_ALL_ROWS, .intermediate = 2, .type_c = "int8",
+		.scale = "row", .scales = 2};
+	bg_program p;
+	OK(bg_prepare_gate(device, &c, &g, NULL, &p));
+	static const float pre[4] = {4, 2, -2, 4};
+	static float words[4] = {CANARY, CANARY};
+	int8_t bytes[4];
+	bg_operands o = {.struct_size = sizeof o, .a = words_of(device, pre, 4),
+		.sizes = words_of(device, words, 4)};
+	OK(bg_buffer_new_of(device, "int8", 4, &o.c));
+	OK(bg_run_operands(p, &o));
+	OK(bg_buffer_read(o.sizes, 0, words, 4, 60000));
+	OK(bg_buffer_read(o.c, 0, bytes, 4, 60000));
+	CHECK(bytes[0] == 127 && bytes[1] == 64 && bytes[2] == -64 && bytes[3] == 127);
+	CHECK(words[0] == CANARY && words[1] == CANARY && words[2] == 4 * (1 / 127.0f) && words[3] == words[2]);
+	g.scale = "block";
+	FAILS(bg_prepare_gate(device, &c, &g, NULL, &p), BG_ERR_INVALID, "cannot be of int8");
+	g.scale = NULL;
+	FAILS(bg_prepare_gate(device, &c, &g, NULL, &p), BG_ERR_INVALID, "TypeC or Scales is set");
+	g.struct_size = 24;
+	OK(bg_prepare_gate(device, &c, &g, NULL, &p)); /* as of the first version */
+}
+
 static void test_mistakes(bg_device device) {
 	bg_choices c = choices();
 	bg_program p;
@@ -227,6 +253,37 @@ static void test_layer(bg_device device) {
 	FAILS(bg_run_experts(p, &o), BG_ERR_HANDLE, "unknown");
 }
 
+/* Where a layer has its scales, after memory of its own: 64 + 3*8 words of the routing, 4 scales of x, and 8
+ * of what is between the products. */
+static void test_scales(bg_device device) {
+	bg_experts x = layer();
+	bg_program p;
+	int64_t at, after, words;
+	OK(bg_prepare_experts(device, &x, NULL, "{\"type_a\": \"int8\", \"epilogue\": {\"gated\": true, "
+		"\"scale_a\": \"row\", \"scale_b\": \"row\"}}", &p));
+	OK(bg_experts_scales(p, &at, &after, &words));
+	CHECK(at == 100 && after == at + EXPERTS * 2 * INNER && words == after + EXPERTS * HIDDEN);
+	FAILS(bg_experts_scales(p, &at, NULL, &words), BG_ERR_INVALID, "is NULL");
+	bg_expert_operands o = {.struct_size = sizeof o, .x = words_of(device, tokens, TOKENS * HIDDEN),
+		.y = words_of(device, NULL, TOKENS * HIDDEN), .index = words_of(device, index64, 2 * N),
+		.weights = words_of(device, weights, N), .scales = words_of(device, NULL, words)};
+	static const int8_t ones[EXPERTS * 2 * INNER * HIDDEN] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+	OK(bg_buffer_new_of(device, "int8", sizeof ones, &o.gate_up));
+	OK(bg_buffer_new_of(device, "int8", EXPERTS * HIDDEN, &o.down));
+	OK(bg_buffer_write(o.gate_up, 0, ones, sizeof ones, BG_NO_TIMEOUT));
+	OK(bg_buffer_write(o.down, 0, ones, EXPERTS * HIDDEN, BG_NO_TIMEOUT));
+	/* So the weights are as those above. */
+	static const float scales[] = {1, 2, 2, 2, 3, 2, 1, 10, 1, 10, 1, 10};
+	OK(bg_buffer_write(o.scales, at, scales, words - at, BG_NO_TIMEOUT));
+	OK(bg_run_experts(p, &o));
+	float want[TOKENS * HIDDEN], got[TOKENS * HIDDEN];
+	want_of(want);
+	OK(bg_buffer_read(o.y, 0, got, TOKENS * HIDDEN, 60000));
+	for (int i = 0; i < TOKENS * HIDDEN; i++) CHECK(got[i] >= 0.99f * want[i] && got[i] <= 1.01f * want[i]);
+	o.scales = 0;
+	FAILS(bg_run_experts(p, &o), BG_ERR_INVALID, "Scales is nil");
+}
+
 static void test_wrong_layers(bg_device device) {
 	bg_experts x = layer();
 	bg_program p;
@@ -243,7 +300,7 @@ static void test_wrong_layers(bg_device device) {
 	x = layer(), x.hidden = 0;
 	FAILS(bg_prepare_experts(device, &x, NULL, NULL, &p), BG_ERR_INVALID, "hidden 0");
 	x = layer(), x.struct_size = 4;
-	FAILS(bg_prepare_experts(device, &x, NULL, NULL, &p), BG_ERR_INVALID, "sizeof(bg_experts), 48 here");
+	FAILS(bg_prepare_experts(device, &x, NULL, NULL, &p), BG_ERR_INVALID, "sizeof(bg_experts), 56 here");
 }
 
 int main(void) {
@@ -254,6 +311,8 @@ int main(void) {
 	test_steps(device);
 	test_at(device);
 	test_gate(device);
+	test_quantized(device);
+	test_scales(device);
 	test_mistakes(device);
 	OK(bg_close(device));
 	puts("ok");

@@ -113,7 +113,7 @@ func (k *gatedJob) add(sums, x []inexact, e int, weight float64) {
 	between := make([]inexact, k.Intermediate)
 	for c := range between {
 		between[c] = k.unit(x, e, c)
-		if k.plan.Gate == nil || k.plan.Gate.Layer.Gate.Scale == "" || !k.apart() {
+		if k.options.Epilogue.ScaleA == "" { // else it is quantised, unrounded
 			between[c] = between[c].rounded(k.of)
 		}
 	}
@@ -135,11 +135,6 @@ func (k *gatedJob) add(sums, x []inexact, e int, weight float64) {
 	}
 }
 
-// apart reports whether the gate takes rounded results of the first product.
-func (k *gatedJob) apart() bool {
-	return k.plan.Gate != nil && (k.plan.Gate.Layer.Gate.Gated || k.plan.Gate.Layer.Gate.Activation != "")
-}
-
 // unit is an element between the products.
 func (k *gatedJob) unit(x []inexact, e, c int) inexact {
 	first := func(part int) inexact {
@@ -159,13 +154,9 @@ func (k *gatedJob) unit(x []inexact, e, c int) inexact {
 		if k.Bias {
 			bias = float64(k.bias[e*parts*k.Intermediate+at])
 		}
-		sum := sumOf(k.Hidden, bias, reference.NarrowSums(k.plan.First), func(i int) (inexact, float64) {
+		return sumOf(k.Hidden, bias, reference.NarrowSums(k.plan.First), func(i int) (inexact, float64) {
 			return x[i], m.at(e, row, i)
-		})
-		if k.apart() {
-			sum = sum.rounded(k.of)
-		}
-		return sum
+		}).rounded(k.of)
 	}
 	g := k.activated(first(0))
 	if !k.Gated {

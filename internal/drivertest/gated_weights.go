@@ -143,14 +143,9 @@ func (k *gatedJob) words() []float32 {
 		return words
 	}
 	to := words[p.ScaleGateUp:p.ScaleDown:p.ScaleDown]
+	to = to[copy(to, k.gateUp.scales):]
 	if k.Gated && k.GateUp == planner.GateUpApart {
-		for e := range k.Experts.Experts {
-			for _, m := range []*matrices{&k.gateUp, &k.up} {
-				to = to[copy(to, m.scales[e*m.scalesOf:][:m.scalesOf]):]
-			}
-		}
-	} else {
-		copy(to, k.gateUp.scales)
+		copy(to, k.up.scales)
 	}
 	copy(words[p.ScaleDown:], k.down.scales)
 	return words
