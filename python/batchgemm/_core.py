@@ -297,7 +297,8 @@ class Device(Object):
             alpha, limit: of "swiglu_oai".
             type: "f32", "bf16" or "f16", of what is read and written.
             all_rows: whether all rows count, and no ends are read.
-            scale: "row" or "block": the result is quantised, and of type_c, "e4m3" or "int8".
+            scale: "row" or "block": the result is quantised, with a scale for a row or 128 columns of it.
+            type_c: "e4m3" or "int8", of a quantised result.
             scales: the word of sizes at which its scales begin.
 
         Returns:
