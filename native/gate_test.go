@@ -8,7 +8,7 @@ var gateMutants = []inSanitizer{
 		"if (row() >= choices.count()) return;"}, plain},
 	{mutant{"the last end may be beyond the rows", "kernels/gate.cuh",
 		"min(p.sizes[choices.experts - 1], choices.count())", "p.sizes[choices.experts - 1]"}, address},
-	{mutant{"relu has a slope at 0", "kernels/gate.cuh", "v <= 0.0f ? 0.0f : 1.0f",
+	{mutant{"relu has a slope at 0", "kernels/activation.cuh", "v <= 0.0f ? 0.0f : 1.0f",
 		"v < 0.0f ? 0.0f : 1.0f"}, plain},
 	{mutant{"a choice that is none has a gradient", "kernels/gate.cuh",
 		"if (slot < n) gradients[slot] = sum;", "gradients[slot] = sum;"}, address},
