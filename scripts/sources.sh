@@ -4,7 +4,8 @@
 set -eu
 cd "$(dirname "$0")/../native"
 export LC_ALL=C
-shared="dialect.h kernels/gate.cuh kernels/gemm.cuh kernels/items.cuh kernels/load.cuh kernels/ragged*.cuh
+shared="dialect.h kernels/activation.cuh kernels/gate.cuh kernels/gates.cuh kernels/gemm.cuh kernels/items.cuh kernels/load.cuh
+	kernels/quantize.cuh kernels/ragged*.cuh
 	kernels/routing.cuh kernels/store.cuh element/* epilogue/epilogue.cuh lists/ragged.inc lists/routing.inc ../scripts/sources.sh"
 case $1 in
 cuda) own="kernels.cu ptx/* epilogue/wgmma*.cuh kernels/int4.cuh kernels/tensor*.cuh kernels/wgmma*.cuh
