@@ -121,7 +121,8 @@ class Product(NamedTuple):
         return device.prepare_ragged(
             ENDS_OF_ROWS, groups, m, n, k, lda=k, ldb=b.ld, ldc=c[0], trans_b=b.trans, offset_b=b.at,
             offset_c=c[1], stride_b=b.stride, rows_a=first, rows_c=first + m, weights=first + 2 * m,
-            scale_a=scale_a, scale_b=scale_b, options={name: of for name, of in options.items() if of}, **more)
+            scale_a=scale_a, scale_b=scale_b, options={name: of for name, of in options.items() if of},
+            **more)
 
 
 class Gate(NamedTuple):
