@@ -143,6 +143,13 @@ class QuantizedTest(unittest.TestCase):
         with self.assertRaisesRegex(NotImplementedError, "no gradients"):
             experts(x.requires_grad_(), w, down, index, weights, **good)
 
+    def test_compiled(self):
+        w, down = torch.ones(2, 12, 8).to(torch.int8), torch.ones(2, 8, 6).to(torch.int8)
+        scales = dict(scale_gate_up=torch.ones(2, 12) / 8, scale_down=torch.ones(2, 8))
+        given = torch.randn(4, 8), w, down, torch.tensor([[0], [1], [1], [-1]]), torch.ones(4, 1)
+        whole = torch.compile(lambda *args: experts(*args, **scales), fullgraph=True, backend="eager")
+        self.assertTrue(torch.equal(whole(*given), experts(*given, **scales)))
+
     def test_none(self):
         w, down = torch.zeros(2, 12, 8).to(torch.int8), torch.zeros(2, 8, 6).to(torch.int8)
         y = experts(torch.zeros(0, 8), w, down, torch.zeros(0, 2, dtype=torch.int64), torch.zeros(0, 2),
