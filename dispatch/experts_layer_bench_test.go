@@ -49,17 +49,20 @@ func benchmarkSteps(b *testing.B, d *Device, of planner.Experts, to element.Type
 		choices[i] = rng.Int32N(int32(of.Choices.Experts))
 	}
 	require.NoError(b, Write(b.Context(), index, 0, choices))
-	given := [9]*Buffer{randomBuffer(b, d, rng, to, of.Tokens*h), emptyBuffer(b, d, to, of.Tokens*h), index,
-		randomBuffer(b, d, rng, element.F32, n), randomBuffer(b, d, rng, to, of.Choices.Experts*2*i*h),
-		randomBuffer(b, d, rng, to, of.Choices.Experts*i*h)}
-	all := operandsOf(x, given, x.routed, x.between, x.results)
-	var layer []Run
-	for j, p := range x.programs {
-		layer = append(layer, p.With(Operands(all[j])))
-	}
+	all := [operands]*Buffer{operandX: randomBuffer(b, d, rng, to, of.Tokens*h),
+		emptyBuffer(b, d, to, of.Tokens*h), index, randomBuffer(b, d, rng, element.F32, n),
+		randomBuffer(b, d, rng, to, of.Choices.Experts*2*i*h), randomBuffer(b, d, rng, to, of.Choices.Experts*i*h)}
+	copy(all[:], x.own[:])
+	var layer, products []Run
+	on(x, &all, func(s *step, o operandsOf[*Buffer]) {
+		layer = append(layer, s.program.With(Operands(o)))
+		if s.plan.Ragged != nil {
+			products = append(products, layer[len(layer)-1])
+		}
+	})
 	both := [2][]float64{} // of the layer, of its products
 	for b.Loop() {
-		for j, runs := range [...][]Run{layer, layer[layerFirst:layerCombine]} {
+		for j, runs := range [...][]Run{layer, products} {
 			t, err := d.Time(b.Context(), slices.Repeat(runs, 10)...)
 			require.NoError(b, err)
 			both[j] = append(both[j], float64(t.Device.Nanoseconds())/1e4)
