@@ -15,7 +15,7 @@ func TestConformance(t *testing.T) {
 		t.Run(with.name, func(t *testing.T) {
 			t.Setenv(variable, with.name)
 			var options []drivertest.Option
-			if i > 0 {
+			if i > 0 && with.bf16 == nil {
 				options = append(options,
 					drivertest.OneType("others are made of these in front of all instructions, the best of "+
 						"which run them"))

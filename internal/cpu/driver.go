@@ -66,6 +66,8 @@ func info(with *instructions, threads int) driver.Info {
 		Driver:   fmt.Sprintf("%s, %s", runtime.Version(), with.name),
 		Subgroup: "1 (no subgroups)",
 		Planner:  facts(threads, with),
+		// Units for BF16 do, in operands, products and sums.
+		FlushesSubnormals: with.bf16 != nil,
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/internal/sample"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // guarded is memory between two protected pages.
@@ -38,30 +39,54 @@ func (g guarded) part(n int, atEnd bool) []float32 {
 	return g[:n:n]
 }
 
+// bytes are n bytes at one of the ends.
+func (g guarded) bytes(n int, atEnd bool) []byte {
+	all := unsafe.Slice((*byte)(unsafe.Pointer(&g[0])), 4*len(g))
+	if atEnd {
+		return all[len(all)-n:]
+	}
+	return all[:n:n]
+}
+
 // trial is a random product in guarded memory, with its expected results.
 type trial struct {
 	product
 	before []float32
 }
 
-func newTrial(rng *rand.Rand, memory *[3]guarded, limit [3]int) (p trial) {
+func newTrial(rng *rand.Rand, memory *[3]guarded, of element.Type, limit [3]int) (p trial) {
 	p.rows, p.cols, p.depth = 1+rng.IntN(limit[0]), 1+rng.IntN(limit[1]), rng.IntN(limit[2]+1)
 	p.alpha, p.beta = []float32{1, -0.75}[rng.IntN(2)], []float32{0, 0, 1, 0.5}[rng.IntN(4)]
 	matrix := func(i, rows, cols int, trans bool) operand {
 		if trans {
 			rows, cols = cols, rows
 		}
-		ld := cols + rng.IntN(2)*rng.IntN(40)
-		data := memory[i].part(max((rows-1)*ld+cols, 0), rng.IntN(2) == 1)
-		for i := range data {
-			data[i] = float32(math.NaN()) // between rows
+		o := operand{ld: cols + rng.IntN(2)*rng.IntN(40), trans: trans}
+		size := max((rows-1)*o.ld+cols, 0)
+		if of == element.F32 || i == 2 {
+			o.data = memory[i].part(size, rng.IntN(2) == 1)
+		} else {
+			o.narrow = narrow{of, memory[i].bytes(of.Size(size), rng.IntN(2) == 1)}
+		}
+		set := func(at int, x float32) {
+			if o.data != nil {
+				o.data[at] = x
+			} else if of.Bytes() == 1 {
+				element.Narrow(of, o.bytes[at:at+1], []float32{100 * x})
+			} else {
+				bits := of.Bits(x)
+				o.bytes[2*at], o.bytes[2*at+1] = byte(bits), byte(bits>>8)
+			}
+		}
+		for i := range size {
+			set(i, float32(math.NaN())) // between rows
 		}
 		for r := range rows {
 			for c := range cols {
-				data[r*ld+c] = 2*rng.Float32() - 1
+				set(r*o.ld+c, 2*rng.Float32()-1)
 			}
 		}
-		return operand{data: data, ld: ld, trans: trans}
+		return o
 	}
 	if p.depth > 0 {
 		p.a = matrix(0, p.rows, p.depth, rng.IntN(2) == 1)
@@ -84,7 +109,12 @@ func (p *trial) check() error {
 		if o.trans {
 			row, col = col, row
 		}
-		return float64(o.data[row*o.ld+col])
+		if o.data != nil {
+			return float64(o.data[row*o.ld+col])
+		}
+		var x [1]float32
+		o.narrow.widen(x[:], row*o.ld+col)
+		return float64(x[0])
 	}
 	for i, got := range p.c {
 		row, col := i/p.ldc, i%p.ldc
@@ -119,25 +149,30 @@ func TestGuardPages(t *testing.T) {
 		trials = 1000
 	}
 	for _, with := range available() {
-		t.Run(with.name, func(t *testing.T) {
-			sample.CPU.Whole(t)
-			own := newScratch(with, new(atomic.Bool))
-			rng := rand.New(rand.NewPCG(1, 0))
-			for i := range trials {
-				limit := [3]int{20, 40, 20}
-				switch {
-				case i%100 == 0:
-					limit = [3]int{maxSide, maxSide, 2*panelDepth + 2}
-				case i%10 == 0:
-					limit = [3]int{maxSide, maxSide, 20}
-				case i%3 == 0: // of one vector
-					limit = [3]int{40, 16, 40}
-				}
-				p := newTrial(rng, &memory, limit)
-				own.multiply(&p.product)
-				require.NoError(t, p.check(), "trial %d: %dx%dx%d, transposed %v %v", i, p.rows, p.cols,
-					p.depth, p.a.trans, p.b.trans)
+		for _, of := range []element.Type{element.F32, element.BF16, element.Int8} {
+			if of != element.F32 && with.bf16 == nil {
+				continue // they become fp32
 			}
-		})
+			t.Run(with.name+"/"+of.String(), func(t *testing.T) {
+				sample.CPU.Whole(t)
+				own := newScratch(with, new(atomic.Bool))
+				rng := rand.New(rand.NewPCG(1, 0))
+				for i := range trials {
+					limit := [3]int{20, 40, 20}
+					switch {
+					case i%100 == 0:
+						limit = [3]int{maxSide, maxSide, 6*panelDepth + 2}
+					case i%10 == 0:
+						limit = [3]int{maxSide, maxSide, 20}
+					case i%3 == 0: // of one vector
+						limit = [3]int{40, 16, 40}
+					}
+					p := newTrial(rng, &memory, of, limit)
+					own.multiply(&p.product)
+					require.NoError(t, p.check(), "trial %d: %dx%dx%d, transposed %v %v", i, p.rows, p.cols,
+						p.depth, p.a.trans, p.b.trans)
+				}
+			})
+		}
 	}
 }

@@ -41,9 +41,17 @@ func (n narrow) bits() []uint16 {
 	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(n.bytes))), len(n.bytes)/2)
 }
 
+// widenWhole and roundWhole convert a multiple of 16 elements, by types; nil: Go does.
+var widenWhole, roundWhole [element.Int4 + 1]func(dst, src unsafe.Pointer, n int)
+
 // widen converts elements to numbers, from one on.
 func (n narrow) widen(to []float32, at int) {
-	if x := n.from(at).first(len(to)); n.of.Bytes() == 1 {
+	x := n.from(at).first(len(to))
+	if whole := len(to) &^ 15; whole > 0 && widenWhole[n.of] != nil {
+		widenWhole[n.of](unsafe.Pointer(&to[0]), unsafe.Pointer(&x.bytes[0]), whole)
+		to, x = to[whole:], x.from(whole)
+	}
+	if n.of.Bytes() == 1 {
 		element.Widen(n.of, to, x.bytes)
 	} else {
 		element.Widen(n.of, to, x.bits())
@@ -52,7 +60,12 @@ func (n narrow) widen(to []float32, at int) {
 
 // store rounds numbers to 16-bit elements, from one on.
 func (n narrow) store(at int, numbers []float32) {
-	element.Narrow(n.of, n.from(at).first(len(numbers)).bits(), numbers)
+	x := n.from(at).first(len(numbers))
+	if whole := len(numbers) &^ 15; whole > 0 && roundWhole[n.of] != nil {
+		roundWhole[n.of](unsafe.Pointer(&x.bytes[0]), unsafe.Pointer(&numbers[0]), whole)
+		numbers, x = numbers[whole:], x.from(whole)
+	}
+	element.Narrow(n.of, x.bits(), numbers)
 }
 
 // numbersOf loads elements of an operand from one on: bits, if it has any, else numbers.

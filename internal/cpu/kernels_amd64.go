@@ -2,6 +2,8 @@
 
 package cpu
 
+import "unsafe"
+
 //go:noescape
 func avx512x1x1(p *micro)
 
@@ -325,3 +327,276 @@ var avx2EdgeKernels = [][]kernel{
 
 //go:noescape
 func transpose2(dst, src *float32, rowDst, rowSrc, rows, depth int)
+
+//go:noescape
+func dotBF16x1x1(p *micro)
+
+//go:noescape
+func dotBF16x1x2(p *micro)
+
+//go:noescape
+func dotBF16x2x1(p *micro)
+
+//go:noescape
+func dotBF16x2x2(p *micro)
+
+//go:noescape
+func dotBF16x3x1(p *micro)
+
+//go:noescape
+func dotBF16x3x2(p *micro)
+
+//go:noescape
+func dotBF16x4x1(p *micro)
+
+//go:noescape
+func dotBF16x4x2(p *micro)
+
+//go:noescape
+func dotBF16x5x1(p *micro)
+
+//go:noescape
+func dotBF16x5x2(p *micro)
+
+//go:noescape
+func dotBF16x6x1(p *micro)
+
+//go:noescape
+func dotBF16x6x2(p *micro)
+
+//go:noescape
+func dotBF16x7x1(p *micro)
+
+//go:noescape
+func dotBF16x7x2(p *micro)
+
+//go:noescape
+func dotBF16x8x1(p *micro)
+
+//go:noescape
+func dotBF16x8x2(p *micro)
+
+//go:noescape
+func dotBF16x9x1(p *micro)
+
+//go:noescape
+func dotBF16x9x2(p *micro)
+
+//go:noescape
+func dotBF16x10x1(p *micro)
+
+//go:noescape
+func dotBF16x10x2(p *micro)
+
+//go:noescape
+func dotBF16x11x1(p *micro)
+
+//go:noescape
+func dotBF16x11x2(p *micro)
+
+//go:noescape
+func dotBF16x12x1(p *micro)
+
+//go:noescape
+func dotBF16x12x2(p *micro)
+
+//go:noescape
+func dotBF16x13x1(p *micro)
+
+//go:noescape
+func dotBF16x13x2(p *micro)
+
+//go:noescape
+func dotBF16x14x1(p *micro)
+
+//go:noescape
+func dotBF16x14x2(p *micro)
+
+var dotBF16Kernels = [][]kernel{
+	{},
+	{nil, dotBF16x1x1, dotBF16x1x2},
+	{nil, dotBF16x2x1, dotBF16x2x2},
+	{nil, dotBF16x3x1, dotBF16x3x2},
+	{nil, dotBF16x4x1, dotBF16x4x2},
+	{nil, dotBF16x5x1, dotBF16x5x2},
+	{nil, dotBF16x6x1, dotBF16x6x2},
+	{nil, dotBF16x7x1, dotBF16x7x2},
+	{nil, dotBF16x8x1, dotBF16x8x2},
+	{nil, dotBF16x9x1, dotBF16x9x2},
+	{nil, dotBF16x10x1, dotBF16x10x2},
+	{nil, dotBF16x11x1, dotBF16x11x2},
+	{nil, dotBF16x12x1, dotBF16x12x2},
+	{nil, dotBF16x13x1, dotBF16x13x2},
+	{nil, dotBF16x14x1, dotBF16x14x2},
+}
+
+//go:noescape
+func dotInt8x1x1(p *micro)
+
+//go:noescape
+func dotInt8x1x2(p *micro)
+
+//go:noescape
+func dotInt8x2x1(p *micro)
+
+//go:noescape
+func dotInt8x2x2(p *micro)
+
+//go:noescape
+func dotInt8x3x1(p *micro)
+
+//go:noescape
+func dotInt8x3x2(p *micro)
+
+//go:noescape
+func dotInt8x4x1(p *micro)
+
+//go:noescape
+func dotInt8x4x2(p *micro)
+
+//go:noescape
+func dotInt8x5x1(p *micro)
+
+//go:noescape
+func dotInt8x5x2(p *micro)
+
+//go:noescape
+func dotInt8x6x1(p *micro)
+
+//go:noescape
+func dotInt8x6x2(p *micro)
+
+//go:noescape
+func dotInt8x7x1(p *micro)
+
+//go:noescape
+func dotInt8x7x2(p *micro)
+
+//go:noescape
+func dotInt8x8x1(p *micro)
+
+//go:noescape
+func dotInt8x8x2(p *micro)
+
+//go:noescape
+func dotInt8x9x1(p *micro)
+
+//go:noescape
+func dotInt8x9x2(p *micro)
+
+//go:noescape
+func dotInt8x10x1(p *micro)
+
+//go:noescape
+func dotInt8x10x2(p *micro)
+
+//go:noescape
+func dotInt8x11x1(p *micro)
+
+//go:noescape
+func dotInt8x11x2(p *micro)
+
+//go:noescape
+func dotInt8x12x1(p *micro)
+
+//go:noescape
+func dotInt8x12x2(p *micro)
+
+//go:noescape
+func dotInt8x13x1(p *micro)
+
+//go:noescape
+func dotInt8x13x2(p *micro)
+
+//go:noescape
+func dotInt8x14x1(p *micro)
+
+//go:noescape
+func dotInt8x14x2(p *micro)
+
+var dotInt8Kernels = [][]kernel{
+	{},
+	{nil, dotInt8x1x1, dotInt8x1x2},
+	{nil, dotInt8x2x1, dotInt8x2x2},
+	{nil, dotInt8x3x1, dotInt8x3x2},
+	{nil, dotInt8x4x1, dotInt8x4x2},
+	{nil, dotInt8x5x1, dotInt8x5x2},
+	{nil, dotInt8x6x1, dotInt8x6x2},
+	{nil, dotInt8x7x1, dotInt8x7x2},
+	{nil, dotInt8x8x1, dotInt8x8x2},
+	{nil, dotInt8x9x1, dotInt8x9x2},
+	{nil, dotInt8x10x1, dotInt8x10x2},
+	{nil, dotInt8x11x1, dotInt8x11x2},
+	{nil, dotInt8x12x1, dotInt8x12x2},
+	{nil, dotInt8x13x1, dotInt8x13x2},
+	{nil, dotInt8x14x1, dotInt8x14x2},
+}
+
+//go:noescape
+func pairs512(dst, src unsafe.Pointer, next, rowSrc, cols, depth int)
+
+//go:noescape
+func quads512(dst, src unsafe.Pointer, next, rowSrc, cols, depth int)
+
+//go:noescape
+func sumRows512(dst *int32, src unsafe.Pointer, rowSrc, rows, words int)
+
+//go:noescape
+func tilesBF161x1(p *tiles)
+
+//go:noescape
+func tilesBF161x2(p *tiles)
+
+//go:noescape
+func tilesBF162x1(p *tiles)
+
+//go:noescape
+func tilesBF162x2(p *tiles)
+
+var tilesBF16 = [][]func(*tiles){
+	{},
+	{nil, tilesBF161x1, tilesBF161x2},
+	{nil, tilesBF162x1, tilesBF162x2},
+}
+
+//go:noescape
+func tilesInt81x1(p *tiles)
+
+//go:noescape
+func tilesInt81x2(p *tiles)
+
+//go:noescape
+func tilesInt82x1(p *tiles)
+
+//go:noescape
+func tilesInt82x2(p *tiles)
+
+var tilesInt8 = [][]func(*tiles){
+	{},
+	{nil, tilesInt81x1, tilesInt81x2},
+	{nil, tilesInt82x1, tilesInt82x2},
+}
+
+//go:noescape
+func packTiles(dst, src unsafe.Pointer, rowSrc, rows, steps int)
+
+//go:noescape
+func widenBF16(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func widenF16(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func widenInt8(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func widenE4M3(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func roundBF16(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func roundF16(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func finish512(c, sum *float32, less *int32, rowC, rows, cols int, alpha, beta float32)

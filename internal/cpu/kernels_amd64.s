@@ -142,20 +142,21 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z1
 	VMULPS       Z1, Z0, Z0
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z1
 	MOVQ         16(AX), AX
 	VMOVUPS.Z    (AX), K1, Z2
 	VFMADD231PS  Z1, Z2, Z0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, K1, (CX)
@@ -332,6 +333,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z2
@@ -339,8 +341,8 @@ store:
 	VMULPS       Z2, Z1, Z1
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z2
 	MOVQ         16(AX), AX
@@ -348,7 +350,7 @@ scaled:
 	VFMADD231PS  Z2, Z3, Z0
 	VMOVUPS.Z    64(AX), K1, Z3
 	VFMADD231PS  Z2, Z3, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, (CX)
@@ -555,6 +557,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z3
@@ -563,8 +566,8 @@ store:
 	VMULPS       Z3, Z2, Z2
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z3
 	MOVQ         16(AX), AX
@@ -574,7 +577,7 @@ scaled:
 	VFMADD231PS  Z3, Z4, Z1
 	VMOVUPS.Z    128(AX), K1, Z4
 	VFMADD231PS  Z3, Z4, Z2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, (CX)
@@ -811,6 +814,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z4
@@ -820,8 +824,8 @@ store:
 	VMULPS       Z4, Z3, Z3
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z4
 	MOVQ         16(AX), AX
@@ -833,7 +837,7 @@ scaled:
 	VFMADD231PS  Z4, Z5, Z2
 	VMOVUPS.Z    192(AX), K1, Z5
 	VFMADD231PS  Z4, Z5, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, (CX)
@@ -1005,6 +1009,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z2
@@ -1012,17 +1017,17 @@ store:
 	VMULPS       Z2, Z1, Z1
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z2
 	MOVQ         16(AX), AX
 	VMOVUPS.Z    (AX), K1, Z3
 	VFMADD231PS  Z2, Z3, Z0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z3
 	VFMADD231PS  Z2, Z3, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, K1, (CX)
@@ -1234,6 +1239,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z4
@@ -1243,8 +1249,8 @@ store:
 	VMULPS       Z4, Z3, Z3
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z4
 	MOVQ         16(AX), AX
@@ -1252,12 +1258,12 @@ scaled:
 	VFMADD231PS  Z4, Z5, Z0
 	VMOVUPS.Z    64(AX), K1, Z5
 	VFMADD231PS  Z4, Z5, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z5
 	VFMADD231PS  Z4, Z5, Z2
 	VMOVUPS.Z    64(AX), K1, Z5
 	VFMADD231PS  Z4, Z5, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, (CX)
@@ -1512,6 +1518,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z6
@@ -1523,8 +1530,8 @@ store:
 	VMULPS       Z6, Z5, Z5
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z6
 	MOVQ         16(AX), AX
@@ -1534,14 +1541,14 @@ scaled:
 	VFMADD231PS  Z6, Z7, Z1
 	VMOVUPS.Z    128(AX), K1, Z7
 	VFMADD231PS  Z6, Z7, Z2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z7
 	VFMADD231PS  Z6, Z7, Z3
 	VMOVUPS      64(AX), Z7
 	VFMADD231PS  Z6, Z7, Z4
 	VMOVUPS.Z    128(AX), K1, Z7
 	VFMADD231PS  Z6, Z7, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, (CX)
@@ -1839,6 +1846,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z8
@@ -1852,8 +1860,8 @@ store:
 	VMULPS       Z8, Z7, Z7
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z8
 	MOVQ         16(AX), AX
@@ -1865,7 +1873,7 @@ scaled:
 	VFMADD231PS  Z8, Z9, Z2
 	VMOVUPS.Z    192(AX), K1, Z9
 	VFMADD231PS  Z8, Z9, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z9
 	VFMADD231PS  Z8, Z9, Z4
 	VMOVUPS      64(AX), Z9
@@ -1874,7 +1882,7 @@ scaled:
 	VFMADD231PS  Z8, Z9, Z6
 	VMOVUPS.Z    192(AX), K1, Z9
 	VFMADD231PS  Z8, Z9, Z7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, (CX)
@@ -2072,6 +2080,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z3
@@ -2080,20 +2089,20 @@ store:
 	VMULPS       Z3, Z2, Z2
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z3
 	MOVQ         16(AX), AX
 	VMOVUPS.Z    (AX), K1, Z4
 	VFMADD231PS  Z3, Z4, Z0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z4
 	VFMADD231PS  Z3, Z4, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z4
 	VFMADD231PS  Z3, Z4, Z2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, K1, (CX)
@@ -2340,6 +2349,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z6
@@ -2351,8 +2361,8 @@ store:
 	VMULPS       Z6, Z5, Z5
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z6
 	MOVQ         16(AX), AX
@@ -2360,17 +2370,17 @@ scaled:
 	VFMADD231PS  Z6, Z7, Z0
 	VMOVUPS.Z    64(AX), K1, Z7
 	VFMADD231PS  Z6, Z7, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z7
 	VFMADD231PS  Z6, Z7, Z2
 	VMOVUPS.Z    64(AX), K1, Z7
 	VFMADD231PS  Z6, Z7, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z7
 	VFMADD231PS  Z6, Z7, Z4
 	VMOVUPS.Z    64(AX), K1, Z7
 	VFMADD231PS  Z6, Z7, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, (CX)
@@ -2673,6 +2683,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z9
@@ -2687,8 +2698,8 @@ store:
 	VMULPS       Z9, Z8, Z8
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z9
 	MOVQ         16(AX), AX
@@ -2698,21 +2709,21 @@ scaled:
 	VFMADD231PS  Z9, Z10, Z1
 	VMOVUPS.Z    128(AX), K1, Z10
 	VFMADD231PS  Z9, Z10, Z2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z10
 	VFMADD231PS  Z9, Z10, Z3
 	VMOVUPS      64(AX), Z10
 	VFMADD231PS  Z9, Z10, Z4
 	VMOVUPS.Z    128(AX), K1, Z10
 	VFMADD231PS  Z9, Z10, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z10
 	VFMADD231PS  Z9, Z10, Z6
 	VMOVUPS      64(AX), Z10
 	VFMADD231PS  Z9, Z10, Z7
 	VMOVUPS.Z    128(AX), K1, Z10
 	VFMADD231PS  Z9, Z10, Z8
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, (CX)
@@ -3071,6 +3082,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z12
@@ -3088,8 +3100,8 @@ store:
 	VMULPS       Z12, Z11, Z11
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z12
 	MOVQ         16(AX), AX
@@ -3101,7 +3113,7 @@ scaled:
 	VFMADD231PS  Z12, Z13, Z2
 	VMOVUPS.Z    192(AX), K1, Z13
 	VFMADD231PS  Z12, Z13, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z13
 	VFMADD231PS  Z12, Z13, Z4
 	VMOVUPS      64(AX), Z13
@@ -3110,7 +3122,7 @@ scaled:
 	VFMADD231PS  Z12, Z13, Z6
 	VMOVUPS.Z    192(AX), K1, Z13
 	VFMADD231PS  Z12, Z13, Z7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z13
 	VFMADD231PS  Z12, Z13, Z8
 	VMOVUPS      64(AX), Z13
@@ -3119,7 +3131,7 @@ scaled:
 	VFMADD231PS  Z12, Z13, Z10
 	VMOVUPS.Z    192(AX), K1, Z13
 	VFMADD231PS  Z12, Z13, Z11
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, (CX)
@@ -3345,6 +3357,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z4
@@ -3354,23 +3367,23 @@ store:
 	VMULPS       Z4, Z3, Z3
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z4
 	MOVQ         16(AX), AX
 	VMOVUPS.Z    (AX), K1, Z5
 	VFMADD231PS  Z4, Z5, Z0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z5
 	VFMADD231PS  Z4, Z5, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z5
 	VFMADD231PS  Z4, Z5, Z2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z5
 	VFMADD231PS  Z4, Z5, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, K1, (CX)
@@ -3654,6 +3667,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z8
@@ -3667,8 +3681,8 @@ store:
 	VMULPS       Z8, Z7, Z7
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z8
 	MOVQ         16(AX), AX
@@ -3676,22 +3690,22 @@ scaled:
 	VFMADD231PS  Z8, Z9, Z0
 	VMOVUPS.Z    64(AX), K1, Z9
 	VFMADD231PS  Z8, Z9, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z9
 	VFMADD231PS  Z8, Z9, Z2
 	VMOVUPS.Z    64(AX), K1, Z9
 	VFMADD231PS  Z8, Z9, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z9
 	VFMADD231PS  Z8, Z9, Z4
 	VMOVUPS.Z    64(AX), K1, Z9
 	VFMADD231PS  Z8, Z9, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z9
 	VFMADD231PS  Z8, Z9, Z6
 	VMOVUPS.Z    64(AX), K1, Z9
 	VFMADD231PS  Z8, Z9, Z7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, (CX)
@@ -4044,6 +4058,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z12
@@ -4061,8 +4076,8 @@ store:
 	VMULPS       Z12, Z11, Z11
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z12
 	MOVQ         16(AX), AX
@@ -4072,28 +4087,28 @@ scaled:
 	VFMADD231PS  Z12, Z13, Z1
 	VMOVUPS.Z    128(AX), K1, Z13
 	VFMADD231PS  Z12, Z13, Z2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z13
 	VFMADD231PS  Z12, Z13, Z3
 	VMOVUPS      64(AX), Z13
 	VFMADD231PS  Z12, Z13, Z4
 	VMOVUPS.Z    128(AX), K1, Z13
 	VFMADD231PS  Z12, Z13, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z13
 	VFMADD231PS  Z12, Z13, Z6
 	VMOVUPS      64(AX), Z13
 	VFMADD231PS  Z12, Z13, Z7
 	VMOVUPS.Z    128(AX), K1, Z13
 	VFMADD231PS  Z12, Z13, Z8
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z13
 	VFMADD231PS  Z12, Z13, Z9
 	VMOVUPS      64(AX), Z13
 	VFMADD231PS  Z12, Z13, Z10
 	VMOVUPS.Z    128(AX), K1, Z13
 	VFMADD231PS  Z12, Z13, Z11
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, (CX)
@@ -4515,6 +4530,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z16
@@ -4536,8 +4552,8 @@ store:
 	VMULPS       Z16, Z15, Z15
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z16
 	MOVQ         16(AX), AX
@@ -4549,7 +4565,7 @@ scaled:
 	VFMADD231PS  Z16, Z17, Z2
 	VMOVUPS.Z    192(AX), K1, Z17
 	VFMADD231PS  Z16, Z17, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z17
 	VFMADD231PS  Z16, Z17, Z4
 	VMOVUPS      64(AX), Z17
@@ -4558,7 +4574,7 @@ scaled:
 	VFMADD231PS  Z16, Z17, Z6
 	VMOVUPS.Z    192(AX), K1, Z17
 	VFMADD231PS  Z16, Z17, Z7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z17
 	VFMADD231PS  Z16, Z17, Z8
 	VMOVUPS      64(AX), Z17
@@ -4567,7 +4583,7 @@ scaled:
 	VFMADD231PS  Z16, Z17, Z10
 	VMOVUPS.Z    192(AX), K1, Z17
 	VFMADD231PS  Z16, Z17, Z11
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z17
 	VFMADD231PS  Z16, Z17, Z12
 	VMOVUPS      64(AX), Z17
@@ -4576,7 +4592,7 @@ scaled:
 	VFMADD231PS  Z16, Z17, Z14
 	VMOVUPS.Z    192(AX), K1, Z17
 	VFMADD231PS  Z16, Z17, Z15
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, (CX)
@@ -4828,6 +4844,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z5
@@ -4838,26 +4855,26 @@ store:
 	VMULPS       Z5, Z4, Z4
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z5
 	MOVQ         16(AX), AX
 	VMOVUPS.Z    (AX), K1, Z6
 	VFMADD231PS  Z5, Z6, Z0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z6
 	VFMADD231PS  Z5, Z6, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z6
 	VFMADD231PS  Z5, Z6, Z2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z6
 	VFMADD231PS  Z5, Z6, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z6
 	VFMADD231PS  Z5, Z6, Z4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, K1, (CX)
@@ -5176,6 +5193,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z10
@@ -5191,8 +5209,8 @@ store:
 	VMULPS       Z10, Z9, Z9
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z10
 	MOVQ         16(AX), AX
@@ -5200,27 +5218,27 @@ scaled:
 	VFMADD231PS  Z10, Z11, Z0
 	VMOVUPS.Z    64(AX), K1, Z11
 	VFMADD231PS  Z10, Z11, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z11
 	VFMADD231PS  Z10, Z11, Z2
 	VMOVUPS.Z    64(AX), K1, Z11
 	VFMADD231PS  Z10, Z11, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z11
 	VFMADD231PS  Z10, Z11, Z4
 	VMOVUPS.Z    64(AX), K1, Z11
 	VFMADD231PS  Z10, Z11, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z11
 	VFMADD231PS  Z10, Z11, Z6
 	VMOVUPS.Z    64(AX), K1, Z11
 	VFMADD231PS  Z10, Z11, Z7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z11
 	VFMADD231PS  Z10, Z11, Z8
 	VMOVUPS.Z    64(AX), K1, Z11
 	VFMADD231PS  Z10, Z11, Z9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, (CX)
@@ -5621,6 +5639,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z15
@@ -5641,8 +5660,8 @@ store:
 	VMULPS       Z15, Z14, Z14
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z15
 	MOVQ         16(AX), AX
@@ -5652,35 +5671,35 @@ scaled:
 	VFMADD231PS  Z15, Z16, Z1
 	VMOVUPS.Z    128(AX), K1, Z16
 	VFMADD231PS  Z15, Z16, Z2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z16
 	VFMADD231PS  Z15, Z16, Z3
 	VMOVUPS      64(AX), Z16
 	VFMADD231PS  Z15, Z16, Z4
 	VMOVUPS.Z    128(AX), K1, Z16
 	VFMADD231PS  Z15, Z16, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z16
 	VFMADD231PS  Z15, Z16, Z6
 	VMOVUPS      64(AX), Z16
 	VFMADD231PS  Z15, Z16, Z7
 	VMOVUPS.Z    128(AX), K1, Z16
 	VFMADD231PS  Z15, Z16, Z8
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z16
 	VFMADD231PS  Z15, Z16, Z9
 	VMOVUPS      64(AX), Z16
 	VFMADD231PS  Z15, Z16, Z10
 	VMOVUPS.Z    128(AX), K1, Z16
 	VFMADD231PS  Z15, Z16, Z11
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z16
 	VFMADD231PS  Z15, Z16, Z12
 	VMOVUPS      64(AX), Z16
 	VFMADD231PS  Z15, Z16, Z13
 	VMOVUPS.Z    128(AX), K1, Z16
 	VFMADD231PS  Z15, Z16, Z14
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, (CX)
@@ -6163,6 +6182,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z20
@@ -6188,8 +6208,8 @@ store:
 	VMULPS       Z20, Z19, Z19
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z20
 	MOVQ         16(AX), AX
@@ -6201,7 +6221,7 @@ scaled:
 	VFMADD231PS  Z20, Z21, Z2
 	VMOVUPS.Z    192(AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z21
 	VFMADD231PS  Z20, Z21, Z4
 	VMOVUPS      64(AX), Z21
@@ -6210,7 +6230,7 @@ scaled:
 	VFMADD231PS  Z20, Z21, Z6
 	VMOVUPS.Z    192(AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z21
 	VFMADD231PS  Z20, Z21, Z8
 	VMOVUPS      64(AX), Z21
@@ -6219,7 +6239,7 @@ scaled:
 	VFMADD231PS  Z20, Z21, Z10
 	VMOVUPS.Z    192(AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z11
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z21
 	VFMADD231PS  Z20, Z21, Z12
 	VMOVUPS      64(AX), Z21
@@ -6228,7 +6248,7 @@ scaled:
 	VFMADD231PS  Z20, Z21, Z14
 	VMOVUPS.Z    192(AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z15
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z21
 	VFMADD231PS  Z20, Z21, Z16
 	VMOVUPS      64(AX), Z21
@@ -6237,7 +6257,7 @@ scaled:
 	VFMADD231PS  Z20, Z21, Z18
 	VMOVUPS.Z    192(AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z19
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, (CX)
@@ -6522,6 +6542,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z6
@@ -6533,29 +6554,29 @@ store:
 	VMULPS       Z6, Z5, Z5
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z6
 	MOVQ         16(AX), AX
 	VMOVUPS.Z    (AX), K1, Z7
 	VFMADD231PS  Z6, Z7, Z0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z7
 	VFMADD231PS  Z6, Z7, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z7
 	VFMADD231PS  Z6, Z7, Z2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z7
 	VFMADD231PS  Z6, Z7, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z7
 	VFMADD231PS  Z6, Z7, Z4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z7
 	VFMADD231PS  Z6, Z7, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, K1, (CX)
@@ -6916,6 +6937,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z12
@@ -6933,8 +6955,8 @@ store:
 	VMULPS       Z12, Z11, Z11
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z12
 	MOVQ         16(AX), AX
@@ -6942,32 +6964,32 @@ scaled:
 	VFMADD231PS  Z12, Z13, Z0
 	VMOVUPS.Z    64(AX), K1, Z13
 	VFMADD231PS  Z12, Z13, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z13
 	VFMADD231PS  Z12, Z13, Z2
 	VMOVUPS.Z    64(AX), K1, Z13
 	VFMADD231PS  Z12, Z13, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z13
 	VFMADD231PS  Z12, Z13, Z4
 	VMOVUPS.Z    64(AX), K1, Z13
 	VFMADD231PS  Z12, Z13, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z13
 	VFMADD231PS  Z12, Z13, Z6
 	VMOVUPS.Z    64(AX), K1, Z13
 	VFMADD231PS  Z12, Z13, Z7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z13
 	VFMADD231PS  Z12, Z13, Z8
 	VMOVUPS.Z    64(AX), K1, Z13
 	VFMADD231PS  Z12, Z13, Z9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z13
 	VFMADD231PS  Z12, Z13, Z10
 	VMOVUPS.Z    64(AX), K1, Z13
 	VFMADD231PS  Z12, Z13, Z11
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, (CX)
@@ -7423,6 +7445,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z18
@@ -7446,8 +7469,8 @@ store:
 	VMULPS       Z18, Z17, Z17
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z18
 	MOVQ         16(AX), AX
@@ -7457,42 +7480,42 @@ scaled:
 	VFMADD231PS  Z18, Z19, Z1
 	VMOVUPS.Z    128(AX), K1, Z19
 	VFMADD231PS  Z18, Z19, Z2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z19
 	VFMADD231PS  Z18, Z19, Z3
 	VMOVUPS      64(AX), Z19
 	VFMADD231PS  Z18, Z19, Z4
 	VMOVUPS.Z    128(AX), K1, Z19
 	VFMADD231PS  Z18, Z19, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z19
 	VFMADD231PS  Z18, Z19, Z6
 	VMOVUPS      64(AX), Z19
 	VFMADD231PS  Z18, Z19, Z7
 	VMOVUPS.Z    128(AX), K1, Z19
 	VFMADD231PS  Z18, Z19, Z8
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z19
 	VFMADD231PS  Z18, Z19, Z9
 	VMOVUPS      64(AX), Z19
 	VFMADD231PS  Z18, Z19, Z10
 	VMOVUPS.Z    128(AX), K1, Z19
 	VFMADD231PS  Z18, Z19, Z11
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z19
 	VFMADD231PS  Z18, Z19, Z12
 	VMOVUPS      64(AX), Z19
 	VFMADD231PS  Z18, Z19, Z13
 	VMOVUPS.Z    128(AX), K1, Z19
 	VFMADD231PS  Z18, Z19, Z14
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z19
 	VFMADD231PS  Z18, Z19, Z15
 	VMOVUPS      64(AX), Z19
 	VFMADD231PS  Z18, Z19, Z16
 	VMOVUPS.Z    128(AX), K1, Z19
 	VFMADD231PS  Z18, Z19, Z17
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, (CX)
@@ -8043,6 +8066,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z24
@@ -8072,8 +8096,8 @@ store:
 	VMULPS       Z24, Z23, Z23
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z24
 	MOVQ         16(AX), AX
@@ -8085,7 +8109,7 @@ scaled:
 	VFMADD231PS  Z24, Z25, Z2
 	VMOVUPS.Z    192(AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z25
 	VFMADD231PS  Z24, Z25, Z4
 	VMOVUPS      64(AX), Z25
@@ -8094,7 +8118,7 @@ scaled:
 	VFMADD231PS  Z24, Z25, Z6
 	VMOVUPS.Z    192(AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z25
 	VFMADD231PS  Z24, Z25, Z8
 	VMOVUPS      64(AX), Z25
@@ -8103,7 +8127,7 @@ scaled:
 	VFMADD231PS  Z24, Z25, Z10
 	VMOVUPS.Z    192(AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z11
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z25
 	VFMADD231PS  Z24, Z25, Z12
 	VMOVUPS      64(AX), Z25
@@ -8112,7 +8136,7 @@ scaled:
 	VFMADD231PS  Z24, Z25, Z14
 	VMOVUPS.Z    192(AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z15
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z25
 	VFMADD231PS  Z24, Z25, Z16
 	VMOVUPS      64(AX), Z25
@@ -8121,7 +8145,7 @@ scaled:
 	VFMADD231PS  Z24, Z25, Z18
 	VMOVUPS.Z    192(AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z19
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z25
 	VFMADD231PS  Z24, Z25, Z20
 	VMOVUPS      64(AX), Z25
@@ -8130,7 +8154,7 @@ scaled:
 	VFMADD231PS  Z24, Z25, Z22
 	VMOVUPS.Z    192(AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z23
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, (CX)
@@ -8441,6 +8465,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z7
@@ -8453,32 +8478,32 @@ store:
 	VMULPS       Z7, Z6, Z6
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z7
 	MOVQ         16(AX), AX
 	VMOVUPS.Z    (AX), K1, Z8
 	VFMADD231PS  Z7, Z8, Z0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z8
 	VFMADD231PS  Z7, Z8, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z8
 	VFMADD231PS  Z7, Z8, Z2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z8
 	VFMADD231PS  Z7, Z8, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z8
 	VFMADD231PS  Z7, Z8, Z4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z8
 	VFMADD231PS  Z7, Z8, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z8
 	VFMADD231PS  Z7, Z8, Z6
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, K1, (CX)
@@ -8874,6 +8899,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z14
@@ -8893,8 +8919,8 @@ store:
 	VMULPS       Z14, Z13, Z13
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z14
 	MOVQ         16(AX), AX
@@ -8902,37 +8928,37 @@ scaled:
 	VFMADD231PS  Z14, Z15, Z0
 	VMOVUPS.Z    64(AX), K1, Z15
 	VFMADD231PS  Z14, Z15, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z15
 	VFMADD231PS  Z14, Z15, Z2
 	VMOVUPS.Z    64(AX), K1, Z15
 	VFMADD231PS  Z14, Z15, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z15
 	VFMADD231PS  Z14, Z15, Z4
 	VMOVUPS.Z    64(AX), K1, Z15
 	VFMADD231PS  Z14, Z15, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z15
 	VFMADD231PS  Z14, Z15, Z6
 	VMOVUPS.Z    64(AX), K1, Z15
 	VFMADD231PS  Z14, Z15, Z7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z15
 	VFMADD231PS  Z14, Z15, Z8
 	VMOVUPS.Z    64(AX), K1, Z15
 	VFMADD231PS  Z14, Z15, Z9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z15
 	VFMADD231PS  Z14, Z15, Z10
 	VMOVUPS.Z    64(AX), K1, Z15
 	VFMADD231PS  Z14, Z15, Z11
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z15
 	VFMADD231PS  Z14, Z15, Z12
 	VMOVUPS.Z    64(AX), K1, Z15
 	VFMADD231PS  Z14, Z15, Z13
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, (CX)
@@ -9255,6 +9281,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z8
@@ -9268,35 +9295,35 @@ store:
 	VMULPS       Z8, Z7, Z7
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z8
 	MOVQ         16(AX), AX
 	VMOVUPS.Z    (AX), K1, Z9
 	VFMADD231PS  Z8, Z9, Z0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z9
 	VFMADD231PS  Z8, Z9, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z9
 	VFMADD231PS  Z8, Z9, Z2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z9
 	VFMADD231PS  Z8, Z9, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z9
 	VFMADD231PS  Z8, Z9, Z4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z9
 	VFMADD231PS  Z8, Z9, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z9
 	VFMADD231PS  Z8, Z9, Z6
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z9
 	VFMADD231PS  Z8, Z9, Z7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, K1, (CX)
@@ -9727,6 +9754,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z16
@@ -9748,8 +9776,8 @@ store:
 	VMULPS       Z16, Z15, Z15
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z16
 	MOVQ         16(AX), AX
@@ -9757,42 +9785,42 @@ scaled:
 	VFMADD231PS  Z16, Z17, Z0
 	VMOVUPS.Z    64(AX), K1, Z17
 	VFMADD231PS  Z16, Z17, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z17
 	VFMADD231PS  Z16, Z17, Z2
 	VMOVUPS.Z    64(AX), K1, Z17
 	VFMADD231PS  Z16, Z17, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z17
 	VFMADD231PS  Z16, Z17, Z4
 	VMOVUPS.Z    64(AX), K1, Z17
 	VFMADD231PS  Z16, Z17, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z17
 	VFMADD231PS  Z16, Z17, Z6
 	VMOVUPS.Z    64(AX), K1, Z17
 	VFMADD231PS  Z16, Z17, Z7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z17
 	VFMADD231PS  Z16, Z17, Z8
 	VMOVUPS.Z    64(AX), K1, Z17
 	VFMADD231PS  Z16, Z17, Z9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z17
 	VFMADD231PS  Z16, Z17, Z10
 	VMOVUPS.Z    64(AX), K1, Z17
 	VFMADD231PS  Z16, Z17, Z11
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z17
 	VFMADD231PS  Z16, Z17, Z12
 	VMOVUPS.Z    64(AX), K1, Z17
 	VFMADD231PS  Z16, Z17, Z13
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z17
 	VFMADD231PS  Z16, Z17, Z14
 	VMOVUPS.Z    64(AX), K1, Z17
 	VFMADD231PS  Z16, Z17, Z15
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, (CX)
@@ -10139,6 +10167,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z9
@@ -10153,38 +10182,38 @@ store:
 	VMULPS       Z9, Z8, Z8
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z9
 	MOVQ         16(AX), AX
 	VMOVUPS.Z    (AX), K1, Z10
 	VFMADD231PS  Z9, Z10, Z0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z10
 	VFMADD231PS  Z9, Z10, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z10
 	VFMADD231PS  Z9, Z10, Z2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z10
 	VFMADD231PS  Z9, Z10, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z10
 	VFMADD231PS  Z9, Z10, Z4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z10
 	VFMADD231PS  Z9, Z10, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z10
 	VFMADD231PS  Z9, Z10, Z6
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z10
 	VFMADD231PS  Z9, Z10, Z7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z10
 	VFMADD231PS  Z9, Z10, Z8
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, K1, (CX)
@@ -10650,6 +10679,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z18
@@ -10673,8 +10703,8 @@ store:
 	VMULPS       Z18, Z17, Z17
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z18
 	MOVQ         16(AX), AX
@@ -10682,47 +10712,47 @@ scaled:
 	VFMADD231PS  Z18, Z19, Z0
 	VMOVUPS.Z    64(AX), K1, Z19
 	VFMADD231PS  Z18, Z19, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z19
 	VFMADD231PS  Z18, Z19, Z2
 	VMOVUPS.Z    64(AX), K1, Z19
 	VFMADD231PS  Z18, Z19, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z19
 	VFMADD231PS  Z18, Z19, Z4
 	VMOVUPS.Z    64(AX), K1, Z19
 	VFMADD231PS  Z18, Z19, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z19
 	VFMADD231PS  Z18, Z19, Z6
 	VMOVUPS.Z    64(AX), K1, Z19
 	VFMADD231PS  Z18, Z19, Z7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z19
 	VFMADD231PS  Z18, Z19, Z8
 	VMOVUPS.Z    64(AX), K1, Z19
 	VFMADD231PS  Z18, Z19, Z9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z19
 	VFMADD231PS  Z18, Z19, Z10
 	VMOVUPS.Z    64(AX), K1, Z19
 	VFMADD231PS  Z18, Z19, Z11
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z19
 	VFMADD231PS  Z18, Z19, Z12
 	VMOVUPS.Z    64(AX), K1, Z19
 	VFMADD231PS  Z18, Z19, Z13
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z19
 	VFMADD231PS  Z18, Z19, Z14
 	VMOVUPS.Z    64(AX), K1, Z19
 	VFMADD231PS  Z18, Z19, Z15
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z19
 	VFMADD231PS  Z18, Z19, Z16
 	VMOVUPS.Z    64(AX), K1, Z19
 	VFMADD231PS  Z18, Z19, Z17
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, (CX)
@@ -11093,6 +11123,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z10
@@ -11108,41 +11139,41 @@ store:
 	VMULPS       Z10, Z9, Z9
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z10
 	MOVQ         16(AX), AX
 	VMOVUPS.Z    (AX), K1, Z11
 	VFMADD231PS  Z10, Z11, Z0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z11
 	VFMADD231PS  Z10, Z11, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z11
 	VFMADD231PS  Z10, Z11, Z2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z11
 	VFMADD231PS  Z10, Z11, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z11
 	VFMADD231PS  Z10, Z11, Z4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z11
 	VFMADD231PS  Z10, Z11, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z11
 	VFMADD231PS  Z10, Z11, Z6
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z11
 	VFMADD231PS  Z10, Z11, Z7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z11
 	VFMADD231PS  Z10, Z11, Z8
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z11
 	VFMADD231PS  Z10, Z11, Z9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, K1, (CX)
@@ -11643,6 +11674,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z20
@@ -11668,8 +11700,8 @@ store:
 	VMULPS       Z20, Z19, Z19
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z20
 	MOVQ         16(AX), AX
@@ -11677,52 +11709,52 @@ scaled:
 	VFMADD231PS  Z20, Z21, Z0
 	VMOVUPS.Z    64(AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z21
 	VFMADD231PS  Z20, Z21, Z2
 	VMOVUPS.Z    64(AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z21
 	VFMADD231PS  Z20, Z21, Z4
 	VMOVUPS.Z    64(AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z21
 	VFMADD231PS  Z20, Z21, Z6
 	VMOVUPS.Z    64(AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z21
 	VFMADD231PS  Z20, Z21, Z8
 	VMOVUPS.Z    64(AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z21
 	VFMADD231PS  Z20, Z21, Z10
 	VMOVUPS.Z    64(AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z11
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z21
 	VFMADD231PS  Z20, Z21, Z12
 	VMOVUPS.Z    64(AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z13
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z21
 	VFMADD231PS  Z20, Z21, Z14
 	VMOVUPS.Z    64(AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z15
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z21
 	VFMADD231PS  Z20, Z21, Z16
 	VMOVUPS.Z    64(AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z17
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z21
 	VFMADD231PS  Z20, Z21, Z18
 	VMOVUPS.Z    64(AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z19
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, (CX)
@@ -12124,6 +12156,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z11
@@ -12140,44 +12173,44 @@ store:
 	VMULPS       Z11, Z10, Z10
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z11
 	MOVQ         16(AX), AX
 	VMOVUPS.Z    (AX), K1, Z12
 	VFMADD231PS  Z11, Z12, Z0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z12
 	VFMADD231PS  Z11, Z12, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z12
 	VFMADD231PS  Z11, Z12, Z2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z12
 	VFMADD231PS  Z11, Z12, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z12
 	VFMADD231PS  Z11, Z12, Z4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z12
 	VFMADD231PS  Z11, Z12, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z12
 	VFMADD231PS  Z11, Z12, Z6
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z12
 	VFMADD231PS  Z11, Z12, Z7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z12
 	VFMADD231PS  Z11, Z12, Z8
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z12
 	VFMADD231PS  Z11, Z12, Z9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z12
 	VFMADD231PS  Z11, Z12, Z10
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, K1, (CX)
@@ -12720,6 +12753,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z22
@@ -12747,8 +12781,8 @@ store:
 	VMULPS       Z22, Z21, Z21
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z22
 	MOVQ         16(AX), AX
@@ -12756,57 +12790,57 @@ scaled:
 	VFMADD231PS  Z22, Z23, Z0
 	VMOVUPS.Z    64(AX), K1, Z23
 	VFMADD231PS  Z22, Z23, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z23
 	VFMADD231PS  Z22, Z23, Z2
 	VMOVUPS.Z    64(AX), K1, Z23
 	VFMADD231PS  Z22, Z23, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z23
 	VFMADD231PS  Z22, Z23, Z4
 	VMOVUPS.Z    64(AX), K1, Z23
 	VFMADD231PS  Z22, Z23, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z23
 	VFMADD231PS  Z22, Z23, Z6
 	VMOVUPS.Z    64(AX), K1, Z23
 	VFMADD231PS  Z22, Z23, Z7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z23
 	VFMADD231PS  Z22, Z23, Z8
 	VMOVUPS.Z    64(AX), K1, Z23
 	VFMADD231PS  Z22, Z23, Z9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z23
 	VFMADD231PS  Z22, Z23, Z10
 	VMOVUPS.Z    64(AX), K1, Z23
 	VFMADD231PS  Z22, Z23, Z11
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z23
 	VFMADD231PS  Z22, Z23, Z12
 	VMOVUPS.Z    64(AX), K1, Z23
 	VFMADD231PS  Z22, Z23, Z13
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z23
 	VFMADD231PS  Z22, Z23, Z14
 	VMOVUPS.Z    64(AX), K1, Z23
 	VFMADD231PS  Z22, Z23, Z15
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z23
 	VFMADD231PS  Z22, Z23, Z16
 	VMOVUPS.Z    64(AX), K1, Z23
 	VFMADD231PS  Z22, Z23, Z17
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z23
 	VFMADD231PS  Z22, Z23, Z18
 	VMOVUPS.Z    64(AX), K1, Z23
 	VFMADD231PS  Z22, Z23, Z19
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z23
 	VFMADD231PS  Z22, Z23, Z20
 	VMOVUPS.Z    64(AX), K1, Z23
 	VFMADD231PS  Z22, Z23, Z21
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, (CX)
@@ -13232,6 +13266,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z12
@@ -13249,47 +13284,47 @@ store:
 	VMULPS       Z12, Z11, Z11
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z12
 	MOVQ         16(AX), AX
 	VMOVUPS.Z    (AX), K1, Z13
 	VFMADD231PS  Z12, Z13, Z0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z13
 	VFMADD231PS  Z12, Z13, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z13
 	VFMADD231PS  Z12, Z13, Z2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z13
 	VFMADD231PS  Z12, Z13, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z13
 	VFMADD231PS  Z12, Z13, Z4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z13
 	VFMADD231PS  Z12, Z13, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z13
 	VFMADD231PS  Z12, Z13, Z6
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z13
 	VFMADD231PS  Z12, Z13, Z7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z13
 	VFMADD231PS  Z12, Z13, Z8
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z13
 	VFMADD231PS  Z12, Z13, Z9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z13
 	VFMADD231PS  Z12, Z13, Z10
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z13
 	VFMADD231PS  Z12, Z13, Z11
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, K1, (CX)
@@ -13867,6 +13902,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z24
@@ -13896,8 +13932,8 @@ store:
 	VMULPS       Z24, Z23, Z23
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z24
 	MOVQ         16(AX), AX
@@ -13905,62 +13941,62 @@ scaled:
 	VFMADD231PS  Z24, Z25, Z0
 	VMOVUPS.Z    64(AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z25
 	VFMADD231PS  Z24, Z25, Z2
 	VMOVUPS.Z    64(AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z25
 	VFMADD231PS  Z24, Z25, Z4
 	VMOVUPS.Z    64(AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z25
 	VFMADD231PS  Z24, Z25, Z6
 	VMOVUPS.Z    64(AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z25
 	VFMADD231PS  Z24, Z25, Z8
 	VMOVUPS.Z    64(AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z25
 	VFMADD231PS  Z24, Z25, Z10
 	VMOVUPS.Z    64(AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z11
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z25
 	VFMADD231PS  Z24, Z25, Z12
 	VMOVUPS.Z    64(AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z13
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z25
 	VFMADD231PS  Z24, Z25, Z14
 	VMOVUPS.Z    64(AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z15
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z25
 	VFMADD231PS  Z24, Z25, Z16
 	VMOVUPS.Z    64(AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z17
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z25
 	VFMADD231PS  Z24, Z25, Z18
 	VMOVUPS.Z    64(AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z19
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z25
 	VFMADD231PS  Z24, Z25, Z20
 	VMOVUPS.Z    64(AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z21
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z25
 	VFMADD231PS  Z24, Z25, Z22
 	VMOVUPS.Z    64(AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z23
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, (CX)
@@ -14410,6 +14446,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z13
@@ -14428,50 +14465,50 @@ store:
 	VMULPS       Z13, Z12, Z12
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z13
 	MOVQ         16(AX), AX
 	VMOVUPS.Z    (AX), K1, Z14
 	VFMADD231PS  Z13, Z14, Z0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z14
 	VFMADD231PS  Z13, Z14, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z14
 	VFMADD231PS  Z13, Z14, Z2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z14
 	VFMADD231PS  Z13, Z14, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z14
 	VFMADD231PS  Z13, Z14, Z4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z14
 	VFMADD231PS  Z13, Z14, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z14
 	VFMADD231PS  Z13, Z14, Z6
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z14
 	VFMADD231PS  Z13, Z14, Z7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z14
 	VFMADD231PS  Z13, Z14, Z8
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z14
 	VFMADD231PS  Z13, Z14, Z9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z14
 	VFMADD231PS  Z13, Z14, Z10
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z14
 	VFMADD231PS  Z13, Z14, Z11
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z14
 	VFMADD231PS  Z13, Z14, Z12
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, K1, (CX)
@@ -15084,6 +15121,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z26
@@ -15115,8 +15153,8 @@ store:
 	VMULPS       Z26, Z25, Z25
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z26
 	MOVQ         16(AX), AX
@@ -15124,67 +15162,67 @@ scaled:
 	VFMADD231PS  Z26, Z27, Z0
 	VMOVUPS.Z    64(AX), K1, Z27
 	VFMADD231PS  Z26, Z27, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z27
 	VFMADD231PS  Z26, Z27, Z2
 	VMOVUPS.Z    64(AX), K1, Z27
 	VFMADD231PS  Z26, Z27, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z27
 	VFMADD231PS  Z26, Z27, Z4
 	VMOVUPS.Z    64(AX), K1, Z27
 	VFMADD231PS  Z26, Z27, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z27
 	VFMADD231PS  Z26, Z27, Z6
 	VMOVUPS.Z    64(AX), K1, Z27
 	VFMADD231PS  Z26, Z27, Z7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z27
 	VFMADD231PS  Z26, Z27, Z8
 	VMOVUPS.Z    64(AX), K1, Z27
 	VFMADD231PS  Z26, Z27, Z9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z27
 	VFMADD231PS  Z26, Z27, Z10
 	VMOVUPS.Z    64(AX), K1, Z27
 	VFMADD231PS  Z26, Z27, Z11
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z27
 	VFMADD231PS  Z26, Z27, Z12
 	VMOVUPS.Z    64(AX), K1, Z27
 	VFMADD231PS  Z26, Z27, Z13
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z27
 	VFMADD231PS  Z26, Z27, Z14
 	VMOVUPS.Z    64(AX), K1, Z27
 	VFMADD231PS  Z26, Z27, Z15
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z27
 	VFMADD231PS  Z26, Z27, Z16
 	VMOVUPS.Z    64(AX), K1, Z27
 	VFMADD231PS  Z26, Z27, Z17
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z27
 	VFMADD231PS  Z26, Z27, Z18
 	VMOVUPS.Z    64(AX), K1, Z27
 	VFMADD231PS  Z26, Z27, Z19
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z27
 	VFMADD231PS  Z26, Z27, Z20
 	VMOVUPS.Z    64(AX), K1, Z27
 	VFMADD231PS  Z26, Z27, Z21
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z27
 	VFMADD231PS  Z26, Z27, Z22
 	VMOVUPS.Z    64(AX), K1, Z27
 	VFMADD231PS  Z26, Z27, Z23
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z27
 	VFMADD231PS  Z26, Z27, Z24
 	VMOVUPS.Z    64(AX), K1, Z27
 	VFMADD231PS  Z26, Z27, Z25
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, (CX)
@@ -15658,6 +15696,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z14
@@ -15677,53 +15716,53 @@ store:
 	VMULPS       Z14, Z13, Z13
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z14
 	MOVQ         16(AX), AX
 	VMOVUPS.Z    (AX), K1, Z15
 	VFMADD231PS  Z14, Z15, Z0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z15
 	VFMADD231PS  Z14, Z15, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z15
 	VFMADD231PS  Z14, Z15, Z2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z15
 	VFMADD231PS  Z14, Z15, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z15
 	VFMADD231PS  Z14, Z15, Z4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z15
 	VFMADD231PS  Z14, Z15, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z15
 	VFMADD231PS  Z14, Z15, Z6
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z15
 	VFMADD231PS  Z14, Z15, Z7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z15
 	VFMADD231PS  Z14, Z15, Z8
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z15
 	VFMADD231PS  Z14, Z15, Z9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z15
 	VFMADD231PS  Z14, Z15, Z10
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z15
 	VFMADD231PS  Z14, Z15, Z11
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z15
 	VFMADD231PS  Z14, Z15, Z12
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z15
 	VFMADD231PS  Z14, Z15, Z13
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, K1, (CX)
@@ -16371,6 +16410,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z28
@@ -16404,8 +16444,8 @@ store:
 	VMULPS       Z28, Z27, Z27
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z28
 	MOVQ         16(AX), AX
@@ -16413,72 +16453,72 @@ scaled:
 	VFMADD231PS  Z28, Z29, Z0
 	VMOVUPS.Z    64(AX), K1, Z29
 	VFMADD231PS  Z28, Z29, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z29
 	VFMADD231PS  Z28, Z29, Z2
 	VMOVUPS.Z    64(AX), K1, Z29
 	VFMADD231PS  Z28, Z29, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z29
 	VFMADD231PS  Z28, Z29, Z4
 	VMOVUPS.Z    64(AX), K1, Z29
 	VFMADD231PS  Z28, Z29, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z29
 	VFMADD231PS  Z28, Z29, Z6
 	VMOVUPS.Z    64(AX), K1, Z29
 	VFMADD231PS  Z28, Z29, Z7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z29
 	VFMADD231PS  Z28, Z29, Z8
 	VMOVUPS.Z    64(AX), K1, Z29
 	VFMADD231PS  Z28, Z29, Z9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z29
 	VFMADD231PS  Z28, Z29, Z10
 	VMOVUPS.Z    64(AX), K1, Z29
 	VFMADD231PS  Z28, Z29, Z11
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z29
 	VFMADD231PS  Z28, Z29, Z12
 	VMOVUPS.Z    64(AX), K1, Z29
 	VFMADD231PS  Z28, Z29, Z13
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z29
 	VFMADD231PS  Z28, Z29, Z14
 	VMOVUPS.Z    64(AX), K1, Z29
 	VFMADD231PS  Z28, Z29, Z15
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z29
 	VFMADD231PS  Z28, Z29, Z16
 	VMOVUPS.Z    64(AX), K1, Z29
 	VFMADD231PS  Z28, Z29, Z17
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z29
 	VFMADD231PS  Z28, Z29, Z18
 	VMOVUPS.Z    64(AX), K1, Z29
 	VFMADD231PS  Z28, Z29, Z19
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z29
 	VFMADD231PS  Z28, Z29, Z20
 	VMOVUPS.Z    64(AX), K1, Z29
 	VFMADD231PS  Z28, Z29, Z21
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z29
 	VFMADD231PS  Z28, Z29, Z22
 	VMOVUPS.Z    64(AX), K1, Z29
 	VFMADD231PS  Z28, Z29, Z23
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z29
 	VFMADD231PS  Z28, Z29, Z24
 	VMOVUPS.Z    64(AX), K1, Z29
 	VFMADD231PS  Z28, Z29, Z25
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Z29
 	VFMADD231PS  Z28, Z29, Z26
 	VMOVUPS.Z    64(AX), K1, Z29
 	VFMADD231PS  Z28, Z29, Z27
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, (CX)
@@ -16976,6 +17016,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z15
@@ -16996,56 +17037,56 @@ store:
 	VMULPS       Z15, Z14, Z14
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z15
 	MOVQ         16(AX), AX
 	VMOVUPS.Z    (AX), K1, Z16
 	VFMADD231PS  Z15, Z16, Z0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z16
 	VFMADD231PS  Z15, Z16, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z16
 	VFMADD231PS  Z15, Z16, Z2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z16
 	VFMADD231PS  Z15, Z16, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z16
 	VFMADD231PS  Z15, Z16, Z4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z16
 	VFMADD231PS  Z15, Z16, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z16
 	VFMADD231PS  Z15, Z16, Z6
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z16
 	VFMADD231PS  Z15, Z16, Z7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z16
 	VFMADD231PS  Z15, Z16, Z8
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z16
 	VFMADD231PS  Z15, Z16, Z9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z16
 	VFMADD231PS  Z15, Z16, Z10
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z16
 	VFMADD231PS  Z15, Z16, Z11
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z16
 	VFMADD231PS  Z15, Z16, Z12
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z16
 	VFMADD231PS  Z15, Z16, Z13
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z16
 	VFMADD231PS  Z15, Z16, Z14
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, K1, (CX)
@@ -17559,6 +17600,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z16
@@ -17580,59 +17622,59 @@ store:
 	VMULPS       Z16, Z15, Z15
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z16
 	MOVQ         16(AX), AX
 	VMOVUPS.Z    (AX), K1, Z17
 	VFMADD231PS  Z16, Z17, Z0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z17
 	VFMADD231PS  Z16, Z17, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z17
 	VFMADD231PS  Z16, Z17, Z2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z17
 	VFMADD231PS  Z16, Z17, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z17
 	VFMADD231PS  Z16, Z17, Z4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z17
 	VFMADD231PS  Z16, Z17, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z17
 	VFMADD231PS  Z16, Z17, Z6
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z17
 	VFMADD231PS  Z16, Z17, Z7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z17
 	VFMADD231PS  Z16, Z17, Z8
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z17
 	VFMADD231PS  Z16, Z17, Z9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z17
 	VFMADD231PS  Z16, Z17, Z10
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z17
 	VFMADD231PS  Z16, Z17, Z11
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z17
 	VFMADD231PS  Z16, Z17, Z12
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z17
 	VFMADD231PS  Z16, Z17, Z13
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z17
 	VFMADD231PS  Z16, Z17, Z14
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z17
 	VFMADD231PS  Z16, Z17, Z15
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, K1, (CX)
@@ -18169,6 +18211,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z17
@@ -18191,62 +18234,62 @@ store:
 	VMULPS       Z17, Z16, Z16
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z17
 	MOVQ         16(AX), AX
 	VMOVUPS.Z    (AX), K1, Z18
 	VFMADD231PS  Z17, Z18, Z0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z18
 	VFMADD231PS  Z17, Z18, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z18
 	VFMADD231PS  Z17, Z18, Z2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z18
 	VFMADD231PS  Z17, Z18, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z18
 	VFMADD231PS  Z17, Z18, Z4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z18
 	VFMADD231PS  Z17, Z18, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z18
 	VFMADD231PS  Z17, Z18, Z6
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z18
 	VFMADD231PS  Z17, Z18, Z7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z18
 	VFMADD231PS  Z17, Z18, Z8
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z18
 	VFMADD231PS  Z17, Z18, Z9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z18
 	VFMADD231PS  Z17, Z18, Z10
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z18
 	VFMADD231PS  Z17, Z18, Z11
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z18
 	VFMADD231PS  Z17, Z18, Z12
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z18
 	VFMADD231PS  Z17, Z18, Z13
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z18
 	VFMADD231PS  Z17, Z18, Z14
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z18
 	VFMADD231PS  Z17, Z18, Z15
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z18
 	VFMADD231PS  Z17, Z18, Z16
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, K1, (CX)
@@ -18806,6 +18849,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z18
@@ -18829,65 +18873,65 @@ store:
 	VMULPS       Z18, Z17, Z17
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z18
 	MOVQ         16(AX), AX
 	VMOVUPS.Z    (AX), K1, Z19
 	VFMADD231PS  Z18, Z19, Z0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z19
 	VFMADD231PS  Z18, Z19, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z19
 	VFMADD231PS  Z18, Z19, Z2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z19
 	VFMADD231PS  Z18, Z19, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z19
 	VFMADD231PS  Z18, Z19, Z4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z19
 	VFMADD231PS  Z18, Z19, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z19
 	VFMADD231PS  Z18, Z19, Z6
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z19
 	VFMADD231PS  Z18, Z19, Z7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z19
 	VFMADD231PS  Z18, Z19, Z8
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z19
 	VFMADD231PS  Z18, Z19, Z9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z19
 	VFMADD231PS  Z18, Z19, Z10
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z19
 	VFMADD231PS  Z18, Z19, Z11
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z19
 	VFMADD231PS  Z18, Z19, Z12
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z19
 	VFMADD231PS  Z18, Z19, Z13
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z19
 	VFMADD231PS  Z18, Z19, Z14
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z19
 	VFMADD231PS  Z18, Z19, Z15
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z19
 	VFMADD231PS  Z18, Z19, Z16
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z19
 	VFMADD231PS  Z18, Z19, Z17
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, K1, (CX)
@@ -19470,6 +19514,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z19
@@ -19494,68 +19539,68 @@ store:
 	VMULPS       Z19, Z18, Z18
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z19
 	MOVQ         16(AX), AX
 	VMOVUPS.Z    (AX), K1, Z20
 	VFMADD231PS  Z19, Z20, Z0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z20
 	VFMADD231PS  Z19, Z20, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z20
 	VFMADD231PS  Z19, Z20, Z2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z20
 	VFMADD231PS  Z19, Z20, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z20
 	VFMADD231PS  Z19, Z20, Z4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z20
 	VFMADD231PS  Z19, Z20, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z20
 	VFMADD231PS  Z19, Z20, Z6
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z20
 	VFMADD231PS  Z19, Z20, Z7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z20
 	VFMADD231PS  Z19, Z20, Z8
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z20
 	VFMADD231PS  Z19, Z20, Z9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z20
 	VFMADD231PS  Z19, Z20, Z10
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z20
 	VFMADD231PS  Z19, Z20, Z11
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z20
 	VFMADD231PS  Z19, Z20, Z12
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z20
 	VFMADD231PS  Z19, Z20, Z13
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z20
 	VFMADD231PS  Z19, Z20, Z14
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z20
 	VFMADD231PS  Z19, Z20, Z15
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z20
 	VFMADD231PS  Z19, Z20, Z16
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z20
 	VFMADD231PS  Z19, Z20, Z17
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z20
 	VFMADD231PS  Z19, Z20, Z18
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, K1, (CX)
@@ -20161,6 +20206,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z20
@@ -20186,71 +20232,71 @@ store:
 	VMULPS       Z20, Z19, Z19
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z20
 	MOVQ         16(AX), AX
 	VMOVUPS.Z    (AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z6
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z8
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z10
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z11
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z12
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z13
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z14
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z15
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z16
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z17
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z18
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z21
 	VFMADD231PS  Z20, Z21, Z19
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, K1, (CX)
@@ -20873,6 +20919,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z21
@@ -20899,74 +20946,74 @@ store:
 	VMULPS       Z21, Z20, Z20
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z21
 	MOVQ         16(AX), AX
 	VMOVUPS.Z    (AX), K1, Z22
 	VFMADD231PS  Z21, Z22, Z0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z22
 	VFMADD231PS  Z21, Z22, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z22
 	VFMADD231PS  Z21, Z22, Z2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z22
 	VFMADD231PS  Z21, Z22, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z22
 	VFMADD231PS  Z21, Z22, Z4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z22
 	VFMADD231PS  Z21, Z22, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z22
 	VFMADD231PS  Z21, Z22, Z6
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z22
 	VFMADD231PS  Z21, Z22, Z7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z22
 	VFMADD231PS  Z21, Z22, Z8
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z22
 	VFMADD231PS  Z21, Z22, Z9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z22
 	VFMADD231PS  Z21, Z22, Z10
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z22
 	VFMADD231PS  Z21, Z22, Z11
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z22
 	VFMADD231PS  Z21, Z22, Z12
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z22
 	VFMADD231PS  Z21, Z22, Z13
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z22
 	VFMADD231PS  Z21, Z22, Z14
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z22
 	VFMADD231PS  Z21, Z22, Z15
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z22
 	VFMADD231PS  Z21, Z22, Z16
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z22
 	VFMADD231PS  Z21, Z22, Z17
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z22
 	VFMADD231PS  Z21, Z22, Z18
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z22
 	VFMADD231PS  Z21, Z22, Z19
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z22
 	VFMADD231PS  Z21, Z22, Z20
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, K1, (CX)
@@ -21612,6 +21659,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z22
@@ -21639,77 +21687,77 @@ store:
 	VMULPS       Z22, Z21, Z21
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z22
 	MOVQ         16(AX), AX
 	VMOVUPS.Z    (AX), K1, Z23
 	VFMADD231PS  Z22, Z23, Z0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z23
 	VFMADD231PS  Z22, Z23, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z23
 	VFMADD231PS  Z22, Z23, Z2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z23
 	VFMADD231PS  Z22, Z23, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z23
 	VFMADD231PS  Z22, Z23, Z4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z23
 	VFMADD231PS  Z22, Z23, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z23
 	VFMADD231PS  Z22, Z23, Z6
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z23
 	VFMADD231PS  Z22, Z23, Z7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z23
 	VFMADD231PS  Z22, Z23, Z8
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z23
 	VFMADD231PS  Z22, Z23, Z9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z23
 	VFMADD231PS  Z22, Z23, Z10
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z23
 	VFMADD231PS  Z22, Z23, Z11
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z23
 	VFMADD231PS  Z22, Z23, Z12
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z23
 	VFMADD231PS  Z22, Z23, Z13
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z23
 	VFMADD231PS  Z22, Z23, Z14
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z23
 	VFMADD231PS  Z22, Z23, Z15
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z23
 	VFMADD231PS  Z22, Z23, Z16
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z23
 	VFMADD231PS  Z22, Z23, Z17
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z23
 	VFMADD231PS  Z22, Z23, Z18
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z23
 	VFMADD231PS  Z22, Z23, Z19
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z23
 	VFMADD231PS  Z22, Z23, Z20
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z23
 	VFMADD231PS  Z22, Z23, Z21
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, K1, (CX)
@@ -22378,6 +22426,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z23
@@ -22406,80 +22455,80 @@ store:
 	VMULPS       Z23, Z22, Z22
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z23
 	MOVQ         16(AX), AX
 	VMOVUPS.Z    (AX), K1, Z24
 	VFMADD231PS  Z23, Z24, Z0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z24
 	VFMADD231PS  Z23, Z24, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z24
 	VFMADD231PS  Z23, Z24, Z2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z24
 	VFMADD231PS  Z23, Z24, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z24
 	VFMADD231PS  Z23, Z24, Z4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z24
 	VFMADD231PS  Z23, Z24, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z24
 	VFMADD231PS  Z23, Z24, Z6
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z24
 	VFMADD231PS  Z23, Z24, Z7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z24
 	VFMADD231PS  Z23, Z24, Z8
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z24
 	VFMADD231PS  Z23, Z24, Z9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z24
 	VFMADD231PS  Z23, Z24, Z10
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z24
 	VFMADD231PS  Z23, Z24, Z11
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z24
 	VFMADD231PS  Z23, Z24, Z12
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z24
 	VFMADD231PS  Z23, Z24, Z13
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z24
 	VFMADD231PS  Z23, Z24, Z14
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z24
 	VFMADD231PS  Z23, Z24, Z15
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z24
 	VFMADD231PS  Z23, Z24, Z16
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z24
 	VFMADD231PS  Z23, Z24, Z17
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z24
 	VFMADD231PS  Z23, Z24, Z18
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z24
 	VFMADD231PS  Z23, Z24, Z19
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z24
 	VFMADD231PS  Z23, Z24, Z20
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z24
 	VFMADD231PS  Z23, Z24, Z21
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z24
 	VFMADD231PS  Z23, Z24, Z22
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, K1, (CX)
@@ -23171,6 +23220,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Z24
@@ -23200,83 +23250,83 @@ store:
 	VMULPS       Z24, Z23, Z23
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Z24
 	MOVQ         16(AX), AX
 	VMOVUPS.Z    (AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z6
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z8
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z10
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z11
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z12
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z13
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z14
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z15
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z16
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z17
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z18
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z19
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z20
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z21
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z22
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS.Z    (AX), K1, Z25
 	VFMADD231PS  Z24, Z25, Z23
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Z0, K1, (CX)
@@ -23705,20 +23755,21 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y1
 	VMULPS       Y1, Y0, Y0
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y1
 	MOVQ         16(AX), AX
 	VMOVUPS      (AX), Y2
 	VFMADD231PS  Y1, Y2, Y0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Y0, (CX)
@@ -23866,20 +23917,21 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y1
 	VMULPS       Y1, Y0, Y0
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y1
 	MOVQ         16(AX), AX
 	VMASKMOVPS   (AX), Y15, Y2
 	VFMADD231PS  Y1, Y2, Y0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMASKMOVPS Y0, Y15, (CX)
@@ -24043,6 +24095,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y2
@@ -24050,8 +24103,8 @@ store:
 	VMULPS       Y2, Y1, Y1
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y2
 	MOVQ         16(AX), AX
@@ -24059,7 +24112,7 @@ scaled:
 	VFMADD231PS  Y2, Y3, Y0
 	VMOVUPS      32(AX), Y3
 	VFMADD231PS  Y2, Y3, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Y0, (CX)
@@ -24228,6 +24281,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y2
@@ -24235,8 +24289,8 @@ store:
 	VMULPS       Y2, Y1, Y1
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y2
 	MOVQ         16(AX), AX
@@ -24244,7 +24298,7 @@ scaled:
 	VFMADD231PS  Y2, Y3, Y0
 	VMASKMOVPS   32(AX), Y15, Y3
 	VFMADD231PS  Y2, Y3, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS    Y0, (CX)
@@ -24410,6 +24464,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y2
@@ -24417,17 +24472,17 @@ store:
 	VMULPS       Y2, Y1, Y1
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y2
 	MOVQ         16(AX), AX
 	VMOVUPS      (AX), Y3
 	VFMADD231PS  Y2, Y3, Y0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y3
 	VFMADD231PS  Y2, Y3, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Y0, (CX)
@@ -24598,6 +24653,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y2
@@ -24605,17 +24661,17 @@ store:
 	VMULPS       Y2, Y1, Y1
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y2
 	MOVQ         16(AX), AX
 	VMASKMOVPS   (AX), Y15, Y3
 	VFMADD231PS  Y2, Y3, Y0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y3
 	VFMADD231PS  Y2, Y3, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMASKMOVPS Y0, Y15, (CX)
@@ -24813,6 +24869,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y4
@@ -24822,8 +24879,8 @@ store:
 	VMULPS       Y4, Y3, Y3
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y4
 	MOVQ         16(AX), AX
@@ -24831,12 +24888,12 @@ scaled:
 	VFMADD231PS  Y4, Y5, Y0
 	VMOVUPS      32(AX), Y5
 	VFMADD231PS  Y4, Y5, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y5
 	VFMADD231PS  Y4, Y5, Y2
 	VMOVUPS      32(AX), Y5
 	VFMADD231PS  Y4, Y5, Y3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Y0, (CX)
@@ -25040,6 +25097,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y4
@@ -25049,8 +25107,8 @@ store:
 	VMULPS       Y4, Y3, Y3
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y4
 	MOVQ         16(AX), AX
@@ -25058,12 +25116,12 @@ scaled:
 	VFMADD231PS  Y4, Y5, Y0
 	VMASKMOVPS   32(AX), Y15, Y5
 	VFMADD231PS  Y4, Y5, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y5
 	VFMADD231PS  Y4, Y5, Y2
 	VMASKMOVPS   32(AX), Y15, Y5
 	VFMADD231PS  Y4, Y5, Y3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS    Y0, (CX)
@@ -25253,6 +25311,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y3
@@ -25261,20 +25320,20 @@ store:
 	VMULPS       Y3, Y2, Y2
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y3
 	MOVQ         16(AX), AX
 	VMOVUPS      (AX), Y4
 	VFMADD231PS  Y3, Y4, Y0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y4
 	VFMADD231PS  Y3, Y4, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y4
 	VFMADD231PS  Y3, Y4, Y2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Y0, (CX)
@@ -25468,6 +25527,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y3
@@ -25476,20 +25536,20 @@ store:
 	VMULPS       Y3, Y2, Y2
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y3
 	MOVQ         16(AX), AX
 	VMASKMOVPS   (AX), Y15, Y4
 	VFMADD231PS  Y3, Y4, Y0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y4
 	VFMADD231PS  Y3, Y4, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y4
 	VFMADD231PS  Y3, Y4, Y2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMASKMOVPS Y0, Y15, (CX)
@@ -25721,6 +25781,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y6
@@ -25732,8 +25793,8 @@ store:
 	VMULPS       Y6, Y5, Y5
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y6
 	MOVQ         16(AX), AX
@@ -25741,17 +25802,17 @@ scaled:
 	VFMADD231PS  Y6, Y7, Y0
 	VMOVUPS      32(AX), Y7
 	VFMADD231PS  Y6, Y7, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y7
 	VFMADD231PS  Y6, Y7, Y2
 	VMOVUPS      32(AX), Y7
 	VFMADD231PS  Y6, Y7, Y3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y7
 	VFMADD231PS  Y6, Y7, Y4
 	VMOVUPS      32(AX), Y7
 	VFMADD231PS  Y6, Y7, Y5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Y0, (CX)
@@ -25990,6 +26051,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y6
@@ -26001,8 +26063,8 @@ store:
 	VMULPS       Y6, Y5, Y5
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y6
 	MOVQ         16(AX), AX
@@ -26010,17 +26072,17 @@ scaled:
 	VFMADD231PS  Y6, Y7, Y0
 	VMASKMOVPS   32(AX), Y15, Y7
 	VFMADD231PS  Y6, Y7, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y7
 	VFMADD231PS  Y6, Y7, Y2
 	VMASKMOVPS   32(AX), Y15, Y7
 	VFMADD231PS  Y6, Y7, Y3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y7
 	VFMADD231PS  Y6, Y7, Y4
 	VMASKMOVPS   32(AX), Y15, Y7
 	VFMADD231PS  Y6, Y7, Y5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS    Y0, (CX)
@@ -26236,6 +26298,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y4
@@ -26245,23 +26308,23 @@ store:
 	VMULPS       Y4, Y3, Y3
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y4
 	MOVQ         16(AX), AX
 	VMOVUPS      (AX), Y5
 	VFMADD231PS  Y4, Y5, Y0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y5
 	VFMADD231PS  Y4, Y5, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y5
 	VFMADD231PS  Y4, Y5, Y2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y5
 	VFMADD231PS  Y4, Y5, Y3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Y0, (CX)
@@ -26480,6 +26543,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y4
@@ -26489,23 +26553,23 @@ store:
 	VMULPS       Y4, Y3, Y3
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y4
 	MOVQ         16(AX), AX
 	VMASKMOVPS   (AX), Y15, Y5
 	VFMADD231PS  Y4, Y5, Y0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y5
 	VFMADD231PS  Y4, Y5, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y5
 	VFMADD231PS  Y4, Y5, Y2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y5
 	VFMADD231PS  Y4, Y5, Y3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMASKMOVPS Y0, Y15, (CX)
@@ -26773,6 +26837,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y8
@@ -26786,8 +26851,8 @@ store:
 	VMULPS       Y8, Y7, Y7
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y8
 	MOVQ         16(AX), AX
@@ -26795,22 +26860,22 @@ scaled:
 	VFMADD231PS  Y8, Y9, Y0
 	VMOVUPS      32(AX), Y9
 	VFMADD231PS  Y8, Y9, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y9
 	VFMADD231PS  Y8, Y9, Y2
 	VMOVUPS      32(AX), Y9
 	VFMADD231PS  Y8, Y9, Y3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y9
 	VFMADD231PS  Y8, Y9, Y4
 	VMOVUPS      32(AX), Y9
 	VFMADD231PS  Y8, Y9, Y5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y9
 	VFMADD231PS  Y8, Y9, Y6
 	VMOVUPS      32(AX), Y9
 	VFMADD231PS  Y8, Y9, Y7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Y0, (CX)
@@ -27086,6 +27151,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y8
@@ -27099,8 +27165,8 @@ store:
 	VMULPS       Y8, Y7, Y7
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y8
 	MOVQ         16(AX), AX
@@ -27108,22 +27174,22 @@ scaled:
 	VFMADD231PS  Y8, Y9, Y0
 	VMASKMOVPS   32(AX), Y15, Y9
 	VFMADD231PS  Y8, Y9, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y9
 	VFMADD231PS  Y8, Y9, Y2
 	VMASKMOVPS   32(AX), Y15, Y9
 	VFMADD231PS  Y8, Y9, Y3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y9
 	VFMADD231PS  Y8, Y9, Y4
 	VMASKMOVPS   32(AX), Y15, Y9
 	VFMADD231PS  Y8, Y9, Y5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y9
 	VFMADD231PS  Y8, Y9, Y6
 	VMASKMOVPS   32(AX), Y15, Y9
 	VFMADD231PS  Y8, Y9, Y7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS    Y0, (CX)
@@ -27363,6 +27429,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y5
@@ -27373,26 +27440,26 @@ store:
 	VMULPS       Y5, Y4, Y4
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y5
 	MOVQ         16(AX), AX
 	VMOVUPS      (AX), Y6
 	VFMADD231PS  Y5, Y6, Y0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y6
 	VFMADD231PS  Y5, Y6, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y6
 	VFMADD231PS  Y5, Y6, Y2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y6
 	VFMADD231PS  Y5, Y6, Y3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y6
 	VFMADD231PS  Y5, Y6, Y4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Y0, (CX)
@@ -27634,6 +27701,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y5
@@ -27644,26 +27712,26 @@ store:
 	VMULPS       Y5, Y4, Y4
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y5
 	MOVQ         16(AX), AX
 	VMASKMOVPS   (AX), Y15, Y6
 	VFMADD231PS  Y5, Y6, Y0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y6
 	VFMADD231PS  Y5, Y6, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y6
 	VFMADD231PS  Y5, Y6, Y2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y6
 	VFMADD231PS  Y5, Y6, Y3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y6
 	VFMADD231PS  Y5, Y6, Y4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMASKMOVPS Y0, Y15, (CX)
@@ -27965,6 +28033,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y10
@@ -27980,8 +28049,8 @@ store:
 	VMULPS       Y10, Y9, Y9
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y10
 	MOVQ         16(AX), AX
@@ -27989,27 +28058,27 @@ scaled:
 	VFMADD231PS  Y10, Y11, Y0
 	VMOVUPS      32(AX), Y11
 	VFMADD231PS  Y10, Y11, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y11
 	VFMADD231PS  Y10, Y11, Y2
 	VMOVUPS      32(AX), Y11
 	VFMADD231PS  Y10, Y11, Y3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y11
 	VFMADD231PS  Y10, Y11, Y4
 	VMOVUPS      32(AX), Y11
 	VFMADD231PS  Y10, Y11, Y5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y11
 	VFMADD231PS  Y10, Y11, Y6
 	VMOVUPS      32(AX), Y11
 	VFMADD231PS  Y10, Y11, Y7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y11
 	VFMADD231PS  Y10, Y11, Y8
 	VMOVUPS      32(AX), Y11
 	VFMADD231PS  Y10, Y11, Y9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Y0, (CX)
@@ -28320,6 +28389,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y10
@@ -28335,8 +28405,8 @@ store:
 	VMULPS       Y10, Y9, Y9
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y10
 	MOVQ         16(AX), AX
@@ -28344,27 +28414,27 @@ scaled:
 	VFMADD231PS  Y10, Y11, Y0
 	VMASKMOVPS   32(AX), Y15, Y11
 	VFMADD231PS  Y10, Y11, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y11
 	VFMADD231PS  Y10, Y11, Y2
 	VMASKMOVPS   32(AX), Y15, Y11
 	VFMADD231PS  Y10, Y11, Y3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y11
 	VFMADD231PS  Y10, Y11, Y4
 	VMASKMOVPS   32(AX), Y15, Y11
 	VFMADD231PS  Y10, Y11, Y5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y11
 	VFMADD231PS  Y10, Y11, Y6
 	VMASKMOVPS   32(AX), Y15, Y11
 	VFMADD231PS  Y10, Y11, Y7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y11
 	VFMADD231PS  Y10, Y11, Y8
 	VMASKMOVPS   32(AX), Y15, Y11
 	VFMADD231PS  Y10, Y11, Y9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS    Y0, (CX)
@@ -28635,6 +28705,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y6
@@ -28646,29 +28717,29 @@ store:
 	VMULPS       Y6, Y5, Y5
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y6
 	MOVQ         16(AX), AX
 	VMOVUPS      (AX), Y7
 	VFMADD231PS  Y6, Y7, Y0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y7
 	VFMADD231PS  Y6, Y7, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y7
 	VFMADD231PS  Y6, Y7, Y2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y7
 	VFMADD231PS  Y6, Y7, Y3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y7
 	VFMADD231PS  Y6, Y7, Y4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y7
 	VFMADD231PS  Y6, Y7, Y5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Y0, (CX)
@@ -28940,6 +29011,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y6
@@ -28951,29 +29023,29 @@ store:
 	VMULPS       Y6, Y5, Y5
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y6
 	MOVQ         16(AX), AX
 	VMASKMOVPS   (AX), Y15, Y7
 	VFMADD231PS  Y6, Y7, Y0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y7
 	VFMADD231PS  Y6, Y7, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y7
 	VFMADD231PS  Y6, Y7, Y2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y7
 	VFMADD231PS  Y6, Y7, Y3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y7
 	VFMADD231PS  Y6, Y7, Y4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y7
 	VFMADD231PS  Y6, Y7, Y5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMASKMOVPS Y0, Y15, (CX)
@@ -29316,6 +29388,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y12
@@ -29333,8 +29406,8 @@ store:
 	VMULPS       Y12, Y11, Y11
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y12
 	MOVQ         16(AX), AX
@@ -29342,32 +29415,32 @@ scaled:
 	VFMADD231PS  Y12, Y13, Y0
 	VMOVUPS      32(AX), Y13
 	VFMADD231PS  Y12, Y13, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y13
 	VFMADD231PS  Y12, Y13, Y2
 	VMOVUPS      32(AX), Y13
 	VFMADD231PS  Y12, Y13, Y3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y13
 	VFMADD231PS  Y12, Y13, Y4
 	VMOVUPS      32(AX), Y13
 	VFMADD231PS  Y12, Y13, Y5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y13
 	VFMADD231PS  Y12, Y13, Y6
 	VMOVUPS      32(AX), Y13
 	VFMADD231PS  Y12, Y13, Y7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y13
 	VFMADD231PS  Y12, Y13, Y8
 	VMOVUPS      32(AX), Y13
 	VFMADD231PS  Y12, Y13, Y9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y13
 	VFMADD231PS  Y12, Y13, Y10
 	VMOVUPS      32(AX), Y13
 	VFMADD231PS  Y12, Y13, Y11
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Y0, (CX)
@@ -29720,6 +29793,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y12
@@ -29737,8 +29811,8 @@ store:
 	VMULPS       Y12, Y11, Y11
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y12
 	MOVQ         16(AX), AX
@@ -29746,32 +29820,32 @@ scaled:
 	VFMADD231PS  Y12, Y13, Y0
 	VMASKMOVPS   32(AX), Y15, Y13
 	VFMADD231PS  Y12, Y13, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y13
 	VFMADD231PS  Y12, Y13, Y2
 	VMASKMOVPS   32(AX), Y15, Y13
 	VFMADD231PS  Y12, Y13, Y3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y13
 	VFMADD231PS  Y12, Y13, Y4
 	VMASKMOVPS   32(AX), Y15, Y13
 	VFMADD231PS  Y12, Y13, Y5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y13
 	VFMADD231PS  Y12, Y13, Y6
 	VMASKMOVPS   32(AX), Y15, Y13
 	VFMADD231PS  Y12, Y13, Y7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y13
 	VFMADD231PS  Y12, Y13, Y8
 	VMASKMOVPS   32(AX), Y15, Y13
 	VFMADD231PS  Y12, Y13, Y9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y13
 	VFMADD231PS  Y12, Y13, Y10
 	VMASKMOVPS   32(AX), Y15, Y13
 	VFMADD231PS  Y12, Y13, Y11
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS    Y0, (CX)
@@ -30066,6 +30140,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y7
@@ -30078,32 +30153,32 @@ store:
 	VMULPS       Y7, Y6, Y6
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y7
 	MOVQ         16(AX), AX
 	VMOVUPS      (AX), Y8
 	VFMADD231PS  Y7, Y8, Y0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y8
 	VFMADD231PS  Y7, Y8, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y8
 	VFMADD231PS  Y7, Y8, Y2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y8
 	VFMADD231PS  Y7, Y8, Y3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y8
 	VFMADD231PS  Y7, Y8, Y4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y8
 	VFMADD231PS  Y7, Y8, Y5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y8
 	VFMADD231PS  Y7, Y8, Y6
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Y0, (CX)
@@ -30398,6 +30473,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y7
@@ -30410,32 +30486,32 @@ store:
 	VMULPS       Y7, Y6, Y6
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y7
 	MOVQ         16(AX), AX
 	VMASKMOVPS   (AX), Y15, Y8
 	VFMADD231PS  Y7, Y8, Y0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y8
 	VFMADD231PS  Y7, Y8, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y8
 	VFMADD231PS  Y7, Y8, Y2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y8
 	VFMADD231PS  Y7, Y8, Y3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y8
 	VFMADD231PS  Y7, Y8, Y4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y8
 	VFMADD231PS  Y7, Y8, Y5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y8
 	VFMADD231PS  Y7, Y8, Y6
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMASKMOVPS Y0, Y15, (CX)
@@ -30747,6 +30823,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y8
@@ -30760,35 +30837,35 @@ store:
 	VMULPS       Y8, Y7, Y7
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y8
 	MOVQ         16(AX), AX
 	VMOVUPS      (AX), Y9
 	VFMADD231PS  Y8, Y9, Y0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y9
 	VFMADD231PS  Y8, Y9, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y9
 	VFMADD231PS  Y8, Y9, Y2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y9
 	VFMADD231PS  Y8, Y9, Y3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y9
 	VFMADD231PS  Y8, Y9, Y4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y9
 	VFMADD231PS  Y8, Y9, Y5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y9
 	VFMADD231PS  Y8, Y9, Y6
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y9
 	VFMADD231PS  Y8, Y9, Y7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Y0, (CX)
@@ -31106,6 +31183,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y8
@@ -31119,35 +31197,35 @@ store:
 	VMULPS       Y8, Y7, Y7
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y8
 	MOVQ         16(AX), AX
 	VMASKMOVPS   (AX), Y15, Y9
 	VFMADD231PS  Y8, Y9, Y0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y9
 	VFMADD231PS  Y8, Y9, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y9
 	VFMADD231PS  Y8, Y9, Y2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y9
 	VFMADD231PS  Y8, Y9, Y3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y9
 	VFMADD231PS  Y8, Y9, Y4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y9
 	VFMADD231PS  Y8, Y9, Y5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y9
 	VFMADD231PS  Y8, Y9, Y6
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y9
 	VFMADD231PS  Y8, Y9, Y7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMASKMOVPS Y0, Y15, (CX)
@@ -31482,6 +31560,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y9
@@ -31496,38 +31575,38 @@ store:
 	VMULPS       Y9, Y8, Y8
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y9
 	MOVQ         16(AX), AX
 	VMOVUPS      (AX), Y10
 	VFMADD231PS  Y9, Y10, Y0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y10
 	VFMADD231PS  Y9, Y10, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y10
 	VFMADD231PS  Y9, Y10, Y2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y10
 	VFMADD231PS  Y9, Y10, Y3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y10
 	VFMADD231PS  Y9, Y10, Y4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y10
 	VFMADD231PS  Y9, Y10, Y5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y10
 	VFMADD231PS  Y9, Y10, Y6
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y10
 	VFMADD231PS  Y9, Y10, Y7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y10
 	VFMADD231PS  Y9, Y10, Y8
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Y0, (CX)
@@ -31868,6 +31947,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y9
@@ -31882,38 +31962,38 @@ store:
 	VMULPS       Y9, Y8, Y8
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y9
 	MOVQ         16(AX), AX
 	VMASKMOVPS   (AX), Y15, Y10
 	VFMADD231PS  Y9, Y10, Y0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y10
 	VFMADD231PS  Y9, Y10, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y10
 	VFMADD231PS  Y9, Y10, Y2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y10
 	VFMADD231PS  Y9, Y10, Y3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y10
 	VFMADD231PS  Y9, Y10, Y4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y10
 	VFMADD231PS  Y9, Y10, Y5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y10
 	VFMADD231PS  Y9, Y10, Y6
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y10
 	VFMADD231PS  Y9, Y10, Y7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y10
 	VFMADD231PS  Y9, Y10, Y8
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMASKMOVPS Y0, Y15, (CX)
@@ -32271,6 +32351,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y10
@@ -32286,41 +32367,41 @@ store:
 	VMULPS       Y10, Y9, Y9
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y10
 	MOVQ         16(AX), AX
 	VMOVUPS      (AX), Y11
 	VFMADD231PS  Y10, Y11, Y0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y11
 	VFMADD231PS  Y10, Y11, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y11
 	VFMADD231PS  Y10, Y11, Y2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y11
 	VFMADD231PS  Y10, Y11, Y3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y11
 	VFMADD231PS  Y10, Y11, Y4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y11
 	VFMADD231PS  Y10, Y11, Y5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y11
 	VFMADD231PS  Y10, Y11, Y6
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y11
 	VFMADD231PS  Y10, Y11, Y7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y11
 	VFMADD231PS  Y10, Y11, Y8
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y11
 	VFMADD231PS  Y10, Y11, Y9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Y0, (CX)
@@ -32684,6 +32765,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y10
@@ -32699,41 +32781,41 @@ store:
 	VMULPS       Y10, Y9, Y9
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y10
 	MOVQ         16(AX), AX
 	VMASKMOVPS   (AX), Y15, Y11
 	VFMADD231PS  Y10, Y11, Y0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y11
 	VFMADD231PS  Y10, Y11, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y11
 	VFMADD231PS  Y10, Y11, Y2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y11
 	VFMADD231PS  Y10, Y11, Y3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y11
 	VFMADD231PS  Y10, Y11, Y4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y11
 	VFMADD231PS  Y10, Y11, Y5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y11
 	VFMADD231PS  Y10, Y11, Y6
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y11
 	VFMADD231PS  Y10, Y11, Y7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y11
 	VFMADD231PS  Y10, Y11, Y8
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y11
 	VFMADD231PS  Y10, Y11, Y9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMASKMOVPS Y0, Y15, (CX)
@@ -33121,6 +33203,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y11
@@ -33137,44 +33220,44 @@ store:
 	VMULPS       Y11, Y10, Y10
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y11
 	MOVQ         16(AX), AX
 	VMOVUPS      (AX), Y12
 	VFMADD231PS  Y11, Y12, Y0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y12
 	VFMADD231PS  Y11, Y12, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y12
 	VFMADD231PS  Y11, Y12, Y2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y12
 	VFMADD231PS  Y11, Y12, Y3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y12
 	VFMADD231PS  Y11, Y12, Y4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y12
 	VFMADD231PS  Y11, Y12, Y5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y12
 	VFMADD231PS  Y11, Y12, Y6
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y12
 	VFMADD231PS  Y11, Y12, Y7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y12
 	VFMADD231PS  Y11, Y12, Y8
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y12
 	VFMADD231PS  Y11, Y12, Y9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y12
 	VFMADD231PS  Y11, Y12, Y10
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Y0, (CX)
@@ -33568,6 +33651,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y11
@@ -33584,44 +33668,44 @@ store:
 	VMULPS       Y11, Y10, Y10
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y11
 	MOVQ         16(AX), AX
 	VMASKMOVPS   (AX), Y15, Y12
 	VFMADD231PS  Y11, Y12, Y0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y12
 	VFMADD231PS  Y11, Y12, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y12
 	VFMADD231PS  Y11, Y12, Y2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y12
 	VFMADD231PS  Y11, Y12, Y3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y12
 	VFMADD231PS  Y11, Y12, Y4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y12
 	VFMADD231PS  Y11, Y12, Y5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y12
 	VFMADD231PS  Y11, Y12, Y6
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y12
 	VFMADD231PS  Y11, Y12, Y7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y12
 	VFMADD231PS  Y11, Y12, Y8
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y12
 	VFMADD231PS  Y11, Y12, Y9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y12
 	VFMADD231PS  Y11, Y12, Y10
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMASKMOVPS Y0, Y15, (CX)
@@ -34032,6 +34116,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y12
@@ -34049,47 +34134,47 @@ store:
 	VMULPS       Y12, Y11, Y11
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y12
 	MOVQ         16(AX), AX
 	VMOVUPS      (AX), Y13
 	VFMADD231PS  Y12, Y13, Y0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y13
 	VFMADD231PS  Y12, Y13, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y13
 	VFMADD231PS  Y12, Y13, Y2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y13
 	VFMADD231PS  Y12, Y13, Y3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y13
 	VFMADD231PS  Y12, Y13, Y4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y13
 	VFMADD231PS  Y12, Y13, Y5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y13
 	VFMADD231PS  Y12, Y13, Y6
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y13
 	VFMADD231PS  Y12, Y13, Y7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y13
 	VFMADD231PS  Y12, Y13, Y8
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y13
 	VFMADD231PS  Y12, Y13, Y9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y13
 	VFMADD231PS  Y12, Y13, Y10
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMOVUPS      (AX), Y13
 	VFMADD231PS  Y12, Y13, Y11
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMOVUPS Y0, (CX)
@@ -34506,6 +34591,7 @@ store:
 	MOVQ         p+0(FP), AX
 	MOVQ         16(AX), CX
 	MOVQ         56(AX), DX
+	MOVQ         56(AX), BX
 	CMPL         88(AX), $0x3f800000
 	JE           scaled
 	VBROADCASTSS 88(AX), Y12
@@ -34523,47 +34609,47 @@ store:
 	VMULPS       Y12, Y11, Y11
 
 scaled:
-	MOVL         92(AX), BX
-	SHLL         $0x01, BX
+	MOVL         92(AX), SI
+	SHLL         $0x01, SI
 	JE           write
 	VBROADCASTSS 92(AX), Y12
 	MOVQ         16(AX), AX
 	VMASKMOVPS   (AX), Y15, Y13
 	VFMADD231PS  Y12, Y13, Y0
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y13
 	VFMADD231PS  Y12, Y13, Y1
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y13
 	VFMADD231PS  Y12, Y13, Y2
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y13
 	VFMADD231PS  Y12, Y13, Y3
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y13
 	VFMADD231PS  Y12, Y13, Y4
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y13
 	VFMADD231PS  Y12, Y13, Y5
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y13
 	VFMADD231PS  Y12, Y13, Y6
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y13
 	VFMADD231PS  Y12, Y13, Y7
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y13
 	VFMADD231PS  Y12, Y13, Y8
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y13
 	VFMADD231PS  Y12, Y13, Y9
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y13
 	VFMADD231PS  Y12, Y13, Y10
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 	VMASKMOVPS   (AX), Y15, Y13
 	VFMADD231PS  Y12, Y13, Y11
-	ADDQ         DX, AX
+	ADDQ         BX, AX
 
 write:
 	VMASKMOVPS Y0, Y15, (CX)
@@ -34708,5 +34794,16637 @@ end:
 	ADDQ $0x20, CX
 	SUBQ $0x08, DI
 	JG   block
+	VZEROUPPER
+	RET
+
+DATA flip<>+0(SB)/4, $0x80808080
+GLOBL flip<>(SB), RODATA|NOPTR, $4
+
+// func dotBF16x1x1(p *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotBF16x1x1(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	PREFETCHT0 (CX)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	MOVQ       40(AX), DX
+	MOVQ       8(AX), BX
+	MOVQ       48(AX), SI
+	MOVQ       64(AX), DI
+	MOVQ       96(AX), R8
+	MOVQ       104(AX), R9
+	MOVQ       SI, R10
+	SHLQ       $0x04, R10
+	ADDQ       BX, R10
+	TESTQ      DI, DI
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (SI)(SI*2), DI
+
+rows:
+	VMOVUPS      (BX), Z1
+	VPBROADCASTD (CX), Z2
+	LONG         $0x486ef262
+	WORD         $0xc152
+	PREFETCHT0   (R10)
+	PREFETCHT1   (R8)
+	VMOVUPS      (BX)(SI*1), Z1
+	VPBROADCASTD 4(CX), Z2
+	LONG         $0x486ef262
+	WORD         $0xc152
+	PREFETCHT0   (R10)(SI*1)
+	PREFETCHT1   64(R8)
+	VMOVUPS      (BX)(SI*2), Z1
+	VPBROADCASTD 8(CX), Z2
+	LONG         $0x486ef262
+	WORD         $0xc152
+	PREFETCHT0   (R10)(SI*2)
+	PREFETCHT1   128(R8)
+	VMOVUPS      (BX)(DI*1), Z1
+	VPBROADCASTD 12(CX), Z2
+	LONG         $0x486ef262
+	WORD         $0xc152
+	PREFETCHT0   (R10)(DI*1)
+	PREFETCHT1   192(R8)
+	ADDQ         $0x10, CX
+	LEAQ         (BX)(SI*4), BX
+	LEAQ         (R10)(SI*4), R10
+	ADDQ         $0x00000100, R8
+	CMPQ         R8, R9
+	JLT          rowsSame
+	MOVQ         p+0(FP), R11
+	ADDQ         112(R11), R8
+	ADDQ         120(R11), R9
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), DI
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, DI
+	JE   store
+
+edge:
+	VMOVUPS      (BX), Z1
+	VPBROADCASTD (CX), Z2
+	LONG         $0x486ef262
+	WORD         $0xc152
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	DECQ         DI
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotBF16x1x2(p *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotBF16x1x2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	MOVQ       40(AX), DX
+	MOVQ       8(AX), BX
+	MOVQ       48(AX), SI
+	MOVQ       64(AX), DI
+	MOVQ       96(AX), R8
+	MOVQ       104(AX), R9
+	MOVQ       SI, R10
+	SHLQ       $0x04, R10
+	ADDQ       BX, R10
+	TESTQ      DI, DI
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (SI)(SI*2), DI
+
+rows:
+	VMOVUPS      (BX), Z2
+	VMOVUPS      64(BX), Z3
+	VPBROADCASTD (CX), Z4
+	LONG         $0x485ef262
+	WORD         $0xc252
+	LONG         $0x485ef262
+	WORD         $0xcb52
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT1   (R8)
+	VMOVUPS      (BX)(SI*1), Z2
+	VMOVUPS      64(BX)(SI*1), Z3
+	VPBROADCASTD 4(CX), Z4
+	LONG         $0x485ef262
+	WORD         $0xc252
+	LONG         $0x485ef262
+	WORD         $0xcb52
+	PREFETCHT0   (R10)(SI*1)
+	PREFETCHT0   64(R10)(SI*1)
+	PREFETCHT1   64(R8)
+	VMOVUPS      (BX)(SI*2), Z2
+	VMOVUPS      64(BX)(SI*2), Z3
+	VPBROADCASTD 8(CX), Z4
+	LONG         $0x485ef262
+	WORD         $0xc252
+	LONG         $0x485ef262
+	WORD         $0xcb52
+	PREFETCHT0   (R10)(SI*2)
+	PREFETCHT0   64(R10)(SI*2)
+	PREFETCHT1   128(R8)
+	VMOVUPS      (BX)(DI*1), Z2
+	VMOVUPS      64(BX)(DI*1), Z3
+	VPBROADCASTD 12(CX), Z4
+	LONG         $0x485ef262
+	WORD         $0xc252
+	LONG         $0x485ef262
+	WORD         $0xcb52
+	PREFETCHT0   (R10)(DI*1)
+	PREFETCHT0   64(R10)(DI*1)
+	PREFETCHT1   192(R8)
+	ADDQ         $0x10, CX
+	LEAQ         (BX)(SI*4), BX
+	LEAQ         (R10)(SI*4), R10
+	ADDQ         $0x00000100, R8
+	CMPQ         R8, R9
+	JLT          rowsSame
+	MOVQ         p+0(FP), R11
+	ADDQ         112(R11), R8
+	ADDQ         120(R11), R9
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), DI
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, DI
+	JE   store
+
+edge:
+	VMOVUPS      (BX), Z2
+	VMOVUPS      64(BX), Z3
+	VPBROADCASTD (CX), Z4
+	LONG         $0x485ef262
+	WORD         $0xc252
+	LONG         $0x485ef262
+	WORD         $0xcb52
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	DECQ         DI
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotBF16x2x1(p *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotBF16x2x1(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 512(CX), Z1
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	PREFETCHT0 (CX)
+	PREFETCHT0 (CX)(DX*1)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	MOVQ       40(AX), BX
+	MOVQ       8(AX), SI
+	MOVQ       48(AX), DI
+	MOVQ       64(AX), R8
+	MOVQ       96(AX), R9
+	MOVQ       104(AX), R10
+	MOVQ       DI, R11
+	SHLQ       $0x04, R11
+	ADDQ       SI, R11
+	TESTQ      R8, R8
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (DI)(DI*2), R8
+
+rows:
+	VMOVUPS      (SI), Z2
+	VPBROADCASTD (CX), Z3
+	LONG         $0x4866f262
+	WORD         $0xc252
+	VPBROADCASTD (CX)(DX*1), Z4
+	LONG         $0x485ef262
+	WORD         $0xca52
+	PREFETCHT0   (R11)
+	PREFETCHT1   (R9)
+	VMOVUPS      (SI)(DI*1), Z2
+	VPBROADCASTD 4(CX), Z3
+	LONG         $0x4866f262
+	WORD         $0xc252
+	VPBROADCASTD 4(CX)(DX*1), Z4
+	LONG         $0x485ef262
+	WORD         $0xca52
+	PREFETCHT0   (R11)(DI*1)
+	PREFETCHT1   64(R9)
+	VMOVUPS      (SI)(DI*2), Z2
+	VPBROADCASTD 8(CX), Z3
+	LONG         $0x4866f262
+	WORD         $0xc252
+	VPBROADCASTD 8(CX)(DX*1), Z4
+	LONG         $0x485ef262
+	WORD         $0xca52
+	PREFETCHT0   (R11)(DI*2)
+	PREFETCHT1   128(R9)
+	VMOVUPS      (SI)(R8*1), Z2
+	VPBROADCASTD 12(CX), Z3
+	LONG         $0x4866f262
+	WORD         $0xc252
+	VPBROADCASTD 12(CX)(DX*1), Z4
+	LONG         $0x485ef262
+	WORD         $0xca52
+	PREFETCHT0   (R11)(R8*1)
+	PREFETCHT1   192(R9)
+	ADDQ         $0x10, CX
+	LEAQ         (SI)(DI*4), SI
+	LEAQ         (R11)(DI*4), R11
+	ADDQ         $0x00000100, R9
+	CMPQ         R9, R10
+	JLT          rowsSame
+	MOVQ         p+0(FP), R12
+	ADDQ         112(R12), R9
+	ADDQ         120(R12), R10
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R8
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R8
+	JE   store
+
+edge:
+	VMOVUPS      (SI), Z2
+	VPBROADCASTD (CX), Z3
+	LONG         $0x4866f262
+	WORD         $0xc252
+	VPBROADCASTD (CX)(DX*1), Z4
+	LONG         $0x485ef262
+	WORD         $0xca52
+	ADDQ         BX, CX
+	ADDQ         DI, SI
+	DECQ         R8
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotBF16x2x2(p *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotBF16x2x2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 512(CX), Z2
+	VMOVUPS 576(CX), Z3
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 64(CX)(DX*1)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	MOVQ       40(AX), BX
+	MOVQ       8(AX), SI
+	MOVQ       48(AX), DI
+	MOVQ       64(AX), R8
+	MOVQ       96(AX), R9
+	MOVQ       104(AX), R10
+	MOVQ       DI, R11
+	SHLQ       $0x04, R11
+	ADDQ       SI, R11
+	TESTQ      R8, R8
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (DI)(DI*2), R8
+
+rows:
+	VMOVUPS      (SI), Z4
+	VMOVUPS      64(SI), Z5
+	VPBROADCASTD (CX), Z6
+	LONG         $0x484ef262
+	WORD         $0xc452
+	LONG         $0x484ef262
+	WORD         $0xcd52
+	VPBROADCASTD (CX)(DX*1), Z7
+	LONG         $0x4846f262
+	WORD         $0xd452
+	LONG         $0x4846f262
+	WORD         $0xdd52
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	PREFETCHT1   (R9)
+	VMOVUPS      (SI)(DI*1), Z4
+	VMOVUPS      64(SI)(DI*1), Z5
+	VPBROADCASTD 4(CX), Z6
+	LONG         $0x484ef262
+	WORD         $0xc452
+	LONG         $0x484ef262
+	WORD         $0xcd52
+	VPBROADCASTD 4(CX)(DX*1), Z7
+	LONG         $0x4846f262
+	WORD         $0xd452
+	LONG         $0x4846f262
+	WORD         $0xdd52
+	PREFETCHT0   (R11)(DI*1)
+	PREFETCHT0   64(R11)(DI*1)
+	PREFETCHT1   64(R9)
+	VMOVUPS      (SI)(DI*2), Z4
+	VMOVUPS      64(SI)(DI*2), Z5
+	VPBROADCASTD 8(CX), Z6
+	LONG         $0x484ef262
+	WORD         $0xc452
+	LONG         $0x484ef262
+	WORD         $0xcd52
+	VPBROADCASTD 8(CX)(DX*1), Z7
+	LONG         $0x4846f262
+	WORD         $0xd452
+	LONG         $0x4846f262
+	WORD         $0xdd52
+	PREFETCHT0   (R11)(DI*2)
+	PREFETCHT0   64(R11)(DI*2)
+	PREFETCHT1   128(R9)
+	VMOVUPS      (SI)(R8*1), Z4
+	VMOVUPS      64(SI)(R8*1), Z5
+	VPBROADCASTD 12(CX), Z6
+	LONG         $0x484ef262
+	WORD         $0xc452
+	LONG         $0x484ef262
+	WORD         $0xcd52
+	VPBROADCASTD 12(CX)(DX*1), Z7
+	LONG         $0x4846f262
+	WORD         $0xd452
+	LONG         $0x4846f262
+	WORD         $0xdd52
+	PREFETCHT0   (R11)(R8*1)
+	PREFETCHT0   64(R11)(R8*1)
+	PREFETCHT1   192(R9)
+	ADDQ         $0x10, CX
+	LEAQ         (SI)(DI*4), SI
+	LEAQ         (R11)(DI*4), R11
+	ADDQ         $0x00000100, R9
+	CMPQ         R9, R10
+	JLT          rowsSame
+	MOVQ         p+0(FP), R12
+	ADDQ         112(R12), R9
+	ADDQ         120(R12), R10
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R8
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R8
+	JE   store
+
+edge:
+	VMOVUPS      (SI), Z4
+	VMOVUPS      64(SI), Z5
+	VPBROADCASTD (CX), Z6
+	LONG         $0x484ef262
+	WORD         $0xc452
+	LONG         $0x484ef262
+	WORD         $0xcd52
+	VPBROADCASTD (CX)(DX*1), Z7
+	LONG         $0x4846f262
+	WORD         $0xd452
+	LONG         $0x4846f262
+	WORD         $0xdd52
+	ADDQ         BX, CX
+	ADDQ         DI, SI
+	DECQ         R8
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotBF16x3x1(p *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotBF16x3x1(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 512(CX), Z1
+	VMOVUPS 1024(CX), Z2
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	PREFETCHT0 (CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	MOVQ       40(AX), BX
+	MOVQ       8(AX), SI
+	MOVQ       48(AX), DI
+	MOVQ       64(AX), R8
+	MOVQ       96(AX), R9
+	MOVQ       104(AX), R10
+	MOVQ       DI, R11
+	SHLQ       $0x04, R11
+	ADDQ       SI, R11
+	TESTQ      R8, R8
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (DI)(DI*2), R8
+
+rows:
+	VMOVUPS      (SI), Z3
+	VPBROADCASTD (CX), Z4
+	LONG         $0x485ef262
+	WORD         $0xc352
+	VPBROADCASTD (CX)(DX*1), Z5
+	LONG         $0x4856f262
+	WORD         $0xcb52
+	VPBROADCASTD (CX)(DX*2), Z4
+	LONG         $0x485ef262
+	WORD         $0xd352
+	PREFETCHT0   (R11)
+	PREFETCHT1   (R9)
+	VMOVUPS      (SI)(DI*1), Z3
+	VPBROADCASTD 4(CX), Z4
+	LONG         $0x485ef262
+	WORD         $0xc352
+	VPBROADCASTD 4(CX)(DX*1), Z5
+	LONG         $0x4856f262
+	WORD         $0xcb52
+	VPBROADCASTD 4(CX)(DX*2), Z4
+	LONG         $0x485ef262
+	WORD         $0xd352
+	PREFETCHT0   (R11)(DI*1)
+	PREFETCHT1   64(R9)
+	VMOVUPS      (SI)(DI*2), Z3
+	VPBROADCASTD 8(CX), Z4
+	LONG         $0x485ef262
+	WORD         $0xc352
+	VPBROADCASTD 8(CX)(DX*1), Z5
+	LONG         $0x4856f262
+	WORD         $0xcb52
+	VPBROADCASTD 8(CX)(DX*2), Z4
+	LONG         $0x485ef262
+	WORD         $0xd352
+	PREFETCHT0   (R11)(DI*2)
+	PREFETCHT1   128(R9)
+	VMOVUPS      (SI)(R8*1), Z3
+	VPBROADCASTD 12(CX), Z4
+	LONG         $0x485ef262
+	WORD         $0xc352
+	VPBROADCASTD 12(CX)(DX*1), Z5
+	LONG         $0x4856f262
+	WORD         $0xcb52
+	VPBROADCASTD 12(CX)(DX*2), Z4
+	LONG         $0x485ef262
+	WORD         $0xd352
+	PREFETCHT0   (R11)(R8*1)
+	PREFETCHT1   192(R9)
+	ADDQ         $0x10, CX
+	LEAQ         (SI)(DI*4), SI
+	LEAQ         (R11)(DI*4), R11
+	ADDQ         $0x00000100, R9
+	CMPQ         R9, R10
+	JLT          rowsSame
+	MOVQ         p+0(FP), R12
+	ADDQ         112(R12), R9
+	ADDQ         120(R12), R10
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R8
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R8
+	JE   store
+
+edge:
+	VMOVUPS      (SI), Z3
+	VPBROADCASTD (CX), Z4
+	LONG         $0x485ef262
+	WORD         $0xc352
+	VPBROADCASTD (CX)(DX*1), Z5
+	LONG         $0x4856f262
+	WORD         $0xcb52
+	VPBROADCASTD (CX)(DX*2), Z4
+	LONG         $0x485ef262
+	WORD         $0xd352
+	ADDQ         BX, CX
+	ADDQ         DI, SI
+	DECQ         R8
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotBF16x3x2(p *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotBF16x3x2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 512(CX), Z2
+	VMOVUPS 576(CX), Z3
+	VMOVUPS 1024(CX), Z4
+	VMOVUPS 1088(CX), Z5
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 64(CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 64(CX)(DX*2)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	MOVQ       40(AX), BX
+	MOVQ       8(AX), SI
+	MOVQ       48(AX), DI
+	MOVQ       64(AX), R8
+	MOVQ       96(AX), R9
+	MOVQ       104(AX), R10
+	MOVQ       DI, R11
+	SHLQ       $0x04, R11
+	ADDQ       SI, R11
+	TESTQ      R8, R8
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (DI)(DI*2), R8
+
+rows:
+	VMOVUPS      (SI), Z6
+	VMOVUPS      64(SI), Z7
+	VPBROADCASTD (CX), Z8
+	LONG         $0x483ef262
+	WORD         $0xc652
+	LONG         $0x483ef262
+	WORD         $0xcf52
+	VPBROADCASTD (CX)(DX*1), Z9
+	LONG         $0x4836f262
+	WORD         $0xd652
+	LONG         $0x4836f262
+	WORD         $0xdf52
+	VPBROADCASTD (CX)(DX*2), Z8
+	LONG         $0x483ef262
+	WORD         $0xe652
+	LONG         $0x483ef262
+	WORD         $0xef52
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	PREFETCHT1   (R9)
+	VMOVUPS      (SI)(DI*1), Z6
+	VMOVUPS      64(SI)(DI*1), Z7
+	VPBROADCASTD 4(CX), Z8
+	LONG         $0x483ef262
+	WORD         $0xc652
+	LONG         $0x483ef262
+	WORD         $0xcf52
+	VPBROADCASTD 4(CX)(DX*1), Z9
+	LONG         $0x4836f262
+	WORD         $0xd652
+	LONG         $0x4836f262
+	WORD         $0xdf52
+	VPBROADCASTD 4(CX)(DX*2), Z8
+	LONG         $0x483ef262
+	WORD         $0xe652
+	LONG         $0x483ef262
+	WORD         $0xef52
+	PREFETCHT0   (R11)(DI*1)
+	PREFETCHT0   64(R11)(DI*1)
+	PREFETCHT1   64(R9)
+	VMOVUPS      (SI)(DI*2), Z6
+	VMOVUPS      64(SI)(DI*2), Z7
+	VPBROADCASTD 8(CX), Z8
+	LONG         $0x483ef262
+	WORD         $0xc652
+	LONG         $0x483ef262
+	WORD         $0xcf52
+	VPBROADCASTD 8(CX)(DX*1), Z9
+	LONG         $0x4836f262
+	WORD         $0xd652
+	LONG         $0x4836f262
+	WORD         $0xdf52
+	VPBROADCASTD 8(CX)(DX*2), Z8
+	LONG         $0x483ef262
+	WORD         $0xe652
+	LONG         $0x483ef262
+	WORD         $0xef52
+	PREFETCHT0   (R11)(DI*2)
+	PREFETCHT0   64(R11)(DI*2)
+	PREFETCHT1   128(R9)
+	VMOVUPS      (SI)(R8*1), Z6
+	VMOVUPS      64(SI)(R8*1), Z7
+	VPBROADCASTD 12(CX), Z8
+	LONG         $0x483ef262
+	WORD         $0xc652
+	LONG         $0x483ef262
+	WORD         $0xcf52
+	VPBROADCASTD 12(CX)(DX*1), Z9
+	LONG         $0x4836f262
+	WORD         $0xd652
+	LONG         $0x4836f262
+	WORD         $0xdf52
+	VPBROADCASTD 12(CX)(DX*2), Z8
+	LONG         $0x483ef262
+	WORD         $0xe652
+	LONG         $0x483ef262
+	WORD         $0xef52
+	PREFETCHT0   (R11)(R8*1)
+	PREFETCHT0   64(R11)(R8*1)
+	PREFETCHT1   192(R9)
+	ADDQ         $0x10, CX
+	LEAQ         (SI)(DI*4), SI
+	LEAQ         (R11)(DI*4), R11
+	ADDQ         $0x00000100, R9
+	CMPQ         R9, R10
+	JLT          rowsSame
+	MOVQ         p+0(FP), R12
+	ADDQ         112(R12), R9
+	ADDQ         120(R12), R10
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R8
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R8
+	JE   store
+
+edge:
+	VMOVUPS      (SI), Z6
+	VMOVUPS      64(SI), Z7
+	VPBROADCASTD (CX), Z8
+	LONG         $0x483ef262
+	WORD         $0xc652
+	LONG         $0x483ef262
+	WORD         $0xcf52
+	VPBROADCASTD (CX)(DX*1), Z9
+	LONG         $0x4836f262
+	WORD         $0xd652
+	LONG         $0x4836f262
+	WORD         $0xdf52
+	VPBROADCASTD (CX)(DX*2), Z8
+	LONG         $0x483ef262
+	WORD         $0xe652
+	LONG         $0x483ef262
+	WORD         $0xef52
+	ADDQ         BX, CX
+	ADDQ         DI, SI
+	DECQ         R8
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotBF16x4x1(p *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotBF16x4x1(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 512(CX), Z1
+	VMOVUPS 1024(CX), Z2
+	VMOVUPS 1536(CX), Z3
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	PREFETCHT0 (CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	MOVQ       40(AX), SI
+	MOVQ       8(AX), DI
+	MOVQ       48(AX), R8
+	MOVQ       64(AX), R9
+	MOVQ       96(AX), R10
+	MOVQ       104(AX), R11
+	MOVQ       R8, R12
+	SHLQ       $0x04, R12
+	ADDQ       DI, R12
+	TESTQ      R9, R9
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R8)(R8*2), R9
+
+rows:
+	VMOVUPS      (DI), Z4
+	VPBROADCASTD (CX), Z5
+	LONG         $0x4856f262
+	WORD         $0xc452
+	VPBROADCASTD (CX)(DX*1), Z6
+	LONG         $0x484ef262
+	WORD         $0xcc52
+	VPBROADCASTD (CX)(DX*2), Z5
+	LONG         $0x4856f262
+	WORD         $0xd452
+	VPBROADCASTD (CX)(BX*1), Z6
+	LONG         $0x484ef262
+	WORD         $0xdc52
+	PREFETCHT0   (R12)
+	PREFETCHT1   (R10)
+	VMOVUPS      (DI)(R8*1), Z4
+	VPBROADCASTD 4(CX), Z5
+	LONG         $0x4856f262
+	WORD         $0xc452
+	VPBROADCASTD 4(CX)(DX*1), Z6
+	LONG         $0x484ef262
+	WORD         $0xcc52
+	VPBROADCASTD 4(CX)(DX*2), Z5
+	LONG         $0x4856f262
+	WORD         $0xd452
+	VPBROADCASTD 4(CX)(BX*1), Z6
+	LONG         $0x484ef262
+	WORD         $0xdc52
+	PREFETCHT0   (R12)(R8*1)
+	PREFETCHT1   64(R10)
+	VMOVUPS      (DI)(R8*2), Z4
+	VPBROADCASTD 8(CX), Z5
+	LONG         $0x4856f262
+	WORD         $0xc452
+	VPBROADCASTD 8(CX)(DX*1), Z6
+	LONG         $0x484ef262
+	WORD         $0xcc52
+	VPBROADCASTD 8(CX)(DX*2), Z5
+	LONG         $0x4856f262
+	WORD         $0xd452
+	VPBROADCASTD 8(CX)(BX*1), Z6
+	LONG         $0x484ef262
+	WORD         $0xdc52
+	PREFETCHT0   (R12)(R8*2)
+	PREFETCHT1   128(R10)
+	VMOVUPS      (DI)(R9*1), Z4
+	VPBROADCASTD 12(CX), Z5
+	LONG         $0x4856f262
+	WORD         $0xc452
+	VPBROADCASTD 12(CX)(DX*1), Z6
+	LONG         $0x484ef262
+	WORD         $0xcc52
+	VPBROADCASTD 12(CX)(DX*2), Z5
+	LONG         $0x4856f262
+	WORD         $0xd452
+	VPBROADCASTD 12(CX)(BX*1), Z6
+	LONG         $0x484ef262
+	WORD         $0xdc52
+	PREFETCHT0   (R12)(R9*1)
+	PREFETCHT1   192(R10)
+	ADDQ         $0x10, CX
+	LEAQ         (DI)(R8*4), DI
+	LEAQ         (R12)(R8*4), R12
+	ADDQ         $0x00000100, R10
+	CMPQ         R10, R11
+	JLT          rowsSame
+	MOVQ         p+0(FP), R13
+	ADDQ         112(R13), R10
+	ADDQ         120(R13), R11
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R9
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R9
+	JE   store
+
+edge:
+	VMOVUPS      (DI), Z4
+	VPBROADCASTD (CX), Z5
+	LONG         $0x4856f262
+	WORD         $0xc452
+	VPBROADCASTD (CX)(DX*1), Z6
+	LONG         $0x484ef262
+	WORD         $0xcc52
+	VPBROADCASTD (CX)(DX*2), Z5
+	LONG         $0x4856f262
+	WORD         $0xd452
+	VPBROADCASTD (CX)(BX*1), Z6
+	LONG         $0x484ef262
+	WORD         $0xdc52
+	ADDQ         SI, CX
+	ADDQ         R8, DI
+	DECQ         R9
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotBF16x4x2(p *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotBF16x4x2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 512(CX), Z2
+	VMOVUPS 576(CX), Z3
+	VMOVUPS 1024(CX), Z4
+	VMOVUPS 1088(CX), Z5
+	VMOVUPS 1536(CX), Z6
+	VMOVUPS 1600(CX), Z7
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 64(CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 64(CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 64(CX)(BX*1)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	MOVQ       40(AX), SI
+	MOVQ       8(AX), DI
+	MOVQ       48(AX), R8
+	MOVQ       64(AX), R9
+	MOVQ       96(AX), R10
+	MOVQ       104(AX), R11
+	MOVQ       R8, R12
+	SHLQ       $0x04, R12
+	ADDQ       DI, R12
+	TESTQ      R9, R9
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R8)(R8*2), R9
+
+rows:
+	VMOVUPS      (DI), Z8
+	VMOVUPS      64(DI), Z9
+	VPBROADCASTD (CX), Z10
+	LONG         $0x482ed262
+	WORD         $0xc052
+	LONG         $0x482ed262
+	WORD         $0xc952
+	VPBROADCASTD (CX)(DX*1), Z11
+	LONG         $0x4826d262
+	WORD         $0xd052
+	LONG         $0x4826d262
+	WORD         $0xd952
+	VPBROADCASTD (CX)(DX*2), Z10
+	LONG         $0x482ed262
+	WORD         $0xe052
+	LONG         $0x482ed262
+	WORD         $0xe952
+	VPBROADCASTD (CX)(BX*1), Z11
+	LONG         $0x4826d262
+	WORD         $0xf052
+	LONG         $0x4826d262
+	WORD         $0xf952
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	PREFETCHT1   (R10)
+	VMOVUPS      (DI)(R8*1), Z8
+	VMOVUPS      64(DI)(R8*1), Z9
+	VPBROADCASTD 4(CX), Z10
+	LONG         $0x482ed262
+	WORD         $0xc052
+	LONG         $0x482ed262
+	WORD         $0xc952
+	VPBROADCASTD 4(CX)(DX*1), Z11
+	LONG         $0x4826d262
+	WORD         $0xd052
+	LONG         $0x4826d262
+	WORD         $0xd952
+	VPBROADCASTD 4(CX)(DX*2), Z10
+	LONG         $0x482ed262
+	WORD         $0xe052
+	LONG         $0x482ed262
+	WORD         $0xe952
+	VPBROADCASTD 4(CX)(BX*1), Z11
+	LONG         $0x4826d262
+	WORD         $0xf052
+	LONG         $0x4826d262
+	WORD         $0xf952
+	PREFETCHT0   (R12)(R8*1)
+	PREFETCHT0   64(R12)(R8*1)
+	PREFETCHT1   64(R10)
+	VMOVUPS      (DI)(R8*2), Z8
+	VMOVUPS      64(DI)(R8*2), Z9
+	VPBROADCASTD 8(CX), Z10
+	LONG         $0x482ed262
+	WORD         $0xc052
+	LONG         $0x482ed262
+	WORD         $0xc952
+	VPBROADCASTD 8(CX)(DX*1), Z11
+	LONG         $0x4826d262
+	WORD         $0xd052
+	LONG         $0x4826d262
+	WORD         $0xd952
+	VPBROADCASTD 8(CX)(DX*2), Z10
+	LONG         $0x482ed262
+	WORD         $0xe052
+	LONG         $0x482ed262
+	WORD         $0xe952
+	VPBROADCASTD 8(CX)(BX*1), Z11
+	LONG         $0x4826d262
+	WORD         $0xf052
+	LONG         $0x4826d262
+	WORD         $0xf952
+	PREFETCHT0   (R12)(R8*2)
+	PREFETCHT0   64(R12)(R8*2)
+	PREFETCHT1   128(R10)
+	VMOVUPS      (DI)(R9*1), Z8
+	VMOVUPS      64(DI)(R9*1), Z9
+	VPBROADCASTD 12(CX), Z10
+	LONG         $0x482ed262
+	WORD         $0xc052
+	LONG         $0x482ed262
+	WORD         $0xc952
+	VPBROADCASTD 12(CX)(DX*1), Z11
+	LONG         $0x4826d262
+	WORD         $0xd052
+	LONG         $0x4826d262
+	WORD         $0xd952
+	VPBROADCASTD 12(CX)(DX*2), Z10
+	LONG         $0x482ed262
+	WORD         $0xe052
+	LONG         $0x482ed262
+	WORD         $0xe952
+	VPBROADCASTD 12(CX)(BX*1), Z11
+	LONG         $0x4826d262
+	WORD         $0xf052
+	LONG         $0x4826d262
+	WORD         $0xf952
+	PREFETCHT0   (R12)(R9*1)
+	PREFETCHT0   64(R12)(R9*1)
+	PREFETCHT1   192(R10)
+	ADDQ         $0x10, CX
+	LEAQ         (DI)(R8*4), DI
+	LEAQ         (R12)(R8*4), R12
+	ADDQ         $0x00000100, R10
+	CMPQ         R10, R11
+	JLT          rowsSame
+	MOVQ         p+0(FP), R13
+	ADDQ         112(R13), R10
+	ADDQ         120(R13), R11
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R9
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R9
+	JE   store
+
+edge:
+	VMOVUPS      (DI), Z8
+	VMOVUPS      64(DI), Z9
+	VPBROADCASTD (CX), Z10
+	LONG         $0x482ed262
+	WORD         $0xc052
+	LONG         $0x482ed262
+	WORD         $0xc952
+	VPBROADCASTD (CX)(DX*1), Z11
+	LONG         $0x4826d262
+	WORD         $0xd052
+	LONG         $0x4826d262
+	WORD         $0xd952
+	VPBROADCASTD (CX)(DX*2), Z10
+	LONG         $0x482ed262
+	WORD         $0xe052
+	LONG         $0x482ed262
+	WORD         $0xe952
+	VPBROADCASTD (CX)(BX*1), Z11
+	LONG         $0x4826d262
+	WORD         $0xf052
+	LONG         $0x4826d262
+	WORD         $0xf952
+	ADDQ         SI, CX
+	ADDQ         R8, DI
+	DECQ         R9
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotBF16x5x1(p *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotBF16x5x1(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 512(CX), Z1
+	VMOVUPS 1024(CX), Z2
+	VMOVUPS 1536(CX), Z3
+	VMOVUPS 2048(CX), Z4
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	PREFETCHT0 (CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	MOVQ       40(AX), SI
+	MOVQ       8(AX), DI
+	MOVQ       48(AX), R8
+	MOVQ       64(AX), R9
+	MOVQ       96(AX), R10
+	MOVQ       104(AX), R11
+	MOVQ       R8, R12
+	SHLQ       $0x04, R12
+	ADDQ       DI, R12
+	TESTQ      R9, R9
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R8)(R8*2), R9
+
+rows:
+	VMOVUPS      (DI), Z5
+	VPBROADCASTD (CX), Z6
+	LONG         $0x484ef262
+	WORD         $0xc552
+	VPBROADCASTD (CX)(DX*1), Z7
+	LONG         $0x4846f262
+	WORD         $0xcd52
+	VPBROADCASTD (CX)(DX*2), Z6
+	LONG         $0x484ef262
+	WORD         $0xd552
+	VPBROADCASTD (CX)(BX*1), Z7
+	LONG         $0x4846f262
+	WORD         $0xdd52
+	VPBROADCASTD (CX)(DX*4), Z6
+	LONG         $0x484ef262
+	WORD         $0xe552
+	PREFETCHT0   (R12)
+	PREFETCHT1   (R10)
+	VMOVUPS      (DI)(R8*1), Z5
+	VPBROADCASTD 4(CX), Z6
+	LONG         $0x484ef262
+	WORD         $0xc552
+	VPBROADCASTD 4(CX)(DX*1), Z7
+	LONG         $0x4846f262
+	WORD         $0xcd52
+	VPBROADCASTD 4(CX)(DX*2), Z6
+	LONG         $0x484ef262
+	WORD         $0xd552
+	VPBROADCASTD 4(CX)(BX*1), Z7
+	LONG         $0x4846f262
+	WORD         $0xdd52
+	VPBROADCASTD 4(CX)(DX*4), Z6
+	LONG         $0x484ef262
+	WORD         $0xe552
+	PREFETCHT0   (R12)(R8*1)
+	PREFETCHT1   64(R10)
+	VMOVUPS      (DI)(R8*2), Z5
+	VPBROADCASTD 8(CX), Z6
+	LONG         $0x484ef262
+	WORD         $0xc552
+	VPBROADCASTD 8(CX)(DX*1), Z7
+	LONG         $0x4846f262
+	WORD         $0xcd52
+	VPBROADCASTD 8(CX)(DX*2), Z6
+	LONG         $0x484ef262
+	WORD         $0xd552
+	VPBROADCASTD 8(CX)(BX*1), Z7
+	LONG         $0x4846f262
+	WORD         $0xdd52
+	VPBROADCASTD 8(CX)(DX*4), Z6
+	LONG         $0x484ef262
+	WORD         $0xe552
+	PREFETCHT0   (R12)(R8*2)
+	PREFETCHT1   128(R10)
+	VMOVUPS      (DI)(R9*1), Z5
+	VPBROADCASTD 12(CX), Z6
+	LONG         $0x484ef262
+	WORD         $0xc552
+	VPBROADCASTD 12(CX)(DX*1), Z7
+	LONG         $0x4846f262
+	WORD         $0xcd52
+	VPBROADCASTD 12(CX)(DX*2), Z6
+	LONG         $0x484ef262
+	WORD         $0xd552
+	VPBROADCASTD 12(CX)(BX*1), Z7
+	LONG         $0x4846f262
+	WORD         $0xdd52
+	VPBROADCASTD 12(CX)(DX*4), Z6
+	LONG         $0x484ef262
+	WORD         $0xe552
+	PREFETCHT0   (R12)(R9*1)
+	PREFETCHT1   192(R10)
+	ADDQ         $0x10, CX
+	LEAQ         (DI)(R8*4), DI
+	LEAQ         (R12)(R8*4), R12
+	ADDQ         $0x00000100, R10
+	CMPQ         R10, R11
+	JLT          rowsSame
+	MOVQ         p+0(FP), R13
+	ADDQ         112(R13), R10
+	ADDQ         120(R13), R11
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R9
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R9
+	JE   store
+
+edge:
+	VMOVUPS      (DI), Z5
+	VPBROADCASTD (CX), Z6
+	LONG         $0x484ef262
+	WORD         $0xc552
+	VPBROADCASTD (CX)(DX*1), Z7
+	LONG         $0x4846f262
+	WORD         $0xcd52
+	VPBROADCASTD (CX)(DX*2), Z6
+	LONG         $0x484ef262
+	WORD         $0xd552
+	VPBROADCASTD (CX)(BX*1), Z7
+	LONG         $0x4846f262
+	WORD         $0xdd52
+	VPBROADCASTD (CX)(DX*4), Z6
+	LONG         $0x484ef262
+	WORD         $0xe552
+	ADDQ         SI, CX
+	ADDQ         R8, DI
+	DECQ         R9
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotBF16x5x2(p *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotBF16x5x2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 512(CX), Z2
+	VMOVUPS 576(CX), Z3
+	VMOVUPS 1024(CX), Z4
+	VMOVUPS 1088(CX), Z5
+	VMOVUPS 1536(CX), Z6
+	VMOVUPS 1600(CX), Z7
+	VMOVUPS 2048(CX), Z8
+	VMOVUPS 2112(CX), Z9
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 64(CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 64(CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 64(CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 64(CX)(DX*4)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	MOVQ       40(AX), SI
+	MOVQ       8(AX), DI
+	MOVQ       48(AX), R8
+	MOVQ       64(AX), R9
+	MOVQ       96(AX), R10
+	MOVQ       104(AX), R11
+	MOVQ       R8, R12
+	SHLQ       $0x04, R12
+	ADDQ       DI, R12
+	TESTQ      R9, R9
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R8)(R8*2), R9
+
+rows:
+	VMOVUPS      (DI), Z10
+	VMOVUPS      64(DI), Z11
+	VPBROADCASTD (CX), Z12
+	LONG         $0x481ed262
+	WORD         $0xc252
+	LONG         $0x481ed262
+	WORD         $0xcb52
+	VPBROADCASTD (CX)(DX*1), Z13
+	LONG         $0x4816d262
+	WORD         $0xd252
+	LONG         $0x4816d262
+	WORD         $0xdb52
+	VPBROADCASTD (CX)(DX*2), Z12
+	LONG         $0x481ed262
+	WORD         $0xe252
+	LONG         $0x481ed262
+	WORD         $0xeb52
+	VPBROADCASTD (CX)(BX*1), Z13
+	LONG         $0x4816d262
+	WORD         $0xf252
+	LONG         $0x4816d262
+	WORD         $0xfb52
+	VPBROADCASTD (CX)(DX*4), Z12
+	LONG         $0x481e5262
+	WORD         $0xc252
+	LONG         $0x481e5262
+	WORD         $0xcb52
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	PREFETCHT1   (R10)
+	VMOVUPS      (DI)(R8*1), Z10
+	VMOVUPS      64(DI)(R8*1), Z11
+	VPBROADCASTD 4(CX), Z12
+	LONG         $0x481ed262
+	WORD         $0xc252
+	LONG         $0x481ed262
+	WORD         $0xcb52
+	VPBROADCASTD 4(CX)(DX*1), Z13
+	LONG         $0x4816d262
+	WORD         $0xd252
+	LONG         $0x4816d262
+	WORD         $0xdb52
+	VPBROADCASTD 4(CX)(DX*2), Z12
+	LONG         $0x481ed262
+	WORD         $0xe252
+	LONG         $0x481ed262
+	WORD         $0xeb52
+	VPBROADCASTD 4(CX)(BX*1), Z13
+	LONG         $0x4816d262
+	WORD         $0xf252
+	LONG         $0x4816d262
+	WORD         $0xfb52
+	VPBROADCASTD 4(CX)(DX*4), Z12
+	LONG         $0x481e5262
+	WORD         $0xc252
+	LONG         $0x481e5262
+	WORD         $0xcb52
+	PREFETCHT0   (R12)(R8*1)
+	PREFETCHT0   64(R12)(R8*1)
+	PREFETCHT1   64(R10)
+	VMOVUPS      (DI)(R8*2), Z10
+	VMOVUPS      64(DI)(R8*2), Z11
+	VPBROADCASTD 8(CX), Z12
+	LONG         $0x481ed262
+	WORD         $0xc252
+	LONG         $0x481ed262
+	WORD         $0xcb52
+	VPBROADCASTD 8(CX)(DX*1), Z13
+	LONG         $0x4816d262
+	WORD         $0xd252
+	LONG         $0x4816d262
+	WORD         $0xdb52
+	VPBROADCASTD 8(CX)(DX*2), Z12
+	LONG         $0x481ed262
+	WORD         $0xe252
+	LONG         $0x481ed262
+	WORD         $0xeb52
+	VPBROADCASTD 8(CX)(BX*1), Z13
+	LONG         $0x4816d262
+	WORD         $0xf252
+	LONG         $0x4816d262
+	WORD         $0xfb52
+	VPBROADCASTD 8(CX)(DX*4), Z12
+	LONG         $0x481e5262
+	WORD         $0xc252
+	LONG         $0x481e5262
+	WORD         $0xcb52
+	PREFETCHT0   (R12)(R8*2)
+	PREFETCHT0   64(R12)(R8*2)
+	PREFETCHT1   128(R10)
+	VMOVUPS      (DI)(R9*1), Z10
+	VMOVUPS      64(DI)(R9*1), Z11
+	VPBROADCASTD 12(CX), Z12
+	LONG         $0x481ed262
+	WORD         $0xc252
+	LONG         $0x481ed262
+	WORD         $0xcb52
+	VPBROADCASTD 12(CX)(DX*1), Z13
+	LONG         $0x4816d262
+	WORD         $0xd252
+	LONG         $0x4816d262
+	WORD         $0xdb52
+	VPBROADCASTD 12(CX)(DX*2), Z12
+	LONG         $0x481ed262
+	WORD         $0xe252
+	LONG         $0x481ed262
+	WORD         $0xeb52
+	VPBROADCASTD 12(CX)(BX*1), Z13
+	LONG         $0x4816d262
+	WORD         $0xf252
+	LONG         $0x4816d262
+	WORD         $0xfb52
+	VPBROADCASTD 12(CX)(DX*4), Z12
+	LONG         $0x481e5262
+	WORD         $0xc252
+	LONG         $0x481e5262
+	WORD         $0xcb52
+	PREFETCHT0   (R12)(R9*1)
+	PREFETCHT0   64(R12)(R9*1)
+	PREFETCHT1   192(R10)
+	ADDQ         $0x10, CX
+	LEAQ         (DI)(R8*4), DI
+	LEAQ         (R12)(R8*4), R12
+	ADDQ         $0x00000100, R10
+	CMPQ         R10, R11
+	JLT          rowsSame
+	MOVQ         p+0(FP), R13
+	ADDQ         112(R13), R10
+	ADDQ         120(R13), R11
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R9
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R9
+	JE   store
+
+edge:
+	VMOVUPS      (DI), Z10
+	VMOVUPS      64(DI), Z11
+	VPBROADCASTD (CX), Z12
+	LONG         $0x481ed262
+	WORD         $0xc252
+	LONG         $0x481ed262
+	WORD         $0xcb52
+	VPBROADCASTD (CX)(DX*1), Z13
+	LONG         $0x4816d262
+	WORD         $0xd252
+	LONG         $0x4816d262
+	WORD         $0xdb52
+	VPBROADCASTD (CX)(DX*2), Z12
+	LONG         $0x481ed262
+	WORD         $0xe252
+	LONG         $0x481ed262
+	WORD         $0xeb52
+	VPBROADCASTD (CX)(BX*1), Z13
+	LONG         $0x4816d262
+	WORD         $0xf252
+	LONG         $0x4816d262
+	WORD         $0xfb52
+	VPBROADCASTD (CX)(DX*4), Z12
+	LONG         $0x481e5262
+	WORD         $0xc252
+	LONG         $0x481e5262
+	WORD         $0xcb52
+	ADDQ         SI, CX
+	ADDQ         R8, DI
+	DECQ         R9
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotBF16x6x1(p *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotBF16x6x1(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 512(CX), Z1
+	VMOVUPS 1024(CX), Z2
+	VMOVUPS 1536(CX), Z3
+	VMOVUPS 2048(CX), Z4
+	VMOVUPS 2560(CX), Z5
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	PREFETCHT0 (CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 (SI)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	MOVQ       40(AX), DI
+	MOVQ       8(AX), R8
+	MOVQ       48(AX), R9
+	MOVQ       64(AX), R10
+	MOVQ       96(AX), R11
+	MOVQ       104(AX), R12
+	MOVQ       R9, R13
+	SHLQ       $0x04, R13
+	ADDQ       R8, R13
+	TESTQ      R10, R10
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R9)(R9*2), R10
+
+rows:
+	VMOVUPS      (R8), Z6
+	VPBROADCASTD (CX), Z7
+	LONG         $0x4846f262
+	WORD         $0xc652
+	VPBROADCASTD (CX)(DX*1), Z8
+	LONG         $0x483ef262
+	WORD         $0xce52
+	VPBROADCASTD (CX)(DX*2), Z7
+	LONG         $0x4846f262
+	WORD         $0xd652
+	VPBROADCASTD (CX)(BX*1), Z8
+	LONG         $0x483ef262
+	WORD         $0xde52
+	VPBROADCASTD (CX)(DX*4), Z7
+	LONG         $0x4846f262
+	WORD         $0xe652
+	VPBROADCASTD (SI), Z8
+	LONG         $0x483ef262
+	WORD         $0xee52
+	PREFETCHT0   (R13)
+	PREFETCHT1   (R11)
+	VMOVUPS      (R8)(R9*1), Z6
+	VPBROADCASTD 4(CX), Z7
+	LONG         $0x4846f262
+	WORD         $0xc652
+	VPBROADCASTD 4(CX)(DX*1), Z8
+	LONG         $0x483ef262
+	WORD         $0xce52
+	VPBROADCASTD 4(CX)(DX*2), Z7
+	LONG         $0x4846f262
+	WORD         $0xd652
+	VPBROADCASTD 4(CX)(BX*1), Z8
+	LONG         $0x483ef262
+	WORD         $0xde52
+	VPBROADCASTD 4(CX)(DX*4), Z7
+	LONG         $0x4846f262
+	WORD         $0xe652
+	VPBROADCASTD 4(SI), Z8
+	LONG         $0x483ef262
+	WORD         $0xee52
+	PREFETCHT0   (R13)(R9*1)
+	PREFETCHT1   64(R11)
+	VMOVUPS      (R8)(R9*2), Z6
+	VPBROADCASTD 8(CX), Z7
+	LONG         $0x4846f262
+	WORD         $0xc652
+	VPBROADCASTD 8(CX)(DX*1), Z8
+	LONG         $0x483ef262
+	WORD         $0xce52
+	VPBROADCASTD 8(CX)(DX*2), Z7
+	LONG         $0x4846f262
+	WORD         $0xd652
+	VPBROADCASTD 8(CX)(BX*1), Z8
+	LONG         $0x483ef262
+	WORD         $0xde52
+	VPBROADCASTD 8(CX)(DX*4), Z7
+	LONG         $0x4846f262
+	WORD         $0xe652
+	VPBROADCASTD 8(SI), Z8
+	LONG         $0x483ef262
+	WORD         $0xee52
+	PREFETCHT0   (R13)(R9*2)
+	PREFETCHT1   128(R11)
+	VMOVUPS      (R8)(R10*1), Z6
+	VPBROADCASTD 12(CX), Z7
+	LONG         $0x4846f262
+	WORD         $0xc652
+	VPBROADCASTD 12(CX)(DX*1), Z8
+	LONG         $0x483ef262
+	WORD         $0xce52
+	VPBROADCASTD 12(CX)(DX*2), Z7
+	LONG         $0x4846f262
+	WORD         $0xd652
+	VPBROADCASTD 12(CX)(BX*1), Z8
+	LONG         $0x483ef262
+	WORD         $0xde52
+	VPBROADCASTD 12(CX)(DX*4), Z7
+	LONG         $0x4846f262
+	WORD         $0xe652
+	VPBROADCASTD 12(SI), Z8
+	LONG         $0x483ef262
+	WORD         $0xee52
+	PREFETCHT0   (R13)(R10*1)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	LEAQ         (R8)(R9*4), R8
+	LEAQ         (R13)(R9*4), R13
+	ADDQ         $0x00000100, R11
+	CMPQ         R11, R12
+	JLT          rowsSame
+	MOVQ         p+0(FP), R14
+	ADDQ         112(R14), R11
+	ADDQ         120(R14), R12
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R10
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R10
+	JE   store
+
+edge:
+	VMOVUPS      (R8), Z6
+	VPBROADCASTD (CX), Z7
+	LONG         $0x4846f262
+	WORD         $0xc652
+	VPBROADCASTD (CX)(DX*1), Z8
+	LONG         $0x483ef262
+	WORD         $0xce52
+	VPBROADCASTD (CX)(DX*2), Z7
+	LONG         $0x4846f262
+	WORD         $0xd652
+	VPBROADCASTD (CX)(BX*1), Z8
+	LONG         $0x483ef262
+	WORD         $0xde52
+	VPBROADCASTD (CX)(DX*4), Z7
+	LONG         $0x4846f262
+	WORD         $0xe652
+	VPBROADCASTD (SI), Z8
+	LONG         $0x483ef262
+	WORD         $0xee52
+	ADDQ         DI, CX
+	ADDQ         DI, SI
+	ADDQ         R9, R8
+	DECQ         R10
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotBF16x6x2(p *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotBF16x6x2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 512(CX), Z2
+	VMOVUPS 576(CX), Z3
+	VMOVUPS 1024(CX), Z4
+	VMOVUPS 1088(CX), Z5
+	VMOVUPS 1536(CX), Z6
+	VMOVUPS 1600(CX), Z7
+	VMOVUPS 2048(CX), Z8
+	VMOVUPS 2112(CX), Z9
+	VMOVUPS 2560(CX), Z10
+	VMOVUPS 2624(CX), Z11
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 64(CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 64(CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 64(CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 64(CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	MOVQ       40(AX), DI
+	MOVQ       8(AX), R8
+	MOVQ       48(AX), R9
+	MOVQ       64(AX), R10
+	MOVQ       96(AX), R11
+	MOVQ       104(AX), R12
+	MOVQ       R9, R13
+	SHLQ       $0x04, R13
+	ADDQ       R8, R13
+	TESTQ      R10, R10
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R9)(R9*2), R10
+
+rows:
+	VMOVUPS      (R8), Z12
+	VMOVUPS      64(R8), Z13
+	VPBROADCASTD (CX), Z14
+	LONG         $0x480ed262
+	WORD         $0xc452
+	LONG         $0x480ed262
+	WORD         $0xcd52
+	VPBROADCASTD (CX)(DX*1), Z15
+	LONG         $0x4806d262
+	WORD         $0xd452
+	LONG         $0x4806d262
+	WORD         $0xdd52
+	VPBROADCASTD (CX)(DX*2), Z14
+	LONG         $0x480ed262
+	WORD         $0xe452
+	LONG         $0x480ed262
+	WORD         $0xed52
+	VPBROADCASTD (CX)(BX*1), Z15
+	LONG         $0x4806d262
+	WORD         $0xf452
+	LONG         $0x4806d262
+	WORD         $0xfd52
+	VPBROADCASTD (CX)(DX*4), Z14
+	LONG         $0x480e5262
+	WORD         $0xc452
+	LONG         $0x480e5262
+	WORD         $0xcd52
+	VPBROADCASTD (SI), Z15
+	LONG         $0x48065262
+	WORD         $0xd452
+	LONG         $0x48065262
+	WORD         $0xdd52
+	PREFETCHT0   (R13)
+	PREFETCHT0   64(R13)
+	PREFETCHT1   (R11)
+	VMOVUPS      (R8)(R9*1), Z12
+	VMOVUPS      64(R8)(R9*1), Z13
+	VPBROADCASTD 4(CX), Z14
+	LONG         $0x480ed262
+	WORD         $0xc452
+	LONG         $0x480ed262
+	WORD         $0xcd52
+	VPBROADCASTD 4(CX)(DX*1), Z15
+	LONG         $0x4806d262
+	WORD         $0xd452
+	LONG         $0x4806d262
+	WORD         $0xdd52
+	VPBROADCASTD 4(CX)(DX*2), Z14
+	LONG         $0x480ed262
+	WORD         $0xe452
+	LONG         $0x480ed262
+	WORD         $0xed52
+	VPBROADCASTD 4(CX)(BX*1), Z15
+	LONG         $0x4806d262
+	WORD         $0xf452
+	LONG         $0x4806d262
+	WORD         $0xfd52
+	VPBROADCASTD 4(CX)(DX*4), Z14
+	LONG         $0x480e5262
+	WORD         $0xc452
+	LONG         $0x480e5262
+	WORD         $0xcd52
+	VPBROADCASTD 4(SI), Z15
+	LONG         $0x48065262
+	WORD         $0xd452
+	LONG         $0x48065262
+	WORD         $0xdd52
+	PREFETCHT0   (R13)(R9*1)
+	PREFETCHT0   64(R13)(R9*1)
+	PREFETCHT1   64(R11)
+	VMOVUPS      (R8)(R9*2), Z12
+	VMOVUPS      64(R8)(R9*2), Z13
+	VPBROADCASTD 8(CX), Z14
+	LONG         $0x480ed262
+	WORD         $0xc452
+	LONG         $0x480ed262
+	WORD         $0xcd52
+	VPBROADCASTD 8(CX)(DX*1), Z15
+	LONG         $0x4806d262
+	WORD         $0xd452
+	LONG         $0x4806d262
+	WORD         $0xdd52
+	VPBROADCASTD 8(CX)(DX*2), Z14
+	LONG         $0x480ed262
+	WORD         $0xe452
+	LONG         $0x480ed262
+	WORD         $0xed52
+	VPBROADCASTD 8(CX)(BX*1), Z15
+	LONG         $0x4806d262
+	WORD         $0xf452
+	LONG         $0x4806d262
+	WORD         $0xfd52
+	VPBROADCASTD 8(CX)(DX*4), Z14
+	LONG         $0x480e5262
+	WORD         $0xc452
+	LONG         $0x480e5262
+	WORD         $0xcd52
+	VPBROADCASTD 8(SI), Z15
+	LONG         $0x48065262
+	WORD         $0xd452
+	LONG         $0x48065262
+	WORD         $0xdd52
+	PREFETCHT0   (R13)(R9*2)
+	PREFETCHT0   64(R13)(R9*2)
+	PREFETCHT1   128(R11)
+	VMOVUPS      (R8)(R10*1), Z12
+	VMOVUPS      64(R8)(R10*1), Z13
+	VPBROADCASTD 12(CX), Z14
+	LONG         $0x480ed262
+	WORD         $0xc452
+	LONG         $0x480ed262
+	WORD         $0xcd52
+	VPBROADCASTD 12(CX)(DX*1), Z15
+	LONG         $0x4806d262
+	WORD         $0xd452
+	LONG         $0x4806d262
+	WORD         $0xdd52
+	VPBROADCASTD 12(CX)(DX*2), Z14
+	LONG         $0x480ed262
+	WORD         $0xe452
+	LONG         $0x480ed262
+	WORD         $0xed52
+	VPBROADCASTD 12(CX)(BX*1), Z15
+	LONG         $0x4806d262
+	WORD         $0xf452
+	LONG         $0x4806d262
+	WORD         $0xfd52
+	VPBROADCASTD 12(CX)(DX*4), Z14
+	LONG         $0x480e5262
+	WORD         $0xc452
+	LONG         $0x480e5262
+	WORD         $0xcd52
+	VPBROADCASTD 12(SI), Z15
+	LONG         $0x48065262
+	WORD         $0xd452
+	LONG         $0x48065262
+	WORD         $0xdd52
+	PREFETCHT0   (R13)(R10*1)
+	PREFETCHT0   64(R13)(R10*1)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	LEAQ         (R8)(R9*4), R8
+	LEAQ         (R13)(R9*4), R13
+	ADDQ         $0x00000100, R11
+	CMPQ         R11, R12
+	JLT          rowsSame
+	MOVQ         p+0(FP), R14
+	ADDQ         112(R14), R11
+	ADDQ         120(R14), R12
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R10
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R10
+	JE   store
+
+edge:
+	VMOVUPS      (R8), Z12
+	VMOVUPS      64(R8), Z13
+	VPBROADCASTD (CX), Z14
+	LONG         $0x480ed262
+	WORD         $0xc452
+	LONG         $0x480ed262
+	WORD         $0xcd52
+	VPBROADCASTD (CX)(DX*1), Z15
+	LONG         $0x4806d262
+	WORD         $0xd452
+	LONG         $0x4806d262
+	WORD         $0xdd52
+	VPBROADCASTD (CX)(DX*2), Z14
+	LONG         $0x480ed262
+	WORD         $0xe452
+	LONG         $0x480ed262
+	WORD         $0xed52
+	VPBROADCASTD (CX)(BX*1), Z15
+	LONG         $0x4806d262
+	WORD         $0xf452
+	LONG         $0x4806d262
+	WORD         $0xfd52
+	VPBROADCASTD (CX)(DX*4), Z14
+	LONG         $0x480e5262
+	WORD         $0xc452
+	LONG         $0x480e5262
+	WORD         $0xcd52
+	VPBROADCASTD (SI), Z15
+	LONG         $0x48065262
+	WORD         $0xd452
+	LONG         $0x48065262
+	WORD         $0xdd52
+	ADDQ         DI, CX
+	ADDQ         DI, SI
+	ADDQ         R9, R8
+	DECQ         R10
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotBF16x7x1(p *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotBF16x7x1(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 512(CX), Z1
+	VMOVUPS 1024(CX), Z2
+	VMOVUPS 1536(CX), Z3
+	VMOVUPS 2048(CX), Z4
+	VMOVUPS 2560(CX), Z5
+	VMOVUPS 3072(CX), Z6
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	PREFETCHT0 (CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(DX*1)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	MOVQ       40(AX), DI
+	MOVQ       8(AX), R8
+	MOVQ       48(AX), R9
+	MOVQ       64(AX), R10
+	MOVQ       96(AX), R11
+	MOVQ       104(AX), R12
+	MOVQ       R9, R13
+	SHLQ       $0x04, R13
+	ADDQ       R8, R13
+	TESTQ      R10, R10
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R9)(R9*2), R10
+
+rows:
+	VMOVUPS      (R8), Z7
+	VPBROADCASTD (CX), Z8
+	LONG         $0x483ef262
+	WORD         $0xc752
+	VPBROADCASTD (CX)(DX*1), Z9
+	LONG         $0x4836f262
+	WORD         $0xcf52
+	VPBROADCASTD (CX)(DX*2), Z8
+	LONG         $0x483ef262
+	WORD         $0xd752
+	VPBROADCASTD (CX)(BX*1), Z9
+	LONG         $0x4836f262
+	WORD         $0xdf52
+	VPBROADCASTD (CX)(DX*4), Z8
+	LONG         $0x483ef262
+	WORD         $0xe752
+	VPBROADCASTD (SI), Z9
+	LONG         $0x4836f262
+	WORD         $0xef52
+	VPBROADCASTD (SI)(DX*1), Z8
+	LONG         $0x483ef262
+	WORD         $0xf752
+	PREFETCHT0   (R13)
+	PREFETCHT1   (R11)
+	VMOVUPS      (R8)(R9*1), Z7
+	VPBROADCASTD 4(CX), Z8
+	LONG         $0x483ef262
+	WORD         $0xc752
+	VPBROADCASTD 4(CX)(DX*1), Z9
+	LONG         $0x4836f262
+	WORD         $0xcf52
+	VPBROADCASTD 4(CX)(DX*2), Z8
+	LONG         $0x483ef262
+	WORD         $0xd752
+	VPBROADCASTD 4(CX)(BX*1), Z9
+	LONG         $0x4836f262
+	WORD         $0xdf52
+	VPBROADCASTD 4(CX)(DX*4), Z8
+	LONG         $0x483ef262
+	WORD         $0xe752
+	VPBROADCASTD 4(SI), Z9
+	LONG         $0x4836f262
+	WORD         $0xef52
+	VPBROADCASTD 4(SI)(DX*1), Z8
+	LONG         $0x483ef262
+	WORD         $0xf752
+	PREFETCHT0   (R13)(R9*1)
+	PREFETCHT1   64(R11)
+	VMOVUPS      (R8)(R9*2), Z7
+	VPBROADCASTD 8(CX), Z8
+	LONG         $0x483ef262
+	WORD         $0xc752
+	VPBROADCASTD 8(CX)(DX*1), Z9
+	LONG         $0x4836f262
+	WORD         $0xcf52
+	VPBROADCASTD 8(CX)(DX*2), Z8
+	LONG         $0x483ef262
+	WORD         $0xd752
+	VPBROADCASTD 8(CX)(BX*1), Z9
+	LONG         $0x4836f262
+	WORD         $0xdf52
+	VPBROADCASTD 8(CX)(DX*4), Z8
+	LONG         $0x483ef262
+	WORD         $0xe752
+	VPBROADCASTD 8(SI), Z9
+	LONG         $0x4836f262
+	WORD         $0xef52
+	VPBROADCASTD 8(SI)(DX*1), Z8
+	LONG         $0x483ef262
+	WORD         $0xf752
+	PREFETCHT0   (R13)(R9*2)
+	PREFETCHT1   128(R11)
+	VMOVUPS      (R8)(R10*1), Z7
+	VPBROADCASTD 12(CX), Z8
+	LONG         $0x483ef262
+	WORD         $0xc752
+	VPBROADCASTD 12(CX)(DX*1), Z9
+	LONG         $0x4836f262
+	WORD         $0xcf52
+	VPBROADCASTD 12(CX)(DX*2), Z8
+	LONG         $0x483ef262
+	WORD         $0xd752
+	VPBROADCASTD 12(CX)(BX*1), Z9
+	LONG         $0x4836f262
+	WORD         $0xdf52
+	VPBROADCASTD 12(CX)(DX*4), Z8
+	LONG         $0x483ef262
+	WORD         $0xe752
+	VPBROADCASTD 12(SI), Z9
+	LONG         $0x4836f262
+	WORD         $0xef52
+	VPBROADCASTD 12(SI)(DX*1), Z8
+	LONG         $0x483ef262
+	WORD         $0xf752
+	PREFETCHT0   (R13)(R10*1)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	LEAQ         (R8)(R9*4), R8
+	LEAQ         (R13)(R9*4), R13
+	ADDQ         $0x00000100, R11
+	CMPQ         R11, R12
+	JLT          rowsSame
+	MOVQ         p+0(FP), R14
+	ADDQ         112(R14), R11
+	ADDQ         120(R14), R12
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R10
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R10
+	JE   store
+
+edge:
+	VMOVUPS      (R8), Z7
+	VPBROADCASTD (CX), Z8
+	LONG         $0x483ef262
+	WORD         $0xc752
+	VPBROADCASTD (CX)(DX*1), Z9
+	LONG         $0x4836f262
+	WORD         $0xcf52
+	VPBROADCASTD (CX)(DX*2), Z8
+	LONG         $0x483ef262
+	WORD         $0xd752
+	VPBROADCASTD (CX)(BX*1), Z9
+	LONG         $0x4836f262
+	WORD         $0xdf52
+	VPBROADCASTD (CX)(DX*4), Z8
+	LONG         $0x483ef262
+	WORD         $0xe752
+	VPBROADCASTD (SI), Z9
+	LONG         $0x4836f262
+	WORD         $0xef52
+	VPBROADCASTD (SI)(DX*1), Z8
+	LONG         $0x483ef262
+	WORD         $0xf752
+	ADDQ         DI, CX
+	ADDQ         DI, SI
+	ADDQ         R9, R8
+	DECQ         R10
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotBF16x7x2(p *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotBF16x7x2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 512(CX), Z2
+	VMOVUPS 576(CX), Z3
+	VMOVUPS 1024(CX), Z4
+	VMOVUPS 1088(CX), Z5
+	VMOVUPS 1536(CX), Z6
+	VMOVUPS 1600(CX), Z7
+	VMOVUPS 2048(CX), Z8
+	VMOVUPS 2112(CX), Z9
+	VMOVUPS 2560(CX), Z10
+	VMOVUPS 2624(CX), Z11
+	VMOVUPS 3072(CX), Z12
+	VMOVUPS 3136(CX), Z13
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 64(CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 64(CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 64(CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 64(CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 64(SI)(DX*1)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	MOVQ       40(AX), DI
+	MOVQ       8(AX), R8
+	MOVQ       48(AX), R9
+	MOVQ       64(AX), R10
+	MOVQ       96(AX), R11
+	MOVQ       104(AX), R12
+	MOVQ       R9, R13
+	SHLQ       $0x04, R13
+	ADDQ       R8, R13
+	TESTQ      R10, R10
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R9)(R9*2), R10
+
+rows:
+	VMOVUPS      (R8), Z14
+	VMOVUPS      64(R8), Z15
+	VPBROADCASTD (CX), Z16
+	LONG         $0x407ed262
+	WORD         $0xc652
+	LONG         $0x407ed262
+	WORD         $0xcf52
+	VPBROADCASTD (CX)(DX*1), Z17
+	LONG         $0x4076d262
+	WORD         $0xd652
+	LONG         $0x4076d262
+	WORD         $0xdf52
+	VPBROADCASTD (CX)(DX*2), Z16
+	LONG         $0x407ed262
+	WORD         $0xe652
+	LONG         $0x407ed262
+	WORD         $0xef52
+	VPBROADCASTD (CX)(BX*1), Z17
+	LONG         $0x4076d262
+	WORD         $0xf652
+	LONG         $0x4076d262
+	WORD         $0xff52
+	VPBROADCASTD (CX)(DX*4), Z16
+	LONG         $0x407e5262
+	WORD         $0xc652
+	LONG         $0x407e5262
+	WORD         $0xcf52
+	VPBROADCASTD (SI), Z17
+	LONG         $0x40765262
+	WORD         $0xd652
+	LONG         $0x40765262
+	WORD         $0xdf52
+	VPBROADCASTD (SI)(DX*1), Z16
+	LONG         $0x407e5262
+	WORD         $0xe652
+	LONG         $0x407e5262
+	WORD         $0xef52
+	PREFETCHT0   (R13)
+	PREFETCHT0   64(R13)
+	PREFETCHT1   (R11)
+	VMOVUPS      (R8)(R9*1), Z14
+	VMOVUPS      64(R8)(R9*1), Z15
+	VPBROADCASTD 4(CX), Z16
+	LONG         $0x407ed262
+	WORD         $0xc652
+	LONG         $0x407ed262
+	WORD         $0xcf52
+	VPBROADCASTD 4(CX)(DX*1), Z17
+	LONG         $0x4076d262
+	WORD         $0xd652
+	LONG         $0x4076d262
+	WORD         $0xdf52
+	VPBROADCASTD 4(CX)(DX*2), Z16
+	LONG         $0x407ed262
+	WORD         $0xe652
+	LONG         $0x407ed262
+	WORD         $0xef52
+	VPBROADCASTD 4(CX)(BX*1), Z17
+	LONG         $0x4076d262
+	WORD         $0xf652
+	LONG         $0x4076d262
+	WORD         $0xff52
+	VPBROADCASTD 4(CX)(DX*4), Z16
+	LONG         $0x407e5262
+	WORD         $0xc652
+	LONG         $0x407e5262
+	WORD         $0xcf52
+	VPBROADCASTD 4(SI), Z17
+	LONG         $0x40765262
+	WORD         $0xd652
+	LONG         $0x40765262
+	WORD         $0xdf52
+	VPBROADCASTD 4(SI)(DX*1), Z16
+	LONG         $0x407e5262
+	WORD         $0xe652
+	LONG         $0x407e5262
+	WORD         $0xef52
+	PREFETCHT0   (R13)(R9*1)
+	PREFETCHT0   64(R13)(R9*1)
+	PREFETCHT1   64(R11)
+	VMOVUPS      (R8)(R9*2), Z14
+	VMOVUPS      64(R8)(R9*2), Z15
+	VPBROADCASTD 8(CX), Z16
+	LONG         $0x407ed262
+	WORD         $0xc652
+	LONG         $0x407ed262
+	WORD         $0xcf52
+	VPBROADCASTD 8(CX)(DX*1), Z17
+	LONG         $0x4076d262
+	WORD         $0xd652
+	LONG         $0x4076d262
+	WORD         $0xdf52
+	VPBROADCASTD 8(CX)(DX*2), Z16
+	LONG         $0x407ed262
+	WORD         $0xe652
+	LONG         $0x407ed262
+	WORD         $0xef52
+	VPBROADCASTD 8(CX)(BX*1), Z17
+	LONG         $0x4076d262
+	WORD         $0xf652
+	LONG         $0x4076d262
+	WORD         $0xff52
+	VPBROADCASTD 8(CX)(DX*4), Z16
+	LONG         $0x407e5262
+	WORD         $0xc652
+	LONG         $0x407e5262
+	WORD         $0xcf52
+	VPBROADCASTD 8(SI), Z17
+	LONG         $0x40765262
+	WORD         $0xd652
+	LONG         $0x40765262
+	WORD         $0xdf52
+	VPBROADCASTD 8(SI)(DX*1), Z16
+	LONG         $0x407e5262
+	WORD         $0xe652
+	LONG         $0x407e5262
+	WORD         $0xef52
+	PREFETCHT0   (R13)(R9*2)
+	PREFETCHT0   64(R13)(R9*2)
+	PREFETCHT1   128(R11)
+	VMOVUPS      (R8)(R10*1), Z14
+	VMOVUPS      64(R8)(R10*1), Z15
+	VPBROADCASTD 12(CX), Z16
+	LONG         $0x407ed262
+	WORD         $0xc652
+	LONG         $0x407ed262
+	WORD         $0xcf52
+	VPBROADCASTD 12(CX)(DX*1), Z17
+	LONG         $0x4076d262
+	WORD         $0xd652
+	LONG         $0x4076d262
+	WORD         $0xdf52
+	VPBROADCASTD 12(CX)(DX*2), Z16
+	LONG         $0x407ed262
+	WORD         $0xe652
+	LONG         $0x407ed262
+	WORD         $0xef52
+	VPBROADCASTD 12(CX)(BX*1), Z17
+	LONG         $0x4076d262
+	WORD         $0xf652
+	LONG         $0x4076d262
+	WORD         $0xff52
+	VPBROADCASTD 12(CX)(DX*4), Z16
+	LONG         $0x407e5262
+	WORD         $0xc652
+	LONG         $0x407e5262
+	WORD         $0xcf52
+	VPBROADCASTD 12(SI), Z17
+	LONG         $0x40765262
+	WORD         $0xd652
+	LONG         $0x40765262
+	WORD         $0xdf52
+	VPBROADCASTD 12(SI)(DX*1), Z16
+	LONG         $0x407e5262
+	WORD         $0xe652
+	LONG         $0x407e5262
+	WORD         $0xef52
+	PREFETCHT0   (R13)(R10*1)
+	PREFETCHT0   64(R13)(R10*1)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	LEAQ         (R8)(R9*4), R8
+	LEAQ         (R13)(R9*4), R13
+	ADDQ         $0x00000100, R11
+	CMPQ         R11, R12
+	JLT          rowsSame
+	MOVQ         p+0(FP), R14
+	ADDQ         112(R14), R11
+	ADDQ         120(R14), R12
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R10
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R10
+	JE   store
+
+edge:
+	VMOVUPS      (R8), Z14
+	VMOVUPS      64(R8), Z15
+	VPBROADCASTD (CX), Z16
+	LONG         $0x407ed262
+	WORD         $0xc652
+	LONG         $0x407ed262
+	WORD         $0xcf52
+	VPBROADCASTD (CX)(DX*1), Z17
+	LONG         $0x4076d262
+	WORD         $0xd652
+	LONG         $0x4076d262
+	WORD         $0xdf52
+	VPBROADCASTD (CX)(DX*2), Z16
+	LONG         $0x407ed262
+	WORD         $0xe652
+	LONG         $0x407ed262
+	WORD         $0xef52
+	VPBROADCASTD (CX)(BX*1), Z17
+	LONG         $0x4076d262
+	WORD         $0xf652
+	LONG         $0x4076d262
+	WORD         $0xff52
+	VPBROADCASTD (CX)(DX*4), Z16
+	LONG         $0x407e5262
+	WORD         $0xc652
+	LONG         $0x407e5262
+	WORD         $0xcf52
+	VPBROADCASTD (SI), Z17
+	LONG         $0x40765262
+	WORD         $0xd652
+	LONG         $0x40765262
+	WORD         $0xdf52
+	VPBROADCASTD (SI)(DX*1), Z16
+	LONG         $0x407e5262
+	WORD         $0xe652
+	LONG         $0x407e5262
+	WORD         $0xef52
+	ADDQ         DI, CX
+	ADDQ         DI, SI
+	ADDQ         R9, R8
+	DECQ         R10
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z12, (CX)
+	VMOVUPS Z13, 64(CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotBF16x8x1(p *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotBF16x8x1(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 512(CX), Z1
+	VMOVUPS 1024(CX), Z2
+	VMOVUPS 1536(CX), Z3
+	VMOVUPS 2048(CX), Z4
+	VMOVUPS 2560(CX), Z5
+	VMOVUPS 3072(CX), Z6
+	VMOVUPS 3584(CX), Z7
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	PREFETCHT0 (CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 (SI)(DX*2)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	MOVQ       40(AX), DI
+	MOVQ       8(AX), R8
+	MOVQ       48(AX), R9
+	MOVQ       64(AX), R10
+	MOVQ       96(AX), R11
+	MOVQ       104(AX), R12
+	MOVQ       R9, R13
+	SHLQ       $0x04, R13
+	ADDQ       R8, R13
+	TESTQ      R10, R10
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R9)(R9*2), R10
+
+rows:
+	VMOVUPS      (R8), Z8
+	VPBROADCASTD (CX), Z9
+	LONG         $0x4836d262
+	WORD         $0xc052
+	VPBROADCASTD (CX)(DX*1), Z10
+	LONG         $0x482ed262
+	WORD         $0xc852
+	VPBROADCASTD (CX)(DX*2), Z9
+	LONG         $0x4836d262
+	WORD         $0xd052
+	VPBROADCASTD (CX)(BX*1), Z10
+	LONG         $0x482ed262
+	WORD         $0xd852
+	VPBROADCASTD (CX)(DX*4), Z9
+	LONG         $0x4836d262
+	WORD         $0xe052
+	VPBROADCASTD (SI), Z10
+	LONG         $0x482ed262
+	WORD         $0xe852
+	VPBROADCASTD (SI)(DX*1), Z9
+	LONG         $0x4836d262
+	WORD         $0xf052
+	VPBROADCASTD (SI)(DX*2), Z10
+	LONG         $0x482ed262
+	WORD         $0xf852
+	PREFETCHT0   (R13)
+	PREFETCHT1   (R11)
+	VMOVUPS      (R8)(R9*1), Z8
+	VPBROADCASTD 4(CX), Z9
+	LONG         $0x4836d262
+	WORD         $0xc052
+	VPBROADCASTD 4(CX)(DX*1), Z10
+	LONG         $0x482ed262
+	WORD         $0xc852
+	VPBROADCASTD 4(CX)(DX*2), Z9
+	LONG         $0x4836d262
+	WORD         $0xd052
+	VPBROADCASTD 4(CX)(BX*1), Z10
+	LONG         $0x482ed262
+	WORD         $0xd852
+	VPBROADCASTD 4(CX)(DX*4), Z9
+	LONG         $0x4836d262
+	WORD         $0xe052
+	VPBROADCASTD 4(SI), Z10
+	LONG         $0x482ed262
+	WORD         $0xe852
+	VPBROADCASTD 4(SI)(DX*1), Z9
+	LONG         $0x4836d262
+	WORD         $0xf052
+	VPBROADCASTD 4(SI)(DX*2), Z10
+	LONG         $0x482ed262
+	WORD         $0xf852
+	PREFETCHT0   (R13)(R9*1)
+	PREFETCHT1   64(R11)
+	VMOVUPS      (R8)(R9*2), Z8
+	VPBROADCASTD 8(CX), Z9
+	LONG         $0x4836d262
+	WORD         $0xc052
+	VPBROADCASTD 8(CX)(DX*1), Z10
+	LONG         $0x482ed262
+	WORD         $0xc852
+	VPBROADCASTD 8(CX)(DX*2), Z9
+	LONG         $0x4836d262
+	WORD         $0xd052
+	VPBROADCASTD 8(CX)(BX*1), Z10
+	LONG         $0x482ed262
+	WORD         $0xd852
+	VPBROADCASTD 8(CX)(DX*4), Z9
+	LONG         $0x4836d262
+	WORD         $0xe052
+	VPBROADCASTD 8(SI), Z10
+	LONG         $0x482ed262
+	WORD         $0xe852
+	VPBROADCASTD 8(SI)(DX*1), Z9
+	LONG         $0x4836d262
+	WORD         $0xf052
+	VPBROADCASTD 8(SI)(DX*2), Z10
+	LONG         $0x482ed262
+	WORD         $0xf852
+	PREFETCHT0   (R13)(R9*2)
+	PREFETCHT1   128(R11)
+	VMOVUPS      (R8)(R10*1), Z8
+	VPBROADCASTD 12(CX), Z9
+	LONG         $0x4836d262
+	WORD         $0xc052
+	VPBROADCASTD 12(CX)(DX*1), Z10
+	LONG         $0x482ed262
+	WORD         $0xc852
+	VPBROADCASTD 12(CX)(DX*2), Z9
+	LONG         $0x4836d262
+	WORD         $0xd052
+	VPBROADCASTD 12(CX)(BX*1), Z10
+	LONG         $0x482ed262
+	WORD         $0xd852
+	VPBROADCASTD 12(CX)(DX*4), Z9
+	LONG         $0x4836d262
+	WORD         $0xe052
+	VPBROADCASTD 12(SI), Z10
+	LONG         $0x482ed262
+	WORD         $0xe852
+	VPBROADCASTD 12(SI)(DX*1), Z9
+	LONG         $0x4836d262
+	WORD         $0xf052
+	VPBROADCASTD 12(SI)(DX*2), Z10
+	LONG         $0x482ed262
+	WORD         $0xf852
+	PREFETCHT0   (R13)(R10*1)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	LEAQ         (R8)(R9*4), R8
+	LEAQ         (R13)(R9*4), R13
+	ADDQ         $0x00000100, R11
+	CMPQ         R11, R12
+	JLT          rowsSame
+	MOVQ         p+0(FP), R14
+	ADDQ         112(R14), R11
+	ADDQ         120(R14), R12
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R10
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R10
+	JE   store
+
+edge:
+	VMOVUPS      (R8), Z8
+	VPBROADCASTD (CX), Z9
+	LONG         $0x4836d262
+	WORD         $0xc052
+	VPBROADCASTD (CX)(DX*1), Z10
+	LONG         $0x482ed262
+	WORD         $0xc852
+	VPBROADCASTD (CX)(DX*2), Z9
+	LONG         $0x4836d262
+	WORD         $0xd052
+	VPBROADCASTD (CX)(BX*1), Z10
+	LONG         $0x482ed262
+	WORD         $0xd852
+	VPBROADCASTD (CX)(DX*4), Z9
+	LONG         $0x4836d262
+	WORD         $0xe052
+	VPBROADCASTD (SI), Z10
+	LONG         $0x482ed262
+	WORD         $0xe852
+	VPBROADCASTD (SI)(DX*1), Z9
+	LONG         $0x4836d262
+	WORD         $0xf052
+	VPBROADCASTD (SI)(DX*2), Z10
+	LONG         $0x482ed262
+	WORD         $0xf852
+	ADDQ         DI, CX
+	ADDQ         DI, SI
+	ADDQ         R9, R8
+	DECQ         R10
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z7, (CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotBF16x8x2(p *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotBF16x8x2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 512(CX), Z2
+	VMOVUPS 576(CX), Z3
+	VMOVUPS 1024(CX), Z4
+	VMOVUPS 1088(CX), Z5
+	VMOVUPS 1536(CX), Z6
+	VMOVUPS 1600(CX), Z7
+	VMOVUPS 2048(CX), Z8
+	VMOVUPS 2112(CX), Z9
+	VMOVUPS 2560(CX), Z10
+	VMOVUPS 2624(CX), Z11
+	VMOVUPS 3072(CX), Z12
+	VMOVUPS 3136(CX), Z13
+	VMOVUPS 3584(CX), Z14
+	VMOVUPS 3648(CX), Z15
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 64(CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 64(CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 64(CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 64(CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 64(SI)(DX*1)
+	PREFETCHT0 (SI)(DX*2)
+	PREFETCHT0 64(SI)(DX*2)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	MOVQ       40(AX), DI
+	MOVQ       8(AX), R8
+	MOVQ       48(AX), R9
+	MOVQ       64(AX), R10
+	MOVQ       96(AX), R11
+	MOVQ       104(AX), R12
+	MOVQ       R9, R13
+	SHLQ       $0x04, R13
+	ADDQ       R8, R13
+	TESTQ      R10, R10
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R9)(R9*2), R10
+
+rows:
+	VMOVUPS      (R8), Z16
+	VMOVUPS      64(R8), Z17
+	VPBROADCASTD (CX), Z18
+	LONG         $0x406eb262
+	WORD         $0xc052
+	LONG         $0x406eb262
+	WORD         $0xc952
+	VPBROADCASTD (CX)(DX*1), Z19
+	LONG         $0x4066b262
+	WORD         $0xd052
+	LONG         $0x4066b262
+	WORD         $0xd952
+	VPBROADCASTD (CX)(DX*2), Z18
+	LONG         $0x406eb262
+	WORD         $0xe052
+	LONG         $0x406eb262
+	WORD         $0xe952
+	VPBROADCASTD (CX)(BX*1), Z19
+	LONG         $0x4066b262
+	WORD         $0xf052
+	LONG         $0x4066b262
+	WORD         $0xf952
+	VPBROADCASTD (CX)(DX*4), Z18
+	LONG         $0x406e3262
+	WORD         $0xc052
+	LONG         $0x406e3262
+	WORD         $0xc952
+	VPBROADCASTD (SI), Z19
+	LONG         $0x40663262
+	WORD         $0xd052
+	LONG         $0x40663262
+	WORD         $0xd952
+	VPBROADCASTD (SI)(DX*1), Z18
+	LONG         $0x406e3262
+	WORD         $0xe052
+	LONG         $0x406e3262
+	WORD         $0xe952
+	VPBROADCASTD (SI)(DX*2), Z19
+	LONG         $0x40663262
+	WORD         $0xf052
+	LONG         $0x40663262
+	WORD         $0xf952
+	PREFETCHT0   (R13)
+	PREFETCHT0   64(R13)
+	PREFETCHT1   (R11)
+	VMOVUPS      (R8)(R9*1), Z16
+	VMOVUPS      64(R8)(R9*1), Z17
+	VPBROADCASTD 4(CX), Z18
+	LONG         $0x406eb262
+	WORD         $0xc052
+	LONG         $0x406eb262
+	WORD         $0xc952
+	VPBROADCASTD 4(CX)(DX*1), Z19
+	LONG         $0x4066b262
+	WORD         $0xd052
+	LONG         $0x4066b262
+	WORD         $0xd952
+	VPBROADCASTD 4(CX)(DX*2), Z18
+	LONG         $0x406eb262
+	WORD         $0xe052
+	LONG         $0x406eb262
+	WORD         $0xe952
+	VPBROADCASTD 4(CX)(BX*1), Z19
+	LONG         $0x4066b262
+	WORD         $0xf052
+	LONG         $0x4066b262
+	WORD         $0xf952
+	VPBROADCASTD 4(CX)(DX*4), Z18
+	LONG         $0x406e3262
+	WORD         $0xc052
+	LONG         $0x406e3262
+	WORD         $0xc952
+	VPBROADCASTD 4(SI), Z19
+	LONG         $0x40663262
+	WORD         $0xd052
+	LONG         $0x40663262
+	WORD         $0xd952
+	VPBROADCASTD 4(SI)(DX*1), Z18
+	LONG         $0x406e3262
+	WORD         $0xe052
+	LONG         $0x406e3262
+	WORD         $0xe952
+	VPBROADCASTD 4(SI)(DX*2), Z19
+	LONG         $0x40663262
+	WORD         $0xf052
+	LONG         $0x40663262
+	WORD         $0xf952
+	PREFETCHT0   (R13)(R9*1)
+	PREFETCHT0   64(R13)(R9*1)
+	PREFETCHT1   64(R11)
+	VMOVUPS      (R8)(R9*2), Z16
+	VMOVUPS      64(R8)(R9*2), Z17
+	VPBROADCASTD 8(CX), Z18
+	LONG         $0x406eb262
+	WORD         $0xc052
+	LONG         $0x406eb262
+	WORD         $0xc952
+	VPBROADCASTD 8(CX)(DX*1), Z19
+	LONG         $0x4066b262
+	WORD         $0xd052
+	LONG         $0x4066b262
+	WORD         $0xd952
+	VPBROADCASTD 8(CX)(DX*2), Z18
+	LONG         $0x406eb262
+	WORD         $0xe052
+	LONG         $0x406eb262
+	WORD         $0xe952
+	VPBROADCASTD 8(CX)(BX*1), Z19
+	LONG         $0x4066b262
+	WORD         $0xf052
+	LONG         $0x4066b262
+	WORD         $0xf952
+	VPBROADCASTD 8(CX)(DX*4), Z18
+	LONG         $0x406e3262
+	WORD         $0xc052
+	LONG         $0x406e3262
+	WORD         $0xc952
+	VPBROADCASTD 8(SI), Z19
+	LONG         $0x40663262
+	WORD         $0xd052
+	LONG         $0x40663262
+	WORD         $0xd952
+	VPBROADCASTD 8(SI)(DX*1), Z18
+	LONG         $0x406e3262
+	WORD         $0xe052
+	LONG         $0x406e3262
+	WORD         $0xe952
+	VPBROADCASTD 8(SI)(DX*2), Z19
+	LONG         $0x40663262
+	WORD         $0xf052
+	LONG         $0x40663262
+	WORD         $0xf952
+	PREFETCHT0   (R13)(R9*2)
+	PREFETCHT0   64(R13)(R9*2)
+	PREFETCHT1   128(R11)
+	VMOVUPS      (R8)(R10*1), Z16
+	VMOVUPS      64(R8)(R10*1), Z17
+	VPBROADCASTD 12(CX), Z18
+	LONG         $0x406eb262
+	WORD         $0xc052
+	LONG         $0x406eb262
+	WORD         $0xc952
+	VPBROADCASTD 12(CX)(DX*1), Z19
+	LONG         $0x4066b262
+	WORD         $0xd052
+	LONG         $0x4066b262
+	WORD         $0xd952
+	VPBROADCASTD 12(CX)(DX*2), Z18
+	LONG         $0x406eb262
+	WORD         $0xe052
+	LONG         $0x406eb262
+	WORD         $0xe952
+	VPBROADCASTD 12(CX)(BX*1), Z19
+	LONG         $0x4066b262
+	WORD         $0xf052
+	LONG         $0x4066b262
+	WORD         $0xf952
+	VPBROADCASTD 12(CX)(DX*4), Z18
+	LONG         $0x406e3262
+	WORD         $0xc052
+	LONG         $0x406e3262
+	WORD         $0xc952
+	VPBROADCASTD 12(SI), Z19
+	LONG         $0x40663262
+	WORD         $0xd052
+	LONG         $0x40663262
+	WORD         $0xd952
+	VPBROADCASTD 12(SI)(DX*1), Z18
+	LONG         $0x406e3262
+	WORD         $0xe052
+	LONG         $0x406e3262
+	WORD         $0xe952
+	VPBROADCASTD 12(SI)(DX*2), Z19
+	LONG         $0x40663262
+	WORD         $0xf052
+	LONG         $0x40663262
+	WORD         $0xf952
+	PREFETCHT0   (R13)(R10*1)
+	PREFETCHT0   64(R13)(R10*1)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	LEAQ         (R8)(R9*4), R8
+	LEAQ         (R13)(R9*4), R13
+	ADDQ         $0x00000100, R11
+	CMPQ         R11, R12
+	JLT          rowsSame
+	MOVQ         p+0(FP), R14
+	ADDQ         112(R14), R11
+	ADDQ         120(R14), R12
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R10
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R10
+	JE   store
+
+edge:
+	VMOVUPS      (R8), Z16
+	VMOVUPS      64(R8), Z17
+	VPBROADCASTD (CX), Z18
+	LONG         $0x406eb262
+	WORD         $0xc052
+	LONG         $0x406eb262
+	WORD         $0xc952
+	VPBROADCASTD (CX)(DX*1), Z19
+	LONG         $0x4066b262
+	WORD         $0xd052
+	LONG         $0x4066b262
+	WORD         $0xd952
+	VPBROADCASTD (CX)(DX*2), Z18
+	LONG         $0x406eb262
+	WORD         $0xe052
+	LONG         $0x406eb262
+	WORD         $0xe952
+	VPBROADCASTD (CX)(BX*1), Z19
+	LONG         $0x4066b262
+	WORD         $0xf052
+	LONG         $0x4066b262
+	WORD         $0xf952
+	VPBROADCASTD (CX)(DX*4), Z18
+	LONG         $0x406e3262
+	WORD         $0xc052
+	LONG         $0x406e3262
+	WORD         $0xc952
+	VPBROADCASTD (SI), Z19
+	LONG         $0x40663262
+	WORD         $0xd052
+	LONG         $0x40663262
+	WORD         $0xd952
+	VPBROADCASTD (SI)(DX*1), Z18
+	LONG         $0x406e3262
+	WORD         $0xe052
+	LONG         $0x406e3262
+	WORD         $0xe952
+	VPBROADCASTD (SI)(DX*2), Z19
+	LONG         $0x40663262
+	WORD         $0xf052
+	LONG         $0x40663262
+	WORD         $0xf952
+	ADDQ         DI, CX
+	ADDQ         DI, SI
+	ADDQ         R9, R8
+	DECQ         R10
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z12, (CX)
+	VMOVUPS Z13, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z14, (CX)
+	VMOVUPS Z15, 64(CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotBF16x9x1(p *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotBF16x9x1(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 512(CX), Z1
+	VMOVUPS 1024(CX), Z2
+	VMOVUPS 1536(CX), Z3
+	VMOVUPS 2048(CX), Z4
+	VMOVUPS 2560(CX), Z5
+	VMOVUPS 3072(CX), Z6
+	VMOVUPS 3584(CX), Z7
+	VMOVUPS 4096(CX), Z8
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	PREFETCHT0 (CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 (SI)(DX*2)
+	PREFETCHT0 (SI)(BX*1)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	MOVQ       40(AX), DI
+	MOVQ       8(AX), R8
+	MOVQ       48(AX), R9
+	MOVQ       64(AX), R10
+	MOVQ       96(AX), R11
+	MOVQ       104(AX), R12
+	MOVQ       R9, R13
+	SHLQ       $0x04, R13
+	ADDQ       R8, R13
+	TESTQ      R10, R10
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R9)(R9*2), R10
+
+rows:
+	VMOVUPS      (R8), Z9
+	VPBROADCASTD (CX), Z10
+	LONG         $0x482ed262
+	WORD         $0xc152
+	VPBROADCASTD (CX)(DX*1), Z11
+	LONG         $0x4826d262
+	WORD         $0xc952
+	VPBROADCASTD (CX)(DX*2), Z10
+	LONG         $0x482ed262
+	WORD         $0xd152
+	VPBROADCASTD (CX)(BX*1), Z11
+	LONG         $0x4826d262
+	WORD         $0xd952
+	VPBROADCASTD (CX)(DX*4), Z10
+	LONG         $0x482ed262
+	WORD         $0xe152
+	VPBROADCASTD (SI), Z11
+	LONG         $0x4826d262
+	WORD         $0xe952
+	VPBROADCASTD (SI)(DX*1), Z10
+	LONG         $0x482ed262
+	WORD         $0xf152
+	VPBROADCASTD (SI)(DX*2), Z11
+	LONG         $0x4826d262
+	WORD         $0xf952
+	VPBROADCASTD (SI)(BX*1), Z10
+	LONG         $0x482e5262
+	WORD         $0xc152
+	PREFETCHT0   (R13)
+	PREFETCHT1   (R11)
+	VMOVUPS      (R8)(R9*1), Z9
+	VPBROADCASTD 4(CX), Z10
+	LONG         $0x482ed262
+	WORD         $0xc152
+	VPBROADCASTD 4(CX)(DX*1), Z11
+	LONG         $0x4826d262
+	WORD         $0xc952
+	VPBROADCASTD 4(CX)(DX*2), Z10
+	LONG         $0x482ed262
+	WORD         $0xd152
+	VPBROADCASTD 4(CX)(BX*1), Z11
+	LONG         $0x4826d262
+	WORD         $0xd952
+	VPBROADCASTD 4(CX)(DX*4), Z10
+	LONG         $0x482ed262
+	WORD         $0xe152
+	VPBROADCASTD 4(SI), Z11
+	LONG         $0x4826d262
+	WORD         $0xe952
+	VPBROADCASTD 4(SI)(DX*1), Z10
+	LONG         $0x482ed262
+	WORD         $0xf152
+	VPBROADCASTD 4(SI)(DX*2), Z11
+	LONG         $0x4826d262
+	WORD         $0xf952
+	VPBROADCASTD 4(SI)(BX*1), Z10
+	LONG         $0x482e5262
+	WORD         $0xc152
+	PREFETCHT0   (R13)(R9*1)
+	PREFETCHT1   64(R11)
+	VMOVUPS      (R8)(R9*2), Z9
+	VPBROADCASTD 8(CX), Z10
+	LONG         $0x482ed262
+	WORD         $0xc152
+	VPBROADCASTD 8(CX)(DX*1), Z11
+	LONG         $0x4826d262
+	WORD         $0xc952
+	VPBROADCASTD 8(CX)(DX*2), Z10
+	LONG         $0x482ed262
+	WORD         $0xd152
+	VPBROADCASTD 8(CX)(BX*1), Z11
+	LONG         $0x4826d262
+	WORD         $0xd952
+	VPBROADCASTD 8(CX)(DX*4), Z10
+	LONG         $0x482ed262
+	WORD         $0xe152
+	VPBROADCASTD 8(SI), Z11
+	LONG         $0x4826d262
+	WORD         $0xe952
+	VPBROADCASTD 8(SI)(DX*1), Z10
+	LONG         $0x482ed262
+	WORD         $0xf152
+	VPBROADCASTD 8(SI)(DX*2), Z11
+	LONG         $0x4826d262
+	WORD         $0xf952
+	VPBROADCASTD 8(SI)(BX*1), Z10
+	LONG         $0x482e5262
+	WORD         $0xc152
+	PREFETCHT0   (R13)(R9*2)
+	PREFETCHT1   128(R11)
+	VMOVUPS      (R8)(R10*1), Z9
+	VPBROADCASTD 12(CX), Z10
+	LONG         $0x482ed262
+	WORD         $0xc152
+	VPBROADCASTD 12(CX)(DX*1), Z11
+	LONG         $0x4826d262
+	WORD         $0xc952
+	VPBROADCASTD 12(CX)(DX*2), Z10
+	LONG         $0x482ed262
+	WORD         $0xd152
+	VPBROADCASTD 12(CX)(BX*1), Z11
+	LONG         $0x4826d262
+	WORD         $0xd952
+	VPBROADCASTD 12(CX)(DX*4), Z10
+	LONG         $0x482ed262
+	WORD         $0xe152
+	VPBROADCASTD 12(SI), Z11
+	LONG         $0x4826d262
+	WORD         $0xe952
+	VPBROADCASTD 12(SI)(DX*1), Z10
+	LONG         $0x482ed262
+	WORD         $0xf152
+	VPBROADCASTD 12(SI)(DX*2), Z11
+	LONG         $0x4826d262
+	WORD         $0xf952
+	VPBROADCASTD 12(SI)(BX*1), Z10
+	LONG         $0x482e5262
+	WORD         $0xc152
+	PREFETCHT0   (R13)(R10*1)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	LEAQ         (R8)(R9*4), R8
+	LEAQ         (R13)(R9*4), R13
+	ADDQ         $0x00000100, R11
+	CMPQ         R11, R12
+	JLT          rowsSame
+	MOVQ         p+0(FP), R14
+	ADDQ         112(R14), R11
+	ADDQ         120(R14), R12
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R10
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R10
+	JE   store
+
+edge:
+	VMOVUPS      (R8), Z9
+	VPBROADCASTD (CX), Z10
+	LONG         $0x482ed262
+	WORD         $0xc152
+	VPBROADCASTD (CX)(DX*1), Z11
+	LONG         $0x4826d262
+	WORD         $0xc952
+	VPBROADCASTD (CX)(DX*2), Z10
+	LONG         $0x482ed262
+	WORD         $0xd152
+	VPBROADCASTD (CX)(BX*1), Z11
+	LONG         $0x4826d262
+	WORD         $0xd952
+	VPBROADCASTD (CX)(DX*4), Z10
+	LONG         $0x482ed262
+	WORD         $0xe152
+	VPBROADCASTD (SI), Z11
+	LONG         $0x4826d262
+	WORD         $0xe952
+	VPBROADCASTD (SI)(DX*1), Z10
+	LONG         $0x482ed262
+	WORD         $0xf152
+	VPBROADCASTD (SI)(DX*2), Z11
+	LONG         $0x4826d262
+	WORD         $0xf952
+	VPBROADCASTD (SI)(BX*1), Z10
+	LONG         $0x482e5262
+	WORD         $0xc152
+	ADDQ         DI, CX
+	ADDQ         DI, SI
+	ADDQ         R9, R8
+	DECQ         R10
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z7, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotBF16x9x2(p *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotBF16x9x2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 512(CX), Z2
+	VMOVUPS 576(CX), Z3
+	VMOVUPS 1024(CX), Z4
+	VMOVUPS 1088(CX), Z5
+	VMOVUPS 1536(CX), Z6
+	VMOVUPS 1600(CX), Z7
+	VMOVUPS 2048(CX), Z8
+	VMOVUPS 2112(CX), Z9
+	VMOVUPS 2560(CX), Z10
+	VMOVUPS 2624(CX), Z11
+	VMOVUPS 3072(CX), Z12
+	VMOVUPS 3136(CX), Z13
+	VMOVUPS 3584(CX), Z14
+	VMOVUPS 3648(CX), Z15
+	VMOVUPS 4096(CX), Z16
+	VMOVUPS 4160(CX), Z17
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 64(CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 64(CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 64(CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 64(CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 64(SI)(DX*1)
+	PREFETCHT0 (SI)(DX*2)
+	PREFETCHT0 64(SI)(DX*2)
+	PREFETCHT0 (SI)(BX*1)
+	PREFETCHT0 64(SI)(BX*1)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	MOVQ       40(AX), DI
+	MOVQ       8(AX), R8
+	MOVQ       48(AX), R9
+	MOVQ       64(AX), R10
+	MOVQ       96(AX), R11
+	MOVQ       104(AX), R12
+	MOVQ       R9, R13
+	SHLQ       $0x04, R13
+	ADDQ       R8, R13
+	TESTQ      R10, R10
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R9)(R9*2), R10
+
+rows:
+	VMOVUPS      (R8), Z18
+	VMOVUPS      64(R8), Z19
+	VPBROADCASTD (CX), Z20
+	LONG         $0x405eb262
+	WORD         $0xc252
+	LONG         $0x405eb262
+	WORD         $0xcb52
+	VPBROADCASTD (CX)(DX*1), Z21
+	LONG         $0x4056b262
+	WORD         $0xd252
+	LONG         $0x4056b262
+	WORD         $0xdb52
+	VPBROADCASTD (CX)(DX*2), Z20
+	LONG         $0x405eb262
+	WORD         $0xe252
+	LONG         $0x405eb262
+	WORD         $0xeb52
+	VPBROADCASTD (CX)(BX*1), Z21
+	LONG         $0x4056b262
+	WORD         $0xf252
+	LONG         $0x4056b262
+	WORD         $0xfb52
+	VPBROADCASTD (CX)(DX*4), Z20
+	LONG         $0x405e3262
+	WORD         $0xc252
+	LONG         $0x405e3262
+	WORD         $0xcb52
+	VPBROADCASTD (SI), Z21
+	LONG         $0x40563262
+	WORD         $0xd252
+	LONG         $0x40563262
+	WORD         $0xdb52
+	VPBROADCASTD (SI)(DX*1), Z20
+	LONG         $0x405e3262
+	WORD         $0xe252
+	LONG         $0x405e3262
+	WORD         $0xeb52
+	VPBROADCASTD (SI)(DX*2), Z21
+	LONG         $0x40563262
+	WORD         $0xf252
+	LONG         $0x40563262
+	WORD         $0xfb52
+	VPBROADCASTD (SI)(BX*1), Z20
+	LONG         $0x405ea262
+	WORD         $0xc252
+	LONG         $0x405ea262
+	WORD         $0xcb52
+	PREFETCHT0   (R13)
+	PREFETCHT0   64(R13)
+	PREFETCHT1   (R11)
+	VMOVUPS      (R8)(R9*1), Z18
+	VMOVUPS      64(R8)(R9*1), Z19
+	VPBROADCASTD 4(CX), Z20
+	LONG         $0x405eb262
+	WORD         $0xc252
+	LONG         $0x405eb262
+	WORD         $0xcb52
+	VPBROADCASTD 4(CX)(DX*1), Z21
+	LONG         $0x4056b262
+	WORD         $0xd252
+	LONG         $0x4056b262
+	WORD         $0xdb52
+	VPBROADCASTD 4(CX)(DX*2), Z20
+	LONG         $0x405eb262
+	WORD         $0xe252
+	LONG         $0x405eb262
+	WORD         $0xeb52
+	VPBROADCASTD 4(CX)(BX*1), Z21
+	LONG         $0x4056b262
+	WORD         $0xf252
+	LONG         $0x4056b262
+	WORD         $0xfb52
+	VPBROADCASTD 4(CX)(DX*4), Z20
+	LONG         $0x405e3262
+	WORD         $0xc252
+	LONG         $0x405e3262
+	WORD         $0xcb52
+	VPBROADCASTD 4(SI), Z21
+	LONG         $0x40563262
+	WORD         $0xd252
+	LONG         $0x40563262
+	WORD         $0xdb52
+	VPBROADCASTD 4(SI)(DX*1), Z20
+	LONG         $0x405e3262
+	WORD         $0xe252
+	LONG         $0x405e3262
+	WORD         $0xeb52
+	VPBROADCASTD 4(SI)(DX*2), Z21
+	LONG         $0x40563262
+	WORD         $0xf252
+	LONG         $0x40563262
+	WORD         $0xfb52
+	VPBROADCASTD 4(SI)(BX*1), Z20
+	LONG         $0x405ea262
+	WORD         $0xc252
+	LONG         $0x405ea262
+	WORD         $0xcb52
+	PREFETCHT0   (R13)(R9*1)
+	PREFETCHT0   64(R13)(R9*1)
+	PREFETCHT1   64(R11)
+	VMOVUPS      (R8)(R9*2), Z18
+	VMOVUPS      64(R8)(R9*2), Z19
+	VPBROADCASTD 8(CX), Z20
+	LONG         $0x405eb262
+	WORD         $0xc252
+	LONG         $0x405eb262
+	WORD         $0xcb52
+	VPBROADCASTD 8(CX)(DX*1), Z21
+	LONG         $0x4056b262
+	WORD         $0xd252
+	LONG         $0x4056b262
+	WORD         $0xdb52
+	VPBROADCASTD 8(CX)(DX*2), Z20
+	LONG         $0x405eb262
+	WORD         $0xe252
+	LONG         $0x405eb262
+	WORD         $0xeb52
+	VPBROADCASTD 8(CX)(BX*1), Z21
+	LONG         $0x4056b262
+	WORD         $0xf252
+	LONG         $0x4056b262
+	WORD         $0xfb52
+	VPBROADCASTD 8(CX)(DX*4), Z20
+	LONG         $0x405e3262
+	WORD         $0xc252
+	LONG         $0x405e3262
+	WORD         $0xcb52
+	VPBROADCASTD 8(SI), Z21
+	LONG         $0x40563262
+	WORD         $0xd252
+	LONG         $0x40563262
+	WORD         $0xdb52
+	VPBROADCASTD 8(SI)(DX*1), Z20
+	LONG         $0x405e3262
+	WORD         $0xe252
+	LONG         $0x405e3262
+	WORD         $0xeb52
+	VPBROADCASTD 8(SI)(DX*2), Z21
+	LONG         $0x40563262
+	WORD         $0xf252
+	LONG         $0x40563262
+	WORD         $0xfb52
+	VPBROADCASTD 8(SI)(BX*1), Z20
+	LONG         $0x405ea262
+	WORD         $0xc252
+	LONG         $0x405ea262
+	WORD         $0xcb52
+	PREFETCHT0   (R13)(R9*2)
+	PREFETCHT0   64(R13)(R9*2)
+	PREFETCHT1   128(R11)
+	VMOVUPS      (R8)(R10*1), Z18
+	VMOVUPS      64(R8)(R10*1), Z19
+	VPBROADCASTD 12(CX), Z20
+	LONG         $0x405eb262
+	WORD         $0xc252
+	LONG         $0x405eb262
+	WORD         $0xcb52
+	VPBROADCASTD 12(CX)(DX*1), Z21
+	LONG         $0x4056b262
+	WORD         $0xd252
+	LONG         $0x4056b262
+	WORD         $0xdb52
+	VPBROADCASTD 12(CX)(DX*2), Z20
+	LONG         $0x405eb262
+	WORD         $0xe252
+	LONG         $0x405eb262
+	WORD         $0xeb52
+	VPBROADCASTD 12(CX)(BX*1), Z21
+	LONG         $0x4056b262
+	WORD         $0xf252
+	LONG         $0x4056b262
+	WORD         $0xfb52
+	VPBROADCASTD 12(CX)(DX*4), Z20
+	LONG         $0x405e3262
+	WORD         $0xc252
+	LONG         $0x405e3262
+	WORD         $0xcb52
+	VPBROADCASTD 12(SI), Z21
+	LONG         $0x40563262
+	WORD         $0xd252
+	LONG         $0x40563262
+	WORD         $0xdb52
+	VPBROADCASTD 12(SI)(DX*1), Z20
+	LONG         $0x405e3262
+	WORD         $0xe252
+	LONG         $0x405e3262
+	WORD         $0xeb52
+	VPBROADCASTD 12(SI)(DX*2), Z21
+	LONG         $0x40563262
+	WORD         $0xf252
+	LONG         $0x40563262
+	WORD         $0xfb52
+	VPBROADCASTD 12(SI)(BX*1), Z20
+	LONG         $0x405ea262
+	WORD         $0xc252
+	LONG         $0x405ea262
+	WORD         $0xcb52
+	PREFETCHT0   (R13)(R10*1)
+	PREFETCHT0   64(R13)(R10*1)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	LEAQ         (R8)(R9*4), R8
+	LEAQ         (R13)(R9*4), R13
+	ADDQ         $0x00000100, R11
+	CMPQ         R11, R12
+	JLT          rowsSame
+	MOVQ         p+0(FP), R14
+	ADDQ         112(R14), R11
+	ADDQ         120(R14), R12
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R10
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R10
+	JE   store
+
+edge:
+	VMOVUPS      (R8), Z18
+	VMOVUPS      64(R8), Z19
+	VPBROADCASTD (CX), Z20
+	LONG         $0x405eb262
+	WORD         $0xc252
+	LONG         $0x405eb262
+	WORD         $0xcb52
+	VPBROADCASTD (CX)(DX*1), Z21
+	LONG         $0x4056b262
+	WORD         $0xd252
+	LONG         $0x4056b262
+	WORD         $0xdb52
+	VPBROADCASTD (CX)(DX*2), Z20
+	LONG         $0x405eb262
+	WORD         $0xe252
+	LONG         $0x405eb262
+	WORD         $0xeb52
+	VPBROADCASTD (CX)(BX*1), Z21
+	LONG         $0x4056b262
+	WORD         $0xf252
+	LONG         $0x4056b262
+	WORD         $0xfb52
+	VPBROADCASTD (CX)(DX*4), Z20
+	LONG         $0x405e3262
+	WORD         $0xc252
+	LONG         $0x405e3262
+	WORD         $0xcb52
+	VPBROADCASTD (SI), Z21
+	LONG         $0x40563262
+	WORD         $0xd252
+	LONG         $0x40563262
+	WORD         $0xdb52
+	VPBROADCASTD (SI)(DX*1), Z20
+	LONG         $0x405e3262
+	WORD         $0xe252
+	LONG         $0x405e3262
+	WORD         $0xeb52
+	VPBROADCASTD (SI)(DX*2), Z21
+	LONG         $0x40563262
+	WORD         $0xf252
+	LONG         $0x40563262
+	WORD         $0xfb52
+	VPBROADCASTD (SI)(BX*1), Z20
+	LONG         $0x405ea262
+	WORD         $0xc252
+	LONG         $0x405ea262
+	WORD         $0xcb52
+	ADDQ         DI, CX
+	ADDQ         DI, SI
+	ADDQ         R9, R8
+	DECQ         R10
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z12, (CX)
+	VMOVUPS Z13, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z14, (CX)
+	VMOVUPS Z15, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z16, (CX)
+	VMOVUPS Z17, 64(CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotBF16x10x1(p *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotBF16x10x1(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 512(CX), Z1
+	VMOVUPS 1024(CX), Z2
+	VMOVUPS 1536(CX), Z3
+	VMOVUPS 2048(CX), Z4
+	VMOVUPS 2560(CX), Z5
+	VMOVUPS 3072(CX), Z6
+	VMOVUPS 3584(CX), Z7
+	VMOVUPS 4096(CX), Z8
+	VMOVUPS 4608(CX), Z9
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	PREFETCHT0 (CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 (SI)(DX*2)
+	PREFETCHT0 (SI)(BX*1)
+	PREFETCHT0 (SI)(DX*4)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	MOVQ       40(AX), DI
+	MOVQ       8(AX), R8
+	MOVQ       48(AX), R9
+	MOVQ       64(AX), R10
+	MOVQ       96(AX), R11
+	MOVQ       104(AX), R12
+	MOVQ       R9, R13
+	SHLQ       $0x04, R13
+	ADDQ       R8, R13
+	TESTQ      R10, R10
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R9)(R9*2), R10
+
+rows:
+	VMOVUPS      (R8), Z10
+	VPBROADCASTD (CX), Z11
+	LONG         $0x4826d262
+	WORD         $0xc252
+	VPBROADCASTD (CX)(DX*1), Z12
+	LONG         $0x481ed262
+	WORD         $0xca52
+	VPBROADCASTD (CX)(DX*2), Z11
+	LONG         $0x4826d262
+	WORD         $0xd252
+	VPBROADCASTD (CX)(BX*1), Z12
+	LONG         $0x481ed262
+	WORD         $0xda52
+	VPBROADCASTD (CX)(DX*4), Z11
+	LONG         $0x4826d262
+	WORD         $0xe252
+	VPBROADCASTD (SI), Z12
+	LONG         $0x481ed262
+	WORD         $0xea52
+	VPBROADCASTD (SI)(DX*1), Z11
+	LONG         $0x4826d262
+	WORD         $0xf252
+	VPBROADCASTD (SI)(DX*2), Z12
+	LONG         $0x481ed262
+	WORD         $0xfa52
+	VPBROADCASTD (SI)(BX*1), Z11
+	LONG         $0x48265262
+	WORD         $0xc252
+	VPBROADCASTD (SI)(DX*4), Z12
+	LONG         $0x481e5262
+	WORD         $0xca52
+	PREFETCHT0   (R13)
+	PREFETCHT1   (R11)
+	VMOVUPS      (R8)(R9*1), Z10
+	VPBROADCASTD 4(CX), Z11
+	LONG         $0x4826d262
+	WORD         $0xc252
+	VPBROADCASTD 4(CX)(DX*1), Z12
+	LONG         $0x481ed262
+	WORD         $0xca52
+	VPBROADCASTD 4(CX)(DX*2), Z11
+	LONG         $0x4826d262
+	WORD         $0xd252
+	VPBROADCASTD 4(CX)(BX*1), Z12
+	LONG         $0x481ed262
+	WORD         $0xda52
+	VPBROADCASTD 4(CX)(DX*4), Z11
+	LONG         $0x4826d262
+	WORD         $0xe252
+	VPBROADCASTD 4(SI), Z12
+	LONG         $0x481ed262
+	WORD         $0xea52
+	VPBROADCASTD 4(SI)(DX*1), Z11
+	LONG         $0x4826d262
+	WORD         $0xf252
+	VPBROADCASTD 4(SI)(DX*2), Z12
+	LONG         $0x481ed262
+	WORD         $0xfa52
+	VPBROADCASTD 4(SI)(BX*1), Z11
+	LONG         $0x48265262
+	WORD         $0xc252
+	VPBROADCASTD 4(SI)(DX*4), Z12
+	LONG         $0x481e5262
+	WORD         $0xca52
+	PREFETCHT0   (R13)(R9*1)
+	PREFETCHT1   64(R11)
+	VMOVUPS      (R8)(R9*2), Z10
+	VPBROADCASTD 8(CX), Z11
+	LONG         $0x4826d262
+	WORD         $0xc252
+	VPBROADCASTD 8(CX)(DX*1), Z12
+	LONG         $0x481ed262
+	WORD         $0xca52
+	VPBROADCASTD 8(CX)(DX*2), Z11
+	LONG         $0x4826d262
+	WORD         $0xd252
+	VPBROADCASTD 8(CX)(BX*1), Z12
+	LONG         $0x481ed262
+	WORD         $0xda52
+	VPBROADCASTD 8(CX)(DX*4), Z11
+	LONG         $0x4826d262
+	WORD         $0xe252
+	VPBROADCASTD 8(SI), Z12
+	LONG         $0x481ed262
+	WORD         $0xea52
+	VPBROADCASTD 8(SI)(DX*1), Z11
+	LONG         $0x4826d262
+	WORD         $0xf252
+	VPBROADCASTD 8(SI)(DX*2), Z12
+	LONG         $0x481ed262
+	WORD         $0xfa52
+	VPBROADCASTD 8(SI)(BX*1), Z11
+	LONG         $0x48265262
+	WORD         $0xc252
+	VPBROADCASTD 8(SI)(DX*4), Z12
+	LONG         $0x481e5262
+	WORD         $0xca52
+	PREFETCHT0   (R13)(R9*2)
+	PREFETCHT1   128(R11)
+	VMOVUPS      (R8)(R10*1), Z10
+	VPBROADCASTD 12(CX), Z11
+	LONG         $0x4826d262
+	WORD         $0xc252
+	VPBROADCASTD 12(CX)(DX*1), Z12
+	LONG         $0x481ed262
+	WORD         $0xca52
+	VPBROADCASTD 12(CX)(DX*2), Z11
+	LONG         $0x4826d262
+	WORD         $0xd252
+	VPBROADCASTD 12(CX)(BX*1), Z12
+	LONG         $0x481ed262
+	WORD         $0xda52
+	VPBROADCASTD 12(CX)(DX*4), Z11
+	LONG         $0x4826d262
+	WORD         $0xe252
+	VPBROADCASTD 12(SI), Z12
+	LONG         $0x481ed262
+	WORD         $0xea52
+	VPBROADCASTD 12(SI)(DX*1), Z11
+	LONG         $0x4826d262
+	WORD         $0xf252
+	VPBROADCASTD 12(SI)(DX*2), Z12
+	LONG         $0x481ed262
+	WORD         $0xfa52
+	VPBROADCASTD 12(SI)(BX*1), Z11
+	LONG         $0x48265262
+	WORD         $0xc252
+	VPBROADCASTD 12(SI)(DX*4), Z12
+	LONG         $0x481e5262
+	WORD         $0xca52
+	PREFETCHT0   (R13)(R10*1)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	LEAQ         (R8)(R9*4), R8
+	LEAQ         (R13)(R9*4), R13
+	ADDQ         $0x00000100, R11
+	CMPQ         R11, R12
+	JLT          rowsSame
+	MOVQ         p+0(FP), R14
+	ADDQ         112(R14), R11
+	ADDQ         120(R14), R12
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R10
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R10
+	JE   store
+
+edge:
+	VMOVUPS      (R8), Z10
+	VPBROADCASTD (CX), Z11
+	LONG         $0x4826d262
+	WORD         $0xc252
+	VPBROADCASTD (CX)(DX*1), Z12
+	LONG         $0x481ed262
+	WORD         $0xca52
+	VPBROADCASTD (CX)(DX*2), Z11
+	LONG         $0x4826d262
+	WORD         $0xd252
+	VPBROADCASTD (CX)(BX*1), Z12
+	LONG         $0x481ed262
+	WORD         $0xda52
+	VPBROADCASTD (CX)(DX*4), Z11
+	LONG         $0x4826d262
+	WORD         $0xe252
+	VPBROADCASTD (SI), Z12
+	LONG         $0x481ed262
+	WORD         $0xea52
+	VPBROADCASTD (SI)(DX*1), Z11
+	LONG         $0x4826d262
+	WORD         $0xf252
+	VPBROADCASTD (SI)(DX*2), Z12
+	LONG         $0x481ed262
+	WORD         $0xfa52
+	VPBROADCASTD (SI)(BX*1), Z11
+	LONG         $0x48265262
+	WORD         $0xc252
+	VPBROADCASTD (SI)(DX*4), Z12
+	LONG         $0x481e5262
+	WORD         $0xca52
+	ADDQ         DI, CX
+	ADDQ         DI, SI
+	ADDQ         R9, R8
+	DECQ         R10
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z7, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z9, (CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotBF16x10x2(p *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotBF16x10x2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 512(CX), Z2
+	VMOVUPS 576(CX), Z3
+	VMOVUPS 1024(CX), Z4
+	VMOVUPS 1088(CX), Z5
+	VMOVUPS 1536(CX), Z6
+	VMOVUPS 1600(CX), Z7
+	VMOVUPS 2048(CX), Z8
+	VMOVUPS 2112(CX), Z9
+	VMOVUPS 2560(CX), Z10
+	VMOVUPS 2624(CX), Z11
+	VMOVUPS 3072(CX), Z12
+	VMOVUPS 3136(CX), Z13
+	VMOVUPS 3584(CX), Z14
+	VMOVUPS 3648(CX), Z15
+	VMOVUPS 4096(CX), Z16
+	VMOVUPS 4160(CX), Z17
+	VMOVUPS 4608(CX), Z18
+	VMOVUPS 4672(CX), Z19
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 64(CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 64(CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 64(CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 64(CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 64(SI)(DX*1)
+	PREFETCHT0 (SI)(DX*2)
+	PREFETCHT0 64(SI)(DX*2)
+	PREFETCHT0 (SI)(BX*1)
+	PREFETCHT0 64(SI)(BX*1)
+	PREFETCHT0 (SI)(DX*4)
+	PREFETCHT0 64(SI)(DX*4)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	MOVQ       40(AX), DI
+	MOVQ       8(AX), R8
+	MOVQ       48(AX), R9
+	MOVQ       64(AX), R10
+	MOVQ       96(AX), R11
+	MOVQ       104(AX), R12
+	MOVQ       R9, R13
+	SHLQ       $0x04, R13
+	ADDQ       R8, R13
+	TESTQ      R10, R10
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R9)(R9*2), R10
+
+rows:
+	VMOVUPS      (R8), Z20
+	VMOVUPS      64(R8), Z21
+	VPBROADCASTD (CX), Z22
+	LONG         $0x404eb262
+	WORD         $0xc452
+	LONG         $0x404eb262
+	WORD         $0xcd52
+	VPBROADCASTD (CX)(DX*1), Z23
+	LONG         $0x4046b262
+	WORD         $0xd452
+	LONG         $0x4046b262
+	WORD         $0xdd52
+	VPBROADCASTD (CX)(DX*2), Z22
+	LONG         $0x404eb262
+	WORD         $0xe452
+	LONG         $0x404eb262
+	WORD         $0xed52
+	VPBROADCASTD (CX)(BX*1), Z23
+	LONG         $0x4046b262
+	WORD         $0xf452
+	LONG         $0x4046b262
+	WORD         $0xfd52
+	VPBROADCASTD (CX)(DX*4), Z22
+	LONG         $0x404e3262
+	WORD         $0xc452
+	LONG         $0x404e3262
+	WORD         $0xcd52
+	VPBROADCASTD (SI), Z23
+	LONG         $0x40463262
+	WORD         $0xd452
+	LONG         $0x40463262
+	WORD         $0xdd52
+	VPBROADCASTD (SI)(DX*1), Z22
+	LONG         $0x404e3262
+	WORD         $0xe452
+	LONG         $0x404e3262
+	WORD         $0xed52
+	VPBROADCASTD (SI)(DX*2), Z23
+	LONG         $0x40463262
+	WORD         $0xf452
+	LONG         $0x40463262
+	WORD         $0xfd52
+	VPBROADCASTD (SI)(BX*1), Z22
+	LONG         $0x404ea262
+	WORD         $0xc452
+	LONG         $0x404ea262
+	WORD         $0xcd52
+	VPBROADCASTD (SI)(DX*4), Z23
+	LONG         $0x4046a262
+	WORD         $0xd452
+	LONG         $0x4046a262
+	WORD         $0xdd52
+	PREFETCHT0   (R13)
+	PREFETCHT0   64(R13)
+	PREFETCHT1   (R11)
+	VMOVUPS      (R8)(R9*1), Z20
+	VMOVUPS      64(R8)(R9*1), Z21
+	VPBROADCASTD 4(CX), Z22
+	LONG         $0x404eb262
+	WORD         $0xc452
+	LONG         $0x404eb262
+	WORD         $0xcd52
+	VPBROADCASTD 4(CX)(DX*1), Z23
+	LONG         $0x4046b262
+	WORD         $0xd452
+	LONG         $0x4046b262
+	WORD         $0xdd52
+	VPBROADCASTD 4(CX)(DX*2), Z22
+	LONG         $0x404eb262
+	WORD         $0xe452
+	LONG         $0x404eb262
+	WORD         $0xed52
+	VPBROADCASTD 4(CX)(BX*1), Z23
+	LONG         $0x4046b262
+	WORD         $0xf452
+	LONG         $0x4046b262
+	WORD         $0xfd52
+	VPBROADCASTD 4(CX)(DX*4), Z22
+	LONG         $0x404e3262
+	WORD         $0xc452
+	LONG         $0x404e3262
+	WORD         $0xcd52
+	VPBROADCASTD 4(SI), Z23
+	LONG         $0x40463262
+	WORD         $0xd452
+	LONG         $0x40463262
+	WORD         $0xdd52
+	VPBROADCASTD 4(SI)(DX*1), Z22
+	LONG         $0x404e3262
+	WORD         $0xe452
+	LONG         $0x404e3262
+	WORD         $0xed52
+	VPBROADCASTD 4(SI)(DX*2), Z23
+	LONG         $0x40463262
+	WORD         $0xf452
+	LONG         $0x40463262
+	WORD         $0xfd52
+	VPBROADCASTD 4(SI)(BX*1), Z22
+	LONG         $0x404ea262
+	WORD         $0xc452
+	LONG         $0x404ea262
+	WORD         $0xcd52
+	VPBROADCASTD 4(SI)(DX*4), Z23
+	LONG         $0x4046a262
+	WORD         $0xd452
+	LONG         $0x4046a262
+	WORD         $0xdd52
+	PREFETCHT0   (R13)(R9*1)
+	PREFETCHT0   64(R13)(R9*1)
+	PREFETCHT1   64(R11)
+	VMOVUPS      (R8)(R9*2), Z20
+	VMOVUPS      64(R8)(R9*2), Z21
+	VPBROADCASTD 8(CX), Z22
+	LONG         $0x404eb262
+	WORD         $0xc452
+	LONG         $0x404eb262
+	WORD         $0xcd52
+	VPBROADCASTD 8(CX)(DX*1), Z23
+	LONG         $0x4046b262
+	WORD         $0xd452
+	LONG         $0x4046b262
+	WORD         $0xdd52
+	VPBROADCASTD 8(CX)(DX*2), Z22
+	LONG         $0x404eb262
+	WORD         $0xe452
+	LONG         $0x404eb262
+	WORD         $0xed52
+	VPBROADCASTD 8(CX)(BX*1), Z23
+	LONG         $0x4046b262
+	WORD         $0xf452
+	LONG         $0x4046b262
+	WORD         $0xfd52
+	VPBROADCASTD 8(CX)(DX*4), Z22
+	LONG         $0x404e3262
+	WORD         $0xc452
+	LONG         $0x404e3262
+	WORD         $0xcd52
+	VPBROADCASTD 8(SI), Z23
+	LONG         $0x40463262
+	WORD         $0xd452
+	LONG         $0x40463262
+	WORD         $0xdd52
+	VPBROADCASTD 8(SI)(DX*1), Z22
+	LONG         $0x404e3262
+	WORD         $0xe452
+	LONG         $0x404e3262
+	WORD         $0xed52
+	VPBROADCASTD 8(SI)(DX*2), Z23
+	LONG         $0x40463262
+	WORD         $0xf452
+	LONG         $0x40463262
+	WORD         $0xfd52
+	VPBROADCASTD 8(SI)(BX*1), Z22
+	LONG         $0x404ea262
+	WORD         $0xc452
+	LONG         $0x404ea262
+	WORD         $0xcd52
+	VPBROADCASTD 8(SI)(DX*4), Z23
+	LONG         $0x4046a262
+	WORD         $0xd452
+	LONG         $0x4046a262
+	WORD         $0xdd52
+	PREFETCHT0   (R13)(R9*2)
+	PREFETCHT0   64(R13)(R9*2)
+	PREFETCHT1   128(R11)
+	VMOVUPS      (R8)(R10*1), Z20
+	VMOVUPS      64(R8)(R10*1), Z21
+	VPBROADCASTD 12(CX), Z22
+	LONG         $0x404eb262
+	WORD         $0xc452
+	LONG         $0x404eb262
+	WORD         $0xcd52
+	VPBROADCASTD 12(CX)(DX*1), Z23
+	LONG         $0x4046b262
+	WORD         $0xd452
+	LONG         $0x4046b262
+	WORD         $0xdd52
+	VPBROADCASTD 12(CX)(DX*2), Z22
+	LONG         $0x404eb262
+	WORD         $0xe452
+	LONG         $0x404eb262
+	WORD         $0xed52
+	VPBROADCASTD 12(CX)(BX*1), Z23
+	LONG         $0x4046b262
+	WORD         $0xf452
+	LONG         $0x4046b262
+	WORD         $0xfd52
+	VPBROADCASTD 12(CX)(DX*4), Z22
+	LONG         $0x404e3262
+	WORD         $0xc452
+	LONG         $0x404e3262
+	WORD         $0xcd52
+	VPBROADCASTD 12(SI), Z23
+	LONG         $0x40463262
+	WORD         $0xd452
+	LONG         $0x40463262
+	WORD         $0xdd52
+	VPBROADCASTD 12(SI)(DX*1), Z22
+	LONG         $0x404e3262
+	WORD         $0xe452
+	LONG         $0x404e3262
+	WORD         $0xed52
+	VPBROADCASTD 12(SI)(DX*2), Z23
+	LONG         $0x40463262
+	WORD         $0xf452
+	LONG         $0x40463262
+	WORD         $0xfd52
+	VPBROADCASTD 12(SI)(BX*1), Z22
+	LONG         $0x404ea262
+	WORD         $0xc452
+	LONG         $0x404ea262
+	WORD         $0xcd52
+	VPBROADCASTD 12(SI)(DX*4), Z23
+	LONG         $0x4046a262
+	WORD         $0xd452
+	LONG         $0x4046a262
+	WORD         $0xdd52
+	PREFETCHT0   (R13)(R10*1)
+	PREFETCHT0   64(R13)(R10*1)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	LEAQ         (R8)(R9*4), R8
+	LEAQ         (R13)(R9*4), R13
+	ADDQ         $0x00000100, R11
+	CMPQ         R11, R12
+	JLT          rowsSame
+	MOVQ         p+0(FP), R14
+	ADDQ         112(R14), R11
+	ADDQ         120(R14), R12
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R10
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R10
+	JE   store
+
+edge:
+	VMOVUPS      (R8), Z20
+	VMOVUPS      64(R8), Z21
+	VPBROADCASTD (CX), Z22
+	LONG         $0x404eb262
+	WORD         $0xc452
+	LONG         $0x404eb262
+	WORD         $0xcd52
+	VPBROADCASTD (CX)(DX*1), Z23
+	LONG         $0x4046b262
+	WORD         $0xd452
+	LONG         $0x4046b262
+	WORD         $0xdd52
+	VPBROADCASTD (CX)(DX*2), Z22
+	LONG         $0x404eb262
+	WORD         $0xe452
+	LONG         $0x404eb262
+	WORD         $0xed52
+	VPBROADCASTD (CX)(BX*1), Z23
+	LONG         $0x4046b262
+	WORD         $0xf452
+	LONG         $0x4046b262
+	WORD         $0xfd52
+	VPBROADCASTD (CX)(DX*4), Z22
+	LONG         $0x404e3262
+	WORD         $0xc452
+	LONG         $0x404e3262
+	WORD         $0xcd52
+	VPBROADCASTD (SI), Z23
+	LONG         $0x40463262
+	WORD         $0xd452
+	LONG         $0x40463262
+	WORD         $0xdd52
+	VPBROADCASTD (SI)(DX*1), Z22
+	LONG         $0x404e3262
+	WORD         $0xe452
+	LONG         $0x404e3262
+	WORD         $0xed52
+	VPBROADCASTD (SI)(DX*2), Z23
+	LONG         $0x40463262
+	WORD         $0xf452
+	LONG         $0x40463262
+	WORD         $0xfd52
+	VPBROADCASTD (SI)(BX*1), Z22
+	LONG         $0x404ea262
+	WORD         $0xc452
+	LONG         $0x404ea262
+	WORD         $0xcd52
+	VPBROADCASTD (SI)(DX*4), Z23
+	LONG         $0x4046a262
+	WORD         $0xd452
+	LONG         $0x4046a262
+	WORD         $0xdd52
+	ADDQ         DI, CX
+	ADDQ         DI, SI
+	ADDQ         R9, R8
+	DECQ         R10
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z12, (CX)
+	VMOVUPS Z13, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z14, (CX)
+	VMOVUPS Z15, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z16, (CX)
+	VMOVUPS Z17, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z18, (CX)
+	VMOVUPS Z19, 64(CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotBF16x11x1(p *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotBF16x11x1(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 512(CX), Z1
+	VMOVUPS 1024(CX), Z2
+	VMOVUPS 1536(CX), Z3
+	VMOVUPS 2048(CX), Z4
+	VMOVUPS 2560(CX), Z5
+	VMOVUPS 3072(CX), Z6
+	VMOVUPS 3584(CX), Z7
+	VMOVUPS 4096(CX), Z8
+	VMOVUPS 4608(CX), Z9
+	VMOVUPS 5120(CX), Z10
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	LEAQ       (SI)(DX*4), DI
+	ADDQ       DX, DI
+	PREFETCHT0 (CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 (SI)(DX*2)
+	PREFETCHT0 (SI)(BX*1)
+	PREFETCHT0 (SI)(DX*4)
+	PREFETCHT0 (DI)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	LEAQ       (SI)(DX*4), DI
+	ADDQ       DX, DI
+	MOVQ       40(AX), R8
+	MOVQ       8(AX), R9
+	MOVQ       48(AX), R10
+	MOVQ       64(AX), R11
+	MOVQ       96(AX), R12
+	MOVQ       104(AX), R13
+	MOVQ       R10, R14
+	SHLQ       $0x04, R14
+	ADDQ       R9, R14
+	TESTQ      R11, R11
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R10)(R10*2), R11
+
+rows:
+	VMOVUPS      (R9), Z11
+	VPBROADCASTD (CX), Z12
+	LONG         $0x481ed262
+	WORD         $0xc352
+	VPBROADCASTD (CX)(DX*1), Z13
+	LONG         $0x4816d262
+	WORD         $0xcb52
+	VPBROADCASTD (CX)(DX*2), Z12
+	LONG         $0x481ed262
+	WORD         $0xd352
+	VPBROADCASTD (CX)(BX*1), Z13
+	LONG         $0x4816d262
+	WORD         $0xdb52
+	VPBROADCASTD (CX)(DX*4), Z12
+	LONG         $0x481ed262
+	WORD         $0xe352
+	VPBROADCASTD (SI), Z13
+	LONG         $0x4816d262
+	WORD         $0xeb52
+	VPBROADCASTD (SI)(DX*1), Z12
+	LONG         $0x481ed262
+	WORD         $0xf352
+	VPBROADCASTD (SI)(DX*2), Z13
+	LONG         $0x4816d262
+	WORD         $0xfb52
+	VPBROADCASTD (SI)(BX*1), Z12
+	LONG         $0x481e5262
+	WORD         $0xc352
+	VPBROADCASTD (SI)(DX*4), Z13
+	LONG         $0x48165262
+	WORD         $0xcb52
+	VPBROADCASTD (DI), Z12
+	LONG         $0x481e5262
+	WORD         $0xd352
+	PREFETCHT0   (R14)
+	PREFETCHT1   (R12)
+	VMOVUPS      (R9)(R10*1), Z11
+	VPBROADCASTD 4(CX), Z12
+	LONG         $0x481ed262
+	WORD         $0xc352
+	VPBROADCASTD 4(CX)(DX*1), Z13
+	LONG         $0x4816d262
+	WORD         $0xcb52
+	VPBROADCASTD 4(CX)(DX*2), Z12
+	LONG         $0x481ed262
+	WORD         $0xd352
+	VPBROADCASTD 4(CX)(BX*1), Z13
+	LONG         $0x4816d262
+	WORD         $0xdb52
+	VPBROADCASTD 4(CX)(DX*4), Z12
+	LONG         $0x481ed262
+	WORD         $0xe352
+	VPBROADCASTD 4(SI), Z13
+	LONG         $0x4816d262
+	WORD         $0xeb52
+	VPBROADCASTD 4(SI)(DX*1), Z12
+	LONG         $0x481ed262
+	WORD         $0xf352
+	VPBROADCASTD 4(SI)(DX*2), Z13
+	LONG         $0x4816d262
+	WORD         $0xfb52
+	VPBROADCASTD 4(SI)(BX*1), Z12
+	LONG         $0x481e5262
+	WORD         $0xc352
+	VPBROADCASTD 4(SI)(DX*4), Z13
+	LONG         $0x48165262
+	WORD         $0xcb52
+	VPBROADCASTD 4(DI), Z12
+	LONG         $0x481e5262
+	WORD         $0xd352
+	PREFETCHT0   (R14)(R10*1)
+	PREFETCHT1   64(R12)
+	VMOVUPS      (R9)(R10*2), Z11
+	VPBROADCASTD 8(CX), Z12
+	LONG         $0x481ed262
+	WORD         $0xc352
+	VPBROADCASTD 8(CX)(DX*1), Z13
+	LONG         $0x4816d262
+	WORD         $0xcb52
+	VPBROADCASTD 8(CX)(DX*2), Z12
+	LONG         $0x481ed262
+	WORD         $0xd352
+	VPBROADCASTD 8(CX)(BX*1), Z13
+	LONG         $0x4816d262
+	WORD         $0xdb52
+	VPBROADCASTD 8(CX)(DX*4), Z12
+	LONG         $0x481ed262
+	WORD         $0xe352
+	VPBROADCASTD 8(SI), Z13
+	LONG         $0x4816d262
+	WORD         $0xeb52
+	VPBROADCASTD 8(SI)(DX*1), Z12
+	LONG         $0x481ed262
+	WORD         $0xf352
+	VPBROADCASTD 8(SI)(DX*2), Z13
+	LONG         $0x4816d262
+	WORD         $0xfb52
+	VPBROADCASTD 8(SI)(BX*1), Z12
+	LONG         $0x481e5262
+	WORD         $0xc352
+	VPBROADCASTD 8(SI)(DX*4), Z13
+	LONG         $0x48165262
+	WORD         $0xcb52
+	VPBROADCASTD 8(DI), Z12
+	LONG         $0x481e5262
+	WORD         $0xd352
+	PREFETCHT0   (R14)(R10*2)
+	PREFETCHT1   128(R12)
+	VMOVUPS      (R9)(R11*1), Z11
+	VPBROADCASTD 12(CX), Z12
+	LONG         $0x481ed262
+	WORD         $0xc352
+	VPBROADCASTD 12(CX)(DX*1), Z13
+	LONG         $0x4816d262
+	WORD         $0xcb52
+	VPBROADCASTD 12(CX)(DX*2), Z12
+	LONG         $0x481ed262
+	WORD         $0xd352
+	VPBROADCASTD 12(CX)(BX*1), Z13
+	LONG         $0x4816d262
+	WORD         $0xdb52
+	VPBROADCASTD 12(CX)(DX*4), Z12
+	LONG         $0x481ed262
+	WORD         $0xe352
+	VPBROADCASTD 12(SI), Z13
+	LONG         $0x4816d262
+	WORD         $0xeb52
+	VPBROADCASTD 12(SI)(DX*1), Z12
+	LONG         $0x481ed262
+	WORD         $0xf352
+	VPBROADCASTD 12(SI)(DX*2), Z13
+	LONG         $0x4816d262
+	WORD         $0xfb52
+	VPBROADCASTD 12(SI)(BX*1), Z12
+	LONG         $0x481e5262
+	WORD         $0xc352
+	VPBROADCASTD 12(SI)(DX*4), Z13
+	LONG         $0x48165262
+	WORD         $0xcb52
+	VPBROADCASTD 12(DI), Z12
+	LONG         $0x481e5262
+	WORD         $0xd352
+	PREFETCHT0   (R14)(R11*1)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	ADDQ         $0x10, DI
+	LEAQ         (R9)(R10*4), R9
+	LEAQ         (R14)(R10*4), R14
+	ADDQ         $0x00000100, R12
+	CMPQ         R12, R13
+	JLT          rowsSame
+	MOVQ         p+0(FP), R15
+	ADDQ         112(R15), R12
+	ADDQ         120(R15), R13
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R11
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R11
+	JE   store
+
+edge:
+	VMOVUPS      (R9), Z11
+	VPBROADCASTD (CX), Z12
+	LONG         $0x481ed262
+	WORD         $0xc352
+	VPBROADCASTD (CX)(DX*1), Z13
+	LONG         $0x4816d262
+	WORD         $0xcb52
+	VPBROADCASTD (CX)(DX*2), Z12
+	LONG         $0x481ed262
+	WORD         $0xd352
+	VPBROADCASTD (CX)(BX*1), Z13
+	LONG         $0x4816d262
+	WORD         $0xdb52
+	VPBROADCASTD (CX)(DX*4), Z12
+	LONG         $0x481ed262
+	WORD         $0xe352
+	VPBROADCASTD (SI), Z13
+	LONG         $0x4816d262
+	WORD         $0xeb52
+	VPBROADCASTD (SI)(DX*1), Z12
+	LONG         $0x481ed262
+	WORD         $0xf352
+	VPBROADCASTD (SI)(DX*2), Z13
+	LONG         $0x4816d262
+	WORD         $0xfb52
+	VPBROADCASTD (SI)(BX*1), Z12
+	LONG         $0x481e5262
+	WORD         $0xc352
+	VPBROADCASTD (SI)(DX*4), Z13
+	LONG         $0x48165262
+	WORD         $0xcb52
+	VPBROADCASTD (DI), Z12
+	LONG         $0x481e5262
+	WORD         $0xd352
+	ADDQ         R8, CX
+	ADDQ         R8, SI
+	ADDQ         R8, DI
+	ADDQ         R10, R9
+	DECQ         R11
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z7, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z9, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotBF16x11x2(p *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotBF16x11x2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 512(CX), Z2
+	VMOVUPS 576(CX), Z3
+	VMOVUPS 1024(CX), Z4
+	VMOVUPS 1088(CX), Z5
+	VMOVUPS 1536(CX), Z6
+	VMOVUPS 1600(CX), Z7
+	VMOVUPS 2048(CX), Z8
+	VMOVUPS 2112(CX), Z9
+	VMOVUPS 2560(CX), Z10
+	VMOVUPS 2624(CX), Z11
+	VMOVUPS 3072(CX), Z12
+	VMOVUPS 3136(CX), Z13
+	VMOVUPS 3584(CX), Z14
+	VMOVUPS 3648(CX), Z15
+	VMOVUPS 4096(CX), Z16
+	VMOVUPS 4160(CX), Z17
+	VMOVUPS 4608(CX), Z18
+	VMOVUPS 4672(CX), Z19
+	VMOVUPS 5120(CX), Z20
+	VMOVUPS 5184(CX), Z21
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	LEAQ       (SI)(DX*4), DI
+	ADDQ       DX, DI
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 64(CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 64(CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 64(CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 64(CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 64(SI)(DX*1)
+	PREFETCHT0 (SI)(DX*2)
+	PREFETCHT0 64(SI)(DX*2)
+	PREFETCHT0 (SI)(BX*1)
+	PREFETCHT0 64(SI)(BX*1)
+	PREFETCHT0 (SI)(DX*4)
+	PREFETCHT0 64(SI)(DX*4)
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	LEAQ       (SI)(DX*4), DI
+	ADDQ       DX, DI
+	MOVQ       40(AX), R8
+	MOVQ       8(AX), R9
+	MOVQ       48(AX), R10
+	MOVQ       64(AX), R11
+	MOVQ       96(AX), R12
+	MOVQ       104(AX), R13
+	MOVQ       R10, R14
+	SHLQ       $0x04, R14
+	ADDQ       R9, R14
+	TESTQ      R11, R11
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R10)(R10*2), R11
+
+rows:
+	VMOVUPS      (R9), Z22
+	VMOVUPS      64(R9), Z23
+	VPBROADCASTD (CX), Z24
+	LONG         $0x403eb262
+	WORD         $0xc652
+	LONG         $0x403eb262
+	WORD         $0xcf52
+	VPBROADCASTD (CX)(DX*1), Z25
+	LONG         $0x4036b262
+	WORD         $0xd652
+	LONG         $0x4036b262
+	WORD         $0xdf52
+	VPBROADCASTD (CX)(DX*2), Z24
+	LONG         $0x403eb262
+	WORD         $0xe652
+	LONG         $0x403eb262
+	WORD         $0xef52
+	VPBROADCASTD (CX)(BX*1), Z25
+	LONG         $0x4036b262
+	WORD         $0xf652
+	LONG         $0x4036b262
+	WORD         $0xff52
+	VPBROADCASTD (CX)(DX*4), Z24
+	LONG         $0x403e3262
+	WORD         $0xc652
+	LONG         $0x403e3262
+	WORD         $0xcf52
+	VPBROADCASTD (SI), Z25
+	LONG         $0x40363262
+	WORD         $0xd652
+	LONG         $0x40363262
+	WORD         $0xdf52
+	VPBROADCASTD (SI)(DX*1), Z24
+	LONG         $0x403e3262
+	WORD         $0xe652
+	LONG         $0x403e3262
+	WORD         $0xef52
+	VPBROADCASTD (SI)(DX*2), Z25
+	LONG         $0x40363262
+	WORD         $0xf652
+	LONG         $0x40363262
+	WORD         $0xff52
+	VPBROADCASTD (SI)(BX*1), Z24
+	LONG         $0x403ea262
+	WORD         $0xc652
+	LONG         $0x403ea262
+	WORD         $0xcf52
+	VPBROADCASTD (SI)(DX*4), Z25
+	LONG         $0x4036a262
+	WORD         $0xd652
+	LONG         $0x4036a262
+	WORD         $0xdf52
+	VPBROADCASTD (DI), Z24
+	LONG         $0x403ea262
+	WORD         $0xe652
+	LONG         $0x403ea262
+	WORD         $0xef52
+	PREFETCHT0   (R14)
+	PREFETCHT0   64(R14)
+	PREFETCHT1   (R12)
+	VMOVUPS      (R9)(R10*1), Z22
+	VMOVUPS      64(R9)(R10*1), Z23
+	VPBROADCASTD 4(CX), Z24
+	LONG         $0x403eb262
+	WORD         $0xc652
+	LONG         $0x403eb262
+	WORD         $0xcf52
+	VPBROADCASTD 4(CX)(DX*1), Z25
+	LONG         $0x4036b262
+	WORD         $0xd652
+	LONG         $0x4036b262
+	WORD         $0xdf52
+	VPBROADCASTD 4(CX)(DX*2), Z24
+	LONG         $0x403eb262
+	WORD         $0xe652
+	LONG         $0x403eb262
+	WORD         $0xef52
+	VPBROADCASTD 4(CX)(BX*1), Z25
+	LONG         $0x4036b262
+	WORD         $0xf652
+	LONG         $0x4036b262
+	WORD         $0xff52
+	VPBROADCASTD 4(CX)(DX*4), Z24
+	LONG         $0x403e3262
+	WORD         $0xc652
+	LONG         $0x403e3262
+	WORD         $0xcf52
+	VPBROADCASTD 4(SI), Z25
+	LONG         $0x40363262
+	WORD         $0xd652
+	LONG         $0x40363262
+	WORD         $0xdf52
+	VPBROADCASTD 4(SI)(DX*1), Z24
+	LONG         $0x403e3262
+	WORD         $0xe652
+	LONG         $0x403e3262
+	WORD         $0xef52
+	VPBROADCASTD 4(SI)(DX*2), Z25
+	LONG         $0x40363262
+	WORD         $0xf652
+	LONG         $0x40363262
+	WORD         $0xff52
+	VPBROADCASTD 4(SI)(BX*1), Z24
+	LONG         $0x403ea262
+	WORD         $0xc652
+	LONG         $0x403ea262
+	WORD         $0xcf52
+	VPBROADCASTD 4(SI)(DX*4), Z25
+	LONG         $0x4036a262
+	WORD         $0xd652
+	LONG         $0x4036a262
+	WORD         $0xdf52
+	VPBROADCASTD 4(DI), Z24
+	LONG         $0x403ea262
+	WORD         $0xe652
+	LONG         $0x403ea262
+	WORD         $0xef52
+	PREFETCHT0   (R14)(R10*1)
+	PREFETCHT0   64(R14)(R10*1)
+	PREFETCHT1   64(R12)
+	VMOVUPS      (R9)(R10*2), Z22
+	VMOVUPS      64(R9)(R10*2), Z23
+	VPBROADCASTD 8(CX), Z24
+	LONG         $0x403eb262
+	WORD         $0xc652
+	LONG         $0x403eb262
+	WORD         $0xcf52
+	VPBROADCASTD 8(CX)(DX*1), Z25
+	LONG         $0x4036b262
+	WORD         $0xd652
+	LONG         $0x4036b262
+	WORD         $0xdf52
+	VPBROADCASTD 8(CX)(DX*2), Z24
+	LONG         $0x403eb262
+	WORD         $0xe652
+	LONG         $0x403eb262
+	WORD         $0xef52
+	VPBROADCASTD 8(CX)(BX*1), Z25
+	LONG         $0x4036b262
+	WORD         $0xf652
+	LONG         $0x4036b262
+	WORD         $0xff52
+	VPBROADCASTD 8(CX)(DX*4), Z24
+	LONG         $0x403e3262
+	WORD         $0xc652
+	LONG         $0x403e3262
+	WORD         $0xcf52
+	VPBROADCASTD 8(SI), Z25
+	LONG         $0x40363262
+	WORD         $0xd652
+	LONG         $0x40363262
+	WORD         $0xdf52
+	VPBROADCASTD 8(SI)(DX*1), Z24
+	LONG         $0x403e3262
+	WORD         $0xe652
+	LONG         $0x403e3262
+	WORD         $0xef52
+	VPBROADCASTD 8(SI)(DX*2), Z25
+	LONG         $0x40363262
+	WORD         $0xf652
+	LONG         $0x40363262
+	WORD         $0xff52
+	VPBROADCASTD 8(SI)(BX*1), Z24
+	LONG         $0x403ea262
+	WORD         $0xc652
+	LONG         $0x403ea262
+	WORD         $0xcf52
+	VPBROADCASTD 8(SI)(DX*4), Z25
+	LONG         $0x4036a262
+	WORD         $0xd652
+	LONG         $0x4036a262
+	WORD         $0xdf52
+	VPBROADCASTD 8(DI), Z24
+	LONG         $0x403ea262
+	WORD         $0xe652
+	LONG         $0x403ea262
+	WORD         $0xef52
+	PREFETCHT0   (R14)(R10*2)
+	PREFETCHT0   64(R14)(R10*2)
+	PREFETCHT1   128(R12)
+	VMOVUPS      (R9)(R11*1), Z22
+	VMOVUPS      64(R9)(R11*1), Z23
+	VPBROADCASTD 12(CX), Z24
+	LONG         $0x403eb262
+	WORD         $0xc652
+	LONG         $0x403eb262
+	WORD         $0xcf52
+	VPBROADCASTD 12(CX)(DX*1), Z25
+	LONG         $0x4036b262
+	WORD         $0xd652
+	LONG         $0x4036b262
+	WORD         $0xdf52
+	VPBROADCASTD 12(CX)(DX*2), Z24
+	LONG         $0x403eb262
+	WORD         $0xe652
+	LONG         $0x403eb262
+	WORD         $0xef52
+	VPBROADCASTD 12(CX)(BX*1), Z25
+	LONG         $0x4036b262
+	WORD         $0xf652
+	LONG         $0x4036b262
+	WORD         $0xff52
+	VPBROADCASTD 12(CX)(DX*4), Z24
+	LONG         $0x403e3262
+	WORD         $0xc652
+	LONG         $0x403e3262
+	WORD         $0xcf52
+	VPBROADCASTD 12(SI), Z25
+	LONG         $0x40363262
+	WORD         $0xd652
+	LONG         $0x40363262
+	WORD         $0xdf52
+	VPBROADCASTD 12(SI)(DX*1), Z24
+	LONG         $0x403e3262
+	WORD         $0xe652
+	LONG         $0x403e3262
+	WORD         $0xef52
+	VPBROADCASTD 12(SI)(DX*2), Z25
+	LONG         $0x40363262
+	WORD         $0xf652
+	LONG         $0x40363262
+	WORD         $0xff52
+	VPBROADCASTD 12(SI)(BX*1), Z24
+	LONG         $0x403ea262
+	WORD         $0xc652
+	LONG         $0x403ea262
+	WORD         $0xcf52
+	VPBROADCASTD 12(SI)(DX*4), Z25
+	LONG         $0x4036a262
+	WORD         $0xd652
+	LONG         $0x4036a262
+	WORD         $0xdf52
+	VPBROADCASTD 12(DI), Z24
+	LONG         $0x403ea262
+	WORD         $0xe652
+	LONG         $0x403ea262
+	WORD         $0xef52
+	PREFETCHT0   (R14)(R11*1)
+	PREFETCHT0   64(R14)(R11*1)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	ADDQ         $0x10, DI
+	LEAQ         (R9)(R10*4), R9
+	LEAQ         (R14)(R10*4), R14
+	ADDQ         $0x00000100, R12
+	CMPQ         R12, R13
+	JLT          rowsSame
+	MOVQ         p+0(FP), R15
+	ADDQ         112(R15), R12
+	ADDQ         120(R15), R13
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R11
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R11
+	JE   store
+
+edge:
+	VMOVUPS      (R9), Z22
+	VMOVUPS      64(R9), Z23
+	VPBROADCASTD (CX), Z24
+	LONG         $0x403eb262
+	WORD         $0xc652
+	LONG         $0x403eb262
+	WORD         $0xcf52
+	VPBROADCASTD (CX)(DX*1), Z25
+	LONG         $0x4036b262
+	WORD         $0xd652
+	LONG         $0x4036b262
+	WORD         $0xdf52
+	VPBROADCASTD (CX)(DX*2), Z24
+	LONG         $0x403eb262
+	WORD         $0xe652
+	LONG         $0x403eb262
+	WORD         $0xef52
+	VPBROADCASTD (CX)(BX*1), Z25
+	LONG         $0x4036b262
+	WORD         $0xf652
+	LONG         $0x4036b262
+	WORD         $0xff52
+	VPBROADCASTD (CX)(DX*4), Z24
+	LONG         $0x403e3262
+	WORD         $0xc652
+	LONG         $0x403e3262
+	WORD         $0xcf52
+	VPBROADCASTD (SI), Z25
+	LONG         $0x40363262
+	WORD         $0xd652
+	LONG         $0x40363262
+	WORD         $0xdf52
+	VPBROADCASTD (SI)(DX*1), Z24
+	LONG         $0x403e3262
+	WORD         $0xe652
+	LONG         $0x403e3262
+	WORD         $0xef52
+	VPBROADCASTD (SI)(DX*2), Z25
+	LONG         $0x40363262
+	WORD         $0xf652
+	LONG         $0x40363262
+	WORD         $0xff52
+	VPBROADCASTD (SI)(BX*1), Z24
+	LONG         $0x403ea262
+	WORD         $0xc652
+	LONG         $0x403ea262
+	WORD         $0xcf52
+	VPBROADCASTD (SI)(DX*4), Z25
+	LONG         $0x4036a262
+	WORD         $0xd652
+	LONG         $0x4036a262
+	WORD         $0xdf52
+	VPBROADCASTD (DI), Z24
+	LONG         $0x403ea262
+	WORD         $0xe652
+	LONG         $0x403ea262
+	WORD         $0xef52
+	ADDQ         R8, CX
+	ADDQ         R8, SI
+	ADDQ         R8, DI
+	ADDQ         R10, R9
+	DECQ         R11
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z12, (CX)
+	VMOVUPS Z13, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z14, (CX)
+	VMOVUPS Z15, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z16, (CX)
+	VMOVUPS Z17, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z18, (CX)
+	VMOVUPS Z19, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z20, (CX)
+	VMOVUPS Z21, 64(CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotBF16x12x1(p *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotBF16x12x1(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 512(CX), Z1
+	VMOVUPS 1024(CX), Z2
+	VMOVUPS 1536(CX), Z3
+	VMOVUPS 2048(CX), Z4
+	VMOVUPS 2560(CX), Z5
+	VMOVUPS 3072(CX), Z6
+	VMOVUPS 3584(CX), Z7
+	VMOVUPS 4096(CX), Z8
+	VMOVUPS 4608(CX), Z9
+	VMOVUPS 5120(CX), Z10
+	VMOVUPS 5632(CX), Z11
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	LEAQ       (SI)(DX*4), DI
+	ADDQ       DX, DI
+	PREFETCHT0 (CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 (SI)(DX*2)
+	PREFETCHT0 (SI)(BX*1)
+	PREFETCHT0 (SI)(DX*4)
+	PREFETCHT0 (DI)
+	PREFETCHT0 (DI)(DX*1)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	LEAQ       (SI)(DX*4), DI
+	ADDQ       DX, DI
+	MOVQ       40(AX), R8
+	MOVQ       8(AX), R9
+	MOVQ       48(AX), R10
+	MOVQ       64(AX), R11
+	MOVQ       96(AX), R12
+	MOVQ       104(AX), R13
+	MOVQ       R10, R14
+	SHLQ       $0x04, R14
+	ADDQ       R9, R14
+	TESTQ      R11, R11
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R10)(R10*2), R11
+
+rows:
+	VMOVUPS      (R9), Z12
+	VPBROADCASTD (CX), Z13
+	LONG         $0x4816d262
+	WORD         $0xc452
+	VPBROADCASTD (CX)(DX*1), Z14
+	LONG         $0x480ed262
+	WORD         $0xcc52
+	VPBROADCASTD (CX)(DX*2), Z13
+	LONG         $0x4816d262
+	WORD         $0xd452
+	VPBROADCASTD (CX)(BX*1), Z14
+	LONG         $0x480ed262
+	WORD         $0xdc52
+	VPBROADCASTD (CX)(DX*4), Z13
+	LONG         $0x4816d262
+	WORD         $0xe452
+	VPBROADCASTD (SI), Z14
+	LONG         $0x480ed262
+	WORD         $0xec52
+	VPBROADCASTD (SI)(DX*1), Z13
+	LONG         $0x4816d262
+	WORD         $0xf452
+	VPBROADCASTD (SI)(DX*2), Z14
+	LONG         $0x480ed262
+	WORD         $0xfc52
+	VPBROADCASTD (SI)(BX*1), Z13
+	LONG         $0x48165262
+	WORD         $0xc452
+	VPBROADCASTD (SI)(DX*4), Z14
+	LONG         $0x480e5262
+	WORD         $0xcc52
+	VPBROADCASTD (DI), Z13
+	LONG         $0x48165262
+	WORD         $0xd452
+	VPBROADCASTD (DI)(DX*1), Z14
+	LONG         $0x480e5262
+	WORD         $0xdc52
+	PREFETCHT0   (R14)
+	PREFETCHT1   (R12)
+	VMOVUPS      (R9)(R10*1), Z12
+	VPBROADCASTD 4(CX), Z13
+	LONG         $0x4816d262
+	WORD         $0xc452
+	VPBROADCASTD 4(CX)(DX*1), Z14
+	LONG         $0x480ed262
+	WORD         $0xcc52
+	VPBROADCASTD 4(CX)(DX*2), Z13
+	LONG         $0x4816d262
+	WORD         $0xd452
+	VPBROADCASTD 4(CX)(BX*1), Z14
+	LONG         $0x480ed262
+	WORD         $0xdc52
+	VPBROADCASTD 4(CX)(DX*4), Z13
+	LONG         $0x4816d262
+	WORD         $0xe452
+	VPBROADCASTD 4(SI), Z14
+	LONG         $0x480ed262
+	WORD         $0xec52
+	VPBROADCASTD 4(SI)(DX*1), Z13
+	LONG         $0x4816d262
+	WORD         $0xf452
+	VPBROADCASTD 4(SI)(DX*2), Z14
+	LONG         $0x480ed262
+	WORD         $0xfc52
+	VPBROADCASTD 4(SI)(BX*1), Z13
+	LONG         $0x48165262
+	WORD         $0xc452
+	VPBROADCASTD 4(SI)(DX*4), Z14
+	LONG         $0x480e5262
+	WORD         $0xcc52
+	VPBROADCASTD 4(DI), Z13
+	LONG         $0x48165262
+	WORD         $0xd452
+	VPBROADCASTD 4(DI)(DX*1), Z14
+	LONG         $0x480e5262
+	WORD         $0xdc52
+	PREFETCHT0   (R14)(R10*1)
+	PREFETCHT1   64(R12)
+	VMOVUPS      (R9)(R10*2), Z12
+	VPBROADCASTD 8(CX), Z13
+	LONG         $0x4816d262
+	WORD         $0xc452
+	VPBROADCASTD 8(CX)(DX*1), Z14
+	LONG         $0x480ed262
+	WORD         $0xcc52
+	VPBROADCASTD 8(CX)(DX*2), Z13
+	LONG         $0x4816d262
+	WORD         $0xd452
+	VPBROADCASTD 8(CX)(BX*1), Z14
+	LONG         $0x480ed262
+	WORD         $0xdc52
+	VPBROADCASTD 8(CX)(DX*4), Z13
+	LONG         $0x4816d262
+	WORD         $0xe452
+	VPBROADCASTD 8(SI), Z14
+	LONG         $0x480ed262
+	WORD         $0xec52
+	VPBROADCASTD 8(SI)(DX*1), Z13
+	LONG         $0x4816d262
+	WORD         $0xf452
+	VPBROADCASTD 8(SI)(DX*2), Z14
+	LONG         $0x480ed262
+	WORD         $0xfc52
+	VPBROADCASTD 8(SI)(BX*1), Z13
+	LONG         $0x48165262
+	WORD         $0xc452
+	VPBROADCASTD 8(SI)(DX*4), Z14
+	LONG         $0x480e5262
+	WORD         $0xcc52
+	VPBROADCASTD 8(DI), Z13
+	LONG         $0x48165262
+	WORD         $0xd452
+	VPBROADCASTD 8(DI)(DX*1), Z14
+	LONG         $0x480e5262
+	WORD         $0xdc52
+	PREFETCHT0   (R14)(R10*2)
+	PREFETCHT1   128(R12)
+	VMOVUPS      (R9)(R11*1), Z12
+	VPBROADCASTD 12(CX), Z13
+	LONG         $0x4816d262
+	WORD         $0xc452
+	VPBROADCASTD 12(CX)(DX*1), Z14
+	LONG         $0x480ed262
+	WORD         $0xcc52
+	VPBROADCASTD 12(CX)(DX*2), Z13
+	LONG         $0x4816d262
+	WORD         $0xd452
+	VPBROADCASTD 12(CX)(BX*1), Z14
+	LONG         $0x480ed262
+	WORD         $0xdc52
+	VPBROADCASTD 12(CX)(DX*4), Z13
+	LONG         $0x4816d262
+	WORD         $0xe452
+	VPBROADCASTD 12(SI), Z14
+	LONG         $0x480ed262
+	WORD         $0xec52
+	VPBROADCASTD 12(SI)(DX*1), Z13
+	LONG         $0x4816d262
+	WORD         $0xf452
+	VPBROADCASTD 12(SI)(DX*2), Z14
+	LONG         $0x480ed262
+	WORD         $0xfc52
+	VPBROADCASTD 12(SI)(BX*1), Z13
+	LONG         $0x48165262
+	WORD         $0xc452
+	VPBROADCASTD 12(SI)(DX*4), Z14
+	LONG         $0x480e5262
+	WORD         $0xcc52
+	VPBROADCASTD 12(DI), Z13
+	LONG         $0x48165262
+	WORD         $0xd452
+	VPBROADCASTD 12(DI)(DX*1), Z14
+	LONG         $0x480e5262
+	WORD         $0xdc52
+	PREFETCHT0   (R14)(R11*1)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	ADDQ         $0x10, DI
+	LEAQ         (R9)(R10*4), R9
+	LEAQ         (R14)(R10*4), R14
+	ADDQ         $0x00000100, R12
+	CMPQ         R12, R13
+	JLT          rowsSame
+	MOVQ         p+0(FP), R15
+	ADDQ         112(R15), R12
+	ADDQ         120(R15), R13
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R11
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R11
+	JE   store
+
+edge:
+	VMOVUPS      (R9), Z12
+	VPBROADCASTD (CX), Z13
+	LONG         $0x4816d262
+	WORD         $0xc452
+	VPBROADCASTD (CX)(DX*1), Z14
+	LONG         $0x480ed262
+	WORD         $0xcc52
+	VPBROADCASTD (CX)(DX*2), Z13
+	LONG         $0x4816d262
+	WORD         $0xd452
+	VPBROADCASTD (CX)(BX*1), Z14
+	LONG         $0x480ed262
+	WORD         $0xdc52
+	VPBROADCASTD (CX)(DX*4), Z13
+	LONG         $0x4816d262
+	WORD         $0xe452
+	VPBROADCASTD (SI), Z14
+	LONG         $0x480ed262
+	WORD         $0xec52
+	VPBROADCASTD (SI)(DX*1), Z13
+	LONG         $0x4816d262
+	WORD         $0xf452
+	VPBROADCASTD (SI)(DX*2), Z14
+	LONG         $0x480ed262
+	WORD         $0xfc52
+	VPBROADCASTD (SI)(BX*1), Z13
+	LONG         $0x48165262
+	WORD         $0xc452
+	VPBROADCASTD (SI)(DX*4), Z14
+	LONG         $0x480e5262
+	WORD         $0xcc52
+	VPBROADCASTD (DI), Z13
+	LONG         $0x48165262
+	WORD         $0xd452
+	VPBROADCASTD (DI)(DX*1), Z14
+	LONG         $0x480e5262
+	WORD         $0xdc52
+	ADDQ         R8, CX
+	ADDQ         R8, SI
+	ADDQ         R8, DI
+	ADDQ         R10, R9
+	DECQ         R11
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z7, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z9, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z11, (CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotBF16x12x2(p *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotBF16x12x2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 512(CX), Z2
+	VMOVUPS 576(CX), Z3
+	VMOVUPS 1024(CX), Z4
+	VMOVUPS 1088(CX), Z5
+	VMOVUPS 1536(CX), Z6
+	VMOVUPS 1600(CX), Z7
+	VMOVUPS 2048(CX), Z8
+	VMOVUPS 2112(CX), Z9
+	VMOVUPS 2560(CX), Z10
+	VMOVUPS 2624(CX), Z11
+	VMOVUPS 3072(CX), Z12
+	VMOVUPS 3136(CX), Z13
+	VMOVUPS 3584(CX), Z14
+	VMOVUPS 3648(CX), Z15
+	VMOVUPS 4096(CX), Z16
+	VMOVUPS 4160(CX), Z17
+	VMOVUPS 4608(CX), Z18
+	VMOVUPS 4672(CX), Z19
+	VMOVUPS 5120(CX), Z20
+	VMOVUPS 5184(CX), Z21
+	VMOVUPS 5632(CX), Z22
+	VMOVUPS 5696(CX), Z23
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	LEAQ       (SI)(DX*4), DI
+	ADDQ       DX, DI
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 64(CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 64(CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 64(CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 64(CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 64(SI)(DX*1)
+	PREFETCHT0 (SI)(DX*2)
+	PREFETCHT0 64(SI)(DX*2)
+	PREFETCHT0 (SI)(BX*1)
+	PREFETCHT0 64(SI)(BX*1)
+	PREFETCHT0 (SI)(DX*4)
+	PREFETCHT0 64(SI)(DX*4)
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 (DI)(DX*1)
+	PREFETCHT0 64(DI)(DX*1)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	LEAQ       (SI)(DX*4), DI
+	ADDQ       DX, DI
+	MOVQ       40(AX), R8
+	MOVQ       8(AX), R9
+	MOVQ       48(AX), R10
+	MOVQ       64(AX), R11
+	MOVQ       96(AX), R12
+	MOVQ       104(AX), R13
+	MOVQ       R10, R14
+	SHLQ       $0x04, R14
+	ADDQ       R9, R14
+	TESTQ      R11, R11
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R10)(R10*2), R11
+
+rows:
+	VMOVUPS      (R9), Z24
+	VMOVUPS      64(R9), Z25
+	VPBROADCASTD (CX), Z26
+	LONG         $0x402e9262
+	WORD         $0xc052
+	LONG         $0x402e9262
+	WORD         $0xc952
+	VPBROADCASTD (CX)(DX*1), Z27
+	LONG         $0x40269262
+	WORD         $0xd052
+	LONG         $0x40269262
+	WORD         $0xd952
+	VPBROADCASTD (CX)(DX*2), Z26
+	LONG         $0x402e9262
+	WORD         $0xe052
+	LONG         $0x402e9262
+	WORD         $0xe952
+	VPBROADCASTD (CX)(BX*1), Z27
+	LONG         $0x40269262
+	WORD         $0xf052
+	LONG         $0x40269262
+	WORD         $0xf952
+	VPBROADCASTD (CX)(DX*4), Z26
+	LONG         $0x402e1262
+	WORD         $0xc052
+	LONG         $0x402e1262
+	WORD         $0xc952
+	VPBROADCASTD (SI), Z27
+	LONG         $0x40261262
+	WORD         $0xd052
+	LONG         $0x40261262
+	WORD         $0xd952
+	VPBROADCASTD (SI)(DX*1), Z26
+	LONG         $0x402e1262
+	WORD         $0xe052
+	LONG         $0x402e1262
+	WORD         $0xe952
+	VPBROADCASTD (SI)(DX*2), Z27
+	LONG         $0x40261262
+	WORD         $0xf052
+	LONG         $0x40261262
+	WORD         $0xf952
+	VPBROADCASTD (SI)(BX*1), Z26
+	LONG         $0x402e8262
+	WORD         $0xc052
+	LONG         $0x402e8262
+	WORD         $0xc952
+	VPBROADCASTD (SI)(DX*4), Z27
+	LONG         $0x40268262
+	WORD         $0xd052
+	LONG         $0x40268262
+	WORD         $0xd952
+	VPBROADCASTD (DI), Z26
+	LONG         $0x402e8262
+	WORD         $0xe052
+	LONG         $0x402e8262
+	WORD         $0xe952
+	VPBROADCASTD (DI)(DX*1), Z27
+	LONG         $0x40268262
+	WORD         $0xf052
+	LONG         $0x40268262
+	WORD         $0xf952
+	PREFETCHT0   (R14)
+	PREFETCHT0   64(R14)
+	PREFETCHT1   (R12)
+	VMOVUPS      (R9)(R10*1), Z24
+	VMOVUPS      64(R9)(R10*1), Z25
+	VPBROADCASTD 4(CX), Z26
+	LONG         $0x402e9262
+	WORD         $0xc052
+	LONG         $0x402e9262
+	WORD         $0xc952
+	VPBROADCASTD 4(CX)(DX*1), Z27
+	LONG         $0x40269262
+	WORD         $0xd052
+	LONG         $0x40269262
+	WORD         $0xd952
+	VPBROADCASTD 4(CX)(DX*2), Z26
+	LONG         $0x402e9262
+	WORD         $0xe052
+	LONG         $0x402e9262
+	WORD         $0xe952
+	VPBROADCASTD 4(CX)(BX*1), Z27
+	LONG         $0x40269262
+	WORD         $0xf052
+	LONG         $0x40269262
+	WORD         $0xf952
+	VPBROADCASTD 4(CX)(DX*4), Z26
+	LONG         $0x402e1262
+	WORD         $0xc052
+	LONG         $0x402e1262
+	WORD         $0xc952
+	VPBROADCASTD 4(SI), Z27
+	LONG         $0x40261262
+	WORD         $0xd052
+	LONG         $0x40261262
+	WORD         $0xd952
+	VPBROADCASTD 4(SI)(DX*1), Z26
+	LONG         $0x402e1262
+	WORD         $0xe052
+	LONG         $0x402e1262
+	WORD         $0xe952
+	VPBROADCASTD 4(SI)(DX*2), Z27
+	LONG         $0x40261262
+	WORD         $0xf052
+	LONG         $0x40261262
+	WORD         $0xf952
+	VPBROADCASTD 4(SI)(BX*1), Z26
+	LONG         $0x402e8262
+	WORD         $0xc052
+	LONG         $0x402e8262
+	WORD         $0xc952
+	VPBROADCASTD 4(SI)(DX*4), Z27
+	LONG         $0x40268262
+	WORD         $0xd052
+	LONG         $0x40268262
+	WORD         $0xd952
+	VPBROADCASTD 4(DI), Z26
+	LONG         $0x402e8262
+	WORD         $0xe052
+	LONG         $0x402e8262
+	WORD         $0xe952
+	VPBROADCASTD 4(DI)(DX*1), Z27
+	LONG         $0x40268262
+	WORD         $0xf052
+	LONG         $0x40268262
+	WORD         $0xf952
+	PREFETCHT0   (R14)(R10*1)
+	PREFETCHT0   64(R14)(R10*1)
+	PREFETCHT1   64(R12)
+	VMOVUPS      (R9)(R10*2), Z24
+	VMOVUPS      64(R9)(R10*2), Z25
+	VPBROADCASTD 8(CX), Z26
+	LONG         $0x402e9262
+	WORD         $0xc052
+	LONG         $0x402e9262
+	WORD         $0xc952
+	VPBROADCASTD 8(CX)(DX*1), Z27
+	LONG         $0x40269262
+	WORD         $0xd052
+	LONG         $0x40269262
+	WORD         $0xd952
+	VPBROADCASTD 8(CX)(DX*2), Z26
+	LONG         $0x402e9262
+	WORD         $0xe052
+	LONG         $0x402e9262
+	WORD         $0xe952
+	VPBROADCASTD 8(CX)(BX*1), Z27
+	LONG         $0x40269262
+	WORD         $0xf052
+	LONG         $0x40269262
+	WORD         $0xf952
+	VPBROADCASTD 8(CX)(DX*4), Z26
+	LONG         $0x402e1262
+	WORD         $0xc052
+	LONG         $0x402e1262
+	WORD         $0xc952
+	VPBROADCASTD 8(SI), Z27
+	LONG         $0x40261262
+	WORD         $0xd052
+	LONG         $0x40261262
+	WORD         $0xd952
+	VPBROADCASTD 8(SI)(DX*1), Z26
+	LONG         $0x402e1262
+	WORD         $0xe052
+	LONG         $0x402e1262
+	WORD         $0xe952
+	VPBROADCASTD 8(SI)(DX*2), Z27
+	LONG         $0x40261262
+	WORD         $0xf052
+	LONG         $0x40261262
+	WORD         $0xf952
+	VPBROADCASTD 8(SI)(BX*1), Z26
+	LONG         $0x402e8262
+	WORD         $0xc052
+	LONG         $0x402e8262
+	WORD         $0xc952
+	VPBROADCASTD 8(SI)(DX*4), Z27
+	LONG         $0x40268262
+	WORD         $0xd052
+	LONG         $0x40268262
+	WORD         $0xd952
+	VPBROADCASTD 8(DI), Z26
+	LONG         $0x402e8262
+	WORD         $0xe052
+	LONG         $0x402e8262
+	WORD         $0xe952
+	VPBROADCASTD 8(DI)(DX*1), Z27
+	LONG         $0x40268262
+	WORD         $0xf052
+	LONG         $0x40268262
+	WORD         $0xf952
+	PREFETCHT0   (R14)(R10*2)
+	PREFETCHT0   64(R14)(R10*2)
+	PREFETCHT1   128(R12)
+	VMOVUPS      (R9)(R11*1), Z24
+	VMOVUPS      64(R9)(R11*1), Z25
+	VPBROADCASTD 12(CX), Z26
+	LONG         $0x402e9262
+	WORD         $0xc052
+	LONG         $0x402e9262
+	WORD         $0xc952
+	VPBROADCASTD 12(CX)(DX*1), Z27
+	LONG         $0x40269262
+	WORD         $0xd052
+	LONG         $0x40269262
+	WORD         $0xd952
+	VPBROADCASTD 12(CX)(DX*2), Z26
+	LONG         $0x402e9262
+	WORD         $0xe052
+	LONG         $0x402e9262
+	WORD         $0xe952
+	VPBROADCASTD 12(CX)(BX*1), Z27
+	LONG         $0x40269262
+	WORD         $0xf052
+	LONG         $0x40269262
+	WORD         $0xf952
+	VPBROADCASTD 12(CX)(DX*4), Z26
+	LONG         $0x402e1262
+	WORD         $0xc052
+	LONG         $0x402e1262
+	WORD         $0xc952
+	VPBROADCASTD 12(SI), Z27
+	LONG         $0x40261262
+	WORD         $0xd052
+	LONG         $0x40261262
+	WORD         $0xd952
+	VPBROADCASTD 12(SI)(DX*1), Z26
+	LONG         $0x402e1262
+	WORD         $0xe052
+	LONG         $0x402e1262
+	WORD         $0xe952
+	VPBROADCASTD 12(SI)(DX*2), Z27
+	LONG         $0x40261262
+	WORD         $0xf052
+	LONG         $0x40261262
+	WORD         $0xf952
+	VPBROADCASTD 12(SI)(BX*1), Z26
+	LONG         $0x402e8262
+	WORD         $0xc052
+	LONG         $0x402e8262
+	WORD         $0xc952
+	VPBROADCASTD 12(SI)(DX*4), Z27
+	LONG         $0x40268262
+	WORD         $0xd052
+	LONG         $0x40268262
+	WORD         $0xd952
+	VPBROADCASTD 12(DI), Z26
+	LONG         $0x402e8262
+	WORD         $0xe052
+	LONG         $0x402e8262
+	WORD         $0xe952
+	VPBROADCASTD 12(DI)(DX*1), Z27
+	LONG         $0x40268262
+	WORD         $0xf052
+	LONG         $0x40268262
+	WORD         $0xf952
+	PREFETCHT0   (R14)(R11*1)
+	PREFETCHT0   64(R14)(R11*1)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	ADDQ         $0x10, DI
+	LEAQ         (R9)(R10*4), R9
+	LEAQ         (R14)(R10*4), R14
+	ADDQ         $0x00000100, R12
+	CMPQ         R12, R13
+	JLT          rowsSame
+	MOVQ         p+0(FP), R15
+	ADDQ         112(R15), R12
+	ADDQ         120(R15), R13
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R11
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R11
+	JE   store
+
+edge:
+	VMOVUPS      (R9), Z24
+	VMOVUPS      64(R9), Z25
+	VPBROADCASTD (CX), Z26
+	LONG         $0x402e9262
+	WORD         $0xc052
+	LONG         $0x402e9262
+	WORD         $0xc952
+	VPBROADCASTD (CX)(DX*1), Z27
+	LONG         $0x40269262
+	WORD         $0xd052
+	LONG         $0x40269262
+	WORD         $0xd952
+	VPBROADCASTD (CX)(DX*2), Z26
+	LONG         $0x402e9262
+	WORD         $0xe052
+	LONG         $0x402e9262
+	WORD         $0xe952
+	VPBROADCASTD (CX)(BX*1), Z27
+	LONG         $0x40269262
+	WORD         $0xf052
+	LONG         $0x40269262
+	WORD         $0xf952
+	VPBROADCASTD (CX)(DX*4), Z26
+	LONG         $0x402e1262
+	WORD         $0xc052
+	LONG         $0x402e1262
+	WORD         $0xc952
+	VPBROADCASTD (SI), Z27
+	LONG         $0x40261262
+	WORD         $0xd052
+	LONG         $0x40261262
+	WORD         $0xd952
+	VPBROADCASTD (SI)(DX*1), Z26
+	LONG         $0x402e1262
+	WORD         $0xe052
+	LONG         $0x402e1262
+	WORD         $0xe952
+	VPBROADCASTD (SI)(DX*2), Z27
+	LONG         $0x40261262
+	WORD         $0xf052
+	LONG         $0x40261262
+	WORD         $0xf952
+	VPBROADCASTD (SI)(BX*1), Z26
+	LONG         $0x402e8262
+	WORD         $0xc052
+	LONG         $0x402e8262
+	WORD         $0xc952
+	VPBROADCASTD (SI)(DX*4), Z27
+	LONG         $0x40268262
+	WORD         $0xd052
+	LONG         $0x40268262
+	WORD         $0xd952
+	VPBROADCASTD (DI), Z26
+	LONG         $0x402e8262
+	WORD         $0xe052
+	LONG         $0x402e8262
+	WORD         $0xe952
+	VPBROADCASTD (DI)(DX*1), Z27
+	LONG         $0x40268262
+	WORD         $0xf052
+	LONG         $0x40268262
+	WORD         $0xf952
+	ADDQ         R8, CX
+	ADDQ         R8, SI
+	ADDQ         R8, DI
+	ADDQ         R10, R9
+	DECQ         R11
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z12, (CX)
+	VMOVUPS Z13, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z14, (CX)
+	VMOVUPS Z15, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z16, (CX)
+	VMOVUPS Z17, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z18, (CX)
+	VMOVUPS Z19, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z20, (CX)
+	VMOVUPS Z21, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z22, (CX)
+	VMOVUPS Z23, 64(CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotBF16x13x1(p *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotBF16x13x1(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 512(CX), Z1
+	VMOVUPS 1024(CX), Z2
+	VMOVUPS 1536(CX), Z3
+	VMOVUPS 2048(CX), Z4
+	VMOVUPS 2560(CX), Z5
+	VMOVUPS 3072(CX), Z6
+	VMOVUPS 3584(CX), Z7
+	VMOVUPS 4096(CX), Z8
+	VMOVUPS 4608(CX), Z9
+	VMOVUPS 5120(CX), Z10
+	VMOVUPS 5632(CX), Z11
+	VMOVUPS 6144(CX), Z12
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	LEAQ       (SI)(DX*4), DI
+	ADDQ       DX, DI
+	PREFETCHT0 (CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 (SI)(DX*2)
+	PREFETCHT0 (SI)(BX*1)
+	PREFETCHT0 (SI)(DX*4)
+	PREFETCHT0 (DI)
+	PREFETCHT0 (DI)(DX*1)
+	PREFETCHT0 (DI)(DX*2)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	LEAQ       (SI)(DX*4), DI
+	ADDQ       DX, DI
+	MOVQ       40(AX), R8
+	MOVQ       8(AX), R9
+	MOVQ       48(AX), R10
+	MOVQ       64(AX), R11
+	MOVQ       96(AX), R12
+	MOVQ       104(AX), R13
+	MOVQ       R10, R14
+	SHLQ       $0x04, R14
+	ADDQ       R9, R14
+	TESTQ      R11, R11
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R10)(R10*2), R11
+
+rows:
+	VMOVUPS      (R9), Z13
+	VPBROADCASTD (CX), Z14
+	LONG         $0x480ed262
+	WORD         $0xc552
+	VPBROADCASTD (CX)(DX*1), Z15
+	LONG         $0x4806d262
+	WORD         $0xcd52
+	VPBROADCASTD (CX)(DX*2), Z14
+	LONG         $0x480ed262
+	WORD         $0xd552
+	VPBROADCASTD (CX)(BX*1), Z15
+	LONG         $0x4806d262
+	WORD         $0xdd52
+	VPBROADCASTD (CX)(DX*4), Z14
+	LONG         $0x480ed262
+	WORD         $0xe552
+	VPBROADCASTD (SI), Z15
+	LONG         $0x4806d262
+	WORD         $0xed52
+	VPBROADCASTD (SI)(DX*1), Z14
+	LONG         $0x480ed262
+	WORD         $0xf552
+	VPBROADCASTD (SI)(DX*2), Z15
+	LONG         $0x4806d262
+	WORD         $0xfd52
+	VPBROADCASTD (SI)(BX*1), Z14
+	LONG         $0x480e5262
+	WORD         $0xc552
+	VPBROADCASTD (SI)(DX*4), Z15
+	LONG         $0x48065262
+	WORD         $0xcd52
+	VPBROADCASTD (DI), Z14
+	LONG         $0x480e5262
+	WORD         $0xd552
+	VPBROADCASTD (DI)(DX*1), Z15
+	LONG         $0x48065262
+	WORD         $0xdd52
+	VPBROADCASTD (DI)(DX*2), Z14
+	LONG         $0x480e5262
+	WORD         $0xe552
+	PREFETCHT0   (R14)
+	PREFETCHT1   (R12)
+	VMOVUPS      (R9)(R10*1), Z13
+	VPBROADCASTD 4(CX), Z14
+	LONG         $0x480ed262
+	WORD         $0xc552
+	VPBROADCASTD 4(CX)(DX*1), Z15
+	LONG         $0x4806d262
+	WORD         $0xcd52
+	VPBROADCASTD 4(CX)(DX*2), Z14
+	LONG         $0x480ed262
+	WORD         $0xd552
+	VPBROADCASTD 4(CX)(BX*1), Z15
+	LONG         $0x4806d262
+	WORD         $0xdd52
+	VPBROADCASTD 4(CX)(DX*4), Z14
+	LONG         $0x480ed262
+	WORD         $0xe552
+	VPBROADCASTD 4(SI), Z15
+	LONG         $0x4806d262
+	WORD         $0xed52
+	VPBROADCASTD 4(SI)(DX*1), Z14
+	LONG         $0x480ed262
+	WORD         $0xf552
+	VPBROADCASTD 4(SI)(DX*2), Z15
+	LONG         $0x4806d262
+	WORD         $0xfd52
+	VPBROADCASTD 4(SI)(BX*1), Z14
+	LONG         $0x480e5262
+	WORD         $0xc552
+	VPBROADCASTD 4(SI)(DX*4), Z15
+	LONG         $0x48065262
+	WORD         $0xcd52
+	VPBROADCASTD 4(DI), Z14
+	LONG         $0x480e5262
+	WORD         $0xd552
+	VPBROADCASTD 4(DI)(DX*1), Z15
+	LONG         $0x48065262
+	WORD         $0xdd52
+	VPBROADCASTD 4(DI)(DX*2), Z14
+	LONG         $0x480e5262
+	WORD         $0xe552
+	PREFETCHT0   (R14)(R10*1)
+	PREFETCHT1   64(R12)
+	VMOVUPS      (R9)(R10*2), Z13
+	VPBROADCASTD 8(CX), Z14
+	LONG         $0x480ed262
+	WORD         $0xc552
+	VPBROADCASTD 8(CX)(DX*1), Z15
+	LONG         $0x4806d262
+	WORD         $0xcd52
+	VPBROADCASTD 8(CX)(DX*2), Z14
+	LONG         $0x480ed262
+	WORD         $0xd552
+	VPBROADCASTD 8(CX)(BX*1), Z15
+	LONG         $0x4806d262
+	WORD         $0xdd52
+	VPBROADCASTD 8(CX)(DX*4), Z14
+	LONG         $0x480ed262
+	WORD         $0xe552
+	VPBROADCASTD 8(SI), Z15
+	LONG         $0x4806d262
+	WORD         $0xed52
+	VPBROADCASTD 8(SI)(DX*1), Z14
+	LONG         $0x480ed262
+	WORD         $0xf552
+	VPBROADCASTD 8(SI)(DX*2), Z15
+	LONG         $0x4806d262
+	WORD         $0xfd52
+	VPBROADCASTD 8(SI)(BX*1), Z14
+	LONG         $0x480e5262
+	WORD         $0xc552
+	VPBROADCASTD 8(SI)(DX*4), Z15
+	LONG         $0x48065262
+	WORD         $0xcd52
+	VPBROADCASTD 8(DI), Z14
+	LONG         $0x480e5262
+	WORD         $0xd552
+	VPBROADCASTD 8(DI)(DX*1), Z15
+	LONG         $0x48065262
+	WORD         $0xdd52
+	VPBROADCASTD 8(DI)(DX*2), Z14
+	LONG         $0x480e5262
+	WORD         $0xe552
+	PREFETCHT0   (R14)(R10*2)
+	PREFETCHT1   128(R12)
+	VMOVUPS      (R9)(R11*1), Z13
+	VPBROADCASTD 12(CX), Z14
+	LONG         $0x480ed262
+	WORD         $0xc552
+	VPBROADCASTD 12(CX)(DX*1), Z15
+	LONG         $0x4806d262
+	WORD         $0xcd52
+	VPBROADCASTD 12(CX)(DX*2), Z14
+	LONG         $0x480ed262
+	WORD         $0xd552
+	VPBROADCASTD 12(CX)(BX*1), Z15
+	LONG         $0x4806d262
+	WORD         $0xdd52
+	VPBROADCASTD 12(CX)(DX*4), Z14
+	LONG         $0x480ed262
+	WORD         $0xe552
+	VPBROADCASTD 12(SI), Z15
+	LONG         $0x4806d262
+	WORD         $0xed52
+	VPBROADCASTD 12(SI)(DX*1), Z14
+	LONG         $0x480ed262
+	WORD         $0xf552
+	VPBROADCASTD 12(SI)(DX*2), Z15
+	LONG         $0x4806d262
+	WORD         $0xfd52
+	VPBROADCASTD 12(SI)(BX*1), Z14
+	LONG         $0x480e5262
+	WORD         $0xc552
+	VPBROADCASTD 12(SI)(DX*4), Z15
+	LONG         $0x48065262
+	WORD         $0xcd52
+	VPBROADCASTD 12(DI), Z14
+	LONG         $0x480e5262
+	WORD         $0xd552
+	VPBROADCASTD 12(DI)(DX*1), Z15
+	LONG         $0x48065262
+	WORD         $0xdd52
+	VPBROADCASTD 12(DI)(DX*2), Z14
+	LONG         $0x480e5262
+	WORD         $0xe552
+	PREFETCHT0   (R14)(R11*1)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	ADDQ         $0x10, DI
+	LEAQ         (R9)(R10*4), R9
+	LEAQ         (R14)(R10*4), R14
+	ADDQ         $0x00000100, R12
+	CMPQ         R12, R13
+	JLT          rowsSame
+	MOVQ         p+0(FP), R15
+	ADDQ         112(R15), R12
+	ADDQ         120(R15), R13
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R11
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R11
+	JE   store
+
+edge:
+	VMOVUPS      (R9), Z13
+	VPBROADCASTD (CX), Z14
+	LONG         $0x480ed262
+	WORD         $0xc552
+	VPBROADCASTD (CX)(DX*1), Z15
+	LONG         $0x4806d262
+	WORD         $0xcd52
+	VPBROADCASTD (CX)(DX*2), Z14
+	LONG         $0x480ed262
+	WORD         $0xd552
+	VPBROADCASTD (CX)(BX*1), Z15
+	LONG         $0x4806d262
+	WORD         $0xdd52
+	VPBROADCASTD (CX)(DX*4), Z14
+	LONG         $0x480ed262
+	WORD         $0xe552
+	VPBROADCASTD (SI), Z15
+	LONG         $0x4806d262
+	WORD         $0xed52
+	VPBROADCASTD (SI)(DX*1), Z14
+	LONG         $0x480ed262
+	WORD         $0xf552
+	VPBROADCASTD (SI)(DX*2), Z15
+	LONG         $0x4806d262
+	WORD         $0xfd52
+	VPBROADCASTD (SI)(BX*1), Z14
+	LONG         $0x480e5262
+	WORD         $0xc552
+	VPBROADCASTD (SI)(DX*4), Z15
+	LONG         $0x48065262
+	WORD         $0xcd52
+	VPBROADCASTD (DI), Z14
+	LONG         $0x480e5262
+	WORD         $0xd552
+	VPBROADCASTD (DI)(DX*1), Z15
+	LONG         $0x48065262
+	WORD         $0xdd52
+	VPBROADCASTD (DI)(DX*2), Z14
+	LONG         $0x480e5262
+	WORD         $0xe552
+	ADDQ         R8, CX
+	ADDQ         R8, SI
+	ADDQ         R8, DI
+	ADDQ         R10, R9
+	DECQ         R11
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z7, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z9, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z11, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z12, (CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotBF16x13x2(p *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotBF16x13x2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 512(CX), Z2
+	VMOVUPS 576(CX), Z3
+	VMOVUPS 1024(CX), Z4
+	VMOVUPS 1088(CX), Z5
+	VMOVUPS 1536(CX), Z6
+	VMOVUPS 1600(CX), Z7
+	VMOVUPS 2048(CX), Z8
+	VMOVUPS 2112(CX), Z9
+	VMOVUPS 2560(CX), Z10
+	VMOVUPS 2624(CX), Z11
+	VMOVUPS 3072(CX), Z12
+	VMOVUPS 3136(CX), Z13
+	VMOVUPS 3584(CX), Z14
+	VMOVUPS 3648(CX), Z15
+	VMOVUPS 4096(CX), Z16
+	VMOVUPS 4160(CX), Z17
+	VMOVUPS 4608(CX), Z18
+	VMOVUPS 4672(CX), Z19
+	VMOVUPS 5120(CX), Z20
+	VMOVUPS 5184(CX), Z21
+	VMOVUPS 5632(CX), Z22
+	VMOVUPS 5696(CX), Z23
+	VMOVUPS 6144(CX), Z24
+	VMOVUPS 6208(CX), Z25
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	LEAQ       (SI)(DX*4), DI
+	ADDQ       DX, DI
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 64(CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 64(CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 64(CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 64(CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 64(SI)(DX*1)
+	PREFETCHT0 (SI)(DX*2)
+	PREFETCHT0 64(SI)(DX*2)
+	PREFETCHT0 (SI)(BX*1)
+	PREFETCHT0 64(SI)(BX*1)
+	PREFETCHT0 (SI)(DX*4)
+	PREFETCHT0 64(SI)(DX*4)
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 (DI)(DX*1)
+	PREFETCHT0 64(DI)(DX*1)
+	PREFETCHT0 (DI)(DX*2)
+	PREFETCHT0 64(DI)(DX*2)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	LEAQ       (SI)(DX*4), DI
+	ADDQ       DX, DI
+	MOVQ       40(AX), R8
+	MOVQ       8(AX), R9
+	MOVQ       48(AX), R10
+	MOVQ       64(AX), R11
+	MOVQ       96(AX), R12
+	MOVQ       104(AX), R13
+	MOVQ       R10, R14
+	SHLQ       $0x04, R14
+	ADDQ       R9, R14
+	TESTQ      R11, R11
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R10)(R10*2), R11
+
+rows:
+	VMOVUPS      (R9), Z26
+	VMOVUPS      64(R9), Z27
+	VPBROADCASTD (CX), Z28
+	LONG         $0x401e9262
+	WORD         $0xc252
+	LONG         $0x401e9262
+	WORD         $0xcb52
+	VPBROADCASTD (CX)(DX*1), Z29
+	LONG         $0x40169262
+	WORD         $0xd252
+	LONG         $0x40169262
+	WORD         $0xdb52
+	VPBROADCASTD (CX)(DX*2), Z28
+	LONG         $0x401e9262
+	WORD         $0xe252
+	LONG         $0x401e9262
+	WORD         $0xeb52
+	VPBROADCASTD (CX)(BX*1), Z29
+	LONG         $0x40169262
+	WORD         $0xf252
+	LONG         $0x40169262
+	WORD         $0xfb52
+	VPBROADCASTD (CX)(DX*4), Z28
+	LONG         $0x401e1262
+	WORD         $0xc252
+	LONG         $0x401e1262
+	WORD         $0xcb52
+	VPBROADCASTD (SI), Z29
+	LONG         $0x40161262
+	WORD         $0xd252
+	LONG         $0x40161262
+	WORD         $0xdb52
+	VPBROADCASTD (SI)(DX*1), Z28
+	LONG         $0x401e1262
+	WORD         $0xe252
+	LONG         $0x401e1262
+	WORD         $0xeb52
+	VPBROADCASTD (SI)(DX*2), Z29
+	LONG         $0x40161262
+	WORD         $0xf252
+	LONG         $0x40161262
+	WORD         $0xfb52
+	VPBROADCASTD (SI)(BX*1), Z28
+	LONG         $0x401e8262
+	WORD         $0xc252
+	LONG         $0x401e8262
+	WORD         $0xcb52
+	VPBROADCASTD (SI)(DX*4), Z29
+	LONG         $0x40168262
+	WORD         $0xd252
+	LONG         $0x40168262
+	WORD         $0xdb52
+	VPBROADCASTD (DI), Z28
+	LONG         $0x401e8262
+	WORD         $0xe252
+	LONG         $0x401e8262
+	WORD         $0xeb52
+	VPBROADCASTD (DI)(DX*1), Z29
+	LONG         $0x40168262
+	WORD         $0xf252
+	LONG         $0x40168262
+	WORD         $0xfb52
+	VPBROADCASTD (DI)(DX*2), Z28
+	LONG         $0x401e0262
+	WORD         $0xc252
+	LONG         $0x401e0262
+	WORD         $0xcb52
+	PREFETCHT0   (R14)
+	PREFETCHT0   64(R14)
+	PREFETCHT1   (R12)
+	VMOVUPS      (R9)(R10*1), Z26
+	VMOVUPS      64(R9)(R10*1), Z27
+	VPBROADCASTD 4(CX), Z28
+	LONG         $0x401e9262
+	WORD         $0xc252
+	LONG         $0x401e9262
+	WORD         $0xcb52
+	VPBROADCASTD 4(CX)(DX*1), Z29
+	LONG         $0x40169262
+	WORD         $0xd252
+	LONG         $0x40169262
+	WORD         $0xdb52
+	VPBROADCASTD 4(CX)(DX*2), Z28
+	LONG         $0x401e9262
+	WORD         $0xe252
+	LONG         $0x401e9262
+	WORD         $0xeb52
+	VPBROADCASTD 4(CX)(BX*1), Z29
+	LONG         $0x40169262
+	WORD         $0xf252
+	LONG         $0x40169262
+	WORD         $0xfb52
+	VPBROADCASTD 4(CX)(DX*4), Z28
+	LONG         $0x401e1262
+	WORD         $0xc252
+	LONG         $0x401e1262
+	WORD         $0xcb52
+	VPBROADCASTD 4(SI), Z29
+	LONG         $0x40161262
+	WORD         $0xd252
+	LONG         $0x40161262
+	WORD         $0xdb52
+	VPBROADCASTD 4(SI)(DX*1), Z28
+	LONG         $0x401e1262
+	WORD         $0xe252
+	LONG         $0x401e1262
+	WORD         $0xeb52
+	VPBROADCASTD 4(SI)(DX*2), Z29
+	LONG         $0x40161262
+	WORD         $0xf252
+	LONG         $0x40161262
+	WORD         $0xfb52
+	VPBROADCASTD 4(SI)(BX*1), Z28
+	LONG         $0x401e8262
+	WORD         $0xc252
+	LONG         $0x401e8262
+	WORD         $0xcb52
+	VPBROADCASTD 4(SI)(DX*4), Z29
+	LONG         $0x40168262
+	WORD         $0xd252
+	LONG         $0x40168262
+	WORD         $0xdb52
+	VPBROADCASTD 4(DI), Z28
+	LONG         $0x401e8262
+	WORD         $0xe252
+	LONG         $0x401e8262
+	WORD         $0xeb52
+	VPBROADCASTD 4(DI)(DX*1), Z29
+	LONG         $0x40168262
+	WORD         $0xf252
+	LONG         $0x40168262
+	WORD         $0xfb52
+	VPBROADCASTD 4(DI)(DX*2), Z28
+	LONG         $0x401e0262
+	WORD         $0xc252
+	LONG         $0x401e0262
+	WORD         $0xcb52
+	PREFETCHT0   (R14)(R10*1)
+	PREFETCHT0   64(R14)(R10*1)
+	PREFETCHT1   64(R12)
+	VMOVUPS      (R9)(R10*2), Z26
+	VMOVUPS      64(R9)(R10*2), Z27
+	VPBROADCASTD 8(CX), Z28
+	LONG         $0x401e9262
+	WORD         $0xc252
+	LONG         $0x401e9262
+	WORD         $0xcb52
+	VPBROADCASTD 8(CX)(DX*1), Z29
+	LONG         $0x40169262
+	WORD         $0xd252
+	LONG         $0x40169262
+	WORD         $0xdb52
+	VPBROADCASTD 8(CX)(DX*2), Z28
+	LONG         $0x401e9262
+	WORD         $0xe252
+	LONG         $0x401e9262
+	WORD         $0xeb52
+	VPBROADCASTD 8(CX)(BX*1), Z29
+	LONG         $0x40169262
+	WORD         $0xf252
+	LONG         $0x40169262
+	WORD         $0xfb52
+	VPBROADCASTD 8(CX)(DX*4), Z28
+	LONG         $0x401e1262
+	WORD         $0xc252
+	LONG         $0x401e1262
+	WORD         $0xcb52
+	VPBROADCASTD 8(SI), Z29
+	LONG         $0x40161262
+	WORD         $0xd252
+	LONG         $0x40161262
+	WORD         $0xdb52
+	VPBROADCASTD 8(SI)(DX*1), Z28
+	LONG         $0x401e1262
+	WORD         $0xe252
+	LONG         $0x401e1262
+	WORD         $0xeb52
+	VPBROADCASTD 8(SI)(DX*2), Z29
+	LONG         $0x40161262
+	WORD         $0xf252
+	LONG         $0x40161262
+	WORD         $0xfb52
+	VPBROADCASTD 8(SI)(BX*1), Z28
+	LONG         $0x401e8262
+	WORD         $0xc252
+	LONG         $0x401e8262
+	WORD         $0xcb52
+	VPBROADCASTD 8(SI)(DX*4), Z29
+	LONG         $0x40168262
+	WORD         $0xd252
+	LONG         $0x40168262
+	WORD         $0xdb52
+	VPBROADCASTD 8(DI), Z28
+	LONG         $0x401e8262
+	WORD         $0xe252
+	LONG         $0x401e8262
+	WORD         $0xeb52
+	VPBROADCASTD 8(DI)(DX*1), Z29
+	LONG         $0x40168262
+	WORD         $0xf252
+	LONG         $0x40168262
+	WORD         $0xfb52
+	VPBROADCASTD 8(DI)(DX*2), Z28
+	LONG         $0x401e0262
+	WORD         $0xc252
+	LONG         $0x401e0262
+	WORD         $0xcb52
+	PREFETCHT0   (R14)(R10*2)
+	PREFETCHT0   64(R14)(R10*2)
+	PREFETCHT1   128(R12)
+	VMOVUPS      (R9)(R11*1), Z26
+	VMOVUPS      64(R9)(R11*1), Z27
+	VPBROADCASTD 12(CX), Z28
+	LONG         $0x401e9262
+	WORD         $0xc252
+	LONG         $0x401e9262
+	WORD         $0xcb52
+	VPBROADCASTD 12(CX)(DX*1), Z29
+	LONG         $0x40169262
+	WORD         $0xd252
+	LONG         $0x40169262
+	WORD         $0xdb52
+	VPBROADCASTD 12(CX)(DX*2), Z28
+	LONG         $0x401e9262
+	WORD         $0xe252
+	LONG         $0x401e9262
+	WORD         $0xeb52
+	VPBROADCASTD 12(CX)(BX*1), Z29
+	LONG         $0x40169262
+	WORD         $0xf252
+	LONG         $0x40169262
+	WORD         $0xfb52
+	VPBROADCASTD 12(CX)(DX*4), Z28
+	LONG         $0x401e1262
+	WORD         $0xc252
+	LONG         $0x401e1262
+	WORD         $0xcb52
+	VPBROADCASTD 12(SI), Z29
+	LONG         $0x40161262
+	WORD         $0xd252
+	LONG         $0x40161262
+	WORD         $0xdb52
+	VPBROADCASTD 12(SI)(DX*1), Z28
+	LONG         $0x401e1262
+	WORD         $0xe252
+	LONG         $0x401e1262
+	WORD         $0xeb52
+	VPBROADCASTD 12(SI)(DX*2), Z29
+	LONG         $0x40161262
+	WORD         $0xf252
+	LONG         $0x40161262
+	WORD         $0xfb52
+	VPBROADCASTD 12(SI)(BX*1), Z28
+	LONG         $0x401e8262
+	WORD         $0xc252
+	LONG         $0x401e8262
+	WORD         $0xcb52
+	VPBROADCASTD 12(SI)(DX*4), Z29
+	LONG         $0x40168262
+	WORD         $0xd252
+	LONG         $0x40168262
+	WORD         $0xdb52
+	VPBROADCASTD 12(DI), Z28
+	LONG         $0x401e8262
+	WORD         $0xe252
+	LONG         $0x401e8262
+	WORD         $0xeb52
+	VPBROADCASTD 12(DI)(DX*1), Z29
+	LONG         $0x40168262
+	WORD         $0xf252
+	LONG         $0x40168262
+	WORD         $0xfb52
+	VPBROADCASTD 12(DI)(DX*2), Z28
+	LONG         $0x401e0262
+	WORD         $0xc252
+	LONG         $0x401e0262
+	WORD         $0xcb52
+	PREFETCHT0   (R14)(R11*1)
+	PREFETCHT0   64(R14)(R11*1)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	ADDQ         $0x10, DI
+	LEAQ         (R9)(R10*4), R9
+	LEAQ         (R14)(R10*4), R14
+	ADDQ         $0x00000100, R12
+	CMPQ         R12, R13
+	JLT          rowsSame
+	MOVQ         p+0(FP), R15
+	ADDQ         112(R15), R12
+	ADDQ         120(R15), R13
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R11
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R11
+	JE   store
+
+edge:
+	VMOVUPS      (R9), Z26
+	VMOVUPS      64(R9), Z27
+	VPBROADCASTD (CX), Z28
+	LONG         $0x401e9262
+	WORD         $0xc252
+	LONG         $0x401e9262
+	WORD         $0xcb52
+	VPBROADCASTD (CX)(DX*1), Z29
+	LONG         $0x40169262
+	WORD         $0xd252
+	LONG         $0x40169262
+	WORD         $0xdb52
+	VPBROADCASTD (CX)(DX*2), Z28
+	LONG         $0x401e9262
+	WORD         $0xe252
+	LONG         $0x401e9262
+	WORD         $0xeb52
+	VPBROADCASTD (CX)(BX*1), Z29
+	LONG         $0x40169262
+	WORD         $0xf252
+	LONG         $0x40169262
+	WORD         $0xfb52
+	VPBROADCASTD (CX)(DX*4), Z28
+	LONG         $0x401e1262
+	WORD         $0xc252
+	LONG         $0x401e1262
+	WORD         $0xcb52
+	VPBROADCASTD (SI), Z29
+	LONG         $0x40161262
+	WORD         $0xd252
+	LONG         $0x40161262
+	WORD         $0xdb52
+	VPBROADCASTD (SI)(DX*1), Z28
+	LONG         $0x401e1262
+	WORD         $0xe252
+	LONG         $0x401e1262
+	WORD         $0xeb52
+	VPBROADCASTD (SI)(DX*2), Z29
+	LONG         $0x40161262
+	WORD         $0xf252
+	LONG         $0x40161262
+	WORD         $0xfb52
+	VPBROADCASTD (SI)(BX*1), Z28
+	LONG         $0x401e8262
+	WORD         $0xc252
+	LONG         $0x401e8262
+	WORD         $0xcb52
+	VPBROADCASTD (SI)(DX*4), Z29
+	LONG         $0x40168262
+	WORD         $0xd252
+	LONG         $0x40168262
+	WORD         $0xdb52
+	VPBROADCASTD (DI), Z28
+	LONG         $0x401e8262
+	WORD         $0xe252
+	LONG         $0x401e8262
+	WORD         $0xeb52
+	VPBROADCASTD (DI)(DX*1), Z29
+	LONG         $0x40168262
+	WORD         $0xf252
+	LONG         $0x40168262
+	WORD         $0xfb52
+	VPBROADCASTD (DI)(DX*2), Z28
+	LONG         $0x401e0262
+	WORD         $0xc252
+	LONG         $0x401e0262
+	WORD         $0xcb52
+	ADDQ         R8, CX
+	ADDQ         R8, SI
+	ADDQ         R8, DI
+	ADDQ         R10, R9
+	DECQ         R11
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z12, (CX)
+	VMOVUPS Z13, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z14, (CX)
+	VMOVUPS Z15, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z16, (CX)
+	VMOVUPS Z17, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z18, (CX)
+	VMOVUPS Z19, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z20, (CX)
+	VMOVUPS Z21, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z22, (CX)
+	VMOVUPS Z23, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z24, (CX)
+	VMOVUPS Z25, 64(CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotBF16x14x1(p *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotBF16x14x1(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 512(CX), Z1
+	VMOVUPS 1024(CX), Z2
+	VMOVUPS 1536(CX), Z3
+	VMOVUPS 2048(CX), Z4
+	VMOVUPS 2560(CX), Z5
+	VMOVUPS 3072(CX), Z6
+	VMOVUPS 3584(CX), Z7
+	VMOVUPS 4096(CX), Z8
+	VMOVUPS 4608(CX), Z9
+	VMOVUPS 5120(CX), Z10
+	VMOVUPS 5632(CX), Z11
+	VMOVUPS 6144(CX), Z12
+	VMOVUPS 6656(CX), Z13
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	LEAQ       (SI)(DX*4), DI
+	ADDQ       DX, DI
+	PREFETCHT0 (CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 (SI)(DX*2)
+	PREFETCHT0 (SI)(BX*1)
+	PREFETCHT0 (SI)(DX*4)
+	PREFETCHT0 (DI)
+	PREFETCHT0 (DI)(DX*1)
+	PREFETCHT0 (DI)(DX*2)
+	PREFETCHT0 (DI)(BX*1)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	LEAQ       (SI)(DX*4), DI
+	ADDQ       DX, DI
+	MOVQ       40(AX), R8
+	MOVQ       8(AX), R9
+	MOVQ       48(AX), R10
+	MOVQ       64(AX), R11
+	MOVQ       96(AX), R12
+	MOVQ       104(AX), R13
+	MOVQ       R10, R14
+	SHLQ       $0x04, R14
+	ADDQ       R9, R14
+	TESTQ      R11, R11
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R10)(R10*2), R11
+
+rows:
+	VMOVUPS      (R9), Z14
+	VPBROADCASTD (CX), Z15
+	LONG         $0x4806d262
+	WORD         $0xc652
+	VPBROADCASTD (CX)(DX*1), Z16
+	LONG         $0x407ed262
+	WORD         $0xce52
+	VPBROADCASTD (CX)(DX*2), Z15
+	LONG         $0x4806d262
+	WORD         $0xd652
+	VPBROADCASTD (CX)(BX*1), Z16
+	LONG         $0x407ed262
+	WORD         $0xde52
+	VPBROADCASTD (CX)(DX*4), Z15
+	LONG         $0x4806d262
+	WORD         $0xe652
+	VPBROADCASTD (SI), Z16
+	LONG         $0x407ed262
+	WORD         $0xee52
+	VPBROADCASTD (SI)(DX*1), Z15
+	LONG         $0x4806d262
+	WORD         $0xf652
+	VPBROADCASTD (SI)(DX*2), Z16
+	LONG         $0x407ed262
+	WORD         $0xfe52
+	VPBROADCASTD (SI)(BX*1), Z15
+	LONG         $0x48065262
+	WORD         $0xc652
+	VPBROADCASTD (SI)(DX*4), Z16
+	LONG         $0x407e5262
+	WORD         $0xce52
+	VPBROADCASTD (DI), Z15
+	LONG         $0x48065262
+	WORD         $0xd652
+	VPBROADCASTD (DI)(DX*1), Z16
+	LONG         $0x407e5262
+	WORD         $0xde52
+	VPBROADCASTD (DI)(DX*2), Z15
+	LONG         $0x48065262
+	WORD         $0xe652
+	VPBROADCASTD (DI)(BX*1), Z16
+	LONG         $0x407e5262
+	WORD         $0xee52
+	PREFETCHT0   (R14)
+	PREFETCHT1   (R12)
+	VMOVUPS      (R9)(R10*1), Z14
+	VPBROADCASTD 4(CX), Z15
+	LONG         $0x4806d262
+	WORD         $0xc652
+	VPBROADCASTD 4(CX)(DX*1), Z16
+	LONG         $0x407ed262
+	WORD         $0xce52
+	VPBROADCASTD 4(CX)(DX*2), Z15
+	LONG         $0x4806d262
+	WORD         $0xd652
+	VPBROADCASTD 4(CX)(BX*1), Z16
+	LONG         $0x407ed262
+	WORD         $0xde52
+	VPBROADCASTD 4(CX)(DX*4), Z15
+	LONG         $0x4806d262
+	WORD         $0xe652
+	VPBROADCASTD 4(SI), Z16
+	LONG         $0x407ed262
+	WORD         $0xee52
+	VPBROADCASTD 4(SI)(DX*1), Z15
+	LONG         $0x4806d262
+	WORD         $0xf652
+	VPBROADCASTD 4(SI)(DX*2), Z16
+	LONG         $0x407ed262
+	WORD         $0xfe52
+	VPBROADCASTD 4(SI)(BX*1), Z15
+	LONG         $0x48065262
+	WORD         $0xc652
+	VPBROADCASTD 4(SI)(DX*4), Z16
+	LONG         $0x407e5262
+	WORD         $0xce52
+	VPBROADCASTD 4(DI), Z15
+	LONG         $0x48065262
+	WORD         $0xd652
+	VPBROADCASTD 4(DI)(DX*1), Z16
+	LONG         $0x407e5262
+	WORD         $0xde52
+	VPBROADCASTD 4(DI)(DX*2), Z15
+	LONG         $0x48065262
+	WORD         $0xe652
+	VPBROADCASTD 4(DI)(BX*1), Z16
+	LONG         $0x407e5262
+	WORD         $0xee52
+	PREFETCHT0   (R14)(R10*1)
+	PREFETCHT1   64(R12)
+	VMOVUPS      (R9)(R10*2), Z14
+	VPBROADCASTD 8(CX), Z15
+	LONG         $0x4806d262
+	WORD         $0xc652
+	VPBROADCASTD 8(CX)(DX*1), Z16
+	LONG         $0x407ed262
+	WORD         $0xce52
+	VPBROADCASTD 8(CX)(DX*2), Z15
+	LONG         $0x4806d262
+	WORD         $0xd652
+	VPBROADCASTD 8(CX)(BX*1), Z16
+	LONG         $0x407ed262
+	WORD         $0xde52
+	VPBROADCASTD 8(CX)(DX*4), Z15
+	LONG         $0x4806d262
+	WORD         $0xe652
+	VPBROADCASTD 8(SI), Z16
+	LONG         $0x407ed262
+	WORD         $0xee52
+	VPBROADCASTD 8(SI)(DX*1), Z15
+	LONG         $0x4806d262
+	WORD         $0xf652
+	VPBROADCASTD 8(SI)(DX*2), Z16
+	LONG         $0x407ed262
+	WORD         $0xfe52
+	VPBROADCASTD 8(SI)(BX*1), Z15
+	LONG         $0x48065262
+	WORD         $0xc652
+	VPBROADCASTD 8(SI)(DX*4), Z16
+	LONG         $0x407e5262
+	WORD         $0xce52
+	VPBROADCASTD 8(DI), Z15
+	LONG         $0x48065262
+	WORD         $0xd652
+	VPBROADCASTD 8(DI)(DX*1), Z16
+	LONG         $0x407e5262
+	WORD         $0xde52
+	VPBROADCASTD 8(DI)(DX*2), Z15
+	LONG         $0x48065262
+	WORD         $0xe652
+	VPBROADCASTD 8(DI)(BX*1), Z16
+	LONG         $0x407e5262
+	WORD         $0xee52
+	PREFETCHT0   (R14)(R10*2)
+	PREFETCHT1   128(R12)
+	VMOVUPS      (R9)(R11*1), Z14
+	VPBROADCASTD 12(CX), Z15
+	LONG         $0x4806d262
+	WORD         $0xc652
+	VPBROADCASTD 12(CX)(DX*1), Z16
+	LONG         $0x407ed262
+	WORD         $0xce52
+	VPBROADCASTD 12(CX)(DX*2), Z15
+	LONG         $0x4806d262
+	WORD         $0xd652
+	VPBROADCASTD 12(CX)(BX*1), Z16
+	LONG         $0x407ed262
+	WORD         $0xde52
+	VPBROADCASTD 12(CX)(DX*4), Z15
+	LONG         $0x4806d262
+	WORD         $0xe652
+	VPBROADCASTD 12(SI), Z16
+	LONG         $0x407ed262
+	WORD         $0xee52
+	VPBROADCASTD 12(SI)(DX*1), Z15
+	LONG         $0x4806d262
+	WORD         $0xf652
+	VPBROADCASTD 12(SI)(DX*2), Z16
+	LONG         $0x407ed262
+	WORD         $0xfe52
+	VPBROADCASTD 12(SI)(BX*1), Z15
+	LONG         $0x48065262
+	WORD         $0xc652
+	VPBROADCASTD 12(SI)(DX*4), Z16
+	LONG         $0x407e5262
+	WORD         $0xce52
+	VPBROADCASTD 12(DI), Z15
+	LONG         $0x48065262
+	WORD         $0xd652
+	VPBROADCASTD 12(DI)(DX*1), Z16
+	LONG         $0x407e5262
+	WORD         $0xde52
+	VPBROADCASTD 12(DI)(DX*2), Z15
+	LONG         $0x48065262
+	WORD         $0xe652
+	VPBROADCASTD 12(DI)(BX*1), Z16
+	LONG         $0x407e5262
+	WORD         $0xee52
+	PREFETCHT0   (R14)(R11*1)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	ADDQ         $0x10, DI
+	LEAQ         (R9)(R10*4), R9
+	LEAQ         (R14)(R10*4), R14
+	ADDQ         $0x00000100, R12
+	CMPQ         R12, R13
+	JLT          rowsSame
+	MOVQ         p+0(FP), R15
+	ADDQ         112(R15), R12
+	ADDQ         120(R15), R13
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R11
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R11
+	JE   store
+
+edge:
+	VMOVUPS      (R9), Z14
+	VPBROADCASTD (CX), Z15
+	LONG         $0x4806d262
+	WORD         $0xc652
+	VPBROADCASTD (CX)(DX*1), Z16
+	LONG         $0x407ed262
+	WORD         $0xce52
+	VPBROADCASTD (CX)(DX*2), Z15
+	LONG         $0x4806d262
+	WORD         $0xd652
+	VPBROADCASTD (CX)(BX*1), Z16
+	LONG         $0x407ed262
+	WORD         $0xde52
+	VPBROADCASTD (CX)(DX*4), Z15
+	LONG         $0x4806d262
+	WORD         $0xe652
+	VPBROADCASTD (SI), Z16
+	LONG         $0x407ed262
+	WORD         $0xee52
+	VPBROADCASTD (SI)(DX*1), Z15
+	LONG         $0x4806d262
+	WORD         $0xf652
+	VPBROADCASTD (SI)(DX*2), Z16
+	LONG         $0x407ed262
+	WORD         $0xfe52
+	VPBROADCASTD (SI)(BX*1), Z15
+	LONG         $0x48065262
+	WORD         $0xc652
+	VPBROADCASTD (SI)(DX*4), Z16
+	LONG         $0x407e5262
+	WORD         $0xce52
+	VPBROADCASTD (DI), Z15
+	LONG         $0x48065262
+	WORD         $0xd652
+	VPBROADCASTD (DI)(DX*1), Z16
+	LONG         $0x407e5262
+	WORD         $0xde52
+	VPBROADCASTD (DI)(DX*2), Z15
+	LONG         $0x48065262
+	WORD         $0xe652
+	VPBROADCASTD (DI)(BX*1), Z16
+	LONG         $0x407e5262
+	WORD         $0xee52
+	ADDQ         R8, CX
+	ADDQ         R8, SI
+	ADDQ         R8, DI
+	ADDQ         R10, R9
+	DECQ         R11
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z7, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z9, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z11, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z12, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z13, (CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotBF16x14x2(p *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·dotBF16x14x2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 512(CX), Z2
+	VMOVUPS 576(CX), Z3
+	VMOVUPS 1024(CX), Z4
+	VMOVUPS 1088(CX), Z5
+	VMOVUPS 1536(CX), Z6
+	VMOVUPS 1600(CX), Z7
+	VMOVUPS 2048(CX), Z8
+	VMOVUPS 2112(CX), Z9
+	VMOVUPS 2560(CX), Z10
+	VMOVUPS 2624(CX), Z11
+	VMOVUPS 3072(CX), Z12
+	VMOVUPS 3136(CX), Z13
+	VMOVUPS 3584(CX), Z14
+	VMOVUPS 3648(CX), Z15
+	VMOVUPS 4096(CX), Z16
+	VMOVUPS 4160(CX), Z17
+	VMOVUPS 4608(CX), Z18
+	VMOVUPS 4672(CX), Z19
+	VMOVUPS 5120(CX), Z20
+	VMOVUPS 5184(CX), Z21
+	VMOVUPS 5632(CX), Z22
+	VMOVUPS 5696(CX), Z23
+	VMOVUPS 6144(CX), Z24
+	VMOVUPS 6208(CX), Z25
+	VMOVUPS 6656(CX), Z26
+	VMOVUPS 6720(CX), Z27
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	LEAQ       (SI)(DX*4), DI
+	ADDQ       DX, DI
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 64(CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 64(CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 64(CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 64(CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 64(SI)(DX*1)
+	PREFETCHT0 (SI)(DX*2)
+	PREFETCHT0 64(SI)(DX*2)
+	PREFETCHT0 (SI)(BX*1)
+	PREFETCHT0 64(SI)(BX*1)
+	PREFETCHT0 (SI)(DX*4)
+	PREFETCHT0 64(SI)(DX*4)
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 (DI)(DX*1)
+	PREFETCHT0 64(DI)(DX*1)
+	PREFETCHT0 (DI)(DX*2)
+	PREFETCHT0 64(DI)(DX*2)
+	PREFETCHT0 (DI)(BX*1)
+	PREFETCHT0 64(DI)(BX*1)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	LEAQ       (SI)(DX*4), DI
+	ADDQ       DX, DI
+	MOVQ       40(AX), R8
+	MOVQ       8(AX), R9
+	MOVQ       48(AX), R10
+	MOVQ       64(AX), R11
+	MOVQ       96(AX), R12
+	MOVQ       104(AX), R13
+	MOVQ       R10, R14
+	SHLQ       $0x04, R14
+	ADDQ       R9, R14
+	TESTQ      R11, R11
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R10)(R10*2), R11
+
+rows:
+	VMOVUPS      (R9), Z28
+	VMOVUPS      64(R9), Z29
+	VPBROADCASTD (CX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VPBROADCASTD (CX)(DX*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VPBROADCASTD (CX)(DX*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VPBROADCASTD (CX)(BX*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VPBROADCASTD (CX)(DX*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VPBROADCASTD (SI), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VPBROADCASTD (SI)(DX*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VPBROADCASTD (SI)(DX*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VPBROADCASTD (SI)(BX*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	VPBROADCASTD (SI)(DX*4), Z31
+	LONG         $0x40068262
+	WORD         $0xd452
+	LONG         $0x40068262
+	WORD         $0xdd52
+	VPBROADCASTD (DI), Z30
+	LONG         $0x400e8262
+	WORD         $0xe452
+	LONG         $0x400e8262
+	WORD         $0xed52
+	VPBROADCASTD (DI)(DX*1), Z31
+	LONG         $0x40068262
+	WORD         $0xf452
+	LONG         $0x40068262
+	WORD         $0xfd52
+	VPBROADCASTD (DI)(DX*2), Z30
+	LONG         $0x400e0262
+	WORD         $0xc452
+	LONG         $0x400e0262
+	WORD         $0xcd52
+	VPBROADCASTD (DI)(BX*1), Z31
+	LONG         $0x40060262
+	WORD         $0xd452
+	LONG         $0x40060262
+	WORD         $0xdd52
+	PREFETCHT0   (R14)
+	PREFETCHT0   64(R14)
+	PREFETCHT1   (R12)
+	VMOVUPS      (R9)(R10*1), Z28
+	VMOVUPS      64(R9)(R10*1), Z29
+	VPBROADCASTD 4(CX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VPBROADCASTD 4(CX)(DX*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VPBROADCASTD 4(CX)(DX*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VPBROADCASTD 4(CX)(BX*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VPBROADCASTD 4(CX)(DX*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VPBROADCASTD 4(SI), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VPBROADCASTD 4(SI)(DX*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VPBROADCASTD 4(SI)(DX*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VPBROADCASTD 4(SI)(BX*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	VPBROADCASTD 4(SI)(DX*4), Z31
+	LONG         $0x40068262
+	WORD         $0xd452
+	LONG         $0x40068262
+	WORD         $0xdd52
+	VPBROADCASTD 4(DI), Z30
+	LONG         $0x400e8262
+	WORD         $0xe452
+	LONG         $0x400e8262
+	WORD         $0xed52
+	VPBROADCASTD 4(DI)(DX*1), Z31
+	LONG         $0x40068262
+	WORD         $0xf452
+	LONG         $0x40068262
+	WORD         $0xfd52
+	VPBROADCASTD 4(DI)(DX*2), Z30
+	LONG         $0x400e0262
+	WORD         $0xc452
+	LONG         $0x400e0262
+	WORD         $0xcd52
+	VPBROADCASTD 4(DI)(BX*1), Z31
+	LONG         $0x40060262
+	WORD         $0xd452
+	LONG         $0x40060262
+	WORD         $0xdd52
+	PREFETCHT0   (R14)(R10*1)
+	PREFETCHT0   64(R14)(R10*1)
+	PREFETCHT1   64(R12)
+	VMOVUPS      (R9)(R10*2), Z28
+	VMOVUPS      64(R9)(R10*2), Z29
+	VPBROADCASTD 8(CX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VPBROADCASTD 8(CX)(DX*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VPBROADCASTD 8(CX)(DX*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VPBROADCASTD 8(CX)(BX*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VPBROADCASTD 8(CX)(DX*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VPBROADCASTD 8(SI), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VPBROADCASTD 8(SI)(DX*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VPBROADCASTD 8(SI)(DX*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VPBROADCASTD 8(SI)(BX*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	VPBROADCASTD 8(SI)(DX*4), Z31
+	LONG         $0x40068262
+	WORD         $0xd452
+	LONG         $0x40068262
+	WORD         $0xdd52
+	VPBROADCASTD 8(DI), Z30
+	LONG         $0x400e8262
+	WORD         $0xe452
+	LONG         $0x400e8262
+	WORD         $0xed52
+	VPBROADCASTD 8(DI)(DX*1), Z31
+	LONG         $0x40068262
+	WORD         $0xf452
+	LONG         $0x40068262
+	WORD         $0xfd52
+	VPBROADCASTD 8(DI)(DX*2), Z30
+	LONG         $0x400e0262
+	WORD         $0xc452
+	LONG         $0x400e0262
+	WORD         $0xcd52
+	VPBROADCASTD 8(DI)(BX*1), Z31
+	LONG         $0x40060262
+	WORD         $0xd452
+	LONG         $0x40060262
+	WORD         $0xdd52
+	PREFETCHT0   (R14)(R10*2)
+	PREFETCHT0   64(R14)(R10*2)
+	PREFETCHT1   128(R12)
+	VMOVUPS      (R9)(R11*1), Z28
+	VMOVUPS      64(R9)(R11*1), Z29
+	VPBROADCASTD 12(CX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VPBROADCASTD 12(CX)(DX*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VPBROADCASTD 12(CX)(DX*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VPBROADCASTD 12(CX)(BX*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VPBROADCASTD 12(CX)(DX*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VPBROADCASTD 12(SI), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VPBROADCASTD 12(SI)(DX*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VPBROADCASTD 12(SI)(DX*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VPBROADCASTD 12(SI)(BX*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	VPBROADCASTD 12(SI)(DX*4), Z31
+	LONG         $0x40068262
+	WORD         $0xd452
+	LONG         $0x40068262
+	WORD         $0xdd52
+	VPBROADCASTD 12(DI), Z30
+	LONG         $0x400e8262
+	WORD         $0xe452
+	LONG         $0x400e8262
+	WORD         $0xed52
+	VPBROADCASTD 12(DI)(DX*1), Z31
+	LONG         $0x40068262
+	WORD         $0xf452
+	LONG         $0x40068262
+	WORD         $0xfd52
+	VPBROADCASTD 12(DI)(DX*2), Z30
+	LONG         $0x400e0262
+	WORD         $0xc452
+	LONG         $0x400e0262
+	WORD         $0xcd52
+	VPBROADCASTD 12(DI)(BX*1), Z31
+	LONG         $0x40060262
+	WORD         $0xd452
+	LONG         $0x40060262
+	WORD         $0xdd52
+	PREFETCHT0   (R14)(R11*1)
+	PREFETCHT0   64(R14)(R11*1)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	ADDQ         $0x10, DI
+	LEAQ         (R9)(R10*4), R9
+	LEAQ         (R14)(R10*4), R14
+	ADDQ         $0x00000100, R12
+	CMPQ         R12, R13
+	JLT          rowsSame
+	MOVQ         p+0(FP), R15
+	ADDQ         112(R15), R12
+	ADDQ         120(R15), R13
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R11
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R11
+	JE   store
+
+edge:
+	VMOVUPS      (R9), Z28
+	VMOVUPS      64(R9), Z29
+	VPBROADCASTD (CX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VPBROADCASTD (CX)(DX*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VPBROADCASTD (CX)(DX*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VPBROADCASTD (CX)(BX*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VPBROADCASTD (CX)(DX*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VPBROADCASTD (SI), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VPBROADCASTD (SI)(DX*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VPBROADCASTD (SI)(DX*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VPBROADCASTD (SI)(BX*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	VPBROADCASTD (SI)(DX*4), Z31
+	LONG         $0x40068262
+	WORD         $0xd452
+	LONG         $0x40068262
+	WORD         $0xdd52
+	VPBROADCASTD (DI), Z30
+	LONG         $0x400e8262
+	WORD         $0xe452
+	LONG         $0x400e8262
+	WORD         $0xed52
+	VPBROADCASTD (DI)(DX*1), Z31
+	LONG         $0x40068262
+	WORD         $0xf452
+	LONG         $0x40068262
+	WORD         $0xfd52
+	VPBROADCASTD (DI)(DX*2), Z30
+	LONG         $0x400e0262
+	WORD         $0xc452
+	LONG         $0x400e0262
+	WORD         $0xcd52
+	VPBROADCASTD (DI)(BX*1), Z31
+	LONG         $0x40060262
+	WORD         $0xd452
+	LONG         $0x40060262
+	WORD         $0xdd52
+	ADDQ         R8, CX
+	ADDQ         R8, SI
+	ADDQ         R8, DI
+	ADDQ         R10, R9
+	DECQ         R11
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z12, (CX)
+	VMOVUPS Z13, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z14, (CX)
+	VMOVUPS Z15, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z16, (CX)
+	VMOVUPS Z17, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z18, (CX)
+	VMOVUPS Z19, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z20, (CX)
+	VMOVUPS Z21, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z22, (CX)
+	VMOVUPS Z23, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z24, (CX)
+	VMOVUPS Z25, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z26, (CX)
+	VMOVUPS Z27, 64(CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotInt8x1x1(p *byte)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotInt8x1x1(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	PREFETCHT0 (CX)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	MOVQ       40(AX), DX
+	MOVQ       8(AX), BX
+	MOVQ       48(AX), SI
+	MOVQ       64(AX), DI
+	MOVQ       96(AX), R8
+	MOVQ       104(AX), R9
+	MOVQ       SI, R10
+	SHLQ       $0x04, R10
+	ADDQ       BX, R10
+	TESTQ      DI, DI
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (SI)(SI*2), DI
+
+rows:
+	VMOVUPS      (BX), Z1
+	VPXORD.BCST  flip<>+0(SB), Z1, Z1
+	VPBROADCASTD (CX), Z2
+	VPDPBUSD     Z2, Z1, Z0
+	PREFETCHT0   (R10)
+	PREFETCHT1   (R8)
+	VMOVUPS      (BX)(SI*1), Z1
+	VPXORD.BCST  flip<>+0(SB), Z1, Z1
+	VPBROADCASTD 4(CX), Z2
+	VPDPBUSD     Z2, Z1, Z0
+	PREFETCHT0   (R10)(SI*1)
+	PREFETCHT1   64(R8)
+	VMOVUPS      (BX)(SI*2), Z1
+	VPXORD.BCST  flip<>+0(SB), Z1, Z1
+	VPBROADCASTD 8(CX), Z2
+	VPDPBUSD     Z2, Z1, Z0
+	PREFETCHT0   (R10)(SI*2)
+	PREFETCHT1   128(R8)
+	VMOVUPS      (BX)(DI*1), Z1
+	VPXORD.BCST  flip<>+0(SB), Z1, Z1
+	VPBROADCASTD 12(CX), Z2
+	VPDPBUSD     Z2, Z1, Z0
+	PREFETCHT0   (R10)(DI*1)
+	PREFETCHT1   192(R8)
+	ADDQ         $0x10, CX
+	LEAQ         (BX)(SI*4), BX
+	LEAQ         (R10)(SI*4), R10
+	ADDQ         $0x00000100, R8
+	CMPQ         R8, R9
+	JLT          rowsSame
+	MOVQ         p+0(FP), R11
+	ADDQ         112(R11), R8
+	ADDQ         120(R11), R9
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), DI
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, DI
+	JE   store
+
+edge:
+	VMOVUPS      (BX), Z1
+	VPXORD.BCST  flip<>+0(SB), Z1, Z1
+	VPBROADCASTD (CX), Z2
+	VPDPBUSD     Z2, Z1, Z0
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	DECQ         DI
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotInt8x1x2(p *byte)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotInt8x1x2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	MOVQ       40(AX), DX
+	MOVQ       8(AX), BX
+	MOVQ       48(AX), SI
+	MOVQ       64(AX), DI
+	MOVQ       96(AX), R8
+	MOVQ       104(AX), R9
+	MOVQ       SI, R10
+	SHLQ       $0x04, R10
+	ADDQ       BX, R10
+	TESTQ      DI, DI
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (SI)(SI*2), DI
+
+rows:
+	VMOVUPS      (BX), Z2
+	VPXORD.BCST  flip<>+0(SB), Z2, Z2
+	VMOVUPS      64(BX), Z3
+	VPXORD.BCST  flip<>+0(SB), Z3, Z3
+	VPBROADCASTD (CX), Z4
+	VPDPBUSD     Z4, Z2, Z0
+	VPDPBUSD     Z4, Z3, Z1
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT1   (R8)
+	VMOVUPS      (BX)(SI*1), Z2
+	VPXORD.BCST  flip<>+0(SB), Z2, Z2
+	VMOVUPS      64(BX)(SI*1), Z3
+	VPXORD.BCST  flip<>+0(SB), Z3, Z3
+	VPBROADCASTD 4(CX), Z4
+	VPDPBUSD     Z4, Z2, Z0
+	VPDPBUSD     Z4, Z3, Z1
+	PREFETCHT0   (R10)(SI*1)
+	PREFETCHT0   64(R10)(SI*1)
+	PREFETCHT1   64(R8)
+	VMOVUPS      (BX)(SI*2), Z2
+	VPXORD.BCST  flip<>+0(SB), Z2, Z2
+	VMOVUPS      64(BX)(SI*2), Z3
+	VPXORD.BCST  flip<>+0(SB), Z3, Z3
+	VPBROADCASTD 8(CX), Z4
+	VPDPBUSD     Z4, Z2, Z0
+	VPDPBUSD     Z4, Z3, Z1
+	PREFETCHT0   (R10)(SI*2)
+	PREFETCHT0   64(R10)(SI*2)
+	PREFETCHT1   128(R8)
+	VMOVUPS      (BX)(DI*1), Z2
+	VPXORD.BCST  flip<>+0(SB), Z2, Z2
+	VMOVUPS      64(BX)(DI*1), Z3
+	VPXORD.BCST  flip<>+0(SB), Z3, Z3
+	VPBROADCASTD 12(CX), Z4
+	VPDPBUSD     Z4, Z2, Z0
+	VPDPBUSD     Z4, Z3, Z1
+	PREFETCHT0   (R10)(DI*1)
+	PREFETCHT0   64(R10)(DI*1)
+	PREFETCHT1   192(R8)
+	ADDQ         $0x10, CX
+	LEAQ         (BX)(SI*4), BX
+	LEAQ         (R10)(SI*4), R10
+	ADDQ         $0x00000100, R8
+	CMPQ         R8, R9
+	JLT          rowsSame
+	MOVQ         p+0(FP), R11
+	ADDQ         112(R11), R8
+	ADDQ         120(R11), R9
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), DI
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, DI
+	JE   store
+
+edge:
+	VMOVUPS      (BX), Z2
+	VPXORD.BCST  flip<>+0(SB), Z2, Z2
+	VMOVUPS      64(BX), Z3
+	VPXORD.BCST  flip<>+0(SB), Z3, Z3
+	VPBROADCASTD (CX), Z4
+	VPDPBUSD     Z4, Z2, Z0
+	VPDPBUSD     Z4, Z3, Z1
+	ADDQ         DX, CX
+	ADDQ         SI, BX
+	DECQ         DI
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotInt8x2x1(p *byte)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotInt8x2x1(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 512(CX), Z1
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	PREFETCHT0 (CX)
+	PREFETCHT0 (CX)(DX*1)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	MOVQ       40(AX), BX
+	MOVQ       8(AX), SI
+	MOVQ       48(AX), DI
+	MOVQ       64(AX), R8
+	MOVQ       96(AX), R9
+	MOVQ       104(AX), R10
+	MOVQ       DI, R11
+	SHLQ       $0x04, R11
+	ADDQ       SI, R11
+	TESTQ      R8, R8
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (DI)(DI*2), R8
+
+rows:
+	VMOVUPS      (SI), Z2
+	VPXORD.BCST  flip<>+0(SB), Z2, Z2
+	VPBROADCASTD (CX), Z3
+	VPDPBUSD     Z3, Z2, Z0
+	VPBROADCASTD (CX)(DX*1), Z4
+	VPDPBUSD     Z4, Z2, Z1
+	PREFETCHT0   (R11)
+	PREFETCHT1   (R9)
+	VMOVUPS      (SI)(DI*1), Z2
+	VPXORD.BCST  flip<>+0(SB), Z2, Z2
+	VPBROADCASTD 4(CX), Z3
+	VPDPBUSD     Z3, Z2, Z0
+	VPBROADCASTD 4(CX)(DX*1), Z4
+	VPDPBUSD     Z4, Z2, Z1
+	PREFETCHT0   (R11)(DI*1)
+	PREFETCHT1   64(R9)
+	VMOVUPS      (SI)(DI*2), Z2
+	VPXORD.BCST  flip<>+0(SB), Z2, Z2
+	VPBROADCASTD 8(CX), Z3
+	VPDPBUSD     Z3, Z2, Z0
+	VPBROADCASTD 8(CX)(DX*1), Z4
+	VPDPBUSD     Z4, Z2, Z1
+	PREFETCHT0   (R11)(DI*2)
+	PREFETCHT1   128(R9)
+	VMOVUPS      (SI)(R8*1), Z2
+	VPXORD.BCST  flip<>+0(SB), Z2, Z2
+	VPBROADCASTD 12(CX), Z3
+	VPDPBUSD     Z3, Z2, Z0
+	VPBROADCASTD 12(CX)(DX*1), Z4
+	VPDPBUSD     Z4, Z2, Z1
+	PREFETCHT0   (R11)(R8*1)
+	PREFETCHT1   192(R9)
+	ADDQ         $0x10, CX
+	LEAQ         (SI)(DI*4), SI
+	LEAQ         (R11)(DI*4), R11
+	ADDQ         $0x00000100, R9
+	CMPQ         R9, R10
+	JLT          rowsSame
+	MOVQ         p+0(FP), R12
+	ADDQ         112(R12), R9
+	ADDQ         120(R12), R10
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R8
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R8
+	JE   store
+
+edge:
+	VMOVUPS      (SI), Z2
+	VPXORD.BCST  flip<>+0(SB), Z2, Z2
+	VPBROADCASTD (CX), Z3
+	VPDPBUSD     Z3, Z2, Z0
+	VPBROADCASTD (CX)(DX*1), Z4
+	VPDPBUSD     Z4, Z2, Z1
+	ADDQ         BX, CX
+	ADDQ         DI, SI
+	DECQ         R8
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotInt8x2x2(p *byte)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotInt8x2x2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 512(CX), Z2
+	VMOVUPS 576(CX), Z3
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 64(CX)(DX*1)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	MOVQ       40(AX), BX
+	MOVQ       8(AX), SI
+	MOVQ       48(AX), DI
+	MOVQ       64(AX), R8
+	MOVQ       96(AX), R9
+	MOVQ       104(AX), R10
+	MOVQ       DI, R11
+	SHLQ       $0x04, R11
+	ADDQ       SI, R11
+	TESTQ      R8, R8
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (DI)(DI*2), R8
+
+rows:
+	VMOVUPS      (SI), Z4
+	VPXORD.BCST  flip<>+0(SB), Z4, Z4
+	VMOVUPS      64(SI), Z5
+	VPXORD.BCST  flip<>+0(SB), Z5, Z5
+	VPBROADCASTD (CX), Z6
+	VPDPBUSD     Z6, Z4, Z0
+	VPDPBUSD     Z6, Z5, Z1
+	VPBROADCASTD (CX)(DX*1), Z7
+	VPDPBUSD     Z7, Z4, Z2
+	VPDPBUSD     Z7, Z5, Z3
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	PREFETCHT1   (R9)
+	VMOVUPS      (SI)(DI*1), Z4
+	VPXORD.BCST  flip<>+0(SB), Z4, Z4
+	VMOVUPS      64(SI)(DI*1), Z5
+	VPXORD.BCST  flip<>+0(SB), Z5, Z5
+	VPBROADCASTD 4(CX), Z6
+	VPDPBUSD     Z6, Z4, Z0
+	VPDPBUSD     Z6, Z5, Z1
+	VPBROADCASTD 4(CX)(DX*1), Z7
+	VPDPBUSD     Z7, Z4, Z2
+	VPDPBUSD     Z7, Z5, Z3
+	PREFETCHT0   (R11)(DI*1)
+	PREFETCHT0   64(R11)(DI*1)
+	PREFETCHT1   64(R9)
+	VMOVUPS      (SI)(DI*2), Z4
+	VPXORD.BCST  flip<>+0(SB), Z4, Z4
+	VMOVUPS      64(SI)(DI*2), Z5
+	VPXORD.BCST  flip<>+0(SB), Z5, Z5
+	VPBROADCASTD 8(CX), Z6
+	VPDPBUSD     Z6, Z4, Z0
+	VPDPBUSD     Z6, Z5, Z1
+	VPBROADCASTD 8(CX)(DX*1), Z7
+	VPDPBUSD     Z7, Z4, Z2
+	VPDPBUSD     Z7, Z5, Z3
+	PREFETCHT0   (R11)(DI*2)
+	PREFETCHT0   64(R11)(DI*2)
+	PREFETCHT1   128(R9)
+	VMOVUPS      (SI)(R8*1), Z4
+	VPXORD.BCST  flip<>+0(SB), Z4, Z4
+	VMOVUPS      64(SI)(R8*1), Z5
+	VPXORD.BCST  flip<>+0(SB), Z5, Z5
+	VPBROADCASTD 12(CX), Z6
+	VPDPBUSD     Z6, Z4, Z0
+	VPDPBUSD     Z6, Z5, Z1
+	VPBROADCASTD 12(CX)(DX*1), Z7
+	VPDPBUSD     Z7, Z4, Z2
+	VPDPBUSD     Z7, Z5, Z3
+	PREFETCHT0   (R11)(R8*1)
+	PREFETCHT0   64(R11)(R8*1)
+	PREFETCHT1   192(R9)
+	ADDQ         $0x10, CX
+	LEAQ         (SI)(DI*4), SI
+	LEAQ         (R11)(DI*4), R11
+	ADDQ         $0x00000100, R9
+	CMPQ         R9, R10
+	JLT          rowsSame
+	MOVQ         p+0(FP), R12
+	ADDQ         112(R12), R9
+	ADDQ         120(R12), R10
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R8
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R8
+	JE   store
+
+edge:
+	VMOVUPS      (SI), Z4
+	VPXORD.BCST  flip<>+0(SB), Z4, Z4
+	VMOVUPS      64(SI), Z5
+	VPXORD.BCST  flip<>+0(SB), Z5, Z5
+	VPBROADCASTD (CX), Z6
+	VPDPBUSD     Z6, Z4, Z0
+	VPDPBUSD     Z6, Z5, Z1
+	VPBROADCASTD (CX)(DX*1), Z7
+	VPDPBUSD     Z7, Z4, Z2
+	VPDPBUSD     Z7, Z5, Z3
+	ADDQ         BX, CX
+	ADDQ         DI, SI
+	DECQ         R8
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotInt8x3x1(p *byte)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotInt8x3x1(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 512(CX), Z1
+	VMOVUPS 1024(CX), Z2
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	PREFETCHT0 (CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	MOVQ       40(AX), BX
+	MOVQ       8(AX), SI
+	MOVQ       48(AX), DI
+	MOVQ       64(AX), R8
+	MOVQ       96(AX), R9
+	MOVQ       104(AX), R10
+	MOVQ       DI, R11
+	SHLQ       $0x04, R11
+	ADDQ       SI, R11
+	TESTQ      R8, R8
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (DI)(DI*2), R8
+
+rows:
+	VMOVUPS      (SI), Z3
+	VPXORD.BCST  flip<>+0(SB), Z3, Z3
+	VPBROADCASTD (CX), Z4
+	VPDPBUSD     Z4, Z3, Z0
+	VPBROADCASTD (CX)(DX*1), Z5
+	VPDPBUSD     Z5, Z3, Z1
+	VPBROADCASTD (CX)(DX*2), Z4
+	VPDPBUSD     Z4, Z3, Z2
+	PREFETCHT0   (R11)
+	PREFETCHT1   (R9)
+	VMOVUPS      (SI)(DI*1), Z3
+	VPXORD.BCST  flip<>+0(SB), Z3, Z3
+	VPBROADCASTD 4(CX), Z4
+	VPDPBUSD     Z4, Z3, Z0
+	VPBROADCASTD 4(CX)(DX*1), Z5
+	VPDPBUSD     Z5, Z3, Z1
+	VPBROADCASTD 4(CX)(DX*2), Z4
+	VPDPBUSD     Z4, Z3, Z2
+	PREFETCHT0   (R11)(DI*1)
+	PREFETCHT1   64(R9)
+	VMOVUPS      (SI)(DI*2), Z3
+	VPXORD.BCST  flip<>+0(SB), Z3, Z3
+	VPBROADCASTD 8(CX), Z4
+	VPDPBUSD     Z4, Z3, Z0
+	VPBROADCASTD 8(CX)(DX*1), Z5
+	VPDPBUSD     Z5, Z3, Z1
+	VPBROADCASTD 8(CX)(DX*2), Z4
+	VPDPBUSD     Z4, Z3, Z2
+	PREFETCHT0   (R11)(DI*2)
+	PREFETCHT1   128(R9)
+	VMOVUPS      (SI)(R8*1), Z3
+	VPXORD.BCST  flip<>+0(SB), Z3, Z3
+	VPBROADCASTD 12(CX), Z4
+	VPDPBUSD     Z4, Z3, Z0
+	VPBROADCASTD 12(CX)(DX*1), Z5
+	VPDPBUSD     Z5, Z3, Z1
+	VPBROADCASTD 12(CX)(DX*2), Z4
+	VPDPBUSD     Z4, Z3, Z2
+	PREFETCHT0   (R11)(R8*1)
+	PREFETCHT1   192(R9)
+	ADDQ         $0x10, CX
+	LEAQ         (SI)(DI*4), SI
+	LEAQ         (R11)(DI*4), R11
+	ADDQ         $0x00000100, R9
+	CMPQ         R9, R10
+	JLT          rowsSame
+	MOVQ         p+0(FP), R12
+	ADDQ         112(R12), R9
+	ADDQ         120(R12), R10
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R8
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R8
+	JE   store
+
+edge:
+	VMOVUPS      (SI), Z3
+	VPXORD.BCST  flip<>+0(SB), Z3, Z3
+	VPBROADCASTD (CX), Z4
+	VPDPBUSD     Z4, Z3, Z0
+	VPBROADCASTD (CX)(DX*1), Z5
+	VPDPBUSD     Z5, Z3, Z1
+	VPBROADCASTD (CX)(DX*2), Z4
+	VPDPBUSD     Z4, Z3, Z2
+	ADDQ         BX, CX
+	ADDQ         DI, SI
+	DECQ         R8
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotInt8x3x2(p *byte)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotInt8x3x2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 512(CX), Z2
+	VMOVUPS 576(CX), Z3
+	VMOVUPS 1024(CX), Z4
+	VMOVUPS 1088(CX), Z5
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 64(CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 64(CX)(DX*2)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	MOVQ       40(AX), BX
+	MOVQ       8(AX), SI
+	MOVQ       48(AX), DI
+	MOVQ       64(AX), R8
+	MOVQ       96(AX), R9
+	MOVQ       104(AX), R10
+	MOVQ       DI, R11
+	SHLQ       $0x04, R11
+	ADDQ       SI, R11
+	TESTQ      R8, R8
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (DI)(DI*2), R8
+
+rows:
+	VMOVUPS      (SI), Z6
+	VPXORD.BCST  flip<>+0(SB), Z6, Z6
+	VMOVUPS      64(SI), Z7
+	VPXORD.BCST  flip<>+0(SB), Z7, Z7
+	VPBROADCASTD (CX), Z8
+	VPDPBUSD     Z8, Z6, Z0
+	VPDPBUSD     Z8, Z7, Z1
+	VPBROADCASTD (CX)(DX*1), Z9
+	VPDPBUSD     Z9, Z6, Z2
+	VPDPBUSD     Z9, Z7, Z3
+	VPBROADCASTD (CX)(DX*2), Z8
+	VPDPBUSD     Z8, Z6, Z4
+	VPDPBUSD     Z8, Z7, Z5
+	PREFETCHT0   (R11)
+	PREFETCHT0   64(R11)
+	PREFETCHT1   (R9)
+	VMOVUPS      (SI)(DI*1), Z6
+	VPXORD.BCST  flip<>+0(SB), Z6, Z6
+	VMOVUPS      64(SI)(DI*1), Z7
+	VPXORD.BCST  flip<>+0(SB), Z7, Z7
+	VPBROADCASTD 4(CX), Z8
+	VPDPBUSD     Z8, Z6, Z0
+	VPDPBUSD     Z8, Z7, Z1
+	VPBROADCASTD 4(CX)(DX*1), Z9
+	VPDPBUSD     Z9, Z6, Z2
+	VPDPBUSD     Z9, Z7, Z3
+	VPBROADCASTD 4(CX)(DX*2), Z8
+	VPDPBUSD     Z8, Z6, Z4
+	VPDPBUSD     Z8, Z7, Z5
+	PREFETCHT0   (R11)(DI*1)
+	PREFETCHT0   64(R11)(DI*1)
+	PREFETCHT1   64(R9)
+	VMOVUPS      (SI)(DI*2), Z6
+	VPXORD.BCST  flip<>+0(SB), Z6, Z6
+	VMOVUPS      64(SI)(DI*2), Z7
+	VPXORD.BCST  flip<>+0(SB), Z7, Z7
+	VPBROADCASTD 8(CX), Z8
+	VPDPBUSD     Z8, Z6, Z0
+	VPDPBUSD     Z8, Z7, Z1
+	VPBROADCASTD 8(CX)(DX*1), Z9
+	VPDPBUSD     Z9, Z6, Z2
+	VPDPBUSD     Z9, Z7, Z3
+	VPBROADCASTD 8(CX)(DX*2), Z8
+	VPDPBUSD     Z8, Z6, Z4
+	VPDPBUSD     Z8, Z7, Z5
+	PREFETCHT0   (R11)(DI*2)
+	PREFETCHT0   64(R11)(DI*2)
+	PREFETCHT1   128(R9)
+	VMOVUPS      (SI)(R8*1), Z6
+	VPXORD.BCST  flip<>+0(SB), Z6, Z6
+	VMOVUPS      64(SI)(R8*1), Z7
+	VPXORD.BCST  flip<>+0(SB), Z7, Z7
+	VPBROADCASTD 12(CX), Z8
+	VPDPBUSD     Z8, Z6, Z0
+	VPDPBUSD     Z8, Z7, Z1
+	VPBROADCASTD 12(CX)(DX*1), Z9
+	VPDPBUSD     Z9, Z6, Z2
+	VPDPBUSD     Z9, Z7, Z3
+	VPBROADCASTD 12(CX)(DX*2), Z8
+	VPDPBUSD     Z8, Z6, Z4
+	VPDPBUSD     Z8, Z7, Z5
+	PREFETCHT0   (R11)(R8*1)
+	PREFETCHT0   64(R11)(R8*1)
+	PREFETCHT1   192(R9)
+	ADDQ         $0x10, CX
+	LEAQ         (SI)(DI*4), SI
+	LEAQ         (R11)(DI*4), R11
+	ADDQ         $0x00000100, R9
+	CMPQ         R9, R10
+	JLT          rowsSame
+	MOVQ         p+0(FP), R12
+	ADDQ         112(R12), R9
+	ADDQ         120(R12), R10
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R8
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R8
+	JE   store
+
+edge:
+	VMOVUPS      (SI), Z6
+	VPXORD.BCST  flip<>+0(SB), Z6, Z6
+	VMOVUPS      64(SI), Z7
+	VPXORD.BCST  flip<>+0(SB), Z7, Z7
+	VPBROADCASTD (CX), Z8
+	VPDPBUSD     Z8, Z6, Z0
+	VPDPBUSD     Z8, Z7, Z1
+	VPBROADCASTD (CX)(DX*1), Z9
+	VPDPBUSD     Z9, Z6, Z2
+	VPDPBUSD     Z9, Z7, Z3
+	VPBROADCASTD (CX)(DX*2), Z8
+	VPDPBUSD     Z8, Z6, Z4
+	VPDPBUSD     Z8, Z7, Z5
+	ADDQ         BX, CX
+	ADDQ         DI, SI
+	DECQ         R8
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotInt8x4x1(p *byte)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotInt8x4x1(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 512(CX), Z1
+	VMOVUPS 1024(CX), Z2
+	VMOVUPS 1536(CX), Z3
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	PREFETCHT0 (CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	MOVQ       40(AX), SI
+	MOVQ       8(AX), DI
+	MOVQ       48(AX), R8
+	MOVQ       64(AX), R9
+	MOVQ       96(AX), R10
+	MOVQ       104(AX), R11
+	MOVQ       R8, R12
+	SHLQ       $0x04, R12
+	ADDQ       DI, R12
+	TESTQ      R9, R9
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R8)(R8*2), R9
+
+rows:
+	VMOVUPS      (DI), Z4
+	VPXORD.BCST  flip<>+0(SB), Z4, Z4
+	VPBROADCASTD (CX), Z5
+	VPDPBUSD     Z5, Z4, Z0
+	VPBROADCASTD (CX)(DX*1), Z6
+	VPDPBUSD     Z6, Z4, Z1
+	VPBROADCASTD (CX)(DX*2), Z5
+	VPDPBUSD     Z5, Z4, Z2
+	VPBROADCASTD (CX)(BX*1), Z6
+	VPDPBUSD     Z6, Z4, Z3
+	PREFETCHT0   (R12)
+	PREFETCHT1   (R10)
+	VMOVUPS      (DI)(R8*1), Z4
+	VPXORD.BCST  flip<>+0(SB), Z4, Z4
+	VPBROADCASTD 4(CX), Z5
+	VPDPBUSD     Z5, Z4, Z0
+	VPBROADCASTD 4(CX)(DX*1), Z6
+	VPDPBUSD     Z6, Z4, Z1
+	VPBROADCASTD 4(CX)(DX*2), Z5
+	VPDPBUSD     Z5, Z4, Z2
+	VPBROADCASTD 4(CX)(BX*1), Z6
+	VPDPBUSD     Z6, Z4, Z3
+	PREFETCHT0   (R12)(R8*1)
+	PREFETCHT1   64(R10)
+	VMOVUPS      (DI)(R8*2), Z4
+	VPXORD.BCST  flip<>+0(SB), Z4, Z4
+	VPBROADCASTD 8(CX), Z5
+	VPDPBUSD     Z5, Z4, Z0
+	VPBROADCASTD 8(CX)(DX*1), Z6
+	VPDPBUSD     Z6, Z4, Z1
+	VPBROADCASTD 8(CX)(DX*2), Z5
+	VPDPBUSD     Z5, Z4, Z2
+	VPBROADCASTD 8(CX)(BX*1), Z6
+	VPDPBUSD     Z6, Z4, Z3
+	PREFETCHT0   (R12)(R8*2)
+	PREFETCHT1   128(R10)
+	VMOVUPS      (DI)(R9*1), Z4
+	VPXORD.BCST  flip<>+0(SB), Z4, Z4
+	VPBROADCASTD 12(CX), Z5
+	VPDPBUSD     Z5, Z4, Z0
+	VPBROADCASTD 12(CX)(DX*1), Z6
+	VPDPBUSD     Z6, Z4, Z1
+	VPBROADCASTD 12(CX)(DX*2), Z5
+	VPDPBUSD     Z5, Z4, Z2
+	VPBROADCASTD 12(CX)(BX*1), Z6
+	VPDPBUSD     Z6, Z4, Z3
+	PREFETCHT0   (R12)(R9*1)
+	PREFETCHT1   192(R10)
+	ADDQ         $0x10, CX
+	LEAQ         (DI)(R8*4), DI
+	LEAQ         (R12)(R8*4), R12
+	ADDQ         $0x00000100, R10
+	CMPQ         R10, R11
+	JLT          rowsSame
+	MOVQ         p+0(FP), R13
+	ADDQ         112(R13), R10
+	ADDQ         120(R13), R11
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R9
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R9
+	JE   store
+
+edge:
+	VMOVUPS      (DI), Z4
+	VPXORD.BCST  flip<>+0(SB), Z4, Z4
+	VPBROADCASTD (CX), Z5
+	VPDPBUSD     Z5, Z4, Z0
+	VPBROADCASTD (CX)(DX*1), Z6
+	VPDPBUSD     Z6, Z4, Z1
+	VPBROADCASTD (CX)(DX*2), Z5
+	VPDPBUSD     Z5, Z4, Z2
+	VPBROADCASTD (CX)(BX*1), Z6
+	VPDPBUSD     Z6, Z4, Z3
+	ADDQ         SI, CX
+	ADDQ         R8, DI
+	DECQ         R9
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotInt8x4x2(p *byte)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotInt8x4x2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 512(CX), Z2
+	VMOVUPS 576(CX), Z3
+	VMOVUPS 1024(CX), Z4
+	VMOVUPS 1088(CX), Z5
+	VMOVUPS 1536(CX), Z6
+	VMOVUPS 1600(CX), Z7
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 64(CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 64(CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 64(CX)(BX*1)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	MOVQ       40(AX), SI
+	MOVQ       8(AX), DI
+	MOVQ       48(AX), R8
+	MOVQ       64(AX), R9
+	MOVQ       96(AX), R10
+	MOVQ       104(AX), R11
+	MOVQ       R8, R12
+	SHLQ       $0x04, R12
+	ADDQ       DI, R12
+	TESTQ      R9, R9
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R8)(R8*2), R9
+
+rows:
+	VMOVUPS      (DI), Z8
+	VPXORD.BCST  flip<>+0(SB), Z8, Z8
+	VMOVUPS      64(DI), Z9
+	VPXORD.BCST  flip<>+0(SB), Z9, Z9
+	VPBROADCASTD (CX), Z10
+	VPDPBUSD     Z10, Z8, Z0
+	VPDPBUSD     Z10, Z9, Z1
+	VPBROADCASTD (CX)(DX*1), Z11
+	VPDPBUSD     Z11, Z8, Z2
+	VPDPBUSD     Z11, Z9, Z3
+	VPBROADCASTD (CX)(DX*2), Z10
+	VPDPBUSD     Z10, Z8, Z4
+	VPDPBUSD     Z10, Z9, Z5
+	VPBROADCASTD (CX)(BX*1), Z11
+	VPDPBUSD     Z11, Z8, Z6
+	VPDPBUSD     Z11, Z9, Z7
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	PREFETCHT1   (R10)
+	VMOVUPS      (DI)(R8*1), Z8
+	VPXORD.BCST  flip<>+0(SB), Z8, Z8
+	VMOVUPS      64(DI)(R8*1), Z9
+	VPXORD.BCST  flip<>+0(SB), Z9, Z9
+	VPBROADCASTD 4(CX), Z10
+	VPDPBUSD     Z10, Z8, Z0
+	VPDPBUSD     Z10, Z9, Z1
+	VPBROADCASTD 4(CX)(DX*1), Z11
+	VPDPBUSD     Z11, Z8, Z2
+	VPDPBUSD     Z11, Z9, Z3
+	VPBROADCASTD 4(CX)(DX*2), Z10
+	VPDPBUSD     Z10, Z8, Z4
+	VPDPBUSD     Z10, Z9, Z5
+	VPBROADCASTD 4(CX)(BX*1), Z11
+	VPDPBUSD     Z11, Z8, Z6
+	VPDPBUSD     Z11, Z9, Z7
+	PREFETCHT0   (R12)(R8*1)
+	PREFETCHT0   64(R12)(R8*1)
+	PREFETCHT1   64(R10)
+	VMOVUPS      (DI)(R8*2), Z8
+	VPXORD.BCST  flip<>+0(SB), Z8, Z8
+	VMOVUPS      64(DI)(R8*2), Z9
+	VPXORD.BCST  flip<>+0(SB), Z9, Z9
+	VPBROADCASTD 8(CX), Z10
+	VPDPBUSD     Z10, Z8, Z0
+	VPDPBUSD     Z10, Z9, Z1
+	VPBROADCASTD 8(CX)(DX*1), Z11
+	VPDPBUSD     Z11, Z8, Z2
+	VPDPBUSD     Z11, Z9, Z3
+	VPBROADCASTD 8(CX)(DX*2), Z10
+	VPDPBUSD     Z10, Z8, Z4
+	VPDPBUSD     Z10, Z9, Z5
+	VPBROADCASTD 8(CX)(BX*1), Z11
+	VPDPBUSD     Z11, Z8, Z6
+	VPDPBUSD     Z11, Z9, Z7
+	PREFETCHT0   (R12)(R8*2)
+	PREFETCHT0   64(R12)(R8*2)
+	PREFETCHT1   128(R10)
+	VMOVUPS      (DI)(R9*1), Z8
+	VPXORD.BCST  flip<>+0(SB), Z8, Z8
+	VMOVUPS      64(DI)(R9*1), Z9
+	VPXORD.BCST  flip<>+0(SB), Z9, Z9
+	VPBROADCASTD 12(CX), Z10
+	VPDPBUSD     Z10, Z8, Z0
+	VPDPBUSD     Z10, Z9, Z1
+	VPBROADCASTD 12(CX)(DX*1), Z11
+	VPDPBUSD     Z11, Z8, Z2
+	VPDPBUSD     Z11, Z9, Z3
+	VPBROADCASTD 12(CX)(DX*2), Z10
+	VPDPBUSD     Z10, Z8, Z4
+	VPDPBUSD     Z10, Z9, Z5
+	VPBROADCASTD 12(CX)(BX*1), Z11
+	VPDPBUSD     Z11, Z8, Z6
+	VPDPBUSD     Z11, Z9, Z7
+	PREFETCHT0   (R12)(R9*1)
+	PREFETCHT0   64(R12)(R9*1)
+	PREFETCHT1   192(R10)
+	ADDQ         $0x10, CX
+	LEAQ         (DI)(R8*4), DI
+	LEAQ         (R12)(R8*4), R12
+	ADDQ         $0x00000100, R10
+	CMPQ         R10, R11
+	JLT          rowsSame
+	MOVQ         p+0(FP), R13
+	ADDQ         112(R13), R10
+	ADDQ         120(R13), R11
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R9
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R9
+	JE   store
+
+edge:
+	VMOVUPS      (DI), Z8
+	VPXORD.BCST  flip<>+0(SB), Z8, Z8
+	VMOVUPS      64(DI), Z9
+	VPXORD.BCST  flip<>+0(SB), Z9, Z9
+	VPBROADCASTD (CX), Z10
+	VPDPBUSD     Z10, Z8, Z0
+	VPDPBUSD     Z10, Z9, Z1
+	VPBROADCASTD (CX)(DX*1), Z11
+	VPDPBUSD     Z11, Z8, Z2
+	VPDPBUSD     Z11, Z9, Z3
+	VPBROADCASTD (CX)(DX*2), Z10
+	VPDPBUSD     Z10, Z8, Z4
+	VPDPBUSD     Z10, Z9, Z5
+	VPBROADCASTD (CX)(BX*1), Z11
+	VPDPBUSD     Z11, Z8, Z6
+	VPDPBUSD     Z11, Z9, Z7
+	ADDQ         SI, CX
+	ADDQ         R8, DI
+	DECQ         R9
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotInt8x5x1(p *byte)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotInt8x5x1(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 512(CX), Z1
+	VMOVUPS 1024(CX), Z2
+	VMOVUPS 1536(CX), Z3
+	VMOVUPS 2048(CX), Z4
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	PREFETCHT0 (CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	MOVQ       40(AX), SI
+	MOVQ       8(AX), DI
+	MOVQ       48(AX), R8
+	MOVQ       64(AX), R9
+	MOVQ       96(AX), R10
+	MOVQ       104(AX), R11
+	MOVQ       R8, R12
+	SHLQ       $0x04, R12
+	ADDQ       DI, R12
+	TESTQ      R9, R9
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R8)(R8*2), R9
+
+rows:
+	VMOVUPS      (DI), Z5
+	VPXORD.BCST  flip<>+0(SB), Z5, Z5
+	VPBROADCASTD (CX), Z6
+	VPDPBUSD     Z6, Z5, Z0
+	VPBROADCASTD (CX)(DX*1), Z7
+	VPDPBUSD     Z7, Z5, Z1
+	VPBROADCASTD (CX)(DX*2), Z6
+	VPDPBUSD     Z6, Z5, Z2
+	VPBROADCASTD (CX)(BX*1), Z7
+	VPDPBUSD     Z7, Z5, Z3
+	VPBROADCASTD (CX)(DX*4), Z6
+	VPDPBUSD     Z6, Z5, Z4
+	PREFETCHT0   (R12)
+	PREFETCHT1   (R10)
+	VMOVUPS      (DI)(R8*1), Z5
+	VPXORD.BCST  flip<>+0(SB), Z5, Z5
+	VPBROADCASTD 4(CX), Z6
+	VPDPBUSD     Z6, Z5, Z0
+	VPBROADCASTD 4(CX)(DX*1), Z7
+	VPDPBUSD     Z7, Z5, Z1
+	VPBROADCASTD 4(CX)(DX*2), Z6
+	VPDPBUSD     Z6, Z5, Z2
+	VPBROADCASTD 4(CX)(BX*1), Z7
+	VPDPBUSD     Z7, Z5, Z3
+	VPBROADCASTD 4(CX)(DX*4), Z6
+	VPDPBUSD     Z6, Z5, Z4
+	PREFETCHT0   (R12)(R8*1)
+	PREFETCHT1   64(R10)
+	VMOVUPS      (DI)(R8*2), Z5
+	VPXORD.BCST  flip<>+0(SB), Z5, Z5
+	VPBROADCASTD 8(CX), Z6
+	VPDPBUSD     Z6, Z5, Z0
+	VPBROADCASTD 8(CX)(DX*1), Z7
+	VPDPBUSD     Z7, Z5, Z1
+	VPBROADCASTD 8(CX)(DX*2), Z6
+	VPDPBUSD     Z6, Z5, Z2
+	VPBROADCASTD 8(CX)(BX*1), Z7
+	VPDPBUSD     Z7, Z5, Z3
+	VPBROADCASTD 8(CX)(DX*4), Z6
+	VPDPBUSD     Z6, Z5, Z4
+	PREFETCHT0   (R12)(R8*2)
+	PREFETCHT1   128(R10)
+	VMOVUPS      (DI)(R9*1), Z5
+	VPXORD.BCST  flip<>+0(SB), Z5, Z5
+	VPBROADCASTD 12(CX), Z6
+	VPDPBUSD     Z6, Z5, Z0
+	VPBROADCASTD 12(CX)(DX*1), Z7
+	VPDPBUSD     Z7, Z5, Z1
+	VPBROADCASTD 12(CX)(DX*2), Z6
+	VPDPBUSD     Z6, Z5, Z2
+	VPBROADCASTD 12(CX)(BX*1), Z7
+	VPDPBUSD     Z7, Z5, Z3
+	VPBROADCASTD 12(CX)(DX*4), Z6
+	VPDPBUSD     Z6, Z5, Z4
+	PREFETCHT0   (R12)(R9*1)
+	PREFETCHT1   192(R10)
+	ADDQ         $0x10, CX
+	LEAQ         (DI)(R8*4), DI
+	LEAQ         (R12)(R8*4), R12
+	ADDQ         $0x00000100, R10
+	CMPQ         R10, R11
+	JLT          rowsSame
+	MOVQ         p+0(FP), R13
+	ADDQ         112(R13), R10
+	ADDQ         120(R13), R11
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R9
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R9
+	JE   store
+
+edge:
+	VMOVUPS      (DI), Z5
+	VPXORD.BCST  flip<>+0(SB), Z5, Z5
+	VPBROADCASTD (CX), Z6
+	VPDPBUSD     Z6, Z5, Z0
+	VPBROADCASTD (CX)(DX*1), Z7
+	VPDPBUSD     Z7, Z5, Z1
+	VPBROADCASTD (CX)(DX*2), Z6
+	VPDPBUSD     Z6, Z5, Z2
+	VPBROADCASTD (CX)(BX*1), Z7
+	VPDPBUSD     Z7, Z5, Z3
+	VPBROADCASTD (CX)(DX*4), Z6
+	VPDPBUSD     Z6, Z5, Z4
+	ADDQ         SI, CX
+	ADDQ         R8, DI
+	DECQ         R9
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotInt8x5x2(p *byte)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotInt8x5x2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 512(CX), Z2
+	VMOVUPS 576(CX), Z3
+	VMOVUPS 1024(CX), Z4
+	VMOVUPS 1088(CX), Z5
+	VMOVUPS 1536(CX), Z6
+	VMOVUPS 1600(CX), Z7
+	VMOVUPS 2048(CX), Z8
+	VMOVUPS 2112(CX), Z9
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 64(CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 64(CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 64(CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 64(CX)(DX*4)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	MOVQ       40(AX), SI
+	MOVQ       8(AX), DI
+	MOVQ       48(AX), R8
+	MOVQ       64(AX), R9
+	MOVQ       96(AX), R10
+	MOVQ       104(AX), R11
+	MOVQ       R8, R12
+	SHLQ       $0x04, R12
+	ADDQ       DI, R12
+	TESTQ      R9, R9
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R8)(R8*2), R9
+
+rows:
+	VMOVUPS      (DI), Z10
+	VPXORD.BCST  flip<>+0(SB), Z10, Z10
+	VMOVUPS      64(DI), Z11
+	VPXORD.BCST  flip<>+0(SB), Z11, Z11
+	VPBROADCASTD (CX), Z12
+	VPDPBUSD     Z12, Z10, Z0
+	VPDPBUSD     Z12, Z11, Z1
+	VPBROADCASTD (CX)(DX*1), Z13
+	VPDPBUSD     Z13, Z10, Z2
+	VPDPBUSD     Z13, Z11, Z3
+	VPBROADCASTD (CX)(DX*2), Z12
+	VPDPBUSD     Z12, Z10, Z4
+	VPDPBUSD     Z12, Z11, Z5
+	VPBROADCASTD (CX)(BX*1), Z13
+	VPDPBUSD     Z13, Z10, Z6
+	VPDPBUSD     Z13, Z11, Z7
+	VPBROADCASTD (CX)(DX*4), Z12
+	VPDPBUSD     Z12, Z10, Z8
+	VPDPBUSD     Z12, Z11, Z9
+	PREFETCHT0   (R12)
+	PREFETCHT0   64(R12)
+	PREFETCHT1   (R10)
+	VMOVUPS      (DI)(R8*1), Z10
+	VPXORD.BCST  flip<>+0(SB), Z10, Z10
+	VMOVUPS      64(DI)(R8*1), Z11
+	VPXORD.BCST  flip<>+0(SB), Z11, Z11
+	VPBROADCASTD 4(CX), Z12
+	VPDPBUSD     Z12, Z10, Z0
+	VPDPBUSD     Z12, Z11, Z1
+	VPBROADCASTD 4(CX)(DX*1), Z13
+	VPDPBUSD     Z13, Z10, Z2
+	VPDPBUSD     Z13, Z11, Z3
+	VPBROADCASTD 4(CX)(DX*2), Z12
+	VPDPBUSD     Z12, Z10, Z4
+	VPDPBUSD     Z12, Z11, Z5
+	VPBROADCASTD 4(CX)(BX*1), Z13
+	VPDPBUSD     Z13, Z10, Z6
+	VPDPBUSD     Z13, Z11, Z7
+	VPBROADCASTD 4(CX)(DX*4), Z12
+	VPDPBUSD     Z12, Z10, Z8
+	VPDPBUSD     Z12, Z11, Z9
+	PREFETCHT0   (R12)(R8*1)
+	PREFETCHT0   64(R12)(R8*1)
+	PREFETCHT1   64(R10)
+	VMOVUPS      (DI)(R8*2), Z10
+	VPXORD.BCST  flip<>+0(SB), Z10, Z10
+	VMOVUPS      64(DI)(R8*2), Z11
+	VPXORD.BCST  flip<>+0(SB), Z11, Z11
+	VPBROADCASTD 8(CX), Z12
+	VPDPBUSD     Z12, Z10, Z0
+	VPDPBUSD     Z12, Z11, Z1
+	VPBROADCASTD 8(CX)(DX*1), Z13
+	VPDPBUSD     Z13, Z10, Z2
+	VPDPBUSD     Z13, Z11, Z3
+	VPBROADCASTD 8(CX)(DX*2), Z12
+	VPDPBUSD     Z12, Z10, Z4
+	VPDPBUSD     Z12, Z11, Z5
+	VPBROADCASTD 8(CX)(BX*1), Z13
+	VPDPBUSD     Z13, Z10, Z6
+	VPDPBUSD     Z13, Z11, Z7
+	VPBROADCASTD 8(CX)(DX*4), Z12
+	VPDPBUSD     Z12, Z10, Z8
+	VPDPBUSD     Z12, Z11, Z9
+	PREFETCHT0   (R12)(R8*2)
+	PREFETCHT0   64(R12)(R8*2)
+	PREFETCHT1   128(R10)
+	VMOVUPS      (DI)(R9*1), Z10
+	VPXORD.BCST  flip<>+0(SB), Z10, Z10
+	VMOVUPS      64(DI)(R9*1), Z11
+	VPXORD.BCST  flip<>+0(SB), Z11, Z11
+	VPBROADCASTD 12(CX), Z12
+	VPDPBUSD     Z12, Z10, Z0
+	VPDPBUSD     Z12, Z11, Z1
+	VPBROADCASTD 12(CX)(DX*1), Z13
+	VPDPBUSD     Z13, Z10, Z2
+	VPDPBUSD     Z13, Z11, Z3
+	VPBROADCASTD 12(CX)(DX*2), Z12
+	VPDPBUSD     Z12, Z10, Z4
+	VPDPBUSD     Z12, Z11, Z5
+	VPBROADCASTD 12(CX)(BX*1), Z13
+	VPDPBUSD     Z13, Z10, Z6
+	VPDPBUSD     Z13, Z11, Z7
+	VPBROADCASTD 12(CX)(DX*4), Z12
+	VPDPBUSD     Z12, Z10, Z8
+	VPDPBUSD     Z12, Z11, Z9
+	PREFETCHT0   (R12)(R9*1)
+	PREFETCHT0   64(R12)(R9*1)
+	PREFETCHT1   192(R10)
+	ADDQ         $0x10, CX
+	LEAQ         (DI)(R8*4), DI
+	LEAQ         (R12)(R8*4), R12
+	ADDQ         $0x00000100, R10
+	CMPQ         R10, R11
+	JLT          rowsSame
+	MOVQ         p+0(FP), R13
+	ADDQ         112(R13), R10
+	ADDQ         120(R13), R11
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R9
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R9
+	JE   store
+
+edge:
+	VMOVUPS      (DI), Z10
+	VPXORD.BCST  flip<>+0(SB), Z10, Z10
+	VMOVUPS      64(DI), Z11
+	VPXORD.BCST  flip<>+0(SB), Z11, Z11
+	VPBROADCASTD (CX), Z12
+	VPDPBUSD     Z12, Z10, Z0
+	VPDPBUSD     Z12, Z11, Z1
+	VPBROADCASTD (CX)(DX*1), Z13
+	VPDPBUSD     Z13, Z10, Z2
+	VPDPBUSD     Z13, Z11, Z3
+	VPBROADCASTD (CX)(DX*2), Z12
+	VPDPBUSD     Z12, Z10, Z4
+	VPDPBUSD     Z12, Z11, Z5
+	VPBROADCASTD (CX)(BX*1), Z13
+	VPDPBUSD     Z13, Z10, Z6
+	VPDPBUSD     Z13, Z11, Z7
+	VPBROADCASTD (CX)(DX*4), Z12
+	VPDPBUSD     Z12, Z10, Z8
+	VPDPBUSD     Z12, Z11, Z9
+	ADDQ         SI, CX
+	ADDQ         R8, DI
+	DECQ         R9
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotInt8x6x1(p *byte)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotInt8x6x1(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 512(CX), Z1
+	VMOVUPS 1024(CX), Z2
+	VMOVUPS 1536(CX), Z3
+	VMOVUPS 2048(CX), Z4
+	VMOVUPS 2560(CX), Z5
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	PREFETCHT0 (CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 (SI)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	MOVQ       40(AX), DI
+	MOVQ       8(AX), R8
+	MOVQ       48(AX), R9
+	MOVQ       64(AX), R10
+	MOVQ       96(AX), R11
+	MOVQ       104(AX), R12
+	MOVQ       R9, R13
+	SHLQ       $0x04, R13
+	ADDQ       R8, R13
+	TESTQ      R10, R10
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R9)(R9*2), R10
+
+rows:
+	VMOVUPS      (R8), Z6
+	VPXORD.BCST  flip<>+0(SB), Z6, Z6
+	VPBROADCASTD (CX), Z7
+	VPDPBUSD     Z7, Z6, Z0
+	VPBROADCASTD (CX)(DX*1), Z8
+	VPDPBUSD     Z8, Z6, Z1
+	VPBROADCASTD (CX)(DX*2), Z7
+	VPDPBUSD     Z7, Z6, Z2
+	VPBROADCASTD (CX)(BX*1), Z8
+	VPDPBUSD     Z8, Z6, Z3
+	VPBROADCASTD (CX)(DX*4), Z7
+	VPDPBUSD     Z7, Z6, Z4
+	VPBROADCASTD (SI), Z8
+	VPDPBUSD     Z8, Z6, Z5
+	PREFETCHT0   (R13)
+	PREFETCHT1   (R11)
+	VMOVUPS      (R8)(R9*1), Z6
+	VPXORD.BCST  flip<>+0(SB), Z6, Z6
+	VPBROADCASTD 4(CX), Z7
+	VPDPBUSD     Z7, Z6, Z0
+	VPBROADCASTD 4(CX)(DX*1), Z8
+	VPDPBUSD     Z8, Z6, Z1
+	VPBROADCASTD 4(CX)(DX*2), Z7
+	VPDPBUSD     Z7, Z6, Z2
+	VPBROADCASTD 4(CX)(BX*1), Z8
+	VPDPBUSD     Z8, Z6, Z3
+	VPBROADCASTD 4(CX)(DX*4), Z7
+	VPDPBUSD     Z7, Z6, Z4
+	VPBROADCASTD 4(SI), Z8
+	VPDPBUSD     Z8, Z6, Z5
+	PREFETCHT0   (R13)(R9*1)
+	PREFETCHT1   64(R11)
+	VMOVUPS      (R8)(R9*2), Z6
+	VPXORD.BCST  flip<>+0(SB), Z6, Z6
+	VPBROADCASTD 8(CX), Z7
+	VPDPBUSD     Z7, Z6, Z0
+	VPBROADCASTD 8(CX)(DX*1), Z8
+	VPDPBUSD     Z8, Z6, Z1
+	VPBROADCASTD 8(CX)(DX*2), Z7
+	VPDPBUSD     Z7, Z6, Z2
+	VPBROADCASTD 8(CX)(BX*1), Z8
+	VPDPBUSD     Z8, Z6, Z3
+	VPBROADCASTD 8(CX)(DX*4), Z7
+	VPDPBUSD     Z7, Z6, Z4
+	VPBROADCASTD 8(SI), Z8
+	VPDPBUSD     Z8, Z6, Z5
+	PREFETCHT0   (R13)(R9*2)
+	PREFETCHT1   128(R11)
+	VMOVUPS      (R8)(R10*1), Z6
+	VPXORD.BCST  flip<>+0(SB), Z6, Z6
+	VPBROADCASTD 12(CX), Z7
+	VPDPBUSD     Z7, Z6, Z0
+	VPBROADCASTD 12(CX)(DX*1), Z8
+	VPDPBUSD     Z8, Z6, Z1
+	VPBROADCASTD 12(CX)(DX*2), Z7
+	VPDPBUSD     Z7, Z6, Z2
+	VPBROADCASTD 12(CX)(BX*1), Z8
+	VPDPBUSD     Z8, Z6, Z3
+	VPBROADCASTD 12(CX)(DX*4), Z7
+	VPDPBUSD     Z7, Z6, Z4
+	VPBROADCASTD 12(SI), Z8
+	VPDPBUSD     Z8, Z6, Z5
+	PREFETCHT0   (R13)(R10*1)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	LEAQ         (R8)(R9*4), R8
+	LEAQ         (R13)(R9*4), R13
+	ADDQ         $0x00000100, R11
+	CMPQ         R11, R12
+	JLT          rowsSame
+	MOVQ         p+0(FP), R14
+	ADDQ         112(R14), R11
+	ADDQ         120(R14), R12
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R10
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R10
+	JE   store
+
+edge:
+	VMOVUPS      (R8), Z6
+	VPXORD.BCST  flip<>+0(SB), Z6, Z6
+	VPBROADCASTD (CX), Z7
+	VPDPBUSD     Z7, Z6, Z0
+	VPBROADCASTD (CX)(DX*1), Z8
+	VPDPBUSD     Z8, Z6, Z1
+	VPBROADCASTD (CX)(DX*2), Z7
+	VPDPBUSD     Z7, Z6, Z2
+	VPBROADCASTD (CX)(BX*1), Z8
+	VPDPBUSD     Z8, Z6, Z3
+	VPBROADCASTD (CX)(DX*4), Z7
+	VPDPBUSD     Z7, Z6, Z4
+	VPBROADCASTD (SI), Z8
+	VPDPBUSD     Z8, Z6, Z5
+	ADDQ         DI, CX
+	ADDQ         DI, SI
+	ADDQ         R9, R8
+	DECQ         R10
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotInt8x6x2(p *byte)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotInt8x6x2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 512(CX), Z2
+	VMOVUPS 576(CX), Z3
+	VMOVUPS 1024(CX), Z4
+	VMOVUPS 1088(CX), Z5
+	VMOVUPS 1536(CX), Z6
+	VMOVUPS 1600(CX), Z7
+	VMOVUPS 2048(CX), Z8
+	VMOVUPS 2112(CX), Z9
+	VMOVUPS 2560(CX), Z10
+	VMOVUPS 2624(CX), Z11
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 64(CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 64(CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 64(CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 64(CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	MOVQ       40(AX), DI
+	MOVQ       8(AX), R8
+	MOVQ       48(AX), R9
+	MOVQ       64(AX), R10
+	MOVQ       96(AX), R11
+	MOVQ       104(AX), R12
+	MOVQ       R9, R13
+	SHLQ       $0x04, R13
+	ADDQ       R8, R13
+	TESTQ      R10, R10
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R9)(R9*2), R10
+
+rows:
+	VMOVUPS      (R8), Z12
+	VPXORD.BCST  flip<>+0(SB), Z12, Z12
+	VMOVUPS      64(R8), Z13
+	VPXORD.BCST  flip<>+0(SB), Z13, Z13
+	VPBROADCASTD (CX), Z14
+	VPDPBUSD     Z14, Z12, Z0
+	VPDPBUSD     Z14, Z13, Z1
+	VPBROADCASTD (CX)(DX*1), Z15
+	VPDPBUSD     Z15, Z12, Z2
+	VPDPBUSD     Z15, Z13, Z3
+	VPBROADCASTD (CX)(DX*2), Z14
+	VPDPBUSD     Z14, Z12, Z4
+	VPDPBUSD     Z14, Z13, Z5
+	VPBROADCASTD (CX)(BX*1), Z15
+	VPDPBUSD     Z15, Z12, Z6
+	VPDPBUSD     Z15, Z13, Z7
+	VPBROADCASTD (CX)(DX*4), Z14
+	VPDPBUSD     Z14, Z12, Z8
+	VPDPBUSD     Z14, Z13, Z9
+	VPBROADCASTD (SI), Z15
+	VPDPBUSD     Z15, Z12, Z10
+	VPDPBUSD     Z15, Z13, Z11
+	PREFETCHT0   (R13)
+	PREFETCHT0   64(R13)
+	PREFETCHT1   (R11)
+	VMOVUPS      (R8)(R9*1), Z12
+	VPXORD.BCST  flip<>+0(SB), Z12, Z12
+	VMOVUPS      64(R8)(R9*1), Z13
+	VPXORD.BCST  flip<>+0(SB), Z13, Z13
+	VPBROADCASTD 4(CX), Z14
+	VPDPBUSD     Z14, Z12, Z0
+	VPDPBUSD     Z14, Z13, Z1
+	VPBROADCASTD 4(CX)(DX*1), Z15
+	VPDPBUSD     Z15, Z12, Z2
+	VPDPBUSD     Z15, Z13, Z3
+	VPBROADCASTD 4(CX)(DX*2), Z14
+	VPDPBUSD     Z14, Z12, Z4
+	VPDPBUSD     Z14, Z13, Z5
+	VPBROADCASTD 4(CX)(BX*1), Z15
+	VPDPBUSD     Z15, Z12, Z6
+	VPDPBUSD     Z15, Z13, Z7
+	VPBROADCASTD 4(CX)(DX*4), Z14
+	VPDPBUSD     Z14, Z12, Z8
+	VPDPBUSD     Z14, Z13, Z9
+	VPBROADCASTD 4(SI), Z15
+	VPDPBUSD     Z15, Z12, Z10
+	VPDPBUSD     Z15, Z13, Z11
+	PREFETCHT0   (R13)(R9*1)
+	PREFETCHT0   64(R13)(R9*1)
+	PREFETCHT1   64(R11)
+	VMOVUPS      (R8)(R9*2), Z12
+	VPXORD.BCST  flip<>+0(SB), Z12, Z12
+	VMOVUPS      64(R8)(R9*2), Z13
+	VPXORD.BCST  flip<>+0(SB), Z13, Z13
+	VPBROADCASTD 8(CX), Z14
+	VPDPBUSD     Z14, Z12, Z0
+	VPDPBUSD     Z14, Z13, Z1
+	VPBROADCASTD 8(CX)(DX*1), Z15
+	VPDPBUSD     Z15, Z12, Z2
+	VPDPBUSD     Z15, Z13, Z3
+	VPBROADCASTD 8(CX)(DX*2), Z14
+	VPDPBUSD     Z14, Z12, Z4
+	VPDPBUSD     Z14, Z13, Z5
+	VPBROADCASTD 8(CX)(BX*1), Z15
+	VPDPBUSD     Z15, Z12, Z6
+	VPDPBUSD     Z15, Z13, Z7
+	VPBROADCASTD 8(CX)(DX*4), Z14
+	VPDPBUSD     Z14, Z12, Z8
+	VPDPBUSD     Z14, Z13, Z9
+	VPBROADCASTD 8(SI), Z15
+	VPDPBUSD     Z15, Z12, Z10
+	VPDPBUSD     Z15, Z13, Z11
+	PREFETCHT0   (R13)(R9*2)
+	PREFETCHT0   64(R13)(R9*2)
+	PREFETCHT1   128(R11)
+	VMOVUPS      (R8)(R10*1), Z12
+	VPXORD.BCST  flip<>+0(SB), Z12, Z12
+	VMOVUPS      64(R8)(R10*1), Z13
+	VPXORD.BCST  flip<>+0(SB), Z13, Z13
+	VPBROADCASTD 12(CX), Z14
+	VPDPBUSD     Z14, Z12, Z0
+	VPDPBUSD     Z14, Z13, Z1
+	VPBROADCASTD 12(CX)(DX*1), Z15
+	VPDPBUSD     Z15, Z12, Z2
+	VPDPBUSD     Z15, Z13, Z3
+	VPBROADCASTD 12(CX)(DX*2), Z14
+	VPDPBUSD     Z14, Z12, Z4
+	VPDPBUSD     Z14, Z13, Z5
+	VPBROADCASTD 12(CX)(BX*1), Z15
+	VPDPBUSD     Z15, Z12, Z6
+	VPDPBUSD     Z15, Z13, Z7
+	VPBROADCASTD 12(CX)(DX*4), Z14
+	VPDPBUSD     Z14, Z12, Z8
+	VPDPBUSD     Z14, Z13, Z9
+	VPBROADCASTD 12(SI), Z15
+	VPDPBUSD     Z15, Z12, Z10
+	VPDPBUSD     Z15, Z13, Z11
+	PREFETCHT0   (R13)(R10*1)
+	PREFETCHT0   64(R13)(R10*1)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	LEAQ         (R8)(R9*4), R8
+	LEAQ         (R13)(R9*4), R13
+	ADDQ         $0x00000100, R11
+	CMPQ         R11, R12
+	JLT          rowsSame
+	MOVQ         p+0(FP), R14
+	ADDQ         112(R14), R11
+	ADDQ         120(R14), R12
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R10
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R10
+	JE   store
+
+edge:
+	VMOVUPS      (R8), Z12
+	VPXORD.BCST  flip<>+0(SB), Z12, Z12
+	VMOVUPS      64(R8), Z13
+	VPXORD.BCST  flip<>+0(SB), Z13, Z13
+	VPBROADCASTD (CX), Z14
+	VPDPBUSD     Z14, Z12, Z0
+	VPDPBUSD     Z14, Z13, Z1
+	VPBROADCASTD (CX)(DX*1), Z15
+	VPDPBUSD     Z15, Z12, Z2
+	VPDPBUSD     Z15, Z13, Z3
+	VPBROADCASTD (CX)(DX*2), Z14
+	VPDPBUSD     Z14, Z12, Z4
+	VPDPBUSD     Z14, Z13, Z5
+	VPBROADCASTD (CX)(BX*1), Z15
+	VPDPBUSD     Z15, Z12, Z6
+	VPDPBUSD     Z15, Z13, Z7
+	VPBROADCASTD (CX)(DX*4), Z14
+	VPDPBUSD     Z14, Z12, Z8
+	VPDPBUSD     Z14, Z13, Z9
+	VPBROADCASTD (SI), Z15
+	VPDPBUSD     Z15, Z12, Z10
+	VPDPBUSD     Z15, Z13, Z11
+	ADDQ         DI, CX
+	ADDQ         DI, SI
+	ADDQ         R9, R8
+	DECQ         R10
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotInt8x7x1(p *byte)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotInt8x7x1(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 512(CX), Z1
+	VMOVUPS 1024(CX), Z2
+	VMOVUPS 1536(CX), Z3
+	VMOVUPS 2048(CX), Z4
+	VMOVUPS 2560(CX), Z5
+	VMOVUPS 3072(CX), Z6
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	PREFETCHT0 (CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(DX*1)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	MOVQ       40(AX), DI
+	MOVQ       8(AX), R8
+	MOVQ       48(AX), R9
+	MOVQ       64(AX), R10
+	MOVQ       96(AX), R11
+	MOVQ       104(AX), R12
+	MOVQ       R9, R13
+	SHLQ       $0x04, R13
+	ADDQ       R8, R13
+	TESTQ      R10, R10
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R9)(R9*2), R10
+
+rows:
+	VMOVUPS      (R8), Z7
+	VPXORD.BCST  flip<>+0(SB), Z7, Z7
+	VPBROADCASTD (CX), Z8
+	VPDPBUSD     Z8, Z7, Z0
+	VPBROADCASTD (CX)(DX*1), Z9
+	VPDPBUSD     Z9, Z7, Z1
+	VPBROADCASTD (CX)(DX*2), Z8
+	VPDPBUSD     Z8, Z7, Z2
+	VPBROADCASTD (CX)(BX*1), Z9
+	VPDPBUSD     Z9, Z7, Z3
+	VPBROADCASTD (CX)(DX*4), Z8
+	VPDPBUSD     Z8, Z7, Z4
+	VPBROADCASTD (SI), Z9
+	VPDPBUSD     Z9, Z7, Z5
+	VPBROADCASTD (SI)(DX*1), Z8
+	VPDPBUSD     Z8, Z7, Z6
+	PREFETCHT0   (R13)
+	PREFETCHT1   (R11)
+	VMOVUPS      (R8)(R9*1), Z7
+	VPXORD.BCST  flip<>+0(SB), Z7, Z7
+	VPBROADCASTD 4(CX), Z8
+	VPDPBUSD     Z8, Z7, Z0
+	VPBROADCASTD 4(CX)(DX*1), Z9
+	VPDPBUSD     Z9, Z7, Z1
+	VPBROADCASTD 4(CX)(DX*2), Z8
+	VPDPBUSD     Z8, Z7, Z2
+	VPBROADCASTD 4(CX)(BX*1), Z9
+	VPDPBUSD     Z9, Z7, Z3
+	VPBROADCASTD 4(CX)(DX*4), Z8
+	VPDPBUSD     Z8, Z7, Z4
+	VPBROADCASTD 4(SI), Z9
+	VPDPBUSD     Z9, Z7, Z5
+	VPBROADCASTD 4(SI)(DX*1), Z8
+	VPDPBUSD     Z8, Z7, Z6
+	PREFETCHT0   (R13)(R9*1)
+	PREFETCHT1   64(R11)
+	VMOVUPS      (R8)(R9*2), Z7
+	VPXORD.BCST  flip<>+0(SB), Z7, Z7
+	VPBROADCASTD 8(CX), Z8
+	VPDPBUSD     Z8, Z7, Z0
+	VPBROADCASTD 8(CX)(DX*1), Z9
+	VPDPBUSD     Z9, Z7, Z1
+	VPBROADCASTD 8(CX)(DX*2), Z8
+	VPDPBUSD     Z8, Z7, Z2
+	VPBROADCASTD 8(CX)(BX*1), Z9
+	VPDPBUSD     Z9, Z7, Z3
+	VPBROADCASTD 8(CX)(DX*4), Z8
+	VPDPBUSD     Z8, Z7, Z4
+	VPBROADCASTD 8(SI), Z9
+	VPDPBUSD     Z9, Z7, Z5
+	VPBROADCASTD 8(SI)(DX*1), Z8
+	VPDPBUSD     Z8, Z7, Z6
+	PREFETCHT0   (R13)(R9*2)
+	PREFETCHT1   128(R11)
+	VMOVUPS      (R8)(R10*1), Z7
+	VPXORD.BCST  flip<>+0(SB), Z7, Z7
+	VPBROADCASTD 12(CX), Z8
+	VPDPBUSD     Z8, Z7, Z0
+	VPBROADCASTD 12(CX)(DX*1), Z9
+	VPDPBUSD     Z9, Z7, Z1
+	VPBROADCASTD 12(CX)(DX*2), Z8
+	VPDPBUSD     Z8, Z7, Z2
+	VPBROADCASTD 12(CX)(BX*1), Z9
+	VPDPBUSD     Z9, Z7, Z3
+	VPBROADCASTD 12(CX)(DX*4), Z8
+	VPDPBUSD     Z8, Z7, Z4
+	VPBROADCASTD 12(SI), Z9
+	VPDPBUSD     Z9, Z7, Z5
+	VPBROADCASTD 12(SI)(DX*1), Z8
+	VPDPBUSD     Z8, Z7, Z6
+	PREFETCHT0   (R13)(R10*1)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	LEAQ         (R8)(R9*4), R8
+	LEAQ         (R13)(R9*4), R13
+	ADDQ         $0x00000100, R11
+	CMPQ         R11, R12
+	JLT          rowsSame
+	MOVQ         p+0(FP), R14
+	ADDQ         112(R14), R11
+	ADDQ         120(R14), R12
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R10
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R10
+	JE   store
+
+edge:
+	VMOVUPS      (R8), Z7
+	VPXORD.BCST  flip<>+0(SB), Z7, Z7
+	VPBROADCASTD (CX), Z8
+	VPDPBUSD     Z8, Z7, Z0
+	VPBROADCASTD (CX)(DX*1), Z9
+	VPDPBUSD     Z9, Z7, Z1
+	VPBROADCASTD (CX)(DX*2), Z8
+	VPDPBUSD     Z8, Z7, Z2
+	VPBROADCASTD (CX)(BX*1), Z9
+	VPDPBUSD     Z9, Z7, Z3
+	VPBROADCASTD (CX)(DX*4), Z8
+	VPDPBUSD     Z8, Z7, Z4
+	VPBROADCASTD (SI), Z9
+	VPDPBUSD     Z9, Z7, Z5
+	VPBROADCASTD (SI)(DX*1), Z8
+	VPDPBUSD     Z8, Z7, Z6
+	ADDQ         DI, CX
+	ADDQ         DI, SI
+	ADDQ         R9, R8
+	DECQ         R10
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotInt8x7x2(p *byte)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotInt8x7x2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 512(CX), Z2
+	VMOVUPS 576(CX), Z3
+	VMOVUPS 1024(CX), Z4
+	VMOVUPS 1088(CX), Z5
+	VMOVUPS 1536(CX), Z6
+	VMOVUPS 1600(CX), Z7
+	VMOVUPS 2048(CX), Z8
+	VMOVUPS 2112(CX), Z9
+	VMOVUPS 2560(CX), Z10
+	VMOVUPS 2624(CX), Z11
+	VMOVUPS 3072(CX), Z12
+	VMOVUPS 3136(CX), Z13
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 64(CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 64(CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 64(CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 64(CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 64(SI)(DX*1)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	MOVQ       40(AX), DI
+	MOVQ       8(AX), R8
+	MOVQ       48(AX), R9
+	MOVQ       64(AX), R10
+	MOVQ       96(AX), R11
+	MOVQ       104(AX), R12
+	MOVQ       R9, R13
+	SHLQ       $0x04, R13
+	ADDQ       R8, R13
+	TESTQ      R10, R10
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R9)(R9*2), R10
+
+rows:
+	VMOVUPS      (R8), Z14
+	VPXORD.BCST  flip<>+0(SB), Z14, Z14
+	VMOVUPS      64(R8), Z15
+	VPXORD.BCST  flip<>+0(SB), Z15, Z15
+	VPBROADCASTD (CX), Z16
+	VPDPBUSD     Z16, Z14, Z0
+	VPDPBUSD     Z16, Z15, Z1
+	VPBROADCASTD (CX)(DX*1), Z17
+	VPDPBUSD     Z17, Z14, Z2
+	VPDPBUSD     Z17, Z15, Z3
+	VPBROADCASTD (CX)(DX*2), Z16
+	VPDPBUSD     Z16, Z14, Z4
+	VPDPBUSD     Z16, Z15, Z5
+	VPBROADCASTD (CX)(BX*1), Z17
+	VPDPBUSD     Z17, Z14, Z6
+	VPDPBUSD     Z17, Z15, Z7
+	VPBROADCASTD (CX)(DX*4), Z16
+	VPDPBUSD     Z16, Z14, Z8
+	VPDPBUSD     Z16, Z15, Z9
+	VPBROADCASTD (SI), Z17
+	VPDPBUSD     Z17, Z14, Z10
+	VPDPBUSD     Z17, Z15, Z11
+	VPBROADCASTD (SI)(DX*1), Z16
+	VPDPBUSD     Z16, Z14, Z12
+	VPDPBUSD     Z16, Z15, Z13
+	PREFETCHT0   (R13)
+	PREFETCHT0   64(R13)
+	PREFETCHT1   (R11)
+	VMOVUPS      (R8)(R9*1), Z14
+	VPXORD.BCST  flip<>+0(SB), Z14, Z14
+	VMOVUPS      64(R8)(R9*1), Z15
+	VPXORD.BCST  flip<>+0(SB), Z15, Z15
+	VPBROADCASTD 4(CX), Z16
+	VPDPBUSD     Z16, Z14, Z0
+	VPDPBUSD     Z16, Z15, Z1
+	VPBROADCASTD 4(CX)(DX*1), Z17
+	VPDPBUSD     Z17, Z14, Z2
+	VPDPBUSD     Z17, Z15, Z3
+	VPBROADCASTD 4(CX)(DX*2), Z16
+	VPDPBUSD     Z16, Z14, Z4
+	VPDPBUSD     Z16, Z15, Z5
+	VPBROADCASTD 4(CX)(BX*1), Z17
+	VPDPBUSD     Z17, Z14, Z6
+	VPDPBUSD     Z17, Z15, Z7
+	VPBROADCASTD 4(CX)(DX*4), Z16
+	VPDPBUSD     Z16, Z14, Z8
+	VPDPBUSD     Z16, Z15, Z9
+	VPBROADCASTD 4(SI), Z17
+	VPDPBUSD     Z17, Z14, Z10
+	VPDPBUSD     Z17, Z15, Z11
+	VPBROADCASTD 4(SI)(DX*1), Z16
+	VPDPBUSD     Z16, Z14, Z12
+	VPDPBUSD     Z16, Z15, Z13
+	PREFETCHT0   (R13)(R9*1)
+	PREFETCHT0   64(R13)(R9*1)
+	PREFETCHT1   64(R11)
+	VMOVUPS      (R8)(R9*2), Z14
+	VPXORD.BCST  flip<>+0(SB), Z14, Z14
+	VMOVUPS      64(R8)(R9*2), Z15
+	VPXORD.BCST  flip<>+0(SB), Z15, Z15
+	VPBROADCASTD 8(CX), Z16
+	VPDPBUSD     Z16, Z14, Z0
+	VPDPBUSD     Z16, Z15, Z1
+	VPBROADCASTD 8(CX)(DX*1), Z17
+	VPDPBUSD     Z17, Z14, Z2
+	VPDPBUSD     Z17, Z15, Z3
+	VPBROADCASTD 8(CX)(DX*2), Z16
+	VPDPBUSD     Z16, Z14, Z4
+	VPDPBUSD     Z16, Z15, Z5
+	VPBROADCASTD 8(CX)(BX*1), Z17
+	VPDPBUSD     Z17, Z14, Z6
+	VPDPBUSD     Z17, Z15, Z7
+	VPBROADCASTD 8(CX)(DX*4), Z16
+	VPDPBUSD     Z16, Z14, Z8
+	VPDPBUSD     Z16, Z15, Z9
+	VPBROADCASTD 8(SI), Z17
+	VPDPBUSD     Z17, Z14, Z10
+	VPDPBUSD     Z17, Z15, Z11
+	VPBROADCASTD 8(SI)(DX*1), Z16
+	VPDPBUSD     Z16, Z14, Z12
+	VPDPBUSD     Z16, Z15, Z13
+	PREFETCHT0   (R13)(R9*2)
+	PREFETCHT0   64(R13)(R9*2)
+	PREFETCHT1   128(R11)
+	VMOVUPS      (R8)(R10*1), Z14
+	VPXORD.BCST  flip<>+0(SB), Z14, Z14
+	VMOVUPS      64(R8)(R10*1), Z15
+	VPXORD.BCST  flip<>+0(SB), Z15, Z15
+	VPBROADCASTD 12(CX), Z16
+	VPDPBUSD     Z16, Z14, Z0
+	VPDPBUSD     Z16, Z15, Z1
+	VPBROADCASTD 12(CX)(DX*1), Z17
+	VPDPBUSD     Z17, Z14, Z2
+	VPDPBUSD     Z17, Z15, Z3
+	VPBROADCASTD 12(CX)(DX*2), Z16
+	VPDPBUSD     Z16, Z14, Z4
+	VPDPBUSD     Z16, Z15, Z5
+	VPBROADCASTD 12(CX)(BX*1), Z17
+	VPDPBUSD     Z17, Z14, Z6
+	VPDPBUSD     Z17, Z15, Z7
+	VPBROADCASTD 12(CX)(DX*4), Z16
+	VPDPBUSD     Z16, Z14, Z8
+	VPDPBUSD     Z16, Z15, Z9
+	VPBROADCASTD 12(SI), Z17
+	VPDPBUSD     Z17, Z14, Z10
+	VPDPBUSD     Z17, Z15, Z11
+	VPBROADCASTD 12(SI)(DX*1), Z16
+	VPDPBUSD     Z16, Z14, Z12
+	VPDPBUSD     Z16, Z15, Z13
+	PREFETCHT0   (R13)(R10*1)
+	PREFETCHT0   64(R13)(R10*1)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	LEAQ         (R8)(R9*4), R8
+	LEAQ         (R13)(R9*4), R13
+	ADDQ         $0x00000100, R11
+	CMPQ         R11, R12
+	JLT          rowsSame
+	MOVQ         p+0(FP), R14
+	ADDQ         112(R14), R11
+	ADDQ         120(R14), R12
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R10
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R10
+	JE   store
+
+edge:
+	VMOVUPS      (R8), Z14
+	VPXORD.BCST  flip<>+0(SB), Z14, Z14
+	VMOVUPS      64(R8), Z15
+	VPXORD.BCST  flip<>+0(SB), Z15, Z15
+	VPBROADCASTD (CX), Z16
+	VPDPBUSD     Z16, Z14, Z0
+	VPDPBUSD     Z16, Z15, Z1
+	VPBROADCASTD (CX)(DX*1), Z17
+	VPDPBUSD     Z17, Z14, Z2
+	VPDPBUSD     Z17, Z15, Z3
+	VPBROADCASTD (CX)(DX*2), Z16
+	VPDPBUSD     Z16, Z14, Z4
+	VPDPBUSD     Z16, Z15, Z5
+	VPBROADCASTD (CX)(BX*1), Z17
+	VPDPBUSD     Z17, Z14, Z6
+	VPDPBUSD     Z17, Z15, Z7
+	VPBROADCASTD (CX)(DX*4), Z16
+	VPDPBUSD     Z16, Z14, Z8
+	VPDPBUSD     Z16, Z15, Z9
+	VPBROADCASTD (SI), Z17
+	VPDPBUSD     Z17, Z14, Z10
+	VPDPBUSD     Z17, Z15, Z11
+	VPBROADCASTD (SI)(DX*1), Z16
+	VPDPBUSD     Z16, Z14, Z12
+	VPDPBUSD     Z16, Z15, Z13
+	ADDQ         DI, CX
+	ADDQ         DI, SI
+	ADDQ         R9, R8
+	DECQ         R10
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z12, (CX)
+	VMOVUPS Z13, 64(CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotInt8x8x1(p *byte)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotInt8x8x1(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 512(CX), Z1
+	VMOVUPS 1024(CX), Z2
+	VMOVUPS 1536(CX), Z3
+	VMOVUPS 2048(CX), Z4
+	VMOVUPS 2560(CX), Z5
+	VMOVUPS 3072(CX), Z6
+	VMOVUPS 3584(CX), Z7
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	PREFETCHT0 (CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 (SI)(DX*2)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	MOVQ       40(AX), DI
+	MOVQ       8(AX), R8
+	MOVQ       48(AX), R9
+	MOVQ       64(AX), R10
+	MOVQ       96(AX), R11
+	MOVQ       104(AX), R12
+	MOVQ       R9, R13
+	SHLQ       $0x04, R13
+	ADDQ       R8, R13
+	TESTQ      R10, R10
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R9)(R9*2), R10
+
+rows:
+	VMOVUPS      (R8), Z8
+	VPXORD.BCST  flip<>+0(SB), Z8, Z8
+	VPBROADCASTD (CX), Z9
+	VPDPBUSD     Z9, Z8, Z0
+	VPBROADCASTD (CX)(DX*1), Z10
+	VPDPBUSD     Z10, Z8, Z1
+	VPBROADCASTD (CX)(DX*2), Z9
+	VPDPBUSD     Z9, Z8, Z2
+	VPBROADCASTD (CX)(BX*1), Z10
+	VPDPBUSD     Z10, Z8, Z3
+	VPBROADCASTD (CX)(DX*4), Z9
+	VPDPBUSD     Z9, Z8, Z4
+	VPBROADCASTD (SI), Z10
+	VPDPBUSD     Z10, Z8, Z5
+	VPBROADCASTD (SI)(DX*1), Z9
+	VPDPBUSD     Z9, Z8, Z6
+	VPBROADCASTD (SI)(DX*2), Z10
+	VPDPBUSD     Z10, Z8, Z7
+	PREFETCHT0   (R13)
+	PREFETCHT1   (R11)
+	VMOVUPS      (R8)(R9*1), Z8
+	VPXORD.BCST  flip<>+0(SB), Z8, Z8
+	VPBROADCASTD 4(CX), Z9
+	VPDPBUSD     Z9, Z8, Z0
+	VPBROADCASTD 4(CX)(DX*1), Z10
+	VPDPBUSD     Z10, Z8, Z1
+	VPBROADCASTD 4(CX)(DX*2), Z9
+	VPDPBUSD     Z9, Z8, Z2
+	VPBROADCASTD 4(CX)(BX*1), Z10
+	VPDPBUSD     Z10, Z8, Z3
+	VPBROADCASTD 4(CX)(DX*4), Z9
+	VPDPBUSD     Z9, Z8, Z4
+	VPBROADCASTD 4(SI), Z10
+	VPDPBUSD     Z10, Z8, Z5
+	VPBROADCASTD 4(SI)(DX*1), Z9
+	VPDPBUSD     Z9, Z8, Z6
+	VPBROADCASTD 4(SI)(DX*2), Z10
+	VPDPBUSD     Z10, Z8, Z7
+	PREFETCHT0   (R13)(R9*1)
+	PREFETCHT1   64(R11)
+	VMOVUPS      (R8)(R9*2), Z8
+	VPXORD.BCST  flip<>+0(SB), Z8, Z8
+	VPBROADCASTD 8(CX), Z9
+	VPDPBUSD     Z9, Z8, Z0
+	VPBROADCASTD 8(CX)(DX*1), Z10
+	VPDPBUSD     Z10, Z8, Z1
+	VPBROADCASTD 8(CX)(DX*2), Z9
+	VPDPBUSD     Z9, Z8, Z2
+	VPBROADCASTD 8(CX)(BX*1), Z10
+	VPDPBUSD     Z10, Z8, Z3
+	VPBROADCASTD 8(CX)(DX*4), Z9
+	VPDPBUSD     Z9, Z8, Z4
+	VPBROADCASTD 8(SI), Z10
+	VPDPBUSD     Z10, Z8, Z5
+	VPBROADCASTD 8(SI)(DX*1), Z9
+	VPDPBUSD     Z9, Z8, Z6
+	VPBROADCASTD 8(SI)(DX*2), Z10
+	VPDPBUSD     Z10, Z8, Z7
+	PREFETCHT0   (R13)(R9*2)
+	PREFETCHT1   128(R11)
+	VMOVUPS      (R8)(R10*1), Z8
+	VPXORD.BCST  flip<>+0(SB), Z8, Z8
+	VPBROADCASTD 12(CX), Z9
+	VPDPBUSD     Z9, Z8, Z0
+	VPBROADCASTD 12(CX)(DX*1), Z10
+	VPDPBUSD     Z10, Z8, Z1
+	VPBROADCASTD 12(CX)(DX*2), Z9
+	VPDPBUSD     Z9, Z8, Z2
+	VPBROADCASTD 12(CX)(BX*1), Z10
+	VPDPBUSD     Z10, Z8, Z3
+	VPBROADCASTD 12(CX)(DX*4), Z9
+	VPDPBUSD     Z9, Z8, Z4
+	VPBROADCASTD 12(SI), Z10
+	VPDPBUSD     Z10, Z8, Z5
+	VPBROADCASTD 12(SI)(DX*1), Z9
+	VPDPBUSD     Z9, Z8, Z6
+	VPBROADCASTD 12(SI)(DX*2), Z10
+	VPDPBUSD     Z10, Z8, Z7
+	PREFETCHT0   (R13)(R10*1)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	LEAQ         (R8)(R9*4), R8
+	LEAQ         (R13)(R9*4), R13
+	ADDQ         $0x00000100, R11
+	CMPQ         R11, R12
+	JLT          rowsSame
+	MOVQ         p+0(FP), R14
+	ADDQ         112(R14), R11
+	ADDQ         120(R14), R12
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R10
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R10
+	JE   store
+
+edge:
+	VMOVUPS      (R8), Z8
+	VPXORD.BCST  flip<>+0(SB), Z8, Z8
+	VPBROADCASTD (CX), Z9
+	VPDPBUSD     Z9, Z8, Z0
+	VPBROADCASTD (CX)(DX*1), Z10
+	VPDPBUSD     Z10, Z8, Z1
+	VPBROADCASTD (CX)(DX*2), Z9
+	VPDPBUSD     Z9, Z8, Z2
+	VPBROADCASTD (CX)(BX*1), Z10
+	VPDPBUSD     Z10, Z8, Z3
+	VPBROADCASTD (CX)(DX*4), Z9
+	VPDPBUSD     Z9, Z8, Z4
+	VPBROADCASTD (SI), Z10
+	VPDPBUSD     Z10, Z8, Z5
+	VPBROADCASTD (SI)(DX*1), Z9
+	VPDPBUSD     Z9, Z8, Z6
+	VPBROADCASTD (SI)(DX*2), Z10
+	VPDPBUSD     Z10, Z8, Z7
+	ADDQ         DI, CX
+	ADDQ         DI, SI
+	ADDQ         R9, R8
+	DECQ         R10
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z7, (CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotInt8x8x2(p *byte)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotInt8x8x2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 512(CX), Z2
+	VMOVUPS 576(CX), Z3
+	VMOVUPS 1024(CX), Z4
+	VMOVUPS 1088(CX), Z5
+	VMOVUPS 1536(CX), Z6
+	VMOVUPS 1600(CX), Z7
+	VMOVUPS 2048(CX), Z8
+	VMOVUPS 2112(CX), Z9
+	VMOVUPS 2560(CX), Z10
+	VMOVUPS 2624(CX), Z11
+	VMOVUPS 3072(CX), Z12
+	VMOVUPS 3136(CX), Z13
+	VMOVUPS 3584(CX), Z14
+	VMOVUPS 3648(CX), Z15
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 64(CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 64(CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 64(CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 64(CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 64(SI)(DX*1)
+	PREFETCHT0 (SI)(DX*2)
+	PREFETCHT0 64(SI)(DX*2)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	MOVQ       40(AX), DI
+	MOVQ       8(AX), R8
+	MOVQ       48(AX), R9
+	MOVQ       64(AX), R10
+	MOVQ       96(AX), R11
+	MOVQ       104(AX), R12
+	MOVQ       R9, R13
+	SHLQ       $0x04, R13
+	ADDQ       R8, R13
+	TESTQ      R10, R10
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R9)(R9*2), R10
+
+rows:
+	VMOVUPS      (R8), Z16
+	VPXORD.BCST  flip<>+0(SB), Z16, Z16
+	VMOVUPS      64(R8), Z17
+	VPXORD.BCST  flip<>+0(SB), Z17, Z17
+	VPBROADCASTD (CX), Z18
+	VPDPBUSD     Z18, Z16, Z0
+	VPDPBUSD     Z18, Z17, Z1
+	VPBROADCASTD (CX)(DX*1), Z19
+	VPDPBUSD     Z19, Z16, Z2
+	VPDPBUSD     Z19, Z17, Z3
+	VPBROADCASTD (CX)(DX*2), Z18
+	VPDPBUSD     Z18, Z16, Z4
+	VPDPBUSD     Z18, Z17, Z5
+	VPBROADCASTD (CX)(BX*1), Z19
+	VPDPBUSD     Z19, Z16, Z6
+	VPDPBUSD     Z19, Z17, Z7
+	VPBROADCASTD (CX)(DX*4), Z18
+	VPDPBUSD     Z18, Z16, Z8
+	VPDPBUSD     Z18, Z17, Z9
+	VPBROADCASTD (SI), Z19
+	VPDPBUSD     Z19, Z16, Z10
+	VPDPBUSD     Z19, Z17, Z11
+	VPBROADCASTD (SI)(DX*1), Z18
+	VPDPBUSD     Z18, Z16, Z12
+	VPDPBUSD     Z18, Z17, Z13
+	VPBROADCASTD (SI)(DX*2), Z19
+	VPDPBUSD     Z19, Z16, Z14
+	VPDPBUSD     Z19, Z17, Z15
+	PREFETCHT0   (R13)
+	PREFETCHT0   64(R13)
+	PREFETCHT1   (R11)
+	VMOVUPS      (R8)(R9*1), Z16
+	VPXORD.BCST  flip<>+0(SB), Z16, Z16
+	VMOVUPS      64(R8)(R9*1), Z17
+	VPXORD.BCST  flip<>+0(SB), Z17, Z17
+	VPBROADCASTD 4(CX), Z18
+	VPDPBUSD     Z18, Z16, Z0
+	VPDPBUSD     Z18, Z17, Z1
+	VPBROADCASTD 4(CX)(DX*1), Z19
+	VPDPBUSD     Z19, Z16, Z2
+	VPDPBUSD     Z19, Z17, Z3
+	VPBROADCASTD 4(CX)(DX*2), Z18
+	VPDPBUSD     Z18, Z16, Z4
+	VPDPBUSD     Z18, Z17, Z5
+	VPBROADCASTD 4(CX)(BX*1), Z19
+	VPDPBUSD     Z19, Z16, Z6
+	VPDPBUSD     Z19, Z17, Z7
+	VPBROADCASTD 4(CX)(DX*4), Z18
+	VPDPBUSD     Z18, Z16, Z8
+	VPDPBUSD     Z18, Z17, Z9
+	VPBROADCASTD 4(SI), Z19
+	VPDPBUSD     Z19, Z16, Z10
+	VPDPBUSD     Z19, Z17, Z11
+	VPBROADCASTD 4(SI)(DX*1), Z18
+	VPDPBUSD     Z18, Z16, Z12
+	VPDPBUSD     Z18, Z17, Z13
+	VPBROADCASTD 4(SI)(DX*2), Z19
+	VPDPBUSD     Z19, Z16, Z14
+	VPDPBUSD     Z19, Z17, Z15
+	PREFETCHT0   (R13)(R9*1)
+	PREFETCHT0   64(R13)(R9*1)
+	PREFETCHT1   64(R11)
+	VMOVUPS      (R8)(R9*2), Z16
+	VPXORD.BCST  flip<>+0(SB), Z16, Z16
+	VMOVUPS      64(R8)(R9*2), Z17
+	VPXORD.BCST  flip<>+0(SB), Z17, Z17
+	VPBROADCASTD 8(CX), Z18
+	VPDPBUSD     Z18, Z16, Z0
+	VPDPBUSD     Z18, Z17, Z1
+	VPBROADCASTD 8(CX)(DX*1), Z19
+	VPDPBUSD     Z19, Z16, Z2
+	VPDPBUSD     Z19, Z17, Z3
+	VPBROADCASTD 8(CX)(DX*2), Z18
+	VPDPBUSD     Z18, Z16, Z4
+	VPDPBUSD     Z18, Z17, Z5
+	VPBROADCASTD 8(CX)(BX*1), Z19
+	VPDPBUSD     Z19, Z16, Z6
+	VPDPBUSD     Z19, Z17, Z7
+	VPBROADCASTD 8(CX)(DX*4), Z18
+	VPDPBUSD     Z18, Z16, Z8
+	VPDPBUSD     Z18, Z17, Z9
+	VPBROADCASTD 8(SI), Z19
+	VPDPBUSD     Z19, Z16, Z10
+	VPDPBUSD     Z19, Z17, Z11
+	VPBROADCASTD 8(SI)(DX*1), Z18
+	VPDPBUSD     Z18, Z16, Z12
+	VPDPBUSD     Z18, Z17, Z13
+	VPBROADCASTD 8(SI)(DX*2), Z19
+	VPDPBUSD     Z19, Z16, Z14
+	VPDPBUSD     Z19, Z17, Z15
+	PREFETCHT0   (R13)(R9*2)
+	PREFETCHT0   64(R13)(R9*2)
+	PREFETCHT1   128(R11)
+	VMOVUPS      (R8)(R10*1), Z16
+	VPXORD.BCST  flip<>+0(SB), Z16, Z16
+	VMOVUPS      64(R8)(R10*1), Z17
+	VPXORD.BCST  flip<>+0(SB), Z17, Z17
+	VPBROADCASTD 12(CX), Z18
+	VPDPBUSD     Z18, Z16, Z0
+	VPDPBUSD     Z18, Z17, Z1
+	VPBROADCASTD 12(CX)(DX*1), Z19
+	VPDPBUSD     Z19, Z16, Z2
+	VPDPBUSD     Z19, Z17, Z3
+	VPBROADCASTD 12(CX)(DX*2), Z18
+	VPDPBUSD     Z18, Z16, Z4
+	VPDPBUSD     Z18, Z17, Z5
+	VPBROADCASTD 12(CX)(BX*1), Z19
+	VPDPBUSD     Z19, Z16, Z6
+	VPDPBUSD     Z19, Z17, Z7
+	VPBROADCASTD 12(CX)(DX*4), Z18
+	VPDPBUSD     Z18, Z16, Z8
+	VPDPBUSD     Z18, Z17, Z9
+	VPBROADCASTD 12(SI), Z19
+	VPDPBUSD     Z19, Z16, Z10
+	VPDPBUSD     Z19, Z17, Z11
+	VPBROADCASTD 12(SI)(DX*1), Z18
+	VPDPBUSD     Z18, Z16, Z12
+	VPDPBUSD     Z18, Z17, Z13
+	VPBROADCASTD 12(SI)(DX*2), Z19
+	VPDPBUSD     Z19, Z16, Z14
+	VPDPBUSD     Z19, Z17, Z15
+	PREFETCHT0   (R13)(R10*1)
+	PREFETCHT0   64(R13)(R10*1)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	LEAQ         (R8)(R9*4), R8
+	LEAQ         (R13)(R9*4), R13
+	ADDQ         $0x00000100, R11
+	CMPQ         R11, R12
+	JLT          rowsSame
+	MOVQ         p+0(FP), R14
+	ADDQ         112(R14), R11
+	ADDQ         120(R14), R12
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R10
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R10
+	JE   store
+
+edge:
+	VMOVUPS      (R8), Z16
+	VPXORD.BCST  flip<>+0(SB), Z16, Z16
+	VMOVUPS      64(R8), Z17
+	VPXORD.BCST  flip<>+0(SB), Z17, Z17
+	VPBROADCASTD (CX), Z18
+	VPDPBUSD     Z18, Z16, Z0
+	VPDPBUSD     Z18, Z17, Z1
+	VPBROADCASTD (CX)(DX*1), Z19
+	VPDPBUSD     Z19, Z16, Z2
+	VPDPBUSD     Z19, Z17, Z3
+	VPBROADCASTD (CX)(DX*2), Z18
+	VPDPBUSD     Z18, Z16, Z4
+	VPDPBUSD     Z18, Z17, Z5
+	VPBROADCASTD (CX)(BX*1), Z19
+	VPDPBUSD     Z19, Z16, Z6
+	VPDPBUSD     Z19, Z17, Z7
+	VPBROADCASTD (CX)(DX*4), Z18
+	VPDPBUSD     Z18, Z16, Z8
+	VPDPBUSD     Z18, Z17, Z9
+	VPBROADCASTD (SI), Z19
+	VPDPBUSD     Z19, Z16, Z10
+	VPDPBUSD     Z19, Z17, Z11
+	VPBROADCASTD (SI)(DX*1), Z18
+	VPDPBUSD     Z18, Z16, Z12
+	VPDPBUSD     Z18, Z17, Z13
+	VPBROADCASTD (SI)(DX*2), Z19
+	VPDPBUSD     Z19, Z16, Z14
+	VPDPBUSD     Z19, Z17, Z15
+	ADDQ         DI, CX
+	ADDQ         DI, SI
+	ADDQ         R9, R8
+	DECQ         R10
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z12, (CX)
+	VMOVUPS Z13, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z14, (CX)
+	VMOVUPS Z15, 64(CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotInt8x9x1(p *byte)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotInt8x9x1(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 512(CX), Z1
+	VMOVUPS 1024(CX), Z2
+	VMOVUPS 1536(CX), Z3
+	VMOVUPS 2048(CX), Z4
+	VMOVUPS 2560(CX), Z5
+	VMOVUPS 3072(CX), Z6
+	VMOVUPS 3584(CX), Z7
+	VMOVUPS 4096(CX), Z8
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	PREFETCHT0 (CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 (SI)(DX*2)
+	PREFETCHT0 (SI)(BX*1)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	MOVQ       40(AX), DI
+	MOVQ       8(AX), R8
+	MOVQ       48(AX), R9
+	MOVQ       64(AX), R10
+	MOVQ       96(AX), R11
+	MOVQ       104(AX), R12
+	MOVQ       R9, R13
+	SHLQ       $0x04, R13
+	ADDQ       R8, R13
+	TESTQ      R10, R10
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R9)(R9*2), R10
+
+rows:
+	VMOVUPS      (R8), Z9
+	VPXORD.BCST  flip<>+0(SB), Z9, Z9
+	VPBROADCASTD (CX), Z10
+	VPDPBUSD     Z10, Z9, Z0
+	VPBROADCASTD (CX)(DX*1), Z11
+	VPDPBUSD     Z11, Z9, Z1
+	VPBROADCASTD (CX)(DX*2), Z10
+	VPDPBUSD     Z10, Z9, Z2
+	VPBROADCASTD (CX)(BX*1), Z11
+	VPDPBUSD     Z11, Z9, Z3
+	VPBROADCASTD (CX)(DX*4), Z10
+	VPDPBUSD     Z10, Z9, Z4
+	VPBROADCASTD (SI), Z11
+	VPDPBUSD     Z11, Z9, Z5
+	VPBROADCASTD (SI)(DX*1), Z10
+	VPDPBUSD     Z10, Z9, Z6
+	VPBROADCASTD (SI)(DX*2), Z11
+	VPDPBUSD     Z11, Z9, Z7
+	VPBROADCASTD (SI)(BX*1), Z10
+	VPDPBUSD     Z10, Z9, Z8
+	PREFETCHT0   (R13)
+	PREFETCHT1   (R11)
+	VMOVUPS      (R8)(R9*1), Z9
+	VPXORD.BCST  flip<>+0(SB), Z9, Z9
+	VPBROADCASTD 4(CX), Z10
+	VPDPBUSD     Z10, Z9, Z0
+	VPBROADCASTD 4(CX)(DX*1), Z11
+	VPDPBUSD     Z11, Z9, Z1
+	VPBROADCASTD 4(CX)(DX*2), Z10
+	VPDPBUSD     Z10, Z9, Z2
+	VPBROADCASTD 4(CX)(BX*1), Z11
+	VPDPBUSD     Z11, Z9, Z3
+	VPBROADCASTD 4(CX)(DX*4), Z10
+	VPDPBUSD     Z10, Z9, Z4
+	VPBROADCASTD 4(SI), Z11
+	VPDPBUSD     Z11, Z9, Z5
+	VPBROADCASTD 4(SI)(DX*1), Z10
+	VPDPBUSD     Z10, Z9, Z6
+	VPBROADCASTD 4(SI)(DX*2), Z11
+	VPDPBUSD     Z11, Z9, Z7
+	VPBROADCASTD 4(SI)(BX*1), Z10
+	VPDPBUSD     Z10, Z9, Z8
+	PREFETCHT0   (R13)(R9*1)
+	PREFETCHT1   64(R11)
+	VMOVUPS      (R8)(R9*2), Z9
+	VPXORD.BCST  flip<>+0(SB), Z9, Z9
+	VPBROADCASTD 8(CX), Z10
+	VPDPBUSD     Z10, Z9, Z0
+	VPBROADCASTD 8(CX)(DX*1), Z11
+	VPDPBUSD     Z11, Z9, Z1
+	VPBROADCASTD 8(CX)(DX*2), Z10
+	VPDPBUSD     Z10, Z9, Z2
+	VPBROADCASTD 8(CX)(BX*1), Z11
+	VPDPBUSD     Z11, Z9, Z3
+	VPBROADCASTD 8(CX)(DX*4), Z10
+	VPDPBUSD     Z10, Z9, Z4
+	VPBROADCASTD 8(SI), Z11
+	VPDPBUSD     Z11, Z9, Z5
+	VPBROADCASTD 8(SI)(DX*1), Z10
+	VPDPBUSD     Z10, Z9, Z6
+	VPBROADCASTD 8(SI)(DX*2), Z11
+	VPDPBUSD     Z11, Z9, Z7
+	VPBROADCASTD 8(SI)(BX*1), Z10
+	VPDPBUSD     Z10, Z9, Z8
+	PREFETCHT0   (R13)(R9*2)
+	PREFETCHT1   128(R11)
+	VMOVUPS      (R8)(R10*1), Z9
+	VPXORD.BCST  flip<>+0(SB), Z9, Z9
+	VPBROADCASTD 12(CX), Z10
+	VPDPBUSD     Z10, Z9, Z0
+	VPBROADCASTD 12(CX)(DX*1), Z11
+	VPDPBUSD     Z11, Z9, Z1
+	VPBROADCASTD 12(CX)(DX*2), Z10
+	VPDPBUSD     Z10, Z9, Z2
+	VPBROADCASTD 12(CX)(BX*1), Z11
+	VPDPBUSD     Z11, Z9, Z3
+	VPBROADCASTD 12(CX)(DX*4), Z10
+	VPDPBUSD     Z10, Z9, Z4
+	VPBROADCASTD 12(SI), Z11
+	VPDPBUSD     Z11, Z9, Z5
+	VPBROADCASTD 12(SI)(DX*1), Z10
+	VPDPBUSD     Z10, Z9, Z6
+	VPBROADCASTD 12(SI)(DX*2), Z11
+	VPDPBUSD     Z11, Z9, Z7
+	VPBROADCASTD 12(SI)(BX*1), Z10
+	VPDPBUSD     Z10, Z9, Z8
+	PREFETCHT0   (R13)(R10*1)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	LEAQ         (R8)(R9*4), R8
+	LEAQ         (R13)(R9*4), R13
+	ADDQ         $0x00000100, R11
+	CMPQ         R11, R12
+	JLT          rowsSame
+	MOVQ         p+0(FP), R14
+	ADDQ         112(R14), R11
+	ADDQ         120(R14), R12
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R10
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R10
+	JE   store
+
+edge:
+	VMOVUPS      (R8), Z9
+	VPXORD.BCST  flip<>+0(SB), Z9, Z9
+	VPBROADCASTD (CX), Z10
+	VPDPBUSD     Z10, Z9, Z0
+	VPBROADCASTD (CX)(DX*1), Z11
+	VPDPBUSD     Z11, Z9, Z1
+	VPBROADCASTD (CX)(DX*2), Z10
+	VPDPBUSD     Z10, Z9, Z2
+	VPBROADCASTD (CX)(BX*1), Z11
+	VPDPBUSD     Z11, Z9, Z3
+	VPBROADCASTD (CX)(DX*4), Z10
+	VPDPBUSD     Z10, Z9, Z4
+	VPBROADCASTD (SI), Z11
+	VPDPBUSD     Z11, Z9, Z5
+	VPBROADCASTD (SI)(DX*1), Z10
+	VPDPBUSD     Z10, Z9, Z6
+	VPBROADCASTD (SI)(DX*2), Z11
+	VPDPBUSD     Z11, Z9, Z7
+	VPBROADCASTD (SI)(BX*1), Z10
+	VPDPBUSD     Z10, Z9, Z8
+	ADDQ         DI, CX
+	ADDQ         DI, SI
+	ADDQ         R9, R8
+	DECQ         R10
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z7, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotInt8x9x2(p *byte)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotInt8x9x2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 512(CX), Z2
+	VMOVUPS 576(CX), Z3
+	VMOVUPS 1024(CX), Z4
+	VMOVUPS 1088(CX), Z5
+	VMOVUPS 1536(CX), Z6
+	VMOVUPS 1600(CX), Z7
+	VMOVUPS 2048(CX), Z8
+	VMOVUPS 2112(CX), Z9
+	VMOVUPS 2560(CX), Z10
+	VMOVUPS 2624(CX), Z11
+	VMOVUPS 3072(CX), Z12
+	VMOVUPS 3136(CX), Z13
+	VMOVUPS 3584(CX), Z14
+	VMOVUPS 3648(CX), Z15
+	VMOVUPS 4096(CX), Z16
+	VMOVUPS 4160(CX), Z17
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 64(CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 64(CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 64(CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 64(CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 64(SI)(DX*1)
+	PREFETCHT0 (SI)(DX*2)
+	PREFETCHT0 64(SI)(DX*2)
+	PREFETCHT0 (SI)(BX*1)
+	PREFETCHT0 64(SI)(BX*1)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	MOVQ       40(AX), DI
+	MOVQ       8(AX), R8
+	MOVQ       48(AX), R9
+	MOVQ       64(AX), R10
+	MOVQ       96(AX), R11
+	MOVQ       104(AX), R12
+	MOVQ       R9, R13
+	SHLQ       $0x04, R13
+	ADDQ       R8, R13
+	TESTQ      R10, R10
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R9)(R9*2), R10
+
+rows:
+	VMOVUPS      (R8), Z18
+	VPXORD.BCST  flip<>+0(SB), Z18, Z18
+	VMOVUPS      64(R8), Z19
+	VPXORD.BCST  flip<>+0(SB), Z19, Z19
+	VPBROADCASTD (CX), Z20
+	VPDPBUSD     Z20, Z18, Z0
+	VPDPBUSD     Z20, Z19, Z1
+	VPBROADCASTD (CX)(DX*1), Z21
+	VPDPBUSD     Z21, Z18, Z2
+	VPDPBUSD     Z21, Z19, Z3
+	VPBROADCASTD (CX)(DX*2), Z20
+	VPDPBUSD     Z20, Z18, Z4
+	VPDPBUSD     Z20, Z19, Z5
+	VPBROADCASTD (CX)(BX*1), Z21
+	VPDPBUSD     Z21, Z18, Z6
+	VPDPBUSD     Z21, Z19, Z7
+	VPBROADCASTD (CX)(DX*4), Z20
+	VPDPBUSD     Z20, Z18, Z8
+	VPDPBUSD     Z20, Z19, Z9
+	VPBROADCASTD (SI), Z21
+	VPDPBUSD     Z21, Z18, Z10
+	VPDPBUSD     Z21, Z19, Z11
+	VPBROADCASTD (SI)(DX*1), Z20
+	VPDPBUSD     Z20, Z18, Z12
+	VPDPBUSD     Z20, Z19, Z13
+	VPBROADCASTD (SI)(DX*2), Z21
+	VPDPBUSD     Z21, Z18, Z14
+	VPDPBUSD     Z21, Z19, Z15
+	VPBROADCASTD (SI)(BX*1), Z20
+	VPDPBUSD     Z20, Z18, Z16
+	VPDPBUSD     Z20, Z19, Z17
+	PREFETCHT0   (R13)
+	PREFETCHT0   64(R13)
+	PREFETCHT1   (R11)
+	VMOVUPS      (R8)(R9*1), Z18
+	VPXORD.BCST  flip<>+0(SB), Z18, Z18
+	VMOVUPS      64(R8)(R9*1), Z19
+	VPXORD.BCST  flip<>+0(SB), Z19, Z19
+	VPBROADCASTD 4(CX), Z20
+	VPDPBUSD     Z20, Z18, Z0
+	VPDPBUSD     Z20, Z19, Z1
+	VPBROADCASTD 4(CX)(DX*1), Z21
+	VPDPBUSD     Z21, Z18, Z2
+	VPDPBUSD     Z21, Z19, Z3
+	VPBROADCASTD 4(CX)(DX*2), Z20
+	VPDPBUSD     Z20, Z18, Z4
+	VPDPBUSD     Z20, Z19, Z5
+	VPBROADCASTD 4(CX)(BX*1), Z21
+	VPDPBUSD     Z21, Z18, Z6
+	VPDPBUSD     Z21, Z19, Z7
+	VPBROADCASTD 4(CX)(DX*4), Z20
+	VPDPBUSD     Z20, Z18, Z8
+	VPDPBUSD     Z20, Z19, Z9
+	VPBROADCASTD 4(SI), Z21
+	VPDPBUSD     Z21, Z18, Z10
+	VPDPBUSD     Z21, Z19, Z11
+	VPBROADCASTD 4(SI)(DX*1), Z20
+	VPDPBUSD     Z20, Z18, Z12
+	VPDPBUSD     Z20, Z19, Z13
+	VPBROADCASTD 4(SI)(DX*2), Z21
+	VPDPBUSD     Z21, Z18, Z14
+	VPDPBUSD     Z21, Z19, Z15
+	VPBROADCASTD 4(SI)(BX*1), Z20
+	VPDPBUSD     Z20, Z18, Z16
+	VPDPBUSD     Z20, Z19, Z17
+	PREFETCHT0   (R13)(R9*1)
+	PREFETCHT0   64(R13)(R9*1)
+	PREFETCHT1   64(R11)
+	VMOVUPS      (R8)(R9*2), Z18
+	VPXORD.BCST  flip<>+0(SB), Z18, Z18
+	VMOVUPS      64(R8)(R9*2), Z19
+	VPXORD.BCST  flip<>+0(SB), Z19, Z19
+	VPBROADCASTD 8(CX), Z20
+	VPDPBUSD     Z20, Z18, Z0
+	VPDPBUSD     Z20, Z19, Z1
+	VPBROADCASTD 8(CX)(DX*1), Z21
+	VPDPBUSD     Z21, Z18, Z2
+	VPDPBUSD     Z21, Z19, Z3
+	VPBROADCASTD 8(CX)(DX*2), Z20
+	VPDPBUSD     Z20, Z18, Z4
+	VPDPBUSD     Z20, Z19, Z5
+	VPBROADCASTD 8(CX)(BX*1), Z21
+	VPDPBUSD     Z21, Z18, Z6
+	VPDPBUSD     Z21, Z19, Z7
+	VPBROADCASTD 8(CX)(DX*4), Z20
+	VPDPBUSD     Z20, Z18, Z8
+	VPDPBUSD     Z20, Z19, Z9
+	VPBROADCASTD 8(SI), Z21
+	VPDPBUSD     Z21, Z18, Z10
+	VPDPBUSD     Z21, Z19, Z11
+	VPBROADCASTD 8(SI)(DX*1), Z20
+	VPDPBUSD     Z20, Z18, Z12
+	VPDPBUSD     Z20, Z19, Z13
+	VPBROADCASTD 8(SI)(DX*2), Z21
+	VPDPBUSD     Z21, Z18, Z14
+	VPDPBUSD     Z21, Z19, Z15
+	VPBROADCASTD 8(SI)(BX*1), Z20
+	VPDPBUSD     Z20, Z18, Z16
+	VPDPBUSD     Z20, Z19, Z17
+	PREFETCHT0   (R13)(R9*2)
+	PREFETCHT0   64(R13)(R9*2)
+	PREFETCHT1   128(R11)
+	VMOVUPS      (R8)(R10*1), Z18
+	VPXORD.BCST  flip<>+0(SB), Z18, Z18
+	VMOVUPS      64(R8)(R10*1), Z19
+	VPXORD.BCST  flip<>+0(SB), Z19, Z19
+	VPBROADCASTD 12(CX), Z20
+	VPDPBUSD     Z20, Z18, Z0
+	VPDPBUSD     Z20, Z19, Z1
+	VPBROADCASTD 12(CX)(DX*1), Z21
+	VPDPBUSD     Z21, Z18, Z2
+	VPDPBUSD     Z21, Z19, Z3
+	VPBROADCASTD 12(CX)(DX*2), Z20
+	VPDPBUSD     Z20, Z18, Z4
+	VPDPBUSD     Z20, Z19, Z5
+	VPBROADCASTD 12(CX)(BX*1), Z21
+	VPDPBUSD     Z21, Z18, Z6
+	VPDPBUSD     Z21, Z19, Z7
+	VPBROADCASTD 12(CX)(DX*4), Z20
+	VPDPBUSD     Z20, Z18, Z8
+	VPDPBUSD     Z20, Z19, Z9
+	VPBROADCASTD 12(SI), Z21
+	VPDPBUSD     Z21, Z18, Z10
+	VPDPBUSD     Z21, Z19, Z11
+	VPBROADCASTD 12(SI)(DX*1), Z20
+	VPDPBUSD     Z20, Z18, Z12
+	VPDPBUSD     Z20, Z19, Z13
+	VPBROADCASTD 12(SI)(DX*2), Z21
+	VPDPBUSD     Z21, Z18, Z14
+	VPDPBUSD     Z21, Z19, Z15
+	VPBROADCASTD 12(SI)(BX*1), Z20
+	VPDPBUSD     Z20, Z18, Z16
+	VPDPBUSD     Z20, Z19, Z17
+	PREFETCHT0   (R13)(R10*1)
+	PREFETCHT0   64(R13)(R10*1)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	LEAQ         (R8)(R9*4), R8
+	LEAQ         (R13)(R9*4), R13
+	ADDQ         $0x00000100, R11
+	CMPQ         R11, R12
+	JLT          rowsSame
+	MOVQ         p+0(FP), R14
+	ADDQ         112(R14), R11
+	ADDQ         120(R14), R12
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R10
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R10
+	JE   store
+
+edge:
+	VMOVUPS      (R8), Z18
+	VPXORD.BCST  flip<>+0(SB), Z18, Z18
+	VMOVUPS      64(R8), Z19
+	VPXORD.BCST  flip<>+0(SB), Z19, Z19
+	VPBROADCASTD (CX), Z20
+	VPDPBUSD     Z20, Z18, Z0
+	VPDPBUSD     Z20, Z19, Z1
+	VPBROADCASTD (CX)(DX*1), Z21
+	VPDPBUSD     Z21, Z18, Z2
+	VPDPBUSD     Z21, Z19, Z3
+	VPBROADCASTD (CX)(DX*2), Z20
+	VPDPBUSD     Z20, Z18, Z4
+	VPDPBUSD     Z20, Z19, Z5
+	VPBROADCASTD (CX)(BX*1), Z21
+	VPDPBUSD     Z21, Z18, Z6
+	VPDPBUSD     Z21, Z19, Z7
+	VPBROADCASTD (CX)(DX*4), Z20
+	VPDPBUSD     Z20, Z18, Z8
+	VPDPBUSD     Z20, Z19, Z9
+	VPBROADCASTD (SI), Z21
+	VPDPBUSD     Z21, Z18, Z10
+	VPDPBUSD     Z21, Z19, Z11
+	VPBROADCASTD (SI)(DX*1), Z20
+	VPDPBUSD     Z20, Z18, Z12
+	VPDPBUSD     Z20, Z19, Z13
+	VPBROADCASTD (SI)(DX*2), Z21
+	VPDPBUSD     Z21, Z18, Z14
+	VPDPBUSD     Z21, Z19, Z15
+	VPBROADCASTD (SI)(BX*1), Z20
+	VPDPBUSD     Z20, Z18, Z16
+	VPDPBUSD     Z20, Z19, Z17
+	ADDQ         DI, CX
+	ADDQ         DI, SI
+	ADDQ         R9, R8
+	DECQ         R10
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z12, (CX)
+	VMOVUPS Z13, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z14, (CX)
+	VMOVUPS Z15, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z16, (CX)
+	VMOVUPS Z17, 64(CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotInt8x10x1(p *byte)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotInt8x10x1(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 512(CX), Z1
+	VMOVUPS 1024(CX), Z2
+	VMOVUPS 1536(CX), Z3
+	VMOVUPS 2048(CX), Z4
+	VMOVUPS 2560(CX), Z5
+	VMOVUPS 3072(CX), Z6
+	VMOVUPS 3584(CX), Z7
+	VMOVUPS 4096(CX), Z8
+	VMOVUPS 4608(CX), Z9
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	PREFETCHT0 (CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 (SI)(DX*2)
+	PREFETCHT0 (SI)(BX*1)
+	PREFETCHT0 (SI)(DX*4)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	MOVQ       40(AX), DI
+	MOVQ       8(AX), R8
+	MOVQ       48(AX), R9
+	MOVQ       64(AX), R10
+	MOVQ       96(AX), R11
+	MOVQ       104(AX), R12
+	MOVQ       R9, R13
+	SHLQ       $0x04, R13
+	ADDQ       R8, R13
+	TESTQ      R10, R10
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R9)(R9*2), R10
+
+rows:
+	VMOVUPS      (R8), Z10
+	VPXORD.BCST  flip<>+0(SB), Z10, Z10
+	VPBROADCASTD (CX), Z11
+	VPDPBUSD     Z11, Z10, Z0
+	VPBROADCASTD (CX)(DX*1), Z12
+	VPDPBUSD     Z12, Z10, Z1
+	VPBROADCASTD (CX)(DX*2), Z11
+	VPDPBUSD     Z11, Z10, Z2
+	VPBROADCASTD (CX)(BX*1), Z12
+	VPDPBUSD     Z12, Z10, Z3
+	VPBROADCASTD (CX)(DX*4), Z11
+	VPDPBUSD     Z11, Z10, Z4
+	VPBROADCASTD (SI), Z12
+	VPDPBUSD     Z12, Z10, Z5
+	VPBROADCASTD (SI)(DX*1), Z11
+	VPDPBUSD     Z11, Z10, Z6
+	VPBROADCASTD (SI)(DX*2), Z12
+	VPDPBUSD     Z12, Z10, Z7
+	VPBROADCASTD (SI)(BX*1), Z11
+	VPDPBUSD     Z11, Z10, Z8
+	VPBROADCASTD (SI)(DX*4), Z12
+	VPDPBUSD     Z12, Z10, Z9
+	PREFETCHT0   (R13)
+	PREFETCHT1   (R11)
+	VMOVUPS      (R8)(R9*1), Z10
+	VPXORD.BCST  flip<>+0(SB), Z10, Z10
+	VPBROADCASTD 4(CX), Z11
+	VPDPBUSD     Z11, Z10, Z0
+	VPBROADCASTD 4(CX)(DX*1), Z12
+	VPDPBUSD     Z12, Z10, Z1
+	VPBROADCASTD 4(CX)(DX*2), Z11
+	VPDPBUSD     Z11, Z10, Z2
+	VPBROADCASTD 4(CX)(BX*1), Z12
+	VPDPBUSD     Z12, Z10, Z3
+	VPBROADCASTD 4(CX)(DX*4), Z11
+	VPDPBUSD     Z11, Z10, Z4
+	VPBROADCASTD 4(SI), Z12
+	VPDPBUSD     Z12, Z10, Z5
+	VPBROADCASTD 4(SI)(DX*1), Z11
+	VPDPBUSD     Z11, Z10, Z6
+	VPBROADCASTD 4(SI)(DX*2), Z12
+	VPDPBUSD     Z12, Z10, Z7
+	VPBROADCASTD 4(SI)(BX*1), Z11
+	VPDPBUSD     Z11, Z10, Z8
+	VPBROADCASTD 4(SI)(DX*4), Z12
+	VPDPBUSD     Z12, Z10, Z9
+	PREFETCHT0   (R13)(R9*1)
+	PREFETCHT1   64(R11)
+	VMOVUPS      (R8)(R9*2), Z10
+	VPXORD.BCST  flip<>+0(SB), Z10, Z10
+	VPBROADCASTD 8(CX), Z11
+	VPDPBUSD     Z11, Z10, Z0
+	VPBROADCASTD 8(CX)(DX*1), Z12
+	VPDPBUSD     Z12, Z10, Z1
+	VPBROADCASTD 8(CX)(DX*2), Z11
+	VPDPBUSD     Z11, Z10, Z2
+	VPBROADCASTD 8(CX)(BX*1), Z12
+	VPDPBUSD     Z12, Z10, Z3
+	VPBROADCASTD 8(CX)(DX*4), Z11
+	VPDPBUSD     Z11, Z10, Z4
+	VPBROADCASTD 8(SI), Z12
+	VPDPBUSD     Z12, Z10, Z5
+	VPBROADCASTD 8(SI)(DX*1), Z11
+	VPDPBUSD     Z11, Z10, Z6
+	VPBROADCASTD 8(SI)(DX*2), Z12
+	VPDPBUSD     Z12, Z10, Z7
+	VPBROADCASTD 8(SI)(BX*1), Z11
+	VPDPBUSD     Z11, Z10, Z8
+	VPBROADCASTD 8(SI)(DX*4), Z12
+	VPDPBUSD     Z12, Z10, Z9
+	PREFETCHT0   (R13)(R9*2)
+	PREFETCHT1   128(R11)
+	VMOVUPS      (R8)(R10*1), Z10
+	VPXORD.BCST  flip<>+0(SB), Z10, Z10
+	VPBROADCASTD 12(CX), Z11
+	VPDPBUSD     Z11, Z10, Z0
+	VPBROADCASTD 12(CX)(DX*1), Z12
+	VPDPBUSD     Z12, Z10, Z1
+	VPBROADCASTD 12(CX)(DX*2), Z11
+	VPDPBUSD     Z11, Z10, Z2
+	VPBROADCASTD 12(CX)(BX*1), Z12
+	VPDPBUSD     Z12, Z10, Z3
+	VPBROADCASTD 12(CX)(DX*4), Z11
+	VPDPBUSD     Z11, Z10, Z4
+	VPBROADCASTD 12(SI), Z12
+	VPDPBUSD     Z12, Z10, Z5
+	VPBROADCASTD 12(SI)(DX*1), Z11
+	VPDPBUSD     Z11, Z10, Z6
+	VPBROADCASTD 12(SI)(DX*2), Z12
+	VPDPBUSD     Z12, Z10, Z7
+	VPBROADCASTD 12(SI)(BX*1), Z11
+	VPDPBUSD     Z11, Z10, Z8
+	VPBROADCASTD 12(SI)(DX*4), Z12
+	VPDPBUSD     Z12, Z10, Z9
+	PREFETCHT0   (R13)(R10*1)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	LEAQ         (R8)(R9*4), R8
+	LEAQ         (R13)(R9*4), R13
+	ADDQ         $0x00000100, R11
+	CMPQ         R11, R12
+	JLT          rowsSame
+	MOVQ         p+0(FP), R14
+	ADDQ         112(R14), R11
+	ADDQ         120(R14), R12
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R10
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R10
+	JE   store
+
+edge:
+	VMOVUPS      (R8), Z10
+	VPXORD.BCST  flip<>+0(SB), Z10, Z10
+	VPBROADCASTD (CX), Z11
+	VPDPBUSD     Z11, Z10, Z0
+	VPBROADCASTD (CX)(DX*1), Z12
+	VPDPBUSD     Z12, Z10, Z1
+	VPBROADCASTD (CX)(DX*2), Z11
+	VPDPBUSD     Z11, Z10, Z2
+	VPBROADCASTD (CX)(BX*1), Z12
+	VPDPBUSD     Z12, Z10, Z3
+	VPBROADCASTD (CX)(DX*4), Z11
+	VPDPBUSD     Z11, Z10, Z4
+	VPBROADCASTD (SI), Z12
+	VPDPBUSD     Z12, Z10, Z5
+	VPBROADCASTD (SI)(DX*1), Z11
+	VPDPBUSD     Z11, Z10, Z6
+	VPBROADCASTD (SI)(DX*2), Z12
+	VPDPBUSD     Z12, Z10, Z7
+	VPBROADCASTD (SI)(BX*1), Z11
+	VPDPBUSD     Z11, Z10, Z8
+	VPBROADCASTD (SI)(DX*4), Z12
+	VPDPBUSD     Z12, Z10, Z9
+	ADDQ         DI, CX
+	ADDQ         DI, SI
+	ADDQ         R9, R8
+	DECQ         R10
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z7, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z9, (CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotInt8x10x2(p *byte)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotInt8x10x2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 512(CX), Z2
+	VMOVUPS 576(CX), Z3
+	VMOVUPS 1024(CX), Z4
+	VMOVUPS 1088(CX), Z5
+	VMOVUPS 1536(CX), Z6
+	VMOVUPS 1600(CX), Z7
+	VMOVUPS 2048(CX), Z8
+	VMOVUPS 2112(CX), Z9
+	VMOVUPS 2560(CX), Z10
+	VMOVUPS 2624(CX), Z11
+	VMOVUPS 3072(CX), Z12
+	VMOVUPS 3136(CX), Z13
+	VMOVUPS 3584(CX), Z14
+	VMOVUPS 3648(CX), Z15
+	VMOVUPS 4096(CX), Z16
+	VMOVUPS 4160(CX), Z17
+	VMOVUPS 4608(CX), Z18
+	VMOVUPS 4672(CX), Z19
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 64(CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 64(CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 64(CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 64(CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 64(SI)(DX*1)
+	PREFETCHT0 (SI)(DX*2)
+	PREFETCHT0 64(SI)(DX*2)
+	PREFETCHT0 (SI)(BX*1)
+	PREFETCHT0 64(SI)(BX*1)
+	PREFETCHT0 (SI)(DX*4)
+	PREFETCHT0 64(SI)(DX*4)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	MOVQ       40(AX), DI
+	MOVQ       8(AX), R8
+	MOVQ       48(AX), R9
+	MOVQ       64(AX), R10
+	MOVQ       96(AX), R11
+	MOVQ       104(AX), R12
+	MOVQ       R9, R13
+	SHLQ       $0x04, R13
+	ADDQ       R8, R13
+	TESTQ      R10, R10
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R9)(R9*2), R10
+
+rows:
+	VMOVUPS      (R8), Z20
+	VPXORD.BCST  flip<>+0(SB), Z20, Z20
+	VMOVUPS      64(R8), Z21
+	VPXORD.BCST  flip<>+0(SB), Z21, Z21
+	VPBROADCASTD (CX), Z22
+	VPDPBUSD     Z22, Z20, Z0
+	VPDPBUSD     Z22, Z21, Z1
+	VPBROADCASTD (CX)(DX*1), Z23
+	VPDPBUSD     Z23, Z20, Z2
+	VPDPBUSD     Z23, Z21, Z3
+	VPBROADCASTD (CX)(DX*2), Z22
+	VPDPBUSD     Z22, Z20, Z4
+	VPDPBUSD     Z22, Z21, Z5
+	VPBROADCASTD (CX)(BX*1), Z23
+	VPDPBUSD     Z23, Z20, Z6
+	VPDPBUSD     Z23, Z21, Z7
+	VPBROADCASTD (CX)(DX*4), Z22
+	VPDPBUSD     Z22, Z20, Z8
+	VPDPBUSD     Z22, Z21, Z9
+	VPBROADCASTD (SI), Z23
+	VPDPBUSD     Z23, Z20, Z10
+	VPDPBUSD     Z23, Z21, Z11
+	VPBROADCASTD (SI)(DX*1), Z22
+	VPDPBUSD     Z22, Z20, Z12
+	VPDPBUSD     Z22, Z21, Z13
+	VPBROADCASTD (SI)(DX*2), Z23
+	VPDPBUSD     Z23, Z20, Z14
+	VPDPBUSD     Z23, Z21, Z15
+	VPBROADCASTD (SI)(BX*1), Z22
+	VPDPBUSD     Z22, Z20, Z16
+	VPDPBUSD     Z22, Z21, Z17
+	VPBROADCASTD (SI)(DX*4), Z23
+	VPDPBUSD     Z23, Z20, Z18
+	VPDPBUSD     Z23, Z21, Z19
+	PREFETCHT0   (R13)
+	PREFETCHT0   64(R13)
+	PREFETCHT1   (R11)
+	VMOVUPS      (R8)(R9*1), Z20
+	VPXORD.BCST  flip<>+0(SB), Z20, Z20
+	VMOVUPS      64(R8)(R9*1), Z21
+	VPXORD.BCST  flip<>+0(SB), Z21, Z21
+	VPBROADCASTD 4(CX), Z22
+	VPDPBUSD     Z22, Z20, Z0
+	VPDPBUSD     Z22, Z21, Z1
+	VPBROADCASTD 4(CX)(DX*1), Z23
+	VPDPBUSD     Z23, Z20, Z2
+	VPDPBUSD     Z23, Z21, Z3
+	VPBROADCASTD 4(CX)(DX*2), Z22
+	VPDPBUSD     Z22, Z20, Z4
+	VPDPBUSD     Z22, Z21, Z5
+	VPBROADCASTD 4(CX)(BX*1), Z23
+	VPDPBUSD     Z23, Z20, Z6
+	VPDPBUSD     Z23, Z21, Z7
+	VPBROADCASTD 4(CX)(DX*4), Z22
+	VPDPBUSD     Z22, Z20, Z8
+	VPDPBUSD     Z22, Z21, Z9
+	VPBROADCASTD 4(SI), Z23
+	VPDPBUSD     Z23, Z20, Z10
+	VPDPBUSD     Z23, Z21, Z11
+	VPBROADCASTD 4(SI)(DX*1), Z22
+	VPDPBUSD     Z22, Z20, Z12
+	VPDPBUSD     Z22, Z21, Z13
+	VPBROADCASTD 4(SI)(DX*2), Z23
+	VPDPBUSD     Z23, Z20, Z14
+	VPDPBUSD     Z23, Z21, Z15
+	VPBROADCASTD 4(SI)(BX*1), Z22
+	VPDPBUSD     Z22, Z20, Z16
+	VPDPBUSD     Z22, Z21, Z17
+	VPBROADCASTD 4(SI)(DX*4), Z23
+	VPDPBUSD     Z23, Z20, Z18
+	VPDPBUSD     Z23, Z21, Z19
+	PREFETCHT0   (R13)(R9*1)
+	PREFETCHT0   64(R13)(R9*1)
+	PREFETCHT1   64(R11)
+	VMOVUPS      (R8)(R9*2), Z20
+	VPXORD.BCST  flip<>+0(SB), Z20, Z20
+	VMOVUPS      64(R8)(R9*2), Z21
+	VPXORD.BCST  flip<>+0(SB), Z21, Z21
+	VPBROADCASTD 8(CX), Z22
+	VPDPBUSD     Z22, Z20, Z0
+	VPDPBUSD     Z22, Z21, Z1
+	VPBROADCASTD 8(CX)(DX*1), Z23
+	VPDPBUSD     Z23, Z20, Z2
+	VPDPBUSD     Z23, Z21, Z3
+	VPBROADCASTD 8(CX)(DX*2), Z22
+	VPDPBUSD     Z22, Z20, Z4
+	VPDPBUSD     Z22, Z21, Z5
+	VPBROADCASTD 8(CX)(BX*1), Z23
+	VPDPBUSD     Z23, Z20, Z6
+	VPDPBUSD     Z23, Z21, Z7
+	VPBROADCASTD 8(CX)(DX*4), Z22
+	VPDPBUSD     Z22, Z20, Z8
+	VPDPBUSD     Z22, Z21, Z9
+	VPBROADCASTD 8(SI), Z23
+	VPDPBUSD     Z23, Z20, Z10
+	VPDPBUSD     Z23, Z21, Z11
+	VPBROADCASTD 8(SI)(DX*1), Z22
+	VPDPBUSD     Z22, Z20, Z12
+	VPDPBUSD     Z22, Z21, Z13
+	VPBROADCASTD 8(SI)(DX*2), Z23
+	VPDPBUSD     Z23, Z20, Z14
+	VPDPBUSD     Z23, Z21, Z15
+	VPBROADCASTD 8(SI)(BX*1), Z22
+	VPDPBUSD     Z22, Z20, Z16
+	VPDPBUSD     Z22, Z21, Z17
+	VPBROADCASTD 8(SI)(DX*4), Z23
+	VPDPBUSD     Z23, Z20, Z18
+	VPDPBUSD     Z23, Z21, Z19
+	PREFETCHT0   (R13)(R9*2)
+	PREFETCHT0   64(R13)(R9*2)
+	PREFETCHT1   128(R11)
+	VMOVUPS      (R8)(R10*1), Z20
+	VPXORD.BCST  flip<>+0(SB), Z20, Z20
+	VMOVUPS      64(R8)(R10*1), Z21
+	VPXORD.BCST  flip<>+0(SB), Z21, Z21
+	VPBROADCASTD 12(CX), Z22
+	VPDPBUSD     Z22, Z20, Z0
+	VPDPBUSD     Z22, Z21, Z1
+	VPBROADCASTD 12(CX)(DX*1), Z23
+	VPDPBUSD     Z23, Z20, Z2
+	VPDPBUSD     Z23, Z21, Z3
+	VPBROADCASTD 12(CX)(DX*2), Z22
+	VPDPBUSD     Z22, Z20, Z4
+	VPDPBUSD     Z22, Z21, Z5
+	VPBROADCASTD 12(CX)(BX*1), Z23
+	VPDPBUSD     Z23, Z20, Z6
+	VPDPBUSD     Z23, Z21, Z7
+	VPBROADCASTD 12(CX)(DX*4), Z22
+	VPDPBUSD     Z22, Z20, Z8
+	VPDPBUSD     Z22, Z21, Z9
+	VPBROADCASTD 12(SI), Z23
+	VPDPBUSD     Z23, Z20, Z10
+	VPDPBUSD     Z23, Z21, Z11
+	VPBROADCASTD 12(SI)(DX*1), Z22
+	VPDPBUSD     Z22, Z20, Z12
+	VPDPBUSD     Z22, Z21, Z13
+	VPBROADCASTD 12(SI)(DX*2), Z23
+	VPDPBUSD     Z23, Z20, Z14
+	VPDPBUSD     Z23, Z21, Z15
+	VPBROADCASTD 12(SI)(BX*1), Z22
+	VPDPBUSD     Z22, Z20, Z16
+	VPDPBUSD     Z22, Z21, Z17
+	VPBROADCASTD 12(SI)(DX*4), Z23
+	VPDPBUSD     Z23, Z20, Z18
+	VPDPBUSD     Z23, Z21, Z19
+	PREFETCHT0   (R13)(R10*1)
+	PREFETCHT0   64(R13)(R10*1)
+	PREFETCHT1   192(R11)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	LEAQ         (R8)(R9*4), R8
+	LEAQ         (R13)(R9*4), R13
+	ADDQ         $0x00000100, R11
+	CMPQ         R11, R12
+	JLT          rowsSame
+	MOVQ         p+0(FP), R14
+	ADDQ         112(R14), R11
+	ADDQ         120(R14), R12
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R10
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R10
+	JE   store
+
+edge:
+	VMOVUPS      (R8), Z20
+	VPXORD.BCST  flip<>+0(SB), Z20, Z20
+	VMOVUPS      64(R8), Z21
+	VPXORD.BCST  flip<>+0(SB), Z21, Z21
+	VPBROADCASTD (CX), Z22
+	VPDPBUSD     Z22, Z20, Z0
+	VPDPBUSD     Z22, Z21, Z1
+	VPBROADCASTD (CX)(DX*1), Z23
+	VPDPBUSD     Z23, Z20, Z2
+	VPDPBUSD     Z23, Z21, Z3
+	VPBROADCASTD (CX)(DX*2), Z22
+	VPDPBUSD     Z22, Z20, Z4
+	VPDPBUSD     Z22, Z21, Z5
+	VPBROADCASTD (CX)(BX*1), Z23
+	VPDPBUSD     Z23, Z20, Z6
+	VPDPBUSD     Z23, Z21, Z7
+	VPBROADCASTD (CX)(DX*4), Z22
+	VPDPBUSD     Z22, Z20, Z8
+	VPDPBUSD     Z22, Z21, Z9
+	VPBROADCASTD (SI), Z23
+	VPDPBUSD     Z23, Z20, Z10
+	VPDPBUSD     Z23, Z21, Z11
+	VPBROADCASTD (SI)(DX*1), Z22
+	VPDPBUSD     Z22, Z20, Z12
+	VPDPBUSD     Z22, Z21, Z13
+	VPBROADCASTD (SI)(DX*2), Z23
+	VPDPBUSD     Z23, Z20, Z14
+	VPDPBUSD     Z23, Z21, Z15
+	VPBROADCASTD (SI)(BX*1), Z22
+	VPDPBUSD     Z22, Z20, Z16
+	VPDPBUSD     Z22, Z21, Z17
+	VPBROADCASTD (SI)(DX*4), Z23
+	VPDPBUSD     Z23, Z20, Z18
+	VPDPBUSD     Z23, Z21, Z19
+	ADDQ         DI, CX
+	ADDQ         DI, SI
+	ADDQ         R9, R8
+	DECQ         R10
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z12, (CX)
+	VMOVUPS Z13, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z14, (CX)
+	VMOVUPS Z15, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z16, (CX)
+	VMOVUPS Z17, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z18, (CX)
+	VMOVUPS Z19, 64(CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotInt8x11x1(p *byte)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotInt8x11x1(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 512(CX), Z1
+	VMOVUPS 1024(CX), Z2
+	VMOVUPS 1536(CX), Z3
+	VMOVUPS 2048(CX), Z4
+	VMOVUPS 2560(CX), Z5
+	VMOVUPS 3072(CX), Z6
+	VMOVUPS 3584(CX), Z7
+	VMOVUPS 4096(CX), Z8
+	VMOVUPS 4608(CX), Z9
+	VMOVUPS 5120(CX), Z10
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	LEAQ       (SI)(DX*4), DI
+	ADDQ       DX, DI
+	PREFETCHT0 (CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 (SI)(DX*2)
+	PREFETCHT0 (SI)(BX*1)
+	PREFETCHT0 (SI)(DX*4)
+	PREFETCHT0 (DI)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	LEAQ       (SI)(DX*4), DI
+	ADDQ       DX, DI
+	MOVQ       40(AX), R8
+	MOVQ       8(AX), R9
+	MOVQ       48(AX), R10
+	MOVQ       64(AX), R11
+	MOVQ       96(AX), R12
+	MOVQ       104(AX), R13
+	MOVQ       R10, R14
+	SHLQ       $0x04, R14
+	ADDQ       R9, R14
+	TESTQ      R11, R11
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R10)(R10*2), R11
+
+rows:
+	VMOVUPS      (R9), Z11
+	VPXORD.BCST  flip<>+0(SB), Z11, Z11
+	VPBROADCASTD (CX), Z12
+	VPDPBUSD     Z12, Z11, Z0
+	VPBROADCASTD (CX)(DX*1), Z13
+	VPDPBUSD     Z13, Z11, Z1
+	VPBROADCASTD (CX)(DX*2), Z12
+	VPDPBUSD     Z12, Z11, Z2
+	VPBROADCASTD (CX)(BX*1), Z13
+	VPDPBUSD     Z13, Z11, Z3
+	VPBROADCASTD (CX)(DX*4), Z12
+	VPDPBUSD     Z12, Z11, Z4
+	VPBROADCASTD (SI), Z13
+	VPDPBUSD     Z13, Z11, Z5
+	VPBROADCASTD (SI)(DX*1), Z12
+	VPDPBUSD     Z12, Z11, Z6
+	VPBROADCASTD (SI)(DX*2), Z13
+	VPDPBUSD     Z13, Z11, Z7
+	VPBROADCASTD (SI)(BX*1), Z12
+	VPDPBUSD     Z12, Z11, Z8
+	VPBROADCASTD (SI)(DX*4), Z13
+	VPDPBUSD     Z13, Z11, Z9
+	VPBROADCASTD (DI), Z12
+	VPDPBUSD     Z12, Z11, Z10
+	PREFETCHT0   (R14)
+	PREFETCHT1   (R12)
+	VMOVUPS      (R9)(R10*1), Z11
+	VPXORD.BCST  flip<>+0(SB), Z11, Z11
+	VPBROADCASTD 4(CX), Z12
+	VPDPBUSD     Z12, Z11, Z0
+	VPBROADCASTD 4(CX)(DX*1), Z13
+	VPDPBUSD     Z13, Z11, Z1
+	VPBROADCASTD 4(CX)(DX*2), Z12
+	VPDPBUSD     Z12, Z11, Z2
+	VPBROADCASTD 4(CX)(BX*1), Z13
+	VPDPBUSD     Z13, Z11, Z3
+	VPBROADCASTD 4(CX)(DX*4), Z12
+	VPDPBUSD     Z12, Z11, Z4
+	VPBROADCASTD 4(SI), Z13
+	VPDPBUSD     Z13, Z11, Z5
+	VPBROADCASTD 4(SI)(DX*1), Z12
+	VPDPBUSD     Z12, Z11, Z6
+	VPBROADCASTD 4(SI)(DX*2), Z13
+	VPDPBUSD     Z13, Z11, Z7
+	VPBROADCASTD 4(SI)(BX*1), Z12
+	VPDPBUSD     Z12, Z11, Z8
+	VPBROADCASTD 4(SI)(DX*4), Z13
+	VPDPBUSD     Z13, Z11, Z9
+	VPBROADCASTD 4(DI), Z12
+	VPDPBUSD     Z12, Z11, Z10
+	PREFETCHT0   (R14)(R10*1)
+	PREFETCHT1   64(R12)
+	VMOVUPS      (R9)(R10*2), Z11
+	VPXORD.BCST  flip<>+0(SB), Z11, Z11
+	VPBROADCASTD 8(CX), Z12
+	VPDPBUSD     Z12, Z11, Z0
+	VPBROADCASTD 8(CX)(DX*1), Z13
+	VPDPBUSD     Z13, Z11, Z1
+	VPBROADCASTD 8(CX)(DX*2), Z12
+	VPDPBUSD     Z12, Z11, Z2
+	VPBROADCASTD 8(CX)(BX*1), Z13
+	VPDPBUSD     Z13, Z11, Z3
+	VPBROADCASTD 8(CX)(DX*4), Z12
+	VPDPBUSD     Z12, Z11, Z4
+	VPBROADCASTD 8(SI), Z13
+	VPDPBUSD     Z13, Z11, Z5
+	VPBROADCASTD 8(SI)(DX*1), Z12
+	VPDPBUSD     Z12, Z11, Z6
+	VPBROADCASTD 8(SI)(DX*2), Z13
+	VPDPBUSD     Z13, Z11, Z7
+	VPBROADCASTD 8(SI)(BX*1), Z12
+	VPDPBUSD     Z12, Z11, Z8
+	VPBROADCASTD 8(SI)(DX*4), Z13
+	VPDPBUSD     Z13, Z11, Z9
+	VPBROADCASTD 8(DI), Z12
+	VPDPBUSD     Z12, Z11, Z10
+	PREFETCHT0   (R14)(R10*2)
+	PREFETCHT1   128(R12)
+	VMOVUPS      (R9)(R11*1), Z11
+	VPXORD.BCST  flip<>+0(SB), Z11, Z11
+	VPBROADCASTD 12(CX), Z12
+	VPDPBUSD     Z12, Z11, Z0
+	VPBROADCASTD 12(CX)(DX*1), Z13
+	VPDPBUSD     Z13, Z11, Z1
+	VPBROADCASTD 12(CX)(DX*2), Z12
+	VPDPBUSD     Z12, Z11, Z2
+	VPBROADCASTD 12(CX)(BX*1), Z13
+	VPDPBUSD     Z13, Z11, Z3
+	VPBROADCASTD 12(CX)(DX*4), Z12
+	VPDPBUSD     Z12, Z11, Z4
+	VPBROADCASTD 12(SI), Z13
+	VPDPBUSD     Z13, Z11, Z5
+	VPBROADCASTD 12(SI)(DX*1), Z12
+	VPDPBUSD     Z12, Z11, Z6
+	VPBROADCASTD 12(SI)(DX*2), Z13
+	VPDPBUSD     Z13, Z11, Z7
+	VPBROADCASTD 12(SI)(BX*1), Z12
+	VPDPBUSD     Z12, Z11, Z8
+	VPBROADCASTD 12(SI)(DX*4), Z13
+	VPDPBUSD     Z13, Z11, Z9
+	VPBROADCASTD 12(DI), Z12
+	VPDPBUSD     Z12, Z11, Z10
+	PREFETCHT0   (R14)(R11*1)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	ADDQ         $0x10, DI
+	LEAQ         (R9)(R10*4), R9
+	LEAQ         (R14)(R10*4), R14
+	ADDQ         $0x00000100, R12
+	CMPQ         R12, R13
+	JLT          rowsSame
+	MOVQ         p+0(FP), R15
+	ADDQ         112(R15), R12
+	ADDQ         120(R15), R13
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R11
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R11
+	JE   store
+
+edge:
+	VMOVUPS      (R9), Z11
+	VPXORD.BCST  flip<>+0(SB), Z11, Z11
+	VPBROADCASTD (CX), Z12
+	VPDPBUSD     Z12, Z11, Z0
+	VPBROADCASTD (CX)(DX*1), Z13
+	VPDPBUSD     Z13, Z11, Z1
+	VPBROADCASTD (CX)(DX*2), Z12
+	VPDPBUSD     Z12, Z11, Z2
+	VPBROADCASTD (CX)(BX*1), Z13
+	VPDPBUSD     Z13, Z11, Z3
+	VPBROADCASTD (CX)(DX*4), Z12
+	VPDPBUSD     Z12, Z11, Z4
+	VPBROADCASTD (SI), Z13
+	VPDPBUSD     Z13, Z11, Z5
+	VPBROADCASTD (SI)(DX*1), Z12
+	VPDPBUSD     Z12, Z11, Z6
+	VPBROADCASTD (SI)(DX*2), Z13
+	VPDPBUSD     Z13, Z11, Z7
+	VPBROADCASTD (SI)(BX*1), Z12
+	VPDPBUSD     Z12, Z11, Z8
+	VPBROADCASTD (SI)(DX*4), Z13
+	VPDPBUSD     Z13, Z11, Z9
+	VPBROADCASTD (DI), Z12
+	VPDPBUSD     Z12, Z11, Z10
+	ADDQ         R8, CX
+	ADDQ         R8, SI
+	ADDQ         R8, DI
+	ADDQ         R10, R9
+	DECQ         R11
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z7, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z9, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotInt8x11x2(p *byte)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotInt8x11x2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 512(CX), Z2
+	VMOVUPS 576(CX), Z3
+	VMOVUPS 1024(CX), Z4
+	VMOVUPS 1088(CX), Z5
+	VMOVUPS 1536(CX), Z6
+	VMOVUPS 1600(CX), Z7
+	VMOVUPS 2048(CX), Z8
+	VMOVUPS 2112(CX), Z9
+	VMOVUPS 2560(CX), Z10
+	VMOVUPS 2624(CX), Z11
+	VMOVUPS 3072(CX), Z12
+	VMOVUPS 3136(CX), Z13
+	VMOVUPS 3584(CX), Z14
+	VMOVUPS 3648(CX), Z15
+	VMOVUPS 4096(CX), Z16
+	VMOVUPS 4160(CX), Z17
+	VMOVUPS 4608(CX), Z18
+	VMOVUPS 4672(CX), Z19
+	VMOVUPS 5120(CX), Z20
+	VMOVUPS 5184(CX), Z21
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	LEAQ       (SI)(DX*4), DI
+	ADDQ       DX, DI
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 64(CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 64(CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 64(CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 64(CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 64(SI)(DX*1)
+	PREFETCHT0 (SI)(DX*2)
+	PREFETCHT0 64(SI)(DX*2)
+	PREFETCHT0 (SI)(BX*1)
+	PREFETCHT0 64(SI)(BX*1)
+	PREFETCHT0 (SI)(DX*4)
+	PREFETCHT0 64(SI)(DX*4)
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	LEAQ       (SI)(DX*4), DI
+	ADDQ       DX, DI
+	MOVQ       40(AX), R8
+	MOVQ       8(AX), R9
+	MOVQ       48(AX), R10
+	MOVQ       64(AX), R11
+	MOVQ       96(AX), R12
+	MOVQ       104(AX), R13
+	MOVQ       R10, R14
+	SHLQ       $0x04, R14
+	ADDQ       R9, R14
+	TESTQ      R11, R11
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R10)(R10*2), R11
+
+rows:
+	VMOVUPS      (R9), Z22
+	VPXORD.BCST  flip<>+0(SB), Z22, Z22
+	VMOVUPS      64(R9), Z23
+	VPXORD.BCST  flip<>+0(SB), Z23, Z23
+	VPBROADCASTD (CX), Z24
+	VPDPBUSD     Z24, Z22, Z0
+	VPDPBUSD     Z24, Z23, Z1
+	VPBROADCASTD (CX)(DX*1), Z25
+	VPDPBUSD     Z25, Z22, Z2
+	VPDPBUSD     Z25, Z23, Z3
+	VPBROADCASTD (CX)(DX*2), Z24
+	VPDPBUSD     Z24, Z22, Z4
+	VPDPBUSD     Z24, Z23, Z5
+	VPBROADCASTD (CX)(BX*1), Z25
+	VPDPBUSD     Z25, Z22, Z6
+	VPDPBUSD     Z25, Z23, Z7
+	VPBROADCASTD (CX)(DX*4), Z24
+	VPDPBUSD     Z24, Z22, Z8
+	VPDPBUSD     Z24, Z23, Z9
+	VPBROADCASTD (SI), Z25
+	VPDPBUSD     Z25, Z22, Z10
+	VPDPBUSD     Z25, Z23, Z11
+	VPBROADCASTD (SI)(DX*1), Z24
+	VPDPBUSD     Z24, Z22, Z12
+	VPDPBUSD     Z24, Z23, Z13
+	VPBROADCASTD (SI)(DX*2), Z25
+	VPDPBUSD     Z25, Z22, Z14
+	VPDPBUSD     Z25, Z23, Z15
+	VPBROADCASTD (SI)(BX*1), Z24
+	VPDPBUSD     Z24, Z22, Z16
+	VPDPBUSD     Z24, Z23, Z17
+	VPBROADCASTD (SI)(DX*4), Z25
+	VPDPBUSD     Z25, Z22, Z18
+	VPDPBUSD     Z25, Z23, Z19
+	VPBROADCASTD (DI), Z24
+	VPDPBUSD     Z24, Z22, Z20
+	VPDPBUSD     Z24, Z23, Z21
+	PREFETCHT0   (R14)
+	PREFETCHT0   64(R14)
+	PREFETCHT1   (R12)
+	VMOVUPS      (R9)(R10*1), Z22
+	VPXORD.BCST  flip<>+0(SB), Z22, Z22
+	VMOVUPS      64(R9)(R10*1), Z23
+	VPXORD.BCST  flip<>+0(SB), Z23, Z23
+	VPBROADCASTD 4(CX), Z24
+	VPDPBUSD     Z24, Z22, Z0
+	VPDPBUSD     Z24, Z23, Z1
+	VPBROADCASTD 4(CX)(DX*1), Z25
+	VPDPBUSD     Z25, Z22, Z2
+	VPDPBUSD     Z25, Z23, Z3
+	VPBROADCASTD 4(CX)(DX*2), Z24
+	VPDPBUSD     Z24, Z22, Z4
+	VPDPBUSD     Z24, Z23, Z5
+	VPBROADCASTD 4(CX)(BX*1), Z25
+	VPDPBUSD     Z25, Z22, Z6
+	VPDPBUSD     Z25, Z23, Z7
+	VPBROADCASTD 4(CX)(DX*4), Z24
+	VPDPBUSD     Z24, Z22, Z8
+	VPDPBUSD     Z24, Z23, Z9
+	VPBROADCASTD 4(SI), Z25
+	VPDPBUSD     Z25, Z22, Z10
+	VPDPBUSD     Z25, Z23, Z11
+	VPBROADCASTD 4(SI)(DX*1), Z24
+	VPDPBUSD     Z24, Z22, Z12
+	VPDPBUSD     Z24, Z23, Z13
+	VPBROADCASTD 4(SI)(DX*2), Z25
+	VPDPBUSD     Z25, Z22, Z14
+	VPDPBUSD     Z25, Z23, Z15
+	VPBROADCASTD 4(SI)(BX*1), Z24
+	VPDPBUSD     Z24, Z22, Z16
+	VPDPBUSD     Z24, Z23, Z17
+	VPBROADCASTD 4(SI)(DX*4), Z25
+	VPDPBUSD     Z25, Z22, Z18
+	VPDPBUSD     Z25, Z23, Z19
+	VPBROADCASTD 4(DI), Z24
+	VPDPBUSD     Z24, Z22, Z20
+	VPDPBUSD     Z24, Z23, Z21
+	PREFETCHT0   (R14)(R10*1)
+	PREFETCHT0   64(R14)(R10*1)
+	PREFETCHT1   64(R12)
+	VMOVUPS      (R9)(R10*2), Z22
+	VPXORD.BCST  flip<>+0(SB), Z22, Z22
+	VMOVUPS      64(R9)(R10*2), Z23
+	VPXORD.BCST  flip<>+0(SB), Z23, Z23
+	VPBROADCASTD 8(CX), Z24
+	VPDPBUSD     Z24, Z22, Z0
+	VPDPBUSD     Z24, Z23, Z1
+	VPBROADCASTD 8(CX)(DX*1), Z25
+	VPDPBUSD     Z25, Z22, Z2
+	VPDPBUSD     Z25, Z23, Z3
+	VPBROADCASTD 8(CX)(DX*2), Z24
+	VPDPBUSD     Z24, Z22, Z4
+	VPDPBUSD     Z24, Z23, Z5
+	VPBROADCASTD 8(CX)(BX*1), Z25
+	VPDPBUSD     Z25, Z22, Z6
+	VPDPBUSD     Z25, Z23, Z7
+	VPBROADCASTD 8(CX)(DX*4), Z24
+	VPDPBUSD     Z24, Z22, Z8
+	VPDPBUSD     Z24, Z23, Z9
+	VPBROADCASTD 8(SI), Z25
+	VPDPBUSD     Z25, Z22, Z10
+	VPDPBUSD     Z25, Z23, Z11
+	VPBROADCASTD 8(SI)(DX*1), Z24
+	VPDPBUSD     Z24, Z22, Z12
+	VPDPBUSD     Z24, Z23, Z13
+	VPBROADCASTD 8(SI)(DX*2), Z25
+	VPDPBUSD     Z25, Z22, Z14
+	VPDPBUSD     Z25, Z23, Z15
+	VPBROADCASTD 8(SI)(BX*1), Z24
+	VPDPBUSD     Z24, Z22, Z16
+	VPDPBUSD     Z24, Z23, Z17
+	VPBROADCASTD 8(SI)(DX*4), Z25
+	VPDPBUSD     Z25, Z22, Z18
+	VPDPBUSD     Z25, Z23, Z19
+	VPBROADCASTD 8(DI), Z24
+	VPDPBUSD     Z24, Z22, Z20
+	VPDPBUSD     Z24, Z23, Z21
+	PREFETCHT0   (R14)(R10*2)
+	PREFETCHT0   64(R14)(R10*2)
+	PREFETCHT1   128(R12)
+	VMOVUPS      (R9)(R11*1), Z22
+	VPXORD.BCST  flip<>+0(SB), Z22, Z22
+	VMOVUPS      64(R9)(R11*1), Z23
+	VPXORD.BCST  flip<>+0(SB), Z23, Z23
+	VPBROADCASTD 12(CX), Z24
+	VPDPBUSD     Z24, Z22, Z0
+	VPDPBUSD     Z24, Z23, Z1
+	VPBROADCASTD 12(CX)(DX*1), Z25
+	VPDPBUSD     Z25, Z22, Z2
+	VPDPBUSD     Z25, Z23, Z3
+	VPBROADCASTD 12(CX)(DX*2), Z24
+	VPDPBUSD     Z24, Z22, Z4
+	VPDPBUSD     Z24, Z23, Z5
+	VPBROADCASTD 12(CX)(BX*1), Z25
+	VPDPBUSD     Z25, Z22, Z6
+	VPDPBUSD     Z25, Z23, Z7
+	VPBROADCASTD 12(CX)(DX*4), Z24
+	VPDPBUSD     Z24, Z22, Z8
+	VPDPBUSD     Z24, Z23, Z9
+	VPBROADCASTD 12(SI), Z25
+	VPDPBUSD     Z25, Z22, Z10
+	VPDPBUSD     Z25, Z23, Z11
+	VPBROADCASTD 12(SI)(DX*1), Z24
+	VPDPBUSD     Z24, Z22, Z12
+	VPDPBUSD     Z24, Z23, Z13
+	VPBROADCASTD 12(SI)(DX*2), Z25
+	VPDPBUSD     Z25, Z22, Z14
+	VPDPBUSD     Z25, Z23, Z15
+	VPBROADCASTD 12(SI)(BX*1), Z24
+	VPDPBUSD     Z24, Z22, Z16
+	VPDPBUSD     Z24, Z23, Z17
+	VPBROADCASTD 12(SI)(DX*4), Z25
+	VPDPBUSD     Z25, Z22, Z18
+	VPDPBUSD     Z25, Z23, Z19
+	VPBROADCASTD 12(DI), Z24
+	VPDPBUSD     Z24, Z22, Z20
+	VPDPBUSD     Z24, Z23, Z21
+	PREFETCHT0   (R14)(R11*1)
+	PREFETCHT0   64(R14)(R11*1)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	ADDQ         $0x10, DI
+	LEAQ         (R9)(R10*4), R9
+	LEAQ         (R14)(R10*4), R14
+	ADDQ         $0x00000100, R12
+	CMPQ         R12, R13
+	JLT          rowsSame
+	MOVQ         p+0(FP), R15
+	ADDQ         112(R15), R12
+	ADDQ         120(R15), R13
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R11
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R11
+	JE   store
+
+edge:
+	VMOVUPS      (R9), Z22
+	VPXORD.BCST  flip<>+0(SB), Z22, Z22
+	VMOVUPS      64(R9), Z23
+	VPXORD.BCST  flip<>+0(SB), Z23, Z23
+	VPBROADCASTD (CX), Z24
+	VPDPBUSD     Z24, Z22, Z0
+	VPDPBUSD     Z24, Z23, Z1
+	VPBROADCASTD (CX)(DX*1), Z25
+	VPDPBUSD     Z25, Z22, Z2
+	VPDPBUSD     Z25, Z23, Z3
+	VPBROADCASTD (CX)(DX*2), Z24
+	VPDPBUSD     Z24, Z22, Z4
+	VPDPBUSD     Z24, Z23, Z5
+	VPBROADCASTD (CX)(BX*1), Z25
+	VPDPBUSD     Z25, Z22, Z6
+	VPDPBUSD     Z25, Z23, Z7
+	VPBROADCASTD (CX)(DX*4), Z24
+	VPDPBUSD     Z24, Z22, Z8
+	VPDPBUSD     Z24, Z23, Z9
+	VPBROADCASTD (SI), Z25
+	VPDPBUSD     Z25, Z22, Z10
+	VPDPBUSD     Z25, Z23, Z11
+	VPBROADCASTD (SI)(DX*1), Z24
+	VPDPBUSD     Z24, Z22, Z12
+	VPDPBUSD     Z24, Z23, Z13
+	VPBROADCASTD (SI)(DX*2), Z25
+	VPDPBUSD     Z25, Z22, Z14
+	VPDPBUSD     Z25, Z23, Z15
+	VPBROADCASTD (SI)(BX*1), Z24
+	VPDPBUSD     Z24, Z22, Z16
+	VPDPBUSD     Z24, Z23, Z17
+	VPBROADCASTD (SI)(DX*4), Z25
+	VPDPBUSD     Z25, Z22, Z18
+	VPDPBUSD     Z25, Z23, Z19
+	VPBROADCASTD (DI), Z24
+	VPDPBUSD     Z24, Z22, Z20
+	VPDPBUSD     Z24, Z23, Z21
+	ADDQ         R8, CX
+	ADDQ         R8, SI
+	ADDQ         R8, DI
+	ADDQ         R10, R9
+	DECQ         R11
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z12, (CX)
+	VMOVUPS Z13, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z14, (CX)
+	VMOVUPS Z15, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z16, (CX)
+	VMOVUPS Z17, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z18, (CX)
+	VMOVUPS Z19, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z20, (CX)
+	VMOVUPS Z21, 64(CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotInt8x12x1(p *byte)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotInt8x12x1(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 512(CX), Z1
+	VMOVUPS 1024(CX), Z2
+	VMOVUPS 1536(CX), Z3
+	VMOVUPS 2048(CX), Z4
+	VMOVUPS 2560(CX), Z5
+	VMOVUPS 3072(CX), Z6
+	VMOVUPS 3584(CX), Z7
+	VMOVUPS 4096(CX), Z8
+	VMOVUPS 4608(CX), Z9
+	VMOVUPS 5120(CX), Z10
+	VMOVUPS 5632(CX), Z11
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	LEAQ       (SI)(DX*4), DI
+	ADDQ       DX, DI
+	PREFETCHT0 (CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 (SI)(DX*2)
+	PREFETCHT0 (SI)(BX*1)
+	PREFETCHT0 (SI)(DX*4)
+	PREFETCHT0 (DI)
+	PREFETCHT0 (DI)(DX*1)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	LEAQ       (SI)(DX*4), DI
+	ADDQ       DX, DI
+	MOVQ       40(AX), R8
+	MOVQ       8(AX), R9
+	MOVQ       48(AX), R10
+	MOVQ       64(AX), R11
+	MOVQ       96(AX), R12
+	MOVQ       104(AX), R13
+	MOVQ       R10, R14
+	SHLQ       $0x04, R14
+	ADDQ       R9, R14
+	TESTQ      R11, R11
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R10)(R10*2), R11
+
+rows:
+	VMOVUPS      (R9), Z12
+	VPXORD.BCST  flip<>+0(SB), Z12, Z12
+	VPBROADCASTD (CX), Z13
+	VPDPBUSD     Z13, Z12, Z0
+	VPBROADCASTD (CX)(DX*1), Z14
+	VPDPBUSD     Z14, Z12, Z1
+	VPBROADCASTD (CX)(DX*2), Z13
+	VPDPBUSD     Z13, Z12, Z2
+	VPBROADCASTD (CX)(BX*1), Z14
+	VPDPBUSD     Z14, Z12, Z3
+	VPBROADCASTD (CX)(DX*4), Z13
+	VPDPBUSD     Z13, Z12, Z4
+	VPBROADCASTD (SI), Z14
+	VPDPBUSD     Z14, Z12, Z5
+	VPBROADCASTD (SI)(DX*1), Z13
+	VPDPBUSD     Z13, Z12, Z6
+	VPBROADCASTD (SI)(DX*2), Z14
+	VPDPBUSD     Z14, Z12, Z7
+	VPBROADCASTD (SI)(BX*1), Z13
+	VPDPBUSD     Z13, Z12, Z8
+	VPBROADCASTD (SI)(DX*4), Z14
+	VPDPBUSD     Z14, Z12, Z9
+	VPBROADCASTD (DI), Z13
+	VPDPBUSD     Z13, Z12, Z10
+	VPBROADCASTD (DI)(DX*1), Z14
+	VPDPBUSD     Z14, Z12, Z11
+	PREFETCHT0   (R14)
+	PREFETCHT1   (R12)
+	VMOVUPS      (R9)(R10*1), Z12
+	VPXORD.BCST  flip<>+0(SB), Z12, Z12
+	VPBROADCASTD 4(CX), Z13
+	VPDPBUSD     Z13, Z12, Z0
+	VPBROADCASTD 4(CX)(DX*1), Z14
+	VPDPBUSD     Z14, Z12, Z1
+	VPBROADCASTD 4(CX)(DX*2), Z13
+	VPDPBUSD     Z13, Z12, Z2
+	VPBROADCASTD 4(CX)(BX*1), Z14
+	VPDPBUSD     Z14, Z12, Z3
+	VPBROADCASTD 4(CX)(DX*4), Z13
+	VPDPBUSD     Z13, Z12, Z4
+	VPBROADCASTD 4(SI), Z14
+	VPDPBUSD     Z14, Z12, Z5
+	VPBROADCASTD 4(SI)(DX*1), Z13
+	VPDPBUSD     Z13, Z12, Z6
+	VPBROADCASTD 4(SI)(DX*2), Z14
+	VPDPBUSD     Z14, Z12, Z7
+	VPBROADCASTD 4(SI)(BX*1), Z13
+	VPDPBUSD     Z13, Z12, Z8
+	VPBROADCASTD 4(SI)(DX*4), Z14
+	VPDPBUSD     Z14, Z12, Z9
+	VPBROADCASTD 4(DI), Z13
+	VPDPBUSD     Z13, Z12, Z10
+	VPBROADCASTD 4(DI)(DX*1), Z14
+	VPDPBUSD     Z14, Z12, Z11
+	PREFETCHT0   (R14)(R10*1)
+	PREFETCHT1   64(R12)
+	VMOVUPS      (R9)(R10*2), Z12
+	VPXORD.BCST  flip<>+0(SB), Z12, Z12
+	VPBROADCASTD 8(CX), Z13
+	VPDPBUSD     Z13, Z12, Z0
+	VPBROADCASTD 8(CX)(DX*1), Z14
+	VPDPBUSD     Z14, Z12, Z1
+	VPBROADCASTD 8(CX)(DX*2), Z13
+	VPDPBUSD     Z13, Z12, Z2
+	VPBROADCASTD 8(CX)(BX*1), Z14
+	VPDPBUSD     Z14, Z12, Z3
+	VPBROADCASTD 8(CX)(DX*4), Z13
+	VPDPBUSD     Z13, Z12, Z4
+	VPBROADCASTD 8(SI), Z14
+	VPDPBUSD     Z14, Z12, Z5
+	VPBROADCASTD 8(SI)(DX*1), Z13
+	VPDPBUSD     Z13, Z12, Z6
+	VPBROADCASTD 8(SI)(DX*2), Z14
+	VPDPBUSD     Z14, Z12, Z7
+	VPBROADCASTD 8(SI)(BX*1), Z13
+	VPDPBUSD     Z13, Z12, Z8
+	VPBROADCASTD 8(SI)(DX*4), Z14
+	VPDPBUSD     Z14, Z12, Z9
+	VPBROADCASTD 8(DI), Z13
+	VPDPBUSD     Z13, Z12, Z10
+	VPBROADCASTD 8(DI)(DX*1), Z14
+	VPDPBUSD     Z14, Z12, Z11
+	PREFETCHT0   (R14)(R10*2)
+	PREFETCHT1   128(R12)
+	VMOVUPS      (R9)(R11*1), Z12
+	VPXORD.BCST  flip<>+0(SB), Z12, Z12
+	VPBROADCASTD 12(CX), Z13
+	VPDPBUSD     Z13, Z12, Z0
+	VPBROADCASTD 12(CX)(DX*1), Z14
+	VPDPBUSD     Z14, Z12, Z1
+	VPBROADCASTD 12(CX)(DX*2), Z13
+	VPDPBUSD     Z13, Z12, Z2
+	VPBROADCASTD 12(CX)(BX*1), Z14
+	VPDPBUSD     Z14, Z12, Z3
+	VPBROADCASTD 12(CX)(DX*4), Z13
+	VPDPBUSD     Z13, Z12, Z4
+	VPBROADCASTD 12(SI), Z14
+	VPDPBUSD     Z14, Z12, Z5
+	VPBROADCASTD 12(SI)(DX*1), Z13
+	VPDPBUSD     Z13, Z12, Z6
+	VPBROADCASTD 12(SI)(DX*2), Z14
+	VPDPBUSD     Z14, Z12, Z7
+	VPBROADCASTD 12(SI)(BX*1), Z13
+	VPDPBUSD     Z13, Z12, Z8
+	VPBROADCASTD 12(SI)(DX*4), Z14
+	VPDPBUSD     Z14, Z12, Z9
+	VPBROADCASTD 12(DI), Z13
+	VPDPBUSD     Z13, Z12, Z10
+	VPBROADCASTD 12(DI)(DX*1), Z14
+	VPDPBUSD     Z14, Z12, Z11
+	PREFETCHT0   (R14)(R11*1)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	ADDQ         $0x10, DI
+	LEAQ         (R9)(R10*4), R9
+	LEAQ         (R14)(R10*4), R14
+	ADDQ         $0x00000100, R12
+	CMPQ         R12, R13
+	JLT          rowsSame
+	MOVQ         p+0(FP), R15
+	ADDQ         112(R15), R12
+	ADDQ         120(R15), R13
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R11
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R11
+	JE   store
+
+edge:
+	VMOVUPS      (R9), Z12
+	VPXORD.BCST  flip<>+0(SB), Z12, Z12
+	VPBROADCASTD (CX), Z13
+	VPDPBUSD     Z13, Z12, Z0
+	VPBROADCASTD (CX)(DX*1), Z14
+	VPDPBUSD     Z14, Z12, Z1
+	VPBROADCASTD (CX)(DX*2), Z13
+	VPDPBUSD     Z13, Z12, Z2
+	VPBROADCASTD (CX)(BX*1), Z14
+	VPDPBUSD     Z14, Z12, Z3
+	VPBROADCASTD (CX)(DX*4), Z13
+	VPDPBUSD     Z13, Z12, Z4
+	VPBROADCASTD (SI), Z14
+	VPDPBUSD     Z14, Z12, Z5
+	VPBROADCASTD (SI)(DX*1), Z13
+	VPDPBUSD     Z13, Z12, Z6
+	VPBROADCASTD (SI)(DX*2), Z14
+	VPDPBUSD     Z14, Z12, Z7
+	VPBROADCASTD (SI)(BX*1), Z13
+	VPDPBUSD     Z13, Z12, Z8
+	VPBROADCASTD (SI)(DX*4), Z14
+	VPDPBUSD     Z14, Z12, Z9
+	VPBROADCASTD (DI), Z13
+	VPDPBUSD     Z13, Z12, Z10
+	VPBROADCASTD (DI)(DX*1), Z14
+	VPDPBUSD     Z14, Z12, Z11
+	ADDQ         R8, CX
+	ADDQ         R8, SI
+	ADDQ         R8, DI
+	ADDQ         R10, R9
+	DECQ         R11
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z7, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z9, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z11, (CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotInt8x12x2(p *byte)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotInt8x12x2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 512(CX), Z2
+	VMOVUPS 576(CX), Z3
+	VMOVUPS 1024(CX), Z4
+	VMOVUPS 1088(CX), Z5
+	VMOVUPS 1536(CX), Z6
+	VMOVUPS 1600(CX), Z7
+	VMOVUPS 2048(CX), Z8
+	VMOVUPS 2112(CX), Z9
+	VMOVUPS 2560(CX), Z10
+	VMOVUPS 2624(CX), Z11
+	VMOVUPS 3072(CX), Z12
+	VMOVUPS 3136(CX), Z13
+	VMOVUPS 3584(CX), Z14
+	VMOVUPS 3648(CX), Z15
+	VMOVUPS 4096(CX), Z16
+	VMOVUPS 4160(CX), Z17
+	VMOVUPS 4608(CX), Z18
+	VMOVUPS 4672(CX), Z19
+	VMOVUPS 5120(CX), Z20
+	VMOVUPS 5184(CX), Z21
+	VMOVUPS 5632(CX), Z22
+	VMOVUPS 5696(CX), Z23
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	LEAQ       (SI)(DX*4), DI
+	ADDQ       DX, DI
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 64(CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 64(CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 64(CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 64(CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 64(SI)(DX*1)
+	PREFETCHT0 (SI)(DX*2)
+	PREFETCHT0 64(SI)(DX*2)
+	PREFETCHT0 (SI)(BX*1)
+	PREFETCHT0 64(SI)(BX*1)
+	PREFETCHT0 (SI)(DX*4)
+	PREFETCHT0 64(SI)(DX*4)
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 (DI)(DX*1)
+	PREFETCHT0 64(DI)(DX*1)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	LEAQ       (SI)(DX*4), DI
+	ADDQ       DX, DI
+	MOVQ       40(AX), R8
+	MOVQ       8(AX), R9
+	MOVQ       48(AX), R10
+	MOVQ       64(AX), R11
+	MOVQ       96(AX), R12
+	MOVQ       104(AX), R13
+	MOVQ       R10, R14
+	SHLQ       $0x04, R14
+	ADDQ       R9, R14
+	TESTQ      R11, R11
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R10)(R10*2), R11
+
+rows:
+	VMOVUPS      (R9), Z24
+	VPXORD.BCST  flip<>+0(SB), Z24, Z24
+	VMOVUPS      64(R9), Z25
+	VPXORD.BCST  flip<>+0(SB), Z25, Z25
+	VPBROADCASTD (CX), Z26
+	VPDPBUSD     Z26, Z24, Z0
+	VPDPBUSD     Z26, Z25, Z1
+	VPBROADCASTD (CX)(DX*1), Z27
+	VPDPBUSD     Z27, Z24, Z2
+	VPDPBUSD     Z27, Z25, Z3
+	VPBROADCASTD (CX)(DX*2), Z26
+	VPDPBUSD     Z26, Z24, Z4
+	VPDPBUSD     Z26, Z25, Z5
+	VPBROADCASTD (CX)(BX*1), Z27
+	VPDPBUSD     Z27, Z24, Z6
+	VPDPBUSD     Z27, Z25, Z7
+	VPBROADCASTD (CX)(DX*4), Z26
+	VPDPBUSD     Z26, Z24, Z8
+	VPDPBUSD     Z26, Z25, Z9
+	VPBROADCASTD (SI), Z27
+	VPDPBUSD     Z27, Z24, Z10
+	VPDPBUSD     Z27, Z25, Z11
+	VPBROADCASTD (SI)(DX*1), Z26
+	VPDPBUSD     Z26, Z24, Z12
+	VPDPBUSD     Z26, Z25, Z13
+	VPBROADCASTD (SI)(DX*2), Z27
+	VPDPBUSD     Z27, Z24, Z14
+	VPDPBUSD     Z27, Z25, Z15
+	VPBROADCASTD (SI)(BX*1), Z26
+	VPDPBUSD     Z26, Z24, Z16
+	VPDPBUSD     Z26, Z25, Z17
+	VPBROADCASTD (SI)(DX*4), Z27
+	VPDPBUSD     Z27, Z24, Z18
+	VPDPBUSD     Z27, Z25, Z19
+	VPBROADCASTD (DI), Z26
+	VPDPBUSD     Z26, Z24, Z20
+	VPDPBUSD     Z26, Z25, Z21
+	VPBROADCASTD (DI)(DX*1), Z27
+	VPDPBUSD     Z27, Z24, Z22
+	VPDPBUSD     Z27, Z25, Z23
+	PREFETCHT0   (R14)
+	PREFETCHT0   64(R14)
+	PREFETCHT1   (R12)
+	VMOVUPS      (R9)(R10*1), Z24
+	VPXORD.BCST  flip<>+0(SB), Z24, Z24
+	VMOVUPS      64(R9)(R10*1), Z25
+	VPXORD.BCST  flip<>+0(SB), Z25, Z25
+	VPBROADCASTD 4(CX), Z26
+	VPDPBUSD     Z26, Z24, Z0
+	VPDPBUSD     Z26, Z25, Z1
+	VPBROADCASTD 4(CX)(DX*1), Z27
+	VPDPBUSD     Z27, Z24, Z2
+	VPDPBUSD     Z27, Z25, Z3
+	VPBROADCASTD 4(CX)(DX*2), Z26
+	VPDPBUSD     Z26, Z24, Z4
+	VPDPBUSD     Z26, Z25, Z5
+	VPBROADCASTD 4(CX)(BX*1), Z27
+	VPDPBUSD     Z27, Z24, Z6
+	VPDPBUSD     Z27, Z25, Z7
+	VPBROADCASTD 4(CX)(DX*4), Z26
+	VPDPBUSD     Z26, Z24, Z8
+	VPDPBUSD     Z26, Z25, Z9
+	VPBROADCASTD 4(SI), Z27
+	VPDPBUSD     Z27, Z24, Z10
+	VPDPBUSD     Z27, Z25, Z11
+	VPBROADCASTD 4(SI)(DX*1), Z26
+	VPDPBUSD     Z26, Z24, Z12
+	VPDPBUSD     Z26, Z25, Z13
+	VPBROADCASTD 4(SI)(DX*2), Z27
+	VPDPBUSD     Z27, Z24, Z14
+	VPDPBUSD     Z27, Z25, Z15
+	VPBROADCASTD 4(SI)(BX*1), Z26
+	VPDPBUSD     Z26, Z24, Z16
+	VPDPBUSD     Z26, Z25, Z17
+	VPBROADCASTD 4(SI)(DX*4), Z27
+	VPDPBUSD     Z27, Z24, Z18
+	VPDPBUSD     Z27, Z25, Z19
+	VPBROADCASTD 4(DI), Z26
+	VPDPBUSD     Z26, Z24, Z20
+	VPDPBUSD     Z26, Z25, Z21
+	VPBROADCASTD 4(DI)(DX*1), Z27
+	VPDPBUSD     Z27, Z24, Z22
+	VPDPBUSD     Z27, Z25, Z23
+	PREFETCHT0   (R14)(R10*1)
+	PREFETCHT0   64(R14)(R10*1)
+	PREFETCHT1   64(R12)
+	VMOVUPS      (R9)(R10*2), Z24
+	VPXORD.BCST  flip<>+0(SB), Z24, Z24
+	VMOVUPS      64(R9)(R10*2), Z25
+	VPXORD.BCST  flip<>+0(SB), Z25, Z25
+	VPBROADCASTD 8(CX), Z26
+	VPDPBUSD     Z26, Z24, Z0
+	VPDPBUSD     Z26, Z25, Z1
+	VPBROADCASTD 8(CX)(DX*1), Z27
+	VPDPBUSD     Z27, Z24, Z2
+	VPDPBUSD     Z27, Z25, Z3
+	VPBROADCASTD 8(CX)(DX*2), Z26
+	VPDPBUSD     Z26, Z24, Z4
+	VPDPBUSD     Z26, Z25, Z5
+	VPBROADCASTD 8(CX)(BX*1), Z27
+	VPDPBUSD     Z27, Z24, Z6
+	VPDPBUSD     Z27, Z25, Z7
+	VPBROADCASTD 8(CX)(DX*4), Z26
+	VPDPBUSD     Z26, Z24, Z8
+	VPDPBUSD     Z26, Z25, Z9
+	VPBROADCASTD 8(SI), Z27
+	VPDPBUSD     Z27, Z24, Z10
+	VPDPBUSD     Z27, Z25, Z11
+	VPBROADCASTD 8(SI)(DX*1), Z26
+	VPDPBUSD     Z26, Z24, Z12
+	VPDPBUSD     Z26, Z25, Z13
+	VPBROADCASTD 8(SI)(DX*2), Z27
+	VPDPBUSD     Z27, Z24, Z14
+	VPDPBUSD     Z27, Z25, Z15
+	VPBROADCASTD 8(SI)(BX*1), Z26
+	VPDPBUSD     Z26, Z24, Z16
+	VPDPBUSD     Z26, Z25, Z17
+	VPBROADCASTD 8(SI)(DX*4), Z27
+	VPDPBUSD     Z27, Z24, Z18
+	VPDPBUSD     Z27, Z25, Z19
+	VPBROADCASTD 8(DI), Z26
+	VPDPBUSD     Z26, Z24, Z20
+	VPDPBUSD     Z26, Z25, Z21
+	VPBROADCASTD 8(DI)(DX*1), Z27
+	VPDPBUSD     Z27, Z24, Z22
+	VPDPBUSD     Z27, Z25, Z23
+	PREFETCHT0   (R14)(R10*2)
+	PREFETCHT0   64(R14)(R10*2)
+	PREFETCHT1   128(R12)
+	VMOVUPS      (R9)(R11*1), Z24
+	VPXORD.BCST  flip<>+0(SB), Z24, Z24
+	VMOVUPS      64(R9)(R11*1), Z25
+	VPXORD.BCST  flip<>+0(SB), Z25, Z25
+	VPBROADCASTD 12(CX), Z26
+	VPDPBUSD     Z26, Z24, Z0
+	VPDPBUSD     Z26, Z25, Z1
+	VPBROADCASTD 12(CX)(DX*1), Z27
+	VPDPBUSD     Z27, Z24, Z2
+	VPDPBUSD     Z27, Z25, Z3
+	VPBROADCASTD 12(CX)(DX*2), Z26
+	VPDPBUSD     Z26, Z24, Z4
+	VPDPBUSD     Z26, Z25, Z5
+	VPBROADCASTD 12(CX)(BX*1), Z27
+	VPDPBUSD     Z27, Z24, Z6
+	VPDPBUSD     Z27, Z25, Z7
+	VPBROADCASTD 12(CX)(DX*4), Z26
+	VPDPBUSD     Z26, Z24, Z8
+	VPDPBUSD     Z26, Z25, Z9
+	VPBROADCASTD 12(SI), Z27
+	VPDPBUSD     Z27, Z24, Z10
+	VPDPBUSD     Z27, Z25, Z11
+	VPBROADCASTD 12(SI)(DX*1), Z26
+	VPDPBUSD     Z26, Z24, Z12
+	VPDPBUSD     Z26, Z25, Z13
+	VPBROADCASTD 12(SI)(DX*2), Z27
+	VPDPBUSD     Z27, Z24, Z14
+	VPDPBUSD     Z27, Z25, Z15
+	VPBROADCASTD 12(SI)(BX*1), Z26
+	VPDPBUSD     Z26, Z24, Z16
+	VPDPBUSD     Z26, Z25, Z17
+	VPBROADCASTD 12(SI)(DX*4), Z27
+	VPDPBUSD     Z27, Z24, Z18
+	VPDPBUSD     Z27, Z25, Z19
+	VPBROADCASTD 12(DI), Z26
+	VPDPBUSD     Z26, Z24, Z20
+	VPDPBUSD     Z26, Z25, Z21
+	VPBROADCASTD 12(DI)(DX*1), Z27
+	VPDPBUSD     Z27, Z24, Z22
+	VPDPBUSD     Z27, Z25, Z23
+	PREFETCHT0   (R14)(R11*1)
+	PREFETCHT0   64(R14)(R11*1)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	ADDQ         $0x10, DI
+	LEAQ         (R9)(R10*4), R9
+	LEAQ         (R14)(R10*4), R14
+	ADDQ         $0x00000100, R12
+	CMPQ         R12, R13
+	JLT          rowsSame
+	MOVQ         p+0(FP), R15
+	ADDQ         112(R15), R12
+	ADDQ         120(R15), R13
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R11
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R11
+	JE   store
+
+edge:
+	VMOVUPS      (R9), Z24
+	VPXORD.BCST  flip<>+0(SB), Z24, Z24
+	VMOVUPS      64(R9), Z25
+	VPXORD.BCST  flip<>+0(SB), Z25, Z25
+	VPBROADCASTD (CX), Z26
+	VPDPBUSD     Z26, Z24, Z0
+	VPDPBUSD     Z26, Z25, Z1
+	VPBROADCASTD (CX)(DX*1), Z27
+	VPDPBUSD     Z27, Z24, Z2
+	VPDPBUSD     Z27, Z25, Z3
+	VPBROADCASTD (CX)(DX*2), Z26
+	VPDPBUSD     Z26, Z24, Z4
+	VPDPBUSD     Z26, Z25, Z5
+	VPBROADCASTD (CX)(BX*1), Z27
+	VPDPBUSD     Z27, Z24, Z6
+	VPDPBUSD     Z27, Z25, Z7
+	VPBROADCASTD (CX)(DX*4), Z26
+	VPDPBUSD     Z26, Z24, Z8
+	VPDPBUSD     Z26, Z25, Z9
+	VPBROADCASTD (SI), Z27
+	VPDPBUSD     Z27, Z24, Z10
+	VPDPBUSD     Z27, Z25, Z11
+	VPBROADCASTD (SI)(DX*1), Z26
+	VPDPBUSD     Z26, Z24, Z12
+	VPDPBUSD     Z26, Z25, Z13
+	VPBROADCASTD (SI)(DX*2), Z27
+	VPDPBUSD     Z27, Z24, Z14
+	VPDPBUSD     Z27, Z25, Z15
+	VPBROADCASTD (SI)(BX*1), Z26
+	VPDPBUSD     Z26, Z24, Z16
+	VPDPBUSD     Z26, Z25, Z17
+	VPBROADCASTD (SI)(DX*4), Z27
+	VPDPBUSD     Z27, Z24, Z18
+	VPDPBUSD     Z27, Z25, Z19
+	VPBROADCASTD (DI), Z26
+	VPDPBUSD     Z26, Z24, Z20
+	VPDPBUSD     Z26, Z25, Z21
+	VPBROADCASTD (DI)(DX*1), Z27
+	VPDPBUSD     Z27, Z24, Z22
+	VPDPBUSD     Z27, Z25, Z23
+	ADDQ         R8, CX
+	ADDQ         R8, SI
+	ADDQ         R8, DI
+	ADDQ         R10, R9
+	DECQ         R11
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z12, (CX)
+	VMOVUPS Z13, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z14, (CX)
+	VMOVUPS Z15, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z16, (CX)
+	VMOVUPS Z17, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z18, (CX)
+	VMOVUPS Z19, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z20, (CX)
+	VMOVUPS Z21, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z22, (CX)
+	VMOVUPS Z23, 64(CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotInt8x13x1(p *byte)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotInt8x13x1(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 512(CX), Z1
+	VMOVUPS 1024(CX), Z2
+	VMOVUPS 1536(CX), Z3
+	VMOVUPS 2048(CX), Z4
+	VMOVUPS 2560(CX), Z5
+	VMOVUPS 3072(CX), Z6
+	VMOVUPS 3584(CX), Z7
+	VMOVUPS 4096(CX), Z8
+	VMOVUPS 4608(CX), Z9
+	VMOVUPS 5120(CX), Z10
+	VMOVUPS 5632(CX), Z11
+	VMOVUPS 6144(CX), Z12
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	LEAQ       (SI)(DX*4), DI
+	ADDQ       DX, DI
+	PREFETCHT0 (CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 (SI)(DX*2)
+	PREFETCHT0 (SI)(BX*1)
+	PREFETCHT0 (SI)(DX*4)
+	PREFETCHT0 (DI)
+	PREFETCHT0 (DI)(DX*1)
+	PREFETCHT0 (DI)(DX*2)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	LEAQ       (SI)(DX*4), DI
+	ADDQ       DX, DI
+	MOVQ       40(AX), R8
+	MOVQ       8(AX), R9
+	MOVQ       48(AX), R10
+	MOVQ       64(AX), R11
+	MOVQ       96(AX), R12
+	MOVQ       104(AX), R13
+	MOVQ       R10, R14
+	SHLQ       $0x04, R14
+	ADDQ       R9, R14
+	TESTQ      R11, R11
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R10)(R10*2), R11
+
+rows:
+	VMOVUPS      (R9), Z13
+	VPXORD.BCST  flip<>+0(SB), Z13, Z13
+	VPBROADCASTD (CX), Z14
+	VPDPBUSD     Z14, Z13, Z0
+	VPBROADCASTD (CX)(DX*1), Z15
+	VPDPBUSD     Z15, Z13, Z1
+	VPBROADCASTD (CX)(DX*2), Z14
+	VPDPBUSD     Z14, Z13, Z2
+	VPBROADCASTD (CX)(BX*1), Z15
+	VPDPBUSD     Z15, Z13, Z3
+	VPBROADCASTD (CX)(DX*4), Z14
+	VPDPBUSD     Z14, Z13, Z4
+	VPBROADCASTD (SI), Z15
+	VPDPBUSD     Z15, Z13, Z5
+	VPBROADCASTD (SI)(DX*1), Z14
+	VPDPBUSD     Z14, Z13, Z6
+	VPBROADCASTD (SI)(DX*2), Z15
+	VPDPBUSD     Z15, Z13, Z7
+	VPBROADCASTD (SI)(BX*1), Z14
+	VPDPBUSD     Z14, Z13, Z8
+	VPBROADCASTD (SI)(DX*4), Z15
+	VPDPBUSD     Z15, Z13, Z9
+	VPBROADCASTD (DI), Z14
+	VPDPBUSD     Z14, Z13, Z10
+	VPBROADCASTD (DI)(DX*1), Z15
+	VPDPBUSD     Z15, Z13, Z11
+	VPBROADCASTD (DI)(DX*2), Z14
+	VPDPBUSD     Z14, Z13, Z12
+	PREFETCHT0   (R14)
+	PREFETCHT1   (R12)
+	VMOVUPS      (R9)(R10*1), Z13
+	VPXORD.BCST  flip<>+0(SB), Z13, Z13
+	VPBROADCASTD 4(CX), Z14
+	VPDPBUSD     Z14, Z13, Z0
+	VPBROADCASTD 4(CX)(DX*1), Z15
+	VPDPBUSD     Z15, Z13, Z1
+	VPBROADCASTD 4(CX)(DX*2), Z14
+	VPDPBUSD     Z14, Z13, Z2
+	VPBROADCASTD 4(CX)(BX*1), Z15
+	VPDPBUSD     Z15, Z13, Z3
+	VPBROADCASTD 4(CX)(DX*4), Z14
+	VPDPBUSD     Z14, Z13, Z4
+	VPBROADCASTD 4(SI), Z15
+	VPDPBUSD     Z15, Z13, Z5
+	VPBROADCASTD 4(SI)(DX*1), Z14
+	VPDPBUSD     Z14, Z13, Z6
+	VPBROADCASTD 4(SI)(DX*2), Z15
+	VPDPBUSD     Z15, Z13, Z7
+	VPBROADCASTD 4(SI)(BX*1), Z14
+	VPDPBUSD     Z14, Z13, Z8
+	VPBROADCASTD 4(SI)(DX*4), Z15
+	VPDPBUSD     Z15, Z13, Z9
+	VPBROADCASTD 4(DI), Z14
+	VPDPBUSD     Z14, Z13, Z10
+	VPBROADCASTD 4(DI)(DX*1), Z15
+	VPDPBUSD     Z15, Z13, Z11
+	VPBROADCASTD 4(DI)(DX*2), Z14
+	VPDPBUSD     Z14, Z13, Z12
+	PREFETCHT0   (R14)(R10*1)
+	PREFETCHT1   64(R12)
+	VMOVUPS      (R9)(R10*2), Z13
+	VPXORD.BCST  flip<>+0(SB), Z13, Z13
+	VPBROADCASTD 8(CX), Z14
+	VPDPBUSD     Z14, Z13, Z0
+	VPBROADCASTD 8(CX)(DX*1), Z15
+	VPDPBUSD     Z15, Z13, Z1
+	VPBROADCASTD 8(CX)(DX*2), Z14
+	VPDPBUSD     Z14, Z13, Z2
+	VPBROADCASTD 8(CX)(BX*1), Z15
+	VPDPBUSD     Z15, Z13, Z3
+	VPBROADCASTD 8(CX)(DX*4), Z14
+	VPDPBUSD     Z14, Z13, Z4
+	VPBROADCASTD 8(SI), Z15
+	VPDPBUSD     Z15, Z13, Z5
+	VPBROADCASTD 8(SI)(DX*1), Z14
+	VPDPBUSD     Z14, Z13, Z6
+	VPBROADCASTD 8(SI)(DX*2), Z15
+	VPDPBUSD     Z15, Z13, Z7
+	VPBROADCASTD 8(SI)(BX*1), Z14
+	VPDPBUSD     Z14, Z13, Z8
+	VPBROADCASTD 8(SI)(DX*4), Z15
+	VPDPBUSD     Z15, Z13, Z9
+	VPBROADCASTD 8(DI), Z14
+	VPDPBUSD     Z14, Z13, Z10
+	VPBROADCASTD 8(DI)(DX*1), Z15
+	VPDPBUSD     Z15, Z13, Z11
+	VPBROADCASTD 8(DI)(DX*2), Z14
+	VPDPBUSD     Z14, Z13, Z12
+	PREFETCHT0   (R14)(R10*2)
+	PREFETCHT1   128(R12)
+	VMOVUPS      (R9)(R11*1), Z13
+	VPXORD.BCST  flip<>+0(SB), Z13, Z13
+	VPBROADCASTD 12(CX), Z14
+	VPDPBUSD     Z14, Z13, Z0
+	VPBROADCASTD 12(CX)(DX*1), Z15
+	VPDPBUSD     Z15, Z13, Z1
+	VPBROADCASTD 12(CX)(DX*2), Z14
+	VPDPBUSD     Z14, Z13, Z2
+	VPBROADCASTD 12(CX)(BX*1), Z15
+	VPDPBUSD     Z15, Z13, Z3
+	VPBROADCASTD 12(CX)(DX*4), Z14
+	VPDPBUSD     Z14, Z13, Z4
+	VPBROADCASTD 12(SI), Z15
+	VPDPBUSD     Z15, Z13, Z5
+	VPBROADCASTD 12(SI)(DX*1), Z14
+	VPDPBUSD     Z14, Z13, Z6
+	VPBROADCASTD 12(SI)(DX*2), Z15
+	VPDPBUSD     Z15, Z13, Z7
+	VPBROADCASTD 12(SI)(BX*1), Z14
+	VPDPBUSD     Z14, Z13, Z8
+	VPBROADCASTD 12(SI)(DX*4), Z15
+	VPDPBUSD     Z15, Z13, Z9
+	VPBROADCASTD 12(DI), Z14
+	VPDPBUSD     Z14, Z13, Z10
+	VPBROADCASTD 12(DI)(DX*1), Z15
+	VPDPBUSD     Z15, Z13, Z11
+	VPBROADCASTD 12(DI)(DX*2), Z14
+	VPDPBUSD     Z14, Z13, Z12
+	PREFETCHT0   (R14)(R11*1)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	ADDQ         $0x10, DI
+	LEAQ         (R9)(R10*4), R9
+	LEAQ         (R14)(R10*4), R14
+	ADDQ         $0x00000100, R12
+	CMPQ         R12, R13
+	JLT          rowsSame
+	MOVQ         p+0(FP), R15
+	ADDQ         112(R15), R12
+	ADDQ         120(R15), R13
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R11
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R11
+	JE   store
+
+edge:
+	VMOVUPS      (R9), Z13
+	VPXORD.BCST  flip<>+0(SB), Z13, Z13
+	VPBROADCASTD (CX), Z14
+	VPDPBUSD     Z14, Z13, Z0
+	VPBROADCASTD (CX)(DX*1), Z15
+	VPDPBUSD     Z15, Z13, Z1
+	VPBROADCASTD (CX)(DX*2), Z14
+	VPDPBUSD     Z14, Z13, Z2
+	VPBROADCASTD (CX)(BX*1), Z15
+	VPDPBUSD     Z15, Z13, Z3
+	VPBROADCASTD (CX)(DX*4), Z14
+	VPDPBUSD     Z14, Z13, Z4
+	VPBROADCASTD (SI), Z15
+	VPDPBUSD     Z15, Z13, Z5
+	VPBROADCASTD (SI)(DX*1), Z14
+	VPDPBUSD     Z14, Z13, Z6
+	VPBROADCASTD (SI)(DX*2), Z15
+	VPDPBUSD     Z15, Z13, Z7
+	VPBROADCASTD (SI)(BX*1), Z14
+	VPDPBUSD     Z14, Z13, Z8
+	VPBROADCASTD (SI)(DX*4), Z15
+	VPDPBUSD     Z15, Z13, Z9
+	VPBROADCASTD (DI), Z14
+	VPDPBUSD     Z14, Z13, Z10
+	VPBROADCASTD (DI)(DX*1), Z15
+	VPDPBUSD     Z15, Z13, Z11
+	VPBROADCASTD (DI)(DX*2), Z14
+	VPDPBUSD     Z14, Z13, Z12
+	ADDQ         R8, CX
+	ADDQ         R8, SI
+	ADDQ         R8, DI
+	ADDQ         R10, R9
+	DECQ         R11
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z7, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z9, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z11, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z12, (CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotInt8x13x2(p *byte)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotInt8x13x2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 512(CX), Z2
+	VMOVUPS 576(CX), Z3
+	VMOVUPS 1024(CX), Z4
+	VMOVUPS 1088(CX), Z5
+	VMOVUPS 1536(CX), Z6
+	VMOVUPS 1600(CX), Z7
+	VMOVUPS 2048(CX), Z8
+	VMOVUPS 2112(CX), Z9
+	VMOVUPS 2560(CX), Z10
+	VMOVUPS 2624(CX), Z11
+	VMOVUPS 3072(CX), Z12
+	VMOVUPS 3136(CX), Z13
+	VMOVUPS 3584(CX), Z14
+	VMOVUPS 3648(CX), Z15
+	VMOVUPS 4096(CX), Z16
+	VMOVUPS 4160(CX), Z17
+	VMOVUPS 4608(CX), Z18
+	VMOVUPS 4672(CX), Z19
+	VMOVUPS 5120(CX), Z20
+	VMOVUPS 5184(CX), Z21
+	VMOVUPS 5632(CX), Z22
+	VMOVUPS 5696(CX), Z23
+	VMOVUPS 6144(CX), Z24
+	VMOVUPS 6208(CX), Z25
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	LEAQ       (SI)(DX*4), DI
+	ADDQ       DX, DI
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 64(CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 64(CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 64(CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 64(CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 64(SI)(DX*1)
+	PREFETCHT0 (SI)(DX*2)
+	PREFETCHT0 64(SI)(DX*2)
+	PREFETCHT0 (SI)(BX*1)
+	PREFETCHT0 64(SI)(BX*1)
+	PREFETCHT0 (SI)(DX*4)
+	PREFETCHT0 64(SI)(DX*4)
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 (DI)(DX*1)
+	PREFETCHT0 64(DI)(DX*1)
+	PREFETCHT0 (DI)(DX*2)
+	PREFETCHT0 64(DI)(DX*2)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	LEAQ       (SI)(DX*4), DI
+	ADDQ       DX, DI
+	MOVQ       40(AX), R8
+	MOVQ       8(AX), R9
+	MOVQ       48(AX), R10
+	MOVQ       64(AX), R11
+	MOVQ       96(AX), R12
+	MOVQ       104(AX), R13
+	MOVQ       R10, R14
+	SHLQ       $0x04, R14
+	ADDQ       R9, R14
+	TESTQ      R11, R11
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R10)(R10*2), R11
+
+rows:
+	VMOVUPS      (R9), Z26
+	VPXORD.BCST  flip<>+0(SB), Z26, Z26
+	VMOVUPS      64(R9), Z27
+	VPXORD.BCST  flip<>+0(SB), Z27, Z27
+	VPBROADCASTD (CX), Z28
+	VPDPBUSD     Z28, Z26, Z0
+	VPDPBUSD     Z28, Z27, Z1
+	VPBROADCASTD (CX)(DX*1), Z29
+	VPDPBUSD     Z29, Z26, Z2
+	VPDPBUSD     Z29, Z27, Z3
+	VPBROADCASTD (CX)(DX*2), Z28
+	VPDPBUSD     Z28, Z26, Z4
+	VPDPBUSD     Z28, Z27, Z5
+	VPBROADCASTD (CX)(BX*1), Z29
+	VPDPBUSD     Z29, Z26, Z6
+	VPDPBUSD     Z29, Z27, Z7
+	VPBROADCASTD (CX)(DX*4), Z28
+	VPDPBUSD     Z28, Z26, Z8
+	VPDPBUSD     Z28, Z27, Z9
+	VPBROADCASTD (SI), Z29
+	VPDPBUSD     Z29, Z26, Z10
+	VPDPBUSD     Z29, Z27, Z11
+	VPBROADCASTD (SI)(DX*1), Z28
+	VPDPBUSD     Z28, Z26, Z12
+	VPDPBUSD     Z28, Z27, Z13
+	VPBROADCASTD (SI)(DX*2), Z29
+	VPDPBUSD     Z29, Z26, Z14
+	VPDPBUSD     Z29, Z27, Z15
+	VPBROADCASTD (SI)(BX*1), Z28
+	VPDPBUSD     Z28, Z26, Z16
+	VPDPBUSD     Z28, Z27, Z17
+	VPBROADCASTD (SI)(DX*4), Z29
+	VPDPBUSD     Z29, Z26, Z18
+	VPDPBUSD     Z29, Z27, Z19
+	VPBROADCASTD (DI), Z28
+	VPDPBUSD     Z28, Z26, Z20
+	VPDPBUSD     Z28, Z27, Z21
+	VPBROADCASTD (DI)(DX*1), Z29
+	VPDPBUSD     Z29, Z26, Z22
+	VPDPBUSD     Z29, Z27, Z23
+	VPBROADCASTD (DI)(DX*2), Z28
+	VPDPBUSD     Z28, Z26, Z24
+	VPDPBUSD     Z28, Z27, Z25
+	PREFETCHT0   (R14)
+	PREFETCHT0   64(R14)
+	PREFETCHT1   (R12)
+	VMOVUPS      (R9)(R10*1), Z26
+	VPXORD.BCST  flip<>+0(SB), Z26, Z26
+	VMOVUPS      64(R9)(R10*1), Z27
+	VPXORD.BCST  flip<>+0(SB), Z27, Z27
+	VPBROADCASTD 4(CX), Z28
+	VPDPBUSD     Z28, Z26, Z0
+	VPDPBUSD     Z28, Z27, Z1
+	VPBROADCASTD 4(CX)(DX*1), Z29
+	VPDPBUSD     Z29, Z26, Z2
+	VPDPBUSD     Z29, Z27, Z3
+	VPBROADCASTD 4(CX)(DX*2), Z28
+	VPDPBUSD     Z28, Z26, Z4
+	VPDPBUSD     Z28, Z27, Z5
+	VPBROADCASTD 4(CX)(BX*1), Z29
+	VPDPBUSD     Z29, Z26, Z6
+	VPDPBUSD     Z29, Z27, Z7
+	VPBROADCASTD 4(CX)(DX*4), Z28
+	VPDPBUSD     Z28, Z26, Z8
+	VPDPBUSD     Z28, Z27, Z9
+	VPBROADCASTD 4(SI), Z29
+	VPDPBUSD     Z29, Z26, Z10
+	VPDPBUSD     Z29, Z27, Z11
+	VPBROADCASTD 4(SI)(DX*1), Z28
+	VPDPBUSD     Z28, Z26, Z12
+	VPDPBUSD     Z28, Z27, Z13
+	VPBROADCASTD 4(SI)(DX*2), Z29
+	VPDPBUSD     Z29, Z26, Z14
+	VPDPBUSD     Z29, Z27, Z15
+	VPBROADCASTD 4(SI)(BX*1), Z28
+	VPDPBUSD     Z28, Z26, Z16
+	VPDPBUSD     Z28, Z27, Z17
+	VPBROADCASTD 4(SI)(DX*4), Z29
+	VPDPBUSD     Z29, Z26, Z18
+	VPDPBUSD     Z29, Z27, Z19
+	VPBROADCASTD 4(DI), Z28
+	VPDPBUSD     Z28, Z26, Z20
+	VPDPBUSD     Z28, Z27, Z21
+	VPBROADCASTD 4(DI)(DX*1), Z29
+	VPDPBUSD     Z29, Z26, Z22
+	VPDPBUSD     Z29, Z27, Z23
+	VPBROADCASTD 4(DI)(DX*2), Z28
+	VPDPBUSD     Z28, Z26, Z24
+	VPDPBUSD     Z28, Z27, Z25
+	PREFETCHT0   (R14)(R10*1)
+	PREFETCHT0   64(R14)(R10*1)
+	PREFETCHT1   64(R12)
+	VMOVUPS      (R9)(R10*2), Z26
+	VPXORD.BCST  flip<>+0(SB), Z26, Z26
+	VMOVUPS      64(R9)(R10*2), Z27
+	VPXORD.BCST  flip<>+0(SB), Z27, Z27
+	VPBROADCASTD 8(CX), Z28
+	VPDPBUSD     Z28, Z26, Z0
+	VPDPBUSD     Z28, Z27, Z1
+	VPBROADCASTD 8(CX)(DX*1), Z29
+	VPDPBUSD     Z29, Z26, Z2
+	VPDPBUSD     Z29, Z27, Z3
+	VPBROADCASTD 8(CX)(DX*2), Z28
+	VPDPBUSD     Z28, Z26, Z4
+	VPDPBUSD     Z28, Z27, Z5
+	VPBROADCASTD 8(CX)(BX*1), Z29
+	VPDPBUSD     Z29, Z26, Z6
+	VPDPBUSD     Z29, Z27, Z7
+	VPBROADCASTD 8(CX)(DX*4), Z28
+	VPDPBUSD     Z28, Z26, Z8
+	VPDPBUSD     Z28, Z27, Z9
+	VPBROADCASTD 8(SI), Z29
+	VPDPBUSD     Z29, Z26, Z10
+	VPDPBUSD     Z29, Z27, Z11
+	VPBROADCASTD 8(SI)(DX*1), Z28
+	VPDPBUSD     Z28, Z26, Z12
+	VPDPBUSD     Z28, Z27, Z13
+	VPBROADCASTD 8(SI)(DX*2), Z29
+	VPDPBUSD     Z29, Z26, Z14
+	VPDPBUSD     Z29, Z27, Z15
+	VPBROADCASTD 8(SI)(BX*1), Z28
+	VPDPBUSD     Z28, Z26, Z16
+	VPDPBUSD     Z28, Z27, Z17
+	VPBROADCASTD 8(SI)(DX*4), Z29
+	VPDPBUSD     Z29, Z26, Z18
+	VPDPBUSD     Z29, Z27, Z19
+	VPBROADCASTD 8(DI), Z28
+	VPDPBUSD     Z28, Z26, Z20
+	VPDPBUSD     Z28, Z27, Z21
+	VPBROADCASTD 8(DI)(DX*1), Z29
+	VPDPBUSD     Z29, Z26, Z22
+	VPDPBUSD     Z29, Z27, Z23
+	VPBROADCASTD 8(DI)(DX*2), Z28
+	VPDPBUSD     Z28, Z26, Z24
+	VPDPBUSD     Z28, Z27, Z25
+	PREFETCHT0   (R14)(R10*2)
+	PREFETCHT0   64(R14)(R10*2)
+	PREFETCHT1   128(R12)
+	VMOVUPS      (R9)(R11*1), Z26
+	VPXORD.BCST  flip<>+0(SB), Z26, Z26
+	VMOVUPS      64(R9)(R11*1), Z27
+	VPXORD.BCST  flip<>+0(SB), Z27, Z27
+	VPBROADCASTD 12(CX), Z28
+	VPDPBUSD     Z28, Z26, Z0
+	VPDPBUSD     Z28, Z27, Z1
+	VPBROADCASTD 12(CX)(DX*1), Z29
+	VPDPBUSD     Z29, Z26, Z2
+	VPDPBUSD     Z29, Z27, Z3
+	VPBROADCASTD 12(CX)(DX*2), Z28
+	VPDPBUSD     Z28, Z26, Z4
+	VPDPBUSD     Z28, Z27, Z5
+	VPBROADCASTD 12(CX)(BX*1), Z29
+	VPDPBUSD     Z29, Z26, Z6
+	VPDPBUSD     Z29, Z27, Z7
+	VPBROADCASTD 12(CX)(DX*4), Z28
+	VPDPBUSD     Z28, Z26, Z8
+	VPDPBUSD     Z28, Z27, Z9
+	VPBROADCASTD 12(SI), Z29
+	VPDPBUSD     Z29, Z26, Z10
+	VPDPBUSD     Z29, Z27, Z11
+	VPBROADCASTD 12(SI)(DX*1), Z28
+	VPDPBUSD     Z28, Z26, Z12
+	VPDPBUSD     Z28, Z27, Z13
+	VPBROADCASTD 12(SI)(DX*2), Z29
+	VPDPBUSD     Z29, Z26, Z14
+	VPDPBUSD     Z29, Z27, Z15
+	VPBROADCASTD 12(SI)(BX*1), Z28
+	VPDPBUSD     Z28, Z26, Z16
+	VPDPBUSD     Z28, Z27, Z17
+	VPBROADCASTD 12(SI)(DX*4), Z29
+	VPDPBUSD     Z29, Z26, Z18
+	VPDPBUSD     Z29, Z27, Z19
+	VPBROADCASTD 12(DI), Z28
+	VPDPBUSD     Z28, Z26, Z20
+	VPDPBUSD     Z28, Z27, Z21
+	VPBROADCASTD 12(DI)(DX*1), Z29
+	VPDPBUSD     Z29, Z26, Z22
+	VPDPBUSD     Z29, Z27, Z23
+	VPBROADCASTD 12(DI)(DX*2), Z28
+	VPDPBUSD     Z28, Z26, Z24
+	VPDPBUSD     Z28, Z27, Z25
+	PREFETCHT0   (R14)(R11*1)
+	PREFETCHT0   64(R14)(R11*1)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	ADDQ         $0x10, DI
+	LEAQ         (R9)(R10*4), R9
+	LEAQ         (R14)(R10*4), R14
+	ADDQ         $0x00000100, R12
+	CMPQ         R12, R13
+	JLT          rowsSame
+	MOVQ         p+0(FP), R15
+	ADDQ         112(R15), R12
+	ADDQ         120(R15), R13
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R11
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R11
+	JE   store
+
+edge:
+	VMOVUPS      (R9), Z26
+	VPXORD.BCST  flip<>+0(SB), Z26, Z26
+	VMOVUPS      64(R9), Z27
+	VPXORD.BCST  flip<>+0(SB), Z27, Z27
+	VPBROADCASTD (CX), Z28
+	VPDPBUSD     Z28, Z26, Z0
+	VPDPBUSD     Z28, Z27, Z1
+	VPBROADCASTD (CX)(DX*1), Z29
+	VPDPBUSD     Z29, Z26, Z2
+	VPDPBUSD     Z29, Z27, Z3
+	VPBROADCASTD (CX)(DX*2), Z28
+	VPDPBUSD     Z28, Z26, Z4
+	VPDPBUSD     Z28, Z27, Z5
+	VPBROADCASTD (CX)(BX*1), Z29
+	VPDPBUSD     Z29, Z26, Z6
+	VPDPBUSD     Z29, Z27, Z7
+	VPBROADCASTD (CX)(DX*4), Z28
+	VPDPBUSD     Z28, Z26, Z8
+	VPDPBUSD     Z28, Z27, Z9
+	VPBROADCASTD (SI), Z29
+	VPDPBUSD     Z29, Z26, Z10
+	VPDPBUSD     Z29, Z27, Z11
+	VPBROADCASTD (SI)(DX*1), Z28
+	VPDPBUSD     Z28, Z26, Z12
+	VPDPBUSD     Z28, Z27, Z13
+	VPBROADCASTD (SI)(DX*2), Z29
+	VPDPBUSD     Z29, Z26, Z14
+	VPDPBUSD     Z29, Z27, Z15
+	VPBROADCASTD (SI)(BX*1), Z28
+	VPDPBUSD     Z28, Z26, Z16
+	VPDPBUSD     Z28, Z27, Z17
+	VPBROADCASTD (SI)(DX*4), Z29
+	VPDPBUSD     Z29, Z26, Z18
+	VPDPBUSD     Z29, Z27, Z19
+	VPBROADCASTD (DI), Z28
+	VPDPBUSD     Z28, Z26, Z20
+	VPDPBUSD     Z28, Z27, Z21
+	VPBROADCASTD (DI)(DX*1), Z29
+	VPDPBUSD     Z29, Z26, Z22
+	VPDPBUSD     Z29, Z27, Z23
+	VPBROADCASTD (DI)(DX*2), Z28
+	VPDPBUSD     Z28, Z26, Z24
+	VPDPBUSD     Z28, Z27, Z25
+	ADDQ         R8, CX
+	ADDQ         R8, SI
+	ADDQ         R8, DI
+	ADDQ         R10, R9
+	DECQ         R11
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z12, (CX)
+	VMOVUPS Z13, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z14, (CX)
+	VMOVUPS Z15, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z16, (CX)
+	VMOVUPS Z17, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z18, (CX)
+	VMOVUPS Z19, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z20, (CX)
+	VMOVUPS Z21, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z22, (CX)
+	VMOVUPS Z23, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z24, (CX)
+	VMOVUPS Z25, 64(CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotInt8x14x1(p *byte)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotInt8x14x1(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 512(CX), Z1
+	VMOVUPS 1024(CX), Z2
+	VMOVUPS 1536(CX), Z3
+	VMOVUPS 2048(CX), Z4
+	VMOVUPS 2560(CX), Z5
+	VMOVUPS 3072(CX), Z6
+	VMOVUPS 3584(CX), Z7
+	VMOVUPS 4096(CX), Z8
+	VMOVUPS 4608(CX), Z9
+	VMOVUPS 5120(CX), Z10
+	VMOVUPS 5632(CX), Z11
+	VMOVUPS 6144(CX), Z12
+	VMOVUPS 6656(CX), Z13
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	LEAQ       (SI)(DX*4), DI
+	ADDQ       DX, DI
+	PREFETCHT0 (CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 (SI)(DX*2)
+	PREFETCHT0 (SI)(BX*1)
+	PREFETCHT0 (SI)(DX*4)
+	PREFETCHT0 (DI)
+	PREFETCHT0 (DI)(DX*1)
+	PREFETCHT0 (DI)(DX*2)
+	PREFETCHT0 (DI)(BX*1)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	LEAQ       (SI)(DX*4), DI
+	ADDQ       DX, DI
+	MOVQ       40(AX), R8
+	MOVQ       8(AX), R9
+	MOVQ       48(AX), R10
+	MOVQ       64(AX), R11
+	MOVQ       96(AX), R12
+	MOVQ       104(AX), R13
+	MOVQ       R10, R14
+	SHLQ       $0x04, R14
+	ADDQ       R9, R14
+	TESTQ      R11, R11
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R10)(R10*2), R11
+
+rows:
+	VMOVUPS      (R9), Z14
+	VPXORD.BCST  flip<>+0(SB), Z14, Z14
+	VPBROADCASTD (CX), Z15
+	VPDPBUSD     Z15, Z14, Z0
+	VPBROADCASTD (CX)(DX*1), Z16
+	VPDPBUSD     Z16, Z14, Z1
+	VPBROADCASTD (CX)(DX*2), Z15
+	VPDPBUSD     Z15, Z14, Z2
+	VPBROADCASTD (CX)(BX*1), Z16
+	VPDPBUSD     Z16, Z14, Z3
+	VPBROADCASTD (CX)(DX*4), Z15
+	VPDPBUSD     Z15, Z14, Z4
+	VPBROADCASTD (SI), Z16
+	VPDPBUSD     Z16, Z14, Z5
+	VPBROADCASTD (SI)(DX*1), Z15
+	VPDPBUSD     Z15, Z14, Z6
+	VPBROADCASTD (SI)(DX*2), Z16
+	VPDPBUSD     Z16, Z14, Z7
+	VPBROADCASTD (SI)(BX*1), Z15
+	VPDPBUSD     Z15, Z14, Z8
+	VPBROADCASTD (SI)(DX*4), Z16
+	VPDPBUSD     Z16, Z14, Z9
+	VPBROADCASTD (DI), Z15
+	VPDPBUSD     Z15, Z14, Z10
+	VPBROADCASTD (DI)(DX*1), Z16
+	VPDPBUSD     Z16, Z14, Z11
+	VPBROADCASTD (DI)(DX*2), Z15
+	VPDPBUSD     Z15, Z14, Z12
+	VPBROADCASTD (DI)(BX*1), Z16
+	VPDPBUSD     Z16, Z14, Z13
+	PREFETCHT0   (R14)
+	PREFETCHT1   (R12)
+	VMOVUPS      (R9)(R10*1), Z14
+	VPXORD.BCST  flip<>+0(SB), Z14, Z14
+	VPBROADCASTD 4(CX), Z15
+	VPDPBUSD     Z15, Z14, Z0
+	VPBROADCASTD 4(CX)(DX*1), Z16
+	VPDPBUSD     Z16, Z14, Z1
+	VPBROADCASTD 4(CX)(DX*2), Z15
+	VPDPBUSD     Z15, Z14, Z2
+	VPBROADCASTD 4(CX)(BX*1), Z16
+	VPDPBUSD     Z16, Z14, Z3
+	VPBROADCASTD 4(CX)(DX*4), Z15
+	VPDPBUSD     Z15, Z14, Z4
+	VPBROADCASTD 4(SI), Z16
+	VPDPBUSD     Z16, Z14, Z5
+	VPBROADCASTD 4(SI)(DX*1), Z15
+	VPDPBUSD     Z15, Z14, Z6
+	VPBROADCASTD 4(SI)(DX*2), Z16
+	VPDPBUSD     Z16, Z14, Z7
+	VPBROADCASTD 4(SI)(BX*1), Z15
+	VPDPBUSD     Z15, Z14, Z8
+	VPBROADCASTD 4(SI)(DX*4), Z16
+	VPDPBUSD     Z16, Z14, Z9
+	VPBROADCASTD 4(DI), Z15
+	VPDPBUSD     Z15, Z14, Z10
+	VPBROADCASTD 4(DI)(DX*1), Z16
+	VPDPBUSD     Z16, Z14, Z11
+	VPBROADCASTD 4(DI)(DX*2), Z15
+	VPDPBUSD     Z15, Z14, Z12
+	VPBROADCASTD 4(DI)(BX*1), Z16
+	VPDPBUSD     Z16, Z14, Z13
+	PREFETCHT0   (R14)(R10*1)
+	PREFETCHT1   64(R12)
+	VMOVUPS      (R9)(R10*2), Z14
+	VPXORD.BCST  flip<>+0(SB), Z14, Z14
+	VPBROADCASTD 8(CX), Z15
+	VPDPBUSD     Z15, Z14, Z0
+	VPBROADCASTD 8(CX)(DX*1), Z16
+	VPDPBUSD     Z16, Z14, Z1
+	VPBROADCASTD 8(CX)(DX*2), Z15
+	VPDPBUSD     Z15, Z14, Z2
+	VPBROADCASTD 8(CX)(BX*1), Z16
+	VPDPBUSD     Z16, Z14, Z3
+	VPBROADCASTD 8(CX)(DX*4), Z15
+	VPDPBUSD     Z15, Z14, Z4
+	VPBROADCASTD 8(SI), Z16
+	VPDPBUSD     Z16, Z14, Z5
+	VPBROADCASTD 8(SI)(DX*1), Z15
+	VPDPBUSD     Z15, Z14, Z6
+	VPBROADCASTD 8(SI)(DX*2), Z16
+	VPDPBUSD     Z16, Z14, Z7
+	VPBROADCASTD 8(SI)(BX*1), Z15
+	VPDPBUSD     Z15, Z14, Z8
+	VPBROADCASTD 8(SI)(DX*4), Z16
+	VPDPBUSD     Z16, Z14, Z9
+	VPBROADCASTD 8(DI), Z15
+	VPDPBUSD     Z15, Z14, Z10
+	VPBROADCASTD 8(DI)(DX*1), Z16
+	VPDPBUSD     Z16, Z14, Z11
+	VPBROADCASTD 8(DI)(DX*2), Z15
+	VPDPBUSD     Z15, Z14, Z12
+	VPBROADCASTD 8(DI)(BX*1), Z16
+	VPDPBUSD     Z16, Z14, Z13
+	PREFETCHT0   (R14)(R10*2)
+	PREFETCHT1   128(R12)
+	VMOVUPS      (R9)(R11*1), Z14
+	VPXORD.BCST  flip<>+0(SB), Z14, Z14
+	VPBROADCASTD 12(CX), Z15
+	VPDPBUSD     Z15, Z14, Z0
+	VPBROADCASTD 12(CX)(DX*1), Z16
+	VPDPBUSD     Z16, Z14, Z1
+	VPBROADCASTD 12(CX)(DX*2), Z15
+	VPDPBUSD     Z15, Z14, Z2
+	VPBROADCASTD 12(CX)(BX*1), Z16
+	VPDPBUSD     Z16, Z14, Z3
+	VPBROADCASTD 12(CX)(DX*4), Z15
+	VPDPBUSD     Z15, Z14, Z4
+	VPBROADCASTD 12(SI), Z16
+	VPDPBUSD     Z16, Z14, Z5
+	VPBROADCASTD 12(SI)(DX*1), Z15
+	VPDPBUSD     Z15, Z14, Z6
+	VPBROADCASTD 12(SI)(DX*2), Z16
+	VPDPBUSD     Z16, Z14, Z7
+	VPBROADCASTD 12(SI)(BX*1), Z15
+	VPDPBUSD     Z15, Z14, Z8
+	VPBROADCASTD 12(SI)(DX*4), Z16
+	VPDPBUSD     Z16, Z14, Z9
+	VPBROADCASTD 12(DI), Z15
+	VPDPBUSD     Z15, Z14, Z10
+	VPBROADCASTD 12(DI)(DX*1), Z16
+	VPDPBUSD     Z16, Z14, Z11
+	VPBROADCASTD 12(DI)(DX*2), Z15
+	VPDPBUSD     Z15, Z14, Z12
+	VPBROADCASTD 12(DI)(BX*1), Z16
+	VPDPBUSD     Z16, Z14, Z13
+	PREFETCHT0   (R14)(R11*1)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	ADDQ         $0x10, DI
+	LEAQ         (R9)(R10*4), R9
+	LEAQ         (R14)(R10*4), R14
+	ADDQ         $0x00000100, R12
+	CMPQ         R12, R13
+	JLT          rowsSame
+	MOVQ         p+0(FP), R15
+	ADDQ         112(R15), R12
+	ADDQ         120(R15), R13
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R11
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R11
+	JE   store
+
+edge:
+	VMOVUPS      (R9), Z14
+	VPXORD.BCST  flip<>+0(SB), Z14, Z14
+	VPBROADCASTD (CX), Z15
+	VPDPBUSD     Z15, Z14, Z0
+	VPBROADCASTD (CX)(DX*1), Z16
+	VPDPBUSD     Z16, Z14, Z1
+	VPBROADCASTD (CX)(DX*2), Z15
+	VPDPBUSD     Z15, Z14, Z2
+	VPBROADCASTD (CX)(BX*1), Z16
+	VPDPBUSD     Z16, Z14, Z3
+	VPBROADCASTD (CX)(DX*4), Z15
+	VPDPBUSD     Z15, Z14, Z4
+	VPBROADCASTD (SI), Z16
+	VPDPBUSD     Z16, Z14, Z5
+	VPBROADCASTD (SI)(DX*1), Z15
+	VPDPBUSD     Z15, Z14, Z6
+	VPBROADCASTD (SI)(DX*2), Z16
+	VPDPBUSD     Z16, Z14, Z7
+	VPBROADCASTD (SI)(BX*1), Z15
+	VPDPBUSD     Z15, Z14, Z8
+	VPBROADCASTD (SI)(DX*4), Z16
+	VPDPBUSD     Z16, Z14, Z9
+	VPBROADCASTD (DI), Z15
+	VPDPBUSD     Z15, Z14, Z10
+	VPBROADCASTD (DI)(DX*1), Z16
+	VPDPBUSD     Z16, Z14, Z11
+	VPBROADCASTD (DI)(DX*2), Z15
+	VPDPBUSD     Z15, Z14, Z12
+	VPBROADCASTD (DI)(BX*1), Z16
+	VPDPBUSD     Z16, Z14, Z13
+	ADDQ         R8, CX
+	ADDQ         R8, SI
+	ADDQ         R8, DI
+	ADDQ         R10, R9
+	DECQ         R11
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z7, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z9, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z11, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z12, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z13, (CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func dotInt8x14x2(p *byte)
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+
+TEXT ·dotInt8x14x2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+
+	// Sums begin at 0, or where an earlier part of K left them.
+	MOVQ   24(AX), CX
+	TESTQ  CX, CX
+	JNE    continued
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	JMP    product
+
+continued:
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 512(CX), Z2
+	VMOVUPS 576(CX), Z3
+	VMOVUPS 1024(CX), Z4
+	VMOVUPS 1088(CX), Z5
+	VMOVUPS 1536(CX), Z6
+	VMOVUPS 1600(CX), Z7
+	VMOVUPS 2048(CX), Z8
+	VMOVUPS 2112(CX), Z9
+	VMOVUPS 2560(CX), Z10
+	VMOVUPS 2624(CX), Z11
+	VMOVUPS 3072(CX), Z12
+	VMOVUPS 3136(CX), Z13
+	VMOVUPS 3584(CX), Z14
+	VMOVUPS 3648(CX), Z15
+	VMOVUPS 4096(CX), Z16
+	VMOVUPS 4160(CX), Z17
+	VMOVUPS 4608(CX), Z18
+	VMOVUPS 4672(CX), Z19
+	VMOVUPS 5120(CX), Z20
+	VMOVUPS 5184(CX), Z21
+	VMOVUPS 5632(CX), Z22
+	VMOVUPS 5696(CX), Z23
+	VMOVUPS 6144(CX), Z24
+	VMOVUPS 6208(CX), Z25
+	VMOVUPS 6656(CX), Z26
+	VMOVUPS 6720(CX), Z27
+
+product:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	LEAQ       (SI)(DX*4), DI
+	ADDQ       DX, DI
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 64(CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 64(CX)(DX*2)
+	PREFETCHT0 (CX)(BX*1)
+	PREFETCHT0 64(CX)(BX*1)
+	PREFETCHT0 (CX)(DX*4)
+	PREFETCHT0 64(CX)(DX*4)
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 (SI)(DX*1)
+	PREFETCHT0 64(SI)(DX*1)
+	PREFETCHT0 (SI)(DX*2)
+	PREFETCHT0 64(SI)(DX*2)
+	PREFETCHT0 (SI)(BX*1)
+	PREFETCHT0 64(SI)(BX*1)
+	PREFETCHT0 (SI)(DX*4)
+	PREFETCHT0 64(SI)(DX*4)
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 (DI)(DX*1)
+	PREFETCHT0 64(DI)(DX*1)
+	PREFETCHT0 (DI)(DX*2)
+	PREFETCHT0 64(DI)(DX*2)
+	PREFETCHT0 (DI)(BX*1)
+	PREFETCHT0 64(DI)(BX*1)
+	MOVQ       (AX), CX
+	MOVQ       32(AX), DX
+	LEAQ       (DX)(DX*2), BX
+	LEAQ       (CX)(DX*4), SI
+	ADDQ       DX, SI
+	LEAQ       (SI)(DX*4), DI
+	ADDQ       DX, DI
+	MOVQ       40(AX), R8
+	MOVQ       8(AX), R9
+	MOVQ       48(AX), R10
+	MOVQ       64(AX), R11
+	MOVQ       96(AX), R12
+	MOVQ       104(AX), R13
+	MOVQ       R10, R14
+	SHLQ       $0x04, R14
+	ADDQ       R9, R14
+	TESTQ      R11, R11
+	JE         store
+	MOVQ       80(AX), AX
+	SHRQ       $0x02, AX
+	JE         edge
+	LEAQ       (R10)(R10*2), R11
+
+rows:
+	VMOVUPS      (R9), Z28
+	VPXORD.BCST  flip<>+0(SB), Z28, Z28
+	VMOVUPS      64(R9), Z29
+	VPXORD.BCST  flip<>+0(SB), Z29, Z29
+	VPBROADCASTD (CX), Z30
+	VPDPBUSD     Z30, Z28, Z0
+	VPDPBUSD     Z30, Z29, Z1
+	VPBROADCASTD (CX)(DX*1), Z31
+	VPDPBUSD     Z31, Z28, Z2
+	VPDPBUSD     Z31, Z29, Z3
+	VPBROADCASTD (CX)(DX*2), Z30
+	VPDPBUSD     Z30, Z28, Z4
+	VPDPBUSD     Z30, Z29, Z5
+	VPBROADCASTD (CX)(BX*1), Z31
+	VPDPBUSD     Z31, Z28, Z6
+	VPDPBUSD     Z31, Z29, Z7
+	VPBROADCASTD (CX)(DX*4), Z30
+	VPDPBUSD     Z30, Z28, Z8
+	VPDPBUSD     Z30, Z29, Z9
+	VPBROADCASTD (SI), Z31
+	VPDPBUSD     Z31, Z28, Z10
+	VPDPBUSD     Z31, Z29, Z11
+	VPBROADCASTD (SI)(DX*1), Z30
+	VPDPBUSD     Z30, Z28, Z12
+	VPDPBUSD     Z30, Z29, Z13
+	VPBROADCASTD (SI)(DX*2), Z31
+	VPDPBUSD     Z31, Z28, Z14
+	VPDPBUSD     Z31, Z29, Z15
+	VPBROADCASTD (SI)(BX*1), Z30
+	VPDPBUSD     Z30, Z28, Z16
+	VPDPBUSD     Z30, Z29, Z17
+	VPBROADCASTD (SI)(DX*4), Z31
+	VPDPBUSD     Z31, Z28, Z18
+	VPDPBUSD     Z31, Z29, Z19
+	VPBROADCASTD (DI), Z30
+	VPDPBUSD     Z30, Z28, Z20
+	VPDPBUSD     Z30, Z29, Z21
+	VPBROADCASTD (DI)(DX*1), Z31
+	VPDPBUSD     Z31, Z28, Z22
+	VPDPBUSD     Z31, Z29, Z23
+	VPBROADCASTD (DI)(DX*2), Z30
+	VPDPBUSD     Z30, Z28, Z24
+	VPDPBUSD     Z30, Z29, Z25
+	VPBROADCASTD (DI)(BX*1), Z31
+	VPDPBUSD     Z31, Z28, Z26
+	VPDPBUSD     Z31, Z29, Z27
+	PREFETCHT0   (R14)
+	PREFETCHT0   64(R14)
+	PREFETCHT1   (R12)
+	VMOVUPS      (R9)(R10*1), Z28
+	VPXORD.BCST  flip<>+0(SB), Z28, Z28
+	VMOVUPS      64(R9)(R10*1), Z29
+	VPXORD.BCST  flip<>+0(SB), Z29, Z29
+	VPBROADCASTD 4(CX), Z30
+	VPDPBUSD     Z30, Z28, Z0
+	VPDPBUSD     Z30, Z29, Z1
+	VPBROADCASTD 4(CX)(DX*1), Z31
+	VPDPBUSD     Z31, Z28, Z2
+	VPDPBUSD     Z31, Z29, Z3
+	VPBROADCASTD 4(CX)(DX*2), Z30
+	VPDPBUSD     Z30, Z28, Z4
+	VPDPBUSD     Z30, Z29, Z5
+	VPBROADCASTD 4(CX)(BX*1), Z31
+	VPDPBUSD     Z31, Z28, Z6
+	VPDPBUSD     Z31, Z29, Z7
+	VPBROADCASTD 4(CX)(DX*4), Z30
+	VPDPBUSD     Z30, Z28, Z8
+	VPDPBUSD     Z30, Z29, Z9
+	VPBROADCASTD 4(SI), Z31
+	VPDPBUSD     Z31, Z28, Z10
+	VPDPBUSD     Z31, Z29, Z11
+	VPBROADCASTD 4(SI)(DX*1), Z30
+	VPDPBUSD     Z30, Z28, Z12
+	VPDPBUSD     Z30, Z29, Z13
+	VPBROADCASTD 4(SI)(DX*2), Z31
+	VPDPBUSD     Z31, Z28, Z14
+	VPDPBUSD     Z31, Z29, Z15
+	VPBROADCASTD 4(SI)(BX*1), Z30
+	VPDPBUSD     Z30, Z28, Z16
+	VPDPBUSD     Z30, Z29, Z17
+	VPBROADCASTD 4(SI)(DX*4), Z31
+	VPDPBUSD     Z31, Z28, Z18
+	VPDPBUSD     Z31, Z29, Z19
+	VPBROADCASTD 4(DI), Z30
+	VPDPBUSD     Z30, Z28, Z20
+	VPDPBUSD     Z30, Z29, Z21
+	VPBROADCASTD 4(DI)(DX*1), Z31
+	VPDPBUSD     Z31, Z28, Z22
+	VPDPBUSD     Z31, Z29, Z23
+	VPBROADCASTD 4(DI)(DX*2), Z30
+	VPDPBUSD     Z30, Z28, Z24
+	VPDPBUSD     Z30, Z29, Z25
+	VPBROADCASTD 4(DI)(BX*1), Z31
+	VPDPBUSD     Z31, Z28, Z26
+	VPDPBUSD     Z31, Z29, Z27
+	PREFETCHT0   (R14)(R10*1)
+	PREFETCHT0   64(R14)(R10*1)
+	PREFETCHT1   64(R12)
+	VMOVUPS      (R9)(R10*2), Z28
+	VPXORD.BCST  flip<>+0(SB), Z28, Z28
+	VMOVUPS      64(R9)(R10*2), Z29
+	VPXORD.BCST  flip<>+0(SB), Z29, Z29
+	VPBROADCASTD 8(CX), Z30
+	VPDPBUSD     Z30, Z28, Z0
+	VPDPBUSD     Z30, Z29, Z1
+	VPBROADCASTD 8(CX)(DX*1), Z31
+	VPDPBUSD     Z31, Z28, Z2
+	VPDPBUSD     Z31, Z29, Z3
+	VPBROADCASTD 8(CX)(DX*2), Z30
+	VPDPBUSD     Z30, Z28, Z4
+	VPDPBUSD     Z30, Z29, Z5
+	VPBROADCASTD 8(CX)(BX*1), Z31
+	VPDPBUSD     Z31, Z28, Z6
+	VPDPBUSD     Z31, Z29, Z7
+	VPBROADCASTD 8(CX)(DX*4), Z30
+	VPDPBUSD     Z30, Z28, Z8
+	VPDPBUSD     Z30, Z29, Z9
+	VPBROADCASTD 8(SI), Z31
+	VPDPBUSD     Z31, Z28, Z10
+	VPDPBUSD     Z31, Z29, Z11
+	VPBROADCASTD 8(SI)(DX*1), Z30
+	VPDPBUSD     Z30, Z28, Z12
+	VPDPBUSD     Z30, Z29, Z13
+	VPBROADCASTD 8(SI)(DX*2), Z31
+	VPDPBUSD     Z31, Z28, Z14
+	VPDPBUSD     Z31, Z29, Z15
+	VPBROADCASTD 8(SI)(BX*1), Z30
+	VPDPBUSD     Z30, Z28, Z16
+	VPDPBUSD     Z30, Z29, Z17
+	VPBROADCASTD 8(SI)(DX*4), Z31
+	VPDPBUSD     Z31, Z28, Z18
+	VPDPBUSD     Z31, Z29, Z19
+	VPBROADCASTD 8(DI), Z30
+	VPDPBUSD     Z30, Z28, Z20
+	VPDPBUSD     Z30, Z29, Z21
+	VPBROADCASTD 8(DI)(DX*1), Z31
+	VPDPBUSD     Z31, Z28, Z22
+	VPDPBUSD     Z31, Z29, Z23
+	VPBROADCASTD 8(DI)(DX*2), Z30
+	VPDPBUSD     Z30, Z28, Z24
+	VPDPBUSD     Z30, Z29, Z25
+	VPBROADCASTD 8(DI)(BX*1), Z31
+	VPDPBUSD     Z31, Z28, Z26
+	VPDPBUSD     Z31, Z29, Z27
+	PREFETCHT0   (R14)(R10*2)
+	PREFETCHT0   64(R14)(R10*2)
+	PREFETCHT1   128(R12)
+	VMOVUPS      (R9)(R11*1), Z28
+	VPXORD.BCST  flip<>+0(SB), Z28, Z28
+	VMOVUPS      64(R9)(R11*1), Z29
+	VPXORD.BCST  flip<>+0(SB), Z29, Z29
+	VPBROADCASTD 12(CX), Z30
+	VPDPBUSD     Z30, Z28, Z0
+	VPDPBUSD     Z30, Z29, Z1
+	VPBROADCASTD 12(CX)(DX*1), Z31
+	VPDPBUSD     Z31, Z28, Z2
+	VPDPBUSD     Z31, Z29, Z3
+	VPBROADCASTD 12(CX)(DX*2), Z30
+	VPDPBUSD     Z30, Z28, Z4
+	VPDPBUSD     Z30, Z29, Z5
+	VPBROADCASTD 12(CX)(BX*1), Z31
+	VPDPBUSD     Z31, Z28, Z6
+	VPDPBUSD     Z31, Z29, Z7
+	VPBROADCASTD 12(CX)(DX*4), Z30
+	VPDPBUSD     Z30, Z28, Z8
+	VPDPBUSD     Z30, Z29, Z9
+	VPBROADCASTD 12(SI), Z31
+	VPDPBUSD     Z31, Z28, Z10
+	VPDPBUSD     Z31, Z29, Z11
+	VPBROADCASTD 12(SI)(DX*1), Z30
+	VPDPBUSD     Z30, Z28, Z12
+	VPDPBUSD     Z30, Z29, Z13
+	VPBROADCASTD 12(SI)(DX*2), Z31
+	VPDPBUSD     Z31, Z28, Z14
+	VPDPBUSD     Z31, Z29, Z15
+	VPBROADCASTD 12(SI)(BX*1), Z30
+	VPDPBUSD     Z30, Z28, Z16
+	VPDPBUSD     Z30, Z29, Z17
+	VPBROADCASTD 12(SI)(DX*4), Z31
+	VPDPBUSD     Z31, Z28, Z18
+	VPDPBUSD     Z31, Z29, Z19
+	VPBROADCASTD 12(DI), Z30
+	VPDPBUSD     Z30, Z28, Z20
+	VPDPBUSD     Z30, Z29, Z21
+	VPBROADCASTD 12(DI)(DX*1), Z31
+	VPDPBUSD     Z31, Z28, Z22
+	VPDPBUSD     Z31, Z29, Z23
+	VPBROADCASTD 12(DI)(DX*2), Z30
+	VPDPBUSD     Z30, Z28, Z24
+	VPDPBUSD     Z30, Z29, Z25
+	VPBROADCASTD 12(DI)(BX*1), Z31
+	VPDPBUSD     Z31, Z28, Z26
+	VPDPBUSD     Z31, Z29, Z27
+	PREFETCHT0   (R14)(R11*1)
+	PREFETCHT0   64(R14)(R11*1)
+	PREFETCHT1   192(R12)
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, SI
+	ADDQ         $0x10, DI
+	LEAQ         (R9)(R10*4), R9
+	LEAQ         (R14)(R10*4), R14
+	ADDQ         $0x00000100, R12
+	CMPQ         R12, R13
+	JLT          rowsSame
+	MOVQ         p+0(FP), R15
+	ADDQ         112(R15), R12
+	ADDQ         120(R15), R13
+
+rowsSame:
+	DECQ AX
+	JNE  rows
+	MOVQ p+0(FP), AX
+	MOVQ 64(AX), R11
+	MOVQ 80(AX), AX
+	ANDQ $-4, AX
+	SUBQ AX, R11
+	JE   store
+
+edge:
+	VMOVUPS      (R9), Z28
+	VPXORD.BCST  flip<>+0(SB), Z28, Z28
+	VMOVUPS      64(R9), Z29
+	VPXORD.BCST  flip<>+0(SB), Z29, Z29
+	VPBROADCASTD (CX), Z30
+	VPDPBUSD     Z30, Z28, Z0
+	VPDPBUSD     Z30, Z29, Z1
+	VPBROADCASTD (CX)(DX*1), Z31
+	VPDPBUSD     Z31, Z28, Z2
+	VPDPBUSD     Z31, Z29, Z3
+	VPBROADCASTD (CX)(DX*2), Z30
+	VPDPBUSD     Z30, Z28, Z4
+	VPDPBUSD     Z30, Z29, Z5
+	VPBROADCASTD (CX)(BX*1), Z31
+	VPDPBUSD     Z31, Z28, Z6
+	VPDPBUSD     Z31, Z29, Z7
+	VPBROADCASTD (CX)(DX*4), Z30
+	VPDPBUSD     Z30, Z28, Z8
+	VPDPBUSD     Z30, Z29, Z9
+	VPBROADCASTD (SI), Z31
+	VPDPBUSD     Z31, Z28, Z10
+	VPDPBUSD     Z31, Z29, Z11
+	VPBROADCASTD (SI)(DX*1), Z30
+	VPDPBUSD     Z30, Z28, Z12
+	VPDPBUSD     Z30, Z29, Z13
+	VPBROADCASTD (SI)(DX*2), Z31
+	VPDPBUSD     Z31, Z28, Z14
+	VPDPBUSD     Z31, Z29, Z15
+	VPBROADCASTD (SI)(BX*1), Z30
+	VPDPBUSD     Z30, Z28, Z16
+	VPDPBUSD     Z30, Z29, Z17
+	VPBROADCASTD (SI)(DX*4), Z31
+	VPDPBUSD     Z31, Z28, Z18
+	VPDPBUSD     Z31, Z29, Z19
+	VPBROADCASTD (DI), Z30
+	VPDPBUSD     Z30, Z28, Z20
+	VPDPBUSD     Z30, Z29, Z21
+	VPBROADCASTD (DI)(DX*1), Z31
+	VPDPBUSD     Z31, Z28, Z22
+	VPDPBUSD     Z31, Z29, Z23
+	VPBROADCASTD (DI)(DX*2), Z30
+	VPDPBUSD     Z30, Z28, Z24
+	VPDPBUSD     Z30, Z29, Z25
+	VPBROADCASTD (DI)(BX*1), Z31
+	VPDPBUSD     Z31, Z28, Z26
+	VPDPBUSD     Z31, Z29, Z27
+	ADDQ         R8, CX
+	ADDQ         R8, SI
+	ADDQ         R8, DI
+	ADDQ         R10, R9
+	DECQ         R11
+	JNE          edge
+
+store:
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z12, (CX)
+	VMOVUPS Z13, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z14, (CX)
+	VMOVUPS Z15, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z16, (CX)
+	VMOVUPS Z17, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z18, (CX)
+	VMOVUPS Z19, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z20, (CX)
+	VMOVUPS Z21, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z22, (CX)
+	VMOVUPS Z23, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z24, (CX)
+	VMOVUPS Z25, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z26, (CX)
+	VMOVUPS Z27, 64(CX)
+	ADDQ    AX, CX
+	VZEROUPPER
+	RET
+
+// func pairs512(dst *byte, src *byte, next int, rowSrc int, cols int, depth int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·pairs512(SB), NOSPLIT, $0-48
+	MOVQ   dst+0(FP), AX
+	MOVQ   src+8(FP), CX
+	MOVQ   next+16(FP), DX
+	MOVQ   rowSrc+24(FP), BX
+	MOVQ   depth+40(FP), DI
+	MOVQ   cols+32(FP), SI
+	LEAQ   (BX)(BX*2), R8
+	MOVQ   BX, R10
+	SHLQ   $0x04, R10
+	MOVL   $0xffffffff, R9
+	MOVQ   SI, R8
+	ANDQ   $0x1f, R8
+	BZHIL  R8, R9, R9
+	KMOVW  R9, K3
+	SHRL   $0x10, R9
+	KMOVW  R9, K4
+	KXNORW K1, K1, K1
+
+words:
+	MOVQ CX, R9
+	LEAQ (CX)(R10*1), R11
+	MOVQ AX, R12
+	MOVQ SI, R8
+	SUBQ $0x20, R8
+	JLT  rest
+
+strip:
+	VPMOVZXWD.Z (R9), K1, Z0
+	VPMOVZXWD.Z (R9)(BX*1), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VPORD       Z1, Z0, Z0
+	VMOVUPS     Z0, (R12)
+	VPMOVZXWD.Z 32(R9), K1, Z4
+	VPMOVZXWD.Z 32(R9)(BX*1), K1, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VPORD       Z5, Z4, Z4
+	VMOVUPS     Z4, 64(R12)
+	PREFETCHT0  (R11)
+	PREFETCHT0  (R11)(BX*1)
+	ADDQ        $0x40, R9
+	ADDQ        $0x40, R11
+	ADDQ        DX, R12
+	SUBQ        $0x20, R8
+	JGE         strip
+
+rest:
+	ADDQ        $0x20, R8
+	JE          end
+	VPMOVZXWD.Z (R9), K3, Z0
+	VPMOVZXWD.Z (R9)(BX*1), K3, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VPORD       Z1, Z0, Z0
+	VMOVUPS     Z0, (R12)
+	VPMOVZXWD.Z 32(R9), K4, Z4
+	VPMOVZXWD.Z 32(R9)(BX*1), K4, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VPORD       Z5, Z4, Z4
+	VMOVUPS     Z4, 64(R12)
+	PREFETCHT0  (R11)
+	PREFETCHT0  (R11)(BX*1)
+
+end:
+	LEAQ (CX)(BX*2), CX
+	ADDQ $0x00000080, AX
+	SUBQ $0x02, DI
+	JNE  words
+	VZEROUPPER
+	RET
+
+// func quads512(dst *byte, src *byte, next int, rowSrc int, cols int, depth int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·quads512(SB), NOSPLIT, $0-48
+	MOVQ   dst+0(FP), AX
+	MOVQ   src+8(FP), CX
+	MOVQ   next+16(FP), DX
+	MOVQ   rowSrc+24(FP), BX
+	MOVQ   depth+40(FP), DI
+	MOVQ   cols+32(FP), SI
+	LEAQ   (BX)(BX*2), R10
+	MOVQ   BX, R11
+	SHLQ   $0x04, R11
+	MOVL   $0xffffffff, R9
+	MOVQ   SI, R8
+	ANDQ   $0x1f, R8
+	BZHIL  R8, R9, R9
+	KMOVW  R9, K3
+	SHRL   $0x10, R9
+	KMOVW  R9, K4
+	KXNORW K1, K1, K1
+
+words:
+	MOVQ CX, R9
+	LEAQ (CX)(R11*1), R12
+	MOVQ AX, R13
+	MOVQ SI, R8
+	SUBQ $0x20, R8
+	JLT  rest
+
+strip:
+	VPMOVZXBD.Z (R9), K1, Z0
+	VPMOVZXBD.Z (R9)(BX*1), K1, Z1
+	VPSLLD      $0x08, Z1, Z1
+	VPORD       Z1, Z0, Z0
+	VPMOVZXBD.Z (R9)(BX*2), K1, Z2
+	VPSLLD      $0x10, Z2, Z2
+	VPORD       Z2, Z0, Z0
+	VPMOVZXBD.Z (R9)(R10*1), K1, Z3
+	VPSLLD      $0x18, Z3, Z3
+	VPORD       Z3, Z0, Z0
+	VMOVUPS     Z0, (R13)
+	VPMOVZXBD.Z 16(R9), K1, Z4
+	VPMOVZXBD.Z 16(R9)(BX*1), K1, Z5
+	VPSLLD      $0x08, Z5, Z5
+	VPORD       Z5, Z4, Z4
+	VPMOVZXBD.Z 16(R9)(BX*2), K1, Z6
+	VPSLLD      $0x10, Z6, Z6
+	VPORD       Z6, Z4, Z4
+	VPMOVZXBD.Z 16(R9)(R10*1), K1, Z7
+	VPSLLD      $0x18, Z7, Z7
+	VPORD       Z7, Z4, Z4
+	VMOVUPS     Z4, 64(R13)
+	PREFETCHT0  (R12)
+	PREFETCHT0  (R12)(BX*1)
+	PREFETCHT0  (R12)(BX*2)
+	PREFETCHT0  (R12)(R10*1)
+	ADDQ        $0x20, R9
+	ADDQ        $0x20, R12
+	ADDQ        DX, R13
+	SUBQ        $0x20, R8
+	JGE         strip
+
+rest:
+	ADDQ        $0x20, R8
+	JE          end
+	VPMOVZXBD.Z (R9), K3, Z0
+	VPMOVZXBD.Z (R9)(BX*1), K3, Z1
+	VPSLLD      $0x08, Z1, Z1
+	VPORD       Z1, Z0, Z0
+	VPMOVZXBD.Z (R9)(BX*2), K3, Z2
+	VPSLLD      $0x10, Z2, Z2
+	VPORD       Z2, Z0, Z0
+	VPMOVZXBD.Z (R9)(R10*1), K3, Z3
+	VPSLLD      $0x18, Z3, Z3
+	VPORD       Z3, Z0, Z0
+	VMOVUPS     Z0, (R13)
+	VPMOVZXBD.Z 16(R9), K4, Z4
+	VPMOVZXBD.Z 16(R9)(BX*1), K4, Z5
+	VPSLLD      $0x08, Z5, Z5
+	VPORD       Z5, Z4, Z4
+	VPMOVZXBD.Z 16(R9)(BX*2), K4, Z6
+	VPSLLD      $0x10, Z6, Z6
+	VPORD       Z6, Z4, Z4
+	VPMOVZXBD.Z 16(R9)(R10*1), K4, Z7
+	VPSLLD      $0x18, Z7, Z7
+	VPORD       Z7, Z4, Z4
+	VMOVUPS     Z4, 64(R13)
+	PREFETCHT0  (R12)
+	PREFETCHT0  (R12)(BX*1)
+	PREFETCHT0  (R12)(BX*2)
+	PREFETCHT0  (R12)(R10*1)
+
+end:
+	LEAQ (CX)(BX*4), CX
+	ADDQ $0x00000080, AX
+	SUBQ $0x04, DI
+	JNE  words
+	VZEROUPPER
+	RET
+
+// func sumRows512(dst *int32, src *byte, rowSrc int, rows int, words int)
+// Requires: AVX, AVX512F, AVX512VNNI, BMI2
+TEXT ·sumRows512(SB), NOSPLIT, $0-40
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         rowSrc+16(FP), DX
+	MOVQ         rows+24(FP), BX
+	MOVQ         words+32(FP), SI
+	MOVL         $0x01010101, DI
+	VPBROADCASTD DI, Z1
+	MOVL         $0x0000ffff, DI
+	MOVQ         SI, R8
+	ANDQ         $0x0f, R8
+	BZHIL        R8, DI, DI
+	KMOVW        DI, K1
+	SHRQ         $0x04, SI
+
+row:
+	MOVQ   CX, DI
+	VPXORD Z0, Z0, Z0
+	MOVQ   SI, R8
+	TESTQ  R8, R8
+	JE     rest
+
+vector:
+	VPDPBUSD (DI), Z1, Z0
+	ADDQ     $0x40, DI
+	DECQ     R8
+	JNE      vector
+
+rest:
+	VMOVDQU32.Z (DI), K1, Z2
+	VPDPBUSD    Z2, Z1, Z0
+	VSHUFI64X2  $0xee, Z0, Z0, Z2
+	VPADDD      Z2, Z0, Z0
+	VSHUFI64X2  $0x55, Z0, Z0, Z2
+	VPADDD      Z2, Z0, Z0
+	VPSHUFD     $0xee, X0, X2
+	VPADDD      X2, X0, X0
+	VPSHUFD     $0x55, X0, X2
+	VPADDD      X2, X0, X0
+	VMOVD       X0, DI
+	ADDL        DI, (AX)
+	ADDQ        $0x04, AX
+	ADDQ        DX, CX
+	DECQ        BX
+	JNE         row
+	VZEROUPPER
+	RET
+
+// func tilesBF161x1(p *byte)
+// Requires: MMX+
+TEXT ·tilesBF161x1(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+	MOVQ 8(AX), R8
+	MOVQ 16(AX), DI
+	MOVQ 24(AX), DX
+	MOVQ 40(AX), R9
+	MOVQ 56(AX), R13
+	MOVQ 64(AX), R15
+	MOVQ $0x00000080, R10
+	MOVQ $0x00000200, R11
+	LONG $0x4978c2c4
+	BYTE $0x01
+
+strip:
+	MOVQ (AX), SI
+	MOVQ R8, R12
+	SHLQ $0x04, R12
+	ADDQ SI, R12
+	MOVQ 32(AX), CX
+	CMPQ 48(AX), $0x00
+	JNE  continued
+	LONG $0x497be2c4
+	BYTE $0xc0
+	JMP  step
+
+continued:
+	MOVQ DX, BX
+	LONG $0x4b7ba2c4
+	WORD $0x1b44
+	BYTE $0x00
+	ADDQ $0x00002000, BX
+
+step:
+	LONG       $0x4b7ba2c4
+	WORD       $0x1774
+	BYTE       $0x00
+	LONG       $0x4b7ba2c4
+	WORD       $0x0664
+	BYTE       $0x00
+	LEAQ       512(SI), BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	ADDQ       R15, SI
+	LONG       $0x5c4ae2c4
+	BYTE       $0xc4
+	ADDQ       $0x00000800, DI
+	DECQ       CX
+	JNE        step
+	MOVQ       DX, BX
+	LONG       $0x4b7aa2c4
+	WORD       $0x1b44
+	BYTE       $0x00
+	ADDQ       $0x00002000, BX
+	ADDQ       $0x00000080, DX
+	DECQ       R13
+	JNE        strip
+	LONG       $0x4978e2c4
+	BYTE       $0xc0
+	RET
+
+// func tilesBF161x2(p *byte)
+// Requires: MMX+
+TEXT ·tilesBF161x2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+	MOVQ 8(AX), R8
+	MOVQ 16(AX), DI
+	MOVQ 24(AX), DX
+	MOVQ 40(AX), R9
+	MOVQ 56(AX), R13
+	MOVQ 64(AX), R15
+	MOVQ $0x00000080, R10
+	MOVQ $0x00000200, R11
+	LONG $0x4978c2c4
+	BYTE $0x01
+
+strip:
+	MOVQ (AX), SI
+	MOVQ R8, R12
+	SHLQ $0x04, R12
+	ADDQ SI, R12
+	MOVQ 32(AX), CX
+	CMPQ 48(AX), $0x00
+	JNE  continued
+	LONG $0x497be2c4
+	BYTE $0xc0
+	LONG $0x497be2c4
+	BYTE $0xc8
+	JMP  step
+
+continued:
+	MOVQ DX, BX
+	LONG $0x4b7ba2c4
+	WORD $0x1b44
+	BYTE $0x00
+	LONG $0x4b7ba2c4
+	WORD $0x1b4c
+	BYTE $0x40
+	ADDQ $0x00002000, BX
+
+step:
+	LONG       $0x4b7ba2c4
+	WORD       $0x1774
+	BYTE       $0x00
+	LONG       $0x4b7ba2c4
+	WORD       $0x177c
+	BYTE       $0x40
+	LONG       $0x4b7ba2c4
+	WORD       $0x0664
+	BYTE       $0x00
+	LEAQ       512(SI), BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	ADDQ       R15, SI
+	LONG       $0x5c4ae2c4
+	BYTE       $0xc4
+	LONG       $0x5c42e2c4
+	BYTE       $0xcc
+	ADDQ       $0x00000800, DI
+	DECQ       CX
+	JNE        step
+	MOVQ       DX, BX
+	LONG       $0x4b7aa2c4
+	WORD       $0x1b44
+	BYTE       $0x00
+	LONG       $0x4b7aa2c4
+	WORD       $0x1b4c
+	BYTE       $0x40
+	ADDQ       $0x00002000, BX
+	ADDQ       $0x00000080, DX
+	DECQ       R13
+	JNE        strip
+	LONG       $0x4978e2c4
+	BYTE       $0xc0
+	RET
+
+// func tilesBF162x1(p *byte)
+// Requires: MMX+
+TEXT ·tilesBF162x1(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+	MOVQ 8(AX), R8
+	MOVQ 16(AX), DI
+	MOVQ 24(AX), DX
+	MOVQ 40(AX), R9
+	MOVQ 56(AX), R13
+	MOVQ 64(AX), R15
+	MOVQ $0x00000080, R10
+	MOVQ $0x00000200, R11
+	LONG $0x4978c2c4
+	BYTE $0x01
+
+strip:
+	MOVQ (AX), SI
+	MOVQ R8, R12
+	SHLQ $0x04, R12
+	ADDQ SI, R12
+	MOVQ 32(AX), CX
+	CMPQ 48(AX), $0x00
+	JNE  continued
+	LONG $0x497be2c4
+	BYTE $0xc0
+	LONG $0x497be2c4
+	BYTE $0xd0
+	JMP  step
+
+continued:
+	MOVQ DX, BX
+	LONG $0x4b7ba2c4
+	WORD $0x1b44
+	BYTE $0x00
+	ADDQ $0x00002000, BX
+	LONG $0x4b7ba2c4
+	WORD $0x1b54
+	BYTE $0x00
+	ADDQ $0x00002000, BX
+
+step:
+	LONG       $0x4b7ba2c4
+	WORD       $0x1774
+	BYTE       $0x00
+	LONG       $0x4b7ba2c4
+	WORD       $0x0664
+	BYTE       $0x00
+	LEAQ       512(SI), BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	ADDQ       R15, SI
+	LONG       $0x5c4ae2c4
+	BYTE       $0xc4
+	LONG       $0x4b7b82c4
+	WORD       $0x046c
+	BYTE       $0x00
+	LEAQ       512(R12), BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	ADDQ       R15, R12
+	LONG       $0x5c4ae2c4
+	BYTE       $0xd5
+	ADDQ       $0x00000800, DI
+	DECQ       CX
+	JNE        step
+	MOVQ       DX, BX
+	LONG       $0x4b7aa2c4
+	WORD       $0x1b44
+	BYTE       $0x00
+	ADDQ       $0x00002000, BX
+	LONG       $0x4b7aa2c4
+	WORD       $0x1b54
+	BYTE       $0x00
+	ADDQ       $0x00002000, BX
+	ADDQ       $0x00000080, DX
+	DECQ       R13
+	JNE        strip
+	LONG       $0x4978e2c4
+	BYTE       $0xc0
+	RET
+
+// func tilesBF162x2(p *byte)
+// Requires: MMX+
+TEXT ·tilesBF162x2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+	MOVQ 8(AX), R8
+	MOVQ 16(AX), DI
+	MOVQ 24(AX), DX
+	MOVQ 40(AX), R9
+	MOVQ 56(AX), R13
+	MOVQ 64(AX), R15
+	MOVQ $0x00000080, R10
+	MOVQ $0x00000200, R11
+	LONG $0x4978c2c4
+	BYTE $0x01
+
+strip:
+	MOVQ (AX), SI
+	MOVQ R8, R12
+	SHLQ $0x04, R12
+	ADDQ SI, R12
+	MOVQ 32(AX), CX
+	CMPQ 48(AX), $0x00
+	JNE  continued
+	LONG $0x497be2c4
+	BYTE $0xc0
+	LONG $0x497be2c4
+	BYTE $0xc8
+	LONG $0x497be2c4
+	BYTE $0xd0
+	LONG $0x497be2c4
+	BYTE $0xd8
+	JMP  step
+
+continued:
+	MOVQ DX, BX
+	LONG $0x4b7ba2c4
+	WORD $0x1b44
+	BYTE $0x00
+	LONG $0x4b7ba2c4
+	WORD $0x1b4c
+	BYTE $0x40
+	ADDQ $0x00002000, BX
+	LONG $0x4b7ba2c4
+	WORD $0x1b54
+	BYTE $0x00
+	LONG $0x4b7ba2c4
+	WORD $0x1b5c
+	BYTE $0x40
+	ADDQ $0x00002000, BX
+
+step:
+	LONG       $0x4b7ba2c4
+	WORD       $0x1774
+	BYTE       $0x00
+	LONG       $0x4b7ba2c4
+	WORD       $0x177c
+	BYTE       $0x40
+	LONG       $0x4b7ba2c4
+	WORD       $0x0664
+	BYTE       $0x00
+	LEAQ       512(SI), BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	ADDQ       R15, SI
+	LONG       $0x5c4ae2c4
+	BYTE       $0xc4
+	LONG       $0x5c42e2c4
+	BYTE       $0xcc
+	LONG       $0x4b7b82c4
+	WORD       $0x046c
+	BYTE       $0x00
+	LEAQ       512(R12), BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	ADDQ       R15, R12
+	LONG       $0x5c4ae2c4
+	BYTE       $0xd5
+	LONG       $0x5c42e2c4
+	BYTE       $0xdd
+	ADDQ       $0x00000800, DI
+	DECQ       CX
+	JNE        step
+	MOVQ       DX, BX
+	LONG       $0x4b7aa2c4
+	WORD       $0x1b44
+	BYTE       $0x00
+	LONG       $0x4b7aa2c4
+	WORD       $0x1b4c
+	BYTE       $0x40
+	ADDQ       $0x00002000, BX
+	LONG       $0x4b7aa2c4
+	WORD       $0x1b54
+	BYTE       $0x00
+	LONG       $0x4b7aa2c4
+	WORD       $0x1b5c
+	BYTE       $0x40
+	ADDQ       $0x00002000, BX
+	ADDQ       $0x00000080, DX
+	DECQ       R13
+	JNE        strip
+	LONG       $0x4978e2c4
+	BYTE       $0xc0
+	RET
+
+// func tilesInt81x1(p *byte)
+// Requires: MMX+
+TEXT ·tilesInt81x1(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+	MOVQ 8(AX), R8
+	MOVQ 16(AX), DI
+	MOVQ 24(AX), DX
+	MOVQ 40(AX), R9
+	MOVQ 56(AX), R13
+	MOVQ 64(AX), R15
+	MOVQ $0x00000080, R10
+	MOVQ $0x00000200, R11
+	LONG $0x4978c2c4
+	BYTE $0x01
+
+strip:
+	MOVQ (AX), SI
+	MOVQ R8, R12
+	SHLQ $0x04, R12
+	ADDQ SI, R12
+	MOVQ 32(AX), CX
+	CMPQ 48(AX), $0x00
+	JNE  continued
+	LONG $0x497be2c4
+	BYTE $0xc0
+	JMP  step
+
+continued:
+	MOVQ DX, BX
+	LONG $0x4b7ba2c4
+	WORD $0x1b44
+	BYTE $0x00
+	ADDQ $0x00002000, BX
+
+step:
+	LONG       $0x4b7ba2c4
+	WORD       $0x1774
+	BYTE       $0x00
+	LONG       $0x4b7ba2c4
+	WORD       $0x0664
+	BYTE       $0x00
+	LEAQ       512(SI), BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	ADDQ       R15, SI
+	LONG       $0x5e4be2c4
+	BYTE       $0xc4
+	ADDQ       $0x00000800, DI
+	DECQ       CX
+	JNE        step
+	MOVQ       DX, BX
+	LONG       $0x4b7aa2c4
+	WORD       $0x1b44
+	BYTE       $0x00
+	ADDQ       $0x00002000, BX
+	ADDQ       $0x00000080, DX
+	DECQ       R13
+	JNE        strip
+	LONG       $0x4978e2c4
+	BYTE       $0xc0
+	RET
+
+// func tilesInt81x2(p *byte)
+// Requires: MMX+
+TEXT ·tilesInt81x2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+	MOVQ 8(AX), R8
+	MOVQ 16(AX), DI
+	MOVQ 24(AX), DX
+	MOVQ 40(AX), R9
+	MOVQ 56(AX), R13
+	MOVQ 64(AX), R15
+	MOVQ $0x00000080, R10
+	MOVQ $0x00000200, R11
+	LONG $0x4978c2c4
+	BYTE $0x01
+
+strip:
+	MOVQ (AX), SI
+	MOVQ R8, R12
+	SHLQ $0x04, R12
+	ADDQ SI, R12
+	MOVQ 32(AX), CX
+	CMPQ 48(AX), $0x00
+	JNE  continued
+	LONG $0x497be2c4
+	BYTE $0xc0
+	LONG $0x497be2c4
+	BYTE $0xc8
+	JMP  step
+
+continued:
+	MOVQ DX, BX
+	LONG $0x4b7ba2c4
+	WORD $0x1b44
+	BYTE $0x00
+	LONG $0x4b7ba2c4
+	WORD $0x1b4c
+	BYTE $0x40
+	ADDQ $0x00002000, BX
+
+step:
+	LONG       $0x4b7ba2c4
+	WORD       $0x1774
+	BYTE       $0x00
+	LONG       $0x4b7ba2c4
+	WORD       $0x177c
+	BYTE       $0x40
+	LONG       $0x4b7ba2c4
+	WORD       $0x0664
+	BYTE       $0x00
+	LEAQ       512(SI), BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	ADDQ       R15, SI
+	LONG       $0x5e4be2c4
+	BYTE       $0xc4
+	LONG       $0x5e43e2c4
+	BYTE       $0xcc
+	ADDQ       $0x00000800, DI
+	DECQ       CX
+	JNE        step
+	MOVQ       DX, BX
+	LONG       $0x4b7aa2c4
+	WORD       $0x1b44
+	BYTE       $0x00
+	LONG       $0x4b7aa2c4
+	WORD       $0x1b4c
+	BYTE       $0x40
+	ADDQ       $0x00002000, BX
+	ADDQ       $0x00000080, DX
+	DECQ       R13
+	JNE        strip
+	LONG       $0x4978e2c4
+	BYTE       $0xc0
+	RET
+
+// func tilesInt82x1(p *byte)
+// Requires: MMX+
+TEXT ·tilesInt82x1(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+	MOVQ 8(AX), R8
+	MOVQ 16(AX), DI
+	MOVQ 24(AX), DX
+	MOVQ 40(AX), R9
+	MOVQ 56(AX), R13
+	MOVQ 64(AX), R15
+	MOVQ $0x00000080, R10
+	MOVQ $0x00000200, R11
+	LONG $0x4978c2c4
+	BYTE $0x01
+
+strip:
+	MOVQ (AX), SI
+	MOVQ R8, R12
+	SHLQ $0x04, R12
+	ADDQ SI, R12
+	MOVQ 32(AX), CX
+	CMPQ 48(AX), $0x00
+	JNE  continued
+	LONG $0x497be2c4
+	BYTE $0xc0
+	LONG $0x497be2c4
+	BYTE $0xd0
+	JMP  step
+
+continued:
+	MOVQ DX, BX
+	LONG $0x4b7ba2c4
+	WORD $0x1b44
+	BYTE $0x00
+	ADDQ $0x00002000, BX
+	LONG $0x4b7ba2c4
+	WORD $0x1b54
+	BYTE $0x00
+	ADDQ $0x00002000, BX
+
+step:
+	LONG       $0x4b7ba2c4
+	WORD       $0x1774
+	BYTE       $0x00
+	LONG       $0x4b7ba2c4
+	WORD       $0x0664
+	BYTE       $0x00
+	LEAQ       512(SI), BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	ADDQ       R15, SI
+	LONG       $0x5e4be2c4
+	BYTE       $0xc4
+	LONG       $0x4b7b82c4
+	WORD       $0x046c
+	BYTE       $0x00
+	LEAQ       512(R12), BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	ADDQ       R15, R12
+	LONG       $0x5e4be2c4
+	BYTE       $0xd5
+	ADDQ       $0x00000800, DI
+	DECQ       CX
+	JNE        step
+	MOVQ       DX, BX
+	LONG       $0x4b7aa2c4
+	WORD       $0x1b44
+	BYTE       $0x00
+	ADDQ       $0x00002000, BX
+	LONG       $0x4b7aa2c4
+	WORD       $0x1b54
+	BYTE       $0x00
+	ADDQ       $0x00002000, BX
+	ADDQ       $0x00000080, DX
+	DECQ       R13
+	JNE        strip
+	LONG       $0x4978e2c4
+	BYTE       $0xc0
+	RET
+
+// func tilesInt82x2(p *byte)
+// Requires: MMX+
+TEXT ·tilesInt82x2(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+	MOVQ 8(AX), R8
+	MOVQ 16(AX), DI
+	MOVQ 24(AX), DX
+	MOVQ 40(AX), R9
+	MOVQ 56(AX), R13
+	MOVQ 64(AX), R15
+	MOVQ $0x00000080, R10
+	MOVQ $0x00000200, R11
+	LONG $0x4978c2c4
+	BYTE $0x01
+
+strip:
+	MOVQ (AX), SI
+	MOVQ R8, R12
+	SHLQ $0x04, R12
+	ADDQ SI, R12
+	MOVQ 32(AX), CX
+	CMPQ 48(AX), $0x00
+	JNE  continued
+	LONG $0x497be2c4
+	BYTE $0xc0
+	LONG $0x497be2c4
+	BYTE $0xc8
+	LONG $0x497be2c4
+	BYTE $0xd0
+	LONG $0x497be2c4
+	BYTE $0xd8
+	JMP  step
+
+continued:
+	MOVQ DX, BX
+	LONG $0x4b7ba2c4
+	WORD $0x1b44
+	BYTE $0x00
+	LONG $0x4b7ba2c4
+	WORD $0x1b4c
+	BYTE $0x40
+	ADDQ $0x00002000, BX
+	LONG $0x4b7ba2c4
+	WORD $0x1b54
+	BYTE $0x00
+	LONG $0x4b7ba2c4
+	WORD $0x1b5c
+	BYTE $0x40
+	ADDQ $0x00002000, BX
+
+step:
+	LONG       $0x4b7ba2c4
+	WORD       $0x1774
+	BYTE       $0x00
+	LONG       $0x4b7ba2c4
+	WORD       $0x177c
+	BYTE       $0x40
+	LONG       $0x4b7ba2c4
+	WORD       $0x0664
+	BYTE       $0x00
+	LEAQ       512(SI), BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	ADDQ       R15, SI
+	LONG       $0x5e4be2c4
+	BYTE       $0xc4
+	LONG       $0x5e43e2c4
+	BYTE       $0xcc
+	LONG       $0x4b7b82c4
+	WORD       $0x046c
+	BYTE       $0x00
+	LEAQ       512(R12), BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	PREFETCHT0 (BX)
+	ADDQ       R8, BX
+	ADDQ       R15, R12
+	LONG       $0x5e4be2c4
+	BYTE       $0xd5
+	LONG       $0x5e43e2c4
+	BYTE       $0xdd
+	ADDQ       $0x00000800, DI
+	DECQ       CX
+	JNE        step
+	MOVQ       DX, BX
+	LONG       $0x4b7aa2c4
+	WORD       $0x1b44
+	BYTE       $0x00
+	LONG       $0x4b7aa2c4
+	WORD       $0x1b4c
+	BYTE       $0x40
+	ADDQ       $0x00002000, BX
+	LONG       $0x4b7aa2c4
+	WORD       $0x1b54
+	BYTE       $0x00
+	LONG       $0x4b7aa2c4
+	WORD       $0x1b5c
+	BYTE       $0x40
+	ADDQ       $0x00002000, BX
+	ADDQ       $0x00000080, DX
+	DECQ       R13
+	JNE        strip
+	LONG       $0x4978e2c4
+	BYTE       $0xc0
+	RET
+
+// func packTiles(dst *byte, src *byte, rowSrc int, rows int, steps int)
+// Requires: AVX, AVX512F
+TEXT ·packTiles(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ rowSrc+16(FP), DX
+	MOVQ rows+24(FP), BX
+	MOVQ steps+32(FP), SI
+
+row:
+	MOVQ CX, DI
+	MOVQ AX, R8
+	MOVQ SI, R9
+
+step:
+	VMOVUPS (DI), Z0
+	VMOVUPS Z0, (R8)
+	ADDQ    $0x40, DI
+	ADDQ    $0x00000800, R8
+	DECQ    R9
+	JNE     step
+	ADDQ    DX, CX
+	ADDQ    $0x40, AX
+	DECQ    BX
+	JNE     row
+	VZEROUPPER
+	RET
+
+// func widenBF16(dst *byte, src *byte, n int)
+// Requires: AVX, AVX512F
+TEXT ·widenBF16(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+	SHRQ $0x04, DX
+
+vector:
+	VPMOVZXWD (CX), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVUPS   Z0, (AX)
+	ADDQ      $0x20, CX
+	ADDQ      $0x40, AX
+	DECQ      DX
+	JNE       vector
+	VZEROUPPER
+	RET
+
+// func widenF16(dst *byte, src *byte, n int)
+// Requires: AVX, AVX512F
+TEXT ·widenF16(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+	SHRQ $0x04, DX
+
+vector:
+	VCVTPH2PS (CX), Z0
+	VMOVUPS   Z0, (AX)
+	ADDQ      $0x20, CX
+	ADDQ      $0x40, AX
+	DECQ      DX
+	JNE       vector
+	VZEROUPPER
+	RET
+
+// func widenInt8(dst *byte, src *byte, n int)
+// Requires: AVX, AVX512F
+TEXT ·widenInt8(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+	SHRQ $0x04, DX
+
+vector:
+	VPMOVSXBD (CX), Z0
+	VCVTDQ2PS Z0, Z0
+	VMOVUPS   Z0, (AX)
+	ADDQ      $0x10, CX
+	ADDQ      $0x40, AX
+	DECQ      DX
+	JNE       vector
+	VZEROUPPER
+	RET
+
+// func widenE4M3(dst *byte, src *byte, n int)
+// Requires: AVX, AVX512F
+TEXT ·widenE4M3(SB), NOSPLIT, $0-24
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVL         $0x0000007f, BX
+	VPBROADCASTD BX, Z4
+	MOVL         $0x00000080, BX
+	VPBROADCASTD BX, Z5
+	MOVL         $0x43800000, BX
+	VPBROADCASTD BX, Z6
+	MOVL         $0x43f00000, BX
+	VPBROADCASTD BX, Z7
+	MOVL         $0x7fc00000, BX
+	VPBROADCASTD BX, Z8
+	MOVL         $0x7fffffff, BX
+	VPBROADCASTD BX, Z9
+	SHRQ         $0x04, DX
+
+vector:
+	VPMOVZXBD (CX), Z0
+	VPANDD    Z4, Z0, Z1
+	VPANDD    Z5, Z0, Z0
+	VPSLLD    $0x07, Z1, Z1
+	VPSLLD    $0x08, Z0, Z0
+	VPORD     Z1, Z0, Z0
+	VPMOVDW   Z0, Y0
+	VCVTPH2PS Y0, Z0
+	VMULPS    Z6, Z0, Z0
+	VPANDD    Z9, Z0, Z1
+	VPCMPEQD  Z7, Z1, K1
+	VPORD     Z8, Z0, K1, Z0
+	VMOVUPS   Z0, (AX)
+	ADDQ      $0x10, CX
+	ADDQ      $0x40, AX
+	DECQ      DX
+	JNE       vector
+	VZEROUPPER
+	RET
+
+// func roundBF16(dst *byte, src *byte, n int)
+// Requires: AVX, AVX512F
+TEXT ·roundBF16(SB), NOSPLIT, $0-24
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVL         $0x00000001, BX
+	VPBROADCASTD BX, Z4
+	MOVL         $0x00007fff, BX
+	VPBROADCASTD BX, Z5
+	MOVL         $0x00000040, BX
+	VPBROADCASTD BX, Z6
+	SHRQ         $0x04, DX
+
+vector:
+	VMOVUPS (CX), Z0
+	VCMPPS  $0x03, Z0, Z0, K1
+	VPSRLD  $0x10, Z0, Z1
+	VPANDD  Z4, Z1, Z2
+	VPADDD  Z5, Z2, Z2
+	VPADDD  Z0, Z2, Z2
+	VPSRLD  $0x10, Z2, Z2
+	VPORD   Z6, Z1, K1, Z2
+	VPMOVDW Z2, (AX)
+	ADDQ    $0x40, CX
+	ADDQ    $0x20, AX
+	DECQ    DX
+	JNE     vector
+	VZEROUPPER
+	RET
+
+// func roundF16(dst *byte, src *byte, n int)
+// Requires: AVX, AVX512F
+TEXT ·roundF16(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+	SHRQ $0x04, DX
+
+vector:
+	VMOVUPS   (CX), Z0
+	VCVTPS2PH $0x00, Z0, Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      $0x40, CX
+	ADDQ      $0x20, AX
+	DECQ      DX
+	JNE       vector
+	VZEROUPPER
+	RET
+
+// func finish512(c *float32, sum *float32, less *int32, rowC int, rows int, cols int, alpha float32, beta float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·finish512(SB), NOSPLIT, $0-56
+	MOVQ         c+0(FP), AX
+	MOVQ         sum+8(FP), CX
+	MOVQ         less+16(FP), DX
+	MOVQ         rowC+24(FP), BX
+	MOVQ         rows+32(FP), SI
+	MOVQ         cols+40(FP), DI
+	VBROADCASTSS alpha+48(FP), Z4
+	VBROADCASTSS beta+52(FP), Z5
+	MOVL         beta+52(FP), R8
+	SHLL         $0x01, R8
+	MOVL         R8, R10
+	MOVL         $0x0000ffff, R8
+	MOVQ         DI, R9
+	DECQ         R9
+	ANDQ         $0x0f, R9
+	INCQ         R9
+	BZHIL        R9, R8, R8
+	KMOVW        R8, K2
+
+row:
+	MOVQ         AX, R8
+	MOVQ         CX, R11
+	MOVQ         DI, R9
+	KXNORW       K1, K1, K1
+	TESTQ        DX, DX
+	JE           vector
+	VPBROADCASTD (DX), Z6
+	VPSLLD       $0x07, Z6, Z6
+	ADDQ         $0x04, DX
+
+vector:
+	CMPQ  R9, $0x10
+	JGT   whole
+	KMOVW K2, K1
+
+whole:
+	VMOVUPS.Z (R11), K1, Z0
+	TESTQ     DX, DX
+	JE        float
+	VPSUBD    Z6, Z0, Z0
+	VCVTDQ2PS Z0, Z0
+
+float:
+	VMULPS      Z4, Z0, Z0
+	TESTL       R10, R10
+	JE          store
+	VMOVUPS.Z   (R8), K1, Z1
+	VFMADD231PS Z5, Z1, Z0
+
+store:
+	VMOVUPS Z0, K1, (R8)
+	ADDQ    $0x40, R11
+	ADDQ    $0x40, R8
+	SUBQ    $0x10, R9
+	JG      vector
+	ADDQ    BX, AX
+	ADDQ    $0x00000200, CX
+	DECQ    SI
+	JNE     row
 	VZEROUPPER
 	RET

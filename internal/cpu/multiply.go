@@ -27,6 +27,7 @@ type scratch struct {
 	stop   *atomic.Bool               // if set, stop working
 	turn   turn
 	half   *halves // or nil
+	dots   *dots   // or nil
 }
 
 // blocks divides the rows of a tile evenly into blocks: the first `tall` blocks have height rows, the others
@@ -125,6 +126,10 @@ func (p *product) check() {
 // multiply computes a product in parts along K, and keeps sums between them.
 func (t *scratch) multiply(p *product) {
 	p.check()
+	if u := t.unitsFor(p); u != nil {
+		t.dot(p, u)
+		return
+	}
 	m := &t.micro
 	for k := 0; !t.stop.Load(); k += panelDepth { // a part takes at most 0.1 ms
 		m.depth = min(p.depth-k, panelDepth)

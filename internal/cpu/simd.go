@@ -54,6 +54,8 @@ type instructions struct {
 	whole  [][]kernel // by rows and vectors of the block
 	edge   [][]kernel // the same with a partial last vector
 	gflops float64    // of a core at 3 GHz, all units busy
+	bf16   *units     // or nil: elements become fp32
+	int8   *units     // the same
 	// transpose writes rows of src, at most lanes of them, each of depth elements, as columns of dst. It
 	// writes all lanes. Distances of rows are in bytes.
 	transpose func(dst, src *float32, rowDst, rowSrc, rows, depth int)

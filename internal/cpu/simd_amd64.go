@@ -1,6 +1,12 @@
 package cpu
 
-import "golang.org/x/sys/cpu"
+import (
+	"unsafe"
+
+	"golang.org/x/sys/cpu"
+
+	"github.com/batchgemm/batchgemm/planner/element"
+)
 
 //go:generate go -C asm run . -out ../kernels_amd64.s
 
@@ -9,15 +15,49 @@ var avx512 = instructions{
 	whole: avx512Kernels, edge: avx512Kernels, transpose: transpose512,
 }
 
+// dot512 are avx512 with what multiplies words of BF16 and of Int8, amx the same in tiles.
+var (
+	dot512 = with("avx512-dot",
+		&units{each: 2, kernels: dotBF16Kernels, interleave: pairs512, finish: finish512},
+		&units{each: 4, kernels: dotInt8Kernels, interleave: quads512, finish: finish512, whole: true,
+			sumRows: sumRows512})
+	amx = with("amx",
+		&units{each: 2, tiles: tilesBF16, pack: packTiles, interleave: pairs512, finish: finish512},
+		&units{each: 4, tiles: tilesInt8, pack: packTiles, interleave: quads512, finish: finish512, whole: true})
+)
+
+// with returns avx512 with units.
+func with(name string, bf16, int8 *units) instructions {
+	s := avx512
+	s.name, s.bf16, s.int8 = name, bf16, int8
+	return s
+}
+
 var avx2 = instructions{
 	name: "avx2", lanes: 8, gflops: 96,
 	whole: avx2Kernels, edge: avx2EdgeKernels, transpose: transpose2,
+}
+
+// Conversions do not depend on the choice of instructions: all give the same bits.
+func init() {
+	if cpu.X86.HasAVX512F {
+		widenWhole = [...]func(dst, src unsafe.Pointer, n int){element.BF16: widenBF16, element.F16: widenF16,
+			element.E4M3: widenE4M3, element.Int8: widenInt8, element.Int4: nil}
+		roundWhole[element.BF16], roundWhole[element.F16] = roundBF16, roundF16
+	}
 }
 
 // available returns the instruction sets of processor and system, best first. Package cpu (golang.org/x/sys)
 // asks whether the system saves the registers.
 func available() (have []*instructions) {
 	x := &cpu.X86
+	dot := x.HasAVX512F && x.HasAVX512VL && x.HasAVX512BW && x.HasAVX512VNNI && x.HasAVX512BF16 && x.HasBMI2
+	if dot && x.HasAMXTile && x.HasAMXBF16 && x.HasAMXInt8 && mayUseTiles() {
+		have = append(have, &amx)
+	}
+	if dot {
+		have = append(have, &dot512)
+	}
 	if x.HasAVX512F && x.HasBMI2 {
 		have = append(have, &avx512)
 	}

@@ -10,4 +10,7 @@ var (
 	_ [80]struct{} = [unsafe.Offsetof(micro{}.wide)]struct{}{}
 	_ [92]struct{} = [unsafe.Offsetof(micro{}.beta)]struct{}{}
 	_ [96]struct{} = [unsafe.Offsetof(micro{}.fetch)]struct{}{}
+	_ [24]struct{} = [unsafe.Offsetof(tiles{}.sum)]struct{}{}
+	_ [48]struct{} = [unsafe.Offsetof(tiles{}.more)]struct{}{}
+	_ [64]struct{} = [unsafe.Sizeof(tileConfig{})]struct{}{}
 )

@@ -30,8 +30,8 @@ func avx2() {
 		}
 		whole, edge = append(whole, names), append(edge, edges)
 	}
-	amd64.table("avx2Kernels", whole)
-	amd64.table("avx2EdgeKernels", edge)
+	amd64.kernels("avx2Kernels", whole)
+	amd64.kernels("avx2EdgeKernels", edge)
 	transpose2()
 }
 

@@ -29,7 +29,7 @@ func avx512() {
 		}
 		kernels = append(kernels, names)
 	}
-	amd64.table("avx512Kernels", kernels)
+	amd64.kernels("avx512Kernels", kernels)
 	transpose512()
 }
 

@@ -34,6 +34,11 @@ type micro struct {
 	load          func(from Op, to VecPhysical, last bool) // the last vector of a row may be narrower
 	store         func(from VecPhysical, to Op, last bool)
 	first         int // first register for A and B, after the sums
+
+	// For words of several narrow elements. A's rows are along K, and sums are stored as they are.
+	words    bool
+	loadB    func(from Op, to VecPhysical) // nil: load
+	multiply func(b, a, sum VecPhysical)   // nil: of fp32
 }
 
 func (m *micro) sum(row, vector int) VecPhysical { return m.vector(row*m.vectors + vector) }
@@ -105,14 +110,14 @@ func (m *micro) write(room int) {
 		}
 	}
 	Label("product")
-	m.multiply(room)
+	m.products(room)
 	m.finish()
 }
 
-// multiply adds the products of all steps along K. Four steps at a time need few other instructions, which
+// products adds those of all steps along K. Four steps at a time need few other instructions, which
 // share units with those that multiply. Masks do too, so they are only for the last steps, which must not
 // read beyond the last row of B.
-func (m *micro) multiply(room int) {
+func (m *micro) products(room int) {
 	l := m.begin(room)
 	TESTQ(l.depth, l.depth)
 	JE(LabelRef("store"))
@@ -123,24 +128,18 @@ func (m *micro) multiply(room int) {
 	rowB3 := GP64()
 	LEAQ(Mem{Base: l.rowB, Index: l.rowB, Scale: 2}, rowB3)
 	b := lines{bases: []GPVirtual{l.b}, stride: l.rowB, stride3: rowB3}
-	CMPQ(l.kA, Imm(4))
-	JNE(LabelRef("columns"))
+	if !m.words {
+		CMPQ(l.kA, Imm(4))
+		JNE(LabelRef("columns"))
+	}
 	m.loop(l, "rows", turns, b, func(row, k int) Mem { return l.a.at(row, 4*k) }, func() {
 		for _, base := range l.a.bases {
 			ADDQ(Imm(16), base)
 		}
 	})
-	JMP(LabelRef("rest"))
-	Label("columns")
-	a := lines{bases: l.a.bases[:1], stride: l.kA, stride3: GP64()}
-	LEAQ(Mem{Base: l.kA, Index: l.kA, Scale: 2}, a.stride3)
-	m.loop(l, "column", turns, b, func(row, k int) Mem { return a.at(k, 4*row) }, func() {
-		LEAQ(Mem{Base: a.bases[0], Index: l.kA, Scale: 4}, a.bases[0])
-	})
-	MOVQ(U32(4), l.a.stride)
-	MOVQ(U32(12), l.a.stride3)
-	for i := 1; i < len(l.a.bases); i++ {
-		LEAQ(Mem{Base: l.a.bases[i-1], Disp: 4 * rowsOfBase}, l.a.bases[i])
+	if !m.words {
+		JMP(LabelRef("rest"))
+		m.columns(l, turns, b)
 	}
 	Label("rest")
 	again := Load(Param("p"), GP64())
@@ -157,6 +156,21 @@ func (m *micro) multiply(room int) {
 	ADDQ(l.rowB, l.b)
 	DECQ(l.depth)
 	JNE(LabelRef("edge"))
+}
+
+// columns is the loop for a transposed A, whose columns are along K.
+func (m *micro) columns(l *operands, turns GPVirtual, b lines) {
+	Label("columns")
+	a := lines{bases: l.a.bases[:1], stride: l.kA, stride3: GP64()}
+	LEAQ(Mem{Base: l.kA, Index: l.kA, Scale: 2}, a.stride3)
+	m.loop(l, "column", turns, b, func(row, k int) Mem { return a.at(k, 4*row) }, func() {
+		LEAQ(Mem{Base: a.bases[0], Index: l.kA, Scale: 4}, a.bases[0])
+	})
+	MOVQ(U32(4), l.a.stride)
+	MOVQ(U32(12), l.a.stride3)
+	for i := 1; i < len(l.a.bases); i++ {
+		LEAQ(Mem{Base: l.a.bases[i-1], Disp: 4 * rowsOfBase}, l.a.bases[i])
+	}
 }
 
 // loop does four steps in an iteration. at returns the place of their elements of A.
@@ -193,12 +207,20 @@ func (m *micro) step(a func(row int) Mem, b Mem, room int, load func(from Op, to
 	for v := range m.vectors {
 		from := b
 		from.Disp += v * m.size
-		load(from, m.b(v), v == m.vectors-1)
+		if m.loadB != nil {
+			m.loadB(from, m.b(v))
+		} else {
+			load(from, m.b(v), v == m.vectors-1)
+		}
 	}
 	for r := range m.rows {
 		m.broadcast(a(r), m.a(r, room))
 		for v := range m.vectors {
-			VFMADD231PS(m.b(v), m.a(r, room), m.sum(r, v))
+			if m.multiply != nil {
+				m.multiply(m.b(v), m.a(r, room), m.sum(r, v))
+			} else {
+				VFMADD231PS(m.b(v), m.a(r, room), m.sum(r, v))
+			}
 		}
 	}
 }
@@ -234,11 +256,25 @@ func (m *micro) begin(room int) *operands {
 	return l
 }
 
-// finish stores alpha*sum, with beta*C unless beta is 0.
+// finish stores alpha*sum, with beta*C unless beta is 0; or words' sums as they are.
 func (m *micro) finish() {
 	Label("store")
 	p := Load(Param("p"), GP64())
 	c, rowC := quad(p, offC), quad(p, offRowC)
+	if !m.words {
+		m.scale(p)
+	}
+	for r := range m.rows {
+		for v := range m.vectors {
+			m.store(m.sum(r, v), Mem{Base: c, Disp: v * m.size}, v == m.vectors-1)
+		}
+		ADDQ(rowC, c)
+	}
+}
+
+// scale multiplies sums by alpha and adds beta*C.
+func (m *micro) scale(p Register) {
+	rowC := quad(p, offRowC)
 	alpha, other := m.b(0), m.vector(m.first+1)
 	CMPL(field(p, offAlpha), U32(math.Float32bits(1)))
 	JE(LabelRef("scaled"))
@@ -263,12 +299,6 @@ func (m *micro) finish() {
 		ADDQ(rowC, old)
 	}
 	Label("write")
-	for r := range m.rows {
-		for v := range m.vectors {
-			m.store(m.sum(r, v), Mem{Base: c, Disp: v * m.size}, v == m.vectors-1)
-		}
-		ADDQ(rowC, c)
-	}
 }
 
 func zero(r VecPhysical) {
@@ -285,7 +315,10 @@ var amd64 stubs
 func main() {
 	avx512()
 	avx2()
-	if err := amd64.write("../kernels_amd64.go"); err != nil {
+	dots()
+	tiles()
+	converts()
+	if err := amd64.write("../kernels_amd64.go", "\nimport \"unsafe\"\n"); err != nil {
 		log.Fatal(err)
 	}
 	Generate()

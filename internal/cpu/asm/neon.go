@@ -23,12 +23,12 @@ func neon() error {
 			}
 			kernels = append(kernels, names)
 		}
-		arm64.table(map[bool]string{false: "neonKernels", true: "neonEdgeKernels"}[edge], kernels)
+		arm64.kernels(map[bool]string{false: "neonKernels", true: "neonEdgeKernels"}[edge], kernels)
 	}
 	if err := os.WriteFile("../kernels_arm64.s", []byte(text.String()), 0o644); err != nil {
 		return err
 	}
-	return arm64.write("../kernels_arm64.go")
+	return arm64.write("../kernels_arm64.go", "")
 }
 
 // armKernel is a kernel being written. R0 has the arguments, R1 to R6 have rows of A.

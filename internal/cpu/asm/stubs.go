@@ -16,15 +16,18 @@ func (s *stubs) declare(name, params string) string {
 	return name
 }
 
-// table writes a table of kernels, which starts with one row; row r has its kernels by vectors.
-func (s *stubs) table(name string, kernels [][]string) {
-	fmt.Fprintf(s, "\nvar %s = [][]kernel{\n\t{},\n", name)
-	for _, row := range kernels {
+// kernels writes a table of kernels by rows and vectors.
+func (s *stubs) kernels(name string, kernels [][]string) { s.table(name, "kernel", kernels) }
+
+// table writes a table of functions, whose rows and columns count from 1.
+func (s *stubs) table(name, of string, table [][]string) {
+	fmt.Fprintf(s, "\nvar %s = [][]%s{\n\t{},\n", name, of)
+	for _, row := range table {
 		fmt.Fprintf(s, "\t{nil, %s},\n", strings.Join(row, ", "))
 	}
 	fmt.Fprintf(s, "}\n")
 }
 
-func (s *stubs) write(path string) error {
-	return os.WriteFile(path, []byte(generated+"package cpu\n"+s.String()), 0o644)
+func (s *stubs) write(path, imports string) error {
+	return os.WriteFile(path, []byte(generated+"package cpu\n"+imports+s.String()), 0o644)
 }

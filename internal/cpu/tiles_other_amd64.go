@@ -1,0 +1,5 @@
+//go:build amd64 && !linux
+
+package cpu
+
+func mayUseTiles() bool { return false }
