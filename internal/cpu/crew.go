@@ -51,7 +51,7 @@ func (c *crew) run(e *entry, helpers int) {
 			break
 		}
 		l := &e.image.launches[i]
-		j.launch = l
+		j.launch, j.plain = l, plain(l)
 		if !l.Fixup {
 			j.a, j.bitsA = window(e.a, l.TypeA, l.BaseA, l.SpanA)
 		}
@@ -120,6 +120,7 @@ func window(b *buffer, of element.Type, base, span int) (numbers []float32, bits
 // job is one launch on its buffers.
 type job struct {
 	launch    *encoding.Launch
+	plain     bool
 	words     []uint32
 	a, b, c   []float32 // the windows of the launch
 	bitsA     narrow    // used instead if elements have fewer than 32 bits
@@ -223,7 +224,11 @@ func (j *job) work(t *scratch) {
 		if end < j.launch.Count {
 			j.recruit()
 		}
-		for ; w < min(end, j.launch.Count) && !t.stop.Load(); w++ {
+		if end = min(end, j.launch.Count); j.plain {
+			j.plainWorkers(t, w, end)
+			continue
+		}
+		for ; w < end && !t.stop.Load(); w++ {
 			j.worker(t, w)
 		}
 	}

@@ -178,7 +178,8 @@ func (t *scratch) columnsOf(u *units, y *side, k, depth, words, whole int) {
 	}
 	for j := 0; j < y.n; j += t.lanes {
 		to := t.dots.y[j/strip*strip*whole+j%strip:]
-		t.transpose(floatAt(to, 0), (*float32)(unsafe.Add(from, j*row)), 4*strip, row, min(y.n-j, t.lanes), words)
+		n := min(y.n-j, t.lanes)
+		t.transpose(floatAt(to, 0), (*float32)(unsafe.Add(from, j*row)), 4*strip, row, n, words)
 		for w := words; w < whole; w++ {
 			clear(to[w*strip:][:t.lanes])
 		}
@@ -195,7 +196,8 @@ func (t *scratch) dotTiles(u *units, rows, cols int, x unsafe.Pointer, rowX, wor
 	for row := 0; row < rows; row += 32 {
 		n := min(rows-row, 32)
 		a.of = &tileConfigs[n]
-		a.x, a.y, a.sum = unsafe.Add(x, row*rowX), unsafe.Pointer(&t.dots.y), unsafe.Pointer(&t.sum[row*maxSide])
+		a.x, a.y = unsafe.Add(x, row*rowX), unsafe.Pointer(&t.dots.y)
+		a.sum = unsafe.Pointer(&t.sum[row*maxSide])
 		if cols > strip { // rows of X are used again; in memory they may share few sets of the cache
 			u.pack(unsafe.Pointer(&t.dots.rows), a.x, rowX, n, a.steps)
 			a.x, a.rowX, a.stepX = unsafe.Pointer(&t.dots.rows), 64, 64*32

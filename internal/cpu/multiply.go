@@ -182,7 +182,7 @@ func (t *scratch) part(p *product, k int, more bool, c unsafe.Pointer) {
 	for col := 0; col < p.cols; col += rows.width {
 		cols := min(p.cols-col, rows.width)
 		if m.depth > 0 {
-			t.columns(&p.b, k, col, cols)
+			t.columns(p.b.data, p.b.ld, p.b.trans, k, col, cols)
 		}
 		vectors := (cols + t.lanes - 1) >> bits.TrailingZeros(uint(t.lanes))
 		kernels := t.whole
@@ -216,20 +216,20 @@ func (t *scratch) part(p *product, k int, more bool, c unsafe.Pointer) {
 }
 
 // columns sets where columns of op(B) are. It packs them if they are rows of B.
-func (t *scratch) columns(b *operand, k, col, cols int) {
+func (t *scratch) columns(b []float32, ld int, trans bool, k, col, cols int) {
 	m := &t.micro
 	m.wide = m.depth
 	beyond := -cols & (t.lanes - 1) // to fill whole vectors
-	if !b.trans {
-		m.b, m.rowB = &b.data[k*b.ld+col], 4*b.ld
+	if !trans {
+		m.b, m.rowB = &b[k*ld+col], 4*ld
 		if beyond > 0 {
-			m.wide = max(m.depth-(beyond+b.ld-1)/b.ld, 0) // within the rows of B
+			m.wide = max(m.depth-(beyond+ld-1)/ld, 0) // within the rows of B
 		}
 		return
 	}
 	width := cols + beyond
 	for i := 0; i < cols; i += t.lanes {
-		t.transpose(&t.panel[i], &b.data[(col+i)*b.ld+k], 4*width, 4*b.ld, min(cols-i, t.lanes), m.depth)
+		t.transpose(&t.panel[i], &b[(col+i)*ld+k], 4*width, 4*ld, min(cols-i, t.lanes), m.depth)
 	}
 	m.b, m.rowB = &t.panel[0], 4*width
 }

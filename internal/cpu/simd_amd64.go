@@ -23,7 +23,8 @@ var (
 			sumRows: sumRows512})
 	amx = with("amx",
 		&units{each: 2, tiles: tilesBF16, pack: packTiles, interleave: pairs512, finish: finish512},
-		&units{each: 4, tiles: tilesInt8, pack: packTiles, interleave: quads512, finish: finish512, whole: true})
+		&units{each: 4, tiles: tilesInt8, pack: packTiles, interleave: quads512, finish: finish512,
+			whole: true})
 )
 
 // with returns avx512 with units.

@@ -6,11 +6,13 @@ import "unsafe"
 // X, a row operand, and a row of 16 or 32 words of Y; those of AMX take 16 rows of 16 words and 16 rows of 16
 // words.
 type units struct {
-	each       int                                                    // k of a word
-	kernels    [][]kernel                                             // of vectors, by rows and vectors, which store sums; nil: AMX
-	tiles      [][]func(*tiles)                                       // of AMX, by 16s of rows and columns
-	pack       func(dst, src unsafe.Pointer, rowSrc, rows, steps int) // of AMX
-	whole      bool                                                   // sums are int32
+	each    int        // k of a word
+	kernels [][]kernel // of vectors, by rows and vectors; they store sums as they are. nil: AMX
+	whole   bool       // sums are int32
+
+	tiles [][]func(*tiles) // of AMX, by 16s of rows and columns
+	pack  func(dst, src unsafe.Pointer, rowSrc, rows, steps int)
+
 	interleave func(dst, src unsafe.Pointer, next, rowSrc, cols, depth int)
 	finish     func(c, sum *float32, less *int32, rowC, rows, cols int, alpha, beta float32)
 	// sumRows adds the elements of rows to dst. Kernels that need it take elements of Y as if they were
