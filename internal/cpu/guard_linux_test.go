@@ -56,6 +56,7 @@ type trial struct {
 
 func newTrial(rng *rand.Rand, memory *[3]guarded, of element.Type, limit [3]int) (p trial) {
 	p.rows, p.cols, p.depth = 1+rng.IntN(limit[0]), 1+rng.IntN(limit[1]), rng.IntN(limit[2]+1)
+	p.few = rng.IntN(2) == 0
 	p.alpha, p.beta = []float32{1, -0.75}[rng.IntN(2)], []float32{0, 0, 1, 0.5}[rng.IntN(4)]
 	matrix := func(i, rows, cols int, trans bool) operand {
 		if trans {
@@ -162,6 +163,8 @@ func TestGuardPages(t *testing.T) {
 					switch {
 					case i%100 == 0:
 						limit = [3]int{maxSide, maxSide, 6*panelDepth + 2}
+					case i%100 == 1: // with vectors along K
+						limit = [3]int{9, 20, 2*alongPart + 20}
 					case i%10 == 0:
 						limit = [3]int{maxSide, maxSide, 20}
 					case i%3 == 0: // of one vector

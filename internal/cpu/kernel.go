@@ -14,6 +14,7 @@ func (j *job) segment(t *scratch, item []uint32) {
 	var p product
 	p.rows, p.cols, p.depth = encoding.Rows(item[encoding.Extent]), encoding.Cols(item[encoding.Extent]),
 		int(item[encoding.Depth])
+	p.few = j.launch.Tile.TM <= mostAlong
 	p.a.ld, p.a.trans = int(item[encoding.LDA]), j.launch.TransA
 	p.b.ld, p.b.trans = int(item[encoding.LDB]), j.launch.TransB
 	of := j.launch.TypeA

@@ -600,3 +600,83 @@ func roundF16(dst, src unsafe.Pointer, n int)
 
 //go:noescape
 func finish512(c, sum *float32, less *int32, rowC, rows, cols int, alpha, beta float32)
+
+//go:noescape
+func along1x1(p *along)
+
+//go:noescape
+func along1x2(p *along)
+
+//go:noescape
+func along1x3(p *along)
+
+//go:noescape
+func along1x4(p *along)
+
+//go:noescape
+func along1x5(p *along)
+
+//go:noescape
+func along1x6(p *along)
+
+//go:noescape
+func along2x1(p *along)
+
+//go:noescape
+func along2x2(p *along)
+
+//go:noescape
+func along2x3(p *along)
+
+//go:noescape
+func along2x4(p *along)
+
+//go:noescape
+func along2x5(p *along)
+
+//go:noescape
+func along2x6(p *along)
+
+//go:noescape
+func along3x1(p *along)
+
+//go:noescape
+func along3x2(p *along)
+
+//go:noescape
+func along3x3(p *along)
+
+//go:noescape
+func along3x4(p *along)
+
+//go:noescape
+func along3x5(p *along)
+
+//go:noescape
+func along3x6(p *along)
+
+//go:noescape
+func along4x1(p *along)
+
+//go:noescape
+func along4x2(p *along)
+
+//go:noescape
+func along4x3(p *along)
+
+//go:noescape
+func along4x4(p *along)
+
+//go:noescape
+func along4x5(p *along)
+
+//go:noescape
+func along4x6(p *along)
+
+var alongKernels = [][]func(*along){
+	{},
+	{nil, along1x1, along1x2, along1x3, along1x4, along1x5, along1x6},
+	{nil, along2x1, along2x2, along2x3, along2x4, along2x5, along2x6},
+	{nil, along3x1, along3x2, along3x3, along3x4, along3x5, along3x6},
+	{nil, along4x1, along4x2, along4x3, along4x4, along4x5, along4x6},
+}

@@ -84,6 +84,7 @@ func (o *operand) strides() (row, col int) {
 // product is C = alpha*op(A)*op(B) + beta*C, at most a tile.
 type product struct {
 	rows, cols, depth int
+	few               bool // tiles have few rows
 	a, b              operand
 	c                 []float32
 	ldc               int
@@ -128,6 +129,10 @@ func (t *scratch) multiply(p *product) {
 	p.check()
 	if u := t.unitsFor(p); u != nil {
 		t.dot(p, u)
+		return
+	}
+	if t.isAlong(p) {
+		t.alongK(p)
 		return
 	}
 	m := &t.micro

@@ -50,12 +50,16 @@ type kernel func(*micro)
 // instructions are the kernels for one instruction set of a processor.
 type instructions struct {
 	name   string
-	lanes  int        // float32 in a vector
-	whole  [][]kernel // by rows and vectors of the block
-	edge   [][]kernel // the same with a partial last vector
-	gflops float64    // of a core at 3 GHz, all units busy
-	bf16   *units     // or nil: elements become fp32
-	int8   *units     // the same
+	lanes  int              // float32 in a vector
+	whole  [][]kernel       // by rows and vectors of the block
+	edge   [][]kernel       // the same with a partial last vector
+	gflops float64          // of a core at 3 GHz, all units busy
+	alongs [][]func(*along) // by rows and columns; nil: a transposed B is packed
+	// finish stores rows of C = alpha*sum + beta*C. With less, sums are int32, and 128 times a number of the
+	// row is subtracted from them. nil if alongs and units are.
+	finish func(c, sum *float32, less *int32, rowC, rows, cols int, alpha, beta float32)
+	bf16   *units // or nil: elements become fp32
+	int8   *units // the same
 	// transpose writes rows of src, at most lanes of them, each of depth elements, as columns of dst. It
 	// writes all lanes. Distances of rows are in bytes.
 	transpose func(dst, src *float32, rowDst, rowSrc, rows, depth int)

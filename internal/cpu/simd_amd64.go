@@ -13,17 +13,18 @@ import (
 var avx512 = instructions{
 	name: "avx512", lanes: 16, gflops: 192, // two units, 16 lanes, multiply and add
 	whole: avx512Kernels, edge: avx512Kernels, transpose: transpose512,
+	alongs: alongKernels, finish: finish512,
 }
 
 // dot512 are avx512 with what multiplies words of BF16 and of Int8, amx the same in tiles.
 var (
 	dot512 = with("avx512-dot",
-		&units{each: 2, kernels: dotBF16Kernels, interleave: pairs512, finish: finish512},
-		&units{each: 4, kernels: dotInt8Kernels, interleave: quads512, finish: finish512, whole: true,
+		&units{each: 2, kernels: dotBF16Kernels, interleave: pairs512},
+		&units{each: 4, kernels: dotInt8Kernels, interleave: quads512, whole: true,
 			sumRows: sumRows512})
 	amx = with("amx",
-		&units{each: 2, tiles: tilesBF16, pack: packTiles, interleave: pairs512, finish: finish512},
-		&units{each: 4, tiles: tilesInt8, pack: packTiles, interleave: quads512, finish: finish512,
+		&units{each: 2, tiles: tilesBF16, pack: packTiles, interleave: pairs512},
+		&units{each: 4, tiles: tilesInt8, pack: packTiles, interleave: quads512,
 			whole: true})
 )
 
@@ -59,7 +60,7 @@ func available() (have []*instructions) {
 	if dot {
 		have = append(have, &dot512)
 	}
-	if x.HasAVX512F && x.HasBMI2 {
+	if x.HasAVX512F && x.HasAVX512VL && x.HasBMI2 {
 		have = append(have, &avx512)
 	}
 	if x.HasAVX2 && x.HasFMA {

@@ -14,7 +14,6 @@ type units struct {
 	pack  func(dst, src unsafe.Pointer, rowSrc, rows, steps int)
 
 	interleave func(dst, src unsafe.Pointer, next, rowSrc, cols, depth int)
-	finish     func(c, sum *float32, less *int32, rowC, rows, cols int, alpha, beta float32)
 	// sumRows adds the elements of rows to dst. Kernels that need it take elements of Y as if they were
 	// larger by 128.
 	sumRows func(dst *int32, src unsafe.Pointer, rowSrc, rows, words int)

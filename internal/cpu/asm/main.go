@@ -318,6 +318,7 @@ func main() {
 	dots()
 	tiles()
 	converts()
+	alongs()
 	if err := amd64.write("../kernels_amd64.go", "\nimport \"unsafe\"\n"); err != nil {
 		log.Fatal(err)
 	}

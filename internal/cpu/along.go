@@ -1,0 +1,74 @@
+package cpu
+
+import "github.com/batchgemm/batchgemm/planner/element"
+
+// along is the work of a kernel with vectors along K: rows of A by rows of B, which is transposed. The
+// assembly reads its fields by their offsets.
+type along struct {
+	a     [alongRows]*float32 // rows
+	b     *float32
+	rowB  int      // bytes
+	sum   *float32 // rows of maxSide
+	depth int
+	more  uint64 // not 0: sum has earlier sums
+}
+
+const (
+	alongRows = 4
+	alongCols = 6
+	// alongPart is the depth of K that is done at once. Then lanes of sums are added.
+	alongPart = 2048
+	// leastAlong is the least K: adding lanes takes as long as 16 k. mostAlong is the most rows of a tile: from
+	// 32 rows on, other kernels are as fast, as they pack B once for all rows.
+	leastAlong = 256
+	mostAlong  = 16
+)
+
+// isAlong reports whether a product is computed with vectors along K. That depends on K and on the launch
+// alone, so in tiles of one shape the bits of a row do not depend on other rows.
+func (t *scratch) isAlong(p *product) bool {
+	return t.alongs != nil && p.few && p.a.of == element.F32 && !p.a.trans && p.b.trans && p.depth >= leastAlong
+}
+
+// noRow is a row of A that does not exist.
+var noRow [alongPart]float32
+
+// alongK computes such a product. It reads A and B where they are.
+func (t *scratch) alongK(p *product) {
+	for k := 0; k < p.depth; k += alongPart {
+		if t.stop.Load() {
+			return
+		}
+		w := along{rowB: 4 * p.b.ld, depth: min(p.depth-k, alongPart), more: uint64(k)}
+		t.turn.take(p.rows * p.cols * w.depth)
+		for col := 0; col < p.cols; col += alongCols {
+			w.b = &p.b.data[col*p.b.ld+k]
+			cols := min(p.cols-col, alongCols)
+			for row := 0; row < p.rows; row += alongRows {
+				rows := min(p.rows-row, alongRows)
+				for i := range rows {
+					w.a[i] = p.a.rowAt(row+i, k)
+				}
+				w.sum = &t.sum[row*maxSide+col]
+				t.alongs[rows][cols](&w)
+			}
+		}
+	}
+	if p.tail == nil && p.of == element.F32 {
+		t.finish(&p.c[0], &t.sum[0], nil, 4*p.ldc, p.rows, p.cols, p.alpha, p.beta)
+		return
+	}
+	for i := range p.rows {
+		p.finish(i, t.sum[i*maxSide:][:p.cols], p.alpha, p.beta)
+	}
+}
+
+// rowAt returns the address of an element of A, or of zeros for a gathered row that does not exist.
+func (o *operand) rowAt(row, k int) *float32 {
+	if o.gather != nil {
+		if row = int(o.gather[row]); uint(row) >= uint(o.stored) {
+			return &noRow[0]
+		}
+	}
+	return &o.data[row*o.ld+k]
+}
