@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -38,6 +39,25 @@ func TestActivate(t *testing.T) {
 		activate(tc.by, number)
 		for _, x := range number {
 			require.True(t, math.IsNaN(float64(x)), "%q of NaN", tc.by)
+		}
+	}
+}
+
+// TestActivateWhole: whole vectors give the bits of single numbers.
+func TestActivateWhole(t *testing.T) {
+	v := make([]float32, 1<<16)
+	for i := range v {
+		v[i] = math.Float32frombits(uint32(i)<<16 | uint32(i)*0x9e37&0xffff)
+	}
+	for _, by := range []encoding.Activation{encoding.SiLU, encoding.GELU} {
+		all := slices.Clone(v)
+		activate(by, all)
+		for i, x := range v {
+			one := []float32{x}
+			activate(by, one)
+			if one[0] == one[0] || all[i] == all[i] {
+				require.Equal(t, math.Float32bits(one[0]), math.Float32bits(all[i]), "%s of %v", by, x)
+			}
 		}
 	}
 }

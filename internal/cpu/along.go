@@ -18,8 +18,8 @@ const (
 	alongCols = 6
 	// alongPart is the depth of K that is done at once. Then lanes of sums are added.
 	alongPart = 2048
-	// leastAlong is the least K: adding lanes takes as long as 16 k. mostAlong is the most rows of a tile: from
-	// 32 rows on, other kernels are as fast, as they pack B once for all rows.
+	// leastAlong is the least K: adding lanes takes as long as 16 k. mostAlong is the most rows of a tile:
+	// from 32 rows on other kernels are as fast, as they pack B once for all rows.
 	leastAlong = 256
 	mostAlong  = 16
 )
@@ -27,7 +27,8 @@ const (
 // isAlong reports whether a product is computed with vectors along K. That depends on K and on the launch
 // alone, so in tiles of one shape the bits of a row do not depend on other rows.
 func (t *scratch) isAlong(p *product) bool {
-	return t.alongs != nil && p.few && p.a.of == element.F32 && !p.a.trans && p.b.trans && p.depth >= leastAlong
+	return t.alongs != nil && p.few && p.a.of == element.F32 && !p.a.trans && p.b.trans &&
+		p.depth >= leastAlong
 }
 
 // noRow is a row of A that does not exist.
@@ -55,7 +56,7 @@ func (t *scratch) alongK(p *product) {
 		}
 	}
 	if p.tail == nil && p.of == element.F32 {
-		t.finish(&p.c[0], &t.sum[0], nil, 4*p.ldc, p.rows, p.cols, p.alpha, p.beta)
+		scaleRows(&p.c[0], &t.sum[0], nil, 4*p.ldc, p.rows, p.cols, p.alpha, p.beta)
 		return
 	}
 	for i := range p.rows {

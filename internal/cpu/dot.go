@@ -261,7 +261,7 @@ func (t *scratch) finishDot(p *product, u *units, swapped bool) {
 		less = &t.dots.of[0]
 	}
 	if direct || u.whole {
-		t.finish(c, &sums[0], less, 4*ldc, p.rows, p.cols, alpha, beta)
+		scaleRows(c, &sums[0], less, 4*ldc, p.rows, p.cols, alpha, beta)
 	}
 	if direct {
 		return

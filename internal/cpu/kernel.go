@@ -115,9 +115,17 @@ func (p *product) finish(row int, sum []float32, alpha, beta float32) {
 	}
 }
 
+// scaleRows stores rows of C = alpha*sum + beta*C, from rows of maxSide. With less, sums are int32, and 128
+// times a number of the row is subtracted from them. nil: only scale is there.
+var scaleRows func(c, sum *float32, less *int32, rowC, rows, cols int, alpha, beta float32)
+
 // scale computes C = alpha*sum + beta*C. With beta = 0, C is not read.
 func scale(c, sum []float32, alpha, beta float32) {
 	c = c[:len(sum)]
+	if scaleRows != nil && len(sum) > 0 {
+		scaleRows(&c[0], &sum[0], nil, 0, 1, len(sum), alpha, beta)
+		return
+	}
 	if beta == 0 {
 		for i, v := range sum {
 			c[i] = alpha * v

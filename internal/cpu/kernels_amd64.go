@@ -602,6 +602,12 @@ func roundF16(dst, src unsafe.Pointer, n int)
 func finish512(c, sum *float32, less *int32, rowC, rows, cols int, alpha, beta float32)
 
 //go:noescape
+func silu512(v *float32, n int)
+
+//go:noescape
+func gelu512(v *float32, n int)
+
+//go:noescape
 func along1x1(p *along)
 
 //go:noescape

@@ -55,11 +55,8 @@ type instructions struct {
 	edge   [][]kernel       // the same with a partial last vector
 	gflops float64          // of a core at 3 GHz, all units busy
 	alongs [][]func(*along) // by rows and columns; nil: a transposed B is packed
-	// finish stores rows of C = alpha*sum + beta*C. With less, sums are int32, and 128 times a number of the
-	// row is subtracted from them. nil if alongs and units are.
-	finish func(c, sum *float32, less *int32, rowC, rows, cols int, alpha, beta float32)
-	bf16   *units // or nil: elements become fp32
-	int8   *units // the same
+	bf16   *units           // or nil: elements become fp32
+	int8   *units           // the same
 	// transpose writes rows of src, at most lanes of them, each of depth elements, as columns of dst. It
 	// writes all lanes. Distances of rows are in bytes.
 	transpose func(dst, src *float32, rowDst, rowSrc, rows, depth int)

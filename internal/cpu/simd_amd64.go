@@ -13,7 +13,7 @@ import (
 var avx512 = instructions{
 	name: "avx512", lanes: 16, gflops: 192, // two units, 16 lanes, multiply and add
 	whole: avx512Kernels, edge: avx512Kernels, transpose: transpose512,
-	alongs: alongKernels, finish: finish512,
+	alongs: alongKernels,
 }
 
 // dot512 are avx512 with what multiplies words of BF16 and of Int8, amx the same in tiles.
@@ -42,9 +42,10 @@ var avx2 = instructions{
 
 // Conversions do not depend on the choice of instructions: all give the same bits.
 func init() {
-	if cpu.X86.HasAVX512F {
+	if cpu.X86.HasAVX512F && cpu.X86.HasBMI2 {
 		widenWhole = [...]func(dst, src unsafe.Pointer, n int){element.BF16: widenBF16, element.F16: widenF16,
 			element.E4M3: widenE4M3, element.Int8: widenInt8, element.Int4: nil}
+		scaleRows, siluWhole, geluWhole = finish512, silu512, gelu512
 		roundWhole[element.BF16], roundWhole[element.F16] = roundBF16, roundF16
 	}
 }

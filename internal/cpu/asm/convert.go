@@ -1,6 +1,8 @@
 package main
 
 import (
+	"math"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -30,6 +32,8 @@ func converts() {
 		VMOVUPS(Y0, to)
 	})
 	finishSums()
+	gated("silu512", 1, 0)
+	gated("gelu512", 1.5957691216, 0.0713548162726) // GELULinear and GELUCubic of package encoding
 }
 
 // convert writes a function that converts n elements, a multiple of 16.
@@ -146,7 +150,8 @@ func finishSums() {
 	TESTL(old, old)
 	JE(LabelRef("store"))
 	VMOVUPS_Z(Mem{Base: at}, K1, Z1)
-	VFMADD231PS(Z5, Z1, Z0)
+	VMULPS(Z5, Z1, Z1)
+	VADDPS(Z1, Z0, Z0)
 	Label("store")
 	VMOVUPS(Z0, K1, Mem{Base: at})
 	ADDQ(Imm(64), from)
@@ -157,6 +162,58 @@ func finishSums() {
 	ADDQ(U32(sumRow), sum)
 	DECQ(rows)
 	JNE(LabelRef("row"))
+	VZEROUPPER()
+	RET()
+}
+
+// gated writes a function that replaces v by v*sigmoid(z), 16 at a time. z is v, or with cubic v*(linear +
+// cubic*v*v). It computes like gated and exp of package cpu, step by step, and so gives the same bits.
+func gated(name string, linear, cubic float32) {
+	TEXT(amd64.declare(name, "v *float32, n int"), NOSPLIT, "func(v *float32, n int)")
+	v, n := Load(Param("v"), GP64()), Load(Param("n"), GP64())
+	constant(Z16, math.Float32bits(linear))
+	constant(Z17, math.Float32bits(cubic))
+	for i, x := range []float32{1, -88, math.Log2E, 3 << 22, 0.000015252734, 0.0001540353, 0.0013333558,
+		0.009618129, 0.05550411, 0.2402265, 0.6931472} {
+		constant(zmm[18+i], math.Float32bits(x))
+	}
+	one, least, log2e, whole, series := zmm[18], zmm[19], zmm[20], zmm[21], zmm[22:29]
+	constant(Z29, 127)
+	constant(Z30, 1<<31)
+	SHRQ(Imm(4), n)
+	Label("vector")
+	VMOVUPS(Mem{Base: v}, Z0)
+	VMOVAPS(Z0, Z1)
+	if cubic != 0 {
+		VMULPS(Z0, Z17, Z1)
+		VMULPS(Z0, Z1, Z1)
+		VADDPS(Z1, Z16, Z1)
+		VMULPS(Z1, Z0, Z1)
+	}
+	VCMPPS(Imm(1), least, Z1, K1)
+	VPXORD(Z30, Z1, Z2)
+	VMAXPS(Z2, least, Z2) // NaN stays
+	VMULPS(log2e, Z2, Z2)
+	VADDPS(whole, Z2, Z3)
+	VSUBPS(whole, Z3, Z4)
+	VSUBPS(Z4, Z2, Z2)
+	VMULPS(series[0], Z2, Z4)
+	for _, x := range series[1:] {
+		VADDPS(x, Z4, Z4)
+		VMULPS(Z2, Z4, Z4)
+	}
+	VADDPS(one, Z4, Z4)
+	VPADDD(Z29, Z3, Z3)
+	VPSLLD(Imm(23), Z3, Z3)
+	VMULPS(Z3, Z4, Z4)
+	VADDPS(one, Z4, Z4)
+	VDIVPS(Z4, Z0, Z0)
+	VPXORD(Z5, Z5, Z5)
+	VMOVAPS(Z5, K1, Z0)
+	VMOVUPS(Z0, Mem{Base: v})
+	ADDQ(Imm(64), v)
+	DECQ(n)
+	JNE(LabelRef("vector"))
 	VZEROUPPER()
 	RET()
 }
