@@ -40,7 +40,8 @@ func (t *scratch) alongK(p *product) {
 		if t.stop.Load() {
 			return
 		}
-		w := along{rowB: 4 * p.b.ld, depth: min(p.depth-k, alongPart), more: uint64(k)}
+		w := &t.along
+		w.rowB, w.depth, w.more = 4*p.b.ld, min(p.depth-k, alongPart), uint64(k)
 		t.turn.take(p.rows * p.cols * w.depth)
 		for col := 0; col < p.cols; col += alongCols {
 			w.b = &p.b.data[col*p.b.ld+k]
@@ -51,7 +52,7 @@ func (t *scratch) alongK(p *product) {
 					w.a[i] = p.a.rowAt(row+i, k)
 				}
 				w.sum = &t.sum[row*maxSide+col]
-				t.alongs[rows][cols](&w)
+				t.alongs[rows][cols](w)
 			}
 		}
 	}

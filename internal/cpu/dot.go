@@ -10,6 +10,8 @@ const (
 	partWords = 256 // of K that are done at once, as many as panelDepth
 	strip     = 32  // columns of Y that are packed together
 	tileWords = 16  // words of a row of a tile of AMX
+	// sharing: 32 rows that are a multiple of so many bytes apart share four sets of a cache, or fewer.
+	sharing = 1024
 	// mostInt8 is the largest K of exact sums of Int8: they stay within int32.
 	mostInt8 = 1 << 16
 )
@@ -21,6 +23,7 @@ type dots struct {
 	of         [maxSide]int32             // sums of rows of X
 	last       [8 * maxSide]byte          // the last rows of elements, with zeros
 	tiles      tiles
+	sum        unsafe.Pointer // where tiles of sums are
 }
 
 // side is an operand with n rows of op(A), or columns of op(B).
@@ -68,6 +71,14 @@ func (t *scratch) dot(p *product, u *units) {
 	if swapped {
 		x, y = y, x
 	}
+	// Tiles of sums that are C already are stored there.
+	sums, row := unsafe.Pointer(&t.sum), 4*maxSide
+	direct := u.tiles != nil && !u.whole && !swapped && p.cols%tileWords == 0 && p.tail == nil &&
+		p.of == element.F32 && p.alpha == 1 && p.beta == 0
+	if direct {
+		sums, row = unsafe.Pointer(&p.c[0]), 4*p.ldc
+	}
+	t.dots.sum, t.dots.tiles.rowSum = sums, row
 	clear(t.dots.of[:x.n])
 	strips := (y.n + strip - 1) / strip
 	most := len(t.dots.y) / (strip * strips) &^ (tileWords - 1)
@@ -82,10 +93,12 @@ func (t *scratch) dot(p *product, u *units) {
 		t.turn.take(p.rows * p.cols * depth / 8)
 		t.dotPart(u, &x, &y, k, depth)
 	}
-	t.finishDot(p, u, swapped)
+	if !direct {
+		t.finishDot(p, u, swapped)
+	}
 }
 
-// dotPart adds the products of a part of K to t.sum.
+// dotPart adds the products of a part of K to the sums.
 func (t *scratch) dotPart(u *units, x, y *side, k, depth int) {
 	words := (depth + u.each - 1) / u.each
 	whole := (words + tileWords - 1) &^ (tileWords - 1)
@@ -197,8 +210,8 @@ func (t *scratch) dotTiles(u *units, rows, cols int, x unsafe.Pointer, rowX, wor
 		n := min(rows-row, 32)
 		a.of = &tileConfigs[n]
 		a.x, a.y = unsafe.Add(x, row*rowX), unsafe.Pointer(&t.dots.y)
-		a.sum = unsafe.Pointer(&t.sum[row*maxSide])
-		if cols > strip { // rows of X are used again; in memory they may share few sets of the cache
+		a.sum = unsafe.Add(t.dots.sum, row*a.rowSum)
+		if cols > strip && rowX%sharing == 0 { // rows of X are used again
 			u.pack(unsafe.Pointer(&t.dots.rows), a.x, rowX, n, a.steps)
 			a.x, a.rowX, a.stepX = unsafe.Pointer(&t.dots.rows), 64, 64*32
 		}

@@ -50195,8 +50195,10 @@ TEXT ·tilesBF161x1(SB), NOSPLIT, $0-8
 	MOVQ 40(AX), R9
 	MOVQ 56(AX), R13
 	MOVQ 64(AX), R15
+	MOVQ 72(AX), R11
 	MOVQ $0x00000080, R10
-	MOVQ $0x00000200, R11
+	MOVQ R11, R14
+	SHLQ $0x04, R14
 	LONG $0x4978c2c4
 	BYTE $0x01
 
@@ -50217,7 +50219,7 @@ continued:
 	LONG $0x4b7ba2c4
 	WORD $0x1b44
 	BYTE $0x00
-	ADDQ $0x00002000, BX
+	ADDQ R14, BX
 
 step:
 	LONG       $0x4b7ba2c4
@@ -50269,7 +50271,7 @@ step:
 	LONG       $0x4b7aa2c4
 	WORD       $0x1b44
 	BYTE       $0x00
-	ADDQ       $0x00002000, BX
+	ADDQ       R14, BX
 	ADDQ       $0x00000080, DX
 	DECQ       R13
 	JNE        strip
@@ -50287,8 +50289,10 @@ TEXT ·tilesBF161x2(SB), NOSPLIT, $0-8
 	MOVQ 40(AX), R9
 	MOVQ 56(AX), R13
 	MOVQ 64(AX), R15
+	MOVQ 72(AX), R11
 	MOVQ $0x00000080, R10
-	MOVQ $0x00000200, R11
+	MOVQ R11, R14
+	SHLQ $0x04, R14
 	LONG $0x4978c2c4
 	BYTE $0x01
 
@@ -50314,7 +50318,7 @@ continued:
 	LONG $0x4b7ba2c4
 	WORD $0x1b4c
 	BYTE $0x40
-	ADDQ $0x00002000, BX
+	ADDQ R14, BX
 
 step:
 	LONG       $0x4b7ba2c4
@@ -50374,7 +50378,7 @@ step:
 	LONG       $0x4b7aa2c4
 	WORD       $0x1b4c
 	BYTE       $0x40
-	ADDQ       $0x00002000, BX
+	ADDQ       R14, BX
 	ADDQ       $0x00000080, DX
 	DECQ       R13
 	JNE        strip
@@ -50392,8 +50396,10 @@ TEXT ·tilesBF162x1(SB), NOSPLIT, $0-8
 	MOVQ 40(AX), R9
 	MOVQ 56(AX), R13
 	MOVQ 64(AX), R15
+	MOVQ 72(AX), R11
 	MOVQ $0x00000080, R10
-	MOVQ $0x00000200, R11
+	MOVQ R11, R14
+	SHLQ $0x04, R14
 	LONG $0x4978c2c4
 	BYTE $0x01
 
@@ -50416,11 +50422,11 @@ continued:
 	LONG $0x4b7ba2c4
 	WORD $0x1b44
 	BYTE $0x00
-	ADDQ $0x00002000, BX
+	ADDQ R14, BX
 	LONG $0x4b7ba2c4
 	WORD $0x1b54
 	BYTE $0x00
-	ADDQ $0x00002000, BX
+	ADDQ R14, BX
 
 step:
 	LONG       $0x4b7ba2c4
@@ -50511,11 +50517,11 @@ step:
 	LONG       $0x4b7aa2c4
 	WORD       $0x1b44
 	BYTE       $0x00
-	ADDQ       $0x00002000, BX
+	ADDQ       R14, BX
 	LONG       $0x4b7aa2c4
 	WORD       $0x1b54
 	BYTE       $0x00
-	ADDQ       $0x00002000, BX
+	ADDQ       R14, BX
 	ADDQ       $0x00000080, DX
 	DECQ       R13
 	JNE        strip
@@ -50533,8 +50539,10 @@ TEXT ·tilesBF162x2(SB), NOSPLIT, $0-8
 	MOVQ 40(AX), R9
 	MOVQ 56(AX), R13
 	MOVQ 64(AX), R15
+	MOVQ 72(AX), R11
 	MOVQ $0x00000080, R10
-	MOVQ $0x00000200, R11
+	MOVQ R11, R14
+	SHLQ $0x04, R14
 	LONG $0x4978c2c4
 	BYTE $0x01
 
@@ -50564,14 +50572,14 @@ continued:
 	LONG $0x4b7ba2c4
 	WORD $0x1b4c
 	BYTE $0x40
-	ADDQ $0x00002000, BX
+	ADDQ R14, BX
 	LONG $0x4b7ba2c4
 	WORD $0x1b54
 	BYTE $0x00
 	LONG $0x4b7ba2c4
 	WORD $0x1b5c
 	BYTE $0x40
-	ADDQ $0x00002000, BX
+	ADDQ R14, BX
 
 step:
 	LONG       $0x4b7ba2c4
@@ -50672,14 +50680,14 @@ step:
 	LONG       $0x4b7aa2c4
 	WORD       $0x1b4c
 	BYTE       $0x40
-	ADDQ       $0x00002000, BX
+	ADDQ       R14, BX
 	LONG       $0x4b7aa2c4
 	WORD       $0x1b54
 	BYTE       $0x00
 	LONG       $0x4b7aa2c4
 	WORD       $0x1b5c
 	BYTE       $0x40
-	ADDQ       $0x00002000, BX
+	ADDQ       R14, BX
 	ADDQ       $0x00000080, DX
 	DECQ       R13
 	JNE        strip
@@ -50697,8 +50705,10 @@ TEXT ·tilesInt81x1(SB), NOSPLIT, $0-8
 	MOVQ 40(AX), R9
 	MOVQ 56(AX), R13
 	MOVQ 64(AX), R15
+	MOVQ 72(AX), R11
 	MOVQ $0x00000080, R10
-	MOVQ $0x00000200, R11
+	MOVQ R11, R14
+	SHLQ $0x04, R14
 	LONG $0x4978c2c4
 	BYTE $0x01
 
@@ -50719,7 +50729,7 @@ continued:
 	LONG $0x4b7ba2c4
 	WORD $0x1b44
 	BYTE $0x00
-	ADDQ $0x00002000, BX
+	ADDQ R14, BX
 
 step:
 	LONG       $0x4b7ba2c4
@@ -50771,7 +50781,7 @@ step:
 	LONG       $0x4b7aa2c4
 	WORD       $0x1b44
 	BYTE       $0x00
-	ADDQ       $0x00002000, BX
+	ADDQ       R14, BX
 	ADDQ       $0x00000080, DX
 	DECQ       R13
 	JNE        strip
@@ -50789,8 +50799,10 @@ TEXT ·tilesInt81x2(SB), NOSPLIT, $0-8
 	MOVQ 40(AX), R9
 	MOVQ 56(AX), R13
 	MOVQ 64(AX), R15
+	MOVQ 72(AX), R11
 	MOVQ $0x00000080, R10
-	MOVQ $0x00000200, R11
+	MOVQ R11, R14
+	SHLQ $0x04, R14
 	LONG $0x4978c2c4
 	BYTE $0x01
 
@@ -50816,7 +50828,7 @@ continued:
 	LONG $0x4b7ba2c4
 	WORD $0x1b4c
 	BYTE $0x40
-	ADDQ $0x00002000, BX
+	ADDQ R14, BX
 
 step:
 	LONG       $0x4b7ba2c4
@@ -50876,7 +50888,7 @@ step:
 	LONG       $0x4b7aa2c4
 	WORD       $0x1b4c
 	BYTE       $0x40
-	ADDQ       $0x00002000, BX
+	ADDQ       R14, BX
 	ADDQ       $0x00000080, DX
 	DECQ       R13
 	JNE        strip
@@ -50894,8 +50906,10 @@ TEXT ·tilesInt82x1(SB), NOSPLIT, $0-8
 	MOVQ 40(AX), R9
 	MOVQ 56(AX), R13
 	MOVQ 64(AX), R15
+	MOVQ 72(AX), R11
 	MOVQ $0x00000080, R10
-	MOVQ $0x00000200, R11
+	MOVQ R11, R14
+	SHLQ $0x04, R14
 	LONG $0x4978c2c4
 	BYTE $0x01
 
@@ -50918,11 +50932,11 @@ continued:
 	LONG $0x4b7ba2c4
 	WORD $0x1b44
 	BYTE $0x00
-	ADDQ $0x00002000, BX
+	ADDQ R14, BX
 	LONG $0x4b7ba2c4
 	WORD $0x1b54
 	BYTE $0x00
-	ADDQ $0x00002000, BX
+	ADDQ R14, BX
 
 step:
 	LONG       $0x4b7ba2c4
@@ -51013,11 +51027,11 @@ step:
 	LONG       $0x4b7aa2c4
 	WORD       $0x1b44
 	BYTE       $0x00
-	ADDQ       $0x00002000, BX
+	ADDQ       R14, BX
 	LONG       $0x4b7aa2c4
 	WORD       $0x1b54
 	BYTE       $0x00
-	ADDQ       $0x00002000, BX
+	ADDQ       R14, BX
 	ADDQ       $0x00000080, DX
 	DECQ       R13
 	JNE        strip
@@ -51035,8 +51049,10 @@ TEXT ·tilesInt82x2(SB), NOSPLIT, $0-8
 	MOVQ 40(AX), R9
 	MOVQ 56(AX), R13
 	MOVQ 64(AX), R15
+	MOVQ 72(AX), R11
 	MOVQ $0x00000080, R10
-	MOVQ $0x00000200, R11
+	MOVQ R11, R14
+	SHLQ $0x04, R14
 	LONG $0x4978c2c4
 	BYTE $0x01
 
@@ -51066,14 +51082,14 @@ continued:
 	LONG $0x4b7ba2c4
 	WORD $0x1b4c
 	BYTE $0x40
-	ADDQ $0x00002000, BX
+	ADDQ R14, BX
 	LONG $0x4b7ba2c4
 	WORD $0x1b54
 	BYTE $0x00
 	LONG $0x4b7ba2c4
 	WORD $0x1b5c
 	BYTE $0x40
-	ADDQ $0x00002000, BX
+	ADDQ R14, BX
 
 step:
 	LONG       $0x4b7ba2c4
@@ -51174,14 +51190,14 @@ step:
 	LONG       $0x4b7aa2c4
 	WORD       $0x1b4c
 	BYTE       $0x40
-	ADDQ       $0x00002000, BX
+	ADDQ       R14, BX
 	LONG       $0x4b7aa2c4
 	WORD       $0x1b54
 	BYTE       $0x00
 	LONG       $0x4b7aa2c4
 	WORD       $0x1b5c
 	BYTE       $0x40
-	ADDQ       $0x00002000, BX
+	ADDQ       R14, BX
 	ADDQ       $0x00000080, DX
 	DECQ       R13
 	JNE        strip

@@ -28,6 +28,7 @@ type scratch struct {
 	turn   turn
 	half   *halves // or nil
 	dots   *dots   // or nil
+	along  along
 }
 
 // blocks divides the rows of a tile evenly into blocks: the first `tall` blocks have height rows, the others

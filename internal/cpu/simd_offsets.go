@@ -12,6 +12,7 @@ var (
 	_ [96]struct{} = [unsafe.Offsetof(micro{}.fetch)]struct{}{}
 	_ [24]struct{} = [unsafe.Offsetof(tiles{}.sum)]struct{}{}
 	_ [48]struct{} = [unsafe.Offsetof(tiles{}.more)]struct{}{}
+	_ [72]struct{} = [unsafe.Offsetof(tiles{}.rowSum)]struct{}{}
 	_ [48]struct{} = [unsafe.Offsetof(along{}.sum)]struct{}{}
 	_ [64]struct{} = [unsafe.Offsetof(along{}.more)]struct{}{}
 	_ [64]struct{} = [unsafe.Sizeof(tileConfig{})]struct{}{}

@@ -25,12 +25,13 @@ type tiles struct {
 	x      unsafe.Pointer
 	rowX   int // bytes
 	y      unsafe.Pointer
-	sum    unsafe.Pointer // rows of maxSide
-	steps  int            // of 16 words
+	sum    unsafe.Pointer
+	steps  int // of 16 words
 	of     *tileConfig
 	more   uint64 // not 0: sum has earlier sums
 	strips int    // of Y
 	stepX  int    // bytes from 16 words of a row of X to the next
+	rowSum int    // bytes
 }
 
 // tileConfig is what LDTILECFG reads: the palette, and bytes of rows and numbers of rows of 8 tiles.

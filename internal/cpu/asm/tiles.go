@@ -13,7 +13,7 @@ const (
 	offTilesX, offTilesRowX, offTilesY     = 0, 8, 16
 	offTilesSum, offTilesSteps, offTilesOf = 24, 32, 40
 	offTilesMore, offTilesStrips           = 48, 56
-	offTilesStepX                          = 64
+	offTilesStepX, offTilesRowSum          = 64, 72
 	rowOfStrip                             = 4 * strip // bytes
 	tilesAhead                             = 512       // bytes of X between a load and its prefetch
 )
@@ -67,19 +67,21 @@ func packTiles() {
 func kernelTiles(of string, prefix, opcode byte, rows, cols int) (name string) {
 	name = amd64.declare(fmt.Sprintf("tiles%s%dx%d", of, rows, cols), "p *tiles")
 	TEXT(name, NOSPLIT, "func(p *byte)")
-	p, rowX, y, sum, steps, config, strip, rowSum, strips, stepX := RAX, R8, RDI, RDX, RCX, R9, R10, R11,
-		R13, R15
+	p, rowX, y, sum, steps, config, strip, rowSum, strips, stepX, next := RAX, R8, RDI, RDX, RCX, R9, R10, R11,
+		R13, R15, R14
 	x := []GPPhysical{RSI, R12}
 	Load(Param("p"), p)
 	for _, f := range []struct {
 		offset int
 		to     GPPhysical
 	}{{offTilesRowX, rowX}, {offTilesY, y}, {offTilesSum, sum}, {offTilesOf, config},
-		{offTilesStrips, strips}, {offTilesStepX, stepX}} {
+		{offTilesStrips, strips}, {offTilesStepX, stepX},
+		{offTilesRowSum, rowSum}} {
 		MOVQ(field(p, f.offset), f.to)
 	}
 	MOVQ(U32(rowOfStrip), strip)
-	MOVQ(U32(sumRow), rowSum)
+	MOVQ(rowSum, next)
+	SHLQ(Imm(4), next)
 	tileConfig(config)
 	Label("strip")
 	MOVQ(field(p, offTilesX), x[0])
@@ -93,7 +95,7 @@ func kernelTiles(of string, prefix, opcode byte, rows, cols int) (name string) {
 			for c := range cols {
 				move(tile(2*r+c), RBX, rowSum, byte(64*c))
 			}
-			ADDQ(U32(16*sumRow), RBX)
+			ADDQ(next, RBX)
 		}
 	}
 	CMPQ(field(p, offTilesMore), Imm(0))
