@@ -48,7 +48,8 @@ calls in a stream; elsewhere it is the time of one submission of many runs.
                    --type cublasGemmGroupedBatchedEx
   cublas-padded    the same, with all sizes rounded up to multiples of 8
   openblas         cblas_sgemm for each problem, on the host, with as many
-                   threads as the backend cpu has
+                   threads as the backend cpu has: all for each product, or
+                   products dealt to them, whichever is faster
 All compute in plain fp32, and so do two of our own:
   f32              our kernels without tensor cores
   webgpu           our kernels through WebGPU, on its first device

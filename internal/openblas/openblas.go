@@ -13,6 +13,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -85,38 +86,50 @@ func (l *Library) SetThreads(n int) { C.bgo_set_threads(&l.api, C.int(n)) }
 // Batch is a batch of problems in the form that OpenBLAS takes.
 type Batch struct {
 	library *Library
-	pieces  [][]C.bgo_product
+	pieces  [][]C.bgo_product // of Loop
+	shares  [][]C.bgo_product // of Deal
 }
 
-// pieceFLOPs is how much work is done between two looks at the context: 1 to 10 ms of a processor.
-const pieceFLOPs = 1e8
+// pieceFLOPs is how much work Loop does between two looks at the context: 1 to 10 ms of a processor.
+// shareFLOPs is how much a thread of Deal takes at a time, if problems are smaller: 20 to 200 us.
+const (
+	pieceFLOPs = 1e8
+	shareFLOPs = 2e6
+)
 
 // Batch prepares a batch.
 func (l *Library) Batch(batch planner.Batch) *Batch {
 	made := &Batch{library: l}
-	var piece []C.bgo_product
-	work := 0.0
+	var all []C.bgo_product
+	var work []float64
 	for i := range batch {
 		p := &batch[i]
 		if p.M == 0 || p.N == 0 {
 			continue
 		}
-		piece = append(piece, C.bgo_product{
+		all = append(all, C.bgo_product{
 			a: C.size_t(p.A.Offset), b: C.size_t(p.B.Offset), c: C.size_t(p.C.Offset),
 			transa: flag(p.TransA), transb: flag(p.TransB), m: C.int(p.M), n: C.int(p.N), k: C.int(p.K),
 			// with K = 0 it wants 1 too
 			lda: C.int(max(p.A.LD, 1)), ldb: C.int(max(p.B.LD, 1)), ldc: C.int(p.C.LD),
 			alpha: C.float(p.Alpha.Value()), beta: C.float(p.Beta),
 		})
-		if work += batch[i : i+1].FLOPs(); work >= pieceFLOPs {
-			made.pieces = append(made.pieces, piece)
-			piece, work = nil, 0
+		work = append(work, batch[i:i+1].FLOPs())
+	}
+	made.pieces, made.shares = cut(all, work, pieceFLOPs), cut(all, work, shareFLOPs)
+	return made
+}
+
+// cut cuts products into pieces of at least that much work, except the last.
+func cut(all []C.bgo_product, work []float64, least float64) (pieces [][]C.bgo_product) {
+	first, sum := 0, 0.0
+	for i, w := range work {
+		if sum += w; sum >= least || i == len(work)-1 {
+			pieces = append(pieces, all[first:i+1])
+			first, sum = i+1, 0
 		}
 	}
-	if len(piece) > 0 {
-		made.pieces = append(made.pieces, piece)
-	}
-	return made
+	return pieces
 }
 
 func flag(b bool) C.int {
@@ -134,6 +147,27 @@ func (b *Batch) Loop(ctx context.Context, x, y, z []float32) error {
 		}
 		C.bgo_loop(&b.library.api, &piece[0], C.size_t(len(piece)), data(x), data(y), data(z))
 	}
+	return ctx.Err()
+}
+
+// Deal does the same on that many threads, which take shares of the products from a counter. Each product
+// has one thread if SetThreads says so.
+func (b *Batch) Deal(ctx context.Context, threads int, x, y, z []float32) error {
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range threads {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(b.shares) {
+					return
+				}
+				share := b.shares[i]
+				C.bgo_loop(&b.library.api, &share[0], C.size_t(len(share)), data(x), data(y), data(z))
+			}
+		})
+	}
+	group.Wait()
 	return ctx.Err()
 }
 

@@ -82,13 +82,19 @@ func TestLoop(t *testing.T) {
 		require.Len(t, made.pieces, 2)
 		require.NoError(t, made.Loop(t.Context(), a, b, c))
 		require.NoError(t, reference.CheckExact(batch, a, b, before, c))
+		dealt := slices.Clone(before)
+		require.Len(t, made.shares, 2)
+		require.NoError(t, made.Deal(t.Context(), 3, a, b, dealt))
+		require.Equal(t, c, dealt)
 
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		after := slices.Clone(c)
 		require.ErrorIs(t, made.Loop(ctx, a, b, c), context.Canceled)
+		require.ErrorIs(t, made.Deal(ctx, 3, a, b, c), context.Canceled)
 		require.Equal(t, after, c)
 		require.NoError(t, l.Batch(nil).Loop(t.Context(), nil, nil, nil))
+		require.NoError(t, l.Batch(nil).Deal(t.Context(), 3, nil, nil, nil))
 	})
 }
 

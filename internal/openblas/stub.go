@@ -24,8 +24,9 @@ type (
 	Batch   struct{}
 )
 
-func (*Library) String() string                                            { return "" }
-func (*Library) Threads() int                                              { return 0 }
-func (*Library) SetThreads(int)                                            {}
-func (*Library) Batch(planner.Batch) *Batch                                { return nil }
-func (*Batch) Loop(context.Context, []float32, []float32, []float32) error { return nil }
+func (*Library) String() string                                                 { return "" }
+func (*Library) Threads() int                                                   { return 0 }
+func (*Library) SetThreads(int)                                                 {}
+func (*Library) Batch(planner.Batch) *Batch                                     { return nil }
+func (*Batch) Loop(context.Context, []float32, []float32, []float32) error      { return nil }
+func (*Batch) Deal(context.Context, int, []float32, []float32, []float32) error { return nil }
