@@ -10,8 +10,8 @@
 //
 // Elements of BF16 and Int8 stay narrow where the processor has units for them: AMX, on Linux, or VDPBF16PS
 // and VPDPBUSD (dot.go). Products of BF16 are exact, and each sum is rounded to the nearest float32. These
-// units replace operands, products and sums below 2^-126 by 0. Sums of Int8 are exact up to K of 65536. In
-// other cases elements become float32. The environment variable BATCHGEMM_CPU selects instructions (amx,
+// units replace operands, products and sums below 2^-126 by 0. Sums of Int8 are exact. In other cases
+// elements become float32. The environment variable BATCHGEMM_CPU selects instructions (amx,
 // avx512-dot, avx512, avx2, neon, generic).
 //
 // Runs are queued as on a GPU. A crew of goroutines does one at a time, and ends soon after the last. A

@@ -12,8 +12,6 @@ const (
 	tileWords = 16  // words of a row of a tile of AMX
 	// sharing: 32 rows that are a multiple of so many bytes apart share four sets of a cache, or fewer.
 	sharing = 1024
-	// mostInt8 is the largest K of exact sums of Int8: they stay within int32.
-	mostInt8 = 1 << 16
 )
 
 // dots is a goroutine's memory for products by units.
@@ -54,7 +52,7 @@ func (t *scratch) unitsFor(p *product) *units {
 		return nil
 	case p.a.of == element.BF16:
 		return t.bf16
-	case p.a.of == element.Int8 && p.depth <= mostInt8:
+	case p.a.of == element.Int8: // sums of planner.MaxWholeK products stay within int32
 		return t.int8
 	}
 	return nil
