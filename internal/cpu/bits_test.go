@@ -67,7 +67,8 @@ func TestSameBitsOfSides(t *testing.T) {
 			from := a
 			from.narrow = from.from(row * depth)
 			c := make([]float32, rows*cols)
-			own.multiply(&product{rows: rows, cols: cols, depth: depth, a: from, b: b, c: c, ldc: cols, alpha: 1})
+			own.multiply(&product{rows: rows, cols: cols, depth: depth, a: from, b: b, c: c, ldc: cols,
+				alpha: 1})
 			return c
 		}
 		whole := multiply(0, rows, cols, b)

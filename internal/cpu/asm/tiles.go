@@ -67,8 +67,8 @@ func packTiles() {
 func kernelTiles(of string, prefix, opcode byte, rows, cols int) (name string) {
 	name = amd64.declare(fmt.Sprintf("tiles%s%dx%d", of, rows, cols), "p *tiles")
 	TEXT(name, NOSPLIT, "func(p *byte)")
-	p, rowX, y, sum, steps, config, strip, rowSum, strips, stepX, next := RAX, R8, RDI, RDX, RCX, R9, R10, R11,
-		R13, R15, R14
+	p, rowX, y, sum, steps, config := RAX, R8, RDI, RDX, RCX, R9
+	strip, rowSum, strips, stepX, next := R10, R11, R13, R15, R14
 	x := []GPPhysical{RSI, R12}
 	Load(Param("p"), p)
 	for _, f := range []struct {
