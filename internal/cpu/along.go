@@ -24,11 +24,14 @@ const (
 	mostAlong  = 16
 )
 
-// isAlong reports whether a product is computed with vectors along K. That depends on K and on the launch
-// alone, so in tiles of one shape the bits of a row do not depend on other rows.
+// isAlong reports whether a product of fp32 is computed with vectors along K. That depends on K and on the
+// launch alone, so in tiles of one shape the bits of a row do not depend on other rows.
 func (t *scratch) isAlong(p *product) bool {
-	return t.alongs != nil && p.few && p.a.of == element.F32 && !p.a.trans && p.b.trans &&
-		p.depth >= leastAlong
+	return p.a.of == element.F32 && t.mayAlong(p, p.b.trans)
+}
+
+func (t *scratch) mayAlong(p *product, transB bool) bool {
+	return t.alongs != nil && p.few && !p.a.trans && transB && p.depth >= leastAlong
 }
 
 // noRow is a row of A that does not exist.
@@ -40,22 +43,35 @@ func (t *scratch) alongK(p *product) {
 		if t.stop.Load() {
 			return
 		}
-		w := &t.along
-		w.rowB, w.depth, w.more = 4*p.b.ld, min(p.depth-k, alongPart), uint64(k)
-		t.turn.take(p.rows * p.cols * w.depth)
-		for col := 0; col < p.cols; col += alongCols {
-			w.b = &p.b.data[col*p.b.ld+k]
-			cols := min(p.cols-col, alongCols)
-			for row := 0; row < p.rows; row += alongRows {
-				rows := min(p.rows-row, alongRows)
-				for i := range rows {
-					w.a[i] = p.a.rowAt(row+i, k)
-				}
-				w.sum = &t.sum[row*maxSide+col]
-				t.alongs[rows][cols](w)
+		depth := min(p.depth-k, alongPart)
+		t.turn.take(p.rows * p.cols * depth)
+		t.alongPart(p, k, depth, k > 0)
+	}
+	t.finishAlong(p)
+}
+
+// alongPart adds the products of a part of K, from one on, to t.sum.
+func (t *scratch) alongPart(p *product, k, depth int, more bool) {
+	w := &t.along
+	if w.rowB, w.depth, w.more = 4*p.b.ld, depth, 0; more {
+		w.more = 1
+	}
+	for col := 0; col < p.cols; col += alongCols {
+		w.b = &p.b.data[col*p.b.ld+k]
+		cols := min(p.cols-col, alongCols)
+		for row := 0; row < p.rows; row += alongRows {
+			rows := min(p.rows-row, alongRows)
+			for i := range rows {
+				w.a[i] = p.a.rowAt(row+i, k)
 			}
+			w.sum = &t.sum[row*maxSide+col]
+			t.alongs[rows][cols](w)
 		}
 	}
+}
+
+// finishAlong stores the sums.
+func (t *scratch) finishAlong(p *product) {
 	if p.tail == nil && p.of == element.F32 {
 		scaleRows(&p.c[0], &t.sum[0], nil, 4*p.ldc, p.rows, p.cols, p.alpha, p.beta)
 		return

@@ -102,6 +102,7 @@ func (h *halves) widened(p *product, k, depth int) *product {
 	if p.a.blocks.each > 0 {
 		w.scaleBlocks(k, depth)
 	}
+	w.a.gather = nil
 	switch {
 	case p.b.of == element.F32 && p.b.trans:
 		w.b.data = p.b.data[k:]

@@ -51234,7 +51234,7 @@ step:
 	RET
 
 // func widenBF16(dst *byte, src *byte, n int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·widenBF16(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
@@ -51242,18 +51242,19 @@ TEXT ·widenBF16(SB), NOSPLIT, $0-24
 	SHRQ $0x04, DX
 
 vector:
-	VPMOVZXWD (CX), Z0
-	VPSLLD    $0x10, Z0, Z0
-	VMOVUPS   Z0, (AX)
-	ADDQ      $0x20, CX
-	ADDQ      $0x40, AX
-	DECQ      DX
-	JNE       vector
+	VPMOVZXWD  (CX), Z0
+	VPSLLD     $0x10, Z0, Z0
+	VMOVUPS    Z0, (AX)
+	PREFETCHT1 512(CX)
+	ADDQ       $0x20, CX
+	ADDQ       $0x40, AX
+	DECQ       DX
+	JNE        vector
 	VZEROUPPER
 	RET
 
 // func widenF16(dst *byte, src *byte, n int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·widenF16(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
@@ -51261,17 +51262,18 @@ TEXT ·widenF16(SB), NOSPLIT, $0-24
 	SHRQ $0x04, DX
 
 vector:
-	VCVTPH2PS (CX), Z0
-	VMOVUPS   Z0, (AX)
-	ADDQ      $0x20, CX
-	ADDQ      $0x40, AX
-	DECQ      DX
-	JNE       vector
+	VCVTPH2PS  (CX), Z0
+	VMOVUPS    Z0, (AX)
+	PREFETCHT1 512(CX)
+	ADDQ       $0x20, CX
+	ADDQ       $0x40, AX
+	DECQ       DX
+	JNE        vector
 	VZEROUPPER
 	RET
 
 // func widenInt8(dst *byte, src *byte, n int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·widenInt8(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
@@ -51279,18 +51281,19 @@ TEXT ·widenInt8(SB), NOSPLIT, $0-24
 	SHRQ $0x04, DX
 
 vector:
-	VPMOVSXBD (CX), Z0
-	VCVTDQ2PS Z0, Z0
-	VMOVUPS   Z0, (AX)
-	ADDQ      $0x10, CX
-	ADDQ      $0x40, AX
-	DECQ      DX
-	JNE       vector
+	VPMOVSXBD  (CX), Z0
+	VCVTDQ2PS  Z0, Z0
+	VMOVUPS    Z0, (AX)
+	PREFETCHT1 256(CX)
+	ADDQ       $0x10, CX
+	ADDQ       $0x40, AX
+	DECQ       DX
+	JNE        vector
 	VZEROUPPER
 	RET
 
 // func widenE4M3(dst *byte, src *byte, n int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·widenE4M3(SB), NOSPLIT, $0-24
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
@@ -51310,23 +51313,24 @@ TEXT ·widenE4M3(SB), NOSPLIT, $0-24
 	SHRQ         $0x04, DX
 
 vector:
-	VPMOVZXBD (CX), Z0
-	VPANDD    Z4, Z0, Z1
-	VPANDD    Z5, Z0, Z0
-	VPSLLD    $0x07, Z1, Z1
-	VPSLLD    $0x08, Z0, Z0
-	VPORD     Z1, Z0, Z0
-	VPMOVDW   Z0, Y0
-	VCVTPH2PS Y0, Z0
-	VMULPS    Z6, Z0, Z0
-	VPANDD    Z9, Z0, Z1
-	VPCMPEQD  Z7, Z1, K1
-	VPORD     Z8, Z0, K1, Z0
-	VMOVUPS   Z0, (AX)
-	ADDQ      $0x10, CX
-	ADDQ      $0x40, AX
-	DECQ      DX
-	JNE       vector
+	VPMOVZXBD  (CX), Z0
+	VPANDD     Z4, Z0, Z1
+	VPANDD     Z5, Z0, Z0
+	VPSLLD     $0x07, Z1, Z1
+	VPSLLD     $0x08, Z0, Z0
+	VPORD      Z1, Z0, Z0
+	VPMOVDW    Z0, Y0
+	VCVTPH2PS  Y0, Z0
+	VMULPS     Z6, Z0, Z0
+	VPANDD     Z9, Z0, Z1
+	VPCMPEQD   Z7, Z1, K1
+	VPORD      Z8, Z0, K1, Z0
+	VMOVUPS    Z0, (AX)
+	PREFETCHT1 256(CX)
+	ADDQ       $0x10, CX
+	ADDQ       $0x40, AX
+	DECQ       DX
+	JNE        vector
 	VZEROUPPER
 	RET
 

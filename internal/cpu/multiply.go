@@ -136,6 +136,7 @@ func (t *scratch) multiply(p *product) {
 		t.alongK(p)
 		return
 	}
+	along := p.a.of != element.F32 && t.mayAlong(p, p.b.trans || p.b.of == element.Int4)
 	m := &t.micro
 	for k := 0; !t.stop.Load(); k += panelDepth { // a part takes at most 0.1 ms
 		m.depth = min(p.depth-k, panelDepth)
@@ -144,8 +145,13 @@ func (t *scratch) multiply(p *product) {
 		if (p.a.of != element.F32 || p.a.gather != nil) && m.depth > 0 {
 			from, at = t.halves().widened(p, k, m.depth), 0
 		}
-		switch {
-		case k+m.depth < p.depth:
+		switch last := k+m.depth == p.depth; {
+		case along:
+			if t.alongPart(from, at, m.depth, k > 0); !last {
+				continue
+			}
+			t.finishAlong(p)
+		case !last:
 			m.rowC, m.alpha, m.beta = 4*maxSide, 1, 0
 			t.part(from, at, k > 0, unsafe.Pointer(&t.sum))
 			continue

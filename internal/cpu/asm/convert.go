@@ -8,6 +8,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
+const panelDepth = 256 // of package cpu
+
 // converts writes what converts whole vectors of 16 elements, and what stores sums. Only AVX-512F is needed.
 func converts() {
 	convert("widenBF16", 2, 4, func(from, to Op) {
@@ -57,6 +59,9 @@ func convert(name string, sizeSrc, sizeDst int, one func(from, to Op)) {
 	SHRQ(Imm(4), n)
 	Label("vector")
 	one(Mem{Base: src}, Mem{Base: dst})
+	if sizeSrc < sizeDst { // rows of operands go on there, in the next part of K
+		PREFETCHT1(Mem{Base: src, Disp: panelDepth * sizeSrc})
+	}
 	ADDQ(Imm(uint64(16*sizeSrc)), src)
 	ADDQ(Imm(uint64(16*sizeDst)), dst)
 	DECQ(n)
