@@ -262,22 +262,26 @@ func (t *scratch) finishDot(p *product, u *units, swapped bool) {
 			t.transpose(&sums[j], &t.sum[j*maxSide], 4*maxSide, 4*maxSide, min(p.cols-j, t.lanes), p.rows)
 		}
 	}
-	c, ldc, alpha, beta := &sums[0], maxSide, float32(1), float32(0)
-	direct := p.of == element.F32 && p.tail == nil
-	if direct {
-		c, ldc, alpha, beta = &p.c[0], p.ldc, p.alpha, p.beta
-	}
 	var less *int32
 	if u.whole {
 		less = &t.dots.of[0]
 	}
-	if direct || u.whole {
-		scaleRows(c, &sums[0], less, 4*ldc, p.rows, p.cols, alpha, beta)
-	}
-	if direct {
-		return
-	}
-	for i := range p.rows {
-		p.finish(i, sums[i*maxSide:][:p.cols], p.alpha, p.beta)
+	switch {
+	case p.tail == nil && p.of == element.F32:
+		scaleRows(&p.c[0], &sums[0], less, 4*p.ldc, p.rows, p.cols, p.alpha, p.beta)
+	case p.tail == nil && p.beta == 0:
+		if u.whole || p.alpha != 1 {
+			scaleRows(&sums[0], &sums[0], less, 4*maxSide, p.rows, p.cols, p.alpha, 0)
+		}
+		for i := range p.rows {
+			p.narrow.store(i*p.ldc, sums[i*maxSide:][:p.cols])
+		}
+	default:
+		if u.whole {
+			scaleRows(&sums[0], &sums[0], less, 4*maxSide, p.rows, p.cols, 1, 0)
+		}
+		for i := range p.rows {
+			p.finish(i, sums[i*maxSide:][:p.cols], p.alpha, p.beta)
+		}
 	}
 }
