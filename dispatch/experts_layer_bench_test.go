@@ -51,7 +51,8 @@ func benchmarkSteps(b *testing.B, d *Device, of planner.Experts, to element.Type
 	require.NoError(b, Write(b.Context(), index, 0, choices))
 	all := [operands]*Buffer{operandX: randomBuffer(b, d, rng, to, of.Tokens*h),
 		emptyBuffer(b, d, to, of.Tokens*h), index, randomBuffer(b, d, rng, element.F32, n),
-		randomBuffer(b, d, rng, to, of.Choices.Experts*2*i*h), randomBuffer(b, d, rng, to, of.Choices.Experts*i*h)}
+		randomBuffer(b, d, rng, to, of.Choices.Experts*2*i*h),
+		randomBuffer(b, d, rng, to, of.Choices.Experts*i*h)}
 	copy(all[:], x.own[:])
 	var layer, products []Run
 	on(x, &all, func(s *step, o operandsOf[*Buffer]) {
