@@ -10,6 +10,7 @@
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 #define BG_SM90
 #include "kernels/wgmma_aligned.cuh"
+#include "kernels/wgmma_boxes.cuh"
 #include "kernels/wgmma_int4.cuh"
 #endif
 

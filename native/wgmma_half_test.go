@@ -28,7 +28,7 @@ func halfJob(t *testing.T, b planner.Batch, o planner.Options, unit int, how [2]
 }
 
 // alongK reports whether kernels of a tile take elements of a type only K-major and aligned.
-func alongK(s *tile.Shape, of element.Type) bool { return s.Aligned && of.Bytes() == 1 }
+func alongK(s *tile.Shape, of element.Type) bool { return s.Aligned && of.Bytes() == 1 || s.Boxes }
 
 // halfJobs are plans of a tile for a type of elements, with C of all its types: whole tiles, workers with
 // several tiles, dynamic tiles, and split tiles.

@@ -202,7 +202,8 @@ func splitTiles() []*tile.Shape {
 	return slices.DeleteFunc(tile.Of(tile.WGMMA), func(s *tile.Shape) bool { return s.NarrowOnly })
 }
 
-// warpgroupTiles are those of warpgroup_kernels.cpp: all except those for 4-bit B.
+// warpgroupTiles are those of warpgroup_kernels.cpp for any problems: all except those for 4-bit B, and of
+// boxes.
 func warpgroupTiles() []*tile.Shape {
-	return slices.DeleteFunc(tile.Of(tile.WGMMA), func(s *tile.Shape) bool { return s.Int4Only })
+	return slices.DeleteFunc(tile.Of(tile.WGMMA), func(s *tile.Shape) bool { return s.Int4Only || s.Boxes })
 }

@@ -12,6 +12,7 @@ type arithmetic struct {
 	compute Compute // mode of fp32 kernels; they also multiply narrow elements, converted, if bits is 0
 	bits    int     // bits of an element of B, if narrow kernels multiply; 0: fp32 kernels do
 	aligned bool    // with bits: rows of A and B are aligned, and bytes are K-major
+	boxes   bool    // CUDA: kernels may copy boxes of A and B, see tile.Kind
 	words   bool    // WGSL: C has a 16-bit type
 	direct  bool    // WGSL: B goes from memory to registers
 }
@@ -34,6 +35,16 @@ func (o *Options) arithmetic(d *Device, fast bool) arithmetic {
 		return arithmetic{bits: 4}
 	}
 	return arithmetic{bits: 8 * o.TypeA.Bytes(), aligned: fast}
+}
+
+// arithmeticOf is the arithmetic of a batch.
+func (o *Options) arithmeticOf(d *Device, b Batch) arithmetic {
+	return o.arithmetic(d, o.allFast(d, b))
+}
+
+// boxes reports whether kernels that copy boxes may take aligned rows in this layout.
+func (o *Options) boxes(transA, transB bool) bool {
+	return o.TypeA.Bytes() == 2 && !transA && transB && o.Epilogue.GatherRows == 0 && !o.Epilogue.Gated
 }
 
 // allFast reports whether fast holds for every problem.
@@ -84,6 +95,8 @@ func (d *Device) refuse(s *tile.Shape, a arithmetic, withEpilogue bool) error {
 		return invalid.Errorf("tile %v: device %s has no kernels for it", s, d.Name)
 	case withEpilogue && !k.Epilogues:
 		return invalid.Errorf("tile %v: device %s has no kernels with an epilogue", s, d.Name)
+	case s.Boxes && !a.boxes:
+		return invalid.Errorf("tile %v is only for groups of rows of aligned K-major elements of 16 bits", s)
 	case a.bits == 8 && !a.aligned && s.Aligned:
 		return invalid.Errorf("tile %v: device %s has kernels for 8-bit elements "+
 			"only in aligned rows and K-major", s, d.Name)

@@ -146,7 +146,7 @@ func (p *builder) whole(b Batch, o Options) error {
 		return err
 	}
 	m := &p.model
-	if err := m.setFor(p.device, &p.Options, p.Options.allFast(p.device, b), b); err != nil {
+	if err := m.setFor(p.device, &p.Options, p.Options.arithmeticOf(p.device, b), b); err != nil {
 		return err
 	}
 	m.see(m.operands(&p.Options, b, 1))

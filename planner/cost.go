@@ -125,7 +125,7 @@ func (m *model) sums(id tileID, tiles, slots, parts float64) float64 {
 // The kernels must belong to the device; Fits reports whether they can run.
 func (d *Device) Predict(b Batch, k *KernelFacts, s Schedule, c Compute) (micros float64) {
 	o := Options{Compute: c}
-	a := o.arithmetic(d, o.allFast(d, b))
+	a := o.arithmeticOf(d, b)
 	m := model{device: d, family: d.family(), arithmetic: a, tiles: []tileModel{d.tileModel(k, a, false)},
 		products: 1, cutsAt: 1, parts: o.parts(d)}
 	row, cut := s.find(), newCut(k.Tile) // nil: the cheapest

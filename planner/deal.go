@@ -337,7 +337,7 @@ func (p *builder) launch(g *group, s Schedule, cost float64, first int, split bo
 	p.cutLaunches(l, first, first+workers)
 }
 
-// kept returns the workspace of a worker, in elements, for the first product of a gated tile.
+// kept returns the workspace of a worker, in elements: for the first product of a gated tile, or for maps.
 func (d *Device) kept(k *encoding.Kernel) int {
 	if !d.family().keeps {
 		return 0

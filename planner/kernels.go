@@ -61,12 +61,9 @@ func (p *Planner) Kernels(o Options, t Transposition) ([]KernelGroup, error) {
 	var groups []KernelGroup
 	var refused error
 	var m model
-	for _, fast := range []bool{false, true} {
-		if err := m.setFor(p.device, &o, fast, nil); err != nil {
+	for _, a := range o.arithmetics(p.device, t) {
+		if err := m.setFor(p.device, &o, a, nil); err != nil {
 			return nil, err
-		}
-		if fast && (m.arithmetic == o.arithmetic(p.device, false) || m.bits == 8 && !o.quick(t.A, t.B)) {
-			break
 		}
 		if o.Tile != "" {
 			_, refused = m.named(o.Tile)
@@ -82,6 +79,20 @@ func (p *Planner) Kernels(o Options, t Transposition) ([]KernelGroup, error) {
 		return nil, refused
 	}
 	return groups, nil
+}
+
+// arithmetics lists those that plans with the options may have, for problems of a transposition.
+func (o *Options) arithmetics(d *Device, t Transposition) []arithmetic {
+	all := []arithmetic{o.arithmetic(d, false)}
+	fast := o.arithmetic(d, true)
+	if fast == all[0] || fast.bits == 8 && !o.quick(t.A, t.B) {
+		return all
+	}
+	all = append(all, fast)
+	if fast.boxes = fast.bits == 16 && o.boxes(t.A, t.B); fast.boxes {
+		all = append(all, fast)
+	}
+	return all
 }
 
 // add appends a group unless it is in the list: aligned and other rows may have the same groups.
@@ -100,7 +111,7 @@ func (m *model) kernelGroup(of *tileModel, o *Options, t Transposition) KernelGr
 	base := encoding.Kernel{Tile: of.shape, TransA: t.A, TransB: t.B, TypeA: o.TypeA, TypeC: o.TypeC,
 		TF32: m.tf32(of.shape), Epilogue: o.Epilogue.kernel()}
 	loops, cuts := g.key.deals()
-	cuts = cuts && cuttable(of.shape, o.Epilogue.cutsAt())
+	cuts = cuts && cuttable(of.shape, o.Epilogue.cutsAt()) && !of.shape.Boxes
 	dynamic := g.key.mayBeDynamic(of.shape)
 	for _, vector := range choices(o.vector() > 0 && o.Epilogue.group() == 0) {
 		for _, loop := range choices(loops || base.Epilogue.Gated) {

@@ -82,7 +82,7 @@ func (t *tileModel) work(tiles float64, steps int) float64 {
 }
 
 // maxShift is the base-2 logarithm of the largest size of a tile.
-const maxShift = 7
+const maxShift = 8
 
 // steps returns the number of K steps of a problem's tiles, at least 1: a tile that only scales C needs a
 // worker too.

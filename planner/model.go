@@ -48,10 +48,10 @@ type tileModel struct {
 // stepMicros is the time of one K step in microseconds: on a saturated compute unit, and alone on a unit.
 type stepMicros struct{ busy, alone float64 }
 
-// setFor derives the model for the options and batch of a plan. fast is allFast of the batch.
-func (m *model) setFor(d *Device, o *Options, fast bool, b Batch) error {
+// setFor derives the model for the options, their arithmetic and the batch of a plan.
+func (m *model) setFor(d *Device, o *Options, a arithmetic, b Batch) error {
 	m.products, m.cutsAt, m.parts = o.Epilogue.kernel().Products(), o.Epilogue.cutsAt(), o.parts(d)
-	return m.set(d, o.arithmetic(d, fast), o.withEpilogue(d), o.only(b))
+	return m.set(d, a, o.withEpilogue(d), o.only(b))
 }
 
 // set derives the model of a device that passes Check and has kernels for the compute mode.

@@ -38,7 +38,7 @@ func (p *Planner) PlanRagged(r Ragged, o Options) (*Plan, error) {
 		return nil, r.wrong("an operand has more elements than %s can bind", p.device.Name)
 	}
 	typical := r.typical(&o)
-	err := builder.model.setFor(p.device, &o, typical.fast(p.device, &o), Batch{r.problem()})
+	err := builder.model.setFor(p.device, &o, typical.arithmetic(p.device, &o), Batch{r.problem()})
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,9 @@ func nested(small, large *tile.Shape) bool {
 // warpgroups skip rows that do not exist. One more launch would take longer. 8192 rows in 128 groups (N
 // 1536, K 2048, bf16), half of them with at most 64 rows, take 207 us by tiles of 128 x 128, and 215 us if
 // that half has tiles of 64 x 128 (H200).
-func sparing(small, large *tile.Shape) bool { return large.Unit == tile.WGMMA && small.TN == large.TN }
+func sparing(small, large *tile.Shape) bool {
+	return large.Unit == tile.WGMMA && (small.TN == large.TN || large.Boxes)
+}
 
 // invariantRows is the expected number of rows of a group in a plan that must not depend on it.
 const invariantRows = 64
@@ -270,6 +272,13 @@ func (r *Ragged) fast(d *Device, o *Options) bool {
 		return likeMeasured(mean.M, mean.K) && (o.Epilogue.group() > 0 || r.vectorTile(o))
 	}
 	return o.TypeA != element.F32 && o.quick(r.TransA, r.TransB) && r.aligned(o.vector(), o.Epilogue.Gated)
+}
+
+// arithmetic is that of plans for all groups.
+func (r *Ragged) arithmetic(d *Device, o *Options) arithmetic {
+	a := o.arithmetic(d, r.fast(d, o))
+	a.boxes = r.Form == EndsOfRows && o.boxes(r.TransA, r.TransB) && r.aligned(o.vector(), false)
+	return a
 }
 
 // vectorTile reports whether 16-byte loads are aligned for all possible sizes: see Options.vectorTile.

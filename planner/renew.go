@@ -26,7 +26,7 @@ func (p *builder) renew(b Batch, o Options) error {
 	if !p.Options.renews(p.device) || len(b) == 0 || len(b) > MaxGroups {
 		return p.whole(b, o)
 	}
-	if err := p.model.setFor(p.device, &p.Options, p.Options.allFast(p.device, b), b); err != nil {
+	if err := p.model.setFor(p.device, &p.Options, p.Options.arithmeticOf(p.device, b), b); err != nil {
 		return err
 	}
 	live := raggedBuilder{Plan: p.Plan, model: &p.model, n: 1, vector: true}

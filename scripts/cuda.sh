@@ -10,7 +10,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # Parts of the kernels, of which native/lists has the kernels: what takes longest first.
-parts=(wgmma_e4m3 wgmma_int8 aligned16 tensor_int8 tensor_e4m3 wgmma16 wgmma tensor plain int4 ragged routing)
+parts=(wgmma_e4m3 wgmma_int8 aligned16 wgmma_boxes tensor_int8 tensor_e4m3 wgmma16 wgmma tensor plain int4 ragged routing)
 wanted=" ${PARTS:-${parts[*]}} "
 for name in $wanted; do
 	[[ " ${parts[*]} " == *" $name "* ]] || { echo "cuda.sh: no part $name (there are ${parts[*]})" >&2; exit 1; }

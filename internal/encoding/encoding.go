@@ -14,7 +14,8 @@
 // ItemWord and FixupWord list the words of items and of fix-up items. Kernels with an Epilogue have more
 // words. A gated tile is two consecutive items of one worker: act(alpha*A*B + bias), and its factor. On
 // devices with native kernels, the workspace has a slot for each worker of such a launch, by its number, for
-// the first product. Slot s is the TM x TN row-major block at workspace element s*TM*TN.
+// the first product. Slot s is the TM x TN row-major block at workspace element s*TM*TN. With tiles of
+// boxes, it has MapWords for each worker.
 package encoding
 
 import (
@@ -124,6 +125,10 @@ func Trans(a, b bool) string {
 	return letter[a] + letter[b]
 }
 
+// MapWords is the workspace of a worker of a launch with tiles of boxes (kMapsWords in
+// native/kernels/wgmma_boxes.cuh): maps of A and B of its latest items. It begins at multiples of 128 bytes.
+const MapWords = 16 * 2 * 32
+
 // MaxPartials is the most partials of a tile that kernels with Kernel.Partials sum. They add in the order of
 // slots. Up to this number, fix-ups add in the same order and give the same bits (kSlotSets in
 // native/kernels/store.cuh).
@@ -141,10 +146,13 @@ func (k Kernel) Counters() int {
 	return 1
 }
 
-// Kept returns the workspace of a worker of a native kernel, in elements, for the first product of a gated
-// tile.
+// Kept returns the workspace of a worker of a native kernel, in elements: for the first product of a gated
+// tile, or for maps.
 func (k *Kernel) Kept() int {
-	if !k.Epilogue.Gated || k.Tile.KeepsGated(k.TypeA.Bytes()) {
+	switch {
+	case k.Tile != nil && k.Tile.Boxes:
+		return MapWords
+	case !k.Epilogue.Gated || k.Tile.KeepsGated(k.TypeA.Bytes()):
 		return 0
 	}
 	return k.Tile.TM * k.Tile.TN

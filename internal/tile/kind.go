@@ -14,6 +14,9 @@ type Kind struct {
 	// Swapped: kernels swap A and B and compute the transpose of a tile, in which each warpgroup has 64
 	// columns. Only for fp32.
 	Swapped bool
+	// Boxes: kernels copy boxes of aligned K-major A and B, and gather no rows. Only for groups of rows, of
+	// 16-bit elements, without gated units.
+	Boxes bool
 }
 
 // Unit is the part of a compute unit that multiplies.
@@ -49,11 +52,14 @@ var (
 	wgmmaSwapped = Kind{Unit: WGMMA, Swapped: true}
 	// wgmmaAligned: warpgroups that read operands without conversion (native/kernels/wgmma_aligned.cuh).
 	wgmmaAligned = Kind{Unit: WGMMA, NarrowOnly: true, Aligned: true}
+	// wgmmaBoxes: warpgroups, and a thread that copies boxes (native/kernels/wgmma_boxes.cuh).
+	wgmmaBoxes = Kind{Unit: WGMMA, NarrowOnly: true, Aligned: true, Boxes: true}
 	// int4: mma.sync with B of 4 bits (native/kernels/int4.cuh).
 	int4 = Kind{Unit: Int4, NarrowOnly: true, Int4Only: true}
 	// wgmmaInt4: warpgroups with B of 4 bits. For few rows, warps multiply separately
 	// (native/kernels/wgmma_int4.cuh).
 	wgmmaInt4 = Kind{Unit: WGMMA, NarrowOnly: true, Int4Only: true}
 
-	kinds = [...]Kind{fma, simd, mma, mmaNarrow, wgmma, wgmmaSwapped, wgmmaAligned, int4, wgmmaInt4}
+	kinds = [...]Kind{fma, simd, mma, mmaNarrow, wgmma, wgmmaSwapped, wgmmaAligned, wgmmaBoxes,
+		int4, wgmmaInt4}
 )

@@ -52,6 +52,8 @@ var table = [...]Shape{
 		Shared: 109568, Epilogues: true},
 	{Name: "aligned-128x128", TM: 128, TN: 128, TK: 32, Threads: 384, Kind: wgmmaAligned,
 		Shared: 218112, Epilogues: true},
+	{Name: "aligned-128x256", TM: 128, TN: 256, TK: 32, Threads: 384, Kind: wgmmaBoxes,
+		Shared: 218624, Epilogues: true},
 
 	{Name: "int4-16x128", TM: 16, TN: 128, TK: 128, Threads: 128, Kind: int4, Epilogues: true},
 	{Name: "int4-32x128", TM: 32, TN: 128, TK: 128, Threads: 128, Kind: int4, Epilogues: true},

@@ -61,8 +61,8 @@ func ByName(name string) (*Shape, error) {
 	return nil, invalid.Errorf("unknown tile %q (known: %s)", name, strings.Join(known, ", "))
 }
 
-// MaxSize bounds TM, TN and TK: planning has a table of cuts for all sizes up to it.
-const MaxSize = 128
+// MaxSize bounds TM, TN and TK, and MaxBox those of tiles of boxes.
+const MaxSize, MaxBox = 128, 256
 
 // Check returns the first property of a row that kernels or planning cannot work with. The rows of the table
 // pass.
@@ -70,9 +70,13 @@ func (s *Shape) Check() error {
 	wrong := func(format string, args ...any) error {
 		return invalid.Errorf("tile %s: %w", s.Name, fmt.Errorf(format, args...))
 	}
+	most := MaxSize
+	if s.Boxes {
+		most = MaxBox
+	}
 	for _, size := range [...]int{s.TM, s.TN, s.TK} {
-		if size < 4 || size > MaxSize || size&(size-1) != 0 {
-			return wrong("size %d is no power of two in [4, %d]", size, MaxSize)
+		if size < 4 || size > most || size&(size-1) != 0 {
+			return wrong("size %d is no power of two in [4, %d]", size, most)
 		}
 	}
 	if s.Threads < 1 || s.Threads > 1024 {

@@ -55,6 +55,8 @@ func rated(s *Shape) []string {
 		return []string{"Native", "TF32"}
 	case wgmmaAligned:
 		return []string{"Bits16", "Aligned16", "Aligned8"}
+	case wgmmaBoxes:
+		return []string{"Aligned16"}
 	}
 	return []string{"Int4"}
 }
@@ -110,7 +112,7 @@ func TestCheck(t *testing.T) {
 		{"no threads", func(s *Shape) { s.Threads = 0 }, "0 threads are not in [1, 1024]"},
 		{"unknown kind", func(s *Shape) { s.Unit, s.Swapped = MMA, true },
 			"no kernels are of the kind {Unit:mma NarrowOnly:false Int4Only:false Aligned:false " +
-				"Swapped:true}"},
+				"Swapped:true Boxes:false}"},
 		{"no block", func(s *Shape) { s.RM = 0 }, "256 threads of 0 x 4 do not cover it evenly"},
 		{"uneven block", func(s *Shape) { s.RM = 3 }, "256 threads of 3 x 4 do not cover it evenly"},
 		{"too few threads", func(s *Shape) { s.Threads = 128 },

@@ -35,6 +35,8 @@ func cudaInstance(k encoding.Kernel) instance {
 		return fmaInstance(k, name)
 	case t.Unit == tile.MMA:
 		return tensorInstance(k, name)
+	case t.Boxes:
+		return boxInstance(k, name)
 	case t.NarrowOnly:
 		return alignedInstance(k, name)
 	}
@@ -185,6 +187,17 @@ func alignedInstance(k encoding.Kernel, name string) instance {
 		return fixupInstance(k, name, is)
 	}
 	return gemmInstance(k, name, is, "wgmmaAligned")
+}
+
+func boxInstance(k encoding.Kernel, name string) instance {
+	t := k.Tile
+	name += typeSuffix(k.TypeA)
+	more := elements(k.TypeA)
+	if k.Epilogue != (encoding.Epilogue{}) {
+		name, more = name+"_e", more+", Epilogue"
+	}
+	is := fmt.Sprintf("BoxTile<%d, %d, %d, %d, %s>", t.TM, t.TN, alignedOf(t).stages, t.Shared, more)
+	return gemmInstance(k, name, is, "wgmmaBoxes")
 }
 
 func int4Instance(k encoding.Kernel, name string) instance {

@@ -62,6 +62,9 @@ func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
 	if s.Int4Only {
 		return append(int4Fixups(s), int4Variants(s)...)
 	}
+	if s.Boxes {
+		return boxVariants(s)
+	}
 	all := []encoding.Kernel{{Tile: s, Fixup: true}}
 	if !s.NarrowOnly {
 		all = a.transposed(all, encoding.Kernel{Tile: s})
@@ -92,6 +95,17 @@ func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
 	}
 	if a.HasInt4(s) {
 		all = append(all, int4Variants(s)...)
+	}
+	return all
+}
+
+// boxVariants returns the kernels that copy boxes, which run along K.
+func boxVariants(s *tile.Shape) (all []encoding.Kernel) {
+	for _, of := range types16 {
+		k := encoding.Kernel{Tile: s, TransB: true, TypeA: of, TypeC: of}
+		all = append(all, k)
+		k.Epilogue = someEpilogue
+		all = append(all, k)
 	}
 	return all
 }
@@ -231,7 +245,7 @@ func typeSuffix(t element.Type) string {
 
 // Parts are the parts of NVIDIA's products, each a file of native/lists.
 var Parts = []string{"ragged", "routing", "plain", "tensor", "tensor_e4m3", "tensor_int8", "wgmma", "wgmma16",
-	"wgmma_e4m3", "wgmma_int8", "aligned16",
+	"wgmma_e4m3", "wgmma_int8", "wgmma_boxes", "aligned16",
 	"int4"}
 
 // Part returns the part that has a kernel. A fix-up for 16-bit elements is in the part of C's type.
@@ -247,6 +261,8 @@ func Part(k encoding.Kernel) string {
 		return "routing"
 	case k.Tile.Int4Only:
 		return "int4"
+	case k.Tile.Boxes:
+		return "wgmma_boxes"
 	case of.Bytes() == 1 && k.Tile.Unit == tile.WGMMA:
 		return "wgmma_" + of.String()
 	case of.Bytes() == 1:

@@ -1,0 +1,254 @@
+// Kernels of warpgroup products for aligned rows along K, of A and of B transposed: one thread starts copies
+// of whole boxes (TMA), so that no warp spends its issue slots on them. Tiles are larger than those of
+// wgmma_aligned.cuh, whose layout of stages, items and stores these are. No rows are gathered.
+//
+// Each item has maps of its own, which end with its rows and columns: nothing else is read, and problems of
+// any sizes and leading dimensions share a launch. They lie in the workspace.
+//
+//	feeder      a warp, publishes items and makes their maps, while the one before is copied: else a worker
+//	            would ask for nothing meanwhile, which groups of few rows, that wait for B, would notice.
+//	loader      a warp, starts the copies.
+//	consumers   two warpgroups, multiply, each 64 rows by 256 columns, or by 128 where no more exist.
+#pragma once
+
+#include "wgmma_aligned.cuh"
+#ifdef BG_CUDA
+#include "../ptx/boxes_cuda.h"
+#endif
+
+// BoxTile is a row of the tile table and what follows from it.
+template <int TM_, int TN_, int kStages_, int kShared_, class Element_, class More_ = NoEpilogue>
+struct BoxTile {
+  using Element = Element_;
+  using More = More_;
+  static constexpr int TM = TM_, TN = TN_, TK = 32 * Element::kPer, kStages = kStages_;
+  static constexpr int kConsumers = 2, kMultiply = kWarps * kConsumers;
+  static_assert(TM == 64 * kConsumers && TN == 256, "a consumer multiplies 64 rows by 256 columns");
+  static constexpr int kThreads = 128 * (kConsumers + 1), kMinGroups = 1, kEpilogueGroups = 1;
+  static constexpr uint32_t kShared = kShared_;
+  static constexpr bool kEmulated = false;
+  static constexpr Keeping kKeeping = kNowhere;
+  static_assert(kStages + 2 < kItemPlaces, "too few places for items, and for their maps");  // see WgmmaTile
+  static constexpr int kLoaderRegisters = 40, kConsumerRegisters = 232;
+  static constexpr int kAhead = 8;  // steps before an item's last when the next is asked for
+
+  // Bytes of shared memory. A stage has rows of 128 bytes, of A, then of B.
+  static constexpr uint32_t kB = 128 * TM, kStage = kB + 128 * TN, kOut = kStages * kStage;
+  static constexpr uint32_t kDrafts = kOut + kMultiply * kOutBytes, kItems = kDrafts + 2 * kMapBytes;
+  // Phases: an item is published, and mapped; the loader is near its end; a stage is full, and free.
+  static constexpr uint32_t kReady = kItems + kItemPlaces * Items<More>::kBytes,
+      kMapped = kReady + 8 * kItemPlaces, kNear = kMapped + 8 * kItemPlaces;
+  static constexpr uint32_t kFull = kNear + 8, kFree = kFull + 8 * kStages, kBytes = kFree + 8 * kStages;
+  static_assert(kDrafts % kMapBytes == 0 &&
+      kBytes <= kShared + kItemPlaces * 4 * (More::kWords - kItemWords),
+      "the tile table has too little shared memory");
+  static constexpr uint32_t kMapsWords = kItemPlaces * 2 * kMapWords;  // of a worker's workspace
+};
+
+// Rows of boxes of A, and of B. Those without an element are not copied: zeros take as long.
+constexpr uint32_t kBoxRowsA = 64, kBoxRowsB = 128;
+
+// mapOf is the map of A of an item; that of B follows.
+BG_DEVICE uint32_t* mapOf(uint32_t* maps, uint32_t number) {
+  return maps + number % kItemPlaces * (2 * kMapWords);
+}
+
+// feedBoxes is the work of the feeder. When it stores maps, copies by those that were there are done: they
+// were for an item more than kStages before that which the loader is at, and items have one step at least.
+template <class T, bool kDynamic>
+BG_DEVICE void feedBoxes(const Items<typename T::More>& items, Feed<typename T::More>& feed,
+    const typename T::Element::Number* A, const typename T::Element::Number* B, uint32_t* maps,
+    SharedAddress shared) {
+  using Number = typename T::Element::Number;
+  const SharedAddress draftA = shared + T::kDrafts, draftB = draftA + kMapBytes;
+  draftMap<kBoxRowsA, Number>(draftA);
+  draftMap<kBoxRowsB, Number>(draftB);
+  feed.template next<kDynamic>(items);
+  for (uint32_t number = 0;; ++number) {
+    const Item item = items.wait(number);
+    const bool none = isNone(item);
+    if (!none) {
+      uint32_t* const map = mapOf(maps, number);
+      const uint32_t depth = max(item.depth, 1u);
+      storeMap(map, draftA, items.operandA(number, A) + item.offA, depth, item.rows(), item.lda);
+      storeMap(map + kMapWords, draftB, items.operandB(number, item, B) + item.offB, depth, item.cols(),
+          item.ldb);
+    }
+    warpBarrier();
+    if (elected()) arrive(shared + T::kMapped + 8 * (number % kItemPlaces));
+    if (none) break;
+    if constexpr (T::More::kIs) fetchLists<T>(items, number, item);
+    waitPhase(shared + T::kNear, number & 1);
+    feed.template before<kDynamic>(items);
+    feed.template after<kDynamic>(items);
+  }
+}
+
+// copyBoxes starts the copies of an operand's boxes of a step.
+template <uint32_t kRows, uint32_t kMost>
+BG_DEVICE void copyBoxes(SharedAddress to, const uint32_t* map, uint32_t k, uint32_t boxes,
+    SharedAddress full) {
+#pragma unroll
+  for (uint32_t i = 0; i < kMost; ++i) {
+    if (i < boxes) copyBox(to + 128 * kRows * i, map, k, kRows * i, full);
+  }
+}
+
+// loadBoxes is the work of the loader.
+template <class T>
+BG_DEVICE void loadBoxes(const Items<typename T::More>& items, uint32_t* maps, SharedAddress shared) {
+  Counter<T::kStages> stage;
+  for (uint32_t number = 0;; ++number) {
+    waitPhase(shared + T::kMapped + 8 * (number % kItemPlaces), number / kItemPlaces & 1);
+    const Item item = items.wait(number);
+    if (isNone(item)) break;
+    const uint32_t* const mapA = mapOf(maps, number);
+    const uint32_t* const mapB = mapA + kMapWords;
+    const uint32_t steps = uniform(stepsOf<T>(item)), near = steps > T::kAhead ? steps - T::kAhead : 0;
+    const uint32_t boxesA = (item.rows() + kBoxRowsA - 1) / kBoxRowsA,
+        boxesB = (item.cols() + kBoxRowsB - 1) / kBoxRowsB,
+        bytes = 128 * (kBoxRowsA * boxesA + kBoxRowsB * boxesB);
+    const bool copies = elected();
+    if (copies) acquireMap(mapA), acquireMap(mapB);
+    uint32_t k = item.depth == 0 ? T::TK : 0;  // where nothing may be read, boxes of zeros after it
+#pragma unroll 1
+    for (uint32_t step = 0; step < steps; ++step, k += T::TK) {
+      waitPhase(shared + T::kFree + 8 * stage.at, stage.parity ^ 1);
+      const SharedAddress full = shared + T::kFull + 8 * stage.at, to = shared + stage.at * T::kStage;
+      if (copies) {
+        arriveExpecting(full, bytes);
+        copyBoxes<kBoxRowsA, T::TM / kBoxRowsA>(to, mapA, k, boxesA, full);
+        copyBoxes<kBoxRowsB, T::TN / kBoxRowsB>(to + T::kB, mapB, k, boxesB, full);
+        if (step == near) arrive(shared + T::kNear);
+      }
+      stage.next();
+    }
+  }
+}
+
+// BoxConsumer is a warp of the consumers.
+template <class T>
+struct BoxConsumer {
+  SharedAddress shared;
+  uint32_t lane, warpgroup;
+  Counter<T::kStages> stage;
+
+  BG_DEVICE void wait() const { waitPhase(shared + T::kFull + 8 * stage.at, stage.parity); }
+  BG_DEVICE void release(uint32_t at) const {
+    if (lane == 0) arrive(shared + T::kFree + 8 * at);
+  }
+  // pass lets the steps of an item go by.
+  BG_DEVICE void pass(uint32_t steps) {
+    for (; steps != 0; --steps) {
+      wait();
+      warpBarrier();  // see Consumer
+      release(stage.at);
+      stage.next();
+    }
+  }
+
+  // multiply sums steps of the first 2n columns. The products of a step are carried out while those of the
+  // next are asked for.
+  template <int n>
+  BG_DEVICE void multiply(float (&sum)[n], uint32_t steps) {
+    const uint64_t a = matrixB(shared + warpgroup * (64 * 128)), b = matrixB(shared + T::kB);
+#pragma unroll
+    for (int i = 0; i < n; ++i) sum[i] = 0;
+    uint32_t before = 0;
+#pragma unroll 1
+    for (uint32_t step = 0; step < steps; ++step) {
+      wait();
+      const uint64_t at = static_cast<uint64_t>(uniform(stage.at) * (T::kStage >> 4));
+      fenceProducts();
+#pragma unroll
+      for (int s = 0; s < 4; ++s) {
+        productOf<false, false>(typename T::Element::Format{}, sum, a + at + 2 * s, b + at + 2 * s);
+      }
+      commitProducts();
+      if (step != 0) {
+        waitProducts<1>();
+        release(before);
+      }
+      before = stage.at;
+      stage.next();
+    }
+    waitProducts<0>();
+    settle(sum);
+    release(before);
+  }
+};
+
+// consumeBoxes is the work of the consumers.
+template <class T>
+BG_DEVICE void consumeBoxes(const Items<typename T::More>& items, float* C, float* workspace, char* memory) {
+  const uint32_t lane = threadId() % 32, warp = uniform(threadId() / 32), row = 16 * warp;
+  float* const out = reinterpret_cast<float*>(memory + T::kOut + warp * kOutBytes);
+  BoxConsumer<T> c{sharedAddress(memory), lane, warp / kWarps};
+  Kept<T, T::kKeeping> kept(workspace);
+  for (uint32_t number = 0;; ++number) {
+    uint32_t steps, rows, cols;
+    {
+      const Item item = items.wait(number);
+      if (isNone(item)) break;
+      rows = uniform(item.rows());
+      cols = uniform(item.cols());
+      steps = uniform(stepsOf<T>(item));
+    }
+    auto compute = [&](auto& sum) {
+      c.multiply(sum, steps);
+      if (row >= rows) return;  // the warp has no rows to store
+      if constexpr (T::More::kIs) finishAligned<T, false, true>(sum, out, items, number, row, kept, C,
+          workspace);
+      else storeAligned<T, false, true>(sum, out, items.wait(number), row, C, workspace);
+    };
+    if (row / 64 * 64 >= rows) {
+      c.pass(steps);
+    } else if (cols <= 128) {
+      float sum[64];
+      compute(sum);
+    } else {
+      float sum[128];
+      compute(sum);
+    }
+  }
+}
+
+template <class T, bool kTransA, bool kTransB>
+BG_DEVICE void wgmmaBoxes(const uint4* __restrict__ items, const uint32_t* __restrict__ table,
+    const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C,
+    float* __restrict__ workspace, const typename T::More& more = {}) {
+  static_assert(!kTransA && kTransB, "boxes run along K");
+  char* const memory = dynamicShared();
+  const SharedAddress shared = sharedAddress(memory);
+  const Items<typename T::More> ring{memory + T::kItems, shared + T::kReady, more};
+  const uint32_t warp = uniform(threadId() / 32);  // consumers first, then the loader, then the feeder
+  const Launch launch(table);
+  Feed<typename T::More> feed;
+  if (warp == T::kMultiply + 1) feed.start(items, table, more);
+  if (threadId() == 0) {
+    for (int i = 0; i < 2 * kItemPlaces + 1; ++i) initPhases(shared + T::kReady + 8 * i, 1);
+    for (int i = 0; i < T::kStages; ++i) {
+      initPhases(shared + T::kFull + 8 * i, 1);
+      initPhases(shared + T::kFree + 8 * i, T::kMultiply);
+    }
+    fencePhases();
+  }
+  barrier();
+  awaitEarlier();
+  if (warp < T::kMultiply) {
+    raiseRegisters<T::kConsumerRegisters>();
+    consumeBoxes<T>(ring, C, workspace, memory);
+  } else {
+    lowerRegisters<T::kLoaderRegisters>();
+    uint32_t* const maps = reinterpret_cast<uint32_t*>(workspace) + workerId() * T::kMapsWords;
+    if (warp == T::kMultiply) {
+      loadBoxes<T>(ring, maps, shared);
+      launch.loaded();
+    } else if (warp == T::kMultiply + 1) {
+      const auto* const a = reinterpret_cast<const typename T::Element::Number*>(A);
+      const auto* const b = reinterpret_cast<const typename T::Element::Number*>(B);
+      if (isDynamic(table)) feedBoxes<T, true>(ring, feed, a, b, maps, shared);
+      else feedBoxes<T, false>(ring, feed, a, b, maps, shared);
+    }
+  }
+}
