@@ -32,6 +32,7 @@ var narrow = sm90a.Types
 // emulatorJob is a plan with operands, and how to run it.
 type emulatorJob struct {
 	plan    *planner.Plan
+	words   []uint32    // the encoding, where a device would make items; nil: the plan's
 	shape   *tile.Shape // of plain fp32: the tile of all problems
 	a, b, c []float32
 	// internal/emulator/runner.cpp: order of threads (bg_shim_order), lanes of a wave
@@ -79,7 +80,10 @@ func (f *jobFile) launch(a Arch, l *encoding.Launch) {
 }
 
 func (f *jobFile) job(j *emulatorJob) {
-	words := j.plan.Encode(nil)
+	words := slices.Clone(j.words)
+	if words == nil {
+		words = j.plan.Encode(nil)
+	}
 	launches, workspace := slices.Clone(j.plan.Launches), j.plan.Workspace
 	for i := range launches {
 		if l := &launches[i]; l.Dynamic && j.workers > 0 {

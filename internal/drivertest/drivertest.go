@@ -68,6 +68,7 @@ type suite struct {
 	borrows bool         // runs use SubmitOn
 	step    int          // unit of the leading dimensions of jobs with an epilogue; 0: any
 	lines   bool         // see alongK
+	forced  string       // tile of groups of rows; "": the planner chooses
 }
 
 // Run tests the backend's first device.

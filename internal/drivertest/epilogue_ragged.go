@@ -169,7 +169,7 @@ func (d *epilogueData) list(r *planner.Ragged, e planner.Epilogue, rng *rand.Ran
 func (j *epilogueJob) prepare(t *testing.T, r planner.Ragged, e planner.Epilogue) {
 	t.Helper()
 	facts := j.device.Info().Planner
-	o := planner.Options{TypeA: j.of, TypeB: e.ScaleB.TypeB(j.of), TypeC: j.ofC, Epilogue: e}
+	o := planner.Options{TypeA: j.of, TypeB: e.ScaleB.TypeB(j.of), TypeC: j.ofC, Epilogue: e, Tile: j.forced}
 	if j.slow() {
 		o.Tile = j.insteadWith(&facts, "small", e)
 	}

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include <deque>
+#include <map>
 #include <random>
 #include <vector>
 
@@ -37,6 +38,17 @@ struct Arrival {
   std::vector<Copy> copies;
   uint32_t phase, bytes;
   Clock clock;
+  struct Map* map = nullptr;  // that a copy of a box uses
+};
+
+// Map is a map of a matrix (copies.cpp): numbers of so many bytes, rows of them ld apart, boxes of so many
+// rows.
+struct Map {
+  const char* at;
+  uint32_t depth, rows, ld, size, boxRows;
+  uint32_t stored = 0;             // times
+  uint32_t warp = 0, when = 0;     // who stored it last, and that warp's point after
+  uint32_t copies = 0;             // under way
 };
 
 // Matrix is an operand in shared memory, of which so many rows of A, or columns of B, are used from the first
@@ -63,7 +75,7 @@ struct Product {
 struct Sums {
   float* at;
   uint32_t count;
-  float before[64];  // what they were
+  float before[128];  // what they were
 };
 
 struct Thread {
@@ -81,6 +93,7 @@ struct Thread {
   std::vector<Product> products;  // under way
   std::vector<Sums> sums;         // theirs
   uint32_t words[6];              // of a product of a warp: A's, then B's
+  std::map<const Map*, uint32_t> acquired;  // maps, as they were when stored for that time
 
   Access access() const { return {id, &clock, &fenced}; }
 };
@@ -179,6 +192,25 @@ inline uint32_t wordAt(SharedAddress at, uint32_t bytes) {
   if (at % bytes != 0) fail("is at byte %u of shared memory, no multiple of %u", at - kMemoryAt, bytes);
   return (at - kMemoryAt) / 4;
 }
+
+// What lies between the matrices of A and B (wgmma_test.go). A copy may read a line of 16 bytes when it has
+// an element, and then the words after the last one too.
+constexpr uint32_t kGap = 0x7fc0dead;
+inline bool isElement(const float* p) {
+  uint32_t word;
+  memcpy(&word, p, 4);
+  return word != kGap;
+}
+
+// What warpgroup.cpp knows of memory, and does to copies of the running thread.
+uint32_t phaseAt(SharedAddress at);
+void accessShared(uint32_t byte, uint32_t bytes, bool write);
+bool inOperands(const void* from, uint32_t bytes);
+bool inRows(const void* from, uint32_t bytes);
+bool inWorkspace(const void* p, uint32_t bytes);
+Copy startCopy(const Copy& c);  // it may be carried out from now on
+void copied(const Copy& c);      // an arrival will wait for it
+void copied(Arrival arrival);
 
 inline void must(const char* wrong, uint32_t word) {
   if (wrong != nullptr) fail("%s, at byte %u of shared memory", wrong, 4 * word);

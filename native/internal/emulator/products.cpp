@@ -6,6 +6,8 @@
 
 namespace {
 
+constexpr uint32_t kMostColumns = 256;  // of a product
+
 float tf32(uint32_t bits) { return __uint_as_float(bits & ~0x1fffu); }
 
 // cut is x in fp32, toward zero, as tensor cores cut what does not fit.
@@ -71,7 +73,7 @@ void read(const Matrix& m, Format format, Set set) {
 
 // narrowSum adds products of 8 bits as tensor cores do, measured on an H200: as multiples of 2^-13 of the
 // largest power of two.
-double narrowSum(double sum, const double (&a)[32], const double (&b)[32][128], uint32_t n) {
+double narrowSum(double sum, const double (&a)[32], const double (&b)[32][kMostColumns], uint32_t n) {
   double terms[33] = {sum}, most = fabs(sum);
   for (uint32_t k = 0; k < 32; ++k) {
     terms[k + 1] = a[k] * b[k][n];
@@ -83,13 +85,13 @@ double narrowSum(double sum, const double (&a)[32], const double (&b)[32][128], 
       double x) { return s + trunc(x / unit) * unit; });
 }
 
-// multiply adds a product to a warp's sums, 16 rows of up to 128 columns. Lane `4*g + m`
+// multiply adds a product to a warp's sums, 16 rows of up to 256 columns. Lane `4*g + m`
 // has rows g and g + 8 (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk8", and of
 // pairs, m64nNk16).
-void multiply(const Thread* const (&lanes)[kWarp], uint32_t i, double (&sum)[16][128]) {
+void multiply(const Thread* const (&lanes)[kWarp], uint32_t i, double (&sum)[16][kMostColumns]) {
   const Product& p = lanes[0]->products[i];
   const uint32_t columns = 2 * lanes[0]->sums[p.sums].count;
-  double a[16][32], b[32][128], x[4];
+  double a[16][32], b[32][kMostColumns], x[4];
   const uint32_t per = perWord(p.format);
   if (p.registers == nullptr) {
     read(p.inShared, p.format, [&](uint32_t r, uint32_t k, double v) { a[r - p.inShared.first][k] = v; });
@@ -103,7 +105,7 @@ void multiply(const Thread* const (&lanes)[kWarp], uint32_t i, double (&sum)[16]
   }
   read(p.b, p.format, [&](uint32_t n, uint32_t k, double v) { b[k][n] = v; });
   for (uint32_t r = 0; r < 16; ++r) {
-    double s[128];
+    double s[kMostColumns];
     for (uint32_t n = 0; n < columns; ++n) s[n] = sum[r][n];
     if (p.format == Format::e4m3) {
       for (uint32_t n = 0; n < columns; ++n) s[n] = narrowSum(s[n], a[r], b, n);
@@ -132,7 +134,7 @@ constexpr uint32_t kMostSums = 2;           // that those of a thread have
 void multiplyAll(uint32_t warp, uint32_t pending) {
   const Thread* lanes[kWarp];
   const uint32_t kinds = threads[warp * kWarp].sums.size();
-  double sum[kMostSums][16][128];
+  double sum[kMostSums][16][kMostColumns];
   auto row = [](uint32_t lane, uint32_t e) { return lane / 4 + e / 2 % 2 * 8; };
   auto column = [](uint32_t lane, uint32_t e) { return e / 4 * 8 + lane % 4 * 2 + e % 2; };
   for (uint32_t lane = 0; lane < kWarp; ++lane) {

@@ -14,13 +14,11 @@
 
 namespace {
 
-// What lies between the matrices of A and B (wgmma_test.go). A copy may read a line of
-// 16 bytes when it has an element, and then the words behind the last one too.
-constexpr uint32_t kGap = 0x7fc0dead;
-
 // Numbers from here on may lead to sums that the tensor cores cannot add up. Without
 // these no kernel may compute any sum once more, which would hide what is wrong with it.
 constexpr float kLarge = 0x1p48f;
+
+}  // namespace
 
 // ---- mbarriers ----
 
@@ -29,6 +27,8 @@ uint32_t phaseAt(SharedAddress at) {
   must(shadow.usePhase(word, running->access()), word);
   return word / 2;
 }
+
+namespace {
 
 void endPhase(Phase& p) {
   if (p.pending != 0 || p.bytes != 0) return;
@@ -48,23 +48,21 @@ bool ended(uint32_t phase, uint32_t parity) { return phases[phase].number % 2 !=
 
 // ---- copies ----
 
-bool isElement(const float* p) {
-  uint32_t word;
-  memcpy(&word, p, 4);
-  return word != kGap;
-}
-
 void carryOut(const Copy& c) {
   memset(memory + 4 * c.to, 0, 4 * c.words);
   memcpy(memory + 4 * c.to, c.from, c.bytes);
   for (uint32_t i = 0; i < c.words; ++i) shadow.endCopy(c.to + i);
 }
 
+}  // namespace
+
 // startCopy notes a copy of the running thread, which may be carried out from now on.
 Copy startCopy(const Copy& c) {
   for (uint32_t i = 0; i < c.words; ++i) must(shadow.startCopy(c.to + i, running->access()), c.to + i);
   return c;
 }
+
+namespace {
 
 // land carries out the thread's first copies that wait for that.
 void land(Thread& t) {
@@ -75,6 +73,7 @@ void land(Thread& t) {
     if (p.bytes < first.bytes) fail("copies bytes that an mbarrier does not expect");
     p.arrived.join(first.clock);
     p.bytes -= first.bytes;
+    if (first.map != nullptr) --first.map->copies;
     endPhase(p);
   } else {
     arriveAs(first.phase, first.clock);
@@ -111,6 +110,8 @@ bool landSome() {
 
 // ---- loads and stores ----
 
+}  // namespace
+
 void accessShared(uint32_t byte, uint32_t bytes, bool write) {
   if (byte + bytes > sharedBytes) fail("reaches byte %u of %u of shared memory", byte, sharedBytes);
   for (uint32_t word = byte / 4; word < (byte + bytes + 3) / 4; ++word) {
@@ -118,6 +119,8 @@ void accessShared(uint32_t byte, uint32_t bytes, bool write) {
     if (write) running->stores.push_back(word);
   }
 }
+
+namespace {
 
 template <class E>
 bool within(const Array<E>& a, const void* p, uint32_t bytes) {
@@ -237,6 +240,7 @@ void begin() {
     t.id = i;
     t.state = kReady;
     t.stores.clear();
+    t.acquired.clear();
     t.clock = Clock();
     std::fill_n(t.clock.at, kMaxWarps, began);
     t.clock.lanes[i / kWarp] = 1u << i % kWarp;
@@ -303,6 +307,21 @@ bool run(Job& j) {
 }
 
 }  // namespace
+
+bool inOperands(const void* from, uint32_t bytes) {
+  return within(job->a, from, bytes) || within(job->b, from, bytes) || within(job->b2, from, bytes);
+}
+bool inRows(const void* from, uint32_t bytes) { return within(job->rows, from, bytes); }
+bool inWorkspace(const void* p, uint32_t bytes) { return within(job->workspace, p, bytes); }
+
+void copied(const Copy& c) {
+  if (copiesLand == kAtOnce) carryOut(c);
+  else running->copies.push_back(c);
+}
+void copied(Arrival arrival) {
+  running->arrivals.push_back(std::move(arrival));
+  if (copiesLand == kAtOnce) land(*running);
+}
 
 uint32_t threadId() { return running->id; }
 uint32_t workerId() { return worker; }
@@ -383,41 +402,6 @@ char* staticShared(size_t bytes) {
 char* dynamicShared() { return memory; }
 SharedAddress sharedAddress(const void* p) {
   return static_cast<SharedAddress>(static_cast<const char*>(p) - memory) + kMemoryAt;
-}
-
-void copyLine(SharedAddress to, const void* line, uint32_t bytes) {
-  const float* const from = static_cast<const float*>(line);
-  if (reinterpret_cast<uintptr_t>(from) % 16 != 0 ||
-      bytes > 16) fail("copies %u bytes from an address that is no multiple of 16", bytes);
-  if (bytes != 0 && !within(job->a, from, bytes) && !within(job->b, from, bytes) &&
-      !within(job->b2, from, bytes)) fail("copies what is not in A or B");
-  if (bytes != 0 && !std::any_of(from, from + (bytes + 3) / 4,
-      [](const float& x) { return isElement(&x); })) fail("copies a line without an element of A or B");
-  const Copy c = startCopy({wordAt(to, 16), 4, from, bytes});
-  if (copiesLand == kAtOnce) carryOut(c);
-  else running->copies.push_back(c);
-}
-
-void copyWord(SharedAddress to, const void* from, uint32_t bytes) {
-  if (reinterpret_cast<uintptr_t>(from) % 4 != 0 ||
-      bytes > 4) fail("copies %u bytes from an address that is no multiple of 4", bytes);
-  if (bytes != 0 && !within(job->rows, from, bytes)) fail("copies a word that is not in Rows");
-  const Copy c = startCopy({wordAt(to, 4), 1, from, bytes});
-  if (copiesLand == kAtOnce) carryOut(c);
-  else running->copies.push_back(c);
-}
-
-void expectBytes(SharedAddress at, uint32_t bytes) { phases[phaseAt(at)].bytes += bytes; }
-
-void copyPiece(SharedAddress to, const void* from, uint32_t bytes, SharedAddress at) {
-  if (reinterpret_cast<uintptr_t>(from) % 16 != 0 || bytes % 16 != 0 ||
-      bytes == 0) fail("copies a piece of %u bytes, or from an address, that is no multiple of 16", bytes);
-  if (!within(job->b, from, bytes) && !within(job->b2, from, bytes) &&
-      !within(job->rows, from, bytes)) fail("copies a piece that is not in B or Rows");
-  wordAt(to + bytes - 16, 16);
-  running->arrivals.push_back({{startCopy({wordAt(to, 16), bytes / 4, from, bytes})}, phaseAt(at), bytes,
-      running->clock});
-  if (copiesLand == kAtOnce) land(*running);
 }
 
 void storeShared(SharedAddress to, const uint32_t (&x)[4]) {

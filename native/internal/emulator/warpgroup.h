@@ -41,9 +41,30 @@ void storeShared(SharedAddress to, const uint32_t (&x)[4]);
 
 void expectBytes(SharedAddress at, uint32_t bytes);
 void copyPiece(SharedAddress to, const void* from, uint32_t bytes, SharedAddress at);
+// Maps of matrices and copies of boxes (copies.cpp).
+constexpr uint32_t kMapWords = 32, kMapBytes = 4 * kMapWords;
+bool elected();
+void beginMap(SharedAddress draft, uint32_t boxRows, uint32_t size);
+template <uint32_t kBoxRows, class Number>
+void draftMap(SharedAddress draft) {
+  beginMap(draft, kBoxRows, sizeof(Number));
+}
+void endMap(uint32_t* map, SharedAddress draft, const void* at, uint32_t depth, uint32_t rows, uint32_t ld);
+template <class Number>
+void storeMap(uint32_t* map, SharedAddress draft, const Number* at, uint32_t depth, uint32_t rows,
+    uint32_t ld) {
+  endMap(map, draft, at, depth, rows, ld);
+}
+void acquireMap(const uint32_t* map);
+void copyBox(SharedAddress to, const uint32_t* map, uint32_t k, uint32_t row, SharedAddress full);
+
 void initPhases(SharedAddress at, uint32_t count);
 inline void fencePhases() {}
 void arrive(SharedAddress at);
+inline void arriveExpecting(SharedAddress at, uint32_t bytes) {
+  expectBytes(at, bytes);
+  arrive(at);
+}
 void arriveCopied(SharedAddress at);
 void waitPhase(SharedAddress at, uint32_t parity);
 void fenceStores();

@@ -4,6 +4,7 @@
 #include "warpgroup.h"
 
 #include "../../kernels/wgmma_aligned.cuh"
+#include "../../kernels/wgmma_boxes.cuh"
 
 namespace {
 
@@ -14,6 +15,7 @@ using BytesInt8 = Bytes<Int8, BF16, F16>;
 #include "../../lists/wgmma.inc"
 #include "../../lists/wgmma16.inc"
 #include "../../lists/aligned16.inc"
+#include "../../lists/wgmma_boxes.inc"
 #include "../../lists/wgmma_e4m3.inc"
 #include "../../lists/wgmma_int8.inc"
 
@@ -25,6 +27,7 @@ const WarpgroupKernel kWarpgroupKernels[] = {
 #include "../../lists/wgmma.inc"
 #include "../../lists/wgmma16.inc"
 #include "../../lists/aligned16.inc"
+#include "../../lists/wgmma_boxes.inc"
 #include "../../lists/wgmma_e4m3.inc"
 #include "../../lists/wgmma_int8.inc"
     {nullptr, nullptr, 0},

@@ -1,0 +1,59 @@
+package drivertest
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/batchgemm/batchgemm/internal/tile"
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// testBoxes forces the tiles of boxes, which only groups of rows have.
+func (s *suite) testBoxes(t *testing.T) {
+	facts := s.device.Info().Planner
+	for i := range facts.Kernels {
+		if shape := facts.Kernels[i].Tile; shape.Boxes && s.of.Bytes() == 2 {
+			t.Run(shape.Name, func(t *testing.T) {
+				own := *s
+				own.forced, own.step = shape.Name, wide.of(s.of).step()
+				own.testBoxedRows(t, shape)
+				own.testBoxedEpilogues(t)
+			})
+		}
+	}
+}
+
+// testBoxedRows has groups of no rows, of a few, and of more than a tile, of all of A or a part of it. Their
+// sizes may be wrong, and K may end anywhere.
+func (s *suite) testBoxedRows(t *testing.T, shape *tile.Shape) {
+	tm := int32(shape.TM)
+	for i, k := range []int{1, 8, 2*shape.TK - 1, 2 * shape.TK, 9*shape.TK + 3, 700} {
+		l := wide.of(s.of).ends(planner.Ragged{Form: planner.EndsOfRows, Groups: 6, M: 4*shape.TM + 5,
+			N: []int{shape.TN + 3, 8, 3*shape.TN + 64}[i%3], K: k, TransB: true,
+			Alpha: planner.Scale([]float32{1, -0.5, 1, 2, 1, 0}[i]), Beta: []float32{0, -0.5, 0, 1}[i%4],
+			Rest: s.rests()[i%2]})
+		l.sets = append(l.sets, []int32{tm - 1, 2 * tm, 2 * tm, 3*tm + 1, 3*tm + 65, 4*tm + 4},
+			[]int32{1, 64, 65, tm, 2*tm - 63, 2*tm + 129}, []int32{tm, 3, 3, 3, 3, 3},
+			[]int32{0, 1, tm * 5, 1, 1, 1})
+		t.Run(fmt.Sprint("K ", k), func(t *testing.T) {
+			s.prepareRagged(t, l, planner.Options{Tile: s.forced}).checkAll(t)
+			on := s.onStream(t).prepareRagged(t, l, planner.Options{Tile: s.forced})
+			on.extent = shape.TM + 70
+			on.checkAll(t)
+		})
+	}
+}
+
+// testBoxedEpilogues has all that kernels of boxes do to sums.
+func (s *suite) testBoxedEpilogues(t *testing.T) {
+	for i, e := range []planner.Epilogue{
+		{Bias: true, Activation: planner.ReLU},
+		{Weights: true, ScatterRows: 170},
+		{Bias: true, Weights: true, Activation: planner.SiLU},
+	} {
+		t.Run(fmt.Sprintf("%+v", e), func(t *testing.T) {
+			s.runRaggedWithEpilogue(t, planner.Ragged{Form: planner.EndsOfRows, Groups: 5, M: 150,
+				N: []int{50, 200, 129}[i], K: 200, TransB: true, Beta: []float32{0, 1, -0.5}[i]}, e)
+		})
+	}
+}

@@ -1,0 +1,125 @@
+package native
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/drivertest"
+	"github.com/batchgemm/batchgemm/internal/elemtype"
+	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/tile"
+	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
+)
+
+// boxBatch are problems whose sides and depths change boxes and steps.
+func boxBatch(rng *rand.Rand, problems int) planner.Batch {
+	rows, cols := []int{64, 1, 129, 128, 65, 200, 63}, []int{300, 8, 129, 256, 33, 128, 520}
+	depths := []int{100, 0, 1, 63, 64, 65, 128, 9, 700}
+	b := make(planner.Batch, problems)
+	m, n, k := rng.IntN(len(rows)), rng.IntN(len(cols)), rng.IntN(len(depths))
+	for i := range b {
+		b[i] = planner.Problem{M: rows[(m+i)%len(rows)], N: cols[(n+2*i)%len(cols)],
+			K: depths[(k+i)%len(depths)], TransB: true,
+			Alpha: planner.Scale([...]float32{1, -0.5, 1, 0}[rng.IntN(4)]),
+			Beta:  [...]float32{0, 0, 1, -0.5}[rng.IntN(4)]}
+	}
+	b[0].Alpha, b[0].K = planner.Scale(2), 700 // have a product
+	return b
+}
+
+// boxJob has the items of a batch by a tile of boxes, as kernels make them, for some workers that take some
+// tiles at a time.
+func boxJob(t *testing.T, b planner.Batch, o planner.Options, workers, chunk int, how [2]uint32,
+	rng *rand.Rand) *emulatorJob {
+	t.Helper()
+	o.Tile = "aligned-128x128" // for its operands
+	j := halfJob(t, b, o, []int{8, 64, 8, 16}[how[1]%4], how, rng)
+	round(o.TypeC, j.e.Biases)
+	o.Tile = "aligned-128x256"
+	d := deviceFor(t, "h200", "")
+	require.NoError(t, sm90a.Describe(d))
+	r := planner.Ragged{Form: planner.EndsOfRows, Groups: len(b), TransB: true}
+	for i := range b {
+		r.M, r.N, r.K = r.M+b[i].M, max(r.N, b[i].N), max(r.K, b[i].K)
+	}
+	ld := (r.K + 7) / 8 * 8
+	r.A.LD, r.B.LD, r.C.LD, r.StrideB = ld, ld, r.N, r.N*ld
+	plan, err := planner.New(d).PlanRagged(r, o)
+	require.NoError(t, err)
+	j.words = append(plan.Encode(nil), make([]uint32, plan.Words-encoding.RaggedHead)...)
+	dealt := drivertest.DealEpilogue(j.words, b, o.Epilogue)
+	dealt.Put(j.words)
+	plan.Launches = plan.Launches[1:]
+	l, tiles := &plan.Launches[0], dealt.Tiles(0)
+	require.True(t, l.Tile.Boxes && l.Dynamic, j)
+	l.Count = workers
+	copy(j.words[l.Table:], []uint32{0, uint32(tiles), uint32(workers * chunk), uint32(chunk),
+		uint32((tiles - 1) / chunk)})
+	plan.Workspace = workers * l.Kept()
+	plan.Batch, j.plan = b, plan
+	return j
+}
+
+// boxJobs are for all types of C, with and without an epilogue.
+func boxJobs(t *testing.T, of element.Type) (jobs []*emulatorJob) {
+	t.Helper()
+	for i, e := range []planner.Epilogue{{}, {}, {}, {Bias: true, Activation: planner.ReLU},
+		{Weights: true, ScatterRows: 230}, {Bias: true, Weights: true, Activation: planner.SiLU}} {
+		for _, ofC := range elemtype.TypesC(of) {
+			seed := uint32(len(jobs)) + uint32(of)
+			rng := rand.New(rand.NewPCG(uint64(seed), 21))
+			o := planner.Options{TypeA: of, TypeC: ofC, Epilogue: e}
+			jobs = append(jobs, boxJob(t, boxBatch(rng, 5), o, []int{1, 3, 30}[i%3], 1+i%2,
+				[2]uint32{seed % 3, seed}, rng))
+		}
+	}
+	return jobs
+}
+
+// TestBoxesEmulated runs kernels that copy boxes like TestWarpgroupsEmulated.
+func TestBoxesEmulated(t *testing.T) {
+	compiled(t)
+	for _, of := range types16 {
+		t.Run(of.String(), func(t *testing.T) {
+			t.Parallel()
+			require.NoError(t, warpgroups(t).run(t.TempDir(), boxJobs(t, of)))
+		})
+	}
+}
+
+// boxMutants are mistakes in wgmma_boxes.cuh.
+var boxMutants = []mutant{
+	{"a map is used while it is stored", "kernels/wgmma_boxes.cuh",
+		"    waitPhase(shared + T::kMapped + 8 * (number % kItemPlaces), number / kItemPlaces & 1);\n", ""},
+	{"a map is not acquired", "kernels/wgmma_boxes.cuh", "acquireMap(mapA), acquireMap(mapB);",
+		"acquireMap(mapA);"},
+	{"maps of too few items", "kernels/wgmma_boxes.cuh", "maps + number % kItemPlaces *",
+		"maps + number % 2 *"},
+	{"maps end later than A", "kernels/wgmma_boxes.cuh", "depth, item.rows(), item.lda",
+		"depth, T::TM, item.lda"},
+	{"maps end later than K", "kernels/wgmma_boxes.cuh", "max(item.depth, 1u)", "max(item.depth, 64u)"},
+	{"something is read though alpha is 0", "kernels/wgmma_boxes.cuh", "item.depth == 0 ? T::TK : 0", "0"},
+	{"all boxes of A are expected", "kernels/wgmma_boxes.cuh", "128 * (kBoxRowsA * boxesA", "128 * (T::TM"},
+	{"a box too few", "kernels/wgmma_boxes.cuh", "(item.rows() + kBoxRowsA - 1) / kBoxRowsA",
+		"(item.rows() + kBoxRowsA - 2) / kBoxRowsA"},
+	{"boxes of B lie one on the other", "kernels/wgmma_boxes.cuh", "to + 128 * kRows * i", "to"},
+	{"a stage is filled before it is free", "kernels/wgmma_boxes.cuh",
+		"      waitPhase(shared + T::kFree + 8 * stage.at, stage.parity ^ 1);\n", ""},
+	{"a stage is released before its products are done", "kernels/wgmma_boxes.cuh",
+		"        waitProducts<1>();\n        release(before);",
+		"        release(before);\n        waitProducts<1>();"},
+	{"the loader is never near the end", "kernels/wgmma_boxes.cuh",
+		"        if (step == near) arrive(shared + T::kNear);\n", ""},
+	{"items are asked for too early", "kernels/wgmma_boxes.cuh",
+		"    waitPhase(shared + T::kNear, number & 1);\n", ""},
+	{"the second warpgroup has the first rows", "kernels/wgmma_boxes.cuh", "warpgroup * (64 * 128)",
+		"0 * (64 * 128)"},
+}
+
+func TestBoxMutants(t *testing.T) {
+	testWarpgroupMutants(t, "warpgroup_kernels.cpp", "aligned-128x256", boxMutants,
+		func(*tile.Shape) []*emulatorJob { return boxJobs(t, element.BF16) })
+}
