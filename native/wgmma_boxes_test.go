@@ -72,7 +72,7 @@ func boxJobs(t *testing.T, of element.Type) (jobs []*emulatorJob) {
 			seed := uint32(len(jobs)) + uint32(of)
 			rng := rand.New(rand.NewPCG(uint64(seed), 21))
 			o := planner.Options{TypeA: of, TypeC: ofC, Epilogue: e}
-			jobs = append(jobs, boxJob(t, boxBatch(rng, 5), o, []int{1, 3, 30}[i%3], 1+i%2,
+			jobs = append(jobs, boxJob(t, boxBatch(rng, []int{9, 5, 5}[i%3]), o, []int{1, 3, 30}[i%3], 1+i%2,
 				[2]uint32{seed % 3, seed}, rng))
 		}
 	}
@@ -111,10 +111,12 @@ var boxMutants = []mutant{
 	{"a stage is released before its products are done", "kernels/wgmma_boxes.cuh",
 		"        waitProducts<1>();\n        release(before);",
 		"        release(before);\n        waitProducts<1>();"},
-	{"the loader is never near the end", "kernels/wgmma_boxes.cuh",
-		"        if (step == near) arrive(shared + T::kNear);\n", ""},
+	{"the loader is never near the end", "kernels/wgmma_boxes.cuh", "if (step == near)",
+		"if (step == near + steps)"},
 	{"items are asked for too early", "kernels/wgmma_boxes.cuh",
 		"    waitPhase(shared + T::kNear, number & 1);\n", ""},
+	{"a lane says for others that they have read the item", "kernels/wgmma_boxes.cuh",
+		"    warpBarrier();  // all lanes have read", "    // all lanes have read"},
 	{"the second warpgroup has the first rows", "kernels/wgmma_boxes.cuh", "warpgroup * (64 * 128)",
 		"0 * (64 * 128)"},
 }

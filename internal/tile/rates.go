@@ -159,8 +159,9 @@ var fitted = [...]struct {
 		HalfRows:  0.82,
 	}},
 	{"aligned-128x256", Rates{
-		Aligned16: Rate{Efficiency: 7.9, Step: 0.2, Fixed: 1.4, Worker: 2.3, Stream: 31000},
-		HalfRows:  0.75, HalfCols: 0.6,
+		Aligned16: Rate{Efficiency: 7.8, Step: 0.23, Fixed: 1.3, Worker: 2.2, Stream: 29500},
+		HalfRows:  0.75,
+		HalfCols:  0.6,
 	}},
 	{"int4-16x128", Rates{
 		Int4: Rate{Efficiency: 2.1, Step: 0.4, Fixed: 2, Worker: 0.5, Stream: 21800},

@@ -108,6 +108,7 @@ BG_DEVICE void loadBoxes(const Items<typename T::More>& items, uint32_t* maps, S
     const uint32_t boxesA = (item.rows() + kBoxRowsA - 1) / kBoxRowsA,
         boxesB = (item.cols() + kBoxRowsB - 1) / kBoxRowsB,
         bytes = 128 * (kBoxRowsA * boxesA + kBoxRowsB * boxesB);
+    warpBarrier();  // all lanes have read the item when one says that the loader is near its end
     const bool copies = elected();
     if (copies) acquireMap(mapA), acquireMap(mapB);
     uint32_t k = item.depth == 0 ? T::TK : 0;  // where nothing may be read, boxes of zeros after it
