@@ -89,7 +89,7 @@ CUresult cuModuleLoadDataEx(int **m, const void *image, unsigned n, int *options
 	return *m = malloc(sizeof(int)), SUCCESS;
 }
 CUresult cuModuleUnload(int *m) { ON_DEVICE; count(MODULES, -1); return free(m), SUCCESS; }
-static kernel kernels[16384];
+static kernel kernels[512 * sizeof tiles / sizeof *tiles];
 CUresult cuModuleGetFunction(kernel **f, int *m, const char *name) {
 	ON_DEVICE;
 	const int emulated = !strncmp(name, "bg_ragged_", 10) || !strncmp(name, "bg_route_", 9) ||
