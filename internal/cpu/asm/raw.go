@@ -39,7 +39,6 @@ type tile byte
 
 const (
 	tileWide  = 0x78 // VEX.128, without a register in vvvv
-	prefixNP  = 0
 	prefixF3  = 2
 	prefixF2  = 3
 	opConfig  = 0x49
