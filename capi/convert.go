@@ -219,8 +219,8 @@ func typeOf(name *C.char) (element.Type, error) {
 	if name == nil {
 		return element.F32, nil
 	}
-	of, err := element.Parse(C.GoString(name))
-	if err != nil {
+	var of element.Type
+	if err := of.UnmarshalText([]byte(C.GoString(name))); err != nil {
 		return of, invalid("type: %w", err)
 	}
 	return of, nil

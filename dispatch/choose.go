@@ -210,7 +210,7 @@ func (s *selection) named(backend string) driver.Driver {
 func (s *selection) rank(k Kind) int {
 	order := []Kind{KindDiscrete, KindOther, KindIntegrated, KindSoftware}
 	switch s.power {
-	case LowPower:
+	case lowPower:
 		order[0], order[2] = order[2], order[0]
 	case "":
 		if k != KindSoftware {

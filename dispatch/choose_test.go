@@ -46,30 +46,30 @@ func TestChoose(t *testing.T) {
 		failure string
 		wraps   error
 	}{
-		{name: "low power", options: []Option{WithPower(LowPower)}, opened: "webgpu:2"},
-		{name: "high power", options: []Option{WithPower(HighPower)}, opened: "cuda:0"},
+		{name: "low power", options: []Option{WithPower("low")}, opened: "webgpu:2"},
+		{name: "high power", options: []Option{WithPower("high")}, opened: "cuda:0"},
 		{name: "high power, where the first backend has another kind",
-			options: []Option{WithPower(HighPower)}, opened: "webgpu:0",
+			options: []Option{WithPower("high")}, opened: "webgpu:0",
 			change: func(all []driver.Driver) { all[0].(*fakedriver.Driver).Kinds[0] = KindIntegrated }},
 		{name: "no preference", options: []Option{WithPower("")}, opened: "cuda:0"},
 		{name: "unknown power", options: []Option{WithPower("medium")},
 			failure: `WithPower: unknown power "medium" (known: low, high)`, wraps: ErrInvalid},
-		{name: "low power, in use", options: []Option{WithPower(LowPower)}, opened: "webgpu:1",
+		{name: "low power, in use", options: []Option{WithPower("low")}, opened: "webgpu:1",
 			change: func(all []driver.Driver) {
 				all[2].(*fakedriver.Driver).OpenErrs = map[int]error{2: inUse}
 			}},
-		{name: "low power, broken", options: []Option{WithPower(LowPower)}, failure: "broken",
+		{name: "low power, broken", options: []Option{WithPower("low")}, failure: "broken",
 			wraps: errBroken,
 			change: func(all []driver.Driver) {
 				all[2].(*fakedriver.Driver).OpenErrs = map[int]error{2: errBroken}
 			}},
-		{name: "low power of a backend", options: []Option{WithPower(LowPower), WithBackend("cuda")},
+		{name: "low power of a backend", options: []Option{WithPower("low"), WithBackend("cuda")},
 			opened: "cuda:0"},
 		{name: "low power of a backend that is not here",
-			options: []Option{WithPower(LowPower), WithBackend("hip")},
+			options: []Option{WithPower("low"), WithBackend("hip")},
 			failure: "hip: unavailable: not in this build: a test", wraps: ErrUnavailable},
-		{name: "low power, no GPU", options: []Option{WithPower(LowPower)}, opened: "cpu:0", change: noGPU},
-		{name: "low power, a GPU required", options: []Option{WithPower(LowPower), RequireGPU()},
+		{name: "low power, no GPU", options: []Option{WithPower("low")}, opened: "cpu:0", change: noGPU},
+		{name: "low power, a GPU required", options: []Option{WithPower("low"), RequireGPU()},
 			change: noGPU, wraps: ErrUnavailable,
 			failure: "no device: hip: unavailable: not in this build: a test; webgpu: device 0 (webgpu0): " +
 				"unavailable: software, where a GPU is required; " +
@@ -94,9 +94,9 @@ func TestChoose(t *testing.T) {
 		{name: "software by ID", options: []Option{byID("webgpu:3")}, opened: "webgpu:3"},
 		{name: "the CPU by ID", options: []Option{byID("cpu:0")}, opened: "cpu:0"},
 		{name: "an ID that is gone", options: []Option{byID("cuda:7")}, opened: "cuda:0"},
-		{name: "an ID that is gone, low power", options: []Option{byID("cuda:7"), WithPower(LowPower)},
+		{name: "an ID that is gone, low power", options: []Option{byID("cuda:7"), WithPower("low")},
 			opened: "webgpu:2"},
-		{name: "first by low power", options: []Option{index(0), WithPower(LowPower)}, opened: "webgpu:2"},
+		{name: "first by low power", options: []Option{index(0), WithPower("low")}, opened: "webgpu:2"},
 		{name: "software where a GPU is required", options: []Option{byID("webgpu:3"), RequireGPU()},
 			opened: "cuda:0"},
 		{name: "of another backend", options: []Option{byID("webgpu:2"), WithBackend("cuda")},

@@ -114,7 +114,7 @@ func TestOpenAll(t *testing.T) {
 			failure: "device 0: OpenAll opens all devices; Open opens one"},
 		{name: "adapter", options: []Option{WithAdapter(func([]Info) int { return 0 })},
 			failure: "WithAdapter: OpenAll opens all devices; Open opens one"},
-		{name: "power", options: []Option{WithPower(LowPower)},
+		{name: "power", options: []Option{WithPower("low")},
 			failure: "WithPower: OpenAll opens all devices; Open opens one"},
 		{name: "GPUs alone", drivers: []driver.Driver{&fakedriver.Driver{TB: t, Backend: "webgpu",
 			Kinds: []hardware.Kind{hardware.KindSoftware}}}, options: []Option{RequireGPU()},

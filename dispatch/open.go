@@ -54,7 +54,7 @@ type selection struct {
 	backend string          // "": the best
 	device  *int            // nil: the best
 	adapter *func([]Info) int
-	power   Power
+	power   string
 	gpus    bool // only GPUs
 }
 
@@ -94,18 +94,17 @@ func WithAdapter(choose func(all []Info) int) Option {
 	return func(s *selection) { s.adapter = &choose }
 }
 
-// Power says which kind of GPUs Open prefers, of all backends. GPUs of the preferred kind are tried first,
-// in the usual order.
-type Power string
-
+// lowPower and highPower are what WithPower takes.
 const (
-	LowPower  Power = "low"  // integrated GPUs before discrete ones
-	HighPower Power = "high" // discrete GPUs before integrated ones
+	lowPower  = "low"
+	highPower = "high"
 )
 
-// WithPower prefers GPUs of a kind; "" prefers none. Open then asks all backends, as with WithAdapter.
-func WithPower(p Power) Option {
-	return func(s *selection) { s.power = p }
+// WithPower prefers GPUs of a kind, of all backends. With "low", integrated GPUs are before discrete ones, with
+// "high" after them; "" prefers none. GPUs of the preferred kind are tried first, in the usual order. Open
+// then asks all backends, as with WithAdapter.
+func WithPower(power string) Option {
+	return func(s *selection) { s.power = power }
 }
 
 // RequireGPU makes Open fail, with an error that wraps ErrUnavailable, rather than open a device that runs
@@ -192,9 +191,9 @@ func selected(drivers []driver.Driver, options []Option) (*selection, error) {
 	if s.adapter != nil && *s.adapter == nil {
 		return nil, invalid.Errorf("WithAdapter: the function is nil")
 	}
-	if s.power != "" && s.power != LowPower && s.power != HighPower {
+	if s.power != "" && s.power != lowPower && s.power != highPower {
 		return nil, invalid.Errorf("WithPower: unknown power %q (known: %s, %s)", s.power,
-			LowPower, HighPower)
+			lowPower, highPower)
 	}
 	return s, s.checkBackend()
 }

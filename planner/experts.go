@@ -74,14 +74,9 @@ type ExpertsPlan struct {
 	// Gate is between the products. It is nil without scales, and with an activation of epilogues: then First
 	// has all of it. Up is the product of up beside First, where Gate takes those of two arrays; else nil.
 	Up, Gate *Plan
+	Steps    []*Plan // all that there are, in the order in which they run
 
 	ScaleGateUp, ScaleDown, ScalesLen int
-}
-
-// Plans returns the plans that there are, in the order in which they run.
-func (p *ExpertsPlan) Plans() []*Plan {
-	all := []*Plan{p.Route, p.Quantize, p.First, p.Up, p.Gate, p.Second, p.Combine}
-	return slices.DeleteFunc(all, func(x *Plan) bool { return x == nil })
 }
 
 // check names the first invalid field.
@@ -301,6 +296,8 @@ func (p *Planner) PlanExperts(x Experts, o Options) (*ExpertsPlan, error) {
 	if e.Second, err = p.planRagged("second", e.options, e.second); err != nil {
 		return nil, err
 	}
+	all := []*Plan{e.Route, e.Quantize, e.First, e.Up, e.Gate, e.Second, e.Combine}
+	e.Steps = slices.DeleteFunc(all, func(x *Plan) bool { return x == nil })
 	return e.ExpertsPlan, nil
 }
 

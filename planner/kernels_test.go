@@ -253,7 +253,7 @@ func TestKernelsListExperts(t *testing.T) {
 					all, _ := setOf(groups)
 					maps.Copy(listed, all)
 				}
-				for _, step := range plans.Plans() {
+				for _, step := range plans.Steps {
 					for _, l := range step.Launches {
 						require.True(t, listed[l.Kernel], "%v\n%+v", l.Kernel, l.Kernel)
 					}

@@ -34,7 +34,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	device, err := open(ctx, *adapter, dispatch.Power(*power))
+	device, err := open(ctx, *adapter, *power)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func compile(ctx context.Context, device *dispatch.Device) error {
 }
 
 // open opens the device with an ID from the application's settings, or the best one.
-func open(ctx context.Context, id string, power dispatch.Power) (*dispatch.Device, error) {
+func open(ctx context.Context, id string, power string) (*dispatch.Device, error) {
 	device, err := dispatch.Open(ctx, dispatch.WithPower(power),
 		dispatch.WithAdapter(func(all []dispatch.Info) int {
 			for _, d := range all {

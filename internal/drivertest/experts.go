@@ -86,7 +86,7 @@ func (s *suite) prepareExperts(t *testing.T, c *expertsCase, of element.Type) *e
 	k.Layer.Weights = of
 	plan, err := planner.New(&facts).PlanExperts(k.Layer, planner.Options{TypeA: of})
 	require.NoError(t, err)
-	k.plans = plan.Plans()
+	k.plans = plan.Steps
 	for i, plan := range k.plans {
 		k.programs[i] = s.prepareLayer(t, plan, nil)
 	}

@@ -111,7 +111,7 @@ func (s *suite) prepareGated(t *testing.T, c *gatedCase, of element.Type) *gated
 	var err error
 	k.plan, err = planner.New(&facts).PlanExperts(x, o)
 	require.NoError(t, err)
-	for _, plan := range k.plan.Plans() {
+	for _, plan := range k.plan.Steps {
 		k.programs[plan] = s.prepareLayer(t, plan, nil)
 	}
 	choices := layerCase{Choices: c.Choices, choose: c.choose}

@@ -34,8 +34,8 @@ var table = [...]facts{F32: {"f32", 32}, BF16: {"bf16", 16}, F16: {"f16", 16}, E
 // Types lists the types of A: all but Int4.
 func Types() []Type { return []Type{F32, BF16, F16, E4M3, Int8} }
 
-// Parse reads a name as users write it, such as "bf16"; "" is F32. It fails for unknown names.
-func Parse(name string) (Type, error) {
+// parse reads a name as users write it, such as "bf16"; "" is F32. It fails for unknown names.
+func parse(name string) (Type, error) {
 	if name == "" {
 		return F32, nil
 	}
@@ -58,7 +58,7 @@ func (t Type) String() string {
 	return table[t].name
 }
 
-// MarshalText and UnmarshalText are for JSON, which has types by name.
+// MarshalText and UnmarshalText write and read names, as users and JSON have them: "bf16"; "" is F32.
 func (t Type) MarshalText() ([]byte, error) {
 	if !t.known() {
 		return nil, invalid.Errorf("unknown element type %d", uint8(t))
@@ -67,7 +67,7 @@ func (t Type) MarshalText() ([]byte, error) {
 }
 
 func (t *Type) UnmarshalText(text []byte) (err error) {
-	*t, err = Parse(string(text))
+	*t, err = parse(string(text))
 	return err
 }
 

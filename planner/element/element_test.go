@@ -15,7 +15,8 @@ import (
 
 func TestNames(t *testing.T) {
 	for _, x := range append(Types(), Int4) {
-		got, err := Parse(x.String())
+		var got Type
+		err := got.UnmarshalText([]byte(x.String()))
 		require.NoError(t, err)
 		require.Equal(t, x, got)
 		text, err := json.Marshal(x)
@@ -24,10 +25,11 @@ func TestNames(t *testing.T) {
 		require.NoError(t, json.Unmarshal(text, &back))
 		require.Equal(t, x, back)
 	}
-	none, err := Parse("")
+	var none Type
+	err := none.UnmarshalText(nil)
 	require.NoError(t, err)
 	require.Equal(t, F32, none)
-	_, err = Parse("fp8")
+	err = none.UnmarshalText([]byte("fp8"))
 	require.ErrorIs(t, err, invalid.Err)
 	require.EqualError(t, err, `unknown element type "fp8" (known: f32, bf16, f16, e4m3, int8, int4)`)
 	_, err = json.Marshal(Type(9))

@@ -73,7 +73,7 @@ func (s *session) plannedLayer(ctx context.Context, r *request) (*layerView, err
 	if err := l.draw(f.Skew); err != nil {
 		return nil, err
 	}
-	v := l.view(plan.Plans())
+	v := l.view(plan.Steps)
 	v.Micros = float64(took.Nanoseconds()) / 1e3
 	s.job = l
 	return v, nil
