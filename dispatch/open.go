@@ -100,9 +100,9 @@ const (
 	highPower = "high"
 )
 
-// WithPower prefers GPUs of a kind, of all backends. With "low", integrated GPUs are before discrete ones, with
-// "high" after them; "" prefers none. GPUs of the preferred kind are tried first, in the usual order. Open
-// then asks all backends, as with WithAdapter.
+// WithPower prefers GPUs of a kind, of all backends. With "low", integrated GPUs are before discrete ones,
+// with "high" after them; "" prefers none. GPUs of the preferred kind are tried first, in the usual order.
+// Open then asks all backends, as with WithAdapter.
 func WithPower(power string) Option {
 	return func(s *selection) { s.power = power }
 }
