@@ -61,7 +61,7 @@ func TestHIPBuild(t *testing.T) {
 				require.True(t, ok, k.Name)
 				require.Equal(t, *before, k)
 				require.NotEmpty(t, own[k.Name], k.Name)
-				if !strings.HasPrefix(k.Name, "bg_gate") { // how far what it calls is depends on other kernels
+				if !strings.HasPrefix(k.Name, "bg_gate") { // calls have distances of all kernels
 					require.True(t, bytes.Equal(code[k.Name], own[k.Name]),
 						"%s: the products differ: run scripts/hip.sh and commit them", k.Name)
 				}

@@ -60,6 +60,7 @@ static inline void call_all(bg_status want) {
 	CHECK(bg_prepare_gate_backward(1, NULL, NULL, NULL, &out) == want);
 	CHECK(bg_run_all_at(0, &out, NULL, 1) == want);
 	CHECK(bg_prepare_experts(1, NULL, NULL, NULL, &out) == want);
+	CHECK(bg_experts_scales(1, NULL, NULL, NULL) == want);
 	CHECK(bg_run_experts(1, NULL) == want);
 	CHECK(bg_run_experts_at(1, 0, NULL) == want);
 	CHECK(bg_run(1, 1, 1, 1) == want);

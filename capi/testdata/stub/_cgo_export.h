@@ -34,6 +34,7 @@ static bg_status note(sigset_t *mask, const void *p, const void *q, const void *
 	note(mask, choices, gate, NULL, NULL)
 #define goPrepareExperts(mask, device, experts, weights, options, program) \
 	note(mask, experts, NULL, NULL, NULL)
+#define goExpertsScales(mask, program, gate_up, down, words) note(mask, NULL, NULL, NULL, NULL)
 #define goRunExperts(mask, program, operands) note(mask, operands, NULL, NULL, NULL)
 #define goRunExpertsAt(mask, program, stream, addresses) note(mask, addresses, NULL, NULL, NULL)
 #define goRunAllAt(mask, stream, programs, addresses, count) note(mask, programs, addresses, NULL, NULL)
