@@ -26,6 +26,7 @@ func newRagged(p *planner.Plan) *ragged {
 	// Workers take tiles dynamically, so no schedule is needed that splits K. Such schedules need memory,
 	// and a run cannot report that there is none.
 	r.options.Schedule, r.options.Invariant = planner.ScheduleDataParallel, false
+	r.options.Kernels = nil // groups without rows are of any transposition
 	return r
 }
 
