@@ -158,8 +158,8 @@ class Eager(unittest.TestCase):
             self.assertEqual(runs.call_count, 1)
             self.assertIsNot(programs.kept[before], taken)
         finally:
-            programs.captured.remove((before[0] + 1, call.key))
-            programs.kept.pop((before[0] + 1, call.key)).close()
+            programs.captured.remove((before[0] + 1, call.key, False))
+            programs.kept.pop((before[0] + 1, call.key, False)).close()
 
     def test_program_closed_by_others(self):
         grouped_mm(self.x, self.w, offs=self.offs)
