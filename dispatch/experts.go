@@ -83,7 +83,7 @@ func (d *Device) PrepareExperts(ctx context.Context, of planner.Experts, o plann
 type operand int
 
 const (
-	operandNone operand = iota
+	_ operand = iota // none
 	// The layer's own: the result of the routing, which is in Scales if the layer has any; x with 8 bits; the
 	// results of the first product, the gate and the second product.
 	operandWords
