@@ -32,9 +32,10 @@ type sanitizer struct {
 var (
 	plain = sanitizer{name: "plain", kernels: []string{"-O0"}}
 	// Accesses beyond arrays, and undefined arithmetic, except for addresses that kernels compute and do not
-	// use.
+	// use, and for NaN as an integer, which is 0 on GPUs.
 	address = sanitizer{"address", []string{"-O0", "-fsanitize=address,undefined",
-		"-fno-sanitize=pointer-overflow", "-fno-sanitize-recover=all"}, []string{"-DBG_SHIM_SANITIZER=1"}}
+		"-fno-sanitize=pointer-overflow,float-cast-overflow", "-fno-sanitize-recover=all"},
+		[]string{"-DBG_SHIM_SANITIZER=1"}}
 	// Races between threads of a group.
 	thread = sanitizer{"thread", []string{"-O1", "-fsanitize=thread"}, []string{"-DBG_SHIM_SANITIZER=2"}}
 	// None; but partials are counted, and B of thin tiles is copied, as in kernels for CUDA.
@@ -143,7 +144,7 @@ func buildAsAre(file string) (emulator, error) {
 		return emulator{}, err
 	}
 	return buildWarpgroups(filepath.Join(scratch, file), ".", file, objects, "-fsanitize=undefined",
-		"-fno-sanitize=pointer-overflow", "-fno-sanitize-recover=all")
+		"-fno-sanitize=pointer-overflow,float-cast-overflow", "-fno-sanitize-recover=all")
 }
 
 func init() {

@@ -92,7 +92,7 @@ var mutants = []inSanitizer{
 	{mutant{"no bound of rows", "kernels/load.cuh", "(row + j % kRows * kStride < length ? 1u : 0u) << j",
 		"1u << j"}, address},
 	{mutant{"no bound of columns", "kernels/load.cuh", "valid = column >= length ? 0 : vector",
-		"valid = wide"}, address},
+		"valid = vector"}, address},
 	{mutant{"one of three last columns is left out", "kernels/load.cuh", "i < 3; ++i", "i < 2; ++i"},
 		plain},
 	{mutant{"no bound of K in copies", "kernels/load.cuh",

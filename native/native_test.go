@@ -90,7 +90,7 @@ func TestImage(t *testing.T) {
 		sm90a = "sm_90a_aligned16.cubin sm_90a_int4.cubin sm_90a_plain.cubin sm_90a_ragged.cubin " +
 			"sm_90a_routing.cubin sm_90a_tensor.cubin " +
 			"sm_90a_tensor_e4m3.cubin sm_90a_tensor_int8.cubin sm_90a_wgmma.cubin sm_90a_wgmma16.cubin " +
-			"sm_90a_wgmma_e4m3.cubin sm_90a_wgmma_int8.cubin"
+			"sm_90a_wgmma_boxes.cubin sm_90a_wgmma_e4m3.cubin sm_90a_wgmma_int8.cubin"
 		ptx = "compute_80_int4.ptx compute_80_plain.ptx compute_80_ragged.ptx compute_80_routing.ptx " +
 			"compute_80_tensor.ptx compute_80_tensor_e4m3.ptx compute_80_tensor_int8.ptx"
 	)

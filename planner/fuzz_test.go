@@ -174,7 +174,7 @@ func explained(err error) bool {
 		"needs tensor cores", "uses tensor cores", "has kernels for 16-bit elements only",
 		"has kernels for 8-bit elements only", "has no tile of Table 3",
 		"bytes of workgroup memory", "compute mode tf32 is for", "has no kernels ", "the bias needs ",
-		"the buffer Rows needs ", "pointers are aligned, but none",
+		"the buffer Rows needs ", "pointers are aligned, but none", "is only for groups of rows of",
 		"scales are for elements of", "scales of blocks ", "zero points of A ",
 	}, func(s string) bool { return strings.Contains(err.Error(), s) })
 }

@@ -173,7 +173,8 @@ func TestPage(t *testing.T) {
 		require.Contains(t, tables, name)
 		require.GreaterOrEqual(t, strings.Count(lines, "\n"), 3, "%s: no lines", name)
 	}
-	require.Equal(t, strings.Count(text, "\n| --- |"), len(tables), "a table that is not made here")
+	own := 1 // of BenchmarkGroups in dispatch
+	require.Equal(t, len(tables)+own, strings.Count(text, "\n| --- |"), "a table that is not made here")
 }
 
 // TestFill: the lines of the tables for the small results replace all that were there.
