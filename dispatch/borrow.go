@@ -15,8 +15,8 @@ import (
 type Addresses struct {
 	A, B, C, Sizes, B2, Bias, Rows uintptr
 	// Extent is how much of a ragged program's bound exists in this run (planner.Ragged.Within). 0 is all of
-	// it. Groups beyond it are refused, and nothing beyond it is read or written. With
-	// steps of a layer (PrepareStep) it counts tokens.
+	// it. Groups beyond it are refused, and nothing beyond it is read or written. With steps of a layer
+	// (PrepareStep) it counts tokens.
 	Extent int
 }
 

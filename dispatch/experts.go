@@ -175,8 +175,9 @@ func (x *Experts) Close() error {
 func (x *Experts) arguments() [given]argument {
 	p := x.plan
 	of, ofW, ofB := p.Combine.Options.TypeA, p.First.Options.TypeB, p.First.Options.TypeC
-	weights, up, bias, apart := p.First.ExtentB, p.First.ExtentB2, p.First.ExtentBias, false
-	switch apart = p.Gated && p.GateUp == planner.GateUpApart; {
+	weights, up, bias := p.First.ExtentB, p.First.ExtentB2, p.First.ExtentBias
+	apart := p.Gated && p.GateUp == planner.GateUpApart
+	switch {
 	case p.Up != nil:
 		up, bias = p.Up.ExtentB, p.Up.ExtentBias
 	case !apart:
@@ -196,8 +197,8 @@ func (x *Experts) arguments() [given]argument {
 	}
 }
 
-// on returns the operands of each step, from all operands.
-func on[B any](x *Experts, all *[operands]B, use func(step *step, o operandsOf[B])) {
+// eachStep calls use with each step and its operands, from all operands.
+func eachStep[B any](x *Experts, all *[operands]B, use func(step *step, o operandsOf[B])) {
 	if x.plan.ScalesLen > 0 {
 		all[operandWords] = all[operandScales]
 	}
@@ -247,7 +248,7 @@ func (x *Experts) Run(ctx context.Context, o ExpertOperands) error {
 	}
 	var runs [maxSteps]Run
 	n := 0
-	on(x, &all, func(s *step, o operandsOf[*Buffer]) {
+	eachStep(x, &all, func(s *step, o operandsOf[*Buffer]) {
 		runs[n] = s.program.With(Operands(o))
 		n++
 	})
@@ -322,7 +323,7 @@ func (s *submission) addExperts(x *Experts, all *[operands]driver.Buffer, tokens
 			return err
 		}
 	}
-	on(x, all, func(of *step, o operandsOf[driver.Buffer]) {
+	eachStep(x, all, func(of *step, o operandsOf[driver.Buffer]) {
 		run := driverRun(of.program, &[...]driver.Buffer{o.A, o.B, o.C, o.Sizes, o.B2, o.Bias, o.Rows})
 		if of.plan.Layer != nil {
 			run.Extent = tokens

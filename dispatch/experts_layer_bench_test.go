@@ -55,7 +55,7 @@ func benchmarkSteps(b *testing.B, d *Device, of planner.Experts, to element.Type
 		randomBuffer(b, d, rng, to, of.Choices.Experts*i*h)}
 	copy(all[:], x.own[:])
 	var layer, products []Run
-	on(x, &all, func(s *step, o operandsOf[*Buffer]) {
+	eachStep(x, &all, func(s *step, o operandsOf[*Buffer]) {
 		layer = append(layer, s.program.With(Operands(o)))
 		if s.plan.Ragged != nil {
 			products = append(products, layer[len(layer)-1])

@@ -237,17 +237,14 @@ func (e *experts) second() (Ragged, Epilogue) {
 	return r, epilogue
 }
 
-// gate returns the step between the products, and whether there is one.
-func (e *experts) gate() (Gate, bool) {
-	g := Gate{Choices: e.Choices, Intermediate: e.Intermediate, Type: e.of}
-	if e.apart {
-		g.Activation, g.Gated, g.Alpha, g.Limit = e.Activation, e.Gated, e.Alpha, e.Limit
-		g.Interleaved = e.Gated && e.GateUp == GateUpInterleaved
-	}
+// gate returns the step between the products, which quantises where weights and x have scales.
+func (e *experts) gate() Gate {
+	g := Gate{Choices: e.Choices, Intermediate: e.Intermediate, Type: e.of, Activation: e.Activation,
+		Gated: e.Gated, Interleaved: e.Gated && e.GateUp == GateUpInterleaved, Alpha: e.Alpha, Limit: e.Limit}
 	if g.Scale = e.options.Epilogue.ScaleA; g.Scale != "" {
 		g.TypeC, g.Scales = e.options.TypeA, e.scaleH
 	}
-	return g, e.apart || g.Scale != ""
+	return g
 }
 
 // quantize returns the step that quantises x.
@@ -280,8 +277,8 @@ func (p *Planner) PlanExperts(x Experts, o Options) (*ExpertsPlan, error) {
 			return nil, err
 		}
 	}
-	if g, ok := e.gate(); ok {
-		if e.Gate, err = p.PlanStep(g); err != nil {
+	if e.apart {
+		if e.Gate, err = p.PlanStep(e.gate()); err != nil {
 			return nil, err
 		}
 	}
