@@ -37,6 +37,26 @@ func TestInvariant(t *testing.T) {
 	require.ErrorContains(t, err, "PlanRagged")
 }
 
+// TestInvariantRecords: with records there is one shape, too, and the plan says which, for those who plan
+// again.
+func TestInvariantRecords(t *testing.T) {
+	r := planner.Ragged{Form: planner.Records, Groups: 16, M: 8192, N: 384, K: 1024, TransB: true,
+		LenA: 8192 * 1024, LenB: 16 * 384 * 1024, LenC: 8192 * 384}
+	p := planner.New(lookup(t, "h200"))
+	for invariant, shapes := range map[bool]int{false: 2, true: 1} {
+		plan, err := p.PlanRagged(r, planner.Options{Invariant: invariant})
+		require.NoError(t, err)
+		named := map[string]bool{}
+		for _, l := range plan.Launches {
+			if l.Ragged == 0 {
+				named[l.Tile.Name] = true
+			}
+		}
+		require.Len(t, named, shapes)
+		require.Equal(t, invariant, named[plan.Options.Tile])
+	}
+}
+
 // shapesOf returns the tile shapes of plans for few and many rows.
 func shapesOf(t *testing.T, d *planner.Device, o planner.Options) map[string]bool {
 	t.Helper()
@@ -51,9 +71,6 @@ func shapesOf(t *testing.T, d *planner.Device, o planner.Options) map[string]boo
 			if l.Ragged == 0 {
 				shapes[l.Tile.Name] = true
 			}
-		}
-		if len(plan.Launches) == 0 { // the host plans each run
-			shapes[plan.Options.Tile] = true
 		}
 	}
 	return shapes

@@ -22,8 +22,9 @@ func (s *suite) testRaggedInvariant(t *testing.T) {
 			few[g], one[g] = int32(g+1), int32(m-groups+1+g) // all but three in the first group
 		}
 		for _, sizes := range [][]int32{few, one, l.sets[0]} {
-			b, _ := j.batch(sizes)
+			b, refused := j.batch(sizes)
 			c := j.run(t, sizes, s.sameRows(b, l.lens))
+			require.Equal(t, refused, j.status(t))
 			for g := range b {
 				for row := range b[g].M {
 					at := b[g].C.Offset + row*b[g].C.LD

@@ -9,6 +9,7 @@ except ImportError as missing:
     raise unittest.SkipTest(f"no PyTorch: {missing}")
 
 from batchgemm import _programs
+from batchgemm._core import Device
 from batchgemm.torch import experts, grouped_mm, set_batch_invariant
 from layers import Layer
 
@@ -50,6 +51,17 @@ class Invariant(unittest.TestCase):
                 got = grouped_mm(rows, w, offs=ends(*[count] * 4))
                 want = torch.cat([y[100 * g:][:count] for g in range(4)])
                 self.assertTrue(torch.equal(got, want), f"{dtype}, {count} rows")
+
+    def test_every_program(self):
+        """All ragged programs of a layer and its gradients, but those of sums over rows, have the option."""
+        layer = Layer(torch.bfloat16, tokens=9, hidden=40)
+        prepare_ragged = Device.prepare_ragged
+        with mock.patch.object(Device, "prepare_ragged", autospec=True, side_effect=prepare_ragged) as prepare:
+            self.step(layer, torch.randn(9, 40).bfloat16(), 9)
+            grouped_mm(torch.randn(9, 40), torch.randn(1, 40, 7), offs=torch.tensor([9], dtype=torch.int32))
+        asked = [call.kwargs["options"] for call in prepare.call_args_list]
+        self.assertGreater(len(asked), 4)
+        self.assertTrue(all(options["invariant"] for options in asked))
 
     def test_switch(self):
         """Each state has programs of its own, and goes back to those that it had."""
