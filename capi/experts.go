@@ -154,7 +154,7 @@ func expertsOf(x *C.bg_experts) (none planner.Experts, err error) {
 	case C.BG_APART:
 		order = planner.GateUpApart
 	case C.BG_INTERLEAVED | C.BG_APART:
-		return none, invalid("experts: flags ask for gate and up that take turns, and that are apart")
+		return none, invalid("experts: flags ask for gate and up that are interleaved, and that are apart")
 	}
 	return planner.Experts{Choices: planner.Choices{Tokens: int(own.tokens), TopK: int(own.top_k),
 		Experts: int(own.experts), Index64: own.flags&C.BG_INDEX_64 != 0},

@@ -207,6 +207,32 @@ func ExampleDevice_PrepareRagged() {
 	// Output: [6 10 20] <nil>
 }
 
+// A layer of experts, from the router's choices on: token 0 goes to expert 1, token 1 to expert 0.
+func ExampleDevice_PrepareExperts() {
+	ctx := context.Background()
+	device := open(ctx)
+	defer device.Close()
+	layer, err := device.PrepareExperts(ctx, planner.Experts{
+		Choices: planner.Choices{Tokens: 2, TopK: 1, Experts: 2},
+		Hidden:  2, Intermediate: 1, Activation: planner.ReLU}, planner.Options{})
+	check(err)
+	defer layer.Close()
+	upload := func(values ...float32) *dispatch.Buffer {
+		buffer, err := dispatch.Upload(ctx, device, values)
+		check(err)
+		return buffer
+	}
+	index, err := dispatch.Upload(ctx, device, []int32{1, 0})
+	check(err)
+	x := upload(1, 2, 3, 4)
+	check(layer.Run(ctx, dispatch.ExpertOperands{X: x, Y: x, Index: index, Weights: upload(1, 0.5),
+		GateUp: upload(1, 1, 0, 1), Down: upload(1, 10, 1, 0)}))
+	y := make([]float32, 4)
+	check(dispatch.Read(ctx, x, 0, y))
+	fmt.Println(y)
+	// Output: [2 0 3.5 35]
+}
+
 // Two layers in one submission: the second reads what the first wrote.
 func ExampleDevice_Run() {
 	ctx := context.Background()

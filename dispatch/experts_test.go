@@ -173,9 +173,9 @@ func TestExpertsMistakes(t *testing.T) {
 		{func(x *planner.Experts) { x.Experts = 4097 }, "4097 experts are not in [1, 4096]"},
 		{func(x *planner.Experts) { x.Weights = element.Int8 }, "weights cannot be of int8"},
 		{func(x *planner.Experts) { x.GateUp, x.TransB = planner.GateUpInterleaved, false },
-			"gate and up take turns in columns"},
+			"gate and up are interleaved in columns"},
 		{func(x *planner.Experts) { x.GateUp, x.Bias = planner.GateUpInterleaved, true },
-			"their bias cannot"},
+			"their biases are joined"},
 		{func(x *planner.Experts) { x.GateUp = 3 }, "unknown order 3 of gate and up"},
 		{func(x *planner.Experts) { x.Activation = "elu" }, `unknown activation "elu"`},
 	} {

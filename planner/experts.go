@@ -130,10 +130,10 @@ func newExperts(x Experts, o Options) (*experts, error) {
 	e.apart = checkActivation(x.Activation) != nil || scales.ScaleB != ""
 	switch turns := x.GateUp == GateUpInterleaved; {
 	case turns && !e.apart && !x.TransB:
-		return nil, invalid.Errorf("gate and up take turns in columns: they can in rows alone, of weights " +
+		return nil, invalid.Errorf("gate and up are interleaved in columns: only rows can be, of weights " +
 			"[Experts, 2*Intermediate, Hidden]")
 	case turns && !e.apart && x.Bias:
-		return nil, invalid.Errorf("gate and up take turns: their bias cannot, it is joined by halves")
+		return nil, invalid.Errorf("gate and up are interleaved, but their biases are joined, gate first")
 	}
 	e.place(scales)
 	return e, nil

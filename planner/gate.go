@@ -100,7 +100,7 @@ func (g *Gate) check() error {
 	case g.Intermediate < 0 || g.Intermediate > encoding.MaxGate:
 		return invalid.Errorf("%d columns of a gate are not in [0, %d]", g.Intermediate, encoding.MaxGate)
 	case g.Interleaved && !g.Gated:
-		return invalid.Errorf("gate and up take turns, but there is no up")
+		return invalid.Errorf("gate and up are interleaved, but there is no up")
 	case !slices.Contains(encoding.GateActivations[:], g.Activation):
 		return invalid.Errorf("unknown activation %q (known: %q)", g.Activation,
 			encoding.GateActivations[1:])

@@ -292,7 +292,7 @@ static void test_wrong_layers(bg_device device) {
 	FAILS(bg_prepare_experts(device, &x, NULL, "{\"epilogue\": {\"weights\": true}}", &p), BG_ERR_INVALID,
 		"the layer says what its epilogues are");
 	x.flags = BG_INTERLEAVED;
-	FAILS(bg_prepare_experts(device, &x, NULL, NULL, &p), BG_ERR_INVALID, "gate and up take turns");
+	FAILS(bg_prepare_experts(device, &x, NULL, NULL, &p), BG_ERR_INVALID, "gate and up are interleaved");
 	x.flags |= BG_APART;
 	FAILS(bg_prepare_experts(device, &x, NULL, NULL, &p), BG_ERR_INVALID, "and that are apart");
 	x.flags = 16;

@@ -62,7 +62,7 @@ type Layer struct {
 type Gate struct {
 	Activation   Activation // any of GateActivations
 	Gated        bool
-	Interleaved  bool    // gate and up take turns in a row, else gate is before up
+	Interleaved  bool    // columns of gate and up alternate, else gate is before up
 	Alpha, Limit float32 // of SwiGLUClamped
 	// Scale is PerRow or PerBlock: the result has 8 bits. Its scales are written to the words of the routing,
 	// from word Scales on. "": it is not quantised.

@@ -79,7 +79,7 @@ class Experts(unittest.TestCase):
             self.device.prepare_routing(1, 1, 1, index="int16")
         with self.assertRaisesRegex(batchgemm.InvalidError, "17 choices"):
             self.device.prepare_combine(1, 17, 1, 1)
-        with self.assertRaisesRegex(batchgemm.InvalidError, "take turns, and that are apart"):
+        with self.assertRaisesRegex(batchgemm.InvalidError, "are interleaved, and that are apart"):
             self.layer(interleaved=True, apart=True)
         layer, x = self.layer(), self.upload(X)
         with self.assertRaisesRegex(batchgemm.InvalidError, "Down is nil"):
