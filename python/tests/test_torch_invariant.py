@@ -55,8 +55,8 @@ class Invariant(unittest.TestCase):
     def test_every_program(self):
         """All ragged programs of a layer and its gradients, but those of sums over rows, have the option."""
         layer = Layer(torch.bfloat16, tokens=9, hidden=40)
-        prepare_ragged = Device.prepare_ragged
-        with mock.patch.object(Device, "prepare_ragged", autospec=True, side_effect=prepare_ragged) as prepare:
+        with mock.patch.object(Device, "prepare_ragged", autospec=True,
+                               side_effect=Device.prepare_ragged) as prepare:
             self.step(layer, torch.randn(9, 40).bfloat16(), 9)
             grouped_mm(torch.randn(9, 40), torch.randn(1, 40, 7), offs=torch.tensor([9], dtype=torch.int32))
         asked = [call.kwargs["options"] for call in prepare.call_args_list]
