@@ -13,7 +13,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
@@ -63,8 +62,10 @@ func header(info *driver.Info) content {
 // errOff: the environment turns files off.
 var errOff = errors.New(DirEnv + " turns files of measured rates off")
 
-// unfit matches what a file name cannot have on every system.
-var unfit = regexp.MustCompile(`[^A-Za-z0-9.]+`)
+// unfit: a file name cannot have it on every system.
+func unfit(r rune) bool {
+	return r != '.' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+}
 
 // longestName leaves room for the rest of a file name of 255 bytes.
 const longestName = 120
@@ -82,7 +83,7 @@ func locate(info *driver.Info) (string, error) {
 		}
 		dir = filepath.Join(cache, "batchgemm")
 	}
-	name := strings.Trim(unfit.ReplaceAllString(info.Backend+"-"+info.Name, "-"), "-.")
+	name := strings.Trim(strings.Join(strings.FieldsFunc(info.Backend+"-"+info.Name, unfit), "-"), "-.")
 	return filepath.Join(dir, "rates-"+name[:min(len(name), longestName)]+".json"), nil
 }
 

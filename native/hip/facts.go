@@ -3,9 +3,10 @@
 package hip
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"math"
-	"regexp"
 
 	"github.com/batchgemm/batchgemm/internal/dl"
 	"github.com/batchgemm/batchgemm/internal/occupancy"
@@ -51,17 +52,21 @@ func read(from dl.Facts) (f facts, err error) {
 	return f, err
 }
 
-// archName matches the value of gcnArchName with its end: settings, such as ":sramecc+:xnack-", or the zero
-// byte.
-var archName = regexp.MustCompile(`(gfx[0-9a-f]{3,})[:\x00]`)
-
-// architecture finds the name of the architecture in the properties, whose layout depends on the release.
+// architecture finds the name of the architecture in the properties, whose layout depends on the release. The
+// name ends before settings, such as ":sramecc+:xnack-", or the zero byte.
 func architecture(properties []byte) (string, error) {
-	found := archName.FindSubmatch(properties)
-	if found == nil {
-		return "", fmt.Errorf("the properties name no architecture")
+	for rest := properties; ; {
+		_, after, found := bytes.Cut(rest, []byte("gfx"))
+		if !found {
+			return "", errors.New("the properties name no architecture")
+		}
+		end := bytes.TrimLeft(after, "0123456789abcdef")
+		digits := len(after) - len(end)
+		if digits >= 3 && len(end) > 0 && (end[0] == ':' || end[0] == 0) {
+			return "gfx" + string(after[:digits]), nil
+		}
+		rest = after
 	}
-	return string(found[1]), nil
 }
 
 // planner describes the GPU for planning. A CDNA GPU with as many units as the one in the planner's table
