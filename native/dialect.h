@@ -8,3 +8,10 @@
 #elif defined(__HIP__) || defined(BG_SHIM)
 #include "amd/dialect_hip.h"
 #endif
+
+// BG_INLINE is for lambdas. For AMD, clang calls large ones, with what they capture in scratch memory.
+#ifdef __AMDGCN__
+#define BG_INLINE __attribute__((always_inline))
+#else
+#define BG_INLINE
+#endif

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Makes products of what scripts/cuda.sh or scripts/hip.sh built: packs it into native/products and internal/clocks, and writes the
-# manifests there. Where a part was built, or an architecture, the other products stay, which must be of the same compiler and of text
-# that makes the same of them. Needs zstd and Go; what it writes differs between versions of it, and unpacks to the same.
+# manifests there. Where a part was built, the other products stay, which must be of the same compiler and of text that makes the same
+# of them. All architectures of AMD are packed together. Needs zstd and Go; what it writes differs between versions of it, and unpacks to the same.
 # Without a directory it writes the hashes of text alone anew, for text that changed and makes the same products.
 # Usage: scripts/pack.sh [DIRECTORY]
 set -euo pipefail
@@ -22,6 +22,18 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "${GO:-go}" build -o "$work/packptx" ../internal/kernels/packptx
 
+# base names the product that another is packed after, as in internal/kernelfile.
+base() {
+	case $1 in
+	gfx908.co | gfx942.co) echo gfx90a.co ;;
+	gfx1100.co) echo gfx1030.co ;;
+	esac
+}
+
+for arch in gfx908 gfx90a gfx942 gfx1030 gfx1100; do
+	[ ! -e "$built/HIP-MANIFEST" ] || [ -e "$built/$arch.co" ] || { echo "pack.sh: no $arch.co" >&2; exit 1; }
+done
+
 # Kernels repeat megabytes apart.
 find "$built" -name '*.cubin' -o -name '*.ptx' -o -name '*.co' | while read -r file; do
 	name=$(basename "$file").zst
@@ -31,7 +43,10 @@ find "$built" -name '*.cubin' -o -name '*.ptx' -o -name '*.co' | while read -r f
 		"$work/packptx" <"$file" >"$work/text"
 		file=$work/text
 	fi
-	zstd -q -f -19 --long=27 -T1 "$file" -o "$to" </dev/null
+	after=()
+	base=$(base "${name%.zst}")
+	[ -z "$base" ] || after=(--patch-from="$built/$base")
+	zstd -qq -f -19 --long=27 -T1 "${after[@]}" "$file" -o "$to" </dev/null
 done
 
 # merge TABLE N: of what was built, which the first N columns name, the rows are new.

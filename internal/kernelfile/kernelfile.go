@@ -33,7 +33,13 @@ func (s *Set) Read(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	code, err := unpack(packed)
+	var related []byte
+	if base, ok := bases[file]; ok {
+		if related, err = s.Read(base); err != nil {
+			return nil, err
+		}
+	}
+	code, err := unpack(packed, related)
 	if err == nil && one {
 		code, err = oneKernel(code, kernel)
 	}
@@ -81,12 +87,17 @@ func (s *Set) check(file string, packed []byte) error {
 	return fmt.Errorf("%s does not list it", s.manifest)
 }
 
+// bases are products that others are packed after, because architectures of a family have much of their code
+// in common: that makes the others smaller by a seventh. scripts/pack.sh has the same list.
+var bases = map[string]string{"gfx908.co": "gfx90a.co", "gfx942.co": "gfx90a.co", "gfx1100.co": "gfx1030.co"}
+
 // mostBytes bounds the unpacked size of a product, and how far it refers back.
 const mostBytes = 128 << 20
 
-func unpack(packed []byte) ([]byte, error) {
+// unpack unpacks a product that was packed after related code, or nil.
+func unpack(packed, related []byte) ([]byte, error) {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(mostBytes),
-		zstd.WithDecoderMaxMemory(mostBytes))
+		zstd.WithDecoderMaxMemory(mostBytes), zstd.WithDecoderDictRaw(0, related))
 	if err != nil {
 		return nil, err
 	}

@@ -146,8 +146,8 @@ struct Gates {
   template <class Use>
   BG_DEVICE void known(Use use) const {
     if (hidden % kPer != 0) return use(Known<false>{}, Told{kind}, Told{layout});
-    withKnown<kGateActivations>(kind, [&](auto kind) {
-      withKnown<3>(layout, [&](auto layout) { use(Known<true>{}, kind, layout); });
+    withKnown<kGateActivations>(kind, [&](auto kind) BG_INLINE {
+      withKnown<3>(layout, [&](auto layout) BG_INLINE { use(Known<true>{}, kind, layout); });
     });
   }
 
@@ -155,7 +155,7 @@ struct Gates {
   template <bool kWhole, class Kind, class Layout>
   BG_DEVICE void activated(float (&h)[kPer], Kind kind, Layout layout, uint32_t row, uint32_t col) const {
     const Pair pre = loadPair<kWhole>(layout, row, col);
-    auto each = [&](auto kind) {
+    auto each = [&](auto kind) BG_INLINE {
       const Epilogue act{nullptr, nullptr, nullptr, kind.value};
 #pragma unroll
       for (uint32_t i = 0; i < kPer; ++i) {
@@ -181,7 +181,7 @@ struct Gates {
 
   BG_DEVICE void run() const {
     if (row() >= rows()) return;
-    known([&](auto whole, auto kind, auto layout) { activate<whole.value>(kind, layout, row()); });
+    known([&](auto whole, auto kind, auto layout) BG_INLINE { activate<whole.value>(kind, layout, row()); });
   }
 
   // derive writes what a row has of the gradient of pre and of weighted rows, and returns the thread's part
@@ -241,7 +241,7 @@ struct Gates {
     float sum = 0;
     if (r < rows()) {
       const float weight = __uint_as_float(lists[2 * n + r]);
-      known([&](auto whole, auto kind, auto layout) {
+      known([&](auto whole, auto kind, auto layout) BG_INLINE {
         sum = derive<whole.value>(kind, layout, r, weight, reinterpret_cast<Number*>(out),
             reinterpret_cast<Number*>(out + weighted()));
       });
