@@ -194,10 +194,11 @@ bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *need
 bg_status bg_plan_new(bg_device device, const bg_problem *problems, int64_t count, const char *options,
 	bg_plan *plan);
 
-/* bg_warm makes every kernel ready that plans with such options, ragged programs included, may choose for any
- * sizes, so that nothing waits for a compiler later. On WebGPU that takes seconds to minutes, elsewhere next
- * to nothing. flags: BG_TRANS_A, BG_TRANS_B of the problems to come; one call for each combination. What is
- * ready when time is over stays so, and the option "warmed" keeps plans to it. */
+/* bg_warm makes kernels ready for plans with such options, ragged programs included, of any sizes. Plans with
+ * the option "warmed" use only these, and wait for no compiler. On WebGPU they are few, chosen to serve all
+ * sizes, and take seconds; others may take another kernel, and compile it. Elsewhere they are all there are,
+ * and take next to nothing. flags: BG_TRANS_A, BG_TRANS_B of the problems to come; one call for each
+ * combination. What is ready when time is over stays so. */
 bg_status bg_warm(bg_device device, const char *options, uint32_t flags, int64_t timeout_ms);
 
 /* bg_plan_explain describes a plan as JSON. The text is returned as by bg_device_info. */

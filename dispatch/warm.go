@@ -15,24 +15,30 @@ type WarmOptions struct {
 	Plans []planner.Options
 	// Transpositions are those of future problems. An empty list means that neither A nor B is transposed.
 	Transpositions []planner.Transposition
+	// All: every kernel that plans may choose, so that also plans without planner.Options.Kernels compile
+	// nothing. On WebGPU that takes 5 to 10 times as long.
+	All bool
 	// Progress, if not nil, is called with the number of ready kernels, from 0 on, and the number of all.
 	// Calls come one at a time, on other goroutines. Progress must not call the Device.
 	Progress func(ready, all int)
 }
 
-// Warm compiles every kernel that plans of the device with these options may need, also ragged ones, for all
-// sizes. Prepare, PrepareRagged, Update and Run then compile nothing. Kernels that are already compiled take
-// no time. A layer of experts takes the options of its products: PrepareExperts then compiles nothing if one
-// of Plans has an epilogue with ScatterRows and Weights, as its second product.
+// Warm compiles kernels before plans need them, for all sizes and also for ragged plans. Plans with Warmed in
+// planner.Options.Kernels then compile nothing, in Prepare, PrepareRagged, Update and Run. Kernels that are
+// already compiled take no time. A layer of experts takes the options of its products: PrepareExperts then
+// compiles nothing if one of Plans has an epilogue with ScatterRows and Weights, as its second product.
+//
+// On WebGPU these are few kernels, of 8 tile shapes, for each of the options and transpositions. Plans by
+// them are predicted to take 0.6 % longer in the mean than by all tile shapes (docs/webgpu.md). Plans without
+// Options.Kernels still take the best of all, and compile what is missing; WarmOptions.All compiles that too.
+// Warm compiles as many at once as there are cores, up to 4. On Mesa's lavapipe a kernel takes 0.1 to 1.5 s,
+// or 0.01 s if it is in the driver's cache. The caches of Mesa, NVIDIA, AMD and Intel persist between runs of
+// a program. On CUDA and HIP, kernels are compiled in advance and only loaded, all of them. On the CPU there
+// is nothing to do.
 //
 // Other calls may run meanwhile. On WebGPU a call may wait for a kernel from the driver's cache, 5 to 25 ms
 // if a core is free. When ctx ends, Warm ends with its error, between kernels, and keeps what is ready:
-// Warmed has the tile shapes that plans may then use, and planner.Options.Kernels restricts plans to them.
-//
-// On WebGPU, Warm compiles some 100 tile shapes and variants for each options and transposition, as many at
-// once as there are cores, up to 4. On Mesa's lavapipe a kernel takes 0.1 to 2 s, or 0.01 s if it is in the
-// driver's cache. The caches of Mesa, NVIDIA, AMD and Intel persist between runs of a program. On CUDA and
-// HIP, kernels are compiled in advance and only loaded. On the CPU there is nothing to do.
+// Warmed has the tile shapes that plans may then use.
 func (d *Device) Warm(ctx context.Context, o WarmOptions) error {
 	w, err := d.newWarming(o)
 	if err != nil {
@@ -76,7 +82,7 @@ func (d *Device) newWarming(o WarmOptions) (*warming, error) {
 	at := map[encoding.Kernel]int{}
 	for _, options := range o.Plans {
 		for _, t := range o.Transpositions {
-			groups, err := d.planner.Kernels(options, t)
+			groups, err := d.planner.Kernels(options, t, !o.All)
 			if err != nil {
 				return nil, err
 			}

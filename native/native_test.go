@@ -198,7 +198,7 @@ func TestKernelsOfPlans(t *testing.T) {
 				Epilogue: planner.Epilogue{Bias: true}},
 		} {
 			for bits := range 4 {
-				groups, err := p.Kernels(o, planner.Transposition{A: bits&1 != 0, B: bits&2 != 0})
+				groups, err := p.Kernels(o, planner.Transposition{A: bits&1 != 0, B: bits&2 != 0}, false)
 				require.NoError(t, err)
 				for _, g := range groups {
 					for _, k := range g.Kernels {

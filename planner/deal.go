@@ -333,6 +333,10 @@ func (p *builder) launch(g *group, s Schedule, cost float64, first int, split bo
 	workers := len(p.Workers) - 1 - first
 	k.Loop = len(p.Segments)-int(p.Workers[first]) > workers || k.Epilogue.Gated
 	k.Split = split
+	if p.model.tiles[g.id].few {
+		k = general(k, p.model.cutsAt)
+		p.Workspace = max(p.Workspace, bound(&k))
+	}
 	l := encoding.Launch{Kernel: k, Schedule: string(s), Chunk: g.chunk, Cost: cost}
 	p.cutLaunches(l, first, first+workers)
 }

@@ -16,9 +16,10 @@ type Transposition struct {
 	B bool `json:"b,omitempty"`
 }
 
-// KernelGroup holds all kernels of one tile shape that plans with some options, also ragged plans, may need
-// for problems of one transposition. None can be ruled out in advance. With options of the second product of
-// a layer of experts, which scatters weighted rows, it has those of its routing and its sum of rows too.
+// KernelGroup holds the kernels of one tile shape that plans with some options, also ragged plans, may need
+// for problems of one transposition: all of them, or few that do the work of all. With options of the second
+// product of a layer of experts, which scatters weighted rows, it has those of its routing and its sum of
+// rows too.
 type KernelGroup struct {
 	Kernels []encoding.Kernel
 	key     groupKey
@@ -38,6 +39,7 @@ type groupOptions struct {
 	tf32     bool
 	schedule Schedule // "": any
 	rule     Rule
+	few      bool // see Planner.Kernels
 }
 
 func (o *Options) group() groupOptions {
@@ -53,7 +55,13 @@ func (o *Options) group() groupOptions {
 
 // Kernels lists the kernels that Plan, Renew and PlanRagged may choose with the options, for problems of a
 // transposition: a group for each tile shape that fits. It fails as Plan does for invalid options.
-func (p *Planner) Kernels(o Options, t Transposition) ([]KernelGroup, error) {
+//
+// few: only kernels with which a device can begin, if it has to compile them. The groups are those of
+// 8 tile shapes (docs/webgpu.md has what others would gain), or of Options.Tile, and one kernel of a shape
+// serves workers with any number of tiles and parts of tiles. Plans take few kernels if Options.Kernels has
+// them, and not all. Kernels that come compiled are all listed.
+func (p *Planner) Kernels(o Options, t Transposition, few bool) ([]KernelGroup, error) {
+	few = few && p.device.family().compiled
 	o.Kernels = nil
 	if err := o.check(p.device); err != nil {
 		return nil, err
@@ -70,8 +78,12 @@ func (p *Planner) Kernels(o Options, t Transposition) ([]KernelGroup, error) {
 		}
 		for id := range m.tiles {
 			tile := &m.tiles[id]
-			if tile.fits && (o.Tile == "" || o.Tile == tile.shape.Name) {
-				groups = add(groups, m.kernelGroup(tile, &o, t))
+			if tile.fits && (o.Tile == "" && (!few || tile.shape.Few) || o.Tile == tile.shape.Name) {
+				g := m.kernelGroup(tile, &o, t)
+				if few {
+					g.reduce(o.Epilogue.cutsAt())
+				}
+				groups = add(groups, g)
 			}
 		}
 	}
@@ -149,6 +161,29 @@ func (m *model) kernelGroup(of *tileModel, o *Options, t Transposition) KernelGr
 	}
 	return g
 }
+
+// reduce leaves the few kernels of a group.
+func (g *KernelGroup) reduce(cutsAt int) {
+	all := g.Kernels
+	g.Kernels, g.key.few = nil, true
+	for _, k := range all {
+		if k = general(k, cutsAt); !slices.Contains(g.Kernels, k) {
+			g.Kernels = append(g.Kernels, k)
+		}
+	}
+}
+
+// general returns the one of few kernels that does the work of a kernel: its workers have any number of
+// tiles, and store partials if tiles may be cut.
+func general(k encoding.Kernel, cutsAt int) encoding.Kernel {
+	if k.Tile != nil && !k.Fixup && !k.Dynamic {
+		k.Loop, k.Split = true, cuttable(k.Tile, cutsAt)
+	}
+	return k
+}
+
+// bound returns the least workspace, in elements, that a kernel can be bound to.
+func bound(k *encoding.Kernel) int { return 4 * bit(k.Split) }
 
 // accumulates reports whether launches may add to C over windows of K.
 func (o *Options) accumulates() bool { return o.TypeC == element.F32 && o.Epilogue.cutsAt() == 1 }
@@ -243,8 +278,10 @@ func (s *KernelSet) Len() int {
 	return len(s.groups)
 }
 
-// has reports whether the set has a group with these kernels, and maybe more.
-func (s *KernelSet) has(key groupKey) bool {
+// has reports whether the set has a group with these kernels, and maybe more; few: with few that do the work
+// of these.
+func (s *KernelSet) has(key groupKey, few bool) bool {
+	key.few = few
 	if _, found := s.groups[key]; found {
 		return true
 	}
@@ -274,18 +311,22 @@ func (o *Options) only(b Batch) (keep only) {
 	return keep
 }
 
-// allows reports whether plans may use a tile shape.
-func (k *only) allows(s *tile.Shape) bool {
+// allows reports whether plans may use a tile shape, and whether they must do so with few kernels. Those are
+// among all of a group.
+func (k *only) allows(s *tile.Shape) (allowed, few bool) {
 	if k.kernels == nil {
-		return true
+		return true, false
 	}
 	for bits := range 4 {
 		t := Transposition{A: bits&2 != 0, B: bits&1 != 0}
-		if k.trans&(1<<bits) != 0 && !k.kernels.has(groupKey{s, t, k.options}) {
-			return false
+		if key := (groupKey{s, t, k.options}); k.trans&(1<<bits) != 0 && !k.kernels.has(key, false) {
+			if !k.kernels.has(key, true) {
+				return false, false
+			}
+			few = true
 		}
 	}
-	return true
+	return true, few
 }
 
 // errNotReady is the error of a plan that may use no tile shape, or not the requested one.

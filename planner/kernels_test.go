@@ -84,7 +84,7 @@ func TestKernelsListAll(t *testing.T) {
 				var plan, live planner.Plan
 				for round := range rounds {
 					trans := planner.Transposition{A: round&1 != 0, B: round&2 != 0}
-					groups, err := p.Kernels(o, trans)
+					groups, err := p.Kernels(o, trans, false)
 					if err != nil {
 						require.ErrorIs(t, err, planner.ErrInvalid)
 						_, again := p.Plan(t.Context(), batchOf(rng, trans, o.Epilogue.Gated), o)
@@ -105,9 +105,26 @@ func TestKernelsListAll(t *testing.T) {
 					kept.Kernels = set
 					require.NoError(t, p.Replan(t.Context(), &plan, b, kept))
 					require.Equal(t, want, fmt.Sprint(plan.Launches, plan.Segments, plan.Workers))
+					requireFew(t, p, b, o, trans)
 				}
 			})
 		}
+	}
+}
+
+// requireFew checks that plans restricted to few kernels have no others.
+func requireFew(t *testing.T, p *planner.Planner, b planner.Batch, o planner.Options,
+	trans planner.Transposition) {
+	t.Helper()
+	groups, err := p.Kernels(o, trans, true)
+	require.NoError(t, err)
+	listed, set := setOf(groups)
+	o.Kernels = set
+	var plan planner.Plan
+	require.NoError(t, p.Replan(t.Context(), &plan, b, o))
+	for i := range plan.Launches {
+		require.True(t, listed[plan.Launches[i].Kernel], "%v", plan.Launches[i].Kernel)
+		require.True(t, !plan.Launches[i].Split || plan.Workspace > 0)
 	}
 }
 
@@ -120,7 +137,7 @@ func TestKernelsListLongK(t *testing.T) {
 	for label, o := range kernelOptions() {
 		for bits := range 4 {
 			trans := planner.Transposition{A: bits&1 != 0, B: bits&2 != 0}
-			groups, err := p.Kernels(o, trans)
+			groups, err := p.Kernels(o, trans, false)
 			if err != nil {
 				continue // TestKernelsListAll covers options without plans
 			}
@@ -196,11 +213,14 @@ func TestKernelsListRagged(t *testing.T) {
 				planned := 0
 				for bits := range 4 {
 					trans := planner.Transposition{A: bits&1 != 0, B: bits&2 != 0}
-					groups, err := p.Kernels(o, trans)
+					groups, err := p.Kernels(o, trans, false)
 					if err != nil {
 						return // TestKernelsListAll covers options without plans
 					}
 					listed, set := setOf(groups)
+					groups, err = p.Kernels(o, trans, true)
+					require.NoError(t, err)
+					few, fewSet := setOf(groups)
 					for form := planner.EndsOfRows; form <= planner.Records; form++ {
 						for _, groups := range []int{3, 300, planner.MaxGroups} {
 							r := raggedOf(form, groups, []int{17, 64}[bits%2], trans)
@@ -217,6 +237,12 @@ func TestKernelsListRagged(t *testing.T) {
 							planned++
 							require.NoError(t, errAgain)
 							require.Equal(t, plan.Launches, again.Launches)
+							kept.Kernels = fewSet
+							again, err = p.PlanRagged(r, kept)
+							require.NoError(t, err)
+							for _, l := range again.Launches {
+								require.True(t, few[l.Kernel], "%v\n%+v", l.Kernel, l.Kernel)
+							}
 							for _, l := range plan.Launches {
 								require.True(t, listed[l.Kernel], "%v\n%+v", l.Kernel, l.Kernel)
 							}
@@ -248,7 +274,7 @@ func TestKernelsListExperts(t *testing.T) {
 						GatherRows: 40}},
 					{TypeA: of, TypeC: of, Epilogue: planner.Epilogue{ScatterRows: 80, Weights: true}},
 				} {
-					groups, err := p.Kernels(o, planner.Transposition{B: true})
+					groups, err := p.Kernels(o, planner.Transposition{B: true}, false)
 					require.NoError(t, err)
 					all, _ := setOf(groups)
 					maps.Copy(listed, all)
@@ -271,7 +297,7 @@ func TestOptionsKernels(t *testing.T) {
 	set := new(planner.KernelSet)
 	none, trans := planner.Transposition{}, planner.Transposition{B: true}
 	of := func(o planner.Options, t2 planner.Transposition, tiles ...string) {
-		groups, err := p.Kernels(o, t2)
+		groups, err := p.Kernels(o, t2, false)
 		require.NoError(t, err)
 		for _, g := range groups {
 			if slices.Contains(tiles, g.Kernels[0].Tile.Name) {
@@ -348,7 +374,7 @@ func TestOptionsKernels(t *testing.T) {
 	require.ErrorContains(t, err, "no tile: kernels for these options")
 	_, err = p.Plan(t.Context(), plain, planner.Options{Kernels: new(planner.KernelSet)})
 	require.ErrorContains(t, err, "no tile: ")
-	_, err = p.Kernels(planner.Options{TypeA: element.Type(9)}, none)
+	_, err = p.Kernels(planner.Options{TypeA: element.Type(9)}, none, false)
 	require.ErrorIs(t, err, planner.ErrInvalid)
 }
 
@@ -357,7 +383,7 @@ func TestOptionsKernelsAllocateNothing(t *testing.T) {
 	d, err := devices.Lookup("h200-webgpu")
 	require.NoError(t, err)
 	p := planner.New(d)
-	groups, err := p.Kernels(planner.Options{}, planner.Transposition{})
+	groups, err := p.Kernels(planner.Options{}, planner.Transposition{}, false)
 	require.NoError(t, err)
 	set := new(planner.KernelSet).With(groups[0]).With(groups[1])
 	b := batchOf(rand.New(rand.NewPCG(3, 3)), planner.Transposition{}, false)

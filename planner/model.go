@@ -34,6 +34,7 @@ type tileModel struct {
 	words         bool       // a transposed B is loaded word by word, at most as fast as along: cachedWords
 	resident      int        // workgroups that the device runs at once
 	fits          bool
+	few           bool // launches take the general kernel
 	// aligned: the row is for aligned operands. Its steps count odd rows, and launches of uneven tiles are
 	// dynamic.
 	aligned  bool
@@ -85,7 +86,9 @@ func (m *model) derive(d *Device, a arithmetic, withEpilogue bool) {
 	m.cuts, m.grain = m.cuts[:0], [3]uint8{maxShift, maxShift, maxShift}
 	for i := range d.Kernels {
 		m.tiles[i] = d.tileModel(&d.Kernels[i], a, withEpilogue)
-		m.tiles[i].fits = m.tiles[i].fits && m.only.allows(m.tiles[i].shape)
+		if m.tiles[i].fits {
+			m.tiles[i].fits, m.tiles[i].few = m.only.allows(m.tiles[i].shape)
+		}
 		m.tiles[i].cut = m.cutOf(m.tiles[i].shape)
 	}
 }

@@ -82,7 +82,7 @@ func (b *raggedBuilder) layout() error {
 			SpanC: b.ExtentC, SpanB2: b.ExtentB2, SpanBias: b.ExtentBias, SpanRows: b.ExtentRows}
 		l.Table = at.add(max(n+1, b.places(k)))
 		b.Launches = append(b.Launches, l)
-		b.Workspace = max(b.Workspace, n*b.Device.kept(&l.Kernel))
+		b.Workspace = max(b.Workspace, n*b.Device.kept(&l.Kernel), bound(&l.Kernel))
 	}
 	if capacity *= b.model.products; capacity > maxSegments {
 		return invalid.Errorf("the batch may have too many tiles: more than %d", maxSegments)
@@ -135,10 +135,14 @@ func (d *Device) maker(stage encoding.RaggedStage, form RaggedForm, entries int,
 // Items of records that the host knows are made once, for all runs until the next update.
 func (b *raggedBuilder) product(k *raggedKernel) encoding.Kernel {
 	r, t := b.Ragged, b.model.tiles[k.id].shape
-	return encoding.Kernel{Tile: t, TransA: r.TransA, TransB: r.TransB, TypeA: b.Options.TypeA,
+	made := encoding.Kernel{Tile: t, TransA: r.TransA, TransB: r.TransB, TypeA: b.Options.TypeA,
 		TypeC: b.Options.TypeC,
 		Loop:  true, Dynamic: t.Unit == tile.WGMMA && len(b.Records) == 0, Vector: b.vector,
 		TF32: b.model.tf32(t), Epilogue: b.Options.Epilogue.kernel()}
+	if b.model.tiles[k.id].few {
+		made = general(made, b.model.cutsAt)
+	}
+	return made
 }
 
 // bound writes the words of the bounds.

@@ -83,7 +83,7 @@ func TestAlignedBytes(t *testing.T) {
 			p := along
 			change(&p)
 			_, err := New(d).Plan(t.Context(), Batch{p}, o)
-			groups, missing := New(d).Kernels(o, Transposition{p.TransA, p.TransB})
+			groups, missing := New(d).Kernels(o, Transposition{p.TransA, p.TransB}, false)
 			if p.TransA || !p.TransB {
 				require.ErrorContains(t, missing, "tile aligned-64x64 ")
 			} else {

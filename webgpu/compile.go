@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/wgsl"
 )
 
 // The library makes one pipeline at a time in an instance, and does nothing else meanwhile. Drivers cache
@@ -33,18 +34,20 @@ type compilation struct {
 	dev     *device
 	kernels []encoding.Kernel
 	done    func(i int)
+	workers int
 
 	mu            sync.Mutex
-	next          int // of kernels
+	next          int                 // of kernels
+	claimed       map[string]struct{} // texts that helpers compile
 	tried         int
 	first, second time.Duration // time on helpers, and then on the device
 	failed        error
 }
 
 func (d *device) Compile(ctx context.Context, kernels []encoding.Kernel, done func(i int)) error {
-	c := &compilation{dev: d, kernels: kernels, done: done}
+	c := newCompilation(d, kernels, done)
 	var group sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), maxHelpers, len(kernels)) {
+	for range c.workers {
 		group.Go(func() { c.work(ctx) })
 	}
 	group.Wait()
@@ -52,6 +55,11 @@ func (d *device) Compile(ctx context.Context, kernels []encoding.Kernel, done fu
 		return c.failed
 	}
 	return d.state.Ready(ctx)
+}
+
+func newCompilation(d *device, kernels []encoding.Kernel, done func(i int)) *compilation {
+	return &compilation{dev: d, kernels: kernels, done: done, claimed: map[string]struct{}{},
+		workers: min(runtime.GOMAXPROCS(0), maxHelpers, len(kernels))}
 }
 
 // work compiles kernels until none are left.
@@ -69,13 +77,14 @@ func (c *compilation) work(ctx context.Context) {
 	}
 }
 
-// take returns the next n kernels, or fewer. None: all are taken, or helpers do not help.
+// take returns the next kernels, at most n, and no more than the other workers get. None: all are taken.
 func (c *compilation) take(ctx context.Context, n int) (first, end int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	first = c.next
 	if c.failed == nil && ctx.Err() == nil {
-		c.next = min(c.next+n, len(c.kernels))
+		left := len(c.kernels) - first
+		c.next += min(n, (left+c.workers-1)/c.workers)
 	}
 	return first, c.next
 }
@@ -92,12 +101,22 @@ func (c *compilation) help(ctx context.Context, kernels []encoding.Kernel) {
 	}
 	defer helper.Close()
 	for _, k := range kernels {
-		if !c.dev.compiled(k) {
+		if !c.dev.compiled(k) && c.claim(k) {
 			start := time.Now()
 			_ = helper.compileAndRun(ctx, k)
 			c.note(&c.first, time.Since(start))
 		}
 	}
+}
+
+// claim reports whether no helper has compiled the text of a kernel yet.
+func (c *compilation) claim(k encoding.Kernel) bool {
+	s, err := wgsl.Render(k, c.dev.shader)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, known := c.claimed[s.Source]
+	c.claimed[s.Source] = struct{}{}
+	return err == nil && !known
 }
 
 // helps reports whether helpers save time.

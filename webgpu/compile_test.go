@@ -23,7 +23,7 @@ import (
 // kernelsOf lists the kernels of plans with options.
 func kernelsOf(t *testing.T, d *device, o planner.Options) (all []encoding.Kernel) {
 	t.Helper()
-	groups, err := planner.New(&d.info.Planner).Kernels(o, planner.Transposition{})
+	groups, err := planner.New(&d.info.Planner).Kernels(o, planner.Transposition{}, false)
 	require.NoError(t, err)
 	for _, g := range groups {
 		all = append(all, g.Kernels...)
@@ -50,7 +50,7 @@ func TestCompileCold(t *testing.T) {
 			require.NoError(t, err)
 			defer d.Close()
 			kernels := kernelsOf(t, d, planner.Options{Tile: "small"})
-			c := &compilation{dev: d, kernels: kernels, done: func(int) {}}
+			c := newCompilation(d, kernels, func(int) {})
 			start := time.Now()
 			c.work(t.Context())
 			require.NoError(t, c.failed)

@@ -46,6 +46,7 @@ type device struct {
 	buffers   map[*buffer]struct{}
 	programs  map[*program]struct{}
 	pipelines map[encoding.Kernel]*pipeline
+	texts     map[string]*pipeline // the same ones; kernels of one text share a pipeline
 }
 
 // waitLimit is far above the time of a submission: lavapipe on two cores does some 400 GFLOP in it.
@@ -71,6 +72,7 @@ func newDevice(info driver.Info, l limits, maxBinding uint64) *device {
 		buffers:   map[*buffer]struct{}{},
 		programs:  map[*program]struct{}{},
 		pipelines: map[encoding.Kernel]*pipeline{},
+		texts:     map[string]*pipeline{},
 	}
 }
 
@@ -165,14 +167,14 @@ func (d *device) free() error {
 	for b := range d.buffers {
 		b.release()
 	}
-	for _, p := range d.pipelines {
+	for _, p := range d.texts {
 		p.free()
 	}
 	for _, s := range d.staging {
 		s.release()
 	}
 	d.clock.free()
-	d.programs, d.buffers, d.pipelines, d.staging = nil, nil, nil, nil
+	d.programs, d.buffers, d.pipelines, d.texts, d.staging = nil, nil, nil, nil, nil
 	return d.closeLibrary()
 }
 

@@ -33,16 +33,25 @@ func (d *device) pipeline(k encoding.Kernel) (*pipeline, error) {
 	return p, err
 }
 
-// render makes the pipeline of a kernel.
+// render makes the pipeline of a kernel, or finds it: without a transposed A, for example, loads of 16 bytes
+// change the text of few kernels.
 func (d *device) render(k encoding.Kernel) (*pipeline, error) {
 	s, err := wgsl.Render(k, d.shader)
 	if err != nil {
 		return nil, err
 	}
+	if p := d.texts[s.Source]; p != nil {
+		return p, nil
+	}
 	p, err := d.compile(s)
 	if err != nil {
 		return nil, fmt.Errorf("kernel %s: %w", k, err)
 	}
+	if same := d.texts[s.Source]; same != nil { // a browser compiles several at once
+		p.free()
+		return same, nil
+	}
+	d.texts[s.Source] = p
 	return p, nil
 }
 

@@ -91,7 +91,7 @@ func TestLeastDeviceKernels(t *testing.T) {
 			if o.TypeB == element.Int4 {
 				trans = planner.Transposition{}
 			}
-			groups, err := planner.New(d).Kernels(o, trans)
+			groups, err := planner.New(d).Kernels(o, trans, false)
 			require.NoError(t, err)
 			require.NotEmpty(t, groups)
 			for _, g := range groups {

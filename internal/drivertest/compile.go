@@ -18,7 +18,7 @@ func (s *suite) testCompile(t *testing.T) {
 	ctx := context.Background()
 	facts := s.device.Info().Planner
 	groups, err := planner.New(&facts).Kernels(planner.Options{Tile: facts.Kernels[0].Tile.Name},
-		planner.Transposition{B: true})
+		planner.Transposition{B: true}, false)
 	require.NoError(t, err)
 	kernels := groups[0].Kernels
 	for range 2 {

@@ -22,6 +22,9 @@ type Shape struct {
 	RM, RN     int  // register block: rows x columns of C that a thread accumulates; 0 except with FMA
 	Zhang      bool // row of Zhang et al. 2025, Table 3; the others are ours
 	Kind            // kind of its kernels
+	// Few: one of the few shapes whose kernels a device compiles first. They are chosen by TestFewShapes of
+	// package planner (docs/webgpu.md).
+	Few bool
 	// Clusters reports whether kernels exist in which the thread groups of a cluster share a tile (NVIDIA
 	// 9.0).
 	Clusters bool

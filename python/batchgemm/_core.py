@@ -151,10 +151,10 @@ class Device(Object):
         return _json("bg_device_info", self.handle)
 
     def warm(self, trans_a=False, trans_b=False, timeout=None, **options):
-        """Makes ready every kernel that plans with such options, ragged ones too, may choose.
+        """Makes kernels ready for plans with such options, ragged ones too, of any sizes.
 
-        On WebGPU that takes seconds to minutes, elsewhere next to nothing. The option warmed=True keeps later
-        plans to these kernels.
+        On WebGPU they are few, chosen to serve all sizes, and take seconds; elsewhere all, and take next to
+        nothing. The option warmed=True keeps later plans to these kernels, so that nothing is compiled.
 
         Args:
             trans_a, trans_b: of the problems to come; a call for each combination.
