@@ -120,11 +120,16 @@ func (r *renderer) kStep() {
 	r.a.store(&r.writer)
 	r.b.store(&r.writer)
 	r.line("workgroupBarrier();")
-	if r.short && r.B.Direct && !r.b.packed() {
-		r.directShort()
+	switch {
+	case r.short && r.B.Direct && !r.b.packed():
+		r.shortStep(func() { r.directRows(r.Tile.RM, true) })
+		return
+	case r.short && !r.B.Direct && r.GroupSteps*r.Tile.RM*r.Tile.RN > mostUnrolled:
+		r.line("let many = min(left, %du);", r.Tile.TK)
+		r.shortStep(func() { r.rolledSteps("many") })
 		return
 	}
-	short := r.rolledSteps
+	short := func() { r.rolledSteps("left") }
 	if r.B.Direct {
 		short = func() { r.directRows(r.Tile.RM, true) }
 	}
@@ -148,35 +153,32 @@ func (r *renderer) kStep() {
 }
 
 // mostUnrolled is how many multiplications of a thread a K step has in the text with Limits.Short.
-const mostUnrolled = 256
+const mostUnrolled = 64
 
-// steps multiplies a whole K step. A short text loops over parts of it.
-func (r *renderer) steps() {
-	unrolled := r.GroupSteps
-	for r.short && unrolled%2 == 0 && unrolled*r.Tile.RM*r.Tile.RN > mostUnrolled {
-		unrolled /= 2
-	}
-	if unrolled == r.GroupSteps {
-		for k := range unrolled {
-			r.block("", func() { r.step(fmt.Sprintf("%du", k)) })
-		}
-		return
-	}
-	head := fmt.Sprintf("for (var first = 0u; first < %du; first = first + %du)", r.GroupSteps, unrolled)
-	r.block(head, func() {
-		for k := range unrolled {
-			r.block("", func() { r.step(plus("first", k)) })
-		}
-	})
+// shortStep writes the rest of a K step in a short text, which has the products once: in whole steps as in
+// the last, shorter one.
+func (r *renderer) shortStep(products func()) {
+	products()
+	r.line("if (left <= %du) { break; }", r.Tile.TK)
+	r.line("left = left - %du;", r.Tile.TK)
+	r.loadAhead()
+	r.line("workgroupBarrier();")
 }
 
-// rolledSteps multiplies the last, shorter K step: the k below left.
-func (r *renderer) rolledSteps() {
+// steps multiplies a whole K step.
+func (r *renderer) steps() {
+	for k := range r.GroupSteps {
+		r.block("", func() { r.step(fmt.Sprintf("%du", k)) })
+	}
+}
+
+// rolledSteps multiplies a K step in a loop: the k below an end.
+func (r *renderer) rolledSteps(end string) {
 	k := "k"
 	if r.Groups > 1 {
 		k = times(r.Groups, "k") + " + group"
 	}
-	r.block(fmt.Sprintf("for (var k = 0u; %s < left; k = k + 1u)", k), func() { r.step("k") })
+	r.block(fmt.Sprintf("for (var k = 0u; %s < %s; k = k + 1u)", k, end), func() { r.step("k") })
 }
 
 // step multiplies row k of the workgroup memory: one k of every K group.

@@ -120,15 +120,6 @@ func (r *renderer) directStep() {
 	})
 }
 
-// directShort writes the rest of a K step in a short text, which is the same for all numbers of rows and k.
-func (r *renderer) directShort() {
-	r.directRows(r.Tile.RM, true)
-	r.line("if (left <= %du) { break; }", r.Tile.TK)
-	r.line("left = left - %du;", r.Tile.TK)
-	r.loadAhead()
-	r.line("workgroupBarrier();")
-}
-
 // directRows multiplies the step in the first rows. last: it may have fewer k.
 func (r *renderer) directRows(rows int, last bool) {
 	switch {
