@@ -25,6 +25,7 @@ type Device struct {
 	planner     *planner.Planner
 	fingerprint string // fingerprint of planner.Device
 	warmed      atomic.Pointer[planner.KernelSet]
+	checks      *checks
 }
 
 // life is the part of a Device that outlives it if it is dropped without Close.
@@ -57,7 +58,12 @@ func newDevice(d driver.Device, skipped []Skip) *Device {
 	if err != nil {
 		facts = info.Planner
 	}
-	return deviceFor(d, &facts, planner.New(&facts).Within(hostmem.CheckHalf), skipped)
+	refusing := facts
+	refusing.Refused = new(atomic.Pointer[planner.KernelSet])
+	p := planner.New(&refusing).Within(hostmem.CheckHalf)
+	device := deviceFor(d, &facts, p, skipped)
+	device.checks = newChecks(d, p, refusing.Refused)
+	return device
 }
 
 func deviceFor(d driver.Device, facts *planner.Device, p *planner.Planner, skipped []Skip) *Device {

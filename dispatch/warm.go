@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/selfcheck"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -36,6 +37,10 @@ type WarmOptions struct {
 // a program. On CUDA and HIP, kernels are compiled in advance and only loaded, all of them. On the CPU there
 // is nothing to do.
 //
+// If a driver compiles the kernels, Warm runs them on small batches, once for each version of the driver. Plans
+// avoid those that are wrong, and the logger of SetLogger gets the device, its driver, the kernels and the
+// first wrong element.
+//
 // Other calls may run meanwhile. On WebGPU a call may wait for a kernel from the driver's cache, 5 to 25 ms
 // if a core is free. When ctx ends, Warm ends with its error, between kernels, and keeps what is ready:
 // Warmed has the tile shapes that plans may then use.
@@ -48,9 +53,10 @@ func (d *Device) Warm(ctx context.Context, o WarmOptions) error {
 		return err
 	}
 	defer d.release()
+	defer d.checks.keep()
 	return d.until(ctx, func(ctx context.Context) error {
 		w.progress(0)
-		return d.driver.Compile(ctx, w.kernels, w.done)
+		return d.driver.Compile(ctx, w.kernels, func(i int) { w.done(ctx, i) })
 	})
 }
 
@@ -66,7 +72,7 @@ type warming struct {
 
 	mu     sync.Mutex
 	ready  int
-	groups []planner.KernelGroup
+	groups []selfcheck.Case
 	left   []int   // kernels of each group that are not ready
 	of     [][]int // the groups of each kernel
 }
@@ -95,24 +101,37 @@ func (d *Device) newWarming(o WarmOptions) (*warming, error) {
 					}
 					w.of[i] = append(w.of[i], len(w.groups))
 				}
-				w.groups, w.left = append(w.groups, g), append(w.left, len(g.Kernels))
+				w.groups = append(w.groups, selfcheck.Case{Options: options, Transposition: t, Group: g})
+				w.left = append(w.left, len(g.Kernels))
 			}
 		}
 	}
 	return w, nil
 }
 
-// done records a kernel that is ready, and the groups that are complete with it.
-func (w *warming) done(i int) {
+// done records a kernel that is ready. It checks the groups that are complete with it.
+func (w *warming) done(ctx context.Context, i int) {
+	for _, g := range w.complete(i) {
+		if w.device.checks.right(ctx, w.device, &w.groups[g]) {
+			w.device.addWarmed(w.groups[g].Group)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ready++
+	w.progress(w.ready)
+}
+
+// complete returns the groups of which a kernel was the last.
+func (w *warming) complete(i int) (groups []int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, g := range w.of[i] {
 		if w.left[g]--; w.left[g] == 0 {
-			w.device.addWarmed(w.groups[g])
+			groups = append(groups, g)
 		}
 	}
-	w.ready++
-	w.progress(w.ready)
+	return groups
 }
 
 func (w *warming) progress(ready int) {

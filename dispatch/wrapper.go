@@ -26,6 +26,7 @@ func (d *Device) OnStream(stream uintptr) (*Device, error) {
 	}
 	// Plans of either device are valid for the other.
 	device := deviceFor(made, &d.info.Planner, d.planner, nil)
+	device.checks = d.checks
 	device.foreign = true
 	return device, nil
 }

@@ -63,7 +63,7 @@ func (m *model) named(name string) (tileID, error) {
 		if err := m.device.refuse(t.shape, m.arithmetic, m.withEpilogue); err != nil {
 			return 0, err
 		}
-		return 0, errNotReady(m.device, fmt.Sprintf("tile %v", t.shape))
+		return 0, m.only.err(m.device, fmt.Sprintf("tile %v", t.shape))
 	}
 	shape, err := tile.ByName(name)
 	if err != nil {

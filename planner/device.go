@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"sync/atomic"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/invalid"
@@ -61,6 +62,10 @@ type Device struct {
 	Pointers bool `json:"pointers,omitempty"`
 	// Blocks reports whether an epilogue may have scales of blocks (PerBlock).
 	Blocks bool `json:"blocks,omitempty"`
+
+	// Refused, if not nil, has kernels that plans avoid, because they were found to compute wrong results. It
+	// may change between plans.
+	Refused *atomic.Pointer[KernelSet] `json:"-"`
 
 	// Kernels lists the device's kernels, one tile shape each, in the order in which the planner tries them.
 	// If predicted times are equal, the last wins.

@@ -281,6 +281,9 @@ func (s *KernelSet) Len() int {
 // has reports whether the set has a group with these kernels, and maybe more; few: with few that do the work
 // of these.
 func (s *KernelSet) has(key groupKey, few bool) bool {
+	if s == nil {
+		return false
+	}
 	key.few = few
 	if _, found := s.groups[key]; found {
 		return true
@@ -291,20 +294,24 @@ func (s *KernelSet) has(key groupKey, few bool) bool {
 	return found && (more.mayBeDynamic(key.shape) || !key.mayBeDynamic(key.shape))
 }
 
-// only restricts a plan to the tile shapes whose groups are in a set, for all transpositions of a batch. The
-// zero value allows none.
+// only restricts a plan to the tile shapes whose groups are in a set, if there is one, and not in another, for
+// all transpositions of a batch. The zero value restricts nothing.
 type only struct {
 	kernels *KernelSet
+	refused *KernelSet
 	trans   uint8 // one bit each, by Problem.transposition
 	options groupOptions
 }
 
 // only returns the restriction for a batch. The problem of a ragged batch has its transposition.
-func (o *Options) only(b Batch) (keep only) {
-	if o.Kernels == nil {
+func (o *Options) only(d *Device, b Batch) (keep only) {
+	if d.Refused != nil {
+		keep.refused = d.Refused.Load()
+	}
+	if o.Kernels == nil && keep.refused.Len() == 0 {
 		return only{}
 	}
-	keep = only{kernels: o.Kernels, options: o.group()}
+	keep.kernels, keep.options = o.Kernels, o.group()
 	for i := range b {
 		keep.trans |= 1 << b[i].transposition()
 	}
@@ -314,12 +321,15 @@ func (o *Options) only(b Batch) (keep only) {
 // allows reports whether plans may use a tile shape, and whether they must do so with few kernels. Those are
 // among all of a group.
 func (k *only) allows(s *tile.Shape) (allowed, few bool) {
-	if k.kernels == nil {
-		return true, false
-	}
 	for bits := range 4 {
-		t := Transposition{A: bits&2 != 0, B: bits&1 != 0}
-		if key := (groupKey{s, t, k.options}); k.trans&(1<<bits) != 0 && !k.kernels.has(key, false) {
+		if k.trans&(1<<bits) == 0 {
+			continue
+		}
+		key := groupKey{s, Transposition{A: bits&2 != 0, B: bits&1 != 0}, k.options}
+		if k.refused.has(key, false) || k.refused.has(key, true) {
+			return false, false
+		}
+		if k.kernels != nil && !k.kernels.has(key, false) {
 			if !k.kernels.has(key, true) {
 				return false, false
 			}
@@ -329,8 +339,12 @@ func (k *only) allows(s *tile.Shape) (allowed, few bool) {
 	return true, few
 }
 
-// errNotReady is the error of a plan that may use no tile shape, or not the requested one.
-func errNotReady(d *Device, what string) error {
+// err is the error of a plan that may use no tile shape, or not the requested one; what says which.
+func (k *only) err(d *Device, what string) error {
+	if k.kernels == nil && k.refused.Len() > 0 {
+		return invalid.Errorf("%s: device %s computed wrong results with these kernels when it checked them: "+
+			"batchgemm devices --check has more", what, d.Name)
+	}
 	return invalid.Errorf("%s: kernels for these options and transpositions are missing in "+
 		"Options.Kernels, for device %s", what, d.Name)
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -376,6 +377,40 @@ func TestOptionsKernels(t *testing.T) {
 	require.ErrorContains(t, err, "no tile: ")
 	_, err = p.Kernels(planner.Options{TypeA: element.Type(9)}, none, false)
 	require.ErrorIs(t, err, planner.ErrInvalid)
+}
+
+// Plans avoid kernels that a device refuses, from then on.
+func TestRefusedKernels(t *testing.T) {
+	d, err := devices.Lookup("h200-webgpu")
+	require.NoError(t, err)
+	d.Refused = new(atomic.Pointer[planner.KernelSet])
+	p := planner.New(d)
+	b, err := planner.Pack(planner.GEMM(500, 500, 500), planner.GEMM(3, 3, 3))
+	require.NoError(t, err)
+	refused := map[string]bool{}
+	for {
+		plan, err := p.Plan(t.Context(), b, planner.Options{})
+		if err != nil {
+			require.ErrorIs(t, err, planner.ErrInvalid)
+			require.ErrorContains(t, err, "no tile: device h200-webgpu computed wrong results")
+			break
+		}
+		name := plan.Tiles[0].Name
+		require.False(t, refused[name], name)
+		refused[name] = true
+		o := planner.Options{Tile: name}
+		groups, err := p.Kernels(o, planner.Transposition{}, false)
+		require.NoError(t, err)
+		d.Refused.Store(d.Refused.Load().With(groups[0]))
+		_, err = p.Plan(t.Context(), b, o)
+		if len(refused) < len(d.Kernels) {
+			require.ErrorContains(t, err, "tile "+groups[0].Kernels[0].Tile.String()+": device h200-webgpu "+
+				"computed wrong results")
+		}
+	}
+	require.Len(t, refused, len(d.Kernels))
+	_, err = p.Plan(t.Context(), b, planner.Options{TypeA: element.BF16})
+	require.NoError(t, err, "other kernels")
 }
 
 // Plans restricted to a set allocate no more than others.

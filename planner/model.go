@@ -52,7 +52,7 @@ type stepMicros struct{ busy, alone float64 }
 // setFor derives the model for the options, their arithmetic and the batch of a plan.
 func (m *model) setFor(d *Device, o *Options, a arithmetic, b Batch) error {
 	m.products, m.cutsAt, m.parts = o.Epilogue.kernel().Products(), o.Epilogue.cutsAt(), o.parts(d)
-	return m.set(d, a, o.withEpilogue(d), o.only(b))
+	return m.set(d, a, o.withEpilogue(d), o.only(d, b))
 }
 
 // set derives the model of a device that passes Check and has kernels for the compute mode.
@@ -70,8 +70,8 @@ func (m *model) set(d *Device, a arithmetic, withEpilogue bool, keep only) error
 	}
 	m.device = nil
 	switch {
-	case keep.kernels != nil:
-		return errNotReady(d, "no tile")
+	case keep != (only{}):
+		return keep.err(d, "no tile")
 	case withEpilogue:
 		return invalid.Errorf("device %s has no kernels with an epilogue", d.Name)
 	case a.narrow():

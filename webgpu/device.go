@@ -22,12 +22,13 @@ type device struct {
 	info      driver.Info
 	limits    limits
 	shader    wgsl.Limits
-	binding   uint64        // largest storage binding in bytes
-	period    float64       // nanoseconds of a timestamp tick; 0: no timestamps
-	waitLimit time.Duration // a longer wait fails, and the device is lost
-	closeWait time.Duration // after this time Close leaves the rest to freeLater
-	inFlight  uint64        // most submissions that are queued at once
-	timing    chan struct{} // holds the token of the one running Time
+	binding   uint64                   // largest storage binding in bytes
+	period    float64                  // nanoseconds of a timestamp tick; 0: no timestamps
+	waitLimit time.Duration            // a longer wait fails, and the device is lost
+	closeWait time.Duration            // after this time Close leaves the rest to freeLater
+	inFlight  uint64                   // most submissions that are queued at once
+	spoil     func(text string) string // of tests: a driver that miscompiles; nil: none
+	timing    chan struct{}            // holds the token of the one running Time
 	state     backend.State
 
 	// mu is held around every call of the binding, because its error scopes are one stack per device.

@@ -55,6 +55,12 @@ func (d *device) render(k encoding.Kernel) (*pipeline, error) {
 	return p, nil
 }
 
+// Text implements backend.Compiler.
+func (d *device) Text(k encoding.Kernel) (string, error) {
+	s, err := wgsl.Render(k, d.shader)
+	return s.Source, err
+}
+
 // compile makes a pipeline. It checks what go-webgpu does not check. go-webgpu crashes on an empty source
 // and on a shader without bindings, and some compilers never end if a shader has too much workgroup memory.
 func (d *device) compile(s wgsl.Shader) (*pipeline, error) {
@@ -67,6 +73,9 @@ func (d *device) compile(s wgsl.Shader) (*pipeline, error) {
 	case s.SharedBytes > d.shader.SharedBytes:
 		return nil, fmt.Errorf("webgpu: the shader has %d bytes of workgroup memory, the device allows %d",
 			s.SharedBytes, d.shader.SharedBytes)
+	}
+	if d.spoil != nil {
+		s.Source = d.spoil(s.Source)
 	}
 	k, err := d.makeKernel(s.Source)
 	if err != nil {

@@ -31,6 +31,7 @@ var layers = []struct {
 }{
 	{"callers", []string{"cmd", "capi", "examples", "gonumgemm", "internal/soak"}},
 	{"the API", []string{"dispatch"}},
+	{"checks of backends", []string{"internal/selfcheck"}},
 	{"over backends", []string{"internal/hostgemm", "internal/ratefile", "internal/clocks",
 		"internal/fakedriver"}},
 	{"backends", []string{"webgpu", "native/cuda", "native/hip", "internal/cpu"}},

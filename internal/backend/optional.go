@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 )
 
 // Wrapper is a Device that shares a GPU with other libraries of the process.
@@ -55,6 +56,13 @@ type Addressed interface {
 	driver.Buffer
 	// Address returns where the buffer starts in device memory.
 	Address() (uint64, error)
+}
+
+// Compiler is a Device whose driver compiles kernels from text, and may do so wrongly.
+type Compiler interface {
+	driver.Device
+	// Text returns the text of a kernel on this device.
+	Text(k encoding.Kernel) (string, error)
 }
 
 // Words reinterprets 32-bit words as the elements of buffers.

@@ -70,8 +70,8 @@ func unfit(r rune) bool {
 // longestName leaves room for the rest of a file name of 255 bytes.
 const longestName = 120
 
-// locate returns the path of the device's file, or why there can be none.
-func locate(info *driver.Info) (string, error) {
+// Locate returns the path of a device's file of a kind, "rates" here, or why there can be none.
+func Locate(kind string, info *driver.Info) (string, error) {
 	dir, set := os.LookupEnv(DirEnv)
 	switch {
 	case set && (dir == "" || dir == "off"):
@@ -84,18 +84,18 @@ func locate(info *driver.Info) (string, error) {
 		dir = filepath.Join(cache, "batchgemm")
 	}
 	name := strings.Trim(strings.Join(strings.FieldsFunc(info.Backend+"-"+info.Name, unfit), "-"), "-.")
-	return filepath.Join(dir, "rates-"+name[:min(len(name), longestName)]+".json"), nil
+	return filepath.Join(dir, kind+"-"+name[:min(len(name), longestName)]+".json"), nil
 }
 
 // Load returns the facts of the device with the rates that were measured on it. Without a file it returns
 // the unchanged facts; with an unusable file it also returns an error. It is safe for concurrent use, also
 // with Save in another process.
 func Load(info *driver.Info) (planner.Device, error) {
-	path, err := locate(info)
+	path, err := Locate("rates", info)
 	if err != nil {
 		return info.Planner, nil // no directory, no file
 	}
-	data, err := read(path)
+	data, err := Read(path, maxSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return info.Planner, nil
 	}
@@ -112,8 +112,9 @@ func Load(info *driver.Info) (planner.Device, error) {
 // maxSize is about ten times the largest file, which has a row for every tile and mode.
 const maxSize = 64 << 10
 
-// read reads a file that may be anything: a pipe without a writer, or an endless device.
-func read(path string) ([]byte, error) {
+// Read reads a file that may be anything: a pipe without a writer, or an endless device. It fails for more than
+// that many bytes.
+func Read(path string, most int64) ([]byte, error) {
 	info, err := os.Stat(path) // before opening it, which would wait for a pipe
 	if err != nil {
 		return nil, err
@@ -126,9 +127,9 @@ func read(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
-	if err == nil && len(data) > maxSize {
-		err = fmt.Errorf("%s: larger than %d bytes, which no such file is", path, maxSize)
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("%s: larger than %d bytes, which no such file is", path, most)
 	}
 	return data, err
 }
@@ -225,7 +226,7 @@ type File struct {
 // Create opens the device's file, so that a place without write permission is known before any measurement.
 // An older file stays until Save.
 func Create(info *driver.Info) (*File, error) {
-	path, err := locate(info)
+	path, err := Locate("rates", info)
 	if err != nil {
 		return nil, err
 	}

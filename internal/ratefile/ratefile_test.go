@@ -210,7 +210,7 @@ func TestNames(t *testing.T) {
 		strings.Repeat("x", 300):           "rates-cuda-" + strings.Repeat("x", longestName-5) + ".json",
 	} {
 		info := &driver.Info{Backend: "cuda", Name: name}
-		path, err := locate(info)
+		path, err := Locate("rates", info)
 		require.NoError(t, err)
 		require.Equal(t, filepath.Join("dir", want), path)
 	}
