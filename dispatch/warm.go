@@ -30,7 +30,7 @@ type WarmOptions struct {
 // compiles nothing if one of Plans has an epilogue with ScatterRows and Weights, as its second product.
 //
 // On WebGPU these are few kernels, of 8 tile shapes, for each of the options and transpositions. Plans by
-// them are predicted to take 0.6 % longer in the mean than by all tile shapes (docs/webgpu.md). Plans without
+// them are predicted to take 0.7 % longer in the mean than by all tile shapes (docs/webgpu.md). Plans without
 // Options.Kernels still take the best of all, and compile what is missing; WarmOptions.All compiles that too.
 // Warm compiles as many at once as there are cores, up to 4. On Mesa's lavapipe a kernel takes 0.1 to 1.5 s,
 // or 0.01 s if it is in the driver's cache. The caches of Mesa, NVIDIA, AMD and Intel persist between runs of

@@ -36,6 +36,8 @@ type deviceListing struct {
 	// of its kernels: from the package, or measured by tune
 	Rates        string `json:"rates"`
 	RatesIgnored string `json:"rates_ignored,omitempty"` // why a file of measured rates cannot be used
+
+	Check *kernelCheck `json:"check,omitempty"` // with --check
 }
 
 func listDevice(info dispatch.Info) deviceListing {
@@ -55,8 +57,10 @@ type deviceRef struct {
 	Index   int    `json:"index"`
 }
 
-func newDevices() *cobra.Command {
-	return &cobra.Command{
+// newDevices returns the command; with --check it checks the kernels of plans with these options.
+func newDevices(checked func(*planner.Device) []planner.Options) *cobra.Command {
+	checks := false
+	cmd := &cobra.Command{
 		Use:   "devices",
 		Short: "List the devices of all backends",
 		Long: `List all backends with their devices, or with the reason why they have none, such as
@@ -65,8 +69,14 @@ shares the host's memory), software (it runs on the CPU) or other. Its ID is the
 every time. Elements are the types that it takes. It multiplies those in parentheses
 as numbers of more bits, and the others directly. The default is the device that run
 takes. Rates are the speeds of kernels that plans rest on: they came with the package,
-or tune measured them.`,
+or tune measured them.
+
+With --check, kernels of each device run on small batches, and results are compared with
+a float64 reference: all few kernels that WebGPU needs first, and all others. Some drivers
+miscompile shaders. Plans avoid kernels that were wrong until the driver changes. The
+report can be copied into an issue.`,
 		Example: `  batchgemm devices
+  batchgemm devices --check
   batchgemm devices --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -85,6 +95,11 @@ or tune measured them.`,
 				}
 				l.Backends = append(l.Backends, entry)
 			}
+			if checks {
+				if err := l.checkDevices(cmd, checked); err != nil {
+					return err
+				}
+			}
 			device, err := dispatch.Open(cmd.Context())
 			if err != nil {
 				l.Error = err.Error()
@@ -99,9 +114,11 @@ or tune measured them.`,
 					return err
 				}
 			}
-			return emit(cmd, l, l.text)
+			return cmp.Or(emit(cmd, l, l.text), l.wrong())
 		},
 	}
+	cmd.Flags().BoolVar(&checks, "check", false, "run kernels of all devices and check their results")
+	return cmd
 }
 
 // computes lists the compute modes of a device.
@@ -154,6 +171,13 @@ func (l *listing) text(w io.Writer) error {
 			if d.RatesIgnored != "" {
 				notes = append(notes, fmt.Sprintf("%s %d: measured rates are ignored, batchgemm tune makes "+
 					"new ones: %s", b.Backend, d.Index, d.RatesIgnored))
+			}
+		}
+	}
+	for _, b := range l.Backends {
+		for _, d := range b.Devices {
+			if d.Check != nil {
+				notes = append(notes, d.Check.notes(&d.Info)...)
 			}
 		}
 	}

@@ -145,7 +145,7 @@ A WORKLOAD is one of
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
 	root.PersistentFlags().Bool("json", false, "print JSON")
-	root.AddCommand(newDevices(), newPlan(), newRun(), newVerify(), newBench(),
+	root.AddCommand(newDevices(checkedOptions), newPlan(), newRun(), newVerify(), newBench(),
 		newTune(tune.Cases), newVersion())
 	return root, started
 }

@@ -107,6 +107,9 @@ func (r *Results) Add(c *Case, wrong *Wrong) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.changed = true
+	same := func(other string) bool { return other == text }
+	r.content.Right = slices.DeleteFunc(r.content.Right, same)
+	r.content.Wrong = slices.DeleteFunc(r.content.Wrong, func(w Record) bool { return same(w.Text) })
 	if wrong == nil {
 		r.content.Right = append(r.content.Right, text)
 		return
