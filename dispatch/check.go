@@ -39,8 +39,8 @@ func (c *checks) right(ctx context.Context, d *Device, kernels *selfcheck.Case) 
 	if !known {
 		err := selfcheck.Run(ctx, d.driver, d.planner, kernels)
 		if wrong = selfcheck.AsWrong(err); err != nil && wrong == nil {
-			backend.Logger().Warn("kernels were not checked", "backend", d.info.Backend, "device", d.info.Name,
-				"tile", kernels.Tile().Name, "error", err)
+			backend.Logger().Warn("kernels were not checked", "backend", d.info.Backend,
+				"device", d.info.Name, "tile", kernels.Tile().Name, "error", err)
 			return ctx.Err() == nil
 		}
 		c.results.Add(kernels, wrong)

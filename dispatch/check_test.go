@@ -70,7 +70,8 @@ func (d *miscompiled) Submit(ctx context.Context, runs []driver.Run) error {
 	return nil
 }
 
-// TestWarmChecks: Warm runs the kernels that a driver compiles, once for each driver, and plans avoid wrong ones.
+// TestWarmChecks: Warm runs the kernels that a driver compiles, once for each driver, and plans avoid those
+// that are wrong.
 func TestWarmChecks(t *testing.T) {
 	t.Setenv(backendEnv, "")
 	t.Setenv(ratefile.DirEnv, t.TempDir())

@@ -37,9 +37,9 @@ type WarmOptions struct {
 // a program. On CUDA and HIP, kernels are compiled in advance and only loaded, all of them. On the CPU there
 // is nothing to do.
 //
-// If a driver compiles the kernels, Warm runs them on small batches, once for each version of the driver. Plans
-// avoid those that are wrong, and the logger of SetLogger gets the device, its driver, the kernels and the
-// first wrong element.
+// If a driver compiles the kernels, Warm runs them on small batches, once for each version of the driver.
+// Plans avoid those that are wrong, and the logger of SetLogger gets the device, its driver, the kernels and
+// the first wrong element.
 //
 // Other calls may run meanwhile. On WebGPU a call may wait for a kernel from the driver's cache, 5 to 25 ms
 // if a core is free. When ctx ends, Warm ends with its error, between kernels, and keeps what is ready:

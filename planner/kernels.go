@@ -294,8 +294,8 @@ func (s *KernelSet) has(key groupKey, few bool) bool {
 	return found && (more.mayBeDynamic(key.shape) || !key.mayBeDynamic(key.shape))
 }
 
-// only restricts a plan to the tile shapes whose groups are in a set, if there is one, and not in another, for
-// all transpositions of a batch. The zero value restricts nothing.
+// only restricts a plan to the tile shapes whose groups are in a set, if there is one, and not in another,
+// for all transpositions of a batch. The zero value restricts nothing.
 type only struct {
 	kernels *KernelSet
 	refused *KernelSet
@@ -342,8 +342,8 @@ func (k *only) allows(s *tile.Shape) (allowed, few bool) {
 // err is the error of a plan that may use no tile shape, or not the requested one; what says which.
 func (k *only) err(d *Device, what string) error {
 	if k.kernels == nil && k.refused.Len() > 0 {
-		return invalid.Errorf("%s: device %s computed wrong results with these kernels when it checked them: "+
-			"batchgemm devices --check has more", what, d.Name)
+		return invalid.Errorf("%s: device %s computed wrong results with these kernels when it checked "+
+			"them: batchgemm devices --check has more", what, d.Name)
 	}
 	return invalid.Errorf("%s: kernels for these options and transpositions are missing in "+
 		"Options.Kernels, for device %s", what, d.Name)

@@ -35,7 +35,8 @@ func TestSelfCheck(t *testing.T) {
 	for name, o := range map[string]planner.Options{"f32": {},
 		"bf16":  {TypeA: element.BF16, TypeC: element.BF16},
 		"gated": {Epilogue: planner.Epilogue{Gated: true, Activation: planner.SiLU, Bias: true}},
-		"int8":  {TypeA: element.Int8, TypeC: element.BF16, Epilogue: planner.Epilogue{ScaleA: planner.PerRow}},
+		"int8": {TypeA: element.Int8, TypeC: element.BF16,
+			Epilogue: planner.Epilogue{ScaleA: planner.PerRow}},
 	} {
 		for _, k := range d.info.Planner.Kernels {
 			if !k.Tile.Few {

@@ -140,8 +140,9 @@ func (k *kernelCheck) notes(d *dispatch.Info) (notes []string) {
 	for i := range k.Wrong {
 		notes = append(notes, fmt.Sprintf("%s: WRONG: %v", name, &k.Wrong[i]))
 	}
-	return append(notes, fmt.Sprintf("%s: %d kernels ran in %.1f s; groups that are wrong: %d (batchgemm %s, "+
-		"%s/%s)", name, k.Kernels, k.Seconds, len(k.Wrong), version.Version, runtime.GOOS, runtime.GOARCH))
+	return append(notes, fmt.Sprintf("%s: %d kernels ran in %.1f s; groups that are wrong: %d (batchgemm "+
+		"%s, %s/%s)", name, k.Kernels, k.Seconds, len(k.Wrong), version.Version, runtime.GOOS,
+		runtime.GOARCH))
 }
 
 // wrong returns an error if a device has wrong kernels.

@@ -43,13 +43,15 @@ func TestDevicesCheck(t *testing.T) {
 
 // TestReportOfCheck: a report names the device, its driver and the kernels that are wrong.
 func TestReportOfCheck(t *testing.T) {
-	d := deviceListing{Info: dispatch.Info{Backend: "webgpu", Name: "a GPU", Driver: "7.1"}, Check: &kernelCheck{
-		Kernels: 9, Seconds: 1.25, Wrong: []selfcheck.Wrong{{Kernels: "small/nn", Found: "C[1,2] is 3"}}}}
+	d := deviceListing{Info: dispatch.Info{Backend: "webgpu", Name: "a GPU", Driver: "7.1"},
+		Check: &kernelCheck{Kernels: 9, Seconds: 1.25,
+			Wrong: []selfcheck.Wrong{{Kernels: "small/nn", Found: "C[1,2] is 3"}}}}
 	l := &listing{Backends: []backendListing{{Backend: "webgpu", Devices: []deviceListing{d}}}}
 	var out bytes.Buffer
 	require.NoError(t, l.text(&out))
 	require.Contains(t, out.String(), "webgpu 0, a GPU, driver 7.1: WRONG: small/nn: C[1,2] is 3\n")
-	require.Regexp(t, `webgpu 0, a GPU, driver 7.1: 9 kernels ran in 1\.. s; groups that are wrong: 1 \(`, out.String())
+	require.Regexp(t, `webgpu 0, a GPU, driver 7.1: 9 kernels ran in 1\.. s; groups that are wrong: 1 \(`,
+		out.String())
 	require.EqualError(t, l.wrong(), "groups of kernels that compute wrong results: 1")
 	l.Backends[0].Devices[0].Check.Wrong = nil
 	require.NoError(t, l.wrong())

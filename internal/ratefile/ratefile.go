@@ -112,8 +112,8 @@ func Load(info *driver.Info) (planner.Device, error) {
 // maxSize is about ten times the largest file, which has a row for every tile and mode.
 const maxSize = 64 << 10
 
-// Read reads a file that may be anything: a pipe without a writer, or an endless device. It fails for more than
-// that many bytes.
+// Read reads a file that may be anything: a pipe without a writer, or an endless device. It fails for more
+// than that many bytes.
 func Read(path string, most int64) ([]byte, error) {
 	info, err := os.Stat(path) // before opening it, which would wait for a pipe
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// Results are those of all checks on a device with a driver, which a file keeps beside the device's rates. It is
-// safe for concurrent use.
+// Results are those of all checks on a device with a driver, which a file keeps beside the device's rates.
+// Its methods are safe for concurrent use.
 type Results struct {
 	device backend.Compiler
 	info   driver.Info

@@ -1,5 +1,5 @@
-// Package selfcheck runs the kernels of a device on small batches, because drivers miscompile shaders. Results
-// must be exact, as far as the epilogue allows. Around C lie canaries, and beyond A and B lies NaN.
+// Package selfcheck runs the kernels of a device on small batches, because drivers miscompile shaders.
+// Results must be exact, as far as the epilogue allows. Around C lie canaries, and beyond A and B lies NaN.
 package selfcheck
 
 import (
@@ -31,8 +31,8 @@ type Wrong struct {
 
 func (w *Wrong) Error() string { return w.Kernels + ": " + w.Found }
 
-// Run compares what the kernels of a case compute with a float64 reference. It returns a *Wrong if they differ.
-// All other errors say why there was no check.
+// Run compares what the kernels of a case compute with a float64 reference. It returns a *Wrong if they
+// differ. All other errors say why there was no check.
 func Run(ctx context.Context, d driver.Device, p *planner.Planner, c *Case) error {
 	if c.Options.Epilogue.Pointers.Any() {
 		return nil // they address the caller's memory

@@ -19,16 +19,20 @@ func TestRight(t *testing.T) {
 	facts := d.Info().Planner
 	p := planner.New(&facts)
 	for name, o := range map[string]planner.Options{
-		"default": {}, "stream-k": {Schedule: planner.ScheduleStreamK}, "zhang": {Rule: planner.RuleZhang2025},
-		"bf16":   {TypeA: element.BF16, TypeC: element.BF16},
-		"f16":    {TypeA: element.F16, TypeC: element.F32},
-		"e4m3":   {TypeA: element.E4M3, TypeC: element.BF16},
-		"int8":   {TypeA: element.Int8, TypeC: element.F16},
-		"scales": {TypeA: element.Int8, TypeC: element.BF16, Epilogue: planner.Epilogue{ScaleA: planner.PerRow, ScaleB: planner.PerRow, ZeroA: true}},
-		"int4":   {TypeA: element.BF16, TypeB: element.Int4, TypeC: element.BF16, Epilogue: planner.Epilogue{ScaleB: planner.PerGroup64}},
+		"default": {}, "stream-k": {Schedule: planner.ScheduleStreamK},
+		"zhang": {Rule: planner.RuleZhang2025},
+		"bf16":  {TypeA: element.BF16, TypeC: element.BF16},
+		"f16":   {TypeA: element.F16, TypeC: element.F32},
+		"e4m3":  {TypeA: element.E4M3, TypeC: element.BF16},
+		"int8":  {TypeA: element.Int8, TypeC: element.F16},
+		"scales": {TypeA: element.Int8, TypeC: element.BF16,
+			Epilogue: planner.Epilogue{ScaleA: planner.PerRow, ScaleB: planner.PerRow, ZeroA: true}},
+		"int4": {TypeA: element.BF16, TypeB: element.Int4, TypeC: element.BF16,
+			Epilogue: planner.Epilogue{ScaleB: planner.PerGroup64}},
 		"all": {Epilogue: planner.Epilogue{Bias: true, Activation: planner.SiLU, Gated: true,
 			GatherRows: 1000, ScatterRows: 2000, Weights: true}},
-		"gelu": {TypeA: element.F16, TypeC: element.F16, Epilogue: planner.Epilogue{Activation: planner.GELU}},
+		"gelu": {TypeA: element.F16, TypeC: element.F16,
+			Epilogue: planner.Epilogue{Activation: planner.GELU}},
 	} {
 		trans := []planner.Transposition{{}}
 		if name == "default" {
