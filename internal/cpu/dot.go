@@ -234,14 +234,15 @@ func (t *scratch) dotTiles(u *units, rows, cols int, x unsafe.Pointer, rowX, wor
 func (t *scratch) dotVectors(u *units, rows, cols int, x unsafe.Pointer, rowX, words, whole int,
 	more bool) {
 	m := &t.micro
-	m.rowA, m.kA, m.rowB, m.rowC = rowX, 4, 4*strip, 4*maxSide
+	m.rowA, m.kA, m.rowC = rowX, 4, 4*maxSide
 	m.depth, m.wide, m.lanes, m.alpha, m.beta = words, words, t.lanes, 1, 0
 	most := len(u.kernels) - 1
 	for col := 0; col < cols; col += strip {
 		vectors := (min(cols-col, strip) + t.lanes - 1) / t.lanes
+		m.rowsOfB(floatAt(t.dots.y[:], col*whole), 4*strip)
 		for row, left := 0, (rows+most-1)/most; left > 0; left-- {
 			height := (rows - row + left - 1) / left
-			m.a, m.b = (*float32)(unsafe.Add(x, row*rowX)), floatAt(t.dots.y[:], col*whole)
+			m.a = (*float32)(unsafe.Add(x, row*rowX))
 			m.c, m.sum = &t.sum[row*maxSide+col], nil
 			if more {
 				m.sum = m.c

@@ -33,8 +33,7 @@ product:
 	MOVQ       64(AX), DX
 	MOVQ       96(AX), R8
 	MOVQ       104(AX), R9
-	MOVQ       DI, R10
-	SHLQ       $0x04, R10
+	MOVQ       128(AX), R10
 	ADDQ       SI, R10
 	TESTQ      DX, DX
 	JE         store
@@ -198,8 +197,7 @@ product:
 	MOVQ       64(AX), DX
 	MOVQ       96(AX), R8
 	MOVQ       104(AX), R9
-	MOVQ       DI, R10
-	SHLQ       $0x04, R10
+	MOVQ       128(AX), R10
 	ADDQ       SI, R10
 	TESTQ      DX, DX
 	JE         store
@@ -396,8 +394,7 @@ product:
 	MOVQ       64(AX), DX
 	MOVQ       96(AX), R8
 	MOVQ       104(AX), R9
-	MOVQ       DI, R10
-	SHLQ       $0x04, R10
+	MOVQ       128(AX), R10
 	ADDQ       SI, R10
 	TESTQ      DX, DX
 	JE         store
@@ -627,8 +624,7 @@ product:
 	MOVQ       64(AX), DX
 	MOVQ       96(AX), R8
 	MOVQ       104(AX), R9
-	MOVQ       DI, R10
-	SHLQ       $0x04, R10
+	MOVQ       128(AX), R10
 	ADDQ       SI, R10
 	TESTQ      DX, DX
 	JE         store
@@ -882,8 +878,7 @@ product:
 	MOVQ       64(AX), R8
 	MOVQ       96(AX), R9
 	MOVQ       104(AX), R10
-	MOVQ       DI, R11
-	SHLQ       $0x04, R11
+	MOVQ       128(AX), R11
 	ADDQ       SI, R11
 	TESTQ      R8, R8
 	JE         store
@@ -1077,8 +1072,7 @@ product:
 	MOVQ       64(AX), R8
 	MOVQ       96(AX), R9
 	MOVQ       104(AX), R10
-	MOVQ       DI, R11
-	SHLQ       $0x04, R11
+	MOVQ       128(AX), R11
 	ADDQ       SI, R11
 	TESTQ      R8, R8
 	JE         store
@@ -1321,8 +1315,7 @@ product:
 	MOVQ       64(AX), R8
 	MOVQ       96(AX), R9
 	MOVQ       104(AX), R10
-	MOVQ       DI, R11
-	SHLQ       $0x04, R11
+	MOVQ       128(AX), R11
 	ADDQ       SI, R11
 	TESTQ      R8, R8
 	JE         store
@@ -1614,8 +1607,7 @@ product:
 	MOVQ       64(AX), R8
 	MOVQ       96(AX), R9
 	MOVQ       104(AX), R10
-	MOVQ       DI, R11
-	SHLQ       $0x04, R11
+	MOVQ       128(AX), R11
 	ADDQ       SI, R11
 	TESTQ      R8, R8
 	JE         store
@@ -1935,8 +1927,7 @@ product:
 	MOVQ       64(AX), R8
 	MOVQ       96(AX), R9
 	MOVQ       104(AX), R10
-	MOVQ       DI, R11
-	SHLQ       $0x04, R11
+	MOVQ       128(AX), R11
 	ADDQ       SI, R11
 	TESTQ      R8, R8
 	JE         store
@@ -2160,8 +2151,7 @@ product:
 	MOVQ       64(AX), R8
 	MOVQ       96(AX), R9
 	MOVQ       104(AX), R10
-	MOVQ       DI, R11
-	SHLQ       $0x04, R11
+	MOVQ       128(AX), R11
 	ADDQ       SI, R11
 	TESTQ      R8, R8
 	JE         store
@@ -2450,8 +2440,7 @@ product:
 	MOVQ       64(AX), R8
 	MOVQ       96(AX), R9
 	MOVQ       104(AX), R10
-	MOVQ       DI, R11
-	SHLQ       $0x04, R11
+	MOVQ       128(AX), R11
 	ADDQ       SI, R11
 	TESTQ      R8, R8
 	JE         store
@@ -2805,8 +2794,7 @@ product:
 	MOVQ       64(AX), R8
 	MOVQ       96(AX), R9
 	MOVQ       104(AX), R10
-	MOVQ       DI, R11
-	SHLQ       $0x04, R11
+	MOVQ       128(AX), R11
 	ADDQ       SI, R11
 	TESTQ      R8, R8
 	JE         store
@@ -3194,8 +3182,7 @@ product:
 	MOVQ       64(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       104(AX), R11
-	MOVQ       R8, R12
-	SHLQ       $0x04, R12
+	MOVQ       128(AX), R12
 	ADDQ       DI, R12
 	TESTQ      R9, R9
 	JE         store
@@ -3451,8 +3438,7 @@ product:
 	MOVQ       64(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       104(AX), R11
-	MOVQ       R8, R12
-	SHLQ       $0x04, R12
+	MOVQ       128(AX), R12
 	ADDQ       DI, R12
 	TESTQ      R9, R9
 	JE         store
@@ -3789,8 +3775,7 @@ product:
 	MOVQ       64(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       104(AX), R11
-	MOVQ       R8, R12
-	SHLQ       $0x04, R12
+	MOVQ       128(AX), R12
 	ADDQ       DI, R12
 	TESTQ      R9, R9
 	JE         store
@@ -4208,8 +4193,7 @@ product:
 	MOVQ       64(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       104(AX), R11
-	MOVQ       R8, R12
-	SHLQ       $0x04, R12
+	MOVQ       128(AX), R12
 	ADDQ       DI, R12
 	TESTQ      R9, R9
 	JE         store
@@ -4663,8 +4647,7 @@ product:
 	MOVQ       64(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       104(AX), R11
-	MOVQ       R8, R12
-	SHLQ       $0x04, R12
+	MOVQ       128(AX), R12
 	ADDQ       DI, R12
 	TESTQ      R9, R9
 	JE         store
@@ -4950,8 +4933,7 @@ product:
 	MOVQ       64(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       104(AX), R11
-	MOVQ       R8, R12
-	SHLQ       $0x04, R12
+	MOVQ       128(AX), R12
 	ADDQ       DI, R12
 	TESTQ      R9, R9
 	JE         store
@@ -5334,8 +5316,7 @@ product:
 	MOVQ       64(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       104(AX), R11
-	MOVQ       R8, R12
-	SHLQ       $0x04, R12
+	MOVQ       128(AX), R12
 	ADDQ       DI, R12
 	TESTQ      R9, R9
 	JE         store
@@ -5815,8 +5796,7 @@ product:
 	MOVQ       64(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       104(AX), R11
-	MOVQ       R8, R12
-	SHLQ       $0x04, R12
+	MOVQ       128(AX), R12
 	ADDQ       DI, R12
 	TESTQ      R9, R9
 	JE         store
@@ -6340,8 +6320,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -6664,8 +6643,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -7101,8 +7079,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -7651,8 +7628,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -8245,8 +8221,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -8599,8 +8574,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -9043,8 +9017,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -9427,8 +9400,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -9911,8 +9883,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -10325,8 +10296,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -10849,8 +10819,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -11293,8 +11262,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -11861,8 +11829,7 @@ product:
 	MOVQ       64(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       104(AX), R13
-	MOVQ       R10, R14
-	SHLQ       $0x04, R14
+	MOVQ       128(AX), R14
 	ADDQ       R9, R14
 	TESTQ      R11, R11
 	JE         store
@@ -12342,8 +12309,7 @@ product:
 	MOVQ       64(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       104(AX), R13
-	MOVQ       R10, R14
-	SHLQ       $0x04, R14
+	MOVQ       128(AX), R14
 	ADDQ       R9, R14
 	TESTQ      R11, R11
 	JE         store
@@ -12953,8 +12919,7 @@ product:
 	MOVQ       64(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       104(AX), R13
-	MOVQ       R10, R14
-	SHLQ       $0x04, R14
+	MOVQ       128(AX), R14
 	ADDQ       R9, R14
 	TESTQ      R11, R11
 	JE         store
@@ -13464,8 +13429,7 @@ product:
 	MOVQ       64(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       104(AX), R13
-	MOVQ       R10, R14
-	SHLQ       $0x04, R14
+	MOVQ       128(AX), R14
 	ADDQ       R9, R14
 	TESTQ      R11, R11
 	JE         store
@@ -14115,8 +14079,7 @@ product:
 	MOVQ       64(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       104(AX), R13
-	MOVQ       R10, R14
-	SHLQ       $0x04, R14
+	MOVQ       128(AX), R14
 	ADDQ       R9, R14
 	TESTQ      R11, R11
 	JE         store
@@ -14656,8 +14619,7 @@ product:
 	MOVQ       64(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       104(AX), R13
-	MOVQ       R10, R14
-	SHLQ       $0x04, R14
+	MOVQ       128(AX), R14
 	ADDQ       R9, R14
 	TESTQ      R11, R11
 	JE         store
@@ -15347,8 +15309,7 @@ product:
 	MOVQ       64(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       104(AX), R13
-	MOVQ       R10, R14
-	SHLQ       $0x04, R14
+	MOVQ       128(AX), R14
 	ADDQ       R9, R14
 	TESTQ      R11, R11
 	JE         store
@@ -15918,8 +15879,7 @@ product:
 	MOVQ       64(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       104(AX), R13
-	MOVQ       R10, R14
-	SHLQ       $0x04, R14
+	MOVQ       128(AX), R14
 	ADDQ       R9, R14
 	TESTQ      R11, R11
 	JE         store
@@ -16649,8 +16609,7 @@ product:
 	MOVQ       64(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       104(AX), R13
-	MOVQ       R10, R14
-	SHLQ       $0x04, R14
+	MOVQ       128(AX), R14
 	ADDQ       R9, R14
 	TESTQ      R11, R11
 	JE         store
@@ -17212,8 +17171,7 @@ product:
 	MOVQ       64(AX), R12
 	MOVQ       96(AX), R13
 	MOVQ       104(AX), R14
-	MOVQ       R11, R15
-	SHLQ       $0x04, R15
+	MOVQ       128(AX), R15
 	ADDQ       R10, R15
 	TESTQ      R12, R12
 	JE         store
@@ -17805,8 +17763,7 @@ product:
 	MOVQ       64(AX), R12
 	MOVQ       96(AX), R13
 	MOVQ       104(AX), R14
-	MOVQ       R11, R15
-	SHLQ       $0x04, R15
+	MOVQ       128(AX), R15
 	ADDQ       R10, R15
 	TESTQ      R12, R12
 	JE         store
@@ -18425,8 +18382,7 @@ product:
 	MOVQ       64(AX), R12
 	MOVQ       96(AX), R13
 	MOVQ       104(AX), R14
-	MOVQ       R11, R15
-	SHLQ       $0x04, R15
+	MOVQ       128(AX), R15
 	ADDQ       R10, R15
 	TESTQ      R12, R12
 	JE         store
@@ -19072,8 +19028,7 @@ product:
 	MOVQ       64(AX), R12
 	MOVQ       96(AX), R13
 	MOVQ       104(AX), R14
-	MOVQ       R11, R15
-	SHLQ       $0x04, R15
+	MOVQ       128(AX), R15
 	ADDQ       R10, R15
 	TESTQ      R12, R12
 	JE         store
@@ -19746,8 +19701,7 @@ product:
 	MOVQ       64(AX), R12
 	MOVQ       96(AX), R13
 	MOVQ       104(AX), R14
-	MOVQ       R11, R15
-	SHLQ       $0x04, R15
+	MOVQ       128(AX), R15
 	ADDQ       R10, R15
 	TESTQ      R12, R12
 	JE         store
@@ -23646,8 +23600,7 @@ product:
 	MOVQ       64(AX), DX
 	MOVQ       96(AX), R8
 	MOVQ       104(AX), R9
-	MOVQ       DI, R10
-	SHLQ       $0x04, R10
+	MOVQ       128(AX), R10
 	ADDQ       SI, R10
 	TESTQ      DX, DX
 	JE         store
@@ -23808,8 +23761,7 @@ product:
 	MOVQ       64(AX), DX
 	MOVQ       96(AX), R8
 	MOVQ       104(AX), R9
-	MOVQ       DI, R10
-	SHLQ       $0x04, R10
+	MOVQ       128(AX), R10
 	ADDQ       SI, R10
 	TESTQ      DX, DX
 	JE         store
@@ -23968,8 +23920,7 @@ product:
 	MOVQ       64(AX), DX
 	MOVQ       96(AX), R8
 	MOVQ       104(AX), R9
-	MOVQ       DI, R10
-	SHLQ       $0x04, R10
+	MOVQ       128(AX), R10
 	ADDQ       SI, R10
 	TESTQ      DX, DX
 	JE         store
@@ -24154,8 +24105,7 @@ product:
 	MOVQ       64(AX), DX
 	MOVQ       96(AX), R8
 	MOVQ       104(AX), R9
-	MOVQ       DI, R10
-	SHLQ       $0x04, R10
+	MOVQ       128(AX), R10
 	ADDQ       SI, R10
 	TESTQ      DX, DX
 	JE         store
@@ -24337,8 +24287,7 @@ product:
 	MOVQ       64(AX), R8
 	MOVQ       96(AX), R9
 	MOVQ       104(AX), R10
-	MOVQ       DI, R11
-	SHLQ       $0x04, R11
+	MOVQ       128(AX), R11
 	ADDQ       SI, R11
 	TESTQ      R8, R8
 	JE         store
@@ -24526,8 +24475,7 @@ product:
 	MOVQ       64(AX), R8
 	MOVQ       96(AX), R9
 	MOVQ       104(AX), R10
-	MOVQ       DI, R11
-	SHLQ       $0x04, R11
+	MOVQ       128(AX), R11
 	ADDQ       SI, R11
 	TESTQ      R8, R8
 	JE         store
@@ -24715,8 +24663,7 @@ product:
 	MOVQ       64(AX), R8
 	MOVQ       96(AX), R9
 	MOVQ       104(AX), R10
-	MOVQ       DI, R11
-	SHLQ       $0x04, R11
+	MOVQ       128(AX), R11
 	ADDQ       SI, R11
 	TESTQ      R8, R8
 	JE         store
@@ -24943,8 +24890,7 @@ product:
 	MOVQ       64(AX), R8
 	MOVQ       96(AX), R9
 	MOVQ       104(AX), R10
-	MOVQ       DI, R11
-	SHLQ       $0x04, R11
+	MOVQ       128(AX), R11
 	ADDQ       SI, R11
 	TESTQ      R8, R8
 	JE         store
@@ -25166,8 +25112,7 @@ product:
 	MOVQ       64(AX), R8
 	MOVQ       96(AX), R9
 	MOVQ       104(AX), R10
-	MOVQ       DI, R11
-	SHLQ       $0x04, R11
+	MOVQ       128(AX), R11
 	ADDQ       SI, R11
 	TESTQ      R8, R8
 	JE         store
@@ -25382,8 +25327,7 @@ product:
 	MOVQ       64(AX), R8
 	MOVQ       96(AX), R9
 	MOVQ       104(AX), R10
-	MOVQ       DI, R11
-	SHLQ       $0x04, R11
+	MOVQ       128(AX), R11
 	ADDQ       SI, R11
 	TESTQ      R8, R8
 	JE         store
@@ -25600,8 +25544,7 @@ product:
 	MOVQ       64(AX), R8
 	MOVQ       96(AX), R9
 	MOVQ       104(AX), R10
-	MOVQ       DI, R11
-	SHLQ       $0x04, R11
+	MOVQ       128(AX), R11
 	ADDQ       SI, R11
 	TESTQ      R8, R8
 	JE         store
@@ -25870,8 +25813,7 @@ product:
 	MOVQ       64(AX), R8
 	MOVQ       96(AX), R9
 	MOVQ       104(AX), R10
-	MOVQ       DI, R11
-	SHLQ       $0x04, R11
+	MOVQ       128(AX), R11
 	ADDQ       SI, R11
 	TESTQ      R8, R8
 	JE         store
@@ -26135,8 +26077,7 @@ product:
 	MOVQ       64(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       104(AX), R11
-	MOVQ       R8, R12
-	SHLQ       $0x04, R12
+	MOVQ       128(AX), R12
 	ADDQ       DI, R12
 	TESTQ      R9, R9
 	JE         store
@@ -26380,8 +26321,7 @@ product:
 	MOVQ       64(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       104(AX), R11
-	MOVQ       R8, R12
-	SHLQ       $0x04, R12
+	MOVQ       128(AX), R12
 	ADDQ       DI, R12
 	TESTQ      R9, R9
 	JE         store
@@ -26629,8 +26569,7 @@ product:
 	MOVQ       64(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       104(AX), R11
-	MOVQ       R8, R12
-	SHLQ       $0x04, R12
+	MOVQ       128(AX), R12
 	ADDQ       DI, R12
 	TESTQ      R9, R9
 	JE         store
@@ -26943,8 +26882,7 @@ product:
 	MOVQ       64(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       104(AX), R11
-	MOVQ       R8, R12
-	SHLQ       $0x04, R12
+	MOVQ       128(AX), R12
 	ADDQ       DI, R12
 	TESTQ      R9, R9
 	JE         store
@@ -27248,8 +27186,7 @@ product:
 	MOVQ       64(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       104(AX), R11
-	MOVQ       R8, R12
-	SHLQ       $0x04, R12
+	MOVQ       128(AX), R12
 	ADDQ       DI, R12
 	TESTQ      R9, R9
 	JE         store
@@ -27520,8 +27457,7 @@ product:
 	MOVQ       64(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       104(AX), R11
-	MOVQ       R8, R12
-	SHLQ       $0x04, R12
+	MOVQ       128(AX), R12
 	ADDQ       DI, R12
 	TESTQ      R9, R9
 	JE         store
@@ -27798,8 +27734,7 @@ product:
 	MOVQ       64(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       104(AX), R11
-	MOVQ       R8, R12
-	SHLQ       $0x04, R12
+	MOVQ       128(AX), R12
 	ADDQ       DI, R12
 	TESTQ      R9, R9
 	JE         store
@@ -28154,8 +28089,7 @@ product:
 	MOVQ       64(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       104(AX), R11
-	MOVQ       R8, R12
-	SHLQ       $0x04, R12
+	MOVQ       128(AX), R12
 	ADDQ       DI, R12
 	TESTQ      R9, R9
 	JE         store
@@ -28503,8 +28437,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -28809,8 +28742,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -29123,8 +29055,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -29528,8 +29459,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -29920,8 +29850,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -30253,8 +30182,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -30585,8 +30513,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -30945,8 +30872,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -31304,8 +31230,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -31691,8 +31616,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -32077,8 +32001,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -32491,8 +32414,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -32908,8 +32830,7 @@ product:
 	MOVQ       64(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       104(AX), R13
-	MOVQ       R10, R14
-	SHLQ       $0x04, R14
+	MOVQ       128(AX), R14
 	ADDQ       R9, R14
 	TESTQ      R11, R11
 	JE         store
@@ -33356,8 +33277,7 @@ product:
 	MOVQ       64(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       104(AX), R13
-	MOVQ       R10, R14
-	SHLQ       $0x04, R14
+	MOVQ       128(AX), R14
 	ADDQ       R9, R14
 	TESTQ      R11, R11
 	JE         store
@@ -33803,8 +33723,7 @@ product:
 	MOVQ       64(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       104(AX), R13
-	MOVQ       R10, R14
-	SHLQ       $0x04, R14
+	MOVQ       128(AX), R14
 	ADDQ       R9, R14
 	TESTQ      R11, R11
 	JE         store
@@ -34278,8 +34197,7 @@ product:
 	MOVQ       64(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       104(AX), R13
-	MOVQ       R10, R14
-	SHLQ       $0x04, R14
+	MOVQ       128(AX), R14
 	ADDQ       R9, R14
 	TESTQ      R11, R11
 	JE         store
@@ -34827,8 +34745,7 @@ product:
 	MOVQ       64(AX), DI
 	MOVQ       96(AX), R8
 	MOVQ       104(AX), R9
-	MOVQ       SI, R10
-	SHLQ       $0x04, R10
+	MOVQ       128(AX), R10
 	ADDQ       BX, R10
 	TESTQ      DI, DI
 	JE         store
@@ -34931,8 +34848,7 @@ product:
 	MOVQ       64(AX), DI
 	MOVQ       96(AX), R8
 	MOVQ       104(AX), R9
-	MOVQ       SI, R10
-	SHLQ       $0x04, R10
+	MOVQ       128(AX), R10
 	ADDQ       BX, R10
 	TESTQ      DI, DI
 	JE         store
@@ -35055,8 +34971,7 @@ product:
 	MOVQ       64(AX), R8
 	MOVQ       96(AX), R9
 	MOVQ       104(AX), R10
-	MOVQ       DI, R11
-	SHLQ       $0x04, R11
+	MOVQ       128(AX), R11
 	ADDQ       SI, R11
 	TESTQ      R8, R8
 	JE         store
@@ -35182,8 +35097,7 @@ product:
 	MOVQ       64(AX), R8
 	MOVQ       96(AX), R9
 	MOVQ       104(AX), R10
-	MOVQ       DI, R11
-	SHLQ       $0x04, R11
+	MOVQ       128(AX), R11
 	ADDQ       SI, R11
 	TESTQ      R8, R8
 	JE         store
@@ -35337,8 +35251,7 @@ product:
 	MOVQ       64(AX), R8
 	MOVQ       96(AX), R9
 	MOVQ       104(AX), R10
-	MOVQ       DI, R11
-	SHLQ       $0x04, R11
+	MOVQ       128(AX), R11
 	ADDQ       SI, R11
 	TESTQ      R8, R8
 	JE         store
@@ -35487,8 +35400,7 @@ product:
 	MOVQ       64(AX), R8
 	MOVQ       96(AX), R9
 	MOVQ       104(AX), R10
-	MOVQ       DI, R11
-	SHLQ       $0x04, R11
+	MOVQ       128(AX), R11
 	ADDQ       SI, R11
 	TESTQ      R8, R8
 	JE         store
@@ -35675,8 +35587,7 @@ product:
 	MOVQ       64(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       104(AX), R11
-	MOVQ       R8, R12
-	SHLQ       $0x04, R12
+	MOVQ       128(AX), R12
 	ADDQ       DI, R12
 	TESTQ      R9, R9
 	JE         store
@@ -35850,8 +35761,7 @@ product:
 	MOVQ       64(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       104(AX), R11
-	MOVQ       R8, R12
-	SHLQ       $0x04, R12
+	MOVQ       128(AX), R12
 	ADDQ       DI, R12
 	TESTQ      R9, R9
 	JE         store
@@ -36069,8 +35979,7 @@ product:
 	MOVQ       64(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       104(AX), R11
-	MOVQ       R8, R12
-	SHLQ       $0x04, R12
+	MOVQ       128(AX), R12
 	ADDQ       DI, R12
 	TESTQ      R9, R9
 	JE         store
@@ -36267,8 +36176,7 @@ product:
 	MOVQ       64(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       104(AX), R11
-	MOVQ       R8, R12
-	SHLQ       $0x04, R12
+	MOVQ       128(AX), R12
 	ADDQ       DI, R12
 	TESTQ      R9, R9
 	JE         store
@@ -36521,8 +36429,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -36748,8 +36655,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -37035,8 +36941,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -37285,8 +37190,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -37603,8 +37507,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -37876,8 +37779,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -38225,8 +38127,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -38521,8 +38422,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -38901,8 +38801,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -39220,8 +39119,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -39635,8 +39533,7 @@ product:
 	MOVQ       64(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       104(AX), R13
-	MOVQ       R10, R14
-	SHLQ       $0x04, R14
+	MOVQ       128(AX), R14
 	ADDQ       R9, R14
 	TESTQ      R11, R11
 	JE         store
@@ -39983,8 +39880,7 @@ product:
 	MOVQ       64(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       104(AX), R13
-	MOVQ       R10, R14
-	SHLQ       $0x04, R14
+	MOVQ       128(AX), R14
 	ADDQ       R9, R14
 	TESTQ      R11, R11
 	JE         store
@@ -40431,8 +40327,7 @@ product:
 	MOVQ       64(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       104(AX), R13
-	MOVQ       R10, R14
-	SHLQ       $0x04, R14
+	MOVQ       128(AX), R14
 	ADDQ       R9, R14
 	TESTQ      R11, R11
 	JE         store
@@ -40802,8 +40697,7 @@ product:
 	MOVQ       64(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       104(AX), R13
-	MOVQ       R10, R14
-	SHLQ       $0x04, R14
+	MOVQ       128(AX), R14
 	ADDQ       R9, R14
 	TESTQ      R11, R11
 	JE         store
@@ -41281,8 +41175,7 @@ product:
 	MOVQ       64(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       104(AX), R13
-	MOVQ       R10, R14
-	SHLQ       $0x04, R14
+	MOVQ       128(AX), R14
 	ADDQ       R9, R14
 	TESTQ      R11, R11
 	JE         store
@@ -41675,8 +41568,7 @@ product:
 	MOVQ       64(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       104(AX), R13
-	MOVQ       R10, R14
-	SHLQ       $0x04, R14
+	MOVQ       128(AX), R14
 	ADDQ       R9, R14
 	TESTQ      R11, R11
 	JE         store
@@ -42185,8 +42077,7 @@ product:
 	MOVQ       64(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       104(AX), R13
-	MOVQ       R10, R14
-	SHLQ       $0x04, R14
+	MOVQ       128(AX), R14
 	ADDQ       R9, R14
 	TESTQ      R11, R11
 	JE         store
@@ -42602,8 +42493,7 @@ product:
 	MOVQ       64(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       104(AX), R13
-	MOVQ       R10, R14
-	SHLQ       $0x04, R14
+	MOVQ       128(AX), R14
 	ADDQ       R9, R14
 	TESTQ      R11, R11
 	JE         store
@@ -43091,8 +42981,7 @@ product:
 	MOVQ       64(AX), DI
 	MOVQ       96(AX), R8
 	MOVQ       104(AX), R9
-	MOVQ       SI, R10
-	SHLQ       $0x04, R10
+	MOVQ       128(AX), R10
 	ADDQ       BX, R10
 	TESTQ      DI, DI
 	JE         store
@@ -43195,8 +43084,7 @@ product:
 	MOVQ       64(AX), DI
 	MOVQ       96(AX), R8
 	MOVQ       104(AX), R9
-	MOVQ       SI, R10
-	SHLQ       $0x04, R10
+	MOVQ       128(AX), R10
 	ADDQ       BX, R10
 	TESTQ      DI, DI
 	JE         store
@@ -43319,8 +43207,7 @@ product:
 	MOVQ       64(AX), R8
 	MOVQ       96(AX), R9
 	MOVQ       104(AX), R10
-	MOVQ       DI, R11
-	SHLQ       $0x04, R11
+	MOVQ       128(AX), R11
 	ADDQ       SI, R11
 	TESTQ      R8, R8
 	JE         store
@@ -43441,8 +43328,7 @@ product:
 	MOVQ       64(AX), R8
 	MOVQ       96(AX), R9
 	MOVQ       104(AX), R10
-	MOVQ       DI, R11
-	SHLQ       $0x04, R11
+	MOVQ       128(AX), R11
 	ADDQ       SI, R11
 	TESTQ      R8, R8
 	JE         store
@@ -43586,8 +43472,7 @@ product:
 	MOVQ       64(AX), R8
 	MOVQ       96(AX), R9
 	MOVQ       104(AX), R10
-	MOVQ       DI, R11
-	SHLQ       $0x04, R11
+	MOVQ       128(AX), R11
 	ADDQ       SI, R11
 	TESTQ      R8, R8
 	JE         store
@@ -43726,8 +43611,7 @@ product:
 	MOVQ       64(AX), R8
 	MOVQ       96(AX), R9
 	MOVQ       104(AX), R10
-	MOVQ       DI, R11
-	SHLQ       $0x04, R11
+	MOVQ       128(AX), R11
 	ADDQ       SI, R11
 	TESTQ      R8, R8
 	JE         store
@@ -43894,8 +43778,7 @@ product:
 	MOVQ       64(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       104(AX), R11
-	MOVQ       R8, R12
-	SHLQ       $0x04, R12
+	MOVQ       128(AX), R12
 	ADDQ       DI, R12
 	TESTQ      R9, R9
 	JE         store
@@ -44054,8 +43937,7 @@ product:
 	MOVQ       64(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       104(AX), R11
-	MOVQ       R8, R12
-	SHLQ       $0x04, R12
+	MOVQ       128(AX), R12
 	ADDQ       DI, R12
 	TESTQ      R9, R9
 	JE         store
@@ -44243,8 +44125,7 @@ product:
 	MOVQ       64(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       104(AX), R11
-	MOVQ       R8, R12
-	SHLQ       $0x04, R12
+	MOVQ       128(AX), R12
 	ADDQ       DI, R12
 	TESTQ      R9, R9
 	JE         store
@@ -44421,8 +44302,7 @@ product:
 	MOVQ       64(AX), R9
 	MOVQ       96(AX), R10
 	MOVQ       104(AX), R11
-	MOVQ       R8, R12
-	SHLQ       $0x04, R12
+	MOVQ       128(AX), R12
 	ADDQ       DI, R12
 	TESTQ      R9, R9
 	JE         store
@@ -44635,8 +44515,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -44837,8 +44716,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -45074,8 +44952,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -45294,8 +45171,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -45552,8 +45428,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -45790,8 +45665,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -46069,8 +45943,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -46325,8 +46198,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -46625,8 +46497,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -46899,8 +46770,7 @@ product:
 	MOVQ       64(AX), R10
 	MOVQ       96(AX), R11
 	MOVQ       104(AX), R12
-	MOVQ       R9, R13
-	SHLQ       $0x04, R13
+	MOVQ       128(AX), R13
 	ADDQ       R8, R13
 	TESTQ      R10, R10
 	JE         store
@@ -47224,8 +47094,7 @@ product:
 	MOVQ       64(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       104(AX), R13
-	MOVQ       R10, R14
-	SHLQ       $0x04, R14
+	MOVQ       128(AX), R14
 	ADDQ       R9, R14
 	TESTQ      R11, R11
 	JE         store
@@ -47522,8 +47391,7 @@ product:
 	MOVQ       64(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       104(AX), R13
-	MOVQ       R10, R14
-	SHLQ       $0x04, R14
+	MOVQ       128(AX), R14
 	ADDQ       R9, R14
 	TESTQ      R11, R11
 	JE         store
@@ -47870,8 +47738,7 @@ product:
 	MOVQ       64(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       104(AX), R13
-	MOVQ       R10, R14
-	SHLQ       $0x04, R14
+	MOVQ       128(AX), R14
 	ADDQ       R9, R14
 	TESTQ      R11, R11
 	JE         store
@@ -48186,8 +48053,7 @@ product:
 	MOVQ       64(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       104(AX), R13
-	MOVQ       R10, R14
-	SHLQ       $0x04, R14
+	MOVQ       128(AX), R14
 	ADDQ       R9, R14
 	TESTQ      R11, R11
 	JE         store
@@ -48555,8 +48421,7 @@ product:
 	MOVQ       64(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       104(AX), R13
-	MOVQ       R10, R14
-	SHLQ       $0x04, R14
+	MOVQ       128(AX), R14
 	ADDQ       R9, R14
 	TESTQ      R11, R11
 	JE         store
@@ -48889,8 +48754,7 @@ product:
 	MOVQ       64(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       104(AX), R13
-	MOVQ       R10, R14
-	SHLQ       $0x04, R14
+	MOVQ       128(AX), R14
 	ADDQ       R9, R14
 	TESTQ      R11, R11
 	JE         store
@@ -49279,8 +49143,7 @@ product:
 	MOVQ       64(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       104(AX), R13
-	MOVQ       R10, R14
-	SHLQ       $0x04, R14
+	MOVQ       128(AX), R14
 	ADDQ       R9, R14
 	TESTQ      R11, R11
 	JE         store
@@ -49631,8 +49494,7 @@ product:
 	MOVQ       64(AX), R11
 	MOVQ       96(AX), R12
 	MOVQ       104(AX), R13
-	MOVQ       R10, R14
-	SHLQ       $0x04, R14
+	MOVQ       128(AX), R14
 	ADDQ       R9, R14
 	TESTQ      R11, R11
 	JE         store

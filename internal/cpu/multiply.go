@@ -233,7 +233,7 @@ func (t *scratch) columns(b []float32, ld int, trans bool, k, col, cols int) {
 	m.wide = m.depth
 	beyond := -cols & (t.lanes - 1) // to fill whole vectors
 	if !trans {
-		m.b, m.rowB = &b[k*ld+col], 4*ld
+		m.rowsOfB(&b[k*ld+col], 4*ld)
 		if beyond > 0 {
 			m.wide = max(m.depth-(beyond+ld-1)/ld, 0) // within the rows of B
 		}
@@ -243,7 +243,7 @@ func (t *scratch) columns(b []float32, ld int, trans bool, k, col, cols int) {
 	for i := 0; i < cols; i += t.lanes {
 		t.transpose(&t.panel[i], &b[(col+i)*ld+k], 4*width, 4*ld, min(cols-i, t.lanes), m.depth)
 	}
-	m.b, m.rowB = &t.panel[0], 4*width
+	m.rowsOfB(&t.panel[0], 4*width)
 }
 
 // follow prefetches the next columns of B, or the first ones of the next part of K, into the L2 cache: each

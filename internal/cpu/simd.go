@@ -21,6 +21,16 @@ type micro struct {
 	alpha      float32
 	beta       float32 // 0: C is not read
 	fetch
+	ahead int // from a row of B to the row that is prefetched with it
+}
+
+// rowsOfB sets where op(B) is, 16 rows of which are prefetched into the L1 cache. It has 12 lines for
+// addresses that differ by multiples of 4096.
+func (m *micro) rowsOfB(at *float32, row int) {
+	m.b, m.rowB, m.ahead = at, row, 16*row
+	if row%4096 == 0 {
+		m.ahead = 8 * row
+	}
 }
 
 // fetch is memory that a kernel for amd64 prefetches while it runs, 4 lines every 4 steps along K, because

@@ -18,10 +18,9 @@ const (
 	offAlpha, offBeta                = 88, 92
 	offNext, offNextEnd              = 96, 104
 	offNextGap, offNextRow           = 112, 120
+	offAhead                         = 128
 	sumRow                           = 4 * 128 // bytes of a row of package cpu's sums
 	rowsOfBase                       = 5       // of A that one register can address
-	// base-2 logarithm of the rows of B between a load and its prefetch; 32 rows are too many if rows alias
-	prefetchB = 4
 )
 
 // micro is a kernel being written: rows x vectors of C held in registers.
@@ -247,9 +246,7 @@ func (m *micro) begin(room int) *operands {
 		depth: quad(p, offDepth), next: quad(p, offNext), nextEnd: quad(p, offNextEnd), room: room,
 	}
 	if len(l.a.bases) < 5 {
-		ahead := GP64()
-		MOVQ(l.rowB, ahead)
-		SHLQ(Imm(prefetchB), ahead)
+		ahead := quad(p, offAhead)
 		ADDQ(l.b, ahead)
 		l.ahead = &ahead
 	}
