@@ -29,6 +29,7 @@ type scratch struct {
 	half   *halves // or nil
 	dots   *dots   // or nil
 	along  along
+	small  small
 }
 
 // blocks divides the rows of a tile evenly into blocks: the first `tall` blocks have height rows, the others
@@ -82,6 +83,14 @@ func (o *operand) strides() (row, col int) {
 	return 4 * o.ld, 4
 }
 
+// index returns the place of an element of op(X).
+func (o *operand) index(row, col int) int {
+	if o.trans {
+		row, col = col, row
+	}
+	return row*o.ld + col
+}
+
 // product is C = alpha*op(A)*op(B) + beta*C, at most a tile.
 type product struct {
 	rows, cols, depth int
@@ -128,6 +137,7 @@ func (p *product) check() {
 // multiply computes a product in parts along K, and keeps sums between them.
 func (t *scratch) multiply(p *product) {
 	p.check()
+	t.small.ready = false
 	if u := t.unitsFor(p); u != nil {
 		t.dot(p, u)
 		return
@@ -235,7 +245,7 @@ func (t *scratch) columns(b []float32, ld int, trans bool, k, col, cols int) {
 	if !trans {
 		m.rowsOfB(&b[k*ld+col], 4*ld)
 		if beyond > 0 {
-			m.wide = max(m.depth-(beyond+ld-1)/ld, 0) // within the rows of B
+			m.wide = whole(m.depth, beyond, ld)
 		}
 		return
 	}
@@ -245,6 +255,10 @@ func (t *scratch) columns(b []float32, ld int, trans bool, k, col, cols int) {
 	}
 	m.rowsOfB(&t.panel[0], 4*width)
 }
+
+// whole returns how many rows of B may be read that many elements beyond their columns: the next rows then
+// have them.
+func whole(depth, beyond, ld int) int { return max(depth-(beyond+ld-1)/ld, 0) }
 
 // follow prefetches the next columns of B, or the first ones of the next part of K, into the L2 cache: each
 // block that has nothing else to prefetch takes a share, after `done` others. Rows of B are too far apart

@@ -25,60 +25,113 @@ func (j *job) plainWorkers(t *scratch, first, end int) {
 	words := j.words[l.Items:]
 	t.turn.take((end - first) * l.Tile.TM * l.Tile.TN)
 	for i := first; i < end && !t.stop.Load(); i++ {
-		if item := (*[encoding.ItemWords]uint32)(words[i*encoding.ItemWords:]); !t.small(j, item) {
+		item := (*[encoding.ItemWords]uint32)(words[i*encoding.ItemWords:])
+		if t.small.is(item, l.TransA, l.TransB) || t.prepare(item, l.TransA, l.TransB) {
+			t.smallItem(j, item)
+		} else {
 			j.segment(t, item[:])
 		}
 	}
 }
 
-// mostSmall is the most multiply-adds of a small item: larger ones gain by prefetching.
-const mostSmall = 32 * 32 * 32
+const (
+	// mostSmall is the most multiply-adds of a small item: larger ones gain by prefetching.
+	mostSmall = 32 * 32 * 32
+	// mostBlocks is the most blocks of one, which have one part along K.
+	mostBlocks = 64
+)
 
-// small computes an item with one part along K, if it is small: 16x16x16 takes half of the time of segment.
-func (t *scratch) small(j *job, item *[encoding.ItemWords]uint32) bool {
+// small is what small items of one shape have in common. It is kept from item to item, as is what they have
+// in micro: a 16x16x16 takes 3/4 of the time.
+type small struct {
+	ready               bool      // also micro
+	sizes, rest         [4]uint32 // words of the items, from Depth and from Extent on
+	transA, transB      bool
+	lastA, lastB, lastC int // the last elements
+	blocks              []smallBlock
+}
+
+// smallBlock is a call of a kernel.
+type smallBlock struct {
+	kernel
+	a, b, c     int // bytes from the first element
+	lanes, wide int
+	col, cols   int // columns to pack first, if B is transposed
+}
+
+// is reports whether an item has that shape.
+func (s *small) is(item *[encoding.ItemWords]uint32, transA, transB bool) bool {
+	return s.ready && s.sizes == *(*[4]uint32)(item[encoding.Depth:]) &&
+		s.rest == *(*[4]uint32)(item[encoding.Extent:]) && s.transA == transA && s.transB == transB
+}
+
+// prepare takes the shape of an item, unless it is too large.
+func (t *scratch) prepare(item *[encoding.ItemWords]uint32, transA, transB bool) bool {
 	rows, cols := encoding.Rows(item[encoding.Extent]), encoding.Cols(item[encoding.Extent])
-	depth, lda := int(item[encoding.Depth]), int(item[encoding.LDA])
-	if rows*cols*depth > mostSmall || uint(depth-1) >= panelDepth {
-		return false
-	}
-	a, c := j.a[item[encoding.OffA]:], j.c[item[encoding.OffC]:]
-	m, ldc := &t.micro, int(item[encoding.LDC])
-	rowA, lastA := 4*lda, (rows-1)*lda+depth-1
-	if m.kA = 4; j.launch.TransA {
-		rowA, m.kA, lastA = 4, 4*lda, (depth-1)*lda+rows-1
-	}
-	_, _ = a[lastA], c[(rows-1)*ldc+cols-1] // kernels do not check
-	m.rowA, m.rowC, m.depth, m.sum = rowA, 4*ldc, depth, nil
-	m.alpha, m.beta = math.Float32frombits(item[encoding.Alpha]), math.Float32frombits(item[encoding.Beta])
-	b, ldb, trans := j.b[item[encoding.OffB]:], int(item[encoding.LDB]), j.launch.TransB
-	if trans {
-		_ = b[(cols-1)*ldb+depth-1]
-	} else {
-		_ = b[(depth-1)*ldb+cols-1]
-	}
+	depth := int(item[encoding.Depth])
 	by := &t.blocks[rows]
 	if cols <= t.lanes {
 		by = &t.narrow[rows]
 	}
-	m.fetch.nothing(&a[0])
+	if rows*cols*depth > mostSmall || uint(depth-1) >= panelDepth ||
+		(cols+by.width-1)/by.width*by.count > mostBlocks {
+		return false
+	}
+	lda, ldb, ldc := int(item[encoding.LDA]), int(item[encoding.LDB]), int(item[encoding.LDC])
+	m, s := &t.micro, &t.small
+	s.ready, s.transA, s.transB = true, transA, transB
+	s.sizes, s.rest = [4]uint32(item[encoding.Depth:]), [4]uint32(item[encoding.Extent:])
+	a, b := operand{ld: lda, trans: transA}, operand{ld: ldb, trans: transB}
+	m.rowA, m.kA = a.strides()
+	s.lastA, s.lastB, s.lastC = a.index(rows-1, depth-1), b.index(depth-1, cols-1), (rows-1)*ldc+cols-1
+	m.rowC, m.depth, m.sum = 4*ldc, depth, nil
+	m.alpha, m.beta = math.Float32frombits(item[encoding.Alpha]), math.Float32frombits(item[encoding.Beta])
+	m.rowsOfB(nil, 4*ldb)
+	s.blocks = s.blocks[:0]
 	for col := 0; col < cols; col += by.width {
-		n := min(cols-col, by.width)
-		t.columns(b, ldb, trans, 0, col, n)
-		vectors := (n + t.lanes - 1) >> bits.TrailingZeros(uint(t.lanes))
-		kernels := t.whole
-		if m.lanes = n - (vectors-1)*t.lanes; m.lanes < t.lanes {
-			kernels = t.edge
-		}
-		row, height := 0, by.height
-		for i := range by.count {
-			if i == by.tall {
-				height--
-			}
-			m.a = (*float32)(unsafe.Add(unsafe.Pointer(&a[0]), row*rowA))
-			m.c = &c[row*ldc+col]
-			kernels[height][vectors](m)
-			row += height
-		}
+		t.smallColumns(by, m.rowA, col, min(cols-col, by.width), ldb, ldc)
 	}
 	return true
+}
+
+// smallColumns appends the blocks of columns.
+func (t *scratch) smallColumns(by *blocks, rowA, col, cols, ldb, ldc int) {
+	vectors := (cols + t.lanes - 1) >> bits.TrailingZeros(uint(t.lanes))
+	block := smallBlock{b: 4 * col, lanes: cols - (vectors-1)*t.lanes, wide: t.micro.depth, col: col,
+		cols: cols}
+	kernels := t.whole
+	if block.lanes < t.lanes {
+		kernels = t.edge
+		block.wide = whole(t.micro.depth, t.lanes-block.lanes, ldb)
+	}
+	row, height := 0, by.height
+	for i := range by.count {
+		if i == by.tall {
+			height--
+		}
+		block.kernel, block.a, block.c = kernels[height][vectors], row*rowA, 4*(row*ldc+col)
+		t.small.blocks = append(t.small.blocks, block)
+		row, block.cols = row+height, 0
+	}
+}
+
+// smallItem computes an item of the shape.
+func (t *scratch) smallItem(j *job, item *[encoding.ItemWords]uint32) {
+	m, s := &t.micro, &t.small
+	offA, offB, offC := int(item[encoding.OffA]), int(item[encoding.OffB]), int(item[encoding.OffC])
+	_, _, _ = j.a[offA+s.lastA], j.b[offB+s.lastB], j.c[offC+s.lastC] // kernels do not check
+	a, b, c := unsafe.Pointer(&j.a[offA]), unsafe.Pointer(&j.b[offB]), unsafe.Pointer(&j.c[offC])
+	m.fetch.nothing(&j.a[offA])
+	for i := range s.blocks {
+		block := &s.blocks[i]
+		switch {
+		case !s.transB:
+			m.b, m.wide = (*float32)(unsafe.Add(b, block.b)), block.wide
+		case block.cols > 0:
+			t.columns(j.b[offB:], int(item[encoding.LDB]), true, 0, block.col, block.cols)
+		}
+		m.a, m.c = (*float32)(unsafe.Add(a, block.a)), (*float32)(unsafe.Add(c, block.c))
+		m.lanes = block.lanes
+		block.kernel(m)
+	}
 }
