@@ -41,7 +41,7 @@ geometric mean and the worst case.
 
 On CUDA the device time of float32 is that of a node in a CUDA graph, and of back-to-back
 calls in a stream; elsewhere it is the time of one submission of many runs.
---vs adds rivals, of NVIDIA's library or OpenBLAS where they are installed:
+--vs adds rivals, of NVIDIA's library or libraries of the host where they are installed:
   cublas-loop      cublasSgemm for each problem, back to back in a stream
   cublas-graph     the same calls, captured in a CUDA graph
   cublas-grouped   cublasSgemmGroupedBatched, a group for each problem; with another
@@ -50,6 +50,7 @@ calls in a stream; elsewhere it is the time of one submission of many runs.
   openblas         cblas_sgemm for each problem, on the host, with as many
                    threads as the backend cpu has: all for each product, or
                    products dealt to them, whichever is faster
+  blis, mkl        the same with BLIS, and with Intel's MKL
 All compute in plain fp32, and so do two of our own:
   f32              our kernels without tensor cores
   webgpu           our kernels through WebGPU, on its first device

@@ -40,11 +40,11 @@ type bencher struct {
 	repeat       int
 	cold, regret bool
 	live         bool
-	data         string         // kind of operands, or "": the workload's
-	vs           []string       // rivals
-	cuda         *cudaBench     // nil: another backend
-	webgpu       *bencher       // the rival of that name, or nil
-	openBLAS     *openBLASBench // the same
+	data         string       // kind of operands, or "": the workload's
+	vs           []string     // rivals
+	cuda         *cudaBench   // nil: another backend
+	webgpu       *bencher     // the rival of that name, or nil
+	blas         []*blasBench // rivals that are libraries of the host
 }
 
 // benchCase is a workload on the device: operands in as many sets as are rotated, and the methods that
@@ -103,7 +103,7 @@ func (b *bencher) bench(ctx context.Context, w *workload.Workload) (out *bench.C
 			return nil, fmt.Errorf("%s: %w", m.name, err)
 		}
 		for _, t := range m.timed {
-			if b.openBLAS != nil {
+			if len(b.blas) > 0 {
 				t.Settle = openblas.Spin
 			}
 			methods = append(methods, t)
@@ -198,8 +198,8 @@ func (c *benchCase) contenders(ctx context.Context, plan *planner.Plan) ([]*cont
 		}
 		all = append(all, rival)
 	}
-	if c.openBLAS != nil {
-		rival, err := c.openBLAS.contender(c)
+	for _, o := range c.blas {
+		rival, err := o.contender(c)
 		if err != nil {
 			return nil, err
 		}

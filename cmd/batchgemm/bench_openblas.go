@@ -13,17 +13,18 @@ import (
 	"github.com/batchgemm/batchgemm/internal/openblas"
 )
 
-// openBLASBench is OpenBLAS with as many threads as the CPU backend has. For each case it is used in the
+// blasBench is a library of BLAS with as many threads as the CPU backend has. For each case it is used in the
 // faster of two ways.
-type openBLASBench struct {
+type blasBench struct {
+	name    string // of the rival
 	library *openblas.Library
 	threads int
 	before  int // its earlier number of threads
 }
 
-// openOpenBLAS sets the threads of the library, if there is one.
-func (b *bencher) openOpenBLAS(ctx context.Context) (notes []string, err error) {
-	library, err := openblas.Open()
+// openBLAS sets the threads of a library, if there is one.
+func (b *bencher) openBLAS(ctx context.Context, name string) (notes []string, err error) {
+	library, err := openblas.Open(name)
 	switch {
 	case errors.Is(err, dispatch.ErrUnavailable):
 		return []string{"no comparison with " + err.Error()}, nil
@@ -34,10 +35,10 @@ func (b *bencher) openOpenBLAS(ctx context.Context) (notes []string, err error) 
 	if err != nil {
 		return nil, err
 	}
-	b.openBLAS = &openBLASBench{library, threads, library.Threads()}
+	b.blas = append(b.blas, &blasBench{name, library, threads, library.Threads()})
 	library.SetThreads(threads)
 	if got := library.Threads(); got != threads {
-		notes = append(notes, fmt.Sprintf("OpenBLAS takes %d threads, not %d", got, threads))
+		notes = append(notes, fmt.Sprintf("%s takes %d threads, not %d", name, got, threads))
 	}
 	return notes, nil
 }
@@ -51,10 +52,10 @@ func cpuThreads(ctx context.Context) (int, error) {
 	return device.Info().Planner.ComputeUnits, device.Close()
 }
 
-func (o *openBLASBench) close() { o.library.SetThreads(o.before) }
+func (o *blasBench) close() { o.library.SetThreads(o.before) }
 
 // contender prepares a loop of cblas_sgemm for a case, on matrices of the host.
-func (o *openBLASBench) contender(c *benchCase) (*contender, error) {
+func (o *blasBench) contender(c *benchCase) (*contender, error) {
 	sets := make([][3][]float32, len(c.sets))
 	for i := range sets {
 		for j, from := range [3][]float32{c.ops.A, c.ops.B, c.ops.C} {
@@ -98,14 +99,14 @@ func (o *openBLASBench) contender(c *benchCase) (*contender, error) {
 		err = loop(ctx, 0)
 		return slices.Clone(to[:len(c.ops.C)]), err
 	}
-	return &contender{on: c, name: openBLAS,
-		timed:  []bench.Method{{Name: openBLAS, Timed: bench.Calls, Sample: sample}},
+	return &contender{on: c, name: o.name,
+		timed:  []bench.Method{{Name: o.name, Timed: bench.Calls, Sample: sample}},
 		result: result, largest: sampleFLOPs}, nil
 }
 
 // faster sets dealt to the faster of two ways: each product on all threads, or products dealt to threads. It
 // returns the time of an execution.
-func (o *openBLASBench) faster(dealt *bool, loop func() error) (least time.Duration, err error) {
+func (o *blasBench) faster(dealt *bool, loop func() error) (least time.Duration, err error) {
 	const turns = 4 // the first allocates, and starts threads
 	best := false
 	for _, way := range [...]bool{false, true} {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/batchgemm/batchgemm/dispatch"
+	"github.com/batchgemm/batchgemm/internal/openblas"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
@@ -16,9 +17,8 @@ const (
 	cublasGraph   = "cublas-graph"
 	cublasGrouped = "cublas-grouped"
 	cublasPadded  = "cublas-padded" // the same with sizes rounded up
-	openBLAS      = "openblas"
-	plainF32      = "f32"    // our own kernels without tensor cores
-	ownWebGPU     = "webgpu" // our own through Vulkan
+	plainF32      = "f32"           // our own kernels without tensor cores
+	ownWebGPU     = "webgpu"        // our own through Vulkan
 )
 
 // takes reports whether a rival supports elements of a type.
@@ -35,7 +35,8 @@ func takes(rival string, of element.Type) bool {
 // epilogueRivals are those with epilogues.
 var epilogueRivals = []string{plainF32, ownWebGPU}
 
-var rivals = []string{cublasLoop, cublasGraph, cublasGrouped, cublasPadded, openBLAS, plainF32, ownWebGPU}
+var rivals = []string{cublasLoop, cublasGraph, cublasGrouped, cublasPadded, openblas.OpenBLAS, openblas.BLIS,
+	openblas.MKL, plainF32, ownWebGPU}
 
 // open prepares what CUDA needs beside the device, and the rivals in vs. notes says which of them are not
 // available.
@@ -52,8 +53,11 @@ func (b *bencher) open(ctx context.Context, vs []string) (notes []string, err er
 			b.webgpu = &bencher{device: there, repeat: b.repeat, cold: b.cold, data: b.data}
 		}
 	}
-	if slices.Contains(vs, openBLAS) {
-		note, err := b.openOpenBLAS(ctx)
+	for _, name := range []string{openblas.OpenBLAS, openblas.BLIS, openblas.MKL} {
+		if !slices.Contains(vs, name) {
+			continue
+		}
+		note, err := b.openBLAS(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -69,8 +73,8 @@ func (b *bencher) library() string {
 	if b.cuda != nil && b.cuda.handle != nil {
 		names = append(names, b.cuda.handle.String())
 	}
-	if b.openBLAS != nil {
-		names = append(names, b.openBLAS.library.String())
+	for _, o := range b.blas {
+		names = append(names, o.library.String())
 	}
 	return strings.Join(names, "; ")
 }
@@ -81,8 +85,8 @@ func (b *bencher) close() error {
 	if b.webgpu != nil {
 		errs = append(errs, b.webgpu.device.Close())
 	}
-	if b.openBLAS != nil {
-		b.openBLAS.close()
+	for _, o := range b.blas {
+		o.close()
 	}
 	if b.cuda != nil {
 		errs = append(errs, b.cuda.close())

@@ -13,35 +13,37 @@ enum {
 	TRANS = 112,
 };
 
-int bgo_load(const char *path, bgo_api *api, char *message, size_t size) {
+int bgo_load(const char *path, const bgo_names *names, bgo_api *api, char *message, size_t size) {
 	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!library) {
 		snprintf(message, size, "%s", dlerror());
 		return -1;
 	}
-#define BIND(name) \
-	*(void **)&api->name = dlsym(library, #name); \
-	if (!api->name) { \
-		snprintf(message, size, "no symbol %s", #name); \
+#define BIND(entry, name) \
+	*(void **)&api->entry = dlsym(library, name); \
+	if (!api->entry) { \
+		snprintf(message, size, "no symbol %s", name); \
 		return -1; \
 	}
-	BIND(cblas_sgemm)
-	BIND(openblas_get_config)
-	BIND(openblas_get_num_threads)
-	BIND(openblas_set_num_threads)
+	BIND(cblas_sgemm, "cblas_sgemm")
+	if (names->config) {
+		BIND(config, names->config)
+	}
+	BIND(threads, names->threads)
+	BIND(set_threads, names->set_threads)
 #undef BIND
-	if (strstr(api->openblas_get_config(), "USE64BITINT")) {
+	if (strstr(bgo_config(api), "USE64BITINT")) {
 		snprintf(message, size, "its integers have 64 bits");
 		return -1;
 	}
 	return 0;
 }
 
-const char *bgo_config(const bgo_api *api) { return api->openblas_get_config(); }
+const char *bgo_config(const bgo_api *api) { return api->config ? api->config() : ""; }
 
-int bgo_threads(const bgo_api *api) { return api->openblas_get_num_threads(); }
+int bgo_threads(const bgo_api *api) { return api->threads(); }
 
-void bgo_set_threads(const bgo_api *api, int threads) { api->openblas_set_num_threads(threads); }
+void bgo_set_threads(const bgo_api *api, int threads) { api->set_threads(threads); }
 
 void bgo_loop(const bgo_api *api, const bgo_product *products, size_t count, const float *a,
 	const float *b, float *c) {

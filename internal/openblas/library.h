@@ -1,24 +1,30 @@
 //go:build cgo && linux
 
-// What this package does through OpenBLAS, without its headers.
+// What this package does through a library of BLAS, without its headers.
 #ifndef BGO_LIBRARY_H
 #define BGO_LIBRARY_H
 
 #include <stddef.h>
 
-// bgo_api has the entry points of cblas.h, in a build whose blasint is an int.
+// bgo_api has the entry points of cblas.h, in a build whose integers are of type int, and those of the
+// library itself. BLIS takes and returns a 64-bit number of threads, which is the same call for such numbers.
 typedef struct {
 	void (*cblas_sgemm)(int order, int transa, int transb, int m, int n, int k, float alpha,
 	                    const float *a, int lda,
 	                    const float *b, int ldb, float beta, float *c, int ldc);
-	char *(*openblas_get_config)(void);
-	int (*openblas_get_num_threads)(void);
-	void (*openblas_set_num_threads)(int threads);
+	char *(*config)(void); // or NULL
+	int (*threads)(void);
+	void (*set_threads)(long threads);
 } bgo_api;
+
+// bgo_names are the names of the library's own entry points. config may be NULL.
+typedef struct {
+	const char *config, *threads, *set_threads;
+} bgo_names;
 
 // bgo_load opens a library, for good, and fills the table. On failure it says why in
 // message.
-int bgo_load(const char *path, bgo_api *api, char *message, size_t size);
+int bgo_load(const char *path, const bgo_names *names, bgo_api *api, char *message, size_t size);
 
 const char *bgo_config(const bgo_api *api);
 int bgo_threads(const bgo_api *api);

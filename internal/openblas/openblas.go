@@ -21,39 +21,64 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// Search paths of the library, in order. Fedora's libopenblas.so.0 has no threads, its libopenblasp.so.0
-// has.
-var paths = []string{"libopenblasp.so.0", "libopenblas.so.0", "libopenblas.so"}
+// kind is a library that has cblas_sgemm.
+type kind struct {
+	name, install string
+	paths         []string // where to search, in order
 
-const install = "install libopenblas0-pthread (Debian, Ubuntu) or openblas-threads (Fedora)"
+	config, threads, setThreads string // names of functions; config may be ""
+}
 
-// Library is OpenBLAS. A process has only one.
-type Library struct{ api C.bgo_api }
+// Fedora's libopenblas.so.0 has no threads, its libopenblasp.so.0 has.
+var kinds = map[string]*kind{
+	OpenBLAS: {"OpenBLAS", "install libopenblas0-pthread (Debian, Ubuntu) or openblas-threads (Fedora)",
+		[]string{"libopenblasp.so.0", "libopenblas.so.0", "libopenblas.so"},
+		"openblas_get_config", "openblas_get_num_threads", "openblas_set_num_threads"},
+	BLIS: {"BLIS", "install libblis4-openmp (Debian, Ubuntu) or blis-openmp (Fedora)",
+		[]string{"libblis.so.4", "libbliso.so.4", "libblis.so"},
+		"bli_info_get_version_str", "bli_thread_get_num_threads", "bli_thread_set_num_threads"},
+	MKL: {"MKL", "install Intel's oneMKL",
+		[]string{"libmkl_rt.so.2", "libmkl_rt.so.1", "libmkl_rt.so"},
+		"", "MKL_Get_Max_Threads", "MKL_Set_Num_Threads"},
+}
 
-// Open finds the library. If there is none, the error wraps hardware.ErrUnavailable and says what to
-// install.
-func Open() (*Library, error) { return opened() }
+// Library is a library of BLAS. A process has only one of a name.
+type Library struct {
+	name string
+	api  C.bgo_api
+}
 
-var opened = sync.OnceValues(func() (*Library, error) { return open(paths) })
+// Open finds a library by its name: OpenBLAS, BLIS or MKL. If there is none, the error wraps
+// hardware.ErrUnavailable and says what to install.
+func Open(name string) (*Library, error) { return kinds[name].open(kinds[name].paths) }
 
 // open opens the first library of paths that works. The error has the reasons for all.
-func open(paths []string) (*Library, error) {
+func (k *kind) open(paths []string) (*Library, error) {
 	const size = 512
 	message := (*C.char)(C.calloc(1, size))
 	defer C.free(unsafe.Pointer(message))
+	names := C.bgo_names{threads: C.CString(k.threads), set_threads: C.CString(k.setThreads)}
+	if k.config != "" {
+		names.config = C.CString(k.config)
+	}
+	defer func() {
+		for _, s := range [...]*C.char{names.config, names.threads, names.set_threads} {
+			C.free(unsafe.Pointer(s))
+		}
+	}()
 	var reasons []string
 	defer shortenSpin()()
 	for _, path := range paths {
-		l := new(Library)
+		l := &Library{name: k.name}
 		name := C.CString(path)
-		code := C.bgo_load(name, &l.api, message, size)
+		code := C.bgo_load(name, &names, &l.api, message, size)
 		C.free(unsafe.Pointer(name))
 		if code == 0 {
 			return l, nil
 		}
 		reasons = append(reasons, path+": "+strings.TrimPrefix(C.GoString(message), path+": "))
 	}
-	return nil, fmt.Errorf("OpenBLAS: %w: %s (tried %s)", hardware.ErrUnavailable, install,
+	return nil, fmt.Errorf("%s: %w: %s (tried %s)", k.name, hardware.ErrUnavailable, k.install,
 		strings.Join(reasons, "; "))
 }
 
@@ -72,9 +97,11 @@ func shortenSpin() (restore func()) {
 	return func() { _ = os.Unsetenv(name) }
 }
 
-// String returns the version, the kernels, and the number of threads.
+// String returns the name, the version and the kernels as far as the library says them, and the number of
+// threads.
 func (l *Library) String() string {
-	return fmt.Sprintf("%s, threads: %d", C.GoString(C.bgo_config(&l.api)), l.Threads())
+	config := strings.TrimSpace(strings.TrimPrefix(C.GoString(C.bgo_config(&l.api)), l.name))
+	return fmt.Sprintf("%s, threads: %d", strings.TrimSpace(l.name+" "+config), l.Threads())
 }
 
 // Threads returns how many threads work on a product.
@@ -83,7 +110,7 @@ func (l *Library) Threads() int { return int(C.bgo_threads(&l.api)) }
 // SetThreads sets the number of threads for the whole process. A build without threads ignores it.
 func (l *Library) SetThreads(n int) { C.bgo_set_threads(&l.api, C.int(n)) }
 
-// Batch is a batch of problems in the form that OpenBLAS takes.
+// Batch is a batch of problems in the form that the library takes.
 type Batch struct {
 	library *Library
 	pieces  [][]C.bgo_product // of Loop

@@ -31,21 +31,28 @@ func fake(t *testing.T, flags ...string) (path string) {
 	return path
 }
 
-// each runs a test with the fake, and with the real library if there is one.
+// each runs a test with fakes, and with the real libraries if they are there.
 func each(t *testing.T, test func(*testing.T, *Library)) {
-	t.Run("fake", func(t *testing.T) {
-		l, err := open([]string{fake(t)})
-		require.NoError(t, err)
-		test(t, l)
-	})
-	t.Run("real", func(t *testing.T) {
-		l, err := Open()
-		if errors.Is(err, hardware.ErrUnavailable) {
-			t.Skip(err)
-		}
-		require.NoError(t, err)
-		test(t, l)
-	})
+	for name, k := range kinds {
+		t.Run(name+"/fake", func(t *testing.T) {
+			flags := []string{"-Dopenblas_get_num_threads=" + k.threads,
+				"-Dopenblas_set_num_threads=" + k.setThreads}
+			if k.config != "" {
+				flags = append(flags, "-Dopenblas_get_config="+k.config)
+			}
+			l, err := k.open([]string{fake(t, flags...)})
+			require.NoError(t, err)
+			test(t, l)
+		})
+		t.Run(name+"/real", func(t *testing.T) {
+			l, err := Open(name)
+			if errors.Is(err, hardware.ErrUnavailable) {
+				t.Skip(err)
+			}
+			require.NoError(t, err)
+			test(t, l)
+		})
+	}
 }
 
 func TestLoop(t *testing.T) {
@@ -105,7 +112,7 @@ func TestThreads(t *testing.T) {
 		for _, n := range []int{1, 2, 7} {
 			l.SetThreads(n)
 			require.Equal(t, n, l.Threads())
-			require.Regexp(t, fmt.Sprintf(`^OpenBLAS 0\.\d.*, threads: %d$`, n), l.String())
+			require.Regexp(t, fmt.Sprintf(`^%s\b.*, threads: %d$`, l.name, n), l.String())
 		}
 	})
 }
@@ -118,7 +125,7 @@ func TestOpenErrors(t *testing.T) {
 		{"64-bit integers", fake(t, `-DINTEGERS="USE64BITINT "`), "its integers have 64 bits"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := open([]string{dir + "/first.so", tc.path})
+			_, err := kinds[OpenBLAS].open([]string{dir + "/first.so", tc.path})
 			require.ErrorIs(t, err, hardware.ErrUnavailable)
 			for _, part := range []string{"OpenBLAS: unavailable: install libopenblas0-pthread (Debian, " +
 				"Ubuntu) or ", "first.so: ", tc.reason} {
@@ -136,7 +143,7 @@ func TestOpen(t *testing.T) {
 		if tc.chosen == "" {
 			require.NoError(t, os.Unsetenv(name))
 		}
-		l, err := open([]string{t.TempDir() + "/none.so", fake(t)})
+		l, err := kinds[OpenBLAS].open([]string{t.TempDir() + "/none.so", fake(t)})
 		require.NoError(t, err)
 		require.Equal(t, fmt.Sprintf(text, tc.want), l.String())
 		require.Equal(t, tc.chosen, os.Getenv(name))

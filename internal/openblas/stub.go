@@ -11,8 +11,8 @@ import (
 )
 
 // Open always fails in this build.
-func Open() (*Library, error) {
-	return nil, fmt.Errorf("OpenBLAS: %w: needs a build with cgo on Linux", hardware.ErrUnavailable)
+func Open(name string) (*Library, error) {
+	return nil, fmt.Errorf("%s: %w: needs a build with cgo on Linux", name, hardware.ErrUnavailable)
 }
 
 // Spin is how long threads of the library may wait for more work in a loop.
