@@ -5,8 +5,9 @@
 //
 // Its kernels compute in float32 with fused multiply-adds of AVX-512, AVX2 or NEON, if the processor has
 // them, or in plain Go. A kernel holds a block of C in registers and reads A and B in place, except a
-// transposed B, which it first copies to columns. The program in folder asm writes the assembly: go generate
-// ./internal/cpu. It is a separate module, so that only generating needs its imports.
+// transposed B, which it first copies to columns, and with AVX-512 a transposed A whose rows are 2 KiB or
+// more apart. The copies take 64 KiB and 144 KiB of a thread. The program in folder asm writes the assembly:
+// go generate ./internal/cpu. It is a separate module, so that only generating needs its imports.
 //
 // Elements of BF16 and Int8 stay narrow where the processor has units for them: AMX, on Linux, or VDPBF16PS
 // and VPDPBUSD (dot.go). Products of BF16 are exact, and each sum is rounded to the nearest float32. These

@@ -686,3 +686,6 @@ var alongKernels = [][]func(*along){
 	{nil, along3x1, along3x2, along3x3, along3x4, along3x5, along3x6},
 	{nil, along4x1, along4x2, along4x3, along4x4, along4x5, along4x6},
 }
+
+//go:noescape
+func copyRows512(dst, src *float32, rowDst, rowSrc, cols, rows int)

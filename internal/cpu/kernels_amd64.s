@@ -55575,3 +55575,43 @@ store:
 	VMOVSS X23, 1556(CX)
 	VZEROUPPER
 	RET
+
+// func copyRows512(dst *float32, src *float32, rowDst int, rowSrc int, cols int, rows int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·copyRows512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ rowDst+16(FP), DX
+	MOVQ rowSrc+24(FP), BX
+	MOVQ rows+40(FP), DI
+	MOVQ cols+32(FP), SI
+
+columns:
+	MOVL  $0xffffffff, R8
+	BZHIL SI, R8, R8
+	KMOVW R8, K1
+	SHRL  $0x10, R8
+	KMOVW R8, K2
+	XORL  R9, R9
+	NEGL  R8
+	SBBL  R9, R9
+	KMOVW R9, K3
+	MOVQ  CX, R8
+	MOVQ  AX, R9
+	MOVQ  DI, R10
+
+rows:
+	VMOVUPS.Z (R8), K1, Z0
+	VMOVUPS.Z 64(R8), K2, Z1
+	VMOVUPS   Z0, (R9)
+	VMOVUPS   Z1, K3, 64(R9)
+	ADDQ      BX, R8
+	ADDQ      DX, R9
+	DECQ      R10
+	JNE       rows
+	ADDQ      $0x00000080, CX
+	ADDQ      $0x00000080, AX
+	SUBQ      $0x20, SI
+	JG        columns
+	VZEROUPPER
+	RET

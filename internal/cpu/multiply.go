@@ -19,17 +19,18 @@ const (
 // scratch is the memory of one goroutine.
 type scratch struct {
 	*instructions
-	blocks [maxSide + 1]blocks // by the rows of a tile
-	narrow [maxSide + 1]blocks // the same for tiles of one vector
-	micro  micro
-	sum    [maxSide * maxSide]float32 // of earlier parts of K
-	panel  [64 * panelDepth]float32   // the columns of a block, if B is transposed
-	stop   *atomic.Bool               // if set, stop working
-	turn   turn
-	half   *halves // or nil
-	dots   *dots   // or nil
-	along  along
-	small  small
+	blocks   [maxSide + 1]blocks // by the rows of a tile
+	narrow   [maxSide + 1]blocks // the same for tiles of one vector
+	micro    micro
+	sum      [maxSide * maxSide]float32           // of earlier parts of K
+	panel    [64 * panelDepth]float32             // the columns of a block, if B is transposed
+	columnsA *[panelDepth * packedRow / 4]float32 // rows of a transposed A, or nil
+	stop     *atomic.Bool                         // if set, stop working
+	turn     turn
+	half     *halves // or nil
+	dots     *dots   // or nil
+	along    along
+	small    small
 }
 
 // blocks divides the rows of a tile evenly into blocks: the first `tall` blocks have height rows, the others
@@ -196,10 +197,15 @@ func (t *scratch) part(p *product, k int, more bool, c unsafe.Pointer) {
 	}
 	var a unsafe.Pointer
 	var rowA int
+	copied := false // A is
 	if m.depth > 0 {
 		rowA, m.kA = p.a.strides()
 		m.rowA = rowA
 		a = unsafe.Add(unsafe.Pointer(&p.a.data[0]), k*m.kA)
+		if copied = p.a.trans && t.copyRows != nil && p.cols > rows.width && p.rows > 2*rows.height &&
+			m.kA >= farRow; copied {
+			a, m.kA = t.packedA(p, k), packedRow
+		}
 	}
 	for col := 0; col < p.cols; col += rows.width {
 		cols := min(p.cols-col, rows.width)
@@ -220,9 +226,11 @@ func (t *scratch) part(p *product, k int, more bool, c unsafe.Pointer) {
 			}
 			if m.depth > 0 {
 				m.a = (*float32)(unsafe.Add(a, row*rowA))
-				if col == 0 && i < rows.count-1 && !p.a.trans {
+				switch {
+				case col == 0 && i < rows.count-1 && !p.a.trans:
 					m.fetch.rows(uintptr(unsafe.Add(a, (row+height)*rowA)), m.depth, rowA)
-				} else {
+				case copied && t.followA(p, k, col/rows.width, i):
+				default:
 					t.follow(p, k, col, cols, idle)
 					idle++
 				}
@@ -254,6 +262,36 @@ func (t *scratch) columns(b []float32, ld int, trans bool, k, col, cols int) {
 		t.transpose(&t.panel[i], &b[(col+i)*ld+k], 4*width, 4*ld, min(cols-i, t.lanes), m.depth)
 	}
 	m.rowsOfB(&t.panel[0], 4*width)
+}
+
+const (
+	// farRow is the least distance of rows of a transposed A, in bytes, that are copied: in place they would
+	// share few sets of the L1 cache, and their pages would be too many for its TLB.
+	farRow = 2048
+	// packedRow is the distance of copied rows, which spreads them over all sets.
+	packedRow = 4*maxSide + 64
+)
+
+// packedA copies a part of K of a transposed A, for all columns of B.
+func (t *scratch) packedA(p *product, k int) unsafe.Pointer {
+	if t.columnsA == nil {
+		t.columnsA = new([panelDepth * packedRow / 4]float32)
+	}
+	t.copyRows(&t.columnsA[0], &p.a.data[k*p.a.ld], packedRow, 4*p.a.ld, p.rows, t.micro.depth)
+	return unsafe.Pointer(&t.columnsA[0])
+}
+
+// followA prefetches the next part of K of copied columns of A, whose rows are too far apart for the
+// processor's own prefetching. It reports whether block i does so: with the first columns of B four blocks
+// do, each 64 columns of a quarter of the rows, and with the second columns four do the rest.
+func (t *scratch) followA(p *product, k, columns, i int) bool {
+	const wide, first, quarters = fetchBytes / 4, 4, 4
+	k += panelDepth + (i-first)*(panelDepth/quarters)
+	if i < first || i >= first+quarters || columns*wide >= p.rows || k >= p.depth {
+		return false
+	}
+	t.micro.fetch.rows(uintptr(unsafe.Pointer(&p.a.data[k*p.a.ld+columns*wide])), wide, 4*p.a.ld)
+	return true
 }
 
 // whole returns how many rows of B may be read that many elements beyond their columns: the next rows then

@@ -70,6 +70,8 @@ type instructions struct {
 	// transpose writes rows of src, at most lanes of them, each of depth elements, as columns of dst. It
 	// writes all lanes. Distances of rows are in bytes.
 	transpose func(dst, src *float32, rowDst, rowSrc, rows, depth int)
+	// copyRows copies rows of cols elements, with zeros to the end of a vector. nil: nothing gains by it.
+	copyRows func(dst, src *float32, rowDst, rowSrc, cols, rows int)
 }
 
 // variable is the environment variable that selects the instructions.

@@ -12,7 +12,7 @@ import (
 
 var avx512 = instructions{
 	name: "avx512", lanes: 16, gflops: 192, // two units, 16 lanes, multiply and add
-	whole: avx512Kernels, edge: avx512Kernels, transpose: transpose512,
+	whole: avx512Kernels, edge: avx512Kernels, transpose: transpose512, copyRows: copyRows512,
 	alongs: alongKernels,
 }
 
