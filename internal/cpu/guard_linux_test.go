@@ -63,7 +63,11 @@ func newTrial(rng *rand.Rand, memory *[3]guarded, of element.Type, limit [3]int)
 			rows, cols = cols, rows
 		}
 		o := operand{ld: cols + rng.IntN(2)*rng.IntN(40), trans: trans}
-		if far := o.ld + 512; rows*far <= len(memory[i]) && rng.IntN(8) == 0 {
+		far := o.ld + 512
+		if rng.IntN(2) == 0 {
+			far = (o.ld + 1023) &^ 1023
+		}
+		if rows*far <= len(memory[i]) && rng.IntN(8) == 0 {
 			o.ld = far
 		}
 		size := max((rows-1)*o.ld+cols, 0)
