@@ -135,6 +135,16 @@ func (d *Device) gemm32(ctx context.Context, batch planner.Batch, o planner.Opti
 
 func (d *Device) single() *Device { return d }
 
+// inPlace computes a batch of elements of other types, if the device can where they lie.
+func (d *Device) inPlace(ctx context.Context, batch planner.Batch, o planner.Options, x hostgemm.Operands,
+	have planner.Lengths) (could bool, err error) {
+	if err := d.acquire(); err != nil {
+		return false, err
+	}
+	defer d.release()
+	return d.gemm.InPlace(ctx, batch, o, x, have)
+}
+
 // Prepare makes a plan of this device ready to run: it compiles or loads kernels, uploads arrays and
 // allocates the workspace. The plan must not change afterwards.
 func (d *Device) Prepare(ctx context.Context, p *planner.Plan) (*Program, error) {

@@ -11,6 +11,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/hostgemm"
 	"github.com/batchgemm/batchgemm/internal/hostmem"
 	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/internal/matrices"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -36,17 +37,23 @@ type Host interface {
 
 // GEMM computes a batch on slices of host memory. The options may leave the types out. The result is in x.C
 // when GEMM returns. Elements of x.C that belong to no problem keep their values, and so do rows without
-// scattered results. On an error, or when ctx ends, all of x.C is unchanged; the device may still finish its
-// work. GEMM fails with a *planner.ProblemError if the batch is wrong or a slice too short, and as
-// Device.Plan does for wrong options. Pointers are an error: slices have no device address.
+// scattered results. On an error all of x.C is unchanged, and on a GPU also when ctx ends; the GPU may still
+// finish its work. GEMM fails with a *planner.ProblemError if the batch is wrong or a slice too short, and as
+// Device.Plan does for wrong options. Pointers are an error: slices have no device address. Missing host
+// memory, also for pages of C, is detected before anything is computed: ErrOutOfMemory. Calls on one device
+// run one after the other.
+//
+// The CPU computes on the slices themselves, which may be read-only memory, except C. It copies no operand,
+// unless one shares memory with C. If ctx ends while it computes, GEMM returns when the CPU has stopped, and
+// C is incomplete: its elements have old values or new ones, or those of a part of the sum. It keeps plans
+// and programs of the last 32 batches: a batch with the same sizes, scalars, offsets and options needs no
+// planning. What follows is about GPUs, and about the CPU if an operand shares memory with C.
 //
 // For float32, GEMM cuts a large batch into pieces with a plan each, so that copies of one piece overlap the
-// work on another. It keeps plans and programs of the last 32 batches: a batch with the same sizes, scalars,
-// offsets and options needs no planning. The host gathers and scatters rows, so only these rows are copied.
-// Results need memory like C a second time until the call ends; with the CPU that is device memory. Missing
-// host memory, also for pages of C, is detected before anything is computed: ErrOutOfMemory. The memory is
+// work on another. It keeps plans and programs as with the CPU. The host gathers and scatters rows, so only
+// these rows are copied. Results need memory like C a second time until the call ends. The memory is
 // released when the call ends, or 2 s later if others may use it again. The device keeps buffers of up to 32
-// MiB for each operand of a piece. Calls on one device run one after the other.
+// MiB for each operand of a piece.
 //
 // A Group splits a batch of float32 by predicted time, longest problem first, and sends each device the
 // operands of its own problems. If that would save less than 1 ms by prediction, the batch runs on one
@@ -71,6 +78,9 @@ func GEMM[T, U element.Number](ctx context.Context, h Host, batch planner.Batch,
 	}
 	have := planner.Lengths{A: len(x.A), B: len(x.B), C: len(x.C), B2: len(x.B2), Bias: len(x.Bias),
 		Rows: len(x.Rows)}
+	if could, err := h.single().inPlace(ctx, batch, o, x.words(), have); could || err != nil {
+		return err
+	}
 	if err := hostgemm.CheckEpilogue(&o, have); err != nil {
 		return err
 	}
@@ -115,7 +125,7 @@ func setType(option *element.Type, is element.Type, of string) error {
 // compute runs a plan once, on its own buffers, and stores C.
 func compute[T, U element.Number](ctx context.Context, d *Device, plan *planner.Plan,
 	x *Slices[T, U]) (err error) {
-	if err := x.room(d, plan); err != nil {
+	if err := x.room(plan); err != nil {
 		return fmt.Errorf("memory for the results: %w", err)
 	}
 	program, err := d.Prepare(ctx, plan)
@@ -140,50 +150,39 @@ func compute[T, U element.Number](ctx context.Context, d *Device, plan *planner.
 	if err := program.Run(ctx, run); err != nil {
 		return err
 	}
-	words, in := []float32(nil), d.inHost()
-	if in != nil {
-		if err := d.Wait(ctx); err != nil {
-			return err
-		}
-		words = in.Memory(run.C.driver)
-	} else {
-		if words, err = hostmem.Floats(max(wordsOf(run.C.Type(), plan.ExtentC), 1)); err != nil {
-			return fmt.Errorf("memory for the results: %w", err)
-		}
-		defer hostmem.Free(words)
+	words, err := hostmem.Floats(max(wordsOf(run.C.Type(), plan.ExtentC), 1))
+	if err != nil {
+		return fmt.Errorf("memory for the results: %w", err)
 	}
+	defer hostmem.Free(words)
 	results := unsafe.Slice((*U)(unsafe.Pointer(unsafe.SliceData(words))), plan.ExtentC)
-	if in == nil {
-		if err := Read(ctx, run.C, 0, results); err != nil {
-			return err
-		}
+	if err := Read(ctx, run.C, 0, results); err != nil {
+		return err
 	}
 	x.store(plan.Batch, e, results)
 	return nil
 }
 
-// inHost returns the device's driver if its buffers are host memory, otherwise nil.
-func (d *Device) inHost() backend.InHost {
-	in, _ := d.driver.(backend.InHost)
-	return in
+// words returns the operands as words that hold the elements.
+func (x *Slices[T, U]) words() hostgemm.Operands {
+	return hostgemm.Operands{A: holding(x.A), B: holding(x.B), C: holding(x.C), B2: holding(x.B2),
+		Bias: holding(x.Bias), Rows: x.Rows}
 }
 
-// room fails if the host has no memory for compute: for its copy of the results, for all operands if the
-// device is in the host, and for pages of C that do not exist yet.
-func (x *Slices[T, U]) room(d *Device, plan *planner.Plan) error {
+// holding returns the words that hold elements.
+func holding[T element.Number](s []T) []float32 {
+	return matrices.Span(unsafe.Pointer(unsafe.SliceData(s)), wordsOf(element.TypeOf[T](), len(s)))
+}
+
+// room fails if the host has no memory for compute: for its copy of the results, and for pages of C that do
+// not exist yet.
+func (x *Slices[T, U]) room(plan *planner.Plan) error {
 	const few = 1 << 22
 	words := wordsOf(element.TypeOf[U](), plan.ExtentC)
 	if words < few {
 		return nil
 	}
-	took := []int{words}
-	if d.inHost() != nil {
-		took = append(took, wordsOf(plan.Options.TypeA, plan.ExtentA),
-			wordsOf(plan.Options.TypeA, plan.ExtentB), wordsOf(plan.Options.TypeA, plan.ExtentB2))
-	}
-	c := unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(x.C))),
-		len(x.C)*int(unsafe.Sizeof(*new(U)))/4)
-	return hostmem.CheckTouched(hostmem.Size(took...), hostmem.Untouched(c, hostmem.Size(words)))
+	return hostmem.CheckTouched(hostmem.Size(words), hostmem.Untouched(x.words().C, hostmem.Size(words)))
 }
 
 // uploads are the buffers that a call has made, up to the first error.

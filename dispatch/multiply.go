@@ -2,8 +2,9 @@ package dispatch
 
 import (
 	"context"
-	"fmt"
+	"runtime"
 
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/internal/matrices"
 	"github.com/batchgemm/batchgemm/planner"
@@ -17,8 +18,8 @@ type Dense struct {
 }
 
 // Multiply returns the products a[i]*b[i] as new matrices without gaps. The sizes may all differ. Matrices
-// may lie anywhere in host memory. If all matrices of a list are views of one array, they are used in place;
-// otherwise they are copied once more than by GEMM. On an error it returns no matrices.
+// may lie anywhere in host memory. The CPU uses them in place. For a GPU they are copied once more than by
+// GEMM, unless all matrices of a list are views of one array. On an error it returns no matrices.
 func Multiply(ctx context.Context, h Host, a, b []Dense) ([]Dense, error) {
 	if len(a) != len(b) {
 		return nil, invalid.Errorf("%d matrices to multiply by %d", len(a), len(b))
@@ -42,7 +43,8 @@ func Multiply(ctx context.Context, h Host, a, b []Dense) ([]Dense, error) {
 	if err != nil {
 		return nil, err
 	}
-	operandA, operandB := matrices.Lay(as), matrices.Lay(bs)
+	apart := h != nil && inHost(h)
+	operandA, operandB := matrices.Lay(as, apart), matrices.Lay(bs, apart)
 	for i := range batch {
 		operandA.Load(i, &as[i])
 		operandB.Load(i, &bs[i])
@@ -50,7 +52,10 @@ func Multiply(ctx context.Context, h Host, a, b []Dense) ([]Dense, error) {
 	}
 	need := batch.Lengths(planner.Epilogue{})
 	x := Slices[float32, float32]{A: operandA.Data, B: operandB.Data, C: make([]float32, need.C)}
-	if err := GEMM(ctx, h, batch, planner.Options{}, x); err != nil {
+	err = GEMM(ctx, h, batch, planner.Options{}, x)
+	runtime.KeepAlive(a)
+	runtime.KeepAlive(b)
+	if err != nil {
 		return nil, err
 	}
 	products := make([]Dense, len(batch))
@@ -71,9 +76,18 @@ func listed(name string, list []Dense) ([]matrices.Dense, error) {
 		if all[i] = matrices.Dense(m); m.Stride == 0 {
 			all[i].Stride = m.Cols
 		}
-		if err := all[i].Check(fmt.Sprintf("%s[%d]", name, i)); err != nil {
-			return nil, err
+		if wrong := all[i].Wrong(); wrong != "" {
+			return nil, invalid.Errorf("%s[%d] %s", name, i, wrong)
 		}
 	}
 	return all, nil
+}
+
+// inHost reports whether a host computes where operands lie.
+func inHost(h Host) bool {
+	if d, ok := h.(*Device); ok && d == nil {
+		return false
+	}
+	_, is := h.single().driver.(backend.InHost)
+	return is
 }

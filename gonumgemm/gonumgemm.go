@@ -4,7 +4,7 @@ package gonumgemm
 
 import (
 	"context"
-	"fmt"
+	"runtime"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
@@ -30,27 +30,33 @@ type Product struct {
 	C              blas32.General
 }
 
-// Gemm computes the products in one batch, like dispatch.GEMM. If all A are views of one array, with any
-// strides, they are used in place; so are all B, and all C. Others are copied once more on the host. The
-// matrices C must not overlap. On an error no C changes.
+// Gemm computes the products in one batch, like dispatch.GEMM. The CPU uses the matrices in place. A GPU does
+// so if all A are views of one array, with any strides; likewise all B, and all C. Others are copied once more
+// on the host. The matrices C must not overlap. On an error no C changes, unless ctx ends while the CPU
+// computes: all C are incomplete then.
 func Gemm(ctx context.Context, on dispatch.Host, products ...Product) error {
 	batch := make(planner.Batch, len(products))
 	var lists [3][]matrices.Dense
+	for n := range lists {
+		lists[n] = make([]matrices.Dense, len(products))
+	}
 	for i := range products {
 		p := &products[i]
-		for n, m := range [...]blas32.General{p.A, p.B, p.C} {
-			dense := matrices.Dense{Rows: m.Rows, Cols: m.Cols, Stride: m.Stride, Data: m.Data}
-			if err := dense.Check(fmt.Sprintf("%s of product %d", names[n], i)); err != nil {
-				return err
+		for n, m := range [...]*blas32.General{&p.A, &p.B, &p.C} {
+			dense := &lists[n][i]
+			*dense = matrices.Dense{Rows: m.Rows, Cols: m.Cols, Stride: m.Stride, Data: m.Data}
+			if wrong := dense.Wrong(); wrong != "" {
+				return invalid.Errorf("%s of product %d %s", names[n], i, wrong)
 			}
-			lists[n] = append(lists[n], dense)
 		}
 		var err error
 		if batch[i], err = p.problem(i); err != nil {
 			return err
 		}
 	}
-	a, b, c := matrices.Lay(lists[0]), matrices.Lay(lists[1]), matrices.Lay(lists[2])
+	defer runtime.KeepAlive(products)
+	apart := inHost(on)
+	a, b, c := matrices.Lay(lists[0], apart), matrices.Lay(lists[1], apart), matrices.Lay(lists[2], apart)
 	for i := range batch {
 		p := &batch[i]
 		p.A, p.B, p.C = a.Places[i], b.Places[i], c.Places[i]
@@ -70,6 +76,17 @@ func Gemm(ctx context.Context, on dispatch.Host, products ...Product) error {
 		}
 	}
 	return nil
+}
+
+// inHost reports whether products are computed where the matrices lie.
+func inHost(on dispatch.Host) bool {
+	switch d := on.(type) {
+	case *dispatch.Device:
+		return d != nil && d.Info().Backend == "cpu"
+	case *dispatch.Group:
+		return d != nil && d.Devices()[0].Info().Backend == "cpu"
+	}
+	return false
 }
 
 var names = [...]string{"A", "B", "C"}

@@ -14,7 +14,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch"
 )
 
-func open(t *testing.T) *dispatch.Device {
+func open(t testing.TB) *dispatch.Device {
 	t.Helper()
 	d, err := dispatch.Open(t.Context(), dispatch.WithBackend("cpu"))
 	require.NoError(t, err)

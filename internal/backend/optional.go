@@ -43,12 +43,14 @@ const SliceBytes = 256
 // fit in an int.
 const MaxLen = math.MaxInt/4 - 4
 
-// InHost is a Device whose buffers are host memory, like the CPU's. Reads of its results do not fail.
+// InHost is a Device that computes in the host's memory, like the CPU.
 type InHost interface {
 	driver.Device
-	// Memory returns the content of a buffer. It is valid once all queued work is done and until more is
-	// queued or the buffer is closed.
-	Memory(b driver.Buffer) []float32
+	// Compute runs a program of a batch once on the caller's A, B, C, B2, Bias and Rows, after all work queued
+	// before. Elements may begin at any address, those of 16 and 8 bits too: a slice is as long as the words
+	// that hold them, the last of which may be there in part. When Compute returns, nothing touches the
+	// memory any more. It fails only if ctx ends: C is then incomplete.
+	Compute(ctx context.Context, p driver.Program, memory [6][]float32) error
 }
 
 // Addressed is a Buffer of a device that supports pointers (planner.Epilogue).

@@ -124,9 +124,6 @@ func (b *buffer) Close() error {
 	return nil
 }
 
-// Memory implements backend.InHost.
-func (d *device) Memory(b driver.Buffer) []float32 { return b.(*buffer).data }
-
 // Slice has the data in place.
 func (b *buffer) Slice(offset, n int) driver.Buffer {
 	return &buffer{device: b.device, data: b.data[offset:][:n:n], of: b.whole()}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -114,7 +115,10 @@ func window(b *buffer, of element.Type, base, span int) (numbers []float32, bits
 	if of == element.F32 {
 		return b.data[base : base+span : base+span], narrow{}
 	}
-	return nil, narrowOf(of, b.data).from(base).first(span)
+	// The last word of a caller's memory may be there in part.
+	end := of.Size(base + span)
+	_ = b.data[:(end+3)/4]
+	return nil, narrow{of, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(b.data))), end)}.from(base)
 }
 
 // job is one launch on its buffers.
@@ -223,6 +227,7 @@ func grain(workers, members, work int) int {
 // work takes workers until none is left or the device stops. It also starts helpers as other devices release
 // threads.
 func (j *job) work(t *scratch) {
+	defer t.forget()
 	for !t.stop.Load() {
 		end := int(j.next.Add(j.grain))
 		w := end - int(j.grain)

@@ -16,10 +16,12 @@ import (
 type device struct {
 	info    driver.Info
 	stop    atomic.Bool          // abandon runs
+	closing bool                 // for good; guarded by queue.mu
 	crew    *crew                // for the run that has the device
 	current entry                // the run with which the next call of work starts
 	worker  func()               // work, made once so that a go statement allocates nothing
 	live    map[*buffer]struct{} // not freed; guarded by queue.mu
+	given   [6]buffer            // of Compute, which has the device
 	queue
 }
 
@@ -97,7 +99,10 @@ func (d *device) Time(ctx context.Context, runs []driver.Run) (driver.Timing, er
 
 // Close abandons queued work, because its results can no longer be read.
 func (d *device) Close() error {
+	d.mu.Lock()
+	d.closing = true
 	d.stop.Store(true)
+	d.mu.Unlock()
 	_ = d.take(context.Background()) // it fails only if its context ends
 	defer d.release()
 	d.freeAll()

@@ -34,6 +34,9 @@ func NewGroup(hosts []*Host) *Group {
 // GEMM computes a batch like Host.GEMM, on all hosts if that saves time by prediction, otherwise on an idle
 // one.
 func (g *Group) GEMM(ctx context.Context, batch planner.Batch, o planner.Options, x Operands) error {
+	if len(g.hosts) == 1 {
+		return g.hosts[0].GEMM(ctx, batch, o, x)
+	}
 	t, err := newTask(batch, o, x)
 	if err != nil {
 		return err
@@ -70,7 +73,7 @@ func (g *Group) entry(ctx context.Context, t *task) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return g.split.remember(ctx, t, parts)
+	return g.split.remember(ctx, t, &entry{parts: parts})
 }
 
 // deal returns the parts of each device, or nil if one device should do all. It uses the best tiles,

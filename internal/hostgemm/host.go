@@ -1,6 +1,6 @@
-// Package hostgemm computes batches on operands in host memory, over the interface of backends. It packs
-// operands, uploads them, runs the batch and copies the results back. It cuts a large batch into parts,
-// which overlap, and shares them among devices.
+// Package hostgemm computes batches on operands in host memory, over the interface of backends. A device in
+// the host computes where they lie. For others it packs operands, uploads them, runs the batch and copies
+// the results back. It cuts a large batch into parts, which overlap, and shares them among devices.
 //
 // The caller keeps the devices open meanwhile, and closes them, which frees what is allocated here.
 package hostgemm
@@ -10,7 +10,6 @@ import (
 	"math/bits"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
-	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -40,8 +39,8 @@ func New(d driver.Device, p *planner.Planner) *Host {
 	return h
 }
 
-// GEMM computes a batch. The result is in C when it returns; on an error C is unchanged. Calls run one after
-// the other.
+// GEMM computes a batch. The result is in C when it returns. On an error C is unchanged, unless ctx ends
+// while a device in the host computes. Calls run one after the other.
 func (h *Host) GEMM(ctx context.Context, batch planner.Batch, o planner.Options, x Operands) error {
 	t, err := newTask(batch, o, x)
 	if err != nil {
@@ -88,14 +87,6 @@ func (l *lane) compute(ctx context.Context, d driver.Device, p *part, t *task, r
 		return err
 	}
 	return l.buffers[operandC].Read(ctx, 0, results[p.first:][:p.sizes[operandC]])
-}
-
-// inPlace computes a part on a device in the host, and returns its results in place.
-func (l *lane) inPlace(ctx context.Context, d backend.InHost, p *part, t *task) ([]float32, error) {
-	if err := l.submit(ctx, d, p, t); err != nil {
-		return nil, err
-	}
-	return d.Memory(l.buffers[operandC]), d.Wait(ctx)
 }
 
 // used returns which operands of a task a device has.

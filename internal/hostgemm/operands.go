@@ -6,13 +6,14 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// Operands are the memory of a call: A, B and C, and the operands of its epilogue.
+// Operands are the memory of a call: A, B and C, and the operands of its epilogue. Elements of 16 and 8 bits
+// are given as the words that hold them, as of backend.InHost.
 type Operands struct {
 	A, B, C, B2, Bias []float32
 	Rows              []int32
 }
 
-// Lengths returns the lengths of the operands.
+// Lengths returns the lengths of operands of fp32.
 func (x *Operands) Lengths() planner.Lengths {
 	return planner.Lengths{A: len(x.A), B: len(x.B), C: len(x.C), B2: len(x.B2), Bias: len(x.Bias),
 		Rows: len(x.Rows)}
@@ -75,6 +76,15 @@ func (m matrix) stretches() matrix {
 		m.rows, m.cols = 1, m.rows*m.cols
 	}
 	return m
+}
+
+// end returns the index after the last element that there may be.
+func (m *matrix) end() int {
+	rows := m.rows
+	if m.stored > 0 {
+		rows = m.stored
+	}
+	return m.offset + (rows-1)*m.ld + m.cols
 }
 
 // row returns where a row starts, or -1 if it does not exist.

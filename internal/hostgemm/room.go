@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"unsafe"
 
-	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/hostmem"
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -26,8 +25,8 @@ func roomToPack(batch planner.Batch) error {
 }
 
 // room fails, before anything is computed, if memory has no room for what a call will take of the host:
-// staged results, buffers of devices in the host, and pages of C that do not exist yet. The system provides
-// those of fresh memory when the results are copied.
+// staged results, and pages of C that do not exist yet. The system provides those of fresh memory when it is
+// written.
 func (s *session) room(e *entry, t *task) error {
 	const little = 4 << 20
 	if e.results < little {
@@ -38,45 +37,31 @@ func (s *session) room(e *entry, t *task) error {
 
 // takes returns what room asks for: bytes of new memory, and of pages of C.
 func (s *session) takes(e *entry, t *task) (bytes, touched int64) {
-	took := make([]int, 0, maxLanes*operands+1)
-	direct := false
-	for i, parts := range e.parts {
-		if _, is := s.hosts[i].device.(backend.InHost); is {
-			took = append(took, s.hosts[i].toAllocate(parts, s.lanes(), t.used())...)
-			direct = len(e.parts) == 1 && len(parts) == 1
+	if !e.inPlace {
+		bytes = hostmem.Size(staged.more(e.results))
+	}
+	of := &t.options.TypeC
+	pages := e.pages()
+	all := of.Size(e.extents.C) / 4
+	if hostmem.Size(all) <= 2*pages {
+		return bytes, hostmem.Untouched(t.C[:all], pages)
+	}
+	for i := range e.batch { // C are far apart
+		if c := operandsOf(&e.batch[i], &e.options.Epilogue)[operandC]; e.options.Epilogue.Writes(&e.batch[i]) {
+			first, end := of.Size(c.offset)/4, of.Size(c.end())/4
+			touched += hostmem.Untouched(t.C[first:end], pages-touched)
 		}
 	}
-	if !direct {
-		took = append(took, staged.more(e.results))
-	}
-	return hostmem.Size(took...), hostmem.Untouched(t.C[:e.extents.C], e.pages())
-}
-
-// toAllocate returns the most that the lanes of a device will allocate for buffers.
-func (h *Host) toAllocate(parts []*part, lanes int, used [operands]bool) (lens []int) {
-	for l := range min(lanes, len(parts)) {
-		for i := range used {
-			most := 0
-			for _, p := range parts {
-				most = max(most, p.sizes[i])
-			}
-			if old := h.lanes[l].buffers[i]; used[i] && (old == nil || old.Len() < most) {
-				lens = append(lens, roomy(most))
-			}
-		}
-	}
-	return lens
+	return bytes, touched
 }
 
 // pages returns the most bytes of pages on which the results lie in C.
 func (e *entry) pages() (bytes int64) {
 	const page = 4096
-	for _, own := range e.parts {
-		for _, p := range own {
-			for i := range p.results {
-				m := p.results[i].stretches()
-				bytes += int64(m.rows) * (hostmem.Size(m.cols)/page + 2) * page
-			}
+	for i := range e.batch {
+		if c := operandsOf(&e.batch[i], &e.options.Epilogue)[operandC]; e.options.Epilogue.Writes(&e.batch[i]) {
+			m := c.stretches()
+			bytes += int64(m.rows) * (int64(e.options.TypeC.Size(m.cols))/page + 2) * page
 		}
 	}
 	return bytes

@@ -23,6 +23,8 @@ type task struct {
 	batch   planner.Batch
 	options planner.Options
 	Operands
+	have   planner.Lengths // of the operands
+	places places          // for a device in the host
 }
 
 // newTask checks the arguments of a call, except the batch.
@@ -31,17 +33,8 @@ func newTask(batch planner.Batch, o planner.Options, x Operands) (t task, err er
 		return t, invalid.Errorf("operands on the host are of %s, not %s and %s", element.F32, o.TypeA,
 			o.TypeC)
 	}
-	if err := CheckEpilogue(&o, x.Lengths()); err != nil {
-		return t, err
-	}
-	return task{batch, o, x}, nil
-}
-
-// planned returns the options of the task's plans.
-func (t *task) planned() planner.Options {
-	o := t.options
-	o.Epilogue = onDevice(o.Epilogue)
-	return o
+	t = task{batch: batch, options: o, Operands: x, have: x.Lengths()}
+	return t, CheckEpilogue(&o, t.have)
 }
 
 // session is what GEMM keeps between calls on some devices. The holder of all their turns owns it.
@@ -55,32 +48,37 @@ type session struct {
 type entry struct {
 	batch   planner.Batch // a copy
 	options planner.Options
+	places  places
 	extents planner.Lengths // least lengths of operands
 	parts   [][]*part       // for each device
 	results int             // elements of all results
+	inPlace bool            // one part, of the whole batch, for a device in the host
 }
 
 // run computes the batch on the session's only device.
 func (s *session) run(ctx context.Context, t *task) error {
-	e, err := s.find(ctx, t)
+	e, err := s.findInPlace(ctx, t)
+	if e == nil && err == nil {
+		e, err = s.packed(ctx, t)
+	}
 	if err != nil {
 		return err
 	}
-	if e == nil {
-		parts, err := cut(ctx, t.batch, &t.options.Epilogue, everything(t.batch))
-		if err != nil {
-			return err
-		}
-		if len(parts) == 0 { // no plan checks the options
-			if _, err := s.hosts[0].planner.Plan(ctx, nil, t.options); err != nil {
-				return err
-			}
-		}
-		if e, err = s.remember(ctx, t, [][]*part{parts}); err != nil {
-			return err
+	return s.execute(ctx, e, t)
+}
+
+// packed remembers a checked batch in parts.
+func (s *session) packed(ctx context.Context, t *task) (*entry, error) {
+	parts, err := cut(ctx, t.batch, &t.options.Epilogue, everything(t.batch))
+	if err != nil {
+		return nil, err
+	}
+	if len(parts) == 0 { // no plan checks the options
+		if _, err := s.hosts[0].planner.Plan(ctx, nil, t.options); err != nil {
+			return nil, err
 		}
 	}
-	return s.execute(ctx, e, t)
+	return s.remember(ctx, t, &entry{parts: [][]*part{parts}})
 }
 
 func everything(batch planner.Batch) []int {
@@ -94,12 +92,11 @@ func everything(batch planner.Batch) []int {
 // find returns the task's entry if it is remembered. Otherwise it checks the batch and the lengths, and
 // returns nil. Comparing batches ends at the first difference, so no hash is needed.
 func (s *session) find(ctx context.Context, t *task) (*entry, error) {
-	have := t.Lengths()
 	for i, e := range s.entries {
-		if e.options != t.options || !slices.Equal(e.batch, t.batch) {
+		if e.options != t.options || e.places != t.places || !slices.Equal(e.batch, t.batch) {
 			continue
 		}
-		if !enough(have, e.extents) {
+		if !enough(t.have, e.extents) {
 			break
 		}
 		copy(s.entries[1:i+1], s.entries[:i])
@@ -109,7 +106,7 @@ func (s *session) find(ctx context.Context, t *task) (*entry, error) {
 	if err := roomToPack(t.batch); err != nil {
 		return nil, err
 	}
-	return nil, t.batch.Check(ctx, t.options.Epilogue, have)
+	return nil, t.batch.Check(ctx, t.options.Epilogue, t.have)
 }
 
 // enough reports whether operands are as long as they must be.
@@ -120,18 +117,22 @@ func enough(have, need planner.Lengths) bool {
 
 // remember makes the parts of a task ready. If there are too many entries, it forgets the least recently
 // used one.
-func (s *session) remember(ctx context.Context, t *task, parts [][]*part) (*entry, error) {
-	e := &entry{batch: slices.Clone(t.batch), options: t.options, parts: parts,
-		extents: t.batch.Lengths(t.options.Epilogue)}
+func (s *session) remember(ctx context.Context, t *task, e *entry) (*entry, error) {
+	e.batch, e.options, e.places = slices.Clone(t.batch), t.options, t.places
+	e.extents = t.batch.Lengths(t.options.Epilogue)
+	options := t.options
+	if !e.inPlace {
+		options.Epilogue = onDevice(options.Epilogue)
+	}
 	old := s.oldest()
-	for i, own := range parts {
+	for i, own := range e.parts {
 		for n, p := range own {
 			p.first = e.results
 			e.results += p.sizes[operandC]
 			if i < len(old.parts) && n < len(old.parts[i]) {
 				p.program, old.parts[i][n].program = old.parts[i][n].program, nil
 			}
-			if err := p.prepare(ctx, s.hosts[i], &s.plan, t.planned()); err != nil {
+			if err := p.prepare(ctx, s.hosts[i], &s.plan, options); err != nil {
 				_ = errors.Join(e.close(), old.close()) // the first error counts
 				return nil, s.name(i, err)
 			}
@@ -184,9 +185,8 @@ func (e *entry) close() (err error) {
 	return err
 }
 
-// execute computes the parts. Then, when nothing can fail any more, it copies the results to c. So there are
-// two copies of C: the second is staged in host memory, or for one part on a device in the host it is in the
-// device's buffer. With several parts, such a device also has the memory of its lanes.
+// execute computes the parts. Unless that is done in place, results are staged in host memory: when nothing
+// can fail any more, it copies them to c.
 func (s *session) execute(ctx context.Context, e *entry, t *task) error {
 	if err := ctx.Err(); err != nil || e.results == 0 {
 		return err
@@ -195,21 +195,15 @@ func (s *session) execute(ctx context.Context, e *entry, t *task) error {
 	if err := s.room(e, t); err != nil {
 		return fmt.Errorf("memory for the results: %w", err)
 	}
-	one := len(e.parts) == 1 && len(e.parts[0]) == 1 // short path of a small batch
-	if d, is := s.hosts[0].device.(backend.InHost); is && one {
-		p := e.parts[0][0]
-		results, err := s.hosts[0].lanes[0].inPlace(ctx, d, p, t)
-		if err == nil {
-			p.scatter(results, t.C, t.Rows)
-		}
-		return err
+	if e.inPlace {
+		return s.hosts[0].device.(backend.InHost).Compute(ctx, e.parts[0][0].program, t.all())
 	}
 	results, err := staged.take(e.results)
 	if err != nil {
 		return fmt.Errorf("memory for the results: %w", err)
 	}
 	defer staged.give(results)
-	if !one {
+	if len(e.parts) > 1 || len(e.parts[0]) > 1 {
 		return s.executeParts(ctx, e, t, results)
 	}
 	h, p := s.hosts[0], e.parts[0][0]

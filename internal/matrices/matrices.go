@@ -2,9 +2,10 @@
 package matrices
 
 import (
+	"fmt"
+	"math"
 	"unsafe"
 
-	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -14,19 +15,19 @@ type Dense struct {
 	Data               []float32
 }
 
-// Check fails for an impossible matrix; name is for the error.
-func (m *Dense) Check(name string) error {
+// Wrong says what is wrong with an impossible matrix, after its name; "" for others.
+func (m *Dense) Wrong() string {
 	switch {
 	case m.Rows < 0 || m.Cols < 0:
-		return invalid.Errorf("%s is %d x %d: negative size", name, m.Rows, m.Cols)
+		return fmt.Sprintf("is %d x %d: negative size", m.Rows, m.Cols)
 	case m.empty():
 	case m.Stride < m.Cols:
-		return invalid.Errorf("%s has stride %d, and rows of %d", name, m.Stride, m.Cols)
+		return fmt.Sprintf("has stride %d, and rows of %d", m.Stride, m.Cols)
 	case len(m.Data) < m.Cols || (len(m.Data)-m.Cols)/m.Stride < m.Rows-1:
-		return invalid.Errorf("%s is %d x %d with stride %d: %d elements are too few", name, m.Rows, m.Cols,
-			m.Stride, len(m.Data))
+		return fmt.Sprintf("is %d x %d with stride %d: %d elements are too few", m.Rows, m.Cols, m.Stride,
+			len(m.Data))
 	}
-	return nil
+	return ""
 }
 
 func (m *Dense) empty() bool { return m.Rows == 0 || m.Cols == 0 }
@@ -38,15 +39,16 @@ func (m *Dense) end() int { return (m.Rows-1)*m.Stride + m.Cols }
 type Operand struct {
 	Data   []float32
 	Places []planner.Matrix // of each matrix
-	// Shared: the matrices lie in one array, and Data is that array. Otherwise Data is for copies, dense and
-	// in order.
+	// Shared: Data has the matrices themselves, and memory of others between them, which nothing may touch.
+	// Otherwise Data is for copies, dense and in order.
 	Shared bool
+	all    []Dense // keeps them
 }
 
-// Lay places matrices that have passed Check. Views of one array stay where they are. Otherwise it allocates
-// memory, which Load fills.
-func Lay(all []Dense) Operand {
-	if o, ok := share(all); ok {
+// Lay places matrices that are not Wrong. Views of one array stay where they are, and with apart also others.
+// Otherwise it allocates memory, which Load fills. The caller keeps the matrices while Data is used.
+func Lay(all []Dense, apart bool) Operand {
+	if o, ok := share(all, apart); ok {
 		return o
 	}
 	o := Operand{Places: make([]planner.Matrix, len(all))}
@@ -61,8 +63,13 @@ func Lay(all []Dense) Operand {
 	return o
 }
 
-// share finds the array that holds all matrices, from the first matrix to the end of that one's capacity.
-func share(all []Dense) (Operand, bool) {
+// farthest is how many elements a launch reaches. Farther matrices would take several, whose windows begin
+// anywhere.
+const farthest = min(math.MaxUint32, math.MaxInt)
+
+// share returns the memory from the first matrix to the end of the last one. Without apart, all of it must
+// belong to the array of the first, up to its capacity.
+func share(all []Dense, apart bool) (Operand, bool) {
 	first := -1
 	for i := range all {
 		if !all[i].empty() && (first < 0 || address(all[i].Data) < address(all[first].Data)) {
@@ -72,8 +79,11 @@ func share(all []Dense) (Operand, bool) {
 	if first < 0 {
 		return Operand{}, false
 	}
-	array := all[first].Data[:cap(all[first].Data)]
-	o := Operand{Places: make([]planner.Matrix, len(all)), Shared: true}
+	begin, reach := address(all[first].Data), cap(all[first].Data)
+	if apart {
+		reach = farthest
+	}
+	o := Operand{Places: make([]planner.Matrix, len(all)), Shared: true, all: all}
 	length := 0
 	for i := range all {
 		m := &all[i]
@@ -81,15 +91,14 @@ func share(all []Dense) (Operand, bool) {
 			o.Places[i].LD = m.Cols
 			continue
 		}
-		bytes := address(m.Data) - address(array)
-		offset := int(bytes / unsafe.Sizeof(array[0]))
-		if offset > len(array)-m.end() || unsafe.SliceData(array[offset:]) != unsafe.SliceData(m.Data) {
+		bytes := address(m.Data) - begin
+		if bytes%4 != 0 || bytes/4 > uintptr(reach) || int(bytes/4) > reach-m.end() {
 			return Operand{}, false
 		}
-		o.Places[i] = planner.Matrix{Offset: offset, LD: m.Stride}
-		length = max(length, offset+m.end())
+		o.Places[i] = planner.Matrix{Offset: int(bytes / 4), LD: m.Stride}
+		length = max(length, int(bytes/4)+m.end())
 	}
-	o.Data = array[:length]
+	o.Data = Span(unsafe.Pointer(unsafe.SliceData(all[first].Data)), length)
 	return o, true
 }
 
@@ -117,4 +126,15 @@ func move(dst []float32, to int, src []float32, from int, m *Dense) {
 	for row := range m.Rows {
 		copy(dst[row*to:][:m.Cols], src[row*from:])
 	}
+}
+
+// Span returns words of memory from an address on, which may belong to several objects of Go. Nothing may take
+// the address of a word that is in none of them, and the caller keeps the objects. unsafe.Slice would panic
+// under the race detector.
+func Span(first unsafe.Pointer, words int) (span []float32) {
+	header := struct {
+		at       unsafe.Pointer
+		len, cap int
+	}{first, words, words}
+	return *(*[]float32)(unsafe.Pointer(&header))
 }

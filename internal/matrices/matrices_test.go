@@ -5,28 +5,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-func TestCheck(t *testing.T) {
+func TestWrong(t *testing.T) {
 	for want, m := range map[string]Dense{
-		"":                              {Rows: 2, Cols: 3, Stride: 4, Data: make([]float32, 7)},
-		"x is -1 x 3: negative size":    {Rows: -1, Cols: 3, Stride: 3},
-		"x has stride 2, and rows of 3": {Rows: 1, Cols: 3, Stride: 2, Data: make([]float32, 7)},
-		"x is 2 x 3 with stride 4: 6 elements are too few": {Rows: 2, Cols: 3, Stride: 4,
+		"":                            {Rows: 2, Cols: 3, Stride: 4, Data: make([]float32, 7)},
+		"is -1 x 3: negative size":    {Rows: -1, Cols: 3, Stride: 3},
+		"has stride 2, and rows of 3": {Rows: 1, Cols: 3, Stride: 2, Data: make([]float32, 7)},
+		"is 2 x 3 with stride 4: 6 elements are too few": {Rows: 2, Cols: 3, Stride: 4,
 			Data: make([]float32, 6)},
-		"x is 1 x 3 with stride 3: 0 elements are too few": {Rows: 1, Cols: 3, Stride: 3},
+		"is 1 x 3 with stride 3: 0 elements are too few": {Rows: 1, Cols: 3, Stride: 3},
 	} {
-		err := m.Check("x")
-		if want == "" {
-			require.NoError(t, err)
-			continue
-		}
-		require.EqualError(t, err, want)
-		require.ErrorIs(t, err, invalid.Err)
+		require.Equal(t, want, m.Wrong())
 	}
-	require.NoError(t, (&Dense{Rows: 0, Cols: 3}).Check("x"), "of nothing")
+	require.Empty(t, (&Dense{Rows: 0, Cols: 3}).Wrong(), "of nothing")
 }
 
 // Views of one array stay in place, in any order.
@@ -35,7 +28,7 @@ func TestShared(t *testing.T) {
 	view := func(offset, rows, cols, stride int) Dense {
 		return Dense{rows, cols, stride, array[offset : offset+(rows-1)*stride+cols]}
 	}
-	o := Lay([]Dense{view(22, 2, 3, 8), view(4, 3, 2, 8), {Cols: 5}})
+	o := Lay([]Dense{view(22, 2, 3, 8), view(4, 3, 2, 8), {Cols: 5}}, false)
 	require.True(t, o.Shared)
 	require.Equal(t, []planner.Matrix{{Offset: 18, LD: 8}, {LD: 8}, {LD: 5}}, o.Places)
 	require.Len(t, o.Data, 29)
@@ -47,7 +40,7 @@ func TestApart(t *testing.T) {
 	a := Dense{2, 1, 2, []float32{1, 9, 2}}
 	b := Dense{1, 2, 2, []float32{3, 4}}
 	all := []Dense{a, b}
-	o := Lay(all)
+	o := Lay(all, false)
 	require.False(t, o.Shared)
 	require.Equal(t, []planner.Matrix{{LD: 1}, {Offset: 4, LD: 2}}, o.Places)
 	for i := range all {
@@ -60,15 +53,32 @@ func TestApart(t *testing.T) {
 
 	array := make([]float32, 10)
 	capped := []Dense{{1, 2, 2, array[0:2:2]}, {1, 2, 2, array[4:6]}}
-	require.False(t, Lay(capped).Shared, "the first ends the array")
-	require.Empty(t, Lay(nil).Data)
+	require.False(t, Lay(capped, false).Shared, "the first ends the array")
+	require.Empty(t, Lay(nil, false).Data)
 }
 
 // The last matrix of an array ends with its capacity, and is not copied.
 func TestLayToTheEnd(t *testing.T) {
 	array := make([]float32, 6)
 	o := Lay([]Dense{{Rows: 1, Cols: 2, Stride: 2, Data: array[:2]},
-		{Rows: 2, Cols: 2, Stride: 2, Data: array[2:]}})
+		{Rows: 2, Cols: 2, Stride: 2, Data: array[2:]}}, false)
 	require.True(t, o.Shared)
 	require.Len(t, o.Data, 6)
+}
+
+// Matrices apart stay where they are, in any order, if a launch reaches all.
+func TestLayApart(t *testing.T) {
+	all := make([]Dense, 100)
+	for i := range all {
+		all[i] = Dense{i % 7, 3, 4, make([]float32, 4*i%7+40)}
+	}
+	o := Lay(all, true)
+	require.True(t, o.Shared)
+	for i := range all {
+		if m := &all[i]; !m.empty() {
+			require.Same(t, &m.Data[0], &o.Data[o.Places[i].Offset])
+			require.Equal(t, m.Stride, o.Places[i].LD)
+		}
+	}
+	require.False(t, Lay(nil, true).Shared)
 }
