@@ -53,6 +53,13 @@ const (
 // It may also be longer, if it was compiled for a newer version, as long as the unknown fields are 0; ok
 // reports that.
 func versioned[T any](from *T, size int) (known T, ok bool) {
+	if size == int(unsafe.Sizeof(*from)) {
+		return *from, true
+	}
+	return otherVersion(from, size)
+}
+
+func otherVersion[T any](from *T, size int) (known T, ok bool) {
 	own := unsafe.Slice((*byte)(unsafe.Pointer(&known)), unsafe.Sizeof(known))
 	more := unsafe.Slice((*byte)(unsafe.Pointer(from)),
 		size)[copy(own, unsafe.Slice((*byte)(unsafe.Pointer(from)), size)):]

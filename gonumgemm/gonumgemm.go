@@ -30,9 +30,9 @@ type Product struct {
 	C              blas32.General
 }
 
-// Gemm computes the products in one batch, like dispatch.GEMM. The CPU uses the matrices in place. A GPU does
-// so if all A are views of one array, with any strides; likewise all B, and all C. Others are copied once more
-// on the host. The matrices C must not overlap. On an error no C changes, unless ctx ends while the CPU
+// Gemm computes the products in one batch, like dispatch.GEMM. The CPU uses the matrices in place. So does a
+// GPU if all A are views of one array, with any strides; likewise all B, and all C. Others are copied once
+// more on the host. The matrices C must not overlap. On an error no C changes, unless ctx ends while the CPU
 // computes: all C are incomplete then.
 func Gemm(ctx context.Context, on dispatch.Host, products ...Product) error {
 	batch := make(planner.Batch, len(products))

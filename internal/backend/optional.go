@@ -46,10 +46,10 @@ const MaxLen = math.MaxInt/4 - 4
 // InHost is a Device that computes in the host's memory, like the CPU.
 type InHost interface {
 	driver.Device
-	// Compute runs a program of a batch once on the caller's A, B, C, B2, Bias and Rows, after all work queued
-	// before. Elements may begin at any address, those of 16 and 8 bits too: a slice is as long as the words
-	// that hold them, the last of which may be there in part. When Compute returns, nothing touches the
-	// memory any more. It fails only if ctx ends: C is then incomplete.
+	// Compute runs a program of a batch once on the caller's A, B, C, B2, Bias and Rows, after work queued
+	// before. Elements may begin at any address, also those of 16 and 8 bits: a slice is as long as the words
+	// that hold them, and the last one may be there in part. When Compute returns, nothing touches the memory
+	// any more. It fails only if ctx ends: C is then incomplete.
 	Compute(ctx context.Context, p driver.Program, memory [6][]float32) error
 }
 

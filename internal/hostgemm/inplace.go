@@ -46,14 +46,12 @@ func (s *session) findInPlace(ctx context.Context, t *task) (*entry, error) {
 		return e, err
 	}
 	whole := &part{batch: slices.Clone(t.batch)}
-	for i := range t.batch {
-		if q := &t.batch[i]; t.options.Epilogue.Writes(q) {
-			whole.sizes[operandC] += q.M * q.N
-		}
+	for c := range written(t.batch, &t.options.Epilogue) {
+		whole.sizes[operandC] += c.rows * c.cols
 	}
 	e, err = s.remember(ctx, t, &entry{parts: [][]*part{{whole}}, inPlace: true})
-	if wrong := (*planner.ProblemError)(nil); errors.As(err, &wrong) { // it is too far from one row to the next
-		return nil, nil
+	if wrong := (*planner.ProblemError)(nil); errors.As(err, &wrong) {
+		return nil, nil // its rows are too far apart
 	}
 	return e, err
 }
@@ -98,21 +96,19 @@ func (t *task) apart() bool {
 	for i := range memory {
 		starts[i], _ = bounds(memory[i])
 	}
-	written := make([]extent, 0, len(t.batch))
-	for i := range t.batch {
-		if q := &t.batch[i]; e.Writes(q) {
-			c := operandsOf(q, e)[operandC]
-			written = append(written, c.extent(starts[operandC]))
-		}
+	results := make([]extent, 0, len(t.batch))
+	for c := range written(t.batch, e) {
+		results = append(results, c.extent(starts[operandC]))
 	}
-	written = merged(written)
+	results = merged(results)
 	for i := range t.batch {
 		if !e.Writes(&t.batch[i]) {
 			continue
 		}
 		all := operandsOf(&t.batch[i], e)
 		for _, of := range [...]int{operandA, operandB, operandB2} {
-			if t.places[of].meets && all[of].rows*all[of].cols > 0 && meet(written, all[of].extent(starts[of])) {
+			m := &all[of]
+			if t.places[of].meets && m.rows*m.cols > 0 && meet(results, m.extent(starts[of])) {
 				return false
 			}
 		}

@@ -85,7 +85,8 @@ func TestInPlaceTouchesNothingElse(t *testing.T) {
 				require.NoError(t, syscall.Mprotect(all[i], syscall.PROT_READ))
 			}
 			x := Operands{A: words(memory[0]), B: words(memory[1]), C: words(memory[2])}
-			could, err := h.InPlace(t.Context(), batch, o, x, planner.Lengths{A: end[0], B: end[1], C: end[2]})
+			have := planner.Lengths{A: end[0], B: end[1], C: end[2]}
+			could, err := h.InPlace(t.Context(), batch, o, x, have)
 			require.NoError(t, err, name)
 			require.True(t, could, name)
 			size := o.TypeC.Size(1)

@@ -1,6 +1,8 @@
 package hostgemm
 
 import (
+	"iter"
+
 	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
@@ -124,6 +126,17 @@ func operandsOf(p *planner.Problem, e *planner.Epilogue) (all [operands]matrix) 
 		all[operandRows] = matrix{offset: p.Weights, ld: p.M, rows: 1, cols: p.M}
 	}
 	return all
+}
+
+// written returns C of the problems that write it.
+func written(batch planner.Batch, e *planner.Epilogue) iter.Seq[matrix] {
+	return func(yield func(matrix) bool) {
+		for i := range batch {
+			if q := &batch[i]; e.Writes(q) && !yield(operandsOf(q, e)[operandC]) {
+				return
+			}
+		}
+	}
 }
 
 // elements returns how many elements a problem moves between host and device.

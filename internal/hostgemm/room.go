@@ -46,11 +46,8 @@ func (s *session) takes(e *entry, t *task) (bytes, touched int64) {
 	if hostmem.Size(all) <= 2*pages {
 		return bytes, hostmem.Untouched(t.C[:all], pages)
 	}
-	for i := range e.batch { // C are far apart
-		if c := operandsOf(&e.batch[i], &e.options.Epilogue)[operandC]; e.options.Epilogue.Writes(&e.batch[i]) {
-			first, end := of.Size(c.offset)/4, of.Size(c.end())/4
-			touched += hostmem.Untouched(t.C[first:end], pages-touched)
-		}
+	for c := range written(e.batch, &e.options.Epilogue) { // they are far apart
+		touched += hostmem.Untouched(t.C[of.Size(c.offset)/4:of.Size(c.end())/4], pages-touched)
 	}
 	return bytes, touched
 }
@@ -58,11 +55,9 @@ func (s *session) takes(e *entry, t *task) (bytes, touched int64) {
 // pages returns the most bytes of pages on which the results lie in C.
 func (e *entry) pages() (bytes int64) {
 	const page = 4096
-	for i := range e.batch {
-		if c := operandsOf(&e.batch[i], &e.options.Epilogue)[operandC]; e.options.Epilogue.Writes(&e.batch[i]) {
-			m := c.stretches()
-			bytes += int64(m.rows) * (int64(e.options.TypeC.Size(m.cols))/page + 2) * page
-		}
+	for c := range written(e.batch, &e.options.Epilogue) {
+		m := c.stretches()
+		bytes += int64(m.rows) * (int64(e.options.TypeC.Size(m.cols))/page + 2) * page
 	}
 	return bytes
 }

@@ -128,9 +128,9 @@ func move(dst []float32, to int, src []float32, from int, m *Dense) {
 	}
 }
 
-// Span returns words of memory from an address on, which may belong to several objects of Go. Nothing may take
-// the address of a word that is in none of them, and the caller keeps the objects. unsafe.Slice would panic
-// under the race detector.
+// Span returns words of memory from an address on, which may belong to several objects of Go. Nothing may
+// take the address of a word that is in none of them, and the caller keeps the objects. unsafe.Slice would
+// panic under the race detector.
 func Span(first unsafe.Pointer, words int) (span []float32) {
 	header := struct {
 		at       unsafe.Pointer

@@ -36,10 +36,11 @@ def matmul(a: Sequence[np.ndarray], b: Sequence[np.ndarray], out: Sequence[np.nd
     """Computes activation(alpha * a[i] @ b[i] + bias[i]) for all i, of any sizes, as one batch.
 
     Args:
-        a, b: lists of matrices, all float32 or all float16, with any strides. Matrices that are views of one
-            array, and at least half of what they span, are used where they are. Others are copied once.
+        a, b: lists of matrices, all float32 or all float16, with any strides, or stacks of them. The CPU uses
+            stacks, and matrices of 8 KiB and more on average, where they are. A GPU is sent views of one
+            array, if they are at least half of what they span, without a copy. Others are copied once.
         out: a list of arrays for the results, which share no element, or None. Views of one array, with dense
-            rows, are computed into directly.
+            rows, are computed into directly; on the CPU also separate arrays of 8 KiB and more.
         bias: a list of vectors of the same type, each of which is added to all rows of a result, or None.
         activation: "relu", "gelu" (by tanh), "silu" or None.
         alpha: a factor, float32.
@@ -57,7 +58,8 @@ def matmul(a: Sequence[np.ndarray], b: Sequence[np.ndarray], out: Sequence[np.nd
     Raises:
         InvalidError: shapes do not fit; the text names the problem.
         TypeError: something is no array of float32 or float16, or types differ.
-        TimeLimitError: timeout was over. After an error, or Ctrl-C, out is as before.
+        TimeLimitError: timeout was over. After an error, or Ctrl-C, out is as before; if the CPU computes
+            into it directly, it is incomplete after TimeLimitError or Ctrl-C.
 
     Example:
         >>> import numpy as np, batchgemm
@@ -78,7 +80,8 @@ def grouped_mm(x: np.ndarray, w: np.ndarray, ends: ArrayLike, bias: np.ndarray |
 
     Args:
         x: rows of all groups, one group after the other; float32 or float16.
-        w: a matrix for each group, of the type of x. It may be a transposed view of [groups, N, K].
+        w: a matrix for each group, of the type of x. It may be a transposed view of [groups, N, K]. The CPU
+            uses x, w and bias where they are, with any strides between rows and between groups.
         ends: integers that do not go down: where the rows of each group end. The first group begins at row 0.
         bias: a row for each group, of the type of x, or None.
         activation: "relu", "gelu" (by tanh), "silu" or None.

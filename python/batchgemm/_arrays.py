@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import math
+import functools
 import weakref
+from itertools import chain
+from operator import attrgetter
 
 import numpy as np
 
@@ -16,11 +18,13 @@ TYPES = {np.dtype(np.float32): "f32", np.dtype(np.float16): "f16"}
 ACTIVATIONS = (None, "relu", "gelu", "silu")
 ALIGN = 16  # bytes: where packed matrices begin, the widest load of kernels
 KEPT = 16  # programs of grouped_mm that a device keeps
-MOST = 8 << 20  # elements of a buffer that it keeps
+MOST = 8 << 20  # elements of a buffer that it keeps, or bytes of memory for copies
+LARGE = 8192  # bytes of a matrix that is not copied on the CPU
 PROBLEM = np.dtype(_core.Problem)
 
 
 def matmul(device, a, b, out, bias, activation, alpha, compute, timeout):
+    stacks = [x if isinstance(x, np.ndarray) else None for x in (a, b)]
     a, b = _matrices("a", a), _matrices("b", b)
     if len(a) != len(b):
         raise InvalidError(f"{len(a)} matrices in a, {len(b)} in b")
@@ -29,10 +33,10 @@ def matmul(device, a, b, out, bias, activation, alpha, compute, timeout):
     of = _check("a", a)
     if _check("b", b) != of:
         raise TypeError(f"a is of {a[0].dtype}, b of {b[0].dtype}")
-    for i, (x, y) in enumerate(zip(a, b)):
-        if x.shape[1] != y.shape[0]:
-            raise InvalidError(f"problem {i}: a is {x.shape}, b is {y.shape}")
-    shapes = [(x.shape[0], y.shape[1]) for x, y in zip(a, b)]
+    shapes_a, shapes_b = _shapes(a), _shapes(b)
+    for i in np.flatnonzero(shapes_a[:, 1] != shapes_b[:, 0])[:1]:
+        raise InvalidError(f"problem {i}: a is {a[i].shape}, b is {b[i].shape}")
+    shapes = np.stack([shapes_a[:, 0], shapes_b[:, 1]], 1)
     biases = _biases(bias, shapes, a[0].dtype)
     _check_activation(activation)
     if out is not None:
@@ -41,25 +45,27 @@ def matmul(device, a, b, out, bias, activation, alpha, compute, timeout):
 
     problems = np.zeros(len(a), PROBLEM)
     problems["struct_size"], problems["alpha"] = PROBLEM.itemsize, single("alpha", alpha)
-    problems["m"], problems["n"] = zip(*shapes)
-    problems["k"] = [x.shape[1] for x in a]
-    trans_a, problems["offset_a"], problems["lda"], on_a = _place(a)
-    trans_b, problems["offset_b"], problems["ldb"], on_b = _place(b)
-    problems["flags"] = _core.TRANS_A * trans_a + _core.TRANS_B * trans_b
-    placed = _place_results(out, shapes, a[0].dtype, (on_a, on_b))
-    results, problems["offset_c"], problems["ldc"], on_c = placed
-
-    options = {"type_a": of, "type_c": of}
+    problems["m"], problems["n"], problems["k"] = *shapes.T, shapes_a[:, 1]
+    options, given = {"type_a": of, "type_c": of}, {}
     if compute:
         options["compute"] = compute
-    given = {"a": on_a, "b": on_b, "c": on_c}
     if biases is not None:
         columns = np.cumsum(problems["n"])
         problems["bias"] = columns - problems["n"]
         given["bias"] = biases.ctypes.data, biases.size, biases
     options |= _epilogue(biases is not None, activation)
+    on_host = device.backend == "cpu"
+    copies = device._layers.pop("copies", {})  # so that no other call uses them meanwhile
+    for name, x, of_x, stack in ("a", a, shapes_a, stacks[0]), ("b", b, shapes_b, stacks[1]):
+        placed = _place(x, of_x, stack, on_host, functools.partial(_memory, copies, name))
+        trans, problems["offset_" + name], problems["ld" + name], given[name] = placed
+        problems["flags"] = problems["flags"] + trans * (_core.TRANS_A if name == "a" else _core.TRANS_B)
+    reads = () if on_host else (given["a"], given["b"])  # the CPU sees for itself what shares memory
+    placed = _place_results(out, shapes, a[0].dtype, reads, on_host)
+    results, problems["offset_c"], problems["ldc"], given["c"] = placed
     batch = problems.ctypes.data_as(ctypes.POINTER(_core.Problem)), len(problems)
     device._gemm(batch, options, given, timeout)
+    device._layers["copies"] = {name: memory for name, memory in copies.items() if memory.size <= MOST}
     if out is None:
         return results
     if results is not out:
@@ -77,6 +83,11 @@ def _matrices(name, given):
 
 def _check(name, arrays):
     """The type that all matrices have."""
+    dtype = getattr(arrays[0], "dtype", None)
+    if set(map(type, arrays)) == {np.ndarray} and dtype in TYPES:  # many small ones fast
+        of, dims = (list(map(attrgetter(name), arrays)) for name in ("dtype", "ndim"))
+        if of.count(dtype) == dims.count(2) == len(arrays):
+            return TYPES[dtype]
     dtype = None
     for i, x in enumerate(arrays):
         if not isinstance(x, np.ndarray):
@@ -91,6 +102,12 @@ def _check(name, arrays):
             raise TypeError(f"problem {i}: {name} is of {x.dtype}, that of problem 0 of {arrays[0].dtype}")
         dtype = x.dtype
     return TYPES[dtype]
+
+
+def _shapes(arrays):
+    """The shapes of matrices, a row for each."""
+    sizes = chain.from_iterable(map(attrgetter("shape"), arrays))
+    return np.fromiter(sizes, np.int64, 2 * len(arrays)).reshape(-1, 2)
 
 
 def _epilogue(bias, activation):
@@ -111,7 +128,7 @@ def _biases(bias, shapes, dtype):
     bias = list(bias)
     if len(bias) != len(shapes):
         raise InvalidError(f"{len(bias)} arrays in bias, {len(shapes)} products")
-    for i, (x, (_, n)) in enumerate(zip(bias, shapes)):
+    for i, (x, (_, n)) in enumerate(zip(bias, shapes.tolist())):
         if not isinstance(x, np.ndarray) or x.dtype != dtype:
             raise TypeError(f"problem {i}: bias is not an array of {dtype}")
         if x.shape != (n,):
@@ -122,11 +139,11 @@ def _biases(bias, shapes, dtype):
 def _check_out(out, shapes, dtype):
     if len(out) != len(shapes):
         raise InvalidError(f"{len(out)} matrices in out, {len(shapes)} products")
-    for i, (x, shape) in enumerate(zip(out, shapes)):
+    for i, (x, shape) in enumerate(zip(out, shapes.tolist())):
         if not isinstance(x, np.ndarray) or x.dtype != dtype:
             raise TypeError(f"problem {i}: out is not an array of {dtype}")
-        if x.shape != shape:
-            raise InvalidError(f"problem {i}: out is {x.shape}, the product is {shape}")
+        if x.shape != tuple(shape):
+            raise InvalidError(f"problem {i}: out is {x.shape}, the product is {tuple(shape)}")
         if not x.flags.writeable:
             raise InvalidError(f"problem {i}: out is read-only")
         if not _nested(x):
@@ -153,21 +170,24 @@ def _nested(x):
     return True
 
 
-def _place_results(out, shapes, dtype, reads):
+def _place_results(out, shapes, dtype, reads, on_host=False):
     """Matrices for results, their offsets and leading dimensions, and address, length and keeper of the
     memory that has all. That is out, if kernels can write to it and it is apart from what they read; else new
     memory."""
     if out is not None:
-        trans, offsets, lds, on_c = _as_they_lie(out) or ([True], None, None, None)
+        trans, offsets, lds, on_c = _as_they_lie(out, on_host and _large(shapes, dtype.itemsize)) or (
+            [True], None, None, None)
         lies_so = not any(trans) and not _interleave(out, lds)
         if lies_so and all(_apart(on_c, on, dtype.itemsize) for on in reads):
             return out, offsets, lds, on_c
-    step = ALIGN // dtype.itemsize
-    ends = np.cumsum([-(-m * n // step) * step for m, n in shapes])
-    offsets = [0, *ends[:-1].tolist()]
-    c = np.empty(ends[-1], dtype)
-    results = [c[at:at + m * n].reshape(m, n) for at, (m, n) in zip(offsets, shapes)]
-    return results, offsets, [n for _, n in shapes], (c.ctypes.data, c.size, c)
+    sizes = shapes[:, 0] * shapes[:, 1]
+    starts, size = _one_after_the_other(sizes, dtype, 1 if on_host else ALIGN)
+    c, (m, n) = np.empty(size, dtype), shapes[0].tolist()
+    if (shapes == shapes[0]).all() and size == sizes.sum():
+        results = list(c.reshape(len(shapes), m, n))
+    else:
+        results = [c[at:at + m * n].reshape(m, n) for at, (m, n) in zip(starts.tolist(), shapes.tolist())]
+    return results, starts, shapes[:, 1], (_begin(c), c.size, c)
 
 
 def _interleave(matrices, lds):
@@ -188,12 +208,23 @@ def _apart(one, other, size):
     return at + count * size <= begin or begin + length * size <= at
 
 
-def _place(matrices):
+def _place(matrices, shapes, stack, on_host, empty):
     """Where the matrices of an operand are: whether each is transposed, its offset and leading dimension, and
-    address, length and keeper of the memory that has all. If all are views of one array, and at least half of
-    what they span, they are used where they are. Otherwise they are copied one after the other: the library
-    takes one array, the memory between arrays belongs to others, and a GPU would be sent all of it."""
-    return _as_they_lie(matrices) or _packed(matrices)
+    address, length and keeper of the memory that has all. A GPU uses views of one array where they are, if
+    they are at least half of what they span, as it is sent all of that. The CPU uses a stack where it is, and
+    large matrices anywhere; to find a small one takes longer than a copy. Others are copied, one after the
+    other."""
+    if not on_host:
+        return _as_they_lie(matrices) or _packed(matrices, shapes, ALIGN, empty)
+    if stack is not None:
+        trans, ld, step, on = _stack(stack)
+        return trans, step * np.arange(len(stack)), ld, on
+    as_they_lie = _large(shapes, matrices[0].itemsize) and _as_they_lie(matrices, True)
+    return as_they_lie or _packed(matrices, shapes, 1, empty)
+
+
+def _large(shapes, size):
+    return (shapes[:, 0] * shapes[:, 1]).sum() * size >= LARGE * len(shapes)
 
 
 def _owner(x):
@@ -202,10 +233,10 @@ def _owner(x):
     return x
 
 
-def _as_they_lie(matrices):
-    """_place() of matrices that are used where they are, or None."""
+def _as_they_lie(matrices, apart=False):
+    """_place() of matrices that are used where they are, or None. apart: they may be of several arrays."""
     first = _owner(matrices[0])
-    if not all(_owner(x) is first for x in matrices[1:]):
+    if not apart and not all(_owner(x) is first for x in matrices[1:]):
         return None
     size = matrices[0].itemsize
     layouts = [_layout(x) for x in matrices]
@@ -217,7 +248,7 @@ def _as_they_lie(matrices):
     low, high = min(full, default=(0, 0))[0], max((high for _, high in full), default=0)
     if any((at - low) % size for at, _ in full) or low % size:
         return None
-    if high - low > 2 * sum(x.nbytes for x in matrices):
+    if not apart and high - low > 2 * sum(x.nbytes for x in matrices):
         return None
     offsets = [(at - low) // size if x.size else 0 for (at, _), x in zip(spans, matrices)]
     return np.array(trans), offsets, lds, (low, (high - low) // size, matrices)
@@ -245,22 +276,47 @@ def _span(x):
     return at + sum(min(r, 0) for r in reach), at + sum(max(r, 0) for r in reach) + x.itemsize
 
 
-def _packed(matrices):
-    """_place() of copies in one array, each as it is stored."""
-    step = ALIGN // matrices[0].itemsize
-    trans = np.array([abs(x.strides[0]) < abs(x.strides[1]) for x in matrices])
-    sizes = [x.size for x in matrices]
-    ends = np.cumsum([-(-size // step) * step for size in sizes]).tolist()
-    starts, lds = [0, *ends[:-1]], [x.shape[0 if turned else 1] for x, turned in zip(matrices, trans)]
-    memory = np.empty(ends[-1], matrices[0].dtype)
-    if sum(sizes) == memory.size and all(x.flags.forc for x in matrices):
-        # For many small ones in a fifth of the time.
-        np.concatenate([x.ravel("K") for x in matrices], out=memory)
-    else:
-        for x, turned, at, size in zip(matrices, trans, starts, sizes):
-            stored = x.T if turned else x
-            memory[at:at + size].reshape(stored.shape)[...] = stored
-    return trans, starts, lds, (memory.ctypes.data, memory.size, memory)
+def _packed(matrices, shapes, align, empty):
+    """_place() of copies, each stored as the first."""
+    trans = bool(abs(matrices[0].strides[0]) < abs(matrices[0].strides[1]))
+    if trans:
+        matrices, shapes = [x.T for x in matrices], shapes[:, ::-1]
+    dtype, sizes = matrices[0].dtype, shapes[:, 0] * shapes[:, 1]
+    starts, size = _one_after_the_other(sizes, dtype, align)
+    memory = empty(size, dtype)
+    if sizes.sum() < size or not _join(matrices, memory):
+        for x, at in zip(matrices, starts.tolist()):
+            memory[at:at + x.size].reshape(x.shape)[...] = x
+    return trans, starts, shapes[:, 1], (_begin(memory), size, memory)
+
+
+def _join(matrices, memory, piece=64):
+    """Copies matrices one after the other, many small ones in a third of NumPy's time. False if the rows of
+    one do not follow each other."""
+    to, at = memory.view(np.uint8).data, 0
+    try:
+        for i in range(0, len(matrices), piece):
+            joined = b"".join(matrices[i:i + piece])
+            to[at:at + len(joined)] = joined
+            at += len(joined)
+    except (BufferError, TypeError, ValueError):
+        return False
+    return True
+
+
+def _memory(kept, name, size, dtype):
+    """Memory of that name, or new memory: new pages take longer than the copy."""
+    count = size * dtype.itemsize
+    if name not in kept or kept[name].size < count:
+        kept[name] = np.empty(count, np.uint8)
+    return kept[name][:count].view(dtype)
+
+
+def _one_after_the_other(sizes, dtype, align):
+    """Where matrices of so many elements begin, each at a multiple of align bytes, and how many all are."""
+    step = max(align // dtype.itemsize, 1)
+    ends = np.cumsum(-(-sizes // step) * step)
+    return ends - (-(-sizes // step) * step), int(ends[-1])
 
 
 def grouped_mm(device, x, w, ends, bias, activation, compute, timeout):
@@ -270,63 +326,72 @@ def grouped_mm(device, x, w, ends, bias, activation, compute, timeout):
     end_of(timeout)
     if rows == 0 or n == 0 or groups == 0:
         return np.zeros((rows, n), x.dtype)
+    result = np.empty((rows, n), x.dtype)
+    run = _run_on_host if device.backend == "cpu" else _run_in_buffers
+    run(device, of, x, w, ends, bias, result, activation, compute, timeout)
+    result[ends[-1]:] = 0
+    return result
+
+
+def _run_on_host(device, of, x, w, ends, bias, result, activation, compute, timeout):
+    """grouped_mm as a batch of the groups that have rows, of arrays where they are."""
+    starts = np.concatenate([[0], ends[:-1]])
+    used = np.flatnonzero(ends > starts)
+    problems, options = np.zeros(len(used), PROBLEM), {"type_a": of, "type_c": of}
+    if compute:
+        options["compute"] = compute
+    problems["struct_size"], problems["alpha"] = PROBLEM.itemsize, 1
+    problems["m"], problems["n"], problems["k"] = (ends - starts)[used], w.shape[2], w.shape[1]
+    trans_a, lda, _, on_a = _stack(x[None])
+    trans_b, ldb, group, on_b = _stack(w)
+    problems["flags"] = _core.TRANS_A * trans_a + _core.TRANS_B * trans_b
+    problems["lda"], problems["offset_a"] = lda, starts[used] * (1 if trans_a else lda)
+    problems["ldb"], problems["offset_b"] = ldb, used * group
+    problems["ldc"], problems["offset_c"] = w.shape[2], starts[used] * w.shape[2]
+    given = {"a": on_a, "b": on_b, "c": (_begin(result), result.size, result)}
+    if bias is not None:
+        _, ld, _, given["bias"] = _stack(bias[None], rows=True)
+        problems["bias"] = used * ld
+    batch = problems.ctypes.data_as(ctypes.POINTER(_core.Problem)), len(problems)
+    device._gemm(batch, options | _epilogue(bias is not None, activation), given, timeout)
+
+
+def _stack(x, rows=False):
+    """Whether the matrices of a stack are stored transposed, which rows excludes, their leading dimension,
+    the elements from one to the next, and address, length and keeper of the memory that has all. A stack that
+    lies otherwise is copied."""
+    layout = _layout(x[0])
+    (low, high), step = _span(x), x.strides[0] if len(x) > 1 else 0
+    if layout is None or rows and layout[0] or step < 0 or step % x.itemsize or low % x.itemsize:
+        return _stack(np.array(x, order="C"), rows)
+    count = (high - low) // x.itemsize if x.size else 0
+    return *layout, step // x.itemsize, (low, count, x)
+
+
+def _run_in_buffers(device, of, x, w, ends, bias, result, activation, compute, timeout):
+    """grouped_mm by a program on copies in buffers. These are as long as its bounds ask for."""
+    rows, (groups, k, n) = len(x), w.shape
     trans_b = not w.flags.c_contiguous and w.transpose(0, 2, 1).flags.c_contiguous
     given = {"a": x, "b": w.transpose(0, 2, 1) if trans_b else w, "sizes": ends}
     if bias is not None:
         given["bias"] = bias
     bound = 1 << (rows - 1).bit_length()  # numbers of rows that are near share a program
-    result = _empty((rows, n), x.dtype)
-    run = _run_on_host if device.backend == "cpu" else _run_in_buffers
+    counts = {name: data.size for name, data in given.items()}
+    counts |= {"a": bound * k, "c": bound * n}
+    types = {name: "f32" if name == "sizes" else of for name in counts}
     with device._lock:
         program = _program(device, of, groups, bound, n, k, trans_b, bias is not None, activation, compute)
-        run(device, program, given, result, ends[-1], bound, of, timeout)
-    result[ends[-1]:] = 0
-    return result
-
-
-def _run_on_host(device, program, given, result, last, bound, of, timeout):
-    """Runs a program of grouped_mm on arrays where they are. Ends were checked: nothing after the last is
-    touched."""
-    given = {name: _aligned(data) for name, data in given.items()} | {"c": result}
-    device._hold(given)
-    program.run_at(0, **{name: _begin(data) for name, data in given.items()})
-    program.status(timeout)
-    device._release()
-
-
-def _run_in_buffers(device, program, given, result, last, bound, of, timeout):
-    """Runs a program of grouped_mm on copies in buffers. These are as long as its bounds ask for."""
-    counts = {name: data.size for name, data in given.items()}
-    counts |= {"a": bound * given["a"].shape[1], "c": bound * result.shape[1]}
-    types = {name: "f32" if name == "sizes" else of for name in counts}
-    buffers = {name: _buffer(device, name, count, types[name]) for name, count in counts.items()}
-    for name, data in given.items():
-        buffers[name].write(_aligned(data).reshape(-1), timeout=timeout)
-    program.run(**buffers)
-    program.status(timeout)
-    buffers["c"].read(result[:last].reshape(-1), timeout=timeout)
-    _trim(device)
+        buffers = {name: _buffer(device, name, count, types[name]) for name, count in counts.items()}
+        for name, data in given.items():
+            buffers[name].write(np.require(data, requirements="CA").reshape(-1), timeout=timeout)
+        program.run(**buffers)
+        program.status(timeout)
+        buffers["c"].read(result[:ends[-1]].reshape(-1), timeout=timeout)
+        _trim(device)
 
 
 def _begin(x):
     return x.__array_interface__["data"][0]
-
-
-def _aligned(x):
-    """An array, or a copy of it, that is contiguous and begins where kernels take it."""
-    if x.flags.c_contiguous and _begin(x) % ALIGN == 0:
-        return x
-    copy = _empty(x.shape, x.dtype)
-    copy[...] = x
-    return copy
-
-
-def _empty(shape, dtype):
-    """A new array that begins where kernels take it."""
-    size = math.prod(shape) * dtype.itemsize
-    memory = np.empty(size + ALIGN, np.uint8)
-    at = -_begin(memory) % ALIGN
-    return memory[at:at + size].view(dtype).reshape(shape)
 
 
 def _check_grouped(x, w, bias, activation):

@@ -94,31 +94,6 @@ def pointers(a=0, b=0, c=0, b2=0):
 class Device(Object):
     """A GPU, or the CPU. Any thread may use it at any time."""
 
-    def __init__(self, handle, device=None):
-        super().__init__(handle, device)
-        self._held: list = []
-
-    def close(self) -> None:
-        """Waits for queued work (the CPU abandons it), and closes the device with its programs and buffers.
-
-        Raises:
-            ClosedError: it was closed before.
-        """
-        super().close()
-        self._release()
-
-    def _hold(self, used):
-        """Keeps memory that queued work uses until _release(), which comes when that is done: beyond a call
-        that is cut off, and beyond the end of Python, which would free it under the threads of the
-        library."""
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(used))
-        self._held.append(used)
-
-    def _release(self):
-        held, self._held = self._held, []
-        for used in held:
-            ctypes.pythonapi.Py_DecRef(ctypes.py_object(used))
-
     @functools.cached_property
     def backend(self) -> str:
         """The name of its backend, as open() takes it."""
@@ -453,7 +428,8 @@ class Device(Object):
             TypeError: memory of another format.
             TimeLimitError: timeout was over.
 
-        After an error, or Ctrl-C, c is as before.
+        After an error, or Ctrl-C, c is as before, but on the CPU incomplete after TimeLimitError or Ctrl-C.
+        The CPU computes on the memory itself. It copies nothing, unless an operand shares memory with c.
         """
         of, of_c = options.get("type_a", "f32"), options.get("type_c", "f32")
         given = {"a": host("a", a, type=of), "b": host("b", b, type=of),
