@@ -13,11 +13,12 @@ import (
 )
 
 // InPlace computes a batch of elements of any types where they lie, like GEMM, and reports whether it could.
-// It can on a device in the host, if no operand shares memory with C. have are the lengths of the operands.
+// It can on a device in the host, if no problem reads what another one writes. have are the lengths of the
+// operands.
 func (h *Host) InPlace(ctx context.Context, batch planner.Batch, o planner.Options, x Operands,
 	have planner.Lengths) (could bool, err error) {
 	t := task{batch: batch, options: o, Operands: x, have: have}
-	if _, is := h.device.(backend.InHost); !is || t.Operands.places() != (places{}) {
+	if _, is := h.device.(backend.InHost); !is {
 		return false, nil
 	}
 	if err := CheckEpilogue(&o, have); err != nil {
@@ -88,17 +89,19 @@ func (t *task) apart() bool {
 	if t.places == (places{}) {
 		return true
 	}
-	if t.options.TypeB != element.F32 || t.places[operandBias].meets || t.places[operandRows].meets {
+	if t.places[operandRows].meets {
 		return false
 	}
-	memory, e := t.all(), &t.options.Epilogue
+	memory, o, e := t.all(), &t.options, &t.options.Epilogue
+	types := [...]element.Type{operandA: o.TypeA, operandB: o.TypeB, operandC: o.TypeC, operandB2: o.TypeB,
+		operandBias: o.TypeC}
 	var starts [operands]uintptr
 	for i := range memory {
 		starts[i], _ = bounds(memory[i])
 	}
 	results := make([]extent, 0, len(t.batch))
 	for c := range written(t.batch, e) {
-		results = append(results, c.extent(starts[operandC]))
+		results = append(results, c.extent(starts[operandC], o.TypeC))
 	}
 	results = merged(results)
 	for i := range t.batch {
@@ -106,9 +109,9 @@ func (t *task) apart() bool {
 			continue
 		}
 		all := operandsOf(&t.batch[i], e)
-		for _, of := range [...]int{operandA, operandB, operandB2} {
+		for _, of := range [...]int{operandA, operandB, operandB2, operandBias} {
 			m := &all[of]
-			if t.places[of].meets && m.rows*m.cols > 0 && meet(results, m.extent(starts[of])) {
+			if t.places[of].meets && m.rows*m.cols > 0 && meet(results, m.extent(starts[of], types[of])) {
 				return false
 			}
 		}
@@ -116,9 +119,9 @@ func (t *task) apart() bool {
 	return true
 }
 
-// extent returns where a matrix lies in memory that begins at an address.
-func (m *matrix) extent(start uintptr) extent {
-	return extent{start + 4*uintptr(m.offset), start + 4*uintptr(m.end())}
+// extent returns where a matrix of a type lies in memory that begins at an address.
+func (m *matrix) extent(start uintptr, of element.Type) extent {
+	return extent{start + uintptr(of.Size(m.offset)), start + uintptr(of.Size(m.end()))}
 }
 
 // merged returns ranges in order, those that meet or touch as one.

@@ -13,6 +13,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/cpu"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 func openCPU(t testing.TB) *Host {
@@ -83,6 +84,11 @@ func TestInPlaceInOneArray(t *testing.T) {
 				require.Equal(t, c.inPlace, h.session.entries[0].inPlace)
 				require.Equal(t, !c.inPlace, h.held())
 			}
+			could, err := h.InPlace(t.Context(), batch, planner.Options{TypeA: element.BF16, TypeB: element.BF16,
+				TypeC: element.BF16}, Operands{A: array, B: array, C: array},
+				planner.Lengths{A: 2 * len(array), B: 2 * len(array), C: 2 * len(array)})
+			require.NoError(t, err)
+			require.Equal(t, c.inPlace, could)
 			// The same batch in other memory shares nothing.
 			apart := slices.Clone(array)
 			require.NoError(t, h.GEMM(t.Context(), batch, planner.Options{},

@@ -9,7 +9,7 @@ import (
 )
 
 // Operands are the memory of a call: A, B and C, and the operands of its epilogue. Elements of 16 and 8 bits
-// are given as the words that hold them, as of backend.InHost.
+// are given as the words that hold them, like those of backend.InHost.
 type Operands struct {
 	A, B, C, B2, Bias []float32
 	Rows              []int32

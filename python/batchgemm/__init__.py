@@ -40,7 +40,7 @@ def matmul(a: Sequence[np.ndarray], b: Sequence[np.ndarray], out: Sequence[np.nd
             stacks, and matrices of 8 KiB and more on average, where they are. A GPU is sent views of one
             array, if they are at least half of what they span, without a copy. Others are copied once.
         out: a list of arrays for the results, which share no element, or None. Views of one array, with dense
-            rows, are computed into directly; on the CPU also separate arrays of 8 KiB and more.
+            rows, are computed into directly; on the CPU also separate ones of float32 of 8 KiB and more.
         bias: a list of vectors of the same type, each of which is added to all rows of a result, or None.
         activation: "relu", "gelu" (by tanh), "silu" or None.
         alpha: a factor, float32.

@@ -60,7 +60,8 @@ def matmul(device, a, b, out, bias, activation, alpha, compute, timeout):
         placed = _place(x, of_x, stack, on_host, functools.partial(_memory, copies, name))
         trans, problems["offset_" + name], problems["ld" + name], given[name] = placed
         problems["flags"] = problems["flags"] + trans * (_core.TRANS_A if name == "a" else _core.TRANS_B)
-    reads = () if on_host else (given["a"], given["b"])  # the CPU sees for itself what shares memory
+    # The CPU sees for itself which matrices of float32 share memory.
+    reads = () if on_host and of == "f32" else (given["a"], given["b"])
     placed = _place_results(out, shapes, a[0].dtype, reads, on_host)
     results, problems["offset_c"], problems["ldc"], given["c"] = placed
     batch = problems.ctypes.data_as(ctypes.POINTER(_core.Problem)), len(problems)
@@ -175,8 +176,8 @@ def _place_results(out, shapes, dtype, reads, on_host=False):
     memory that has all. That is out, if kernels can write to it and it is apart from what they read; else new
     memory."""
     if out is not None:
-        trans, offsets, lds, on_c = _as_they_lie(out, on_host and _large(shapes, dtype.itemsize)) or (
-            [True], None, None, None)
+        apart = on_host and dtype == np.float32 and _large(shapes, dtype.itemsize)
+        trans, offsets, lds, on_c = _as_they_lie(out, apart) or ([True], None, None, None)
         lies_so = not any(trans) and not _interleave(out, lds)
         if lies_so and all(_apart(on_c, on, dtype.itemsize) for on in reads):
             return out, offsets, lds, on_c

@@ -7,8 +7,11 @@ import torch
 
 from ._core import problem
 from ._gradients import lowered, single_level, tracks_tangents, wants_gradients
+from ._objects import batch_of
 from ._operators import library
 from ._programs import TYPES, Matrix, check_types, matrices, programs_of
+
+LARGE = 8192  # bytes of a matrix, on average, that the CPU does not copy
 
 library.define("matmul_list(Tensor[] xs, Tensor[] ws, ScalarType? out_dtype) -> Tensor[]")
 
@@ -56,7 +59,9 @@ class _List(NamedTuple):
 def run(xs, ws, out_dtype):
     sizes, dtype = _sizes_of(xs, ws, out_dtype)
     programs = programs_of(xs[0].get_device())
-    if not programs.cuda:  # the CPU has no pointers: all are copied, one after the other
+    if not programs.cuda and sum(t.nbytes for t in (*xs, *ws)) >= LARGE * (len(xs) + len(ws)):
+        return _where_they_are(programs.device, xs, ws, sizes, dtype)
+    if not programs.cuda:  # small ones are copied, one after the other
         dense = lambda columns: Matrix(False, max(columns, 1), 0, 0)
         lies = tuple((m, n, k, dense(k), dense(n)) for m, n, k in sizes)
         a, b = (torch.cat([t.reshape(-1) for t in ts]) for ts in (xs, ws))
@@ -75,6 +80,34 @@ def run(xs, ws, out_dtype):
     rows = torch.tensor(words, dtype=torch.int64).pin_memory().to(xs[0].device, non_blocking=True)
     programs.run(_List((TYPES[xs[0].dtype], TYPES[dtype], lies, True)), (0, 0, 0, 0, 0, 0, rows.data_ptr()))
     return ys
+
+
+def _where_they_are(device, xs, ws, sizes, dtype):
+    """Products on the CPU without copies."""
+    xs, ws = ([t if matrices(t) else t.contiguous() for t in ts] for ts in (xs, ws))
+    ys = [x.new_empty((m, n), dtype=dtype) for x, (m, n, _) in zip(xs, sizes)]
+    (a, on_a), (b, on_b), (c, on_c) = map(_span, (xs, ws, ys))
+    batch = []
+    for i, (m, n, k) in enumerate(sizes):
+        x, w = matrices(xs[i]), matrices(ws[i])
+        batch.append(problem(m, n, k, a=a[i], lda=x.ld, trans_a=x.trans, b=b[i], ldb=w.ld, trans_b=w.trans,
+                             c=c[i]))
+    options = {"type_a": TYPES[xs[0].dtype], "type_c": TYPES[dtype]}
+    device._gemm(batch_of(batch), options, {"a": on_a, "b": on_b, "c": on_c}, None)
+    return ys
+
+
+def _span(ts):
+    """The first element of each tensor in the memory from the first one to the end of the last, and address,
+    length and keeper of that."""
+    size, at = ts[0].element_size(), [t.data_ptr() for t in ts]
+    low = min((first for first, t in zip(at, ts) if t.numel()), default=0)
+    offsets, end = [0] * len(ts), 0
+    for i, t in enumerate(ts):
+        if t.numel():
+            offsets[i] = (at[i] - low) // size
+            end = max(end, offsets[i] + 1 + sum((n - 1) * step for n, step in zip(t.shape, t.stride())))
+    return offsets, (low, end, ts)
 
 
 def _fake(xs, ws, out_dtype):

@@ -2,12 +2,14 @@
 need a GPU."""
 
 import unittest
+from unittest import mock
 
 try:
     import torch
 except ImportError as missing:
     raise unittest.SkipTest(f"no PyTorch: {missing}")
 
+from batchgemm import _lists
 from batchgemm import _programs as bp
 from batchgemm.torch import grouped_mm, matmul_list
 from tensors import ACTIVATIONS, LAYOUTS, UNIT, bound, ends, reference, slow_runs, without_eager
@@ -96,10 +98,13 @@ class Numbers(unittest.TestCase):
     def test_lists(self):
         sizes = [(3, 4, 5), (0, 4, 5), (2, 0, 3), (17, 9, 1), (1, 30, 8)]
         for dtype in bp.TYPES:
-            for out in (None, torch.float32):
+            for out, large in (None, 0), (torch.float32, 0), (None, 1 << 30), (torch.float32, 1 << 30):
                 xs = [torch.randn(k, m).to(dtype).t() for m, k, _ in sizes]
-                ws = [torch.randn(k, n).to(dtype) for _, k, n in sizes]
-                for i, (x, w, y) in enumerate(zip(xs, ws, matmul_list(xs, ws, out))):
+                ws = [torch.randn(k, n).to(dtype) for _, k, n in sizes[:-1]]
+                ws += [torch.randn(60, 16).to(dtype)[::2, 1::2]]  # copied
+                with mock.patch.object(_lists, "LARGE", large):
+                    ys = matmul_list(xs, ws, out)
+                for i, (x, w, y) in enumerate(zip(xs, ws, ys)):
                     error = (y.double() - x.double() @ w.double()).abs()
                     self.assertTrue(bool((error <= bound(x[None], w[None], out=out or dtype)[0]).all()),
                                     f"{i} {dtype} {out}")
