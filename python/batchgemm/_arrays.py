@@ -107,8 +107,10 @@ def _check(name, arrays):
 
 def _shapes(arrays):
     """The shapes of matrices, a row for each."""
-    sizes = chain.from_iterable(map(attrgetter("shape"), arrays))
-    return np.fromiter(sizes, np.int64, 2 * len(arrays)).reshape(-1, 2)
+    shapes = list(map(attrgetter("shape"), arrays))
+    if shapes.count(shapes[0]) == len(shapes):
+        return np.tile(shapes[0], (len(shapes), 1))
+    return np.fromiter(chain.from_iterable(shapes), np.int64, 2 * len(shapes)).reshape(-1, 2)
 
 
 def _epilogue(bias, activation):
