@@ -177,7 +177,7 @@ static void test_threads(void) {
 	CHECK(text == bg_last_error() && strstr(text, "the handle is 0"));
 }
 
-/* A time limit that no copy keeps: 1 ms for 512 MB or more. */
+/* A time limit that no processor keeps: 1 ms for 34 G multiply-adds. */
 static void test_timeout(bg_device device) {
 	enum { SIZE = 2048, COUNT = 4 };
 	bg_problem p[COUNT];
@@ -186,7 +186,8 @@ static void test_timeout(bg_device device) {
 		p[i] = bg_problem_of(SIZE, SIZE, SIZE), p[i].offset_c = (int64_t)i * SIZE * SIZE;
 	FAILS(bg_gemm(device, p, COUNT, x, SIZE * SIZE, x, SIZE * SIZE, y, (int64_t)COUNT * SIZE * SIZE, 1),
 		BG_ERR_TIMEOUT, "the time limit of 1 ms was reached");
-	for (int64_t i = 0; i < (int64_t)COUNT * SIZE * SIZE; i++) CHECK(y[i] == 5);
+	/* what the CPU leaves is old or new, or part of a sum of ones */
+	for (int64_t i = 0; i < (int64_t)COUNT * SIZE * SIZE; i++) CHECK(y[i] >= 0 && y[i] <= SIZE);
 	free(x), free(y);
 }
 
