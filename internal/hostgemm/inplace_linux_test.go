@@ -111,3 +111,37 @@ func number(of element.Type, bytes []byte) float32 {
 	}
 	return *(*float32)(unsafe.Pointer(&bytes[0]))
 }
+
+// Matrices that no launch reaches together are used where they are, by several launches.
+func TestInPlaceFarApart(t *testing.T) {
+	const size, side = 20 << 30, 40
+	mapping, err := syscall.Mmap(-1, 0, size, syscall.PROT_NONE,
+		syscall.MAP_PRIVATE|syscall.MAP_ANON|syscall.MAP_NORESERVE)
+	if err != nil {
+		t.Skip("no address space: ", err)
+	}
+	t.Cleanup(func() { require.NoError(t, syscall.Munmap(mapping)) })
+	all := words(mapping)
+	batch := make(planner.Batch, 4)
+	for i := range batch {
+		at := i % 2 * (len(all) - 1<<20)
+		page := mapping[4*at:][:1<<20]
+		require.NoError(t, syscall.Mprotect(page, syscall.PROT_READ|syscall.PROT_WRITE))
+		for n := range 2 * side * side {
+			all[at+n] = 1
+		}
+		q := planner.GEMM(side, side, side)
+		q.A, q.B = operand(at, side), operand(at+side*side, side)
+		q.C = operand(at+(2+i)*side*side, side)
+		batch[i] = q
+	}
+	h := openCPU(t)
+	require.NoError(t, h.GEMM(t.Context(), batch, planner.Options{}, Operands{A: all, B: all, C: all}))
+	require.True(t, h.session.entries[0].inPlace)
+	require.Greater(t, len(h.session.plan.Launches), 1)
+	for _, q := range batch {
+		for _, c := range all[q.C.Offset:][:side*side] {
+			require.EqualValues(t, side, c)
+		}
+	}
+}

@@ -84,9 +84,10 @@ func TestInPlaceInOneArray(t *testing.T) {
 				require.Equal(t, c.inPlace, h.session.entries[0].inPlace)
 				require.Equal(t, !c.inPlace, h.held())
 			}
-			could, err := h.InPlace(t.Context(), batch, planner.Options{TypeA: element.BF16, TypeB: element.BF16,
-				TypeC: element.BF16}, Operands{A: array, B: array, C: array},
-				planner.Lengths{A: 2 * len(array), B: 2 * len(array), C: 2 * len(array)})
+			n, half := 2*len(array), element.BF16
+			o := planner.Options{TypeA: half, TypeB: half, TypeC: half}
+			could, err := h.InPlace(t.Context(), batch, o, Operands{A: array, B: array, C: array},
+				planner.Lengths{A: n, B: n, C: n})
 			require.NoError(t, err)
 			require.Equal(t, c.inPlace, could)
 			// The same batch in other memory shares nothing.
