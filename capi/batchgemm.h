@@ -417,26 +417,21 @@ bg_status bg_program_status(bg_program program, int64_t timeout_ms);
 bg_status bg_wait(bg_device device, int64_t timeout_ms);
 
 /* bg_gemm computes a batch on host memory: arrays of len_a, len_b and len_c float32. The result is in c when
- * it returns. Elements between the problems' C are as before, and after a failure all of c is. The last plans
- * are kept: a batch of the same sizes, scalars and offsets costs no planning. Calls on one device wait for
- * each other. A pointer may be NULL if its length is 0.
- *
- * The CPU computes on the arrays themselves. It copies none, unless one shares memory with c, and a and b may
- * be read-only. If timeout_ms is over while it computes, or the call is closed, c is incomplete: its elements
- * are old or new, or those of a part of the sum. */
+ * it returns. Elements between the problems' C are as before, and after a failure all of c is, but if the CPU
+ * is stopped (by a time limit or bg_close) C has old and new elements, or parts of sums: it uses arrays where
+ * they are, unless c shares memory. Plans are kept: a batch of the same sizes, scalars and offsets costs no
+ * planning. Calls on one device wait for each other. A pointer may be NULL if its length is 0. */
 bg_status bg_gemm(bg_device device, const bg_problem *problems, int64_t count, const float *a, int64_t len_a,
 	const float *b, int64_t len_b, float *c, int64_t len_c, int64_t timeout_ms);
 
 /* bg_gemm_of is bg_gemm with the options of bg_plan_new, on arrays of the types that these name. With types
- * other than "f32" each call on a GPU plans and allocates anew. An epilogue with more operands needs
- * bg_gemm_operands. */
+ * other than "f32" each call on a GPU plans and allocates. More operands of epilogues: bg_gemm_operands. */
 bg_status bg_gemm_of(bg_device device, const bg_problem *problems, int64_t count, const char *options,
 	const void *a, int64_t len_a, const void *b, int64_t len_b, void *c, int64_t len_c, int64_t timeout_ms);
 
 /* bg_gemm_async starts bg_gemm_of, and returns. a, b and c belong to the call until bg_read_wait has returned
- * its result, or read is closed: bg_close ends a call that is under way, and c is as before then, but on the
- * CPU incomplete. Close read in any case: closing the device, which may happen meanwhile, does not close it.
- */
+ * its result, or read is closed: bg_close ends a call that is under way, and c is as after a failure. Close
+ * read in any case: closing the device, which may happen meanwhile, does not close it. */
 bg_status bg_gemm_async(bg_device device, const bg_problem *problems, int64_t count, const char *options,
 	const void *a, int64_t len_a, const void *b, int64_t len_b, void *c, int64_t len_c, bg_read *read);
 
