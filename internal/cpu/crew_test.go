@@ -45,7 +45,7 @@ func TestCrewForgetsOperands(t *testing.T) {
 // TestGrain: large workers are taken one by one at the end, tiny ones in groups that leave some for all.
 func TestGrain(t *testing.T) {
 	for _, tc := range []struct{ workers, members, work, want int }{
-		{1, 1, 0, 1}, {40, 2, 40 << 20, 1}, {64000, 2, 64000 << 20, 500}, {200, 2, 200 << 12, 12},
+		{1, 1, 0, 1}, {40, 2, 40 << 20, 1}, {64000, 2, 64000 << 14, 500}, {200, 2, 200 << 12, 12},
 		{1000, 2, 1000 << 12, 16}, {4096, 2, 4096 << 13, 32}, {1000, 2, 0, 62}, {500, 1, 500 << 9, 62},
 	} {
 		require.Equal(t, tc.want, grain(tc.workers, tc.members, tc.work), "%+v", tc)

@@ -2,6 +2,7 @@ package hostgemm
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"syscall"
@@ -114,7 +115,7 @@ func number(of element.Type, bytes []byte) float32 {
 
 // Matrices that no launch reaches together are used where they are, by several launches.
 func TestInPlaceFarApart(t *testing.T) {
-	const size, side = 20 << 30, 40
+	const size, side = min(20<<30, math.MaxInt), 40
 	mapping, err := syscall.Mmap(-1, 0, size, syscall.PROT_NONE,
 		syscall.MAP_PRIVATE|syscall.MAP_ANON|syscall.MAP_NORESERVE)
 	if err != nil {
