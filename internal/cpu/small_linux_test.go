@@ -57,6 +57,35 @@ func TestSmallItems(t *testing.T) {
 	}
 }
 
+// TestSmallTransposed: what is kept from item to item is not used with another transposition.
+func TestSmallTransposed(t *testing.T) {
+	const n = 8
+	rng := rand.New(rand.NewPCG(1, 0))
+	var numbers [2][n * n]float32
+	for i := range numbers {
+		for k := range numbers[i] {
+			numbers[i][k] = rng.Float32()
+		}
+	}
+	for _, with := range available() {
+		t.Run(with.name, func(t *testing.T) {
+			own, plain := newScratch(with, new(atomic.Bool)), newScratch(with, new(atomic.Bool))
+			for i := range 8 {
+				i ^= i >> 1 // one transposition changes at a time
+				got, want := make([]float32, n*n), make([]float32, n*n)
+				p := product{rows: n, cols: n, depth: n, c: got, ldc: n, alpha: 1,
+					a: operand{data: numbers[0][:], ld: n, trans: i&2 != 0},
+					b: operand{data: numbers[1][:], ld: n, trans: i&1 != 0}}
+				j, _ := smallJob(&p)
+				j.plainWorkers(own, 0, 1)
+				p.c = want
+				plain.multiply(&p)
+				require.Equal(t, want, got, "%d", i)
+			}
+		})
+	}
+}
+
 // smallJob is a job of one item.
 func smallJob(p *product) (*job, []uint32) {
 	item := make([]uint32, encoding.ItemWords)

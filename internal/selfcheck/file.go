@@ -18,7 +18,7 @@ import (
 )
 
 // Results are those of all checks on a device with a driver, which a file keeps beside the device's rates.
-// Its methods are safe for concurrent use.
+// Its methods, except Refused, are safe for concurrent use.
 type Results struct {
 	device backend.Compiler
 	info   driver.Info

@@ -31,6 +31,7 @@ func TestArchitecture(t *testing.T) {
 		{"four digits", properties("AMD Radeon RX 7900 XTX", 1160, "gfx1100"), "gfx1100"},
 		{"the name is the architecture's", properties("gfx1030", 1160, "gfx1030"), "gfx1030"},
 		{"the name begins like one", properties("gfx card", 1160, "gfx942:xnack-"), "gfx942"},
+		{"the name is too short for one", properties("gfx90:", 1160, "gfx942:xnack-"), "gfx942"},
 		{"a generic one", properties("", 1160, "gfx11-generic"), ""},
 		{"none", properties("AMD Instinct MI210", 1160, ""), ""},
 		{"empty", nil, ""},
