@@ -51,6 +51,7 @@ func (g guarded) bytes(n int, atEnd bool) []byte {
 // trial is a random product in guarded memory, with its expected results.
 type trial struct {
 	product
+	values [2][]float32 // of A and B as they are stored, NaN between rows
 	before []float32
 }
 
@@ -71,28 +72,25 @@ func newTrial(rng *rand.Rand, memory *[3]guarded, of element.Type, limit [3]int)
 			o.ld = far
 		}
 		size := max((rows-1)*o.ld+cols, 0)
-		if of == element.F32 || i == 2 {
-			o.data = memory[i].part(size, rng.IntN(2) == 1)
-		} else {
-			o.narrow = narrow{of, memory[i].bytes(of.Size(size), rng.IntN(2) == 1)}
-		}
-		set := func(at int, x float32) {
-			if o.data != nil {
-				o.data[at] = x
-			} else if of.Bytes() == 1 {
-				element.Narrow(of, o.bytes[at:at+1], []float32{100 * x})
-			} else {
-				bits := of.Bits(x)
-				o.bytes[2*at], o.bytes[2*at+1] = byte(bits), byte(bits>>8)
-			}
-		}
-		for i := range size {
-			set(i, float32(math.NaN())) // between rows
+		values := make([]float32, size)
+		for i := range values {
+			values[i] = float32(math.NaN()) // between rows
 		}
 		for r := range rows {
 			for c := range cols {
-				set(r*o.ld+c, 2*rng.Float32()-1)
+				values[r*o.ld+c] = 2*rng.Float32() - 1
 			}
+		}
+		atEnd := rng.IntN(2) == 1
+		if of == element.F32 || i == 2 {
+			o.data = memory[i].part(size, atEnd)
+			copy(o.data, values)
+		} else {
+			o.narrow = narrow{of, memory[i].bytes(of.Size(size), atEnd)}
+			o.narrow.set(values)
+		}
+		if i < 2 {
+			p.values[i] = values
 		}
 		return o
 	}
@@ -117,24 +115,44 @@ func newTrial(rng *rand.Rand, memory *[3]guarded, of element.Type, limit [3]int)
 	return p
 }
 
-// check compares with float64, within 2(K+2) roundings.
-func (p *trial) check() error {
-	at := func(o *operand, row, col int) float64 {
-		switch {
-		case o.trans:
-			row, col = col, row
-		case o.gather != nil:
-			if row = int(o.gather[row]); uint(row) >= uint(o.stored) {
-				return 0
+// set stores numbers, which become those that are stored, and NaN where the type has none.
+func (n narrow) set(values []float32) {
+	if n.of.Bytes() == 1 {
+		for i := range values {
+			values[i] *= 100
+		}
+		element.Narrow(n.of, n.bytes, values)
+		element.Widen(n.of, values, n.bytes)
+		return
+	}
+	element.Narrow(n.of, n.bits(), values)
+	element.Widen(n.of, values, n.bits())
+}
+
+// vectors returns the numbers along K of the rows of op(A), or those of the columns of op(B).
+func (p *trial) vectors(of int, o *operand, count int) [][]float64 {
+	all := make([][]float64, count)
+	for i := range all {
+		all[i] = make([]float64, p.depth)
+		at, step := i*o.ld, 1
+		if o.trans == (of == 0) {
+			at, step = i, o.ld
+		}
+		if o.gather != nil {
+			if at = int(o.gather[i]) * o.ld; uint(o.gather[i]) >= uint(o.stored) {
+				continue
 			}
 		}
-		if o.data != nil {
-			return float64(o.data[row*o.ld+col])
+		for k := range all[i] {
+			all[i][k] = float64(p.values[of][at+k*step])
 		}
-		var x [1]float32
-		o.narrow.widen(x[:], row*o.ld+col)
-		return float64(x[0])
 	}
+	return all
+}
+
+// check compares with float64, within 2(K+2) roundings.
+func (p *trial) check() error {
+	a, b := p.vectors(0, &p.a, p.rows), p.vectors(1, &p.b, p.cols)
 	for i, got := range p.c {
 		row, col := i/p.ldc, i%p.ldc
 		if col >= p.cols {
@@ -145,7 +163,7 @@ func (p *trial) check() error {
 		}
 		var sum, size float64
 		for k := range p.depth {
-			v := at(&p.a, row, k) * at(&p.b, k, col)
+			v := a[row][k] * b[col][k]
 			sum, size = sum+v, size+math.Abs(v)
 		}
 		want, size := float64(p.alpha)*sum, math.Abs(float64(p.alpha))*size
