@@ -44,7 +44,7 @@ RACE         = $(shell grep -rlE '\bsync\.[MWRCP]|\bgo func|\.Go\b' --include=*.
 	./native/cuda
 # What the race detector need not see: of the conformance suite what shows of numbers, and tests of numbers and of failures
 # that few goroutines take part in.
-NUMBERS     := Tiles|NewTile|Types|Epilogues|Groups|Blocks|Zeros|Spreads|Custom|Mixed|Ragged|Schedules|Update
+NUMBERS     := Tiles|NewTile|Types|Epilogues|Groups|Gated|Blocks|Zeros|Spreads|Custom|Mixed|Ragged|Schedules|Update
 CALM        := TestGuardPages|TestExp|TestManyBits|TestEveryCallFails|TestGEMMCancelledAtEveryLook|TestGEMMLooksWhilePacking|TestFake/every_call
 
 .PHONY: demo build browser test test-all green check fmt vet vet-targets staticcheck tidy vulncheck variants browser-check browser-test window-check race fuzz soak bench golden capi eager install wheel wheel-check sizes cuda hip setup
@@ -89,18 +89,17 @@ check: setup
 fmt:
 	@out=$$(gofmt -l .); test -z "$$out" || { echo "gofmt needed:"; echo "$$out"; exit 1; }
 
-# For other systems, and without cgo, types are checked, in tests too. What cgocall reads of a package may be gone where
-# -trimpath shared it among checkouts: make vet-targets has this analyzer.
-vet: VET = $(GO) vet -cgocall=false
+# For other systems, and without cgo or some backends, types are checked, in tests too. What cgocall reads of a package
+# may be gone where -trimpath shared it among checkouts: make vet-targets has this analyzer.
 vet:
-	$(VET) ./...
+	$(GO) vet -cgocall=false ./...
 	$(GO) test $(LIGHT) -run TestTargets ./internal/arch -targets
-	for tags in nocuda nohip nowebgpu; do $(VET) -tags $$tags ./dispatch ./webgpu ./native/cuda ./native/hip || exit; done
-	$(VET) -tags nocuda,nohip,nowebgpu ./dispatch ./webgpu ./native/... ./cmd/... ./capi
 
-# What vet says of builds for other systems.
+# What vet says of calls of C, and of builds for other systems and without some backends.
 vet-targets:
 	$(GO) vet -cgocall ./internal/... ./webgpu ./capi
+	for tags in nocuda nohip nowebgpu; do $(GO) vet -tags $$tags ./dispatch ./webgpu ./native/cuda ./native/hip || exit; done
+	$(GO) vet -tags nocuda,nohip,nowebgpu ./dispatch ./webgpu ./native/... ./cmd/... ./capi
 	CGO_ENABLED=0 $(GO) vet ./...
 	CGO_ENABLED=0 GOOS=windows $(GO) vet ./dispatch ./webgpu ./cmd/...
 	CGO_ENABLED=0 GOARCH=386 $(GO) vet ./dispatch ./webgpu ./internal/cpu
@@ -145,7 +144,7 @@ wheel-check: wheel
 # The detector does not see what assembly and C read and write: plain Go stands for
 # assembly.
 race:
-	$(GO) test $(LIGHT) -race -short -timeout $(TIMEOUT) -skip 'TestConformance/(avx512|avx2|neon)|TestConformance/generic/($(NUMBERS))|TestFake/(conformance|gfx.*)/($(NUMBERS))|TestOwnDriver/($(NUMBERS))|$(CALM)' $(RACE)
+	$(GO) test $(LIGHT) -race -short -timeout $(TIMEOUT) -skip 'TestConformance/(amx|avx512|avx2|neon)|TestConformance/generic/($(NUMBERS))|TestFake/(conformance|gfx.*)/($(NUMBERS))|TestOwnDriver/($(NUMBERS))|$(CALM)' $(RACE)
 	$(GO) test -race -run Concurrent ./planner
 
 fuzz: setup

@@ -18,20 +18,30 @@ import (
 
 var targets = flag.Bool("targets", false, "check types of builds for other systems")
 
-// TestTargets checks types, in tests too, of builds for other systems, and without cgo. Compiling them would
-// take minutes, most of them for the standard library.
+// TestTargets checks types, in tests too, of builds for other systems, without cgo, and without some of the
+// backends. Compiling them would take minutes, most of them for the standard library.
 func TestTargets(t *testing.T) {
 	if !*targets {
 		t.Skip("make vet does this")
 	}
-	for _, system := range []string{"linux/amd64", "linux/386", "windows/amd64", "darwin/arm64", "js/wasm"} {
-		t.Run(system, func(t *testing.T) {
+	for _, c := range []struct{ system, cgo, tags string }{
+		{"linux/amd64", "0", ""},
+		{"linux/386", "0", ""},
+		{"windows/amd64", "0", ""},
+		{"darwin/arm64", "0", ""},
+		{"js/wasm", "0", ""},
+		{"linux/amd64", "1", "nocuda"},
+		{"linux/amd64", "1", "nohip"},
+		{"linux/amd64", "1", "nowebgpu"},
+		{"linux/amd64", "1", "nocuda,nohip,nowebgpu"},
+	} {
+		t.Run(c.system+" "+c.tags, func(t *testing.T) {
 			t.Parallel()
-			name, machine, _ := strings.Cut(system, "/")
-			list := exec.Command("go", "list", "-buildmode=default", "-deps", "-test",
-				"-json=Dir,ImportPath,ImportMap,GoFiles,Module", "./...")
+			name, machine, _ := strings.Cut(c.system, "/")
+			list := exec.Command("go", "list", "-buildmode=default", "-deps", "-test", "-tags", c.tags,
+				"-json=Dir,ImportPath,ImportMap,GoFiles,CgoFiles,Module", "./...")
 			list.Dir = "../.."
-			list.Env = append(list.Environ(), "GOOS="+name, "GOARCH="+machine, "CGO_ENABLED=0")
+			list.Env = append(list.Environ(), "GOOS="+name, "GOARCH="+machine, "CGO_ENABLED="+c.cgo)
 			out, err := list.Output()
 			require.NoError(t, err)
 			checkTypes(t, out, types.SizesFor("gc", machine))
@@ -44,6 +54,7 @@ type listed struct {
 	Dir, ImportPath string
 	ImportMap       map[string]string
 	GoFiles         []string
+	CgoFiles        []string
 	Module          *struct{ Path string }
 }
 
@@ -64,7 +75,7 @@ func (c checked) Import(path string) (*types.Package, error) {
 }
 
 // checkTypes checks packages, in an order in which what is imported comes first. Of others than this
-// module's it takes what they export.
+// module's it takes what they export, and of C nothing.
 func checkTypes(t *testing.T, list []byte, sizes types.Sizes) {
 	packages, files := map[string]*types.Package{}, token.NewFileSet()
 	for d := json.NewDecoder(strings.NewReader(string(list))); ; {
@@ -79,7 +90,7 @@ func checkTypes(t *testing.T, list []byte, sizes types.Sizes) {
 		}
 		own := p.Module != nil && p.Module.Path+"/" == module
 		var parsed []*ast.File
-		for _, name := range p.GoFiles {
+		for _, name := range append(p.GoFiles, p.CgoFiles...) {
 			if !filepath.IsAbs(name) {
 				name = filepath.Join(p.Dir, name)
 			}
@@ -88,8 +99,8 @@ func checkTypes(t *testing.T, list []byte, sizes types.Sizes) {
 			parsed = append(parsed, file)
 		}
 		config := types.Config{Importer: checked{packages, p.ImportMap}, IgnoreFuncBodies: !own,
-			Sizes: sizes, Error: func(err error) {
-				if own {
+			FakeImportC: true, Sizes: sizes, Error: func(err error) {
+				if own && p.CgoFiles == nil { // types of C are not known
 					t.Error(err)
 				}
 			}}
