@@ -181,7 +181,7 @@ func TestGEMMOnEveryBackend(t *testing.T) {
 			defer func() { require.NoError(t, g.Close()) }()
 			j := newJob(t, 100, 128)
 			if l.Devices[0].Kind != hardware.KindSoftware || l.Backend == "cpu" {
-				j = newJob(t, 400, 256) // 80 MB
+				j = newJob(t, 200, 256) // 40 MB
 			}
 			for range 2 {
 				require.NoError(t, j.gemm(t.Context(), g))
