@@ -145,7 +145,7 @@ wheel-check: wheel
 # assembly.
 race:
 	$(GO) test $(LIGHT) -race -short -timeout $(TIMEOUT) -skip 'TestConformance/(amx|avx512|avx2|neon)|TestConformance/generic/($(NUMBERS))|TestFake/(conformance|gfx.*)/($(NUMBERS))|TestOwnDriver/($(NUMBERS))|$(CALM)' $(RACE)
-	$(GO) test -race -run Concurrent ./planner
+	$(GO) test $(LIGHT) -race -run Concurrent ./planner
 
 fuzz: setup
 	GO=$(GO) scripts/fuzz.sh $(FUZZTIME)

@@ -17,6 +17,6 @@ if [ -z "$found" ]; then
 	exit 0
 fi
 $GO build -trimpath -buildmode=pie -o bin/browserexec ./internal/browserexec # as make test compiles it
-# Where there is Chromium there is its adapter.
+# Where there is Chromium there is its adapter. -trimpath: as scripts/page.sh compiles it.
 export BATCHGEMM_REQUIRE="${BATCHGEMM_REQUIRE:-},webgpu"
-GOOS=js GOARCH=wasm exec "$GO" test -exec "$PWD/bin/browserexec" "$@"
+GOOS=js GOARCH=wasm exec "$GO" test -trimpath -exec "$PWD/bin/browserexec" "$@"
