@@ -137,3 +137,19 @@ func TestClose(t *testing.T) {
 	p.Want(1)
 	p.Choose("good")
 }
+
+// BenchmarkFirstPicture is the time from the start to the first picture, on the device that BATCHGEMM_BACKEND
+// names. MESA_SHADER_CACHE_DISABLE=1 lets lavapipe compile every time, as a first start does.
+func BenchmarkFirstPicture(b *testing.B) {
+	for b.Loop() {
+		p := Start("")
+		for s := p.State(); s.Pictures == 0; s = p.State() {
+			require.Empty(b, s.Trouble)
+			p.Want(0)
+			time.Sleep(time.Millisecond)
+		}
+		b.StopTimer()
+		p.Close()
+		b.StartTimer()
+	}
+}
