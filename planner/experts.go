@@ -39,10 +39,12 @@ const (
 //	E4M3, Int8 PerRow, PerRow    [N]
 //	E4M3       PerBlock, both    [ceil(N/128), ceil(K/128)]
 //	BF16, F16  "", PerGroup128   [K/128, ld], words of groups; TypeB is Int4. Or PerGroup64
+//	BF16, F16  "", PerGroup32    [ceil(K/128), ld], words of MXFP4
+//	BF16, F16  "", PerGroup16    [1 + K/64, ld], scales of columns and words of NVFP4
 //
 // Those of E4M3 and Int8 multiply quantised numbers: a run quantises x, and act(g) .* u in place of rounding
-// it, by the rule of Gate. TypeC is then the type of x, y and biases. Weights of Int4 are without TransB: a
-// matrix has the layout of element.PackInt4, and ld is N, rounded up to a multiple of 8.
+// it, by the rule of Gate. TypeC is then the type of x, y and biases. Weights of 4 bits are without TransB:
+// a matrix has the layout of element.PackInt4 and PackFP4, and ld is N, rounded up to a multiple of 8.
 type Experts struct {
 	Choices
 	Weights element.Type // of the router's weights: F32, BF16 or F16
@@ -121,7 +123,7 @@ func newExperts(x Experts, o Options) (*experts, error) {
 		return nil, invalid.Errorf("scales %q of x and %q of weights: a layer has both by row or by block, "+
 			"or those of weights alone, by groups", scales.ScaleA, scales.ScaleB)
 	case scales.group() > 0 && x.TransB:
-		return nil, invalid.Errorf("TransB is set, but weights of %s are not transposed", element.Int4)
+		return nil, invalid.Errorf("TransB is set, but weights of %s are not transposed", o.TypeB)
 	}
 	if e.options.Epilogue = (Epilogue{}); scales.ScaleA != "" {
 		e.of = o.TypeC

@@ -7,18 +7,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 func groupsOf(e Epilogue) Options {
-	return Options{TypeA: element.BF16, TypeB: element.Int4, TypeC: element.BF16, Epilogue: e}
+	return Options{TypeA: element.BF16, TypeB: e.ScaleB.TypeB(element.Int4), TypeC: element.BF16, Epilogue: e}
 }
 
-// int4Device returns a device that supports B of Int4.
+// int4Device returns a device that supports B of 4 bits.
 func int4Device(t *testing.T) *Device {
 	d := clone(device(t, "lavapipe"))
-	d.Types = append(d.Types, element.Int4)
+	d.Types = append(d.Types, elemtype.Types4()...)
 	return d
 }
 
@@ -27,6 +28,7 @@ func TestGroupMistakes(t *testing.T) {
 		B2: Matrix{0, 8}}
 	by := Epilogue{ScaleB: PerGroup128}
 	gated := Epilogue{ScaleB: PerGroup128, Gated: true}
+	mx, nv := Epilogue{ScaleB: PerGroup32}, Epilogue{ScaleB: PerGroup16}
 	for _, c := range []struct {
 		name string
 		o    Options
@@ -54,13 +56,28 @@ func TestGroupMistakes(t *testing.T) {
 		{"no groups", groupsOf(Epilogue{}), func(*Problem) {},
 			"B of int4 needs scales of groups: group-64 or group-128"},
 		{"B of bf16", Options{TypeA: element.BF16, Epilogue: by}, func(*Problem) {},
-			"scales of groups are for B of int4, not bf16"},
+			`scales "group-128" are for B of int4, not bf16`},
 		{"A of f32", Options{Epilogue: by}, func(*Problem) {},
 			"scales of groups are for A of bf16 or f16, not f32"},
 		{"scales of A", groupsOf(Epilogue{ScaleA: PerRow, ScaleB: PerGroup64}), func(*Problem) {},
 			"A cannot have scales if those of B are of groups"},
 		{"groups of A", groupsOf(Epilogue{ScaleA: PerGroup64}), func(*Problem) {},
-			`unknown scaling "group-64" (known: tensor, row, of both block, and of B group-64, group-128)`},
+			`unknown scaling "group-64" (known: tensor, row, of both block, and of B group-64, group-128, ` +
+				"group-32, group-16)"},
+		{"mxfp4", groupsOf(mx), func(p *Problem) { p.K = 192 }, ""},
+		{"nvfp4", groupsOf(nv), func(p *Problem) { p.K = 192 }, ""},
+		{"K of mxfp4", groupsOf(mx), func(p *Problem) { p.K = 32 },
+			"problem 0: K 32 is no multiple of 64, as B of mxfp4 needs"},
+		{"ldb of nvfp4", groupsOf(nv), func(p *Problem) { p.B.LD = 12 },
+			"problem 0: ldb 12 is no multiple of 8, as nvfp4 needs"},
+		{"transB of mxfp4", groupsOf(mx), func(p *Problem) { p.TransB, p.B.LD = true, 256 },
+			"problem 0: transB is set, but B of mxfp4 cannot be transposed"},
+		{"mxfp4 without groups", Options{TypeA: element.F16, TypeB: element.MXFP4, TypeC: element.F16},
+			func(*Problem) {}, "B of mxfp4 needs scales of groups: group-32"},
+		{"nvfp4 without groups", Options{TypeA: element.F16, TypeB: element.NVFP4, TypeC: element.F16},
+			func(*Problem) {}, "B of nvfp4 needs scales of groups: group-16"},
+		{"groups of another type", Options{TypeA: element.F16, TypeB: element.NVFP4, TypeC: element.F16,
+			Epilogue: mx}, func(*Problem) {}, `scales "group-32" are for B of mxfp4, not nvfp4`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := good

@@ -39,7 +39,7 @@ const (
 // Options change how a plan is made. The zero value is the default: the options that measure best.
 type Options struct {
 	// TypeA, TypeB and TypeC are the types of the elements of A, B and C. The zero value, F32, makes TypeB
-	// equal TypeA. TypeB may also be Int4, with scales of groups (PerGroup64, PerGroup128). TypeC is TypeA
+	// equal TypeA. TypeB may also have 4 bits, with scales of groups: Int4, MXFP4, NVFP4. TypeC is TypeA
 	// or F32; if elements of A have 8 bits, it is BF16, F16 or F32. Sums are in fp32 for all types, and C is
 	// rounded once.
 	TypeA element.Type `json:"type_a,omitempty"`
@@ -118,11 +118,11 @@ func (o *Options) checkTypes(d *Device) error {
 	case !elemtype.Known(o.TypeA) || !elemtype.Known(o.TypeB) || !elemtype.Known(o.TypeC):
 		return invalid.Errorf("unknown element types %d, %d and %d", uint8(o.TypeA), uint8(o.TypeB),
 			uint8(o.TypeC))
-	case o.TypeA == element.Int4:
+	case slices.Contains(elemtype.Types4(), o.TypeA):
 		return invalid.Errorf("elements of A cannot be %s: only B may, with scales of groups", o.TypeA)
-	case o.typeB() != o.TypeA && o.TypeB != element.Int4:
+	case o.typeB() != o.TypeA && !slices.Contains(elemtype.Types4(), o.TypeB):
 		return invalid.Errorf("elements of B cannot be %s if those of A are %s (but %s, or %s)", o.TypeB,
-			o.TypeA, o.TypeA, element.Int4)
+			o.TypeA, o.TypeA, elemtype.List(elemtype.Types4(), " or "))
 	case !slices.Contains(elemtype.TypesC(o.TypeA), o.TypeC):
 		return invalid.Errorf("elements of C cannot be %s if those of A and B are %s (but %s)", o.TypeC,
 			o.TypeA, elemtype.List(elemtype.TypesC(o.TypeA), " or "))

@@ -145,7 +145,7 @@ func (r *Ragged) check(e *Epilogue) error {
 	case r.Form != Records:
 		return r.checkOperands(e)
 	case e.group() > 0 && (r.TransA || r.TransB):
-		return r.wrong("with B of %s, neither A nor B may be transposed", element.Int4)
+		return r.wrong("with B of %s, neither A nor B may be transposed", e.ScaleB.TypeB(element.BF16))
 	case r.TransA && e.GatherRows > 0:
 		return r.wrong("transA is set, but GatherRows needs an A that is not transposed")
 	}
@@ -166,7 +166,8 @@ func (r *Ragged) checkOperands(e *Epilogue) error {
 		return r.wrong("%w", err)
 	}
 	if line := elemtype.Line(element.Int4); e.group() > 0 && r.StrideB%line != 0 {
-		return r.wrong("stride of B %d is no multiple of %d, 16 bytes of %s", r.StrideB, line, element.Int4)
+		return r.wrong("stride of B %d is no multiple of %d, 16 bytes of %s", r.StrideB, line,
+			e.ScaleB.TypeB(element.BF16))
 	}
 	rowsA, colsA := whole.ShapeA()
 	rowsB, colsB := whole.ShapeB()

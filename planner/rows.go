@@ -41,7 +41,8 @@ func (r *Rows) Pairs(scales []float32, beside []int32) (at int, err error) {
 	return at, nil
 }
 
-// Groups appends the words of Int4 groups (element.QuantizeInt4, element.GroupWord), for ScaleB.
+// Groups appends the words of groups (element.QuantizeInt4, element.GroupWord, element.PackFP4), for
+// ScaleB.
 func (r *Rows) Groups(words []uint32) (at int) {
 	at = len(*r)
 	for _, w := range words {

@@ -29,6 +29,13 @@ const (
 	PerGroup64  = encoding.PerGroup64
 	PerGroup128 = encoding.PerGroup128
 
+	// PerGroup32 is for B of element.MXFP4, PerGroup16 for B of element.NVFP4. Each column has a word of four
+	// scales for every 128 or 64 k (element.PackFP4), in rows of B.LD words from Problem.ScaleB on. PerGroup16
+	// has a row of fp32 scales of the columns before them: B[k, j] is e2m1 * (E4M3 * fp32). K must be a
+	// multiple of 64. The rest is as for PerGroup64, but tiles of PerGroup16 are not split along K.
+	PerGroup32 = encoding.PerGroup32
+	PerGroup16 = encoding.PerGroup16
+
 	// PerBlock is for A and B of element.E4M3, both together. A has a scale for each row (as stored, with
 	// GatherRows) and each 128 k. B has one for each block of 128 k x 128 columns of op(B). With n =
 	// ceil(K/128), word Problem.ScaleA + i*n + k/128 is for A[i, k], and word Problem.ScaleB + j/128*n +
@@ -55,7 +62,7 @@ func (e *Epilogue) alongK() string {
 // cutsAt returns the number of k, a group, at whose multiples tiles may be split along K; 0: tiles may not
 // be split.
 func (e *Epilogue) cutsAt() int {
-	if e.Gated || e.kernel().Blocks() {
+	if e.Gated || e.kernel().Blocks() || e.ScaleB.ColumnRow() {
 		return 0
 	}
 	return max(e.group(), 1)
@@ -102,7 +109,7 @@ func (e *Epilogue) scalesOf(p *Problem, ld int) int {
 	case e.ScaleB == PerBlock:
 		return encoding.Blocks(p.N) * encoding.Blocks(p.K)
 	case group > 0:
-		return p.K / group * ld
+		return e.ScaleB.GroupWords(p.K, ld)
 	}
 	return 1
 }
@@ -147,11 +154,12 @@ func (o *Options) checkScales(d *Device) error {
 		case o.TypeA.Bytes() != 2:
 			return invalid.Errorf("scales of groups are for A of %s, not %s",
 				elemtype.List([]element.Type{element.BF16, element.F16}, " or "), o.TypeA)
-		case o.TypeB != element.Int4:
-			return invalid.Errorf("scales of groups are for B of %s, not %s", element.Int4, o.typeB())
+		case o.TypeB != e.ScaleB.TypeB(o.TypeA):
+			return invalid.Errorf("scales %q are for B of %s, not %s", e.ScaleB, e.ScaleB.TypeB(o.TypeA),
+				o.typeB())
 		case e.Pointers.B && !e.Pointers.Aligned:
 			return invalid.Errorf("addresses of B are not promised to be Aligned, as those "+
-				"of %s must be", element.Int4)
+				"of %s must be", o.TypeB)
 		}
 		return nil
 	}
@@ -159,16 +167,20 @@ func (o *Options) checkScales(d *Device) error {
 		switch {
 		case s == "":
 		case s != PerTensor && s != PerRow:
-			return invalid.Errorf("unknown scaling %q (known: %s, %s, of both %s, and of B %s, %s)", s,
-				PerTensor, PerRow, PerBlock, PerGroup64, PerGroup128)
+			return invalid.Errorf("unknown scaling %q (known: %s, %s, of both %s, and of B %s, %s, %s, %s)", s,
+				PerTensor, PerRow, PerBlock, PerGroup64, PerGroup128, PerGroup32, PerGroup16)
 		case !elemtype.Scaled(o.TypeA):
 			return invalid.Errorf("scales are for elements of %s, not %s", elemtype.List(scaled, " or "),
 				o.TypeA)
 		}
 	}
-	if o.TypeB == element.Int4 {
-		return invalid.Errorf("B of %s needs scales of groups: %s or %s", element.Int4, PerGroup64,
-			PerGroup128)
+	switch o.TypeB {
+	case element.Int4:
+		return invalid.Errorf("B of %s needs scales of groups: %s or %s", o.TypeB, PerGroup64, PerGroup128)
+	case element.MXFP4:
+		return invalid.Errorf("B of %s needs scales of groups: %s", o.TypeB, PerGroup32)
+	case element.NVFP4:
+		return invalid.Errorf("B of %s needs scales of groups: %s", o.TypeB, PerGroup16)
 	}
 	return nil
 }
@@ -210,17 +222,18 @@ func (o *Options) checkBlocks(d *Device) error {
 
 // checkGroups checks a problem with scales of groups.
 func (e *Epilogue) checkGroups(i int, p *Problem) error {
-	group := e.group()
+	unit, of := e.ScaleB.UnitK(), e.ScaleB.TypeB(element.BF16)
 	switch {
-	case group == 0 || p.M == 0 || p.N == 0:
+	case unit == 0 || p.M == 0 || p.N == 0:
 		return nil
 	case p.TransA:
-		return problemError(i, "transA", "is set, but with B of %s A cannot be transposed", element.Int4)
+		return problemError(i, "transA", "is set, but with B of %s A cannot be transposed", of)
 	case p.TransB:
-		return problemError(i, "transB", "is set, but B of %s cannot be transposed", element.Int4)
-	case p.K%group != 0:
-		return problemError(i, "K", "%d is no multiple of the group of %d that share a scale of B", p.K,
-			group)
+		return problemError(i, "transB", "is set, but B of %s cannot be transposed", of)
+	case p.K%unit != 0 && of == element.Int4:
+		return problemError(i, "K", "%d is no multiple of the group of %d that share a scale of B", p.K, unit)
+	case p.K%unit != 0:
+		return problemError(i, "K", "%d is no multiple of %d, as B of %s needs", p.K, unit, of)
 	}
 	for _, m := range [...]struct {
 		arg, ld string
@@ -229,12 +242,12 @@ func (e *Epilogue) checkGroups(i int, p *Problem) error {
 	}{{"B", "ldb", p.B, true}, {"B2", "ldb2", p.B2, e.Gated}} {
 		switch {
 		case !m.used:
-		case m.LD%element.Int4.PerWord() != 0:
+		case m.LD%of.PerWord() != 0:
 			return problemError(i, m.ld, "%d is no multiple of %d, as %s needs", m.LD,
-				element.Int4.PerWord(), element.Int4)
-		case m.Offset%elemtype.Line(element.Int4) != 0:
+				of.PerWord(), of)
+		case m.Offset%elemtype.Line(of) != 0:
 			return problemError(i, m.arg, "offset %d is no multiple of %d, 16 bytes of %s", m.Offset,
-				elemtype.Line(element.Int4), element.Int4)
+				elemtype.Line(of), of)
 		}
 	}
 	return nil

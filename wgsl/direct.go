@@ -3,6 +3,7 @@ package wgsl
 import (
 	"fmt"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -30,8 +31,8 @@ func directSteps(k encoding.Kernel) int {
 // cut by one.
 func isDirect(k encoding.Kernel, t *tile.Shape) bool {
 	group := 64
-	if of := k.TypeB(); of == element.Int4 {
-		group = k.Epilogue.ScaleB.Group()
+	if elemtype.Bits4(k.TypeB()) {
+		group = k.Epilogue.ScaleB.UnitK()
 	} else if !k.Vector {
 		return false
 	}
@@ -46,7 +47,7 @@ func directStage(k encoding.Kernel, t tile.Shape) stage {
 	s := stage{Extent: t.TN, AlongK: true, Vector: true, Direct: true, Together: steps, Element: t.RN,
 		Apart: 1, Pitch: t.TN/t.RN | 1, Rows: max(1, t.TM/2/t.Groups()), Span: 1, Lanes: 1}
 	switch {
-	case of == element.Int4:
+	case elemtype.Bits4(of):
 		s.Vector, s.Words = false, steps/perPacked
 	case k.TransB:
 		s.Together = 16 / of.Bytes()
@@ -172,8 +173,8 @@ func (r *renderer) directWords(i, rows int, sum func(int) string) {
 	columns := r.Tile.RN
 	for c := range columns {
 		word := component(r.B.Words, fmt.Sprintf("words%d", c), i)
-		r.line("let even%d = weights(%s, zeros%d);", c, word, c)
-		r.line("let odd%d = weights(%s >> 16u, zeros%d);", c, word, c)
+		r.line("let even%d = %s;", c, r.b.weights(word, c))
+		r.line("let odd%d = %s;", c, r.b.weights(word+" >> 16u", c))
 	}
 	for j := range perPacked {
 		numbers := make([]string, columns)

@@ -3,6 +3,7 @@ package wgsl
 import (
 	"fmt"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -74,7 +75,7 @@ func newGeometry(k encoding.Kernel, lim Limits) (*geometry, error) {
 	g.GroupThreads = t.Threads / g.Groups
 	g.GroupSteps = t.TK / g.Groups
 	g.PatchRows, g.PatchCols = 1, g.ThreadCols
-	if k.TransB || k.TypeB() == element.Int4 {
+	if k.TransB || elemtype.Bits4(k.TypeB()) {
 		g.PatchRows, g.PatchCols = patch(g.ThreadRows, g.ThreadCols, t, lim.Subgroup)
 	}
 
@@ -92,7 +93,7 @@ func newGeometry(k encoding.Kernel, lim Limits) (*geometry, error) {
 	switch {
 	case direct:
 		g.B = directStage(k, t)
-	case k.TypeB() == element.Int4:
+	case elemtype.Bits4(k.TypeB()):
 		g.B = packedStage(t.TN, elementB, t)
 	default:
 		vector := k.Vector && !k.TransB && k.TypeA != element.F32

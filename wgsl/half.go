@@ -157,7 +157,11 @@ func (r *renderer) accessors(width int) {
 		}
 	}
 	if r.b.packed() {
-		r.text.WriteString(packedWeights)
+		if r.b.signed() {
+			r.text.WriteString(signedWeights + scalesFP4[r.b.of])
+		} else {
+			r.text.WriteString(packedWeights)
+		}
 	}
 	of := r.kernel.TypeC
 	if of == element.F32 {

@@ -3,10 +3,11 @@ package wgsl
 import (
 	"fmt"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// B of Int4 is loaded in words of eight k of a column, with the word of their group. The words are whole,
+// B of 4 bits is loaded in words of eight k of a column, with the word of their group. The words are whole,
 // because tiles are split along K only between groups. They are converted to numbers when they are stored to
 // workgroup memory, or when they are multiplied.
 
@@ -28,7 +29,10 @@ fn weights(word: u32, zeros: vec4<f32>) -> vec4<f32> {
 }
 `
 
-func (o *operand) packed() bool { return o.of == element.Int4 }
+func (o *operand) packed() bool { return elemtype.Bits4(o.of) }
+
+// signed reports whether weights are e2m1, which have a sign in place of zero points.
+func (o *operand) signed() bool { return o.packed() && o.of != element.Int4 }
 
 // groupWord returns the variable with the group word of a register's content.
 func (o *operand) groupWord(b int) string { return o.registerOf("Group", b) }
@@ -41,7 +45,12 @@ func (o *operand) perPanel() int { return element.Int4Panel / o.unit() }
 func (o *operand) startPacked(w *writer) {
 	w.line("let start%s = off%s + %s;", o.name, o.name, times(o.perPanel(), "across"+o.name))
 	w.line("let panel%s = %s;", o.name, times(o.perPanel(), "ld"+o.name))
-	w.line("let scales%s = scale%sAt + across%s;", o.name, o.name, o.name)
+	first := ""
+	if o.scaling.ColumnRow() {
+		o.startColumns(w)
+		first = " + ld" + o.name
+	}
+	w.line("let scales%s = scale%sAt + across%s%s;", o.name, o.name, o.name, first)
 	w.line("at%s = along%s;", o.name, o.name)
 }
 
@@ -54,12 +63,23 @@ func (o *operand) atPacked(along, column int) string {
 
 // loadGroup loads the word of a block's group.
 func (o *operand) loadGroup(b int, block block, w *writer) {
-	row := over(plus("at"+o.name, block.Along), o.group/o.unit())
+	row := over(plus("at"+o.name, block.Along), o.scaling.Group()/o.unit())
 	w.line("%s = indices[%s + %s * ld%s];", o.groupWord(b), plus("scales"+o.name, block.Across), row, o.name)
+	if o.signed() {
+		w.line("%s = %s >> (8u * %s);", o.groupWord(b), o.groupWord(b), o.scaleInWord(block))
+	}
 }
 
 // takeGroup extracts the scale and the zero point of a column from its group word.
 func (o *operand) takeGroup(column, b int, w *writer) {
+	if o.signed() {
+		ofColumn := ""
+		if o.scaling.ColumnRow() {
+			ofColumn = " * " + o.columnScale(o.Blocks[b].Across)
+		}
+		w.line("let scale%d = scaleOf(%s)%s;", column, o.groupWord(b), ofColumn)
+		return
+	}
 	w.line("let scale%d = bitcast<f32>(%s & 0xfffffff0u);", column, o.groupWord(b))
 	w.line("let zeros%d = zerosOf(%s);", column, o.groupWord(b))
 }
@@ -70,8 +90,8 @@ func (o *operand) storePacked(b int, block block, w *writer) {
 		columns := make([]string, o.Element)
 		for c := range columns {
 			o.takeGroup(c, b+c, w)
-			w.line("let even%d = scale%d * weights(%s, zeros%d);", c, c, o.register(b+c), c)
-			w.line("let odd%d = scale%d * weights(%s >> 16u, zeros%d);", c, c, o.register(b+c), c)
+			w.line("let even%d = scale%d * %s;", c, c, o.weights(o.register(b+c), c))
+			w.line("let odd%d = scale%d * %s;", c, c, o.weights(o.register(b+c)+" >> 16u", c))
 		}
 		along, across := plus("along"+o.name, block.Along), plus("across"+o.name, block.Across)
 		for k := range perPacked {

@@ -3,23 +3,24 @@ package wgsl
 import (
 	"fmt"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // operand writes the loads of A or B.
 type operand struct {
 	*stage
-	name   string // A or B: the suffix of its variables
-	of     element.Type
-	groups int
-	step   int  // TK
-	gather bool // rows of A are found by indices
-	gated  bool // for the second item, B2 is read in place of B
-	turn   int  // which registers are loaded and stored, as K steps alternate
-	group  int  // Int4: k that share a scale
-	near   int  // Together if B is Direct, otherwise 0
-	blocks bool // scales of blocks multiply numbers
-	bits   bool // workgroup memory holds the bits of numbers, because it also holds words of C
+	name    string // A or B: the suffix of its variables
+	of      element.Type
+	groups  int
+	step    int              // TK
+	gather  bool             // rows of A are found by indices
+	gated   bool             // for the second item, B2 is read in place of B
+	turn    int              // which registers are loaded and stored, as K steps alternate
+	scaling encoding.Scaling // of B
+	near    int              // Together if B is Direct, otherwise 0
+	blocks  bool             // scales of blocks multiply numbers
+	bits    bool             // workgroup memory holds the bits of numbers, because it also holds words of C
 }
 
 // rows returns the distance in rows of global memory from one block to the next.

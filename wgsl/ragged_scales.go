@@ -72,7 +72,7 @@ func raggedScalesB(e encoding.Epilogue) string {
 func raggedScalesOf(e encoding.Epilogue, ld string) string {
 	switch group := e.ScaleB.Group(); {
 	case group > 0:
-		return fmt.Sprintf("(p.depth / %du) * %s", group, ld)
+		return fmt.Sprintf("(%s) * %s", raggedGroupRows(e), ld)
 	case e.ScaleB == encoding.PerRow:
 		return times(e.ScaleWords(), "p.n")
 	case e.Blocks():
@@ -81,18 +81,29 @@ func raggedScalesOf(e encoding.Epilogue, ld string) string {
 	return "1u"
 }
 
+// raggedGroupRows returns the number of rows of words of a group's B.
+func raggedGroupRows(e encoding.Epilogue) string {
+	rows := fmt.Sprintf("p.depth / %du", e.ScaleB.Group())
+	if e.ScaleB.Group() > e.ScaleB.UnitK() {
+		rows = fmt.Sprintf("(p.depth + %du) / %du", e.ScaleB.Group()-1, e.ScaleB.Group())
+	}
+	if e.ScaleB.ColumnRow() {
+		rows += " + min(p.depth, 1u)"
+	}
+	return rows
+}
+
 // raggedGroupsFit returns the conditions of scales of groups for a record. If they hold, the number of
 // scales fits in 32 bits.
 func raggedGroupsFit(e encoding.Epilogue) string {
-	group := e.ScaleB.Group()
-	most := fmt.Sprintf("words[${lenRows}u] / max(p.depth / %du, 1u)", group)
+	most := fmt.Sprintf("words[${lenRows}u] / max(%s, 1u)", raggedGroupRows(e))
 	few, lds, offsets := "p.ldB <= "+most, "p.ldB", "p.offB"
 	if e.Gated {
 		few, lds, offsets = "("+few+" && p.ldB2 <= "+most+
 			" - p.ldB)", "(p.ldB | p.ldB2)", "(p.offB | p.offB2)"
 	}
 	return fmt.Sprintf("(p.depth == 0u || %s) && p.depth %% %du == 0u && %s %% %du == 0u && %s %% %du == 0u",
-		few, group, lds, element.Int4.PerWord(), offsets, elemtype.Line(element.Int4))
+		few, e.ScaleB.UnitK(), lds, element.Int4.PerWord(), offsets, elemtype.Line(element.Int4))
 }
 
 // raggedBlocksFit returns the condition that numbers of scales of blocks fit in 32 bits.

@@ -65,7 +65,7 @@ func Render(k encoding.Kernel, lim Limits) (Shader, error) {
 			gather: k.Epilogue.Gather, blocks: k.Epilogue.Blocks()},
 		b: operand{stage: &g.B, name: "B", of: k.TypeB(), groups: g.Groups, step: g.Tile.TK,
 			near: g.B.Together, gated: k.Epilogue.Gated,
-			group: k.Epilogue.ScaleB.Group(), bits: k.TypeC != element.F32},
+			scaling: k.Epilogue.ScaleB, bits: k.TypeC != element.F32},
 	}
 	shared := g.sharedBytes()
 	if k.Dynamic {

@@ -33,7 +33,7 @@ type kernelCheck struct {
 // scales.
 func checkedOptions(d *planner.Device) (all []planner.Options) {
 	for _, t := range append([]element.Type{element.F32}, d.Types...) {
-		if t != element.Int4 {
+		if !elemtype.Bits4(t) {
 			all = append(all, planner.Options{TypeA: t, TypeC: elemtype.TypesC(t)[0]})
 		}
 	}

@@ -48,14 +48,20 @@ func (f *typeFlags) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.c, "type-c", "", "elements of C: f32, or as of A; of e4m3 and int8 "+
 		elemtype.List(elemtype.TypesC(element.Int8), " or ")+" (default as A, of e4m3 and int8 bf16)")
 	complete(cmd, "type", names)
-	complete(cmd, "type-b", func() []string { return append(names(), element.Int4.String()) })
+	complete(cmd, "type-b", func() []string {
+		all := names()
+		for _, of := range elemtype.Types4() {
+			all = append(all, of.String())
+		}
+		return all
+	})
 	complete(cmd, "type-c", names)
 }
 
-// set adds the types to options with an epilogue. For B of int4 it also adds scales.
+// set adds the types to options with an epilogue. For B of 4 bits it also adds scales.
 func (f *typeFlags) set(o *planner.Options) (err error) {
 	if o.TypeA, err = typeAmong("--type", f.a, element.Types()); err != nil {
-		if f.a == element.Int4.String() {
+		if _, err4 := typeAmong("", f.a, elemtype.Types4()); f.a != "" && err4 == nil {
 			err = fmt.Errorf("%w: only B may be, with --type-b %s", err, f.a)
 		}
 		return err
@@ -65,22 +71,27 @@ func (f *typeFlags) set(o *planner.Options) (err error) {
 	}
 	ofB := []element.Type{o.TypeA}
 	if o.TypeA.Bytes() == 2 {
-		ofB = append(ofB, element.Int4)
+		ofB = append(ofB, elemtype.Types4()...)
 	}
 	if o.TypeB, err = typeAmong("--type-b", f.b, ofB); err != nil {
 		return fmt.Errorf("%w if A is %s", err, o.TypeA)
 	}
 	scale := &o.Epilogue.ScaleB
-	switch int4 := o.TypeB == element.Int4; {
-	case int4 && *scale == "":
-		*scale = planner.PerGroup128
-	case int4 && scale.Group() == 0:
-		return fmt.Errorf("--epilogue has scales of each %s, but B of int4 needs those of groups", *scale)
-	case !int4 && scale.Group() > 0:
-		return fmt.Errorf("--epilogue %s is for --type-b int4", *scale)
+	switch bits4 := elemtype.Bits4(o.TypeB); {
+	case bits4 && *scale == "":
+		*scale = groupsOf[o.TypeB]
+	case bits4 && scale.Group() == 0:
+		return fmt.Errorf("--epilogue has scales of each %s, but B of %s needs those of groups", *scale,
+			o.TypeB)
+	case scale.Group() > 0 && scale.TypeB(o.TypeA) != o.TypeB:
+		return fmt.Errorf("--epilogue %s is for --type-b %s", *scale, scale.TypeB(o.TypeA))
 	}
 	return nil
 }
+
+// groupsOf are the groups of types of 4 bits where --epilogue names none.
+var groupsOf = map[element.Type]planner.Scaling{element.Int4: planner.PerGroup128,
+	element.MXFP4: planner.PerGroup32, element.NVFP4: planner.PerGroup16}
 
 // typeAmong returns the type that a flag names, among some types; without a name it is the first.
 func typeAmong(flag, name string, types []element.Type) (element.Type, error) {
@@ -102,7 +113,7 @@ func typeB(o *planner.Options) element.Type {
 	return o.TypeB
 }
 
-// content is the content of a buffer: numbers, or words, for Int4 or lists.
+// content is the content of a buffer: numbers, or words, for types of 4 bits or lists.
 type content struct {
 	of      element.Type
 	numbers []float32
@@ -112,7 +123,7 @@ type content struct {
 // inBuffers returns the contents of the buffers of runOf.
 func inBuffers(ops *workload.Operands, o *planner.Options) [5]content {
 	b := content{of: o.TypeB, numbers: ops.B}
-	if b.of == element.Int4 {
+	if elemtype.Bits4(b.of) {
 		b = content{of: b.of, packed: ops.Packed}
 	}
 	return [5]content{{of: o.TypeA, numbers: ops.A}, b, {of: o.TypeC, numbers: ops.C},
@@ -124,7 +135,7 @@ func (c *content) len() int { return len(c.numbers) + element.Int4.PerWord()*len
 
 // write copies the content to the first elements of a buffer.
 func (c *content) write(ctx context.Context, to *dispatch.Buffer) error {
-	if c.of != element.Int4 {
+	if !elemtype.Bits4(c.of) {
 		return write(ctx, to, c.numbers)
 	}
 	return dispatch.Write(ctx, to, 0, c.packed)

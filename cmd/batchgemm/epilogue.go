@@ -66,6 +66,8 @@ var epilogueParts = []epiloguePart{
 	scaling("block-scales", planner.PerBlock),
 	{string(planner.PerGroup64), func(e *planner.Epilogue) { e.ScaleB = planner.PerGroup64 }},
 	{string(planner.PerGroup128), func(e *planner.Epilogue) { e.ScaleB = planner.PerGroup128 }},
+	{string(planner.PerGroup32), func(e *planner.Epilogue) { e.ScaleB = planner.PerGroup32 }},
+	{string(planner.PerGroup16), func(e *planner.Epilogue) { e.ScaleB = planner.PerGroup16 }},
 	{"zeros", func(e *planner.Epilogue) { e.ZeroA = true }},
 }
 
@@ -206,12 +208,12 @@ func withEpilogue(ops *workload.Operands, b planner.Batch, o *planner.Options) (
 				}
 			}
 			if e.ScaleB.Group() > 0 {
-				randomGroups(rng, all.Rows[p.ScaleB:][:e.ScalesB(p)])
+				randomGroups(rng, e.ScaleB, all.Rows[p.ScaleB:][:e.ScalesB(p)])
 			}
 		}
 	}
-	if o.TypeB == element.Int4 {
-		finishInt4(all, b, e)
+	if elemtype.Bits4(o.TypeB) {
+		finish4(all, b, e)
 	}
 	return all, nil
 }

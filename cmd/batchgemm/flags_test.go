@@ -74,7 +74,7 @@ func TestFlagMistakes(t *testing.T) {
 		{"B of int4 where A is of f32", []string{"run", in, "--type-b", "int4"},
 			`--type-b "int4" is not f32 if A is f32`},
 		{"B of another type", []string{"run", in, "--type", "bf16", "--type-b", "f16"},
-			`--type-b "f16" is not bf16 or int4 if A is bf16`},
+			`--type-b "f16" is not bf16, int4, mxfp4 or nvfp4 if A is bf16`},
 		{"B of int4 where A is of int8", []string{"run", in, "--type", "int8", "--type-b", "int4"},
 			`--type-b "int4" is not int8 if A is int8`},
 		{"groups without int4", []string{"run", in, "--type", "bf16", "--epilogue", "group-64"},

@@ -6,26 +6,25 @@ import (
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
-	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// randomPacked makes words of B of int4, after the existing ones.
+// randomPacked makes words of B of 4 bits, after the existing ones.
 func randomPacked(rng *rand.Rand, packed []uint32, from int) {
 	for i := from; i < len(packed); i++ {
 		packed[i] = rng.Uint32()
 	}
 }
 
-// randomGroups makes group words: scales from 1/16 to 3/16, and any zero points.
-func randomGroups(rng *rand.Rand, groups []int32) {
+// randomGroups makes group words, of int4 with scales from 1/16 to 3/16 and any zero points.
+func randomGroups(rng *rand.Rand, of planner.Scaling, groups []int32) {
 	for i := range groups {
-		groups[i] = int32(element.GroupWord((0.5+rng.Float32())/8, rng.IntN(16)))
+		groups[i] = reference.GroupWord(rng, of, (0.5+rng.Float32())/8)
 	}
 }
 
-// finishInt4 puts the workload's group words where placeEpilogue has placed them, and computes the numbers
+// finish4 puts the workload's group words where placeEpilogue has placed them, and computes the numbers
 // of B and B2.
-func finishInt4(ops *workload.Operands, b planner.Batch, e *planner.Epilogue) {
+func finish4(ops *workload.Operands, b planner.Batch, e *planner.Epilogue) {
 	groups := ops.Groups
 	for i := range b {
 		p := &b[i]
@@ -33,7 +32,8 @@ func finishInt4(ops *workload.Operands, b planner.Batch, e *planner.Epilogue) {
 			continue
 		}
 		to := ops.Rows[p.ScaleB:]
-		n := min(p.K/e.ScaleB.Group()*p.B.LD, len(groups))
+		one := e.ScaleB.GroupWords(p.K, p.B.LD)
+		n := min(one, len(groups))
 		for j, word := range groups[:n] {
 			to[j] = int32(word)
 		}
@@ -41,9 +41,9 @@ func finishInt4(ops *workload.Operands, b planner.Batch, e *planner.Epilogue) {
 		if !p.Reads() {
 			continue
 		}
-		reference.WidenInt4(ops.B, ops.Packed, p, p.B, to, e.ScaleB)
+		reference.Widen4(ops.B, ops.Packed, p, p.B, to, e.ScaleB)
 		if e.Gated {
-			reference.WidenInt4(ops.B, ops.Packed, p, p.B2, to[p.K/e.ScaleB.Group()*p.B.LD:], e.ScaleB)
+			reference.Widen4(ops.B, ops.Packed, p, p.B2, to[one:], e.ScaleB)
 		}
 	}
 }

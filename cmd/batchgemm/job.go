@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/batchgemm/batchgemm/dispatch"
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/hostmem"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
-	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // operands returns a workload's own matrices, or the same random ones every time, with the operands of the
@@ -41,7 +41,7 @@ func unrounded(w *workload.Workload, o *planner.Options) (*workload.Operands, er
 	}
 	rng := rand.New(rand.NewPCG(1, 0))
 	reference.UniformOf(o.TypeA, rng, ops.A)
-	if o.TypeB == element.Int4 {
+	if elemtype.Bits4(o.TypeB) {
 		if err := ops.MakePacked(w.Batch); err != nil {
 			return nil, err
 		}

@@ -232,7 +232,8 @@ func TestDevices(t *testing.T) {
 
 	text := succeed(t, "", "devices")
 	cpu := l.Backends[3].Devices[0]
-	require.Regexp(t, `(?m)^cpu +0 .+ software +.+ f32 +f32 \(bf16 f16 e4m3 int8 int4\) +shipped +\* +cpu *$`,
+	require.Regexp(t, `(?m)^cpu +0 .+ software +.+ f32 +f32 \(bf16 f16 e4m3 int8 int4 mxfp4 nvfp4\) +`+
+		`shipped +\* +cpu *$`,
 		text)
 	require.Equal(t, []string{}, l.Skipped, "the backend is fixed")
 	require.Equal(t, "cpu", cpu.ID)

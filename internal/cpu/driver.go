@@ -103,9 +103,10 @@ func facts(threads int, with *instructions) planner.Device {
 		MaxThreads:   maxThreads,
 		GroupShared:  cache,
 		KernelKind:   encoding.KernelsCPU,
-		Types:        []element.Type{element.BF16, element.F16, element.E4M3, element.Int8, element.Int4},
-		Epilogues:    true,
-		Blocks:       true,
+		Types: []element.Type{element.BF16, element.F16, element.E4M3, element.Int8, element.Int4,
+			element.MXFP4, element.NVFP4},
+		Epilogues: true,
+		Blocks:    true,
 	}
 	for _, s := range tile.Table() {
 		if s.Unit == tile.SIMD || s.Zhang {

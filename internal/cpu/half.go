@@ -10,10 +10,11 @@ import (
 // halves is a goroutine's memory for narrow elements and epilogues: pieces of A and B as numbers, row after
 // row, and a tile of C before rounding.
 type halves struct {
-	part product
-	a, b [maxSide * panelDepth]float32
-	c    [maxSide * maxSide]float32
-	tail tail
+	part  product
+	panel panel
+	a, b  [maxSide * panelDepth]float32
+	c     [maxSide * maxSide]float32
+	tail  tail
 }
 
 // narrow is a view of a buffer's bytes as 16-bit or 8-bit elements.
@@ -42,7 +43,7 @@ func (n narrow) bits() []uint16 {
 }
 
 // widenWhole and roundWhole convert a multiple of 16 elements, by types; nil: Go does.
-var widenWhole, roundWhole [element.Int4 + 1]func(dst, src unsafe.Pointer, n int)
+var widenWhole, roundWhole [element.NVFP4 + 1]func(dst, src unsafe.Pointer, n int)
 
 // widen converts elements to numbers, from one on.
 func (n narrow) widen(to []float32, at int) {
@@ -108,8 +109,8 @@ func (h *halves) widened(p *product, k, depth int) *product {
 		w.b.data = p.b.data[k:]
 	case p.b.of == element.F32:
 		w.b.data = p.b.data[k*p.b.ld:]
-	case p.b.of == element.Int4:
-		w.b.widenInt4(h.b[:], k, p.cols, depth)
+	case elemtype.Bits4(p.b.of):
+		w.b.widen4(h.b[:], k, p.cols, depth, &h.panel)
 	case p.b.trans:
 		w.b.widen(h.b[:], k, p.cols, depth)
 	default:
@@ -124,24 +125,6 @@ func (o *operand) widen(to []float32, from, rows, cols int) {
 		o.narrow.widen(to[r*cols:][:cols], from+r*o.ld)
 	}
 	o.data, o.ld = to[:rows*cols], cols
-}
-
-// widenInt4 does this for columns of B of Int4, from a k at the start of a panel on. The result is
-// transposed.
-func (o *operand) widenInt4(to []float32, from, cols, depth int) {
-	const panel = element.Int4Panel
-	for k := 0; k < depth; k += panel {
-		words, groups := o.from((from+k)*o.ld).words(), o.groups[(from+k)/o.group*o.ld:]
-		for j := range cols {
-			elemtype.WidenInt4(to[j*depth+k:], words[panel/8*j:][:panel/8], uint32(groups[j]))
-		}
-	}
-	o.data, o.ld, o.trans = to[:cols*depth], depth, true
-}
-
-// words returns elements of Int4 as words.
-func (n narrow) words() []uint32 {
-	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(n.bytes))), len(n.bytes)/4)
 }
 
 // load loads C as numbers, if it is read.

@@ -688,4 +688,22 @@ var alongKernels = [][]func(*along){
 }
 
 //go:noescape
+func panel512x8(p *panel)
+
+//go:noescape
+func panel2x8(p *panel)
+
+//go:noescape
+func panel512x4(p *panel)
+
+//go:noescape
+func panel2x4(p *panel)
+
+//go:noescape
+func panel512x2(p *panel)
+
+//go:noescape
+func panel2x2(p *panel)
+
+//go:noescape
 func copyRows512(dst, src *float32, rowDst, rowSrc, cols, rows int)

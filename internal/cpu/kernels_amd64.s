@@ -55576,6 +55576,514 @@ store:
 	VZEROUPPER
 	RET
 
+DATA wordsOfPanel<>+0(SB)/4, $0x00000000
+DATA wordsOfPanel<>+4(SB)/4, $0x00000000
+DATA wordsOfPanel<>+8(SB)/4, $0x00000000
+DATA wordsOfPanel<>+12(SB)/4, $0x00000000
+DATA wordsOfPanel<>+16(SB)/4, $0x00000000
+DATA wordsOfPanel<>+20(SB)/4, $0x00000000
+DATA wordsOfPanel<>+24(SB)/4, $0x00000000
+DATA wordsOfPanel<>+28(SB)/4, $0x00000000
+DATA wordsOfPanel<>+32(SB)/4, $0x00000001
+DATA wordsOfPanel<>+36(SB)/4, $0x00000001
+DATA wordsOfPanel<>+40(SB)/4, $0x00000001
+DATA wordsOfPanel<>+44(SB)/4, $0x00000001
+DATA wordsOfPanel<>+48(SB)/4, $0x00000001
+DATA wordsOfPanel<>+52(SB)/4, $0x00000001
+DATA wordsOfPanel<>+56(SB)/4, $0x00000001
+DATA wordsOfPanel<>+60(SB)/4, $0x00000001
+DATA wordsOfPanel<>+64(SB)/4, $0x00000002
+DATA wordsOfPanel<>+68(SB)/4, $0x00000002
+DATA wordsOfPanel<>+72(SB)/4, $0x00000002
+DATA wordsOfPanel<>+76(SB)/4, $0x00000002
+DATA wordsOfPanel<>+80(SB)/4, $0x00000002
+DATA wordsOfPanel<>+84(SB)/4, $0x00000002
+DATA wordsOfPanel<>+88(SB)/4, $0x00000002
+DATA wordsOfPanel<>+92(SB)/4, $0x00000002
+DATA wordsOfPanel<>+96(SB)/4, $0x00000003
+DATA wordsOfPanel<>+100(SB)/4, $0x00000003
+DATA wordsOfPanel<>+104(SB)/4, $0x00000003
+DATA wordsOfPanel<>+108(SB)/4, $0x00000003
+DATA wordsOfPanel<>+112(SB)/4, $0x00000003
+DATA wordsOfPanel<>+116(SB)/4, $0x00000003
+DATA wordsOfPanel<>+120(SB)/4, $0x00000003
+DATA wordsOfPanel<>+124(SB)/4, $0x00000003
+DATA wordsOfPanel<>+128(SB)/4, $0x00000004
+DATA wordsOfPanel<>+132(SB)/4, $0x00000004
+DATA wordsOfPanel<>+136(SB)/4, $0x00000004
+DATA wordsOfPanel<>+140(SB)/4, $0x00000004
+DATA wordsOfPanel<>+144(SB)/4, $0x00000004
+DATA wordsOfPanel<>+148(SB)/4, $0x00000004
+DATA wordsOfPanel<>+152(SB)/4, $0x00000004
+DATA wordsOfPanel<>+156(SB)/4, $0x00000004
+DATA wordsOfPanel<>+160(SB)/4, $0x00000005
+DATA wordsOfPanel<>+164(SB)/4, $0x00000005
+DATA wordsOfPanel<>+168(SB)/4, $0x00000005
+DATA wordsOfPanel<>+172(SB)/4, $0x00000005
+DATA wordsOfPanel<>+176(SB)/4, $0x00000005
+DATA wordsOfPanel<>+180(SB)/4, $0x00000005
+DATA wordsOfPanel<>+184(SB)/4, $0x00000005
+DATA wordsOfPanel<>+188(SB)/4, $0x00000005
+DATA wordsOfPanel<>+192(SB)/4, $0x00000006
+DATA wordsOfPanel<>+196(SB)/4, $0x00000006
+DATA wordsOfPanel<>+200(SB)/4, $0x00000006
+DATA wordsOfPanel<>+204(SB)/4, $0x00000006
+DATA wordsOfPanel<>+208(SB)/4, $0x00000006
+DATA wordsOfPanel<>+212(SB)/4, $0x00000006
+DATA wordsOfPanel<>+216(SB)/4, $0x00000006
+DATA wordsOfPanel<>+220(SB)/4, $0x00000006
+DATA wordsOfPanel<>+224(SB)/4, $0x00000007
+DATA wordsOfPanel<>+228(SB)/4, $0x00000007
+DATA wordsOfPanel<>+232(SB)/4, $0x00000007
+DATA wordsOfPanel<>+236(SB)/4, $0x00000007
+DATA wordsOfPanel<>+240(SB)/4, $0x00000007
+DATA wordsOfPanel<>+244(SB)/4, $0x00000007
+DATA wordsOfPanel<>+248(SB)/4, $0x00000007
+DATA wordsOfPanel<>+252(SB)/4, $0x00000007
+GLOBL wordsOfPanel<>(SB), RODATA|NOPTR, $256
+
+DATA placesOfPanel<>+0(SB)/4, $0x00000000
+DATA placesOfPanel<>+4(SB)/4, $0x00000010
+DATA placesOfPanel<>+8(SB)/4, $0x00000004
+DATA placesOfPanel<>+12(SB)/4, $0x00000014
+DATA placesOfPanel<>+16(SB)/4, $0x00000008
+DATA placesOfPanel<>+20(SB)/4, $0x00000018
+DATA placesOfPanel<>+24(SB)/4, $0x0000000c
+DATA placesOfPanel<>+28(SB)/4, $0x0000001c
+DATA placesOfPanel<>+32(SB)/4, $0x00000000
+DATA placesOfPanel<>+36(SB)/4, $0x00000010
+DATA placesOfPanel<>+40(SB)/4, $0x00000004
+DATA placesOfPanel<>+44(SB)/4, $0x00000014
+DATA placesOfPanel<>+48(SB)/4, $0x00000008
+DATA placesOfPanel<>+52(SB)/4, $0x00000018
+DATA placesOfPanel<>+56(SB)/4, $0x0000000c
+DATA placesOfPanel<>+60(SB)/4, $0x0000001c
+GLOBL placesOfPanel<>(SB), RODATA|NOPTR, $64
+
+// func panel512x8(p *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·panel512x8(SB), NOSPLIT, $0-8
+	MOVQ      p+0(FP), AX
+	MOVQ      16(AX), CX
+	VMOVUPS   (CX), Z0
+	VMOVDQU32 placesOfPanel<>+0(SB), Z1
+	VMOVDQU32 wordsOfPanel<>+0(SB), Z8
+	VMOVDQU32 wordsOfPanel<>+64(SB), Z9
+	VMOVDQU32 wordsOfPanel<>+128(SB), Z10
+	VMOVDQU32 wordsOfPanel<>+192(SB), Z11
+	MOVQ      (AX), CX
+	MOVQ      8(AX), DX
+	MOVQ      24(AX), BX
+	MOVQ      32(AX), SI
+	LEAQ      40(AX), DI
+	LEAQ      2088(AX), AX
+
+column:
+	PREFETCHT0   512(DX)
+	VMOVDQU      (DX), Y4
+	VBROADCASTSS (AX), Z2
+	VSUBPS       Z2, Z0, Z2
+	VBROADCASTSS (DI), Z3
+	VMULPS       Z2, Z3, Z3
+	VPERMD       Z4, Z8, Z5
+	VPSRLVD      Z1, Z5, Z5
+	VPERMPS      Z3, Z5, Z5
+	VMOVUPS      Z5, (CX)
+	VPERMD       Z4, Z9, Z5
+	VPSRLVD      Z1, Z5, Z5
+	VPERMPS      Z3, Z5, Z5
+	VMOVUPS      Z5, 64(CX)
+	VPERMD       Z4, Z10, Z5
+	VPSRLVD      Z1, Z5, Z5
+	VPERMPS      Z3, Z5, Z5
+	VMOVUPS      Z5, 128(CX)
+	VPERMD       Z4, Z11, Z5
+	VPSRLVD      Z1, Z5, Z5
+	VPERMPS      Z3, Z5, Z5
+	VMOVUPS      Z5, 192(CX)
+	ADDQ         BX, CX
+	ADDQ         $0x20, DX
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, AX
+	DECQ         SI
+	JNE          column
+	VZEROUPPER
+	RET
+
+// func panel2x8(p *byte)
+// Requires: AVX, AVX2, MMX+
+TEXT ·panel2x8(SB), NOSPLIT, $0-8
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	VMOVUPS (CX), Y0
+	VMOVUPS 32(CX), Y1
+	VMOVDQU placesOfPanel<>+0(SB), Y2
+	MOVQ    (AX), CX
+	MOVQ    8(AX), DX
+	MOVQ    24(AX), BX
+	MOVQ    32(AX), SI
+	LEAQ    40(AX), DI
+	LEAQ    2088(AX), AX
+
+column:
+	PREFETCHT0   512(DX)
+	VBROADCASTSS (AX), Y3
+	VSUBPS       Y3, Y0, Y9
+	VSUBPS       Y3, Y1, Y10
+	VBROADCASTSS (DI), Y4
+	VMULPS       Y9, Y4, Y5
+	VMULPS       Y10, Y4, Y6
+	VPBROADCASTD (DX), Y7
+	VPSRLVD      Y2, Y7, Y7
+	VPERMPS      Y5, Y7, Y8
+	VPERMPS      Y6, Y7, Y11
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y11, Y8, Y8
+	VMOVUPS      Y8, (CX)
+	VPBROADCASTD 4(DX), Y7
+	VPSRLVD      Y2, Y7, Y7
+	VPERMPS      Y5, Y7, Y8
+	VPERMPS      Y6, Y7, Y11
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y11, Y8, Y8
+	VMOVUPS      Y8, 32(CX)
+	VPBROADCASTD 8(DX), Y7
+	VPSRLVD      Y2, Y7, Y7
+	VPERMPS      Y5, Y7, Y8
+	VPERMPS      Y6, Y7, Y11
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y11, Y8, Y8
+	VMOVUPS      Y8, 64(CX)
+	VPBROADCASTD 12(DX), Y7
+	VPSRLVD      Y2, Y7, Y7
+	VPERMPS      Y5, Y7, Y8
+	VPERMPS      Y6, Y7, Y11
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y11, Y8, Y8
+	VMOVUPS      Y8, 96(CX)
+	VPBROADCASTD 16(DX), Y7
+	VPSRLVD      Y2, Y7, Y7
+	VPERMPS      Y5, Y7, Y8
+	VPERMPS      Y6, Y7, Y11
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y11, Y8, Y8
+	VMOVUPS      Y8, 128(CX)
+	VPBROADCASTD 20(DX), Y7
+	VPSRLVD      Y2, Y7, Y7
+	VPERMPS      Y5, Y7, Y8
+	VPERMPS      Y6, Y7, Y11
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y11, Y8, Y8
+	VMOVUPS      Y8, 160(CX)
+	VPBROADCASTD 24(DX), Y7
+	VPSRLVD      Y2, Y7, Y7
+	VPERMPS      Y5, Y7, Y8
+	VPERMPS      Y6, Y7, Y11
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y11, Y8, Y8
+	VMOVUPS      Y8, 192(CX)
+	VPBROADCASTD 28(DX), Y7
+	VPSRLVD      Y2, Y7, Y7
+	VPERMPS      Y5, Y7, Y8
+	VPERMPS      Y6, Y7, Y11
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y11, Y8, Y8
+	VMOVUPS      Y8, 224(CX)
+	ADDQ         BX, CX
+	ADDQ         $0x20, DX
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, AX
+	DECQ         SI
+	JNE          column
+	VZEROUPPER
+	RET
+
+// func panel512x4(p *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·panel512x4(SB), NOSPLIT, $0-8
+	MOVQ      p+0(FP), AX
+	MOVQ      16(AX), CX
+	VMOVUPS   (CX), Z0
+	VMOVDQU32 placesOfPanel<>+0(SB), Z1
+	VMOVDQU32 wordsOfPanel<>+0(SB), Z8
+	VMOVDQU32 wordsOfPanel<>+64(SB), Z9
+	VMOVDQU32 wordsOfPanel<>+128(SB), Z10
+	VMOVDQU32 wordsOfPanel<>+192(SB), Z11
+	MOVQ      (AX), CX
+	MOVQ      8(AX), DX
+	MOVQ      24(AX), BX
+	MOVQ      32(AX), SI
+	LEAQ      40(AX), DI
+	LEAQ      2088(AX), AX
+
+column:
+	PREFETCHT0   512(DX)
+	VMOVDQU      (DX), Y4
+	VBROADCASTSS (DI), Z3
+	VMULPS       Z0, Z3, Z3
+	VPERMD       Z4, Z8, Z5
+	VPSRLVD      Z1, Z5, Z5
+	VPERMPS      Z3, Z5, Z5
+	VMOVUPS      Z5, (CX)
+	VPERMD       Z4, Z9, Z5
+	VPSRLVD      Z1, Z5, Z5
+	VPERMPS      Z3, Z5, Z5
+	VMOVUPS      Z5, 64(CX)
+	VBROADCASTSS 4(DI), Z3
+	VMULPS       Z0, Z3, Z3
+	VPERMD       Z4, Z10, Z5
+	VPSRLVD      Z1, Z5, Z5
+	VPERMPS      Z3, Z5, Z5
+	VMOVUPS      Z5, 128(CX)
+	VPERMD       Z4, Z11, Z5
+	VPSRLVD      Z1, Z5, Z5
+	VPERMPS      Z3, Z5, Z5
+	VMOVUPS      Z5, 192(CX)
+	ADDQ         BX, CX
+	ADDQ         $0x20, DX
+	ADDQ         $0x08, DI
+	ADDQ         $0x04, AX
+	DECQ         SI
+	JNE          column
+	VZEROUPPER
+	RET
+
+// func panel2x4(p *byte)
+// Requires: AVX, AVX2, MMX+
+TEXT ·panel2x4(SB), NOSPLIT, $0-8
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	VMOVUPS (CX), Y0
+	VMOVUPS 32(CX), Y1
+	VMOVDQU placesOfPanel<>+0(SB), Y2
+	MOVQ    (AX), CX
+	MOVQ    8(AX), DX
+	MOVQ    24(AX), BX
+	MOVQ    32(AX), SI
+	LEAQ    40(AX), DI
+	LEAQ    2088(AX), AX
+
+column:
+	PREFETCHT0   512(DX)
+	VBROADCASTSS (DI), Y4
+	VMULPS       Y0, Y4, Y5
+	VMULPS       Y1, Y4, Y6
+	VPBROADCASTD (DX), Y7
+	VPSRLVD      Y2, Y7, Y7
+	VPERMPS      Y5, Y7, Y8
+	VPERMPS      Y6, Y7, Y11
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y11, Y8, Y8
+	VMOVUPS      Y8, (CX)
+	VPBROADCASTD 4(DX), Y7
+	VPSRLVD      Y2, Y7, Y7
+	VPERMPS      Y5, Y7, Y8
+	VPERMPS      Y6, Y7, Y11
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y11, Y8, Y8
+	VMOVUPS      Y8, 32(CX)
+	VPBROADCASTD 8(DX), Y7
+	VPSRLVD      Y2, Y7, Y7
+	VPERMPS      Y5, Y7, Y8
+	VPERMPS      Y6, Y7, Y11
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y11, Y8, Y8
+	VMOVUPS      Y8, 64(CX)
+	VPBROADCASTD 12(DX), Y7
+	VPSRLVD      Y2, Y7, Y7
+	VPERMPS      Y5, Y7, Y8
+	VPERMPS      Y6, Y7, Y11
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y11, Y8, Y8
+	VMOVUPS      Y8, 96(CX)
+	VBROADCASTSS 4(DI), Y4
+	VMULPS       Y0, Y4, Y5
+	VMULPS       Y1, Y4, Y6
+	VPBROADCASTD 16(DX), Y7
+	VPSRLVD      Y2, Y7, Y7
+	VPERMPS      Y5, Y7, Y8
+	VPERMPS      Y6, Y7, Y11
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y11, Y8, Y8
+	VMOVUPS      Y8, 128(CX)
+	VPBROADCASTD 20(DX), Y7
+	VPSRLVD      Y2, Y7, Y7
+	VPERMPS      Y5, Y7, Y8
+	VPERMPS      Y6, Y7, Y11
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y11, Y8, Y8
+	VMOVUPS      Y8, 160(CX)
+	VPBROADCASTD 24(DX), Y7
+	VPSRLVD      Y2, Y7, Y7
+	VPERMPS      Y5, Y7, Y8
+	VPERMPS      Y6, Y7, Y11
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y11, Y8, Y8
+	VMOVUPS      Y8, 192(CX)
+	VPBROADCASTD 28(DX), Y7
+	VPSRLVD      Y2, Y7, Y7
+	VPERMPS      Y5, Y7, Y8
+	VPERMPS      Y6, Y7, Y11
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y11, Y8, Y8
+	VMOVUPS      Y8, 224(CX)
+	ADDQ         BX, CX
+	ADDQ         $0x20, DX
+	ADDQ         $0x08, DI
+	ADDQ         $0x04, AX
+	DECQ         SI
+	JNE          column
+	VZEROUPPER
+	RET
+
+// func panel512x2(p *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·panel512x2(SB), NOSPLIT, $0-8
+	MOVQ      p+0(FP), AX
+	MOVQ      16(AX), CX
+	VMOVUPS   (CX), Z0
+	VMOVDQU32 placesOfPanel<>+0(SB), Z1
+	VMOVDQU32 wordsOfPanel<>+0(SB), Z8
+	VMOVDQU32 wordsOfPanel<>+64(SB), Z9
+	VMOVDQU32 wordsOfPanel<>+128(SB), Z10
+	VMOVDQU32 wordsOfPanel<>+192(SB), Z11
+	MOVQ      (AX), CX
+	MOVQ      8(AX), DX
+	MOVQ      24(AX), BX
+	MOVQ      32(AX), SI
+	LEAQ      40(AX), DI
+	LEAQ      2088(AX), AX
+
+column:
+	PREFETCHT0   512(DX)
+	VMOVDQU      (DX), Y4
+	VBROADCASTSS (DI), Z3
+	VMULPS       Z0, Z3, Z3
+	VPERMD       Z4, Z8, Z5
+	VPSRLVD      Z1, Z5, Z5
+	VPERMPS      Z3, Z5, Z5
+	VMOVUPS      Z5, (CX)
+	VBROADCASTSS 4(DI), Z3
+	VMULPS       Z0, Z3, Z3
+	VPERMD       Z4, Z9, Z5
+	VPSRLVD      Z1, Z5, Z5
+	VPERMPS      Z3, Z5, Z5
+	VMOVUPS      Z5, 64(CX)
+	VBROADCASTSS 8(DI), Z3
+	VMULPS       Z0, Z3, Z3
+	VPERMD       Z4, Z10, Z5
+	VPSRLVD      Z1, Z5, Z5
+	VPERMPS      Z3, Z5, Z5
+	VMOVUPS      Z5, 128(CX)
+	VBROADCASTSS 12(DI), Z3
+	VMULPS       Z0, Z3, Z3
+	VPERMD       Z4, Z11, Z5
+	VPSRLVD      Z1, Z5, Z5
+	VPERMPS      Z3, Z5, Z5
+	VMOVUPS      Z5, 192(CX)
+	ADDQ         BX, CX
+	ADDQ         $0x20, DX
+	ADDQ         $0x10, DI
+	ADDQ         $0x04, AX
+	DECQ         SI
+	JNE          column
+	VZEROUPPER
+	RET
+
+// func panel2x2(p *byte)
+// Requires: AVX, AVX2, MMX+
+TEXT ·panel2x2(SB), NOSPLIT, $0-8
+	MOVQ    p+0(FP), AX
+	MOVQ    16(AX), CX
+	VMOVUPS (CX), Y0
+	VMOVUPS 32(CX), Y1
+	VMOVDQU placesOfPanel<>+0(SB), Y2
+	MOVQ    (AX), CX
+	MOVQ    8(AX), DX
+	MOVQ    24(AX), BX
+	MOVQ    32(AX), SI
+	LEAQ    40(AX), DI
+	LEAQ    2088(AX), AX
+
+column:
+	PREFETCHT0   512(DX)
+	VBROADCASTSS (DI), Y4
+	VMULPS       Y0, Y4, Y5
+	VMULPS       Y1, Y4, Y6
+	VPBROADCASTD (DX), Y7
+	VPSRLVD      Y2, Y7, Y7
+	VPERMPS      Y5, Y7, Y8
+	VPERMPS      Y6, Y7, Y11
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y11, Y8, Y8
+	VMOVUPS      Y8, (CX)
+	VPBROADCASTD 4(DX), Y7
+	VPSRLVD      Y2, Y7, Y7
+	VPERMPS      Y5, Y7, Y8
+	VPERMPS      Y6, Y7, Y11
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y11, Y8, Y8
+	VMOVUPS      Y8, 32(CX)
+	VBROADCASTSS 4(DI), Y4
+	VMULPS       Y0, Y4, Y5
+	VMULPS       Y1, Y4, Y6
+	VPBROADCASTD 8(DX), Y7
+	VPSRLVD      Y2, Y7, Y7
+	VPERMPS      Y5, Y7, Y8
+	VPERMPS      Y6, Y7, Y11
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y11, Y8, Y8
+	VMOVUPS      Y8, 64(CX)
+	VPBROADCASTD 12(DX), Y7
+	VPSRLVD      Y2, Y7, Y7
+	VPERMPS      Y5, Y7, Y8
+	VPERMPS      Y6, Y7, Y11
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y11, Y8, Y8
+	VMOVUPS      Y8, 96(CX)
+	VBROADCASTSS 8(DI), Y4
+	VMULPS       Y0, Y4, Y5
+	VMULPS       Y1, Y4, Y6
+	VPBROADCASTD 16(DX), Y7
+	VPSRLVD      Y2, Y7, Y7
+	VPERMPS      Y5, Y7, Y8
+	VPERMPS      Y6, Y7, Y11
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y11, Y8, Y8
+	VMOVUPS      Y8, 128(CX)
+	VPBROADCASTD 20(DX), Y7
+	VPSRLVD      Y2, Y7, Y7
+	VPERMPS      Y5, Y7, Y8
+	VPERMPS      Y6, Y7, Y11
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y11, Y8, Y8
+	VMOVUPS      Y8, 160(CX)
+	VBROADCASTSS 12(DI), Y4
+	VMULPS       Y0, Y4, Y5
+	VMULPS       Y1, Y4, Y6
+	VPBROADCASTD 24(DX), Y7
+	VPSRLVD      Y2, Y7, Y7
+	VPERMPS      Y5, Y7, Y8
+	VPERMPS      Y6, Y7, Y11
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y11, Y8, Y8
+	VMOVUPS      Y8, 192(CX)
+	VPBROADCASTD 28(DX), Y7
+	VPSRLVD      Y2, Y7, Y7
+	VPERMPS      Y5, Y7, Y8
+	VPERMPS      Y6, Y7, Y11
+	VPSLLD       $0x1c, Y7, Y7
+	VBLENDVPS    Y7, Y11, Y8, Y8
+	VMOVUPS      Y8, 224(CX)
+	ADDQ         BX, CX
+	ADDQ         $0x20, DX
+	ADDQ         $0x10, DI
+	ADDQ         $0x04, AX
+	DECQ         SI
+	JNE          column
+	VZEROUPPER
+	RET
+
 // func copyRows512(dst *float32, src *float32, rowDst int, rowSrc int, cols int, rows int)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·copyRows512(SB), NOSPLIT, $0-48

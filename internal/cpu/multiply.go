@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -72,7 +73,7 @@ type operand struct {
 
 	blocks blockScales // of A
 
-	groups []int32 // group words of B (Int4), from the first column on
+	groups []int32 // group words of B of 4 bits, from the first column on
 	group  int     // k of each group
 }
 
@@ -118,7 +119,7 @@ func (p *product) check() {
 	}
 	last := func(o *operand, row, col int) {
 		switch {
-		case o.of == element.Int4: // the last panel
+		case elemtype.Bits4(o.of): // the last panel
 			row, col = row+1-element.Int4Panel, element.Int4Panel*(col+1)-1
 		case o.trans:
 			row, col = col, row
@@ -147,7 +148,7 @@ func (t *scratch) multiply(p *product) {
 		t.alongK(p)
 		return
 	}
-	along := p.a.of != element.F32 && t.mayAlong(p, p.b.trans || p.b.of == element.Int4)
+	along := p.a.of != element.F32 && t.mayAlong(p, p.b.trans || elemtype.Bits4(p.b.of))
 	m := &t.micro
 	for k := 0; !t.stop.Load(); k += panelDepth { // a part takes at most 0.1 ms
 		m.depth = min(p.depth-k, panelDepth)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"unsafe"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/hostmem"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -65,7 +66,7 @@ func (r *ragged) read(words []float32, extent int) (refused int) {
 		case !q.Reads():
 			q.K, q.A, q.B, q.B2, q.TransA, q.TransB = 0, planner.Matrix{}, planner.Matrix{},
 				planner.Matrix{}, false, true
-			if r.options.TypeB == element.Int4 { // it cannot be transposed
+			if elemtype.Bits4(r.options.TypeB) { // it cannot be transposed
 				q.B.LD, q.B2.LD, q.TransB = element.Int4LD(q.N), element.Int4LD(q.N), false
 			}
 		}

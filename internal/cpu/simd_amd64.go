@@ -40,11 +40,21 @@ var avx2 = instructions{
 	whole: avx2Kernels, edge: avx2EdgeKernels, transpose: transpose2,
 }
 
+// panels512 and panels2 make numbers of 4 bits.
+var (
+	panels512 = [...]func(*panel){element.Int4: panel512x8, element.MXFP4: panel512x4, element.NVFP4: panel512x2}
+	panels2   = [...]func(*panel){element.Int4: panel2x8, element.MXFP4: panel2x4, element.NVFP4: panel2x2}
+)
+
 // Conversions do not depend on the choice of instructions: all give the same bits.
 func init() {
+	if cpu.X86.HasAVX2 {
+		widenPanel = panels2
+	}
 	if cpu.X86.HasAVX512F && cpu.X86.HasBMI2 {
-		widenWhole = [...]func(dst, src unsafe.Pointer, n int){element.BF16: widenBF16, element.F16: widenF16,
-			element.E4M3: widenE4M3, element.Int8: widenInt8, element.Int4: nil}
+		widenPanel = panels512
+		widenWhole = [element.NVFP4 + 1]func(dst, src unsafe.Pointer, n int){element.BF16: widenBF16, element.F16: widenF16,
+			element.E4M3: widenE4M3, element.Int8: widenInt8}
 		scaleRows, siluWhole, geluWhole = finish512, silu512, gelu512
 		roundWhole[element.BF16], roundWhole[element.F16] = roundBF16, roundF16
 	}

@@ -59,6 +59,13 @@ var gatedCases = []gatedCase{
 	{"int4, apart", planner.Experts{Choices: planner.Choices{Tokens: 11, TopK: 2, Experts: 3}, Hidden: 128,
 		Intermediate: 128, Gated: true, GateUp: planner.GateUpApart, Activation: planner.SiLU, Bias: true},
 		anyExpert, scaledWeights(element.Int4, planner.PerGroup128)},
+	{"mxfp4, clamped, in turn", planner.Experts{Choices: planner.Choices{Tokens: 13, TopK: 4, Experts: 5},
+		Hidden: 192, Intermediate: 64, Gated: true, GateUp: planner.GateUpInterleaved,
+		Activation: planner.SwiGLUClamped, Bias: true}, hostile, scaledWeights(element.MXFP4,
+		planner.PerGroup32)},
+	{"nvfp4, joined", planner.Experts{Choices: planner.Choices{Tokens: 12, TopK: 2, Experts: 4}, Hidden: 128,
+		Intermediate: 64, Gated: true, Activation: planner.SiLU}, anyExpert, scaledWeights(element.NVFP4,
+		planner.PerGroup16)},
 }
 
 // gatedJob is a layer with its operands, as numbers that its types have.

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -11,7 +12,7 @@ import (
 
 // scaledWeights are options for weights of a type with scales.
 func scaledWeights(of element.Type, s planner.Scaling) planner.Options {
-	if of == element.Int4 {
+	if elemtype.Bits4(of) {
 		return planner.Options{TypeB: of, Epilogue: planner.Epilogue{ScaleB: s}}
 	}
 	return planner.Options{TypeA: of, Epilogue: planner.Epilogue{ScaleA: s, ScaleB: s}}
@@ -21,7 +22,7 @@ func scaledWeights(of element.Type, s planner.Scaling) planner.Options {
 func (s *suite) takesGated(c *gatedCase, of element.Type) bool {
 	facts, o := s.device.Info().Planner, &c.options
 	switch {
-	case o.TypeB == element.Int4:
+	case elemtype.Bits4(o.TypeB):
 		return of != element.F32 && slices.Contains(facts.Types, o.TypeB)
 	case o.Epilogue.ScaleA == planner.PerBlock && !facts.Blocks:
 		return false
@@ -50,7 +51,7 @@ func (k *gatedJob) matrices(seed uint64, rows, depth int) matrices {
 	}
 	rng := newRand(seed)
 	switch {
-	case k.options.TypeB == element.Int4:
+	case elemtype.Bits4(k.options.TypeB):
 		for i := range m.numbers {
 			m.numbers[i] = float32(rng.IntN(16))
 		}
@@ -66,14 +67,14 @@ func (k *gatedJob) matrices(seed uint64, rows, depth int) matrices {
 	case planner.PerBlock:
 		m.groups, m.apart = 128, 1
 		m.scalesOf = (rows + 127) / 128 * ((depth + 127) / 128)
-	case planner.PerGroup64, planner.PerGroup128:
+	case planner.PerGroup64, planner.PerGroup128, planner.PerGroup32, planner.PerGroup16:
 		m.groups, m.apart = m.scaling.Group(), element.Int4LD(rows)
-		m.scalesOf = depth / m.groups * m.apart
+		m.scalesOf = m.scaling.GroupWords(depth, m.apart)
 	}
 	for range experts * m.scalesOf {
 		scale := float32(1+rng.IntN(3)) / 64
 		if m.apart > 1 {
-			scale = math.Float32frombits(element.GroupWord(scale, rng.IntN(16)))
+			scale = math.Float32frombits(uint32(reference.GroupWord(rng, m.scaling, scale)))
 		}
 		m.scales = append(m.scales, scale)
 	}
@@ -95,7 +96,7 @@ func (k *gatedJob) matrices(seed uint64, rows, depth int) matrices {
 	return m
 }
 
-// pack is an expert's matrix of Int4.
+// pack is an expert's matrix of 4 bits.
 func (m *matrices) pack(e int) []float32 {
 	numbers := make([]uint8, m.rows*m.depth)
 	for i := range numbers {
@@ -131,8 +132,8 @@ func (m *matrices) at(e, row, k int) float64 {
 	case planner.PerBlock:
 		return x * float64(scales[row/128*((m.depth+127)/128)+k/128])
 	}
-	scale, zero := element.GroupOf(math.Float32bits(scales[k/m.groups*m.apart+row]))
-	return float64(scale) * (x - float64(zero))
+	return float64(numberOf(m.scaling, uint32(x), func(at int) uint32 { return math.Float32bits(scales[at]) },
+		row, k, m.apart))
 }
 
 // words are what a layer has as the result of its routing, with scales.

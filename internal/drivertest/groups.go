@@ -11,15 +11,19 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// testGroups multiplies by B of Int4 with scales of groups.
+// testGroups multiplies by B of 4 bits with scales of groups.
 func (s *suite) testGroups(t *testing.T) {
-	if types := s.device.Info().Planner.Types; s.oneType != "" || !slices.Contains(types, element.Int4) {
-		t.Skip("one type, or no kernels for B of int4")
+	have := slices.DeleteFunc(elemtype.Types4(), func(of element.Type) bool {
+		return !slices.Contains(s.device.Info().Planner.Types, of)
+	})
+	if s.oneType != "" || len(have) == 0 {
+		t.Skip("one type, or no kernels for B of 4 bits")
 	}
 	for i, of := range []element.Type{element.BF16, element.F16} {
 		for j, ofC := range elemtype.TypesC(of) {
@@ -27,15 +31,18 @@ func (s *suite) testGroups(t *testing.T) {
 			typed.of, typed.ofC = of, ofC
 			t.Run(of.String()+"/"+ofC.String(), func(t *testing.T) {
 				for k, c := range groupCases() {
-					if typed.turn(k) {
+					if typed.turn(k) && slices.Contains(have, c.e.ScaleB.TypeB(of)) {
 						typed.part(t, c.name, func(t *testing.T) { typed.runGroups(t, c) })
 					}
 				}
 				if i == j {
-					typed.testGroupTiles(t)
+					typed.testGroupTiles(t, have)
 				}
 				if !s.slow() || i == j {
-					typed.part(t, "Ragged", typed.testGroupsRagged)
+					typed.part(t, "Ragged", func(t *testing.T) { typed.testGroupsRagged(t, have) })
+				}
+				if ofC == element.F32 && len(have) > 1 {
+					typed.part(t, "AllNumbers", typed.testAllFP4)
 				}
 			})
 		}
@@ -48,12 +55,18 @@ func groupCases() []epilogueCase {
 	everything := all
 	everything.ScaleB = planner.PerGroup64
 	everything.Activation = planner.ReLU
+	mx, nv, everythingMX := planner.PerGroup32, planner.PerGroup16, everything
+	everythingMX.ScaleB = mx
 	silu := everything
 	silu.Activation = planner.SiLU
 	return []epilogueCase{
 		{name: "groups of 128", e: planner.Epilogue{ScaleB: one}},
 		{name: "groups of 64", e: planner.Epilogue{ScaleB: planner.PerGroup64}},
 		{name: "bias", e: planner.Epilogue{ScaleB: one, Bias: true, Activation: planner.ReLU}},
+		{name: "mxfp4", e: planner.Epilogue{ScaleB: mx}},
+		{name: "nvfp4", e: planner.Epilogue{ScaleB: nv}},
+		{name: "mxfp4, all", e: everythingMX},
+		{name: "nvfp4, gated", e: planner.Epilogue{ScaleB: nv, Gated: true, Bias: true, GatherRows: 37}},
 		{name: "gathered", e: planner.Epilogue{ScaleB: one, GatherRows: 37}},
 		{name: "scattered", e: planner.Epilogue{ScaleB: planner.PerGroup64, ScatterRows: 140, Weights: true}},
 		{name: "gated", e: planner.Epilogue{ScaleB: one, Gated: true, Bias: true}},
@@ -68,12 +81,12 @@ func groupCases() []epilogueCase {
 	}
 }
 
-// groupBatch returns problems of all kinds of sizes for groups of that size.
-func groupBatch(group int, e planner.Epilogue) planner.Batch {
+// groupBatch returns problems of all kinds of sizes with K of multiples of a unit.
+func groupBatch(unit int, e planner.Epilogue) planner.Batch {
 	var b planner.Batch
 	for i, m := range []int{1, 3, 8, 9, 16, 33, 64, 65, 130} {
 		for j, n := range []int{1, 63, 64, 130} {
-			k := group * []int{0, 1, 2, 3, 5}[(i+2*j)%5]
+			k := unit * []int{0, 1, 2, 3, 5}[(i+2*j)%5]
 			p := planner.Problem{M: m, N: n, K: k, Alpha: planner.Scale([]float32{1, -0.5}[i%2])}
 			if !e.Gated {
 				p.Beta = []float32{0, 1, -0.5}[(i+j)%3]
@@ -89,7 +102,7 @@ func groupBatch(group int, e planner.Epilogue) planner.Batch {
 // runGroups checks a case with numbers whose results are exact, and with others.
 func (s *suite) runGroups(t *testing.T, c epilogueCase) {
 	t.Helper()
-	s.runGroupsOf(t, c, groupBatch(c.e.ScaleB.Group(), c.e))
+	s.runGroupsOf(t, c, groupBatch(c.e.ScaleB.UnitK(), c.e))
 }
 
 func (s *suite) runGroupsOf(t *testing.T, c epilogueCase, b planner.Batch) {
@@ -97,6 +110,10 @@ func (s *suite) runGroupsOf(t *testing.T, c epilogueCase, b planner.Batch) {
 	s.runScaled(t, c, b, func(d *epilogueData, _ int, p *planner.Problem, rng *rand.Rand) { // of all sizes
 		at := p.ScaleB
 		for g := range c.e.ScalesB(p) {
+			if c.e.ScaleB.TypeB(s.of) != element.Int4 {
+				d.rows[at+g] = reference.GroupWord(rng, c.e.ScaleB, 0)
+				continue
+			}
 			_, zero := element.GroupOf(uint32(d.rows[at+g]))
 			x := rng.Float32() - 0.5
 			if rng.IntN(8) == 0 {
@@ -138,13 +155,17 @@ func (s *suite) runScaled(t *testing.T, c epilogueCase, b planner.Batch,
 }
 
 // testGroupTiles forces each tile shape.
-func (s *suite) testGroupTiles(t *testing.T) {
+func (s *suite) testGroupTiles(t *testing.T, have []element.Type) {
 	facts := s.device.Info().Planner
 	for i := range facts.Kernels {
 		shape := facts.Kernels[i].Tile
-		o := planner.Options{TypeA: s.of, TypeB: element.Int4, TypeC: s.ofC, Tile: shape.Name,
-			Epilogue: planner.Epilogue{
-				ScaleB: []planner.Scaling{planner.PerGroup64, planner.PerGroup128}[i%2]}}
+		scaling := []planner.Scaling{planner.PerGroup64, planner.PerGroup32, planner.PerGroup128,
+			planner.PerGroup16}[i%4]
+		if !slices.Contains(have, scaling.TypeB(s.of)) {
+			scaling = []planner.Scaling{planner.PerGroup64, planner.PerGroup128}[i%2]
+		}
+		o := planner.Options{TypeA: s.of, TypeB: scaling.TypeB(s.of), TypeC: s.ofC, Tile: shape.Name,
+			Epilogue: planner.Epilogue{ScaleB: scaling}}
 		cut := shape.TK%planner.PerGroup64.Group() == 0
 		if !facts.Fits(shape, o) {
 			continue
@@ -163,14 +184,14 @@ func (s *suite) testGroupTiles(t *testing.T) {
 			sampled(t)
 			var b planner.Batch
 			for i := range 80 {
-				b = append(b, planner.Problem{M: 5, N: 130, K: o.Epilogue.ScaleB.Group() * (i % 40 / 39),
+				b = append(b, planner.Problem{M: 5, N: 130, K: o.Epilogue.ScaleB.UnitK() * (i % 40 / 39),
 					Alpha: planner.Scale(1), Beta: []float32{0, 1, -0.5}[i%3]})
 			}
 			s.runGroupsOf(t, epilogueCase{e: o.Epilogue,
 				o: planner.Options{Tile: shape.Name, Schedule: planner.ScheduleBatched}, edit: oneUnit}, b)
 		})
-		for _, of := range []planner.Scaling{planner.PerGroup64, planner.PerGroup128} {
-			if shape.TK%of.Group() == 0 {
+		for _, of := range []planner.Scaling{planner.PerGroup64, planner.PerGroup128, planner.PerGroup32} {
+			if slices.Contains(have, of.TypeB(s.of)) && shape.TK%of.Group() == 0 {
 				s.part(t, fmt.Sprintf("%s/cut along K/%s", shape.Name, of), func(t *testing.T) {
 					s.testGroupsCut(t, shape, of)
 				})
@@ -190,7 +211,7 @@ func (s *suite) testGroupsCut(t *testing.T, shape *tile.Shape, of planner.Scalin
 			var b planner.Batch
 			for i, m := range []int{1, 8, 33, 70} {
 				for j, n := range []int{1, 64, 130} {
-					b = append(b, planner.Problem{M: m, N: n, K: shape.TK*(4*i+5*j) + of.Group(),
+					b = append(b, planner.Problem{M: m, N: n, K: shape.TK*(4*i+5*j) + of.UnitK(),
 						Alpha: planner.Scale([]float32{1, -0.5}[i%2]), Beta: []float32{0, 1, -0.5}[(i+j)%3]})
 				}
 			}
@@ -201,18 +222,22 @@ func (s *suite) testGroupsCut(t *testing.T, shape *tile.Shape, of planner.Scalin
 }
 
 // testGroupsRagged runs experts whose sizes are on the device.
-func (s *suite) testGroupsRagged(t *testing.T) {
+func (s *suite) testGroupsRagged(t *testing.T, have []element.Type) {
 	everything := all
 	everything.ScaleB, everything.Activation = planner.PerGroup64, planner.ReLU
-	for _, e := range []planner.Epilogue{{ScaleB: planner.PerGroup128}, everything} {
+	for _, e := range []planner.Epilogue{{ScaleB: planner.PerGroup128}, everything,
+		{ScaleB: planner.PerGroup32, Bias: true}, {ScaleB: planner.PerGroup16, Gated: true}} {
+		if !slices.Contains(have, e.ScaleB.TypeB(s.of)) {
+			continue
+		}
 		t.Run(string(e.ScaleB), func(t *testing.T) {
 			s.runRaggedWithEpilogue(t, planner.Ragged{Form: planner.EndsOfRows, Groups: 5, M: 150, N: 70,
-				K: 3 * e.ScaleB.Group()}, e)
+				K: 3 * e.ScaleB.UnitK()}, e)
 		})
 	}
 }
 
-// groupMatrix places a B of Int4 after the earlier ones.
+// groupMatrix places a B of 4 bits after the earlier ones.
 func (d *epilogueData) groupMatrix(of int, p *planner.Problem, rng *rand.Rand) planner.Matrix {
 	line := elemtype.Line(element.Int4)
 	m := planner.Matrix{Offset: roundUp(len(d.numbers[of])+line*rng.IntN(2), line), LD: element.Int4LD(p.N) +
@@ -233,41 +258,91 @@ func (d *epilogueData) growGroups(of, n int, rng *rand.Rand) {
 // group draws the words of a problem's groups, and computes the numbers of its weights.
 func (d *epilogueData) group(p *planner.Problem, e *planner.Epilogue, rng *rand.Rand) {
 	for at := range e.ScalesB(p) {
-		d.rows[p.ScaleB+at] = groupWord(rng)
+		d.rows[p.ScaleB+at] = groupWord(rng, e.ScaleB)
+	}
+	if e.ScaleB.ColumnRow() {
+		one := *e
+		one.Gated = false
+		d.columns(p.ScaleB, p.B.LD, rng)
+		if e.Gated {
+			d.columns(p.ScaleB+one.ScalesB(p), p.B2.LD, rng)
+		}
 	}
 	d.number(p, e)
 }
 
-// groupWord returns a word with which small numbers have exact results.
-func groupWord(rng *rand.Rand) int32 {
+// columns draws scales of columns of NVFP4.
+func (d *epilogueData) columns(at, n int, rng *rand.Rand) {
+	for j := range n {
+		d.rows[at+j] = int32(math.Float32bits([]float32{1, -1, 2, 0.5}[rng.IntN(4)]))
+	}
+}
+
+// groupWord returns a word with which small numbers have exact results: of four scales from 1/2 to 2, or one
+// with a zero point.
+func groupWord(rng *rand.Rand, of planner.Scaling) int32 {
+	word := int32(0)
+	for i := range 4 {
+		switch of {
+		case planner.PerGroup32:
+			word |= int32(126+rng.IntN(3)) << (8 * i)
+		case planner.PerGroup16:
+			word |= []int32{0x30, 0x38, 0x40}[rng.IntN(3)] << (8 * i)
+		}
+	}
+	if word != 0 {
+		return word
+	}
 	return int32(element.GroupWord([]float32{1, -1, 2, 0.5, 0}[rng.IntN(5)],
 		[]int{8, rng.IntN(16)}[rng.IntN(2)]))
 }
 
 // number computes the numbers that the weights of a problem represent.
 func (d *epilogueData) number(p *planner.Problem, e *planner.Epilogue) {
-	group := e.ScaleB.Group()
-	d.numberMatrix(bufferB, p.B, p, p.ScaleB, group)
+	d.numberMatrix(bufferB, p.B, p, p.ScaleB, e.ScaleB)
 	if e.Gated {
-		d.numberMatrix(bufferB2, p.B2, p, p.ScaleB+p.K/group*p.B.LD, group)
+		one := *e
+		one.Gated = false
+		d.numberMatrix(bufferB2, p.B2, p, p.ScaleB+one.ScalesB(p), e.ScaleB)
 	}
 }
 
 // numberMatrix decodes weights independently of package element. The reference has B as rows of a K x N
 // matrix.
-func (d *epilogueData) numberMatrix(of int, m planner.Matrix, p *planner.Problem, at, group int) {
+func (d *epilogueData) numberMatrix(of int, m planner.Matrix, p *planner.Problem, at int,
+	by planner.Scaling) {
 	order := [8]int{0, 4, 1, 5, 2, 6, 3, 7} // place of the eight nibbles
 	for k := range p.K {
 		for j := range p.N {
 			weight := d.packed[of][m.Offset/8+k/64*8*m.LD+8*j+k%64/8] >> (4 * order[k%8]) & 15
-			word := uint32(d.rows[at+k/group*m.LD+j])
-			d.numbers[of][m.Offset+k*m.LD+j] = math.Float32frombits(word>>4<<4) *
-				(float32(weight) - float32(word%16))
+			d.numbers[of][m.Offset+k*m.LD+j] = numberOf(by, weight,
+				func(word int) uint32 { return uint32(d.rows[at+word]) }, j, k, m.LD)
 		}
 	}
 }
 
-// withGroups places the B of a ragged batch of Int4, group after group.
+// numberOf is the number that weight k of column j represents. words has the words of its matrix.
+func numberOf(by planner.Scaling, weight uint32, words func(at int) uint32, j, k, ld int) float32 {
+	e2m1 := []float32{0, 0.5, 1, 1.5, 2, 3, 4, 6}[weight%8]
+	if weight > 7 {
+		e2m1 = -e2m1
+	}
+	switch by {
+	case planner.PerGroup32:
+		scale := words(k/128*ld+j) >> (k % 128 / 32 * 8) & 255
+		if scale == 255 {
+			return float32(math.NaN())
+		}
+		return float32(math.Ldexp(float64(e2m1), int(scale)-127))
+	case planner.PerGroup16:
+		scale := element.E4M3.Float(uint16(words((1+k/64)*ld+j) >> (k % 64 / 16 * 8) & 255))
+		return e2m1 * (scale * math.Float32frombits(words(j)))
+	}
+	word := words(k/by.Group()*ld + j)
+	return math.Float32frombits(word>>4<<4) * (float32(weight) - float32(word%16))
+}
+
+// withGroups places the B of a ragged batch of 4 bits, group after group.
 func (d *epilogueData) withGroups(r *planner.Ragged, rng *rand.Rand) {
 	r.B.LD, r.B2.LD = element.Int4LD(r.N), element.Int4LD(r.N)+8
 	r.B.Offset, r.B2.Offset, r.StrideB = 32, 64, roundUp(r.K*r.B2.LD+1, 32)
@@ -290,7 +365,7 @@ func (d *epilogueData) groupsOf(r *planner.Ragged, e *planner.Epilogue, rng *ran
 // one of records with 6 that fit.
 func RaggedOfGroups(t *testing.T, e planner.Epilogue) (rows, records planner.Ragged, good []int32) {
 	t.Helper()
-	group := e.ScaleB.Group()
+	group := e.ScaleB.UnitK()
 	rows = planner.Ragged{Form: planner.EndsOfRows, Groups: 5, M: 150, N: 70, K: 3 * group,
 		A: planner.Matrix{LD: 3 * group}, C: planner.Matrix{LD: 70},
 		B: planner.Matrix{Offset: 32, LD: 72}, B2: planner.Matrix{LD: 88}, StrideB: 3 * group * 88, ScaleB: 9}

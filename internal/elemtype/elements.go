@@ -20,7 +20,7 @@ var table = [...]precision{
 	element.F16:  {11, -14, 15},
 	element.E4M3: {4, -6, 8},
 	element.Int8: {8, 7, 7}, // as if only -128 were normal: below it numbers are 1 apart
-	element.Int4: {4, 3, 3},
+	element.Int4: {4, 3, 3}, element.MXFP4: {2, 0, 2}, element.NVFP4: {2, 0, 2},
 }
 
 // Unit returns the largest relative error of rounding to a normal number: half of the distance between 1 and
@@ -57,7 +57,7 @@ func TypesC(t element.Type) []element.Type {
 		return []element.Type{element.F32}
 	case element.E4M3, element.Int8:
 		return []element.Type{element.BF16, element.F16, element.F32}
-	case element.Int4:
+	case element.Int4, element.MXFP4, element.NVFP4:
 		return nil
 	}
 	return []element.Type{t, element.F32}

@@ -69,7 +69,7 @@ type Kernel struct {
 	Index64 bool // experts' numbers are int64, else int32
 }
 
-// TypeB returns the type of the elements of B: Int4 with scales of groups, otherwise TypeA.
+// TypeB returns the type of the elements of B: one of 4 bits with scales of groups, otherwise TypeA.
 func (k Kernel) TypeB() element.Type { return k.Epilogue.ScaleB.TypeB(k.TypeA) }
 
 // String returns the name of a kernel: tile, transposition and variants.

@@ -46,6 +46,11 @@ const (
 	PerGroup64  Scaling = "group-64"
 	PerGroup128 Scaling = "group-128"
 
+	// Only for B: each column has a scale for each 32 k of MXFP4, or 16 of NVFP4. Four are in a word
+	// (element.PackFP4).
+	PerGroup32 Scaling = "group-32"
+	PerGroup16 Scaling = "group-16"
+
 	// Only for A and B together, of E4M3: each row of A has a scale for each Block k, and each Block k x
 	// Block columns of op(B) have one.
 	PerBlock Scaling = "block"
@@ -58,21 +63,48 @@ const Block = 128
 // Blocks returns the number of blocks of n k or columns. The last block may be smaller.
 func Blocks(n int) int { return (n + Block - 1) / Block }
 
-// Group returns how many k share a scale and a zero point; 0: the scaling has no groups.
+// Group returns how many k share a word of a column: a scale and a zero point, or four scales; 0: the scaling
+// has no groups.
 func (s Scaling) Group() int {
 	switch s {
-	case PerGroup64:
+	case PerGroup64, PerGroup16:
 		return 64
-	case PerGroup128:
+	case PerGroup128, PerGroup32:
 		return 128
 	}
 	return 0
 }
 
+// UnitK returns the number that K of a B with groups is a multiple of. The last word of PerGroup32 may be
+// half used.
+func (s Scaling) UnitK() int {
+	if s == PerGroup32 {
+		return element.Int4Panel
+	}
+	return s.Group()
+}
+
+// ColumnRow reports whether a row of words with the scale of each column comes before those of groups.
+func (s Scaling) ColumnRow() bool { return s == PerGroup16 }
+
+// GroupWords returns the number of words of groups of a B with that K and leading dimension.
+func (s Scaling) GroupWords(k, ld int) int {
+	rows := (k + s.Group() - 1) / s.Group()
+	if s.ColumnRow() && k > 0 {
+		rows++
+	}
+	return rows * ld
+}
+
 // TypeB returns the type of the elements of a B with such scales, for that type of A.
 func (s Scaling) TypeB(a element.Type) element.Type {
-	if s.Group() > 0 {
+	switch s {
+	case PerGroup64, PerGroup128:
 		return element.Int4
+	case PerGroup32:
+		return element.MXFP4
+	case PerGroup16:
+		return element.NVFP4
 	}
 	return a
 }

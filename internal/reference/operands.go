@@ -15,7 +15,7 @@ import (
 type Operands struct {
 	A, B, C []float32
 	E       Epilogue
-	// PackedB and PackedB2 are the words of B and B2 of Int4. B and E.B2 have the numbers that they
+	// PackedB and PackedB2 are the words of B and B2 of 4 bits. B and E.B2 have the numbers that they
 	// represent.
 	PackedB, PackedB2 []uint32
 
@@ -58,14 +58,14 @@ func (o *Operands) Add(p *planner.Problem, e *planner.Epilogue) {
 	}
 	o.addLists(p, e)
 	if grouped && read {
-		WidenInt4(o.B, o.PackedB, p, p.B, o.E.Rows[p.ScaleB:], e.ScaleB)
+		Widen4(o.B, o.PackedB, p, p.B, o.E.Rows[p.ScaleB:], e.ScaleB)
 		if e.Gated {
-			WidenInt4(o.E.B2, o.PackedB2, p, p.B2, o.E.Rows[p.ScaleB+p.K/e.ScaleB.Group()*p.B.LD:], e.ScaleB)
+			Widen4(o.E.B2, o.PackedB2, p, p.B2, o.E.Rows[p.ScaleB+e.ScaleB.GroupWords(p.K, p.B.LD):], e.ScaleB)
 		}
 	}
 }
 
-// pack places a B of Int4 with random words. The last column of the last panel ends its words.
+// pack places a B of 4 bits with random words. The last column of the last panel ends its words.
 func (o *Operands) pack(to *[]float32, words *[]uint32, m *planner.Matrix, k, n int) {
 	m.LD = element.Int4LD(n) + 8*o.Rand.IntN(2)
 	line := elemtype.Line(element.Int4)
@@ -80,20 +80,46 @@ func (o *Operands) pack(to *[]float32, words *[]uint32, m *planner.Matrix, k, n 
 	}
 }
 
-// WidenInt4 converts the words of a problem's B, which lies at m, to numbers, with its group words.
-func WidenInt4(to []float32, words []uint32, p *planner.Problem, m planner.Matrix, groups []int32,
+// Widen4 converts the words of a problem's B, which lies at m, to numbers, with its group words.
+func Widen4(to []float32, words []uint32, p *planner.Problem, m planner.Matrix, groups []int32,
 	of planner.Scaling) {
 	const panel = element.Int4Panel
 	var numbers [panel]float32
+	typeB, columns := of.TypeB(element.BF16), groups
+	if of.ColumnRow() && p.K > 0 {
+		groups = groups[m.LD:]
+	}
 	for first := 0; first < p.K; first += panel {
 		for j := range p.N {
-			elemtype.WidenInt4(numbers[:], words[(m.Offset+first*m.LD+panel*j)/8:][:panel/8],
-				uint32(groups[first/of.Group()*m.LD+j]))
+			scales := elemtype.GroupsOf(typeB, uint32(groups[first/of.Group()*m.LD+j]),
+				first%of.Group()/panel, math.Float32frombits(uint32(columns[j])))
+			elemtype.Widen4(typeB, numbers[:], words[(m.Offset+first*m.LD+panel*j)/8:][:panel/8], &scales)
 			for k, x := range numbers {
 				to[m.Offset+(first+k)*m.LD+j] = x
 			}
 		}
 	}
+}
+
+// GroupWord draws a word of groups: of Int4 with that scale and any zero point, of MXFP4 and NVFP4 with any
+// scales from 1/16 to 2. The word may be a scale of a column too.
+func GroupWord(rng *rand.Rand, of planner.Scaling, scale float32) int32 {
+	word := uint32(0)
+	for i := range 4 {
+		switch of {
+		case planner.PerGroup32:
+			word |= uint32(123+rng.IntN(6)) << (8 * i)
+		case planner.PerGroup16: // as fp32 it is from 1/32 to 1
+			word |= uint32(0x18+rng.IntN(0x28)) << (8 * i)
+		}
+	}
+	if of == planner.PerGroup16 {
+		return int32(word&0xffffff | 0x3d000000)
+	}
+	if of == planner.PerGroup32 {
+		return int32(word)
+	}
+	return int32(element.GroupWord(scale, rng.IntN(16)))
 }
 
 func (o *Operands) place(to *[]float32, m *planner.Matrix, rows, cols int, read bool, between float32) {
@@ -150,8 +176,7 @@ func (o *Operands) addLists(p *planner.Problem, e *planner.Epilogue) {
 	p.ScaleA, p.ScaleB = scales(e.ScalesA(p)), scales(e.ScalesB(p))
 	if e.ScaleB.Group() > 0 {
 		for at := p.ScaleB; at < len(o.E.Rows); at++ { // with zero points
-			o.E.Rows[at] = int32(element.GroupWord(math.Float32frombits(uint32(o.E.Rows[at])),
-				o.Rand.IntN(16)))
+			o.E.Rows[at] = GroupWord(o.Rand, e.ScaleB, math.Float32frombits(uint32(o.E.Rows[at])))
 		}
 	}
 	if e.ZeroA {

@@ -60,7 +60,7 @@ func operands(of element.Type, unit int) *reference.Operands {
 
 // problems has whole tiles, edges on both sides, little work, and a long K.
 func (c *Case) problems() planner.Batch {
-	t, unit := c.Tile(), max(c.Options.Epilogue.ScaleB.Group(), 1)
+	t, unit := c.Tile(), max(c.Options.Epilogue.ScaleB.UnitK(), 1)
 	depth := func(k int) int { return (k + unit - 1) / unit * unit }
 	b := planner.Batch{
 		{M: t.TM + 3, N: t.TN + 5, K: depth(2*t.TK + 3)},
@@ -145,7 +145,7 @@ func (s *session) prepare(ctx context.Context, plan *planner.Plan, b planner.Bat
 	s.opened = append(s.opened, program)
 	run := driver.Run{Program: program}
 	wordsB, wordsB2 := packed(x.PackedB, plan.ExtentB), packed(x.PackedB2, plan.ExtentB2)
-	if o.TypeB != element.Int4 {
+	if !elemtype.Bits4(o.TypeB) {
 		wordsB = toWords(o.TypeA, beyond(x.B, x.Gap))
 		wordsB2 = toWords(o.TypeA, beyond(x.E.B2, x.Gap))
 	}

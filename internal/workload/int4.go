@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/hostmem"
 	"github.com/batchgemm/batchgemm/internal/npz"
 	"github.com/batchgemm/batchgemm/planner"
@@ -15,10 +16,10 @@ import (
 // endless are the lengths of operands whose ends are not known.
 var endless = planner.Lengths{A: math.MaxInt, B: math.MaxInt, C: math.MaxInt, Rows: math.MaxInt}
 
-// place packs problems with B of element.Int4 in panels. It fails for problems that cannot have such a B.
+// place packs problems with B of 4 bits in panels. It fails for problems that cannot have such a B.
 func place(problems []planner.Problem, o *planner.Options) (planner.Batch, error) {
 	batch, err := planner.Pack(problems...)
-	if err != nil || o.TypeB != element.Int4 {
+	if err != nil || !elemtype.Bits4(o.TypeB) {
 		return batch, err
 	}
 	end := 0
@@ -33,16 +34,16 @@ func place(problems []planner.Problem, o *planner.Options) (planner.Batch, error
 		endless)
 }
 
-// wholeGroups makes each K a multiple of B's group, if B has groups.
+// wholeGroups makes each K a multiple of what B's groups need, if B has any.
 func wholeGroups(problems []planner.Problem, o *planner.Options) {
-	if group := o.Epilogue.ScaleB.Group(); group > 0 {
+	if unit := o.Epilogue.ScaleB.UnitK(); unit > 0 {
 		for i := range problems {
-			problems[i].K = (problems[i].K + group - 1) / group * group
+			problems[i].K = (problems[i].K + unit - 1) / unit * unit
 		}
 	}
 }
 
-// MakePacked allocates the words of B of element.Int4.
+// MakePacked allocates the words of B of 4 bits.
 func (o *Operands) MakePacked(batch planner.Batch) error {
 	words := 0
 	for i := range batch {

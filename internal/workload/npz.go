@@ -32,6 +32,9 @@ func readNPZ(archive io.ReaderAt, size int64, o *planner.Options) (planner.Batch
 type arraysOf struct{ a, b, c, scales, zeros *npz.Array }
 
 func readOperands(arrays []npz.Array, o *planner.Options) (planner.Batch, *Operands, error) {
+	if elemtype.Bits4(o.TypeB) && o.TypeB != element.Int4 {
+		return nil, nil, fmt.Errorf("no form of arrays is known for B of %s", o.TypeB)
+	}
 	found, err := group(arrays, o)
 	if err != nil {
 		return nil, nil, err

@@ -3,6 +3,7 @@ package workload
 import (
 	"fmt"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/hostmem"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -13,7 +14,7 @@ import (
 type Operands struct {
 	A, B, C, Bias []float32
 	Rows          []int32
-	// Packed is the words of B of element.Int4; B is for their numbers. Groups is the group words of the
+	// Packed is the words of B of 4 bits; B is for their numbers. Groups is the group words of the
 	// problems that have elements, one after the other; nil if no file has them.
 	Packed, Groups []uint32
 }
@@ -28,7 +29,7 @@ func NewOperands(batch planner.Batch) (*Operands, error) {
 	return &Operands{A: make([]float32, need.A), B: make([]float32, need.B), C: make([]float32, need.C)}, nil
 }
 
-// Round rounds the numbers to the types of A, B and C. Those of element.Int4 stay: words and scales
+// Round rounds the numbers to the types of A, B and C. Those of 4 bits stay: words and scales
 // determine them.
 func (o *Operands) Round(a, b, c element.Type) {
 	round(a, o.A)
@@ -38,7 +39,7 @@ func (o *Operands) Round(a, b, c element.Type) {
 }
 
 func round(to element.Type, numbers []float32) {
-	if to == element.F32 || to == element.Int4 {
+	if to == element.F32 || elemtype.Bits4(to) {
 		return
 	}
 	for i, x := range numbers {

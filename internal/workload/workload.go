@@ -42,7 +42,7 @@ func Load(name string, stdin io.Reader) (*Workload, error) {
 }
 
 // LoadOf is Load for the element types of options: numbers of a file are those of an array of a type, and B
-// of element.Int4 is in panels. Random sizes have a K of whole groups.
+// of 4 bits is in panels. Random sizes have a K of whole groups.
 func LoadOf(name string, stdin io.Reader, o *planner.Options) (*Workload, error) {
 	if name == "-" {
 		return read(stdin, name, "stdin", o)

@@ -19,6 +19,10 @@ const (
 	Int8 // integers from -128 to 127, two's complement; only for A and B
 	// integers from 0 to 15, eight in a word (PackInt4), with scales of groups; only for B
 	Int4
+	// OCP's 4-bit type with 2 exponent bits and 1 fraction bit (e2m1), with a scale for each 32 k, a power of
+	// two; eight in a word (PackFP4); only for B
+	MXFP4
+	NVFP4 // e2m1 too, with a scale of E4M3 for each 16 k and one of fp32 for each column; only for B
 )
 
 // facts are the properties of a type.
@@ -29,9 +33,9 @@ type facts struct {
 
 var table = [...]facts{F32: {"f32", 32}, BF16: {"bf16", 16}, F16: {"f16", 16}, E4M3: {"e4m3", 8},
 	Int8: {"int8", 8},
-	Int4: {"int4", 4}}
+	Int4: {"int4", 4}, MXFP4: {"mxfp4", 4}, NVFP4: {"nvfp4", 4}}
 
-// Types lists the types of A: all but Int4.
+// Types lists the types of A: all but those of 4 bits.
 func Types() []Type { return []Type{F32, BF16, F16, E4M3, Int8} }
 
 // parse reads a name as users write it, such as "bf16"; "" is F32. It fails for unknown names.
@@ -71,7 +75,7 @@ func (t *Type) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Bytes returns the size of an element; 0 for Int4, which has two elements in a byte.
+// Bytes returns the size of an element; 0 for types of 4 bits, which have two elements in a byte.
 func (t Type) Bytes() int { return table[t].bits / 8 }
 
 // PerWord returns the number of elements in a 32-bit word.

@@ -14,7 +14,7 @@ import (
 )
 
 func TestNames(t *testing.T) {
-	for _, x := range append(Types(), Int4) {
+	for _, x := range append(Types(), elemtype.Types4()...) {
 		var got Type
 		err := got.UnmarshalText([]byte(x.String()))
 		require.NoError(t, err)
@@ -31,7 +31,7 @@ func TestNames(t *testing.T) {
 	require.Equal(t, F32, none)
 	err = none.UnmarshalText([]byte("fp8"))
 	require.ErrorIs(t, err, invalid.Err)
-	require.EqualError(t, err, `unknown element type "fp8" (known: f32, bf16, f16, e4m3, int8, int4)`)
+	require.EqualError(t, err, `unknown element type "fp8" (known: f32, bf16, f16, e4m3, int8, int4, mxfp4, nvfp4)`)
 	_, err = json.Marshal(Type(9))
 	require.Error(t, err)
 	require.Equal(t, "unknown", Type(9).String())
@@ -127,7 +127,7 @@ func TestFacts(t *testing.T) {
 	require.Equal(t, 65520.0, elemtype.Overflow(F16))
 	require.Equal(t, math.Inf(1), elemtype.Overflow(E4M3))
 	require.Equal(t, math.Inf(1), elemtype.Overflow(Int8))
-	require.False(t, elemtype.Known(Type(6)))
+	require.False(t, elemtype.Known(NVFP4+1))
 	require.Equal(t, "f32, bf16, f16, e4m3 or int8", elemtype.List(Types(), " or "))
 	require.Equal(t, "f32", elemtype.List(elemtype.TypesC(F32), " or "))
 	require.Equal(t, "f16 or f32", elemtype.List(elemtype.TypesC(F16), " or "))

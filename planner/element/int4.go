@@ -7,7 +7,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
-// Int4Panel is the number of k that lie together in B of Int4. A matrix of K x N elements with leading
+// Int4Panel is the number of k that lie together in B of 4 bits. A matrix of K x N elements with leading
 // dimension ld, a multiple of 8, is a sequence of panels of 64 k. In a panel, each column j has 8 words of 8
 // k: word k/64*8*ld + 8*j + k%64/8. Within a word, the two elements of a pair that tensor cores take are 16
 // bits apart:
@@ -15,7 +15,7 @@ import (
 //	bits  31..28  27..24  23..20  19..16  15..12  11..8  7..4  3..0
 //	k        7       5       3       1       6      4      2     0
 //
-// Elements are integers from 0 to 15. Each group of 64 or 128 k of a column has a word of its own. Its upper
+// Elements of Int4 are integers from 0 to 15. Each group of 64 or 128 k of a column has a word of its own. Its upper
 // 28 bits are those of an fp32 scale, its lower 4 bits a zero point. An element q represents scale * (q -
 // zero). Scales of bf16 and fp16 are exact there; others keep 20 significant bits.
 const Int4Panel = 64

@@ -60,7 +60,7 @@ func TestInt4Sizes(t *testing.T) {
 		UnpackInt4(nil, nil, c.n, c.k)
 		QuantizeInt4(nil, nil, nil, c.n, c.k, 64)
 	}
-	elemtype.WidenInt4(nil, nil, 0)
+	widenInt4(nil, nil, 0)
 	words, groups, numbers, floats := make([]uint32, 64), make([]uint32, 8), make([]uint8, 64),
 		make([]float32, 64)
 	for i := range numbers {
@@ -88,9 +88,15 @@ func TestInt4Sizes(t *testing.T) {
 		})
 	}
 	require.Panics(t, func() { PackInt4(words[:63], numbers, 1, 64) })
-	require.Panics(t, func() { elemtype.WidenInt4(floats[:15], words[:2], 0) })
+	require.Panics(t, func() { widenInt4(floats[:15], words[:2], 0) })
 	require.Equal(t, uint32(7), words[0])
 	require.EqualValues(t, 3, floats[0])
+}
+
+// widenInt4 converts words of a column, up to a panel, to numbers.
+func widenInt4(dst []float32, words []uint32, group uint32) {
+	g := elemtype.GroupsOf(Int4, group, 0, 0)
+	elemtype.Widen4(Int4, dst, words, &g)
 }
 
 func TestGroupWord(t *testing.T) {
@@ -149,7 +155,7 @@ func TestQuantizeInt4(t *testing.T) {
 	}
 	require.NoError(t, QuantizeInt4(words, groups, numbers, n, k, group))
 	got := make([]float32, 64)
-	elemtype.WidenInt4(got, words[8:][:8], groups[1]) // column 1, the first panel
+	widenInt4(got, words[8:][:8], groups[1]) // column 1, the first panel
 	require.Equal(t, dequantised()[k:][:64], got)
 	require.Zero(t, groups[7], "columns that are none")
 

@@ -316,6 +316,7 @@ func main() {
 	tiles()
 	converts()
 	alongs()
+	panels()
 	copyRows512()
 	if err := amd64.write("../kernels_amd64.go", "\nimport \"unsafe\"\n"); err != nil {
 		log.Fatal(err)
