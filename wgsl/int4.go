@@ -66,7 +66,7 @@ func (o *operand) loadGroup(b int, block block, w *writer) {
 	row := over(plus("at"+o.name, block.Along), o.scaling.Group()/o.unit())
 	w.line("%s = indices[%s + %s * ld%s];", o.groupWord(b), plus("scales"+o.name, block.Across), row, o.name)
 	if o.signed() {
-		w.line("%s = %s >> (8u * %s);", o.groupWord(b), o.groupWord(b), o.scaleInWord(block))
+		w.line("%s = %s >> (8u * (%s));", o.groupWord(b), o.groupWord(b), o.scaleInWord(block))
 	}
 }
 

@@ -260,7 +260,7 @@ func (d *epilogueData) group(p *planner.Problem, e *planner.Epilogue, rng *rand.
 	for at := range e.ScalesB(p) {
 		d.rows[p.ScaleB+at] = groupWord(rng, e.ScaleB)
 	}
-	if e.ScaleB.ColumnRow() {
+	if e.ScaleB.ColumnRow() && p.K > 0 {
 		one := *e
 		one.Gated = false
 		d.columns(p.ScaleB, p.B.LD, rng)

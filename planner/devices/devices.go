@@ -82,7 +82,7 @@ func nvidia(major int, d planner.Device) entry {
 func webgpu(d planner.Device) entry {
 	d.Occupancy, d.PeakGuessed, d.MaxWorkers = occupancy.Limits, true, 65535
 	d.Types, d.Epilogues, d.Blocks = []element.Type{element.BF16, element.F16, element.E4M3, element.Int8,
-		element.Int4}, true, true
+		element.Int4, element.MXFP4, element.NVFP4}, true, true
 	return entry{facts: d}
 }
 
