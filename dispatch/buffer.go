@@ -51,7 +51,7 @@ func (b *Buffer) enter() error {
 	return nil
 }
 
-// NewBuffer allocates n elements of a type, with undefined contents. Int4 is written in words of eight
+// NewBuffer allocates n elements of a type, with undefined contents. Types of 4 bits are written in words of eight
 // elements, so n is rounded up to a multiple of 8.
 func (d *Device) NewBuffer(of element.Type, n int) (*Buffer, error) {
 	if !elemtype.Known(of) {
@@ -67,7 +67,7 @@ func (d *Device) NewBuffer(of element.Type, n int) (*Buffer, error) {
 		return nil, err
 	}
 	defer d.release()
-	if of == element.Int4 {
+	if elemtype.Bits4(of) {
 		n = wordsOf(of, n) * of.PerWord()
 	}
 	made, err := d.driver.Alloc(max(wordsOf(of, n), 1))
@@ -93,7 +93,7 @@ func (b *Buffer) Len() int { return b.n }
 // Type returns the type of the elements.
 func (b *Buffer) Type() element.Type { return b.of }
 
-// moveWords moves words: elements of F32, or groups of eight elements of Int4.
+// moveWords moves words: elements of F32, or groups of eight elements of 4 bits.
 func (b *Buffer) moveWords(ctx context.Context, what string, offset int, words []float32,
 	call func(driver.Buffer, context.Context, int, []float32) error,
 ) error {

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -13,7 +14,7 @@ import (
 // Element is an element type of Write, Read and ReadAsync. Numbers must have the buffer's type: float32,
 // those of package element, and int8 for Int8. Unsigned integers, and types based on them, are bits of any
 // type of their size: a []uint16, or []float16.Float16 of another package, goes into buffers of BF16 and
-// F16. A buffer of F32 also takes int32 and uint32, such as sizes and row indices. A buffer of Int4 takes
+// F16. A buffer of F32 also takes int32 and uint32, such as sizes and row indices. A buffer of 4 bits takes
 // 32-bit words of eight elements (element.PackInt4); offsets are then multiples of 8.
 type Element interface {
 	~float32 | ~int32 | ~uint32 | ~uint16 | ~uint8 | ~int8
@@ -84,7 +85,7 @@ func typeOf(number any) (of element.Type, known bool) {
 func checkElements[T Element](what string, of element.Type) error {
 	var zero T
 	size := int(unsafe.Sizeof(zero))
-	words := size == 4 && of == element.Int4 && (zero+1)/2 == 0 // (zero+1)/2 is 0 for integers only
+	words := size == 4 && elemtype.Bits4(of) && (zero+1)/2 == 0 // (zero+1)/2 is 0 for integers only
 	is, known := typeOf(zero)
 	switch {
 	case known && is != of, size == 4 && of != is && !words:

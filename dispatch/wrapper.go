@@ -32,7 +32,7 @@ func (d *Device) OnStream(stream uintptr) (*Device, error) {
 }
 
 // Wrap makes a buffer of n elements of a type, n >= 1, in GPU memory that the caller allocated. The memory
-// must be 16-byte aligned and stay until the buffer is closed; the caller frees it. For Int4, n must be a
+// must be 16-byte aligned and stay until the buffer is closed; the caller frees it. For 4 bits, n must be a
 // multiple of 8. Kernels may read all of the 16-byte line that holds the last element, but write nothing
 // after it. Wrap memory of int32 as F32; it then serves as sizes of ragged programs, such as the offs of
 // torch's grouped products.
@@ -43,7 +43,7 @@ func (d *Device) Wrap(of element.Type, ptr uintptr, n int) (*Buffer, error) {
 	if n < 1 {
 		return nil, invalid.Errorf("wrap %d elements: there must be one", n)
 	}
-	if per := of.PerWord(); of == element.Int4 && n%per != 0 {
+	if per := of.PerWord(); elemtype.Bits4(of) && n%per != 0 {
 		return nil, invalid.Errorf("wrap %d elements of %s: no multiple of %d, the elements of a word", n, of,
 			per)
 	}

@@ -16,8 +16,9 @@ type panel struct {
 	numbers *[16]float32 // of elements
 	row     int          // bytes from the numbers of a column to the next
 	cols    int
-	scales  [4 * maxSide]float32 // of each column one, two or four
-	zeros   [maxSide]float32     // zero points of Int4
+	groups  *byte         // the first scale of the first column, or the word of Int4
+	columns *int32        // scales of columns of NVFP4
+	scales  *[256]float32 // numbers of a byte as a scale, or of zero points
 }
 
 // widenPanel does that for a type; nil: Go does.
@@ -25,50 +26,31 @@ var widenPanel [element.NVFP4 + 1]func(*panel)
 
 // widen4 converts columns of B of 4 bits, from a k at the start of a panel on, to numbers. The result is
 // transposed.
-func (o *operand) widen4(to []float32, from, cols, depth int, w *panel) {
+func (o *operand) widen4(to []float32, from, cols, depth int) {
 	const k = element.Int4Panel
 	for at := 0; at < depth; at += k {
 		words := o.from((from + at) * o.ld).words()[:k/8*cols]
-		o.scales4(w, from+at, cols)
+		groups, half := o.groups[(from+at)/o.group*o.ld:], (from+at)%o.group/k
+		if o.of == element.NVFP4 {
+			groups = groups[o.ld:] // after the scales of columns
+		}
+		groups = groups[:cols]
 		if widen := widenPanel[o.of]; widen != nil {
-			w.to, w.words, w.numbers = &to[at], &words[0], elemtype.Numbers4(o.of)
-			w.row, w.cols = 4*depth, cols
 			_ = to[(cols-1)*depth+at+k-1]
-			widen(w)
+			w := panel{&to[at], &words[0], elemtype.Numbers4(o.of), 4 * depth, cols,
+				(*byte)(unsafe.Pointer(&groups[0])), &o.groups[0], elemtype.Scales4(o.of)}
+			if o.of == element.MXFP4 { // two scales of a word are for a panel
+				w.groups = (*byte)(unsafe.Add(unsafe.Pointer(w.groups), 2*half))
+			}
+			widen(&w)
 			continue
 		}
-		each := k / 8 / elemtype.Words4(o.of) // scales of a column
-		for j := range cols {
-			g := elemtype.Groups4{Zero: w.zeros[j]}
-			copy(g.Scales[:], w.scales[each*j:][:each])
+		for j, word := range groups {
+			g := elemtype.GroupsOf(o.of, uint32(word), half, math.Float32frombits(uint32(o.groups[j])))
 			elemtype.Widen4(o.of, to[j*depth+at:], words[k/8*j:][:k/8], &g)
 		}
 	}
 	o.data, o.ld, o.trans = to[:cols*depth], depth, true
-}
-
-// scales4 sets the scales and zero points of a panel.
-func (o *operand) scales4(w *panel, k, cols int) {
-	const panels = element.Int4Panel
-	words, columns := o.groups[k/o.group*o.ld:], o.groups
-	half := k % o.group / panels
-	switch o.of {
-	case element.MXFP4:
-		for j, word := range words[:cols] {
-			g := elemtype.GroupsOf(o.of, uint32(word), half, 1)
-			w.scales[2*j], w.scales[2*j+1] = g.Scales[0], g.Scales[1]
-		}
-	case element.NVFP4:
-		for j, word := range words[o.ld:][:cols] {
-			g := elemtype.GroupsOf(o.of, uint32(word), half, math.Float32frombits(uint32(columns[j])))
-			copy(w.scales[4*j:], g.Scales[:])
-		}
-	default:
-		for j, word := range words[:cols] {
-			g := elemtype.GroupsOf(o.of, uint32(word), half, 1)
-			w.scales[j], w.zeros[j] = g.Scales[0], g.Zero
-		}
-	}
 }
 
 // words returns elements of 4 bits as words.

@@ -32,7 +32,7 @@ func TestPanels(t *testing.T) {
 			o := operand{ld: ld, groups: groups, group: group, narrow: narrowOf(of, words)}
 			to := make([]float32, cols*192+1)
 			to[cols*192] = -9
-			o.widen4(to, 64, cols, 192, new(panel))
+			o.widen4(to, 64, cols, 192)
 			require.True(t, o.trans)
 			require.EqualValues(t, -9, to[cols*192])
 			return to

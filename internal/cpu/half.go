@@ -10,11 +10,10 @@ import (
 // halves is a goroutine's memory for narrow elements and epilogues: pieces of A and B as numbers, row after
 // row, and a tile of C before rounding.
 type halves struct {
-	part  product
-	panel panel
-	a, b  [maxSide * panelDepth]float32
-	c     [maxSide * maxSide]float32
-	tail  tail
+	part product
+	a, b [maxSide * panelDepth]float32
+	c    [maxSide * maxSide]float32
+	tail tail
 }
 
 // narrow is a view of a buffer's bytes as 16-bit or 8-bit elements.
@@ -110,7 +109,7 @@ func (h *halves) widened(p *product, k, depth int) *product {
 	case p.b.of == element.F32:
 		w.b.data = p.b.data[k*p.b.ld:]
 	case elemtype.Bits4(p.b.of):
-		w.b.widen4(h.b[:], k, p.cols, depth, &h.panel)
+		w.b.widen4(h.b[:], k, p.cols, depth)
 	case p.b.trans:
 		w.b.widen(h.b[:], k, p.cols, depth)
 	default:

@@ -55675,15 +55675,21 @@ TEXT ·panel512x8(SB), NOSPLIT, $0-8
 	MOVQ      8(AX), DX
 	MOVQ      24(AX), BX
 	MOVQ      32(AX), SI
-	LEAQ      40(AX), DI
-	LEAQ      2088(AX), AX
+	MOVQ      40(AX), DI
+	MOVQ      48(AX), R8
+	MOVQ      56(AX), AX
 
 column:
 	PREFETCHT0   512(DX)
 	VMOVDQU      (DX), Y4
-	VBROADCASTSS (AX), Z2
+	MOVL         (DI), R9
+	ANDL         $0x0f, R9
+	VBROADCASTSS (AX)(R9*4), Z2
 	VSUBPS       Z2, Z0, Z2
-	VBROADCASTSS (DI), Z3
+	MOVL         (DI), R9
+	ANDL         $-16, R9
+	VMOVD        R9, X3
+	VBROADCASTSS X3, Z3
 	VMULPS       Z2, Z3, Z3
 	VPERMD       Z4, Z8, Z5
 	VPSRLVD      Z1, Z5, Z5
@@ -55704,7 +55710,7 @@ column:
 	ADDQ         BX, CX
 	ADDQ         $0x20, DX
 	ADDQ         $0x04, DI
-	ADDQ         $0x04, AX
+	ADDQ         $0x04, R8
 	DECQ         SI
 	JNE          column
 	VZEROUPPER
@@ -55722,15 +55728,21 @@ TEXT ·panel2x8(SB), NOSPLIT, $0-8
 	MOVQ    8(AX), DX
 	MOVQ    24(AX), BX
 	MOVQ    32(AX), SI
-	LEAQ    40(AX), DI
-	LEAQ    2088(AX), AX
+	MOVQ    40(AX), DI
+	MOVQ    48(AX), R8
+	MOVQ    56(AX), AX
 
 column:
 	PREFETCHT0   512(DX)
-	VBROADCASTSS (AX), Y3
+	MOVL         (DI), R9
+	ANDL         $0x0f, R9
+	VBROADCASTSS (AX)(R9*4), Y3
 	VSUBPS       Y3, Y0, Y9
 	VSUBPS       Y3, Y1, Y10
-	VBROADCASTSS (DI), Y4
+	MOVL         (DI), R9
+	ANDL         $-16, R9
+	VMOVD        R9, X4
+	VBROADCASTSS X4, Y4
 	VMULPS       Y9, Y4, Y5
 	VMULPS       Y10, Y4, Y6
 	VPBROADCASTD (DX), Y7
@@ -55792,7 +55804,7 @@ column:
 	ADDQ         BX, CX
 	ADDQ         $0x20, DX
 	ADDQ         $0x04, DI
-	ADDQ         $0x04, AX
+	ADDQ         $0x04, R8
 	DECQ         SI
 	JNE          column
 	VZEROUPPER
@@ -55813,13 +55825,15 @@ TEXT ·panel512x4(SB), NOSPLIT, $0-8
 	MOVQ      8(AX), DX
 	MOVQ      24(AX), BX
 	MOVQ      32(AX), SI
-	LEAQ      40(AX), DI
-	LEAQ      2088(AX), AX
+	MOVQ      40(AX), DI
+	MOVQ      48(AX), R8
+	MOVQ      56(AX), AX
 
 column:
 	PREFETCHT0   512(DX)
 	VMOVDQU      (DX), Y4
-	VBROADCASTSS (DI), Z3
+	MOVBQZX      (DI), R9
+	VBROADCASTSS (AX)(R9*4), Z3
 	VMULPS       Z0, Z3, Z3
 	VPERMD       Z4, Z8, Z5
 	VPSRLVD      Z1, Z5, Z5
@@ -55829,7 +55843,8 @@ column:
 	VPSRLVD      Z1, Z5, Z5
 	VPERMPS      Z3, Z5, Z5
 	VMOVUPS      Z5, 64(CX)
-	VBROADCASTSS 4(DI), Z3
+	MOVBQZX      1(DI), R9
+	VBROADCASTSS (AX)(R9*4), Z3
 	VMULPS       Z0, Z3, Z3
 	VPERMD       Z4, Z10, Z5
 	VPSRLVD      Z1, Z5, Z5
@@ -55841,8 +55856,8 @@ column:
 	VMOVUPS      Z5, 192(CX)
 	ADDQ         BX, CX
 	ADDQ         $0x20, DX
-	ADDQ         $0x08, DI
-	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R8
 	DECQ         SI
 	JNE          column
 	VZEROUPPER
@@ -55860,12 +55875,14 @@ TEXT ·panel2x4(SB), NOSPLIT, $0-8
 	MOVQ    8(AX), DX
 	MOVQ    24(AX), BX
 	MOVQ    32(AX), SI
-	LEAQ    40(AX), DI
-	LEAQ    2088(AX), AX
+	MOVQ    40(AX), DI
+	MOVQ    48(AX), R8
+	MOVQ    56(AX), AX
 
 column:
 	PREFETCHT0   512(DX)
-	VBROADCASTSS (DI), Y4
+	MOVBQZX      (DI), R9
+	VBROADCASTSS (AX)(R9*4), Y4
 	VMULPS       Y0, Y4, Y5
 	VMULPS       Y1, Y4, Y6
 	VPBROADCASTD (DX), Y7
@@ -55896,7 +55913,8 @@ column:
 	VPSLLD       $0x1c, Y7, Y7
 	VBLENDVPS    Y7, Y11, Y8, Y8
 	VMOVUPS      Y8, 96(CX)
-	VBROADCASTSS 4(DI), Y4
+	MOVBQZX      1(DI), R9
+	VBROADCASTSS (AX)(R9*4), Y4
 	VMULPS       Y0, Y4, Y5
 	VMULPS       Y1, Y4, Y6
 	VPBROADCASTD 16(DX), Y7
@@ -55929,8 +55947,8 @@ column:
 	VMOVUPS      Y8, 224(CX)
 	ADDQ         BX, CX
 	ADDQ         $0x20, DX
-	ADDQ         $0x08, DI
-	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R8
 	DECQ         SI
 	JNE          column
 	VZEROUPPER
@@ -55951,31 +55969,41 @@ TEXT ·panel512x2(SB), NOSPLIT, $0-8
 	MOVQ      8(AX), DX
 	MOVQ      24(AX), BX
 	MOVQ      32(AX), SI
-	LEAQ      40(AX), DI
-	LEAQ      2088(AX), AX
+	MOVQ      40(AX), DI
+	MOVQ      48(AX), R8
+	MOVQ      56(AX), AX
 
 column:
 	PREFETCHT0   512(DX)
 	VMOVDQU      (DX), Y4
-	VBROADCASTSS (DI), Z3
+	VBROADCASTSS (R8), Z6
+	MOVBQZX      (DI), R9
+	VBROADCASTSS (AX)(R9*4), Z3
+	VMULPS       Z6, Z3, Z3
 	VMULPS       Z0, Z3, Z3
 	VPERMD       Z4, Z8, Z5
 	VPSRLVD      Z1, Z5, Z5
 	VPERMPS      Z3, Z5, Z5
 	VMOVUPS      Z5, (CX)
-	VBROADCASTSS 4(DI), Z3
+	MOVBQZX      1(DI), R9
+	VBROADCASTSS (AX)(R9*4), Z3
+	VMULPS       Z6, Z3, Z3
 	VMULPS       Z0, Z3, Z3
 	VPERMD       Z4, Z9, Z5
 	VPSRLVD      Z1, Z5, Z5
 	VPERMPS      Z3, Z5, Z5
 	VMOVUPS      Z5, 64(CX)
-	VBROADCASTSS 8(DI), Z3
+	MOVBQZX      2(DI), R9
+	VBROADCASTSS (AX)(R9*4), Z3
+	VMULPS       Z6, Z3, Z3
 	VMULPS       Z0, Z3, Z3
 	VPERMD       Z4, Z10, Z5
 	VPSRLVD      Z1, Z5, Z5
 	VPERMPS      Z3, Z5, Z5
 	VMOVUPS      Z5, 128(CX)
-	VBROADCASTSS 12(DI), Z3
+	MOVBQZX      3(DI), R9
+	VBROADCASTSS (AX)(R9*4), Z3
+	VMULPS       Z6, Z3, Z3
 	VMULPS       Z0, Z3, Z3
 	VPERMD       Z4, Z11, Z5
 	VPSRLVD      Z1, Z5, Z5
@@ -55983,8 +56011,8 @@ column:
 	VMOVUPS      Z5, 192(CX)
 	ADDQ         BX, CX
 	ADDQ         $0x20, DX
-	ADDQ         $0x10, DI
-	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R8
 	DECQ         SI
 	JNE          column
 	VZEROUPPER
@@ -56002,12 +56030,16 @@ TEXT ·panel2x2(SB), NOSPLIT, $0-8
 	MOVQ    8(AX), DX
 	MOVQ    24(AX), BX
 	MOVQ    32(AX), SI
-	LEAQ    40(AX), DI
-	LEAQ    2088(AX), AX
+	MOVQ    40(AX), DI
+	MOVQ    48(AX), R8
+	MOVQ    56(AX), AX
 
 column:
 	PREFETCHT0   512(DX)
-	VBROADCASTSS (DI), Y4
+	VBROADCASTSS (R8), Y12
+	MOVBQZX      (DI), R9
+	VBROADCASTSS (AX)(R9*4), Y4
+	VMULPS       Y12, Y4, Y4
 	VMULPS       Y0, Y4, Y5
 	VMULPS       Y1, Y4, Y6
 	VPBROADCASTD (DX), Y7
@@ -56024,7 +56056,9 @@ column:
 	VPSLLD       $0x1c, Y7, Y7
 	VBLENDVPS    Y7, Y11, Y8, Y8
 	VMOVUPS      Y8, 32(CX)
-	VBROADCASTSS 4(DI), Y4
+	MOVBQZX      1(DI), R9
+	VBROADCASTSS (AX)(R9*4), Y4
+	VMULPS       Y12, Y4, Y4
 	VMULPS       Y0, Y4, Y5
 	VMULPS       Y1, Y4, Y6
 	VPBROADCASTD 8(DX), Y7
@@ -56041,7 +56075,9 @@ column:
 	VPSLLD       $0x1c, Y7, Y7
 	VBLENDVPS    Y7, Y11, Y8, Y8
 	VMOVUPS      Y8, 96(CX)
-	VBROADCASTSS 8(DI), Y4
+	MOVBQZX      2(DI), R9
+	VBROADCASTSS (AX)(R9*4), Y4
+	VMULPS       Y12, Y4, Y4
 	VMULPS       Y0, Y4, Y5
 	VMULPS       Y1, Y4, Y6
 	VPBROADCASTD 16(DX), Y7
@@ -56058,7 +56094,9 @@ column:
 	VPSLLD       $0x1c, Y7, Y7
 	VBLENDVPS    Y7, Y11, Y8, Y8
 	VMOVUPS      Y8, 160(CX)
-	VBROADCASTSS 12(DI), Y4
+	MOVBQZX      3(DI), R9
+	VBROADCASTSS (AX)(R9*4), Y4
+	VMULPS       Y12, Y4, Y4
 	VMULPS       Y0, Y4, Y5
 	VMULPS       Y1, Y4, Y6
 	VPBROADCASTD 24(DX), Y7
@@ -56077,8 +56115,8 @@ column:
 	VMOVUPS      Y8, 224(CX)
 	ADDQ         BX, CX
 	ADDQ         $0x20, DX
-	ADDQ         $0x10, DI
-	ADDQ         $0x04, AX
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R8
 	DECQ         SI
 	JNE          column
 	VZEROUPPER

@@ -29,6 +29,17 @@ type Groups4 struct {
 	Zero   float32
 }
 
+// Scales4 are the numbers of a byte as a scale; of Int4 those of zero points.
+func Scales4(of element.Type) *[256]float32 {
+	switch of {
+	case element.MXFP4:
+		return &e8m0
+	case element.NVFP4:
+		return &e4m3
+	}
+	return &bytes
+}
+
 // GroupsOf returns those of the panel in that half of the k of a word. column is the scale of the column,
 // which NVFP4 has.
 func GroupsOf(of element.Type, word uint32, half int, column float32) (g Groups4) {
@@ -38,7 +49,7 @@ func GroupsOf(of element.Type, word uint32, half int, column float32) (g Groups4
 		g.Scales[0], g.Scales[1] = e8m0[word&255], e8m0[word>>8&255]
 	case element.NVFP4:
 		for i := range g.Scales {
-			g.Scales[i] = element.E4M3.Float(uint16(word>>(8*i)&255)) * column
+			g.Scales[i] = e4m3[word>>(8*i)&255] * column
 		}
 	default:
 		scale, zero := element.GroupOf(word)
@@ -47,14 +58,24 @@ func GroupsOf(of element.Type, word uint32, half int, column float32) (g Groups4
 	return g
 }
 
-// e8m0 are the numbers of scales of MXFP4.
-var e8m0 = func() (all [256]float32) {
+// e8m0 and e4m3 are the numbers of scales of MXFP4 and NVFP4, bytes those of bytes.
+var (
+	e8m0 = table256(func(i int) float32 {
+		if i == 255 {
+			return float32(math.NaN())
+		}
+		return float32(math.Ldexp(1, i-127))
+	})
+	e4m3  = table256(func(i int) float32 { return element.E4M3.Float(uint16(i)) })
+	bytes = table256(func(i int) float32 { return float32(i) })
+)
+
+func table256(number func(int) float32) (all [256]float32) {
 	for i := range all {
-		all[i] = float32(math.Ldexp(1, i-127))
+		all[i] = number(i)
 	}
-	all[255] = float32(math.NaN())
 	return all
-}()
+}
 
 // Widen4 converts the words of a panel of a column to numbers. Each product is rounded once.
 func Widen4(of element.Type, dst []float32, words []uint32, g *Groups4) {
