@@ -91,18 +91,14 @@ func (h *halves) widened(p *product, k, depth int) *product {
 	w := &h.part
 	*w = product{rows: p.rows, cols: p.cols, depth: depth, a: p.a, b: p.b, ldc: p.ldc,
 		alpha: p.alpha, beta: p.beta}
-	switch {
-	case p.a.gather != nil:
-		w.a.gathered(h.a[:], k, depth)
-	case p.a.trans:
+	if p.a.trans {
 		w.a.widen(h.a[:], k*p.a.ld, depth, p.rows)
-	default:
-		w.a.widen(h.a[:], k, p.rows, depth)
+	} else {
+		w.a.widenRows(h.a[:], k, p.rows, depth)
 	}
 	if p.a.blocks.each > 0 {
 		w.scaleBlocks(k, depth)
 	}
-	w.a.gather = nil
 	switch {
 	case p.b.of == element.F32 && p.b.trans:
 		w.b.data = p.b.data[k:]
@@ -116,6 +112,16 @@ func (h *halves) widened(p *product, k, depth int) *product {
 		w.b.widen(h.b[:], k*p.b.ld, depth, p.cols)
 	}
 	return w
+}
+
+// widenRows converts rows of an A that is not transposed, from a k on.
+func (o *operand) widenRows(to []float32, k, rows, depth int) {
+	if o.gather != nil {
+		o.gathered(to, k, depth)
+		o.gather = nil
+		return
+	}
+	o.widen(to, k, rows, depth)
 }
 
 // widen converts rows of an operand, from an element on, to numbers, row after row.

@@ -148,7 +148,11 @@ func (t *scratch) multiply(p *product) {
 		t.alongK(p)
 		return
 	}
-	along := p.a.of != element.F32 && t.mayAlong(p, p.b.trans || elemtype.Bits4(p.b.of))
+	if elemtype.Bits4(p.b.of) && t.mayAlong(p, true) {
+		t.along4(p)
+		return
+	}
+	along := p.a.of != element.F32 && t.mayAlong(p, p.b.trans)
 	m := &t.micro
 	for k := 0; !t.stop.Load(); k += panelDepth { // a part takes at most 0.1 ms
 		m.depth = min(p.depth-k, panelDepth)
@@ -159,7 +163,7 @@ func (t *scratch) multiply(p *product) {
 		}
 		switch last := k+m.depth == p.depth; {
 		case along:
-			if t.alongPart(from, at, m.depth, k > 0); !last {
+			if t.alongPart(from, at, m.depth, 0, k > 0); !last {
 				continue
 			}
 			t.finishAlong(p)
