@@ -150,7 +150,7 @@ bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *need
  * device's life. options is NULL, or a JSON object with these names, any of
  *     "type_a"    elements of A: "f32" (default), "bf16", "f16", "e4m3" (OCP's e4m3fn, without infinities),
  *                 "int8" (int8_t)
- *     "type_b"    elements of B: the same as "type_a" (default), or "int4", with "scale_b" of groups
+ *     "type_b"    elements of B: as "type_a" (default), or "int4", "mxfp4", "nvfp4" with "scale_b" of groups
  *     "type_c"    elements of C: "f32" (default), or the same as "type_a"; with "e4m3" and "int8" "f32",
  *                 "bf16" or "f16"
  *     "compute"   "f32-emulated" (default: the fastest that errs no more than fp32), "f32", "tf32"
@@ -181,6 +181,7 @@ bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *need
  *                         stands for scale * (weight - zero). In weights, B has k*ldb, ldb is a multiple of
  *                         8, offset_b and stride_b of 32; k is a multiple of the group. Not with BG_TRANS_A,
  *                         BG_TRANS_B or BG_ENDS_OF_DEPTH, nor in bg_gemm and its variants
+ *             "group-32", "group-16"  scale_b alone, of "mxfp4" and of "nvfp4": see bg_pack_fp4
  *         "zero_a"        true, with "int8", scale_a "tensor" or "row", scale_b "row": A stands for its
  *                         distance from zero points. After each scale of A is the int32 of its zero point,
  *                         from -128 to 127, after each of B the int32 sum of its column (bg_sum_columns):
@@ -305,14 +306,13 @@ typedef struct bg_scaled_record {
 bg_status bg_prepare_ragged(bg_device device, const bg_ragged *ragged, const char *options,
 	bg_program *program);
 
-/* bg_buffer_new allocates device memory of count float32, contents undefined. bg_buffer_new_of is
- * bg_buffer_new for elements of a type: "f32" (NULL), "bf16", "f16", "e4m3", "int8", "int4". */
+/* bg_buffer_new allocates device memory of count float32 (type NULL), contents undefined. bg_buffer_new_of is
+ * bg_buffer_new for elements of a type: "f32", "bf16", "f16", "e4m3", "int8", "int4", "mxfp4", "nvfp4". */
 bg_status bg_buffer_new(bg_device device, int64_t count, bg_buffer *buffer);
 bg_status bg_buffer_new_of(bg_device device, const char *type, int64_t count, bg_buffer *buffer);
 
-/* bg_buffer_address gives the address of a buffer in the memory of a CUDA or HIP device, for the pointers of
- * an epilogue. It is good until the buffer is closed; a run by pointers does not delay that. BG_ERR_FAILED
- * elsewhere. */
+/* bg_buffer_address gives the address of a buffer of a CUDA or HIP device (elsewhere BG_ERR_FAILED), for the
+ * pointers of an epilogue. It is good until the buffer is closed; a run by pointers does not delay that. */
 bg_status bg_buffer_address(bg_buffer buffer, uint64_t *address);
 
 /* bg_buffer_wrap makes a buffer of count >= 1 float32 in memory of the GPU that the caller allocated (CUDA: a
@@ -326,7 +326,7 @@ bg_status bg_buffer_wrap_of(bg_device device, const char *type, uintptr_t addres
 
 /* bg_buffer_write copies count elements of the buffer's type from host memory to it, from element offset on,
  * after the runs queued before. If it begins or ends within a word of two 16-bit elements, or of four of 8
- * bits, it waits for these runs. bg_buffer_read waits for them and copies to host memory. Elements of "int4"
+ * bits, it waits for these runs. bg_buffer_read waits for them and copies to host memory. Elements of 4 bits
  * move as words of 32 bits with eight in each (bg_pack_int4), so offset and count are multiples of 8. After a
  * time-out that part of the buffer, or of dst, is undefined. */
 bg_status bg_buffer_write(bg_buffer buffer, int64_t offset, const void *src, int64_t count,

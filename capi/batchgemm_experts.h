@@ -142,10 +142,11 @@ typedef struct bg_experts {
  *     "scale_a" and "scale_b" are "row"      "type_a" is "e4m3" or "int8"; a scale of each row of weights
  *     "scale_a" and "scale_b" are "block"    "type_a" is "e4m3"; [ceil(rows/128), ceil(columns/128)] scales
  *     "scale_b" is "group-64" or "group-128" "type_b" is "int4", and "type_a" "bf16" or "f16", of x and y
+ *     "scale_b" is "group-32" or "group-16"  "type_b" is "mxfp4" or "nvfp4", and "type_a" as of "int4"
  * where rows are those of [intermediate, hidden], or of gate and up [2*intermediate, hidden]. With "scale_a"
  * "type_c" is the type of x, y and biases, and runs quantise x and what is between the products, by the rule
- * of bg_prepare_gate. Weights of int4 are without BG_TRANS_B: panels and words of groups as bg_pack_int4 and
- * bg_group_words make them for each expert. */
+ * of bg_prepare_gate. Weights of 4 bits are without BG_TRANS_B: panels and words of groups as bg_pack_int4
+ * and bg_group_words make them for each expert, or bg_pack_fp4. */
 bg_status bg_prepare_experts(bg_device device, const bg_experts *experts, const char *weights,
 	const char *options, bg_program *program);
 
@@ -180,6 +181,22 @@ typedef struct bg_expert_addresses {
 } bg_expert_addresses;
 
 bg_status bg_run_experts_at(bg_program program, uintptr_t stream, const bg_expert_addresses *addresses);
+
+/* bg_pack_fp4 makes a B of "mxfp4" or "nvfp4" (type) from what checkpoints hold of a layer with n outputs and
+ * k inputs: pairs [n, k/2], weights of e2m1, the lower 4 bits first; scales, of mxfp4 [n, k/32] of e8m0, of
+ * nvfp4 [n, k/16] of e4m3. They are GPT-OSS's *_blocks and *_scales; ModelOpt's weight, weight_scale and
+ * weight_scale_2, which is scale; and compressed-tensors' weight_packed, weight_scale and
+ * 1/weight_global_scale. mxfp4 does not use scale.
+ *
+ * words is that of bg_pack_int4. groups has rows of ld words with four scales of a column, the first in the
+ * lowest byte: of mxfp4 k/128 rows, rounded up, of nvfp4 k/64, after one with scale as floats. Then weight
+ * (l, j) of a B with the option scale_b stands for e2m1 * 2^(e8m0 - 127), or for e2m1 * (e4m3 * scale of j).
+ * k is a multiple of 64; what of bg_plan_new applies to "int4" applies here. bg_unpack_fp4 is the inverse;
+ * its scale may be NULL. */
+bg_status bg_pack_fp4(const char *type, const uint8_t *pairs, const uint8_t *scales, float scale, int64_t n,
+	int64_t k, uint32_t *words, uint32_t *groups);
+bg_status bg_unpack_fp4(const char *type, const uint32_t *words, const uint32_t *groups, int64_t n, int64_t k,
+	uint8_t *pairs, uint8_t *scales, float *scale);
 
 #ifdef __cplusplus
 }

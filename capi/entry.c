@@ -291,6 +291,18 @@ bg_status bg_quantize_int4(const float *numbers, int64_t n, int64_t k, int32_t g
 		MATRIX(groups, n, k)));
 }
 
+bg_status bg_pack_fp4(const char *type, const uint8_t *pairs, const uint8_t *scales, float scale, int64_t n,
+	int64_t k, uint32_t *words, uint32_t *groups) {
+	ENTER(goPackFP4(&mask, (char *)type, (void *)MATRIX(pairs, n, k), (void *)MATRIX(scales, n, k), scale, n,
+		k, MATRIX(words, n, k), MATRIX(groups, n, k)));
+}
+
+bg_status bg_unpack_fp4(const char *type, const uint32_t *words, const uint32_t *groups, int64_t n, int64_t k,
+	uint8_t *pairs, uint8_t *scales, float *scale) {
+	ENTER(goUnpackFP4(&mask, (char *)type, (void *)MATRIX(words, n, k), (void *)MATRIX(groups, n, k), n, k,
+		MATRIX(pairs, n, k), MATRIX(scales, n, k), scale));
+}
+
 bg_status bg_sum_columns(const int8_t *b, int64_t rows, int64_t cols, int64_t ld, uint32_t flags,
 	int32_t *sums) {
 	ENTER(goSumColumns(&mask, (void *)MATRIX(b, rows, cols), rows, cols, ld, flags, ARRAY(sums, cols)));

@@ -49,7 +49,7 @@ func packed(bytes unsafe.Pointer, n, k C.int64_t, in unsafe.Pointer) (weights []
 	return weights, words, err
 }
 
-// ofPanels fails for sizes that a B of int4 cannot have: k is a multiple of a unit.
+// ofPanels fails for sizes that a B of 4 bits cannot have: k is a multiple of a unit.
 func ofPanels(n, k C.int64_t, unit int, what string) error {
 	for _, size := range [...]struct {
 		name  string

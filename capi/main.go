@@ -18,6 +18,7 @@ import (
 	"unsafe"
 
 	"github.com/batchgemm/batchgemm/dispatch"
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -259,7 +260,7 @@ func transfer(to direction, buffer C.bg_buffer, offset C.int64_t, data unsafe.Po
 	})
 }
 
-// move copies elements; int32 is for words of eight elements of Int4.
+// move copies elements; int32 is for words of eight elements of 4 bits.
 func move[T float32 | uint16 | uint8 | int32](ctx context.Context, to direction, b *dispatch.Buffer,
 	offset C.int64_t, data unsafe.Pointer, count C.int64_t) error {
 	host, err := elements[T](b, string(to), data, count)
@@ -275,7 +276,7 @@ func move[T float32 | uint16 | uint8 | int32](ctx context.Context, to direction,
 // elements returns an array of C with that many elements of a buffer's type.
 func elements[T float32 | uint16 | uint8 | int32](b *dispatch.Buffer, name string, data unsafe.Pointer,
 	count C.int64_t) ([]T, error) {
-	if b.Type() != element.Int4 {
+	if !elemtype.Bits4(b.Type()) {
 		return numbers[T](name, data, count)
 	}
 	if err := multiple("count", count, element.Int4.PerWord(), "the elements of a word"); err != nil {

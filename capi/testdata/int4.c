@@ -24,6 +24,31 @@ static void test_pack(void) {
 	FAILS(bg_unpack_int4(words, INT64_MAX, K, back), BG_ERR_INVALID, "is not in [0, ");
 }
 
+static void test_fp4(void) {
+	uint8_t pairs[N * K / 2], scales[N * K / 16], back[N * K / 2], scales_back[N * K / 16];
+	uint32_t words[LD * K / 8], groups[LD * (1 + K / 64)], state = 3;
+	float scale = 0;
+	for (int i = 0; i < N * K / 2; i++) pairs[i] = (uint8_t)(draw(&state) >> 24);
+	for (int i = 0; i < N * K / 16; i++) scales[i] = (uint8_t)(draw(&state) >> 24);
+	for (int i = 0; i < 4; i++) pairs[K / 2 + 40 + i] = (uint8_t)(0x10 + 0x22 * i); /* as in test_pack */
+	OK(bg_pack_fp4("mxfp4", pairs, scales, 0, N, K, words, groups));
+	CHECK(words[8 * LD + 8 + 2] == 0x75316420);
+	CHECK(groups[1] == (scales[4] | scales[5] << 8 | scales[6] << 16 | (uint32_t)scales[7] << 24));
+	OK(bg_unpack_fp4("mxfp4", words, groups, N, K, back, scales_back, &scale));
+	CHECK(memcmp(pairs, back, sizeof back) == 0 && memcmp(scales, scales_back, N * K / 32) == 0 && scale == 1);
+	OK(bg_pack_fp4("nvfp4", pairs, scales, 0.5f, N, K, words, groups));
+	CHECK(groups[0] == 0x3f000000 && groups[1] == 0x3f000000 && groups[2] == 0);
+	CHECK(groups[2 * LD + 1] == (scales[12] | scales[13] << 8 | scales[14] << 16 | (uint32_t)scales[15] << 24));
+	OK(bg_unpack_fp4("nvfp4", words, groups, N, K, back, scales_back, NULL));
+	CHECK(memcmp(pairs, back, sizeof back) == 0 && memcmp(scales, scales_back, sizeof scales) == 0);
+	OK(bg_pack_fp4("nvfp4", NULL, NULL, 1, N, 0, NULL, NULL));
+	FAILS(bg_pack_fp4("int4", pairs, scales, 1, N, K, words, groups), BG_ERR_INVALID,
+		"type \"int4\": must be mxfp4 or nvfp4");
+	FAILS(bg_pack_fp4("mxfp4", pairs, scales, 1, N, 96, words, groups), BG_ERR_INVALID, "k 96 is no multiple");
+	FAILS(bg_pack_fp4("mxfp4", pairs, NULL, 1, N, K, words, groups), BG_ERR_INVALID, "scales is NULL");
+	FAILS(bg_unpack_fp4("nvfp4", words, NULL, N, K, back, scales, NULL), BG_ERR_INVALID, "groups is NULL");
+}
+
 static void test_groups(void) {
 	/* of the third no more than 20 bits stay */
 	const float scales[4] = {1.5f, -0.25f, 1 + 1.0f / 1048576, 0};
@@ -148,6 +173,7 @@ int main(void) {
 	bg_device device;
 	OK(bg_open("cpu", -1, &device));
 	test_pack();
+	test_fp4();
 	test_groups();
 	test_quantize();
 	test_buffer(device);
