@@ -71,6 +71,7 @@ func (t *scratch) along4(p *product) {
 		t.turn.take(p.rows * p.cols * depth)
 		w := product{rows: p.rows, a: p.a}
 		w.a.widenRows(h.a[:], k, p.rows, depth)
+		w.a.gather = nil
 		for col := 0; col < p.cols; col += cols4 {
 			w.cols, w.b = min(p.cols-col, cols4), p.b
 			w.b.narrow, w.b.groups = p.b.from(element.Int4Panel*col), p.b.groups[col:]

@@ -99,6 +99,7 @@ func (h *halves) widened(p *product, k, depth int) *product {
 	if p.a.blocks.each > 0 {
 		w.scaleBlocks(k, depth)
 	}
+	w.a.gather = nil
 	switch {
 	case p.b.of == element.F32 && p.b.trans:
 		w.b.data = p.b.data[k:]
@@ -118,10 +119,9 @@ func (h *halves) widened(p *product, k, depth int) *product {
 func (o *operand) widenRows(to []float32, k, rows, depth int) {
 	if o.gather != nil {
 		o.gathered(to, k, depth)
-		o.gather = nil
-		return
+	} else {
+		o.widen(to, k, rows, depth)
 	}
-	o.widen(to, k, rows, depth)
 }
 
 // widen converts rows of an operand, from an element on, to numbers, row after row.

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["ENDS_OF_DEPTH", "ENDS_OF_ROWS", "NAN_ROWS", "RECORDS", "TRANS_A", "TRANS_B", "ZERO_ROWS",
            "Buffer", "ClosedError", "Device", "DeviceLostError", "Error", "InvalidError", "OutOfMemoryError",
            "Plan", "Problem", "Program", "Read", "TimeLimitError", "UnavailableError", "default_device",
-           "group_words", "grouped_mm", "matmul", "open", "pack_int4", "pointers", "problem",
-           "quantize_int4", "split_group_words", "unpack_int4"]
+           "group_words", "grouped_mm", "matmul", "open", "pack_fp4", "pack_int4", "pointers",
+           "problem", "quantize_int4", "split_group_words", "unpack_fp4", "unpack_int4"]
 
 
 def matmul(a: Sequence[np.ndarray], b: Sequence[np.ndarray], out: Sequence[np.ndarray] | None = None, *,
@@ -263,3 +263,76 @@ def quantize_int4(weights: ArrayLike, group: int = 128) -> tuple[np.ndarray, np.
     from . import _int4
 
     return _int4.quantize_int4(weights, group)
+
+
+def pack_fp4(type: str, pairs: ArrayLike, scales: ArrayLike,
+             scale: ArrayLike = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """Packs weights of e2m1 as a B of "mxfp4" or "nvfp4", from what checkpoints hold.
+
+    These are *_blocks and *_scales of GPT-OSS; weight, weight_scale and weight_scale_2 of ModelOpt; and
+    weight_packed, weight_scale and 1 / weight_global_scale of compressed-tensors. The order of eight weights
+    in a word is that of pack_int4():
+
+        bits  31..28  27..24  23..20  19..16  15..12  11..8  7..4  3..0
+        k + ?      7       5       3       1       6      4     2     0
+
+    Args:
+        type: "mxfp4" or "nvfp4".
+        pairs: bytes of two weights, the lower 4 bits first. K is a multiple of 64.
+        scales: bytes: of "mxfp4" e8m0, 2 ** (byte - 127), of "nvfp4" e4m3.
+        scale: of "nvfp4", a number for each matrix, or for all. All scales are multiplied by it.
+
+    Shapes:
+        pairs [..., N, K / 2], or [..., N, K / 32, 16]; scales [..., N, K / 32], of "nvfp4" [..., N, K / 16].
+
+    Returns:
+        The words of weights, uint32 [..., K / 64, ld, 8], and those of scales, uint32 [..., rows, ld]. ld is
+        N rounded up to a multiple of 8, and rows K / 128, rounded up, or of "nvfp4" 1 + K / 64.
+
+    Raises:
+        InvalidError: type is another, shapes do not fit, or K is no multiple of 64.
+        TypeError: pairs or scales are no bytes.
+
+    Example:
+        >>> import numpy as np, batchgemm
+        >>> blocks, scales = np.zeros((3, 4, 16), np.uint8), np.full((3, 4), 127, np.uint8)
+        >>> words, groups = batchgemm.pack_fp4("mxfp4", blocks, scales)
+        >>> words.shape, groups.shape, hex(groups[0, 0])
+        ((2, 8, 8), (1, 8), '0x7f7f7f7f')
+    """
+    from . import _int4
+
+    return _int4.pack_fp4(type, pairs, scales, scale)
+
+
+def unpack_fp4(type: str, words: np.ndarray, groups: np.ndarray,
+               n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Unpacks the words of pack_fp4().
+
+    Args:
+        type: "mxfp4" or "nvfp4".
+        words, groups: uint32, or the same bits as int32.
+        n: N, the number of columns.
+
+    Shapes:
+        words [..., K / 64, ld, 8], groups [..., rows, ld].
+
+    Returns:
+        pairs, uint8 [..., N, K / 2], scales, uint8 [..., N, K / 32] or of "nvfp4" [..., N, K / 16], and
+        scale, float32 [...]; of "mxfp4" it is 1.
+
+    Raises:
+        InvalidError: type is another, or shapes do not fit.
+        TypeError: words or groups are of another type.
+
+    Example:
+        >>> import numpy as np, batchgemm
+        >>> pairs, scales = np.arange(32, dtype=np.uint8).reshape(1, 32), np.full((1, 4), 56, np.uint8)
+        >>> packed = batchgemm.pack_fp4("nvfp4", pairs, scales, 0.5)
+        >>> back = batchgemm.unpack_fp4("nvfp4", *packed, 1)
+        >>> bool((back[0] == pairs).all()), back[2].item()
+        (True, 0.5)
+    """
+    from . import _int4
+
+    return _int4.unpack_fp4(type, words, groups, n)

@@ -333,7 +333,8 @@ class Device(Object):
             gated, bias: whether there is an up, and whether there are biases.
             activation, alpha, limit: as of prepare_gate().
             scale_x, scale_w: the scales of x and of weights: both "row" or "block", with type_a of "e4m3" or
-                "int8" and type_c of x and y; or scale_w "group-64" or "group-128", with type_b of "int4".
+                "int8" and type_c of x and y; or scale_w "group-64" or "group-128", with type_b of "int4", or
+                "group-32" of "mxfp4", "group-16" of "nvfp4".
             options: a dict of options as of plan(): type_a, type_b, type_c, compute, tile.
 
         Returns:
@@ -355,7 +356,7 @@ class Device(Object):
 
         Args:
             count: how many elements.
-            type: "f32", "bf16", "f16", "e4m3", "int8" or "int4".
+            type: "f32", "bf16", "f16", "e4m3", "int8", "int4", "mxfp4" or "nvfp4".
 
         Returns:
             A Buffer.
@@ -372,7 +373,7 @@ class Device(Object):
 
         Args:
             address: a multiple of 16 (torch: data_ptr()). The memory must stay until queued work is done.
-            count: how many elements (torch: numel()); of "int4" eight for each int32.
+            count: how many elements (torch: numel()); of 4 bits eight for each int32.
             type: as of buffer(). "f32" is also for int32 of sizes and rows.
 
         Returns:

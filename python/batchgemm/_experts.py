@@ -63,7 +63,7 @@ def experts(x, gate_up, down, index, weights, *, activation="silu", layout="halv
         gate_up_bias [E, 2 * I], ungated [E, I], down_bias [E, H].
         Scales of weights [E, N, K] (transposed [E, K, N]), float32: [E, N], or of e4m3 [E, ceil(N / 128),
         ceil(K / 128)]. Weights of 4 bits, as of int4_grouped_mm(): [E, K / 64, N, 8], with words of scales
-        [E, K / 64, N] or [E, K / 128, N], and N a multiple of 8.
+        [E, K / 64, N] or [E, K / 128, N], and N a multiple of 8; or of MXFP4 and NVFP4 as of pack_fp4().
 
     Returns:
         y [T, H], of the type of x. Nothing waits for the device.

@@ -63,6 +63,44 @@ def quantize_int4(weights, group):
     return words, groups
 
 
+def pack_fp4(type, pairs, scales, scale):
+    pairs, scales = _bytes("pairs", pairs), _bytes("scales", scales)
+    many, n, k, shared, rows = _memory.check_fp4(type, pairs.shape, scales.shape)
+    scale = np.broadcast_to(_floats("scale", np.asarray(scale, np.float32)), many)
+    pairs, scales = pairs.reshape(*many, n, k // 2), scales.reshape(*many, n, k // shared)
+    words, groups = np.empty((*many, *_memory.panels(n, k)), np.uint32), np.empty((*many, *rows), np.uint32)
+    for at in np.ndindex(*many):
+        _call("bg_pack_fp4", type.encode(), pairs[at].ctypes.data, scales[at].ctypes.data, float(scale[at]),
+              n, k, words[at].ctypes.data, groups[at].ctypes.data)
+    return words, groups
+
+
+def unpack_fp4(type, words, groups, n):
+    words, groups, n = _words(words), _words(groups), integer("n", n)
+    if words.ndim < 3 or words.shape[-1] != 8 or words.shape[-2] % 8 or not 0 <= n <= words.shape[-2]:
+        raise InvalidError(f"words are {words.shape}, n is {n}: they must be [..., K / 64, ld, 8], and "
+                           f"ld a multiple of 8, at least n")
+    *many, panels, ld, _ = words.shape
+    k, least = _memory.PANEL * panels, _memory.least_ld(n)
+    shared, rows = _memory.fp4(type, ld, k)
+    if groups.shape != (*many, *rows):
+        raise InvalidError(f"groups are {groups.shape}: they must be {(*many, *rows)}")
+    words, groups = (np.ascontiguousarray(t) for t in (words[..., :least, :], groups[..., :least]))
+    pairs, scales = np.empty((*many, n, k // 2), np.uint8), np.empty((*many, n, k // shared), np.uint8)
+    scale = np.empty(tuple(many), np.float32)
+    for at in np.ndindex(*many):
+        _call("bg_unpack_fp4", type.encode(), words[at].ctypes.data, groups[at].ctypes.data, n, k,
+              pairs[at].ctypes.data, scales[at].ctypes.data, scale[(*at, None)].ctypes.data)
+    return pairs, scales, scale
+
+
+def _bytes(name, numbers):
+    numbers = np.asarray(numbers)
+    if numbers.dtype.itemsize != 1:
+        raise TypeError(f"{name} are of {numbers.dtype}, not bytes")
+    return np.ascontiguousarray(numbers.view(np.uint8)).reshape(numbers.shape)
+
+
 def _matrices(name, numbers):
     if numbers.ndim < 2:
         raise InvalidError(f"{name} are {numbers.shape}: they must be [..., N, K]")

@@ -10,9 +10,9 @@ from ._abi import InvalidError, integer
 PANEL, GROUPS = 64, (64, 128)  # k's of weights of 4 bits that lie together, and that may share a scale
 
 # Of each type of elements: the formats of memory that it may lie in, their size in bytes, and how many
-# elements one has. Python has no format for bf16, e4m3 and int4.
+# elements one has. Python has no format for bf16, e4m3 and 4 bits.
 FORMATS = {"f32": ("f", 4, 1), "bf16": ("Hh", 2, 1), "f16": ("eHh", 2, 1), "e4m3": ("Bb", 1, 1),
-           "int8": ("b", 1, 1), "int4": ("Ii", 4, 8)}
+           "int8": ("b", 1, 1), **dict.fromkeys(("int4", "mxfp4", "nvfp4"), ("Ii", 4, 8))}
 
 
 class _View(ctypes.Structure):
@@ -73,3 +73,28 @@ def least_ld(n):
 def panels(n, k):
     """The shape of the words of K x N weights."""
     return k // PANEL, least_ld(n), 8
+
+
+def fp4(type, n, k):
+    """Of K x N weights of a type of e2m1: how many weights share a scale, and the shape of the words of their
+    scales."""
+    shared = {"mxfp4": 32, "nvfp4": 16}.get(type)
+    if shared is None:
+        raise InvalidError(f"type is {type!r}: it must be 'mxfp4' or 'nvfp4'")
+    check_panels(k)
+    rows = -(-k // (4 * shared)) + (type == "nvfp4" and k > 0)
+    return shared, (rows, least_ld(n))
+
+
+def check_fp4(type, pairs, scales):
+    """Of the shapes of what checkpoints hold: other dimensions, N, K, how many weights share a scale, and the
+    shape of the words of scales of a matrix."""
+    if len(pairs) == len(scales) + 1 and len(pairs) > 2:
+        pairs = *pairs[:-2], pairs[-2] * pairs[-1]
+    if len(pairs) < 2:
+        raise InvalidError(f"pairs are {pairs}: they must be [..., N, K / 2]")
+    *many, n, k = *pairs[:-1], 2 * pairs[-1]
+    shared, groups = fp4(type, n, k)
+    if tuple(scales) != (*many, n, k // shared):
+        raise InvalidError(f"scales are {tuple(scales)}: they must be {(*many, n, k // shared)}")
+    return many, n, k, shared, groups

@@ -12,7 +12,7 @@ from ._core import ENDS_OF_ROWS
 from ._gradients import wants_gradients
 from ._invariant import INVARIANT
 from ._layer import bias_of, laid, logical, parts, rows_laid, sizes_of
-from ._memory import GROUPS, PANEL
+from ._memory import GROUPS, PANEL, fp4
 from ._operators import library
 from ._programs import (ALIGN, PACKED, SCALED, TYPES, Matrix, Meta, blocks, bound, check_devices, lie,
                         meta)
@@ -21,6 +21,9 @@ from ._routing import Step, combining, dense, first_list, queue, routing
 _TENSORS = ("Tensor x, Tensor gate_up, Tensor? up, Tensor down, Tensor index, Tensor weights, "
             "Tensor? gate_up_bias, Tensor? down_bias, Tensor scale_gate_up, Tensor? scale_up, "
             "Tensor scale_down")
+# Scales of weights of e2m1, by what they are: bytes of the words of pack_fp4().
+FP4 = {torch.uint8: ("group-32", "mxfp4"), torch.float8_e4m3fn: ("group-16", "nvfp4")}
+TYPES4 = dict(FP4.values())  # others are "int4"
 _OPTIONS = "str activation, str layout, bool transposed, float alpha, float limit"
 
 
@@ -29,14 +32,14 @@ _OPTIONS = "str activation, str layout, bool transposed, float alpha, float limi
 
 def check(x, gate_up, up, down, index, weights, gate_up_bias, down_bias, scale_gate_up, scale_up, scale_down,
           *options):
-    """Checks the arguments. Returns the Sizes, and what shares a scale of weights: "row", "block" or
-    "group-64" or "group-128"."""
+    """Checks the arguments. Returns the Sizes, and what shares a scale of weights: "row", "block" or one of
+    "group-64", "group-128", "group-32" and "group-16"."""
     names = ("gate_up[0]" if up is not None else "gate_up"), "gate_up[1]", "down"
     all_weights = list(zip(names, (gate_up, up, down), (scale_gate_up, scale_up, scale_down)))
     packed = gate_up.dtype in PACKED
     if not packed and gate_up.dtype not in SCALED:
         raise TypeError(f"{names[0]} is {gate_up.dtype}: with scales it must be float8_e4m3fn, int8, or of "
-                        f"int4 int32 or uint8")
+                        f"4 bits int32 or uint8")
     if packed and x.dtype not in (torch.bfloat16, torch.float16):
         raise TypeError(f"x is {x.dtype}: with weights of 4 bits it must be bfloat16 or float16")
     logical_weights = []
@@ -77,6 +80,12 @@ def _as_numbers(name, w, dtype):
 
 def _scaling(name, scale, experts, n, k, dtype):
     shape = tuple(scale.shape)
+    if dtype in PACKED and scale.dtype in FP4:
+        scaling, type = FP4[scale.dtype]
+        want = experts, *fp4(type, n, k)[1], 4
+        if shape != want:
+            raise ValueError(f"the scale of {name} has the shape {shape}: of {type} it must be {want}")
+        return scaling
     if dtype in PACKED:
         if scale.dtype not in (torch.int32, torch.float32):
             raise TypeError(f"the scale of {name} is {scale.dtype}: it must be int32, or float32 of the same "
@@ -170,13 +179,14 @@ def run(x, gate_up, up, down, index, weights, gate_up_bias, down_bias, scale_gat
     transposed = options[2]
     x, index, weights = rows_laid(x).contiguous(), dense(index), dense(weights)
     scales = [t for t in (scale_gate_up, scale_up, scale_down) if t is not None]
-    at = _words(s, s.top, scaling, [t.numel() for t in scales])
+    counts = [t.numel() * t.element_size() // 4 for t in scales]
+    at = _words(s, s.top, scaling, counts)
     words = index.new_empty(at.all, dtype=torch.int32)
     places, to = [], at.weights
-    for t in scales:
-        words[to : to + t.numel()].view(t.dtype).view(t.shape).copy_(t)
+    for t, count in zip(scales, counts):
+        words[to : to + count].view(t.dtype).view(t.shape).copy_(t)
         places.append(to)
-        to += t.numel()
+        to += count
     layer = _Layer(s, scaling, x, words, at, gate_up.dtype)
     steps = [Step(routing(index, weights, s.experts), (weights.data_ptr(), 0, words.data_ptr(),
                                                        index.data_ptr(), 0, 0, 0, s.tokens), (words, index))]
@@ -233,7 +243,8 @@ class _Layer(NamedTuple):
             types = SCALED[self.dtype], None, TYPES[self.x.dtype]
         else:
             w, (_, panels, n, _) = w.contiguous(), w.shape
-            k, types = panels * PANEL, (TYPES[self.x.dtype], "int4", TYPES[self.x.dtype])
+            of = TYPES[self.x.dtype]
+            k, types = panels * PANEL, (of, TYPES4.get(self.scaling, "int4"), of)
             b = Matrix(False, n, 0, k * n)
         addresses = [0 if t is None else t.data_ptr() for t in (a, w, c, bias)]
         where = bias_of(None if bias is None else Meta(*meta(bias, addresses[3])))

@@ -26,8 +26,8 @@ from ._optional import eager
 from ._programs import check_columns
 from ._routing import route
 
-__all__ = ["Experts", "experts", "grouped_mm", "int4_grouped_mm", "matmul_list", "quantize_int4", "route",
-           "scaled_grouped_mm", "set_batch_invariant"]
+__all__ = ["Experts", "experts", "grouped_mm", "int4_grouped_mm", "matmul_list", "pack_fp4", "quantize_int4",
+           "route", "scaled_grouped_mm", "set_batch_invariant"]
 
 
 def grouped_mm(x, w, offs=None, bias=None, activation=None, out_dtype=None, *, fill=None, check=False):
@@ -235,6 +235,54 @@ def quantize_int4(weight, group=128):
             at, *to = (t.data_ptr() for t in matrix)
             _call("bg_quantize_int4", at, n, k, group, *to)
     return w.to(weight.device), scale_w.to(weight.device)
+
+
+def pack_fp4(type, pairs, scales, scale=1.0):
+    """batchgemm.pack_fp4() of tensors: weights and their scales for experts(). It computes on the host.
+
+    Args:
+        type: "mxfp4" or "nvfp4".
+        pairs: uint8, two weights of e2m1 in each, the lower 4 bits first: *_blocks of GPT-OSS.
+        scales: of "mxfp4" uint8 or float8_e8m0fnu, of "nvfp4" float8_e4m3fn, or uint8 of the same bits.
+        scale: of "nvfp4", a number or a float32 tensor with one for each matrix. All scales are multiplied by
+            it.
+
+    Shapes:
+        pairs [..., N, K / 2] or [..., N, K / 32, 16], scales [..., N, K / 32], of "nvfp4" [..., N, K / 16].
+
+    Returns:
+        w, int32 [..., K / 64, ld, 8], and its scales, of "mxfp4" uint8 [..., ceil(K / 128), ld, 4], of
+        "nvfp4" float8_e4m3fn [..., 1 + K / 64, ld, 4], whose first row is the bits of scale as float32, on the device
+        of pairs. ld is N rounded up to a multiple of 8.
+
+    Raises:
+        TypeError: pairs or scales are of other types.
+        InvalidError: type is another, shapes do not fit, or K is no multiple of 64.
+
+    Example:
+        >>> import torch
+        >>> from batchgemm.torch import pack_fp4
+        >>> blocks = torch.zeros(2, 8, 4, 16, dtype=torch.uint8)
+        >>> scales = torch.zeros(2, 8, 4, dtype=torch.uint8)
+        >>> w, scale_w = pack_fp4("mxfp4", blocks, scales)
+        >>> w.shape, scale_w.shape
+        (torch.Size([2, 2, 8, 8]), torch.Size([2, 1, 8, 4]))
+    """
+    for name, t in ("pairs", pairs), ("scales", scales):
+        if not isinstance(t, torch.Tensor) or t.element_size() != 1:
+            raise TypeError(f"{name} must be a tensor of bytes, not {getattr(t, 'dtype', t.__class__)}")
+    many, n, k, shared, groups = _memory.check_fp4(type, tuple(pairs.shape), tuple(scales.shape))
+    scale = torch.as_tensor(scale, dtype=torch.float32, device="cpu").expand(many).reshape(-1)
+    shapes = (n, k // 2), (n, k // shared), _memory.panels(n, k), groups
+    bytes = [t.detach().to("cpu").contiguous().view(torch.uint8) for t in (pairs, scales)]
+    w, scale_w = (torch.empty((*many, *shape), dtype=torch.int32, device="cpu") for shape in shapes[2:])
+    if w.numel():
+        for one, *matrix in zip(scale.tolist(), *(t.view(-1, *shape)
+                                                  for t, shape in zip((*bytes, w, scale_w), shapes))):
+            at = [t.data_ptr() for t in matrix]
+            _call("bg_pack_fp4", type.encode(), *at[:2], one, n, k, *at[2:])
+    scale_w = scale_w[..., None].view(torch.uint8 if type == "mxfp4" else torch.float8_e4m3fn)
+    return w.to(pairs.device), scale_w.to(pairs.device)
 
 
 def matmul_list(xs, ws, out_dtype=None):
