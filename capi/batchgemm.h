@@ -180,7 +180,7 @@ bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *need
  *                         and a zero point (bg_group_words), rows[scale_b + l/group*ldb + j]: weight (l, j)
  *                         stands for scale * (weight - zero). In weights, B has k*ldb, ldb is a multiple of
  *                         8, offset_b and stride_b of 32; k is a multiple of the group. Not with BG_TRANS_A,
- *                         BG_TRANS_B or BG_ENDS_OF_DEPTH, nor in bg_gemm and its variants
+ *                         BG_TRANS_B or BG_ENDS_OF_DEPTH. In bg_gemm_operands len_b counts weights
  *             "group-32", "group-16"  scale_b alone, of "mxfp4" and of "nvfp4": see bg_pack_fp4
  *         "zero_a"        true, with "int8", scale_a "tensor" or "row", scale_b "row": A stands for its
  *                         distance from zero points. After each scale of A is the int32 of its zero point,

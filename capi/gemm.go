@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/batchgemm/batchgemm/dispatch"
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -171,20 +172,38 @@ func gemmOf(o planner.Options) func(context.Context, *dispatch.Device, planner.B
 
 func gemm[T, U element.Number](ctx context.Context, d *dispatch.Device, batch planner.Batch,
 	o planner.Options, host *hostArrays) (err error) {
-	x := dispatch.Slices[T, U]{A: array[T](host, 0, &err), B: array[T](host, 1, &err),
-		C:  array[U](host, 2, &err),
-		B2: array[T](host, 3, &err), Bias: array[U](host, 4, &err), Rows: array[int32](host, 5, &err)}
+	x := dispatch.Slices[T, U]{A: array[T](host, 0, &err), C: array[U](host, 2, &err),
+		Bias: array[U](host, 4, &err), Rows: array[int32](host, 5, &err)}
+	if elemtype.Bits4(o.TypeB) {
+		x.Packed, x.Packed2 = packedArray(host, 1, &err), packedArray(host, 3, &err)
+	} else {
+		x.B, x.B2 = array[T](host, 1, &err), array[T](host, 3, &err)
+	}
 	if err != nil {
 		return err
 	}
 	return dispatch.GEMM(ctx, d, batch, o, x)
 }
 
+// hostNames are the names of the arrays.
+var hostNames = [...]string{"a", "b", "c", "b2", "bias", "rows"}
+
 // array returns one of the arrays, or sets err unless it is set.
 func array[T element.Number | int32](host *hostArrays, i int, err *error) (s []T) {
 	if *err == nil {
-		s, *err = numbers[T]([...]string{"a", "b", "c", "b2", "bias", "rows"}[i], host[i].data,
-			host[i].length)
+		s, *err = numbers[T](hostNames[i], host[i].data, host[i].length)
+	}
+	return s
+}
+
+// packedArray does that for words of eight elements.
+func packedArray(host *hostArrays, i int, err *error) (s []uint32) {
+	const each = 8
+	if *err == nil {
+		*err = multiple("len_"+hostNames[i], host[i].length, each, "the elements of a word")
+	}
+	if *err == nil {
+		s, *err = numbers[uint32](hostNames[i], host[i].data, host[i].length/each)
 	}
 	return s
 }

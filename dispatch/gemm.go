@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/batchgemm/batchgemm/internal/backend"
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/hostgemm"
 	"github.com/batchgemm/batchgemm/internal/hostmem"
 	"github.com/batchgemm/batchgemm/internal/invalid"
@@ -21,6 +22,9 @@ import (
 type Slices[T, U element.Number] struct {
 	A, B []T
 	C    []U
+	// Packed and Packed2 are B and B2 in place of these, if TypeB of the options has 4 bits: words of eight
+	// elements (element.PackInt4, element.PackFP4).
+	Packed, Packed2 []uint32
 
 	// Operands of the options' epilogue, at the places that the problems name; nil without it. planner.Rows
 	// builds Rows: row indices, weights and scales.
@@ -69,15 +73,19 @@ func GEMM[T, U element.Number](ctx context.Context, h Host, batch planner.Batch,
 		return invalid.Errorf("the device is nil")
 	}
 	ab, c := element.TypeOf[T](), element.TypeOf[U]()
-	err := cmp.Or(setType(&o.TypeA, ab, "A"), setType(&o.TypeB, ab, "B"), setType(&o.TypeC, c, "C"))
+	err := cmp.Or(setType(&o.TypeA, ab, "A"), x.setTypeB(&o), setType(&o.TypeC, c, "C"))
 	if err != nil {
 		return err
 	}
 	if all, ok := any(x).(Slices[float32, float32]); ok {
-		return h.gemm32(ctx, batch, o, hostgemm.Operands(all))
+		return h.gemm32(ctx, batch, o, hostgemm.Operands{A: all.A, B: all.B, C: all.C, B2: all.B2,
+			Bias: all.Bias, Rows: all.Rows})
 	}
 	have := planner.Lengths{A: len(x.A), B: len(x.B), C: len(x.C), B2: len(x.B2), Bias: len(x.Bias),
 		Rows: len(x.Rows)}
+	if elemtype.Bits4(o.TypeB) {
+		have.B, have.B2 = o.TypeB.PerWord()*len(x.Packed), o.TypeB.PerWord()*len(x.Packed2)
+	}
 	if could, err := h.single().inPlace(ctx, batch, o, x.words(), have); could || err != nil {
 		return err
 	}
@@ -113,6 +121,21 @@ func (x *Slices[T, U]) store(batch planner.Batch, e *planner.Epilogue, results [
 	}
 }
 
+// setTypeB sets the type of B to that of the slices, unless it has 4 bits.
+func (x *Slices[T, U]) setTypeB(o *planner.Options) error {
+	if !elemtype.Known(o.TypeB) || !elemtype.Bits4(o.TypeB) {
+		if len(x.Packed)+len(x.Packed2) > 0 {
+			return invalid.Errorf("Packed and Packed2 are for a TypeB of 4 bits, not %s", o.TypeB)
+		}
+		return setType(&o.TypeB, element.TypeOf[T](), "B")
+	}
+	if len(x.B)+len(x.B2) > 0 {
+		return invalid.Errorf("the options have TypeB %s, whose words are Packed and Packed2, not B and B2",
+			o.TypeB)
+	}
+	return nil
+}
+
 // setType sets an option to the type of the slices, unless it is set to another type.
 func setType(option *element.Type, is element.Type, of string) error {
 	if *option != element.F32 && *option != is {
@@ -135,10 +158,13 @@ func compute[T, U element.Number](ctx context.Context, d *Device, plan *planner.
 	defer closing(program, &err)
 	e, on := &plan.Options.Epilogue, uploads{ctx: ctx, device: d}
 	defer on.close(&err)
-	run := Operands{A: place(&on, true, x.A, plan.ExtentA),
-		B:  place(&on, true, x.B, plan.ExtentB),
-		B2: place(&on, e.Gated, x.B2, plan.ExtentB2), Bias: place(&on, e.Bias, x.Bias, plan.ExtentBias),
+	run := Operands{A: place(&on, true, x.A, plan.ExtentA), Bias: place(&on, e.Bias, x.Bias, plan.ExtentBias),
 		Rows: place(&on, e.UsesRows(), backend.Words(x.Rows), plan.ExtentRows)}
+	if of := plan.Options.TypeB; elemtype.Bits4(of) {
+		run.B, run.B2 = on.pack(true, of, x.Packed), on.pack(e.Gated, of, x.Packed2)
+	} else {
+		run.B, run.B2 = place(&on, true, x.B, plan.ExtentB), place(&on, e.Gated, x.B2, plan.ExtentB2)
+	}
 	if readsC(plan.Batch, e) {
 		run.C = place(&on, true, x.C, plan.ExtentC)
 	} else if on.err == nil {
@@ -165,13 +191,22 @@ func compute[T, U element.Number](ctx context.Context, d *Device, plan *planner.
 
 // words returns the operands as words that hold the elements.
 func (x *Slices[T, U]) words() hostgemm.Operands {
-	return hostgemm.Operands{A: holding(x.A), B: holding(x.B), C: holding(x.C), B2: holding(x.B2),
+	all := hostgemm.Operands{A: holding(x.A), B: holding(x.B), C: holding(x.C), B2: holding(x.B2),
 		Bias: holding(x.Bias), Rows: x.Rows}
+	if len(x.Packed) > 0 {
+		all.B, all.B2 = asFloats(x.Packed), asFloats(x.Packed2)
+	}
+	return all
 }
 
 // holding returns the words that hold elements.
 func holding[T element.Number](s []T) []float32 {
 	return matrices.Span(unsafe.Pointer(unsafe.SliceData(s)), wordsOf(element.TypeOf[T](), len(s)))
+}
+
+// asFloats returns words as those of a buffer.
+func asFloats(words []uint32) []float32 {
+	return matrices.Span(unsafe.Pointer(unsafe.SliceData(words)), len(words))
 }
 
 // room fails if the host has no memory for compute: for its copy of the results, and for pages of C that do
@@ -215,6 +250,18 @@ func place[T element.Number](u *uploads, used bool, src []T, n int) *Buffer {
 		return nil
 	}
 	return u.keep(Upload(u.ctx, u.device, src[:n]))
+}
+
+// pack makes a buffer of the words of an operand of 4 bits, if it is used.
+func (u *uploads) pack(used bool, of element.Type, words []uint32) *Buffer {
+	if !used || u.err != nil {
+		return nil
+	}
+	b := u.keep(u.device.NewBuffer(of, of.PerWord()*len(words)))
+	if b != nil {
+		u.err = Write(u.ctx, b, 0, words)
+	}
+	return b
 }
 
 // closing closes what a call has made. It sets err if that was nil.

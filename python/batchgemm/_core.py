@@ -418,7 +418,7 @@ class Device(Object):
             a, b, c: contiguous memory (array.array, NumPy, ...) of the types that options name. Only c must
                 be writable. bf16 and f16 are 16-bit words (NumPy: float16 too; torch:
                 x.view(torch.int16).numpy()), e4m3 bytes (torch: x.view(torch.uint8).numpy()), int8 signed
-                bytes.
+                bytes. b of 4 bits is 32-bit words, of pack_int4() or pack_fp4().
             timeout: seconds; None waits for ever.
             b2, bias, rows: what the epilogue asks for. rows are 32-bit words (array.array("i"), NumPy's
                 int32).
@@ -433,9 +433,10 @@ class Device(Object):
         The CPU computes on the memory itself. It copies nothing, unless an operand shares memory with c.
         """
         of, of_c = options.get("type_a", "f32"), options.get("type_c", "f32")
-        given = {"a": host("a", a, type=of), "b": host("b", b, type=of),
+        of_b = options.get("type_b", of)
+        given = {"a": host("a", a, type=of), "b": host("b", b, type=of_b),
                  "c": host("c", c, writable=True, type=of_c)}
-        rest = ("b2", b2, of, ""), ("bias", bias, of_c, ""), ("rows", rows, "f32", "i")
+        rest = ("b2", b2, of_b, ""), ("bias", bias, of_c, ""), ("rows", rows, "f32", "i")
         for name, data, type, more in rest:
             if data is not None:
                 given[name] = host(name, data, type=type, more=more)

@@ -95,6 +95,10 @@ class Packing(unittest.TestCase):
                     buffers[name].write(data.reshape(-1))
                 program.run(**buffers)
                 buffers["c"].read(y.reshape(-1))
+                np.testing.assert_array_equal(y, x.astype(np.float32) @ w.T * want)
+                y[:] = 0
+                device.gemm([batchgemm.problem(m, n, k, ldb=words.shape[1])], x, words, y, type_a="f16",
+                            type_b=type, epilogue={"scale_b": scale_b}, rows=groups.view(np.int32))
                 for made in program, *buffers.values():
                     made.close()
             np.testing.assert_array_equal(y, x.astype(np.float32) @ w.T * want)
