@@ -153,7 +153,7 @@ func problemOf(p *C.bg_problem) planner.Problem {
 	return planner.Problem{
 		M: int(p.m), N: int(p.n), K: int(p.k),
 		TransA: p.flags&C.BG_TRANS_A != 0, TransB: p.flags&C.BG_TRANS_B != 0,
-		Alpha: planner.Scale(float32(p.alpha)), Beta: float32(p.beta),
+		Alpha: planner.Scale(float64(p.alpha)), Beta: float64(p.beta),
 		A: planner.Matrix{Offset: int(p.offset_a), LD: int(p.lda)},
 		B: planner.Matrix{Offset: int(p.offset_b), LD: int(p.ldb)},
 		C: planner.Matrix{Offset: int(p.offset_c), LD: int(p.ldc)},
@@ -193,7 +193,7 @@ func raggedOf(r *C.bg_ragged) (none planner.Ragged, err error) {
 		Form: planner.RaggedForm(r.form), Groups: int(r.groups), M: int(r.m), N: int(r.n), K: int(r.k),
 		Mean:   planner.Sizes{M: int(r.mean_m), N: int(r.mean_n), K: int(r.mean_k)},
 		TransA: r.flags&C.BG_TRANS_A != 0, TransB: r.flags&C.BG_TRANS_B != 0, Rest: rest,
-		Alpha: planner.Scale(float32(r.alpha)), Beta: float32(r.beta),
+		Alpha: planner.Scale(float64(r.alpha)), Beta: float64(r.beta),
 		A:       planner.Matrix{Offset: int(r.offset_a), LD: int(r.lda)},
 		B:       planner.Matrix{Offset: int(r.offset_b), LD: int(r.ldb)},
 		C:       planner.Matrix{Offset: int(r.offset_c), LD: int(r.ldc)},

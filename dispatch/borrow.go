@@ -6,6 +6,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/backend"
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
@@ -101,7 +102,7 @@ func (s *submission) addAt(d *Device, p *Program, at *Addresses) error {
 			return invalid.Errorf("%s %#x is not a multiple of %d; take an earlier element, and offsets",
 				arg.name, address, backend.BorrowAlign)
 		case arg.used:
-			given[i] = borrower.At(address, wordsOf(arg.of, arg.need))
+			given[i] = borrower.At(address, elemtype.Words(arg.of, arg.need))
 		}
 	}
 	run := driverRun(p, &given)

@@ -68,9 +68,9 @@ func (d *Device) NewBuffer(of element.Type, n int) (*Buffer, error) {
 	}
 	defer d.release()
 	if elemtype.Bits4(of) {
-		n = wordsOf(of, n) * of.PerWord()
+		n = elemtype.Words(of, n) * of.PerWord()
 	}
-	made, err := d.driver.Alloc(max(wordsOf(of, n), 1))
+	made, err := d.driver.Alloc(max(elemtype.Words(of, n), 1))
 	if err != nil {
 		return nil, err
 	}
@@ -79,21 +79,14 @@ func (d *Device) NewBuffer(of element.Type, n int) (*Buffer, error) {
 	return b, nil
 }
 
-// wordsOf returns how many words that many elements take.
-func wordsOf(of element.Type, n int) int {
-	if per := of.PerWord(); n%per > 0 {
-		return n/per + 1
-	}
-	return n / of.PerWord()
-}
-
 // Len returns the number of elements.
 func (b *Buffer) Len() int { return b.n }
 
 // Type returns the type of the elements.
 func (b *Buffer) Type() element.Type { return b.of }
 
-// moveWords moves words: elements of F32, or groups of eight elements of 4 bits.
+// moveWords moves words: elements of F32, groups of eight elements of 4 bits, or pairs of words, which are
+// elements of F64.
 func (b *Buffer) moveWords(ctx context.Context, what string, offset int, words []float32,
 	call func(driver.Buffer, context.Context, int, []float32) error,
 ) error {
@@ -108,6 +101,8 @@ func (b *Buffer) moveWords(ctx context.Context, what string, offset int, words [
 func (b *Buffer) packed(what string, offset, words int) (word, n int, err error) {
 	per := b.of.PerWord()
 	switch {
+	case per == 0:
+		return elemtype.Words(b.of, offset), words / elemtype.Words(b.of, 1), nil
 	case offset%per != 0:
 		return 0, 0, invalid.Errorf("%s: offset %d is no multiple of %d, the elements of a word",
 			what, offset, per)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // Skip says why Open or OpenAll did not take a backend, or one of its devices.
@@ -49,7 +50,7 @@ func (s *selection) find(ctx context.Context, d driver.Driver) (*found, error) {
 	if s.device != nil && (*s.device < 0 || *s.device >= len(infos)) {
 		return nil, invalid.Errorf("no device %d (known: %s)", *s.device, names(infos))
 	}
-	gpu := slices.ContainsFunc(infos, func(i Info) bool { return i.Kind != KindSoftware })
+	gpu := slices.ContainsFunc(infos, func(i Info) bool { return i.Kind != KindSoftware && s.lacks(&i) == nil })
 	software := s.backend != "" || d == s.drivers[len(s.drivers)-1]
 	f := &found{driver: d}
 	for i := range infos {
@@ -57,6 +58,8 @@ func (s *selection) find(ctx context.Context, d driver.Driver) (*found, error) {
 		switch {
 		case s.device != nil && i != *s.device:
 			why = fmt.Errorf("device %d was asked for", *s.device)
+		case s.lacks(&infos[i]) != nil:
+			why = s.lacks(&infos[i])
 		case infos[i].Kind != KindSoftware:
 		case s.gpus:
 			why = fmt.Errorf("%w: software, where a GPU is required", ErrUnavailable)
@@ -73,6 +76,16 @@ func (s *selection) find(ctx context.Context, d driver.Driver) (*found, error) {
 		}
 	}
 	return f, nil
+}
+
+// lacks says which of the types of elements a device does not multiply, if any.
+func (s *selection) lacks(i *Info) error {
+	for _, of := range s.types {
+		if of != element.F32 && !slices.Contains(i.Planner.Types, of) {
+			return fmt.Errorf("%w: %s has no kernels for elements of %s", ErrUnavailable, i.Name, of)
+		}
+	}
+	return nil
 }
 
 // names lists devices as "0 NVIDIA H200, 1 NVIDIA H200".

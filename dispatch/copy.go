@@ -12,12 +12,12 @@ import (
 )
 
 // Element is an element type of Write, Read and ReadAsync. Numbers must have the buffer's type: float32,
-// those of package element, and int8 for Int8. Unsigned integers, and types based on them, are bits of any
+// float64 for F64, those of package element, and int8 for Int8. Unsigned integers, and types based on them, are bits of any
 // type of their size: a []uint16, or []float16.Float16 of another package, goes into buffers of BF16 and
 // F16. A buffer of F32 also takes int32 and uint32, such as sizes and row indices. A buffer of 4 bits takes
 // 32-bit words of eight elements (element.PackInt4); offsets are then multiples of 8.
 type Element interface {
-	~float32 | ~int32 | ~uint32 | ~uint16 | ~uint8 | ~int8
+	~float32 | ~float64 | ~int32 | ~uint32 | ~uint16 | ~uint8 | ~int8
 }
 
 // Write copies src to elements [offset, offset+len(src)), after the runs queued before. src may change once
@@ -35,7 +35,7 @@ func Write[T Element](ctx context.Context, b *Buffer, offset int, src []T) error
 	case 2:
 		return writeBits(ctx, b, offset, bitsOf[uint16](src))
 	}
-	return b.moveWords(ctx, "write", offset, bitsOf[float32](src), driver.Buffer.Write)
+	return b.moveWords(ctx, "write", offset, inWords(src), driver.Buffer.Write)
 }
 
 // Read waits for the runs queued before, then copies elements [offset, offset+len(dst)) to dst.
@@ -49,7 +49,7 @@ func Read[T Element](ctx context.Context, b *Buffer, offset int, dst []T) error 
 	case 2:
 		return readBits(ctx, b, offset, bitsOf[uint16](dst))
 	}
-	return b.moveWords(ctx, "read", offset, bitsOf[float32](dst), driver.Buffer.Read)
+	return b.moveWords(ctx, "read", offset, inWords(dst), driver.Buffer.Read)
 }
 
 // Upload makes a buffer from numbers, with their type, or from 32-bit words.
@@ -77,6 +77,8 @@ func typeOf(number any) (of element.Type, known bool) {
 		return element.E4M3, true
 	case int8:
 		return element.Int8, true
+	case float64:
+		return element.F64, true
 	}
 	return element.F32, false
 }
@@ -97,8 +99,14 @@ func checkElements[T Element](what string, of element.Type) error {
 }
 
 // bitsOf reinterprets elements as a type of the same size.
-func bitsOf[B bits | float32, T Element](elements []T) []B {
+func bitsOf[B bits, T Element](elements []T) []B {
 	return unsafe.Slice((*B)(unsafe.Pointer(unsafe.SliceData(elements))), len(elements))
+}
+
+// inWords reinterprets elements of whole words as words.
+func inWords[T Element](elements []T) []float32 {
+	n := len(elements) * int(unsafe.Sizeof(*new(T))) / 4
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(elements))), n)
 }
 
 // bits are elements of 16 or 8 bits. The first element is in the low bits of a device's word.
@@ -145,7 +153,7 @@ func startBits[T bits](ctx context.Context, b *Buffer, offset int, dst []T) *Rea
 		return failed(err)
 	}
 	per := b.of.PerWord()
-	words := make([]float32, wordsOf(b.of, offset%per+len(dst)))
+	words := make([]float32, elemtype.Words(b.of, offset%per+len(dst)))
 	return b.readAsync(ctx, offset, len(dst), offset/per, words, func() { unpack(dst, words, offset%per) })
 }
 
@@ -178,10 +186,10 @@ func inPieces[T bits](ctx context.Context, b *Buffer, what string, offset int, d
 ) error {
 	per := b.of.PerWord()
 	return b.move(ctx, what, offset, len(data), func() error {
-		words := make([]float32, wordsOf(b.of, min(offset%per+len(data), maxPiece)))
+		words := make([]float32, elemtype.Words(b.of, min(offset%per+len(data), maxPiece)))
 		for len(data) > 0 {
 			n := min(maxPiece-offset%per, len(data))
-			if err := call(words[:wordsOf(b.of, offset%per+n)], offset, data[:n]); err != nil {
+			if err := call(words[:elemtype.Words(b.of, offset%per+n)], offset, data[:n]); err != nil {
 				return err
 			}
 			offset, data = offset+n, data[n:]

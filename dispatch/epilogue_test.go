@@ -248,7 +248,7 @@ func TestEpilogueRecords(t *testing.T) {
 		Bias: buffer(t, d, 4, 0, 5, 0, -10), Rows: rowsOf(t, d), C: buffer(t, d, 8, 9, 9, 9, 9, 9, 9, 9, 9),
 		Sizes: buffer(t, d, 40)}}
 	records := func(b ...planner.Problem) {
-		words, err := planner.AppendRecords(nil, b, o.Epilogue)
+		words, err := planner.AppendRecords(nil, b, planner.Options{Epilogue: o.Epilogue})
 		require.NoError(t, err)
 		require.NoError(t, Write(ctx, run.Sizes, 0, words))
 		require.NoError(t, d.Run(ctx, run))

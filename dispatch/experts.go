@@ -7,6 +7,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/backend"
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -298,7 +299,7 @@ func (x *Experts) RunAt(ctx context.Context, stream uintptr, at ExpertAddresses)
 		case address%backend.BorrowAlign != 0:
 			return invalid.Errorf("%s %#x is not a multiple of %d", arg.name, address, backend.BorrowAlign)
 		case arg.used:
-			all[int(operandX)+i] = borrower.At(address, wordsOf(arg.of, arg.need))
+			all[int(operandX)+i] = borrower.At(address, elemtype.Words(arg.of, arg.need))
 		}
 	}
 	if err := s.addExperts(x, &all, at.Tokens); err != nil {

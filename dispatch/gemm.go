@@ -176,7 +176,7 @@ func compute[T, U element.Number](ctx context.Context, d *Device, plan *planner.
 	if err := program.Run(ctx, run); err != nil {
 		return err
 	}
-	words, err := hostmem.Floats(max(wordsOf(run.C.Type(), plan.ExtentC), 1))
+	words, err := hostmem.Floats(max(elemtype.Words(run.C.Type(), plan.ExtentC), 1))
 	if err != nil {
 		return fmt.Errorf("memory for the results: %w", err)
 	}
@@ -201,7 +201,7 @@ func (x *Slices[T, U]) words() hostgemm.Operands {
 
 // holding returns the words that hold elements.
 func holding[T element.Number](s []T) []float32 {
-	return matrices.Span(unsafe.Pointer(unsafe.SliceData(s)), wordsOf(element.TypeOf[T](), len(s)))
+	return matrices.Span(unsafe.Pointer(unsafe.SliceData(s)), elemtype.Words(element.TypeOf[T](), len(s)))
 }
 
 // asFloats returns words as those of a buffer.
@@ -213,7 +213,7 @@ func asFloats(words []uint32) []float32 {
 // not exist yet.
 func (x *Slices[T, U]) room(plan *planner.Plan) error {
 	const few = 1 << 22
-	words := wordsOf(element.TypeOf[U](), plan.ExtentC)
+	words := elemtype.Words(element.TypeOf[U](), plan.ExtentC)
 	if words < few {
 		return nil
 	}

@@ -57,7 +57,7 @@ func typedGEMM[T, U element.Number](t *testing.T) {
 			k    int
 		}{{"product", 0, 30}, {"sum", 1, 30}, {"no products", 2, 0}} {
 			t.Run(tc.name, func(t *testing.T) {
-				batch, err := planner.Pack(planner.Problem{M: 7, N: 5, K: tc.k, Beta: tc.beta},
+				batch, err := planner.Pack(planner.Problem{M: 7, N: 5, K: tc.k, Beta: float64(tc.beta)},
 					planner.Problem{M: 0, N: 3, K: 2},
 					planner.Problem{M: 33, N: 41, K: 3 * tc.k, TransA: true})
 				require.NoError(t, err)

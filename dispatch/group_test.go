@@ -45,7 +45,7 @@ func newJob(t *testing.T, n, most int) job {
 	problems := make([]planner.Problem, n)
 	for i := range problems {
 		problems[i] = planner.GEMM(1+rng.IntN(most), 1+rng.IntN(most), rng.IntN(most+1))
-		problems[i].Beta = [...]float32{0, 1, -2}[i%3]
+		problems[i].Beta = [...]float64{0, 1, -2}[i%3]
 	}
 	batch, err := planner.Pack(problems...)
 	require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/internal/invalid"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // backendEnv is the environment variable that fixes the backend.
@@ -56,6 +57,7 @@ type selection struct {
 	adapter *func([]Info) int
 	power   string
 	gpus    bool // only GPUs
+	types   []element.Type
 }
 
 // WithBackend fixes the backend: "cuda", "hip", "webgpu" or "cpu". It overrides BATCHGEMM_BACKEND. "" leaves
@@ -113,6 +115,12 @@ func RequireGPU() Option {
 	return func(s *selection) { s.gpus = true }
 }
 
+// WithTypes restricts the choice to devices that multiply elements of these types. With element.F64, which
+// WebGPU lacks, Open passes on to the cpu backend where no other device has it.
+func WithTypes(types ...element.Type) Option {
+	return func(s *selection) { s.types = append(s.types, types...) }
+}
+
 // Listing is a backend with its devices, or the reason why it has none.
 type Listing struct {
 	Backend string
@@ -136,8 +144,8 @@ func Devices(ctx context.Context) ([]Listing, error) {
 
 // Open opens the best device. It tries the backends cuda, hip, webgpu and cpu in this order and takes the
 // first real GPU. It skips software adapters of GPU backends, because the cpu backend is faster (some 20
-// times, against Mesa's lavapipe), unless the backend is fixed. WithPower, WithAdapter, WithDevice and
-// RequireGPU change the choice. Device.Skipped says what was passed over, and why.
+// times, against Mesa's lavapipe), unless the backend is fixed. WithPower, WithAdapter, WithDevice,
+// RequireGPU and WithTypes change the choice. Device.Skipped says what was passed over, and why.
 //
 // Plans use the rates that batchgemm tune measured on the device, if there are any, otherwise those of the
 // package. BATCHGEMM_CACHE=off ignores measured rates.

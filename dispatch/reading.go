@@ -48,7 +48,7 @@ func ReadAsync[T Element](ctx context.Context, b *Buffer, offset int, dst []T) *
 	if err != nil {
 		return failed(err)
 	}
-	return b.readAsync(ctx, offset, n, first, bitsOf[float32](dst), nil)
+	return b.readAsync(ctx, offset, n, first, inWords(dst), nil)
 }
 
 // readAsync reads words for n elements, starting at a word of the buffer, and then calls taken.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/batchgemm/batchgemm/internal/backend"
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
@@ -13,14 +14,14 @@ import (
 // other memory than the operands that the run reads. So weights of many layers can be slices of one buffer,
 // and so can results.
 //
-// offset must be a multiple of 256 bytes: 64 elements of F32, 128 of 16 bits, 256 of 8, 512 of 4. n must be
+// offset must be a multiple of 256 bytes: 32 elements of F64, 64 of F32, 128 of 16 bits, 256 of 8, 512 of 4. n must be
 // even for 16-bit elements, a multiple of 4 for 8-bit elements and of 8 for 4-bit elements, unless the slice
 // ends where the buffer ends.
 //
 // A slice, also a slice of a slice, is valid until the buffer is closed. Close of a slice ends only the
 // slice and frees nothing; it is optional. While a slice is reachable, its buffer is too.
 func (b *Buffer) Slice(offset, n int) (*Buffer, error) {
-	unit, per := backend.SliceBytes/4*b.of.PerWord(), b.of.PerWord()
+	unit, per := elemtype.PerBytes(b.of, backend.SliceBytes), max(b.of.PerWord(), 1)
 	switch {
 	case n < 0:
 		return nil, invalid.Errorf("slice: n is %d: negative size", n)
@@ -38,7 +39,7 @@ func (b *Buffer) Slice(offset, n int) (*Buffer, error) {
 	}
 	defer b.leave()
 	return &Buffer{
-		object: b.object, device: b.device, driver: b.driver.Slice(wordsOf(b.of, offset), wordsOf(b.of, n)),
+		object: b.object, device: b.device, driver: b.driver.Slice(elemtype.Words(b.of, offset), elemtype.Words(b.of, n)),
 		n: n, of: b.of,
 		wrapped: b.wrapped && offset+n == b.n, slice: &slice{of: b},
 	}, nil

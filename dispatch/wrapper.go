@@ -55,7 +55,7 @@ func (d *Device) Wrap(of element.Type, ptr uintptr, n int) (*Buffer, error) {
 		return nil, err
 	}
 	defer d.release()
-	made, err := w.Wrap(ptr, wordsOf(of, n))
+	made, err := w.Wrap(ptr, elemtype.Words(of, n))
 	if err != nil {
 		return nil, err
 	}

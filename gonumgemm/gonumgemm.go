@@ -107,7 +107,7 @@ func (p *Product) problem(i int) (q planner.Problem, err error) {
 	if q.TransB {
 		rows, cols = cols, rows
 	}
-	q.N, q.Alpha, q.Beta = cols, planner.Scale(p.Alpha), p.Beta
+	q.N, q.Alpha, q.Beta = cols, planner.Scale(float64(p.Alpha)), float64(p.Beta)
 	if q.K != rows || q.M != p.C.Rows || q.N != p.C.Cols {
 		return q, invalid.Errorf("product %d: op(A) is %d x %d, op(B) %d x %d, C %d x %d", i, q.M, q.K,
 			rows, q.N, p.C.Rows, p.C.Cols)

@@ -310,8 +310,8 @@ func tileJobs(t *testing.T, tile *tile.Shape, of element.Type, rows, cols []int)
 				for _, n := range cols {
 					b = append(b, planner.Problem{M: m, N: n, K: c.depths[len(b)%len(c.depths)],
 						TransA: transposition/2 == 1, TransB: transposition%2 == 1,
-						Alpha: planner.Scale([...]float32{1, -0.5, 1, -0.5, 0}[rng.IntN(5)]),
-						Beta:  [...]float32{0, 1, -0.5}[rng.IntN(3)]})
+						Alpha: planner.Scale([...]float64{1, -0.5, 1, -0.5, 0}[rng.IntN(5)]),
+						Beta:  [...]float64{0, 1, -0.5}[rng.IntN(3)]})
 				}
 			}
 			for c.schedule == planner.ScheduleDynamic && len(b) < 5 { // more tiles than workers
@@ -410,7 +410,7 @@ func farJobs(t *testing.T, tile *tile.Shape) []*emulatorJob {
 		for _, wide := range []bool{false, true} {
 			p := planner.Problem{M: tile.TM - 1, N: tile.TN - 1, K: 2*tile.TK + 5,
 				TransA: transposition/2 == 1, TransB: transposition%2 == 1, Alpha: planner.Scale(2),
-				Beta: float32(transposition % 2)}
+				Beta: float64(transposition % 2)}
 			rows := newFMAJob(t, planner.Batch{p}, tile,
 				planner.Options{Schedule: planner.ScheduleDataParallel}, wide, false, rng)
 			require.Len(t, rows.plan.Segments, 1)

@@ -39,9 +39,9 @@ func epilogueJobs(t *testing.T, s *tile.Shape, rows, cols []int, of element.Type
 				for _, n := range cols {
 					p := planner.Problem{M: m, N: n, K: depths[len(b)%len(depths)],
 						TransA: transposition/2 == 1, TransB: transposition%2 == 1,
-						Alpha: planner.Scale([...]float32{1, -0.5, 0}[rng.IntN(3)])}
+						Alpha: planner.Scale([...]float64{1, -0.5, 0}[rng.IntN(3)])}
 					if !e.Gated {
-						p.Beta = [...]float32{0, 1, -0.5}[rng.IntN(3)]
+						p.Beta = [...]float64{0, 1, -0.5}[rng.IntN(3)]
 					}
 					b = append(b, p)
 				}
@@ -209,7 +209,7 @@ func blockJobs(rows, cols []int, place func(b planner.Batch, o planner.Options, 
 				for _, n := range cols {
 					b = append(b, planner.Problem{M: m, N: n, K: depths[len(b)%len(depths)],
 						TransA: transposition/2 == 1, TransB: transposition%2 == 1,
-						Alpha: planner.Scale([...]float32{1, -0.5, 0}[rng.IntN(3)])})
+						Alpha: planner.Scale([...]float64{1, -0.5, 0}[rng.IntN(3)])})
 				}
 			}
 			b[0].Alpha = planner.Scale(2)

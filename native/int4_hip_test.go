@@ -28,7 +28,7 @@ func groupJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 				for _, m := range rows {
 					for _, n := range cols {
 						b = append(b, planner.Problem{M: m, N: n, K: by.Group() * []int{3, 0, 1, 2}[len(b)%4],
-							Alpha: planner.Scale([...]float32{1, -0.5, 0}[rng.IntN(3)])})
+							Alpha: planner.Scale([...]float64{1, -0.5, 0}[rng.IntN(3)])})
 					}
 				}
 				b[0].Alpha = planner.Scale(2)

@@ -132,7 +132,7 @@ func newJobWithin(t *testing.T, rng *rand.Rand, r planner.Ragged, e planner.Epil
 		b[encoding.BoundKernels])
 	j.want = slices.Clone(b)
 	for _, set := range sets {
-		batch, refused := there.Batch(nil, set, e)
+		batch, refused := there.Batch(nil, set, planner.Options{Epilogue: e})
 		if refused >= 0 && j.want[encoding.StatusWord] == 0 {
 			j.want[encoding.StatusWord] = uint32(refused + 1)
 		}
@@ -151,7 +151,7 @@ func drawExtent(rng *rand.Rand, r *planner.Ragged) int {
 }
 
 func refusedOf(r *planner.Ragged, sizes []int32) int {
-	_, refused := r.Batch(nil, sizes, planner.Epilogue{})
+	_, refused := r.Batch(nil, sizes, planner.Options{})
 	return refused
 }
 
@@ -216,7 +216,7 @@ func wrongEnds(t *testing.T, entries ...uint16) (jobs []*raggedJob) {
 				} else {
 					r.K = bound
 				}
-				r.Rest, r.Beta = planner.Rest(extent%3), float32(rng.IntN(2))
+				r.Rest, r.Beta = planner.Rest(extent%3), float64(rng.IntN(2))
 				for name, sizes := range drivertest.RaggedEnds(int32(cmp.Or(extent, bound))) {
 					name = fmt.Sprintf("%s, extent %d, rest %d", name, extent, r.Rest)
 					jobs = append(jobs, newJobWithin(t, rng, r, planner.Epilogue{}, extent, n, name, sizes))
@@ -294,7 +294,7 @@ func tallRecords(t *testing.T, rng *rand.Rand, kernel uint16) *raggedJob {
 	r := planner.Ragged{Form: planner.Records, Groups: 2, M: 2*rows - 1, N: 1, K: 1}
 	need := batch.Lengths(planner.Epilogue{})
 	r.LenA, r.LenB, r.LenC = need.A, need.B, need.C
-	sizes, err := planner.AppendRecords(nil, batch, planner.Epilogue{})
+	sizes, err := planner.AppendRecords(nil, batch, planner.Options{})
 	require.NoError(t, err)
 	require.Equal(t, 1, refusedOf(&r, sizes))
 	return newRaggedJob(t, rng, r, kernel, "tall", sizes)
@@ -343,7 +343,7 @@ func dealtRecords(t *testing.T, rng *rand.Rand, r *planner.Ragged) []int32 {
 	r.M = 0
 	for i := range problems {
 		problems[i] = planner.Problem{M: 1 + rng.IntN(30), N: 1 + rng.IntN(30),
-			K: rng.IntN(1 + rng.IntN(r.K)), Beta: float32(rng.IntN(2))}
+			K: rng.IntN(1 + rng.IntN(r.K)), Beta: float64(rng.IntN(2))}
 		r.M += problems[i].M
 	}
 	r.M, problems[r.Groups-1].M = r.M-problems[r.Groups-1].M+1, 1 // its own row is one too many
@@ -351,7 +351,7 @@ func dealtRecords(t *testing.T, rng *rand.Rand, r *planner.Ragged) []int32 {
 	require.NoError(t, err)
 	need := batch.Lengths(planner.Epilogue{})
 	r.LenA, r.LenB, r.LenC = need.A, need.B, need.C
-	sizes, err := planner.AppendRecords(nil, batch, planner.Epilogue{})
+	sizes, err := planner.AppendRecords(nil, batch, planner.Options{})
 	require.NoError(t, err)
 	return sizes
 }

@@ -23,8 +23,8 @@ func boxBatch(rng *rand.Rand, problems int) planner.Batch {
 	for i := range b {
 		b[i] = planner.Problem{M: rows[(m+i)%len(rows)], N: cols[(n+2*i)%len(cols)],
 			K: depths[(k+i)%len(depths)], TransB: true,
-			Alpha: planner.Scale([...]float32{1, -0.5, 1, 0}[rng.IntN(4)]),
-			Beta:  [...]float32{0, 0, 1, -0.5}[rng.IntN(4)]}
+			Alpha: planner.Scale([...]float64{1, -0.5, 1, 0}[rng.IntN(4)]),
+			Beta:  [...]float64{0, 0, 1, -0.5}[rng.IntN(4)]}
 	}
 	b[0].Alpha, b[0].K = planner.Scale(2), 700 // have a product
 	return b

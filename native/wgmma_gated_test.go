@@ -35,7 +35,7 @@ func gatedJobs(t *testing.T, s *tile.Shape, of element.Type) (jobs []*emulatorJo
 			for c := range cols {
 				b = append(b, planner.Problem{M: rows[(c+n)%len(rows)], N: cols[c],
 					K: depths[(c+3*n+i)%len(depths)], TransB: of.Bytes() == 1,
-					Alpha: planner.Scale([...]float32{1, -0.5, 1, 0}[rng.IntN(4)])})
+					Alpha: planner.Scale([...]float64{1, -0.5, 1, 0}[rng.IntN(4)])})
 			}
 			b[0].K, b[0].Alpha = max(b[0].K, 64), planner.Scale(2)
 			o := planner.Options{Tile: s.Name, TypeA: of, TypeC: elemtype.TypesC(of)[0], Schedule: schedule,

@@ -33,9 +33,9 @@ func panelJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 			for at := range 4 {
 				b = append(b, planner.Problem{M: rows[(at+i)%len(rows)], N: cols[(at+turn+i/2)%len(cols)],
 					K:     by.Group() * depths[(at+i)%len(depths)],
-					Alpha: planner.Scale([...]float32{1, -0.5, 0}[rng.IntN(3)])})
+					Alpha: planner.Scale([...]float64{1, -0.5, 0}[rng.IntN(3)])})
 				if !e.Gated { // they do not read C
-					b[at].Beta = [...]float32{0, 0, -0.5}[rng.IntN(3)]
+					b[at].Beta = [...]float64{0, 0, -0.5}[rng.IntN(3)]
 				}
 			}
 			b[0].Alpha, b[0].K = planner.Scale(2), by.Group()*slices.Max(depths)

@@ -33,8 +33,8 @@ func wgmmaBatch(rng *rand.Rand, problems int, depths []int, transA, transB bool)
 			M: wgmmaSides[(m+i)%len(wgmmaSides)], N: wgmmaSides[(n+2*i)%len(wgmmaSides)],
 			K:      depths[(k+i)%len(depths)],
 			TransA: transA, TransB: transB,
-			Alpha: planner.Scale([...]float32{1, -0.5, 1, -0.5, 0}[rng.IntN(5)]),
-			Beta:  [...]float32{0, 1, -0.5}[rng.IntN(3)],
+			Alpha: planner.Scale([...]float64{1, -0.5, 1, -0.5, 0}[rng.IntN(5)]),
+			Beta:  [...]float64{0, 1, -0.5}[rng.IntN(3)],
 		}
 	}
 	b[0].Alpha, b[0].K = planner.Scale(2), slices.Max(depths) // have a product

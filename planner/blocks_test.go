@@ -142,7 +142,7 @@ func TestRaggedBlocks(t *testing.T) {
 			1024, 1036},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b, refused := r.Batch(nil, []int32{1, 3, 4}, c.e)
+			b, refused := r.Batch(nil, []int32{1, 3, 4}, Options{Epilogue: c.e})
 			require.Equal(t, -1, refused)
 			require.Equal(t, [2]int{c.a, c.b}, [2]int{b[2].ScaleA, b[2].ScaleB})
 			p, err := New(blocksDevice(t)).PlanRagged(r, scaledOptions(c.e))
@@ -163,9 +163,9 @@ func TestRaggedBlocks(t *testing.T) {
 		{10, 128, 256, 30, 48, true}, {10, 129, 256, 30, 47, false}} {
 		q := Batch{{M: c.m, N: c.n, K: c.k, A: Matrix{LD: 300}, B: Matrix{LD: 130}, C: Matrix{LD: 130},
 			ScaleA: c.a, ScaleB: c.b}}
-		words, err := AppendRecords(nil, q, byBlocks)
+		words, err := AppendRecords(nil, q, Options{Epilogue: byBlocks})
 		require.NoError(t, err)
-		_, refused := records.Batch(nil, words, byBlocks)
+		_, refused := records.Batch(nil, words, Options{Epilogue: byBlocks})
 		require.Equal(t, c.fits, refused < 0, c)
 	}
 }

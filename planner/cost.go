@@ -111,7 +111,7 @@ func (m *model) together(id tileID, n, steps float64) float64 {
 // together, and at most `parts` each.
 func (m *model) sums(id tileID, tiles, slots, parts float64) float64 {
 	d := m.device
-	size := float64(4 * m.tiles[id].shape.TM * m.tiles[id].shape.TN)
+	size := float64(m.sumsOf.Size(m.tiles[id].shape.TM * m.tiles[id].shape.TN))
 	cost, launch := &m.family.terms.fixup, d.LaunchMicros
 	if m.finishes(parts) {
 		cost, launch = &m.family.terms.finish, 0

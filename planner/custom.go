@@ -186,7 +186,7 @@ func trips(t *tile.Shape, depth int) int { return 1 + ceilDiv(depth, t.TK) + dep
 // finish checks that the parts of each tile follow each other from the first K step to the last, and assigns
 // the slots of split tiles in that order. It returns the number of partials.
 func (d *customDeal) finish() (partial int, err error) {
-	p, size := d.plan, d.group.Tile.TM*d.group.Tile.TN
+	p, size := d.plan, d.group.SlotWords()
 	order := make([]int, len(d.parts)) // of the parts, by tile and K
 	for i := range order {
 		order[i] = i

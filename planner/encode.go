@@ -1,12 +1,12 @@
 package planner
 
 import (
-	"math"
 	"slices"
 	"sort"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/tile"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // Encode appends the words that kernels read to dst[:0] and returns the slice. Package encoding describes
@@ -152,6 +152,7 @@ type itemEncoder struct {
 	problem int32 // of common; -1: none
 	q       *Problem
 	common  [encoding.ItemWords]uint32
+	low     [2]uint32 // of alpha and beta
 	// Distances in elements: in A from a tile row or a k to the next, in B from a k or a tile column to the
 	// next, in C from a tile row to the next.
 	rowA, kA, kB, colB, rowC int
@@ -172,9 +173,10 @@ func (e *itemEncoder) begin(problem int32) {
 	c[encoding.OffA], c[encoding.OffB] = uint32(q.A.Offset-l.BaseA), uint32(q.B.Offset-l.BaseB)
 	c[encoding.OffC], c[encoding.Flags] = uint32(q.C.Offset-l.BaseC), 0
 	c[encoding.LDA], c[encoding.LDB], c[encoding.LDC] = uint32(q.A.LD), uint32(q.B.LD), uint32(q.C.LD)
-	c[encoding.Alpha], c[encoding.Beta] = math.Float32bits(q.Alpha.Value()), math.Float32bits(q.Beta)
+	c[encoding.Alpha], e.low[0] = encoding.PutScalar(l.TypeC, q.Alpha.Value())
+	c[encoding.Beta], e.low[1] = encoding.PutScalar(l.TypeC, q.Beta)
 	if q.depth() == 0 {
-		c[encoding.Alpha] = 0
+		c[encoding.Alpha], e.low[0] = 0, 0
 	}
 	if q.aligned(e.vector) {
 		c[encoding.Flags] = encoding.ItemVector
@@ -200,7 +202,7 @@ func (e *itemEncoder) encode(dst []uint32, s *encoding.Segment) {
 	w[encoding.Alpha], w[encoding.Beta] = c[encoding.Alpha], c[encoding.Beta]
 	w[encoding.Flags] = c[encoding.Flags]
 	if s.Accumulate {
-		w[encoding.Beta] = math.Float32bits(1)
+		w[encoding.Beta], _ = encoding.PutScalar(e.launch.TypeC, 1)
 	}
 	w[encoding.Slot] = uint32(s.Slot) // NoSlot becomes Final
 	if e.words > encoding.ItemWords {
@@ -217,7 +219,13 @@ func (e *itemEncoder) encodeTail(w []uint32, s *encoding.Segment) {
 	w[encoding.ScatterAt], w[encoding.ScatterRows] = uint32(q.RowsC+row), uint32(o.ScatterRows)
 	w[encoding.WeightsAt], w[encoding.BiasAt] = uint32(q.Weights+row), uint32(q.Bias+col)
 	w[encoding.PointersAt] = q.pointersAt(&e.launch.Epilogue)
-	w[encoding.ScaleAAt], w[encoding.ScaleBAt] = o.scaleA(q, row), o.scaleB(q, int(s.K0), col)
+	if e.launch.TypeC == element.F64 {
+		if w[encoding.AlphaLow], w[encoding.BetaLow] = e.low[0], e.low[1]; s.Accumulate {
+			w[encoding.BetaLow] = 0
+		}
+	} else {
+		w[encoding.ScaleAAt], w[encoding.ScaleBAt] = o.scaleA(q, row), o.scaleB(q, int(s.K0), col)
+	}
 	clear(w[encoding.ScaleBAt+1 : encoding.EpilogueItemWords])
 	if o.GatherRows > 0 {
 		w[encoding.OffA] -= uint32(row * q.A.LD)
@@ -237,7 +245,9 @@ func (e *itemEncoder) encodeSecond(second, first []uint32, k0, col int) {
 	offB := q.elementB2(k0, col*o.ScaleB.ApartB()) - e.launch.BaseB2
 	second[encoding.OffB], second[encoding.LDB] = uint32(offB), uint32(q.B2.LD)
 	second[encoding.BiasAt] += uint32(q.N)
-	second[encoding.ScaleBAt] += uint32(o.scalesOf(q, q.B.LD))
+	if o.ScaleB != "" {
+		second[encoding.ScaleBAt] += uint32(o.scalesOf(q, q.B.LD))
+	}
 	second[encoding.Flags] = first[encoding.Flags]&^encoding.ItemVector | encoding.ItemSecond
 	if q.A.aligned(e.vector) && q.B2.aligned(e.vector) {
 		second[encoding.Flags] |= encoding.ItemVector
@@ -252,11 +262,12 @@ func (p *Plan) encodeFixup(w []uint32, l *encoding.Launch, f *encoding.Fixup) {
 	w[encoding.FixupOffC] = uint32(q.C.Offset + row*q.C.LD + col - l.BaseC)
 	w[encoding.FixupLDC] = uint32(q.C.LD)
 	w[encoding.FixupExtent] = encoding.PackExtent(min(q.M-row, t.TM), min(q.N-col, t.TN))
-	w[encoding.FixupAlpha] = math.Float32bits(q.Alpha.Value())
-	w[encoding.FixupBeta] = math.Float32bits(q.Beta)
+	alpha, alphaLow := encoding.PutScalar(l.TypeC, q.Alpha.Value())
+	beta, betaLow := encoding.PutScalar(l.TypeC, q.Beta)
+	w[encoding.FixupAlpha], w[encoding.FixupBeta] = alpha, beta
 	w[encoding.FixupSlot], w[encoding.FixupCount] = uint32(f.Slot), uint32(f.Count)
 	w[encoding.FixupPointersAt] = q.pointersAt(&l.Epilogue)
-	if l.Epilogue == (encoding.Epilogue{}) {
+	if l.Epilogue == (encoding.Epilogue{}) && l.TypeC != element.F64 {
 		return
 	}
 	e := &p.Options.Epilogue
@@ -266,7 +277,9 @@ func (p *Plan) encodeFixup(w []uint32, l *encoding.Launch, f *encoding.Fixup) {
 		w[encoding.FixupOffC] = uint32(q.C.Offset + col - l.BaseC)
 	}
 	w[encoding.FixupGatherAt], w[encoding.FixupGatherRows] = uint32(q.RowsA+row), uint32(e.GatherRows)
-	w[encoding.FixupScaleAAt], w[encoding.FixupScaleBAt] = e.scaleA(q, row), e.scaleB(q, 0, col)
+	if w[encoding.FixupAlphaLow], w[encoding.FixupBetaLow] = alphaLow, betaLow; l.TypeC != element.F64 {
+		w[encoding.FixupScaleAAt], w[encoding.FixupScaleBAt] = e.scaleA(q, row), e.scaleB(q, 0, col)
+	}
 }
 
 // pointersAt returns the word of Rows with the problem's addresses, or 0 if kernels read none.

@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "rewrite the golden plans")
 func TestEncode(t *testing.T) {
 	b := mustPack(t,
 		Problem{M: 70, N: 9, K: 20, Alpha: Scale(2), Beta: -0.5},
-		Problem{M: 3, N: 5, K: 0, Alpha: Scale(float32(math.NaN())), Beta: 3},
+		Problem{M: 3, N: 5, K: 0, Alpha: Scale(math.NaN()), Beta: 3},
 		Problem{M: 8, N: 8, K: 8, TransA: true},
 	)
 	p, err := New(device(t, "h200-webgpu")).Plan(t.Context(), b,

@@ -34,6 +34,8 @@ type family struct {
 	keeps bool
 	// direct: kernels that load B from memory to registers are faster, if all problems allow them.
 	direct bool
+	// language: its kernels' language, if some types are no types of it.
+	language string
 	// compiled: kernels are compiled on the device, so that few are better: see Planner.Kernels.
 	compiled bool
 	// counter: a compute unit that is free takes the next worker from a counter, at no cost.
@@ -54,7 +56,7 @@ var (
 		stages: raggedStages[:1], makers: true, narrow: true, apart: true, keeps: true,
 		routers: nativeRouters, combiners: nativeCombiners, gates: nativeGates}
 	familyWGSL = family{rate: ofWGSL, unit: unitH200, alike: true, terms: &termsByWGSL,
-		stages: raggedStages[:], direct: true, compiled: true, routers: wgslRouters,
+		stages: raggedStages[:], direct: true, compiled: true, language: "WGSL", routers: wgslRouters,
 		combiners: wgslCombiners, gates: wgslGates}
 	familyCPU = family{rate: ofCPU, unit: unitXeon, terms: &termsElsewhere, counter: true,
 		routers: cpuRouters, combiners: cpuCombiners, gates: cpuGates}

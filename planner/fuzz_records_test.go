@@ -60,12 +60,12 @@ func FuzzRecords(f *testing.F) {
 			LenA: in.upTo(4000), LenB: in.upTo(4000), LenC: in.upTo(4000), LenB2: in.upTo(4000),
 			LenBias: in.upTo(200), LenRows: in.upTo(300)}
 		require.NoError(t, r.check(&e))
-		n := e.kernel().RecordWords()
+		n := e.kernel().RecordWords(0)
 		words := make([]int32, r.Groups*n)
 		for i := range words {
 			words[i] = int32(in.word())
 		}
-		b, refused := r.Batch(nil, words, e)
+		b, refused := r.Batch(nil, words, Options{Epilogue: e})
 		left := r.M
 		for g, q := range b {
 			if refused >= 0 && g > refused {
@@ -78,7 +78,7 @@ func FuzzRecords(f *testing.F) {
 				left >= 0 && r.keeps(t, told, e)
 			require.Equal(t, fits, g != refused, "group %d: %+v", g, told)
 			if fits {
-				require.Equal(t, math.Float32bits(told.Beta), math.Float32bits(q.Beta))
+				require.Equal(t, math.Float32bits(float32(told.Beta)), math.Float32bits(float32(q.Beta)))
 				told.Beta, q.Beta = 0, 0 // NaN does not equal itself
 				require.Equal(t, told, q)
 			} else {
@@ -98,8 +98,8 @@ func recordOf(r *Ragged, words []int32) Problem {
 	}
 	return Problem{M: w(encoding.RecordM), N: w(encoding.RecordN), K: w(encoding.RecordK), TransA: r.TransA,
 		TransB: r.TransB,
-		Alpha:  Scale(math.Float32frombits(uint32(words[encoding.RecordAlpha]))),
-		Beta:   math.Float32frombits(uint32(words[encoding.RecordBeta])),
+		Alpha:  Scale(float64(math.Float32frombits(uint32(words[encoding.RecordAlpha])))),
+		Beta:   float64(math.Float32frombits(uint32(words[encoding.RecordBeta]))),
 		A:      Matrix{w(encoding.RecordOffA), w(encoding.RecordLDA)},
 		B:      Matrix{w(encoding.RecordOffB), w(encoding.RecordLDB)},
 		C:      Matrix{w(encoding.RecordOffC), w(encoding.RecordLDC)},

@@ -100,7 +100,7 @@ func (t *tape) problem(end *[3]int) Problem {
 		[3]int{8, 1 << 13, 40})
 	p := Problem{M: t.upTo(limits[0]), N: t.upTo(limits[1]), K: t.upTo(limits[2]), TransA: t.byte()%2 == 1,
 		TransB: t.byte()%2 == 1,
-		Alpha:  Scale(pick[float32](t, 1, 0, -2.5)), Beta: pick[float32](t, 0, 1, 3)}
+		Alpha:  Scale(float64(pick[float32](t, 1, 0, -2.5))), Beta: float64(pick[float32](t, 0, 1, 3))}
 	place := func(i, rows, cols int) Matrix {
 		m := Matrix{Offset: end[i], LD: cols}
 		switch t.byte() % 6 {
@@ -318,7 +318,7 @@ func checkItem(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, s *encodin
 	want := [encoding.ItemWords]uint32{
 		3: uint32(s.K1 - s.K0), 4: uint32(q.A.LD), 5: uint32(q.B.LD), 6: uint32(q.C.LD),
 		7: uint32(min(tile.TM, q.M-row)) | uint32(min(tile.TN, q.N-col))<<16,
-		8: math.Float32bits(q.Alpha.Value()), 9: math.Float32bits(q.Beta), 10: uint32(s.Slot), 11: w[11],
+		8: math.Float32bits(float32(q.Alpha.Value())), 9: math.Float32bits(float32(q.Beta)), 10: uint32(s.Slot), 11: w[11],
 	}
 	rowA, rowC, baseB := row, row, l.BaseB
 	if e.GatherRows > 0 {
@@ -439,7 +439,7 @@ func checkFixup(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, f *encodi
 	require.Equal(t, []uint32{
 		uint32(q.C.Offset + rowC*q.C.LD + col), uint32(q.C.LD),
 		uint32(min(tile.TM, q.M-row)) | uint32(min(tile.TN, q.N-col))<<16, uint32(f.Slot),
-		math.Float32bits(q.Alpha.Value()), math.Float32bits(q.Beta), uint32(f.Count), at,
+		math.Float32bits(float32(q.Alpha.Value())), math.Float32bits(float32(q.Beta)), uint32(f.Count), at,
 	}, w[:encoding.FixupWords])
 	if l.Epilogue != (encoding.Epilogue{}) {
 		a, b := scalesAt(q, e, row, col)

@@ -256,7 +256,7 @@ func TestRaggedGroups(t *testing.T) {
 	r := Ragged{Form: EndsOfRows, Groups: 3, M: 10, N: 5, K: 256, A: Matrix{LD: 256}, B: Matrix{LD: 8},
 		C: Matrix{LD: 5}, StrideB: 2048, ScaleB: 7}
 	by := Epilogue{ScaleB: PerGroup64}
-	b, refused := r.Batch(nil, []int32{2, 2, 5}, by)
+	b, refused := r.Batch(nil, []int32{2, 2, 5}, Options{Epilogue: by})
 	require.Equal(t, -1, refused)
 	require.Equal(t, []int{7, 39, 71}, []int{b[0].ScaleB, b[1].ScaleB, b[2].ScaleB})
 	planner := New(int4Device(t))
@@ -291,9 +291,9 @@ func TestRaggedGroups(t *testing.T) {
 	}{{128, 8, 32, true}, {96, 8, 32, false}, {128, 12, 32, false}, {128, 8, 8, false},
 		{128, 32, 32, false}} {
 		q := Batch{{M: 2, N: 5, K: c.k, A: Matrix{LD: 256}, B: Matrix{c.offset, c.ldb}, C: Matrix{LD: 5}}}
-		words, err := AppendRecords(nil, q, by)
+		words, err := AppendRecords(nil, q, Options{Epilogue: by})
 		require.NoError(t, err)
-		_, refused := records.Batch(nil, words, by)
+		_, refused := records.Batch(nil, words, Options{Epilogue: by})
 		require.Equal(t, c.fits, refused < 0, c)
 	}
 }

@@ -42,10 +42,10 @@ type problemJSON struct {
 }
 
 // scalar is a number that JSON may lack: NaN and the infinities are written by name.
-type scalar float32
+type scalar float64
 
 func (s scalar) MarshalJSON() ([]byte, error) {
-	text := strconv.FormatFloat(float64(s), 'g', -1, 32)
+	text := strconv.FormatFloat(float64(s), 'g', -1, 64)
 	if math.IsNaN(float64(s)) || math.IsInf(float64(s), 0) {
 		text = strconv.Quote(text)
 	}
@@ -57,7 +57,7 @@ func (s *scalar) UnmarshalJSON(data []byte) error {
 	if unquoted, err := strconv.Unquote(text); err == nil {
 		text = unquoted
 	}
-	value, err := strconv.ParseFloat(text, 32)
+	value, err := strconv.ParseFloat(text, 64)
 	if err != nil {
 		return invalid.Errorf("%s is no number", data)
 	}
@@ -102,7 +102,7 @@ func (p *Plan) UnmarshalJSON(data []byte) error {
 	batch := make(Batch, len(from.Batch))
 	for i, q := range from.Batch {
 		batch[i] = Problem{M: q.M, N: q.N, K: q.K, TransA: q.TransA, TransB: q.TransB,
-			Alpha: Scale(float32(q.Alpha)), Beta: float32(q.Beta),
+			Alpha: Scale(float64(q.Alpha)), Beta: float64(q.Beta),
 			A: Matrix{q.A[0], q.A[1]}, B: Matrix{q.B[0], q.B[1]}, C: Matrix{q.C[0], q.C[1]},
 			B2: Matrix{q.B2[0], q.B2[1]}, Bias: q.Bias, RowsA: q.RowsA, RowsC: q.RowsC, Weights: q.Weights,
 			Pointers: q.Pointers,

@@ -33,7 +33,7 @@ func TestPlanJSON(t *testing.T) {
 		{"measured rates", tuned, mustPack(t, GEMM(9, 8, 7)), Options{}},
 		{"scalars", device(t, "lavapipe"),
 			mustPack(t, Problem{M: 1, N: 2, K: 3, Alpha: Scale(0.1), Beta: 1e-40},
-				Problem{M: 1, N: 2, K: 3, Alpha: Scale(inf), Beta: nan},
+				Problem{M: 1, N: 2, K: 3, Alpha: Scale(float64(inf)), Beta: float64(nan)},
 				Problem{M: 4, N: 4, K: 4, TransA: true, TransB: true, Alpha: Scale(0)}), Options{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -94,16 +94,16 @@ func TestPlanJSONErrors(t *testing.T) {
 
 func TestFactor(t *testing.T) {
 	var none Factor
-	require.Equal(t, float32(1), none.Value())
+	require.Equal(t, 1.0, none.Value())
 	require.Equal(t, none, Scale(1))
 	require.Equal(t, "1", none.String())
-	for _, x := range []float32{0, float32(math.Copysign(0, -1)), -1, 0.1, 1e-45, math.MaxFloat32,
-		float32(math.Inf(1)), float32(math.NaN())} {
-		require.Equal(t, math.Float32bits(x), math.Float32bits(Scale(x).Value()), x)
+	for _, x := range []float64{0, math.Copysign(0, -1), -1, 0.1, 1e-45, math.MaxFloat32, 1e300,
+		math.Inf(1), math.NaN()} {
+		require.Equal(t, math.Float64bits(x), math.Float64bits(Scale(x).Value()), x)
 	}
 	require.True(t, Problem{M: 1, N: 1, K: 1} == GEMM(1, 1, 1), "a literal without scalars computes A*B")
-	nan := Scale(float32(math.NaN()))
-	require.True(t, nan == Scale(float32(math.NaN())), "as an argument it is the same one")
+	nan := Scale(math.NaN())
+	require.True(t, nan == Scale(math.NaN()), "as an argument it is the same one")
 }
 
 // Devices without kernels for a type say so.

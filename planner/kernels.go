@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/internal/tile"
@@ -186,7 +187,10 @@ func general(k encoding.Kernel, cutsAt int) encoding.Kernel {
 func bound(k *encoding.Kernel) int { return 4 * bit(k.Split) }
 
 // accumulates reports whether launches may add to C over windows of K.
-func (o *Options) accumulates() bool { return o.TypeC == element.F32 && o.Epilogue.cutsAt() == 1 }
+func (o *Options) accumulates() bool { return o.sumsInC() && o.Epilogue.cutsAt() == 1 }
+
+// sumsInC reports whether C has the type of sums, so that it can take parts of them.
+func (o *Options) sumsInC() bool { return o.TypeC == elemtype.Sums(o.TypeA) }
 
 // choices returns the values of an option: false, and true if it may be.
 func choices(may bool) []bool {

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/internal/tile"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // model is what planning derives from the device and the compute mode.
@@ -20,6 +22,7 @@ type model struct {
 	cuts         []cut
 	grain        [3]uint8 // base-2 logarithms of the units in which cuts see M, N and K
 
+	sumsOf   element.Type
 	products int // of each tile: 2 with gated units, whose steps count both products
 	cutsAt   int // see Epilogue.cutsAt
 }
@@ -52,6 +55,7 @@ type stepMicros struct{ busy, alone float64 }
 // setFor derives the model for the options, their arithmetic and the batch of a plan.
 func (m *model) setFor(d *Device, o *Options, a arithmetic, b Batch) error {
 	m.products, m.cutsAt, m.parts = o.Epilogue.kernel().Products(), o.Epilogue.cutsAt(), o.parts(d)
+	m.sumsOf = elemtype.Sums(o.TypeA)
 	return m.set(d, a, o.withEpilogue(d), o.only(d, b))
 }
 

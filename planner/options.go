@@ -40,8 +40,8 @@ const (
 type Options struct {
 	// TypeA, TypeB and TypeC are the types of the elements of A, B and C. The zero value, F32, makes TypeB
 	// equal TypeA. TypeB may also have 4 bits, with scales of groups: Int4, MXFP4, NVFP4. TypeC is TypeA
-	// or F32; if elements of A have 8 bits, it is BF16, F16 or F32. Sums are in fp32 for all types, and C is
-	// rounded once.
+	// or F32; if elements of A have 8 bits, it is BF16, F16 or F32. Sums are in fp32, and C is rounded once.
+	// F64 is the type of all three, of sums, alpha, beta and epilogues; Weights are fp32.
 	TypeA element.Type `json:"type_a,omitempty"`
 	TypeB element.Type `json:"type_b,omitempty"`
 	TypeC element.Type `json:"type_c,omitempty"`
@@ -129,6 +129,9 @@ func (o *Options) checkTypes(d *Device) error {
 	case o.TypeA != element.F32 && o.Compute == ComputeTF32:
 		return invalid.Errorf("compute mode %s is for operands of %s, not %s", ComputeTF32, element.F32,
 			o.TypeA)
+	case d != nil && o.TypeA == element.F64 && !d.takes(o.TypeA) && d.family().language != "":
+		return invalid.Errorf("%s has no kernels for elements of %s: %s has no such type, the cpu backend has",
+			d, o.TypeA, d.family().language)
 	case d != nil && !d.takes(o.TypeA):
 		return invalid.Errorf("%s has no kernels for elements of %s", d, o.TypeA)
 	case d != nil && !d.takes(o.typeB()):

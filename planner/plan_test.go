@@ -26,7 +26,7 @@ func randomBatch(t testing.TB, rng *rand.Rand, n, low, high int) Batch {
 	for i := range problems {
 		p := GEMM(size(), size(), size())
 		p.TransA, p.TransB = rng.IntN(2) == 1, rng.IntN(2) == 1
-		p.Alpha, p.Beta = Scale(float32(rng.IntN(3)-1)), float32(rng.IntN(3)-1)
+		p.Alpha, p.Beta = Scale(float64(rng.IntN(3)-1)), float64(rng.IntN(3)-1)
 		problems[i] = p
 	}
 	b, err := Pack(problems...)

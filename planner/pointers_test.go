@@ -234,7 +234,7 @@ func TestRaggedPointers(t *testing.T) {
 			l := p.Launches[len(p.Launches)-1]
 			require.Equal(t, c.extent, [5]int{l.SpanA, l.SpanB, l.SpanC, l.SpanB2, l.SpanRows})
 			require.Equal(t, c.e.Pointers, p.Launches[0].Epilogue.Pointers)
-			b, _ := r.Batch(nil, []int32{10, 10, 40, 41, 90}, c.e)
+			b, _ := r.Batch(nil, []int32{10, 10, 40, 41, 90}, Options{Epilogue: c.e})
 			at := 11
 			if !c.e.Pointers.Any() {
 				require.Equal(t, 11, b[2].Pointers)
@@ -264,7 +264,7 @@ func TestRaggedPointers(t *testing.T) {
 		Options{Epilogue: Epilogue{Pointers: Pointers{C: true}}})
 	require.NoError(t, err, "who writes addresses knows")
 	require.Equal(t, [2]int{0, 11 + 5*8}, [2]int{p.ExtentC, p.ExtentRows})
-	b, _ := depth.Batch(nil, []int32{5, 5, 7, 20, 20}, p.Options.Epilogue)
+	b, _ := depth.Batch(nil, []int32{5, 5, 7, 20, 20}, Options{Epilogue: p.Options.Epilogue})
 	require.Equal(t, [4]int{3 + 7*100, 1 + 7*31, 2, 11 + 3*8}, [4]int{b[3].A.Offset, b[3].B.Offset,
 		b[3].C.Offset, b[3].Pointers}, "K advances after an address")
 }

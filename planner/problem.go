@@ -24,12 +24,13 @@ type Matrix struct {
 // as N x K with TransB. C is stored as M x N. All are row-major.
 //
 // As in BLAS: M = 0 or N = 0 writes nothing; K = 0 or Alpha = 0 gives Beta*C without reading A and B; Beta =
-// 0 never reads C, so NaN there does not survive.
+// 0 never reads C, so NaN there does not survive. Alpha and Beta are rounded to float32 unless the elements
+// are of element.F64.
 type Problem struct {
 	M, N, K        int
 	TransA, TransB bool
 	Alpha          Factor // zero value: 1, so that a Problem without Alpha computes A*B
-	Beta           float32
+	Beta           float64
 	A, B, C        Matrix
 
 	// These fields are for Options.Epilogue. B2 is the matrix of the second product, stored like B. Bias is
@@ -42,18 +43,18 @@ type Problem struct {
 }
 
 // Factor is a number whose zero value is 1. Scale makes other factors.
-type Factor struct{ fromOne uint32 } // its bits, xor the bits of 1
+type Factor struct{ fromOne uint64 } // its bits, xor the bits of 1
 
 // one is the bits of 1.
-const one = 0x3f800000
+const one = 0x3ff0000000000000
 
 // Scale returns a factor of any value, also 0, Inf and NaN.
-func Scale(by float32) Factor { return Factor{math.Float32bits(by) ^ one} }
+func Scale(by float64) Factor { return Factor{math.Float64bits(by) ^ one} }
 
 // Value returns the number.
-func (f Factor) Value() float32 { return math.Float32frombits(f.fromOne ^ one) }
+func (f Factor) Value() float64 { return math.Float64frombits(f.fromOne ^ one) }
 
-func (f Factor) String() string { return strconv.FormatFloat(float64(f.Value()), 'g', -1, 32) }
+func (f Factor) String() string { return strconv.FormatFloat(f.Value(), 'g', -1, 64) }
 
 // isZero: 0 of either sign.
 func (f Factor) isZero() bool { return f.Value() == 0 }

@@ -36,8 +36,8 @@ const (
 )
 
 // beta is their factor.
-func (r Rest) beta() float32 {
-	return [...]float32{RestKept: 1, RestZero: 0, RestNaN: float32(math.NaN())}[r]
+func (r Rest) beta() float64 {
+	return [...]float64{RestKept: 1, RestZero: 0, RestNaN: math.NaN()}[r]
 }
 
 // MaxGroups is the largest number of groups of a ragged batch.
@@ -67,7 +67,7 @@ type Ragged struct {
 
 	TransA, TransB bool
 	Alpha          Factor // not with Records, which have their own; nor are the next two fields
-	Beta           float32
+	Beta           float64
 	// A, B and C place the operands. If each group has its own B or C, they place the first one, and StrideB
 	// or StrideC is the distance to the next, in elements.
 	A, B, C          Matrix
@@ -98,9 +98,9 @@ type Ragged struct {
 }
 
 // sizesLen returns the number of 32-bit words of the sizes.
-func (r *Ragged) sizesLen(e *Epilogue) int {
+func (r *Ragged) sizesLen(o *Options) int {
 	if r.Form == Records {
-		return r.Groups * e.kernel().RecordWords()
+		return r.Groups * o.recordWords()
 	}
 	return r.Groups
 }
@@ -314,16 +314,16 @@ func (r *Ragged) extents(e *Epilogue) Lengths {
 	return x
 }
 
-// Batch returns what a run with these sizes and an epilogue computes: a problem for each group, and one more
+// Batch returns what a run of a plan with the options computes with these sizes: a problem for each group, and one more
 // that fills the rows after them if Rest asks for it. refused is the first refused group, or -1. It and the
 // groups after it have no rows, or fill their C. The description has a plan, and there are ExtentSizes sizes.
 // The result uses the memory of dst if it is large enough.
-func (r *Ragged) Batch(dst Batch, sizes []int32, e Epilogue) (b Batch, refused int) {
+func (r *Ragged) Batch(dst Batch, sizes []int32, o Options) (b Batch, refused int) {
 	refused = -1
 	b = dst[:0]
 	left := r.M // rows that groups may still have; Records only
 	for g := range r.Groups {
-		q, ok := r.group(sizes, g, &e)
+		q, ok := r.group(sizes, g, &o)
 		if r.Form == Records && ok {
 			left -= q.M
 			ok = left >= 0
@@ -370,11 +370,12 @@ func (r *Ragged) refused(g int) Problem {
 }
 
 // group returns the problem of a group, if its sizes fit.
-func (r *Ragged) group(sizes []int32, g int, e *Epilogue) (q Problem, ok bool) {
+func (r *Ragged) group(sizes []int32, g int, o *Options) (q Problem, ok bool) {
 	if r.Form == Records {
-		n := e.kernel().RecordWords()
-		return r.record(sizes[g*n:][:n], e)
+		n := o.recordWords()
+		return r.record(sizes[g*n:][:n], o)
 	}
+	e := &o.Epilogue
 	q = r.problem()
 	first, end := 0, int(sizes[g])
 	if g > 0 {

@@ -24,7 +24,7 @@ func depthWithEpilogue() (planner.Ragged, planner.Epilogue) {
 // TestRaggedEpilogueDepth: each group of K has its own lists for its rows, and the rows of B2 for its K.
 func TestRaggedEpilogueDepth(t *testing.T) {
 	r, e := depthWithEpilogue()
-	b, refused := r.Batch(nil, []int32{10, 10, 40, 41, 90}, e)
+	b, refused := r.Batch(nil, []int32{10, 10, 40, 41, 90}, planner.Options{Epilogue: e})
 	require.Equal(t, -1, refused)
 	require.Equal(t, planner.Problem{M: 10, N: 30, K: 30, A: planner.Matrix{Offset: 3 + 10, LD: 100},
 		B: planner.Matrix{Offset: 310, LD: 31},
@@ -48,7 +48,7 @@ func TestRaggedEpilogueDepth(t *testing.T) {
 	require.ErrorContains(t, err, "the C of groups overlap: stride 0, each has 300 elements")
 
 	r.TransA, r.A.LD, r.TransB, r.B.LD, r.B2.LD = true, 10, true, 100, 120
-	b, _ = r.Batch(nil, []int32{10, 10, 40, 41, 90}, planner.Epilogue{Gated: true})
+	b, _ = r.Batch(nil, []int32{10, 10, 40, 41, 90}, planner.Options{Epilogue: planner.Epilogue{Gated: true}})
 	require.Equal(t, [3]int{3 + 10*10, 10, 5 + 10}, [3]int{b[2].A.Offset, b[2].B.Offset, b[2].B2.Offset})
 }
 
@@ -72,7 +72,7 @@ func TestRaggedEpilogueRecords(t *testing.T) {
 	q := planner.Problem{M: 4, N: 5, K: 6, A: planner.Matrix{Offset: 1, LD: 7},
 		B: planner.Matrix{Offset: 2, LD: 8}, C: planner.Matrix{Offset: 3, LD: 9},
 		B2: planner.Matrix{Offset: 4, LD: 10}, Bias: 5, RowsA: 6, RowsC: 16, Weights: 26, Pointers: 27}
-	words, err := planner.AppendRecords([]int32{77}, planner.Batch{q}, e)
+	words, err := planner.AppendRecords([]int32{77}, planner.Batch{q}, planner.Options{Epilogue: e})
 	require.NoError(t, err)
 	require.Equal(t, []int32{77, 4, 5, 6, 7, 8, 9, 1, 2, 3, int32(math.Float32bits(1)), 0, 0, 4, 10, 5, 6, 16,
 		26, 27, 0}, words)
@@ -80,7 +80,7 @@ func TestRaggedEpilogueRecords(t *testing.T) {
 	tight := planner.Ragged{Form: planner.Records, Groups: 1, M: 4, N: 5, K: 6, LenA: 1 + 8*7 + 6,
 		LenB: 2 + 5*8 + 5, LenC: 3 + 10*9 + 5,
 		LenB2: 4 + 5*10 + 5, LenBias: 5 + 10, LenRows: 30}
-	b, refused := tight.Batch(nil, words, e)
+	b, refused := tight.Batch(nil, words, planner.Options{Epilogue: e})
 	require.Equal(t, -1, refused)
 	require.Equal(t, planner.Batch{q}, b)
 	p, err := planner.New(lookup(t, "mi210")).PlanRagged(tight, planner.Options{Epilogue: e})
@@ -99,22 +99,22 @@ func TestRaggedEpilogueRecords(t *testing.T) {
 	} {
 		r := tight
 		shorter(&r)
-		_, refused := r.Batch(nil, words, e)
+		_, refused := r.Batch(nil, words, planner.Options{Epilogue: e})
 		require.Equal(t, 0, refused, name)
 	}
 	beta := q
 	beta.Beta = 1
-	words, err = planner.AppendRecords(nil, planner.Batch{beta}, e)
+	words, err = planner.AppendRecords(nil, planner.Batch{beta}, planner.Options{Epilogue: e})
 	require.NoError(t, err)
-	_, refused = tight.Batch(nil, words, e)
+	_, refused = tight.Batch(nil, words, planner.Options{Epilogue: e})
 	require.Equal(t, 0, refused, "gated units read no C")
 
 	if far := int64(math.MaxUint32 + 1); int64(int(far)) == far {
-		_, err = planner.AppendRecords(nil, planner.Batch{{}, {Bias: int(far)}}, e)
+		_, err = planner.AppendRecords(nil, planner.Batch{{}, {Bias: int(far)}}, planner.Options{Epilogue: e})
 		require.EqualError(t, err, "problem 1: bias offset 4294967296 needs more than 32 bits")
-		_, err = planner.AppendRecords(nil, planner.Batch{{B2: planner.Matrix{LD: -1}}}, e)
+		_, err = planner.AppendRecords(nil, planner.Batch{{B2: planner.Matrix{LD: -1}}}, planner.Options{Epilogue: e})
 		require.EqualError(t, err, "problem 0: ldb2 -1 needs more than 32 bits")
-		_, err = planner.AppendRecords(nil, planner.Batch{{Bias: int(far)}}, planner.Epilogue{})
+		_, err = planner.AppendRecords(nil, planner.Batch{{Bias: int(far)}}, planner.Options{})
 		require.NoError(t, err, "they have none")
 	}
 }
@@ -129,9 +129,9 @@ func TestRecordsByPointers(t *testing.T) {
 	require.Equal(t, [4]int{0, 0, 0, 20}, [4]int{p.ExtentA, p.ExtentB, p.ExtentC, p.ExtentRows})
 	q := planner.Problem{M: 4, N: 5, K: 6, A: planner.Matrix{Offset: 1 << 20, LD: 7},
 		B: planner.Matrix{Offset: 1 << 20, LD: 8}, C: planner.Matrix{Offset: 1 << 20, LD: 9}, Pointers: 12}
-	words, err := planner.AppendRecords(nil, planner.Batch{q}, e)
+	words, err := planner.AppendRecords(nil, planner.Batch{q}, planner.Options{Epilogue: e})
 	require.NoError(t, err)
-	_, refused := r.Batch(nil, words, e)
+	_, refused := r.Batch(nil, words, planner.Options{Epilogue: e})
 	require.Equal(t, -1, refused)
 	for _, change := range []struct {
 		word  encoding.RecordWord
@@ -140,7 +140,7 @@ func TestRecordsByPointers(t *testing.T) {
 		{encoding.RecordOffC, -30}} {
 		bad := append([]int32(nil), words...)
 		bad[change.word] = change.value
-		_, refused = r.Batch(nil, bad, e)
+		_, refused = r.Batch(nil, bad, planner.Options{Epilogue: e})
 		require.Equal(t, 0, refused, change)
 	}
 }
@@ -149,13 +149,13 @@ func TestRecordsByPointers(t *testing.T) {
 func TestRecordsOfB2ByPointers(t *testing.T) {
 	q := planner.Problem{M: 4, N: 5, K: 6, A: planner.Matrix{LD: 7}, B: planner.Matrix{LD: 8},
 		C: planner.Matrix{LD: 9}, B2: planner.Matrix{Offset: 1 << 20, LD: 10}}
-	words, err := planner.AppendRecords(nil, planner.Batch{q}, planner.Epilogue{Gated: true})
+	words, err := planner.AppendRecords(nil, planner.Batch{q}, planner.Options{Epilogue: planner.Epilogue{Gated: true}})
 	require.NoError(t, err)
 	r := planner.Ragged{Form: planner.Records, Groups: 1, M: 4, N: 5, K: 6, LenA: 100, LenB: 100, LenC: 100,
 		LenB2: 100, LenRows: 20}
 	for _, byB := range []bool{false, true} {
 		_, refused := r.Batch(nil, words,
-			planner.Epilogue{Gated: true, Pointers: planner.Pointers{A: !byB, B: byB}})
+			planner.Options{Epilogue: planner.Epilogue{Gated: true, Pointers: planner.Pointers{A: !byB, B: byB}}})
 		require.Equal(t, byB, refused < 0)
 	}
 }

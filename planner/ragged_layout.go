@@ -8,6 +8,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/internal/tile"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // workers returns the number of thread groups of a launch. Each has one tile after the other. Warpgroups
@@ -166,9 +167,11 @@ func (b *raggedBuilder) bound(products []encoding.Launch, makers, items int) {
 	set(encoding.BoundLDB, r.B.LD)
 	set(encoding.BoundLDC, r.C.LD)
 	set(encoding.BoundStride, r.stride())
-	b.bounds[encoding.BoundRest] = math.Float32bits(r.Rest.beta())
-	b.bounds[encoding.BoundAlpha] = math.Float32bits(r.Alpha.Value())
-	b.bounds[encoding.BoundBeta] = math.Float32bits(r.Beta)
+	of := b.Options.TypeC
+	alpha, alphaLow := encoding.PutScalar(of, r.Alpha.Value())
+	beta, betaLow := encoding.PutScalar(of, r.Beta)
+	b.bounds[encoding.BoundRest], _ = encoding.PutScalar(of, r.Rest.beta())
+	b.bounds[encoding.BoundAlpha], b.bounds[encoding.BoundBeta] = alpha, beta
 	e := &b.Options.Epilogue
 	x := r.bounds(e)
 	set(encoding.BoundLenA, x.A)
@@ -201,6 +204,9 @@ func (b *raggedBuilder) bound(products []encoding.Launch, makers, items int) {
 	set(encoding.BoundLenRows, x.Rows)
 	set(encoding.BoundScaleA, r.ScaleA)
 	set(encoding.BoundScaleB, r.ScaleB)
+	if of == element.F64 {
+		b.bounds[encoding.BoundLow], b.bounds[encoding.BoundLow+1] = alphaLow, betaLow
+	}
 }
 
 // flags returns the flags of all items.

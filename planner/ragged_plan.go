@@ -27,7 +27,7 @@ func (p *Planner) PlanRagged(r Ragged, o Options) (*Plan, error) {
 	if o = o.filled(); o.Custom != nil || o.Schedule != "" || o.Rule != RuleCost {
 		return nil, r.wrong("a forced schedule or rule needs sizes that the host knows")
 	}
-	plan := &Plan{Device: p.device, Options: o, Ragged: &r, ExtentSizes: r.sizesLen(&o.Epilogue)}
+	plan := &Plan{Device: p.device, Options: o, Ragged: &r, ExtentSizes: r.sizesLen(&o)}
 	builder := p.take()
 	defer p.give(builder)
 	builder.Plan = plan

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // lengths returns the bounds of what records may reach. No buffer has the elements of operands with
@@ -45,14 +46,15 @@ func (r *Ragged) bounds(e *Epilogue) Lengths {
 }
 
 // record returns the problem of a record, if it fits. It inverts Problem.record.
-func (r *Ragged) record(words []int32, e *Epilogue) (q Problem, ok bool) {
+func (r *Ragged) record(words []int32, o *Options) (q Problem, ok bool) {
+	e := &o.Epilogue
 	word := func(w encoding.RecordWord) int { return int(uint32(words[w])) }
 	matrix := func(offset, ld encoding.RecordWord) Matrix { return Matrix{word(offset), word(ld)} }
 	q = Problem{
 		M: word(encoding.RecordM), N: word(encoding.RecordN), K: word(encoding.RecordK),
 		TransA: r.TransA, TransB: r.TransB,
-		Alpha: Scale(math.Float32frombits(uint32(words[encoding.RecordAlpha]))),
-		Beta:  math.Float32frombits(uint32(words[encoding.RecordBeta])),
+		Alpha: Scale(float64(math.Float32frombits(uint32(words[encoding.RecordAlpha])))),
+		Beta:  float64(math.Float32frombits(uint32(words[encoding.RecordBeta]))),
 		A:     matrix(encoding.RecordOffA, encoding.RecordLDA),
 		B:     matrix(encoding.RecordOffB, encoding.RecordLDB),
 		C:     matrix(encoding.RecordOffC, encoding.RecordLDC),
@@ -63,7 +65,12 @@ func (r *Ragged) record(words []int32, e *Epilogue) (q Problem, ok bool) {
 		q.RowsA, q.RowsC = word(encoding.RecordRowsA), word(encoding.RecordRowsC)
 		q.Pointers = word(encoding.RecordPointers)
 	}
-	if len(words) >= encoding.ScaledRecordWords {
+	switch {
+	case o.TypeC == element.F64:
+		low := words[encoding.RecordLow:]
+		q.Alpha = Scale(encoding.Scalar64(uint32(words[encoding.RecordAlpha]), uint32(low[0])))
+		q.Beta = encoding.Scalar64(uint32(words[encoding.RecordBeta]), uint32(low[1]))
+	case len(words) >= encoding.ScaledRecordWords:
 		q.ScaleA, q.ScaleB = word(encoding.RecordScaleA), word(encoding.RecordScaleB)
 	}
 	ok = uint(q.M) <= uint(r.M) && uint(q.N) <= uint(r.N) && uint(q.K) <= uint(r.K)
@@ -105,22 +112,25 @@ func (m Matrix) within(rows, cols, length int) bool {
 }
 
 // AppendRecords appends a record for each problem of the batch, all of one length, for a ragged batch of form
-// Records. Its transpositions must be those of all problems, and its plan must have
-// this epilogue. The batch must have passed Check. AppendRecords fails if a number needs more than 32 bits.
-func AppendRecords(dst []int32, b Batch, e Epilogue) ([]int32, error) {
+// Records. Its transpositions must be those of all problems, and its plan must have these types and this
+// epilogue. The batch must have passed Check. AppendRecords fails if a number needs more than 32 bits.
+func AppendRecords(dst []int32, b Batch, o Options) ([]int32, error) {
 	var w [encoding.ScaledRecordWords]uint32
-	words := w[:e.kernel().RecordWords()]
+	words := w[:o.recordWords()]
 	for i := range b {
 		if err := b[i].checkRecord(i, len(words)); err != nil {
 			return dst, err
 		}
-		b[i].record(words)
+		b[i].record(words, o.TypeC)
 		for _, x := range words {
 			dst = append(dst, int32(x))
 		}
 	}
 	return dst, nil
 }
+
+// recordWords returns the words of a record.
+func (o *Options) recordWords() int { return o.Epilogue.kernel().RecordWords(o.TypeA) }
 
 // checkRecord fails if a record of that many words has no room for a number of the problem.
 func (p *Problem) checkRecord(i, words int) error {
@@ -150,22 +160,25 @@ func (p *Problem) checkRecord(i, words int) error {
 }
 
 // record writes the problem's record to w: the head, and as much of the tail as w has room for.
-func (p *Problem) record(w []uint32) {
+func (p *Problem) record(w []uint32, typeC element.Type) {
 	_ = w[encoding.RecordWords-1]
 	w[encoding.RecordM], w[encoding.RecordN], w[encoding.RecordK] = uint32(p.M), uint32(p.N), uint32(p.K)
 	w[encoding.RecordLDA], w[encoding.RecordOffA] = uint32(p.A.LD), uint32(p.A.Offset)
 	w[encoding.RecordLDB], w[encoding.RecordOffB] = uint32(p.B.LD), uint32(p.B.Offset)
 	w[encoding.RecordLDC], w[encoding.RecordOffC] = uint32(p.C.LD), uint32(p.C.Offset)
-	w[encoding.RecordAlpha], w[encoding.RecordBeta] = math.Float32bits(p.Alpha.Value()),
-		math.Float32bits(p.Beta)
-	w[encoding.RecordZero] = 0
+	alpha, alphaLow := encoding.PutScalar(typeC, p.Alpha.Value())
+	beta, betaLow := encoding.PutScalar(typeC, p.Beta)
+	w[encoding.RecordAlpha], w[encoding.RecordBeta], w[encoding.RecordZero] = alpha, beta, 0
 	if len(w) >= encoding.EpilogueRecordWords {
 		w[encoding.RecordOffB2], w[encoding.RecordLDB2] = uint32(p.B2.Offset), uint32(p.B2.LD)
 		w[encoding.RecordBias], w[encoding.RecordWeights] = uint32(p.Bias), uint32(p.Weights)
 		w[encoding.RecordRowsA], w[encoding.RecordRowsC] = uint32(p.RowsA), uint32(p.RowsC)
 		w[encoding.RecordPointers] = uint32(p.Pointers)
 	}
-	if len(w) >= encoding.ScaledRecordWords {
+	switch {
+	case typeC == element.F64:
+		w[encoding.RecordLow], w[encoding.RecordLow+1] = alphaLow, betaLow
+	case len(w) >= encoding.ScaledRecordWords:
 		w[encoding.RecordScaleA], w[encoding.RecordScaleB] = uint32(p.ScaleA), uint32(p.ScaleB)
 	}
 }

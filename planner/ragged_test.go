@@ -68,13 +68,13 @@ func TestRaggedCheck(t *testing.T) {
 func TestRaggedBatch(t *testing.T) {
 	r := experts()
 	r.Rest = planner.RestZero
-	b, refused := r.Batch(nil, []int32{10, 10, 40, 41, 90}, planner.Epilogue{})
+	b, refused := r.Batch(nil, []int32{10, 10, 40, 41, 90}, planner.Options{})
 	require.Equal(t, -1, refused)
 	require.Len(t, b, 6)
 	require.Equal(t, planner.Problem{M: 30, N: 30, K: 20, A: planner.Matrix{Offset: 3 + 10*20, LD: 20},
 		B: planner.Matrix{Offset: 1400, LD: 31}, C: planner.Matrix{Offset: 300, LD: 30}}, b[2])
 	require.Equal(t, [3]int{10, 30, 0}, [3]int{b[5].M, b[5].N, b[5].K}, "rows that are filled")
-	require.Equal(t, [2]float32{0, 0}, [2]float32{b[5].Alpha.Value(), b[5].Beta})
+	require.Equal(t, [2]float64{}, [2]float64{b[5].Alpha.Value(), b[5].Beta})
 	require.Equal(t, 90*30, b[5].C.Offset)
 	for name, c := range map[string]struct {
 		ends    []int32
@@ -87,7 +87,7 @@ func TestRaggedBatch(t *testing.T) {
 		"all":        {[]int32{100, 100, 100, 100, 100}, -1, 100},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, refused := r.Batch(b, c.ends, planner.Epilogue{})
+			b, refused := r.Batch(b, c.ends, planner.Options{})
 			require.Equal(t, c.refused, refused)
 			for i := range r.Groups {
 				require.True(t, refused < 0 || i < refused || b[i].M == 0, "nothing is computed after")
@@ -96,7 +96,7 @@ func TestRaggedBatch(t *testing.T) {
 		})
 	}
 	r.Form, r.TransA, r.A.LD, r.StrideC = planner.EndsOfDepth, true, 100, 3000
-	b, _ = r.Batch(nil, []int32{5, 5, 7, 20, 20}, planner.Epilogue{})
+	b, _ = r.Batch(nil, []int32{5, 5, 7, 20, 20}, planner.Options{})
 	require.Equal(t, planner.Problem{M: 100, N: 30, K: 13, TransA: true, A: planner.Matrix{Offset: 3 + 7*100,
 		LD: 100}, B: planner.Matrix{Offset: 7 * 31, LD: 31}, C: planner.Matrix{Offset: 9000, LD: 30}}, b[3])
 }
@@ -106,11 +106,11 @@ func TestRaggedRefused(t *testing.T) {
 	r := experts()
 	r.Form, r.TransA, r.A.LD, r.StrideC, r.Beta = planner.EndsOfDepth, true, 100, 3000, 1
 	ends := []int32{5, 5, 4, 20, 20}
-	b, refused := r.Batch(nil, ends, planner.Epilogue{})
+	b, refused := r.Batch(nil, ends, planner.Options{})
 	require.Equal(t, 2, refused)
 	require.Zero(t, b[3].M, "kept")
 	r.Rest = planner.RestNaN
-	b, refused = r.Batch(nil, ends, planner.Epilogue{})
+	b, refused = r.Batch(nil, ends, planner.Options{})
 	require.Equal(t, 2, refused)
 	require.Len(t, b, r.Groups)
 	require.EqualValues(t, 1, b[1].Beta)
@@ -150,7 +150,7 @@ func TestRaggedWithin(t *testing.T) {
 		}
 		require.NoError(t, plan.CheckExtent(c.extent))
 		there := c.r.Within(c.extent)
-		b, refused := there.Batch(nil, c.ends, planner.Epilogue{})
+		b, refused := there.Batch(nil, c.ends, planner.Options{})
 		require.Equal(t, c.refused, refused, c)
 		for i := range b {
 			if c.r.Form == planner.EndsOfRows && b[i].M > 0 {
@@ -167,12 +167,12 @@ func TestRaggedEpilogue(t *testing.T) {
 		200, 400
 	e := planner.Epilogue{Activation: planner.SiLU, Bias: true, Gated: true, GatherRows: 30, ScatterRows: 50,
 		Weights: true}
-	b, refused := r.Batch(nil, []int32{10, 10, 40, 41, 90}, e)
+	b, refused := r.Batch(nil, []int32{10, 10, 40, 41, 90}, planner.Options{Epilogue: e})
 	require.Equal(t, -1, refused)
 	require.Equal(t, planner.Problem{M: 30, N: 30, K: 20, A: r.A, B: planner.Matrix{Offset: 1400, LD: 31},
 		C:  r.C,
 		B2: planner.Matrix{Offset: 1405, LD: 40}, Bias: 2 + 2*61, RowsA: 17, RowsC: 210, Weights: 410}, b[2])
-	b, _ = r.Batch(nil, []int32{10, 10, 40, 41, 90}, planner.Epilogue{Weights: true})
+	b, _ = r.Batch(nil, []int32{10, 10, 40, 41, 90}, planner.Options{Epilogue: planner.Epilogue{Weights: true}})
 	require.Equal(t, [3]int{r.A.Offset + 10*20, 10 * 30, 410}, [3]int{b[2].A.Offset, b[2].C.Offset,
 		b[2].Weights})
 
@@ -343,11 +343,11 @@ func TestPlanRagged(t *testing.T) {
 func TestAppendRecords(t *testing.T) {
 	if far := int64(math.MaxUint32 + 1); int64(int(far)) == far {
 		_, err := planner.AppendRecords(nil, planner.Batch{{}, {C: planner.Matrix{Offset: int(far)}}},
-			planner.Epilogue{})
+			planner.Options{})
 		require.ErrorContains(t, err, "problem 1: C offset 4294967296 needs more than 32 bits")
 	}
 	q := planner.Problem{M: 1, N: 2, K: 3, Beta: -1, A: planner.Matrix{Offset: 5, LD: 4}}
-	words, err := planner.AppendRecords([]int32{7}, planner.Batch{q}, planner.Epilogue{})
+	words, err := planner.AppendRecords([]int32{7}, planner.Batch{q}, planner.Options{})
 	require.NoError(t, err)
 	require.Equal(t, []int32{7, 1, 2, 3, 4, 0, 0, 5, 0, 0, int32(math.Float32bits(1)),
 		math.MinInt32 + 0x3f800000, 0}, words)
@@ -373,7 +373,7 @@ func TestRaggedRoom(t *testing.T) {
 				ends[i] = int32(rng.IntN(r.M + 1))
 			}
 			slices.Sort(ends)
-			b, refused := r.Batch(nil, ends, planner.Epilogue{})
+			b, refused := r.Batch(nil, ends, planner.Options{})
 			require.Equal(t, -1, refused)
 			tiles := 0
 			for i := range b {

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner/internal/radix"
 )
 
@@ -66,14 +65,15 @@ const expandLaunch = 10
 func (p *raggedBuilder) record(b Batch) bool {
 	p.live = Ragged{Form: Records, Groups: len(b), TransA: b[0].TransA, TransB: b[0].TransB}
 	p.Ragged = &p.live
-	p.Records = slices.Grow(p.Records[:0], len(b)*encoding.RecordWords)[:len(b)*encoding.RecordWords]
+	words := p.Options.recordWords()
+	p.Records = slices.Grow(p.Records[:0], len(b)*words)[:len(b)*words]
 	r, same := &p.live, true
 	for i := range b {
 		q := &b[i]
 		same = same && q.TransA == r.TransA && q.TransB == r.TransB
 		r.M, r.N, r.K = r.M+q.M, max(r.N, q.N), max(r.K, q.K)
 		p.vector = p.vector && p.Options.vectorTile(q)
-		q.record(p.Records[i*encoding.RecordWords:][:encoding.RecordWords])
+		q.record(p.Records[i*words:][:words], p.Options.TypeC)
 	}
 	need := b.Lengths(Epilogue{})
 	r.LenA, r.LenB, r.LenC = need.A, need.B, need.C

@@ -30,7 +30,7 @@ func products(t testing.TB, n, most int, transA bool) planner.Batch {
 	problems := make([]planner.Problem, n)
 	for i := range problems {
 		problems[i] = planner.GEMM(rng.IntN(most+1), rng.IntN(most+1), rng.IntN(most+1))
-		problems[i].TransA, problems[i].Beta = transA, float32(i%2)
+		problems[i].TransA, problems[i].Beta = transA, float64(i%2)
 	}
 	b, err := planner.Pack(problems...)
 	require.NoError(t, err)
@@ -54,12 +54,12 @@ func TestRenew(t *testing.T) {
 				require.NoError(t, maker.Renew(t.Context(), p, b, planner.Options{}))
 				require.False(t, p.Takes().Sizes)
 				require.Empty(t, p.Batch)
-				words, err := planner.AppendRecords(nil, b, planner.Epilogue{})
+				words, err := planner.AppendRecords(nil, b, planner.Options{})
 				require.NoError(t, err)
 				for i, w := range words {
 					require.Equal(t, uint32(w), p.Records[i])
 				}
-				got, refused := p.Ragged.Batch(nil, words, planner.Epilogue{})
+				got, refused := p.Ragged.Batch(nil, words, planner.Options{})
 				require.Equal(t, -1, refused, "the bounds refuse none")
 				require.Equal(t, b, got)
 				require.Equal(t, planner.Lengths{A: p.ExtentA, B: p.ExtentB, C: p.ExtentC},

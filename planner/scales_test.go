@@ -140,7 +140,7 @@ func TestRaggedScales(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.r.B2 = c.r.B
-			b, refused := c.r.Batch(nil, []int32{1, 3, 4}, c.e)
+			b, refused := c.r.Batch(nil, []int32{1, 3, 4}, Options{Epilogue: c.e})
 			require.Equal(t, -1, refused)
 			require.Equal(t, [2]int{c.a, c.b}, [2]int{b[2].ScaleA, b[2].ScaleB})
 			p, err := New(device(t, "lavapipe")).PlanRagged(c.r, scaledOptions(c.e))
@@ -161,22 +161,22 @@ func TestRaggedScales(t *testing.T) {
 func TestScaledRecords(t *testing.T) {
 	e := Epilogue{ScaleA: PerRow, ScaleB: PerRow}
 	q := Problem{M: 4, N: 5, K: 6, A: Matrix{1, 7}, B: Matrix{2, 8}, C: Matrix{3, 9}, ScaleA: 20, ScaleB: 25}
-	words, err := AppendRecords([]int32{77}, Batch{q}, e)
+	words, err := AppendRecords([]int32{77}, Batch{q}, Options{Epilogue: e})
 	require.NoError(t, err)
 	require.Equal(t, []int32{77, 4, 5, 6, 7, 8, 9, 1, 2, 3, int32(math.Float32bits(1)), 0, 0, 0, 0, 0, 0, 0,
 		0, 0, 0, 20, 25, 0, 0}, words)
 	tight := Ragged{Form: Records, Groups: 1, M: 4, N: 5, K: 6, LenA: 100, LenB: 100, LenC: 100, LenRows: 30}
-	b, refused := tight.Batch(nil, words[1:], e)
+	b, refused := tight.Batch(nil, words[1:], Options{Epilogue: e})
 	require.Equal(t, -1, refused)
 	require.Equal(t, Batch{q}, b)
 	p, err := New(device(t, "lavapipe")).PlanRagged(tight, scaledOptions(e))
 	require.NoError(t, err)
 	require.Equal(t, encoding.ScaledRecordWords, p.ExtentSizes)
 	tight.LenRows--
-	_, refused = tight.Batch(nil, words[1:], e)
+	_, refused = tight.Batch(nil, words[1:], Options{Epilogue: e})
 	require.Equal(t, 0, refused)
 	q.ScaleB = -1
-	_, err = AppendRecords(nil, Batch{q}, e)
+	_, err = AppendRecords(nil, Batch{q}, Options{Epilogue: e})
 	require.EqualError(t, err, "problem 0: scales of B offset -1 needs more than 32 bits")
 }
 

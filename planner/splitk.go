@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -88,7 +89,7 @@ func (m *model) fillingSteps(id tileID, l load) int {
 
 // slotLimit returns how many partials a group may have, so that those of all groups fit in a binding.
 func (m *model) slotLimit(id tileID) int {
-	return m.device.spanLimit(element.F32) / maxGroups / (m.tiles[id].shape.TM * m.tiles[id].shape.TN)
+	return m.device.spanLimit(element.F32) / maxGroups / elemtype.Words(m.sumsOf, m.tiles[id].shape.TM*m.tiles[id].shape.TN)
 }
 
 // tripSteps returns how many K steps a worker may have on a device that limits loop iterations. In the worst
@@ -104,12 +105,12 @@ func (d *Device) tripSteps(t *tile.Shape) int {
 // slotCounter assigns slots of the workspace to partials.
 type slotCounter struct {
 	next int32
-	size int // elements of a slot
+	size int // words of a slot
 }
 
 // slots returns a counter that continues after the slots in use.
 func (p *builder) slots(g *group) slotCounter {
-	size := g.Tile.TM * g.Tile.TN
+	size := g.SlotWords()
 	return slotCounter{next: int32(ceilDiv(p.Workspace, size)), size: size}
 }
 

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -22,8 +23,8 @@ import (
 func (d *Device) spanLimit(of element.Type) int {
 	limit := int(min(math.MaxUint32, maxElements))
 	// The number of words of 4-bit elements may exceed a 32-bit int.
-	if words := d.MaxBinding / 4; words > 0 && words < limit/of.PerWord() {
-		limit = words * of.PerWord()
+	if words := d.MaxBinding / 4; words > 0 && words < elemtype.Words(of, limit) {
+		limit = words * 8 / of.Size(2)
 	}
 	return limit
 }
@@ -33,7 +34,7 @@ func (d *Device) spanLimit(of element.Type) int {
 const baseBytes = 256
 
 // baseAlign is the same in elements.
-func baseAlign(of element.Type) int { return baseBytes / 4 * of.PerWord() }
+func baseAlign(of element.Type) int { return elemtype.PerBytes(of, baseBytes) }
 
 // reachable reports whether a launch can reach that many elements of A, B and C from their first on.
 func (p *Plan) reachable(a, b, c int) bool {
@@ -189,7 +190,7 @@ func (p *builder) dealWindows(g *group) error {
 				"is too large: one tile %s reaches more than the %d elements that %s can bind", g.Tile.Name,
 				p.Device.spanLimit(g.TypeA), p.Device.Name)
 		}
-		if panel < q.depth() && g.TypeC != element.F32 {
+		if panel < q.depth() && !p.Options.sumsInC() {
 			return problemError(int(o.Index), "K",
 				"is too large for C of %s: more than the %d that one launch of %s takes would be rounded "+
 					"in between",

@@ -146,7 +146,7 @@ func TestRaggedZeros(t *testing.T) {
 			if c.a > r.ScaleB {
 				r.ScaleA = 2000
 			}
-			b, refused := r.Batch(nil, []int32{1, 3, 4}, o.Epilogue)
+			b, refused := r.Batch(nil, []int32{1, 3, 4}, Options{Epilogue: o.Epilogue})
 			require.Equal(t, -1, refused)
 			require.Equal(t, [2]int{c.a, c.b}, [2]int{b[2].ScaleA, b[2].ScaleB})
 			p, err := New(device(t, "lavapipe")).PlanRagged(r, o)
@@ -163,9 +163,9 @@ func TestRaggedZeros(t *testing.T) {
 	}{{30, 40, true}, {31, 40, false}, {30, 41, false}} {
 		q := Batch{{M: 10, N: 5, K: 4, A: Matrix{LD: 4}, B: Matrix{LD: 5}, C: Matrix{LD: 5}, ScaleA: c.a,
 			ScaleB: c.b}}
-		words, err := AppendRecords(nil, q, e)
+		words, err := AppendRecords(nil, q, Options{Epilogue: e})
 		require.NoError(t, err)
-		_, refused := records.Batch(nil, words, e)
+		_, refused := records.Batch(nil, words, Options{Epilogue: e})
 		require.Equal(t, c.fits, refused < 0, c)
 	}
 }

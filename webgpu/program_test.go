@@ -147,7 +147,7 @@ func TestWholeVectors(t *testing.T) {
 				for transposed := range 4 {
 					for _, size := range [][3]int{{1, 3, 5}, {67, 33, 70}, {64, 128, 64}} {
 						p := gemm(size[0], size[1], size[2])
-						p.TransA, p.TransB, p.Beta = transposed&1 != 0, transposed&2 != 0, float32(transposed)
+						p.TransA, p.TransB, p.Beta = transposed&1 != 0, transposed&2 != 0, float64(transposed)
 						problems = append(problems, p)
 					}
 				}

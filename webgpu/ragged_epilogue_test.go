@@ -61,7 +61,7 @@ func (x *epilogueRun) check(t *testing.T, sizes []int32) {
 	require.NoError(t, x.run.Sizes.Write(t.Context(), 0, backend.Words(sizes)))
 	require.NoError(t, x.Submit(t.Context(), []driver.Run{x.run}))
 	e := x.plan.Options.Epilogue
-	batch, refused := x.plan.Ragged.Batch(nil, sizes, e)
+	batch, refused := x.plan.Ragged.Batch(nil, sizes, planner.Options{Epilogue: e})
 	want := drivertest.DealEpilogue(x.plan.Encode(nil), batch, e)
 	words := (&raggedRun{plan: x.plan, program: x.program}).words(t)
 	for i, table := range want.Tables {

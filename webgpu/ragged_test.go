@@ -78,7 +78,7 @@ func (x *raggedRun) check(t *testing.T, sizes []int32) *drivertest.Dealing {
 	t.Helper()
 	run, c := x.run(t, sizes)
 	want := x.checkItems(t, run, sizes)
-	batch, _ := x.plan.Ragged.Batch(nil, sizes, planner.Epilogue{})
+	batch, _ := x.plan.Ragged.Batch(nil, sizes, planner.Options{})
 	require.NoError(t, exact.CheckExact(batch, x.a, x.b, x.c, download(t, c, len(x.c))))
 	require.NoError(t, run.Sizes.Close())
 	require.NoError(t, c.Close())
@@ -89,7 +89,7 @@ func (x *raggedRun) check(t *testing.T, sizes []int32) *drivertest.Dealing {
 func (x *raggedRun) checkItems(t *testing.T, run driver.Run, sizes []int32) *drivertest.Dealing {
 	t.Helper()
 	require.NoError(t, x.Submit(t.Context(), []driver.Run{run}))
-	batch, refused := x.plan.Ragged.Batch(nil, sizes, planner.Epilogue{})
+	batch, refused := x.plan.Ragged.Batch(nil, sizes, planner.Options{})
 	want, words := drivertest.Deal(x.plan.Encode(nil), batch), x.words(t)
 	for i, table := range want.Tables {
 		l := &x.plan.Launches[2+i]
@@ -216,11 +216,11 @@ func TestRaggedManyGroups(t *testing.T) {
 	var problems []planner.Problem
 	for i := range groups {
 		problems = append(problems, planner.Problem{M: i % 5, N: 1 + i%11,
-			K: rng.IntN(1 + 8*rng.IntN(1+rng.IntN(50))), Beta: float32(i % 3)})
+			K: rng.IntN(1 + 8*rng.IntN(1+rng.IntN(50))), Beta: float64(i % 3)})
 	}
 	batch, err := planner.Pack(problems...)
 	require.NoError(t, err)
-	table, err := planner.AppendRecords(nil, batch, planner.Epilogue{})
+	table, err := planner.AppendRecords(nil, batch, planner.Options{})
 	require.NoError(t, err)
 	any := planner.Ragged{Form: planner.Records, Groups: groups, M: 2 * groups, N: 11, K: 400}
 	need := batch.Lengths(planner.Epilogue{})
@@ -278,7 +278,7 @@ func TestRaggedChoosesKernels(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			batch, err := planner.Pack(c.problems...)
 			require.NoError(t, err)
-			sizes, err := planner.AppendRecords(nil, batch, planner.Epilogue{})
+			sizes, err := planner.AppendRecords(nil, batch, planner.Options{})
 			require.NoError(t, err)
 			got := x.check(t, sizes)
 			require.Equal(t, c.first, got.Tiles(0) > 0, "first kernel")
@@ -301,7 +301,7 @@ func TestRaggedSubmission(t *testing.T) {
 	}
 	require.NoError(t, d.Submit(t.Context(), runs))
 	for i, c := range cs {
-		batch, _ := x.plan.Ragged.Batch(nil, want[i], planner.Epilogue{})
+		batch, _ := x.plan.Ragged.Batch(nil, want[i], planner.Options{})
 		require.NoError(t, exact.CheckExact(batch, x.a, x.b, x.c, download(t, c, len(x.c))))
 	}
 	group, err := x.program.Status(t.Context())

@@ -123,7 +123,7 @@ func (n names) addEpilogue(k encoding.Kernel) {
 	e := k.Epilogue
 	n.number("item", uint32(k.ItemWords()*e.Products()))
 	n.number("item.words", uint32(k.ItemWords()))
-	n.number("record", uint32(e.RecordWords()))
+	n.number("record", uint32(e.RecordWords(k.TypeA)))
 	n.number("products", uint32(e.Products()))
 	n.add("apart.b", fmt.Sprintf("%du", e.ScaleB.ApartB()))
 	n.add("written", "")

@@ -60,7 +60,7 @@ func (c *benchCase) onDevicePlanned(ctx context.Context, of *planner.Plan) ([]*c
 	if !ok {
 		return nil, nil
 	}
-	records, err := planner.AppendRecords(nil, c.batch, c.options.Epilogue)
+	records, err := planner.AppendRecords(nil, c.batch, planner.Options{Epilogue: c.options.Epilogue})
 	if err != nil {
 		return nil, err
 	}

@@ -144,7 +144,7 @@ func TestBenchReport(t *testing.T) {
 func TestMoved(t *testing.T) {
 	scaled := func(alpha, beta float32) planner.Problem {
 		p := planner.GEMM(2, 3, 4)
-		p.Alpha, p.Beta = planner.Scale(alpha), beta
+		p.Alpha, p.Beta = planner.Scale(float64(alpha)), float64(beta)
 		return p
 	}
 	for _, tc := range []struct {

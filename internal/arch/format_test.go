@@ -38,7 +38,7 @@ func TestFormatInDocs(t *testing.T) {
 
 func recordLines(t *testing.T, batch planner.Batch) string {
 	t.Helper()
-	records, err := planner.AppendRecords(nil, batch, planner.Epilogue{})
+	records, err := planner.AppendRecords(nil, batch, planner.Options{})
 	require.NoError(t, err)
 	var b strings.Builder
 	line(&b, "problem", encoding.RecordNames[:encoding.RecordWords])

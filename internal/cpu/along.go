@@ -73,11 +73,12 @@ func (t *scratch) alongPart(p *product, k, depth, to int, more bool) {
 // finishAlong stores the sums.
 func (t *scratch) finishAlong(p *product) {
 	if p.tail == nil && p.of == element.F32 {
-		scaleRows(&p.c[0], &t.sum[0], nil, 4*p.ldc, p.rows, p.cols, p.alpha, p.beta)
+		scaleRows(&p.c[0], &t.sum[0], nil, 4*p.ldc, p.rows, p.cols, float32(p.alpha),
+			float32(p.beta))
 		return
 	}
 	for i := range p.rows {
-		p.finish(i, t.sum[i*maxSide:][:p.cols], p.alpha, p.beta)
+		p.finish(i, t.sum[i*maxSide:][:p.cols], float32(p.alpha), float32(p.beta))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/drivertest"
 	"github.com/batchgemm/batchgemm/internal/hardware"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // TestConformance runs the suite with each instruction set of this processor.
@@ -18,7 +19,7 @@ func TestConformance(t *testing.T) {
 			if i > 0 && with.bf16 == nil {
 				options = append(options,
 					drivertest.OneType("others are made of these in front of all instructions, the best of "+
-						"which run them"))
+						"which run them", element.F64))
 			}
 			drivertest.Run(t, Driver(), options...)
 		})

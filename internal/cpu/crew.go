@@ -127,7 +127,7 @@ type job struct {
 	plain     bool
 	words     []uint32
 	a, b, c   []float32 // the windows of the launch
-	bitsA     narrow    // used instead if elements have fewer than 32 bits
+	bitsA     narrow    // used instead if elements are not F32
 	bitsB     narrow
 	bitsC     narrow
 	b2, bias  []float32 // the same for an epilogue
@@ -227,6 +227,9 @@ func grain(workers, members, work int) int {
 // work takes workers until none is left or the device stops. It also starts helpers as other devices release
 // threads.
 func (j *job) work(t *scratch) {
+	if j.launch.TypeC == element.F64 {
+		t = t.forF64()
+	}
 	defer t.forget()
 	for !t.stop.Load() {
 		end := int(j.next.Add(j.grain))

@@ -145,7 +145,7 @@ func (t *scratch) turned(u *units, x *side, k, depth, whole int, to *[maxSide * 
 	for i := 0; i < x.n; i += t.lanes {
 		from := t.dots.rows[i/strip*strip*whole+i%strip:]
 		for w := 0; w < whole; w += t.lanes {
-			t.transpose(floatAt(to[:], i*whole+w), floatAt(from, w*strip), 4*whole, 4*strip, t.lanes,
+			t.transpose(wordAt(to[:], i*whole+w), wordAt(from, w*strip), 4*whole, 4*strip, t.lanes,
 				min(x.n-i, t.lanes))
 		}
 	}
@@ -173,7 +173,7 @@ func (t *scratch) interleaved(u *units, y *side, k, depth, whole int, to *[maxSi
 	}
 }
 
-func floatAt(words []uint32, i int) *float32 { return (*float32)(unsafe.Pointer(&words[i])) }
+func wordAt(words []uint32, i int) unsafe.Pointer { return unsafe.Pointer(&words[i]) }
 
 // columnsOf packs a part of K of Y: strips, each with a row for each word.
 func (t *scratch) columnsOf(u *units, y *side, k, depth, words, whole int) {
@@ -190,7 +190,7 @@ func (t *scratch) columnsOf(u *units, y *side, k, depth, words, whole int) {
 	for j := 0; j < y.n; j += t.lanes {
 		to := t.dots.y[j/strip*strip*whole+j%strip:]
 		n := min(y.n-j, t.lanes)
-		t.transpose(floatAt(to, 0), (*float32)(unsafe.Add(from, j*row)), 4*strip, row, n, words)
+		t.transpose(wordAt(to, 0), unsafe.Add(from, j*row), 4*strip, row, n, words)
 		for w := words; w < whole; w++ {
 			clear(to[w*strip:][:t.lanes])
 		}
@@ -235,15 +235,16 @@ func (t *scratch) dotVectors(u *units, rows, cols int, x unsafe.Pointer, rowX, w
 	more bool) {
 	m := &t.micro
 	m.rowA, m.kA, m.rowC = rowX, 4, 4*maxSide
-	m.depth, m.wide, m.lanes, m.alpha, m.beta = words, words, t.lanes, 1, 0
+	m.depth, m.wide, m.lanes = words, words, t.lanes
+	m.scale(1, 0)
 	most := len(u.kernels) - 1
 	for col := 0; col < cols; col += strip {
 		vectors := (min(cols-col, strip) + t.lanes - 1) / t.lanes
-		m.rowsOfB(floatAt(t.dots.y[:], col*whole), 4*strip)
+		m.rowsOfB(wordAt(t.dots.y[:], col*whole), 4*strip)
 		for row, left := 0, (rows+most-1)/most; left > 0; left-- {
 			height := (rows - row + left - 1) / left
-			m.a = (*float32)(unsafe.Add(x, row*rowX))
-			m.c, m.sum = &t.sum[row*maxSide+col], nil
+			m.a = unsafe.Add(x, row*rowX)
+			m.c, m.sum = unsafe.Pointer(&t.sum[row*maxSide+col]), nil
 			if more {
 				m.sum = m.c
 			}
@@ -260,7 +261,7 @@ func (t *scratch) finishDot(p *product, u *units, swapped bool) {
 	if swapped {
 		sums = &t.dots.back
 		for j := 0; j < p.cols; j += t.lanes {
-			t.transpose(&sums[j], &t.sum[j*maxSide], 4*maxSide, 4*maxSide, min(p.cols-j, t.lanes), p.rows)
+			t.transpose(unsafe.Pointer(&sums[j]), unsafe.Pointer(&t.sum[j*maxSide]), 4*maxSide, 4*maxSide, min(p.cols-j, t.lanes), p.rows)
 		}
 	}
 	var less *int32
@@ -269,10 +270,11 @@ func (t *scratch) finishDot(p *product, u *units, swapped bool) {
 	}
 	switch {
 	case p.tail == nil && p.of == element.F32:
-		scaleRows(&p.c[0], &sums[0], less, 4*p.ldc, p.rows, p.cols, p.alpha, p.beta)
+		scaleRows(&p.c[0], &sums[0], less, 4*p.ldc, p.rows, p.cols, float32(p.alpha),
+			float32(p.beta))
 	case p.tail == nil && p.beta == 0:
 		if u.whole || p.alpha != 1 {
-			scaleRows(&sums[0], &sums[0], less, 4*maxSide, p.rows, p.cols, p.alpha, 0)
+			scaleRows(&sums[0], &sums[0], less, 4*maxSide, p.rows, p.cols, float32(p.alpha), 0)
 		}
 		for i := range p.rows {
 			p.narrow.store(i*p.ldc, sums[i*maxSide:][:p.cols])
@@ -282,7 +284,7 @@ func (t *scratch) finishDot(p *product, u *units, swapped bool) {
 			scaleRows(&sums[0], &sums[0], less, 4*maxSide, p.rows, p.cols, 1, 0)
 		}
 		for i := range p.rows {
-			p.finish(i, sums[i*maxSide:][:p.cols], p.alpha, p.beta)
+			p.finish(i, sums[i*maxSide:][:p.cols], float32(p.alpha), float32(p.beta))
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // tail applies an epilogue to a tile whose sums are in a goroutine's memory, row by row while they are in
@@ -54,7 +55,7 @@ func (e *tail) take(j *job, scatterAt, scatterRows, weightsAt, biasAt uint32, ro
 	if e.Weights {
 		e.weights = j.rows[weightsAt:][:rows]
 	}
-	if e.Bias {
+	if e.Bias && j.launch.TypeC != element.F64 {
 		numbersOf(j.bias, j.bitsBias, e.bias[:cols], int(biasAt))
 	}
 }

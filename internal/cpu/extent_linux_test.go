@@ -53,7 +53,7 @@ func TestExtentGuardPages(t *testing.T) {
 						Sizes: at(backend.Words(sizes), groups), Extent: there}
 					require.NoError(t, d.SubmitOn(t.Context(), 0, []driver.Run{run}))
 					within := r.Within(there)
-					b, refused := within.Batch(nil, sizes, planner.Epilogue{})
+					b, refused := within.Batch(nil, sizes, planner.Options{})
 					group, err := p.Status(t.Context())
 					require.NoError(t, err)
 					require.Equal(t, refused, group)

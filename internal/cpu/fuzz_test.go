@@ -81,7 +81,7 @@ func placed(rng *rand.Rand) (b planner.Batch, lens [3]int) {
 	for i := range rng.IntN(7) {
 		p := planner.Problem{M: rng.IntN(90), N: rng.IntN(90), K: rng.IntN(90), TransA: rng.IntN(2) == 1,
 			TransB: rng.IntN(2) == 1,
-			Alpha:  planner.Scale(float32(rng.IntN(3) - 1)), Beta: float32(rng.IntN(3) - 1)}
+			Alpha:  planner.Scale(float64(rng.IntN(3) - 1)), Beta: float64(rng.IntN(3) - 1)}
 		if i == 0 { // with short rows, so that a tile has enough of them in a narrow window
 			p.M, p.N, p.K, p.TransA, p.TransB = rng.IntN(9), rng.IntN(9), rng.IntN(3000), true, false
 		}

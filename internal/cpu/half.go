@@ -16,7 +16,7 @@ type halves struct {
 	tail tail
 }
 
-// narrow is a view of a buffer's bytes as 16-bit or 8-bit elements.
+// narrow is a view of a buffer's bytes as elements of any type but F32.
 type narrow struct {
 	of    element.Type
 	bytes []byte
@@ -42,7 +42,7 @@ func (n narrow) bits() []uint16 {
 }
 
 // widenWhole and roundWhole convert a multiple of 16 elements, by types; nil: Go does.
-var widenWhole, roundWhole [element.NVFP4 + 1]func(dst, src unsafe.Pointer, n int)
+var widenWhole, roundWhole [element.F64 + 1]func(dst, src unsafe.Pointer, n int)
 
 // widen converts elements to numbers, from one on.
 func (n narrow) widen(to []float32, at int) {

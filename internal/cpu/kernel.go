@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
@@ -40,20 +41,33 @@ func (j *job) segment(t *scratch, item []uint32) {
 	default:
 		p.a.narrow, p.b.narrow = j.bitsA.from(int(item[encoding.OffA])), bitsB.from(int(item[encoding.OffB]))
 	}
-	p.ldc, p.alpha, p.beta = int(item[encoding.LDC]), math.Float32frombits(item[encoding.Alpha]),
-		math.Float32frombits(item[encoding.Beta])
+	p.ldc = int(item[encoding.LDC])
+	if of == element.F64 {
+		p.alpha = encoding.Scalar64(item[encoding.Alpha], item[encoding.AlphaLow])
+		p.beta = encoding.Scalar64(item[encoding.Beta], item[encoding.BetaLow])
+	} else {
+		p.alpha = float64(math.Float32frombits(item[encoding.Alpha]))
+		p.beta = float64(math.Float32frombits(item[encoding.Beta]))
+	}
 	switch slot := item[encoding.Slot]; {
 	case slot == encoding.Final && j.launch.TypeC == element.F32:
 		p.c = j.c[item[encoding.OffC]:]
 	case slot == encoding.Final:
 		p.narrow = j.bitsC.from(int(item[encoding.OffC]))
 	default:
-		shape := j.launch.Tile
-		p.c, p.ldc, p.alpha, p.beta = j.workspace[int(slot)*shape.TM*shape.TN:], shape.TN, 1, 0
+		p.c, p.ldc, p.alpha, p.beta = j.workspace[int(slot)*j.launch.SlotWords():], j.launch.Tile.TN, 1, 0
+		if of == element.F64 {
+			p.c, p.narrow = nil, narrowOf(of, p.c)
+		}
 	}
-	if *epilogue != (encoding.Epilogue{}) && item[encoding.Slot] == encoding.Final {
+	switch {
+	case *epilogue == (encoding.Epilogue{}) || item[encoding.Slot] != encoding.Final:
+	case of == element.F64:
+		p.tail = t.own.tailOf(j, item, p.rows, p.cols)
+	default:
 		if p.tail = t.halves().tail.item(j, item, p.rows, p.cols); p.tail.scales.used {
-			p.tail.scales.alpha, p.tail.scales.beta, p.alpha, p.beta = p.alpha, p.beta, 1, 0
+			p.tail.scales.alpha, p.tail.scales.beta = float32(p.alpha), float32(p.beta)
+			p.alpha, p.beta = 1, 0
 		}
 	}
 	t.multiply(&p)
@@ -62,6 +76,10 @@ func (j *job) segment(t *scratch, item []uint32) {
 // fixup finishes a tile from its partials, in the order of their slots.
 func (j *job) fixup(t *scratch, item []uint32) {
 	item = item[:j.launch.ItemWords()]
+	if j.launch.TypeC == element.F64 {
+		j.fixupDouble(t, item)
+		return
+	}
 	rows, cols := encoding.Rows(item[encoding.FixupExtent]), encoding.Cols(item[encoding.FixupExtent])
 	shape := j.launch.Tile
 	slots := j.workspace[int(item[encoding.FixupSlot])*shape.TM*shape.TN:][:int(
@@ -80,14 +98,19 @@ func (j *job) fixup(t *scratch, item []uint32) {
 		}
 	}
 	for i := range rows {
-		sum := slots[i*shape.TN:][:cols]
-		for at := (i + shape.TM) * shape.TN; at < len(slots); at += shape.TM * shape.TN {
-			for k, v := range slots[at:][:len(sum)] {
-				sum[k] += v
-			}
-		}
-		p.finish(i, sum, alpha, beta)
+		p.finish(i, sumSlots(slots, shape, i, cols), alpha, beta)
 	}
+}
+
+// sumSlots adds a row of all slots to that of the first one, which it returns.
+func sumSlots[T sums](slots []T, shape *tile.Shape, row, cols int) []T {
+	sum := slots[row*shape.TN:][:cols]
+	for at := (row + shape.TM) * shape.TN; at < len(slots); at += shape.TM * shape.TN {
+		for k, v := range slots[at:][:len(sum)] {
+			sum[k] += v
+		}
+	}
+	return sum
 }
 
 // finish stores a row of sums.
@@ -121,18 +144,9 @@ var scaleRows func(c, sum *float32, less *int32, rowC, rows, cols int, alpha, be
 
 // scale computes C = alpha*sum + beta*C. With beta = 0, C is not read.
 func scale(c, sum []float32, alpha, beta float32) {
-	c = c[:len(sum)]
 	if scaleRows != nil && len(sum) > 0 {
 		scaleRows(&c[0], &sum[0], nil, 0, 1, len(sum), alpha, beta)
 		return
 	}
-	if beta == 0 {
-		for i, v := range sum {
-			c[i] = alpha * v
-		}
-		return
-	}
-	for i, v := range sum {
-		c[i] = alpha*v + beta*c[i]
-	}
+	scaleEach(c, sum, alpha, beta)
 }

@@ -183,7 +183,7 @@ var avx512Kernels = [][]kernel{
 }
 
 //go:noescape
-func transpose512(dst, src *float32, rowDst, rowSrc, rows, depth int)
+func transpose512(dst, src unsafe.Pointer, rowDst, rowSrc, rows, depth int)
 
 //go:noescape
 func avx2x1x1(p *micro)
@@ -326,7 +326,331 @@ var avx2EdgeKernels = [][]kernel{
 }
 
 //go:noescape
-func transpose2(dst, src *float32, rowDst, rowSrc, rows, depth int)
+func transpose2(dst, src unsafe.Pointer, rowDst, rowSrc, rows, depth int)
+
+//go:noescape
+func double512x1x1(p *micro)
+
+//go:noescape
+func double512x1x2(p *micro)
+
+//go:noescape
+func double512x1x3(p *micro)
+
+//go:noescape
+func double512x1x4(p *micro)
+
+//go:noescape
+func double512x2x1(p *micro)
+
+//go:noescape
+func double512x2x2(p *micro)
+
+//go:noescape
+func double512x2x3(p *micro)
+
+//go:noescape
+func double512x2x4(p *micro)
+
+//go:noescape
+func double512x3x1(p *micro)
+
+//go:noescape
+func double512x3x2(p *micro)
+
+//go:noescape
+func double512x3x3(p *micro)
+
+//go:noescape
+func double512x3x4(p *micro)
+
+//go:noescape
+func double512x4x1(p *micro)
+
+//go:noescape
+func double512x4x2(p *micro)
+
+//go:noescape
+func double512x4x3(p *micro)
+
+//go:noescape
+func double512x4x4(p *micro)
+
+//go:noescape
+func double512x5x1(p *micro)
+
+//go:noescape
+func double512x5x2(p *micro)
+
+//go:noescape
+func double512x5x3(p *micro)
+
+//go:noescape
+func double512x5x4(p *micro)
+
+//go:noescape
+func double512x6x1(p *micro)
+
+//go:noescape
+func double512x6x2(p *micro)
+
+//go:noescape
+func double512x6x3(p *micro)
+
+//go:noescape
+func double512x6x4(p *micro)
+
+//go:noescape
+func double512x7x1(p *micro)
+
+//go:noescape
+func double512x7x2(p *micro)
+
+//go:noescape
+func double512x8x1(p *micro)
+
+//go:noescape
+func double512x8x2(p *micro)
+
+//go:noescape
+func double512x9x1(p *micro)
+
+//go:noescape
+func double512x9x2(p *micro)
+
+//go:noescape
+func double512x10x1(p *micro)
+
+//go:noescape
+func double512x10x2(p *micro)
+
+//go:noescape
+func double512x11x1(p *micro)
+
+//go:noescape
+func double512x11x2(p *micro)
+
+//go:noescape
+func double512x12x1(p *micro)
+
+//go:noescape
+func double512x12x2(p *micro)
+
+//go:noescape
+func double512x13x1(p *micro)
+
+//go:noescape
+func double512x13x2(p *micro)
+
+//go:noescape
+func double512x14x1(p *micro)
+
+//go:noescape
+func double512x14x2(p *micro)
+
+//go:noescape
+func double512x15x1(p *micro)
+
+//go:noescape
+func double512x16x1(p *micro)
+
+//go:noescape
+func double512x17x1(p *micro)
+
+//go:noescape
+func double512x18x1(p *micro)
+
+//go:noescape
+func double512x19x1(p *micro)
+
+//go:noescape
+func double512x20x1(p *micro)
+
+//go:noescape
+func double512x21x1(p *micro)
+
+//go:noescape
+func double512x22x1(p *micro)
+
+//go:noescape
+func double512x23x1(p *micro)
+
+//go:noescape
+func double512x24x1(p *micro)
+
+var double512Kernels = [][]kernel{
+	{},
+	{nil, double512x1x1, double512x1x2, double512x1x3, double512x1x4},
+	{nil, double512x2x1, double512x2x2, double512x2x3, double512x2x4},
+	{nil, double512x3x1, double512x3x2, double512x3x3, double512x3x4},
+	{nil, double512x4x1, double512x4x2, double512x4x3, double512x4x4},
+	{nil, double512x5x1, double512x5x2, double512x5x3, double512x5x4},
+	{nil, double512x6x1, double512x6x2, double512x6x3, double512x6x4},
+	{nil, double512x7x1, double512x7x2},
+	{nil, double512x8x1, double512x8x2},
+	{nil, double512x9x1, double512x9x2},
+	{nil, double512x10x1, double512x10x2},
+	{nil, double512x11x1, double512x11x2},
+	{nil, double512x12x1, double512x12x2},
+	{nil, double512x13x1, double512x13x2},
+	{nil, double512x14x1, double512x14x2},
+	{nil, double512x15x1},
+	{nil, double512x16x1},
+	{nil, double512x17x1},
+	{nil, double512x18x1},
+	{nil, double512x19x1},
+	{nil, double512x20x1},
+	{nil, double512x21x1},
+	{nil, double512x22x1},
+	{nil, double512x23x1},
+	{nil, double512x24x1},
+}
+
+//go:noescape
+func transposeDouble512(dst, src unsafe.Pointer, rowDst, rowSrc, rows, depth int)
+
+//go:noescape
+func double2x1x1(p *micro)
+
+//go:noescape
+func double2x1x1edge(p *micro)
+
+//go:noescape
+func double2x1x2(p *micro)
+
+//go:noescape
+func double2x1x2edge(p *micro)
+
+//go:noescape
+func double2x2x1(p *micro)
+
+//go:noescape
+func double2x2x1edge(p *micro)
+
+//go:noescape
+func double2x2x2(p *micro)
+
+//go:noescape
+func double2x2x2edge(p *micro)
+
+//go:noescape
+func double2x3x1(p *micro)
+
+//go:noescape
+func double2x3x1edge(p *micro)
+
+//go:noescape
+func double2x3x2(p *micro)
+
+//go:noescape
+func double2x3x2edge(p *micro)
+
+//go:noescape
+func double2x4x1(p *micro)
+
+//go:noescape
+func double2x4x1edge(p *micro)
+
+//go:noescape
+func double2x4x2(p *micro)
+
+//go:noescape
+func double2x4x2edge(p *micro)
+
+//go:noescape
+func double2x5x1(p *micro)
+
+//go:noescape
+func double2x5x1edge(p *micro)
+
+//go:noescape
+func double2x5x2(p *micro)
+
+//go:noescape
+func double2x5x2edge(p *micro)
+
+//go:noescape
+func double2x6x1(p *micro)
+
+//go:noescape
+func double2x6x1edge(p *micro)
+
+//go:noescape
+func double2x6x2(p *micro)
+
+//go:noescape
+func double2x6x2edge(p *micro)
+
+//go:noescape
+func double2x7x1(p *micro)
+
+//go:noescape
+func double2x7x1edge(p *micro)
+
+//go:noescape
+func double2x8x1(p *micro)
+
+//go:noescape
+func double2x8x1edge(p *micro)
+
+//go:noescape
+func double2x9x1(p *micro)
+
+//go:noescape
+func double2x9x1edge(p *micro)
+
+//go:noescape
+func double2x10x1(p *micro)
+
+//go:noescape
+func double2x10x1edge(p *micro)
+
+//go:noescape
+func double2x11x1(p *micro)
+
+//go:noescape
+func double2x11x1edge(p *micro)
+
+//go:noescape
+func double2x12x1(p *micro)
+
+//go:noescape
+func double2x12x1edge(p *micro)
+
+var double2Kernels = [][]kernel{
+	{},
+	{nil, double2x1x1, double2x1x2},
+	{nil, double2x2x1, double2x2x2},
+	{nil, double2x3x1, double2x3x2},
+	{nil, double2x4x1, double2x4x2},
+	{nil, double2x5x1, double2x5x2},
+	{nil, double2x6x1, double2x6x2},
+	{nil, double2x7x1},
+	{nil, double2x8x1},
+	{nil, double2x9x1},
+	{nil, double2x10x1},
+	{nil, double2x11x1},
+	{nil, double2x12x1},
+}
+
+var double2EdgeKernels = [][]kernel{
+	{},
+	{nil, double2x1x1edge, double2x1x2edge},
+	{nil, double2x2x1edge, double2x2x2edge},
+	{nil, double2x3x1edge, double2x3x2edge},
+	{nil, double2x4x1edge, double2x4x2edge},
+	{nil, double2x5x1edge, double2x5x2edge},
+	{nil, double2x6x1edge, double2x6x2edge},
+	{nil, double2x7x1edge},
+	{nil, double2x8x1edge},
+	{nil, double2x9x1edge},
+	{nil, double2x10x1edge},
+	{nil, double2x11x1edge},
+	{nil, double2x12x1edge},
+}
+
+//go:noescape
+func transposeDouble2(dst, src unsafe.Pointer, rowDst, rowSrc, rows, depth int)
 
 //go:noescape
 func dotBF16x1x1(p *micro)
@@ -706,4 +1030,4 @@ func panel512x2(p *panel)
 func panel2x2(p *panel)
 
 //go:noescape
-func copyRows512(dst, src *float32, rowDst, rowSrc, cols, rows int)
+func copyRows512(dst, src unsafe.Pointer, rowDst, rowSrc, cols, rows int)

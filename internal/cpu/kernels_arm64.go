@@ -165,3 +165,167 @@ var neonEdgeKernels = [][]kernel{
 	{nil, neon5x1edge, neon5x2edge, neon5x3edge, neon5x4edge},
 	{nil, neon6x1edge, neon6x2edge, neon6x3edge, neon6x4edge},
 }
+
+//go:noescape
+func doubleNeon1x1(p *micro)
+
+//go:noescape
+func doubleNeon1x2(p *micro)
+
+//go:noescape
+func doubleNeon1x3(p *micro)
+
+//go:noescape
+func doubleNeon1x4(p *micro)
+
+//go:noescape
+func doubleNeon2x1(p *micro)
+
+//go:noescape
+func doubleNeon2x2(p *micro)
+
+//go:noescape
+func doubleNeon2x3(p *micro)
+
+//go:noescape
+func doubleNeon2x4(p *micro)
+
+//go:noescape
+func doubleNeon3x1(p *micro)
+
+//go:noescape
+func doubleNeon3x2(p *micro)
+
+//go:noescape
+func doubleNeon3x3(p *micro)
+
+//go:noescape
+func doubleNeon3x4(p *micro)
+
+//go:noescape
+func doubleNeon4x1(p *micro)
+
+//go:noescape
+func doubleNeon4x2(p *micro)
+
+//go:noescape
+func doubleNeon4x3(p *micro)
+
+//go:noescape
+func doubleNeon4x4(p *micro)
+
+//go:noescape
+func doubleNeon5x1(p *micro)
+
+//go:noescape
+func doubleNeon5x2(p *micro)
+
+//go:noescape
+func doubleNeon5x3(p *micro)
+
+//go:noescape
+func doubleNeon5x4(p *micro)
+
+//go:noescape
+func doubleNeon6x1(p *micro)
+
+//go:noescape
+func doubleNeon6x2(p *micro)
+
+//go:noescape
+func doubleNeon6x3(p *micro)
+
+//go:noescape
+func doubleNeon6x4(p *micro)
+
+var doubleNeonKernels = [][]kernel{
+	{},
+	{nil, doubleNeon1x1, doubleNeon1x2, doubleNeon1x3, doubleNeon1x4},
+	{nil, doubleNeon2x1, doubleNeon2x2, doubleNeon2x3, doubleNeon2x4},
+	{nil, doubleNeon3x1, doubleNeon3x2, doubleNeon3x3, doubleNeon3x4},
+	{nil, doubleNeon4x1, doubleNeon4x2, doubleNeon4x3, doubleNeon4x4},
+	{nil, doubleNeon5x1, doubleNeon5x2, doubleNeon5x3, doubleNeon5x4},
+	{nil, doubleNeon6x1, doubleNeon6x2, doubleNeon6x3, doubleNeon6x4},
+}
+
+//go:noescape
+func doubleNeon1x1edge(p *micro)
+
+//go:noescape
+func doubleNeon1x2edge(p *micro)
+
+//go:noescape
+func doubleNeon1x3edge(p *micro)
+
+//go:noescape
+func doubleNeon1x4edge(p *micro)
+
+//go:noescape
+func doubleNeon2x1edge(p *micro)
+
+//go:noescape
+func doubleNeon2x2edge(p *micro)
+
+//go:noescape
+func doubleNeon2x3edge(p *micro)
+
+//go:noescape
+func doubleNeon2x4edge(p *micro)
+
+//go:noescape
+func doubleNeon3x1edge(p *micro)
+
+//go:noescape
+func doubleNeon3x2edge(p *micro)
+
+//go:noescape
+func doubleNeon3x3edge(p *micro)
+
+//go:noescape
+func doubleNeon3x4edge(p *micro)
+
+//go:noescape
+func doubleNeon4x1edge(p *micro)
+
+//go:noescape
+func doubleNeon4x2edge(p *micro)
+
+//go:noescape
+func doubleNeon4x3edge(p *micro)
+
+//go:noescape
+func doubleNeon4x4edge(p *micro)
+
+//go:noescape
+func doubleNeon5x1edge(p *micro)
+
+//go:noescape
+func doubleNeon5x2edge(p *micro)
+
+//go:noescape
+func doubleNeon5x3edge(p *micro)
+
+//go:noescape
+func doubleNeon5x4edge(p *micro)
+
+//go:noescape
+func doubleNeon6x1edge(p *micro)
+
+//go:noescape
+func doubleNeon6x2edge(p *micro)
+
+//go:noescape
+func doubleNeon6x3edge(p *micro)
+
+//go:noescape
+func doubleNeon6x4edge(p *micro)
+
+var doubleNeonEdgeKernels = [][]kernel{
+	{},
+	{nil, doubleNeon1x1edge, doubleNeon1x2edge, doubleNeon1x3edge, doubleNeon1x4edge},
+	{nil, doubleNeon2x1edge, doubleNeon2x2edge, doubleNeon2x3edge, doubleNeon2x4edge},
+	{nil, doubleNeon3x1edge, doubleNeon3x2edge, doubleNeon3x3edge, doubleNeon3x4edge},
+	{nil, doubleNeon4x1edge, doubleNeon4x2edge, doubleNeon4x3edge, doubleNeon4x4edge},
+	{nil, doubleNeon5x1edge, doubleNeon5x2edge, doubleNeon5x3edge, doubleNeon5x4edge},
+	{nil, doubleNeon6x1edge, doubleNeon6x2edge, doubleNeon6x3edge, doubleNeon6x4edge},
+}

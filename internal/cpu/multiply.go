@@ -23,15 +23,18 @@ type scratch struct {
 	blocks   [maxSide + 1]blocks // by the rows of a tile
 	narrow   [maxSide + 1]blocks // the same for tiles of one vector
 	micro    micro
-	sum      [maxSide * maxSide]float32           // of earlier parts of K
-	panel    [64 * panelDepth]float32             // the columns of a block, if B is transposed
-	columnsA *[panelDepth * packedRow / 4]float32 // rows of a transposed A, or nil
-	stop     *atomic.Bool                         // if set, stop working
+	sum      [maxSide * maxSide]float32 // of earlier parts of K
+	panel    [64 * panelDepth]float32   // the columns of a block, if B is transposed
+	columnsA []byte                     // rows of a transposed A, or nil
+	stop     *atomic.Bool               // if set, stop working
 	turn     turn
 	half     *halves // or nil
 	dots     *dots   // or nil
-	along    along
-	small    small
+
+	own       *doubles // of a scratch for F64
+	scratch64 *scratch // for F64, or nil
+	along     along
+	small     small
 }
 
 // blocks divides the rows of a tile evenly into blocks: the first `tall` blocks have height rows, the others
@@ -77,12 +80,21 @@ type operand struct {
 	group  int     // k of each group
 }
 
-// strides returns the distances in bytes from a row of op(X) to the next, and from a column to the next.
-func (o *operand) strides() (row, col int) {
+// strides returns the distances in bytes from a row of op(X) to the next, and from a column to the next, for
+// elements of that many bytes.
+func (o *operand) strides(size int) (row, col int) {
 	if o.trans {
-		return 4, 4 * o.ld
+		return size, size * o.ld
 	}
-	return 4 * o.ld, 4
+	return size * o.ld, size
+}
+
+// at returns the address of an element of F32 or F64.
+func (o *operand) at(i int) unsafe.Pointer {
+	if o.of == element.F64 {
+		return unsafe.Pointer(&o.bytes[8*i])
+	}
+	return unsafe.Pointer(&o.data[i])
 }
 
 // index returns the place of an element of op(X).
@@ -100,7 +112,7 @@ type product struct {
 	a, b              operand
 	c                 []float32
 	ldc               int
-	alpha, beta       float32
+	alpha, beta       float64
 	narrow                  // in place of c if its elements are not F32; has their type
 	tail              *tail // the epilogue; nil: none
 }
@@ -140,6 +152,10 @@ func (p *product) check() {
 func (t *scratch) multiply(p *product) {
 	p.check()
 	t.small.ready = false
+	if p.a.of == element.F64 {
+		t.multiplyDouble(p)
+		return
+	}
 	if u := t.unitsFor(p); u != nil {
 		t.dot(p, u)
 		return
@@ -168,16 +184,19 @@ func (t *scratch) multiply(p *product) {
 			}
 			t.finishAlong(p)
 		case !last:
-			m.rowC, m.alpha, m.beta = 4*maxSide, 1, 0
+			m.rowC = 4 * maxSide
+			m.scale(1, 0)
 			t.part(from, at, k > 0, unsafe.Pointer(&t.sum))
 			continue
 		case p.of == element.F32 && p.tail == nil:
-			m.rowC, m.alpha, m.beta = 4*p.ldc, p.alpha, p.beta
+			m.rowC = 4 * p.ldc
+			m.scale(p.alpha, p.beta)
 			t.part(from, at, k > 0, unsafe.Pointer(&p.c[0]))
 		default:
 			h := t.halves()
 			h.load(p)
-			m.rowC, m.alpha, m.beta = 4*maxSide, p.alpha, p.beta
+			m.rowC = 4 * maxSide
+			m.scale(p.alpha, p.beta)
 			t.part(from, at, k > 0, unsafe.Pointer(&h.c))
 			h.store(p)
 		}
@@ -204,18 +223,18 @@ func (t *scratch) part(p *product, k int, more bool, c unsafe.Pointer) {
 	var rowA int
 	copied := false // A is
 	if m.depth > 0 {
-		rowA, m.kA = p.a.strides()
+		rowA, m.kA = p.a.strides(t.size)
 		m.rowA = rowA
-		a = unsafe.Add(unsafe.Pointer(&p.a.data[0]), k*m.kA)
+		a = unsafe.Add(p.a.at(0), k*m.kA)
 		if copied = p.a.trans && t.copyRows != nil && p.cols > rows.width && p.rows > 2*rows.height &&
 			m.kA >= farRow; copied {
-			a, m.kA = t.packedA(p, k), packedRow
+			a, m.kA = t.packedA(p, k), t.packedRow()
 		}
 	}
 	for col := 0; col < p.cols; col += rows.width {
 		cols := min(p.cols-col, rows.width)
 		if m.depth > 0 {
-			t.columns(p.b.data, p.b.ld, p.b.trans, k, col, cols)
+			t.columns(p.b.at(0), p.b.ld, p.b.trans, k, col, cols)
 		}
 		vectors := (cols + t.lanes - 1) >> bits.TrailingZeros(uint(t.lanes))
 		kernels := t.whole
@@ -230,10 +249,10 @@ func (t *scratch) part(p *product, k int, more bool, c unsafe.Pointer) {
 				kernel = kernels[height][vectors]
 			}
 			if m.depth > 0 {
-				m.a = (*float32)(unsafe.Add(a, row*rowA))
+				m.a = unsafe.Add(a, row*rowA)
 				switch {
 				case col == 0 && i < rows.count-1 && !p.a.trans:
-					m.fetch.rows(uintptr(unsafe.Add(a, (row+height)*rowA)), m.depth, rowA)
+					m.fetch.rows(uintptr(unsafe.Add(a, (row+height)*rowA)), t.size*m.depth, rowA)
 				case copied && t.followA(p, k, col/rows.width, i):
 				default:
 					t.follow(p, k, col, cols, idle)
@@ -241,61 +260,73 @@ func (t *scratch) part(p *product, k int, more bool, c unsafe.Pointer) {
 				}
 			}
 			if m.sum = nil; more {
-				m.sum = &t.sum[row*maxSide+col]
+				m.sum = t.sumAt(row*maxSide + col)
 			}
-			m.c = (*float32)(unsafe.Add(c, row*m.rowC+4*col))
+			m.c = unsafe.Add(c, row*m.rowC+t.size*col)
 			kernel(m)
 			row += height
 		}
 	}
 }
 
+// sumAt returns the address of a sum of earlier parts.
+func (t *scratch) sumAt(i int) unsafe.Pointer {
+	if t.size == 8 {
+		return unsafe.Pointer(&t.own.sum[i])
+	}
+	return unsafe.Pointer(&t.sum[i])
+}
+
 // columns sets where columns of op(B) are. It packs them if they are rows of B.
-func (t *scratch) columns(b []float32, ld int, trans bool, k, col, cols int) {
-	m := &t.micro
+func (t *scratch) columns(b unsafe.Pointer, ld int, trans bool, k, col, cols int) {
+	m, size := &t.micro, t.size
 	m.wide = m.depth
 	beyond := -cols & (t.lanes - 1) // to fill whole vectors
 	if !trans {
-		m.rowsOfB(&b[k*ld+col], 4*ld)
+		m.rowsOfB(unsafe.Add(b, size*(k*ld+col)), size*ld)
 		if beyond > 0 {
 			m.wide = whole(m.depth, beyond, ld)
 		}
 		return
 	}
-	width := cols + beyond
+	width, panel := cols+beyond, unsafe.Pointer(&t.panel)
 	for i := 0; i < cols; i += t.lanes {
-		t.transpose(&t.panel[i], &b[(col+i)*ld+k], 4*width, 4*ld, min(cols-i, t.lanes), m.depth)
+		t.transpose(unsafe.Add(panel, size*i), unsafe.Add(b, size*((col+i)*ld+k)), size*width, size*ld,
+			min(cols-i, t.lanes), m.depth)
 	}
-	m.rowsOfB(&t.panel[0], 4*width)
+	m.rowsOfB(panel, size*width)
 }
 
 const (
 	// farRow is the least distance of rows of a transposed A, in bytes, that are copied: in place they would
 	// share few sets of the L1 cache, and their pages would be too many for its TLB.
 	farRow = 2048
-	// packedRow is the distance of copied rows, which spreads them over all sets.
-	packedRow = 4*maxSide + 64
 )
+
+// packedRow is the distance of copied rows, which spreads them over all sets.
+func (t *scratch) packedRow() int { return t.size*maxSide + 64 }
 
 // packedA copies a part of K of a transposed A, for all columns of B.
 func (t *scratch) packedA(p *product, k int) unsafe.Pointer {
 	if t.columnsA == nil {
-		t.columnsA = new([panelDepth * packedRow / 4]float32)
+		t.columnsA = make([]byte, panelDepth*t.packedRow())
 	}
-	t.copyRows(&t.columnsA[0], &p.a.data[k*p.a.ld], packedRow, 4*p.a.ld, p.rows, t.micro.depth)
-	return unsafe.Pointer(&t.columnsA[0])
+	to := unsafe.Pointer(&t.columnsA[0])
+	t.copyRows(to, p.a.at(k*p.a.ld), t.packedRow(), t.size*p.a.ld, p.rows*t.size/4, t.micro.depth)
+	return to
 }
 
 // followA prefetches the next part of K of copied columns of A, whose rows are too far apart for the
 // processor's own prefetching. It reports whether block i does so: with the first columns of B four blocks
 // do, each 64 columns of a quarter of the rows, and with the second columns four do the rest.
 func (t *scratch) followA(p *product, k, columns, i int) bool {
-	const wide, first, quarters = fetchBytes / 4, 4, 4
+	const first, quarters = 4, 4
+	wide := fetchBytes / t.size
 	k += panelDepth + (i-first)*(panelDepth/quarters)
 	if i < first || i >= first+quarters || columns*wide >= p.rows || k >= p.depth {
 		return false
 	}
-	t.micro.fetch.rows(uintptr(unsafe.Pointer(&p.a.data[k*p.a.ld+columns*wide])), wide, 4*p.a.ld)
+	t.micro.fetch.rows(uintptr(p.a.at(k*p.a.ld+columns*wide)), fetchBytes, t.size*p.a.ld)
 	return true
 }
 
@@ -320,8 +351,9 @@ func (t *scratch) follow(p *product, k, col, cols, done int) {
 	if p.b.trans {
 		rows, n, at = cols, depth, col*p.b.ld+k
 	}
-	first := done * (m.depth / 4) / ((4*n + fetchBytes - 1) / fetchBytes)
+	n *= t.size
+	first := done * (m.depth / 4) / ((n + fetchBytes - 1) / fetchBytes)
 	if first < rows {
-		m.fetch.rows(uintptr(unsafe.Pointer(&p.b.data[at+first*p.b.ld])), n, 4*p.b.ld)
+		m.fetch.rows(uintptr(p.b.at(at+first*p.b.ld)), n, t.size*p.b.ld)
 	}
 }

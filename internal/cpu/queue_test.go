@@ -154,7 +154,7 @@ func TestUpdateAfterQueuedRuns(t *testing.T) {
 	for round := range 3 {
 		require.NoError(t, d.take(t.Context()))
 		for i := range results {
-			p.Alpha = planner.Scale(float32(1 + i))
+			p.Alpha = planner.Scale(float64(1 + i))
 			batch, err := planner.Pack(p)
 			require.NoError(t, err)
 			o := planner.Options{Tile: "small", Schedule: []planner.Schedule{planner.ScheduleDataParallel,

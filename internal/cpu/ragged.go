@@ -57,7 +57,7 @@ func (c *crew) runRagged(e *entry, helpers int) {
 func (r *ragged) read(words []float32, extent int) (refused int) {
 	sizes := unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(words))), len(words))
 	there := r.Within(extent)
-	r.batch, refused = there.Batch(r.batch, sizes, r.options.Epilogue)
+	r.batch, refused = there.Batch(r.batch, sizes, r.options)
 	for i := range r.batch {
 		q := &r.batch[i]
 		switch { // records may say anything about operands that are not read; planning checks them

@@ -89,7 +89,7 @@ func TestRaggedOverlap(t *testing.T) {
 				b[i].A.LD, b[i].B.LD, b[i].C.LD, b[i].C.Offset = 3, 2, 2, 2*i
 			}
 			c.change(b)
-			words, err := planner.AppendRecords(nil, b, planner.Epilogue{})
+			words, err := planner.AppendRecords(nil, b, planner.Options{})
 			require.NoError(t, err)
 			copy(sizesOf(run), words)
 			require.NoError(t, d.Submit(t.Context(), []driver.Run{run}))

@@ -11,9 +11,9 @@ import (
 // micro is the work of a kernel: C = alpha*op(A)*op(B) + beta*C for a block of C whose sums fit in
 // registers. The assembly reads its fields by these offsets; distances are in bytes.
 type micro struct {
-	a, b, c    *float32
-	sum        *float32 // initial sums, rows of maxSide; nil: 0
-	rowA, kA   int      // from a row of op(A), or a k, to the next
+	a, b, c    unsafe.Pointer
+	sum        unsafe.Pointer // initial sums, rows of maxSide; nil: 0
+	rowA, kA   int            // from a row of op(A), or a k, to the next
 	rowB, rowC int
 	depth      int
 	lanes      int // columns in the last vector
@@ -21,12 +21,18 @@ type micro struct {
 	alpha      float32
 	beta       float32 // 0: C is not read
 	fetch
-	ahead int // from a row of B to the row that is prefetched with it
+	ahead           int     // from a row of B to the row that is prefetched with it
+	alpha64, beta64 float64 // of kernels for F64
+}
+
+// scale sets alpha and beta.
+func (m *micro) scale(alpha, beta float64) {
+	m.alpha, m.beta, m.alpha64, m.beta64 = float32(alpha), float32(beta), alpha, beta
 }
 
 // rowsOfB sets where op(B) is, 16 rows of which are prefetched into the L1 cache. It has 12 lines for
 // addresses that differ by multiples of 4096.
-func (m *micro) rowsOfB(at *float32, row int) {
+func (m *micro) rowsOfB(at unsafe.Pointer, row int) {
 	m.b, m.rowB, m.ahead = at, row, 16*row
 	if row%4096 == 0 {
 		m.ahead = 8 * row
@@ -43,14 +49,14 @@ type fetch struct {
 const fetchBytes = 256 // 4 lines
 
 // nothing prefetches only what is being read anyway.
-func (f *fetch) nothing(at *float32) {
-	from := uintptr(unsafe.Pointer(at))
+func (f *fetch) nothing(at unsafe.Pointer) {
+	from := uintptr(at)
 	*f = fetch{at: from, end: from + fetchBytes, gap: -fetchBytes}
 }
 
-// rows prefetches rows of n elements.
+// rows prefetches rows of n bytes.
 func (f *fetch) rows(at uintptr, n, row int) {
-	bytes := (4*n + fetchBytes - 1) &^ (fetchBytes - 1)
+	bytes := (n + fetchBytes - 1) &^ (fetchBytes - 1)
 	*f = fetch{at: at, end: at + uintptr(bytes), gap: row - bytes, row: row}
 }
 
@@ -60,18 +66,20 @@ type kernel func(*micro)
 // instructions are the kernels for one instruction set of a processor.
 type instructions struct {
 	name   string
-	lanes  int              // float32 in a vector
+	size   int              // bytes of an element, 4 or 8
+	lanes  int              // elements in a vector
 	whole  [][]kernel       // by rows and vectors of the block
 	edge   [][]kernel       // the same with a partial last vector
 	gflops float64          // of a core at 3 GHz, all units busy
 	alongs [][]func(*along) // by rows and columns; nil: a transposed B is packed
 	bf16   *units           // or nil: elements become fp32
 	int8   *units           // the same
+	double *instructions    // those for F64
 	// transpose writes rows of src, at most lanes of them, each of depth elements, as columns of dst. It
 	// writes all lanes. Distances of rows are in bytes.
-	transpose func(dst, src *float32, rowDst, rowSrc, rows, depth int)
-	// copyRows copies rows of cols elements, with zeros to the end of a vector. nil: nothing gains by it.
-	copyRows func(dst, src *float32, rowDst, rowSrc, cols, rows int)
+	transpose func(dst, src unsafe.Pointer, rowDst, rowSrc, rows, depth int)
+	// copyRows copies rows of cols words of 32 bits, with zeros to the end of a vector. nil: nothing gains by it.
+	copyRows func(dst, src unsafe.Pointer, rowDst, rowSrc, cols, rows int)
 }
 
 // variable is the environment variable that selects the instructions.

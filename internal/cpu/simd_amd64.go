@@ -11,9 +11,12 @@ import (
 //go:generate go -C asm run . -out ../kernels_amd64.s
 
 var avx512 = instructions{
-	name: "avx512", lanes: 16, gflops: 192, // two units, 16 lanes, multiply and add
+	name: "avx512", size: 4, lanes: 16, gflops: 192, // two units, 16 lanes, multiply and add
 	whole: avx512Kernels, edge: avx512Kernels, transpose: transpose512, copyRows: copyRows512,
-	alongs: alongKernels,
+	alongs: alongKernels, double: &instructions{
+		size: 8, lanes: 8,
+		whole: double512Kernels, edge: double512Kernels, transpose: transposeDouble512, copyRows: copyRows512,
+	},
 }
 
 // dot512 are avx512 with what multiplies words of BF16 and of Int8, amx the same in tiles.
@@ -36,8 +39,11 @@ func with(name string, bf16, int8 *units) instructions {
 }
 
 var avx2 = instructions{
-	name: "avx2", lanes: 8, gflops: 96,
-	whole: avx2Kernels, edge: avx2EdgeKernels, transpose: transpose2,
+	name: "avx2", size: 4, lanes: 8, gflops: 96,
+	whole: avx2Kernels, edge: avx2EdgeKernels, transpose: transpose2, double: &instructions{
+		size: 8, lanes: 4,
+		whole: double2Kernels, edge: double2EdgeKernels, transpose: transposeDouble2,
+	},
 }
 
 // panels512 and panels2 make numbers of 4 bits.
@@ -53,8 +59,8 @@ func init() {
 	}
 	if cpu.X86.HasAVX512F && cpu.X86.HasBMI2 {
 		widenPanel = panels512
-		widenWhole = [element.NVFP4 + 1]func(dst, src unsafe.Pointer, n int){element.BF16: widenBF16, element.F16: widenF16,
-			element.E4M3: widenE4M3, element.Int8: widenInt8}
+		widenWhole = [...]func(dst, src unsafe.Pointer, n int){element.BF16: widenBF16, element.F16: widenF16,
+			element.E4M3: widenE4M3, element.Int8: widenInt8, element.F64: nil}
 		scaleRows, siluWhole, geluWhole = finish512, silu512, gelu512
 		roundWhole[element.BF16], roundWhole[element.F16] = roundBF16, roundF16
 	}

@@ -11,6 +11,7 @@ var (
 	_ [92]struct{}  = [unsafe.Offsetof(micro{}.beta)]struct{}{}
 	_ [96]struct{}  = [unsafe.Offsetof(micro{}.fetch)]struct{}{}
 	_ [128]struct{} = [unsafe.Offsetof(micro{}.ahead)]struct{}{}
+	_ [144]struct{} = [unsafe.Offsetof(micro{}.beta64)]struct{}{}
 	_ [24]struct{}  = [unsafe.Offsetof(tiles{}.sum)]struct{}{}
 	_ [48]struct{}  = [unsafe.Offsetof(tiles{}.more)]struct{}{}
 	_ [72]struct{}  = [unsafe.Offsetof(tiles{}.rowSum)]struct{}{}

@@ -5,14 +5,14 @@ import (
 	"math/bits"
 	"unsafe"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
-	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// plain reports whether all items of a launch are products of fp32 that are stored as they are. What an item
+// plain reports whether all items of a launch are products of F32 or F64 that are stored as they are. What an item
 // needs then follows from its words alone.
 func plain(l *encoding.Launch) bool {
-	return l.Layer == 0 && !l.Fixup && !l.Split && l.TypeA == element.F32 && l.TypeC == element.F32 &&
+	return l.Layer == 0 && !l.Fixup && !l.Split && l.TypeC == elemtype.Sums(l.TypeA) && l.TypeA == l.TypeC &&
 		l.Epilogue == (encoding.Epilogue{})
 }
 
@@ -22,16 +22,26 @@ func (j *job) plainWorkers(t *scratch, first, end int) {
 	if l.Loop {
 		first, end = int(j.words[l.Table+first]), int(j.words[l.Table+end])
 	}
-	words := j.words[l.Items:]
+	words, each := j.words[l.Items:], l.ItemWords()
 	t.turn.take((end - first) * l.Tile.TM * l.Tile.TN)
 	for i := first; i < end && !t.stop.Load(); i++ {
-		item := (*[encoding.ItemWords]uint32)(words[i*encoding.ItemWords:])
-		if t.small.is(item, l.TransA, l.TransB) || t.prepare(item, l.TransA, l.TransB) {
+		whole := words[i*each:][:each]
+		item := (*[encoding.ItemWords]uint32)(whole)
+		low := lowOf(whole)
+		if t.small.is(item, low, l.TransA, l.TransB) || t.prepare(item, low, l.TransA, l.TransB) {
 			t.smallItem(j, item)
 		} else {
-			j.segment(t, item[:])
+			j.segment(t, whole)
 		}
 	}
+}
+
+// lowOf returns the lower words of alpha and beta of an item of F64; others have none.
+func lowOf(item []uint32) (low [2]uint32) {
+	if len(item) > encoding.ItemWords {
+		low = [2]uint32{item[encoding.AlphaLow], item[encoding.BetaLow]}
+	}
+	return low
 }
 
 const (
@@ -46,6 +56,7 @@ const (
 type small struct {
 	ready               bool      // also micro
 	sizes, rest         [4]uint32 // words of the items, from Depth and from Extent on
+	low                 [2]uint32 // of alpha and beta
 	transA, transB      bool
 	lastA, lastB, lastC int // the last elements
 	blocks              []smallBlock
@@ -60,13 +71,13 @@ type smallBlock struct {
 }
 
 // is reports whether an item has that shape.
-func (s *small) is(item *[encoding.ItemWords]uint32, transA, transB bool) bool {
+func (s *small) is(item *[encoding.ItemWords]uint32, low [2]uint32, transA, transB bool) bool {
 	return s.ready && s.sizes == *(*[4]uint32)(item[encoding.Depth:]) &&
-		s.rest == *(*[4]uint32)(item[encoding.Extent:]) && s.transA == transA && s.transB == transB
+		s.rest == *(*[4]uint32)(item[encoding.Extent:]) && s.low == low && s.transA == transA && s.transB == transB
 }
 
 // prepare takes the shape of an item, unless it is too large.
-func (t *scratch) prepare(item *[encoding.ItemWords]uint32, transA, transB bool) bool {
+func (t *scratch) prepare(item *[encoding.ItemWords]uint32, low [2]uint32, transA, transB bool) bool {
 	rows, cols := encoding.Rows(item[encoding.Extent]), encoding.Cols(item[encoding.Extent])
 	depth := int(item[encoding.Depth])
 	by := &t.blocks[rows]
@@ -79,14 +90,20 @@ func (t *scratch) prepare(item *[encoding.ItemWords]uint32, transA, transB bool)
 	}
 	lda, ldb, ldc := int(item[encoding.LDA]), int(item[encoding.LDB]), int(item[encoding.LDC])
 	m, s := &t.micro, &t.small
-	s.ready, s.transA, s.transB = true, transA, transB
+	s.ready, s.low, s.transA, s.transB = true, low, transA, transB
 	s.sizes, s.rest = [4]uint32(item[encoding.Depth:]), [4]uint32(item[encoding.Extent:])
 	a, b := operand{ld: lda, trans: transA}, operand{ld: ldb, trans: transB}
-	m.rowA, m.kA = a.strides()
+	m.rowA, m.kA = a.strides(t.size)
 	s.lastA, s.lastB, s.lastC = a.index(rows-1, depth-1), b.index(depth-1, cols-1), (rows-1)*ldc+cols-1
-	m.rowC, m.depth, m.sum = 4*ldc, depth, nil
-	m.alpha, m.beta = math.Float32frombits(item[encoding.Alpha]), math.Float32frombits(item[encoding.Beta])
-	m.rowsOfB(nil, 4*ldb)
+	m.rowC, m.depth, m.sum = t.size*ldc, depth, nil
+	if t.size == 8 {
+		m.scale(encoding.Scalar64(item[encoding.Alpha], low[0]),
+			encoding.Scalar64(item[encoding.Beta], low[1]))
+	} else {
+		m.scale(float64(math.Float32frombits(item[encoding.Alpha])),
+			float64(math.Float32frombits(item[encoding.Beta])))
+	}
+	m.rowsOfB(nil, t.size*ldb)
 	s.blocks = s.blocks[:0]
 	for col := 0; col < cols; col += by.width {
 		t.smallColumns(by, m.rowA, col, min(cols-col, by.width), ldb, ldc)
@@ -97,7 +114,7 @@ func (t *scratch) prepare(item *[encoding.ItemWords]uint32, transA, transB bool)
 // smallColumns appends the blocks of columns.
 func (t *scratch) smallColumns(by *blocks, rowA, col, cols, ldb, ldc int) {
 	vectors := (cols + t.lanes - 1) >> bits.TrailingZeros(uint(t.lanes))
-	block := smallBlock{b: 4 * col, lanes: cols - (vectors-1)*t.lanes, wide: t.micro.depth, col: col,
+	block := smallBlock{b: t.size * col, lanes: cols - (vectors-1)*t.lanes, wide: t.micro.depth, col: col,
 		cols: cols}
 	kernels := t.whole
 	if block.lanes < t.lanes {
@@ -109,7 +126,7 @@ func (t *scratch) smallColumns(by *blocks, rowA, col, cols, ldb, ldc int) {
 		if i == by.tall {
 			height--
 		}
-		block.kernel, block.a, block.c = kernels[height][vectors], row*rowA, 4*(row*ldc+col)
+		block.kernel, block.a, block.c = kernels[height][vectors], row*rowA, t.size*(row*ldc+col)
 		t.small.blocks = append(t.small.blocks, block)
 		row, block.cols = row+height, 0
 	}
@@ -119,19 +136,31 @@ func (t *scratch) smallColumns(by *blocks, rowA, col, cols, ldb, ldc int) {
 func (t *scratch) smallItem(j *job, item *[encoding.ItemWords]uint32) {
 	m, s := &t.micro, &t.small
 	offA, offB, offC := int(item[encoding.OffA]), int(item[encoding.OffB]), int(item[encoding.OffC])
-	_, _, _ = j.a[offA+s.lastA], j.b[offB+s.lastB], j.c[offC+s.lastC] // kernels do not check
-	a, b, c := unsafe.Pointer(&j.a[offA]), unsafe.Pointer(&j.b[offB]), unsafe.Pointer(&j.c[offC])
-	m.fetch.nothing(&j.a[offA])
+	var a, b, c unsafe.Pointer
+	if t.size == 8 {
+		a, b = j.bitsA.first64(offA, s.lastA), j.bitsB.first64(offB, s.lastB)
+		c = j.bitsC.first64(offC, s.lastC)
+	} else {
+		_, _, _ = j.a[offA+s.lastA], j.b[offB+s.lastB], j.c[offC+s.lastC] // kernels do not check
+		a, b, c = unsafe.Pointer(&j.a[offA]), unsafe.Pointer(&j.b[offB]), unsafe.Pointer(&j.c[offC])
+	}
+	m.fetch.nothing(a)
 	for i := range s.blocks {
 		block := &s.blocks[i]
 		switch {
 		case !s.transB:
-			m.b, m.wide = (*float32)(unsafe.Add(b, block.b)), block.wide
+			m.b, m.wide = unsafe.Add(b, block.b), block.wide
 		case block.cols > 0:
-			t.columns(j.b[offB:], int(item[encoding.LDB]), true, 0, block.col, block.cols)
+			t.columns(b, int(item[encoding.LDB]), true, 0, block.col, block.cols)
 		}
-		m.a, m.c = (*float32)(unsafe.Add(a, block.a)), (*float32)(unsafe.Add(c, block.c))
+		m.a, m.c = unsafe.Add(a, block.a), unsafe.Add(c, block.c)
 		m.lanes = block.lanes
 		block.kernel(m)
 	}
+}
+
+// first64 returns the address of an element of F64. There is another one, `last` elements further.
+func (n narrow) first64(at, last int) unsafe.Pointer {
+	_ = n.bytes[8*(at+last)+7]
+	return unsafe.Pointer(&n.bytes[8*at])
 }

@@ -79,9 +79,9 @@ func blockBatch(e planner.Epilogue) planner.Batch {
 		for j, n := range []int{1, 60, 127, 128, 129, 260} {
 			p := planner.Problem{M: []int{1, 7, 16, 33, 70}[(i+j)%5], N: n, K: k, TransA: (i+j)%2 == 1 &&
 				e.GatherRows == 0, TransB: (i+j)/2%2 == 1,
-				Alpha: planner.Scale([]float32{1, -0.5, 0}[min(i*j%5, 2)])}
+				Alpha: planner.Scale([]float64{1, -0.5, 0}[min(i*j%5, 2)])}
 			if !e.Gated {
-				p.Beta = []float32{0, 1, -0.5}[(i+j)%3]
+				p.Beta = []float64{0, 1, -0.5}[(i+j)%3]
 			}
 			b = append(b, p)
 		}
@@ -208,11 +208,11 @@ func RaggedOfBlocks(t *testing.T, e planner.Epilogue) (rows, records planner.Rag
 			B2: planner.Matrix{Offset: g, LD: 145}, C: planner.Matrix{LD: 150}})
 	}
 	b[5].Alpha = planner.Scale(0) // its scales must still fit
-	good, err := planner.AppendRecords(nil, b, e)
+	good, err := planner.AppendRecords(nil, b, planner.Options{Epilogue: e})
 	require.NoError(t, err)
 	records = planner.Ragged{Form: planner.Records, Groups: 6, M: 400, N: 144, K: 290,
 		LenA: 1 << 17, LenB: 1 << 17, LenC: 1 << 15, LenB2: 1 << 17, LenBias: 1 << 10, LenRows: 1 << 10}
-	_, refused := records.Batch(nil, good, e)
+	_, refused := records.Batch(nil, good, planner.Options{Epilogue: e})
 	require.Equal(t, -1, refused)
 	return rows, records, good
 }

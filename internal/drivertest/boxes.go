@@ -30,7 +30,7 @@ func (s *suite) testBoxedRows(t *testing.T, shape *tile.Shape) {
 	for i, k := range []int{1, 8, 2*shape.TK - 1, 2 * shape.TK, 9*shape.TK + 3, 700} {
 		l := wide.of(s.of).ends(planner.Ragged{Form: planner.EndsOfRows, Groups: 6, M: 4*shape.TM + 5,
 			N: []int{shape.TN + 3, 8, 3*shape.TN + 64}[i%3], K: k, TransB: true,
-			Alpha: planner.Scale([]float32{1, -0.5, 1, 2, 1, 0}[i]), Beta: []float32{0, -0.5, 0, 1}[i%4],
+			Alpha: planner.Scale([]float64{1, -0.5, 1, 2, 1, 0}[i]), Beta: []float64{0, -0.5, 0, 1}[i%4],
 			Rest: s.rests()[i%2]})
 		l.sets = append(l.sets, []int32{tm - 1, 2 * tm, 2 * tm, 3*tm + 1, 3*tm + 65, 4*tm + 4},
 			[]int32{1, 64, 65, tm, 2*tm - 63, 2*tm + 129}, []int32{tm, 3, 3, 3, 3, 3},
@@ -53,7 +53,7 @@ func (s *suite) testBoxedEpilogues(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%+v", e), func(t *testing.T) {
 			s.runRaggedWithEpilogue(t, planner.Ragged{Form: planner.EndsOfRows, Groups: 5, M: 150,
-				N: []int{50, 200, 129}[i], K: 200, TransB: true, Beta: []float32{0, 1, -0.5}[i]}, e)
+				N: []int{50, 200, 129}[i], K: 200, TransB: true, Beta: []float64{0, 1, -0.5}[i]}, e)
 		})
 	}
 }

@@ -35,7 +35,7 @@ func (s spacing) step() int { return [...]int{1, 4, 8, 16}[s] }
 // of returns the spacing for elements of a type.
 func (s spacing) of(t element.Type) spacing {
 	if s == wide {
-		return map[int]spacing{4: wide, 2: wideHalf, 1: wideBytes}[t.Bytes()]
+		return map[int]spacing{8: wide, 4: wide, 2: wideHalf, 1: wideBytes}[t.Bytes()]
 	}
 	return s
 }
@@ -137,8 +137,8 @@ func covering(rng *rand.Rand, m, n, k []int, transA, transB bool) planner.Batch 
 
 // scalars draws alpha and beta from {0, 1, -0.5}. alpha is 0 less often, because such problems have no
 // product.
-func scalars(rng *rand.Rand) (alpha planner.Factor, beta float32) {
-	return planner.Scale([...]float32{1, -0.5, 1, -0.5, 0}[rng.IntN(5)]), [...]float32{0, 1,
+func scalars(rng *rand.Rand) (alpha planner.Factor, beta float64) {
+	return planner.Scale([...]float64{1, -0.5, 1, -0.5, 0}[rng.IntN(5)]), [...]float64{0, 1,
 		-0.5}[rng.IntN(3)]
 }
 

@@ -180,9 +180,9 @@ func (d *Dealing) itemOf(q *planner.Problem, row, col, rows, cols int) []uint32 
 	w[encoding.Depth], w[encoding.LDA], w[encoding.LDB], w[encoding.LDC] = uint32(q.K), uint32(q.A.LD),
 		uint32(q.B.LD), uint32(q.C.LD)
 	w[encoding.Extent], w[encoding.Beta], w[encoding.Slot] = encoding.PackExtent(rows, cols),
-		math.Float32bits(q.Beta), encoding.Final
+		math.Float32bits(float32(q.Beta)), encoding.Final
 	if q.K > 0 {
-		w[encoding.Alpha] = math.Float32bits(q.Alpha.Value())
+		w[encoding.Alpha] = math.Float32bits(float32(q.Alpha.Value()))
 	}
 	w[encoding.Flags] = d.bounds[encoding.BoundFlags]
 	if uint32(q.A.Offset|q.A.LD|q.B.Offset|q.B.LD)&d.bounds[encoding.BoundVector] == 0 {

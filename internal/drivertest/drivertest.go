@@ -44,9 +44,9 @@ func OneTile(reason string) Option {
 	return func(s *suite) { s.oneTile = reason }
 }
 
-// OneType leaves out all types of elements but F32, for the given reason.
-func OneType(reason string) Option {
-	return func(s *suite) { s.oneType = reason }
+// OneType leaves out all types of elements but F32 and those given, for the given reason.
+func OneType(reason string, but ...element.Type) Option {
+	return func(s *suite) { s.oneType, s.but = reason, but }
 }
 
 // Parts leaves out all other parts of the suite. A part is a name such as "Types".
@@ -61,8 +61,9 @@ type suite struct {
 	finiteOnly string
 	oneTile    string
 	oneType    string
-	parts      []string // to run; none: all
-	leave      bool     // do not close objects; Close of the device must
+	but        []element.Type // that oneType keeps
+	parts      []string       // to run; none: all
+	leave      bool           // do not close objects; Close of the device must
 
 	of, ofC element.Type // of the elements of jobs
 	borrows bool         // runs use SubmitOn

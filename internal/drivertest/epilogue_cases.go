@@ -32,10 +32,7 @@ func (s *suite) testEpilogues(t *testing.T) {
 	if !s.device.Info().Planner.Epilogues {
 		t.Skip("has no kernels with an epilogue")
 	}
-	types := []element.Type{element.F32}
-	if s.oneType == "" {
-		types = append(types, s.device.Info().Planner.Types...)
-	}
+	types := append([]element.Type{element.F32}, s.otherTypes()...)
 	for _, of := range types {
 		for _, ofC := range elemtype.TypesC(of) {
 			t.Run(of.String()+"/"+ofC.String(), func(t *testing.T) {
@@ -162,7 +159,7 @@ func (s *suite) testParts(t *testing.T) {
 		{name: "large tile", e: all, batch: mixed, o: planner.Options{Tile: "large"}, more: true},
 		{name: "groups of K", e: relu, batch: mixed, o: planner.Options{Tile: "medium-k4"}, more: true},
 	}
-	if s.ofC == element.F32 { // otherwise C would be rounded in between
+	if s.sumsInC() { // otherwise C would be rounded in between
 		cases = append(cases, s.longCases()...)
 	}
 	if elemtype.Scaled(s.of) {
@@ -273,7 +270,7 @@ func (s *suite) testEpilogueNonFinite(t *testing.T) {
 // SmallAlphas returns problems with alphas of up to 12 bits, down to the least normal fp32.
 func SmallAlphas() (b planner.Batch) {
 	for _, alpha := range []float32{0x1p-99, 0x1.ffep-101, -0x1.554p-123, 0x1.ffep-122, -0x1p-126} {
-		b = append(b, planner.Problem{M: 21, N: 37, K: 40, Alpha: planner.Scale(alpha)})
+		b = append(b, planner.Problem{M: 21, N: 37, K: 40, Alpha: planner.Scale(float64(alpha))})
 	}
 	return b
 }

@@ -87,9 +87,9 @@ func groupBatch(unit int, e planner.Epilogue) planner.Batch {
 	for i, m := range []int{1, 3, 8, 9, 16, 33, 64, 65, 130} {
 		for j, n := range []int{1, 63, 64, 130} {
 			k := unit * []int{0, 1, 2, 3, 5}[(i+2*j)%5]
-			p := planner.Problem{M: m, N: n, K: k, Alpha: planner.Scale([]float32{1, -0.5}[i%2])}
+			p := planner.Problem{M: m, N: n, K: k, Alpha: planner.Scale([]float64{1, -0.5}[i%2])}
 			if !e.Gated {
-				p.Beta = []float32{0, 1, -0.5}[(i+j)%3]
+				p.Beta = []float64{0, 1, -0.5}[(i+j)%3]
 			}
 			if e.ScatterRows == 0 || m <= e.ScatterRows {
 				b = append(b, p)
@@ -185,7 +185,7 @@ func (s *suite) testGroupTiles(t *testing.T, have []element.Type) {
 			var b planner.Batch
 			for i := range 80 {
 				b = append(b, planner.Problem{M: 5, N: 130, K: o.Epilogue.ScaleB.UnitK() * (i % 40 / 39),
-					Alpha: planner.Scale(1), Beta: []float32{0, 1, -0.5}[i%3]})
+					Alpha: planner.Scale(1), Beta: []float64{0, 1, -0.5}[i%3]})
 			}
 			s.runGroupsOf(t, epilogueCase{e: o.Epilogue,
 				o: planner.Options{Tile: shape.Name, Schedule: planner.ScheduleBatched}, edit: oneUnit}, b)
@@ -212,7 +212,7 @@ func (s *suite) testGroupsCut(t *testing.T, shape *tile.Shape, of planner.Scalin
 			for i, m := range []int{1, 8, 33, 70} {
 				for j, n := range []int{1, 64, 130} {
 					b = append(b, planner.Problem{M: m, N: n, K: shape.TK*(4*i+5*j) + of.UnitK(),
-						Alpha: planner.Scale([]float32{1, -0.5}[i%2]), Beta: []float32{0, 1, -0.5}[(i+j)%3]})
+						Alpha: planner.Scale([]float64{1, -0.5}[i%2]), Beta: []float64{0, 1, -0.5}[(i+j)%3]})
 				}
 			}
 			s.runGroupsOf(t, epilogueCase{e: e, o: planner.Options{Tile: shape.Name, Schedule: schedule},
@@ -376,7 +376,7 @@ func RaggedOfGroups(t *testing.T, e planner.Epilogue) (rows, records planner.Rag
 			B2: planner.Matrix{Offset: 64 * g, LD: 72}, C: planner.Matrix{LD: 100}})
 	}
 	b[5].Alpha = planner.Scale(0) // the end of its B does not matter
-	good, err := planner.AppendRecords(nil, b, e)
+	good, err := planner.AppendRecords(nil, b, planner.Options{Epilogue: e})
 	require.NoError(t, err)
 	records = planner.Ragged{Form: planner.Records, Groups: 6, M: 400, N: 70, K: 4 * group,
 		LenA: 1 << 17, LenB: 1 << 17, LenC: 1 << 15, LenB2: 1 << 17, LenBias: 1 << 10, LenRows: 1 << 10}

@@ -77,7 +77,7 @@ func (s *suite) testStartReadOrder(t *testing.T) {
 	}
 	for i, r := range reads {
 		require.NoError(t, r.Finish(ctx))
-		j.batch[0].Alpha = planner.Scale(float32(i + 1))
+		j.batch[0].Alpha = planner.Scale(float64(i + 1))
 		require.NoError(t, reference.CheckExact(j.batch, o.a, o.b, o.c, got[i]), "read %d", i)
 	}
 }
@@ -179,7 +179,7 @@ func (s *suite) testCopyOrder(t *testing.T) {
 	for i, b := range []driver.Buffer{kept, j.buffers[2]} {
 		got := make([]float32, len(o.c))
 		require.NoError(t, b.Read(ctx, 0, got))
-		j.batch[0].Alpha = planner.Scale(float32(i + 2))
+		j.batch[0].Alpha = planner.Scale(float64(i + 2))
 		require.NoError(t, reference.CheckExact(j.batch, o.a, o.b, o.c, got))
 	}
 }

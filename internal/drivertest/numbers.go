@@ -194,7 +194,7 @@ func (s *suite) testWindows(t *testing.T) {
 		},
 	}
 	for _, c := range cases {
-		if c.sums && (s.ofC != element.F32 || !s.small()) {
+		if c.sums && (!s.sumsInC() || !s.small()) {
 			continue // it would be rounded in between, or no tile is flat enough
 		}
 		t.Run(c.name, func(t *testing.T) {
@@ -262,7 +262,7 @@ func (s *suite) testSubnormals(t *testing.T) {
 					b := planner.Batch{{M: 9, N: 20, K: 7}, {M: 17, N: 5, K: 500, TransA: true},
 						{M: 5, N: 7, K: 300, TransB: true}}
 					for i := range b {
-						b[i].Alpha, b[i].Beta = planner.Scale(c.alpha), c.beta
+						b[i].Alpha, b[i].Beta = planner.Scale(float64(c.alpha)), float64(c.beta)
 					}
 					j := s.prepare(t, b, narrow, planner.Options{Tile: tile, Schedule: schedule}, manyUnits)
 					o := fill(b, j.lens, uniform(8))
@@ -313,7 +313,7 @@ func (s *suite) testScalars(t *testing.T) {
 		}},
 		{"parts that add to C", "", 1100, func(d *planner.Device) { d.MaxTrips = 67 }, cutDepth},
 	} {
-		if c.edit != nil && c.schedule == "" && s.ofC != element.F32 {
+		if c.edit != nil && c.schedule == "" && !s.sumsInC() {
 			continue // it would be rounded in between
 		}
 		for _, tile := range append(s.tensorTiles(), "small") {
@@ -322,8 +322,8 @@ func (s *suite) testScalars(t *testing.T) {
 				for _, alpha := range special {
 					for _, beta := range special {
 						for _, depth := range []int{0, c.depth} {
-							b = append(b, planner.Problem{M: 7, N: 18, K: depth, Alpha: planner.Scale(alpha),
-								Beta: beta})
+							b = append(b, planner.Problem{M: 7, N: 18, K: depth, Alpha: planner.Scale(float64(alpha)),
+								Beta: float64(beta)})
 						}
 					}
 				}
@@ -396,7 +396,7 @@ func (s *suite) testEmpty(t *testing.T) {
 	for name, b := range map[string]planner.Batch{
 		"no problems": {},
 		"no elements": {{M: 0, N: 5, K: 3}, {M: 5, N: 0, K: 3}},
-		"no products": {{M: 5, N: 6, K: 0, Beta: -0.5}, {M: 7, N: 3, K: 0, Alpha: planner.Scale(nan)},
+		"no products": {{M: 5, N: 6, K: 0, Beta: -0.5}, {M: 7, N: 3, K: 0, Alpha: planner.Scale(float64(nan))},
 			{M: 1, N: 1, K: 9, Alpha: planner.Scale(0)}},
 		"nothing to add": {{M: 5, N: 6, K: 0, Beta: 1}, {M: 1, N: 1, K: 4, Alpha: planner.Scale(0), Beta: 1}},
 	} {

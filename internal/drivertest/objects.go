@@ -168,7 +168,7 @@ func (s *suite) testQueued(t *testing.T) {
 	}
 	c := make([]float32, len(o.c))
 	require.NoError(t, j.buffers[2].Read(ctx, 0, c))
-	j.batch[0].Alpha = planner.Scale(float32(len(runs))) // each run adds the product to C
+	j.batch[0].Alpha = planner.Scale(float64(len(runs))) // each run adds the product to C
 	require.NoError(t, reference.CheckExact(j.batch, o.a, o.b, o.c, c))
 }
 

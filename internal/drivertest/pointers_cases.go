@@ -114,7 +114,7 @@ func (s *suite) testPointerTiles(t *testing.T) {
 				var b planner.Batch
 				for trans := range 4 {
 					b = append(b, planner.Problem{M: shape.TM + 5, N: shape.TN + 3, K: 2*shape.TK + 7,
-						TransA: trans&1 != 0, TransB: trans&2 != 0, Beta: float32(trans % 3)})
+						TransA: trans&1 != 0, TransB: trans&2 != 0, Beta: float64(trans % 3)})
 				}
 				d := own.placeEpilogue(b, e, rng, few(rng))
 				own.preparePointed(t, b, &d, planner.Options{Tile: shape.Name, Epilogue: e},

@@ -79,7 +79,7 @@ func randomEnds(rng *rand.Rand, groups, total int) []int32 {
 }
 
 // records places a ragged batch that may be any of some batches.
-func (s spacing) records(t *testing.T, transA, transB bool, batches ...planner.Batch) (l layout) {
+func (s spacing) records(t *testing.T, of element.Type, transA, transB bool, batches ...planner.Batch) (l layout) {
 	t.Helper()
 	l.Ragged = planner.Ragged{Form: planner.Records, TransA: transA, TransB: transB}
 	for _, b := range batches {
@@ -96,29 +96,30 @@ func (s spacing) records(t *testing.T, transA, transB bool, batches ...planner.B
 	}
 	l.LenA, l.LenB, l.LenC = l.lens[0]-guard, l.lens[1]-guard, l.lens[2]-guard
 	for _, b := range batches {
-		words, err := planner.AppendRecords(nil, b, planner.Epilogue{})
+		words, err := planner.AppendRecords(nil, b, planner.Options{TypeA: of, TypeC: of})
 		require.NoError(t, err)
-		l.sets = append(l.sets, append(words, make([]int32, l.Groups*encoding.RecordWords-len(words))...))
+		each := encoding.Epilogue{}.RecordWords(of)
+		l.sets = append(l.sets, append(words, make([]int32, l.Groups*each-len(words))...))
 	}
 	return l
 }
 
 // anyRecords places records of batches from empty ones to one large problem.
-func (s spacing) anyRecords(t *testing.T, transA, transB bool) layout {
+func (s spacing) anyRecords(t *testing.T, of element.Type, transA, transB bool) layout {
 	rng := newRand(1)
-	return s.records(t, transA, transB, irregular(rng, 6, 60, 40), irregular(rng, 3, 90, 30), nil,
+	return s.records(t, of, transA, transB, irregular(rng, 6, 60, 40), irregular(rng, 3, 90, 30), nil,
 		planner.Batch{{}, {M: 150, N: 50, K: 40, Beta: 1}}, make(planner.Batch, 6))
 }
 
 // layouts returns ragged batches of each form, with a few groups.
-func (s spacing) layouts(t *testing.T, transA, transB bool, alpha planner.Factor,
-	beta float32) map[string]layout {
+func (s spacing) layouts(t *testing.T, of element.Type, transA, transB bool, alpha planner.Factor,
+	beta float64) map[string]layout {
 	common := planner.Ragged{Groups: 6, TransA: transA, TransB: transB, Alpha: alpha, Beta: beta}
 	rows, depth := common, common
 	rows.Form, rows.M, rows.N, rows.K = planner.EndsOfRows, 150, 50, 40
 	depth.Form, depth.M, depth.N, depth.K = planner.EndsOfDepth, 40, 50, 150
 	return map[string]layout{"rows": s.ends(rows), "depth": s.ends(depth),
-		"records": s.anyRecords(t, transA, transB)}
+		"records": s.anyRecords(t, of, transA, transB)}
 }
 
 // prepareRagged plans and prepares a ragged batch.
@@ -154,7 +155,7 @@ func (j *raggedJob) newSizes(t *testing.T) driver.Buffer {
 // batch returns what a run computes, with operands cleared that are not read.
 func (j *raggedJob) batch(sizes []int32) (b planner.Batch, refused int) {
 	there := j.Within(j.extent)
-	b, refused = there.Batch(nil, sizes, j.plan.Options.Epilogue)
+	b, refused = there.Batch(nil, sizes, j.plan.Options)
 	for i := range b {
 		q := &b[i]
 		if q.M == 0 || q.N == 0 {

@@ -39,8 +39,8 @@ func (s *suite) testRaggedForms(t *testing.T) {
 			if testing.Short() && int(how) != i%2 {
 				continue
 			}
-			beta := []float32{0, 1, -0.5}[(i+int(how))%3]
-			for name, l := range how.of(s.of).layouts(t, trans[0], trans[1], planner.Factor{}, beta) {
+			beta := []float64{0, 1, -0.5}[(i+int(how))%3]
+			for name, l := range how.of(s.of).layouts(t, s.of, trans[0], trans[1], planner.Factor{}, beta) {
 				t.Run(fmt.Sprintf("%s/%v%v/%v", name, trans[0], trans[1], how), func(t *testing.T) {
 					if i > 0 {
 						s.sampled(t, 1)
@@ -55,11 +55,11 @@ func (s *suite) testRaggedForms(t *testing.T) {
 // testRaggedScalars takes alpha and beta of all kinds. C is NaN if beta is 0.
 func (s *suite) testRaggedScalars(t *testing.T) {
 	var records planner.Batch
-	for _, alpha := range []float32{1, -0.5, 0} {
-		for _, beta := range []float32{0, 1, -0.5} {
+	for _, alpha := range []float64{1, -0.5, 0} {
+		for _, beta := range []float64{0, 1, -0.5} {
 			records = append(records,
 				planner.Problem{M: 7, N: 20, K: 9, Alpha: planner.Scale(alpha), Beta: beta})
-			for name, l := range narrow.layouts(t, false, false, planner.Scale(alpha), beta) {
+			for name, l := range narrow.layouts(t, s.of, false, false, planner.Scale(alpha), beta) {
 				if name == "records" {
 					continue
 				}
@@ -76,7 +76,7 @@ func (s *suite) testRaggedScalars(t *testing.T) {
 		records = append(records, q)
 	}
 	t.Run("records", func(t *testing.T) {
-		s.prepareRagged(t, narrow.records(t, false, false, records), planner.Options{}).checkAll(t)
+		s.prepareRagged(t, narrow.records(t, s.of, false, false, records), planner.Options{}).checkAll(t)
 	})
 }
 
@@ -129,7 +129,7 @@ func (s spacing) sharesOfRecords(t *testing.T, groups, share int) layout {
 		few[g], many[g] = planner.GEMM(1+g%3, 130, 70), planner.GEMM(share, 130, 70)
 		mixed[g] = [...]planner.Problem{few[g], many[g]}[g%2]
 	}
-	return s.records(t, false, false, few, mixed, many)
+	return s.records(t, 0, false, false, few, mixed, many)
 }
 
 // products counts the launches that multiply.
@@ -198,7 +198,7 @@ func (s *suite) testRaggedMany(t *testing.T) {
 			Rest: planner.RestZero}),
 		"depth": narrow.ends(planner.Ragged{Form: planner.EndsOfDepth, Groups: groups, M: 5, N: 6,
 			K: 9000, Beta: 1}),
-		"records": narrow.records(t, false, false, irregular(newRand(2), groups, 9, 12), nil, one),
+		"records": narrow.records(t, s.of, false, false, irregular(newRand(2), groups, 9, 12), nil, one),
 	} {
 		s.part(t, name, func(t *testing.T) { s.prepareRagged(t, l, planner.Options{}).checkAll(t) })
 	}
@@ -207,7 +207,7 @@ func (s *suite) testRaggedMany(t *testing.T) {
 // testRaggedChanging queues runs of one program whose sizes change between them, without a wait, repeatedly
 // on the same operands.
 func (s *suite) testRaggedChanging(t *testing.T) {
-	for name, l := range narrow.layouts(t, false, false, planner.Factor{}, 1) {
+	for name, l := range narrow.layouts(t, s.of, false, false, planner.Factor{}, 1) {
 		t.Run(name, func(t *testing.T) {
 			rounds := 5
 			if name == "rows" && !testing.Short() {

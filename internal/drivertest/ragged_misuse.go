@@ -20,7 +20,7 @@ import (
 // and submits from two goroutines.
 func (s *suite) testRaggedTogether(t *testing.T) {
 	ctx := context.Background()
-	for name, l := range wide.layouts(t, true, false, planner.Factor{}, 0) {
+	for name, l := range wide.layouts(t, s.of, true, false, planner.Factor{}, 0) {
 		t.Run(name, func(t *testing.T) {
 			j := s.prepareRagged(t, l, planner.Options{})
 			var batches []planner.Batch
@@ -67,7 +67,7 @@ func (s *suite) testRaggedHostile(t *testing.T) {
 	if testing.Short() {
 		draws = 5
 	}
-	for name, l := range narrow.layouts(t, false, true, planner.Factor{}, 0) {
+	for name, l := range narrow.layouts(t, s.of, false, true, planner.Factor{}, 0) {
 		if name == "records" {
 			continue
 		}
@@ -113,7 +113,7 @@ func (s *suite) testRaggedHostileRecords(t *testing.T) {
 	for _, trans := range [][2]bool{{false, false}, {true, true}} {
 		b := planner.Batch{{M: 20, N: 33, K: 17}, {M: 1, N: 1, K: 1, Beta: 1},
 			{M: 40, N: 9, K: 30, Alpha: planner.Scale(-0.5)}, {M: 9, N: 40, K: 5, Beta: -0.5}}
-		l := narrow.records(t, trans[0], trans[1], b)
+		l := narrow.records(t, s.of, trans[0], trans[1], b)
 		t.Run(fmt.Sprint(trans), func(t *testing.T) {
 			j, rng := s.prepareRagged(t, l, planner.Options{}), newRand(6)
 			scalar := func(w encoding.RecordWord) bool {
@@ -147,7 +147,7 @@ func (s *suite) testRaggedHostileRecords(t *testing.T) {
 	t.Run("unread", func(t *testing.T) { // operands that are not read may lie anywhere
 		b := planner.Batch{{M: 20, N: 33, K: 17, Alpha: planner.Scale(0), Beta: -0.5},
 			{M: 9, N: 5, K: 7, Beta: 1}, {M: 9, N: 5, K: 7}}
-		j := s.prepareRagged(t, narrow.records(t, false, false, b), planner.Options{})
+		j := s.prepareRagged(t, narrow.records(t, s.of, false, false, b), planner.Options{})
 		sizes := j.sets[0]
 		for _, w := range []encoding.RecordWord{encoding.RecordLDA, encoding.RecordLDB, encoding.RecordOffA,
 			encoding.RecordOffB} {
@@ -164,7 +164,7 @@ func (s *suite) testRaggedHostileRecords(t *testing.T) {
 		j.check(t, sizes, 1)
 	})
 	t.Run("too many rows", func(t *testing.T) {
-		l := narrow.records(t, false, false, irregular(newRand(7), 9, 30, 20))
+		l := narrow.records(t, s.of, false, false, irregular(newRand(7), 9, 30, 20))
 		l.M -= 25
 		s.prepareRagged(t, l, planner.Options{}).checkAll(t)
 	})
@@ -196,7 +196,7 @@ func (j *raggedJob) draw(intN func(int) int, anything bool) []int32 {
 // testRaggedStatus: Status returns the first group that was refused since the last call, and forgets it.
 func (s *suite) testRaggedStatus(t *testing.T) {
 	ctx := context.Background()
-	for name, l := range narrow.layouts(t, false, false, planner.Factor{}, 0) {
+	for name, l := range narrow.layouts(t, s.of, false, false, planner.Factor{}, 0) {
 		if name == "records" {
 			continue
 		}

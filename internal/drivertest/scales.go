@@ -90,7 +90,7 @@ func (s *suite) testScales(t *testing.T) {
 				for i, beta := range []float32{0, 1} {
 					for _, k := range c.k {
 						b = append(b, planner.Problem{M: len(special), N: len(special), K: k,
-							Alpha: planner.Scale([]float32{1, -0.5}[i]), Beta: beta})
+							Alpha: planner.Scale([]float64{1, -0.5}[i]), Beta: float64(beta)})
 					}
 				}
 				d := s.placeEpilogue(b, e, newRand(6), uniform(6))

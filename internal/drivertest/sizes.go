@@ -67,7 +67,7 @@ func RaggedEnds(bound int32) map[string][]int32 {
 // RaggedRecords returns records of 7 problems, most of them right, changed as the name says.
 func RaggedRecords(t *testing.T, r *planner.Ragged) map[string][]int32 {
 	t.Helper()
-	scalars := []float32{1, -2, 0, 3}
+	scalars := []float64{1, -2, 0, 3}
 	problems := make([]planner.Problem, r.Groups)
 	for i := range problems {
 		problems[i] = planner.Problem{M: 20 * i, N: 300 - 45*i, K: 200 - 20*i*i%200, TransA: r.TransA,
@@ -76,9 +76,9 @@ func RaggedRecords(t *testing.T, r *planner.Ragged) map[string][]int32 {
 	}
 	batch, err := planner.Pack(problems...)
 	require.NoError(t, err)
-	good, err := planner.AppendRecords(nil, batch, planner.Epilogue{})
+	good, err := planner.AppendRecords(nil, batch, planner.Options{})
 	require.NoError(t, err)
-	_, refused := r.Batch(nil, good, planner.Epilogue{})
+	_, refused := r.Batch(nil, good, planner.Options{})
 	require.Equal(t, -1, refused)
 	with := func(group int, word encoding.RecordWord, value int32) []int32 {
 		bad := slices.Clone(good)

@@ -92,9 +92,9 @@ func EpilogueSizes(t *testing.T, r *planner.Ragged, e planner.Epilogue) map[stri
 func epilogueRecords(t *testing.T, r *planner.Ragged, e planner.Epilogue) map[string][]int32 {
 	t.Helper()
 	batch := recordBatch(t, r, e)
-	good, err := planner.AppendRecords(nil, batch, e)
+	good, err := planner.AppendRecords(nil, batch, planner.Options{Epilogue: e})
 	require.NoError(t, err)
-	_, refused := r.Batch(nil, good, e)
+	_, refused := r.Batch(nil, good, planner.Options{Epilogue: e})
 	require.Equal(t, -1, refused)
 	sets := map[string][]int32{"good": good, "empty": make([]int32, len(good))}
 	with := func(name string, group int, word encoding.RecordWord, value int) {
@@ -151,7 +151,7 @@ func end(m planner.Matrix, rows, cols int) int { return (rows-1)*m.LD + cols }
 // recordBatch returns 7 problems. The first has no elements, and two have no products.
 func recordBatch(t *testing.T, r *planner.Ragged, e planner.Epilogue) planner.Batch {
 	t.Helper()
-	scalars := []float32{1, -2, 0, 3}
+	scalars := []float64{1, -2, 0, 3}
 	problems := make([]planner.Problem, r.Groups)
 	for i := range problems {
 		problems[i] = planner.Problem{M: 20 * i, N: 300 - 45*i, K: 200 - 20*i*i%200, TransA: r.TransA,

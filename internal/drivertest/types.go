@@ -23,17 +23,18 @@ import (
 // testTypes runs the tests of jobs with elements of the device's types beside F32, with C of each matching
 // type. Updates are the same for all of them.
 func (s *suite) testTypes(t *testing.T) {
-	if s.oneType != "" {
+	types := s.otherTypes()
+	if len(types) == 0 {
 		t.Skip(s.oneType)
 	}
-	for i, of := range s.device.Info().Planner.Types {
+	for i, of := range types {
 		for j, ofC := range elemtype.TypesC(of) { // none for Int4, which A cannot have
 			t.Run(of.String()+"/"+ofC.String(), func(t *testing.T) {
 				typed := *s
 				typed.of, typed.ofC = of, ofC
 				if j == 0 {
 					typed.part(t, "Tiles", typed.testTiles)
-					if !elemtype.Whole(of) {
+					if of.Bytes() < 4 && !elemtype.Whole(of) {
 						typed.part(t, "Rounding", typed.testRounding)
 					}
 					typed.part(t, "Ragged", typed.testRaggedForms)
@@ -45,9 +46,13 @@ func (s *suite) testTypes(t *testing.T) {
 				if i == 0 && j == 0 {
 					typed.part(t, "Update", typed.testUpdate)
 				}
-				if elemtype.Whole(of) {
+				switch {
+				case of == element.F64:
+					typed.part(t, "Double", typed.testDouble)
+					typed.part(t, "NonFinite", typed.testNonFinite)
+				case elemtype.Whole(of):
 					typed.part(t, "Whole", typed.testWhole)
-				} else {
+				default:
 					typed.part(t, "NonFinite", typed.testNonFinite)
 					typed.part(t, "Subnormals", typed.testSubnormals)
 				}
@@ -60,6 +65,17 @@ func (s *suite) testTypes(t *testing.T) {
 		}
 	}
 }
+
+// otherTypes are the types beside F32 that are tested.
+func (s *suite) otherTypes() []element.Type {
+	if s.oneType != "" {
+		return s.but
+	}
+	return s.device.Info().Planner.Types
+}
+
+// sumsInC reports whether C has the type of sums.
+func (s *suite) sumsInC() bool { return s.ofC == elemtype.Sums(s.of) }
 
 // slow reports whether kernels take long to make, because a CPU emulates the GPU.
 func (s *suite) slow() bool { return slow(s.device) }
@@ -253,7 +269,7 @@ const canary16 = 3e4
 // round rounds numbers to a type. For integers, fractions between -1 and 1 are scaled to the whole range,
 // and NaN, which they lack, becomes the largest.
 func round(of element.Type, numbers []float32) {
-	if of == element.F32 {
+	if elemtype.Sums(of) == of {
 		return
 	}
 	for i, x := range numbers {
@@ -274,8 +290,11 @@ func wordsOf(of element.Type, elements int) int { return (elements*of.Bytes() + 
 
 // ToWords returns numbers as words of a buffer.
 func ToWords(of element.Type, numbers []float32) []float32 {
-	if of == element.F32 {
+	switch of {
+	case element.F32:
 		return numbers
+	case element.F64:
+		return doubleWords(numbers)
 	}
 	words := make([]uint32, wordsOf(of, len(numbers)))
 	bits, at, shift := 8*of.Bytes(), 0, 0
@@ -288,13 +307,18 @@ func ToWords(of element.Type, numbers []float32) []float32 {
 	return backend.Words(words)
 }
 
-// FromWords returns n numbers from words of a buffer.
+// FromWords returns n numbers from words of a buffer. Those of F64 are rounded.
 func FromWords(of element.Type, words []float32, n int) []float32 {
 	if of == element.F32 {
 		return words
 	}
 	numbers := make([]float32, n)
 	for i := range numbers {
+		if of == element.F64 {
+			low, high := math.Float32bits(words[2*i]), math.Float32bits(words[2*i+1])
+			numbers[i] = float32(math.Float64frombits(uint64(high)<<32 | uint64(low)))
+			continue
+		}
 		at := i * of.Bytes()
 		bits := math.Float32bits(words[at/4]) >> (at % 4 * 8)
 		numbers[i] = of.Float(uint16(bits & (1<<(8*of.Bytes()) - 1)))

@@ -13,6 +13,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // step is a batch to which a program is updated, with what its run needs.
@@ -32,8 +33,8 @@ func (s *suite) updates(t *testing.T) (steps []*step) {
 	random := func(n, limit int) (b planner.Batch) {
 		for i := range n {
 			b = append(b, planner.Problem{M: 1 + rng.IntN(limit), N: 1 + rng.IntN(limit), K: rng.IntN(limit),
-				TransA: i%2 == 1, TransB: i%3 == 1, Alpha: planner.Scale(float32(i%4) - 1),
-				Beta: float32(i % 3)})
+				TransA: i%2 == 1, TransB: i%3 == 1, Alpha: planner.Scale(float64(i%4) - 1),
+				Beta: float64(i % 3)})
 		}
 		return b
 	}
@@ -117,7 +118,7 @@ func (s *suite) testUpdateOn(t *testing.T, program driver.Program, plan *planner
 	for i := range on {
 		n := 0
 		for _, c := range steps {
-			n = max(n, c.lens[i])
+			n = max(n, wordsOf([...]element.Type{s.of, s.of, s.ofC}[i], c.lens[i]))
 		}
 		on[i] = s.alloc(t, n)
 	}

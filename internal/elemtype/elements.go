@@ -21,6 +21,7 @@ var table = [...]precision{
 	element.E4M3: {4, -6, 8},
 	element.Int8: {8, 7, 7}, // as if only -128 were normal: below it numbers are 1 apart
 	element.Int4: {4, 3, 3}, element.MXFP4: {2, 0, 2}, element.NVFP4: {2, 0, 2},
+	element.F64:  {53, -1022, 1023},
 }
 
 // Unit returns the largest relative error of rounding to a normal number: half of the distance between 1 and
@@ -53,8 +54,8 @@ func Whole(t element.Type) bool { return t == element.Int8 }
 // TypesC lists the types that C may have if A and B, or only A, have this type. The usual one is first.
 func TypesC(t element.Type) []element.Type {
 	switch t {
-	case element.F32:
-		return []element.Type{element.F32}
+	case element.F32, element.F64:
+		return []element.Type{t}
 	case element.E4M3, element.Int8:
 		return []element.Type{element.BF16, element.F16, element.F32}
 	case element.Int4, element.MXFP4, element.NVFP4:
@@ -64,7 +65,30 @@ func TypesC(t element.Type) []element.Type {
 }
 
 // Line returns the number of elements in 16 bytes.
-func Line(t element.Type) int { return 4 * t.PerWord() }
+func Line(t element.Type) int { return PerBytes(t, 16) }
+
+// PerBytes returns the number of elements in that many bytes, a multiple of 8.
+func PerBytes(t element.Type, bytes int) int { return 2 * bytes / t.Size(2) }
+
+// Words returns how many 32-bit words n elements take.
+func Words(t element.Type, n int) int {
+	switch per := t.PerWord(); {
+	case per == 0:
+		return 2 * n
+	case n%per > 0:
+		return n/per + 1
+	default:
+		return n / per
+	}
+}
+
+// Sums returns the type in which products of elements of a type are summed, and scaled by alpha and beta.
+func Sums(t element.Type) element.Type {
+	if t == element.F64 {
+		return t
+	}
+	return element.F32
+}
 
 // List joins the names of types, with last, such as " or ", before the last one.
 func List(types []element.Type, last string) string {

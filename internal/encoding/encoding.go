@@ -14,13 +14,14 @@
 // ItemWord and FixupWord list the words of items and of fix-up items. Kernels with an Epilogue have more
 // words. A gated tile is two consecutive items of one worker: act(alpha*A*B + bias), and its factor. On
 // devices with native kernels, the workspace has a slot for each worker of such a launch, by its number, for
-// the first product. Slot s is the TM x TN row-major block at workspace element s*TM*TN. With tiles of
+// the first product. Slot s is the TM x TN row-major block at workspace word s*Kernel.SlotWords(). With tiles of
 // boxes, it has MapWords for each worker.
 package encoding
 
 import (
 	"fmt"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -146,7 +147,7 @@ func (k Kernel) Counters() int {
 	return 1
 }
 
-// Kept returns the workspace of a worker of a native kernel, in elements: for the first product of a gated
+// Kept returns the workspace of a worker of a native kernel, in words: for the first product of a gated
 // tile, or for maps.
 func (k *Kernel) Kept() int {
 	switch {
@@ -155,7 +156,12 @@ func (k *Kernel) Kept() int {
 	case !k.Epilogue.Gated || k.Tile.KeepsGated(k.TypeA.Bytes()):
 		return 0
 	}
-	return k.Tile.TM * k.Tile.TN
+	return k.SlotWords()
+}
+
+// SlotWords returns the words of a slot of the workspace, which holds sums of a tile.
+func (k *Kernel) SlotWords() int {
+	return elemtype.Words(elemtype.Sums(k.TypeC), k.Tile.TM*k.Tile.TN)
 }
 
 // Segment is one tile of one problem over the K range [K0, K1).

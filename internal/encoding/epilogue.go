@@ -292,12 +292,15 @@ func (e Epilogue) Products() int {
 // ItemWords returns the number of words of an item of the kernel, FixupWords that of a fix-up item.
 func (k Kernel) ItemWords() int {
 	switch {
-	case k.Fixup && k.Epilogue == Epilogue{}:
+	case k.Fixup && !k.tails():
 		return FixupWords
 	case k.Fixup:
 		return EpilogueFixupWords
-	case k.Epilogue == Epilogue{}:
+	case !k.tails():
 		return ItemWords
 	}
 	return EpilogueItemWords
 }
+
+// tails reports whether items have a tail.
+func (k *Kernel) tails() bool { return k.Epilogue != Epilogue{} || k.TypeC == element.F64 }

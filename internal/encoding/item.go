@@ -1,10 +1,14 @@
 package encoding
 
-import "math"
+import (
+	"math"
+
+	"github.com/batchgemm/batchgemm/planner/element"
+)
 
 // ItemWord is the index of a word in an item. An item describes one segment completely, so that a worker
 // waits for only one dependent load. Items have a head of ItemWords words. If the kernel has an Epilogue, a
-// tail follows, and items have EpilogueItemWords words: see Kernel.ItemWords. This list defines the layout:
+// tail follows, as with F64, and items have EpilogueItemWords words: see Kernel.ItemWords. This list defines the layout:
 // native/kernels/items.cuh is generated from it, and WGSL is rendered from it.
 type ItemWord int
 
@@ -17,7 +21,7 @@ const (
 	LDB                    //
 	LDC                    //
 	Extent                 // rows and columns of the tile that exist, see PackExtent
-	Alpha                  // bits; 0 if Depth is 0, so that NaN has no effect
+	Alpha                  // bits; 0 if Depth is 0, so that NaN has no effect; of F64 see AlphaLow
 	Beta                   // bits; 1 with Accumulate
 	Slot                   // partial in the workspace to store to, or Final
 	Flags                  // ItemVector and the others
@@ -49,6 +53,28 @@ const (
 	ItemPartial = 8              // flag: a split-K partial that its launch finishes, see PartialFixup
 	ItemF16C    = 16             // flag: A and B have 8 bits, C has fp16; otherwise bf16, unless ItemFloatC
 )
+
+// Alpha and beta of F64 have two words: the upper ones are where those of float32 are, the lower ones in place
+// of the scales, which F64 does not have.
+const (
+	AlphaLow      = ScaleAAt
+	BetaLow       = ScaleBAt
+	FixupAlphaLow = FixupScaleAAt
+	FixupBetaLow  = FixupScaleBAt
+	RecordLow     = RecordScaleA // of alpha; that of beta follows
+	BoundLow      = BoundScaleA  // the same
+)
+
+// PutScalar returns the words of alpha or beta of products that are summed in a type; low is for F64 alone.
+func PutScalar(sums element.Type, x float64) (word, low uint32) {
+	if sums == element.F64 {
+		return uint32(math.Float64bits(x) >> 32), uint32(math.Float64bits(x))
+	}
+	return math.Float32bits(float32(x)), 0
+}
+
+// Scalar64 returns what two words of F64 hold.
+func Scalar64(word, low uint32) float64 { return math.Float64frombits(uint64(word)<<32 | uint64(low)) }
 
 // Partials that a launch finishes (Kernel.Partials) have two other words in place of those for C: where the
 // fix-up item of the tile is, and where the words are that count stored partials. The worker that stores the

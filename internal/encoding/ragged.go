@@ -1,5 +1,7 @@
 package encoding
 
+import "github.com/batchgemm/batchgemm/planner/element"
+
 // A ragged plan has kernels that make its items, because the sizes of its problems are on the device. They
 // come with each run, in a buffer of 32-bit words. The encoding starts with BoundWords, in a section of
 // their own, followed by the section of StatusWord. The rest is memory for what kernels write: tables and
@@ -148,7 +150,7 @@ const (
 // RecordWord is the index of a word in a record: one problem, as the device or the host writes it to the
 // sizes of a ragged plan. All numbers have 32 bits; offsets and leading dimensions are in elements. Records
 // have a head of RecordWords words. For kernels with an Epilogue a tail follows, up to EpilogueRecordWords,
-// or with scales up to ScaledRecordWords: see Epilogue.RecordWords.
+// or with scales, or of F64, up to ScaledRecordWords: see Epilogue.RecordWords.
 type RecordWord int
 
 const (
@@ -161,7 +163,7 @@ const (
 	RecordOffA
 	RecordOffB
 	RecordOffC
-	RecordAlpha // bits
+	RecordAlpha // bits; of F64 the upper half, see RecordLow
 	RecordBeta
 	RecordZero // vector loads take multiples of 4 words
 
@@ -185,9 +187,12 @@ const (
 	RecordWords         = int(RecordOffB2)
 )
 
-// RecordWords returns the number of words of a record for kernels with this epilogue, which may be none.
-func (e Epilogue) RecordWords() int {
+// RecordWords returns the number of words of a record for kernels with this epilogue, which may be none, and
+// elements of that type.
+func (e Epilogue) RecordWords(of element.Type) int {
 	switch {
+	case of == element.F64:
+		return ScaledRecordWords
 	case e == (Epilogue{}):
 		return RecordWords
 	case e.Scaled():

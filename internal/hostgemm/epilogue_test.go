@@ -37,7 +37,7 @@ func randomWithEpilogue(e planner.Epilogue, seed uint64, n, most int) epilogueJo
 			TransB: rng.IntN(2) == 0}
 		p.TransA = e.GatherRows == 0 && rng.IntN(2) == 0
 		if !e.Gated {
-			p.Beta = [...]float32{0, 1, -2}[i%3]
+			p.Beta = [...]float64{0, 1, -2}[i%3]
 		}
 		if i%5 == 4 {
 			p.Alpha = planner.Scale(0)

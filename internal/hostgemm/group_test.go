@@ -64,7 +64,7 @@ func random(t *testing.T, seed uint64, n, most int) job {
 	for i := range problems {
 		p := planner.GEMM(1+rng.IntN(most), 1+rng.IntN(most), rng.IntN(most+1))
 		p.TransA, p.TransB = rng.IntN(2) == 1, rng.IntN(2) == 1
-		p.Beta = [...]float32{0, 1, -2}[i%3]
+		p.Beta = [...]float64{0, 1, -2}[i%3]
 		problems[i] = p
 	}
 	batch, err := planner.Pack(problems...)
@@ -336,7 +336,7 @@ func TestGroupRemembersTheLastBatches(t *testing.T) {
 	g, fakes := openGroup(t, 2)
 	k := random(t, 1, 40, 90)
 	for alpha := 1; alpha <= maxPrograms+2; alpha++ {
-		k.batch[0].Alpha = planner.Scale(float32(alpha))
+		k.batch[0].Alpha = planner.Scale(float64(alpha))
 		require.NoError(t, k.gemm(t.Context(), g))
 	}
 	for _, f := range fakes {

@@ -23,7 +23,7 @@ func spaced(t *testing.T, seed uint64) (batch planner.Batch, a, b, c []float32) 
 	for i := range problems {
 		p := planner.GEMM(rng.IntN(40), rng.IntN(40), rng.IntN(40))
 		p.TransA, p.TransB = rng.IntN(2) == 1, rng.IntN(2) == 1
-		p.Beta = [...]float32{0, 1, -0.5}[i%3]
+		p.Beta = [...]float64{0, 1, -0.5}[i%3]
 		problems[i] = p
 	}
 	batch, err := planner.Pack(problems...)
@@ -163,7 +163,7 @@ func TestGEMMRemembersTheLastBatches(t *testing.T) {
 	batch := small(t)
 	a, c := []float32{1, 2, 3, 4}, make([]float32, 4)
 	run := func(alpha int) {
-		batch[0].Alpha = planner.Scale(float32(alpha))
+		batch[0].Alpha = planner.Scale(float64(alpha))
 		require.NoError(t, d.GEMM(ctx, batch, planner.Options{}, Operands{A: a, B: a, C: c}))
 		require.Equal(t, float32(7*alpha), c[0])
 	}

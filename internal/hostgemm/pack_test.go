@@ -172,7 +172,7 @@ func TestGEMMLayouts(t *testing.T) {
 			rng := rand.New(rand.NewPCG(4, 0))
 			var batch planner.Batch
 			for i := range 6 {
-				batch = append(batch, planner.Problem{M: c.m, N: c.n, K: c.k, Beta: float32(i % 2),
+				batch = append(batch, planner.Problem{M: c.m, N: c.n, K: c.k, Beta: float64(i % 2),
 					TransB: i >= 3 && c.n == c.k,
 					A:      operand(c.at+i*c.stepA, c.k+c.ld), B: operand(c.at+i*c.stepB, c.n+c.ld),
 					C: operand(1+i*c.n, 6*c.n+1)})

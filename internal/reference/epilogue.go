@@ -11,6 +11,7 @@ import (
 type Epilogue struct {
 	planner.Epilogue
 	B2, Biases []float32
+	biases64   []float64 // in place of Biases, see CheckF64
 	Rows       []int32
 }
 
@@ -36,18 +37,23 @@ func (e *Epilogue) row(stored, list, i int) int {
 // number is a result with the error that rounding explains, and the magnitude of the terms of its sum.
 type number struct{ want, bound, size float64 }
 
-const (
-	unit32 = 0x1p-24 // of float32, in which epilogues are computed for all types
-	// tail is what GELU and SiLU may lose at once far below 0, where exp overflows.
-	tail = 0x1p-120
-)
+// own returns the unit of fp32, in which epilogues are computed for all types but F64, or of fp64, and what
+// GELU and SiLU may lose at once far below 0, where exp overflows.
+func (l *limits) own() (unit, tail float64) {
+	if l.double {
+		return 0x1p-53, 0x1p-1000
+	}
+	return unit32, 0x1p-120
+}
+
+const unit32 = 0x1p-24
 
 // plus adds a bias.
-func (n number) plus(bias float32, l *limits) number {
-	n.want += float64(bias)
-	n.size += math.Abs(float64(bias))
-	if l.unit > 0 {
-		n.bound += 2*unit32*n.size + l.tiny
+func (n number) plus(bias float64, l *limits) number {
+	n.want += bias
+	n.size += math.Abs(bias)
+	if unit, _ := l.own(); l.unit > 0 {
+		n.bound += 2*unit*n.size + l.tiny
 	}
 	return n
 }
@@ -56,8 +62,8 @@ func (n number) plus(bias float32, l *limits) number {
 func (n number) times(m number, l *limits) number {
 	product := number{n.want * m.want, math.Abs(n.want)*m.bound + math.Abs(m.want)*n.bound + n.bound*m.bound,
 		n.size * m.size}
-	if l.unit > 0 {
-		product.bound += 2*unit32*math.Abs(product.want) + l.tiny
+	if unit, _ := l.own(); l.unit > 0 {
+		product.bound += 2*unit*math.Abs(product.want) + l.tiny
 	}
 	return product
 }
@@ -65,23 +71,23 @@ func (n number) times(m number, l *limits) number {
 // activated returns act(n). Its error is that of n times the largest slope of act. For the functions with an
 // exponential there is also a relative error. WGSL asks for 3+2*|z| units in the last place of exp(z), and
 // rounding its argument adds as many. An addition, a division and a multiplication follow.
-func (n number) activated(by planner.Activation) number {
+func (n number) activated(by planner.Activation, l *limits) number {
 	switch by {
 	case planner.ReLU:
 		if n.want < 0 {
 			n.want = 0
 		}
 	case planner.SiLU:
-		n = n.gated(1, 0, 1.1)
+		n = n.gated(1, 0, 1.1, l)
 	case planner.GELU:
 		const linear = 1.5957691216057308 // 2*sqrt(2/pi)
-		n = n.gated(linear, 0.044715*linear, 1.13)
+		n = n.gated(linear, 0.044715*linear, 1.13, l)
 	}
 	return n
 }
 
 // gated returns v * sigmoid(linear*v + cubic*v^3). slope is its largest slope.
-func (n number) gated(linear, cubic, slope float64) number {
+func (n number) gated(linear, cubic, slope float64, l *limits) number {
 	v := n.want
 	z := linear * v
 	if cubic != 0 { // 0*Inf is NaN
@@ -91,9 +97,10 @@ func (n number) gated(linear, cubic, slope float64) number {
 	if z < -700 { // also -Inf
 		n.want = 0
 	}
+	unit, tail := l.own()
 	n.bound = slope*n.bound + tail
 	if n.want != 0 && !math.IsInf(n.want, 0) {
-		n.bound += 2 * unit32 * (8 + 4*math.Min(math.Abs(z), 100)) * math.Abs(n.want)
+		n.bound += 2 * unit * (8 + 4*math.Min(math.Abs(z), 100)) * math.Abs(n.want)
 	}
 	return n
 }
@@ -102,12 +109,12 @@ func (n number) gated(linear, cubic, slope float64) number {
 // gated units second of that with B2.
 func (e *Epilogue) finish(p *planner.Problem, i, j int, first, second number, l *limits) number {
 	if e.Bias {
-		first = first.plus(e.Biases[p.Bias+j], l)
+		first = first.plus(e.bias(p.Bias+j), l)
 	}
-	first = first.activated(e.Activation)
+	first = first.activated(e.Activation, l)
 	if e.Gated {
 		if e.Bias {
-			second = second.plus(e.Biases[p.Bias+p.N+j], l)
+			second = second.plus(e.bias(p.Bias+p.N+j), l)
 		}
 		first = first.times(second, l)
 	}
@@ -116,4 +123,11 @@ func (e *Epilogue) finish(p *planner.Problem, i, j int, first, second number, l 
 		first = first.times(number{want: weight, size: math.Abs(weight)}, l)
 	}
 	return first
+}
+
+func (e *Epilogue) bias(at int) float64 {
+	if e.biases64 != nil {
+		return e.biases64[at]
+	}
+	return float64(e.Biases[at])
 }

@@ -87,7 +87,7 @@ func (x *Experts) between(token []number, e int, l *limits) []number {
 		addBias(up, bias[len(gate):], l)
 	}
 	for c, n := range gate {
-		n = n.activated(of.Activation)
+		n = n.activated(of.Activation, l)
 		if of.Gated {
 			n = n.times(up[c], l)
 		}
@@ -149,7 +149,7 @@ func (x *Experts) product(row []number, weights []float32, at planner.Matrix, n 
 
 func addBias(sums []number, bias []float32, l *limits) {
 	for c := range sums {
-		sums[c] = sums[c].plus(bias[c], l)
+		sums[c] = sums[c].plus(float64(bias[c]), l)
 	}
 }
 

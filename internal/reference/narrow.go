@@ -53,7 +53,7 @@ func cuts(p *planner.Problem, i int, x, y []float32, cut []float64) {
 	if p.TransB {
 		stepB, nextB = 1, p.B.LD
 	}
-	alpha := math.Abs(float64(p.Alpha.Value()))
+	alpha := math.Abs(p.Alpha.Value())
 	for j := range cut {
 		b := p.B.Offset + j*nextB
 		var sums [narrowGroup - 1]float64 // of the earlier instructions

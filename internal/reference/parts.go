@@ -64,6 +64,14 @@ func split(b planner.Batch, e *planner.Epilogue) []part {
 	return parts
 }
 
+// single rounds alpha and beta to fp32, in which other elements than F64 are scaled.
+func single(parts []part) {
+	for i := range parts {
+		p := &parts[i].Problem
+		p.Alpha, p.Beta = planner.Scale(float64(float32(p.Alpha.Value()))), float64(float32(p.Beta))
+	}
+}
+
 // each calls do for every part, on all cores.
 func each(parts []part, do func(i int)) {
 	var group sync.WaitGroup

@@ -54,7 +54,7 @@ func TestNothingToDo(t *testing.T) {
 	for sizes := range 8 {
 		for kind := range 8 {
 			p := planner.GEMM(3*(sizes&1), 3*(sizes>>1&1), 3*(sizes>>2&1))
-			p.TransA, p.TransB, p.Alpha, p.Beta = kind&1 == 1, kind&2 == 2, planner.Scale(float32(kind>>2)), 2
+			p.TransA, p.TransB, p.Alpha, p.Beta = kind&1 == 1, kind&2 == 2, planner.Scale(float64(kind>>2)), 2
 			b, err := planner.Pack(p, planner.GEMM(0, 2, 2))
 			require.NoError(t, err)
 			need := b.Lengths(planner.Epilogue{})

@@ -163,6 +163,7 @@ func CheckExactIn(how Arithmetic, b planner.Batch, x, y, before, after []float32
 // limits are the units of the error bound: relative to the terms, and for each operation.
 type limits struct {
 	unit, tiny float64
+	double     bool // sums and epilogues are computed in fp64
 	flushes    bool
 	narrow     bool
 	typeC      element.Type
@@ -172,7 +173,7 @@ type limits struct {
 // rounded returns an exact result rounded to the type of C, or adds the rounding error to the bound.
 func (l *limits) rounded(want, bound float64) (float64, float64) {
 	switch t := l.typeC; {
-	case t == element.F32:
+	case t == element.F32, t == element.F64: // numbers of F64 are seen as float32: see CheckF64
 		return want, bound
 	case l.unit == 0:
 		return float64(t.Float(t.Bits(float32(want)))), bound
@@ -197,6 +198,7 @@ func check(b planner.Batch, x, y, before, after []float32, l limits) (Errors, er
 		return Errors{Worst: math.Inf(1)}, fmt.Errorf("not checked: %w", err)
 	}
 	parts := split(b, &l.Epilogue.Epilogue)
+	single(parts)
 	verdicts := make([]verdict, len(parts))
 	each(parts, func(i int) {
 		verdicts[i].found, verdicts[i].wrong = checkProblem(&parts[i].Problem, x, y, before, after, l)
@@ -279,7 +281,7 @@ func (r *row) begin(x, y []float32) {
 	}
 	r.flushed = r.flushes && hasSubnormals(&all, x, y)
 	if r.K > 0 { // without a product it has no effect
-		r.alpha = math.Abs(float64(r.Alpha.Value()))
+		r.alpha = math.Abs(r.Alpha.Value())
 	}
 }
 
@@ -336,7 +338,7 @@ func (r *row) element(i, j int, old float32) number {
 	if r.Beta == 0 {
 		return n
 	}
-	scaled := float64(r.Beta) * float64(old)
+	scaled := r.Beta * float64(old)
 	n.bound += 8 * r.unit * math.Abs(scaled)
 	if r.flushes && (subnormal(r.Beta) || subnormal(old)) {
 		n.bound += math.Abs(scaled)
@@ -371,7 +373,7 @@ func products(p *planner.Problem, i int, x, y []float32, sum, size []float64) {
 	} else {
 		addAcross(sum, size, line, y, p.B.LD)
 	}
-	alpha := float64(p.Alpha.Value())
+	alpha := p.Alpha.Value()
 	for j := range sum {
 		sum[j] *= alpha
 		size[j] *= math.Abs(alpha)
@@ -447,7 +449,17 @@ func deviation(got, want, bound, size float64) float64 {
 
 // checkOthers finds an element outside all C regions that changed.
 func checkOthers(b planner.Batch, before, after []float32, e *Epilogue) *Mismatch {
-	owned := make([]bool, len(after))
+	for i, is := range owned(b, len(after), e) {
+		if !is && math.Float32bits(before[i]) != math.Float32bits(after[i]) {
+			return &Mismatch{Problem: -1, Index: i, Got: after[i], Want: float64(before[i])}
+		}
+	}
+	return nil
+}
+
+// owned returns which elements of C problems may write.
+func owned(b planner.Batch, n int, e *Epilogue) []bool {
+	owned := make([]bool, n)
 	for i := range b {
 		p := &b[i]
 		for row := 0; row < p.M && p.N > 0; row++ {
@@ -461,10 +473,5 @@ func checkOthers(b planner.Batch, before, after []float32, e *Epilogue) *Mismatc
 			}
 		}
 	}
-	for i := range after {
-		if !owned[i] && math.Float32bits(before[i]) != math.Float32bits(after[i]) {
-			return &Mismatch{Problem: -1, Index: i, Got: after[i], Want: float64(before[i])}
-		}
-	}
-	return nil
+	return owned
 }

@@ -102,7 +102,7 @@ func TestBound(t *testing.T) {
 			for i := range k {
 				sum += x[i] * y[i]
 			}
-			worst, err := Check(b, x, y, before, []float32{p.Alpha.Value()*sum + p.Beta*before[0]})
+			worst, err := Check(b, x, y, before, []float32{float32(p.Alpha.Value())*sum + float32(p.Beta)*before[0]})
 			require.NoError(t, err)
 			largest = max(largest, worst)
 			slices.Reverse(x)
@@ -129,8 +129,8 @@ func TestBoundTerms(t *testing.T) {
 		{"tiny, of a large alpha", 1, 0x1p10, 0, 0, 2*u*3*6*0x1p10 + 10*tiny*0x1p10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b, err := planner.Pack(planner.Problem{M: 1, N: 1, K: c.k, Alpha: planner.Scale(c.alpha),
-				Beta: c.beta})
+			b, err := planner.Pack(planner.Problem{M: 1, N: 1, K: c.k, Alpha: planner.Scale(float64(c.alpha)),
+				Beta: float64(c.beta)})
 			require.NoError(t, err)
 			x, y := slices.Repeat([]float32{2}, c.k), slices.Repeat([]float32{-3}, c.k)
 			_, err = Check(b, x, y, []float32{c.old}, []float32{1e9})
@@ -165,7 +165,7 @@ func TestNonFinite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := planner.GEMM(1, 1, 2)
-			p.Beta = c.beta
+			p.Beta = float64(c.beta)
 			b, err := planner.Pack(p)
 			require.NoError(t, err)
 			before := []float32{c.start}

@@ -12,6 +12,7 @@ import (
 // those that overflow float32, do not count.
 func Relative(b planner.Batch, x, y, before, after []float32) (largest, mean float64) {
 	parts := split(b, &planner.Epilogue{})
+	single(parts)
 	found := make([]tally, len(parts))
 	each(parts, func(i int) { found[i] = relative(&parts[i].Problem, x, y, before, after) })
 	var all tally
@@ -35,7 +36,7 @@ func relative(p *planner.Problem, x, y, before, after []float32) (t tally) {
 			at := p.C.Offset + i*p.C.LD + j
 			want, terms := sum[j], size[j]
 			if p.Beta != 0 {
-				scaled := float64(p.Beta) * float64(before[at])
+				scaled := p.Beta * float64(before[at])
 				want, terms = want+scaled, terms+math.Abs(scaled)
 			}
 			if !(terms > 0 && terms <= math.MaxFloat32) {

@@ -58,7 +58,7 @@ func (n number) centred(p *planner.Problem, i, from, j, which int, l *limits) nu
 		return n
 	}
 	e := &l.Epilogue
-	by := float64(p.Alpha.Value()) * float64(e.Rows[e.wordA(p, i, from)+1]) *
+	by := p.Alpha.Value() * float64(e.Rows[e.wordA(p, i, from)+1]) *
 		float64(e.Rows[e.wordB(p, j, which)+1])
 	n.want -= by
 	n.size += math.Abs(by)

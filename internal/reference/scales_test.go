@@ -45,9 +45,9 @@ func TestScales(t *testing.T) {
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			m := planner.Matrix{LD: 2}
-			b := planner.Batch{{M: 2, N: 2, K: 2, A: m, B: m, C: m, B2: m, Alpha: planner.Scale(k.alpha),
-				Beta: k.beta, ScaleA: 2, ScaleB: 4}}
-			how := Arithmetic{Epilogue: Epilogue{k.e, b2, bias, rows}}
+			b := planner.Batch{{M: 2, N: 2, K: 2, A: m, B: m, C: m, B2: m, Alpha: planner.Scale(float64(k.alpha)),
+				Beta: float64(k.beta), ScaleA: 2, ScaleB: 4}}
+			how := Arithmetic{Epilogue: Epilogue{Epilogue: k.e, B2: b2, Biases: bias, Rows: rows}}
 			x, y := []float32{1, 2, 3, 4}, []float32{1, 0, 0, 1}
 			require.NoError(t, CheckExactIn(how, b, x, y, c, k.want))
 			_, err := CheckIn(how, b, x, y, c, k.want)
@@ -79,8 +79,8 @@ func TestScaleBounds(t *testing.T) {
 		}
 		m := planner.Matrix{LD: 1}
 		b := planner.Batch{{M: 1, N: 1, K: k, A: planner.Matrix{LD: k}, B: m, C: m, Beta: 1, ScaleB: 1}}
-		how := Arithmetic{Epilogue: Epilogue{planner.Epilogue{ScaleA: planner.PerTensor,
-			ScaleB: planner.PerRow}, nil, nil, bitsOf(scale...)}}
+		how := Arithmetic{Epilogue: Epilogue{Epilogue: planner.Epilogue{ScaleA: planner.PerTensor,
+			ScaleB: planner.PerRow}, Rows: bitsOf(scale...)}}
 		found, err := CheckIn(how, b, x, y, []float32{7}, []float32{sum*scale[0]*scale[1] + 7})
 		require.NoError(t, err, scale)
 		largest = max(largest, found.Worst)

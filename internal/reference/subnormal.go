@@ -9,7 +9,7 @@ import (
 // smallest is the smallest normal number of float32.
 const smallest = 0x1p-126
 
-func subnormal(x float32) bool { return x != 0 && -smallest < x && x < smallest }
+func subnormal[T float32 | float64](x T) bool { return x != 0 && -smallest < x && x < smallest }
 
 // hasSubnormals reports whether a product of the problem has a subnormal factor.
 func hasSubnormals(p *planner.Problem, x, y []float32) bool {
@@ -52,7 +52,7 @@ func flushed(p *planner.Problem, i int, x, y []float32, size, lost []float64) {
 				b = p.B.Offset + j*p.B.LD + k
 			}
 			if subnormal(x[a]) || subnormal(y[b]) {
-				lost[j] += math.Abs(float64(x[a]) * float64(y[b]) * float64(p.Alpha.Value()))
+				lost[j] += math.Abs(float64(x[a]) * float64(y[b]) * p.Alpha.Value())
 			}
 		}
 	}

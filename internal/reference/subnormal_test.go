@@ -29,7 +29,7 @@ func (m machine) gemm(p *planner.Problem, x, y []float32, c float32) float32 {
 	for k := range p.K {
 		sum = m.add(sum, m.mul(x[k], y[k]))
 	}
-	return m.add(m.mul(p.Alpha.Value(), sum), m.mul(p.Beta, c))
+	return m.add(m.mul(float32(p.Alpha.Value()), sum), m.mul(float32(p.Beta), c))
 }
 
 // Results of both machines are within their bounds and come near to them. The IEEE bound finds flushed
@@ -55,7 +55,7 @@ func TestSubnormals(t *testing.T) {
 			nearest, found := 0.0, 0
 			for k := 1; k < 40; k++ {
 				p := planner.GEMM(1, 1, k)
-				p.Alpha, p.Beta = planner.Scale(c.alpha), c.beta
+				p.Alpha, p.Beta = planner.Scale(float64(c.alpha)), float64(c.beta)
 				b, err := planner.Pack(p)
 				require.NoError(t, err)
 				x, y, before := scaled(rng, k, c.x), scaled(rng, k, c.y), scaled(rng, 1, c.c)
@@ -112,7 +112,7 @@ func TestBoundWithoutSubnormals(t *testing.T) {
 // Without a product, alpha does not affect the bound either.
 func TestBoundWithoutProducts(t *testing.T) {
 	for _, alpha := range []float32{float32(math.NaN()), float32(math.Inf(1)), 0x1p127} {
-		b := planner.Batch{{M: 1, N: 1, Alpha: planner.Scale(alpha), Beta: 0.7, C: planner.Matrix{LD: 1}}}
+		b := planner.Batch{{M: 1, N: 1, Alpha: planner.Scale(float64(alpha)), Beta: 0.7, C: planner.Matrix{LD: 1}}}
 		c := float32(3)
 		_, err := Check(b, nil, nil, []float32{c}, []float32{0.7 * c})
 		require.NoError(t, err)

@@ -114,7 +114,7 @@ func TestInt4Forms(t *testing.T) {
 				require.NoError(t, err)
 				c.requireInt4(t, &w.Batch[0], w.Operands, w.Operands.Groups, tc.zero)
 				require.Equal(t, slices.Repeat([]float32{1}, m*k), w.Operands.A)
-				require.Equal(t, float32(1), w.Batch[0].Beta)
+				require.Equal(t, 1.0, w.Batch[0].Beta)
 			})
 		}
 	}

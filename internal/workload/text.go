@@ -25,7 +25,7 @@ var fields = [...]struct {
 	{"transA", func(p *planner.Problem, s string) error { return parseTrans(s, &p.TransA) }},
 	{"transB", func(p *planner.Problem, s string) error { return parseTrans(s, &p.TransB) }},
 	{"alpha", func(p *planner.Problem, s string) error {
-		var alpha float32
+		var alpha float64
 		err := parseScalar(s, &alpha)
 		p.Alpha = planner.Scale(alpha)
 		return err
@@ -137,14 +137,14 @@ func parseTrans(s string, trans *bool) error {
 }
 
 // parseScalar accepts NaN and Inf, which follow IEEE 754.
-func parseScalar(s string, scalar *float32) error {
-	v, err := strconv.ParseFloat(s, 32)
+func parseScalar(s string, scalar *float64) error {
+	v, err := strconv.ParseFloat(s, 64)
 	if errors.Is(err, strconv.ErrRange) {
-		return errors.New("is outside the range of float32")
+		return errors.New("is outside the range of float64")
 	}
 	if err != nil {
 		return errors.New("is not a number")
 	}
-	*scalar = float32(v)
+	*scalar = v
 	return nil
 }

@@ -32,8 +32,8 @@ func TestParse(t *testing.T) {
 			[]planner.Problem{{M: 2, N: 3, K: 4}}},
 		{"zero and largest sizes", "0 2147483647 0", []planner.Problem{{M: 0, N: math.MaxInt32}}},
 		{"infinite scalars", "1 1 1 n n inf -inf",
-			[]planner.Problem{{M: 1, N: 1, K: 1, Alpha: planner.Scale(float32(math.Inf(1))),
-				Beta: float32(math.Inf(-1))}}},
+			[]planner.Problem{{M: 1, N: 1, K: 1, Alpha: planner.Scale(math.Inf(1)),
+				Beta: math.Inf(-1)}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := parse(strings.NewReader(tc.text), "f")
@@ -65,7 +65,7 @@ func TestParseErrors(t *testing.T) {
 		{"transA", "1 1 1 x", `f:1: transA "x" is not n, t, 0, 1, false or true`},
 		{"transB", "1 1 1 n 2", `f:1: transB "2" is not n, t, 0, 1, false or true`},
 		{"alpha", "1 1 1 n n one", `f:1: alpha "one" is not a number`},
-		{"beta out of range", "1 1 1 n n 1 1e39", `f:1: beta "1e39" is outside the range of float32`},
+		{"beta out of range", "1 1 1 n n 1 1e309", `f:1: beta "1e309" is outside the range of float64`},
 		{"junk at the end", "1 1 1 n n 1 0 7", `f:1: unexpected "7" after beta`},
 		{"binary", "\x7fELF\x00\x01 a b", `f:1: M "\x7fELF\x00\x01" is not a whole number`},
 		{"long word is shortened", strings.Repeat("z", 1000) + " 1 1", `f:1: M "` + strings.Repeat("z", 40) +

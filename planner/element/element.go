@@ -23,6 +23,7 @@ const (
 	// two; eight in a word (PackFP4); only for B
 	MXFP4
 	NVFP4 // e2m1 too, with a scale of E4M3 for each 16 k and one of fp32 for each column; only for B
+	F64 // IEEE binary64, in two words of 32 bits; A, B and C have it together, and alpha and beta too
 )
 
 // facts are the properties of a type.
@@ -33,10 +34,10 @@ type facts struct {
 
 var table = [...]facts{F32: {"f32", 32}, BF16: {"bf16", 16}, F16: {"f16", 16}, E4M3: {"e4m3", 8},
 	Int8: {"int8", 8},
-	Int4: {"int4", 4}, MXFP4: {"mxfp4", 4}, NVFP4: {"nvfp4", 4}}
+	Int4: {"int4", 4}, MXFP4: {"mxfp4", 4}, NVFP4: {"nvfp4", 4}, F64: {"f64", 64}}
 
 // Types lists the types of A: all but those of 4 bits.
-func Types() []Type { return []Type{F32, BF16, F16, E4M3, Int8} }
+func Types() []Type { return []Type{F32, BF16, F16, E4M3, Int8, F64} }
 
 // parse reads a name as users write it, such as "bf16"; "" is F32. It fails for unknown names.
 func parse(name string) (Type, error) {
@@ -78,7 +79,7 @@ func (t *Type) UnmarshalText(text []byte) (err error) {
 // Bytes returns the size of an element; 0 for types of 4 bits, which have two elements in a byte.
 func (t Type) Bytes() int { return table[t].bits / 8 }
 
-// PerWord returns the number of elements in a 32-bit word.
+// PerWord returns the number of elements in a 32-bit word; 0 for F64, each element of which takes two.
 func (t Type) PerWord() int { return 32 / table[t].bits }
 
 // Size returns the bytes of n elements, rounded up to whole bytes.

@@ -31,7 +31,7 @@ func TestNames(t *testing.T) {
 	require.Equal(t, F32, none)
 	err = none.UnmarshalText([]byte("fp8"))
 	require.ErrorIs(t, err, invalid.Err)
-	require.EqualError(t, err, `unknown element type "fp8" (known: f32, bf16, f16, e4m3, int8, int4, mxfp4, nvfp4)`)
+	require.EqualError(t, err, `unknown element type "fp8" (known: f32, bf16, f16, e4m3, int8, int4, mxfp4, nvfp4, f64)`)
 	_, err = json.Marshal(Type(9))
 	require.Error(t, err)
 	require.Equal(t, "unknown", Type(9).String())
@@ -118,7 +118,7 @@ func TestFacts(t *testing.T) {
 		bytes      int
 		unit, tiny float64
 	}{{F32, 4, 0x1p-24, 0x1p-149}, {BF16, 2, 0x1p-8, 0x1p-133}, {F16, 2, 0x1p-11, 0x1p-24},
-		{E4M3, 1, 0x1p-4, 0x1p-9}, {Int8, 1, 0x1p-8, 1}} {
+		{E4M3, 1, 0x1p-4, 0x1p-9}, {Int8, 1, 0x1p-8, 1}, {F64, 8, 0x1p-53, 0x1p-1074}} {
 		require.Equal(t, c.bytes, c.of.Bytes())
 		require.Equal(t, c.unit, elemtype.Unit(c.of))
 		require.Equal(t, c.tiny, elemtype.Tiny(c.of))
@@ -127,9 +127,10 @@ func TestFacts(t *testing.T) {
 	require.Equal(t, 65520.0, elemtype.Overflow(F16))
 	require.Equal(t, math.Inf(1), elemtype.Overflow(E4M3))
 	require.Equal(t, math.Inf(1), elemtype.Overflow(Int8))
-	require.False(t, elemtype.Known(NVFP4+1))
-	require.Equal(t, "f32, bf16, f16, e4m3 or int8", elemtype.List(Types(), " or "))
+	require.False(t, elemtype.Known(F64+1))
+	require.Equal(t, "f32, bf16, f16, e4m3, int8 or f64", elemtype.List(Types(), " or "))
 	require.Equal(t, "f32", elemtype.List(elemtype.TypesC(F32), " or "))
+	require.Equal(t, "f64", elemtype.List(elemtype.TypesC(F64), " or "))
 	require.Equal(t, "f16 or f32", elemtype.List(elemtype.TypesC(F16), " or "))
 	require.Equal(t, "bf16, f16 or f32", elemtype.List(elemtype.TypesC(E4M3), " or "))
 	require.Equal(t, "bf16, f16 or f32", elemtype.List(elemtype.TypesC(Int8), " or "))

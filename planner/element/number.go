@@ -11,7 +11,7 @@ type Float8E4M3 uint8
 
 // Number lists the Go types of elements. Elements of Int8 are int8.
 type Number interface {
-	float32 | BFloat16 | Float16 | Float8E4M3 | int8
+	float32 | float64 | BFloat16 | Float16 | Float8E4M3 | int8
 }
 
 // Nearest returns the number of a type that is nearest to x, by the rules of Type.Bits.
@@ -37,6 +37,8 @@ func TypeOf[T Number]() Type {
 		return E4M3
 	case int8:
 		return Int8
+	case float64:
+		return F64
 	}
 	return F32
 }

@@ -95,13 +95,13 @@ func kernelAlong(rows, cols int) (name string) {
 	for r := range rows {
 		for c := range cols {
 			x := sum(r, c).AsX()
-			VADDSS(Mem{Base: to, Disp: r*sumRow + 4*c}, x, x)
+			VADDSS(Mem{Base: to, Disp: r*4*sumRow + 4*c}, x, x)
 		}
 	}
 	Label("store")
 	for r := range rows {
 		for c := range cols {
-			VMOVSS(sum(r, c).AsX(), Mem{Base: to, Disp: r*sumRow + 4*c})
+			VMOVSS(sum(r, c).AsX(), Mem{Base: to, Disp: r*4*sumRow + 4*c})
 		}
 	}
 	VZEROUPPER()

@@ -12,8 +12,8 @@ var ymm = [...]VecPhysical{Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7, Y8, Y9, Y10, Y11, Y12
 
 // avx2 writes kernels of up to 6 rows and 2 vectors, or 12 rows and a vector, with a whole or a partial last
 // vector.
-func avx2() {
-	masks := GLOBL("avx2masks", RODATA|NOPTR)
+func avx2(of precision, prefix string) {
+	masks := GLOBL(prefix+"masks", RODATA|NOPTR)
 	for i := range 16 {
 		bits := uint32(0)
 		if i < 8 {
@@ -25,18 +25,17 @@ func avx2() {
 	for rows := 1; rows <= 12; rows++ {
 		var names, edges []string
 		for vectors := 1; vectors == 1 || vectors == 2 && rows <= 6; vectors++ {
-			names = append(names, kernel2(rows, vectors, nil))
-			edges = append(edges, kernel2(rows, vectors, &masks))
+			names = append(names, kernel2(of, prefix, rows, vectors, nil))
+			edges = append(edges, kernel2(of, prefix, rows, vectors, &masks))
 		}
 		whole, edge = append(whole, names), append(edge, edges)
 	}
-	amd64.kernels("avx2Kernels", whole)
-	amd64.kernels("avx2EdgeKernels", edge)
-	transpose2()
+	amd64.kernels(prefix+"Kernels", whole)
+	amd64.kernels(prefix+"EdgeKernels", edge)
 }
 
-func kernel2(rows, vectors int, masks *Mem) (name string) {
-	name = fmt.Sprintf("avx2x%dx%d", rows, vectors)
+func kernel2(of precision, prefix string, rows, vectors int, masks *Mem) (name string) {
+	name = fmt.Sprintf("%sx%dx%d", prefix, rows, vectors)
 	if masks != nil {
 		name += "edge"
 	}
@@ -48,22 +47,22 @@ func kernel2(rows, vectors int, masks *Mem) (name string) {
 		lanes, table := quad(p, offLanes), GP64()
 		LEAQ(masks.Offset(32), table)
 		NEGQ(lanes)
-		VMOVUPS(Mem{Base: table, Index: lanes, Scale: 4}, mask)
+		VMOVUPS(Mem{Base: table, Index: lanes, Scale: uint8(of.bytes)}, mask)
 	}
 	m := &micro{
-		rows: rows, vectors: vectors, arg: p, size: 32, first: rows * vectors,
+		rows: rows, vectors: vectors, arg: p, size: 32, of: of, first: rows * vectors,
 		vector:    func(i int) VecPhysical { return ymm[i] },
-		broadcast: func(from Op, to VecPhysical) { VBROADCASTSS(from, to) },
+		broadcast: of.broadcast,
 		load: func(from Op, to VecPhysical, last bool) {
 			if last && masks != nil {
-				VMASKMOVPS(from, mask, to)
+				of.loadMasked(from, mask, to)
 			} else {
 				VMOVUPS(from, to)
 			}
 		},
 		store: func(from VecPhysical, to Op, last bool) {
 			if last && masks != nil {
-				VMASKMOVPS(from, mask, to)
+				of.storeMasked(from, mask, to)
 			} else {
 				VMOVUPS(from, to)
 			}

@@ -13,7 +13,7 @@ var zmm = [...]VecPhysical{Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7, Z8, Z9, Z10, Z11, Z12
 
 // avx512 writes kernels of up to 6 rows and 4 vectors, 14 rows and 2 vectors, or 24 rows
 // and a vector.
-func avx512() {
+func avx512(of precision, prefix string) {
 	var kernels [][]string
 	for rows := 1; rows <= 24; rows++ {
 		vectors := 1
@@ -25,37 +25,36 @@ func avx512() {
 		}
 		var names []string
 		for v := 1; v <= vectors; v++ {
-			names = append(names, kernel512(rows, v))
+			names = append(names, kernel512(of, prefix, rows, v))
 		}
 		kernels = append(kernels, names)
 	}
-	amd64.kernels("avx512Kernels", kernels)
-	transpose512()
+	amd64.kernels(prefix+"Kernels", kernels)
 }
 
-func kernel512(rows, vectors int) (name string) {
-	name = amd64.declare(fmt.Sprintf("avx512x%dx%d", rows, vectors), "p *micro")
+func kernel512(of precision, prefix string, rows, vectors int) (name string) {
+	name = amd64.declare(fmt.Sprintf("%sx%dx%d", prefix, rows, vectors), "p *micro")
 	TEXT(name, NOSPLIT, "func(p *byte)")
 	p := Load(Param("p"), GP64())
 	mask := K1
 	lanes, bits := quad(p, offLanes), GP32()
-	MOVL(U32(0xffff), bits)
+	MOVL(U32(1<<of.lanes-1), bits)
 	BZHIL(lanes.As32(), bits, bits)
 	KMOVW(bits, mask)
 	m := &micro{
-		rows: rows, vectors: vectors, arg: p, size: 64, first: rows * vectors,
+		rows: rows, vectors: vectors, arg: p, size: 64, of: of, first: rows * vectors,
 		vector:    func(i int) VecPhysical { return zmm[i] },
-		broadcast: func(from Op, to VecPhysical) { VBROADCASTSS(from, to) },
+		broadcast: of.broadcast,
 		load: func(from Op, to VecPhysical, last bool) {
 			if last {
-				VMOVUPS_Z(from, mask, to)
+				of.loadPart(from, mask, to)
 			} else {
 				VMOVUPS(from, to)
 			}
 		},
 		store: func(from VecPhysical, to Op, last bool) {
 			if last {
-				VMOVUPS(from, mask, to)
+				of.storePart(from, mask, to)
 			} else {
 				VMOVUPS(from, to)
 			}

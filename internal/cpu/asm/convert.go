@@ -164,7 +164,7 @@ func finishSums() {
 	SUBQ(Imm(16), left)
 	JG(LabelRef("vector"))
 	ADDQ(rowC, c)
-	ADDQ(U32(sumRow), sum)
+	ADDQ(U32(4*sumRow), sum)
 	DECQ(rows)
 	JNE(LabelRef("row"))
 	VZEROUPPER()

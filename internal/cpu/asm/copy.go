@@ -9,16 +9,21 @@ import (
 // copyRows512 writes the copy of rows of columns, 32 at a time. The last vector gets zeros beyond the last
 // column.
 func copyRows512() {
-	const params = "dst, src *float32, rowDst, rowSrc, cols, rows int"
-	TEXT(amd64.declare("copyRows512", params), NOSPLIT, "func("+params+")")
+	const params = "dst, src unsafe.Pointer, rowDst, rowSrc, cols, rows int"
+	TEXT(amd64.declare("copyRows512", params), NOSPLIT, "func(dst, src *byte, rowDst, rowSrc, cols, rows int)")
 	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
 	rowDst, rowSrc := Load(Param("rowDst"), GP64()), Load(Param("rowSrc"), GP64())
 	cols, rows := GP64(), Load(Param("rows"), GP64())
 	Load(Param("cols"), cols)
 	from, to, left, bits, zero := GP64(), GP64(), GP64(), GP32(), GP32()
+	most, some := GP64(), GP64()
+	MOVQ(U32(32), most)
 	Label("columns")
+	MOVQ(cols, some)
+	CMPQ(cols, most)
+	CMOVQGT(most, some) // BZHI sees 8 bits
 	MOVL(U32(0xffffffff), bits)
-	BZHIL(cols.As32(), bits, bits)
+	BZHIL(some.As32(), bits, bits)
 	KMOVW(bits, K1)
 	SHRL(Imm(16), bits)
 	KMOVW(bits, K2)

@@ -3,7 +3,6 @@ package main
 
 import (
 	"log"
-	"math"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -15,12 +14,13 @@ const (
 	offA, offB, offC, offSum         = 0, 8, 16, 24
 	offRowA, offKA, offRowB, offRowC = 32, 40, 48, 56
 	offDepth, offLanes, offWide      = 64, 72, 80
-	offAlpha, offBeta                = 88, 92
+	offAlpha, offBeta                = 88, 92 // of fp32
+	offAlpha64, offBeta64            = 136, 144
 	offNext, offNextEnd              = 96, 104
 	offNextGap, offNextRow           = 112, 120
 	offAhead                         = 128
-	sumRow                           = 4 * 128 // bytes of a row of package cpu's sums
-	rowsOfBase                       = 5       // of A that one register can address
+	sumRow                           = 128 // elements of a row of package cpu's sums
+	rowsOfBase                       = 5   // of A that one register can address
 )
 
 // micro is a kernel being written: rows x vectors of C held in registers.
@@ -28,6 +28,7 @@ type micro struct {
 	rows, vectors int
 	vector        func(i int) VecPhysical // registers of the instruction set
 	size          int                     // bytes of one
+	of            precision
 	arg           Register
 	broadcast     func(from Op, to VecPhysical)
 	load          func(from Op, to VecPhysical, last bool) // the last vector of a row may be narrower
@@ -105,7 +106,7 @@ func (m *micro) write(room int) {
 	Label("continued")
 	for r := range m.rows {
 		for v := range m.vectors {
-			m.load(Mem{Base: from, Disp: r*sumRow + v*m.size}, m.sum(r, v), v == m.vectors-1)
+			m.load(Mem{Base: from, Disp: r*sumRow*m.of.bytes + v*m.size}, m.sum(r, v), v == m.vectors-1)
 		}
 	}
 	Label("product")
@@ -128,12 +129,12 @@ func (m *micro) products(room int) {
 	LEAQ(Mem{Base: l.rowB, Index: l.rowB, Scale: 2}, rowB3)
 	b := lines{bases: []GPVirtual{l.b}, stride: l.rowB, stride3: rowB3}
 	if !m.words {
-		CMPQ(l.kA, Imm(4))
+		CMPQ(l.kA, Imm(uint64(m.of.bytes)))
 		JNE(LabelRef("columns"))
 	}
-	m.loop(l, "rows", turns, b, func(row, k int) Mem { return l.a.at(row, 4*k) }, func() {
+	m.loop(l, "rows", turns, b, func(row, k int) Mem { return l.a.at(row, m.of.bytes*k) }, func() {
 		for _, base := range l.a.bases {
-			ADDQ(Imm(16), base)
+			ADDQ(Imm(uint64(4*m.of.bytes)), base)
 		}
 	})
 	if !m.words {
@@ -162,13 +163,13 @@ func (m *micro) columns(l *operands, turns GPVirtual, b lines) {
 	Label("columns")
 	a := lines{bases: l.a.bases[:1], stride: l.kA, stride3: GP64()}
 	LEAQ(Mem{Base: l.kA, Index: l.kA, Scale: 2}, a.stride3)
-	m.loop(l, "column", turns, b, func(row, k int) Mem { return a.at(k, 4*row) }, func() {
+	m.loop(l, "column", turns, b, func(row, k int) Mem { return a.at(k, m.of.bytes*row) }, func() {
 		LEAQ(Mem{Base: a.bases[0], Index: l.kA, Scale: 4}, a.bases[0])
 	})
-	MOVQ(U32(4), l.a.stride)
-	MOVQ(U32(12), l.a.stride3)
+	MOVQ(U32(uint32(m.of.bytes)), l.a.stride)
+	MOVQ(U32(uint32(3*m.of.bytes)), l.a.stride3)
 	for i := 1; i < len(l.a.bases); i++ {
-		LEAQ(Mem{Base: l.a.bases[i-1], Disp: 4 * rowsOfBase}, l.a.bases[i])
+		LEAQ(Mem{Base: l.a.bases[i-1], Disp: m.of.bytes * rowsOfBase}, l.a.bases[i])
 	}
 }
 
@@ -218,7 +219,7 @@ func (m *micro) step(a func(row int) Mem, b Mem, room int, load func(from Op, to
 			if m.multiply != nil {
 				m.multiply(m.b(v), m.a(r, room), m.sum(r, v))
 			} else {
-				VFMADD231PS(m.b(v), m.a(r, room), m.sum(r, v))
+				m.of.add(m.b(v), m.a(r, room), m.sum(r, v))
 			}
 		}
 	}
@@ -273,25 +274,23 @@ func (m *micro) finish() {
 func (m *micro) scale(p Register) {
 	rowC := quad(p, offRowC)
 	alpha, other := m.b(0), m.vector(m.first+1)
-	CMPL(field(p, offAlpha), U32(math.Float32bits(1)))
+	m.of.isOne(p)
 	JE(LabelRef("scaled"))
-	m.broadcast(field(p, offAlpha), alpha)
+	m.broadcast(field(p, m.of.alpha), alpha)
 	for r := range m.rows {
 		for v := range m.vectors {
-			VMULPS(alpha, m.sum(r, v), m.sum(r, v))
+			m.of.multiply(alpha, m.sum(r, v), m.sum(r, v))
 		}
 	}
 	Label("scaled")
-	beta := GP32()
-	MOVL(field(p, offBeta), beta)
-	SHLL(Imm(1), beta) // without its sign
+	m.of.isZero(p)
 	JE(LabelRef("write"))
-	m.broadcast(field(p, offBeta), alpha)
+	m.broadcast(field(p, m.of.beta), alpha)
 	old := quad(p, offC)
 	for r := range m.rows {
 		for v := range m.vectors {
 			m.load(Mem{Base: old, Disp: v * m.size}, other, v == m.vectors-1)
-			VFMADD231PS(alpha, other, m.sum(r, v))
+			m.of.add(alpha, other, m.sum(r, v))
 		}
 		ADDQ(rowC, old)
 	}
@@ -310,8 +309,14 @@ func zero(r VecPhysical) {
 var amd64 stubs
 
 func main() {
-	avx512()
-	avx2()
+	avx512(single, "avx512")
+	transpose512()
+	avx2(single, "avx2")
+	transpose2()
+	avx512(double, "double512")
+	transposeDouble512()
+	avx2(double, "double2")
+	transposeDouble2()
 	dots()
 	tiles()
 	converts()

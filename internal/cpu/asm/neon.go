@@ -6,24 +6,26 @@ import (
 	"strings"
 )
 
-// neon writes kernels for arm64 of up to 6 rows and 4 vectors: 24 registers of sums, 4 of B and 2 of A. It
-// writes text, because avo only knows amd64.
+// neon writes kernels for arm64 of up to 6 rows and 4 vectors: 24 registers of sums, 4 of B and 2 of A, for
+// fp32 and for fp64. It writes text, because avo only knows amd64.
 func neon() error {
 	var text strings.Builder
 	var arm64 stubs
 	text.WriteString(generated + "#include \"textflag.h\"\n")
-	for _, edge := range []bool{false, true} {
-		var kernels [][]string
-		for rows := 1; rows <= 6; rows++ {
-			var names []string
-			for vectors := 1; vectors <= 4; vectors++ {
-				k := armKernel{Builder: &text, rows: rows, vectors: vectors, edge: edge}
-				k.write()
-				names = append(names, arm64.declare(k.name(), "p *micro"))
+	for _, of := range []armNumber{armSingle, armDouble} {
+		for _, edge := range []bool{false, true} {
+			var kernels [][]string
+			for rows := 1; rows <= 6; rows++ {
+				var names []string
+				for vectors := 1; vectors <= 4; vectors++ {
+					k := armKernel{Builder: &text, armNumber: of, rows: rows, vectors: vectors, edge: edge}
+					k.write()
+					names = append(names, arm64.declare(k.name(), "p *micro"))
+				}
+				kernels = append(kernels, names)
 			}
-			kernels = append(kernels, names)
+			arm64.kernels(of.prefix+map[bool]string{false: "Kernels", true: "EdgeKernels"}[edge], kernels)
 		}
-		arm64.kernels(map[bool]string{false: "neonKernels", true: "neonEdgeKernels"}[edge], kernels)
 	}
 	if err := os.WriteFile("../kernels_arm64.s", []byte(text.String()), 0o644); err != nil {
 		return err
@@ -31,16 +33,33 @@ func neon() error {
 	return arm64.write("../kernels_arm64.go", "")
 }
 
+// armNumber is a type of elements.
+type armNumber struct {
+	prefix      string // of names
+	lanes       string // of a vector
+	bytes       int
+	alpha, beta int // offsets in package cpu's type micro
+	load        string
+	shift       int // drops the sign of beta
+	product     int // FMUL, which Go's assembler lacks
+}
+
+var (
+	armSingle = armNumber{"neon", "S4", 4, offAlpha, offBeta, "MOVWU", 33, 0x6e20dc00}
+	armDouble = armNumber{"doubleNeon", "D2", 8, offAlpha64, offBeta64, "MOVD", 1, 0x6e60dc00}
+)
+
 // armKernel is a kernel being written. R0 has the arguments, R1 to R6 have rows of A.
 type armKernel struct {
 	*strings.Builder
+	armNumber
 	rows, vectors int
-	edge          bool // the last vector has 1 to 3 lanes
+	edge          bool // the last vector has fewer lanes
 	labels        int
 }
 
 func (k *armKernel) name() string {
-	name := fmt.Sprintf("neon%dx%d", k.rows, k.vectors)
+	name := fmt.Sprintf("%s%dx%d", k.prefix, k.rows, k.vectors)
 	if k.edge {
 		name += "edge"
 	}
@@ -76,7 +95,7 @@ func (k *armKernel) row(op string, first int) {
 	if whole > 0 {
 		var list []string
 		for v := range whole {
-			list = append(list, fmt.Sprintf("V%d.S4", first+v))
+			list = append(list, fmt.Sprintf("V%d.%s", first+v, k.lanes))
 		}
 		k.memory(op, "["+strings.Join(list, ", ")+"]", armAt)
 	}
@@ -93,8 +112,12 @@ func (k *armKernel) memory(op, registers, at string) {
 	k.line("VST1 %s, (%s)", registers, at)
 }
 
-// part is row for the last vector, of 1 to 3 lanes.
+// part is row for the last vector, of 1 to 3 lanes of fp32, or one of fp64.
 func (k *armKernel) part(op string, register, offset int) {
+	if k.bytes == 8 {
+		k.scalar(op, "FMOVD", register, offset)
+		return
+	}
 	k.labels++
 	one, end := fmt.Sprintf("one%d", k.labels), fmt.Sprintf("end%d", k.labels)
 	k.line("CMP $2, %s", armLanes)
@@ -127,6 +150,11 @@ func (k *armKernel) write() {
 	k.line("RET")
 }
 
+// add adds the products of two vectors to a third.
+func (k *armKernel) add(x, y, sum int) {
+	k.line("VFMLA V%d.%s, V%d.%s, V%d.%s", x, k.lanes, y, k.lanes, sum, k.lanes)
+}
+
 // begin sets sums to 0, or to those of an earlier part of K.
 func (k *armKernel) begin() {
 	k.line("MOVD %d(R0), %s", offSum, armAt)
@@ -138,7 +166,7 @@ func (k *armKernel) begin() {
 	k.label("continued")
 	for r := range k.rows {
 		k.row("VLD1", k.sum(r, 0))
-		k.line("ADD $%d, %s, %s", sumRow, armAt, armAt)
+		k.line("ADD $%d, %s, %s", k.bytes*sumRow, armAt, armAt)
 	}
 	k.label("product")
 }
@@ -159,10 +187,10 @@ func (k *armKernel) multiply() {
 	k.line("ADD %s, %s, %s", armStepB, armAt, armAt)
 	for r := range k.rows {
 		a := vectorA + r%2
-		k.line("VLD1R (R%d), [V%d.S4]", r+1, a)
+		k.line("VLD1R (R%d), [V%d.%s]", r+1, a, k.lanes)
 		k.line("ADD %s, R%d, R%d", armStepA, r+1, r+1)
 		for v := range k.vectors {
-			k.line("VFMLA V%d.S4, V%d.S4, V%d.S4", vectorB+v, a, k.sum(r, v))
+			k.add(vectorB+v, a, k.sum(r, v))
 		}
 	}
 	k.line("SUBS $1, %s, %s", armDepth, armDepth)
@@ -172,23 +200,23 @@ func (k *armKernel) multiply() {
 // finish stores alpha*sum, with beta*C unless beta is 0.
 func (k *armKernel) finish() {
 	k.label("store")
-	k.line("ADD $%d, R0, %s", offAlpha, armPart)
-	k.line("VLD1R (%s), [V%d.S4]", armPart, vectorA)
-	for i := range k.rows * k.vectors { // FMUL, which Go's assembler lacks
-		k.line("WORD $%#x // FMUL V%d.4S, V%d.4S, V%d.4S", 0x6e20dc00|vectorA<<16|i<<5|i, i, i, vectorA)
+	k.line("ADD $%d, R0, %s", k.alpha, armPart)
+	k.line("VLD1R (%s), [V%d.%s]", armPart, vectorA, k.lanes)
+	for i := range k.rows * k.vectors {
+		k.line("WORD $%#x // FMUL V%d, V%d, V%d", k.product|vectorA<<16|i<<5|i, i, i, vectorA)
 	}
 	k.line("MOVD %d(R0), %s", offRowC, armStep)
-	k.line("MOVWU %d(R0), %s", offBeta, armB)
-	k.line("LSL $33, %s, %s", armB, armB) // without its sign
+	k.line("%s %d(R0), %s", k.load, k.beta, armB)
+	k.line("LSL $%d, %s, %s", k.shift, armB, armB)
 	k.line("CBZ %s, write", armB)
-	k.line("ADD $%d, R0, %s", offBeta, armPart)
-	k.line("VLD1R (%s), [V%d.S4]", armPart, vectorA)
+	k.line("ADD $%d, R0, %s", k.beta, armPart)
+	k.line("VLD1R (%s), [V%d.%s]", armPart, vectorA, k.lanes)
 	k.line("MOVD %d(R0), %s", offC, armAt)
 	for r := range k.rows {
 		k.row("VLD1", vectorB)
 		k.line("ADD %s, %s, %s", armStep, armAt, armAt)
 		for v := range k.vectors {
-			k.line("VFMLA V%d.S4, V%d.S4, V%d.S4", vectorB+v, vectorA, k.sum(r, v))
+			k.add(vectorB+v, vectorA, k.sum(r, v))
 		}
 	}
 	k.label("write")

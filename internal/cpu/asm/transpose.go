@@ -9,10 +9,10 @@ import (
 // transpose writes a function that makes rows of src, at most lanes of them, columns of dst. It makes as
 // many columns at once as shuffle returns registers. mask prepares for rows with `part` elements left, load
 // loads them to a register.
-func transpose(name string, lanes int, mask func(part GPVirtual), load func(from Mem, i int),
+func transpose(name string, of precision, lanes int, mask func(part GPVirtual), load func(from Mem, i int),
 	shuffle func() []VecPhysical) {
-	const params = "dst, src *float32, rowDst, rowSrc, rows, depth int"
-	TEXT(amd64.declare(name, params), NOSPLIT, "func("+params+")")
+	const params = "dst, src unsafe.Pointer, rowDst, rowSrc, rows, depth int"
+	TEXT(amd64.declare(name, params), NOSPLIT, "func(dst, src *byte, rowDst, rowSrc, rows, depth int)")
 	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
 	rowDst, rowSrc := Load(Param("rowDst"), GP64()), Load(Param("rowSrc"), GP64())
 	rows, depth := Load(Param("rows"), GP64()), Load(Param("depth"), GP64())
@@ -39,7 +39,7 @@ func transpose(name string, lanes int, mask func(part GPVirtual), load func(from
 		JE(LabelRef("end"))
 	}
 	Label("end")
-	ADDQ(Imm(uint64(4*lanes)), src)
+	ADDQ(Imm(uint64(of.bytes*lanes)), src)
 	SUBQ(Imm(uint64(lanes)), depth)
 	JG(LabelRef("block"))
 	VZEROUPPER()
@@ -47,7 +47,7 @@ func transpose(name string, lanes int, mask func(part GPVirtual), load func(from
 }
 
 func transpose2() {
-	transpose("transpose2", 8, func(part GPVirtual) {
+	transpose("transpose2", single, 8, func(part GPVirtual) {
 		table, left := GP64(), GP64()
 		LEAQ(NewDataAddr(Symbol{Name: "avx2masks", Static: true}, 32), table)
 		MOVQ(part, left)
@@ -78,7 +78,7 @@ func shuffle2() []VecPhysical {
 }
 
 func transpose512() {
-	transpose("transpose512", 16, func(part GPVirtual) {
+	transpose("transpose512", single, 16, func(part GPVirtual) {
 		bits := GP32()
 		MOVL(U32(0xffff), bits)
 		BZHIL(part.As32(), bits, bits)
@@ -111,4 +111,49 @@ func shuffle512() []VecPhysical {
 		VSHUFF32X4(Imm(0xdd), zmm[28+i], zmm[20+i], zmm[12+i])
 	}
 	return zmm[:16]
+}
+
+func transposeDouble2() {
+	transpose("transposeDouble2", double, 4, func(part GPVirtual) {
+		table, left := GP64(), GP64()
+		LEAQ(NewDataAddr(Symbol{Name: "double2masks", Static: true}, 32), table)
+		MOVQ(part, left)
+		NEGQ(left)
+		VMOVUPS(Mem{Base: table, Index: left, Scale: 8}, Y15)
+	}, func(from Mem, i int) { VMASKMOVPD(from, Y15, ymm[i]) }, func() []VecPhysical {
+		for h := 0; h < 4; h += 2 {
+			VUNPCKLPD(ymm[h+1], ymm[h], ymm[4+h])
+			VUNPCKHPD(ymm[h+1], ymm[h], ymm[5+h])
+		}
+		for i := range 2 {
+			VPERM2F128(Imm(0x20), ymm[6+i], ymm[4+i], ymm[i])
+			VPERM2F128(Imm(0x31), ymm[6+i], ymm[4+i], ymm[2+i])
+		}
+		return ymm[:4]
+	})
+}
+
+func transposeDouble512() {
+	transpose("transposeDouble512", double, 8, func(part GPVirtual) {
+		bits := GP32()
+		MOVL(U32(0xff), bits)
+		BZHIL(part.As32(), bits, bits)
+		KMOVW(bits, K1)
+	}, func(from Mem, i int) { VMOVUPD_Z(from, K1, zmm[i]) }, func() []VecPhysical {
+		for i := 0; i < 8; i += 2 { // zmm[8+i] holds columns 0, 2, 4, 6 of two rows, the next one the others
+			VUNPCKLPD(zmm[i+1], zmm[i], zmm[8+i])
+			VUNPCKHPD(zmm[i+1], zmm[i], zmm[9+i])
+		}
+		for i := range 2 { // 0xdd takes columns i+2, i+6, 0x88 columns i, i+4, of rows 0..3 and then 4..7
+			VSHUFF64X2(Imm(0x88), zmm[10+i], zmm[8+i], zmm[16+i])
+			VSHUFF64X2(Imm(0xdd), zmm[10+i], zmm[8+i], zmm[18+i])
+			VSHUFF64X2(Imm(0x88), zmm[14+i], zmm[12+i], zmm[20+i])
+			VSHUFF64X2(Imm(0xdd), zmm[14+i], zmm[12+i], zmm[22+i])
+		}
+		for i := range 4 {
+			VSHUFF64X2(Imm(0x88), zmm[20+i], zmm[16+i], zmm[i])
+			VSHUFF64X2(Imm(0xdd), zmm[20+i], zmm[16+i], zmm[4+i])
+		}
+		return zmm[:8]
+	})
 }

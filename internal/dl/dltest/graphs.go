@@ -64,7 +64,7 @@ func (f *Fake) testGraphsOfUpdates(t *testing.T) {
 	plans := []*planner.Plan{k.plan} // three, with two alternating images
 	for i, o := range []planner.Options{{Tile: "medium"}, split} {
 		p := gemm(20, 20, 300)
-		p.Alpha = planner.Scale(float32(2 + i))
+		p.Alpha = planner.Scale(float64(2 + i))
 		plans = append(plans, newPlan(t, d, o, p))
 	}
 	before, launched := f.count(t, graphs), f.count(t, graphLaunches)
@@ -159,7 +159,7 @@ func (s *targets) check(t *testing.T) {
 	for i, c := range s.cs {
 		require.NoError(t, c.Read(t.Context(), 0, got))
 		for p := range batch {
-			batch[p].Alpha = planner.Scale(float32(s.runs[i])) // that many runs in one
+			batch[p].Alpha = planner.Scale(float64(s.runs[i])) // that many runs in one
 		}
 		require.NoError(t, reference.CheckExact(batch, s.host[0], s.host[1], s.host[2], got), "C %d", i)
 	}

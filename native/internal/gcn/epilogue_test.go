@@ -82,9 +82,9 @@ func epilogueJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.
 			}
 			q := planner.Problem{M: []int{shape.TM + 3, shape.TM, 1}[p],
 				N: []int{shape.TN, 5, shape.TN + 3}[p], K: k, TransA: transA, TransB: transB,
-				Alpha: planner.Scale([...]float32{2, 1, -0.5}[p])}
+				Alpha: planner.Scale([...]float64{2, 1, -0.5}[p])}
 			if !e.Gated {
-				q.Beta = [...]float32{0, 1, -0.5}[(p+i)%3]
+				q.Beta = [...]float64{0, 1, -0.5}[(p+i)%3]
 			}
 			b = append(b, q)
 		}

@@ -197,15 +197,15 @@ func tileJobs(t *testing.T, arch native.Arch, shape *tile.Shape, of element.Type
 			}
 			b = append(b, planner.Problem{M: sizes[p][0], N: sizes[p][1], K: k, TransA: transA,
 				TransB: transB,
-				Alpha:  planner.Scale([...]float32{2, -0.5, 0, 1, 1, -2, 1}[p]),
-				Beta:   [...]float32{0, -0.5, 0, 1}[(p+i)%4]})
+				Alpha:  planner.Scale([...]float64{2, -0.5, 0, 1, 1, -2, 1}[p]),
+				Beta:   [...]float64{0, -0.5, 0, 1}[(p+i)%4]})
 		}
 		unit := 1
 		if c.wide {
 			unit = 16 / of.Bytes()
 		}
 		if i == 0 { // kernels round NaN to bf16 in a branch, which a wave takes if all its lanes have NaN
-			b[5].Beta = gap
+			b[5].Beta = float64(gap)
 		}
 		options := planner.Options{Tile: shape.Name, Schedule: c.schedule, TypeA: of, TypeC: c.typeC}
 		jobs = append(jobs, newJob(t, device(t, arch, c.units), b, options, unit, rng))

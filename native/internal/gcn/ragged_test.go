@@ -51,7 +51,7 @@ func newRaggedJob(t *testing.T, arch native.Arch, rng *rand.Rand, r planner.Ragg
 		extent = 1 + rng.IntN(bound)
 	}
 	there := r.Within(extent)
-	batch, refused := there.Batch(nil, sizes, e)
+	batch, refused := there.Batch(nil, sizes, planner.Options{Epilogue: e})
 	j := &raggedJob{
 		name: name,
 		kernel: encoding.Kernel{Ragged: encoding.RaggedPlan, Form: r.Form, Entries: entries,
@@ -179,7 +179,7 @@ func manyGroups(t *testing.T, arch native.Arch, k encoding.Kernel, entries int,
 		r.M = 0
 		for i := range problems {
 			problems[i] = planner.Problem{M: 1 + rng.IntN(30), N: 1 + rng.IntN(30),
-				K: rng.IntN(1 + rng.IntN(r.K)), Beta: float32(rng.IntN(2))}
+				K: rng.IntN(1 + rng.IntN(r.K)), Beta: float64(rng.IntN(2))}
 			if e.Gated {
 				problems[i].Beta = 0
 			}
@@ -195,7 +195,7 @@ func manyGroups(t *testing.T, arch native.Arch, k encoding.Kernel, entries int,
 				batch[i].Bias, batch[i].Weights = rng.IntN(900), rng.IntN(900)
 			}
 		}
-		sizes, err = planner.AppendRecords(nil, batch, e)
+		sizes, err = planner.AppendRecords(nil, batch, planner.Options{Epilogue: e})
 		require.NoError(t, err)
 		last = len(sizes)/r.Groups*(r.Groups-1) + int(encoding.RecordM)
 	} else {

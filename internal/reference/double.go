@@ -1,0 +1,121 @@
+package reference
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/batchgemm/batchgemm/planner"
+)
+
+// Doubles are the operands of a batch of element.F64: A, B, C before the run, and those of its epilogue.
+type Doubles struct {
+	A, B, C, B2, Bias []float64
+	Rows              []int32
+}
+
+// CheckF64 compares after, the contents of C after a run, with sums in twice the precision: sums and products
+// of fp64 are kept with their rounding errors. The bound is that of Check with u = 2^-53, where numbers below
+// 2^-1022 are 2^-1074 apart. Epilogues are computed in fp64. It returns the largest error as a fraction of its
+// bound.
+func CheckF64(b planner.Batch, e planner.Epilogue, x Doubles, after []float64) (worst float64, err error) {
+	l := limits{unit: 0x1p-53, tiny: 0x1p-1074, double: true,
+		Epilogue: Epilogue{Epilogue: e, Rows: x.Rows, biases64: x.Bias}}
+	parts := split(b, &e)
+	ratios, errs := make([]float64, len(parts)), make([]error, len(parts))
+	each(parts, func(i int) { ratios[i], errs[i] = parts[i].checkF64(&x, after, &l) })
+	for i, ratio := range ratios {
+		if errs[i] != nil {
+			return math.Inf(1), errs[i]
+		}
+		worst = max(worst, ratio)
+	}
+	for i, is := range owned(b, len(after), &l.Epilogue) {
+		if !is && math.Float64bits(after[i]) != math.Float64bits(x.C[i]) {
+			return math.Inf(1), fmt.Errorf("C[%d] belongs to no problem and was changed from %v to %v", i, x.C[i],
+				after[i])
+		}
+	}
+	return worst, nil
+}
+
+// checkF64 checks a part. It returns the largest error.
+func (p *part) checkF64(x *Doubles, after []float64, l *limits) (worst float64, err error) {
+	for i := range p.M {
+		to, from := l.rowC(&p.Problem, i), l.rowA(&p.Problem, i)
+		if to < 0 {
+			continue
+		}
+		for j := range p.N {
+			at := p.C.Offset + to*p.C.LD + j
+			first := p.elementF64(from, j, x.A, x.B, p.Problem.B, x.C[at], p.Beta)
+			var second number
+			if l.Gated {
+				second = p.elementF64(from, j, x.A, x.B2, p.B2, 0, 0)
+			}
+			want := l.finish(&p.Problem, i, j, first, second, l)
+			ratio := deviation(after[at], want.want, want.bound, 0)
+			if !(ratio <= 1) {
+				return ratio, fmt.Errorf("problem %d, %dx%dx%d: C[%d,%d] at element %d is %v, want %v within %.3g",
+					p.index, p.whole.M, p.N, p.K, p.first+i, j, at, after[at], want.want, want.bound)
+			}
+			worst = max(worst, ratio)
+		}
+	}
+	return worst, nil
+}
+
+// elementF64 returns an element of alpha*op(A)*op(B) + beta*C.
+func (p *part) elementF64(row, col int, a, b []float64, m planner.Matrix, old, beta float64) number {
+	var sum twofold
+	size := 0.0
+	for k := 0; k < p.K && row >= 0 && p.Reads(); k++ {
+		atA, atB := p.A.Offset+row*p.A.LD+k, m.Offset+k*m.LD+col
+		if p.TransA {
+			atA = p.A.Offset + k*p.A.LD + row
+		}
+		if p.TransB {
+			atB = m.Offset + col*m.LD + k
+		}
+		sum = sum.plus(product2(a[atA], b[atB]))
+		size += math.Abs(a[atA] * b[atB])
+	}
+	alpha := 0.0
+	if p.Reads() {
+		alpha = p.Alpha.Value()
+	}
+	high := product2(alpha, sum.high)
+	high.low += alpha * sum.low
+	size *= math.Abs(alpha)
+	const unit, tiny = 0x1p-53, 0x1p-1074
+	bound := 2*unit*float64(p.K+2)*size + tiny*float64(2*p.K+8)*max(1, math.Abs(alpha))
+	if beta != 0 {
+		high = high.plus(product2(beta, old))
+		size += math.Abs(beta * old)
+		bound += 8 * unit * math.Abs(beta*old)
+	}
+	return number{high.value(), bound, size}
+}
+
+// twofold is a number with its rounding error.
+type twofold struct{ high, low float64 }
+
+// value is the number in fp64. Infinities and NaN have no errors.
+func (x twofold) value() float64 {
+	if math.IsInf(x.high, 0) || math.IsNaN(x.high) {
+		return x.high
+	}
+	return x.high + x.low
+}
+
+// product2 is a*b (Dekker; Ogita, Rump and Oishi 2005).
+func product2(a, b float64) twofold {
+	p := a * b
+	return twofold{p, math.FMA(a, b, -p)}
+}
+
+// plus adds without an error in the higher parts (Knuth).
+func (x twofold) plus(y twofold) twofold {
+	sum := x.high + y.high
+	other := sum - x.high
+	return twofold{sum, x.low + y.low + (x.high - (sum - other)) + (y.high - other)}
+}
