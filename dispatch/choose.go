@@ -50,7 +50,9 @@ func (s *selection) find(ctx context.Context, d driver.Driver) (*found, error) {
 	if s.device != nil && (*s.device < 0 || *s.device >= len(infos)) {
 		return nil, invalid.Errorf("no device %d (known: %s)", *s.device, names(infos))
 	}
-	gpu := slices.ContainsFunc(infos, func(i Info) bool { return i.Kind != KindSoftware && s.lacks(&i) == nil })
+	gpu := slices.ContainsFunc(infos, func(i Info) bool {
+		return i.Kind != KindSoftware && s.lacks(&i) == nil
+	})
 	software := s.backend != "" || d == s.drivers[len(s.drivers)-1]
 	f := &found{driver: d}
 	for i := range infos {

@@ -54,7 +54,8 @@ calls in a stream; elsewhere it is the time of one submission of many runs.
 All compute in plain fp32, and so do two of our own:
   f32              our kernels without tensor cores
   webgpu           our kernels through WebGPU, on its first device
-With another --type there are cublas-grouped, cublas-padded and webgpu.
+With --type f64 there are cublas-grouped (cublasDgemmGroupedBatched), openblas, blis and mkl
+(cblas_dgemm), with others cublas-grouped, cublas-padded and webgpu.
 The host time is the time of the call, without waiting.
 
 --data says which numbers fill A and B, and adds the largest and the mean error over sum|a||b|:
@@ -133,7 +134,7 @@ func (f *benchFlags) run(cmd *cobra.Command, args []string) (err error) {
 		}
 		defer dir.Close()
 	}
-	device, err := f.open(ctx, cmd)
+	device, err := f.open(ctx, cmd, options.TypeA)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/internal/bench"
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/openblas"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/workload"
@@ -416,21 +417,21 @@ func (c *benchCase) wait(ctx context.Context) error {
 
 // check compares results with float64: all problems, or the first ones up to an amount of work (see sample).
 // All other elements pass.
-func (c *benchCase) check(got []float32, largest float64) (checked int, found reference.Errors, wrong error) {
-	how := arithmetic(c.device, &c.options, c.ops)
+func (c *benchCase) check(got []float32, largest float64) (count int, found reference.Errors, wrong error) {
 	if largest == 0 {
-		found, wrong = reference.CheckIn(how, c.batch, c.ops.A, c.ops.B, c.ops.C, got)
+		found, wrong = checked(c.device, &c.options, c.batch, c.ops, got)
 		return len(c.batch), found, wrong
 	}
 	sample, after := c.sample(largest), slices.Clone(c.ops.C)
 	for i := range sample {
 		p := &sample[i]
 		for row := 0; row < p.M && p.N > 0; row++ {
-			at := p.C.Offset + row*p.C.LD
-			copy(after[at:at+p.N], got[at:at+p.N])
+			at := elemtype.Words(elemtype.Sums(c.options.TypeC), p.C.Offset+row*p.C.LD)
+			end := at + elemtype.Words(elemtype.Sums(c.options.TypeC), p.N)
+			copy(after[at:end], got[at:end])
 		}
 	}
-	found, wrong = reference.CheckIn(how, sample, c.ops.A, c.ops.B, c.ops.C, after)
+	found, wrong = checked(c.device, &c.options, sample, c.ops, after)
 	return len(sample), found, wrong
 }
 

@@ -68,7 +68,7 @@ func (o *blasBench) contender(c *benchCase) (*contender, error) {
 			sets[i][j] = to
 		}
 	}
-	batch, dealt := o.library.Batch(c.batch), false
+	batch, dealt := o.library.Batch(c.batch, c.options.TypeA), false
 	loop := func(ctx context.Context, set int) error {
 		s := &sets[set]
 		if !dealt {

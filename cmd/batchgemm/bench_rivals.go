@@ -26,6 +26,8 @@ func takes(rival string, of element.Type) bool {
 	switch of.Bytes() {
 	case 4:
 		return true
+	case 8:
+		return slices.Contains([]string{cublasGrouped, openblas.OpenBLAS, openblas.BLIS, openblas.MKL}, rival)
 	case 1:
 		return rival == ownWebGPU
 	}

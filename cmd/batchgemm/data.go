@@ -68,7 +68,7 @@ func (k *dataKind) fill(w *workload.Workload) (*workload.Operands, error) {
 	if w.Operands != nil {
 		return nil, usageError{fmt.Errorf("--data: %s has matrices of its own", w.Name)}
 	}
-	ops, err := workload.NewOperands(w.Batch)
+	ops, err := workload.NewOperands(w.Batch, element.F32)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", w.Name, err)
 	}

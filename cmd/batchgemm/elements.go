@@ -17,10 +17,11 @@ import (
 
 // typesHelp is for commands that take --type.
 const typesHelp = `--type names the elements of A and B, --type-c those of C: f32, or the same as A and B.
-If A and B are e4m3 or int8 (8 bits), C is bf16, f16 or f32. Sums are in float32. Numbers of a workload are
+If A and B are e4m3 or int8 (8 bits), C is bf16, f16 or f32. Sums are in float32. f64 is for A, B and C
+together, sums and scalars are in float64 too, and a device that has it is chosen: the CPU. Numbers of a workload are
 rounded to the type. Those that are too large become infinity in f16, 448 in e4m3, and 127 or -128 in int8.
 NaN and infinities are an error for int8. Random numbers of int8 are from -128 to 127.
-Arrays of a .npz file are float32, float16 or int8. For e4m3, A and B may also be uint8, with its bits.
+Arrays of a .npz file are float32, float16 or int8, or float64 for f64. For e4m3, A and B may also be uint8, with its bits.
 
 --type-b int4 gives B 4 bits, with --type bf16 or f16: numbers from 0 to 15. Each 128 k's of a column (64
 with --epilogue group-64) share a scale and a zero point: a number stands for scale*(number - zero). K is a
@@ -113,7 +114,7 @@ func typeB(o *planner.Options) element.Type {
 	return o.TypeB
 }
 
-// content is the content of a buffer: numbers, or words, for types of 4 bits or lists.
+// content is the content of a buffer: numbers, of F64 as words, or words, for types of 4 bits or lists.
 type content struct {
 	of      element.Type
 	numbers []float32
@@ -131,7 +132,9 @@ func inBuffers(ops *workload.Operands, o *planner.Options) [5]content {
 }
 
 // len returns the number of elements.
-func (c *content) len() int { return len(c.numbers) + element.Int4.PerWord()*len(c.packed) }
+func (c *content) len() int {
+	return len(c.numbers)/elemtype.Words(elemtype.Sums(c.of), 1) + element.Int4.PerWord()*len(c.packed)
+}
 
 // write copies the content to the first elements of a buffer.
 func (c *content) write(ctx context.Context, to *dispatch.Buffer) error {
@@ -146,8 +149,11 @@ const piece = 1 << 20
 
 // write copies numbers, which the buffer's type represents exactly, to its first elements.
 func write(ctx context.Context, to *dispatch.Buffer, numbers []float32) error {
-	if to.Type() == element.F32 {
+	switch to.Type() {
+	case element.F32:
 		return dispatch.Write(ctx, to, 0, numbers)
+	case element.F64:
+		return dispatch.Write(ctx, to, 0, workload.Doubles(numbers))
 	}
 	if of := to.Type(); of.Bytes() == 1 {
 		return pieces(len(numbers), func(bits []uint8, first, end int) error {
@@ -163,8 +169,11 @@ func write(ctx context.Context, to *dispatch.Buffer, numbers []float32) error {
 
 // read inverts write, for types of C.
 func read(ctx context.Context, from *dispatch.Buffer, numbers []float32) error {
-	if from.Type() == element.F32 {
+	switch from.Type() {
+	case element.F32:
 		return dispatch.Read(ctx, from, 0, numbers)
+	case element.F64:
+		return dispatch.Read(ctx, from, 0, workload.Doubles(numbers))
 	}
 	return pieces(len(numbers), func(bits []uint16, first, end int) error {
 		err := dispatch.Read(ctx, from, first, bits)

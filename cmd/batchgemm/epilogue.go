@@ -13,7 +13,6 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/hostmem"
-	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -164,7 +163,9 @@ func withEpilogue(ops *workload.Operands, b planner.Batch, o *planner.Options) (
 	if *e == (planner.Epilogue{}) {
 		return ops, nil
 	}
-	lenA, lenB, lenC, packed, biases, words := len(ops.A), len(ops.B), len(ops.C), len(ops.Packed), 0, 0
+	each := elemtype.Words(elemtype.Sums(o.TypeA), 1) // words of a number
+	lenA, lenB, lenC := len(ops.A)/each, len(ops.B)/each, len(ops.C)/each
+	packed, biases, words := len(ops.Packed), 0, 0
 	atB2 := aligned(lenB)
 	if e.Gated {
 		lenB += atB2
@@ -183,6 +184,7 @@ func withEpilogue(ops *workload.Operands, b planner.Batch, o *planner.Options) (
 		lenC = max(lenC, p.C.Offset+e.ScatterRows*p.C.LD)
 		biases, words = p.Bias+e.Biases(p.N), p.ScaleB+e.ScalesB(p)
 	}
+	lenA, lenB, lenC, biases = each*lenA, each*lenB, each*lenC, each*biases
 	if err := hostmem.Check(hostmem.Size(lenA, lenB, lenC, packed, biases, words)); err != nil {
 		return nil, fmt.Errorf("the matrices and the epilogue: %w", err)
 	}
@@ -190,9 +192,9 @@ func withEpilogue(ops *workload.Operands, b planner.Batch, o *planner.Options) (
 	all := &workload.Operands{A: longer(ops.A, lenA), B: longer(ops.B, lenB), C: longer(ops.C, lenC),
 		Packed: longer(ops.Packed, packed), Groups: ops.Groups, Bias: make([]float32, biases),
 		Rows: make([]int32, words)}
-	reference.Uniform(rng, all.Bias)
+	fill(elemtype.Sums(o.TypeA), rng, all.Bias)
 	if e.Gated {
-		reference.UniformOf(o.TypeA, rng, all.B[atB2:])
+		fill(o.TypeA, rng, all.B[each*atB2:])
 		randomPacked(rng, all.Packed, atB2/element.Int4.PerWord())
 	}
 	for i := range b {

@@ -35,22 +35,46 @@ func unrounded(w *workload.Workload, o *planner.Options) (*workload.Operands, er
 	if w.Operands != nil {
 		return w.Operands, nil
 	}
-	ops, err := workload.NewOperands(w.Batch)
+	ops, err := workload.NewOperands(w.Batch, o.TypeA)
 	if err != nil {
 		return nil, err
 	}
 	rng := rand.New(rand.NewPCG(1, 0))
-	reference.UniformOf(o.TypeA, rng, ops.A)
+	fill(o.TypeA, rng, ops.A)
 	if elemtype.Bits4(o.TypeB) {
 		if err := ops.MakePacked(w.Batch); err != nil {
 			return nil, err
 		}
 		randomPacked(rng, ops.Packed, 0)
 	} else {
-		reference.UniformOf(o.TypeA, rng, ops.B)
+		fill(o.TypeA, rng, ops.B)
 	}
-	reference.Uniform(rng, ops.C)
+	fill(elemtype.Sums(o.TypeA), rng, ops.C)
 	return ops, nil
+}
+
+// fill fills a buffer with random numbers of a type.
+func fill(of element.Type, rng *rand.Rand, numbers []float32) {
+	if of != element.F64 {
+		reference.UniformOf(of, rng, numbers)
+		return
+	}
+	doubles := workload.Doubles(numbers)
+	for i := range doubles {
+		doubles[i] = 2*rng.Float64() - 1
+	}
+}
+
+// checked compares C after a run with a reference.
+func checked(d *dispatch.Device, o *planner.Options, b planner.Batch, ops *workload.Operands,
+	c []float32) (reference.Errors, error) {
+	if o.TypeA != element.F64 {
+		return reference.CheckIn(arithmetic(d, o, ops), b, ops.A, ops.B, ops.C, c)
+	}
+	of := workload.Doubles
+	worst, err := reference.CheckF64(b, o.Epilogue, reference.Doubles{A: of(ops.A), B: of(ops.B), C: of(ops.C),
+		B2: of(ops.B), Bias: of(ops.Bias), Rows: ops.Rows}, of(c))
+	return reference.Errors{Worst: worst}, err
 }
 
 // arithmetic returns how a device computes with options and these operands.
@@ -109,7 +133,7 @@ func (j *job) time(ctx context.Context) (dispatch.Timing, error) {
 
 // result reads C.
 func (j *job) result(ctx context.Context) ([]float32, error) {
-	n := j.buffers[2].Len()
+	n := elemtype.Words(elemtype.Sums(j.buffers[2].Type()), j.buffers[2].Len())
 	if err := hostmem.Check(hostmem.Size(n)); err != nil {
 		return nil, err
 	}

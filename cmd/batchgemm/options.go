@@ -14,6 +14,7 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // target is where to run.
@@ -39,13 +40,13 @@ func (t *target) given(cmd *cobra.Command) bool {
 	return t.backend != "" || cmd.Flags().Changed("device-index")
 }
 
-func (t *target) open(ctx context.Context, cmd *cobra.Command) (*dispatch.Device, error) {
+func (t *target) open(ctx context.Context, cmd *cobra.Command, of element.Type) (*dispatch.Device, error) {
 	fixed := cmp.Or(t.backend, os.Getenv("BATCHGEMM_BACKEND"))
 	indexed := cmd.Flags().Changed("device-index")
 	if fixed == "" && indexed {
 		return nil, usageError{errors.New("--device-index needs --backend")}
 	}
-	options := []dispatch.Option{dispatch.WithBackend(t.backend)}
+	options := []dispatch.Option{dispatch.WithBackend(t.backend), dispatch.WithTypes(of)}
 	if indexed {
 		options = append(options, dispatch.WithDevice(t.index))
 	}

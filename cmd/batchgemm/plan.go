@@ -11,6 +11,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/timeline"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/devices"
 )
 
@@ -39,7 +40,7 @@ predicted time.
 			if err != nil {
 				return err
 			}
-			facts, err := to.facts(cmd, device)
+			facts, err := to.facts(cmd, device, options.TypeA)
 			if err != nil {
 				return err
 			}
@@ -88,7 +89,7 @@ func roomToExplain(plan *planner.Plan) error {
 }
 
 // facts returns those of a known GPU, or of the device that run would open.
-func (t *target) facts(cmd *cobra.Command, known string) (*planner.Device, error) {
+func (t *target) facts(cmd *cobra.Command, known string, of element.Type) (*planner.Device, error) {
 	if known != "" {
 		if t.given(cmd) {
 			return nil, usageError{errors.New("--device and --backend exclude each other")}
@@ -99,7 +100,7 @@ func (t *target) facts(cmd *cobra.Command, known string) (*planner.Device, error
 		}
 		return facts, nil
 	}
-	device, err := t.open(cmd.Context(), cmd)
+	device, err := t.open(cmd.Context(), cmd, of)
 	if err != nil {
 		return nil, fmt.Errorf("%w (name a GPU by --device)", err)
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/npz"
-	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -72,7 +71,7 @@ to standard output, and what is printed to standard error.
 
 ` + typesHelp + `
 
--o writes results of f16 as NumPy's float16, and others as float32, which holds
+-o writes results of f16 as NumPy's float16, of f64 as float64, and others as float32, which holds
 every number of bf16.
 
 ` + epilogueHelp,
@@ -122,7 +121,7 @@ func (f *runFlags) run(cmd *cobra.Command, name string) (err error) {
 		out = npz.NewWriter(file)
 		defer out.Close()
 	}
-	device, err := f.open(ctx, cmd)
+	device, err := f.open(ctx, cmd, options.TypeA)
 	if err != nil {
 		return err
 	}
@@ -147,7 +146,7 @@ func (f *runFlags) run(cmd *cobra.Command, name string) (err error) {
 	r := newRunResult(w, j, timings)
 	if f.verify {
 		bar.next("verify")
-		found, err := reference.CheckIn(arithmetic(device, &options, ops), w.Batch, ops.A, ops.B, ops.C, c)
+		found, err := checked(device, &options, w.Batch, ops, c)
 		if err != nil {
 			return fmt.Errorf("%s: wrong result: %w", w.Name, err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/tune"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 type tuneFlags struct {
@@ -57,7 +58,7 @@ func (f *tuneFlags) run(cmd *cobra.Command) (err error) {
 	if err := checkRepeat(f.repeat); err != nil {
 		return err
 	}
-	device, err := f.open(cmd.Context(), cmd)
+	device, err := f.open(cmd.Context(), cmd, element.F32)
 	if err != nil {
 		return err
 	}

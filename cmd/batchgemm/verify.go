@@ -12,7 +12,6 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/internal/elemtype"
-	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -94,7 +93,7 @@ func (f *verifyFlags) run(cmd *cobra.Command, name string) error {
 // places lists the devices to check, and the backends without devices.
 func (t *target) places(cmd *cobra.Command, o *planner.Options) ([]check, error) {
 	if t.given(cmd) {
-		device, err := t.open(cmd.Context(), cmd)
+		device, err := t.open(cmd.Context(), cmd, element.F32)
 		if err != nil {
 			return nil, err
 		}
@@ -197,7 +196,7 @@ func (c *check) run(ctx context.Context, device *dispatch.Device, w *workload.Wo
 		return err
 	}
 	c.Launches, c.Micros = len(j.plan.Launches), micros(timing.Device)
-	found, err := reference.CheckIn(arithmetic(device, &options, ops), w.Batch, ops.A, ops.B, ops.C, result)
+	found, err := checked(device, &options, w.Batch, ops, result)
 	if err != nil {
 		return err // the worst is then infinite, which JSON cannot represent
 	}

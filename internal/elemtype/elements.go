@@ -21,7 +21,7 @@ var table = [...]precision{
 	element.E4M3: {4, -6, 8},
 	element.Int8: {8, 7, 7}, // as if only -128 were normal: below it numbers are 1 apart
 	element.Int4: {4, 3, 3}, element.MXFP4: {2, 0, 2}, element.NVFP4: {2, 0, 2},
-	element.F64:  {53, -1022, 1023},
+	element.F64: {53, -1022, 1023},
 }
 
 // Unit returns the largest relative error of rounding to a normal number: half of the distance between 1 and

@@ -42,6 +42,7 @@ type DType string
 const (
 	Float32 DType = "<f4"
 	Float16 DType = "<f2"
+	Float64 DType = "<f8"
 	Int8    DType = "|i1"
 	Uint8   DType = "|u1"
 	Uint32  DType = "<u4"
@@ -51,7 +52,7 @@ const (
 var names = map[DType]struct {
 	name  string
 	bytes int
-}{Float32: {"float32", 4}, Float16: {"float16", 2}, Int8: {"int8", 1}, Uint8: {"uint8", 1},
+}{Float32: {"float32", 4}, Float16: {"float16", 2}, Float64: {"float64", 8}, Int8: {"int8", 1}, Uint8: {"uint8", 1},
 	Uint32: {"uint32", 4}}
 
 // String returns the name for users.
@@ -81,7 +82,7 @@ func (a *Array) Len() int {
 }
 
 // Read fills dst, which has Len elements, with the numbers in the order of the file. float32 represents all
-// numbers of the types that are not words. On errors dst may be partly filled.
+// numbers of the types that are not words or float64. On errors dst may be partly filled.
 func (a *Array) Read(dst []float32) error {
 	return readAll(a, dst, func(part []float32, raw []byte) {
 		for i := range part {
@@ -97,6 +98,23 @@ func (a *Array) Read(dst []float32) error {
 			}
 		}
 	})
+}
+
+// ReadDoubles is Read for float64, which represents all numbers of the types that are not words.
+func (a *Array) ReadDoubles(dst []float64) error {
+	if a.DType == Float64 {
+		return readAll(a, dst, func(part []float64, raw []byte) {
+			for i := range part {
+				part[i] = math.Float64frombits(binary.LittleEndian.Uint64(raw[8*i:]))
+			}
+		})
+	}
+	numbers := make([]float32, len(dst))
+	err := a.Read(numbers)
+	for i, x := range numbers {
+		dst[i] = float64(x)
+	}
+	return err
 }
 
 // ReadWords is Read for an array of words.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/batchgemm/batchgemm/internal/atomicfile"
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -39,11 +40,11 @@ func Create(path string) (*Writer, error) {
 // Write appends a rows x cols array of a type. data is row-major and dense; its numbers are rounded to the
 // type. It fails for types that NumPy does not have.
 func (w *Writer) Write(name string, of element.Type, rows, cols int, data []float32) error {
-	dtype := map[element.Type]DType{element.F32: Float32, element.F16: Float16}[of]
+	dtype := map[element.Type]DType{element.F32: Float32, element.F16: Float16, element.F64: Float64}[of]
 	if dtype == "" {
 		return invalid.Errorf("%s: NumPy has no dtype for %s", name, of)
 	}
-	if len(data) != rows*cols {
+	if len(data) != elemtype.Words(elemtype.Sums(of), rows*cols) {
 		return fmt.Errorf("%s: %d elements for shape (%d, %d)", name, len(data), rows, cols)
 	}
 	out, err := w.zip.CreateHeader(&zip.FileHeader{
@@ -67,13 +68,13 @@ func (w *Writer) writeNumbers(out io.Writer, of element.Type, data []float32) er
 	for len(data) > 0 {
 		part := data[:min(chunk, len(data))]
 		for i, v := range part {
-			if of == element.F32 {
+			if of == elemtype.Sums(of) {
 				binary.LittleEndian.PutUint32(w.buf[4*i:], math.Float32bits(v))
 			} else {
 				binary.LittleEndian.PutUint16(w.buf[2*i:], of.Bits(v))
 			}
 		}
-		if _, err := out.Write(w.buf[:of.Bytes()*len(part)]); err != nil {
+		if _, err := out.Write(w.buf[:min(of.Bytes(), 4)*len(part)]); err != nil {
 			return err
 		}
 		data = data[len(part):]

@@ -26,6 +26,7 @@ int bgo_load(const char *path, const bgo_names *names, bgo_api *api, char *messa
 		return -1; \
 	}
 	BIND(cblas_sgemm, "cblas_sgemm")
+	BIND(cblas_dgemm, "cblas_dgemm")
 	if (names->config) {
 		BIND(config, names->config)
 	}
@@ -49,6 +50,13 @@ void bgo_loop(const bgo_api *api, const bgo_product *products, size_t count, con
 	const float *b, float *c) {
 	for (const bgo_product *p = products; p < products + count; p++)
 		api->cblas_sgemm(ROW_MAJOR, p->transa ? TRANS : NO_TRANS, p->transb ? TRANS : NO_TRANS, p->m, p->n,
-		                 p->k, p->alpha,
-		                 a + p->a, p->lda, b + p->b, p->ldb, p->beta, c + p->c, p->ldc);
+		                 p->k, (float)p->alpha,
+		                 a + p->a, p->lda, b + p->b, p->ldb, (float)p->beta, c + p->c, p->ldc);
+}
+
+void bgo_loop64(const bgo_api *api, const bgo_product *products, size_t count, const double *a,
+	const double *b, double *c) {
+	for (const bgo_product *p = products; p < products + count; p++)
+		api->cblas_dgemm(ROW_MAJOR, p->transa ? TRANS : NO_TRANS, p->transb ? TRANS : NO_TRANS, p->m, p->n,
+		                 p->k, p->alpha, a + p->a, p->lda, b + p->b, p->ldb, p->beta, c + p->c, p->ldc);
 }

@@ -12,6 +12,9 @@ typedef struct {
 	void (*cblas_sgemm)(int order, int transa, int transb, int m, int n, int k, float alpha,
 	                    const float *a, int lda,
 	                    const float *b, int ldb, float beta, float *c, int ldc);
+	void (*cblas_dgemm)(int order, int transa, int transb, int m, int n, int k, double alpha,
+	                    const double *a, int lda,
+	                    const double *b, int ldb, double beta, double *c, int ldc);
 	char *(*config)(void); // or NULL
 	int (*threads)(void);
 	void (*set_threads)(long threads);
@@ -34,10 +37,12 @@ void bgo_set_threads(const bgo_api *api, int threads);
 typedef struct {
 	size_t a, b, c;
 	int transa, transb, m, n, k, lda, ldb, ldc;
-	float alpha, beta;
+	double alpha, beta;
 } bgo_product;
 
 void bgo_loop(const bgo_api *api, const bgo_product *products, size_t count, const float *a,
 	const float *b, float *c);
+void bgo_loop64(const bgo_api *api, const bgo_product *products, size_t count, const double *a,
+	const double *b, double *c);
 
 #endif

@@ -19,6 +19,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // kind is a library that has cblas_sgemm.
@@ -113,6 +114,7 @@ func (l *Library) SetThreads(n int) { C.bgo_set_threads(&l.api, C.int(n)) }
 // Batch is a batch of problems in the form that the library takes.
 type Batch struct {
 	library *Library
+	of      element.Type
 	pieces  [][]C.bgo_product // of Loop
 	shares  [][]C.bgo_product // of Deal
 }
@@ -124,9 +126,9 @@ const (
 	shareFLOPs = 2e6
 )
 
-// Batch prepares a batch.
-func (l *Library) Batch(batch planner.Batch) *Batch {
-	made := &Batch{library: l}
+// Batch prepares a batch of elements of F32 or F64.
+func (l *Library) Batch(batch planner.Batch, of element.Type) *Batch {
+	made := &Batch{library: l, of: of}
 	var all []C.bgo_product
 	var work []float64
 	for i := range batch {
@@ -139,7 +141,7 @@ func (l *Library) Batch(batch planner.Batch) *Batch {
 			transa: flag(p.TransA), transb: flag(p.TransB), m: C.int(p.M), n: C.int(p.N), k: C.int(p.K),
 			// with K = 0 it wants 1 too
 			lda: C.int(max(p.A.LD, 1)), ldb: C.int(max(p.B.LD, 1)), ldc: C.int(p.C.LD),
-			alpha: C.float(p.Alpha.Value()), beta: C.float(p.Beta),
+			alpha: C.double(p.Alpha.Value()), beta: C.double(p.Beta),
 		})
 		work = append(work, batch[i:i+1].FLOPs())
 	}
@@ -166,13 +168,13 @@ func flag(b bool) C.int {
 	return 0
 }
 
-// Loop calls cblas_sgemm for each problem. If ctx ends, it stops between problems.
+// Loop calls cblas_sgemm or cblas_dgemm for each problem. Numbers of F64 are two words each. If ctx ends, it stops between problems.
 func (b *Batch) Loop(ctx context.Context, x, y, z []float32) error {
 	for _, piece := range b.pieces {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		C.bgo_loop(&b.library.api, &piece[0], C.size_t(len(piece)), data(x), data(y), data(z))
+		b.loop(piece, x, y, z)
 	}
 	return ctx.Err()
 }
@@ -189,8 +191,7 @@ func (b *Batch) Deal(ctx context.Context, threads int, x, y, z []float32) error 
 				if i >= len(b.shares) {
 					return
 				}
-				share := b.shares[i]
-				C.bgo_loop(&b.library.api, &share[0], C.size_t(len(share)), data(x), data(y), data(z))
+				b.loop(b.shares[i], x, y, z)
 			}
 		})
 	}
@@ -198,4 +199,13 @@ func (b *Batch) Deal(ctx context.Context, threads int, x, y, z []float32) error 
 	return ctx.Err()
 }
 
-func data(s []float32) *C.float { return (*C.float)(unsafe.Pointer(unsafe.SliceData(s))) }
+func (b *Batch) loop(some []C.bgo_product, x, y, z []float32) {
+	api, n := &b.library.api, C.size_t(len(some))
+	if b.of == element.F64 {
+		C.bgo_loop64(api, &some[0], n, data[C.double](x), data[C.double](y), data[C.double](z))
+		return
+	}
+	C.bgo_loop(api, &some[0], n, data[C.float](x), data[C.float](y), data[C.float](z))
+}
+
+func data[T C.float | C.double](s []float32) *T { return (*T)(unsafe.Pointer(unsafe.SliceData(s))) }

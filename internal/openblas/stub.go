@@ -8,6 +8,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // Open always fails in this build.
@@ -27,6 +28,6 @@ type (
 func (*Library) String() string                                                 { return "" }
 func (*Library) Threads() int                                                   { return 0 }
 func (*Library) SetThreads(int)                                                 {}
-func (*Library) Batch(planner.Batch) *Batch                                     { return nil }
+func (*Library) Batch(planner.Batch, element.Type) *Batch                       { return nil }
 func (*Batch) Loop(context.Context, []float32, []float32, []float32) error      { return nil }
 func (*Batch) Deal(context.Context, int, []float32, []float32, []float32) error { return nil }

@@ -14,7 +14,7 @@ import (
 
 // readNPZ reads a batch with its matrices from a NumPy archive with the arrays A0, B0[, C0], A1, B1[, C1],
 // ... of shapes (M, K), (K, N) and (M, N). Their types are float32, float16 or int8, whose numbers are exact
-// in float32. A and B of element.E4M3 may also be uint8: bits. B of element.Int4 has other forms too, see
+// in float32; with element.F64 also float64. A and B of element.E4M3 may also be uint8: bits. B of element.Int4 has other forms too, see
 // readInt4. Problem i is C_i = A_i*B_i, or C_i = A_i*B_i + C_i if C_i is given. A and B in Fortran order are
 // read as transposed. Errors name the array.
 func readNPZ(archive io.ReaderAt, size int64, o *planner.Options) (planner.Batch, *Operands, error) {
@@ -49,7 +49,7 @@ func readOperands(arrays []npz.Array, o *planner.Options) (planner.Batch, *Opera
 	if err != nil {
 		return nil, nil, err
 	}
-	ops, err := NewOperands(batch)
+	ops, err := NewOperands(batch, o.TypeA)
 	if err == nil && o.TypeB == element.Int4 {
 		err = ops.MakePacked(batch)
 	}
@@ -89,8 +89,11 @@ func readMatrix(a *npz.Array, of element.Type, to []float32, offset int) error {
 	if a.Len() == 0 {
 		return nil // buffers have no room for what is not read
 	}
-	numbers := to[offset:][:a.Len()]
 	switch {
+	case of == element.F64 && a.DType != npz.Uint8 && a.DType != npz.Uint32:
+		return a.ReadDoubles(Doubles(to)[offset:][:a.Len()])
+	case a.DType == npz.Float64:
+		return fmt.Errorf("%s is of float64, not elements of %s: choose %s", a.Name, of, element.F64)
 	case a.DType == npz.Uint32:
 		return fmt.Errorf("%s is of uint32, which are words of B of %s, not elements of %s", a.Name,
 			element.Int4, of)
@@ -98,6 +101,7 @@ func readMatrix(a *npz.Array, of element.Type, to []float32, offset int) error {
 		return fmt.Errorf("%s is of uint8, which are bits of %s, not elements of %s", a.Name,
 			element.E4M3, of)
 	}
+	numbers := to[offset:][:a.Len()]
 	if err := a.Read(numbers); err != nil {
 		return err
 	}
@@ -222,16 +226,17 @@ func inOrder(a *npz.Array) error {
 }
 
 // WriteNPZ writes the results C0, C1, ... of a batch, numbers of a type. NumPy has no bf16, so these are
-// written as float32, which is exact. The file appears complete or not at all. c is placed like in the
+// written as float32, which is exact. Numbers of F64 are words. The file appears complete or not at all. c is placed like in the
 // packed batch.
 func WriteNPZ(w *npz.Writer, batch planner.Batch, of element.Type, c []float32) error {
 	if of == element.BF16 {
 		of = element.F32
 	}
+	each := elemtype.Words(elemtype.Sums(of), 1)
 	for i, p := range batch {
 		var data []float32
 		if size := p.M * p.N; size > 0 {
-			data = c[p.C.Offset : p.C.Offset+size]
+			data = c[each*p.C.Offset : each*(p.C.Offset+size)]
 		}
 		if err := w.Write(fmt.Sprint("C", i), of, p.M, p.N, data); err != nil {
 			return err

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"fmt"
+	"unsafe"
 
 	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/hostmem"
@@ -10,7 +11,7 @@ import (
 )
 
 // Operands are the three buffers of a batch, and those of epilogues: numbers of C's type, and words. B2 is
-// in B.
+// in B. Numbers of element.F64 are words of 32 bits too, two for each: see Doubles.
 type Operands struct {
 	A, B, C, Bias []float32
 	Rows          []int32
@@ -19,10 +20,18 @@ type Operands struct {
 	Packed, Groups []uint32
 }
 
-// NewOperands allocates zeroed buffers for a batch. If they do not fit in the memory that this process may
+// Doubles returns the numbers of element.F64 that words hold.
+func Doubles(words []float32) []float64 {
+	return unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(words))), len(words)/2)
+}
+
+// NewOperands allocates zeroed buffers for a batch, with elements of A of a type. If they do not fit in the memory that this process may
 // take, the error wraps hardware.ErrOutOfMemory.
-func NewOperands(batch planner.Batch) (*Operands, error) {
+func NewOperands(batch planner.Batch, of element.Type) (*Operands, error) {
 	need := batch.Lengths(planner.Epilogue{})
+	for _, n := range [...]*int{&need.A, &need.B, &need.C} {
+		*n = elemtype.Words(elemtype.Sums(of), *n)
+	}
 	if err := hostmem.Check(hostmem.Size(need.A, need.B, need.C)); err != nil {
 		return nil, fmt.Errorf("the matrices: %w", err)
 	}
@@ -39,7 +48,7 @@ func (o *Operands) Round(a, b, c element.Type) {
 }
 
 func round(to element.Type, numbers []float32) {
-	if to == element.F32 || elemtype.Bits4(to) {
+	if to == elemtype.Sums(to) || elemtype.Bits4(to) {
 		return
 	}
 	for i, x := range numbers {

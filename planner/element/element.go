@@ -23,7 +23,7 @@ const (
 	// two; eight in a word (PackFP4); only for B
 	MXFP4
 	NVFP4 // e2m1 too, with a scale of E4M3 for each 16 k and one of fp32 for each column; only for B
-	F64 // IEEE binary64, in two words of 32 bits; A, B and C have it together, and alpha and beta too
+	F64   // IEEE binary64, in two words of 32 bits; A, B and C have it together, and alpha and beta too
 )
 
 // facts are the properties of a type.

@@ -26,20 +26,24 @@ int openblas_get_num_threads(void) { return threads; }
 void openblas_set_num_threads(int n) { threads = n; }
 #endif
 
-void cblas_sgemm(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda,
-                 const float *b, int ldb,
-                 float beta, float *c, int ldc) {
-	// What cblas_sgemm refuses, it does not compute.
-	if (order != 101 || (ta != 111 && ta != 112) || (tb != 111 && tb != 112)) return;
-	ta -= 111, tb -= 111;
-	if (m < 1 || n < 1 || k < 0 || lda < 1 || lda < (ta ? m : k) || ldb < 1 || ldb < (tb ? k : n) || ldc < n)
-		return;
-	for (int i = 0; i < m; i++)
-		for (int j = 0; j < n; j++) {
-			float sum = 0;
-			for (int l = 0; l < k; l++)
-				sum += (ta ? a[l * lda + i] : a[i * lda + l]) * (tb ? b[j * ldb + l] : b[l * ldb + j]);
-			float *to = &c[i * ldc + j];
-			*to = alpha * sum + (beta ? beta * *to : 0);
-		}
+// What cblas_sgemm and cblas_dgemm refuse, they do not compute.
+#define GEMM(name, real) \
+void name(int order, int ta, int tb, int m, int n, int k, real alpha, const real *a, int lda, \
+                 const real *b, int ldb, \
+                 real beta, real *c, int ldc) { \
+	if (order != 101 || (ta != 111 && ta != 112) || (tb != 111 && tb != 112)) return; \
+	ta -= 111, tb -= 111; \
+	if (m < 1 || n < 1 || k < 0 || lda < 1 || lda < (ta ? m : k) || ldb < 1 || ldb < (tb ? k : n) || ldc < n) \
+		return; \
+	for (int i = 0; i < m; i++) \
+		for (int j = 0; j < n; j++) { \
+			real sum = 0; \
+			for (int l = 0; l < k; l++) \
+				sum += (ta ? a[l * lda + i] : a[i * lda + l]) * (tb ? b[j * ldb + l] : b[l * ldb + j]); \
+			real *to = &c[i * ldc + j]; \
+			*to = alpha * sum + (beta ? beta * *to : 0); \
+		} \
 }
+
+GEMM(cblas_sgemm, float)
+GEMM(cblas_dgemm, double)
