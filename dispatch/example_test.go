@@ -31,9 +31,9 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer device.Close()
-	a := []dispatch.Dense{{Rows: 2, Cols: 2, Data: []float32{1, 2, 3, 4}},
+	a := []dispatch.Dense[float32]{{Rows: 2, Cols: 2, Data: []float32{1, 2, 3, 4}},
 		{Rows: 1, Cols: 1, Data: []float32{10}}}
-	b := []dispatch.Dense{{Rows: 2, Cols: 1, Data: []float32{1, 1}},
+	b := []dispatch.Dense[float32]{{Rows: 2, Cols: 1, Data: []float32{1, 1}},
 		{Rows: 1, Cols: 2, Data: []float32{1, 2}}}
 	c, err := dispatch.Multiply(ctx, device, a, b)
 	if err != nil {

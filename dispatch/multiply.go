@@ -10,17 +10,17 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// Dense is a row-major matrix of fp32: element (i, j) is Data[i*Stride+j].
-type Dense struct {
+// Dense is a row-major matrix of fp32 or fp64: element (i, j) is Data[i*Stride+j].
+type Dense[T float32 | float64] struct {
 	Rows, Cols int
 	Stride     int // elements from one row to the next; 0: Cols
-	Data       []float32
+	Data       []T
 }
 
 // Multiply returns the products a[i]*b[i] as new matrices without gaps. The sizes may all differ. Matrices
 // may lie anywhere in host memory. The CPU uses them in place. For a GPU they are copied once more than by
 // GEMM, unless all matrices of a list are views of one array. On an error it returns no matrices.
-func Multiply(ctx context.Context, h Host, a, b []Dense) ([]Dense, error) {
+func Multiply[T float32 | float64](ctx context.Context, h Host, a, b []Dense[T]) ([]Dense[T], error) {
 	if len(a) != len(b) {
 		return nil, invalid.Errorf("%d matrices to multiply by %d", len(a), len(b))
 	}
@@ -51,17 +51,17 @@ func Multiply(ctx context.Context, h Host, a, b []Dense) ([]Dense, error) {
 		batch[i].A, batch[i].B = operandA.Places[i], operandB.Places[i]
 	}
 	need := batch.Lengths(planner.Epilogue{})
-	x := Slices[float32, float32]{A: operandA.Data, B: operandB.Data, C: make([]float32, need.C)}
+	x := Slices[T, T]{A: operandA.Data, B: operandB.Data, C: make([]T, need.C)}
 	err = GEMM(ctx, h, batch, planner.Options{}, x)
 	runtime.KeepAlive(a)
 	runtime.KeepAlive(b)
 	if err != nil {
 		return nil, err
 	}
-	products := make([]Dense, len(batch))
+	products := make([]Dense[T], len(batch))
 	for i := range batch {
 		p := &batch[i]
-		products[i] = Dense{Rows: p.M, Cols: p.N, Stride: p.N}
+		products[i] = Dense[T]{Rows: p.M, Cols: p.N, Stride: p.N}
 		if size := p.M * p.N; size > 0 {
 			products[i].Data = x.C[p.C.Offset:][:size:size]
 		}
@@ -70,10 +70,10 @@ func Multiply(ctx context.Context, h Host, a, b []Dense) ([]Dense, error) {
 }
 
 // listed returns matrices with their strides, checked.
-func listed(name string, list []Dense) ([]matrices.Dense, error) {
-	all := make([]matrices.Dense, len(list))
+func listed[T float32 | float64](name string, list []Dense[T]) ([]matrices.Dense[T], error) {
+	all := make([]matrices.Dense[T], len(list))
 	for i, m := range list {
-		if all[i] = matrices.Dense(m); m.Stride == 0 {
+		if all[i] = matrices.Dense[T](m); m.Stride == 0 {
 			all[i].Stride = m.Cols
 		}
 		if wrong := all[i].Wrong(); wrong != "" {

@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/batchgemm/batchgemm/dispatch"
@@ -30,31 +31,74 @@ type Product struct {
 	C              blas32.General
 }
 
+// Product64 holds the arguments of one blas64.Gemm, like Product.
+type Product64 struct {
+	TransA, TransB blas.Transpose
+	Alpha          float64
+	A, B           blas64.General
+	Beta           float64
+	C              blas64.General
+}
+
 // Gemm computes the products in one batch, like dispatch.GEMM. The CPU uses the matrices in place. So does a
 // GPU if all A are views of one array, with any strides; likewise all B, and all C. Others are copied once
 // more on the host. The matrices C must not overlap. On an error no C changes, unless ctx ends while the CPU
 // computes: all C are incomplete then.
 func Gemm(ctx context.Context, on dispatch.Host, products ...Product) error {
+	all := make([]product[float32], len(products))
+	for i, p := range products {
+		all[i] = product[float32]{p.TransA, p.TransB, float64(p.Alpha), float64(p.Beta),
+			[3]matrices.Dense[float32]{dense32(p.A), dense32(p.B), dense32(p.C)}}
+	}
+	defer runtime.KeepAlive(products)
+	return gemm(ctx, on, all)
+}
+
+// Gemm64 is Gemm in float64, for a device that has element.F64: see dispatch.WithTypes.
+func Gemm64(ctx context.Context, on dispatch.Host, products ...Product64) error {
+	all := make([]product[float64], len(products))
+	for i, p := range products {
+		all[i] = product[float64]{p.TransA, p.TransB, p.Alpha, p.Beta,
+			[3]matrices.Dense[float64]{dense64(p.A), dense64(p.B), dense64(p.C)}}
+	}
+	defer runtime.KeepAlive(products)
+	return gemm(ctx, on, all)
+}
+
+func dense32(m blas32.General) matrices.Dense[float32] {
+	return matrices.Dense[float32]{Rows: m.Rows, Cols: m.Cols, Stride: m.Stride, Data: m.Data}
+}
+
+func dense64(m blas64.General) matrices.Dense[float64] {
+	return matrices.Dense[float64]{Rows: m.Rows, Cols: m.Cols, Stride: m.Stride, Data: m.Data}
+}
+
+// product is a Product or a Product64, with A, B and C in abc.
+type product[T matrices.Real] struct {
+	transA, transB blas.Transpose
+	alpha, beta    float64
+	abc            [3]matrices.Dense[T]
+}
+
+func gemm[T matrices.Real](ctx context.Context, on dispatch.Host, products []product[T]) error {
 	batch := make(planner.Batch, len(products))
-	var lists [3][]matrices.Dense
+	var lists [3][]matrices.Dense[T]
 	for n := range lists {
-		lists[n] = make([]matrices.Dense, len(products))
+		lists[n] = make([]matrices.Dense[T], len(products))
 	}
 	for i := range products {
 		p := &products[i]
-		for n, m := range [...]*blas32.General{&p.A, &p.B, &p.C} {
-			dense := &lists[n][i]
-			*dense = matrices.Dense{Rows: m.Rows, Cols: m.Cols, Stride: m.Stride, Data: m.Data}
-			if wrong := dense.Wrong(); wrong != "" {
+		for n := range p.abc {
+			if wrong := p.abc[n].Wrong(); wrong != "" {
 				return invalid.Errorf("%s of product %d %s", names[n], i, wrong)
 			}
+			lists[n][i] = p.abc[n]
 		}
 		var err error
 		if batch[i], err = p.problem(i); err != nil {
 			return err
 		}
 	}
-	defer runtime.KeepAlive(products)
 	apart := inHost(on)
 	a, b, c := matrices.Lay(lists[0], apart), matrices.Lay(lists[1], apart), matrices.Lay(lists[2], apart)
 	for i := range batch {
@@ -66,7 +110,7 @@ func Gemm(ctx context.Context, on dispatch.Host, products ...Product) error {
 			c.Load(i, &lists[2][i])
 		}
 	}
-	x := dispatch.Slices[float32, float32]{A: a.Data, B: b.Data, C: c.Data}
+	x := dispatch.Slices[T, T]{A: a.Data, B: b.Data, C: c.Data}
 	if err := dispatch.GEMM(ctx, on, batch, planner.Options{}, x); err != nil {
 		return err
 	}
@@ -92,25 +136,26 @@ func inHost(on dispatch.Host) bool {
 var names = [...]string{"A", "B", "C"}
 
 // problem returns the sizes of a product, if they fit together.
-func (p *Product) problem(i int) (q planner.Problem, err error) {
-	if q.TransA, err = transposed(i, p.TransA); err != nil {
+func (p *product[T]) problem(i int) (q planner.Problem, err error) {
+	if q.TransA, err = transposed(i, p.transA); err != nil {
 		return q, err
 	}
-	if q.TransB, err = transposed(i, p.TransB); err != nil {
+	if q.TransB, err = transposed(i, p.transB); err != nil {
 		return q, err
 	}
-	q.M, q.K = p.A.Rows, p.A.Cols
+	a, b, c := &p.abc[0], &p.abc[1], &p.abc[2]
+	q.M, q.K = a.Rows, a.Cols
 	if q.TransA {
 		q.M, q.K = q.K, q.M
 	}
-	rows, cols := p.B.Rows, p.B.Cols
+	rows, cols := b.Rows, b.Cols
 	if q.TransB {
 		rows, cols = cols, rows
 	}
-	q.N, q.Alpha, q.Beta = cols, planner.Scale(float64(p.Alpha)), float64(p.Beta)
-	if q.K != rows || q.M != p.C.Rows || q.N != p.C.Cols {
+	q.N, q.Alpha, q.Beta = cols, planner.Scale(p.alpha), p.beta
+	if q.K != rows || q.M != c.Rows || q.N != c.Cols {
 		return q, invalid.Errorf("product %d: op(A) is %d x %d, op(B) %d x %d, C %d x %d", i, q.M, q.K,
-			rows, q.N, p.C.Rows, p.C.Cols)
+			rows, q.N, c.Rows, c.Cols)
 	}
 	return q, nil
 }
@@ -129,7 +174,17 @@ func transposed(i int, t blas.Transpose) (bool, error) {
 // nearest float32 (numbers beyond its range to infinity), sums in float32, and returns the sums as float64.
 // Relative errors are those of fp32, about 1e-7, not those of mat.Dense.Mul.
 func Multiply(ctx context.Context, on dispatch.Host, a, b []mat.Matrix) ([]*mat.Dense, error) {
-	products, err := dispatch.Multiply(ctx, on, rounded(a), rounded(b))
+	return multiply[float32](ctx, on, a, b)
+}
+
+// Multiply64 is Multiply in float64, as mat.Dense.Mul computes, for a device that has element.F64: see
+// dispatch.WithTypes.
+func Multiply64(ctx context.Context, on dispatch.Host, a, b []mat.Matrix) ([]*mat.Dense, error) {
+	return multiply[float64](ctx, on, a, b)
+}
+
+func multiply[T matrices.Real](ctx context.Context, on dispatch.Host, a, b []mat.Matrix) ([]*mat.Dense, error) {
+	products, err := dispatch.Multiply(ctx, on, rounded[T](a), rounded[T](b))
 	if err != nil {
 		return nil, err
 	}
@@ -148,20 +203,20 @@ func Multiply(ctx context.Context, on dispatch.Host, a, b []mat.Matrix) ([]*mat.
 	return all, nil
 }
 
-// rounded returns the matrices as float32, one after the other.
-func rounded(list []mat.Matrix) []dispatch.Dense {
-	all := make([]dispatch.Dense, len(list))
+// rounded returns the matrices as numbers of T, one after the other.
+func rounded[T matrices.Real](list []mat.Matrix) []dispatch.Dense[T] {
+	all := make([]dispatch.Dense[T], len(list))
 	size := 0
 	for i, m := range list {
 		all[i].Rows, all[i].Cols = m.Dims()
 		size += all[i].Rows * all[i].Cols
 	}
-	data := make([]float32, 0, size)
+	data := make([]T, 0, size)
 	for i, m := range list {
 		first := len(data)
 		for row := range all[i].Rows {
 			for col := range all[i].Cols {
-				data = append(data, float32(m.At(row, col)))
+				data = append(data, T(m.At(row, col)))
 			}
 		}
 		all[i].Data = data[first:]

@@ -18,9 +18,9 @@ func main() {
 	}
 	defer dev.Close()
 
-	a := []dispatch.Dense{{Rows: 2, Cols: 2, Data: []float32{1, 2, 3, 4}},
+	a := []dispatch.Dense[float32]{{Rows: 2, Cols: 2, Data: []float32{1, 2, 3, 4}},
 		{Rows: 1, Cols: 1, Data: []float32{6}}}
-	b := []dispatch.Dense{{Rows: 2, Cols: 1, Data: []float32{1, 1}},
+	b := []dispatch.Dense[float32]{{Rows: 2, Cols: 1, Data: []float32{1, 1}},
 		{Rows: 1, Cols: 3, Data: []float32{7, 8, 9}}}
 	c, err := dispatch.Multiply(ctx, dev, a, b) // any number of products, with their own sizes
 	if err != nil {

@@ -9,14 +9,17 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
+// Real is a type of elements.
+type Real interface{ float32 | float64 }
+
 // Dense is a row-major matrix: element (i, j) is Data[i*Stride+j].
-type Dense struct {
+type Dense[T Real] struct {
 	Rows, Cols, Stride int
-	Data               []float32
+	Data               []T
 }
 
 // Wrong says what is wrong with an impossible matrix, after its name; "" for others.
-func (m *Dense) Wrong() string {
+func (m *Dense[T]) Wrong() string {
 	switch {
 	case m.Rows < 0 || m.Cols < 0:
 		return fmt.Sprintf("is %d x %d: negative size", m.Rows, m.Cols)
@@ -30,28 +33,28 @@ func (m *Dense) Wrong() string {
 	return ""
 }
 
-func (m *Dense) empty() bool { return m.Rows == 0 || m.Cols == 0 }
+func (m *Dense[T]) empty() bool { return m.Rows == 0 || m.Cols == 0 }
 
 // end returns the index after the last element.
-func (m *Dense) end() int { return (m.Rows-1)*m.Stride + m.Cols }
+func (m *Dense[T]) end() int { return (m.Rows-1)*m.Stride + m.Cols }
 
 // Operand holds matrices as an operand of a batch.
-type Operand struct {
-	Data   []float32
+type Operand[T Real] struct {
+	Data   []T
 	Places []planner.Matrix // of each matrix
 	// Shared: Data has the matrices themselves, and memory of others between them, which nothing may touch.
 	// Otherwise Data is for copies, dense and in order.
 	Shared bool
-	all    []Dense // keeps them
+	all    []Dense[T] // keeps them
 }
 
 // Lay places matrices that are not Wrong. Views of one array stay where they are, and with apart also others.
 // Otherwise it allocates memory, which Load fills. The caller keeps the matrices while Data is used.
-func Lay(all []Dense, apart bool) Operand {
+func Lay[T Real](all []Dense[T], apart bool) Operand[T] {
 	if o, ok := share(all, apart); ok {
 		return o
 	}
-	o := Operand{Places: make([]planner.Matrix, len(all))}
+	o := Operand[T]{Places: make([]planner.Matrix, len(all))}
 	size := 0
 	for i := range all {
 		const align = 4 // elements: 16 bytes
@@ -59,7 +62,7 @@ func Lay(all []Dense, apart bool) Operand {
 		o.Places[i] = planner.Matrix{Offset: size, LD: m.Cols}
 		size += (m.Rows*m.Cols + align - 1) / align * align
 	}
-	o.Data = make([]float32, size)
+	o.Data = make([]T, size)
 	return o
 }
 
@@ -69,7 +72,7 @@ const farthest = min(math.MaxUint32, math.MaxInt)
 
 // share returns the memory from the first matrix to the end of the last one. Without apart, all of it must
 // belong to the array of the first, up to its capacity.
-func share(all []Dense, apart bool) (Operand, bool) {
+func share[T Real](all []Dense[T], apart bool) (Operand[T], bool) {
 	first := -1
 	for i := range all {
 		if !all[i].empty() && (first < 0 || address(all[i].Data) < address(all[first].Data)) {
@@ -77,14 +80,14 @@ func share(all []Dense, apart bool) (Operand, bool) {
 		}
 	}
 	if first < 0 {
-		return Operand{}, false
+		return Operand[T]{}, false
 	}
 	begin, reach := address(all[first].Data), cap(all[first].Data)
 	if apart {
 		reach = farthest
 	}
-	o := Operand{Places: make([]planner.Matrix, len(all)), Shared: true, all: all}
-	length := 0
+	o := Operand[T]{Places: make([]planner.Matrix, len(all)), Shared: true, all: all}
+	length, each := 0, unsafe.Sizeof(T(0))
 	for i := range all {
 		m := &all[i]
 		if m.empty() {
@@ -92,34 +95,34 @@ func share(all []Dense, apart bool) (Operand, bool) {
 			continue
 		}
 		bytes := address(m.Data) - begin
-		if bytes%4 != 0 || bytes/4 > uintptr(reach) || int(bytes/4) > reach-m.end() {
-			return Operand{}, false
+		if bytes%each != 0 || bytes/each > uintptr(reach) || int(bytes/each) > reach-m.end() {
+			return Operand[T]{}, false
 		}
-		o.Places[i] = planner.Matrix{Offset: int(bytes / 4), LD: m.Stride}
-		length = max(length, int(bytes/4)+m.end())
+		o.Places[i] = planner.Matrix{Offset: int(bytes / each), LD: m.Stride}
+		length = max(length, int(bytes/each)+m.end())
 	}
-	o.Data = Span(unsafe.Pointer(unsafe.SliceData(all[first].Data)), length)
+	o.Data = Span[T](unsafe.Pointer(unsafe.SliceData(all[first].Data)), length)
 	return o, true
 }
 
-func address(data []float32) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(data))) }
+func address[T Real](data []T) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(data))) }
 
 // Load copies a matrix to its place, unless it is there already.
-func (o *Operand) Load(i int, m *Dense) {
+func (o *Operand[T]) Load(i int, m *Dense[T]) {
 	if !o.Shared {
 		move(o.Data[o.Places[i].Offset:], m.Cols, m.Data, m.Stride, m)
 	}
 }
 
 // Store copies a matrix from its place, unless it is the matrix itself.
-func (o *Operand) Store(i int, m *Dense) {
+func (o *Operand[T]) Store(i int, m *Dense[T]) {
 	if !o.Shared {
 		move(m.Data, m.Stride, o.Data[o.Places[i].Offset:], m.Cols, m)
 	}
 }
 
 // move copies rows. to and from are the elements from one row to the next.
-func move(dst []float32, to int, src []float32, from int, m *Dense) {
+func move[T Real](dst []T, to int, src []T, from int, m *Dense[T]) {
 	if m.empty() {
 		return
 	}
@@ -128,13 +131,13 @@ func move(dst []float32, to int, src []float32, from int, m *Dense) {
 	}
 }
 
-// Span returns words of memory from an address on, which may belong to several objects of Go. Nothing may
-// take the address of a word that is in none of them, and the caller keeps the objects. unsafe.Slice would
+// Span returns elements in memory from an address on, which may belong to several objects of Go. Nothing may
+// take the address of an element that is in none of them, and the caller keeps the objects. unsafe.Slice would
 // panic under the race detector.
-func Span(first unsafe.Pointer, words int) (span []float32) {
+func Span[T Real](first unsafe.Pointer, n int) (span []T) {
 	header := struct {
 		at       unsafe.Pointer
 		len, cap int
-	}{first, words, words}
-	return *(*[]float32)(unsafe.Pointer(&header))
+	}{first, n, n}
+	return *(*[]T)(unsafe.Pointer(&header))
 }

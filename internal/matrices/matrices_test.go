@@ -9,7 +9,7 @@ import (
 )
 
 func TestWrong(t *testing.T) {
-	for want, m := range map[string]Dense{
+	for want, m := range map[string]Dense[float32]{
 		"":                            {Rows: 2, Cols: 3, Stride: 4, Data: make([]float32, 7)},
 		"is -1 x 3: negative size":    {Rows: -1, Cols: 3, Stride: 3},
 		"has stride 2, and rows of 3": {Rows: 1, Cols: 3, Stride: 2, Data: make([]float32, 7)},
@@ -19,16 +19,16 @@ func TestWrong(t *testing.T) {
 	} {
 		require.Equal(t, want, m.Wrong())
 	}
-	require.Empty(t, (&Dense{Rows: 0, Cols: 3}).Wrong(), "of nothing")
+	require.Empty(t, (&Dense[float32]{Rows: 0, Cols: 3}).Wrong(), "of nothing")
 }
 
 // Views of one array stay in place, in any order.
 func TestShared(t *testing.T) {
 	array := make([]float32, 40)
-	view := func(offset, rows, cols, stride int) Dense {
-		return Dense{rows, cols, stride, array[offset : offset+(rows-1)*stride+cols]}
+	view := func(offset, rows, cols, stride int) Dense[float32] {
+		return Dense[float32]{rows, cols, stride, array[offset : offset+(rows-1)*stride+cols]}
 	}
-	o := Lay([]Dense{view(22, 2, 3, 8), view(4, 3, 2, 8), {Cols: 5}}, false)
+	o := Lay([]Dense[float32]{view(22, 2, 3, 8), view(4, 3, 2, 8), {Cols: 5}}, false)
 	require.True(t, o.Shared)
 	require.Equal(t, []planner.Matrix{{Offset: 18, LD: 8}, {LD: 8}, {LD: 5}}, o.Places)
 	require.Len(t, o.Data, 29)
@@ -37,9 +37,9 @@ func TestShared(t *testing.T) {
 
 // Other matrices are copied, densely, and back to their places.
 func TestApart(t *testing.T) {
-	a := Dense{2, 1, 2, []float32{1, 9, 2}}
-	b := Dense{1, 2, 2, []float32{3, 4}}
-	all := []Dense{a, b}
+	a := Dense[float32]{2, 1, 2, []float32{1, 9, 2}}
+	b := Dense[float32]{1, 2, 2, []float32{3, 4}}
+	all := []Dense[float32]{a, b}
 	o := Lay(all, false)
 	require.False(t, o.Shared)
 	require.Equal(t, []planner.Matrix{{LD: 1}, {Offset: 4, LD: 2}}, o.Places)
@@ -52,15 +52,15 @@ func TestApart(t *testing.T) {
 	require.Equal(t, []float32{1, 9, 7}, a.Data)
 
 	array := make([]float32, 10)
-	capped := []Dense{{1, 2, 2, array[0:2:2]}, {1, 2, 2, array[4:6]}}
+	capped := []Dense[float32]{{1, 2, 2, array[0:2:2]}, {1, 2, 2, array[4:6]}}
 	require.False(t, Lay(capped, false).Shared, "the first ends the array")
-	require.Empty(t, Lay(nil, false).Data)
+	require.Empty(t, Lay[float32](nil, false).Data)
 }
 
 // The last matrix of an array ends with its capacity, and is not copied.
 func TestLayToTheEnd(t *testing.T) {
 	array := make([]float32, 6)
-	o := Lay([]Dense{{Rows: 1, Cols: 2, Stride: 2, Data: array[:2]},
+	o := Lay([]Dense[float32]{{Rows: 1, Cols: 2, Stride: 2, Data: array[:2]},
 		{Rows: 2, Cols: 2, Stride: 2, Data: array[2:]}}, false)
 	require.True(t, o.Shared)
 	require.Len(t, o.Data, 6)
@@ -68,9 +68,9 @@ func TestLayToTheEnd(t *testing.T) {
 
 // Matrices apart stay where they are, in any order, if a launch reaches all.
 func TestLayApart(t *testing.T) {
-	all := make([]Dense, 100)
+	all := make([]Dense[float32], 100)
 	for i := range all {
-		all[i] = Dense{i % 7, 3, 4, make([]float32, 4*i%7+40)}
+		all[i] = Dense[float32]{i % 7, 3, 4, make([]float32, 4*i%7+40)}
 	}
 	o := Lay(all, true)
 	require.True(t, o.Shared)
@@ -80,5 +80,5 @@ func TestLayApart(t *testing.T) {
 			require.Equal(t, m.Stride, o.Places[i].LD)
 		}
 	}
-	require.False(t, Lay(nil, true).Shared)
+	require.False(t, Lay[float32](nil, true).Shared)
 }
