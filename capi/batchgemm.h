@@ -104,12 +104,13 @@ typedef struct bg_problem {
 	int64_t offset_c, ldc;
 	float alpha, beta;
 	/* For the parts of an epilogue that the options name; else 0. A struct may end before these, before
-	 * pointers, or before scale_a. */
+	 * pointers, before scale_a, or before alpha64. */
 	int64_t offset_b2, ldb2;         /* of the second operand of gated units, stored as B is */
 	int64_t bias;                    /* first element in the buffer bias: n of them, 2n when gated */
 	int64_t rows_a, rows_c, weights; /* first words in the buffer rows, m of each */
 	int64_t pointers;                /* first of 8 words in rows: uint64_t addresses of A, B, C and B2 */
 	int64_t scale_a, scale_b;        /* first words in rows of the scales of A and of B */
+	double alpha64, beta64;          /* added to alpha and beta; all bits of the sums count with "f64" */
 } bg_problem;
 
 #define BG_TRANS_A 1u
@@ -127,7 +128,8 @@ static inline bg_problem bg_problem_of(int64_t m, int64_t n, int64_t k) {
 }
 
 /* bg_open opens a device of a backend: "cuda", "hip", "webgpu" or "cpu". NULL: the backend that the
- * environment variable BATCHGEMM_BACKEND names, or the first that has a GPU, or the CPU. index counts the
+ * environment variable BATCHGEMM_BACKEND names, or the first that has a GPU, or the CPU. "f64": the same, of
+ * those that multiply elements of this type, or of another one that is named so. index counts the
  * backend's GPUs in the driver's order (CUDA: those visible to the process, of compute capability 8.0 on); -1
  * is the best. If there is no such backend or index, it returns BG_ERR_INVALID, and the text lists those that
  * there are. If the backend cannot run here, it returns BG_ERR_UNAVAILABLE. */
@@ -149,10 +151,10 @@ bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *need
 /* bg_plan_new plans a batch for a device: tile shapes, schedule, launches. A plan is independent of the
  * device's life. options is NULL, or a JSON object with these names, any of
  *     "type_a"    elements of A: "f32" (default), "bf16", "f16", "e4m3" (OCP's e4m3fn, without infinities),
- *                 "int8" (int8_t)
+ *                 "int8" (int8_t), "f64" (double; the CPU alone)
  *     "type_b"    elements of B: as "type_a" (default), or "int4", "mxfp4", "nvfp4" with "scale_b" of groups
  *     "type_c"    elements of C: "f32" (default), or the same as "type_a"; with "e4m3" and "int8" "f32",
- *                 "bf16" or "f16"
+ *                 "bf16" or "f16"; with "f64" "f64"
  *     "compute"   "f32-emulated" (default: the fastest that errs no more than fp32), "f32", "tf32"
  *     "rule"      "cost" (default), "zhang2025"
  *     "schedule"  "data-parallel", "batched", "split-k", "stream-k", "lpt", "dynamic", "cluster" (default:
@@ -161,7 +163,7 @@ bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *need
  *     "invariant" true: a row of C has the same bits whatever rows are beside it (ragged programs alone)
  *     "tlp", "threshold"  parameters of zhang2025
  *     "warmed"    true: only tile shapes that bg_warm has made ready
- *     "epilogue"  an object: what is done to C in fp32 before it is rounded, any of
+ *     "epilogue"  an object: what is done to C in fp32 (with "f64" in fp64) before it is rounded, any of
  *         "activation"    "relu", "gelu", "silu"
  *         "bias"          true: elements of C's type are added to each row
  *         "gated"         true: C = act(A*B + bias) * (A*B2 + the second n of bias)
@@ -222,7 +224,7 @@ bg_status bg_update(bg_program program, const bg_problem *problems, int64_t coun
  *     BG_ENDS_OF_DEPTH  an int32 for each group: where its columns of op(A) and rows of op(B) end. Each group
  *                       has its own C, stride_c elements after the last
  *     BG_RECORDS        a bg_record for each group; with an epilogue a bg_epilogue_record, with scales a
- *                       bg_scaled_record. A group with m 0 has no rows
+ *                       bg_scaled_record, with "f64" a bg_double_record. A group with m 0 has no rows
  * Ends must not go down or be negative, and sizes must fit the bounds. The first group that breaks this is
  * refused, with all after it: they are not computed, bg_program_status tells, and nothing beyond what is
  * described here is read or written. BG_ZERO_ROWS and BG_NAN_ROWS fill the C that no group computes; without
@@ -240,7 +242,7 @@ typedef struct bg_ragged {
 	int64_t offset_c, ldc;
 	int64_t stride_b, stride_c;
 	int64_t len_a, len_b, len_c;    /* elements of the buffers that records may reach */
-	float alpha, beta;              /* for ends; alpha is 1 for A*B */
+	float alpha, beta;              /* for ends; alpha is 1 for A*B; see alpha64 */
 	/* As in a bg_problem, of the first group, for ends. The B2 of a group is where its B is. */
 	int64_t offset_b2, ldb2;
 	int64_t bias, stride_bias;
@@ -252,6 +254,7 @@ typedef struct bg_ragged {
 	/* Of the first group. Scales of A are of m rows, with ends of depth of m for each group. Scales of B of
 	 * the next group follow. */
 	int64_t scale_a, scale_b;
+	double alpha64, beta64; /* as in a bg_problem */
 } bg_ragged;
 
 #define BG_ENDS_OF_ROWS 1u
@@ -301,13 +304,21 @@ typedef struct bg_scaled_record {
 	uint32_t zeros[2]; /* 0 */
 } bg_scaled_record;
 
+/* A record of a program of "f64", with or without an epilogue. alpha and beta of its bg_record are the bits of
+ * the upper halves of doubles, and these the lower ones. */
+typedef struct bg_double_record {
+	bg_epilogue_record record;
+	uint32_t alpha_low, beta_low;
+	uint32_t zeros[2]; /* 0 */
+} bg_double_record;
+
 /* bg_prepare_ragged makes a ragged batch ready to run on a device. options are those of bg_plan_new, without
  * rule and schedule. bg_update does not take such programs. */
 bg_status bg_prepare_ragged(bg_device device, const bg_ragged *ragged, const char *options,
 	bg_program *program);
 
 /* bg_buffer_new allocates device memory of count float32 (type NULL), contents undefined. bg_buffer_new_of is
- * bg_buffer_new for elements of a type: "f32", "bf16", "f16", "e4m3", "int8", "int4", "mxfp4", "nvfp4". */
+ * bg_buffer_new for elements of a type: "f32", "bf16", "f16", "e4m3", "int8", "int4", "mxfp4", "nvfp4", "f64". */
 bg_status bg_buffer_new(bg_device device, int64_t count, bg_buffer *buffer);
 bg_status bg_buffer_new_of(bg_device device, const char *type, int64_t count, bg_buffer *buffer);
 

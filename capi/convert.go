@@ -141,7 +141,7 @@ func batchOf(problems *C.bg_problem, count C.int64_t) (planner.Batch, error) {
 		}
 		own, ok := versioned(p, int(p.struct_size))
 		if own.flags&^knownFlags != 0 || !ok {
-			return nil, invalid("problem %d: flags %#x, or a field after scale_b, ask for what this "+
+			return nil, invalid("problem %d: flags %#x, or a field after beta64, ask for what this "+
 				"version of the library does not know", i, own.flags)
 		}
 		batch[i] = problemOf(&own)
@@ -153,7 +153,7 @@ func problemOf(p *C.bg_problem) planner.Problem {
 	return planner.Problem{
 		M: int(p.m), N: int(p.n), K: int(p.k),
 		TransA: p.flags&C.BG_TRANS_A != 0, TransB: p.flags&C.BG_TRANS_B != 0,
-		Alpha: planner.Scale(float64(p.alpha)), Beta: float64(p.beta),
+		Alpha: planner.Scale(float64(p.alpha) + float64(p.alpha64)), Beta: float64(p.beta) + float64(p.beta64),
 		A: planner.Matrix{Offset: int(p.offset_a), LD: int(p.lda)},
 		B: planner.Matrix{Offset: int(p.offset_b), LD: int(p.ldb)},
 		C: planner.Matrix{Offset: int(p.offset_c), LD: int(p.ldc)},
@@ -180,7 +180,7 @@ func restOf(flags C.uint32_t) (planner.Rest, error) {
 
 // raggedOf copies a ragged batch. Newer versions follow the rule of batchOf.
 func raggedOf(r *C.bg_ragged) (none planner.Ragged, err error) {
-	own, err := flagged("ragged", r, firstRagged, knownFlags|restFlags, "scale_b")
+	own, err := flagged("ragged", r, firstRagged, knownFlags|restFlags, "beta64")
 	if err != nil {
 		return none, err
 	}
@@ -193,7 +193,7 @@ func raggedOf(r *C.bg_ragged) (none planner.Ragged, err error) {
 		Form: planner.RaggedForm(r.form), Groups: int(r.groups), M: int(r.m), N: int(r.n), K: int(r.k),
 		Mean:   planner.Sizes{M: int(r.mean_m), N: int(r.mean_n), K: int(r.mean_k)},
 		TransA: r.flags&C.BG_TRANS_A != 0, TransB: r.flags&C.BG_TRANS_B != 0, Rest: rest,
-		Alpha: planner.Scale(float64(r.alpha)), Beta: float64(r.beta),
+		Alpha: planner.Scale(float64(r.alpha) + float64(r.alpha64)), Beta: float64(r.beta) + float64(r.beta64),
 		A:       planner.Matrix{Offset: int(r.offset_a), LD: int(r.lda)},
 		B:       planner.Matrix{Offset: int(r.offset_b), LD: int(r.ldb)},
 		C:       planner.Matrix{Offset: int(r.offset_c), LD: int(r.ldc)},

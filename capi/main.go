@@ -32,13 +32,22 @@ const anyDevice = -1
 func goOpen(mask *C.sigset_t, backend *C.char, index C.int32_t, out *C.bg_device) C.bg_status {
 	return call(mask, func() error {
 		return create(out, "device", 0, func() (object, error) {
-			options := []dispatch.Option{dispatch.WithBackend(C.GoString(backend))}
+			options := []dispatch.Option{opening(C.GoString(backend))}
 			if index != anyDevice {
 				options = append(options, dispatch.WithDevice(int(index)))
 			}
 			return notNil(dispatch.Open(context.Background(), options...))
 		})
 	})
+}
+
+// opening returns the option for the name of a backend, or of a type of elements.
+func opening(name string) dispatch.Option {
+	var of element.Type
+	if name == "" || of.UnmarshalText([]byte(name)) != nil {
+		return dispatch.WithBackend(name)
+	}
+	return dispatch.WithTypes(of)
 }
 
 //export goOpenOnStream
@@ -249,6 +258,8 @@ func transfer(to direction, buffer C.bg_buffer, offset C.int64_t, data unsafe.Po
 	}
 	return within(timeout, func(ctx context.Context) error {
 		switch b.Type().PerWord() {
+		case 0:
+			return move[float64](ctx, to, b, offset, data, count)
 		case 8:
 			return move[int32](ctx, to, b, offset, data, count)
 		case 4:
@@ -261,7 +272,7 @@ func transfer(to direction, buffer C.bg_buffer, offset C.int64_t, data unsafe.Po
 }
 
 // move copies elements; int32 is for words of eight elements of 4 bits.
-func move[T float32 | uint16 | uint8 | int32](ctx context.Context, to direction, b *dispatch.Buffer,
+func move[T float32 | float64 | uint16 | uint8 | int32](ctx context.Context, to direction, b *dispatch.Buffer,
 	offset C.int64_t, data unsafe.Pointer, count C.int64_t) error {
 	host, err := elements[T](b, string(to), data, count)
 	if err != nil {
@@ -274,7 +285,7 @@ func move[T float32 | uint16 | uint8 | int32](ctx context.Context, to direction,
 }
 
 // elements returns an array of C with that many elements of a buffer's type.
-func elements[T float32 | uint16 | uint8 | int32](b *dispatch.Buffer, name string, data unsafe.Pointer,
+func elements[T float32 | float64 | uint16 | uint8 | int32](b *dispatch.Buffer, name string, data unsafe.Pointer,
 	count C.int64_t) ([]T, error) {
 	if !elemtype.Bits4(b.Type()) {
 		return numbers[T](name, data, count)

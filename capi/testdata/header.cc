@@ -6,8 +6,8 @@
 #include <vector>
 
 // The layout is a part of the binary interface.
-static_assert(sizeof(bg_problem) == 160 && offsetof(bg_problem, pointers) == 136 && offsetof(bg_problem, scale_b) == 152 && offsetof(bg_problem, m) == 8 && offsetof(bg_problem, ldc) == 72 && offsetof(bg_problem, beta) == 84 && offsetof(bg_problem, offset_b2) == 88, "");
-static_assert(sizeof(bg_ragged) == 264 && offsetof(bg_ragged, pointers) == 216 && offsetof(bg_ragged, scale_a) == 248 && offsetof(bg_ragged, len_b2) == 224 && offsetof(bg_ragged, m) == 16 && offsetof(bg_ragged, stride_b) == 112 && offsetof(bg_ragged, beta) == 156 && offsetof(bg_ragged, offset_b2) == 160, "");
+static_assert(sizeof(bg_problem) == 176 && offsetof(bg_problem, alpha64) == 160 && offsetof(bg_problem, pointers) == 136 && offsetof(bg_problem, scale_b) == 152 && offsetof(bg_problem, m) == 8 && offsetof(bg_problem, ldc) == 72 && offsetof(bg_problem, beta) == 84 && offsetof(bg_problem, offset_b2) == 88, "");
+static_assert(sizeof(bg_ragged) == 280 && offsetof(bg_ragged, beta64) == 272 && offsetof(bg_ragged, pointers) == 216 && offsetof(bg_ragged, scale_a) == 248 && offsetof(bg_ragged, len_b2) == 224 && offsetof(bg_ragged, m) == 16 && offsetof(bg_ragged, stride_b) == 112 && offsetof(bg_ragged, beta) == 156 && offsetof(bg_ragged, offset_b2) == 160, "");
 static_assert(sizeof(bg_record) == 48 && offsetof(bg_record, offset_a) == 24 && offsetof(bg_record, beta) == 40, "");
 static_assert(sizeof(bg_epilogue_record) == 80 && offsetof(bg_epilogue_record, offset_b2) == 48 && offsetof(bg_epilogue_record, pointers) == 72, "");
 static_assert(sizeof(bg_scaled_record) == 96 && offsetof(bg_scaled_record, scale_a) == 80, "");

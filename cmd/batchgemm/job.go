@@ -14,6 +14,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // operands returns a workload's own matrices, or the same random ones every time, with the operands of the

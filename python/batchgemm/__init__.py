@@ -1,6 +1,6 @@
 """batchgemm: many matrix products of different sizes at once, on whatever GPU is there.
 
-    results = batchgemm.matmul(list_of_a, list_of_b)          # NumPy, float32 or float16; bias=, activation=
+    results = batchgemm.matmul(list_of_a, list_of_b)          # NumPy, float64, float32 or float16; bias=, activation=
     y = batchgemm.grouped_mm(x, w, ends, bias, "silu")        # a layer of experts
 
 For work that repeats with operands on the device: open(), then plan(), prepare() and run() of a Device.
@@ -15,7 +15,7 @@ from ._abi import (ClosedError, DeviceLostError, Error, InvalidError, OutOfMemor
                    TimeLimitError, UnavailableError)
 from ._core import (ENDS_OF_DEPTH, ENDS_OF_ROWS, NAN_ROWS, RECORDS, TRANS_A, TRANS_B, ZERO_ROWS, pointers,
                     problem)
-from ._device import Device, default_device, open
+from ._device import Device, default_device, default_for, open
 from ._objects import Buffer, Plan, Program, Read
 
 if TYPE_CHECKING:
@@ -36,28 +36,29 @@ def matmul(a: Sequence[np.ndarray], b: Sequence[np.ndarray], out: Sequence[np.nd
     """Computes activation(alpha * a[i] @ b[i] + bias[i]) for all i, of any sizes, as one batch.
 
     Args:
-        a, b: lists of matrices, all float32 or all float16, with any strides, or stacks of them. The CPU uses
-            stacks, and matrices of 8 KiB and more on average, where they are. A GPU is sent views of one
-            array, if they are at least half of what they span, without a copy. Others are copied once.
+        a, b: lists of matrices, all of one type, float64, float32 or float16, with any strides, or stacks of
+            them. The CPU uses stacks, and matrices of 8 KiB and more on average, where they are. A GPU is sent
+            views of one array, if they are at least half of what they span, without a copy. Others are copied
+            once.
         out: a list of arrays for the results, which share no element, or None. Views of one array, with dense
             rows, are computed into directly; on the CPU also separate ones of float32 of 8 KiB and more.
         bias: a list of vectors of the same type, each of which is added to all rows of a result, or None.
         activation: "relu", "gelu" (by tanh), "silu" or None.
-        alpha: a factor, float32.
+        alpha: a factor in the range of float32.
         compute: "f32-emulated" (default: as accurate as fp32, on tensor cores), "f32" or "tf32".
         timeout: seconds; None waits for ever.
-        device: default_device() unless given.
+        device: default_device() unless given; for float64, which GPUs lack as yet, open("f64").
 
     Shapes:
         a[i] [M, K], b[i] [K, N], bias[i] [N], out[i] [M, N]. Each i has its own M, N and K, from 0 on.
 
     Returns:
         out, or a list of views of one new array, of the type of a. Sums, bias and activation are in fp32, and
-        each result is rounded once.
+        each result is rounded once; those of float64 are in fp64.
 
     Raises:
         InvalidError: shapes do not fit; the text names the problem.
-        TypeError: something is no array of float32 or float16, or types differ.
+        TypeError: something is no array of float64, float32 or float16, or types differ.
         TimeLimitError: timeout was over. After an error, or Ctrl-C, out is as before; if the CPU computes
             into it directly, it is incomplete after TimeLimitError or Ctrl-C.
 
@@ -69,7 +70,7 @@ def matmul(a: Sequence[np.ndarray], b: Sequence[np.ndarray], out: Sequence[np.nd
         >>> c[0].shape, c[1].shape, float(c[1][0, 0])
         ((2, 3), (100, 50), 15.0)
     """
-    return (device or default_device()).matmul(a, b, out, bias=bias, activation=activation, alpha=alpha,
+    return (device or default_for(a)).matmul(a, b, out, bias=bias, activation=activation, alpha=alpha,
                                                compute=compute, timeout=timeout)
 
 
@@ -79,7 +80,7 @@ def grouped_mm(x: np.ndarray, w: np.ndarray, ends: ArrayLike, bias: np.ndarray |
     """Computes activation(x[ends[g-1]:ends[g]] @ w[g] + bias[g]) for all groups g, such as experts.
 
     Args:
-        x: rows of all groups, one group after the other; float32 or float16.
+        x: rows of all groups, one group after the other; float64, float32 or float16.
         w: a matrix for each group, of the type of x. It may be a transposed view of [groups, N, K]. The CPU
             uses x, w and bias where they are, with any strides between rows and between groups.
         ends: integers that do not go down: where the rows of each group end. The first group begins at row 0.
@@ -92,11 +93,11 @@ def grouped_mm(x: np.ndarray, w: np.ndarray, ends: ArrayLike, bias: np.ndarray |
 
     Returns:
         [rows, N], of the type of x, with 0 in rows after the last end. Sums, bias and activation are in fp32,
-        and the result is rounded once.
+        and the result is rounded once; with float64 they are in fp64.
 
     Raises:
         InvalidError: shapes do not fit, or ends go down or beyond the rows; the text names the group.
-        TypeError: something is no array of float32 or float16, types differ, or ends are no integers.
+        TypeError: something is no array of float64, float32 or float16, types differ, or ends are no integers.
         TimeLimitError: timeout was over.
 
     Example:
@@ -105,7 +106,7 @@ def grouped_mm(x: np.ndarray, w: np.ndarray, ends: ArrayLike, bias: np.ndarray |
         >>> batchgemm.grouped_mm(x, w, [2, 4])[:, 0].tolist()
         [4.0, 4.0, 4.0, 4.0, 0.0]
     """
-    return (device or default_device()).grouped_mm(x, w, ends, bias, activation, compute=compute,
+    return (device or default_for(x[:1])).grouped_mm(x, w, ends, bias, activation, compute=compute,
                                                    timeout=timeout)
 
 

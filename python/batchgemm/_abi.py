@@ -8,7 +8,7 @@ import json
 import operator
 import os
 import struct
-from ctypes import POINTER, byref, c_char_p, c_float, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
 ABI_VERSION = 1
 STATUS = ("ok", "invalid", "handle", "unavailable", "out of memory", "device lost", "timeout", "forked",
@@ -88,6 +88,17 @@ def single(name, value):
     return value
 
 
+def rest(value):
+    """What float32 does not hold of a number. Fields for fp64 have it."""
+    if value in (0, 1, -1):
+        return 0.0
+    try:
+        left = value - c_float(value).value
+    except TypeError:  # whoever takes the number says so
+        return 0.0
+    return left if left == left else 0.0
+
+
 def _text(name: str, value: str) -> bytes:
     if not isinstance(value, str):
         raise TypeError(f"{name} is {value!r}: it must be text")
@@ -102,7 +113,7 @@ def _options(options) -> bytes | None:
 
 
 WORD = 0, 2**64 - 1  # of 64 bits, as addresses are
-_CODES = {c_uint32: "I", c_int64: "q", c_uint64: "Q", c_float: "f", c_void_p: "Q", c_char_p: "Q"}  # of struct
+_CODES = {c_uint32: "I", c_int64: "q", c_uint64: "Q", c_float: "f", c_double: "d", c_void_p: "Q", c_char_p: "Q"}  # of struct
 # What fields of integers hold.
 _LIMITS = {c_uint32: (0, 2**32 - 1), c_int64: (-2**63, 2**63 - 1), c_uint64: WORD}
 
@@ -150,6 +161,7 @@ class Problem(_Struct):
         + [("alpha", c_float), ("beta", c_float)]
         + [(name, c_int64) for name in
            "offset_b2 ldb2 bias rows_a rows_c weights pointers scale_a scale_b".split()]
+        + [("alpha64", c_double), ("beta64", c_double)]
     )
 
 
@@ -165,6 +177,7 @@ class Ragged(_Struct):
         + [(name, c_int64) for name in
            "offset_b2 ldb2 bias stride_bias rows_a rows_c weights pointers".split()]
         + [(name, c_int64) for name in "len_b2 len_bias len_rows scale_a scale_b".split()]
+        + [("alpha64", c_double), ("beta64", c_double)]
     )
 
 

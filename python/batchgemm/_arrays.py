@@ -11,10 +11,11 @@ from operator import attrgetter
 import numpy as np
 
 from . import _core
-from ._abi import InvalidError, single
+from ._abi import InvalidError, rest, single
 from ._objects import end_of
 
-TYPES = {np.dtype(np.float32): "f32", np.dtype(np.float16): "f16"}
+TYPES = {np.dtype(np.float32): "f32", np.dtype(np.float16): "f16",
+         np.dtype(np.float64): "f64"}
 ACTIVATIONS = (None, "relu", "gelu", "silu")
 ALIGN = 16  # bytes: where packed matrices begin, the widest load of kernels
 KEPT = 16  # programs of grouped_mm that a device keeps
@@ -45,6 +46,7 @@ def matmul(device, a, b, out, bias, activation, alpha, compute, timeout):
 
     problems = np.zeros(len(a), PROBLEM)
     problems["struct_size"], problems["alpha"] = PROBLEM.itemsize, single("alpha", alpha)
+    problems["alpha64"] = rest(alpha)
     problems["m"], problems["n"], problems["k"] = *shapes.T, shapes_a[:, 1]
     options, given = {"type_a": of, "type_c": of}, {}
     if compute:
@@ -98,7 +100,7 @@ def _check(name, arrays):
         if x.dtype is dtype:
             continue
         if x.dtype not in TYPES:
-            raise TypeError(f"problem {i}: {name} is of {x.dtype}, not float32 or float16")
+            raise TypeError(f"problem {i}: {name} is of {x.dtype}, not float64, float32 or float16")
         if x.dtype != arrays[0].dtype:
             raise TypeError(f"problem {i}: {name} is of {x.dtype}, that of problem 0 of {arrays[0].dtype}")
         dtype = x.dtype
@@ -402,7 +404,7 @@ def _check_grouped(x, w, bias, activation):
         if data is None and name == "bias":
             continue
         if not isinstance(data, np.ndarray) or data.dtype not in TYPES:
-            raise TypeError(f"{name} is not a NumPy array of float32 or float16")
+            raise TypeError(f"{name} is not a NumPy array of float64, float32 or float16")
         if data.dtype != x.dtype:
             raise TypeError(f"{name} is of {data.dtype}, x of {x.dtype}")
         if data.ndim != dims:

@@ -17,7 +17,7 @@ from array import array
 from ctypes import byref
 
 from ._abi import (WORD, Choices, Gate, HostOperands, InvalidError, Layer, Problem, Ragged, _call, _create,
-                   _json, _options, integer)
+                   _json, _options, integer, rest)
 from ._memory import host, known
 from ._objects import Buffer, Experts, Object, Plan, Program, Read, batch_of, wait, words_of
 
@@ -37,7 +37,8 @@ def problem(m, n, k, *, a=0, b=0, c=0, lda=None, ldb=None, ldc=None, trans_a=Fal
         a, b, c: the first element of each matrix in its array or buffer. Multiples of 4 are faster.
         lda, ldb, ldc: elements from one stored row to the next. Default: rows follow each other.
         trans_a, trans_b: whether A is stored as [k, m], B as [n, k].
-        alpha, beta: factors, float32. beta = 0 never reads C.
+        alpha, beta: factors in the range of float32, to which they are rounded unless type_a is "f64". beta = 0
+            never reads C.
         b2, ldb2: the second B of gated units, which is stored as B is. ldb2 is ldb unless given.
         bias: its first element. There are n of them, 2n with gated units.
         rows_a, rows_c, weights: the first of m words in rows, for each list that the epilogue names.
@@ -65,9 +66,9 @@ def problem(m, n, k, *, a=0, b=0, c=0, lda=None, ldb=None, ldc=None, trans_a=Fal
     ldb = (k if trans_b else n) if ldb is None else ldb
     ldc = n if ldc is None else ldc
     flags = TRANS_A * bool(trans_a) | TRANS_B * bool(trans_b)
-    return Problem.of(ctypes.sizeof(Problem), flags, m, n, k, a, lda, b, ldb, c, ldc, alpha, beta,
-                      b2, ldb if ldb2 is None else ldb2, bias, rows_a, rows_c, weights, pointers,
-                      scale_a, scale_b)
+    return Problem.of(ctypes.sizeof(Problem), flags, m, n, k, a, lda, b, ldb, c, ldc,
+                      alpha, beta, b2, ldb if ldb2 is None else ldb2, bias, rows_a, rows_c, weights, pointers,
+                      scale_a, scale_b, rest(alpha), rest(beta))
 
 
 def pointers(a=0, b=0, c=0, b2=0):
@@ -356,7 +357,7 @@ class Device(Object):
 
         Args:
             count: how many elements.
-            type: "f32", "bf16", "f16", "e4m3", "int8", "int4", "mxfp4" or "nvfp4".
+            type: "f32", "bf16", "f16", "e4m3", "int8", "int4", "mxfp4", "nvfp4" or "f64".
 
         Returns:
             A Buffer.

@@ -48,7 +48,8 @@ def open(backend: str | None = None, index: int = -1) -> Device:
 
     Args:
         backend: "cuda", "hip", "webgpu" or "cpu". None: what the environment variable BATCHGEMM_BACKEND
-            names, or the first that has a GPU, or the CPU.
+            names, or the first that has a GPU, or the CPU. "f64": the same, of those that multiply elements
+            of this type, or of another one that is named so.
         index: which of several GPUs, in the order of the driver; -1: the best.
 
     Returns:
@@ -71,6 +72,7 @@ def open(backend: str | None = None, index: int = -1) -> Device:
 
 
 _default: Device | None = None
+_double: Device | None = None  # the same for float64, if it is another one
 _default_lock = threading.Lock()
 
 
@@ -93,3 +95,17 @@ def default_device() -> Device:
         if _default is None:
             _default = open()
         return _default
+
+
+def default_for(arrays):
+    """default_device(), or for arrays of float64 that of open("f64"), if the former does not multiply them."""
+    global _double
+    device = default_device()
+    first = next(iter(arrays), None)
+    double = str(getattr(first, "dtype", None)) == "float64"
+    if not double or device.backend == "cpu" or "f64" in device.info()["planner"]["types"]:
+        return device
+    with _default_lock:
+        if _double is None:
+            _double = open("f64")
+        return _double

@@ -12,7 +12,7 @@ PANEL, GROUPS = 64, (64, 128)  # k's of weights of 4 bits that lie together, and
 # Of each type of elements: the formats of memory that it may lie in, their size in bytes, and how many
 # elements one has. Python has no format for bf16, e4m3 and 4 bits.
 FORMATS = {"f32": ("f", 4, 1), "bf16": ("Hh", 2, 1), "f16": ("eHh", 2, 1), "e4m3": ("Bb", 1, 1),
-           "int8": ("b", 1, 1), **dict.fromkeys(("int4", "mxfp4", "nvfp4"), ("Ii", 4, 8))}
+           "int8": ("b", 1, 1), **dict.fromkeys(("int4", "mxfp4", "nvfp4"), ("Ii", 4, 8)), "f64": ("d", 8, 1)}
 
 
 class _View(ctypes.Structure):
