@@ -304,8 +304,8 @@ typedef struct bg_scaled_record {
 	uint32_t zeros[2]; /* 0 */
 } bg_scaled_record;
 
-/* A record of a program of "f64", with or without an epilogue. alpha and beta of its bg_record are the bits of
- * the upper halves of doubles, and these the lower ones. */
+/* A record of a program of "f64", with or without an epilogue. alpha and beta of its bg_record are the bits
+ * of the upper halves of doubles, and these the lower ones. */
 typedef struct bg_double_record {
 	bg_epilogue_record record;
 	uint32_t alpha_low, beta_low;

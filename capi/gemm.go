@@ -166,9 +166,10 @@ func gemmOf(o planner.Options) func(context.Context, *dispatch.Device, planner.B
 		return gemm[int8, element.BFloat16]
 	case [2]element.Type{element.Int8, element.F16}:
 		return gemm[int8, element.Float16]
-	}
-	if o.TypeA == element.F64 && o.TypeC == element.F64 {
+	case [2]element.Type{element.F64, element.F64}:
 		return gemm[float64, float64]
+	case [2]element.Type{element.F64, element.F32}:
+		return gemm[float64, float32]
 	}
 	return gemm[float32, float32]
 }

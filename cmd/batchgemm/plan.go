@@ -11,8 +11,8 @@ import (
 	"github.com/batchgemm/batchgemm/internal/timeline"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
-	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/devices"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 func newPlan() *cobra.Command {

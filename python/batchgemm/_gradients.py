@@ -112,7 +112,8 @@ def _gradients(x, w, offs, bias, gz, needs):
 
 def bias_gradient(offs, bias, gz):
     ones = gz.new_ones((*gz.shape[:-1], 2)).transpose(-2, -1)[..., :1, :]  # of the leading dimension 2
-    gb = product(ones, gz, offs, None, "", torch.float32, 0.0).squeeze(1)
+    sums = torch.float64 if gz.dtype == torch.float64 else torch.float32
+    gb = product(ones, gz, offs, None, "", sums, 0.0).squeeze(1)
     return (gb if bias.dim() == 2 else gb.sum(0)).to(bias.dtype)
 
 

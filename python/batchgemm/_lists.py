@@ -9,7 +9,7 @@ from ._core import problem
 from ._gradients import lowered, single_level, tracks_tangents, wants_gradients
 from ._objects import batch_of
 from ._operators import library
-from ._programs import TYPES, Matrix, check_types, matrices, programs_of
+from ._programs import PLAIN, Matrix, check_types, matrices, programs_of
 
 LARGE = 8192  # bytes of a matrix, on average, that the CPU does not copy
 
@@ -66,7 +66,7 @@ def run(xs, ws, out_dtype):
         lies = tuple((m, n, k, dense(k), dense(n)) for m, n, k in sizes)
         a, b = (torch.cat([t.reshape(-1) for t in ts]) for ts in (xs, ws))
         c = a.new_empty(sum(m * n for m, n, _ in sizes), dtype=dtype)
-        call = _List((TYPES[a.dtype], TYPES[dtype], lies, False))
+        call = _List((PLAIN[a.dtype], PLAIN[dtype], lies, False))
         programs.run(call, (a.data_ptr(), b.data_ptr(), c.data_ptr()))
         parts = c.split([m * n for m, n, _ in sizes])
         return [part.clone().view(m, n) for part, (m, n, _) in zip(parts, sizes)]
@@ -78,7 +78,7 @@ def run(xs, ws, out_dtype):
     lies = tuple((*s, matrices(x), matrices(w)) for s, x, w in zip(sizes, xs, ws))
     words = [word for x, w, y in zip(xs, ws, ys) for word in (x.data_ptr(), w.data_ptr(), y.data_ptr(), 0)]
     rows = torch.tensor(words, dtype=torch.int64).pin_memory().to(xs[0].device, non_blocking=True)
-    programs.run(_List((TYPES[xs[0].dtype], TYPES[dtype], lies, True)), (0, 0, 0, 0, 0, 0, rows.data_ptr()))
+    programs.run(_List((PLAIN[xs[0].dtype], PLAIN[dtype], lies, True)), (0, 0, 0, 0, 0, 0, rows.data_ptr()))
     return ys
 
 
@@ -92,7 +92,7 @@ def _where_they_are(device, xs, ws, sizes, dtype):
         x, w = matrices(xs[i]), matrices(ws[i])
         batch.append(problem(m, n, k, a=a[i], lda=x.ld, trans_a=x.trans, b=b[i], ldb=w.ld, trans_b=w.trans,
                              c=c[i]))
-    options = {"type_a": TYPES[xs[0].dtype], "type_c": TYPES[dtype]}
+    options = {"type_a": PLAIN[xs[0].dtype], "type_c": PLAIN[dtype]}
     device._gemm(batch_of(batch), options, {"a": on_a, "b": on_b, "c": on_c}, None)
     return ys
 

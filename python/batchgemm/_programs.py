@@ -18,6 +18,7 @@ from ._memory import GROUPS, PANEL
 from ._optional import eager
 
 TYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
+PLAIN = TYPES | {torch.float64: "f64"}  # of products without scales
 # x and w that have scales; the result is one of TYPES
 SCALED = {torch.float8_e4m3fn: "e4m3", torch.int8: "int8"}
 PACKED = {torch.int32: 8, torch.uint8: 2}  # w of int4: weights in an element
@@ -61,16 +62,17 @@ def meta(t, address):
 
 
 def check_types(x, w, out_dtype):
-    if x.dtype not in TYPES:
-        raise TypeError(f"x is {x.dtype}: it must be float32, bfloat16 or float16")
+    if x.dtype not in PLAIN:
+        raise TypeError(f"x is {x.dtype}: it must be float32, bfloat16, float16 or float64")
     if w.dtype != x.dtype:
         raise TypeError(f"w is {w.dtype}, x is {x.dtype}")
     return _result_type(x, out_dtype)
 
 
 def _result_type(x, out_dtype):
-    if out_dtype not in (None, torch.float32, x.dtype):
-        raise TypeError(f"out_dtype is {out_dtype}: it must be float32, or that of x, {x.dtype}")
+    if out_dtype not in (None, x.dtype) and (out_dtype != torch.float32 or x.dtype == torch.float64):
+        other = "" if x.dtype == torch.float64 else "float32, or "
+        raise TypeError(f"out_dtype is {out_dtype}: it must be {other}that of x, {x.dtype}")
     return out_dtype or x.dtype
 
 
@@ -378,9 +380,9 @@ def call_of(x, w, offs, bias, activation, out_dtype, flag, *scales, n=None):
     if flag and (bias or activation or any(s.scales)):  # beside these the library fills nothing
         call, flag = call._replace(value=0 if flag == ZERO_ROWS else math.nan), 0
     bias_stride = bias.stride[0] if bias and len(bias.shape) == 2 and s.groups > 1 else 0
-    type = SCALED.get(x.dtype) or TYPES[x.dtype]
+    type = SCALED.get(x.dtype) or PLAIN[x.dtype]
     key = (s.form, s.groups, m, s.n, k, a, b, s.n, bias.at // bias.dtype.itemsize if bias else 0, bias_stride,
-           flag, type, TYPES[s.dtype], bias is not None, activation, s.zeros, s.scales)
+           flag, type, PLAIN[s.dtype], bias is not None, activation, s.zeros, s.scales)
     expand = tuple(s.groups if of == "tensor" else -1 for of in reversed(s.scales))
     return call._replace(key=key, expand=expand)
 

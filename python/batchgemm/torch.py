@@ -34,12 +34,12 @@ def grouped_mm(x, w, offs=None, bias=None, activation=None, out_dtype=None, *, f
     """Products of groups, as torch.nn.functional.grouped_mm has them, with any strides.
 
     Args:
-        x, w: both float32, bfloat16 or float16.
+        x, w: both float32, bfloat16, float16 or float64 (on the CPU alone).
         offs: int32, on the device of x: where each group ends. Ends do not go down. None where x and w have
             three dimensions.
         bias: of the type of the result, where rows of the result have N elements, or None.
         activation: "relu", "gelu" (by tanh), "silu" or None; None where offs cuts depth.
-        out_dtype: float32, or the type of x (default).
+        out_dtype: float32, or the type of x (default); with float64 that.
         fill: what rows (columns) of no group, or of refused groups, become: None (undefined), 0 or NaN. Where
             offs cuts depth it is for matrices of refused groups. In gradients they are 0.
         check: whether to wait for the device and raise an error where offs is wrong, before the product.
@@ -291,8 +291,8 @@ def matmul_list(xs, ws, out_dtype=None):
     It copies addresses to the device, so a CUDA graph cannot capture it.
 
     Args:
-        xs, ws: lists of matrices, all float32, all bfloat16 or all float16, on one device.
-        out_dtype: float32, or the type of xs (default).
+        xs, ws: lists of matrices, all float32, bfloat16, float16 or float64 (on the CPU alone), on one device.
+        out_dtype: float32, or the type of xs (default); with float64 that.
 
     Shapes:
         xs[i] [M, K], ws[i] [K, N]. Each i has its own M, N and K.

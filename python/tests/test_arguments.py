@@ -60,7 +60,7 @@ class Integers(Case):
         values = [getattr(p, name) for name, _ in p._fields_]
         self.assertEqual(values, [ctypes.sizeof(p), batchgemm.TRANS_B, 2**63 - 1, 0, -2**63, 3, -2**63, 0,
                                   -2**63, 0, 0, 0.5, 0,
-                                  0, -2**63] + [0] * 6 + [9])
+                                  0, -2**63] + [0] * 6 + [9] + [0] * 2)
 
     def test_everywhere(self):
         device = self.device
@@ -170,8 +170,8 @@ class Others(Case):
              lambda: batchgemm.open("cpu\0x")),
             ("backend is b'cpu': it must be text", TypeError, lambda: batchgemm.open(b"cpu")),
             ("unknown type 'f32.x00'", batchgemm.InvalidError, lambda: self.device.buffer(1, "f32\0")),
-            ("unknown type 'f64' .known: f32, bf16", batchgemm.InvalidError,
-             lambda: self.device.gemm([], b"", b"", b"", type_a="f64")),
+            ("unknown type 'fp8' .known: f32, bf16", batchgemm.InvalidError,
+             lambda: self.device.gemm([], b"", b"", b"", type_a="fp8")),
             ("type is <class 'float'>: it must be the name of one, as text: f32, bf16", TypeError,
              lambda: self.device.buffer(48, float)),
         ))

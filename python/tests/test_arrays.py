@@ -227,7 +227,7 @@ class TestMatmul(TestCase):
             ("2 matrices in a, 1 in b", ValueError, [f(2, 2)] * 2, [f(2, 2)], None),
             ("problem 1: a is a list", TypeError, [f(2, 2), [[1]]], [f(2, 2)] * 2, None),
             ("problem 1: b has 1 dimensions", ValueError, [f(2, 2)] * 2, [f(2, 2), f(2)], None),
-            ("problem 0: a is of float64", TypeError, [d(2, 2)], [f(2, 2)], None),
+            ("problem 0: a is of int32", TypeError, [d(2, 2).astype("i")], [f(2, 2)], None),
             ("problem 1: a is of float16, that of problem 0 of float32", TypeError,
              [f(2, 2), f(2, 2).astype("e")], [f(2, 2)] * 2, None),
             ("a is of float32, b of float16", TypeError, [f(2, 2)], [f(2, 2).astype("e")], None),

@@ -190,7 +190,7 @@ except TimeoutError as error:
             ("the columns of x", ValueError, (x, w[:, :2], [2, 4])),
             ("bias is .2, 4., not .2, 5.", ValueError, (x, w, [2, 4], w[:, 0, :4])),
             ("activation is 'tanh'", ValueError, (x, w, [2, 4], None, "tanh")),
-            ("x is not a NumPy array of float32 or float16", TypeError, (x.tolist(), w, [2, 4])),
+            ("x is not a NumPy array of float64, float32 or float16", TypeError, (x.tolist(), w, [2, 4])),
         ):
             with self.subTest(words), self.assertRaisesRegex(kind, words):
                 self.device.grouped_mm(*args)

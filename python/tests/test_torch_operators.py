@@ -138,7 +138,7 @@ class Torch(unittest.TestCase):
     def test_refuses(self):
         x, w, offs = self.x.detach(), self.w.detach(), self.offs
         for words, error, call in (
-            ("x is torch.float64", TypeError, lambda: grouped_mm(x.double(), w.double(), offs=offs)),
+            ("x is torch.int64", TypeError, lambda: grouped_mm(x.long(), w.long(), offs=offs)),
             ("w is torch.bfloat16, x is torch.float32", TypeError,
              lambda: grouped_mm(x, w.bfloat16(), offs=offs)),
             ("out_dtype is torch.bfloat16", TypeError,
