@@ -58,7 +58,7 @@ func TestFlagValues(t *testing.T) {
 // TestFlagMistakes: the message for a wrong value names the flag and its values.
 func TestFlagMistakes(t *testing.T) {
 	const in = "inception-1"
-	types := `--type "int4" is not f32, bf16, f16, e4m3 or int8: only B may be, with --type-b int4`
+	types := `--type "int4" is not f32, bf16, f16, e4m3, int8 or f64: only B may be, with --type-b int4`
 	threshold := []string{"plan", in, "--rule", "zhang2025", "--threshold"}
 	for _, tc := range []struct {
 		name string

@@ -123,7 +123,7 @@ func TestErrors(t *testing.T) {
 		{"verify unknown compute", []string{"verify", "inception-1", "--compute", "x"}, exitUsage,
 			`--compute: unknown compute mode "x" (known: f32-emulated, f32, tf32)`},
 		{"unknown type", []string{"run", "inception-1", "--type", "fp8"}, exitUsage,
-			`--type "fp8" is not f32, bf16, f16, e4m3 or int8`},
+			`--type "fp8" is not f32, bf16, f16, e4m3, int8 or f64`},
 		{"unknown type of C", []string{"verify", "inception-1", "--type-c", "x"}, exitUsage,
 			`--type-c "x" is not f32 if A is f32`},
 		{"types that do not go together", []string{"plan", "inception-1", "--type-c", "f16"}, exitUsage,
@@ -232,7 +232,7 @@ func TestDevices(t *testing.T) {
 
 	text := succeed(t, "", "devices")
 	cpu := l.Backends[3].Devices[0]
-	require.Regexp(t, `(?m)^cpu +0 .+ software +.+ f32 +f32 \(bf16 f16 e4m3 int8 int4 mxfp4 nvfp4\) +`+
+	require.Regexp(t, `(?m)^cpu +0 .+ software +.+ f32 +f32 f64 \(bf16 f16 e4m3 int8 int4 mxfp4 nvfp4\) +`+
 		`shipped +\* +cpu *$`,
 		text)
 	require.Equal(t, []string{}, l.Skipped, "the backend is fixed")

@@ -105,6 +105,7 @@ func facts(threads int, with *instructions) planner.Device {
 		KernelKind:   encoding.KernelsCPU,
 		Types: []element.Type{element.BF16, element.F16, element.E4M3, element.Int8, element.Int4,
 			element.MXFP4, element.NVFP4, element.F64},
+		Native:    []element.Type{element.F64},
 		Epilogues: true,
 		Blocks:    true,
 	}

@@ -55,7 +55,8 @@ func (h *Handle) String() string {
 
 // HasGrouped reports whether Batch.Grouped can be called: cuBLAS has it since CUDA 12.5.
 func (h *Handle) HasGrouped() bool {
-	return h.api.cublasSgemmGroupedBatched != nil && h.api.cublasGemmGroupedBatchedEx != nil
+	return h.api.cublasSgemmGroupedBatched != nil && h.api.cublasGemmGroupedBatchedEx != nil &&
+		h.api.cublasDgemmGroupedBatched != nil
 }
 
 // Close frees the handle.
@@ -88,7 +89,7 @@ type Batch struct {
 }
 
 // dataTypes are those of cudaDataType, except float, which has separate calls.
-var dataTypes = map[element.Type]C.int{element.F32: 0, element.BF16: 14, element.F16: 2}
+var dataTypes = map[element.Type]C.int{element.F32: 0, element.BF16: 14, element.F16: 2, element.F64: 1}
 
 // Batch prepares a batch on buffers in device memory: A and B have elements of one type, C
 // of the same.
@@ -107,7 +108,9 @@ func (h *Handle) Batch(batch planner.Batch, of element.Type, a, b, c uintptr) (*
 		return unsafe.SliceData(s), s
 	}
 	var transa, transb, rows, cols, depth, lda, ldb, ldc, ones []C.int
+	doubles := func() (*C.double, []C.double) { s := array[C.double](out, n); return unsafe.SliceData(s), s }
 	var alpha, beta []C.float
+	var alpha64, beta64 []C.double
 	var pa, pb, pc []C.uint64_t
 	d := out.c
 	d.transa, transa = ints()
@@ -121,6 +124,8 @@ func (h *Handle) Batch(batch planner.Batch, of element.Type, a, b, c uintptr) (*
 	d.ones, ones = ints()
 	d.alpha, alpha = floats()
 	d.beta, beta = floats()
+	d.alpha64, alpha64 = doubles()
+	d.beta64, beta64 = doubles()
 	d.pa, pa = pointers()
 	d.pb, pb = pointers()
 	d.pc, pc = pointers()
@@ -137,6 +142,7 @@ func (h *Handle) Batch(batch planner.Batch, of element.Type, a, b, c uintptr) (*
 		rows[i], cols[i], depth[i] = C.int(p.N), C.int(p.M), C.int(p.K)
 		lda[i], ldb[i], ldc[i] = C.int(max(p.B.LD, 1)), C.int(max(p.A.LD, 1)), C.int(p.C.LD)
 		alpha[i], beta[i], ones[i] = C.float(p.Alpha.Value()), C.float(p.Beta), 1
+		alpha64[i], beta64[i] = C.double(p.Alpha.Value()), C.double(p.Beta)
 		pa[i], pb[i], pc[i] = address(b, p.B), address(a, p.A), address(c, p.C)
 		count++
 	}
@@ -176,8 +182,8 @@ func (b *Batch) Loop() error {
 	return h.check(C.bgb_loop(h.stream.c, h.api, h.handle, b.c))
 }
 
-// Grouped queues one cublasSgemmGroupedBatched, or cublasGemmGroupedBatchedEx, with a group for each
-// problem. It needs HasGrouped.
+// Grouped queues one cublasSgemmGroupedBatched, cublasDgemmGroupedBatched or cublasGemmGroupedBatchedEx, with a
+// group for each problem. It needs HasGrouped.
 func (b *Batch) Grouped() error {
 	h := b.handle
 	return h.check(C.bgb_grouped(h.stream.c, h.api, h.handle, b.c))

@@ -98,6 +98,40 @@ func TestBatch(t *testing.T) {
 	require.NoError(t, stream.Close())
 }
 
+// TestDoubles: products in fp64.
+func TestDoubles(t *testing.T) {
+	batch, err := planner.Pack(planner.Problem{M: 2, N: 1, K: 2, Alpha: planner.Scale(0.1), Beta: 1},
+		planner.Problem{M: 1, N: 1, K: 3, TransA: true})
+	require.NoError(t, err)
+	need := batch.Lengths(planner.Epilogue{})
+	rng := rand.New(rand.NewPCG(3, 0))
+	var numbers [3][]float64
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	var at [3]uintptr
+	for i, n := range [3]int{need.A, need.B, need.C} {
+		numbers[i] = make([]float64, n)
+		for j := range numbers[i] {
+			numbers[i][j] = rng.Float64()
+		}
+		pin.Pin(&numbers[i][0])
+		at[i] = uintptr(unsafe.Pointer(&numbers[i][0]))
+	}
+	x := reference.Doubles{A: numbers[0], B: numbers[1], C: slices.Clone(numbers[2])}
+	stream, err := Open(0)
+	require.NoError(t, err)
+	handle, err := stream.CuBLAS()
+	require.NoError(t, err)
+	made, err := handle.Batch(batch, element.F64, at[0], at[1], at[2])
+	require.NoError(t, err)
+	require.NoError(t, made.Grouped())
+	_, err = reference.CheckF64(batch, planner.Epilogue{}, x, numbers[2])
+	require.NoError(t, err)
+	require.NoError(t, made.Close())
+	require.NoError(t, handle.Close())
+	require.NoError(t, stream.Close())
+}
+
 // TestHalves is TestBatch for elements of 16 bits.
 func TestHalves(t *testing.T) {
 	for _, of := range []element.Type{element.BF16, element.F16} {

@@ -9,6 +9,7 @@
 enum {
 	STREAM_NON_BLOCKING = 1,
 	CAPTURE_RELAXED = 2,
+	CUDA_R_64F = 1,
 	CUBLAS_DEFAULT_MATH = 0, // fp32 throughout: neither TF32 nor emulation
 	CUBLAS_COMPUTE_32F = 68,
 };
@@ -162,6 +163,11 @@ int bgb_loop(const bgb_stream *s, const bgb_cublas *api, void *handle, const bgb
 
 int bgb_grouped(const bgb_stream *s, const bgb_cublas *api, void *handle, const bgb_batch *b) {
 	TRY(enter(s));
+	if (b->type == CUDA_R_64F)
+		return api->cublasDgemmGroupedBatched(handle, b->transa, b->transb, b->rows, b->cols, b->depth,
+		                                      b->alpha64, (const double *const *)b->device_pa, b->lda,
+		                                      (const double *const *)b->device_pb, b->ldb, b->beta64,
+		                                      (double *const *)b->device_pc, b->ldc, b->n, b->ones);
 	if (b->type)
 		return api->cublasGemmGroupedBatchedEx(handle, b->transa, b->transb, b->rows, b->cols,
 		                                       b->depth, b->alpha,

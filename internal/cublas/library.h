@@ -56,6 +56,7 @@ typedef struct {
 	int n;
 	const int *transa, *transb, *rows, *cols, *depth, *lda, *ldb, *ldc, *ones;
 	const float *alpha, *beta;
+	const double *alpha64, *beta64; // of double
 	const uint64_t *pa, *pb, *pc;
 	uint64_t device_pa, device_pb, device_pc;
 	int type, type_c; // cudaDataType of A and B, and of C; 0: float

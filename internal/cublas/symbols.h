@@ -52,5 +52,11 @@ CUBLAS(OPT, cublasGemmGroupedBatchedEx, // the same
         const void *const *a, int type_a, const int *lda, const void *const *b, int type_b, const int *ldb,
         const void *beta,
         void *const *c, int type_c, const int *ldc, int groups, const int *group_size, int compute))
+CUBLAS(OPT, cublasDgemmGroupedBatched, // the same
+       (void *handle, const int *transa, const int *transb, const int *m, const int *n, const int *k,
+        const double *alpha,
+        const double *const *a, const int *lda, const double *const *b, const int *ldb, const double *beta,
+        double *const *c,
+        const int *ldc, int groups, const int *group_size))
 #undef CUBLAS
 #endif

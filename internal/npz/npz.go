@@ -52,7 +52,8 @@ const (
 var names = map[DType]struct {
 	name  string
 	bytes int
-}{Float32: {"float32", 4}, Float16: {"float16", 2}, Float64: {"float64", 8}, Int8: {"int8", 1}, Uint8: {"uint8", 1},
+}{Float32: {"float32", 4}, Float16: {"float16", 2}, Float64: {"float64", 8},
+	Int8: {"int8", 1}, Uint8: {"uint8", 1},
 	Uint32: {"uint32", 4}}
 
 // String returns the name for users.
@@ -332,10 +333,8 @@ func (h *header) array() (Array, error) {
 
 // unknown returns what is wrong with the type of the elements.
 func (h *header) unknown() error {
-	const known = "float32, float16, int8, uint8 or uint32"
+	const known = "float64, float32, float16, int8, uint8 or uint32"
 	switch {
-	case h.dtype == "<f8":
-		return errors.New("is float64; convert it with .astype(numpy.float32)")
 	case strings.HasPrefix(h.dtype, ">") && names[DType("<"+h.dtype[1:])].bytes > 0:
 		return fmt.Errorf("is big-endian; convert it with .astype('<%s')", h.dtype[1:])
 	case h.dtype == "[":

@@ -13,12 +13,14 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // fake builds testdata/fake.c.
@@ -85,7 +87,7 @@ func TestLoop(t *testing.T) {
 				c[batch[i].C.Offset+k] = float32(math.NaN())
 			}
 		}
-		made := l.Batch(batch)
+		made := l.Batch(batch, element.F32)
 		require.Len(t, made.pieces, 2)
 		require.NoError(t, made.Loop(t.Context(), a, b, c))
 		require.NoError(t, reference.CheckExact(batch, a, b, before, c))
@@ -100,8 +102,23 @@ func TestLoop(t *testing.T) {
 		require.ErrorIs(t, made.Loop(ctx, a, b, c), context.Canceled)
 		require.ErrorIs(t, made.Deal(ctx, 3, a, b, c), context.Canceled)
 		require.Equal(t, after, c)
-		require.NoError(t, l.Batch(nil).Loop(t.Context(), nil, nil, nil))
-		require.NoError(t, l.Batch(nil).Deal(t.Context(), 3, nil, nil, nil))
+		require.NoError(t, l.Batch(nil, 0).Loop(t.Context(), nil, nil, nil))
+		require.NoError(t, l.Batch(nil, 0).Deal(t.Context(), 3, nil, nil, nil))
+	})
+}
+
+// TestDoubles: products in fp64, whose numbers are two words each.
+func TestDoubles(t *testing.T) {
+	each(t, func(t *testing.T, l *Library) {
+		batch, err := planner.Pack(planner.Problem{M: 2, N: 1, K: 2, Alpha: planner.Scale(0.1), Beta: 1})
+		require.NoError(t, err)
+		words := func(numbers ...float64) []float32 {
+			return unsafe.Slice((*float32)(unsafe.Pointer(&numbers[0])), 2*len(numbers))
+		}
+		c := words(0, 1<<40)
+		made := l.Batch(batch, element.F64)
+		require.NoError(t, made.Loop(t.Context(), words(1, 2, 3, 4), words(10, 20), c))
+		require.Equal(t, words(0.1*50, 1<<40+0.1*110), c)
 	})
 }
 

@@ -310,7 +310,7 @@ func TestElementArrays(t *testing.T) {
 		{"infinite in B", int8s, []npztest.Array{a, array("B0", []uint16{0, 0x7c00}, 2, 1)}, nil,
 			"B0[1, 0] is +Inf, for which int8 has no number"},
 		{"int32", int8s, []npztest.Array{a, array("B0", []int32{1, 2}, 2, 1)}, nil,
-			`B0: has dtype "<i4", want float32, float16, int8, uint8 or uint32`},
+			`B0: has dtype "<i4", want float64, float32, float16, int8, uint8 or uint32`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			path := npztest.Write(t, tc.arrays...)

@@ -43,9 +43,9 @@ func TestAddressSpaceIsLimited(t *testing.T) {
 	memtest.AddressSpace(t, 1<<30, func() {
 		batch, err := planner.Pack(planner.GEMM(11000, 11000, 1000)) // 572 MB
 		require.NoError(t, err)
-		first, err := NewOperands(batch)
+		first, err := NewOperands(batch, 0)
 		require.NoError(t, err)
-		_, err = NewOperands(batch)
+		_, err = NewOperands(batch, 0)
 		require.ErrorIs(t, err, hardware.ErrOutOfMemory)
 		require.ErrorContains(t, err, "RLIMIT_AS leaves")
 		require.Zero(t, first.C[0])

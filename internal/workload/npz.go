@@ -93,7 +93,8 @@ func readMatrix(a *npz.Array, of element.Type, to []float32, offset int) error {
 	case of == element.F64 && a.DType != npz.Uint8 && a.DType != npz.Uint32:
 		return a.ReadDoubles(Doubles(to)[offset:][:a.Len()])
 	case a.DType == npz.Float64:
-		return fmt.Errorf("%s is of float64, not elements of %s: choose %s", a.Name, of, element.F64)
+		return fmt.Errorf("%s is of float64, not elements of %s: choose %s, or convert it with "+
+			".astype(numpy.float32)", a.Name, of, element.F64)
 	case a.DType == npz.Uint32:
 		return fmt.Errorf("%s is of uint32, which are words of B of %s, not elements of %s", a.Name,
 			element.Int4, of)

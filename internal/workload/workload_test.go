@@ -196,7 +196,7 @@ func TestNewOperandsTooLarge(t *testing.T) {
 	}
 	batch, err := planner.Pack(planner.GEMM(planner.MaxDim, planner.MaxDim, 1))
 	require.NoError(t, err)
-	_, err = NewOperands(batch)
+	_, err = NewOperands(batch, 0)
 	require.ErrorIs(t, err, hardware.ErrOutOfMemory)
 	require.ErrorContains(t, err, "the matrices: out of memory: 8589934592.0 GiB more are needed, ")
 }

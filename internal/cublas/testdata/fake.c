@@ -109,4 +109,19 @@ int cublasSgemmGroupedBatched(void *handle, const int *ta, const int *tb, const 
 	                                  ldb, beta, (void *)c, R_32F,
 	                                  ldc, groups, size, COMPUTE_32F);
 }
+
+int cublasDgemmGroupedBatched(void *handle, const int *ta, const int *tb, const int *m, const int *n,
+                              const int *k, const double *alpha, const double *const *a, const int *lda,
+                              const double *const *b, const int *ldb, const double *beta, double *const *c,
+                              const int *ldc, int groups, const int *size) {
+	for (int g = 0; g < groups; g++)
+		for (int i = 0; i < m[g]; i++)
+			for (int j = 0; j < n[g]; j++) {
+				double sum = 0, *to = &c[g][i + j * ldc[g]];
+				for (int l = 0; l < k[g]; l++)
+					sum += a[g][ta[g] ? l + i * lda[g] : i + l * lda[g]] * b[g][tb[g] ? j + l * ldb[g] : l + j * ldb[g]];
+				*to = alpha[g] * sum + (beta[g] ? beta[g] * *to : 0);
+			}
+	return 0;
+}
 #endif
