@@ -206,7 +206,7 @@ func holding[T element.Number](s []T) []float32 {
 
 // asFloats returns words as those of a buffer.
 func asFloats(words []uint32) []float32 {
-	return matrices.Span(unsafe.Pointer(unsafe.SliceData(words)), len(words))
+	return matrices.Span[float32](unsafe.Pointer(unsafe.SliceData(words)), len(words))
 }
 
 // room fails if the host has no memory for compute: for its copy of the results, and for pages of C that do
