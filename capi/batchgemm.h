@@ -318,7 +318,8 @@ bg_status bg_prepare_ragged(bg_device device, const bg_ragged *ragged, const cha
 	bg_program *program);
 
 /* bg_buffer_new allocates device memory of count float32 (type NULL), contents undefined. bg_buffer_new_of is
- * bg_buffer_new for elements of a type: "f32", "bf16", "f16", "e4m3", "int8", "int4", "mxfp4", "nvfp4", "f64". */
+ * bg_buffer_new for elements of a type: "f32", "bf16", "f16", "e4m3", "int8", "int4", "mxfp4", "nvfp4" or
+ * "f64". */
 bg_status bg_buffer_new(bg_device device, int64_t count, bg_buffer *buffer);
 bg_status bg_buffer_new_of(bg_device device, const char *type, int64_t count, bg_buffer *buffer);
 

@@ -8,7 +8,7 @@ import "C"
 import (
 	"unsafe"
 
-	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
@@ -48,12 +48,12 @@ type fp4 struct {
 }
 
 func matrixFP4(name *C.char, n, k C.int64_t, pairs, scales, words, groups unsafe.Pointer) (m fp4, err error) {
-	by, each := encoding.PerGroup32, C.int64_t(32)
+	by, each := planner.PerGroup32, C.int64_t(32)
 	switch text := C.GoString(name); text {
 	case element.MXFP4.String():
 		m.of = element.MXFP4
 	case element.NVFP4.String():
-		m.of, by, each = element.NVFP4, encoding.PerGroup16, 16
+		m.of, by, each = element.NVFP4, planner.PerGroup16, 16
 	default:
 		return m, invalid("type %q: must be %s or %s", text, element.MXFP4, element.NVFP4)
 	}

@@ -213,7 +213,7 @@ func TestTypedMistakes(t *testing.T) {
 		require.ErrorIs(t, err, ErrInvalid, want)
 		require.ErrorContains(t, err, want)
 	}
-	_, err = d.NewBuffer(7, 1)
+	_, err = d.NewBuffer(9, 1)
 	require.ErrorIs(t, err, ErrInvalid)
 	_, err = d.Plan(ctx, batch, planner.Options{TypeA: element.F16, Compute: planner.ComputeTF32})
 	require.ErrorContains(t, err, "compute mode tf32 is for operands of f32, not f16")

@@ -45,13 +45,13 @@ func (t *scratch) alongK(p *product) {
 		}
 		depth := min(p.depth-k, alongPart)
 		t.turn.take(p.rows * p.cols * depth)
-		t.alongPart(p, k, depth, 0, k > 0)
+		t.alongPart(p, k, depth, k > 0)
 	}
 	t.finishAlong(p)
 }
 
-// alongPart adds the products of a part of K, from one on, to t.sum from a column on.
-func (t *scratch) alongPart(p *product, k, depth, to int, more bool) {
+// alongPart adds the products of a part of K, from one on, to t.sum.
+func (t *scratch) alongPart(p *product, k, depth int, more bool) {
 	w := &t.along
 	if w.rowB, w.depth, w.more = 4*p.b.ld, depth, 0; more {
 		w.more = 1
@@ -64,7 +64,7 @@ func (t *scratch) alongPart(p *product, k, depth, to int, more bool) {
 			for i := range rows {
 				w.a[i] = p.a.rowAt(row+i, k)
 			}
-			w.sum = &t.sum[row*maxSide+to+col]
+			w.sum = &t.sum[row*maxSide+col]
 			t.alongs[rows][cols](w)
 		}
 	}

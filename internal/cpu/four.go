@@ -53,35 +53,6 @@ func (o *operand) widen4(to []float32, from, cols, depth int) {
 	o.data, o.ld, o.trans = to[:cols*depth], depth, true
 }
 
-const (
-	// depth4 and cols4 are what along4 converts at once: 24 KiB, which stay in the L1 cache of a core.
-	depth4 = 512
-	cols4  = 2 * alongCols
-)
-
-// along4 multiplies few rows by B of 4 bits. Few columns at a time become numbers, and are multiplied by all
-// rows.
-func (t *scratch) along4(p *product) {
-	h := t.halves()
-	for k := 0; k < p.depth; k += depth4 {
-		if t.stop.Load() {
-			return
-		}
-		depth := min(p.depth-k, depth4)
-		t.turn.take(p.rows * p.cols * depth)
-		w := product{rows: p.rows, a: p.a}
-		w.a.widenRows(h.a[:], k, p.rows, depth)
-		w.a.gather = nil
-		for col := 0; col < p.cols; col += cols4 {
-			w.cols, w.b = min(p.cols-col, cols4), p.b
-			w.b.narrow, w.b.groups = p.b.from(element.Int4Panel*col), p.b.groups[col:]
-			w.b.widen4(h.b[:], k, w.cols, depth)
-			t.alongPart(&w, 0, depth, col, k > 0)
-		}
-	}
-	t.finishAlong(p)
-}
-
 // words returns elements of 4 bits as words.
 func (n narrow) words() []uint32 {
 	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(n.bytes))), len(n.bytes)/4)

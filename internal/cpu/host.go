@@ -58,6 +58,9 @@ func (d *device) stopWith(ctx context.Context) (ended func() error) {
 func (t *scratch) forget() {
 	t.micro.a, t.micro.b, t.micro.c, t.micro.sum = nil, nil, nil, nil
 	clear(t.along.a[:])
+	if t.few != nil {
+		t.few.words, t.few.groups, t.few.columns = nil, nil, nil
+	}
 	if t.along.b = nil; t.half != nil {
 		t.half.part = product{}
 		t.half.tail.scatter, t.half.tail.weights, t.half.tail.scales = nil, nil, scales{}

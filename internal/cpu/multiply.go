@@ -34,6 +34,7 @@ type scratch struct {
 	own       *doubles // of a scratch for F64
 	scratch64 *scratch // for F64, or nil
 	along     along
+	few       *few // or nil
 	small     small
 }
 
@@ -164,8 +165,8 @@ func (t *scratch) multiply(p *product) {
 		t.alongK(p)
 		return
 	}
-	if elemtype.Bits4(p.b.of) && t.mayAlong(p, true) {
-		t.along4(p)
+	if kernels := t.fews[p.b.of]; kernels != nil && t.mayAlong(p, true) {
+		t.multiplyFew(p, kernels)
 		return
 	}
 	along := p.a.of != element.F32 && t.mayAlong(p, p.b.trans)
@@ -179,7 +180,7 @@ func (t *scratch) multiply(p *product) {
 		}
 		switch last := k+m.depth == p.depth; {
 		case along:
-			if t.alongPart(from, at, m.depth, 0, k > 0); !last {
+			if t.alongPart(from, at, m.depth, k > 0); !last {
 				continue
 			}
 			t.finishAlong(p)

@@ -13,7 +13,10 @@ import (
 var avx512 = instructions{
 	name: "avx512", size: 4, lanes: 16, gflops: 192, // two units, 16 lanes, multiply and add
 	whole: avx512Kernels, edge: avx512Kernels, transpose: transpose512, copyRows: copyRows512,
-	alongs: alongKernels, double: &instructions{
+	alongs: alongKernels,
+	fews: [element.NVFP4 + 1][]func(*few){element.Int4: fewInt4[:], element.MXFP4: fewMXFP4[:],
+		element.NVFP4: fewNVFP4[:]},
+	double: &instructions{
 		size: 8, lanes: 8,
 		whole: double512Kernels, edge: double512Kernels, transpose: transposeDouble512, copyRows: copyRows512,
 	},

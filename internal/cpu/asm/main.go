@@ -322,6 +322,7 @@ func main() {
 	converts()
 	alongs()
 	panels()
+	fews()
 	copyRows512()
 	if err := amd64.write("../kernels_amd64.go", "\nimport \"unsafe\"\n"); err != nil {
 		log.Fatal(err)
