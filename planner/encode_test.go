@@ -255,29 +255,34 @@ func TestGoldenPlans(t *testing.T) {
 		{"longk-auto", "h200-webgpu", longK, Options{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, err := New(device(t, c.device)).Plan(t.Context(), c.b, c.o)
-			require.NoError(t, err)
-			var got bytes.Buffer
-			require.NoError(t, p.WriteText(&got))
-			fmt.Fprintln(&got, "\nsegments (problem row,col k slot) by worker")
-			for w := range len(p.Workers) - 1 {
-				fmt.Fprintf(&got, "%d:", w)
-				for _, s := range p.Segments[p.Workers[w]:p.Workers[w+1]] {
-					fmt.Fprintf(&got, " (%d %d,%d %d-%d %d)", s.Problem, s.Row, s.Col, s.K0, s.K1, s.Slot)
-				}
-				fmt.Fprintln(&got)
-			}
-			file := filepath.Join("testdata", c.name+".txt")
-			if *update {
-				require.NoError(t, os.MkdirAll("testdata", 0o755))
-				require.NoError(t, os.WriteFile(file, got.Bytes(), 0o644))
-			}
-			want, err := os.ReadFile(file)
-			require.NoError(t, err)
-			require.Equal(t, string(want), got.String(),
-				"run go test ./planner -update and read the difference")
+			golden(t, c.name, device(t, c.device), c.b, c.o)
 		})
 	}
+}
+
+// golden compares a plan with a file.
+func golden(t *testing.T, name string, d *Device, b Batch, o Options) {
+	t.Helper()
+	p, err := New(d).Plan(t.Context(), b, o)
+	require.NoError(t, err)
+	var got bytes.Buffer
+	require.NoError(t, p.WriteText(&got))
+	fmt.Fprintln(&got, "\nsegments (problem row,col k slot) by worker")
+	for w := range len(p.Workers) - 1 {
+		fmt.Fprintf(&got, "%d:", w)
+		for _, s := range p.Segments[p.Workers[w]:p.Workers[w+1]] {
+			fmt.Fprintf(&got, " (%d %d,%d %d-%d %d)", s.Problem, s.Row, s.Col, s.K0, s.K1, s.Slot)
+		}
+		fmt.Fprintln(&got)
+	}
+	file := filepath.Join("testdata", name+".txt")
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(file, got.Bytes(), 0o644))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got.String(), "run go test ./planner -update and read the difference")
 }
 
 func TestExplainJSON(t *testing.T) {

@@ -50,6 +50,9 @@ func pick[T any](t *tape, from ...T) T { return from[t.byte()%len(from)] }
 func (t *tape) device() *Device {
 	d := clone(known()[t.byte()%len(known())])
 	d.Epilogues, d.Pointers, d.Types = true, true, append(slices.Clone(d.Types), element.E4M3, element.Int8)
+	if !d.family().narrow {
+		d.Types = append(d.Types, element.F64)
+	}
 	if t.byte()%2 == 1 {
 		d.MaxBinding = pick(t, d.MaxBinding, 64<<10, 1<<20, 1<<31-4)
 		d.MaxTrips = pick(t, d.MaxTrips, 0, 100, 32767)
@@ -82,7 +85,10 @@ func (t *tape) options() Options {
 				Aligned: t.byte()%4 == 1}
 		}
 	}
-	if t.byte()%4 == 1 {
+	switch t.byte() % 4 {
+	case 2:
+		o.TypeA, o.TypeC = element.F64, element.F64
+	case 1:
 		o.TypeA, o.TypeC = pick(t, element.E4M3, element.BF16, element.Int8),
 			pick(t, element.BF16, element.F32)
 		o.Epilogue.ScaleA, o.Epilogue.ScaleB = pick(t, "", PerRow, PerTensor), pick(t, "", PerRow, PerTensor)
@@ -315,10 +321,12 @@ func checkItem(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, s *encodin
 	flags uint32) {
 	tile, e := l.Tile, &p.Options.Epilogue
 	row, col, k0 := int(s.Row)*tile.TM, int(s.Col)*tile.TN, int(s.K0)
+	alpha, alphaLow := encoding.PutScalar(l.TypeC, q.Alpha.Value())
+	beta, betaLow := encoding.PutScalar(l.TypeC, q.Beta)
 	want := [encoding.ItemWords]uint32{
 		3: uint32(s.K1 - s.K0), 4: uint32(q.A.LD), 5: uint32(q.B.LD), 6: uint32(q.C.LD),
 		7: uint32(min(tile.TM, q.M-row)) | uint32(min(tile.TN, q.N-col))<<16,
-		8: math.Float32bits(float32(q.Alpha.Value())), 9: math.Float32bits(float32(q.Beta)), 10: uint32(s.Slot), 11: w[11],
+		8: alpha, 9: beta, 10: uint32(s.Slot), 11: w[11],
 	}
 	rowA, rowC, baseB := row, row, l.BaseB
 	if e.GatherRows > 0 {
@@ -346,7 +354,7 @@ func checkItem(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, s *encodin
 		want[8] = 0 // without a product, alpha does not matter
 	}
 	if s.Accumulate {
-		want[9] = math.Float32bits(1)
+		want[9], betaLow = encoding.PutScalar(l.TypeC, 1)
 	}
 	if [encoding.ItemWords]uint32(w) != want {
 		t.Fatalf("item %v of segment %+v, want %v", w[:encoding.ItemWords], *s, want)
@@ -375,6 +383,11 @@ func checkItem(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, s *encodin
 			at = uint32(q.Pointers)
 		}
 		a, b := scalesAt(&q, e, row, col)
+		if l.TypeC == element.F64 {
+			if a, b = alphaLow, betaLow; want[3] == 0 {
+				a = 0
+			}
+		}
 		require.Equal(t, []uint32{uint32(q.RowsA + row), uint32(e.GatherRows), uint32(q.RowsC + row),
 			uint32(e.ScatterRows),
 			uint32(q.Weights + row), uint32(q.Bias + col), at, a, b, 0, 0, 0},
@@ -436,13 +449,18 @@ func checkFixup(t *testing.T, p *Plan, l *encoding.Launch, w []uint32, f *encodi
 	if e.Pointers.C {
 		at = uint32(q.Pointers)
 	}
+	alpha, alphaLow := encoding.PutScalar(l.TypeC, q.Alpha.Value())
+	beta, betaLow := encoding.PutScalar(l.TypeC, q.Beta)
 	require.Equal(t, []uint32{
 		uint32(q.C.Offset + rowC*q.C.LD + col), uint32(q.C.LD),
 		uint32(min(tile.TM, q.M-row)) | uint32(min(tile.TN, q.N-col))<<16, uint32(f.Slot),
-		math.Float32bits(float32(q.Alpha.Value())), math.Float32bits(float32(q.Beta)), uint32(f.Count), at,
+		alpha, beta, uint32(f.Count), at,
 	}, w[:encoding.FixupWords])
 	if l.Epilogue != (encoding.Epilogue{}) {
 		a, b := scalesAt(q, e, row, col)
+		if l.TypeC == element.F64 {
+			a, b = alphaLow, betaLow
+		}
 		require.Equal(t, []uint32{uint32(q.RowsC + row), uint32(e.ScatterRows), uint32(q.Weights + row),
 			uint32(q.Bias + col),
 			uint32(q.RowsA + row), uint32(e.GatherRows), a, b},
