@@ -10,7 +10,6 @@ import (
 	"unsafe"
 
 	"github.com/batchgemm/batchgemm/dispatch"
-	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -178,7 +177,7 @@ func gemm[T, U element.Number](ctx context.Context, d *dispatch.Device, batch pl
 	o planner.Options, host *hostArrays) (err error) {
 	x := dispatch.Slices[T, U]{A: array[T](host, 0, &err), C: array[U](host, 2, &err),
 		Bias: array[U](host, 4, &err), Rows: array[int32](host, 5, &err)}
-	if elemtype.Bits4(o.TypeB) {
+	if o.TypeB.Bytes() == 0 {
 		x.Packed, x.Packed2 = packedArray(host, 1, &err), packedArray(host, 3, &err)
 	} else {
 		x.B, x.B2 = array[T](host, 1, &err), array[T](host, 3, &err)

@@ -18,7 +18,6 @@ import (
 	"unsafe"
 
 	"github.com/batchgemm/batchgemm/dispatch"
-	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -287,7 +286,7 @@ func move[T float32 | float64 | uint16 | uint8 | int32](ctx context.Context, to 
 // elements returns an array of C with that many elements of a buffer's type.
 func elements[T float32 | float64 | uint16 | uint8 | int32](b *dispatch.Buffer, name string, data unsafe.Pointer,
 	count C.int64_t) ([]T, error) {
-	if !elemtype.Bits4(b.Type()) {
+	if b.Type().Bytes() > 0 {
 		return numbers[T](name, data, count)
 	}
 	if err := multiple("count", count, element.Int4.PerWord(), "the elements of a word"); err != nil {
