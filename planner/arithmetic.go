@@ -15,6 +15,7 @@ type arithmetic struct {
 	boxes   bool    // CUDA: kernels may copy boxes of A and B, see tile.Kind
 	words   bool    // WGSL: C has a 16-bit type
 	direct  bool    // WGSL: B goes from memory to registers
+	few     bool    // CPU: few rows, and B of 4 bits goes from memory to registers
 }
 
 func (a arithmetic) narrow() bool { return a.bits > 0 }
@@ -25,6 +26,8 @@ func (a arithmetic) tf32(s *tile.Shape) bool { return a.compute == ComputeTF32 &
 // arithmetic returns the arithmetic of a device's plans. fast is allFast of the batch, or Ragged.fast.
 func (o *Options) arithmetic(d *Device, fast bool) arithmetic {
 	switch f := d.family(); {
+	case f.few:
+		return arithmetic{compute: o.Compute, few: fast}
 	case f.direct:
 		return arithmetic{compute: o.Compute, words: o.TypeC != element.F32, direct: fast}
 	case o.Compute == ComputeTF32 && o.withEpilogue(d):
@@ -62,11 +65,21 @@ func (o *Options) allFast(d *Device, b Batch) bool {
 // in aligned rows, and K-major bytes. WGSL kernels that load B to registers need a launch with vector loads,
 // or 4-bit B.
 func (o *Options) fast(f *family, q *Problem) bool {
+	if f.few {
+		return o.fewRows(q)
+	}
 	if f.direct {
 		return likeMeasured(q.M, q.K) && (o.Epilogue.group() > 0 || o.vectorTile(q))
 	}
 	return o.TypeA != element.F32 && o.quick(q.TransA, q.TransB) && q.aligned(o.vector()) &&
 		(!o.Epilogue.Gated || q.B2.aligned(o.vector()))
+}
+
+// fewRows reports whether the CPU multiplies all rows of a problem by B of 4 bits in registers, in a tile of
+// few rows.
+func (o *Options) fewRows(q *Problem) bool {
+	const most, least = 16, 256
+	return o.Epilogue.group() > 0 && q.M <= most && q.K >= least
 }
 
 // likeMeasured reports whether tile.Rates.Direct was measured with similar sizes. With more rows, every row

@@ -36,6 +36,8 @@ type family struct {
 	direct bool
 	// language: its kernels' language, if some types are no types of it.
 	language string
+	// few: tiles of few rows are faster with B of 4 bits, if all problems have few rows.
+	few bool
 	// compiled: kernels are compiled on the device, so that few are better: see Planner.Kernels.
 	compiled bool
 	// counter: a compute unit that is free takes the next worker from a counter, at no cost.
@@ -58,7 +60,7 @@ var (
 	familyWGSL = family{rate: ofWGSL, unit: unitH200, alike: true, terms: &termsByWGSL,
 		stages: raggedStages[:], direct: true, compiled: true, language: "WGSL", routers: wgslRouters,
 		combiners: wgslCombiners, gates: wgslGates}
-	familyCPU = family{rate: ofCPU, unit: unitXeon, terms: &termsElsewhere, counter: true,
+	familyCPU = family{rate: ofCPU, unit: unitXeon, terms: &termsElsewhere, counter: true, few: true,
 		routers: cpuRouters, combiners: cpuCombiners, gates: cpuGates}
 
 	// familyUnknown is for a kind that Device.Check refuses.

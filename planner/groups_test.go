@@ -9,6 +9,8 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/occupancy"
+	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
@@ -232,6 +234,27 @@ func TestGroupsAreCut(t *testing.T) {
 		plan, err := New(web).Plan(t.Context(), Batch{q}, o)
 		require.NoError(t, err)
 		require.Equal(t, c.cut, len(plan.Fixups) > 0, "%s, %s", c.tile, c.by)
+	}
+}
+
+// TestFewRowsOnCPU: B of 4 bits with few rows takes tiles of few rows, where the CPU has kernels for them.
+func TestFewRowsOnCPU(t *testing.T) {
+	d := &Device{Name: "cpu", Occupancy: occupancy.Limits, ComputeUnits: 2, WaveSize: 1, TFLOPS: 0.4,
+		PeakGuessed: true, LaunchMicros: 5, MaxWaves: 1024, MaxGroups: 1, Shared: 256 << 10, MaxThreads: 1024,
+		GroupShared: 256 << 10, KernelKind: encoding.KernelsCPU, Types: elemtype.Types4(), Epilogues: true}
+	d.Types = append(d.Types, element.BF16)
+	for _, s := range tile.Of(tile.SIMD) {
+		d.Kernels = append(d.Kernels, KernelFacts{Tile: s})
+	}
+	for _, c := range []struct {
+		rows int
+		by   Scaling
+		few  bool
+	}{{1, PerGroup32, true}, {16, PerGroup16, true}, {8, PerGroup64, true}, {200, PerGroup32, false}} {
+		q := Problem{M: c.rows, N: 4096, K: 4096, A: Matrix{LD: 4096}, B: Matrix{LD: 4096}, C: Matrix{LD: 4096}}
+		plan, err := New(d).Plan(t.Context(), Batch{q}, groupsOf(Epilogue{ScaleB: c.by}))
+		require.NoError(t, err)
+		require.Equal(t, c.few, plan.Launches[0].Tile.TM <= 16, "%d rows: %s", c.rows, plan.Launches[0].Tile)
 	}
 }
 

@@ -267,8 +267,11 @@ func (r *Ragged) operands(o *Options, mean Sizes) operands {
 
 // fast is Options.fast for all groups, at their expected sizes.
 func (r *Ragged) fast(d *Device, o *Options) bool {
+	mean := r.expected()
+	if d.family().few {
+		return o.fewRows(&Problem{M: mean.M, K: mean.K})
+	}
 	if d.family().direct {
-		mean := r.expected()
 		return likeMeasured(mean.M, mean.K) && (o.Epilogue.group() > 0 || r.vectorTile(o))
 	}
 	return o.TypeA != element.F32 && o.quick(r.TransA, r.TransB) && r.aligned(o.vector(), o.Epilogue.Gated)

@@ -8,7 +8,13 @@ import (
 // ofWGSL, ofCPU and ofNative return the rates that the package ships.
 func ofWGSL(f *KernelFacts, _ arithmetic) tile.Rate { return f.Tile.Rates.WGSL }
 
-func ofCPU(f *KernelFacts, _ arithmetic) tile.Rate { return f.Tile.Rates.CPU }
+func ofCPU(f *KernelFacts, a arithmetic) tile.Rate {
+	r := f.Tile.Rates.CPU
+	if a.few && f.Tile.TM <= 16 {
+		r.Efficiency *= 2 // measured: 1.8 to 6 times as fast as fp32 with 8 to 1 rows
+	}
+	return r
+}
 
 func ofNative(f *KernelFacts, a arithmetic) tile.Rate {
 	of := &f.Tile.Rates

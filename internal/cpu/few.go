@@ -9,8 +9,8 @@ import (
 
 const (
 	// fewDepth is how much of K is done at once: 8 rows of A, in which each number is there twice, then take
-	// 32 KiB.
-	fewDepth = 512
+	// 16 KiB.
+	fewDepth = 256
 	fewRows  = 8
 )
 
