@@ -51,8 +51,8 @@ func (b *Buffer) enter() error {
 	return nil
 }
 
-// NewBuffer allocates n elements of a type, with undefined contents. Types of 4 bits are written in words of eight
-// elements, so n is rounded up to a multiple of 8.
+// NewBuffer allocates n elements of a type, with undefined contents. Types of 4 bits are written in words of
+// eight elements, so n is rounded up to a multiple of 8.
 func (d *Device) NewBuffer(of element.Type, n int) (*Buffer, error) {
 	if !elemtype.Known(of) {
 		return nil, invalid.Errorf("buffer of elements of an unknown type %d", uint8(of))

@@ -27,8 +27,10 @@ func TestPackedOnHost(t *testing.T) {
 				e := planner.Epilogue{ScaleB: by, Gated: true, Bias: true, GatherRows: 9}
 				o := planner.Options{TypeB: by.TypeB(element.BF16), Epilogue: e}
 				rng := rand.New(rand.NewPCG(1, 0))
-				x := reference.Operands{Unit: 1, Rand: rng, Values: func(s []float32) { reference.Integers(rng, s, 4) }}
-				b := planner.Batch{{M: 5, N: 7, K: 2 * by.UnitK()}, {M: 40, N: 130, K: 3 * by.UnitK()}, {M: 1, N: 3}}
+				x := reference.Operands{Unit: 1, Rand: rng,
+					Values: func(s []float32) { reference.Integers(rng, s, 4) }}
+				b := planner.Batch{{M: 5, N: 7, K: 2 * by.UnitK()}, {M: 40, N: 130, K: 3 * by.UnitK()},
+					{M: 1, N: 3}}
 				for i := range b {
 					b[i].Alpha = planner.Scale(0.5)
 					x.Add(&b[i], &e)
@@ -68,8 +70,8 @@ func TestPackedOnHost(t *testing.T) {
 				again.Packed = packed[:len(packed)/2]
 				require.ErrorContains(t, dispatch.GEMM(t.Context(), device, b, o, again), "problem 1: B")
 				again.B = a
-				require.EqualError(t, dispatch.GEMM(t.Context(), device, b, o, again), fmt.Sprintf("the options "+
-					"have TypeB %s, whose words are Packed and Packed2, not B and B2", o.TypeB))
+				require.EqualError(t, dispatch.GEMM(t.Context(), device, b, o, again), fmt.Sprintf("the "+
+					"options have TypeB %s, whose words are Packed and Packed2, not B and B2", o.TypeB))
 				again.B, o.TypeB = nil, element.F32
 				require.EqualError(t, dispatch.GEMM(t.Context(), device, b, o, again),
 					"Packed and Packed2 are for a TypeB of 4 bits, not f32")

@@ -102,6 +102,15 @@ func TestGroupMistakes(t *testing.T) {
 	_, err := New(lacks).Plan(t.Context(), Batch{good}, groupsOf(by))
 	require.EqualError(t, err, "device mi300x has no kernels for B of int4")
 	require.ErrorIs(t, err, ErrInvalid)
+	_, err = New(device(t, "h200")).Plan(t.Context(), Batch{good}, groupsOf(mx))
+	require.EqualError(t, err, "device h200 has no kernels for B of mxfp4")
+	_, err = New(device(t, "mi300x")).Plan(t.Context(), Batch{good}, groupsOf(nv))
+	require.EqualError(t, err, "device mi300x has no kernels for B of nvfp4")
+	for _, k := range []int{64, 192, 256} { // the last word of MXFP4 may be half used
+		p := Problem{N: 5, K: k, B: Matrix{LD: 8}, B2: Matrix{LD: 16}}
+		require.Equal(t, (k+127)/128*24, (&Epilogue{ScaleB: PerGroup32, Gated: true}).ScalesB(&p))
+		require.Equal(t, (k/64+1)*8, nv.ScalesB(&p))
+	}
 	require.EqualError(t, Batch{good}.Check(t.Context(), by,
 		Lengths{A: 1000, B: 5000, C: 6, Rows: 31}),
 		"problem 0: scales of B need words [0, 32) of a buffer of 31")
@@ -251,7 +260,8 @@ func TestFewRowsOnCPU(t *testing.T) {
 		by   Scaling
 		few  bool
 	}{{1, PerGroup32, true}, {16, PerGroup16, true}, {8, PerGroup64, true}, {200, PerGroup32, false}} {
-		q := Problem{M: c.rows, N: 4096, K: 4096, A: Matrix{LD: 4096}, B: Matrix{LD: 4096}, C: Matrix{LD: 4096}}
+		m := Matrix{LD: 4096}
+		q := Problem{M: c.rows, N: 4096, K: 4096, A: m, B: m, C: m}
 		plan, err := New(d).Plan(t.Context(), Batch{q}, groupsOf(Epilogue{ScaleB: c.by}))
 		require.NoError(t, err)
 		require.Equal(t, c.few, plan.Launches[0].Tile.TM <= 16, "%d rows: %s", c.rows, plan.Launches[0].Tile)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/devices"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -18,7 +19,7 @@ func TestInvariant(t *testing.T) {
 	for _, name := range devices.Names() {
 		d := lookup(t, name)
 		for _, of := range append([]element.Type{element.F32}, d.Types...) {
-			if of.Bytes() < 2 { // with scales, or only for B
+			if elemtype.Bits4(of) || elemtype.Scaled(of) {
 				continue
 			}
 			t.Run(name+"/"+of.String(), func(t *testing.T) {

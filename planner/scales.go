@@ -30,9 +30,9 @@ const (
 	PerGroup128 = encoding.PerGroup128
 
 	// PerGroup32 is for B of element.MXFP4, PerGroup16 for B of element.NVFP4. Each column has a word of four
-	// scales for every 128 or 64 k (element.PackFP4), in rows of B.LD words from Problem.ScaleB on. PerGroup16
-	// has a row of fp32 scales of the columns before them: B[k, j] is e2m1 * (E4M3 * fp32). K must be a
-	// multiple of 64. The rest is as for PerGroup64, but tiles of PerGroup16 are not split along K.
+	// scales for every 128 or 64 k (element.PackFP4), in rows of B.LD words from Problem.ScaleB on.
+	// PerGroup16 has a row of fp32 scales of the columns before them: B[k, j] is e2m1 * (E4M3 * fp32). K must
+	// be a multiple of 64. The rest is as for PerGroup64, but tiles of PerGroup16 are not split along K.
 	PerGroup32 = encoding.PerGroup32
 	PerGroup16 = encoding.PerGroup16
 
@@ -167,8 +167,8 @@ func (o *Options) checkScales(d *Device) error {
 		switch {
 		case s == "":
 		case s != PerTensor && s != PerRow:
-			return invalid.Errorf("unknown scaling %q (known: %s, %s, of both %s, and of B %s, %s, %s, %s)", s,
-				PerTensor, PerRow, PerBlock, PerGroup64, PerGroup128, PerGroup32, PerGroup16)
+			return invalid.Errorf("unknown scaling %q (known: %s, %s, of both %s, and of B %s, %s, %s, %s)",
+				s, PerTensor, PerRow, PerBlock, PerGroup64, PerGroup128, PerGroup32, PerGroup16)
 		case !elemtype.Scaled(o.TypeA):
 			return invalid.Errorf("scales are for elements of %s, not %s", elemtype.List(scaled, " or "),
 				o.TypeA)
@@ -176,7 +176,8 @@ func (o *Options) checkScales(d *Device) error {
 	}
 	switch o.TypeB {
 	case element.Int4:
-		return invalid.Errorf("B of %s needs scales of groups: %s or %s", o.TypeB, PerGroup64, PerGroup128)
+		return invalid.Errorf("B of %s needs scales of groups: %s or %s", o.TypeB, PerGroup64,
+			PerGroup128)
 	case element.MXFP4:
 		return invalid.Errorf("B of %s needs scales of groups: %s", o.TypeB, PerGroup32)
 	case element.NVFP4:

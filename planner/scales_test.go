@@ -96,7 +96,8 @@ func TestScaleMistakes(t *testing.T) {
 		{"scales of B", scaledOptions(both), func(p *Problem) { p.ScaleB = math.MaxInt },
 			"problem 0: scales of B do not fit: their last offset needs more than 32 bits"},
 		{"unknown", scaledOptions(Epilogue{ScaleB: "column"}), func(p *Problem) {},
-			`unknown scaling "column" (known: tensor, row, of both block, and of B group-64, group-128, group-32, group-16)`},
+			`unknown scaling "column" (known: tensor, row, of both block, and of B group-64, group-128, ` +
+				"group-32, group-16)"},
 		{"elements without scales", Options{TypeA: element.BF16, Epilogue: both}, func(p *Problem) {},
 			"scales are for elements of e4m3 or int8, not bf16"},
 	} {

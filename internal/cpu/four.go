@@ -8,8 +8,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// panel is the work of widenPanel: columns of a B of 4 bits, 64 k each, become numbers. The assembly reads its
-// fields by their offsets.
+// panel is the work of widenPanel: columns of a B of 4 bits, 64 k each, become numbers. The assembly reads
+// its fields by their offsets.
 type panel struct {
 	to      *float32 // the first column
 	words   *uint32

@@ -1053,7 +1053,10 @@ func fewInt4x7(p *few)
 //go:noescape
 func fewInt4x8(p *few)
 
-var fewInt4 = [...]func(*few){nil, fewInt4x1, fewInt4x2, fewInt4x3, fewInt4x4, fewInt4x5, fewInt4x6, fewInt4x7, fewInt4x8}
+var fewInt4 = []func(*few){
+	nil, fewInt4x1, fewInt4x2, fewInt4x3, fewInt4x4,
+	fewInt4x5, fewInt4x6, fewInt4x7, fewInt4x8,
+}
 
 //go:noescape
 func fewMXFP4x1(p *few)
@@ -1079,7 +1082,10 @@ func fewMXFP4x7(p *few)
 //go:noescape
 func fewMXFP4x8(p *few)
 
-var fewMXFP4 = [...]func(*few){nil, fewMXFP4x1, fewMXFP4x2, fewMXFP4x3, fewMXFP4x4, fewMXFP4x5, fewMXFP4x6, fewMXFP4x7, fewMXFP4x8}
+var fewMXFP4 = []func(*few){
+	nil, fewMXFP4x1, fewMXFP4x2, fewMXFP4x3, fewMXFP4x4,
+	fewMXFP4x5, fewMXFP4x6, fewMXFP4x7, fewMXFP4x8,
+}
 
 //go:noescape
 func fewNVFP4x1(p *few)
@@ -1105,7 +1111,10 @@ func fewNVFP4x7(p *few)
 //go:noescape
 func fewNVFP4x8(p *few)
 
-var fewNVFP4 = [...]func(*few){nil, fewNVFP4x1, fewNVFP4x2, fewNVFP4x3, fewNVFP4x4, fewNVFP4x5, fewNVFP4x6, fewNVFP4x7, fewNVFP4x8}
+var fewNVFP4 = []func(*few){
+	nil, fewNVFP4x1, fewNVFP4x2, fewNVFP4x3, fewNVFP4x4,
+	fewNVFP4x5, fewNVFP4x6, fewNVFP4x7, fewNVFP4x8,
+}
 
 //go:noescape
 func packFew(dst, src *float32, stride, panels int)

@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"unsafe"
-
 	"golang.org/x/sys/cpu"
 
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -14,8 +12,8 @@ var avx512 = instructions{
 	name: "avx512", size: 4, lanes: 16, gflops: 192, // two units, 16 lanes, multiply and add
 	whole: avx512Kernels, edge: avx512Kernels, transpose: transpose512, copyRows: copyRows512,
 	alongs: alongKernels,
-	fews: [element.NVFP4 + 1][]func(*few){element.Int4: fewInt4[:], element.MXFP4: fewMXFP4[:],
-		element.NVFP4: fewNVFP4[:]},
+	fews: [element.NVFP4 + 1][]func(*few){element.Int4: fewInt4, element.MXFP4: fewMXFP4,
+		element.NVFP4: fewNVFP4},
 	double: &instructions{
 		size: 8, lanes: 8,
 		whole: double512Kernels, edge: double512Kernels, transpose: transposeDouble512, copyRows: copyRows512,
@@ -51,8 +49,9 @@ var avx2 = instructions{
 
 // panels512 and panels2 make numbers of 4 bits.
 var (
-	panels512 = [...]func(*panel){element.Int4: panel512x8, element.MXFP4: panel512x4, element.NVFP4: panel512x2}
-	panels2   = [...]func(*panel){element.Int4: panel2x8, element.MXFP4: panel2x4, element.NVFP4: panel2x2}
+	panels512 = [...]func(*panel){element.Int4: panel512x8, element.MXFP4: panel512x4,
+		element.NVFP4: panel512x2}
+	panels2 = [...]func(*panel){element.Int4: panel2x8, element.MXFP4: panel2x4, element.NVFP4: panel2x2}
 )
 
 // Conversions do not depend on the choice of instructions: all give the same bits.
@@ -62,8 +61,8 @@ func init() {
 	}
 	if cpu.X86.HasAVX512F && cpu.X86.HasBMI2 {
 		widenPanel = panels512
-		widenWhole = [...]func(dst, src unsafe.Pointer, n int){element.BF16: widenBF16, element.F16: widenF16,
-			element.E4M3: widenE4M3, element.Int8: widenInt8, element.F64: nil}
+		widenWhole[element.BF16], widenWhole[element.F16] = widenBF16, widenF16
+		widenWhole[element.E4M3], widenWhole[element.Int8] = widenE4M3, widenInt8
 		scaleRows, siluWhole, geluWhole = finish512, silu512, gelu512
 		roundWhole[element.BF16], roundWhole[element.F16] = roundBF16, roundF16
 	}

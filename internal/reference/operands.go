@@ -60,7 +60,8 @@ func (o *Operands) Add(p *planner.Problem, e *planner.Epilogue) {
 	if grouped && read {
 		Widen4(o.B, o.PackedB, p, p.B, o.E.Rows[p.ScaleB:], e.ScaleB)
 		if e.Gated {
-			Widen4(o.E.B2, o.PackedB2, p, p.B2, o.E.Rows[p.ScaleB+e.ScaleB.GroupWords(p.K, p.B.LD):], e.ScaleB)
+			groups := o.E.Rows[p.ScaleB+e.ScaleB.GroupWords(p.K, p.B.LD):]
+			Widen4(o.E.B2, o.PackedB2, p, p.B2, groups, e.ScaleB)
 		}
 	}
 }

@@ -31,7 +31,8 @@ func TestNames(t *testing.T) {
 	require.Equal(t, F32, none)
 	err = none.UnmarshalText([]byte("fp8"))
 	require.ErrorIs(t, err, invalid.Err)
-	require.EqualError(t, err, `unknown element type "fp8" (known: f32, bf16, f16, e4m3, int8, int4, mxfp4, nvfp4, f64)`)
+	require.EqualError(t, err,
+		`unknown element type "fp8" (known: f32, bf16, f16, e4m3, int8, int4, mxfp4, nvfp4, f64)`)
 	_, err = json.Marshal(Type(9))
 	require.Error(t, err)
 	require.Equal(t, "unknown", Type(9).String())

@@ -14,10 +14,10 @@ import (
 // They are *_blocks and *_scales of GPT-OSS, weight, weight_scale and weight_scale_2 of ModelOpt, and
 // weight_packed, weight_scale and 1/weight_global_scale of compressed-tensors.
 //
-// words receives k*Int4LD(n)/8 words, as PackInt4 lays them out (Int4Panel). groups receives rows of Int4LD(n)
-// words with the scales of each column, the first one in the lowest byte: of MXFP4 ceil(k/128) rows, of NVFP4
-// k/64, after one with the bits of scale. Missing columns are zero. k must be a multiple of Int4Panel; n
-// and k may be 0. Other types, wrong sizes and short slices panic before anything is written.
+// words receives k*Int4LD(n)/8 words, as PackInt4 lays them out (Int4Panel). groups receives rows of
+// Int4LD(n) words with the scales of each column, the first one in the lowest byte: of MXFP4 ceil(k/128)
+// rows, of NVFP4 k/64, after one with the bits of scale. Missing columns are zero. k must be a multiple of
+// Int4Panel; n and k may be 0. Other types, wrong sizes and short slices panic before anything is written.
 func PackFP4(of Type, words, groups []uint32, pairs, scales []uint8, scale float32, n, k int) {
 	words, groups, pairs, scales = lensFP4(of, words, groups, pairs, scales, n, k)
 	clear(words)

@@ -63,7 +63,9 @@ func TestPackFP4(t *testing.T) {
 			require.Equal(t, of == NVFP4 && n*k > 0, scale == 0.375)
 		}
 		require.Panics(t, func() { PackFP4(of, make([]uint32, 8), make([]uint32, 16), nil, nil, 1, 1, 32) })
-		require.Panics(t, func() { PackFP4(of, make([]uint32, 64), nil, make([]uint8, 32), make([]uint8, 4), 1, 1, 64) })
+		require.Panics(t, func() {
+			PackFP4(of, make([]uint32, 64), nil, make([]uint8, 32), make([]uint8, 4), 1, 1, 64)
+		})
 	}
 	require.PanicsWithValue(t, "element: int4 is not mxfp4 or nvfp4",
 		func() { UnpackFP4(Int4, nil, nil, nil, nil, 0, 0) })

@@ -15,9 +15,9 @@ import (
 //	bits  31..28  27..24  23..20  19..16  15..12  11..8  7..4  3..0
 //	k        7       5       3       1       6      4      2     0
 //
-// Elements of Int4 are integers from 0 to 15. Each group of 64 or 128 k of a column has a word of its own. Its upper
-// 28 bits are those of an fp32 scale, its lower 4 bits a zero point. An element q represents scale * (q -
-// zero). Scales of bf16 and fp16 are exact there; others keep 20 significant bits.
+// Elements of Int4 are integers from 0 to 15. Each group of 64 or 128 k of a column has a word of its own.
+// Its upper 28 bits are those of an fp32 scale, its lower 4 bits a zero point. An element q represents scale
+// * (q - zero). Scales of bf16 and fp16 are exact there; others keep 20 significant bits.
 const Int4Panel = 64
 
 // places are the shifts of the eight elements of a word.

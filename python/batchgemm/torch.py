@@ -252,8 +252,8 @@ def pack_fp4(type, pairs, scales, scale=1.0):
 
     Returns:
         w, int32 [..., K / 64, ld, 8], and its scales, of "mxfp4" uint8 [..., ceil(K / 128), ld, 4], of
-        "nvfp4" float8_e4m3fn [..., 1 + K / 64, ld, 4], whose first row is the bits of scale as float32, on the device
-        of pairs. ld is N rounded up to a multiple of 8.
+        "nvfp4" float8_e4m3fn [..., 1 + K / 64, ld, 4], whose first row is the bits of scale as float32,
+        on the device of pairs. ld is N rounded up to a multiple of 8.
 
     Raises:
         TypeError: pairs or scales are of other types.

@@ -70,7 +70,8 @@ static bg_status note(sigset_t *mask, const void *p, const void *q, const void *
 #define goSplitGroupWords(mask, words, count, scales, zeros) note(mask, words, scales, zeros, NULL)
 #define goSumColumns(mask, b, rows, cols, ld, flags, sums) note(mask, b, sums, NULL, NULL)
 #define goQuantizeInt4(mask, numbers, n, k, group, words, groups) note(mask, numbers, words, groups, NULL)
-#define goPackFP4(mask, type, pairs, scales, scale, n, k, words, groups) note(mask, pairs, scales, words, groups)
+#define goPackFP4(mask, type, pairs, scales, scale, n, k, words, groups) \
+	note(mask, pairs, scales, words, groups)
 #define goUnpackFP4(mask, type, words, groups, n, k, pairs, scales, scale) \
 	note(mask, words, groups, pairs, scales)
 #define goClose(mask, handle) note(mask, NULL, NULL, NULL, NULL)

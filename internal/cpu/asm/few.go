@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -19,9 +20,9 @@ const (
 // order has the k of a word at bits 0, 4, and so on.
 var order = []uint32{0, 2, 4, 6, 1, 3, 5, 7}
 
-// fews writes kernels that multiply 1 to 8 rows by columns of 4 bits, two at a time, for AVX-512. A vector has
-// the 8 words of a panel of both columns. Shifted by 4 bits, each word selects another number. Sums of a panel
-// are multiplied by their scales. packFew writes A in this order.
+// fews writes kernels that multiply 1 to 8 rows by columns of 4 bits, two at a time, for AVX-512. A vector
+// has the 8 words of a panel of both columns. Shifted by 4 bits, each word selects another number. Sums of a
+// panel are multiplied by their scales. packFew writes A in this order.
 func fews() {
 	halves := constants("halvesOfFew", func(i int) uint32 { return uint32(i / 8) }, 16)
 	for _, of := range []struct {
@@ -33,11 +34,8 @@ func fews() {
 		for rows := 1; rows <= 8; rows++ {
 			names = append(names, few(of.name, rows, halves, shifts))
 		}
-		fmt.Fprintf(&amd64, "\nvar few%s = [...]func(*few){nil", of.name)
-		for _, name := range names {
-			fmt.Fprintf(&amd64, ", %s", name)
-		}
-		fmt.Fprintf(&amd64, "}\n")
+		fmt.Fprintf(&amd64, "\nvar few%s = []func(*few){\n\tnil, %s,\n\t%s,\n}\n", of.name,
+			strings.Join(names[:4], ", "), strings.Join(names[4:], ", "))
 	}
 	packFew()
 }
@@ -85,8 +83,8 @@ func few(of string, rows int, halves, shiftsAt Mem) (name string) {
 		0x7fc00000}, "NVFP4": {127, 0x7b800000, 128, 0x7fc00000}}[of] {
 		constant(zmm[24+i], bits)
 	}
-	at, groups, sums, pairs := quad(p, offFewWords), quad(p, offFewGroups), quad(p, offFewSums), quad(p, offFewPair)
-	columns := quad(p, offFewColumns)
+	at, groups, columns := quad(p, offFewWords), quad(p, offFewGroups), quad(p, offFewColumns)
+	sums, pairs := quad(p, offFewSums), quad(p, offFewPair)
 	a, word, group, left, phase := GP64(), GP64(), GP64(), GP64(), GP64()
 	Label("pair")
 	for r := range rows {
@@ -158,8 +156,8 @@ func few(of string, rows int, halves, shiftsAt Mem) (name string) {
 	return name
 }
 
-// packFew writes the function that brings a row of numbers, whole panels, to the order of fews: 8 vectors for a
-// panel, each stride bytes after the one before, with each number twice.
+// packFew writes the function that brings a row of numbers, whole panels, to the order of fews: 8 vectors for
+// a panel, each stride bytes after the one before, with each number twice.
 func packFew() {
 	TEXT(amd64.declare("packFew", "dst, src *float32, stride, panels int"), NOSPLIT,
 		"func(dst, src *float32, stride, panels int)")

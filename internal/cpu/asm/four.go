@@ -51,7 +51,8 @@ func columnsOf(name string, shared int, begin func(numbers Mem), one func(c *col
 	p := Load(Param("p"), GP64())
 	numbers := quad(p, offPanelNumbers)
 	begin(Mem{Base: numbers})
-	to, words, row, left := quad(p, offPanelTo), quad(p, offPanelWords), quad(p, offPanelRow), quad(p, offPanelCols)
+	to, words := quad(p, offPanelTo), quad(p, offPanelWords)
+	row, left := quad(p, offPanelRow), quad(p, offPanelCols)
 	c := column{Mem{Base: to}, Mem{Base: words}, quad(p, offPanelGroups), quad(p, offPanelColumns),
 		quad(p, offPanelScales), GP64(), shared}
 	Label("column")
