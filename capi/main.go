@@ -284,7 +284,8 @@ func move[T float32 | float64 | uint16 | uint8 | int32](ctx context.Context, to 
 }
 
 // elements returns an array of C with that many elements of a buffer's type.
-func elements[T float32 | float64 | uint16 | uint8 | int32](b *dispatch.Buffer, name string, data unsafe.Pointer,
+func elements[T float32 | float64 | uint16 | uint8 | int32](b *dispatch.Buffer, name string,
+	data unsafe.Pointer,
 	count C.int64_t) ([]T, error) {
 	if b.Type().Bytes() > 0 {
 		return numbers[T](name, data, count)

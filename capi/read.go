@@ -68,7 +68,8 @@ func goBufferReadAsync(mask *C.sigset_t, buffer C.bg_buffer, offset C.int64_t, d
 }
 
 // startRead reads elements; int32 is for words of eight elements of 4 bits.
-func startRead[T float32 | float64 | uint16 | uint8 | int32](b *dispatch.Buffer, offset C.int64_t, dst unsafe.Pointer,
+func startRead[T float32 | float64 | uint16 | uint8 | int32](b *dispatch.Buffer, offset C.int64_t,
+	dst unsafe.Pointer,
 	count C.int64_t) (object, error) {
 	host, err := elements[T](b, "dst", dst, count)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 )
 
 // Element is an element type of Write, Read and ReadAsync. Numbers must have the buffer's type: float32,
-// float64 for F64, those of package element, and int8 for Int8. Unsigned integers, and types based on them, are bits of any
-// type of their size: a []uint16, or []float16.Float16 of another package, goes into buffers of BF16 and
-// F16. A buffer of F32 also takes int32 and uint32, such as sizes and row indices. A buffer of 4 bits takes
-// 32-bit words of eight elements (element.PackInt4); offsets are then multiples of 8.
+// float64 for F64, those of package element, and int8 for Int8. Unsigned integers, and types based on them,
+// are bits of any type of their size: a []uint16, or []float16.Float16 of another package, goes into buffers
+// of BF16 and F16. A buffer of F32 also takes int32 and uint32, such as sizes and row indices. A buffer of
+// 4 bits takes 32-bit words of eight elements (element.PackInt4); offsets are then multiples of 8.
 type Element interface {
 	~float32 | ~float64 | ~int32 | ~uint32 | ~uint16 | ~uint8 | ~int8
 }

@@ -1,8 +1,8 @@
 // Package dispatch runs batches of matrix products on the best device of the machine.
 //
 // Open chooses a backend: cuda, hip, webgpu or cpu. A Device works on two levels. For slices of host memory,
-// one call does everything. Multiply takes lists of fp32 or fp64 matrices. GEMM takes any batch of fp32, bf16, fp16,
-// e4m3 or int8, with the operands of its epilogue:
+// one call does everything. Multiply takes lists of fp32 or fp64 matrices. GEMM takes any batch of fp32,
+// bf16, fp16, e4m3 or int8, with the operands of its epilogue:
 //
 //	device, err := dispatch.Open(ctx)
 //	...

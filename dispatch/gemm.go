@@ -201,7 +201,8 @@ func (x *Slices[T, U]) words() hostgemm.Operands {
 
 // holding returns the words that hold elements.
 func holding[T element.Number](s []T) []float32 {
-	return matrices.Span[float32](unsafe.Pointer(unsafe.SliceData(s)), elemtype.Words(element.TypeOf[T](), len(s)))
+	return matrices.Span[float32](unsafe.Pointer(unsafe.SliceData(s)), elemtype.Words(element.TypeOf[T](),
+		len(s)))
 }
 
 // asFloats returns words as those of a buffer.

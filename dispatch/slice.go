@@ -14,9 +14,9 @@ import (
 // other memory than the operands that the run reads. So weights of many layers can be slices of one buffer,
 // and so can results.
 //
-// offset must be a multiple of 256 bytes: 32 elements of F64, 64 of F32, 128 of 16 bits, 256 of 8, 512 of 4. n must be
-// even for 16-bit elements, a multiple of 4 for 8-bit elements and of 8 for 4-bit elements, unless the slice
-// ends where the buffer ends.
+// offset must be a multiple of 256 bytes: 32 elements of F64, 64 of F32, 128 of 16 bits, 256 of 8, 512 of 4.
+// n must be even for 16-bit elements, a multiple of 4 for 8-bit elements and of 8 for 4-bit elements, unless
+// the slice ends where the buffer ends.
 //
 // A slice, also a slice of a slice, is valid until the buffer is closed. Close of a slice ends only the
 // slice and frees nothing; it is optional. While a slice is reachable, its buffer is too.
@@ -39,7 +39,8 @@ func (b *Buffer) Slice(offset, n int) (*Buffer, error) {
 	}
 	defer b.leave()
 	return &Buffer{
-		object: b.object, device: b.device, driver: b.driver.Slice(elemtype.Words(b.of, offset), elemtype.Words(b.of, n)),
+		object: b.object, device: b.device, driver: b.driver.Slice(elemtype.Words(b.of, offset),
+			elemtype.Words(b.of, n)),
 		n: n, of: b.of,
 		wrapped: b.wrapped && offset+n == b.n, slice: &slice{of: b},
 	}, nil

@@ -183,7 +183,8 @@ func Multiply64(ctx context.Context, on dispatch.Host, a, b []mat.Matrix) ([]*ma
 	return multiply[float64](ctx, on, a, b)
 }
 
-func multiply[T matrices.Real](ctx context.Context, on dispatch.Host, a, b []mat.Matrix) ([]*mat.Dense, error) {
+func multiply[T matrices.Real](ctx context.Context, on dispatch.Host, a, b []mat.Matrix) ([]*mat.Dense,
+	error) {
 	products, err := dispatch.Multiply(ctx, on, rounded[T](a), rounded[T](b))
 	if err != nil {
 		return nil, err

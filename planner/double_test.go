@@ -27,7 +27,8 @@ func TestGoldenDoubles(t *testing.T) {
 	split.Schedule = ScheduleSplitK
 	many := withDoubles()
 	many.ComputeUnits = 16
-	golden(t, "double-random", withDoubles(), randomBatch(t, rand.New(rand.NewPCG(9, 9)), 24, 0, 150), inDoubles)
+	golden(t, "double-random", withDoubles(), randomBatch(t, rand.New(rand.NewPCG(9, 9)), 24, 0, 150),
+		inDoubles)
 	golden(t, "double-split", many, mustPack(t, GEMM(64, 64, 8192), GEMM(48, 80, 4000)), split)
 }
 

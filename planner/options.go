@@ -130,8 +130,8 @@ func (o *Options) checkTypes(d *Device) error {
 		return invalid.Errorf("compute mode %s is for operands of %s, not %s", ComputeTF32, element.F32,
 			o.TypeA)
 	case d != nil && o.TypeA == element.F64 && !d.takes(o.TypeA) && d.family().language != "":
-		return invalid.Errorf("%s has no kernels for elements of %s: %s has no such type, the cpu backend has",
-			d, o.TypeA, d.family().language)
+		return invalid.Errorf("%s has no kernels for elements of %s: %s has no such type, "+
+			"the cpu backend has", d, o.TypeA, d.family().language)
 	case d != nil && !d.takes(o.TypeA):
 		return invalid.Errorf("%s has no kernels for elements of %s", d, o.TypeA)
 	case d != nil && !d.takes(o.typeB()):

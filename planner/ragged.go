@@ -314,10 +314,10 @@ func (r *Ragged) extents(e *Epilogue) Lengths {
 	return x
 }
 
-// Batch returns what a run of a plan with the options computes with these sizes: a problem for each group, and one more
-// that fills the rows after them if Rest asks for it. refused is the first refused group, or -1. It and the
-// groups after it have no rows, or fill their C. The description has a plan, and there are ExtentSizes sizes.
-// The result uses the memory of dst if it is large enough.
+// Batch returns what a run of a plan with the options computes with these sizes: a problem for each group,
+// and one more that fills the rows after them if Rest asks for it. refused is the first refused group, or -1.
+// It and the groups after it have no rows, or fill their C. The description has a plan, and there are
+// ExtentSizes sizes. The result uses the memory of dst if it is large enough.
 func (r *Ragged) Batch(dst Batch, sizes []int32, o Options) (b Batch, refused int) {
 	refused = -1
 	b = dst[:0]

@@ -112,7 +112,8 @@ func TestRaggedEpilogueRecords(t *testing.T) {
 	if far := int64(math.MaxUint32 + 1); int64(int(far)) == far {
 		_, err = planner.AppendRecords(nil, planner.Batch{{}, {Bias: int(far)}}, planner.Options{Epilogue: e})
 		require.EqualError(t, err, "problem 1: bias offset 4294967296 needs more than 32 bits")
-		_, err = planner.AppendRecords(nil, planner.Batch{{B2: planner.Matrix{LD: -1}}}, planner.Options{Epilogue: e})
+		_, err = planner.AppendRecords(nil, planner.Batch{{B2: planner.Matrix{LD: -1}}},
+			planner.Options{Epilogue: e})
 		require.EqualError(t, err, "problem 0: ldb2 -1 needs more than 32 bits")
 		_, err = planner.AppendRecords(nil, planner.Batch{{Bias: int(far)}}, planner.Options{})
 		require.NoError(t, err, "they have none")
@@ -149,13 +150,15 @@ func TestRecordsByPointers(t *testing.T) {
 func TestRecordsOfB2ByPointers(t *testing.T) {
 	q := planner.Problem{M: 4, N: 5, K: 6, A: planner.Matrix{LD: 7}, B: planner.Matrix{LD: 8},
 		C: planner.Matrix{LD: 9}, B2: planner.Matrix{Offset: 1 << 20, LD: 10}}
-	words, err := planner.AppendRecords(nil, planner.Batch{q}, planner.Options{Epilogue: planner.Epilogue{Gated: true}})
+	words, err := planner.AppendRecords(nil, planner.Batch{q},
+		planner.Options{Epilogue: planner.Epilogue{Gated: true}})
 	require.NoError(t, err)
 	r := planner.Ragged{Form: planner.Records, Groups: 1, M: 4, N: 5, K: 6, LenA: 100, LenB: 100, LenC: 100,
 		LenB2: 100, LenRows: 20}
 	for _, byB := range []bool{false, true} {
 		_, refused := r.Batch(nil, words,
-			planner.Options{Epilogue: planner.Epilogue{Gated: true, Pointers: planner.Pointers{A: !byB, B: byB}}})
+			planner.Options{Epilogue: planner.Epilogue{Gated: true, Pointers: planner.Pointers{A: !byB,
+				B: byB}}})
 		require.Equal(t, byB, refused < 0)
 	}
 }

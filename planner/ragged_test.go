@@ -172,7 +172,8 @@ func TestRaggedEpilogue(t *testing.T) {
 	require.Equal(t, planner.Problem{M: 30, N: 30, K: 20, A: r.A, B: planner.Matrix{Offset: 1400, LD: 31},
 		C:  r.C,
 		B2: planner.Matrix{Offset: 1405, LD: 40}, Bias: 2 + 2*61, RowsA: 17, RowsC: 210, Weights: 410}, b[2])
-	b, _ = r.Batch(nil, []int32{10, 10, 40, 41, 90}, planner.Options{Epilogue: planner.Epilogue{Weights: true}})
+	b, _ = r.Batch(nil, []int32{10, 10, 40, 41, 90},
+		planner.Options{Epilogue: planner.Epilogue{Weights: true}})
 	require.Equal(t, [3]int{r.A.Offset + 10*20, 10 * 30, 410}, [3]int{b[2].A.Offset, b[2].C.Offset,
 		b[2].Weights})
 

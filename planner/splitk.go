@@ -89,7 +89,8 @@ func (m *model) fillingSteps(id tileID, l load) int {
 
 // slotLimit returns how many partials a group may have, so that those of all groups fit in a binding.
 func (m *model) slotLimit(id tileID) int {
-	return m.device.spanLimit(element.F32) / maxGroups / elemtype.Words(m.sumsOf, m.tiles[id].shape.TM*m.tiles[id].shape.TN)
+	return m.device.spanLimit(element.F32) / maxGroups / elemtype.Words(m.sumsOf,
+		m.tiles[id].shape.TM*m.tiles[id].shape.TN)
 }
 
 // tripSteps returns how many K steps a worker may have on a device that limits loop iterations. In the worst

@@ -9,12 +9,13 @@ import (
 	"github.com/batchgemm/batchgemm/internal/npz/npztest"
 )
 
-// TestDoubles: the device of --type f64 is the CPU, results of all parts of an epilogue are right, and those of
-// a file have all bits.
+// TestDoubles: the device of --type f64 is the CPU, results of all parts of an epilogue are right, and those
+// of a file have all bits.
 func TestDoubles(t *testing.T) {
 	for _, args := range [][]string{
 		{"run", "inception-1", "--type", "f64", "--verify"},
-		{"run", "inception-1", "--type", "f64", "--verify", "--epilogue", "bias,silu,gated,gather,scatter,weights"},
+		{"run", "inception-1", "--type", "f64", "--verify", "--epilogue",
+			"bias,silu,gated,gather,scatter,weights"},
 		{"verify", "zhang-128-128-8", "--backend", "cpu", "--type", "f64"},
 		{"plan", "inception-1", "--type", "f64"},
 	} {

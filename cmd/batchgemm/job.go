@@ -73,7 +73,8 @@ func checked(d *dispatch.Device, o *planner.Options, b planner.Batch, ops *workl
 		return reference.CheckIn(arithmetic(d, o, ops), b, ops.A, ops.B, ops.C, c)
 	}
 	of := workload.Doubles
-	worst, err := reference.CheckF64(b, o.Epilogue, reference.Doubles{A: of(ops.A), B: of(ops.B), C: of(ops.C),
+	worst, err := reference.CheckF64(b, o.Epilogue, reference.Doubles{A: of(ops.A), B: of(ops.B),
+		C:  of(ops.C),
 		B2: of(ops.B), Bias: of(ops.Bias), Rows: ops.Rows}, of(c))
 	return reference.Errors{Worst: worst}, err
 }

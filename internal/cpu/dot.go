@@ -261,7 +261,8 @@ func (t *scratch) finishDot(p *product, u *units, swapped bool) {
 	if swapped {
 		sums = &t.dots.back
 		for j := 0; j < p.cols; j += t.lanes {
-			t.transpose(unsafe.Pointer(&sums[j]), unsafe.Pointer(&t.sum[j*maxSide]), 4*maxSide, 4*maxSide, min(p.cols-j, t.lanes), p.rows)
+			t.transpose(unsafe.Pointer(&sums[j]), unsafe.Pointer(&t.sum[j*maxSide]), 4*maxSide, 4*maxSide,
+				min(p.cols-j, t.lanes), p.rows)
 		}
 	}
 	var less *int32

@@ -73,7 +73,8 @@ func checkDoubles(t *testing.T, p *product, before []float64) {
 	for i, got := range p.numbers() {
 		row, col := i/p.ldc, i%p.ldc
 		if col >= p.cols {
-			require.Equal(t, math.Float64bits(before[i]), math.Float64bits(got), "%d, %d was written", row, col)
+			require.Equal(t, math.Float64bits(before[i]), math.Float64bits(got), "%d, %d was written", row,
+				col)
 			continue
 		}
 		var sum float64

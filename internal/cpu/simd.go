@@ -81,7 +81,8 @@ type instructions struct {
 	// transpose writes rows of src, at most lanes of them, each of depth elements, as columns of dst. It
 	// writes all lanes. Distances of rows are in bytes.
 	transpose func(dst, src unsafe.Pointer, rowDst, rowSrc, rows, depth int)
-	// copyRows copies rows of cols words of 32 bits, with zeros to the end of a vector. nil: nothing gains by it.
+	// copyRows copies rows of cols words of 32 bits, with zeros to the end of a vector. nil: nothing gains by
+	// it.
 	copyRows func(dst, src unsafe.Pointer, rowDst, rowSrc, cols, rows int)
 }
 

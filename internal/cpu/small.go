@@ -9,8 +9,8 @@ import (
 	"github.com/batchgemm/batchgemm/internal/encoding"
 )
 
-// plain reports whether all items of a launch are products of F32 or F64 that are stored as they are. What an item
-// needs then follows from its words alone.
+// plain reports whether all items of a launch are products of F32 or F64 that are stored as they are. What an
+// item needs then follows from its words alone.
 func plain(l *encoding.Launch) bool {
 	return l.Layer == 0 && !l.Fixup && !l.Split && l.TypeC == elemtype.Sums(l.TypeA) && l.TypeA == l.TypeC &&
 		l.Epilogue == (encoding.Epilogue{})
@@ -73,7 +73,8 @@ type smallBlock struct {
 // is reports whether an item has that shape.
 func (s *small) is(item *[encoding.ItemWords]uint32, low [2]uint32, transA, transB bool) bool {
 	return s.ready && s.sizes == *(*[4]uint32)(item[encoding.Depth:]) &&
-		s.rest == *(*[4]uint32)(item[encoding.Extent:]) && s.low == low && s.transA == transA && s.transB == transB
+		s.rest == *(*[4]uint32)(item[encoding.Extent:]) && s.low == low && s.transA == transA &&
+		s.transB == transB
 }
 
 // prepare takes the shape of an item, unless it is too large.

@@ -91,7 +91,8 @@ func smallJob(p *product) (*job, []uint32) {
 	item := make([]uint32, encoding.ItemWords)
 	item[encoding.Depth], item[encoding.Extent] = uint32(p.depth), encoding.PackExtent(p.rows, p.cols)
 	item[encoding.LDA], item[encoding.LDB], item[encoding.LDC] = uint32(p.a.ld), uint32(p.b.ld), uint32(p.ldc)
-	item[encoding.Alpha], item[encoding.Beta] = math.Float32bits(float32(p.alpha)), math.Float32bits(float32(p.beta))
+	item[encoding.Alpha], item[encoding.Beta] = math.Float32bits(float32(p.alpha)),
+		math.Float32bits(float32(p.beta))
 	item[encoding.Slot] = encoding.Final
 	l := &encoding.Launch{Count: 1}
 	l.Tile = &tile.Shape{TM: maxSide, TN: maxSide}

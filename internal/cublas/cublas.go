@@ -182,8 +182,8 @@ func (b *Batch) Loop() error {
 	return h.check(C.bgb_loop(h.stream.c, h.api, h.handle, b.c))
 }
 
-// Grouped queues one cublasSgemmGroupedBatched, cublasDgemmGroupedBatched or cublasGemmGroupedBatchedEx, with a
-// group for each problem. It needs HasGrouped.
+// Grouped queues one cublasSgemmGroupedBatched, cublasDgemmGroupedBatched or cublasGemmGroupedBatchedEx, with
+// a group for each problem. It needs HasGrouped.
 func (b *Batch) Grouped() error {
 	h := b.handle
 	return h.check(C.bgb_grouped(h.stream.c, h.api, h.handle, b.c))

@@ -15,11 +15,12 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// testDouble checks that fp64 is used throughout: numbers, alpha, beta, partials and epilogues have all of its
-// bits. Other tests of F64 see its results as fp32.
+// testDouble checks that fp64 is used throughout: numbers, alpha, beta, partials and epilogues have all of
+// its bits. Other tests of F64 see its results as fp32.
 func (s *suite) testDouble(t *testing.T) {
-	all := planner.Epilogue{Activation: planner.SiLU, Bias: true, Gated: true, GatherRows: 60, ScatterRows: 80,
-		Weights: true}
+	all := planner.Epilogue{Activation: planner.SiLU, Bias: true, Gated: true, GatherRows: 60,
+		ScatterRows: 80,
+		Weights:     true}
 	for _, c := range []struct {
 		name   string
 		e      planner.Epilogue

@@ -322,8 +322,9 @@ func (s *suite) testScalars(t *testing.T) {
 				for _, alpha := range special {
 					for _, beta := range special {
 						for _, depth := range []int{0, c.depth} {
-							b = append(b, planner.Problem{M: 7, N: 18, K: depth, Alpha: planner.Scale(float64(alpha)),
-								Beta: float64(beta)})
+							b = append(b, planner.Problem{M: 7, N: 18, K: depth,
+								Alpha: planner.Scale(float64(alpha)),
+								Beta:  float64(beta)})
 						}
 					}
 				}
@@ -396,7 +397,8 @@ func (s *suite) testEmpty(t *testing.T) {
 	for name, b := range map[string]planner.Batch{
 		"no problems": {},
 		"no elements": {{M: 0, N: 5, K: 3}, {M: 5, N: 0, K: 3}},
-		"no products": {{M: 5, N: 6, K: 0, Beta: -0.5}, {M: 7, N: 3, K: 0, Alpha: planner.Scale(float64(nan))},
+		"no products": {{M: 5, N: 6, K: 0, Beta: -0.5}, {M: 7, N: 3, K: 0,
+			Alpha: planner.Scale(float64(nan))},
 			{M: 1, N: 1, K: 9, Alpha: planner.Scale(0)}},
 		"nothing to add": {{M: 5, N: 6, K: 0, Beta: 1}, {M: 1, N: 1, K: 4, Alpha: planner.Scale(0), Beta: 1}},
 	} {

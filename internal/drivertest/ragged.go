@@ -79,7 +79,8 @@ func randomEnds(rng *rand.Rand, groups, total int) []int32 {
 }
 
 // records places a ragged batch that may be any of some batches.
-func (s spacing) records(t *testing.T, of element.Type, transA, transB bool, batches ...planner.Batch) (l layout) {
+func (s spacing) records(t *testing.T, of element.Type, transA, transB bool,
+	batches ...planner.Batch) (l layout) {
 	t.Helper()
 	l.Ragged = planner.Ragged{Form: planner.Records, TransA: transA, TransB: transB}
 	for _, b := range batches {

@@ -17,7 +17,8 @@ import (
 
 // filled places batches of 7 groups whose sizes are ends up to 170, with a rest.
 func (how spacing) filled(rest planner.Rest, trans [2]bool, beta float32) map[string]layout {
-	common := planner.Ragged{Groups: 7, N: 45, TransA: trans[0], TransB: trans[1], Beta: float64(beta), Rest: rest}
+	common := planner.Ragged{Groups: 7, N: 45, TransA: trans[0], TransB: trans[1], Beta: float64(beta),
+		Rest: rest}
 	rows, depth := common, common
 	rows.Form, rows.M, rows.K = planner.EndsOfRows, 170, 30
 	depth.Form, depth.M, depth.K = planner.EndsOfDepth, 40, 170

@@ -14,8 +14,8 @@
 // ItemWord and FixupWord list the words of items and of fix-up items. Kernels with an Epilogue have more
 // words. A gated tile is two consecutive items of one worker: act(alpha*A*B + bias), and its factor. On
 // devices with native kernels, the workspace has a slot for each worker of such a launch, by its number, for
-// the first product. Slot s is the TM x TN row-major block at workspace word s*Kernel.SlotWords(). With tiles of
-// boxes, it has MapWords for each worker.
+// the first product. Slot s is the TM x TN row-major block at workspace word s*Kernel.SlotWords(). With tiles
+// of boxes, it has MapWords for each worker.
 package encoding
 
 import (

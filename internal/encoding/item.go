@@ -8,8 +8,8 @@ import (
 
 // ItemWord is the index of a word in an item. An item describes one segment completely, so that a worker
 // waits for only one dependent load. Items have a head of ItemWords words. If the kernel has an Epilogue, a
-// tail follows, as with F64, and items have EpilogueItemWords words: see Kernel.ItemWords. This list defines the layout:
-// native/kernels/items.cuh is generated from it, and WGSL is rendered from it.
+// tail follows, as with F64, and items have EpilogueItemWords words: see Kernel.ItemWords. This list defines
+// the layout: native/kernels/items.cuh is generated from it, and WGSL is rendered from it.
 type ItemWord int
 
 const (
@@ -54,8 +54,8 @@ const (
 	ItemF16C    = 16             // flag: A and B have 8 bits, C has fp16; otherwise bf16, unless ItemFloatC
 )
 
-// Alpha and beta of F64 have two words: the upper ones are where those of float32 are, the lower ones in place
-// of the scales, which F64 does not have.
+// Alpha and beta of F64 have two words: the upper ones are where those of float32 are, the lower ones in
+// place of the scales, which F64 does not have.
 const (
 	AlphaLow      = ScaleAAt
 	BetaLow       = ScaleBAt

@@ -132,8 +132,8 @@ func move[T Real](dst []T, to int, src []T, from int, m *Dense[T]) {
 }
 
 // Span returns elements in memory from an address on, which may belong to several objects of Go. Nothing may
-// take the address of an element that is in none of them, and the caller keeps the objects. unsafe.Slice would
-// panic under the race detector.
+// take the address of an element that is in none of them, and the caller keeps the objects. unsafe.Slice
+// would panic under the race detector.
 func Span[T Real](first unsafe.Pointer, n int) (span []T) {
 	header := struct {
 		at       unsafe.Pointer

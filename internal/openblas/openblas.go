@@ -168,7 +168,8 @@ func flag(b bool) C.int {
 	return 0
 }
 
-// Loop calls cblas_sgemm or cblas_dgemm for each problem. Numbers of F64 are two words each. If ctx ends, it stops between problems.
+// Loop calls cblas_sgemm or cblas_dgemm for each problem. Numbers of F64 are two words each. If ctx ends, it
+// stops between problems.
 func (b *Batch) Loop(ctx context.Context, x, y, z []float32) error {
 	for _, piece := range b.pieces {
 		if err := ctx.Err(); err != nil {

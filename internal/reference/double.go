@@ -15,8 +15,8 @@ type Doubles struct {
 
 // CheckF64 compares after, the contents of C after a run, with sums in twice the precision: sums and products
 // of fp64 are kept with their rounding errors. The bound is that of Check with u = 2^-53, where numbers below
-// 2^-1022 are 2^-1074 apart. Epilogues are computed in fp64. It returns the largest error as a fraction of its
-// bound.
+// 2^-1022 are 2^-1074 apart. Epilogues are computed in fp64. It returns the largest error as a fraction of
+// its bound.
 func CheckF64(b planner.Batch, e planner.Epilogue, x Doubles, after []float64) (worst float64, err error) {
 	l := limits{unit: 0x1p-53, tiny: 0x1p-1074, double: true,
 		Epilogue: Epilogue{Epilogue: e, Rows: x.Rows, biases64: x.Bias}}
@@ -31,7 +31,8 @@ func CheckF64(b planner.Batch, e planner.Epilogue, x Doubles, after []float64) (
 	}
 	for i, is := range owned(b, len(after), &l.Epilogue) {
 		if !is && math.Float64bits(after[i]) != math.Float64bits(x.C[i]) {
-			return math.Inf(1), fmt.Errorf("C[%d] belongs to no problem and was changed from %v to %v", i, x.C[i],
+			return math.Inf(1), fmt.Errorf("C[%d] belongs to no problem and was changed from %v to %v", i,
+				x.C[i],
 				after[i])
 		}
 	}
@@ -55,8 +56,9 @@ func (p *part) checkF64(x *Doubles, after []float64, l *limits) (worst float64, 
 			want := l.finish(&p.Problem, i, j, first, second, l)
 			ratio := deviation(after[at], want.want, want.bound, 0)
 			if !(ratio <= 1) {
-				return ratio, fmt.Errorf("problem %d, %dx%dx%d: C[%d,%d] at element %d is %v, want %v within %.3g",
-					p.index, p.whole.M, p.N, p.K, p.first+i, j, at, after[at], want.want, want.bound)
+				return ratio,
+					fmt.Errorf("problem %d, %dx%dx%d: C[%d,%d] at element %d is %v, want %v within %.3g",
+						p.index, p.whole.M, p.N, p.K, p.first+i, j, at, after[at], want.want, want.bound)
 			}
 			worst = max(worst, ratio)
 		}

@@ -52,8 +52,9 @@ func TestEpilogue(t *testing.T) {
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			m := planner.Matrix{LD: 2}
-			b := planner.Batch{{M: 2, N: 2, K: 2, A: m, B: m, C: m, B2: m, Alpha: planner.Scale(float64(k.alpha)),
-				Beta: float64(k.beta), RowsC: 2, Weights: 4}}
+			b := planner.Batch{{M: 2, N: 2, K: 2, A: m, B: m, C: m, B2: m,
+				Alpha: planner.Scale(float64(k.alpha)),
+				Beta:  float64(k.beta), RowsC: 2, Weights: 4}}
 			how := Arithmetic{Epilogue: Epilogue{Epilogue: k.e, B2: b2, Biases: bias, Rows: rows}}
 			x, y := []float32{1, 2, 3, 4}, []float32{1, 0, 0, 1}
 			_, err := CheckIn(how, b, x, y, c, k.want)
@@ -106,7 +107,8 @@ func TestEpilogueBounds(t *testing.T) {
 			}
 			m := planner.Matrix{LD: 1}
 			b := planner.Batch{{M: 1, N: 1, K: k, A: planner.Matrix{LD: k}, B: m, C: m, B2: m}}
-			how := Arithmetic{Epilogue: Epilogue{Epilogue: planner.Epilogue{Activation: of, Bias: true, Gated: true},
+			how := Arithmetic{Epilogue: Epilogue{Epilogue: planner.Epilogue{Activation: of, Bias: true,
+				Gated: true},
 				B2: y2, Biases: bias}}
 			found, err := CheckIn(how, b, x, y, []float32{7}, []float32{g * u})
 			require.NoError(t, err)

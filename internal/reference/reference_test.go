@@ -102,7 +102,8 @@ func TestBound(t *testing.T) {
 			for i := range k {
 				sum += x[i] * y[i]
 			}
-			worst, err := Check(b, x, y, before, []float32{float32(p.Alpha.Value())*sum + float32(p.Beta)*before[0]})
+			worst, err := Check(b, x, y, before, []float32{float32(p.Alpha.Value())*sum +
+				float32(p.Beta)*before[0]})
 			require.NoError(t, err)
 			largest = max(largest, worst)
 			slices.Reverse(x)

@@ -45,8 +45,9 @@ func TestScales(t *testing.T) {
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			m := planner.Matrix{LD: 2}
-			b := planner.Batch{{M: 2, N: 2, K: 2, A: m, B: m, C: m, B2: m, Alpha: planner.Scale(float64(k.alpha)),
-				Beta: float64(k.beta), ScaleA: 2, ScaleB: 4}}
+			b := planner.Batch{{M: 2, N: 2, K: 2, A: m, B: m, C: m, B2: m,
+				Alpha: planner.Scale(float64(k.alpha)),
+				Beta:  float64(k.beta), ScaleA: 2, ScaleB: 4}}
 			how := Arithmetic{Epilogue: Epilogue{Epilogue: k.e, B2: b2, Biases: bias, Rows: rows}}
 			x, y := []float32{1, 2, 3, 4}, []float32{1, 0, 0, 1}
 			require.NoError(t, CheckExactIn(how, b, x, y, c, k.want))

@@ -112,7 +112,8 @@ func TestBoundWithoutSubnormals(t *testing.T) {
 // Without a product, alpha does not affect the bound either.
 func TestBoundWithoutProducts(t *testing.T) {
 	for _, alpha := range []float32{float32(math.NaN()), float32(math.Inf(1)), 0x1p127} {
-		b := planner.Batch{{M: 1, N: 1, Alpha: planner.Scale(float64(alpha)), Beta: 0.7, C: planner.Matrix{LD: 1}}}
+		b := planner.Batch{{M: 1, N: 1, Alpha: planner.Scale(float64(alpha)), Beta: 0.7,
+			C: planner.Matrix{LD: 1}}}
 		c := float32(3)
 		_, err := Check(b, nil, nil, []float32{c}, []float32{0.7 * c})
 		require.NoError(t, err)

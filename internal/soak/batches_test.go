@@ -81,7 +81,8 @@ func randomBatch(rng *rand.Rand, transA, transB bool) (b planner.Batch, lens [3]
 	}
 	for range 1 + rng.IntN(12) {
 		p := planner.Problem{M: size(), N: size(), K: size(), TransA: transA, TransB: transB,
-			Alpha: planner.Scale(float64(scalars[rng.IntN(len(scalars))])), Beta: float64(scalars[rng.IntN(len(scalars))])}
+			Alpha: planner.Scale(float64(scalars[rng.IntN(len(scalars))])),
+			Beta:  float64(scalars[rng.IntN(len(scalars))])}
 		reference.Place(&p, place)
 		b = append(b, p)
 	}

@@ -14,9 +14,9 @@ import (
 
 // readNPZ reads a batch with its matrices from a NumPy archive with the arrays A0, B0[, C0], A1, B1[, C1],
 // ... of shapes (M, K), (K, N) and (M, N). Their types are float32, float16 or int8, whose numbers are exact
-// in float32; with element.F64 also float64. A and B of element.E4M3 may also be uint8: bits. B of element.Int4 has other forms too, see
-// readInt4. Problem i is C_i = A_i*B_i, or C_i = A_i*B_i + C_i if C_i is given. A and B in Fortran order are
-// read as transposed. Errors name the array.
+// in float32; with element.F64 also float64. A and B of element.E4M3 may also be uint8: bits. B of
+// element.Int4 has other forms too, see readInt4. Problem i is C_i = A_i*B_i, or C_i = A_i*B_i + C_i if C_i
+// is given. A and B in Fortran order are read as transposed. Errors name the array.
 func readNPZ(archive io.ReaderAt, size int64, o *planner.Options) (planner.Batch, *Operands, error) {
 	arrays, err := npz.List(archive, size)
 	if about := (*npz.ArrayError)(nil); errors.As(err, &about) && !arrayName.MatchString(about.Name) {
@@ -227,8 +227,8 @@ func inOrder(a *npz.Array) error {
 }
 
 // WriteNPZ writes the results C0, C1, ... of a batch, numbers of a type. NumPy has no bf16, so these are
-// written as float32, which is exact. Numbers of F64 are words. The file appears complete or not at all. c is placed like in the
-// packed batch.
+// written as float32, which is exact. Numbers of F64 are words. The file appears complete or not at all. c is
+// placed like in the packed batch.
 func WriteNPZ(w *npz.Writer, batch planner.Batch, of element.Type, c []float32) error {
 	if of == element.BF16 {
 		of = element.F32

@@ -25,8 +25,8 @@ func Doubles(words []float32) []float64 {
 	return unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(words))), len(words)/2)
 }
 
-// NewOperands allocates zeroed buffers for a batch, with elements of A of a type. If they do not fit in the memory that this process may
-// take, the error wraps hardware.ErrOutOfMemory.
+// NewOperands allocates zeroed buffers for a batch, with elements of A of a type. If they do not fit in the
+// memory that this process may take, the error wraps hardware.ErrOutOfMemory.
 func NewOperands(batch planner.Batch, of element.Type) (*Operands, error) {
 	need := batch.Lengths(planner.Epilogue{})
 	for _, n := range [...]*int{&need.A, &need.B, &need.C} {

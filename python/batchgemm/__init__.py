@@ -1,6 +1,6 @@
 """batchgemm: many matrix products of different sizes at once, on whatever GPU is there.
 
-    results = batchgemm.matmul(list_of_a, list_of_b)          # NumPy, float64, float32 or float16; bias=, activation=
+    results = batchgemm.matmul(list_of_a, list_of_b)    # NumPy: float64, float32, float16; bias=, activation=
     y = batchgemm.grouped_mm(x, w, ends, bias, "silu")        # a layer of experts
 
 For work that repeats with operands on the device: open(), then plan(), prepare() and run() of a Device.
@@ -37,9 +37,9 @@ def matmul(a: Sequence[np.ndarray], b: Sequence[np.ndarray], out: Sequence[np.nd
 
     Args:
         a, b: lists of matrices, all of one type, float64, float32 or float16, with any strides, or stacks of
-            them. The CPU uses stacks, and matrices of 8 KiB and more on average, where they are. A GPU is sent
-            views of one array, if they are at least half of what they span, without a copy. Others are copied
-            once.
+            them. The CPU uses stacks, and matrices of 8 KiB and more on average, where they are. A GPU is
+            sent views of one array, if they are at least half of what they span, without a copy. Others are
+            copied once.
         out: a list of arrays for the results, which share no element, or None. Views of one array, with dense
             rows, are computed into directly; on the CPU also separate ones of float32 of 8 KiB and more.
         bias: a list of vectors of the same type, each of which is added to all rows of a result, or None.
@@ -97,7 +97,8 @@ def grouped_mm(x: np.ndarray, w: np.ndarray, ends: ArrayLike, bias: np.ndarray |
 
     Raises:
         InvalidError: shapes do not fit, or ends go down or beyond the rows; the text names the group.
-        TypeError: something is no array of float64, float32 or float16, types differ, or ends are no integers.
+        TypeError: something is no array of float64, float32 or float16, types differ, or ends are no
+            integers.
         TimeLimitError: timeout was over.
 
     Example:

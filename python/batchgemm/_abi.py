@@ -8,7 +8,8 @@ import json
 import operator
 import os
 import struct
-from ctypes import POINTER, byref, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import (POINTER, byref, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_uint32,
+                    c_uint64, c_void_p)
 
 ABI_VERSION = 1
 STATUS = ("ok", "invalid", "handle", "unavailable", "out of memory", "device lost", "timeout", "forked",
@@ -113,7 +114,8 @@ def _options(options) -> bytes | None:
 
 
 WORD = 0, 2**64 - 1  # of 64 bits, as addresses are
-_CODES = {c_uint32: "I", c_int64: "q", c_uint64: "Q", c_float: "f", c_double: "d", c_void_p: "Q", c_char_p: "Q"}  # of struct
+_CODES = {c_uint32: "I", c_int64: "q", c_uint64: "Q", c_float: "f", c_double: "d", c_void_p: "Q",
+          c_char_p: "Q"}  # of struct
 # What fields of integers hold.
 _LIMITS = {c_uint32: (0, 2**32 - 1), c_int64: (-2**63, 2**63 - 1), c_uint64: WORD}
 

@@ -37,8 +37,8 @@ def problem(m, n, k, *, a=0, b=0, c=0, lda=None, ldb=None, ldc=None, trans_a=Fal
         a, b, c: the first element of each matrix in its array or buffer. Multiples of 4 are faster.
         lda, ldb, ldc: elements from one stored row to the next. Default: rows follow each other.
         trans_a, trans_b: whether A is stored as [k, m], B as [n, k].
-        alpha, beta: factors in the range of float32, to which they are rounded unless type_a is "f64". beta = 0
-            never reads C.
+        alpha, beta: factors in the range of float32, to which they are rounded unless type_a is "f64".
+            beta = 0 never reads C.
         b2, ldb2: the second B of gated units, which is stored as B is. ldb2 is ldb unless given.
         bias: its first element. There are n of them, 2n with gated units.
         rows_a, rows_c, weights: the first of m words in rows, for each list that the epilogue names.

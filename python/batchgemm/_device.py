@@ -98,7 +98,7 @@ def default_device() -> Device:
 
 
 def default_for(arrays):
-    """default_device(), or for arrays of float64 that of open("f64"), if the former does not multiply them."""
+    """default_device(), or for arrays of float64 that of open("f64"), if the former lacks them."""
     global _double
     device = default_device()
     first = next(iter(arrays), None)

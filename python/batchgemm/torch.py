@@ -291,7 +291,8 @@ def matmul_list(xs, ws, out_dtype=None):
     It copies addresses to the device, so a CUDA graph cannot capture it.
 
     Args:
-        xs, ws: lists of matrices, all float32, bfloat16, float16 or float64 (on the CPU alone), on one device.
+        xs, ws: lists of matrices, all float32, bfloat16, float16 or float64 (on the CPU alone), on one
+            device.
         out_dtype: float32, or the type of xs (default); with float64 that.
 
     Shapes:

@@ -10,7 +10,8 @@ import (
 // column.
 func copyRows512() {
 	const params = "dst, src unsafe.Pointer, rowDst, rowSrc, cols, rows int"
-	TEXT(amd64.declare("copyRows512", params), NOSPLIT, "func(dst, src *byte, rowDst, rowSrc, cols, rows int)")
+	TEXT(amd64.declare("copyRows512", params), NOSPLIT,
+		"func(dst, src *byte, rowDst, rowSrc, cols, rows int)")
 	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
 	rowDst, rowSrc := Load(Param("rowDst"), GP64()), Load(Param("rowSrc"), GP64())
 	cols, rows := GP64(), Load(Param("rows"), GP64())

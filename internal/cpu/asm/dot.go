@@ -35,7 +35,8 @@ func kernelDot(of string, rows, vectors int, flip Mem) (name string) {
 	name = amd64.declare(fmt.Sprintf("dot%sx%dx%d", of, rows, vectors), "p *micro")
 	TEXT(name, NOSPLIT, "func(p *byte)")
 	m := &micro{
-		rows: rows, vectors: vectors, arg: Load(Param("p"), GP64()), size: 64, of: single, first: rows * vectors,
+		rows: rows, vectors: vectors, arg: Load(Param("p"), GP64()), size: 64, of: single,
+		first:     rows * vectors,
 		vector:    func(i int) VecPhysical { return zmm[i] },
 		broadcast: func(from Op, to VecPhysical) { VPBROADCASTD(from, to) },
 		load:      func(from Op, to VecPhysical, _ bool) { VMOVUPS(from, to) },

@@ -119,7 +119,8 @@ int cublasDgemmGroupedBatched(void *handle, const int *ta, const int *tb, const 
 			for (int j = 0; j < n[g]; j++) {
 				double sum = 0, *to = &c[g][i + j * ldc[g]];
 				for (int l = 0; l < k[g]; l++)
-					sum += a[g][ta[g] ? l + i * lda[g] : i + l * lda[g]] * b[g][tb[g] ? j + l * ldb[g] : l + j * ldb[g]];
+					sum += a[g][ta[g] ? l + i * lda[g] : i + l * lda[g]] *
+					       b[g][tb[g] ? j + l * ldb[g] : l + j * ldb[g]];
 				*to = alpha[g] * sum + (beta[g] ? beta[g] * *to : 0);
 			}
 	return 0;

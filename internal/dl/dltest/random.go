@@ -135,7 +135,8 @@ func randomBatch(rng *rand.Rand, n int) (batch planner.Batch, lens [3]int) {
 	for range n {
 		p := planner.Problem{M: size(), N: size(), K: size(), TransA: rng.IntN(2) == 0,
 			TransB: rng.IntN(2) == 0,
-			Alpha:  planner.Scale(float64(scalars[rng.IntN(len(scalars))])), Beta: float64(scalars[rng.IntN(len(scalars))])}
+			Alpha:  planner.Scale(float64(scalars[rng.IntN(len(scalars))])),
+			Beta:   float64(scalars[rng.IntN(len(scalars))])}
 		rows, cols := swap(p.TransA, p.M, p.K)
 		p.A = place(&lens[0], rows, cols)
 		rows, cols = swap(p.TransB, p.K, p.N)

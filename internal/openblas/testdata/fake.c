@@ -33,7 +33,8 @@ void name(int order, int ta, int tb, int m, int n, int k, real alpha, const real
                  real beta, real *c, int ldc) { \
 	if (order != 101 || (ta != 111 && ta != 112) || (tb != 111 && tb != 112)) return; \
 	ta -= 111, tb -= 111; \
-	if (m < 1 || n < 1 || k < 0 || lda < 1 || lda < (ta ? m : k) || ldb < 1 || ldb < (tb ? k : n) || ldc < n) \
+	if (m < 1 || n < 1 || k < 0 || lda < 1 || lda < (ta ? m : k) || ldb < 1 || ldb < (tb ? k : n)) return; \
+	if (ldc < n) \
 		return; \
 	for (int i = 0; i < m; i++) \
 		for (int j = 0; j < n; j++) { \
