@@ -44,9 +44,9 @@ func (n naiveLoops) compute(c []float32) {
 					sum += n.A[va.offset+row*va.row+k*va.col] * n.B[vb.offset+k*vb.row+col*vb.col]
 				}
 				at := &c[p.C.Offset+row*p.C.LD+col]
-				sum *= p.Alpha.Value()
+				sum *= float32(p.Alpha.Value())
 				if p.Beta != 0 {
-					sum += p.Beta * *at
+					sum += float32(p.Beta) * *at
 				}
 				*at = sum
 			}
@@ -86,7 +86,8 @@ func newNaiveShader(ctx context.Context, of *batch) (*naiveShader, error) {
 			p.C.Offset, p.C.LD} {
 			words = append(words, uint32(word))
 		}
-		words = append(words, math.Float32bits(p.Alpha.Value()), math.Float32bits(p.Beta))
+		words = append(words, math.Float32bits(float32(p.Alpha.Value())),
+			math.Float32bits(float32(p.Beta)))
 	}
 	made, err := call(ctx, js.Global(), "makeNaive", toJS(words), rows, cols, toJS(of.A), toJS(of.B),
 		toJS(of.C))

@@ -128,7 +128,7 @@ func loaded(r *request) (load *workload.Workload, err error) {
 	if err != nil || load.Operands != nil {
 		return load, err
 	}
-	if load.Operands, err = workload.NewOperands(load.Batch); err != nil {
+	if load.Operands, err = workload.NewOperands(load.Batch, 0); err != nil {
 		return nil, err
 	}
 	rng := rand.New(rand.NewPCG(1, 0))
