@@ -11,6 +11,7 @@ static_assert(sizeof(bg_ragged) == 280 && offsetof(bg_ragged, beta64) == 272 && 
 static_assert(sizeof(bg_record) == 48 && offsetof(bg_record, offset_a) == 24 && offsetof(bg_record, beta) == 40, "");
 static_assert(sizeof(bg_epilogue_record) == 80 && offsetof(bg_epilogue_record, offset_b2) == 48 && offsetof(bg_epilogue_record, pointers) == 72, "");
 static_assert(sizeof(bg_scaled_record) == 96 && offsetof(bg_scaled_record, scale_a) == 80, "");
+static_assert(sizeof(bg_double_record) == 96 && offsetof(bg_double_record, beta_low) == 84, "");
 static_assert(sizeof(bg_host_operands) == 104 && offsetof(bg_host_operands, a) == 8 && offsetof(bg_host_operands, rows) == 88, "");
 static_assert(sizeof(bg_operands) == 64 && offsetof(bg_operands, sizes) == 32 && offsetof(bg_operands, rows) == 56, "");
 
