@@ -10,6 +10,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/occupancy"
 	"github.com/batchgemm/batchgemm/internal/tile"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 func TestCheckDevice(t *testing.T) {
@@ -167,7 +168,9 @@ func TestOddDevices(t *testing.T) {
 			GEMM(rng.IntN(50), rng.IntN(50), rng.IntN(50)))
 		o := in.options()
 		if len(d.Types) > 0 && rng.IntN(3) == 0 {
-			o.TypeA = d.Types[0]
+			if o.TypeA = d.Types[0]; o.TypeC == element.F64 {
+				o.TypeC = element.F32
+			}
 		}
 		p, err := New(d).Plan(t.Context(), b, o)
 		if err != nil {

@@ -85,10 +85,10 @@ func (t *tape) options() Options {
 				Aligned: t.byte()%4 == 1}
 		}
 	}
-	switch t.byte() % 4 {
-	case 2:
+	switch turn := t.byte(); {
+	case turn%16 == 2: // which most devices refuse
 		o.TypeA, o.TypeC = element.F64, element.F64
-	case 1:
+	case turn%4 == 1:
 		o.TypeA, o.TypeC = pick(t, element.E4M3, element.BF16, element.Int8),
 			pick(t, element.BF16, element.F32)
 		o.Epilogue.ScaleA, o.Epilogue.ScaleB = pick(t, "", PerRow, PerTensor), pick(t, "", PerRow, PerTensor)
