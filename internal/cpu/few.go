@@ -33,6 +33,9 @@ type few struct {
 	vectors [maxSide / 2][fewRows * 16]float32
 }
 
+// packFew brings a row of numbers, whole panels, to the order of kernels: vectors are stride bytes apart.
+var packFew func(dst, src *float32, stride, panels int)
+
 // multiplyFew multiplies few rows by B of 4 bits, whose elements become numbers in registers.
 func (t *scratch) multiplyFew(p *product, kernels []func(*few)) {
 	if t.few == nil {

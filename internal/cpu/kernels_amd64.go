@@ -1117,7 +1117,7 @@ var fewNVFP4 = []func(*few){
 }
 
 //go:noescape
-func packFew(dst, src *float32, stride, panels int)
+func packFew512(dst, src *float32, stride, panels int)
 
 //go:noescape
 func copyRows512(dst, src unsafe.Pointer, rowDst, rowSrc, cols, rows int)

@@ -93853,9 +93853,9 @@ same:
 	VZEROUPPER
 	RET
 
-// func packFew(dst *float32, src *float32, stride int, panels int)
+// func packFew512(dst *float32, src *float32, stride int, panels int)
 // Requires: AVX, AVX512F
-TEXT ·packFew(SB), NOSPLIT, $0-32
+TEXT ·packFew512(SB), NOSPLIT, $0-32
 	MOVQ      dst+0(FP), AX
 	MOVQ      src+8(FP), CX
 	MOVQ      stride+16(FP), DX

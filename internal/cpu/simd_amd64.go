@@ -60,7 +60,7 @@ func init() {
 		widenPanel = panels2
 	}
 	if cpu.X86.HasAVX512F && cpu.X86.HasBMI2 {
-		widenPanel = panels512
+		widenPanel, packFew = panels512, packFew512
 		widenWhole[element.BF16], widenWhole[element.F16] = widenBF16, widenF16
 		widenWhole[element.E4M3], widenWhole[element.Int8] = widenE4M3, widenInt8
 		scaleRows, siluWhole, geluWhole = finish512, silu512, gelu512

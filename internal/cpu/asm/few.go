@@ -159,7 +159,7 @@ func few(of string, rows int, halves, shiftsAt Mem) (name string) {
 // packFew writes the function that brings a row of numbers, whole panels, to the order of fews: 8 vectors for
 // a panel, each stride bytes after the one before, with each number twice.
 func packFew() {
-	TEXT(amd64.declare("packFew", "dst, src *float32, stride, panels int"), NOSPLIT,
+	TEXT(amd64.declare("packFew512", "dst, src *float32, stride, panels int"), NOSPLIT,
 		"func(dst, src *float32, stride, panels int)")
 	places := constants("placesOfFew", func(i int) uint32 { return uint32(i%4)*8 + order[i/16] }, 128)
 	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
