@@ -150,7 +150,7 @@ func TestKernelAlone(t *testing.T) {
 		t.Run(test.image, func(t *testing.T) {
 			require.Equal(t, test.image, ptx.Image(test.kernel))
 			whole := read(t, ptx.Product(test.kernel))
-			alone, err := cudaProducts.Read(test.image)
+			alone, err := products.Read(test.image)
 			require.NoError(t, err)
 			front, entry, found := strings.Cut(string(alone),
 				".visible .entry "+ptx.KernelName(test.kernel)+"(")
@@ -163,7 +163,7 @@ func TestKernelAlone(t *testing.T) {
 			require.NotContains(t, front, "{")
 		})
 	}
-	_, err := cudaProducts.Read("compute_80_plain.ptx/bg_small_n")
+	_, err := products.Read("compute_80_plain.ptx/bg_small_n")
 	require.EqualError(t, err, "compute_80_plain.ptx/bg_small_n: no kernel bg_small_n")
 }
 

@@ -23,18 +23,9 @@ import (
 
 // The products as stored, whatever this build embeds.
 var (
-	stored       = os.DirFS("products")
-	cudaProducts = kernelfile.New(stored, "MANIFEST")
-	hipProducts  = kernelfile.New(stored, "HIP-MANIFEST")
+	stored   = os.DirFS("products")
+	products = kernelfile.New(stored)
 )
-
-// productsOf returns the set that has a file.
-func productsOf(file string) *kernelfile.Set {
-	if strings.HasPrefix(file, "gfx") {
-		return hipProducts
-	}
-	return cudaProducts
-}
 
 // unpacked has the products that tests have read, each unpacked once.
 var unpacked sync.Map // by file name, a func() ([]byte, error)
@@ -43,7 +34,7 @@ var unpacked sync.Map // by file name, a func() ([]byte, error)
 func read(t testing.TB, file string) []byte {
 	t.Helper()
 	once, _ := unpacked.LoadOrStore(file, sync.OnceValues(func() ([]byte, error) {
-		return productsOf(file).Read(file)
+		return products.Read(file)
 	}))
 	code, err := once.(func() ([]byte, error))()
 	require.NoError(t, err)
@@ -104,11 +95,10 @@ func TestProductsAreCurrent(t *testing.T) {
 	}
 }
 
-// TestEmbedded: programs embed only code that they can run, with its hashes, and nothing that only tests
-// read.
+// TestEmbedded: programs embed only code that they can run, and nothing that only tests read.
 func TestEmbedded(t *testing.T) {
-	files := func(manifest string, archs ...Arch) string {
-		want := []string{manifest}
+	files := func(archs ...Arch) string {
+		var want []string
 		for _, arch := range archs {
 			for _, file := range arch.products() {
 				want = append(want, file+".zst")
@@ -117,8 +107,7 @@ func TestEmbedded(t *testing.T) {
 		slices.Sort(want)
 		return strings.Join(want, " ")
 	}
-	cuda, hip := files("MANIFEST", sm80, sm90a, ptx), files("HIP-MANIFEST",
-		slices.Collect(maps.Values(hips))...)
+	cuda, hip := files(sm80, sm90a, ptx), files(slices.Collect(maps.Values(hips))...)
 	all := strings.Fields(cuda + " " + hip)
 	slices.Sort(all)
 	for _, test := range []struct{ name, env, tags, want string }{

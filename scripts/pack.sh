@@ -73,4 +73,3 @@ list() {
 export LC_ALL=C
 list MANIFEST sm_*.zst compute_*.zst resources.tsv
 list HIP-MANIFEST gfx*.co.zst hip-occupancy.tsv
-(cd "$clocks" && sha256sum sm_*.zst >MANIFEST)

@@ -20,7 +20,7 @@ import (
 )
 
 // images are the files of embed.go, in builds that can use them.
-var images = kernelfile.New(nil, "MANIFEST")
+var images = kernelfile.New(nil)
 
 // build is for sm_90a only. Its images have the names of the products with the same kernels. Each has its
 // own variable for the clocks.

@@ -8,7 +8,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/kernelfile"
 )
 
-//go:embed MANIFEST *.zst
+//go:embed *.zst
 var files embed.FS
 
-func init() { images = kernelfile.New(files, "MANIFEST") }
+func init() { images = kernelfile.New(files) }

@@ -15,7 +15,7 @@ import (
 // product returns a code object of this repository.
 func product(t testing.TB) []byte {
 	t.Helper()
-	code, err := kernelfile.New(os.DirFS("../../native/products"), "HIP-MANIFEST").Read("gfx90a.co")
+	code, err := kernelfile.New(os.DirFS("../../native/products")).Read("gfx90a.co")
 	require.NoError(t, err)
 	return code
 }

@@ -82,7 +82,7 @@ func (t *scratch) fewRows(p *product, row, rows int, kernel func(*few)) {
 		}
 		w.panels = depth / element.Int4Panel
 		for r := range rows {
-			t.packFew(&w.packed[16*r], &h.a[r*depth], 64*rows, w.panels)
+			packFew(&w.packed[16*r], &h.a[r*depth], 64*rows, w.panels)
 		}
 		w.a, w.words, w.groups = &w.packed[0], &p.b.from(k * p.b.ld).words()[0], &groups[k/p.b.group*p.b.ld]
 		kernel(w)

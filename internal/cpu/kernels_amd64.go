@@ -448,36 +448,6 @@ func double512x14x1(p *micro)
 //go:noescape
 func double512x14x2(p *micro)
 
-//go:noescape
-func double512x15x1(p *micro)
-
-//go:noescape
-func double512x16x1(p *micro)
-
-//go:noescape
-func double512x17x1(p *micro)
-
-//go:noescape
-func double512x18x1(p *micro)
-
-//go:noescape
-func double512x19x1(p *micro)
-
-//go:noescape
-func double512x20x1(p *micro)
-
-//go:noescape
-func double512x21x1(p *micro)
-
-//go:noescape
-func double512x22x1(p *micro)
-
-//go:noescape
-func double512x23x1(p *micro)
-
-//go:noescape
-func double512x24x1(p *micro)
-
 var double512Kernels = [][]kernel{
 	{},
 	{nil, double512x1x1, double512x1x2, double512x1x3, double512x1x4},
@@ -494,16 +464,6 @@ var double512Kernels = [][]kernel{
 	{nil, double512x12x1, double512x12x2},
 	{nil, double512x13x1, double512x13x2},
 	{nil, double512x14x1, double512x14x2},
-	{nil, double512x15x1},
-	{nil, double512x16x1},
-	{nil, double512x17x1},
-	{nil, double512x18x1},
-	{nil, double512x19x1},
-	{nil, double512x20x1},
-	{nil, double512x21x1},
-	{nil, double512x22x1},
-	{nil, double512x23x1},
-	{nil, double512x24x1},
 }
 
 //go:noescape

@@ -76,10 +76,8 @@ type instructions struct {
 	bf16   *units           // or nil: elements become fp32
 	int8   *units           // the same
 	double *instructions    // those for F64
-	// fews are kernels of few rows for B of 4 bits, by types and rows; nil: its elements become fp32. packFew
-	// brings a row of A to their order.
-	fews    [element.NVFP4 + 1][]func(*few)
-	packFew func(dst, src *float32, stride, panels int)
+	// fews are kernels of few rows for B of 4 bits, by types and rows; nil: its elements become fp32.
+	fews [element.NVFP4 + 1][]func(*few)
 	// transpose writes rows of src, at most lanes of them, each of depth elements, as columns of dst. It
 	// writes all lanes. Distances of rows are in bytes.
 	transpose func(dst, src unsafe.Pointer, rowDst, rowSrc, rows, depth int)

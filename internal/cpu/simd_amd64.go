@@ -13,7 +13,7 @@ var avx512 = instructions{
 	whole: avx512Kernels, edge: avx512Kernels, transpose: transpose512, copyRows: copyRows512,
 	alongs: alongKernels,
 	fews: [element.NVFP4 + 1][]func(*few){element.Int4: fewInt4, element.MXFP4: fewMXFP4,
-		element.NVFP4: fewNVFP4}, packFew: packFew,
+		element.NVFP4: fewNVFP4},
 	double: &instructions{
 		size: 8, lanes: 8,
 		whole: double512Kernels, edge: double512Kernels, transpose: transposeDouble512, copyRows: copyRows512,

@@ -1,9 +1,8 @@
 package kernelfile
 
 import (
-	"crypto/sha256"
-	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -11,22 +10,6 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
 )
-
-// counted counts how often files are opened.
-type counted struct {
-	fstest.MapFS
-	opened map[string]int
-}
-
-func (c counted) Open(name string) (fs.File, error) {
-	c.opened[name]++
-	return c.MapFS.Open(name)
-}
-
-func (c counted) ReadFile(name string) ([]byte, error) {
-	c.opened[name]++
-	return c.MapFS.ReadFile(name)
-}
 
 func pack(t *testing.T, data string) []byte {
 	t.Helper()
@@ -36,37 +19,26 @@ func pack(t *testing.T, data string) []byte {
 	return w.EncodeAll([]byte(data), nil)
 }
 
-// TestHashes: a product is compared with its hash when it is first loaded. An error names the file that
-// differs.
-func TestHashes(t *testing.T) {
-	whole, other := pack(t, "code of kernels"), pack(t, "code of others")
-	line := func(data []byte, name string) string {
-		return fmt.Sprintf("%x  products/%s\n", sha256.Sum256(data), name)
-	}
-	manifest := "# a compiler\n" + line(nil, "a.cuh") + line(whole, "sound.co.zst") +
-		line(other, "damaged.co.zst") + line([]byte("no frame"), "text.co.zst")
-	files := counted{fstest.MapFS{
-		"LIST": {Data: []byte(manifest)}, "sound.co.zst": {Data: whole}, "damaged.co.zst": {Data: whole},
-		"unlisted.co.zst": {Data: whole}, "text.co.zst": {Data: []byte("no frame")},
-	}, map[string]int{}}
-	set := New(files, "LIST")
-	for range 3 {
+// TestRead: an error names the file that is damaged, no product, or not there.
+func TestRead(t *testing.T) {
+	whole := pack(t, "code of kernels")
+	damaged := slices.Clone(whole)
+	damaged[len(damaged)-1]++ // of its checksum
+	set := New(fstest.MapFS{"sound.co.zst": {Data: whole}, "damaged.co.zst": {Data: damaged},
+		"text.co.zst": {Data: []byte("no frame")}})
+	for range 2 {
 		code, err := set.Read("sound.co")
 		require.NoError(t, err)
 		require.Equal(t, "code of kernels", string(code))
+		_, err = set.Read("damaged.co")
+		require.ErrorIs(t, err, zstd.ErrCRCMismatch)
+		require.ErrorContains(t, err, "damaged.co: ")
 	}
-	require.Equal(t, 1, files.opened["LIST"])
-	for range 2 { // the error stays
-		_, err := set.Read("damaged.co")
-		require.EqualError(t, err, "damaged.co.zst: it is damaged: its hash is not that of the manifest")
-	}
-	_, err := set.Read("unlisted.co")
-	require.EqualError(t, err, "unlisted.co.zst: LIST does not list it")
-	_, err = set.Read("text.co")
+	_, err := set.Read("text.co")
 	require.ErrorContains(t, err, "text.co: ")
 	_, err = set.Read("none.co")
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	_, err = New(nil, "LIST").Read("sound.co")
+	_, err = New(nil).Read("sound.co")
 	require.EqualError(t, err, "sound.co.zst: this build has no kernels for its kind")
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/kernelfile"
 )
 
-//go:embed MANIFEST sm_*.zst compute_*.zst
+//go:embed sm_*.zst compute_*.zst
 var cuda embed.FS
 
-func init() { CUDA = kernelfile.New(cuda, "MANIFEST") }
+func init() { CUDA = kernelfile.New(cuda) }

@@ -8,7 +8,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/kernelfile"
 )
 
-//go:embed HIP-MANIFEST gfx*.zst
+//go:embed gfx*.zst
 var hip embed.FS
 
-func init() { HIP = kernelfile.New(hip, "HIP-MANIFEST") }
+func init() { HIP = kernelfile.New(hip) }

@@ -6,4 +6,4 @@ import "github.com/batchgemm/batchgemm/internal/kernelfile"
 
 // CUDA and HIP are the products for GPUs of NVIDIA and of AMD. cuda.go and hip.go say which builds have
 // them.
-var CUDA, HIP = kernelfile.New(nil, "MANIFEST"), kernelfile.New(nil, "HIP-MANIFEST")
+var CUDA, HIP = kernelfile.New(nil), kernelfile.New(nil)

@@ -11,11 +11,11 @@ import (
 var zmm = [...]VecPhysical{Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7, Z8, Z9, Z10, Z11, Z12, Z13, Z14, Z15,
 	Z16, Z17, Z18, Z19, Z20, Z21, Z22, Z23, Z24, Z25, Z26, Z27, Z28, Z29, Z30, Z31}
 
-// avx512 writes kernels of up to 6 rows and 4 vectors, 14 rows and 2 vectors, or 24 rows
-// and a vector.
-func avx512(of precision, prefix string) {
+// avx512 writes kernels of up to 6 rows and 4 vectors, 14 rows and 2 vectors, or more rows, up to `most`, and
+// a vector.
+func avx512(of precision, prefix string, most int) {
 	var kernels [][]string
-	for rows := 1; rows <= 24; rows++ {
+	for rows := 1; rows <= most; rows++ {
 		vectors := 1
 		if rows <= 14 {
 			vectors = 2

@@ -309,11 +309,11 @@ func zero(r VecPhysical) {
 var amd64 stubs
 
 func main() {
-	avx512(single, "avx512")
+	avx512(single, "avx512", 24)
 	transpose512()
 	avx2(single, "avx2")
 	transpose2()
-	avx512(double, "double512")
+	avx512(double, "double512", 14) // programs stay small
 	transposeDouble512()
 	avx2(double, "double2")
 	transposeDouble2()

@@ -56,7 +56,7 @@ var objects = func() map[string]func() (*Object, error) {
 	all := map[string]func() (*Object, error){}
 	for name := range arches {
 		all[name] = sync.OnceValues(func() (*Object, error) {
-			code, err := kernelfile.New(os.DirFS("../../products"), "HIP-MANIFEST").Read(name + ".co")
+			code, err := kernelfile.New(os.DirFS("../../products")).Read(name + ".co")
 			if err != nil {
 				return nil, err
 			}

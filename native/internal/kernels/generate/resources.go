@@ -113,7 +113,7 @@ func ptxas() (map[string]occupancy.Resources, error) {
 // files (gfx908), the fuller one decides.
 func object(arch native.Arch) (func(encoding.Kernel) (occupancy.Resources, bool), error) {
 	product := arch.Product(encoding.Kernel{}) // the product of all kernels
-	code, err := kernelfile.New(os.DirFS("products"), "HIP-MANIFEST").Read(product)
+	code, err := kernelfile.New(os.DirFS("products")).Read(product)
 	if err != nil {
 		return nil, err
 	}
