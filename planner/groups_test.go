@@ -25,6 +25,30 @@ func int4Device(t *testing.T) *Device {
 	return d
 }
 
+// TestGoldenGroups shows every change of plans for B of 4 bits: where their scales lie, and where tiles may
+// be cut.
+func TestGoldenGroups(t *testing.T) {
+	for _, by := range []Scaling{PerGroup128, PerGroup32, PerGroup16} {
+		o := groupsOf(Epilogue{ScaleB: by})
+		var b Batch
+		var end [3]int
+		words := 0
+		for i, m := range []int{1, 9, 70} {
+			q := Problem{M: m, N: 66, K: by.UnitK() * (1 + 40*i), ScaleB: words,
+				A: Matrix{LD: 128 + 5120*i}, B: Matrix{LD: 72}, C: Matrix{LD: 66}}
+			q.A.Offset, q.B.Offset, q.C.Offset = end[0], end[1], end[2]
+			end[0], end[1], end[2] = end[0]+m*q.A.LD, end[1]+roundUp(q.K*q.B.LD, 32), end[2]+m*q.C.LD
+			words += by.GroupWords(q.K, q.B.LD)
+			b = append(b, q)
+		}
+		golden(t, "groups-"+o.TypeB.String(), int4Device(t), b, o)
+		o.Schedule = ScheduleStreamK
+		if by != PerGroup16 { // whose tiles are not cut
+			golden(t, "groups-"+o.TypeB.String()+"-stream", int4Device(t), b, o)
+		}
+	}
+}
+
 func TestGroupMistakes(t *testing.T) {
 	good := Problem{M: 2, N: 3, K: 256, A: Matrix{0, 257}, B: Matrix{32, 16}, C: Matrix{0, 3},
 		B2: Matrix{0, 8}}
