@@ -328,6 +328,9 @@ func main() {
 		log.Fatal(err)
 	}
 	Generate()
+	if err := joinLines("../kernels_amd64.s"); err != nil {
+		log.Fatal(err)
+	}
 	if err := neon(); err != nil {
 		log.Fatal(err)
 	}
