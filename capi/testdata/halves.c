@@ -101,7 +101,7 @@ static void test_mistakes(bg_device device) {
 	uint16_t x[2] = {0};
 	float c[1] = {7};
 	bg_problem p = bg_problem_of(1, 1, 1);
-	FAILS(bg_buffer_new_of(device, "f64", 4, &b), BG_ERR_INVALID, "f64");
+	FAILS(bg_buffer_new_of(device, "f8", 4, &b), BG_ERR_INVALID, "f8");
 	CHECK(b == 0);
 	FAILS(bg_buffer_new_of(device, "bf16", -1, &b), BG_ERR_INVALID, "buffer of -1 elements");
 	OK(bg_buffer_new_of(device, "f16", 2, &b));

@@ -192,7 +192,7 @@ static void test_refuses(bg_device device) {
 	FAILS(bg_buffer_wrap(device, (uintptr_t)p + 4, 1, &b), BG_ERR_INVALID, "multiple of 16 bytes");
 	FAILS(bg_buffer_wrap(device, (uintptr_t)p + 16, INT64_MAX, &b), BG_ERR_INVALID, "addresses do not reach");
 	FAILS(bg_buffer_wrap(device, (uintptr_t)p + 16, INT64_MAX / 8, &b), BG_ERR_INVALID, "the allocation has");
-	FAILS(bg_buffer_wrap_of(device, "f64", (uintptr_t)p, 1, &b), BG_ERR_INVALID, "f64");
+	FAILS(bg_buffer_wrap_of(device, "f8", (uintptr_t)p, 1, &b), BG_ERR_INVALID, "f8");
 	OK(bg_buffer_wrap_of(device, "bf16", (uintptr_t)p, 3, &b));
 	OK(bg_close(b));
 	FAILS(bg_buffer_wrap(device, 64, 1, &b), BG_ERR_INVALID, "does not know this memory");
