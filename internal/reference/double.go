@@ -31,9 +31,8 @@ func CheckF64(b planner.Batch, e planner.Epilogue, x Doubles, after []float64) (
 	}
 	for i, is := range owned(b, len(after), &l.Epilogue) {
 		if !is && math.Float64bits(after[i]) != math.Float64bits(x.C[i]) {
-			return math.Inf(1), fmt.Errorf("C[%d] belongs to no problem and was changed from %v to %v", i,
-				x.C[i],
-				after[i])
+			return math.Inf(1), fmt.Errorf("element %d of C belongs to no problem and was changed from %v "+
+				"to %v", i, x.C[i], after[i])
 		}
 	}
 	return worst, nil
