@@ -22,9 +22,14 @@ import (
 // are rounded down to baseBytes.
 func (d *Device) spanLimit(of element.Type) int {
 	limit := int(min(math.MaxUint32, maxElements))
-	// The number of words of 4-bit elements may exceed a 32-bit int.
-	if words := d.MaxBinding / 4; words > 0 && words < elemtype.Words(of, limit) {
-		limit = words * 8 / of.Size(2)
+	// Numbers of 4-bit elements, and of words of F64, may exceed a 32-bit int.
+	words := d.MaxBinding / 4
+	switch per := of.PerWord(); {
+	case words == 0:
+	case per == 0:
+		limit = min(limit, words/elemtype.Words(of, 1))
+	case words < limit/per:
+		limit = words * per
 	}
 	return limit
 }
