@@ -42,12 +42,7 @@ func newDoubles(rng *rand.Rand, memory *[3]guarded, limit [3]int) (p product, be
 	p.a.of, p.b.of = element.F64, element.F64
 	if p.depth > 0 {
 		p.a = matrix(0, p.rows, p.depth, rng.IntN(2) == 1)
-		if !p.a.trans && rng.IntN(4) == 0 {
-			p.a.stored, p.a.gather = p.rows, make([]int32, p.rows)
-			for i := range p.a.gather {
-				p.a.gather[i] = int32(rng.IntN(p.rows+2) - 1)
-			}
-		}
+		p.gatherSome(rng)
 		p.b = matrix(1, p.depth, p.cols, rng.IntN(2) == 1)
 	}
 	c := matrix(2, p.rows, p.cols, false)

@@ -96,12 +96,7 @@ func newTrial(rng *rand.Rand, memory *[3]guarded, of element.Type, limit [3]int)
 	}
 	if p.depth > 0 {
 		p.a = matrix(0, p.rows, p.depth, rng.IntN(2) == 1)
-		if !p.a.trans && rng.IntN(4) == 0 {
-			p.a.stored, p.a.gather = p.rows, make([]int32, p.rows)
-			for i := range p.a.gather {
-				p.a.gather[i] = int32(rng.IntN(p.rows+2) - 1)
-			}
-		}
+		p.gatherSome(rng)
 		p.b = matrix(1, p.depth, p.cols, rng.IntN(2) == 1)
 	}
 	c := matrix(2, p.rows, p.cols, false)
@@ -113,6 +108,17 @@ func newTrial(rng *rand.Rand, memory *[3]guarded, of element.Type, limit [3]int)
 	p.c, p.ldc = c.data, c.ld
 	p.before = append([]float32(nil), c.data...)
 	return p
+}
+
+// gatherSome lets one in four products gather rows of A, some of which there are not.
+func (p *product) gatherSome(rng *rand.Rand) {
+	if p.a.trans || rng.IntN(4) != 0 {
+		return
+	}
+	p.a.stored, p.a.gather = p.rows, make([]int32, p.rows)
+	for i := range p.a.gather {
+		p.a.gather[i] = int32(rng.IntN(p.rows+2) - 1)
+	}
 }
 
 // set stores numbers, which become those that are stored, and NaN where the type has none.

@@ -47,13 +47,17 @@ func transpose(name string, of precision, lanes int, mask func(part GPVirtual), 
 }
 
 func transpose2() {
-	transpose("transpose2", single, 8, func(part GPVirtual) {
-		table, left := GP64(), GP64()
-		LEAQ(NewDataAddr(Symbol{Name: "avx2masks", Static: true}, 32), table)
-		MOVQ(part, left)
-		NEGQ(left)
-		VMOVUPS(Mem{Base: table, Index: left, Scale: 4}, Y15)
-	}, func(from Mem, i int) { VMASKMOVPS(from, Y15, ymm[i]) }, shuffle2)
+	transpose("transpose2", single, 8, func(part GPVirtual) { maskOf(part, "avx2masks", 4) },
+		func(from Mem, i int) { VMASKMOVPS(from, Y15, ymm[i]) }, shuffle2)
+}
+
+// maskOf loads the mask of the first elements of a vector, of that many bytes each, to Y15.
+func maskOf(part GPVirtual, masks string, bytes uint8) {
+	table, left := GP64(), GP64()
+	LEAQ(NewDataAddr(Symbol{Name: masks, Static: true}, 32), table)
+	MOVQ(part, left)
+	NEGQ(left)
+	VMOVUPS(Mem{Base: table, Index: left, Scale: bytes}, Y15)
 }
 
 func shuffle2() []VecPhysical {
@@ -114,23 +118,18 @@ func shuffle512() []VecPhysical {
 }
 
 func transposeDouble2() {
-	transpose("transposeDouble2", double, 4, func(part GPVirtual) {
-		table, left := GP64(), GP64()
-		LEAQ(NewDataAddr(Symbol{Name: "double2masks", Static: true}, 32), table)
-		MOVQ(part, left)
-		NEGQ(left)
-		VMOVUPS(Mem{Base: table, Index: left, Scale: 8}, Y15)
-	}, func(from Mem, i int) { VMASKMOVPD(from, Y15, ymm[i]) }, func() []VecPhysical {
-		for h := 0; h < 4; h += 2 {
-			VUNPCKLPD(ymm[h+1], ymm[h], ymm[4+h])
-			VUNPCKHPD(ymm[h+1], ymm[h], ymm[5+h])
-		}
-		for i := range 2 {
-			VPERM2F128(Imm(0x20), ymm[6+i], ymm[4+i], ymm[i])
-			VPERM2F128(Imm(0x31), ymm[6+i], ymm[4+i], ymm[2+i])
-		}
-		return ymm[:4]
-	})
+	transpose("transposeDouble2", double, 4, func(part GPVirtual) { maskOf(part, "double2masks", 8) },
+		func(from Mem, i int) { VMASKMOVPD(from, Y15, ymm[i]) }, func() []VecPhysical {
+			for h := 0; h < 4; h += 2 {
+				VUNPCKLPD(ymm[h+1], ymm[h], ymm[4+h])
+				VUNPCKHPD(ymm[h+1], ymm[h], ymm[5+h])
+			}
+			for i := range 2 {
+				VPERM2F128(Imm(0x20), ymm[6+i], ymm[4+i], ymm[i])
+				VPERM2F128(Imm(0x31), ymm[6+i], ymm[4+i], ymm[2+i])
+			}
+			return ymm[:4]
+		})
 }
 
 func transposeDouble512() {
