@@ -25,13 +25,13 @@ func BenchmarkLists(b *testing.B) {
 		{"one of 1024", 1, 1024, 1024, 1024, 0},
 	} {
 		rng := rand.New(rand.NewPCG(1, 2))
-		products := make([]Product, c.count)
+		products := make([]Product[blas32.General], c.count)
 		for i := range products {
 			matrix := func(rows, cols int) blas32.General {
 				return general(rng, rows, cols, new([]float32))
 			}
 			m, n, k := c.m+rng.IntN(c.up+1), c.n+rng.IntN(c.up+1), c.k+rng.IntN(c.up+1)
-			products[i] = Product{Alpha: 1, A: matrix(m, k), B: matrix(k, n), C: matrix(m, n)}
+			products[i] = Product[blas32.General]{Alpha: 1, A: matrix(m, k), B: matrix(k, n), C: matrix(m, n)}
 		}
 		b.Run(c.name, func(b *testing.B) {
 			d := open(b)
@@ -41,7 +41,7 @@ func BenchmarkLists(b *testing.B) {
 				start := time.Now()
 				for i := range products {
 					p := &products[i]
-					blas32.Gemm(blas.NoTrans, blas.NoTrans, p.Alpha, p.A, p.B, p.Beta, p.C)
+					blas32.Gemm(blas.NoTrans, blas.NoTrans, float32(p.Alpha), p.A, p.B, float32(p.Beta), p.C)
 				}
 				between := time.Now()
 				if err := Gemm(b.Context(), d, products...); err != nil {

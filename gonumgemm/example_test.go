@@ -25,8 +25,8 @@ func ExampleGemm() {
 	}
 	c, d := matrix(1, 1, 0), matrix(2, 2, 0, 0, 0, 0)
 	err = gonumgemm.Gemm(ctx, device,
-		gonumgemm.Product{Alpha: 1, A: matrix(1, 2, 3, 4), B: matrix(2, 1, 5, 6), C: c},
-		gonumgemm.Product{Alpha: 2, A: matrix(2, 1, 1, 2), B: matrix(1, 2, 1, 10), C: d})
+		gonumgemm.Product[blas32.General]{Alpha: 1, A: matrix(1, 2, 3, 4), B: matrix(2, 1, 5, 6), C: c},
+		gonumgemm.Product[blas32.General]{Alpha: 2, A: matrix(2, 1, 1, 2), B: matrix(1, 2, 1, 10), C: d})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func ExampleMultiply() {
 	defer device.Close()
 	a := []mat.Matrix{mat.NewDense(1, 2, []float64{1, 2}), mat.NewDense(1, 1, []float64{10})}
 	b := []mat.Matrix{mat.NewDense(2, 1, []float64{3, 4}), mat.NewDense(1, 2, []float64{5, 6})}
-	c, err := gonumgemm.Multiply(ctx, device, a, b)
+	c, err := gonumgemm.Multiply[float32](ctx, device, a, b)
 	if err != nil {
 		log.Fatal(err)
 	}

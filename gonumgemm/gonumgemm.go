@@ -17,70 +17,43 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// Product holds the arguments of one blas32.Gemm:
+// Product holds the arguments of one blas32.Gemm or blas64.Gemm:
 //
 //	C = Alpha*op(A)*op(B) + Beta*C
 //
 // op(X) is X, or its transpose for blas.Trans. A is M x K and B is K x N after op, and C is M x N. Unlike in
-// planner.Problem, Alpha 0 means 0.
-type Product struct {
+// planner.Problem, Alpha 0 means 0. Products of blas32.General round Alpha and Beta to float32.
+type Product[M blas32.General | blas64.General] struct {
 	TransA, TransB blas.Transpose // 0: blas.NoTrans
-	Alpha          float32
-	A, B           blas32.General
-	Beta           float32
-	C              blas32.General
-}
-
-// Product64 holds the arguments of one blas64.Gemm, like Product.
-type Product64 struct {
-	TransA, TransB blas.Transpose
 	Alpha          float64
-	A, B           blas64.General
+	A, B           M
 	Beta           float64
-	C              blas64.General
+	C              M
 }
 
-// Gemm computes the products in one batch, like dispatch.GEMM. The CPU uses the matrices in place. So does a
-// GPU if all A are views of one array, with any strides; likewise all B, and all C. Others are copied once
-// more on the host. The matrices C must not overlap. On an error no C changes, unless ctx ends while the CPU
-// computes: all C are incomplete then.
-func Gemm(ctx context.Context, on dispatch.Host, products ...Product) error {
-	all := make([]product[float32], len(products))
-	for i, p := range products {
-		all[i] = product[float32]{p.TransA, p.TransB, float64(p.Alpha), float64(p.Beta),
-			[3]matrices.Dense[float32]{dense32(p.A), dense32(p.B), dense32(p.C)}}
-	}
+// Gemm computes the products in one batch, like dispatch.GEMM. blas64.General needs a device that has
+// element.F64: see dispatch.WithTypes. The CPU uses the matrices in place. So does a GPU if all A are views
+// of one array, with any strides; likewise all B, and all C. Others are copied once more on the host. The
+// matrices C must not overlap. On an error no C changes, unless ctx ends while the CPU computes: all C are
+// incomplete then.
+func Gemm[M blas32.General | blas64.General](ctx context.Context, on dispatch.Host,
+	products ...Product[M]) error {
 	defer runtime.KeepAlive(products)
-	return gemm(ctx, on, all)
-}
-
-// Gemm64 is Gemm in float64, for a device that has element.F64: see dispatch.WithTypes.
-func Gemm64(ctx context.Context, on dispatch.Host, products ...Product64) error {
-	all := make([]product[float64], len(products))
-	for i, p := range products {
-		all[i] = product[float64]{p.TransA, p.TransB, p.Alpha, p.Beta,
-			[3]matrices.Dense[float64]{dense64(p.A), dense64(p.B), dense64(p.C)}}
+	switch all := any(products).(type) {
+	case []Product[blas32.General]:
+		return gemm(ctx, on, all, func(m blas32.General) matrices.Dense[float32] {
+			return matrices.Dense[float32]{Rows: m.Rows, Cols: m.Cols, Stride: m.Stride, Data: m.Data}
+		})
+	case []Product[blas64.General]:
+		return gemm(ctx, on, all, func(m blas64.General) matrices.Dense[float64] {
+			return matrices.Dense[float64]{Rows: m.Rows, Cols: m.Cols, Stride: m.Stride, Data: m.Data}
+		})
 	}
-	defer runtime.KeepAlive(products)
-	return gemm(ctx, on, all)
+	return nil // there is no other type
 }
 
-func dense32(m blas32.General) matrices.Dense[float32] {
-	return matrices.Dense[float32]{Rows: m.Rows, Cols: m.Cols, Stride: m.Stride, Data: m.Data}
-}
-
-func dense64(m blas64.General) matrices.Dense[float64] {
-	return matrices.Dense[float64]{Rows: m.Rows, Cols: m.Cols, Stride: m.Stride, Data: m.Data}
-}
-
-// product is a Product or a Product64, with A, B and C in abc.
-type product[T matrices.Real] struct {
-	transA, transB blas.Transpose
-	alpha, beta    float64
-	abc            [3]matrices.Dense[T]
-}
-
-func gemm[T matrices.Real](ctx context.Context, on dispatch.Host, products []product[T]) error {
+func gemm[M blas32.General | blas64.General, T matrices.Real](ctx context.Context, on dispatch.Host,
+	products []Product[M], dense func(M) matrices.Dense[T]) error {
 	batch := make(planner.Batch, len(products))
 	var lists [3][]matrices.Dense[T]
 	for n := range lists {
@@ -88,14 +61,16 @@ func gemm[T matrices.Real](ctx context.Context, on dispatch.Host, products []pro
 	}
 	for i := range products {
 		p := &products[i]
-		for n := range p.abc {
-			if wrong := p.abc[n].Wrong(); wrong != "" {
+		abc := [...]matrices.Dense[T]{dense(p.A), dense(p.B), dense(p.C)}
+		var sizes [len(abc)][2]int
+		for n := range abc {
+			if wrong := abc[n].Wrong(); wrong != "" {
 				return invalid.Errorf("%s of product %d %s", names[n], i, wrong)
 			}
-			lists[n][i] = p.abc[n]
+			lists[n][i], sizes[n] = abc[n], [2]int{abc[n].Rows, abc[n].Cols}
 		}
 		var err error
-		if batch[i], err = p.problem(i); err != nil {
+		if batch[i], err = p.problem(i, sizes); err != nil {
 			return err
 		}
 	}
@@ -135,27 +110,25 @@ func inHost(on dispatch.Host) bool {
 
 var names = [...]string{"A", "B", "C"}
 
-// problem returns the sizes of a product, if they fit together.
-func (p *product[T]) problem(i int) (q planner.Problem, err error) {
-	if q.TransA, err = transposed(i, p.transA); err != nil {
+// problem returns the problem of a product with these rows and columns of A, B and C, if they fit together.
+func (p *Product[M]) problem(i int, abc [3][2]int) (q planner.Problem, err error) {
+	if q.TransA, err = transposed(i, p.TransA); err != nil {
 		return q, err
 	}
-	if q.TransB, err = transposed(i, p.transB); err != nil {
+	if q.TransB, err = transposed(i, p.TransB); err != nil {
 		return q, err
 	}
-	a, b, c := &p.abc[0], &p.abc[1], &p.abc[2]
-	q.M, q.K = a.Rows, a.Cols
+	a, b, c := abc[0], abc[1], abc[2]
 	if q.TransA {
-		q.M, q.K = q.K, q.M
+		a[0], a[1] = a[1], a[0]
 	}
-	rows, cols := b.Rows, b.Cols
 	if q.TransB {
-		rows, cols = cols, rows
+		b[0], b[1] = b[1], b[0]
 	}
-	q.N, q.Alpha, q.Beta = cols, planner.Scale(p.alpha), p.beta
-	if q.K != rows || q.M != c.Rows || q.N != c.Cols {
+	q.M, q.N, q.K, q.Alpha, q.Beta = a[0], b[1], a[1], planner.Scale(p.Alpha), p.Beta
+	if q.K != b[0] || c != [2]int{q.M, q.N} {
 		return q, invalid.Errorf("product %d: op(A) is %d x %d, op(B) %d x %d, C %d x %d", i, q.M, q.K,
-			rows, q.N, c.Rows, c.Cols)
+			b[0], q.N, c[0], c[1])
 	}
 	return q, nil
 }
@@ -170,20 +143,11 @@ func transposed(i int, t blas.Transpose) (bool, error) {
 	return false, invalid.Errorf("product %d: unknown transposition %c", i, t)
 }
 
-// Multiply returns the products a[i]*b[i], computed in float32. It rounds each number of a and b to the
-// nearest float32 (numbers beyond its range to infinity), sums in float32, and returns the sums as float64.
-// Relative errors are those of fp32, about 1e-7, not those of mat.Dense.Mul.
-func Multiply(ctx context.Context, on dispatch.Host, a, b []mat.Matrix) ([]*mat.Dense, error) {
-	return multiply[float32](ctx, on, a, b)
-}
-
-// Multiply64 is Multiply in float64, as mat.Dense.Mul computes, for a device that has element.F64: see
-// dispatch.WithTypes.
-func Multiply64(ctx context.Context, on dispatch.Host, a, b []mat.Matrix) ([]*mat.Dense, error) {
-	return multiply[float64](ctx, on, a, b)
-}
-
-func multiply[T matrices.Real](ctx context.Context, on dispatch.Host, a, b []mat.Matrix) ([]*mat.Dense,
+// Multiply returns the products a[i]*b[i], computed in T. Multiply[float64] computes as mat.Dense.Mul does,
+// on a device that has element.F64: see dispatch.WithTypes. Multiply[float32] rounds each number of a and b
+// to the nearest float32 (numbers beyond its range to infinity), sums in float32, and returns the sums as
+// float64: relative errors are about 1e-7.
+func Multiply[T float32 | float64](ctx context.Context, on dispatch.Host, a, b []mat.Matrix) ([]*mat.Dense,
 	error) {
 	products, err := dispatch.Multiply(ctx, on, rounded[T](a), rounded[T](b))
 	if err != nil {

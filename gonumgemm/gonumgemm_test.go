@@ -53,10 +53,10 @@ func TestGemm(t *testing.T) {
 			}
 			return new([]float32)
 		}
-		var products []Product
+		var products []Product[blas32.General]
 		for i := range 24 {
 			m, n, k := rng.IntN(20), rng.IntN(20), rng.IntN(30)
-			p := Product{Alpha: [...]float32{1, 0.5, 0}[i%3], Beta: [...]float32{0, 1, -2}[i/3%3],
+			p := Product[blas32.General]{Alpha: [...]float64{1, 0.5, 0}[i%3], Beta: [...]float64{0, 1, -2}[i/3%3],
 				TransA: [...]blas.Transpose{0, blas.Trans}[i%2], TransB: [...]blas.Transpose{blas.NoTrans,
 					blas.Trans}[i/2%2]}
 			p.A, p.B, p.C = general(rng, m, k, next()), general(rng, k, n, next()), general(rng, m, n, next())
@@ -86,9 +86,9 @@ func TestGemm(t *testing.T) {
 				if p.TransA == blas.Trans {
 					k = p.A.Rows
 				}
-				sum, size := float64(p.Beta)*was, math.Abs(float64(p.Beta)*was)
+				sum, size := p.Beta*was, math.Abs(p.Beta*was)
 				for l := range k {
-					x := float64(p.Alpha) * at(p.A, p.TransA, row, l) * at(p.B, p.TransB, l, col)
+					x := p.Alpha * at(p.A, p.TransA, row, l) * at(p.B, p.TransB, l, col)
 					sum, size = sum+x, size+math.Abs(x)
 				}
 				require.InDelta(t, sum, got, 2*float64(k+2)*0x1p-24*size, "product %d, %d, %d", n, row, col)
@@ -101,7 +101,7 @@ func TestGemmMistakes(t *testing.T) {
 	d := open(t)
 	one := blas32.General{Rows: 1, Cols: 1, Stride: 1, Data: []float32{3}}
 	two := blas32.General{Rows: 2, Cols: 1, Stride: 1, Data: []float32{1, 2}}
-	for want, p := range map[string]Product{
+	for want, p := range map[string]Product[blas32.General]{
 		"product 0: op(A) is 1 x 1, op(B) 2 x 1, C 1 x 1": {A: one, B: two, C: one},
 		"product 0: unknown transposition x":              {TransB: 'x', A: one, B: one, C: one},
 		"B of product 0 has stride 0, and rows of 1": {A: one, B: blas32.General{Rows: 1, Cols: 1},
@@ -112,7 +112,7 @@ func TestGemmMistakes(t *testing.T) {
 		require.EqualError(t, err, want)
 	}
 	require.Equal(t, []float32{3}, one.Data)
-	require.NoError(t, Gemm(t.Context(), d))
+	require.NoError(t, Gemm[blas32.General](t.Context(), d))
 }
 
 // TestMultiply compares with gonum's own product in float64.
@@ -125,15 +125,15 @@ func TestMultiply(t *testing.T) {
 		return m
 	}
 	a, b := []mat.Matrix{random(9, 17), random(3, 4).T()}, []mat.Matrix{random(17, 5), random(3, 6)}
-	got, err := Multiply(t.Context(), d, a, b)
+	got, err := Multiply[float32](t.Context(), d, a, b)
 	require.NoError(t, err)
 	for i := range a {
 		var want mat.Dense
 		want.Mul(a[i], b[i])
 		require.True(t, mat.EqualApprox(&want, got[i], 1e-5))
 	}
-	_, err = Multiply(t.Context(), d, a, b[1:])
+	_, err = Multiply[float32](t.Context(), d, a, b[1:])
 	require.ErrorIs(t, err, dispatch.ErrInvalid)
-	_, err = Multiply(t.Context(), d, a[:1], b[1:])
+	_, err = Multiply[float32](t.Context(), d, a[:1], b[1:])
 	require.ErrorIs(t, err, dispatch.ErrInvalid)
 }
