@@ -391,7 +391,7 @@ func goRunAt(mask *C.sigset_t, program C.bg_program, stream C.uintptr_t, at *C.b
 		if err != nil {
 			return err
 		}
-		return run.Program.RunAt(context.Background(), uintptr(stream), run.Addresses)
+		return run.Program.Device().RunAt(context.Background(), uintptr(stream), run)
 	})
 }
 
@@ -401,9 +401,8 @@ func runOnOf(program C.bg_program, at *C.bg_addresses) (run dispatch.RunOn, err 
 	if err != nil {
 		return run, err
 	}
-	run.Addresses = dispatch.Addresses{A: uintptr(own.a), B: uintptr(own.b), C: uintptr(own.c),
-		Sizes: uintptr(own.sizes), B2: uintptr(own.b2), Bias: uintptr(own.bias), Rows: uintptr(own.rows),
-		Extent: int(own.extent)}
+	run = dispatch.RunOn{A: uintptr(own.a), B: uintptr(own.b), C: uintptr(own.c), Sizes: uintptr(own.sizes),
+		B2: uintptr(own.b2), Bias: uintptr(own.bias), Rows: uintptr(own.rows), Extent: int(own.extent)}
 	run.Program, err = find[*dispatch.Program](program)
 	return run, err
 }

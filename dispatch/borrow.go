@@ -10,48 +10,28 @@ import (
 	"github.com/batchgemm/batchgemm/internal/invalid"
 )
 
-// Addresses are the operands of a run in the caller's memory, as in a Run: memory of the GPU, or with the
-// CPU memory of the host outside of Go. Each address is a multiple of 16, or 0 if the program has no such
-// operand.
-type Addresses struct {
-	A, B, C, Sizes, B2, Bias, Rows uintptr
+// RunOn is one execution of a program on operands in the caller's memory: memory of the GPU, or with the CPU
+// memory of the host outside of Go. Each address is a multiple of 16, or 0 if the program has no such operand.
+type RunOn struct {
+	Program                        *Program
+	A, B, C, Sizes, B2, Bias, Rows uintptr // as in Operands
 	// Extent is how much of a ragged program's bound exists in this run (planner.Ragged.Within). 0 is all of
 	// it. Groups beyond it are refused, and nothing beyond it is read or written. With steps of a layer
 	// (PrepareStep) it counts tokens.
 	Extent int
 }
 
-// RunAt queues one execution on the caller's memory and stream. It costs the host less than Wrap and
-// OnStream, but does not check what they check. Operands must be as long as the problems reach, and with
-// ragged programs as bounds and extent of the run say. C must not share memory with another operand. Kernels
-// may read all of the 16-byte line that holds the last element. Memory and stream must stay until the work
-// is done.
+// RunAt queues the runs, in order, as one submission on the caller's memory and stream. It costs the host
+// less than Wrap and OnStream, but does not check what they check. Operands must be as long as the problems
+// reach, and with ragged programs as bounds and extent of the run say. C must not share memory with another
+// operand. Kernels may read all of the 16-byte line that holds the last element. Memory and stream must stay
+// until the work is done. All runs are checked before the first is queued. If the driver fails, some of the
+// runs may have been queued.
 //
 // Runs of a program share its workspace. If runs are queued on two streams, the caller must order them, and
 // call Device.Wait between Prepare and the first one. The stream belongs to the GPU, as for OnStream. RunAt
 // only queues launches there, so the caller may capture it in a graph. The CPU has stream 0; Wait waits for
 // its work. WebGPU does not support RunAt.
-func (p *Program) RunAt(ctx context.Context, stream uintptr, at Addresses) error {
-	d := p.device
-	s, err := d.newSubmission()
-	if err != nil {
-		return err
-	}
-	defer d.end(s)
-	if err := s.addAt(d, p, &at); err != nil {
-		return err
-	}
-	return s.submitOn(ctx, d, stream)
-}
-
-// RunOn is one execution of a program on the caller's memory.
-type RunOn struct {
-	Program *Program
-	Addresses
-}
-
-// RunAt queues the runs, in order, as one submission, as Program.RunAt does one. All are checked before the
-// first is queued. If the driver fails, some of the runs may have been queued.
 func (d *Device) RunAt(ctx context.Context, stream uintptr, runs ...RunOn) error {
 	s, err := d.newSubmission()
 	if err != nil {
@@ -59,7 +39,7 @@ func (d *Device) RunAt(ctx context.Context, stream uintptr, runs ...RunOn) error
 	}
 	defer d.end(s)
 	for i := range runs {
-		if err := s.addAt(d, runs[i].Program, &runs[i].Addresses); err != nil {
+		if err := s.addAt(d, &runs[i]); err != nil {
 			return fmt.Errorf("run %d: %w", i, err)
 		}
 	}
@@ -74,7 +54,8 @@ func (s *submission) submitOn(ctx context.Context, d *Device, stream uintptr) er
 }
 
 // addAt checks a run and holds its program.
-func (s *submission) addAt(d *Device, p *Program, at *Addresses) error {
+func (s *submission) addAt(d *Device, at *RunOn) error {
+	p := at.Program
 	if p == nil {
 		return invalid.Errorf("the program is nil")
 	}

@@ -35,9 +35,9 @@ func TestRunAtExtent(t *testing.T) {
 			p, err = d.PrepareRagged(t.Context(), *c.of, planner.Options{})
 			require.NoError(t, err)
 		}
-		err := p.RunAt(t.Context(), 0, Addresses{Extent: c.extent})
+		err := d.RunAt(t.Context(), 0, RunOn{Program: p, Extent: c.extent})
 		require.ErrorIs(t, err, ErrInvalid)
-		require.EqualError(t, err, c.want)
+		require.EqualError(t, err, "run 0: "+c.want)
 	}
 	require.NoError(t, d.Close())
 }
@@ -60,7 +60,7 @@ func TestRunAtAll(t *testing.T) {
 	_, b := at(plan.ExtentB, 2)
 	c, first := at(max(plan.ExtentA, plan.ExtentC), -1)
 	e, second := at(plan.ExtentC, -1)
-	runs := []RunOn{{p, Addresses{A: a, B: b, C: first}}, {p, Addresses{A: first, B: b, C: second}}}
+	runs := []RunOn{{Program: p, A: a, B: b, C: first}, {Program: p, A: first, B: b, C: second}}
 	require.NoError(t, d.RunAt(t.Context(), 0, runs...))
 	require.NoError(t, d.Wait(t.Context()))
 	require.NotEqual(t, float32(-1), c[0])
@@ -75,7 +75,7 @@ func TestRunAtAll(t *testing.T) {
 	require.ErrorContains(t, d.RunAt(t.Context(), 0, runs...), "run 1: the program is nil")
 	other, err := Open(t.Context(), WithBackend("cpu"))
 	require.NoError(t, err)
-	runs[1] = RunOn{program(t, other, small(t)), runs[0].Addresses}
+	runs[1].Program = program(t, other, small(t))
 	require.ErrorContains(t, d.RunAt(t.Context(), 0, runs...), "run 1: program: belongs to another device")
 	require.NoError(t, d.Wait(t.Context()))
 	require.Equal(t, float32(-1), c[0])

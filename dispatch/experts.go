@@ -259,7 +259,7 @@ func (x *Experts) Run(ctx context.Context, o ExpertOperands) error {
 // maxSteps is the most that a layer has.
 const maxSteps = 7
 
-// ExpertAddresses are the operands of ExpertOperands in memory of the caller; see Addresses.
+// ExpertAddresses are the operands of ExpertOperands in memory of the caller; see RunOn.
 type ExpertAddresses struct {
 	X, Y, Index, Weights uintptr
 	GateUp, Down, Up     uintptr
@@ -269,7 +269,7 @@ type ExpertAddresses struct {
 	Tokens int
 }
 
-// RunAt queues one execution on memory and a stream of the caller. The rules of Program.RunAt hold. Runs
+// RunAt queues one execution on memory and a stream of the caller. The rules of Device.RunAt hold. Runs
 // share the memory of the layer, so the caller must order runs on different streams.
 func (x *Experts) RunAt(ctx context.Context, stream uintptr, at ExpertAddresses) error {
 	d := x.device

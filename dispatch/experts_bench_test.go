@@ -106,7 +106,7 @@ type benchmarkedEpilogue struct {
 type expertLayer struct {
 	device *Device
 	stream *cublas.Stream
-	at     Addresses
+	at     RunOn
 }
 
 const (
@@ -117,7 +117,7 @@ const (
 func newExpertLayer(b *testing.B, d *Device, stream *cublas.Stream, of, ofB element.Type) *expertLayer {
 	const rows, weights = expertTop * expertTokens, expertGroups * expertN * expertK
 	alloc := allocRandom(b, d, stream)
-	return &expertLayer{d, stream, Addresses{A: alloc(of, rows*expertK), B: alloc(ofB, weights),
+	return &expertLayer{d, stream, RunOn{A: alloc(of, rows*expertK), B: alloc(ofB, weights),
 		B2: alloc(ofB, weights), C: alloc(element.BF16, rows*expertN),
 		Sizes: alloc(element.F32, expertGroups),
 		Rows:  alloc(element.F32, rows+expertGroups*expertN*2*expertK/64)}}
@@ -199,7 +199,10 @@ func (x *expertLayer) capture(b *testing.B, tokens int, o planner.Options) *cubl
 		at.Rows = 0
 	}
 	require.NoError(b, x.device.Wait(b.Context()))
-	graph, err := x.stream.Capture(20, func(int) error { return p.RunAt(b.Context(), x.stream.Native(), at) })
+	at.Program = p
+	graph, err := x.stream.Capture(20, func(int) error {
+		return x.device.RunAt(b.Context(), x.stream.Native(), at)
+	})
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, graph.Close()) })
 	return graph

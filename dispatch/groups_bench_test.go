@@ -18,7 +18,7 @@ func BenchmarkGroups(b *testing.B) {
 	const mostA, mostB, mostC = 1 << 28, 1 << 30, 1 << 28
 	d, stream := openTimed(b)
 	alloc := allocRandom(b, d, stream)
-	at := Addresses{A: alloc(element.BF16, mostA), B: alloc(element.BF16, mostB),
+	at := RunOn{A: alloc(element.BF16, mostA), B: alloc(element.BF16, mostB),
 		C: alloc(element.BF16, mostC), Sizes: alloc(element.F32, expertGroups)}
 	for _, c := range []struct{ groups, rows, n, k int }{
 		{4, 8192, 6144, 7168}, {4, 8192, 7168, 3072}, {4, 8192, 4096, 4096}, {4, 8192, 4096, 2048},
@@ -52,7 +52,7 @@ func BenchmarkGroups(b *testing.B) {
 }
 
 // captureGroups returns a graph of runs, as nodes. The benchmark closes what it needs.
-func captureGroups(b *testing.B, d *Device, stream *cublas.Stream, at Addresses, r planner.Ragged,
+func captureGroups(b *testing.B, d *Device, stream *cublas.Stream, at RunOn, r planner.Ragged,
 	tile string) *cublas.Graph {
 	o := planner.Options{TypeA: element.BF16, TypeC: element.BF16, Tile: tile}
 	p, err := d.PrepareRagged(b.Context(), r, o)
@@ -62,7 +62,8 @@ func captureGroups(b *testing.B, d *Device, stream *cublas.Stream, at Addresses,
 		require.NoError(b, p.Close())
 	})
 	require.NoError(b, d.Wait(b.Context()))
-	graph, err := stream.Capture(4, func(int) error { return p.RunAt(b.Context(), stream.Native(), at) })
+	at.Program = p
+	graph, err := stream.Capture(4, func(int) error { return d.RunAt(b.Context(), stream.Native(), at) })
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, graph.Close()) })
 	return graph

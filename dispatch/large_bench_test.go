@@ -21,7 +21,7 @@ func BenchmarkLarge(b *testing.B) {
 		if of == element.E4M3 {
 			o.TypeC = element.BF16
 		}
-		at := Addresses{A: alloc(of, most), B: alloc(of, most), C: alloc(o.TypeC, most)}
+		at := RunOn{A: alloc(of, most), B: alloc(of, most), C: alloc(o.TypeC, most)}
 		for _, c := range []struct{ m, n, k, count int }{
 			{4096, 4096, 4096, 1}, {2048, 2048, 2048, 1}, {2048, 2048, 2048, 4}, {3000, 3000, 3000, 1},
 			{640, 4096, 1024, 1}, {4096, 640, 1024, 1},
@@ -38,7 +38,7 @@ func BenchmarkLarge(b *testing.B) {
 			for _, o.Schedule = range []planner.Schedule{"", planner.ScheduleLPT, planner.ScheduleDynamic} {
 				b.Run(fmt.Sprintf("%s/%dx%dx%dx%d/%s", of, c.m, c.n, c.k, c.count, o.Schedule),
 					func(b *testing.B) {
-						timeNodes(b, d, stream, batch, o, largeNodes, func(int) Addresses { return at })
+						timeNodes(b, d, stream, batch, o, largeNodes, func(int) RunOn { return at })
 					})
 			}
 		}

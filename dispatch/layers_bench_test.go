@@ -18,7 +18,7 @@ func BenchmarkLayers(b *testing.B) {
 	const most = 14336 * 4096
 	d, stream := openTimed(b)
 	alloc := allocRandom(b, d, stream)
-	at := Addresses{A: alloc(element.BF16, 128*14336), C: alloc(element.BF16, 128*14336)}
+	at := RunOn{A: alloc(element.BF16, 128*14336), C: alloc(element.BF16, 128*14336)}
 	rows := alloc(element.F32, most/64)
 	for _, ofB := range []element.Type{element.BF16, element.Int4} {
 		at.B = alloc(ofB, layerNodes*most)
@@ -44,7 +44,7 @@ func BenchmarkLayers(b *testing.B) {
 const layerNodes = 20
 
 // timeLayer is timeNodes for a layer. at.B has the weights of all nodes.
-func timeLayer(b *testing.B, d *Device, stream *cublas.Stream, at Addresses, ofB element.Type, m, n, k int,
+func timeLayer(b *testing.B, d *Device, stream *cublas.Stream, at RunOn, ofB element.Type, m, n, k int,
 	schedule planner.Schedule) {
 	q := planner.Problem{M: m, N: n, K: k, TransB: true, Alpha: planner.Scale(1), A: planner.Matrix{LD: k},
 		B: planner.Matrix{LD: k}, C: planner.Matrix{LD: n}}
@@ -54,7 +54,7 @@ func timeLayer(b *testing.B, d *Device, stream *cublas.Stream, at Addresses, ofB
 		o.TypeB, o.Epilogue.ScaleB = ofB, planner.PerGroup128
 	}
 	weights := at.B
-	timeNodes(b, d, stream, planner.Batch{q}, o, layerNodes, func(i int) Addresses {
+	timeNodes(b, d, stream, planner.Batch{q}, o, layerNodes, func(i int) RunOn {
 		at.B = weights + uintptr(i*ofB.Size(n*k))
 		return at
 	})
@@ -63,7 +63,7 @@ func timeLayer(b *testing.B, d *Device, stream *cublas.Stream, at Addresses, ofB
 // timeNodes reports the measured and the predicted time of a node, in a graph of runs of a plan with
 // separate operands.
 func timeNodes(b *testing.B, d *Device, stream *cublas.Stream, batch planner.Batch, o planner.Options,
-	nodes int, operands func(i int) Addresses) {
+	nodes int, operands func(i int) RunOn) {
 	plan, err := d.Plan(b.Context(), batch, o)
 	require.NoError(b, err)
 	p, err := d.Prepare(b.Context(), plan)
@@ -71,7 +71,9 @@ func timeNodes(b *testing.B, d *Device, stream *cublas.Stream, batch planner.Bat
 	defer func() { require.NoError(b, p.Close()) }()
 	require.NoError(b, d.Wait(b.Context()))
 	graph, err := stream.Capture(nodes, func(i int) error {
-		return p.RunAt(b.Context(), stream.Native(), operands(i))
+		at := operands(i)
+		at.Program = p
+		return d.RunAt(b.Context(), stream.Native(), at)
 	})
 	require.NoError(b, err)
 	defer graph.Close()

@@ -70,7 +70,7 @@ type shapes struct {
 	device  *Device
 	stream  *cublas.Stream
 	rival   *cublas.Handle
-	at      Addresses
+	at      RunOn
 	m, n, k int
 }
 
@@ -81,7 +81,7 @@ func newShapes(b *testing.B) *shapes {
 	b.Cleanup(func() { require.NoError(b, rival.Close()) })
 	const most = shapeMost * shapeMost
 	alloc := allocRandom(b, d, stream)
-	return &shapes{device: d, stream: stream, rival: rival, at: Addresses{A: alloc(element.F32, most),
+	return &shapes{device: d, stream: stream, rival: rival, at: RunOn{A: alloc(element.F32, most),
 		B: alloc(element.F32, most), C: alloc(element.F32, most)}}
 }
 
@@ -138,7 +138,11 @@ func (x *shapes) planned(b *testing.B, plan *planner.Plan) (micros float64, copi
 	defer func() { require.NoError(b, p.Close()) }()
 	require.NoError(b, x.device.Wait(b.Context()))
 	copies = int(min(max(1000/plan.Cost, 2), 50))
-	return x.time(b, copies, func() error { return p.RunAt(b.Context(), x.stream.Native(), x.at) }), copies
+	at := x.at
+	at.Program = p
+	return x.time(b, copies, func() error {
+		return x.device.RunAt(b.Context(), x.stream.Native(), at)
+	}), copies
 }
 
 // time returns the median of a few samples, for one of the copies, in µs.

@@ -105,10 +105,10 @@ func TestNoWrapper(t *testing.T) {
 func TestNoBorrower(t *testing.T) {
 	d, _ := openFake(t)
 	p := program(t, d, small(t))
-	require.EqualError(t, p.RunAt(t.Context(), 0, Addresses{}),
-		"backend fake does not work in memory of its callers")
+	require.EqualError(t, d.RunAt(t.Context(), 0, RunOn{Program: p}),
+		"run 0: backend fake does not work in memory of its callers")
 	require.NoError(t, p.Close())
-	require.ErrorIs(t, p.RunAt(t.Context(), 0, Addresses{}), ErrClosed)
+	require.ErrorIs(t, d.RunAt(t.Context(), 0, RunOn{Program: p}), ErrClosed)
 	require.NoError(t, d.Close())
-	require.ErrorIs(t, p.RunAt(t.Context(), 0, Addresses{}), ErrClosed)
+	require.ErrorIs(t, d.RunAt(t.Context(), 0, RunOn{Program: p}), ErrClosed)
 }
