@@ -18,6 +18,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/internal/dl/dltest"
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/internal/version"
 	"github.com/batchgemm/batchgemm/planner"
@@ -234,9 +235,9 @@ func TestHeaderLists(t *testing.T) {
 		want    []string
 	}{
 		"backends": {[2]string{"bg_open opens a device of a backend:", "NULL:"}, backendNames()},
-		"types":    {[2]string{`"type_a"    elements of A:`, `"type_b"`}, names(element.Types())},
+		"types":    {[2]string{`"type_a"    elements of A:`, `"type_b"`}, names(elemtype.TypesA())},
 		"of buffers": {[2]string{"bg_buffer_new for elements of a type:", "*/"},
-			names(append(element.Types(), element.Int4, element.MXFP4, element.NVFP4))},
+			names(append(elemtype.TypesA(), element.Int4, element.MXFP4, element.NVFP4))},
 		"computes": {[2]string{` "compute" `, `"rule"`},
 			names([]planner.Compute{planner.ComputeF32Emulated, planner.ComputeF32, planner.ComputeTF32})},
 		"rules": {[2]string{` "rule" `, `"schedule"`},

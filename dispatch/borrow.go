@@ -11,7 +11,7 @@ import (
 )
 
 // RunOn is one execution of a program on operands in the caller's memory: memory of the GPU, or with the CPU
-// memory of the host outside of Go. Each address is a multiple of 16, or 0 if the program has no such operand.
+// memory of the host outside of Go. Each address is a multiple of 16, or 0 if the program lacks the operand.
 type RunOn struct {
 	Program                        *Program
 	A, B, C, Sizes, B2, Bias, Rows uintptr // as in Operands
@@ -67,7 +67,7 @@ func (s *submission) addAt(d *Device, at *RunOn) error {
 	if !ok {
 		return fmt.Errorf("backend %s does not work in memory of its callers", d.info.Backend)
 	}
-	if err := p.plan.CheckExtent(at.Extent); err != nil {
+	if err := checkExtent(p.plan, at.Extent); err != nil {
 		return err
 	}
 	args := argumentsOf(p.plan)

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"fmt"
 	"runtime"
 	"slices"
 	"testing"
@@ -18,6 +19,8 @@ func TestRunAtExtent(t *testing.T) {
 	rows := planner.Ragged{Form: planner.EndsOfRows, Groups: 2, M: 6, N: 2, K: 2, A: planner.Matrix{LD: 2},
 		B: planner.Matrix{LD: 2}, C: planner.Matrix{LD: 2}}
 	records := planner.Ragged{Form: planner.Records, Groups: 2, M: 6, N: 2, K: 2, LenA: 12, LenB: 4, LenC: 12}
+	depth := rows
+	depth.Form, depth.K, depth.A.LD, depth.StrideC = planner.EndsOfDepth, 4, 4, 12
 	whole := program(t, d, small(t))
 	for _, c := range []struct {
 		of     *planner.Ragged
@@ -28,6 +31,7 @@ func TestRunAtExtent(t *testing.T) {
 		{&rows, 7, "ragged batch: extent 7 is not in [0, 6]"},
 		{&rows, -1, "ragged batch: extent -1 is not in [0, 6]"},
 		{&rows, 6, "A is 0"},
+		{&depth, 5, "ragged batch: extent 5 is not in [0, 4]"},
 		{&records, 1, "ragged batch: extent 1 is not 0: records have sizes of their own"},
 	} {
 		p := whole
@@ -39,6 +43,14 @@ func TestRunAtExtent(t *testing.T) {
 		require.ErrorIs(t, err, ErrInvalid)
 		require.EqualError(t, err, "run 0: "+c.want)
 	}
+	routing, err := d.PrepareStep(t.Context(), planner.Routing{Choices: planner.Choices{Tokens: 10, TopK: 3,
+		Experts: 65}})
+	require.NoError(t, err)
+	for _, extent := range []int{-1, 11} {
+		require.EqualError(t, d.RunAt(t.Context(), 0, RunOn{Program: routing, Extent: extent}),
+			fmt.Sprintf("run 0: extent %d is not in [0, 10], the tokens that there may be", extent))
+	}
+	require.EqualError(t, d.RunAt(t.Context(), 0, RunOn{Program: routing, Extent: 10}), "run 0: A is 0")
 	require.NoError(t, d.Close())
 }
 

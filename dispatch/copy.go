@@ -54,8 +54,7 @@ func Read[T Element](ctx context.Context, b *Buffer, offset int, dst []T) error 
 
 // Upload makes a buffer from numbers, with their type, or from 32-bit words.
 func Upload[T element.Number | int32 | uint32](ctx context.Context, d *Device, src []T) (*Buffer, error) {
-	of, _ := typeOf(*new(T))
-	b, err := d.NewBuffer(of, len(src))
+	b, err := d.NewBuffer(typeOf[T](), len(src))
 	if err != nil {
 		return nil, err
 	}
@@ -66,9 +65,15 @@ func Upload[T element.Number | int32 | uint32](ctx context.Context, d *Device, s
 	return b, nil
 }
 
-// typeOf returns the element type of a Go number. known is false for bits, which several types share.
-func typeOf(number any) (of element.Type, known bool) {
-	switch number.(type) {
+// typeOf returns the element type whose Go type is T; F32 for others.
+func typeOf[T any]() element.Type {
+	of, _ := knownType[T]()
+	return of
+}
+
+// knownType returns the element type of a Go type. known is false for bits, which several types share.
+func knownType[T any]() (of element.Type, known bool) {
+	switch any(*new(T)).(type) {
 	case element.BFloat16:
 		return element.BF16, true
 	case element.Float16:
@@ -88,7 +93,7 @@ func checkElements[T Element](what string, of element.Type) error {
 	var zero T
 	size := int(unsafe.Sizeof(zero))
 	words := size == 4 && elemtype.Bits4(of) && (zero+1)/2 == 0 // (zero+1)/2 is 0 for integers only
-	is, known := typeOf(zero)
+	is, known := knownType[T]()
 	switch {
 	case known && is != of, size == 4 && of != is && !words:
 		return invalid.Errorf("%s: the buffer has elements of %s, not %s", what, of, is)

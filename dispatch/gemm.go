@@ -72,7 +72,7 @@ func GEMM[T, U element.Number](ctx context.Context, h Host, batch planner.Batch,
 	if d, ok := h.(*Device); h == nil || ok && d == nil {
 		return invalid.Errorf("the device is nil")
 	}
-	ab, c := element.TypeOf[T](), element.TypeOf[U]()
+	ab, c := typeOf[T](), typeOf[U]()
 	err := cmp.Or(setType(&o.TypeA, ab, "A"), x.setTypeB(&o), setType(&o.TypeC, c, "C"))
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func (x *Slices[T, U]) setTypeB(o *planner.Options) error {
 		if len(x.Packed)+len(x.Packed2) > 0 {
 			return invalid.Errorf("Packed and Packed2 are for a TypeB of 4 bits, not %s", o.TypeB)
 		}
-		return setType(&o.TypeB, element.TypeOf[T](), "B")
+		return setType(&o.TypeB, typeOf[T](), "B")
 	}
 	if len(x.B)+len(x.B2) > 0 {
 		return invalid.Errorf("the options have TypeB %s, whose words are Packed and Packed2, not B and B2",
@@ -168,7 +168,7 @@ func compute[T, U element.Number](ctx context.Context, d *Device, plan *planner.
 	if readsC(plan.Batch, e) {
 		run.C = place(&on, true, x.C, plan.ExtentC)
 	} else if on.err == nil {
-		run.C = on.keep(d.NewBuffer(element.TypeOf[U](), plan.ExtentC))
+		run.C = on.keep(d.NewBuffer(typeOf[U](), plan.ExtentC))
 	}
 	if on.err != nil {
 		return on.err
@@ -201,7 +201,7 @@ func (x *Slices[T, U]) words() hostgemm.Operands {
 
 // holding returns the words that hold elements.
 func holding[T element.Number](s []T) []float32 {
-	return matrices.Span[float32](unsafe.Pointer(unsafe.SliceData(s)), elemtype.Words(element.TypeOf[T](),
+	return matrices.Span[float32](unsafe.Pointer(unsafe.SliceData(s)), elemtype.Words(typeOf[T](),
 		len(s)))
 }
 
@@ -214,7 +214,7 @@ func asFloats(words []uint32) []float32 {
 // not exist yet.
 func (x *Slices[T, U]) room(plan *planner.Plan) error {
 	const few = 1 << 22
-	words := elemtype.Words(element.TypeOf[U](), plan.ExtentC)
+	words := elemtype.Words(typeOf[U](), plan.ExtentC)
 	if words < few {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/fakedriver"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
@@ -21,7 +22,7 @@ func as[T element.Number](numbers []float32) []T {
 		return out
 	}
 	for i, x := range numbers {
-		out[i] = T(element.TypeOf[T]().Bits(x))
+		out[i] = T(elemtype.Bits(typeOf[T](), x))
 	}
 	return out
 }
@@ -33,7 +34,7 @@ func floats[T element.Number](numbers []T) []float32 {
 	}
 	out := make([]float32, len(numbers))
 	for i, x := range numbers {
-		out[i] = element.TypeOf[T]().Float(uint16(x))
+		out[i] = elemtype.Float(typeOf[T](), uint16(x))
 	}
 	return out
 }
@@ -47,7 +48,7 @@ func gemmOf[T, U element.Number](ctx context.Context, h Host, batch planner.Batc
 // typedGEMM checks GEMM for a batch whose C has gaps, with and without accumulation, in slices longer than
 // the batch needs.
 func typedGEMM[T, U element.Number](t *testing.T) {
-	t.Run(element.TypeOf[T]().String()+"/"+element.TypeOf[U]().String(), func(t *testing.T) {
+	t.Run(typeOf[T]().String()+"/"+typeOf[U]().String(), func(t *testing.T) {
 		d, err := Open(t.Context(), WithBackend("cpu"))
 		require.NoError(t, err)
 		defer d.Close()
@@ -63,13 +64,13 @@ func typedGEMM[T, U element.Number](t *testing.T) {
 				require.NoError(t, err)
 				batch[2].C.LD += 3
 				need := batch.Lengths(planner.Epilogue{})
-				a, _ := drawn(element.TypeOf[T](), need.A+3)
-				b, _ := drawn(element.TypeOf[T](), need.B+1)
+				a, _ := drawn(typeOf[T](), need.A+3)
+				b, _ := drawn(typeOf[T](), need.B+1)
 				c, _ := drawn(element.BF16, need.C+2)
 				before := floats(as[U](c)) // F16 has fewer small numbers
 				got := as[U](before)
 				require.NoError(t, gemmOf(t.Context(), d, batch, planner.Options{}, as[T](a), as[T](b), got))
-				_, err = reference.CheckIn(reference.Arithmetic{TypeC: element.TypeOf[U]()}, batch, a, b,
+				_, err = reference.CheckIn(reference.Arithmetic{TypeC: typeOf[U]()}, batch, a, b,
 					before, floats(got))
 				require.NoError(t, err)
 			})

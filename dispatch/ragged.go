@@ -65,3 +65,29 @@ func (r *Run) checkSizes(plan *planner.Plan) error {
 	}
 	return nil
 }
+
+// checkExtent names what is wrong with the extent of a run of a plan: see RunOn.Extent.
+func checkExtent(plan *planner.Plan, extent int) error {
+	r, most := plan.Ragged, 0
+	switch {
+	case plan.Layer != nil:
+		if most = plan.Layer.Tokens; extent < 0 || extent > most {
+			return invalid.Errorf("extent %d is not in [0, %d], the tokens that there may be", extent, most)
+		}
+		return nil
+	case extent == 0:
+		return nil
+	case !plan.Takes().Sizes:
+		return invalid.Errorf("extent %d is not 0: the program is not ragged, its plan has the sizes", extent)
+	case r.Form == planner.Records:
+		return invalid.Errorf("ragged batch: extent %d is not 0: records have sizes of their own", extent)
+	case r.Form == planner.EndsOfDepth:
+		most = r.K
+	default:
+		most = r.M
+	}
+	if extent < 0 || extent > most {
+		return invalid.Errorf("ragged batch: extent %d is not in [0, %d]", extent, most)
+	}
+	return nil
+}

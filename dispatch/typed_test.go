@@ -23,8 +23,8 @@ func drawn(of element.Type, n int) (numbers []float32, bits []uint16) {
 		return numbers, nil
 	}
 	for i, x := range numbers {
-		bits[i] = of.Bits(x)
-		numbers[i] = of.Float(bits[i])
+		bits[i] = elemtype.Bits(of, x)
+		numbers[i] = elemtype.Float(of, bits[i])
 	}
 	return numbers, bits
 }

@@ -26,11 +26,11 @@ func TestGemmFloat64(t *testing.T) {
 	var want [][]float64
 	for i := range 12 {
 		m, n, k := 1+rng.IntN(20), 1+rng.IntN(20), 1+rng.IntN(30)
-		p := Product[blas64.General]{Alpha: 0.5, Beta: float64(i % 2), TransA: blas.NoTrans, TransB: blas.Trans,
+		p := Product[blas64.General]{Alpha: 0.5, Beta: float64(i % 2), TransB: blas.Trans,
 			A: general(m, k), B: general(n, k), C: general(m, n)}
 		c := p.C
 		c.Data = slices.Clone(c.Data)
-		blas64.Gemm(p.TransA, p.TransB, p.Alpha, p.A, p.B, p.Beta, c)
+		blas64.Gemm(blas.NoTrans, p.TransB, p.Alpha, p.A, p.B, p.Beta, c)
 		products, want = append(products, p), append(want, c.Data)
 	}
 	require.NoError(t, Gemm(t.Context(), d, products...))

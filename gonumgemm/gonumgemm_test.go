@@ -56,9 +56,9 @@ func TestGemm(t *testing.T) {
 		var products []Product[blas32.General]
 		for i := range 24 {
 			m, n, k := rng.IntN(20), rng.IntN(20), rng.IntN(30)
-			p := Product[blas32.General]{Alpha: [...]float64{1, 0.5, 0}[i%3], Beta: [...]float64{0, 1, -2}[i/3%3],
-				TransA: [...]blas.Transpose{0, blas.Trans}[i%2], TransB: [...]blas.Transpose{blas.NoTrans,
-					blas.Trans}[i/2%2]}
+			p := Product[blas32.General]{Alpha: [...]float64{1, 0.5, 0}[i%3],
+				Beta: [...]float64{0, 1, -2}[i/3%3], TransA: [...]blas.Transpose{0, blas.Trans}[i%2],
+				TransB: [...]blas.Transpose{blas.NoTrans, blas.Trans}[i/2%2]}
 			p.A, p.B, p.C = general(rng, m, k, next()), general(rng, k, n, next()), general(rng, m, n, next())
 			if p.TransA == blas.Trans {
 				p.A = general(rng, k, m, next())

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/internal/drivertest"
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/occupancy"
 	"github.com/batchgemm/batchgemm/internal/reference"
@@ -256,7 +257,7 @@ func newFMAJob(t *testing.T, b planner.Batch, shape *tile.Shape, o planner.Optio
 func round(of element.Type, numbers []float32) {
 	for i, x := range numbers {
 		if of != element.F32 && !isGap(x) {
-			numbers[i] = of.Float(of.Bits(x))
+			numbers[i] = elemtype.Float(of, elemtype.Bits(of, x))
 		}
 	}
 }

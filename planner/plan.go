@@ -2,7 +2,6 @@ package planner
 
 import (
 	"github.com/batchgemm/batchgemm/internal/encoding"
-	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/internal/tile"
 )
 
@@ -55,21 +54,4 @@ func (p *Plan) Takes() encoding.Operands {
 	return encoding.Operands{B: p.Layer == nil || backward,
 		Sizes: p.Layer != nil || p.Ragged != nil && len(p.Records) == 0,
 		Rows:  backward || p.Options.Epilogue.UsesRows()}
-}
-
-// CheckExtent names what is wrong with the extent of a run: see Ragged.Within. That of a step of a layer is
-// of tokens.
-func (p *Plan) CheckExtent(extent int) error {
-	switch {
-	case p.Layer != nil && (extent < 0 || extent > p.Layer.Tokens):
-		return invalid.Errorf("extent %d is not in [0, %d], the tokens that there may be", extent,
-			p.Layer.Tokens)
-	case p.Layer != nil:
-		return nil
-	case p.Takes().Sizes:
-		return p.Ragged.checkExtent(extent)
-	case extent != 0:
-		return invalid.Errorf("extent %d is not 0: the program is not ragged, its plan has the sizes", extent)
-	}
-	return nil
 }

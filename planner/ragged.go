@@ -262,18 +262,6 @@ func (r *Ragged) stride() int {
 	return r.StrideB
 }
 
-// checkExtent returns what is wrong with an extent for Within. The description passed check.
-func (r *Ragged) checkExtent(extent int) error {
-	switch {
-	case extent == 0:
-	case r.Form == Records:
-		return r.wrong("extent %d is not 0: records have sizes of their own", extent)
-	case extent < 0 || extent > *r.bound():
-		return r.wrong("extent %d is not in [0, %d]", extent, *r.bound())
-	}
-	return nil
-}
-
 // Within returns the batch of a run with an extent. Only that many of the M rows exist, or with EndsOfDepth
 // only that much of K. Nothing after them is read or written. 0: all of them.
 func (r Ragged) Within(extent int) Ragged {

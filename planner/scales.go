@@ -136,7 +136,7 @@ func (e *Epilogue) scaleB(p *Problem, k, col int) uint32 {
 }
 
 // scaled lists the types whose elements may have scales.
-var scaled = slices.DeleteFunc(element.Types(), func(t element.Type) bool { return !elemtype.Scaled(t) })
+var scaled = slices.DeleteFunc(elemtype.TypesA(), func(t element.Type) bool { return !elemtype.Scaled(t) })
 
 // checkScales fails for unknown scales, and for scales that the types of elements do not allow.
 func (o *Options) checkScales(d *Device) error {

@@ -12,7 +12,7 @@ import (
 // extension, WGSL has no such types. Shaders compute with their values in fp32.
 
 // narrow is how WGSL reads and writes a 16-bit type: the numbers of the two elements of a word, the four of
-// two words, and the word of a pair of float32, given by their bits, which rounds like element.Type.Bits.
+// two words, and the word of a pair of float32, given by their bits, which rounds like element.Narrow.
 // pair uses only integers, because WGSL does not define how floats are rounded, and lets compilers assume
 // that they are neither NaN nor infinite. Rare numbers are first replaced by tame. rare gets the sum of the
 // magnitudes of all numbers of a thread and, if small numbers are rare, the least of twice their bits, less

@@ -39,12 +39,12 @@ type typeFlags struct{ a, b, c string }
 
 func (f *typeFlags) flags(cmd *cobra.Command) {
 	names := func() (names []string) {
-		for _, t := range element.Types() {
+		for _, t := range elemtype.TypesA() {
 			names = append(names, t.String())
 		}
 		return names
 	}
-	cmd.Flags().StringVar(&f.a, "type", "", "elements of A and B: "+elemtype.List(element.Types(), " or ")+
+	cmd.Flags().StringVar(&f.a, "type", "", "elements of A and B: "+elemtype.List(elemtype.TypesA(), " or ")+
 		" (default f32)")
 	cmd.Flags().StringVar(&f.b, "type-b", "", "elements of B: int4 with A of bf16 or f16 (default as A)")
 	cmd.Flags().StringVar(&f.c, "type-c", "", "elements of C: f32, or as of A; of e4m3 and int8 "+
@@ -62,7 +62,7 @@ func (f *typeFlags) flags(cmd *cobra.Command) {
 
 // set adds the types to options with an epilogue. For B of 4 bits it also adds scales.
 func (f *typeFlags) set(o *planner.Options) (err error) {
-	if o.TypeA, err = typeAmong("--type", f.a, element.Types()); err != nil {
+	if o.TypeA, err = typeAmong("--type", f.a, elemtype.TypesA()); err != nil {
 		if _, err4 := typeAmong("", f.a, elemtype.Types4()); f.a != "" && err4 == nil {
 			err = fmt.Errorf("%w: only B may be, with --type-b %s", err, f.a)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/internal/kernelfile"
@@ -24,8 +25,8 @@ var images = kernelfile.New(nil)
 
 // build is for sm_90a only. Its images have the names of the products with the same kernels. Each has its
 // own variable for the clocks.
-func build(of native.Arch) cuda.Build {
-	return cuda.Build{
+func build(of native.Arch) backend.Build {
+	return backend.Build{
 		Image: arch.Product,
 		Read: func(image string) ([]byte, error) {
 			if of.Name() != arch.Name() {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -46,7 +47,7 @@ func TestSameBitsOfSides(t *testing.T) {
 	operandOf := func(n, m int) operand {
 		o := operand{ld: m, narrow: narrowOf(element.BF16, make([]float32, (n*m+1)/2))}
 		for i := range n * m {
-			o.bits()[i] = element.BF16.Bits(2*rng.Float32() - 1)
+			o.bits()[i] = elemtype.Bits(element.BF16, 2*rng.Float32()-1)
 		}
 		return o
 	}

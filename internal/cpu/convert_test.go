@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
@@ -26,7 +27,7 @@ func TestWiden(t *testing.T) {
 		got := make([]float32, n-5)
 		x.widen(got, 5)
 		for i, v := range got {
-			if want := of.Float(uint16(i + 5)); want == want || v == v {
+			if want := elemtype.Float(of, uint16(i+5)); want == want || v == v {
 				require.Equal(t, math.Float32bits(want), math.Float32bits(v), "%s %#x", of, i+5)
 			}
 		}
@@ -47,7 +48,7 @@ func TestRound(t *testing.T) {
 		x := narrowOf(of, make([]float32, len(numbers)))
 		x.store(1, numbers)
 		for i, v := range numbers {
-			require.Equal(t, of.Bits(v), x.bits()[1+i], "%s %v %#x", of, v, math.Float32bits(v))
+			require.Equal(t, elemtype.Bits(of, v), x.bits()[1+i], "%s %v %#x", of, v, math.Float32bits(v))
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -192,7 +193,7 @@ func TestGuardPages(t *testing.T) {
 		trials = 1000
 	}
 	for _, with := range available() {
-		for _, of := range element.Types() {
+		for _, of := range elemtype.TypesA() {
 			if of != element.F32 && with.alongs == nil || of == element.F64 {
 				continue // they become fp32, or see TestDoubles
 			}

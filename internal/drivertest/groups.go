@@ -143,7 +143,7 @@ func (s *suite) runScaled(t *testing.T, c epilogueCase, b planner.Batch,
 		if d.packed[of] == nil {
 			for i, x := range d.numbers[of] {
 				if x == x {
-					d.numbers[of][i] = s.of.Float(s.of.Bits(2*rng.Float32() - 1))
+					d.numbers[of][i] = elemtype.Float(s.of, elemtype.Bits(s.of, 2*rng.Float32()-1))
 				}
 			}
 		}
@@ -335,7 +335,7 @@ func numberOf(by planner.Scaling, weight uint32, words func(at int) uint32, j, k
 		}
 		return float32(math.Ldexp(float64(e2m1), int(scale)-127))
 	case planner.PerGroup16:
-		scale := element.E4M3.Float(uint16(words((1+k/64)*ld+j) >> (k % 64 / 16 * 8) & 255))
+		scale := elemtype.Float(element.E4M3, uint16(words((1+k/64)*ld+j)>>(k%64/16*8)&255))
 		return e2m1 * (scale * math.Float32frombits(words(j)))
 	}
 	word := words(k/by.Group()*ld + j)

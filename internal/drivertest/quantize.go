@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -145,7 +146,7 @@ func quantize(q []*near, h []near, to element.Type) *near {
 	off := amax.bound / amax.want // of both
 	for i, x := range h {
 		product := float32(x.want * inverse)
-		n := near{want: float64(to.Float(to.Bits(product)))}
+		n := near{want: float64(elemtype.Float(to, elemtype.Bits(to, product)))}
 		if amax.bound > 0 { // a neighbour may be nearer to what is rounded
 			n.want = float64(product)
 			n.bound = (x.bound*inverse + math.Abs(n.want)*(off+4*halfUnit)) * (1 + 0x1p-3)

@@ -194,12 +194,13 @@ func (s *suite) tile() string {
 func (s *suite) testRounding(t *testing.T) {
 	var numbers []float32
 	for bits := range 1 << (8 * s.of.Bytes()) {
-		x := s.of.Float(uint16(bits))
+		x := elemtype.Float(s.of, uint16(bits))
 		if size := math.Abs(float64(x)); size >= 0x1p-110 && size < math.Inf(1) || x == 0 {
 			numbers = append(numbers, x)
 		}
 	}
-	factors := []float32{1, -1, s.of.Float(s.of.Bits(1.0 / 3)), 1.5, 0x1.02p3, 0x1.8p-10, 0x1p-13}
+	third := elemtype.Float(s.of, elemtype.Bits(s.of, 1.0/3))
+	factors := []float32{1, -1, third, 1.5, 0x1.02p3, 0x1.8p-10, 0x1p-13}
 	b := planner.Batch{{M: len(numbers), N: len(factors), K: 1}}
 	j := s.prepare(t, b, narrow, planner.Options{Tile: "small"}, nil)
 	o := operands{make([]float32, j.lens[0]), make([]float32, j.lens[1]),
@@ -217,7 +218,7 @@ func (s *suite) testRounding(t *testing.T) {
 func (s *suite) testWhole(t *testing.T) {
 	numbers := make([]float32, 1<<(8*s.of.Bytes()))
 	for bits := range numbers {
-		numbers[bits] = s.of.Float(uint16(bits))
+		numbers[bits] = elemtype.Float(s.of, uint16(bits))
 	}
 	ends := []float32{slices.Min(numbers), slices.Max(numbers)}
 	most := int(0x1p24 / (ends[0] * ends[0]))
@@ -279,9 +280,9 @@ func round(of element.Type, numbers []float32) {
 		case elemtype.Whole(of) && x != x:
 			x = math.MaxFloat32
 		case elemtype.Whole(of) && x > -1 && x < 1:
-			x *= -of.Float(1 << (8*of.Bytes() - 1)) // the least
+			x *= -elemtype.Float(of, 1<<(8*of.Bytes()-1)) // the least
 		}
-		numbers[i] = of.Float(of.Bits(x))
+		numbers[i] = elemtype.Float(of, elemtype.Bits(of, x))
 	}
 }
 
@@ -299,7 +300,7 @@ func ToWords(of element.Type, numbers []float32) []float32 {
 	words := make([]uint32, wordsOf(of, len(numbers)))
 	bits, at, shift := 8*of.Bytes(), 0, 0
 	for _, x := range numbers {
-		words[at] |= uint32(of.Bits(x)) << shift
+		words[at] |= uint32(elemtype.Bits(of, x)) << shift
 		if shift += bits; shift == 32 {
 			at, shift = at+1, 0
 		}
@@ -321,7 +322,7 @@ func FromWords(of element.Type, words []float32, n int) []float32 {
 		}
 		at := i * of.Bytes()
 		bits := math.Float32bits(words[at/4]) >> (at % 4 * 8)
-		numbers[i] = of.Float(uint16(bits & (1<<(8*of.Bytes()) - 1)))
+		numbers[i] = elemtype.Float(of, uint16(bits&(1<<(8*of.Bytes())-1)))
 	}
 	return numbers
 }

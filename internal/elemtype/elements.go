@@ -51,6 +51,25 @@ func Known(t element.Type) bool { return int(t) < len(table) }
 // up to 1024 products.
 func Whole(t element.Type) bool { return t == element.Int8 }
 
+// Float returns the number that bits of a 16-bit or 8-bit type represent, as element.Widen has it.
+func Float(t element.Type, bits uint16) float32 {
+	var number [1]float32
+	element.Widen(t, number[:], []uint16{bits})
+	return number[0]
+}
+
+// Bits returns the bits of a 16-bit or 8-bit type that are nearest to a number, as element.Narrow has them.
+func Bits(t element.Type, number float32) uint16 {
+	var bits [1]uint16
+	element.Narrow(t, bits[:], []float32{number})
+	return bits[0]
+}
+
+// TypesA lists the types that A may have: all but those of 4 bits.
+func TypesA() []element.Type {
+	return []element.Type{element.F32, element.BF16, element.F16, element.E4M3, element.Int8, element.F64}
+}
+
 // TypesC lists the types that C may have if A and B, or only A, have this type. The usual one is first.
 func TypesC(t element.Type) []element.Type {
 	switch t {

@@ -66,7 +66,7 @@ var (
 		}
 		return float32(math.Ldexp(1, i-127))
 	})
-	e4m3  = table256(func(i int) float32 { return element.E4M3.Float(uint16(i)) })
+	e4m3  = table256(func(i int) float32 { return Float(element.E4M3, uint16(i)) })
 	bytes = table256(func(i int) float32 { return float32(i) })
 )
 

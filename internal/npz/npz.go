@@ -22,6 +22,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
@@ -91,7 +92,7 @@ func (a *Array) Read(dst []float32) error {
 			case Float32:
 				part[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
 			case Float16:
-				part[i] = element.F16.Float(binary.LittleEndian.Uint16(raw[2*i:]))
+				part[i] = elemtype.Float(element.F16, binary.LittleEndian.Uint16(raw[2*i:]))
 			case Int8:
 				part[i] = float32(int8(raw[i]))
 			default:

@@ -71,7 +71,7 @@ func (w *Writer) writeNumbers(out io.Writer, of element.Type, data []float32) er
 			if of == elemtype.Sums(of) {
 				binary.LittleEndian.PutUint32(w.buf[4*i:], math.Float32bits(v))
 			} else {
-				binary.LittleEndian.PutUint16(w.buf[2*i:], of.Bits(v))
+				binary.LittleEndian.PutUint16(w.buf[2*i:], elemtype.Bits(of, v))
 			}
 		}
 		if _, err := out.Write(w.buf[:min(of.Bytes(), 4)*len(part)]); err != nil {

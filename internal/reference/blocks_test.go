@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -88,8 +89,8 @@ func TestBlockBounds(t *testing.T) {
 			Uniform(rng, s)
 		}
 		for i := range k {
-			x[i], y[i] = element.E4M3.Float(element.E4M3.Bits(64*x[i])),
-				element.E4M3.Float(element.E4M3.Bits(64*y[i]))
+			x[i], y[i] = elemtype.Float(element.E4M3, elemtype.Bits(element.E4M3, 64*x[i])),
+				elemtype.Float(element.E4M3, elemtype.Bits(element.E4M3, 64*y[i]))
 		}
 		size := rng.IntN(120) - 60
 		for i := range scale {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -141,5 +142,5 @@ func roundTo(of element.Type, v float32) float32 {
 	if of == element.F32 {
 		return v
 	}
-	return of.Float(of.Bits(v))
+	return elemtype.Float(of, elemtype.Bits(of, v))
 }

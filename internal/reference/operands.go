@@ -247,7 +247,7 @@ func AllNumbers(of element.Type, b planner.Batch, x, y []float32) {
 		}
 		for i := range 256 {
 			at := m.Offset + i*next
-			operand[at], operand[at+second] = of.Float(uint16(i)), of.Float(uint16(255-i))
+			operand[at], operand[at+second] = elemtype.Float(of, uint16(i)), elemtype.Float(of, uint16(255-i))
 		}
 	}
 	fill(x, b[0].A, !b[0].TransA)
@@ -270,7 +270,7 @@ func AllProducts(of element.Type, b planner.Batch, x, y []float32) {
 		operand[m.Offset+k*m.LD+i] = number
 	}
 	for i := range 256 {
-		number := of.Float(uint16(i))
+		number := elemtype.Float(of, uint16(i))
 		for k := range p.K {
 			put(x, p.A, !p.TransA, i, k, 0)
 			put(y, p.B, p.TransB, i, k, number)

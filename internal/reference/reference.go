@@ -27,7 +27,7 @@ func UniformOf(of element.Type, rng *rand.Rand, s []float32) {
 		return
 	}
 	for i := range s {
-		s[i] = of.Float(uint16(rng.IntN(1 << (8 * of.Bytes()))))
+		s[i] = elemtype.Float(of, uint16(rng.IntN(1<<(8*of.Bytes()))))
 	}
 }
 
@@ -176,7 +176,7 @@ func (l *limits) rounded(want, bound float64) (float64, float64) {
 	case t == element.F32, t == element.F64: // numbers of F64 are seen as float32: see CheckF64
 		return want, bound
 	case l.unit == 0:
-		return float64(t.Float(t.Bits(float32(want)))), bound
+		return float64(elemtype.Float(t, elemtype.Bits(t, float32(want)))), bound
 	default:
 		return want, bound + max(elemtype.Unit(t)*math.Abs(want), elemtype.Tiny(t)/2)
 	}

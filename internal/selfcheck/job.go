@@ -219,7 +219,7 @@ func toWords(of element.Type, numbers []float32) []float32 {
 	}
 	words := make([]uint32, (len(numbers)+of.PerWord()-1)/of.PerWord())
 	for i, x := range numbers {
-		words[i/of.PerWord()] |= uint32(of.Bits(x)) << (i % of.PerWord() * 8 * of.Bytes())
+		words[i/of.PerWord()] |= uint32(elemtype.Bits(of, x)) << (i % of.PerWord() * 8 * of.Bytes())
 	}
 	return backend.Words(words)
 }
@@ -231,7 +231,7 @@ func fromWords(of element.Type, words []float32, n int) []float32 {
 	numbers := make([]float32, n)
 	for i := range numbers {
 		bits := math.Float32bits(words[i/of.PerWord()]) >> (i % of.PerWord() * 8 * of.Bytes())
-		numbers[i] = of.Float(uint16(bits & (1<<(8*of.Bytes()) - 1)))
+		numbers[i] = elemtype.Float(of, uint16(bits&(1<<(8*of.Bytes())-1)))
 	}
 	return numbers
 }

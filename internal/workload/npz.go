@@ -108,7 +108,7 @@ func readMatrix(a *npz.Array, of element.Type, to []float32, offset int) error {
 	}
 	if a.DType == npz.Uint8 {
 		for i, x := range numbers {
-			numbers[i] = of.Float(uint16(x))
+			numbers[i] = elemtype.Float(of, uint16(x))
 		}
 	}
 	if elemtype.Whole(of) {

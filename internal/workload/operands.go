@@ -52,6 +52,6 @@ func round(to element.Type, numbers []float32) {
 		return
 	}
 	for i, x := range numbers {
-		numbers[i] = to.Float(to.Bits(x))
+		numbers[i] = elemtype.Float(to, elemtype.Bits(to, x))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/dl"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/native"
@@ -18,7 +19,7 @@ import (
 func Driver() driver.Driver { return dl.Driver(&vendor) }
 
 // DriverWith returns the backend with other builds of the kernels.
-func DriverWith(build func(native.Arch) Build) driver.Driver {
+func DriverWith(build func(native.Arch) backend.Build) driver.Driver {
 	v := vendor
 	v.Describe = builds(build).describe
 	return dl.Driver(&v)
@@ -139,10 +140,12 @@ func refuse(v int) error {
 func version(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
 
 // build returns the code that comes with the package.
-func build(arch native.Arch) Build { return Build{arch.Image, products.CUDA.Read} }
+func build(arch native.Arch) backend.Build {
+	return backend.Build{Image: arch.Image, Read: products.CUDA.Read}
+}
 
 // builds returns the code of the kernels for an architecture.
-type builds func(native.Arch) Build
+type builds func(native.Arch) backend.Build
 
 // describe reads the facts of a GPU, and refuses one that is too old.
 func (of builds) describe(from dl.Facts) (*dl.GPU, error) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/dl"
 	"github.com/batchgemm/batchgemm/internal/dl/dltest"
 	"github.com/batchgemm/batchgemm/internal/drivertest"
@@ -34,9 +35,9 @@ func TestFake(t *testing.T) {
 	path := buildFake(t, dltest.CompileKernels(t, "..", func(string) bool { return false }, "-O1")...)
 	small := vendor
 	// products would be unpacked for each of hundreds of devices
-	small.Describe = builds(func(native.Arch) Build {
-		return Build{func(encoding.Kernel) string { return "code" },
-			func(string) ([]byte, error) { return []byte("code"), nil }}
+	small.Describe = builds(func(native.Arch) backend.Build {
+		return backend.Build{Image: func(encoding.Kernel) string { return "code" },
+			Read: func(string) ([]byte, error) { return []byte("code"), nil }}
 	}).describe
 	f := dltest.New(t, small, path)
 	t.Run("conformance", func(t *testing.T) {
@@ -72,9 +73,9 @@ func TestFake(t *testing.T) {
 	t.Run("images", func(t *testing.T) { // are freed with the device
 		const devices, size = 16, 16 << 20 // bytes
 		code, large := bytes.Repeat([]byte{1}, size), vendor
-		large.Describe = builds(func(native.Arch) Build {
-			return Build{func(encoding.Kernel) string { return "code" },
-				func(string) ([]byte, error) { return code, nil }}
+		large.Describe = builds(func(native.Arch) backend.Build {
+			return backend.Build{Image: func(encoding.Kernel) string { return "code" },
+				Read: func(string) ([]byte, error) { return code, nil }}
 		}).describe
 		on := dltest.New(t, large, path).Driver
 		before := memtest.Resident(t)

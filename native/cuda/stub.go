@@ -21,4 +21,4 @@ func Driver() driver.Driver {
 }
 
 // DriverWith returns a driver without devices.
-func DriverWith(func(native.Arch) Build) driver.Driver { return Driver() }
+func DriverWith(func(native.Arch) backend.Build) driver.Driver { return Driver() }

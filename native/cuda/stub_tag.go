@@ -12,4 +12,4 @@ import (
 func Driver() driver.Driver { return backend.Missing("cuda", "built with the tag nocuda") }
 
 // DriverWith returns a driver without devices.
-func DriverWith(func(native.Arch) Build) driver.Driver { return Driver() }
+func DriverWith(func(native.Arch) backend.Build) driver.Driver { return Driver() }

@@ -31,7 +31,7 @@ func TestEveryE4M3(t *testing.T) {
 	require.Equal(t, bits, back)
 	for i, x := range bits {
 		want := valueE4M3(x)
-		require.Equal(t, math.Float32bits(numbers[i]), math.Float32bits(E4M3.Float(uint16(x))), "%#x", x)
+		require.Equal(t, math.Float32bits(numbers[i]), math.Float32bits(Float8E4M3(x).Float32()), "%#x", x)
 		if math.IsNaN(want) {
 			require.True(t, math.IsNaN(float64(numbers[i])), "%#x", x)
 			continue
@@ -40,16 +40,18 @@ func TestEveryE4M3(t *testing.T) {
 	}
 }
 
+func bitsE4M3(x float32) uint16 { return uint16(Nearest[Float8E4M3](x)) }
+
 // A number between two values goes to the nearer one, and from their middle to the even one.
 func TestRoundingE4M3(t *testing.T) {
 	for low := range uint8(mostE4M3) {
 		middle := float32((valueE4M3(low) + valueE4M3(low+1)) / 2)
 		for sign := range uint8(2) {
 			flip := float32(1 - 2*int(sign))
-			require.Equal(t, uint16(sign<<7|(low+low&1)), E4M3.Bits(flip*middle), "%#x and the next", low)
-			require.Equal(t, uint16(sign<<7|low), E4M3.Bits(flip*math.Nextafter32(middle, 0)), "after %#x",
+			require.Equal(t, uint16(sign<<7|(low+low&1)), bitsE4M3(flip*middle), "%#x and the next", low)
+			require.Equal(t, uint16(sign<<7|low), bitsE4M3(flip*math.Nextafter32(middle, 0)), "after %#x",
 				low)
-			require.Equal(t, uint16(sign<<7|(low+1)), E4M3.Bits(flip*math.Nextafter32(middle, 1000)),
+			require.Equal(t, uint16(sign<<7|(low+1)), bitsE4M3(flip*math.Nextafter32(middle, 1000)),
 				"before the one after %#x", low)
 		}
 	}
@@ -84,7 +86,7 @@ func TestExtremesOfE4M3(t *testing.T) {
 		{"0", 0, 0},
 		{"-0", float32(math.Copysign(0, -1)), 0x80},
 	} {
-		t.Run(tc.name, func(t *testing.T) { require.Equal(t, tc.want, E4M3.Bits(tc.x)) })
+		t.Run(tc.name, func(t *testing.T) { require.Equal(t, tc.want, bitsE4M3(tc.x)) })
 	}
 }
 
@@ -96,7 +98,7 @@ func FuzzE4M3(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, bits uint32) {
 		x := math.Float32frombits(bits)
-		got := E4M3.Bits(x)
+		got := bitsE4M3(x)
 		require.Less(t, got, uint16(256))
 		if x != x {
 			require.Equal(t, uint16(nanE4M3), got&0x7f)

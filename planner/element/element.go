@@ -36,9 +36,6 @@ var table = [...]facts{F32: {"f32", 32}, BF16: {"bf16", 16}, F16: {"f16", 16}, E
 	Int8: {"int8", 8},
 	Int4: {"int4", 4}, MXFP4: {"mxfp4", 4}, NVFP4: {"nvfp4", 4}, F64: {"f64", 64}}
 
-// Types lists the types of A: all but those of 4 bits.
-func Types() []Type { return []Type{F32, BF16, F16, E4M3, Int8, F64} }
-
 // parse reads a name as users write it, such as "bf16"; "" is F32. It fails for unknown names.
 func parse(name string) (Type, error) {
 	if name == "" {
@@ -85,38 +82,8 @@ func (t Type) PerWord() int { return 32 / table[t].bits }
 // Size returns the bytes of n elements, rounded up to whole bytes.
 func (t Type) Size(n int) int { return n/8*table[t].bits + (n%8*table[t].bits+7)/8 }
 
-// Float returns the number that bits of a 16-bit or 8-bit type represent. Different NaN bits give different
-// NaNs.
-func (t Type) Float(bits uint16) float32 {
-	switch t {
-	case BF16:
-		return bf16(bits)
-	case E4M3:
-		return numbersE4M3[uint8(bits)]
-	case Int8:
-		return float32(int8(bits))
-	}
-	return f16(bits)
-}
-
-// Bits returns the bits of a 16-bit or 8-bit type that are nearest to a number; ties go to even. NaN becomes
-// a NaN if the type has any. E4M3 saturates: larger numbers and infinities become 448, as in NVIDIA's
-// conversions with satfinite (PyTorch gives NaN from 465 on). Int8 saturates at 127 and -128, and NaN
-// becomes 0.
-func (t Type) Bits(number float32) uint16 {
-	switch t {
-	case BF16:
-		return bf16Bits(number)
-	case E4M3:
-		return uint16(e4m3Bits(number))
-	case Int8:
-		return uint16(int8Bits(number))
-	}
-	return f16Bits(number)
-}
-
-// Widen converts elements of a 16-bit or 8-bit type, as bits, to numbers. dst must be at least as long as
-// src.
+// Widen converts elements of a 16-bit or 8-bit type, as bits, to numbers. Different NaN bits give different
+// NaNs. dst must be at least as long as src.
 func Widen[T ~uint8 | ~uint16](of Type, dst []float32, src []T) {
 	dst = dst[:len(src)]
 	switch of {
@@ -139,8 +106,10 @@ func Widen[T ~uint8 | ~uint16](of Type, dst []float32, src []T) {
 	}
 }
 
-// Narrow converts numbers to elements of a 16-bit or 8-bit type, like Type.Bits. dst must be at least as long
-// as src.
+// Narrow converts numbers to the nearest elements of a 16-bit or 8-bit type; ties go to even. NaN becomes a
+// NaN if the type has any. E4M3 saturates: larger numbers and infinities become 448, as in NVIDIA's
+// conversions with satfinite (PyTorch gives NaN from 465 on). Int8 saturates at 127 and -128, and NaN becomes
+// 0. dst must be at least as long as src.
 func Narrow[T ~uint8 | ~uint16](of Type, dst []T, src []float32) {
 	dst = dst[:len(src)]
 	switch of {

@@ -14,7 +14,7 @@ import (
 )
 
 func TestNames(t *testing.T) {
-	for _, x := range append(Types(), elemtype.Types4()...) {
+	for _, x := range append(elemtype.TypesA(), elemtype.Types4()...) {
 		var got Type
 		err := got.UnmarshalText([]byte(x.String()))
 		require.NoError(t, err)
@@ -70,18 +70,18 @@ func TestEveryNumber(t *testing.T) {
 		seen := map[uint32]bool{}
 		for i := range 1 << 16 {
 			bits := uint16(i)
-			got, want := of.Float(bits), value(of, bits)
+			got, want := elemtype.Float(of, bits), value(of, bits)
 			require.False(t, seen[math.Float32bits(got)], "%s %#x", of, bits)
 			seen[math.Float32bits(got)] = true
 			if math.IsNaN(want) {
 				require.True(t, math.IsNaN(float64(got)), "%s %#x", of, bits)
-				back := of.Bits(got)
-				require.True(t, math.IsNaN(float64(of.Float(back))), "%s %#x", of, bits)
+				back := elemtype.Bits(of, got)
+				require.True(t, math.IsNaN(float64(elemtype.Float(of, back))), "%s %#x", of, bits)
 				require.Equal(t, bits>>15, back>>15, "%s %#x", of, bits)
 				continue
 			}
 			require.Equal(t, math.Float64bits(want), math.Float64bits(float64(got)), "%s %#x", of, bits)
-			require.Equal(t, bits, of.Bits(got), "%s %#x", of, bits)
+			require.Equal(t, bits, elemtype.Bits(of, got), "%s %#x", of, bits)
 		}
 	}
 }
@@ -89,7 +89,7 @@ func TestEveryNumber(t *testing.T) {
 // A number between two values goes to the nearer one, and from their middle to the even one.
 func TestRounding(t *testing.T) {
 	for _, of := range []Type{BF16, F16} {
-		infinite := of.Bits(float32(math.Inf(1)))
+		infinite := elemtype.Bits(of, float32(math.Inf(1)))
 		for low := uint16(0); low < infinite; low++ {
 			high := low + 1
 			above := value(of, high)
@@ -100,16 +100,16 @@ func TestRounding(t *testing.T) {
 			even := low + low&1
 			for sign := range uint16(2) {
 				flip := float32(1 - 2*int(sign))
-				require.Equal(t, sign<<15|even, of.Bits(flip*middle), "%s between %#x and the next", of, low)
-				require.Equal(t, sign<<15|low, of.Bits(flip*math.Nextafter32(middle, 0)), "%s after %#x", of,
-					low)
-				require.Equal(t, sign<<15|high, of.Bits(flip*math.Nextafter32(middle, float32(math.Inf(1)))),
+				bits := func(x float32) uint16 { return elemtype.Bits(of, flip*x) }
+				require.Equal(t, sign<<15|even, bits(middle), "%s between %#x and the next", of, low)
+				require.Equal(t, sign<<15|low, bits(math.Nextafter32(middle, 0)), "%s after %#x", of, low)
+				require.Equal(t, sign<<15|high, bits(math.Nextafter32(middle, float32(math.Inf(1)))),
 					"%s before %#x", of, high)
 			}
 		}
-		require.Equal(t, infinite, of.Bits(math.MaxFloat32))
-		require.Equal(t, infinite, of.Bits(float32(elemtype.Overflow(of))))
-		require.Equal(t, infinite-1, of.Bits(math.Nextafter32(float32(elemtype.Overflow(of)), 0)))
+		require.Equal(t, infinite, elemtype.Bits(of, math.MaxFloat32))
+		require.Equal(t, infinite, elemtype.Bits(of, float32(elemtype.Overflow(of))))
+		require.Equal(t, infinite-1, elemtype.Bits(of, math.Nextafter32(float32(elemtype.Overflow(of)), 0)))
 	}
 }
 
@@ -129,13 +129,13 @@ func TestFacts(t *testing.T) {
 	require.Equal(t, math.Inf(1), elemtype.Overflow(E4M3))
 	require.Equal(t, math.Inf(1), elemtype.Overflow(Int8))
 	require.False(t, elemtype.Known(F64+1))
-	require.Equal(t, "f32, bf16, f16, e4m3, int8 or f64", elemtype.List(Types(), " or "))
+	require.Equal(t, "f32, bf16, f16, e4m3, int8 or f64", elemtype.List(elemtype.TypesA(), " or "))
 	require.Equal(t, "f32", elemtype.List(elemtype.TypesC(F32), " or "))
 	require.Equal(t, "f64", elemtype.List(elemtype.TypesC(F64), " or "))
 	require.Equal(t, "f16 or f32", elemtype.List(elemtype.TypesC(F16), " or "))
 	require.Equal(t, "bf16, f16 or f32", elemtype.List(elemtype.TypesC(E4M3), " or "))
 	require.Equal(t, "bf16, f16 or f32", elemtype.List(elemtype.TypesC(Int8), " or "))
-	for _, x := range Types() {
+	for _, x := range elemtype.TypesA() {
 		require.Equal(t, x == E4M3 || x == Int8, elemtype.Scaled(x), x)
 		require.Equal(t, x == Int8, elemtype.Whole(x), x)
 	}
@@ -153,7 +153,7 @@ func TestSlices(t *testing.T) {
 		Narrow(of, back, numbers)
 		require.Equal(t, bits, back)
 		for i := range bits {
-			require.Equal(t, of.Float(bits[i]), numbers[i])
+			require.Equal(t, elemtype.Float(of, bits[i]), numbers[i])
 		}
 	}
 }

@@ -109,9 +109,9 @@ func TestGroupWord(t *testing.T) {
 		{1, 8, 1},
 		{-0.5, 0, -0.5},
 		{0, 15, 0},
-		{BF16.Float(0x3eab), 3, BF16.Float(0x3eab)},
-		{F16.Float(0x2a55), 3, F16.Float(0x2a55)},
-		{F16.Float(1), 3, F16.Float(1)},
+		{elemtype.Float(BF16, 0x3eab), 3, elemtype.Float(BF16, 0x3eab)},
+		{elemtype.Float(F16, 0x2a55), 3, elemtype.Float(F16, 0x2a55)},
+		{elemtype.Float(F16, 1), 3, elemtype.Float(F16, 1)},
 		{1 + 0x1p-20, 1, 1}, // a tie, to even
 		{1 + 0x1p-20 + 0x1p-23, 1, 1 + 0x1p-19},
 		{1 + 3*0x1p-20, 1, 1 + 0x1p-18},

@@ -22,8 +22,7 @@ func TestEveryInt8(t *testing.T) {
 			want -= 256
 		}
 		require.Equal(t, want, numbers[i], "%#x", x)
-		require.Equal(t, want, Int8.Float(uint16(x)), "%#x", x)
-		require.Equal(t, uint16(x), Int8.Bits(want), "%#x", x)
+		require.Equal(t, int8(x), Nearest[int8](want), "%#x", x)
 	}
 }
 
@@ -59,7 +58,7 @@ func TestRoundingInt8(t *testing.T) {
 		{"NaN with a sign", math.Float32frombits(0xffc00001), 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			require.Equal(t, uint16(uint8(tc.want)), Int8.Bits(tc.x))
+			require.EqualValues(t, tc.want, Nearest[int8](tc.x))
 			var bits [1]uint8
 			Narrow(Int8, bits[:], []float32{tc.x})
 			require.Equal(t, uint8(tc.want), bits[0])
@@ -77,9 +76,7 @@ func FuzzInt8(f *testing.F) {
 		if x == x {
 			want = math.RoundToEven(min(max(x, -128), 127))
 		}
-		got := Int8.Bits(float32(x))
-		require.Less(t, got, uint16(256))
-		require.Equal(t, int8(want), int8(got), "%v", x)
+		require.Equal(t, int8(want), Nearest[int8](float32(x)), "%v", x)
 	})
 }
 

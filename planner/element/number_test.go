@@ -8,11 +8,6 @@ import (
 )
 
 func TestNumbers(t *testing.T) {
-	require.Equal(t, F32, TypeOf[float32]())
-	require.Equal(t, BF16, TypeOf[BFloat16]())
-	require.Equal(t, F16, TypeOf[Float16]())
-	require.Equal(t, E4M3, TypeOf[Float8E4M3]())
-	require.Equal(t, Int8, TypeOf[int8]())
 	for _, tc := range []struct {
 		name   string
 		x      float32

@@ -3,6 +3,7 @@ package gcn
 import (
 	"math"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
@@ -11,9 +12,11 @@ func init() { register(halfOperations) }
 // halfOperations are those on 16-bit numbers, and on pairs of them.
 var halfOperations = map[string]operation{
 	"v_cvt_f32_f16": vector1(func(a uint32) uint32 {
-		return math.Float32bits(element.F16.Float(uint16(a)))
+		return math.Float32bits(elemtype.Float(element.F16, uint16(a)))
 	}),
-	"v_cvt_f16_f32":  lowHalf(1, func(a, _ uint32) uint32 { return uint32(element.F16.Bits(float(a))) }),
+	"v_cvt_f16_f32": lowHalf(1, func(a, _ uint32) uint32 {
+		return uint32(elemtype.Bits(element.F16, float(a)))
+	}),
 	"v_lshlrev_b16":  lowHalf(2, func(a, b uint32) uint32 { return b << (a & 15) & 0xffff }),
 	"v_pack_b32_f16": vector2(func(a, b uint32) uint32 { return a&0xffff | b<<16 }),
 	"v_perm_b32":     vector3(permute),
@@ -27,7 +30,7 @@ var halfOperations = map[string]operation{
 		run: func(w *wave, in *instruction) {
 			mixedFMA(w, in, func(before,
 				x uint32) uint32 {
-				return before&^0xffff | uint32(element.F16.Bits(float(x)))
+				return before&^0xffff | uint32(elemtype.Bits(element.F16, float(x)))
 			})
 		}},
 }
@@ -49,11 +52,11 @@ func lowHalf(srcs int, f func(a, b uint32) uint32) operation {
 func packedBits16(f func(a, b float32) float32) operation {
 	return operation{unit: valu, dsts: 1, srcs: 2, packed: true, run: func(w *wave, in *instruction) {
 		a, b, d := w.lanes(&in.src[0], 0, 0), w.lanes(&in.src[1], 0, 1), w.dst(in, 0)
-		half := func(x, high uint32) float32 { return element.F16.Float(uint16(x >> (16 * (high & 1)))) }
+		half := func(x, high uint32) float32 { return elemtype.Float(element.F16, uint16(x>>(16*(high&1)))) }
 		w.each(func(l int) {
 			low := f(half(a[l], in.opSel), half(b[l], in.opSel>>1))
 			high := f(half(a[l], ^in.opLow), half(b[l], ^in.opLow>>1))
-			d[l] = uint32(element.F16.Bits(low)) | uint32(element.F16.Bits(high))<<16
+			d[l] = uint32(elemtype.Bits(element.F16, low)) | uint32(elemtype.Bits(element.F16, high))<<16
 		})
 	}}
 }
@@ -87,7 +90,7 @@ func mixedFMA(w *wave, in *instruction, f func(before, x uint32) uint32) {
 		}
 		to := &w.scratch[i]
 		for l, x := range s[i] {
-			to[l] = math.Float32bits(element.F16.Float(uint16(x >> (16 * (in.opSel >> i & 1)))))
+			to[l] = math.Float32bits(elemtype.Float(element.F16, uint16(x>>(16*(in.opSel>>i&1)))))
 		}
 		s[i] = to
 	}

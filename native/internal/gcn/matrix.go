@@ -122,7 +122,7 @@ func (m *matrix) factor(w *wave, o *operand) []lanesOf {
 				all[j][l] = x >> (8 * (j % per)) & 0xff
 				continue
 			}
-			x = math.Float32bits(m.of.Float(uint16(x >> (16 * (j % per)))))
+			x = math.Float32bits(elemtype.Float(m.of, uint16(x>>(16*(j%per)))))
 			if w.arch.flushes && math.Abs(float64(float(x))) < elemtype.Tiny(m.of)/elemtype.Unit(m.of)/2 {
 				x = 0
 			}

@@ -121,7 +121,7 @@ func round(of element.Type, numbers []float32) {
 		return
 	}
 	for i, x := range numbers {
-		if numbers[i] = of.Float(of.Bits(x)); of.Bytes() > 1 &&
+		if numbers[i] = elemtype.Float(of, elemtype.Bits(of, x)); of.Bytes() > 1 &&
 			math.Abs(float64(numbers[i])) < elemtype.Tiny(of)/elemtype.Unit(of)/2 {
 			numbers[i] = 0
 		}
@@ -324,7 +324,7 @@ func runAll(t *testing.T, o *Object, arch native.Arch, shape *tile.Shape,
 	jobs func(of element.Type, transposition int) []*job) (ran map[string][]bool, total int) {
 	t.Helper()
 	ran = map[string][]bool{}
-	for _, of := range element.Types() {
+	for _, of := range elemtype.TypesA() {
 		if of == element.F64 {
 			continue // there are no kernels for it
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/internal/codeobject"
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
@@ -373,10 +374,10 @@ func testMatrix(t *testing.T, arch, op string, m matrix) {
 				case element.Int8:
 					to[j] = byte(int8(x[lane][j]))
 				case element.E4M3:
-					to[j] = byte(m.of.Bits(x[lane][j]))
+					to[j] = byte(elemtype.Bits(m.of, x[lane][j]))
 					x[lane][j] /= 2
 				default:
-					binary.LittleEndian.PutUint16(to[2*j:], m.of.Bits(x[lane][j]))
+					binary.LittleEndian.PutUint16(to[2*j:], elemtype.Bits(m.of, x[lane][j]))
 				}
 			}
 		}

@@ -1,4 +1,4 @@
-package cuda
+package backend
 
 import "github.com/batchgemm/batchgemm/internal/encoding"
 
