@@ -18,6 +18,8 @@ var gateMutants = []inSanitizer{
 		address},
 	{mutant{"a team sums half of its numbers", "kernels/gate.cuh", "half = 1u << log >> 1",
 		"half = 1u << log >> 2"}, plain},
+	{mutant{"a team of 64 sums as one of 32", "kernels/gate.cuh", "half = 1u << log >> 1",
+		"half = 16"}, plain},
 	{mutant{"clamped numbers have a slope", "kernels/activation.cuh", "none || beyond ? 0.0f", "none ? 0.0f"},
 		plain},
 	{mutant{"up is not clamped below", "kernels/activation.cuh", "if (v < -clamp.limit)",
