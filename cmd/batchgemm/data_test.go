@@ -10,6 +10,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/bench"
 	"github.com/batchgemm/batchgemm/internal/npz"
+	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -85,6 +86,7 @@ func TestDataCancels(t *testing.T) {
 }
 
 func TestBenchData(t *testing.T) {
+	sample.Command.Whole(t)
 	for _, k := range dataKinds {
 		t.Run(k.name, func(t *testing.T) {
 			r := decode[bench.Report](t, "20 30 400\n", "bench", "-", "--repeat", "1", "--data", k.name)

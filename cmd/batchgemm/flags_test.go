@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/sample"
 )
 
 // valuesOf are possible values for a flag of a type, most of them mistakes.
@@ -23,6 +25,7 @@ var valuesOf = map[string][]string{
 // TestFlagValues: every value of a flag is accepted, or refused as wrong usage in one line, and nothing
 // panics.
 func TestFlagValues(t *testing.T) {
+	sample.Command.Whole(t)
 	workloads := map[string][]string{"plan": {"-"}, "run": {"-"}, "verify": {"-", "--backend", "cpu"},
 		"bench": {"-"}}
 	root, _ := newRoot()

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch"
+	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/internal/workload"
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -45,6 +46,7 @@ func TestVerifyCompute(t *testing.T) {
 
 // TestNothingToDo: sizes of 0, whose operands have no memory.
 func TestNothingToDo(t *testing.T) {
+	sample.Command.Whole(t)
 	var all []string
 	for sizes := range 8 {
 		line := fmt.Sprintf("%d %d %d", 5*(sizes&1), 4*(sizes>>1&1), 3*(sizes>>2&1))

@@ -198,7 +198,7 @@ func TestGuardPages(t *testing.T) {
 				continue // they become fp32, or see TestDoubles
 			}
 			t.Run(with.name+"/"+of.String(), func(t *testing.T) {
-				sample.CPU.Whole(t)
+				sample.CPU.Skip(t, 1)
 				own := newScratch(with, new(atomic.Bool))
 				rng := rand.New(rand.NewPCG(1, 0))
 				for i := range trials {

@@ -20,7 +20,7 @@ import (
 func TestAddressSpaceIsLimited(t *testing.T) {
 	memtest.AddressSpace(t, 1<<30, func() {
 		d := openDevice(t)
-		for range 5 {
+		for range 2 {
 			b, err := d.Alloc(150 << 20) // 600 MiB
 			require.NoError(t, err)
 			require.NoError(t, b.Close())

@@ -25,7 +25,7 @@ func TestSmallItems(t *testing.T) {
 	}
 	for _, with := range available() {
 		t.Run(with.name, func(t *testing.T) {
-			sample.CPU.Whole(t)
+			sample.CPU.Skip(t, 1)
 			own, plain := newScratch(with, new(atomic.Bool)), newScratch(with, new(atomic.Bool))
 			rng := rand.New(rand.NewPCG(1, 0))
 			for i := range trials {

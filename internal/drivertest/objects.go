@@ -148,7 +148,7 @@ func (s *suite) testMoved(t *testing.T, shape *tile.Shape, problems int) {
 // its context. A Read waits, and sees all results.
 func (s *suite) testQueued(t *testing.T) {
 	ctx := context.Background()
-	const side, enough = 256, 500 * time.Millisecond
+	const side, enough = 256, 250 * time.Millisecond
 	j := s.prepare(t, planner.Batch{{M: side, N: side, K: side, Beta: 1}}, narrow, planner.Options{}, nil)
 	o := fill(j.batch, j.lens, integers(1))
 	j.run(t, o)

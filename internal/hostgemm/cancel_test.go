@@ -104,6 +104,7 @@ func TestGEMMCancelledAtEveryLook(t *testing.T) {
 
 // A batch of many problems looks at the context many times before anything is computed.
 func TestGEMMLooksWhilePacking(t *testing.T) {
+	sample.Calls.Whole(t)
 	const n = 20 * lookEvery
 	batch, err := planner.Pack(slices.Repeat([]planner.Problem{planner.GEMM(1, 1, 1)}, n)...)
 	require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/internal/fakedriver"
+	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -33,6 +34,7 @@ func TestEveryCallFails(t *testing.T) {
 		{"an epilogue", 1, 6, func(t *testing.T, g *Group) error { return withEpilogue.run(t.Context(), g) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			sample.Calls.Whole(t)
 			g, fakes := openGroup(t, c.devices)
 			require.NoError(t, c.do(t, g))
 			programs, _ := fakedriver.Held(fakes)

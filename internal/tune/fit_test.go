@@ -97,7 +97,7 @@ func TestFit(t *testing.T) {
 				t.Skip("a fit takes seconds, and ten times as long with the race detector")
 			}
 			if tc.name != "AMD" { // has the fewest kernels
-				sample.Planner.Skip(t, 4)
+				sample.Planner.Skip(t, 12)
 			}
 			rng := rand.New(rand.NewPCG(7, 0))
 			d := known(t, tc.device)
