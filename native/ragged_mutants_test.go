@@ -149,6 +149,27 @@ var raggedMutants = []inSanitizer{
 		"(same.all);\n      }\n    }\n    barrier();", "(same.all);\n      }\n    }"}, thread},
 }
 
+// rowPanelMutants are mistakes in the panels of kernels of CUDA.
+var rowPanelMutants = []mutant{
+	{"panels of half the rows", "kernels/ragged.cuh", "most = kPanelRows >> k.tm",
+		"most = kPanelRows / 2 >> k.tm"},
+	{"no panels", "kernels/ragged.cuh", "if (all > most) {", "if (false) {"},
+	{"a panel of rows begins in the one before", "kernels/ragged.cuh", "number / (most * across) * most",
+		"number / (most * across)"},
+	{"the last panel is whole", "kernels/ragged.cuh", "rows = min(most, all - first)", "rows = most"},
+	{"tiles are counted from the first panel", "kernels/ragged.cuh", "    number -= first * across;\n", ""},
+	{"all panels have the first rows", "kernels/ragged.cuh", "{first + number - col * rows",
+		"{number - col * rows"},
+}
+
+func TestRowPanelMutants(t *testing.T) {
+	compiled(t)
+	jobs := panelGroups(t)
+	for _, m := range rowPanelMutants {
+		requireFound(t, m, func(t *testing.T) error { return runRagged(t, m, asCUDA, jobs) })
+	}
+}
+
 func TestRaggedMutants(t *testing.T) {
 	compiled(t)
 	most := uint16(planner.MaxGroups + 1)

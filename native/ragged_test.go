@@ -87,11 +87,11 @@ func newRaggedJob(t *testing.T, rng *rand.Rand, r planner.Ragged, entries uint16
 func newEpilogueJob(t *testing.T, rng *rand.Rand, r planner.Ragged, e planner.Epilogue, entries uint16,
 	name string, sets ...[]int32) *raggedJob {
 	t.Helper()
-	return newJobWithin(t, rng, r, e, drawExtent(rng, &r), entries, name, sets...)
+	return newJobWithin(t, rng, r, e, drawExtent(rng, &r), 0, entries, name, sets...)
 }
 
-// newJobWithin is newEpilogueJob with an extent.
-func newJobWithin(t *testing.T, rng *rand.Rand, r planner.Ragged, e planner.Epilogue, extent int,
+// newJobWithin is newEpilogueJob with an extent, and with panels of so many rows, or 0.
+func newJobWithin(t *testing.T, rng *rand.Rand, r planner.Ragged, e planner.Epilogue, extent, panel int,
 	entries uint16, name string, sets ...[]int32) *raggedJob {
 	t.Helper()
 	d := device(t, "mi210")
@@ -136,7 +136,7 @@ func newJobWithin(t *testing.T, rng *rand.Rand, r planner.Ragged, e planner.Epil
 		if refused >= 0 && j.want[encoding.StatusWord] == 0 {
 			j.want[encoding.StatusWord] = uint32(refused + 1)
 		}
-		drivertest.DealEpilogue(j.want, batch, e).Put(j.want)
+		drivertest.DealPanels(j.want, batch, e, panel).Put(j.want)
 	}
 	return j
 }
@@ -219,7 +219,8 @@ func wrongEnds(t *testing.T, entries ...uint16) (jobs []*raggedJob) {
 				r.Rest, r.Beta = planner.Rest(extent%3), float64(rng.IntN(2))
 				for name, sizes := range drivertest.RaggedEnds(int32(cmp.Or(extent, bound))) {
 					name = fmt.Sprintf("%s, extent %d, rest %d", name, extent, r.Rest)
-					jobs = append(jobs, newJobWithin(t, rng, r, planner.Epilogue{}, extent, n, name, sizes))
+					jobs = append(jobs,
+						newJobWithin(t, rng, r, planner.Epilogue{}, extent, 0, n, name, sizes))
 				}
 			}
 		}
@@ -354,6 +355,45 @@ func dealtRecords(t *testing.T, rng *rand.Rand, r *planner.Ragged) []int32 {
 	sizes, err := planner.AppendRecords(nil, batch, planner.Options{})
 	require.NoError(t, err)
 	return sizes
+}
+
+// panelGroups are groups of all forms of up to some thousands of rows, as kernels of CUDA deal them. Their
+// panels end with the rows, in a tile or before.
+func panelGroups(t *testing.T) (jobs []*raggedJob) {
+	t.Helper()
+	const panel = 2048 // kPanelRows
+	rng := rand.New(rand.NewPCG(17, 18))
+	add := func(r planner.Ragged, e planner.Epilogue, sizes []int32) {
+		jobs = append(jobs, newJobWithin(t, rng, r, e, 0, panel, encoding.RaggedEntries[0],
+			"panels of "+r.Form.Name(), sizes))
+	}
+	for i, e := range []planner.Epilogue{{}, {Bias: true}, {Bias: true, Gated: true}} {
+		all := drivertest.RaggedBatches(false, false)
+		rows, depth := all[planner.EndsOfRows], all[planner.EndsOfDepth]
+		rows.M, depth.M, depth.StrideC = 3*panel+70, 2*panel+100*i, 80*3*panel
+		if e != (planner.Epilogue{}) {
+			rows, depth = drivertest.RaggedWithEpilogue(rows, e), drivertest.RaggedWithEpilogue(depth, e)
+		}
+		add(rows, e, []int32{1, panel + 1, panel + 1, 3*panel + 5, 3*panel + 5, 3*panel + 66, 3*panel + 70})
+		add(rows, e, []int32{panel, panel + 130, 2*panel + 131, 2*panel + 133, 3*panel + 70, 0, 0})
+		add(depth, e, []int32{20, 20, 50, 300, 400, 500, 650})
+	}
+	batch, err := planner.Pack(planner.GEMM(2*panel+1, 90, 3), planner.GEMM(40, 200, 9),
+		planner.GEMM(panel, 64, 2))
+	require.NoError(t, err)
+	r := planner.Ragged{Form: planner.Records, Groups: len(batch), M: 3*panel + 41, N: 200, K: 9}
+	need := batch.Lengths(planner.Epilogue{})
+	r.LenA, r.LenB, r.LenC = need.A, need.B, need.C
+	sizes, err := planner.AppendRecords(nil, batch, planner.Epilogue{})
+	require.NoError(t, err)
+	add(r, planner.Epilogue{}, sizes)
+	return jobs
+}
+
+// TestRowPanels runs kernels that make items in panels.
+func TestRowPanels(t *testing.T) {
+	compiled(t)
+	require.NoError(t, runRagged(t, mutant{}, asCUDA, panelGroups(t)))
 }
 
 // testRagged runs kernels that make items in an emulator, with a sample of the jobs.

@@ -174,13 +174,14 @@ func dealDataParallel(p *builder, g *group) error {
 		q := &p.Batch[o.Index]
 		rows, cols := grid(g.Tile, q)
 		depth := int32(q.depth())
-		most := bandRows(rows, cols)
+		strip := stripRows(g.Tile, rows, cols)
+		most := bandRows(rows, cols, strip)
 		for top := 0; top < rows; top += most {
 			band := band{top, min(top+most, rows)}
 			if err := p.went((band.bottom - band.top) * cols); err != nil {
 				return err
 			}
-			for row, col := range inStrips(g.Tile, band, cols) {
+			for row, col := range inStrips(band, cols, strip) {
 				setWhole(&p.Segments[at], o.Index, row, col, depth)
 				at++
 			}
@@ -242,34 +243,42 @@ func setWhole(s *encoding.Segment, problem int32, row, col int, depth int32) {
 	s.Slot, s.Accumulate = encoding.NoSlot, false
 }
 
-// stripRows is the number of tile rows in a strip, see inStrips.
-const stripRows = 4
+// stripRows returns how many rows of a grid of tiles are dealt together, column by column.
+//
+// A grid with many columns of large tiles is dealt in strips of a few rows: tiles that run at once then read
+// fewer columns of B, and neighbouring units read the same columns, which the L2 cache serves to both at
+// once.
+// Strips save 7 percent for 4096 x 4096 x 4096, 12 for 2048 x 2048 x 2048 and 14 for 128 x 4096 x 4096
+// (H100, bf16, aligned tiles). Strips of 2 or 8 rows are as good, strips of 16 are not. CPUs use no strips:
+// they read the A of a row from their own caches for tile after tile.
+//
+// Many thousands of rows are dealt to warpgroups in panels, as the device deals groups: see Ragged::tileOf in
+// native/kernels/ragged.cuh.
+func stripRows(t *tile.Shape, rows, cols int) int {
+	const manyCols, largeTile, strip, panel = 8, 64, 4, 2048
+	switch {
+	case cols <= manyCols || t.TN < largeTile || t.Unit == tile.SIMD:
+		return 1
+	case t.Unit == tile.WGMMA && rows*t.TM > 2*panel:
+		return panel / t.TM
+	}
+	return strip
+}
 
 // band is a range of grid rows [top, bottom).
 type band struct{ top, bottom int }
 
 // bandRows returns the rows of bands with about pace tiles. Bands end between strips. Most grids are one
 // band.
-func bandRows(rows, cols int) int {
+func bandRows(rows, cols, strip int) int {
 	if rows*cols <= pace {
 		return rows
 	}
-	return max(pace/cols/stripRows, 1) * stripRows
+	return max(pace/cols/strip, 1) * strip
 }
 
-// inStrips walks a grid row by row. A grid with many columns of large tiles is walked in strips of a few
-// rows, column by column: tiles that run at once then read fewer columns of B, and neighbouring units read
-// the same columns, which the L2 cache serves to both at once.
-//
-// Strips save 7 percent for 4096 x 4096 x 4096, 12 for 2048 x 2048 x 2048 and 14 for 128 x 4096 x 4096
-// (H100, bf16, aligned tiles). Strips of 2 or 8 rows are as good, strips of 16 are not. CPUs use no strips:
-// they read the A of a row from their own caches for tile after tile.
-func inStrips(t *tile.Shape, b band, cols int) iter.Seq2[int, int] {
-	const manyCols, largeTile = 8, 64
-	strip := 1
-	if cols > manyCols && t.TN >= largeTile && t.Unit != tile.SIMD {
-		strip = stripRows
-	}
+// inStrips walks a band of a grid in strips of so many rows, column by column.
+func inStrips(b band, cols, strip int) iter.Seq2[int, int] {
 	return func(yield func(row, col int) bool) {
 		for top := b.top; top < b.bottom; top += strip {
 			bottom := min(top+strip, b.bottom)

@@ -38,13 +38,14 @@ func (p *builder) ownTiles(g *group, workers int) error {
 		rows, cols := grid(g.Tile, q)
 		depth := steps(g.Tile, q) * p.model.products
 		whole := t.work(1, depth)
-		most := bandRows(rows, cols)
+		strip := stripRows(g.Tile, rows, cols)
+		most := bandRows(rows, cols, strip)
 		for top := 0; top < rows; top += most {
 			band := band{top, min(top+most, rows)}
 			if err := p.went((band.bottom - band.top) * cols); err != nil {
 				return err
 			}
-			for row, col := range inStrips(g.Tile, band, cols) {
+			for row, col := range inStrips(band, cols, strip) {
 				micros := whole
 				if partly && (row == rows-1 || col == cols-1) {
 					micros = t.work(g.Tile.Fraction(q.M-row*g.Tile.TM, q.N-col*g.Tile.TN), depth)
@@ -77,13 +78,14 @@ func (p *builder) giveTiles(g *group, workers int) error {
 		q := &p.Batch[o.Index]
 		rows, cols := grid(g.Tile, q)
 		depth := int32(q.depth())
-		most := bandRows(rows, cols)
+		strip := stripRows(g.Tile, rows, cols)
+		most := bandRows(rows, cols, strip)
 		for top := 0; top < rows; top += most {
 			band := band{top, min(top+most, rows)}
 			if err := p.went((band.bottom - band.top) * cols); err != nil {
 				return err
 			}
-			for row, col := range inStrips(g.Tile, band, cols) {
+			for row, col := range inStrips(band, cols, strip) {
 				w := p.owners[i]
 				i++
 				setWhole(&p.Segments[ends[w]], o.Index, row, col, depth)

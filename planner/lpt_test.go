@@ -115,6 +115,8 @@ func TestStrips(t *testing.T) {
 	}{
 		{"many columns", h200, wide, 10, 12, 4},
 		{"few columns", h200, wide, 16, 8, 1},
+		{"32 rows", h200, wide, 32, 9, 4},
+		{"thousands of rows", h200, wide, 37, 9, 16},
 		{"small tiles", h200, Options{Tile: "tensor-32x32"}, 10, 12, 1},
 		{"a CPU", aCPU(t), Options{Tile: "simd-64x64"}, 10, 12, 1},
 	} {

@@ -16,6 +16,7 @@ type Dealing struct {
 	Tables   [][]uint32 // of each
 	bounds   []uint32
 	epilogue planner.Epilogue
+	panel    int // rows of a panel of tiles; 0: there are none
 }
 
 // dealt is a problem with its kernel and its place in the order.
@@ -31,7 +32,12 @@ func Deal(bounds []uint32, batch planner.Batch) *Dealing {
 
 // DealEpilogue is Deal for a plan with an epilogue.
 func DealEpilogue(bounds []uint32, batch planner.Batch, e planner.Epilogue) *Dealing {
-	d := &Dealing{Items: []uint32{}, bounds: bounds, epilogue: e}
+	return DealPanels(bounds, batch, e, 0)
+}
+
+// DealPanels is DealEpilogue as kernels of CUDA do it: in panels of so many rows, column by column.
+func DealPanels(bounds []uint32, batch planner.Batch, e planner.Epilogue, panel int) *Dealing {
+	d := &Dealing{Items: []uint32{}, bounds: bounds, epilogue: e, panel: panel}
 	var all []dealt
 	sum, two := 0, bounds[encoding.BoundKernels] == 2
 	for g, q := range batch {
@@ -78,16 +84,15 @@ func (d *Dealing) launch(all []dealt, kernel int) {
 		if e.kernel != kernel {
 			continue
 		}
-		for row := 0; row < e.M; row += tm {
-			for col := 0; col < e.N; col += tn {
-				w := n % count
-				if n/count%2 == 1 {
-					w = count - 1 - w
-				}
-				item := d.epilogueItem(&e.Problem, row, col, min(e.M-row, tm), min(e.N-col, tn))
-				workers[w], inOrder = append(workers[w], item...), append(inOrder, item...)
-				n++
+		for _, at := range d.corners(&e.Problem, tm, tn) {
+			w := n % count
+			if n/count%2 == 1 {
+				w = count - 1 - w
 			}
+			row, col := at[0], at[1]
+			item := d.epilogueItem(&e.Problem, row, col, min(e.M-row, tm), min(e.N-col, tn))
+			workers[w], inOrder = append(workers[w], item...), append(inOrder, item...)
+			n++
 		}
 	}
 	words, products := encoding.ItemWords, 1
@@ -111,6 +116,19 @@ func (d *Dealing) launch(all []dealt, kernel int) {
 		table = append(table, uint32(len(d.Items)/words))
 	}
 	d.Tables = append(d.Tables, table)
+}
+
+// corners returns the first row and column of each tile of a problem, in order.
+func (d *Dealing) corners(q *planner.Problem, tm, tn int) (all [][2]int) {
+	panel := cmp.Or(d.panel, tm) // row by row: panels of a row of tiles
+	for top := 0; top < q.M; top += panel {
+		for col := 0; col < q.N; col += tn {
+			for row := top; row < min(top+panel, q.M); row += tm {
+				all = append(all, [2]int{row, col})
+			}
+		}
+	}
+	return all
 }
 
 // Tiles returns the number of tiles of a kernel.

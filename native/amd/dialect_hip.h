@@ -190,6 +190,7 @@ BG_DEVICE Alike alike(Key* keys, uint32_t key) {
 // kCopiesLines: there are copies of 16 bytes, of which some may not exist (copyVector).
 #ifndef BG_AS_CUDA
 constexpr bool kCopiesLines = false;
+constexpr uint32_t kPanelRows = 0;  // tiles of ragged.cuh are in no panels
 #endif
 
 // SharedAddress is a place in shared memory as copies take it, in bytes.

@@ -34,6 +34,11 @@ struct Ends {
   uint32_t first, end;
 };
 
+// TileAt is a tile of a group: its row and column of tiles.
+struct TileAt {
+  uint32_t down, across;
+};
+
 // Sizes are what the buffer of sizes has of an entry, in each of its forms.
 template <uint32_t kForm>
 struct Form {
@@ -295,6 +300,26 @@ struct Ragged {
     return low;
   }
 
+  // tileOf is where tile `number` of a group lies. Tiles go row by row, or with panels of rows column by
+  // column of each panel: those that run at once then share their rows of A and few columns of B in the L2
+  // cache (H200, bf16, 4 groups of 8192 rows, N 6144, K 7168, tiles of 128 x 128: 571 -> 689 TFLOPS).
+  static BG_DEVICE TileAt tileOf(const RaggedKernel& k, const Record& r, uint32_t number) {
+    const uint32_t across = up(r.n, k.tn);
+    if constexpr (kPanelRows == 0) {
+      const uint32_t down = across == 1 ? number : number / across;
+      return {down, number - down * across};
+    }
+    const uint32_t all = up(r.m, k.tm), most = kPanelRows >> k.tm;
+    uint32_t first = 0, rows = all;
+    if (all > most) {
+      first = number / (most * across) * most;
+      rows = min(most, all - first);
+    }
+    number -= first * across;
+    const uint32_t col = rows == 1 ? number : number / rows;
+    return {first + number - col * rows, col};
+  }
+
   // itemOf is the head of the item of a tile of a group, from a row and a column on.
   BG_DEVICE Item itemOf(const RaggedKernel& k, const Record& r, uint32_t row, uint32_t col) const {
     const Bounds& b = plan.bounds;
@@ -417,9 +442,8 @@ struct Ragged {
       const RaggedKernel& k = plan.bounds.tile[kernel];
       const Sizes at = sizesAt(entry);
       const Record r = groupOf(at, entry);
-      const uint32_t number = tile - plan.starts[rank], across = up(r.n, k.tn);
-      const uint32_t down = across == 1 ? number : number / across;
-      const uint32_t row = down << k.tm, col = (number - down * across) << k.tn;
+      const TileAt in = tileOf(k, r, tile - plan.starts[rank]);
+      const uint32_t row = in.down << k.tm, col = in.across << k.tn;
       const Item item = itemOf(k, r, row, col);
       const uint32_t place = plan.bounds.tile[kernel].chunk != 0 ? tile : dealOf(kernel).place(tile);
       uint4* const items = reinterpret_cast<uint4*>(words + plan.bounds.items);

@@ -18,6 +18,9 @@ BG_DEVICE void barrier() { __syncthreads(); }
 // kFinishes: see store.cuh.
 constexpr bool kFinishes = false;
 
+// kPanelRows: rows of a panel of tiles, or 0 (ragged.cuh).
+constexpr uint32_t kPanelRows = 2048;
+
 // countAt counts one of `count` that arrive, and returns how many did before. The last one sees what the
 // others stored before. Counting wraps to 0, which a plan has there when it is uploaded, so that each run
 // finds it; a run that was aborted leaves a context that nobody can use.

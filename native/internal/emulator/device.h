@@ -64,6 +64,7 @@ inline bool arrivesLast(uint32_t* arrived, uint32_t count, int line = __builtin_
 inline int32_t min(int32_t a, int32_t b) { return a < b ? a : b; }
 inline int32_t max(int32_t a, int32_t b) { return a > b ? a : b; }
 constexpr bool kCopiesLines = true;
+constexpr uint32_t kPanelRows = 2048;
 inline void copySector(char* to, const void* from, uint32_t bytes) {
   memset(to, 0, 16);
   memcpy(to, from, bytes);
