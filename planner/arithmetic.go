@@ -47,7 +47,8 @@ func (o *Options) arithmeticOf(d *Device, b Batch) arithmetic {
 
 // boxes reports whether kernels that copy boxes may take aligned rows in this layout.
 func (o *Options) boxes(transA, transB bool) bool {
-	return o.TypeA.Bytes() == 2 && !transA && transB && o.Epilogue.GatherRows == 0 && !o.Epilogue.Gated
+	return o.TypeA.Bytes() <= 2 && o.TypeA != element.Int8 && !transA && transB &&
+		o.Epilogue.GatherRows == 0 && !o.Epilogue.Gated
 }
 
 // allFast reports whether fast holds for every problem.
@@ -109,7 +110,8 @@ func (d *Device) refuse(s *tile.Shape, a arithmetic, withEpilogue bool) error {
 	case withEpilogue && !k.Epilogues:
 		return invalid.Errorf("tile %v: device %s has no kernels with an epilogue", s, d.Name)
 	case s.Boxes && !a.boxes:
-		return invalid.Errorf("tile %v is only for groups of rows of aligned K-major elements of 16 bits", s)
+		return invalid.Errorf("tile %v is only for groups of rows of aligned K-major elements "+
+			"of 16 or 8 bits", s)
 	case a.bits == 8 && !a.aligned && s.Aligned:
 		return invalid.Errorf("tile %v: device %s has kernels for 8-bit elements "+
 			"only in aligned rows and K-major", s, d.Name)

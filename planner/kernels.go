@@ -102,7 +102,7 @@ func (o *Options) arithmetics(d *Device, t Transposition) []arithmetic {
 		return all
 	}
 	all = append(all, fast)
-	if fast.boxes = fast.bits == 16 && o.boxes(t.A, t.B); fast.boxes {
+	if fast.boxes = fast.bits >= 8 && o.boxes(t.A, t.B); fast.boxes {
 		all = append(all, fast)
 	}
 	return all

@@ -4,20 +4,23 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // testBoxes forces the tiles of boxes, which only groups of rows have.
 func (s *suite) testBoxes(t *testing.T) {
 	facts := s.device.Info().Planner
 	for i := range facts.Kernels {
-		if shape := facts.Kernels[i].Tile; shape.Boxes && s.of.Bytes() == 2 {
+		if shape := facts.Kernels[i].Tile; shape.Boxes {
 			t.Run(shape.Name, func(t *testing.T) {
 				own := *s
 				own.forced, own.step = shape.Name, wide.of(s.of).step()
 				own.testBoxedRows(t, shape)
 				own.testBoxedEpilogues(t)
+				t.Run("Invariant", own.testRaggedInvariant)
 			})
 		}
 	}
@@ -46,14 +49,22 @@ func (s *suite) testBoxedRows(t *testing.T, shape *tile.Shape) {
 
 // testBoxedEpilogues has all that kernels of boxes do to sums.
 func (s *suite) testBoxedEpilogues(t *testing.T) {
-	for i, e := range []planner.Epilogue{
+	epilogues := []planner.Epilogue{
 		{Bias: true, Activation: planner.ReLU},
 		{Weights: true, ScatterRows: 170},
 		{Bias: true, Weights: true, Activation: planner.SiLU},
-	} {
+	}
+	if row := planner.PerRow; s.of.Bytes() == 1 {
+		epilogues = append(epilogues, planner.Epilogue{ScaleA: row, ScaleB: row, Bias: true,
+			ZeroA: elemtype.Whole(s.of)})
+	}
+	if s.of == element.E4M3 {
+		epilogues = append(epilogues, blocksOf(planner.Epilogue{}), blocksOf(planner.Epilogue{Bias: true}))
+	}
+	for i, e := range epilogues {
 		t.Run(fmt.Sprintf("%+v", e), func(t *testing.T) {
 			s.runRaggedWithEpilogue(t, planner.Ragged{Form: planner.EndsOfRows, Groups: 5, M: 150,
-				N: []int{50, 200, 129}[i], K: 200, TransB: true, Beta: []float64{0, 1, -0.5}[i]}, e)
+				N: []int{50, 200, 129, 300}[i%4], K: 200, TransB: true, Beta: []float64{0, 1, -0.5}[i%3]}, e)
 		})
 	}
 }

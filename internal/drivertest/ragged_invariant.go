@@ -16,7 +16,7 @@ func (s *suite) testRaggedInvariant(t *testing.T) {
 	for _, m := range []int{groups, 70, 300} {
 		l := wide.of(s.of).ends(planner.Ragged{Form: planner.EndsOfRows, Groups: groups, M: m, N: 72, K: 144,
 			TransB: true})
-		j := s.prepareRagged(t, l, planner.Options{Invariant: true})
+		j := s.prepareRagged(t, l, planner.Options{Invariant: true, Tile: s.forced})
 		few, one := make([]int32, groups), make([]int32, groups)
 		for g := range groups {
 			few[g], one[g] = int32(g+1), int32(m-groups+1+g) // all but three in the first group

@@ -15,7 +15,7 @@ type Kind struct {
 	// columns. Only for fp32.
 	Swapped bool
 	// Boxes: kernels copy boxes of aligned K-major A and B, and gather no rows. Only for groups of rows, of
-	// 16-bit elements, without gated units.
+	// elements of 16 and 8 bits, without gated units.
 	Boxes bool
 }
 

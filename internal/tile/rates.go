@@ -160,6 +160,7 @@ var fitted = [...]struct {
 	}},
 	{"aligned-128x256", Rates{
 		Aligned16: Rate{Efficiency: 7.8, Step: 0.23, Fixed: 1.3, Worker: 2.2, Stream: 29500},
+		Aligned8:  Rate{Efficiency: 20, Step: 0.167, Fixed: 1.3, Worker: 2.2, Stream: 29500},
 		HalfRows:  0.75,
 		HalfCols:  0.6,
 	}},

@@ -56,7 +56,7 @@ func rated(s *Shape) []string {
 	case wgmmaAligned:
 		return []string{"Bits16", "Aligned16", "Aligned8"}
 	case wgmmaBoxes:
-		return []string{"Aligned16"}
+		return []string{"Aligned16", "Aligned8"}
 	}
 	return []string{"Int4"}
 }

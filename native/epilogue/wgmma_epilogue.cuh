@@ -131,7 +131,8 @@ struct RowLanes {
   // eachColumn makes something of sums, and of what of says for a column that exists, else none.
   template <int n, class Of, class Become>
   BG_DEVICE void eachColumn(float (&sum)[n], uint32_t cols, float none, Of of, Become become) const {
-    const uint32_t member = threadId() % 4;
+    // of 128 sums the compiler would find the columns before the first item, and spill them
+    const uint32_t member = n > 64 ? settled(threadId() % 4) : threadId() % 4;
     float x[n / 2];
 #pragma unroll
     for (int i = 0; i < n / 2; ++i) {

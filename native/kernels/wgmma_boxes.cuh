@@ -127,6 +127,66 @@ BG_DEVICE void loadBoxes(const Items<typename T::More>& items, uint32_t* maps, S
   }
 }
 
+// PlainSteps adds sums of a step as they are, and BoxScales times their scales of blocks, of the lane's two
+// rows and of both blocks of columns. Those of the next step are loaded as soon as those of a step are taken.
+struct PlainSteps {
+  BG_DEVICE void next(bool) const {}
+  template <int n>
+  BG_DEVICE void add(float (&sum)[n], const float (&part)[n], int) const {
+#pragma unroll
+    for (int i = 0; i < n; ++i) sum[i] += part[i];
+  }
+};
+struct BoxScales {
+  const uint32_t* words;                // of Rows
+  uint32_t a[2], b[2], atA[2], atB[2];  // bits of the scales to come, and words of those after them
+  float scale[2][2];                    // of the step: of a block of columns, and of a row
+
+  BG_DEVICE void start(const uint32_t* words_, const Item& item, const ItemEpilogue& of, uint32_t row) {
+    const uint32_t each = scaleBlocks(uniform(item.depth)), first = row + threadId() % 32 / 4;
+    words = words_;
+#pragma unroll
+    for (uint32_t i = 0; i < 2; ++i) {
+      atA[i] = of.scaleAAt + min(first + 8 * i, item.rows() - 1) * each;
+      atB[i] = ofEachLane(of.scaleBAt + (i * kScaleBlock < item.cols() ? i * each : 0));
+    }
+    load();
+  }
+  BG_DEVICE void load() {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      a[i] = words[atA[i]++];
+      b[i] = words[atB[i]++];
+    }
+  }
+  BG_DEVICE void next(bool more) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) scale[i / 2][i % 2] = __uint_as_float(a[i % 2]) * __uint_as_float(b[i / 2]);
+    if (more) load();
+  }
+  template <int n>
+  BG_DEVICE void add(float (&sum)[n], const float (&part)[n], int block) const {
+#pragma unroll
+    for (int i = 0; i < n; ++i) sum[i] = fmaf(scale[block][i / 2 % 2], part[i], sum[i]);
+  }
+};
+
+// withBoxScales is withScales for a tile of boxes.
+template <class T, class Multiply>
+BG_DEVICE void withBoxScales(const Items<typename T::More>& items, uint32_t number, uint32_t row,
+    Multiply multiply) {
+  if constexpr (kHasBlocks<T, typename T::More>) {
+    const Item item = items.wait(number);
+    if (items.more.has(kBlocks) && uniform(item.depth) != 0) {
+      BoxScales scales;
+      scales.start(items.more.rows, item, itemEpilogueAt(items.words(), number % kItemPlaces), row);
+      return multiply(scales);
+    }
+  }
+  PlainSteps none;
+  multiply(none);
+}
+
 // BoxConsumer is a warp of the consumers.
 template <class T>
 struct BoxConsumer {
@@ -148,10 +208,17 @@ struct BoxConsumer {
     }
   }
 
-  // multiply sums steps of the first 2n columns. The products of a step are carried out while those of the
-  // next are asked for.
+  // multiply sums steps of the first 2n columns.
+  template <int n, class Scales>
+  BG_DEVICE void multiply(float (&sum)[n], uint32_t steps, Scales& scales) {
+    if constexpr (T::Element::kPer == 4) multiplyBytes(sum, steps, scales);
+    else accumulate(sum, steps);
+  }
+
+  // accumulate has all sums made by the tensor cores. The products of a step are carried out while those of
+  // the next are asked for.
   template <int n>
-  BG_DEVICE void multiply(float (&sum)[n], uint32_t steps) {
+  BG_DEVICE void accumulate(float (&sum)[n], uint32_t steps) {
     const uint64_t a = matrixB(shared + warpgroup * (64 * 128)), b = matrixB(shared + T::kB);
 #pragma unroll
     for (int i = 0; i < n; ++i) sum[i] = 0;
@@ -177,6 +244,40 @@ struct BoxConsumer {
     settle(sum);
     release(before);
   }
+
+  // multiplyBytes is AlignedConsumer's, by halves of 128 columns: there are no registers for more beside all
+  // sums. While one warpgroup adds, the other multiplies.
+  template <int n, class Scales>
+  BG_DEVICE void multiplyBytes(float (&sum)[n], uint32_t steps, Scales& scales) {
+    constexpr int kHalf = 64;
+    const uint64_t a = matrixB(shared + warpgroup * (64 * 128)), b = matrixB(shared + T::kB);
+    const typename T::Element::Format format;
+#pragma unroll
+    for (int i = 0; i < n; ++i) sum[i] = 0;
+#pragma unroll 4
+    for (uint32_t step = 0; step < steps; ++step) {
+      wait();
+      const uint64_t at = static_cast<uint64_t>(uniform(stage.at) * (T::kStage >> 4));
+#pragma unroll
+      for (int half = 0; half < n / kHalf; ++half) {
+        const uint64_t ofA = a + at, ofB = b + at + half * (2 * kHalf * 128 >> 4);
+        float part[kHalf];
+        fenceProducts();
+        productOf<true>(format, part, ofA, ofB);
+#pragma unroll
+        for (int s = 1; s < 4; ++s) productOf<false>(format, part, ofA + 2 * s, ofB + 2 * s);
+        commitProducts();
+        waitProducts<0>();
+        settle(part);
+        if (half + 1 == n / kHalf) {
+          release(stage.at);
+          stage.next();
+        }
+        if (half == 0) scales.next(step + 1 < steps);
+        scales.add(reinterpret_cast<float (&)[kHalf]>(sum[half * kHalf]), part, half);
+      }
+    }
+  }
 };
 
 // consumeBoxes is the work of the consumers.
@@ -196,7 +297,7 @@ BG_DEVICE void consumeBoxes(const Items<typename T::More>& items, float* C, floa
       steps = uniform(stepsOf<T>(item));
     }
     auto compute = [&](auto& sum) {
-      c.multiply(sum, steps);
+      withBoxScales<T>(items, number, row, [&](auto& scales) { c.multiply(sum, steps, scales); });
       if (row >= rows) return;  // the warp has no rows to store
       if constexpr (T::More::kIs) finishAligned<T, false, true>(sum, out, items, number, row, kept, C,
           workspace);

@@ -12,6 +12,14 @@ BG_DEVICE bool elected() {
   return x != 0;
 }
 
+// ofEachLane is x, which is the same for all lanes, as the compiler cannot see: it would bring numbers that
+// lie there to uniform registers, and wait for them as soon as they are asked for.
+BG_DEVICE uint32_t ofEachLane(uint32_t x) {
+  uint32_t self;
+  asm volatile("mov.u32 %0, %%lanemask_eq;\n" : "=r"(self));
+  return x + __popc(self) - 1;
+}
+
 // arriveExpecting arrives at a phase that ends when so many bytes have been copied besides.
 BG_DEVICE void arriveExpecting(SharedAddress at, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(at), "r"(bytes) : "memory");

@@ -44,6 +44,7 @@ void copyPiece(SharedAddress to, const void* from, uint32_t bytes, SharedAddress
 // Maps of matrices and copies of boxes (copies.cpp).
 constexpr uint32_t kMapWords = 32, kMapBytes = 4 * kMapWords;
 bool elected();
+inline uint32_t ofEachLane(uint32_t x) { return x; }
 void beginMap(SharedAddress draft, uint32_t boxRows, uint32_t size);
 template <uint32_t kBoxRows, class Number>
 void draftMap(SharedAddress draft) {
