@@ -47,8 +47,7 @@ func (o *Options) arithmeticOf(d *Device, b Batch) arithmetic {
 
 // boxes reports whether kernels that copy boxes may take aligned rows in this layout.
 func (o *Options) boxes(transA, transB bool) bool {
-	return o.TypeA.Bytes() <= 2 && o.TypeA != element.Int8 && !transA && transB &&
-		o.Epilogue.GatherRows == 0 && !o.Epilogue.Gated
+	return o.TypeA.Bytes() <= 2 && !transA && transB && o.Epilogue.GatherRows == 0 && !o.Epilogue.Gated
 }
 
 // allFast reports whether fast holds for every problem.

@@ -211,14 +211,15 @@ struct BoxConsumer {
   // multiply sums steps of the first 2n columns.
   template <int n, class Scales>
   BG_DEVICE void multiply(float (&sum)[n], uint32_t steps, Scales& scales) {
-    if constexpr (T::Element::kPer == 4) multiplyBytes(sum, steps, scales);
+    if constexpr (T::Element::kWhole) multiplyWhole(sum, [&](auto& whole) { accumulate(whole, steps); });
+    else if constexpr (T::Element::kPer == 4) multiplyBytes(sum, steps, scales);
     else accumulate(sum, steps);
   }
 
   // accumulate has all sums made by the tensor cores. The products of a step are carried out while those of
   // the next are asked for.
-  template <int n>
-  BG_DEVICE void accumulate(float (&sum)[n], uint32_t steps) {
+  template <class Sum, int n>
+  BG_DEVICE void accumulate(Sum (&sum)[n], uint32_t steps) {
     const uint64_t a = matrixB(shared + warpgroup * (64 * 128)), b = matrixB(shared + T::kB);
 #pragma unroll
     for (int i = 0; i < n; ++i) sum[i] = 0;

@@ -124,3 +124,9 @@ template <bool kMNMajorA, bool kMNMajorB>
 BG_DEVICE void productOf(F16, float (&d)[128], uint64_t a, uint64_t b) {
   BG_SHARED_PRODUCT(128, 256, f16);
 }
+#define BG_BYTES_128 "%128, %129"
+#define BG_MORE_128 "%130"
+template <bool kMNMajorA, bool kMNMajorB>
+BG_DEVICE void productOf(Int8, int32_t (&d)[128], uint64_t a, uint64_t b) {
+  BG_BYTE_PRODUCT(128, 256, ".s32.s8.s8", "+r", 1, "");
+}

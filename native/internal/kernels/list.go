@@ -101,7 +101,7 @@ func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
 
 // boxVariants returns the kernels that copy boxes, which run along K.
 func boxVariants(s *tile.Shape) (all []encoding.Kernel) {
-	for _, of := range narrow[:3] {
+	for _, of := range narrow {
 		k := encoding.Kernel{Tile: s, TransB: true, TypeA: of, TypeC: of}
 		all = append(all, k)
 		k.Epilogue = someEpilogue
