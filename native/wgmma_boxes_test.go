@@ -173,6 +173,10 @@ var boxByteMutants = []mutant{
 	{"the second block's scales follow the first one's", "kernels/wgmma_boxes.cuh", "? i * each : 0",
 		"? i : 0"},
 	{"rows have scales of a step", "kernels/wgmma_boxes.cuh", "item.rows() - 1) * each", "item.rows() - 1)"},
+	{"a warpgroup without rows takes no turn", "kernels/wgmma_boxes.cuh", "inTurn([] {});", ";"},
+	{"it takes one where there are two", "kernels/wgmma_boxes.cuh", "half < halves; ++half",
+		"half < 1; ++half"},
+	{"turns of a parity", "kernels/wgmma_boxes.cuh", "    turn ^= 1;\n", ""},
 }
 
 func TestBoxMutants(t *testing.T) {

@@ -35,10 +35,14 @@ struct BoxTile {
   // Bytes of shared memory. A stage has rows of 128 bytes, of A, then of B.
   static constexpr uint32_t kB = 128 * TM, kStage = kB + 128 * TN, kOut = kStages * kStage;
   static constexpr uint32_t kDrafts = kOut + kMultiply * kOutBytes, kItems = kDrafts + 2 * kMapBytes;
-  // Phases: an item is published, and mapped; the loader is near its end; a stage is full, and free.
+  // kTurns: both warpgroups ask for products in turn.
+  static constexpr bool kTurns = Element::kPer == 4 && !Element::kWhole;
+  // Phases: an item is published, and mapped; the loader is near its end; a stage is full, and free; it is a
+  // warpgroup's turn.
   static constexpr uint32_t kReady = kItems + kItemPlaces * Items<More>::kBytes,
       kMapped = kReady + 8 * kItemPlaces, kNear = kMapped + 8 * kItemPlaces;
-  static constexpr uint32_t kFull = kNear + 8, kFree = kFull + 8 * kStages, kBytes = kFree + 8 * kStages;
+  static constexpr uint32_t kFull = kNear + 8, kFree = kFull + 8 * kStages, kTurn = kFree + 8 * kStages,
+      kBytes = kTurn + 8 * kConsumers;
   static_assert(kDrafts % kMapBytes == 0 &&
       kBytes <= kShared + kItemPlaces * 4 * (More::kWords - kItemWords),
       "the tile table has too little shared memory");
@@ -193,15 +197,28 @@ struct BoxConsumer {
   SharedAddress shared;
   uint32_t lane, warpgroup;
   Counter<T::kStages> stage;
+  uint32_t turn = 0;  // parity of the phase that ends when it is the second warpgroup's turn
 
   BG_DEVICE void wait() const { waitPhase(shared + T::kFull + 8 * stage.at, stage.parity); }
   BG_DEVICE void release(uint32_t at) const {
     if (lane == 0) arrive(shared + T::kFree + 8 * at);
   }
-  // pass lets the steps of an item go by.
-  BG_DEVICE void pass(uint32_t steps) {
+  // inTurn asks for products when it is the warpgroup's turn: else both multiply, and then both add. The
+  // first warpgroup begins.
+  template <class Ask>
+  BG_DEVICE void inTurn(Ask ask) {
+    waitPhase(shared + T::kTurn + 8 * warpgroup, turn ^ warpgroup ^ 1);
+    ask();
+    if (lane == 0) arrive(shared + T::kTurn + 8 * (warpgroup ^ 1));
+    turn ^= 1;
+  }
+  // pass lets the steps of an item go by, and its turns.
+  BG_DEVICE void pass(uint32_t steps, uint32_t halves) {
     for (; steps != 0; --steps) {
       wait();
+      if constexpr (T::kTurns) {
+        for (uint32_t half = 0; half < halves; ++half) inTurn([] {});
+      }
       warpBarrier();  // see Consumer
       release(stage.at);
       stage.next();
@@ -263,11 +280,13 @@ struct BoxConsumer {
       for (int half = 0; half < n / kHalf; ++half) {
         const uint64_t ofA = a + at, ofB = b + at + half * (2 * kHalf * 128 >> 4);
         float part[kHalf];
-        fenceProducts();
-        productOf<true>(format, part, ofA, ofB);
+        inTurn([&] {
+          fenceProducts();
+          productOf<true>(format, part, ofA, ofB);
 #pragma unroll
-        for (int s = 1; s < 4; ++s) productOf<false>(format, part, ofA + 2 * s, ofB + 2 * s);
-        commitProducts();
+          for (int s = 1; s < 4; ++s) productOf<false>(format, part, ofA + 2 * s, ofB + 2 * s);
+          commitProducts();
+        });
         waitProducts<0>();
         settle(part);
         if (half + 1 == n / kHalf) {
@@ -305,7 +324,7 @@ BG_DEVICE void consumeBoxes(const Items<typename T::More>& items, float* C, floa
       else storeAligned<T, false, true>(sum, out, items.wait(number), row, C, workspace);
     };
     if (row / 64 * 64 >= rows) {
-      c.pass(steps);
+      c.pass(steps, cols <= 128 ? 1 : 2);
     } else if (cols <= 128) {
       float sum[64];
       compute(sum);
@@ -334,6 +353,7 @@ BG_DEVICE void wgmmaBoxes(const uint4* __restrict__ items, const uint32_t* __res
       initPhases(shared + T::kFull + 8 * i, 1);
       initPhases(shared + T::kFree + 8 * i, T::kMultiply);
     }
+    for (int i = 0; i < T::kConsumers; ++i) initPhases(shared + T::kTurn + 8 * i, kWarps);
     fencePhases();
   }
   barrier();
