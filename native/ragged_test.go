@@ -384,7 +384,7 @@ func panelGroups(t *testing.T) (jobs []*raggedJob) {
 	r := planner.Ragged{Form: planner.Records, Groups: len(batch), M: 3*panel + 41, N: 200, K: 9}
 	need := batch.Lengths(planner.Epilogue{})
 	r.LenA, r.LenB, r.LenC = need.A, need.B, need.C
-	sizes, err := planner.AppendRecords(nil, batch, planner.Epilogue{})
+	sizes, err := planner.AppendRecords(nil, batch, planner.Options{})
 	require.NoError(t, err)
 	add(r, planner.Epilogue{}, sizes)
 	return jobs

@@ -132,9 +132,11 @@ BG_DEVICE void loadBoxes(const Items<typename T::More>& items, uint32_t* maps, S
 }
 
 // PlainSteps adds sums of a step as they are, and BoxScales times their scales of blocks, of the lane's two
-// rows and of both blocks of columns. Those of the next step are loaded as soon as those of a step are taken.
+// rows and of both blocks of columns.
 struct PlainSteps {
-  BG_DEVICE void next(bool) const {}
+  template <class More>
+  BG_DEVICE void start(const Items<More>&, uint32_t, uint32_t) const {}
+  BG_DEVICE void load() const {}
   template <int n>
   BG_DEVICE void add(float (&sum)[n], const float (&part)[n], int) const {
 #pragma unroll
@@ -142,31 +144,37 @@ struct PlainSteps {
   }
 };
 struct BoxScales {
-  const uint32_t* words;                // of Rows
-  uint32_t a[2], b[2], atA[2], atB[2];  // bits of the scales to come, and words of those after them
-  float scale[2][2];                    // of the step: of a block of columns, and of a row
+  const uint32_t* words;    // of Rows
+  uint32_t atA[2], atB[2];  // of the scales of the next step
+  float scale[2][2];        // of a block of columns, and of a row
+  bool some;                // else the item has no depth, and no scales
 
-  BG_DEVICE void start(const uint32_t* words_, const Item& item, const ItemEpilogue& of, uint32_t row) {
-    const uint32_t each = scaleBlocks(uniform(item.depth)), first = row + threadId() % 32 / 4;
-    words = words_;
+  template <class More>
+  BG_DEVICE void start(const Items<More>& items, uint32_t number, uint32_t row) {
+    const Item item = items.wait(number);
+    const ItemEpilogue of = itemEpilogueAt(items.words(), number % kItemPlaces);
+    const uint32_t depth = uniform(item.depth), each = scaleBlocks(depth);
+    const uint32_t first = row + threadId() % 32 / 4;
+    words = items.more.rows;
+    some = depth != 0;
 #pragma unroll
     for (uint32_t i = 0; i < 2; ++i) {
       atA[i] = of.scaleAAt + min(first + 8 * i, item.rows() - 1) * each;
       atB[i] = ofEachLane(of.scaleBAt + (i * kScaleBlock < item.cols() ? i * each : 0));
+      scale[i][0] = scale[i][1] = 0;
     }
-    load();
   }
+  // load brings the scales of the next step.
   BG_DEVICE void load() {
+    if (!some) return;
+    float a[2], b[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      a[i] = words[atA[i]++];
-      b[i] = words[atB[i]++];
+      a[i] = __uint_as_float(words[atA[i]++]);
+      b[i] = __uint_as_float(words[atB[i]++]);
     }
-  }
-  BG_DEVICE void next(bool more) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) scale[i / 2][i % 2] = __uint_as_float(a[i % 2]) * __uint_as_float(b[i / 2]);
-    if (more) load();
+    for (int i = 0; i < 4; ++i) scale[i / 2][i % 2] = a[i % 2] * b[i / 2];
   }
   template <int n>
   BG_DEVICE void add(float (&sum)[n], const float (&part)[n], int block) const {
@@ -174,22 +182,6 @@ struct BoxScales {
     for (int i = 0; i < n; ++i) sum[i] = fmaf(scale[block][i / 2 % 2], part[i], sum[i]);
   }
 };
-
-// withBoxScales is withScales for a tile of boxes.
-template <class T, class Multiply>
-BG_DEVICE void withBoxScales(const Items<typename T::More>& items, uint32_t number, uint32_t row,
-    Multiply multiply) {
-  if constexpr (kHasBlocks<T, typename T::More>) {
-    const Item item = items.wait(number);
-    if (items.more.has(kBlocks) && uniform(item.depth) != 0) {
-      BoxScales scales;
-      scales.start(items.more.rows, item, itemEpilogueAt(items.words(), number % kItemPlaces), row);
-      return multiply(scales);
-    }
-  }
-  PlainSteps none;
-  multiply(none);
-}
 
 // BoxConsumer is a warp of the consumers.
 template <class T>
@@ -203,21 +195,21 @@ struct BoxConsumer {
   BG_DEVICE void release(uint32_t at) const {
     if (lane == 0) arrive(shared + T::kFree + 8 * at);
   }
-  // inTurn asks for products when it is the warpgroup's turn: else both multiply, and then both add. The
-  // first warpgroup begins.
-  template <class Ask>
-  BG_DEVICE void inTurn(Ask ask) {
+  // awaitTurn waits for the warpgroup's turn to ask for products, and giveTurn is for the other's: else both
+  // multiply, and then both add. The first warpgroup begins.
+  BG_DEVICE void awaitTurn() {
     waitPhase(shared + T::kTurn + 8 * warpgroup, turn ^ warpgroup ^ 1);
-    ask();
-    if (lane == 0) arrive(shared + T::kTurn + 8 * (warpgroup ^ 1));
     turn ^= 1;
+  }
+  BG_DEVICE void giveTurn() const {
+    if (lane == 0) arrive(shared + T::kTurn + 8 * (warpgroup ^ 1));
   }
   // pass lets the steps of an item go by, and its turns.
   BG_DEVICE void pass(uint32_t steps, uint32_t halves) {
     for (; steps != 0; --steps) {
       wait();
       if constexpr (T::kTurns) {
-        for (uint32_t half = 0; half < halves; ++half) inTurn([] {});
+        for (uint32_t half = 0; half < halves; ++half) awaitTurn(), giveTurn();
       }
       warpBarrier();  // see Consumer
       release(stage.at);
@@ -264,44 +256,54 @@ struct BoxConsumer {
   }
 
   // multiplyBytes is AlignedConsumer's, by halves of 128 columns: there are no registers for more beside all
-  // sums. While one warpgroup adds, the other multiplies.
+  // sums. While one warpgroup adds, the other multiplies. Products wait for nothing but additions: stages,
+  // turns and scales are waited for while the products before are carried out.
   template <int n, class Scales>
   BG_DEVICE void multiplyBytes(float (&sum)[n], uint32_t steps, Scales& scales) {
-    constexpr int kHalf = 64;
+    constexpr int kHalf = 64, kHalves = n / kHalf;
     const uint64_t a = matrixB(shared + warpgroup * (64 * 128)), b = matrixB(shared + T::kB);
     const typename T::Element::Format format;
 #pragma unroll
     for (int i = 0; i < n; ++i) sum[i] = 0;
-#pragma unroll 4
-    for (uint32_t step = 0; step < steps; ++step) {
+    auto begin = [&] {
       wait();
-      const uint64_t at = static_cast<uint64_t>(uniform(stage.at) * (T::kStage >> 4));
+      awaitTurn();
+      return static_cast<uint64_t>(uniform(stage.at) * (T::kStage >> 4));
+    };
+    uint64_t at = begin();
+#pragma unroll 1
+    for (uint32_t step = 1; step <= steps; ++step) {
+      const uint64_t ofA = a + at, ofB = b + at;
 #pragma unroll
-      for (int half = 0; half < n / kHalf; ++half) {
-        const uint64_t ofA = a + at, ofB = b + at + half * (2 * kHalf * 128 >> 4);
+      for (int half = 0; half < kHalves; ++half) {
+        const uint64_t of = ofB + half * (2 * kHalf * 128 >> 4);
+        const uint32_t used = stage.at;
         float part[kHalf];
-        inTurn([&] {
-          fenceProducts();
-          productOf<true>(format, part, ofA, ofB);
+        fenceProducts();
+        productOf<true>(format, part, ofA, of);
 #pragma unroll
-          for (int s = 1; s < 4; ++s) productOf<false>(format, part, ofA + 2 * s, ofB + 2 * s);
-          commitProducts();
-        });
+        for (int s = 1; s < 4; ++s) productOf<false>(format, part, ofA + 2 * s, of + 2 * s);
+        commitProducts();
+        giveTurn();
+        if (half == 0) scales.load();
+        if (half + 1 < kHalves) {
+          awaitTurn();
+        } else {
+          stage.next();
+          if (step < steps) at = begin();
+        }
         waitProducts<0>();
         settle(part);
-        if (half + 1 == n / kHalf) {
-          release(stage.at);
-          stage.next();
-        }
-        if (half == 0) scales.next(step + 1 < steps);
+        if (half + 1 == kHalves) release(used);
         scales.add(reinterpret_cast<float (&)[kHalf]>(sum[half * kHalf]), part, half);
       }
     }
   }
 };
 
-// consumeBoxes is the work of the consumers.
-template <class T>
+// consumeBoxes is the work of the consumers. Scales of blocks have loops and stores of their own: where both
+// loops met, the compiler spilled sums.
+template <class T, class Scales>
 BG_DEVICE void consumeBoxes(const Items<typename T::More>& items, float* C, float* workspace, char* memory) {
   const uint32_t lane = threadId() % 32, warp = uniform(threadId() / 32), row = 16 * warp;
   float* const out = reinterpret_cast<float*>(memory + T::kOut + warp * kOutBytes);
@@ -317,7 +319,9 @@ BG_DEVICE void consumeBoxes(const Items<typename T::More>& items, float* C, floa
       steps = uniform(stepsOf<T>(item));
     }
     auto compute = [&](auto& sum) {
-      withBoxScales<T>(items, number, row, [&](auto& scales) { c.multiply(sum, steps, scales); });
+      Scales scales;
+      scales.start(items, number, row);
+      c.multiply(sum, steps, scales);
       if (row >= rows) return;  // the warp has no rows to store
       if constexpr (T::More::kIs) finishAligned<T, false, true>(sum, out, items, number, row, kept, C,
           workspace);
@@ -360,7 +364,10 @@ BG_DEVICE void wgmmaBoxes(const uint4* __restrict__ items, const uint32_t* __res
   awaitEarlier();
   if (warp < T::kMultiply) {
     raiseRegisters<T::kConsumerRegisters>();
-    consumeBoxes<T>(ring, C, workspace, memory);
+    if constexpr (kHasBlocks<T, typename T::More>) {
+      if (more.has(kBlocks)) return consumeBoxes<T, BoxScales>(ring, C, workspace, memory);
+    }
+    consumeBoxes<T, PlainSteps>(ring, C, workspace, memory);
   } else {
     lowerRegisters<T::kLoaderRegisters>();
     uint32_t* const maps = reinterpret_cast<uint32_t*>(workspace) + workerId() * T::kMapsWords;
