@@ -135,7 +135,9 @@ func (a Arch) Describe(d *planner.Device) error {
 		true
 	d.Types, d.Native, d.Blocks = slices.Clone(a.Types), a.native(), a.name != "gfx908"
 	if slices.ContainsFunc(tile.Table(), func(s *tile.Shape) bool { return a.HasInt4(s) && a.Has(s) }) {
-		d.Types = append(d.Types, element.Int4)
+		if d.Types = append(d.Types, element.Int4); !a.AMD {
+			d.Types = append(d.Types, element.MXFP4, element.NVFP4)
+		}
 	}
 	for _, s := range tile.Table() {
 		if !a.Has(s) {

@@ -44,7 +44,7 @@ type emulatorJob struct {
 	e       reference.Epilogue // with its operands
 	far     uint32             // internal/emulator/far.h: 0, farRows, or the elements of a slot
 
-	packedB, packedB2 []uint32 // words of B and B2 of Int4; b and e.B2 have their numbers
+	packedB, packedB2 []uint32 // words of B and B2 of 4 bits; b and e.B2 have their numbers
 }
 
 func (j *emulatorJob) String() string {
@@ -98,7 +98,7 @@ func (f *jobFile) job(j *emulatorJob) {
 	o := &j.plan.Options
 	a, c, bias := wordsOf(o.TypeA, j.a), wordsOf(o.TypeC, j.c), wordsOf(o.TypeC, j.e.Biases)
 	b, b2 := j.packedB, j.packedB2
-	if o.TypeB != element.Int4 {
+	if !elemtype.Bits4(o.TypeB) {
 		b, b2 = bitsOf(wordsOf(o.TypeA, j.b)), bitsOf(wordsOf(o.TypeA, j.e.B2))
 	}
 	f.put(j.how, j.far, uint32(len(j.plan.Launches)), uint32(len(words)),
@@ -247,7 +247,7 @@ func newFMAJob(t *testing.T, b planner.Batch, shape *tile.Shape, o planner.Optio
 	round(o.TypeA, j.a)
 	round(o.TypeC, j.c)
 	round(o.TypeC, j.e.Biases)
-	if o.TypeB != element.Int4 {
+	if !elemtype.Bits4(o.TypeB) {
 		round(o.TypeA, j.b)
 		round(o.TypeA, j.e.B2)
 	}

@@ -1,6 +1,7 @@
 package native
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -11,28 +12,34 @@ import (
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner"
+	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// panelJobs are plans of a tile of 9.0 for 4-bit B, in groups of 64 and of 128, with every epilogue, whole
-// and split along K, with several tiles for each worker and with dynamic tiles, for both types of A.
+// panelJobs are plans of a tile of 9.0 for 4-bit B of all scalings, with every epilogue, whole and split along
+// K, with several tiles for each worker and with dynamic tiles, for both types of A.
 func panelJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 	t.Helper()
 	rows, cols := []int{shape.TM + 3, shape.TM - 1, 1, shape.TM / 2, 7}, []int{shape.TN + 20, 3, shape.TN, 40}
 	schedules := []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleLPT,
 		planner.ScheduleDynamic, planner.ScheduleSplitK}
 	for i, e := range append(reference.Epilogues(slices.Max(rows)), planner.Epilogue{}) {
-		for turn, by := range []planner.Scaling{planner.PerGroup64, planner.PerGroup128} {
+		for turn, by := range []planner.Scaling{planner.PerGroup64, planner.PerGroup128, planner.PerGroup32,
+			planner.PerGroup16} {
 			seed := uint32(2*i + turn)
 			rng := rand.New(rand.NewPCG(uint64(seed), 9))
 			of, schedule := types16[(i+turn)%2], schedules[(i+2*turn)%4]
 			depths := []int{3, 0, 1, 5, 2}
-			if schedule == planner.ScheduleSplitK {
+			switch {
+			case schedule != planner.ScheduleSplitK:
+			case by.ColumnRow():
+				schedule = planner.ScheduleDataParallel
+			default:
 				depths = []int{19, 1}
 			}
 			var b planner.Batch
 			for at := range 4 {
 				b = append(b, planner.Problem{M: rows[(at+i)%len(rows)], N: cols[(at+turn+i/2)%len(cols)],
-					K:     by.Group() * depths[(at+i)%len(depths)],
+					K:     by.UnitK() * depths[(at+i)%len(depths)],
 					Alpha: planner.Scale([...]float64{1, -0.5, 0}[rng.IntN(3)])})
 				if !e.Gated { // they do not read C
 					b[at].Beta = [...]float64{0, 0, -0.5}[rng.IntN(3)]
@@ -73,6 +80,60 @@ func TestPanelsEmulated(t *testing.T) {
 			require.NoError(t, e.run(t.TempDir(), panelJobs(t, shape)))
 		})
 	}
+}
+
+// TestAllFP4Emulated multiplies all elements of e2m1 by all scales, each of which a column has.
+func TestAllFP4Emulated(t *testing.T) {
+	compiled(t)
+	for _, shape := range panelTiles() {
+		t.Run(shape.Name, func(t *testing.T) {
+			t.Parallel()
+			e, err := int4AsAre()
+			require.NoError(t, err)
+			var jobs []*emulatorJob
+			for i, of := range types16 {
+				for _, by := range []planner.Scaling{planner.PerGroup32, planner.PerGroup16} {
+					jobs = append(jobs, allFP4(t, shape, of, by, uint64(i)))
+				}
+			}
+			require.NoError(t, e.run(t.TempDir(), jobs))
+		})
+	}
+}
+
+// allFP4 is a plan with a product of an element of e2m1 and 1 in each element of C.
+func allFP4(t *testing.T, shape *tile.Shape, of element.Type, by planner.Scaling, seed uint64) *emulatorJob {
+	t.Helper()
+	const depth = element.Int4Panel
+	o := planner.Options{TypeA: of, TypeB: by.TypeB(of), TypeC: element.F32, Tile: shape.Name,
+		Epilogue: planner.Epilogue{ScaleB: by}}
+	j := newJob(t, deviceFor(t, "h200", ""), planner.Batch{{M: depth, N: 256, K: depth, Alpha: planner.Scale(1)}},
+		o, 8, rand.New(rand.NewPCG(seed, 10)))
+	p := &j.plan.Batch[0]
+	for i := range depth {
+		row := j.a[p.A.Offset+i*p.A.LD:][:depth]
+		clear(row)
+		row[i] = 1
+	}
+	words, groups := j.packedB[p.B.Offset/8:], j.e.Rows[p.ScaleB:]
+	for i := range p.N * depth / 8 {
+		words[i] = []uint32{0x64205310, 0xecae9b88}[i%2] // each element once
+	}
+	if by.ColumnRow() {
+		for i := range p.N {
+			groups[i] = int32(math.Float32bits(0.125))
+		}
+		groups = groups[p.B.LD:]
+	}
+	for i := range p.N {
+		scale := i
+		if by == planner.PerGroup32 && i > 252 { // of which 4 and 6 are too large
+			scale = 252
+		}
+		groups[i] = int32(scale * 0x01010101)
+	}
+	reference.Widen4(j.b, j.packedB, p, p.B, j.e.Rows[p.ScaleB:], by)
+	return j
 }
 
 // panelMutants are mistakes in wgmma_int4.cuh, and in the part of int4.cuh that it uses.

@@ -126,8 +126,8 @@ func TestGroupMistakes(t *testing.T) {
 	_, err := New(lacks).Plan(t.Context(), Batch{good}, groupsOf(by))
 	require.EqualError(t, err, "device mi300x has no kernels for B of int4")
 	require.ErrorIs(t, err, ErrInvalid)
-	_, err = New(device(t, "h200")).Plan(t.Context(), Batch{good}, groupsOf(mx))
-	require.EqualError(t, err, "device h200 has no kernels for B of mxfp4")
+	_, err = New(device(t, "mi300x")).Plan(t.Context(), Batch{good}, groupsOf(mx))
+	require.EqualError(t, err, "device mi300x has no kernels for B of mxfp4")
 	_, err = New(device(t, "mi300x")).Plan(t.Context(), Batch{good}, groupsOf(nv))
 	require.EqualError(t, err, "device mi300x has no kernels for B of nvfp4")
 	for _, k := range []int{64, 192, 256} { // the last word of MXFP4 may be half used

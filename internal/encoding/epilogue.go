@@ -222,9 +222,12 @@ const (
 	EpilogueScaleB   = 8192
 	EpilogueColumnsB = 16384 // with EpilogueScaleB: each column has one
 
-	// Without EpilogueScaleB: each column of B has a word for each 64 k, or 128.
+	// Without EpilogueScaleB: each column of B has a word for each 64 k, or 128, of Int4; of MXFP4 a word of
+	// four scales, and of NVFP4.
 	EpilogueGroups64  = 32768
 	EpilogueGroups128 = 65536
+	EpilogueGroups32  = 1048576
+	EpilogueGroups16  = 2097152
 
 	// Without EpilogueScaleA and EpilogueScaleB: scales of blocks.
 	EpilogueBlocks = 131072
@@ -253,7 +256,8 @@ func (e Epilogue) Word() (w uint32) {
 		{e.ScaleA.OfSums(), EpilogueScaleA}, {e.ScaleA == PerRow, EpilogueRowsA},
 		{e.ScaleB.OfSums(), EpilogueScaleB},
 		{e.ScaleB == PerRow, EpilogueColumnsB}, {e.ScaleB == PerGroup64, EpilogueGroups64},
-		{e.ScaleB == PerGroup128, EpilogueGroups128},
+		{e.ScaleB == PerGroup128, EpilogueGroups128}, {e.ScaleB == PerGroup32, EpilogueGroups32},
+		{e.ScaleB == PerGroup16, EpilogueGroups16},
 		{e.Blocks(), EpilogueBlocks}, {e.Pairs, EpiloguePairs}, {e.Zeros, EpilogueZeros}} {
 		if v.set {
 			w |= v.flag

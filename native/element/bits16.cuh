@@ -19,7 +19,14 @@
   }
 
 struct BF16 {
+  static constexpr int kFraction = 7;
   BG_HALF_MULTIPLY(bf16)
+  // times is the products of two pairs.
+  static BG_DEVICE uint32_t times(uint32_t x, uint32_t y) {
+    uint32_t r;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;\n" : "=r"(r) : "r"(x), "r"(y), "r"(0x80008000));
+    return r;
+  }
   // weights are two nibbles, 16 bits apart, as numbers less what minus makes of a group's word: its zero
   // point, in the lower 4 bits. Beside the exponent of 128 a nibble is that much more.
   static BG_DEVICE uint32_t weights(uint32_t nibbles, uint32_t less) {
@@ -45,7 +52,13 @@ struct BF16 {
 };
 
 struct F16 {
+  static constexpr int kFraction = 10;
   BG_HALF_MULTIPLY(f16)
+  static BG_DEVICE uint32_t times(uint32_t x, uint32_t y) {
+    uint32_t r;
+    asm("mul.rn.f16x2 %0, %1, %2;\n" : "=r"(r) : "r"(x), "r"(y));
+    return r;
+  }
   // As those of BF16, beside the exponent of 1024.
   static BG_DEVICE uint32_t weights(uint32_t nibbles, uint32_t less) {
     uint32_t r;

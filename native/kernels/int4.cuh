@@ -13,9 +13,40 @@
 // exponent stands that of 128, or 1024, and from which that is taken away again with the zero point. Each 64
 // k's, which have a scale in common for each column, are summed from zero, and come to fp32 sums times the
 // scale.
+//
+// Weights of e2m1 are multiplied by their scales first (e2m1.cuh), which is exact, so that all of K is one sum.
+// fp16 has not all scales of MXFP4: there 32 k's are summed from zero as those of a group are.
 #pragma once
 
+#include "../element/e2m1.cuh"
 #include "tensor.cuh"
+
+// Weights is what B has.
+enum class Weights { int4, mxfp4, nvfp4 };
+
+BG_DEVICE Weights weightsOf(const Epilogue& more) {
+  return more.has(kGroups32) ? Weights::mxfp4 : more.has(kGroups16) ? Weights::nvfp4 : Weights::int4;
+}
+
+// wordsOfGroups is where the words of the groups of an item's B begin, from its first column on. The scales of
+// columns of NVFP4, which has any where K is not 0, are before them.
+BG_DEVICE const uint32_t* wordsOfGroups(const Epilogue& more, const Item& item, const ItemEpilogue& words) {
+  return rowsOn(more.rows + words.scaleBAt, more.has(kGroups16) && item.depth != 0 ? 1 : 0, item.ldb);
+}
+
+// scaleColumns multiplies the sums of NVFP4 that a lane has by the scales of their columns, which are `column`
+// and the eighth after it.
+template <class Format, int n>
+BG_DEVICE void scaleColumns(float (&sum)[n], const uint32_t* scales, uint32_t column, uint32_t cols) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const float scale = column + 8 * r < cols ? __uint_as_float(scales[column + 8 * r]) : 0.0f;
+#pragma unroll
+    for (int i = 0; i < n; ++i) {
+      if (i / 2 % 2 == r) sum[i] = sum[i] * E2M1<Format>::kRest * scale;
+    }
+  }
+}
 
 // Int4Tile is a row of the tile table and what follows from it.
 template <int TM_, int TN_, int kThreads_, int kStages_, int kMinGroups_, class Element_>
@@ -140,8 +171,10 @@ struct Grouped {
   const char *a, *b, *groups;
   // bytes from the words of the groups of the first panel to those of the second
   uint32_t second;
+  uint32_t member;
 
   BG_DEVICE void start(const FragmentLane& lane, uint32_t log, uint32_t first, const char* stages) {
+    member = lane.member;
     a = stages + T::kRowA * lane.group + 32 * lane.member;
     b = stages + T::kPanels + 32 * (first + lane.group) + 8 * lane.member;
     groups = stages + T::kGroups + 4 * (first + lane.group);
@@ -211,13 +244,125 @@ struct Grouped {
     }
   }
 
+  // multiplyScaled is multiply of weights of e2m1, which become numbers times their scales. A lane's k's of a
+  // panel have a scale of a column in common. both: there are two panels.
+  template <Weights kOf, int n>
+  BG_DEVICE void multiplyScaled(uint32_t stage, bool both) {
+    using Of = E2M1<Format>;
+    constexpr bool kE8M0 = kOf == Weights::mxfp4;
+#pragma unroll
+    for (uint32_t h = 0; h < 2; ++h) {
+      if (h == 1 && !both) break;
+      uint2 pair[T::kColumns][2];
+      uint32_t byte[T::kColumns][2], scale[T::kColumns][2], all = 0;
+#pragma unroll
+      for (int i = 0; i < T::kColumns; ++i) {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          const int column = 16 * i + 8 * r;
+          pair[i][r] = *reinterpret_cast<const uint2*>(b + stage + h * T::kPanel + 32 * column);
+          const uint32_t word = *reinterpret_cast<const uint32_t*>(groups + stage +
+              (kE8M0 ? 0 : h * 4 * T::TN) + 4 * column);
+          byte[i][r] = byteOf(word, kE8M0 ? 2 * h + member / 2 : member);
+          scale[i][r] = kE8M0 ? Of::ofE8M0(byte[i][r]) : Of::ofE4M3(byte[i][r], 0);
+          all |= byte[i][r];
+        }
+      }
+      const bool large = kE8M0 && warpAny(all >= 128);
+#pragma unroll
+      for (uint32_t u = 0; u < 2; ++u) {
+        uint32_t x[T::kColumns][2][2][2];
+#pragma unroll
+        for (int i = 0; i < T::kColumns; ++i) {
+#pragma unroll
+          for (int r = 0; r < 2; ++r) {
+            const uint32_t word = u == 0 ? pair[i][r].x : pair[i][r].y;
+#pragma unroll
+            for (int p = 0; p < 4; ++p) x[i][p / 2][r][p % 2] = Of::pair(word, 4 * p, scale[i][r]);
+          }
+        }
+        if (large) {
+#pragma unroll
+          for (int i = 0; i < 8 * T::kColumns; ++i) {
+            uint32_t& both = x[i / 8][i / 4 % 2][i / 2 % 2][i % 2];
+            both = Format::times(both, Of::restOfE8M0(byte[i / 8][i / 2 % 2]));
+          }
+        }
+#pragma unroll
+        for (int j = 0; j < n; ++j) {
+          const uint4 line = *reinterpret_cast<const uint4*>(a + stage + T::kRowA * 8 * j + 128 * h + 16 * u);
+          const uint32_t low[2] = {line.x, line.y}, high[2] = {line.z, line.w};
+#pragma unroll
+          for (int i = 0; i < T::kColumns; ++i) {
+            Format::multiply(sum[i][j], x[i][0], low);
+            Format::multiply(sum[i][j], x[i][1], high);
+          }
+        }
+      }
+    }
+  }
+
+  // multiplyApart is multiply of weights of MXFP4: of 32 k's a lane has a word of 8, and they are summed from
+  // zero.
+  template <int n>
+  BG_DEVICE void multiplyApart(uint32_t stage, bool both) {
+    using Of = E2M1<Format>;
+#pragma unroll 1
+    for (uint32_t u = 0; u < (both ? 4 : 2); ++u) {
+      FragmentC part[T::kColumns][n];
+      float scale[T::kColumns][2];
+      uint32_t x[T::kColumns][2][2][2];
+#pragma unroll
+      for (int i = 0; i < T::kColumns; ++i) {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          const int column = 16 * i + 8 * r;
+          const uint32_t word = *reinterpret_cast<const uint32_t*>(b - 4 * member + stage + u / 2 * T::kPanel +
+              32 * column + 16 * (u % 2));
+          scale[i][r] = numberE8M0(byteOf(*reinterpret_cast<const uint32_t*>(groups + stage + 4 * column), u));
+#pragma unroll
+          for (int p = 0; p < 4; ++p) x[i][p / 2][r][p % 2] = Of::pair(word, 4 * p, Of::kOne);
+        }
+      }
+#pragma unroll
+      for (int j = 0; j < n; ++j) {
+        const uint4 line = *reinterpret_cast<const uint4*>(a - 16 * member + stage + T::kRowA * 8 * j + 64 * u);
+        const uint32_t low[2] = {line.x, line.y}, high[2] = {line.z, line.w};
+#pragma unroll
+        for (int i = 0; i < T::kColumns; ++i) {
+          part[i][j] = FragmentC{{0.0f, 0.0f, 0.0f, 0.0f}};
+          Format::multiply(part[i][j], x[i][0], low);
+          Format::multiply(part[i][j], x[i][1], high);
+#pragma unroll
+          for (int e = 0; e < 4; ++e) sum[i][j].x[e] = fmaf(scale[i][e / 2], part[i][j].x[e], sum[i][j].x[e]);
+        }
+      }
+    }
+  }
+
+  // multiplyE2M1 is multiply of weights of e2m1.
+  template <Weights kOf, int n>
+  BG_DEVICE void multiplyE2M1(uint32_t stage, bool both) {
+    if constexpr (kOf == Weights::mxfp4 && !E2M1<Format>::kWide) multiplyApart<n>(stage, both);
+    else multiplyScaled<kOf, n>(stage, both);
+  }
+
   // multiplyRows is multiply of the least of 8, 16 and so on rows that has so many.
   template <int n = 1>
-  BG_DEVICE void multiplyRows(uint32_t stage, uint32_t rows) {
+  BG_DEVICE void multiplyRows(uint32_t stage, uint32_t rows, Weights of, bool both) {
     if constexpr (n < T::kRows) {
-      if (rows > 8 * n) return multiplyRows<2 * n>(stage, rows);
+      if (rows > 8 * n) return multiplyRows<2 * n>(stage, rows, of, both);
     }
-    multiply<n>(stage);
+    if (of == Weights::int4) multiply<n>(stage);
+    else if (of == Weights::mxfp4) multiplyE2M1<Weights::mxfp4, n>(stage, both);
+    else multiplyE2M1<Weights::nvfp4, n>(stage, both);
+  }
+
+  // scale multiplies by the scales of columns of NVFP4.
+  BG_DEVICE void scale(const FragmentLane& lane, const uint32_t* scales, uint32_t first, uint32_t cols) {
+#pragma unroll
+    for (int i = 0; i < T::kColumns * T::kRows; ++i) scaleColumns<Format>(sum[i / T::kRows][i % T::kRows].x,
+        scales, first + 16 * (i / T::kRows) + lane.group, cols);
   }
 
   // store writes the sums to a tile in shared memory, whose columns of the warp are at `to`.
@@ -264,11 +409,10 @@ BG_DEVICE void int4Gemm(const uint4* __restrict__ items, const uint32_t* __restr
       GroupedRows<T, T::kThreads> a(threadId(), more.operandA(items, number,
           reinterpret_cast<const uint16_t*>(A)) + item.offA, item, [&](uint32_t r) { return list[r]; },
           sharedAddress(stages));
-      const uint32_t log = more.has(kGroups64) ? 6 : 7;
+      const uint32_t log = wordsOf64(more.flags) ? 6 : 7;
       GroupedColumns<T> b(more.operandB(items, number, item, reinterpret_cast<const uint32_t*>(B)) +
-          item.offB / 8,
-                          more.rows + itemEpilogueAt(items, number).scaleBAt, log, item,
-                              sharedAddress(stages));
+          item.offB / 8, wordsOfGroups(more, item, itemEpilogueAt(items, number)), log, item,
+          sharedAddress(stages));
       uint32_t left = item.depth, ahead = left;
       auto copy = [&](uint32_t stage) {
         if (ahead != 0) {
@@ -289,12 +433,14 @@ BG_DEVICE void int4Gemm(const uint4* __restrict__ items, const uint32_t* __restr
         waitCopies<T::kStages - 2>();
         barrier();
         copy(in);
-        if (first < item.cols()) grouped.multiplyRows(out, rows);
+        if (first < item.cols()) grouped.multiplyRows(out, rows, weightsOf(more), left > 64);
         if (left <= T::TK) break;
         left -= T::TK;
         in = in == kLast ? 0 : in + T::kStage;
         out = out == kLast ? 0 : out + T::kStage;
       }
+      if (more.has(kGroups16)) grouped.scale(lane, more.rows + itemEpilogueAt(items, number).scaleBAt, first,
+          item.cols());
     }
     if (work.last()) launch.loaded();
     barrier();

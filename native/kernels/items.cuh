@@ -16,8 +16,10 @@ constexpr uint32_t kReLU = 1, kGELU = 2, kSiLU = 3, kActivation = 3;
 constexpr uint32_t kBias = 4, kGated = 8, kGather = 16, kScatter = 32, kWeights = 64;
 constexpr uint32_t kPointersA = 128, kPointersB = 256, kPointersC = 512, kPointersAligned = 1024;
 constexpr uint32_t kScaleA = 2048, kRowsA = 4096, kScaleB = 8192, kColumnsB = 16384;
-constexpr uint32_t kGroups64 = 32768, kGroups128 = 65536, kInt4Panel = 64, kBlocks = 131072,
-    kScaleBlock = 128;
+constexpr uint32_t kGroups64 = 32768, kGroups128 = 65536, kGroups32 = 1048576, kGroups16 = 2097152;
+constexpr uint32_t kInt4Panel = 64, kBlocks = 131072, kScaleBlock = 128;
+// wordsOf64 reports whether a column of a B of 4 bits has a word for each 64 k's, and not 128.
+BG_DEVICE bool wordsOf64(uint32_t flags) { return (flags & (kGroups64 | kGroups16)) != 0; }
 BG_DEVICE uint32_t scaleBlocks(uint32_t n) { return (n + kScaleBlock - 1) / kScaleBlock; }
 constexpr uint32_t kPairs = 262144, kZeros = 524288;
 BG_DEVICE uint32_t scaleWords(uint32_t flags) { return (flags & kPairs) != 0 ? 2 : 1; }

@@ -53,7 +53,8 @@ struct Form<kRecords> {
 template <uint32_t kForm, class Plan, bool kTail>
 struct Ragged {
   static constexpr uint32_t kThreads = Plan::kThreads;
-  static constexpr uint32_t kGroups = kGroups64 | kGroups128, kScales = kScaleA | kScaleB | kGroups | kBlocks;
+  static constexpr uint32_t kGroups = kGroups64 | kGroups128 | kGroups32 | kGroups16,
+      kScales = kScaleA | kScaleB | kGroups | kBlocks;
   static constexpr bool kByRows = kForm == kEndsOfRows;
   using Sizes = typename Form<kForm>::Sizes;
 
@@ -174,18 +175,21 @@ struct Ragged {
   // scalesB is how many words the scales of B have, without those of B2.
   BG_DEVICE uint64_t scalesB(uint32_t cols, uint32_t k, uint32_t ldb) const {
     if (has(kBlocks)) return static_cast<uint64_t>(scaleBlocks(cols)) * scaleBlocks(k);
-    if (has(kGroups)) return k / group() * ldb;
+    if (has(kGroups)) return static_cast<uint64_t>(wordRows(k)) * ldb;
     return !has(kScaleB) ? 0 : has(kColumnsB) ? cols * scaleWords(flags) : 1;
   }
   // scalesOfRow is how many words those of a row of A have, where rows have any.
   BG_DEVICE uint32_t scalesOfRow(uint32_t k) const {
     return has(kBlocks) ? scaleBlocks(k) : scaleWords(flags);
   }
-  // group is the k's that share a scale. grouped reports whether a B of so many k's keeps to groups, and to
-  // lines.
-  BG_DEVICE uint32_t group() const { return has(kGroups64) ? 64 : 128; }
+  // wordRows is how many rows of words a B of so many k's has. grouped reports whether it keeps to groups,
+  // and to lines. The last words of MXFP4 may be half used.
+  BG_DEVICE uint32_t wordRows(uint32_t k) const {
+    const uint32_t log = wordsOf64(flags) ? 6 : 7;
+    return ((k + (1u << log) - 1) >> log) + (has(kGroups16) && k != 0 ? 1 : 0);
+  }
   BG_DEVICE bool grouped(uint32_t k, uint32_t offB, uint32_t ldb) const {
-    return !has(kGroups) || (k % group() == 0 && ldb % 8 == 0 && offB % 32 == 0);
+    return !has(kGroups) || (k % (has(kGroups128) ? 128 : kInt4Panel) == 0 && ldb % 8 == 0 && offB % 32 == 0);
   }
 
   // refuse finds the first group that does not fit, by its own sizes or, of records, because with it there

@@ -99,9 +99,9 @@ struct PanelLoader {
   bool by64, pieces;  // pieces: groups lie so that they can be copied as such
 
   BG_DEVICE PanelLoader(const Items<Epilogue>& items, uint32_t number, const Item& item, const uint32_t* B)
-      : ldb(item.ldb), cols(item.cols()), by64(items.more.has(kGroups64)) {
+      : ldb(item.ldb), cols(item.cols()), by64(wordsOf64(items.more.flags)) {
     panel = items.operandB(number, item, B) + item.offB / 8;
-    groups = items.more.rows + itemEpilogueAt(items.words(), number % kItemPlaces).scaleBAt;
+    groups = wordsOfGroups(items.more, item, itemEpilogueAt(items.words(), number % kItemPlaces));
     pieces = placeInLine(groups) == 0 && cols % 4 == 0;
   }
 
@@ -235,7 +235,6 @@ struct Warp {
 
   BG_DEVICE float* out() const { return reinterpret_cast<float*>(memory + StreamLayout<T>::kOut +
       threadId() / 32 * StreamLayout<T>::kOutBytes); }
-  BG_DEVICE bool by64() const { return items.more.has(kGroups64); }
 };
 
 // storeSums finishes an item of up to 2n rows, 16 of them at a time. sum has those of a lane in 16 columns,
@@ -250,6 +249,11 @@ BG_DEVICE void storeSums(const Warp<T>& warp, float (&sum)[kPartials][n]) {
   const ItemEpilogue words = itemEpilogueAt(items.words(), number % kItemPlaces);
   const FragmentLane at(threadId() % 32);
   const bool apart = item.slot != kFinal || __uint_as_float(item.beta) != 0.0f;
+  if (items.more.has(kGroups16) && item.depth != 0) {
+#pragma unroll
+    for (int i = 0; i < kPartials; ++i) scaleColumns<typename T::Element::Format>(sum[i],
+        items.more.rows + words.scaleBAt, from + 16 * i + at.group, item.cols());
+  }
   if (!apart) {
     Kept<T, kInWorkspace> kept(warp.workspace);
     bool final = true;
@@ -280,14 +284,27 @@ BG_DEVICE void storeSums(const Warp<T>& warp, float (&sum)[kPartials][n]) {
 
 // multiplyItem sums an item of up to 8n rows.
 template <int n, class T>
-BG_DEVICE void multiplyItem(Grouped<T>& grouped, Stages<T>& stages, uint32_t depth, bool by64) {
+BG_DEVICE void multiplyItem(Grouped<T>& grouped, Stages<T>& stages, uint32_t depth, const Epilogue& more) {
   auto step = [&](auto multiply) {
     stages.wait();
     multiply(stages.stage.at * T::kStage);
     stages.release(stages.stage.at);
     stages.stage.next();
   };
-  if (by64) {
+  // eachStep calls with the stage, and whether it has two panels.
+  auto eachStep = [&](auto multiply) {
+#pragma unroll 1
+    for (;;) {
+      step([&](uint32_t at) { multiply(at, depth > 64); });
+      if (depth <= T::TK) break;
+      depth -= T::TK;
+    }
+  };
+  if (more.has(kGroups32)) {
+    eachStep([&](uint32_t at, bool both) { grouped.template multiplyE2M1<Weights::mxfp4, n>(at, both); });
+  } else if (more.has(kGroups16)) {
+    eachStep([&](uint32_t at, bool both) { grouped.template multiplyE2M1<Weights::nvfp4, n>(at, both); });
+  } else if (more.has(kGroups64)) {
 #pragma unroll 1
     for (; depth >= T::TK; depth -= T::TK) step([&](uint32_t at) { grouped.template multiply<n>(at); });
     if (depth != 0) step([&](uint32_t at) { grouped.template multiply<n, 1>(at); });
@@ -319,6 +336,149 @@ struct PanelConsumer {
     }
   }
 
+  // readScaled makes those of weights of e2m1, times the scales in the words of their columns.
+  template <Weights kOf>
+  BG_DEVICE void readScaled(uint32_t (&x)[4][4], const char* panel, const uint32_t (&word)[2]) const {
+    using Of = E2M1<Format>;
+    constexpr bool kE8M0 = kOf == Weights::mxfp4;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+#pragma unroll
+      for (int q = 0; q < 2; ++q) {
+        const uint4 words = *reinterpret_cast<const uint4*>(panel + 32 * (column + 8 * r) + 16 * q);
+        const uint32_t of[4] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+        for (int i = 0; i < 4; ++i) x[2 * q + i / 2][r + 2 * (i % 2)] = Of::pair(of[i], 4 * member,
+            !kE8M0 ? Of::ofE4M3(word[r], 2 * q + i / 2) : Of::kWide ? Of::ofE8M0(byteOf(word[r], q)) : Of::kOne);
+      }
+    }
+    if (kE8M0 && Of::kWide && warpAny(((word[0] | word[1]) & 0x8080) != 0)) {
+#pragma unroll
+      for (int i = 0; i < 16; ++i) x[i / 4][i % 4] = Format::times(x[i / 4][i % 4],
+          Of::restOfE8M0(byteOf(word[i % 2], i / 8)));
+    }
+  }
+
+  // groupWord is the word of a group of column r, of panel h where it has one.
+  BG_DEVICE uint32_t groupWord(const char* stage, uint32_t h, int r) const {
+    return *reinterpret_cast<const uint32_t*>(stage + T::kGroups + 4 * (T::TN * h + column + 8 * r));
+  }
+
+  // multiplyScaled is multiply of weights of e2m1 as numbers times their scales.
+  template <Weights kOf, int n>
+  BG_DEVICE void multiplyScaled(float (&sum)[n], Stages<T>& stages, uint32_t depth) const {
+    constexpr bool kE8M0 = kOf == Weights::mxfp4;
+    const uint64_t a = matrixB(stages.shared);
+#pragma unroll 1
+    for (;;) {
+      stages.wait();
+      fenceStores();
+      const uint32_t at = uniform(stages.stage.at);
+      const char* const stage = memory + at * T::kStage;
+      uint32_t x[2][4][4];
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        uint32_t word[2];
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          word[r] = kE8M0 ? groupWord(stage, 0, r) >> 16 * h : groupWord(stage, h, r);
+          if (h == 1 && depth <= 64) word[r] = 0;  // products with what lies there are 0
+        }
+        readScaled<kOf>(x[h], stage + T::kPanels + T::kPanel * h, word);
+      }
+      const uint64_t b = a + (at * T::kStage >> 4);
+      fenceProducts();
+      // Where registers are few, those of the tensor cores' sums are needed for others.
+      if constexpr (T::kMinGroups == 1) {
+        addStep<false>(sum, x, b);
+      } else {
+        float part[n];
+        addStep<true>(part, x, b);
+#pragma unroll
+        for (int i = 0; i < n; ++i) sum[i] += part[i];
+      }
+      stages.release(at);
+      stages.stage.next();
+      if (depth <= T::TK) break;
+      depth -= T::TK;
+    }
+  }
+
+  // addStep adds the products of a step, kFirst to nothing.
+  template <bool kFirst, int n>
+  BG_DEVICE void addStep(float (&sum)[n], const uint32_t (&x)[2][4][4], uint64_t b) const {
+    product<kFirst>(Format{}, sum, x[0][0], b);
+#pragma unroll
+    for (int s = 1; s < 8; ++s) product<false>(Format{}, sum, x[s / 4][s % 4],
+        b + s / 4 * (T::kBlock >> 4) + 2 * (s % 4));
+    commitProducts();
+    waitProducts<0>();
+    settle(sum);
+  }
+
+  // multiplyApart is multiply of weights of MXFP4 of which 32 k's are summed from zero.
+  template <int n>
+  BG_DEVICE void multiplyApart(float (&sum)[n], Stages<T>& stages, uint32_t depth) const {
+    const uint64_t a = matrixB(stages.shared);
+#pragma unroll 1
+    for (;;) {
+      stages.wait();
+      fenceStores();
+      const uint32_t at = uniform(stages.stage.at);
+      const char* const stage = memory + at * T::kStage;
+#pragma unroll 1
+      for (uint32_t h = 0; h < (depth > 64 ? 2 : 1); ++h) {
+        const uint32_t word[2] = {groupWord(stage, 0, 0) >> 16 * h, groupWord(stage, 0, 1) >> 16 * h};
+        uint32_t x[4][4];
+        readScaled<Weights::mxfp4>(x, stage + T::kPanels + T::kPanel * h, word);
+        fenceProducts();
+        addApart(sum, x, word, a + ((at * T::kStage + T::kBlock * h) >> 4));
+      }
+      stages.release(at);
+      stages.stage.next();
+      if (depth <= T::TK) break;
+      depth -= T::TK;
+    }
+  }
+
+  // addApart adds the products of a panel, of each 32 k's times their scales.
+  template <int n>
+  BG_DEVICE void addApart(float (&sum)[n], const uint32_t (&x)[4][4], const uint32_t (&word)[2],
+      uint64_t b) const {
+    float part[2][n];
+#pragma unroll
+    for (int q = 0; q < 2; ++q) {
+      product<true>(Format{}, part[q], x[2 * q], b + 4 * q);
+      product<false>(Format{}, part[q], x[2 * q + 1], b + 4 * q + 2);
+    }
+    commitProducts();
+    waitProducts<0>();
+#pragma unroll
+    for (int q = 0; q < 2; ++q) {
+      settle(part[q]);
+      const float scale[2] = {numberE8M0(byteOf(word[0], q)), numberE8M0(byteOf(word[1], q))};
+#pragma unroll
+      for (int i = 0; i < n; ++i) sum[i] = fmaf(scale[i / 2 % 2], part[q][i], sum[i]);
+    }
+  }
+
+  // multiplyOf is multiply of an item of any weights.
+  template <int n>
+  BG_DEVICE void multiplyOf(const Epilogue& more, float (&sum)[n], Stages<T>& stages, uint32_t depth) const {
+    // what weights of e2m1 need is not kept where others are multiplied
+    const PanelConsumer apart{memory, settled(column), settled(member)};
+    if (more.has(kGroups32)) {
+      if constexpr (E2M1<Format>::kWide) apart.template multiplyScaled<Weights::mxfp4>(sum, stages, depth);
+      else apart.multiplyApart(sum, stages, depth);
+    } else if (more.has(kGroups16)) {
+      apart.template multiplyScaled<Weights::nvfp4>(sum, stages, depth);
+    } else if (more.has(kGroups64)) {
+      multiply<true>(sum, stages, depth);
+    } else {
+      multiply<false>(sum, stages, depth);
+    }
+  }
+
   // multiply sums an item of 2n rows. Nothing is under way while a stage is added: other warps multiply then.
   template <bool kBy64, int n>
   BG_DEVICE void multiply(float (&sum)[n], Stages<T>& stages, uint32_t depth) const {
@@ -336,8 +496,7 @@ struct PanelConsumer {
       for (int h = 0; h < kSums; ++h) {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-          const uint32_t group = *reinterpret_cast<const uint32_t*>(stage + T::kGroups +
-              4 * (T::TN * h + column + 8 * r));
+          const uint32_t group = groupWord(stage, h, r);
           minus[h][r] = Format::minus(group);
           scale[h][r] = __uint_as_float(group & ~15u);
         }
@@ -375,10 +534,11 @@ template <class T>
 BG_DEVICE void sumStream(Warp<T>& warp) {
   Grouped<T> grouped;
   grouped.clear();
-  grouped.start(FragmentLane(threadId() % 32), warp.by64() ? 6 : 7, warp.from, warp.memory);
+  grouped.start(FragmentLane(threadId() % 32), wordsOf64(warp.items.more.flags) ? 6 : 7, warp.from,
+      warp.memory);
   if (warp.depth == 0) warp.stages.pass(0);
-  else if (warp.rows <= 8) multiplyItem<1>(grouped, warp.stages, warp.depth, warp.by64());
-  else multiplyItem<T::kRows>(grouped, warp.stages, warp.depth, warp.by64());
+  else if (warp.rows <= 8) multiplyItem<1>(grouped, warp.stages, warp.depth, warp.items.more);
+  else multiplyItem<T::kRows>(grouped, warp.stages, warp.depth, warp.items.more);
   storeSums(warp, reinterpret_cast<float(&)[T::kColumns][4 * T::kRows]>(grouped.sum));
 }
 template <class T>
@@ -388,8 +548,7 @@ BG_DEVICE void sumPanels(Warp<T>& warp) {
 #pragma unroll
     for (auto& x : sum) x = 0.0f;
     if (warp.depth == 0) warp.stages.pass(0);
-    else if (warp.by64()) consumer.template multiply<true>(sum, warp.stages, warp.depth);
-    else consumer.template multiply<false>(sum, warp.stages, warp.depth);
+    else consumer.multiplyOf(warp.items.more, sum, warp.stages, warp.depth);
     storeSums(warp, reinterpret_cast<float(&)[1][sizeof(sum) / 4]>(sum));
   };
   if (warp.rows <= 8) {

@@ -68,6 +68,8 @@ BG_DEVICE void addShared(uint32_t* number, uint32_t by) {
   if (threadId() % 32 == 0) atomicAdd(number, by);
 }
 
+BG_DEVICE bool warpAny(bool x) { return __any_sync(0xffffffff, x); }
+
 // countShared adds 1 to a number in shared memory that other threads change too.
 BG_DEVICE void countShared(uint32_t* number) { atomicAdd(number, 1u); }
 

@@ -32,7 +32,6 @@ BG_DEVICE X settled(X x) {
   else asm volatile("" : "+r"(x));
   return x;
 }
-BG_DEVICE bool warpAny(bool x) { return __any_sync(0xffffffff, x); }
 
 // copyWhole starts a copy of 16 bytes to shared memory, and brings the 256 around them to the L2 cache: rows
 // of B that are read once come 1 to 5 % sooner so (H100: bf16 experts of 16 to 1024 tokens).

@@ -47,6 +47,7 @@ __device__ int __syncthreads_or(int);
 __device__ unsigned __reduce_add_sync(unsigned, unsigned);
 __device__ unsigned __match_any_sync(unsigned, unsigned);
 __device__ int __any_sync(unsigned, int);
+__device__ unsigned __funnelshift_l(unsigned, unsigned, unsigned);
 template <class T>
 __device__ T __shfl_sync(unsigned, T, int, int width = 32);
 template <class T>

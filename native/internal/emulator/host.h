@@ -46,6 +46,12 @@ inline float reciprocal(float x) { return 1.0f / x; }
 template <class Format, uint32_t kExponent>
 struct Nibbles {
   static constexpr uint32_t kBoth = 0x00010001;
+  static constexpr int kFraction = kExponent == 0x4300 ? 7 : 10;
+  static uint32_t times(uint32_t x, uint32_t y) {
+    auto of = [&](int shift) { return Format::number(static_cast<uint16_t>(x >> shift)) *
+        Format::number(static_cast<uint16_t>(y >> shift)); };
+    return Format::pair(of(0), of(16));
+  }
   static uint32_t minus(uint32_t group) { return ((0x8000 | kExponent) | (group & 15)) * kBoth; }
   static uint32_t weights(uint32_t nibbles, uint32_t less) {
     const uint32_t more = (nibbles & 15 * kBoth) | kExponent * kBoth;
@@ -54,6 +60,18 @@ struct Nibbles {
     return Format::pair(of(0), of(16));
   }
 };
+
+// halvesOfE4M3 is E4M3::halves, with F16.
+template <class F16>
+uint32_t halvesOfE4M3(uint32_t bytes) {
+  auto of = [&](int shift) {
+    const uint32_t size = bytes >> shift & 0x7f, exponent = size >> 3, fraction = size & 7;
+    const float x = size == 0x7f ? NAN : exponent == 0 ? ldexpf(static_cast<float>(fraction), -9)
+        : ldexpf(static_cast<float>(8 + fraction), static_cast<int>(exponent) - 10);
+    return (bytes >> shift & 0x80) != 0 ? -x : x;
+  };
+  return F16::pair(of(0), of(8));
+}
 
 // eachPair calls for the 8 pairs of k's of sum e of a lane, of a product of a warp (PTX ISA, "mma.m16n8k16"):
 // with the lane that has those of A and the number of its word, and the same of B, whose words are after

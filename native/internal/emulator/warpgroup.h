@@ -123,6 +123,7 @@ using BF16 = Half<Format::bf16>;
 using F16 = Half<Format::f16>;
 struct E4M3 {
   static constexpr bool kWhole = false;
+  static uint32_t halves(uint32_t bytes) { return halvesOfE4M3<F16>(bytes); }
 };
 template <bool kFirst, int n>
 void product(E4M3, float (&d)[n], const uint32_t (&a)[4], uint64_t b) {

@@ -60,7 +60,10 @@ func Items() string {
 	t.numbers("kScaleA", encoding.EpilogueScaleA, "kRowsA", encoding.EpilogueRowsA,
 		"kScaleB", encoding.EpilogueScaleB, "kColumnsB", encoding.EpilogueColumnsB)
 	t.numbers("kGroups64", encoding.EpilogueGroups64, "kGroups128", encoding.EpilogueGroups128,
-		"kInt4Panel", element.Int4Panel, "kBlocks", encoding.EpilogueBlocks, "kScaleBlock", encoding.Block)
+		"kGroups32", encoding.EpilogueGroups32, "kGroups16", encoding.EpilogueGroups16)
+	t.numbers("kInt4Panel", element.Int4Panel, "kBlocks", encoding.EpilogueBlocks, "kScaleBlock", encoding.Block)
+	t.line("// wordsOf64 reports whether a column of a B of 4 bits has a word for each 64 k's, and not 128.")
+	t.line("BG_DEVICE bool wordsOf64(uint32_t flags) { return (flags & (kGroups64 | kGroups16)) != 0; }")
 	t.line("BG_DEVICE uint32_t scaleBlocks(uint32_t n) { return (n + kScaleBlock - 1) / kScaleBlock; }")
 	t.numbers("kPairs", encoding.EpiloguePairs, "kZeros", encoding.EpilogueZeros)
 	t.line("BG_DEVICE uint32_t scaleWords(uint32_t flags) { return (flags & kPairs) != 0 ? 2 : 1; }")
