@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/internal/drivertest"
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/planner"
@@ -100,8 +101,12 @@ func newJobWithin(t *testing.T, rng *rand.Rand, r planner.Ragged, e planner.Epil
 	if e.ScaleA != "" || e.ScaleB != "" {
 		d.Types, d.Blocks, o.TypeA = narrow, true, element.Int8
 	}
-	if e.ScaleA == planner.PerBlock {
+	switch {
+	case e.ScaleA == planner.PerBlock:
 		o.TypeA = element.E4M3
+	case e.ScaleB.Group() > 0:
+		d.Types = append(slices.Clone(narrow), elemtype.Types4()...)
+		o.TypeA, o.TypeB, o.TypeC = element.BF16, e.ScaleB.TypeB(element.BF16), element.BF16
 	}
 	plan, err := planner.New(d).PlanRagged(r, o)
 	require.NoError(t, err)
@@ -262,17 +267,21 @@ func epilogueGroups(t *testing.T, entries ...uint16) (jobs []*raggedJob) {
 	return jobs
 }
 
-// blockGroups are sizes of groups with scales of blocks for the kernels of some numbers of entries: ends of
-// up to 150 rows, and records, right and wrong.
+// blockGroups are sizes of groups with scales of blocks, and with B of 4 bits, for the kernels of some numbers
+// of entries: ends of up to 150 rows, and records, right and wrong.
 func blockGroups(t *testing.T, entries ...uint16) (jobs []*raggedJob) {
 	t.Helper()
 	block := planner.PerBlock
 	for i, e := range []planner.Epilogue{{ScaleA: block, ScaleB: block},
 		{ScaleA: block, ScaleB: block, Gated: true, Bias: true},
-		{ScaleA: block, ScaleB: block, GatherRows: 60}} {
+		{ScaleA: block, ScaleB: block, GatherRows: 60}, {ScaleB: planner.PerGroup32},
+		{ScaleB: planner.PerGroup16, Gated: true, Bias: true}, {ScaleB: planner.PerGroup16}} {
 		for _, n := range entries {
-			rng := rand.New(rand.NewPCG(uint64(i), uint64(n)+5))
-			rows, records, good := drivertest.RaggedOfBlocks(t, e)
+			rng, make := rand.New(rand.NewPCG(uint64(i), uint64(n)+5)), drivertest.RaggedOfBlocks
+			if e.ScaleA == "" {
+				make = drivertest.RaggedOfGroups
+			}
+			rows, records, good := make(t, e)
 			for _, sizes := range drivertest.RaggedEnds(150) {
 				jobs = append(jobs, newEpilogueJob(t, rng, rows, e, n, "ends", sizes[:5]))
 			}
