@@ -259,10 +259,10 @@ struct Grouped {
       for (int i = 0; i < T::kColumns; ++i) {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-          const int column = 16 * i + 8 * r;
-          pair[i][r] = *reinterpret_cast<const uint2*>(b + stage + h * T::kPanel + 32 * column);
+          const int at = 16 * i + 8 * r;
+          pair[i][r] = *reinterpret_cast<const uint2*>(b + stage + h * T::kPanel + 32 * at);
           const uint32_t word = *reinterpret_cast<const uint32_t*>(groups + stage +
-              (kE8M0 ? 0 : h * 4 * T::TN) + 4 * column);
+              (kE8M0 ? 0 : h * 4 * T::TN) + 4 * at);
           byte[i][r] = byteOf(word, kE8M0 ? 2 * h + member / 2 : member);
           scale[i][r] = kE8M0 ? Of::ofE8M0(byte[i][r]) : Of::ofE4M3(byte[i][r], 0);
           all |= byte[i][r];
@@ -316,10 +316,10 @@ struct Grouped {
       for (int i = 0; i < T::kColumns; ++i) {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-          const int column = 16 * i + 8 * r;
+          const int at = 16 * i + 8 * r;
           const uint32_t word = *reinterpret_cast<const uint32_t*>(b - 4 * member + stage + u / 2 * T::kPanel +
-              32 * column + 16 * (u % 2));
-          scale[i][r] = numberE8M0(byteOf(*reinterpret_cast<const uint32_t*>(groups + stage + 4 * column), u));
+              32 * at + 16 * (u % 2));
+          scale[i][r] = numberE8M0(byteOf(*reinterpret_cast<const uint32_t*>(groups + stage + 4 * at), u));
 #pragma unroll
           for (int p = 0; p < 4; ++p) x[i][p / 2][r][p % 2] = Of::pair(word, 4 * p, Of::kOne);
         }
