@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/internal/cublas"
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/internal/workload"
@@ -21,8 +22,8 @@ import (
 // BenchmarkExperts measures a layer of Qwen3-30B's experts on CUDA, for each type, with the sizes of its
 // groups on the device. It reports the median of nodes in a CUDA graph. For epilogues it reports the time
 // relative to the first of their type, and alternates between the two, because the clocks of a GPU at its
-// power limit change. The first tile is the planner's choice; the others are forced. Int4 is the type of the
-// weights, with A of bf16.
+// power limit change. The first tile is the planner's choice; the others are forced. Types of 4 bits are
+// those of the weights, with A of bf16.
 func BenchmarkExperts(b *testing.B) {
 	d, stream := openTimed(b)
 	byRow := planner.Epilogue{ScaleA: planner.PerRow, ScaleB: planner.PerRow}
@@ -46,6 +47,10 @@ func BenchmarkExperts(b *testing.B) {
 			Gated: true}},
 		{"groups of 64", planner.Epilogue{ScaleB: planner.PerGroup64}},
 	}
+	e2m1 := func(s planner.Scaling) []benchmarkedEpilogue {
+		return []benchmarkedEpilogue{{"groups", planner.Epilogue{ScaleB: s}}}
+	}
+	panels := []string{"", "int4-stream-16x128", "int4-wgmma-32x128", "int4-wgmma-64x128"}
 	wide := []string{"", "aligned-64x64", "aligned-64x128", "aligned-128x128"}
 	for _, c := range []struct {
 		of, ofB   element.Type
@@ -55,8 +60,9 @@ func BenchmarkExperts(b *testing.B) {
 		{element.BF16, element.BF16, any, wide},
 		{element.E4M3, element.E4M3, blocks, wide},
 		{element.Int8, element.Int8, zeros, wide},
-		{element.BF16, element.Int4, groups, []string{"", "int4-stream-16x128", "int4-wgmma-32x128",
-			"int4-wgmma-64x128"}},
+		{element.BF16, element.Int4, groups, panels},
+		{element.BF16, element.MXFP4, e2m1(planner.PerGroup32), panels},
+		{element.BF16, element.NVFP4, e2m1(planner.PerGroup16), panels},
 	} {
 		b.Run(c.ofB.String(), func(b *testing.B) {
 			x := newExpertLayer(b, d, stream, c.of, c.ofB)
@@ -116,11 +122,26 @@ const (
 
 func newExpertLayer(b *testing.B, d *Device, stream *cublas.Stream, of, ofB element.Type) *expertLayer {
 	const rows, weights = expertTop * expertTokens, expertGroups * expertN * expertK
-	alloc := allocRandom(b, d, stream)
-	return &expertLayer{d, stream, RunOn{A: alloc(of, rows*expertK), B: alloc(ofB, weights),
+	alloc, words := allocRandom(b, d, stream), rows+expertGroups*expertN*2*expertK/64
+	x := &expertLayer{d, stream, RunOn{A: alloc(of, rows*expertK), B: alloc(ofB, weights),
 		B2: alloc(ofB, weights), C: alloc(element.BF16, rows*expertN),
 		Sizes: alloc(element.F32, expertGroups),
-		Rows:  alloc(element.F32, rows+expertGroups*expertN*2*expertK/64)}}
+		Rows:  alloc(element.F32, words)}}
+	if ofB != element.Int4 && elemtype.Bits4(ofB) {
+		scalesE2M1(b, d, x.at.Rows, words)
+	}
+	return x
+}
+
+// scalesE2M1 fills memory with words that are scales of MXFP4 or NVFP4, and of columns.
+func scalesE2M1(b *testing.B, d *Device, at uintptr, n int) {
+	buffer, err := d.Wrap(element.F32, at, n)
+	require.NoError(b, err)
+	defer buffer.Close()
+	words := slices.Repeat([]int32{0x38383838, 0x38373839}, 1<<19)
+	for i := 0; i < n; i += len(words) {
+		require.NoError(b, Write(b.Context(), buffer, i, words[:min(len(words), n-i)]))
+	}
 }
 
 // allocRandom returns a function that allocates GPU memory for elements of a type, with random values.
@@ -135,7 +156,7 @@ func allocRandom(b *testing.B, d *Device, stream *cublas.Stream) func(to element
 		buffer, err := d.Wrap(to, at, n)
 		require.NoError(b, err)
 		defer buffer.Close()
-		if to != element.Int4 {
+		if !elemtype.Bits4(to) {
 			reference.UniformOf(to, rng, block)
 		}
 		for i := 0; i < n; i += len(block) {
@@ -182,7 +203,7 @@ func (x *expertLayer) capture(b *testing.B, tokens int, o planner.Options) *cubl
 		A: planner.Matrix{LD: expertK}, B: planner.Matrix{LD: expertK}, B2: planner.Matrix{LD: expertK},
 		C:       planner.Matrix{LD: expertN},
 		StrideB: expertN * expertK, ScaleB: expertTop * tokens * encoding.Blocks(expertK)}
-	if o.TypeB == element.Int4 {
+	if elemtype.Bits4(o.TypeB) {
 		r.TransB, r.B.LD, r.B2.LD = false, expertN, expertN
 	}
 	p, err := x.device.PrepareRagged(b.Context(), r, o)

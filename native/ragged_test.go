@@ -267,8 +267,8 @@ func epilogueGroups(t *testing.T, entries ...uint16) (jobs []*raggedJob) {
 	return jobs
 }
 
-// blockGroups are sizes of groups with scales of blocks, and with B of 4 bits, for the kernels of some numbers
-// of entries: ends of up to 150 rows, and records, right and wrong.
+// blockGroups are sizes of groups with scales of blocks, and with B of 4 bits, for the kernels of some
+// numbers of entries: ends of up to 150 rows, and records, right and wrong.
 func blockGroups(t *testing.T, entries ...uint16) (jobs []*raggedJob) {
 	t.Helper()
 	block := planner.PerBlock

@@ -15,8 +15,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// panelJobs are plans of a tile of 9.0 for 4-bit B of all scalings, with every epilogue, whole and split along
-// K, with several tiles for each worker and with dynamic tiles, for both types of A.
+// panelJobs are plans of a tile of 9.0 for 4-bit B of all scalings, with every epilogue, whole and split
+// along K, with several tiles for each worker and with dynamic tiles, for both types of A.
 func panelJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 	t.Helper()
 	rows, cols := []int{shape.TM + 3, shape.TM - 1, 1, shape.TM / 2, 7}, []int{shape.TN + 20, 3, shape.TN, 40}
@@ -104,7 +104,7 @@ func TestPanelsEmulated(t *testing.T) {
 	}
 }
 
-// TestAllFP4Emulated multiplies all elements of e2m1 by all scales, each of which a column has.
+// TestAllFP4Emulated multiplies all elements of e2m1 by all scales.
 func TestAllFP4Emulated(t *testing.T) {
 	compiled(t)
 	for _, shape := range panelTiles() {
@@ -152,12 +152,17 @@ func allFP4(t *testing.T, shape *tile.Shape, of element.Type, by planner.Scaling
 		}
 		groups = groups[p.B.LD:]
 	}
+	clear(words[8*255 : 8*256]) // which are 0 times NaN
 	for i := range p.N {
-		scale := i
-		if by == planner.PerGroup32 && (i == 253 || i == 254) { // 4 and 6 times these are too large
-			scale = 252
+		word := uint32(0)
+		for shift := range 4 {
+			scale := uint32(i+shift%2*255) % 256 // i, or that before
+			if by == planner.PerGroup32 && (scale == 253 || scale == 254) {
+				scale = 252 // 4 and 6 times these are too large
+			}
+			word |= scale << (8 * shift)
 		}
-		groups[i] = int32(scale * 0x01010101)
+		groups[i] = int32(word)
 	}
 	reference.Widen4(j.b, j.packedB, p, p.B, j.e.Rows[p.ScaleB:], by)
 	return j
@@ -167,13 +172,14 @@ func allFP4(t *testing.T, shape *tile.Shape, of element.Type, by planner.Scaling
 var panelMutants = []mutant{
 	{"copies of A without a fence", "kernels/wgmma_int4.cuh",
 		"      fenceStores();  // copies of A were another's\n", ""},
-	{"products do not wait for copies", "kernels/wgmma_int4.cuh", "      stages.wait();\n      fenceStores();  //",
-		"      fenceStores();  //"},
+	{"products do not wait for copies", "kernels/wgmma_int4.cuh",
+		"      stages.wait();\n      fenceStores();  //", "      fenceStores();  //"},
 	{"a stage is released before its products are done", "kernels/wgmma_int4.cuh",
 		"      waitProducts<0>();\n#pragma unroll\n      for (int h = 0; h < kSums; ++h) " +
 			"settle(part[h]);\n      stages.release(at);\n",
 		"      stages.release(at);\n      waitProducts<0>();\n"},
-	{"the loader does not wait for a free stage", "kernels/wgmma_int4_load.cuh", "      stages.waitFree();\n", ""},
+	{"the loader does not wait for a free stage", "kernels/wgmma_int4_load.cuh",
+		"      stages.waitFree();\n", ""},
 	{"a step arrives before its copies", "kernels/wgmma_int4_load.cuh",
 		"vector ? arriveCopied(full) : arrive(full);", "arrive(full);"},
 	{"pieces are not expected", "kernels/wgmma_int4_load.cuh", "      expectBytes(full, bytes(left));\n", ""},

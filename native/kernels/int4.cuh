@@ -14,8 +14,8 @@
 // k's, which have a scale in common for each column, are summed from zero, and come to fp32 sums times the
 // scale.
 //
-// Weights of e2m1 are multiplied by their scales first (e2m1.cuh), which is exact, so that all of K is one sum.
-// fp16 has not all scales of MXFP4: there 32 k's are summed from zero as those of a group are.
+// Weights of e2m1 are multiplied by their scales first (e2m1.cuh), which is exact, so that all of K is one
+// sum. fp16 has not all scales of MXFP4: there 32 k's are summed from zero as those of a group are.
 #pragma once
 
 #include "../element/e2m1.cuh"
@@ -28,14 +28,14 @@ BG_DEVICE Weights weightsOf(const Epilogue& more) {
   return more.has(kGroups32) ? Weights::mxfp4 : more.has(kGroups16) ? Weights::nvfp4 : Weights::int4;
 }
 
-// wordsOfGroups is where the words of the groups of an item's B begin, from its first column on. The scales of
-// columns of NVFP4, which has any where K is not 0, are before them.
+// wordsOfGroups is where the words of the groups of an item's B begin, from its first column on. The scales
+// of columns of NVFP4, which has any where K is not 0, are before them.
 BG_DEVICE const uint32_t* wordsOfGroups(const Epilogue& more, const Item& item, const ItemEpilogue& words) {
   return rowsOn(more.rows + words.scaleBAt, more.has(kGroups16) && item.depth != 0 ? 1 : 0, item.ldb);
 }
 
-// scaleColumns multiplies the sums of NVFP4 that a lane has by the scales of their columns, which are `column`
-// and the eighth after it.
+// scaleColumns multiplies the sums of NVFP4 that a lane has by the scales of their columns, which are
+// `column` and the eighth after it.
 template <class Format, int n>
 BG_DEVICE void scaleColumns(float (&sum)[n], const uint32_t* scales, uint32_t column, uint32_t cols) {
 #pragma unroll
@@ -55,6 +55,7 @@ struct Int4Tile {
   static constexpr int TM = TM_, TN = TN_, TK = 128, kStages = kStages_, kThreads = kThreads_,
       kWarpColumns = TN / (kThreads / 32);
   static constexpr int kMinGroups = kMinGroups_, kEpilogueGroups = kMinGroups;
+  static constexpr int kPanelsAtOnce = 1;  // of weights of e2m1
   static constexpr int kColumns = kWarpColumns / 16, kRows = TM / 8;  // of a warp: in 16 columns, and 8 rows
   // of the sums in shared memory: no two lanes store to one bank
   static constexpr int kPitch = TN + 4;
@@ -250,7 +251,7 @@ struct Grouped {
   BG_DEVICE void multiplyScaled(uint32_t stage, bool both) {
     using Of = E2M1<Format>;
     constexpr bool kE8M0 = kOf == Weights::mxfp4;
-#pragma unroll
+#pragma unroll T::kPanelsAtOnce
     for (uint32_t h = 0; h < 2; ++h) {
       if (h == 1 && !both) break;
       uint2 pair[T::kColumns][2];
@@ -317,8 +318,8 @@ struct Grouped {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
           const int at = 16 * i + 8 * r;
-          const uint32_t word = *reinterpret_cast<const uint32_t*>(b - 4 * member + stage + u / 2 * T::kPanel +
-              32 * at + 16 * (u % 2));
+          const uint32_t word = *reinterpret_cast<const uint32_t*>(b - 4 * member + stage +
+              u / 2 * T::kPanel + 32 * at + 16 * (u % 2));
           scale[i][r] = numberE8M0(byteOf(*reinterpret_cast<const uint32_t*>(groups + stage + 4 * at), u));
 #pragma unroll
           for (int p = 0; p < 4; ++p) x[i][p / 2][r][p % 2] = Of::pair(word, 4 * p, Of::kOne);
@@ -326,7 +327,8 @@ struct Grouped {
       }
 #pragma unroll
       for (int j = 0; j < n; ++j) {
-        const uint4 line = *reinterpret_cast<const uint4*>(a - 16 * member + stage + T::kRowA * 8 * j + 64 * u);
+        const uint4 line = *reinterpret_cast<const uint4*>(a - 16 * member + stage + T::kRowA * 8 * j +
+            64 * u);
         const uint32_t low[2] = {line.x, line.y}, high[2] = {line.z, line.w};
 #pragma unroll
         for (int i = 0; i < T::kColumns; ++i) {

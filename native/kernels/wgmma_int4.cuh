@@ -184,7 +184,8 @@ struct PanelConsumer {
         const uint32_t of[4] = {words.x, words.y, words.z, words.w};
 #pragma unroll
         for (int i = 0; i < 4; ++i) x[2 * q + i / 2][r + 2 * (i % 2)] = Of::pair(of[i], 4 * member,
-            !kE8M0 ? Of::ofE4M3(word[r], 2 * q + i / 2) : Of::kWide ? Of::ofE8M0(byteOf(word[r], q)) : Of::kOne);
+            !kE8M0 ? Of::ofE4M3(word[r], 2 * q + i / 2) : Of::kWide ? Of::ofE8M0(byteOf(word[r], q)) :
+                Of::kOne);
       }
     }
     if (kE8M0 && Of::kWide && warpAny(((word[0] | word[1]) & 0x8080) != 0)) {

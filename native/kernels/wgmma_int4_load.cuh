@@ -17,6 +17,7 @@ struct StreamTile : Int4Tile<TM_, TN_, 32 * kMultiply_, kStages_, kMinGroups_, E
   // warps that multiply, and load
   static constexpr int kMultiply = kMultiply_, kLoaders = kLoaders_, kThreads = 32 * (kMultiply + kLoaders);
   static constexpr bool kEmulated = false;
+  static constexpr int kPanelsAtOnce = 2;  // warps are few
   static constexpr uint32_t kShared = kShared_;
   static_assert(StreamTile::kRows == 2, "of more rows warpgroups take less time");
 };

@@ -64,7 +64,10 @@ double weightOf(const Case& c, uint32_t weight, const uint32_t* rows, uint32_t l
   static const double e2m1[8] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
   const double x = weight < 8 ? e2m1[weight] : -e2m1[weight - 8];
   switch (c.groups) {
-    case kGroups32: return ldexp(x, static_cast<int>(rows[k / 128 * ldb + j] >> k % 128 / 32 * 8 & 255) - 127);
+    case kGroups32: {
+      const uint32_t byte = rows[k / 128 * ldb + j] >> k % 128 / 32 * 8 & 255;
+      return ldexp(x, static_cast<int>(byte) - 127);
+    }
     case kGroups16: {
       const uint32_t byte = rows[(1 + k / 64) * ldb + j] >> k % 64 / 16 * 8 & 255;
       return x * static_cast<double>(F16::number(static_cast<uint16_t>(E4M3::halves(byte)))) *
@@ -128,8 +131,8 @@ uint32_t wrongOf() {
       wrong<T>({TM - 1, TN, 64, 3, kGroups16, false, -1}) + wrong<T>({1, TN, 192, 0, kGroups16, true, -1}) +
       wrong<T>({8, TN, 64, 0, kGroups32, false, 0}) + wrong<T>({8, TN - 3, 64, 0, kGroups32, false, TN}) +
       wrong<T>({8, TN, 64, 0, kGroups16, false, 0}) + wrong<T>({8, TN, 64, 0, kGroups16, false, TN});
-  if constexpr (T::Element::Format::kIsF16) return differ + wrong<T>({TM, TN, 1024, 8, kGroups128, false, -1}) +
-      wrong<T>({TM - 1, TN, 192, 3, kGroups64, false, -1});
+  if constexpr (T::Element::Format::kIsF16) return differ +
+      wrong<T>({TM, TN, 1024, 8, kGroups128, false, -1}) + wrong<T>({TM - 1, TN, 192, 3, kGroups64, false, -1});
   return differ + wrong<T>({TM - 3, TN - 5, 640, 16, kGroups64, true, -1}) +
       wrong<T>({1, TN - 40, 64, 0, kGroups64, false, -1}) + wrong<T>({TM, 9, 256, 1, kGroups128, true, -1});
 }

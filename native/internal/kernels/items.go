@@ -61,7 +61,8 @@ func Items() string {
 		"kScaleB", encoding.EpilogueScaleB, "kColumnsB", encoding.EpilogueColumnsB)
 	t.numbers("kGroups64", encoding.EpilogueGroups64, "kGroups128", encoding.EpilogueGroups128,
 		"kGroups32", encoding.EpilogueGroups32, "kGroups16", encoding.EpilogueGroups16)
-	t.numbers("kInt4Panel", element.Int4Panel, "kBlocks", encoding.EpilogueBlocks, "kScaleBlock", encoding.Block)
+	t.numbers("kInt4Panel", element.Int4Panel, "kBlocks", encoding.EpilogueBlocks,
+		"kScaleBlock", encoding.Block)
 	t.line("// wordsOf64 reports whether a column of a B of 4 bits has a word for each 64 k's, and not 128.")
 	t.line("BG_DEVICE bool wordsOf64(uint32_t flags) { return (flags & (kGroups64 | kGroups16)) != 0; }")
 	t.line("BG_DEVICE uint32_t scaleBlocks(uint32_t n) { return (n + kScaleBlock - 1) / kScaleBlock; }")
