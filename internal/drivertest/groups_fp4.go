@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -15,13 +14,15 @@ import (
 // is the identity.
 func (s *suite) testAllFP4(t *testing.T) {
 	facts := s.device.Info().Planner
-	few, err := tile.ByName("thin-8x64")
-	require.NoError(t, err)
 	for _, e := range []planner.Epilogue{{ScaleB: planner.PerGroup32}, {ScaleB: planner.PerGroup16}} {
 		o := planner.Options{TypeA: s.of, TypeB: e.ScaleB.TypeB(s.of), TypeC: s.ofC, Epilogue: e}
 		t.Run(o.TypeB.String(), func(t *testing.T) { s.runAllFP4(t, o) })
-		if o.Tile = few.Name; facts.Fits(few, o) {
-			t.Run(o.TypeB.String()+"/few rows", func(t *testing.T) { s.runAllFP4(t, o) })
+		for i := range facts.Kernels {
+			shape := facts.Kernels[i].Tile
+			o := o
+			if o.Tile = shape.Name; (shape.Int4Only || shape.Name == "thin-8x64") && facts.Fits(shape, o) {
+				t.Run(o.TypeB.String()+"/"+shape.Name, func(t *testing.T) { s.runAllFP4(t, o) })
+			}
 		}
 	}
 }
