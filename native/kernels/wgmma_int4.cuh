@@ -216,46 +216,54 @@ struct PanelConsumer {
     }
   }
 
+  // makePanel makes the operands of panel h of a stage.
+  template <Weights kOf>
+  BG_DEVICE void makePanel(uint32_t (&x)[4][4], const char* stage, int h, uint32_t left) const {
+    constexpr bool kE8M0 = kOf == Weights::mxfp4;
+    uint32_t word[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      word[r] = kE8M0 ? groupWord(stage, 0, r) >> 16 * h : groupWord(stage, h, r);
+      if (kE8M0 && h == 1 && left <= 64) word[r] = 0;  // products of a panel that does not exist are 0
+    }
+    readScaled<kOf>(x, stage + T::kPanels + T::kPanel * h, word);
+  }
+
+  // startPanel starts the products of a panel, kFirst from zero.
+  template <bool kFirst, int n>
+  BG_DEVICE void startPanel(float (&sum)[n], const uint32_t (&x)[4][4], uint64_t b) const {
+    fenceProducts();
+    product<kFirst>(Format{}, sum, x[0], b);
+#pragma unroll
+    for (int s = 1; s < 4; ++s) product<false>(Format{}, sum, x[s], b + 2 * s);
+    commitProducts();
+  }
+
   // multiplyScaled is multiply of weights of e2m1 as numbers times their scales.
   template <Weights kOf, int n>
   BG_DEVICE void multiplyScaled(float (&sum)[n], Stages<T>& stages, uint32_t depth) const {
-    constexpr bool kE8M0 = kOf == Weights::mxfp4;
     const uint64_t a = matrixB(stages.shared);
     eachStep(stages, depth, [&](uint32_t at, const char* stage, uint32_t left) {
+      const uint64_t first = a + (at >> 4), second = a + ((at + T::kBlock) >> 4);
       uint32_t x[2][4][4];
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        uint32_t word[2];
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          word[r] = kE8M0 ? groupWord(stage, 0, r) >> 16 * h : groupWord(stage, h, r);
-          if (kE8M0 && h == 1 && left <= 64) word[r] = 0;  // products of a panel that does not exist are 0
-        }
-        readScaled<kOf>(x[h], stage + T::kPanels + T::kPanel * h, word);
-      }
-      fenceProducts();
-      // Where registers are few, those of the tensor cores' sums are needed for others.
+      makePanel<kOf>(x[0], stage, 0, left);
       if constexpr (T::kMinGroups == 1) {
-        addStep<false>(sum, x, a + (at >> 4));
-      } else {
+        startPanel<false>(sum, x[0], first);
+        makePanel<kOf>(x[1], stage, 1, left);  // while tensor cores multiply
+        startPanel<false>(sum, x[1], second);
+        waitProducts<0>();
+        settle(sum);
+      } else {  // registers are few: those of the tensor cores' sums are needed for others
         float part[n];
-        addStep<true>(part, x, a + (at >> 4));
+        makePanel<kOf>(x[1], stage, 1, left);
+        startPanel<true>(part, x[0], first);
+        startPanel<false>(part, x[1], second);
+        waitProducts<0>();
+        settle(part);
 #pragma unroll
         for (int i = 0; i < n; ++i) sum[i] += part[i];
       }
     });
-  }
-
-  // addStep adds the products of a step, kFirst to nothing.
-  template <bool kFirst, int n>
-  BG_DEVICE void addStep(float (&sum)[n], const uint32_t (&x)[2][4][4], uint64_t b) const {
-    product<kFirst>(Format{}, sum, x[0][0], b);
-#pragma unroll
-    for (int s = 1; s < 8; ++s) product<false>(Format{}, sum, x[s / 4][s % 4],
-        b + s / 4 * (T::kBlock >> 4) + 2 * (s % 4));
-    commitProducts();
-    waitProducts<0>();
-    settle(sum);
   }
 
   // multiplyApart is multiply of weights of MXFP4 of which 32 k's are summed from zero.
