@@ -115,8 +115,8 @@ func RequireGPU() Option {
 	return func(s *selection) { s.gpus = true }
 }
 
-// WithTypes restricts the choice to devices that multiply elements of these types. With element.F64, which
-// WebGPU lacks, Open passes on to the cpu backend where no other device has it.
+// WithTypes restricts the choice to devices that multiply elements of these types. element.F64 is of CUDA and
+// the CPU: with it, Open passes on to the cpu backend where there is no GPU of NVIDIA.
 func WithTypes(types ...element.Type) Option {
 	return func(s *selection) { s.types = append(s.types, types...) }
 }

@@ -139,6 +139,9 @@ func (a Arch) Describe(d *planner.Device) error {
 			d.Types = append(d.Types, element.MXFP4, element.NVFP4)
 		}
 	}
+	if slices.Contains(a.Units, tile.F64) {
+		d.Types, d.Native = append(d.Types, element.F64), append(slices.Clip(d.Native), element.F64)
+	}
 	for _, s := range tile.Table() {
 		if !a.Has(s) {
 			continue

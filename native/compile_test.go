@@ -134,7 +134,8 @@ var (
 		error) {
 		return buildAsAre("warpgroup_kernels.cpp")
 	})
-	int4AsAre = sync.OnceValues(func() (emulator, error) { return buildAsAre("warpgroup_int4.cpp") })
+	doublesAsAre = sync.OnceValues(func() (emulator, error) { return buildAsAre("warpgroup_f64.cpp") })
+	int4AsAre    = sync.OnceValues(func() (emulator, error) { return buildAsAre("warpgroup_int4.cpp") })
 )
 
 // buildAsAre compiles unchanged kernels of warpgroups.

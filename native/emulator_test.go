@@ -44,6 +44,8 @@ type emulatorJob struct {
 	e       reference.Epilogue // with its operands
 	far     uint32             // internal/emulator/far.h: 0, farRows, or the elements of a slot
 
+	doubles *reference.Doubles // of F64: operands in place of those above
+
 	packedB, packedB2 []uint32 // words of B and B2 of 4 bits; b and e.B2 have their numbers
 }
 
@@ -77,7 +79,7 @@ func (f *jobFile) launch(a Arch, l *encoding.Launch) {
 	threads, shared := Geometry(l.Kernel)
 	f.put(name, uint32(l.Count), uint32(Pieces(l)), uint32(threads), uint32(shared), uint32(l.Items),
 		uint32(l.Table), uint32(l.TableMark()),
-		uint32(l.BaseA), uint32(l.BaseB), uint32(l.BaseC), uint32(l.BaseB2), l.Epilogue.Word())
+		uint32(l.BaseA), uint32(l.BaseB), uint32(l.BaseC), uint32(l.BaseB2), l.Kernel.Word())
 }
 
 func (f *jobFile) job(j *emulatorJob) {
@@ -96,10 +98,17 @@ func (f *jobFile) job(j *emulatorJob) {
 		}
 	}
 	o := &j.plan.Options
-	a, c, bias := wordsOf(o.TypeA, j.a), wordsOf(o.TypeC, j.c), wordsOf(o.TypeC, j.e.Biases)
+	var a, c, bias []float32
+	if j.doubles == nil {
+		a, c, bias = wordsOf(o.TypeA, j.a), wordsOf(o.TypeC, j.c), wordsOf(o.TypeC, j.e.Biases)
+	}
 	b, b2 := j.packedB, j.packedB2
-	if !elemtype.Bits4(o.TypeB) {
+	if !elemtype.Bits4(o.TypeB) && j.doubles == nil {
 		b, b2 = bitsOf(wordsOf(o.TypeA, j.b)), bitsOf(wordsOf(o.TypeA, j.e.B2))
+	}
+	if x := j.doubles; x != nil {
+		a, c, bias = drivertest.DoubleWords(x.A), drivertest.DoubleWords(x.C), drivertest.DoubleWords(x.Bias)
+		b, b2 = bitsOf(drivertest.DoubleWords(x.B)), bitsOf(drivertest.DoubleWords(x.B2))
 	}
 	f.put(j.how, j.far, uint32(len(j.plan.Launches)), uint32(len(words)),
 		uint32(len(a)), uint32(len(b)), uint32(len(c)), uint32(workspace), uint32(len(b2)), uint32(len(bias)),
@@ -156,6 +165,18 @@ func (e emulator) run(dir string, jobs []*emulatorJob) error {
 	}
 	for _, j := range jobs {
 		o := &j.plan.Options
+		if j.doubles != nil {
+			after := make([]float64, len(j.doubles.C))
+			n, err := binary.Decode(results, binary.NativeEndian, after)
+			if err == nil {
+				_, err = reference.CheckF64(j.plan.Batch, o.Epilogue, *j.doubles, after)
+			}
+			if err != nil {
+				return fmt.Errorf("%v: %w", j, err)
+			}
+			results = results[n:]
+			continue
+		}
 		words := make([]float32, len(wordsOf(o.TypeC, j.c)))
 		n, err := binary.Decode(results, binary.NativeEndian, words)
 		if err != nil {

@@ -2,6 +2,7 @@
 // itself: they are compiled at the same time, and loaded when a plan needs them. BG_PART names one, whose
 // kernels lists/ has, a line each: go generate ./native writes them from native/internal/kernels/list.go.
 // What follows makes a kernel of a line.
+#include "kernels/f64.cuh"
 #include "kernels/int4.cuh"
 #include "kernels/quantize.cuh"
 #include "kernels/ragged.cuh"

@@ -8,8 +8,8 @@
 //
 // The device text is in folders. ptx has instructions of NVIDIA, amd/dialect_hip.h those of AMD; dialect.h
 // chooses. element has types of elements, epilogue the epilogues, and kernels the kernels: gemm.cuh is plain
-// fp32 for CUDA and HIP, tensor.cuh mma.sync, wgmma.cuh warpgroups, and ragged.cuh makes items. amd has what
-// differs there: mfma.cuh matrix cores, bits16_hip.cuh elements of 16 and 8 bits,
+// fp32 for CUDA and HIP, tensor.cuh mma.sync, wgmma.cuh warpgroups, f64.cuh fp64 for CUDA, and ragged.cuh
+// makes items. amd has what differs there: mfma.cuh matrix cores, bits16_hip.cuh elements of 16 and 8 bits,
 // steps_hip.cuh scales along K and B of 4 bits.
 //
 // scripts/cuda.sh and scripts/hip.sh compile them, and scripts/pack.sh packs them into products/. Those for
@@ -25,7 +25,8 @@
 // epilogue/epilogue.cuh has the code of epilogues. Names of kernels with an epilogue end with _e.
 // TestWarpgroupEpiloguesEmulated and TestEpiloguesEmulated run them on the CPU, except those of tensor.cuh.
 //
-// All kernels have the same parameters of 8 bytes each. The last four are only for kernels with an epilogue:
+// All kernels have the same parameters of 8 bytes each. The last four are only for kernels with an epilogue,
+// and of fp64:
 //
 //	const uint4    *items      the launch's items, at word Launch.Items of the encoded plan; words after
 //	                           them that count partials are written
@@ -39,7 +40,7 @@
 //	                           follows is null
 //	const void     *bias       of C's type
 //	const uint32_t *rows
-//	uint64_t        epilogue   encoding.Epilogue.Word; with Layer how many tokens there are, 0: all
+//	uint64_t        epilogue   encoding.Kernel.Word; with Layer how many tokens there are, 0: all
 //
 // Those with Layer have numbers in place of some of these: encoding.Layer.Parameters.
 //
@@ -121,6 +122,8 @@ func dynamicShared(k encoding.Kernel) int {
 	case unit == tile.Int4: // stages, later the sums, and the rows of A
 		return max(kernels.Int4Of(k.Tile).Stages*kernels.Int4Stage(k.Tile), 4*k.Tile.TM*(k.Tile.TN+4)) +
 			4*k.Tile.TM
+	case unit == tile.F64:
+		return kernels.DoubleShared(k.Tile)
 	case unit == tile.WGMMA: // kernels assert that it is enough
 		return k.Tile.Shared
 	}

@@ -85,14 +85,15 @@ func device(t *testing.T, name string) *planner.Device {
 
 func TestImage(t *testing.T) {
 	const (
-		sm80 = "sm_80_int4.cubin sm_80_plain.cubin sm_80_ragged.cubin sm_80_routing.cubin " +
-			"sm_80_tensor.cubin sm_80_tensor_e4m3.cubin sm_80_tensor_int8.cubin"
-		sm90a = "sm_90a_aligned16.cubin sm_90a_int4.cubin sm_90a_plain.cubin sm_90a_ragged.cubin " +
-			"sm_90a_routing.cubin sm_90a_tensor.cubin " +
+		sm80 = "sm_80_f64.cubin sm_80_int4.cubin sm_80_plain.cubin sm_80_ragged.cubin " +
+			"sm_80_routing.cubin sm_80_tensor.cubin sm_80_tensor_e4m3.cubin sm_80_tensor_int8.cubin"
+		sm90a = "sm_90a_aligned16.cubin sm_90a_f64.cubin sm_90a_int4.cubin sm_90a_plain.cubin " +
+			"sm_90a_ragged.cubin sm_90a_routing.cubin sm_90a_tensor.cubin " +
 			"sm_90a_tensor_e4m3.cubin sm_90a_tensor_int8.cubin sm_90a_wgmma.cubin sm_90a_wgmma16.cubin " +
 			"sm_90a_wgmma_boxes.cubin sm_90a_wgmma_e4m3.cubin sm_90a_wgmma_int8.cubin"
-		ptx = "compute_80_int4.ptx compute_80_plain.ptx compute_80_ragged.ptx compute_80_routing.ptx " +
-			"compute_80_tensor.ptx compute_80_tensor_e4m3.ptx compute_80_tensor_int8.ptx"
+		ptx = "compute_80_f64.ptx compute_80_int4.ptx compute_80_plain.ptx compute_80_ragged.ptx " +
+			"compute_80_routing.ptx compute_80_tensor.ptx compute_80_tensor_e4m3.ptx " +
+			"compute_80_tensor_int8.ptx"
 	)
 	for _, test := range []struct {
 		name                 string

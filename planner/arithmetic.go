@@ -7,10 +7,10 @@ import (
 )
 
 // arithmetic selects the kernels that multiply, and so their rates: the kernels of a compute mode, or those
-// that multiply narrow elements natively. The other fields hold what all problems of a plan share.
+// that multiply elements of other sizes natively. The other fields hold what all problems of a plan share.
 type arithmetic struct {
 	compute Compute // mode of fp32 kernels; they also multiply narrow elements, converted, if bits is 0
-	bits    int     // bits of an element of B, if narrow kernels multiply; 0: fp32 kernels do
+	bits    int     // bits of an element of B, if kernels for that size multiply; 0: fp32 kernels do
 	aligned bool    // with bits: rows of A and B are aligned, and bytes are K-major
 	boxes   bool    // CUDA: kernels may copy boxes of A and B, see tile.Kind
 	words   bool    // WGSL: C has a 16-bit type
@@ -18,7 +18,7 @@ type arithmetic struct {
 	few     bool    // CPU: few rows, and B of 4 bits goes from memory to registers
 }
 
-func (a arithmetic) narrow() bool { return a.bits > 0 }
+func (a arithmetic) sized() bool { return a.bits > 0 }
 
 // tf32 reports whether kernels of the shape use one tf32 product in place of three.
 func (a arithmetic) tf32(s *tile.Shape) bool { return a.compute == ComputeTF32 && s.Unit.Tensor() }
@@ -114,10 +114,13 @@ func (d *Device) refuse(s *tile.Shape, a arithmetic, withEpilogue bool) error {
 	case a.bits == 8 && !a.aligned && s.Aligned:
 		return invalid.Errorf("tile %v: device %s has kernels for 8-bit elements "+
 			"only in aligned rows and K-major", s, d.Name)
-	case a.narrow() && !k.takes(a):
+	case a.sized() && !k.takes(a):
 		return invalid.Errorf("tile %v: device %s has no kernels for %d-bit elements",
 			s, d.Name, a.bits)
-	case !a.narrow() && s.NarrowOnly:
+	case !a.sized() && s.Unit == tile.F64:
+		return invalid.Errorf("tile %v: device %s has kernels for elements of %s only", s, d.Name,
+			element.F64)
+	case !a.sized() && s.NarrowOnly:
 		return invalid.Errorf("tile %v: device %s has kernels for 16-bit elements only", s, d.Name)
 	case s.Unit.Tensor() && a.compute == ComputeF32:
 		return invalid.Errorf("tile %v uses tensor cores, compute mode %s does not allow them", s, a.compute)

@@ -29,6 +29,9 @@ func TestGoldenDoubles(t *testing.T) {
 	many.ComputeUnits = 16
 	golden(t, "double-random", withDoubles(), randomBatch(t, rand.New(rand.NewPCG(9, 9)), 24, 0, 150),
 		inDoubles)
+	h200 := device(t, "h200")
+	golden(t, "double-h200", h200, randomBatch(t, rand.New(rand.NewPCG(9, 9)), 24, 0, 500), inDoubles)
+	golden(t, "double-h200-split", h200, mustPack(t, GEMM(64, 64, 8192), GEMM(48, 80, 4000)), split)
 	golden(t, "double-split", many, mustPack(t, GEMM(64, 64, 8192), GEMM(48, 80, 4000)), split)
 }
 
@@ -69,6 +72,27 @@ func TestEncodeDoubles(t *testing.T) {
 	require.Equal(t, b, again.Batch)
 }
 
+// TestDoublesAddedToC: a part of K that adds to C has a beta of exactly 1.
+func TestDoublesAddedToC(t *testing.T) {
+	d := device(t, "h200")
+	d.MaxTrips = leastTrips
+	p, err := New(d).Plan(t.Context(), mustPack(t, Problem{M: 16, N: 16, K: 5000, Beta: 0.7}), inDoubles)
+	require.NoError(t, err)
+	w, added := p.Encode(nil), 0
+	for i := range p.Launches {
+		l := &p.Launches[i]
+		for j, s := range p.Segments[p.Workers[l.First]:p.Workers[l.First+l.Count]] {
+			item, want := w[l.Items+j*l.ItemWords():], 0.7
+			if s.Accumulate {
+				want = 1
+				added++
+			}
+			require.Equal(t, want, encoding.Scalar64(item[encoding.Beta], item[encoding.BetaLow]))
+		}
+	}
+	require.Positive(t, added)
+}
+
 // TestScalarsAreRounded: other types than fp64 have alpha and beta in fp32.
 func TestScalarsAreRounded(t *testing.T) {
 	p, err := New(cpuDevice()).Plan(t.Context(), mustPack(t, Problem{M: 1, N: 1, K: 1, Alpha: Scale(0.1),
@@ -83,7 +107,7 @@ func TestScalarsAreRounded(t *testing.T) {
 func TestNoDoubles(t *testing.T) {
 	for name, want := range map[string]string{
 		"webgpu-default": "has no kernels for elements of f64: WGSL has no such type, the cpu backend has",
-		"h200":           "has no kernels for elements of f64", "mi210": "has no kernels for elements of f64",
+		"mi210":          "has no kernels for elements of f64",
 	} {
 		_, err := New(device(t, name)).Plan(t.Context(), nil, inDoubles)
 		require.ErrorIs(t, err, ErrInvalid)

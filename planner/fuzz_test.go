@@ -178,6 +178,7 @@ func explained(err error) bool {
 	return errors.As(err, &problem) || slices.ContainsFunc([]string{"unknown compute mode",
 		"unknown TLP equation", "threshold ",
 		"needs tensor cores", "uses tensor cores", "has kernels for 16-bit elements only",
+		"has kernels for elements of f64 only",
 		"has kernels for 8-bit elements only", "has no tile of Table 3",
 		"bytes of workgroup memory", "compute mode tf32 is for", "has no kernels ", "the bias needs ",
 		"the buffer Rows needs ", "pointers are aligned, but none", "is only for groups of rows of",

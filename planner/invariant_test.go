@@ -23,9 +23,9 @@ func TestInvariant(t *testing.T) {
 				continue
 			}
 			t.Run(name+"/"+of.String(), func(t *testing.T) {
-				require.Len(t, shapesOf(t, d, planner.Options{TypeA: of, Invariant: true}), 1)
+				require.Len(t, shapesOf(t, d, planner.Options{TypeA: of, TypeC: of, Invariant: true}), 1)
 			})
-			if len(shapesOf(t, d, planner.Options{TypeA: of})) > 1 {
+			if len(shapesOf(t, d, planner.Options{TypeA: of, TypeC: of})) > 1 {
 				varies++
 			}
 		}

@@ -155,7 +155,7 @@ func (m *model) kernelGroup(of *tileModel, o *Options, t Transposition) KernelGr
 			Epilogue: base.Epilogue.OfFixup()})
 	}
 	if g.key.ragged() {
-		g.Kernels = append(g.Kernels, m.device.makers(base.Epilogue)...)
+		g.Kernels = append(g.Kernels, m.device.makers(base.Epilogue, o.TypeC)...)
 		if e := base.Epilogue; e.Scatter && e.Weights {
 			g.Kernels = append(g.Kernels, stepKernels(o.TypeC)...)
 		}
@@ -233,11 +233,11 @@ func clustered(k encoding.Kernel, m *tileModel) (variants []encoding.Kernel) {
 }
 
 // makers returns the kernels that make items on the device, for ragged plans and for Renew.
-func (d *Device) makers(e encoding.Epilogue) (kernels []encoding.Kernel) {
+func (d *Device) makers(e encoding.Epilogue, typeC element.Type) (kernels []encoding.Kernel) {
 	for _, stage := range d.family().stages {
 		for form := EndsOfRows; form <= Records; form++ {
 			for _, n := range encoding.RaggedEntries {
-				if k := d.maker(stage, form, int(n), e); !slices.Contains(kernels, k) {
+				if k := d.maker(stage, form, int(n), e, typeC); !slices.Contains(kernels, k) {
 					kernels = append(kernels, k)
 				}
 			}

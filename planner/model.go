@@ -78,7 +78,7 @@ func (m *model) set(d *Device, a arithmetic, withEpilogue bool, keep only) error
 		return keep.err(d, "no tile")
 	case withEpilogue:
 		return invalid.Errorf("device %s has no kernels with an epilogue", d.Name)
-	case a.narrow():
+	case a.sized():
 		return invalid.Errorf("device %s has no kernels for %d-bit elements", d.Name, a.bits)
 	}
 	return invalid.Errorf("device %s has no kernels for compute mode %s", d.Name, a.compute)
@@ -92,8 +92,8 @@ func (m *model) derive(d *Device, a arithmetic, withEpilogue bool) {
 		m.tiles[i] = d.tileModel(&d.Kernels[i], a, withEpilogue)
 		if m.tiles[i].fits {
 			m.tiles[i].fits, m.tiles[i].few = m.only.allows(m.tiles[i].shape)
+			m.tiles[i].cut = m.cutOf(m.tiles[i].shape)
 		}
-		m.tiles[i].cut = m.cutOf(m.tiles[i].shape)
 	}
 }
 

@@ -110,20 +110,24 @@ func (b *raggedBuilder) layout() error {
 func (b *raggedBuilder) raggedLaunches() (makers int) {
 	b.Launches = b.Launches[:0]
 	for _, stage := range b.Device.family().stages {
-		k := b.Device.maker(stage, b.Ragged.Form, b.Ragged.entries(), b.Options.Epilogue.kernel())
+		k := b.Device.maker(stage, b.Ragged.Form, b.Ragged.entries(), b.Options.Epilogue.kernel(),
+			b.Options.TypeC)
 		b.Launches = append(b.Launches, encoding.Launch{Kernel: k, Count: 1})
 	}
 	return len(b.Launches) - 1
 }
 
-// maker returns the kernel of a stage that makes items from sizes of a form, for that many entries.
-func (d *Device) maker(stage encoding.RaggedStage, form RaggedForm, entries int,
-	e encoding.Epilogue) encoding.Kernel {
+// maker returns the kernel of a stage that makes items from sizes of a form, for that many entries, with C of
+// a type.
+func (d *Device) maker(stage encoding.RaggedStage, form RaggedForm, entries int, e encoding.Epilogue,
+	typeC element.Type) encoding.Kernel {
 	k := encoding.Kernel{Ragged: stage, Epilogue: e}
 	if !d.family().makers {
 		return k
 	}
-	k.Form = form
+	if k.Form = form; typeC == element.F64 {
+		k.TypeC = typeC
+	}
 	for _, n := range slices.Backward(encoding.RaggedEntries[:]) {
 		if int(n) >= entries {
 			k.Entries = n

@@ -19,7 +19,7 @@ func ofCPU(f *KernelFacts, a arithmetic) tile.Rate {
 func ofNative(f *KernelFacts, a arithmetic) tile.Rate {
 	of := &f.Tile.Rates
 	switch {
-	case a.narrow() && f.Tile.Unit == tile.FMA:
+	case a.sized() && f.Tile.Unit == tile.FMA:
 		r := of.Native
 		r.Efficiency *= f.faster(a)
 		return r
@@ -39,10 +39,13 @@ func ofNative(f *KernelFacts, a arithmetic) tile.Rate {
 	return of.Native
 }
 
-// takes reports whether native kernels of the shape exist for narrow elements.
+// takes reports whether native kernels of the shape exist for elements of other sizes than that of fp32.
 func (k *KernelFacts) takes(a arithmetic) bool {
 	s := k.Tile
-	if s.Unit == tile.FMA {
+	switch {
+	case s.Unit == tile.F64 || a.bits == 64:
+		return s.Unit == tile.F64 && a.bits == 64
+	case s.Unit == tile.FMA:
 		return k.faster(a) > 0
 	}
 	return s.Int4Only == (a.bits == 4) && !s.Swapped && !(s.Aligned && a.bits == 8 && !a.aligned)
@@ -115,7 +118,7 @@ func (d *Device) Rate(k *KernelFacts, c Compute) tile.Rate { return d.rate(k, ar
 
 // rate is Rate for all kernels. Rates for narrow elements are not measured on the device.
 func (d *Device) rate(k *KernelFacts, a arithmetic) (r tile.Rate) {
-	if !a.narrow() {
+	if !a.sized() {
 		r = *k.Measured(a.compute)
 	}
 	f := d.family()

@@ -10,7 +10,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # Parts of the kernels, of which native/lists has the kernels: what takes longest first.
-parts=(wgmma_e4m3 wgmma_int8 aligned16 wgmma_boxes tensor_int8 tensor_e4m3 wgmma16 wgmma tensor plain int4 ragged routing)
+parts=(wgmma_e4m3 wgmma_int8 aligned16 wgmma_boxes tensor_int8 tensor_e4m3 wgmma16 wgmma tensor plain int4 f64 ragged routing)
 wanted=" ${PARTS:-${parts[*]}} "
 for name in $wanted; do
 	[[ " ${parts[*]} " == *" $name "* ]] || { echo "cuda.sh: no part $name (there are ${parts[*]})" >&2; exit 1; }
@@ -26,7 +26,7 @@ compile() {
 	# shellcheck disable=SC2086 # words are flags
 	{ nvcc $flags -arch="$arch" -DBG_PART="$part" "$@" -o "$file" kernels.cu 2>"$file.log" || cat "$file.log" >&2; } &
 }
-everywhere=" ragged routing plain tensor tensor_e4m3 tensor_int8 int4 " # the others have instructions of 9.0 alone
+everywhere=" ragged routing plain tensor tensor_e4m3 tensor_int8 int4 f64 " # the others have instructions of 9.0 alone
 for part in "${parts[@]}"; do
 	[[ $wanted == *" $part "* ]] || continue
 	compile sm_90a "$part" "sm_90a_$part.cubin" -cubin --split-compile=0 -Xptxas -v

@@ -269,7 +269,7 @@ func (m *image) load(d *device, plan *planner.Plan, workspace C.dl_pointer) erro
 			b:        C.uint64_t(l.TypeB().Size(l.BaseB)),
 			c:        C.uint64_t(l.TypeC.Size(l.BaseC)),
 			b2:       C.uint64_t(l.TypeB().Size(l.BaseB2)),
-			epilogue: C.uint64_t(l.Epilogue.Word()),
+			epilogue: C.uint64_t(l.Kernel.Word()),
 		}
 		if l.Loop {
 			made.table = m.words.address + C.dl_pointer(4*l.Table+l.TableMark())

@@ -153,8 +153,8 @@ func (j *doubles) run(t *testing.T, value func() float64) (worst float64) {
 		}
 	}
 	var buffers [6]driver.Buffer
-	for i, words := range [...][]float32{doubleWords(x.A), doubleWords(x.B), doubleWords(x.C),
-		doubleWords(x.B2), doubleWords(x.Bias), backend.Words(x.Rows)} {
+	for i, words := range [...][]float32{DoubleWords(x.A), DoubleWords(x.B), DoubleWords(x.C),
+		DoubleWords(x.B2), DoubleWords(x.Bias), backend.Words(x.Rows)} {
 		buffers[i] = j.suite.alloc(t, len(words))
 		require.NoError(t, buffers[i].Write(t.Context(), 0, words))
 	}
@@ -181,8 +181,8 @@ func (j *doubles) run(t *testing.T, value func() float64) (worst float64) {
 	return worst
 }
 
-// doubleWords returns numbers as words of a buffer, lower halves first.
-func doubleWords[T float32 | float64](numbers []T) []float32 {
+// DoubleWords returns numbers as words of a buffer, lower halves first.
+func DoubleWords[T float32 | float64](numbers []T) []float32 {
 	words := make([]float32, 0, 2*len(numbers))
 	for _, x := range numbers {
 		bits := math.Float64bits(float64(x))

@@ -297,7 +297,7 @@ func ToWords(of element.Type, numbers []float32) []float32 {
 	case element.F32:
 		return numbers
 	case element.F64:
-		return doubleWords(numbers)
+		return DoubleWords(numbers)
 	}
 	words := make([]uint32, wordsOf(of, len(numbers)))
 	bits, at, shift := 8*of.Bytes(), 0, 0

@@ -60,7 +60,7 @@ type Kernel struct {
 	// Epilogue is applied to sums before they are stored, but not to partials.
 	Epilogue Epilogue
 	// Ragged: makes the items of the launches after it. Only Epilogue matters beside it, and for native
-	// kernels the next two fields.
+	// kernels TypeC and the next two fields.
 	Ragged  RaggedStage
 	Form    RaggedForm // of the sizes
 	Entries uint16     // one of RaggedEntries

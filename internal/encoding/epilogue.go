@@ -234,6 +234,11 @@ const (
 
 	EpiloguePairs = 262144
 	EpilogueZeros = 524288
+
+	// Not of an epilogue: see Kernel.Word.
+	EpilogueDoubles = 4194304
+	EpilogueTransA  = 8388608
+	EpilogueTransB  = 16777216
 )
 
 // Word returns the parameter that describes the epilogue to native kernels.
@@ -262,6 +267,23 @@ func (e Epilogue) Word() (w uint32) {
 		if v.set {
 			w |= v.flag
 		}
+	}
+	return w
+}
+
+// Word returns the parameter that describes an epilogue to native kernels. Kernels of F64 are for all
+// transpositions. Those that make items know by it that records have tails.
+func (k *Kernel) Word() uint32 {
+	w := k.Epilogue.Word()
+	if k.TypeC != element.F64 {
+		return w
+	}
+	w |= EpilogueDoubles
+	if k.TransA {
+		w |= EpilogueTransA
+	}
+	if k.TransB {
+		w |= EpilogueTransB
 	}
 	return w
 }
@@ -296,15 +318,15 @@ func (e Epilogue) Products() int {
 // ItemWords returns the number of words of an item of the kernel, FixupWords that of a fix-up item.
 func (k Kernel) ItemWords() int {
 	switch {
-	case k.Fixup && !k.tails():
+	case k.Fixup && !k.Tails():
 		return FixupWords
 	case k.Fixup:
 		return EpilogueFixupWords
-	case !k.tails():
+	case !k.Tails():
 		return ItemWords
 	}
 	return EpilogueItemWords
 }
 
-// tails reports whether items have a tail.
-func (k *Kernel) tails() bool { return k.Epilogue != Epilogue{} || k.TypeC == element.F64 }
+// Tails reports whether items have a tail.
+func (k *Kernel) Tails() bool { return k.Epilogue != Epilogue{} || k.TypeC == element.F64 }

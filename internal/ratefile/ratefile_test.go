@@ -27,7 +27,7 @@ func h200(t *testing.T) *driver.Info {
 func some(t *testing.T) *planner.Device {
 	d := h200(t).Planner
 	for i := range d.Kernels[1:] {
-		if d.Kernels[i+1].Tile.Int4Only { // it is not measured, and would be first in the file
+		if t := d.Kernels[i+1].Tile; t.Int4Only || t.Unit == tile.F64 { // not measured, and first in the file
 			continue
 		}
 		d.Kernels[i+1].Rate = tile.Rate{Efficiency: 0.1 + float64(i)/20, Step: 0.3, Worker: 1e-3 / 3}

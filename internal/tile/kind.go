@@ -27,10 +27,11 @@ const (
 	MMA   Unit = "mma"   // tensor cores, a warp at a time (NVIDIA from 8.0 on)
 	WGMMA Unit = "wgmma" // tensor cores, four warps at a time (NVIDIA 9.0)
 	Int4  Unit = "int4"  // tensor cores, a warp at a time, B of 4 bits (NVIDIA from 8.0 on, except 9.0)
+	F64   Unit = "f64"   // tensor cores of fp64, a warp at a time (NVIDIA from 8.0 on)
 	SIMD  Unit = "simd"  // fused multiply-adds on vectors of a CPU; one thread computes a tile
 )
 
-// Tensor reports whether the unit is a GPU's tensor cores.
+// Tensor reports whether the unit is a GPU's tensor cores for fp32 and narrower elements.
 func (u Unit) Tensor() bool { return u == MMA || u == WGMMA || u == Int4 }
 
 // The kinds, and where their kernels are.
@@ -59,7 +60,9 @@ var (
 	// wgmmaInt4: warpgroups with B of 4 bits. For few rows, warps multiply separately
 	// (native/kernels/wgmma_int4.cuh).
 	wgmmaInt4 = Kind{Unit: WGMMA, NarrowOnly: true, Int4Only: true}
+	// double: fp64 alone (native/kernels/f64.cuh).
+	double = Kind{Unit: F64}
 
 	kinds = [...]Kind{fma, simd, mma, mmaNarrow, wgmma, wgmmaSwapped, wgmmaAligned, wgmmaBoxes,
-		int4, wgmmaInt4}
+		int4, wgmmaInt4, double}
 )

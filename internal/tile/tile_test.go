@@ -57,6 +57,8 @@ func rated(s *Shape) []string {
 		return []string{"Bits16", "Aligned16", "Aligned8"}
 	case wgmmaBoxes:
 		return []string{"Aligned16", "Aligned8"}
+	case double:
+		return []string{"Native"}
 	}
 	return []string{"Int4"}
 }

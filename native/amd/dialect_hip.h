@@ -37,8 +37,8 @@ BG_DEVICE float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z)
 BG_DEVICE float exponential(float x) { return __builtin_amdgcn_exp2f(x); }
 BG_DEVICE float reciprocal(float x) { return __builtin_amdgcn_rcpf(x); }
 
-// kFinishes: see store.cuh.
-constexpr bool kFinishes = false;
+// kHasDoubles, kHasE2M1 and kFinishes: see dialect_cuda.h and store.cuh.
+constexpr bool kHasDoubles = false, kHasE2M1 = false, kFinishes = false;
 
 // What a thread stored before releaseStores is there for those of other thread groups that learn of it by
 // addAt, and call acquireStores before they load it.

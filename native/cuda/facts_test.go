@@ -86,7 +86,7 @@ func TestPlannerFacts(t *testing.T) {
 		if c.newest {
 			newer = tile.WGMMA
 		}
-		want := map[tile.Unit]bool{tile.FMA: true, tile.MMA: true, newer: true}
+		want := map[tile.Unit]bool{tile.FMA: true, tile.MMA: true, tile.F64: true, newer: true}
 		require.Equal(t, want, units, c)
 	}
 	// Derived facts agree with the table.

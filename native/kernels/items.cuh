@@ -22,6 +22,7 @@ constexpr uint32_t kInt4Panel = 64, kBlocks = 131072, kScaleBlock = 128;
 BG_DEVICE bool wordsOf64(uint32_t flags) { return (flags & (kGroups64 | kGroups16)) != 0; }
 BG_DEVICE uint32_t scaleBlocks(uint32_t n) { return (n + kScaleBlock - 1) / kScaleBlock; }
 constexpr uint32_t kPairs = 262144, kZeros = 524288;
+constexpr uint32_t kDoubles = 4194304, kTransA = 8388608, kTransB = 16777216;
 BG_DEVICE uint32_t scaleWords(uint32_t flags) { return (flags & kPairs) != 0 ? 2 : 1; }
 constexpr uint32_t kPointerA = 0, kPointerB = 2, kPointerC = 4, kPointerB2 = 6, kPointerWords = 8;
 constexpr float kGeluLinear = 1.5957691216, kGeluCubic = 0.0713548162726,

@@ -14,7 +14,7 @@
 #include "load.cuh"
 #include "ragged_order.cuh"
 
-constexpr uint32_t kOne = 0x3f800000;  // bits of 1
+constexpr uint32_t kOne = 0x3f800000, kOneUpper = 0x3ff00000;  // bits of 1, and the upper ones of fp64
 
 // depthOf is the K that is multiplied: none where alpha is 0, of either sign.
 BG_DEVICE uint32_t depthOf(const Record& r) { return r.alpha << 1 == 0 ? 0 : r.k; }
@@ -53,8 +53,10 @@ struct Form<kRecords> {
 template <uint32_t kForm, class Plan, bool kTail>
 struct Ragged {
   static constexpr uint32_t kThreads = Plan::kThreads;
-  static constexpr uint32_t kGroups = kGroups64 | kGroups128 | kGroups32 | kGroups16,
+  static constexpr uint32_t kGroups = kGroups64 | kGroups128 | (kHasE2M1 ? kGroups32 | kGroups16 : 0),
       kScales = kScaleA | kScaleB | kGroups | kBlocks;
+  // whose records have scales, or what fp64 has in their place
+  static constexpr uint32_t kRecordsScaled = kScales | (kHasDoubles ? kDoubles : 0);
   static constexpr bool kByRows = kForm == kEndsOfRows;
   using Sizes = typename Form<kForm>::Sizes;
 
@@ -75,7 +77,8 @@ struct Ragged {
 
   // recordOf is where the record of an entry begins.
   BG_DEVICE const uint4* recordOf(uint32_t entry) const {
-    const uint32_t words = !kTail ? kRecordWords : has(kScales) ? kScaledRecordWords : kEpilogueRecordWords;
+    const uint32_t words =
+        !kTail ? kRecordWords : has(kRecordsScaled) ? kScaledRecordWords : kEpilogueRecordWords;
     return reinterpret_cast<const uint4*>(sizes) + words / 4 * entry;
   }
 
@@ -95,7 +98,7 @@ struct Ragged {
   // depth that is refused.
   BG_DEVICE bool fills(uint32_t entry) const {
     if (kByRows) return entry == plan.bounds.groups;
-    return kForm == kEndsOfDepth && entry >= plan.found.refused && plan.bounds.rest != kOne;
+    return kForm == kEndsOfDepth && entry >= plan.found.refused && plan.bounds.rest != one();
   }
 
   // groupOf is the problem of an entry, right if its sizes fit.
@@ -175,7 +178,7 @@ struct Ragged {
   // scalesB is how many words the scales of B have, without those of B2.
   BG_DEVICE uint64_t scalesB(uint32_t cols, uint32_t k, uint32_t ldb) const {
     if (has(kBlocks)) return static_cast<uint64_t>(scaleBlocks(cols)) * scaleBlocks(k);
-    if (has(kGroups)) return static_cast<uint64_t>(wordRows(k)) * ldb;
+    if (has(kGroups)) return wordRows(k) * ldb;  // less than B has words
     return !has(kScaleB) ? 0 : has(kColumnsB) ? cols * scaleWords(flags) : 1;
   }
   // scalesOfRow is how many words those of a row of A have, where rows have any.
@@ -185,11 +188,13 @@ struct Ragged {
   // wordRows is how many rows of words a B of so many k's has. grouped reports whether it keeps to groups,
   // and to lines. The last words of MXFP4 may be half used.
   BG_DEVICE uint32_t wordRows(uint32_t k) const {
+    if constexpr (!kHasE2M1) return k / (has(kGroups64) ? 64 : 128);
     const uint32_t log = wordsOf64(flags) ? 6 : 7;
     return ((k + (1u << log) - 1) >> log) + (has(kGroups16) && k != 0 ? 1 : 0);
   }
   BG_DEVICE bool grouped(uint32_t k, uint32_t offB, uint32_t ldb) const {
-    return !has(kGroups) || (k % (has(kGroups128) ? 128 : kInt4Panel) == 0 && ldb % 8 == 0 && offB % 32 == 0);
+    const uint32_t unit = (kHasE2M1 ? !has(kGroups128) : has(kGroups64)) ? 64 : 128;
+    return !has(kGroups) || (k % unit == 0 && ldb % 8 == 0 && offB % 32 == 0);
   }
 
   // refuse finds the first group that does not fit, by its own sizes or, of records, because with it there
@@ -222,6 +227,16 @@ struct Ragged {
     return up(r.m, k.tm) * up(r.n, k.tn);
   }
 
+  // one is the upper word of a beta of 1.
+  BG_DEVICE uint32_t one() const { return kHasDoubles && has(kDoubles) ? kOneUpper : kOne; }
+
+  // keeps reports whether rows of fp64 that no group computes stay as they are: no epilogue changes them.
+  BG_DEVICE bool keeps(uint32_t entry) const {
+    constexpr uint32_t kChanges = kActivation | kBias | kGated | kWeights | kScatter;
+    return kHasDoubles && kByRows && has(kDoubles) && !has(kChanges) && fills(entry) &&
+           plan.bounds.rest == one();
+  }
+
   static BG_DEVICE uint32_t stepsOf(const RaggedKernel& k, const Record& r) {
     return max(up(depthOf(r), k.tk), 1u);
   }
@@ -251,7 +266,7 @@ struct Ragged {
             const RaggedKernel* const tile = plan.bounds.tile;
             const bool second = kernels > 1 && (all || work(tile[1], r) < work(tile[0], r));
             const RaggedKernel& k = tile[second ? 1 : 0];
-            tiles = tilesOf(k, r);
+            tiles = keeps(e) ? 0 : tilesOf(k, r);
             if (bins > 1) key -= min(stepsOf(k, r) >> k.shift, bins - 1);
             if (second) key += bins;
           }
@@ -358,7 +373,8 @@ struct Ragged {
       const uint32_t first = kByRows ? at.first : group * b.m;
       to.scaleA = more.scaleA + (!eachRow ? 0 : first * scalesOfRow(b.k));
       to.scaleB = more.scaleB + group * static_cast<uint32_t>(scales);
-    } else if (has(kScales)) {
+      if (kHasDoubles && has(kDoubles) && fills(group)) to = {0, 0, 0, 0};  // beta is 0 or 1
+    } else if (has(kRecordsScaled)) {
       to = recordScalesAt(recordOf(group));
     }
     if (eachRow) to.scaleA += row * scalesOfRow(k);

@@ -15,6 +15,9 @@ BG_DEVICE uint32_t workers() { return gridDim.x; }
 BG_DEVICE uint32_t pieceId() { return blockIdx.y; }
 BG_DEVICE void barrier() { __syncthreads(); }
 
+// kHasDoubles and kHasE2M1: there are kernels of fp64, and of B of MXFP4 and NVFP4.
+constexpr bool kHasDoubles = true, kHasE2M1 = true;
+
 // kFinishes: see store.cuh.
 constexpr bool kFinishes = false;
 

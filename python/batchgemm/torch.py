@@ -34,7 +34,7 @@ def grouped_mm(x, w, offs=None, bias=None, activation=None, out_dtype=None, *, f
     """Products of groups, as torch.nn.functional.grouped_mm has them, with any strides.
 
     Args:
-        x, w: both float32, bfloat16, float16 or float64 (on the CPU alone).
+        x, w: both float32, bfloat16, float16 or float64 (on CUDA and the CPU).
         offs: int32, on the device of x: where each group ends. Ends do not go down. None where x and w have
             three dimensions.
         bias: of the type of the result, where rows of the result have N elements, or None.
@@ -291,7 +291,7 @@ def matmul_list(xs, ws, out_dtype=None):
     It copies addresses to the device, so a CUDA graph cannot capture it.
 
     Args:
-        xs, ws: lists of matrices, all float32, bfloat16, float16 or float64 (on the CPU alone), on one
+        xs, ws: lists of matrices, all float32, bfloat16, float16 or float64 (CUDA, CPU), on one
             device.
         out_dtype: float32, or the type of xs (default); with float64 that.
 

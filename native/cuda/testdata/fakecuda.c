@@ -78,7 +78,7 @@ CUresult cuCtxGetCurrent(int **c) { CALL; return *c = current, SUCCESS; }
 CUresult cuCtxSetCurrent(int *c) { CALL; return current = c, SUCCESS; }
 
 // Kernels.
-enum type { F32, BF16, F16, E4M3, INT8 };
+enum type { F32, BF16, F16, E4M3, INT8, F64 };
 typedef struct { char name[64]; int emulated, epilogue, aligned, warpgroups, gated, tm, tn, trans_a,
     trans_b, fixup; enum type type; int *module; } kernel;
 static const struct { const char *name; int tm, tn; } tiles[] = {TILES};
@@ -107,6 +107,14 @@ CUresult cuModuleGetFunction(kernel **f, int *m, const char *name) {
 	for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
 		size_t n = strlen(tiles[i].name);
 		if (strncmp(name, "bg_", 3) || strncmp(name + 3, tiles[i].name, n)) continue;
+		if (!strncmp(name + 3, "f64_", 4)) { // for all transpositions and epilogues
+			int fixup = !strcmp(name + 3 + n, "_fixup");
+			if (!fixup && strcmp(name + 3 + n, "_gemm")) continue;
+			kernel *k = &kernels[512 * i + fixup];
+			*k = (kernel){.tm = tiles[i].tm, .tn = tiles[i].tn, .fixup = fixup, .epilogue = 1, .type = F64,
+			    .module = m};
+			return *f = k, SUCCESS;
+		}
 		char variant[64]; // without _e, of kernels with an epilogue
 		snprintf(variant, sizeof variant, "%s", name + 3 + n);
 		size_t length = strlen(variant);
@@ -297,6 +305,8 @@ static void fixup(const kernel *k, const uint32_t *w, const epilogue *e, void *c
 			else store(k->type, c, w[0] + i * (size_t)w[1] + j, bits(w[4]), sum, bits(w[5]));
 		}
 }
+#include "fakedoubles.h"
+
 // multiply adds to the sums of a row, in the order of k.
 #if defined(__x86_64__) && defined(__GLIBC__)
 __attribute__((target_clones("arch=x86-64-v3", "default"))) // others call fmaf
@@ -311,6 +321,7 @@ static _Thread_local float own[128 * 128];
 // items are those of the launch, w is one of them.
 static void segment(const kernel *k, const uint32_t *items, const uint32_t *w, const epilogue *e,
     const void *a, const void *b, void *c, float *workspace, unsigned worker) {
+	if (k->type == F64) return segment_double(k, w, e, a, b, c, (double *)workspace, worker);
 	int depth = w[3], rows = w[7] & 0xffff, cols = w[7] >> 16, second = w[11] & 4;
 	size_t lda = w[4], ldb = w[5], ldc = w[6];
 	// ItemFloatC, ItemF16C
@@ -400,7 +411,8 @@ static CUresult execute(const launch *l) {
 		if (f->fixup) {
 			const uint32_t *tile = items + words * x;
 			if (l->y < pieces(f, tile[6], l->threads)) return LAUNCH_FAILED;
-			fixup(f, tile, &e, c, workspace);
+			if (f->type == F64) fixup_double(f, tile, &e, c, (const double *)workspace);
+			else fixup(f, tile, &e, c, workspace);
 			continue;
 		}
 		// table: the next chunk, the end, the first item of chunk 0, items of a chunk, the last chunk

@@ -15,6 +15,19 @@ void copyLine(SharedAddress to, const void* line, uint32_t bytes) {
   copied(startCopy({wordAt(to, 16), 4, from, bytes}));
 }
 
+void copyDoubles(SharedAddress to, const double* from, uint32_t size, uint32_t bytes) {
+  const float* const words = reinterpret_cast<const float*>(from);
+  if (bytes > size || bytes % 8 != 0) fail("copies %u bytes of %u", bytes, size);
+  if (bytes != 0 && reinterpret_cast<uintptr_t>(from) % size != 0) {
+    fail("copies doubles from an address that is no multiple of %u", size);
+  }
+  if (bytes != 0 && (!inOperands(from, bytes) ||
+      !std::all_of(words, words + bytes / 4, [](const float& x) { return isElement(&x); }))) {
+    fail("copies what is not in A or B");
+  }
+  copied(startCopy({wordAt(to, size), size / 4, from, bytes}));
+}
+
 void copyWord(SharedAddress to, const void* from, uint32_t bytes) {
   if (reinterpret_cast<uintptr_t>(from) % 4 != 0 ||
       bytes > 4) fail("copies %u bytes from an address that is no multiple of 4", bytes);

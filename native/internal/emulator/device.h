@@ -47,7 +47,7 @@ inline uint32_t pieceId() { return bg_shim_self.piece; }
 // Threads that wait at different lines are at different barriers.
 inline void barrier(int line = __builtin_LINE()) { bg_shim_barrier(line); }
 
-constexpr bool kFinishes = true;
+constexpr bool kHasDoubles = true, kHasE2M1 = true, kFinishes = true;
 inline void releaseStores() { bg_shim_release(); }
 inline void acquireStores() { bg_shim_acquire(); }
 inline uint32_t addAt(uint32_t* number, uint32_t by) { return bg_shim_add(number, by); }

@@ -89,10 +89,12 @@ struct Thread {
   bool says, any;                 // warpAny
   std::vector<Copy> copies;       // without an arrival yet
   std::deque<Arrival> arrivals;   // with copies under way
+  std::deque<std::vector<Copy>> groups;  // of copies that are committed
   std::vector<uint32_t> stores;   // words, since the last fence
   std::vector<Product> products;  // under way
   std::vector<Sums> sums;         // theirs
   uint32_t words[6];              // of a product of a warp: A's, then B's
+  double doubles[12];             // the same of fp64
   std::map<const Map*, uint32_t> acquired;  // maps, as they were when stored for that time
 
   Access access() const { return {id, &clock, &fenced}; }

@@ -281,3 +281,19 @@ void multiplyFragments(float (&sum)[4], const uint32_t (&words)[6], Format forma
   }
   meet("mma.sync", all);
 }
+
+void multiply(double (&c)[4], const double (&a)[8], const double (&b)[4]) {
+  auto all = [](uint32_t) {};
+  memcpy(running->doubles, a, sizeof a);
+  memcpy(running->doubles + 8, b, sizeof b);
+  meet("mma.sync of fp64", all);
+  const uint32_t first = running->id / kWarp * kWarp, lane = running->id % kWarp;
+  for (uint32_t e = 0; e < 4; ++e) {
+    const uint32_t row = lane / 4 + e / 2 * 8, column = 2 * (lane % 4) + e % 2;
+    for (uint32_t k = 0; k < 16; ++k) {
+      c[e] = fma(threads[first + row % 8 * 4 + k % 4].doubles[k / 4 * 2 + row / 8],
+          threads[first + column * 4 + k % 4].doubles[8 + k / 4], c[e]);
+    }
+  }
+  meet("mma.sync of fp64", all);
+}

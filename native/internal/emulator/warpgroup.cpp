@@ -81,6 +81,12 @@ void land(Thread& t) {
   t.arrivals.pop_front();
 }
 
+// landGroup carries out the thread's first committed copies.
+void landGroup(Thread& t) {
+  for (const Copy& c : t.groups.front()) carryOut(c);
+  t.groups.pop_front();
+}
+
 // landOne lands copies of one warp, if there are any.
 bool landOne() {
   const uint32_t n = threads.size(), from = draw() % n;
@@ -101,6 +107,7 @@ bool landOne() {
 bool landSome() {
   bool any = false;
   for (Thread& t : threads) {
+    if (!t.groups.empty() && draw() % 4 == 0) landGroup(t);
     if (t.arrivals.empty() || draw() % 4 != 0) continue;
     land(t);
     any = true;
@@ -172,7 +179,8 @@ void entry() {
                      job->a.at.get() + l.baseA, job->b.at.get() + l.baseB, job->c.at.get() + l.baseC,
                          job->workspace.at.get(),
                      job->b2.at.get() + l.baseB2, job->bias.at.get(), job->rows.at.get(), l.epilogue);
-    if (!running->copies.empty()) fail("ends with copies that nobody waits for");
+    while (!running->groups.empty() && running->groups.front().empty()) running->groups.pop_front();
+    if (!running->copies.empty() || !running->groups.empty()) fail("ends with copies that nobody waits for");
     ++finished;
     suspend(kDone);
   }
@@ -322,6 +330,21 @@ void copied(Arrival arrival) {
   running->arrivals.push_back(std::move(arrival));
   if (copiesLand == kAtOnce) land(*running);
 }
+
+void commitCopies() {
+  running->groups.push_back(std::move(running->copies));
+  running->copies.clear();
+}
+void endCopies(uint32_t pending) {
+  while (running->groups.size() > pending) landGroup(*running);
+}
+
+// The item that the first thread of a group keeps for all.
+static uint32_t keptItem;
+void NextItem::keep(uint32_t item) {
+  if (running->id == 0) keptItem = item;
+}
+uint32_t NextItem::get(uint32_t, float*) const { return keptItem; }
 
 uint32_t threadId() { return running->id; }
 uint32_t workerId() { return worker; }

@@ -32,11 +32,15 @@ template <bool kInBlocks>
 void copyExisting(SharedAddress to, const void* from, int32_t place, int32_t length) {
   if (place < length) copyLine(to, from, 16);
 }
+// copyDoubles copies `size` bytes, 8 or 16, and after the first `bytes` zeros.
+void copyDoubles(SharedAddress to, const double* from, uint32_t size, uint32_t bytes);
 void copyWord(SharedAddress to, const void* from, uint32_t bytes);
-// Threads that call these have started no copies: those that nobody waits for are found at the end.
-inline void commitCopies() {}
+void commitCopies();
+void endCopies(uint32_t pending);
 template <int kPending>
-void waitCopies() {}
+void waitCopies() {
+  endCopies(kPending);
+}
 void storeShared(SharedAddress to, const uint32_t (&x)[4]);
 
 void expectBytes(SharedAddress at, uint32_t bytes);
@@ -98,6 +102,7 @@ void startProduct(float* d, uint32_t n, const uint32_t (&a)[4], uint64_t b, bool
     Format format = Format::tf32);
 void startSharedProduct(float* d, uint32_t n, uint64_t a, bool majorMNA, uint64_t b, bool majorMNB,
     Format format, bool first = false);
+void multiply(double (&c)[4], const double (&a)[8], const double (&b)[4]);  // as dmma.cuh has elements
 void multiplyFragments(float (&sum)[4], const uint32_t (&words)[6], Format format);
 float numberOf(Format format, uint16_t bits);
 uint16_t bitsOf(Format format, float x);
@@ -170,7 +175,7 @@ struct NextItem {
   void keep(uint32_t item);
   uint32_t get(uint32_t told, float* shared) const;
 };
-#define BG_SHARED_DYNAMIC(name) float4* const name = nullptr
+#define BG_SHARED_DYNAMIC(name) float4* const name = reinterpret_cast<float4*>(dynamicShared())
 
 // The kernels of warpgroup_kernels.cpp, or of warpgroup_int4.cpp.
 struct WarpgroupKernel {

@@ -31,6 +31,8 @@ func cudaInstance(k encoding.Kernel) instance {
 	switch {
 	case t.Int4Only:
 		return int4Instance(k, name)
+	case t.Unit == tile.F64:
+		return doubleInstance(k, name)
 	case t.Unit == tile.FMA:
 		return fmaInstance(k, name)
 	case t.Unit == tile.MMA:
@@ -221,6 +223,17 @@ func int4Instance(k encoding.Kernel, name string) instance {
 		return fixupInstance(k, name, is)
 	}
 	return instance{macroOf(k, "GEMM"), name, is, []string{function}}
+}
+
+func doubleInstance(k encoding.Kernel, name string) instance {
+	t, d := k.Tile, DoubleOf(k.Tile)
+	if k.Fixup {
+		is := fmt.Sprintf("DoubleFixup<%d, %d>", t.TM, t.TN)
+		return instance{"BG_EPILOGUE_GEMM", name + "_sums", is, []string{"doubleFixup"}}
+	}
+	is := fmt.Sprintf("DoubleTile<%d, %d, %d, %d, %d, %d, %d>", t.TM, t.TN, t.TK, d.Rows, d.Columns, d.Stages,
+		d.Groups)
+	return instance{"BG_EPILOGUE_GEMM", name, is, []string{"doubleGemm"}}
 }
 
 // hipInstance returns the instance of a kernel for AMD.

@@ -67,6 +67,8 @@ func Items() string {
 	t.line("BG_DEVICE bool wordsOf64(uint32_t flags) { return (flags & (kGroups64 | kGroups16)) != 0; }")
 	t.line("BG_DEVICE uint32_t scaleBlocks(uint32_t n) { return (n + kScaleBlock - 1) / kScaleBlock; }")
 	t.numbers("kPairs", encoding.EpiloguePairs, "kZeros", encoding.EpilogueZeros)
+	t.numbers("kDoubles", encoding.EpilogueDoubles, "kTransA", encoding.EpilogueTransA,
+		"kTransB", encoding.EpilogueTransB)
 	t.line("BG_DEVICE uint32_t scaleWords(uint32_t flags) { return (flags & kPairs) != 0 ? 2 : 1; }")
 	t.numbers("kPointerA", encoding.PointerA, "kPointerB", encoding.PointerB, "kPointerC", encoding.PointerC,
 		"kPointerB2", encoding.PointerB2, "kPointerWords", encoding.PointerWords)

@@ -23,8 +23,9 @@ type Arch struct {
 
 // The architectures: of NVIDIA, and of AMD with only plain FMA and with matrix cores.
 var (
-	SM80   = Arch{Units: []tile.Unit{tile.MMA, tile.Int4}, Types: narrow, Bits16: tensor}
-	SM90a  = Arch{Units: []tile.Unit{tile.MMA, tile.WGMMA}, Types: narrow, Bits16: tensor, Clusters: true}
+	SM80  = Arch{Units: []tile.Unit{tile.MMA, tile.Int4, tile.F64}, Types: narrow, Bits16: tensor}
+	SM90a = Arch{Units: []tile.Unit{tile.MMA, tile.WGMMA, tile.F64}, Types: narrow, Bits16: tensor,
+		Clusters: true}
 	FMA    = Arch{AMD: true, Types: narrow, Bits16: []tile.Unit{tile.FMA}}
 	Matrix = Arch{AMD: true, Types: narrow, Bits16: []tile.Unit{tile.FMA}, Matrix: true}
 )
@@ -59,8 +60,14 @@ func HasBytes(s *tile.Shape) bool { return s.Unit != tile.FMA || s.Epilogues }
 
 // Variants returns the kernels of a tile shape by different names, the fix-up first.
 func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
-	if s.Int4Only {
+	switch {
+	case s.Int4Only:
 		return append(int4Fixups(s), int4Variants(s)...)
+	case s.Unit == tile.F64: // kernels choose transpositions and epilogues at run time
+		k := encoding.Kernel{Tile: s, TypeA: element.F64, TypeC: element.F64}
+		fixup := k
+		fixup.Fixup = true
+		return []encoding.Kernel{fixup, k}
 	}
 	if s.Boxes {
 		return boxVariants(s)
@@ -202,12 +209,21 @@ func (a Arch) KernelName(k encoding.Kernel) string {
 		end = "_e"
 	}
 	if k.Ragged > 0 {
+		if k.Tails() {
+			end = "_e"
+		}
 		return fmt.Sprintf("bg_ragged_%s_%d%s", k.Form.Name(), k.Entries, end)
 	}
 	if k.Layer > 0 {
 		return "bg_" + strings.ReplaceAll(k.String(), "/", "_")
 	}
 	name := "bg_" + Identifier(k.Tile) + "_"
+	if k.Tile.Unit == tile.F64 {
+		if k.Fixup {
+			return name + "fixup"
+		}
+		return name + "gemm"
+	}
 	if k.Fixup {
 		return name + "fixup" + typeSuffix(k.TypeC) + end
 	}
@@ -246,7 +262,7 @@ func typeSuffix(t element.Type) string {
 // Parts are the parts of NVIDIA's products, each a file of native/lists.
 var Parts = []string{"ragged", "routing", "plain", "tensor", "tensor_e4m3", "tensor_int8", "wgmma", "wgmma16",
 	"wgmma_e4m3", "wgmma_int8", "wgmma_boxes", "aligned16",
-	"int4"}
+	"int4", "f64"}
 
 // Part returns the part that has a kernel. A fix-up for 16-bit elements is in the part of C's type.
 func Part(k encoding.Kernel) string {
@@ -261,6 +277,8 @@ func Part(k encoding.Kernel) string {
 		return "routing"
 	case k.Tile.Int4Only:
 		return "int4"
+	case k.Tile.Unit == tile.F64:
+		return "f64"
 	case k.Tile.Boxes:
 		return "wgmma_boxes"
 	case of.Bytes() == 1 && k.Tile.Unit == tile.WGMMA:

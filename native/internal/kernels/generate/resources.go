@@ -76,7 +76,7 @@ func mostOf(arch native.Arch, s *tile.Shape, of func(encoding.Kernel) (occupancy
 		if !ok {
 			return most, false
 		}
-		if k.Fixup || k.TypeA != element.F32 && !s.NarrowOnly || k.TypeA.Bytes() == 1 {
+		if k.Fixup || k.TypeA != element.F32 && !s.NarrowOnly && s.Unit != tile.F64 || k.TypeA.Bytes() == 1 {
 			continue
 		}
 		most.Registers = max(most.Registers, r.Registers)
