@@ -16,7 +16,7 @@ type Doubles struct {
 // CheckF64 compares after, the contents of C after a run, with sums in twice the precision: sums and products
 // of fp64 are kept with their rounding errors. The bound is that of Check with u = 2^-53, where numbers below
 // 2^-1022 are 2^-1074 apart. Epilogues are computed in fp64. It returns the largest error as a fraction of
-// its bound. Of batches with more than 2^30 products of numbers it checks rows that are evenly apart.
+// its bound. Of batches with more than 2^28 products of numbers it checks rows that are evenly apart.
 func CheckF64(b planner.Batch, e planner.Epilogue, x Doubles, after []float64) (worst float64, err error) {
 	l := limits{unit: 0x1p-53, tiny: 0x1p-1074, double: true,
 		Epilogue: Epilogue{Epilogue: e, Rows: x.Rows, biases64: x.Bias}}
@@ -25,7 +25,7 @@ func CheckF64(b planner.Batch, e planner.Epilogue, x Doubles, after []float64) (
 	for i := range b {
 		work += float64(b[i].M) * float64(b[i].N) * float64(b[i].K)
 	}
-	apart := 1 + int(work/0x1p30)
+	apart := 1 + int(work/0x1p28)
 	ratios, errs := make([]float64, len(parts)), make([]error, len(parts))
 	each(parts, func(i int) { ratios[i], errs[i] = parts[i].checkF64(&x, after, &l, apart) })
 	for i, ratio := range ratios {
