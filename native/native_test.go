@@ -258,7 +258,7 @@ func cudaUsage(t *testing.T) map[string]usage {
 func TestResources(t *testing.T) {
 	table := cudaUsage(t)
 	require.Equal(t, len(sm80.image())+len(sm90a.image()), len(table))
-	const mostSpilled = 576 // bytes of a thread, in both loaders of warpgroups
+	const mostSpilled = 720 // bytes of a thread: in loaders of warpgroups, and between tiles of e4m3 by boxes
 	listed := map[string]bool{}
 	for _, arch := range []Arch{sm80, sm90a} {
 		for _, k := range arch.image() {

@@ -27,11 +27,16 @@ base() {
 	case $1 in
 	gfx908.co | gfx942.co) echo gfx90a.co ;;
 	gfx1100.co) echo gfx1030.co ;;
+	sm_90a_wgmma_int8.cubin) echo sm_90a_wgmma_e4m3.cubin ;;
+	sm_90a_tensor_int8.cubin) echo sm_90a_tensor_e4m3.cubin ;;
 	esac
 }
 
-for arch in gfx908 gfx90a gfx942 gfx1030 gfx1100; do
-	[ ! -e "$built/HIP-MANIFEST" ] || [ -e "$built/$arch.co" ] || { echo "pack.sh: no $arch.co" >&2; exit 1; }
+for name in gfx908.co gfx942.co gfx1100.co sm_90a_wgmma_int8.cubin sm_90a_tensor_int8.cubin; do
+	[ -e "$built/$name" ] && [ -e "$built/$(base $name)" ] && continue
+	[ ! -e "$built/$name" ] && [ ! -e "$built/$(base $name)" ] && continue
+	echo "pack.sh: build both $name and $(base $name), after which it is packed" >&2
+	exit 1
 done
 
 # Kernels repeat megabytes apart.

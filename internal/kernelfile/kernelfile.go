@@ -51,9 +51,13 @@ func (s *Set) load(file string) ([]byte, error) {
 	return fs.ReadFile(s.files, file)
 }
 
-// bases are products that others are packed after, because architectures of a family have much of their code
-// in common: that makes the others smaller by a seventh. scripts/pack.sh has the same list.
-var bases = map[string]string{"gfx908.co": "gfx90a.co", "gfx942.co": "gfx90a.co", "gfx1100.co": "gfx1030.co"}
+// bases are products that others are packed after, because they have much of their code in common: that makes
+// the others smaller by a seventh or more. scripts/pack.sh has the same list.
+var bases = map[string]string{
+	"gfx908.co": "gfx90a.co", "gfx942.co": "gfx90a.co", "gfx1100.co": "gfx1030.co",
+	"sm_90a_wgmma_int8.cubin":  "sm_90a_wgmma_e4m3.cubin",
+	"sm_90a_tensor_int8.cubin": "sm_90a_tensor_e4m3.cubin",
+}
 
 // mostBytes bounds the unpacked size of a product, and how far it refers back.
 const mostBytes = 128 << 20
