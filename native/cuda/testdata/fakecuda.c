@@ -233,7 +233,7 @@ static void store(enum type type, void *c, size_t i, float alpha, float sum, flo
 enum { RELU = 1, SILU = 3, ACTIVATION = 3, BIAS = 4, GATED = 8, GATHER = 16, SCATTER = 32, WEIGHTS = 64,
        POINTERS_A = 128, POINTERS_B = 256, POINTERS_C = 512, ALIGNED = 1024, SCALE_A = 2048, ROWS_A = 4096,
            SCALE_B = 8192, COLUMNS_B = 16384, GROUPS_64 = 32768, GROUPS_128 = 65536, BLOCKS = 131072,
-       PAIRS = 262144, ZEROS = 524288 };
+       PAIRS = 262144, ZEROS = 524288, GROUPS_32 = 1048576, GROUPS_16 = 2097152 };
 typedef struct { const void *b2, *bias; const uint32_t *rows; uint32_t flags; } epilogue;
 
 // pointer is an address of a problem's record: of A, B, C and B2.
@@ -248,12 +248,22 @@ static float activated(uint32_t flags, float v) {
 	float z = flags == SILU ? v : v * (1.5957691216f + 0.0713548162726f * v * v);
 	return z <= -88 ? 0 : v / (1 + expf(-z));
 }
-// weight is a number of B of 4 bits, of a column j from w[1] on (planner/element/int4.go): w is the item.
+// weight is a number of B of 4 bits, of a column j from w[1] on (planner/element/int4.go, fp4.go): w is the
+// item.
 static float weight(const epilogue *e, const uint32_t *w, const uint32_t *b, size_t k, size_t j) {
+	static const float e2m1[8] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
 	size_t ld = w[5];
-	uint32_t word = b[w[1] / 8 + k / 64 * 8 * ld + 8 * j + k % 64 / 8],
-	    group = e->rows[w[20] + k / (e->flags & GROUPS_64 ? 64 : 128) * ld + j];
+	const uint32_t *words = e->rows + w[20] + j;
+	uint32_t word = b[w[1] / 8 + k / 64 * 8 * ld + 8 * j + k % 64 / 8];
 	uint32_t q = word >> (k % 8 / 2 * 4 + k % 2 * 16) & 15;
+	float x = q & 8 ? -e2m1[q & 7] : e2m1[q & 7];
+	if (e->flags & GROUPS_32) {
+		uint32_t scale = words[k / 128 * ld] >> k % 128 / 32 * 8 & 255;
+		return scale == 255 ? NAN : ldexpf(x, (int)scale - 127);
+	}
+	if (e->flags & GROUPS_16)
+		return x * (e4m3[words[(1 + k / 64) * ld] >> k % 64 / 16 * 8 & 255] * bits(words[0]));
+	uint32_t group = words[k / (e->flags & GROUPS_64 ? 64 : 128) * ld];
 	return bits(group & ~15u) * ((int)q - (int)(group & 15));
 }
 
@@ -334,8 +344,8 @@ static void segment(const kernel *k, const uint32_t *items, const uint32_t *w, c
 		if (depth && e->flags & POINTERS_B) b = pointer(e, w[18], second ? 3 : 1);
 		if (e->flags & POINTERS_C) c = pointer(e, w[18], 2);
 	}
-	int grouped = k->epilogue && e->flags & (GROUPS_64 | GROUPS_128), blocks = k->epilogue &&
-	    e->flags & BLOCKS;
+	int grouped = k->epilogue && e->flags & (GROUPS_64 | GROUPS_128 | GROUPS_32 | GROUPS_16);
+	int blocks = k->epilogue && e->flags & BLOCKS;
 	// a row of A, of C, and B
 	float *x = malloc(sizeof *x * (depth + cols + (size_t)depth * cols)), *sums = x + depth, *y = sums + cols;
 	for (int p = 0; p < depth; p++)
