@@ -45,17 +45,22 @@ func CheckF64(b planner.Batch, e planner.Epilogue, x Doubles, after []float64) (
 
 // checkF64 checks rows of a part, so many apart in the problem. It returns the largest error.
 func (p *part) checkF64(x *Doubles, after []float64, l *limits, apart int) (worst float64, err error) {
+	sums, gates := make([]doubleSum, p.N), make([]doubleSum, p.N)
 	for i := range p.M {
 		to, from := l.rowC(&p.Problem, i), l.rowA(&p.Problem, i)
 		if to < 0 || (p.first+i)%apart != 0 {
 			continue
 		}
+		p.rowF64(from, x.A, x.B, p.Problem.B, sums)
+		if l.Gated {
+			p.rowF64(from, x.A, x.B2, p.B2, gates)
+		}
 		for j := range p.N {
 			at := p.C.Offset + to*p.C.LD + j
-			first := p.elementF64(from, j, x.A, x.B, p.Problem.B, x.C[at], p.Beta)
+			first := p.elementF64(sums[j], x.C[at], p.Beta)
 			var second number
 			if l.Gated {
-				second = p.elementF64(from, j, x.A, x.B2, p.B2, 0, 0)
+				second = p.elementF64(gates[j], 0, 0)
 			}
 			want := l.finish(&p.Problem, i, j, first, second, l)
 			ratio := deviation(after[at], want.want, want.bound, 0)
@@ -70,28 +75,54 @@ func (p *part) checkF64(x *Doubles, after []float64, l *limits, apart int) (wors
 	return worst, nil
 }
 
-// elementF64 returns an element of alpha*op(A)*op(B) + beta*C.
-func (p *part) elementF64(row, col int, a, b []float64, m planner.Matrix, old, beta float64) number {
-	var sum twofold
-	size := 0.0
-	for k := 0; k < p.K && row >= 0 && p.Reads(); k++ {
-		atA, atB := p.A.Offset+row*p.A.LD+k, m.Offset+k*m.LD+col
-		if p.TransA {
-			atA = p.A.Offset + k*p.A.LD + row
-		}
-		if p.TransB {
-			atB = m.Offset + col*m.LD + k
-		}
-		sum = sum.plus(product2(a[atA], b[atB]))
-		size += math.Abs(a[atA] * b[atB])
+// doubleSum is a sum of products, and that of their sizes.
+type doubleSum struct {
+	twofold
+	size float64
+}
+
+func (s *doubleSum) add(a, b float64) {
+	s.twofold = s.plus(product2(a, b))
+	s.size += math.Abs(a * b)
+}
+
+// rowF64 sums the products of a row of op(A), or none, and all columns of op(B), which lies at m. It goes
+// through B as it is stored.
+func (p *part) rowF64(row int, a, b []float64, m planner.Matrix, sums []doubleSum) {
+	clear(sums)
+	if row < 0 || p.K == 0 || !p.Reads() {
+		return
 	}
+	a = a[p.A.Offset:]
+	at, step := row*p.A.LD, 1
+	if p.TransA {
+		at, step = row, p.A.LD
+	}
+	if p.TransB {
+		for j := range sums {
+			column := b[m.Offset+j*m.LD:]
+			for k := range p.K {
+				sums[j].add(a[at+k*step], column[k])
+			}
+		}
+		return
+	}
+	for k := range p.K {
+		of := b[m.Offset+k*m.LD:][:len(sums)]
+		for j := range sums {
+			sums[j].add(a[at+k*step], of[j])
+		}
+	}
+}
+
+// elementF64 returns an element of alpha*op(A)*op(B) + beta*C from its sum.
+func (p *part) elementF64(sum doubleSum, old, beta float64) number {
 	alpha := 0.0
 	if p.Reads() {
 		alpha = p.Alpha.Value()
 	}
-	high := product2(alpha, sum.high)
+	high, size := product2(alpha, sum.high), sum.size*math.Abs(alpha)
 	high.low += alpha * sum.low
-	size *= math.Abs(alpha)
 	const unit, tiny = 0x1p-53, 0x1p-1074
 	bound := 2*unit*float64(p.K+2)*size + tiny*float64(2*p.K+8)*max(1, math.Abs(alpha))
 	if beta != 0 {

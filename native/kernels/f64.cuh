@@ -38,7 +38,6 @@ struct DoubleTile {
 template <class T, int kLength, bool kListed>
 struct DoubleOperand {
   static constexpr int kCount = kLength * T::TK / T::kThreads;  // doubles that a thread copies
-  static constexpr uint32_t kLongest = kLength > T::TK ? kLength : T::TK;
   static_assert(kCount % 2 == 0 && kCount * T::kThreads == kLength * T::TK, "uneven tile");
 
   const double* at;      // the thread's first of the next step; of listed rows: in the first of all
