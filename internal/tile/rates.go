@@ -160,7 +160,7 @@ var fitted = [...]struct {
 	}},
 	{"aligned-128x256", Rates{
 		Aligned16: Rate{Efficiency: 7.8, Step: 0.23, Fixed: 1.3, Worker: 2.2, Stream: 29500},
-		Aligned8:  Rate{Efficiency: 20, Step: 0.167, Fixed: 1.3, Worker: 2.2, Stream: 29500},
+		Aligned8:  Rate{Efficiency: 17.3, Step: 0.167, Fixed: 1.3, Worker: 2.2, Stream: 29500},
 		HalfRows:  0.75,
 		HalfCols:  0.6,
 	}},
@@ -183,22 +183,22 @@ var fitted = [...]struct {
 		Int4: Rate{Efficiency: 7.3, Step: 0.444, Fixed: 0.853, Worker: 1.799, Stream: 23000},
 	}},
 	{"f64-16x16", Rates{
-		Native: Rate{Efficiency: 0.25, Step: 0.3, Fixed: 1, Worker: 0.05},
+		Native: Rate{Efficiency: 0.28, Step: 0.3, Fixed: 1, Worker: 0.05},
 	}},
 	{"f64-32x32", Rates{
-		Native: Rate{Efficiency: 0.45, Step: 0.3, Fixed: 1, Worker: 0.1},
+		Native: Rate{Efficiency: 0.43, Step: 0.3, Fixed: 1, Worker: 0.1},
 	}},
 	{"f64-16x64", Rates{
 		Native: Rate{Efficiency: 0.4, Step: 0.3, Fixed: 1, Worker: 0.1},
 	}},
 	{"f64-64x64", Rates{
-		Native: Rate{Efficiency: 0.62, Step: 0.4, Fixed: 1.2, Worker: 0.25},
+		Native: Rate{Efficiency: 0.68, Step: 0.4, Fixed: 1.2, Worker: 0.25},
 	}},
 	{"f64-64x128", Rates{
-		Native: Rate{Efficiency: 0.7, Step: 0.75, Fixed: 1.3, Worker: 0.5},
+		Native: Rate{Efficiency: 0.69, Step: 0.75, Fixed: 1.3, Worker: 0.5},
 	}},
 	{"f64-128x128", Rates{
-		Native: Rate{Efficiency: 0.75, Step: 1.35, Fixed: 1.5, Worker: 1},
+		Native: Rate{Efficiency: 0.65, Step: 1.35, Fixed: 1.5, Worker: 1},
 	}},
 	{"simd-32x32", Rates{
 		CPU: Rate{Efficiency: 0.85, Worker: 0.2},
