@@ -1,4 +1,4 @@
-"""How torch_bench.py and torch_experts.py measure calls on a GPU, in microseconds."""
+"""How torch_bench.py, torch_experts.py and torch_groups.py measure calls on a GPU, in microseconds."""
 
 import statistics
 import time
