@@ -267,10 +267,9 @@ static float weight(const epilogue *e, const uint32_t *w, const uint32_t *b, siz
 	return bits(group & ~15u) * ((int)q - (int)(group & 15));
 }
 
-// block_scale is the product of the scales of 128 k's of a row of A and of the columns of an item.
-static float block_scale(const epilogue *e, const uint32_t *w, uint32_t row, uint32_t k) {
-	uint32_t each = (w[3] + 127) / 128;
-	return bits(e->rows[w[19] + row * each + k / 128]) * bits(e->rows[w[20] + k / 128]);
+// block_scale is the scale of 128 k's of a row of A, or of a block of columns of B, of those from `at` on.
+static float block_scale(const epilogue *e, const uint32_t *w, uint32_t at, uint32_t number, uint32_t k) {
+	return bits(e->rows[at + number * ((w[3] + 127) / 128) + k / 128]);
 }
 
 // scaled takes off a sum what the zero point of its row is worth, and multiplies by alpha and the scales of
@@ -350,13 +349,14 @@ static void segment(const kernel *k, const uint32_t *items, const uint32_t *w, c
 	float *x = malloc(sizeof *x * (depth + cols + (size_t)depth * cols)), *sums = x + depth, *y = sums + cols;
 	for (int p = 0; p < depth; p++)
 		for (int j = 0; j < cols; j++) y[(size_t)p * cols + j] = grouped ? weight(e, w, b, p, j) :
-		    number(k->type, b, w[1] + (k->trans_b ? j * ldb + p : p * ldb + j));
+		    number(k->type, b, w[1] + (k->trans_b ? j * ldb + p : p * ldb + j)) * (blocks ?
+		    block_scale(e, w, w[20], j / 128, p) : 1);
 	for (int i = 0; i < rows; i++) {
 		uint32_t row = k->epilogue && e->flags & GATHER ? e->rows[w[12] + i] : i;
 		int none = k->epilogue && e->flags & GATHER && row >= w[13];
 		for (int p = 0; p < depth && !none; p++)
 			x[p] = number(k->type, a, w[0] + (k->trans_a ? p * lda + i : row * lda + p)) * (blocks ?
-			    block_scale(e, w, row, p) : 1);
+			    block_scale(e, w, w[19], row, p) : 1);
 		memset(sums, 0, sizeof *sums * cols);
 		if (!none) multiply(sums, x, y, depth, cols);
 		for (int j = 0; j < cols; j++) {

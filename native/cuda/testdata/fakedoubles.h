@@ -1,6 +1,6 @@
 // Kernels of fp64 in fakecuda.c: items have the lower words of alpha and beta where others have those of
 // scales, and the launch says what is transposed.
-enum { TRANS_A = 2097152, TRANS_B = 4194304 };
+enum { TRANS_A = 8388608, TRANS_B = 16777216 };
 
 static double twice(uint32_t high, uint32_t low) {
 	uint64_t w = (uint64_t)high << 32 | low;
