@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["ENDS_OF_DEPTH", "ENDS_OF_ROWS", "NAN_ROWS", "RECORDS", "TRANS_A", "TRANS_B", "ZERO_ROWS",
            "Buffer", "ClosedError", "Device", "DeviceLostError", "Error", "InvalidError", "OutOfMemoryError",
            "Plan", "Problem", "Program", "Read", "TimeLimitError", "UnavailableError", "default_device",
-           "group_words", "grouped_mm", "matmul", "open", "pack_fp4", "pack_int4", "pointers",
-           "problem", "quantize_int4", "split_group_words", "unpack_fp4", "unpack_int4"]
+           "group_words", "grouped_mm", "matmul", "open", "pack_checkpoint", "pack_fp4", "pack_int4",
+           "pointers", "problem", "quantize_int4", "split_group_words", "unpack_checkpoint", "unpack_fp4",
+           "unpack_int4"]
 
 
 def matmul(a: Sequence[np.ndarray], b: Sequence[np.ndarray], out: Sequence[np.ndarray] | None = None, *,
@@ -338,3 +339,67 @@ def unpack_fp4(type: str, words: np.ndarray, groups: np.ndarray,
     from . import _int4
 
     return _int4.unpack_fp4(type, words, groups, n)
+
+
+def pack_checkpoint(format: str, qweight: ArrayLike, qzeros: ArrayLike,
+                    scales: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Packs weights of 4 bits of AWQ's or GPTQ's checkpoints as a B of "int4".
+
+    Args:
+        format: "awq"; "gptq", whose zero points are stored less 1; or "gptq_v2", which stores them as they
+            are. Of GPTQ, groups follow each other along K (g_idx[k] is k // group).
+        qweight, qzeros: int32 or uint32 words of eight weights, or zero points.
+        scales: floating numbers.
+
+    Shapes:
+        qweight [..., K / 8, N] of GPTQ, [..., K, N / 8] of AWQ; qzeros [..., K / group, N / 8]; scales
+        [..., K / group, N]. group is 64 or 128. N is a multiple of 8.
+
+    Returns:
+        The words of weights, uint32 [..., K / 64, N, 8], as of pack_int4(), and those of groups, uint32
+        [..., K / group, N], as of group_words().
+
+    Raises:
+        InvalidError: format is another, shapes do not fit, group is another, or a zero point is above 15.
+        TypeError: words are no integers of 32 bits, or scales are not floating.
+
+    Example:
+        >>> import numpy as np, batchgemm
+        >>> qweight, qzeros = np.full((16, 8), 0x76543210, np.int32), np.full((1, 1), 0x77777777, np.int32)
+        >>> words, groups = batchgemm.pack_checkpoint("gptq", qweight, qzeros, np.ones((1, 8), np.float16))
+        >>> words.shape, hex(words[0, 0, 0]), hex(groups[0, 0])
+        ((2, 8, 8), '0x75316420', '0x3f800008')
+    """
+    from . import _int4
+
+    return _int4.pack_checkpoint(format, qweight, qzeros, scales)
+
+
+def unpack_checkpoint(format: str, words: np.ndarray,
+                      groups: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Unpacks the words of pack_checkpoint().
+
+    Args:
+        format: as of pack_checkpoint().
+        words, groups: uint32, or the same bits as int32.
+
+    Shapes:
+        words [..., K / 64, N, 8], groups [..., K / group, N].
+
+    Returns:
+        qweight and qzeros, int32, and scales, float32, of the shapes that pack_checkpoint() takes.
+
+    Raises:
+        InvalidError: format is another, shapes do not fit, or a zero point is 0 with "gptq".
+        TypeError: words or groups are of another type.
+
+    Example:
+        >>> import numpy as np, batchgemm
+        >>> given = np.arange(128, dtype=np.int32)[:, None], np.zeros((2, 1), np.int32), np.ones((2, 8))
+        >>> back = batchgemm.unpack_checkpoint("awq", *batchgemm.pack_checkpoint("awq", *given))
+        >>> all((x == y).all() for x, y in zip(back, given))
+        True
+    """
+    from . import _int4
+
+    return _int4.unpack_checkpoint(format, words, groups)

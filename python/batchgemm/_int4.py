@@ -94,6 +94,58 @@ def unpack_fp4(type, words, groups, n):
     return pairs, scales, scale
 
 
+# Which of eight elements bits 4 * i, ..., 4 * i + 3 of a checkpoint's word are, and what zero points lack.
+AWQ, IN_ORDER = (0, 2, 4, 6, 1, 3, 5, 7), tuple(range(8))
+CHECKPOINTS = {"awq": (AWQ, 0), "gptq": (IN_ORDER, 1), "gptq_v2": (IN_ORDER, 0)}
+
+
+def pack_checkpoint(format, qweight, qzeros, scales):
+    order, less = _checkpoint(format)
+    qweight, qzeros, scales = _words(qweight), _words(qzeros), _floats("scales", scales)
+    if qweight.ndim < 2 or qzeros.ndim < 2 or scales.ndim < 2:
+        raise InvalidError(f"qweight is {qweight.shape}, qzeros are {qzeros.shape}, scales are "
+                           f"{scales.shape}: they must be [..., rows, columns]")
+    along = -1 if format == "awq" else -2
+    weights, zeros = _elements(qweight, order, along), _elements(qzeros, order, -1) + less
+    *many, k, n = weights.shape
+    group = k // max(1, scales.shape[-2])
+    if scales.shape != zeros.shape or scales.shape != (*many, k // max(1, group), n):
+        raise InvalidError(f"{format}: qweight has {weights.shape} weights, qzeros {zeros.shape} zeros, "
+                           f"scales are {scales.shape}: both must be [..., K / group, N]")
+    _memory.check_group(k, group)
+    return pack_int4(weights.swapaxes(-1, -2)), group_words(scales, zeros)
+
+
+def unpack_checkpoint(format, words, groups):
+    order, less = _checkpoint(format)
+    scales, zeros = split_group_words(groups)
+    weights = unpack_int4(words, _words(words).shape[-2]).swapaxes(-1, -2)
+    if less > zeros.min(initial=15):
+        raise InvalidError(f"{format}: a zero point is 0, which it cannot store")
+    return _joined(weights, order, -1 if format == "awq" else -2), _joined(zeros - less, order, -1), scales
+
+
+def _checkpoint(format):
+    if format not in CHECKPOINTS:
+        raise InvalidError(f"format is {format!r}: it must be one of {', '.join(map(repr, CHECKPOINTS))}")
+    return CHECKPOINTS[format]
+
+
+def _elements(words, order, along):
+    """The eight elements of each word, along an axis."""
+    words, shape = words.view(np.uint32), list(words.shape)
+    shape[along] *= 8
+    parts = [words >> np.uint32(4 * order.index(i)) & 15 for i in range(8)]
+    return np.stack(parts, along % words.ndim + 1).astype(np.uint8).reshape(shape)
+
+
+def _joined(elements, order, along):
+    """Words of eight elements along an axis."""
+    elements = np.moveaxis(elements, along, -1).astype(np.uint32)
+    words = sum(elements[..., order[i] :: 8] << np.uint32(4 * i) for i in range(8))
+    return np.ascontiguousarray(np.moveaxis(words, -1, along)).view(np.int32)
+
+
 def _bytes(name, numbers):
     numbers = np.asarray(numbers)
     if numbers.dtype.itemsize != 1:

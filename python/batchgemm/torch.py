@@ -17,7 +17,7 @@ import torch
 from torch._C import _is_any_autocast_enabled
 
 from . import _lists, _memory
-from ._abi import _call
+from ._abi import InvalidError, _call
 from ._ends import check_call
 from ._experts import Experts, experts
 from ._gradients import W, X, product, without_eager
@@ -27,7 +27,7 @@ from ._programs import check_columns
 from ._routing import route
 
 __all__ = ["Experts", "experts", "grouped_mm", "int4_grouped_mm", "matmul_list", "pack_fp4", "quantize_int4",
-           "route", "scaled_grouped_mm", "set_batch_invariant"]
+           "route", "scaled_grouped_mm", "set_batch_invariant", "unpack_fp4"]
 
 
 def grouped_mm(x, w, offs=None, bias=None, activation=None, out_dtype=None, *, fill=None, check=False):
@@ -283,6 +283,53 @@ def pack_fp4(type, pairs, scales, scale=1.0):
             _call("bg_pack_fp4", type.encode(), *at[:2], one, n, k, *at[2:])
     scale_w = scale_w[..., None].view(torch.uint8 if type == "mxfp4" else torch.float8_e4m3fn)
     return w.to(pairs.device), scale_w.to(pairs.device)
+
+
+def unpack_fp4(type, w, scale_w, n):
+    """Unpacks what pack_fp4() made. It computes on the host.
+
+    Args:
+        type: "mxfp4" or "nvfp4".
+        w, scale_w: weights and their scales, as of pack_fp4().
+        n: N, the number of columns.
+
+    Shapes:
+        w [..., K / 64, ld, 8], scale_w [..., rows, ld, 4].
+
+    Returns:
+        pairs, uint8 [..., N, K / 2], scales, uint8 or float8_e4m3fn [..., N, K / 32] or of "nvfp4"
+        [..., N, K / 16], and scale, float32 [...], on the device of w; of "mxfp4" scale is 1.
+
+    Raises:
+        TypeError: w or scale_w is of another type.
+        InvalidError: type is another, or shapes do not fit.
+
+    Example:
+        >>> import torch
+        >>> from batchgemm.torch import pack_fp4, unpack_fp4
+        >>> pairs, scales = torch.arange(32, dtype=torch.uint8)[None], torch.full((1, 2), 120).byte()
+        >>> back = unpack_fp4("mxfp4", *pack_fp4("mxfp4", pairs, scales), 1)
+        >>> torch.equal(back[0], pairs), torch.equal(back[1], scales)
+        (True, True)
+    """
+    if w.dtype != torch.int32 or scale_w.element_size() != 1:
+        raise TypeError(f"w is {w.dtype}, scale_w is {scale_w.dtype}: they must be of int32, and of bytes")
+    if w.dim() < 3 or w.shape[-1] != 8 or w.shape[-2] % 8 or not 0 <= n <= w.shape[-2]:
+        raise InvalidError(f"w is {tuple(w.shape)}, n is {n}: it must be [..., K / 64, ld, 8], and ld a "
+                           f"multiple of 8, at least n")
+    many, k, least = tuple(w.shape[:-3]), _memory.PANEL * w.shape[-3], _memory.least_ld(n)
+    shared, rows = _memory.fp4(type, w.shape[-2], k)
+    if tuple(scale_w.shape) != (*many, *rows, 4):
+        raise InvalidError(f"scale_w is {tuple(scale_w.shape)}: it must be {(*many, *rows, 4)}")
+    given = [t.detach().to("cpu")[..., :least, :].contiguous() for t in (w, scale_w)]
+    pairs, scales = (torch.empty((*many, n, k // by), dtype=torch.uint8, device="cpu") for by in (2, shared))
+    scale = torch.ones(many, dtype=torch.float32, device="cpu")
+    shapes = (*given[0].shape[-3:],), (*given[1].shape[-3:],), (n, k // 2), (n, k // shared), (1,)
+    if w.numel() and n:
+        for matrix in zip(*(t.view(-1, *shape) for t, shape in zip((*given, pairs, scales, scale), shapes))):
+            words, groups, *to = (t.data_ptr() for t in matrix)
+            _call("bg_unpack_fp4", type.encode(), words, groups, n, k, *to)
+    return tuple(t.to(w.device) for t in (pairs, scales.view(scale_w.dtype), scale))
 
 
 def matmul_list(xs, ws, out_dtype=None):

@@ -24,8 +24,8 @@ except ImportError:
 
 SECTIONS = "Args", "Shapes", "Returns", "Raises", "Example"
 ARRAYS = {"matmul", "grouped_mm", "problem", "pack_int4", "unpack_int4", "group_words", "split_group_words",
-          "quantize_int4", "pack_fp4", "unpack_fp4", "scaled_grouped_mm", "int4_grouped_mm", "matmul_list",
-          "experts", "route"}
+          "quantize_int4", "pack_fp4", "unpack_fp4", "pack_checkpoint", "unpack_checkpoint",
+          "scaled_grouped_mm", "int4_grouped_mm", "matmul_list", "experts", "route"}
 REFER = "batchgemm.matmul() on", "batchgemm.grouped_mm() on"  # the same, elsewhere
 WORDS = "7       5       3       1       6      4     2     0"  # which k's bits of a word of int4 have
 

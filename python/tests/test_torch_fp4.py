@@ -5,7 +5,7 @@ import unittest
 try:
     import torch
 
-    from batchgemm.torch import experts, pack_fp4
+    from batchgemm.torch import experts, pack_fp4, unpack_fp4
 except ImportError:
     raise unittest.SkipTest("PyTorch is not installed")
 
@@ -64,6 +64,10 @@ class Layer(unittest.TestCase):
             again = pack_fp4(type, pairs.flatten(-2), scales.view(torch.uint8), scale)
             self.assertTrue(torch.equal(again[0], w))
             self.assertTrue(torch.equal(again[1].view(torch.uint8), scale_w.view(torch.uint8)))
+            back = unpack_fp4(type, w, scale_w, 9)
+            self.assertEqual(back[1].dtype, scale_w.dtype)
+            self.assertTrue(torch.equal(back[0], pairs.flatten(-2)) and torch.equal(back[2], scale))
+            self.assertTrue(torch.equal(back[1].view(torch.uint8), scales.view(torch.uint8)))
 
     def test_refuses(self):
         (pairs, scales, _), _ = drawn("mxfp4", 2, 128, 128)
@@ -75,6 +79,10 @@ class Layer(unittest.TestCase):
                     scale_down=scale_w)
         with self.assertRaisesRegex(TypeError, "scales must be a tensor of bytes"):
             pack_fp4("mxfp4", pairs, scales.float())
+        with self.assertRaisesRegex(ValueError, "scale_w is"):
+            unpack_fp4("nvfp4", w, scale_w, 128)
+        with self.assertRaisesRegex(ValueError, "at least n"):
+            unpack_fp4("mxfp4", w, scale_w, 129)
 
 
 if __name__ == "__main__":
