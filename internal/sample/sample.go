@@ -28,7 +28,7 @@ const Variable = "BATCHGEMM_TESTS"
 // For a text in green.txt, fewer is the factor by which fewer cases run; one of some whole tests runs.
 const (
 	fewer = 48
-	some  = 8
+	some  = 16
 )
 
 // green has the hashes of texts with which the tests passed, as Record writes them.
