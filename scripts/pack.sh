@@ -22,21 +22,19 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "${GO:-go}" build -o "$work/packptx" ../internal/kernels/packptx
 
-# base names the product that another is packed after, as in internal/kernelfile.
-base() {
-	case $1 in
-	gfx908.co | gfx942.co) echo gfx90a.co ;;
-	gfx1100.co) echo gfx1030.co ;;
-	sm_90a_wgmma_int8.cubin) echo sm_90a_wgmma_e4m3.cubin ;;
-	sm_90a_tensor_int8.cubin) echo sm_90a_tensor_e4m3.cubin ;;
-	esac
-}
-
-for name in gfx908.co gfx942.co gfx1100.co sm_90a_wgmma_int8.cubin sm_90a_tensor_int8.cubin; do
-	[ -e "$built/$name" ] && [ -e "$built/$(base $name)" ] && continue
-	[ ! -e "$built/$name" ] && [ ! -e "$built/$(base $name)" ] && continue
-	echo "pack.sh: build both $name and $(base $name), after which it is packed" >&2
-	exit 1
+# base has the product that another is packed after, as internal/kernelfile has it: both are built, or neither.
+declare -A base=(
+	[gfx908.co]=gfx90a.co [gfx942.co]=gfx90a.co [gfx1100.co]=gfx1030.co
+	[sm_90a_wgmma_int8.cubin]=sm_90a_wgmma_e4m3.cubin [sm_90a_tensor_int8.cubin]=sm_90a_tensor_e4m3.cubin
+)
+for name in "${!base[@]}"; do
+	for other in "$name ${base[$name]}" "${base[$name]} $name"; do
+		read -r here there <<<"$other"
+		[ ! -e "$built/$here" ] || [ -e "$built/$there" ] || { echo "pack.sh: $here without $there" >&2; exit 1; }
+	done
+done
+for arch in gfx908 gfx90a gfx942 gfx1030 gfx1100; do
+	[ ! -e "$built/HIP-MANIFEST" ] || [ -e "$built/$arch.co" ] || { echo "pack.sh: no $arch.co" >&2; exit 1; }
 done
 
 # Kernels repeat megabytes apart.
@@ -49,8 +47,8 @@ find "$built" -name '*.cubin' -o -name '*.ptx' -o -name '*.co' | while read -r f
 		file=$work/text
 	fi
 	after=()
-	base=$(base "${name%.zst}")
-	[ -z "$base" ] || after=(--patch-from="$built/$base")
+	of=${base[${name%.zst}]:-}
+	[ -z "$of" ] || after=(--patch-from="$built/$of")
 	zstd -qq -f -19 --long=27 -T1 "${after[@]}" "$file" -o "$to" </dev/null
 done
 

@@ -16,18 +16,13 @@ type Doubles struct {
 // CheckF64 compares after, the contents of C after a run, with sums in twice the precision: sums and products
 // of fp64 are kept with their rounding errors. The bound is that of Check with u = 2^-53, where numbers below
 // 2^-1022 are 2^-1074 apart. Epilogues are computed in fp64. It returns the largest error as a fraction of
-// its bound. Of batches with more than 2^28 products of numbers it checks rows that are evenly apart.
+// its bound.
 func CheckF64(b planner.Batch, e planner.Epilogue, x Doubles, after []float64) (worst float64, err error) {
 	l := limits{unit: 0x1p-53, tiny: 0x1p-1074, double: true,
 		Epilogue: Epilogue{Epilogue: e, Rows: x.Rows, biases64: x.Bias}}
 	parts := split(b, &e)
-	work := 0.0
-	for i := range b {
-		work += float64(b[i].M) * float64(b[i].N) * float64(b[i].K)
-	}
-	apart := 1 + int(work/0x1p28)
 	ratios, errs := make([]float64, len(parts)), make([]error, len(parts))
-	each(parts, func(i int) { ratios[i], errs[i] = parts[i].checkF64(&x, after, &l, apart) })
+	each(parts, func(i int) { ratios[i], errs[i] = parts[i].checkF64(&x, after, &l) })
 	for i, ratio := range ratios {
 		if errs[i] != nil {
 			return math.Inf(1), errs[i]
@@ -43,12 +38,12 @@ func CheckF64(b planner.Batch, e planner.Epilogue, x Doubles, after []float64) (
 	return worst, nil
 }
 
-// checkF64 checks rows of a part, so many apart in the problem. It returns the largest error.
-func (p *part) checkF64(x *Doubles, after []float64, l *limits, apart int) (worst float64, err error) {
+// checkF64 checks a part. It returns the largest error.
+func (p *part) checkF64(x *Doubles, after []float64, l *limits) (worst float64, err error) {
 	sums, gates := make([]doubleSum, p.N), make([]doubleSum, p.N)
 	for i := range p.M {
 		to, from := l.rowC(&p.Problem, i), l.rowA(&p.Problem, i)
-		if to < 0 || (p.first+i)%apart != 0 {
+		if to < 0 {
 			continue
 		}
 		p.rowF64(from, x.A, x.B, p.Problem.B, sums)
