@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -240,6 +241,8 @@ func TestRaggedChoice(t *testing.T) {
 	odd, untransposed := depth, depth
 	odd.B.LD++
 	untransposed.TransA, untransposed.A.LD = false, 1<<17
+	along := rows // K
+	along.TransB, along.B.LD = true, 2048
 	for _, c := range []struct {
 		name  string
 		of    element.Type
@@ -250,6 +253,11 @@ func TestRaggedChoice(t *testing.T) {
 		mixed bool   // some groups may take the second
 	}{
 		{"few rows", element.BF16, rows, 2048, []string{"aligned-64x128"}, 1, false},
+		{"boxes", element.BF16, along, 128 * 256, []string{"aligned-128x256", "aligned-64x128"}, 1, false},
+		{"boxes of bytes", element.E4M3, along, 128 * 256, []string{"aligned-128x256", "aligned-64x128"}, 1,
+			false},
+		{"few rows of bytes", element.E4M3, along, 128 * 64, []string{"aligned-128x128", "aligned-64x128"},
+			1, false},
 		{"half tiles", element.BF16, rows, 8192, []string{"aligned-128x128", "aligned-64x128"}, 1, false},
 		{"quarters of tiles", element.F32, fp32, 8192, []string{"wgmma-128x128", "wgmma-64x64-deep"}, 1,
 			true},
@@ -265,7 +273,7 @@ func TestRaggedChoice(t *testing.T) {
 				c.r.K = c.rows
 			}
 			p, err := planner.New(lookup(t, "h200")).PlanRagged(c.r,
-				planner.Options{TypeA: c.of, TypeC: c.of})
+				planner.Options{TypeA: c.of, TypeC: elemtype.TypesC(c.of)[0]})
 			require.NoError(t, err)
 			var tiles []string
 			for _, l := range p.Launches {
