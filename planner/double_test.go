@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,6 +34,19 @@ func TestGoldenDoubles(t *testing.T) {
 	golden(t, "double-h200", h200, randomBatch(t, rand.New(rand.NewPCG(9, 9)), 24, 0, 500), inDoubles)
 	golden(t, "double-h200-split", h200, mustPack(t, GEMM(64, 64, 8192), GEMM(48, 80, 4000)), split)
 	golden(t, "double-split", many, mustPack(t, GEMM(64, 64, 8192), GEMM(48, 80, 4000)), split)
+}
+
+// TestDoubleTiles: tiles that were the fastest of all on an H200.
+func TestDoubleTiles(t *testing.T) {
+	for _, c := range []struct {
+		count, side int
+		tile        string
+	}{{2000, 23, "f64-32x32"}, {64, 256, "f64-64x128"}} {
+		b := mustPack(t, slices.Repeat([]Problem{GEMM(c.side, c.side, c.side)}, c.count)...)
+		p, err := New(device(t, "h200")).Plan(t.Context(), b, inDoubles)
+		require.NoError(t, err)
+		require.Equal(t, c.tile, p.Launches[0].Tile.Name, "%d of %d^3", c.count, c.side)
+	}
 }
 
 // TestEncodeDoubles: alpha and beta have two words, in items, fix-ups and records, and partials too.

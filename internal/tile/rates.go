@@ -183,19 +183,19 @@ var fitted = [...]struct {
 		Int4: Rate{Efficiency: 7.3, Step: 0.444, Fixed: 0.853, Worker: 1.799, Stream: 23000},
 	}},
 	{"f64-16x16", Rates{
-		Native: Rate{Efficiency: 0.28, Step: 0.3, Fixed: 1, Worker: 0.05},
+		Native: Rate{Efficiency: 0.25, Step: 0.3, Fixed: 1, Worker: 0.05},
 	}},
 	{"f64-32x32", Rates{
-		Native: Rate{Efficiency: 0.43, Step: 0.3, Fixed: 1, Worker: 0.1},
+		Native: Rate{Efficiency: 0.45, Step: 0.3, Fixed: 1, Worker: 0.1},
 	}},
 	{"f64-16x64", Rates{
 		Native: Rate{Efficiency: 0.4, Step: 0.3, Fixed: 1, Worker: 0.1},
 	}},
 	{"f64-64x64", Rates{
-		Native: Rate{Efficiency: 0.68, Step: 0.4, Fixed: 1.2, Worker: 0.25},
+		Native: Rate{Efficiency: 0.62, Step: 0.4, Fixed: 1.2, Worker: 0.25},
 	}},
 	{"f64-64x128", Rates{
-		Native: Rate{Efficiency: 0.69, Step: 0.75, Fixed: 1.3, Worker: 0.5},
+		Native: Rate{Efficiency: 0.7, Step: 0.75, Fixed: 1.3, Worker: 0.5},
 	}},
 	{"f64-128x128", Rates{
 		Native: Rate{Efficiency: 0.65, Step: 1.35, Fixed: 1.5, Worker: 1},
