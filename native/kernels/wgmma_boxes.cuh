@@ -35,14 +35,10 @@ struct BoxTile {
   // Bytes of shared memory. A stage has rows of 128 bytes, of A, then of B.
   static constexpr uint32_t kB = 128 * TM, kStage = kB + 128 * TN, kOut = kStages * kStage;
   static constexpr uint32_t kDrafts = kOut + kMultiply * kOutBytes, kItems = kDrafts + 2 * kMapBytes;
-  // kTurns: both warpgroups ask for products in turn.
-  static constexpr bool kTurns = Element::kPer == 4 && !Element::kWhole;
-  // Phases: an item is published, and mapped; the loader is near its end; a stage is full, and free; it is a
-  // warpgroup's turn.
+  // Phases: an item is published, and mapped; the loader is near its end; a stage is full, and free.
   static constexpr uint32_t kReady = kItems + kItemPlaces * Items<More>::kBytes,
       kMapped = kReady + 8 * kItemPlaces, kNear = kMapped + 8 * kItemPlaces;
-  static constexpr uint32_t kFull = kNear + 8, kFree = kFull + 8 * kStages, kTurn = kFree + 8 * kStages,
-      kBytes = kTurn + 8 * kConsumers;
+  static constexpr uint32_t kFull = kNear + 8, kFree = kFull + 8 * kStages, kBytes = kFree + 8 * kStages;
   static_assert(kDrafts % kMapBytes == 0 &&
       kBytes <= kShared + kItemPlaces * 4 * (More::kWords - kItemWords),
       "the tile table has too little shared memory");
@@ -131,55 +127,55 @@ BG_DEVICE void loadBoxes(const Items<typename T::More>& items, uint32_t* maps, S
   }
 }
 
-// PlainSteps adds sums of a step as they are, and BoxScales times their scales of blocks, of the lane's two
-// rows and of both blocks of columns.
-struct PlainSteps {
-  template <class More>
-  BG_DEVICE void start(const Items<More>&, uint32_t, uint32_t) const {}
-  BG_DEVICE void load() const {}
-  template <int n>
-  BG_DEVICE void add(float (&sum)[n], const float (&part)[n], int) const {
-#pragma unroll
-    for (int i = 0; i < n; ++i) sum[i] += part[i];
-  }
-};
+// BoxScales are the scales of blocks of an item, of the lane's two rows and of both blocks of columns, where
+// there are such, else ones. Those of two steps are under way, since they come from memory.
 struct BoxScales {
-  const uint32_t* words;    // of Rows
-  uint32_t atA[2], atB[2];  // of the scales of the next step
-  float scale[2][2];        // of a block of columns, and of a row
-  bool some;                // else the item has no depth, and no scales
+  const uint32_t* words;             // of Rows
+  uint32_t atA[2], atB[2];           // of the scales of the next step
+  uint32_t left = 0;                 // steps whose scales are not asked for yet
+  float a[2][2], b[2][2], scale[4];  // scale: of a step, of a block of columns and a row
 
-  template <class More>
-  BG_DEVICE void start(const Items<More>& items, uint32_t number, uint32_t row) {
-    const Item item = items.wait(number);
-    const ItemEpilogue of = itemEpilogueAt(items.words(), number % kItemPlaces);
-    const uint32_t depth = uniform(item.depth), each = scaleBlocks(depth);
-    const uint32_t first = row + threadId() % 32 / 4;
-    words = items.more.rows;
-    some = depth != 0;
+  template <class T>
+  BG_DEVICE void start(const Items<typename T::More>& items, uint32_t number, uint32_t row, uint32_t steps) {
+    const float one = __uint_as_float(ofEachLane(__float_as_uint(1.0f)));
 #pragma unroll
-    for (uint32_t i = 0; i < 2; ++i) {
-      atA[i] = of.scaleAAt + min(first + 8 * i, item.rows() - 1) * each;
-      atB[i] = ofEachLane(of.scaleBAt + (i * kScaleBlock < item.cols() ? i * each : 0));
-      scale[i][0] = scale[i][1] = 0;
+    for (int i = 0; i < 4; ++i) a[i / 2][i % 2] = b[i / 2][i % 2] = one;
+    if constexpr (kHasBlocks<T, typename T::More>) {
+      const Item item = items.wait(number);
+      if (!items.more.has(kBlocks) || item.depth == 0) return;
+      const ItemEpilogue of = itemEpilogueAt(items.words(), number % kItemPlaces);
+      const uint32_t each = scaleBlocks(item.depth), first = row + threadId() % 32 / 4;
+      words = items.more.rows;
+      left = steps;
+#pragma unroll
+      for (uint32_t i = 0; i < 2; ++i) {
+        atA[i] = of.scaleAAt + min(first + 8 * i, item.rows() - 1) * each;
+        atB[i] = ofEachLane(of.scaleBAt + (i * kScaleBlock < item.cols() ? i * each : 0));
+      }
+      ask(0);
+      ask(1);
     }
   }
-  // load brings the scales of the next step.
-  BG_DEVICE void load() {
-    if (!some) return;
-    float a[2], b[2];
+  BG_DEVICE void ask(int slot) {
+    if (left == 0) return;
+    --left;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      a[i] = __uint_as_float(words[atA[i]++]);
-      b[i] = __uint_as_float(words[atB[i]++]);
+      a[slot][i] = loadAtOnce(words + atA[i]++);
+      b[slot][i] = loadAtOnce(words + atB[i]++);
     }
+  }
+  // next makes the scales of a step, and asks for those of the second step after it.
+  BG_DEVICE void next(int slot) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) scale[i / 2][i % 2] = a[i % 2] * b[i / 2];
+    for (int i = 0; i < 4; ++i) scale[i] = a[slot][i % 2] * b[slot][i / 2];
+    settle(scale);
+    ask(slot);
   }
   template <int n>
   BG_DEVICE void add(float (&sum)[n], const float (&part)[n], int block) const {
 #pragma unroll
-    for (int i = 0; i < n; ++i) sum[i] = fmaf(scale[block][i / 2 % 2], part[i], sum[i]);
+    for (int i = 0; i < n; ++i) sum[i] = fmaf(scale[2 * block + i / 2 % 2], part[i], sum[i]);
   }
 };
 
@@ -189,28 +185,21 @@ struct BoxConsumer {
   SharedAddress shared;
   uint32_t lane, warpgroup;
   Counter<T::kStages> stage;
-  uint32_t turn = 0;  // parity of the phase that ends when it is the second warpgroup's turn
 
   BG_DEVICE void wait() const { waitPhase(shared + T::kFull + 8 * stage.at, stage.parity); }
   BG_DEVICE void release(uint32_t at) const {
     if (lane == 0) arrive(shared + T::kFree + 8 * at);
   }
-  // awaitTurn waits for the warpgroup's turn to ask for products, and giveTurn is for the other's: else both
-  // multiply, and then both add. The first warpgroup begins.
-  BG_DEVICE void awaitTurn() {
-    waitPhase(shared + T::kTurn + 8 * warpgroup, turn ^ warpgroup ^ 1);
-    turn ^= 1;
+  // ofA and ofB are the low words of what describes the stage's rows of the warpgroup, and columns.
+  BG_DEVICE uint32_t ofA() const { return lowOf(warpgroup * (64 * 128)); }
+  BG_DEVICE uint32_t ofB() const { return lowOf(T::kB); }
+  BG_DEVICE uint32_t lowOf(uint32_t at) const {
+    return static_cast<uint32_t>(matrixB(shared + at)) + stage.at * (T::kStage >> 4);
   }
-  BG_DEVICE void giveTurn() const {
-    if (lane == 0) arrive(shared + T::kTurn + 8 * (warpgroup ^ 1));
-  }
-  // pass lets the steps of an item go by, and its turns.
-  BG_DEVICE void pass(uint32_t steps, uint32_t halves) {
+  // pass lets the steps of an item go by.
+  BG_DEVICE void pass(uint32_t steps) {
     for (; steps != 0; --steps) {
       wait();
-      if constexpr (T::kTurns) {
-        for (uint32_t half = 0; half < halves; ++half) awaitTurn(), giveTurn();
-      }
       warpBarrier();  // see Consumer
       release(stage.at);
       stage.next();
@@ -218,29 +207,35 @@ struct BoxConsumer {
   }
 
   // multiply sums steps of the first 2n columns.
-  template <int n, class Scales>
-  BG_DEVICE void multiply(float (&sum)[n], uint32_t steps, Scales& scales) {
-    if constexpr (T::Element::kWhole) multiplyWhole(sum, [&](auto& whole) { accumulate(whole, steps); });
-    else if constexpr (T::Element::kPer == 4) multiplyBytes(sum, steps, scales);
-    else accumulate(sum, steps);
+  template <int n>
+  BG_DEVICE void multiply(float (&sum)[n], const Items<typename T::More>& items, uint32_t number,
+      uint32_t row, uint32_t steps) {
+    if constexpr (T::Element::kWhole) {
+      multiplyWhole(sum, [&](auto& whole) { accumulate(whole, steps); });
+    } else if constexpr (T::Element::kPer == 4) {
+      BoxScales scales;
+      scales.start<T>(items, number, row, steps);
+      multiplyBytes(sum, steps, scales);
+    } else {
+      accumulate(sum, steps);
+    }
   }
 
   // accumulate has all sums made by the tensor cores. The products of a step are carried out while those of
   // the next are asked for.
   template <class Sum, int n>
   BG_DEVICE void accumulate(Sum (&sum)[n], uint32_t steps) {
-    const uint64_t a = matrixB(shared + warpgroup * (64 * 128)), b = matrixB(shared + T::kB);
 #pragma unroll
     for (int i = 0; i < n; ++i) sum[i] = 0;
     uint32_t before = 0;
 #pragma unroll 1
     for (uint32_t step = 0; step < steps; ++step) {
       wait();
-      const uint64_t at = static_cast<uint64_t>(uniform(stage.at) * (T::kStage >> 4));
+      const uint32_t a = ofA(), b = ofB();
       fenceProducts();
 #pragma unroll
       for (int s = 0; s < 4; ++s) {
-        productOf<false, false>(typename T::Element::Format{}, sum, a + at + 2 * s, b + at + 2 * s);
+        productOf<false, false>(typename T::Element::Format{}, sum, matrixAt(a + 2 * s), matrixAt(b + 2 * s));
       }
       commitProducts();
       if (step != 0) {
@@ -256,54 +251,43 @@ struct BoxConsumer {
   }
 
   // multiplyBytes is AlignedConsumer's, by halves of 128 columns: there are no registers for more beside all
-  // sums. While one warpgroup adds, the other multiplies. Products wait for nothing but additions: stages,
-  // turns and scales are waited for while the products before are carried out.
-  template <int n, class Scales>
-  BG_DEVICE void multiplyBytes(float (&sum)[n], uint32_t steps, Scales& scales) {
+  // sums. While one warpgroup adds, the other multiplies.
+  template <int n>
+  BG_DEVICE void multiplyBytes(float (&sum)[n], uint32_t steps, BoxScales& scales) {
     constexpr int kHalf = 64, kHalves = n / kHalf;
-    const uint64_t a = matrixB(shared + warpgroup * (64 * 128)), b = matrixB(shared + T::kB);
     const typename T::Element::Format format;
 #pragma unroll
     for (int i = 0; i < n; ++i) sum[i] = 0;
-    auto begin = [&] {
+    auto step = [&](int slot) {
       wait();
-      awaitTurn();
-      return static_cast<uint64_t>(uniform(stage.at) * (T::kStage >> 4));
-    };
-    uint64_t at = begin();
-#pragma unroll 1
-    for (uint32_t step = 1; step <= steps; ++step) {
-      const uint64_t ofA = a + at, ofB = b + at;
+      const uint32_t used = stage.at, a = ofA();
 #pragma unroll
       for (int half = 0; half < kHalves; ++half) {
-        const uint64_t of = ofB + half * (2 * kHalf * 128 >> 4);
-        const uint32_t used = stage.at;
+        const uint32_t b = ofB() + half * (2 * kHalf * 128 >> 4);
         float part[kHalf];
         fenceProducts();
-        productOf<true>(format, part, ofA, of);
+        productOf<true>(format, part, matrixAt(a), matrixAt(b));
 #pragma unroll
-        for (int s = 1; s < 4; ++s) productOf<false>(format, part, ofA + 2 * s, of + 2 * s);
+        for (int s = 1; s < 4; ++s) productOf<false>(format, part, matrixAt(a + 2 * s), matrixAt(b + 2 * s));
         commitProducts();
-        giveTurn();
-        if (half == 0) scales.load();
-        if (half + 1 < kHalves) {
-          awaitTurn();
-        } else {
-          stage.next();
-          if (step < steps) at = begin();
-        }
+        if (half == 0) scales.next(slot);
         waitProducts<0>();
         settle(part);
-        if (half + 1 == kHalves) release(used);
+        if (half + 1 == kHalves) {
+          release(used);
+          stage.next();
+        }
         scales.add(reinterpret_cast<float (&)[kHalf]>(sum[half * kHalf]), part, half);
       }
-    }
+    };
+#pragma unroll 1
+    for (; steps > 1; steps -= 2) step(0), step(1);
+    if (steps != 0) step(0);
   }
 };
 
-// consumeBoxes is the work of the consumers. Scales of blocks have loops and stores of their own: where both
-// loops met, the compiler spilled sums.
-template <class T, class Scales>
+// consumeBoxes is the work of the consumers.
+template <class T>
 BG_DEVICE void consumeBoxes(const Items<typename T::More>& items, float* C, float* workspace, char* memory) {
   const uint32_t lane = threadId() % 32, warp = uniform(threadId() / 32), row = 16 * warp;
   float* const out = reinterpret_cast<float*>(memory + T::kOut + warp * kOutBytes);
@@ -319,16 +303,14 @@ BG_DEVICE void consumeBoxes(const Items<typename T::More>& items, float* C, floa
       steps = uniform(stepsOf<T>(item));
     }
     auto compute = [&](auto& sum) {
-      Scales scales;
-      scales.start(items, number, row);
-      c.multiply(sum, steps, scales);
+      c.multiply(sum, items, number, row, steps);
       if (row >= rows) return;  // the warp has no rows to store
       if constexpr (T::More::kIs) finishAligned<T, false, true>(sum, out, items, number, row, kept, C,
           workspace);
       else storeAligned<T, false, true>(sum, out, items.wait(number), row, C, workspace);
     };
     if (row / 64 * 64 >= rows) {
-      c.pass(steps, cols <= 128 ? 1 : 2);
+      c.pass(steps);
     } else if (cols <= 128) {
       float sum[64];
       compute(sum);
@@ -357,17 +339,13 @@ BG_DEVICE void wgmmaBoxes(const uint4* __restrict__ items, const uint32_t* __res
       initPhases(shared + T::kFull + 8 * i, 1);
       initPhases(shared + T::kFree + 8 * i, T::kMultiply);
     }
-    for (int i = 0; i < T::kConsumers; ++i) initPhases(shared + T::kTurn + 8 * i, kWarps);
     fencePhases();
   }
   barrier();
   awaitEarlier();
   if (warp < T::kMultiply) {
     raiseRegisters<T::kConsumerRegisters>();
-    if constexpr (kHasBlocks<T, typename T::More>) {
-      if (more.has(kBlocks)) return consumeBoxes<T, BoxScales>(ring, C, workspace, memory);
-    }
-    consumeBoxes<T, PlainSteps>(ring, C, workspace, memory);
+    consumeBoxes<T>(ring, C, workspace, memory);
   } else {
     lowerRegisters<T::kLoaderRegisters>();
     uint32_t* const maps = reinterpret_cast<uint32_t*>(workspace) + workerId() * T::kMapsWords;

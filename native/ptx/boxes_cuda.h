@@ -20,6 +20,20 @@ BG_DEVICE uint32_t ofEachLane(uint32_t x) {
   return x + __popc(self) - 1;
 }
 
+// loadAtOnce loads a float. The compiler moves other loads to where what they bring is used.
+BG_DEVICE float loadAtOnce(const uint32_t* at) {
+  float x;
+  asm volatile("ld.relaxed.cta.global.f32 %0, [%1];\n"
+               : "=f"(x)
+               : "l"(__cvta_generic_to_global(at))
+               : "memory");
+  return x;
+}
+
+// matrixAt is the descriptor of a matrix of which the low word is known. The high one is the same for all:
+// the compiler keeps a word for each, where it would add numbers of two.
+BG_DEVICE uint64_t matrixAt(uint32_t low) { return matrixB(0) >> 32 << 32 | low; }
+
 // arriveExpecting arrives at a phase that ends when so many bytes have been copied besides.
 BG_DEVICE void arriveExpecting(SharedAddress at, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(at), "r"(bytes) : "memory");

@@ -49,6 +49,7 @@ void copyPiece(SharedAddress to, const void* from, uint32_t bytes, SharedAddress
 constexpr uint32_t kMapWords = 32, kMapBytes = 4 * kMapWords;
 bool elected();
 inline uint32_t ofEachLane(uint32_t x) { return x; }
+inline float loadAtOnce(const uint32_t* at) { return *reinterpret_cast<const float*>(at); }
 void beginMap(SharedAddress draft, uint32_t boxRows, uint32_t size);
 template <uint32_t kBoxRows, class Number>
 void draftMap(SharedAddress draft) {
@@ -95,6 +96,7 @@ void waitProducts() {
 
 // Of descriptors the address alone, in units of 16 bytes as there.
 inline uint64_t matrixB(SharedAddress at) { return at >> 4; }
+inline uint64_t matrixAt(uint32_t low) { return low; }
 inline uint64_t matrixMNMajor(SharedAddress at) { return at >> 4; }
 // What a word of operands has: a tf32 number, two of 16 bits, or four of 8.
 enum class Format { tf32, bf16, f16, e4m3, int8 };
