@@ -128,49 +128,67 @@ BG_DEVICE void loadBoxes(const Items<typename T::More>& items, uint32_t* maps, S
 }
 
 // BoxScales are the scales of blocks of an item, of the lane's two rows and of both blocks of columns, where
-// there are such, else ones. Those of two steps are under way, since they come from memory.
+// there are such, else ones. Four lanes have the same rows, and each loads the scales of one of four steps:
+// loads of many rows take as much of shared memory's time as the products of a step have left. They are under
+// way for four steps.
+constexpr uint32_t kScaleSteps = 4;
 struct BoxScales {
-  const uint32_t* words;             // of Rows
-  uint32_t atA[2], atB[2];           // of the scales of the next step
-  uint32_t left = 0;                 // steps whose scales are not asked for yet
-  float a[2][2], b[2][2], scale[4];  // scale: of a step, of a block of columns and a row
+  const uint32_t* words;    // of Rows
+  uint32_t atA[2], atB[2];  // of the lane's next step
+  uint32_t left;            // steps from there on that the item has
+  bool some = false;
+  float a[2], b[2], nextA[2], nextB[2];  // of the lane's step of these four, and of the next
+  float scale[4];                        // of a step, of a block of columns and a row
 
   template <class T>
   BG_DEVICE void start(const Items<typename T::More>& items, uint32_t number, uint32_t row, uint32_t steps) {
     const float one = __uint_as_float(ofEachLane(__float_as_uint(1.0f)));
 #pragma unroll
-    for (int i = 0; i < 4; ++i) a[i / 2][i % 2] = b[i / 2][i % 2] = one;
+    for (int i = 0; i < 4; ++i) scale[i] = one;
     if constexpr (kHasBlocks<T, typename T::More>) {
       const Item item = items.wait(number);
-      if (!items.more.has(kBlocks) || item.depth == 0) return;
+      some = uniform(items.more.has(kBlocks) && item.depth != 0) != 0;
+      if (!some) return;
       const ItemEpilogue of = itemEpilogueAt(items.words(), number % kItemPlaces);
-      const uint32_t each = scaleBlocks(item.depth), first = row + threadId() % 32 / 4;
+      const uint32_t each = scaleBlocks(item.depth), lane = threadId() % 32, first = row + lane / 4;
       words = items.more.rows;
-      left = steps;
+      left = steps - min(steps, lane % kScaleSteps);
 #pragma unroll
       for (uint32_t i = 0; i < 2; ++i) {
-        atA[i] = of.scaleAAt + min(first + 8 * i, item.rows() - 1) * each;
-        atB[i] = ofEachLane(of.scaleBAt + (i * kScaleBlock < item.cols() ? i * each : 0));
+        atA[i] = of.scaleAAt + min(first + 8 * i, item.rows() - 1) * each + lane % kScaleSteps;
+        atB[i] = of.scaleBAt + (i * kScaleBlock < item.cols() ? i * each : 0) + lane % kScaleSteps;
+        nextA[i] = nextB[i] = 0;
       }
-      ask(0);
-      ask(1);
+      ask();
     }
   }
-  BG_DEVICE void ask(int slot) {
+  BG_DEVICE void ask() {
     if (left == 0) return;
-    --left;
+    left -= min(left, kScaleSteps);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      a[slot][i] = loadAtOnce(words + atA[i]++);
-      b[slot][i] = loadAtOnce(words + atB[i]++);
+      nextA[i] = __uint_as_float(words[atA[i]]);
+      nextB[i] = __uint_as_float(words[atB[i]]);
+      atA[i] += kScaleSteps, atB[i] += kScaleSteps;
     }
   }
-  // next makes the scales of a step, and asks for those of the second step after it.
-  BG_DEVICE void next(int slot) {
+  // take begins four steps, and next is for each of them.
+  BG_DEVICE void take() {
+    if (!some) return;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) scale[i] = a[slot][i % 2] * b[slot][i / 2];
+    for (int i = 0; i < 2; ++i) a[i] = nextA[i], b[i] = nextB[i];
+    ask();
+  }
+  BG_DEVICE void next(uint32_t step) {
+    if (!some) return;
+    auto of = [&](float x) { return __uint_as_float(ofFour(__float_as_uint(x), step)); };
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const float ofColumns = of(b[i]);
+#pragma unroll
+      for (int j = 0; j < 2; ++j) scale[2 * i + j] = of(a[j]) * ofColumns;
+    }
     settle(scale);
-    ask(slot);
   }
   template <int n>
   BG_DEVICE void add(float (&sum)[n], const float (&part)[n], int block) const {
@@ -258,31 +276,34 @@ struct BoxConsumer {
     const typename T::Element::Format format;
 #pragma unroll
     for (int i = 0; i < n; ++i) sum[i] = 0;
-    auto step = [&](int slot) {
-      wait();
-      const uint32_t used = stage.at, a = ofA();
-#pragma unroll
-      for (int half = 0; half < kHalves; ++half) {
-        const uint32_t b = ofB() + half * (2 * kHalf * 128 >> 4);
-        float part[kHalf];
-        fenceProducts();
-        productOf<true>(format, part, matrixAt(a), matrixAt(b));
-#pragma unroll
-        for (int s = 1; s < 4; ++s) productOf<false>(format, part, matrixAt(a + 2 * s), matrixAt(b + 2 * s));
-        commitProducts();
-        if (half == 0) scales.next(slot);
-        waitProducts<0>();
-        settle(part);
-        if (half + 1 == kHalves) {
-          release(used);
-          stage.next();
-        }
-        scales.add(reinterpret_cast<float (&)[kHalf]>(sum[half * kHalf]), part, half);
-      }
-    };
 #pragma unroll 1
-    for (; steps > 1; steps -= 2) step(0), step(1);
-    if (steps != 0) step(0);
+    for (uint32_t left = steps; left != 0;) {
+      const uint32_t count = min(left, kScaleSteps);
+      left -= count;
+      scales.take();
+#pragma unroll 1
+      for (uint32_t step = 0; step < count; ++step) {
+        wait();
+        const uint32_t a = ofA();
+#pragma unroll
+        for (int half = 0; half < kHalves; ++half) {
+          const uint32_t b = ofB() + half * (2 * kHalf * 128 >> 4);
+          float part[kHalf];
+          fenceProducts();
+          productOf<true>(format, part, matrixAt(a), matrixAt(b));
+#pragma unroll
+          for (int s = 1; s < 4; ++s) productOf<false>(format, part, matrixAt(a + 2 * s),
+              matrixAt(b + 2 * s));
+          commitProducts();
+          if (half == 0) scales.next(step);
+          waitProducts<0>();
+          settle(part);
+          if (half + 1 == kHalves) release(stage.at);
+          scales.add(reinterpret_cast<float (&)[kHalf]>(sum[half * kHalf]), part, half);
+        }
+        stage.next();
+      }
+    }
   }
 };
 

@@ -20,15 +20,8 @@ BG_DEVICE uint32_t ofEachLane(uint32_t x) {
   return x + __popc(self) - 1;
 }
 
-// loadAtOnce loads a float. The compiler moves other loads to where what they bring is used.
-BG_DEVICE float loadAtOnce(const uint32_t* at) {
-  float x;
-  asm volatile("ld.relaxed.cta.global.f32 %0, [%1];\n"
-               : "=f"(x)
-               : "l"(__cvta_generic_to_global(at))
-               : "memory");
-  return x;
-}
+// ofFour is x of a member of the lane's four lanes.
+BG_DEVICE uint32_t ofFour(uint32_t x, uint32_t member) { return __shfl_sync(0xffffffff, x, member, 4); }
 
 // matrixAt is the descriptor of a matrix of which the low word is known. The high one is the same for all:
 // the compiler keeps a word for each, where it would add numbers of two.

@@ -391,6 +391,17 @@ uint32_t ofLane(uint32_t x, uint32_t lane) {
   return running->waits[0];
 }
 
+uint32_t ofFour(uint32_t x, uint32_t member) {
+  running->waits[0] = x;
+  meet("ofFour", [&](uint32_t warp) {
+    for (uint32_t first = warp * kWarp; first < (warp + 1) * kWarp; first += 4) {
+      const uint32_t its = threads[first + member].waits[0];
+      for (uint32_t other = 0; other < 4; ++other) threads[first + other].waits[0] = its;
+    }
+  });
+  return running->waits[0];
+}
+
 bool arrivesLast(uint32_t*, uint32_t) { fail("is not one of a thread group that counts itself"); }
 
 bool warpArrivesLast(uint32_t* arrived, uint32_t count) {

@@ -16,6 +16,7 @@ void warpBarrier();
 uint32_t uniform(uint32_t x);
 void takeNext(uint32_t* next, uint32_t last, bool takes, uint32_t& taken);
 uint32_t ofLane(uint32_t x, uint32_t lane);
+uint32_t ofFour(uint32_t x, uint32_t member);
 template <int lane>
 uint32_t ofLane(uint32_t x) { return ofLane(x, lane); }
 bool warpAny(bool x);
@@ -49,7 +50,6 @@ void copyPiece(SharedAddress to, const void* from, uint32_t bytes, SharedAddress
 constexpr uint32_t kMapWords = 32, kMapBytes = 4 * kMapWords;
 bool elected();
 inline uint32_t ofEachLane(uint32_t x) { return x; }
-inline float loadAtOnce(const uint32_t* at) { return *reinterpret_cast<const float*>(at); }
 void beginMap(SharedAddress draft, uint32_t boxRows, uint32_t size);
 template <uint32_t kBoxRows, class Number>
 void draftMap(SharedAddress draft) {
