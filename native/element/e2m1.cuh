@@ -8,15 +8,6 @@
 #include "../dialect.h"
 #include "bits16.cuh"
 
-// turned is a word turned to the left.
-BG_DEVICE uint32_t turned(uint32_t word, uint32_t by) {
-#ifdef BG_CUDA
-  return __funnelshift_l(word, word, by);
-#else
-  return word << (by & 31) | word >> (-by & 31);
-#endif
-}
-
 BG_DEVICE uint32_t byteOf(uint32_t word, uint32_t i) { return word >> 8 * i & 255; }
 
 // numberE8M0 is a scale of MXFP4.
@@ -28,21 +19,35 @@ template <class Format>
 struct E2M1 {
   // kWide: the format has the exponents of fp32, and so the products with all scales of MXFP4.
   static constexpr bool kWide = Format::kFraction == 7;
-  static constexpr uint32_t kPlace = Format::kFraction - 1;
+  static constexpr uint32_t kPlace = Format::kFraction - 1, kSize = 0x00070007 << kPlace;
 
-  // pair is two weights of a word, which begin at bits `at` and at + 16, times what both halves of scale are.
-  static BG_DEVICE uint32_t pair(uint32_t word, uint32_t at, uint32_t scale) {
-    const uint32_t size = turned(word, kPlace - at), sign = turned(word, 12 - at);
-    return Format::times((size & 0x00070007 << kPlace) | (sign & 0x80008000), scale);
+  // pair is weights p and p + 4 of a word, of 4 bits from 4p and 4p + 16 on, times what both halves of scale
+  // are. Each step of integers takes two cycles, so signs of more weights are masked at once where they come
+  // to bits of the size, from which others are taken.
+  static BG_DEVICE uint32_t pair(uint32_t word, uint32_t p, uint32_t scale) {
+    const uint32_t signs = masked(word, kWide ? 0x08080808 << p % 2 * 4 : 0x00080008 << 4 * p);
+    const uint32_t size = 4 * p < kPlace ? word << (kPlace - 4 * p) : word >> (4 * p - kPlace);
+    return Format::times(chosen(size, signs << (12 - 4 * p), kSize), scale);
   }
+
+  // both are weights `member` and member + 4 of two words, in the places of weights 1 and 3 of one. which and
+  // turn are those of the member.
+  static BG_DEVICE uint32_t both(uint32_t first, uint32_t second, uint32_t which, uint32_t turn) {
+    return permute(first, second, which) * turn;
+  }
+  static BG_DEVICE uint32_t whichOf(uint32_t member) { return 0x6240 + member / 2 * 0x1111; }
+  static BG_DEVICE uint32_t turnOf(uint32_t member) { return member % 2 == 0 ? 16 : 1; }
 
   // kOne leaves a number as it is.
   static constexpr uint32_t kOne = (kWide ? 253 << 7 : 29 << 10) * 0x00010001;
 
-  // ofE8M0 is a scale of MXFP4 of up to 2. Of a larger one, or NaN, it is 2, and restOfE8M0 what is left.
-  static BG_DEVICE uint32_t ofE8M0(uint32_t byte) { return (min(byte, 128u) + 126) * 0x00800080; }
-  static BG_DEVICE uint32_t restOfE8M0(uint32_t byte) {
-    return byte == 255 ? 0x7fff7fff : (max(byte, 128u) - 1) * 0x00800080;
+  // twice is a byte of a word in each half.
+  static BG_DEVICE uint32_t twice(uint32_t word, uint32_t i) { return permute(word, 0, 0x4040 + i * 0x0101); }
+  // ofE8M0 is a scale of MXFP4 of up to 2, which is in both halves. Of a larger one, or NaN, it is 2, and
+  // restOfE8M0 what is left.
+  static BG_DEVICE uint32_t ofE8M0(uint32_t both) { return min(both, 0x00800080u) * 128 + 126 * 0x00800080; }
+  static BG_DEVICE uint32_t restOfE8M0(uint32_t both) {
+    return both == 0x00ff00ff ? 0x7fff7fff : (max(both, 0x00800080u) - 0x00010001) * 128;
   }
 
   // ofE4M3 is scale i of a word of NVFP4, less kRest, with which it would be too large a number.

@@ -264,12 +264,12 @@ struct Grouped {
           pair[i][r] = *reinterpret_cast<const uint2*>(b + stage + h * T::kPanel + 32 * at);
           const uint32_t word = *reinterpret_cast<const uint32_t*>(groups + stage +
               (kE8M0 ? 0 : h * 4 * T::TN) + 4 * at);
-          byte[i][r] = byteOf(word, kE8M0 ? 2 * h + member / 2 : member);
+          byte[i][r] = kE8M0 ? Of::twice(word, 2 * h + member / 2) : byteOf(word, member);
           scale[i][r] = kE8M0 ? Of::ofE8M0(byte[i][r]) : Of::ofE4M3(byte[i][r], 0);
-          all |= byte[i][r];
+          all |= word;
         }
       }
-      const bool large = kE8M0 && warpAny(all >= 128);
+      const bool large = kE8M0 && warpAny((all & 0x80808080) != 0);
 #pragma unroll
       for (uint32_t u = 0; u < 2; ++u) {
         uint32_t x[T::kColumns][2][2][2];
@@ -279,7 +279,7 @@ struct Grouped {
           for (int r = 0; r < 2; ++r) {
             const uint32_t word = u == 0 ? pair[i][r].x : pair[i][r].y;
 #pragma unroll
-            for (int p = 0; p < 4; ++p) x[i][p / 2][r][p % 2] = Of::pair(word, 4 * p, scale[i][r]);
+            for (int p = 0; p < 4; ++p) x[i][p / 2][r][p % 2] = Of::pair(word, p, scale[i][r]);
           }
         }
         if (large) {
@@ -322,7 +322,7 @@ struct Grouped {
               u / 2 * T::kPanel + 32 * at + 16 * (u % 2));
           scale[i][r] = numberE8M0(byteOf(*reinterpret_cast<const uint32_t*>(groups + stage + 4 * at), u));
 #pragma unroll
-          for (int p = 0; p < 4; ++p) x[i][p / 2][r][p % 2] = Of::pair(word, 4 * p, Of::kOne);
+          for (int p = 0; p < 4; ++p) x[i][p / 2][r][p % 2] = Of::pair(word, p, Of::kOne);
         }
       }
 #pragma unroll

@@ -176,6 +176,7 @@ struct PanelConsumer {
   BG_DEVICE void readScaled(uint32_t (&x)[4][4], const char* panel, const uint32_t (&word)[2]) const {
     using Of = E2M1<Format>;
     constexpr bool kE8M0 = kOf == Weights::mxfp4;
+    const uint32_t which = Of::whichOf(member), turn = settled(Of::turnOf(member));
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
 #pragma unroll
@@ -183,15 +184,15 @@ struct PanelConsumer {
         const uint4 words = *reinterpret_cast<const uint4*>(panel + 32 * (column + 8 * r) + 16 * q);
         const uint32_t of[4] = {words.x, words.y, words.z, words.w};
 #pragma unroll
-        for (int i = 0; i < 4; ++i) x[2 * q + i / 2][r + 2 * (i % 2)] = Of::pair(of[i], 4 * member,
-            !kE8M0 ? Of::ofE4M3(word[r], 2 * q + i / 2) : Of::kWide ? Of::ofE8M0(byteOf(word[r], q)) :
-                Of::kOne);
+        for (int i = 0; i < 4; ++i) x[2 * q + i / 2][r + 2 * (i % 2)] = Of::pair(
+            Of::both(of[i & ~1], of[i | 1], which, turn), 2 * (i % 2) + 1, !kE8M0 ?
+            Of::ofE4M3(word[r], 2 * q + i / 2) : Of::kWide ? Of::ofE8M0(Of::twice(word[r], q)) : Of::kOne);
       }
     }
     if (kE8M0 && Of::kWide && warpAny(((word[0] | word[1]) & 0x8080) != 0)) {
 #pragma unroll
       for (int i = 0; i < 16; ++i) x[i / 4][i % 4] = Format::times(x[i / 4][i % 4],
-          Of::restOfE8M0(byteOf(word[i % 2], i / 8)));
+          Of::restOfE8M0(Of::twice(word[i % 2], i / 8)));
     }
   }
 

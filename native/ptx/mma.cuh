@@ -174,4 +174,17 @@ BG_DEVICE void storeRemote(SharedAddress to, uint32_t rank, float x) {
 // permute takes 4 of the bytes of two words.
 BG_DEVICE uint32_t permute(uint32_t low, uint32_t high, uint32_t which) { return __byte_perm(low, high,
     which); }
+
+// masked is word & mask, and chosen has the bits of mask of x, and the others of y. Each stays an instruction:
+// compilers would mask each of several shifted words.
+BG_DEVICE uint32_t masked(uint32_t word, uint32_t mask) {
+  uint32_t r;
+  asm("and.b32 %0, %1, %2;\n" : "=r"(r) : "r"(word), "r"(mask));
+  return r;
+}
+BG_DEVICE uint32_t chosen(uint32_t x, uint32_t y, uint32_t mask) {
+  uint32_t r;
+  asm("lop3.b32 %0, %1, %2, %3, 0xe4;\n" : "=r"(r) : "r"(x), "r"(y), "r"(mask));
+  return r;
+}
 #endif

@@ -38,6 +38,8 @@ inline uint32_t permute(uint32_t low, uint32_t high, uint32_t which) {
     x |= static_cast<uint32_t>(both >> (8 * (which >> (4 * i) & 7)) & 0xff) << (8 * i);
   return x;
 }
+inline uint32_t masked(uint32_t word, uint32_t mask) { return word & mask; }
+inline uint32_t chosen(uint32_t x, uint32_t y, uint32_t mask) { return (x & mask) | (y & ~mask); }
 inline float exponential(float x) { return exp2f(x); }
 inline float reciprocal(float x) { return 1.0f / x; }
 
