@@ -67,6 +67,7 @@ var resources = map[string]map[string]occupancy.Resources{
 		"int4-stream-16x128": {Registers: 110, Shared: 115456},
 		"int4-wgmma-32x128":  {Registers: 96, Shared: 115456},
 		"int4-wgmma-64x128":  {Registers: 165, Shared: 230144},
+		"int4-wgmma-128x128": {Registers: 168, Shared: 230144},
 		"f64-16x16":          {Registers: 86, Shared: 10320},
 		"f64-32x32":          {Registers: 128, Shared: 20624},
 		"f64-16x64":          {Registers: 128, Shared: 25680},

@@ -182,6 +182,9 @@ var fitted = [...]struct {
 	{"int4-wgmma-64x128", Rates{
 		Int4: Rate{Efficiency: 7.3, Step: 0.444, Fixed: 0.853, Worker: 1.799, Stream: 23000},
 	}},
+	{"int4-wgmma-128x128", Rates{
+		Int4: Rate{Efficiency: 10.5, Step: 0.55, Fixed: 0.853, Worker: 2.2, Stream: 23000},
+	}},
 	{"f64-16x16", Rates{
 		Native: Rate{Efficiency: 0.25, Step: 0.3, Fixed: 1, Worker: 0.05},
 	}},

@@ -156,8 +156,10 @@ struct PanelConsumer {
   const char* memory;
   uint32_t column, member;  // the lane's first column
 
-  // read makes the operands of four products of a panel, of 16 k's, of the lane's two columns.
-  BG_DEVICE void read(uint32_t (&x)[4][4], const char* panel, const uint32_t (&minus)[2]) const {
+  // read makes the operands of four products of a panel, of 16 k's, of the lane's two columns r, of words
+  // that convert gets four at a time, as half q of a panel's, with the number of its own.
+  template <class Convert>
+  BG_DEVICE void read(uint32_t (&x)[4][4], const char* panel, Convert convert) const {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
 #pragma unroll
@@ -165,30 +167,22 @@ struct PanelConsumer {
         const uint4 words = *reinterpret_cast<const uint4*>(panel + 32 * (column + 8 * r) + 16 * q);
         const uint32_t of[4] = {words.x, words.y, words.z, words.w};
 #pragma unroll
-        for (int i = 0; i < 4; ++i) x[2 * q + i / 2][r + 2 * (i % 2)] =
-            Format::weights(of[i] >> 4 * member, minus[r]);
+        for (int i = 0; i < 4; ++i) x[2 * q + i / 2][r + 2 * (i % 2)] = convert(of, i, r, q);
       }
     }
   }
 
-  // readScaled makes those of weights of e2m1, times the scales in the words of their columns.
+  // readScaled is read of weights of e2m1, times the scales in the words of their columns.
   template <Weights kOf>
   BG_DEVICE void readScaled(uint32_t (&x)[4][4], const char* panel, const uint32_t (&word)[2]) const {
     using Of = E2M1<Format>;
     constexpr bool kE8M0 = kOf == Weights::mxfp4;
     const uint32_t which = Of::whichOf(member), turn = settled(Of::turnOf(member));
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-#pragma unroll
-      for (int q = 0; q < 2; ++q) {
-        const uint4 words = *reinterpret_cast<const uint4*>(panel + 32 * (column + 8 * r) + 16 * q);
-        const uint32_t of[4] = {words.x, words.y, words.z, words.w};
-#pragma unroll
-        for (int i = 0; i < 4; ++i) x[2 * q + i / 2][r + 2 * (i % 2)] = Of::pair(
-            Of::both(of[i & ~1], of[i | 1], which, turn), 2 * (i % 2) + 1, !kE8M0 ?
-            Of::ofE4M3(word[r], 2 * q + i / 2) : Of::kWide ? Of::ofE8M0(Of::twice(word[r], q)) : Of::kOne);
-      }
-    }
+    read(x, panel, [&](const uint32_t (&of)[4], int i, int r, int q) {
+      const uint32_t both = Of::both(of[i & ~1], of[i | 1], which, turn);
+      return Of::pair(both, 2 * (i % 2) + 1, !kE8M0 ? Of::ofE4M3(word[r], 2 * q + i / 2) : Of::kWide ?
+          Of::ofE8M0(Of::twice(word[r], q)) : Of::kOne);
+    });
     if (kE8M0 && Of::kWide && warpAny(((word[0] | word[1]) & 0x8080) != 0)) {
 #pragma unroll
       for (int i = 0; i < 16; ++i) x[i / 4][i % 4] = Format::times(x[i / 4][i % 4],
@@ -277,31 +271,27 @@ struct PanelConsumer {
         const uint32_t word[2] = {groupWord(stage, 0, 0) >> 16 * h, groupWord(stage, 0, 1) >> 16 * h};
         uint32_t x[4][4];
         readScaled<Weights::mxfp4>(x, stage + T::kPanels + T::kPanel * h, word);
-        fenceProducts();
-        addApart(sum, x, word, a + ((at + T::kBlock * h) >> 4));
+        const uint64_t b = a + ((at + T::kBlock * h) >> 4);
+#pragma unroll
+        for (int q = 0; q < 2; ++q) {
+          float part[n];
+          fenceProducts();
+          product<true>(Format{}, part, x[2 * q], b + 4 * q);
+          product<false>(Format{}, part, x[2 * q + 1], b + 4 * q + 2);
+          commitProducts();
+          add(sum, part, {numberE8M0(byteOf(word[0], q)), numberE8M0(byteOf(word[1], q))});
+        }
       }
     });
   }
 
-  // addApart adds the products of a panel, of each 32 k's times their scales.
+  // add adds products, when they are there, times the scales of the lane's two columns.
   template <int n>
-  BG_DEVICE void addApart(float (&sum)[n], const uint32_t (&x)[4][4], const uint32_t (&word)[2],
-      uint64_t b) const {
-    float part[2][n];
-#pragma unroll
-    for (int q = 0; q < 2; ++q) {
-      product<true>(Format{}, part[q], x[2 * q], b + 4 * q);
-      product<false>(Format{}, part[q], x[2 * q + 1], b + 4 * q + 2);
-    }
-    commitProducts();
+  BG_DEVICE void add(float (&sum)[n], float (&part)[n], const float (&scale)[2]) const {
     waitProducts<0>();
+    settle(part);
 #pragma unroll
-    for (int q = 0; q < 2; ++q) {
-      settle(part[q]);
-      const float scale[2] = {numberE8M0(byteOf(word[0], q)), numberE8M0(byteOf(word[1], q))};
-#pragma unroll
-      for (int i = 0; i < n; ++i) sum[i] = fmaf(scale[i / 2 % 2], part[q][i], sum[i]);
-    }
+    for (int i = 0; i < n; ++i) sum[i] = fmaf(scale[i / 2 % 2], part[i], sum[i]);
   }
 
   // multiplyOf is multiply of an item of any weights.
@@ -310,8 +300,8 @@ struct PanelConsumer {
     // what weights of e2m1 need is not kept where others are multiplied
     const PanelConsumer apart{memory, settled(column), settled(member)};
     if (more.has(kGroups32)) {
-      if constexpr (E2M1<Format>::kWide) apart.template multiplyScaled<Weights::mxfp4>(sum, stages, depth);
-      else apart.multiplyApart(sum, stages, depth);
+      if constexpr (!E2M1<Format>::kWide) apart.multiplyApart(sum, stages, depth);
+      else apart.template multiplyScaled<Weights::mxfp4>(sum, stages, depth);
     } else if (more.has(kGroups16)) {
       apart.template multiplyScaled<Weights::nvfp4>(sum, stages, depth);
     } else if (more.has(kGroups64)) {
@@ -321,18 +311,15 @@ struct PanelConsumer {
     }
   }
 
-  // multiply sums an item of 2n rows. Nothing is under way while a stage is added: other warps multiply then.
+  // multiply sums an item of 2n rows. While a panel is read tensor cores multiply the one before it; other
+  // warps do so while a stage is added.
   template <bool kBy64, int n>
   BG_DEVICE void multiply(float (&sum)[n], Stages<T>& stages, uint32_t depth) const {
-    constexpr int kSums = kBy64 ? 2 : 1;  // panels that are summed apart
+    // panels that are summed apart, and at once: for those of more rows there are no registers
+    constexpr int kSums = kBy64 ? 2 : 1, kParts = n > 32 ? 1 : kSums;
     const uint64_t a = matrixB(stages.shared);
-#pragma unroll 1
-    for (;;) {
-      stages.wait();
-      fenceStores();  // copies of A were another's
-      const uint32_t at = uniform(stages.stage.at);
-      const char* const stage = memory + at * T::kStage;
-      float part[kSums][n], scale[kSums][2];
+    eachStep(stages, depth, [&](uint32_t at, const char* stage, uint32_t) {
+      float part[kParts][n], scale[kSums][2];
       uint32_t x[2][4][4], minus[kSums][2];
 #pragma unroll
       for (int h = 0; h < kSums; ++h) {
@@ -344,30 +331,18 @@ struct PanelConsumer {
         }
       }
 #pragma unroll
-      for (int h = 0; h < 2; ++h) read(x[h], stage + T::kPanels + T::kPanel * h, minus[h % kSums]);
-      fenceProducts();
-#pragma unroll
       for (int h = 0; h < 2; ++h) {
-        const uint64_t b = a + ((at * T::kStage + T::kBlock * h) >> 4);
-        if (h < kSums) product<true>(Format{}, part[h], x[h][0], b);
-        else product<false>(Format{}, part[0], x[h][0], b);
-#pragma unroll
-        for (int s = 1; s < 4; ++s) product<false>(Format{}, part[h % kSums], x[h][s], b + 2 * s);
+        read(x[h], stage + T::kPanels + T::kPanel * h, [&](const uint32_t (&of)[4], int i, int r, int) {
+          return Format::weights(of[i] >> 4 * member, minus[h % kSums][r]);
+        });
+        const uint64_t b = a + ((at + T::kBlock * h) >> 4);
+        if (h < kSums) startPanel<true>(part[h % kParts], x[h], b);
+        else startPanel<false>(part[0], x[h], b);
+        if (kParts < kSums) add(sum, part[0], scale[h]);
       }
-      commitProducts();
-      waitProducts<0>();
 #pragma unroll
-      for (int h = 0; h < kSums; ++h) settle(part[h]);
-      stages.release(at);
-      stages.stage.next();
-#pragma unroll
-      for (int h = 0; h < kSums; ++h) {
-#pragma unroll
-        for (int i = 0; i < n; ++i) sum[i] = fmaf(scale[h][i / 2 % 2], part[h][i], sum[i]);
-      }
-      if (depth <= T::TK) break;
-      depth -= T::TK;
-    }
+      for (int h = 0; h < kSums && kParts == kSums; ++h) add(sum, part[h], scale[h]);
+    });
   }
 };
 
@@ -385,6 +360,7 @@ BG_DEVICE void sumStream(Warp<T>& warp) {
 }
 template <class T>
 BG_DEVICE void sumPanels(Warp<T>& warp) {
+  constexpr bool kSmall = T::TM <= 64;  // else few items have few rows
   const PanelConsumer<T> consumer{warp.memory, warp.from + threadId() % 32 / 4, threadId() % 4};
   auto compute = [&](auto& sum) {
 #pragma unroll
@@ -393,16 +369,19 @@ BG_DEVICE void sumPanels(Warp<T>& warp) {
     else consumer.multiplyOf(warp.items.more, sum, warp.stages, warp.depth);
     storeSums(warp, reinterpret_cast<float(&)[1][sizeof(sum) / 4]>(sum));
   };
-  if (warp.rows <= 8) {
-    float sum[4];
+  if (kSmall && warp.rows <= 8) {
+    float sum[kSmall ? 4 : 32];
     compute(sum);
-  } else if (warp.rows <= 16) {
-    float sum[8];
+  } else if (kSmall && warp.rows <= 16) {
+    float sum[kSmall ? 8 : 32];
     compute(sum);
-  } else if (T::TM == 32 || warp.rows <= 32) {
-    float sum[16];
+  } else if (T::TM == 32 || (kSmall && warp.rows <= 32)) {
+    float sum[kSmall ? 16 : 32];
     compute(sum);
-  } else if constexpr (T::TM > 32) {
+  } else if (kSmall || warp.rows <= 64) {
+    float sum[T::TM == 32 ? 16 : 32];
+    compute(sum);
+  } else {
     float sum[T::TM / 2];
     compute(sum);
   }
@@ -434,7 +413,7 @@ BG_DEVICE Items<Epilogue> ringOf(char* memory, const Epilogue& more) {
   if (threadId() == 0) {
     for (int i = 0; i < kItemPlaces; ++i) initPhases(shared + L::kReady + 8 * i, 1);
     for (int i = 0; i < T::kStages; ++i) {
-      initPhases(shared + L::kFull + 8 * i, 32 * T::kLoaders);
+      initPhases(shared + L::kFull + 8 * i, 32 * T::kFillers);
       initPhases(shared + L::kFree + 8 * i, T::kMultiply);
     }
     fencePhases();
@@ -456,12 +435,15 @@ BG_DEVICE void int4Stream(const uint4* items, const uint32_t* table, const float
   barrier();
   awaitEarlier();
   if (warp >= T::kMultiply) {
+    if constexpr (T::kMoves) lowerRegisters<T::kLoaderRegisters>();
+    if (warp >= T::kMultiply + T::kFillers) return;
     const auto* const a = reinterpret_cast<const uint16_t*>(A);
     const auto* const b = reinterpret_cast<const uint32_t*>(B);
     if (isDynamic(table)) loadInt4<T, true>(ring, feed, a, b, sharedAddress(memory));
     else loadInt4<T, false>(ring, feed, a, b, sharedAddress(memory));
     launch.loaded();
   } else {
+    if constexpr (T::kMoves) raiseRegisters<T::kConsumerRegisters>();
     consumeInt4(Warp<T>{ring, memory, C, workspace, warp * T::kWarpColumns, {sharedAddress(memory)}}, group,
         sum);
   }

@@ -16,7 +16,8 @@ struct StreamTile : Int4Tile<TM_, TN_, 32 * kMultiply_, kStages_, kMinGroups_, E
   using More = Epilogue;
   // warps that multiply, and load
   static constexpr int kMultiply = kMultiply_, kLoaders = kLoaders_, kThreads = 32 * (kMultiply + kLoaders);
-  static constexpr bool kEmulated = false;
+  static constexpr int kFillers = kLoaders;
+  static constexpr bool kMoves = false, kEmulated = false;
   static constexpr int kPanelsAtOnce = 2;  // warps are few
   static constexpr uint32_t kShared = kShared_;
   static_assert(StreamTile::kRows == 2, "of more rows warpgroups take less time");
@@ -31,7 +32,9 @@ struct PanelTile {
   static constexpr int TM = TM_, TN = TN_, TK = 128, kMinGroups = kMinGroups_, kEpilogueGroups = kMinGroups_,
       kStages = kStages_;
   static constexpr int kMultiply = kMultiply_, kLoaders = kLoaders_, kThreads = 32 * (kMultiply + kLoaders);
-  static constexpr bool kEmulated = false;
+  // kMoves: loaders are a warpgroup, and leave registers to the others. kFillers of them load.
+  static constexpr bool kMoves = kLoaders == 4, kEmulated = false;
+  static constexpr int kFillers = kMoves ? 3 : kLoaders, kLoaderRegisters = 88, kConsumerRegisters = 208;
   static constexpr int kWarpColumns = 16;
   static_assert(TN == kWarpColumns * kMultiply, "a warp has 16 rows of a product");
   static constexpr uint32_t kShared = kShared_;
@@ -163,7 +166,7 @@ BG_DEVICE void loadInt4(const Items<Epilogue>& items, Feed<Epilogue>& feed, cons
       feed.after<kDynamic>(items);
       fetchLists<T>(items, number, item);  // after the copies, which are waited for first
     } else {
-      GroupedRows<T, 32 * (T::kLoaders - 1)> a(threadId() - 32 * (T::kMultiply + 1),
+      GroupedRows<T, 32 * (T::kFillers - 1)> a(threadId() - 32 * (T::kMultiply + 1),
           items.operandA(number, A) + item.offA, item, gatheredRows(items, number, item), shared);
       load(item, a.vector, [&](uint32_t left, uint32_t at, SharedAddress) { a.copy(left, at); });
     }
