@@ -59,7 +59,7 @@ var table = [...]Shape{
 	{Name: "int4-32x128", TM: 32, TN: 128, TK: 128, Threads: 128, Kind: int4, Epilogues: true},
 	{Name: "int4-64x128", TM: 64, TN: 128, TK: 128, Threads: 128, Kind: int4, Epilogues: true},
 
-	{Name: "int4-stream-16x128", TM: 16, TN: 128, TK: 128, Threads: 192, Kind: wgmmaInt4,
+	{Name: "int4-stream-16x128", TM: 16, TN: 128, TK: 128, Threads: 320, Kind: wgmmaInt4,
 		Shared: 114688, Epilogues: true},
 	{Name: "int4-wgmma-32x128", TM: 32, TN: 128, TK: 128, Threads: 320, Kind: wgmmaInt4,
 		Shared: 114688, Epilogues: true},

@@ -18,7 +18,7 @@
 // sum. fp16 has not all scales of MXFP4: there 32 k's are summed from zero as those of a group are.
 #pragma once
 
-#include "../element/e2m1.cuh"
+#include "../ptx/e2m1.cuh"
 #include "tensor.cuh"
 
 // Weights is what B has.

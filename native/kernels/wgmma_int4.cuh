@@ -201,7 +201,7 @@ struct PanelConsumer {
 #pragma unroll 1
     for (;;) {
       stages.wait();
-      fenceStores();
+      fenceStores();  // copies of A were another's
       const uint32_t at = uniform(stages.stage.at) * T::kStage;
       step(at, memory + at, depth);
       stages.release(stages.stage.at);

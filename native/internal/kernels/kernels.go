@@ -61,7 +61,7 @@ func panelsOf(t *tile.Shape) panelTile {
 		groups: unitShared / (t.Shared + reservedShared)}
 	stage := Int4Stage(t) - linePad*t.TM // swizzled rows of A follow each other
 	if t.TM < 32 {                       // see StreamTile
-		p.tile, p.function, p.multiply, stage = "StreamTile", "streamGemm", t.TN/32, Int4Stage(t)
+		p.tile, p.function, stage = "StreamTile", "streamGemm", Int4Stage(t)
 	}
 	p.load = t.Threads/32 - p.multiply
 	p.stages = (t.Shared - rest) / stage

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "../dialect.h"
-#include "bits16.cuh"
+#include "../element/bits16.cuh"
 
 BG_DEVICE uint32_t byteOf(uint32_t word, uint32_t i) { return word >> 8 * i & 255; }
 
