@@ -63,9 +63,9 @@ var table = [...]Shape{
 		Shared: 114688, Epilogues: true},
 	{Name: "int4-wgmma-32x128", TM: 32, TN: 128, TK: 128, Threads: 320, Kind: wgmmaInt4,
 		Shared: 114688, Epilogues: true},
-	{Name: "int4-wgmma-64x128", TM: 64, TN: 128, TK: 128, Threads: 352, Kind: wgmmaInt4,
+	{Name: "int4-wgmma-64x128", TM: 64, TN: 128, TK: 128, Threads: 512, Kind: wgmmaInt4,
 		Shared: 229376, Epilogues: true},
-	{Name: "int4-wgmma-128x128", TM: 128, TN: 128, TK: 128, Threads: 384, Kind: wgmmaInt4,
+	{Name: "int4-wgmma-128x128", TM: 128, TN: 128, TK: 128, Threads: 512, Kind: wgmmaInt4,
 		Shared: 229376, Epilogues: true},
 
 	{Name: "f64-16x16", TM: 16, TN: 16, TK: 16, Threads: 32, Kind: double, Epilogues: true},

@@ -360,7 +360,6 @@ BG_DEVICE void sumStream(Warp<T>& warp) {
 }
 template <class T>
 BG_DEVICE void sumPanels(Warp<T>& warp) {
-  constexpr bool kSmall = T::TM <= 64;  // else few items have few rows
   const PanelConsumer<T> consumer{warp.memory, warp.from + threadId() % 32 / 4, threadId() % 4};
   auto compute = [&](auto& sum) {
 #pragma unroll
@@ -369,17 +368,8 @@ BG_DEVICE void sumPanels(Warp<T>& warp) {
     else consumer.multiplyOf(warp.items.more, sum, warp.stages, warp.depth);
     storeSums(warp, reinterpret_cast<float(&)[1][sizeof(sum) / 4]>(sum));
   };
-  if (kSmall && warp.rows <= 8) {
-    float sum[kSmall ? 4 : 32];
-    compute(sum);
-  } else if (kSmall && warp.rows <= 16) {
-    float sum[kSmall ? 8 : 32];
-    compute(sum);
-  } else if (T::TM == 32 || (kSmall && warp.rows <= 32)) {
-    float sum[kSmall ? 16 : 32];
-    compute(sum);
-  } else if (kSmall || warp.rows <= 64) {
-    float sum[T::TM == 32 ? 16 : 32];
+  if (warp.rows <= T::TM / 2) {
+    float sum[T::TM / 4];
     compute(sum);
   } else {
     float sum[T::TM / 2];
