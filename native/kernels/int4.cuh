@@ -245,31 +245,47 @@ struct Grouped {
     }
   }
 
-  // multiplyScaled is multiply of weights of e2m1, which become numbers times their scales. A lane's k's of a
-  // panel have a scale of a column in common. both: there are two panels.
+  // multiplyScaled is multiply of weights of e2m1, which become numbers times their scales. both: there are
+  // two panels. Large scales, which hardly any weights have, have instructions of their own.
   template <Weights kOf, int n>
   BG_DEVICE void multiplyScaled(uint32_t stage, bool both) {
+    if constexpr (kOf == Weights::mxfp4) {
+      uint32_t all = 0;
+#pragma unroll
+      for (int i = 0; i < 2 * T::kColumns; ++i) all |= wordOfGroup(stage, 8 * i);
+      if (warpAny((all & 0x80808080) != 0)) return multiplyPanels<kOf, n, true>(stage, both);
+    }
+    // with both, the compiler has the second panel read while the first is multiplied
+    if (T::kPanelsAtOnce == 2 && both) multiplyPanels<kOf, n, false>(stage, true);
+    else multiplyPanels<kOf, n, false>(stage, both);
+  }
+
+  BG_DEVICE uint32_t wordOfGroup(uint32_t stage, int column) const {
+    return *reinterpret_cast<const uint32_t*>(groups + stage + 4 * column);
+  }
+
+  // multiplyPanels is multiplyScaled, kLarge of scales above 1. A lane's k's of a panel have a scale of a
+  // column in common.
+  template <Weights kOf, int n, bool kLarge>
+  BG_DEVICE void multiplyPanels(uint32_t stage, bool both) {
     using Of = E2M1<Format>;
     constexpr bool kE8M0 = kOf == Weights::mxfp4;
 #pragma unroll T::kPanelsAtOnce
     for (uint32_t h = 0; h < 2; ++h) {
       if (h == 1 && !both) break;
       uint2 pair[T::kColumns][2];
-      uint32_t byte[T::kColumns][2], scale[T::kColumns][2], all = 0;
+      uint32_t byte[T::kColumns][2], scale[T::kColumns][2];
 #pragma unroll
       for (int i = 0; i < T::kColumns; ++i) {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
           const int at = 16 * i + 8 * r;
           pair[i][r] = *reinterpret_cast<const uint2*>(b + stage + h * T::kPanel + 32 * at);
-          const uint32_t word = *reinterpret_cast<const uint32_t*>(groups + stage +
-              (kE8M0 ? 0 : h * 4 * T::TN) + 4 * at);
+          const uint32_t word = wordOfGroup(stage, at + (kE8M0 ? 0 : h * T::TN));
           byte[i][r] = kE8M0 ? Of::twice(word, 2 * h + member / 2) : byteOf(word, member);
-          scale[i][r] = kE8M0 ? Of::ofE8M0(byte[i][r]) : Of::ofE4M3(byte[i][r], 0);
-          all |= word;
+          scale[i][r] = kE8M0 ? Of::template ofE8M0<kLarge>(byte[i][r]) : Of::ofE4M3(byte[i][r], 0);
         }
       }
-      const bool large = kE8M0 && warpAny((all & 0x80808080) != 0);
 #pragma unroll
       for (uint32_t u = 0; u < 2; ++u) {
         uint32_t x[T::kColumns][2][2][2];
@@ -282,7 +298,7 @@ struct Grouped {
             for (int p = 0; p < 4; ++p) x[i][p / 2][r][p % 2] = Of::pair(word, p, scale[i][r]);
           }
         }
-        if (large) {
+        if constexpr (kLarge) {
 #pragma unroll
           for (int i = 0; i < 8 * T::kColumns; ++i) {
             uint32_t& both = x[i / 8][i / 4 % 2][i / 2 % 2][i % 2];

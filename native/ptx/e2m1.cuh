@@ -43,9 +43,12 @@ struct E2M1 {
 
   // twice is a byte of a word in each half.
   static BG_DEVICE uint32_t twice(uint32_t word, uint32_t i) { return permute(word, 0, 0x4040 + i * 0x0101); }
-  // ofE8M0 is a scale of MXFP4 of up to 2, which is in both halves. Of a larger one, or NaN, it is 2, and
-  // restOfE8M0 what is left.
-  static BG_DEVICE uint32_t ofE8M0(uint32_t both) { return min(both, 0x00800080u) * 128 + 126 * 0x00800080; }
+  // ofE8M0 is a scale of MXFP4 of up to 1, or of up to 2 with kLarge, which is in both halves. Of a larger one,
+  // or NaN, it is 2, and restOfE8M0 what is left.
+  template <bool kLarge = true>
+  static BG_DEVICE uint32_t ofE8M0(uint32_t both) {
+    return (kLarge ? min(both, 0x00800080u) : both) * 128 + 126 * 0x00800080;
+  }
   static BG_DEVICE uint32_t restOfE8M0(uint32_t both) {
     return both == 0x00ff00ff ? 0x7fff7fff : (max(both, 0x00800080u) - 0x00010001) * 128;
   }
