@@ -50,7 +50,8 @@ func BenchmarkExperts(b *testing.B) {
 	e2m1 := func(s planner.Scaling) []benchmarkedEpilogue {
 		return []benchmarkedEpilogue{{"groups", planner.Epilogue{ScaleB: s}}}
 	}
-	panels := []string{"", "int4-stream-16x128", "int4-wgmma-32x128", "int4-wgmma-64x128"}
+	panels := []string{"", "int4-stream-16x128", "int4-wgmma-32x128", "int4-wgmma-64x128",
+		"int4-wgmma-128x128"}
 	wide := []string{"", "aligned-64x64", "aligned-64x128", "aligned-128x128"}
 	for _, c := range []struct {
 		of, ofB   element.Type

@@ -260,6 +260,7 @@ var fp4PanelMutants = []mutant{
 var fp4StreamMutants = []mutant{
 	{"lanes have the scale of the first", "kernels/int4.cuh", "Of::twice(word, 2 * h + member / 2)",
 		"Of::twice(word, 2 * h)"},
+	{"large scales are small ones", "kernels/int4.cuh", "warpAny((all & 0x80808080) != 0)", "false"},
 	{"a panel that does not exist is summed", "kernels/int4.cuh", "if (h == 1 && !both) break;", ""},
 	{"the second 32 k's are the first", "kernels/int4.cuh", "16 * (u % 2)", "0"},
 }

@@ -43,8 +43,8 @@ struct E2M1 {
 
   // twice is a byte of a word in each half.
   static BG_DEVICE uint32_t twice(uint32_t word, uint32_t i) { return permute(word, 0, 0x4040 + i * 0x0101); }
-  // ofE8M0 is a scale of MXFP4 of up to 1, or of up to 2 with kLarge, which is in both halves. Of a larger one,
-  // or NaN, it is 2, and restOfE8M0 what is left.
+  // ofE8M0 is a scale of MXFP4, which is in both halves: of up to 1, or with kLarge any. Of one above 2, or
+  // NaN, it is 2, and restOfE8M0 what is left.
   template <bool kLarge = true>
   static BG_DEVICE uint32_t ofE8M0(uint32_t both) {
     return (kLarge ? min(both, 0x00800080u) : both) * 128 + 126 * 0x00800080;

@@ -175,7 +175,7 @@ BG_DEVICE void storeRemote(SharedAddress to, uint32_t rank, float x) {
 BG_DEVICE uint32_t permute(uint32_t low, uint32_t high, uint32_t which) { return __byte_perm(low, high,
     which); }
 
-// masked is word & mask, and chosen has the bits of mask of x, and the others of y. Each stays an instruction:
+// masked is word & mask, and chosen has the bits of mask of x, and the others of y. Both stay instructions:
 // compilers would mask each of several shifted words.
 BG_DEVICE uint32_t masked(uint32_t word, uint32_t mask) {
   uint32_t r;
