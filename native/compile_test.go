@@ -1,7 +1,6 @@
 package native
 
 import (
-	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/objects"
 	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	builds "github.com/batchgemm/batchgemm/native/internal/kernels"
@@ -72,10 +72,7 @@ const compiler = "clang++-19"
 
 func compile(args ...string) error {
 	args = append([]string{"-std=c++17", "-g1", "-Wall", "-Werror", "-Wno-unknown-pragmas"}, args...)
-	if out, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s %s: %w\n%s", compiler, strings.Join(args, " "), err, out)
-	}
-	return nil
+	return objects.Compile(compiler, args...)
 }
 
 // buildRuntime compiles what all emulators with a sanitizer share.
@@ -273,4 +270,10 @@ func warpgroups(t *testing.T) emulator {
 	e, err := warpgroupsAsAre()
 	require.NoError(t, err)
 	return e
+}
+
+// runWarpgroups runs jobs in it.
+func runWarpgroups(t *testing.T, jobs []*emulatorJob) {
+	t.Helper()
+	require.NoError(t, warpgroups(t).run(t.TempDir(), sample.Jobs(t, sample.Kernels, jobs)))
 }

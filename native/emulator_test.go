@@ -21,6 +21,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/occupancy"
 	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	builds "github.com/batchgemm/batchgemm/native/internal/kernels"
 	"github.com/batchgemm/batchgemm/planner"
@@ -473,7 +474,7 @@ func testTiles(t *testing.T, s sanitizer, jobs func(*testing.T, *tile.Shape) []*
 	for _, tile := range s.tiles() {
 		all = append(all, jobs(t, tile)...)
 	}
-	require.NoError(t, e.run(t.TempDir(), all))
+	require.NoError(t, e.run(t.TempDir(), sample.Jobs(t, sample.Kernels, all)))
 }
 
 // TestKernelsEmulated runs every kernel in three orders of its threads, with the sizes at which masks

@@ -229,7 +229,7 @@ func TestWarpgroupEpiloguesEmulated(t *testing.T) {
 			t.Run(s.Name, func(t *testing.T) {
 				sample.Kernels.Part(t, 4)
 				t.Parallel()
-				require.NoError(t, warpgroups(t).run(t.TempDir(), wgmmaEpilogues(t, s)))
+				runWarpgroups(t, wgmmaEpilogues(t, s))
 			})
 		}
 	}

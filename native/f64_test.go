@@ -11,6 +11,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -95,7 +96,7 @@ func TestDoublesEmulated(t *testing.T) {
 			t.Parallel()
 			e, err := doublesAsAre()
 			require.NoError(t, err)
-			require.NoError(t, e.run(t.TempDir(), doubleJobs(t, shape)))
+			require.NoError(t, e.run(t.TempDir(), sample.Jobs(t, sample.Kernels, doubleJobs(t, shape))))
 		})
 	}
 }

@@ -47,7 +47,7 @@ func TestInstructionsOf(t *testing.T) {
 			case element.E4M3:
 				jobs = append(jobs, nativeE4M3(t, shape)...)
 			}
-			require.NoError(t, e.run(source, jobs))
+			require.NoError(t, e.run(source, sample.Jobs(t, sample.Kernels, jobs)))
 			if test.of == element.E4M3 {
 				requireSmallBlocks(t, e, shape)
 			}

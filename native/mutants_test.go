@@ -62,6 +62,7 @@ func testMutants(t *testing.T, mutants []inSanitizer, run func(t *testing.T, m m
 	t.Helper()
 	for _, in := range unharmed {
 		t.Run("none, "+in.name, func(t *testing.T) {
+			sample.Kernels.Part(t, 1)
 			require.NoError(t, run(t, mutant{}, in))
 		})
 	}

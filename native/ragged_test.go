@@ -402,7 +402,7 @@ func panelGroups(t *testing.T) (jobs []*raggedJob) {
 // TestRowPanels runs kernels that make items in panels.
 func TestRowPanels(t *testing.T) {
 	compiled(t)
-	require.NoError(t, runRagged(t, mutant{}, asCUDA, panelGroups(t)))
+	require.NoError(t, runRagged(t, mutant{}, asCUDA, sample.Jobs(t, sample.Kernels, panelGroups(t))))
 }
 
 // testRagged runs kernels that make items in an emulator, with a sample of the jobs.

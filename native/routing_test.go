@@ -11,6 +11,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/drivertest"
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
@@ -65,11 +66,13 @@ func (e emulator) runLayer(dir string, jobs []drivertest.LayerJob) error {
 func testLayer(t *testing.T, m mutant, s sanitizer, most int) error {
 	t.Helper()
 	e, source := buildMutant(t, m, s, map[string]string{"lists/hip.inc": "", "lists/ragged.inc": ""})
-	jobs := drivertest.LayerJobs(t, device(t, "mi210"), []element.Type{element.F32, element.BF16,
-		element.F16})
-	return e.runLayer(source, slices.DeleteFunc(jobs, func(j drivertest.LayerJob) bool {
-		return j.Plan.Layer.Choices() > most
-	}))
+	types := []element.Type{element.F32, element.BF16, element.F16}
+	jobs := drivertest.LayerJobs(t, device(t, "mi210"), types)
+	jobs = slices.DeleteFunc(jobs, func(j drivertest.LayerJob) bool { return j.Plan.Layer.Choices() > most })
+	if m == (mutant{}) {
+		jobs = sample.Jobs(t, sample.Kernels, jobs)
+	}
+	return e.runLayer(source, jobs)
 }
 
 // TestLayerEmulated runs the steps of a layer of experts in orders of their threads.

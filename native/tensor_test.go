@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/batchgemm/batchgemm/internal/sample"
 )
 
 // tensorMutants are mistakes in how kernels of tensor.cuh find scales of blocks.
@@ -70,6 +72,7 @@ func testThreads(t *testing.T, name string, mutants []mutant) {
 		return nil
 	}
 	t.Run("none", func(t *testing.T) {
+		sample.Kernels.Part(t, 1)
 		require.NoError(t, run(t, mutant{}))
 	})
 	for _, m := range mutants {

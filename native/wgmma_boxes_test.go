@@ -103,7 +103,7 @@ func TestBoxesEmulated(t *testing.T) {
 	for _, of := range narrow {
 		t.Run(of.String(), func(t *testing.T) {
 			t.Parallel()
-			require.NoError(t, warpgroups(t).run(t.TempDir(), boxJobs(t, of, boxEpilogues(of))))
+			runWarpgroups(t, boxJobs(t, of, boxEpilogues(of)))
 		})
 	}
 }

@@ -81,7 +81,7 @@ func TestGatedEmulated(t *testing.T) {
 			t.Run(s.Name+"/"+of.String(), func(t *testing.T) {
 				sample.Kernels.Part(t, 4)
 				t.Parallel()
-				require.NoError(t, warpgroups(t).run(t.TempDir(), gatedJobs(t, s, of)))
+				runWarpgroups(t, gatedJobs(t, s, of))
 			})
 		}
 	}

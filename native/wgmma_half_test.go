@@ -77,7 +77,7 @@ func TestWarpgroupHalvesEmulated(t *testing.T) {
 			t.Run(tile.Name+"/"+of.String(), func(t *testing.T) {
 				sample.Kernels.Part(t, 4)
 				t.Parallel()
-				require.NoError(t, warpgroups(t).run(t.TempDir(), halfJobs(t, tile, of)))
+				runWarpgroups(t, halfJobs(t, tile, of))
 			})
 		}
 	}

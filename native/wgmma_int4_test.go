@@ -10,6 +10,7 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -99,7 +100,7 @@ func TestPanelsEmulated(t *testing.T) {
 			t.Parallel()
 			e, err := int4AsAre()
 			require.NoError(t, err)
-			require.NoError(t, e.run(t.TempDir(), panelJobs(t, shape)))
+			require.NoError(t, e.run(t.TempDir(), sample.Jobs(t, sample.Kernels, panelJobs(t, shape))))
 		})
 	}
 }
@@ -112,7 +113,7 @@ func TestAllFP4Emulated(t *testing.T) {
 			t.Parallel()
 			e, err := int4AsAre()
 			require.NoError(t, err)
-			require.NoError(t, e.run(t.TempDir(), fp4Jobs(t, shape)))
+			require.NoError(t, e.run(t.TempDir(), sample.Jobs(t, sample.Kernels, fp4Jobs(t, shape))))
 		})
 	}
 }

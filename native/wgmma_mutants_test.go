@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	builds "github.com/batchgemm/batchgemm/native/internal/kernels"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -312,6 +313,7 @@ func testWarpgroupMutants(t *testing.T, file, name string, mutants []mutant,
 		return e.run(source, jobs)
 	}
 	t.Run("none", func(t *testing.T) {
+		sample.Kernels.Part(t, 1)
 		require.NoError(t, run(t, mutant{}))
 	})
 	for _, m := range mutants {

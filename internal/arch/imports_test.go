@@ -50,6 +50,7 @@ var layers = []struct {
 	{"what backends read of a plan", []string{"internal/encoding"}},
 	{"what is known of types", []string{"internal/elemtype"}},
 	{"types and tile shapes", []string{"planner/element", "internal/tile"}},
+	{"compilers of tests", []string{"internal/objects"}},
 	{"leaves", []string{"internal/arch", "internal/atomicfile", "internal/browser", "internal/cgroup",
 		"internal/codeobject", "internal/hardware", "internal/invalid", "internal/occupancy",
 		"internal/kernelfile", "internal/sample", "internal/version"}},

@@ -25,10 +25,13 @@ import (
 // not have.
 const Variable = "BATCHGEMM_TESTS"
 
-// For a text in green.txt, fewer is the factor by which fewer cases run; one of some whole tests runs.
+// For a text in green.txt, fewer is the factor by which fewer cases run, and fewerParts that of parts; one of
+// some whole tests runs, and one of few jobs.
 const (
-	fewer = 48
-	some  = 16
+	fewer      = 48
+	fewerParts = 4
+	some       = 16
+	few        = 8
 )
 
 // green has the hashes of texts with which the tests passed, as Record writes them.
@@ -174,10 +177,10 @@ func (x *Text) Whole(t testing.TB) {
 }
 
 // WholeDrawn reports whether the test of a name runs: see Whole.
-func (x *Text) WholeDrawn(name string) bool { return !x.same() || x.PartDrawn(name, some) }
+func (x *Text) WholeDrawn(name string) bool { return !x.same() || x.oneOf(name, some) }
 
-// Part skips the test, a part of one that Skip let run: one of n parts runs, whether or not the text has
-// changed.
+// Part skips the test, a part of one that Skip let run: one of n parts runs if the text has changed, else
+// fewer.
 func (x *Text) Part(t testing.TB, n uint64) {
 	t.Helper()
 	if !x.PartDrawn(t.Name(), n) {
@@ -190,7 +193,7 @@ func (x *Text) Drawn(name string, n uint64) bool {
 	if x.same() {
 		n *= fewer
 	}
-	return x.PartDrawn(name, n)
+	return x.oneOf(name, n)
 }
 
 // same reports whether green.txt has the text.
@@ -198,12 +201,37 @@ func (x *Text) same() bool { return x.hash() != nil && strings.Contains(green, x
 
 // PartDrawn reports whether the part of a name runs: see Part.
 func (x *Text) PartDrawn(name string, n uint64) bool {
-	hash := x.hash()
-	if mode := os.Getenv(Variable); mode == "all" || mode == "changed" && hash != nil && !x.same() {
+	if x.same() {
+		n *= fewerParts
+	}
+	return x.oneOf(name, n)
+}
+
+// Jobs returns the jobs of a test that Skip let run: all if the text has changed, else one of some.
+func Jobs[J any](t testing.TB, x *Text, jobs []J) []J {
+	if All() || !x.same() || len(jobs) == 0 {
+		return jobs
+	}
+	var drawn []J
+	every := min(few, len(jobs))
+	for i := int(x.number(t.Name()) % uint64(every)); i < len(jobs); i += every {
+		drawn = append(drawn, jobs[i])
+	}
+	return drawn
+}
+
+// oneOf selects one of n names.
+func (x *Text) oneOf(name string, n uint64) bool {
+	if mode := os.Getenv(Variable); mode == "all" || mode == "changed" && x.hash() != nil && !x.same() {
 		return true
 	}
-	sum := sha256.Sum256(append([]byte(name+"\x00"), hash...))
-	return binary.LittleEndian.Uint64(sum[:])%n == 0
+	return x.number(name)%n == 0
+}
+
+// number is one of a name and the text.
+func (x *Text) number(name string) uint64 {
+	sum := sha256.Sum256(append([]byte(name+"\x00"), x.hash()...))
+	return binary.LittleEndian.Uint64(sum[:])
 }
 
 // Main runs the tests of a package, most of which skip if one of these tools is missing. It then says so in

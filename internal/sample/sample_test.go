@@ -64,6 +64,37 @@ func TestSkip(t *testing.T) {
 	require.Equal(t, 64, ran)
 }
 
+// Of a text in green.txt fewer parts run, and one of some jobs, in order.
+func TestFewer(t *testing.T) {
+	one, same := of("one", "text"), of("same", "text")
+	before := green
+	t.Cleanup(func() { green = before })
+	green = same.line()
+	t.Setenv(Variable, "")
+	parts := map[*Text]int{}
+	for i := range 4000 {
+		for _, x := range []*Text{one, same} {
+			if x.PartDrawn(strconv.Itoa(i), 4) {
+				parts[x]++
+			}
+		}
+	}
+	require.InDelta(t, 1000, parts[one], 150)
+	require.InDelta(t, 1000/fewerParts, parts[same], 80)
+	jobs := make([]int, 4*few+1)
+	for i := range jobs {
+		jobs[i] = i
+	}
+	require.Equal(t, jobs, Jobs(t, one, jobs))
+	some := Jobs(t, same, jobs)
+	require.Contains(t, []int{4, 5}, len(some))
+	require.Equal(t, few, some[1]-some[0])
+	require.Len(t, Jobs(t, same, jobs[:1]), 1)
+	require.Empty(t, Jobs(t, same, jobs[:0]))
+	t.Setenv(Variable, "all")
+	require.Equal(t, jobs, Jobs(t, same, jobs))
+}
+
 // A text has all files of its patterns, which exist, and no tests.
 func TestTexts(t *testing.T) {
 	dir := t.TempDir()
