@@ -15,6 +15,7 @@ import (
 	"github.com/batchgemm/batchgemm/internal/dl/dltest"
 	"github.com/batchgemm/batchgemm/internal/drivertest"
 	"github.com/batchgemm/batchgemm/internal/hardware"
+	"github.com/batchgemm/batchgemm/internal/objects"
 	"github.com/batchgemm/batchgemm/internal/sample"
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -28,7 +29,8 @@ func library(t testing.TB, kernels bool, flags ...string) (path string) {
 	}
 	dir := t.TempDir()
 	object, path := filepath.Join(dir, "fakehip.o"), filepath.Join(dir, "libfakehip.so")
-	compile(t, "cc", append([]string{"-O1", "-fPIC", "-c", "testdata/fakehip.c", "-o", object}, flags...)...)
+	require.NoError(t, objects.Compile("cc",
+		append([]string{"-O1", "-fPIC", "-c", "testdata/fakehip.c", "-o", object}, flags...)...))
 	args := []string{"-shared", "-o", path, object, "-lpthread"}
 	if kernels {
 		wanted, optimize := fp32, "-O0" // few kernels run
@@ -37,14 +39,8 @@ func library(t testing.TB, kernels bool, flags ...string) (path string) {
 		}
 		args = append(args, dltest.CompileKernels(t, "..", wanted, optimize)...)
 	}
-	compile(t, "g++", args...)
+	require.NoError(t, objects.Compile("g++", args...))
 	return path
-}
-
-func compile(t testing.TB, compiler string, args ...string) {
-	t.Helper()
-	out, err := exec.Command(compiler, args...).CombinedOutput()
-	require.NoError(t, err, string(out))
 }
 
 // fp32 and every say which lines of the list of kernels are compiled.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/objects"
 	"github.com/batchgemm/batchgemm/internal/tile"
 )
 
@@ -23,7 +24,7 @@ func CompileCUDA(t testing.TB, source, library string, flags ...string) {
 	}
 	args := append([]string{"-O3", "-shared", "-fPIC", "-DTILES=" + tiles.String(), "-o", library, source,
 		"-lm", "-lpthread"}, flags...)
-	compile(t, "cc", args...)
+	require.NoError(t, objects.Compile("cc", args...))
 }
 
 // CompileKernels compiles native/internal/emulator with the kernels that make items and, of those of tiles,
@@ -58,15 +59,9 @@ func CompileKernels(t testing.TB, native string, keep func(line string) bool,
 	}
 	for _, name := range []string{"shim", "kernels"} {
 		object := filepath.Join(t.TempDir(), name+".o")
-		compile(t, compiler, "-std=c++17", optimize, "-fPIC", "-Wno-unknown-pragmas", "-c",
-			filepath.Join(emulator, name+".cpp"), "-o", object)
+		require.NoError(t, objects.Compile(compiler, "-std=c++17", optimize, "-fPIC", "-Wno-unknown-pragmas",
+			"-c", filepath.Join(emulator, name+".cpp"), "-o", object))
 		flags = append(flags, object)
 	}
 	return append(flags, "-lstdc++")
-}
-
-func compile(t testing.TB, compiler string, args ...string) {
-	t.Helper()
-	out, err := exec.Command(compiler, args...).CombinedOutput()
-	require.NoError(t, err, string(out))
 }
