@@ -80,7 +80,7 @@ func TestKernelsListAll(t *testing.T) {
 		p := planner.New(d)
 		for label, o := range kernelOptions() {
 			t.Run(name+"/"+label, func(t *testing.T) {
-				sample.Planner.Skip(t, 4)
+				sample.Planner.Skip(t, 6)
 				rng := rand.New(rand.NewPCG(1, 2))
 				var plan, live planner.Plan
 				for round := range rounds {
