@@ -34,7 +34,6 @@ var resources = map[string]map[string]occupancy.Resources{
 		"f64-16x64":    {Registers: 128, Shared: 25680},
 		"f64-64x64":    {Registers: 152, Shared: 61712},
 		"f64-64x128":   {Registers: 218, Shared: 92432},
-		"f64-128x128":  {Registers: 249, Shared: 164368},
 	},
 	"sm_90a": {
 		"small":              {Registers: 64, Shared: 7684},
@@ -73,7 +72,6 @@ var resources = map[string]map[string]occupancy.Resources{
 		"f64-16x64":          {Registers: 128, Shared: 25680},
 		"f64-64x64":          {Registers: 168, Shared: 61712},
 		"f64-64x128":         {Registers: 242, Shared: 92432},
-		"f64-128x128":        {Registers: 255, Shared: 164368},
 	},
 	"gfx1030": {
 		"small":        {Registers: 68, ScalarRegisters: 47, Shared: 5120},

@@ -200,9 +200,6 @@ var fitted = [...]struct {
 	{"f64-64x128", Rates{
 		Native: Rate{Efficiency: 0.7, Step: 0.75, Fixed: 1.3, Worker: 0.5},
 	}},
-	{"f64-128x128", Rates{
-		Native: Rate{Efficiency: 0.65, Step: 1.35, Fixed: 1.5, Worker: 1},
-	}},
 	{"simd-32x32", Rates{
 		CPU: Rate{Efficiency: 0.85, Worker: 0.2},
 	}},

@@ -73,7 +73,6 @@ var table = [...]Shape{
 	{Name: "f64-16x64", TM: 16, TN: 64, TK: 16, Threads: 64, Kind: double, Epilogues: true},
 	{Name: "f64-64x64", TM: 64, TN: 64, TK: 16, Threads: 128, Kind: double, Epilogues: true},
 	{Name: "f64-64x128", TM: 64, TN: 128, TK: 16, Threads: 128, Kind: double, Epilogues: true},
-	{Name: "f64-128x128", TM: 128, TN: 128, TK: 16, Threads: 256, Kind: double, Epilogues: true},
 
 	{Name: "simd-32x32", TM: 32, TN: 32, TK: 16, Threads: 1, Kind: simd},
 	{Name: "simd-64x64", TM: 64, TN: 64, TK: 16, Threads: 1, Kind: simd},

@@ -12,14 +12,18 @@
 #include "../epilogue/epilogue.cuh"
 #include "../ptx/dmma.cuh"
 
+constexpr int kProduct = 16;  // k's of a product
+
 // DoubleTile is a row of the tile table, the block of a warp, stages, and thread groups whose registers must
 // fit in a compute unit.
-template <int kTM, int kTN, int kTK, int kWarpRows_, int kWarpColumns_, int kStages_, int kMinGroups_>
+template <int kTM, int kTN, int kTK, int kWarpRows_, int kWarpColumns_, int kSets_, int kStages_,
+    int kMinGroups_>
 struct DoubleTile {
   static constexpr int TM = kTM, TN = kTN, TK = kTK, kStages = kStages_, kMinGroups = kMinGroups_;
   static constexpr int kEpilogueGroups = kMinGroups;
   static constexpr int kWarpRows = kWarpRows_, kWarpColumns = kWarpColumns_;
-  static constexpr int kWarpsAcross = TN / kWarpColumns, kThreads = 32 * (TM / kWarpRows) * kWarpsAcross;
+  static constexpr int kSets = kSets_, kWarpsAcross = TN / kWarpColumns;
+  static constexpr int kSetWarps = TM / kWarpRows * kWarpsAcross, kThreads = 32 * kSetWarps * kSets;
   static constexpr int kRows = kWarpRows / 16, kColumns = kWarpColumns / 8;  // products of a block
   static constexpr int kPad = 4;
   static constexpr int ofOperand(int length) {
@@ -29,65 +33,93 @@ struct DoubleTile {
   static constexpr int kPitch = TN + 8;  // of sums in shared memory
   // steps that copies are ahead: with two stages both, which takes another barrier for each step
   static constexpr int kAhead = kStages == 2 ? 2 : kStages - 1;
-  static constexpr int kAll = kStages * kStage > TM * kPitch ? kStages * kStage : TM * kPitch;
-  static_assert(TK == 16 && kThreads % TN == 0, "uneven tile");
+  static constexpr int kSums = TM * kPitch, kAllSums = kSets * kSums;  // of a set, and of all
+  static constexpr int kAll = kStages * kStage > kAllSums ? kStages * kStage : kAllSums;
+  static_assert(TK % (kProduct * kSets) == 0 && kThreads % TN == 0, "uneven tile");
+
+  // sumAt is a sum, of all sets in their order.
+  static BG_DEVICE double sumAt(const double* sums) {
+    double sum = sums[0];
+#pragma unroll
+    for (int i = 1; i < kSets; ++i) sum += sums[i * kSums];
+    return sum;
+  }
 };
+
+// logOf is the logarithm of a power of 2.
+constexpr uint32_t logOf(uint32_t n) { return n == 1 ? 0 : 1 + logOf(n / 2); }
 
 // DoubleOperand copies the steps of A or B to shared memory. kLength is the tile's extent across K. kListed:
 // rows that run along K may be where a list in shared memory says.
 template <class T, int kLength, bool kListed>
 struct DoubleOperand {
   static constexpr int kCount = kLength * T::TK / T::kThreads;  // doubles that a thread copies
+  static constexpr uint32_t kLogThreads = logOf(T::kThreads), kLogK = logOf(T::TK), kLogLength = logOf(kLength);
   static_assert(kCount % 2 == 0 && kCount * T::kThreads == kLength * T::TK, "uneven tile");
 
   const double* at;      // the thread's first of the next step; of listed rows: in the first of all
   const uint32_t* list;  // or null
   SharedAddress to;
-  uint32_t ld, length, row, place, rows;  // first row that the thread copies, where in it, and rows between
-  bool alongK, wide;                      // wide: copies of 16 bytes
+  uint32_t ld, length, row, place, logRows;  // first row that the thread copies, where in it, rows between
+  bool alongK, wide;                         // wide: copies of 16 bytes
 
-  BG_DEVICE DoubleOperand(const double* start, uint32_t ld_, uint32_t length_, bool alongK_, bool wide_,
+  BG_DEVICE DoubleOperand(const double* start, uint32_t ld_, uint32_t length_, bool alongK_,
       const double* stage, const uint32_t* rows_)
-      : list(rows_), ld(ld_), length(length_), alongK(alongK_), wide(wide_) {
-    const uint32_t run = (alongK ? T::TK : kLength) >> (wide ? 1 : 0);
-    row = threadId() / run;
-    place = threadId() % run << (wide ? 1 : 0);
-    rows = T::kThreads / run;
+      : list(rows_), ld(ld_), length(length_), alongK(alongK_), wide((placeInLine(start) | ld % 2) == 0) {
+    const uint32_t each = wide ? 1 : 0, logRun = (alongK ? kLogK : kLogLength) - each;
+    logRows = kLogThreads - logRun;
+    row = threadId() >> logRun;
+    place = (threadId() & ((1u << logRun) - 1)) << each;
     at = (kListed && list != nullptr ? start : rowsOn(start, row, ld)) + place;
     to = sharedAddress(stage + row * pitch() + place);
   }
 
   BG_DEVICE uint32_t pitch() const { return (alongK ? T::TK : kLength) + T::kPad; }
 
+  // copiesOf is how many of the thread's copies are of the first n rows.
+  BG_DEVICE uint32_t copiesOf(uint32_t n) const { return n > row ? ((n - row - 1) >> logRows) + 1 : 0; }
+
   // copy starts the copies of the next step, of which `left` k's exist, to a stage: bytes after the first.
+  // Rows and columns that do not exist stay what they are. Zeros take the place of k's that are multiplied
+  // and do not.
   BG_DEVICE void copy(uint32_t left, uint32_t stage) {
     const uint32_t steps = min(left, static_cast<uint32_t>(T::TK));
-    const uint32_t end = alongK ? steps : length, exist = alongK ? length : steps;
+    const uint32_t multiplied = (steps + kProduct - 1) / kProduct * kProduct;
+    const uint32_t end = alongK ? steps : length;
     const uint32_t more = place < end ? end - place : 0;
-    if (wide) copies<16>(stage, exist, 8 * min(more, 2u));
-    else copies<8>(stage, exist, 8 * min(more, 1u));
+    const bool written = place < (alongK ? multiplied : length);
+    const uint32_t copies = written ? copiesOf(alongK ? length : steps) : 0;
+    if (wide) copyAll<16>(stage, copies, 8 * min(more, 2u));
+    else copyAll<8>(stage, copies, 8 * min(more, 1u));
+    if (!alongK && written && steps < multiplied) {
+#pragma unroll 1
+      for (uint32_t i = copies, n = copiesOf(multiplied); i < n; ++i) {
+        if (wide) copyDoubles<16>(to + stage + i * apart(), at, 0);
+        else copyDoubles<8>(to + stage + i * apart(), at, 0);
+      }
+    }
     at = alongK ? at + T::TK : rowsOn(at, T::TK, ld);
   }
 
-  // copies copies rows of which so many exist, and in each so many bytes of what the thread copies.
+  BG_DEVICE SharedAddress apart() const { return (8 * pitch()) << logRows; }
+
+  // copyAll starts so many copies, of so many bytes that exist.
   template <int kBytes>
-  BG_DEVICE void copies(uint32_t stage, uint32_t exist, uint32_t bytes) const {
-    constexpr int kCopies = 8 * kCount / kBytes;
-    const SharedAddress apart = 8 * rows * pitch();
+  BG_DEVICE void copyAll(uint32_t stage, uint32_t copies, uint32_t bytes) const {
+    constexpr uint32_t kCopies = 8 * kCount / kBytes;
+    SharedAddress next = to + stage;
+    const SharedAddress between = apart();
     if (kListed && list != nullptr) {
 #pragma unroll 2
-      for (int i = 0; i < kCopies; ++i) {
-        const uint32_t r = row + i * rows;
-        copyDoubles<kBytes>(to + stage + i * apart, rowsOn(at, list[r], ld), r < exist ? bytes : 0);
+      for (uint32_t i = 0; i < copies; ++i, next += between) {
+        copyDoubles<kBytes>(next, rowsOn(at, list[row + (i << logRows)], ld), bytes);
       }
       return;
     }
     const double* from = at;
+    const uint64_t further = 8 * static_cast<uint64_t>(ld) << logRows;
 #pragma unroll
-    for (int i = 0; i < kCopies; ++i) {
-      copyDoubles<kBytes>(to + stage + i * apart, from, row + i * rows < exist ? bytes : 0);
-      from = rowsOn(from, rows, ld);
-    }
+    for (uint32_t i = 0; i < kCopies; ++i) copyNext<kBytes>(i, copies, next, from, bytes, between, further);
   }
 };
 
@@ -97,12 +129,14 @@ struct DoubleBlock {
   static constexpr int kPitchK = T::TK + T::kPad;
   double sum[T::kRows][T::kColumns][4];
   FragmentLane lane;
-  uint32_t row, col;  // the block's first
+  uint32_t set, row, col;  // k's of a step that the warp has, and the block's first
   uint32_t rows, cols;  // of the tile that exist
 
   BG_DEVICE DoubleBlock() : lane(threadId() % 32) {
-    row = threadId() / 32 / T::kWarpsAcross * T::kWarpRows;
-    col = threadId() / 32 % T::kWarpsAcross * T::kWarpColumns;
+    const uint32_t warp = threadId() / 32 % T::kSetWarps;
+    set = threadId() / 32 / T::kSetWarps;
+    row = warp / T::kWarpsAcross * T::kWarpRows;
+    col = warp % T::kWarpsAcross * T::kWarpColumns;
   }
 
   BG_DEVICE void clear(uint32_t rows_, uint32_t cols_) {
@@ -114,25 +148,34 @@ struct DoubleBlock {
     }
   }
 
-  // multiply adds the products of a stage, in which k's that do not exist are zero.
+  // multiply adds the set's products of a stage of which `left` k's exist.
   template <bool kAlongA, bool kAlongB>
-  BG_DEVICE void multiply(const double* stage) {
+  BG_DEVICE void multiply(const double* stage, uint32_t left) {
     constexpr int kAcrossA = kAlongA ? kPitchK : 1, kAfterA = kAlongA ? 1 : T::TM + T::kPad;
     constexpr int kAcrossB = kAlongB ? kPitchK : 1, kAfterB = kAlongB ? 1 : T::TN + T::kPad;
     if (row >= rows || col >= cols) return;
-    const double* a = stage + (row + lane.group) * kAcrossA + lane.member * kAfterA;
-    const double* b = stage + T::kDoublesA + (col + lane.group) * kAcrossB + lane.member * kAfterB;
-    if (row + T::kWarpRows < rows + 16 && col + T::kWarpColumns < cols + 8) {
-      step<true, kAcrossA, kAfterA, kAcrossB, kAfterB>(a, b);
-    } else {
-      step<false, kAcrossA, kAfterA, kAcrossB, kAfterB>(a, b);
+    const uint32_t k = kProduct * set + lane.member;
+    const double* a = stage + (row + lane.group) * kAcrossA + k * kAfterA;
+    const double* b = stage + T::kDoublesA + (col + lane.group) * kAcrossB + k * kAfterB;
+    const bool whole = row + T::kWarpRows < rows + 16 && col + T::kWarpColumns < cols + 8;
+#pragma unroll
+    for (int i = 0; i < T::TK / kProduct; i += T::kSets) {
+      if (T::TK > kProduct && kProduct * (i + set) >= left) return;
+      if (whole) {
+        step<true, kAcrossA, kAfterA, kAcrossB, kAfterB>(a, b);
+      } else {
+        step<false, kAcrossA, kAfterA, kAcrossB, kAfterB>(a, b);
+      }
+      a += kProduct * T::kSets * kAfterA;
+      b += kProduct * T::kSets * kAfterB;
     }
   }
 
-  // step does so. Elements across K, and along it, are so far apart. kWhole: all of the block exists.
+  // step adds those of kProduct k's. Elements across K, and along it, are so far apart. kWhole: all of the
+  // block exists.
   template <bool kWhole, int kAcrossA, int kAfterA, int kAcrossB, int kAfterB>
   BG_DEVICE void step(const double* a, const double* b) {
-    constexpr int n = T::TK / 4;
+    constexpr int n = kProduct / 4;
     double x[T::kRows][2 * n];
 #pragma unroll
     for (int i = 0; i < T::kRows; ++i) {
@@ -141,20 +184,19 @@ struct DoubleBlock {
     }
 #pragma unroll
     for (int j = 0; j < T::kColumns; ++j) {
-      if (!kWhole && col + 8 * j >= cols) break;
       double y[n];
 #pragma unroll
       for (int e = 0; e < n; ++e) y[e] = b[8 * j * kAcrossB + 4 * e * kAfterB];
 #pragma unroll
       for (int i = 0; i < T::kRows; ++i) {
-        if (kWhole || row + 16 * i < rows) ::multiply(sum[i][j], x[i], y);
+        if (kWhole || (col + 8 * j < cols && row + 16 * i < rows)) ::multiply(sum[i][j], x[i], y);
       }
     }
   }
 
   // store writes the sums to a tile in shared memory.
   BG_DEVICE void store(double* shared) const {
-    double* const to = shared + (row + lane.group) * T::kPitch + col + 2 * lane.member;
+    double* const to = shared + set * T::kSums + (row + lane.group) * T::kPitch + col + 2 * lane.member;
 #pragma unroll
     for (int i = 0; i < T::kRows; ++i) {
 #pragma unroll
@@ -224,7 +266,7 @@ BG_DEVICE void storeDoubles(const double* shared, double* to, uint32_t ld, uint3
     }
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
-      value[i] = alpha * shared[(r + i * kApart) * T::kPitch];
+      value[i] = alpha * T::sumAt(shared + (r + i * kApart) * T::kPitch);
       if (kReads) value[i] = fma(beta, old[i], value[i]);
     }
 #pragma unroll
@@ -235,19 +277,19 @@ BG_DEVICE void storeDoubles(const double* shared, double* to, uint32_t ld, uint3
 }
 
 // finishDoubles stores the sums of an item, which lie in shared memory, with all that the item may say.
+// `early` are the words of its tail that came with the item; others are read when they are needed.
 template <class T>
 BG_DEVICE void finishDoubles(const Epilogue& e, const double* shared, const uint4* items, uint32_t number,
-    const Item& item, float* C, float* workspace) {
+    const Item& item, const ItemEpilogue& early, float* C, float* workspace) {
   constexpr int kApart = T::kThreads / T::TN;
   const uint32_t row = threadId() / T::TN, col = threadId() % T::TN, rows = item.rows();
   if (col >= item.cols()) return;
-  const ItemEpilogue words = itemEpilogueAt(items, number);
   const bool partial = item.slot != kFinal, second = (item.flags & kItemSecond) != 0;
   const uint64_t slot = partial ? item.slot : workerId();
   double* const kept = reinterpret_cast<double*>(workspace) + slot * (T::TM * T::TN) + col;
-  double* const c = e.operandC<double>(words.pointersAt, C) + item.offC + col;
-  const double alpha = item.depth == 0 ? 0 : doubleOf(item.alpha, words.scaleAAt);
-  const double beta = doubleOf(item.beta, words.scaleBAt);
+  double* const c = e.operandC<double>(early.pointersAt, C) + item.offC + col;
+  const double alpha = item.depth == 0 ? 0 : doubleOf(item.alpha, early.scaleAAt);
+  const double beta = doubleOf(item.beta, early.scaleBAt);
   shared += col;
   constexpr uint32_t kChanges = kActivation | kBias | kGated | kGather | kScatter | kWeights;
   if (!e.has(kChanges)) {
@@ -256,12 +298,13 @@ BG_DEVICE void finishDoubles(const Epilogue& e, const double* shared, const uint
     else storeDoubles<T, true>(shared, c, item.ldc, row, rows, alpha, beta);
     return;
   }
+  const ItemEpilogue words = itemEpilogueAt(items, number);
   const double bias = e.has(kBias) && !partial ? static_cast<const double*>(e.bias)[words.biasAt + col] : 0;
   const DoubleColumn column = {e, c, kept, item.ldc, T::TN, words.scatterAt, words.scatterRows,
       words.weightsAt, alpha, beta, bias, second, second || !e.has(kGated)};
 #pragma unroll 1
   for (uint32_t r = row; r < rows; r += kApart) {
-    double sum = shared[r * T::kPitch];
+    double sum = T::sumAt(shared + r * T::kPitch);
     if (e.has(kGather) && e.rows[words.gatherAt + r] >= words.gatherRows) sum = 0;
     if (partial) kept[r * T::TN] = sum;
     else column.store(r, sum);
@@ -284,7 +327,8 @@ BG_DEVICE void doubleGemm(const uint4* __restrict__ items, const uint32_t* __res
   while (work.any()) {
     const uint32_t number = work.number;
     Item item = e.item(items, number);
-    awaitEarlier(item);
+    ItemEpilogue words = itemEpilogueAt(items, number);
+    awaitEarlier(item, words);
     work.ask();
     const uint32_t depth = item.depth, rows = item.rows(), cols = item.cols();
     block.clear(rows, cols);
@@ -294,13 +338,15 @@ BG_DEVICE void doubleGemm(const uint4* __restrict__ items, const uint32_t* __res
     }
     if (depth == 0) work.keep();
     if (depth != 0) {
-      const bool wide = (item.flags & kItemVector) != 0;
-      DoubleOperand<T, T::TM, true> a(
-          e.operandA(items, number, reinterpret_cast<const double*>(A)) + item.offA, item.lda, rows, !transA,
-          wide, shared, e.has(kGather) ? list : nullptr);
-      DoubleOperand<T, T::TN, false> b(
-          e.operandB(items, number, item, reinterpret_cast<const double*>(B)) + item.offB, item.ldb, cols,
-          transB, wide, shared + T::kDoublesA, nullptr);
+      const bool second = (item.flags & kItemSecond) != 0;
+      const void* const launchedB = second ? e.B2 : B;
+      const double* const fromA = e.addressed(kPointersA, words.pointersAt + kPointerA,
+          reinterpret_cast<const double*>(A)) + item.offA;
+      const double* const fromB = e.addressed(kPointersB, words.pointersAt + (second ? kPointerB2 : kPointerB),
+          static_cast<const double*>(launchedB)) + item.offB;
+      DoubleOperand<T, T::TM, true> a(fromA, item.lda, rows, !transA, shared,
+          e.has(kGather) ? list : nullptr);
+      DoubleOperand<T, T::TN, false> b(fromB, item.ldb, cols, transB, shared + T::kDoublesA, nullptr);
       uint32_t ahead = depth;  // k's of which no copies were started
       auto copy = [&](int stage) {
         if (ahead != 0) {
@@ -310,13 +356,13 @@ BG_DEVICE void doubleGemm(const uint4* __restrict__ items, const uint32_t* __res
         }
         commitCopies();
       };
-      auto multiply = [&](int stage) {
+      auto multiply = [&](int stage, uint32_t left) {
         if (transA) {
-          if (transB) block.template multiply<false, true>(shared + stage);
-          else block.template multiply<false, false>(shared + stage);
+          if (transB) block.template multiply<false, true>(shared + stage, left);
+          else block.template multiply<false, false>(shared + stage, left);
         } else {
-          if (transB) block.template multiply<true, true>(shared + stage);
-          else block.template multiply<true, false>(shared + stage);
+          if (transB) block.template multiply<true, true>(shared + stage, left);
+          else block.template multiply<true, false>(shared + stage, left);
         }
       };
       constexpr int kLastStage = (T::kStages - 1) * T::kStage;
@@ -326,7 +372,7 @@ BG_DEVICE void doubleGemm(const uint4* __restrict__ items, const uint32_t* __res
           waitCopies<T::kAhead - 1>();
           barrier();
           if (T::kAhead == T::kStages) {
-            multiply(out);
+            multiply(out, left);
             if (left <= T::TK) break;
             barrier();
           }
@@ -338,7 +384,7 @@ BG_DEVICE void doubleGemm(const uint4* __restrict__ items, const uint32_t* __res
           continue;
         }
         if (T::kAhead < T::kStages) {
-          multiply(out);
+          multiply(out, left);
           if (left <= T::TK) break;
         }
         left -= T::TK;
@@ -350,7 +396,7 @@ BG_DEVICE void doubleGemm(const uint4* __restrict__ items, const uint32_t* __res
     barrier();
     block.store(shared);
     barrier();
-    finishDoubles<T>(e, shared, items, number, item, C, workspace);
+    finishDoubles<T>(e, shared, items, number, item, words, C, workspace);
     work.go(reinterpret_cast<float*>(shared));
     if (work.any()) barrier();
   }

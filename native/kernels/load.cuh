@@ -20,6 +20,11 @@ BG_DEVICE void awaitEarlier(Item& item) {
   asm volatile("griddepcontrol.wait;\n" : "+r"(item.offA), "+r"(item.offB), "+r"(item.depth), "+r"(item.lda),
       "+r"(item.ldb), "+r"(item.extent)::"memory");
 }
+// The same with those words of its tail that each item of fp64 needs.
+BG_DEVICE void awaitEarlier(Item& item, ItemEpilogue& tail) {
+  awaitEarlier(item);
+  asm volatile("" : "+r"(tail.pointersAt), "+r"(tail.scaleAAt), "+r"(tail.scaleBAt));
+}
 BG_DEVICE void admitNext() { asm volatile("griddepcontrol.launch_dependents;\n"); }
 
 // hasTable and unmarked tell a table by its address. Written otherwise, large_8x8 spills (nvcc 12.4).
@@ -44,6 +49,7 @@ struct Launch {
 #else
 BG_DEVICE void awaitEarlier() {}
 BG_DEVICE void awaitEarlier(const Item&) {}
+BG_DEVICE void awaitEarlier(const Item&, const ItemEpilogue&) {}
 BG_DEVICE void admitNext() {}
 BG_DEVICE bool hasTable(const uint32_t* table) { return table != nullptr; }
 BG_DEVICE const uint32_t* unmarked(const uint32_t* table) { return table; }

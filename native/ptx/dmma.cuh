@@ -20,6 +20,19 @@ BG_DEVICE void copyDoubles(SharedAddress to, const double* from, uint32_t bytes)
       "n"(kBytes) : "memory");
 }
 
+// copyNext does so if copy i is one of so many, and goes to the next one. Steps are bytes. It is one text so
+// that the compiler adds them, and does not multiply for each.
+template <int kBytes>
+BG_DEVICE void copyNext(uint32_t i, uint32_t copies, SharedAddress& to, const double*& from, uint32_t bytes,
+    SharedAddress between, uint64_t further) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.gt.u32 p, %3, %4;\n"
+      "@p cp.async.ca.shared.global [%0], [%1], %5, %2;\n"
+      "add.u32 %0, %0, %6;\nadd.u64 %1, %1, %7;\n}\n"
+      : "+r"(to), "+l"(from) : "r"(bytes), "r"(copies), "r"(i), "n"(kBytes), "r"(between), "l"(further)
+      : "memory");
+}
+
 // doubleOf is the number of two words.
 BG_DEVICE double doubleOf(uint32_t high, uint32_t low) {
   return __hiloint2double(static_cast<int>(high), static_cast<int>(low));

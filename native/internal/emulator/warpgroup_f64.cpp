@@ -5,6 +5,13 @@ template <int kBytes>
 void copyDoubles(SharedAddress to, const double* from, uint32_t bytes) {
   copyDoubles(to, from, kBytes, bytes);
 }
+template <int kBytes>
+void copyNext(uint32_t i, uint32_t copies, SharedAddress& to, const double*& from, uint32_t bytes,
+    SharedAddress between, uint64_t further) {
+  if (i < copies) copyDoubles<kBytes>(to, from, bytes);
+  to += between;
+  from += further / sizeof *from;
+}
 inline double doubleOf(uint32_t high, uint32_t low) {
   return __builtin_bit_cast(double, static_cast<uint64_t>(high) << 32 | low);
 }

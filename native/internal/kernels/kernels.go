@@ -113,22 +113,20 @@ func Int4Stage(t *tile.Shape) int {
 
 // Double has the parameters of kernels of f64.cuh: rows and columns of the block of a warp, stages of shared
 // memory, thread groups whose registers must fit in a compute unit.
-type Double struct{ Rows, Columns, Stages, Groups int }
+type Double struct{ Rows, Columns, Sets, Stages, Groups int }
 
 // DoubleOf chooses them. Blocks are as large as registers allow, so that warps read less of shared memory.
 // Small tiles have few threads and two stages, so that many groups are under way.
 func DoubleOf(t *tile.Shape) Double {
 	switch {
 	case t.TM*t.TN <= 256:
-		return Double{Rows: 16, Columns: 16, Stages: 2, Groups: 20}
+		return Double{Rows: 16, Columns: 16, Sets: 1, Stages: 2, Groups: 20}
 	case t.TM*t.TN <= 1024:
-		return Double{Rows: 16, Columns: 32, Stages: 2, Groups: 8}
+		return Double{Rows: 16, Columns: 32, Sets: 1, Stages: 2, Groups: 8}
 	case t.TM*t.TN <= 4096:
-		return Double{Rows: 32, Columns: 32, Stages: 3, Groups: 3}
-	case t.TM == 64:
-		return Double{Rows: 32, Columns: 64, Stages: 3, Groups: 2}
+		return Double{Rows: 32, Columns: 32, Sets: 1, Stages: 3, Groups: 3}
 	}
-	return Double{Rows: 64, Columns: 32, Stages: 4, Groups: 1}
+	return Double{Rows: 32, Columns: 64, Sets: 1, Stages: 3, Groups: 2}
 }
 
 // DoubleShared returns the shared memory of a kernel of f64.cuh, in bytes: its stages, with padding, or sums,
@@ -136,8 +134,9 @@ func DoubleOf(t *tile.Shape) Double {
 func DoubleShared(t *tile.Shape) int {
 	const pad, sumPad = 4, 8
 	operand := func(length int) int { return length*t.TK + pad*max(length, t.TK) }
-	stages := DoubleOf(t).Stages * (operand(t.TM) + operand(t.TN))
-	return 8*max(stages, t.TM*(t.TN+sumPad)) + 4*t.TM
+	d := DoubleOf(t)
+	stages, sums := d.Stages*(operand(t.TM)+operand(t.TN)), d.Sets*t.TM*(t.TN+sumPad)
+	return 8*max(stages, sums) + 4*t.TM
 }
 
 // bigBlock is the register block from which on a thread has enough arithmetic to cover the loads of one
