@@ -114,19 +114,33 @@ var doubleMutants = []mutant{
 	{"no barrier before sums are read", "kernels/f64.cuh", "block.store(shared);\n    barrier();",
 		"block.store(shared);"},
 	{"no barrier between items", "kernels/f64.cuh", "    if (work.any()) barrier();\n", ""},
-	{"k's that do not exist are not zero", "kernels/f64.cuh", "end = alongK ? steps : length",
+	{"k's that do not exist are not zero", "kernels/tensor_f64.cuh", "end = alongK ? steps : length",
 		"end = alongK ? T::TK : length"},
-	{"rows of k's that do not exist are not zero", "kernels/f64.cuh", "written && steps < multiplied", "false"},
-	{"a column after the last is copied", "kernels/f64.cuh", "8 * min(more, 2u)", "16"},
-	{"lines where rows begin anywhere", "kernels/f64.cuh", "(placeInLine(start) | ld % 2) == 0", "true"},
-	{"rows are not gathered", "kernels/f64.cuh", "list[row + (i << logRows)]",
+	{"rows of k's that do not exist are not zero", "kernels/tensor_f64.cuh",
+		"written && steps < multiplied", "false"},
+	{"a column after the last is copied", "kernels/tensor_f64.cuh", "8 * min(more, 2u)", "16"},
+	{"lines where rows begin anywhere", "kernels/tensor_f64.cuh",
+		"(placeInLine(start) | ld % 2) == 0", "true"},
+	{"a line after the last double is copied", "kernels/tensor_f64.cuh",
+		"wide && (alongK || place + 1 < length)", "wide"},
+	{"copies of a step that is not whole go between products", "kernels/f64.cuh",
+		"ahead >= T::TK && left", "left"},
+	{"copies of rows that do not exist go between products", "kernels/tensor_f64.cuh",
+		"alongK ? copiesOf(length) :", "alongK ? kCount :"},
+	{"copies between products are left out", "kernels/f64.cuh", "(product + 1) * n / products>();",
+		"product * n / products + 1>();"},
+	{"a set is left out", "kernels/tensor_f64.cuh", "for (int i = 1; i < kSets; ++i)",
+		"for (int i = 2; i < kSets; ++i)"},
+	{"an item is that of before", "kernels/f64.cuh", "items[kVectors * number + threadId()]",
+		"items[threadId()]"},
+	{"rows are not gathered", "kernels/tensor_f64.cuh", "list[row + (i << logRows)]",
 		"row + (i << logRows)"},
 	{"a column of products too few", "kernels/f64.cuh", "col + 8 * j < cols", "col + 8 * j + 8 < cols"},
 	{"a row of products too few", "kernels/f64.cuh", "row + 16 * i < rows)) ::",
 		"row + 16 * i + 16 < rows)) ::"},
-	{"alpha has its upper word alone", "kernels/f64.cuh", ": doubleOf(item.alpha, early.scaleAAt);",
+	{"alpha has its upper word alone", "kernels/f64.cuh", ": doubleOf(item.alpha, words.scaleAAt);",
 		": doubleOf(item.alpha, 0);"},
-	{"beta has its upper word alone", "kernels/f64.cuh", "= doubleOf(item.beta, early.scaleBAt);",
+	{"beta has its upper word alone", "kernels/f64.cuh", "= doubleOf(item.beta, words.scaleBAt);",
 		"= doubleOf(item.beta, 0);"},
 	{"beta of a fix-up has its upper word alone", "kernels/f64.cuh",
 		"doubleOf(item.beta, words.scaleBAt), bias, false", "doubleOf(item.beta, 0), bias, false"},
@@ -146,9 +160,12 @@ var doubleMutants = []mutant{
 
 func TestDoubleMutants(t *testing.T) {
 	compiled(t)
-	shape, err := tile.ByName("f64-32x32")
-	require.NoError(t, err)
-	jobs := doubleJobs(t, shape)
+	var jobs []*emulatorJob
+	for _, name := range []string{"f64-16x16", "f64-32x32"} { // sets, two stages; copies between products
+		shape, err := tile.ByName(name)
+		require.NoError(t, err)
+		jobs = append(jobs, doubleJobs(t, shape)...)
+	}
 	objects, err := warpgroupRuntime()
 	require.NoError(t, err)
 	for _, m := range doubleMutants {

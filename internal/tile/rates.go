@@ -188,10 +188,13 @@ var fitted = [...]struct {
 	{"f64-16x16", Rates{
 		Native: Rate{Efficiency: 0.25, Step: 0.3, Fixed: 1, Worker: 0.05},
 	}},
+	{"f64-16x32", Rates{
+		Native: Rate{Efficiency: 0.3, Step: 0.3, Fixed: 1, Worker: 0.1},
+	}},
 	{"f64-32x32", Rates{
 		Native: Rate{Efficiency: 0.45, Step: 0.3, Fixed: 1, Worker: 0.1},
 	}},
-	{"f64-16x64", Rates{
+	{"f64-32x64", Rates{
 		Native: Rate{Efficiency: 0.4, Step: 0.3, Fixed: 1, Worker: 0.1},
 	}},
 	{"f64-64x64", Rates{

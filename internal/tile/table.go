@@ -68,9 +68,10 @@ var table = [...]Shape{
 	{Name: "int4-wgmma-128x128", TM: 128, TN: 128, TK: 128, Threads: 512, Kind: wgmmaInt4,
 		Shared: 229376, Epilogues: true},
 
-	{Name: "f64-16x16", TM: 16, TN: 16, TK: 16, Threads: 32, Kind: double, Epilogues: true},
-	{Name: "f64-32x32", TM: 32, TN: 32, TK: 16, Threads: 64, Kind: double, Epilogues: true},
-	{Name: "f64-16x64", TM: 16, TN: 64, TK: 16, Threads: 64, Kind: double, Epilogues: true},
+	{Name: "f64-16x16", TM: 16, TN: 16, TK: 64, Threads: 128, Kind: double, Epilogues: true},
+	{Name: "f64-16x32", TM: 16, TN: 32, TK: 64, Threads: 128, Kind: double, Epilogues: true},
+	{Name: "f64-32x32", TM: 32, TN: 32, TK: 16, Threads: 128, Kind: double, Epilogues: true},
+	{Name: "f64-32x64", TM: 32, TN: 64, TK: 16, Threads: 128, Kind: double, Epilogues: true},
 	{Name: "f64-64x64", TM: 64, TN: 64, TK: 16, Threads: 128, Kind: double, Epilogues: true},
 	{Name: "f64-64x128", TM: 64, TN: 128, TK: 16, Threads: 128, Kind: double, Epilogues: true},
 

@@ -3,125 +3,12 @@
 // of the workspace have doubles.
 //
 // One kernel of a tile does whatever its launch and the words of its items say, transposition included. A
-// warp computes a block of the tile. A stage of shared memory has rows as they come, along K or across, each
-// four doubles longer: no two lanes of half a warp, with k's that differ by member and rows or columns by
-// group, share a bank. Copies are of 8 bytes, or where all rows begin with lines of 16. They write zeros for
-// k's that a step lacks. The k's are summed in their order.
+// warp computes a block of the tile, with all k's in their order. Or there are several sets of warps, each
+// with a share of the k's of each step, whose sums are added in the order of sets. An item waits in shared
+// memory for its end, so that registers suffice.
 #pragma once
 
-#include "../epilogue/epilogue.cuh"
-#include "../ptx/dmma.cuh"
-
-constexpr int kProduct = 16;  // k's of a product
-
-// DoubleTile is a row of the tile table, the block of a warp, stages, and thread groups whose registers must
-// fit in a compute unit.
-template <int kTM, int kTN, int kTK, int kWarpRows_, int kWarpColumns_, int kSets_, int kStages_,
-    int kMinGroups_>
-struct DoubleTile {
-  static constexpr int TM = kTM, TN = kTN, TK = kTK, kStages = kStages_, kMinGroups = kMinGroups_;
-  static constexpr int kEpilogueGroups = kMinGroups;
-  static constexpr int kWarpRows = kWarpRows_, kWarpColumns = kWarpColumns_;
-  static constexpr int kSets = kSets_, kWarpsAcross = TN / kWarpColumns;
-  static constexpr int kSetWarps = TM / kWarpRows * kWarpsAcross, kThreads = 32 * kSetWarps * kSets;
-  static constexpr int kRows = kWarpRows / 16, kColumns = kWarpColumns / 8;  // products of a block
-  static constexpr int kPad = 4;
-  static constexpr int ofOperand(int length) {
-    return length * TK + kPad * (length > TK ? length : TK);
-  }
-  static constexpr int kDoublesA = ofOperand(TM), kStage = kDoublesA + ofOperand(TN);
-  static constexpr int kPitch = TN + 8;  // of sums in shared memory
-  // steps that copies are ahead: with two stages both, which takes another barrier for each step
-  static constexpr int kAhead = kStages == 2 ? 2 : kStages - 1;
-  static constexpr int kSums = TM * kPitch, kAllSums = kSets * kSums;  // of a set, and of all
-  static constexpr int kAll = kStages * kStage > kAllSums ? kStages * kStage : kAllSums;
-  static_assert(TK % (kProduct * kSets) == 0 && kThreads % TN == 0, "uneven tile");
-
-  // sumAt is a sum, of all sets in their order.
-  static BG_DEVICE double sumAt(const double* sums) {
-    double sum = sums[0];
-#pragma unroll
-    for (int i = 1; i < kSets; ++i) sum += sums[i * kSums];
-    return sum;
-  }
-};
-
-// logOf is the logarithm of a power of 2.
-constexpr uint32_t logOf(uint32_t n) { return n == 1 ? 0 : 1 + logOf(n / 2); }
-
-// DoubleOperand copies the steps of A or B to shared memory. kLength is the tile's extent across K. kListed:
-// rows that run along K may be where a list in shared memory says.
-template <class T, int kLength, bool kListed>
-struct DoubleOperand {
-  static constexpr int kCount = kLength * T::TK / T::kThreads;  // doubles that a thread copies
-  static constexpr uint32_t kLogThreads = logOf(T::kThreads), kLogK = logOf(T::TK), kLogLength = logOf(kLength);
-  static_assert(kCount % 2 == 0 && kCount * T::kThreads == kLength * T::TK, "uneven tile");
-
-  const double* at;      // the thread's first of the next step; of listed rows: in the first of all
-  const uint32_t* list;  // or null
-  SharedAddress to;
-  uint32_t ld, length, row, place, logRows;  // first row that the thread copies, where in it, rows between
-  bool alongK, wide;                         // wide: copies of 16 bytes
-
-  BG_DEVICE DoubleOperand(const double* start, uint32_t ld_, uint32_t length_, bool alongK_,
-      const double* stage, const uint32_t* rows_)
-      : list(rows_), ld(ld_), length(length_), alongK(alongK_), wide((placeInLine(start) | ld % 2) == 0) {
-    const uint32_t each = wide ? 1 : 0, logRun = (alongK ? kLogK : kLogLength) - each;
-    logRows = kLogThreads - logRun;
-    row = threadId() >> logRun;
-    place = (threadId() & ((1u << logRun) - 1)) << each;
-    at = (kListed && list != nullptr ? start : rowsOn(start, row, ld)) + place;
-    to = sharedAddress(stage + row * pitch() + place);
-  }
-
-  BG_DEVICE uint32_t pitch() const { return (alongK ? T::TK : kLength) + T::kPad; }
-
-  // copiesOf is how many of the thread's copies are of the first n rows.
-  BG_DEVICE uint32_t copiesOf(uint32_t n) const { return n > row ? ((n - row - 1) >> logRows) + 1 : 0; }
-
-  // copy starts the copies of the next step, of which `left` k's exist, to a stage: bytes after the first.
-  // Rows and columns that do not exist stay what they are. Zeros take the place of k's that are multiplied
-  // and do not.
-  BG_DEVICE void copy(uint32_t left, uint32_t stage) {
-    const uint32_t steps = min(left, static_cast<uint32_t>(T::TK));
-    const uint32_t multiplied = (steps + kProduct - 1) / kProduct * kProduct;
-    const uint32_t end = alongK ? steps : length;
-    const uint32_t more = place < end ? end - place : 0;
-    const bool written = place < (alongK ? multiplied : length);
-    const uint32_t copies = written ? copiesOf(alongK ? length : steps) : 0;
-    if (wide) copyAll<16>(stage, copies, 8 * min(more, 2u));
-    else copyAll<8>(stage, copies, 8 * min(more, 1u));
-    if (!alongK && written && steps < multiplied) {
-#pragma unroll 1
-      for (uint32_t i = copies, n = copiesOf(multiplied); i < n; ++i) {
-        if (wide) copyDoubles<16>(to + stage + i * apart(), at, 0);
-        else copyDoubles<8>(to + stage + i * apart(), at, 0);
-      }
-    }
-    at = alongK ? at + T::TK : rowsOn(at, T::TK, ld);
-  }
-
-  BG_DEVICE SharedAddress apart() const { return (8 * pitch()) << logRows; }
-
-  // copyAll starts so many copies, of so many bytes that exist.
-  template <int kBytes>
-  BG_DEVICE void copyAll(uint32_t stage, uint32_t copies, uint32_t bytes) const {
-    constexpr uint32_t kCopies = 8 * kCount / kBytes;
-    SharedAddress next = to + stage;
-    const SharedAddress between = apart();
-    if (kListed && list != nullptr) {
-#pragma unroll 2
-      for (uint32_t i = 0; i < copies; ++i, next += between) {
-        copyDoubles<kBytes>(next, rowsOn(at, list[row + (i << logRows)], ld), bytes);
-      }
-      return;
-    }
-    const double* from = at;
-    const uint64_t further = 8 * static_cast<uint64_t>(ld) << logRows;
-#pragma unroll
-    for (uint32_t i = 0; i < kCopies; ++i) copyNext<kBytes>(i, copies, next, from, bytes, between, further);
-  }
-};
+#include "tensor_f64.cuh"
 
 // DoubleBlock is the block of a warp: its sums, and where it lies in the tile.
 template <class T>
@@ -129,8 +16,8 @@ struct DoubleBlock {
   static constexpr int kPitchK = T::TK + T::kPad;
   double sum[T::kRows][T::kColumns][4];
   FragmentLane lane;
-  uint32_t set, row, col;  // k's of a step that the warp has, and the block's first
-  uint32_t rows, cols;  // of the tile that exist
+  uint32_t set, row, col;  // the set of the warp, and the block's first row and column
+  uint32_t rows, cols;     // of the tile that exist
 
   BG_DEVICE DoubleBlock() : lane(threadId() % 32) {
     const uint32_t warp = threadId() / 32 % T::kSetWarps;
@@ -148,50 +35,69 @@ struct DoubleBlock {
     }
   }
 
-  // multiply adds the set's products of a stage of which `left` k's exist.
-  template <bool kAlongA, bool kAlongB>
-  BG_DEVICE void multiply(const double* stage, uint32_t left) {
+  // whole reports whether all of the block exists.
+  BG_DEVICE bool whole() const {
+    return row < rows && col < cols && row + T::kWarpRows < rows + 16 && col + T::kWarpColumns < cols + 8;
+  }
+
+  // multiply adds the set's products of a stage of which `left` k's exist. With a Blend all of the block and
+  // of the stage exist; its copies are started in between.
+  template <bool kAlongA, bool kAlongB, class Between>
+  BG_DEVICE void multiply(const double* stage, uint32_t left, Between between) {
     constexpr int kAcrossA = kAlongA ? kPitchK : 1, kAfterA = kAlongA ? 1 : T::TM + T::kPad;
     constexpr int kAcrossB = kAlongB ? kPitchK : 1, kAfterB = kAlongB ? 1 : T::TN + T::kPad;
     if (row >= rows || col >= cols) return;
     const uint32_t k = kProduct * set + lane.member;
     const double* a = stage + (row + lane.group) * kAcrossA + k * kAfterA;
     const double* b = stage + T::kDoublesA + (col + lane.group) * kAcrossB + k * kAfterB;
-    const bool whole = row + T::kWarpRows < rows + 16 && col + T::kWarpColumns < cols + 8;
-#pragma unroll
-    for (int i = 0; i < T::TK / kProduct; i += T::kSets) {
-      if (T::TK > kProduct && kProduct * (i + set) >= left) return;
-      if (whole) {
-        step<true, kAcrossA, kAfterA, kAcrossB, kAfterB>(a, b);
-      } else {
-        step<false, kAcrossA, kAfterA, kAcrossB, kAfterB>(a, b);
-      }
-      a += kProduct * T::kSets * kAfterA;
-      b += kProduct * T::kSets * kAfterB;
+    steps<0, kAcrossA, kAfterA, kAcrossB, kAfterB>(a, b, left, between);
+  }
+  template <int i, int kAcrossA, int kAfterA, int kAcrossB, int kAfterB, class Between>
+  BG_DEVICE void steps(const double* a, const double* b, uint32_t left, Between& between) {
+    if (T::TK > kProduct && kProduct * (i + set) >= left) return;
+    if (Between::kBlends || whole()) step<true, i, kAcrossA, kAfterA, kAcrossB, kAfterB>(a, b, between);
+    else step<false, i, kAcrossA, kAfterA, kAcrossB, kAfterB>(a, b, between);
+    if constexpr (i + T::kSets < T::TK / kProduct) {
+      steps<i + T::kSets, kAcrossA, kAfterA, kAcrossB, kAfterB>(a + kProduct * T::kSets * kAfterA,
+          b + kProduct * T::kSets * kAfterB, left, between);
     }
   }
 
-  // step adds those of kProduct k's. Elements across K, and along it, are so far apart. kWhole: all of the
-  // block exists.
-  template <bool kWhole, int kAcrossA, int kAfterA, int kAcrossB, int kAfterB>
-  BG_DEVICE void step(const double* a, const double* b) {
+  // step adds those of kProduct k's, from the first ones of column j on, or product i of it. Elements across
+  // K, and along it, are so far apart. kWhole: all of the block exists. With copies in between, a column is
+  // read before those of the one before it: the compiler takes no read of shared memory past a copy.
+  template <bool kWhole, int kStep, int kAcrossA, int kAfterA, int kAcrossB, int kAfterB, class Between>
+  BG_DEVICE void step(const double* a, const double* b, Between& between) {
     constexpr int n = kProduct / 4;
-    double x[T::kRows][2 * n];
+    double x[T::kRows][2 * n], y[2][n];
 #pragma unroll
     for (int i = 0; i < T::kRows; ++i) {
 #pragma unroll
       for (int e = 0; e < 2 * n; ++e) x[i][e] = a[(16 * i + e % 2 * 8) * kAcrossA + e / 2 * 4 * kAfterA];
     }
 #pragma unroll
-    for (int j = 0; j < T::kColumns; ++j) {
-      double y[n];
+    for (int e = 0; e < n; ++e) y[0][e] = b[4 * e * kAfterB];
+    columns<0, kWhole, kStep, kAcrossB, kAfterB>(b, x, y, between);
+  }
+  template <int j, bool kWhole, int kStep, int kAcrossB, int kAfterB, class Between, int n>
+  BG_DEVICE void columns(const double* b, const double (&x)[T::kRows][2 * n], double (&y)[2][n],
+      Between& between) {
+    constexpr int next = Between::kBlends ? j + 1 : j;
+    if constexpr (next > 0 && next < T::kColumns) {
 #pragma unroll
-      for (int e = 0; e < n; ++e) y[e] = b[8 * j * kAcrossB + 4 * e * kAfterB];
-#pragma unroll
-      for (int i = 0; i < T::kRows; ++i) {
-        if (kWhole || (col + 8 * j < cols && row + 16 * i < rows)) ::multiply(sum[i][j], x[i], y);
-      }
+      for (int e = 0; e < n; ++e) y[next % 2][e] = b[8 * next * kAcrossB + 4 * e * kAfterB];
     }
+    productsOf<0, j, kWhole, kStep>(x, y[j % 2], between);
+    if constexpr (j + 1 < T::kColumns) columns<j + 1, kWhole, kStep, kAcrossB, kAfterB>(b, x, y, between);
+  }
+  template <int i, int j, bool kWhole, int kStep, class Between, int n>
+  BG_DEVICE void productsOf(const double (&x)[T::kRows][2 * n], const double (&y)[n], Between& between) {
+    if (kWhole || (col + 8 * j < cols && row + 16 * i < rows)) ::multiply(sum[i][j], x[i], y);
+    if constexpr (Between::kBlends) {
+      constexpr int products = T::kRows * T::kColumns, steps = T::TK / kProduct / T::kSets;
+      between.template after<kStep / T::kSets * products + T::kRows * j + i, steps * products>();
+    }
+    if constexpr (i + 1 < T::kRows) productsOf<i + 1, j, kWhole, kStep>(x, y, between);
   }
 
   // store writes the sums to a tile in shared memory.
@@ -212,6 +118,33 @@ struct DoubleBlock {
   struct alignas(16) TwoDoubles {
     double x, y;
   };
+};
+
+// Nothing and Blend are what a warp does between the products of a step: nothing, or its copies of another,
+// evenly.
+struct Nothing {
+  static constexpr bool kBlends = false;
+};
+template <class OfA, class OfB>
+struct Blend {
+  static constexpr bool kBlends = true;
+  typename OfA::Copies a;
+  typename OfB::Copies b;
+
+  // after goes after a product of so many.
+  template <int product, int products>
+  BG_DEVICE void after() {
+    constexpr int n = OfA::kCount + OfB::kCount;
+    copy<product * n / products, (product + 1) * n / products>();
+  }
+  template <int from, int end>
+  BG_DEVICE void copy() {
+    if constexpr (from < end) {
+      if constexpr (from < OfA::kCount) a.template next<from>();
+      else b.template next<from - OfA::kCount>();
+      copy<from + 1, end>();
+    }
+  }
 };
 
 // activatedDouble is an element after the activation of an epilogue.
@@ -276,20 +209,21 @@ BG_DEVICE void storeDoubles(const double* shared, double* to, uint32_t ld, uint3
   }
 }
 
-// finishDoubles stores the sums of an item, which lie in shared memory, with all that the item may say.
-// `early` are the words of its tail that came with the item; others are read when they are needed.
+// finishDoubles stores the sums of an item with all that the item may say. Both lie in shared memory.
 template <class T>
-BG_DEVICE void finishDoubles(const Epilogue& e, const double* shared, const uint4* items, uint32_t number,
-    const Item& item, const ItemEpilogue& early, float* C, float* workspace) {
+BG_DEVICE void finishDoubles(const Epilogue& e, const double* shared, const uint4* itself, float* C,
+    float* workspace) {
+  const Item item = itemAt<true>(itself, 0);
+  const ItemEpilogue words = itemEpilogueAt(itself, 0);
   constexpr int kApart = T::kThreads / T::TN;
   const uint32_t row = threadId() / T::TN, col = threadId() % T::TN, rows = item.rows();
   if (col >= item.cols()) return;
   const bool partial = item.slot != kFinal, second = (item.flags & kItemSecond) != 0;
   const uint64_t slot = partial ? item.slot : workerId();
   double* const kept = reinterpret_cast<double*>(workspace) + slot * (T::TM * T::TN) + col;
-  double* const c = e.operandC<double>(early.pointersAt, C) + item.offC + col;
-  const double alpha = item.depth == 0 ? 0 : doubleOf(item.alpha, early.scaleAAt);
-  const double beta = doubleOf(item.beta, early.scaleBAt);
+  double* const c = e.operandC<double>(words.pointersAt, C) + item.offC + col;
+  const double alpha = item.depth == 0 ? 0 : doubleOf(item.alpha, words.scaleAAt);
+  const double beta = doubleOf(item.beta, words.scaleBAt);
   shared += col;
   constexpr uint32_t kChanges = kActivation | kBias | kGated | kGather | kScatter | kWeights;
   if (!e.has(kChanges)) {
@@ -298,7 +232,6 @@ BG_DEVICE void finishDoubles(const Epilogue& e, const double* shared, const uint
     else storeDoubles<T, true>(shared, c, item.ldc, row, rows, alpha, beta);
     return;
   }
-  const ItemEpilogue words = itemEpilogueAt(items, number);
   const double bias = e.has(kBias) && !partial ? static_cast<const double*>(e.bias)[words.biasAt + col] : 0;
   const DoubleColumn column = {e, c, kept, item.ldc, T::TN, words.scatterAt, words.scatterRows,
       words.weightsAt, alpha, beta, bias, second, second || !e.has(kGated)};
@@ -318,7 +251,9 @@ BG_DEVICE void doubleGemm(const uint4* __restrict__ items, const uint32_t* __res
     float* __restrict__ workspace, const Epilogue& e) {
   BG_SHARED_DYNAMIC(memory);
   double* const shared = reinterpret_cast<double*>(memory);
-  uint32_t* const list = reinterpret_cast<uint32_t*>(shared + T::kAll);
+  constexpr uint32_t kVectors = kEpilogueItemWords / 4;
+  uint4* const kept = reinterpret_cast<uint4*>(shared + T::kAll);  // the item, for its end
+  uint32_t* const list = reinterpret_cast<uint32_t*>(kept + kVectors);
   const Launch launch(table);
   const bool transA = e.has(kTransA), transB = e.has(kTransB);
   DoubleBlock<T> block;
@@ -329,6 +264,7 @@ BG_DEVICE void doubleGemm(const uint4* __restrict__ items, const uint32_t* __res
     Item item = e.item(items, number);
     ItemEpilogue words = itemEpilogueAt(items, number);
     awaitEarlier(item, words);
+    if (threadId() < kVectors) kept[threadId()] = items[kVectors * number + threadId()];
     work.ask();
     const uint32_t depth = item.depth, rows = item.rows(), cols = item.cols();
     block.clear(rows, cols);
@@ -339,14 +275,16 @@ BG_DEVICE void doubleGemm(const uint4* __restrict__ items, const uint32_t* __res
     if (depth == 0) work.keep();
     if (depth != 0) {
       const bool second = (item.flags & kItemSecond) != 0;
-      const void* const launchedB = second ? e.B2 : B;
+      const void *const launchedA = A, *const launchedB = second ? e.B2 : B;
+      const uint32_t pointerB = words.pointersAt + (second ? kPointerB2 : kPointerB);
       const double* const fromA = e.addressed(kPointersA, words.pointersAt + kPointerA,
-          reinterpret_cast<const double*>(A)) + item.offA;
-      const double* const fromB = e.addressed(kPointersB, words.pointersAt + (second ? kPointerB2 : kPointerB),
-          static_cast<const double*>(launchedB)) + item.offB;
-      DoubleOperand<T, T::TM, true> a(fromA, item.lda, rows, !transA, shared,
-          e.has(kGather) ? list : nullptr);
-      DoubleOperand<T, T::TN, false> b(fromB, item.ldb, cols, transB, shared + T::kDoublesA, nullptr);
+          static_cast<const double*>(launchedA)) + item.offA;
+      const double* const fromB =
+          e.addressed(kPointersB, pointerB, static_cast<const double*>(launchedB)) + item.offB;
+      using OfA = DoubleOperand<T, T::TM, true>;
+      using OfB = DoubleOperand<T, T::TN, false>;
+      OfA a(fromA, item.lda, rows, !transA, shared, e.has(kGather) ? list : nullptr);
+      OfB b(fromB, item.ldb, cols, transB, shared + T::kDoublesA, nullptr);
       uint32_t ahead = depth;  // k's of which no copies were started
       auto copy = [&](int stage) {
         if (ahead != 0) {
@@ -356,15 +294,16 @@ BG_DEVICE void doubleGemm(const uint4* __restrict__ items, const uint32_t* __res
         }
         commitCopies();
       };
-      auto multiply = [&](int stage, uint32_t left) {
+      auto multiply = [&](int stage, uint32_t left, auto between) {
         if (transA) {
-          if (transB) block.template multiply<false, true>(shared + stage, left);
-          else block.template multiply<false, false>(shared + stage, left);
+          if (transB) block.template multiply<false, true>(shared + stage, left, between);
+          else block.template multiply<false, false>(shared + stage, left, between);
         } else {
-          if (transB) block.template multiply<true, true>(shared + stage, left);
-          else block.template multiply<true, false>(shared + stage, left);
+          if (transB) block.template multiply<true, true>(shared + stage, left, between);
+          else block.template multiply<true, false>(shared + stage, left, between);
         }
       };
+      const bool whole = T::kBlends && block.whole() && !e.has(kGather);
       constexpr int kLastStage = (T::kStages - 1) * T::kStage;
       int in = 0, out = 0, filled = 0;
       for (uint32_t left = depth;;) {
@@ -372,19 +311,27 @@ BG_DEVICE void doubleGemm(const uint4* __restrict__ items, const uint32_t* __res
           waitCopies<T::kAhead - 1>();
           barrier();
           if (T::kAhead == T::kStages) {
-            multiply(out, left);
+            multiply(out, left, Nothing{});
             if (left <= T::TK) break;
             barrier();
           }
         }
-        copy(in);
+        const bool blends = T::kBlends && filled == T::kAhead && whole && ahead >= T::TK && left > T::TK;
+        if constexpr (T::kBlends) {
+          if (blends) {
+            multiply(out, left, Blend<OfA, OfB>{a.whole(8 * in), b.whole(8 * in)});
+            ahead -= T::TK;
+            commitCopies();
+          }
+        }
+        if (!blends) copy(in);
         in = in == kLastStage ? 0 : in + T::kStage;
         if (filled < T::kAhead) {
           if (++filled == T::kAhead) work.keep();
           continue;
         }
         if (T::kAhead < T::kStages) {
-          multiply(out, left);
+          if (!blends) multiply(out, left, Nothing{});
           if (left <= T::TK) break;
         }
         left -= T::TK;
@@ -396,7 +343,7 @@ BG_DEVICE void doubleGemm(const uint4* __restrict__ items, const uint32_t* __res
     barrier();
     block.store(shared);
     barrier();
-    finishDoubles<T>(e, shared, items, number, item, words, C, workspace);
+    finishDoubles<T>(e, shared, kept, C, workspace);
     work.go(reinterpret_cast<float*>(shared));
     if (work.any()) barrier();
   }

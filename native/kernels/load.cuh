@@ -20,10 +20,10 @@ BG_DEVICE void awaitEarlier(Item& item) {
   asm volatile("griddepcontrol.wait;\n" : "+r"(item.offA), "+r"(item.offB), "+r"(item.depth), "+r"(item.lda),
       "+r"(item.ldb), "+r"(item.extent)::"memory");
 }
-// The same with those words of its tail that each item of fp64 needs.
+// The same with the word of its tail that says where addresses are.
 BG_DEVICE void awaitEarlier(Item& item, ItemEpilogue& tail) {
   awaitEarlier(item);
-  asm volatile("" : "+r"(tail.pointersAt), "+r"(tail.scaleAAt), "+r"(tail.scaleBAt));
+  asm volatile("" : "+r"(tail.pointersAt));
 }
 BG_DEVICE void admitNext() { asm volatile("griddepcontrol.launch_dependents;\n"); }
 

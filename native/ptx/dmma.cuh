@@ -33,6 +33,16 @@ BG_DEVICE void copyNext(uint32_t i, uint32_t copies, SharedAddress& to, const do
       : "memory");
 }
 
+// copyEither is copyNext of 16 bytes, or of 8: so many there are of each, and of a kind none.
+BG_DEVICE void copyEither(uint32_t i, uint32_t lines, uint32_t doubles, SharedAddress& to,
+    const double*& from, SharedAddress between, uint64_t further) {
+  asm volatile(
+      "{\n.reg .pred p, q;\nsetp.gt.u32 p, %2, %4;\nsetp.gt.u32 q, %3, %4;\n"
+      "@p cp.async.ca.shared.global [%0], [%1], 16;\n@q cp.async.ca.shared.global [%0], [%1], 8;\n"
+      "add.u32 %0, %0, %5;\nadd.u64 %1, %1, %6;\n}\n"
+      : "+r"(to), "+l"(from) : "r"(lines), "r"(doubles), "r"(i), "r"(between), "l"(further) : "memory");
+}
+
 // doubleOf is the number of two words.
 BG_DEVICE double doubleOf(uint32_t high, uint32_t low) {
   return __hiloint2double(static_cast<int>(high), static_cast<int>(low));

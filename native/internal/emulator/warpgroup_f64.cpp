@@ -12,6 +12,13 @@ void copyNext(uint32_t i, uint32_t copies, SharedAddress& to, const double*& fro
   to += between;
   from += further / sizeof *from;
 }
+inline void copyEither(uint32_t i, uint32_t lines, uint32_t doubles, SharedAddress& to, const double*& from,
+    SharedAddress between, uint64_t further) {
+  if (i < lines) copyDoubles<16>(to, from, 16);
+  if (i < doubles) copyDoubles<8>(to, from, 8);
+  to += between;
+  from += further / sizeof *from;
+}
 inline double doubleOf(uint32_t high, uint32_t low) {
   return __builtin_bit_cast(double, static_cast<uint64_t>(high) << 32 | low);
 }

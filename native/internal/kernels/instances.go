@@ -231,8 +231,8 @@ func doubleInstance(k encoding.Kernel, name string) instance {
 		is := fmt.Sprintf("DoubleFixup<%d, %d>", t.TM, t.TN)
 		return instance{"BG_EPILOGUE_GEMM", name + "_sums", is, []string{"doubleFixup"}}
 	}
-	is := fmt.Sprintf("DoubleTile<%d, %d, %d, %d, %d, %d, %d, %d>", t.TM, t.TN, t.TK, d.Rows, d.Columns, d.Sets,
-		d.Stages, d.Groups)
+	is := fmt.Sprintf("DoubleTile<%d, %d, %d, %d, %d, %d, %d, %d, %t>", t.TM, t.TN, t.TK, d.Rows, d.Columns,
+		d.Sets, d.Stages, d.Groups, d.Blends)
 	return instance{"BG_EPILOGUE_GEMM", name, is, []string{"doubleGemm"}}
 }
 

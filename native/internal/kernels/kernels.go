@@ -3,6 +3,7 @@
 package kernels
 
 import (
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"strings"
 
 	"github.com/batchgemm/batchgemm/internal/tile"
@@ -111,32 +112,41 @@ func Int4Stage(t *tile.Shape) int {
 	return (2*t.TK+linePad)*t.TM + (panels+words)*t.TN
 }
 
-// Double has the parameters of kernels of f64.cuh: rows and columns of the block of a warp, stages of shared
-// memory, thread groups whose registers must fit in a compute unit.
-type Double struct{ Rows, Columns, Sets, Stages, Groups int }
+// Double has the parameters of kernels of f64.cuh: rows and columns of the block of a warp, sets of warps that
+// share the k's of a step, stages of shared memory, thread groups whose registers must fit in a compute unit,
+// and whether copies go between products.
+type Double struct {
+	Rows, Columns, Sets, Stages, Groups int
+	Blends                              bool
+}
 
-// DoubleOf chooses them. Blocks are as large as registers allow, so that warps read less of shared memory.
-// Small tiles have few threads and two stages, so that many groups are under way.
+// DoubleOf chooses them. Small tiles take short sums: all of 128 k's are under way at once, and sets of warps
+// share them. Blocks of others are as large as registers allow, so that warps read less of shared memory.
+// None may spill: that takes up to twice as long (H200).
 func DoubleOf(t *tile.Shape) Double {
-	switch {
-	case t.TM*t.TN <= 256:
-		return Double{Rows: 16, Columns: 16, Sets: 1, Stages: 2, Groups: 20}
-	case t.TM*t.TN <= 1024:
-		return Double{Rows: 16, Columns: 32, Sets: 1, Stages: 2, Groups: 8}
-	case t.TM*t.TN <= 4096:
-		return Double{Rows: 32, Columns: 32, Sets: 1, Stages: 3, Groups: 3}
+	switch size := t.TM * t.TN; {
+	case size <= 256:
+		return Double{Rows: 16, Columns: 16, Sets: 4, Stages: 2, Groups: 4}
+	case size <= 512:
+		return Double{Rows: 16, Columns: 32, Sets: 4, Stages: 2, Groups: 3}
+	case size <= 1024:
+		return Double{Rows: 16, Columns: 16, Sets: 1, Stages: 4, Groups: 4, Blends: true}
+	case size <= 2048:
+		return Double{Rows: 16, Columns: 32, Sets: 1, Stages: 4, Groups: 3, Blends: true}
+	case size <= 4096:
+		return Double{Rows: 32, Columns: 32, Sets: 1, Stages: 4, Groups: 2, Blends: true}
 	}
 	return Double{Rows: 32, Columns: 64, Sets: 1, Stages: 3, Groups: 2}
 }
 
 // DoubleShared returns the shared memory of a kernel of f64.cuh, in bytes: its stages, with padding, or sums,
-// and a list of rows.
+// an item, and a list of rows.
 func DoubleShared(t *tile.Shape) int {
 	const pad, sumPad = 4, 8
 	operand := func(length int) int { return length*t.TK + pad*max(length, t.TK) }
 	d := DoubleOf(t)
 	stages, sums := d.Stages*(operand(t.TM)+operand(t.TN)), d.Sets*t.TM*(t.TN+sumPad)
-	return 8*max(stages, sums) + 4*t.TM
+	return 8*max(stages, sums) + 4*encoding.EpilogueItemWords + 4*t.TM
 }
 
 // bigBlock is the register block from which on a thread has enough arithmetic to cover the loads of one
