@@ -48,7 +48,7 @@ func doubleJob(t *testing.T, d *planner.Device, b planner.Batch, o planner.Optio
 func doubleJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 	t.Helper()
 	rows := []int{shape.TM, 1, shape.TM - 1, shape.TM + 17, 7}
-	cols := []int{shape.TN, shape.TN + 9, 3, shape.TN - 8}
+	cols := []int{shape.TN, shape.TN + 9, 3, shape.TN - 7}
 	schedules := []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleLPT,
 		planner.ScheduleBatched, planner.ScheduleDynamic, planner.ScheduleSplitK, planner.ScheduleStreamK}
 	epilogues := append(make([]planner.Epilogue, 4), reference.Epilogues(slices.Max(rows))...)
@@ -161,7 +161,8 @@ var doubleMutants = []mutant{
 func TestDoubleMutants(t *testing.T) {
 	compiled(t)
 	var jobs []*emulatorJob
-	for _, name := range []string{"f64-16x16", "f64-32x32"} { // sets, two stages; copies between products
+	// sets of warps; small; copies between products
+	for _, name := range []string{"f64-16x16", "f64-32x32", "f64-64x128"} {
 		shape, err := tile.ByName(name)
 		require.NoError(t, err)
 		jobs = append(jobs, doubleJobs(t, shape)...)

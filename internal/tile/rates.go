@@ -186,22 +186,25 @@ var fitted = [...]struct {
 		Int4: Rate{Efficiency: 10.5, Step: 0.55, Fixed: 0.853, Worker: 2.2, Stream: 23000},
 	}},
 	{"f64-16x16", Rates{
-		Native: Rate{Efficiency: 0.25, Step: 0.3, Fixed: 1, Worker: 0.05},
+		Native: Rate{Efficiency: 0.257, Step: 0.564, Fixed: 0.6, Worker: 0.23},
 	}},
 	{"f64-16x32", Rates{
-		Native: Rate{Efficiency: 0.3, Step: 0.3, Fixed: 1, Worker: 0.1},
+		Native: Rate{Efficiency: 0.4, Step: 0.623, Fixed: 0.676, Worker: 0.465},
 	}},
 	{"f64-32x32", Rates{
-		Native: Rate{Efficiency: 0.45, Step: 0.3, Fixed: 1, Worker: 0.1},
+		Native: Rate{Efficiency: 0.454, Step: 0.66, Fixed: 0.678, Worker: 0.261},
+	}},
+	{"f64-32x32-deep", Rates{
+		Native: Rate{Efficiency: 0.5, Step: 0.8, Fixed: 0.89, Worker: 0.816},
 	}},
 	{"f64-32x64", Rates{
-		Native: Rate{Efficiency: 0.4, Step: 0.3, Fixed: 1, Worker: 0.1},
+		Native: Rate{Efficiency: 0.533, Step: 0.494, Fixed: 1.482, Worker: 0.472},
 	}},
 	{"f64-64x64", Rates{
-		Native: Rate{Efficiency: 0.62, Step: 0.4, Fixed: 1.2, Worker: 0.25},
+		Native: Rate{Efficiency: 0.77, Step: 0.67, Fixed: 1.6, Worker: 1},
 	}},
 	{"f64-64x128", Rates{
-		Native: Rate{Efficiency: 0.7, Step: 0.75, Fixed: 1.3, Worker: 0.5},
+		Native: Rate{Efficiency: 0.83, Step: 1.071, Worker: 2.3},
 	}},
 	{"simd-32x32", Rates{
 		CPU: Rate{Efficiency: 0.85, Worker: 0.2},

@@ -70,7 +70,8 @@ var table = [...]Shape{
 
 	{Name: "f64-16x16", TM: 16, TN: 16, TK: 64, Threads: 128, Kind: double, Epilogues: true},
 	{Name: "f64-16x32", TM: 16, TN: 32, TK: 64, Threads: 128, Kind: double, Epilogues: true},
-	{Name: "f64-32x32", TM: 32, TN: 32, TK: 16, Threads: 128, Kind: double, Epilogues: true},
+	{Name: "f64-32x32", TM: 32, TN: 32, TK: 16, Threads: 64, Kind: double, Epilogues: true},
+	{Name: "f64-32x32-deep", TM: 32, TN: 32, TK: 64, Threads: 256, Kind: double, Epilogues: true},
 	{Name: "f64-32x64", TM: 32, TN: 64, TK: 16, Threads: 128, Kind: double, Epilogues: true},
 	{Name: "f64-64x64", TM: 64, TN: 64, TK: 16, Threads: 128, Kind: double, Epilogues: true},
 	{Name: "f64-64x128", TM: 64, TN: 128, TK: 16, Threads: 128, Kind: double, Epilogues: true},

@@ -82,7 +82,7 @@ struct DoubleBlock {
   template <int j, bool kWhole, int kStep, int kAcrossB, int kAfterB, class Between, int n>
   BG_DEVICE void columns(const double* b, const double (&x)[T::kRows][2 * n], double (&y)[2][n],
       Between& between) {
-    constexpr int next = Between::kBlends ? j + 1 : j;
+    constexpr int next = Between::kBlends || T::kRows == 1 ? j + 1 : j;
     if constexpr (next > 0 && next < T::kColumns) {
 #pragma unroll
       for (int e = 0; e < n; ++e) y[next % 2][e] = b[8 * next * kAcrossB + 4 * e * kAfterB];

@@ -112,31 +112,38 @@ func Int4Stage(t *tile.Shape) int {
 	return (2*t.TK+linePad)*t.TM + (panels+words)*t.TN
 }
 
-// Double has the parameters of kernels of f64.cuh: rows and columns of the block of a warp, sets of warps that
-// share the k's of a step, stages of shared memory, thread groups whose registers must fit in a compute unit,
-// and whether copies go between products.
+// Double has the parameters of kernels of f64.cuh: rows and columns of the block of a warp, sets of warps
+// that share the k's of a step, stages of shared memory, thread groups whose registers must fit in a compute
+// unit, and whether copies go between products.
 type Double struct {
 	Rows, Columns, Sets, Stages, Groups int
 	Blends                              bool
 }
 
-// DoubleOf chooses them. Small tiles take short sums: all of 128 k's are under way at once, and sets of warps
-// share them. Blocks of others are as large as registers allow, so that warps read less of shared memory.
-// None may spill: that takes up to twice as long (H200).
+// DoubleOf chooses them. Of tiles with deep steps all of 128 k's are under way at once, and sets of warps
+// share them. Others have as many groups as registers allow, and blocks as large, so that warps read less of
+// shared memory. A kernel that spills many registers takes twice as long (H200). The largest tile spills a
+// few. It has so few warps that copies between products gain 6 %; of other tiles they take as long or longer.
 func DoubleOf(t *tile.Shape) Double {
+	deep := Double{Rows: 16, Columns: min(t.TN, 32), Sets: 4, Stages: 2}
 	switch size := t.TM * t.TN; {
-	case size <= 256:
-		return Double{Rows: 16, Columns: 16, Sets: 4, Stages: 2, Groups: 4}
-	case size <= 512:
-		return Double{Rows: 16, Columns: 32, Sets: 4, Stages: 2, Groups: 3}
+	case t.TK == 64 && size <= 256:
+		deep.Groups = 4
+		return deep
+	case t.TK == 64 && size <= 512:
+		deep.Groups = 3
+		return deep
+	case t.TK == 64:
+		deep.Groups = 2
+		return deep
 	case size <= 1024:
-		return Double{Rows: 16, Columns: 16, Sets: 1, Stages: 4, Groups: 4, Blends: true}
+		return Double{Rows: 16, Columns: 32, Sets: 1, Stages: 2, Groups: 8}
 	case size <= 2048:
-		return Double{Rows: 16, Columns: 32, Sets: 1, Stages: 4, Groups: 3, Blends: true}
+		return Double{Rows: 16, Columns: 32, Sets: 1, Stages: 4, Groups: 3}
 	case size <= 4096:
-		return Double{Rows: 32, Columns: 32, Sets: 1, Stages: 4, Groups: 2, Blends: true}
+		return Double{Rows: 32, Columns: 32, Sets: 1, Stages: 3, Groups: 3}
 	}
-	return Double{Rows: 32, Columns: 64, Sets: 1, Stages: 3, Groups: 2}
+	return Double{Rows: 32, Columns: 64, Sets: 1, Stages: 3, Groups: 2, Blends: true}
 }
 
 // DoubleShared returns the shared memory of a kernel of f64.cuh, in bytes: its stages, with padding, or sums,
