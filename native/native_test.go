@@ -104,9 +104,9 @@ func TestImage(t *testing.T) {
 		{"later minor version", 8, 9, 13000, sm80, "\x7fELF"},
 		{"H200", 9, 0, 13000, sm90a, "\x7fELF"},
 		{"later driver", 9, 0, 14020, sm90a, "\x7fELF"},
-		{"older driver", 9, 0, 12090, ptx, "//"},
-		{"A100, older driver", 8, 0, 12000, ptx, "//"},
-		{"later major version", 12, 0, 13000, ptx, "//"},
+		{"older driver", 9, 0, 12090, ptx, ".version 7.0\n"},
+		{"A100, older driver", 8, 0, 12000, ptx, ".version 7.0\n"},
+		{"later major version", 12, 0, 13000, ptx, ".version 7.0\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			arch, err := CUDA(test.major, test.minor, test.driver)
@@ -233,7 +233,7 @@ func TestPTX(t *testing.T) {
 		code := read(t, file)
 		require.Equal(t, byte(0), code[len(code)-1])
 		for _, line := range []string{".version 7.0", ".target sm_80"} {
-			require.True(t, strings.Contains(string(code), "\n"+line+"\n"), "%s: %s", file, line)
+			require.True(t, strings.Contains("\n"+string(code), "\n"+line+"\n"), "%s: %s", file, line)
 		}
 	}
 }
@@ -258,7 +258,8 @@ func cudaUsage(t *testing.T) map[string]usage {
 func TestResources(t *testing.T) {
 	table := cudaUsage(t)
 	require.Equal(t, len(sm80.image())+len(sm90a.image()), len(table))
-	const mostSpilled = 720 // bytes of a thread: in loaders of warpgroups, and between tiles of e4m3 by boxes
+	// Bytes of a thread, in loaders of warpgroups and between tiles: most of all in int4-wgmma-128x128.
+	const mostSpilled = 1344
 	listed := map[string]bool{}
 	for _, arch := range []Arch{sm80, sm90a} {
 		for _, k := range arch.image() {

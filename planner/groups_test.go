@@ -218,7 +218,7 @@ func TestGroupChoice(t *testing.T) {
 		tokens int
 		tile   string
 	}{{1, "int4-stream-16x128"}, {16, "int4-stream-16x128"}, {64, "int4-stream-16x128"},
-		{256, "int4-wgmma-32x128"}, {1024, "int4-wgmma-64x128"}, {4096, "int4-wgmma-64x128"}} {
+		{256, "int4-wgmma-32x128"}, {1024, "int4-wgmma-128x128"}, {4096, "int4-wgmma-128x128"}} {
 		plan, err := New(device(t, "h200")).PlanRagged(Ragged{Form: EndsOfRows, Groups: 128, M: 8 * c.tokens,
 			N: 1536, K: 2048, A: Matrix{LD: 2048},
 			B: Matrix{LD: 1536}, C: Matrix{LD: 1536}, StrideB: 1536 * 2048}, o)

@@ -20,12 +20,13 @@ fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-"${GO:-go}" build -o "$work/packptx" ../internal/kernels/packptx
+"${GO:-go}" build -o "$work/packcode" ../internal/kernels/packcode
 
 # base has the product that another is packed after, as internal/kernelfile has it: both are built, or neither.
 declare -A base=(
 	[gfx908.co]=gfx90a.co [gfx942.co]=gfx90a.co [gfx1100.co]=gfx1030.co
 	[sm_90a_wgmma_int8.cubin]=sm_90a_wgmma_e4m3.cubin [sm_90a_tensor_int8.cubin]=sm_90a_tensor_e4m3.cubin
+	[sm_80_tensor_int8.cubin]=sm_80_tensor_e4m3.cubin [compute_80_tensor_int8.ptx]=compute_80_tensor_e4m3.ptx
 )
 for name in "${!base[@]}"; do
 	for other in "$name ${base[$name]}" "${base[$name]} $name"; do
@@ -38,17 +39,16 @@ for arch in gfx908 gfx90a gfx942 gfx1030 gfx1100; do
 done
 
 # Kernels repeat megabytes apart.
+mkdir "$work/code"
 find "$built" -name '*.cubin' -o -name '*.ptx' -o -name '*.co' | while read -r file; do
-	name=$(basename "$file").zst
-	to=$name
-	[[ $name != clocks_* ]] || to=$clocks/${name#clocks_}
-	if [[ $file == *.ptx ]]; then
-		"$work/packptx" <"$file" >"$work/text"
-		file=$work/text
-	fi
+	"$work/packcode" "$file" "$work/code/$(basename "$file")"
+done
+for file in "$work"/code/*; do
+	name=$(basename "$file")
+	to=$name.zst
+	[[ $name != clocks_* ]] || to=$clocks/${to#clocks_}
 	after=()
-	of=${base[${name%.zst}]:-}
-	[ -z "$of" ] || after=(--patch-from="$built/$of")
+	[ -z "${base[$name]:-}" ] || after=(--patch-from="$work/code/${base[$name]}")
 	zstd -qq -f -19 --long=27 -T1 "${after[@]}" "$file" -o "$to" </dev/null
 done
 

@@ -2,6 +2,8 @@
 
 package webgpu
 
+// // Programs are 50 KB smaller without debug information of C.
+// #cgo CFLAGS: -g0
 // #cgo LDFLAGS: -ldl
 // #include "vulkan_linux.h"
 import "C"

@@ -2,6 +2,8 @@
 
 package dl
 
+// // Programs are 50 KB smaller without debug information of C.
+// #cgo CFLAGS: -g0
 // #cgo LDFLAGS: -ldl
 // #include <stdlib.h>
 // #include "dl.h"

@@ -20,19 +20,15 @@ func New(files fs.FS) *Set { return &Set{files} }
 // is damaged, which the checksum in it shows, the error names it.
 func (s *Set) Read(name string) ([]byte, error) {
 	file, kernel, one := strings.Cut(name, "/")
-	packed, err := s.load(file + ".zst")
-	if err != nil {
-		return nil, err
+	if s.files == nil {
+		return nil, fmt.Errorf("%s.zst: this build has no kernels for its kind", file)
 	}
-	var related []byte
-	if base, ok := bases[file]; ok {
-		if related, err = s.Read(base); err != nil {
-			return nil, err
-		}
-	}
-	code, err := unpack(packed, related)
+	code, err := s.unzip(file)
 	if err == nil && one {
 		code, err = oneKernel(code, kernel)
+	}
+	if err == nil && strings.HasSuffix(file, ".cubin") {
+		err = unpackCubin(code)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -43,20 +39,29 @@ func (s *Set) Read(name string) ([]byte, error) {
 	return code, nil
 }
 
-// load returns a file as stored.
-func (s *Set) load(file string) ([]byte, error) {
-	if s.files == nil {
-		return nil, fmt.Errorf("%s: this build has no kernels for its kind", file)
+// unzip returns a product as PackPTX and PackCubin make it.
+func (s *Set) unzip(file string) ([]byte, error) {
+	packed, err := fs.ReadFile(s.files, file+".zst")
+	if err != nil {
+		return nil, err
 	}
-	return fs.ReadFile(s.files, file)
+	var related []byte
+	if base, ok := bases[file]; ok {
+		if related, err = s.unzip(base); err != nil {
+			return nil, fmt.Errorf("%s: %w", base, err)
+		}
+	}
+	return unpack(packed, related)
 }
 
 // bases are products that others are packed after, because they have much of their code in common: that makes
 // the others smaller by a seventh or more. scripts/pack.sh has the same list.
 var bases = map[string]string{
 	"gfx908.co": "gfx90a.co", "gfx942.co": "gfx90a.co", "gfx1100.co": "gfx1030.co",
-	"sm_90a_wgmma_int8.cubin":  "sm_90a_wgmma_e4m3.cubin",
-	"sm_90a_tensor_int8.cubin": "sm_90a_tensor_e4m3.cubin",
+	"sm_90a_wgmma_int8.cubin":    "sm_90a_wgmma_e4m3.cubin",
+	"sm_90a_tensor_int8.cubin":   "sm_90a_tensor_e4m3.cubin",
+	"sm_80_tensor_int8.cubin":    "sm_80_tensor_e4m3.cubin",
+	"compute_80_tensor_int8.ptx": "compute_80_tensor_e4m3.ptx",
 }
 
 // mostBytes bounds the unpacked size of a product, and how far it refers back.

@@ -127,11 +127,12 @@ BG_DEVICE void loadBoxes(const Items<typename T::More>& items, uint32_t* maps, S
   }
 }
 
-// BoxScales are the scales of blocks of an item, of the lane's two rows and of both blocks of columns, where
-// there are such, else ones. Four lanes have the same rows, and each loads the scales of one of four steps:
-// loads of many rows take as much of shared memory's time as the products of a step have left. They are under
-// way for four steps.
+// Four lanes have the same rows, and each loads the scales of one of four steps: loads of many rows take as
+// much of shared memory's time as the products of a step leave.
 constexpr uint32_t kScaleSteps = 4;
+
+// BoxScales are the scales of blocks of an item, of the lane's two rows and of both blocks of columns, where
+// there are such, else ones. They are under way for four steps.
 struct BoxScales {
   const uint32_t* words;    // of Rows
   uint32_t atA[2], atB[2];  // of the lane's next step
