@@ -23,8 +23,8 @@ sed -n '/^```go$/,/^```$/{/^```/!p}; /^```$/q' README.md >"$work/main.go"
 CGO_ENABLED=0 "$go" build -o "$work/cpu" "$work/main.go"
 make -s GO="$go" build
 
-weigh "native/products" 150 "$(cat native/products/* | wc -c)"
-weigh "a program with all backends, as PIE" 380 "$(bytes "$work/all")"
+weigh "native/products" 148 "$(cat native/products/* | wc -c)"
+weigh "a program with all backends, as PIE" 376 "$(bytes "$work/all")"
 weigh "the same with CGO_ENABLED=0" 63 "$(bytes "$work/cpu")"
 weigh "the command, as make build makes it" 460 "$(bytes bin/batchgemm)"
 wheel=$(echo bin/batchgemm-*.whl)
