@@ -258,8 +258,8 @@ func cudaUsage(t *testing.T) map[string]usage {
 func TestResources(t *testing.T) {
 	table := cudaUsage(t)
 	require.Equal(t, len(sm80.image())+len(sm90a.image()), len(table))
-	// Bytes of a thread, in loaders of warpgroups and between tiles: most of all in int4-wgmma-128x128.
-	const mostSpilled = 1344
+	// Bytes of a thread, in loaders of warpgroups and between tiles.
+	const mostSpilled, mostOfManyRows = 720, 1344
 	listed := map[string]bool{}
 	for _, arch := range []Arch{sm80, sm90a} {
 		for _, k := range arch.image() {
@@ -268,7 +268,11 @@ func TestResources(t *testing.T) {
 	}
 	for name, u := range table {
 		require.True(t, listed[name], "%s is compiled, and nobody asks for it", name)
-		require.LessOrEqual(t, u.spilled, mostSpilled, "%s spills registers", name)
+		most := mostSpilled
+		if strings.Contains(name, "int4_wgmma_128x128_nn") {
+			most = mostOfManyRows
+		}
+		require.LessOrEqual(t, u.spilled, most, "%s spills registers", name)
 	}
 	for _, of := range []struct {
 		arch   Arch

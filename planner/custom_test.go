@@ -10,9 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/internal/sample"
-
 	"github.com/batchgemm/batchgemm/internal/encoding"
+	"github.com/batchgemm/batchgemm/internal/sample"
 )
 
 // oneTileAWorker deals like data-parallel.

@@ -22,12 +22,10 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "${GO:-go}" build -o "$work/packcode" ../internal/kernels/packcode
 
-# base has the product that another is packed after, as internal/kernelfile has it: both are built, or neither.
-declare -A base=(
-	[gfx908.co]=gfx90a.co [gfx942.co]=gfx90a.co [gfx1100.co]=gfx1030.co
-	[sm_90a_wgmma_int8.cubin]=sm_90a_wgmma_e4m3.cubin [sm_90a_tensor_int8.cubin]=sm_90a_tensor_e4m3.cubin
-	[sm_80_tensor_int8.cubin]=sm_80_tensor_e4m3.cubin [compute_80_tensor_int8.ptx]=compute_80_tensor_e4m3.ptx
-)
+# base has the product that another is packed after: both are built, or neither.
+declare -A base
+bases=$("$work/packcode")
+while read -r name of; do base[$name]=$of; done <<<"$bases"
 for name in "${!base[@]}"; do
 	for other in "$name ${base[$name]}" "${base[$name]} $name"; do
 		read -r here there <<<"$other"

@@ -46,7 +46,7 @@ func (s *Set) unzip(file string) ([]byte, error) {
 		return nil, err
 	}
 	var related []byte
-	if base, ok := bases[file]; ok {
+	if base, ok := Bases[file]; ok {
 		if related, err = s.unzip(base); err != nil {
 			return nil, fmt.Errorf("%s: %w", base, err)
 		}
@@ -54,9 +54,9 @@ func (s *Set) unzip(file string) ([]byte, error) {
 	return unpack(packed, related)
 }
 
-// bases are products that others are packed after, because they have much of their code in common: that makes
-// the others smaller by a seventh or more. scripts/pack.sh has the same list.
-var bases = map[string]string{
+// Bases are products that others are packed after, because they have much of their code in common: that makes
+// the others smaller by a seventh or more.
+var Bases = map[string]string{
 	"gfx908.co": "gfx90a.co", "gfx942.co": "gfx90a.co", "gfx1100.co": "gfx1030.co",
 	"sm_90a_wgmma_int8.cubin":    "sm_90a_wgmma_e4m3.cubin",
 	"sm_90a_tensor_int8.cubin":   "sm_90a_tensor_e4m3.cubin",

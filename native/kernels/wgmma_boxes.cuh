@@ -132,7 +132,8 @@ BG_DEVICE void loadBoxes(const Items<typename T::More>& items, uint32_t* maps, S
 constexpr uint32_t kScaleSteps = 4;
 
 // BoxScales are the scales of blocks of an item, of the lane's two rows and of both blocks of columns, where
-// there are such, else ones. They are under way for four steps.
+// there are such, else ones, as the compiler must not know: it would add, and spill. They are under way for
+// four steps.
 struct BoxScales {
   const uint32_t* words;    // of Rows
   uint32_t atA[2], atB[2];  // of the lane's next step

@@ -12,8 +12,7 @@ BG_DEVICE bool elected() {
   return x != 0;
 }
 
-// ofEachLane is x, which is the same for all lanes, as the compiler cannot see: it would bring numbers that
-// lie there to uniform registers, and wait for them as soon as they are asked for.
+// ofEachLane is x, of which the compiler knows nothing, not even that all lanes have the same.
 BG_DEVICE uint32_t ofEachLane(uint32_t x) {
   uint32_t self;
   asm volatile("mov.u32 %0, %%lanemask_eq;\n" : "=r"(self));

@@ -3,9 +3,9 @@
 package kernels
 
 import (
-	"github.com/batchgemm/batchgemm/internal/encoding"
 	"strings"
 
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
@@ -125,17 +125,10 @@ type Double struct {
 // shared memory. A kernel that spills many registers takes twice as long (H200). The largest tile spills a
 // few. It has so few warps that copies between products gain 6 %; 32 x 64 loses as much by them.
 func DoubleOf(t *tile.Shape) Double {
-	deep := Double{Rows: 16, Columns: min(t.TN, 32), Sets: 4, Stages: 2}
 	switch size := t.TM * t.TN; {
-	case t.TK == 64 && size <= 256:
-		deep.Groups = 4
-		return deep
-	case t.TK == 64 && size <= 512:
-		deep.Groups = 3
-		return deep
 	case t.TK == 64:
-		deep.Groups = 2
-		return deep
+		groups := map[int]int{256: 4, 512: 3, 1024: 2}
+		return Double{Rows: 16, Columns: min(t.TN, 32), Sets: 4, Stages: 2, Groups: groups[size]}
 	case size <= 1024:
 		return Double{Rows: 16, Columns: 32, Sets: 1, Stages: 2, Groups: 8}
 	case size <= 2048:

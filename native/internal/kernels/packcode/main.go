@@ -1,8 +1,11 @@
 // Command packcode writes a cubin or PTX as products have it, and other files as they are, for
 // scripts/pack.sh. Usage: packcode FILE TO
+//
+// Without arguments it prints the products that are packed after others, and these.
 package main
 
 import (
+	"fmt"
 	"log"
 	"os"
 	"path/filepath"
@@ -11,6 +14,12 @@ import (
 )
 
 func main() {
+	if len(os.Args) == 1 {
+		for product, base := range kernelfile.Bases {
+			fmt.Println(product, base)
+		}
+		return
+	}
 	code, err := os.ReadFile(os.Args[1])
 	if err != nil {
 		log.Fatal(err)
