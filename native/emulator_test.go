@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/drivertest"
 	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
@@ -108,8 +109,8 @@ func (f *jobFile) job(j *emulatorJob) {
 		b, b2 = bitsOf(wordsOf(o.TypeA, j.b)), bitsOf(wordsOf(o.TypeA, j.e.B2))
 	}
 	if x := j.doubles; x != nil {
-		a, c, bias = drivertest.DoubleWords(x.A), drivertest.DoubleWords(x.C), drivertest.DoubleWords(x.Bias)
-		b, b2 = bitsOf(drivertest.DoubleWords(x.B)), bitsOf(drivertest.DoubleWords(x.B2))
+		a, c, bias = backend.DoubleWords(x.A), backend.DoubleWords(x.C), backend.DoubleWords(x.Bias)
+		b, b2 = bitsOf(backend.DoubleWords(x.B)), bitsOf(backend.DoubleWords(x.B2))
 	}
 	f.put(j.how, j.far, uint32(len(j.plan.Launches)), uint32(len(words)),
 		uint32(len(a)), uint32(len(b)), uint32(len(c)), uint32(workspace), uint32(len(b2)), uint32(len(bias)),
@@ -122,7 +123,7 @@ func (f *jobFile) job(j *emulatorJob) {
 
 // wordsOf returns numbers as words of memory. A word of gaps only is the gap.
 func wordsOf(of element.Type, numbers []float32) []float32 {
-	words := drivertest.ToWords(of, numbers)
+	words := backend.ToWords(of, numbers)
 	if of == element.F32 {
 		return words
 	}
@@ -184,7 +185,7 @@ func (e emulator) run(dir string, jobs []*emulatorJob) error {
 			return err
 		}
 		results = results[n:]
-		after := drivertest.FromWords(o.TypeC, words, len(j.c))
+		after := backend.FromWords(o.TypeC, words, len(j.c))
 		switch {
 		case o.Epilogue != planner.Epilogue{}:
 			j.e.Epilogue = o.Epilogue

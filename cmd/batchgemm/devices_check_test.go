@@ -3,11 +3,13 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch"
+	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/selfcheck"
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -39,6 +41,26 @@ func TestDevicesCheck(t *testing.T) {
 	}
 	require.Regexp(t, `(?m)^cpu 0, .*: not all kernels were checked: unknown tile "none"`,
 		run(planner.Options{Tile: "none"}))
+}
+
+// TestChecksAllTypes: all types of elements that the CPU has are checked, with a small tile shape.
+func TestChecksAllTypes(t *testing.T) {
+	backends := dispatch.Backends()
+	at := slices.IndexFunc(backends, func(b driver.Driver) bool { return b.Name() == "cpu" })
+	devices, err := backends[at].Devices(t.Context())
+	require.NoError(t, err)
+	cmd := newDevices(nil)
+	cmd.SetContext(t.Context())
+	for _, o := range checkedOptions(&devices[0].Planner) {
+		t.Run(o.TypeA.String(), func(t *testing.T) {
+			o.Tile = "small"
+			var k kernelCheck
+			require.NoError(t, k.device(cmd, backends[at], &devices[0],
+				func(*planner.Device) []planner.Options { return []planner.Options{o} }))
+			require.Positive(t, k.Kernels)
+			require.Empty(t, k.Wrong)
+		})
+	}
 }
 
 // TestReportOfCheck: a report names the device, its driver and the kernels that are wrong.

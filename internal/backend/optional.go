@@ -3,7 +3,6 @@ package backend
 import (
 	"context"
 	"math"
-	"unsafe"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
 	"github.com/batchgemm/batchgemm/internal/encoding"
@@ -65,9 +64,4 @@ type Compiler interface {
 	driver.Device
 	// Text returns the text of a kernel on this device.
 	Text(k encoding.Kernel) (string, error)
-}
-
-// Words reinterprets 32-bit words as the elements of buffers.
-func Words[T int32 | uint32](words []T) []float32 {
-	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(words))), len(words))
 }

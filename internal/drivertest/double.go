@@ -153,8 +153,9 @@ func (j *doubles) run(t *testing.T, value func() float64) (worst float64) {
 		}
 	}
 	var buffers [6]driver.Buffer
-	for i, words := range [...][]float32{DoubleWords(x.A), DoubleWords(x.B), DoubleWords(x.C),
-		DoubleWords(x.B2), DoubleWords(x.Bias), backend.Words(x.Rows)} {
+	for i, words := range [...][]float32{backend.DoubleWords(x.A), backend.DoubleWords(x.B),
+		backend.DoubleWords(x.C), backend.DoubleWords(x.B2), backend.DoubleWords(x.Bias),
+		backend.Words(x.Rows)} {
 		buffers[i] = j.suite.alloc(t, len(words))
 		require.NoError(t, buffers[i].Write(t.Context(), 0, words))
 	}
@@ -179,14 +180,4 @@ func (j *doubles) run(t *testing.T, value func() float64) (worst float64) {
 	worst, err := reference.CheckF64(j.batch, *e, x, after)
 	require.NoError(t, err, fmt.Sprint(j.plan.Launches))
 	return worst
-}
-
-// DoubleWords returns numbers as words of a buffer, lower halves first.
-func DoubleWords[T float32 | float64](numbers []T) []float32 {
-	words := make([]float32, 0, 2*len(numbers))
-	for _, x := range numbers {
-		bits := math.Float64bits(float64(x))
-		words = append(words, math.Float32frombits(uint32(bits)), math.Float32frombits(uint32(bits>>32)))
-	}
-	return words
 }

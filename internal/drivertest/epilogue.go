@@ -176,7 +176,7 @@ func (d *epilogueData) words(s *suite, of int) []float32 {
 	case d.packed[of] != nil:
 		return backend.Words(d.packed[of])
 	}
-	return ToWords(s.types()[of], d.numbers[of])
+	return backend.ToWords(s.types()[of], d.numbers[of])
 }
 
 // prepareEpilogue plans and prepares a batch that placeEpilogue has placed.
@@ -255,7 +255,7 @@ func (j *epilogueJob) run(d *epilogueData) ([]float32, error) {
 			return nil, err
 		}
 		if of == bufferC {
-			c = FromWords(j.ofC, now, len(d.numbers[of]))
+			c = backend.FromWords(j.ofC, now, len(d.numbers[of]))
 		} else if !sameBits(words, now) {
 			return nil, fmt.Errorf("buffer %d was changed by a run", of)
 		}

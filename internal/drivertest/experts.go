@@ -97,7 +97,7 @@ func (s *suite) prepareExperts(t *testing.T, c *expertsCase, of element.Type) *e
 		values := make([]float32, n)
 		next++
 		uniform(next)(values)
-		return FromWords(of, ToWords(of, values), n)
+		return backend.FromWords(of, backend.ToWords(of, values), n)
 	}
 	k.X, k.Weights = draw(c.Tokens*c.Hidden), draw(c.Tokens*c.TopK)
 	k.GateUp, k.Down = draw(k.plans[1].ExtentB), draw(k.plans[2].ExtentB)
@@ -115,7 +115,7 @@ func (s *suite) prepareExperts(t *testing.T, c *expertsCase, of element.Type) *e
 func (k *expertsJob) run(t *testing.T) []float32 {
 	t.Helper()
 	s, ctx := k.suite, context.Background()
-	operand := func(values []float32) driver.Buffer { return s.written(t, ToWords(k.Type, values)) }
+	operand := func(values []float32) driver.Buffer { return s.written(t, backend.ToWords(k.Type, values)) }
 	index := s.written(t, backend.Words(indexWords(k.Index, k.Layer.Index64)))
 	routed := s.canaries(t, k.plans[0].ExtentC)
 	between := s.canaries(t, wordsOf(k.Type, k.plans[1].ExtentC))
@@ -144,7 +144,7 @@ func (k *expertsJob) run(t *testing.T) []float32 {
 		require.NoError(t, err)
 		require.Equal(t, -1, group)
 	}
-	return FromWords(k.Type, got, k.plans[3].ExtentC)
+	return backend.FromWords(k.Type, got, k.plans[3].ExtentC)
 }
 
 // permute reverses the order of tokens.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner"
@@ -28,8 +29,8 @@ type region struct {
 // check compares the elements, and sets them to what they were before.
 func (r *region) check(got, before []float32) error {
 	end := r.at + wordsOf(r.of, len(r.want))
-	numbers := FromWords(r.of, got[r.at:end], len(r.want))
-	kept := FromWords(r.of, before[r.at:end], len(r.want))
+	numbers := backend.FromWords(r.of, got[r.at:end], len(r.want))
+	kept := backend.FromWords(r.of, before[r.at:end], len(r.want))
 	for i, n := range r.want {
 		x := float64(numbers[i])
 		switch {
@@ -41,9 +42,8 @@ func (r *region) check(got, before []float32) error {
 		}
 		numbers[i] = kept[i]
 	}
-	words := ToWords(r.of, append(numbers, FromWords(r.of, got[r.at:end], (end-r.at)*r.of.PerWord())[len(
-		numbers):]...))
-	copy(got[r.at:end], words)
+	all := backend.FromWords(r.of, got[r.at:end], (end-r.at)*r.of.PerWord())
+	copy(got[r.at:end], backend.ToWords(r.of, append(numbers, all[len(numbers):]...)))
 	return nil
 }
 
@@ -214,8 +214,8 @@ func (c *gateCase) data() *gateData {
 		d.words[c.Experts-1] = math.Float32frombits(math.MaxUint32)
 		d.words[c.Rows()+n] = math.Float32frombits(math.MaxUint32 - 5)
 	}
-	d.pre = FromWords(c.gate.Type, ToWords(c.gate.Type, d.pre), len(d.pre))
-	d.dh = FromWords(c.gate.Type, ToWords(c.gate.Type, d.dh), len(d.dh))
+	d.pre = backend.FromWords(c.gate.Type, backend.ToWords(c.gate.Type, d.pre), len(d.pre))
+	d.dh = backend.FromWords(c.gate.Type, backend.ToWords(c.gate.Type, d.dh), len(d.dh))
 	return d
 }
 
@@ -271,7 +271,8 @@ func (d *gateData) start(words int) LayerJob {
 		index[i] = int32(math.Float32bits(w))
 	}
 	return LayerJob{Extent: d.extent, Index: index, Rows: indexWords(d.index, d.Index64),
-		A: ToWords(d.gate.Type, d.pre), B: ToWords(d.gate.Type, d.dh), Before: before, Want: before}
+		A: backend.ToWords(d.gate.Type, d.pre), B: backend.ToWords(d.gate.Type, d.dh),
+		Before: before, Want: before}
 }
 
 // backward is the job of the gradients.

@@ -128,7 +128,7 @@ func (s *suite) prepareGated(t *testing.T, c *gatedCase, of element.Type) *gated
 		values := make([]float32, n)
 		next++
 		uniform(next)(values)
-		return FromWords(of, ToWords(of, values), n)
+		return backend.FromWords(of, backend.ToWords(of, values), n)
 	}
 	k.x, k.weights = draw(c.Tokens*c.Hidden), draw(c.Tokens*c.TopK)
 	rows := c.Intermediate
@@ -145,7 +145,7 @@ func (s *suite) prepareGated(t *testing.T, c *gatedCase, of element.Type) *gated
 func (k *gatedJob) run(t *testing.T) []float32 {
 	t.Helper()
 	s, ctx, p := k.suite, context.Background(), k.plan
-	operand := func(values []float32) driver.Buffer { return s.written(t, ToWords(k.of, values)) }
+	operand := func(values []float32) driver.Buffer { return s.written(t, backend.ToWords(k.of, values)) }
 	result := func(plan *planner.Plan, more int) driver.Buffer {
 		return s.canaries(t, wordsOf(plan.Options.TypeC, plan.ExtentC+more))
 	}
@@ -193,7 +193,7 @@ func (k *gatedJob) run(t *testing.T) []float32 {
 		require.NoError(t, err)
 		require.Equal(t, -1, group)
 	}
-	return FromWords(k.of, got, p.Combine.ExtentC)
+	return backend.FromWords(k.of, got, p.Combine.ExtentC)
 }
 
 // permute turns the order of tokens about.

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
@@ -59,7 +60,7 @@ func (k *gatedJob) matrices(seed uint64, rows, depth int) matrices {
 		reference.Integers(rng, m.numbers, 127)
 	default:
 		reference.Uniform(rng, m.numbers)
-		m.numbers = FromWords(of, ToWords(of, m.numbers), len(m.numbers))
+		m.numbers = backend.FromWords(of, backend.ToWords(of, m.numbers), len(m.numbers))
 	}
 	switch m.scaling {
 	case planner.PerRow:
@@ -91,7 +92,7 @@ func (k *gatedJob) matrices(seed uint64, rows, depth int) matrices {
 		}
 	}
 	if m.apart <= 1 { // experts follow each other within words
-		m.words = ToWords(of, all)
+		m.words = backend.ToWords(of, all)
 	}
 	return m
 }

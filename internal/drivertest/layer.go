@@ -190,11 +190,11 @@ func (j *LayerJob) Check(got []float32) error {
 func (c *layerCase) routing(d *planner.Device, of element.Type, seed uint64) (j LayerJob, err error) {
 	index, weights := c.draw(seed), make([]float32, c.Tokens*c.TopK)
 	uniform(seed)(weights)
-	j = LayerJob{Extent: c.extent, Index: indexWords(index, c.Index64), A: ToWords(of, weights)}
+	j = LayerJob{Extent: c.extent, Index: indexWords(index, c.Index64), A: backend.ToWords(of, weights)}
 	j.Plan, err = planner.New(d).PlanStep(planner.Routing{Choices: c.Choices, Weights: of})
 	j.Before = slices.Repeat([]float32{canary}, c.words()+1)
 	j.Want = slices.Clone(j.Before)
-	c.route(j.Want, index, FromWords(of, j.A, len(weights)))
+	c.route(j.Want, index, backend.FromWords(of, j.A, len(weights)))
 	return j, err
 }
 
@@ -233,12 +233,12 @@ func (c *layerCase) combine(d *planner.Device, of element.Type, hidden int) (j L
 			rows[i*hidden+k] = float32(math.NaN())
 		}
 	}
-	j = LayerJob{Extent: c.extent, Index: indexWords(index, c.Index64), A: ToWords(of, rows)}
+	j = LayerJob{Extent: c.extent, Index: indexWords(index, c.Index64), A: backend.ToWords(of, rows)}
 	j.Plan, err = planner.New(d).PlanStep(planner.Combine{Choices: c.Choices, Hidden: hidden, Type: of})
 	j.Before = slices.Repeat([]float32{canary}, wordsOf(of, c.Tokens*hidden)+1)
-	sums := FromWords(of, slices.Clone(j.Before), len(j.Before)*of.PerWord())
-	c.sum(sums, hidden, index, FromWords(of, j.A, len(rows)))
-	j.Want = ToWords(of, sums)
+	sums := backend.FromWords(of, slices.Clone(j.Before), len(j.Before)*of.PerWord())
+	c.sum(sums, hidden, index, backend.FromWords(of, j.A, len(rows)))
+	j.Want = backend.ToWords(of, sums)
 	return j, err
 }
 

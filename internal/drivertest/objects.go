@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/hardware"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/internal/reference"
@@ -134,14 +135,14 @@ func (s *suite) testMoved(t *testing.T, shape *tile.Shape, problems int) {
 	defer func() { require.NoError(t, program.Close()) }()
 	a, x, y := s.alloc(t, wordsOf(s.of, len(moves))), s.alloc(t, wordsOf(s.of, len(numbers))), s.alloc(t,
 		wordsOf(s.of, len(numbers)))
-	require.NoError(t, a.Write(ctx, 0, ToWords(s.of, moves)))
-	require.NoError(t, x.Write(ctx, 0, ToWords(s.of, numbers)))
+	require.NoError(t, a.Write(ctx, 0, backend.ToWords(s.of, moves)))
+	require.NoError(t, x.Write(ctx, 0, backend.ToWords(s.of, numbers)))
 	forth, back := driver.Run{Program: program, A: a, B: x, C: y}, driver.Run{Program: program,
 		A: a, B: y, C: x}
 	require.NoError(t, s.device.Submit(ctx, slices.Repeat([]driver.Run{forth, back}, runs)))
 	words := make([]float32, x.Len())
 	require.NoError(t, x.Read(ctx, 0, words))
-	require.Equal(t, want, FromWords(s.of, words, len(want)))
+	require.Equal(t, want, backend.FromWords(s.of, words, len(want)))
 }
 
 // testQueued submits half a second of work. Submit returns before it is done, and a call of Wait ends with

@@ -60,7 +60,7 @@ func (a *apart) contents(of element.Type, numbers []float32) []float32 {
 
 func (a *apart) write(ctx context.Context, s *suite, d *epilogueData) error {
 	of := s.types()[a.of]
-	return a.buffer.Write(ctx, 0, ToWords(of, a.contents(of, d.numbers[a.of])))
+	return a.buffer.Write(ctx, 0, backend.ToWords(of, a.contents(of, d.numbers[a.of])))
 }
 
 // read copies the buffer's C to that of the other buffers. It fails if anything else has changed.
@@ -71,7 +71,7 @@ func (a *apart) read(ctx context.Context, s *suite, d *epilogueData, c []float32
 	if err := a.buffer.Read(ctx, 0, now); err != nil {
 		return err
 	}
-	after := FromWords(of, now, a.length())
+	after := backend.FromWords(of, now, a.length())
 	if a.of == bufferC {
 		copy(c[a.first:a.end], after[a.before:])
 		copy(after[a.before:], before[a.before:][:a.end-a.first])

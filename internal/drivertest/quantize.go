@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner"
@@ -69,7 +70,7 @@ func (d *gateData) quantizeJob(facts *planner.Device) (j LayerJob, err error) {
 	}
 	blocks := (inner + each - 1) / each
 	words := wordsOf(g.TypeC, n*inner) + 3
-	j = LayerJob{Plan: j.Plan, Extent: d.extent, A: ToWords(g.Type, d.pre), Sizes: words,
+	j = LayerJob{Plan: j.Plan, Extent: d.extent, A: backend.ToWords(g.Type, d.pre), Sizes: words,
 		Before: slices.Repeat([]float32{canary}, words+g.Scales+n*blocks+2)}
 	copy(j.Before[words:], d.words)
 	j.Want = slices.Clone(j.Before)
@@ -104,7 +105,7 @@ func (d *gateData) spoil() {
 			d.pre[i] = 3
 		}
 	}
-	d.pre = FromWords(d.gate.Type, ToWords(d.gate.Type, d.pre), len(d.pre))
+	d.pre = backend.FromWords(d.gate.Type, backend.ToWords(d.gate.Type, d.pre), len(d.pre))
 }
 
 // quantized is an element of h. Without sigmoids it is exact.

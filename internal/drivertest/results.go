@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/reference"
 	"github.com/batchgemm/batchgemm/planner"
@@ -94,7 +95,8 @@ func (s *suite) compute(p driver.Program, buffers [3]driver.Buffer, o operands) 
 func (s *suite) computeRun(run driver.Run, o operands) ([]float32, error) {
 	ctx := context.Background()
 	buffers := [...]driver.Buffer{run.A, run.B, run.C}
-	words := [...][]float32{ToWords(s.of, o.a), ToWords(s.of, o.b), ToWords(s.ofC, o.c)}
+	words := [...][]float32{backend.ToWords(s.of, o.a), backend.ToWords(s.of, o.b),
+		backend.ToWords(s.ofC, o.c)}
 	for i, src := range words {
 		if err := buffers[i].Write(ctx, 0, src); err != nil {
 			return nil, err
@@ -114,7 +116,7 @@ func (s *suite) computeRun(run driver.Run, o operands) ([]float32, error) {
 	}
 	c := make([]float32, len(words[2]))
 	err := buffers[2].Read(ctx, 0, c)
-	return FromWords(s.ofC, c, len(o.c)), err
+	return backend.FromWords(s.ofC, c, len(o.c)), err
 }
 
 // check runs the job with uniform values and with integers, and verifies the results.

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/planner"
 )
@@ -65,7 +66,8 @@ func (s *suite) isDynamic(l encoding.Launch) bool {
 func (j *job) runs(t *testing.T, o operands, n int) []float32 {
 	t.Helper()
 	ctx, s := context.Background(), j.suite
-	for i, words := range [][]float32{ToWords(s.of, o.a), ToWords(s.of, o.b), ToWords(s.ofC, o.c)} {
+	for i, words := range [][]float32{backend.ToWords(s.of, o.a), backend.ToWords(s.of, o.b),
+		backend.ToWords(s.ofC, o.c)} {
 		require.NoError(t, j.buffers[i].Write(ctx, 0, words))
 	}
 	run := driver.Run{Program: j.program, A: j.buffers[0], B: j.buffers[1], C: j.buffers[2]}

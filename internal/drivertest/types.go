@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
-	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/hardware"
@@ -290,41 +289,3 @@ func round(of element.Type, numbers []float32) {
 
 // wordsOf returns how many words of a buffer hold that many elements.
 func wordsOf(of element.Type, elements int) int { return (elements*of.Bytes() + 3) / 4 }
-
-// ToWords returns numbers as words of a buffer.
-func ToWords(of element.Type, numbers []float32) []float32 {
-	switch of {
-	case element.F32:
-		return numbers
-	case element.F64:
-		return DoubleWords(numbers)
-	}
-	words := make([]uint32, wordsOf(of, len(numbers)))
-	bits, at, shift := 8*of.Bytes(), 0, 0
-	for _, x := range numbers {
-		words[at] |= uint32(elemtype.Bits(of, x)) << shift
-		if shift += bits; shift == 32 {
-			at, shift = at+1, 0
-		}
-	}
-	return backend.Words(words)
-}
-
-// FromWords returns n numbers from words of a buffer. Those of F64 are rounded.
-func FromWords(of element.Type, words []float32, n int) []float32 {
-	if of == element.F32 {
-		return words
-	}
-	numbers := make([]float32, n)
-	for i := range numbers {
-		if of == element.F64 {
-			low, high := math.Float32bits(words[2*i]), math.Float32bits(words[2*i+1])
-			numbers[i] = float32(math.Float64frombits(uint64(high)<<32 | uint64(low)))
-			continue
-		}
-		at := i * of.Bytes()
-		bits := math.Float32bits(words[at/4]) >> (at % 4 * 8)
-		numbers[i] = elemtype.Float(of, uint16(bits&(1<<(8*of.Bytes())-1)))
-	}
-	return numbers
-}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/internal/reference"
@@ -84,7 +85,8 @@ func (s *suite) updates(t *testing.T) (steps []*step) {
 			c.options.Tile = s.tile()
 		}
 		c.operands = s.typed(fill(c.batch, c.lens, s.integers(uint64(len(steps)))))
-		for i, src := range [][]float32{ToWords(s.of, c.a), ToWords(s.of, c.b), ToWords(s.ofC, c.c)} {
+		for i, src := range [][]float32{backend.ToWords(s.of, c.a), backend.ToWords(s.of, c.b),
+			backend.ToWords(s.ofC, c.c)} {
 			c.buffers[i] = s.alloc(t, len(src))
 			require.NoError(t, c.buffers[i].Write(context.Background(), 0, src))
 		}
@@ -153,7 +155,7 @@ func (s *suite) testUpdate(t *testing.T) {
 				"none of them is queued")
 			for n := range times {
 				if n > 0 { // it may wait for the run before
-					require.NoError(t, c.buffers[2].Write(ctx, 0, ToWords(s.ofC, c.c)))
+					require.NoError(t, c.buffers[2].Write(ctx, 0, backend.ToWords(s.ofC, c.c)))
 				}
 				require.NoError(t, s.device.Submit(ctx, []driver.Run{run}))
 			}
@@ -161,10 +163,10 @@ func (s *suite) testUpdate(t *testing.T) {
 		for i, c := range steps {
 			got := make([]float32, wordsOf(s.ofC, len(c.c)))
 			require.NoError(t, c.buffers[2].Read(ctx, 0, got))
-			got = FromWords(s.ofC, got, len(c.c))
+			got = backend.FromWords(s.ofC, got, len(c.c))
 			require.NoError(t, reference.CheckRounded(s.ofC, c.batch, c.a, c.b, c.c, got),
 				fmt.Sprintf("round %d, batch %d", round, i))
-			require.NoError(t, c.buffers[2].Write(ctx, 0, ToWords(s.ofC, c.c)))
+			require.NoError(t, c.buffers[2].Write(ctx, 0, backend.ToWords(s.ofC, c.c)))
 		}
 	}
 	s.testUpdateOn(t, program, &plan, steps)

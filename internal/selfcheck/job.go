@@ -146,19 +146,19 @@ func (s *session) prepare(ctx context.Context, plan *planner.Plan, b planner.Bat
 	run := driver.Run{Program: program}
 	wordsB, wordsB2 := packed(x.PackedB, plan.ExtentB), packed(x.PackedB2, plan.ExtentB2)
 	if !elemtype.Bits4(o.TypeB) {
-		wordsB = toWords(o.TypeA, beyond(x.B, x.Gap))
-		wordsB2 = toWords(o.TypeA, beyond(x.E.B2, x.Gap))
+		wordsB = backend.ToWords(o.TypeA, beyond(x.B, x.Gap))
+		wordsB2 = backend.ToWords(o.TypeA, beyond(x.E.B2, x.Gap))
 	}
 	for _, operand := range []struct {
 		to    *driver.Buffer
 		words []float32
 		taken bool
 	}{
-		{&run.A, toWords(o.TypeA, beyond(x.A, x.Gap)), true},
+		{&run.A, backend.ToWords(o.TypeA, beyond(x.A, x.Gap)), true},
 		{&run.B, wordsB, true},
-		{&run.C, toWords(o.TypeC, x.C), true},
+		{&run.C, backend.ToWords(o.TypeC, x.C), true},
 		{&run.B2, wordsB2, plan.ExtentB2 > 0},
-		{&run.Bias, toWords(o.TypeC, beyond(x.E.Biases, 0)), plan.ExtentBias > 0},
+		{&run.Bias, backend.ToWords(o.TypeC, beyond(x.E.Biases, 0)), plan.ExtentBias > 0},
 		{&run.Rows, backend.Words(x.E.Rows), plan.ExtentRows > 0},
 		{&run.Sizes, sizes, sizes != nil},
 	} {
@@ -185,7 +185,7 @@ func (j *job) check(ctx context.Context, c driver.Buffer) error {
 	if err := c.Read(ctx, 0, words); err != nil {
 		return err
 	}
-	after := fromWords(j.how.TypeC, words, len(j.c))
+	after := backend.FromWords(j.how.TypeC, words, len(j.c))
 	var err error
 	if j.how.Epilogue.Epilogue == (planner.Epilogue{}) {
 		err = reference.CheckExactIn(j.how, j.batch, j.a, j.b, j.c, after)
@@ -210,28 +210,4 @@ func (j *job) check(ctx context.Context, c driver.Buffer) error {
 func packed(words []uint32, elements int) []float32 {
 	more := max(0, (element.Int4.Size(elements)+3)/4-len(words)) + guard
 	return backend.Words(append(words, make([]uint32, more)...))
-}
-
-// toWords returns numbers as words of a buffer, fromWords n numbers of words.
-func toWords(of element.Type, numbers []float32) []float32 {
-	if of == element.F32 {
-		return numbers
-	}
-	words := make([]uint32, (len(numbers)+of.PerWord()-1)/of.PerWord())
-	for i, x := range numbers {
-		words[i/of.PerWord()] |= uint32(elemtype.Bits(of, x)) << (i % of.PerWord() * 8 * of.Bytes())
-	}
-	return backend.Words(words)
-}
-
-func fromWords(of element.Type, words []float32, n int) []float32 {
-	if of == element.F32 {
-		return words
-	}
-	numbers := make([]float32, n)
-	for i := range numbers {
-		bits := math.Float32bits(words[i/of.PerWord()]) >> (i % of.PerWord() * 8 * of.Bytes())
-		numbers[i] = elemtype.Float(of, uint16(bits&(1<<(8*of.Bytes())-1)))
-	}
-	return numbers
 }

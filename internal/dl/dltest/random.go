@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/drivertest"
 	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/reference"
@@ -57,8 +58,8 @@ func checkRandom(ctx context.Context, d driver.Device, seed uint64, n int) error
 	for i, of := range [...]element.Type{options.TypeA, options.TypeA, options.TypeC} {
 		numbers := make([]float32, lens[i])
 		reference.UniformOf(of, rng, numbers)
-		bits := drivertest.ToWords(of, numbers)
-		host[i], words = drivertest.FromWords(of, bits, len(numbers)), len(bits)
+		bits := backend.ToWords(of, numbers)
+		host[i], words = backend.FromWords(of, bits, len(numbers)), len(bits)
 		if buffers[i], err = d.Alloc(words); err != nil {
 			return err
 		}
@@ -75,7 +76,7 @@ func checkRandom(ctx context.Context, d driver.Device, seed uint64, n int) error
 	if err := buffers[2].Read(ctx, 0, read); err != nil {
 		return err
 	}
-	got := drivertest.FromWords(options.TypeC, read, lens[2])
+	got := backend.FromWords(options.TypeC, read, lens[2])
 	how := reference.Arithmetic{NarrowSums: reference.NarrowSums(plan), TypeC: options.TypeC}
 	if _, err = reference.CheckIn(how, batch, host[0], host[1], host[2], got); err != nil {
 		return fmt.Errorf("%+v: %w", options, err)

@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/batchgemm/batchgemm/internal/drivertest"
+	"github.com/batchgemm/batchgemm/internal/backend"
 	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/kernelfile"
@@ -232,14 +232,14 @@ func (j *job) run(o *Object, arch native.Arch, contrary bool, ran map[string][]b
 	err error) {
 	of, typeC := j.plan.Options.TypeA, j.plan.Options.TypeC
 	words := newBuffer("the plan", 1, j.plan.Encode(nil))
-	a, c := newBuffer("A", 2, drivertest.ToWords(of, j.a)), newBuffer("C", 4, drivertest.ToWords(typeC, j.c))
+	a, c := newBuffer("A", 2, backend.ToWords(of, j.a)), newBuffer("C", 4, backend.ToWords(typeC, j.c))
 	b, b2 := newBuffer("B", 3, j.packedB), newBuffer("B2", 6, j.packedB2)
 	if j.plan.Options.TypeB != element.Int4 {
-		b, b2 = newBuffer("B", 3, drivertest.ToWords(of, j.b)),
-			newBuffer("B2", 6, drivertest.ToWords(of, j.e.B2))
+		b, b2 = newBuffer("B", 3, backend.ToWords(of, j.b)),
+			newBuffer("B2", 6, backend.ToWords(of, j.e.B2))
 	}
 	workspace := newBuffer("the workspace", 5, slices.Repeat([]uint32{garbage}, j.plan.Workspace))
-	bias, rows := newBuffer("biases", 7, drivertest.ToWords(typeC, j.e.Biases)),
+	bias, rows := newBuffer("biases", 7, backend.ToWords(typeC, j.e.Biases)),
 		newBuffer("rows", 8, j.e.Rows)
 	c.Writable, workspace.Writable = true, true
 	a.Bytes, b.Bytes, b2.Bytes = of.Bytes() == 1, of.Bytes() == 1, of.Bytes() == 1
@@ -293,7 +293,7 @@ func (j *job) run(o *Object, arch native.Arch, contrary bool, ran map[string][]b
 	if _, err := binary.Decode(c.Data, binary.LittleEndian, after); err != nil {
 		return instructions, err
 	}
-	after = drivertest.FromWords(typeC, after, len(j.c))
+	after = backend.FromWords(typeC, after, len(j.c))
 	if e := j.plan.Options.Epilogue; e != (planner.Epilogue{}) {
 		j.e.Epilogue = e
 		_, err = reference.CheckIn(reference.Arithmetic{TypeC: typeC, Epilogue: j.e}, j.plan.Batch, j.a, j.b,
