@@ -197,6 +197,10 @@ func (b *raggedBuilder) bound(products []encoding.Launch, makers, items int) {
 	set(encoding.BoundRowsC, r.RowsC)
 	set(encoding.BoundWeights, r.Weights)
 	set(encoding.BoundBias, r.Bias)
+	if r.Form == Records {
+		set(encoding.BoundWeights, bit(e.Weights))
+		set(encoding.BoundBias, bit(e.Bias))
+	}
 	set(encoding.BoundStrideBias, r.StrideBias)
 	set(encoding.BoundOffB2, r.B2.Offset)
 	set(encoding.BoundLDB2, r.B2.LD)

@@ -68,11 +68,11 @@ func renderRagged(k encoding.Kernel, lim Limits) (Shader, error) {
 }
 
 // raggedParts returns the names of the parts of the texts that an epilogue needs. Part tail is for the tails
-// of items and records. Adapters have no kernels for pointers.
+// of items and records. Its lines ask the bounds what the epilogue has, so that epilogues without gates and
+// scales share a text: it takes long to compile. Adapters have no kernels for pointers.
 func raggedParts(e encoding.Epilogue) map[string]bool {
-	return map[string]bool{"tail": e != encoding.Epilogue{}, "bias": e.Bias, "gated": e.Gated,
-		"gather": e.Gather, "scatter": e.Scatter, "weights": e.Weights, "scaled": e.Scaled(),
-		"scale-a": e.ScaleA != "",
+	return map[string]bool{"tail": e != encoding.Epilogue{}, "gated": e.Gated,
+		"scaled": e.Scaled(), "scale-a": e.ScaleA != "",
 		"scale-b": e.ScaleB != "", "each-row": e.EachRow(), "pairs": e.Pairs, "groups": e.ScaleB.Group() > 0,
 		"blocks": e.Blocks()}
 }
@@ -131,12 +131,10 @@ func (n names) addEpilogue(k encoding.Kernel) {
 		n["written"] = " && false"
 	}
 	n.add("stored.a", "select(p.m, p.depth, transA)")
-	if e.Gather { // A is not transposed
-		n["stored.a"] = "words[${gatherRows}u]"
-	}
 	n.add("stored.c", "p.m")
-	if e.Scatter {
-		n["stored.c"] = "words[${scatterRows}u]"
+	if e != (encoding.Epilogue{}) { // lists of rows have them of so many
+		n["stored.a"] = "select(" + n["stored.a"] + ", words[${gatherRows}u], words[${gatherRows}u] != 0u)"
+		n["stored.c"] = "select(p.m, words[${scatterRows}u], words[${scatterRows}u] != 0u)"
 	}
 	n.add("items.before", "first + before(w, tiles, workers)")
 	if e.Gated {

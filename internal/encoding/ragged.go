@@ -133,8 +133,8 @@ const (
 	BoundScatterRows
 	BoundRowsA // words of Rows with the first group's lists
 	BoundRowsC
-	BoundWeights
-	BoundBias // element of the first group's bias
+	BoundWeights // Records: 1 if groups have weights
+	BoundBias    // element of the first group's bias; Records: 1 if groups have one
 	BoundStrideBias
 	BoundOffB2
 	BoundLDB2

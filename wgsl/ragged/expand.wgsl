@@ -49,11 +49,13 @@ fn write(at: u32, p: Problem, kernel: u32, number: u32) {
 	words[at + ${item.scaleAAt}u] = p.scaleA${scales.toRow};
 	words[at + ${item.scaleBAt}u] = p.scaleB${scales.toCol};
 #end
-#if gather
-	words[at + ${item.offA}u] = p.offA;
-#end
-#if scatter
-	words[at + ${item.offC}u] = p.offC + col;
+#if tail
+	if (words[${gatherRows}u] != 0u) {
+		words[at + ${item.offA}u] = p.offA;
+	}
+	if (words[${scatterRows}u] != 0u) {
+		words[at + ${item.offC}u] = p.offC + col;
+	}
 #end
 #if gated
 	let second = at + ${item.words}u;

@@ -83,17 +83,11 @@ fn record(g: u32) -> Problem {
 #if gated
 		p.fits = p.fits && (p.beta & 0x7fffffffu) == 0u;
 #end
-#if bias
-		p.fits = p.fits && listed(p.bias, ${products}u * p.n, words[${lenBias}u]);
-#end
-#if gather
-		p.fits = p.fits && listed(p.rowsA, p.m, words[${lenRows}u]);
-#end
-#if scatter
-		p.fits = p.fits && listed(p.rowsC, p.m, words[${lenRows}u]);
-#end
-#if weights
-		p.fits = p.fits && listed(p.weights, p.m, words[${lenRows}u]);
+#if tail
+		p.fits = p.fits && (words[${bias}u] == 0u || listed(p.bias, ${products}u * p.n, words[${lenBias}u]));
+		p.fits = p.fits && (words[${gatherRows}u] == 0u || listed(p.rowsA, p.m, words[${lenRows}u]));
+		p.fits = p.fits && (words[${scatterRows}u] == 0u || listed(p.rowsC, p.m, words[${lenRows}u]));
+		p.fits = p.fits && (words[${weights}u] == 0u || listed(p.weights, p.m, words[${lenRows}u]));
 #end
 #if scale-a
 		p.fits = p.fits && listed(p.scaleA, ${scales.a}, words[${lenRows}u]);
@@ -174,11 +168,9 @@ fn between(g: u32) -> Problem {
 #if scale-b
 	p.scaleB = p.scaleB + g * ${scales.b};
 #end
-#if gather
-	p.offA = select(p.offA, words[${offA}u], byRows); // any rows of A
-#end
-#if scatter
-	p.offC = select(p.offC, words[${offC}u], byRows);
+#if tail
+	p.offA = select(p.offA, words[${offA}u], byRows && words[${gatherRows}u] != 0u); // any rows of A
+	p.offC = select(p.offC, words[${offC}u], byRows && words[${scatterRows}u] != 0u);
 #end
 	return p;
 }

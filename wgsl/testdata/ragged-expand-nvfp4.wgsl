@@ -61,17 +61,21 @@ fn record(g: u32) -> Problem {
 	p.scaleB = sizes[at + 21u];
 	let product = (p.alpha & 0x7fffffffu) != 0u && p.depth != 0u;
 	if (p.fits && p.m != 0u && p.n != 0u) {
-		p.fits = within(p.offC, p.ldC, p.m, p.n, words[20u]);
+		p.fits = within(p.offC, p.ldC, select(p.m, words[50u], words[50u] != 0u), p.n, words[20u]);
 		if (product) {
 			let transA = words[6u] == 1u;
 			let transB = words[7u] == 1u;
-			let fitsA = within(p.offA, p.ldA, select(p.m, p.depth, transA), select(p.depth, p.m, transA), words[18u]);
+			let fitsA = within(p.offA, p.ldA, select(select(p.m, p.depth, transA), words[49u], words[49u] != 0u), select(p.depth, p.m, transA), words[18u]);
 			let fitsB = within(p.offB, p.ldB, select(p.depth, p.n, transB), select(p.n, p.depth, transB), words[19u]);
 			p.fits = p.fits && fitsA && fitsB;
 			let fitsB2 = within(p.offB2, p.ldB2, select(p.depth, p.n, transB), select(p.n, p.depth, transB), words[59u]);
 			p.fits = p.fits && fitsB2;
 		}
 		p.fits = p.fits && (p.beta & 0x7fffffffu) == 0u;
+		p.fits = p.fits && (words[54u] == 0u || listed(p.bias, 2u * p.n, words[60u]));
+		p.fits = p.fits && (words[49u] == 0u || listed(p.rowsA, p.m, words[61u]));
+		p.fits = p.fits && (words[50u] == 0u || listed(p.rowsC, p.m, words[61u]));
+		p.fits = p.fits && (words[53u] == 0u || listed(p.weights, p.m, words[61u]));
 		p.fits = p.fits && listed(p.scaleB, (p.depth / 64u + min(p.depth, 1u)) * (p.ldB + p.ldB2), words[61u]);
 		p.fits = p.fits && (p.depth == 0u || (p.ldB <= words[61u] / max(p.depth / 64u + min(p.depth, 1u), 1u) && p.ldB2 <= words[61u] / max(p.depth / 64u + min(p.depth, 1u), 1u) - p.ldB)) && p.depth % 64u == 0u && (p.ldB | p.ldB2) % 8u == 0u && (p.offB | p.offB2) % 32u == 0u;
 	}
@@ -129,6 +133,8 @@ fn between(g: u32) -> Problem {
 	p.scaleA = words[62u];
 	p.scaleB = words[63u];
 	p.scaleB = p.scaleB + g * (p.depth / 64u + min(p.depth, 1u)) * (p.ldB + p.ldB2);
+	p.offA = select(p.offA, words[8u], byRows && words[49u] != 0u); // any rows of A
+	p.offC = select(p.offC, words[10u], byRows && words[50u] != 0u);
 	return p;
 }
 
@@ -319,6 +325,12 @@ fn write(at: u32, p: Problem, kernel: u32, number: u32) {
 	words[at + 17u] = p.bias + col;
 	words[at + 19u] = p.scaleA;
 	words[at + 20u] = p.scaleB + col;
+	if (words[49u] != 0u) {
+		words[at + 0u] = p.offA;
+	}
+	if (words[50u] != 0u) {
+		words[at + 2u] = p.offC + col;
+	}
 	let second = at + 24u;
 	words[second + 0u] = words[at + 0u];
 	words[second + 1u] = words[at + 1u];

@@ -57,15 +57,18 @@ fn record(g: u32) -> Problem {
 	p.weights = sizes[at + 17u];
 	let product = (p.alpha & 0x7fffffffu) != 0u && p.depth != 0u;
 	if (p.fits && p.m != 0u && p.n != 0u) {
-		p.fits = within(p.offC, p.ldC, p.m, p.n, words[20u]);
+		p.fits = within(p.offC, p.ldC, select(p.m, words[50u], words[50u] != 0u), p.n, words[20u]);
 		if (product) {
 			let transA = words[6u] == 1u;
 			let transB = words[7u] == 1u;
-			let fitsA = within(p.offA, p.ldA, words[49u], select(p.depth, p.m, transA), words[18u]);
+			let fitsA = within(p.offA, p.ldA, select(select(p.m, p.depth, transA), words[49u], words[49u] != 0u), select(p.depth, p.m, transA), words[18u]);
 			let fitsB = within(p.offB, p.ldB, select(p.depth, p.n, transB), select(p.n, p.depth, transB), words[19u]);
 			p.fits = p.fits && fitsA && fitsB;
 		}
-		p.fits = p.fits && listed(p.rowsA, p.m, words[61u]);
+		p.fits = p.fits && (words[54u] == 0u || listed(p.bias, 1u * p.n, words[60u]));
+		p.fits = p.fits && (words[49u] == 0u || listed(p.rowsA, p.m, words[61u]));
+		p.fits = p.fits && (words[50u] == 0u || listed(p.rowsC, p.m, words[61u]));
+		p.fits = p.fits && (words[53u] == 0u || listed(p.weights, p.m, words[61u]));
 	}
 	return p;
 }
@@ -118,7 +121,8 @@ fn between(g: u32) -> Problem {
 	p.rowsA = words[51u] + row;
 	p.rowsC = words[52u] + row;
 	p.weights = words[53u] + row;
-	p.offA = select(p.offA, words[8u], byRows); // any rows of A
+	p.offA = select(p.offA, words[8u], byRows && words[49u] != 0u); // any rows of A
+	p.offC = select(p.offC, words[10u], byRows && words[50u] != 0u);
 	return p;
 }
 

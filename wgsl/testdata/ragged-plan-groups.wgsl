@@ -61,14 +61,18 @@ fn record(g: u32) -> Problem {
 	p.scaleB = sizes[at + 21u];
 	let product = (p.alpha & 0x7fffffffu) != 0u && p.depth != 0u;
 	if (p.fits && p.m != 0u && p.n != 0u) {
-		p.fits = within(p.offC, p.ldC, p.m, p.n, words[20u]);
+		p.fits = within(p.offC, p.ldC, select(p.m, words[50u], words[50u] != 0u), p.n, words[20u]);
 		if (product) {
 			let transA = words[6u] == 1u;
 			let transB = words[7u] == 1u;
-			let fitsA = within(p.offA, p.ldA, select(p.m, p.depth, transA), select(p.depth, p.m, transA), words[18u]);
+			let fitsA = within(p.offA, p.ldA, select(select(p.m, p.depth, transA), words[49u], words[49u] != 0u), select(p.depth, p.m, transA), words[18u]);
 			let fitsB = within(p.offB, p.ldB, select(p.depth, p.n, transB), select(p.n, p.depth, transB), words[19u]);
 			p.fits = p.fits && fitsA && fitsB;
 		}
+		p.fits = p.fits && (words[54u] == 0u || listed(p.bias, 1u * p.n, words[60u]));
+		p.fits = p.fits && (words[49u] == 0u || listed(p.rowsA, p.m, words[61u]));
+		p.fits = p.fits && (words[50u] == 0u || listed(p.rowsC, p.m, words[61u]));
+		p.fits = p.fits && (words[53u] == 0u || listed(p.weights, p.m, words[61u]));
 		p.fits = p.fits && listed(p.scaleB, (p.depth / 128u) * p.ldB, words[61u]);
 		p.fits = p.fits && (p.depth == 0u || p.ldB <= words[61u] / max(p.depth / 128u, 1u)) && p.depth % 128u == 0u && p.ldB % 8u == 0u && p.offB % 32u == 0u;
 	}
@@ -126,6 +130,8 @@ fn between(g: u32) -> Problem {
 	p.scaleA = words[62u];
 	p.scaleB = words[63u];
 	p.scaleB = p.scaleB + g * (p.depth / 128u) * p.ldB;
+	p.offA = select(p.offA, words[8u], byRows && words[49u] != 0u); // any rows of A
+	p.offC = select(p.offC, words[10u], byRows && words[50u] != 0u);
 	return p;
 }
 
