@@ -125,6 +125,7 @@ variants:
 browser-check:
 	GO=$(GO) scripts/browser.sh $(LIGHT) -count=1 -run 'InBrowser|TestConformance/($(BROWSER_SHORT))' ./webgpu
 	GO=$(GO) scripts/browser.sh $(LIGHT) -count=1 -run InBrowser ./dispatch
+	GO=$(GO) scripts/browser.sh $(LIGHT) -count=1 -run InBrowser ./wgsl
 
 browser-test: setup
 	GO=$(GO) scripts/browser.sh -v -count=1 -timeout 90m $(BROWSER_FLAGS) ./webgpu

@@ -200,6 +200,12 @@ func (d webgpuDriver) Devices(ctx context.Context) ([]driver.Info, error) {
 	return infos, nil
 }
 
+// knows reports whether the browser's WGSL has a language feature. Browsers of before 2024 have no list.
+func knows(feature string) bool {
+	list := js.Global().Get("navigator").Get("gpu").Get("wgslLanguageFeatures")
+	return !list.IsUndefined() && list.Call("has", feature).Bool()
+}
+
 // timestamps is the name of the feature. Time works without it.
 const timestamps = "timestamp-query"
 

@@ -77,6 +77,7 @@ func openDevice(ctx context.Context, info driver.Info, maxBinding uint64) (*devi
 	if handle.Get("features").Call("has", timestamps).Bool() {
 		d.period = 1
 	}
+	d.shader.Dot = knows("packed_4x8_integer_dot_product")
 	d.library = library{handle: handle, queue: handle.Get("queue"), last: js.Undefined(),
 		events: listen(handle)}
 	if err := d.makeDummy(); err != nil {

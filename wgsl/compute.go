@@ -53,12 +53,19 @@ func accumulator(i int) string { return fmt.Sprintf("c%d", i) }
 func (r *renderer) declareAccumulators() {
 	for i := range r.Accumulators {
 		r.line("var %s: %s;", accumulator(i), vec(r.B.Element))
+		if r.dot() {
+			r.line("var %s: %s;", r.sum(i), vecOf("i32", r.B.Element))
+		}
 	}
 }
 
 func (r *renderer) clearAccumulators() {
 	for i := range r.Accumulators {
-		r.line("%s = %s;", accumulator(i), splat(r.B.Element, "0.0"))
+		if r.dot() {
+			r.line("%s = %s;", r.sum(i), splatOf("i32", r.B.Element, "0"))
+		} else {
+			r.line("%s = %s;", accumulator(i), splat(r.B.Element, "0.0"))
+		}
 	}
 }
 
@@ -97,7 +104,16 @@ func (r *renderer) loadAhead() {
 // multiply writes the K loop of an item. Its conditions depend only on the item, so all threads meet at the
 // barriers.
 func (r *renderer) multiply() {
-	r.line("var left = depth;")
+	if r.dot() {
+		r.multiplyDots()
+		return
+	}
+	r.multiplySteps("depth")
+}
+
+// multiplySteps writes it for that many k.
+func (r *renderer) multiplySteps(depth string) {
+	r.line("var left = %s;", depth)
 	r.block("if (left != 0u)", func() {
 		r.a.start(&r.writer)
 		r.b.start(&r.writer)
@@ -187,12 +203,20 @@ func (r *renderer) step(k string) {
 		r.line("let a%d = sharedA[%s][readA%d];", i, k, i)
 	}
 	for j := range r.vectorsB() {
-		r.line("let b%d = %s;", j, r.b.held(fmt.Sprintf("sharedB[%s][readB%d]", k, j)))
+		b := fmt.Sprintf("sharedB[%s][readB%d]", k, j)
+		if !r.dot() {
+			b = r.b.held(b)
+		}
+		r.line("let b%d = %s;", j, b)
 	}
 	for i := range r.Tile.RM {
 		a := component(r.A.Element, fmt.Sprintf("a%d", i/r.A.Element), i%r.A.Element)
 		for j := range r.vectorsB() {
 			c := accumulator(i*r.vectorsB() + j)
+			if r.dot() {
+				r.addDots(i*r.vectorsB()+j, a, fmt.Sprintf("b%d", j))
+				continue
+			}
 			r.line("%s = fma(%s, b%d, %s);", c, splat(r.B.Element, a), j, c)
 		}
 	}

@@ -23,6 +23,10 @@ type Limits struct {
 	// Short: compiling takes longer than running, as on a software driver. K steps are then loops if their
 	// text would be long. On an H200 such text takes 1.03 to 1.28 times as long to run.
 	Short bool
+
+	// Dot: in a browser, texts may require packed_4x8_integer_dot_product. Products of Int8 then take four k
+	// at a time, with exact sums.
+	Dot bool
 }
 
 // geometry is derived from a kernel and the limits: which thread computes and loads what, and where it is in

@@ -147,7 +147,10 @@ func (r *renderer) suffixC() string {
 
 // accessors writes the functions that read and write narrow elements. They write vectors of that width.
 func (r *renderer) accessors(width int) {
-	if of := r.kernel.TypeA; of != element.F32 {
+	if r.dot() {
+		r.dotText()
+	}
+	if of := r.kernel.TypeA; of != element.F32 && !r.dot() {
 		r.text.WriteString(narrows[of].numbers + numberText)
 		if runs := r.a.run() || r.b.run(); r.a.Vector || r.b.Vector || runs {
 			r.text.WriteString(narrows[of].four)
@@ -250,6 +253,8 @@ func shiftAt(at string, per int) string { return fmt.Sprintf("%du * (%s)", 32/pe
 func (o *operand) number(b int, block block) string {
 	register := o.register(b)
 	switch {
+	case o.dot():
+		return o.dots(register, block)
 	case !o.narrow():
 		return register
 	case o.Vector:

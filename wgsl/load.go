@@ -21,10 +21,15 @@ type operand struct {
 	near    int              // Together if B is Direct, otherwise 0
 	blocks  bool             // scales of blocks multiply numbers
 	bits    bool             // workgroup memory holds the bits of numbers, because it also holds words of C
+	fours   bool             // k are words of four numbers: see Limits.Dot
+	whole   bool             // words start where rows do: see encoding.Kernel.Vector
 }
 
 // rows returns the distance in rows of global memory from one block to the next.
 func (o *operand) rows() int {
+	if o.turned() {
+		return perDot
+	}
 	if o.AlongK && o.Apart == 1 {
 		return o.Span
 	}
@@ -39,6 +44,14 @@ type place struct{ along, row int }
 // one load takes all or the numbers are a run.
 func (o *operand) places(b block) (all []place) {
 	switch {
+	case o.turned():
+		for i := range perDot {
+			all = append(all, place{b.Along, b.Across*perDot + i})
+		}
+	case o.dot():
+		for i := range o.Span {
+			all = append(all, place{b.Along * perDot, b.Across*o.rows() + i*o.Apart})
+		}
 	case o.AlongK:
 		for i := range o.Span {
 			all = append(all, place{b.Along, b.Across*o.rows() + i*o.Apart})
@@ -64,21 +77,21 @@ func (o *operand) run() bool {
 func (o *operand) runWords() int { return (o.Span+o.per()-2)/o.per() + 1 }
 
 // narrow reports whether elements have 16 or 8 bits. Registers then hold their words.
-func (o *operand) narrow() bool { return o.of != element.F32 }
+func (o *operand) narrow() bool { return o.of != element.F32 && !o.dot() }
 
 // per returns the number of elements in a word.
 func (o *operand) per() int { return o.of.PerWord() }
 
 // scalar returns the scalar type of buffer and registers.
 func (o *operand) scalar() string {
-	if o.narrow() {
+	if o.narrow() || o.dot() {
 		return "u32"
 	}
 	return "f32"
 }
 
 func (o *operand) zero() string {
-	if o.narrow() {
+	if o.narrow() || o.dot() {
 		return "0u"
 	}
 	return "0.0"
@@ -89,7 +102,7 @@ func (o *operand) global() string {
 	switch {
 	case o.packed():
 		return vecOf("u32", o.Words)
-	case !o.Vector:
+	case !o.Vector || o.dot():
 		return o.scalar()
 	case o.Direct && o.AlongK:
 		return vecOf(o.scalar(), 4)
@@ -102,6 +115,8 @@ func (o *operand) global() string {
 // local returns the type of a register.
 func (o *operand) local() string {
 	switch {
+	case o.turned():
+		return vecOf(o.scalar(), perDot)
 	case o.Vector || o.packed():
 		return o.global()
 	case o.run():
@@ -127,6 +142,9 @@ func (o *operand) unit() int {
 // of elements, or the word with one.
 func (o *operand) fetch(buffer string, along, row int) string {
 	at := o.at(along, row)
+	if o.dot() && o.AlongK {
+		return o.dotWord(buffer, at)
+	}
 	if o.narrow() && !o.Vector && !o.packed() {
 		at = o.word(along, row)
 	}
@@ -204,12 +222,8 @@ func (o *operand) positions() (all []string) {
 
 // start sets the thread's position in global memory to the item's first K step.
 func (o *operand) start(w *writer) {
-	along := "along" + o.name
-	if o.run() {
-		along = times(o.Span, along)
-	}
 	first := fmt.Sprintf("at%s = off%s + %s + %s;", o.name, o.name,
-		times(o.rows(), fmt.Sprintf("across%s * ld%s", o.name, o.name)), along)
+		times(o.rows(), fmt.Sprintf("across%s * ld%s", o.name, o.name)), o.startAlong())
 	switch classes := o.classes(); {
 	case o.gather:
 		o.find(w)
@@ -221,6 +235,18 @@ func (o *operand) start(w *writer) {
 	default:
 		w.line("%s", first)
 	}
+}
+
+// startAlong is the thread's first position along the contiguous axis.
+func (o *operand) startAlong() string {
+	along := "along" + o.name
+	switch {
+	case o.run():
+		return times(o.Span, along)
+	case o.dot() && o.AlongK:
+		return times(perDot, along)
+	}
+	return along
 }
 
 // advance moves the positions by one K step.
@@ -304,7 +330,10 @@ func (o *operand) store(w *writer) {
 	}
 	o.scaleStep(w)
 	o.eachBlock(w, func(b int, block block) {
-		r := o.number(b, block)
+		r, hold := o.number(b, block), o.hold
+		if o.dot() { // words are what it holds
+			hold = func(_ int, words string) string { return words }
+		}
 		if o.blocks {
 			r = fmt.Sprintf("%s * %s", scalesAt(o.scalePlace(block)), r)
 		}
@@ -312,7 +341,7 @@ func (o *operand) store(w *writer) {
 		across := plus("across"+o.name, block.Across)
 		switch {
 		case o.AlongK:
-			w.line("%s = %s;", o.element(along, across), o.hold(o.Span, r))
+			w.line("%s = %s;", o.element(along, across), hold(o.Span, r))
 		case !o.Vector && o.Span < o.Element:
 			element, number := over(along, o.Element), rest(along, o.Element)
 			if o.Apart > 1 {
@@ -320,7 +349,7 @@ func (o *operand) store(w *writer) {
 			}
 			w.line("%s[%s] = %s;", o.element(across, element), number, r)
 		case !o.Vector:
-			w.line("%s = %s;", o.element(across, along), o.hold(o.Span, r))
+			w.line("%s = %s;", o.element(across, along), hold(o.Span, r))
 		default: // cut one vector of 4 rows or columns into elements
 			parts := 4 / o.Element
 			for i := range parts {
@@ -328,7 +357,7 @@ func (o *operand) store(w *writer) {
 				if parts > 1 {
 					value = paren(value) + "." + "xyzw"[i*o.Element:(i+1)*o.Element]
 				}
-				w.line("%s = %s;", o.element(across, plus(times(parts, along), i)), o.hold(o.Element, value))
+				w.line("%s = %s;", o.element(across, plus(times(parts, along), i)), hold(o.Element, value))
 			}
 		}
 	})

@@ -49,7 +49,7 @@ func (r *renderer) reduceChunk(of func(i int) string) {
 			for g := range terms {
 				at := i*r.Tile.Threads + g%half*slot
 				if g < half {
-					terms[g] = r.slotElement(&r.a, plus(own, at))
+					terms[g] = r.a.held(r.slotElement(&r.a, plus(own, at)))
 				} else {
 					terms[g] = r.b.held(r.slotElement(&r.b, plus(own, at)))
 				}

@@ -67,6 +67,9 @@ func Render(k encoding.Kernel, lim Limits) (Shader, error) {
 			near: g.B.Together, gated: k.Epilogue.Gated,
 			scaling: k.Epilogue.ScaleB, bits: k.TypeC != element.F32},
 	}
+	if lim.Dot && isDot(k, g) {
+		r.useDots()
+	}
 	shared := g.sharedBytes()
 	if k.Dynamic {
 		shared += takenBytes
@@ -100,6 +103,9 @@ func (r *renderer) main(body func()) {
 
 // gemm writes the kernel that multiplies.
 func (r *renderer) gemm() {
+	if r.dot() {
+		r.line("requires packed_4x8_integer_dot_product;")
+	}
 	r.bind(encoding.BindItems, "items", "vec4<u32>")
 	r.bind(encoding.BindA, "A", r.a.global())
 	r.bind(encoding.BindB, "B", r.b.global())

@@ -69,11 +69,13 @@ func vecOf(scalar string, n int) string {
 }
 
 // splat returns the vector of n elements that all equal x.
-func splat(n int, x string) string {
+func splat(n int, x string) string { return splatOf("f32", n, x) }
+
+func splatOf(scalar string, n int, x string) string {
 	if n == 1 {
 		return x
 	}
-	return vec(n) + "(" + x + ")"
+	return vecOf(scalar, n) + "(" + x + ")"
 }
 
 // component returns element i of a vector of n.
