@@ -6,9 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/hardware"
+	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/wgsl"
 )
 
@@ -127,6 +129,24 @@ func (d *device) ready(ctx context.Context, k encoding.Kernel) (*pipeline, error
 	}
 	defer d.mu.Unlock()
 	return d.pipeline(k)
+}
+
+// compileMissing compiles the kernels that a plan needs, several at once, on software adapters: they take
+// longest. See Compile.
+func (d *device) compileMissing(ctx context.Context, plan *planner.Plan) error {
+	if d.info.Kind != hardware.KindSoftware {
+		return nil
+	}
+	var missing []encoding.Kernel
+	for i := range plan.Launches {
+		if k := plan.Launches[i].Kernel; !d.compiled(k) && !slices.Contains(missing, k) {
+			missing = append(missing, k)
+		}
+	}
+	if len(missing) < 2 {
+		return nil
+	}
+	return d.Compile(ctx, missing, func(int) {})
 }
 
 // submitEmpty runs a pipeline on buffers that it does not touch.
