@@ -27,11 +27,11 @@ const (
 // isAlong reports whether a product of fp32 is computed with vectors along K. That depends on K and on the
 // launch alone, so in tiles of one shape the bits of a row do not depend on other rows.
 func (t *scratch) isAlong(p *product) bool {
-	return p.a.of == element.F32 && t.mayAlong(p, p.b.trans)
+	return t.alongs != nil && p.a.of == element.F32 && mayAlong(p, p.b.trans)
 }
 
-func (t *scratch) mayAlong(p *product, transB bool) bool {
-	return t.alongs != nil && p.few && !p.a.trans && transB && p.depth >= leastAlong
+func mayAlong(p *product, transB bool) bool {
+	return p.few && !p.a.trans && transB && p.depth >= leastAlong
 }
 
 // noRow is a row of A that does not exist.
@@ -72,7 +72,7 @@ func (t *scratch) alongPart(p *product, k, depth int, more bool) {
 
 // finishAlong stores the sums.
 func (t *scratch) finishAlong(p *product) {
-	if p.tail == nil && p.of == element.F32 {
+	if scaleRows != nil && p.tail == nil && p.of == element.F32 {
 		scaleRows(&p.c[0], &t.sum[0], nil, 4*p.ldc, p.rows, p.cols, float32(p.alpha),
 			float32(p.beta))
 		return

@@ -1080,4 +1080,33 @@ var fewNVFP4 = []func(*few){
 func packFew512(dst, src *float32, stride, panels int)
 
 //go:noescape
+func few2x1(p *few)
+
+//go:noescape
+func few2x2(p *few)
+
+//go:noescape
+func few2x3(p *few)
+
+//go:noescape
+func few2x4(p *few)
+
+var few2 = []func(*few){nil, few2x1, few2x2, few2x3, few2x4}
+
+//go:noescape
+func packFew2(dst, src *float32, stride, panels int)
+
+//go:noescape
+func scales2Int4(p *few)
+
+//go:noescape
+func scales2MXFP4(p *few)
+
+//go:noescape
+func scales2NVFP4(p *few)
+
+//go:noescape
+func widen2BF16(dst, src unsafe.Pointer, n int)
+
+//go:noescape
 func copyRows512(dst, src unsafe.Pointer, rowDst, rowSrc, cols, rows int)

@@ -165,11 +165,11 @@ func (t *scratch) multiply(p *product) {
 		t.alongK(p)
 		return
 	}
-	if kernels := t.fews[p.b.of]; kernels != nil && t.mayAlong(p, true) {
-		t.multiplyFew(p, kernels)
+	if elemtype.Bits4(p.b.of) && t.fews != nil && mayAlong(p, true) {
+		t.multiplyFew(p)
 		return
 	}
-	along := p.a.of != element.F32 && t.mayAlong(p, p.b.trans)
+	along := t.alongs != nil && p.a.of != element.F32 && mayAlong(p, p.b.trans)
 	m := &t.micro
 	for k := 0; !t.stop.Load(); k += panelDepth { // a part takes at most 0.1 ms
 		m.depth = min(p.depth-k, panelDepth)

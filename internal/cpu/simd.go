@@ -6,7 +6,6 @@ import (
 	"unsafe"
 
 	"github.com/batchgemm/batchgemm/internal/invalid"
-	"github.com/batchgemm/batchgemm/planner/element"
 )
 
 // micro is the work of a kernel: C = alpha*op(A)*op(B) + beta*C for a block of C whose sums fit in
@@ -76,8 +75,7 @@ type instructions struct {
 	bf16   *units           // or nil: elements become fp32
 	int8   *units           // the same
 	double *instructions    // those for F64
-	// fews are kernels of few rows for B of 4 bits, by types and rows; nil: its elements become fp32.
-	fews [element.NVFP4 + 1][]func(*few)
+	fews   *fewUnits        // or nil: elements of 4 bits become fp32
 	// transpose writes rows of src, at most lanes of them, each of depth elements, as columns of dst. It
 	// writes all lanes. Distances of rows are in bytes.
 	transpose func(dst, src unsafe.Pointer, rowDst, rowSrc, rows, depth int)

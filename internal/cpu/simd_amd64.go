@@ -12,8 +12,8 @@ var avx512 = instructions{
 	name: "avx512", size: 4, lanes: 16, gflops: 192, // two units, 16 lanes, multiply and add
 	whole: avx512Kernels, edge: avx512Kernels, transpose: transpose512, copyRows: copyRows512,
 	alongs: alongKernels,
-	fews: [element.NVFP4 + 1][]func(*few){element.Int4: fewInt4, element.MXFP4: fewMXFP4,
-		element.NVFP4: fewNVFP4},
+	fews: &fewUnits{cols: 2, pack: packFew512, kernels: [element.NVFP4 + 1][]func(*few){
+		element.Int4: fewInt4, element.MXFP4: fewMXFP4, element.NVFP4: fewNVFP4}},
 	double: &instructions{
 		size: 8, lanes: 8,
 		whole: double512Kernels, edge: double512Kernels, transpose: transposeDouble512, copyRows: copyRows512,
@@ -41,7 +41,13 @@ func with(name string, bf16, int8 *units) instructions {
 
 var avx2 = instructions{
 	name: "avx2", size: 4, lanes: 8, gflops: 96,
-	whole: avx2Kernels, edge: avx2EdgeKernels, transpose: transpose2, double: &instructions{
+	whole: avx2Kernels, edge: avx2EdgeKernels, transpose: transpose2,
+	fews: &fewUnits{cols: 1, pack: packFew2,
+		kernels: [element.NVFP4 + 1][]func(*few){element.Int4: few2, element.MXFP4: few2,
+			element.NVFP4: few2},
+		scales: [element.NVFP4 + 1]func(*few){element.Int4: scales2Int4, element.MXFP4: scales2MXFP4,
+			element.NVFP4: scales2NVFP4}},
+	double: &instructions{
 		size: 8, lanes: 4,
 		whole: double2Kernels, edge: double2EdgeKernels, transpose: transposeDouble2,
 	},
@@ -57,10 +63,10 @@ var (
 // Conversions do not depend on the choice of instructions: all give the same bits.
 func init() {
 	if cpu.X86.HasAVX2 {
-		widenPanel = panels2
+		widenPanel, widenWhole[element.BF16] = panels2, widen2BF16
 	}
 	if cpu.X86.HasAVX512F && cpu.X86.HasBMI2 {
-		widenPanel, packFew = panels512, packFew512
+		widenPanel = panels512
 		widenWhole[element.BF16], widenWhole[element.F16] = widenBF16, widenF16
 		widenWhole[element.E4M3], widenWhole[element.Int8] = widenE4M3, widenInt8
 		scaleRows, siluWhole, geluWhole = finish512, silu512, gelu512

@@ -20,7 +20,8 @@ var (
 	_ [64]struct{}  = [unsafe.Sizeof(tileConfig{})]struct{}{}
 	_ [32]struct{}  = [unsafe.Offsetof(panel{}.cols)]struct{}{}
 	_ [48]struct{}  = [unsafe.Offsetof(few{}.step)]struct{}{}
-	_ [80]struct{}  = [unsafe.Offsetof(few{}.pairs)]struct{}{}
+	_ [80]struct{}  = [unsafe.Offsetof(few{}.count)]struct{}{}
+	_ [112]struct{} = [unsafe.Offsetof(few{}.scales)]struct{}{}
 	_ [40]struct{}  = [unsafe.Offsetof(panel{}.groups)]struct{}{}
 	_ [56]struct{}  = [unsafe.Offsetof(panel{}.scales)]struct{}{}
 )

@@ -323,6 +323,7 @@ func main() {
 	alongs()
 	panels()
 	fews()
+	fews2()
 	copyRows512()
 	if err := amd64.write("../kernels_amd64.go", "\nimport \"unsafe\"\n"); err != nil {
 		log.Fatal(err)
