@@ -198,6 +198,18 @@ bg_status bg_pack_fp4(const char *type, const uint8_t *pairs, const uint8_t *sca
 bg_status bg_unpack_fp4(const char *type, const uint32_t *words, const uint32_t *groups, int64_t n, int64_t k,
 	uint8_t *pairs, uint8_t *scales, float *scale);
 
+/* bg_pack_checkpoint makes a B of "int4" from the tensors of a layer with n outputs and k inputs in AWQ's or
+ * GPTQ's checkpoints. format is "awq"; "gptq", whose zero points are stored less 1; or "gptq_v2", which
+ * stores them as they are. qweight is [k, n/8] of AWQ and [k/8, n] of GPTQ, whose groups follow each other
+ * along K (g_idx[k] is k / group); qzeros is [k/group, n/8], and scales [k/group, n]. words is that of
+ * bg_pack_int4, groups [k/group, n] that of bg_group_words. group is 64 or 128, k a multiple of it, and n one
+ * of 8. A zero point of 16 is an error, before anything is written; in bg_unpack_checkpoint, the inverse, it
+ * is one of 0 with "gptq". */
+bg_status bg_pack_checkpoint(const char *format, const uint32_t *qweight, const uint32_t *qzeros,
+	const float *scales, int64_t n, int64_t k, int32_t group, uint32_t *words, uint32_t *groups);
+bg_status bg_unpack_checkpoint(const char *format, const uint32_t *words, const uint32_t *groups, int64_t n,
+	int64_t k, int32_t group, uint32_t *qweight, uint32_t *qzeros, float *scales);
+
 #ifdef __cplusplus
 }
 #endif

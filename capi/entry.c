@@ -303,6 +303,18 @@ bg_status bg_unpack_fp4(const char *type, const uint32_t *words, const uint32_t 
 		MATRIX(pairs, n, k), MATRIX(scales, n, k), scale));
 }
 
+bg_status bg_pack_checkpoint(const char *format, const uint32_t *qweight, const uint32_t *qzeros,
+	const float *scales, int64_t n, int64_t k, int32_t group, uint32_t *words, uint32_t *groups) {
+	ENTER(goPackCheckpoint(&mask, (char *)format, (void *)MATRIX(qweight, n, k), (void *)MATRIX(qzeros, n, k),
+		(void *)MATRIX(scales, n, k), n, k, group, MATRIX(words, n, k), MATRIX(groups, n, k)));
+}
+
+bg_status bg_unpack_checkpoint(const char *format, const uint32_t *words, const uint32_t *groups, int64_t n,
+	int64_t k, int32_t group, uint32_t *qweight, uint32_t *qzeros, float *scales) {
+	ENTER(goUnpackCheckpoint(&mask, (char *)format, (void *)MATRIX(words, n, k), (void *)MATRIX(groups, n, k),
+		n, k, group, MATRIX(qweight, n, k), MATRIX(qzeros, n, k), MATRIX(scales, n, k)));
+}
+
 bg_status bg_sum_columns(const int8_t *b, int64_t rows, int64_t cols, int64_t ld, uint32_t flags,
 	int32_t *sums) {
 	ENTER(goSumColumns(&mask, (void *)MATRIX(b, rows, cols), rows, cols, ld, flags, ARRAY(sums, cols)));

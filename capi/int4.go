@@ -62,6 +62,15 @@ func ofPanels(n, k C.int64_t, unit int, what string) error {
 	return multiple("k", k, unit, what)
 }
 
+// ofUnits fails for sizes that a B of Int4 with groups cannot have.
+func ofUnits(n, k C.int64_t, group int) error {
+	if group != planner.PerGroup64.Group() && group != planner.PerGroup128.Group() {
+		return invalid("group %d: must be %d or %d", group, planner.PerGroup64.Group(),
+			planner.PerGroup128.Group())
+	}
+	return ofPanels(n, k, group, "the group")
+}
+
 // multiple fails for a value that is not a multiple of unit.
 func multiple(name string, value C.int64_t, unit int, what string) error {
 	if value%C.int64_t(unit) != 0 {
@@ -124,11 +133,7 @@ func goQuantizeInt4(mask *C.sigset_t, from unsafe.Pointer, n, k C.int64_t, group
 	groupsTo unsafe.Pointer) C.bg_status {
 	return call(mask, func() error {
 		unit := int(group)
-		if unit != planner.PerGroup64.Group() && unit != planner.PerGroup128.Group() {
-			return invalid("group %d: must be %d or %d", unit, planner.PerGroup64.Group(),
-				planner.PerGroup128.Group())
-		}
-		if err := ofPanels(n, k, unit, "the group"); err != nil {
+		if err := ofUnits(n, k, unit); err != nil {
 			return err
 		}
 		rows, err := numbers[float32]("numbers", from, n*k)

@@ -20,7 +20,6 @@ type Arch struct {
 	product      string // start of the file names in products/
 	format       string // their extension, without .zst
 	parts        bool   // each part of the kernels has a file
-	waits        bool   // see Waits
 	// AMD: peak rate of the matrix cores for 16-bit elements relative to fp32, and the same for 8-bit
 	// elements.
 	matrixBits16, matrixBytes float64
@@ -30,8 +29,7 @@ type Arch struct {
 
 var (
 	sm80  = Arch{Arch: kernels.SM80, name: "sm_80", product: "sm_80", format: ".cubin", parts: true}
-	sm90a = Arch{Arch: kernels.SM90a, name: "sm_90a", product: "sm_90a", format: ".cubin", parts: true,
-		waits: true}
+	sm90a = Arch{Arch: kernels.SM90a, name: "sm_90a", product: "sm_90a", format: ".cubin", parts: true}
 	// for later GPUs of NVIDIA and older drivers, which compile the PTX; its needs are assumed to be those
 	// of 8.0
 	ptx = Arch{Arch: kernels.SM80, name: "sm_80", product: "compute_80", format: ".ptx", parts: true}
@@ -123,10 +121,6 @@ func (a Arch) Product(k encoding.Kernel) string {
 	}
 	return a.product + "_" + kernels.Part(k) + a.format
 }
-
-// Waits reports whether kernels themselves wait for the launch before them, and so may begin before it ends
-// (programmatic dependent launch).
-func (a Arch) Waits() bool { return a.waits }
 
 // Describe sets the kernels of a device of the architecture and their resources, as reported by the
 // compiler: for each tile shape those of the largest kernel.

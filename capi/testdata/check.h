@@ -81,6 +81,8 @@ static inline void call_all(bg_status want) {
 	CHECK(bg_quantize_int4(NULL, 0, 0, 0, NULL, NULL) == want);
 	CHECK(bg_pack_fp4(NULL, NULL, NULL, 1, 0, 0, NULL, NULL) == want);
 	CHECK(bg_unpack_fp4(NULL, NULL, NULL, 0, 0, NULL, NULL, NULL) == want);
+	CHECK(bg_pack_checkpoint(NULL, NULL, NULL, NULL, 0, 0, 0, NULL, NULL) == want);
+	CHECK(bg_unpack_checkpoint(NULL, NULL, NULL, 0, 0, 0, NULL, NULL, NULL) == want);
 	CHECK(bg_close(1) == want);
 }
 

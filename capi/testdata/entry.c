@@ -59,6 +59,12 @@ static void test_arrays(void) {
 	HANDS_ON(bg_unpack_fp4("", (uint32_t *)junk, (uint32_t *)junk, 1, 0, (uint8_t *)junk, (uint8_t *)junk, x),
 		NULL, NULL, NULL, NULL);
 	HANDS_ON(bg_unpack_fp4("", w, w + 1, 1, 64, q, q + 1, x), w, w + 1, q, q + 1);
+	HANDS_ON(bg_pack_checkpoint("", (uint32_t *)junk, (uint32_t *)junk, junk, 0, 64, 64, (uint32_t *)junk,
+		(uint32_t *)junk), NULL, NULL, NULL, NULL);
+	HANDS_ON(bg_pack_checkpoint("", w, w + 1, x, 8, 64, 64, w, w + 1), w, w + 1, x, w);
+	HANDS_ON(bg_unpack_checkpoint("", (uint32_t *)junk, (uint32_t *)junk, 8, 0, 64, (uint32_t *)junk,
+		(uint32_t *)junk, junk), NULL, NULL, NULL, NULL);
+	HANDS_ON(bg_unpack_checkpoint("", w, w + 1, 8, 64, 64, w, w + 1, x), w, w + 1, w, x);
 	HANDS_ON(bg_sum_columns((int8_t *)junk, 0, 0, 4, 0, (int32_t *)junk), NULL, NULL, NULL, NULL);
 	HANDS_ON(bg_sum_columns((int8_t *)junk, 0, 2, 4, 0, (int32_t *)w), NULL, w, NULL, NULL);
 	HANDS_ON(bg_sum_columns((int8_t *)q, 2, 2, 4, 0, (int32_t *)w), q, w, NULL, NULL);

@@ -52,6 +52,57 @@ static void test_fp4(void) {
 	FAILS(bg_unpack_fp4("nvfp4", words, NULL, N, K, back, scales, NULL), BG_ERR_INVALID, "groups is NULL");
 }
 
+/* As AutoAWQ and AutoGPTQ store them, a nibble of weights and zero points after the other. */
+static void test_checkpoints(void) {
+	enum { COLS = 16, ALL = PARTS * COLS };
+	const char *formats[3] = {"awq", "gptq", "gptq_v2"};
+	const int awq[8] = {0, 2, 4, 6, 1, 3, 5, 7};
+	uint8_t weights[COLS * K], zeros[ALL];
+	float scales[ALL], scales_back[ALL];
+	uint32_t want[COLS * K / 8], want_groups[ALL], words[COLS * K / 8], groups[ALL], state = 5;
+	for (int i = 0; i < COLS * K; i++) weights[i] = (uint8_t)(draw(&state) >> 28);
+	for (int i = 0; i < ALL; i++) zeros[i] = (uint8_t)(1 + draw(&state) % 15), scales[i] = (float)i / 32;
+	OK(bg_pack_int4(weights, COLS, K, want));
+	OK(bg_group_words(scales, zeros, ALL, want_groups));
+	for (int f = 0; f < 3; f++) {
+		uint32_t qweight[COLS * K / 8] = {0}, qzeros[ALL / 8] = {0}, back[COLS * K / 8], zeros_back[ALL / 8];
+		for (int i = 0; i < COLS * K; i++) { /* row, column and place of a nibble of qweight */
+			int row = i / COLS, word = i % COLS / 8, at = i % 8;
+			if (f == 0)
+				qweight[i / 8] |= (uint32_t)weights[(8 * word + awq[at]) * K + row] << 4 * at;
+			else
+				qweight[row / 8 * COLS + i % COLS] |= (uint32_t)weights[i % COLS * K + row] << row % 8 * 4;
+		}
+		for (int i = 0; i < ALL; i++)
+			qzeros[i / 8] |= (uint32_t)(zeros[i / 8 * 8 + (f == 0 ? awq[i % 8] : i % 8)] - (f == 1))
+				<< i % 8 * 4;
+		OK(bg_pack_checkpoint(formats[f], qweight, qzeros, scales, COLS, K, GROUP, words, groups));
+		CHECK(memcmp(words, want, sizeof want) == 0 && memcmp(groups, want_groups, sizeof groups) == 0);
+		OK(bg_unpack_checkpoint(formats[f], words, groups, COLS, K, GROUP, back, zeros_back, scales_back));
+		CHECK(memcmp(back, qweight, sizeof back) == 0 && memcmp(zeros_back, qzeros, sizeof qzeros) == 0);
+		CHECK(memcmp(scales_back, scales, sizeof scales) == 0);
+	}
+	const uint32_t high[ALL / 8] = {15};
+	OK(bg_pack_checkpoint("awq", NULL, NULL, NULL, 0, K, GROUP, NULL, NULL));
+	FAILS(bg_pack_checkpoint("int4", want, high, scales, COLS, K, GROUP, words, groups), BG_ERR_INVALID,
+		"format \"int4\": must be awq, gptq or gptq_v2");
+	FAILS(bg_pack_checkpoint(NULL, want, high, scales, COLS, K, GROUP, words, groups), BG_ERR_INVALID,
+		"format \"\"");
+	FAILS(bg_pack_checkpoint("gptq", want, high, scales, COLS, K, GROUP, words, groups), BG_ERR_INVALID,
+		"gptq: the zero point of group 0, column 0 is 16");
+	FAILS(bg_pack_checkpoint("gptq", want, high, scales, 12, K, GROUP, words, groups), BG_ERR_INVALID,
+		"n 12 is no multiple of 8");
+	FAILS(bg_pack_checkpoint("gptq", want, high, scales, COLS, K, 0, words, groups), BG_ERR_INVALID,
+		"group 0: must be 64 or 128");
+	FAILS(bg_pack_checkpoint("gptq", want, NULL, scales, COLS, K, GROUP, words, groups), BG_ERR_INVALID,
+		"qzeros is NULL");
+	groups[3] &= ~15u;
+	FAILS(bg_unpack_checkpoint("gptq", want, groups, COLS, K, GROUP, words, words, scales_back),
+		BG_ERR_INVALID, "gptq: the zero point of group 0, column 3 is 0");
+	FAILS(bg_unpack_checkpoint("awq", want, groups, COLS, K, GROUP, words, words, NULL), BG_ERR_INVALID,
+		"scales is NULL");
+}
+
 static void test_groups(void) {
 	/* of the third no more than 20 bits stay */
 	const float scales[4] = {1.5f, -0.25f, 1 + 1.0f / 1048576, 0};
@@ -182,6 +233,7 @@ int main(void) {
 	OK(bg_open("cpu", -1, &device));
 	test_pack();
 	test_fp4();
+	test_checkpoints();
 	test_groups();
 	test_quantize();
 	test_buffer(device);

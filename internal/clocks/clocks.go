@@ -55,7 +55,7 @@ const (
 // groups.
 func Measure(ctx context.Context, index int, plan *planner.Plan, a, b, c []float32) (groups []timeline.Group,
 	err error) {
-	device, err := cuda.DriverWith(build).Open(ctx, index)
+	device, err := cuda.Driver(build).Open(ctx, index)
 	if err != nil {
 		return nil, err
 	}

@@ -15,13 +15,12 @@ import (
 	"github.com/batchgemm/batchgemm/native/products"
 )
 
-// Driver returns the CUDA backend.
-func Driver() driver.Driver { return dl.Driver(&vendor) }
-
-// DriverWith returns the backend with other builds of the kernels.
-func DriverWith(build func(native.Arch) backend.Build) driver.Driver {
+// Driver returns the CUDA backend. The library's own tools give other builds of the kernels.
+func Driver(with ...func(native.Arch) backend.Build) driver.Driver {
 	v := vendor
-	v.Describe = builds(build).describe
+	for _, build := range with {
+		v.Describe = builds(build).describe
+	}
 	return dl.Driver(&v)
 }
 
@@ -171,7 +170,7 @@ func (of builds) describe(from dl.Facts) (*dl.GPU, error) {
 		Driver:   system,
 		Subgroup: fmt.Sprintf("%d (warp)", f.warp),
 		Planner:  facts,
-		Waits:    arch.Waits(),
+		Waits:    arch.Waits,
 		Image:    build.Read,
 		Kernel: func(k encoding.Kernel) dl.Kernel {
 			threads, shared := native.Geometry(k)

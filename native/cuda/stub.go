@@ -13,12 +13,9 @@ import (
 
 // Driver returns a driver without devices. A program that cannot run the kernels should not carry them,
 // because they would be most of it.
-func Driver() driver.Driver {
+func Driver(...func(native.Arch) backend.Build) driver.Driver {
 	if runtime.GOOS == "js" {
 		return backend.Missing("cuda", "browsers have WebGPU alone")
 	}
 	return dl.Driver(&dl.Vendor{Backend: "cuda", API: "CUDA"}) // it says what the build lacks
 }
-
-// DriverWith returns a driver without devices.
-func DriverWith(func(native.Arch) backend.Build) driver.Driver { return Driver() }

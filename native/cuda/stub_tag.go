@@ -9,7 +9,6 @@ import (
 )
 
 // Driver returns a driver without devices.
-func Driver() driver.Driver { return backend.Missing("cuda", "built with the tag nocuda") }
-
-// DriverWith returns a driver without devices.
-func DriverWith(func(native.Arch) backend.Build) driver.Driver { return Driver() }
+func Driver(...func(native.Arch) backend.Build) driver.Driver {
+	return backend.Missing("cuda", "built with the tag nocuda")
+}

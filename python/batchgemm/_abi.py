@@ -288,6 +288,10 @@ def _load():
         "bg_quantize_int4": (c_void_p, c_int64, c_int64, c_int32, c_void_p, c_void_p),
         "bg_pack_fp4": (c_char_p, c_void_p, c_void_p, c_float, c_int64, c_int64, c_void_p, c_void_p),
         "bg_unpack_fp4": (c_char_p, c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_void_p),
+        "bg_pack_checkpoint": (c_char_p, c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_int32, c_void_p,
+                               c_void_p),
+        "bg_unpack_checkpoint": (c_char_p, c_void_p, c_void_p, c_int64, c_int64, c_int32, c_void_p, c_void_p,
+                                 c_void_p),
         "bg_close": (handle,),
     }.items():
         function = getattr(library, name)

@@ -94,56 +94,56 @@ def unpack_fp4(type, words, groups, n):
     return pairs, scales, scale
 
 
-# Which of eight elements bits 4 * i, ..., 4 * i + 3 of a checkpoint's word are, and what zero points lack.
-AWQ, IN_ORDER = (0, 2, 4, 6, 1, 3, 5, 7), tuple(range(8))
-CHECKPOINTS = {"awq": (AWQ, 0), "gptq": (IN_ORDER, 1), "gptq_v2": (IN_ORDER, 0)}
-
-
 def pack_checkpoint(format, qweight, qzeros, scales):
-    order, less = _checkpoint(format)
     qweight, qzeros, scales = _words(qweight), _words(qzeros), _floats("scales", scales)
     if qweight.ndim < 2 or qzeros.ndim < 2 or scales.ndim < 2:
         raise InvalidError(f"qweight is {qweight.shape}, qzeros are {qzeros.shape}, scales are "
                            f"{scales.shape}: they must be [..., rows, columns]")
-    along = -1 if format == "awq" else -2
-    weights, zeros = _elements(qweight, order, along), _elements(qzeros, order, -1) + less
-    *many, k, n = weights.shape
-    group = k // max(1, scales.shape[-2])
-    if scales.shape != zeros.shape or scales.shape != (*many, k // max(1, group), n):
-        raise InvalidError(f"{format}: qweight has {weights.shape} weights, qzeros {zeros.shape} zeros, "
-                           f"scales are {scales.shape}: both must be [..., K / group, N]")
+    *many, parts, n = scales.shape
+    k = qweight.shape[-2] * (1 if format == "awq" else 8)
+    group = k // max(1, parts)
+    weights, zeros = _checkpoint(format, n, k, parts)
+    fits = qweight.shape == (*many, *weights) and qzeros.shape == (*many, *zeros)
+    if n % 8 or parts != k // max(1, group) or not fits:
+        raise InvalidError(f"{format}: qweight is {qweight.shape}, qzeros are {qzeros.shape}, scales are "
+                           f"{scales.shape}: with scales [..., K / group, N] the others must be "
+                           f"{(*many, *weights)} and {(*many, *zeros)}")
     _memory.check_group(k, group)
-    return pack_int4(weights.swapaxes(-1, -2)), group_words(scales, zeros)
+    words, groups = np.empty((*many, *_memory.panels(n, k)), np.uint32), np.empty(scales.shape, np.uint32)
+    for at in np.ndindex(*many):
+        given = (x[at].ctypes.data for x in (qweight, qzeros, scales))
+        _call("bg_pack_checkpoint", format.encode(), *given, n, k, group, words[at].ctypes.data,
+              groups[at].ctypes.data)
+    return words, groups
 
 
 def unpack_checkpoint(format, words, groups):
-    order, less = _checkpoint(format)
-    scales, zeros = split_group_words(groups)
-    weights = unpack_int4(words, _words(words).shape[-2]).swapaxes(-1, -2)
-    if less > zeros.min(initial=15):
-        raise InvalidError(f"{format}: a zero point is 0, which it cannot store")
-    return _joined(weights, order, -1 if format == "awq" else -2), _joined(zeros - less, order, -1), scales
+    words, groups = _words(words), _words(groups)
+    if words.ndim < 3 or words.shape[-1] != 8 or words.shape[-2] % 8:
+        raise InvalidError(f"words are {words.shape}: they must be [..., K / 64, N, 8], and N a multiple "
+                           f"of 8")
+    *many, panels, n, _ = words.shape
+    k, parts = _memory.PANEL * panels, groups.shape[-2] if groups.ndim > 1 else 0
+    group = k // max(1, parts)
+    if groups.shape != (*many, k // max(1, group), n):
+        raise InvalidError(f"words are {words.shape}, groups are {groups.shape}: they must be "
+                           f"[..., K / group, N]")
+    _memory.check_group(k, group)
+    weights, zeros = _checkpoint(format, n, k, parts)
+    qweight, qzeros = np.empty((*many, *weights), np.int32), np.empty((*many, *zeros), np.int32)
+    scales = np.empty(groups.shape, np.float32)
+    for at in np.ndindex(*many):
+        made = (x[at].ctypes.data for x in (qweight, qzeros, scales))
+        _call("bg_unpack_checkpoint", format.encode(), words[at].ctypes.data, groups[at].ctypes.data, n, k,
+              group, *made)
+    return qweight, qzeros, scales
 
 
-def _checkpoint(format):
-    if format not in CHECKPOINTS:
-        raise InvalidError(f"format is {format!r}: it must be one of {', '.join(map(repr, CHECKPOINTS))}")
-    return CHECKPOINTS[format]
-
-
-def _elements(words, order, along):
-    """The eight elements of each word, along an axis."""
-    words, shape = words.view(np.uint32), list(words.shape)
-    shape[along] *= 8
-    parts = [words >> np.uint32(4 * order.index(i)) & 15 for i in range(8)]
-    return np.stack(parts, along % words.ndim + 1).astype(np.uint8).reshape(shape)
-
-
-def _joined(elements, order, along):
-    """Words of eight elements along an axis."""
-    elements = np.moveaxis(elements, along, -1).astype(np.uint32)
-    words = sum(elements[..., order[i] :: 8] << np.uint32(4 * i) for i in range(8))
-    return np.ascontiguousarray(np.moveaxis(words, -1, along)).view(np.int32)
+def _checkpoint(format, n, k, parts):
+    """The shapes of qweight and qzeros of K x N weights with so many groups along K."""
+    if format not in ("awq", "gptq", "gptq_v2"):
+        raise InvalidError(f"format is {format!r}: it must be 'awq', 'gptq' or 'gptq_v2'")
+    return (k, n // 8) if format == "awq" else (k // 8, n), (parts, n // 8)
 
 
 def _bytes(name, numbers):

@@ -74,4 +74,8 @@ static bg_status note(sigset_t *mask, const void *p, const void *q, const void *
 	note(mask, pairs, scales, words, groups)
 #define goUnpackFP4(mask, type, words, groups, n, k, pairs, scales, scale) \
 	note(mask, words, groups, pairs, scales)
+#define goPackCheckpoint(mask, format, qweight, qzeros, scales, n, k, group, words, groups) \
+	note(mask, qweight, qzeros, scales, words)
+#define goUnpackCheckpoint(mask, format, words, groups, n, k, group, qweight, qzeros, scales) \
+	note(mask, words, groups, qweight, scales)
 #define goClose(mask, handle) note(mask, NULL, NULL, NULL, NULL)

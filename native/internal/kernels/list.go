@@ -19,13 +19,14 @@ type Arch struct {
 	Bits16   []tile.Unit
 	Matrix   bool // AMD: tiles that suit matrix cores use them
 	Clusters bool
+	Waits    bool // kernels wait for the launch before them, and may begin before it ends (PDL)
 }
 
 // The architectures: of NVIDIA, and of AMD with only plain FMA and with matrix cores.
 var (
 	SM80  = Arch{Units: []tile.Unit{tile.MMA, tile.Int4, tile.F64}, Types: narrow, Bits16: tensor}
 	SM90a = Arch{Units: []tile.Unit{tile.MMA, tile.WGMMA, tile.F64}, Types: narrow, Bits16: tensor,
-		Clusters: true}
+		Clusters: true, Waits: true}
 	FMA    = Arch{AMD: true, Types: narrow, Bits16: []tile.Unit{tile.FMA}}
 	Matrix = Arch{AMD: true, Types: narrow, Bits16: []tile.Unit{tile.FMA}, Matrix: true}
 )
