@@ -23,8 +23,8 @@ const env = "BATCHGEMM_TEST_LIMITED"
 func AddressSpace(t *testing.T, room uint64, f func()) {
 	t.Helper()
 	if os.Getenv(env) == t.Name() {
-		limit := syscall.Rlimit{Cur: size(t) + room, Max: size(t) + room}
-		require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_AS, &limit))
+		most := size(t) + room // read once: it changes
+		require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: most, Max: most}))
 		f()
 		return
 	}
