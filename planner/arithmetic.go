@@ -42,12 +42,20 @@ func (o *Options) arithmetic(d *Device, fast bool) arithmetic {
 
 // arithmeticOf is the arithmetic of a batch.
 func (o *Options) arithmeticOf(d *Device, b Batch) arithmetic {
-	return o.arithmetic(d, o.allFast(d, b))
+	a := o.arithmetic(d, o.allFast(d, b))
+	a.boxes = a.aligned
+	for i := range b {
+		a.boxes = a.boxes && o.boxes(b[i].TransA, b[i].TransB)
+	}
+	return a
 }
 
-// boxes reports whether kernels that copy boxes may take aligned rows in this layout.
+// boxes reports whether kernels that copy boxes may take aligned rows in this layout. Their tiles stay whole,
+// which a caller's schedule need not know.
 func (o *Options) boxes(transA, transB bool) bool {
-	return o.TypeA.Bytes() <= 2 && !transA && transB && o.Epilogue.GatherRows == 0 && !o.Epilogue.Gated
+	s := o.Schedule.find()
+	return o.TypeA.Bytes() <= 2 && !transA && transB && o.Epilogue.GatherRows == 0 && !o.Epilogue.Gated &&
+		o.Custom == nil && (s == nil || !s.cuts)
 }
 
 // allFast reports whether fast holds for every problem.
@@ -91,11 +99,15 @@ func likeMeasured(m, k int) bool {
 }
 
 // Fits reports whether the device can run workgroups of the tile with the types and compute mode of the
-// options, at least if rows are aligned. A tile with more threads than the device allows fits: its kernels
-// give each thread more outputs.
+// options, at least if rows are aligned, and A and B K-major. A tile with more threads than the device allows
+// fits: its kernels give each thread more outputs.
 func (d *Device) Fits(s *tile.Shape, o Options) bool {
-	fits := func(fast bool) bool { return d.refuse(s, o.arithmetic(d, fast), o.withEpilogue(d)) == nil }
-	return fits(false) || fits(true)
+	for _, a := range o.arithmetics(d, Transposition{B: true}) {
+		if d.refuse(s, a, o.withEpilogue(d)) == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // refuse returns the reason why a tile does not fit, or nil.
@@ -109,8 +121,8 @@ func (d *Device) refuse(s *tile.Shape, a arithmetic, withEpilogue bool) error {
 	case withEpilogue && !k.Epilogues:
 		return invalid.Errorf("tile %v: device %s has no kernels with an epilogue", s, d.Name)
 	case s.Boxes && !a.boxes:
-		return invalid.Errorf("tile %v is only for groups of rows of aligned K-major elements "+
-			"of 16 or 8 bits", s)
+		return invalid.Errorf("tile %v is only for aligned K-major A and B of 16 or 8 bits, of problems or "+
+			"of groups of rows, in whole tiles", s)
 	case a.bits == 8 && !a.aligned && s.Aligned:
 		return invalid.Errorf("tile %v: device %s has kernels for 8-bit elements "+
 			"only in aligned rows and K-major", s, d.Name)

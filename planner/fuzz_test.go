@@ -181,7 +181,7 @@ func explained(err error) bool {
 		"has kernels for elements of f64 only",
 		"has kernels for 8-bit elements only", "has no tile of Table 3",
 		"bytes of workgroup memory", "compute mode tf32 is for", "has no kernels ", "the bias needs ",
-		"the buffer Rows needs ", "pointers are aligned, but none", "is only for groups of rows of",
+		"the buffer Rows needs ", "pointers are aligned, but none", "is only for aligned K-major A and B",
 		"scales are for elements of", "scales of blocks ", "zero points of A ",
 	}, func(s string) bool { return strings.Contains(err.Error(), s) })
 }
@@ -210,8 +210,8 @@ func checkCost(t *testing.T, p *Plan) {
 	require.Positive(t, p.TLP+1) // not NaN
 }
 
-// checkWorkspace: the workspace ends with its last slot, or with less than a partial of another shape after
-// it.
+// checkWorkspace: the workspace ends with its last slot or map, or with less than a partial of another shape
+// after it.
 func checkWorkspace(t *testing.T, p *Plan) {
 	t.Helper()
 	end, largest := 0, 0
@@ -223,6 +223,9 @@ func checkWorkspace(t *testing.T, p *Plan) {
 	for _, l := range p.Launches {
 		if l.Epilogue.Gated && p.Device.KernelKind == encoding.KernelsNative {
 			end = max(end, l.Count*l.Tile.TM*l.Tile.TN)
+		}
+		if l.Tile.Boxes {
+			end = max(end, l.Count*encoding.MapWords)
 		}
 	}
 	var parts [][2]int // elements of a tile's partials

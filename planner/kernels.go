@@ -124,7 +124,7 @@ func (m *model) kernelGroup(of *tileModel, o *Options, t Transposition) KernelGr
 	base := encoding.Kernel{Tile: of.shape, TransA: t.A, TransB: t.B, TypeA: o.TypeA, TypeC: o.TypeC,
 		TF32: m.tf32(of.shape), Epilogue: o.Epilogue.kernel()}
 	loops, cuts := g.key.deals()
-	cuts = cuts && cuttable(of.shape, o.Epilogue.cutsAt()) && !of.shape.Boxes
+	cuts = cuts && cuttable(of.shape, o.Epilogue.cutsAt())
 	dynamic := g.key.mayBeDynamic(of.shape)
 	for _, vector := range choices(o.vector() > 0 && o.Epilogue.group() == 0) {
 		for _, loop := range choices(loops || base.Epilogue.Gated) {

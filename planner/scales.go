@@ -69,7 +69,8 @@ func (e *Epilogue) cutsAt() int {
 }
 
 // cuttable reports whether tiles of a shape may be split along K, if cuts must be at such multiples.
-func cuttable(t *tile.Shape, at int) bool { return at > 0 && t.TK%at == 0 }
+// Kernels that copy boxes store no partials.
+func cuttable(t *tile.Shape, at int) bool { return at > 0 && t.TK%at == 0 && !t.Boxes }
 
 // ScalesA returns the number of words of the scales of a problem's A.
 func (e *Epilogue) ScalesA(p *Problem) int {

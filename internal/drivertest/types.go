@@ -150,11 +150,11 @@ func (s *suite) fitsWith(d *planner.Device, shape *tile.Shape, e planner.Epilogu
 		d.Fits(shape, planner.Options{TypeA: s.of, TypeB: e.ScaleB.TypeB(s.of), TypeC: s.ofC, Epilogue: e})
 }
 
-// alongK returns the suite for a tile shape. If its kernels need aligned K-major bytes, A and B of all jobs
-// are placed like that.
+// alongK returns the suite for a tile shape. If its kernels need aligned K-major elements, A and B of all
+// jobs are placed like that.
 func (s *suite) alongK(shape *tile.Shape) *suite {
 	own := *s
-	own.lines = shape.Aligned && s.of.Bytes() == 1
+	own.lines = shape.Boxes || shape.Aligned && s.of.Bytes() == 1
 	return &own
 }
 

@@ -14,8 +14,8 @@ type Kind struct {
 	// Swapped: kernels swap A and B and compute the transpose of a tile, in which each warpgroup has 64
 	// columns. Only for fp32.
 	Swapped bool
-	// Boxes: kernels copy boxes of aligned K-major A and B, and gather no rows. Only for groups of rows, of
-	// elements of 16 and 8 bits, without gated units.
+	// Boxes: kernels copy boxes of aligned K-major A and B, gather no rows and store no partials. Only for
+	// problems and groups of rows, of elements of 16 and 8 bits, without gated units.
 	Boxes bool
 }
 

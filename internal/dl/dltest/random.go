@@ -95,8 +95,8 @@ func randomOptions(rng *rand.Rand, d *planner.Device) (o planner.Options) {
 	var tiles []string
 	zhang := false // there are kernels for its tiles
 	for i := range d.Kernels {
-		// Aligned tiles of 8 bits are only for some layouts.
-		if s := d.Kernels[i].Tile; d.Fits(s, o) && !(s.Aligned && o.TypeA.Bytes() == 1) {
+		// Aligned tiles of 8 bits, and those of boxes, are only for some layouts.
+		if s := d.Kernels[i].Tile; d.Fits(s, o) && !(s.Boxes || s.Aligned && o.TypeA.Bytes() == 1) {
 			tiles, zhang = append(tiles, s.Name), zhang || s.Zhang
 		}
 	}
