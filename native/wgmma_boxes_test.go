@@ -97,13 +97,40 @@ func boxJobs(t *testing.T, of element.Type, epilogues []planner.Epilogue) (jobs 
 	return jobs
 }
 
+// plainBoxJobs are plans of problems whose sizes the host knows, by all schedules that keep tiles whole.
+func plainBoxJobs(t *testing.T, of element.Type) (jobs []*emulatorJob) {
+	t.Helper()
+	schedules := []planner.Schedule{planner.ScheduleLPT, planner.ScheduleDynamic,
+		planner.ScheduleDataParallel}
+	for i, e := range boxEpilogues(of) {
+		for n, ofC := range elemtype.TypesC(of) {
+			seed := uint32(len(jobs)) + uint32(of)
+			rng := rand.New(rand.NewPCG(uint64(seed), 23))
+			o := planner.Options{TypeA: of, TypeC: ofC, Epilogue: e, Tile: "aligned-128x256",
+				Schedule: schedules[(i+n)%3]}
+			j := halfJob(t, boxBatch(rng, []int{5, 9, 2}[i%3]), o, []int{16, 64, 32}[seed%3]/of.Bytes(),
+				[2]uint32{seed % 3, seed}, rng)
+			round(ofC, j.e.Biases)
+			l := &j.plan.Launches[0]
+			require.Equal(t, o.Schedule == planner.ScheduleDynamic, l.Dynamic, j)
+			require.True(t, len(j.plan.Launches) == 1 && !l.Split, j)
+			require.Equal(t, l.Count*encoding.MapWords, j.plan.Workspace, j)
+			if l.Dynamic {
+				j.workers = n * 3 // 0: as in the plan
+			}
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs
+}
+
 // TestBoxesEmulated runs kernels that copy boxes like TestWarpgroupsEmulated.
 func TestBoxesEmulated(t *testing.T) {
 	compiled(t)
 	for _, of := range narrow {
 		t.Run(of.String(), func(t *testing.T) {
 			t.Parallel()
-			runWarpgroups(t, boxJobs(t, of, boxEpilogues(of)))
+			runWarpgroups(t, append(boxJobs(t, of, boxEpilogues(of)), plainBoxJobs(t, of)...))
 		})
 	}
 }

@@ -1,24 +1,30 @@
 package drivertest
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/batchgemm/batchgemm/internal/elemtype"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner"
 	"github.com/batchgemm/batchgemm/planner/element"
 )
 
-// testBoxes forces the tiles of boxes, which only groups of rows have.
+// testBoxes forces the tiles of boxes.
 func (s *suite) testBoxes(t *testing.T) {
 	facts := s.device.Info().Planner
 	for i := range facts.Kernels {
 		if shape := facts.Kernels[i].Tile; shape.Boxes {
 			t.Run(shape.Name, func(t *testing.T) {
-				own := *s
+				own := *s.alongK(shape)
 				own.forced, own.step = shape.Name, wide.of(s.of).step()
 				own.testBoxedRows(t, shape)
+				own.testBoxedProblems(t, shape)
 				own.testBoxedEpilogues(t)
 				t.Run("Invariant", own.testRaggedInvariant)
 			})
@@ -47,6 +53,40 @@ func (s *suite) testBoxedRows(t *testing.T, shape *tile.Shape) {
 	}
 }
 
+// testBoxedProblems has problems of any sizes whose tiles are dealt in all ways, by the host and by the
+// device.
+func (s *suite) testBoxedProblems(t *testing.T, shape *tile.Shape) {
+	for i, c := range []struct {
+		name     string
+		schedule planner.Schedule
+		edit     func(*planner.Device)
+		has      func(encoding.Launch) bool
+	}{
+		{"one tile each", planner.ScheduleDataParallel, nil,
+			func(l encoding.Launch) bool { return !l.Loop }},
+		{"shares", planner.ScheduleLPT, oneUnit, isLoop},
+		{"dynamic", planner.ScheduleDynamic, fewPlaces, s.isDynamic},
+		{"windows", "", func(d *planner.Device) { d.MaxBinding = 1 << 20 },
+			func(l encoding.Launch) bool { return l.BaseA > 0 && l.BaseB > 0 && l.BaseC > 0 }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rng := newRand(uint64(i))
+			b := covering(rng, around(shape.TM), around(shape.TN), around(4*shape.TK), false, true)
+			b = append(b, irregular(rng, 4, 600, 300)...)
+			j := s.prepare(t, b, wide, planner.Options{Tile: s.forced, Schedule: c.schedule}, c.edit)
+			require.True(t, j.some(c.has), j)
+			j.check(t, uint64(i))
+			plan := new(planner.Plan)
+			facts := s.device.Info().Planner
+			require.NoError(t, planner.New(&facts).Renew(t.Context(), plan, b, j.plan.Options))
+			require.Equal(t, c.schedule == "", len(plan.Records) > 0)
+			require.NoError(t, j.program.Update(context.Background(), plan))
+			j.plan = plan
+			j.check(t, uint64(i))
+		})
+	}
+}
+
 // testBoxedEpilogues has all that kernels of boxes do to sums.
 func (s *suite) testBoxedEpilogues(t *testing.T) {
 	epilogues := []planner.Epilogue{
@@ -65,6 +105,20 @@ func (s *suite) testBoxedEpilogues(t *testing.T) {
 		t.Run(fmt.Sprintf("%+v", e), func(t *testing.T) {
 			s.runRaggedWithEpilogue(t, planner.Ragged{Form: planner.EndsOfRows, Groups: 5, M: 150,
 				N: []int{50, 200, 129, 300}[i%4], K: 200, TransB: true, Beta: []float64{0, 1, -0.5}[i%3]}, e)
+			s.runBoxedProblems(t, e)
+			e.Pointers = every
+			e.Pointers.Aligned = true
+			s.runBoxedProblems(t, e)
 		})
 	}
+}
+
+// runBoxedProblems has problems with an epilogue, of which some have addresses.
+func (s *suite) runBoxedProblems(t *testing.T, e planner.Epilogue) {
+	t.Helper()
+	rng := newRand(3)
+	b := append(mixed(e), irregular(rng, 6, cmp.Or(e.ScatterRows, 400), 400)...)
+	d := s.placeEpilogue(b, e, rng, few(rng))
+	j := s.preparePointed(t, b, &d, planner.Options{Epilogue: e, Tile: s.forced}, nil)
+	j.check(t, &d, e.Activation != planner.SiLU)
 }
