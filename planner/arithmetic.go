@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/invalid"
 	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner/element"
@@ -13,6 +14,7 @@ type arithmetic struct {
 	bits    int     // bits of an element of B, if kernels for that size multiply; 0: fp32 kernels do
 	aligned bool    // with bits: rows of A and B are aligned, and bytes are K-major
 	boxes   bool    // CUDA: kernels may copy boxes of A and B, see tile.Kind
+	whole   bool    // with bits: elements are whole numbers
 	words   bool    // WGSL: C has a 16-bit type
 	direct  bool    // WGSL: B goes from memory to registers
 	few     bool    // CPU: few rows, and B of 4 bits goes from memory to registers
@@ -37,7 +39,7 @@ func (o *Options) arithmetic(d *Device, fast bool) arithmetic {
 	case o.Epilogue.group() > 0:
 		return arithmetic{bits: 4}
 	}
-	return arithmetic{bits: 8 * o.TypeA.Bytes(), aligned: fast}
+	return arithmetic{bits: 8 * o.TypeA.Bytes(), aligned: fast, whole: elemtype.Whole(o.TypeA)}
 }
 
 // arithmeticOf is the arithmetic of a batch.

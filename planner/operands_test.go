@@ -49,7 +49,10 @@ func TestOddRows(t *testing.T) {
 				m.see(seen)
 				for i := range m.tiles {
 					tile, slower := &m.tiles[i], 1.0
-					if tile.shape.Aligned {
+					switch {
+					case tile.shape.Boxes:
+						slower += oddBoxes * c.want
+					case tile.shape.Aligned:
 						slower += oddLonger * c.want
 					}
 					require.InDelta(t, slower*tile.even.busy, tile.busy, 1e-9, tile.shape)

@@ -76,10 +76,13 @@ func (s *suite) testBoxedProblems(t *testing.T, shape *tile.Shape) {
 			j := s.prepare(t, b, wide, planner.Options{Tile: s.forced, Schedule: c.schedule}, c.edit)
 			require.True(t, j.some(c.has), j)
 			j.check(t, uint64(i))
+			if c.schedule != "" {
+				return
+			}
 			plan := new(planner.Plan)
 			facts := s.device.Info().Planner
 			require.NoError(t, planner.New(&facts).Renew(t.Context(), plan, b, j.plan.Options))
-			require.Equal(t, c.schedule == "", len(plan.Records) > 0)
+			require.NotEmpty(t, plan.Records)
 			require.NoError(t, j.program.Update(context.Background(), plan))
 			j.plan = plan
 			j.check(t, uint64(i))

@@ -159,8 +159,8 @@ var fitted = [...]struct {
 		HalfRows:  0.82,
 	}},
 	{"aligned-128x256", Rates{
-		Aligned16: Rate{Efficiency: 7.8, Step: 0.23, Fixed: 1.3, Worker: 2.2, Stream: 29500},
-		Aligned8:  Rate{Efficiency: 17.3, Step: 0.167, Fixed: 1.3, Worker: 2.2, Stream: 29500},
+		Aligned16: Rate{Efficiency: 8.2, Step: 0.23, Fixed: 3.4, Worker: 2.6, Stream: 29500},
+		Aligned8:  Rate{Efficiency: 20.5, Step: 0.167, Fixed: 2.7, Worker: 3.8, Stream: 29500},
 		HalfRows:  0.75,
 		HalfCols:  0.6,
 	}},
