@@ -58,11 +58,12 @@ func newScene(ctx context.Context, device *dispatch.Device, progress func(ready,
 	return s, nil
 }
 
-// perExpert describes rows of length k, one for each pixel, times the n columns of their expert.
+// perExpert describes rows of length k, one for each pixel, times the n columns of their expert. All pixels
+// are always painted, so the plan needs no second tile shape for fewer.
 func perExpert(n, k int) planner.Ragged {
 	return planner.Ragged{
 		Form: planner.EndsOfRows, Groups: Experts,
-		M: pixels, N: n, K: k,
+		M: pixels, N: n, K: k, Mean: planner.Sizes{M: pixels / Experts},
 		A: planner.Matrix{LD: k}, B: planner.Matrix{LD: n}, C: planner.Matrix{LD: n},
 		StrideB: k * n, StrideBias: n,
 		Weights: pixels,
