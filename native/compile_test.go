@@ -96,7 +96,7 @@ func buildEmulator(path, source string, s sanitizer, objects []string) (emulator
 
 // buildWarpgroupRuntime compiles the code that runs kernels of wgmma.cuh on the CPU.
 func buildWarpgroupRuntime(dir string) (objects []string, err error) {
-	for _, name := range []string{"warpgroup", "products", "copies"} {
+	for _, name := range []string{"warpgroup", "products", "copies", "boxes"} {
 		object := filepath.Join(dir, name+".o")
 		if err := compile("-O2", "-c", filepath.Join("internal", "emulator", name+".cpp"), "-o",
 			object); err != nil {

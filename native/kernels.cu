@@ -13,6 +13,7 @@
 #include "kernels/wgmma_aligned.cuh"
 #include "kernels/wgmma_boxes.cuh"
 #include "kernels/wgmma_int4.cuh"
+#include "kernels/wgmma_raw.cuh"
 #endif
 
 // With BG_CLOCKS, a build for batchgemm bench alone, the first thread of each group

@@ -64,7 +64,7 @@ var resources = map[string]map[string]occupancy.Resources{
 		"aligned-64x64":      {Registers: 128, Shared: 109568},
 		"aligned-64x128":     {Registers: 128, Shared: 109568},
 		"aligned-128x128":    {Registers: 168, Shared: 218112},
-		"aligned-128x256":    {Registers: 168, Shared: 218624},
+		"aligned-128x256":    {Registers: 168, Shared: 230912},
 		"int4-stream-16x128": {Registers: 86, Shared: 115456},
 		"int4-wgmma-32x128":  {Registers: 96, Shared: 115456},
 		"int4-wgmma-64x128":  {Registers: 128, Shared: 230144},

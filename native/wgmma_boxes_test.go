@@ -156,10 +156,10 @@ var boxMutants = []mutant{
 		"    waitPhase(shared + T::kMapped + 8 * (number % kItemPlaces), number / kItemPlaces & 1);\n", ""},
 	{"a map is not acquired", "kernels/wgmma_boxes.cuh", "acquireMap(mapA), acquireMap(mapB);",
 		"acquireMap(mapA);"},
-	{"maps of too few items", "kernels/wgmma_boxes.cuh", "maps + number % kItemPlaces *",
+	{"maps of too few items", "kernels/wgmma_boxes_store.cuh", "maps + number % kItemPlaces *",
 		"maps + number % 2 *"},
-	{"maps end later than A", "kernels/wgmma_boxes.cuh", "depth, item.rows(), item.lda",
-		"depth, T::TM, item.lda"},
+	{"maps end later than A", "kernels/wgmma_boxes.cuh", "a, depth, item.rows(), item.lda",
+		"a, depth, T::TM, item.lda"},
 	{"maps end later than K", "kernels/wgmma_boxes.cuh", "max(item.depth, 1u)", "max(item.depth, 64u)"},
 	{"something is read though alpha is 0", "kernels/wgmma_boxes.cuh", "item.depth == 0 ? T::TK : 0", "0"},
 	{"all boxes of A are expected", "kernels/wgmma_boxes.cuh", "128 * (kBoxRowsA * boxesA", "128 * (T::TM"},
@@ -179,6 +179,33 @@ var boxMutants = []mutant{
 		"    warpBarrier();  // all lanes have read", "    // all lanes have read"},
 	{"the second warpgroup has the first rows", "kernels/wgmma_boxes.cuh",
 		"lowOf(warpgroup * (64 * 128))", "lowOf(0)"},
+}
+
+// boxStoreMutants are mistakes in how tiles are stored by boxes.
+var boxStoreMutants = []mutant{
+	{"a map of C is not acquired", "kernels/wgmma_boxes.cuh", " acquireMap(mapA + kMapOfC);", ";"},
+	{"a map of C has A's rows", "kernels/wgmma_boxes.cuh", "c, item.cols(), item.rows(), item.ldc",
+		"c, item.cols(), T::TM, item.ldc"},
+	{"a tile is stored by another's map", "kernels/wgmma_boxes_store.cuh", "mapOf(maps, number) + kMapOfC",
+		"mapOf(maps, number + 1) + kMapOfC"},
+	{"columns end within 16 bytes", "kernels/wgmma_boxes_store.cuh", " || item.cols() % 8 != 0", ""},
+	{"a slab is written while it is stored", "kernels/wgmma_boxes_store.cuh",
+		"    waitBoxesRead<kSlabs - 1>();\n", ""},
+	{"a slab is written before all lanes wait", "kernels/wgmma_boxes_store.cuh",
+		"    waitBoxesRead<kSlabs - 1>();\n    warpBarrier();\n", "    waitBoxesRead<kSlabs - 1>();\n"},
+	{"there is one slab", "kernels/wgmma_boxes_store.cuh", "    slab ^= kSlabBytes;\n", ""},
+	{"rows are swizzled otherwise", "kernels/wgmma_boxes_store.cuh", "(j ^ group)", "j"},
+	{"a slab is stored without a fence", "kernels/wgmma_boxes_store.cuh", "    fenceStores();\n", ""},
+	{"a slab is stored before all lanes have written", "kernels/wgmma_boxes_store.cuh",
+		"    fenceStores();\n    warpBarrier();\n", "    fenceStores();\n"},
+	{"parts that steps leave are not stored", "kernels/wgmma_boxes.cuh", "    last.storeRest(steps);\n",
+		"    last.parts = 0;\n"},
+	{"a tile is not stored beside one of fewer rows", "kernels/wgmma_boxes.cuh",
+		"      last.storeRest(0);\n      last.forget();", "      last.parts = 0;\n      last.forget();"},
+	{"the last tile is not stored", "kernels/wgmma_boxes.cuh", "  last.storeRest(0);\n  last.awaitRead();\n}",
+		"}"},
+	{"sums are written to slabs that are stored", "kernels/wgmma_boxes_store.cuh",
+		"  if (!later) last.awaitRead();\n", ""},
 }
 
 // boxByteMutants are mistakes in what is only for elements of 8 bits.
@@ -214,6 +241,11 @@ var boxByteMutants = []mutant{
 
 func TestBoxMutants(t *testing.T) {
 	testWarpgroupMutants(t, "warpgroup_kernels.cpp", "aligned-128x256", boxMutants,
+		func(*tile.Shape) []*emulatorJob { return boxJobs(t, element.BF16, boxEpilogues(element.BF16)) })
+}
+
+func TestBoxStoreMutants(t *testing.T) {
+	testWarpgroupMutants(t, "warpgroup_kernels.cpp", "aligned-128x256", boxStoreMutants,
 		func(*tile.Shape) []*emulatorJob { return boxJobs(t, element.BF16, boxEpilogues(element.BF16)) })
 }
 

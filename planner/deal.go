@@ -18,6 +18,7 @@ type group struct {
 	encoding.Kernel
 	id       tileID
 	problems []radix.Key
+	aligned  bool // rows of A and B begin at multiples of 16 bytes
 	load     load
 	chunk    int // with Dynamic: tiles that a worker takes at a time
 }
@@ -105,12 +106,14 @@ func (p *builder) groupOf(id tileID, transA, transB bool, problems []radix.Key) 
 	o := &p.Options
 	t := &p.model.tiles[id]
 	g := group{Kernel: encoding.Kernel{Tile: t.shape, TransA: transA, TransB: transB, TypeA: o.TypeA,
-		TypeC: o.TypeC, Vector: true, Epilogue: o.Epilogue.kernel()}, id: id, problems: problems}
+		TypeC: o.TypeC, Vector: true, Epilogue: o.Epilogue.kernel()}, id: id,
+		problems: problems, aligned: true}
 	cut := &p.model.cuts[t.cut]
 	g.TF32 = p.model.tf32(g.Tile)
 	for i := range problems {
 		q := &p.Batch[problems[i].Index]
 		g.Vector = g.Vector && o.vectorTile(q)
+		g.aligned = g.aligned && q.aligned(o.vector())
 		g.load.add(cut, q.sizes(), p.model.products, 1, p.model.roundSize())
 	}
 	return g
@@ -342,6 +345,7 @@ func (p *builder) launch(g *group, s Schedule, cost float64, first int, split bo
 	workers := len(p.Workers) - 1 - first
 	k.Loop = len(p.Segments)-int(p.Workers[first]) > workers || k.Epilogue.Gated
 	k.Split = split
+	k.Boxes = g.aligned && hasBoxes(k) && workers <= p.model.tiles[g.id].resident // each has maps
 	if p.model.tiles[g.id].few {
 		k = general(k, p.model.cutsAt)
 		p.Workspace = max(p.Workspace, bound(&k))

@@ -224,7 +224,7 @@ func checkWorkspace(t *testing.T, p *Plan) {
 		if l.Epilogue.Gated && p.Device.KernelKind == encoding.KernelsNative {
 			end = max(end, l.Count*l.Tile.TM*l.Tile.TN)
 		}
-		if l.Tile.Boxes {
+		if l.Boxes || l.Tile.Boxes {
 			end = max(end, l.Count*encoding.MapWords)
 		}
 	}

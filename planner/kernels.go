@@ -150,6 +150,11 @@ func (m *model) kernelGroup(of *tileModel, o *Options, t Transposition) KernelGr
 			}
 		}
 	}
+	for _, k := range g.Kernels {
+		if k.Boxes = k.Vector && hasBoxes(k) && !g.key.ragged(); k.Boxes {
+			g.Kernels = append(g.Kernels, k)
+		}
+	}
 	if cuts {
 		g.Kernels = append(g.Kernels, encoding.Kernel{Tile: of.shape, TypeC: o.TypeC, Fixup: true,
 			Epilogue: base.Epilogue.OfFixup()})
@@ -161,6 +166,12 @@ func (m *model) kernelGroup(of *tileModel, o *Options, t Transposition) KernelGr
 		}
 	}
 	return g
+}
+
+// hasBoxes reports whether there is a kernel that copies boxes of fp32 in place of this one.
+func hasBoxes(k encoding.Kernel) bool {
+	return k.Tile.Raw && k.TypeA == element.F32 && !k.TF32 && !k.TransA && !k.Split &&
+		k.Epilogue == encoding.Epilogue{}
 }
 
 // reduce leaves the few kernels of a group.

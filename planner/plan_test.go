@@ -142,6 +142,7 @@ func checkPlan(t *testing.T, p *Plan) {
 				check(!l.Vector || q.vectorTile(p.Options.vector()) &&
 					(!l.Epilogue.Gated || q.B2.aligned(p.Options.vector())),
 					"wide launch of a narrow problem")
+				check(!l.Boxes || q.aligned(p.Options.vector()), "boxes of rows that are not aligned")
 				check(int(s.K0)%tile.TK == 0, "K range not on a step")
 				check(s.K1 > s.K0 || q.depth() == 0, "empty K range")
 				check(int(s.Row)*tile.TM < q.M && int(s.Col)*tile.TN < q.N, "tile outside C")

@@ -14,8 +14,8 @@
 // ItemWord and FixupWord list the words of items and of fix-up items. Kernels with an Epilogue have more
 // words. A gated tile is two consecutive items of one worker: act(alpha*A*B + bias), and its factor. On
 // devices with native kernels, the workspace has a slot for each worker of such a launch, by its number, for
-// the first product. Slot s is the TM x TN row-major block at workspace word s*Kernel.SlotWords(). With tiles
-// of boxes, it has MapWords for each worker.
+// the first product. Slot s is the TM x TN row-major block at workspace word s*Kernel.SlotWords(). With
+// copies of boxes, it has MapWords for each worker.
 package encoding
 
 import (
@@ -54,6 +54,9 @@ type Kernel struct {
 	// Fixup kernels follows. Only with Split, for fp32 without Epilogue, and up to MaxPartials partials of a
 	// tile.
 	Partials bool
+	// Boxes: kernels copy boxes of A and B of fp32, which begin at multiples of 16 bytes and have such
+	// leading dimensions. Only of Raw tiles, for A that is not transposed, without TF32, Split and Epilogue.
+	Boxes bool
 	// Fixup: sums the partials of the workspace instead of multiplying. Only Tile, TypeC and
 	// Epilogue.OfFixup matter beside it.
 	Fixup bool
@@ -104,7 +107,7 @@ func (k Kernel) String() string {
 		set  bool
 		name string
 	}{{k.TF32, "/tf32"}, {k.Vector, "/vector"}, {k.Loop, "/loop"}, {k.Dynamic, "/dynamic"},
-		{k.Split, "/split"}, {k.Partials, "/partials"}} {
+		{k.Split, "/split"}, {k.Partials, "/partials"}, {k.Boxes, "/boxes"}} {
 		if v.set {
 			name += v.name
 		}
@@ -126,9 +129,10 @@ func Trans(a, b bool) string {
 	return letter[a] + letter[b]
 }
 
-// MapWords is the workspace of a worker of a launch with tiles of boxes (kMapsWords in
-// native/kernels/wgmma_boxes.cuh): maps of A and B of its latest items. It begins at multiples of 128 bytes.
-const MapWords = 16 * 2 * 32
+// MapWords is the workspace of a worker of a launch that copies boxes (kMapsWords in
+// native/kernels/wgmma_boxes_store.cuh): maps of A, B and C of its latest items. It begins at multiples of
+// 128 bytes.
+const MapWords = 16 * 3 * 32
 
 // MaxPartials is the most partials of a tile that kernels with Kernel.Partials sum. They add in the order of
 // slots. Up to this number, fix-ups add in the same order and give the same bits (kSlotSets in
@@ -151,7 +155,7 @@ func (k Kernel) Counters() int {
 // tile, or for maps.
 func (k *Kernel) Kept() int {
 	switch {
-	case k.Tile != nil && k.Tile.Boxes:
+	case k.Boxes || k.Tile != nil && k.Tile.Boxes:
 		return MapWords
 	case !k.Epilogue.Gated || k.Tile.KeepsGated(k.TypeA.Bytes()):
 		return 0

@@ -63,6 +63,7 @@ var Bases = map[string]string{
 	"sm_80_tensor_int8.cubin":    "sm_80_tensor_e4m3.cubin",
 	"compute_80_tensor_int8.ptx": "compute_80_tensor_e4m3.ptx",
 	"compute_80_int4.ptx":        "compute_80_tensor.ptx",
+	"compute_80_plain.ptx":       "compute_80_tensor.ptx",
 }
 
 // mostBytes bounds the unpacked size of a product, and how far it refers back.

@@ -30,6 +30,9 @@ type Shape struct {
 	Clusters bool
 	// Epilogues reports whether native kernels with an epilogue exist.
 	Epilogues bool
+	// Raw reports whether kernels exist that copy boxes of fp32, where that is emulated
+	// (native/kernels/wgmma_raw.cuh).
+	Raw bool
 	// Shared is the workgroup memory, in bytes, of kernels for warpgroups: half of a compute unit's, or all
 	// of it.
 	Shared int

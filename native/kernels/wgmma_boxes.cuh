@@ -11,10 +11,7 @@
 //	consumers   two warpgroups, multiply, each 64 rows by 256 columns, or by 128 where no more exist.
 #pragma once
 
-#include "wgmma_aligned.cuh"
-#ifdef BG_CUDA
-#include "../ptx/boxes_cuda.h"
-#endif
+#include "wgmma_boxes_store.cuh"
 
 // BoxTile is a row of the tile table and what follows from it.
 template <int TM_, int TN_, int kStages_, int kShared_, class Element_, class More_ = NoEpilogue>
@@ -29,12 +26,15 @@ struct BoxTile {
   static constexpr bool kEmulated = false;
   static constexpr Keeping kKeeping = kNowhere;
   static_assert(kStages + 2 < kItemPlaces, "too few places for items, and for their maps");  // see WgmmaTile
+  // Of e4m3 the sums of a step have the registers that a tile to be stored would need.
+  static constexpr bool kStoresLater = Element::kPer == 2 || Element::kWhole;
   static constexpr int kLoaderRegisters = 40, kConsumerRegisters = 232;
   static constexpr int kAhead = 8;  // steps before an item's last when the next is asked for
 
   // Bytes of shared memory. A stage has rows of 128 bytes, of A, then of B.
   static constexpr uint32_t kB = 128 * TM, kStage = kB + 128 * TN, kOut = kStages * kStage;
-  static constexpr uint32_t kDrafts = kOut + kMultiply * kOutBytes, kItems = kDrafts + 2 * kMapBytes;
+  static constexpr uint32_t kWarpOut = kStoresLater ? kSlabs * kSlabBytes : kOutBytes,
+      kDrafts = kOut + kMultiply * kWarpOut, kItems = kDrafts + kMapsOfItem * kMapBytes;
   // Phases: an item is published, and mapped; the loader is near its end; a stage is full, and free.
   static constexpr uint32_t kReady = kItems + kItemPlaces * Items<More>::kBytes,
       kMapped = kReady + 8 * kItemPlaces, kNear = kMapped + 8 * kItemPlaces;
@@ -42,27 +42,22 @@ struct BoxTile {
   static_assert(kDrafts % kMapBytes == 0 &&
       kBytes <= kShared + kItemPlaces * 4 * (More::kWords - kItemWords),
       "the tile table has too little shared memory");
-  static constexpr uint32_t kMapsWords = kItemPlaces * 2 * kMapWords;  // of a worker's workspace
 };
 
 // Rows of boxes of A, and of B. Those without an element are not copied: zeros take as long.
 constexpr uint32_t kBoxRowsA = 64, kBoxRowsB = 128;
 
-// mapOf is the map of A of an item; that of B follows.
-BG_DEVICE uint32_t* mapOf(uint32_t* maps, uint32_t number) {
-  return maps + number % kItemPlaces * (2 * kMapWords);
-}
-
 // feedBoxes is the work of the feeder. When it stores maps, copies by those that were there are done: they
 // were for an item more than kStages before that which the loader is at, and items have one step at least.
 template <class T, bool kDynamic>
 BG_DEVICE void feedBoxes(const Items<typename T::More>& items, Feed<typename T::More>& feed,
-    const typename T::Element::Number* A, const typename T::Element::Number* B, uint32_t* maps,
+    const typename T::Element::Number* A, const typename T::Element::Number* B, float* C, uint32_t* maps,
     SharedAddress shared) {
   using Number = typename T::Element::Number;
-  const SharedAddress draftA = shared + T::kDrafts, draftB = draftA + kMapBytes;
+  const SharedAddress draftA = shared + T::kDrafts, draftB = draftA + kMapBytes, draftC = draftB + kMapBytes;
   draftMap<kBoxRowsA, Number>(draftA);
   draftMap<kBoxRowsB, Number>(draftB);
+  draftMap<kSlabRows, uint16_t>(draftC);
   feed.template next<kDynamic>(items);
   for (uint32_t number = 0;; ++number) {
     const Item item = items.wait(number);
@@ -70,9 +65,13 @@ BG_DEVICE void feedBoxes(const Items<typename T::More>& items, Feed<typename T::
     if (!none) {
       uint32_t* const map = mapOf(maps, number);
       const uint32_t depth = max(item.depth, 1u);
-      storeMap(map, draftA, items.operandA(number, A) + item.offA, depth, item.rows(), item.lda);
-      storeMap(map + kMapWords, draftB, items.operandB(number, item, B) + item.offB, depth, item.cols(),
-          item.ldb);
+      const Number* const a = readable(item, items.operandA(number, A) + item.offA, maps);
+      const Number* const b = readable(item, items.operandB(number, item, B) + item.offB, maps);
+      storeMap(map, draftA, a, depth, item.rows(), item.lda);
+      storeMap(map + kMapWords, draftB, b, depth, item.cols(), item.ldb);
+      if (uint16_t* const c = boxesOfC<T>(items, number, item, C)) {
+        storeMap(map + kMapOfC, draftC, c, item.cols(), item.rows(), item.ldc);
+      }
     }
     warpBarrier();
     if (elected()) arrive(shared + T::kMapped + 8 * (number % kItemPlaces));
@@ -96,7 +95,8 @@ BG_DEVICE void copyBoxes(SharedAddress to, const uint32_t* map, uint32_t k, uint
 
 // loadBoxes is the work of the loader.
 template <class T>
-BG_DEVICE void loadBoxes(const Items<typename T::More>& items, uint32_t* maps, SharedAddress shared) {
+BG_DEVICE void loadBoxes(const Items<typename T::More>& items, float* C, uint32_t* maps,
+    SharedAddress shared) {
   Counter<T::kStages> stage;
   for (uint32_t number = 0;; ++number) {
     waitPhase(shared + T::kMapped + 8 * (number % kItemPlaces), number / kItemPlaces & 1);
@@ -110,7 +110,11 @@ BG_DEVICE void loadBoxes(const Items<typename T::More>& items, uint32_t* maps, S
         bytes = 128 * (kBoxRowsA * boxesA + kBoxRowsB * boxesB);
     warpBarrier();  // all lanes have read the item when one says that the loader is near its end
     const bool copies = elected();
-    if (copies) acquireMap(mapA), acquireMap(mapB);
+    if (copies) {
+      acquireMap(mapA), acquireMap(mapB);
+      // for consumers too, who go on when the copies below have come
+      if (boxesOfC<T>(items, number, item, C) != nullptr) acquireMap(mapA + kMapOfC);
+    }
     uint32_t k = item.depth == 0 ? T::TK : 0;  // where nothing may be read, boxes of zeros after it
 #pragma unroll 1
     for (uint32_t step = 0; step < steps; ++step, k += T::TK) {
@@ -226,25 +230,25 @@ struct BoxConsumer {
     }
   }
 
-  // multiply sums steps of the first 2n columns.
+  // multiply sums steps of the first 2n columns, and stores the tile before meanwhile.
   template <int n>
   BG_DEVICE void multiply(float (&sum)[n], const Items<typename T::More>& items, uint32_t number,
-      uint32_t row, uint32_t steps) {
+      uint32_t steps, TileStore<T>& last) {
     if constexpr (T::Element::kWhole) {
-      multiplyWhole(sum, [&](auto& whole) { accumulate(whole, steps); });
+      multiplyWhole(sum, [&](auto& whole) { accumulate(whole, steps, last); });
     } else if constexpr (T::Element::kPer == 4) {
       BoxScales scales;
-      scales.start<T>(items, number, row, steps);
+      scales.start<T>(items, number, last.row, steps);
       multiplyBytes(sum, steps, scales);
     } else {
-      accumulate(sum, steps);
+      accumulate(sum, steps, last);
     }
   }
 
   // accumulate has all sums made by the tensor cores. The products of a step are carried out while those of
   // the next are asked for.
   template <class Sum, int n>
-  BG_DEVICE void accumulate(Sum (&sum)[n], uint32_t steps) {
+  BG_DEVICE void accumulate(Sum (&sum)[n], uint32_t steps, TileStore<T>& last) {
 #pragma unroll
     for (int i = 0; i < n; ++i) sum[i] = 0;
     uint32_t before = 0;
@@ -258,6 +262,7 @@ struct BoxConsumer {
         productOf<false, false>(typename T::Element::Format{}, sum, matrixAt(a + 2 * s), matrixAt(b + 2 * s));
       }
       commitProducts();
+      last.storePart(step);
       if (step != 0) {
         waitProducts<1>();
         release(before);
@@ -268,6 +273,7 @@ struct BoxConsumer {
     waitProducts<0>();
     settle(sum);
     release(before);
+    last.storeRest(steps);
   }
 
   // multiplyBytes is AlignedConsumer's, by halves of 128 columns: there are no registers for more beside all
@@ -311,10 +317,11 @@ struct BoxConsumer {
 
 // consumeBoxes is the work of the consumers.
 template <class T>
-BG_DEVICE void consumeBoxes(const Items<typename T::More>& items, float* C, float* workspace, char* memory) {
+BG_DEVICE void consumeBoxes(const Items<typename T::More>& items, float* C, float* workspace, uint32_t* maps,
+    char* memory) {
   const uint32_t lane = threadId() % 32, warp = uniform(threadId() / 32), row = 16 * warp;
-  float* const out = reinterpret_cast<float*>(memory + T::kOut + warp * kOutBytes);
   BoxConsumer<T> c{sharedAddress(memory), lane, warp / kWarps};
+  TileStore<T> last{memory + T::kOut + warp * T::kWarpOut, row};
   Kept<T, T::kKeeping> kept(workspace);
   for (uint32_t number = 0;; ++number) {
     uint32_t steps, rows, cols;
@@ -326,13 +333,13 @@ BG_DEVICE void consumeBoxes(const Items<typename T::More>& items, float* C, floa
       steps = uniform(stepsOf<T>(item));
     }
     auto compute = [&](auto& sum) {
-      c.multiply(sum, items, number, row, steps);
-      if (row >= rows) return;  // the warp has no rows to store
-      if constexpr (T::More::kIs) finishAligned<T, false, true>(sum, out, items, number, row, kept, C,
-          workspace);
-      else storeAligned<T, false, true>(sum, out, items.wait(number), row, C, workspace);
+      c.multiply(sum, items, number, steps, last);
+      if (row < rows) finishBoxes<T>(sum, items, number, kept, last, C, workspace, maps);
+      else last.forget();
     };
     if (row / 64 * 64 >= rows) {
+      last.storeRest(0);
+      last.forget();
       c.pass(steps);
     } else if (cols <= 128) {
       float sum[64];
@@ -342,6 +349,8 @@ BG_DEVICE void consumeBoxes(const Items<typename T::More>& items, float* C, floa
       compute(sum);
     }
   }
+  last.storeRest(0);
+  last.awaitRead();
 }
 
 template <class T, bool kTransA, bool kTransB>
@@ -366,20 +375,20 @@ BG_DEVICE void wgmmaBoxes(const uint4* __restrict__ items, const uint32_t* __res
   }
   barrier();
   awaitEarlier();
+  uint32_t* const maps = reinterpret_cast<uint32_t*>(workspace) + workerId() * kMapsWords;
   if (warp < T::kMultiply) {
     raiseRegisters<T::kConsumerRegisters>();
-    consumeBoxes<T>(ring, C, workspace, memory);
+    consumeBoxes<T>(ring, C, workspace, maps, memory);
   } else {
     lowerRegisters<T::kLoaderRegisters>();
-    uint32_t* const maps = reinterpret_cast<uint32_t*>(workspace) + workerId() * T::kMapsWords;
     if (warp == T::kMultiply) {
-      loadBoxes<T>(ring, maps, shared);
+      loadBoxes<T>(ring, C, maps, shared);
       launch.loaded();
     } else if (warp == T::kMultiply + 1) {
       const auto* const a = reinterpret_cast<const typename T::Element::Number*>(A);
       const auto* const b = reinterpret_cast<const typename T::Element::Number*>(B);
-      if (isDynamic(table)) feedBoxes<T, true>(ring, feed, a, b, maps, shared);
-      else feedBoxes<T, false>(ring, feed, a, b, maps, shared);
+      if (isDynamic(table)) feedBoxes<T, true>(ring, feed, a, b, C, maps, shared);
+      else feedBoxes<T, false>(ring, feed, a, b, C, maps, shared);
     }
   }
 }

@@ -49,22 +49,24 @@ constexpr uint64_t kStrideBytes = 1;
 #define BG_CHOOSE_MAP(field, value) \
   asm volatile(BG_MAP(field, "b32") ", " value ";\n" ::"r"(draft) : "memory")
 
-// draftMap begins a draft, by all lanes of a warp: boxes of kBoxRows rows of 128 bytes, which copies swizzle
-// by 128 bytes, with zeros where the matrix ends.
-template <uint32_t kBoxRows, class Number>
+// draftMap begins a draft, by all lanes of a warp: boxes of kBoxRows rows of kBytes, with zeros where the
+// matrix ends. Copies swizzle rows of 128 bytes, and leave others as they lie.
+template <uint32_t kBoxRows, class Number, uint32_t kBytes = 128>
 BG_DEVICE void draftMap(SharedAddress draft) {
   asm volatile("st.shared.u32 [%0], %1;\n" ::"r"(draft + threadId() % 32 * 4), "r"(0) : "memory");
   __syncwarp();
   if (elected()) {
     BG_CHOOSE_MAP("rank", "1");  // less one
-    BG_SET_MAP("box_dim", "b32", ", 0", "r", static_cast<uint32_t>(128 / sizeof(Number)));
+    BG_SET_MAP("box_dim", "b32", ", 0", "r", static_cast<uint32_t>(kBytes / sizeof(Number)));
     BG_SET_MAP("box_dim", "b32", ", 1", "r", kBoxRows);
     BG_SET_MAP("element_stride", "b32", ", 0", "r", 1);
     BG_SET_MAP("element_stride", "b32", ", 1", "r", 1);
-    if (sizeof(Number) == 2) BG_CHOOSE_MAP("elemtype", "1");  // bits, whatever they mean
+    if (sizeof(Number) == 4) BG_CHOOSE_MAP("elemtype", "2");  // bits, whatever they mean
+    else if (sizeof(Number) == 2) BG_CHOOSE_MAP("elemtype", "1");
     else BG_CHOOSE_MAP("elemtype", "0");
     BG_CHOOSE_MAP("interleave_layout", "0");
-    BG_CHOOSE_MAP("swizzle_mode", "3");
+    if (kBytes == 128) BG_CHOOSE_MAP("swizzle_mode", "3");
+    else BG_CHOOSE_MAP("swizzle_mode", "0");
     BG_CHOOSE_MAP("fill_mode", "0");
   }
   __syncwarp();
@@ -97,6 +99,19 @@ BG_DEVICE void copyBox(SharedAddress to, const uint32_t* map, uint32_t k, uint32
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                "[%0], [%1, {%2, %3}], [%4];\n" ::"r"(to), "l"(map), "r"(k), "r"(row), "r"(full)
                : "memory");
+}
+
+// storeBox starts the copy of a box of C from shared memory, that part of it which C has. commitBoxes ends a
+// group of such, and waitBoxesRead waits until all but the thread's latest groups have left shared memory.
+BG_DEVICE void storeBox(const uint32_t* map, uint32_t col, uint32_t row, SharedAddress from) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];\n"
+               ::"l"(map), "r"(col), "r"(row), "r"(from)
+               : "memory");
+}
+BG_DEVICE void commitBoxes() { asm volatile("cp.async.bulk.commit_group;\n" ::: "memory"); }
+template <int kGroups>
+BG_DEVICE void waitBoxesRead() {
+  asm volatile("cp.async.bulk.wait_group.read %0;\n" ::"n"(kGroups) : "memory");
 }
 
 // Products of 256 columns, as wgmma_cuda.h has those of 128.

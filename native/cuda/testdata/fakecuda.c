@@ -131,7 +131,8 @@ CUresult cuModuleGetFunction(kernel **f, int *m, const char *name) {
 		    !strncmp(mode, "_e4m3", 5) ? E4M3 : !strncmp(mode, "_int8", 5) ? INT8 : F32;
 		mode += type == F32 ? 0 : type == F16 ? 4 : 5;
 		if (type == F32 && !fixup && !strncmp(mode, "_tf32", 5)) mode += 5;
-		if (*mode && (fixup || epilogue || (strcmp(mode, "_cluster") && strcmp(mode, "_partials")))) continue;
+		if (*mode && (fixup || epilogue || (strcmp(mode, "_cluster") && strcmp(mode, "_partials") &&
+		    strcmp(mode, "_boxes")))) continue;
 		kernel *k = &kernels[512 * i + 256 * gated + 128 * epilogue + 16 * type +
 		    (fixup ? 4 : 2 * (variant[1] == 't') + (variant[2] == 't'))];
 		*k = (kernel){.tm = tiles[i].tm, .tn = tiles[i].tn, .trans_a = variant[1] == 't',

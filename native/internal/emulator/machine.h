@@ -41,14 +41,23 @@ struct Arrival {
   struct Map* map = nullptr;  // that a copy of a box uses
 };
 
-// Map is a map of a matrix (copies.cpp): numbers of so many bytes, rows of them ld apart, boxes of so many
-// rows.
+// Map is a map of a matrix (boxes.cpp): numbers of so many bytes, rows of them ld apart, boxes of so many
+// rows of so many bytes.
 struct Map {
   const char* at;
-  uint32_t depth, rows, ld, size, boxRows;
+  uint32_t depth, rows, ld, size, boxRows, rowBytes;
+  bool swizzles;                   // copies of boxes, by 128 bytes
   uint32_t stored = 0;             // times
   uint32_t warp = 0, when = 0;     // who stored it last, and that warp's point after
   uint32_t copies = 0;             // under way
+  // Which of those that were stored was acquired last, by whom, and when.
+  uint32_t acquired = 0, thread = 0, then = 0;
+};
+
+// BoxStore is a store of a box of C that was started.
+struct BoxStore {
+  Map* map;
+  uint32_t col, row, from;  // from: a word of shared memory
 };
 
 // Matrix is an operand in shared memory, of which so many rows of A, or columns of B, are used from the first
@@ -95,7 +104,8 @@ struct Thread {
   std::vector<Sums> sums;         // theirs
   uint32_t words[6];              // of a product of a warp: A's, then B's
   double doubles[12];             // the same of fp64
-  std::map<const Map*, uint32_t> acquired;  // maps, as they were when stored for that time
+  std::vector<BoxStore> boxes;  // not committed yet
+  std::deque<std::vector<BoxStore>> boxGroups;
 
   Access access() const { return {id, &clock, &fenced}; }
 };
@@ -107,6 +117,7 @@ struct Warp {
   uint32_t laziness = 0;           // of 8 rounds, how many it rests
   bool mayMultiply = false;        // sums and operands are fenced
   bool committed = true;           // all products are
+  uint32_t elected = 0;            // lane
   uint32_t group = 0;              // of products to come
   struct Used {
     Matrix matrix;
@@ -208,11 +219,13 @@ inline bool isElement(const float* p) {
 uint32_t phaseAt(SharedAddress at);
 void accessShared(uint32_t byte, uint32_t bytes, bool write);
 bool inOperands(const void* from, uint32_t bytes);
+bool inC(const void* p, uint32_t bytes);
 bool inRows(const void* from, uint32_t bytes);
 bool inWorkspace(const void* p, uint32_t bytes);
 Copy startCopy(const Copy& c);  // it may be carried out from now on
 void copied(const Copy& c);      // an arrival will wait for it
 void copied(Arrival arrival);
+void landBoxes(Thread& t);  // stores the thread's first group of boxes
 
 inline void must(const char* wrong, uint32_t word) {
   if (wrong != nullptr) fail("%s, at byte %u of shared memory", wrong, 4 * word);

@@ -25,6 +25,11 @@ struct Clock {
       lanes[w] = mine | theirs;
     }
   }
+  // has reports whether what a thread did at a time of its warp happened before.
+  bool has(uint32_t thread, uint32_t when) const {
+    const uint32_t warp = thread / 32;
+    return when < at[warp] || (when == at[warp] && lanes[warp] >> thread % 32 & 1);
+  }
 };
 
 // Access is what a thread brings to an access: itself and its clock.
@@ -87,14 +92,14 @@ class Shadow {
     if (words[word].writer == by.thread) words[word].fenced = true;
   }
 
-  // A product reads from startProduct, until endProduct.
+  // A product, or the store of a box, reads from startProduct, until endProduct.
   const char* startProduct(uint32_t word, const Access& by) {
     Word& w = words[word];
     ++w.products;
-    if (w.copies) return "multiplies where a copy is under way";
-    if (!wroteBefore(w, *by.clock)) return "multiplies what another thread writes";
+    if (w.copies) return "multiplies or stores where a copy is under way";
+    if (!wroteBefore(w, *by.clock)) return "multiplies or stores what another thread writes";
     return w.writer != kNobody && !w.fenced && !wroteBefore(w, *by.fenced) ?
-        "multiplies what was stored without a fence" : nullptr;
+        "multiplies or stores what was written without a fence" : nullptr;
   }
   void endProduct(uint32_t word, const Access& by) {
     --words[word].products;
@@ -116,9 +121,7 @@ class Shadow {
   std::vector<Reads> reads;
 
   static bool wroteBefore(const Word& w, const Clock& clock) {
-    if (w.writer == kNobody) return true;
-    const uint32_t warp = w.writer / 32;
-    return w.wrote < clock.at[warp] || (w.wrote == clock.at[warp] && clock.lanes[warp] >> w.writer % 32 & 1);
+    return w.writer == kNobody || clock.has(w.writer, w.wrote);
   }
 
   static void noteRead(Reads& r, uint32_t warp, uint32_t now, uint32_t lanes) {
@@ -128,7 +131,7 @@ class Shadow {
 
   static const char* overwrite(Word& w, const Reads& r, const Access& by) {
     if (w.copies) return "writes where a copy is under way";
-    if (w.products != 0) return "writes where a product is under way";
+    if (w.products != 0) return "writes where a product or a store is under way";
     if (!wroteBefore(w, *by.clock)) return "writes what another thread writes";
     uint32_t unordered = 0;
     for (uint32_t i = 0; i < kMaxWarps; ++i) {

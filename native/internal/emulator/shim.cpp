@@ -173,10 +173,12 @@ void runGroup(int at) {
   group->shared = nullptr;
 }
 
-// find is the kernel of a name, or null. What kernels with _partials do, those without it do here (kFinishes).
+// find is the kernel of a name, or null. What kernels with _partials or _boxes do, those without it do here
+// (kFinishes).
 const ShimKernel* find(std::string name) {
-  const std::string partials = "_partials";
-  if (const size_t at = name.find(partials); at != std::string::npos) name.erase(at, partials.size());
+  for (const std::string word : {"_partials", "_boxes"}) {
+    if (const size_t at = name.find(word); at != std::string::npos) name.erase(at, word.size());
+  }
   for (const ShimKernel* k = bg_shim_kernels; k->name != nullptr; ++k) {
     if (name == k->name) return k;
   }

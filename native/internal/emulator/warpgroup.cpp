@@ -108,6 +108,7 @@ bool landSome() {
   bool any = false;
   for (Thread& t : threads) {
     if (!t.groups.empty() && draw() % 4 == 0) landGroup(t);
+    if (!t.boxGroups.empty() && draw() % 4 == 0) landBoxes(t);
     if (t.arrivals.empty() || draw() % 4 != 0) continue;
     land(t);
     any = true;
@@ -181,6 +182,7 @@ void entry() {
                      job->b2.at.get() + l.baseB2, job->bias.at.get(), job->rows.at.get(), l.epilogue);
     while (!running->groups.empty() && running->groups.front().empty()) running->groups.pop_front();
     if (!running->copies.empty() || !running->groups.empty()) fail("ends with copies that nobody waits for");
+    if (!running->boxes.empty() || !running->boxGroups.empty()) fail("ends while boxes are stored");
     ++finished;
     suspend(kDone);
   }
@@ -248,14 +250,13 @@ void begin() {
     t.id = i;
     t.state = kReady;
     t.stores.clear();
-    t.acquired.clear();
     t.clock = Clock();
     std::fill_n(t.clock.at, kMaxWarps, began);
     t.clock.lanes[i / kWarp] = 1u << i % kWarp;
   }
   warps.assign(n / kWarp, Warp());
   // The most that fit, in steps of 8, as kernels are compiled.
-  for (Warp& w : warps) w.registers = 65536 / (kernel->minGroups * n) / 8 * 8;
+  for (Warp& w : warps) w.registers = 65536 / (kernel->minGroups * n) / 8 * 8, w.elected = draw() % kWarp;
   for (uint32_t w = 0; w < warps.size(); ++w) warps[w].laziness = w % 4 == 0 ? draw() % 8 :
       warps[w - 1].laziness;
   freeRegisters = atBarrier = finished = 0;
@@ -319,6 +320,7 @@ bool run(Job& j) {
 bool inOperands(const void* from, uint32_t bytes) {
   return within(job->a, from, bytes) || within(job->b, from, bytes) || within(job->b2, from, bytes);
 }
+bool inC(const void* p, uint32_t bytes) { return within(job->c, p, bytes); }
 bool inRows(const void* from, uint32_t bytes) { return within(job->rows, from, bytes); }
 bool inWorkspace(const void* p, uint32_t bytes) { return within(job->workspace, p, bytes); }
 

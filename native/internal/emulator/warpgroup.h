@@ -46,14 +46,14 @@ void storeShared(SharedAddress to, const uint32_t (&x)[4]);
 
 void expectBytes(SharedAddress at, uint32_t bytes);
 void copyPiece(SharedAddress to, const void* from, uint32_t bytes, SharedAddress at);
-// Maps of matrices and copies of boxes (copies.cpp).
+// Maps of matrices, and copies and stores of boxes (boxes.cpp).
 constexpr uint32_t kMapWords = 32, kMapBytes = 4 * kMapWords;
 bool elected();
 inline uint32_t ofEachLane(uint32_t x) { return x; }
-void beginMap(SharedAddress draft, uint32_t boxRows, uint32_t size);
-template <uint32_t kBoxRows, class Number>
+void beginMap(SharedAddress draft, uint32_t rowBytes, uint32_t boxRows, uint32_t size, bool swizzles);
+template <uint32_t kBoxRows, class Number, uint32_t kBytes = 128>
 void draftMap(SharedAddress draft) {
-  beginMap(draft, kBoxRows, sizeof(Number));
+  beginMap(draft, kBytes, kBoxRows, sizeof(Number), kBytes == 128);
 }
 void endMap(uint32_t* map, SharedAddress draft, const void* at, uint32_t depth, uint32_t rows, uint32_t ld);
 template <class Number>
@@ -63,6 +63,13 @@ void storeMap(uint32_t* map, SharedAddress draft, const Number* at, uint32_t dep
 }
 void acquireMap(const uint32_t* map);
 void copyBox(SharedAddress to, const uint32_t* map, uint32_t k, uint32_t row, SharedAddress full);
+void storeBox(const uint32_t* map, uint32_t col, uint32_t row, SharedAddress from);
+void commitBoxes();
+void endBoxes(uint32_t pending);
+template <int kPending>
+void waitBoxesRead() {
+  endBoxes(kPending);
+}
 
 void initPhases(SharedAddress at, uint32_t count);
 inline void fencePhases() {}

@@ -5,6 +5,7 @@
 
 #include "../../kernels/wgmma_aligned.cuh"
 #include "../../kernels/wgmma_boxes.cuh"
+#include "../../kernels/wgmma_raw.cuh"
 
 namespace {
 

@@ -164,6 +164,8 @@ func wgmmaInstance(k encoding.Kernel, name string) instance {
 		return fixupInstance(k, name, is)
 	case k.Partials:
 		return gemmInstance(k, name, is, function, true)
+	case k.Boxes:
+		return gemmInstance(k, name+"_boxes", "Raw<"+is+">", "wgmmaRaw")
 	}
 	return gemmInstance(k, name, is, function)
 }
@@ -299,7 +301,7 @@ func cudaOrder(k encoding.Kernel) []int {
 		pass = 1
 	}
 	last := k.Fixup && (epilogue || int4 || of == element.F32)
-	return order(pass, last, int(of), k.Fixup, k.TF32, k.Partials, gatedApart(k), k.TransB, k.TransA)
+	return order(pass, last, int(of), k.Fixup, k.TF32, k.Boxes, k.Partials, gatedApart(k), k.TransB, k.TransA)
 }
 
 // hipOrder does the same for products for AMD.

@@ -91,9 +91,9 @@ func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
 			all = a.transposed(all, encoding.Kernel{Tile: s, TypeA: of, TypeC: of})
 		}
 	}
-	if s.Epilogues { // not for tf32, nor for clusters, nor with partials
+	if s.Epilogues { // not for tf32, nor for clusters, nor with partials or boxes
 		for _, k := range all {
-			if k.Epilogue = someEpilogue; !k.TF32 && k.Cluster == 0 && !k.Partials {
+			if k.Epilogue = someEpilogue; !k.TF32 && k.Cluster == 0 && !k.Partials && !k.Boxes {
 				all = append(all, k)
 				if k.Epilogue.Gated = true; gatedApart(k) {
 					all = append(all, k)
@@ -154,6 +154,11 @@ func (a Arch) transposed(all []encoding.Kernel, k encoding.Kernel) []encoding.Ke
 			partials := k
 			partials.Split, partials.Partials = true, true
 			all = append(all, partials)
+		}
+		if k.TypeA == element.F32 && !k.TF32 && k.Tile.Raw && !k.TransA {
+			boxes := k
+			boxes.Boxes = true
+			all = append(all, boxes)
 		}
 		if a.Clusters && k.Tile.Clusters {
 			clustered := k
@@ -240,6 +245,9 @@ func (a Arch) KernelName(k encoding.Kernel) string {
 	}
 	if k.Partials {
 		name += "_partials"
+	}
+	if k.Boxes {
+		name += "_boxes"
 	}
 	if gatedApart(k) {
 		name += "_gated"
