@@ -183,7 +183,8 @@ var boxMutants = []mutant{
 
 // boxStoreMutants are mistakes in how tiles are stored by boxes.
 var boxStoreMutants = []mutant{
-	{"a map of C is not acquired", "kernels/wgmma_boxes.cuh", " acquireMap(mapA + kMapOfC);", ";"},
+	{"a map of C is not acquired", "kernels/wgmma_boxes.cuh", "acquireMap(mapA + kMapOfC);",
+		"acquireMap(mapA);"},
 	{"a map of C has A's rows", "kernels/wgmma_boxes.cuh", "c, item.cols(), item.rows(), item.ldc",
 		"c, item.cols(), T::TM, item.ldc"},
 	{"a tile is stored by another's map", "kernels/wgmma_boxes_store.cuh", "mapOf(maps, number) + kMapOfC",

@@ -115,6 +115,7 @@ func (d *Device) tileModel(k *KernelFacts, a arithmetic, withEpilogue bool) tile
 	t, r := k.Tile, d.rate(k, a)
 	if t.Boxes && a.whole {
 		r.Efficiency *= wholeBoxes
+		r.Worker -= storedLater
 	}
 	busy := 2 * float64(t.TM*t.TN*t.TK) / (d.unit() * r.Efficiency)
 	alone, aligned := max(r.Step, busy), t.Aligned && a.aligned
@@ -235,6 +236,10 @@ const oddBoxes = 0.3
 // wholeBoxes is how fast tiles of boxes are with int8, of their rate. That is of e4m3, whose sums of a step
 // are added in registers: there larger tiles gain more.
 const wholeBoxes = 0.81
+
+// storedLater is what a worker's share takes less with int8, in the unit of rates: its tiles are stored while
+// the next one is multiplied, those of e4m3 are not.
+const storedLater = 1
 
 // cachedWords is the share of the wait for a transposed B that remains if the cache holds all of B. Rows of
 // plain FMA copy it word by word, which also bounds them. Of 30 batches of 1 to 16 rows (H200, fp32; sizes

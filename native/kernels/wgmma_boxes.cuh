@@ -1,6 +1,6 @@
 // Kernels of warpgroup products for aligned rows along K, of A and of B transposed: one thread starts copies
 // of whole boxes (TMA), so that no warp spends its issue slots on them. Tiles are larger than those of
-// wgmma_aligned.cuh, whose layout of stages, items and stores these are. No rows are gathered.
+// wgmma_aligned.cuh, whose layout of stages and items these are. No rows are gathered.
 //
 // Each item has maps of its own, which end with its rows and columns: nothing else is read, and problems of
 // any sizes and leading dimensions share a launch. They lie in the workspace.
