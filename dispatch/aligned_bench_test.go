@@ -123,13 +123,7 @@ func (x *shapes) captured(b *testing.B, plan *planner.Plan, copies int) *cublas.
 	p, err := x.device.Prepare(b.Context(), plan)
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, p.Close()) })
-	require.NoError(b, x.device.Wait(b.Context()))
 	at := x.at
 	at.Program = p
-	graph, err := x.stream.Capture(copies, func(int) error {
-		return x.device.RunAt(b.Context(), x.stream.Native(), at)
-	})
-	require.NoError(b, err)
-	b.Cleanup(func() { require.NoError(b, graph.Close()) })
-	return graph
+	return captureRuns(b, x.device, x.stream, at, copies)
 }

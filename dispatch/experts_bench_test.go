@@ -220,11 +220,14 @@ func (x *expertLayer) capture(b *testing.B, tokens int, o planner.Options) *cubl
 	if !o.Epilogue.UsesRows() {
 		at.Rows = 0
 	}
-	require.NoError(b, x.device.Wait(b.Context()))
 	at.Program = p
-	graph, err := x.stream.Capture(20, func(int) error {
-		return x.device.RunAt(b.Context(), x.stream.Native(), at)
-	})
+	return captureRuns(b, x.device, x.stream, at, 20)
+}
+
+// captureRuns returns a graph of copies of a run, of a program that is ready. The benchmark closes it.
+func captureRuns(b *testing.B, d *Device, stream *cublas.Stream, at RunOn, copies int) *cublas.Graph {
+	require.NoError(b, d.Wait(b.Context()))
+	graph, err := stream.Capture(copies, func(int) error { return d.RunAt(b.Context(), stream.Native(), at) })
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, graph.Close()) })
 	return graph

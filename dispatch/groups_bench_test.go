@@ -96,10 +96,6 @@ func captureGroups(b *testing.B, d *Device, stream *cublas.Stream, at RunOn, r p
 		require.NoError(b, p.Status(context.Background())) // the context of the benchmark has ended
 		require.NoError(b, p.Close())
 	})
-	require.NoError(b, d.Wait(b.Context()))
 	at.Program = p
-	graph, err := stream.Capture(4, func(int) error { return d.RunAt(b.Context(), stream.Native(), at) })
-	require.NoError(b, err)
-	b.Cleanup(func() { require.NoError(b, graph.Close()) })
-	return graph
+	return captureRuns(b, d, stream, at, 4)
 }

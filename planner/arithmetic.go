@@ -46,8 +46,9 @@ func (o *Options) arithmetic(d *Device, fast bool) arithmetic {
 func (o *Options) arithmeticOf(d *Device, b Batch) arithmetic {
 	a := o.arithmetic(d, o.allFast(d, b))
 	a.boxes = a.aligned
-	for i := range b {
-		a.boxes = a.boxes && o.boxes(b[i].TransA, b[i].TransB)
+	along := o.boxes(false, true)
+	for i := 0; i < len(b) && a.boxes; i++ {
+		a.boxes = along && !b[i].TransA && b[i].TransB
 	}
 	return a
 }

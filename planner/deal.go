@@ -18,7 +18,7 @@ type group struct {
 	encoding.Kernel
 	id       tileID
 	problems []radix.Key
-	aligned  bool // rows of A and B begin at multiples of 16 bytes
+	aligned  bool // of a Raw tile: rows of A and B begin at multiples of 16 bytes
 	load     load
 	chunk    int // with Dynamic: tiles that a worker takes at a time
 }
@@ -107,7 +107,7 @@ func (p *builder) groupOf(id tileID, transA, transB bool, problems []radix.Key) 
 	t := &p.model.tiles[id]
 	g := group{Kernel: encoding.Kernel{Tile: t.shape, TransA: transA, TransB: transB, TypeA: o.TypeA,
 		TypeC: o.TypeC, Vector: true, Epilogue: o.Epilogue.kernel()}, id: id,
-		problems: problems, aligned: true}
+		problems: problems, aligned: t.shape.Raw}
 	cut := &p.model.cuts[t.cut]
 	g.TF32 = p.model.tf32(g.Tile)
 	for i := range problems {

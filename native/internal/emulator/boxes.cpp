@@ -82,6 +82,10 @@ void endMap(uint32_t* map, SharedAddress draft, const void* at, uint32_t depth, 
   });
 }
 
+void forgetMaps() {
+  for (auto& map : maps) map.second.acquired = 0;
+}
+
 void acquireMap(const uint32_t* map) {
   Map& m = maps[map];
   if (m.stored == 0 || running->clock.at[m.warp] < m.when) fail("acquires a map that may not be stored yet");

@@ -226,6 +226,7 @@ Copy startCopy(const Copy& c);  // it may be carried out from now on
 void copied(const Copy& c);      // an arrival will wait for it
 void copied(Arrival arrival);
 void landBoxes(Thread& t);  // stores the thread's first group of boxes
+void forgetMaps();          // what the threads of a group have acquired
 
 inline void must(const char* wrong, uint32_t word) {
   if (wrong != nullptr) fail("%s, at byte %u of shared memory", wrong, 4 * word);

@@ -254,6 +254,7 @@ void begin() {
     std::fill_n(t.clock.at, kMaxWarps, began);
     t.clock.lanes[i / kWarp] = 1u << i % kWarp;
   }
+  forgetMaps();
   warps.assign(n / kWarp, Warp());
   // The most that fit, in steps of 8, as kernels are compiled.
   for (Warp& w : warps) w.registers = 65536 / (kernel->minGroups * n) / 8 * 8, w.elected = draw() % kWarp;
