@@ -38,6 +38,7 @@ func TestBoxes(t *testing.T) {
 		{"a round of bf16", element.BF16, alongK(t, 1, 2048, 2048, 2048), nil, false},
 		{"a round of e4m3", element.E4M3, alongK(t, 1, 2048, 2048, 2048), nil, true},
 		{"a round of int8", element.Int8, alongK(t, 1, 2048, 2048, 2048), nil, false},
+		{"short int8", element.Int8, alongK(t, 1, 8192, 8192, 512), nil, true}, // by storedLater
 		{"a B across K", element.BF16, alongK(t, 2, 4096, 4096, 4096),
 			func(b Batch, _ *Options) { b[1].TransB = false }, false},
 		{"an A across K", element.BF16, alongK(t, 2, 4096, 4096, 4096),
