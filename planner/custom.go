@@ -179,10 +179,6 @@ func (d *customDeal) worker(index int, parts []Part) error {
 	return nil
 }
 
-// trips bounds the loop iterations of a thread for a segment with that K: segment loop, K loop, and the loops
-// over the k of each step.
-func trips(t *tile.Shape, depth int) int { return 1 + ceilDiv(depth, t.TK) + depth }
-
 // finish checks that the parts of each tile follow each other from the first K step to the last, and assigns
 // the slots of split tiles in that order. It returns the number of partials.
 func (d *customDeal) finish() (partial int, err error) {

@@ -25,8 +25,6 @@ const (
 	leastShared = 8 << 10
 	// leastBinding holds many rows of a tile, with the alignment of their window.
 	leastBinding = 16 << 10
-	// leastTrips allows a worker one step: see Device.tripSteps. The deepest step has 64.
-	leastTrips = 64 + 3
 )
 
 // Check returns the first fact that no device can have, or that planning cannot use. Plans need devices that

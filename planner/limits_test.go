@@ -156,7 +156,7 @@ func TestStreamKWithoutRoom(t *testing.T) {
 	d := *device(t, "lavapipe")
 	d.MaxBinding = 64 << 10
 	cut := 0
-	for d.MaxTrips = 100; d.MaxTrips < 9000; d.MaxTrips += 100 {
+	for d.MaxTrips = 100; d.MaxTrips < 40_000; d.MaxTrips += 400 {
 		for _, s := range []Schedule{"", ScheduleStreamK} {
 			p, err := New(&d).Plan(t.Context(), mustPack(t, GEMM(65, 97, 127)),
 				Options{Tile: "tiny-k4", Schedule: s})

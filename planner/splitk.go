@@ -7,7 +7,6 @@ import (
 
 	"github.com/batchgemm/batchgemm/internal/elemtype"
 	"github.com/batchgemm/batchgemm/internal/encoding"
-	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner/element"
 	"github.com/batchgemm/batchgemm/planner/internal/radix"
 )
@@ -91,16 +90,6 @@ func (m *model) fillingSteps(id tileID, l load) int {
 func (m *model) slotLimit(id tileID) int {
 	return m.device.spanLimit(element.F32) / maxGroups / elemtype.Words(m.sumsOf,
 		m.tiles[id].shape.TM*m.tiles[id].shape.TN)
-}
-
-// tripSteps returns how many K steps a worker may have on a device that limits loop iterations. In the worst
-// case every step is a segment of its own, with one iteration of the segment loop, one of the K loop, and TK
-// iterations of the loop over the last, partial step.
-func (d *Device) tripSteps(t *tile.Shape) int {
-	if d.MaxTrips == 0 {
-		return MaxDim
-	}
-	return max(d.MaxTrips/(t.TK+3), 1)
 }
 
 // slotCounter assigns slots of the workspace to partials.

@@ -47,15 +47,6 @@ func (p *Plan) reachable(a, b, c int) bool {
 	return a <= d.spanLimit(o.TypeA) && b <= d.spanLimit(o.TypeB) && c <= d.spanLimit(o.TypeC)
 }
 
-// maxDepth returns the largest K of a segment with that many products, under the device's loop limit.
-func (d *Device) maxDepth(t *tile.Shape, products int) int {
-	if d.MaxTrips == 0 {
-		return MaxDim
-	}
-	// One iteration of the segment loop, up to TK of the tail loop, and one for each step.
-	return max(d.MaxTrips/products-t.TK-2, 1) * t.TK
-}
-
 // window is the range of elements of one buffer that a launch touches.
 type window struct{ first, end int }
 

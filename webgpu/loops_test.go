@@ -3,6 +3,7 @@
 package webgpu
 
 import (
+	"sort"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,5 +36,33 @@ func TestManyTilesLongerThanLavapipeAllows(t *testing.T) {
 		t.Log(schedule)
 		requireEqual(t, reference(k.batch, k.a, k.b, k.c), download(t, c, len(k.c)))
 		require.NoError(t, p.Close())
+	}
+}
+
+// TestLongestLoops: with the most K that one launch takes, and with more, results of each shape are right.
+func TestLongestLoops(t *testing.T) {
+	d := open(t, webgpuDriver{})
+	facts := &d.info.Planner
+	if facts.MaxTrips == 0 {
+		t.Skip("the device has no limit")
+	}
+	for _, k := range facts.Kernels {
+		t.Run(k.Tile.Name, func(t *testing.T) {
+			sample.WebGPU.Skip(t, 1)
+			o := planner.Options{Tile: k.Tile.Name, Schedule: planner.ScheduleDataParallel}
+			more := sort.Search(1<<20, func(k int) bool {
+				batch, err := planner.Pack(gemm(2, 3, k))
+				require.NoError(t, err)
+				plan, err := planner.New(facts).Plan(t.Context(), batch, o)
+				require.NoError(t, err)
+				return len(plan.Launches) > 1
+			})
+			for _, depth := range []int{more - 1, more} {
+				k := newTask(t, gemm(2, 3, depth))
+				got, plan := k.run(t, d, o)
+				require.Len(t, plan.Launches, 1+depth/more)
+				requireEqual(t, reference(k.batch, k.a, k.b, k.c), got)
+			}
+		})
 	}
 }
