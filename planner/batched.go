@@ -22,10 +22,9 @@ func dealBatched(p *builder, g *group) error {
 // batchSteps returns the share of a worker under dealBatched, in K steps: the steps of the longest tile, or
 // more if that still leaves two workers for every place on the device.
 func (m *model) batchSteps(id tileID, l load) int64 {
-	d := m.device
 	share := max(int64(l.longest), ceilDiv(int64(l.steps), int64(2*m.tiles[id].resident)))
-	if d.MaxTrips > 0 {
-		share = min(share, int64(d.tripSteps(m.tiles[id].shape)))
+	if m.trips.most > 0 {
+		share = min(share, int64(m.trips.steps(m.tiles[id].shape)))
 	}
 	return share
 }

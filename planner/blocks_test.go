@@ -122,7 +122,7 @@ func TestBlockMistakes(t *testing.T) {
 		Lengths{A: 1000, B: 1000, C: 6, Rows: 3}),
 		"problem 0: scales of A need words [0, 4) of a buffer of 3")
 	d := blocksDevice(t)
-	d.MaxTrips = 67
+	d.MaxTrips = leastTrips
 	good.K, good.A.LD = 4000, 4000
 	_, err = New(d).Plan(t.Context(), Batch{good}, scaledOptions(byBlocks))
 	require.ErrorContains(t, err, "is too large for scales of blocks: one launch of lavapipe takes")

@@ -127,7 +127,7 @@ func (d *Device) Predict(b Batch, k *KernelFacts, s Schedule, c Compute) (micros
 	o := Options{Compute: c}
 	a := o.arithmeticOf(d, b)
 	m := model{device: d, family: d.family(), arithmetic: a, tiles: []tileModel{d.tileModel(k, a, false)},
-		products: 1, cutsAt: 1, parts: o.parts(d)}
+		trips: o.tripLimit(d), products: 1, cutsAt: 1, parts: o.parts(d)}
 	row, cut := s.find(), newCut(k.Tile) // nil: the cheapest
 	var loads [4]load                    // of the plan's kernels, one for each transposition
 	m.see(m.operands(&o, b, 1))

@@ -164,8 +164,8 @@ func (d *customDeal) worker(index int, parts []Part) error {
 		}
 		s := d.tiles[part.Tile]
 		s.K0, s.K1 = int32(part.From*shape.TK), int32(min(part.To*shape.TK, int(s.K1)))
-		more := trips(shape, int(s.K1-s.K0)) * p.model.products
-		if limit := p.Device.MaxTrips; limit > 0 && turns > 0 && turns+more > limit {
+		more := p.model.trips.segment(shape, int(s.K1-s.K0))
+		if limit := p.model.trips.most; limit > 0 && turns > 0 && turns+more > limit {
 			p.endWorker()
 			turns = 0
 		}

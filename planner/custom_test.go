@@ -306,7 +306,7 @@ func TestCustomHostile(t *testing.T) {
 // windowed reports whether the planner deals the batch itself.
 func windowed(p *Plan) bool {
 	for i, s := range p.Tiles {
-		if p.Device.MaxTrips > 0 && p.Batch[i].K > p.Device.maxDepth(s, 1) {
+		if p.Device.MaxTrips > 0 && p.Batch[i].K > p.Options.tripLimit(p.Device).depth(s) {
 			return true
 		}
 	}

@@ -32,7 +32,7 @@ func (p *builder) needsWindows() bool {
 		return false
 	}
 	for i := range p.Batch {
-		if p.Batch[i].K > p.Device.maxDepth(p.model.tiles[p.choice[i]].shape, p.model.products) {
+		if p.Batch[i].K > p.model.trips.depth(p.model.tiles[p.choice[i]].shape) {
 			return true
 		}
 	}

@@ -37,7 +37,7 @@ func dealDynamic(p *builder, g *group) error {
 // mayTakeAll reports whether one worker may have all tiles of a load under the device's loop limit. A worker
 // of dynamic tiles may take them all.
 func (m *model) mayTakeAll(id tileID, l load) bool {
-	return m.device.MaxTrips == 0 || l.steps <= float64(m.device.tripSteps(m.tiles[id].shape))
+	return m.trips.most == 0 || l.steps <= float64(m.trips.steps(m.tiles[id].shape))
 }
 
 // chunk returns how many tiles of a load a worker takes at a time. Small tiles of warpgroups are done sooner

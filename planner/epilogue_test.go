@@ -67,7 +67,7 @@ func TestEpiloguePlans(t *testing.T) {
 		},
 	}
 	tight := *withEpilogue(device(t, "webgpu-default"))
-	tight.MaxTrips, tight.MaxWorkers = 900, 5
+	tight.MaxTrips, tight.MaxWorkers = 2400, 5
 	for name, batch := range batches {
 		for _, d := range []*Device{device(t, "h200-webgpu"), device(t, "h200"), device(t, "mi210"), &tight} {
 			for i, e := range epilogues {

@@ -42,7 +42,7 @@ func TestCheckDevice(t *testing.T) {
 		{func(d *Device) { d.GroupShared = 0 }, "device mi210: group_shared 0 is not in [8192, 268435456]"},
 		{func(d *Device) { d.MaxWorkers = -1 }, "device mi210: max_workers -1 is not 0, nor 1 or more"},
 		{func(d *Device) { d.MaxBinding = 16 }, "device mi210: max_binding 16 is not 0, nor 16384 or more"},
-		{func(d *Device) { d.MaxTrips = 2 }, "device mi210: max_trips 2 is not 0, nor 67 or more"},
+		{func(d *Device) { d.MaxTrips = 2 }, "device mi210: max_trips 2 is not 0, nor 96 or more"},
 		{func(d *Device) { d.TFLOPS = math.NaN() }, "device mi210: tflops NaN is not in [1e-06, 1e+06]"},
 		{func(d *Device) { d.TFLOPS = 1e-300 }, "device mi210: tflops 1e-300 is not in [1e-06, 1e+06]"},
 		{func(d *Device) { d.LaunchMicros = -1 }, "device mi210: launch_micros -1 is not in [0, 1e+07]"},

@@ -257,7 +257,7 @@ func checkTrips(t *testing.T, p *Plan) {
 				turns = 0
 			}
 			for _, s := range p.Segments[p.Workers[w]:p.Workers[w+1]] {
-				turns += trips(l.Tile, int(s.K1-s.K0)) * l.Epilogue.Products()
+				turns += p.Options.tripLimit(p.Device).segment(l.Tile, int(s.K1-s.K0))
 			}
 			require.LessOrEqual(t, turns, p.Device.MaxTrips, "worker %d of %+v", w, l)
 		}

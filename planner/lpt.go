@@ -177,9 +177,9 @@ func (d *dealing) sink(at int, key uint64) {
 // the device's loop limit.
 func (m *model) lptWorkers(id tileID, l load) int {
 	workers := min(m.tiles[id].resident, l.tiles)
-	if d := m.device; d.MaxTrips > 0 {
+	if m.trips.most > 0 {
 		// A worker has one tile a round, at most the longest.
-		rounds := max(d.tripSteps(m.tiles[id].shape)/max(l.longest, 1), 1)
+		rounds := max(m.trips.steps(m.tiles[id].shape)/max(l.longest, 1), 1)
 		workers = max(workers, ceilDiv(l.tiles, rounds))
 	}
 	return workers

@@ -23,6 +23,7 @@ type model struct {
 	grain        [3]uint8 // base-2 logarithms of the units in which cuts see M, N and K
 
 	sumsOf   element.Type
+	trips    tripLimit
 	products int // of each tile: 2 with gated units, whose steps count both products
 	cutsAt   int // see Epilogue.cutsAt
 }
@@ -55,7 +56,7 @@ type stepMicros struct{ busy, alone float64 }
 // setFor derives the model for the options, their arithmetic and the batch of a plan.
 func (m *model) setFor(d *Device, o *Options, a arithmetic, b Batch) error {
 	m.products, m.cutsAt, m.parts = o.Epilogue.kernel().Products(), o.Epilogue.cutsAt(), o.parts(d)
-	m.sumsOf = elemtype.Sums(o.TypeA)
+	m.sumsOf, m.trips = elemtype.Sums(o.TypeA), o.tripLimit(d)
 	return m.set(d, a, o.withEpilogue(d), o.only(d, b))
 }
 

@@ -22,11 +22,11 @@ func (b *raggedBuilder) workers(k *raggedKernel) (int, error) {
 	}
 	if d.MaxTrips > 0 {
 		steps := max(ceilShift(b.Ragged.K, shift(t.shape.TK)), 1) * b.model.products
-		if steps > d.tripSteps(t.shape) {
+		if steps > b.model.trips.steps(t.shape) {
 			return 0, b.Ragged.wrong("K %d takes more loop iterations than the %d that %s allows", b.Ragged.K,
 				d.MaxTrips, d.Name)
 		}
-		n = max(n, ceilDiv(k.most, max(d.tripSteps(t.shape)/steps, 1)))
+		n = max(n, ceilDiv(k.most, max(b.model.trips.steps(t.shape)/steps, 1)))
 	}
 	n = max(min(n, k.most), 1)
 	if d.MaxWorkers > 0 && n > d.MaxWorkers {

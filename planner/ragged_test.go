@@ -379,7 +379,7 @@ func TestRaggedRoom(t *testing.T) {
 			require.LessOrEqual(t, tiles, room-scratch(p), "%+v %v", r, ends)
 			if d.MaxTrips > 0 {
 				steps := (tiles + l.Count - 1) / l.Count * ((r.K + 15) / 16)
-				require.LessOrEqual(t, steps*(32+20), d.MaxTrips, "each an item of its own")
+				require.LessOrEqual(t, steps*(32+4+16+8+8), d.MaxTrips, "each an item of its own")
 			}
 		}
 	}

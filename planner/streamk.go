@@ -113,11 +113,11 @@ func (m *model) streamFits(id tileID, l load) bool {
 // device, unless shares become too short, too long for the device's loop limit, or too many to have room for
 // their partials.
 func (m *model) streamWorkers(id tileID, l load) int64 {
-	d, total := m.device, int64(l.steps)
+	total := int64(l.steps)
 	workers := max(min(int64(min(m.tiles[id].resident, m.slotLimit(id)/2)), ceilDiv(total, minPartialSteps)),
 		1)
-	if d.MaxTrips > 0 {
-		workers = max(workers, ceilDiv(total, int64(d.tripSteps(m.tiles[id].shape))))
+	if m.trips.most > 0 {
+		workers = max(workers, ceilDiv(total, int64(m.trips.steps(m.tiles[id].shape))))
 	}
 	return workers
 }

@@ -123,7 +123,7 @@ func (p *builder) panelDepth(t *tile.Shape, q *Problem) int {
 		return 1
 	}
 	limitA, limitB := p.cutLimit(p.Options.TypeA), p.cutLimit(p.Options.TypeB)
-	depth := min(whole, p.Device.maxDepth(t, p.model.products))
+	depth := min(whole, p.model.trips.depth(t))
 	fit := func(limit, ld int, strided bool, extent, apart int) {
 		if strided { // K runs down the rows: (depth-apart)*ld + extent*apart
 			depth = min(depth, (limit-extent*apart)/max(ld, 1)+apart)

@@ -104,11 +104,14 @@ func (r *renderer) loadAhead() {
 // multiply writes the K loop of an item. Its conditions depend only on the item, so all threads meet at the
 // barriers.
 func (r *renderer) multiply() {
-	if r.dot() {
+	switch {
+	case r.dot():
 		r.multiplyDots()
-		return
+	case r.late:
+		r.multiplyLate()
+	default:
+		r.multiplySteps("depth")
 	}
-	r.multiplySteps("depth")
 }
 
 // multiplySteps writes it for that many k.
@@ -140,7 +143,7 @@ func (r *renderer) kStep() {
 	case r.short && r.B.Direct && !r.b.packed():
 		r.shortStep(func() { r.directRows(r.Tile.RM, true) })
 		return
-	case r.short && !r.B.Direct && r.GroupSteps*r.Tile.RM*r.Tile.RN > mostUnrolled:
+	case r.loops():
 		r.line("let many = min(left, %du);", r.Tile.TK)
 		r.shortStep(func() { r.rolledSteps("many") })
 		return

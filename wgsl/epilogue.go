@@ -210,6 +210,12 @@ func (o *operand) gatheredRows() (all []int) {
 // find sets where the rows of an item are. Rows that do not exist are read as the first row, and taken as 0.
 func (o *operand) find(w *writer) {
 	w.line("at%s = %s;", o.name, o.startAlong())
+	if o.loads == 0 {
+		o.findRows(w)
+	}
+}
+
+func (o *operand) findRows(w *writer) {
 	for _, row := range o.gatheredRows() {
 		at, is := gathered(row)
 		w.block("", func() {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/batchgemm/batchgemm/internal/elemtype"
@@ -109,4 +110,16 @@ func TestRounding(t *testing.T) {
 			}
 		}
 	}
+}
+
+// elementsOfWord returns the number of elements of A and B in a word.
+func elementsOfWord(s Shader) int {
+	switch {
+	case strings.Contains(s.Source, narrows[element.E4M3].numbers),
+		strings.Contains(s.Source, narrows[element.Int8].numbers):
+		return 4
+	case strings.Contains(s.Source, "fn numbers"):
+		return 2
+	}
+	return 1
 }

@@ -22,6 +22,8 @@ type operand struct {
 	blocks  bool             // scales of blocks multiply numbers
 	bits    bool             // workgroup memory holds the bits of numbers, because it also holds words of C
 	fours   bool             // k are words of four numbers: see Limits.Dot
+	loads   int              // of the loop that loads a K step: see roll; 0: none
+	apart   int              // the distance from one of these loads to the next
 	whole   bool             // words start where rows do: see encoding.Kernel.Vector
 }
 

@@ -70,6 +70,7 @@ func Render(k encoding.Kernel, lim Limits) (Shader, error) {
 	if lim.Dot && isDot(k, g) {
 		r.useDots()
 	}
+	r.roll()
 	shared := g.sharedBytes()
 	if k.Dynamic {
 		shared += takenBytes
@@ -90,6 +91,7 @@ type renderer struct {
 	kernel  encoding.Kernel
 	threads int
 	short   bool // see Limits.Short
+	late    bool // K steps are loaded when they are due: see roll
 	a, b    operand
 }
 

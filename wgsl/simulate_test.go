@@ -5,7 +5,9 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -147,7 +149,7 @@ func lets(t *testing.T, text string, wanted string) []let {
 
 // thread returns the values of the names in thread t, which has finished that many accumulators.
 func thread(t, done int, lets []let) map[string]int {
-	env := map[string]int{"t": t, "done": done}
+	env := map[string]int{"t": t, "done": done, "load": 0}
 	for _, l := range lets {
 		env[l.name] = l.value.in(env)
 	}
@@ -227,7 +229,8 @@ func TestThreadsCoverTile(t *testing.T) {
 }
 
 var (
-	startLine = regexp.MustCompile(`^(?:let )?((?:at|word)([AB])\d*) = (.*);$`)
+	startLine = regexp.MustCompile(`^(?:let )?((?:at|word|across)([AB])\d*) = (.*);$`)
+	loopLine  = regexp.MustCompile(`^for \(var load = 0u; (?:(\d+)u \* )?load < min\(\w+, (\d+)u\)`)
 	loadLine  = regexp.MustCompile(`^next\w+ = .*;$`)
 	halfLine  = regexp.MustCompile(`^let (half\w+) = (.*);$`)
 	oneLoad   = regexp.MustCompile(`[AB]\[(.*?)\]`)
@@ -266,18 +269,6 @@ func TestStagesCoverTiles(t *testing.T) {
 	})
 }
 
-// elementsOfWord returns the number of elements of A and B in a word.
-func elementsOfWord(s Shader) int {
-	switch {
-	case strings.Contains(s.Source, narrows[element.E4M3].numbers),
-		strings.Contains(s.Source, narrows[element.Int8].numbers):
-		return 4
-	case strings.Contains(s.Source, "fn numbers"):
-		return 2
-	}
-	return 1
-}
-
 // checkStage checks an operand that starts at element off, with `per` elements in a word.
 func checkStage(t *testing.T, s Shader, name string, stage stage, off, ld, per int) {
 	unit, width := 1, per // of positions and of their content
@@ -294,7 +285,7 @@ func checkStage(t *testing.T, s Shader, name string, stage stage, off, ld, per i
 		env := thread(i, 0, names)
 		env["off"+name], env["ld"+name] = off/unit, ld/unit
 		registers := map[string][]element{}
-		skip := false
+		skip, first := false, env
 		for _, l := range lines {
 			switch {
 			case l.kind == 'g':
@@ -302,6 +293,12 @@ func checkStage(t *testing.T, s Shader, name string, stage stage, off, ld, per i
 			case l.kind == '}':
 				skip = false
 			case skip:
+			case l.kind == 'f':
+				if l.turn == 0 {
+					first = maps.Clone(env)
+				}
+				env = maps.Clone(first)
+				env["load"] = l.turn
 			case l.kind == 's':
 				env[l.register] = l.at[0].in(env)
 			case l.kind == 'l':
@@ -375,9 +372,10 @@ func (s *stage) members(values []value, per int, env map[string]int) []value {
 }
 
 // stageLine is a line of the loads and stores of a K step: a start position or a half of words, a load, a
-// store, a guard or its end.
+// store, a guard or its end, or an iteration of a loop.
 type stageLine struct {
-	kind     byte // s, l, w, g, }
+	kind     byte // s, l, w, g, }, f
+	turn     int
 	at       []expression
 	register string
 	values   []value
@@ -393,7 +391,7 @@ type value struct {
 // firstStage parses the first loads and stores of an operand.
 func firstStage(t *testing.T, source, name string) []stageLine {
 	var lines []stageLine
-	inGuard := false
+	inGuard, loop, turns := false, 0, 0
 	for _, text := range strings.Split(source, "\n") {
 		text = strings.TrimSpace(text)
 		if text == "workgroupBarrier();" {
@@ -403,6 +401,16 @@ func firstStage(t *testing.T, source, name string) []stageLine {
 			storeLine.FindStringSubmatch(text)
 		half := halfLine.FindStringSubmatch(text)
 		switch {
+		case loopLine.MatchString(text):
+			m := loopLine.FindStringSubmatch(text)
+			loop, turns = len(lines), number(m[2])/max(number(m[1]), 1)
+		case text == "}" && turns > 0:
+			body := slices.Clone(lines[loop:])
+			for turn := range turns {
+				lines = append(lines[:loop+turn*(1+len(body))], stageLine{kind: 'f', turn: turn})
+				lines = append(lines, body...)
+			}
+			turns = 0
 		case guard != nil && strings.Contains(guard[1], "across"+name):
 			lines = append(lines, stageLine{kind: 'g', at: []expression{parse(t, guard[1])}})
 			inGuard = true

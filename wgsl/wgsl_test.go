@@ -469,8 +469,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// A short text multiplies large K steps in a loop, finishes many sums in another loop, and is otherwise the
-// same.
+// A short text loads and multiplies large K steps in loops, finishes many sums in another loop, and is
+// otherwise the same.
 func TestShort(t *testing.T) {
 	for name, loops := range map[string]bool{"large-8x8": true, "small": false} {
 		shape, err := tile.ByName(name)
@@ -484,6 +484,7 @@ func TestShort(t *testing.T) {
 		const head = "let many = min(left, 16u);"
 		require.NotContains(t, long.Source, head)
 		require.Equal(t, loops, strings.Contains(short.Source, head))
+		require.Equal(t, loops, strings.Contains(short.Source, "for (var load = 0u; "))
 		turns, _ := short.turns()
 		require.Equal(t, loops, turns > 1)
 		require.Equal(t, loops, 2*len(short.Source) < len(long.Source))

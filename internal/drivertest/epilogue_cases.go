@@ -188,7 +188,7 @@ func (s *suite) longCases() []epilogueCase {
 		return planner.Batch{{M: 9, N: 20, K: 400, Beta: -0.5}, {M: 5, N: 6, K: 7, Beta: 1},
 			{M: 20, N: 9, K: 1600, TransA: trans, TransB: true}, {M: 20, N: 9, Beta: 1}}
 	}
-	least := func(d *planner.Device) { d.MaxTrips = 67 }
+	least := func(d *planner.Device) { d.MaxTrips = 96 }
 	parts := func(l encoding.Launch) bool { return l.Epilogue.Activation == "" }
 	rows := planner.Epilogue{Activation: planner.ReLU, GatherRows: 30, ScatterRows: 50, Weights: true}
 	return []epilogueCase{

@@ -191,7 +191,7 @@ func (s *suite) testWindows(t *testing.T) {
 		{
 			name:  "K beyond the loop limit",
 			batch: planner.Batch{sized(9, 20, 400, false, false), sized(20, 9, 1600, true, true)},
-			edit:  func(d *planner.Device) { d.MaxTrips = 67 }, // the least that planning accepts
+			edit:  func(d *planner.Device) { d.MaxTrips = 96 }, // the least that planning accepts
 			cut:   cutDepth,
 			sums:  true,
 		},
@@ -314,7 +314,7 @@ func (s *suite) testScalars(t *testing.T) {
 		{"shared tiles", planner.ScheduleStreamK, 400, manyUnits, func(p *planner.Plan) bool {
 			return p.Workspace > 0
 		}},
-		{"parts that add to C", "", 1100, func(d *planner.Device) { d.MaxTrips = 67 }, cutDepth},
+		{"parts that add to C", "", 1100, func(d *planner.Device) { d.MaxTrips = 96 }, cutDepth},
 	} {
 		if c.edit != nil && c.schedule == "" && !s.sumsInC() {
 			continue // it would be rounded in between
