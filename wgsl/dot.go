@@ -59,25 +59,22 @@ func (r *renderer) dotText() {
 // loose reports whether K-major words may start anywhere.
 func (o *operand) loose() bool { return o.dot() && o.AlongK && !o.whole }
 
-// wordText is the function that loads the four k from a position on.
-const wordText = `
-fn wordX(at: u32) -> u32 {
-	var word = X[at / 4u];
-	let half = 8u * (at % 4u);
-	if (half != 0u) {
-		word = (word >> half) | (X[at / 4u + 1u] << (32u - half));
+// declareEven declares whether words start where the buffer's do.
+func (r *renderer) declareEven() {
+	for _, o := range []*operand{&r.a, &r.b} {
+		if o.loose() {
+			r.line("let even%s = ((off%s | ld%s) & 3u) == 0u;", o.name, o.name, o.name)
+		}
 	}
-	return word;
+}
+
+// wordText is the function that returns the four k from a position on, of which the first word is loaded.
+const wordText = `
+fn wordX(first: u32, at: u32) -> u32 {
+	let shift = 8u * (at % 4u);
+	return (first >> shift) | ((X[at / 4u + 1u] << 1u) << (31u - shift));
 }
 `
-
-// dotWord returns the four k of a buffer from a position on.
-func (o *operand) dotWord(buffer, at string) string {
-	if o.loose() {
-		return fmt.Sprintf("word%s(%s)", buffer, at)
-	}
-	return fmt.Sprintf("%s[%s]", buffer, over(at, perDot))
-}
 
 // turnText makes the words of four columns with four k of words of four k with four columns.
 const turnText = `
@@ -89,17 +86,40 @@ fn turn(words: vec4<u32>) -> vec4<u32> {
 }
 `
 
-// dots returns the words of a block. The last word of A may be cut.
-func (o *operand) dots(register string, block block) string {
-	at := plus("along"+o.name, block.Along)
-	if o.turned() {
-		register, at = "turn("+register+")", plus("across"+o.name, block.Across)
+// finishDots makes words of four k of those that were loaded, and cuts the last word of A if the step has it.
+// Conditions are those of the item: with one for each word, loads would wait for each other.
+func (o *operand) finishDots(w *writer) {
+	switch {
+	case o.turned():
+		o.eachBlock(w, func(b int, _ block) { w.line("%s = turn(%s);", o.register(b), o.register(b)) })
+	case o.loose():
+		w.block("if (!even"+o.name+")", func() { o.fromBuffer(w, o.complete) })
 	}
-	if o.name == "B" {
-		return register
+	if o.name != "A" {
+		return
 	}
-	mask := fmt.Sprintf("select(0xffffffffu, cut, %s == left - 1u)", at)
-	return fmt.Sprintf("(%s & %s)", register, splatOf("u32", o.Span, mask))
+	w.block(fmt.Sprintf("if (left <= %du && depth %% 4u != 0u)", o.step/perDot), func() {
+		o.eachBlock(w, func(b int, block block) {
+			at := plus("alongA", block.Along)
+			if o.turned() {
+				at = plus("acrossA", block.Across)
+			}
+			mask := fmt.Sprintf("select(0xffffffffu, cut, %s == left - 1u)", at)
+			w.line("%s = %s & %s;", o.register(b), o.register(b), splatOf("u32", o.Span, mask))
+		})
+	})
+}
+
+// complete adds the next word to words that start within one.
+func (o *operand) complete(buffer string, w *writer) {
+	o.eachBlock(w, func(b int, block block) {
+		words := components(o.Span, o.register(b))
+		for i, p := range o.places(block) {
+			word := fmt.Sprintf("word%s(%s, %s)", buffer, words[i], o.at(p.along, p.row))
+			words[i] = o.existing(word, p.row)
+		}
+		w.line("%s = %s;", o.register(b), packOf("u32", words))
+	})
 }
 
 // multiplyDots writes the K loop of an item, and makes floats of the sums.

@@ -253,8 +253,6 @@ func shiftAt(at string, per int) string { return fmt.Sprintf("%du * (%s)", 32/pe
 func (o *operand) number(b int, block block) string {
 	register := o.register(b)
 	switch {
-	case o.dot():
-		return o.dots(register, block)
 	case !o.narrow():
 		return register
 	case o.Vector:

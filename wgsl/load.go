@@ -145,7 +145,7 @@ func (o *operand) unit() int {
 func (o *operand) fetch(buffer string, along, row int) string {
 	at := o.at(along, row)
 	if o.dot() && o.AlongK {
-		return o.dotWord(buffer, at)
+		at = over(at, perDot)
 	}
 	if o.narrow() && !o.Vector && !o.packed() {
 		at = o.word(along, row)
@@ -270,24 +270,22 @@ func (o *operand) advance(w *writer) {
 }
 
 // load writes the loads from global memory into registers.
-func (o *operand) load(w *writer) {
+func (o *operand) load(w *writer) { o.fromBuffer(w, o.loadFrom) }
+
+// fromBuffer writes what reads from the buffer of the item.
+func (o *operand) fromBuffer(w *writer, body func(buffer string, w *writer)) {
 	if o.gated {
-		w.ifElse("second", func() { o.loadFrom("B2", w) }, func() { o.loadFrom(o.name, w) })
+		w.ifElse("second", func() { body("B2", w) }, func() { body(o.name, w) })
 		return
 	}
-	o.loadFrom(o.name, w)
+	body(o.name, w)
 }
 
 func (o *operand) loadFrom(buffer string, w *writer) {
 	o.eachBlock(w, func(b int, block block) {
 		var values []string
 		for _, p := range o.places(block) {
-			value := o.fetch(buffer, p.along, p.row)
-			if o.gather {
-				_, is := gathered(p.row)
-				value = fmt.Sprintf("select(%s, %s, %s)", o.zero(), value, is)
-			}
-			values = append(values, value)
+			values = append(values, o.existing(o.fetch(buffer, p.along, p.row), p.row))
 			for i := 1; o.run() && i < o.runWords(); i++ {
 				values = append(values, fmt.Sprintf("%s[%s]", buffer, plus(o.word(p.along, p.row), i)))
 			}
@@ -297,6 +295,15 @@ func (o *operand) loadFrom(buffer string, w *writer) {
 			o.loadGroup(b, block, w)
 		}
 	})
+}
+
+// existing returns what is read of a row: 0 if rows are gathered, and it does not exist.
+func (o *operand) existing(value string, row int) string {
+	if !o.gather {
+		return value
+	}
+	_, is := gathered(row)
+	return fmt.Sprintf("select(%s, %s, %s)", o.zero(), value, is)
 }
 
 // at returns a position, at that distance from the thread's first one.
@@ -331,6 +338,9 @@ func (o *operand) store(w *writer) {
 		return
 	}
 	o.scaleStep(w)
+	if o.dot() {
+		o.finishDots(w)
+	}
 	o.eachBlock(w, func(b int, block block) {
 		r, hold := o.number(b, block), o.hold
 		if o.dot() { // words are what it holds

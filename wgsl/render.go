@@ -179,6 +179,7 @@ func (r *renderer) item() {
 	if r.a.blocks {
 		r.line("let blocks = (depth + %du) / %du;", encoding.Block-1, encoding.Block)
 	}
+	r.declareEven()
 	r.clearAccumulators()
 	r.multiply()
 	switch {
