@@ -5,12 +5,10 @@ package webgpu
 import (
 	"context"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/batchgemm/batchgemm/internal/encoding"
-	"github.com/batchgemm/batchgemm/wgsl"
 )
 
 // The library makes one pipeline at a time in an instance, and does nothing else meanwhile. Drivers cache
@@ -29,6 +27,99 @@ const (
 	share = 16
 )
 
+// helpers compile for a device. Calls of Compile share them, and what they learn about the driver.
+type helpers struct {
+	places chan struct{} // has a token for each that works
+
+	mu            sync.Mutex
+	texts         map[string]chan struct{} // theirs; closed when the driver's cache has the text
+	tried         int
+	first, second time.Duration // time on helpers, and then on the device
+}
+
+func newHelpers() helpers {
+	return helpers{places: make(chan struct{}, min(runtime.GOMAXPROCS(0), maxHelpers)),
+		texts: map[string]chan struct{}{}}
+}
+
+// help reports whether helpers save time.
+func (h *helpers) help() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.tried < trials || h.second < h.first/2 || h.second < helped*time.Duration(h.tried)
+}
+
+// claim takes a text that no helper has compiled yet. Its channel is nil if one has, or does.
+func (h *helpers) claim(text string) chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.texts[text] != nil {
+		return nil
+	}
+	h.texts[text] = make(chan struct{})
+	return h.texts[text]
+}
+
+// await waits for a text that a helper compiles.
+func (h *helpers) await(ctx context.Context, text string) {
+	h.mu.Lock()
+	done := h.texts[text]
+	h.mu.Unlock()
+	if done != nil {
+		select {
+		case <-done:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// compileFor compiles kernels of a device on another one. It ignores errors: they show again on the device
+// itself, and without a helper compilation only takes longer.
+func (h *helpers) compileFor(ctx context.Context, d *device, kernels []encoding.Kernel) {
+	select {
+	case h.places <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
+	var helper *device
+	var claimed []chan struct{}
+	defer func() {
+		if helper != nil {
+			helper.Close()
+		}
+		for _, done := range claimed {
+			close(done)
+		}
+		<-h.places
+	}()
+	for _, k := range kernels {
+		text, err := d.Text(k)
+		if err != nil || d.compiled(k) {
+			continue
+		}
+		done := h.claim(text)
+		if done == nil {
+			continue
+		}
+		claimed = append(claimed, done)
+		if helper == nil {
+			if helper, err = openDevice(ctx, d.info, 0); err != nil {
+				helper = nil
+				return
+			}
+		}
+		start := time.Now()
+		_ = helper.compileAndRun(ctx, k)
+		h.note(&h.first, time.Since(start))
+	}
+}
+
+func (h *helpers) note(of *time.Duration, took time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	*of += took
+}
+
 // compilation is a call of Compile.
 type compilation struct {
 	dev     *device
@@ -36,12 +127,9 @@ type compilation struct {
 	done    func(i int)
 	workers int
 
-	mu            sync.Mutex
-	next          int                 // of kernels
-	claimed       map[string]struct{} // texts that helpers compile
-	tried         int
-	first, second time.Duration // time on helpers, and then on the device
-	failed        error
+	mu     sync.Mutex
+	next   int // of kernels
+	failed error
 }
 
 func (d *device) Compile(ctx context.Context, kernels []encoding.Kernel, done func(i int)) error {
@@ -58,8 +146,8 @@ func (d *device) Compile(ctx context.Context, kernels []encoding.Kernel, done fu
 }
 
 func newCompilation(d *device, kernels []encoding.Kernel, done func(i int)) *compilation {
-	return &compilation{dev: d, kernels: kernels, done: done, claimed: map[string]struct{}{},
-		workers: min(runtime.GOMAXPROCS(0), maxHelpers, len(kernels))}
+	return &compilation{dev: d, kernels: kernels, done: done,
+		workers: min(cap(d.helpers.places), len(kernels))}
 }
 
 // work compiles kernels until none are left.
@@ -69,8 +157,8 @@ func (c *compilation) work(ctx context.Context) {
 		if first == end {
 			return
 		}
-		if c.helps() {
-			c.help(ctx, c.kernels[first:end])
+		if h := &c.dev.helpers; h.help() {
+			h.compileFor(ctx, c.dev, c.kernels[first:end])
 		}
 		for i := first; i < end && c.finish(ctx, i); i++ {
 		}
@@ -89,62 +177,27 @@ func (c *compilation) take(ctx context.Context, n int) (first, end int) {
 	return first, c.next
 }
 
-// help compiles kernels on another device. It ignores errors: they show again on the device itself, and
-// without a helper compilation only takes longer.
-func (c *compilation) help(ctx context.Context, kernels []encoding.Kernel) {
-	if !slices.ContainsFunc(kernels, func(k encoding.Kernel) bool { return !c.dev.compiled(k) }) {
-		return
-	}
-	helper, err := openDevice(ctx, c.dev.info, 0)
-	if err != nil {
-		return
-	}
-	defer helper.Close()
-	for _, k := range kernels {
-		if !c.dev.compiled(k) && c.claim(k) {
-			start := time.Now()
-			_ = helper.compileAndRun(ctx, k)
-			c.note(&c.first, time.Since(start))
-		}
-	}
-}
-
-// claim reports whether no helper has compiled the text of a kernel yet.
-func (c *compilation) claim(k encoding.Kernel) bool {
-	s, err := wgsl.Render(k, c.dev.shader)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	_, known := c.claimed[s.Source]
-	c.claimed[s.Source] = struct{}{}
-	return err == nil && !known
-}
-
-// helps reports whether helpers save time.
-func (c *compilation) helps() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.tried < trials || c.second < c.first/2 || c.second < helped*time.Duration(c.tried)
-}
-
-func (c *compilation) note(of *time.Duration, took time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	*of += took
-}
-
-// finish compiles a kernel on the device, and reports whether it is ready.
+// finish compiles a kernel on the device, after the helper that may have its text, and reports whether it is
+// ready.
 func (c *compilation) finish(ctx context.Context, i int) bool {
+	h := &c.dev.helpers
+	if text, err := c.dev.Text(c.kernels[i]); err == nil {
+		h.await(ctx, text)
+	}
 	start := time.Now()
 	err := c.dev.compileAndRun(ctx, c.kernels[i])
-	c.note(&c.second, time.Since(start))
-	c.mu.Lock()
-	c.tried++
-	if err != nil && c.failed == nil {
-		c.failed = err
-	}
-	c.mu.Unlock()
+	h.mu.Lock()
+	h.second += time.Since(start)
+	h.tried++
+	h.mu.Unlock()
 	if err == nil {
 		c.done(i)
+		return true
 	}
-	return err == nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failed == nil {
+		c.failed = err
+	}
+	return false
 }

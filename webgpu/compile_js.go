@@ -12,6 +12,11 @@ import (
 // atOnce is how many kernels the browser compiles at once, in its own threads.
 const atOnce = 4
 
+// helpers: a browser needs none.
+type helpers struct{}
+
+func newHelpers() (none helpers) { return none }
+
 func (d *device) Compile(ctx context.Context, kernels []encoding.Kernel, done func(i int)) error {
 	var group sync.WaitGroup
 	next, failed := make(chan int), make(chan error, atOnce)

@@ -55,7 +55,7 @@ func TestCompileCold(t *testing.T) {
 			c.work(t.Context())
 			require.NoError(t, c.failed)
 			t.Logf("%d kernels in %v: %v on a helper, %v on the device", len(kernels), time.Since(start),
-				c.first, c.second)
+				d.helpers.first, d.helpers.second)
 			for _, k := range kernels {
 				require.True(t, d.compiled(k))
 			}
@@ -64,6 +64,33 @@ func TestCompileCold(t *testing.T) {
 			require.Len(t, d.pipelines, before)
 		})
 	}
+}
+
+// TestCompileTogether: calls at the same time compile each text once on a helper.
+func TestCompileTogether(t *testing.T) {
+	sample.WebGPU.Skip(t, 1)
+	t.Setenv("MESA_SHADER_CACHE_DIR", t.TempDir())
+	first := open(t, webgpuDriver{})
+	d, err := openDevice(t.Context(), first.info, 0)
+	require.NoError(t, err)
+	defer d.Close()
+	kernels, texts := kernelsOf(t, d, planner.Options{Tile: "tiny-k4"}), map[string]bool{}
+	for _, k := range kernels {
+		text, err := d.Text(k)
+		require.NoError(t, err)
+		texts[text] = true
+	}
+	failed := make(chan error)
+	for range 3 {
+		go func() { failed <- d.Compile(t.Context(), kernels, func(int) {}) }()
+	}
+	for range 3 {
+		require.NoError(t, <-failed)
+	}
+	for _, k := range kernels {
+		require.True(t, d.compiled(k))
+	}
+	require.LessOrEqual(t, len(d.helpers.texts), len(texts))
 }
 
 // A device whose helpers cannot be opened compiles alone.

@@ -30,6 +30,7 @@ type device struct {
 	spoil     func(text string) string // of tests: a driver that miscompiles; nil: none
 	timing    chan struct{}            // holds the token of the one running Time
 	state     backend.State
+	helpers   helpers
 
 	// mu is held around every call of the binding, because its error scopes are one stack per device.
 	mu sync.Mutex
@@ -70,6 +71,7 @@ func newDevice(info driver.Info, l limits, maxBinding uint64) *device {
 		closeWait: closeWait,
 		inFlight:  maxInFlight,
 		timing:    make(chan struct{}, 1),
+		helpers:   newHelpers(),
 		buffers:   map[*buffer]struct{}{},
 		programs:  map[*program]struct{}{},
 		pipelines: map[encoding.Kernel]*pipeline{},

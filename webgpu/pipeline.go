@@ -131,8 +131,8 @@ func (d *device) ready(ctx context.Context, k encoding.Kernel) (*pipeline, error
 	return d.pipeline(k)
 }
 
-// compileMissing compiles the kernels that a plan needs, several at once, on software adapters: they take
-// longest. See Compile.
+// compileMissing compiles the kernels that a plan needs on software adapters, which take longest: several at
+// once, also beside those of another plan. See Compile.
 func (d *device) compileMissing(ctx context.Context, plan *planner.Plan) error {
 	if d.info.Kind != hardware.KindSoftware {
 		return nil
@@ -143,7 +143,7 @@ func (d *device) compileMissing(ctx context.Context, plan *planner.Plan) error {
 			missing = append(missing, k)
 		}
 	}
-	if len(missing) < 2 {
+	if len(missing) == 0 {
 		return nil
 	}
 	return d.Compile(ctx, missing, func(int) {})

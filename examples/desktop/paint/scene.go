@@ -2,6 +2,7 @@ package paint
 
 import (
 	"context"
+	"errors"
 
 	"github.com/batchgemm/batchgemm/dispatch"
 	"github.com/batchgemm/batchgemm/planner"
@@ -23,13 +24,8 @@ type scene struct {
 // would compile those of all plans. These programs stay, and have all that they need for any sizes.)
 func newScene(ctx context.Context, device *dispatch.Device, progress func(ready, all int)) (*scene, error) {
 	s := &scene{device: device, mixture: newMixture(1)}
-	for l := range layers {
-		progress(l, layers)
-		var err error
-		if s.programs[l], err = device.PrepareRagged(ctx, perExpert(columns[l+1], columns[l]),
-			planner.Options{Epilogue: epilogue(l)}); err != nil {
-			return nil, err
-		}
+	if err := s.prepare(ctx, progress); err != nil {
+		return nil, err
 	}
 	for _, b := range []struct {
 		to   **dispatch.Buffer
@@ -56,6 +52,27 @@ func newScene(ctx context.Context, device *dispatch.Device, progress func(ready,
 	}
 	progress(layers, layers)
 	return s, nil
+}
+
+// prepare prepares the programs at the same time: software adapters compile their kernels on all cores.
+func (s *scene) prepare(ctx context.Context, progress func(ready, all int)) (err error) {
+	progress(0, layers)
+	ready := make(chan error)
+	for l := range layers {
+		go func() {
+			var err error
+			s.programs[l], err = s.device.PrepareRagged(ctx, perExpert(columns[l+1], columns[l]),
+				planner.Options{Epilogue: epilogue(l)})
+			ready <- err
+		}()
+	}
+	for n := range layers {
+		err = errors.Join(err, <-ready)
+		if n < layers-1 {
+			progress(n+1, layers)
+		}
+	}
+	return err
 }
 
 // perExpert describes rows of length k, one for each pixel, times the n columns of their expert. All pixels
