@@ -25,6 +25,7 @@ type recent struct {
 
 	lastAcc    int32
 	lastMatrix int32
+	lastDouble int32          // of fp64
 	clause     []*instruction // consecutive loads from global memory
 
 	vectors, transes int32 // counts, of gfx11
@@ -184,6 +185,12 @@ func (h *hazards) beforeUse(in *instruction) {
 			}
 		}
 	}
+	switch {
+	case in.unit == memory:
+		h.beforeMemoryOfDoubles(in)
+	case in.name == "v_fma_f64", in.name == "v_fmac_f64":
+		h.need(in.dst[0].first, h.lastDouble, 2, "is written after a product of fp64, which was issued")
+	}
 	for _, s := range in.writes {
 		if s.first >= vectors {
 			each(s, func(r int) {
@@ -194,12 +201,30 @@ func (h *hazards) beforeUse(in *instruction) {
 	}
 }
 
+// beforeMemoryOfDoubles checks what memory operations read: a product of fp64, and what a vector instruction
+// wrote before such a product began.
+func (h *hazards) beforeMemoryOfDoubles(in *instruction) {
+	for _, s := range in.reads {
+		if s.first < vectors {
+			continue
+		}
+		each(s, func(r int) {
+			if by := h.matrix[r].by; by != nil && by.matrix.doubles {
+				h.need(r, h.matrix[r].at, 18, "was written by matrix cores")
+			}
+			if !h.arch.gfx940 && h.valu[r] < h.lastDouble {
+				h.need(r, h.valu[r], 2, "was written by a vector instruction before a product")
+			}
+		})
+	}
+}
+
 // result returns the wait states until a product may be used, also as A and B.
 func (h *hazards) result(by *instruction) int {
 	switch {
 	case by == nil:
 		return 0
-	case !h.arch.gfx940 || by.matrix.xdl:
+	case !h.arch.gfx940 || by.matrix.xdl || by.matrix.doubles:
 		return by.matrix.passes + 3
 	}
 	return by.matrix.passes + 2
@@ -207,7 +232,7 @@ func (h *hazards) result(by *instruction) int {
 
 // read returns the wait states until C may be written.
 func (h *hazards) read(by *instruction) int {
-	if by == nil || h.arch.gfx940 && !by.matrix.xdl {
+	if by == nil || h.arch.gfx940 && !by.matrix.xdl || by.matrix.doubles {
 		return 0
 	}
 	return by.matrix.passes - 1
@@ -218,7 +243,7 @@ func (h *hazards) asAddend(by, in *instruction) int {
 	switch {
 	case by == nil || h.arch.gfx940 && in.matrix.xdl && !by.matrix.xdl:
 		return 0
-	case h.arch.gfx940 && by.matrix.xdl:
+	case h.arch.gfx940 && by.matrix.xdl, by.matrix.doubles:
 		return by.matrix.passes + 1
 	}
 	return by.matrix.passes
@@ -347,7 +372,9 @@ func (w *wave) recordHazards(in *instruction) {
 	}
 	switch {
 	case in.matrix != nil:
-		r.lastMatrix = r.clock
+		if r.lastMatrix = r.clock; in.matrix.doubles {
+			r.lastDouble = r.clock
+		}
 		each(in.dst[0].span, func(reg int) { r.matrix[reg] = product{r.clock, in} })
 		if c := &in.src[2]; c.kind == vector {
 			each(c.span, func(reg int) { r.addend[reg] = product{r.clock, in} })

@@ -41,11 +41,12 @@ var matrices = map[string]matrix{
 
 // matrix is D = A*B + C.
 type matrix struct {
-	side   int          // rows of A and columns of B
-	of     element.Type // of A and B; E4M3 is that of fp8.go
-	depth  int          // with fewer than 32 bits: k of a lane
-	passes int          // duration in units of 4 cycles (LLVM, SISchedule.td)
-	xdl    bool         // of gfx942: for narrower types, with one pass more before they can be read
+	side    int          // rows of A and columns of B
+	of      element.Type // of A and B; E4M3 is that of fp8.go
+	depth   int          // with fewer than 32 bits: k of a lane
+	passes  int          // duration in units of 4 cycles (LLVM, SISchedule.td)
+	xdl     bool         // of gfx942: for narrower types, with one pass more before they can be read
+	doubles bool         // of fp64 (double.go), with wait states of its own
 }
 
 // multiplyMatrices is the operation (AMD matrix instruction calculator). A lane has row l % side of A, and

@@ -51,6 +51,7 @@ type operand struct {
 	kind  operandKind
 	span         // for scalar and vector
 	value uint64 // for literal: 64 bits with sign; of a float those of fp32
+	point bool   // for literal: a float
 	lanes *[64]uint32
 	sel   selection
 	abs   bool // for floats; before neg
@@ -221,6 +222,7 @@ func (k *Kernel) operand(word string) (o operand, err error) {
 	file := strings.IndexByte("sva", word[0])
 	if file < 0 || len(word) < 2 {
 		o.kind = literal
+		o.point = strings.Contains(word, ".")
 		o.value, err = number(word)
 		return o, err
 	}

@@ -73,7 +73,8 @@ type job struct {
 	e       reference.Epilogue // with its operands
 	exact   bool               // results are exact
 
-	packedB, packedB2 []uint32 // words of B and B2 of Int4; b and e.B2 have their numbers
+	packedB, packedB2 []uint32           // words of B and B2 of Int4; b and e.B2 have their numbers
+	doubles           *reference.Doubles // of F64: operands in place of those above
 }
 
 func (j *job) String() string {
@@ -232,15 +233,9 @@ func (j *job) run(o *Object, arch native.Arch, contrary bool, ran map[string][]b
 	err error) {
 	of, typeC := j.plan.Options.TypeA, j.plan.Options.TypeC
 	words := newBuffer("the plan", 1, j.plan.Encode(nil))
-	a, c := newBuffer("A", 2, backend.ToWords(of, j.a)), newBuffer("C", 4, backend.ToWords(typeC, j.c))
-	b, b2 := newBuffer("B", 3, j.packedB), newBuffer("B2", 6, j.packedB2)
-	if j.plan.Options.TypeB != element.Int4 {
-		b, b2 = newBuffer("B", 3, backend.ToWords(of, j.b)),
-			newBuffer("B2", 6, backend.ToWords(of, j.e.B2))
-	}
+	a, b, c, b2, bias := j.operands()
 	workspace := newBuffer("the workspace", 5, slices.Repeat([]uint32{garbage}, j.plan.Workspace))
-	bias, rows := newBuffer("biases", 7, backend.ToWords(typeC, j.e.Biases)),
-		newBuffer("rows", 8, j.e.Rows)
+	rows := newBuffer("rows", 8, j.e.Rows)
 	c.Writable, workspace.Writable = true, true
 	a.Bytes, b.Bytes, b2.Bytes = of.Bytes() == 1, of.Bytes() == 1, of.Bytes() == 1
 	if j.plan.Options.Epilogue.Pointers.Any() {
@@ -266,9 +261,9 @@ func (j *job) run(o *Object, arch native.Arch, contrary bool, ran map[string][]b
 		if l.Split || l.Fixup || l.Epilogue.Gated {
 			arguments[5] = workspace.Address
 		}
-		if l.Epilogue != (encoding.Epilogue{}) {
+		if l.Tails() {
 			arguments = append(arguments, b2.Address+uint64(l.TypeB().Size(l.BaseB2)), bias.Address,
-				rows.Address, uint64(l.Epilogue.Word()))
+				rows.Address, uint64(l.Kernel.Word()))
 		}
 		k, err := o.Kernel(name)
 		if err != nil {
@@ -289,24 +284,56 @@ func (j *job) run(o *Object, arch native.Arch, contrary bool, ran map[string][]b
 	if !bytes.Equal(words.Data, newBuffer("", 1, j.plan.Encode(nil)).Data) {
 		return instructions, fmt.Errorf("%v: the plan is another after a run", j)
 	}
-	after := make([]float32, len(c.Data)/4)
-	if _, err := binary.Decode(c.Data, binary.LittleEndian, after); err != nil {
-		return instructions, err
-	}
-	after = backend.FromWords(typeC, after, len(j.c))
-	if e := j.plan.Options.Epilogue; e != (planner.Epilogue{}) {
-		j.e.Epilogue = e
-		_, err = reference.CheckIn(reference.Arithmetic{TypeC: typeC, Epilogue: j.e}, j.plan.Batch, j.a, j.b,
-			j.c, after)
-	} else if j.exact {
-		err = reference.CheckRounded(typeC, j.plan.Batch, j.a, j.b, j.c, after)
-	} else {
-		_, err = reference.CheckIn(reference.Arithmetic{TypeC: typeC}, j.plan.Batch, j.a, j.b, j.c, after)
-	}
-	if err != nil {
+	if err := j.check(c); err != nil {
 		return instructions, fmt.Errorf("%v: %w", j, err)
 	}
 	return instructions, nil
+}
+
+// operands returns A, B, C, B2 and biases in memory.
+func (j *job) operands() (a, b, c, b2, bias *Buffer) {
+	of, typeC := j.plan.Options.TypeA, j.plan.Options.TypeC
+	if x := j.doubles; x != nil {
+		in := func(name string, number uint64, numbers []float64) *Buffer {
+			return newBuffer(name, number, backend.DoubleWords(numbers))
+		}
+		return in("A", 2, x.A), in("B", 3, x.B), in("C", 4, x.C), in("B2", 6, x.B2), in("biases", 7, x.Bias)
+	}
+	a, c = newBuffer("A", 2, backend.ToWords(of, j.a)), newBuffer("C", 4, backend.ToWords(typeC, j.c))
+	b, b2 = newBuffer("B", 3, j.packedB), newBuffer("B2", 6, j.packedB2)
+	if j.plan.Options.TypeB != element.Int4 {
+		b, b2 = newBuffer("B", 3, backend.ToWords(of, j.b)),
+			newBuffer("B2", 6, backend.ToWords(of, j.e.B2))
+	}
+	return a, b, c, b2, newBuffer("biases", 7, backend.ToWords(typeC, j.e.Biases))
+}
+
+// check compares C with the reference.
+func (j *job) check(c *Buffer) error {
+	typeC := j.plan.Options.TypeC
+	if j.doubles != nil {
+		after := make([]float64, len(c.Data)/8)
+		if _, err := binary.Decode(c.Data, binary.LittleEndian, after); err != nil {
+			return err
+		}
+		_, err := reference.CheckF64(j.plan.Batch, j.plan.Options.Epilogue, *j.doubles, after)
+		return err
+	}
+	after := make([]float32, len(c.Data)/4)
+	if _, err := binary.Decode(c.Data, binary.LittleEndian, after); err != nil {
+		return err
+	}
+	after = backend.FromWords(typeC, after, len(j.c))
+	e, in := j.plan.Options.Epilogue, reference.Arithmetic{TypeC: typeC}
+	switch {
+	case e != planner.Epilogue{}:
+		j.e.Epilogue = e
+		in.Epilogue = j.e
+	case j.exact:
+		return reference.CheckRounded(typeC, j.plan.Batch, j.a, j.b, j.c, after)
+	}
+	_, err := reference.CheckIn(in, j.plan.Batch, j.a, j.b, j.c, after)
+	return err
 }
 
 // newBuffer places values in memory around an address whose low 32 bits overflow.
@@ -326,7 +353,7 @@ func runAll(t *testing.T, o *Object, arch native.Arch, shape *tile.Shape,
 	ran = map[string][]bool{}
 	for _, of := range elemtype.TypesA() {
 		if of == element.F64 {
-			continue // there are no kernels for it
+			continue // see TestDoubleProducts
 		}
 		if of.Bytes() == 1 && device(t, arch, 1).Kernel(shape).Bytes == 0 {
 			continue
@@ -359,15 +386,7 @@ func TestProducts(t *testing.T) {
 					return tileJobs(t, arch, shape, of, transposition/2 == 1, transposition%2 == 1)
 				})
 				for _, k := range withoutEpilogue(arch.Variants(shape)) {
-					name := arch.KernelName(k)
-					require.NotNil(t, ran[name], name)
-					for i, in := range kernelOf(t, o, name).code {
-						needed := in.unit == memory || in.matrix != nil || isCache(&in) ||
-							in.name == "s_barrier" || strings.HasPrefix(in.name, "s_waitcnt")
-						if needed && !ran[name][i] {
-							t.Errorf("%s: no plan runs %s at %#x", name, in.text, in.address)
-						}
-					}
+					requireRan(t, o, arch, k, ran)
 				}
 				t.Log(total, "instructions")
 			})

@@ -85,6 +85,10 @@ var scalarOperations = map[string]operation{
 		a uint64) uint64 {
 		return uint64(int32(d) * int32(int16(a)))
 	}),
+	"s_min_u32": scalar2(func(w *wave, a, b uint64) uint64 {
+		w.scc = low(a) < low(b)
+		return min(low(a), low(b))
+	}),
 	"s_mul_i32":    scalar2(func(w *wave, a, b uint64) uint64 { return a * b }),
 	"s_mul_hi_u32": scalar2(func(w *wave, a, b uint64) uint64 { return low(a) * low(b) >> 32 }),
 	"s_cselect_b32": scalar2(func(w *wave, a, b uint64) uint64 {
