@@ -151,7 +151,7 @@ bg_status bg_device_info(bg_device device, char *text, size_t size, size_t *need
 /* bg_plan_new plans a batch for a device: tile shapes, schedule, launches. A plan is independent of the
  * device's life. options is NULL, or a JSON object with these names, any of
  *     "type_a"    elements of A: "f32" (default), "bf16", "f16", "e4m3" (OCP's e4m3fn, without infinities),
- *                 "int8" (int8_t), "f64" (double; cuda, cpu)
+ *                 "int8" (int8_t), "f64" (double; cuda, hip, cpu)
  *     "type_b"    elements of B: as "type_a" (default), or "int4", "mxfp4", "nvfp4" with "scale_b" of groups
  *     "type_c"    elements of C: "f32" (default), or the same as "type_a"; with "e4m3" and "int8" "f32",
  *                 "bf16" or "f16"; with "f64" "f64"

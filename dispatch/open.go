@@ -115,8 +115,8 @@ func RequireGPU() Option {
 	return func(s *selection) { s.gpus = true }
 }
 
-// WithTypes restricts the choice to devices that multiply elements of these types. element.F64 is of CUDA and
-// the CPU: with it, Open passes on to the cpu backend where there is no GPU of NVIDIA.
+// WithTypes restricts the choice to devices that multiply elements of these types. element.F64 is of CUDA,
+// of HIP on CDNA, and of the CPU: with it, Open passes on to the cpu backend where there is no such GPU.
 func WithTypes(types ...element.Type) Option {
 	return func(s *selection) { s.types = append(s.types, types...) }
 }

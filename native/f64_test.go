@@ -43,9 +43,9 @@ func doubleJob(t *testing.T, d *planner.Device, b planner.Batch, o planner.Optio
 	return j
 }
 
-// doubleJobs are plans of a tile with all schedules, transpositions and epilogues. Sizes, alignment and the
-// completion of copies vary in between.
-func doubleJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
+// doubleJobs are plans of a tile for a device with all schedules, transpositions and epilogues. Sizes,
+// alignment and the completion of copies, or the order of threads, vary in between.
+func doubleJobs(t *testing.T, device string, shape *tile.Shape) (jobs []*emulatorJob) {
 	t.Helper()
 	rows := []int{shape.TM, 1, shape.TM - 1, shape.TM + 17, 7}
 	cols := []int{shape.TN, shape.TN + 9, 3, shape.TN - 7}
@@ -77,7 +77,7 @@ func doubleJobs(t *testing.T, shape *tile.Shape) (jobs []*emulatorJob) {
 				b = append(b, p)
 			}
 			b[0].Alpha, b[0].K = planner.Scale(0.1), slices.Max(depths)
-			j := doubleJob(t, deviceFor(t, "h200", schedule), b, planner.Options{Tile: shape.Name,
+			j := doubleJob(t, deviceFor(t, device, schedule), b, planner.Options{Tile: shape.Name,
 				Schedule: schedule, Epilogue: e}, []int{1, 2, 4}[seed%3], [2]uint32{seed % 3, seed})
 			if j.dynamic() {
 				j.workers = 3 * (i % 2) // with turns of one tile; 0: as in the plan
@@ -96,12 +96,13 @@ func TestDoublesEmulated(t *testing.T) {
 			t.Parallel()
 			e, err := doublesAsAre()
 			require.NoError(t, err)
-			require.NoError(t, e.run(t.TempDir(), sample.Jobs(t, sample.Kernels, doubleJobs(t, shape))))
+			jobs := doubleJobs(t, "h200", shape)
+			require.NoError(t, e.run(t.TempDir(), sample.Jobs(t, sample.Kernels, jobs)))
 		})
 	}
 }
 
-// doubleMutants are mistakes in f64.cuh.
+// doubleMutants are mistakes in f64.cuh and what it shares.
 var doubleMutants = []mutant{
 	{"no barrier before a step is multiplied", "kernels/f64.cuh",
 		"waitCopies<T::kAhead - 1>();\n          barrier();", "waitCopies<T::kAhead - 1>();"},
@@ -138,23 +139,23 @@ var doubleMutants = []mutant{
 	{"a column of products too few", "kernels/f64.cuh", "col + 8 * j < cols", "col + 8 * j + 8 < cols"},
 	{"a row of products too few", "kernels/f64.cuh", "row + 16 * i < rows)) ::",
 		"row + 16 * i + 16 < rows)) ::"},
-	{"alpha has its upper word alone", "kernels/f64.cuh", ": doubleOf(item.alpha, words.scaleAAt);",
+	{"alpha has its upper word alone", "kernels/f64_store.cuh", ": doubleOf(item.alpha, words.scaleAAt);",
 		": doubleOf(item.alpha, 0);"},
-	{"beta has its upper word alone", "kernels/f64.cuh", "= doubleOf(item.beta, words.scaleBAt);",
+	{"beta has its upper word alone", "kernels/f64_store.cuh", "= doubleOf(item.beta, words.scaleBAt);",
 		"= doubleOf(item.beta, 0);"},
-	{"beta of a fix-up has its upper word alone", "kernels/f64.cuh",
+	{"beta of a fix-up has its upper word alone", "kernels/f64_store.cuh",
 		"doubleOf(item.beta, words.scaleBAt), bias, false", "doubleOf(item.beta, 0), bias, false"},
-	{"C is read where beta is 0", "kernels/f64.cuh", "else if (beta == 0) storeDoubles",
+	{"C is read where beta is 0", "kernels/f64_store.cuh", "else if (beta == 0) storeDoubles",
 		"else if (false) storeDoubles"},
-	{"rows after the last are stored", "kernels/f64.cuh",
+	{"rows after the last are stored", "kernels/f64_store.cuh",
 		"if (r + i * kApart < rows) *rowsOn(at, i * kApart, ld) = value[i];",
 		"*rowsOn(at, i * kApart, ld) = value[i];"},
-	{"rows that are none have sums", "kernels/f64.cuh", ">= words.gatherRows) sum = 0;",
+	{"rows that are none have sums", "kernels/f64_store.cuh", ">= words.gatherRows) sum = 0;",
 		">= words.gatherRows) sum = 1;"},
-	{"a slot is left out", "kernels/f64.cuh", "for (uint32_t s = 1; s < sets; ++s) sum.add",
+	{"a slot is left out", "kernels/f64_store.cuh", "for (uint32_t s = 1; s < sets; ++s) sum.add",
 		"for (uint32_t s = 2; s < sets; ++s) sum.add"},
-	{"no barrier in the fix-up", "kernels/f64.cuh", "sums[t] = sum;\n  barrier();", "sums[t] = sum;"},
-	{"weights are not applied", "kernels/f64.cuh", "*at = final && e.has(kWeights) ?",
+	{"no barrier in the fix-up", "kernels/f64_store.cuh", "sums[t] = sum;\n  barrier();", "sums[t] = sum;"},
+	{"weights are not applied", "kernels/f64_store.cuh", "*at = final && e.has(kWeights) ?",
 		"*at = false ?"},
 }
 
@@ -165,7 +166,7 @@ func TestDoubleMutants(t *testing.T) {
 	for _, name := range []string{"f64-16x16", "f64-32x32", "f64-64x128"} {
 		shape, err := tile.ByName(name)
 		require.NoError(t, err)
-		jobs = append(jobs, doubleJobs(t, shape)...)
+		jobs = append(jobs, doubleJobs(t, "h200", shape)...)
 	}
 	objects, err := warpgroupRuntime()
 	require.NoError(t, err)

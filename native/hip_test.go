@@ -157,7 +157,7 @@ func TestHIPImage(t *testing.T) {
 				threads, _ := Geometry(k)
 				meta := o.kernel(t, k)
 				checkKernel(t, test.arch, meta, test.wave, threads,
-					k.Layer > 0 || k.Epilogue != encoding.Epilogue{})
+					k.Layer > 0 || k.Tails())
 				require.True(t, k.Ragged > 0 || k.Layer > 0 || meta.LDS <= 32<<10,
 					"%s: two groups fit in 64 KB", meta.Name)
 			}
@@ -345,7 +345,7 @@ func TestInstructions(t *testing.T) {
 
 // instructions counts v_pk_fma_f32, other FMAs of fp32, v_accvgpr_read and _write, and, by the type of the
 // operands, v_mfma_f32_16x16x4_f32, v_mfma_f32_16x16x16 of bf16 and f16, v_mfma_i32_16x16x16i8 or
-// 16x16x32_i8, and v_mfma_f32_16x16x32_fp8_fp8.
+// 16x16x32_i8, v_mfma_f32_16x16x32_fp8_fp8, and v_mfma_f64_16x16x4_f64.
 type instructions struct {
 	packed, scalar, moves int
 	matrix                map[element.Type]int
@@ -370,6 +370,8 @@ func countInstructions(code []byte) instructions {
 			n.matrix[element.Int8]++
 		case 0xd3f3:
 			n.matrix[element.E4M3]++
+		case 0xd3ee:
+			n.matrix[element.F64]++
 		case 0xd1cb:
 			n.scalar++
 		case 0xd3d8, 0xd3d9:

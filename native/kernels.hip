@@ -5,6 +5,7 @@
 #include "kernels/ragged.cuh"
 #include "kernels/routing.cuh"
 #ifdef BG_HAS_MFMA
+#include "amd/f64_hip.cuh"
 #include "amd/mfma.cuh"
 #endif
 
@@ -56,7 +57,7 @@
 #endif
 #define BG_EPILOGUE_GEMM(name, tile, function, ...)                                                 \
   BG_KERNEL(tile::kThreads, BG_WAVES(tile)) void name(BG_EPILOGUE_PARAMETERS) {                     \
-    function<tile, __VA_ARGS__>(items, table, A, B, C, workspace,                                   \
+    function<tile __VA_OPT__(, ) __VA_ARGS__>(items, table, A, B, C, workspace,                     \
                                 {B2, bias, rows, static_cast<uint32_t>(flags)});                    \
   }
 #define BG_EPILOGUE_FIXUP(name, tile, Element)                                                      \

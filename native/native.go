@@ -10,7 +10,7 @@
 // chooses. element has types of elements, epilogue the epilogues, and kernels the kernels: gemm.cuh is plain
 // fp32 for CUDA and HIP, tensor.cuh mma.sync, wgmma.cuh warpgroups, f64.cuh fp64 for CUDA, and ragged.cuh
 // makes items. amd has what differs there: mfma.cuh matrix cores, bits16_hip.cuh elements of 16 and 8 bits,
-// steps_hip.cuh scales along K and B of 4 bits.
+// steps_hip.cuh scales along K and B of 4 bits, f64_hip.cuh fp64.
 //
 // scripts/cuda.sh and scripts/hip.sh compile them, and scripts/pack.sh packs them into products/. Those for
 // NVIDIA are in parts (Arch.Product), so that a device loads only what its plans need. Products are
@@ -84,7 +84,7 @@ func Pieces(l *encoding.Launch) int {
 }
 
 // Geometry returns the launch of a kernel: the threads of a group, and the bytes of dynamic shared memory,
-// which only kernels for tensor cores have.
+// which only kernels for tensor cores of NVIDIA have.
 func Geometry(k encoding.Kernel) (threads, sharedBytes int) {
 	t := k.Tile
 	if k.Ragged > 0 {

@@ -124,6 +124,8 @@ var resources = map[string]map[string]occupancy.Resources{
 		"large-8x8":    {Registers: 128, ScalarRegisters: 82, Shared: 17408},
 		"large-8x8-k2": {Registers: 128, ScalarRegisters: 82, Shared: 17408},
 		"thin-8x64":    {Registers: 127, ScalarRegisters: 73, Shared: 10240},
+		"f64-32x32":    {Registers: 126, ScalarRegisters: 100, Shared: 8928},
+		"f64-64x64":    {Registers: 172, ScalarRegisters: 100, Shared: 17248},
 	},
 	"gfx90a": {
 		"small":        {Registers: 70, ScalarRegisters: 53, Shared: 5120},
@@ -140,6 +142,8 @@ var resources = map[string]map[string]occupancy.Resources{
 		"large-8x8":    {Registers: 232, ScalarRegisters: 82, Shared: 17408},
 		"large-8x8-k2": {Registers: 162, ScalarRegisters: 82, Shared: 17408},
 		"thin-8x64":    {Registers: 158, ScalarRegisters: 73, Shared: 10240},
+		"f64-32x32":    {Registers: 136, ScalarRegisters: 100, Shared: 8928},
+		"f64-64x64":    {Registers: 172, ScalarRegisters: 100, Shared: 17248},
 	},
 	"gfx942": {
 		"small":        {Registers: 72, ScalarRegisters: 55, Shared: 5120},
@@ -156,5 +160,7 @@ var resources = map[string]map[string]occupancy.Resources{
 		"large-8x8":    {Registers: 233, ScalarRegisters: 87, Shared: 17408},
 		"large-8x8-k2": {Registers: 163, ScalarRegisters: 84, Shared: 17408},
 		"thin-8x64":    {Registers: 158, ScalarRegisters: 77, Shared: 10240},
+		"f64-32x32":    {Registers: 138, ScalarRegisters: 106, Shared: 8928},
+		"f64-64x64":    {Registers: 174, ScalarRegisters: 106, Shared: 17248},
 	},
 }

@@ -18,9 +18,10 @@ import (
 // typesHelp is for commands that take --type.
 const typesHelp = `--type names the elements of A and B, --type-c those of C: f32, or the same as A and B.
 If A and B are e4m3 or int8 (8 bits), C is bf16, f16 or f32. Sums are in float32. f64 is for A, B and C
-together, sums and scalars are in float64 too, and a device that has it is chosen: cuda or cpu. Numbers of a
-workload are rounded to the type. Those that are too large become infinity in f16, 448 in e4m3, and 127 or
--128 in int8. NaN and infinities are an error for int8. Random numbers of int8 are from -128 to 127.
+together, sums and scalars are in float64 too, and a device that has it is chosen: cuda, hip (CDNA) or cpu.
+Numbers of a workload are rounded to the type. Those that are too large become infinity in f16, 448 in e4m3,
+and 127 or -128 in int8. NaN and infinities are an error for int8. Random numbers of int8 are from -128 to
+127.
 Arrays of a .npz file are float32, float16 or int8, or float64 for f64. For e4m3, A and B may also be
 uint8, with its bits.
 

@@ -252,7 +252,7 @@ func TestElements(t *testing.T) {
 	for name, want := range map[string]string{
 		"h200":  "f32 bf16 f16 e4m3 int8 f64 (int4 mxfp4 nvfp4)",
 		"a100":  "f32 bf16 f16 f64 (e4m3 int8 int4 mxfp4 nvfp4)",
-		"mi210": "f32 bf16 f16 int8 (e4m3 int4)", "mi300x": "f32 bf16 f16 e4m3 int8 (int4)",
+		"mi210": "f32 bf16 f16 int8 f64 (e4m3 int4)", "mi300x": "f32 bf16 f16 e4m3 int8 f64 (int4)",
 		"lavapipe": "f32 (bf16 f16 e4m3 int8 int4 mxfp4 nvfp4)",
 	} {
 		d, err := devices.Lookup(name)

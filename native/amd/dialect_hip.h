@@ -25,20 +25,23 @@ BG_DEVICE void barrier() {
 }
 
 #if defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__)
-#define BG_HAS_MFMA
+#define BG_HAS_MFMA  // and kernels of fp64
+constexpr bool kHasDoubles = true;
 #else
 #define BG_HAS_FMA  // where tiles that suit matrix cores have kernels of plain FMAs
+constexpr bool kHasDoubles = false;
 #endif
 
 BG_DEVICE float rintf(float x) { return __builtin_rintf(x); }
 BG_DEVICE float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+BG_DEVICE double fma(double x, double y, double z) { return __builtin_fma(x, y, z); }
 
 // exponential is 2^x, and reciprocal 1/x, each with an error of one unit in the last place.
 BG_DEVICE float exponential(float x) { return __builtin_amdgcn_exp2f(x); }
 BG_DEVICE float reciprocal(float x) { return __builtin_amdgcn_rcpf(x); }
 
 // kHasDoubles, kHasE2M1 and kFinishes: see dialect_cuda.h and store.cuh.
-constexpr bool kHasDoubles = false, kHasE2M1 = false, kFinishes = false;
+constexpr bool kHasE2M1 = false, kFinishes = false;
 
 // What a thread stored before releaseStores is there for those of other thread groups that learn of it by
 // addAt, and call acquireStores before they load it.
@@ -109,6 +112,31 @@ BG_DEVICE float4 make_float4(float x, float y, float z, float w) { return {x, y,
 BG_DEVICE uint32_t min(uint32_t a, uint32_t b) { return a < b ? a : b; }
 BG_DEVICE uint32_t max(uint32_t a, uint32_t b) { return a > b ? a : b; }
 BG_DEVICE float __uint_as_float(uint32_t bits) { return __builtin_bit_cast(float, bits); }
+BG_DEVICE double doubleOf(uint32_t high, uint32_t low) {
+  return __builtin_bit_cast(double, static_cast<uint64_t>(high) << 32 | low);
+}
+
+// logistic is v / (1 + e^-z), for z from -708 on. e^x is 2^n times e^r, with |r| at most half of ln 2, whose
+// series errs by 2^-57 of it. What v_rcp_f64 gives has 23 bits, and each step doubles them.
+BG_DEVICE double logistic(double v, double z) {
+  constexpr double kLog2E = 0x1.71547652b82fep0, kLn2 = 0x1.62e42fefa39efp-1,
+      kLn2Rest = 0x1.abc9e3b39803fp-56;
+  constexpr double kWhole = 0x1.8p52;  // with it in the sum, the lower word is a whole number
+  const double x = z < 64 ? -z : -64;  // below, 1 + e^x is 1
+  const double n = fma(x, kLog2E, kWhole), whole = n - kWhole;
+  const double r = fma(-whole, kLn2Rest, fma(-whole, kLn2, x));
+  constexpr double kInverse[] = {1.0, 1.0, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040,
+      1.0 / 40320, 1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800};
+  double power = kInverse[13];
+#pragma unroll
+  for (int i = 12; i >= 0; --i) power = fma(power, r, kInverse[i]);
+  const uint64_t exponent = __builtin_bit_cast(uint64_t, n) << 52;
+  const double sum = 1 + __builtin_bit_cast(double, __builtin_bit_cast(uint64_t, power) + exponent);
+  double inverse = __builtin_amdgcn_rcp(sum);
+#pragma unroll
+  for (int i = 0; i < 2; ++i) inverse = fma(fma(-sum, inverse, 1.0), inverse, inverse);
+  return v * inverse;
+}
 
 // NextItem tells all threads of a group what the first one was told: by shared memory, which has room when
 // the sums of an item are stored. A word of its own would leave room for fewer groups. Until then it is in a

@@ -137,9 +137,8 @@ func describe(from dl.Facts) (*dl.GPU, error) {
 		Planner:  facts,
 		Image:    products.HIP.Read,
 		Kernel: func(k encoding.Kernel) dl.Kernel {
-			threads, shared := native.Geometry(k)
-			return dl.Kernel{Image: arch.Image(k), Symbol: arch.KernelName(k), Threads: threads,
-				Shared: shared}
+			threads, _ := native.Geometry(k) // the code has its shared memory
+			return dl.Kernel{Image: arch.Image(k), Symbol: arch.KernelName(k), Threads: threads}
 		},
 		Pieces: native.Pieces,
 	}, nil

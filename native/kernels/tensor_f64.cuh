@@ -30,7 +30,8 @@ struct DoubleTile {
     return length * TK + kPad * (length > TK ? length : TK);
   }
   static constexpr int kDoublesA = ofOperand(TM), kStage = kDoublesA + ofOperand(TN);
-  static constexpr int kPitch = TN + 8;  // of sums in shared memory
+  // of sums in shared memory, which has all rows of a tile
+  static constexpr int kPitch = TN + 8, kFinished = TM, kStored = 8;
   // copies of a step are started between products of another, as far as registers suffice
   static constexpr bool kBlends = kBlends_;
   // steps that copies are ahead: with two stages both, which takes another barrier for each step

@@ -18,6 +18,12 @@ BG_DEVICE void barrier() { __syncthreads(); }
 // kHasDoubles and kHasE2M1: there are kernels of fp64, and of B of MXFP4 and NVFP4.
 constexpr bool kHasDoubles = true, kHasE2M1 = true;
 
+// doubleOf is the number of two words, logistic v / (1 + e^-z).
+BG_DEVICE double doubleOf(uint32_t high, uint32_t low) {
+  return __hiloint2double(static_cast<int>(high), static_cast<int>(low));
+}
+BG_DEVICE double logistic(double v, double z) { return v / (1 + exp(-z)); }
+
 // kFinishes: see store.cuh.
 constexpr bool kFinishes = false;
 

@@ -43,11 +43,6 @@ BG_DEVICE void copyEither(uint32_t i, uint32_t lines, uint32_t doubles, SharedAd
       : "+r"(to), "+l"(from) : "r"(lines), "r"(doubles), "r"(i), "r"(between), "l"(further) : "memory");
 }
 
-// doubleOf is the number of two words.
-BG_DEVICE double doubleOf(uint32_t high, uint32_t low) {
-  return __hiloint2double(static_cast<int>(high), static_cast<int>(low));
-}
-
 // multiply is c += a*b. Before 9.0 there is m8n8k4 alone.
 BG_DEVICE void multiply(double (&c)[4], const double (&a)[8], const double (&b)[4]) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900

@@ -48,7 +48,7 @@ def matmul(a: Sequence[np.ndarray], b: Sequence[np.ndarray], out: Sequence[np.nd
         alpha: a factor in the range of float32.
         compute: "f32-emulated" (default: as accurate as fp32, on tensor cores), "f32" or "tf32".
         timeout: seconds; None waits for ever.
-        device: default_device() unless given; for float64, which AMD's GPUs and WebGPU lack, open("f64").
+        device: default_device() unless given; for float64, which RDNA and WebGPU lack, open("f64").
 
     Shapes:
         a[i] [M, K], b[i] [K, N], bias[i] [N], out[i] [M, N]. Each i has its own M, N and K, from 0 on.

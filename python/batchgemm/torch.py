@@ -34,7 +34,7 @@ def grouped_mm(x, w, offs=None, bias=None, activation=None, out_dtype=None, *, f
     """Products of groups, as torch.nn.functional.grouped_mm has them, with any strides.
 
     Args:
-        x, w: both float32, bfloat16, float16 or float64 (on CUDA and the CPU).
+        x, w: both float32, bfloat16, float16 or float64 (on CUDA, CDNA and the CPU).
         offs: int32, on the device of x: where each group ends. Ends do not go down. None where x and w have
             three dimensions.
         bias: of the type of the result, where rows of the result have N elements, or None.

@@ -39,6 +39,7 @@ uint32_t bg_shim_lanes();  // of a wave
 // four numbers of C.
 enum ShimNumber { kShimF32, kShimBF16, kShimF16, kShimInt8, kShimFnuz };
 void bg_shim_product(ShimNumber kind, int bytes, const uint32_t (&give)[4], void* c);
+void bg_shim_double_product(double a, double b, double (&c)[4]);  // the same of fp64, with a number of each
 uint32_t bg_shim_first(uint32_t x);  // what the first lane of the wave gives
 
 inline uint32_t threadId() { return bg_shim_self.thread; }
@@ -105,6 +106,19 @@ BG_SHIM_PRODUCT(__builtin_amdgcn_mfma_f32_16x16x16f16, ShimHalves4, ShimBlock, k
 BG_SHIM_PRODUCT(__builtin_amdgcn_mfma_i32_16x16x16i8, int, ShimWholeBlock, kShimInt8)
 BG_SHIM_PRODUCT(__builtin_amdgcn_mfma_i32_16x16x32_i8, long, ShimWholeBlock, kShimInt8)
 BG_SHIM_PRODUCT(__builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8, long, ShimBlock, kShimFnuz)
+
+typedef double ShimDoubles __attribute__((vector_size(32)));
+#pragma clang diagnostic ignored "-Wpsabi"  // all callers are compiled together
+inline ShimDoubles __builtin_amdgcn_mfma_f64_16x16x4f64(double a, double b, ShimDoubles c, int, int, int) {
+  double sums[4] = {c[0], c[1], c[2], c[3]};
+  bg_shim_double_product(a, b, sums);
+  return ShimDoubles{sums[0], sums[1], sums[2], sums[3]};
+}
+
+// v_rcp_f64 errs by 2^29 units in the last place at most (AMD, "Sea Islands ISA").
+inline double __builtin_amdgcn_rcp(double x) {
+  return __builtin_bit_cast(double, __builtin_bit_cast(uint64_t, 1 / x) & ~((1ull << 29) - 1));
+}
 
 // v_lerp_u8: of each byte the half of the sum, rounded up where c is odd.
 inline uint32_t __builtin_amdgcn_lerp(uint32_t a, uint32_t b, uint32_t c) {

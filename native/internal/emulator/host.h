@@ -24,6 +24,10 @@ inline int32_t min(int32_t a, int32_t b) { return a < b ? a : b; }
 inline int32_t max(int32_t a, int32_t b) { return a > b ? a : b; }
 inline uint32_t __float_as_uint(float x) { return __builtin_bit_cast(uint32_t, x); }
 inline float __uint_as_float(uint32_t x) { return __builtin_bit_cast(float, x); }
+inline double doubleOf(uint32_t high, uint32_t low) {
+  return __builtin_bit_cast(double, static_cast<uint64_t>(high) << 32 | low);
+}
+inline double logistic(double v, double z) { return v / (1 + exp(-z)); }
 
 using SharedAddress = uint32_t;
 constexpr bool kCopiesLines = true;  // no thin tile runs here

@@ -318,11 +318,33 @@ static void product(Fiber* const* lanes, unsigned lane, int turn, int n, void* c
   memcpy(c, sums, sizeof sums);
 }
 
-void bg_shim_product(ShimNumber kind, int bytes, const uint32_t (&give)[4], void* c) {
-  if (waveLanes != 64 || threads % 64 != 0) {
-    failure = "a matrix instruction in a wave of less than 64 lanes";
-    suspend(kDone);
+static void requireWholeWaves() {
+  if (waveLanes == 64 && threads % 64 == 0) return;
+  failure = "a matrix instruction in a wave of less than 64 lanes";
+  suspend(kDone);
+}
+
+// Number r of C is of row 4 * r + lane / 16 (f64_hip.cuh).
+void bg_shim_double_product(double a, double b, double (&c)[4]) {
+  requireWholeWaves();
+  const double numbers[] = {a, b};
+  int turn;
+  Fiber* const* const lanes = exchange(numbers, sizeof numbers, turn);
+  const unsigned lane = running->self.thread % 64;
+  auto given = [&](unsigned by, unsigned which) {
+    double x;
+    memcpy(&x, lanes[by]->give[turn] + 2 * which, sizeof x);
+    return x;
+  };
+  for (unsigned k = 0; k < 4; ++k) {
+    for (unsigned r = 0; r < 4; ++r) {
+      c[r] = fma(given(16 * k + 4 * r + lane / 16, 0), given(16 * k + lane % 16, 1), c[r]);
+    }
   }
+}
+
+void bg_shim_product(ShimNumber kind, int bytes, const uint32_t (&give)[4], void* c) {
+  requireWholeWaves();
   constexpr int kBytes[] = {4, 2, 2, 1, 1};
   const int n = bytes / kBytes[kind];
   float numbers[2 * kMost];

@@ -19,10 +19,6 @@ inline void copyEither(uint32_t i, uint32_t lines, uint32_t doubles, SharedAddre
   to += between;
   from += further / sizeof *from;
 }
-inline double doubleOf(uint32_t high, uint32_t low) {
-  return __builtin_bit_cast(double, static_cast<uint64_t>(high) << 32 | low);
-}
-
 #include "../../kernels/f64.cuh"
 
 namespace {

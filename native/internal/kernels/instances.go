@@ -229,18 +229,25 @@ func int4Instance(k encoding.Kernel, name string) instance {
 
 func doubleInstance(k encoding.Kernel, name string) instance {
 	t, d := k.Tile, DoubleOf(k.Tile)
+	return doubleOr(k, name, fmt.Sprintf("DoubleTile<%d, %d, %d, %d, %d, %d, %d, %d, %t>", t.TM, t.TN, t.TK,
+		d.Rows, d.Columns, d.Sets, d.Stages, d.Groups, d.Blends))
+}
+
+// doubleOr returns the instance of a kernel of fp64 with a type of its tile, or of a fix-up.
+func doubleOr(k encoding.Kernel, name, is string) instance {
 	if k.Fixup {
-		is := fmt.Sprintf("DoubleFixup<%d, %d>", t.TM, t.TN)
+		is = fmt.Sprintf("DoubleFixup<%d, %d>", k.Tile.TM, k.Tile.TN)
 		return instance{"BG_EPILOGUE_GEMM", name + "_sums", is, []string{"doubleFixup"}}
 	}
-	is := fmt.Sprintf("DoubleTile<%d, %d, %d, %d, %d, %d, %d, %d, %t>", t.TM, t.TN, t.TK, d.Rows, d.Columns,
-		d.Sets, d.Stages, d.Groups, d.Blends)
 	return instance{"BG_EPILOGUE_GEMM", name, is, []string{"doubleGemm"}}
 }
 
 // hipInstance returns the instance of a kernel for AMD.
 func (a Arch) hipInstance(k encoding.Kernel) instance {
 	t, name := k.Tile, Identifier(k.Tile)
+	if t.Unit == tile.F64 {
+		return doubleOr(k, name, fmt.Sprintf("DoubleTile<%d, %d, %d>", t.TM, t.TN, t.Threads))
+	}
 	is := fmt.Sprintf("Tile<%d, %d, %d, %d, %d, %d, %d, %d>", t.TM, t.TN, hipStep(t), t.Threads, t.RM, t.RN,
 		hipStages, hipWaves)
 	if k.Fixup {

@@ -219,6 +219,10 @@ func OnHIP(t *tile.Shape) bool {
 	return 4*hipStages*hipStep(t)*(t.TM+t.TN+2*pitch) <= hipShared/2
 }
 
+// DoubleOnHIP reports whether there are kernels of fp64 for AMD, to which two squares are enough: each tile
+// takes 5 KB of products.
+func DoubleOnHIP(t *tile.Shape) bool { return t.Unit == tile.F64 && t.TM == t.TN && t.TK == 16 }
+
 // hipWaves is the number of waves of a SIMD whose registers must fit, hipShared the bytes of LDS.
 const hipWaves, hipStages, hipShared = 2, 2, 64 << 10
 

@@ -28,7 +28,8 @@ var (
 	SM90a = Arch{Units: []tile.Unit{tile.MMA, tile.WGMMA, tile.F64}, Types: narrow, Bits16: tensor,
 		Clusters: true, Waits: true}
 	FMA    = Arch{AMD: true, Types: narrow, Bits16: []tile.Unit{tile.FMA}}
-	Matrix = Arch{AMD: true, Types: narrow, Bits16: []tile.Unit{tile.FMA}, Matrix: true}
+	Matrix = Arch{AMD: true, Units: []tile.Unit{tile.F64}, Types: narrow, Bits16: []tile.Unit{tile.FMA},
+		Matrix: true}
 )
 
 // narrow are the 16-bit types, types16, and the 8-bit types.
@@ -40,8 +41,11 @@ var (
 
 // Has reports whether there are kernels of a tile shape.
 func (a Arch) Has(s *tile.Shape) bool {
-	if s.Unit == tile.FMA {
+	switch {
+	case s.Unit == tile.FMA:
 		return !a.AMD || OnHIP(s)
+	case a.AMD && !DoubleOnHIP(s):
+		return false
 	}
 	return slices.Contains(a.Units, s.Unit)
 }
