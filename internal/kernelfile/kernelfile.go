@@ -62,6 +62,7 @@ var Bases = map[string]string{
 	"sm_90a_tensor_int8.cubin":   "sm_90a_tensor_e4m3.cubin",
 	"sm_80_tensor_int8.cubin":    "sm_80_tensor_e4m3.cubin",
 	"compute_80_tensor_int8.ptx": "compute_80_tensor_e4m3.ptx",
+	"sm_80_int4.cubin":           "sm_80_tensor.cubin",
 	"compute_80_int4.ptx":        "compute_80_tensor.ptx",
 	"compute_80_plain.ptx":       "compute_80_tensor.ptx",
 }
