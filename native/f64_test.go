@@ -49,6 +49,10 @@ func doubleJobs(t *testing.T, device string, shape *tile.Shape) (jobs []*emulato
 	t.Helper()
 	rows := []int{shape.TM, 1, shape.TM - 1, shape.TM + 17, 7}
 	cols := []int{shape.TN, shape.TN + 9, 3, shape.TN - 7}
+	units := []int{1, 2, 4}
+	if shape.Boxes { // rows are aligned
+		units[0] = 2
+	}
 	schedules := []planner.Schedule{planner.ScheduleDataParallel, planner.ScheduleLPT,
 		planner.ScheduleBatched, planner.ScheduleDynamic, planner.ScheduleSplitK, planner.ScheduleStreamK}
 	epilogues := append(make([]planner.Epilogue, 4), reference.Epilogues(slices.Max(rows))...)
@@ -58,10 +62,13 @@ func doubleJobs(t *testing.T, device string, shape *tile.Shape) (jobs []*emulato
 			if shape.TM*shape.TN > 32*32 && seed%5 > 1 { // take long
 				continue
 			}
+			if shape.Boxes && (e.Gated || e.GatherRows > 0) {
+				continue
+			}
 			transposed := i + turn
 			depths := []int{33, 0, 1, 16, 15, 50}
 			if schedule == planner.ScheduleSplitK || schedule == planner.ScheduleStreamK {
-				if e.Gated {
+				if e.Gated || shape.Boxes {
 					continue
 				}
 				depths = []int{20*shape.TK + 3, 1, 12 * shape.TK}
@@ -78,7 +85,7 @@ func doubleJobs(t *testing.T, device string, shape *tile.Shape) (jobs []*emulato
 			}
 			b[0].Alpha, b[0].K = planner.Scale(0.1), slices.Max(depths)
 			j := doubleJob(t, deviceFor(t, device, schedule), b, planner.Options{Tile: shape.Name,
-				Schedule: schedule, Epilogue: e}, []int{1, 2, 4}[seed%3], [2]uint32{seed % 3, seed})
+				Schedule: schedule, Epilogue: e}, units[seed%3], [2]uint32{seed % 3, seed})
 			if j.dynamic() {
 				j.workers = 3 * (i % 2) // with turns of one tile; 0: as in the plan
 			}
@@ -159,6 +166,37 @@ var doubleMutants = []mutant{
 		"*at = false ?"},
 }
 
+// doubleBoxMutants are mistakes in f64_boxes.cuh.
+var doubleBoxMutants = []mutant{
+	{"a stage is multiplied before it is full", "kernels/f64_boxes.cuh",
+		"      waitPhase(shared + T::kFull + 8 * stage.at, stage.parity);\n      const char", "      const char"},
+	{"a stage is copied to before it is free", "kernels/f64_boxes.cuh",
+		"waitPhase(shared + T::kFree + 8 * stage.at, stage.parity ^ 1);", ""},
+	{"steps of no block are not passed", "kernels/f64_boxes.cuh", "      c.pass(steps);\n", ""},
+	{"maps are used before they are made", "kernels/f64_boxes.cuh",
+		"waitPhase(shared + T::kMapped + 8 * (number % kItemPlaces), number / kItemPlaces & 1);", ""},
+	{"an A across K is copied as one along K", "kernels/f64_boxes.cuh", "mapA, acrossA, k", "mapA, false, k"},
+	{"boxes of B lie on those of A", "kernels/f64_boxes.cuh", "(to + T::kB, mapB", "(to, mapB"},
+	{"a map of B ends with the rows", "kernels/f64_boxes.cuh", "acrossB ? cols : depth, ",
+		"acrossB ? rows : depth, "},
+	{"where nothing may be read, something is", "kernels/f64_boxes.cuh",
+		"item.depth == 0 ? T::TK : 0", "0"},
+	{"lanes take k's of their own order across K", "kernels/f64_boxes.cuh",
+		"128 * k + 16 * (group / 2 ^ k % 8)", "128 * (k ^ 1) + 16 * (group / 2 ^ (k ^ 1) % 8)"},
+	{"rows 8 further are the same", "kernels/f64_boxes.cuh", "at[e] + 1024", "at[e]"},
+	{"columns 8 further are the same", "kernels/f64_boxes.cuh", "at[e] ^ 64", "at[e]"},
+	{"the last block of rows is left out", "kernels/f64_boxes.cuh",
+		"if (i >= rows) break;", "if (i + 1 >= rows) break;"},
+	{"no barrier before sums are read", "kernels/f64_boxes.cuh", "c.store(i, out);\n      warpBarrier();",
+		"c.store(i, out);"},
+	{"no barrier before sums are stored again", "kernels/f64_boxes.cuh", "      warpBarrier();\n      c.store",
+		"      c.store"},
+	{"a warp's second block lies beside its first", "kernels/f64_boxes.cuh", "place() / 16 * T::kAcross",
+		"place() / 16"},
+	{"all rows are stored from the first on", "kernels/f64_boxes.cuh", "16 * (c.down + i * T::kDown), Warp",
+		"16 * c.down, Warp"},
+}
+
 func TestDoubleMutants(t *testing.T) {
 	compiled(t)
 	var jobs []*emulatorJob
@@ -168,9 +206,21 @@ func TestDoubleMutants(t *testing.T) {
 		require.NoError(t, err)
 		jobs = append(jobs, doubleJobs(t, "h200", shape)...)
 	}
+	testDoubleMutants(t, doubleMutants, jobs)
+}
+
+func TestDoubleBoxMutants(t *testing.T) {
+	compiled(t)
+	shape, err := tile.ByName("f64-128x128")
+	require.NoError(t, err)
+	testDoubleMutants(t, doubleBoxMutants, doubleJobs(t, "h200", shape))
+}
+
+func testDoubleMutants(t *testing.T, mutants []mutant, jobs []*emulatorJob) {
+	t.Helper()
 	objects, err := warpgroupRuntime()
 	require.NoError(t, err)
-	for _, m := range doubleMutants {
+	for _, m := range mutants {
 		requireFound(t, m, func(t *testing.T) error {
 			source := mutate(t, m, nil)
 			e, err := buildWarpgroups(filepath.Join(source, "doubles"), source, "warpgroup_f64.cpp", objects)

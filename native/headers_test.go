@@ -44,7 +44,7 @@ func TestHeadersAlone(t *testing.T) {
 func ofLanguage(header, language string) bool {
 	amd := strings.HasPrefix(header, "amd/") || strings.Contains(header, "_hip.")
 	nvidia := strings.HasPrefix(header, "ptx/") || strings.Contains(header, "_cuda.") ||
-		slices.ContainsFunc([]string{"/f64.", "/int4.", "/tensor", "/wgmma"},
+		slices.ContainsFunc([]string{"/f64.", "/f64_boxes.", "/int4.", "/tensor", "/wgmma"},
 			func(s string) bool { return strings.Contains(header, s) })
 	return language == "cuda" && !amd || language == "hip" && !nvidia
 }

@@ -10,6 +10,7 @@
 #include "kernels/tensor_bits16.cuh"
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 #define BG_SM90
+#include "kernels/f64_boxes.cuh"
 #include "kernels/wgmma_aligned.cuh"
 #include "kernels/wgmma_boxes.cuh"
 #include "kernels/wgmma_int4.cuh"

@@ -122,9 +122,9 @@ func dynamicShared(k encoding.Kernel) int {
 	case unit == tile.Int4: // stages, later the sums, and the rows of A
 		return max(kernels.Int4Of(k.Tile).Stages*kernels.Int4Stage(k.Tile), 4*k.Tile.TM*(k.Tile.TN+4)) +
 			4*k.Tile.TM
-	case unit == tile.F64:
+	case unit == tile.F64 && !k.Tile.Boxes:
 		return kernels.DoubleShared(k.Tile)
-	case unit == tile.WGMMA: // kernels assert that it is enough
+	case k.Tile.Shared > 0: // kernels assert that it is enough
 		return k.Tile.Shared
 	}
 	return 0

@@ -46,9 +46,9 @@ func (o *Options) arithmetic(d *Device, fast bool) arithmetic {
 func (o *Options) arithmeticOf(d *Device, b Batch) arithmetic {
 	a := o.arithmetic(d, o.allFast(d, b))
 	a.boxes = a.aligned
-	along := o.boxes(false, true)
+	all, along := o.boxes(true, false), o.boxes(false, true)
 	for i := 0; i < len(b) && a.boxes; i++ {
-		a.boxes = along && !b[i].TransA && b[i].TransB
+		a.boxes = all || along && !b[i].TransA && b[i].TransB
 	}
 	return a
 }
@@ -57,7 +57,8 @@ func (o *Options) arithmeticOf(d *Device, b Batch) arithmetic {
 // which a caller's schedule need not know.
 func (o *Options) boxes(transA, transB bool) bool {
 	s := o.Schedule.find()
-	return o.TypeA.Bytes() <= 2 && !transA && transB && o.Epilogue.GatherRows == 0 && !o.Epilogue.Gated &&
+	bytes := o.TypeA.Bytes()
+	return (bytes == 8 || bytes <= 2 && !transA && transB) && o.Epilogue.GatherRows == 0 && !o.Epilogue.Gated &&
 		o.Custom == nil && (s == nil || !s.cuts)
 }
 
@@ -124,8 +125,8 @@ func (d *Device) refuse(s *tile.Shape, a arithmetic, withEpilogue bool) error {
 	case withEpilogue && !k.Epilogues:
 		return invalid.Errorf("tile %v: device %s has no kernels with an epilogue", s, d.Name)
 	case s.Boxes && !a.boxes:
-		return invalid.Errorf("tile %v is only for aligned K-major A and B of 16 or 8 bits, of problems or "+
-			"of groups of rows, in whole tiles", s)
+		return invalid.Errorf("tile %v is only for aligned A and B of 64 bits, or K-major ones of 16 or 8, "+
+			"of problems or of groups of rows, in whole tiles", s)
 	case a.bits == 8 && !a.aligned && s.Aligned:
 		return invalid.Errorf("tile %v: device %s has kernels for 8-bit elements "+
 			"only in aligned rows and K-major", s, d.Name)

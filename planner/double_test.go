@@ -41,7 +41,7 @@ func TestDoubleTiles(t *testing.T) {
 	for _, c := range []struct {
 		count, side int
 		tile        string
-	}{{2000, 23, "f64-32x32"}, {64, 256, "f64-64x128"}} {
+	}{{2000, 23, "f64-32x32"}, {64, 256, "f64-128x128"}} {
 		b := mustPack(t, slices.Repeat([]Problem{GEMM(c.side, c.side, c.side)}, c.count)...)
 		p, err := New(device(t, "h200")).Plan(t.Context(), b, inDoubles)
 		require.NoError(t, err)

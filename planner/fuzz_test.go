@@ -181,7 +181,7 @@ func explained(err error) bool {
 		"has kernels for elements of f64 only",
 		"has kernels for 8-bit elements only", "has no tile of Table 3",
 		"bytes of workgroup memory", "compute mode tf32 is for", "has no kernels ", "the bias needs ",
-		"the buffer Rows needs ", "pointers are aligned, but none", "is only for aligned K-major A and B",
+		"the buffer Rows needs ", "pointers are aligned, but none", "is only for aligned A and B of 64 bits",
 		"scales are for elements of", "scales of blocks ", "zero points of A ",
 	}, func(s string) bool { return strings.Contains(err.Error(), s) })
 }

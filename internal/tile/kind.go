@@ -14,8 +14,8 @@ type Kind struct {
 	// Swapped: kernels swap A and B and compute the transpose of a tile, in which each warpgroup has 64
 	// columns. Only for fp32.
 	Swapped bool
-	// Boxes: kernels copy boxes of aligned K-major A and B, gather no rows and store no partials. Only for
-	// problems and groups of rows, of elements of 16 and 8 bits, without gated units.
+	// Boxes: kernels copy boxes of aligned A and B, gather no rows and store no partials. Only for problems
+	// and groups of rows, without gated units, of elements of 64 bits, or K-major of 16 and 8.
 	Boxes bool
 }
 
@@ -62,7 +62,9 @@ var (
 	wgmmaInt4 = Kind{Unit: WGMMA, NarrowOnly: true, Int4Only: true}
 	// double: fp64 alone (native/kernels/f64.cuh).
 	double = Kind{Unit: F64}
+	// doubleBoxes: the same where a thread copies boxes (native/kernels/f64_boxes.cuh).
+	doubleBoxes = Kind{Unit: F64, Boxes: true}
 
 	kinds = [...]Kind{fma, simd, mma, mmaNarrow, wgmma, wgmmaSwapped, wgmmaAligned, wgmmaBoxes,
-		int4, wgmmaInt4, double}
+		int4, wgmmaInt4, double, doubleBoxes}
 )

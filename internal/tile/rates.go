@@ -206,6 +206,9 @@ var fitted = [...]struct {
 	{"f64-64x128", Rates{
 		Native: Rate{Efficiency: 0.83, Step: 1.071, Worker: 2.3},
 	}},
+	{"f64-128x128", Rates{
+		Native: Rate{Efficiency: 1.05, Step: 1.2, Worker: 6.5},
+	}},
 	{"simd-32x32", Rates{
 		CPU: Rate{Efficiency: 0.85, Worker: 0.2},
 	}},

@@ -75,6 +75,8 @@ var table = [...]Shape{
 	{Name: "f64-32x64", TM: 32, TN: 64, TK: 16, Threads: 128, Kind: double, Epilogues: true},
 	{Name: "f64-64x64", TM: 64, TN: 64, TK: 16, Threads: 128, Kind: double, Epilogues: true},
 	{Name: "f64-64x128", TM: 64, TN: 128, TK: 16, Threads: 128, Kind: double, Epilogues: true},
+	{Name: "f64-128x128", TM: 128, TN: 128, TK: 16, Threads: 384, Kind: doubleBoxes,
+		Shared: 206848, Epilogues: true},
 
 	{Name: "simd-32x32", TM: 32, TN: 32, TK: 16, Threads: 1, Kind: simd},
 	{Name: "simd-64x64", TM: 64, TN: 64, TK: 16, Threads: 1, Kind: simd},

@@ -11,6 +11,10 @@
 #include "f64_store.cuh"
 #include "tensor_f64.cuh"
 
+struct alignas(16) TwoDoubles {
+  double x, y;
+};
+
 // DoubleBlock is the block of a warp: its sums, and where it lies in the tile.
 template <class T>
 struct DoubleBlock {
@@ -116,9 +120,6 @@ struct DoubleBlock {
       }
     }
   }
-  struct alignas(16) TwoDoubles {
-    double x, y;
-  };
 };
 
 // Nothing and Blend are what a warp does between the products of a step: nothing, or its copies of another,

@@ -1,7 +1,7 @@
 // How sums of fp64 come from shared memory to C or to a partial tile, and what becomes of partial tiles: what
-// kernels of fp64 for CUDA (f64.cuh) and for HIP (../amd/f64_hip.cuh) share. A tile says in kPitch how long
-// rows of its sums in shared memory are, in kFinished how many there are at once, in
-// kStored how many of them a thread stores at once, and in sumAt what a sum is.
+// kernels of fp64 for CUDA (f64.cuh, f64_boxes.cuh) and for HIP (../amd/f64_hip.cuh) share. A tile says in
+// kPitch how long rows of its sums in shared memory are, in kFinished how many there are at once, in kStored
+// how many of them a thread stores at once, and in sumAt what a sum is.
 #pragma once
 
 #include "../epilogue/epilogue.cuh"
@@ -42,12 +42,22 @@ struct DoubleColumn {
   }
 };
 
+// TileThreads are the threads of a group that store a tile, each a column of it: rows that are kApart rows
+// apart, from one on. place is where its sums are in a row of shared memory.
+template <class T>
+struct TileThreads {
+  static constexpr int kApart = T::kThreads / T::TN;
+  BG_DEVICE uint32_t row() const { return threadId() / T::TN; }
+  BG_DEVICE uint32_t col() const { return threadId() % T::TN; }
+  BG_DEVICE uint32_t place() const { return col(); }
+};
+
 // storeDoubles stores a column of sums in shared memory, from a row on: to = alpha * sum + beta * to. Reads
 // come first, so that they overlap.
-template <class T, bool kReads>
+template <class T, class Threads, bool kReads>
 BG_DEVICE void storeDoubles(const double* shared, double* to, uint32_t ld, uint32_t row, uint32_t rows,
     double alpha, double beta) {
-  constexpr int kApart = T::kThreads / T::TN, kAll = T::TM / kApart;
+  constexpr int kApart = Threads::kApart, kAll = T::TM / kApart;
   constexpr int kAtOnce = kAll < T::kStored ? kAll : T::kStored;
 #pragma unroll 1
   for (uint32_t r = row; r < rows; r += kAtOnce * kApart) {
@@ -71,13 +81,13 @@ BG_DEVICE void storeDoubles(const double* shared, double* to, uint32_t ld, uint3
 
 // finishDoubles stores the sums of an item from row `first` of its tile on, T::kFinished rows, with all that
 // the item may say. Both lie in shared memory.
-template <class T>
+template <class T, class Threads = TileThreads<T>>
 BG_DEVICE void finishDoubles(const Epilogue& e, const double* shared, const uint4* itself, float* C,
-    float* workspace, uint32_t first = 0) {
+    float* workspace, uint32_t first = 0, Threads threads = {}) {
   const Item item = itemAt<true>(itself, 0);
   ItemEpilogue words = itemEpilogueAt(itself, 0);
-  constexpr int kApart = T::kThreads / T::TN;
-  const uint32_t row = threadId() / T::TN, col = threadId() % T::TN;
+  constexpr int kApart = Threads::kApart;
+  const uint32_t row = threads.row(), col = threads.col();
   uint32_t rows = item.rows();
   if (col >= item.cols()) return;
   const bool partial = item.slot != kFinal, second = (item.flags & kItemSecond) != 0;
@@ -86,7 +96,7 @@ BG_DEVICE void finishDoubles(const Epilogue& e, const double* shared, const uint
   double* c = e.operandC<double>(words.pointersAt, C) + item.offC + col;
   const double alpha = item.depth == 0 ? 0 : doubleOf(item.alpha, words.scaleAAt);
   const double beta = doubleOf(item.beta, words.scaleBAt);
-  shared += col;
+  shared += threads.place();
   if (T::kFinished < T::TM) {  // what follows sees those rows alone
     rows = min(rows - first, static_cast<uint32_t>(T::kFinished));
     kept += first * T::TN;
@@ -97,9 +107,9 @@ BG_DEVICE void finishDoubles(const Epilogue& e, const double* shared, const uint
   }
   constexpr uint32_t kChanges = kActivation | kBias | kGated | kGather | kScatter | kWeights;
   if (!e.has(kChanges)) {
-    if (partial) storeDoubles<T, false>(shared, kept, T::TN, row, rows, 1, 0);
-    else if (beta == 0) storeDoubles<T, false>(shared, c, item.ldc, row, rows, alpha, beta);
-    else storeDoubles<T, true>(shared, c, item.ldc, row, rows, alpha, beta);
+    if (partial) storeDoubles<T, Threads, false>(shared, kept, T::TN, row, rows, 1, 0);
+    else if (beta == 0) storeDoubles<T, Threads, false>(shared, c, item.ldc, row, rows, alpha, beta);
+    else storeDoubles<T, Threads, true>(shared, c, item.ldc, row, rows, alpha, beta);
     return;
   }
   const double bias = e.has(kBias) && !partial ? static_cast<const double*>(e.bias)[words.biasAt + col] : 0;

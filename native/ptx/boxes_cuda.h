@@ -61,7 +61,8 @@ BG_DEVICE void draftMap(SharedAddress draft) {
     BG_SET_MAP("box_dim", "b32", ", 1", "r", kBoxRows);
     BG_SET_MAP("element_stride", "b32", ", 0", "r", 1);
     BG_SET_MAP("element_stride", "b32", ", 1", "r", 1);
-    if (sizeof(Number) == 4) BG_CHOOSE_MAP("elemtype", "2");  // bits, whatever they mean
+    if (sizeof(Number) == 8) BG_CHOOSE_MAP("elemtype", "4");
+    else if (sizeof(Number) == 4) BG_CHOOSE_MAP("elemtype", "2");  // bits, whatever they mean
     else if (sizeof(Number) == 2) BG_CHOOSE_MAP("elemtype", "1");
     else BG_CHOOSE_MAP("elemtype", "0");
     BG_CHOOSE_MAP("interleave_layout", "0");

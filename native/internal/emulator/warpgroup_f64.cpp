@@ -19,7 +19,7 @@ inline void copyEither(uint32_t i, uint32_t lines, uint32_t doubles, SharedAddre
   to += between;
   from += further / sizeof *from;
 }
-#include "../../kernels/f64.cuh"
+#include "../../kernels/f64_boxes.cuh"
 
 namespace {
 

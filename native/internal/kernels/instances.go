@@ -229,6 +229,10 @@ func int4Instance(k encoding.Kernel, name string) instance {
 
 func doubleInstance(k encoding.Kernel, name string) instance {
 	t, d := k.Tile, DoubleOf(k.Tile)
+	if t.Boxes {
+		is := fmt.Sprintf("DoubleBoxTile<%d, %d, 2, 5, 1>", t.TM, t.TN)
+		return instance{"BG_EPILOGUE_GEMM", name, is, []string{"doubleBoxes"}}
+	}
 	return doubleOr(k, name, fmt.Sprintf("DoubleTile<%d, %d, %d, %d, %d, %d, %d, %d, %t>", t.TM, t.TN, t.TK,
 		d.Rows, d.Columns, d.Sets, d.Stages, d.Groups, d.Blends))
 }

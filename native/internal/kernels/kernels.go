@@ -221,7 +221,9 @@ func OnHIP(t *tile.Shape) bool {
 
 // DoubleOnHIP reports whether there are kernels of fp64 for AMD, to which two squares are enough: each tile
 // takes 5 KB of products.
-func DoubleOnHIP(t *tile.Shape) bool { return t.Unit == tile.F64 && t.TM == t.TN && t.TK == 16 }
+func DoubleOnHIP(t *tile.Shape) bool {
+	return t.Unit == tile.F64 && t.TM == t.TN && t.TK == 16 && !t.Boxes
+}
 
 // hipWaves is the number of waves of a SIMD whose registers must fit, hipShared the bytes of LDS.
 const hipWaves, hipStages, hipShared = 2, 2, 64 << 10

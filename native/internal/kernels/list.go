@@ -47,7 +47,7 @@ func (a Arch) Has(s *tile.Shape) bool {
 	case a.AMD && !DoubleOnHIP(s):
 		return false
 	}
-	return slices.Contains(a.Units, s.Unit)
+	return slices.Contains(a.Units, s.Unit) && (!s.Boxes || slices.Contains(a.Units, tile.WGMMA))
 }
 
 // HasInt4 reports whether there are kernels of a tile shape for 4-bit B: for NVIDIA the shapes that are only
@@ -70,6 +70,9 @@ func (a Arch) Variants(s *tile.Shape) []encoding.Kernel {
 		return append(int4Fixups(s), int4Variants(s)...)
 	case s.Unit == tile.F64: // kernels choose transpositions and epilogues at run time
 		k := encoding.Kernel{Tile: s, TypeA: element.F64, TypeC: element.F64}
+		if s.Boxes {
+			return []encoding.Kernel{k}
+		}
 		fixup := k
 		fixup.Fixup = true
 		return []encoding.Kernel{fixup, k}
