@@ -169,7 +169,8 @@ var doubleMutants = []mutant{
 // doubleBoxMutants are mistakes in f64_boxes.cuh.
 var doubleBoxMutants = []mutant{
 	{"a stage is multiplied before it is full", "kernels/f64_boxes.cuh",
-		"      waitPhase(shared + T::kFull + 8 * stage.at, stage.parity);\n      const char", "      const char"},
+		"      waitPhase(shared + T::kFull + 8 * stage.at, stage.parity);\n      const char",
+		"      const char"},
 	{"a stage is copied to before it is free", "kernels/f64_boxes.cuh",
 		"waitPhase(shared + T::kFree + 8 * stage.at, stage.parity ^ 1);", ""},
 	{"steps of no block are not passed", "kernels/f64_boxes.cuh", "      c.pass(steps);\n", ""},
@@ -189,8 +190,8 @@ var doubleBoxMutants = []mutant{
 		"if (i >= rows) break;", "if (i + 1 >= rows) break;"},
 	{"no barrier before sums are read", "kernels/f64_boxes.cuh", "c.store(i, out);\n      warpBarrier();",
 		"c.store(i, out);"},
-	{"no barrier before sums are stored again", "kernels/f64_boxes.cuh", "      warpBarrier();\n      c.store",
-		"      c.store"},
+	{"no barrier before sums are stored again", "kernels/f64_boxes.cuh",
+		"      warpBarrier();\n      c.store", "      c.store"},
 	{"a warp's second block lies beside its first", "kernels/f64_boxes.cuh", "place() / 16 * T::kAcross",
 		"place() / 16"},
 	{"all rows are stored from the first on", "kernels/f64_boxes.cuh", "16 * (c.down + i * T::kDown), Warp",

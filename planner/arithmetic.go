@@ -58,8 +58,8 @@ func (o *Options) arithmeticOf(d *Device, b Batch) arithmetic {
 func (o *Options) boxes(transA, transB bool) bool {
 	s := o.Schedule.find()
 	bytes := o.TypeA.Bytes()
-	return (bytes == 8 || bytes <= 2 && !transA && transB) && o.Epilogue.GatherRows == 0 && !o.Epilogue.Gated &&
-		o.Custom == nil && (s == nil || !s.cuts)
+	return (bytes == 8 || bytes <= 2 && !transA && transB) && o.Epilogue.GatherRows == 0 &&
+		!o.Epilogue.Gated && o.Custom == nil && (s == nil || !s.cuts)
 }
 
 // allFast reports whether fast holds for every problem.

@@ -107,8 +107,8 @@ func TestBoxesRefused(t *testing.T) {
 			edit(&b[0], &o)
 			_, err := New(device(t, "h200")).Plan(t.Context(), b, o)
 			require.ErrorIs(t, err, ErrInvalid)
-			require.EqualError(t, err, "tile aligned-128x256 128x256x32/384 is only for aligned A and B of 64 "+
-				"bits, or K-major ones of 16 or 8, of problems or of groups of rows, in whole tiles")
+			require.EqualError(t, err, "tile aligned-128x256 128x256x32/384 is only for aligned A and B of "+
+				"64 bits, or K-major ones of 16 or 8, of problems or of groups of rows, in whole tiles")
 		})
 	}
 }
