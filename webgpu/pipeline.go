@@ -132,10 +132,10 @@ func (d *device) ready(ctx context.Context, k encoding.Kernel) (*pipeline, error
 }
 
 // compileMissing compiles the kernels that a plan needs on software adapters, which take longest: several at
-// once, also beside those of another plan. See Compile.
-func (d *device) compileMissing(ctx context.Context, plan *planner.Plan) error {
+// once, also beside those of another plan. See Compile. Errors show again where a launch takes its kernel.
+func (d *device) compileMissing(ctx context.Context, plan *planner.Plan) {
 	if d.info.Kind != hardware.KindSoftware {
-		return nil
+		return
 	}
 	var missing []encoding.Kernel
 	for i := range plan.Launches {
@@ -143,10 +143,9 @@ func (d *device) compileMissing(ctx context.Context, plan *planner.Plan) error {
 			missing = append(missing, k)
 		}
 	}
-	if len(missing) == 0 {
-		return nil
+	if len(missing) > 0 {
+		_ = d.Compile(ctx, missing, func(int) {})
 	}
-	return d.Compile(ctx, missing, func(int) {})
 }
 
 // submitEmpty runs a pipeline on buffers that it does not touch.

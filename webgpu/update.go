@@ -31,9 +31,7 @@ func (p *program) Update(ctx context.Context, plan *planner.Plan) error {
 	words, turns := m.words, m.turns
 	m.launches, m.makers = m.launches[:0], 0
 	p.turns = p.turns[:0]
-	if err := d.compileMissing(ctx, plan); err != nil {
-		return err
-	}
+	d.compileMissing(ctx, plan)
 	for i := range plan.Launches {
 		if plan.Ragged != nil && plan.ExtentC == 0 && plan.Launches[i].Ragged == 0 {
 			continue // no sizes leave products here; and the dummy cannot be both A and C
