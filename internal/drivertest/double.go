@@ -35,7 +35,7 @@ func (s *suite) testDouble(t *testing.T) {
 			likely: func(p *planner.Plan) bool { return p.Workspace > 0 }},
 		{name: "shared", o: planner.Options{Schedule: planner.ScheduleStreamK}, edit: manyUnits,
 			likely: func(p *planner.Plan) bool { return p.Workspace > 0 }},
-		{name: "added to C", edit: func(d *planner.Device) { d.MaxTrips = 96 }, likely: cutDepth},
+		{name: "added to C", edit: leastTrips, likely: cutDepth},
 		{name: "all", e: all},
 		{name: "split, gelu", e: planner.Epilogue{Activation: planner.GELU, Bias: true, Weights: true},
 			o: planner.Options{Schedule: planner.ScheduleSplitK}, edit: manyUnits},

@@ -188,13 +188,12 @@ func (s *suite) longCases() []epilogueCase {
 		return planner.Batch{{M: 9, N: 20, K: 400, Beta: -0.5}, {M: 5, N: 6, K: 7, Beta: 1},
 			{M: 20, N: 9, K: 1600, TransA: trans, TransB: true}, {M: 20, N: 9, Beta: 1}}
 	}
-	least := func(d *planner.Device) { d.MaxTrips = 96 }
 	parts := func(l encoding.Launch) bool { return l.Epilogue.Activation == "" }
 	rows := planner.Epilogue{Activation: planner.ReLU, GatherRows: 30, ScatterRows: 50, Weights: true}
 	return []epilogueCase{
 		{name: "long K", e: planner.Epilogue{Activation: planner.ReLU, Bias: true, Weights: true},
-			batch: long, edit: least, has: parts},
-		{name: "long K of rows", e: rows, batch: long, edit: least, has: parts, more: true},
+			batch: long, edit: leastTrips, has: parts},
+		{name: "long K of rows", e: rows, batch: long, edit: leastTrips, has: parts, more: true},
 	}
 }
 

@@ -21,6 +21,9 @@ func manyUnits(d *planner.Device) { d.ComputeUnits = 1024 }
 // oneUnit makes plans put several tiles on one worker.
 func oneUnit(d *planner.Device) { d.ComputeUnits, d.MaxGroups = 1, 1 }
 
+// leastTrips allows threads the fewest loop iterations that planning accepts.
+func leastTrips(d *planner.Device) { d.MaxTrips = 96 }
+
 // testTiles runs every tile under every schedule.
 func (s *suite) testTiles(t *testing.T) {
 	facts := s.device.Info().Planner
@@ -191,7 +194,7 @@ func (s *suite) testWindows(t *testing.T) {
 		{
 			name:  "K beyond the loop limit",
 			batch: planner.Batch{sized(9, 20, 400, false, false), sized(20, 9, 1600, true, true)},
-			edit:  func(d *planner.Device) { d.MaxTrips = 96 }, // the least that planning accepts
+			edit:  leastTrips,
 			cut:   cutDepth,
 			sums:  true,
 		},
@@ -314,7 +317,7 @@ func (s *suite) testScalars(t *testing.T) {
 		{"shared tiles", planner.ScheduleStreamK, 400, manyUnits, func(p *planner.Plan) bool {
 			return p.Workspace > 0
 		}},
-		{"parts that add to C", "", 1100, func(d *planner.Device) { d.MaxTrips = 96 }, cutDepth},
+		{"parts that add to C", "", 1100, leastTrips, cutDepth},
 	} {
 		if c.edit != nil && c.schedule == "" && !s.sumsInC() {
 			continue // it would be rounded in between
