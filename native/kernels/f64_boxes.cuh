@@ -13,17 +13,17 @@
 #include "wgmma_boxes_store.cuh"
 
 // DoubleBoxTile is a row of the tile table and what follows from it.
-template <int TM_, int TN_, int kDown_, int kStages_, int kGroups_>
+template <int TM_, int TN_, int kDown_, int kStages_, int kShared_>
 struct DoubleBoxTile {
   using More = Epilogue;
   static constexpr uint32_t kDown = kDown_, kAcross = TN_ / 32;  // warps
   static constexpr int TM = TM_, TN = TN_, TK = 16, kStages = kStages_, kMultiply = kDown * kAcross;
-  static constexpr int kThreads = 32 * kMultiply + 128, kMinGroups = kGroups_, kEpilogueGroups = kGroups_;
+  static constexpr int kThreads = 32 * kMultiply + 128, kMinGroups = 1, kEpilogueGroups = 1;
+  static constexpr uint32_t kShared = kShared_;
   static constexpr int kPitch = 40;  // of a warp's 32 sums of a row in shared memory
   static constexpr int kFinished = 16, kStored = 8;
   static constexpr int kRows = TM / (16 * kDown), kColumns = TN / (16 * kAcross);  // blocks of a warp
-  static constexpr int kLoaderRegisters = kMinGroups == 1 ? 24 : 40,
-      kConsumerRegisters = kMinGroups == 1 ? 240 : 216;
+  static constexpr int kLoaderRegisters = 24, kConsumerRegisters = 240;
   static constexpr uint32_t kNearEnd = 8;  // steps before an item's last when the next is asked for
   static_assert(kColumns == 2, "lanes store a column of 32 each");
   static_assert(kStages + 2 < kItemPlaces, "too few places for items, and for their maps");  // see WgmmaTile
@@ -35,6 +35,8 @@ struct DoubleBoxTile {
   static constexpr uint32_t kReady = kItems + kItemPlaces * Items<More>::kBytes,
       kMapped = kReady + 8 * kItemPlaces, kNear = kMapped + 8 * kItemPlaces;
   static constexpr uint32_t kFull = kNear + 8, kFree = kFull + 8 * kStages, kBytes = kFree + 8 * kStages;
+  static_assert(kDrafts % kMapBytes == 0 && kBytes <= kShared,
+      "the tile table has too little shared memory");
 
   static BG_DEVICE double sumAt(const double* sums) { return sums[0]; }
 };

@@ -230,7 +230,7 @@ func int4Instance(k encoding.Kernel, name string) instance {
 func doubleInstance(k encoding.Kernel, name string) instance {
 	t, d := k.Tile, DoubleOf(k.Tile)
 	if t.Boxes {
-		is := fmt.Sprintf("DoubleBoxTile<%d, %d, 2, 5, 1>", t.TM, t.TN)
+		is := fmt.Sprintf("DoubleBoxTile<%d, %d, 2, 5, %d>", t.TM, t.TN, t.Shared)
 		return instance{"BG_EPILOGUE_GEMM", name, is, []string{"doubleBoxes"}}
 	}
 	return doubleOr(k, name, fmt.Sprintf("DoubleTile<%d, %d, %d, %d, %d, %d, %d, %d, %t>", t.TM, t.TN, t.TK,
