@@ -66,6 +66,22 @@ func TestCompileCold(t *testing.T) {
 	}
 }
 
+// One helper has a text, and who needs it waits for that one.
+func TestClaim(t *testing.T) {
+	h := newHelpers()
+	done := h.claim("text")
+	require.NotNil(t, done)
+	require.Nil(t, h.claim("text"))
+	require.NotNil(t, h.claim("another"))
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	h.await(canceled, "text")
+	close(done)
+	h.await(t.Context(), "text")
+	h.await(t.Context(), "that nobody compiles")
+	require.Nil(t, h.claim("text"))
+}
+
 // TestCompileTogether: calls at the same time compile each text once on a helper.
 func TestCompileTogether(t *testing.T) {
 	sample.WebGPU.Skip(t, 1)
