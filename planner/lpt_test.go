@@ -118,7 +118,7 @@ func TestStrips(t *testing.T) {
 		{"32 rows", h200, wide, 32, 9, 4},
 		{"thousands of rows", h200, wide, 37, 9, 16},
 		{"small tiles", h200, Options{Tile: "tensor-32x32"}, 10, 12, 1},
-		{"a CPU", aCPU(t), Options{Tile: "simd-64x64"}, 10, 12, 1},
+		{"a CPU", aCPU(t), Options{Tile: "simd-64x64"}, 10, 12, 8},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, err := tile.ByName(c.o.Tile)

@@ -58,6 +58,7 @@ func (d *device) stopWith(ctx context.Context) (ended func() error) {
 func (t *scratch) forget() {
 	t.micro.a, t.micro.b, t.micro.c, t.micro.sum = nil, nil, nil, nil
 	clear(t.along.a[:])
+	clear(t.packed.parts[:])
 	if t.few != nil {
 		t.few.words, t.few.groups, t.few.columns = nil, nil, nil
 	}

@@ -20,16 +20,16 @@ const (
 // scratch is the memory of one goroutine.
 type scratch struct {
 	*instructions
-	blocks   [maxSide + 1]blocks // by the rows of a tile
-	narrow   [maxSide + 1]blocks // the same for tiles of one vector
-	micro    micro
-	sum      [maxSide * maxSide]float32 // of earlier parts of K
-	panel    [64 * panelDepth]float32   // the columns of a block, if B is transposed
-	columnsA []byte                     // rows of a transposed A, or nil
-	stop     *atomic.Bool               // if set, stop working
-	turn     turn
-	half     *halves // or nil
-	dots     *dots   // or nil
+	blocks [maxSide + 1]blocks // by the rows of a tile
+	narrow [maxSide + 1]blocks // the same for tiles of one vector
+	micro  micro
+	sum    [maxSide * maxSide]float32 // of earlier parts of K
+	panel  [64 * panelDepth]float32   // the columns of a block, if B is transposed
+	packed packed
+	stop   *atomic.Bool // if set, stop working
+	turn   turn
+	half   *halves // or nil
+	dots   *dots   // or nil
 
 	own       *doubles // of a scratch for F64
 	scratch64 *scratch // for F64, or nil
@@ -222,20 +222,35 @@ func (t *scratch) part(p *product, k int, more bool, c unsafe.Pointer) {
 	}
 	var a unsafe.Pointer
 	var rowA int
-	copied := false // A is
+	copied := false // a transposed A is
+	var near near
+	var ahead next // what blocks prefetch
 	if m.depth > 0 {
 		rowA, m.kA = p.a.strides(t.size)
-		m.rowA = rowA
 		a = unsafe.Add(p.a.at(0), k*m.kA)
 		if copied = p.a.trans && t.copyRows != nil && p.cols > rows.width && p.rows > 2*rows.height &&
 			m.kA >= farRow; copied {
-			a, m.kA = t.packedA(p, k), t.packedRow()
+			a, m.kA = t.turnedA(p, k), t.turnedRow()
+		}
+		near = t.pack(p, k, rows)
+		m.rowA = rowA
+		if near.a != nil {
+			m.rowA = near.rowA
+		}
+		if near.b != nil && !t.isPacked(p, k+panelDepth, rows.width) {
+			ahead = t.follow(p, k, 0, p.cols)
 		}
 	}
 	for col := 0; col < p.cols; col += rows.width {
 		cols := min(p.cols-col, rows.width)
-		if m.depth > 0 {
+		switch {
+		case m.depth == 0:
+		case near.b != nil:
+			m.wide = m.depth
+			m.rowsOfB(unsafe.Add(near.b, col*m.depth*t.size), rows.width*t.size)
+		default:
 			t.columns(p.b.at(0), p.b.ld, p.b.trans, k, col, cols)
+			ahead = t.follow(p, k, col, cols)
 		}
 		vectors := (cols + t.lanes - 1) >> bits.TrailingZeros(uint(t.lanes))
 		kernels := t.whole
@@ -243,7 +258,7 @@ func (t *scratch) part(p *product, k int, more bool, c unsafe.Pointer) {
 			kernels = t.edge
 		}
 		kernel := kernels[rows.height][vectors]
-		height, row, idle := rows.height, 0, 0
+		height, row := rows.height, 0
 		for i := range rows.count {
 			if i == rows.tall {
 				height--
@@ -251,13 +266,19 @@ func (t *scratch) part(p *product, k int, more bool, c unsafe.Pointer) {
 			}
 			if m.depth > 0 {
 				m.a = unsafe.Add(a, row*rowA)
+				if near.a != nil {
+					to := unsafe.Add(near.a, row*near.rowA)
+					if col == 0 {
+						copyFar(to, m.a, near.rowA, rowA, height, t.size*m.depth)
+					}
+					m.a = to
+				}
 				switch {
 				case col == 0 && i < rows.count-1 && !p.a.trans:
 					m.fetch.rows(uintptr(unsafe.Add(a, (row+height)*rowA)), t.size*m.depth, rowA)
 				case copied && t.followA(p, k, col/rows.width, i):
 				default:
-					t.follow(p, k, col, cols, idle)
-					idle++
+					ahead.take(m)
 				}
 			}
 			if m.sum = nil; more {
@@ -298,63 +319,46 @@ func (t *scratch) columns(b unsafe.Pointer, ld int, trans bool, k, col, cols int
 	m.rowsOfB(panel, size*width)
 }
 
-const (
-	// farRow is the least distance of rows of a transposed A, in bytes, that are copied: in place they would
-	// share few sets of the L1 cache, and their pages would be too many for its TLB.
-	farRow = 2048
-)
-
-// packedRow is the distance of copied rows, which spreads them over all sets.
-func (t *scratch) packedRow() int { return t.size*maxSide + 64 }
-
-// packedA copies a part of K of a transposed A, for all columns of B.
-func (t *scratch) packedA(p *product, k int) unsafe.Pointer {
-	if t.columnsA == nil {
-		t.columnsA = make([]byte, panelDepth*t.packedRow())
-	}
-	to := unsafe.Pointer(&t.columnsA[0])
-	t.copyRows(to, p.a.at(k*p.a.ld), t.packedRow(), t.size*p.a.ld, p.rows*t.size/4, t.micro.depth)
-	return to
-}
-
-// followA prefetches the next part of K of copied columns of A, whose rows are too far apart for the
-// processor's own prefetching. It reports whether block i does so: with the first columns of B four blocks
-// do, each 64 columns of a quarter of the rows, and with the second columns four do the rest.
-func (t *scratch) followA(p *product, k, columns, i int) bool {
-	const first, quarters = 4, 4
-	wide := fetchBytes / t.size
-	k += panelDepth + (i-first)*(panelDepth/quarters)
-	if i < first || i >= first+quarters || columns*wide >= p.rows || k >= p.depth {
-		return false
-	}
-	t.micro.fetch.rows(uintptr(p.a.at(k*p.a.ld+columns*wide)), fetchBytes, t.size*p.a.ld)
-	return true
-}
-
 // whole returns how many rows of B may be read that many elements beyond their columns: the next rows then
 // have them.
 func whole(depth, beyond, ld int) int { return max(depth-(beyond+ld-1)/ld, 0) }
 
-// follow prefetches the next columns of B, or the first ones of the next part of K, into the L2 cache: each
-// block that has nothing else to prefetch takes a share, after `done` others. Rows of B are too far apart
-// for the processor's own prefetching (512, 1024, 64 on two cores: 1.2 times as fast).
-func (t *scratch) follow(p *product, k, col, cols, done int) {
-	m, depth := &t.micro, t.micro.depth
-	m.fetch.nothing(m.a)
+// next is memory that blocks prefetch in turn, each that has nothing else to prefetch a share.
+type next struct {
+	at     uintptr
+	n, row int // bytes of a row, and from a row to the next
+	left   int // rows
+	share  int
+}
+
+// take makes the next kernel prefetch a share.
+func (n *next) take(m *micro) {
+	if n.left <= 0 {
+		m.fetch.nothing(m.a)
+		return
+	}
+	m.fetch.rows(n.at, n.n, n.row)
+	n.at += uintptr(n.share * n.row)
+	n.left -= n.share
+}
+
+// follow returns the next columns of B, or the first ones of the next part of K, for the L2 cache. Rows of B
+// are too far apart for the processor's own prefetching (512, 1024, 64 on two cores: 1.2 times as fast).
+func (t *scratch) follow(p *product, k, col, cols int) (to next) {
+	depth := t.micro.depth
 	if col += cols; col < p.cols {
 		cols = min(p.cols-col, cols)
 	} else if k += panelDepth; k < p.depth {
 		col, cols, depth = 0, min(p.cols, cols), min(p.depth-k, panelDepth)
 	} else {
-		return
+		return to
 	}
-	rows, n, at := depth, cols, k*p.b.ld+col
+	to.left, to.n = depth, t.size*cols
+	at := k*p.b.ld + col
 	if p.b.trans {
-		rows, n, at = cols, depth, col*p.b.ld+k
+		to.left, to.n, at = cols, t.size*depth, col*p.b.ld+k
 	}
-	n *= t.size
-	first := done * (m.depth / 4) / ((n + fetchBytes - 1) / fetchBytes)
-	if first < rows {
-		m.fetch.rows(uintptr(p.b.at(at+first*p.b.ld)), n, t.size*p.b.ld)
-	}
+	to.at, to.row = uintptr(p.b.at(at)), t.size*p.b.ld
+	to.share = max(t.micro.depth/4/((to.n+fetchBytes-1)/fetchBytes), 1)
+	return to
 }

@@ -28,8 +28,9 @@ func (j *job) plainWorkers(t *scratch, first, end int) {
 		whole := words[i*each:][:each]
 		item := (*[encoding.ItemWords]uint32)(whole)
 		low := lowOf(whole)
-		if t.small.is(item, low, l.TransA, l.TransB) || t.prepare(item, low, l.TransA, l.TransB) {
-			t.smallItem(j, item)
+		next := (*[encoding.ItemWords]uint32)(words[min(i+1, end-1)*each:])
+		if t.small.is(item, low, l.TransA, l.TransB) || t.prepare(item, next, low, l.TransA, l.TransB) {
+			t.smallItem(j, item, next)
 		} else {
 			j.segment(t, whole)
 		}
@@ -47,6 +48,8 @@ func lowOf(item []uint32) (low [2]uint32) {
 const (
 	// mostSmall is the most multiply-adds of a small item: larger ones gain by prefetching.
 	mostSmall = 32 * 32 * 32
+	// mostAlike is the same for items of one shape, each of which prefetches the next one.
+	mostAlike = 64 * 64 * 64
 	// mostBlocks is the most blocks of one, which have one part along K.
 	mostBlocks = 64
 )
@@ -60,6 +63,7 @@ type small struct {
 	transA, transB      bool
 	lastA, lastB, lastC int // the last elements
 	blocks              []smallBlock
+	share               int // bytes of the next item that a block prefetches
 }
 
 // smallBlock is a call of a kernel.
@@ -68,6 +72,8 @@ type smallBlock struct {
 	a, b, c     int // bytes from the first element
 	lanes, wide int
 	col, cols   int // columns to pack first, if B is transposed
+	operand     int // of the next item, which the block prefetches from that byte on
+	fetch       int
 }
 
 // is reports whether an item has that shape.
@@ -78,14 +84,19 @@ func (s *small) is(item *[encoding.ItemWords]uint32, low [2]uint32, transA, tran
 }
 
 // prepare takes the shape of an item, unless it is too large.
-func (t *scratch) prepare(item *[encoding.ItemWords]uint32, low [2]uint32, transA, transB bool) bool {
+func (t *scratch) prepare(item, next *[encoding.ItemWords]uint32, low [2]uint32, transA, transB bool) bool {
 	rows, cols := encoding.Rows(item[encoding.Extent]), encoding.Cols(item[encoding.Extent])
 	depth := int(item[encoding.Depth])
 	by := &t.blocks[rows]
 	if cols <= t.lanes {
 		by = &t.narrow[rows]
 	}
-	if rows*cols*depth > mostSmall || uint(depth-1) >= panelDepth ||
+	most, alike := mostSmall, item != next && *(*[4]uint32)(item[encoding.Depth:]) == *(*[4]uint32)(
+		next[encoding.Depth:]) && item[encoding.Extent] == next[encoding.Extent]
+	if alike {
+		most = mostAlike
+	}
+	if rows*cols*depth > most || uint(depth-1) >= panelDepth ||
 		(cols+by.width-1)/by.width*by.count > mostBlocks {
 		return false
 	}
@@ -109,7 +120,25 @@ func (t *scratch) prepare(item *[encoding.ItemWords]uint32, low [2]uint32, trans
 	for col := 0; col < cols; col += by.width {
 		t.smallColumns(by, m.rowA, col, min(cols-col, by.width), ldb, ldc)
 	}
+	if s.share = fetchBytes; alike {
+		s.fetches(t.size)
+	}
 	return true
+}
+
+// fetches shares the operands of the next item among the blocks, each of which prefetches 4 lines every 4
+// steps along K. Items that are far from the L1 cache would wait for them: 1000 of 32x32x32 take 0.7 of the
+// time.
+func (s *small) fetches(size int) {
+	operand, from := 0, 0
+	ends := [...]int{size * (s.lastB + 1), size * (s.lastA + 1), size * (s.lastC + 1)}
+	s.share = ((ends[0]+ends[1]+ends[2])/len(s.blocks) + fetchBytes) &^ (fetchBytes - 1)
+	for i := range s.blocks {
+		s.blocks[i].operand, s.blocks[i].fetch = operand, from
+		if from += s.share; from >= ends[operand] {
+			operand, from = min(operand+1, len(ends)-1), 0
+		}
+	}
 }
 
 // smallColumns appends the blocks of columns.
@@ -134,7 +163,7 @@ func (t *scratch) smallColumns(by *blocks, rowA, col, cols, ldb, ldc int) {
 }
 
 // smallItem computes an item of the shape.
-func (t *scratch) smallItem(j *job, item *[encoding.ItemWords]uint32) {
+func (t *scratch) smallItem(j *job, item, next *[encoding.ItemWords]uint32) {
 	m, s := &t.micro, &t.small
 	offA, offB, offC := int(item[encoding.OffA]), int(item[encoding.OffB]), int(item[encoding.OffC])
 	var a, b, c unsafe.Pointer
@@ -145,9 +174,15 @@ func (t *scratch) smallItem(j *job, item *[encoding.ItemWords]uint32) {
 		_, _, _ = j.a[offA+s.lastA], j.b[offB+s.lastB], j.c[offC+s.lastC] // kernels do not check
 		a, b, c = unsafe.Pointer(&j.a[offA]), unsafe.Pointer(&j.b[offB]), unsafe.Pointer(&j.c[offC])
 	}
-	m.fetch.nothing(a)
+	later := [...]uintptr{
+		uintptr(b) + uintptr(t.size*(int(next[encoding.OffB])-offB)),
+		uintptr(a) + uintptr(t.size*(int(next[encoding.OffA])-offA)),
+		uintptr(c) + uintptr(t.size*(int(next[encoding.OffC])-offC)),
+	}
 	for i := range s.blocks {
 		block := &s.blocks[i]
+		at := later[block.operand] + uintptr(block.fetch)
+		m.fetch = fetch{at: at, end: at + uintptr(s.share), gap: -s.share}
 		switch {
 		case !s.transB:
 			m.b, m.wide = unsafe.Add(b, block.b), block.wide
