@@ -252,8 +252,8 @@ func setWhole(s *encoding.Segment, problem int32, row, col int, depth int32) {
 // fewer columns of B, and neighbouring units read the same columns, which the L2 cache serves to both at
 // once.
 // Strips save 7 percent for 4096 x 4096 x 4096, 12 for 2048 x 2048 x 2048 and 14 for 128 x 4096 x 4096
-// (H100, bf16, aligned tiles). Strips of 2 or 8 rows are as good, strips of 16 are not. CPUs copy columns of B
-// once for the rows of a strip: those of 8 save 10 percent for 1024 x 1024 x 1024.
+// (H100, bf16, aligned tiles). Strips of 2 or 8 rows are as good, strips of 16 are not. CPUs copy columns of
+// B once for the rows of a strip: those of 8 save 10 percent for 1024 x 1024 x 1024.
 //
 // Many thousands of rows are dealt to warpgroups in panels, as the device deals groups: see Ragged::tileOf in
 // native/kernels/ragged.cuh.

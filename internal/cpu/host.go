@@ -59,6 +59,9 @@ func (t *scratch) forget() {
 	t.micro.a, t.micro.b, t.micro.c, t.micro.sum = nil, nil, nil, nil
 	clear(t.along.a[:])
 	clear(t.packed.parts[:])
+	if t.run != nil {
+		clear(t.run.tiles[:])
+	}
 	if t.few != nil {
 		t.few.words, t.few.groups, t.few.columns = nil, nil, nil
 	}

@@ -36,6 +36,7 @@ type scratch struct {
 	along     along
 	few       *few // or nil
 	small     small
+	run       *run // or nil
 }
 
 // blocks divides the rows of a tile evenly into blocks: the first `tall` blocks have height rows, the others
@@ -116,6 +117,8 @@ type product struct {
 	alpha, beta       float64
 	narrow                  // in place of c if its elements are not F32; has their type
 	tail              *tail // the epilogue; nil: none
+	run               *run  // that it is part of, or nil
+	firstSum          int   // its place among the sums of earlier parts
 }
 
 // check panics if the product reaches beyond its memory. Kernels do not check.
@@ -225,6 +228,7 @@ func (t *scratch) part(p *product, k int, more bool, c unsafe.Pointer) {
 	copied := false // a transposed A is
 	var near near
 	var ahead next // what blocks prefetch
+	next := &ahead
 	if m.depth > 0 {
 		rowA, m.kA = p.a.strides(t.size)
 		a = unsafe.Add(p.a.at(0), k*m.kA)
@@ -250,7 +254,11 @@ func (t *scratch) part(p *product, k int, more bool, c unsafe.Pointer) {
 			m.rowsOfB(unsafe.Add(near.b, col*m.depth*t.size), rows.width*t.size)
 		default:
 			t.columns(p.b.at(0), p.b.ld, p.b.trans, k, col, cols)
-			ahead = t.follow(p, k, col, cols)
+			if next = &ahead; p.run != nil {
+				next = &p.run.next
+			} else {
+				ahead = t.follow(p, k, col, cols)
+			}
 		}
 		vectors := (cols + t.lanes - 1) >> bits.TrailingZeros(uint(t.lanes))
 		kernels := t.whole
@@ -278,11 +286,11 @@ func (t *scratch) part(p *product, k int, more bool, c unsafe.Pointer) {
 					m.fetch.rows(uintptr(unsafe.Add(a, (row+height)*rowA)), t.size*m.depth, rowA)
 				case copied && t.followA(p, k, col/rows.width, i):
 				default:
-					ahead.take(m)
+					next.take(m)
 				}
 			}
 			if m.sum = nil; more {
-				m.sum = t.sumAt(row*maxSide + col)
+				m.sum = t.sumAt(p.firstSum + row*maxSide + col)
 			}
 			m.c = unsafe.Add(c, row*m.rowC+t.size*col)
 			kernel(m)

@@ -3,8 +3,8 @@ package cpu
 import "unsafe"
 
 const (
-	// farRow is the least distance of rows, in bytes, that are copied: in place they would share few sets of
-	// the L1 cache, or their pages would be too many for its TLB.
+	// farRow is the least distance of rows of a transposed A, in bytes, that are copied: in place they would
+	// share few sets of the L1 cache, and their pages would be too many for its TLB.
 	farRow = 2048
 	// packedParts is how many parts of 128 columns of B a goroutine keeps: those of K up to 2048.
 	packedParts = 8
@@ -24,7 +24,6 @@ type packed struct {
 type partB struct {
 	at                     unsafe.Pointer
 	ld, cols, depth, width int
-	trans                  bool
 }
 
 // near is where a part of K of A and B was copied. nil: it was not.
@@ -36,19 +35,18 @@ type near struct {
 // pack copies a part of B, unless it is there from an earlier tile of the launch, and makes room for A, whose
 // rows are copied block by block with the first columns of B.
 func (t *scratch) pack(p *product, k int, rows *blocks) (to near) {
-	if rows.count < manyBlocks || t.half != nil && p == &t.half.part {
+	if t.far == 0 || rows.count < manyBlocks {
 		return to
 	}
 	s := &t.packed
-	if !p.a.trans && t.size*p.a.ld%sharing == 0 && p.cols > rows.width {
+	if !p.a.trans && t.size*p.a.ld%t.far == 0 && p.cols > rows.width {
 		to.rowA = t.size*panelDepth + line
 		if s.a == nil {
 			s.a = make([]byte, maxSide*to.rowA)
 		}
 		to.a = unsafe.Pointer(&s.a[0])
 	}
-	row := t.size * p.b.ld
-	if (p.b.trans || row%sharing == 0 || row >= farRow) && t.size*rows.width%line == 0 {
+	if !p.b.trans && t.size*p.b.ld%t.far == 0 && t.size*rows.width%line == 0 {
 		part := maxSide * panelDepth * t.size
 		if s.b == nil {
 			s.b = make([]byte, packedParts*part)
@@ -69,24 +67,13 @@ func (t *scratch) isPacked(p *product, k, width int) bool {
 }
 
 func partAt(p *product, k, width int) partB {
-	at := k
-	if !p.b.trans {
-		at *= p.b.ld
-	}
-	return partB{p.b.at(at), p.b.ld, p.cols, min(p.depth-k, panelDepth), width, p.b.trans}
+	return partB{p.b.at(k * p.b.ld), p.b.ld, p.cols, min(p.depth-k, panelDepth), width}
 }
 
 // copyB copies a part of K of B as panels of columns, each with a row for each k.
 func (t *scratch) copyB(to unsafe.Pointer, from partB) {
 	width, depth, row := from.width, from.depth, t.size*from.ld
 	wide := t.size * width
-	if from.trans {
-		for col := 0; col < from.cols; col += t.lanes {
-			panel := unsafe.Add(to, col/width*wide*depth+col%width*t.size)
-			t.transpose(panel, unsafe.Add(from.at, col*row), wide, row, min(from.cols-col, t.lanes), depth)
-		}
-		return
-	}
 	n := t.size * from.cols
 	for k := range depth {
 		at, dst := unsafe.Add(from.at, k*row), unsafe.Add(to, k*wide)

@@ -28,9 +28,26 @@ func TestPacked(t *testing.T) {
 					q := planner.GEMM(c.m, c.n, c.k)
 					q.TransA, q.TransB = trans&1 != 0, trans&2 != 0
 					q.A.LD, q.B.LD, q.C.LD = far(c.ld, q.ShapeA), far(c.ld, q.ShapeB), c.n
-					checkFar(t, d, q, fmt.Sprint(i, trans))
+					checkFar(t, d, planner.Batch{q}, fmt.Sprint(i, trans))
 				}
 			}
+		})
+	}
+}
+
+// TestRuns: tiles of few rows, several of which a thread computes together.
+func TestRuns(t *testing.T) {
+	t.Setenv(ThreadsEnv, "1")
+	for _, with := range available() {
+		t.Run(with.name, func(t *testing.T) {
+			t.Setenv(variable, with.name)
+			problems := make([]planner.Problem, 90)
+			for i := range problems {
+				problems[i] = planner.Problem{M: 1 + i%runRows, N: 1000, K: 128 + i, Beta: float64(i % 2)}
+			}
+			batch, err := planner.Pack(problems...)
+			require.NoError(t, err)
+			checkFar(t, openDevice(t), batch, with.name)
 		})
 	}
 }
@@ -41,9 +58,8 @@ func far(ld int, shape func() (rows, cols int)) int {
 	return (cols + ld - 1) / ld * ld
 }
 
-// checkFar runs a product twice, with other numbers the second time.
-func checkFar(t *testing.T, d *device, q planner.Problem, name string) {
-	batch := planner.Batch{q}
+// checkFar runs products twice, with other numbers the second time.
+func checkFar(t *testing.T, d *device, batch planner.Batch, name string) {
 	plan, err := planner.New(&d.info.Planner).Plan(t.Context(), batch, planner.Options{})
 	require.NoError(t, err, name)
 	program, err := d.Prepare(context.Background(), plan)

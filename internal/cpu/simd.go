@@ -79,6 +79,10 @@ type instructions struct {
 	// transpose writes rows of src, at most lanes of them, each of depth elements, as columns of dst. It
 	// writes all lanes. Distances of rows are in bytes.
 	transpose func(dst, src unsafe.Pointer, rowDst, rowSrc, rows, depth int)
+	// far: rows a multiple of so many bytes apart share too few sets of the caches, and are packed. 0: none.
+	far int
+	// runs: tiles of few rows, one beside the other, are computed together.
+	runs bool
 	// copyRows copies rows of cols words of 32 bits, with zeros to the end of a vector. nil: nothing gains by
 	// it.
 	copyRows func(dst, src unsafe.Pointer, rowDst, rowSrc, cols, rows int)

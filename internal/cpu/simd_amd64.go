@@ -9,13 +9,13 @@ import (
 //go:generate go -C asm run . -out ../kernels_amd64.s
 
 var avx512 = instructions{
-	name: "avx512", size: 4, lanes: 16, gflops: 192, // two units, 16 lanes, multiply and add
+	name: "avx512", size: 4, lanes: 16, far: 8192, gflops: 192, // two units, 16 lanes, multiply and add
 	whole: avx512Kernels, edge: avx512Kernels, transpose: transpose512, copyRows: copyRows512,
 	alongs: alongKernels,
 	fews: &fewUnits{cols: 2, pack: packFew512, kernels: [element.NVFP4 + 1][]func(*few){
 		element.Int4: fewInt4, element.MXFP4: fewMXFP4, element.NVFP4: fewNVFP4}},
 	double: &instructions{
-		size: 8, lanes: 8,
+		size: 8, lanes: 8, far: 8192,
 		whole: double512Kernels, edge: double512Kernels, transpose: transposeDouble512, copyRows: copyRows512,
 	},
 }
@@ -40,7 +40,7 @@ func with(name string, bf16, int8 *units) instructions {
 }
 
 var avx2 = instructions{
-	name: "avx2", size: 4, lanes: 8, gflops: 96,
+	name: "avx2", size: 4, lanes: 8, far: 2048, runs: true, gflops: 96,
 	whole: avx2Kernels, edge: avx2EdgeKernels, transpose: transpose2,
 	fews: &fewUnits{cols: 1, pack: packFew2,
 		kernels: [element.NVFP4 + 1][]func(*few){element.Int4: few2, element.MXFP4: few2,
@@ -48,7 +48,7 @@ var avx2 = instructions{
 		scales: [element.NVFP4 + 1]func(*few){element.Int4: scales2Int4, element.MXFP4: scales2MXFP4,
 			element.NVFP4: scales2NVFP4}},
 	double: &instructions{
-		size: 8, lanes: 4,
+		size: 8, lanes: 4, far: 2048,
 		whole: double2Kernels, edge: double2EdgeKernels, transpose: transposeDouble2,
 	},
 }

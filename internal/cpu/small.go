@@ -25,6 +25,11 @@ func (j *job) plainWorkers(t *scratch, first, end int) {
 	words, each := j.words[l.Items:], l.ItemWords()
 	t.turn.take((end - first) * l.Tile.TM * l.Tile.TN)
 	for i := first; i < end && !t.stop.Load(); i++ {
+		if n := t.runOf(l, words[i*each:end*each], each); n > 1 {
+			t.doRun(j, words[i*each:], each, n)
+			i += n - 1
+			continue
+		}
 		whole := words[i*each:][:each]
 		item := (*[encoding.ItemWords]uint32)(whole)
 		low := lowOf(whole)
@@ -120,7 +125,7 @@ func (t *scratch) prepare(item, next *[encoding.ItemWords]uint32, low [2]uint32,
 	for col := 0; col < cols; col += by.width {
 		t.smallColumns(by, m.rowA, col, min(cols-col, by.width), ldb, ldc)
 	}
-	if s.share = fetchBytes; alike {
+	if s.share = fetchBytes; alike && len(s.blocks) > 1 {
 		s.fetches(t.size)
 	}
 	return true
