@@ -14,8 +14,8 @@ import (
 	"github.com/batchgemm/batchgemm/planner"
 )
 
-// TestPacked: operands whose rows share sets of a cache, or are far apart, several tiles of which use the same
-// packed columns; tiles of fewer rows have panels of another width. A run sees what is in B then.
+// TestPacked: operands whose rows share sets of a cache, or are far apart, several tiles of which use the
+// same packed columns; tiles of fewer rows have panels of another width. A run sees what is in B then.
 func TestPacked(t *testing.T) {
 	for _, with := range available() {
 		t.Run(with.name, func(t *testing.T) {

@@ -55,7 +55,8 @@ func (t *scratch) doRun(j *job, words []uint32, each, n int) {
 		*p = product{rows: encoding.Rows(item[encoding.Extent]), cols: encoding.Cols(item[encoding.Extent]),
 			depth: int(item[encoding.Depth]), c: j.c[item[encoding.OffC]:], ldc: int(item[encoding.LDC]),
 			alpha: float64(math.Float32frombits(item[encoding.Alpha])),
-			beta:  float64(math.Float32frombits(item[encoding.Beta])), run: r, firstSum: i * runRows * maxSide}
+			beta:  float64(math.Float32frombits(item[encoding.Beta])), run: r,
+			firstSum: i * runRows * maxSide}
 		p.a = operand{data: j.a[item[encoding.OffA]:], ld: int(item[encoding.LDA])}
 		p.b = operand{data: j.b[item[encoding.OffB]:], ld: int(item[encoding.LDB])}
 		p.check()
