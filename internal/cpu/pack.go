@@ -72,20 +72,22 @@ func partAt(p *product, k, width int) partB {
 
 // copyB copies a part of K of B as panels of columns, each with a row for each k.
 func (t *scratch) copyB(to unsafe.Pointer, from partB) {
-	width, depth, row := from.width, from.depth, t.size*from.ld
+	width, depth, apart := from.width, from.depth, t.size*from.ld
 	wide := t.size * width
 	n := t.size * from.cols
 	for k := range depth {
-		at, dst := unsafe.Add(from.at, k*row), unsafe.Add(to, k*wide)
-		left := n
-		for ; left >= wide; left -= wide {
+		row, panel := unsafe.Add(from.at, k*apart), unsafe.Add(to, k*wide)
+		at := 0 // bytes of the row; pointers stay within their memory
+		for ; at+wide <= n; at += wide {
+			src, dst := unsafe.Add(row, at), unsafe.Add(panel, at*depth)
 			for i := 0; i < wide; i += line { // one array of 64 bytes would be a call
-				x, y := (*[4][2]uint64)(unsafe.Add(dst, i)), (*[4][2]uint64)(unsafe.Add(at, i))
+				x, y := (*[4][2]uint64)(unsafe.Add(dst, i)), (*[4][2]uint64)(unsafe.Add(src, i))
 				x[0], x[1], x[2], x[3] = y[0], y[1], y[2], y[3]
 			}
-			at, dst = unsafe.Add(at, wide), unsafe.Add(dst, wide*depth)
 		}
-		copyRow(dst, at, left)
+		if at < n {
+			copyRow(unsafe.Add(panel, at*depth), unsafe.Add(row, at), n-at)
+		}
 	}
 }
 
