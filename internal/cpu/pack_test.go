@@ -10,7 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/batchgemm/batchgemm/dispatch/driver"
+	"github.com/batchgemm/batchgemm/internal/encoding"
 	"github.com/batchgemm/batchgemm/internal/reference"
+	"github.com/batchgemm/batchgemm/internal/tile"
 	"github.com/batchgemm/batchgemm/planner"
 )
 
@@ -23,6 +25,7 @@ func TestPacked(t *testing.T) {
 			d := openDevice(t)
 			for i, c := range []struct{ m, n, k, ld int }{
 				{300, 130, 300, 1024}, {261, 257, 513, 512}, {133, 100, 2400, 530}, {128, 128, 256, 256},
+				{133, 100, 300, 512},
 			} {
 				for trans := range 4 {
 					q := planner.GEMM(c.m, c.n, c.k)
@@ -35,7 +38,8 @@ func TestPacked(t *testing.T) {
 	}
 }
 
-// TestRuns: tiles of few rows, several of which a thread computes together.
+// TestRuns: tiles of few rows, several of which a thread computes together. Nothing holds their operands
+// afterwards.
 func TestRuns(t *testing.T) {
 	t.Setenv(ThreadsEnv, "1")
 	for _, with := range available() {
@@ -43,13 +47,50 @@ func TestRuns(t *testing.T) {
 			t.Setenv(variable, with.name)
 			problems := make([]planner.Problem, 90)
 			for i := range problems {
-				problems[i] = planner.Problem{M: 1 + i%runRows, N: 1000, K: 128 + i, Beta: float64(i % 2)}
+				problems[i] = planner.Problem{M: 1 + i%runRows, N: []int{1000, 512, 1030}[i%3], K: 128 + i,
+					Beta: float64(i % 2)}
 			}
 			batch, err := planner.Pack(problems...)
 			require.NoError(t, err)
-			checkFar(t, openDevice(t), batch, with.name)
+			d := openDevice(t)
+			checkFar(t, d, batch, with.name)
+			if own := d.crew.own; own.runs {
+				require.NotNil(t, own.run)
+				require.Equal(t, [mostRun]product{}, own.run.tiles)
+			}
 		})
 	}
+}
+
+// TestRunOf: tiles are of one run if they lie side by side and have all else in common but their columns.
+func TestRunOf(t *testing.T) {
+	s := &scratch{instructions: &instructions{runs: true}}
+	l := &encoding.Launch{Kernel: encoding.Kernel{Tile: &tile.Shape{TN: 64}}}
+	const each = encoding.ItemWords
+	items := func(edit func(w []uint32)) []uint32 {
+		words := make([]uint32, 3*each)
+		for i := range 3 {
+			w := words[i*each:]
+			w[encoding.OffB], w[encoding.OffC] = uint32(64*i), uint32(64*i)
+			w[encoding.Depth], w[encoding.Extent] = 128, encoding.PackExtent(4, 64-i)
+		}
+		edit(words[each:])
+		return words
+	}
+	require.Equal(t, 3, s.runOf(l, items(func([]uint32) {}), each))
+	for word := range encoding.Slot {
+		words := items(func(w []uint32) { w[word]++ })
+		require.Equal(t, 1, s.runOf(l, words, each), "word %d", word)
+	}
+	for name, edit := range map[string]func(w []uint32){
+		"many rows": func(w []uint32) { w[encoding.Extent] = encoding.PackExtent(17, 64) },
+		"short K":   func(w []uint32) { w[encoding.Depth] = 127 },
+	} {
+		words := items(edit)
+		require.Equal(t, 1, s.runOf(l, words[each:], each), name)
+	}
+	s.runs = false
+	require.Equal(t, 1, s.runOf(l, items(func([]uint32) {}), each), "no runs")
 }
 
 // far returns the least multiple of ld that holds a row.
