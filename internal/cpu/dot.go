@@ -248,7 +248,7 @@ func (t *scratch) dotVectors(u *units, rows, cols int, x unsafe.Pointer, rowX, w
 			if more {
 				m.sum = m.c
 			}
-			m.fetch.nothing(m.a)
+			m.fetch.only(uintptr(m.a), fetchBytes)
 			u.kernels[height][vectors](m)
 			row += height
 		}

@@ -227,8 +227,10 @@ func (t *scratch) part(p *product, k int, more bool, c unsafe.Pointer) {
 	var rowA int
 	copied := false // a transposed A is
 	var near near
-	var ahead next // what blocks prefetch
-	next := &ahead
+	next := new(next) // what blocks prefetch
+	if p.run != nil {
+		next = &p.run.next
+	}
 	if m.depth > 0 {
 		rowA, m.kA = p.a.strides(t.size)
 		a = unsafe.Add(p.a.at(0), k*m.kA)
@@ -242,7 +244,7 @@ func (t *scratch) part(p *product, k int, more bool, c unsafe.Pointer) {
 			m.rowA = near.rowA
 		}
 		if near.b != nil && !t.isPacked(p, k+panelDepth, rows.width) {
-			ahead = t.follow(p, k, 0, p.cols)
+			*next = t.follow(p, k, 0, p.cols)
 		}
 	}
 	for col := 0; col < p.cols; col += rows.width {
@@ -254,10 +256,8 @@ func (t *scratch) part(p *product, k int, more bool, c unsafe.Pointer) {
 			m.rowsOfB(unsafe.Add(near.b, col*m.depth*t.size), rows.width*t.size)
 		default:
 			t.columns(p.b.at(0), p.b.ld, p.b.trans, k, col, cols)
-			if next = &ahead; p.run != nil {
-				next = &p.run.next
-			} else {
-				ahead = t.follow(p, k, col, cols)
+			if p.run == nil {
+				*next = t.follow(p, k, col, cols)
 			}
 		}
 		vectors := (cols + t.lanes - 1) >> bits.TrailingZeros(uint(t.lanes))
@@ -342,7 +342,7 @@ type next struct {
 // take makes the next kernel prefetch a share.
 func (n *next) take(m *micro) {
 	if n.left <= 0 {
-		m.fetch.nothing(m.a)
+		m.fetch.only(uintptr(m.a), fetchBytes)
 		return
 	}
 	m.fetch.rows(n.at, n.n, n.row)

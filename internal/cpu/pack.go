@@ -33,9 +33,9 @@ type near struct {
 }
 
 // pack copies a part of B, unless it is there from an earlier tile of the launch, and makes room for A, whose
-// rows are copied block by block with the first columns of B.
+// rows are copied block by block with the first columns of B. Runs have other parts, and few rows.
 func (t *scratch) pack(p *product, k int, rows *blocks) (to near) {
-	if t.far == 0 || rows.count < manyBlocks {
+	if t.far == 0 || p.run != nil || rows.count < manyBlocks {
 		return to
 	}
 	s := &t.packed

@@ -34,7 +34,7 @@ func (t *scratch) runOf(l *encoding.Launch, words []uint32, each int) (n int) {
 		item, step := words[n*each:][:encoding.ItemWords], uint32(n*l.Tile.TN)
 		if item[encoding.OffA] != first[encoding.OffA] || item[encoding.OffB] != first[encoding.OffB]+step ||
 			item[encoding.OffC] != first[encoding.OffC]+step ||
-			[4]uint32(item[encoding.Depth:]) != [4]uint32(first[encoding.Depth:]) ||
+			dimsOf(item) != dimsOf(first) ||
 			[2]uint32(item[encoding.Alpha:]) != [2]uint32(first[encoding.Alpha:]) ||
 			encoding.Rows(item[encoding.Extent]) != rows {
 			break

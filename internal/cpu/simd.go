@@ -48,11 +48,9 @@ type fetch struct {
 
 const fetchBytes = 256 // 4 lines
 
-// nothing prefetches only what is being read anyway.
-func (f *fetch) nothing(at unsafe.Pointer) {
-	from := uintptr(at)
-	*f = fetch{at: from, end: from + fetchBytes, gap: -fetchBytes}
-}
+// only prefetches n bytes, which are a multiple of fetchBytes, and the same again. Those that are being read
+// anyway are as good as none.
+func (f *fetch) only(at uintptr, n int) { *f = fetch{at: at, end: at + uintptr(n), gap: -n} }
 
 // rows prefetches rows of n bytes.
 func (f *fetch) rows(at uintptr, n, row int) {

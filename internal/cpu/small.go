@@ -81,9 +81,12 @@ type smallBlock struct {
 	fetch       int
 }
 
+// dimsOf returns the depth and the leading dimensions of an item.
+func dimsOf(item []uint32) [4]uint32 { return [4]uint32(item[encoding.Depth:]) }
+
 // is reports whether an item has that shape.
 func (s *small) is(item *[encoding.ItemWords]uint32, low [2]uint32, transA, transB bool) bool {
-	return s.ready && s.sizes == *(*[4]uint32)(item[encoding.Depth:]) &&
+	return s.ready && s.sizes == dimsOf(item[:]) &&
 		s.rest == *(*[4]uint32)(item[encoding.Extent:]) && s.low == low && s.transA == transA &&
 		s.transB == transB
 }
@@ -96,8 +99,9 @@ func (t *scratch) prepare(item, next *[encoding.ItemWords]uint32, low [2]uint32,
 	if cols <= t.lanes {
 		by = &t.narrow[rows]
 	}
-	most, alike := mostSmall, item != next && *(*[4]uint32)(item[encoding.Depth:]) == *(*[4]uint32)(
-		next[encoding.Depth:]) && item[encoding.Extent] == next[encoding.Extent]
+	most := mostSmall
+	alike := item != next && dimsOf(item[:]) == dimsOf(next[:]) &&
+		item[encoding.Extent] == next[encoding.Extent]
 	if alike {
 		most = mostAlike
 	}
@@ -108,7 +112,7 @@ func (t *scratch) prepare(item, next *[encoding.ItemWords]uint32, low [2]uint32,
 	lda, ldb, ldc := int(item[encoding.LDA]), int(item[encoding.LDB]), int(item[encoding.LDC])
 	m, s := &t.micro, &t.small
 	s.ready, s.low, s.transA, s.transB = true, low, transA, transB
-	s.sizes, s.rest = [4]uint32(item[encoding.Depth:]), [4]uint32(item[encoding.Extent:])
+	s.sizes, s.rest = dimsOf(item[:]), [4]uint32(item[encoding.Extent:])
 	a, b := operand{ld: lda, trans: transA}, operand{ld: ldb, trans: transB}
 	m.rowA, m.kA = a.strides(t.size)
 	s.lastA, s.lastB, s.lastC = a.index(rows-1, depth-1), b.index(depth-1, cols-1), (rows-1)*ldc+cols-1
@@ -186,8 +190,7 @@ func (t *scratch) smallItem(j *job, item, next *[encoding.ItemWords]uint32) {
 	}
 	for i := range s.blocks {
 		block := &s.blocks[i]
-		at := later[block.operand] + uintptr(block.fetch)
-		m.fetch = fetch{at: at, end: at + uintptr(s.share), gap: -s.share}
+		m.fetch.only(later[block.operand]+uintptr(block.fetch), s.share)
 		switch {
 		case !s.transB:
 			m.b, m.wide = unsafe.Add(b, block.b), block.wide
